@@ -9,9 +9,10 @@ import (
 	"net/http"
 	"strconv"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"time"
+
+	lru "github.com/hashicorp/golang-lru/v2"
 
 	"github.com/treadlight/crawl/internal/admission"
 	"github.com/treadlight/crawl/internal/admission/memory"
@@ -269,52 +270,40 @@ const (
 // token: a browser sends the cookies of this address to every port of it, to whatever else answers there.
 type sessions struct {
 	clk  clock.Clock
-	name string // of the cookie
-
-	mu   sync.Mutex                      // guards what follows
-	ends map[[sha256.Size]byte]time.Time // by digest, so that looking one up tells nothing by its time; at most maxSessions
+	name string                                   // of the cookie
+	ends *lru.Cache[[sha256.Size]byte, time.Time] // by digest, so that looking one up tells nothing by its time
 }
 
 // newSessions are none yet. The cookie is named for the port, because two crawls on one
 // computer share what a browser keeps for it.
 func newSessions(clk clock.Clock, at Address) *sessions {
-	return &sessions{
-		clk: clk, name: "treadlight_" + strconv.Itoa(int(at.at.Port())),
-		ends: make(map[[sha256.Size]byte]time.Time),
+	ends, err := lru.New[[sha256.Size]byte, time.Time](maxSessions)
+	if err != nil {
+		panic(err) // only of a size below one
 	}
+	return &sessions{clk: clk, name: "treadlight_" + strconv.Itoa(int(at.at.Port())), ends: ends}
 }
 
 func (s *sessions) open() string {
 	id := rand.Text()
-	now := s.clk.Now()
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	var oldest [sha256.Size]byte
-	first := now.Add(2 * sessionTime)
-	for digest, end := range s.ends {
-		if !now.Before(end) {
-			delete(s.ends, digest)
-		} else if end.Before(first) {
-			oldest, first = digest, end
-		}
-	}
-	if len(s.ends) >= maxSessions {
-		delete(s.ends, oldest)
-	}
-	s.ends[sha256.Sum256([]byte(id))] = now.Add(sessionTime)
+	s.ends.Add(sha256.Sum256([]byte(id)), s.clk.Now().Add(sessionTime))
 	return id
 }
 
-func (s *sessions) knows(r *http.Request) bool {
-	c, err := r.Cookie(s.name)
-	if err != nil {
-		return false
+// digest is of the cookie of a request; zero if it has none.
+func (s *sessions) digest(r *http.Request) (d [sha256.Size]byte) {
+	if c, err := r.Cookie(s.name); err == nil {
+		d = sha256.Sum256([]byte(c.Value))
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	end, ok := s.ends[sha256.Sum256([]byte(c.Value))]
+	return d
+}
+
+func (s *sessions) knows(r *http.Request) bool {
+	end, ok := s.ends.Get(s.digest(r))
 	return ok && s.clk.Now().Before(end)
 }
+
+func (s *sessions) close(r *http.Request) { s.ends.Remove(s.digest(r)) }
 
 // allows reports whether the session of a request may do what it asks for.
 func (s *sessions) allows(r *http.Request) bool {
@@ -330,14 +319,6 @@ func (s *sessions) allows(r *http.Request) bool {
 		}
 	}
 	return s.knows(r)
-}
-
-func (s *sessions) close(r *http.Request) {
-	if c, err := r.Cookie(s.name); err == nil {
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		delete(s.ends, sha256.Sum256([]byte(c.Value)))
-	}
 }
 
 // cookie carries a session; of an empty one it has the browser forget it. It is for TLS alone

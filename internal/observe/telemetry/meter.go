@@ -13,6 +13,7 @@
 package telemetry
 
 import (
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -21,8 +22,6 @@ import (
 	"github.com/treadlight/crawl/internal/pipeline"
 	"github.com/treadlight/crawl/internal/ratelimit/outcome"
 )
-
-const classes = int(outcome.Canceled) + 1
 
 // The buckets, in seconds. Those of requests reach to the longest that the default timeout
 // allows, and a while beyond; waits within the process begin where they can be told apart.
@@ -40,27 +39,28 @@ type Meter struct {
 	on atomic.Bool
 
 	firstByte, total byClass
-	permit, queue    prometheus.Histogram
 	body             prometheus.Histogram
-	turn, flush      prometheus.Histogram
+	phases           [pipeline.OutputBatch + 1]prometheus.Histogram
 }
 
 // New returns a Meter that measures nothing yet.
 func New() *Meter {
 	return &Meter{
-		firstByte: newByClass("treadlight_fetch_first_byte_seconds",
-			"Time from the request being sent to the first byte of the answer, by outcome.", requestBuckets),
-		total: newByClass("treadlight_fetch_duration_seconds",
-			"Time that requests took, connection and body included, by outcome.", requestBuckets),
-		permit: newHistogram("treadlight_permit_wait_seconds",
-			"Time that workers waited for the permit of the limiter.", waitBuckets),
-		queue: newHistogram("treadlight_queue_wait_seconds",
-			"Time from when a host could be asked to when a worker was given its URL: want of workers, or Discovery being late.", waitBuckets),
+		firstByte: newByClass(options("treadlight_fetch_first_byte_seconds",
+			"Time from the request being sent to the first byte of the answer, by outcome.", requestBuckets)),
+		total: newByClass(options("treadlight_fetch_duration_seconds",
+			"Time that requests took, connection and body included, by outcome.", requestBuckets)),
 		body: newHistogram("treadlight_fetch_body_size_bytes", "Size of the bodies of answers, decoded.", bodyBuckets),
-		turn: newHistogram("treadlight_discovery_turn_seconds",
-			"Time that Discovery, which hands out all work, was busy without a pause, waits for a processor included.", turnBuckets),
-		flush: newHistogram("treadlight_output_batch_seconds",
-			"Time to write a batch of records to all sinks and archives and to flush them.", flushBuckets),
+		phases: [...]prometheus.Histogram{
+			pipeline.PermitWait: newHistogram("treadlight_permit_wait_seconds",
+				"Time that workers waited for the permit of the limiter.", waitBuckets),
+			pipeline.QueueWait: newHistogram("treadlight_queue_wait_seconds",
+				"Time from when a host could be asked to when a worker was given its URL: want of workers, or Discovery being late.", waitBuckets),
+			pipeline.DiscoveryTurn: newHistogram("treadlight_discovery_turn_seconds",
+				"Time that Discovery, which hands out all work, was busy without a pause, waits for a processor included.", turnBuckets),
+			pipeline.OutputBatch: newHistogram("treadlight_output_batch_seconds",
+				"Time to write a batch of records to all sinks and archives and to flush them.", flushBuckets),
+		},
 	}
 }
 
@@ -79,7 +79,11 @@ func (m *Meter) Collectors() []prometheus.Collector {
 	if m == nil {
 		return nil
 	}
-	return []prometheus.Collector{m.firstByte.vec, m.total.vec, m.permit, m.queue, m.body, m.turn, m.flush}
+	all := []prometheus.Collector{m.firstByte.vec, m.total.vec, m.body}
+	for _, h := range m.phases {
+		all = append(all, h)
+	}
+	return all
 }
 
 // Request takes in a request that was made. firstByte is zero and body is negative if there was
@@ -88,9 +92,9 @@ func (m *Meter) Request(class outcome.Class, firstByte, total time.Duration, bod
 	if !m.On() {
 		return
 	}
-	m.total.of(class).Observe(total.Seconds())
+	m.total.each[class]().Observe(total.Seconds())
 	if firstByte > 0 {
-		m.firstByte.of(class).Observe(firstByte.Seconds())
+		m.firstByte.each[class]().Observe(firstByte.Seconds())
 	}
 	if body >= 0 {
 		m.body.Observe(float64(body))
@@ -99,20 +103,9 @@ func (m *Meter) Request(class outcome.Class, firstByte, total time.Duration, bod
 
 // Took takes in how long a phase was.
 func (m *Meter) Took(phase pipeline.Phase, d time.Duration) {
-	if !m.On() {
-		return
+	if m.On() {
+		m.phases[phase].Observe(max(d, 0).Seconds())
 	}
-	h := m.flush
-	switch phase {
-	case pipeline.PermitWait:
-		h = m.permit
-	case pipeline.QueueWait:
-		h = m.queue
-	case pipeline.DiscoveryTurn:
-		h = m.turn
-	case pipeline.OutputBatch:
-	}
-	h.Observe(max(d, 0).Seconds())
 }
 
 // options has a histogram keep native buckets beside the fixed ones: each a tenth wider than the one
@@ -132,20 +125,13 @@ func newHistogram(name, help string, buckets []float64) prometheus.Histogram {
 // there: most crawls see a third of them.
 type byClass struct {
 	vec  *prometheus.HistogramVec
-	each *[classes]atomic.Pointer[prometheus.Observer]
+	each [outcome.Canceled + 1]func() prometheus.Observer
 }
 
-func newByClass(name, help string, buckets []float64) byClass {
-	return byClass{prometheus.NewHistogramVec(options(name, help, buckets), []string{"outcome"}), new([classes]atomic.Pointer[prometheus.Observer])}
-}
-
-// of is the histogram of a class. The look-up by the label is done once.
-func (b *byClass) of(class outcome.Class) prometheus.Observer {
-	at := &b.each[class]
-	if o := at.Load(); o != nil {
-		return *o
+func newByClass(o prometheus.HistogramOpts) (b byClass) {
+	b.vec = prometheus.NewHistogramVec(o, []string{"outcome"})
+	for class := range b.each {
+		b.each[class] = sync.OnceValue(func() prometheus.Observer { return b.vec.WithLabelValues(outcome.Class(class).String()) })
 	}
-	o := b.vec.WithLabelValues(class.String())
-	at.Store(&o)
-	return o
+	return b
 }

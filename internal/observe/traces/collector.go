@@ -141,41 +141,24 @@ func (c *client) send(ctx context.Context, body []byte) error {
 // read looks for spans that were rejected: field 1 of the answer is a message whose field 1 is
 // their number and whose field 2 is why.
 func (c *client) read(answer []byte) {
-	partial := field(answer, 1)
-	if partial == nil {
-		return
-	}
-	n := int64(0)
-	for b := partial; len(b) > 0; {
-		num, typ, size := protowire.ConsumeTag(b)
-		if size < 0 {
-			return
+	if partial, _ := protowire.ConsumeBytes(field(answer, 1, protowire.BytesType)); len(partial) > 0 {
+		n, _ := protowire.ConsumeVarint(field(partial, 1, protowire.VarintType))
+		why, _ := protowire.ConsumeBytes(field(partial, 2, protowire.BytesType))
+		if int64(n) > 0 && c.rejected != nil {
+			c.rejected(int64(n), string(why))
 		}
-		if b = b[size:]; num == 1 && typ == protowire.VarintType {
-			v, _ := protowire.ConsumeVarint(b)
-			n = int64(v)
-		}
-		if size = protowire.ConsumeFieldValue(num, typ, b); size < 0 {
-			return
-		}
-		b = b[size:]
-	}
-	if n > 0 && c.rejected != nil {
-		c.rejected(n, string(field(partial, 2)))
 	}
 }
 
-// field is the first field of that number in a message, if it is made of bytes.
-func field(b []byte, want protowire.Number) []byte {
+// field is a message from the value of its first field of that number and type on; nil if it has none.
+func field(b []byte, want protowire.Number, kind protowire.Type) []byte {
 	for len(b) > 0 {
 		num, typ, size := protowire.ConsumeTag(b)
 		if size < 0 {
 			return nil
 		}
-		b = b[size:]
-		if num == want && typ == protowire.BytesType {
-			v, _ := protowire.ConsumeBytes(b)
-			return v
+		if b = b[size:]; num == want && typ == kind {
+			return b
 		}
 		if size = protowire.ConsumeFieldValue(num, typ, b); size < 0 {
 			return nil
