@@ -67,10 +67,10 @@ func nginxConcurrency() recipe {
 }
 
 // slowUpstream starts a server behind s that serves the same page after answerTime.
-func slowUpstream(s *Server) error {
+func slowUpstream(s *Server) (string, error) {
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
-		return err
+		return "", err
 	}
 	up := &http.Server{ReadHeaderTimeout: time.Minute, Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if clock.Sleep(r.Context(), clock.System(), answerTime) != nil {
@@ -81,7 +81,6 @@ func slowUpstream(s *Server) error {
 	})}
 	done := make(chan error, 1)
 	go func() { done <- up.Serve(ln) }()
-	s.URL = ln.Addr().String()
 	s.after = append(s.after, func() {
 		ctx, cancel := context.WithTimeout(context.Background(), grace)
 		defer cancel()
@@ -91,5 +90,5 @@ func slowUpstream(s *Server) error {
 			s.tb.Errorf("realserver: upstream: %v", err)
 		}
 	})
-	return nil
+	return ln.Addr().String(), nil
 }

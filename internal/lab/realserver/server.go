@@ -23,7 +23,6 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"text/template"
 	"time"
 
 	"github.com/treadlight/crawl/internal/clock"
@@ -37,6 +36,7 @@ type Server struct {
 	tb    testing.TB
 	dir   string // configuration, log and whatever else the server writes
 	procs []*process
+	words *strings.Replacer
 	late  bool     // the log is written by someone who reads it off the server
 	after []func() // what else is to be ended, once no process is left
 }
@@ -119,28 +119,19 @@ func (s *Server) ask(ctx context.Context, path string) error {
 	return err
 }
 
-// recipe is how a server is started. Its strings are templates over [place].
+// recipe is how a server is started. In its strings {{.Dir}} and its like stand for what [Server.words] has.
 type recipe struct {
-	needs    []string            // files that must be there, beside the programs
-	files    map[string]string   // name in the server's directory to content
-	commands []command           // the first one listens; all run until the end
-	late     bool                // the log comes from a program of its own
-	prepare  func(*Server) error // what else is to be started first; nil means nothing
+	needs    []string                                   // files that must be there, beside the programs
+	files    map[string]string                          // name in the server's directory to content
+	commands []command                                  // the first one listens; all run until the end
+	late     bool                                       // the log comes from a program of its own
+	prepare  func(*Server) (upstream string, err error) // what else is to be started first; nil means nothing
 }
 
 // command is a program and its arguments.
 type command struct {
 	words []string
 	logs  bool // its standard output is the log of hits
-}
-
-// place is what the templates of a recipe may speak of.
-type place struct {
-	Dir, Addr, Host, Port string
-	Log                   string // where hits are to be logged
-	Page                  string // content of the small page
-	Root                  string // directory that holds it
-	Upstream              string // address that prepare has put up; empty otherwise
 }
 
 // attempts bounds the search for a port: another program may take one before the server listens.
@@ -168,29 +159,26 @@ func try(tb testing.TB, r recipe) (*Server, error) {
 	tb.Helper()
 	s := &Server{tb: tb, dir: directory(tb)}
 	tb.Cleanup(s.Stop)
-	at, err := s.place()
+	addr, err := FreeAddr()
 	if err != nil {
 		return nil, err
 	}
+	upstream := ""
 	if r.prepare != nil {
-		if err := r.prepare(s); err != nil {
+		if upstream, err = r.prepare(s); err != nil {
 			return nil, err
 		}
 	}
-	s.late = r.late
-	if s.URL != "" { // prepare put an upstream there
-		at.Upstream = s.URL
-	}
-	s.URL = "http://" + at.Addr
-	if err := s.write(r.files, at); err != nil {
+	s.late, s.URL, s.words = r.late, "http://"+addr, words(s.dir, addr, upstream)
+	if err := s.write(r.files); err != nil {
 		return nil, err
 	}
 	for i, c := range r.commands {
-		if err := s.run(c, at); err != nil {
+		if err := s.run(c); err != nil {
 			return nil, err
 		}
 		if i == 0 {
-			err = s.listening(at.Addr)
+			err = s.listening(addr)
 		}
 		if err != nil {
 			s.Stop()
@@ -217,17 +205,11 @@ func directory(tb testing.TB) string {
 	return dir
 }
 
-// place chooses a free port.
-func (s *Server) place() (place, error) {
-	addr, err := FreeAddr()
-	if err != nil {
-		return place{}, err
-	}
+// words are what the strings of a recipe may have in them. Upstream is what prepare has put up.
+func words(dir, addr, upstream string) *strings.Replacer {
 	host, port, _ := strings.Cut(addr, ":")
-	return place{
-		Dir: s.dir, Addr: addr, Host: host, Port: port, Page: page,
-		Root: filepath.Join(s.dir, "root"), Log: filepath.Join(s.dir, logName),
-	}, nil
+	return strings.NewReplacer("{{.Dir}}", dir, "{{.Addr}}", addr, "{{.Host}}", host, "{{.Port}}", port, "{{.Page}}", page,
+		"{{.Root}}", filepath.Join(dir, "root"), "{{.Log}}", filepath.Join(dir, logName), "{{.Upstream}}", upstream)
 }
 
 // given is the addresses that were chosen, a few for each server.
@@ -251,19 +233,17 @@ func FreeAddr() (string, error) {
 	}
 }
 
-func (s *Server) write(files map[string]string, at place) error {
-	if err := os.Mkdir(at.Root, 0o755); err != nil { //nolint:gosec // as its parent
+func (s *Server) write(files map[string]string) error {
+	root := filepath.Join(s.dir, "root")
+	if err := os.Mkdir(root, 0o755); err != nil { //nolint:gosec // as its parent
 		return err
 	}
-	if err := os.WriteFile(filepath.Join(at.Root, pagePath), []byte(page), 0o644); err != nil { //nolint:gosec // to be read by all
-		return err
-	}
+	all := map[string]string{filepath.Join(root, pagePath): page}
 	for name, text := range files {
-		content, err := fill(text, at)
-		if err != nil {
-			return err
-		}
-		if err := os.WriteFile(filepath.Join(s.dir, name), content, 0o644); err != nil { //nolint:gosec // to be read by all
+		all[filepath.Join(s.dir, name)] = s.words.Replace(text)
+	}
+	for path, text := range all {
+		if err := os.WriteFile(path, []byte(text), 0o644); err != nil { //nolint:gosec // to be read by all
 			return err
 		}
 	}
@@ -275,32 +255,18 @@ func expand(text string, oldnew ...string) string {
 	return strings.NewReplacer(oldnew...).Replace(text)
 }
 
-func fill(text string, at place) ([]byte, error) {
-	t, err := template.New("").Parse(text)
-	if err != nil {
-		return nil, err
-	}
-	var b bytes.Buffer
-	err = t.Execute(&b, at)
-	return b.Bytes(), err
-}
-
-func (s *Server) run(c command, at place) error {
+func (s *Server) run(c command) error {
 	path, err := program(c.words[0])
 	if err != nil {
 		Need(s.tb, c.words[0])
 	}
 	args := make([]string, len(c.words)-1)
 	for i, w := range c.words[1:] {
-		arg, err := fill(w, at)
-		if err != nil {
-			return err
-		}
-		args[i] = string(arg)
+		args[i] = s.words.Replace(w)
 	}
 	out := filepath.Join(s.dir, filepath.Base(path)+".out")
 	if c.logs {
-		out = at.Log
+		out = filepath.Join(s.dir, logName)
 	}
 	p, err := startProcess(path, args, out)
 	if err == nil {
