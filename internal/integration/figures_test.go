@@ -10,13 +10,14 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/treadlight/crawl/internal/assembly"
+	"github.com/treadlight/crawl/internal/lab/fetchtest"
 	"github.com/treadlight/crawl/internal/lab/testsite"
 )
 
 // inMemory makes a crawl of a site in memory, inside a bubble, and what it writes.
 func inMemory(t *testing.T, site testsite.Config, cfg assembly.Config) (*testsite.Site, *assembly.Crawler, *records) {
 	t.Helper()
-	var network testsite.Memory
+	var network fetchtest.Memory
 	site.Listen = network.Listen
 	s := serveSite(t, site)
 	out := &records{}

@@ -12,6 +12,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/treadlight/crawl/internal/fetch"
+	"github.com/treadlight/crawl/internal/lab/fetchtest"
 	"github.com/treadlight/crawl/internal/lab/testsite"
 	"github.com/treadlight/crawl/internal/ratelimit"
 	"github.com/treadlight/crawl/internal/ratelimit/backoff"
@@ -73,7 +74,7 @@ type world struct {
 // newWorld serves a site and prepares a crawl of it. Everything ends with the test.
 func newWorld(t *testing.T, cfg testsite.Config) *world {
 	t.Helper()
-	var network testsite.Memory
+	var network fetchtest.Memory
 	cfg.Listen = network.Listen
 	site, err := testsite.New(cfg)
 	require.NoError(t, err)

@@ -2,6 +2,7 @@
 //
 // [Serve] has named hosts with ordinary handlers in memory, reached through
 // [Net.DialContext], for testing/synctest bubbles. It records every request with its instant.
+// A [Memory] is the network alone.
 //
 // [Hostile] is a server that breaks the rules of HTTP in one way per path. It listens on a
 // loopback socket, or serves pipes inside a bubble.
@@ -18,7 +19,6 @@ import (
 	"net/http"
 	"slices"
 	"sync"
-	"syscall"
 	"testing"
 	"time"
 )
@@ -33,12 +33,10 @@ type Request struct {
 
 // Net is a set of named hosts. It is safe for concurrent use.
 type Net struct {
-	hosts  map[string]http.Handler
-	server *http.Server
-	queue  chan net.Conn // dialled, not yet accepted
-	closed chan struct{}
-	once   sync.Once
-	busy   sync.WaitGroup // handlers running
+	hosts    map[string]http.Handler
+	server   *http.Server
+	listener *listener
+	busy     sync.WaitGroup // handlers running
 
 	mu       sync.Mutex // guards what follows
 	dialled  int
@@ -50,7 +48,7 @@ type Net struct {
 // handler is a host that refuses connections; a name that is missing does not resolve.
 func Serve(t testing.TB, hosts map[string]http.Handler) *Net {
 	t.Helper()
-	n := &Net{hosts: hosts, queue: make(chan net.Conn), closed: make(chan struct{})}
+	n := &Net{hosts: hosts, listener: newListener("fetchtest:80")}
 	n.server = &http.Server{
 		Handler:     http.HandlerFunc(n.handle),
 		ConnContext: func(ctx context.Context, c net.Conn) context.Context { return context.WithValue(ctx, connKey{}, c) },
@@ -59,7 +57,7 @@ func Serve(t testing.TB, hosts map[string]http.Handler) *Net {
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		if err := n.server.Serve(n); !errors.Is(err, http.ErrServerClosed) && !errors.Is(err, net.ErrClosed) {
+		if err := n.server.Serve(n.listener); !errors.Is(err, http.ErrServerClosed) && !errors.Is(err, net.ErrClosed) {
 			t.Errorf("fetchtest: serve: %v", err)
 		}
 	}()
@@ -73,21 +71,6 @@ func Serve(t testing.TB, hosts map[string]http.Handler) *Net {
 
 // connKey finds the connection of a request.
 type connKey struct{}
-
-// pipe is one end of a connection.
-type pipe struct {
-	net.Conn
-	host   string // that was dialled
-	number int
-	peer   address // of a client's end the name that was dialled
-}
-
-func (p *pipe) RemoteAddr() net.Addr { return p.peer }
-
-type address string
-
-func (address) Network() string  { return "tcp" }
-func (a address) String() string { return string(a) }
 
 func (n *Net) handle(w http.ResponseWriter, r *http.Request) {
 	n.busy.Add(1)
@@ -104,7 +87,7 @@ func (n *Net) handle(w http.ResponseWriter, r *http.Request) {
 }
 
 // DialContext connects to a host of the Net; it fits fetch.Config.
-func (n *Net) DialContext(ctx context.Context, network, addr string) (net.Conn, error) {
+func (n *Net) DialContext(ctx context.Context, _, addr string) (net.Conn, error) {
 	host, _, err := net.SplitHostPort(addr)
 	if err != nil {
 		return nil, err
@@ -117,42 +100,18 @@ func (n *Net) DialContext(ctx context.Context, network, addr string) (net.Conn, 
 	if !ok {
 		return nil, &net.DNSError{Err: "no such host", Name: host, IsNotFound: true}
 	}
-	if h == nil {
-		return nil, &net.OpError{Op: "dial", Net: network, Addr: address(addr), Err: syscall.ECONNREFUSED}
-	}
 	n.mu.Lock()
 	n.dialled++
 	number := n.dialled
 	n.mu.Unlock()
-	near, far := net.Pipe()
-	select {
-	case n.queue <- &pipe{Conn: far, host: key, number: number, peer: "client:1"}:
-		return &pipe{Conn: near, peer: address(addr)}, nil
-	case <-n.closed:
-		return nil, &net.OpError{Op: "dial", Net: "tcp", Addr: address(addr), Err: syscall.ECONNREFUSED}
-	case <-ctx.Done():
-		return nil, ctx.Err()
+	if h == nil {
+		return (*listener)(nil).connect(ctx, addr, number, key)
 	}
-}
-
-// Accept implements net.Listener.
-func (n *Net) Accept() (net.Conn, error) {
-	select {
-	case c := <-n.queue:
-		return c, nil
-	case <-n.closed:
-		return nil, net.ErrClosed
-	}
+	return n.listener.connect(ctx, addr, number, key)
 }
 
 // Close makes every host refuse new connections. The end of the test does so too.
-func (n *Net) Close() error {
-	n.once.Do(func() { close(n.closed) })
-	return nil
-}
-
-// Addr implements net.Listener.
-func (n *Net) Addr() net.Addr { return address("fetchtest:80") }
+func (n *Net) Close() error { return n.listener.Close() }
 
 // Requests are all requests so far, in order of arrival, or those of the hosts named.
 func (n *Net) Requests(hosts ...string) []Request {

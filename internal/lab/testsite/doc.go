@@ -25,6 +25,6 @@
 //
 // Over sockets: [New], [Site.Listen] (after which [Site.URLs] are final), then [Site.Run] until its
 // context ends. In a testing/synctest bubble: build the Site inside the bubble with
-// [Config.Listen] set to [Memory.Listen] and give the client [Memory.DialContext], or call
+// [Config.Listen] set to Memory.Listen of package fetchtest and give the client its DialContext, or call
 // [Site.Handler] directly. It does not speak TLS or HTTP/2.
 package testsite

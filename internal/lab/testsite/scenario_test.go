@@ -15,6 +15,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/treadlight/crawl/internal/lab/fetchtest"
 )
 
 // These tests are crawlers, good and bad, of a few lines each. They show that the
@@ -202,7 +204,7 @@ func TestPortIsTriedAgain(t *testing.T) {
 		ok    bool
 	}{{"one", 1, true}, {"seven", portTries - 1, true}, {"all that are tried", portTries, false}} {
 		t.Run(tc.name, func(t *testing.T) {
-			var network Memory
+			var network fetchtest.Memory
 			port := 9000
 			site, err := New(Config{Hosts: []Host{{Count: 2}}, Listen: func(address string) (net.Listener, error) {
 				host, p, err := net.SplitHostPort(address)

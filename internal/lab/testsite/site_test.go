@@ -14,12 +14,14 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/treadlight/crawl/internal/lab/fetchtest"
 )
 
 // inMemory runs the site in this bubble until the test ends, and returns a client.
 func inMemory(t *testing.T, cfg Config) (*Site, *http.Client) {
 	t.Helper()
-	var network Memory
+	var network fetchtest.Memory
 	cfg.Listen = network.Listen
 	site, err := New(cfg)
 	require.NoError(t, err)
@@ -180,7 +182,7 @@ func TestRunEndsGracefully(t *testing.T) {
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				var network Memory
+				var network fetchtest.Memory
 				cfg := one(tc.host)
 				cfg.Listen = network.Listen
 				site, err := New(cfg)
@@ -207,7 +209,7 @@ func TestRunEndsGracefully(t *testing.T) {
 }
 
 func TestSiteRunsOnce(t *testing.T) {
-	var network Memory
+	var network fetchtest.Memory
 	cfg := one(Host{})
 	cfg.Listen = network.Listen
 	site, err := New(cfg)
@@ -220,7 +222,7 @@ func TestSiteRunsOnce(t *testing.T) {
 
 // TestListenLetsGo: when one address is taken, the others are free again.
 func TestListenLetsGo(t *testing.T) {
-	var network Memory
+	var network fetchtest.Memory
 	taken, err := network.Listen("127.0.1.3:8080")
 	require.NoError(t, err)
 	defer taken.Close()
@@ -241,7 +243,7 @@ func TestListenLetsGo(t *testing.T) {
 // TestAcceptFails: a listener that breaks ends the whole site with its error.
 func TestAcceptFails(t *testing.T) {
 	broken := errors.New("broken")
-	var network Memory
+	var network fetchtest.Memory
 	cfg := Config{Hosts: []Host{{Count: 3}}, Listen: func(address string) (net.Listener, error) {
 		ln, err := network.Listen(address)
 		if address == "127.0.1.2:8080" {

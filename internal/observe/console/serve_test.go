@@ -16,14 +16,14 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/treadlight/crawl/internal/clock"
-	"github.com/treadlight/crawl/internal/lab/testsite"
+	"github.com/treadlight/crawl/internal/lab/fetchtest"
 	"github.com/treadlight/crawl/internal/ratelimit"
 )
 
 // served is a console on a network in memory, inside a bubble.
 type served struct {
 	*rig
-	network testsite.Memory
+	network fetchtest.Memory
 	client  *http.Client
 	end     context.CancelFunc
 	ended   chan error
