@@ -23,6 +23,7 @@ import (
 	"math"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -253,66 +254,34 @@ func (f *File) collect(name string) (r *Rules, found bool) {
 // maxPause bounds Crawl-delay and Request-rate.
 const maxPause = 24 * time.Hour
 
+var (
+	delayForm = regexp.MustCompile(`^(?:\d+\.?\d*|\.\d+)$`)
+	// rateForm may end in a time of day, such as "0600-0845" or "06:00 - 08:45" with or without UTC.
+	rateForm = regexp.MustCompile(`(?i)^(\d{1,99})[ \t]*/[ \t]*(\d{1,99})([smh]?)(?:[ \t]+\d\d?:?\d\d[ \t]*-[ \t]*\d\d?:?\d\d[ \t]*(?:z|gmt|utc)?)?$`)
+)
+
 // parseDelay reads seconds with an optional fraction. Anything else is zero.
 func parseDelay(value string) time.Duration {
-	whole, fraction, _ := strings.Cut(value, ".")
-	if whole+fraction == "" || !digits(whole) || !digits(fraction) {
+	if !delayForm.MatchString(value) {
 		return 0
 	}
-	whole = strings.TrimLeft(whole, "0")
-	if len(whole) > len("86400") {
-		return maxPause
-	}
-	d := time.Duration(number(whole)) * time.Second
-	return min(d+time.Duration(number((fraction + "000000000")[:9])), maxPause)
+	seconds, _ := strconv.ParseFloat(value, 64) // too many are +Inf
+	return time.Duration(min(seconds*float64(time.Second), float64(maxPause)))
 }
 
-func digits(s string) bool { return strings.Trim(s, "0123456789") == "" }
-
-func number(s string) (n int64) {
-	for i := range len(s) {
-		n = n*10 + int64(s[i]-'0')
-	}
-	return n
-}
-
-// parseRate reads "n/t", n requests in every t seconds, as a pause. A unit may follow t (s, m or
-// h), and then a time of day ("1/10m 0600-0845"), which is ignored: the pause holds around the
-// clock. Anything else is zero, and so is a rate of no requests.
+// parseRate reads "n/t", n requests in every t seconds, minutes or hours, as a pause, rounded up.
+// A time of day is ignored: the pause holds around the clock. Anything else is zero, and so is a
+// rate of no requests.
 func parseRate(value string) time.Duration {
-	count, rest, _ := strings.Cut(value, "/")
-	count, rest = strings.TrimRight(count, " \t"), strings.TrimLeft(rest, " \t")
-	per, when := rest, ""
-	if i := strings.IndexAny(rest, " \t"); i >= 0 {
-		per, when = rest[:i], strings.Trim(rest[i:], " \t")
-	}
-	unit := time.Second
-	if n := len(per) - 1; n >= 0 {
-		switch per[n] | 0x20 {
-		case 's':
-			per = per[:n]
-		case 'm':
-			per, unit = per[:n], time.Minute
-		case 'h':
-			per, unit = per[:n], time.Hour
-		}
-	}
-	n, t := quantity(count), quantity(per)
-	if count == "" || per == "" || n <= 0 || t < 0 || !timeOfDay.MatchString(when) {
+	m := rateForm.FindStringSubmatch(value)
+	if m == nil {
 		return 0
 	}
-	// Rounded up, never too fast.
-	return time.Duration(min(math.Ceil(t*float64(unit)/n), float64(maxPause)))
-}
-
-// quantity is a number of digits, or negative. Beyond 15 digits it is only large.
-func quantity(s string) float64 {
-	if !digits(s) {
-		return -1
+	n, _ := strconv.ParseFloat(m[1], 64)
+	t, _ := strconv.ParseFloat(m[2], 64)
+	if n == 0 {
+		return 0
 	}
-	s = strings.TrimLeft(s, "0")
-	return float64(number(s[:min(len(s), 15)]))
+	unit := map[string]time.Duration{"m": time.Minute, "h": time.Hour}[strings.ToLower(m[3])]
+	return time.Duration(math.Ceil(min(t*float64(max(unit, time.Second))/n, float64(maxPause))))
 }
-
-// timeOfDay matches nothing, or "0600-0845", "845-1200" and "06:00 - 08:45" with or without UTC.
-var timeOfDay = regexp.MustCompile(`(?i)^(\d\d?:?\d\d[ \t]*-[ \t]*\d\d?:?\d\d)?[ \t]*(z|gmt|utc)?$`)

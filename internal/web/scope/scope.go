@@ -13,6 +13,7 @@ import (
 	"fmt"
 	"net/netip"
 	"regexp"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -37,31 +38,92 @@ const (
 var modeNames = [numModes]string{"host", "domain", "prefix", "any"}
 
 // String is the name in settings.
-func (m Mode) String() string {
-	if m < numModes {
-		return modeNames[m]
-	}
-	return fmt.Sprintf("mode(%d)", uint8(m))
-}
+func (m Mode) String() string { return modeNames[m] }
 
 // MarshalText writes the name.
 func (m Mode) MarshalText() ([]byte, error) { return []byte(m.String()), nil }
 
 // UnmarshalText reads a name.
 func (m *Mode) UnmarshalText(text []byte) error {
-	for i, name := range modeNames {
-		if name == string(text) {
-			*m = Mode(i)
-			return nil
-		}
+	if i := slices.Index(modeNames[:], string(text)); i >= 0 {
+		*m = Mode(i)
+		return nil
 	}
 	return fmt.Errorf("scope %q: use one of %s", text, strings.Join(modeNames[:], ", "))
 }
 
+// Code is a decision as a number. The zero Code is [In].
+type Code uint8
+
+// The codes. OtherHost, OtherDomain and OtherPrefix are in the order of their modes.
+const (
+	In               Code = iota
+	OtherHost             // not a seed's host
+	OtherDomain           // not in a seed's registrable domain
+	OtherPrefix           // not below a seed's path
+	TooDeep               // more links away than MaxDepth
+	TooManyRedirects      // more redirects in a row than MaxRedirects
+	Excluded              // an Exclude pattern matches
+	NotIncluded           // no Include pattern matches
+	NoResources           // a resource, and only pages were asked for
+	NumCodes              // the number of codes
+)
+
+var codeNames = [NumCodes]string{
+	"in", "other_host", "other_domain", "other_prefix", "too_deep", "too_many_redirects",
+	"excluded", "not_included", "no_resources",
+}
+
+// String is the name that metrics and records carry.
+func (c Code) String() string { return codeNames[c] }
+
+// MarshalText writes the name, so that JSON shows it.
+func (c Code) MarshalText() ([]byte, error) { return []byte(c.String()), nil }
+
+// Decision is whether a URL is in scope, and why.
+type Decision struct {
+	In   bool
+	Code Code
+
+	scope            *Scope
+	url              canonical.URL
+	depth, redirects int
+	by               *regexp.Regexp // the Exclude pattern that matched; nil if none did
+}
+
+// Reason is the decision in words, such as "depth 6 > 5".
+func (v Decision) Reason() string {
+	switch v.Code {
+	case In:
+		return "in scope"
+	case OtherHost:
+		return fmt.Sprintf("host %s is not a seed host", v.url.Host())
+	case OtherDomain:
+		return fmt.Sprintf("domain %s is not a seed's domain", domainOf(v.url.Hostname()))
+	case OtherPrefix:
+		return fmt.Sprintf("%s is not below a seed's path", v.url)
+	case TooDeep:
+		return fmt.Sprintf("depth %d > %d", v.depth, v.scope.cfg.MaxDepth)
+	case TooManyRedirects:
+		return fmt.Sprintf("redirect %d > %d", v.redirects, v.scope.cfg.MaxRedirects)
+	case Excluded:
+		return fmt.Sprintf("excluded by /%s/", v.by)
+	case NotIncluded:
+		return "matches no include pattern"
+	case NoResources:
+		return "resources are not asked for"
+	}
+	return v.Code.String()
+}
+
+// String is Reason.
+func (v Decision) String() string { return v.Reason() }
+
 // Unlimited is no bound on the depth.
 const Unlimited = -1
 
-const defaultMaxSeeds = 1 << 20
+// maxSeeds bounds the areas, at roughly 100 bytes each.
+const maxSeeds = 1 << 20
 
 // Config is the settings of a Scope. The zero Config lets the seeds in.
 type Config struct {
@@ -79,8 +141,6 @@ type Config struct {
 	MaxRedirects int
 	// Resources lets images, scripts, styles and media in, under the same rules.
 	Resources bool
-	// MaxSeeds bounds the areas, at roughly 100 bytes each. Zero is 1,048,576.
-	MaxSeeds int
 }
 
 // Scope decides on URLs. All methods are safe for concurrent use.
@@ -98,20 +158,8 @@ type Scope struct {
 const maxKnown = 1 << 16
 
 // New makes a scope without seeds, in which only mode Any lets anything in. The error names the
-// invalid field.
+// invalid pattern.
 func New(cfg Config) (*Scope, error) {
-	switch {
-	case cfg.Mode >= numModes:
-		return nil, fmt.Errorf("Mode is %d: use Host, Domain, Prefix or Any", cfg.Mode)
-	case cfg.MaxDepth < Unlimited:
-		return nil, fmt.Errorf("MaxDepth is %d: use -1 for no limit, or 0 and up", cfg.MaxDepth)
-	case cfg.MaxRedirects < 0:
-		return nil, fmt.Errorf("MaxRedirects is %d: use 0 and up", cfg.MaxRedirects)
-	case cfg.MaxSeeds < 0:
-		return nil, fmt.Errorf("MaxSeeds is %d: use 0 for the default, or more", cfg.MaxSeeds)
-	case cfg.MaxSeeds == 0:
-		cfg.MaxSeeds = defaultMaxSeeds
-	}
 	p, err := newPatterns(cfg.Include, cfg.Exclude)
 	if err != nil {
 		return nil, err
@@ -131,7 +179,7 @@ func (s *Scope) AddSeed(u canonical.URL) bool {
 	if _, ok := s.areas[area]; ok || s.cfg.Mode == Prefix && s.hasPrefixLocked(area) {
 		return true
 	}
-	if len(s.areas) >= s.cfg.MaxSeeds {
+	if len(s.areas) >= maxSeeds {
 		return false
 	}
 	s.areas[strings.Clone(area)] = struct{}{} // not to keep the whole URL
@@ -280,4 +328,91 @@ func isAddress(name string) bool {
 	}
 	_, err := netip.ParseAddr(name)
 	return err == nil
+}
+
+// patterns are the Include and Exclude in force.
+type patterns struct {
+	include, exclude []*regexp.Regexp
+}
+
+func newPatterns(include, exclude []string) (*patterns, error) {
+	in, err := compile("Include", include)
+	if err != nil {
+		return nil, err
+	}
+	out, err := compile("Exclude", exclude)
+	if err != nil {
+		return nil, err
+	}
+	return &patterns{include: in, exclude: out}, nil
+}
+
+func compile(field string, patterns []string) ([]*regexp.Regexp, error) {
+	out := make([]*regexp.Regexp, len(patterns))
+	for i, p := range patterns {
+		re, err := regexp.Compile(p)
+		if err != nil {
+			return nil, fmt.Errorf("%s[%d] %q is no regular expression: %w: escape what is meant literally with \\", field, i, p, err)
+		}
+		if p == "" {
+			return nil, fmt.Errorf("%s[%d] is empty, which matches everything: remove it", field, i)
+		}
+		out[i] = re
+	}
+	return out, nil
+}
+
+// check decides on a URL in the area of the seeds, by Include only if include is set.
+func (p *patterns) check(u canonical.URL, include bool) (code Code, by *regexp.Regexp) {
+	if re := firstMatch(p.exclude, u.String()); re != nil {
+		return Excluded, re
+	}
+	if include && len(p.include) > 0 && firstMatch(p.include, u.String()) == nil {
+		return NotIncluded, nil
+	}
+	return In, nil
+}
+
+func firstMatch(patterns []*regexp.Regexp, s string) *regexp.Regexp {
+	for _, re := range patterns {
+		if re.MatchString(s) {
+			return re
+		}
+	}
+	return nil
+}
+
+// SetPatterns replaces Include and Exclude for all later checks. The error names the invalid
+// pattern, and changes nothing.
+func (s *Scope) SetPatterns(include, exclude []string) error {
+	p, err := newPatterns(include, exclude)
+	if err != nil {
+		return err
+	}
+	s.patterns.Store(p)
+	return nil
+}
+
+// Patterns are the Include and Exclude in force.
+func (s *Scope) Patterns() (include, exclude []string) {
+	p := s.patterns.Load()
+	return texts(p.include), texts(p.exclude)
+}
+
+func texts(patterns []*regexp.Regexp) []string {
+	out := make([]string, len(patterns))
+	for i, re := range patterns {
+		out[i] = re.String()
+	}
+	return out
+}
+
+// Recheck decides by the present patterns on what is about to be fetched: a seed, which was not
+// checked before, or a URL that was in scope by earlier patterns. exempt (seeds and sitemaps)
+// leaves Include out.
+func (s *Scope) Recheck(u canonical.URL, exempt bool) Decision {
+	v := Decision{scope: s, url: u}
+	v.Code, v.by = s.patterns.Load().check(u, !exempt)
+	v.In = v.Code == In
+	return v
 }
