@@ -74,14 +74,7 @@ func (w *writer) put(o *op) error {
 // putURL adds the row that never changes.
 func (w *writer) putURL(h *host, o *op) error {
 	u := w.f.putURL
-	u.Int(1, o.id)
-	u.Int(2, h.id)
-	u.Int(3, int64(o.rank))
-	u.Int(4, int64(o.depth))
-	u.Int(5, int64(o.hops))
-	u.Int(6, integer(o.seed))
-	u.Int(7, o.from)
-	u.Int(8, o.at)
+	ints(u, o.id, h.id, int64(o.rank), int64(o.depth), int64(o.hops), integer(o.seed), o.from, o.at)
 	u.Text(9, o.text)
 	if o.of == frontier.Page {
 		u.Null(10)
@@ -89,6 +82,13 @@ func (w *writer) putURL(h *host, o *op) error {
 		u.Text(10, o.of.String())
 	}
 	return u.Run()
+}
+
+// ints binds parameters from the first on.
+func ints(q *sqlitedb.Stmt, values ...int64) {
+	for i, v := range values {
+		q.Int(i+1, v)
+	}
 }
 
 func integer(b bool) int64 {
@@ -152,9 +152,7 @@ func (w *writer) finish(o *op) error {
 		r.gone = true
 		return w.putVisit(o.id, o.visit, int64(p.attempts))
 	}
-	w.f.unqueue.Int(1, p.host)
-	w.f.unqueue.Int(2, int64(p.rank))
-	w.f.unqueue.Int(3, o.id)
+	ints(w.f.unqueue, p.host, int64(p.rank), o.id)
 	if err := w.f.unqueue.Run(); err != nil {
 		return err
 	}
@@ -173,14 +171,8 @@ func (w *writer) spend(o *op) error {
 		r.gone = true
 		return w.putPlace(p.host, p.rank, o.id, int64(o.attempts), int64(o.returns), int64(o.strikes))
 	}
-	s := w.f.spent
-	s.Int(1, int64(o.attempts))
-	s.Int(2, int64(o.returns))
-	s.Int(3, int64(o.strikes))
-	s.Int(4, p.host)
-	s.Int(5, int64(p.rank))
-	s.Int(6, o.id)
-	return s.Run()
+	ints(w.f.spent, int64(o.attempts), int64(o.returns), int64(o.strikes), p.host, int64(p.rank), o.id)
+	return w.f.spent.Run()
 }
 
 // usualHead is how many URLs of a host are asked for at a time in a crawl of many.
@@ -201,10 +193,7 @@ func (w *writer) load(o *op) error {
 		return err
 	}
 	q := w.f.load
-	q.Int(1, h.id)
-	q.Int(2, int64(o.behind.Rank))
-	q.Int(3, o.behind.ID)
-	q.Int(4, int64(o.n)+1) // to know whether there are more
+	ints(q, h.id, int64(o.behind.Rank), o.behind.ID, int64(o.n)+1) // to know whether there are more
 	a.Items = make([]frontier.Item, 0, min(o.n, usualHead))
 	for {
 		found, err := q.Step()
@@ -372,4 +361,58 @@ func (w *writer) left(id int64, r *host) (frontier.HostLeft, error) {
 	err := count(w.f.countAsides, &asides, &left.Others)
 	left.Pages = int(r.known-r.refused) - asides
 	return left, err
+}
+
+// putVisit adds a row to visits, of the round under way. What is not known is NULL there,
+// and takes no room.
+func (w *writer) putVisit(url int64, v *frontier.Visit, retries int64) error {
+	q := w.f.visit
+	ints(q, url, millis(v.At), int64(v.Status), 0, v.Bytes, retries, w.round)
+	q.TextOrNull(4, v.Class)
+	q.TextOrNull(8, string(v.Change))
+	q.TextOrNull(9, v.ETag)
+	intOrNull(q, 10, millis(v.LastModified), v.LastModified.IsZero())
+	if v.Digest == noDigest {
+		q.Null(11)
+	} else {
+		q.Text(11, string(v.Digest[:]))
+	}
+	intOrNull(q, 12, 1, !v.Refused)
+	return q.Run()
+}
+
+func intOrNull(q *sqlitedb.Stmt, param int, v int64, null bool) {
+	if null {
+		q.Null(param)
+	} else {
+		q.Int(param, v)
+	}
+}
+
+// noDigest is that of a visit that has none.
+var noDigest = frontier.Visit{}.Digest
+
+// millis is milliseconds since the epoch; of the zero time, zero.
+func millis(t time.Time) int64 {
+	if t.IsZero() {
+		return 0
+	}
+	return t.UnixMilli()
+}
+
+// scanVisit is what a query says of a visit from a column on: at, status, bytes, etag,
+// modified and digest. A digest of another length is none that was written here, and counts
+// as unknown.
+func scanVisit(q *sqlitedb.Stmt, column int) *frontier.Visit {
+	v := &frontier.Visit{Status: int(q.ColumnInt(column + 1)), Bytes: q.ColumnInt(column + 2), ETag: q.ColumnText(column + 3)}
+	if at := q.ColumnInt(column); at != 0 {
+		v.At = time.UnixMilli(at)
+	}
+	if !q.ColumnIsNull(column + 4) {
+		v.LastModified = time.UnixMilli(q.ColumnInt(column + 4))
+	}
+	if digest := q.ColumnBytes(column + 5); len(digest) == len(v.Digest) {
+		copy(v.Digest[:], digest)
+	}
+	return v
 }

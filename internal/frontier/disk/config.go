@@ -93,21 +93,18 @@ type Config struct {
 
 // settle fills the defaults in, or returns what is wrong.
 func (c *Config) settle() error {
-	switch {
-	case c.Mode >= numModes:
+	if c.Mode >= numModes {
 		return fmt.Errorf("disk: Mode = %d: use one of the constants", c.Mode)
-	case c.MaxPending != 0 && c.MaxPending < leastPending:
+	}
+	if c.MaxPending != 0 && c.MaxPending < leastPending {
 		return fmt.Errorf("disk: MaxPending = %d: want %d or more", c.MaxPending, leastPending)
-	case c.CacheBytes < 0:
-		return fmt.Errorf("disk: CacheBytes = %d: want a size above zero", c.CacheBytes)
-	case c.WALBytes < 0:
-		return fmt.Errorf("disk: WALBytes = %d: want a size above zero", c.WALBytes)
-	case c.Unplaced < 0:
-		return fmt.Errorf("disk: Unplaced = %d: want 1 or more", c.Unplaced)
-	case c.MaxRates < 0:
-		return fmt.Errorf("disk: MaxRates = %d: want 1 or more", c.MaxRates)
-	case c.MaxWait < 0:
-		return fmt.Errorf("disk: MaxWait = %v: want a duration above zero", c.MaxWait)
+	}
+	for name, v := range map[string]int64{
+		"CacheBytes": c.CacheBytes, "WALBytes": c.WALBytes, "Unplaced": int64(c.Unplaced), "MaxRates": int64(c.MaxRates), "MaxWait": int64(c.MaxWait),
+	} {
+		if v < 0 {
+			return fmt.Errorf("disk: %s = %d: want more than zero", name, v)
+		}
 	}
 	orDefault(&c.Program, "unknown")
 	orDefault(&c.Linger, defaultLinger)

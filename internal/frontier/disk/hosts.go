@@ -117,8 +117,7 @@ func (hs *hosts) write() error {
 	hs.dirty = hs.dirty[:0]
 	add := hs.f.addRefused // to rows that are there now
 	for id, n := range hs.refused {
-		add.Int(1, n)
-		add.Int(2, id)
+		ints(add, n, id)
 		if err := add.Run(); err != nil {
 			return err
 		}

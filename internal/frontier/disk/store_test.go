@@ -68,7 +68,7 @@ func TestConfigErrors(t *testing.T) {
 		"WALBytes = -1":   {WALBytes: -1},
 		"Unplaced = -1":   {Unplaced: -1},
 		"MaxRates = -1":   {MaxRates: -1},
-		"MaxWait = -1ns":  {MaxWait: -1},
+		"MaxWait = -1":    {MaxWait: -1},
 		"MemtableFPs":     {MemtableFPs: -1},
 	} {
 		_, err := Open(t.TempDir(), cfg)

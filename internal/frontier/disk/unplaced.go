@@ -120,14 +120,8 @@ func (w *writer) placeRows(host uint32, most int) (int, error) {
 
 // putPlace writes a row of places.
 func (w *writer) putPlace(host int64, rank int32, url, attempts, returns, strikes int64) error {
-	q := w.f.putPlace
-	q.Int(1, host)
-	q.Int(2, int64(rank))
-	q.Int(3, url)
-	q.Int(4, attempts)
-	q.Int(5, returns)
-	q.Int(6, strikes)
-	return q.Run()
+	ints(w.f.putPlace, host, int64(rank), url, attempts, returns, strikes)
+	return w.f.putPlace.Run()
 }
 
 // placeSome writes rows once there are many, as many as a commit may take time for.
@@ -179,11 +173,9 @@ func (w *writer) placeNext(n int) error {
 	if len(u.order) > 0 {
 		return nil
 	}
-	p := w.f.putPlaced
-	p.Int(1, u.rows[u.upTo-1].id)
-	p.Int(2, u.visit)
+	ints(w.f.putPlaced, u.rows[u.upTo-1].id, u.visit)
 	u.end()
-	return p.Run()
+	return w.f.putPlaced.Run()
 }
 
 // placeQuery writes the rows that earlier processes have left, and whatever this one has: see

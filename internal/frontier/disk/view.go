@@ -3,12 +3,14 @@ package disk
 import (
 	"errors"
 	"fmt"
+	"iter"
 	"os"
 	"path/filepath"
 	"time"
 
 	"github.com/treadlight/crawl/internal/frontier"
 	"github.com/treadlight/crawl/internal/store/sqlitedb"
+	"github.com/treadlight/crawl/internal/web/canonical"
 )
 
 // View looks at a state that a crawl may be working on: it takes no lock, and what it sees
@@ -78,7 +80,12 @@ func (v *View) Meta(key string) (string, error) {
 }
 
 // Seeds calls see for each URL that was put as a seed, until it reports false.
-func (v *View) Seeds(see func(frontier.Item) bool) error { return seeds(v.db, see) }
+func (v *View) Seeds(see func(frontier.Item) bool) error {
+	if err := each(v.db, seedsQuery, until(seedRow(v.path), see)); !errors.Is(err, errStop) {
+		return err
+	}
+	return nil
+}
 
 // Page is what is known of a URL, as [canonical.URL.String] has it; nil if it was never put.
 // It reads all URLs, and all visits: some seconds for ten million.
@@ -121,3 +128,78 @@ func (v *View) idOf(url string) (int64, error) {
 
 // Close ends the view.
 func (v *View) Close() error { return v.db.Close() }
+
+// reader is another connection, which sees what is committed.
+func (s *Store) reader() (*sqlitedb.DB, error) {
+	return sqlitedb.Open(s.path, sqlitedb.Config{ReadOnly: true})
+}
+
+// errStop is that the caller wants no more rows.
+var errStop = errors.New("no more rows are wanted")
+
+// stream reads rows as the caller goes on, so it should do so briskly: the log of the database grows
+// meanwhile. An error is the last.
+func stream[T any](s *Store, query string, row func(*sqlitedb.Stmt) (T, error)) iter.Seq2[T, error] {
+	return func(yield func(T, error) bool) {
+		db, err := s.reader()
+		if err == nil {
+			err = errors.Join(each(db, query, until(row, func(v T) bool { return yield(v, nil) })), db.Close())
+		}
+		if err != nil && !errors.Is(err, errStop) {
+			var none T
+			yield(none, err)
+		}
+	}
+}
+
+// until hands rows on until it is told to stop.
+func until[T any](row func(*sqlitedb.Stmt) (T, error), see func(T) bool) func(*sqlitedb.Stmt) error {
+	return func(q *sqlitedb.Stmt) error {
+		v, err := row(q)
+		if err == nil && !see(v) {
+			err = errStop
+		}
+		return err
+	}
+}
+
+const seedsQuery = `SELECT id, hops, queued_at, url FROM urls WHERE seed = 1 ORDER BY id`
+
+// seedRow reads a row of seedsQuery from a database at path.
+func seedRow(path string) func(*sqlitedb.Stmt) (frontier.Item, error) {
+	return func(q *sqlitedb.Stmt) (it frontier.Item, err error) {
+		it = frontier.Item{ID: q.ColumnInt(0), Found: frontier.Found{Seed: true, Hops: uint8(q.ColumnInt(1))}, Queued: time.UnixMilli(q.ColumnInt(2))}
+		if it.URL, err = canonical.Parse(q.ColumnText(3)); err != nil {
+			err = fmt.Errorf("%s: row %d of urls: %w", path, it.ID, err)
+		}
+		return it, err
+	}
+}
+
+// Seeds are the URLs that were put as seeds and are committed, whatever became of them, in their order:
+// URL, ID, hops, and when each was queued. It is safe to call from any goroutine.
+func (s *Store) Seeds() iter.Seq2[frontier.Item, error] { return stream(s, seedsQuery, seedRow(s.path)) }
+
+// URLs are all that were ever put and are committed, in the order of their IDs, as
+// [canonical.URL.String] has them. A million took half a second. It is safe to call from any goroutine.
+func (s *Store) URLs() iter.Seq2[string, error] {
+	return stream(s, `SELECT url FROM urls ORDER BY id`, func(q *sqlitedb.Stmt) (string, error) { return q.ColumnText(0), nil })
+}
+
+// CountVisits is how many pages this round has visited, as of the last commit, and how many of
+// them the host gave, now or unchanged since; what was refused is none. It looks at all visits.
+// It is safe to call from any goroutine.
+func (s *Store) CountVisits() (visited, given int64, err error) {
+	db, err := s.reader()
+	if err != nil {
+		return 0, 0, err
+	}
+	q, err := db.Prepare(`SELECT count(*), coalesce(sum(status BETWEEN 200 AND 299 OR status = 304), 0) FROM visits WHERE refused IS NULL AND round = ? AND url NOT IN (SELECT id FROM urls WHERE kind IS NOT NULL)`)
+	if err == nil {
+		q.Int(1, int64(s.Round()))
+		if _, err = q.Step(); err == nil {
+			visited, given = q.ColumnInt(0), q.ColumnInt(1)
+		}
+	}
+	return visited, given, errors.Join(err, db.Close())
+}
