@@ -140,7 +140,7 @@ func marksOf(events []ratelimit.Event) []dashboard.Mark {
 	marks := make([]dashboard.Mark, len(events))
 	for i := range events {
 		e := &events[i]
-		marks[i] = dashboard.Mark{At: e.Time, Kind: kindOf(e), Text: e.Time.UTC().Format("15:04:05") + " " + e.Text}
+		marks[i] = dashboard.Mark{At: e.Time, Kind: dashboard.KindOf(e), Text: e.Time.UTC().Format("15:04:05") + " " + e.Text}
 	}
 	return marks
 }

@@ -4,12 +4,10 @@ import (
 	"cmp"
 	"fmt"
 	"maps"
-	"net/url"
 	"slices"
 	"strings"
 
 	"github.com/treadlight/crawl/internal/observe/console/dashboard"
-	"github.com/treadlight/crawl/internal/pipeline"
 	"github.com/treadlight/crawl/internal/ratelimit"
 	"github.com/treadlight/crawl/internal/ratelimit/breaker"
 )
@@ -128,17 +126,6 @@ func changedOf(force Controls) dashboard.Changed {
 	return v
 }
 
-func recordsOf(seen []pipeline.Seen) []dashboard.Record {
-	list := make([]dashboard.Record, len(seen))
-	for i, s := range seen {
-		list[i] = dashboard.Record{At: s.At, URL: s.URL, Title: s.Title, Status: s.Status, Class: s.Class, Error: s.Error}
-		if u, err := url.Parse(s.URL); err == nil {
-			list[i].Host = ratelimit.Domain(u.Host)
-		}
-	}
-	return list
-}
-
 func hostFigures(k *Host) []dashboard.Figure {
 	var list []dashboard.Figure
 	add := func(name, value, note string) {
@@ -190,25 +177,4 @@ func withEarlier(kept, known []ratelimit.Event) []ratelimit.Event {
 		}
 	}
 	return append(list, kept...)
-}
-
-func eventsOf(events []ratelimit.Event) []dashboard.Event {
-	list := make([]dashboard.Event, 0, len(events))
-	for _, e := range slices.Backward(events) {
-		list = append(list, dashboard.Event{
-			At: e.Time, Kind: kindOf(&e), Cause: strings.ReplaceAll(e.Cause.String(), "_", " "),
-			State: strings.ReplaceAll(e.State.String(), "_", " "), From: e.FromRPS, To: e.ToRPS, Text: e.Text,
-		})
-	}
-	return list
-}
-
-func kindOf(e *ratelimit.Event) dashboard.Kind {
-	switch {
-	case e.ToRPS > e.FromRPS:
-		return dashboard.Rise
-	case e.ToRPS < e.FromRPS:
-		return dashboard.Cut
-	}
-	return dashboard.Note
 }

@@ -180,9 +180,9 @@ func TestWindow(t *testing.T) {
 }
 
 func TestKinds(t *testing.T) {
-	require.Equal(t, dashboard.Cut, kindOf(&ratelimit.Event{FromRPS: 3, ToRPS: 1}))
-	require.Equal(t, dashboard.Rise, kindOf(&ratelimit.Event{FromRPS: 1, ToRPS: 3}))
-	require.Equal(t, dashboard.Note, kindOf(&ratelimit.Event{}))
+	require.Equal(t, dashboard.Cut, dashboard.KindOf(&ratelimit.Event{FromRPS: 3, ToRPS: 1}))
+	require.Equal(t, dashboard.Rise, dashboard.KindOf(&ratelimit.Event{FromRPS: 1, ToRPS: 3}))
+	require.Equal(t, dashboard.Note, dashboard.KindOf(&ratelimit.Event{}))
 	require.Equal(t, "the learned rate", reasonWords("learned"))
 	require.Equal(t, "robots.txt cannot be had yet", reasonWords("robots.txt cannot be had yet: network: x"))
 }

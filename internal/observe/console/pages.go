@@ -31,7 +31,7 @@ func (c *Console) overview(w http.ResponseWriter, r *http.Request) {
 	v.Working = workingOf(&s)
 	v.Fleet = s.Fleet.summary()
 	seen := c.crawl.Recent()
-	v.Errors, v.Pages = recordsOf(seen.Errors), recordsOf(seen.Pages)
+	v.Errors, v.Pages = seen.Errors, seen.Pages
 	v.Changed = changedOf(c.crawl.Controls())
 	page, err := c.pages.Overview(v)
 	c.show(w, http.StatusOK, page, err)
@@ -50,7 +50,7 @@ func (c *Console) hostPage(w http.ResponseWriter, r *http.Request) {
 			v.Reason = k.Limiter.Reason
 		}
 		v.Charts = hostCharts(samples, events, v.Now, v.Span)
-		v.Events = eventsOf(events)
+		v.Events = events
 		v.Figures = hostFigures(&k)
 		describe(&v, &k)
 	}

@@ -94,7 +94,7 @@ func (s Style) class() string { return [...]string{"area", "solid", "dashed"}[mi
 
 // Write writes the picture to w.
 func (c *Chart) Write(w io.Writer) error {
-	p := &painter{w: bufio.NewWriter(w), end: c.end(), top: niceCeil(c.max())}
+	p := &painter{w: bufio.NewWriter(w), end: c.end(), top: NiceCeil(c.max())}
 	height := headHeight + panelHeight*len(c.Panels)
 	p.put(`<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 %d %d" width="%d" height="%d" role="img" aria-labelledby="title desc">`+"\n", width, height, width, height)
 	p.put(`<title id="title">%s</title>`+"\n"+`<desc id="desc">%s</desc>`+"\n", escape(c.Title), escape(c.Subject))
@@ -136,8 +136,8 @@ func (c *Chart) max() float64 {
 	return most
 }
 
-// niceCeil is the next number above v that is 1, 2 or 5 with zeros, and 1 for none.
-func niceCeil(v float64) float64 {
+// NiceCeil is the next number from v on that is 1, 2 or 5 with zeros, and 1 for none.
+func NiceCeil(v float64) float64 {
 	if !(v > 0) {
 		return 1
 	}

@@ -92,7 +92,7 @@ func TestStrangeCharts(t *testing.T) {
 
 func TestScales(t *testing.T) {
 	for v, want := range map[float64]float64{0: 1, -3: 1, math.NaN(): 1, 0.3: 0.5, 1: 1, 1.01: 2, 4: 5, 7: 10, 10: 10, 2000: 2000, 2001: 5000} {
-		require.InEpsilon(t, want, niceCeil(v), 1e-9, "%v", v)
+		require.InEpsilon(t, want, NiceCeil(v), 1e-9, "%v", v)
 	}
 	for d, want := range map[time.Duration]time.Duration{
 		time.Second: time.Second, time.Minute: 10 * time.Second, 15 * time.Minute: 2 * time.Minute, 24 * time.Hour: 3 * time.Hour, 1000 * time.Hour: 101 * time.Hour,

@@ -6,6 +6,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/treadlight/crawl/internal/observe/plot"
 )
 
 // The plot's own units. It is stretched to its box, and its lines keep their width.
@@ -139,20 +141,8 @@ func (c Chart) largest() float64 {
 	return top
 }
 
-// scale is the top of the axis: 1, 2 or 5 times a power of ten, above all that is drawn.
-func (c Chart) scale() float64 {
-	top := max(c.largest(), c.AtLeast)
-	if top <= 0 {
-		return 1
-	}
-	power := math.Pow(10, math.Floor(math.Log10(top)))
-	for _, m := range []float64{1, 2, 5} {
-		if m*power >= top {
-			return m * power
-		}
-	}
-	return 10 * power
-}
+// scale is the top of the axis, above all that is drawn.
+func (c Chart) scale() float64 { return plot.NiceCeil(max(c.largest(), c.AtLeast)) }
 
 func (c Chart) x(at time.Time) float64 {
 	span := c.To.Sub(c.From).Seconds()

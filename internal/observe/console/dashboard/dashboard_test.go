@@ -10,6 +10,9 @@ import (
 
 	"github.com/stretchr/testify/require"
 	"golang.org/x/net/html"
+
+	"github.com/treadlight/crawl/internal/pipeline"
+	"github.com/treadlight/crawl/internal/ratelimit"
 )
 
 var noon = time.Date(2026, 11, 22, 12, 0, 0, 0, time.UTC)
@@ -30,16 +33,16 @@ func full(text string) (Overview, Host) {
 		Bands: []Band{{noon, noon.Add(time.Second), Open, text}}, Marks: []Mark{{noon.Add(time.Second), Cut, text}},
 	}
 	row := Row{Host: text, State: Waiting, Reason: text, Queued: 12345, Rate: 1.5, LatencyMS: 3, Failures: 2}
-	record := Record{noon, text, text, text, 500, text, text}
+	record := pipeline.Seen{At: noon, URL: text, Title: text, Status: 500, Class: text, Error: text}
 	table := ParseTable(url.Values{"q": {text}, "span": {"all"}})
 	table.Query, table.Span = text, text
 	table.Hosts, table.Matching, table.Page, table.Pages, table.Rows = 500, 120, 2, 3, []Row{row}
 	counts := []Count{{text, 7, text, 1}}
 	changed := Changed{[]Order{{text, text}}, []Order{{text, text}}, 7, []string{text}, []string{text}}
-	o := Overview{frame, []Figure{{text, text, text}}, []Chart{chart}, counts, counts, text, text, changed, table, []Record{record}, []Record{record}}
+	o := Overview{frame, []Figure{{text, text, text}}, []Chart{chart}, counts, counts, text, text, changed, table, []pipeline.Seen{record}, []pipeline.Seen{record}}
 	h := Host{
 		Frame: frame, Host: text, Known: true, State: Failing, Reason: text, Waits: text, MaxRPS: text,
-		Figures: o.Figures, Charts: o.Charts, Events: []Event{{noon, Cut, text, text, 4, 2, text}},
+		Figures: o.Figures, Charts: o.Charts, Events: []ratelimit.Event{{Time: noon, FromRPS: 4, ToRPS: 2, Text: text}},
 	}
 	return o, h
 }

@@ -5,24 +5,12 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/dustin/go-humanize"
 )
 
 // Whole writes a count with its thousands apart: 1 234 567, by spaces that do not break.
-func Whole(n int64) string {
-	digits := strconv.FormatInt(n, 10)
-	sign := ""
-	if strings.HasPrefix(digits, "-") {
-		sign, digits = "-", digits[1:]
-	}
-	var b strings.Builder
-	for i, d := range digits {
-		if i > 0 && (len(digits)-i)%3 == 0 {
-			b.WriteRune('\u202f')
-		}
-		b.WriteRune(d)
-	}
-	return sign + b.String()
-}
+func Whole(n int64) string { return strings.ReplaceAll(humanize.Comma(n), ",", "\u202f") }
 
 // Number writes a measure with as many digits as say something: 0.25, 3.5, 120.
 func Number(v float64) string {

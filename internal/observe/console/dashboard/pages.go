@@ -23,7 +23,10 @@ import (
 	"io/fs"
 	"path"
 	"reflect"
+	"slices"
 	"strings"
+
+	"github.com/treadlight/crawl/internal/ratelimit"
 )
 
 // Policy is the Content-Security-Policy of a page: its own style, script, images and
@@ -42,6 +45,8 @@ func New() (*Pages, error) {
 	t, err := template.New("").Funcs(template.FuncMap{
 		"count":  func(n any) string { return Whole(reflect.ValueOf(n).Int()) },
 		"number": Number, "since": since, "clock": clockTime, "stamp": stamp, "lines": lines,
+		"hostOf": hostOf, "hostPath": HostPath, "kind": func(e ratelimit.Event) Kind { return KindOf(&e) }, "backward": backward,
+		"words": func(word fmt.Stringer) string { return strings.ReplaceAll(word.String(), "_", " ") },
 	}).ParseFS(files, "templates/*.html")
 	if err != nil {
 		return nil, fmt.Errorf("dashboard: %w", err)
@@ -84,4 +89,11 @@ var mediaTypes = map[string]string{
 	"css": "text/css; charset=utf-8",
 	"js":  "text/javascript; charset=utf-8",
 	"svg": "image/svg+xml",
+}
+
+// backward is events with the newest first.
+func backward(events []ratelimit.Event) []ratelimit.Event {
+	events = slices.Clone(events)
+	slices.Reverse(events)
+	return events
 }

@@ -7,6 +7,9 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/treadlight/crawl/internal/pipeline"
+	"github.com/treadlight/crawl/internal/ratelimit"
 )
 
 // Frame is what every page but the login has around it.
@@ -51,8 +54,8 @@ type Overview struct {
 	Fleet    string  // of a crawl of several processes, in sentences; empty: it is alone
 	Changed  Changed
 	Table    Table
-	Errors   []Record // the newest first
-	Pages    []Record // the newest first
+	Errors   []pipeline.Seen // the newest first
+	Pages    []pipeline.Seen // the newest first
 }
 
 // Changed is what those who steer have put in force.
@@ -66,9 +69,6 @@ type Changed struct {
 // Order is one that is in force for a host.
 type Order struct{ Host, Value string }
 
-// Href is the page of the host.
-func (o Order) Href() string { return HostPath(o.Host) }
-
 // maxOrders is how many orders of a kind a page lists.
 const maxOrders = 50
 
@@ -77,20 +77,6 @@ func ListOrders(all []Order) (listed []Order, left int) {
 	listed = all[:min(len(all), maxOrders)]
 	return listed, len(all) - len(listed)
 }
-
-// Record is one URL that the crawl has dealt with.
-type Record struct {
-	At     time.Time
-	URL    string
-	Host   string
-	Title  string
-	Status int
-	Class  string // of its error; empty is none
-	Error  string
-}
-
-// HostHref is the page of its host.
-func (r Record) HostHref() string { return HostPath(r.Host) }
 
 // Host is the page of one host.
 type Host struct {
@@ -104,17 +90,27 @@ type Host struct {
 	MaxRPS  string // the ceiling it was given here; empty is none
 	Figures []Figure
 	Charts  []Chart
-	Events  []Event // the newest first
+	Events  []ratelimit.Event // the newest last
 }
 
-// Event is something that changed a host's pace.
-type Event struct {
-	At       time.Time
-	Kind     Kind
-	Cause    string
-	State    string // of the breaker after it
-	From, To float64
-	Text     string
+// KindOf is what an event means for the pace of its host.
+func KindOf(e *ratelimit.Event) Kind {
+	switch {
+	case e.ToRPS > e.FromRPS:
+		return Rise
+	case e.ToRPS < e.FromRPS:
+		return Cut
+	}
+	return Note
+}
+
+// hostOf is the host of a URL, as the limiter names it.
+func hostOf(text string) string {
+	u, err := url.Parse(text)
+	if err != nil {
+		return ""
+	}
+	return ratelimit.Domain(u.Host)
 }
 
 // HostPath is where the page of a host is.
@@ -148,9 +144,6 @@ type Row struct {
 	LatencyMS float64 // zero before the first answer
 	Failures  int     // in a row
 }
-
-// Href is the page of the host.
-func (r Row) Href() string { return HostPath(r.Host) }
 
 // Table is some of the hosts.
 type Table struct {
@@ -242,15 +235,6 @@ func (o Overview) WaitCounts() Counts { return Counts{"Hosts with work wait for"
 
 // OutcomeCounts is Outcomes with its heads.
 func (o Overview) OutcomeCounts() Counts { return Counts{"Outcome", "Requests", o.Outcomes} }
-
-// BlockPath is where the order goes that blocks the host.
-func (h Host) BlockPath() string { return "/api" + HostPath(h.Host) + "/block" }
-
-// UnblockPath is where the order goes that ends that.
-func (h Host) UnblockPath() string { return "/api" + HostPath(h.Host) + "/unblock" }
-
-// CeilingPath is where another maximum goes.
-func (h Host) CeilingPath() string { return "/api" + HostPath(h.Host) + "/ceiling" }
 
 // PageSize is how many hosts a page of the table has: some screens, and a few kilobytes.
 const PageSize = 50
