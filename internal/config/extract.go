@@ -1,7 +1,6 @@
 package config
 
 import (
-	"bufio"
 	"errors"
 	"slices"
 	"strings"
@@ -175,28 +174,3 @@ func (l *loader) checkFields() {
 		l.report(fieldsPath, l.origins[fieldsPath], "has %d rules; give at most %d", n, pagefields.MaxRules)
 	}
 }
-
-const fieldsHead = `
-Rules for fields are written in a line, as a flag has them:
-
-    NAME[:TYPE][:all]=css:SELECTOR[@ATTRIBUTE][ url~REGEXP]
-    NAME[:TYPE][:all]=xpath:EXPRESSION[ url~REGEXP]
-
-TYPE is text, html, number or url; without one it is text. With all, every value is
-taken, and else the first. With url~ the rule is only for pages whose URL matches. Of
-several rules with one name, the first that finds something gives the field. A file may
-also give them by name, and in parts:
-
-    extract:
-      fields:
-        title: css:h1
-        price: {css: .price, attr: content, type: number}
-        tags: {xpath: "//a[@rel='tag']", all: true, match: /blog/}
-        author: ["css:meta[name=author]@content", "xpath://address"]
-
-A value is cut at 64 KiB, a field at 1000 values, all of a page at 1 MiB; of pages with
-more than 4 MiB or 100,000 elements the beginning is looked at. The record says so.
-`
-
-// writeFieldsReference is how rules are written, for the manual.
-func writeFieldsReference(b *bufio.Writer) { _, _ = b.WriteString(fieldsHead) }

@@ -54,34 +54,6 @@ func policyTexts(m *binder.Model) map[string]string {
 // policyNames are the sections there are, in the order of the manual.
 var policyNames = []string{"retry", "timeout", "circuit_breaker", "bulkhead", "bulkhead_isolation", "hedging", "fallback"}
 
-const policyHead = `
-## resilience
-
-Policies around the requests, given in a file only. The section takes the document of
-crawl.Client as it is, or in the spelling of this table. A policy that is not written is
-not there, one that is written empty, as in timeout: {}, has the defaults.
-
-- timeout bounds each single request, from the moment it may be sent to the end of its
-  body. fetch.timeout holds beside it, and for retries and the wait for a bulkhead
-  together.
-- bulkhead bounds the requests under way of the whole crawl, bulkhead_isolation those of
-  each host. Who waits for a place takes up one of the fetches of concurrency, which
-  ratelimit.global_concurrency and max_in_flight do not; so those are what one wants for
-  politeness, and a bulkhead is for a line or a proxy that bears no more. A URL that gets
-  no place comes back later, and no try of it is spent.
-- retry is for robots.txt, without which a host has to wait; pages are tried again as
-  ratelimit.retry_max_attempts says. Each retry is paced like any request: where the host
-  may not be asked yet when the pause is over, the answer before stands, and
-  robots.txt is asked for again later. So it does at once after a 429, or a Retry-After.
-- circuit_breaker is that of each host, and its keys are other names for settings of
-  ratelimit.
-- hedging and fallback are refused: a crawl has one request at a time under way for a
-  URL, and records nothing made up. crawl.Client can have them.
-
-| Key | Type | Default | Range | Meaning |
-|---|---|---|---|---|
-`
-
 // policyRow is a line of the manual. What can be checked in it is, by a test that loads it.
 type policyRow struct{ key, kind, def, min, max, doc string }
 

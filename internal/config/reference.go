@@ -3,59 +3,24 @@ package config
 import (
 	"bufio"
 	"cmp"
+	_ "embed" // of the manual
 	"fmt"
 	"io"
 	"slices"
 	"strings"
 )
 
-// preamble is what the tables of the manual do not say by themselves.
-const preamble = `# Configuration reference
-
-Values come from four layers, each stronger than the one before: defaults, the
-configuration file (YAML or JSON), the environment, flags. A stronger layer replaces a
-value whole, lists included. Unknown keys in a file are errors; unknown CRAWL_
-variables are warnings, and empty ones count as not set.
-
-- A *duration* is written with its units: 200ms, 30s, 1h30m.
-- A *size* is a number of bytes or has a unit: 512KiB and 10MiB count in 1024, 10MB in
-  1000.
-- A *rate* is a number of requests per second.
-- A *list* is a YAML or JSON list; a flag that is repeated; lines of a variable.
-- A setting without a flag of its own is given by --set PATH=VALUE, as in
-  --set per_host_max=2.
-- A *bool* is true or false; --no-FLAG switches off what --FLAG switches on.
-
-The file is named by --config or CRAWL_CONFIG. Rules for single hosts and the policies
-of resilience can be given in it only.
-
-Settings that bound each other may be given alone: what was not written moves. With
---rate 20 alone the largest rate is 20 too, with --max-rate 0.5 alone a host starts at
-0.5. Two written values that contradict each other are an error.
-
-A crawl that is resumed begins with the settings of its first run in the place of the
-defaults. A file and flags that are given then are stronger; variables are not read again.
-output.path, output.format, warc.dir, warc.prefix and state.dir stay.
-
-A crawl that is sent SIGHUP reads its file again and takes over, for all hosts at once,
-ratelimit.initial_rps, ratelimit.min_rps, ratelimit.max_rps and ratelimit.min_delay, the
-rules under hosts but for their caps, quotas and max_in_flight, and log.level. It names
-the other settings that have changed: they stay as they were until the next crawl. So
-does everything when the file is wrong.
-`
-
-const hostsHead = `
-## hosts
-
-A list of rules for single hosts, of which the first that matches counts. What a rule
-leaves out is taken from the setting in the last column. A cap and a quota are groups,
-cap: {kind: token-bucket, permits: 10, per: 1s}: hard limits beside what is learned,
-and each host that matches has its own. The rates may also be spelled initial_rate,
-min_rate and max_rate.
-
-| Key | Type | Range | Meaning | Else |
-|---|---|---|---|---|
-`
+// What the tables of the manual do not say by themselves.
+var (
+	//go:embed manual/preamble.md
+	preamble string
+	//go:embed manual/hosts.md
+	hostsHead string
+	//go:embed manual/fields.md
+	fieldsHead string
+	//go:embed manual/resilience.md
+	policyHead string
+)
 
 // Reference writes the manual of all settings in Markdown. The error is that of w.
 func Reference(w io.Writer) error {
@@ -70,7 +35,7 @@ func Reference(w io.Writer) error {
 			case "access":
 				writePolicyReference(b)
 			case "extract":
-				writeFieldsReference(b)
+				_, _ = b.WriteString(fieldsHead)
 			}
 			last = s
 			_, _ = fmt.Fprintf(b, "\n## %s\n\n| Setting | Type | Default | Range | Flag | Variable | Meaning |\n|---|---|---|---|---|---|---|\n",
