@@ -1,6 +1,30 @@
 package realserver
 
-import "testing"
+import (
+	"context"
+	"embed"
+	"errors"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/treadlight/crawl/internal/clock"
+)
+
+//go:embed conf
+var confs embed.FS
+
+// conf is a configuration, or a program. What is in braces or in capitals in it is filled in.
+func conf(name string) string {
+	text, err := confs.ReadFile("conf/" + name)
+	if err != nil {
+		panic(err) // a part of the program
+	}
+	return string(text)
+}
 
 // Kind is a server with a limit per client address.
 type Kind struct {
@@ -36,10 +60,177 @@ func Kinds() []Kind {
 		{Name: "nginx-20-queue", Rule: "limit_req 20 r/s, burst 20 queued: 503", Nominal: 20, Available: 20, AtOnce: 21, Status: 503, recipe: nginxLimit("20r/s", "burst=20", "")},
 		{Name: "nginx-200", Rule: "limit_req 200 r/s, burst 20 nodelay: 503", Nominal: 200, Available: 200, AtOnce: 21, Status: 503, Fast: true, recipe: nginxLimit("200r/s", "burst=20 nodelay", "")},
 		{Name: "nginx-conn", Rule: "limit_conn 4, each answer takes 200 ms: 503", Nominal: 20, Available: 20, AtOnce: 4, InFlight: 4, Status: 503, recipe: nginxConcurrency()},
-		{Name: "haproxy", Rule: "stick-table, > 200 in 10 s: 429, Retry-After 10", Nominal: 20, Available: 20, AtOnce: 200, Status: 429, RetryAfter: true, recipe: haproxy(haproxyConf)},
+		{Name: "haproxy", Rule: "stick-table, > 200 in 10 s: 429, Retry-After 10", Nominal: 20, Available: 20, AtOnce: 200, Status: 429, RetryAfter: true, recipe: haproxy(conf("haproxy.cfg"))},
 		{Name: "mod_qos", Rule: "200 per 10 s: 503", Nominal: 20, Available: 199.0 / 11, AtOnce: 199, Status: 503, Why: "it refuses the 200th, and the window lasts 11 whole seconds", recipe: modQoS()},
 		{Name: "mod_evasive", Rule: "> 20 in a second: 403 for 10 s, renewed", Nominal: 20, Available: 20, AtOnce: 20, Status: 403, recipe: modEvasive()},
 		{Name: "varnish", Rule: "vsthrottle, bucket of 200 per 10 s: 429", Nominal: 20, Available: 20, AtOnce: 200, Status: 429, recipe: varnish()},
 		{Name: "flask-limiter", Rule: "moving window, 200 per 10 s: 429, quota headers", Nominal: 20, Available: 20, AtOnce: 200, Status: 429, RetryAfter: true, recipe: flask()},
+	}
+}
+
+// Nginx serves the files below root. The directives in http go into the http block,
+// those in location into the location; a location may send a refusal to "@limited",
+// which answers 429 with Retry-After 1.
+func Nginx(tb testing.TB, root, http, location string) *Server {
+	tb.Helper()
+	return start(tb, nginx(root, http, location))
+}
+
+func nginx(root, http, location string) recipe {
+	text := expand(conf("nginx.conf"), "ROOT", root, "HTTP", http, "LOCATION", location)
+	return recipe{
+		files:    map[string]string{"nginx.conf": text},
+		commands: []command{{words: []string{"nginx", "-p", "{{.Dir}}", "-e", "{{.Dir}}/error.log", "-c", "{{.Dir}}/nginx.conf"}}},
+	}
+}
+
+func nginxLimit(rate, burst, status string) recipe {
+	return nginx("{{.Root}}",
+		"limit_req_zone $binary_remote_addr zone=z:1m rate="+rate+"; "+status,
+		"limit_req zone=z "+burst+";")
+}
+
+// answerTime is what an answer takes behind limit_conn: four at a time make 20 a second.
+const answerTime = 200 * time.Millisecond
+
+func nginxConcurrency() recipe {
+	r := nginx("{{.Root}}",
+		"limit_conn_zone $binary_remote_addr zone=z:1m;",
+		"limit_conn z 4; proxy_pass http://{{.Upstream}}; proxy_http_version 1.1; proxy_set_header Connection '';")
+	r.prepare = slowUpstream
+	return r
+}
+
+// slowUpstream starts a server behind s that serves the same page after answerTime.
+func slowUpstream(s *Server) (string, error) {
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return "", err
+	}
+	up := &http.Server{ReadHeaderTimeout: time.Minute, Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if clock.Sleep(r.Context(), clock.System(), answerTime) != nil {
+			return
+		}
+		w.Header().Set("Content-Type", "text/html")
+		_, _ = w.Write([]byte(page)) // a client that has gone has its own reasons
+	})}
+	done := make(chan error, 1)
+	go func() { done <- up.Serve(ln) }()
+	s.after = append(s.after, func() {
+		ctx, cancel := context.WithTimeout(context.Background(), grace)
+		defer cancel()
+		_ = up.Shutdown(ctx)
+		_ = up.Close() // of whoever did not leave in time
+		if err := <-done; !errors.Is(err, http.ErrServerClosed) {
+			s.tb.Errorf("realserver: upstream: %v", err)
+		}
+	})
+	return ln.Addr().String(), nil
+}
+
+// HAProxy passes everything on to the address. The directives go into the backend.
+func HAProxy(tb testing.TB, upstream, directives string) *Server {
+	tb.Helper()
+	return start(tb, haproxy(expand(conf("passing.cfg"), "UPSTREAM", upstream, "DIRECTIVES", directives)))
+}
+
+func haproxy(text string) recipe {
+	return recipe{
+		files:    map[string]string{"haproxy.cfg": text},
+		commands: []command{{words: []string{"haproxy", "-db", "-f", "{{.Dir}}/haproxy.cfg"}, logs: true}},
+	}
+}
+
+// apacheModules is where Debian's packages put them.
+const apacheModules = "/usr/lib/apache2/modules"
+
+// apacheUser is needed by a server that root starts, and refused to any other.
+func apacheUser() string {
+	if os.Geteuid() == 0 {
+		return "User www-data\nGroup www-data"
+	}
+	return ""
+}
+
+func apache(name, file, directives string) recipe {
+	path := filepath.Join(apacheModules, file)
+	text := expand(conf("apache.conf"), "MODULES", apacheModules, "USER", apacheUser()) +
+		expand(directives, "MODULE", "LoadModule "+name+" "+path)
+	return recipe{
+		needs:    []string{path},
+		files:    map[string]string{"apache.conf": text},
+		commands: []command{{words: []string{"apache2", "-DFOREGROUND", "-d", "{{.Dir}}", "-f", "{{.Dir}}/apache.conf"}}},
+	}
+}
+
+// modQoS limits requests per client with mod_qos, which may need a library loaded first. It
+// refuses the 200th request of a window already.
+func modQoS() recipe {
+	return apache("qos_module", "mod_qos.so", `
+`+loadFile("/usr/lib/*/libpcre.so.3")+`
+MODULE
+QS_ErrorResponseCode 503
+SetEnvIf Request_URI . QS_Limit=1
+QS_ClientEventLimitCount 200 10
+`)
+}
+
+// modEvasive limits requests to the whole site, by seconds of the clock: the 21st in one blocks the client
+// for ten seconds from its last request. The count per page, which cannot be turned off, is out of reach.
+func modEvasive() recipe {
+	return apache("evasive20_module", "mod_evasive20.so", `
+MODULE
+DOSHashTableSize 3097
+DOSPageCount 1000000
+DOSPageInterval 1
+DOSSiteCount 20
+DOSSiteInterval 1
+DOSBlockingPeriod 10
+DOSLogDir {{.Dir}}
+`)
+}
+
+func loadFile(pattern string) string {
+	if paths, err := filepath.Glob(pattern); err == nil && len(paths) > 0 {
+		return "LoadFile " + paths[0]
+	}
+	return ""
+}
+
+// varnish logs by a second program.
+func varnish() recipe {
+	return recipe{
+		needs: []string{module("/usr/lib/*/varnish/vmods/libvmod_vsthrottle.so")},
+		late:  true,
+		files: map[string]string{"default.vcl": conf("default.vcl")},
+		commands: []command{
+			{words: []string{
+				"varnishd", "-F", "-j", "none", "-n", "{{.Dir}}/varnish", "-f", "{{.Dir}}/default.vcl", "-a", "{{.Addr}}",
+				"-s", "default,16m", "-l", "16m", "-p", "timeout_idle=60",
+			}},
+			{words: []string{
+				"varnishncsa", "-n", "{{.Dir}}/varnish", "-F",
+				"at=%{VSL:Timestamp:Start[1]}x status=%s after=%{Retry-After}o request=%m %U%q",
+				"-w", "{{.Log}}",
+			}},
+		},
+	}
+}
+
+// module is the path that a pattern matches, or the pattern itself.
+func module(pattern string) string {
+	if paths, err := filepath.Glob(pattern); err == nil && len(paths) > 0 {
+		return paths[0]
+	}
+	return pattern
+}
+
+// flask runs under the system's Python, for which the packages are installed.
+func flask() recipe {
+	const python, limiter = "/usr/bin/python3", "/usr/lib/python3/dist-packages/flask_limiter"
+	return recipe{
+		needs:    []string{python, limiter, "/usr/lib/python3/dist-packages/waitress"},
+		files:    map[string]string{"app.py": conf("app.py")},
+		commands: []command{{words: []string{python, "{{.Dir}}/app.py"}, logs: true}},
 	}
 }

@@ -1,7 +1,4 @@
-package realserver
-
-// flaskApp uses Flask-Limiter with a moving window and quota headers.
-const flaskApp = `
+# Flask-Limiter with a moving window and quota headers.
 import sys, time
 from flask import Flask, g, request
 from flask_limiter import Limiter
@@ -30,14 +27,3 @@ def page():
 
 sys.stdout.reconfigure(line_buffering=True)
 serve(app, host="{{.Host}}", port={{.Port}}, threads=4)
-`
-
-// flask runs under the system's Python, for which the packages are installed.
-func flask() recipe {
-	const python, limiter = "/usr/bin/python3", "/usr/lib/python3/dist-packages/flask_limiter"
-	return recipe{
-		needs:    []string{python, limiter, "/usr/lib/python3/dist-packages/waitress"},
-		files:    map[string]string{"app.py": flaskApp},
-		commands: []command{{words: []string{python, "{{.Dir}}/app.py"}, logs: true}},
-	}
-}
