@@ -7,32 +7,15 @@
 // [Simulation] is one run of a scenario under one configuration of the engine, with a [Result].
 // A [Comparison] makes many, on all processors.
 //
-// # How a run goes
-//
 // One goroutine keeps a heap of events: a request reaches the server, an answer reaches the
 // client. In between the driver does what the frontier does: with a URL to fetch it asks
-// ReadyAt, acquires if that is now, and asks again at that time or at the next answer, whichever
-// comes first; of several ready hosts it takes the one whose last request is the oldest. The
-// whole engine is at work: bucket, breaker, obligations and strategy. Its clock is the run's,
-// which moves only between events, and none of its timers fires.
+// ReadyAt, acquires if that is now, and asks again at that time or at the next answer; of several
+// ready hosts it takes the one whose last request is the oldest. A refused request is offered again
+// until it is admitted; one that failed is tried four times. Both wait a second.
 //
-// A refused request is offered again until it is admitted; one that failed is tried four times.
-// Both wait a second.
+// [Oracle] is not a strategy: it knows the server, and sends when the next request would be admitted.
+// It waits for the worst jitter, which costs much where jitter is longer than the spacing.
 //
-// # The bound
-//
-// [Oracle] is not a strategy: it knows the server, asks its model when the next request
-// would be admitted, and sends it then. What it reaches is possible without refusals. It waits
-// for the worst jitter, which costs much where jitter is longer than the spacing and there is no
-// burst: there a client that accepts refusals uses more.
-//
-// # What always holds
-//
-//   - A result depends on the scenario, the configuration and the seed alone.
-//   - Requests reach a server in the order of their arrival, which jitter may change.
-//   - A server knows nothing of the client but when its requests arrive.
-//   - The driver allocates nothing per request once its queues have grown.
-//
-// It opens no connection and transfers no body. The hosts of a run are at one address; limits
-// across addresses are for tests of the whole crawler.
+// Requests reach a server in the order of their arrival, and it knows nothing else of the client. The
+// driver allocates nothing per request once its queues have grown.
 package simulate

@@ -1,10 +1,8 @@
 // Package plot draws lines over time as SVG: one chart of panels that stand one below the
 // other and share their axes, so that an eye compares them.
 //
-// The picture is one file that needs nothing else. Its colours follow what the viewer asks
-// for, light or dark, and lines are told apart by their strokes as well. Text is escaped;
-// coordinates are numbers of two decimals, so that the same chart is the same file, byte by
-// byte, on every machine.
+// The picture is one file that needs nothing else. Its colours follow the viewer's scheme, and lines
+// are told apart by their strokes as well. The same chart is the same file, byte by byte.
 package plot
 
 import (

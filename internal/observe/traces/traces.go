@@ -11,21 +11,13 @@
 //	└ write        sinks and archives
 //
 // The IDs of a trace and of its root are made from the URL and a secret of the process, so
-// that the tries of a URL, which are hours apart perhaps, meet in one trace without anything
-// being remembered, and the share of URLs that is traced is the same URLs throughout. Names
-// of attributes are those of the semantic conventions (1.43) where there are any; URLs and
-// errors are redacted as in the log.
+// that the tries of a URL meet in one trace without anything being remembered. Names of attributes
+// are those of the semantic conventions (1.43) where there are any; URLs and errors are redacted.
 //
-// # What it costs
-//
-// A URL that is not traced costs the hashing of its name. Spans of the others are made when
-// the URL is done with, and handed to the batches of the official SDK; the room for spans
-// that wait is bounded, and those beyond it are counted and dropped. So a collector that is
-// slow, away, or says no takes nothing from the crawl. What it gets is sent by OTLP over
-// HTTP, in protobuf, by a client of our own: the SDK's would bring gRPC into the binary.
-//
-// [New] starts nothing. [Exporter.Start] starts a goroutine, which [Exporter.Close] ends
-// within a bounded time, having sent what it could.
+// Spans are handed to the batches of the official SDK, with bounded room: a collector that is slow,
+// away, or says no takes nothing from the crawl. They are sent by OTLP over HTTP, in protobuf, by a
+// client of our own: the SDK's would bring gRPC into the binary. [New] starts nothing.
+// [Exporter.Start] starts a goroutine, which [Exporter.Close] ends within a bounded time.
 package traces
 
 import (

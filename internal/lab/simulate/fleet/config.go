@@ -1,16 +1,8 @@
 // Package fleet is a model of many crawl processes on one frontier: how long they take for a
-// web, what limits them, and what load their Redis has.
+// web, what limits them, and what load their Redis has. docs/explanation/scale.md describes it.
 //
-// A web is hosts, each with a number of pages, from a power law, and a rate that it tolerates. A
-// process owns some hosts at a time, never one that another process owns, and has a capacity in
-// pages per second. While the rates of its hosts sum up to less, each host goes at its own rate;
-// otherwise all its hosts are slowed alike. When a host is done, the process takes the next one
-// that nobody owns, in random order.
-//
-// [Run] plays that exactly, event by event, in about a second for a million hosts. It leaves out
-// failures, retries, robots.txt and sitemaps, hosts found late, learning of rates, and differing
-// page sizes. All of these make a crawl longer, and none makes another resource the first to run
-// out. Redis is counted by the figures per page and URL in [Config], which were measured.
+// [Run] plays it exactly, event by event. It leaves out failures, retries, robots.txt and sitemaps, hosts
+// found late, learning of rates, and differing page sizes. Redis is counted by the figures in [Config].
 package fleet
 
 import (
