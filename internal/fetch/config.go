@@ -1,6 +1,7 @@
 package fetch
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"crypto/x509"
@@ -124,12 +125,7 @@ type Config struct {
 }
 
 func (c Config) withDefaults() (Config, error) {
-	if c.UserAgent == "" {
-		c.UserAgent = defaultUserAgent
-	}
-	if c.Clock == nil {
-		c.Clock = clock.System()
-	}
+	c.UserAgent, c.Clock = cmp.Or(c.UserAgent, defaultUserAgent), cmp.Or(c.Clock, clock.System())
 	for _, err := range []error{
 		fill("ConnectTimeout", &c.ConnectTimeout, defaultConnectTimeout), fill("TLSTimeout", &c.TLSTimeout, defaultTLSTimeout),
 		fill("HeaderTimeout", &c.HeaderTimeout, defaultHeaderTimeout), fill("BodyTimeout", &c.BodyTimeout, defaultBodyTimeout),
@@ -149,9 +145,7 @@ func fill[T ~int | ~int64](name string, value *T, zero T) error {
 	if *value < 0 {
 		return fmt.Errorf("fetch: Config.%s is %v: use a positive value, or zero for %v", name, *value, zero)
 	}
-	if *value == 0 {
-		*value = zero
-	}
+	*value = cmp.Or(*value, zero)
 	return nil
 }
 

@@ -82,14 +82,11 @@ func (c *cookie) same(o *cookie) bool {
 
 // New returns an empty Jar, or an error that names the field of cfg which makes no sense.
 func New(cfg Config) (*Jar, error) {
-	cfg.MaxPerSite = cmp.Or(cfg.MaxPerSite, defaultPerSite)
-	cfg.MaxSites = cmp.Or(cfg.MaxSites, defaultSites)
+	cfg.MaxPerSite, cfg.MaxSites = cmp.Or(cfg.MaxPerSite, defaultPerSite), cmp.Or(cfg.MaxSites, defaultSites)
+	cfg.Clock = cmp.Or(cfg.Clock, clock.System())
 	if cfg.MaxPerSite < 0 || cfg.MaxSites < 0 {
 		return nil, fmt.Errorf("cookies: Config.MaxPerSite is %d and MaxSites %d: use positive values, or zero for %d and %d",
 			cfg.MaxPerSite, cfg.MaxSites, defaultPerSite, defaultSites)
-	}
-	if cfg.Clock == nil {
-		cfg.Clock = clock.System()
 	}
 	sites, err := lru.New[string, *site](cfg.MaxSites)
 	if err != nil {

@@ -81,29 +81,25 @@ type answer struct {
 // bound is how long a header may be.
 const bound = 1 << 10
 
-func ours(said string, step int, head bool) answer {
+func ours(said string, step int) answer {
 	tr := New(Config{
 		Dial:           func(context.Context, string, string) (net.Conn, error) { return play(said, step), nil },
 		MaxHeaderBytes: bound, MaxPerHost: 1, MaxIdle: 1, IdleTimeout: time.Minute,
 	})
 	defer tr.CloseIdleConnections()
-	resp, err := tr.Do(&Request{Host: "a.test", Target: "/", Head: head}, wait(context.Background()))
+	resp, err := tr.Do(&Request{Host: "a.test", Target: "/"}, wait(context.Background()))
 	return answered(resp, err)
 }
 
 // standard is what net/http's transport makes of the same.
-func standard(said string, step int, head bool) answer {
+func standard(said string, step int) answer {
 	tr := &http.Transport{
 		DialContext:            func(context.Context, string, string) (net.Conn, error) { return play(said, step), nil },
 		MaxResponseHeaderBytes: bound, ReadBufferSize: readSize, DisableCompression: true,
 	}
 	defer tr.CloseIdleConnections()
-	method := http.MethodGet
-	if head {
-		method = http.MethodHead
-	}
 	// The body keeps it from sending the request again when there is no answer.
-	req, err := http.NewRequestWithContext(context.Background(), method, "http://a.test/", io.NopCloser(strings.NewReader("")))
+	req, err := http.NewRequestWithContext(context.Background(), http.MethodGet, "http://a.test/", io.NopCloser(strings.NewReader("")))
 	if err != nil {
 		return answer{}
 	}
@@ -204,9 +200,8 @@ var answers = map[string]struct {
 func TestAnswers(t *testing.T) {
 	for name, tc := range answers {
 		for _, step := range []int{1, 7, readSize} {
-			got := ours(tc.said, step, false)
-			require.Equal(t, standard(tc.said, step, false), got, "%s, %d bytes at a time", name, step)
-			require.Equal(t, standard(tc.said, step, true), ours(tc.said, step, true), "%s to a HEAD, %d bytes at a time", name, step)
+			got := ours(tc.said, step)
+			require.Equal(t, standard(tc.said, step), got, "%s, %d bytes at a time", name, step)
 			require.Equal(t, tc.body, got.Body, name)
 			require.Equal(t, tc.end == "failed", got.InBody, name)
 			require.Equal(t, tc.end == "refused", got.Status == 0, name)
@@ -234,10 +229,10 @@ var stricter = map[string]struct {
 func TestAnswersOfTheStandard(t *testing.T) {
 	for name, tc := range stricter {
 		for _, step := range []int{1, 7, readSize} {
-			got := ours(tc.said, step, false)
+			got := ours(tc.said, step)
 			require.Equal(t, tc.body, got.Body, "%s, %d bytes at a time", name, step)
 			require.Equal(t, tc.end == "failed", got.InBody, name)
-			require.NotEqual(t, standard(tc.said, step, false), got, "%s: net/http has learned it", name)
+			require.NotEqual(t, standard(tc.said, step), got, "%s: net/http has learned it", name)
 		}
 	}
 	if !t.Failed() {
@@ -332,7 +327,6 @@ func TestPlainAnswers(t *testing.T) {
 		"Content-Length: 4\r\nLast-Modified: Mon, 01 Jan 2024 00:00:00 GMT\r\nConnection: keep-alive\r\nETag: \"65920080-4\"\r\nAccept-Ranges: bytes\r\n\r\npage"
 	require.True(t, plain(nginx, req))
 	require.True(t, plain("HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\n\r\n", req))
-	require.False(t, plain(nginx, &http.Request{Method: http.MethodHead}))
 	require.False(t, plain(nginx[:100], req), "not all has come")
 	for _, name := range []string{"204", "304 with a body", "chunks", "said to close", "1.0", "hints before", "until the end", "two lengths", "folded field", "bare line feeds", "pragma", "101", "nothing"} {
 		require.NotEmpty(t, answers[name].said+name)
@@ -343,15 +337,15 @@ func TestPlainAnswers(t *testing.T) {
 // FuzzAnswer: whatever a server says, it means to us what it means to net/http.
 func FuzzAnswer(f *testing.F) {
 	for _, tc := range answers {
-		f.Add(tc.said, uint8(0), false)
-		f.Add(tc.said, uint8(255), true)
+		f.Add(tc.said, uint8(0))
+		f.Add(tc.said, uint8(255))
 	}
-	f.Fuzz(func(t *testing.T, said string, step uint8, head bool) {
+	f.Fuzz(func(t *testing.T, said string, step uint8) {
 		if lower := strings.ToLower(said); strings.Contains(lower, " ;") || strings.Contains(lower, "\t;") ||
 			strings.Contains(lower, "http/1.0") && (len(said) > bound || strings.Contains(lower, "chunked")) {
 			return // see stricter; and headers of HTTP/1.0 are looked through before they are parsed
 		}
-		want, got := standard(said, int(step)+1, head), ours(said, int(step)+1, head)
+		want, got := standard(said, int(step)+1), ours(said, int(step)+1)
 		require.Equal(t, want, got)
 	})
 }

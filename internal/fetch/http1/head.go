@@ -17,7 +17,7 @@ import (
 func readPlain(in *bufio.Reader, req *http.Request) *http.Response {
 	seen, _ := in.Peek(in.Buffered())
 	end := bytes.Index(seen, []byte("\r\n\r\n"))
-	if end < 0 || req.Method != http.MethodGet {
+	if end < 0 {
 		return nil
 	}
 	text := string(seen[:end+2]) // which all strings of the answer are parts of

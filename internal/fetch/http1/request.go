@@ -1,7 +1,9 @@
 package http1
 
 import (
+	"cmp"
 	"errors"
+	"maps"
 	"net/http"
 	"slices"
 	"strings"
@@ -9,10 +11,9 @@ import (
 	"golang.org/x/net/http/httpguts"
 )
 
-// Request is a GET, or a HEAD. The zero Request asks nobody.
+// Request is a GET. The zero Request asks nobody.
 type Request struct {
 	TLS       bool       // asks by https
-	Head      bool       // asks for the header only
 	Host      string     // as in a URL: a name or an address, and a port unless it is the usual one; empty is an error
 	Target    string     // path and query, or the absolute form; empty is an error
 	Fields    []byte     // the header as [AppendHeader] makes it, without Host
@@ -47,11 +48,7 @@ func ascii(s string) bool {
 
 // AppendTo appends the request as it is on the wire (RFC 9112, 3).
 func (r *Request) AppendTo(b []byte) []byte {
-	method := http.MethodGet
-	if r.Head {
-		method = http.MethodHead
-	}
-	b = append(append(append(append(b, method...), ' '), r.Target...), " HTTP/1.1\r\nHost: "...)
+	b = append(append(append(b, "GET "...), r.Target...), " HTTP/1.1\r\nHost: "...)
 	b = append(append(b, withoutZone(r.Host)...), "\r\n"...)
 	return append(append(b, r.Fields...), "\r\n"...)
 }
@@ -75,25 +72,16 @@ func AppendHeader(b []byte, h http.Header) ([]byte, error) {
 }
 
 func inOrder(h http.Header) []string {
-	names := make([]string, 0, len(h))
-	for name := range h {
-		if http.CanonicalHeaderKey(name) != "Host" {
-			names = append(names, name)
-		}
-	}
-	slices.SortFunc(names, func(a, b string) int {
-		const first = "User-Agent"
-		switch {
-		case a == b:
-			return 0
-		case a == first:
-			return -1
-		case b == first:
-			return 1
-		}
-		return strings.Compare(a, b)
-	})
+	names := slices.DeleteFunc(slices.Sorted(maps.Keys(h)), func(name string) bool { return http.CanonicalHeaderKey(name) == "Host" })
+	slices.SortStableFunc(names, func(a, b string) int { return cmp.Compare(rank(a), rank(b)) })
 	return names
+}
+
+func rank(name string) int {
+	if name == "User-Agent" {
+		return 0
+	}
+	return 1
 }
 
 // withoutZone is a host without the zone of an IPv6 address, which means something to this
@@ -110,18 +98,16 @@ func withoutZone(host string) string {
 }
 
 func (r *Request) address() string {
-	if i := strings.LastIndexByte(r.Host, ':'); i > strings.LastIndexByte(r.Host, ']') {
-		if i < len(r.Host)-1 {
-			return r.Host
-		}
-		return r.Host + r.port() // "host:" is the usual port, too
-	}
-	return r.Host + ":" + r.port()
-}
-
-func (r *Request) port() string {
+	port := "80"
 	if r.TLS {
-		return "443"
+		port = "443"
 	}
-	return "80"
+	i := strings.LastIndexByte(r.Host, ':')
+	switch {
+	case i <= strings.LastIndexByte(r.Host, ']'):
+		return r.Host + ":" + port
+	case i == len(r.Host)-1: // "host:" is the usual port, too
+		return r.Host + port
+	}
+	return r.Host
 }

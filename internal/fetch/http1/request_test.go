@@ -19,7 +19,7 @@ func TestOnTheWire(t *testing.T) {
 	}{
 		{Request{Host: "a.test", Target: "/"}, "GET / HTTP/1.1\r\nHost: a.test\r\n\r\n", "a.test:80"},
 		{Request{Host: "a.test", Target: "/x?y=%20|", TLS: true}, "GET /x?y=%20| HTTP/1.1\r\nHost: a.test\r\n\r\n", "a.test:443"},
-		{Request{Host: "a.test:8080", Target: "/", Head: true}, "HEAD / HTTP/1.1\r\nHost: a.test:8080\r\n\r\n", "a.test:8080"},
+		{Request{Host: "a.test:8080", Target: "/"}, "GET / HTTP/1.1\r\nHost: a.test:8080\r\n\r\n", "a.test:8080"},
 		{Request{Host: "a.test:", Target: "/"}, "GET / HTTP/1.1\r\nHost: a.test:\r\n\r\n", "a.test:80"},
 		{Request{Host: "[::1]", Target: "/"}, "GET / HTTP/1.1\r\nHost: [::1]\r\n\r\n", "[::1]:80"},
 		{Request{Host: "[::1]:81", Target: "/"}, "GET / HTTP/1.1\r\nHost: [::1]:81\r\n\r\n", "[::1]:81"},
@@ -72,7 +72,7 @@ func TestAppendHeader(t *testing.T) {
 }
 
 // recorded asks once and returns what was recorded of it.
-func recorded(t *testing.T, said string, step int, limit int64, head bool, read func(io.Reader)) *Recording {
+func recorded(t *testing.T, said string, step int, limit int64, read func(io.Reader)) *Recording {
 	t.Helper()
 	tr := New(Config{
 		Dial:           func(context.Context, string, string) (net.Conn, error) { return play(said, step), nil },
@@ -80,11 +80,11 @@ func recorded(t *testing.T, said string, step int, limit int64, head bool, read 
 	})
 	defer tr.CloseIdleConnections()
 	rec := &Recording{Max: limit}
-	resp, err := tr.Do(&Request{Host: "a.test", Target: "/x", Head: head, Recording: rec}, wait(t.Context()))
+	resp, err := tr.Do(&Request{Host: "a.test", Target: "/x", Recording: rec}, wait(t.Context()))
 	require.NoError(t, err)
 	read(resp.Body)
 	require.NoError(t, resp.Body.Close())
-	require.Equal(t, "GET /x HTTP/1.1\r\nHost: a.test\r\n\r\n", strings.Replace(string(rec.Request), "HEAD", "GET", 1))
+	require.Equal(t, "GET /x HTTP/1.1\r\nHost: a.test\r\n\r\n", string(rec.Request))
 	return rec
 }
 
@@ -100,7 +100,7 @@ func TestRecording(t *testing.T) {
 	)
 	for _, step := range []int{1, 5, 1000} {
 		for limit := range int64(len(head+body) + 2) {
-			rec := recorded(t, head+body+after, step, limit, false, toTheEnd)
+			rec := recorded(t, head+body+after, step, limit, toTheEnd)
 			want := (head + body)[:min(int(limit), len(head+body))]
 			require.Equal(t, want, string(rec.Answer), "step %d, limit %d", step, limit)
 			require.Equal(t, limit < int64(len(head+body)), rec.Cut, "step %d, limit %d", step, limit)
@@ -108,18 +108,14 @@ func TestRecording(t *testing.T) {
 			require.Equal(t, min(len(head), int(limit)), rec.Head)
 		}
 		for n := range len(body) {
-			rec := recorded(t, head+body, step, 1000, false, func(r io.Reader) { _, _ = io.ReadFull(r, make([]byte, n)) })
+			rec := recorded(t, head+body, step, 1000, func(r io.Reader) { _, _ = io.ReadFull(r, make([]byte, n)) })
 			require.Equal(t, head+body[:n], string(rec.Answer), "step %d, %d bytes read", step, n)
 			require.False(t, rec.Whole)
 			require.False(t, rec.Cut)
 		}
-		rec := recorded(t, hint+hint+head+body, step, 1000, false, toTheEnd)
+		rec := recorded(t, hint+hint+head+body, step, 1000, toTheEnd)
 		require.Equal(t, head+body, string(rec.Answer))
 		require.Equal(t, len(head), rec.Head)
-
-		rec = recorded(t, head, step, 1000, true, toTheEnd)
-		require.Equal(t, head, string(rec.Answer), "a HEAD has no body, whatever its length says")
-		require.True(t, rec.Whole)
 	}
 }
 
@@ -127,7 +123,7 @@ func TestRecording(t *testing.T) {
 // answer behind them nothing is left, and that is said.
 func TestRecordingWithoutRoomForHints(t *testing.T) {
 	hints := strings.Repeat("HTTP/1.1 103 Early Hints\r\n\r\n", 4)
-	rec := recorded(t, hints+"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok", 7, 20, false, toTheEnd)
+	rec := recorded(t, hints+"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok", 7, 20, toTheEnd)
 	require.Empty(t, rec.Answer)
 	require.True(t, rec.Cut)
 	require.True(t, rec.Whole)
@@ -135,7 +131,7 @@ func TestRecordingWithoutRoomForHints(t *testing.T) {
 
 // TestAClaimTakesLittleMemory: a Content-Length is no reason to allocate it.
 func TestAClaimTakesLittleMemory(t *testing.T) {
-	rec := recorded(t, "HTTP/1.1 200 OK\r\nContent-Length: 9000000000\r\n\r\nhalf", 1000, 1<<40, false, toTheEnd)
+	rec := recorded(t, "HTTP/1.1 200 OK\r\nContent-Length: 9000000000\r\n\r\nhalf", 1000, 1<<40, toTheEnd)
 	require.Less(t, cap(rec.Answer), 2*maxExpected)
 	require.False(t, rec.Whole)
 }

@@ -45,18 +45,15 @@ type Watch interface {
 
 // Transport sends requests and keeps connections. It is safe for concurrent use.
 type Transport struct {
-	cfg       Config
-	pool      pool
-	readers   sync.Pool // of *bufio.Reader, for connections that are lent
-	get, head http.Request
+	cfg     Config
+	pool    pool
+	readers sync.Pool // of *bufio.Reader, for connections that are lent
+	get     http.Request
 }
 
 // New returns a Transport without connections.
 func New(cfg Config) *Transport {
-	t := &Transport{
-		cfg: cfg,
-		get: http.Request{Method: http.MethodGet}, head: http.Request{Method: http.MethodHead},
-	}
+	t := &Transport{cfg: cfg, get: http.Request{Method: http.MethodGet}}
 	t.pool.init(&t.cfg)
 	return t
 }
@@ -105,7 +102,7 @@ func (t *Transport) exchange(c *conn, r *Request) (*http.Response, error) {
 		return nil, err
 	}
 	c.watch.FirstByte()
-	resp, err := t.readFinal(c, r)
+	resp, err := t.readFinal(c)
 	if err != nil {
 		if c.left <= 0 {
 			err = &HeaderTooLargeError{t.cfg.MaxHeaderBytes}
@@ -129,11 +126,8 @@ func (t *Transport) exchange(c *conn, r *Request) (*http.Response, error) {
 // readFinal reads answers until one is not informational; how many may come before is
 // bounded by their bytes. A switch of protocols is final: nobody has asked for it, and it is
 // the caller who says so.
-func (t *Transport) readFinal(c *conn, r *Request) (*http.Response, error) {
+func (t *Transport) readFinal(c *conn) (*http.Response, error) {
 	in, req := c.in, &t.get
-	if r.Head {
-		req = &t.head
-	}
 	for {
 		if resp := readPlain(in, req); resp != nil {
 			return resp, nil

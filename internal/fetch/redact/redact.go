@@ -60,18 +60,11 @@ func New(cfg Config) (*Redactor, error) {
 // URL is rawURL as it may be shown: without user information and fragment, with the
 // values of secret query parameters masked, and cut to a line's length.
 func (r *Redactor) URL(rawURL string) string {
-	rest, _, _ := strings.Cut(rawURL, "#")
-	rest, query, hasQuery := strings.Cut(rest, "?")
-	if scheme, after, ok := strings.Cut(rest, "://"); ok {
-		rest = scheme + "://" + withoutUser(after)
+	shown, _, _ := strings.Cut(rawURL, "#")
+	if shown = r.word(shown); len(shown) > maxURL {
+		shown = shown[:maxURL] + "..."
 	}
-	if hasQuery {
-		rest += "?" + r.query(query)
-	}
-	if len(rest) > maxURL {
-		rest = rest[:maxURL] + "..."
-	}
-	return rest
+	return shown
 }
 
 // URL is [Redactor.URL] by the rules of the package.
@@ -89,16 +82,6 @@ func withoutUser(rest string) string {
 	return rest
 }
 
-func (r *Redactor) query(query string) string {
-	pairs := strings.Split(query, "&")
-	for i, pair := range pairs {
-		if key, value, ok := strings.Cut(pair, "="); ok && r.secretPair(key, value) {
-			pairs[i] = key + "=" + Mask
-		}
-	}
-	return strings.Join(pairs, "&")
-}
-
 // secretPair is true of a secret key, and of a value that is itself a URL or a query
 // with a secret in it, as the target that a login page is given to return to.
 func (r *Redactor) secretPair(key, value string) bool {
@@ -111,8 +94,7 @@ func (r *Redactor) secretPair(key, value string) bool {
 		if err != nil || plain == value {
 			break
 		}
-		value = plain
-		if r.Text(value) != value {
+		if value = plain; r.Text(value) != value {
 			return true
 		}
 	}

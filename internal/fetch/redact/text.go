@@ -71,16 +71,10 @@ func (r *Redactor) word(w string) string {
 // pair masks the value of one "?key=value", whatever its first byte.
 func (r *Redactor) pair(p string) string {
 	key, value, ok := strings.Cut(p, "=")
-	if !ok || !r.secretParam(key[1:]) && !r.hides(value) {
+	if !ok || !r.secretPair(key[1:], value) {
 		return p
 	}
 	return key + "=" + Mask
-}
-
-// hides reports whether a value has a secret inside that is escaped.
-func (r *Redactor) hides(value string) bool {
-	plain, err := url.QueryUnescape(value)
-	return err == nil && plain != value && r.Text(plain) != plain
 }
 
 // Secrets are the values in req that must not be shown, for [Redactor.Text]: those of

@@ -1,6 +1,7 @@
 package resolve
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -94,18 +95,8 @@ var ErrClosed = errors.New("the resolver is closed")
 // New returns a Resolver, or an error that names the field of cfg which makes no sense. It
 // asks nobody.
 func New(cfg Config) (*Resolver, error) {
-	if cfg.Clock == nil {
-		cfg.Clock = clock.System()
-	}
-	if cfg.TTL == 0 {
-		cfg.TTL = defaultTTL
-	}
-	if cfg.Max == 0 {
-		cfg.Max = defaultMax
-	}
-	if cfg.Timeout == 0 {
-		cfg.Timeout = defaultTimeout
-	}
+	cfg.Clock, cfg.TTL = cmp.Or(cfg.Clock, clock.System()), cmp.Or(cfg.TTL, defaultTTL)
+	cfg.Max, cfg.Timeout = cmp.Or(cfg.Max, defaultMax), cmp.Or(cfg.Timeout, defaultTimeout)
 	if cfg.Max < 0 || cfg.Timeout < 0 || cfg.Family > IPv6 {
 		return nil, fmt.Errorf("resolve: Config.Max is %d, Timeout %v and Family %d: use positive values, or zero for %d, %v and both families",
 			cfg.Max, cfg.Timeout, cfg.Family, defaultMax, defaultTimeout)
