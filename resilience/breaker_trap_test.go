@@ -57,23 +57,6 @@ func TestTrapProbeThatExitsOrPanicsFreesItsSlot(t *testing.T) {
 	})
 }
 
-func TestTrapResultFromBeforeTheTrip(t *testing.T) {
-	for _, late := range []string{"ok old", "fail old", "ignore old"} {
-		b := newCircuit(t, resilience.BreakerConfig{Failures: 1, BreakFor: 10 * s})
-		b.run(
-			moment{0, "allow old, fail", open},
-			moment{10 * s, "allow probe, " + late, halfOpen},
-			moment{11 * s, "deny 9s", halfOpen}, // the probe's slot is still the probe's
-		)
-	}
-	b := newCircuit(t, resilience.BreakerConfig{Failures: 1, BreakFor: 10 * s})
-	b.run(
-		moment{0, "allow old, fail", open},
-		moment{10 * s, "ok", closed},
-		moment{11 * s, "fail old", closed},
-	)
-}
-
 // A caller who gives up is neither a failure nor a success of the callee.
 func TestTrapCallerCancelled(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -177,27 +160,6 @@ func TestTrapCallbackThatAsksTheBreaker(t *testing.T) {
 			{Name: "api", From: open, To: closed, Forced: true},
 		}, got)
 	})
-}
-
-func TestTrapRateIsAtLeastTheThreshold(t *testing.T) {
-	for _, tc := range []struct {
-		rate  float64
-		calls string
-		state resilience.Classification
-	}{
-		{0.5, "ok, fail, ok, fail", resilience.Failure},
-		{0.51, "ok, fail, ok, fail", resilience.Success},
-		{0.25, "ok, ok, ok, fail", resilience.Failure},
-		{1, "fail, fail, fail, fail", resilience.Failure},
-		{1, "ok, fail, fail, fail", resilience.Success},
-	} {
-		b := newCircuit(t, resilience.BreakerConfig{Window: resilience.CountWindow(4), FailureRate: tc.rate, MinCalls: 4})
-		want := closed
-		if tc.state == resilience.Failure {
-			want = open
-		}
-		b.run(moment{0, tc.calls, want})
-	}
 }
 
 // The same ticket ends once, so that a deferred Done covers what comes in between.

@@ -2,8 +2,6 @@ package resilience_test
 
 import (
 	"context"
-	"fmt"
-	"math/rand/v2"
 	"runtime"
 	"sync"
 	"testing"
@@ -94,39 +92,6 @@ func TestTrapBulkheadEndedContextNeverAcquires(t *testing.T) {
 		require.NotErrorIs(t, err, resilience.ErrBulkheadFull)
 	}
 	require.Zero(t, b.Statistics().InUse)
-}
-
-// Who leaves the queue frees his place in it, and the one behind moves up.
-func TestBulkheadCallerGivesUp(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		b := newBulkhead(t, resilience.BulkheadConfig{MaxConcurrency: 1, MaxQueue: 1})
-		require.True(t, b.TryAcquire())
-		for _, end := range []error{context.Canceled, context.DeadlineExceeded} {
-			ctx, cancel := context.WithTimeout(t.Context(), 2*s)
-			if end == context.Canceled { //nolint:errorlint // a table of the two
-				ctx, cancel = context.WithCancel(t.Context())
-				go func() { time.Sleep(s); cancel() }()
-			}
-			err := b.Acquire(ctx)
-			require.ErrorIs(t, err, end)
-			require.NotErrorIs(t, err, resilience.ErrBulkheadFull)
-			cancel()
-		}
-		done := make(chan error)
-		go func() { done <- b.Acquire(t.Context()) }()
-		synctest.Wait()
-		b.Release()
-		require.NoError(t, <-done)
-	})
-}
-
-func TestTrapBulkheadReleaseTooMany(t *testing.T) {
-	b := newBulkhead(t, resilience.BulkheadConfig{MaxConcurrency: 1})
-	b.Release()
-	b.Release()
-	require.Equal(t, uint64(2), b.Statistics().OverReleased)
-	require.True(t, b.TryAcquire())
-	require.False(t, b.TryAcquire(), "and no place was made of it")
 }
 
 func TestBulkheadPolicyFreesItsPlace(t *testing.T) {
@@ -325,43 +290,5 @@ func TestIsolationWaitersLeave(t *testing.T) {
 		require.ErrorIs(t, err, resilience.ErrClosed)
 		release()
 		require.NoError(t, i.Close())
-	})
-}
-
-// Under load no key has ever more in flight than it may, and no more keys are kept.
-func TestIsolationUnderLoad(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		const most, keys, workers, rounds = 2, 5, 16, 200
-		i := newIsolation(t, resilience.BulkheadConfig{MaxConcurrency: most, MaxQueue: 1, MaxKeys: keys})
-		var wg sync.WaitGroup
-		var mu sync.Mutex
-		inFlight := map[string]int{}
-		for w := range workers {
-			wg.Go(func() {
-				rnd := rand.New(rand.NewPCG(uint64(w), 0))
-				for range rounds {
-					key := fmt.Sprint(rnd.IntN(2 * keys))
-					release, err := i.Acquire(t.Context(), key)
-					if err != nil {
-						time.Sleep(time.Millisecond)
-						continue
-					}
-					mu.Lock()
-					inFlight[key]++
-					require.LessOrEqual(t, inFlight[key], most)
-					mu.Unlock()
-					time.Sleep(time.Duration(rnd.IntN(5)) * time.Millisecond)
-					mu.Lock()
-					inFlight[key]--
-					mu.Unlock()
-					release()
-				}
-			})
-		}
-		wg.Wait()
-		require.LessOrEqual(t, i.Len(), keys)
-		for key := range inFlight {
-			require.Zero(t, i.Statistics(key).InUse)
-		}
 	})
 }

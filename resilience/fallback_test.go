@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"strings"
-	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -217,22 +216,6 @@ func TestBudgetLaw(t *testing.T) {
 			}
 		}
 	})
-}
-
-func TestBudgetConcurrently(t *testing.T) {
-	b := newBudget(t, resilience.BudgetConfig{Ratio: 0.5, Minimum: 100, Span: time.Hour})
-	var granted [4]int
-	var wg sync.WaitGroup
-	for i := range granted {
-		wg.Go(func() {
-			for range 100 {
-				b.Note()
-			}
-			granted[i] = spend(b)
-		})
-	}
-	wg.Wait()
-	assert.EqualValues(t, 300, granted[0]+granted[1]+granted[2]+granted[3])
 }
 
 func TestBudgetConfigIsChecked(t *testing.T) {

@@ -79,31 +79,6 @@ func TestRegistry(t *testing.T) {
 	}
 }
 
-func TestRegistryConcurrently(t *testing.T) {
-	var r resilience.Registry
-	var wg sync.WaitGroup
-	var taken [8]int
-	for i := range taken {
-		wg.Go(func() {
-			for _, name := range []string{"a", "b", "c"} {
-				if resilience.Register[string](&r, name, resilience.Wrap[string]()) == nil {
-					taken[i]++
-				}
-				resilience.Lookup[string](&r, name)
-				r.Names()
-			}
-		})
-	}
-	wg.Wait()
-	sum := 0
-	for _, n := range taken {
-		sum += n
-	}
-	if sum != 3 || r.Close() != nil {
-		t.Errorf("%d registrations under three names, want 3", sum)
-	}
-}
-
 // What is replaced is closed; what is refused is not, and stays the caller's.
 func TestRegistryReplaces(t *testing.T) {
 	var r resilience.Registry

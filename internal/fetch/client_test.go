@@ -317,27 +317,3 @@ func TestReleaseAndReuse(t *testing.T) {
 		require.Equal(t, "/other /third /4", fmt.Sprintf("%s %s %s", second.Body, third.Body, fourth.Body))
 	})
 }
-
-func TestParallelFetches(t *testing.T) {
-	hosts := onePage(func(w http.ResponseWriter, r *http.Request) {
-		time.Sleep(time.Second)
-		_, _ = io.WriteString(w, strings.Repeat(r.URL.Path, 1000))
-	})
-	inMemory(t, fetch.Config{MaxConnsPerHost: 10}, hosts, func(t *testing.T, c *fetch.Client, site *fetchtest.Net) {
-		begin := time.Now()
-		var wg sync.WaitGroup
-		for i := range 40 {
-			wg.Go(func() {
-				path := fmt.Sprintf("/%d", i)
-				res, err := c.Fetch(t.Context(), fetch.Request{URL: "http://a.test" + path})
-				if err != nil || string(res.Body) != strings.Repeat(path, 1000) {
-					t.Errorf("Fetch %s = %v, or another page's body", path, err)
-				}
-				res.Release()
-			})
-		}
-		wg.Wait()
-		require.Equal(t, 4*time.Second, time.Since(begin), "40 requests of 1s over 10 connections")
-		require.Equal(t, 40, site.Count("a.test", ""))
-	})
-}

@@ -77,31 +77,6 @@ func TestHTTPWholeDocument(t *testing.T) {
 	})
 }
 
-func TestHTTPRetryObeysRetryAfter(t *testing.T) {
-	inMemory(t, script(http.Header{"Retry-After": {"7"}}, 503, 200), func(t *testing.T, base *http.Transport, site *fetchtest.Net) {
-		c := bindHTTP(t, `{"Retry": {"Backoff": {"Type": "none"}}}`, base, binder.HTTPOptions{})
-		res := get(t, c)
-		require.Equal(t, "OK", text(t, res))
-		require.Equal(t, 2, transport.Attempts(res))
-		require.Equal(t, 7*time.Second, site.MinGap("a.test"))
-	})
-}
-
-func TestHTTPTimeoutCoversTheBody(t *testing.T) {
-	stall := func(w http.ResponseWriter, req *http.Request) {
-		_, _ = io.WriteString(w, "begun")
-		w.(http.Flusher).Flush()
-		<-req.Context().Done()
-	}
-	inMemory(t, stall, func(t *testing.T, base *http.Transport, _ *fetchtest.Net) {
-		c := bindHTTP(t, `{"Timeout": {"Seconds": 0.1}}`, base, binder.HTTPOptions{})
-		begun := time.Now()
-		_, err := io.ReadAll(get(t, c).Body)
-		require.ErrorIs(t, err, resilience.ErrTimeout)
-		require.Equal(t, 100*time.Millisecond, time.Since(begun))
-	})
-}
-
 func TestHTTPFallback(t *testing.T) {
 	inMemory(t, script(nil, 503), func(t *testing.T, base *http.Transport, _ *fetchtest.Net) {
 		c := bindHTTP(t, `{"Fallback": {}}`, base, binder.HTTPOptions{

@@ -63,18 +63,6 @@ func TestLoadWithoutRoot(t *testing.T) {
 	require.Equal(t, wholeModel(), load(t, bare))
 }
 
-func TestLoadSnakeCase(t *testing.T) {
-	require.Equal(t, wholeModel(), load(t, `{"resilience": {
-		"retry": {"max_retries": 4, "retry_forever": true,
-			"backoff": {"type": "Linear", "base_ms": 250, "max_delay_ms": 20e3, "use_jitter": false}},
-		"timeout": {"seconds": 2.5},
-		"circuit_breaker": {"circuit_name": "api", "failure_threshold": 7, "success_threshold": 2, "break_seconds": 15},
-		"bulkhead": {"max_concurrency": 20, "max_queue_depth": 0, "queue_timeout_seconds": 0},
-		"bulkhead_isolation": {"max_concurrent_requests": 3, "max_queue_size": 9, "queue_timeout_seconds": 1},
-		"hedging": {"hedge_after_ms": 300, "max_hedged_attempts": 2},
-		"fallback": {"status_codes": [503, 500]}}}`))
-}
-
 func TestAbsentSectionIsNil(t *testing.T) {
 	for _, doc := range []string{`{}`, `{"Resilience": {}}`, `{"resilience": null}`, "\ufeff{}"} {
 		require.Equal(t, &binder.Model{}, load(t, doc), doc)
