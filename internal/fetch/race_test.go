@@ -94,15 +94,15 @@ func TestRace(t *testing.T) {
 		"the first is down":       {list(six1, four1), map[string]way{six1: {err: down}}, []string{six1, four1}, 0, nil},
 		"IPv4 preferred":          {list(four1, six1), map[string]way{four1: {err: down}}, []string{four1, six1}, 0, nil},
 		"one after another":       {list(four1, four2), map[string]way{four1: {err: down}}, []string{four1, four2}, 0, nil},
-		"each has its share":      {list(four1, four2), map[string]way{four1: {after: time.Hour}}, []string{four1, four2}, 5 * time.Second, nil},
+		"of one version":          {list(four1, four2), map[string]way{four1: {after: time.Hour}}, []string{four1, four2}, 300 * time.Millisecond, nil},
 		"all down":                {list(six1, four1), map[string]way{six1: {err: down}, four1: {err: lost}}, []string{six1, four1}, 0, down},
 		"all of one down":         {list(four1, four2), map[string]way{four1: {err: lost}, four2: {err: down}}, []string{four1, four2}, 0, lost},
 		"all slow":                {list(six1, four1), map[string]way{six1: {after: time.Hour}, four1: {after: time.Hour}}, []string{six1, four1}, 10 * time.Second, context.DeadlineExceeded},
 		"mixed": {
 			list(six1, four1, six2, four2),
 			map[string]way{six1: {after: time.Hour}, six2: {after: time.Hour}, four1: {after: time.Second, err: down}},
-			[]string{six1, four1, four2},
-			1300 * time.Millisecond, nil,
+			[]string{six1, four1, six2, four2},
+			2500 * time.Millisecond, nil, // when the share of six1 is over
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
