@@ -12,8 +12,7 @@ import (
 	"github.com/treadlight/crawl/internal/records/sink/warc"
 )
 
-// ArchiveConfig says where exchanges are archived, and how: that of the package crawl, which says
-// what each field means.
+// ArchiveConfig says where exchanges are archived, and how: that of the package crawl, which says what each field means.
 type ArchiveConfig struct {
 	Dir      string
 	File     bool
@@ -23,12 +22,13 @@ type ArchiveConfig struct {
 	GoOn     bool
 }
 
-// OpenArchive opens a directory for web archives, WARC/1.1 files with an index beside each, or
-// one such file.
+// OpenArchive opens a directory for web archives, WARC/1.1 files with an index beside each, or one such file.
 func OpenArchive(cfg ArchiveConfig) (sink.Durable, error) {
 	s := &cfg.Settings.WARC
-	wc := warc.Config{Single: cfg.File, Prefix: s.Prefix, MaxSize: s.MaxSize, Info: archiveInfo(&cfg)}
-	wc.Credentials, wc.Redact, wc.ObeyNoArchive = s.Credentials, secrets(&cfg.Settings), s.NoArchive == "obey"
+	wc := warc.Config{
+		Single: cfg.File, Prefix: s.Prefix, MaxSize: s.MaxSize, Info: archiveInfo(&cfg),
+		Credentials: s.Credentials, Redact: secrets(&cfg.Settings), ObeyNoArchive: s.NoArchive == "obey",
+	}
 	if s.Host {
 		wc.Host = hostname()
 	}
@@ -47,23 +47,17 @@ func OpenArchive(cfg ArchiveConfig) (sink.Durable, error) {
 	return w, nil
 }
 
-// secrets knows, beside the names that look like it, which fields of requests are for one
-// host alone, or have their values from the environment.
+// secrets knows, beside the names that look like it, which fields of requests are for one host alone, or have their values
+// from the environment.
 func secrets(s *Settings) *redact.Redactor {
+	lines := slices.DeleteFunc(slices.Clone(s.Fetch.Headers), func(line string) bool { return !access.Expands(line) })
+	for i := range s.Hosts {
+		lines = append(lines, s.Hosts[i].Headers...)
+	}
 	var cfg redact.Config
-	add := func(line string) {
+	for _, line := range lines {
 		if name, _, _ := strings.Cut(line, ":"); strings.TrimSpace(name) != "" {
 			cfg.Headers = append(cfg.Headers, name)
-		}
-	}
-	for _, line := range s.Fetch.Headers {
-		if access.Expands(line) {
-			add(line)
-		}
-	}
-	for i := range s.Hosts {
-		for _, line := range s.Hosts[i].Headers {
-			add(line)
 		}
 	}
 	r, _ := redact.New(cfg) // it refuses empty names only
@@ -79,22 +73,23 @@ func hostname() string {
 	return name
 }
 
-// unarchived are the sections of the settings that say nothing of what was crawled: names of
-// files here, and how people are told.
+// unarchived are the sections of the settings that say nothing of what was crawled: names of files here, and how people
+// are told.
 var unarchived = []string{"seeds", "output", "warc", "state", "frontier", "stats", "listen", "log", "fleet"}
 
-// archiveInfo is what each file tells of who wrote it, in the names of the standard, and of
-// the settings in a name of ours.
+// archiveInfo is what each file tells of who wrote it, in the names of the standard, and of the settings in a name of ours.
 func archiveInfo(cfg *ArchiveConfig) []warc.Field {
 	s := &cfg.Settings
-	agent := s.Fetch.Agent(cfg.Version)
-	robots := "obey"
+	robots, product := "obey", config.Product
 	if !s.Robots.Enabled {
 		robots = "ignore"
 	}
+	if cfg.Version != "" {
+		product += "/" + cfg.Version
+	}
 	info := []warc.Field{
-		{Name: "software", Value: product(cfg.Version) + " (" + Homepage + ")"},
-		{Name: "http-header-user-agent", Value: agent},
+		{Name: "software", Value: product + " (" + Homepage + ")"},
+		{Name: "http-header-user-agent", Value: s.Fetch.Agent(cfg.Version)},
 		{Name: "robots", Value: robots},
 		{Name: "operator", Value: s.Fetch.Contact},
 	}
@@ -103,18 +98,9 @@ func archiveInfo(cfg *ArchiveConfig) []warc.Field {
 	}
 	base := config.Default()
 	for _, change := range config.Diff(&base, s) {
-		if section, _, _ := strings.Cut(change.Path, "."); slices.Contains(unarchived, section) {
-			continue
+		if section, _, _ := strings.Cut(change.Path, "."); !slices.Contains(unarchived, section) {
+			info = append(info, warc.Field{Name: "setting", Value: change.Path + ": " + change.Is})
 		}
-		info = append(info, warc.Field{Name: "setting", Value: change.Path + ": " + change.Is})
 	}
 	return info
-}
-
-// product is the name of the program with its version, if that is known.
-func product(version string) string {
-	if version == "" {
-		return config.Product
-	}
-	return config.Product + "/" + version
 }

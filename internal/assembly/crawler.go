@@ -1,12 +1,18 @@
 package assembly
 
 import (
+	"bytes"
+	"cmp"
 	"context"
 	"errors"
+	"fmt"
+	"iter"
 	"log/slog"
 	"net"
 	"net/netip"
 	"os"
+	"slices"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -19,6 +25,7 @@ import (
 	"github.com/treadlight/crawl/internal/ratelimit"
 	"github.com/treadlight/crawl/internal/ratelimit/memory"
 	"github.com/treadlight/crawl/internal/records/sink"
+	"github.com/treadlight/crawl/internal/web/canonical"
 	"github.com/treadlight/crawl/internal/web/robots"
 	"github.com/treadlight/crawl/internal/web/scope"
 )
@@ -33,8 +40,8 @@ var (
 	ErrBlocked     = errors.New("only blocked hosts remain")
 )
 
-// Config is what a [Crawler] is built from: that of the package crawl, which says what each field
-// means, and what tests need.
+// Config is what a [Crawler] is built from: that of the package crawl, which says what each field means, and what
+// tests need.
 type Config struct {
 	Settings
 
@@ -48,11 +55,10 @@ type Config struct {
 	Version  string
 	Log      *slog.Logger // nil: nobody is told
 
-	// Dial, if set, makes connections in place of the network, for tests in memory. The
-	// addresses that it reaches are not checked.
+	// Dial, if set, makes connections in place of the network, for tests in memory. The addresses that it reaches are
+	// not checked.
 	Dial func(ctx context.Context, network, addr string) (net.Conn, error)
-	// Lookup, if set, finds the addresses of a host each time that it is connected to, for
-	// tests with names of their own.
+	// Lookup, if set, finds the addresses of a host each time that it is connected to, for tests with names of their own.
 	Lookup func(ctx context.Context, network, host string) ([]netip.Addr, error)
 }
 
@@ -87,27 +93,25 @@ type Crawler struct {
 	stop    context.CancelFunc
 }
 
-// New builds a crawl and fetches nothing. The error lists every setting that is wrong, by its
-// path, with the fix; or it is a [*StateError] or a [*FleetError].
+// New builds a crawl and fetches nothing. The error lists every setting that is wrong, by its path, with the fix; or it
+// is a [*StateError] or a [*FleetError].
 func New(cfg Config) (*Crawler, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err
 	}
-	c := &Crawler{cfg: cfg, log: cfg.Log, clk: clock.System(), state: cfg.Kept, meter: telemetry.New()}
-	if c.log == nil {
-		c.log = slog.New(slog.DiscardHandler)
+	c := &Crawler{
+		cfg: cfg, log: cmp.Or(cfg.Log, slog.New(slog.DiscardHandler)), clk: clock.System(), state: cfg.Kept, meter: telemetry.New(),
 	}
 	c.changes.inForce = cfg.Settings
 	c.named.lookups.SetLimit(maxLookups)
+	c.named.hosts, c.named.withheld = make(map[string]bool), make(map[string]bool)
 	c.stopped, c.stop = context.WithCancel(context.Background())
 	if cfg.Listen.Addr != "" {
 		c.meter.Start() // before the first request, which may come before whoever looks
 	}
 	if c.state == nil && cfg.State.Dir != "" { // which validation keeps apart from a fleet
 		var err error
-		c.state, err = NewState(StateConfig{
-			Dir: cfg.State.Dir, Overwrite: cfg.Output.Overwrite, Version: cfg.Version, Log: cfg.Log,
-		})
+		c.state, err = NewState(StateConfig{Dir: cfg.State.Dir, Overwrite: cfg.Output.Overwrite, Version: cfg.Version, Log: cfg.Log})
 		if err != nil {
 			return nil, err
 		}
@@ -116,23 +120,23 @@ func New(cfg Config) (*Crawler, error) {
 		c.named.addresses.OnOpen = c.state.keepAddresses
 	}
 	err := c.build()
-	if err != nil && c.state != nil && c.state != cfg.Kept {
+	if err == nil {
+		return c, nil
+	}
+	if c.state != nil && c.state != cfg.Kept {
 		err = errors.Join(err, c.state.Close())
 	}
-	if err != nil {
-		_ = c.fleet.close() // the first error says what matters
-		return nil, err
-	}
-	return c, nil
+	_ = c.fleet.close() // the first error says what matters
+	return nil, err
 }
 
-// Close gives up the state of a Crawler whose Run was not called, or its place in a job. After
-// that, and without either, it does nothing.
+// Close gives up the state of a Crawler whose Run was not called, or its place in a job. After that, and without either,
+// it does nothing.
 func (c *Crawler) Close() error {
-	if c.state == nil && c.fleet == nil || c.began.Swap(true) {
+	switch {
+	case c.state == nil && c.fleet == nil || c.began.Swap(true):
 		return nil
-	}
-	if c.fleet != nil {
+	case c.fleet != nil:
 		return c.fleet.end(nil)
 	}
 	return c.state.Close()
@@ -153,15 +157,11 @@ func (c *Crawler) build() (err error) {
 		return err
 	}
 	c.named.client = c.client
-	sc, err := scopeConfig(&c.cfg.Settings)
-	if err != nil {
-		return err
-	}
-	if c.scope, err = scope.New(sc); err != nil {
+	if c.scope, err = newScope(&c.cfg.Settings); err != nil {
 		return err
 	}
 	if c.fleet != nil {
-		if err := c.fleet.open(c); err != nil {
+		if err := c.fleet.open(); err != nil {
 			return err
 		}
 	}
@@ -204,4 +204,222 @@ func (c *Crawler) buildLimiter() (err error) {
 	}
 	c.limiter, err = ratelimit.New(lc)
 	return err
+}
+
+// Check reports whether every seed is a URL to begin from. The error joins one [ErrSeed] for each that is not.
+func Check(seeds ...string) error {
+	_, err := parseSeeds(seeds)
+	return err
+}
+
+func parseSeed(s string) (canonical.URL, error) {
+	u, err := canonical.ParseTyped(s)
+	if err != nil {
+		return u, fmt.Errorf("%w: %w", ErrSeed, err)
+	}
+	return u, nil
+}
+
+func parseSeeds(seeds []string) ([]canonical.URL, error) {
+	urls := make([]canonical.URL, len(seeds))
+	errs := make([]error, len(seeds))
+	for i, s := range seeds {
+		urls[i], errs[i] = parseSeed(s)
+	}
+	return urls, errors.Join(errs...)
+}
+
+// Run crawls from the seeds until everything in scope is visited, a limit of the settings is reached, or [Crawler.Stop]
+// is called. A Crawler runs once.
+func (c *Crawler) Run(ctx context.Context, seeds ...string) error {
+	return c.start(ctx, nil, seeds, nil)
+}
+
+// RunSeq is Run with more seeds behind the first, that come as the crawl goes. One of them that is no URL is logged and
+// left out.
+func (c *Crawler) RunSeq(ctx context.Context, more iter.Seq[string], first ...string) error {
+	return c.start(ctx, nil, first, func(yield func(canonical.URL) bool) {
+		for s := range more {
+			u, err := parseSeed(s)
+			if err != nil {
+				c.log.Warn("a seed is left out", slog.Any("error", err))
+				continue
+			}
+			c.named.addLate(ctx, u)
+			if !yield(u) {
+				return
+			}
+		}
+	})
+}
+
+// start lets one run have the crawler: another one must not get as far as run, which at its end closes the client of
+// both. A nil later says that there are no more seeds.
+func (c *Crawler) start(ctx context.Context, pages chan *pipeline.Page, first []string, later iter.Seq[canonical.URL]) error {
+	urls, err := parseSeeds(first)
+	if err != nil {
+		return err
+	}
+	if c.began.Swap(true) {
+		return errors.New("Run was called before: build a new Crawler for another crawl")
+	}
+	if pages != nil {
+		c.pages = pages
+		c.pipe.Handle(c.handle)
+	}
+	c.policies.logTo(c.cfg.Log)
+	defer c.policies.close()
+	defer c.named.lookups.Wait() //nolint:errcheck // there is no error
+	defer c.id.resolver.Close()
+	defer c.client.Close()
+	c.tracer.Start()
+	defer c.tracer.Close()
+	starting, done := c.starting(ctx)
+	defer done()
+	if c.state == nil {
+		c.admitSeeds(starting, urls)
+		run := func() error { return c.crawl(ctx, chain(urls, later)) }
+		if c.fleet != nil {
+			return c.fleet.run(ctx, run)
+		}
+		return run()
+	}
+	urls, err = c.resume(starting, urls, later != nil)
+	if starting.Err() != nil && errors.Is(err, starting.Err()) {
+		err = ctx.Err() // else the pipeline ends at once, and says why
+	}
+	if err == nil {
+		err = c.crawl(ctx, c.noteSeeded(ctx, chain(urls, later)))
+	}
+	return c.state.end(err)
+}
+
+// starting is ctx for what comes before the crawl itself. It ends also with Stop, and when MaxTime is over, which counts
+// from now or from Config.Began. That of a fleet counts from when its job was made.
+func (c *Crawler) starting(ctx context.Context) (context.Context, context.CancelFunc) {
+	ctx, cancel := context.WithCancel(ctx)
+	stop := context.AfterFunc(c.stopped, cancel)
+	if c.cfg.MaxTime > 0 && c.fleet == nil {
+		began := c.cfg.Began
+		if began.IsZero() {
+			began = c.clk.Now()
+		}
+		c.pipe.CountFrom(began)
+		go func() {
+			if clock.Sleep(ctx, c.clk, c.cfg.MaxTime-c.clk.Since(began)) == nil {
+				cancel()
+			}
+		}()
+	}
+	return ctx, func() { stop(); cancel() }
+}
+
+// admitSeeds takes all of them into the scope before the first page is judged by them, and allows what they name.
+func (c *Crawler) admitSeeds(ctx context.Context, seeds []canonical.URL) {
+	c.named.add(ctx, seeds...)
+	for _, u := range seeds {
+		c.scope.AddSeed(u)
+	}
+}
+
+// chain is the first seeds and then the others.
+func chain(first []canonical.URL, later iter.Seq[canonical.URL]) iter.Seq[canonical.URL] {
+	return func(yield func(canonical.URL) bool) {
+		for _, u := range first {
+			if !yield(u) {
+				return
+			}
+		}
+		if later != nil {
+			later(yield)
+		}
+	}
+}
+
+// crawl runs the pipeline, with what goes on beside it, and tells its end.
+func (c *Crawler) crawl(ctx context.Context, seeds iter.Seq[canonical.URL]) error {
+	leave, err := c.startMemory(ctx)
+	if err != nil {
+		return err
+	}
+	err = c.pipe.Run(ctx, seeds)
+	noted := c.noteEnd()
+	leave()
+	if err = cmp.Or(err, noted); err != nil {
+		return err
+	}
+	switch end, reason := c.pipe.End(); end {
+	case pipeline.EndBlocked, pipeline.EndUnruled:
+		return fmt.Errorf("%w: %s", ErrBlocked, reason)
+	case pipeline.EndDone:
+		excluded := c.pipe.Snapshot().OutOfScope[scope.Excluded.String()]
+		if c.pipe.Answered() == 0 && excluded == 0 && !c.answeredBefore() {
+			return ErrUnreachable
+		}
+	}
+	return nil
+}
+
+// answeredBefore reports whether an earlier run found a seed to crawl from, or whether there was nothing to ask for. That
+// no host has answered to any process of a fleet is so of all of them or of none.
+func (c *Crawler) answeredBefore() bool {
+	s := c.state
+	return c.fleet != nil && !c.fleet.store.Unanswered() || s != nil && (s.pages > 0 || s.resumed && s.store.Left().Queued == 0)
+}
+
+// Stop ends a crawl in order: nothing new is begun, and what is under way is finished, or cancelled when the Grace of the
+// settings is over.
+func (c *Crawler) Stop() {
+	c.stop()
+	c.pipe.Stop()
+}
+
+// Halted is closed when no more seeds are wanted.
+func (c *Crawler) Halted() <-chan struct{} { return c.pipe.Halted() }
+
+// Stopping is closed when the crawl is to end within the Grace of the settings.
+func (c *Crawler) Stopping() <-chan struct{} { return c.pipe.Stopping() }
+
+// Snapshot tells the state of the crawl, at any time before, during and after it.
+func (c *Crawler) Snapshot() pipeline.Snapshot { return c.pipe.Snapshot() }
+
+// Pages crawls like [Crawler.Run] and yields each page as it is visited. An error is yielded once, last, with a nil page.
+func (c *Crawler) Pages(ctx context.Context, seeds ...string) iter.Seq2[*pipeline.Page, error] {
+	return func(yield func(*pipeline.Page, error) bool) {
+		ctx, cancel := context.WithCancel(ctx)
+		pages := make(chan *pipeline.Page)
+		var err error // of the run, once pages is closed
+		var running sync.WaitGroup
+		running.Go(func() {
+			defer close(pages)
+			err = c.start(ctx, pages, seeds, nil)
+		})
+		// However the loop is left, a panic in it included, nothing is left running.
+		defer running.Wait()
+		defer cancel()
+		for page := range pages {
+			if !yield(page, nil) {
+				return
+			}
+		}
+		if err != nil {
+			yield(nil, err)
+		}
+	}
+}
+
+// handle passes a page to who ranges over Pages, and to OnPage.
+func (c *Crawler) handle(ctx context.Context, page *pipeline.Page) error {
+	own := *page
+	own.Body = bytes.Clone(page.Body)
+	own.Links, own.Resources = slices.Clone(page.Links), slices.Clone(page.Resources)
+	select {
+	case c.pages <- &own:
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	if c.cfg.OnPage != nil {
+		return c.cfg.OnPage(ctx, page)
+	}
+	return nil
 }

@@ -13,14 +13,12 @@ import (
 	"github.com/treadlight/crawl/internal/web/robots"
 )
 
-// Explanation is what a crawl makes of a URL, and why: the reasons are the words that logs
-// and records have.
+// Explanation is what a crawl makes of a URL, and why: that of the package crawl, which says what each field means.
 type Explanation struct {
-	Input string        `json:"input"`
-	Steps []ExplainStep `json:"steps"` // from the input to the URL, also those that do nothing
-	URL   string        `json:"url,omitempty"`
-	Host  string        `json:"host,omitempty"` // under which it is paced
-	// Error is why the input is no URL to fetch; what follows is empty then.
+	Input  string        `json:"input"`
+	Steps  []ExplainStep `json:"steps"`
+	URL    string        `json:"url,omitempty"`
+	Host   string        `json:"host,omitempty"`
 	Error  string        `json:"error,omitempty"`
 	Scope  ExplainScope  `json:"scope,omitzero"`
 	Robots ExplainRobots `json:"robots,omitzero"`
@@ -43,25 +41,17 @@ type ExplainScope struct {
 
 // ExplainRobots is what the origin's robots.txt says.
 type ExplainRobots struct {
-	// Verdict is "allowed", "refused", or "unknown" if nobody was asked or could say.
-	Verdict string `json:"verdict"`
-	// Reason names the line that decided, as "robots.txt line 12: Disallow: /private".
-	Reason string `json:"reason"`
-	Line   int    `json:"line,omitempty"` // from 1
-	// CrawlDelayMS is the pause between two requests that it asks for, in milliseconds: that of
-	// Crawl-delay or of Request-rate, whichever is longer.
-	CrawlDelayMS float64 `json:"crawl_delay_ms,omitempty"`
-	// ObeyedMS is how much of CrawlDelayMS the crawl obeys, and Unobeyed why that is less; empty if
-	// it is all of it.
-	ObeyedMS float64  `json:"obeyed_ms,omitempty"`
-	Unobeyed string   `json:"unobeyed,omitempty"`
-	Sitemaps []string `json:"sitemaps,omitempty"` // as they are written
+	Verdict      string   `json:"verdict"`
+	Reason       string   `json:"reason"`
+	Line         int      `json:"line,omitempty"`
+	CrawlDelayMS float64  `json:"crawl_delay_ms,omitempty"`
+	ObeyedMS     float64  `json:"obeyed_ms,omitempty"`
+	Unobeyed     string   `json:"unobeyed,omitempty"`
+	Sitemaps     []string `json:"sitemaps,omitempty"`
 }
 
-// ExplainPace is what the settings say of the host's pace. Rates are requests per second.
+// ExplainPace is what the settings say of the host's pace.
 type ExplainPace struct {
-	// Rule is the rule for hosts that matches, as `hosts[2] "*.example.com"`; empty if none
-	// does, and the general settings hold.
 	Rule        string  `json:"rule,omitempty"`
 	Strategy    string  `json:"strategy"`
 	InitialRPS  float64 `json:"initial_rps"`
@@ -73,20 +63,16 @@ type ExplainPace struct {
 	Quota       string  `json:"quota,omitempty"`
 }
 
-// ExplainConfig says what to explain, and by what.
+// ExplainConfig says what to explain, and by what: that of the package crawl, which says what each field means.
 type ExplainConfig struct {
-	// Config is that of the crawl; nothing is written, and no state is opened.
 	Config
-	// Seeds are those of the crawl. None: the URL itself is taken for one.
-	Seeds []string
-	// Robots, if set, is the content of a robots.txt to judge by.
-	Robots []byte
-	// Offline asks no host for its robots.txt. False asks for it, at the pace of the settings.
+	Seeds   []string
+	Robots  []byte
 	Offline bool
 }
 
-// Explain tells what a crawl makes of some URLs, and why. An input that is no URL is an
-// Explanation with an Error. The error is about the settings or the seeds, or that of ctx.
+// Explain tells what a crawl makes of some URLs, and why. An input that is no URL is an Explanation with an Error. The error
+// is about the settings or the seeds, or that of ctx.
 func Explain(ctx context.Context, cfg ExplainConfig, inputs ...string) ([]Explanation, error) {
 	cfg.State.Dir, cfg.Kept, cfg.Sinks, cfg.RateLimit.Remember = "", nil, nil, ""
 	cfg.Fleet = config.Default().Fleet // to explain is not to join
@@ -105,7 +91,7 @@ func Explain(ctx context.Context, cfg ExplainConfig, inputs ...string) ([]Explan
 	if err != nil {
 		return nil, err
 	}
-	x := explainer{crawler: c, cfg: &cfg, rules: rules, seeds: make(map[canonical.URL]bool)}
+	x := explainer{Crawler: c, cfg: &cfg, rules: rules, seeds: make(map[canonical.URL]bool)}
 	for _, u := range seeds {
 		x.seeds[rules.Apply(u)] = true
 		c.scope.AddSeed(u)
@@ -121,10 +107,10 @@ func Explain(ctx context.Context, cfg ExplainConfig, inputs ...string) ([]Explan
 
 // explainer explains with the parts of a crawler that is never run.
 type explainer struct {
-	crawler *Crawler
-	cfg     *ExplainConfig
-	rules   *canonical.Rules
-	seeds   map[canonical.URL]bool
+	*Crawler
+	cfg   *ExplainConfig
+	rules *canonical.Rules
+	seeds map[canonical.URL]bool
 }
 
 func (x *explainer) explain(ctx context.Context, input string) (Explanation, error) {
@@ -139,26 +125,23 @@ func (x *explainer) explain(ctx context.Context, input string) (Explanation, err
 	}
 	e.URL, e.Host = u.String(), ratelimit.Domain(u.Host())
 	if len(x.seeds) == 0 {
-		x.crawler.scope.AddSeed(u)
+		x.scope.AddSeed(u)
 	}
-	e.Scope = x.scope(u)
+	e.Scope = x.reach(u)
 	e.Pace = x.pace(e.Host)
 	e.Robots, err = x.robots(ctx, u)
 	return e, err
 }
 
-// scope is the verdict on a link to u from a seed, or on u as a seed.
-func (x *explainer) scope(u canonical.URL) ExplainScope {
-	depth := 1
+// reach is the verdict on a link to u from a seed, or on u as a seed.
+func (x *explainer) reach(u canonical.URL) ExplainScope {
+	depth, reason := 1, "a link from a seed is followed"
 	if len(x.seeds) == 0 || x.seeds[u] {
-		depth = 0
+		depth, reason = 0, "it is a seed"
 	}
-	v := x.crawler.scope.Check(u, depth, 0, false)
-	reason := v.Reason()
-	if v.In && depth == 0 {
-		reason = "it is a seed"
-	} else if v.In {
-		reason = "a link from a seed is followed"
+	v := x.scope.Check(u, depth, 0, false)
+	if !v.In {
+		reason = v.Reason()
 	}
 	return ExplainScope{In: v.In, Reason: reason}
 }
@@ -180,19 +163,19 @@ func (x *explainer) pace(host string) ExplainPace {
 	p.Rule = fmt.Sprintf("hosts[%d] %q", i, h.Match)
 	p.InitialRPS, p.MinRPS, p.MaxRPS, p.MinDelayMS = h.InitialRPS, h.MinRPS, h.MaxRPS, milliseconds(h.MinDelay)
 	p.MaxInFlight = min(cmp.Or(h.MaxInFlight, p.MaxInFlight), p.MaxInFlight)
-	p.Cap, p.Quota = capText(h.Cap.Kind, h.Cap.Permits, h.Cap.Per), capText(h.Quota.Kind, h.Quota.Permits, h.Quota.Per)
+	p.Cap, p.Quota = capText(h.Cap), capText(h.Quota)
 	return p
 }
 
 // capText is a cap in words; empty if there is none.
-func capText(kind string, permits int64, per time.Duration) string {
+func capText(c config.Cap) string {
 	switch {
-	case permits == 0:
+	case c.Permits == 0:
 		return ""
-	case per == 0:
-		return fmt.Sprintf("%d at a time", permits)
+	case c.Per == 0:
+		return fmt.Sprintf("%d at a time", c.Permits)
 	}
-	return fmt.Sprintf("%d in %v (%s)", permits, per, cmp.Or(kind, "fixed-window"))
+	return fmt.Sprintf("%d in %v (%s)", c.Permits, c.Per, cmp.Or(c.Kind, "fixed-window"))
 }
 
 func milliseconds(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }
@@ -201,23 +184,37 @@ func milliseconds(d time.Duration) float64 { return float64(d) / float64(time.Mi
 func (x *explainer) robots(ctx context.Context, u canonical.URL) (ExplainRobots, error) {
 	switch {
 	case x.cfg.Robots != nil:
-		return x.obey(judge(robots.Result{Kind: robots.Found, File: robots.Parse(x.cfg.Robots)}, u)), nil
+		return x.judge(robots.Result{Kind: robots.Found, File: robots.Parse(x.cfg.Robots)}, u), nil
 	case !x.cfg.Settings.Robots.Enabled:
 		return ExplainRobots{Verdict: "allowed", Reason: "robots.txt is not asked for, as robots.enabled is false"}, nil
 	case x.cfg.Offline:
 		return ExplainRobots{Verdict: "unknown", Reason: "robots.txt was not asked for"}, nil
 	}
 	res, err := x.askRobots(ctx, u)
-	return x.obey(judge(res, u)), err
+	return x.judge(res, u), err
 }
 
-// obey fills in what the settings make of a Crawl-delay.
-func (x *explainer) obey(r ExplainRobots) ExplainRobots {
-	s := &x.cfg.Settings
-	longest := s.Robots.MaxCrawlDelay
+// judge puts what came of asking into words, and what the settings make of a Crawl-delay.
+func (x *explainer) judge(res robots.Result, u canonical.URL) ExplainRobots {
+	switch res.Kind {
+	case robots.Found:
+	case robots.Absent:
+		return ExplainRobots{Verdict: "allowed", Reason: "there is no robots.txt: " + res.Reason}
+	case robots.Failed:
+		return ExplainRobots{Verdict: "refused", Reason: "robots.txt cannot be had: " + res.Reason}
+	default:
+		return ExplainRobots{Verdict: "unknown", Reason: "robots.txt cannot be had yet: " + cmp.Or(res.Reason, "no answer came")}
+	}
+	rules := res.File.Agent(config.Product)
+	v := rules.Check(u.Path())
+	r := ExplainRobots{Verdict: "refused", Reason: v.Reason, Line: v.Line, CrawlDelayMS: milliseconds(rules.Pause()), Sitemaps: res.File.Sitemaps()}
+	if v.Allowed {
+		r.Verdict = "allowed"
+	}
+	longest := x.cfg.Settings.Robots.MaxCrawlDelay
 	switch {
 	case r.CrawlDelayMS == 0:
-	case !s.RateLimit.Enabled():
+	case !x.cfg.RateLimit.Enabled():
 		r.Unobeyed = "ratelimit.strategy is off"
 	case longest == 0:
 		r.Unobeyed = "robots.max_crawl_delay is 0"
@@ -231,7 +228,7 @@ func (x *explainer) obey(r ExplainRobots) ExplainRobots {
 
 // askRobots asks for the robots.txt of a URL's origin and follows where that has moved.
 func (x *explainer) askRobots(ctx context.Context, u canonical.URL) (robots.Result, error) {
-	x.crawler.named.add(ctx, u)
+	x.named.add(ctx, u)
 	at, err := u.Resolve("/robots.txt")
 	if err != nil {
 		return robots.Result{}, err
@@ -249,35 +246,16 @@ func (x *explainer) askRobots(ctx context.Context, u canonical.URL) (robots.Resu
 
 // askRobotsAt makes one request, with a permit. The error is that of ctx.
 func (x *explainer) askRobotsAt(ctx context.Context, at canonical.URL, hops int) (robots.Result, error) {
-	permit, err := x.crawler.limiter.Acquire(ctx, at.Host())
+	permit, err := x.limiter.Acquire(ctx, at.Host())
 	if err != nil {
 		return robots.Result{}, err
 	}
 	defer permit.Release()
-	resp, err := x.crawler.client.Fetch(ctx, fetch.Request{URL: at.String()})
+	resp, err := x.client.Fetch(ctx, fetch.Request{URL: at.String()})
 	defer resp.Release()
 	answer := robots.Answer{Err: err, Hops: hops}
 	if resp != nil {
 		answer.Status, answer.Body, answer.Location = resp.Status, resp.Body, resp.Location
 	}
 	return robots.FromAnswer(answer), ctx.Err()
-}
-
-// judge puts what came of asking into words.
-func judge(res robots.Result, u canonical.URL) ExplainRobots {
-	switch res.Kind {
-	case robots.Found:
-		rules := res.File.Agent(config.Product)
-		v := rules.Check(u.Path())
-		x := ExplainRobots{Verdict: "refused", Reason: v.Reason, Line: v.Line, CrawlDelayMS: milliseconds(rules.Pause()), Sitemaps: res.File.Sitemaps()}
-		if v.Allowed {
-			x.Verdict = "allowed"
-		}
-		return x
-	case robots.Absent:
-		return ExplainRobots{Verdict: "allowed", Reason: "there is no robots.txt: " + res.Reason}
-	case robots.Failed:
-		return ExplainRobots{Verdict: "refused", Reason: "robots.txt cannot be had: " + res.Reason}
-	}
-	return ExplainRobots{Verdict: "unknown", Reason: "robots.txt cannot be had yet: " + cmp.Or(res.Reason, "no answer came")}
 }

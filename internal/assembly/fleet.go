@@ -1,6 +1,7 @@
 package assembly
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -21,15 +22,19 @@ import (
 	"github.com/treadlight/crawl/internal/web/canonical"
 )
 
-// fleetEngine is what processes of one job must have in common that no setting says: how URLs
-// are spelled, what is told of them, and how budgets are shared. It changes whenever two versions
-// of this module would not take the same URLs for the same.
-const fleetEngine = "2"
-
-// fleetPatience is how long a process waits for a Redis when it begins, and in a cluster for a
-// replica to take the place of a node: that takes some seconds more than the 15 of its usual
-// cluster-node-timeout. A server that is not there is known of at once.
-const fleetPatience = 30 * time.Second
+const (
+	// fleetEngine is what processes of one job must have in common that no setting says: how URLs are spelled, what is told
+	// of them, and how budgets are shared. It changes whenever two versions of this module would not take the same URLs for
+	// the same.
+	fleetEngine = "2"
+	// fleetPatience is how long a process waits for a Redis when it begins, and in a cluster for a replica to take the place
+	// of a node: that takes some seconds more than the 15 of its usual cluster-node-timeout.
+	fleetPatience = 30 * time.Second
+	// tokenPatience is for one question about tokens, which nobody waits for: a late answer is worth more than none.
+	tokenPatience = time.Second
+	// slotsEvery is how often a process asks for its share of the concurrency budget, at most.
+	slotsEvery = time.Second
+)
 
 // FleetError is trouble with a crawl of several processes or with its Redis.
 type FleetError struct {
@@ -51,8 +56,7 @@ func (e *FleetError) Error() string {
 // Unwrap is the trouble.
 func (e *FleetError) Unwrap() error { return e.Err }
 
-// ErrNoJob and ErrJobComplete are what a [FleetError] is if the job to join is not there, or has
-// nothing left to do.
+// ErrNoJob and ErrJobComplete are what a [FleetError] is if the job to join is not there, or has nothing left to do.
 var (
 	ErrNoJob       = redis.ErrNoJob
 	ErrJobComplete = redis.ErrComplete
@@ -63,29 +67,20 @@ var flagsOfSet = map[string]string{"max_pages": "--max-pages N", "max_time": "--
 
 // fleetTerms names each setting of which the job has another value, and how to have the same.
 func fleetTerms(e *redis.TermsError) string {
-	orNothing := func(s string) string {
-		if s == "" {
-			return "nothing"
-		}
-		return s
-	}
 	var b strings.Builder
 	fmt.Fprintf(&b, "the job %s is crawled with other settings:", e.Job)
 	for _, d := range e.Diffs {
+		fmt.Fprintf(&b, "\n  %s: %s there, %s here", d.Term, cmp.Or(d.Job, "nothing"), cmp.Or(d.Here, "nothing"))
 		if d.Term == "engine" {
-			fmt.Fprintf(&b, "\n  engine: %s there, %s here: run the version of crawl that made the job", d.Job, d.Here)
-			continue
-		}
-		fmt.Fprintf(&b, "\n  %s: %s there, %s here", d.Term, orNothing(d.Job), orNothing(d.Here))
-		if flag := flagsOfSet[d.Term]; flag != "" && d.Job != "" {
+			b.WriteString(": run the version of crawl that made the job")
+		} else if flag := flagsOfSet[d.Term]; flag != "" && d.Job != "" {
 			fmt.Fprintf(&b, "; 'crawl fleet set --job %s %s' changes it for all", e.Job, flag)
 		}
 	}
 	return b.String() + "\ngive the same settings, or name another job by --job"
 }
 
-// AwaitJob waits until the job of the settings has URLs to visit. The error is that of ctx, or a
-// [*FleetError].
+// AwaitJob waits until the job of the settings has URLs to visit. The error is that of ctx, or a [*FleetError].
 func AwaitJob(ctx context.Context, settings *Settings, log *slog.Logger) error {
 	f := &settings.Fleet
 	o, err := f.Client(os.LookupEnv)
@@ -118,36 +113,29 @@ type fleet struct {
 	pipe    atomic.Pointer[pipeline.Pipeline]
 }
 
-// newFleet prepares to join the job of the settings. The limiter's budgets are those of all
-// processes.
+// newFleet prepares to join the job of the settings. The limiter's budgets, if there are any, are those of all processes.
 func newFleet(c *Crawler, lc *ratelimit.Config) (*fleet, error) {
 	f := &fleet{
 		crawl: c, job: c.cfg.Fleet.Job, control: make(chan redis.Control, 1), bounds: make(chan redis.Bounds, 1),
 	}
-	if err := f.shareRates(lc); err != nil {
+	if !lc.Enabled || lc.GlobalRPS == 0 && lc.IPRPS == 0 && lc.SiteRPS == 0 && lc.GlobalConcurrency == 0 && lc.GlobalBytes == 0 {
+		return f, nil
+	}
+	o, err := c.cfg.Fleet.Client(os.LookupEnv)
+	if err == nil {
+		f.tokens, err = tokens.New(tokens.Config{Redis: o, Deadline: tokenPatience, Clock: c.clk})
+	}
+	if err != nil {
 		return nil, &FleetError{f.job, err}
 	}
+	lc.Fleet, lc.FleetName = f.tokens.Shared(c.log), "crawl/"+f.job
 	return f, nil
 }
 
 // open makes the job of the settings, or joins it. The scope hears of its seeds.
-func (f *fleet) open(c *Crawler) (err error) {
-	defer func() {
-		if err != nil {
-			err = &FleetError{f.job, err}
-		}
-	}()
-	rc, err := f.storeConfig()
-	if err != nil {
-		return err
-	}
-	ctx, cancel := context.WithTimeout(context.Background(), fleetPatience)
-	defer cancel()
-	if err = f.checkTokens(ctx); err != nil {
-		return err
-	}
-	if f.store, err = redis.Open(ctx, rc); err != nil {
-		return err
+func (f *fleet) open() error {
+	if err := f.connect(); err != nil {
+		return &FleetError{f.job, err}
 	}
 	select {
 	case b := <-f.bounds: // that were set before we came
@@ -155,9 +143,30 @@ func (f *fleet) open(c *Crawler) (err error) {
 	default:
 	}
 	if left := f.store.Left(); left.Known > 0 && left.Queued == 0 {
-		c.log.Warn("the job is complete: only URLs that are new to it will be asked for; 'crawl fleet purge' forgets it", slog.String("job", f.job), slog.Int64("done", left.Known))
+		f.crawl.log.Warn("the job is complete: only URLs that are new to it will be asked for; 'crawl fleet purge' forgets it",
+			slog.String("job", f.job), slog.Int64("done", left.Known))
 	}
 	return nil
+}
+
+// connect opens the store. A server that does not let us count rates would have nothing be asked for, ever; whether it is
+// there at all is no question of ours.
+func (f *fleet) connect() error {
+	rc, err := f.storeConfig()
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), fleetPatience)
+	defer cancel()
+	if f.tokens != nil {
+		soon, cancel := context.WithTimeout(ctx, tokenPatience)
+		defer cancel()
+		if err := redis.Verdict(f.tokens.Ping(soon)); err != nil {
+			return err
+		}
+	}
+	f.store, err = redis.Open(ctx, rc)
+	return err
 }
 
 // storeConfig puts the settings into the terms of the store in Redis.
@@ -200,9 +209,8 @@ func (f *fleet) storeConfig() (redis.Config, error) {
 	return rc, err
 }
 
-// hearSeed lets in what the seed of another process lets in. It allows no private address: a client
-// of the console may have brought it. What the users of other processes have allowed is asked for
-// when it is needed; see askFleet.
+// hearSeed lets in what the seed of another process lets in. It allows no private address: a client of the console may have
+// brought it. What the users of other processes have allowed is asked for when it is needed; see askFleet.
 func (f *fleet) hearSeed(url string, hops uint8) {
 	u, err := canonical.Parse(url)
 	if err != nil {
@@ -317,6 +325,50 @@ func (f *fleet) run(ctx context.Context, crawl func() error) error {
 	return f.end(err)
 }
 
+// shareSlots asks for this process's share of ratelimit.global_concurrency until ctx ends.
+func (f *fleet) shareSlots(ctx context.Context) {
+	c := f.crawl
+	plan := c.cfg.RateLimit.GlobalConcurrency
+	if plan == 0 || f.tokens == nil {
+		return
+	}
+	told, failed := false, false
+	setting := slog.String("setting", "ratelimit.global_concurrency")
+	for {
+		held, want := c.limiter.Slots()
+		want = min(want, c.cfg.Concurrency)
+		if f.store.Statistics().Hosts > 0 {
+			want = max(want, 1) // for the next one, which may be due soon
+		}
+		share, until, err := f.store.Slots(ctx, plan, held, want)
+		switch {
+		case err == nil:
+			c.limiter.ShareSlots(share, until)
+			if failed {
+				c.log.Info("Redis answers for this setting again", setting)
+			}
+			if failed = false; share == 0 && want > 0 && !told {
+				told = true
+				c.log.Info("other processes hold the whole concurrency budget of the fleet; waiting", setting, slog.Int("plan", plan))
+			}
+		case ctx.Err() == nil && !failed:
+			failed = true
+			c.log.Warn("Redis does not tell the share of this process; new requests stop when the last share expires",
+				setting, slog.Any("error", err))
+		}
+		period := slotsEvery
+		if lease := c.cfg.Fleet.Lease; lease > 0 {
+			period = min(period, lease/4) // so that what is out is cut off before the share ends
+		}
+		if share < max(1, want) {
+			period /= 4
+		}
+		if clock.Sleep(ctx, c.clk, period) != nil {
+			return
+		}
+	}
+}
+
 // end gives everything back at the end of a run that had this error. Of two the first counts.
 func (f *fleet) end(err error) error {
 	failed := f.store.Err()
@@ -363,7 +415,3 @@ func (f *fleet) figures() console.Fleet {
 		Processes: whole.Processes,
 	}
 }
-
-// answered reports whether a host has answered to any process of the job: that none has is so of all
-// of them or of none.
-func (f *fleet) answered() bool { return !f.store.Unanswered() }

@@ -12,10 +12,10 @@ import (
 	"github.com/treadlight/crawl/internal/ratelimit/memory"
 )
 
-// fileMemory is the file of ratelimit.remember.
+// fileMemory is the file of ratelimit.remember, whose errors have the name of the setting.
 type fileMemory struct{ memory.Place }
 
-// Load is that of the file, its error with the name of the setting.
+// Load is that of the file.
 func (f fileMemory) Load() ([]ratelimit.HostMemory, memory.Damage, error) {
 	hosts, damage, err := f.Place.Load()
 	if err != nil {
@@ -24,7 +24,7 @@ func (f fileMemory) Load() ([]ratelimit.HostMemory, memory.Damage, error) {
 	return hosts, damage, err
 }
 
-// stateMemory is the state of the crawl.
+// stateMemory is the state of the crawl. One that has failed ends the crawl and says so by itself.
 type stateMemory struct {
 	disk.Rates
 	state *State
@@ -36,7 +36,7 @@ func (m stateMemory) Load() ([]ratelimit.HostMemory, memory.Damage, error) {
 	return hosts, damage, stateError(m.state.dir, err)
 }
 
-// Save saves. A state that has failed ends the crawl and says so by itself.
+// Save is that of the state.
 func (m stateMemory) Save(ctx context.Context, hosts iter.Seq[ratelimit.HostMemory]) error {
 	if err := m.Rates.Save(ctx, hosts); m.state.store.Err() == nil {
 		return err
@@ -44,41 +44,38 @@ func (m stateMemory) Save(ctx context.Context, hosts iter.Seq[ratelimit.HostMemo
 	return nil
 }
 
-// memoryFile is the file that the settings name; nil if they name none, or nothing is paced.
-func memoryFile(r *config.RateLimit) (memory.Place, error) {
+// memoryFiles are the file that the settings name; nothing if they name none, or nothing is paced.
+func memoryFiles(r *config.RateLimit) ([]memory.Place, error) {
 	if r.Remember == "" || !r.Enabled() {
-		return nil, nil //nolint:nilnil // there is none, and that is no error
+		return nil, nil
 	}
 	place, err := memory.At(memory.Config{Path: r.Remember, MaxWait: r.MaxRetryAfter})
-	if err != nil {
-		return nil, err
-	}
-	return fileMemory{place}, nil
+	return []memory.Place{fileMemory{place}}, err
 }
 
-// CheckMemory reports what is wrong with the file of ratelimit.remember, as a run would. It
-// changes nothing and returns nil if there is no such file yet, or none is named.
+// CheckMemory reports what is wrong with the file of ratelimit.remember, as a run would. It changes nothing and returns nil
+// if there is no such file yet, or none is named.
 func CheckMemory(s *Settings) error {
-	file, err := memoryFile(&s.RateLimit)
-	if err != nil || file == nil {
+	files, err := memoryFiles(&s.RateLimit)
+	if err != nil || len(files) == 0 {
 		return err
 	}
-	_, _, err = file.Load()
+	_, _, err = files[0].Load()
 	return err
 }
 
-// startMemory recalls what earlier crawls learned and starts what runs beside the crawl. What it
-// returns ends that and leaves what was learned to later crawls.
+// startMemory recalls what earlier crawls learned and starts what runs beside the crawl. What it returns ends that and
+// leaves what was learned to later crawls.
 func (c *Crawler) startMemory(ctx context.Context) (leave func(), err error) {
 	k := &memory.Keeper{Limiter: c.limiter, Clock: c.clk, Log: c.log, Pauses: c.pauses}
 	if c.state != nil && c.cfg.RateLimit.Enabled() {
 		k.Places = append(k.Places, stateMemory{c.state.store.Rates(), c.state})
 	}
-	if file, err := memoryFile(&c.cfg.RateLimit); err != nil {
+	files, err := memoryFiles(&c.cfg.RateLimit)
+	if err != nil {
 		return nil, err
-	} else if file != nil {
-		k.Places = append(k.Places, file)
 	}
+	k.Places = append(k.Places, files...)
 	if err := k.Recall(); err != nil {
 		return nil, err
 	}

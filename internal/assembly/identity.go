@@ -17,14 +17,13 @@ import (
 
 	"github.com/treadlight/crawl/internal/clock"
 	"github.com/treadlight/crawl/internal/config"
-	"github.com/treadlight/crawl/internal/fetch"
 	"github.com/treadlight/crawl/internal/fetch/access"
 	"github.com/treadlight/crawl/internal/fetch/cookies"
 	"github.com/treadlight/crawl/internal/fetch/resolve"
 )
 
-// identity is who a crawl is to hosts, and which way it takes to them: the section access of
-// the settings, with the files that it names read and the variables looked up.
+// identity is who a crawl is to hosts, and which way it takes to them: the section access of the settings, with the files
+// that it names read and the variables looked up.
 type identity struct {
 	header      http.Header
 	table       *access.Table
@@ -36,41 +35,46 @@ type identity struct {
 	proxyFor    func(*url.URL) (*url.URL, error)
 }
 
-// identify reads what the settings name. The error joins one for each setting that is wrong,
-// by its path, and has no secret in it.
+// identify reads what the settings name. The error joins one for each setting that is wrong, by its path, and has no secret
+// in it.
 func identify(cfg *Config, clk clock.Clock, lookup func(string) (string, bool)) (*identity, error) {
-	r := &identityReader{cfg: cfg, lookup: lookup, id: &identity{header: make(http.Header)}}
-	a := &cfg.Access
-	r.headers("fetch.headers", cfg.Fetch.Headers, r.id.header)
-	r.id.certificate = r.pair("access", a.Cert, a.Key)
-	r.id.roots = r.authorities(a.CAFile)
-	r.proxies(a.Proxy)
-	r.table()
-	r.cookies(a, clk)
-	r.resolver(clk)
-	return r.id, errors.Join(r.errs...)
+	a, id := &cfg.Access, &identity{header: make(http.Header)}
+	r := &identityReader{cfg: cfg, lookup: lookup}
+	r.headers("fetch.headers", cfg.Fetch.Headers, id.header)
+	id.certificate = r.pair("access", a.Cert, a.Key)
+	id.roots = r.authorities(a.CAFile)
+	switch a.Proxy {
+	case "":
+	case config.ProxyEnv:
+		id.proxyFor = httpproxy.FromEnvironment().ProxyFunc()
+	default:
+		id.proxy = r.proxyURL("access.proxy", a.Proxy)
+	}
+	id.table = r.table()
+	id.jar = r.cookies(a, clk)
+	id.resolver = r.resolver(a, clk)
+	return id, errors.Join(r.errs...)
 }
 
-// identityReader gathers the parts of an identity, and all that is wrong with them.
+// identityReader reads the parts of an identity, and gathers all that is wrong with them.
 type identityReader struct {
 	cfg    *Config
 	lookup func(string) (string, bool)
-	id     *identity
 	errs   []error
 }
 
-// fail notes what is wrong with a setting.
-func (r *identityReader) fail(path string, err error) {
+// fail notes what is wrong with a setting, and reports whether anything is.
+func (r *identityReader) fail(path string, err error) bool {
 	if err != nil {
 		r.errs = append(r.errs, fmt.Errorf("%s: %w", path, err))
 	}
+	return err != nil
 }
 
 // expand puts variables into a text.
 func (r *identityReader) expand(path, s string) (string, bool) {
 	text, err := access.Expand(s, r.lookup)
-	r.fail(path, err)
-	return text, err == nil
+	return text, !r.fail(path, err)
 }
 
 // headers reads lines of "Name: value", whose form config has checked.
@@ -84,12 +88,11 @@ func (r *identityReader) headers(path string, lines []string, to http.Header) {
 }
 
 // table reads what is special about hosts.
-func (r *identityReader) table() {
+func (r *identityReader) table() *access.Table {
 	var cfg access.Config
 	for i, item := range r.cfg.Access.Auth {
-		path := fmt.Sprintf("access.auth[%d]", i)
 		match, auth, _ := access.CutLogin(item) // config has checked the form
-		cfg.Logins = append(cfg.Logins, access.Login{Match: match, Authorization: r.auth(path, auth)})
+		cfg.Logins = append(cfg.Logins, access.Login{Match: match, Authorization: r.auth(fmt.Sprintf("access.auth[%d]", i), auth)})
 	}
 	// Rules for the pace alone hide others, but cost each request a look-up.
 	if slices.ContainsFunc(r.cfg.Hosts, func(h config.Host) bool { return h.HasAccess() }) {
@@ -104,20 +107,17 @@ func (r *identityReader) table() {
 		})
 	}
 	if len(cfg.Logins)+len(cfg.Rules)+len(cfg.Netrc) == 0 {
-		return
+		return nil
 	}
-	var err error
-	r.id.table, err = access.New(cfg)
+	table, err := access.New(cfg)
 	r.fail("hosts", err)
+	return table
 }
 
 // auth is the value of Authorization for "user:password" or "bearer TOKEN".
 func (r *identityReader) auth(path, s string) string {
-	if s == "" {
-		return ""
-	}
 	s, ok := r.expand(path, s)
-	if !ok {
+	if !ok || s == "" {
 		return ""
 	}
 	value, err := access.ParseAuth(s)
@@ -127,28 +127,18 @@ func (r *identityReader) auth(path, s string) string {
 
 // rule is what the rule of the settings says beside rates.
 func (r *identityReader) rule(h *config.Host, path string) access.Rule {
-	rule := access.Rule{Match: h.Match, Direct: h.Proxy == config.ProxyDirect}
+	rule := access.Rule{
+		Match: h.Match, Direct: h.Proxy == config.ProxyDirect,
+		Authorization: r.auth(path+".auth", h.Auth), Certificate: r.pair(path, h.Cert, h.Key),
+	}
 	if len(h.Headers) > 0 {
 		rule.Header = make(http.Header)
 		r.headers(path+".headers", h.Headers, rule.Header)
 	}
-	rule.Authorization = r.auth(path+".auth", h.Auth)
-	rule.Certificate = r.pair(path, h.Cert, h.Key)
 	if h.Proxy != "" && !rule.Direct {
 		rule.Proxy = r.proxyURL(path+".proxy", h.Proxy)
 	}
 	return rule
-}
-
-// proxies reads the proxy of all hosts.
-func (r *identityReader) proxies(s string) {
-	switch s {
-	case "":
-	case config.ProxyEnv:
-		r.id.proxyFor = httpproxy.FromEnvironment().ProxyFunc()
-	default:
-		r.id.proxy = r.proxyURL("access.proxy", s)
-	}
 }
 
 func (r *identityReader) proxyURL(path, s string) *url.URL {
@@ -181,21 +171,22 @@ func (r *identityReader) pair(path, cert, key string) *tls.Certificate {
 	}
 	c, err := tls.X509KeyPair(certPEM, keyPEM)
 	if err != nil {
-		r.fail(path+".cert", fmt.Errorf("%s: %w: give PEM files of a certificate and the key that belongs to it, without a password", where, err))
+		err = fmt.Errorf("%s: %w: give PEM files of a certificate and the key that belongs to it, without a password", where, err)
+	}
+	if r.fail(path+".cert", err) {
 		return nil
 	}
 	return &c
 }
 
 func (r *identityReader) pem(path, name string) (data []byte, ok bool) {
-	before := len(r.errs)
-	r.file(path, name, func(f io.Reader) (err error) {
+	ok = r.file(path, name, func(f io.Reader) (err error) {
 		if data, err = io.ReadAll(io.LimitReader(f, mostPEM+1)); len(data) > mostPEM {
 			err = fmt.Errorf("it is larger than %d MiB: is it a PEM file?", mostPEM>>20)
 		}
 		return err
 	})
-	return data, len(r.errs) == before
+	return data, ok
 }
 
 // authorities adds those of a file to the system's.
@@ -217,41 +208,37 @@ func (r *identityReader) authorities(name string) *x509.CertPool {
 	return roots
 }
 
-// file has a file read. The error names it.
-func (r *identityReader) file(path, name string, read func(io.Reader) error) {
+// file has a file read, and reports whether it could be. The error names it.
+func (r *identityReader) file(path, name string, read func(io.Reader) error) bool {
 	f, err := os.Open(name)
 	if err != nil {
-		r.fail(path, err)
-		return
+		return !r.fail(path, err)
 	}
 	defer f.Close() //nolint:errcheck // nothing was written
-	if err := read(f); err != nil {
-		r.fail(path, fmt.Errorf("%s: %w", name, err))
+	if err = read(f); err != nil {
+		err = fmt.Errorf("%s: %w", name, err)
 	}
+	return !r.fail(path, err)
 }
 
 // cookies makes the jar, if there is to be one.
-func (r *identityReader) cookies(a *config.Access, clk clock.Clock) {
+func (r *identityReader) cookies(a *config.Access, clk clock.Clock) *cookies.Jar {
 	if !a.Cookies && a.CookieFile == "" {
-		return
+		return nil
 	}
-	var err error
-	if r.id.jar, err = cookies.New(cookies.Config{Clock: clk}); err != nil {
-		r.fail("access.cookies", err)
-		return
-	}
-	if a.CookieFile == "" {
-		return
+	jar, err := cookies.New(cookies.Config{Clock: clk})
+	if r.fail("access.cookies", err) || a.CookieFile == "" {
+		return jar
 	}
 	r.file("access.cookie_file", a.CookieFile, func(f io.Reader) error {
-		_, err := r.id.jar.Load(f)
+		_, err := jar.Load(f)
 		return err
 	})
+	return jar
 }
 
 // resolver makes what finds addresses.
-func (r *identityReader) resolver(clk clock.Clock) {
-	a := &r.cfg.Access
+func (r *identityReader) resolver(a *config.Access, clk clock.Clock) *resolve.Resolver {
 	cfg := resolve.Config{Server: a.DNSServer, Timeout: r.cfg.Fetch.ConnectTimeout(), Clock: clk, Lookup: r.cfg.Lookup}
 	if cfg.Lookup != nil {
 		cfg.TTL = -1 // each time anew: zero would mean the default
@@ -267,13 +254,7 @@ func (r *identityReader) resolver(clk clock.Clock) {
 		r.fail(fmt.Sprintf("access.resolve[%d]", i), err)
 		cfg.Static = append(cfg.Static, st)
 	}
-	var err error
-	r.id.resolver, err = resolve.New(cfg)
+	resolver, err := resolve.New(cfg)
 	r.fail("access", err)
-}
-
-// apply tells a fetcher who it is. It sets nothing that the identity does not say.
-func (id *identity) apply(fc *fetch.Config) {
-	fc.Header, fc.Access, fc.Cookies, fc.Resolver = id.header, id.table, id.jar, id.resolver
-	fc.RootCAs, fc.Certificate, fc.Proxy, fc.ProxyFor = id.roots, id.certificate, id.proxy, id.proxyFor
+	return resolver
 }

@@ -3,14 +3,18 @@ package assembly
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"log/slog"
 	"maps"
+	"net"
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 
 	"github.com/treadlight/crawl/internal/config"
+	"github.com/treadlight/crawl/internal/frontier"
 	"github.com/treadlight/crawl/internal/observe/console"
 	"github.com/treadlight/crawl/internal/pipeline"
 	"github.com/treadlight/crawl/internal/ratelimit"
@@ -20,8 +24,7 @@ import (
 // ErrNotRunning is the error of what can be done to a crawl only while it runs.
 var ErrNotRunning = console.ErrGone
 
-// changes is what the operator has changed while the crawl ran. It outlives the process with its
-// state.
+// changes is what the operator has changed while the crawl ran. It outlives the process with its state.
 type changes struct {
 	mu       sync.Mutex          // held while something is changed; guards what follows
 	blocked  map[string]struct{} // as many as the frontier takes at most
@@ -32,8 +35,7 @@ type changes struct {
 	inForce   Settings   // those of the crawl, with what Reload and SetScope changed
 }
 
-// savedChanges is the form in which a state has them. The patterns of the scope are with the
-// settings.
+// savedChanges is the form in which a state has them. The patterns of the scope are with the settings.
 type savedChanges struct {
 	Blocked  []string           `json:"blocked,omitempty"`
 	Ceilings map[string]float64 `json:"ceilings,omitempty"`
@@ -94,8 +96,7 @@ func (c *Crawler) Unblock(host string) error {
 	})
 }
 
-// SetCeiling has a host be asked at most rps times a second, in place of what the settings say;
-// zero brings that back.
+// SetCeiling has a host be asked at most rps times a second, in place of what the settings say; zero brings that back.
 func (c *Crawler) SetCeiling(host string, rps float64) error {
 	return c.changeHost(host, func(name string) (bool, error) {
 		if !c.pipe.Wake(name) { // nothing has changed for it, but it tells whether there is a crawl
@@ -112,8 +113,8 @@ func (c *Crawler) SetCeiling(host string, rps float64) error {
 	})
 }
 
-// changeHost changes something for a host that a person has written, and keeps that. The change
-// reports whether the crawl runs.
+// changeHost changes something for a host that a person has written, and keeps that. The change reports whether the crawl
+// runs.
 func (c *Crawler) changeHost(text string, change func(name string) (bool, error)) error {
 	u, err := canonical.Parse("http://" + text + "/")
 	if err != nil || strings.ContainsAny(text, "/?#@") {
@@ -131,16 +132,17 @@ func (c *Crawler) changeHost(text string, change func(name string) (bool, error)
 
 // SetScope replaces the regular expressions of the scope.
 func (c *Crawler) SetScope(include, exclude []string) error {
-	c.changes.mu.Lock()
-	defer c.changes.mu.Unlock()
+	h := &c.changes
+	h.mu.Lock()
+	defer h.mu.Unlock()
 	if err := whileRunning(c.pipe.SetScope(include, exclude)); err != nil {
 		return err
 	}
-	c.changes.reloading.Lock()
-	c.changes.inForce.Scope.Include, c.changes.inForce.Scope.Exclude = slices.Clone(include), slices.Clone(exclude)
-	settings := c.changes.inForce
-	c.changes.reloading.Unlock()
-	c.changes.rescoped = true
+	h.reloading.Lock()
+	h.inForce.Scope.Include, h.inForce.Scope.Exclude = slices.Clone(include), slices.Clone(exclude)
+	settings := h.inForce
+	h.reloading.Unlock()
+	h.rescoped = true
 	if c.state != nil {
 		if err := c.state.keep(settings); err != nil {
 			return err
@@ -150,8 +152,8 @@ func (c *Crawler) SetScope(include, exclude []string) error {
 	return nil
 }
 
-// keepChanges notes in the state what is in force, and has Discovery look at a host again,
-// which ends the batch that the note belongs to.
+// keepChanges notes in the state what is in force, and has Discovery look at a host again, which ends the batch that the
+// note belongs to.
 func (c *Crawler) keepChanges(host string) {
 	if c.state != nil {
 		h := &c.changes
@@ -208,9 +210,8 @@ func (c *Crawler) controls() console.Controls {
 	return k
 }
 
-// Reload takes over what may change while the crawl runs: the rates and delays of hosts. It
-// returns the settings that changed and those that would have had to; an error means that
-// nothing changed.
+// Reload takes over what may change while the crawl runs: the rates and delays of hosts. It returns the settings that
+// changed and those that would have had to; an error means that nothing changed.
 func (c *Crawler) Reload(s *Settings) (applied, refused []config.Change, err error) {
 	if err := s.Validate(); err != nil {
 		return nil, nil, err
@@ -232,4 +233,179 @@ func (c *Crawler) Reload(s *Settings) (applied, refused []config.Change, err err
 	h.inForce = now
 	c.pipe.Revise()
 	return applied, refused, nil
+}
+
+// ListenConfig says where a crawl is to be seen and steered: that of the package crawl, which says what each field means.
+type ListenConfig struct {
+	Addr    string
+	Token   string
+	Version string
+	Ready   func() error
+	OnStop  func()
+	Log     *slog.Logger
+}
+
+// Console is where a crawl is seen and steered over HTTP. The socket is open from [Listen] on; requests are answered while
+// [Console.Serve] runs.
+type Console struct {
+	cfg      ListenConfig
+	address  console.Address
+	listener net.Listener
+	serving  atomic.Pointer[console.Console] // nil before Serve
+}
+
+// CheckListen reports whether [Listen] would take the address with the token.
+func CheckListen(addr, token string) error {
+	a, err := console.ParseAddress(addr)
+	if err != nil {
+		return err
+	}
+	return a.Check(token)
+}
+
+// Listen opens the socket of a console. Errors about the address and the token come before anything is opened; all others
+// are of the socket.
+func Listen(cfg ListenConfig) (*Console, error) {
+	if err := CheckListen(cfg.Addr, cfg.Token); err != nil {
+		return nil, err
+	}
+	if cfg.Log == nil {
+		cfg.Log = slog.New(slog.DiscardHandler)
+	}
+	l := &Console{cfg: cfg}
+	a, err := console.ParseAddress(cfg.Addr)
+	if err != nil {
+		return nil, err
+	}
+	if l.listener, l.address, err = a.Listen(); err != nil {
+		return nil, err
+	}
+	return l, nil
+}
+
+// URL is where it is to be found from this computer, with a slash at the end.
+func (l *Console) URL() string { return l.address.URL() }
+
+// Event passes an event on to those who listen. It never waits.
+func (l *Console) Event(e ratelimit.Event) {
+	if c := l.serving.Load(); c != nil {
+		c.Event(e)
+	}
+}
+
+// Handler answers requests about a crawl.
+func (l *Console) Handler(c *Crawler) (*console.Console, error) {
+	c.meter.Start()
+	return console.New(console.Config{
+		Address: l.address, Token: l.cfg.Token, Version: l.cfg.Version, Clock: c.clk, Log: l.cfg.Log,
+	}, l.shown(c))
+}
+
+// Serve answers requests about a crawl until ctx ends, and closes the socket. It returns within two seconds of that and
+// leaves nothing running. It may be called once.
+func (l *Console) Serve(ctx context.Context, c *Crawler) error {
+	inner, err := l.Handler(c)
+	if err != nil {
+		return errors.Join(err, l.Close())
+	}
+	l.serving.Store(inner)
+	l.cfg.Log.Info("the crawl can be seen and steered", slog.String("url", l.URL()), slog.Bool("token", l.cfg.Token != ""))
+	return inner.Serve(ctx, l.listener)
+}
+
+// Close closes the socket of a console that was not served.
+func (l *Console) Close() error { return l.listener.Close() }
+
+// shown is the crawl as a console wants it.
+func (l *Console) shown(c *Crawler) console.Crawl {
+	all := console.Crawl{
+		Snapshot: c.Snapshot, Host: c.host, EachHost: c.eachHost, Recent: c.pipe.Recent,
+		Paused: c.pipe.Paused, Pause: c.pipe.Pause, Resume: c.pipe.Unpause, AddSeed: c.addForeignSeed,
+		Block: c.Block, Unblock: c.Unblock, SetCeiling: c.SetCeiling, SetScope: c.SetScope, Controls: c.controls,
+		Collectors: append(c.meter.Collectors(), c.tracer.Collectors()...),
+		Stop: func() {
+			c.Stop()
+			if l.cfg.OnStop != nil {
+				l.cfg.OnStop()
+			}
+		},
+		Ready: func() error {
+			if err := c.ready(); err != nil || l.cfg.Ready == nil {
+				return err
+			}
+			return l.cfg.Ready()
+		},
+	}
+	if c.state != nil {
+		all.Checkpoint, all.Kept = c.Checkpoint, c.state.figures
+	}
+	if c.fleet != nil {
+		all.Fleet = c.fleet.figures
+	}
+	return all
+}
+
+// addForeignSeed adds a seed for a client of the console, who may be anybody that has got the token, or a program that reads
+// what pages say: it allows no private address. It returns the URL as the crawl spells it. One that is excluded is
+// refused, as somebody waits for the answer.
+func (c *Crawler) addForeignSeed(url string) (string, error) {
+	u, err := parseSeed(url)
+	if err != nil {
+		return "", err
+	}
+	if v := c.scope.Recheck(u, true); !v.In {
+		return "", fmt.Errorf("%s is %s", u, v.Reason())
+	}
+	c.named.trust(u)
+	return u.String(), whileRunning(c.pipe.AddSeed(u), nil)
+}
+
+// figures are those of a console.
+func (s *State) figures() console.Kept {
+	counts := s.store.Counts()
+	k := console.Kept{Queued: counts.Queued, Done: counts.Done, Failed: s.store.Err() != nil}
+	k.Pending, k.Limit = s.store.Pending()
+	k.IndexMemory, k.IndexDisk = s.store.SeenBytes()
+	return k
+}
+
+// eachHost is the hosts in memory with what the limiter knows of them in short.
+func (c *Crawler) eachHost(see func(frontier.HostState, ratelimit.Brief)) {
+	c.pipe.EachHost(func(h frontier.HostState) bool {
+		b, _ := c.limiter.Brief(h.Host)
+		see(h, b)
+		return true
+	})
+}
+
+// host is what is known of one host.
+func (c *Crawler) host(name string) console.Host {
+	h := console.Host{Host: ratelimit.Domain(name)}
+	if f, ok := c.pipe.Host(h.Host); ok {
+		h.Frontier = &f
+	}
+	if d, ok := c.limiter.Inspect(h.Host); ok || d.OperatorRPS > 0 {
+		h.Limiter = &d
+	}
+	return h
+}
+
+// ready reports why the crawl cannot do its work, as far as that is not the hosts' fault.
+func (c *Crawler) ready() error {
+	if !c.began.Load() {
+		return errors.New("the crawl has not begun")
+	}
+	select {
+	case <-c.pipe.Halted():
+		end, reason := c.pipe.End()
+		if end == pipeline.EndNone {
+			return errors.New("the crawl is ending")
+		}
+		return fmt.Errorf("the crawl is over or ending: %s: %s", end, reason)
+	default:
+	}
+	if s := c.state; s != nil {
+		return stateError(s.dir, s.store.Err())
+	}
+	return nil
 }

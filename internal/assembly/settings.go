@@ -6,6 +6,7 @@ import (
 	"math/rand/v2"
 	"net/http"
 	"os"
+	"reflect"
 	"regexp"
 	"strconv"
 	"strings"
@@ -27,30 +28,21 @@ import (
 	"github.com/treadlight/crawl/limit"
 )
 
-// limiterConfig puts the settings of pace into the engine's terms.
+// limiterConfig puts the settings of pace into the engine's terms. Most have the engine's names.
 func limiterConfig(s *Settings) ratelimit.Config {
 	r := &s.RateLimit
 	rc := ratelimit.DefaultConfig()
-	rc.Enabled = r.Enabled()
-	if rc.Enabled {
-		rc.Strategy = r.Strategy
+	strategy := rc.Strategy
+	from, to := reflect.ValueOf(r).Elem(), reflect.ValueOf(&rc).Elem()
+	for i := range from.NumField() {
+		if f := to.FieldByName(from.Type().Field(i).Name); f.IsValid() {
+			f.Set(from.Field(i))
+		}
 	}
-	rc.InitialRPS, rc.MinRPS, rc.MaxRPS = r.InitialRPS, r.MinRPS, r.MaxRPS
-	rc.TokenBucketCapacity = r.TokenBucketCapacity
-	rc.AIMDIncrease, rc.AIMDDecrease = r.AIMDIncrease, r.AIMDDecrease
-	rc.LatencyTarget, rc.LatencyDegradeFactor = r.LatencyTarget, r.LatencyDegradeFactor
-	rc.ErrorRateThreshold, rc.MinSamplesToTrip = r.ErrorRateThreshold, r.MinSamplesToTrip
-	rc.ConsecutiveFailThreshold = r.ConsecutiveFailThreshold
-	rc.OpenStateDuration, rc.HalfOpenProbes = r.OpenStateDuration, r.HalfOpenProbes
-	rc.RetryBaseDelay, rc.RetryMaxDelay = r.RetryBaseDelay, r.RetryMaxDelay
-	rc.RetryMaxAttempts = noneAsMinus(r.RetryMaxAttempts)
-	rc.MaxRetryAfter, rc.MinDelay, rc.GlobalRPS = r.MaxRetryAfter, r.MinDelay, r.GlobalRPS
-	rc.IPRPS, rc.SiteRPS = r.IPRPS, r.SiteRPS
-	rc.GlobalConcurrency, rc.GlobalBytes = r.GlobalConcurrency, r.GlobalBytes
-	rc.MaxCrawlDelay = s.Robots.MaxCrawlDelay
-	rc.LatencySamples = r.LatencySamples
-	rc.StatsWindow, rc.StatsBucket, rc.DomainStateTTL = r.StatsWindow, r.StatsBucket, r.DomainStateTTL
-	rc.Shards = r.Shards
+	if rc.Enabled = r.Enabled(); !rc.Enabled {
+		rc.Strategy = strategy
+	}
+	rc.RetryMaxAttempts, rc.MaxCrawlDelay = noneAsMinus(r.RetryMaxAttempts), s.Robots.MaxCrawlDelay
 	spec := func(c config.Cap) limit.Spec {
 		return limit.Spec{Kind: limit.Kind(c.Kind), Permits: c.Permits, Per: c.Per}
 	}
@@ -71,26 +63,29 @@ func noneAsMinus[T ~int | ~int64](n T) T {
 	return n
 }
 
-func scopeConfig(s *Settings) (scope.Config, error) {
+func newScope(s *Settings) (*scope.Scope, error) {
 	sc := scope.Config{
 		Include: s.Scope.Include, Exclude: s.Scope.Exclude,
 		MaxDepth: s.Depth, MaxRedirects: s.Fetch.MaxRedirects, Resources: s.Scope.Resources,
 	}
-	return sc, sc.Mode.UnmarshalText([]byte(s.Scope.Mode))
+	if err := sc.Mode.UnmarshalText([]byte(s.Scope.Mode)); err != nil {
+		return nil, err
+	}
+	return scope.New(sc)
 }
 
 func (c *Crawler) fetchConfig() fetch.Config {
-	f := &c.cfg.Fetch
-	fc := fetch.Config{
+	f, id := &c.cfg.Fetch, c.id
+	return fetch.Config{
 		UserAgent:      f.Agent(c.cfg.Version),
 		ConnectTimeout: f.ConnectTimeout(), HeaderTimeout: f.HeaderTimeout(), BodyTimeout: f.BodyTimeout(),
 		Timeout: f.Timeout, MaxBody: f.MaxBody, HTTP2: f.HTTP2, Insecure: f.Insecure,
 		MaxConnsPerHost: c.cfg.PerHostMax, AllowPrivate: f.AllowPrivate, Openings: &c.named.addresses,
 		Chain: c.policies.page, Repeating: c.policies.robots, DialContext: c.cfg.Dial,
 		Trusted: c.named.trusts, Withheld: c.named.logWithheld(c.log),
+		Header: id.header, Access: id.table, Cookies: id.jar, Resolver: id.resolver,
+		RootCAs: id.roots, Certificate: id.certificate, Proxy: id.proxy, ProxyFor: id.proxyFor,
 	}
-	c.id.apply(&fc)
-	return fc
 }
 
 // pipelineConfig puts the settings and the parts into the pipeline's terms.
@@ -130,8 +125,8 @@ func (c *Crawler) pipelineConfig() (pipeline.Config, error) {
 	return pc, nil
 }
 
-// maxInFlight is how many requests may be under way in all, those that wait long for an answer
-// included, where so many files may be open; zero files are no bound.
+// maxInFlight is how many requests may be under way in all, those that wait long for an answer included, where so many
+// files may be open; zero files are no bound.
 func maxInFlight(concurrency, files int) int {
 	most := 4 * concurrency
 	if files > 0 {
@@ -140,8 +135,7 @@ func maxInFlight(concurrency, files int) int {
 	return max(most, concurrency)
 }
 
-// compileInto makes of texts in the settings what the pipeline works by. The error names
-// the setting.
+// compileInto makes of texts in the settings what the pipeline works by. The error names the setting.
 func compileInto(pc *pipeline.Config, s *Settings) (err error) {
 	if pc.Rules, err = canonical.NewRules(s.Scope.Canonical); err != nil {
 		return fmt.Errorf("scope.canonical: %w", err)
@@ -149,74 +143,65 @@ func compileInto(pc *pipeline.Config, s *Settings) (err error) {
 	if pc.Filter, err = fetch.NewFilter(s.Fetch.AcceptTypes, s.Fetch.SkipLarger); err != nil {
 		return fmt.Errorf("fetch.accept_types: %w", err)
 	}
-	if pc.Tree, err = tree(s); err != nil {
+	pc.Tree = pipeline.Tree{
+		Metadata: s.Output.Has("metadata"), MainText: s.Output.Has("main-text"), MaxElements: s.Extract.MaxElements,
+	}
+	rules, err := parseEach("extract.fields", s.Extract.Fields, config.ParseField)
+	if err != nil {
 		return err
 	}
-	if pc.Rank, err = rank(s); err != nil {
+	if len(rules) > 0 {
+		if pc.Tree.Fields, err = fields.New(rules); err != nil {
+			return fmt.Errorf("extract.fields: %w", err)
+		}
+	}
+	var order pipeline.Order
+	if err := order.UnmarshalText([]byte(s.Frontier.Order)); err != nil {
+		return err
+	}
+	scores, err := parseEach("scope.scores", s.Scope.Scores, parseScore)
+	if err != nil {
+		return err
+	}
+	if pc.Rank, err = pipeline.NewRank(order, scores); err != nil {
 		return err
 	}
 	pc.Budgets, err = budgets(s)
 	return err
 }
 
-// tree is what is read out of pages by way of their trees.
-func tree(s *Settings) (pipeline.Tree, error) {
-	e := &s.Extract
-	t := pipeline.Tree{Metadata: s.Output.Has("metadata"), MainText: s.Output.Has("main-text"), MaxElements: s.Extract.MaxElements}
-	rules := make([]fields.Rule, len(e.Fields))
-	for i, text := range e.Fields {
+// parseEach parses the items of a list. The error names the one that is wrong.
+func parseEach[T any](path string, list []string, parse func(string) (T, error)) ([]T, error) {
+	all := make([]T, len(list))
+	for i, text := range list {
 		var err error
-		if rules[i], err = config.ParseField(text); err != nil {
-			return t, fmt.Errorf("extract.fields[%d]: %w", i, err)
+		if all[i], err = parse(text); err != nil {
+			return nil, fmt.Errorf("%s[%d]: %w", path, i, err)
 		}
 	}
-	if len(rules) == 0 {
-		return t, nil
-	}
-	var err error
-	if t.Fields, err = fields.New(rules); err != nil {
-		return t, fmt.Errorf("extract.fields: %w", err)
-	}
-	return t, nil
+	return all, nil
 }
 
-// rank is which URLs of a host go first.
-func rank(s *Settings) (pipeline.Rank, error) {
-	var order pipeline.Order
-	if err := order.UnmarshalText([]byte(s.Frontier.Order)); err != nil {
-		return nil, err
-	}
-	scores := make([]pipeline.Score, len(s.Scope.Scores))
-	for i, text := range s.Scope.Scores {
-		points, pattern, _ := strings.Cut(text, " ") // config has checked the form
-		n, errPoints := strconv.Atoi(points)
-		re, err := regexp.Compile(pattern)
-		if err = errors.Join(errPoints, err); err != nil {
-			return nil, fmt.Errorf("scope.scores[%d]: %w", i, err)
-		}
-		scores[i] = pipeline.Score{Match: re, Points: n}
-	}
-	return pipeline.NewRank(order, scores)
+// parseScore reads "POINTS PATTERN", whose form config has checked.
+func parseScore(text string) (pipeline.Score, error) {
+	points, pattern, _ := strings.Cut(text, " ")
+	n, errPoints := strconv.Atoi(points)
+	re, err := regexp.Compile(pattern)
+	return pipeline.Score{Match: re, Points: n}, errors.Join(errPoints, err)
 }
 
 // budgets is how many URLs are taken of those that match patterns.
 func budgets(s *Settings) ([]pipeline.Budget, error) {
-	list := make([]pipeline.Budget, len(s.Scope.Budgets))
-	for i, text := range s.Scope.Budgets {
+	return parseEach("scope.budgets", s.Scope.Budgets, func(text string) (pipeline.Budget, error) {
 		b, err := config.ParseBudget(text)
-		if err != nil {
-			return nil, fmt.Errorf("scope.budgets[%d]: %w", i, err)
-		}
-		list[i] = pipeline.Budget(b)
-	}
-	return list, nil
+		return pipeline.Budget(b), err
+	})
 }
 
 // maxBits is in how many of 64 bits the fingerprints of near pages differ at most.
 const maxBits = 3
 
-// setDuplicates has the pipeline find traps, and pages that repeat others. It comes when the Key
-// of the crawl is there.
+// setDuplicates has the pipeline find traps, and pages that repeat others. It comes when the Key of the crawl is there.
 func setDuplicates(pc *pipeline.Config, s *Settings) {
 	if t := &s.Traps; t.Enabled || t.Report {
 		pc.Traps.Report = t.Report
@@ -230,9 +215,8 @@ func setDuplicates(pc *pipeline.Config, s *Settings) {
 	}
 }
 
-// robotsConfig has room for the rules of every host the frontier may know, under both
-// schemes: a cache that forgets while hosts take turns would ask for robots.txt at each
-// turn and for little else.
+// robotsConfig has room for the rules of every host the frontier may know, under both schemes: a cache that forgets while
+// hosts take turns would ask for robots.txt at each turn and for little else.
 func robotsConfig(s *Settings) robots.Config {
 	const perHost = 1 << 10 // bytes; most files come to less
 	return robots.Config{
@@ -240,8 +224,7 @@ func robotsConfig(s *Settings) robots.Config {
 	}
 }
 
-// newTracer is what tells a collector of URLs; nil if the settings name none, or no URL is
-// to be told of.
+// newTracer is what tells a collector of URLs; nil if the settings name none, or no URL is to be told of.
 func newTracer(cfg *Config, clk clock.Clock) (*traces.Exporter, error) {
 	s := &cfg.Traces
 	if s.Endpoint == "" || s.Sample == 0 {

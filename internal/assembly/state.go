@@ -4,14 +4,17 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"iter"
 	"log/slog"
-	"os"
 	"strings"
+	"time"
 
+	"github.com/treadlight/crawl/internal/clock"
 	"github.com/treadlight/crawl/internal/config"
 	"github.com/treadlight/crawl/internal/frontier/disk"
 	"github.com/treadlight/crawl/internal/pipeline"
 	"github.com/treadlight/crawl/internal/records/sink"
+	"github.com/treadlight/crawl/internal/web/canonical"
 )
 
 // StateConfig says which state: that of the package crawl, which says what each field means.
@@ -22,10 +25,9 @@ type StateConfig struct {
 	Log       *slog.Logger
 }
 
-// State is a directory in which a crawl is kept as it goes: the URLs and what became of them, how
-// far sinks are, the rates of hosts, and the settings with the values of headers as they were given,
-// in files for their owner alone. A [Crawler] with a state closes it at the end of its run. Its
-// methods are safe for concurrent use, but for Close.
+// State is a directory in which a crawl is kept as it goes: the URLs and what became of them, how far sinks are, the rates
+// of hosts, and the settings with the values of headers as they were given, in files for their owner alone. A [Crawler]
+// with a state closes it at the end of its run. Its methods are safe for concurrent use, but for Close.
 type State struct {
 	dir     string
 	program string // this one
@@ -33,12 +35,13 @@ type State struct {
 	// Of a crawl that is resumed:
 	resumed  bool
 	settings Settings
-	seeds    []string // of Run, if they may not all be in the store
-	all      bool     // they are, and so are those that came from elsewhere
-	pages    int64    // of this round
-	given    int64    // of them, those that hosts gave
-	next     *round   // that is to begin; nil: none
-	newRound bool     // it was opened for a new round
+	seeds    []string  // of Run, if they may not all be in the store
+	all      bool      // they are, and so are those that came from elsewhere
+	pages    int64     // of this round
+	given    int64     // of them, those that hosts gave
+	newRound bool      // it was opened for a new round
+	pending  bool      // which is to begin
+	since    time.Time // of answers that are new enough for that; zero: none is
 
 	sinks  durableList // set before the first batch
 	begun  bool        // there is something in it
@@ -57,8 +60,8 @@ const (
 	yes           = "yes"
 )
 
-// NewState makes a state in a directory, which it makes if need be. The error is
-// [fs.ErrExist] if there is one already; another process that has it is named.
+// NewState makes a state in a directory, which it makes if need be. The error is [fs.ErrExist] if there is one already;
+// another process that has it is named.
 func NewState(cfg StateConfig) (*State, error) {
 	if cfg.Overwrite {
 		if err := disk.Remove(cfg.Dir); err != nil {
@@ -81,9 +84,8 @@ func NewState(cfg StateConfig) (*State, error) {
 	return s, nil
 }
 
-// removeUnused reports on a state that stands in the way of a new one: whether its crawl is done.
-// One that a process had just made when it was killed is removed, and one that never had a
-// URL, as when its file of seeds was empty: there is nothing in it to go on with.
+// removeUnused reports on a state that stands in the way of a new one: whether its crawl is done. One that a process had
+// just made when it was killed is removed, and one that never had a URL, as when its file of seeds was empty.
 func removeUnused(cfg *StateConfig) (removed, done bool) {
 	s := &State{dir: cfg.Dir, resumed: true}
 	if s.open(cfg, disk.Resume) != nil {
@@ -101,14 +103,43 @@ func removeUnused(cfg *StateConfig) (removed, done bool) {
 // OpenState opens the state of a crawl that has ended before all was visited, however it ended.
 func OpenState(cfg StateConfig) (*State, error) {
 	s := &State{dir: cfg.Dir, resumed: true, begun: true}
-	if info, err := os.Stat(cfg.Dir); err == nil && !info.IsDir() {
-		return nil, stateError(cfg.Dir, errFile)
+	if err := isDir(cfg.Dir); err != nil {
+		return nil, err
 	}
 	if err := s.open(&cfg, disk.Resume); err != nil {
 		return nil, err
 	}
 	if err := s.recall(); err != nil {
 		return nil, errors.Join(stateError(cfg.Dir, err), s.store.Close())
+	}
+	return s, nil
+}
+
+// Again says what a new round is about: that of the package crawl, which says what each field means.
+type Again struct {
+	MaxAge     time.Duration
+	Unfinished bool
+}
+
+// ErrUnfinished means that a new round was asked for of a crawl whose last run was interrupted, or failed, and has URLs
+// left.
+var ErrUnfinished = errors.New("the last round of the crawl is not done")
+
+// OpenAgain opens the state of a crawl for another round: every URL that it knows is asked for again, and what is found on
+// the way is, too. The error is [ErrUnfinished] if the last run did not come to an end of its own, unless again.Unfinished
+// says that this does not matter, and otherwise as with OpenState.
+func OpenAgain(cfg StateConfig, again Again) (*State, error) {
+	s, err := OpenState(cfg)
+	if err != nil {
+		return nil, err
+	}
+	// What is left after an end in order is beyond a limit, or of hosts that refused to be asked.
+	if !again.Unfinished && !s.Done() && s.store.Meta(metaEnd) == "" {
+		return nil, errors.Join(stateError(cfg.Dir, ErrUnfinished), s.Close())
+	}
+	s.pages, s.given, s.newRound, s.pending = 0, 0, true, true
+	if again.MaxAge > 0 {
+		s.since = clock.System().Now().Add(-again.MaxAge)
 	}
 	return s, nil
 }
@@ -125,16 +156,13 @@ func (s *State) open(cfg *StateConfig, mode disk.Mode) (err error) {
 }
 
 // recall reads what the first run has left for this one.
-func (s *State) recall() error {
-	var err error
+func (s *State) recall() (err error) {
 	if s.settings, err = loadSettings(s.dir, s.store.Meta(metaSettings), s.store.Meta(metaProgram)); err != nil {
 		return err
 	}
-	if lines := s.store.Meta(metaSeeds); lines != "" {
+	s.all = s.store.Meta(metaAllSeeds) == yes
+	if lines := s.store.Meta(metaSeeds); lines != "" && !s.all {
 		s.seeds = strings.Split(lines, "\n")
-	}
-	if s.all = s.store.Meta(metaAllSeeds) == yes; s.all {
-		s.seeds = nil
 	}
 	s.pages, s.given, err = s.store.CountVisits()
 	return err
@@ -165,8 +193,7 @@ func (s *State) Config() Config {
 	return cfg
 }
 
-// Left is how many URLs are still to be visited, and how many pages earlier runs of this round have
-// visited.
+// Left is how many URLs are still to be visited, and how many pages earlier runs of this round have visited.
 func (s *State) Left() (queued, pages int64) { return s.store.Left().Queued, s.pages }
 
 // Obtained reports whether earlier runs of this round had a page from a host.
@@ -176,20 +203,14 @@ func (s *State) Obtained() bool { return s.given > 0 }
 func (s *State) Seeded() bool { return s.all }
 
 // Done reports whether earlier runs have left nothing to do.
-func (s *State) Done() bool {
-	return s.resumed && s.next == nil && s.all && s.store.Left().Queued == 0
-}
+func (s *State) Done() bool { return s.resumed && !s.pending && s.all && s.store.Left().Queued == 0 }
 
-// settled reports whether earlier runs have done what they were to do: what is left is beyond
-// a limit, or of hosts that refused to be asked.
-func (s *State) settled() bool { return s.Done() || s.resumed && s.store.Meta(metaEnd) != "" }
-
-// noteEnd notes why a run came to its end, in the batch that ends next.
-func (s *State) noteEnd(end pipeline.End) {
-	switch end {
-	case pipeline.EndLimit, pipeline.EndBlocked, pipeline.EndUnruled:
-		s.store.SetMeta(metaEnd, end.String())
+// Round is the number of the round that the crawl is in, or will be in. The first is 1.
+func (s *State) Round() int {
+	if s.pending {
+		return s.store.Round() + 1
 	}
+	return s.store.Round()
 }
 
 // Position is how far the sink of that path was when the state last heard of it; zero if it never did.
@@ -215,10 +236,22 @@ func (s *State) Close() error {
 	return stateError(s.dir, err)
 }
 
-// join has the pipeline kept in the state, in a new round if one was asked for.
+// join has the pipeline kept in the state. A new round begins together with the settings it has: whoever goes on with it
+// after a kill writes where it began to.
 func (s *State) join(pc *pipeline.Config, settings Settings) error {
-	if err := s.beginRound(settings); err != nil {
-		return err
+	if s.pending {
+		text, err := settings.SaveIn(s.dir)
+		if err != nil {
+			return err
+		}
+		// It is one transaction on a local disk, which nothing is gained by leaving halfway.
+		err = s.store.Again(context.Background(), disk.Again{
+			Since: s.since, Meta: map[string]string{metaSettings: text, metaProgram: s.program},
+		})
+		if err != nil {
+			return stateError(s.dir, err)
+		}
+		s.pending = false
 	}
 	pc.State = &pipeline.State{Storage: s.store, Progress: s.store, Left: s.store.Left(), Guesses: s.store}
 	pc.Key, pc.Pages, s.sinks = s.store.Key(), int(s.pages), durableSinks(pc.Sinks, pc.Archives)
@@ -226,8 +259,8 @@ func (s *State) join(pc *pipeline.Config, settings Settings) error {
 	return nil
 }
 
-// begin notes what the run is about, before anything of it happens: its settings, and its
-// seeds unless there are no new ones.
+// begin notes what the run is about, before anything of it happens: its settings, and its seeds unless there are no new
+// ones.
 func (s *State) begin(ctx context.Context, settings Settings, seeds []string, more bool) error {
 	if err := s.keep(settings); err != nil {
 		return err
@@ -245,12 +278,11 @@ func (s *State) begin(ctx context.Context, settings Settings, seeds []string, mo
 // keep notes settings, in the batch that ends next.
 func (s *State) keep(settings Settings) error {
 	text, err := settings.SaveIn(s.dir)
-	if err != nil {
-		return err
+	if err == nil {
+		s.store.SetMeta(metaSettings, text)
+		s.store.SetMeta(metaProgram, s.program)
 	}
-	s.store.SetMeta(metaSettings, text)
-	s.store.SetMeta(metaProgram, s.program)
-	return nil
+	return err
 }
 
 // end closes the state at the end of a run that had this error. Of two the first counts.
@@ -266,8 +298,7 @@ func (s *State) end(err error) error {
 	return err
 }
 
-// durableList is the sinks of a crawl whose records are to be on their disks before anything
-// says that the URLs are done.
+// durableList is the sinks of a crawl whose records are to be on their disks before anything says that the URLs are done.
 type durableList []durable
 
 type durable struct {
@@ -279,12 +310,10 @@ type durable struct {
 func durableSinks(sinks ...[]sink.Sink) (all durableList) {
 	for _, list := range sinks {
 		for _, s := range list {
-			d, ok := s.(sink.Durable)
-			if !ok {
-				continue
-			}
-			if path := d.Mark().Path; path != sink.Stdout {
-				all = append(all, durable{d, path})
+			if d, ok := s.(sink.Durable); ok {
+				if path := d.Mark().Path; path != sink.Stdout {
+					all = append(all, durable{d, path})
+				}
 			}
 		}
 	}
@@ -292,11 +321,127 @@ func durableSinks(sinks ...[]sink.Sink) (all durableList) {
 }
 
 // sync puts all of them on their disks. It may be called beside whoever writes.
-func (d durableList) sync() error {
-	for i := range d {
-		if err := d[i].Sync(); err != nil {
-			return fmt.Errorf("sync %s: %w", d[i].path, err)
+func (l durableList) sync() error {
+	for _, d := range l {
+		if err := d.Sync(); err != nil {
+			return fmt.Errorf("sync %s: %w", d.path, err)
 		}
 	}
 	return nil
+}
+
+// resume brings back what earlier runs of the crawl had, if there were any, and notes what this one is about. It may end
+// with ctx before it is done; nothing may be leased then. It returns the seeds to begin with: those given, and before them
+// those of a run that ended before all of them were in the state.
+func (c *Crawler) resume(ctx context.Context, given []canonical.URL, more bool) ([]canonical.URL, error) {
+	early, err := parseSeeds(c.state.seeds)
+	if err != nil {
+		return nil, stateError(c.state.dir, err)
+	}
+	if err := c.named.restore(ctx, c.state); err != nil {
+		return nil, err
+	}
+	for it, err := range c.state.store.Seeds() {
+		if err != nil {
+			return nil, stateError(c.state.dir, err)
+		}
+		if ctx.Err() != nil {
+			break
+		}
+		c.readmit(it.URL, it.Hops == 0)
+	}
+	if err := c.recount(ctx); err != nil {
+		return nil, err
+	}
+	for _, u := range early {
+		c.readmit(u, true)
+	}
+	c.admitSeeds(ctx, given) // before what they allow is kept
+	all := append(early, given...)
+	seeds := make([]string, len(all))
+	for i, u := range all {
+		seeds[i] = u.String()
+	}
+	return all, c.state.begin(ctx, c.cfg.Settings, seeds, more)
+}
+
+// readmit lets in what a seed of an earlier run let in. Credentials are for the hosts of those that were given, not of
+// those they redirected to. No addresses are allowed but those that were then: the other seeds were public, or did not
+// come from the user.
+func (c *Crawler) readmit(u canonical.URL, given bool) {
+	c.named.addresses.Shut(u.Hostname())
+	if given {
+		c.named.trust(u)
+	}
+	c.scope.AddSeed(u)
+}
+
+// recountTold is how many URLs take long enough to be told of: with one pattern two to three seconds.
+const recountTold = 1_000_000
+
+// recount has the budgets of patterns as earlier runs have left them. The state has no counters for them, as the patterns
+// may be others now.
+func (c *Crawler) recount(ctx context.Context) error {
+	if !c.state.resumed || len(c.cfg.Scope.Budgets) == 0 {
+		return nil
+	}
+	store := c.state.store
+	if n := store.Left().Known; n >= recountTold {
+		c.log.Info("counting the URLs of earlier runs for scope.budgets", slog.Int64("urls", n))
+	}
+	err := c.pipe.Recount(func(yield func(string, error) bool) {
+		for u, err := range store.URLs() {
+			if ctx.Err() != nil || !yield(u, err) {
+				return
+			}
+		}
+	})
+	return stateError(c.state.dir, err)
+}
+
+// noteSeeded notes in the state when all seeds are there. Those that were cut short by a limit, by Stop or by the end of
+// ctx are not all.
+func (c *Crawler) noteSeeded(ctx context.Context, seeds iter.Seq[canonical.URL]) iter.Seq[canonical.URL] {
+	return func(yield func(canonical.URL) bool) {
+		for u := range seeds {
+			if !yield(u) {
+				return
+			}
+		}
+		// Discovery has taken the last one out of our hands. When it looks up again it has stored it.
+		c.pipe.Revise()
+		select {
+		case <-c.pipe.Halted():
+			return
+		default:
+		}
+		if c.stopped.Err() == nil && ctx.Err() == nil {
+			// It becomes durable with the batch that ends next: to end one here would cut the frontier's in two.
+			c.state.store.SetMeta(metaAllSeeds, yes)
+		}
+	}
+}
+
+// noteEnd ends the last batch of a run: what was told of tries and seeds since the one before, what Reload has changed,
+// and why it came to its end. While it is open, learned rates could not be saved.
+func (c *Crawler) noteEnd() error {
+	if c.state == nil {
+		return nil
+	}
+	err := c.state.keep(c.changes.settings())
+	switch end, _ := c.pipe.End(); end {
+	case pipeline.EndLimit, pipeline.EndBlocked, pipeline.EndUnruled:
+		c.state.store.SetMeta(metaEnd, end.String())
+	}
+	c.state.store.Commit(nil)
+	return err
+}
+
+// Checkpoint waits until all that was written so far is on the disk, with the state of the crawl as of then. Without a
+// state it does nothing.
+func (c *Crawler) Checkpoint(ctx context.Context) error {
+	if c.state == nil {
+		return nil
+	}
+	return stateError(c.state.dir, c.state.store.Flush(ctx))
 }

@@ -2,27 +2,30 @@ package assembly
 
 import (
 	"errors"
+	"fmt"
+	"io/fs"
 	"os"
+	"strconv"
+	"strings"
 	"time"
 
 	"github.com/treadlight/crawl/internal/frontier"
 	"github.com/treadlight/crawl/internal/frontier/disk"
+	"github.com/treadlight/crawl/internal/store/sqlitedb"
 	"github.com/treadlight/crawl/internal/web/canonical"
 )
 
-// StateView looks at the state of a crawl, which may be under way in another process. Make
-// one by [ViewState]. It is not safe for concurrent use.
+// StateView looks at the state of a crawl, which may be under way in another process. It is not safe for concurrent use.
 type StateView struct {
 	view     *disk.View
 	settings Settings
 	seeds    []string
 }
 
-// ViewState opens a view of the state in a directory. The error is [fs.ErrNotExist] if there
-// is none.
+// ViewState opens a view of the state in a directory. The error is [fs.ErrNotExist] if there is none.
 func ViewState(dir string) (*StateView, error) {
-	if info, err := os.Stat(dir); err == nil && !info.IsDir() {
-		return nil, stateError(dir, errFile)
+	if err := isDir(dir); err != nil {
+		return nil, err
 	}
 	d, err := disk.Look(dir)
 	if err != nil {
@@ -56,8 +59,7 @@ func (v *StateView) Settings() Settings { return v.settings }
 // Seeds are the URLs that it began with, and those to which they were redirected.
 func (v *StateView) Seeds() []string { return v.seeds }
 
-// KnownURL is what the state of a crawl has of a URL: that of the package crawl, which says what each
-// field means.
+// KnownURL is what the state of a crawl has of a URL: that of the package crawl, which says what each field means.
 type KnownURL struct {
 	State    string    `json:"state"`
 	Depth    int       `json:"depth,omitempty"`
@@ -72,8 +74,8 @@ type KnownURL struct {
 	Change    string    `json:"change,omitempty"`
 }
 
-// Find is what the state has of a URL in its canonical form, as an [Explanation] has it. It
-// reads all URLs: some seconds for ten million.
+// Find is what the state has of a URL in its canonical form, as an [Explanation] has it. It reads all URLs: some seconds
+// for ten million.
 func (v *StateView) Find(url string) (KnownURL, error) {
 	u, err := canonical.Parse(url)
 	if err != nil {
@@ -98,3 +100,74 @@ func (v *StateView) Find(url string) (KnownURL, error) {
 
 // Close ends the view.
 func (v *StateView) Close() error { return v.view.Close() }
+
+var (
+	// errFile is that there is no directory, but a file.
+	errFile = fmt.Errorf("%w: it is a file", disk.ErrMissing)
+	// errDone is that there is a crawl that resume has nothing to do for.
+	errDone = fmt.Errorf("%w, and is done", disk.ErrExists)
+)
+
+func isDir(dir string) error {
+	if info, err := os.Stat(dir); err == nil && !info.IsDir() {
+		return stateError(dir, errFile)
+	}
+	return nil
+}
+
+// StateError is trouble with the state of a crawl. What was committed before is kept.
+type StateError struct {
+	Dir string // of the state
+	Err error  // says what is wrong, and mostly what to do
+}
+
+// stateHelp is what is said of errors in a directory, the first that is one; {dir} is the directory, and {arg} the same as an
+// argument of a shell.
+var stateHelp = []struct {
+	err  error
+	text string
+}{
+	{errFile, "{dir} is a file: name the directory that --state or --output was given"},
+	{errDone, "{dir} holds a crawl that is done: see what has changed since by 'crawl again {arg}', name another directory, " +
+		"or crawl anew with --overwrite"},
+	{ErrUnfinished, "{dir} holds a crawl that was interrupted: go on with it by 'crawl resume {arg}', " +
+		"or begin a round all the same with --unfinished"},
+	{disk.ErrExists, "{dir} holds a crawl: go on with it by 'crawl resume {arg}', name another directory, or begin anew with --overwrite"},
+	{disk.ErrMissing, "{dir} holds no crawl: name the directory that --state or --output was given"},
+}
+
+// Error names the directory and the trouble.
+func (e *StateError) Error() string {
+	word := e.Dir
+	if strings.ContainsAny(word, " '\"$&;()*?!`\\|<>#~") { // a shell would take it for something else
+		word = strconv.Quote(word)
+	}
+	for _, help := range stateHelp {
+		if errors.Is(e.Err, help.err) {
+			return strings.NewReplacer("{dir}", e.Dir, "{arg}", word).Replace(help.text)
+		}
+	}
+	if other, ok := errors.AsType[*sqlitedb.InUseError](e.Err); ok {
+		who := "another process"
+		if other.PID > 0 {
+			who = fmt.Sprintf("process %d", other.PID)
+		}
+		return fmt.Sprintf("%s has the crawl in %s under way: wait for its end, or end it", who, e.Dir)
+	}
+	return fmt.Sprintf("the state of the crawl in %s: %v", e.Dir, e.Err)
+}
+
+// Unwrap is the trouble.
+func (e *StateError) Unwrap() error { return e.Err }
+
+// Is reports whether it is that there is a state, or that there is none.
+func (e *StateError) Is(target error) bool {
+	return target == fs.ErrExist && errors.Is(e.Err, disk.ErrExists) || target == fs.ErrNotExist && errors.Is(e.Err, disk.ErrMissing)
+}
+
+func stateError(dir string, err error) error {
+	if err == nil {
+		return nil
+	}
+	return &StateError{dir, err}
+}

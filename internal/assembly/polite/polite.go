@@ -3,6 +3,7 @@
 package polite
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -122,31 +123,12 @@ func (c *Config) check() error {
 // at their defaults move next to the others.
 func (c *Config) limiter() ratelimit.Config {
 	rc := ratelimit.DefaultConfig()
-	if c.Strategy != "" {
-		rc.Strategy = c.Strategy
-	}
-	switch {
-	case c.MaxRPS != 0:
-		rc.MaxRPS = c.MaxRPS
-	default:
-		rc.MaxRPS = max(rc.MaxRPS, c.InitialRPS, c.MinRPS)
-	}
-	switch {
-	case c.InitialRPS != 0:
-		rc.InitialRPS = c.InitialRPS
-	default:
-		rc.InitialRPS = max(min(rc.InitialRPS, rc.MaxRPS), c.MinRPS)
-	}
-	switch {
-	case c.MinRPS != 0:
-		rc.MinRPS = c.MinRPS
-	default:
-		rc.MinRPS = min(rc.MinRPS, rc.InitialRPS)
-	}
+	rc.Strategy = cmp.Or(c.Strategy, rc.Strategy)
+	rc.MaxRPS = cmp.Or(c.MaxRPS, max(rc.MaxRPS, c.InitialRPS, c.MinRPS))
+	rc.InitialRPS = cmp.Or(c.InitialRPS, max(min(rc.InitialRPS, rc.MaxRPS), c.MinRPS))
+	rc.MinRPS = cmp.Or(c.MinRPS, min(rc.MinRPS, rc.InitialRPS))
 	rc.GlobalRPS, rc.MinDelay, rc.OnEvent = c.GlobalRPS, c.MinDelay, c.OnEvent
-	if c.MaxRetryAfter != 0 {
-		rc.MaxRetryAfter = c.MaxRetryAfter
-	}
+	rc.MaxRetryAfter = cmp.Or(c.MaxRetryAfter, rc.MaxRetryAfter)
 	return rc
 }
 
@@ -169,34 +151,23 @@ func (c *Client) chain(cfg *Config, base http.RoundTripper) (http.RoundTripper, 
 		// Outside the engine, which would take a wait for the permit for a slow host.
 		pace = func(next http.RoundTripper) http.RoundTripper { return limit(polite(next)) }
 	}
-	live := binder.LiveConfig{Source: cfg.source(), OnReload: cfg.onReload()}
+	source, name := binder.File(cfg.ResilienceFile), "ResilienceFile "+cfg.ResilienceFile
+	if cfg.ResilienceFile == "" {
+		document := cfg.Resilience
+		if document == nil {
+			document = []byte(defaultResilience)
+		}
+		source, name = func(context.Context) ([]byte, error) { return document, nil }, "Resilience"
+	}
+	live := binder.LiveConfig{Source: source, OnReload: cfg.onReload()}
 	c.policy, err = binder.NewLiveChain(c.closing, live, base, binder.HTTPOptions{
 		Deps:     binder.Deps{Breakers: cfg.Circuits, Hub: cfg.Hub},
 		Fallback: cfg.Fallback, MaxRetryAfter: cfg.MaxRetryAfter, RateLimit: pace, Log: transport.Log(transport.LogConfig{Logger: cfg.Log}),
 	})
 	if err != nil {
-		return nil, fmt.Errorf("%s: %w", cfg.sourceName(), err)
+		return nil, fmt.Errorf("%s: %w", name, err)
 	}
 	return c.policy, nil
-}
-
-// source is where the document comes from.
-func (c *Config) source() binder.Source {
-	if c.ResilienceFile != "" {
-		return binder.File(c.ResilienceFile)
-	}
-	document := c.Resilience
-	if document == nil {
-		document = []byte(defaultResilience)
-	}
-	return func(context.Context) ([]byte, error) { return document, nil }
-}
-
-func (c *Config) sourceName() string {
-	if c.ResilienceFile != "" {
-		return "ResilienceFile " + c.ResilienceFile
-	}
-	return "Resilience"
 }
 
 // onReload is who is told of a file that has changed.
@@ -271,19 +242,12 @@ func (e *entrance) RoundTrip(req *http.Request) (*http.Response, error) {
 		return nil, err
 	}
 	bound = true
-	if res.StatusCode == http.StatusSwitchingProtocols {
-		end = e.hangUp(res, end)
+	if res.StatusCode == http.StatusSwitchingProtocols { // no context ends what speaks another protocol by now
+		body := res.Body
+		unbody := context.AfterFunc(e.closing, func() { _ = body.Close() }) // its user sees it
+		return transport.Bind(res, func(err error) { unbody(); end(err) }), nil
 	}
 	return transport.Bind(res, end), nil
-}
-
-// hangUp has Close end what speaks another protocol by now, which no context does.
-func (e *entrance) hangUp(res *http.Response, end func(error)) func(error) {
-	body := res.Body
-	unhook := context.AfterFunc(e.closing, func() {
-		_ = body.Close() // its user sees it
-	})
-	return func(err error) { unhook(); end(err) }
 }
 
 // CloseIdleConnections closes those of the transport.

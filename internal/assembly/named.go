@@ -21,17 +21,21 @@ import (
 const (
 	// maxLookups is how many names of seeds are looked up at a time.
 	maxLookups = 64
-	// lookupTime is how long seeds wait for where their names lead: most servers answer within
-	// a tenth of it. Names that are not known by then are decided at the first connection.
+	// lookupTime is how long seeds wait for where their names lead: most servers answer within a tenth of it. Names that
+	// are not known by then are decided at the first connection.
 	lookupTime = 2 * time.Second
 	// maxWithheld is after how many hosts nobody reads on.
 	maxWithheld = 20
 	// maxClosed bounds the names of which a fleet notes that they allow nothing.
 	maxClosed = 10_000
+	// anyPort stands for all ports where a name is kept that allows nothing at any.
+	anyPort = 0
+	// noAddresses is kept of a host that allows none.
+	noAddresses = "-"
 )
 
-// named is what the user named by seeds: the hosts that may get credentials, and the private
-// addresses that may be connected to. It is as large as the list of seeds.
+// named is what the user named by seeds: the hosts that may get credentials, and the private addresses that may be
+// connected to. It is as large as the list of seeds.
 type named struct {
 	client    *fetch.Client
 	fleet     *fleet // that shares the addresses; nil: this process is alone
@@ -63,8 +67,8 @@ func seedHostOf(u canonical.URL) seedHost {
 	return h
 }
 
-// add notes that the user named seeds: their hosts may get credentials, and may have private
-// addresses. It waits until it is known where their names lead.
+// add notes that the user named seeds: their hosts may get credentials, and may have private addresses. It waits until it
+// is known where their names lead.
 func (n *named) add(ctx context.Context, seeds ...canonical.URL) {
 	hosts := make([]seedHost, len(seeds))
 	for i, u := range seeds {
@@ -74,8 +78,8 @@ func (n *named) add(ctx context.Context, seeds ...canonical.URL) {
 	n.lookUp(ctx, hosts)
 }
 
-// addLate adds a seed that comes while the crawl runs. Where its name leads is found out beside,
-// unless so many are being looked up that the first connection will be earlier.
+// addLate adds a seed that comes while the crawl runs. Where its name leads is found out beside, unless so many are being
+// looked up that the first connection will be earlier.
 func (n *named) addLate(ctx context.Context, u canonical.URL) {
 	n.trust(u)
 	if h := seedHostOf(u); n.addresses.Name(h.name, h.port) {
@@ -100,8 +104,8 @@ func (n *named) lookUp(ctx context.Context, hosts []seedHost) {
 	_ = g.Wait() // there is no error
 }
 
-// settle finds out where the name of a seed leads. In a fleet it leads to where the first process
-// that had such a seed has found it to.
+// settle finds out where the name of a seed leads. In a fleet it leads to where the first process that had such a seed has
+// found it to.
 func (n *named) settle(ctx context.Context, h seedHost) error {
 	if n.fleet != nil {
 		if n.fleet.addressesOf(ctx, h.name, anyPort) == noAddresses {
@@ -118,15 +122,8 @@ func (n *named) settle(ctx context.Context, h seedHost) error {
 	return nil
 }
 
-const (
-	// anyPort stands for all ports where a name is kept that allows nothing at any.
-	anyPort = 0
-	// noAddresses is kept of a host that allows none.
-	noAddresses = "-"
-)
-
-// share tells the other processes of a fleet which addresses a host that the user named allows, if
-// that is decided. It holds as long as the job is there.
+// share tells the other processes of a fleet which addresses a host that the user named allows, if that is decided. It
+// holds as long as the job is there.
 func (n *named) share(ctx context.Context, host string, port uint16) {
 	if n.fleet == nil {
 		return
@@ -165,8 +162,8 @@ func (n *named) shareLate(host string, port uint16, addrs []netip.Addr) {
 	}
 }
 
-// askFleet is the addresses that a host allows at a port for another process of the fleet. What
-// cannot be had or read allows nothing.
+// askFleet is the addresses that a host allows at a port for another process of the fleet. What cannot be had or read
+// allows nothing.
 func (n *named) askFleet(ctx context.Context, host string, port uint16) []netip.Addr {
 	addrs, err := parseAddresses(n.fleet.addressesOf(ctx, host, port))
 	if err != nil {
@@ -214,8 +211,8 @@ func (s *State) keepAddresses(host string, port uint16, addrs []netip.Addr) {
 	}
 }
 
-// restore brings back what the seeds of earlier runs have allowed, or that they allow nothing. In a
-// new round their hosts are looked up anew, wherever they led before.
+// restore brings back what the seeds of earlier runs have allowed, or that they allow nothing. In a new round their hosts
+// are looked up anew, wherever they led before.
 func (n *named) restore(ctx context.Context, s *State) error {
 	var anew []seedHost
 	for key, text := range s.store.MetaBelow(metaAddresses) {
@@ -244,9 +241,6 @@ func (n *named) restore(ctx context.Context, s *State) error {
 func (n *named) trust(u canonical.URL) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	if n.hosts == nil {
-		n.hosts = make(map[string]bool)
-	}
 	n.hosts[u.Host()] = n.hosts[u.Host()] || u.Scheme() == "http"
 }
 
@@ -264,14 +258,12 @@ func (n *named) logWithheld(log *slog.Logger) func(string) {
 		n.mu.Lock()
 		first := !n.withheld[authority] && len(n.withheld) < maxWithheld
 		if first {
-			if n.withheld == nil {
-				n.withheld = make(map[string]bool)
-			}
 			n.withheld[authority] = true
 		}
 		n.mu.Unlock()
 		if first {
-			log.Warn("credentials are not sent in the clear: name the host as a seed with http:// if it is to get them", slog.String("host", authority))
+			log.Warn("credentials are not sent in the clear: name the host as a seed with http:// if it is to get them",
+				slog.String("host", authority))
 		}
 	}
 }
