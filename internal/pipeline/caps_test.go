@@ -140,29 +140,25 @@ const capPermits = 5
 // close to it, and no worker waits for it.
 func TestCapsHoldOverACrawl(t *testing.T) {
 	for _, kind := range limit.Kinds() {
-		t.Run(string(kind), func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				hosts := []string{"a.test", "b.test", "c.test"}
-				c := &counter{latency: 30 * time.Millisecond, pages: 60, page: "x"}
-				spec := limit.Spec{Kind: kind, Permits: capPermits, Per: time.Second}
-				if kind == limit.KindConcurrency {
-					spec.Per, c.latency = 0, time.Second
-				}
-				w := cappedWorld(t, c, hosts...)
-				w.limits.Hosts = []ratelimit.HostRule{{Match: "*.test", Cap: spec}}
-				p, err := w.crawl(t, seedsOf(hosts)...)
-				require.NoError(t, err)
-				requireEnd(t, p, EndDone)
-				took := time.Since(w.began)
-				for _, h := range hosts {
-					require.Len(t, c.arrivals[h], 61, "%s: each page once, and robots.txt", h)
-					require.True(t, slices.IsSortedFunc(c.arrivals[h], time.Time.Compare))
-					allowed[kind](t, w.began, c.arrivals[h], c, h)
-				}
-				require.Less(t, took, 16*time.Second, "61 requests at 5 a second take 12 s; robots.txt and the first page of slow hosts two more")
-				requireIdleWorkers(t, p)
-			})
-		})
+		t.Run(string(kind), bubble(func(t *testing.T) {
+			hosts := []string{"a.test", "b.test", "c.test"}
+			c := &counter{latency: 30 * time.Millisecond, pages: 60, page: "x"}
+			spec := limit.Spec{Kind: kind, Permits: capPermits, Per: time.Second}
+			if kind == limit.KindConcurrency {
+				spec.Per, c.latency = 0, time.Second
+			}
+			w := cappedWorld(t, c, hosts...)
+			w.limits.Hosts = []ratelimit.HostRule{{Match: "*.test", Cap: spec}}
+			p := w.finish(t, EndDone, seedsOf(hosts)...)
+			took := time.Since(w.began)
+			for _, h := range hosts {
+				require.Len(t, c.arrivals[h], 61, "%s: each page once, and robots.txt", h)
+				require.True(t, slices.IsSortedFunc(c.arrivals[h], time.Time.Compare))
+				allowed[kind](t, w.began, c.arrivals[h], c, h)
+			}
+			require.Less(t, took, 16*time.Second, "61 requests at 5 a second take 12 s; robots.txt and the first page of slow hosts two more")
+			requireIdleWorkers(t, p)
+		}))
 	}
 }
 
@@ -199,9 +195,7 @@ func TestQuotaEndsTheCrawlOfAHost(t *testing.T) {
 		c := &counter{pages: 40, page: "x"}
 		w := cappedWorld(t, c, hosts...)
 		w.limits.Hosts = []ratelimit.HostRule{{Match: "a.test", Quota: limit.Spec{Permits: 10, Per: 24 * time.Hour}}}
-		p, err := w.crawl(t, seedsOf(hosts)...)
-		require.NoError(t, err)
-		requireEnd(t, p, EndBlocked)
+		p := w.finish(t, EndBlocked, seedsOf(hosts)...)
 		require.Len(t, c.arrivals["a.test"], 10, "robots.txt counts")
 		require.Len(t, c.arrivals["b.test"], 41)
 		require.Less(t, time.Since(w.began), time.Minute, "nobody waits for a day")
@@ -224,9 +218,7 @@ func TestQuotaThatComesBackIsWaitedFor(t *testing.T) {
 		c := &counter{pages: 40, page: "x"}
 		w := cappedWorld(t, c, "a.test")
 		w.limits.Hosts = []ratelimit.HostRule{{Match: "a.test", Quota: limit.Spec{Permits: 10, Per: time.Minute}}}
-		p, err := w.crawl(t, "http://a.test/")
-		require.NoError(t, err)
-		requireEnd(t, p, EndDone)
+		w.finish(t, EndDone, "http://a.test/")
 		require.Len(t, c.arrivals["a.test"], 41)
 		require.Equal(t, 4*time.Minute, time.Since(w.began).Truncate(time.Second))
 	})
@@ -240,8 +232,7 @@ func TestMaxInFlight(t *testing.T) {
 		w := cappedWorld(t, c, hosts...)
 		w.PerHost = 6
 		w.limits.Hosts = []ratelimit.HostRule{{Match: "a.test", MaxInFlight: 2}, {Match: "b.test", MaxInFlight: 50}}
-		p, err := w.crawl(t, seedsOf(hosts)...)
-		require.NoError(t, err)
+		p := w.must(t, seedsOf(hosts)...)
 		require.Equal(t, 2, c.mostOpen["a.test"])
 		require.Equal(t, 6, c.mostOpen["b.test"])
 		require.Equal(t, 6, c.mostOpen["c.test"])
@@ -259,9 +250,7 @@ func TestGlobalConcurrencyUnderManyWorkers(t *testing.T) {
 		c := &counter{latency: 100 * time.Millisecond, pages: 50, page: "x"}
 		w := cappedWorld(t, c, hosts...)
 		w.limits.GlobalConcurrency = 7
-		p, err := w.crawl(t, seedsOf(hosts)...)
-		require.NoError(t, err)
-		requireEnd(t, p, EndDone)
+		p := w.finish(t, EndDone, seedsOf(hosts)...)
 		require.Equal(t, 7, c.mostOpen[""])
 		require.Less(t, time.Since(w.began).Seconds(), 510*0.1/7*1.05)
 		requireIdleWorkers(t, p)
@@ -277,9 +266,7 @@ func TestGlobalBytesOverACrawl(t *testing.T) {
 		c := &counter{latency: 50 * time.Millisecond, pages: 100, page: strings.Repeat("x", size)}
 		w := cappedWorld(t, c, hosts...)
 		w.limits.GlobalBytes = rate
-		p, err := w.crawl(t, seedsOf(hosts)...)
-		require.NoError(t, err)
-		requireEnd(t, p, EndDone)
+		p := w.finish(t, EndDone, seedsOf(hosts)...)
 		s := p.Snapshot()
 		require.Greater(t, s.WireBytes, int64(396*size))
 		took := time.Since(w.began).Seconds()

@@ -1,7 +1,11 @@
 package pipeline
 
 import (
+	"fmt"
 	"net/http"
+	"slices"
+	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -10,7 +14,11 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/treadlight/crawl/internal/fetch"
-	"github.com/treadlight/crawl/internal/lab/fetchtest"
+	"github.com/treadlight/crawl/internal/frontier"
+	"github.com/treadlight/crawl/internal/frontier/attribution"
+	"github.com/treadlight/crawl/internal/ratelimit"
+	"github.com/treadlight/crawl/internal/web/canonical"
+	"github.com/treadlight/crawl/internal/web/scope"
 )
 
 // A paused crawl asks for nothing and does not end, whatever it has left to do, and goes on
@@ -24,8 +32,7 @@ func TestPause(t *testing.T) {
 				html(w, links(20))
 			}
 		})
-		net := fetchtest.Serve(t, map[string]http.Handler{"h.test": page, "late.test": page})
-		w := newWorldOn(t, fetch.Config{DialContext: net.DialContext})
+		w, _ := served(t, map[string]http.Handler{"h.test": page, "late.test": page})
 		w.Robots = nil
 		w.Scope.AddSeed(parse(t, "http://late.test/"))
 		p := w.build(t)
@@ -58,30 +65,27 @@ func TestPause(t *testing.T) {
 // as soon as it may go on.
 func TestPausedCrawlsEnd(t *testing.T) {
 	for name, stop := range map[string]bool{"stopped": true, "nothing left": false} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				net := fetchtest.Serve(t, map[string]http.Handler{"h.test": http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-					time.Sleep(time.Second)
-					html(w, "x")
-				})})
-				w := newWorldOn(t, fetch.Config{DialContext: net.DialContext})
-				w.Robots = nil
-				p := w.build(t)
-				ended := make(chan error, 1)
-				go func() { ended <- w.run(t.Context(), t, p, "http://h.test/") }()
-				time.Sleep(time.Millisecond)
-				require.True(t, p.Pause())
-				time.Sleep(time.Minute)
-				require.Empty(t, ended)
-				if stop {
-					p.Stop()
-				} else {
-					require.True(t, p.Unpause())
-				}
-				require.NoError(t, <-ended)
-				require.Len(t, w.out.byURL(t), 1)
-			})
-		})
+		t.Run(name, bubble(func(t *testing.T) {
+			w, _ := served(t, map[string]http.Handler{"h.test": http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+				time.Sleep(time.Second)
+				html(w, "x")
+			})})
+			w.Robots = nil
+			p := w.build(t)
+			ended := make(chan error, 1)
+			go func() { ended <- w.run(t.Context(), t, p, "http://h.test/") }()
+			time.Sleep(time.Millisecond)
+			require.True(t, p.Pause())
+			time.Sleep(time.Minute)
+			require.Empty(t, ended)
+			if stop {
+				p.Stop()
+			} else {
+				require.True(t, p.Unpause())
+			}
+			require.NoError(t, <-ended)
+			require.Len(t, w.out.byURL(t), 1)
+		}))
 	}
 }
 
@@ -95,4 +99,267 @@ func TestBoundsOfACrawlThatStops(t *testing.T) {
 	d.hurried, d.deadline = true, time.Time{}
 	d.bound(3, time.Second)
 	require.Zero(t, d.deadline)
+}
+
+// visitors counts who asks whom.
+type visitors struct {
+	mu    sync.Mutex // guards what follows
+	asked map[string]int
+}
+
+func (v *visitors) of(host string) int {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	return v.asked[host]
+}
+
+// steerable is a crawl of hosts of n pages each, at one page in a second.
+func steerable(t *testing.T, n int, hosts ...string) (*world, *visitors) {
+	t.Helper()
+	v := &visitors{asked: map[string]int{}}
+	handlers := map[string]http.Handler{}
+	for _, h := range hosts {
+		handlers[h] = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			v.mu.Lock()
+			v.asked[r.Host]++
+			v.mu.Unlock()
+			if r.URL.Path == "/" {
+				html(w, links(n-1))
+			}
+		})
+	}
+	w, _ := served(t, handlers)
+	w.Robots = nil
+	w.limits.Strategy, w.limits.InitialRPS, w.limits.MaxRPS = "fixed", 1, 1
+	return w, v
+}
+
+// begin runs a crawl beside the test.
+func (w *world) begin(t *testing.T, p *Pipeline, seeds ...string) <-chan error {
+	t.Helper()
+	ended := make(chan error, 1)
+	go func() { ended <- w.run(t.Context(), t, p, seeds...) }()
+	return ended
+}
+
+// A blocked host is asked for nothing from that moment on, the others go on, and it goes on
+// where it was when it is unblocked.
+func TestBlock(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w, v := steerable(t, 20, "a.test", "b.test")
+		w.Scope.AddSeed(parse(t, "http://b.test/"))
+		p := w.build(t)
+		ok, err := p.Block("a.test")
+		require.False(t, ok, "there is no crawl")
+		require.NoError(t, err)
+		ended := w.begin(t, p, "http://a.test/", "http://b.test/")
+		time.Sleep(5500 * time.Millisecond)
+		ok, err = p.Block("a.test")
+		require.True(t, ok)
+		require.NoError(t, err)
+		require.True(t, p.isExcluded("a.test"))
+		before := v.of("a.test")
+		require.Equal(t, 6, before)
+		time.Sleep(time.Minute)
+		require.Equal(t, before, v.of("a.test"))
+		require.Equal(t, 20, v.of("b.test"))
+		h, ok := p.Host("a.test")
+		require.True(t, ok)
+		require.True(t, h.Excluded)
+		require.Equal(t, "blocked by the operator", h.Reason)
+		require.Equal(t, 14, h.Queued)
+
+		require.True(t, p.Unblock("a.test"))
+		require.False(t, p.isExcluded("a.test"))
+		require.NoError(t, <-ended)
+		requireEnd(t, p, EndDone)
+		require.Equal(t, 20, v.of("a.test"))
+		require.Len(t, w.out.byURL(t), 40)
+		require.False(t, p.Unblock("a.test"), "it is over")
+	})
+}
+
+// A crawl of which only blocked hosts are left ends after MaxBlocked, and no later; with
+// MaxBlocked of zero at once. One that was blocked before it began is not asked at all.
+func TestOnlyBlockedHostsLeft(t *testing.T) {
+	for _, wait := range []time.Duration{0, 5 * time.Minute} {
+		t.Run(wait.String(), bubble(func(t *testing.T) {
+			w, v := steerable(t, 5, "a.test", "b.test")
+			w.Scope.AddSeed(parse(t, "http://b.test/"))
+			w.MaxBlocked, w.Blocked = wait, []string{"a.test"}
+			begun := time.Now()
+			p := w.finish(t, EndBlocked, "http://a.test/", "http://b.test/")
+			_, reason := p.End()
+			require.Equal(t, "only hosts are left that the operator has blocked", reason)
+			require.Zero(t, v.of("a.test"))
+			require.Equal(t, 5, v.of("b.test"))
+			require.EqualValues(t, 1, p.discovery.frontier.Counts().Queued)
+			require.InDelta(t, (4*time.Second + wait).Seconds(), time.Since(begun).Seconds(), 1)
+		}))
+	}
+}
+
+// Who unblocks the last host in time has the crawl go on, and it may be another that is
+// blocked then.
+func TestUnblockInTime(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w, v := steerable(t, 3, "a.test")
+		p := w.build(t)
+		ended := w.begin(t, p, "http://a.test/")
+		time.Sleep(100 * time.Millisecond)
+		for range 2 { // the second wait begins anew: a page was served between
+			ok, err := p.Block("a.test")
+			require.True(t, ok)
+			require.NoError(t, err)
+			time.Sleep(4 * time.Minute)
+			require.True(t, p.Unblock("a.test"))
+			time.Sleep(100 * time.Millisecond)
+		}
+		require.NoError(t, <-ended)
+		requireEnd(t, p, EndDone)
+		require.Equal(t, 3, v.of("a.test"))
+	})
+}
+
+// A lease that is older than the order is not asked for: it comes back and waits.
+func TestBlockBetweenLeaseAndRequest(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w, v := steerable(t, 2, "a.test")
+		p := w.build(t)
+		p.noteExcluded("a.test", true) // as the worker sees it, while the frontier does not yet
+		l := leaseOf(t, p, "http://a.test/")
+		ev, page := p.visit(t.Context(), l)
+		require.Nil(t, page)
+		require.Equal(t, fateReturned, ev.fate)
+		require.Zero(t, v.of("a.test"))
+		require.Zero(t, w.Limiter.Snapshot().Requests, "no permit was spent")
+		p.noteExcluded("a.test", false)
+		p.discovery.frontier.Release(time.Now(), l, 0, attribution.Outcome{})
+		p.discovery.frontier.End(time.Now(), l, frontier.WaitHost(false))
+		_, page = p.visit(t.Context(), leaseOf(t, p, "http://a.test/2"))
+		require.NotNil(t, page)
+		page.resp.Release()
+		require.Equal(t, 1, v.of("a.test"))
+	})
+}
+
+// leaseOf has the frontier of a pipeline that does not run hand a URL out.
+func leaseOf(t *testing.T, p *Pipeline, url string) *frontier.Lease {
+	t.Helper()
+	it := frontier.Item{URL: parse(t, url)}
+	require.Equal(t, frontier.Queued, p.discovery.frontier.Add(time.Now(), it, p.discovery.frontier.Fingerprint(&it)))
+	l, _ := p.discovery.frontier.Next(time.Now())
+	require.NotNil(t, l)
+	return l
+}
+
+// A narrower scope holds for links and for what is queued, which is recorded with the
+// reason, counted by it and not asked for; a wider one holds for what is found then.
+func TestSetScope(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w, v := steerable(t, 20, "a.test")
+		p := w.build(t)
+		ended := w.begin(t, p, "http://a.test/")
+		time.Sleep(4500 * time.Millisecond)
+		ok, err := p.SetScope(nil, []string{"("})
+		require.False(t, ok)
+		require.ErrorContains(t, err, "Exclude[0]")
+		ok, err = p.SetScope([]string{"/$", "1"}, []string{"/1[0-4]$"})
+		require.True(t, ok)
+		require.NoError(t, err)
+		require.NoError(t, <-ended)
+		requireEnd(t, p, EndDone)
+		s := p.Snapshot()
+		records := w.out.byURL(t)
+		require.Len(t, records, 20)
+		counted := map[string]int{}
+		for _, rec := range records {
+			if rec.Error != nil {
+				require.Zero(t, rec.Status)
+				counted[rec.Error.Class]++
+				require.NotEmpty(t, rec.Error.Message)
+			}
+		}
+		require.Equal(t, len(records), v.of("a.test")+counted["excluded"]+counted["not_included"])
+		require.Positive(t, counted["excluded"])
+		require.Positive(t, counted["not_included"])
+		require.EqualValues(t, counted["excluded"], s.OutOfScope["excluded"])
+		require.EqualValues(t, counted["not_included"], s.OutOfScope["not_included"])
+		require.Zero(t, s.Unruled)
+		ok, err = p.SetScope(nil, nil)
+		require.False(t, ok, "it is over")
+		require.NoError(t, err)
+	})
+}
+
+// Seeds that an Exclude matches are recorded as such, and not asked for: nor is their robots.txt.
+func TestExcludedSeeds(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w, v := steerable(t, 3, "a.test", "b.test")
+		cache := newWorldOn(t, fetch.Config{}).Robots
+		w.Robots = cache
+		var err error
+		w.Scope, err = scope.New(scope.Config{MaxDepth: scope.Unlimited, Exclude: []string{"//b.test/"}})
+		require.NoError(t, err)
+		w.finish(t, EndDone, "http://a.test/", "http://b.test/")
+		require.Zero(t, v.of("b.test"))
+		require.Equal(t, 4, v.of("a.test"))
+		require.Equal(t, scope.Excluded.String(), w.out.byURL(t)["http://b.test/"].Error.Class)
+	})
+}
+
+// BenchmarkSnapshot is what Discovery is kept from its work for by one look at a crawl of a
+// hundred thousand hosts, and what the look costs who looks.
+func BenchmarkSnapshot(b *testing.B) {
+	const hosts = 100_000
+	limits := ratelimit.DefaultConfig()
+	limits.MaxDomains = 2 * hosts
+	limiter, err := ratelimit.New(limits)
+	require.NoError(b, err)
+	sc, err := scope.New(scope.Config{Mode: scope.Any})
+	require.NoError(b, err)
+	client, err := fetch.New(fetch.Config{})
+	require.NoError(b, err)
+	defer client.Close()
+	p, err := New(Config{Limiter: limiter, Fetcher: client, Scope: sc})
+	require.NoError(b, err)
+	now := time.Now()
+	for h := range hosts {
+		name := fmt.Sprintf("h%d.test", h)
+		for i := range 1 + h*7919%3 {
+			u, err := canonical.Parse(fmt.Sprintf("http://%s/%d", name, i))
+			require.NoError(b, err)
+			it := frontier.Item{URL: u}
+			p.discovery.frontier.Add(now, it, p.discovery.frontier.Fingerprint(&it))
+		}
+		permit, err := limiter.Acquire(b.Context(), strings.Clone(name))
+		require.NoError(b, err)
+		limiter.Feedback(name, ratelimit.Feedback{StatusCode: 200, Latency: time.Millisecond})
+		permit.Release()
+	}
+	p.began.Store(true)
+	stop, ended := make(chan struct{}), make(chan struct{})
+	d := p.discovery
+	var stalls []time.Duration
+	go func() { // nothing but to be asked
+		defer close(ended)
+		for {
+			select {
+			case ask := <-p.asks:
+				begin := time.Now()
+				ask(d)
+				stalls = append(stalls, time.Since(begin))
+			case <-stop:
+				return
+			}
+		}
+	}()
+	for b.Loop() {
+		p.Snapshot()
+	}
+	close(stop)
+	<-ended
+	slices.Sort(stalls)
+	b.ReportMetric(float64(stalls[len(stalls)/2].Microseconds()), "median-stall-µs")
+	b.ReportMetric(float64(stalls[len(stalls)-1].Microseconds()), "longest-stall-µs")
 }

@@ -70,14 +70,12 @@ func (c *limitedSite) refusals() int {
 
 func (c *limitedSite) crawl(t *testing.T, strategy string, change func(*world)) (*world, *Pipeline) {
 	t.Helper()
-	net := fetchtest.Serve(t, map[string]http.Handler{"a.test": c})
-	w := newWorldOn(t, fetch.Config{DialContext: net.DialContext})
+	w, _ := served(t, map[string]http.Handler{"a.test": c})
 	w.limits.Strategy = strategy
 	if change != nil {
 		change(w)
 	}
-	p, err := w.crawl(t, "http://a.test/")
-	require.NoError(t, err)
+	p := w.must(t, "http://a.test/")
 	return w, p
 }
 
@@ -101,53 +99,51 @@ func TestURLsThatAlwaysFail(t *testing.T) {
 							continue // the smallest site shows it
 						}
 						name := fmt.Sprintf("%d of %d/%d %s/%d retries/%s/%s", tc.bad, tc.good+tc.bad, does.status, does.wait, retries, where, strategy)
-						t.Run(name, func(t *testing.T) {
-							synctest.Test(t, func(t *testing.T) {
-								site := failing(tc.good, tc.bad, where)
-								site.status = does.status
-								if does.wait != "" {
-									site.header = http.Header{"Retry-After": {does.wait}}
+						t.Run(name, bubble(func(t *testing.T) {
+							site := failing(tc.good, tc.bad, where)
+							site.status = does.status
+							if does.wait != "" {
+								site.header = http.Header{"Retry-After": {does.wait}}
+							}
+							w, p := site.crawl(t, strategy, func(w *world) { w.Retries = retries })
+							requireEnd(t, p, EndDone)
+							took, within := time.Since(w.began), tc.within
+							switch {
+							case does.status == 0:
+								within += time.Duration(tc.bad*(retries+2)) * time.Minute
+							case does.wait != "":
+								within += time.Duration(tc.bad*(retries+3)) * 8 * time.Second
+							}
+							refused := site.refusals()
+							t.Logf("%v, %d requests that failed", took.Round(time.Second), refused)
+							require.Less(t, took, within)
+							tries := retries + 1
+							switch does.status {
+							case 403:
+								tries = 2
+							case 0, 408, 502:
+							default:
+								tries = max(tries, 2) // the first may have been the host's
+							}
+							most := tc.bad * (tries + 1)
+							if refusals := does.status == 429 || does.status == 420 || does.status == 503 || does.status == 403; retries == 0 && refusals {
+								most = tc.bad * 2 // one more where the first may have been the host's
+							}
+							require.LessOrEqual(t, refused, most, "requests")
+							records := w.out.byURL(t)
+							require.Len(t, records, tc.good+tc.bad+1)
+							for u, rec := range records {
+								if !strings.Contains(u, "login") {
+									require.Equal(t, http.StatusOK, rec.Status, u)
+									continue
 								}
-								w, p := site.crawl(t, strategy, func(w *world) { w.Retries = retries })
-								requireEnd(t, p, EndDone)
-								took, within := time.Since(w.began), tc.within
-								switch {
-								case does.status == 0:
-									within += time.Duration(tc.bad*(retries+2)) * time.Minute
-								case does.wait != "":
-									within += time.Duration(tc.bad*(retries+3)) * 8 * time.Second
+								require.Equal(t, does.status, rec.Status, u)
+								require.LessOrEqual(t, rec.Attempt, tries, u)
+								if does.status == 0 {
+									require.Equal(t, outcome.Timeout.String(), rec.Error.Class)
 								}
-								refused := site.refusals()
-								t.Logf("%v, %d requests that failed", took.Round(time.Second), refused)
-								require.Less(t, took, within)
-								tries := retries + 1
-								switch does.status {
-								case 403:
-									tries = 2
-								case 0, 408, 502:
-								default:
-									tries = max(tries, 2) // the first may have been the host's
-								}
-								most := tc.bad * (tries + 1)
-								if refusals := does.status == 429 || does.status == 420 || does.status == 503 || does.status == 403; retries == 0 && refusals {
-									most = tc.bad * 2 // one more where the first may have been the host's
-								}
-								require.LessOrEqual(t, refused, most, "requests")
-								records := w.out.byURL(t)
-								require.Len(t, records, tc.good+tc.bad+1)
-								for u, rec := range records {
-									if !strings.Contains(u, "login") {
-										require.Equal(t, http.StatusOK, rec.Status, u)
-										continue
-									}
-									require.Equal(t, does.status, rec.Status, u)
-									require.LessOrEqual(t, rec.Attempt, tries, u)
-									if does.status == 0 {
-										require.Equal(t, outcome.Timeout.String(), rec.Error.Class)
-									}
-								}
-							})
-						})
+							}
+						}))
 					}
 				}
 			}
@@ -163,30 +159,28 @@ func TestHalfOfASiteRefuses(t *testing.T) {
 		for _, retries := range []int{0, 3} {
 			for _, where := range []string{"among the others", "first", "last"} {
 				for _, strategy := range []string{control.NameSteer, control.NameAIMD} {
-					t.Run(fmt.Sprintf("%d/%d retries/%s/%s", status, retries, where, strategy), func(t *testing.T) {
-						synctest.Test(t, func(t *testing.T) {
-							site := failing(15, 15, where)
-							site.status = status
-							w, p := site.crawl(t, strategy, func(w *world) { w.Retries = retries })
-							requireEnd(t, p, EndDone)
-							require.Len(t, w.out.byURL(t), 31)
-							took, refused := time.Since(w.began), site.refusals()
-							t.Logf("%v, %d refused", took.Round(time.Second), refused)
-							within := 90 * time.Second
-							if strategy == control.NameAIMD {
-								within = 150 * time.Second // its circuit opens for longer, and it recovers by small steps
-							}
-							if status == http.StatusServiceUnavailable {
-								within += time.Minute // for which an outage is waited for first
-							}
-							require.Less(t, took, within)
-							tries := retries + 1
-							if retries == 0 || status == http.StatusForbidden {
-								tries = 2
-							}
-							require.LessOrEqual(t, refused, 15*tries)
-						})
-					})
+					t.Run(fmt.Sprintf("%d/%d retries/%s/%s", status, retries, where, strategy), bubble(func(t *testing.T) {
+						site := failing(15, 15, where)
+						site.status = status
+						w, p := site.crawl(t, strategy, func(w *world) { w.Retries = retries })
+						requireEnd(t, p, EndDone)
+						require.Len(t, w.out.byURL(t), 31)
+						took, refused := time.Since(w.began), site.refusals()
+						t.Logf("%v, %d refused", took.Round(time.Second), refused)
+						within := 90 * time.Second
+						if strategy == control.NameAIMD {
+							within = 150 * time.Second // its circuit opens for longer, and it recovers by small steps
+						}
+						if status == http.StatusServiceUnavailable {
+							within += time.Minute // for which an outage is waited for first
+						}
+						require.Less(t, took, within)
+						tries := retries + 1
+						if retries == 0 || status == http.StatusForbidden {
+							tries = 2
+						}
+						require.LessOrEqual(t, refused, 15*tries)
+					}))
 				}
 			}
 		}
@@ -197,20 +191,18 @@ func TestHalfOfASiteRefuses(t *testing.T) {
 func TestURLsThatAlwaysFailUnpaced(t *testing.T) {
 	for _, status := range []int{429, 503, 403} {
 		for _, good := range []int{0, 13} {
-			t.Run(fmt.Sprintf("%d/%d", status, good), func(t *testing.T) {
-				synctest.Test(t, func(t *testing.T) {
-					site := &limitedSite{page: links(good) + "<a href=/login>x</a>", status: status, refuse: func(path string, _ int, _ time.Time) http.Header {
-						if path == "/login" {
-							return http.Header{}
-						}
-						return nil
-					}}
-					w, p := site.crawl(t, control.NameSteer, func(w *world) { w.limits.Enabled = false })
-					requireEnd(t, p, EndDone)
-					require.Less(t, time.Since(w.began), time.Minute)
-					require.Equal(t, status, w.out.byURL(t)["http://a.test/login"].Status)
-				})
-			})
+			t.Run(fmt.Sprintf("%d/%d", status, good), bubble(func(t *testing.T) {
+				site := &limitedSite{page: links(good) + "<a href=/login>x</a>", status: status, refuse: func(path string, _ int, _ time.Time) http.Header {
+					if path == "/login" {
+						return http.Header{}
+					}
+					return nil
+				}}
+				w, p := site.crawl(t, control.NameSteer, func(w *world) { w.limits.Enabled = false })
+				requireEnd(t, p, EndDone)
+				require.Less(t, time.Since(w.began), time.Minute)
+				require.Equal(t, status, w.out.byURL(t)["http://a.test/login"].Status)
+			}))
 		}
 	}
 }
@@ -280,33 +272,31 @@ func TestRetryAfterOfAURL(t *testing.T) {
 func TestHostThatRefusesForMinutes(t *testing.T) {
 	for _, status := range []int{429, 503, 403, 0} {
 		for _, retries := range []int{0, 3} {
-			t.Run(fmt.Sprintf("%d/%d retries", status, retries), func(t *testing.T) {
-				synctest.Test(t, func(t *testing.T) {
-					began := time.Now()
-					site := &limitedSite{page: links(100), status: status, refuse: func(_ string, _ int, now time.Time) http.Header {
-						if at := now.Sub(began); at > 5*time.Second && at < 10*time.Minute {
-							return http.Header{}
-						}
-						return nil
-					}}
-					w, p := site.crawl(t, control.NameSteer, func(w *world) { w.Retries, w.MaxBlocked = retries, time.Hour })
-					requireEnd(t, p, EndDone)
-					records := w.out.byURL(t)
-					require.Len(t, records, 101)
-					lost := 0
-					for u, rec := range records {
-						if status != 0 { // what is sent before the breaker opens may be the URL's
-							require.Equal(t, http.StatusOK, rec.Status, u)
-							require.Equal(t, 1, rec.Attempt, u)
-						} else if rec.Status != http.StatusOK {
-							lost++
-						}
+			t.Run(fmt.Sprintf("%d/%d retries", status, retries), bubble(func(t *testing.T) {
+				began := time.Now()
+				site := &limitedSite{page: links(100), status: status, refuse: func(_ string, _ int, now time.Time) http.Header {
+					if at := now.Sub(began); at > 5*time.Second && at < 10*time.Minute {
+						return http.Header{}
 					}
-					if retries > 0 {
-						require.Zero(t, lost)
+					return nil
+				}}
+				w, p := site.crawl(t, control.NameSteer, func(w *world) { w.Retries, w.MaxBlocked = retries, time.Hour })
+				requireEnd(t, p, EndDone)
+				records := w.out.byURL(t)
+				require.Len(t, records, 101)
+				lost := 0
+				for u, rec := range records {
+					if status != 0 { // what is sent before the breaker opens may be the URL's
+						require.Equal(t, http.StatusOK, rec.Status, u)
+						require.Equal(t, 1, rec.Attempt, u)
+					} else if rec.Status != http.StatusOK {
+						lost++
 					}
-				})
-			})
+				}
+				if retries > 0 {
+					require.Zero(t, lost)
+				}
+			}))
 		}
 	}
 }
@@ -315,15 +305,13 @@ func TestHostThatRefusesForMinutes(t *testing.T) {
 // asked for then has its record.
 func TestHostThatRefusesForADay(t *testing.T) {
 	for _, status := range []int{429, 503, 403} {
-		t.Run(strconv.Itoa(status), func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				site := &limitedSite{page: links(20), status: status, refuse: closing(2)}
-				w, p := site.crawl(t, control.NameSteer, func(w *world) { w.MaxBlocked = 100 * 24 * time.Hour })
-				requireEnd(t, p, EndDone)
-				require.Greater(t, time.Since(w.began), attribution.MaxOutage)
-				require.Len(t, w.out.byURL(t), 21)
-			})
-		})
+		t.Run(strconv.Itoa(status), bubble(func(t *testing.T) {
+			site := &limitedSite{page: links(20), status: status, refuse: closing(2)}
+			w, p := site.crawl(t, control.NameSteer, func(w *world) { w.MaxBlocked = 100 * 24 * time.Hour })
+			requireEnd(t, p, EndDone)
+			require.Greater(t, time.Since(w.began), attribution.MaxOutage)
+			require.Len(t, w.out.byURL(t), 21)
+		}))
 	}
 }
 
@@ -342,57 +330,55 @@ func TestURLsAskedForHaveRecordsAtTheEnd(t *testing.T) {
 				continue // it waits for what is under way
 			}
 			for _, kept := range []bool{false, true} {
-				t.Run(fmt.Sprintf("%v/%d/state %t", end, status, kept), func(t *testing.T) {
-					synctest.Test(t, func(t *testing.T) {
-						asked := map[string]bool{}
-						refuse, timeout := closing(10), 2*time.Second
-						if status == cutOff {
-							timeout = time.Hour
+				t.Run(fmt.Sprintf("%v/%d/state %t", end, status, kept), bubble(func(t *testing.T) {
+					asked := map[string]bool{}
+					refuse, timeout := closing(10), 2*time.Second
+					if status == cutOff {
+						timeout = time.Hour
+					}
+					site := &limitedSite{page: links(100), status: max(status, 0), refuse: func(path string, n int, now time.Time) http.Header {
+						asked["http://a.test"+path] = true
+						return refuse(path, n, now)
+					}}
+					w := newWorldOn(t, fetch.Config{DialContext: fetchtest.Serve(t, map[string]http.Handler{"a.test": site}).DialContext, Timeout: timeout, HeaderTimeout: timeout})
+					w.Retries, w.Grace = 5, 2*time.Second
+					if kept {
+						w.State = newJournal(1).state()
+					}
+					if change != nil {
+						change(w)
+					}
+					p := w.build(t)
+					if end == EndInterrupted {
+						time.AfterFunc(30*time.Second+time.Millisecond, p.Stop)
+					}
+					require.NoError(t, w.run(t.Context(), t, p, "http://a.test/"))
+					requireEnd(t, p, end)
+					site.mu.Lock()
+					defer site.mu.Unlock()
+					records := w.out.byURL(t)
+					s := p.Snapshot()
+					require.EqualValues(t, len(records), s.Records)
+					require.EqualValues(t, 101, s.Records+s.Frontier.Queued)
+					if kept {
+						require.Len(t, records, 9)
+						return
+					}
+					require.Len(t, records, len(asked))
+					require.Greater(t, len(asked), 10)
+					require.EqualValues(t, len(records)-9, s.Errors)
+					for u, rec := range records {
+						require.Contains(t, asked, u)
+						if rec.Status == http.StatusOK {
+							continue
 						}
-						site := &limitedSite{page: links(100), status: max(status, 0), refuse: func(path string, n int, now time.Time) http.Header {
-							asked["http://a.test"+path] = true
-							return refuse(path, n, now)
-						}}
-						w := newWorldOn(t, fetch.Config{DialContext: fetchtest.Serve(t, map[string]http.Handler{"a.test": site}).DialContext, Timeout: timeout, HeaderTimeout: timeout})
-						w.Retries, w.Grace = 5, 2*time.Second
-						if kept {
-							w.State = newJournal(1).state()
-						}
-						if change != nil {
-							change(w)
-						}
-						p := w.build(t)
-						if end == EndInterrupted {
-							time.AfterFunc(30*time.Second+time.Millisecond, p.Stop)
-						}
-						require.NoError(t, w.run(t.Context(), t, p, "http://a.test/"))
-						requireEnd(t, p, end)
-						site.mu.Lock()
-						defer site.mu.Unlock()
-						records := w.out.byURL(t)
-						s := p.Snapshot()
-						require.EqualValues(t, len(records), s.Records)
-						require.EqualValues(t, 101, s.Records+s.Frontier.Queued)
-						if kept {
-							require.Len(t, records, 9)
-							return
-						}
-						require.Len(t, records, len(asked))
-						require.Greater(t, len(asked), 10)
-						require.EqualValues(t, len(records)-9, s.Errors)
-						for u, rec := range records {
-							require.Contains(t, asked, u)
-							if rec.Status == http.StatusOK {
-								continue
-							}
-							require.Equal(t, max(status, 0), rec.Status)
-							require.Positive(t, rec.Attempt)
-							require.NotEqual(t, outcome.Unknown.String(), rec.Error.Class)
-							require.Equal(t, status == cutOff, rec.Error.Class == outcome.Canceled.String())
-							require.Contains(t, rec.Error.Message, "the crawl ended before")
-						}
-					})
-				})
+						require.Equal(t, max(status, 0), rec.Status)
+						require.Positive(t, rec.Attempt)
+						require.NotEqual(t, outcome.Unknown.String(), rec.Error.Class)
+						require.Equal(t, status == cutOff, rec.Error.Class == outcome.Canceled.String())
+						require.Contains(t, rec.Error.Message, "the crawl ended before")
+					}
+				}))
 			}
 		}
 	}
@@ -483,30 +469,28 @@ func TestRetestsAreNoWayRoundALimit(t *testing.T) {
 		for _, strategy := range []string{control.NameSteer, control.NameAIMD} {
 			for _, status := range []int{http.StatusTooManyRequests, http.StatusServiceUnavailable} {
 				for _, retries := range []int{0, 3} {
-					t.Run(fmt.Sprintf("%s/%s/%d/%d", strategy, name, status, retries), func(t *testing.T) {
-						synctest.Test(t, func(t *testing.T) {
-							site := &limitedSite{page: links(1000), refuse: tc.refuse(), status: status}
-							w, _ := site.crawl(t, strategy, func(w *world) {
-								w.MaxTime, w.MaxBlocked, w.Retries = 10*time.Minute, time.Hour, retries
-							})
-							records := w.out.byURL(t)
-							for u, rec := range records {
-								if rec.Error == nil || !strings.Contains(rec.Error.Message, "the crawl ended before the URL was asked for again") {
-									require.Equal(t, http.StatusOK, rec.Status, u)
-								}
-								require.Equal(t, 1, rec.Attempt, u)
-							}
-							most := tc.steer
-							if strategy == control.NameAIMD {
-								most = tc.aimd
-							}
-							t.Logf("%d requests, %d refused, %d records", site.requests, site.refused, len(records))
-							require.LessOrEqual(t, site.refused, most+most/4)
-							if tc.whole > 0 {
-								require.Len(t, records, tc.whole)
-							}
+					t.Run(fmt.Sprintf("%s/%s/%d/%d", strategy, name, status, retries), bubble(func(t *testing.T) {
+						site := &limitedSite{page: links(1000), refuse: tc.refuse(), status: status}
+						w, _ := site.crawl(t, strategy, func(w *world) {
+							w.MaxTime, w.MaxBlocked, w.Retries = 10*time.Minute, time.Hour, retries
 						})
-					})
+						records := w.out.byURL(t)
+						for u, rec := range records {
+							if rec.Error == nil || !strings.Contains(rec.Error.Message, "the crawl ended before the URL was asked for again") {
+								require.Equal(t, http.StatusOK, rec.Status, u)
+							}
+							require.Equal(t, 1, rec.Attempt, u)
+						}
+						most := tc.steer
+						if strategy == control.NameAIMD {
+							most = tc.aimd
+						}
+						t.Logf("%d requests, %d refused, %d records", site.requests, site.refused, len(records))
+						require.LessOrEqual(t, site.refused, most+most/4)
+						if tc.whole > 0 {
+							require.Len(t, records, tc.whole)
+						}
+					}))
 				}
 			}
 		}

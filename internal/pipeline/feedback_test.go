@@ -2,8 +2,10 @@ package pipeline
 
 import (
 	"context"
+	"fmt"
 	"net"
 	"net/http"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -61,11 +63,7 @@ func recorded(t *testing.T, w *world) (*Pipeline, *recorder) {
 func once(bad http.HandlerFunc) http.Handler {
 	var first sync.Once
 	return http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
-		handler := http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
-			if r.URL.Path == "/robots.txt" {
-				rw.WriteHeader(http.StatusNotFound)
-				return
-			}
+		handler := noRobots(func(rw http.ResponseWriter, r *http.Request) {
 			html(rw, "fine")
 		})
 		first.Do(func() { handler = bad })
@@ -179,21 +177,19 @@ var behaviours = []struct {
 func TestFeedbackOfAnswers(t *testing.T) {
 	for _, tc := range behaviours {
 		for _, kind := range []string{"page", "robots"} {
-			t.Run(tc.name+" for "+kind, func(t *testing.T) {
-				synctest.Test(t, func(t *testing.T) {
-					network := fetchtest.Serve(t, map[string]http.Handler{"a.test": once(tc.host)})
-					w := newWorldOn(t, fetch.Config{DialContext: network.DialContext, MaxBody: 100 << 10})
-					if kind == "page" {
-						w.Robots = nil
-					}
-					w.Retries = 0
-					p, r := recorded(t, w)
-					require.NoError(t, w.run(t.Context(), t, p, "http://a.test/"))
-					require.GreaterOrEqual(t, len(r.told), len(tc.want), "%v", r.told)
-					require.Equal(t, tc.want, r.told[:len(tc.want)])
-					require.Len(t, r.told, len(tc.want)+len(network.Requests())-1, "one for each of the requests that followed")
-				})
-			})
+			t.Run(tc.name+" for "+kind, bubble(func(t *testing.T) {
+				network := fetchtest.Serve(t, map[string]http.Handler{"a.test": once(tc.host)})
+				w := newWorldOn(t, fetch.Config{DialContext: network.DialContext, MaxBody: 100 << 10})
+				if kind == "page" {
+					w.Robots = nil
+				}
+				w.Retries = 0
+				p, r := recorded(t, w)
+				require.NoError(t, w.run(t.Context(), t, p, "http://a.test/"))
+				require.GreaterOrEqual(t, len(r.told), len(tc.want), "%v", r.told)
+				require.Equal(t, tc.want, r.told[:len(tc.want)])
+				require.Len(t, r.told, len(tc.want)+len(network.Requests())-1, "one for each of the requests that followed")
+			}))
 		}
 	}
 }
@@ -215,23 +211,21 @@ func TestFeedbackWithoutAnswer(t *testing.T) {
 		{"no TLS", "https://a.test/", nil, told{class: outcome.TLS}},
 	} {
 		for _, kind := range []string{"page", "robots"} {
-			t.Run(tc.name+" for "+kind, func(t *testing.T) {
-				synctest.Test(t, func(t *testing.T) {
-					network := fetchtest.Serve(t, map[string]http.Handler{"shut.test": nil, "a.test": http.NotFoundHandler()})
-					cfg := fetch.Config{DialContext: network.DialContext}
-					if tc.dial != nil {
-						cfg.DialContext = tc.dial
-					}
-					w := newWorldOn(t, cfg)
-					if kind == "page" {
-						w.Robots = nil
-					}
-					w.Retries = 0
-					p, r := recorded(t, w)
-					require.NoError(t, w.run(t.Context(), t, p, tc.url))
-					require.Equal(t, []told{tc.want}, r.told)
-				})
-			})
+			t.Run(tc.name+" for "+kind, bubble(func(t *testing.T) {
+				network := fetchtest.Serve(t, map[string]http.Handler{"shut.test": nil, "a.test": http.NotFoundHandler()})
+				cfg := fetch.Config{DialContext: network.DialContext}
+				if tc.dial != nil {
+					cfg.DialContext = tc.dial
+				}
+				w := newWorldOn(t, cfg)
+				if kind == "page" {
+					w.Robots = nil
+				}
+				w.Retries = 0
+				p, r := recorded(t, w)
+				require.NoError(t, w.run(t.Context(), t, p, tc.url))
+				require.Equal(t, []told{tc.want}, r.told)
+			}))
 		}
 	}
 }
@@ -239,8 +233,7 @@ func TestFeedbackWithoutAnswer(t *testing.T) {
 // The limiter hears in which second of its own clock the host answered.
 func TestFeedbackHasTheSecond(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		network := fetchtest.Serve(t, map[string]http.Handler{"a.test": answer(200, 0, "Date: Sun, 06 Nov 1994 08:49:37 GMT")})
-		w := newWorldOn(t, fetch.Config{DialContext: network.DialContext})
+		w, _ := served(t, map[string]http.Handler{"a.test": answer(200, 0, "Date: Sun, 06 Nov 1994 08:49:37 GMT")})
 		w.Robots = nil
 		p, r := recorded(t, w)
 		require.NoError(t, w.run(t.Context(), t, p, "http://a.test/"))
@@ -273,13 +266,172 @@ func TestFeedbackLatencyIsTheHosts(t *testing.T) {
 // Who gives up while a body comes in passes no verdict on the host.
 func TestFeedbackWhenWeGiveUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		network := fetchtest.Serve(t, map[string]http.Handler{"a.test": answer(200, -1)})
-		w := newWorldOn(t, fetch.Config{DialContext: network.DialContext})
+		w, _ := served(t, map[string]http.Handler{"a.test": answer(200, -1)})
 		w.Robots = nil
 		p, r := recorded(t, w)
 		ctx, cancel := context.WithCancel(t.Context())
 		time.AfterFunc(time.Second, cancel)
 		require.ErrorIs(t, w.run(ctx, t, p, "http://a.test/"), context.Canceled)
 		require.Equal(t, []told{{after: time.Second, status: 200, class: outcome.Canceled}}, r.told)
+	})
+}
+
+// A Retry-After delays the host with 420, 429 and 5xx, the target alone with a redirect, and
+// nothing with any other status.
+func TestRetryAfterDelaysByStatus(t *testing.T) {
+	const wait = 40 * time.Second
+	for status, want := range map[int]struct{ others, target bool }{
+		200: {}, 204: {}, 304: {}, 401: {}, 403: {}, 404: {}, 410: {}, 451: {},
+		301: {target: true}, 302: {target: true}, 307: {target: true}, 308: {target: true},
+		420: {others: true}, 429: {others: true},
+		500: {others: true}, 502: {others: true}, 503: {others: true}, 504: {others: true}, 599: {others: true},
+	} {
+		t.Run(strconv.Itoa(status), bubble(func(t *testing.T) {
+			var ordered, target time.Time
+			var soonest time.Duration = -1 // from the order to the next request for another page
+			site := http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
+				now := time.Now()
+				switch r.URL.Path {
+				case "/robots.txt":
+					rw.WriteHeader(http.StatusNotFound)
+				case "/asks":
+					if ordered.IsZero() {
+						ordered = now
+						rw.Header().Set("Retry-After", strconv.Itoa(int(wait.Seconds())))
+						rw.Header().Set("Location", "/target")
+						rw.WriteHeader(status)
+						return
+					}
+					html(rw, "x")
+				case "/target":
+					target = now
+					html(rw, "x")
+				case "/":
+					html(rw, "<a href=/asks>x</a>"+links(10))
+				default:
+					if !ordered.IsZero() && soonest < 0 {
+						soonest = now.Sub(ordered)
+					}
+					html(rw, "x")
+				}
+			})
+			w, _ := served(t, map[string]http.Handler{"a.test": site})
+			w.Concurrency = 1
+			w.finish(t, EndDone, "http://a.test/")
+			require.Equal(t, want.others, soonest >= wait, "the others after %v", soonest)
+			if want.target {
+				require.GreaterOrEqual(t, target.Sub(ordered), wait)
+			} else {
+				require.Zero(t, target)
+			}
+		}))
+	}
+}
+
+// The Retry-After of a 403 delays the host while that blocks the client.
+func TestRetryAfterOfABlock(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		began := time.Now()
+		var last time.Time
+		inside, blocked := 0, 0
+		site := noRobots(func(rw http.ResponseWriter, r *http.Request) {
+			now := time.Now()
+			if at := now.Sub(began); at > 10*time.Second && at < 5*time.Minute {
+				if blocked++; blocked > 6 && now.Before(last.Add(100*time.Second)) {
+					inside++
+				}
+				last = now
+				rw.Header().Set("Retry-After", "100")
+				rw.WriteHeader(http.StatusForbidden)
+				return
+			}
+			if r.URL.Path == "/" {
+				html(rw, links(200))
+				return
+			}
+			html(rw, "x")
+		})
+		w, _ := served(t, map[string]http.Handler{"a.test": site})
+		w.Concurrency, w.MaxBlocked = 1, time.Hour
+		w.finish(t, EndDone, "http://a.test/")
+		require.Greater(t, blocked, 6)
+		require.Zero(t, inside, "requests inside the Retry-After of a block")
+		for u, rec := range w.out.byURL(t) {
+			require.Equal(t, http.StatusOK, rec.Status, u)
+		}
+	})
+}
+
+// The robots.txt and the sitemap that a redirect leads to wait too, and nothing else does.
+func TestRetryAfterOfRedirectedFiles(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		at := map[string]time.Time{}
+		site := http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
+			at[r.URL.Path] = time.Now()
+			switch r.URL.Path {
+			case "/robots.txt", "/sitemap.xml":
+				rw.Header().Set("Retry-After", "30")
+				rw.Header().Set("Location", "/moved"+r.URL.Path)
+				rw.WriteHeader(http.StatusFound)
+			case "/moved/robots.txt":
+				fmt.Fprint(rw, "User-agent: *\nDisallow: /private\n")
+			case "/moved/sitemap.xml":
+				fmt.Fprint(rw, "<urlset><url><loc>http://a.test/listed</loc></url></urlset>")
+			default:
+				html(rw, strings.Repeat("<a href=/p>x</a>", 1))
+			}
+		})
+		w, _ := served(t, map[string]http.Handler{"a.test": site})
+		w.Sitemaps.Enabled = true
+		w.finish(t, EndDone, "http://a.test/")
+		for _, path := range []string{"/robots.txt", "/sitemap.xml"} {
+			require.GreaterOrEqual(t, at["/moved"+path].Sub(at[path]), 30*time.Second, path)
+		}
+		require.Less(t, at["/p"].Sub(at["/sitemap.xml"]), 30*time.Second)
+		require.Contains(t, at, "/listed")
+	})
+}
+
+// located is a connection to a host at an address of our choice.
+type located struct{ net.Conn }
+
+func (located) RemoteAddr() net.Addr { return &net.TCPAddr{IP: net.IPv4(192, 0, 2, 1), Port: 80} }
+
+// Fifty hosts at one address share its rate to the full, one page each in turn, and no
+// worker waits for it: whose turn moves because another host took the token waits in
+// the frontier.
+func TestHostsOfOneAddressShareItsRate(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const hosts, pages, rate = 50, 6, 20
+		handlers := map[string]http.Handler{}
+		var seeds []string
+		for i := range hosts {
+			name := fmt.Sprintf("h%d.test", i)
+			handlers[name] = noRobots(func(rw http.ResponseWriter, r *http.Request) {
+				time.Sleep(30 * time.Millisecond)
+			})
+			for k := range pages {
+				seeds = append(seeds, fmt.Sprintf("http://%s/%d", name, k))
+			}
+		}
+		network := fetchtest.Serve(t, handlers)
+		w := newWorldOn(t, fetch.Config{DialContext: func(ctx context.Context, n, addr string) (net.Conn, error) {
+			c, err := network.DialContext(ctx, n, addr)
+			if err != nil {
+				return nil, err
+			}
+			return located{c}, nil
+		}})
+		w.limits.IPRPS = rate
+		p := w.must(t, seeds...)
+		require.Len(t, w.out.byURL(t), hosts*pages)
+
+		took := time.Since(w.began)
+		require.GreaterOrEqual(t, took, time.Duration(hosts*pages-1)*time.Second/rate)
+		// Ten per cent more: the start, when addresses are not known, and the last page.
+		require.Less(t, took, time.Duration(hosts*pages)*time.Second/rate*11/10)
+		busy, waited := p.stats.workerBusy.Load(), p.stats.workerWait.Load()
+		require.Less(t, waited, busy/100)
+		require.Less(t, p.stats.returned.Load(), int64(hosts), "leases that came to nothing")
 	})
 }

@@ -3,9 +3,11 @@ package pipeline
 import (
 	"context"
 	"errors"
+	"net/http"
 	"slices"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
@@ -21,6 +23,11 @@ import (
 	"github.com/treadlight/crawl/internal/web/robots"
 	"github.com/treadlight/crawl/internal/web/scope"
 )
+
+// bubble is a test with a time of its own.
+func bubble(test func(t *testing.T)) func(*testing.T) {
+	return func(t *testing.T) { synctest.Test(t, test) }
+}
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
@@ -112,6 +119,24 @@ func newWorldOn(t *testing.T, fc fetch.Config) *world {
 	return w
 }
 
+// served prepares a crawl of hosts in memory.
+func served(t *testing.T, hosts map[string]http.Handler) (*world, *fetchtest.Net) {
+	t.Helper()
+	net := fetchtest.Serve(t, hosts)
+	return newWorldOn(t, fetch.Config{DialContext: net.DialContext}), net
+}
+
+// noRobots is a host without a robots.txt.
+func noRobots(pages http.HandlerFunc) http.HandlerFunc {
+	return func(rw http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/robots.txt" {
+			http.NotFound(rw, r)
+			return
+		}
+		pages(rw, r)
+	}
+}
+
 // build makes the pipeline.
 func (w *world) build(t *testing.T) *Pipeline {
 	t.Helper()
@@ -131,6 +156,21 @@ func (w *world) crawl(t *testing.T, seeds ...string) (*Pipeline, error) {
 		seeds = w.site.URLs()
 	}
 	return p, w.run(t.Context(), t, p, seeds...)
+}
+
+// must is crawl for one that has no error, and finish for one that ends so too.
+func (w *world) must(t *testing.T, seeds ...string) *Pipeline {
+	t.Helper()
+	p, err := w.crawl(t, seeds...)
+	require.NoError(t, err)
+	return p
+}
+
+func (w *world) finish(t *testing.T, want End, seeds ...string) *Pipeline {
+	t.Helper()
+	p := w.must(t, seeds...)
+	requireEnd(t, p, want)
+	return p
 }
 
 func (w *world) run(ctx context.Context, t *testing.T, p *Pipeline, seeds ...string) error {
@@ -168,21 +208,3 @@ func (w *world) requireWhole(t *testing.T) testsite.Report {
 }
 
 var errFull = errors.New("no space left on device")
-
-// healthyClock notes when the last page of a healthy host was recorded.
-type healthyClock struct {
-	memorySink
-	isHealthy map[string]bool
-	began     time.Time
-	last      time.Duration
-	n         int
-}
-
-func (h *healthyClock) Write(rec *sink.Record) error {
-	u, err := canonical.Parse(rec.URL)
-	if err == nil && h.isHealthy[u.Origin()] && rec.Status == 200 {
-		h.n++
-		h.last = time.Since(h.began)
-	}
-	return err
-}

@@ -19,7 +19,6 @@ import (
 	"github.com/treadlight/crawl/internal/fetch"
 	"github.com/treadlight/crawl/internal/frontier"
 	"github.com/treadlight/crawl/internal/lab/fetchtest"
-	"github.com/treadlight/crawl/internal/ratelimit"
 	"github.com/treadlight/crawl/internal/records/sink"
 	"github.com/treadlight/crawl/internal/web/canonical"
 	"github.com/treadlight/crawl/internal/web/scope"
@@ -75,8 +74,7 @@ func mapped(t *testing.T, hosts map[string]files) (*world, *fetchtest.Net) {
 	for name, h := range hosts {
 		handlers[name] = h
 	}
-	net := fetchtest.Serve(t, handlers)
-	w := newWorldOn(t, fetch.Config{DialContext: net.DialContext})
+	w, net := served(t, handlers)
 	w.Sitemaps = Sitemaps{Enabled: true, Feeds: true}
 	w.limits.InitialRPS, w.limits.MaxRPS = 10, 10
 	return w, net
@@ -120,26 +118,22 @@ func TestOnlyInTheSitemap(t *testing.T) {
 		"alternates":                  {"/sitemap.xml": `<?xml version="1.0"?><urlset><url><loc>http://a.test/1</loc><x:link rel="alternate" href="http://a.test/2"/><x:link rel="alternate" href="http://a.test/3"/></url><url><loc>http://a.test/4</loc></url></urlset>`},
 		"without an end, and cut off": {"/sitemap.xml": strings.TrimSuffix(sitemapOf(append(slices.Clone(all), "http://a.test/5")...), "test/5</loc></url></urlset>")},
 	} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				site := maps.Clone(pages)
-				maps.Copy(site, more)
-				w, net := mapped(t, map[string]files{"a.test": site})
-				w.Extract.Feeds = true
-				p, err := w.crawl(t, "http://a.test/")
-				require.NoError(t, err)
-				requireEnd(t, p, EndDone)
-				got := w.out.byURL(t)
-				for _, u := range all {
-					require.Contains(t, got, u)
-					require.LessOrEqual(t, got[u].Depth, 2)
-				}
-				for path := range site {
-					require.LessOrEqual(t, net.Count("a.test", path), 1, path)
-				}
-				require.GreaterOrEqual(t, net.MinGap("a.test"), 99*time.Millisecond, "every request is paced")
-			})
-		})
+		t.Run(name, bubble(func(t *testing.T) {
+			site := maps.Clone(pages)
+			maps.Copy(site, more)
+			w, net := mapped(t, map[string]files{"a.test": site})
+			w.Extract.Feeds = true
+			w.finish(t, EndDone, "http://a.test/")
+			got := w.out.byURL(t)
+			for _, u := range all {
+				require.Contains(t, got, u)
+				require.LessOrEqual(t, got[u].Depth, 2)
+			}
+			for path := range site {
+				require.LessOrEqual(t, net.Count("a.test", path), 1, path)
+			}
+			require.GreaterOrEqual(t, net.MinGap("a.test"), 99*time.Millisecond, "every request is paced")
+		}))
 	}
 }
 
@@ -152,8 +146,7 @@ func TestSitemapRecords(t *testing.T) {
 				`<url><loc>http://b.test/</loc></url><url><loc>mailto:x</loc></url></urlset>`,
 			"/bad.xml": `<?xml version="1.0"?><svg/>`, "/": "home", "/1": "x", "/i.png": "no",
 		}})
-		p, err := w.crawl(t, "http://a.test/")
-		require.NoError(t, err)
+		p := w.must(t, "http://a.test/")
 		got := w.out.byURL(t)
 		require.Len(t, got, 6)
 		rec := got["http://a.test/s.xml"]
@@ -193,31 +186,27 @@ func TestNoSitemaps(t *testing.T) {
 		"a directory":       {files{"/docs/": "x", "/docs/1": "x", "/sitemap.xml": sitemapOf("http://a.test/docs/1", "http://a.test/no")}, scope.Config{MaxDepth: 9, Mode: scope.Prefix}, Sitemaps{Enabled: true}, []string{"/docs/", "/docs/1", "/sitemap.xml"}, 3},
 		"moved to the home": {files{"/docs/": "x", "/sitemap.xml": "-> /docs/home", "/docs/home": "<a href=/docs/2>2</a>", "/docs/2": "x"}, scope.Config{MaxDepth: 9, MaxRedirects: 5}, Sitemaps{Enabled: true}, []string{"/docs/", "/docs/2", "/docs/home", "/sitemap.xml"}, 3},
 	} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				w, net := mapped(t, map[string]files{"a.test": tc.site})
-				var err error
-				w.Scope, err = scope.New(tc.scope)
-				require.NoError(t, err)
-				w.Sitemaps = tc.set
-				seed := "http://a.test/"
-				if _, ok := tc.site["/docs/"]; ok {
-					seed += "docs/"
+		t.Run(name, bubble(func(t *testing.T) {
+			w, net := mapped(t, map[string]files{"a.test": tc.site})
+			var err error
+			w.Scope, err = scope.New(tc.scope)
+			require.NoError(t, err)
+			w.Sitemaps = tc.set
+			seed := "http://a.test/"
+			if _, ok := tc.site["/docs/"]; ok {
+				seed += "docs/"
+			}
+			w.finish(t, EndDone, seed)
+			var got []string
+			for _, r := range net.Requests() {
+				if r.Path != "/robots.txt" {
+					got = append(got, r.Path)
 				}
-				p, err := w.crawl(t, seed)
-				require.NoError(t, err)
-				requireEnd(t, p, EndDone)
-				var got []string
-				for _, r := range net.Requests() {
-					if r.Path != "/robots.txt" {
-						got = append(got, r.Path)
-					}
-				}
-				slices.Sort(got)
-				require.Equal(t, tc.want, got)
-				require.Len(t, w.out.records, tc.n, "%v", w.out.kinds())
-			})
-		})
+			}
+			slices.Sort(got)
+			require.Equal(t, tc.want, got)
+			require.Len(t, w.out.records, tc.n, "%v", w.out.kinds())
+		}))
 	}
 }
 
@@ -254,16 +243,13 @@ func TestSitemapMovedToAPage(t *testing.T) {
 			[]string{"page 200 /start"},
 		},
 	} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				w, _ := mapped(t, map[string]files{"a.test": tc.site, "b.test": {"/": "x"}})
-				_, err := w.crawl(t, "http://a.test/start")
-				require.NoError(t, err)
-				got := w.out.kinds()
-				slices.Sort(got)
-				require.Equal(t, tc.want, got)
-			})
-		})
+		t.Run(name, bubble(func(t *testing.T) {
+			w, _ := mapped(t, map[string]files{"a.test": tc.site, "b.test": {"/": "x"}})
+			w.must(t, "http://a.test/start")
+			got := w.out.kinds()
+			slices.Sort(got)
+			require.Equal(t, tc.want, got)
+		}))
 	}
 }
 
@@ -271,8 +257,7 @@ func TestSitemapsWithoutRobots(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, net := mapped(t, map[string]files{"a.test": {"/": "x", "/1": "x", "/sitemap.xml": sitemapOf("http://a.test/1")}})
 		w.Robots = nil
-		_, err := w.crawl(t, "http://a.test/")
-		require.NoError(t, err)
+		w.must(t, "http://a.test/")
 		require.Equal(t, 1, net.Count("a.test", "/1"))
 		require.Zero(t, net.Count("a.test", "/robots.txt"))
 	})
@@ -287,8 +272,7 @@ func TestSitemapOnAnotherHost(t *testing.T) {
 			"cdn.test": {"/a.xml": indexOf("http://cdn.test/b.xml", "http://elsewhere.test/c.xml"), "/b.xml": sitemapOf("http://a.test/1", "http://cdn.test/2"), "/sitemap.xml": sitemapOf("http://a.test/3")},
 			"no.test":  {"/robots.txt": "User-agent: *\nDisallow: /", "/a.xml": sitemapOf("http://a.test/4")},
 		})
-		_, err := w.crawl(t, "http://a.test/")
-		require.NoError(t, err)
+		w.must(t, "http://a.test/")
 		require.Equal(t, 1, net.Count("a.test", "/1"))
 		var cdn []string
 		for _, r := range net.Requests("cdn.test", "no.test") {
@@ -309,8 +293,7 @@ func TestDepthOfSitemaps(t *testing.T) {
 		var err error
 		w.Scope, err = scope.New(scope.Config{Mode: scope.Any, MaxDepth: 2})
 		require.NoError(t, err)
-		_, err = w.crawl(t, "http://a.test/")
-		require.NoError(t, err)
+		w.must(t, "http://a.test/")
 		got := w.out.byURL(t)
 		require.Equal(t, 1, got["http://a.test/1"].Depth)
 		require.Equal(t, 2, got["http://b.test/1"].Depth)
@@ -334,8 +317,7 @@ func TestOrderOfSitemaps(t *testing.T) {
 		site["/s3.xml"] = `<?xml version="1.0"?><urlset><url><loc>/low</loc><priority>0.1</priority></url><url><loc>/high</loc><priority>0.9</priority></url></urlset>`
 		w, net := mapped(t, map[string]files{"a.test": site})
 		w.PerHost, w.limits.InitialRPS, w.limits.MaxRPS = 1, 1, 1
-		_, err := w.crawl(t, "http://a.test/")
-		require.NoError(t, err)
+		w.must(t, "http://a.test/")
 		var got []string
 		for _, r := range net.Requests() {
 			got = append(got, r.Path)
@@ -352,16 +334,13 @@ func TestSitemapsAreNoPages(t *testing.T) {
 		"of the crawl": func(w *world) { w.MaxPages = 2 },
 		"of a host":    func(w *world) { w.MaxPagesPerHost = 2 },
 	} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				w, _ := mapped(t, map[string]files{"a.test": {"/": "x", "/1": "x", "/2": "x", "/sitemap.xml": indexOf("/s.xml"), "/s.xml": sitemapOf("http://a.test/1", "http://a.test/2")}})
-				bound(w)
-				p, err := w.crawl(t, "http://a.test/")
-				require.NoError(t, err)
-				require.EqualValues(t, 2, p.Snapshot().Pages)
-				require.Len(t, w.out.records, 4, "%v", w.out.kinds())
-			})
-		})
+		t.Run(name, bubble(func(t *testing.T) {
+			w, _ := mapped(t, map[string]files{"a.test": {"/": "x", "/1": "x", "/2": "x", "/sitemap.xml": indexOf("/s.xml"), "/s.xml": sitemapOf("http://a.test/1", "http://a.test/2")}})
+			bound(w)
+			p := w.must(t, "http://a.test/")
+			require.EqualValues(t, 2, p.Snapshot().Pages)
+			require.Len(t, w.out.records, 4, "%v", w.out.kinds())
+		}))
 	}
 }
 
@@ -370,7 +349,7 @@ func TestSitemapIsRetried(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		site := files{"/": "x", "/1": "x"}
 		n := 0
-		net := fetchtest.Serve(t, map[string]http.Handler{"a.test": http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
+		w, net := served(t, map[string]http.Handler{"a.test": http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
 			if r.URL.Path != "/sitemap.xml" {
 				site.ServeHTTP(rw, r)
 				return
@@ -385,10 +364,8 @@ func TestSitemapIsRetried(t *testing.T) {
 				_, _ = rw.Write([]byte(sitemapOf("http://a.test/1")))
 			}
 		})})
-		w := newWorldOn(t, fetch.Config{DialContext: net.DialContext})
 		w.Sitemaps.Enabled = true
-		_, err := w.crawl(t, "http://a.test/")
-		require.NoError(t, err)
+		w.must(t, "http://a.test/")
 		require.Equal(t, 3, n)
 		require.Equal(t, 1, net.Count("a.test", "/1"))
 		require.Equal(t, 2, w.out.byURL(t)["http://a.test/sitemap.xml"].Attempt, "the host's wish to wait is no try")
@@ -420,20 +397,16 @@ func TestHostileSitemaps(t *testing.T) {
 		"a bomb":                         {files{"/sitemap.xml": gzipped(`<?xml version="1.0"?><urlset>` + strings.Repeat(" ", 70<<20))}, 50, 4, 0},
 		"a billion laughs":               {files{"/sitemap.xml": `<?xml version="1.0"?><!DOCTYPE u [<!ENTITY a "ha"><!ENTITY b "&a;&a;&a;&a;&a;&a;&a;&a;">]><urlset><url><loc>http://a.test/1?&b;&b;</loc></url></urlset>`}, 50, 5, 0},
 	} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				maps.Copy(tc.site, files{"/": "<a href=/1>x</a>", "/1": "x"})
-				w, net := mapped(t, map[string]files{"a.test": tc.site})
-				w.Sitemaps.Max, w.Retries = tc.max, 0
-				p, err := w.crawl(t, "http://a.test/")
-				require.NoError(t, err)
-				requireEnd(t, p, EndDone)
-				require.LessOrEqual(t, len(net.Requests()), tc.requests)
-				require.Equal(t, 1, net.Count("a.test", "/1"))
-				require.Equal(t, tc.dropped, p.Snapshot().Dropped[reasonSitemaps])
-				require.Zero(t, net.Count("a.test", "/no"))
-			})
-		})
+		t.Run(name, bubble(func(t *testing.T) {
+			maps.Copy(tc.site, files{"/": "<a href=/1>x</a>", "/1": "x"})
+			w, net := mapped(t, map[string]files{"a.test": tc.site})
+			w.Sitemaps.Max, w.Retries = tc.max, 0
+			p := w.finish(t, EndDone, "http://a.test/")
+			require.LessOrEqual(t, len(net.Requests()), tc.requests)
+			require.Equal(t, 1, net.Count("a.test", "/1"))
+			require.Equal(t, tc.dropped, p.Snapshot().Dropped[reasonSitemaps])
+			require.Zero(t, net.Count("a.test", "/no"))
+		}))
 	}
 }
 
@@ -449,9 +422,7 @@ func TestLargeSitemap(t *testing.T) {
 		w, _ := mapped(t, map[string]files{"big.test": {"/": "x", "/sitemap.xml": b.String()}, "a.test": {"/": links(40)}})
 		w.MaxURLs = 1_000_000
 		w.MaxPages = 60
-		p, err := w.crawl(t, "http://big.test/", "http://a.test/")
-		require.NoError(t, err)
-		requireEnd(t, p, EndLimit)
+		p := w.finish(t, EndLimit, "http://big.test/", "http://a.test/")
 		rec := w.out.byURL(t)["http://big.test/sitemap.xml"]
 		require.Equal(t, sitemap.MaxURLs, rec.Sitemap.URLs)
 		require.True(t, rec.Truncated)
@@ -504,24 +475,6 @@ func TestSitemapLevels(t *testing.T) {
 	require.Greater(t, priorityRank(0), int32(0))
 }
 
-// Of hosts beyond room no more sitemaps are read than of one.
-func TestSitemapTallyIsBounded(t *testing.T) {
-	s := newCounters()
-	s.room = 2
-	at := func(host string) int {
-		u, err := canonical.Parse("http://" + host + "/s.xml")
-		require.NoError(t, err)
-		return s.next(pair{host: ratelimit.Domain(u.Host())})
-	}
-	require.Equal(t, []int{0, 1, 2}, []int{at("a.test"), at("a.test"), at("a.test:80")})
-	require.Zero(t, at("b.test"))
-	for i := range 3 * sharedCounters {
-		at(fmt.Sprintf("h%d.test", i))
-	}
-	require.LessOrEqual(t, len(s.used), sharedCounters+2)
-	require.Equal(t, 3, at("a.test"), "who had a counter keeps it")
-}
-
 // A warning says what is left out and what to do about it, once.
 func TestSitemapsBeyondMaxAreTold(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -529,8 +482,7 @@ func TestSitemapsBeyondMaxAreTold(t *testing.T) {
 		var log bytes.Buffer
 		w.Log = slog.New(slog.NewTextHandler(&log, nil))
 		w.Sitemaps.Max = 1
-		_, err := w.crawl(t, "http://a.test/")
-		require.NoError(t, err)
+		w.must(t, "http://a.test/")
 		require.Equal(t, 1, strings.Count(log.String(), "links are being dropped"))
 		require.Contains(t, log.String(), "none: of a host 1 sitemaps are read")
 		require.Contains(t, log.String(), "first=/2.xml")
@@ -559,24 +511,21 @@ func TestLinkToWhereNoSitemapIs(t *testing.T) {
 		"found by another site":       {files{"/": "x", "/sitemap.xml": page, "/from": "x"}, []string{"http://b.test/"}, "page", 200, 2},
 		"a sitemap that is no page's": {files{"/robots.txt": "Sitemap: /other.xml", "/": "<a href=/sitemap.xml>map</a>", "/other.xml": sitemapOf("http://a.test/from"), "/sitemap.xml": page, "/from": "x"}, nil, "page", 200, 1},
 	} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				w, net := mapped(t, map[string]files{"a.test": tc.site, "b.test": {"/": "<a href=http://a.test/sitemap.xml>map</a>"}})
-				_, err := w.crawl(t, append(tc.seeds, "http://a.test/")...)
-				require.NoError(t, err)
-				rec, found := w.out.byURL(t)[there]
-				require.Equal(t, tc.kind != "", found)
-				require.Equal(t, tc.requests, net.Count("a.test", "/sitemap.xml"))
-				if !found {
-					return
-				}
-				require.Equal(t, tc.kind, rec.Kind)
-				require.Equal(t, tc.status, rec.Status)
-				if tc.kind == "page" && tc.status == 200 {
-					require.Equal(t, "Site map", rec.Title)
-					require.Equal(t, 1, net.Count("a.test", "/from"), "its links are followed")
-				}
-			})
-		})
+		t.Run(name, bubble(func(t *testing.T) {
+			w, net := mapped(t, map[string]files{"a.test": tc.site, "b.test": {"/": "<a href=http://a.test/sitemap.xml>map</a>"}})
+			w.must(t, append(tc.seeds, "http://a.test/")...)
+			rec, found := w.out.byURL(t)[there]
+			require.Equal(t, tc.kind != "", found)
+			require.Equal(t, tc.requests, net.Count("a.test", "/sitemap.xml"))
+			if !found {
+				return
+			}
+			require.Equal(t, tc.kind, rec.Kind)
+			require.Equal(t, tc.status, rec.Status)
+			if tc.kind == "page" && tc.status == 200 {
+				require.Equal(t, "Site map", rec.Title)
+				require.Equal(t, 1, net.Count("a.test", "/from"), "its links are followed")
+			}
+		}))
 	}
 }

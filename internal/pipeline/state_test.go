@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"net/http"
+	"slices"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -191,7 +192,7 @@ func (*durableSink) Sync() error { return nil }
 // sink cut back to where it was, ends with the records of one that never did.
 func TestCrashesLoseNothing(t *testing.T) {
 	for seed := range uint64(60) {
-		t.Run(fmt.Sprint(seed), func(t *testing.T) { synctest.Test(t, func(t *testing.T) { crashWorld(t, seed) }) })
+		t.Run(fmt.Sprint(seed), bubble(func(t *testing.T) { crashWorld(t, seed) }))
 	}
 }
 
@@ -255,8 +256,7 @@ func crashWorld(t *testing.T, seed uint64) {
 // What a state cannot keep ends the crawl, and the error says why.
 func TestStateThatFailsEndsTheCrawl(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		net := fetchtest.Serve(t, map[string]http.Handler{"h.test": http.HandlerFunc(func(rw http.ResponseWriter, _ *http.Request) { html(rw, links(30)) })})
-		w := newWorldOn(t, fetch.Config{DialContext: net.DialContext})
+		w, _ := served(t, map[string]http.Handler{"h.test": http.HandlerFunc(func(rw http.ResponseWriter, _ *http.Request) { html(rw, links(30)) })})
 		state := newJournal(1)
 		w.State = state.state()
 		full := errors.New("disk full")
@@ -273,4 +273,146 @@ func parse(t *testing.T, s string) canonical.URL {
 	u, err := canonical.Parse(s)
 	require.NoError(t, err)
 	return u
+}
+
+// However a crawl is ended, with a state that stalls for up to a minute at a time, it ends,
+// leaves nothing running, and goes on from there.
+func TestEndsWithAStateThatStalls(t *testing.T) {
+	for seed := range uint64(40) {
+		t.Run(fmt.Sprint(seed), bubble(func(t *testing.T) { stallWorld(t, seed) }))
+	}
+}
+
+// What a failure cost a URL is durable when nothing else happens for an hour.
+func TestTriesAreDurable(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w, _ := served(t, map[string]http.Handler{"h.test": http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
+			rw.WriteHeader(map[bool]int{true: http.StatusNotFound, false: http.StatusBadGateway}[r.URL.Path == "/robots.txt"])
+		})})
+		state := newJournal(1)
+		w.State, w.Backoff.Base, w.Backoff.Max = state.state(), 100*time.Hour, 100*time.Hour
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		require.ErrorIs(t, w.run(ctx, t, w.build(t), "http://h.test/"), context.DeadlineExceeded)
+		synctest.Wait()
+		next, _ := state.reopen()
+		require.EqualValues(t, 1, next.URLs[1].Attempt)
+	})
+}
+
+func stallWorld(t *testing.T, seed uint64) {
+	const perHost, nh = 20, 3
+	rnd := rand.New(rand.NewPCG(seed, 5))
+	hosts := map[string]http.Handler{}
+	for i := range nh {
+		hosts[fmt.Sprintf("h%d.test", i)] = http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
+			if r.URL.Path == "/robots.txt" {
+				http.Redirect(rw, r, fmt.Sprintf("http://h%d.test/rules", (i+2)%nh), http.StatusMovedPermanently)
+				return
+			}
+			html(rw, links(perHost)+fmt.Sprintf("<a href=http://h%d.test/>", (i+1)%nh))
+		})
+	}
+	net := fetchtest.Serve(t, hosts)
+	state, outs := newJournal(seed), []*durableSink{{}, {}}
+	state.slow = time.Minute
+	for run := 0; ; run++ {
+		require.Less(t, run, 500, "it never ends")
+		w := newWorldOn(t, fetch.Config{DialContext: net.DialContext, Timeout: 10 * time.Second})
+		w.State, w.Sinks = state.state(), []sink.Sink{outs[0], outs[1]}
+		w.Concurrency, w.Resident, w.MaxHosts = 1+rnd.IntN(8), 1+rnd.IntN(10), 1+rnd.IntN(nh)
+		w.limits.InitialRPS, w.limits.MaxRPS = 20, 20
+		for i := range nh {
+			w.Scope.AddSeed(parse(t, fmt.Sprintf("http://h%d.test/", i)))
+		}
+		p := w.build(t)
+		ctx, cancel := context.WithCancel(t.Context())
+		full := errors.New("disk full")
+		end := []func(){
+			p.Stop, cancel, func() { state.fail(full) }, func() { outs[rnd.IntN(2)].breakOff(full) }, func() {},
+			func() { p.Pause(); time.AfterFunc(time.Minute, func() { p.Unpause() }) },
+		}[rnd.IntN(6)]
+		timer := time.AfterFunc(time.Duration(rnd.Int64N(int64(10*time.Minute))), end)
+		err := w.run(ctx, t, p, "http://h0.test/")
+		timer.Stop()
+		cancel()
+		w.client.Close()
+		synctest.Wait()
+		if how, _ := p.End(); err == nil && how == EndDone {
+			for _, out := range outs {
+				require.Len(t, out.byURL(t), nh*(perHost+1))
+			}
+			return
+		}
+		if err != nil && !errors.Is(err, context.Canceled) {
+			require.ErrorIs(t, err, full)
+		}
+		time.Sleep(2 * time.Minute) // what the state was told is durable then, or never is
+		var kept int64
+		state, kept = state.reopen()
+		for _, out := range outs {
+			out.records, out.fail = out.records[:kept], nil
+		}
+	}
+}
+
+// A link to where a sitemap was looked for in vain is followed once, whichever of both was known
+// when the crawl was cut off, and wherever that was.
+func TestLinkToNoSitemapAfterAResume(t *testing.T) {
+	for name, site := range map[string]struct {
+		files
+		slow bool // the sitemap is promised for later
+	}{
+		"the link first": {files{"/": "<a href=/sitemap.xml>", "/1": "x"}, true},
+		"the link last":  {files{"/": "<a href=/1>", "/1": "<a href=/2>", "/2": "<a href=/3>", "/3": "<a href=/sitemap.xml>"}, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			for instant := range 15 {
+				synctest.Test(t, func(t *testing.T) {
+					linkAfterAResume(t, site.files, site.slow, time.Duration(instant)*100*time.Millisecond)
+				})
+			}
+		})
+	}
+}
+
+func linkAfterAResume(t *testing.T, site files, slow bool, after time.Duration) {
+	begun := time.Now()
+	net := fetchtest.Serve(t, map[string]http.Handler{"a.test": http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
+		if slow && r.URL.Path == "/sitemap.xml" && time.Since(begun) < time.Second {
+			rw.Header().Set("Retry-After", "1")
+			rw.WriteHeader(http.StatusServiceUnavailable)
+			return
+		}
+		site.ServeHTTP(rw, r)
+	})})
+	out, state := &durableSink{}, newJournal(1)
+	state.slow = time.Millisecond
+	crawl := func(limit time.Duration) error {
+		w := newWorldOn(t, fetch.Config{DialContext: net.DialContext})
+		w.Sitemaps = Sitemaps{Enabled: true}
+		w.limits.InitialRPS, w.limits.MaxRPS = 10, 10
+		w.State, w.Sinks = state.state(), []sink.Sink{out}
+		p := w.build(t)
+		ctx, cancel := context.WithTimeout(t.Context(), limit)
+		defer cancel()
+		err := w.run(ctx, t, p, "http://a.test/")
+		w.client.Close()
+		synctest.Wait()
+		return err
+	}
+	if err := crawl(after); err != nil {
+		require.ErrorIs(t, err, context.DeadlineExceeded)
+	}
+	var kept int64
+	state, kept = state.reopen()
+	state.slow, out.records = time.Millisecond, out.records[:kept]
+	require.NoError(t, crawl(time.Hour))
+	var got []string
+	for _, line := range out.kinds() {
+		if line == "page 404 /sitemap.xml" {
+			got = append(got, line)
+		}
+	}
+	require.Len(t, got, 1, "cut off after %v: %v", after, slices.Sorted(slices.Values(out.kinds())))
 }

@@ -1,20 +1,297 @@
 package pipeline
 
 import (
+	"bytes"
+	"errors"
 	"fmt"
+	"iter"
 	"log/slog"
+	"math"
+	"net/http"
+	"regexp"
+	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/treadlight/crawl/internal/fetch"
 	"github.com/treadlight/crawl/internal/frontier"
+	"github.com/treadlight/crawl/internal/lab/fetchtest"
+	"github.com/treadlight/crawl/internal/ratelimit"
 	"github.com/treadlight/crawl/internal/web/canonical"
 	"github.com/treadlight/crawl/internal/web/neardup"
 	"github.com/treadlight/crawl/internal/web/robots"
 	"github.com/treadlight/crawl/internal/web/scope"
 	"github.com/treadlight/crawl/internal/web/trap"
 )
+
+// bound is a budget of each host, or of all if perCrawl.
+func bound(n int, pattern string, perCrawl bool) Budget {
+	return Budget{Match: regexp.MustCompile(pattern), MaxPages: n, PerCrawl: perCrawl}
+}
+
+// offered is the URLs that are accepted of those offered in this order. A star in front
+// makes a URL a seed.
+func offered(t *testing.T, b *budgets, urls ...string) (accepted []string) {
+	t.Helper()
+	for _, text := range urls {
+		text, seed := strings.CutPrefix(text, "*")
+		u := parse(t, text)
+		budget := b.of(u.String())
+		if seed || !b.spent(budget, u) {
+			b.count(budget, u)
+			accepted = append(accepted, text)
+		}
+	}
+	return accepted
+}
+
+func TestBudgets(t *testing.T) {
+	for _, tc := range []struct {
+		name string
+		list []Budget
+		urls string
+		want string
+	}{
+		{"none", nil, "http://a.test/1 http://a.test/2", "http://a.test/1 http://a.test/2"},
+		{
+			"of each host",
+			[]Budget{bound(1, `/cal/`, false)},
+			"http://a.test/cal/1 http://a.test/cal/2 http://b.test/cal/1 http://a.test/x http://a.test/y http://b.test/cal/2",
+			"http://a.test/cal/1 http://b.test/cal/1 http://a.test/x http://a.test/y",
+		},
+		{
+			"of all together",
+			[]Budget{bound(2, `/cal/`, true)},
+			"http://a.test/cal/1 http://b.test/cal/1 http://a.test/cal/2 http://c.test/cal/1",
+			"http://a.test/cal/1 http://b.test/cal/1",
+		},
+		{
+			"the first that matches counts",
+			[]Budget{bound(1, `/cal/old/`, false), bound(2, `/cal/`, false), bound(9, `.`, true)},
+			"http://a.test/cal/old/1 http://a.test/cal/old/2 http://a.test/cal/1 http://a.test/cal/2 http://a.test/cal/3 http://a.test/",
+			"http://a.test/cal/old/1 http://a.test/cal/1 http://a.test/cal/2 http://a.test/",
+		},
+		{
+			"seeds count and are accepted",
+			[]Budget{bound(2, `.`, false)},
+			"*http://a.test/1 *http://a.test/2 *http://a.test/3 http://a.test/4 http://b.test/1 http://b.test/2 *http://b.test/3",
+			"http://a.test/1 http://a.test/2 http://a.test/3 http://b.test/1 http://b.test/2 http://b.test/3",
+		},
+		{
+			"a host is one by both schemes, and another by its port",
+			[]Budget{bound(1, `.`, false)},
+			"http://a.test/1 https://a.test/1 http://a.test:443/ http://a.test:81/1 http://a.test:81/2",
+			"http://a.test/1 http://a.test:81/1",
+		},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			b, err := newBudgets(tc.list)
+			require.NoError(t, err)
+			require.Equal(t, strings.Fields(tc.want), offered(t, b, strings.Fields(tc.urls)...))
+		})
+	}
+}
+
+// Beyond the room hosts share counters: of none more is accepted than its budget, and of
+// those that had a counter before, as much as ever.
+func TestBudgetsAreBounded(t *testing.T) {
+	b, err := newBudgets([]Budget{bound(2, `.`, false)})
+	require.NoError(t, err)
+	b.room = 100
+	of := map[string]int{}
+	const hosts = 3000
+	for range 3 {
+		for i := range hosts {
+			u := fmt.Sprintf("http://h%d.test/", i)
+			of[u] += len(offered(t, b, u))
+		}
+	}
+	shared := 0
+	for i := range hosts {
+		n := of[fmt.Sprintf("http://h%d.test/", i)]
+		require.LessOrEqual(t, n, 2)
+		if n < 2 {
+			shared++
+			require.GreaterOrEqual(t, i, b.room, "host %d came early", i)
+		}
+	}
+	require.Less(t, shared, hosts/4, "few lose by it") // of 2,900 in 65,536 places 4.4 % meet
+	for key := range b.used {
+		if key >= sharedCounters {
+			b.room--
+		}
+	}
+	require.GreaterOrEqual(t, b.room, 0, "no counters but the shared ones")
+}
+
+func TestBudgetsNameTheField(t *testing.T) {
+	for want, bad := range map[string]Budget{
+		"pipeline: Budgets[1].Match is nil: give it a pattern":                                              {MaxPages: 1},
+		"pipeline: Budgets[1].MaxPages is 0: give it 1 to 2147483647, or leave such URLs out of the scope":  bound(0, `.`, false),
+		"pipeline: Budgets[1].MaxPages is -1: give it 1 to 2147483647, or leave such URLs out of the scope": bound(-1, `.`, false),
+	} {
+		_, err := newBudgets([]Budget{bound(math.MaxInt32, `.`, true), bad})
+		require.EqualError(t, err, want)
+	}
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorldOn(t, fetch.Config{})
+		w.Budgets = []Budget{{}}
+		var err error
+		w.Limiter, err = ratelimit.New(w.limits)
+		require.NoError(t, err)
+		_, err = New(w.Config)
+		require.EqualError(t, err, "pipeline: Budgets[0].Match is nil: give it a pattern")
+	})
+}
+
+// calendar serves pages that link to the days of a calendar without an end, and to each
+// other.
+func calendar(days, pages int) http.HandlerFunc {
+	return func(rw http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/robots.txt" {
+			http.NotFound(rw, r)
+			return
+		}
+		day := 0
+		_, _ = fmt.Sscanf(r.URL.Path, "/cal/%d", &day)
+		var b strings.Builder
+		for i := range days {
+			fmt.Fprintf(&b, "<a href=/cal/%d>x</a>", day+i+1)
+		}
+		html(rw, b.String()+links(pages))
+	}
+}
+
+// of counts the records whose URLs begin like this.
+func (s *memorySink) of(prefix string) (n int) {
+	for _, rec := range s.records {
+		if strings.HasPrefix(rec.URL, prefix) {
+			n++
+		}
+	}
+	return n
+}
+
+// A calendar without an end costs so many pages, of each host or of the crawl, and the
+// rest of the site is visited. It is said once what was dropped, and what to change.
+func TestBudgetsOfACrawl(t *testing.T) {
+	hosts := map[string]http.Handler{"a.test": calendar(5, 8), "b.test": calendar(1, 8), "c.test": http.HandlerFunc(func(rw http.ResponseWriter, _ *http.Request) { html(rw, links(6)) })}
+	for _, tc := range []struct {
+		name    string
+		list    []Budget
+		a, b, c int // pages of the calendars, and all of c
+	}{
+		{"of each host", []Budget{bound(12, `/cal/`, false)}, 12, 12, 7},
+		{"of all", []Budget{bound(11, `^http://a\.test/cal/`, true), bound(3, `/cal/`, true)}, 11, 3, 7},
+		{"with seeds", []Budget{bound(4, `/cal/`, false), bound(1, `c\.test`, false)}, 4, 4, 1},
+	} {
+		t.Run(tc.name, bubble(func(t *testing.T) {
+			w, _ := served(t, hosts)
+			w.Budgets = tc.list
+			var log bytes.Buffer
+			w.Log = slog.New(slog.NewTextHandler(&log, nil))
+			p := w.finish(t, EndDone, "http://a.test/", "http://b.test/", "http://c.test/")
+			w.out.byURL(t)
+			require.Equal(t, tc.a, w.out.of("http://a.test/cal/"))
+			require.Equal(t, tc.b, w.out.of("http://b.test/cal/"))
+			require.Equal(t, tc.a+9, w.out.of("http://a.test/"), "all else is there")
+			require.Equal(t, tc.c, w.out.of("http://c.test/"))
+			require.Positive(t, p.Snapshot().Dropped["budget"])
+			require.Len(t, p.Snapshot().Dropped, 1)
+			require.Equal(t, len(tc.list), strings.Count(log.String(), `msg="links are being dropped" reason=budget first=http`), log.String())
+			for i := range tc.list {
+				require.Equal(t, 1, strings.Count(log.String(), fmt.Sprintf(`fix="raise scope.budgets[%d]"`, i)), log.String())
+			}
+		}))
+	}
+}
+
+// What is known is neither counted nor dropped: a site that is as large as its budget is
+// visited without a word.
+func TestBudgetsOfKnownURLs(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w, _ := served(t, map[string]http.Handler{"a.test": calendar(0, 30)})
+		w.Budgets = []Budget{bound(31, `.`, false)}
+		p := w.must(t, "http://a.test/")
+		require.Len(t, w.out.byURL(t), 31)
+		require.Empty(t, p.Snapshot().Dropped)
+	})
+}
+
+// Seeds are visited whatever is left, and leave less to links.
+func TestBudgetsOfSeeds(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w, _ := served(t, map[string]http.Handler{"a.test": calendar(2, 0)})
+		w.Budgets = []Budget{bound(2, `/cal/`, false)}
+		p := w.must(t, "http://a.test/cal/10", "http://a.test/cal/20", "http://a.test/cal/30", "http://a.test/cal/40")
+		require.Len(t, w.out.byURL(t), 4)
+		require.EqualValues(t, 8, p.Snapshot().Dropped["budget"])
+	})
+}
+
+// A crawl that goes on has as much left as the runs before it have left.
+func TestRecount(t *testing.T) {
+	earlier := func(urls ...string) iter.Seq2[string, error] {
+		return func(yield func(string, error) bool) {
+			for _, u := range urls {
+				if !yield(u, nil) {
+					return
+				}
+			}
+		}
+	}
+	synctest.Test(t, func(t *testing.T) {
+		w, _ := served(t, map[string]http.Handler{"a.test": calendar(3, 0), "b.test": calendar(3, 0)})
+		w.Budgets = []Budget{bound(5, `/cal/`, false)}
+		p := w.build(t)
+		require.NoError(t, p.Recount(earlier("http://a.test/", "http://a.test/cal/91", "http://a.test/cal/92", "http://c.test/cal/1")))
+		require.NoError(t, w.run(t.Context(), t, p, "http://a.test/", "http://b.test/"))
+		require.Equal(t, 3, w.out.of("http://a.test/cal/"))
+		require.Equal(t, 5, w.out.of("http://b.test/cal/"))
+	})
+	b := func(list ...Budget) *Pipeline {
+		w := newWorldOn(t, fetch.Config{})
+		w.Budgets = list
+		return w.build(t)
+	}
+	require.NoError(t, b().Recount(func(func(string, error) bool) { t.Error("nobody wants to know") }))
+	damaged := errors.New("damaged")
+	require.ErrorIs(t, b(bound(1, `.`, true)).Recount(func(yield func(string, error) bool) { yield("", damaged) }), damaged)
+	require.ErrorContains(t, b(bound(1, `.`, true)).Recount(earlier("x")), "count for scope.budgets: ")
+}
+
+// A crawl that is stopped before it runs asks for nothing.
+func TestStopBeforeRun(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		net := fetchtest.Serve(t, map[string]http.Handler{"a.test": http.HandlerFunc(func(http.ResponseWriter, *http.Request) { t.Error("a request") })})
+		for range 20 { // as select chooses at random
+			w := newWorldOn(t, fetch.Config{DialContext: net.DialContext})
+			p := w.build(t)
+			p.Stop()
+			require.NoError(t, w.run(t.Context(), t, p, "http://a.test/"))
+			requireEnd(t, p, EndInterrupted)
+			require.Zero(t, p.Snapshot().Frontier.Known)
+		}
+	})
+}
+
+// BenchmarkBudget is what a link costs Discovery whose budget is not spent, beside what the
+// frontier takes.
+func BenchmarkBudget(b *testing.B) {
+	list, err := newBudgets([]Budget{bound(math.MaxInt32, `/cal/`, false)})
+	require.NoError(b, err)
+	u, err := canonical.Parse("https://www.example.com/docs/cal/2026-11-21")
+	require.NoError(b, err)
+	b.ReportAllocs()
+	for b.Loop() {
+		if budget := list.of(u.String()); !list.spent(budget, u) {
+			list.count(budget, u)
+		}
+	}
+}
 
 // leftPattern is a detector that has left the URLs /n/… of a.test.
 func leftPattern(t *testing.T) *trap.Detector {
@@ -72,4 +349,57 @@ func TestTrapGate(t *testing.T) {
 			}
 		})
 	}
+}
+
+func TestRank(t *testing.T) {
+	scores := []Score{
+		{regexp.MustCompile(`/news/old/`), -MaxPoints},
+		{regexp.MustCompile(`/news/`), 7},
+		{regexp.MustCompile(`/top`), MaxPoints},
+	}
+	for _, tc := range []struct {
+		name   string
+		order  Order
+		scores []Score
+		before [2]string // the first of them goes first
+		depths [2]int32
+	}{
+		{"near before far", OrderBreadth, nil, [2]string{"/a", "/b"}, [2]int32{1, 2}},
+		{"far before near", OrderDepth, nil, [2]string{"/a", "/b"}, [2]int32{2, 1}},
+		{"points before none", OrderFound, scores, [2]string{"/news/", "/b"}, [2]int32{9, 0}},
+		{"points before depth", OrderBreadth, scores, [2]string{"/news/", "/b"}, [2]int32{math.MaxInt32, 0}},
+		{"points before depth, the other way", OrderDepth, scores, [2]string{"/news/", "/b"}, [2]int32{0, math.MaxInt32}},
+		{"depth among equal points", OrderBreadth, scores, [2]string{"/news/1", "/news/2"}, [2]int32{1, 2}},
+		{"most points before many", OrderDepth, scores, [2]string{"/top", "/news/"}, [2]int32{0, math.MaxInt32}},
+		{"none before fewer than none", OrderBreadth, scores, [2]string{"/b", "/news/old/"}, [2]int32{math.MaxInt32, 0}},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			rank, err := NewRank(tc.order, tc.scores)
+			require.NoError(t, err)
+			first, second := parse(t, "https://a.test"+tc.before[0]), parse(t, "https://a.test"+tc.before[1])
+			require.Less(t, rank(first, tc.depths[0]), rank(second, tc.depths[1]))
+		})
+	}
+}
+
+func TestRankOfNoOrderIsNone(t *testing.T) {
+	rank, err := NewRank(OrderFound, nil)
+	require.NoError(t, err)
+	require.Nil(t, rank)
+}
+
+func TestNewRankNamesTheField(t *testing.T) {
+	_, err := NewRank(OrderFound, []Score{{regexp.MustCompile("a"), 1}, {nil, 1}})
+	require.EqualError(t, err, "pipeline: Scores[1].Match is nil: give it a pattern")
+	_, err = NewRank(OrderFound, []Score{{regexp.MustCompile("a"), 1001}})
+	require.EqualError(t, err, "pipeline: Scores[0].Points is 1001: give it -1000 to 1000")
+}
+
+func TestOrderNames(t *testing.T) {
+	for o := range numOrders {
+		var back Order
+		require.NoError(t, back.UnmarshalText([]byte(o.String())))
+		require.Equal(t, o, back)
+	}
+	require.ErrorContains(t, new(Order).UnmarshalText([]byte("best")), `order "best": use one of [found breadth depth]`)
 }

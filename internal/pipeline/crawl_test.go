@@ -3,7 +3,10 @@ package pipeline
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net/http"
+	"regexp"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -13,7 +16,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/treadlight/crawl/internal/fetch"
-	"github.com/treadlight/crawl/internal/lab/fetchtest"
 	"github.com/treadlight/crawl/internal/lab/testsite"
 	"github.com/treadlight/crawl/internal/ratelimit"
 	"github.com/treadlight/crawl/internal/web/canonical"
@@ -25,9 +27,7 @@ func TestWholeSite(t *testing.T) {
 			Count: 3, Pages: 40, CrossLinks: 5, HostLinks: 2, Media: 3, Redirects: 4, Missing: 3,
 			Latency: testsite.Latency{Typical: 20 * time.Millisecond},
 		}}})
-		p, err := w.crawl(t)
-		require.NoError(t, err)
-		requireEnd(t, p, EndDone)
+		p := w.finish(t, EndDone)
 		r := w.requireWhole(t)
 		require.Equal(t, int64(3), r.Total.Robots, "robots.txt is asked for once per host")
 		s := p.Snapshot()
@@ -44,8 +44,7 @@ func TestPacedByLimiter(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, testsite.Uniform(2, 10, 30*time.Millisecond))
 		w.limits.InitialRPS, w.limits.MaxRPS = 2, 2
-		p, err := w.crawl(t)
-		require.NoError(t, err)
+		p := w.must(t)
 		r := w.requireWhole(t)
 		for _, h := range r.Hosts {
 			// robots.txt and ten pages are eleven requests: ten intervals of half a second.
@@ -70,8 +69,7 @@ func TestRetryAfterIsObeyed(t *testing.T) {
 			Limit:   testsite.Limit{Rate: 4, Burst: 1},
 			Refusal: testsite.Refusal{RetryAfter: "seconds", Wait: 3 * time.Second},
 		}}})
-		p, err := w.crawl(t)
-		require.NoError(t, err)
+		p := w.must(t)
 		r := w.requireWhole(t)
 		require.NotZero(t, r.Total.Refusals, "the limit was met")
 		for _, rec := range w.out.records {
@@ -88,8 +86,7 @@ func TestRobots(t *testing.T) {
 			Pages: 6, Private: 5,
 			Robots: testsite.Robots{Disallow: []string{"/private/"}, CrawlDelay: 2 * time.Second},
 		}}})
-		p, err := w.crawl(t)
-		require.NoError(t, err)
+		p := w.must(t)
 		r := w.requireWhole(t)
 		require.GreaterOrEqual(t, r.Total.MinGap, time.Duration(0))
 		refused := 0
@@ -120,22 +117,19 @@ func TestRobotsStatuses(t *testing.T) {
 		{"throttled for a while", testsite.Robots{Allow: true, Status: 429, Times: 2}, 5, false},
 		{"broken for good", testsite.Robots{Status: 500}, 0, true},
 	} {
-		t.Run(tc.name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				w := newWorld(t, testsite.Config{Hosts: []testsite.Host{{Pages: 5, Robots: tc.robots}}})
-				_, err := w.crawl(t)
-				require.NoError(t, err)
-				r := w.site.Report()
-				require.EqualValues(t, tc.pages, r.Total.Distinct)
-				require.Zero(t, r.Total.BeforeRobots)
-				require.Zero(t, r.Total.RobotsViolations)
-				if tc.denied {
-					require.Len(t, w.out.records, 1)
-					require.Equal(t, "server_error", w.out.records[0].Error.Class)
-					require.Contains(t, w.out.records[0].Error.Message, "500")
-				}
-			})
-		})
+		t.Run(tc.name, bubble(func(t *testing.T) {
+			w := newWorld(t, testsite.Config{Hosts: []testsite.Host{{Pages: 5, Robots: tc.robots}}})
+			w.must(t)
+			r := w.site.Report()
+			require.EqualValues(t, tc.pages, r.Total.Distinct)
+			require.Zero(t, r.Total.BeforeRobots)
+			require.Zero(t, r.Total.RobotsViolations)
+			if tc.denied {
+				require.Len(t, w.out.records, 1)
+				require.Equal(t, "server_error", w.out.records[0].Error.Class)
+				require.Contains(t, w.out.records[0].Error.Message, "500")
+			}
+		}))
 	}
 }
 
@@ -143,7 +137,7 @@ func TestRobotsStatuses(t *testing.T) {
 // that was asked.
 func TestRobotsRedirect(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		net := fetchtest.Serve(t, map[string]http.Handler{
+		w, net := served(t, map[string]http.Handler{
 			"a.test": http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
 				switch r.URL.Path {
 				case "/robots.txt":
@@ -157,9 +151,7 @@ func TestRobotsRedirect(t *testing.T) {
 				_, _ = rw.Write([]byte("User-agent: *\nDisallow: /no\n"))
 			}),
 		})
-		w := newWorldOn(t, fetch.Config{DialContext: net.DialContext})
-		_, err := w.crawl(t, "http://a.test/")
-		require.NoError(t, err)
+		w.must(t, "http://a.test/")
 		require.Equal(t, 1, net.Count("b.test", "/rules"))
 		require.Zero(t, net.Count("a.test", "/no"))
 		require.Equal(t, 1, net.Count("a.test", "/yes"))
@@ -170,80 +162,46 @@ func TestRobotsRedirect(t *testing.T) {
 // finished after it has come back, without help and with few tries.
 func TestOutage(t *testing.T) {
 	for _, mode := range []string{"refuse", "reset", "close-listener"} {
-		t.Run(mode, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				const down, long = 5 * time.Second, 20 * time.Second
-				w := newWorld(t, testsite.Config{Hosts: []testsite.Host{
-					{
-						Name: "sick", Pages: 80, Latency: testsite.Latency{Typical: 20 * time.Millisecond},
-						Outages: []testsite.Outage{{After: down, For: long, Mode: mode}},
-					},
-					{Name: "well", Pages: 80, Latency: testsite.Latency{Typical: 20 * time.Millisecond}},
-				}})
-				w.limits.InitialRPS = 5
-				var opened, closed time.Time
-				w.limits.OnChange = func(c ratelimit.Change) {
-					if c.FromState != c.ToState && c.ToState.String() == "open" && opened.IsZero() {
-						opened = time.Now()
-					}
-					if c.FromState != c.ToState && c.ToState.String() == "closed" {
-						closed = time.Now()
-					}
+		t.Run(mode, bubble(func(t *testing.T) {
+			const down, long = 5 * time.Second, 20 * time.Second
+			w := newWorld(t, testsite.Config{Hosts: []testsite.Host{
+				{
+					Name: "sick", Pages: 80, Latency: testsite.Latency{Typical: 20 * time.Millisecond},
+					Outages: []testsite.Outage{{After: down, For: long, Mode: mode}},
+				},
+				{Name: "well", Pages: 80, Latency: testsite.Latency{Typical: 20 * time.Millisecond}},
+			}})
+			w.limits.InitialRPS = 5
+			var opened, closed time.Time
+			w.limits.OnChange = func(c ratelimit.Change) {
+				if c.FromState != c.ToState && c.ToState.String() == "open" && opened.IsZero() {
+					opened = time.Now()
 				}
-				p, err := w.crawl(t)
-				require.NoError(t, err)
-				requireEnd(t, p, EndDone)
-				r := w.requireWhole(t)
-				require.Less(t, opened.Sub(w.began)-down, 5*time.Second, "the breaker opens")
-				require.Greater(t, closed.Sub(w.began), down+long, "and closes after the outage")
-				tries, failed := 0, 0
-				for _, rec := range w.out.records {
-					if rec.Attempt > 1 {
-						failed++
-						tries += rec.Attempt - 1
-					}
+				if c.FromState != c.ToState && c.ToState.String() == "closed" {
+					closed = time.Now()
 				}
-				if failed > 0 {
-					require.Less(t, float64(tries)/float64(failed), 3.0, "retries per transient failure")
-				}
-				for _, h := range r.Hosts {
-					if h.Name == "well" {
-						require.Zero(t, h.Refusals+h.Resets)
-					}
-				}
-			})
-		})
-	}
-}
-
-// Slow hosts do not hold up quick ones: with 16 slots and five hosts that take five
-// seconds a page, twenty healthy hosts are done as soon as without them.
-func TestNoHeadOfLineBlocking(t *testing.T) {
-	healthy := func(t *testing.T, slow int) time.Duration {
-		var last time.Duration
-		synctest.Test(t, func(t *testing.T) {
-			w := newWorld(t, testsite.HeadOfLine(slow))
-			w.Concurrency = 16
-			p := w.build(t)
-			seeds := w.site.URLs()
-			isHealthy := map[string]bool{}
-			for _, u := range seeds[:20] {
-				isHealthy[strings.TrimSuffix(u, "/")] = true
 			}
-			pages := &healthyClock{isHealthy: isHealthy, began: w.began}
-			p.cfg.Sinks = append(p.cfg.Sinks, pages)
-			ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
-			defer cancel()
-			_ = w.run(ctx, t, p, seeds...) // the slow hosts need not be finished
-			last = pages.last
-			require.Equal(t, 20*51, pages.n)
-			requireQuietWorkers(t, p)
-		})
-		return last
+			w.finish(t, EndDone)
+			r := w.requireWhole(t)
+			require.Less(t, opened.Sub(w.began)-down, 5*time.Second, "the breaker opens")
+			require.Greater(t, closed.Sub(w.began), down+long, "and closes after the outage")
+			tries, failed := 0, 0
+			for _, rec := range w.out.records {
+				if rec.Attempt > 1 {
+					failed++
+					tries += rec.Attempt - 1
+				}
+			}
+			if failed > 0 {
+				require.Less(t, float64(tries)/float64(failed), 3.0, "retries per transient failure")
+			}
+			for _, h := range r.Hosts {
+				if h.Name == "well" {
+					require.Zero(t, h.Refusals+h.Resets)
+				}
+			}
+		}))
 	}
-	alone, beside := healthy(t, 0), healthy(t, 5)
-	t.Logf("healthy hosts: %v alone, %v beside 5 slow hosts (%.3f×)", alone, beside, float64(beside)/float64(alone))
-	require.LessOrEqual(t, float64(beside), 1.05*float64(alone))
 }
 
 func TestStopFinishesWhatIsUnderWay(t *testing.T) {
@@ -301,61 +259,41 @@ func TestHandlerFailureEndsTheCrawl(t *testing.T) {
 }
 
 func TestLimits(t *testing.T) {
-	t.Run("pages", func(t *testing.T) {
-		synctest.Test(t, func(t *testing.T) {
-			w := newWorld(t, testsite.Uniform(2, 50, 0))
-			w.MaxPages = 7
-			p, err := w.crawl(t)
-			require.NoError(t, err)
-			requireEnd(t, p, EndLimit)
-			require.Len(t, w.out.records, 7)
-		})
-	})
-	t.Run("time", func(t *testing.T) {
-		synctest.Test(t, func(t *testing.T) {
-			w := newWorld(t, testsite.Uniform(2, 500, 50*time.Millisecond))
-			w.MaxTime = 10 * time.Second
-			p, err := w.crawl(t)
-			require.NoError(t, err)
-			requireEnd(t, p, EndLimit)
-			require.InDelta(t, 10, time.Since(w.began).Seconds(), 0.2)
-		})
-	})
-	t.Run("pages of a host", func(t *testing.T) {
-		synctest.Test(t, func(t *testing.T) {
-			w := newWorld(t, testsite.Uniform(2, 50, 0))
-			w.MaxPagesPerHost = 5
-			p, err := w.crawl(t)
-			require.NoError(t, err)
-			requireEnd(t, p, EndDone)
-			require.Len(t, w.out.records, 10)
-			require.NotZero(t, p.Snapshot().Dropped["host_pages"])
-		})
-	})
-	t.Run("blocked", func(t *testing.T) {
-		synctest.Test(t, func(t *testing.T) {
-			w := newWorld(t, testsite.Config{Hosts: []testsite.Host{
-				{Name: "shut", Pages: 5, Limit: testsite.Limit{Requests: 2, Window: 24 * time.Hour}, Refusal: testsite.Refusal{RetryAfter: "seconds"}},
-				{Name: "open", Pages: 20},
-			}})
-			p, err := w.crawl(t)
-			require.NoError(t, err)
-			requireEnd(t, p, EndBlocked)
-			require.Less(t, time.Since(w.began), time.Minute, "an hour's Retry-After is not waited for")
-			require.Zero(t, w.site.Report().Total.InsideRetryAfter)
-		})
-	})
-	t.Run("refused for ever", func(t *testing.T) {
-		synctest.Test(t, func(t *testing.T) {
-			w := newWorld(t, testsite.Config{Hosts: []testsite.Host{
-				{Pages: 5, Outages: []testsite.Outage{{After: time.Second, For: 100 * time.Hour, Mode: "status", Status: 429}}},
-			}})
-			p, err := w.crawl(t)
-			require.NoError(t, err)
-			requireEnd(t, p, EndBlocked)
-			require.InDelta(t, 5*60, time.Since(w.began).Seconds(), 60)
-		})
-	})
+	t.Run("pages", bubble(func(t *testing.T) {
+		w := newWorld(t, testsite.Uniform(2, 50, 0))
+		w.MaxPages = 7
+		w.finish(t, EndLimit)
+		require.Len(t, w.out.records, 7)
+	}))
+	t.Run("time", bubble(func(t *testing.T) {
+		w := newWorld(t, testsite.Uniform(2, 500, 50*time.Millisecond))
+		w.MaxTime = 10 * time.Second
+		w.finish(t, EndLimit)
+		require.InDelta(t, 10, time.Since(w.began).Seconds(), 0.2)
+	}))
+	t.Run("pages of a host", bubble(func(t *testing.T) {
+		w := newWorld(t, testsite.Uniform(2, 50, 0))
+		w.MaxPagesPerHost = 5
+		p := w.finish(t, EndDone)
+		require.Len(t, w.out.records, 10)
+		require.NotZero(t, p.Snapshot().Dropped["host_pages"])
+	}))
+	t.Run("blocked", bubble(func(t *testing.T) {
+		w := newWorld(t, testsite.Config{Hosts: []testsite.Host{
+			{Name: "shut", Pages: 5, Limit: testsite.Limit{Requests: 2, Window: 24 * time.Hour}, Refusal: testsite.Refusal{RetryAfter: "seconds"}},
+			{Name: "open", Pages: 20},
+		}})
+		w.finish(t, EndBlocked)
+		require.Less(t, time.Since(w.began), time.Minute, "an hour's Retry-After is not waited for")
+		require.Zero(t, w.site.Report().Total.InsideRetryAfter)
+	}))
+	t.Run("refused for ever", bubble(func(t *testing.T) {
+		w := newWorld(t, testsite.Config{Hosts: []testsite.Host{
+			{Pages: 5, Outages: []testsite.Outage{{After: time.Second, For: 100 * time.Hour, Mode: "status", Status: 429}}},
+		}})
+		w.finish(t, EndBlocked)
+		require.InDelta(t, 5*60, time.Since(w.began).Seconds(), 60)
+	}))
 }
 
 func TestRedirects(t *testing.T) {
@@ -381,10 +319,8 @@ func TestRedirects(t *testing.T) {
 		http.Redirect(rw, r, r.URL.Path+"1", http.StatusFound)
 	})
 	synctest.Test(t, func(t *testing.T) {
-		net := fetchtest.Serve(t, map[string]http.Handler{"a.test": mux, "www.a.test": www, "b.test": page("out of scope")})
-		w := newWorldOn(t, fetch.Config{DialContext: net.DialContext})
-		_, err := w.crawl(t, "http://a.test/")
-		require.NoError(t, err)
+		w, net := served(t, map[string]http.Handler{"a.test": mux, "www.a.test": www, "b.test": page("out of scope")})
+		w.must(t, "http://a.test/")
 		got := w.out.byURL(t)
 		require.Equal(t, "http://www.a.test/", got["http://a.test/"].RedirectTo)
 		require.Equal(t, "Home", got["http://www.a.test/"].Title, "where a seed redirects to is in scope")
@@ -408,11 +344,8 @@ func TestUnreachableSeeds(t *testing.T) {
 		{"http://shut.test/", "network", "connection refused", 4 * time.Second},
 	} {
 		synctest.Test(t, func(t *testing.T) {
-			net := fetchtest.Serve(t, map[string]http.Handler{"shut.test": nil})
-			w := newWorldOn(t, fetch.Config{DialContext: net.DialContext})
-			p, err := w.crawl(t, tc.url)
-			require.NoError(t, err)
-			requireEnd(t, p, EndDone)
+			w, _ := served(t, map[string]http.Handler{"shut.test": nil})
+			p := w.finish(t, EndDone, tc.url)
 			require.Zero(t, p.Answered())
 			require.Len(t, w.out.records, 1)
 			require.Equal(t, tc.class, w.out.records[0].Error.Class)
@@ -444,8 +377,7 @@ func TestLimitEndsTheWaitForSeeds(t *testing.T) {
 func TestRunsOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, testsite.Uniform(1, 1, 0))
-		p, err := w.crawl(t)
-		require.NoError(t, err)
+		p := w.must(t)
 		require.ErrorContains(t, w.run(t.Context(), t, p), "Run was called before")
 	})
 }
@@ -466,5 +398,45 @@ func TestNewRejects(t *testing.T) {
 		tc.change(&cfg)
 		_, err := New(cfg)
 		require.ErrorContains(t, err, tc.want)
+	}
+}
+
+// The pages of a host are asked for in the order that was chosen.
+func TestOrderOfAHost(t *testing.T) {
+	// A tree: the page /a links to /aa and /ab, and so on to a depth of four.
+	tree := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if p := r.URL.Path; len(p) < 4 {
+			html(w, fmt.Sprintf("<a href=%sa></a><a href=%sb></a>", p, p))
+			return
+		}
+		html(w, "leaf")
+	})
+	for name, tt := range map[string]struct {
+		order  Order
+		scores []Score
+		want   []string
+	}{
+		"found":   {OrderFound, nil, []string{"/", "/a", "/b", "/aa", "/ab", "/ba", "/bb", "/aaa"}},
+		"breadth": {OrderBreadth, nil, []string{"/", "/a", "/b", "/aa", "/ab", "/ba", "/bb", "/aaa"}},
+		"depth":   {OrderDepth, nil, []string{"/", "/a", "/aa", "/aaa", "/aab", "/ab", "/aba", "/abb"}},
+		"scores":  {OrderBreadth, []Score{{regexp.MustCompile(`/b`), 5}, {regexp.MustCompile(`b$`), -5}}, []string{"/", "/b", "/ba", "/bb", "/baa", "/bab", "/bba", "/bbb"}},
+		// Points decide before depth, and of equals the one found first goes, whatever it was found on.
+		"depth and scores": {OrderDepth, []Score{{regexp.MustCompile(`b$`), 1}}, []string{"/", "/b", "/bb", "/bbb", "/bba", "/ba", "/bab", "/baa"}},
+	} {
+		t.Run(name, bubble(func(t *testing.T) {
+			w, _ := served(t, map[string]http.Handler{"h.test": tree})
+			w.Robots, w.PerHost, w.Concurrency, w.Processors = nil, 1, 1, 1
+			w.limits.InitialRPS = 1 // so that links are known before the next page is due
+			var err error
+			w.Rank, err = NewRank(tt.order, tt.scores)
+			require.NoError(t, err)
+			w.finish(t, EndDone, "http://h.test/")
+			var got []string
+			for _, rec := range w.out.records {
+				got = append(got, rec.URL[len("http://h.test"):])
+			}
+			require.Len(t, got, 15)
+			require.Equal(t, tt.want, slices.Clip(got[:8]))
+		}))
 	}
 }

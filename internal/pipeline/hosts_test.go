@@ -1,0 +1,387 @@
+package pipeline
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"net/http"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/treadlight/crawl/internal/fetch"
+	"github.com/treadlight/crawl/internal/frontier/attribution"
+	"github.com/treadlight/crawl/internal/lab/fetchtest"
+	"github.com/treadlight/crawl/internal/ratelimit/outcome"
+	"github.com/treadlight/crawl/internal/web/canonical"
+	"github.com/treadlight/crawl/internal/web/robots"
+)
+
+func html(rw http.ResponseWriter, s string) {
+	rw.Header().Set("Content-Type", "text/html")
+	_, _ = rw.Write([]byte(s))
+}
+
+func links(n int) string {
+	var b strings.Builder
+	for i := range n {
+		fmt.Fprintf(&b, "<a href=/%d>x</a>", i)
+	}
+	return b.String()
+}
+
+// Rules expire while a page is retried, and robots.txt redirects within the host: the
+// page waits for the file and must not stand in front of it.
+func TestRobotsExpireDuringARetry(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var n atomic.Int32
+		w, _ := served(t, map[string]http.Handler{
+			"a.test": http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
+				switch r.URL.Path {
+				case "/robots.txt":
+					http.Redirect(rw, r, "/rules", http.StatusFound)
+				case "/rules":
+					_, _ = rw.Write([]byte("User-agent: *\nDisallow: /no\n"))
+				default:
+					if n.Add(1) < 3 {
+						time.Sleep(4 * time.Second)
+						rw.WriteHeader(http.StatusServiceUnavailable)
+						return
+					}
+					html(rw, "x")
+				}
+			}),
+		})
+		var err error
+		w.Robots, err = robots.New(robots.Config{Agent: "Treadlight", TTL: 3 * time.Second})
+		require.NoError(t, err)
+		p := w.build(t)
+		ctx, cancel := context.WithTimeout(t.Context(), 1000*time.Hour)
+		defer cancel()
+		err = w.run(ctx, t, p, "http://a.test/")
+		require.NoError(t, err)
+	})
+}
+
+// A page that comes back unfetched is not one of MaxPages.
+func TestMaxPagesCountsPages(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var n atomic.Int32
+		w, _ := served(t, map[string]http.Handler{
+			"a.test": noRobots(func(rw http.ResponseWriter, r *http.Request) {
+				if n.Add(1) < 2 {
+					rw.Header().Set("Retry-After", "1")
+					rw.WriteHeader(http.StatusTooManyRequests)
+					return
+				}
+				html(rw, `<a href=/1>1</a><a href=/2>1</a><a href=/3>1</a><a href=/4>1</a>`)
+			}),
+		})
+		w.MaxPages = 1
+		w.finish(t, EndLimit, "http://a.test/")
+		require.Len(t, w.out.records, 1)
+	})
+}
+
+// Slow hosts that keep all slots busy make room for one that is new, and a slow handler is no sign of slow hosts.
+func TestNewHostBesideSlowOnes(t *testing.T) {
+	for name, tc := range map[string]struct{ host, handler, within time.Duration }{
+		"slow hosts":     {host: 3 * time.Second, within: 10 * time.Second},
+		"a slow handler": {handler: time.Second, within: 30 * time.Second},
+	} {
+		t.Run(name, bubble(func(t *testing.T) {
+			const after = 2 * time.Minute
+			began, first := time.Now(), new(atomic.Int64)
+			hosts := map[string]http.Handler{"quick.test": http.HandlerFunc(func(rw http.ResponseWriter, _ *http.Request) {
+				first.CompareAndSwap(0, int64(time.Since(began)))
+				html(rw, "x")
+			})}
+			var seeds []canonical.URL
+			for i := range 4 {
+				host := fmt.Sprintf("h%d.test", i)
+				hosts[host] = noRobots(func(rw http.ResponseWriter, _ *http.Request) { time.Sleep(tc.host); html(rw, links(300)) })
+				seeds = append(seeds, parse(t, "http://"+host+"/"))
+			}
+			w, _ := served(t, hosts)
+			w.Concurrency = 16
+			w.limits.LatencyTarget = tc.host + time.Second
+			w.Handle = func(context.Context, *Page) error { time.Sleep(tc.handler); return nil }
+			require.NoError(t, w.build(t).Run(t.Context(), func(yield func(canonical.URL) bool) {
+				for _, u := range seeds {
+					if !yield(u) {
+						return
+					}
+				}
+				time.Sleep(after)
+				yield(parse(t, "http://quick.test/"))
+			}))
+			require.Less(t, time.Duration(first.Load()), after+tc.within)
+		}))
+	}
+}
+
+// An order to wait holds from its header on, however long the body drips.
+func TestRetryAfterHoldsFromTheHeader(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var told time.Time
+		var after atomic.Int64
+		w, _ := served(t, map[string]http.Handler{
+			"a.test": http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
+				if !told.IsZero() && time.Since(told) < 60*time.Second {
+					after.Add(1)
+				}
+				switch r.URL.Path {
+				case "/robots.txt":
+					rw.WriteHeader(http.StatusNotFound)
+				case "/":
+					html(rw, links(200))
+				case "/5":
+					if told.IsZero() {
+						told = time.Now()
+						rw.Header().Set("Retry-After", "60")
+						rw.WriteHeader(http.StatusTooManyRequests)
+						for range 10 {
+							_, _ = rw.Write([]byte("please wait "))
+							rw.(http.Flusher).Flush()
+							time.Sleep(time.Second)
+						}
+						return
+					}
+					fallthrough
+				default:
+					html(rw, "x")
+				}
+			}),
+		})
+		w.limits.InitialRPS = 5
+		w.must(t, "http://a.test/")
+		require.Zero(t, after.Load(), "requests inside the Retry-After")
+	})
+}
+
+// Our own slow pace after a refusal is no reason to end.
+func TestPaceIsNotBlockage(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var n atomic.Int32
+		w, _ := served(t, map[string]http.Handler{"a.test": http.HandlerFunc(func(rw http.ResponseWriter, _ *http.Request) {
+			if n.Add(1) == 3 {
+				rw.Header().Set("Retry-After", "1")
+				rw.WriteHeader(http.StatusTooManyRequests)
+				return
+			}
+			html(rw, links(3))
+		})})
+		w.limits.MinDelay = 10 * time.Minute
+		w.finish(t, EndDone, "http://a.test/")
+	})
+}
+
+// A connection lost between two requests is no refusal.
+func TestStaleConnectionIsNotBlockage(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var n atomic.Int32
+		w, _ := served(t, map[string]http.Handler{"a.test": noRobots(func(rw http.ResponseWriter, r *http.Request) {
+			if n.Add(1) == 1 {
+				panic(http.ErrAbortHandler) // the kept connection is gone
+			}
+			html(rw, "x")
+		})})
+		w.MaxBlocked = 0
+		w.finish(t, EndDone, "http://a.test/")
+		require.Len(t, w.out.records, 1)
+	})
+}
+
+// A host that keeps its pace is work to do, whoever else refuses.
+func TestOneBlockedHostIsNotAll(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var n atomic.Int32
+		w, net := served(t, map[string]http.Handler{
+			"a.test": http.HandlerFunc(func(rw http.ResponseWriter, _ *http.Request) {
+				if n.Add(1) == 2 {
+					rw.Header().Set("Retry-After", "5")
+					rw.WriteHeader(http.StatusTooManyRequests)
+					return
+				}
+				html(rw, links(3))
+			}),
+			"b.test": http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
+				if r.URL.Path == "/robots.txt" {
+					_, _ = rw.Write([]byte("User-agent: *\nCrawl-delay: 20\n"))
+					return
+				}
+				html(rw, links(3))
+			}),
+		})
+		w.MaxBlocked = 0
+		w.must(t, "http://a.test/", "http://b.test/")
+		require.Equal(t, 1, net.Count("b.test", "/"), "b.test only keeps its pace")
+	})
+}
+
+// A port where nobody listens is given up after two tries, each with a permit, whether
+// it is robots.txt that is asked for or the page; every seed of it says why.
+func TestDeadPort(t *testing.T) {
+	for _, tc := range []struct {
+		name   string
+		robots bool
+		seeds  int
+		within time.Duration
+	}{
+		{"with robots.txt", true, 1, 4 * time.Second},
+		{"many seeds with robots.txt", true, 50, 4 * time.Second},
+		{"without robots.txt", false, 1, 4 * time.Second},
+	} {
+		t.Run(tc.name, bubble(func(t *testing.T) {
+			w, _ := served(t, map[string]http.Handler{"shut.test": nil})
+			if !tc.robots {
+				w.Robots = nil
+			}
+			p, r := recorded(t, w)
+			var seeds []string
+			for i := range tc.seeds {
+				seeds = append(seeds, fmt.Sprintf("http://shut.test/%d", i))
+			}
+			require.NoError(t, w.run(t.Context(), t, p, seeds...))
+			requireEnd(t, p, EndDone)
+			t.Logf("given up after %v", time.Since(w.began))
+			require.Less(t, time.Since(w.began), tc.within)
+			require.Len(t, r.told, attribution.MaxContacts)
+			require.GreaterOrEqual(t, r.told[1].after-r.told[0].after, 999*time.Millisecond, "the second try is paced")
+			require.Len(t, w.out.records, tc.seeds)
+			for _, rec := range w.out.records {
+				require.Equal(t, outcome.Network.String(), rec.Error.Class)
+				require.Contains(t, rec.Error.Message, "connection refused")
+			}
+		}))
+	}
+}
+
+// A host that is being restarted at the first contact, and one that goes away later,
+// are not given up so soon.
+func TestOutageIsNoDeadPort(t *testing.T) {
+	for name, down := range map[string][2]time.Duration{
+		"at the first contact": {0, time.Second},
+		"later":                {4 * time.Second, 10 * time.Second},
+	} {
+		t.Run(name, bubble(func(t *testing.T) {
+			w, network := worldWithOutage(t, down)
+			w.finish(t, EndDone, "http://a.test/")
+			for u, rec := range w.out.byURL(t) {
+				require.Equal(t, 200, rec.Status, u)
+			}
+			require.Len(t, w.out.records, 11)
+			require.Equal(t, 1, network.Count("a.test", "/"))
+		}))
+	}
+}
+
+// A robots.txt may be moved to a host that nobody listens at: that is no answer, and soon.
+func TestRobotsMovedToDeadPort(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w, network := served(t, map[string]http.Handler{
+			"a.test": http.RedirectHandler("http://shut.test/robots.txt", http.StatusFound), "shut.test": nil,
+		})
+		w.must(t, "http://a.test/")
+		require.Len(t, w.out.records, 1)
+		require.Equal(t, outcome.Network.String(), w.out.records[0].Error.Class)
+		require.Less(t, time.Since(w.began), 6*time.Second)
+		require.Zero(t, network.Count("a.test", "/"))
+	})
+}
+
+// Request-rate is obeyed like Crawl-delay, the slower of both wins, and the switch that
+// ignores the one ignores the other.
+func TestRequestRate(t *testing.T) {
+	for _, tc := range []struct {
+		rules  string
+		ignore bool
+		gap    time.Duration
+	}{
+		{"Request-rate: 1/5\n", false, 5 * time.Second},
+		{"Request-rate: 2/20s 0600-0845\n", false, 10 * time.Second},
+		{"Crawl-delay: 2\nRequest-rate: 1/4\n", false, 4 * time.Second},
+		{"Crawl-delay: 4\nRequest-rate: 1/2\n", false, 4 * time.Second},
+		{"Crawl-delay: 4\nRequest-rate: 1/5\n", true, 0},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			w, network := served(t, map[string]http.Handler{"a.test": http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
+				if r.URL.Path == "/robots.txt" {
+					_, _ = rw.Write([]byte("User-agent: *\n" + tc.rules))
+					return
+				}
+				html(rw, links(5))
+			})})
+			w.IgnoreCrawlDelay = tc.ignore
+			w.must(t, "http://a.test/")
+			require.Equal(t, 7, network.Count("a.test", ""))
+			require.GreaterOrEqual(t, network.MinGap("a.test"), tc.gap, tc.rules)
+			if tc.ignore {
+				require.Less(t, network.MinGap("a.test"), 4*time.Second)
+			}
+		})
+	}
+}
+
+// Under https a rate holds under http too, which has none: it is one host.
+func TestPauseOfEitherScheme(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorldOn(t, fetch.Config{})
+		p, delays := w.build(t), new(delays)
+		p.gate.limiter = delays
+		now := time.Now()
+		found := func(rules string) *robotsAnswer {
+			return &robotsAnswer{result: robots.Result{Kind: robots.Found, File: robots.Parse([]byte("User-agent: *\n" + rules))}}
+		}
+		p.gate.answer("https://a.test", found("Request-rate: 1/10m\n"), now)
+		p.gate.answer("http://a.test", found("Crawl-delay: 10\n"), now)
+		p.gate.answer("https://a.test", found("Request-rate: 1/5\n"), now)
+		require.Equal(t, []time.Duration{10 * time.Minute, 10 * time.Minute, 10 * time.Second}, delays.set)
+	})
+}
+
+// delays notes what is asked of a limiter; nothing else of it may be used.
+type delays struct {
+	Limiter
+	set []time.Duration
+}
+
+func (d *delays) SetCrawlDelay(_ string, delay time.Duration) { d.set = append(d.set, delay) }
+
+// worldWithOutage is a crawl of a.test, whose port is closed from one instant to another,
+// both counted from now.
+func worldWithOutage(t *testing.T, down [2]time.Duration) (*world, *fetchtest.Net) {
+	t.Helper()
+	var shut atomic.Bool
+	network := fetchtest.Serve(t, map[string]http.Handler{
+		"shut.test": nil,
+		"a.test": http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
+			rw.Header().Set("Connection", "close") // or a kept connection would outlive the port
+			if r.URL.Path == "/robots.txt" {
+				rw.WriteHeader(http.StatusNotFound)
+				return
+			}
+			html(rw, links(10))
+		}),
+	})
+	shut.Store(down[0] == 0)
+	time.AfterFunc(down[0], func() { shut.Store(true) })
+	time.AfterFunc(down[1], func() { shut.Store(false) })
+	return newWorldOn(t, fetch.Config{DialContext: gated(network, &shut)}), network
+}
+
+type dialFunc = func(context.Context, string, string) (net.Conn, error)
+
+// gated dials shut.test, where nobody listens, while shut is set.
+func gated(network *fetchtest.Net, shut *atomic.Bool) dialFunc {
+	return func(ctx context.Context, n, addr string) (net.Conn, error) {
+		if shut.Load() {
+			addr = "shut.test:80"
+		}
+		return network.DialContext(ctx, n, addr)
+	}
+}
