@@ -39,8 +39,7 @@ const (
 	// evenLeast is how many URLs a host must have left to be given away so: of fewer the next has
 	// hardly found its pace when they are done.
 	evenLeast = 16
-	// sharedMax bounds the URLs of a host in memory: what is here has to be given back with
-	// the host.
+	// sharedMax bounds the URLs of a host in memory: what is here has to be given back with the host.
 	sharedMax = 256
 	// leaseOver is the reason of a host whose lease is about to end.
 	leaseOver = "lease: to be renewed"
@@ -72,8 +71,7 @@ type parted struct {
 	till time.Time
 }
 
-// Over reports whether nothing is left to do: for this process, or with a shared store for
-// all of them.
+// Over reports whether nothing is left to do: for this process, or with a shared store for all of them.
 func (f *Frontier) Over() bool {
 	c := f.counts.load()
 	return c.Queued+c.Leased == 0 && (f.fleet == nil || f.fleet.complete)
@@ -88,8 +86,7 @@ func (f *Frontier) put(now time.Time, it *Item, fp uint64) Added {
 	return Queued
 }
 
-// sweep asks for hosts, as nothing that this process has can be leased now, and returns when
-// to look again.
+// sweep asks for hosts, as nothing that this process has can be leased now, and returns when to look again.
 func (f *Frontier) sweep(now, wake time.Time) time.Time {
 	fl, v := f.fleet, f.stored
 	f.partDry(now, now)
@@ -115,19 +112,15 @@ func (f *Frontier) sweep(now, wake time.Time) time.Time {
 		v.activating, fl.found = true, false
 		v.Activate(room)
 	}
-	earlier := func(at time.Time) {
-		if wake.IsZero() || at.Before(wake) {
-			wake = at
-		}
-	}
+	soon := now.Add(time.Millisecond)
 	if !v.activating && room > 0 {
-		earlier(maxTime(next, now.Add(time.Millisecond)))
+		wake = earlier(wake, maxTime(next, soon))
 	}
 	if len(f.hosts) >= f.cfg.MaxHosts {
-		earlier(maxTime(f.stored.resting.next, now.Add(time.Millisecond)))
+		wake = earlier(wake, maxTime(v.resting.next, soon))
 	}
 	if len(fl.dry) > 0 {
-		earlier(fl.dry[0].till)
+		wake = earlier(wake, fl.dry[0].till)
 	}
 	return wake
 }
@@ -241,12 +234,10 @@ func (f *Frontier) updated(now time.Time, n Update) {
 	f.yield(now, n.Wanted, n.Poorest)
 }
 
-// yield lets others have some of those hosts if more wait for a slot here than have one, or for a
-// place in a queue of ours: half
-// of what waits, so that two processes come to have about as much to do. And if another that has
-// nothing to do has far fewer hosts, though this one keeps up with its own: half of what it
-// has more, seldom, so that the hosts of a crawl that only its hosts' paces bind are not all with
-// one process.
+// yield lets others have some of those hosts if more wait for a slot here than have one, or for a place in a
+// queue of ours: half of what waits, so that two processes come to have about as much to do. And if another
+// that has nothing to do has far fewer hosts, though this one keeps up with its own: half of what it has
+// more, seldom, so that the hosts of a crawl that only its hosts' paces bind are not all with one process.
 func (f *Frontier) yield(now time.Time, names []string, poorest int) {
 	fl := f.fleet
 	if len(names) == 0 || f.held.After(now) {
@@ -255,7 +246,7 @@ func (f *Frontier) yield(now time.Time, names []string, poorest int) {
 	if !now.Before(fl.yielded.Add(yieldEvery)) {
 		fl.yielded, fl.surplus = now, (f.waitsForSlot(now)+f.waitsForPlace(now)+1)/2
 	}
-	if has := f.hasHosts(); !now.Before(fl.evened.Add(evenEvery)) && has >= evenFrom*(poorest+1) {
+	if has := max(0, len(f.hosts)-len(fl.dry)-len(fl.leaving)); !now.Before(fl.evened.Add(evenEvery)) && has >= evenFrom*(poorest+1) {
 		fl.evened, fl.excess = now, (has-poorest)/2
 	}
 	for _, name := range names {
@@ -278,11 +269,6 @@ func (f *Frontier) yield(now time.Time, names []string, poorest int) {
 		h.leaving = true
 		fl.leaving = append(fl.leaving, h)
 	}
-}
-
-// hasHosts is how many hosts this process has and keeps.
-func (f *Frontier) hasHosts() int {
-	return max(0, len(f.hosts)-len(f.fleet.dry)-len(f.fleet.leaving))
 }
 
 // waitsForSlot is how many hosts could be asked now and are not, for want of a slot.
@@ -347,11 +333,6 @@ func (f *Frontier) makePlace(now time.Time) {
 	}
 }
 
-// dryUp notes a host that has nothing left to do.
-func (f *Frontier) dryUp(h *host, now time.Time) {
-	f.fleet.dry = append(f.fleet.dry, parted{h, now.Add(lingerFor)})
-}
-
 // partDry gives hosts back that have had no URL for a while, at an instant. One that had some
 // in between has come back to the end of the line.
 func (f *Frontier) partDry(now, till time.Time) {
@@ -387,6 +368,16 @@ func (f *Frontier) part(h *host, now time.Time) {
 // leave moves a host out of memory with all its URLs. Of leases that are out nothing comes
 // back: whoever has the host next asks for those URLs again.
 func (f *Frontier) leave(h *host, now time.Time) {
+	f.counts.queued.Add(-int64(h.queued()))
+	away := f.unload(h)
+	h.parted = true
+	for _, it := range away {
+		f.giveUpRobots(it, now)
+	}
+}
+
+// unload takes a host out of memory with all its URLs, and returns those that wait for another try.
+func (f *Frontier) unload(h *host) (away []*Item) {
 	if h.index >= 0 {
 		heap.Remove(&f.due, int(h.index))
 	}
@@ -396,22 +387,19 @@ func (f *Frontier) leave(h *host, now time.Time) {
 	}
 	for h.queue.len() > 0 {
 		it := h.queue.pop()
-		f.queue(&it, -1)
+		f.bytes -= len(it.URL.String())
 	}
-	away := h.retries
-	h.retries = nil
-	away.all(func(it *Item) { f.queue(it, -1) })
-	if h.over != nil {
-		f.counts.queued.Add(-int64(h.over.left))
-		h.over = nil
+	away = h.retries.all()
+	for _, it := range away {
+		f.bytes -= len(it.URL.String())
 	}
+	h.retries, h.over = nil, nil
 	if h.quick {
 		h.quick = false
 		f.quick--
 	}
 	f.drop(h)
-	h.parted = true
-	away.all(func(it *Item) { f.giveUpRobots(it, now) })
+	return away
 }
 
 // giveUpRobots gives a robots.txt up that cannot be asked for any more, and has whoever waits for it
@@ -423,13 +411,6 @@ func (f *Frontier) giveUpRobots(it *Item, now time.Time) {
 	f.cfg.RobotsGivenUp(it.Origin, now)
 	_, host, _ := strings.Cut(it.Origin, "://")
 	f.Wake(now, host)
-}
-
-// learned has the shared store note what the limiter knows of a host that has failed or refused.
-func (f *Frontier) learned(h *host) {
-	if f.fleet != nil && !h.parted && !h.foreign {
-		f.fleet.Learned(h.name)
-	}
 }
 
 // outOfLease reports whether a host that has come up must not be asked, because it is to be

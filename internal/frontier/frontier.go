@@ -9,10 +9,9 @@ import (
 	"github.com/treadlight/crawl/internal/web/canonical"
 )
 
-// SlowAfter is how long a host may hold a slot on average before it counts as slow, and how
-// long a request may wait for its first byte before it gives its slot back. A second is far
-// above what a healthy server takes for a page and far below the timeouts that bound a sick
-// one.
+// SlowAfter is how long a host may hold a slot on average before it counts as slow, and how long a request
+// may wait for its first byte before it gives its slot back. A second is far above what a healthy server
+// takes for a page and far below the timeouts that bound a sick one.
 const SlowAfter = time.Second
 
 // Kind says what a URL is fetched for.
@@ -101,9 +100,8 @@ func (l *Lease) Late() time.Duration { return max(l.at.Sub(l.due), 0) }
 // LeasedAt is when the URL was leased.
 func (l *Lease) LeasedAt() time.Time { return l.at }
 
-// Started says that the holder has asked the limiter for its permit, so that the
-// lease need no longer be counted ahead of it. It may be called from any goroutine,
-// and more than once by the same one.
+// Started says that the holder has asked the limiter for its permit, so that the lease need no longer be
+// counted ahead of it. It may be called from any goroutine, and more than once by the same one.
 func (l *Lease) Started() {
 	if !l.started {
 		l.started = true
@@ -183,10 +181,9 @@ type Config struct {
 	// beyond 256 of one host and rank, half of their length or less. The lengths in memory are bounded
 	// too, by 256 bytes times MaxURLs. Zero means 10,000,000.
 	MaxURLs int
-	// MaxHosts bounds the hosts in memory, about 300 bytes each. Without a Store these are
-	// all that is known, and links to others are dropped; with one the others are inactive
-	// there until there is room, and only a host whose robots.txt others wait for is taken in
-	// beyond it. Zero means 1,000,000.
+	// MaxHosts bounds the hosts in memory, about 300 bytes each. Without a Store these are all that is known,
+	// and links to others are dropped; with one the others are inactive there until there is room, and only a
+	// host whose robots.txt others wait for is taken in beyond it. Zero means 1,000,000.
 	MaxHosts int
 	// Store keeps the URLs. Nil keeps them in memory alone.
 	Store Storage

@@ -110,57 +110,37 @@ func (h *host) held(d time.Duration) {
 	h.service += (d - h.service) * 3 / 10
 }
 
-// from is one of a host's queues.
-type from uint8
-
-const (
-	fromNone from = iota // nothing is due
-	fromFIFO
-	fromLater
-	fromFailed
-)
-
-// next is where the item to be leased next stands. What failed goes when the host has answered
-// another URL since, or has no others: so the trial after a pause is another URL than the one
+// due is the heap of which a retry is to be leased next; nil for none. What failed goes when the host has
+// answered another URL since, or has no others: so the trial after a pause is another URL than the one
 // that brought it.
-func (h *host) next(now time.Time) from {
-	fresh := h.queue.len() > 0
-	if r := h.retries; r != nil {
-		switch {
-		case r.later.isDue(now) && (!fresh || !h.history.Failing() || r.robots()):
-			return fromLater
-		case r.failed.isDue(now) && (!fresh || h.history.RetryNow(&r.failed[0].Tries)):
-			return fromFailed
-		}
-	}
-	if fresh {
-		return fromFIFO
-	}
-	return fromNone
-}
-
-// peek is the item to be leased next; nil when nothing is due at now.
-func (h *host) peek(now time.Time) *Item {
-	switch h.next(now) {
-	case fromLater:
-		return &h.retries.later[0].Item
-	case fromFailed:
-		return &h.retries.failed[0].Item
-	case fromFIFO:
-		return h.queue.front()
-	case fromNone:
+func (h *host) due(now time.Time) *laterHeap {
+	r, fresh := h.retries, h.queue.len() > 0
+	switch {
+	case r == nil:
+		return nil
+	case r.later.isDue(now) && (!fresh || !h.history.Failing() || r.robots()):
+		return &r.later
+	case r.failed.isDue(now) && (!fresh || h.history.RetryNow(&r.failed[0].Tries)):
+		return &r.failed
 	}
 	return nil
 }
 
+// peek is the item to be leased next; nil when nothing is due at now.
+func (h *host) peek(now time.Time) *Item {
+	if due := h.due(now); due != nil {
+		return &(*due)[0].Item
+	}
+	if h.queue.len() == 0 {
+		return nil
+	}
+	return h.queue.front()
+}
+
 // pop removes what peek showed.
 func (h *host) pop(now time.Time) Item {
-	switch h.next(now) {
-	case fromLater:
-		return heap.Pop(&h.retries.later).(delayed).Item
-	case fromFailed:
-		return heap.Pop(&h.retries.failed).(delayed).Item
-	case fromFIFO, fromNone:
+	if due := h.due(now); due != nil {
+		return heap.Pop(due).(delayed).Item
 	}
 	return h.queue.pop()
 }

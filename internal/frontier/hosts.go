@@ -1,6 +1,15 @@
 package frontier
 
 import (
+	"cmp"
+	"container/heap"
+	"fmt"
+	"iter"
+	"maps"
+	"math"
+	"slices"
+	"time"
+
 	"github.com/treadlight/crawl/internal/ratelimit"
 	"github.com/treadlight/crawl/internal/web/canonical"
 )
@@ -9,11 +18,10 @@ import (
 // one queue: http://a.test:443 is https://a.test.
 func nameOf(u canonical.URL) string { return ratelimit.Domain(u.Host()) }
 
-// host finds or makes the host of a name. It is nil when there is no room for it: when
-// MaxHosts are known and every one has work, or would lose its page budget by being
-// forgotten; and when there are inactive ones, of which it may be one, and which came
-// earlier. A forgotten host begins again as a new one, which is the more careful way to
-// treat it.
+// host finds or makes the host of a name. It is nil when there is no room for it: when MaxHosts are known and
+// every one has work, or would lose its page budget by being forgotten; and when there are inactive ones, of
+// which it may be one, and which came earlier. A forgotten host begins again as a new one, which is the more
+// careful way to treat it.
 func (f *Frontier) host(name string) *host {
 	h := f.hosts[name]
 	if h != nil && !h.foreign {
@@ -32,9 +40,8 @@ func (f *Frontier) host(name string) *host {
 	return f.adopt(name)
 }
 
-// robotsHost finds or makes the host of a robots.txt that has moved. It is made even if there
-// is no room, or if URLs of it may be inactive: others wait for that file, each of which has
-// a place.
+// robotsHost finds or makes the host of a robots.txt that has moved. It is made even if there is no room, or
+// if URLs of it may be inactive: others wait for that file, each of which has a place.
 func (f *Frontier) robotsHost(name string) *host {
 	if h := f.hosts[name]; h != nil {
 		return h
@@ -98,3 +105,179 @@ func (f *Frontier) slots(name string) int32 {
 	}
 	return int32(n)
 }
+
+// roll lists the hosts in memory, how much each has to do, and how long it took so far. A host is several cold cache
+// lines; the numbers lie in one piece, so that to find the busiest among a hundred thousand
+// hosts takes a tenth of a millisecond and nobody who waits for the frontier notices.
+type roll struct {
+	hosts []*host  // in no order
+	work  []uint64 // of each: the URLs queued, and in the lower half the time taken
+}
+
+// workOf is what the roll has of a host.
+func workOf(h *host) uint64 { return uint64(uint32(h.queued()))<<32 | uint64(h.taken()) }
+
+// tenths is the time since the first lease of all, in tenths of a second: no crawl takes the
+// thirteen years that it has room for.
+func (f *Frontier) tenths(now time.Time) uint32 {
+	if f.since.IsZero() {
+		f.since = now
+	}
+	return uint32(min(max(0, now.Sub(f.since)/(100*time.Millisecond)), math.MaxUint32))
+}
+
+// taken is how long a host took, from its first request to the end of its latest, in tenths of a second.
+func (h *host) taken() uint32 { return max(h.latest, h.first) - h.first }
+
+func (r *roll) add(h *host) {
+	h.place = int32(len(r.hosts))
+	r.hosts, r.work = append(r.hosts, h), append(r.work, workOf(h))
+}
+
+// remove has the last host take the place of the one that goes.
+func (r *roll) remove(h *host) {
+	last := len(r.hosts) - 1
+	r.hosts[h.place], r.work[h.place] = r.hosts[last], r.work[last]
+	r.hosts[h.place].place = h.place
+	r.hosts[last] = nil
+	r.hosts, r.work = r.hosts[:last], r.work[:last]
+}
+
+// note takes in that a host's work may have changed.
+func (r *roll) note(h *host) { r.work[h.place] = workOf(h) }
+
+// ranked is a place on the roll.
+type ranked struct {
+	work  uint64
+	place int
+}
+
+// top are the hosts with the most work, the most first; of those that have as much as the
+// last of them, some. It looks at no host.
+func (r *roll) top(limit int) []ranked {
+	if limit <= 0 {
+		return nil
+	}
+	top := make([]ranked, 0, min(limit, len(r.work))+1)
+	for place, work := range r.work {
+		if len(top) == limit {
+			if work <= top[limit-1].work {
+				continue
+			}
+			top = top[:limit-1]
+		}
+		at, _ := slices.BinarySearchFunc(top, work, func(a ranked, work uint64) int { return cmp.Compare(work, a.work) })
+		top = slices.Insert(top, at, ranked{work, place})
+	}
+	return top
+}
+
+// Hosts lists up to limit hosts: those with the most queued first, then those that took the
+// longest, which are what held up a crawl that is over. It looks at those hosts alone, and at a
+// number for each of the others.
+func (f *Frontier) Hosts(now time.Time, limit int) []HostState {
+	top := f.roll.top(limit)
+	states := make([]HostState, len(top))
+	for i := range top {
+		states[i] = f.describe(f.roll.hosts[top[i].place], now)
+	}
+	slices.SortStableFunc(states, func(a, b HostState) int {
+		return cmp.Or(cmp.Compare(b.Queued, a.Queued), cmp.Compare(b.TakenSeconds, a.TakenSeconds), cmp.Compare(b.Pages, a.Pages), cmp.Compare(a.Host, b.Host))
+	})
+	return states
+}
+
+// Walk visits the hosts in memory a few at a time, so that however many there are, no visit
+// keeps the frontier's owner for long. A host that comes or goes meanwhile may be seen or
+// not; none is seen twice. Every call must come from the frontier's owner, as all that a
+// [Frontier] does, and Stop must be called in the end.
+type Walk struct {
+	f    *Frontier
+	next func() (string, *host, bool)
+	stop func()
+}
+
+// Walk begins a walk, in no order.
+func (f *Frontier) Walk() *Walk {
+	next, stop := iter.Pull2(maps.All(f.hosts))
+	return &Walk{f, next, stop}
+}
+
+// Next describes up to n further hosts. Fewer mean that there are no more.
+func (w *Walk) Next(now time.Time, n int) []HostState {
+	list := make([]HostState, 0, n)
+	for len(list) < n {
+		_, h, ok := w.next()
+		if !ok {
+			break
+		}
+		list = append(list, w.f.describe(h, now))
+	}
+	return list
+}
+
+// Stop ends a walk, which may have ended by itself.
+func (w *Walk) Stop() { w.stop() }
+
+// A person may exclude a host: nothing further is asked of it until it is included, and its URLs
+// stay queued. To the schedule it is a host that refuses to be asked for a hundred years, so
+// that it gives its place in memory to others as such a host does.
+
+const (
+	// maxExcluded bounds the hosts that are excluded, some 100 bytes each. More are a matter of the scope.
+	maxExcluded = 1 << 12
+	// excludedFor is longer than any crawl.
+	excludedFor = 100 * 365 * 24 * time.Hour
+	// byOperator is the reason of a host that is excluded.
+	byOperator = "blocked by the operator"
+)
+
+// ErrTooManyExcluded is what [Frontier.Exclude] returns when as many hosts are excluded as may.
+var ErrTooManyExcluded = fmt.Errorf("%d hosts are blocked already: unblock one of them, or exclude them by the scope", maxExcluded)
+
+// Exclude has nothing further leased of a host, known or not, until Include. What is out ends as
+// it would. The host's URLs stay queued, and do not keep a crawl alive: see [Blockage].
+func (f *Frontier) Exclude(now time.Time, name string) error {
+	name = ratelimit.Domain(name)
+	if _, ok := f.excluded[name]; ok {
+		return nil
+	}
+	if len(f.excluded) >= maxExcluded {
+		return ErrTooManyExcluded
+	}
+	f.excluded[name] = struct{}{}
+	h := f.hosts[name]
+	if h == nil {
+		return nil
+	}
+	h.excluded = true
+	f.leaveLine(h)
+	if f.nextUp == h {
+		f.nextUp = nil
+	}
+	if h.index >= 0 {
+		h.at, h.why, h.reason = now.Add(excludedFor), ratelimit.LimitNone, byOperator
+		heap.Fix(&f.due, int(h.index))
+	}
+	f.offer(h, now, now)
+	return nil
+}
+
+// Include has a host asked again that was excluded. It reports whether it was.
+func (f *Frontier) Include(now time.Time, name string) bool {
+	name = ratelimit.Domain(name)
+	if _, ok := f.excluded[name]; !ok {
+		return false
+	}
+	delete(f.excluded, name)
+	if h := f.hosts[name]; h != nil {
+		h.excluded, h.reason = false, ""
+		f.offer(h, now, now)
+	} else if f.stored != nil {
+		f.stored.resting.remove(name)
+	}
+	return true
+}
+
+// endless reports whether an instant is that of a host that is excluded.
+func endless(now, at time.Time) bool { return at.Sub(now) > excludedFor/2 }

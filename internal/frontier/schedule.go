@@ -10,8 +10,7 @@ import (
 	"github.com/treadlight/crawl/internal/ratelimit"
 )
 
-// Frontier is the URLs of a crawl that are not yet visited, and which is next. Make it
-// with New.
+// Frontier is the URLs of a crawl that are not yet visited, and which is next. Make it with New.
 type Frontier struct {
 	cfg      Config
 	seen     seen.Set            // empty if there is a store
@@ -100,10 +99,9 @@ func (f *Frontier) reviseSome(now time.Time) {
 	}
 }
 
-// Next leases the URL of the host that comes up first. Without one it returns nil and
-// the instant at which to ask again; a zero instant means that only a Release, End,
-// Add, Wake, Include or Revise can change the answer. The caller keeps the number of leases
-// with a slot within Config.Slots. It costs O(log hosts).
+// Next leases the URL of the host that comes up first. Without one it returns nil and the instant at which to
+// ask again; a zero instant means that only a Release, End, Add, Wake, Include or Revise can change the
+// answer. The caller keeps the number of leases with a slot within Config.Slots. It costs O(log hosts).
 func (f *Frontier) Next(now time.Time) (*Lease, time.Time) {
 	if f.fleet != nil {
 		f.partLeaving(now)
@@ -217,11 +215,11 @@ func (f *Frontier) lease(h *host, now time.Time) *Lease {
 }
 
 // check asks the gate about a URL.
-func (f *Frontier) check(it *Item, now time.Time) Verdict {
-	if it.Kind == Robots || f.cfg.Gate == nil {
-		return Verdict{Pass: Go}
+func (f *Frontier) check(it *Item, now time.Time) (v Verdict) {
+	if it.Kind != Robots && f.cfg.Gate != nil {
+		v = f.cfg.Gate.Check(it, now)
 	}
-	return f.cfg.Gate.Check(it, now)
+	return v
 }
 
 // awaitRules has a host wait for the rules of its next URL.
@@ -299,9 +297,65 @@ func (f *Frontier) out(l *Lease, now time.Time) {
 	f.offer(h, now, now)
 }
 
+// earlier is the earlier of two instants, of which a zero one is none.
+func earlier(a, b time.Time) time.Time {
+	if a.IsZero() || !b.IsZero() && b.Before(a) {
+		return b
+	}
+	return a
+}
+
 func maxTime(a, b time.Time) time.Time {
 	if a.After(b) {
 		return a
 	}
 	return b
+}
+
+// forAll reports whether a limit is one of all hosts together, so that no other host may
+// be asked earlier than the one that met it.
+func forAll(l ratelimit.Limit) bool {
+	return l == ratelimit.LimitGlobal || l == ratelimit.LimitGlobalConcurrency || l == ratelimit.LimitGlobalBytes
+}
+
+// hold leaves a host in its place until all hosts may be asked again, and spares the others the question: of
+// ten thousand that are due, each would ask at every token, and be put behind those who asked after it.
+// Release ends it, since what was waited for may be a place among the requests that are out.
+func (f *Frontier) hold(h *host, called bool, until time.Time, why ratelimit.Limit) {
+	heap.Push(&f.due, h)
+	if called {
+		f.nextUp = h
+	}
+	f.held, f.heldBy = until, why
+}
+
+// The pause of a host for whose request there was no place, which doubles from one to the
+// next until one is made. The first is about what a page takes; at the last, a thousand
+// hosts that wait cost three hundred looks a second.
+const (
+	keepFirst  = 100 * time.Millisecond
+	keepDouble = 5
+)
+
+// keep has a host pause for whose request there was no place, and returns until when.
+func (f *Frontier) keep(h *host, now time.Time) time.Time {
+	if f.fleet != nil {
+		f.fleet.jammed = now.Add(jammedFor)
+	}
+	if !h.keptTil.After(now) { // several that were refused together are one
+		h.keptTil = now.Add(keepFirst << min(h.kept, keepDouble))
+		h.kept = min(h.kept, keepDouble) + 1
+		f.keeping = true
+	}
+	return h.keptTil
+}
+
+// kept reports whether a host rests, and has it looked at again when it does not.
+func (f *Frontier) kept(h *host, now time.Time) bool {
+	if !h.keptTil.After(now) {
+		return false
+	}
+	h.why, h.reason = ratelimit.LimitNone, retrying
+	f.offer(h, now, h.keptTil)
+	return true
 }

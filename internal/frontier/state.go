@@ -87,8 +87,8 @@ func (f *Frontier) Blocked(now time.Time) Blockage {
 		return b
 	}
 	b.Until = f.due[0].at
-	if f.fleet != nil && !f.fleet.due.IsZero() && f.fleet.due.Before(b.Until) {
-		b.Until = f.fleet.due
+	if f.fleet != nil {
+		b.Until = earlier(b.Until, f.fleet.due)
 	}
 	if v := f.stored; v != nil && v.inactive > 0 {
 		r := &v.resting
@@ -96,9 +96,7 @@ func (f *Frontier) Blocked(now time.Time) Blockage {
 			r.stuck = true // let others be asked
 			return Blockage{}
 		}
-		if !r.first.IsZero() && r.first.Before(b.Until) {
-			b.Until = r.first
-		}
+		b.Until = earlier(b.Until, r.first)
 		b.Ordered = b.Ordered && r.unordered == 0
 	}
 	b.Excluded = endless(now, b.Until)

@@ -65,16 +65,14 @@ const (
 // process. Nothing in it is about time or pace: a URL is queued or done. One that is leased
 // is queued to it, so that a crawl that ends in the middle finds it again.
 //
-// The goroutine of the frontier calls it, and does not wait: what it is told is stored in
-// the order of the calls, some time later, and what it is asked for comes as an [Answer].
-// Each answer knows of all that was told before the question. An error of the storage ends
-// the crawl by a way of its own.
+// The goroutine of the frontier calls it, and does not wait: what it is told is stored in the order of the
+// calls, some time later, and what it is asked for comes as an [Answer]. Each answer knows of all that was
+// told before the question. An error of the storage ends the crawl by a way of its own.
 type Storage interface {
 	// Known reports whether a URL of that fingerprint was ever put. It may read a disk.
 	Known(fp uint64) bool
-	// Put stores a new URL as queued. Its ID is larger than that of any before. An inactive
-	// one is of a host for which the frontier has no room; the storage remembers the host
-	// until Activate tells of it.
+	// Put stores a new URL as queued. Its ID is larger than that of any before. An inactive one is of a host
+	// for which the frontier has no room; the storage remembers the host until Activate tells of it.
 	Put(host string, it *Item, fp uint64, inactive bool)
 	// Spent stores the tries of a queued URL: Attempt, Returns and URLFailures.
 	Spent(it *Item)

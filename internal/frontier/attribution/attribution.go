@@ -93,8 +93,7 @@ const (
 	OfHost                    // the host's: no attempt is spent
 )
 
-// Evidence is what the history of a host says about one request, as it stood when the URL was
-// leased.
+// Evidence is what the history of a host says about one request, as it stood when the URL was leased.
 type Evidence struct {
 	// OfURL says that a failure is the URL's own: the host answers others.
 	OfURL bool
@@ -146,8 +145,7 @@ const (
 	MaxContacts = 2
 )
 
-// Decide says whose an outcome is, and whether its URL is asked for again. It is called for
-// pages alone.
+// Decide says whose an outcome is, and whether its URL is asked for again. It is called for pages alone.
 func Decide(c *Case) Decision {
 	e, o, t := &c.Evidence, &c.Outcome, c.Tries
 	attempts := int(t.Attempt) + 1
@@ -197,10 +195,9 @@ func Again(t Tries, whose Attribution) Decision {
 	return Decision{Whose: whose, Tries: t}
 }
 
-// ofHost reports whether a failure is the host's: a response by which it limits the requests, or
-// any failure while its circuit breaker is open. A host that has not answered a page yet may give
-// a 403 or a bare 503 to every request for ever, and others fail for good: those are as good as a
-// response.
+// ofHost reports whether a failure is the host's: a response by which it limits the requests, or any failure
+// while its circuit breaker is open. A host that has not answered a page yet may give a 403 or a bare 503 to
+// every request for ever, and others fail for good: those are as good as a response.
 func (c *Case) ofHost() bool {
 	o := &c.Outcome
 	if o.Class == outcome.Throttled || o.Class == outcome.Unavailable && o.Waits {

@@ -7,17 +7,15 @@ import (
 )
 
 const (
-	// ManyOfURLs is how many URLs that fail on their own show that a host has such URLs, and how
-	// many consecutive failures are the host's again all the same: then a control request shows
-	// which it is.
+	// ManyOfURLs is how many URLs that fail on their own show that a host has such URLs, and how many
+	// consecutive failures are the host's again all the same: then a control request shows which it is.
 	ManyOfURLs = 4
 	// manyInRow is how many consecutive failures bring a control request to a host that has a
 	// limit or is out of order.
 	manyInRow = 6
-	// longOutage is for how long a host fails at least before the first control request, and
-	// longRefusal for how long it refuses, unless it is known to have URLs that fail on their
-	// own: most outages are shorter. A control request takes the place of a trial, and costs the
-	// host a page that it served before.
+	// longOutage is for how long a host fails at least before the first control request, and longRefusal for
+	// how long it refuses, unless it is known to have URLs that fail on their own: most outages are shorter.
+	// A control request takes the place of a trial, and costs the host a page that it served before.
 	longOutage  = time.Minute
 	longRefusal = 15 * time.Second
 )
@@ -98,8 +96,7 @@ func (h *Host) Ended(e *Evidence, t *Tries, o *Outcome) {
 	}
 }
 
-// Retried takes in that a URL is to be asked for again after a failure, and completes the
-// decision about it.
+// Retried takes in that a URL is to be asked for again after a failure, and completes the decision about it.
 func (h *Host) Retried(e *Evidence, d *Decision, now time.Time) {
 	switch d.Whose {
 	case Nobody:
@@ -148,8 +145,7 @@ func (h *Host) count(e *Evidence, served bool) {
 // sent before that failure and served after it says nothing of the time since.
 func (h *Host) Failing() bool { return h.failedAt > h.servedAt }
 
-// Refuses reports whether the last failure was the host's, and nothing that came later was
-// served.
+// Refuses reports whether the last failure was the host's, and nothing that came later was served.
 func (h *Host) Refuses() bool { return h.refuses }
 
 // InRow is how many consecutive failures of the host there were, and the class of the last.

@@ -363,8 +363,7 @@ func (w *writer) left(id int64, r *host) (frontier.HostLeft, error) {
 	return left, err
 }
 
-// putVisit adds a row to visits, of the round under way. What is not known is NULL there,
-// and takes no room.
+// putVisit adds a row to visits, of the round under way. What is not known is NULL there, and takes no room.
 func (w *writer) putVisit(url int64, v *frontier.Visit, retries int64) error {
 	q := w.f.visit
 	ints(q, url, millis(v.At), int64(v.Status), 0, v.Bytes, retries, w.round)
@@ -400,9 +399,8 @@ func millis(t time.Time) int64 {
 	return t.UnixMilli()
 }
 
-// scanVisit is what a query says of a visit from a column on: at, status, bytes, etag,
-// modified and digest. A digest of another length is none that was written here, and counts
-// as unknown.
+// scanVisit is what a query says of a visit from a column on: at, status, bytes, etag, modified and digest. A
+// digest of another length is none that was written here, and counts as unknown.
 func scanVisit(q *sqlitedb.Stmt, column int) *frontier.Visit {
 	v := &frontier.Visit{Status: int(q.ColumnInt(column + 1)), Bytes: q.ColumnInt(column + 2), ETag: q.ColumnText(column + 3)}
 	if at := q.ColumnInt(column); at != 0 {

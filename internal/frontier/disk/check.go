@@ -35,12 +35,11 @@ var problems = []struct{ what, query string }{
 		WHERE u.id IS NULL OR u.host <> p.host OR u.rank <> p.rank`},
 }
 
-// Check looks for damage and tells problem of each kind that it finds: of SQLite's own structure, of
-// rows that contradict each other, of URLs that are none of their host, and of files of records that
-// have lost what the state knows to be there. It reads everything, as of one instant, and changes
-// nothing: some seconds for a million URLs. What it cannot see is a bit that has flipped in a
-// number or in the path of a URL and gives another that could be. If ctx ends first it stops where it
-// is and returns its error.
+// Check looks for damage and tells problem of each kind that it finds: of SQLite's own structure, of rows
+// that contradict each other, of URLs that are none of their host, and of files of records that have lost
+// what the state knows to be there. It reads everything, as of one instant, and changes nothing: some seconds
+// for a million URLs. What it cannot see is a bit that has flipped in a number or in the path of a URL and
+// gives another that could be. If ctx ends first it stops where it is and returns its error.
 func (v *View) Check(ctx context.Context, problem func(string)) (c Checked, err error) {
 	if err := v.db.Exec("BEGIN"); err != nil { // of reading: a crawl goes on meanwhile
 		return c, err

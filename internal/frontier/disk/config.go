@@ -34,8 +34,7 @@ const (
 	// defaultMaxPending is about 4 MB of URLs of usual length.
 	defaultMaxPending = 20_000
 
-	// leastPending keeps batches large enough that to begin and end them is not all there
-	// is to do.
+	// leastPending keeps batches large enough that to begin and end them is not all there is to do.
 	leastPending = 16
 
 	// defaultCache holds the ends of the queues of some ten thousand hosts, which is where
@@ -70,9 +69,8 @@ type Config struct {
 	// Linger is how long a batch may wait to be committed together with those behind it.
 	// Zero means 100 ms, and less than zero not at all.
 	Linger time.Duration
-	// MaxPending is how many calls may wait to be written until Ready says so; a batch of
-	// half as many is written at once. A call takes about 200 bytes. Zero means 20,000;
-	// the least is 16.
+	// MaxPending is how many calls may wait to be written until Ready says so; a batch of half as many is
+	// written at once. A call takes about 200 bytes. Zero means 20,000; the least is 16.
 	MaxPending int
 	// CacheBytes bounds the pages of the database in memory, which takes about twice as
 	// much. Zero means 32 MiB.
@@ -82,9 +80,8 @@ type Config struct {
 	WALBytes int64
 	// MemtableFPs is [seen.Config.MemtableFPs], and zero means the same.
 	MemtableFPs int
-	// Unplaced is how many queued URLs may wait for their rows in places, which are written
-	// together, sorted by hosts; 24 bytes of memory each, and twice as many while that goes
-	// on. Zero means 262,144.
+	// Unplaced is how many queued URLs may wait for their rows in places, which are written together, sorted
+	// by hosts; 24 bytes of memory each, and twice as many while that goes on. Zero means 262,144.
 	Unplaced int
 	MaxRates int           // hosts whose learned rates are kept, those used last; zero means 100,000
 	MaxWait  time.Duration // an obligation that ends later than that from now was written by a wrong clock, and ends then; zero means 1h

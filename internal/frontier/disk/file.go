@@ -175,10 +175,9 @@ const (
 	cellsAt     = 103
 )
 
-// checkHead refuses what must not be opened, as far as the first bytes tell: the database of
-// another program, which opening would change, and one whose end is missing, which SQLite
-// finds out only when it comes there. While there is a log, pages may stand in that and
-// nowhere else.
+// checkHead refuses what must not be opened, as far as the first bytes tell: the database of another program,
+// which opening would change, and one whose end is missing, which SQLite finds out only when it comes there.
+// While there is a log, pages may stand in that and nowhere else.
 func checkHead(path string) error {
 	r, err := os.Open(path)
 	if err != nil {

@@ -2,9 +2,8 @@ package disk
 
 import "github.com/treadlight/crawl/internal/store/sqlitedb"
 
-// cachedHosts is how many hosts the writer keeps in memory, about 200 bytes each. When
-// there are more, all of them are read again as they are needed, which is a hundredth of
-// the work of a batch of their URLs.
+// cachedHosts is how many hosts the writer keeps in memory, about 200 bytes each. When there are more, all of
+// them are read again as they are needed, which is a hundredth of the work of a batch of their URLs.
 const cachedHosts = 1 << 16
 
 // host is a row of hosts.

@@ -52,8 +52,7 @@ func fingerprintOf(url []byte, key uint64) uint64 {
 	return d.Sum64()
 }
 
-// remember keeps a fingerprint until its URL is committed, in case the index must be built
-// again.
+// remember keeps a fingerprint until its URL is committed, in case the index must be built again.
 func (s *Store) remember(fp uint64, id int64) {
 	if len(s.recent) == cap(s.recent) {
 		s.forgetCommitted()

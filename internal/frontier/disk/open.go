@@ -35,9 +35,8 @@ const (
 // writer. It takes as long as it takes to read what the fingerprint index has lost: after
 // a kill a second or so, and without the index some twenty for ten million URLs.
 //
-// The error is [ErrExists], [ErrMissing] or an [*sqlitedb.InUseError] of another process, with
-// the path in front, or says what is wrong with the database and what helps. Errors about
-// cfg name the field and the fix.
+// The error is [ErrExists], [ErrMissing] or an [*sqlitedb.InUseError] of another process, with the path in
+// front, or says what is wrong with the database and what helps. Errors about cfg name the field and the fix.
 func Open(dir string, cfg Config) (*Store, error) { return open(dir, cfg, steps()) }
 
 func open(dir string, cfg Config, steps []step) (_ *Store, err error) {
@@ -166,10 +165,9 @@ func readPositions(db *sqlitedb.DB) (map[string]frontier.Position, error) {
 	})
 }
 
-// Remove removes a state, if there is one that nobody uses, and nothing else from its
-// directory. The database goes first: whatever interrupts that, the rest is no state. The
-// error is [*sqlitedb.InUseError] if a process has it. A database of another program that
-// happens to have its name is no state, and an error.
+// Remove removes a state, if there is one that nobody uses, and nothing else from its directory. The database
+// goes first: whatever interrupts that, the rest is no state. The error is [*sqlitedb.InUseError] if a
+// process has it. A database of another program that happens to have its name is no state, and an error.
 func Remove(dir string) error {
 	path := filepath.Join(dir, databaseName)
 	if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {

@@ -21,12 +21,11 @@ type Again struct {
 	Meta map[string]string
 }
 
-// Again begins a new round: URLs that were visited are queued again, as they were found, each
-// with the last of its visits that says what was there. That is durable when it returns, or
-// not begun at all, and Left and Round speak of the new round from then on. It comes before a
-// frontier is made of what is left; calls that were made before it are of the round before.
-// URLs that are still queued stay so. If ctx ends first its error is returned, and the round
-// begins nevertheless.
+// Again begins a new round: URLs that were visited are queued again, as they were found, each with the last
+// of its visits that says what was there. That is durable when it returns, or not begun at all, and Left and
+// Round speak of the new round from then on. It comes before a frontier is made of what is left; calls that
+// were made before it are of the round before. URLs that are still queued stay so. If ctx ends first its
+// error is returned, and the round begins nevertheless.
 //
 // It takes one pass over all visits, which are sorted by their URLs for it.
 func (s *Store) Again(ctx context.Context, a Again) error {

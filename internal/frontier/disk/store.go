@@ -169,10 +169,9 @@ func (s *Store) Activate(n int) { s.tell(op{kind: opRouse, n: n}) }
 // state is opened all hosts with work are dormant.
 func (s *Store) Deactivate(host string, _ time.Time) { s.tell(op{kind: opRest, host: host}) }
 
-// Commit ends a batch: all that was put, spent, done or set since the last Commit, and
-// these positions, become durable together or not at all, within Config.Linger and the
-// time that it takes to write them. What the positions speak of must have been written to
-// the files. What was asked for since is answered then.
+// Commit ends a batch: all that was put, spent, done or set since the last Commit, and these positions,
+// become durable together or not at all, within Config.Linger and the time that it takes to write them. What
+// the positions speak of must have been written to the files. What was asked for since is answered then.
 func (s *Store) Commit(positions []frontier.Position) {
 	s.mu.Lock()
 	for _, p := range positions {
@@ -239,10 +238,9 @@ func (s *Store) noteMeta(key, value string) {
 
 func (s *Store) tell(o op) { s.batch = append(s.batch, o) }
 
-// Owned is nil as long as the state is this process's alone. Where its files or its lock have lost
-// their names another may write by now what is written here: then the store fails, as it would with
-// the next commit, and the error is that of Err. It takes some microseconds, and is safe to call
-// from any goroutine.
+// Owned is nil as long as the state is this process's alone. Where its files or its lock have lost their
+// names another may write by now what is written here: then the store fails, as it would with the next
+// commit, and the error is that of Err. It takes some microseconds, and is safe to call from any goroutine.
 func (s *Store) Owned() error {
 	if err := s.Err(); err != nil {
 		return err
@@ -282,15 +280,13 @@ func (s *Store) await(ctx context.Context, do func(*writer) error) error {
 // Counts are as of the last commit. It is safe to call from any goroutine.
 func (s *Store) Counts() Counts { return *s.counts.Load() }
 
-// SeenBytes is what the fingerprint index takes in memory and on disk. It is safe to call
-// from any goroutine.
+// SeenBytes is what the fingerprint index takes in memory and on disk. It is safe to call from any goroutine.
 func (s *Store) SeenBytes() (memory, disk int64) { return s.index.Bytes() }
 
-// Close commits the batches that have ended, moves the log into the database and gives
-// everything back. What was told since the last Commit is dropped, as a kill would drop it:
-// it is half of a batch, and its other half is not there. The frontier must not call
-// any more. The error is that of Err, if there is one, or of closing. Further calls return
-// the same.
+// Close commits the batches that have ended, moves the log into the database and gives everything back. What
+// was told since the last Commit is dropped, as a kill would drop it: it is half of a batch, and its other
+// half is not there. The frontier must not call any more. The error is that of Err, if there is one, or of
+// closing. Further calls return the same.
 func (s *Store) Close() error { return s.close() }
 
 func (s *Store) shut() error {

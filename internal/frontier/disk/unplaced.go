@@ -7,13 +7,12 @@ import (
 	"slices"
 )
 
-// A row of places stands with those of its host, and the links of a page are of many hosts:
-// to write each at once has a page of the database written for each of them, twice, once in
-// the log. A row of urls, which is only ever appended, says the same of a URL that was never
-// asked for. So rows of places are written when somebody asks for a host, or by the hundred
-// thousand, sorted; and not at all if the URL is visited before. Which URLs may lack theirs
-// is known from the one row of placed, so that the next process finds them (placeQuery),
-// whether this one was closed or killed, and whoever reads the view called queue.
+// A row of places stands with those of its host, and the links of a page are of many hosts: to write each at
+// once has a page of the database written for each of them, twice, once in the log. A row of urls, which is
+// only ever appended, says the same of a URL that was never asked for. So rows of places are written when
+// somebody asks for a host, or by the hundred thousand, sorted; and not at all if the URL is visited before.
+// Which URLs may lack theirs is known from the one row of placed, so that the next process finds them
+// (placeQuery), whether this one was closed or killed, and whoever reads the view called queue.
 
 const (
 	// Of Config.Unplaced, a commit writes one in placesShare beside those that are asked for:
@@ -132,8 +131,7 @@ func (w *writer) placeSome() error {
 	return w.placeNext(max(1, w.s.cfg.Unplaced/placesShare))
 }
 
-// placeSurplus writes all rows once there are so many that they were put faster than commits
-// came.
+// placeSurplus writes all rows once there are so many that they were put faster than commits came.
 func (w *writer) placeSurplus() error {
 	if len(w.unplaced.rows) < mostUnplaced*w.s.cfg.Unplaced {
 		return nil
@@ -146,8 +144,7 @@ func (w *writer) placeSurplus() error {
 	return nil
 }
 
-// placeNext writes up to n rows of those that are being written, and begins with those there
-// are if none is.
+// placeNext writes up to n rows of those that are being written, and begins with those there are if none is.
 func (w *writer) placeNext(n int) error {
 	u := &w.unplaced
 	if u.upTo == 0 {

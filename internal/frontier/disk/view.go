@@ -13,9 +13,8 @@ import (
 	"github.com/treadlight/crawl/internal/web/canonical"
 )
 
-// View looks at a state that a crawl may be working on: it takes no lock, and what it sees
-// is committed. Nothing is written, so that a state of an earlier version is an error. It is
-// not safe for concurrent use.
+// View looks at a state that a crawl may be working on: it takes no lock, and what it sees is committed.
+// Nothing is written, so that a state of an earlier version is an error. It is not safe for concurrent use.
 type View struct {
 	db   *sqlitedb.DB
 	path string
@@ -178,7 +177,9 @@ func seedRow(path string) func(*sqlitedb.Stmt) (frontier.Item, error) {
 
 // Seeds are the URLs that were put as seeds and are committed, whatever became of them, in their order:
 // URL, ID, hops, and when each was queued. It is safe to call from any goroutine.
-func (s *Store) Seeds() iter.Seq2[frontier.Item, error] { return stream(s, seedsQuery, seedRow(s.path)) }
+func (s *Store) Seeds() iter.Seq2[frontier.Item, error] {
+	return stream(s, seedsQuery, seedRow(s.path))
+}
 
 // URLs are all that were ever put and are committed, in the order of their IDs, as
 // [canonical.URL.String] has them. A million took half a second. It is safe to call from any goroutine.

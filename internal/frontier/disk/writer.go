@@ -105,8 +105,7 @@ func (w *writer) setTimer(wanted bool) {
 	}
 }
 
-// do writes what was taken, and if it is time to commits it, carries the orders out and keeps the log
-// short.
+// do writes what was taken, and if it is time to commits it, carries the orders out and keeps the log short.
 func (w *writer) do(t *taken, timeIsUp bool) error {
 	if err := w.applyAll(t.ops); err != nil {
 		return err
@@ -241,13 +240,11 @@ func (w *writer) checkpoint(limit int64) error {
 	return err
 }
 
-// longLog times Config.WALBytes is a log of which people are told. A query of some seconds
-// does not bring it there; a shell that was left open in the middle of one does, and then it
-// grows until the disk is full.
+// longLog times Config.WALBytes is a log of which people are told. A query of some seconds does not bring it
+// there; a shell that was left open in the middle of one does, and then it grows until the disk is full.
 const longLog = 8
 
-// tellOfReaders warns once of a reader that keeps the log from being emptied, and tells when
-// it has gone.
+// tellOfReaders warns once of a reader that keeps the log from being emptied, and tells when it has gone.
 func (w *writer) tellOfReaders(emptied bool, size int64) {
 	switch long := size > longLog*w.s.cfg.WALBytes; {
 	case emptied && w.longLog:

@@ -30,12 +30,11 @@ type Backend interface {
 // Key is that of the fingerprints of [Law].
 const Key = 7
 
-// Law checks by random steps: every URL added is leased until it is done, exactly once more
-// than it was given back; queued + leased is zero then and only then; and of a host's URLs
-// that were not asked for yet the one goes first whose place is. It holds with a store,
-// however late it answers and however often the crawl is begun anew; backend makes one for
-// each check, and is nil for a frontier in memory. Of one that is shared, a URL that is known
-// may be taken for new, and the order holds among URLs of one rank.
+// Law checks by random steps: every URL added is leased until it is done, exactly once more than it was given
+// back; queued + leased is zero then and only then; and of a host's URLs that were not asked for yet the one
+// goes first whose place is. It holds with a store, however late it answers and however often the crawl is
+// begun anew; backend makes one for each check, and is nil for a frontier in memory. Of one that is shared, a
+// URL that is known may be taken for new, and the order holds among URLs of one rank.
 func Law(t *testing.T, backend func(t *rapid.T) Backend) {
 	t.Helper()
 	rapid.Check(t, func(t *rapid.T) {
@@ -212,8 +211,7 @@ func (l *law) fail() {
 // begin is when the steps begin.
 var begin = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 
-// pacer lets a host be asked every interval, counted in permits taken, but for those that
-// are closed.
+// pacer lets a host be asked every interval, counted in permits taken, but for those that are closed.
 type pacer struct {
 	interval     map[string]time.Duration
 	free, closed map[string]time.Time

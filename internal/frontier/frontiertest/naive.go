@@ -9,9 +9,8 @@ import (
 	"github.com/treadlight/crawl/internal/frontier"
 )
 
-// Naive is a [Backend] in maps and slices, for others to be held against. It answers when
-// Answer is called, and an answer knows of nothing that came after its question. It is not
-// safe for concurrent use.
+// Naive is a [Backend] in maps and slices, for others to be held against. It answers when Answer is called,
+// and an answer knows of nothing that came after its question. It is not safe for concurrent use.
 type Naive struct {
 	URLs     map[int64]*NaiveURL
 	seen     map[uint64]bool

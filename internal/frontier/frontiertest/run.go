@@ -46,8 +46,7 @@ func (r *run) answer() bool {
 // mostTurns is more than it takes to visit all that is queued.
 const mostTurns = 3000
 
-// drain visits all that is queued: end ends one of the leases that are out, and leased takes one
-// in hand.
+// drain visits all that is queued: end ends one of the leases that are out, and leased takes one in hand.
 func (r *run) drain(end func(), leased func(*frontier.Lease)) {
 	for i := 0; ; i++ {
 		for len(r.out) > 0 {

@@ -69,28 +69,24 @@ type Config struct {
 	// Job is the name of the crawl: 1 to 64 letters, digits, dots, hyphens and underscores.
 	Job  string
 	Mode Mode // zero means CreateOrJoin
-	// Worker is what people call this process. Zero means the machine's name and the
-	// process's number.
+	// Worker is what people call this process. Zero means the machine's name and the process's number.
 	Worker string
 	// Terms are what all processes must agree on, such as the scope, by the names of their
 	// options. The first process stores them, and [Open] fails with a [*TermsError] for
 	// one whose are others. Nil agrees with a job that has none.
 	Terms map[string]string
-	// Partitions is how many a job that is made gets, 1 to 1024; a job keeps its own. Zero
-	// means 64.
+	// Partitions is how many a job that is made gets, 1 to 1024; a job keeps its own. Zero means 64.
 	Partitions int
 	// Key is that of the fingerprints of a job that is made. Zero means one drawn at random.
 	Key uint64
-	// MaxPagesPerHost bounds the pages of one host, in a job that is made: those that are
-	// queued or visited, but for those that were refused when their turn came. Sitemaps do not
-	// count. Zero means no bound.
+	// MaxPagesPerHost bounds the pages of one host, in a job that is made: those that are queued or visited,
+	// but for those that were refused when their turn came. Sitemaps do not count. Zero means no bound.
 	MaxPagesPerHost int
 	// MaxPages bounds the pages that all processes of the job ask for, together; see
 	// [Store.Pages]. Zero means no bound.
 	MaxPages int64
-	// Budget, if set, tells of which budget of its host a URL is, from 1, and how many URLs
-	// a host has of it. Zero is of none. It must be the same for all processes, and may be
-	// called from any goroutine.
+	// Budget, if set, tells of which budget of its host a URL is, from 1, and how many URLs a host has of it.
+	// Zero is of none. It must be the same for all processes, and may be called from any goroutine.
 	Budget func(url string) (budget, most int)
 	// Use, if set, tells what this process uses of what the job has, by names, for
 	// [Status]. It is called by a goroutine of the store.
@@ -103,8 +99,7 @@ type Config struct {
 	// Lease is how long a process that is not heard of keeps its hosts, 300 ms to 10 minutes.
 	// Zero means 15 s.
 	Lease time.Duration
-	// Linger is how long what was told may wait to be sent together with more. Zero means
-	// 10 ms.
+	// Linger is how long what was told may wait to be sent together with more. Zero means 10 ms.
 	Linger time.Duration
 	// GiveUp is for how long a command is sent again to a server that does not answer, before
 	// the store fails. Zero means 15 minutes.
@@ -127,9 +122,8 @@ type Config struct {
 	// are there when the store is opened by Open itself, later ones within a third of Lease,
 	// by a goroutine of the store.
 	OnSeed func(url string, hops uint8)
-	// OnBounds, if set, is called when an operator has changed bounds of the job (see
-	// [Fleet.Set]): by Open if that was before, else within a third of Lease by a goroutine of
-	// the store.
+	// OnBounds, if set, is called when an operator has changed bounds of the job (see [Fleet.Set]): by Open
+	// if that was before, else within a third of Lease by a goroutine of the store.
 	OnBounds func(Bounds)
 	// Leased, if set, is how many URLs are being asked for, for [Status]. It is called by Open and
 	// by goroutines of the store.
@@ -199,8 +193,7 @@ func (c *Config) settle() error {
 	return settleAddress(&c.Redis, c.Job)
 }
 
-// settleAddress checks where a job is, and takes from the client what is ours: to retry,
-// and to remember.
+// settleAddress checks where a job is, and takes from the client what is ours: to retry, and to remember.
 func settleAddress(o *rueidis.ClientOption, job string) error {
 	if len(o.InitAddress) == 0 {
 		return errors.New("redis: Redis.InitAddress is empty: give the address of a server, or of some of a cluster")

@@ -75,10 +75,9 @@ func (f *Fleet) SetControl(ctx context.Context, control Control) error {
 // ErrUncounted is that a bound of pages is wanted of processes that do not count them.
 var ErrUncounted = errors.New("its processes may not count their pages, as it has no max_pages: drain the job, set it, and begin them again")
 
-// Set changes bounds of the job, and returns what they were by their terms; empty: there was none.
-// Processes hear of it within a third of their leases. The error is [ErrUncounted] for a bound of pages
-// where there never was one, while a process is there; of what was done before every URL counts as a
-// page then.
+// Set changes bounds of the job, and returns what they were by their terms; empty: there was none. Processes
+// hear of it within a third of their leases. The error is [ErrUncounted] for a bound of pages where there
+// never was one, while a process is there; of what was done before every URL counts as a page then.
 func (f *Fleet) Set(ctx context.Context, b Bounds) (before map[string]string, err error) {
 	values := map[string]string{}
 	if b.Pages != nil {

@@ -64,8 +64,7 @@ func (s *Store) turnAway(o *op) {
 	s.turned.n++
 }
 
-// readmitLocked has the URLs of a host that were beyond its bound offered again when they are found
-// again.
+// readmitLocked has the URLs of a host that were beyond its bound offered again when they are found again.
 func (s *Store) readmitLocked(host string) {
 	for _, fp := range s.turned.hosts[host] {
 		s.known.forget(fp)

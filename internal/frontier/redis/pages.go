@@ -133,8 +133,7 @@ func (a *allowance) drewLocked(granted, n, back, left int64, opened int) {
 	a.spent = left == 0 && granted < n && opened == a.opened
 }
 
-// giveBudgets gives back what was drawn and not used, and this process's share of what may be out at a
-// time.
+// giveBudgets gives back what was drawn and not used, and this process's share of what may be out at a time.
 func (s *Store) giveBudgets(ctx context.Context) error {
 	if s.pages != nil {
 		s.pages.mu.Lock()

@@ -46,8 +46,7 @@ func (s *Store) sessionOf(p *part) string {
 	return p.session
 }
 
-// acquire answers with hosts that belong to nobody: of partitions where there may be some, or else of
-// all.
+// acquire answers with hosts that belong to nobody: of partitions where there may be some, or else of all.
 func (s *Store) acquire(ctx context.Context, n int) error {
 	var a frontier.Answer
 	var some []*part
@@ -207,8 +206,7 @@ func (s *Store) memory(h *held) string {
 	}, " ")
 }
 
-// firstBeat is when a process is heard of again after it has come, with the hosts that it has got by
-// then.
+// firstBeat is when a process is heard of again after it has come, with the hosts that it has got by then.
 const firstBeat = time.Second
 
 // keep renews the sessions and has the process be heard of, until the store is closed.

@@ -2,14 +2,13 @@
 // is a set of 64-bit fingerprints, each added once under the ascending ID of the row that the
 // database has for its URL; a [Set] is one in memory alone.
 //
-// A fingerprint goes into the memtable, a [Set]. A full memtable is sealed and waits; once the
-// database has committed all of its rows ([Index.Committed]) it is sorted and written as a run, a
-// file that never changes. Four neighbouring runs of like size are merged into one. That is a
-// log-structured merge tree (O'Neil, Cheng, Gawlick, O'Neil 1996) with size-tiered merging and
-// without deletion: on the way to 10⁸ fingerprints each is written 3.6 times, and at most 11 runs
-// are to be asked. A run has a Bloom filter in memory, so that the runs without the fingerprint cost
-// one cache line each, and the first fingerprint of each block, so that the run that has it costs
-// one read of 4 KiB.
+// A fingerprint goes into the memtable, a [Set]. A full memtable is sealed and waits; once the database has
+// committed all of its rows ([Index.Committed]) it is sorted and written as a run, a file that never changes.
+// Four neighbouring runs of like size are merged into one. That is a log-structured merge tree (O'Neil,
+// Cheng, Gawlick, O'Neil 1996) with size-tiered merging and without deletion: on the way to 10⁸ fingerprints
+// each is written 3.6 times, and at most 11 runs are to be asked. A run has a Bloom filter in memory, so that
+// the runs without the fingerprint cost one cache line each, and the first fingerprint of each block, so that
+// the run that has it costs one read of 4 KiB.
 //
 // # The invariant
 //

@@ -87,10 +87,9 @@ type Index struct {
 	paused    bool  // nothing is tried before a memtable is sealed
 }
 
-// Open opens the index in a directory, and makes both if there are none. Runs that are damaged,
-// missing or of another fingerprint key are no error: they are dropped, and Mark says what is left.
-// An error names the path that cannot be read, made or removed, or the field of the Config that is
-// out of range.
+// Open opens the index in a directory, and makes both if there are none. Runs that are damaged, missing or of
+// another fingerprint key are no error: they are dropped, and Mark says what is left. An error names the path
+// that cannot be read, made or removed, or the field of the Config that is out of range.
 func Open(dir string, cfg Config) (*Index, error) { return open(folder{path: dir}, cfg) }
 
 func open(d folder, cfg Config) (*Index, error) {

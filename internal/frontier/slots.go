@@ -1,6 +1,8 @@
 package frontier
 
-import "time"
+import (
+	"time"
+)
 
 // hostClass is the hosts with which a host shares slots.
 type hostClass uint8
@@ -49,9 +51,8 @@ func (h *host) classAt(now time.Time) hostClass {
 	return classFast
 }
 
-// Overdue says that the request of a lease has waited for its first byte for SlowAfter. If
-// there is an extra slot it holds no slot any more; it reports whether that is so. It may be
-// called again.
+// Overdue says that the request of a lease has waited for its first byte for SlowAfter. If there is an extra
+// slot it holds no slot any more; it reports whether that is so. It may be called again.
 func (f *Frontier) Overdue(now time.Time, l *Lease) (extra bool) {
 	h := l.host
 	l.waited, h.late = true, true
@@ -88,7 +89,7 @@ func (f *Frontier) settle(h *host, now time.Time) (left bool) {
 	if !h.busy() && !h.idle {
 		h.idle = true
 		if f.fleet != nil {
-			f.dryUp(h, now)
+			f.fleet.dry = append(f.fleet.dry, parted{h, now.Add(lingerFor)})
 		} else {
 			f.idle = append(f.idle, h)
 		}
