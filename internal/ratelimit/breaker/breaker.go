@@ -2,7 +2,7 @@
 //
 // A closed breaker lets calls pass and listens to their results. Too many failures open it;
 // while it is open nobody calls. After a while it is half-open and lets a few probes out, one
-// at a time unless [NewWide] says otherwise: enough successes close it, the first failure opens
+// at a time: enough successes close it, the first failure opens
 // it again. Only the results of calls begun since the last change of state count.
 //
 // [Breaker.Allow] hands out a [Ticket]. [Breaker.Record] ends it with a verdict, [Breaker.Drop]
@@ -16,7 +16,6 @@ import (
 	"cmp"
 	"fmt"
 	"math"
-	"slices"
 	"time"
 
 	"github.com/treadlight/crawl/internal/clock"
@@ -87,10 +86,6 @@ type Ticket struct {
 	probe      uint32 // which probe it is; zero for none
 }
 
-// TicketOf is the ticket that a breaker closed in that generation gives, for owners
-// who let calls of a closed breaker pass without taking their lock.
-func TicketOf(generation uint32) Ticket { return Ticket{generation: generation} }
-
 // Probe reports whether the call is a probe of a half-open breaker.
 func (t Ticket) Probe() bool { return t.probe != 0 }
 
@@ -102,36 +97,17 @@ func (t Ticket) Number() uint32 { return t.probe }
 type Breaker struct {
 	cfg         *Config
 	since       clock.Instant // of the last change of state
-	trouble     *trouble      // nil while closed
+	sent        clock.Instant // when the probe that is out went
 	generation  uint32        // grows with every change of state, from 1
 	probe       uint32        // number of the latest probe
+	out         uint32        // the probe that is out; zero for none
 	consecutive uint32        // failures in a row
 	successes   uint16        // of probes, since half-open
-	slots       uint16        // probes that may be out at a time
 	state       State
 }
 
-// trouble is what only a breaker that is not closed needs.
-type trouble struct {
-	openFor time.Duration
-	leases  []lease // of probes that are out, the oldest first
-}
-
-// lease is the slot of one probe.
-type lease struct {
-	probe uint32
-	at    clock.Instant
-}
-
 // New returns a closed breaker. It keeps cfg, which must have passed Validate.
-func New(cfg *Config) Breaker { return NewWide(cfg, 1) }
-
-// NewWide returns a closed breaker that lets up to slots probes out at the same time
-// while it is half-open, from 1 to 65535. Each has a slot of its own, which is lent again
-// after [Config.ProbeTimeout].
-func NewWide(cfg *Config, slots int) Breaker {
-	return Breaker{cfg: cfg, since: never, generation: 1, slots: uint16(min(max(slots, 1), math.MaxUint16))}
-}
+func New(cfg *Config) Breaker { return Breaker{cfg: cfg, since: never, generation: 1} }
 
 // State is the state at now: an open breaker whose time is over is half-open.
 func (b *Breaker) State(now clock.Instant) State {
@@ -144,23 +120,19 @@ func (b *Breaker) State(now clock.Instant) State {
 // Consecutive is the number of failures in a row.
 func (b *Breaker) Consecutive() int { return int(b.consecutive) }
 
-// Generation numbers the times between changes of state.
-func (b *Breaker) Generation() uint32 { return b.generation }
-
-// Counts reports whether a result with the ticket would count: whether the state is
-// the one it was given in.
-func (b *Breaker) Counts(t Ticket) bool { return t.generation == b.generation }
+// counts reports whether the state is still the one that the ticket was given in.
+func (b *Breaker) counts(t Ticket) bool { return t.generation == b.generation }
 
 // Until is the end of the open time that the last change of state began or would have begun;
 // ok is false unless the breaker is open, or was before it became half-open by that time passing.
 func (b *Breaker) Until() (until clock.Instant, ok bool) {
-	if b.trouble == nil {
+	if b.state == Closed {
 		return 0, false
 	}
 	return b.openEnd(), b.state == Open
 }
 
-func (b *Breaker) openEnd() clock.Instant { return b.since.AddClamped(b.trouble.openFor) }
+func (b *Breaker) openEnd() clock.Instant { return b.since.AddClamped(b.cfg.OpenFor) }
 
 // Ready reports whether Allow would allow a call at now and, if not, from when on
 // it will unless a result comes first. It changes nothing.
@@ -168,8 +140,8 @@ func (b *Breaker) Ready(now clock.Instant) (retryAt clock.Instant, ok bool) {
 	switch {
 	case b.state == Open:
 		retryAt = b.openEnd()
-	case b.state == HalfOpen && len(b.trouble.leases) == int(b.slots):
-		retryAt = b.trouble.leases[0].at.AddClamped(b.cfg.ProbeTimeout)
+	case b.state == HalfOpen && b.out != 0:
+		retryAt = b.sent.AddClamped(b.cfg.ProbeTimeout)
 	default:
 		return now, true
 	}
@@ -180,7 +152,7 @@ func (b *Breaker) Ready(now clock.Instant) (retryAt clock.Instant, ok bool) {
 // it is worth asking again.
 func (b *Breaker) Allow(now clock.Instant) (t Ticket, retryAt clock.Instant, ok bool) {
 	if b.state == Closed {
-		return TicketOf(b.generation), now, true
+		return Ticket{generation: b.generation}, now, true
 	}
 	if retryAt, ok = b.Ready(now); !ok {
 		return Ticket{}, retryAt, false
@@ -189,15 +161,11 @@ func (b *Breaker) Allow(now clock.Instant) (t Ticket, retryAt clock.Instant, ok 
 		b.change(now, HalfOpen)
 	}
 	b.probe = max(b.probe+1, 1) // zero means no probe, also after 2^32 of them
-	leases := b.trouble.leases
-	if len(leases) == int(b.slots) { // the oldest is lost
-		leases = slices.Delete(leases, 0, 1)
-	}
-	b.trouble.leases = append(leases, lease{b.probe, now})
+	b.out, b.sent = b.probe, now
 	return Ticket{b.generation, b.probe}, now, true
 }
 
-// TicketAt is the ticket of a call begun at sent, for owners with one slot whose results come
+// TicketAt is the ticket of a call begun at sent, for owners whose results come
 // without theirs. It is not ok if the call was begun before the last change of state or while
 // nothing was allowed: its result counts for nothing.
 func (b *Breaker) TicketAt(sent clock.Instant) (t Ticket, ok bool) {
@@ -205,12 +173,8 @@ func (b *Breaker) TicketAt(sent clock.Instant) (t Ticket, ok bool) {
 		return Ticket{}, false
 	}
 	t.generation = b.generation
-	if b.state == HalfOpen {
-		for _, out := range b.trouble.leases {
-			if sent >= out.at {
-				t.probe = out.probe
-			}
-		}
+	if b.state == HalfOpen && b.out != 0 && sent >= b.sent {
+		t.probe = b.out
 	}
 	return t, true
 }
@@ -220,7 +184,7 @@ func (b *Breaker) TicketAt(sent clock.Instant) (t Ticket, ok bool) {
 // result of a ticket from before the last change is ignored. A probe that had been
 // counted as lost still gives its verdict, but not a slot that is another's by now.
 func (b *Breaker) Record(now clock.Instant, t Ticket, failed bool, errorRate float64, samples int) (changed bool) {
-	if !b.Counts(t) {
+	if !b.counts(t) {
 		return false
 	}
 	b.Drop(t)
@@ -257,8 +221,8 @@ func (b *Breaker) judge(failed bool, errorRate float64, samples int) State {
 // Drop ends a ticket without a verdict: if it is a probe that is out, its slot is
 // free. It may be called for a ticket that has already ended.
 func (b *Breaker) Drop(t Ticket) {
-	if b.Counts(t) && b.trouble != nil {
-		b.trouble.leases = slices.DeleteFunc(b.trouble.leases, func(l lease) bool { return l.probe == t.probe })
+	if b.counts(t) && t.probe == b.out {
+		b.out = 0
 	}
 }
 
@@ -269,26 +233,13 @@ func (b *Breaker) Lose(probe uint32) { b.Drop(Ticket{b.generation, probe}) }
 // restores a breaker that it had put away by tripping it at the old instant.
 func (b *Breaker) Trip(now clock.Instant) { b.change(now, Open) }
 
-// SetOpenFor makes the open time that the last trip began last for d instead of
-// [Config.OpenFor]; a d below 0 means 0. It does nothing to a breaker that is not open.
-func (b *Breaker) SetOpenFor(d time.Duration) {
-	if b.state == Open {
-		b.trouble.openFor = max(d, 0)
-	}
-}
-
 // Reset closes the breaker at now and forgets what it has seen.
 func (b *Breaker) Reset(now clock.Instant) { b.change(now, Closed) }
 
 func (b *Breaker) change(now clock.Instant, to State) {
-	b.state, b.since, b.successes = to, now, 0
+	b.state, b.since, b.successes, b.out = to, now, 0, 0
 	b.generation++
 	if to == Closed {
-		b.consecutive, b.trouble = 0, nil
-		return
+		b.consecutive = 0
 	}
-	if b.trouble == nil {
-		b.trouble = new(trouble)
-	}
-	*b.trouble = trouble{openFor: b.cfg.OpenFor, leases: b.trouble.leases[:0]}
 }
