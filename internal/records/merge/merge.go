@@ -1,59 +1,53 @@
 // Package merge makes one file of the records of several, in which each URL is once.
 //
-// The processes of a fleet write a file each, and a URL whose process was killed behind its
-// record is fetched again by another one: at least once, and never less. So a URL may have
-// several records, which this package makes one of.
+// The processes of a fleet write a file each, and a URL whose process was killed behind its record is
+// fetched again by another one: at least once, and never less. So a URL may have several records, which
+// this package makes one of.
 //
 // # Which record counts
 //
-// Of the records of a URL the one of the highest class counts: a success (a whole answer of
-// 2xx or 3xx), another whole answer that says something of the page (4xx but 408, 425 and
-// 429), an answer that is trouble of the server or not whole, a request without an answer, no
-// request at all. Of one class the one that was sent last, of one time the one with more tries
-// before it, and of those the one whose line has the larger hash. [Config.Newest] leaves the
-// class out. In a list of URLs, that have nothing to compare, all are the same.
+// Of the records of a URL the one of the highest class counts: a success (a whole answer of 2xx or 3xx),
+// another whole answer that says something of the page (4xx but 408, 425 and 429), an answer that is
+// trouble of the server or not whole, a request without an answer, no request at all. Of one class the one
+// that was sent last, of one time the one with more tries before it, and of those the one whose line has
+// the larger hash. [Config.Newest] leaves the class out. In a list of URLs all are the same.
 //
 // # The laws
 //
-// Which records a merge has does not depend on the order of the files, nor on how they were
-// merged before: merge(a, b) is merge(b, a), merge(a, merge(b, c)) is merge(merge(a, b), c),
-// and merge(a, a) is merge(a). Lines are copied byte by byte, in the order of the files and
+// Which records a merge has does not depend on the order of the files, nor on how they were merged before:
+// it commutes, associates and is idempotent. Lines are copied byte by byte, in the order of the files and
 // of the lines in them, so a merge merged again is the same file.
 //
 // # How
 //
-// Files are read twice. The first reading notes 48 bytes of each record, its URL as two
-// hashes under keys of this run, sorts them in memory or, beyond [Config.Memory], in runs
-// on disk, and keeps a bit of each record: it is the one that counts. The second copies these.
-// So memory is Config.Memory and a bit for each record, whatever the records are, and disk
-// for the runs is 48 bytes for each; 10,000,000 records are 480 MB of runs. Two URLs are
-// taken for one with a probability of n² in 2¹²⁹.
-//
-// An index of archives (CDXJ) is merged by [Index], which keeps every capture: archives of
-// several processes are one collection as they lie.
+// Files are read twice. The first reading notes 48 bytes of each record, its URL as two hashes under keys of
+// this run, sorts them in memory or, beyond [Config.Memory], in runs on disk, and keeps a bit of each record:
+// it is the one that counts. The second copies these. Two URLs are taken for one with a probability of n² in
+// 2¹²⁹. Of indexes of archives (CDXJ) every capture stays.
 //
 // Functions may be called by several goroutines at once, with different outputs.
 package merge
 
 import (
 	"bufio"
+	"bytes"
 	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io"
 
+	"github.com/treadlight/crawl/internal/records/recordfile"
 	"github.com/treadlight/crawl/internal/records/sink"
 )
 
 // Config says how records are merged. The zero Config is ready to use.
 type Config struct {
-	// Newest has the record that was sent last count, whatever it says: for rounds of a crawl,
-	// of which the last one knows what is gone. False: see the package comment.
+	// Newest has the record that was sent last count, whatever it says: for rounds of a crawl, of which the
+	// last one knows what is gone. False: see the package comment.
 	Newest bool
-	// SkipDamaged passes over lines that are no records, up to 1,048,576 of each file, and
-	// counts them. False: the first is an error. The last line of a file, if it is cut off, is
-	// always passed over.
+	// SkipDamaged passes over lines that are no records, up to 1,048,576 of each file, and counts them.
+	// False: the first is an error. The last line of a file, if it is cut off, is always passed over.
 	SkipDamaged bool
 	// Memory bounds what is sorted at a time, in bytes. Zero means 64 MiB.
 	Memory int64
@@ -61,8 +55,7 @@ type Config struct {
 	TempDir string
 	// MaxLine is the longest line, in bytes. Zero means 256 MiB.
 	MaxLine int
-	// Progress, if set, is told now and then how many bytes of how many were read, of both
-	// readings together.
+	// Progress, if set, is told now and then how many bytes of how many were read, of both readings together.
 	Progress func(done, total int64)
 }
 
@@ -81,17 +74,16 @@ type Merged struct {
 	cfg     Config
 	report  Report
 	sources []*source
-	bad     []map[int64]bool // by source, the lines to pass over
-	counts  []uint64         // a bit for each record: it counts
-	total   int64
+	counts  []uint64 // a bit for each record: it counts
+	total   int64    // bytes of both readings
 }
 
 // ErrNothing is returned if no file has a record.
 var ErrNothing = errors.New("there are no records in any of the files")
 
-// Prepare reads the files for the first time: afterwards nothing can be wrong with them any
-// more, and an output may be begun. Files are regular ones, all of one format; errors are a
-// [*DamageError], [ErrNothing], ctx's, or one of the file system.
+// Prepare reads the files for the first time: afterwards nothing can be wrong with them any more, and an
+// output may be begun. Files are regular ones, all of one format; errors are a [*DamageError], [ErrNothing],
+// ctx's, or one of the file system.
 func Prepare(ctx context.Context, files []string, cfg Config) (*Merged, error) {
 	cfg.Memory = cmp.Or(cfg.Memory, 64<<20)
 	m := &Merged{cfg: cfg}
@@ -123,7 +115,7 @@ func (m *Merged) open(files []string) error {
 			like = s
 		case s.format != like.format:
 			return fmt.Errorf("%s is %s and %s is %s: merge files of one format", like.path, like.format, s.path, s.format)
-		case s.header != like.header:
+		case !bytes.Equal(s.header, like.header):
 			return fmt.Errorf("%s and %s have other columns, as of two versions of the program: merge JSON lines, or give one of them new columns", like.path, s.path)
 		}
 		m.sources = append(m.sources, s)
@@ -136,7 +128,9 @@ func (m *Merged) open(files []string) error {
 	return nil
 }
 
-// firstReading is the first reading.
+// usualLine is a line without links, in bytes: a guess of how many there are.
+const usualLine = 400
+
 func (m *Merged) firstReading(ctx context.Context) error {
 	sorted := newSorter(m.cfg.Memory, m.cfg.TempDir, m.total/2/usualLine)
 	defer sorted.close()
@@ -144,9 +138,12 @@ func (m *Merged) firstReading(ctx context.Context) error {
 	var ordinal uint64
 	var before int64
 	for _, s := range m.sources {
-		sc := &scan{maxLine: m.cfg.MaxLine, parse: true, skip: m.cfg.SkipDamaged, bad: make(map[int64]bool), read: m.progress(before)}
-		err := sc.each(ctx, s, func(r record) error {
-			e := k.entry(&r.fact, r.line, ordinal, m.cfg.Newest)
+		err := m.each(ctx, s, before, func(l recordfile.Line) error {
+			f, err := s.parse(l)
+			if err != nil {
+				return s.pass(l, err, m.cfg.SkipDamaged)
+			}
+			e := k.entry(&f, l.Text, ordinal, m.cfg.Newest)
 			ordinal++
 			return sorted.add(e)
 		})
@@ -154,11 +151,10 @@ func (m *Merged) firstReading(ctx context.Context) error {
 			return err
 		}
 		before += s.size
-		m.report.Damaged += sc.damaged
-		if sc.cut || s.cut {
+		m.report.Damaged += s.damaged
+		if s.cut {
 			m.report.Cut = append(m.report.Cut, s.path)
 		}
-		m.bad = append(m.bad, sc.bad)
 	}
 	m.report.Read = int64(ordinal)
 	m.counts = make([]uint64, (ordinal+63)/64)
@@ -172,25 +168,38 @@ func (m *Merged) firstReading(ctx context.Context) error {
 	})
 }
 
-// usualLine is a line without links, in bytes: a guess of how many there are, of files that
-// are not compressed.
-const usualLine = 400
-
-// progress tells of a file before which so many bytes were read.
-func (m *Merged) progress(before int64) func(int64) {
-	if m.cfg.Progress == nil {
+// each hands the lines of a file to take, but for the header of a table; before says how many bytes were
+// read before it.
+func (m *Merged) each(ctx context.Context, s *source, before int64, take func(recordfile.Line) error) error {
+	if s.format == "" {
 		return nil
 	}
-	return func(done int64) { m.cfg.Progress(before+done, m.total) }
+	r, err := recordfile.Open(s.path, s.size)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = r.Close() }() // it was only read
+	began := s.table == nil
+	err = r.Each(ctx, m.cfg.MaxLine, func(l recordfile.Line) error {
+		if m.cfg.Progress != nil && l.Number%4096 == 0 {
+			m.cfg.Progress(before+r.Done(), m.total)
+		}
+		if !began {
+			began = true
+			return nil
+		}
+		return take(l)
+	})
+	s.cut = s.cut || r.Cut()
+	return err
 }
 
-// Report is what the merge has, as far as it has been read: of records once Prepare has
-// returned, of an index once Write has.
+// Report is what the merge has, as far as it has been read: of records once Prepare has returned, of an index
+// once Write has.
 func (m *Merged) Report() Report { return m.report }
 
-// Write reads the files for the second time and writes the records that count to w, CSV with
-// a header line. An error is w's, ctx's or the file system's; what was written then is not
-// whole.
+// Write reads the files for the second time and writes the records that count to w, CSV with a header line.
+// An error is w's, ctx's or the file system's; what was written then is not whole.
 func (m *Merged) Write(ctx context.Context, w io.Writer) error {
 	out := bufio.NewWriterSize(w, 64<<10)
 	if m.report.Format == CDXJ {
@@ -202,15 +211,17 @@ func (m *Merged) Write(ctx context.Context, w io.Writer) error {
 	var ordinal uint64
 	before := m.total / 2
 	header := false
-	for i, s := range m.sources {
-		if s.header != "" && !header {
+	for _, s := range m.sources {
+		if len(s.header) > 0 && !header {
 			header = true
-			if _, err := out.WriteString(s.header + "\n"); err != nil {
+			if _, err := out.Write(append(s.header, '\n')); err != nil {
 				return err
 			}
 		}
-		sc := &scan{maxLine: m.cfg.MaxLine, bad: m.bad[i], read: m.progress(before)}
-		err := sc.each(ctx, s, func(r record) error {
+		err := m.each(ctx, s, before, func(l recordfile.Line) error {
+			if s.bad[l.Number] {
+				return nil
+			}
 			if ordinal >= uint64(m.report.Read) {
 				return fmt.Errorf("%s was changed while it was read: merge again", s.path)
 			}
@@ -219,7 +230,7 @@ func (m *Merged) Write(ctx context.Context, w io.Writer) error {
 			if !counts {
 				return nil
 			}
-			_, err := out.Write(append(r.line, '\n'))
+			_, err := out.Write(append(l.Text, '\n'))
 			return err
 		})
 		if err != nil {

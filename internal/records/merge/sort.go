@@ -5,6 +5,7 @@ import (
 	"cmp"
 	"container/heap"
 	"encoding/binary"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"hash/maphash"
@@ -29,16 +30,17 @@ const (
 
 // fact is what of a record decides whether it counts.
 type fact struct {
-	url     string
-	status  int
-	at      time.Time
-	attempt int
-	failed  bool // it has an error
+	URL       string          `json:"url"`
+	Status    int             `json:"status"`
+	FetchedAt time.Time       `json:"fetched_at"`
+	Attempt   int             `json:"attempt"`
+	Error     json.RawMessage `json:"error"`
+	failed    bool            // it has an error
 }
 
 func (f *fact) class() class {
-	switch s := f.status; {
-	case s == 0 && f.attempt == 0:
+	switch s := f.Status; {
+	case s == 0 && f.Attempt == 0:
 		return noRequest
 	case s == 0:
 		return noResponse
@@ -61,22 +63,20 @@ type entry struct {
 // entrySize is the size of an entry on disk, in bytes; in memory it is the same.
 const entrySize = 48
 
-// keys are two hash functions that nobody outside knows, so that nobody can make URLs that
-// hash alike.
+// keys are two hash functions that nobody outside knows, so that nobody can make URLs that hash alike.
 type keys [2]maphash.Seed
 
 func newKeys() keys { return keys{maphash.MakeSeed(), maphash.MakeSeed()} }
 
-func (k *keys) of(url string) [2]uint64 {
-	return [2]uint64{maphash.String(k[0], url), maphash.String(k[1], url)}
-}
-
-// entry notes a record. The hash of its line must be the same in every run, as it decides
-// which of two records counts that are alike in all else.
+// entry notes a record. The hash of its line must be the same in every run, as it decides which of two
+// records counts that are alike in all else.
 func (k *keys) entry(f *fact, line []byte, ordinal uint64, newest bool) entry {
-	e := entry{key: k.of(f.url), sum: xxhash.Sum64(line), ordinal: ordinal, rank: uint64(min(max(f.attempt, 0), 1<<32-1))}
-	if !f.at.IsZero() {
-		e.at = f.at.UnixMilli()
+	e := entry{
+		key: [2]uint64{maphash.String(k[0], f.URL), maphash.String(k[1], f.URL)},
+		sum: xxhash.Sum64(line), ordinal: ordinal, rank: uint64(min(max(f.Attempt, 0), 1<<32-1)),
+	}
+	if !f.FetchedAt.IsZero() {
+		e.at = f.FetchedAt.UnixMilli()
 	}
 	if !newest {
 		e.rank |= uint64(f.class()) << 32
@@ -178,30 +178,15 @@ func (s *sorter) each(take func(entry)) error {
 		return err
 	}
 	s.held = nil
-	h := minHeap[*run]{less: func(a, b *run) bool { return compare(a.head, b.head) < 0 }}
-	for i := range len(s.runs) - 1 {
+	runs := make([]*run, len(s.runs)-1)
+	for i := range runs {
 		size := s.runs[i+1] - s.runs[i]
-		r := &run{r: bufio.NewReaderSize(io.NewSectionReader(s.file, s.runs[i], size), int(min(size, runBuffer)))}
-		switch more, err := r.next(); {
-		case err != nil:
-			return err
-		case more:
-			h.items = append(h.items, r)
-		}
+		runs[i] = &run{r: bufio.NewReaderSize(io.NewSectionReader(s.file, s.runs[i], size), int(min(size, runBuffer)))}
 	}
-	heap.Init(&h)
-	for h.Len() > 0 {
-		take(h.items[0].head)
-		switch more, err := h.items[0].next(); {
-		case err != nil:
-			return err
-		case more:
-			heap.Fix(&h, 0)
-		default:
-			heap.Pop(&h)
-		}
-	}
-	return nil
+	return inOrder(runs, func(a, b *run) bool { return compare(a.head, b.head) < 0 }, func(r *run) error {
+		take(r.head)
+		return nil
+	})
 }
 
 func (s *sorter) close() {
@@ -226,6 +211,36 @@ func (r *run) next() (more bool, err error) {
 	}
 	r.head.decode(line[:])
 	return true, nil
+}
+
+// inOrder hands sorted sources out as often as they have a next item, that with the least first.
+func inOrder[S interface{ next() (bool, error) }](sources []S, less func(a, b S) bool, take func(S) error) error {
+	h := &minHeap[S]{less: less}
+	for _, s := range sources {
+		more, err := s.next()
+		if err != nil {
+			return err
+		}
+		if more {
+			h.items = append(h.items, s)
+		}
+	}
+	for heap.Init(h); h.Len() > 0; {
+		s := h.items[0]
+		if err := take(s); err != nil {
+			return err
+		}
+		more, err := s.next()
+		if err != nil {
+			return err
+		}
+		if more {
+			heap.Fix(h, 0)
+		} else {
+			heap.Pop(h)
+		}
+	}
+	return nil
 }
 
 // minHeap is a [heap.Interface] with the least item first.

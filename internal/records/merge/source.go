@@ -1,16 +1,16 @@
 package merge
 
 import (
+	"bufio"
 	"bytes"
 	"context"
-	"encoding/csv"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
@@ -22,17 +22,21 @@ import (
 // CDXJ is the format of an index of archives; those of records are package sink's.
 const CDXJ sink.Format = "cdxj"
 
-var (
-	packed     = []string{"", ".gz", ".zst"} // what may stand behind the ending of a file
-	byteOrder  = []byte("\xef\xbb\xbf")
-	errNoURL   = errors.New("it has no url")
-	errLong    = errors.New("it is too long")
-	errColumns = errors.New("it has not the columns of the first line")
+const (
+	maxDamaged = 1 << 20 // lines of a file that are passed over: beyond that it is another file
+	maxIndexes = 500     // that are read at a time, each with a file and a buffer
 )
 
-// Files is the files that paths name. A directory stands for the files of records in it, by
-// the endings of their names, or if it has none for its indexes of archives, and not for what
-// is in directories below.
+var (
+	packed      = []string{"", ".gz", ".zst"} // what may stand behind the ending of a file
+	errNoURL    = errors.New("it has no url")
+	errLong     = errors.New("it is too long")
+	errNoIndex  = errors.New("it is no line of an index")
+	errUnsorted = errors.New("it belongs above the line before it: sort the file bytewise, by 'LC_ALL=C sort'")
+)
+
+// Files is the files that paths name. A directory stands for the files of records in it, by the endings of
+// their names, or if it has none for its indexes of archives, and not for what is in directories below.
 func Files(paths []string) ([]string, error) {
 	var files []string
 	for _, path := range paths {
@@ -40,26 +44,24 @@ func Files(paths []string) ([]string, error) {
 		if err != nil {
 			return nil, err
 		}
-		if !info.IsDir() {
-			files = append(files, path)
-			continue
-		}
-		inside, err := filesIn(path)
-		if err != nil {
-			return nil, err
+		inside := []string{path}
+		if info.IsDir() {
+			if inside, err = filesIn(path); err != nil {
+				return nil, err
+			}
 		}
 		files = append(files, inside...)
 	}
+	var infos []os.FileInfo
 	for i, path := range files {
-		a, err := os.Stat(path)
+		info, err := os.Stat(path)
 		if err != nil {
 			return nil, err
 		}
-		for _, other := range files[:i] {
-			if b, err := os.Stat(other); err == nil && os.SameFile(a, b) {
-				files[i] = "" // given twice, as by a directory and a file in it
-			}
+		if slices.ContainsFunc(infos, func(other os.FileInfo) bool { return os.SameFile(info, other) }) {
+			files[i] = "" // given twice, as by a directory and a file in it
 		}
+		infos = append(infos, info)
 	}
 	return slices.DeleteFunc(files, func(s string) bool { return s == "" }), nil
 }
@@ -72,21 +74,22 @@ func filesIn(dir string) ([]string, error) {
 	var records, indexes []string
 	below := ""
 	for _, e := range entries {
-		name := e.Name()
-		for _, p := range packed {
-			bare, ok := strings.CutSuffix(name, p)
-			if !ok || e.IsDir() {
-				continue
-			}
-			ending := filepath.Ext(bare)
-			if spec := sink.ByEnding(ending); spec.Lines() && spec.Ending() == ending {
-				records = append(records, filepath.Join(dir, name))
-			} else if ending == warc.IndexEnding {
-				indexes = append(indexes, filepath.Join(dir, name))
-			}
-		}
+		path := filepath.Join(dir, e.Name())
 		if e.IsDir() {
-			below = filepath.Join(dir, name)
+			below = path
+			continue
+		}
+		for _, p := range packed {
+			bare, ok := strings.CutSuffix(path, p)
+			ending := filepath.Ext(bare)
+			spec := sink.ByEnding(ending)
+			switch {
+			case !ok:
+			case spec.Lines() && spec.Ending() == ending:
+				records = append(records, path)
+			case ending == warc.IndexEnding:
+				indexes = append(indexes, path)
+			}
 		}
 	}
 	switch {
@@ -100,13 +103,16 @@ func filesIn(dir string) ([]string, error) {
 	return nil, fmt.Errorf("%s has no files of records (%s, %s)", dir, sink.EndingList(", "), warc.IndexEnding)
 }
 
+// source is a file, and what the first reading has found of it.
 type source struct {
 	path    string
 	format  sink.Format // empty: there is nothing in it
-	header  string      // of a table
-	size    int64       // of what is read, as it lies
-	columns columns
-	cut     bool // its beginning is already
+	header  []byte      // of a table
+	table   *recordfile.Table
+	size    int64          // of what is read, as it lies
+	bad     map[int64]bool // lines to pass over
+	damaged int64          // of them, those that are whole
+	cut     bool           // the last line, or the compressed file, was cut off
 }
 
 func open(path string) (*source, error) {
@@ -115,13 +121,12 @@ func open(path string) (*source, error) {
 		return nil, err
 	}
 	defer func() { _ = r.Close() }() // it was only read
-	s := &source{path: path, size: r.Size}
+	s := &source{path: path, size: r.Size, bad: make(map[int64]bool)}
 	if !r.Regular {
 		return nil, fmt.Errorf("%s is a pipe or a device, and files are read twice: give a file", path)
 	}
 	head, err := r.Peek(min(64<<10, r.Reader.Size()))
 	s.cut = recordfile.CutOff(err) // in which case the second reading may see nothing at all
-	head = bytes.TrimPrefix(head, byteOrder)
 	line, _, _ := bytes.Cut(bytes.TrimLeft(head, " \t\r\n"), []byte("\n"))
 	line = bytes.TrimSpace(line)
 	spec := sink.ByStart(line)
@@ -131,8 +136,9 @@ func open(path string) (*source, error) {
 	case spec.Format == sink.WARC:
 		return nil, fmt.Errorf("%s is an archive: archives are one collection as they lie, in one directory; merge their indexes (%s)", path, warc.IndexEnding)
 	case spec.Separator != 0:
-		s.header = string(line)
-		if s.columns, err = columnsOf(s.header, spec.Separator); err != nil {
+		s.header = bytes.Clone(line)
+		s.table, err = recordfile.NewTable(line, spec.Separator, "url", "status", "fetched_at", "attempt", "error_class")
+		if err != nil {
 			return nil, fmt.Errorf("%s: %w", path, err)
 		}
 	case warc.IsIndexLine(line):
@@ -141,11 +147,6 @@ func open(path string) (*source, error) {
 		return nil, fmt.Errorf("%s has no records of a crawl", path)
 	}
 	return s, nil
-}
-
-type record struct {
-	fact
-	line []byte // valid until the next one
 }
 
 // DamageError is a line that is no record.
@@ -162,156 +163,128 @@ func (e *DamageError) Error() string {
 // Unwrap is what is wrong.
 func (e *DamageError) Unwrap() error { return e.Err }
 
-type scan struct {
-	maxLine int
-	parse   bool // facts are wanted; without them lines of the first reading are told apart by bad
-	skip    bool // damage is no error
-	bad     map[int64]bool
-	damaged int64
-	cut     bool // the last line or the compressed file was cut off
-	read    func(done int64)
+// pass passes over a line that is no record, if that may be.
+func (s *source) pass(l recordfile.Line, err error, skip bool) error {
+	s.bad[l.Number] = true
+	if !l.Whole {
+		s.cut = true // a process was killed as it wrote
+		return nil
+	}
+	if s.damaged++; !skip {
+		return &DamageError{s.path, l.Number, err}
+	}
+	if len(s.bad) > maxDamaged {
+		return &DamageError{s.path, l.Number, fmt.Errorf("%w; and it is the %dth", err, maxDamaged)}
+	}
+	return nil
 }
 
-// each hands every record of the file to take.
-func (sc *scan) each(ctx context.Context, s *source, take func(record) error) error {
-	if s.format == "" {
-		return nil
+// parse reads what decides whether a record counts.
+func (s *source) parse(l recordfile.Line) (f fact, err error) {
+	switch {
+	case l.Long:
+		return f, errLong
+	case s.format == sink.JSONL:
+		err = json.Unmarshal(l.Text, &f)
+		if f.failed = len(f.Error) > 0 && string(f.Error) != "null"; err == nil && f.URL == "" {
+			err = errNoURL
+		}
+		return f, err
+	case !l.Whole: // what is there may be half of what was to be
+		return f, recordfile.ErrColumns
+	case s.table == nil:
+		if f.URL = string(l.Text); !strings.Contains(f.URL, "://") {
+			err = errNoURL
+		}
+		return f, err
 	}
-	r, err := recordfile.Open(s.path, s.size)
-	if err != nil {
-		return err
+	t := s.table
+	if err := t.Read(l.Text); err != nil {
+		return f, err
 	}
-	defer func() { _ = r.Close() }() // it was only read
-	began := false
-	err = r.Each(ctx, sc.maxLine, func(l recordfile.Line) error {
-		if sc.read != nil && l.Number%4096 == 0 {
-			sc.read(r.Done())
+	f = fact{URL: t.Text("url"), Status: int(t.Number("status")), Attempt: int(t.Number("attempt")), failed: t.Text("error_class") != ""}
+	if f.URL == "" {
+		return f, errNoURL
+	}
+	if f.FetchedAt, err = time.Parse(time.RFC3339, t.Text("fetched_at")); err != nil {
+		return f, fmt.Errorf("fetched_at: %w", err)
+	}
+	return f, t.Err()
+}
+
+// writeIndex merges indexes of archives, which are sorted, into one that is, without lines that are there
+// twice. Every capture stays: a reader of archives picks one by its time.
+func (m *Merged) writeIndex(ctx context.Context, out *bufio.Writer) error {
+	if len(m.sources) > maxIndexes {
+		return fmt.Errorf("%d indexes are more than the %d that can be merged at once: merge parts of them, and then these", len(m.sources), maxIndexes)
+	}
+	m.report.Read, m.report.Written, m.report.Cut = 0, 0, nil
+	var all []*index
+	defer func() {
+		for _, x := range all {
+			_ = x.r.Close() // it was only read
 		}
-		if !began {
-			began = true
-			l.Text = bytes.TrimPrefix(l.Text, byteOrder)
-			if s.header != "" {
-				return nil
+	}()
+	for _, s := range m.sources {
+		r, err := recordfile.Open(s.path, s.size)
+		if err != nil {
+			return err
+		}
+		all = append(all, &index{path: s.path, r: r, maxLine: m.cfg.MaxLine, cut: s.cut})
+	}
+	var last []byte
+	err := inOrder(all, func(a, b *index) bool { return bytes.Compare(a.line, b.line) < 0 }, func(x *index) error {
+		if m.report.Read++; m.report.Read%1024 == 0 && ctx.Err() != nil {
+			return ctx.Err()
+		}
+		if m.report.Read%4096 == 0 && m.cfg.Progress != nil {
+			var done int64
+			for _, x := range all {
+				done += x.r.Done()
 			}
+			m.cfg.Progress(done, m.total/2) // they are read once
 		}
-		if !sc.parse {
-			if sc.bad[l.Number] {
-				return nil
-			}
-			return take(record{line: l.Text})
-		}
-		rec := record{line: l.Text}
-		err := rec.parse(s, l)
-		if err == nil {
-			return take(rec)
-		}
-		sc.bad[l.Number] = true
-		if !l.Whole {
-			sc.cut = true // a process was killed as it wrote
+		if m.report.Written > 0 && bytes.Equal(last, x.line) {
 			return nil
 		}
-		if sc.damaged++; !sc.skip {
-			return &DamageError{s.path, l.Number, err}
-		}
-		if len(sc.bad) > maxDamaged {
-			return &DamageError{s.path, l.Number, fmt.Errorf("%w; and it is the %dth", err, maxDamaged)}
-		}
-		return nil
+		m.report.Written++
+		last = append(last[:0], x.line...)
+		_, err := out.Write(append(x.line, '\n'))
+		return err
 	})
-	sc.cut = sc.cut || r.Cut()
+	for _, x := range all {
+		if x.cut {
+			m.report.Cut = append(m.report.Cut, x.path)
+		}
+	}
 	return err
 }
 
-// maxDamaged bounds the lines of a file that are passed over: beyond that it is another file.
-const maxDamaged = 1 << 20
+type index struct {
+	path    string
+	r       *recordfile.Reader
+	maxLine int
+	line    []byte
+	cut     bool
+}
 
-// parse reads what decides whether the record counts.
-func (r *record) parse(s *source, l recordfile.Line) error {
+func (x *index) next() (more bool, err error) {
+	l, err := x.r.Next(x.maxLine)
 	switch {
-	case l.Long:
-		return errLong
-	case s.format == sink.JSONL:
-		return r.parseJSON(l.Text)
-	case !l.Whole: // what is there may be half of what was to be
-		return errColumns
-	case s.header != "":
-		return r.parseTable(s.columns, l.Text)
-	}
-	r.url = string(l.Text)
-	if !strings.Contains(r.url, "://") {
-		return errNoURL
-	}
-	return nil
-}
-
-type object struct {
-	URL       string          `json:"url"`
-	Status    int             `json:"status"`
-	FetchedAt time.Time       `json:"fetched_at"`
-	Attempt   int             `json:"attempt"`
-	Error     json.RawMessage `json:"error"`
-}
-
-func (r *record) parseJSON(line []byte) error {
-	var o object
-	if err := json.Unmarshal(line, &o); err != nil {
-		return err
-	}
-	if o.URL == "" {
-		return errNoURL
-	}
-	r.fact = fact{o.URL, o.Status, o.FetchedAt, o.Attempt, len(o.Error) > 0 && string(o.Error) != "null"}
-	return nil
-}
-
-type columns struct {
-	separator                          byte
-	n, url, status, at, attempt, class int
-}
-
-func columnsOf(header string, separator byte) (columns, error) {
-	names := strings.Split(header, string(separator))
-	c := columns{separator: separator, n: len(names)}
-	var missing []string
-	at := func(name string) int {
-		i := slices.Index(names, name)
-		if i < 0 {
-			missing = append(missing, name)
+	case errors.Is(err, io.EOF):
+		x.cut = x.cut || x.r.Cut()
+		return false, nil
+	case err != nil:
+		return false, err
+	case l.Long || !warc.IsIndexLine(l.Text) || l.Text[len(l.Text)-1] != '}':
+		if !l.Whole {
+			x.cut = true
+			return false, nil
 		}
-		return i
+		return false, &DamageError{x.path, l.Number, errNoIndex}
+	case bytes.Compare(x.line, l.Text) > 0:
+		return false, &DamageError{x.path, l.Number, errUnsorted}
 	}
-	c.url, c.status, c.at, c.attempt, c.class = at("url"), at("status"), at("fetched_at"), at("attempt"), at("error_class")
-	if len(missing) > 0 {
-		return c, fmt.Errorf("its first line has no column %s", strings.Join(missing, ", "))
-	}
-	return c, nil
-}
-
-// parseTable reads one line: no cell that a crawl writes has a line feed in it.
-func (r *record) parseTable(c columns, line []byte) (err error) {
-	cr := csv.NewReader(bytes.NewReader(line))
-	cr.LazyQuotes, cr.Comma = true, rune(c.separator)
-	cells, err := cr.Read()
-	if err != nil {
-		return err
-	}
-	if len(cells) != c.n {
-		return errColumns
-	}
-	r.fact = fact{url: cells[c.url], failed: cells[c.class] != ""}
-	if r.url == "" {
-		return errNoURL
-	}
-	if s := cells[c.status]; s != "" {
-		if r.status, err = strconv.Atoi(s); err != nil {
-			return fmt.Errorf("status: %w", err)
-		}
-	}
-	if r.at, err = time.Parse(time.RFC3339, cells[c.at]); err != nil {
-		return fmt.Errorf("fetched_at: %w", err)
-	}
-	if r.attempt, err = strconv.Atoi(cells[c.attempt]); err != nil {
-		return fmt.Errorf("attempt: %w", err)
-	}
-	return nil
+	x.line = append(x.line[:0], l.Text...)
+	return true, nil
 }

@@ -8,9 +8,16 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"time"
 
 	"github.com/treadlight/crawl/internal/records/sink"
+)
+
+const (
+	// maxNames is how many names a tally tells apart: more than there are statuses, classes of errors and depths
+	// worth a line. A file that was tampered with could have any number.
+	maxNames = 200
+	// others is the name of what is beyond a bound.
+	others = "others"
 )
 
 type collector struct {
@@ -18,11 +25,11 @@ type collector struct {
 	sum Summary
 
 	statuses, errors, depths, changes tally
-	types                             map[string]*Type // at most maxTypes
+	types                             map[string]*Type // at most maxNames
 	sizes, latency                    histogram
 	spent                             timings // milliseconds
 	hosts                             map[string]*hostTally
-	slowest, largest                  top
+	slowest, largest                  []Page // at most cfg.List, sorted
 
 	broken    map[string]*BrokenLink // at most cfg.MaxBroken
 	fallback  map[string]string      // of each, what its own record says links to it
@@ -31,33 +38,23 @@ type collector struct {
 	maps      []Map // at most cfg.List
 }
 
-// hostTally is what is known of a host. Of at most cfg.MaxHosts there is one; the pages of
-// others are counted together.
+// hostTally is what is known of a host. Of at most cfg.MaxHosts there is one; the pages of others are counted
+// together.
 type hostTally struct {
-	urls, pages, failed, bytes int64
-	waited                     float64 // milliseconds
-	latency                    histogram
+	Host
+	latency histogram
 }
 
 func newCollector(cfg Config) *collector {
 	return &collector{
 		cfg:      cfg,
 		statuses: tally{}, errors: tally{}, depths: tally{}, changes: tally{},
-		types:  make(map[string]*Type),
-		hosts:  make(map[string]*hostTally),
-		broken: make(map[string]*BrokenLink), fallback: make(map[string]string),
-		redirects: redirects{max: cfg.MaxRedirects, to: make(map[string]string)},
-		repeats:   repeats{max: cfg.MaxDigests, list: cfg.List, groups: make(map[string]*Group), first: make(map[string]string)},
-		slowest:   top{max: cfg.List}, largest: top{max: cfg.List},
+		types: map[string]*Type{}, hosts: map[string]*hostTally{},
+		broken: map[string]*BrokenLink{}, fallback: map[string]string{},
+		redirects: redirects{max: cfg.MaxRedirects, to: map[string]string{}},
+		repeats:   repeats{max: cfg.MaxDigests, groups: map[string]*Group{}, first: map[string]string{}},
 	}
 }
-
-// maxNames is how many names a tally tells apart: more than there are statuses, classes of
-// errors and depths worth a line. A file that was tampered with could have any number.
-const maxNames = 200
-
-// others is the name of what is beyond a bound.
-const others = "others"
 
 type tally map[string]int64
 
@@ -77,35 +74,32 @@ func (t tally) counts() []Count {
 	return list
 }
 
-// top keeps the largest.
-type top struct {
-	max   int
-	pages []Page // sorted
-}
-
-func (t *top) add(p Page) {
-	if p.Value <= 0 || len(t.pages) == t.max && p.Value <= t.pages[len(t.pages)-1].Value {
-		return
+// keep puts a page among the largest, if it is one of them.
+func (c *collector) keep(largest []Page, r *record, value float64) []Page {
+	if full := len(largest) == c.cfg.List; value <= 0 || full && value <= largest[len(largest)-1].Value {
+		return largest
 	}
-	at, _ := slices.BinarySearchFunc(t.pages, p, func(a, b Page) int {
+	p := Page{URL: r.URL, Status: r.Status, Value: value}
+	at, _ := slices.BinarySearchFunc(largest, p, func(a, b Page) int {
 		return cmp.Or(cmp.Compare(b.Value, a.Value), cmp.Compare(a.URL, b.URL))
 	})
-	t.pages = slices.Insert(t.pages, at, p)
-	t.pages = t.pages[:min(len(t.pages), t.max)]
-}
-
-func (c *collector) note(l *List, u string) {
-	l.Total++
-	if len(l.URLs) < c.cfg.List {
-		l.URLs = append(l.URLs, u)
-	}
+	largest = slices.Insert(largest, at, p)
+	return largest[:min(len(largest), c.cfg.List)]
 }
 
 func (c *collector) add(r *record) {
 	s := &c.sum
 	s.Records++
 	r.clamp()
-	c.when(r.FetchedAt, r.Attempt)
+	// What was never sent has the time at which it was given up.
+	if at := r.FetchedAt; !at.IsZero() && r.Attempt != 0 {
+		if s.From.IsZero() || at.Before(s.From) {
+			s.From = at
+		}
+		if s.To.Before(at) {
+			s.To = at
+		}
+	}
 	s.Bytes += r.Bytes
 	s.WireBytes += r.WireBytes
 	switch r.Kind {
@@ -119,24 +113,10 @@ func (c *collector) add(r *record) {
 	}
 }
 
-// when widens the time of the crawl. What was never sent has the time at which it was given
-// up.
-func (c *collector) when(at time.Time, attempt int) {
-	if at.IsZero() || attempt == 0 {
-		return
-	}
-	if s := &c.sum; s.From.IsZero() || at.Before(s.From) {
-		s.From = at
-	}
-	if c.sum.To.Before(at) {
-		c.sum.To = at
-	}
-}
-
 func (c *collector) addPage(r *record) {
 	s := &c.sum
 	s.URLs++
-	page, failed := sink.Counts(r.Kind, r.Status, r.class())
+	page, failed := sink.Counts(r.Kind, r.Status, r.Error.Class)
 	s.Pages += one(page)
 	s.Failed += one(failed)
 	c.depths.add(strconv.Itoa(r.Depth))
@@ -145,13 +125,15 @@ func (c *collector) addPage(r *record) {
 		status = strconv.Itoa(r.Status)
 	}
 	c.statuses.add(status)
-	if class := r.class(); class != "" {
-		c.errors.add(class)
+	if r.Error.Class != "" {
+		c.errors.add(r.Error.Class)
 	}
 	if r.Change != "" {
 		c.changes.add(r.Change)
 	}
-	c.addHost(r)
+	if r.Attempt != 0 || r.Status != 0 {
+		c.addHost(r, page, failed)
+	}
 	c.addAnswer(r)
 	c.addLists(r)
 	if r.broken() {
@@ -161,26 +143,25 @@ func (c *collector) addPage(r *record) {
 	c.repeats.add(r)
 }
 
-func (c *collector) addHost(r *record) {
-	if r.Attempt == 0 && r.Status == 0 {
-		return
+func (c *collector) addHost(r *record, page, failed bool) {
+	name := "" // of what is no URL
+	if u, err := url.Parse(r.URL); err == nil {
+		name = u.Host
 	}
-	name := hostOf(r.URL)
 	h := c.hosts[name]
 	if h == nil {
 		if len(c.hosts) >= c.cfg.MaxHosts {
 			c.sum.Hosts.Beyond++
 			return
 		}
-		h = new(hostTally)
-		c.hosts[name] = h
+		h = &hostTally{Host: Host{Host: strings.Clone(name)}} // the URL need not be kept for it
+		c.hosts[h.Host.Host] = h
 	}
-	page, failed := sink.Counts(r.Kind, r.Status, r.class())
-	h.urls++
-	h.pages += one(page)
-	h.failed += one(failed)
-	h.bytes += r.Bytes
-	h.waited += r.Timings.PermitWait
+	h.URLs++
+	h.Pages += one(page)
+	h.Failed += one(failed)
+	h.Bytes += r.Bytes
+	h.Waited += r.Timings.PermitWait / 1000
 	if r.Timings.Total > 0 {
 		h.latency.add(r.Timings.Total * stepsPerMS)
 	}
@@ -194,49 +175,31 @@ func one(b bool) int64 {
 	return 0
 }
 
-// hostOf is the host of a URL with its port, by which crawls name hosts. What is no URL is
-// a host of no name.
-func hostOf(raw string) string {
-	u, err := url.Parse(raw)
-	if err != nil {
-		return ""
-	}
-	return strings.Clone(u.Host) // the URL need not be kept for it
-}
-
 func (c *collector) addAnswer(r *record) {
-	t := &r.Timings
-	c.spent.PermitWait += t.PermitWait
-	c.spent.DNS += t.DNS
-	c.spent.Connect += t.Connect
-	c.spent.TLS += t.TLS
-	c.spent.FirstByte += t.FirstByte
-	c.spent.Body += t.Body
-	if t.Total > 0 {
-		c.latency.add(t.Total * stepsPerMS)
-		c.slowest.add(Page{URL: r.URL, Status: r.Status, Value: t.Total})
+	spent := c.spent.all()
+	for i, v := range r.Timings.all() {
+		*spent[i] += *v
+	}
+	if total := r.Timings.Total; total > 0 {
+		c.latency.add(total * stepsPerMS)
+		c.slowest = c.keep(c.slowest, r, total)
 	}
 	if r.Status == 0 {
 		return
 	}
 	c.sizes.add(float64(r.Bytes))
-	c.largest.add(Page{URL: r.URL, Status: r.Status, Value: float64(r.Bytes)})
-	if !r.fromState {
-		c.addType(r)
+	c.largest = c.keep(c.largest, r, float64(r.Bytes))
+	if r.fromState {
+		return
 	}
-}
-
-func (c *collector) addType(r *record) {
 	name := cmp.Or(r.ContentType, "none")
+	if c.types[name] == nil && len(c.types) >= maxNames {
+		name = others
+	}
 	kind := c.types[name]
 	if kind == nil {
-		if len(c.types) >= maxNames {
-			name = others
-		}
-		if kind = c.types[name]; kind == nil {
-			kind = &Type{Name: name}
-			c.types[name] = kind
-		}
+		kind = &Type{Name: name}
+		c.types[name] = kind
 	}
 	kind.Pages++
 	kind.Bytes += r.Bytes
@@ -246,33 +209,29 @@ func (c *collector) addType(r *record) {
 func (c *collector) addLists(r *record) {
 	s := &c.sum
 	s.NoFollowLinks += int64(len(r.Nofollow))
-	hidden := slices.Contains(r.Directives, "noindex") || slices.Contains(r.Directives, "none")
-	if hidden {
-		c.note(&s.NoIndex, r.URL)
-	}
-	if slices.Contains(r.Directives, "nofollow") || slices.Contains(r.Directives, "none") {
-		c.note(&s.NoFollow, r.URL)
-	}
+	says := func(word string) bool { return slices.Contains(r.Directives, word) || slices.Contains(r.Directives, "none") }
 	html := r.ContentType == "text/html" || r.ContentType == "application/xhtml+xml"
-	if html && r.Status == 200 && r.Error == nil && strings.TrimSpace(r.Title) == "" && !hidden && !r.fromState {
-		c.note(&s.Untitled, r.URL)
-	}
-	if r.Truncated {
-		c.note(&s.Truncated, r.URL)
-	}
-	switch r.class() {
-	case classRobots:
-		c.note(&s.Refused, r.URL)
-	case classFiltered:
-		c.note(&s.Filtered, r.URL)
-	}
-	switch r.Change {
-	case "new":
-		c.note(&s.Changes.New, r.URL)
-	case "changed":
-		c.note(&s.Changes.Changed, r.URL)
-	case "gone":
-		c.note(&s.Changes.Gone, r.URL)
+	untitled := html && r.Status == 200 && r.Error.Class == "" && strings.TrimSpace(r.Title) == "" && !says("noindex") && !r.fromState
+	for _, x := range []struct {
+		list *List
+		is   bool
+	}{
+		{&s.NoIndex, says("noindex")},
+		{&s.NoFollow, says("nofollow")},
+		{&s.Untitled, untitled},
+		{&s.Truncated, r.Truncated},
+		{&s.Refused, r.Error.Class == classRobots},
+		{&s.Filtered, r.Error.Class == classFiltered},
+		{&s.Changes.New, r.Change == "new"},
+		{&s.Changes.Changed, r.Change == "changed"},
+		{&s.Changes.Gone, r.Change == "gone"},
+	} {
+		if !x.is {
+			continue
+		}
+		if x.list.Total++; len(x.list.URLs) < c.cfg.List {
+			x.list.URLs = append(x.list.URLs, r.URL)
+		}
 	}
 }
 
@@ -287,19 +246,23 @@ func (c *collector) addMap(r *record) {
 		all.Dropped += x.Dropped
 		all.Problems += x.Problems
 	} else if r.broken() {
-		m.Problem = cmp.Or(r.class(), fmt.Sprintf("status %d", r.Status))
+		m.Problem = cmp.Or(r.Error.Class, fmt.Sprintf("status %d", r.Status))
 	}
 	if m.Problem != "" && len(c.maps) < c.cfg.List {
 		c.maps = append(c.maps, m)
 	}
 }
 
-// perOctave is how many steps of a histogram a doubling has: the middle of one is at most
-// 4.4 percent from what lies in it.
-const perOctave = 8
+const (
+	// perOctave is how many steps of a histogram a doubling has: the middle of one is at most 4.4 percent from
+	// what lies in it.
+	perOctave = 8
+	// stepsPerMS is how many units of a histogram of times there are in a millisecond.
+	stepsPerMS = 1000
+)
 
-// histogram counts values from 1 up in steps that grow with them. The zero histogram is
-// ready to use; it is as long as its largest value needs, 8 counters for each doubling.
+// histogram counts values from 1 up in steps that grow with them. The zero histogram is ready to use; it is as
+// long as its largest value needs, 8 counters for each doubling.
 type histogram struct {
 	steps []uint32
 	n     int64
@@ -328,8 +291,7 @@ func (h *histogram) quantile(q float64) float64 {
 	rank := max(int64(math.Ceil(q*float64(h.n))), 1)
 	for step, n := range h.steps {
 		if rank -= int64(n); rank <= 0 {
-			middle := math.Exp2((float64(step) + 0.5) / perOctave)
-			return min(middle, h.max)
+			return min(math.Exp2((float64(step)+0.5)/perOctave), h.max)
 		}
 	}
 	return 0
@@ -339,6 +301,3 @@ func (h *histogram) quantile(q float64) float64 {
 func (h *histogram) spread(unit float64) Spread {
 	return Spread{P50: h.quantile(0.5) / unit, P95: h.quantile(0.95) / unit, P99: h.quantile(0.99) / unit, Max: h.max / unit}
 }
-
-// stepsPerMS is how many steps of a histogram of times there are in a millisecond.
-const stepsPerMS = 1000

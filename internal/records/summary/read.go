@@ -8,6 +8,8 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"strings"
+	"time"
 
 	"github.com/treadlight/crawl/internal/records/recordfile"
 	"github.com/treadlight/crawl/internal/records/sink"
@@ -21,23 +23,11 @@ type Config struct {
 	List int
 	// Referrers is how many pages are named that link to a broken one. Zero means 20.
 	Referrers int
-	// MaxHosts, MaxBroken, MaxRedirects and MaxDigests are how many of each are told apart.
-	// Zero means 10,000 hosts, 10,000 broken pages, 20,000 redirects and 100,000 digests.
+	// MaxHosts, MaxBroken, MaxRedirects and MaxDigests are how many of each are told apart. Zero means 10,000
+	// hosts, 10,000 broken pages, 20,000 redirects and 100,000 digests.
 	MaxHosts, MaxBroken, MaxRedirects, MaxDigests int
-	// MaxLine is the longest line that is read, in bytes; a longer one is damaged. Zero means
-	// 256 MiB: a page with its body has a line of four thirds of that.
+	// MaxLine is the longest line that is read, in bytes; a longer one is damaged. Zero means 256 MiB.
 	MaxLine int
-}
-
-func (c Config) withDefaults() Config {
-	c.List = cmp.Or(c.List, 100)
-	c.Referrers = cmp.Or(c.Referrers, 20)
-	c.MaxHosts = cmp.Or(c.MaxHosts, 10_000)
-	c.MaxBroken = cmp.Or(c.MaxBroken, 10_000)
-	c.MaxRedirects = cmp.Or(c.MaxRedirects, 20_000)
-	c.MaxDigests = cmp.Or(c.MaxDigests, 100_000)
-	c.MaxLine = cmp.Or(c.MaxLine, recordfile.DefaultMaxLine)
-	return c
 }
 
 // NoRecordsError is returned for a file in which nothing is a record.
@@ -55,11 +45,14 @@ func (e *NoRecordsError) Error() string {
 
 func (e *NoRecordsError) Unwrap() error { return e.Err }
 
-// Read summarizes a file of records, or a directory: the records of a crawl that is kept,
-// and if it has none that can be read, its state. An error is a [*NoRecordsError], one of
-// the file system, of the database, or of ctx.
+// Read summarizes a file of records, or a directory: the records of a crawl that is kept, and if it has none
+// that can be read, its state. An error is a [*NoRecordsError], one of the file system, of the database, or of
+// ctx.
 func Read(ctx context.Context, path string, cfg Config) (*Summary, error) {
-	cfg = cfg.withDefaults()
+	cfg.List = cmp.Or(cfg.List, 100)
+	cfg.Referrers = cmp.Or(cfg.Referrers, 20)
+	cfg.MaxHosts, cfg.MaxBroken = cmp.Or(cfg.MaxHosts, 10_000), cmp.Or(cfg.MaxBroken, 10_000)
+	cfg.MaxRedirects, cfg.MaxDigests = cmp.Or(cfg.MaxRedirects, 20_000), cmp.Or(cfg.MaxDigests, 100_000)
 	info, err := os.Stat(path)
 	if err != nil {
 		return nil, err
@@ -72,19 +65,20 @@ func Read(ctx context.Context, path string, cfg Config) (*Summary, error) {
 
 func readFile(ctx context.Context, path string, cfg Config) (*Summary, error) {
 	c := newCollector(cfg)
-	f := file{path: path, maxLine: cfg.MaxLine}
-	src, err := f.each(ctx, c.add)
-	if err != nil {
+	f := file{path: path, maxLine: cfg.MaxLine, src: Source{Path: path, Format: string(sink.JSONL)}}
+	if err := f.read(ctx, c.add); err != nil {
 		return nil, err
 	}
 	if c.sum.Records == 0 {
 		return nil, &NoRecordsError{Path: path, Err: f.problem}
 	}
-	if len(c.broken) > 0 && src.Links && !f.pipe {
-		err = f.eachLinkRecord(ctx, c.link)
+	if len(c.broken) > 0 && f.src.Links && !f.pipe {
+		if err := f.readLinks(ctx, c.link); err != nil {
+			return nil, err
+		}
 	}
-	c.sum.Source = src
-	return c.finish(), err
+	c.sum.Source = f.src
+	return c.finish(), nil
 }
 
 type file struct {
@@ -94,91 +88,196 @@ type file struct {
 	pipe    bool  // it cannot be read twice
 	size    int64 // of what was read at first; the crawl may write on
 	src     Source
-	line    int64
 	problem error // of the first damaged line
 }
 
-// open opens the file. Nothing beyond what was there at first is read, the second time too.
-func (f *file) open() (*recordfile.Reader, error) {
-	r, err := recordfile.Open(f.path, f.size)
-	if err == nil {
-		f.pipe, f.size = !r.Regular, r.Size
-	}
-	return r, err
-}
+var (
+	errNoURL = errors.New("a line has no url")
+	errLong  = errors.New("a line is too long")
+)
 
-func (f *file) each(ctx context.Context, add func(*record)) (Source, error) {
-	r, err := f.open()
-	if err != nil {
-		return Source{}, err
-	}
-	defer func() { _ = r.Close() }() // it was only read
-	f.src = Source{Path: f.path, Format: string(sink.JSONL)}
-	head, _ := r.Peek(64) // more than a table begins with
-	if spec := sink.ByStart(head); spec.Separator != 0 {
-		f.src.Format = string(spec.Format)
-		err = f.eachRow(ctx, r.Reader, spec.Separator, add)
-		return f.src, err
-	}
-	err = f.lines(ctx, r, true, func(line []byte, whole bool) {
-		rec := new(record)
-		err := json.Unmarshal(line, rec)
-		if err == nil && rec.URL == "" {
-			err = errors.New("a line has no url")
-		}
-		if err != nil {
-			f.damaged(err, whole)
-			return
-		}
-		f.src.Links = f.src.Links || bytes.Contains(line, []byte(`"links":[`))
-		add(rec)
-	})
-	return f.src, err
-}
-
-// eachLinkRecord is each for the second time, in which damage is known.
-func (f *file) eachLinkRecord(ctx context.Context, link func(*linkRecord)) error {
-	r, err := f.open()
+// read hands out every record. A line that is none is counted; the last one, if it has no end, is only cut off.
+func (f *file) read(ctx context.Context, add func(*record)) error {
+	r, err := recordfile.Open(f.path, 0)
 	if err != nil {
 		return err
 	}
 	defer func() { _ = r.Close() }() // it was only read
-	return f.lines(ctx, r, false, func(line []byte, _ bool) {
-		if l := new(linkRecord); json.Unmarshal(line, l) == nil && l.URL != "" {
-			link(l)
+	f.pipe, f.size = !r.Regular, r.Size
+	head, _ := r.Peek(64) // more than a table begins with
+	spec := sink.ByStart(head)
+	if spec.Separator != 0 {
+		f.src.Format = string(spec.Format)
+	}
+	var table *recordfile.Table
+	err = r.Each(ctx, f.maxLine, func(l recordfile.Line) (err error) {
+		if spec.Separator != 0 && table == nil {
+			table, err = recordfile.NewTable(l.Text, spec.Separator)
+			return err
 		}
-	})
-}
-
-// damaged counts a line that is no record. The last one, if it has no end, is only cut off.
-func (f *file) damaged(err error, whole bool) {
-	if f.problem == nil {
-		f.problem = err
-	}
-	if !whole {
-		f.src.Cut = true
-		return
-	}
-	f.src.Damaged++
-	f.src.FirstDamaged = cmp.Or(f.src.FirstDamaged, f.line)
-}
-
-// errLong is that of a line beyond the bound.
-var errLong = errors.New("a line is too long")
-
-// lines calls take for every line that is not empty, and says whether it has its end. The
-// line is valid until take returns.
-func (f *file) lines(ctx context.Context, r *recordfile.Reader, count bool, take func(line []byte, whole bool)) error {
-	err := r.Each(ctx, f.maxLine, func(l recordfile.Line) error {
-		f.line = l.Number
+		rec := new(record)
 		switch {
-		case !l.Long:
-			take(l.Text, l.Whole)
-		case count:
-			f.damaged(errLong, true)
+		case l.Long:
+			err = errLong
+		case table != nil:
+			err = rec.fromRow(table, l.Text)
+		default:
+			err = json.Unmarshal(l.Text, rec)
+			f.src.Links = f.src.Links || bytes.Contains(l.Text, []byte(`"links":[`))
 		}
+		if err == nil && rec.URL == "" {
+			err = errNoURL
+		}
+		switch {
+		case err == nil:
+			add(rec)
+		case l.Whole:
+			f.src.Damaged++
+			f.src.FirstDamaged = cmp.Or(f.src.FirstDamaged, l.Number)
+		default:
+			f.src.Cut = true
+		}
+		f.problem = cmp.Or(f.problem, err)
 		return nil
 	})
 	f.src.Cut = f.src.Cut || r.Cut()
 	return err
+}
+
+// linkRecord is what of a line says where its page leads.
+type linkRecord struct {
+	URL        string   `json:"url"`
+	RedirectTo string   `json:"redirect_to"`
+	Links      []string `json:"links"`
+	Resources  []string `json:"resources"`
+}
+
+// readLinks reads for the second time, in which damage is known, and nothing beyond what was there at first.
+func (f *file) readLinks(ctx context.Context, link func(*linkRecord)) error {
+	r, err := recordfile.Open(f.path, f.size)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = r.Close() }() // it was only read
+	return r.Each(ctx, f.maxLine, func(l recordfile.Line) error {
+		if rec := new(linkRecord); !l.Long && json.Unmarshal(l.Text, rec) == nil && rec.URL != "" {
+			link(rec)
+		}
+		return nil
+	})
+}
+
+// record is what of a line is looked at. The rest, texts above all, is skipped.
+type record struct {
+	URL         string    `json:"url"`
+	Kind        string    `json:"kind"`
+	Status      int       `json:"status"`
+	Depth       int       `json:"depth"`
+	Referrer    string    `json:"referrer"`
+	FetchedAt   time.Time `json:"fetched_at"`
+	Attempt     int       `json:"attempt"`
+	RedirectTo  string    `json:"redirect_to"`
+	ContentType string    `json:"content_type"`
+	Bytes       int64     `json:"bytes"`
+	WireBytes   int64     `json:"wire_bytes"`
+	Truncated   bool      `json:"truncated"`
+	Digest      string    `json:"digest"`
+	Change      string    `json:"change"`
+	Duplicate   string    `json:"duplicate"`
+	DuplicateOf string    `json:"duplicate_of"`
+	Title       string    `json:"title"`
+	Directives  []string  `json:"directives"`
+	Nofollow    []string  `json:"nofollow_links"`
+	Sitemap     *siteMap  `json:"sitemap"`
+	Timings     timings   `json:"timings_ms"`
+	Error       struct {
+		Class string `json:"class"` // empty: there is no error
+	} `json:"error"`
+
+	fromState bool // titles and directives are not in the source
+}
+
+type siteMap struct {
+	Format   string `json:"format"`
+	URLs     int64  `json:"urls"`
+	Dropped  int64  `json:"dropped"`
+	Problems int64  `json:"problems"`
+	Problem  string `json:"problem"`
+}
+
+type timings struct {
+	PermitWait float64 `json:"permit_wait"`
+	DNS        float64 `json:"dns"`
+	Connect    float64 `json:"connect"`
+	TLS        float64 `json:"tls"`
+	FirstByte  float64 `json:"first_byte"`
+	Body       float64 `json:"body"`
+	Total      float64 `json:"total"`
+}
+
+// all are the phases, in the order of phaseNames, and then the whole.
+func (t *timings) all() [7]*float64 {
+	return [...]*float64{&t.PermitWait, &t.DNS, &t.Connect, &t.TLS, &t.FirstByte, &t.Body, &t.Total}
+}
+
+var phaseNames = [...]string{
+	"waiting for the rate limiter", "looking up names", "connecting", "TLS handshakes", "waiting for the first byte", "reading bodies",
+}
+
+const (
+	classRobots   = "robots"
+	classFiltered = "filtered"
+)
+
+// broken reports whether a link to the page leads nowhere, as far as the server has a say.
+func (r *record) broken() bool {
+	switch r.Error.Class {
+	case classRobots, classFiltered, "canceled", "trap", "host_pages", "sitemap", "address_denied", "proxy", "unasked_304":
+		return false
+	case "redirect_limit", "bad_redirect":
+		return true
+	}
+	return r.Status >= 400 || r.Status == 0 && r.Error.Class != ""
+}
+
+// clamp brings figures that no crawl has written, but anybody can put into a file, to where sums of them stay
+// numbers: a petabyte, and thirty years.
+func (r *record) clamp() {
+	for _, v := range r.Timings.all() {
+		if !(*v >= 0 && *v <= 1e12) { // NaN is not
+			*v = 0
+		}
+	}
+	r.Bytes, r.WireBytes = min(max(r.Bytes, 0), 1<<50), min(max(r.WireBytes, 0), 1<<50)
+	if x := r.Sitemap; x != nil {
+		for _, n := range []*int64{&x.URLs, &x.Dropped, &x.Problems} {
+			*n = min(max(*n, 0), 1<<40)
+		}
+	}
+}
+
+// fromRow takes a line of a table. Of lists it has only the lengths.
+func (r *record) fromRow(t *recordfile.Table, line []byte) (err error) {
+	if err := t.Read(line); err != nil {
+		return err
+	}
+	integer := func(name string) int { return int(t.Number(name)) }
+	*r = record{
+		URL: t.Text("url"), Kind: t.Text("kind"), Status: integer("status"), Depth: integer("depth"),
+		Referrer: t.Text("referrer"), Attempt: integer("attempt"), RedirectTo: t.Text("redirect_to"),
+		ContentType: t.Text("content_type"), Bytes: int64(t.Number("bytes")), WireBytes: int64(t.Number("wire_bytes")),
+		Truncated: t.Text("truncated") == "true", Digest: t.Text("digest"), Change: t.Text("change"), Title: t.Text("title"),
+		Timings: timings{Total: t.Number("total_ms")},
+	}
+	r.Error.Class = t.Text("error_class")
+	if d := t.Text("directives"); d != "" {
+		r.Directives = strings.Split(d, "; ")
+	}
+	if err := t.Err(); err != nil {
+		return err
+	}
+	if r.FetchedAt, err = time.Parse(time.RFC3339, t.Text("fetched_at")); err != nil {
+		return fmt.Errorf("fetched_at: %w", err)
+	}
+	return nil
 }

@@ -20,11 +20,10 @@ const schema = 3
 // readDir summarizes a crawl that is kept. The state may be in use: it is only read.
 func readDir(ctx context.Context, dir string, cfg Config) (*Summary, error) {
 	path := filepath.Join(dir, "state.db")
-	if _, err := os.Stat(path); err != nil {
-		if !errors.Is(err, fs.ErrNotExist) {
-			return nil, err
-		}
+	if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
 		return readWithoutState(ctx, dir, cfg)
+	} else if err != nil {
+		return nil, err
 	}
 	db, err := sqlitedb.Open(path, sqlitedb.Config{ReadOnly: true})
 	if err != nil {
@@ -37,18 +36,21 @@ func readDir(ctx context.Context, dir string, cfg Config) (*Summary, error) {
 // readWithoutState is for records that were copied without their state.
 func readWithoutState(ctx context.Context, dir string, cfg Config) (*Summary, error) {
 	for _, spec := range sink.Formats() {
-		if !spec.Reportable() {
-			continue
-		}
-		path := filepath.Join(dir, "records"+spec.Ending())
-		if cfg.Round > 1 {
-			path = numbered(path, cfg.Round)
-		}
-		if _, err := os.Stat(path); err == nil {
+		path := numbered(filepath.Join(dir, "records"+spec.Ending()), cfg.Round)
+		if _, err := os.Stat(path); err == nil && spec.Reportable() {
 			return readFile(ctx, path, cfg)
 		}
 	}
 	return nil, fmt.Errorf("%s has no crawl: neither state.db nor records.jsonl is there", dir)
+}
+
+// numbered is the file of a later round, as 'crawl again' names it.
+func numbered(path string, round int) string {
+	if round <= 1 {
+		return path
+	}
+	ending := filepath.Ext(path)
+	return fmt.Sprintf("%s-%d%s", strings.TrimSuffix(path, ending), round, ending)
 }
 
 type state struct {
@@ -83,21 +85,19 @@ func summarize(ctx context.Context, st *state) (*Summary, error) {
 
 func (st *state) crawl() (*Crawl, error) {
 	version, err := st.db.QueryInt("PRAGMA user_version")
-	if err != nil {
+	switch {
+	case err != nil:
 		return nil, err
-	}
-	if version == 0 {
+	case version == 0:
 		return nil, errors.New("it is no state of a crawl: name another directory, or the file of the records")
-	}
-	if version < schema {
+	case version < schema:
 		return nil, fmt.Errorf("the state has version %d, of an older program: 'crawl resume' brings it up to date, or name the file of the records", version)
 	}
-	c := new(Crawl)
 	last, err := st.db.QueryInt("SELECT max(round) FROM rounds")
 	if err != nil {
 		return nil, err
 	}
-	c.Round = int(last)
+	c := &Crawl{Round: int(last)}
 	if st.cfg.Round > c.Round {
 		return nil, fmt.Errorf("there is no round %d: the latest is %d", st.cfg.Round, c.Round)
 	}
@@ -111,17 +111,11 @@ func (st *state) crawl() (*Crawl, error) {
 	var errs [3]error
 	c.Queued, errs[0] = st.db.QueryInt("SELECT count(*) FROM queue")
 	c.Known, errs[1] = st.db.QueryInt("SELECT count(*) FROM urls")
-	c.Rates, errs[2] = st.rates()
-	return c, errors.Join(err, errors.Join(errs[:]...))
-}
-
-func (st *state) rates() ([]Rate, error) {
-	var list []Rate
-	query := fmt.Sprintf("SELECT host, rate, pause_ns FROM rates WHERE rate > 0 ORDER BY rate, host LIMIT %d", st.cfg.List)
-	err := st.each(query, func(q *sqlitedb.Stmt) {
-		list = append(list, Rate{Host: q.ColumnText(0), PerSecond: q.ColumnFloat(1), Pause: time.Duration(q.ColumnInt(2)).Seconds()})
+	rates := fmt.Sprintf("SELECT host, rate, pause_ns FROM rates WHERE rate > 0 ORDER BY rate, host LIMIT %d", st.cfg.List)
+	errs[2] = st.each(rates, func(q *sqlitedb.Stmt) {
+		c.Rates = append(c.Rates, Rate{Host: q.ColumnText(0), PerSecond: q.ColumnFloat(1), Pause: time.Duration(q.ColumnInt(2)).Seconds()})
 	})
-	return list, err
+	return c, errors.Join(err, errors.Join(errs[:]...))
 }
 
 func (st *state) each(query string, row func(*sqlitedb.Stmt)) error {
@@ -139,21 +133,17 @@ func (st *state) each(query string, row func(*sqlitedb.Stmt)) error {
 	}
 }
 
-// records is the file of a round, and empty if it is none that can be read: archives, a
-// pipe, or one that is gone.
+// records is the file of a round, and empty if it is none that can be read: archives, a pipe, or one that is gone.
 func (st *state) records(round int) (string, error) {
-	var paths []string
+	path := ""
 	err := st.each("SELECT path, format FROM sinks ORDER BY length(path), path", func(q *sqlitedb.Stmt) {
-		if spec := sink.Format(q.ColumnText(1)).Spec(); spec.Reportable() {
-			paths = append(paths, q.ColumnText(0))
+		// The first one is that of the first round: a number makes a name longer.
+		if spec := sink.Format(q.ColumnText(1)).Spec(); path == "" && spec.Reportable() {
+			path = numbered(q.ColumnText(0), round)
 		}
 	})
-	if err != nil || len(paths) == 0 {
+	if err != nil || path == "" {
 		return "", err
-	}
-	path := paths[0] // a number makes a name longer
-	if round > 1 {
-		path = numbered(paths[0], round)
 	}
 	if !filepath.IsAbs(path) {
 		path = filepath.Join(st.dir, path)
@@ -162,12 +152,6 @@ func (st *state) records(round int) (string, error) {
 		return "", nil //nolint:nilerr // the state tells what it can
 	}
 	return path, nil
-}
-
-// numbered is the file of a later round, as 'crawl again' names it.
-func numbered(path string, round int) string {
-	ending := filepath.Ext(path)
-	return fmt.Sprintf("%s-%d%s", strings.TrimSuffix(path, ending), round, ending)
 }
 
 // visits makes records of what the state knows of a round. It has no links, titles or times.
@@ -187,11 +171,8 @@ func (st *state) visits(ctx context.Context, round int) (*Summary, error) {
 			Referrer: q.ColumnText(4), FetchedAt: time.UnixMilli(q.ColumnInt(5)).UTC(), Attempt: int(q.ColumnInt(6)) + 1,
 			Bytes: q.ColumnInt(7), Change: q.ColumnText(9), Digest: q.ColumnText(10), fromState: true,
 		}
-		if class := q.ColumnText(8); class != "" {
-			r.Error = &failure{Class: class}
-			if class == classRobots {
-				r.Attempt = 0
-			}
+		if r.Error.Class = q.ColumnText(8); r.Error.Class == classRobots {
+			r.Attempt = 0
 		}
 		c.add(r)
 	})
