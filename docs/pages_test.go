@@ -3,7 +3,6 @@
 package docs_test
 
 import (
-	"fmt"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -14,22 +13,7 @@ import (
 
 	"github.com/treadlight/crawl/internal/config"
 	"github.com/treadlight/crawl/internal/lab/docpage"
-	"github.com/treadlight/crawl/internal/records/sink"
 )
-
-// docs/reference/records.md has the schema of records.
-func TestDocsHaveEveryField(t *testing.T) {
-	var table strings.Builder
-	table.WriteString("| field | type | unit | there | meaning |\n|---|---|---|---|---|\n")
-	for _, f := range sink.Schema() {
-		there := ""
-		if f.Always {
-			there = "always"
-		}
-		fmt.Fprintf(&table, "| `%s` | %s | %s | %s | %s |\n", f.Name, f.Type, f.Unit, there, strings.ReplaceAll(f.Meaning, "|", `\|`))
-	}
-	docpage.Check(t, "docs/reference/records.md", "fields", table.String())
-}
 
 // docs/reference/settings.md has what `crawl config --reference` prints.
 func TestDocsHaveEverySetting(t *testing.T) {

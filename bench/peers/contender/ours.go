@@ -64,7 +64,11 @@ func crawlOnce(o options) (crawl.Snapshot, error) {
 	cfg.RateLimit.Strategy = o.strategy
 	cfg.RateLimit.InitialRPS, cfg.RateLimit.MaxRPS = outOfReach, outOfReach
 	cfg.Concurrency, cfg.PerHostMax = o.inFlight, o.inFlight
-	cfg.Sinks = []crawl.Sink{sink.NewJSONL(io.Discard)}
+	out, err := sink.New(io.Discard, sink.Config{})
+	if err != nil {
+		return crawl.Snapshot{}, err
+	}
+	cfg.Sinks = []crawl.Sink{out}
 	c, err := crawl.New(cfg)
 	if err != nil {
 		return crawl.Snapshot{}, err

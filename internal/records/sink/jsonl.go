@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"strconv"
+	"strings"
 	"time"
 	"unicode/utf8"
 )
@@ -43,6 +44,24 @@ func (o *object) number(name string, n int64) {
 	o.buf = strconv.AppendInt(o.buf, n, 10)
 }
 
+// some is number for what is left out if it is zero.
+func (o *object) some(name string, n int) {
+	if n != 0 {
+		o.number(name, int64(n))
+	}
+}
+
+func (o *object) time(name string, t time.Time) {
+	o.name(name)
+	o.buf = append(appendTime(append(o.buf, '"'), t), '"')
+}
+
+// must is text for what is there even if empty.
+func (o *object) must(name, s string) {
+	o.name(name)
+	o.buf = appendString(o.buf, s)
+}
+
 func (o *object) list(name string, values []string) {
 	if len(values) == 0 {
 		return
@@ -60,19 +79,13 @@ func (o *object) list(name string, values []string) {
 // strings, and reflection would be dearer than finding the links was.
 func appendJSON(dst []byte, r *Record) []byte {
 	o := object{buf: append(dst, '{')}
-	o.name("url")
-	o.buf = appendString(o.buf, r.URL)
-	o.name("kind")
-	o.buf = appendString(o.buf, r.Kind)
+	o.must("url", r.URL)
+	o.must("kind", r.Kind)
 	o.text("id", r.ID)
-	if r.Status != 0 {
-		o.number("status", int64(r.Status))
-	}
+	o.some("status", r.Status)
 	o.number("depth", int64(r.Depth))
 	o.text("referrer", r.Referrer)
-	o.name("fetched_at")
-	o.buf = appendTime(append(o.buf, '"'), r.FetchedAt)
-	o.buf = append(o.buf, '"')
+	o.time("fetched_at", r.FetchedAt)
 	o.number("attempt", int64(r.Attempt))
 	o.text("redirect_to", r.RedirectTo)
 	o.content(r)
@@ -90,10 +103,9 @@ func appendJSON(dst []byte, r *Record) []byte {
 	if r.Error != nil {
 		o.name("error")
 		e := object{buf: append(o.buf, '{')}
-		e.name("class")
-		e.buf = appendString(e.buf, r.Error.Class)
-		e.name("message")
-		o.buf = append(appendString(e.buf, r.Error.Message), '}')
+		e.must("class", r.Error.Class)
+		e.must("message", r.Error.Message)
+		o.buf = append(e.buf, '}')
 	}
 	return append(o.buf, "}\n"...)
 }
@@ -135,9 +147,7 @@ func (o *object) content(r *Record) {
 	o.text("fields_error", r.FieldsError)
 	o.named("properties", r.Properties)
 	o.raw("json_ld", r.JSONLD)
-	if r.InvalidJSONLD != 0 {
-		o.number("json_ld_invalid", int64(r.InvalidJSONLD))
-	}
+	o.some("json_ld_invalid", r.InvalidJSONLD)
 	o.text("main_text", r.MainText)
 }
 
@@ -149,8 +159,7 @@ func (o *object) alternates(list []Alternate) {
 	sep := byte('[')
 	for i := range list {
 		one := object{buf: append(o.buf, sep, '{')}
-		one.name("href")
-		one.buf = appendString(one.buf, list[i].Href)
+		one.must("href", list[i].Href)
 		one.text("hreflang", list[i].HrefLang)
 		one.text("type", list[i].Type)
 		o.buf = append(one.buf, '}')
@@ -173,21 +182,15 @@ func appendMeta(dst []byte, m *Meta) []byte {
 
 func appendSitemap(dst []byte, s *Sitemap) []byte {
 	o := object{buf: append(dst, '{')}
-	o.name("format")
-	o.buf = appendString(o.buf, s.Format)
+	o.must("format", s.Format)
 	o.number("urls", int64(s.URLs))
-	for _, f := range [...]struct {
-		name string
-		n    int
-	}{{"sitemaps", s.Sitemaps}, {"extras", s.Extras}, {"dropped", s.Dropped}, {"problems", s.Problems}} {
-		if f.n != 0 {
-			o.number(f.name, int64(f.n))
-		}
-	}
+	o.some("sitemaps", s.Sitemaps)
+	o.some("extras", s.Extras)
+	o.some("dropped", s.Dropped)
+	o.some("problems", s.Problems)
 	o.text("problem", s.Problem)
 	if !s.LastModified.IsZero() {
-		o.name("last_modified")
-		o.buf = append(appendTime(append(o.buf, '"'), s.LastModified), '"')
+		o.time("last_modified", s.LastModified)
 	}
 	return append(o.buf, '}')
 }
@@ -212,10 +215,7 @@ func appendMillis(dst []byte, d time.Duration) []byte {
 		return dst
 	}
 	dst = append(dst, '.', byte('0'+frac/100), byte('0'+frac/10%10), byte('0'+frac%10))
-	for dst[len(dst)-1] == '0' {
-		dst = dst[:len(dst)-1]
-	}
-	return dst
+	return bytes.TrimRight(dst, "0")
 }
 
 // appendTime appends t to the millisecond. A year beyond four digits, which RFC 3339
@@ -275,28 +275,14 @@ var plain = func() (t [256]bool) {
 // C1 controls, of which U+009B begins a terminal escape, the line separators that end
 // a line of JavaScript, and those that turn the direction of what follows.
 func isUnsafe(r rune) bool {
-	switch {
-	case r >= 0x80 && r <= 0x9f:
-	case r >= 0x2028 && r <= 0x202e:
-	case r >= 0x2066 && r <= 0x2069:
-	default:
-		return false
-	}
-	return true
+	return r >= 0x80 && r <= 0x9f || r >= 0x2028 && r <= 0x202e || r >= 0x2066 && r <= 0x2069
 }
 
 // appendEscape appends r in its shortest escaped form. Every rune that gets here fits
 // into four digits.
 func appendEscape(dst []byte, r rune) []byte {
-	switch r {
-	case '"', '\\':
-		return append(dst, '\\', byte(r))
-	case '\n':
-		return append(dst, '\\', 'n')
-	case '\t':
-		return append(dst, '\\', 't')
-	case '\r':
-		return append(dst, '\\', 'r')
+	if i := strings.IndexRune("\"\\\n\t\r", r); i >= 0 {
+		return append(dst, '\\', `"\ntr`[i])
 	}
 	const digits = "0123456789abcdef"
 	return append(dst, '\\', 'u', digits[r>>12&15], digits[r>>8&15], digits[r>>4&15], digits[r&15])

@@ -5,9 +5,7 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"math"
-	"reflect"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/treadlight/crawl/internal/fetch"
@@ -62,12 +60,10 @@ type Record struct {
 	RemoteAddr     string            `json:"remote_addr,omitempty" doc:"IP address and port that answered"`
 	Proto          string            `json:"proto,omitempty" doc:"HTTP/1.1 or HTTP/2.0"`
 	Error          *Error            `json:"error,omitempty" doc:"why there is no answer, or not the whole of it"`
-	// Exchange is what was sent and what came, byte by byte, if the crawl has archives.
-	// Lines do not have it.
+	// Exchange is what was sent and what came, byte by byte, if the crawl has archives. SameAs is when the
+	// request was sent whose answer a 304 stands for, if that is known. Lines have neither.
 	Exchange *fetch.Capture `json:"-"`
-	// SameAs is when the request was sent whose answer a 304 stands for, if that is known.
-	// Lines do not have it.
-	SameAs time.Time `json:"-"`
+	SameAs   time.Time      `json:"-"`
 }
 
 // Meta is what a page says about itself. Package extract's Meta converts to it.
@@ -108,19 +104,21 @@ type Error struct {
 	Message string `json:"message" doc:"the error in words"`
 }
 
-// Timings is where the time went. In JSON they are milliseconds, to the microsecond.
-// Negative ones, which a clock that was set can make, count as zero.
+// Timings is where the time went. In JSON they are milliseconds, to the microsecond. Negative ones, which a
+// clock that was set can make, count as zero.
 type Timings struct {
-	Queue, PermitWait, DNS, Connect, TLS, FirstByte, Body, Total time.Duration
+	Queue      time.Duration `json:"queue" doc:"in the frontier"`
+	PermitWait time.Duration `json:"permit_wait" doc:"for the rate limiter"`
+	DNS        time.Duration `json:"dns" doc:"name lookup"`
+	Connect    time.Duration `json:"connect" doc:"TCP connection"`
+	TLS        time.Duration `json:"tls" doc:"TLS handshake"`
+	FirstByte  time.Duration `json:"first_byte" doc:"from the request sent to the first byte of the answer"`
+	Body       time.Duration `json:"body" doc:"from the first byte to the last"`
+	Total      time.Duration `json:"total" doc:"the whole request"`
 }
 
 // timingNames are the fields in JSON, in the order of all.
 var timingNames = [...]string{"queue", "permit_wait", "dns", "connect", "tls", "first_byte", "body", "total"}
-
-var timingMeanings = [len(timingNames)]string{
-	"in the frontier", "for the rate limiter", "name lookup", "TCP connection", "TLS handshake",
-	"from the request sent to the first byte of the answer", "from the first byte to the last", "the whole request",
-}
 
 func (t *Timings) all() [len(timingNames)]*time.Duration {
 	return [...]*time.Duration{&t.Queue, &t.PermitWait, &t.DNS, &t.Connect, &t.TLS, &t.FirstByte, &t.Body, &t.Total}
@@ -142,62 +140,6 @@ func (t *Timings) UnmarshalJSON(data []byte) error {
 	return nil
 }
 
-// Field describes one field of a JSON line.
-type Field struct {
-	Name    string // with the name of the object in front: "error.class"
-	Type    string // as JSON has it
-	Unit    string // empty if it has none
-	Always  bool   // there even if empty
-	Meaning string
-}
-
-// Schema is every field of a JSON line, in the order in which they are written: documentation
-// and "crawl config" print it. The slice is the caller's.
-func Schema() []Field { return fieldsOf("", reflect.TypeFor[Record]()) }
-
-// fieldsOf are the fields of an object, each with those of the objects in it behind it. Their
-// meanings are in the tags.
-func fieldsOf(prefix string, t reflect.Type) (all []Field) {
-	for _, f := range reflect.VisibleFields(t) {
-		name, options, _ := strings.Cut(f.Tag.Get("json"), ",")
-		if name == "-" {
-			continue
-		}
-		name = prefix + name
-		field := Field{Name: name, Unit: f.Tag.Get("unit"), Always: options == "", Meaning: f.Tag.Get("doc")}
-		switch f.Type {
-		case reflect.TypeFor[time.Time]():
-			field.Type, field.Unit = "string", "RFC 3339, UTC"
-		case reflect.TypeFor[Named]():
-			field.Type = "object"
-		case reflect.TypeFor[[]byte]():
-			field.Type = "string"
-		case reflect.TypeFor[[]string]():
-			field.Type = "array of strings"
-		default:
-			field.Type = jsonTypes[f.Type.Kind()]
-		}
-		all = append(all, field)
-		switch f.Type {
-		case reflect.TypeFor[Timings]():
-			for i, phase := range timingNames {
-				all = append(all, Field{name + "." + phase, "number", "ms", false, timingMeanings[i]})
-			}
-		case reflect.TypeFor[Meta]():
-			all = append(all, fieldsOf(name+".", f.Type)...)
-		case reflect.TypeFor[*Sitemap](), reflect.TypeFor[[]Alternate](), reflect.TypeFor[*Error]():
-			all = append(all, fieldsOf(name+".", f.Type.Elem())...)
-		}
-	}
-	return all
-}
-
-// jsonTypes are the types of JSON for those of Go.
-var jsonTypes = map[reflect.Kind]string{
-	reflect.String: "string", reflect.Int: "number", reflect.Int64: "number", reflect.Bool: "boolean",
-	reflect.Struct: "object", reflect.Pointer: "object", reflect.Slice: "array of objects",
-}
-
 // ErrorClass is the class of the record's error, empty if it has none.
 func (r *Record) ErrorClass() string {
 	if r.Error == nil {
@@ -212,8 +154,7 @@ func (r *Record) ErrorClass() string {
 // broke off is both. A redirect is neither, nor are robots.txt, sitemaps, and what was left out
 // on purpose.
 func Counts(kind string, status int, class string) (page, failed bool) {
-	switch {
-	case kind == "sitemap" || kind == "robots", slices.Contains(uncountedClasses, class):
+	if kind == "sitemap" || kind == "robots" || slices.Contains(uncountedClasses, class) {
 		return false, false
 	}
 	return status/100 == 2, class != "" || status >= 400
@@ -222,16 +163,10 @@ func Counts(kind string, status int, class string) (page, failed bool) {
 // uncountedClasses are the classes of errors of URLs that robots.txt or the settings keep out.
 var uncountedClasses = []string{outcome.Filtered.String(), "robots", "trap", "host_pages", "excluded", "not_included"}
 
-// ID is the name of a record among all of a job: the first 16 bytes, in hex digits, of the
-// SHA-256 of the job's name, the kind and the canonical URL, with a zero byte behind each of the
-// first two. So whoever fetches the URL, and however often, it is the same, and whoever stores
-// records by it has each URL once. It may be computed by others, and is no secret.
+// ID is the name of a record among all of a job: the first 16 bytes, in hex digits, of the SHA-256 of the job's
+// name, the kind and the canonical URL, with a zero byte behind each of the first two. Whoever fetches the URL, and
+// however often, it is the same. It may be computed by others, and is no secret.
 func ID(job, kind, url string) string {
-	buf := make([]byte, 0, 256) // of the usual lengths all stays on the stack
-	buf = append(append(buf, job...), 0)
-	buf = append(append(buf, kind...), 0)
-	sum := sha256.Sum256(append(buf, url...))
-	var text [32]byte
-	hex.Encode(text[:], sum[:16])
-	return string(text[:])
+	sum := sha256.Sum256([]byte(job + "\x00" + kind + "\x00" + url))
+	return hex.EncodeToString(sum[:16])
 }

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/csv"
 	"encoding/json"
+	"fmt"
 	"reflect"
 	"strings"
 	"testing"
@@ -12,6 +13,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/treadlight/crawl/internal/lab/docpage"
 	"github.com/treadlight/crawl/internal/web/extract"
 )
 
@@ -91,44 +93,75 @@ func TestMillis(t *testing.T) {
 	}
 }
 
-// TestSchemaIsComplete walks over the record's JSON tags.
-func TestSchemaIsComplete(t *testing.T) {
-	var want []string
-	var walk func(prefix string, typ reflect.Type)
-	walk = func(prefix string, typ reflect.Type) {
-		for f := range typ.Fields() {
-			name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
-			if name == "-" {
-				continue
-			}
-			want = append(want, prefix+name)
-			switch f.Type {
-			case reflect.TypeFor[Meta]():
-				walk(name+".", f.Type)
-			case reflect.TypeFor[[]Alternate](), reflect.TypeFor[*Error](), reflect.TypeFor[*Sitemap]():
-				walk(name+".", f.Type.Elem())
-			case reflect.TypeFor[Timings]():
-				require.Equal(t, len(timingNames), f.Type.NumField())
-				for _, n := range timingNames {
-					want = append(want, name+"."+n)
-				}
-			}
+// field describes one field of a JSON line.
+type field struct {
+	Name    string // with the name of the object in front: "error.class"
+	Type    string // as JSON has it
+	Unit    string // empty if it has none
+	Always  bool   // there even if empty
+	Meaning string
+}
+
+// jsonTypes are the types of JSON for those of Go.
+var jsonTypes = map[reflect.Kind]string{
+	reflect.String: "string", reflect.Int: "number", reflect.Int64: "number", reflect.Bool: "boolean",
+	reflect.Struct: "object", reflect.Pointer: "object", reflect.Slice: "array of objects",
+}
+
+// schema is every field of an object, in the order in which they are written, each with those of the objects in
+// it behind it. Their meanings are in the tags.
+func schema(prefix string, typ reflect.Type) (all []field) {
+	for _, f := range reflect.VisibleFields(typ) {
+		name, options, _ := strings.Cut(f.Tag.Get("json"), ",")
+		if name == "-" {
+			continue
+		}
+		name = prefix + name
+		one := field{Name: name, Unit: f.Tag.Get("unit"), Always: options == "", Meaning: f.Tag.Get("doc"), Type: jsonTypes[f.Type.Kind()]}
+		var inner reflect.Type
+		switch f.Type {
+		case reflect.TypeFor[time.Time]():
+			one.Type, one.Unit = "string", "RFC 3339, UTC"
+		case reflect.TypeFor[time.Duration]():
+			one.Type, one.Unit, one.Always = "number", "ms", false
+		case reflect.TypeFor[Named]():
+			one.Type = "object"
+		case reflect.TypeFor[[]byte]():
+			one.Type = "string"
+		case reflect.TypeFor[[]string]():
+			one.Type = "array of strings"
+		case reflect.TypeFor[Meta](), reflect.TypeFor[Timings]():
+			inner = f.Type
+		case reflect.TypeFor[*Sitemap](), reflect.TypeFor[[]Alternate](), reflect.TypeFor[*Error]():
+			inner = f.Type.Elem()
+		}
+		if all = append(all, one); inner != nil {
+			all = append(all, schema(name+".", inner)...)
 		}
 	}
-	walk("", reflect.TypeFor[Record]())
-	var got []string
-	for _, f := range Schema() {
-		got = append(got, f.Name)
+	return all
+}
+
+// docs/reference/records.md has the schema of records.
+func TestDocsHaveEveryField(t *testing.T) {
+	var table strings.Builder
+	table.WriteString("| field | type | unit | there | meaning |\n|---|---|---|---|---|\n")
+	for _, f := range schema("", reflect.TypeFor[Record]()) {
+		there := ""
+		if f.Always {
+			there = "always"
+		}
 		require.NotEmpty(t, f.Meaning, f.Name)
 		require.NotEmpty(t, f.Type, f.Name)
+		fmt.Fprintf(&table, "| `%s` | %s | %s | %s | %s |\n", f.Name, f.Type, f.Unit, there, strings.ReplaceAll(f.Meaning, "|", `\|`))
 	}
-	require.Equal(t, want, got)
+	docpage.Check(t, "docs/reference/records.md", "fields", table.String())
 }
 
 // TestSchemaIsTrue holds what the schema says against what is written.
 func TestSchemaIsTrue(t *testing.T) {
 	everything, nothing := decode(t, full()), decode(t, &Record{Error: &Error{}, Alternates: []Alternate{{}}, Sitemap: &Sitemap{}})
-	for _, f := range Schema() {
+	for _, f := range schema("", reflect.TypeFor[Record]()) {
 		if got, ok := lookup(everything, f.Name); ok {
 			require.Equal(t, f.Type, jsonType(got), f.Name)
 		} else {
@@ -363,4 +396,104 @@ func TestTimingsRefuseNonsense(t *testing.T) {
 	require.Error(t, json.Unmarshal([]byte(`{"queue":"x"}`), &x))
 	require.NoError(t, json.Unmarshal([]byte(`{"queue":0.001,"unknown":3}`), &x))
 	require.Equal(t, Timings{Queue: time.Microsecond}, x)
+}
+
+func TestNamed(t *testing.T) {
+	for text, n := range map[string]Named{
+		`{}`:                               nil,
+		`{"price":12.50}`:                  {{Name: "price", Values: []string{"12.50"}, Number: true}},
+		`{"z":"a","a":["1","2"],"n":[-3]}`: {{Name: "z", Values: []string{"a"}}, {Name: "a", Values: []string{"1", "2"}, List: true}, {Name: "n", Values: []string{"-3"}, List: true, Number: true}},
+		`{"a\n\"":"\u001b\u202e"}`:         {{Name: "a\n\"", Values: []string{"\x1b\u202e"}}},
+		`{"empty":[]}`:                     {{Name: "empty", List: true}},
+	} {
+		got, err := json.Marshal(n)
+		require.NoError(t, err)
+		require.Equal(t, text, string(appendNamed(nil, n)))
+		require.JSONEq(t, text, string(got))
+		var back Named
+		require.NoError(t, json.Unmarshal([]byte(text), &back))
+		require.Equal(t, n, back, text)
+	}
+	// What is no number is a text, and never breaks the line.
+	require.Equal(t, `{"a":["x","","0x1","1e","-","1 2"]}`,
+		string(appendNamed(nil, Named{{Name: "a", Values: []string{"x", "", "0x1", "1e", "-", "1 2"}, List: true, Number: true}})))
+	require.Equal(t, `{"a":"1","b":""}`, string(appendNamed(nil, Named{{Name: "a", Values: []string{"1", "2"}}, {Name: "b"}})))
+	for _, bad := range []string{`[]`, `{"a":{}}`, `{"a":[[]]}`, `{"a":true}`, `{"a":null}`} {
+		var n Named
+		require.Error(t, json.Unmarshal([]byte(bad), &n), bad)
+	}
+}
+
+func TestRawJSON(t *testing.T) {
+	write := func(values ...string) string {
+		o := object{}
+		var raw []json.RawMessage
+		for _, v := range values {
+			raw = append(raw, json.RawMessage(v))
+		}
+		o.raw("x", raw)
+		return string(o.buf)
+	}
+	require.Empty(t, write())
+	require.Empty(t, write("{", ""))
+	require.Equal(t, `"x":[{"a":1},[2]]`, write(`{"a":1}`, `nonsense`, `[2]`))
+	require.Equal(t, `"x":[{"a": "b"}]`, write("{\"a\":\n\"b\"}"))
+	require.Equal(t, `"x":["ü\u009b\u2028\u202e\u007f\ufffd\"\\"]`, write("\"ü\u009b\u2028\u202e\x7f\xff\\\"\\\\\""))
+}
+
+// FuzzRaw: whatever JSON a page has, the line is one line of JSON with the same meaning.
+func FuzzRaw(f *testing.F) {
+	f.Add([]byte("{\"a\":\r\n[1e5,\"\u2028\\u2028\"]}"))
+	f.Add([]byte("\"\xff\x7f\""))
+	f.Add([]byte("1E700")) // beyond a float64
+	f.Fuzz(func(t *testing.T, raw []byte) {
+		o := object{buf: []byte{'{'}}
+		o.raw("x", []json.RawMessage{raw})
+		line := append(o.buf, '}')
+		require.True(t, json.Valid(line), "%q", line)
+		require.NotContains(t, string(line), "\n")
+		if !json.Valid(raw) {
+			require.Equal(t, "{}", string(line))
+			return
+		}
+		var got struct{ X []any }
+		var want any
+		for text, to := range map[string]any{string(raw): &want, string(line): &got} {
+			d := json.NewDecoder(strings.NewReader(text))
+			d.UseNumber() // what is written is the page's number, whatever a reader can hold
+			require.NoError(t, d.Decode(to))
+		}
+		require.Equal(t, []any{want}, got.X)
+	})
+}
+
+// Strings are looked at a word at a time first: whatever byte stands wherever in one, what is
+// written is JSON that says the same, and holds nothing that a terminal would obey.
+func TestEveryByteAtEveryPlaceOfAWord(t *testing.T) {
+	for c := range 256 {
+		for at := range 17 {
+			s := []byte(strings.Repeat("a", 17))
+			s[at] = byte(c)
+			out := appendString(nil, string(s))
+			var back string
+			require.NoError(t, json.Unmarshal(out, &back), "%q", s)
+			require.Equal(t, strings.ToValidUTF8(string(s), "\ufffd"), back)
+			for _, b := range out {
+				require.False(t, b < ' ' || b == 0x7f, "%q", out)
+			}
+			require.Equal(t, plain[c], string(out) == `"`+string(s)+`"`, "%q: %q", s, out)
+		}
+	}
+}
+
+func TestID(t *testing.T) {
+	// printf 'j\0page\0http://a.test/' | sha256sum
+	require.Equal(t, "98942e506a1d9a44a78c802517f573e9", ID("j", "page", "http://a.test/"), "it is a promise to whoever has stored it")
+	seen := make(map[string]bool)
+	for _, parts := range [][3]string{{"j", "page", "http://a.test/"}, {"jp", "age", "http://a.test/"}, {"j", "pageh", "ttp://a.test/"}, {"j", "sitemap", "http://a.test/"}, {"", "page", "http://a.test/"}} {
+		id := ID(parts[0], parts[1], parts[2])
+		require.Regexp(t, "^[0-9a-f]{32}$", id)
+		require.False(t, seen[id])
+		seen[id] = true
+	}
 }

@@ -1,35 +1,28 @@
-// Package sink writes what a crawl finds: one [Record] per URL, as JSON lines, CSV or
-// a plain list of URLs.
+// Package sink writes what a crawl finds: one [Record] per URL, as JSON lines, CSV or a plain list of URLs.
 //
-// [Open] opens a file or standard output, [New] takes any writer, and [Formats] is what there
-// is to choose from. Both give a [*Writer], which is the [Sink] of this package; a caller
-// with other plans for records implements the interface. Records are buffered: they
-// reach the file when 64 KiB have gathered, at Flush and at Close.
+// [Open] opens a file or standard output, [New] takes any writer, and [Formats] is what there is to choose from.
+// Both give a [*Writer], which is the [Sink] of this package. Records are buffered: they reach the file when 64 KiB
+// have gathered, at Flush and at Close.
 //
 // # The invariant
 //
-// A file holds whole lines. Only whole lines are handed to it, in one call per flush;
-// should the system take only part of them, a regular file is cut back to the last
-// whole record. The error says how many records are in the file, and every later call
-// returns it again: after a gap nothing more is written. What has been flushed
-// survives the end of the process, however it ends; after Close it survives the
-// machine's.
+// A file holds whole lines. Only whole lines are handed to it, in one call per flush; should the system take only
+// part of them, a regular file is cut back to the last whole record. The error says how many records are in the
+// file, and every later call returns it again: after a gap nothing more is written. What has been flushed survives
+// the end of the process, however it ends; after Close it survives the machine's.
 //
 // # The fields
 //
-// [Schema] lists every field of a JSON line with its unit and meaning, in the order
-// in which they are written. In short: url, kind, depth, fetched_at, attempt, bytes
-// and wire_bytes are always there, the rest is left out when empty. Times are RFC
-// 3339 in UTC with milliseconds; durations are milliseconds with up to three decimals.
-// Whatever a server sent, a line is valid UTF-8, and valid JSON without raw control,
-// line or direction characters, so it can be shown on a terminal.
+// The tags of [Record] are the schema of a JSON line: url, kind, depth, fetched_at, attempt, bytes and wire_bytes
+// are always there, the rest is left out when empty. Times are RFC 3339 in UTC with milliseconds; durations are
+// milliseconds with up to three decimals. Whatever a server sent, a line is valid UTF-8, and valid JSON without raw
+// control, line or direction characters, so it can be shown on a terminal.
 //
-// A table (CSV) holds the scalar fields under a header line, and the user's fields behind
-// them. A text that a spreadsheet would take for a formula begins with an apostrophe there.
-// The list of URLs has the pages that were fetched with success.
+// A table (CSV) holds the scalar fields under a header line, and the user's fields behind them. A text that a
+// spreadsheet would take for a formula begins with an apostrophe there. The list of URLs has the pages that were
+// fetched with success.
 //
-// A Writer must not be used by two goroutines at once: in the pipeline, Output owns
-// it. It does not rotate.
+// A Writer must not be used by two goroutines at once. It does not rotate.
 package sink
 
 import (
@@ -71,10 +64,7 @@ type Position struct {
 	Records int64 // in it; those of earlier runs too, if Config.Records told of them
 }
 
-var (
-	_ Sink    = (*Writer)(nil)
-	_ Durable = (*Writer)(nil)
-)
+var _ Durable = (*Writer)(nil)
 
 // Existing says what to do with a file that is there already and not empty.
 type Existing uint8
@@ -82,7 +72,7 @@ type Existing uint8
 // The ways with existing files.
 const (
 	Refuse    Existing = iota // fail, and leave it alone
-	Append                    // write behind what it holds
+	Append                    // write behind what it holds: of archives alone
 	Overwrite                 // empty it first
 	Resume                    // cut it back to Config.Position, then write behind that
 )
@@ -165,9 +155,6 @@ type Writer struct {
 	err     error // once set, for good
 }
 
-// NewJSONL writes JSON lines to w. Close flushes and leaves w open.
-func NewJSONL(w io.Writer) *Writer { return &Writer{append: appendJSON, out: w, format: JSONL} }
-
 // New is the writer of cfg.Format to w. With [Resume] and a Position it goes on with what was
 // written there, wherever that is now: the header line is not repeated.
 func New(w io.Writer, cfg Config) (*Writer, error) {
@@ -198,8 +185,6 @@ func (w *Writer) Write(r *Record) error {
 	if w.err != nil {
 		return w.err
 	}
-	// A record is encoded at once: the caller may reuse it, and what it refers to, as
-	// soon as we return.
 	before := len(w.buf)
 	w.buf = w.append(w.buf, r)
 	if len(w.buf) > before {
@@ -266,42 +251,37 @@ func (w *Writer) Sync() error {
 	return w.file.Sync()
 }
 
-// Close flushes, makes sure that a file is on its disk, and closes it. Standard output
-// and plain writers stay open. After an error it still closes, and returns the error.
+// Close flushes, makes sure that a file is on its disk, and closes it. Standard output and plain writers stay open.
+// After an error it still closes, and returns the error.
 func (w *Writer) Close() error {
 	if errors.Is(w.err, errClosed) {
 		return nil
 	}
 	err := w.Flush()
-	if w.file != nil && w.truncate != nil && err == nil {
-		err = w.sync()
-	}
-	if w.file != nil {
-		if e := w.file.Close(); err == nil && e != nil {
+	note := func(e error) {
+		if err == nil && e != nil {
 			err = &WriteError{Path: w.path, Records: w.records, Bytes: w.bytes, Err: e}
 		}
+	}
+	if w.file != nil {
+		if err == nil { // where some file systems first tell of a full disk or a spent quota
+			note(w.Sync())
+		}
+		note(w.file.Close())
 	}
 	w.err = errClosed
 	return err
 }
 
-// sync is where some file systems first tell of a full disk or a spent quota.
-func (w *Writer) sync() error {
-	if err := w.file.Sync(); err != nil {
-		return &WriteError{Path: w.path, Records: w.records, Bytes: w.bytes, Err: err}
-	}
-	return nil
-}
-
 // fail takes back what lies behind the last whole record of a flush of which only n
 // bytes were written, and remembers err.
 func (w *Writer) fail(n int, err error) error {
-	whole, lines := wholeLines(w.buf[:max(0, min(n, len(w.buf)))])
-	if header := countLines(w.buf) - w.pending; header > 0 && lines > 0 {
-		lines -= header // the first line of CSV is no record
-	}
-	w.records += lines
-	w.bytes += int64(whole)
+	taken := w.buf[:max(0, min(n, len(w.buf)))]
+	whole := taken[:bytes.LastIndexByte(taken, '\n')+1]
+	lines := func(b []byte) int64 { return int64(bytes.Count(b, []byte{'\n'})) } // no format has one within a record
+	header := lines(w.buf) - w.pending                                           // the first line of CSV is no record
+	w.records += max(lines(whole)-header, 0)
+	w.bytes += int64(len(whole))
 	// Appending goes on at the end wherever that is, so cutting is all it takes.
 	if w.truncate != nil {
 		if e := w.truncate(w.Position()); e != nil {
@@ -311,22 +291,6 @@ func (w *Writer) fail(n int, err error) error {
 	w.buf, w.pending = nil, 0
 	w.err = &WriteError{Path: w.path, Records: w.records, Bytes: w.bytes, Err: err}
 	return w.err
-}
-
-// wholeLines is the length of the lines in b that are complete, and their number.
-func wholeLines(b []byte) (size int, lines int64) {
-	for i, c := range b {
-		if c == '\n' {
-			size, lines = i+1, lines+1
-		}
-	}
-	return size, lines
-}
-
-// countLines counts line feeds: no format writes one within a record.
-func countLines(b []byte) int64 {
-	_, lines := wholeLines(b)
-	return lines
 }
 
 // Stdout is the path that stands for standard output.
@@ -397,7 +361,7 @@ func (w *Writer) attach(f *os.File, cfg Config) error {
 
 // sameHeader refuses to write behind lines that have other columns.
 func sameHeader(f *os.File, size int64, cfg Config) error {
-	goesOn := cfg.Existing == Append && size > 0 || cfg.Existing == Resume && cfg.Position > 0
+	goesOn := cfg.Existing == Resume && cfg.Position > 0
 	spec := cfg.Format.Spec()
 	if spec.Separator == 0 || !goesOn || size < cfg.Position {
 		return nil // or prepare has more to say
@@ -432,21 +396,16 @@ func prepare(f *os.File, size int64, cfg Config) (start int64, err error) {
 		if size < cfg.Position {
 			return 0, fmt.Errorf("%s has %d bytes, but the crawl to resume had written %d: %s", f.Name(), size, cfg.Position, advice)
 		}
-		whole := true
-		if !cfg.Gzip {
-			if whole, err = endsLine(f, cfg.Position); err != nil {
-				return 0, err
+		last := []byte{'\n'}
+		if cfg.Position > 0 && !cfg.Gzip {
+			if _, err := f.ReadAt(last, cfg.Position-1); err != nil && err != io.EOF {
+				return 0, fmt.Errorf("read the end of %s: %w", f.Name(), err)
 			}
 		}
-		if !whole {
+		if last[0] != '\n' {
 			return 0, fmt.Errorf("%s was changed, no record ends at byte %d where the crawl to resume had written to: %s", f.Name(), cfg.Position, advice)
 		}
 		return cfg.Position, f.Truncate(cfg.Position)
-	case Append:
-		if cfg.Gzip {
-			return size, nil
-		}
-		return size, checkLastLine(f, size)
 	}
 	if size > 0 {
 		return 0, fmt.Errorf("%s exists and is not empty: add --overwrite to replace it, or choose another file", f.Name())
@@ -456,25 +415,3 @@ func prepare(f *os.File, size int64, cfg Config) (start int64, err error) {
 
 // advice is what helps when the file of a crawl is not as that left it.
 const advice = "put the file back as it was, or begin the crawl anew with --overwrite, without 'resume'"
-
-// checkLastLine refuses to write behind half a line, which would spoil a record of
-// ours as well.
-func checkLastLine(f *os.File, size int64) error {
-	whole, err := endsLine(f, size)
-	if err == nil && !whole {
-		err = fmt.Errorf("%s does not end in a whole line: complete or remove its last line, or add --overwrite to replace the file", f.Name())
-	}
-	return err
-}
-
-// endsLine reports whether a line ends at that size, as does nothing.
-func endsLine(f *os.File, size int64) (bool, error) {
-	if size == 0 {
-		return true, nil
-	}
-	var last [1]byte
-	if _, err := f.ReadAt(last[:], size-1); err != nil && err != io.EOF {
-		return false, fmt.Errorf("read the end of %s: %w", f.Name(), err)
-	}
-	return last[0] == '\n', nil
-}

@@ -18,9 +18,17 @@ func page(i int) *Record {
 	return &Record{URL: fmt.Sprintf("https://example.com/%d", i), Kind: "page", Status: 200, Title: strings.Repeat("t", i)}
 }
 
+// jsonl writes JSON lines.
+func jsonl(t *testing.T, to io.Writer) *Writer {
+	t.Helper()
+	w, err := New(to, Config{})
+	require.NoError(t, err)
+	return w
+}
+
 func TestWriterBuffers(t *testing.T) {
 	var out bytes.Buffer
-	w := NewJSONL(&out)
+	w := jsonl(t, &out)
 	require.NoError(t, w.Write(page(1)))
 	require.Zero(t, out.Len(), "before a flush")
 	require.Zero(t, w.Position())
@@ -178,7 +186,7 @@ func TestBrokenPipe(t *testing.T) {
 	r, pw, err := os.Pipe()
 	require.NoError(t, err)
 	require.NoError(t, r.Close())
-	w := NewJSONL(pw)
+	w := jsonl(t, pw)
 	w.path = Stdout
 	require.NoError(t, w.Write(page(1)))
 	err = w.Close()
@@ -245,9 +253,6 @@ func TestOpenExisting(t *testing.T) {
 	}{
 		{"new", "", Config{Format: URLs}, "https://example.com/1\n", ""},
 		{"refuse", old, Config{Format: URLs}, old, "exists and is not empty: add --overwrite to replace it"},
-		{"append", old, Config{Format: URLs, Existing: Append}, old + "https://example.com/1\n", ""},
-		{"append to nothing", "", Config{Format: URLs, Existing: Append}, "https://example.com/1\n", ""},
-		{"append to half a line", old + "http", Config{Format: URLs, Existing: Append}, old + "http", "does not end in a whole line"},
 		{"overwrite", old, Config{Format: URLs, Existing: Overwrite}, "https://example.com/1\n", ""},
 		{"resume", old + "https://twice.example/\nhttp", Config{Format: URLs, Existing: Resume, Position: int64(len(old))}, old + "https://example.com/1\n", ""},
 		{"resume from the beginning", old, Config{Format: URLs, Existing: Resume}, "https://example.com/1\n", ""},
@@ -277,20 +282,6 @@ func TestOpenExisting(t *testing.T) {
 			require.Equal(t, tt.after, string(got))
 		})
 	}
-}
-
-func TestHeaderIsWrittenOnce(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "out.csv")
-	for _, existing := range []Existing{Refuse, Append, Append} {
-		w, err := Open(path, Config{Format: CSV, Existing: existing})
-		require.NoError(t, err)
-		require.NoError(t, w.Write(page(1)))
-		require.NoError(t, w.Close())
-	}
-	got, err := os.ReadFile(path)
-	require.NoError(t, err)
-	require.Equal(t, 1, strings.Count(string(got), "url,kind"))
-	require.Equal(t, 4, strings.Count(string(got), "\n"))
 }
 
 func TestOpenFile(t *testing.T) {

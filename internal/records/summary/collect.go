@@ -209,7 +209,9 @@ func (c *collector) addAnswer(r *record) {
 func (c *collector) addLists(r *record) {
 	s := &c.sum
 	s.NoFollowLinks += int64(len(r.Nofollow))
-	says := func(word string) bool { return slices.Contains(r.Directives, word) || slices.Contains(r.Directives, "none") }
+	says := func(word string) bool {
+		return slices.Contains(r.Directives, word) || slices.Contains(r.Directives, "none")
+	}
 	html := r.ContentType == "text/html" || r.ContentType == "application/xhtml+xml"
 	untitled := html && r.Status == 200 && r.Error.Class == "" && strings.TrimSpace(r.Title) == "" && !says("noindex") && !r.fromState
 	for _, x := range []struct {

@@ -210,7 +210,9 @@ func TestHeedsThoughTheReportHangs(t *testing.T) {
 
 func TestWitness(t *testing.T) {
 	var b bytes.Buffer
-	w := &destination{Durable: sink.NewJSONL(&b)}
+	lines, err := sink.New(&b, sink.Config{})
+	require.NoError(t, err)
+	w := &destination{Durable: lines}
 	failed := &sink.Error{Class: "network", Message: "refused"}
 	for _, r := range []sink.Record{
 		{URL: "http://fine.test/", Status: 200},
