@@ -5,7 +5,6 @@ import (
 	"crypto/sha1" //nolint:gosec // see record.go
 	"net/http"
 	"net/netip"
-	"slices"
 	"strconv"
 	"strings"
 
@@ -63,20 +62,15 @@ func (m memory) add(d [sha1.Size]byte, o original) {
 	}
 }
 
-// headerLength is how long the header of an HTTP message is, with the empty line behind it; all
-// of the message if there is none. Some servers end lines with a line feed alone.
-func headerLength(message []byte) int {
-	for at := 0; ; {
-		n := bytes.IndexByte(message[at:], '\n')
-		if n < 0 {
-			return len(message)
-		}
-		line := message[at : at+n]
-		at += n + 1
-		if len(bytes.TrimRight(line, "\r")) == 0 {
-			return at
+// headerLength is how long the header of an HTTP message is, with the empty line behind it; all of the message if there
+// is none. Some servers end lines with a line feed alone.
+func headerLength(message []byte) (n int) {
+	for line := range bytes.Lines(message) {
+		if n += len(line); len(bytes.TrimRight(line, "\r\n")) == 0 && line[len(line)-1] == '\n' {
+			return n
 		}
 	}
+	return n
 }
 
 type exchange struct {
@@ -111,11 +105,8 @@ func (x *exchange) answer(known memory) (r *record, digest [sha1.Size]byte, fres
 	}
 	digest = sum(c.Payload)
 	r.add("WARC-Payload-Digest", digestText(digest))
-	if c.Truncated != "" {
+	if c.Truncated != "" || len(c.Payload) == 0 {
 		r.add("WARC-Truncated", c.Truncated)
-		return r, digest, false
-	}
-	if len(c.Payload) == 0 {
 		return r, digest, false
 	}
 	if first, ok := known.find(digest); ok {
@@ -125,8 +116,6 @@ func (x *exchange) answer(known memory) (r *record, digest [sha1.Size]byte, fres
 	return r, digest, true
 }
 
-func (r *record) add(name, value string) { r.fields = append(r.fields, Field{name, value}) }
-
 // revisit makes a response one that refers to an earlier one for its payload.
 func (r *record) revisit(head []byte, profile string, to original) {
 	r.kind, r.block = typeRevisit, [][]byte{head}
@@ -135,12 +124,6 @@ func (r *record) revisit(head []byte, profile string, to original) {
 	r.add("WARC-Refers-To-Target-URI", to.uri)
 	r.add("WARC-Refers-To-Date", to.date)
 }
-
-// noArchive is the directive of a page that wants no copies of it to be shown.
-const noArchive = "noarchive"
-
-// asksNoArchive reports whether the page says so.
-func (x *exchange) asksNoArchive() bool { return slices.Contains(x.Directives, noArchive) }
 
 // note stands for an exchange that is left out, and says why. It tells nothing of the page.
 func (x *exchange) note() *record {
@@ -157,16 +140,8 @@ func (x *exchange) beside(kind, media, answer string, block []byte) *record {
 	}
 }
 
-func (x *exchange) others(answer string) []*record {
-	all := make([]*record, 0, 2)
-	if len(x.request) > 0 {
-		all = append(all, x.beside(typeRequest, "application/http;msgtype=request", answer, x.request))
-	}
-	return append(all, x.about(answer))
-}
-
 func (x *exchange) about(answer string) *record {
-	return x.beside(typeMetadata, "application/warc-fields", answer, fieldBlock(x.metadata()))
+	return x.beside(typeMetadata, "application/warc-fields", answer, appendFields(nil, x.metadata()))
 }
 
 // metadata is what the crawl knows of the exchange, under the names that Heritrix gave it.
@@ -175,11 +150,11 @@ func (x *exchange) metadata() []Field {
 	if x.Kind == "robots" {
 		hops += "P" // a precondition
 	}
-	fields := make([]Field, 0, 4+len(x.Links)+len(x.Resources))
-	fields = append(fields,
-		Field{"via", x.Referrer}, Field{"hopsFromSeed", hops},
-		Field{"fetchTimeMs", strconv.FormatInt(max(x.Timings.Total.Milliseconds(), 0), 10)},
-		Field{"robots-directives", strings.Join(x.Directives, ", ")}) // a name of ours: the others have none for it
+	fields := []Field{
+		{"via", x.Referrer}, {"hopsFromSeed", hops},
+		{"fetchTimeMs", strconv.FormatInt(max(x.Timings.Total.Milliseconds(), 0), 10)},
+		{"robots-directives", strings.Join(x.Directives, ", ")}, // a name of ours: the others have none for it
+	}
 	for _, u := range x.Links {
 		fields = append(fields, Field{"outlink", u + " L"})
 	}
@@ -207,10 +182,8 @@ func protocol(proto string) string {
 	return strings.ToLower(proto)
 }
 
-// maskCredentials is the header of a request without what would open something: archives are handed
-// on, and a session or a password in them would be, too. That a field was sent is still to
-// be seen, its value is [redact.Mask]. A request with nothing of that kind is returned as
-// it is, any other is copied.
+// maskCredentials is a request whose fields with credentials have [redact.Mask] for a value: archives are handed on. One
+// with nothing of that kind is returned as it is, any other is copied.
 func maskCredentials(request []byte, by *redact.Redactor) []byte {
 	var shown []byte
 	kept := 0 // bytes of the request that are in shown

@@ -23,14 +23,13 @@ const (
 	typeMetadata = "metadata"
 )
 
-const version = "WARC/1.1"
-
-// dateFormat is that of WARC-Date: UTC, here to the millisecond.
-const dateFormat = "2006-01-02T15:04:05.000Z"
-
-// level is where gzip gets small files for little: on pages, level 3 took two thirds of
-// the time and 10 % more room.
-const level = 6
+const (
+	version = "WARC/1.1"
+	// dateFormat is that of WARC-Date: UTC, here to the millisecond.
+	dateFormat = "2006-01-02T15:04:05.000Z"
+	// level of gzip: on pages, level 3 took two thirds of the time and 10 % more room.
+	level = 6
+)
 
 // Field is a named field of a record's header, or of a block of fields.
 type Field struct{ Name, Value string }
@@ -70,54 +69,41 @@ type record struct {
 	block  [][]byte
 }
 
+func (r *record) add(name, value string) { r.fields = append(r.fields, Field{name, value}) }
+
 func (r *record) appendHeader(dst []byte) []byte {
-	dst = append(dst, version+"\r\n"...)
-	dst = appendField(dst, Field{"WARC-Type", r.kind})
-	dst = appendField(dst, Field{"WARC-Record-ID", r.id})
-	dst = appendField(dst, Field{"WARC-Date", r.date})
-	for _, f := range r.fields {
-		if f.Value != "" {
-			dst = appendField(dst, f)
-		}
-	}
 	size := 0
 	for _, part := range r.block {
 		size += len(part)
 	}
-	dst = appendField(dst, Field{"WARC-Block-Digest", digestText(sum(r.block...))})
-	dst = appendField(dst, Field{"Content-Type", r.media})
-	dst = appendField(dst, Field{"Content-Length", strconv.Itoa(size)})
+	dst = append(dst, version+"\r\n"...)
+	dst = appendFields(dst, []Field{{"WARC-Type", r.kind}, {"WARC-Record-ID", r.id}, {"WARC-Date", r.date}})
+	dst = appendFields(dst, r.fields)
+	dst = appendFields(dst, []Field{
+		{"WARC-Block-Digest", digestText(sum(r.block...))}, {"Content-Type", r.media}, {"Content-Length", strconv.Itoa(size)},
+	})
 	return append(dst, "\r\n"...)
 }
 
-// appendField appends a line. What comes from strangers must not begin another one.
-func appendField(dst []byte, f Field) []byte {
-	dst = append(append(append(dst, f.Name...), ": "...), oneLine(f.Value)...)
-	return append(dst, "\r\n"...)
+// appendFields appends a line for each that is not empty. What comes from strangers must not begin another one.
+func appendFields(dst []byte, fields []Field) []byte {
+	for _, f := range fields {
+		if f.Value != "" {
+			dst = append(append(append(dst, f.Name...), ": "...), oneLine(f.Value)...)
+			dst = append(dst, "\r\n"...)
+		}
+	}
+	return dst
 }
 
 // oneLine is s without control characters, of which a URL has none.
 func oneLine(s string) string {
-	control := func(c rune) bool { return c < ' ' || c == 0x7f }
-	if !strings.ContainsFunc(s, control) {
-		return strings.Trim(s, " ")
-	}
 	return strings.Trim(strings.Map(func(c rune) rune {
-		if control(c) {
+		if c < ' ' || c == 0x7f {
 			return ' '
 		}
 		return c
 	}, s), " ")
-}
-
-func fieldBlock(fields []Field) []byte {
-	var b []byte
-	for _, f := range fields {
-		if f.Value != "" {
-			b = appendField(b, f)
-		}
-	}
-	return b
 }
 
 // encoder compresses records, or leaves them plain.
@@ -146,22 +132,11 @@ func (e *encoder) put(b *bytes.Buffer, r *record) error {
 	return e.gz.Close()
 }
 
-// write writes the record whose header is in e.head, to memory; what went wrong with
-// compressing Close tells.
+// write writes the record whose header is in e.head, to memory; what went wrong with compressing Close tells.
 func (e *encoder) write(w io.Writer, r *record) {
 	_, _ = w.Write(e.head)
 	for _, part := range r.block {
 		_, _ = w.Write(part)
 	}
 	_, _ = io.WriteString(w, "\r\n\r\n")
-}
-
-// get is the value of a field that was added; empty if there is none.
-func (r *record) get(name string) string {
-	for _, f := range r.fields {
-		if f.Name == name {
-			return f.Value
-		}
-	}
-	return ""
 }

@@ -17,87 +17,83 @@ import (
 	"strings"
 )
 
-// continueSeries goes on where a process has ended that told nobody how far it was.
-func (w *Writer) continueSeries(files []*file) (err error) {
-	if w.cfg.Position, w.cut, err = w.endOfLastExchange(files); err != nil {
-		return err
-	}
-	return w.resume(files)
-}
+const (
+	// seriesOffset is the field of a warcinfo that has the bytes of the series before its file. By it the file that
+	// a position lies in is found, whatever became of those before.
+	seriesOffset = "series-offset"
+	// advice is what helps when archives are not as a crawl left them.
+	advice = "put the files back as they were, or begin the crawl anew with --overwrite, without 'resume'"
+	// maxIndexLine is the longest line of an index that is read, in bytes. URLs are much shorter.
+	maxIndexLine = 1 << 20
+)
 
 // Cut is how many bytes Append has cut off: an exchange that a crash had left in part.
 func (w *Writer) Cut() int64 { return w.cut }
 
-// endOfLastExchange is the position behind the last whole exchange of the series, and how many bytes
-// of its file stand behind it. Only the last files may be anything but whole, and a file of
-// which not even the first record is has nothing to lose.
+// reading has read look at a file by a Reader, from that offset on.
+func reading(path string, offset int64, read func(r *Reader) error) error {
+	f, err := os.Open(path)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = f.Close() }() // it was only read
+	if _, err := f.Seek(offset, io.SeekStart); err != nil {
+		return err
+	}
+	return read(NewReader(f))
+}
+
+// endOfLastExchange is the position behind the last whole exchange of the series, and how many bytes of its file
+// stand behind it. Only the last files may be anything but whole, and a file of which not even the first record is
+// has nothing to lose.
 func (w *Writer) endOfLastExchange(files []*file) (position, behind int64, err error) {
 	for _, f := range slices.Backward(files) {
-		info, err := os.Stat(f.path(w.dir))
+		path := f.path(w.dir)
+		info, err := os.Stat(path)
 		if err != nil {
 			return 0, 0, err
 		}
-		start, err := startOf(f.path(w.dir))
+		start, err := startOf(path)
 		switch {
 		case err != nil && f.open && (errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF)):
 			behind += info.Size()
 			continue
 		case err != nil:
-			return 0, 0, fmt.Errorf("%s cannot be gone on behind (%w): put it back as it was, or choose another directory", f.path(w.dir), err)
+			return 0, 0, fmt.Errorf("%s cannot be gone on behind (%w): put it back as it was, or choose another directory", path, err)
 		case !f.open:
 			return start + info.Size(), behind, nil
 		}
-		end, err := lastExchange(f.path(w.dir))
-		if err != nil {
-			return 0, 0, err
-		}
-		return start + end, behind + info.Size() - end, nil
+		end, err := lastExchange(path)
+		return start + end, behind + info.Size() - end, err
 	}
 	return 0, behind, nil
 }
 
-// lastExchange is where the last whole exchange of a file ends, or its warcinfo: the
-// metadata are the last record of each.
+// lastExchange is where the last whole exchange of a file ends, or its warcinfo: the metadata are the last record
+// of each.
 func lastExchange(path string) (end int64, err error) {
-	f, err := os.Open(path)
-	if err != nil {
-		return 0, err
-	}
-	defer func() { _ = f.Close() }() // it was only read
-	for r := NewReader(f); ; {
-		rec, err := r.Next()
-		if err == nil {
-			err = r.Finish()
+	err = reading(path, 0, func(r *Reader) error {
+		for {
+			rec, err := r.Next()
+			if err == nil {
+				err = r.Finish()
+			}
+			if disk, ok := errors.AsType[*fs.PathError](err); ok {
+				return disk
+			}
+			if err != nil { // the end, or what a crash has left there
+				return nil //nolint:nilerr // what is whole counts
+			}
+			if kind := rec.Get("WARC-Type"); kind == typeMetadata || kind == typeInfo {
+				end = r.Offset()
+			}
 		}
-		if disk, ok := errors.AsType[*fs.PathError](err); ok {
-			return 0, disk
-		}
-		if err != nil { // the end, or what a crash has left there
-			return end, nil
-		}
-		if kind := rec.Get("WARC-Type"); kind == typeMetadata || kind == typeInfo {
-			end = r.Offset()
-		}
-	}
+	})
+	return end, err
 }
 
-// seriesOffset is the field of a warcinfo that has the bytes of the series before its file.
-// By it the file that a position lies in is found, whatever became of those before.
-const seriesOffset = "series-offset"
-
-func (w *Writer) about() []Field {
-	fields := append([]Field(nil), w.cfg.Info...)
-	return append(fields,
-		Field{"format", "WARC File Format 1.1"},
-		Field{"conformsTo", "http://iipc.github.io/warc-specifications/specifications/warc-format/warc-1.1/"},
-		Field{seriesOffset, strconv.FormatInt(w.start+w.size, 10)})
-}
-
-// advice is what helps when archives are not as a crawl left them.
-const advice = "put the files back as they were, or begin the crawl anew with --overwrite, without 'resume'"
-
-// resume brings the series back to the position: the file that it lies in ends there, and
-// those behind are gone. Nothing is changed before it is known that this can be done.
+// resume brings the series back to the position: the file that it lies in ends there, and those behind are gone.
+// Nothing is changed before it is known that this can be done.
 func (w *Writer) resume(files []*file) error {
 	if w.cfg.Position == 0 {
 		return w.removeFiles(files)
@@ -110,19 +106,18 @@ func (w *Writer) resume(files []*file) error {
 		return fmt.Errorf("no file in %s begins before byte %d of the archives, to which the crawl to resume had written: %s", w.dir, w.cfg.Position, advice)
 	}
 	f := files[at]
-	w.start, w.size = start, w.cfg.Position-start
-	w.now = f
+	path := f.path(w.dir)
+	w.start, w.size, w.now = start, w.cfg.Position-start, f
 	w.rememberEarlier(files[:at])
-	info, err := os.Stat(f.path(w.dir))
+	info, err := os.Stat(path)
 	if err != nil {
 		return err
 	}
 	if info.Size() < w.size {
-		return fmt.Errorf("%s has %d bytes, but the crawl to resume had written %d: %s", f.path(w.dir), info.Size(), w.size, advice)
+		return fmt.Errorf("%s has %d bytes, but the crawl to resume had written %d: %s", path, info.Size(), w.size, advice)
 	}
-	if err := w.scan(f.path(w.dir)); err != nil {
-		return fmt.Errorf("%s was changed, or no record ends at byte %d where the crawl to resume had written to (%w): %s",
-			f.path(w.dir), w.size, err, advice)
+	if err := w.scan(path); err != nil {
+		return fmt.Errorf("%s was changed, or no record ends at byte %d where the crawl to resume had written to (%w): %s", path, w.size, err, advice)
 	}
 	if err := w.removeFiles(files[at+1:]); err != nil {
 		return err
@@ -136,8 +131,8 @@ func (w *Writer) resume(files []*file) error {
 	return w.reopen(f)
 }
 
-// covering is the last file that begins before the position, and where it begins; -1 if
-// there is none. A file of which not even the first record is whole begins behind it.
+// covering is the last file that begins before the position, and where it begins; -1 if there is none. A file of
+// which not even the first record is whole begins behind it.
 func (w *Writer) covering(files []*file) (at int, start int64) {
 	for i, f := range slices.Backward(files) {
 		if begin, err := startOf(f.path(w.dir)); err == nil && begin < w.cfg.Position {
@@ -147,31 +142,30 @@ func (w *Writer) covering(files []*file) (at int, start int64) {
 	return -1, 0
 }
 
-func startOf(path string) (int64, error) {
-	f, err := os.Open(path)
-	if err != nil {
-		return 0, err
-	}
-	defer func() { _ = f.Close() }() // it was only read
-	r := NewReader(f)
-	rec, err := r.Next()
-	if err != nil {
-		return 0, err
-	}
-	fields, err := FieldsOf(rec.Block)
-	if err != nil {
-		return 0, err
-	}
-	for _, f := range fields {
-		if f.Name == seriesOffset {
-			return strconv.ParseInt(f.Value, 10, 64)
+// startOf is how many bytes of the series come before a file.
+func startOf(path string) (start int64, err error) {
+	err = reading(path, 0, func(r *Reader) error {
+		rec, err := r.Next()
+		if err != nil {
+			return err
 		}
-	}
-	return 0, errors.New("its first record is not of a series")
+		fields, err := FieldsOf(rec.Block)
+		if err != nil {
+			return err
+		}
+		info := Record{Fields: fields}
+		text := info.Get(seriesOffset)
+		if text == "" {
+			return errors.New("its first record is not of a series")
+		}
+		start, err = strconv.ParseInt(text, 10, 64)
+		return err
+	})
+	return start, err
 }
 
-// scan reads the file up to w.size, where a record must end, and has what the Writer knows
-// of it: the lines of its index, the ID of its warcinfo, and its payloads.
+// scan reads the file up to w.size, where a record must end, and has what the Writer knows of it: the lines of its
+// index, the ID of its warcinfo, and its payloads.
 func (w *Writer) scan(path string) error {
 	f, err := os.Open(path)
 	if err != nil {
@@ -195,11 +189,15 @@ func (w *Writer) scan(path string) error {
 			if err := r.Finish(); err != nil {
 				return err
 			}
+			payload := rec.Get("WARC-Payload-Digest")
 			if !w.cfg.Single {
-				w.lines = append(w.lines, line(kind, rec.Get("WARC-Target-URI"), rec.Get("WARC-Date"), rec.Get("WARC-Payload-Digest"),
-					head, rec.Offset, r.Offset()-rec.Offset, w.now.name))
+				w.lines = append(w.lines, line(kind, rec.Get("WARC-Target-URI"), rec.Get("WARC-Date"), payload, head, rec.Offset, r.Offset()-rec.Offset, w.now.name))
 			}
-			w.remember(rec)
+			if digest, ok := readDigest(payload); ok {
+				if o, ok := originalOf(rec, digest); ok { // its payload is known again
+					w.known.add(digest, o)
+				}
+			}
 		}
 	}
 }
@@ -209,14 +207,14 @@ func readHead(block io.Reader) (head []byte) {
 	for {
 		l, err := text.ReadBytes('\n')
 		head = append(head, l...)
-		if err != nil || len(strings.TrimRight(string(l), "\r\n")) == 0 {
+		if err != nil || len(bytes.TrimRight(l, "\r\n")) == 0 {
 			return head // what is wrong with the record, Finish tells
 		}
 	}
 }
 
-// reopen goes on with a file that ends where it should, or cuts it there. One that was
-// complete is so no longer, and loses its index first.
+// reopen goes on with a file that ends where it should, or cuts it there. One that was complete is so no longer,
+// and loses its index first.
 func (w *Writer) reopen(f *file) error {
 	if !f.open {
 		if err := os.Remove(f.index(w.dir)); err != nil && !errors.Is(err, os.ErrNotExist) {
@@ -232,13 +230,12 @@ func (w *Writer) reopen(f *file) error {
 	if err != nil {
 		return err
 	}
-	if err := out.Truncate(w.size); err != nil {
-		return errors.Join(err, out.Close())
+	err = out.Truncate(w.size)
+	if err == nil && w.cfg.Credentials { // they may be new to it
+		err = out.Chmod(w.mode())
 	}
-	if w.cfg.Credentials { // they may be new to it
-		if err := out.Chmod(w.mode()); err != nil {
-			return errors.Join(err, out.Close())
-		}
+	if err != nil {
+		return errors.Join(err, out.Close())
 	}
 	lines := w.lines
 	w.attach(f, out)
@@ -246,21 +243,23 @@ func (w *Writer) reopen(f *file) error {
 	return nil
 }
 
-// A crawl that goes on knows the payloads of its earlier files by their indexes. Those have no
-// more than digest and place of each response; date and ID, which a revisit must have as they
-// are, are read from the record itself once there is a revisit to it. A file that has been moved
-// away, or has lost its index, is as if it had never been: its payloads are stored once more.
+// A crawl that goes on knows the payloads of its earlier files by their indexes. Those have no more than digest and
+// place of each response; date and ID, which a revisit must have, are read from the record itself once there is a
+// revisit to it. What has been moved away, or has lost its index, is stored once more.
 
 type place struct {
 	path   string
 	offset int64
 }
 
-// maxIndexLine is the longest line of an index that is read. URLs are much shorter.
-const maxIndexLine = 1 << 20
+// pointer is what an index knows of a response.
+type pointer struct {
+	digest [sha1.Size]byte
+	uri    string
+	place
+}
 
-// rememberEarlier knows the payloads of complete files again, of the latest as many as may be
-// remembered.
+// rememberEarlier knows the payloads of complete files again, of the latest as many as may be remembered.
 func (w *Writer) rememberEarlier(files []*file) {
 	var known [][]*pointer
 	for left := w.cfg.Remember; left > 0 && len(files) > 0; files = files[:len(files)-1] {
@@ -275,13 +274,6 @@ func (w *Writer) rememberEarlier(files []*file) {
 	}
 }
 
-// pointer is what an index knows of a response.
-type pointer struct {
-	digest [sha1.Size]byte
-	uri    string
-	place
-}
-
 // pointers are the last responses of a complete file, at most so many, in their order.
 func (w *Writer) pointers(f *file, most int) (all []*pointer) {
 	in, err := os.Open(f.index(w.dir))
@@ -292,67 +284,50 @@ func (w *Writer) pointers(f *file, most int) (all []*pointer) {
 	lines := bufio.NewScanner(in)
 	lines.Buffer(nil, maxIndexLine)
 	for lines.Scan() {
-		_, text, ok := bytes.Cut(lines.Bytes(), []byte{'{'})
+		text := lines.Bytes()
 		var e entry
-		if !ok || json.Unmarshal(append([]byte{'{'}, text...), &e) != nil || e.Mime == revisitMime || e.Filename != f.name {
+		if json.Unmarshal(text[max(bytes.IndexByte(text, '{'), 0):], &e) != nil || e.Mime == revisitMime || e.Filename != f.name {
 			continue
 		}
 		p := &pointer{uri: e.URL, place: place{path: f.path(w.dir)}}
-		if p.offset, err = strconv.ParseInt(e.Offset, 10, 64); err != nil || !readDigest(e.Digest, &p.digest) {
+		var ok bool
+		if p.digest, ok = readDigest("sha1:" + e.Digest); !ok {
 			continue
 		}
-		all = append(all, p)
+		if p.offset, err = strconv.ParseInt(e.Offset, 10, 64); err == nil {
+			all = append(all, p)
+		}
 	}
 	slices.SortFunc(all, func(a, b *pointer) int { return cmp.Compare(a.offset, b.offset) })
 	return slices.Clone(all[max(0, len(all)-most):])
 }
 
 // readDigest reads a digest as archives have it, and reports whether it is one of something.
-func readDigest(text string, digest *[sha1.Size]byte) bool {
+func readDigest(text string) (digest [sha1.Size]byte, ok bool) {
+	text, ok = strings.CutPrefix(text, "sha1:")
 	raw, err := base32.StdEncoding.DecodeString(text)
-	nothing := sum()
-	if err != nil || len(raw) != len(nothing) || string(raw) == string(nothing[:]) {
-		return false
+	if nothing := sum(); !ok || err != nil || len(raw) != len(nothing) || bytes.Equal(raw, nothing[:]) {
+		return digest, false
 	}
-	copy(digest[:], raw)
-	return true
+	return [sha1.Size]byte(raw), true
 }
 
-// read is what the record at a place says of itself, if it is there still and is a response
-// with all of that payload.
+// read is what the record at a place says of itself, if it is there still and is a response with all of that payload.
 func (p *place) read(digest [sha1.Size]byte) (o original, ok bool) {
-	f, err := os.Open(p.path)
-	if err != nil {
-		return o, false
-	}
-	defer func() { _ = f.Close() }() // it was only read
-	if _, err := f.Seek(p.offset, io.SeekStart); err != nil {
-		return o, false
-	}
-	rec, err := NewReader(f).Next()
-	if err != nil {
-		return o, false
-	}
-	return originalOf(rec, digest)
+	_ = reading(p.path, p.offset, func(r *Reader) error { // without it the payload is stored once more
+		rec, err := r.Next()
+		if err == nil {
+			o, ok = originalOf(rec, digest)
+		}
+		return err
+	})
+	return o, ok
 }
 
 // originalOf is what revisits say of a response, if it is one that has all of that payload.
 func originalOf(rec *Record, digest [sha1.Size]byte) (o original, ok bool) {
-	if rec.Get("WARC-Type") != typeResponse || rec.Get("WARC-Truncated") != "" ||
-		rec.Get("WARC-Payload-Digest") != digestText(digest) {
+	if rec.Get("WARC-Type") != typeResponse || rec.Get("WARC-Truncated") != "" || rec.Get("WARC-Payload-Digest") != digestText(digest) {
 		return o, false
 	}
 	return original{uri: rec.Get("WARC-Target-URI"), date: rec.Get("WARC-Date"), id: rec.Get("WARC-Record-ID")}, true
-}
-
-// remember knows the payload of a response again, as the run did that wrote it.
-func (w *Writer) remember(rec *Record) {
-	var digest [sha1.Size]byte
-	text, ok := strings.CutPrefix(rec.Get("WARC-Payload-Digest"), "sha1:")
-	if !ok || !readDigest(text, &digest) {
-		return
-	}
-	if o, ok := originalOf(rec, digest); ok {
-		w.known.add(digest, o)
-	}
 }

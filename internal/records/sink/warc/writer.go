@@ -1,63 +1,41 @@
-// Package warc writes the exchanges of a crawl as web archives: WARC/1.1 files
-// (ISO 28500:2017) that browsers of the past, such as pywb, replay.
+// Package warc writes the exchanges of a crawl as web archives: WARC/1.1 files (ISO 28500:2017) that browsers of the past,
+// such as pywb, replay.
 //
-// [Open] opens a directory, or a single file, and gives a [*Writer], which is a sink that may be resumed. It
-// takes the records of a crawl that have an Exchange and leaves the others out. [Reader]
-// reads a file back, strictly. [FieldsOf] and the rest of the reading side are also what a
-// resumed crawl finds its place with.
+// [Open] opens a directory, or a single file, and gives a [*Writer], which is a sink that may be resumed. It takes the
+// records of a crawl that have an Exchange and leaves the others out. [Reader] reads a file back, strictly.
 //
 // # What is written
 //
-// A file begins with a warcinfo record: the program, its settings, and how many bytes of
-// the series come before it. Each exchange is three records that name each other. The
-// response has what the server sent, byte by byte; the request what it was asked; and the
-// metadata where the URL was found, how long it took, and the links of the page. In place
-// of a response there is a revisit, with the header of the answer alone, if its payload is
-// that of an earlier response, or if the server says that nothing has changed (304). A
-// payload is the body without the framing of chunks and with its compression; its digest
-// is that, as the standard has it.
-//
-// Archives are handed on. Requests are archived as they were sent but for the values of
-// credentials and cookies, unless Config.Credentials keeps them; what a server sets as a
-// cookie is in its answer, and stays there. A page that says noarchive to robots asks that
-// no copy of it be shown: the metadata says so, for whoever shows the archive, and
-// Config.ObeyNoArchive leaves all else of it out. A revisit for a 304 has the date of the
-// answer that it stands for, if the crawl knows that.
+// A file begins with a warcinfo record: the program, its settings, and how many bytes of the series come before it. Each
+// exchange is three records that name each other: the response as the server sent it, byte by byte, the request, and
+// metadata: where the URL was found, how long it took, and the links of the page. In place of a response there is a
+// revisit, with the header of the answer alone, if its payload is that of an earlier response, or if the server says that
+// nothing has changed (304). A payload is the body without the framing of chunks and with its compression.
 //
 // # Files
 //
-// A record is a gzip member of its own, so that it can be read from its offset, and a file
-// of whole records is a whole gzip file. Files are named PREFIX-TIME-SERIAL-HOST.warc.gz,
-// with .open behind that until they are complete. A complete file has an index beside it,
-// NAME.cdxj, sorted, with a line for each response and revisit: the URL as a sort-friendly
-// key, the time, and as JSON where the record is. When a file has its size, which the last
-// exchange in it may exceed, the next one begins.
-//
-// A single file is a series of one that never ends: it has the name that it was given, plain
-// or compressed as that says, and neither a bound nor an index.
+// A record is a gzip member of its own. Files are named PREFIX-TIME-SERIAL-HOST.warc.gz, with .open behind that until they
+// are complete. A complete file has an index beside it, NAME.cdxj, sorted, with a line for each response and revisit: the
+// URL as a sort-friendly key, the time, and as JSON where the record is. When a file has its size, which the last exchange
+// in it may exceed, the next one begins. A single file is a series of one that never ends, plain or compressed as its name
+// says, without an index.
 //
 // # The invariant
 //
-// The files of a directory are one series. A [sink.Position] counts the bytes of all of
-// them; it lies between two exchanges. Only whole exchanges are handed to a file, and what
-// the system takes of one only in part is cut off. After a crash, files are whole but for
-// the end of the last one; Resume cuts the series back to the position, however many files
-// have been begun behind it, and Append to the end of the last whole exchange, for who has
-// kept no position.
+// The files of a directory are one series. A [sink.Position] counts the bytes of all of them; it lies between two
+// exchanges. Only whole exchanges are handed to a file, and what the system takes of one only in part is cut off. After a
+// crash, files are whole but for the end of the last one; Resume cuts the series back to the position, however many files
+// have been begun behind it, and Append to the end of the last whole exchange.
 //
-// # What is forgotten
-//
-// The digests of payloads are remembered up to a bound, those not met for longest are
-// forgotten. A resumed crawl knows those of the file that it goes on with, and by their
-// indexes those of the files before, as far as they are there; what a revisit has to say of
-// one is read from its record. What is
-// forgotten is stored again in full, which costs room and loses nothing.
+// The digests of payloads are remembered up to a bound, those not met for longest are forgotten; a resumed crawl knows
+// those of its earlier files by their indexes. What is forgotten is stored again in full.
 //
 // A Writer must not be used by two goroutines at once, but for Sync.
 package warc
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -65,6 +43,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 
@@ -90,37 +69,32 @@ const (
 
 // Config is how a directory is opened. The zero value writes a new series.
 type Config struct {
-	// Single makes one file of all, whose path is given in place of a directory, and which
-	// has no index. It is compressed if its name ends in .gz. Prefix, Host and MaxSize do not
-	// count then. False: a series of files in a directory.
+	// Single makes one file of all, whose path is given in place of a directory, and which has no index. It is compressed
+	// if its name ends in .gz. Prefix, Host and MaxSize do not count then. False: a series of files in a directory.
 	Single bool
-	// Prefix begins the names of files: letters, digits and any of . _ -. Empty is
-	// DefaultPrefix.
+	// Prefix begins the names of files: letters, digits and any of . _ -. Empty is DefaultPrefix.
 	Prefix string
 	// Host ends the names of files: what the machine is called. Empty leaves it out.
 	Host string
-	// MaxSize is the bytes of a file after which the next one begins. An exchange is never
-	// cut in two. Zero is DefaultMaxSize; one below zero is refused.
+	// MaxSize is the bytes of a file after which the next one begins. An exchange is never cut in two. Zero is
+	// DefaultMaxSize; one below zero is refused.
 	MaxSize int64
-	// Remember is how many payloads are known at a time, so that the same one is stored
-	// once; about 300 bytes each. Zero is DefaultRemember, below zero none.
+	// Remember is how many payloads are known at a time; about 300 bytes each. Zero is DefaultRemember, below zero none.
 	Remember int
-	// Info is what each file says of the program that wrote it and of its settings, in the
-	// names of the standard: software, robots, operator. Nil says nothing.
+	// Info is what each file says of the program that wrote it and of its settings, in the names of the standard:
+	// software, robots, operator. Nil says nothing.
 	Info []Field
-	// Credentials keeps what requests hold of them, in files for their owner alone. False:
-	// the values of such fields are left out, and files are as the user's mask has them.
+	// Credentials keeps what requests hold of them, in files for their owner alone. False: the values of such fields are
+	// left out, and files are as the user's mask has them.
 	Credentials bool
 	// Redact says which fields are credentials. Nil is those of package redact.
 	Redact *redact.Redactor
-	// ObeyNoArchive leaves out what is sent and what comes of pages that say noarchive to
-	// robots, but for the metadata that says so. False: they are archived with it.
+	// ObeyNoArchive leaves out what is sent and what comes of pages that say noarchive to robots, but for the metadata
+	// that says so. False: they are archived with it.
 	ObeyNoArchive bool
-	// Existing is what to do with files of this prefix. Zero refuses them. Append goes on
-	// behind the last exchange that is whole, and cuts off what a crash has left behind it.
+	// Existing is what to do with files of this prefix. Zero refuses them.
 	Existing sink.Existing
-	// Position is where Resume goes on, in bytes of all files: what Writer.Mark told. Zero
-	// is the beginning of the series.
+	// Position is where Resume goes on, in bytes of all files: what Writer.Mark told. Zero is the beginning.
 	Position int64
 	// Records is how many exchanges are before Position. It is only passed on, to Mark.
 	Records int64
@@ -139,18 +113,8 @@ func CheckPrefix(s string) error {
 }
 
 func (c Config) withDefaults() (Config, error) {
-	if c.Prefix == "" {
-		c.Prefix = DefaultPrefix
-	}
-	if c.MaxSize == 0 {
-		c.MaxSize = DefaultMaxSize
-	}
-	if c.Remember == 0 {
-		c.Remember = DefaultRemember
-	}
-	if c.Clock == nil {
-		c.Clock = clock.System()
-	}
+	c.Prefix, c.MaxSize = cmp.Or(c.Prefix, DefaultPrefix), cmp.Or(c.MaxSize, DefaultMaxSize)
+	c.Remember, c.Clock = cmp.Or(c.Remember, DefaultRemember), cmp.Or(c.Clock, clock.System())
 	switch err := CheckPrefix(c.Prefix); {
 	case err != nil:
 		return c, fmt.Errorf("warc: Prefix: %w", err)
@@ -213,7 +177,9 @@ func Open(path string, cfg Config) (*Writer, error) {
 	case cfg.Existing == sink.Resume:
 		err = w.resume(files)
 	case cfg.Existing == sink.Append:
-		err = w.continueSeries(files)
+		if w.cfg.Position, w.cut, err = w.endOfLastExchange(files); err == nil {
+			err = w.resume(files)
+		}
 	case cfg.Existing == sink.Overwrite:
 		err = w.removeFiles(files)
 	case len(files) > 0 && cfg.Single:
@@ -287,9 +253,13 @@ func (w *Writer) begin() error {
 	atomicfile.SyncDir(w.dir)
 	w.attach(f, out)
 	w.info = newID()
+	about := append(slices.Clone(w.cfg.Info),
+		Field{"format", "WARC File Format 1.1"},
+		Field{"conformsTo", "http://iipc.github.io/warc-specifications/specifications/warc-format/warc-1.1/"},
+		Field{seriesOffset, strconv.FormatInt(w.start+w.size, 10)})
 	return w.enc.put(&w.buf, &record{
 		kind: typeInfo, id: w.info, date: dateOf(now), media: "application/warc-fields",
-		fields: []Field{{"WARC-Filename", f.name}}, block: [][]byte{fieldBlock(w.about())},
+		fields: []Field{{"WARC-Filename", f.name}}, block: [][]byte{appendFields(nil, about)},
 	})
 }
 
@@ -309,11 +279,12 @@ func (w *Writer) attach(f *file, out *os.File) {
 
 func (w *Writer) exchange(r *sink.Record) error {
 	x := &exchange{Record: r, head: headerLength(r.Exchange.Response), date: dateOf(r.FetchedAt), info: w.info}
-	if w.cfg.ObeyNoArchive && x.asksNoArchive() {
+	if w.cfg.ObeyNoArchive && slices.Contains(x.Directives, "noarchive") {
 		return w.enc.put(&w.buf, x.note())
 	}
-	if x.request = r.Exchange.Request; !w.cfg.Credentials {
-		x.request = maskCredentials(x.request, w.cfg.Redact)
+	request := r.Exchange.Request
+	if !w.cfg.Credentials {
+		request = maskCredentials(request, w.cfg.Redact)
 	}
 	answer, digest, fresh := x.answer(w.known)
 	offset := w.end()
@@ -321,18 +292,19 @@ func (w *Writer) exchange(r *sink.Record) error {
 		return err
 	}
 	if !w.cfg.Single {
-		w.lines = append(w.lines, line(answer.kind, r.URL, x.date, answer.get("WARC-Payload-Digest"),
+		payload := Record{Fields: answer.fields}
+		w.lines = append(w.lines, line(answer.kind, r.URL, x.date, payload.Get("WARC-Payload-Digest"),
 			r.Exchange.Response[:x.head], offset, w.end()-offset, w.now.name))
 	}
 	if fresh {
 		w.known.add(digest, original{uri: r.URL, date: x.date, id: answer.id})
 	}
-	for _, other := range x.others(answer.id) {
-		if err := w.enc.put(&w.buf, other); err != nil {
+	if len(request) > 0 {
+		if err := w.enc.put(&w.buf, x.beside(typeRequest, "application/http;msgtype=request", answer.id, request)); err != nil {
 			return err
 		}
 	}
-	return nil
+	return w.enc.put(&w.buf, x.about(answer.id))
 }
 
 // Flush hands what is there to the system, in one piece.
