@@ -3,6 +3,7 @@ package scope
 import (
 	"encoding/json"
 	"fmt"
+	"strconv"
 	"sync"
 	"testing"
 
@@ -173,11 +174,13 @@ func TestSeedsComeLater(t *testing.T) {
 }
 
 func TestSeedsAreBounded(t *testing.T) {
+	full := map[string]struct{}{"a.example": {}}
+	for i := range maxSeeds - 1 {
+		full[strconv.Itoa(i)] = struct{}{}
+	}
 	for _, mode := range []Mode{Host, Domain, Prefix} {
-		s := newScope(t, Config{Mode: mode}, "http://a.example/")
-		for i := range maxSeeds - 1 {
-			s.areas[fmt.Sprint(i)] = struct{}{}
-		}
+		s := newScope(t, Config{Mode: mode})
+		s.areas = full
 		require.False(t, s.AddSeed(parse(t, "http://c.test/")), mode)
 		require.False(t, s.Check(parse(t, "http://c.test/"), 0, 0, false).In)
 		require.True(t, s.AddSeed(parse(t, "http://a.example/x")), "%v: a known area needs no room", mode)
