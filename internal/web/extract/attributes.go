@@ -75,6 +75,7 @@ const leastShared = len("data-url")
 
 // Attributes of any element: those that scripts make links of, and those that show something.
 const (
+	attrSets         = 1<<attrSrcset | 1<<attrImageSrcset | sharedSets
 	sharedNavigation = 1<<attrDataHref | 1<<attrDataURL | 1<<attrDataLink
 	sharedSets       = 1<<numAttrs - 1<<attrDataSrcset
 	sharedImages     = 1<<attrDataSrcset - 1<<attrDataSrc

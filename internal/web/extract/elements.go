@@ -1,6 +1,13 @@
 package extract
 
-import "bytes"
+import (
+	"bytes"
+	"cmp"
+	"math/bits"
+	"slices"
+
+	"github.com/treadlight/crawl/internal/web/canonical"
+)
 
 // maxSrcdoc bounds the documents within a page, in bytes.
 const maxSrcdoc = 1 << 20
@@ -41,6 +48,19 @@ func (e *Extractor) scanInner() {
 	}
 }
 
+// references are the attributes of an element that refer to something, in the order of their
+// links: pages and, if the Options say so, resources.
+var references = map[string]struct{ pages, resources []attr }{
+	"blockquote": {pages: []attr{attrCite}}, "q": {pages: []attr{attrCite}}, "ins": {pages: []attr{attrCite}}, "del": {pages: []attr{attrCite}},
+	"html": {resources: []attr{attrManifest}}, "object": {resources: []attr{attrData}},
+	"img":    {[]attr{attrLongDesc}, []attr{attrSrc, attrSrcset, attrLowSrc, attrDynSrc}},
+	"source": {resources: []attr{attrSrc, attrSrcset}}, "amp-img": {resources: []attr{attrSrc, attrSrcset}},
+	"amp-anim": {resources: []attr{attrSrc, attrSrcset}}, "video": {resources: []attr{attrSrc, attrPoster}},
+	"script": {resources: []attr{attrSrc}}, "input": {resources: []attr{attrSrc}}, "audio": {resources: []attr{attrSrc}},
+	"track": {resources: []attr{attrSrc}}, "embed": {resources: []attr{attrSrc}}, "bgsound": {resources: []attr{attrSrc}},
+	"amp-audio": {resources: []attr{attrSrc}}, "amp-video": {resources: []attr{attrSrc}},
+}
+
 func (e *Extractor) start() {
 	name := e.source.tag()
 	if e.opts.Text && !e.inner {
@@ -49,46 +69,72 @@ func (e *Extractor) start() {
 	if has := e.source.has() & e.sharedMask; has != 0 && e.template == 0 {
 		e.shared(name, has)
 	}
-	// The switches do not allocate. They are split by the frequency of elements.
-	switch string(name) {
+	switch string(name) { // which does not allocate
 	case "a":
 		e.endAnchor() // links do not nest
-		e.anchor = e.link(Navigation, "a", attrHref, attrXlinkHref)
+		e.anchor = e.link("a", attrHref, attrXlinkHref)
+		return
 	case "area":
-		e.link(Navigation, "area", attrHref)
-	case "img":
-		e.leads("img", attrLongDesc)
-		e.startMedia(name)
+		e.link("area", attrHref)
+		return
 	case "iframe", "frame", "fencedframe", "portal", "amp-iframe":
 		e.frame(name)
+		return
 	case "link":
 		e.linkElement()
+		return
 	case "base":
 		e.baseElement()
+		return
 	case "meta":
 		e.metaElement()
+		return
+	}
+	e.startHidden(name)
+	e.startForm(name)
+	if e.template > 0 {
+		return
+	}
+	switch string(name) {
 	case "html":
 		e.htmlElement()
-	default:
-		e.startOther(name)
+	case "object":
+		if f := formOf(string(e.attr(attrType)), nil); f == html || f == xhtml {
+			e.leads("object", attrData)
+		}
+	case "input":
+		if !is(e.attr(attrType), "image") { // of all others it would be no attribute
+			return
+		}
+	case "applet":
+		e.applet()
+	case "param":
+		e.param()
+	case "image", "use", "feimage":
+		e.graphic(name)
+	}
+	if refs, ok := references[string(name)]; ok {
+		tag := e.interned(name, maxName)
+		for _, a := range refs.pages {
+			e.leads(tag, a)
+		}
+		for _, a := range refs.resources {
+			e.resource(tag, a)
+		}
 	}
 }
 
-func (e *Extractor) startOther(name []byte) {
+// startHidden handles elements whose content is not for reading, or is only in part.
+func (e *Extractor) startHidden(name []byte) {
 	switch string(name) {
 	case "title":
 		e.title = !e.hasTitle && e.svg == 0 && e.template == 0 && !e.inner
 		e.silence()
-	case "script":
+	case "script", "textarea":
 		e.silence()
-		e.resource("script", attrSrc)
 	case "style":
 		e.silence()
 		e.style = e.silent && e.opts.Resources && e.template == 0
-	case "textarea":
-		if e.silence(); e.silent {
-			e.formField(name)
-		}
 	case "noscript", "noframes":
 		e.source.markup() // we are who it is written for
 	case "template":
@@ -97,59 +143,19 @@ func (e *Extractor) startOther(name []byte) {
 		if !e.source.selfClosing() {
 			e.svg++
 		}
-	case "form":
-		e.formElement()
-	case "button", "select", "option":
-		e.formField(name)
-	case "input":
-		e.formField(name)
-		e.startMedia(name)
-	case "blockquote", "q", "ins", "del":
-		e.leads(e.interned(name, maxName), attrCite)
-	case "object":
-		if f := formOf(string(e.attr(attrType)), nil); f == html || f == xhtml {
-			e.leads("object", attrData)
-		}
-		e.startMedia(name)
-	default:
-		e.startMedia(name)
 	}
 }
 
-// startMedia handles elements that show a resource.
-func (e *Extractor) startMedia(name []byte) {
-	if !e.opts.Resources || e.template > 0 {
-		return
-	}
+func (e *Extractor) startForm(name []byte) {
 	switch string(name) {
-	case "img":
-		e.resource("img", attrSrc)
-		e.srcset("img", attrSrcset)
-		e.resource("img", attrLowSrc)
-		e.resource("img", attrDynSrc)
-	case "source":
-		e.resource("source", attrSrc)
-		e.srcset("source", attrSrcset)
-	case "video":
-		e.resource("video", attrSrc)
-		e.resource("video", attrPoster)
-	case "audio", "track", "embed", "bgsound", "amp-audio", "amp-video":
-		e.resource(e.interned(name, maxName), attrSrc)
-	case "amp-img", "amp-anim":
-		e.resource(e.interned(name, maxName), attrSrc)
-		e.srcset(e.interned(name, maxName), attrSrcset)
-	case "input":
-		if is(e.attr(attrType), "image") { // of all others it would be no attribute
-			e.resource("input", attrSrc)
+	case "form":
+		e.formElement()
+	case "textarea":
+		if e.silent {
+			e.formField(name)
 		}
-	case "object":
-		e.resource("object", attrData)
-	case "applet":
-		e.applet()
-	case "param":
-		e.param()
-	case "image", "use", "feimage":
-		e.graphic(name)
+	case "button", "select", "option", "input":
+		e.formField(name)
 	}
 }
 
@@ -185,7 +191,7 @@ func (e *Extractor) graphic(name []byte) {
 		e.resource(e.interned(name, maxName), attrHref) // xlink:href is for any element
 	case string(name) == "image":
 		e.resource("image", attrSrc)
-		e.srcset("image", attrSrcset)
+		e.resource("image", attrSrcset)
 	}
 }
 
@@ -250,5 +256,142 @@ func (e *Extractor) chars() {
 		e.css("style", "css", e.source.text())
 	case e.opts.Text && !e.silent && e.template == 0 && !e.inner:
 		e.text.add(e.source.text())
+	}
+}
+
+// shared handles the attributes of any element. Those of data- belong to the page, but most
+// scripts that load images late or make rows clickable use the same names; what is no URL is
+// recognised by its form.
+func (e *Extractor) shared(name []byte, has uint64) {
+	tag := e.tagName(name)
+	if has&sharedNavigation != 0 {
+		e.sharedLinks(tag)
+	}
+	if ref := e.attr(attrXlinkHref); len(ref) > 0 && tag != "a" {
+		switch {
+		case e.svg > 0:
+			e.resource(tag, attrXlinkHref)
+		case e.form == xml:
+			e.leads(tag, attrXlinkHref)
+		}
+	}
+	if !e.opts.Resources || has&(sharedResource&^(1<<attrXlinkHref)) == 0 {
+		return
+	}
+	if style := e.attr(attrStyle); bytes.IndexByte(style, '(') >= 0 {
+		e.css(tag, "style", style)
+	}
+	switch tag {
+	case "body", "table", "thead", "tbody", "tfoot", "tr", "td", "th":
+		e.resource(tag, attrBackground)
+	}
+	for rest := has & sharedImages; rest != 0; rest &= rest - 1 {
+		e.sharedImage(tag, attr(bits.TrailingZeros64(rest)))
+	}
+	for rest := has & sharedSets; rest != 0; rest &= rest - 1 {
+		if a := attr(bits.TrailingZeros64(rest)); likeURL(bytes.TrimRight(first(e.attr(a)), ",")) {
+			e.resource(tag, a)
+		}
+	}
+}
+
+// sharedLinks adds links to pages. Only data-href always is one.
+func (e *Extractor) sharedLinks(tag string) {
+	rel := "" // as other elements have none
+	if tag == "a" || tag == "area" {
+		rel = e.relOf()
+	}
+	if ref := e.attr(attrDataHref); likeURL(ref) {
+		e.put(pending{tag: tag, attr: attrNames[attrDataHref], kind: Navigation, rel: rel}, ref)
+	}
+	for _, a := range [...]attr{attrDataURL, attrDataLink} {
+		ref := trim(e.attr(a))
+		for _, start := range [...]string{"/", "./", "../", "?", "http://", "https://"} {
+			if hasPrefix(ref, start) && likeURL(ref) {
+				e.put(pending{tag: tag, attr: attrNames[a], kind: Navigation, rel: rel}, ref)
+				break
+			}
+		}
+	}
+}
+
+// sharedImage adds an image, given as a URL or as in a style.
+func (e *Extractor) sharedImage(tag string, a attr) {
+	switch ref := e.attr(a); {
+	case tag == "iframe" || tag == "amp-iframe": // which shows pages
+	case hasPrefix(trim(ref), "url("):
+		e.css(tag, attrNames[a], ref)
+	case likeURL(ref):
+		e.resource(tag, a)
+	}
+}
+
+// likeURL rules out words, numbers, colours, data and templates.
+func likeURL(s []byte) bool {
+	s = trim(s)
+	if len(s) == 0 || len(s) > canonical.MaxLength || s[0] == '#' {
+		return false
+	}
+	letters, marks := false, false
+	for _, c := range s {
+		switch {
+		case c <= ' ', c == '{', c == '}', c == '<', c == '>', c == '"', c == '`':
+			return false
+		case c == '/', c == '.', c == '?':
+			marks = true
+		case c >= 0x80, kinds[c]&letter != 0:
+			letters = true
+		}
+	}
+	return letters && marks
+}
+
+func first(s []byte) []byte {
+	s = trim(s)
+	for i, c := range s {
+		if isSpace(c) {
+			return s[:i]
+		}
+	}
+	return s
+}
+
+// tagName is an element name for a [Link], "other" if it is no name of HTML or SVG.
+func (e *Extractor) tagName(name []byte) string {
+	for _, c := range name {
+		if kinds[c]&(letter|digit) == 0 && c != '-' && c != ':' {
+			return "other"
+		}
+	}
+	return cmp.Or(e.interned(name, maxName), "other")
+}
+
+// maxArchives bounds the archives of an applet.
+const maxArchives = 64
+
+// applet adds the program of an applet. Its codebase is a directory.
+func (e *Extractor) applet() {
+	base := bytes.Clone(trim(e.attr(attrCodebase)))
+	if len(base) > 0 && base[len(base)-1] != '/' {
+		base = append(base, '/')
+	}
+	for _, a := range [...]attr{attrCode, attrArchive} {
+		list := e.attr(a)
+		for n := 0; len(list) > 0 && n < maxArchives; n++ {
+			var ref []byte
+			ref, list, _ = bytes.Cut(list, []byte(","))
+			if ref = trim(ref); len(ref) > 0 {
+				e.add(Resource, "applet", attrNames[a], append(slices.Clip(base), ref...))
+			}
+		}
+	}
+}
+
+// param adds what an object is to load.
+func (e *Extractor) param() {
+	names := []string{"movie", "src", "filename", "url", "href", "ref", "data"}
+	known := slices.ContainsFunc(names, func(n string) bool { return is(e.attr(attrName), n) })
+	if is(e.attr(attrValueType), "ref") || known && likeURL(e.attr(attrValue)) {
+		e.resource("param", attrValue)
 	}
 }

@@ -19,15 +19,15 @@ type pending struct {
 	text, textEnd             int    // in the text
 }
 
-// link adds the first of the attributes that the tag has, and returns the index of the pending
-// link or -1.
-func (e *Extractor) link(kind Kind, tag string, from ...attr) int {
+// link adds the first of the attributes that the tag has as a link to a page, and returns the index
+// of the pending link or -1.
+func (e *Extractor) link(tag string, from ...attr) int {
 	if e.template > 0 {
 		return -1
 	}
 	for _, a := range from {
 		if ref, has := e.source.attr(a); has {
-			return e.add(kind, tag, attrNames[a], ref)
+			return e.add(Navigation, tag, attrNames[a], ref)
 		}
 	}
 	return -1
@@ -39,22 +39,19 @@ func (e *Extractor) attr(a attr) []byte {
 	return val
 }
 
-// resource adds a reference to a resource, unless it is empty.
+// resource adds the resource that an attribute refers to, or all of a set.
 func (e *Extractor) resource(tag string, a attr) {
 	if !e.opts.Resources || e.template > 0 {
 		return
 	}
-	if ref := e.attr(a); len(ref) > 0 && ref[0] != '#' {
-		e.add(Resource, tag, attrNames[a], ref)
-	}
-}
-
-// srcset adds every image of a set.
-func (e *Extractor) srcset(tag string, a attr) {
-	if e.template > 0 {
+	rest := e.attr(a)
+	if 1<<a&attrSets == 0 {
+		if len(rest) > 0 && rest[0] != '#' {
+			e.add(Resource, tag, attrNames[a], rest)
+		}
 		return
 	}
-	for rest := e.attr(a); len(rest) > 0 && e.opts.Budget.Spend(1); {
+	for len(rest) > 0 && e.opts.Budget.Spend(1) {
 		var ref []byte
 		if ref, rest = nextImage(rest); len(ref) > 0 {
 			e.add(Resource, tag, attrNames[a], ref)

@@ -16,7 +16,6 @@ func (e *Extractor) htmlElement() {
 			e.dst.Lang = field(e.attr(a))
 		}
 	}
-	e.resource("html", attrManifest)
 }
 
 func (e *Extractor) baseElement() {

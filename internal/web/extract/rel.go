@@ -64,8 +64,8 @@ func (e *Extractor) linkElement() {
 		tag: "link", attr: "href", ref: e.attr(attrHref), rel: e.relOf(),
 		mediaType: e.attr(attrType), as: e.attr(attrAs), hrefLang: e.attr(attrHrefLang), ofAnotherDocument: e.inner,
 	}
-	if e.linked(&l) && e.opts.Resources {
-		e.srcset("link", attrImageSrcset)
+	if e.linked(&l) {
+		e.resource("link", attrImageSrcset)
 	}
 }
 
