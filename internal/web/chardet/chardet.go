@@ -15,6 +15,7 @@ import (
 	"bytes"
 	"maps"
 	"math"
+	"strings"
 	"sync"
 	"unicode"
 	"unicode/utf8"
@@ -42,15 +43,14 @@ func Detect(text []byte) string {
 	if len(sample) == 0 {
 		return "utf-8" // ASCII
 	}
-	best, cheapest := Default, singleCost(Default, sample)-margin
-	for _, name := range singleNames() {
-		if c := singleCost(name, sample); c < cheapest {
-			best, cheapest = name, c
+	best, cheapest := Default, math.Inf(1)
+	for _, m := range models() {
+		gain := 0.0
+		if m.name == Default {
+			gain = margin
 		}
-	}
-	for _, m := range multiModels {
-		if c := m.cost(sample, cheapest); c < cheapest {
-			best, cheapest = m.name, c
+		if cost := m.cost(sample, cheapest+gain) - gain; cost < cheapest {
+			best, cheapest = m.name, cost
 		}
 	}
 	return best
@@ -129,63 +129,48 @@ func sampleOf(text []byte) (sample []byte) {
 	return sample
 }
 
-// multiModel is an encoding with several bytes per character, and its language.
-type multiModel struct {
-	name   string
-	common []share
-	script *unicode.RangeTable // its characters
-	any    float64             // the probability of one that is not common
+// model is an encoding with one of its languages. The price of a text may stop beyond limit.
+type model struct {
+	name string
+	cost func(text []byte, limit float64) float64
 }
 
-// share is characters that make up a part of a text, most frequent first.
-type share struct {
-	letters string
-	part    float64
-}
-
-// multiModels are the encodings of East Asia.
-var multiModels = []multiModel{
-	{"shift_jis", japaneseShares, unicode.Han, 1.2e-4},
-	{"euc-jp", japaneseShares, unicode.Han, 1.2e-4},
-	{"gbk", []share{{simplified, 0.4}, {wide, 0.12}}, unicode.Han, 1.5e-4},
-	{"big5", []share{{traditional, 0.4}, {wide, 0.12}}, unicode.Han, 1.5e-4},
-	{"euc-kr", []share{{hangul, 0.6}, {wide, 0.02}}, unicode.Hangul, 3e-4},
-}
-
-var japaneseShares = []share{{hiragana, 0.5}, {katakana, 0.08}, {kanji, 0.1}, {wide, 0.1}}
-
-// commons are the probabilities of the common characters by encoding.
-var commons = sync.OnceValue(func() map[string]map[rune]float64 {
-	all := make(map[string]map[rune]float64, len(multiModels))
-	for _, m := range multiModels {
-		all[m.name] = map[rune]float64{}
-		for _, s := range m.common {
-			maps.Copy(all[m.name], zipf(s.letters, s.part))
+// models begin with those of the default.
+var models = sync.OnceValue(func() (all []model) {
+	for _, c := range charsets {
+		for _, l := range c.languages {
+			all = append(all, model{c.name, priced(c.name, l).cost})
 		}
+	}
+	for _, m := range eastAsian {
+		m.chances = map[rune]float64{}
+		for _, s := range m.common {
+			maps.Copy(m.chances, zipf(s.letters, s.part))
+		}
+		all = append(all, model{m.name, m.cost})
 	}
 	return all
 })
 
 // cost is the price of a text. It may stop beyond limit.
-func (m *multiModel) cost(text []byte, limit float64) (total float64) {
+func (m multiByte) cost(text []byte, limit float64) (total float64) {
 	enc, _ := charset.Lookup(m.name)
 	decoded, _, err := transform.Append(enc.NewDecoder(), nil, text)
 	if err != nil {
 		return math.Inf(1)
 	}
-	chances := commons()[m.name]
 	for i := 0; i < len(decoded) && total <= limit; {
 		r, n := utf8.DecodeRune(decoded[i:])
 		i += n
 		if r >= utf8.RuneSelf {
-			total -= math.Log2(m.chance(r, chances))
+			total -= math.Log2(m.chance(r))
 		}
 	}
 	return total
 }
 
-func (m *multiModel) chance(r rune, chances map[rune]float64) float64 {
-	if p, ok := chances[r]; ok {
+func (m multiByte) chance(r rune) float64 {
+	if p, ok := m.chances[r]; ok {
 		return p
 	}
 	switch {
@@ -200,3 +185,141 @@ func (m *multiModel) chance(r rune, chances map[rune]float64) float64 {
 	}
 	return pOdd
 }
+
+// kind is the class of a byte for its neighbours.
+type kind uint8
+
+const (
+	sign kind = iota
+	small
+	capital
+)
+
+// Probabilities; their order matters.
+const (
+	pLetters = 0.9  // all letters together
+	pCapital = 0.05 // a capital in the place of its small letter
+	pUsual   = 0.003
+	pForeign = 1e-4 // a letter of another language
+	pOdd     = 1e-5 // a sign that is hardly written
+	pNever   = 1e-7 // a control, or a byte without a meaning
+)
+
+// Prices of unusual neighbours, in bits.
+const (
+	capitalWithin = 5 // a capital after a small letter
+	mixed         = 6 // a letter of another script beside one of ASCII
+	crowded       = 3 // two letters beyond ASCII side by side, where ASCII has most
+)
+
+// prices are those of the bytes beyond ASCII in one encoding and language.
+type prices struct {
+	latin bool
+	bits  [128]float64
+	kinds [128]kind
+}
+
+func priced(name string, l language) *prices {
+	p := &prices{}
+	enc, _ := charset.Lookup(name)
+	p.latin = l.latin
+	chances := zipf(l.letters, pLetters)
+	for i := range p.bits {
+		r := utf8.RuneError
+		if s, err := enc.NewDecoder().Bytes([]byte{byte(utf8.RuneSelf + i)}); err == nil {
+			r, _ = utf8.DecodeRune(s)
+		}
+		p.bits[i] = -math.Log2(chance(r, chances))
+		switch {
+		case unicode.IsUpper(r):
+			p.kinds[i] = capital
+		case unicode.IsLetter(r), unicode.IsMark(r):
+			p.kinds[i] = small
+		}
+	}
+	return p
+}
+
+// zipf distributes a probability over characters by rank, about as fast as letter frequencies
+// fall.
+func zipf(letters string, all float64) map[rune]float64 {
+	chances, sum := map[rune]float64{}, 0.0
+	n := float64(utf8.RuneCountInString(letters))
+	rank := 0.0
+	for _, r := range letters {
+		chances[r] = math.Exp(-3 * rank / n)
+		sum += chances[r]
+		rank++
+	}
+	for r := range chances {
+		chances[r] *= all / sum
+	}
+	return chances
+}
+
+// chance is the probability of a character in a language.
+func chance(r rune, letters map[rune]float64) float64 {
+	if p, ok := letters[r]; ok {
+		return p
+	}
+	if p, ok := letters[unicode.ToLower(r)]; ok && unicode.IsUpper(r) {
+		return p * pCapital
+	}
+	switch {
+	case strings.ContainsRune(usual, r):
+		return pUsual
+	case r == utf8.RuneError, unicode.IsControl(r), unicode.Is(unicode.Co, r):
+		return pNever
+	case unicode.IsLetter(r):
+		return pForeign
+	}
+	return pOdd
+}
+
+func (p *prices) cost(text []byte, limit float64) (total float64) {
+	for i, c := range text {
+		if c < utf8.RuneSelf {
+			continue
+		}
+		if total > limit {
+			return total
+		}
+		k := p.kinds[c-utf8.RuneSelf]
+		total += p.bits[c-utf8.RuneSelf]
+		if k == sign {
+			continue
+		}
+		var before, after byte
+		if i > 0 {
+			before = text[i-1]
+		}
+		if i+1 < len(text) {
+			after = text[i+1]
+		}
+		total += p.beside(k, before, after)
+	}
+	return total
+}
+
+// beside is the price of the neighbours of a letter.
+func (p *prices) beside(k kind, before, after byte) (bits float64) {
+	if k == capital && p.isSmall(before) {
+		bits += capitalWithin
+	}
+	switch {
+	case p.latin && before >= utf8.RuneSelf && p.kinds[before-utf8.RuneSelf] != sign:
+		bits += crowded
+	case !p.latin && (isASCIILetter(before) || isASCIILetter(after)):
+		bits += mixed
+	}
+	return bits
+}
+
+func (p *prices) isSmall(c byte) bool {
+	if c >= utf8.RuneSelf {
+		return p.kinds[c-utf8.RuneSelf] == small
+	}
+	return c >= 'a' && c <= 'z'
+}
+
+func isASCIILetter(c byte) bool { return c|0x20 >= 'a' && c|0x20 <= 'z' }

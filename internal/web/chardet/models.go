@@ -1,5 +1,7 @@
 package chardet
 
+import "unicode"
+
 // language is the letters of a language beyond ASCII, or all of another script, most frequent
 // first, without capitals.
 type language struct {
@@ -66,6 +68,31 @@ var charsets = []struct {
 	{"iso-8859-2", central},
 	{"windows-1257", []language{lithuanian, latvian, estonian}},
 }
+
+// multiByte is an encoding with several bytes per character, and its language.
+type multiByte struct {
+	name    string
+	common  []share
+	script  *unicode.RangeTable // its characters
+	any     float64             // the probability of one that is not common
+	chances map[rune]float64    // those of the common ones
+}
+
+// share is characters that make up a part of a text, most frequent first.
+type share struct {
+	letters string
+	part    float64
+}
+
+var eastAsian = []multiByte{
+	{name: "shift_jis", common: japanese, script: unicode.Han, any: 1.2e-4},
+	{name: "euc-jp", common: japanese, script: unicode.Han, any: 1.2e-4},
+	{name: "gbk", common: []share{{simplified, 0.4}, {wide, 0.12}}, script: unicode.Han, any: 1.5e-4},
+	{name: "big5", common: []share{{traditional, 0.4}, {wide, 0.12}}, script: unicode.Han, any: 1.5e-4},
+	{name: "euc-kr", common: []share{{hangul, 0.6}, {wide, 0.02}}, script: unicode.Hangul, any: 3e-4},
+}
+
+var japanese = []share{{hiragana, 0.5}, {katakana, 0.08}, {kanji, 0.1}, {wide, 0.1}}
 
 // usual are signs of any text, without ASCII.
 const usual = "“”‘’„‚«»‹›–—…·•§©®°№€™\u00a0¿¡"

@@ -15,9 +15,9 @@ const maxSrcdoc = 1 << 20
 // scan goes over the page once.
 func (e *Extractor) scan(body []byte, isXML bool) {
 	e.source.reset(body, isXML, (e.opts.Text || e.opts.Forms) && !e.inner)
-	e.scanner.every, e.sharedMask = e.opts.Resources || e.form == xml, sharedNavigation|1<<attrXlinkHref
+	e.scanner.every, e.sharedMask, e.referring = e.form == xml, sharedNavigation|1<<attrXlinkHref, pageAttrs
 	if e.opts.Resources {
-		e.sharedMask = sharedAttrs
+		e.scanner.every, e.sharedMask, e.referring = true, sharedAttrs, pageAttrs|resourceAttrs
 	}
 	e.xhtml = isXML
 	for {
@@ -61,6 +61,11 @@ var references = map[string]struct{ pages, resources []attr }{
 	"amp-audio": {resources: []attr{attrSrc}}, "amp-video": {resources: []attr{attrSrc}},
 }
 
+const (
+	pageAttrs     = 1<<attrCite | 1<<attrLongDesc
+	resourceAttrs = 1<<attrSrc | 1<<attrSrcset | 1<<attrLowSrc | 1<<attrDynSrc | 1<<attrPoster | 1<<attrData | 1<<attrManifest
+)
+
 func (e *Extractor) start() {
 	name := e.source.tag()
 	if e.opts.Text && !e.inner {
@@ -91,7 +96,9 @@ func (e *Extractor) start() {
 		return
 	}
 	e.startHidden(name)
-	e.startForm(name)
+	if e.opts.Forms {
+		e.startForm(name)
+	}
 	if e.template > 0 {
 		return
 	}
@@ -112,6 +119,9 @@ func (e *Extractor) start() {
 		e.param()
 	case "image", "use", "feimage":
 		e.graphic(name)
+	}
+	if e.source.has()&e.referring == 0 {
+		return
 	}
 	if refs, ok := references[string(name)]; ok {
 		tag := e.interned(name, maxName)

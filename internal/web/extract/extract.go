@@ -229,6 +229,7 @@ type page struct {
 	srcdocs              [][]byte // documents within this one
 	srcdocBytes          int      // of all, at most maxSrcdoc
 	sharedMask           uint64   // the attributes that matter whatever element has them
+	referring            uint64   // those that matter by references
 	inner                bool     // one of them is being read
 }
 
