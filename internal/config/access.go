@@ -135,7 +135,6 @@ func (h *Host) HasAccess() bool {
 	return len(h.Headers) > 0 || h.Auth+h.Proxy+h.Cert+h.Key != ""
 }
 
-// checkAccess reports what contradicts itself.
 func (l *loader) checkAccess() {
 	a := &l.cfg.Access
 	if a.Key != "" && a.Cert == "" {
@@ -149,7 +148,6 @@ func (l *loader) checkAccess() {
 	}
 }
 
-// warnAccess tells where secrets go, and what loses its meaning.
 func (l *loader) warnAccess() {
 	if names := l.cfg.Fetch.SecretHeaders(); len(names) > 0 {
 		l.warnings = append(l.warnings, fmt.Sprintf("fetch.headers: %s goes only to the hosts that seeds name, as it looks like a credential; for other hosts give it under hosts",

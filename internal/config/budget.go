@@ -23,7 +23,6 @@ const (
 	perCrawl = "crawl"
 )
 
-// budgetMax is that of max_pages_per_host.
 const budgetMax = 1_000_000_000
 
 // ParseBudget reads "N REGEXP" or "N/host REGEXP", which is N URLs of each host, or
@@ -49,7 +48,6 @@ func ParseBudget(s string) (Budget, error) {
 	return Budget{Match: re, MaxPages: n, PerCrawl: per == perCrawl}, err
 }
 
-// budget is the check of the row.
 func budget(s string) error {
 	_, err := ParseBudget(s)
 	return err

@@ -45,7 +45,6 @@ func printable(s string) error {
 	return nil
 }
 
-// fileName is for files that must be named.
 func fileName(s string) error {
 	if s == "" {
 		return errors.New("is empty; give a file name, or - for standard output")
@@ -61,7 +60,6 @@ func noStream(s string) error {
 	return printable(s)
 }
 
-// directory is for a directory that may have to be made.
 func directory(s string) error {
 	if s == "-" {
 		return errors.New(`"-" is a stream and no directory; give its name, or ./- for one of that name`)
@@ -69,7 +67,6 @@ func directory(s string) error {
 	return printable(s)
 }
 
-// score is for points and the pattern of URLs that get them.
 func score(s string) error {
 	points, pattern, ok := strings.Cut(s, " ")
 	if n, err := strconv.Atoi(points); err != nil || n < -pointsMax || n > pointsMax || !ok {
@@ -166,7 +163,6 @@ func contact(s string) error {
 	return nil
 }
 
-// powerOfTwo is for counts that are used as masks.
 func powerOfTwo(s string) error {
 	n, err := strconv.Atoi(s)
 	if err != nil || n < 1 || n&(n-1) == 0 {

@@ -165,7 +165,6 @@ type Cap struct {
 	Per     time.Duration
 }
 
-// off is the strategy that paces nothing.
 const off = "off"
 
 // Enabled reports whether hosts are paced at all: the strategy is not off.

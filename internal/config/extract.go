@@ -43,7 +43,6 @@ func ParseField(s string) (pagefields.Rule, error) {
 	return r, nil
 }
 
-// fieldRule is the check of the row.
 func fieldRule(s string) error {
 	_, err := ParseField(s)
 	return err
@@ -64,7 +63,6 @@ func problemsOf(r pagefields.Rule) (all []*pagefields.Problem) {
 	return all
 }
 
-// fieldKeys are the parts of a rule that a file gives apart.
 var fieldKeys = []string{"css", "xpath", "attr", "all", "type", "match"}
 
 // fieldGroup makes rules in a line of rules by name: a rule, or a list of them, each in a
@@ -88,7 +86,6 @@ func (f *fileWalk) fieldGroup(n document.Node) (document.Node, bool) {
 	return list, len(f.problems)+f.more == before
 }
 
-// fieldItem adds one rule to the list.
 func (f *fileWalk) fieldItem(list *document.Node, path, name string, n document.Node) {
 	switch {
 	case n.Single():
@@ -105,7 +102,6 @@ func (f *fileWalk) fieldItem(list *document.Node, path, name string, n document.
 	}
 }
 
-// fieldParts reads a rule in parts.
 func (f *fileWalk) fieldParts(list *document.Node, path, name string, n document.Node) {
 	r, lines, before := pagefields.Rule{Name: name}, map[string]int{}, len(f.problems)+f.more
 	for _, e := range f.unique(path, n) {
@@ -159,7 +155,6 @@ func (f *fileWalk) fieldRule(list *document.Node, path string, r pagefields.Rule
 	}
 }
 
-// below is names behind a path.
 func below(path string, names []string) []string {
 	all := make([]string, len(names))
 	for i := range names {
@@ -168,7 +163,6 @@ func below(path string, names []string) []string {
 	return all
 }
 
-// checkFields reports more rules than there may be.
 func (l *loader) checkFields() {
 	if n := len(l.cfg.Extract.Fields); n > pagefields.MaxRules {
 		l.report(fieldsPath, l.origins[fieldsPath], "has %d rules; give at most %d", n, pagefields.MaxRules)

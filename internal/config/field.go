@@ -61,17 +61,14 @@ const (
 	kindList          // of text
 )
 
-// String is the kind as help texts and the manual name it.
 func (k kind) String() string {
 	return [...]string{
 		"text", "bool", "int", "rate", "number", "duration", "size", "choice", "list",
 	}[k]
 }
 
-// envPrefix starts the name of every variable that is looked at.
 const envPrefix = "CRAWL_"
 
-// env is the variable that sets the field.
 func (f *field) env() string {
 	return envPrefix + strings.ToUpper(strings.ReplaceAll(f.path, ".", "_"))
 }
@@ -132,7 +129,6 @@ var fields = sync.OnceValue(func() []field {
 	return slices.Concat(crawlFields, trapFields, sitemapFields, rateFields, fetchFields, accessFields, extractFields, outFields, warcFields, fleetFields, traceFields)
 })
 
-// find returns the row of a path, or nil.
 func find(rows []field, path string) *field {
 	for i := range rows {
 		if rows[i].path == path {

@@ -9,7 +9,6 @@ import (
 	"github.com/treadlight/crawl/internal/document"
 )
 
-// loadFile reads, parses and walks the file.
 func (l *loader) loadFile(src Sources) {
 	f := &fileWalk{loader: l, name: src.File, saved: src.SavedIn != "" && src.Saved == nil, carried: map[string][]document.Node{}}
 	if f.name == "" {
@@ -44,7 +43,6 @@ type fileWalk struct {
 	carried map[string][]document.Node // what retired settings of such a file say, by the paths of their successors
 }
 
-// origin is a place in this file; line 0 is the file as a whole.
 func (f *fileWalk) origin(line int) Origin {
 	return Origin{Source: fromFile, Name: f.name, Line: line}
 }
@@ -185,7 +183,6 @@ func (f *fileWalk) host(path string, n document.Node) {
 	f.hostKeys(rule, path, "", n)
 }
 
-// hostKeys reads the keys of a rule, or of a group in it.
 func (f *fileWalk) hostKeys(rule *Host, path, group string, n document.Node) {
 	for i := range n.Keys {
 		n.Keys[i].Key = hostAlias(n.Keys[i].Key)
@@ -219,7 +216,6 @@ func (f *fileWalk) hostGroup(rule *Host, path string, e document.Entry) {
 	}
 }
 
-// hostPaths lists the keys of a rule below its own path.
 func hostPaths(path string, rows []field) []string {
 	all := paths(rows)
 	for i := range all {

@@ -42,7 +42,6 @@ const (
 	setFlag  = "set" // writes to any setting by its path
 )
 
-// valueSwitch is a flag without a value that stands for one of its setting.
 type valueSwitch struct{ flag, short, value, doc string }
 
 // Flags lists the flags in the order of the settings. A switch that is on by default
@@ -90,7 +89,6 @@ func (f *field) flags() []Flag {
 	return all
 }
 
-// argument is what a value is called where a flag takes one.
 func (f *field) argument() string {
 	switch {
 	case f.arg != "":
@@ -105,7 +103,6 @@ func (f *field) argument() string {
 	return f.kind.String()
 }
 
-// help is the row's sentence with the words to choose from.
 func (f *field) help() string {
 	if f.kind == kindChoice {
 		return strings.Join(f.enum, "|") + ": " + f.doc
@@ -151,7 +148,6 @@ func (l *loader) loadFlags(given []FlagValue) {
 	l.endLayer(fromFlag)
 }
 
-// flagRow finds the row that a flag writes to; nil if there is none.
 func (l *loader) flagRow(name string) *field {
 	for i := range l.rows {
 		if slices.ContainsFunc(l.rows[i].flags(), func(f Flag) bool { return f.Name == name }) {
@@ -213,7 +209,6 @@ func (l *loader) byPath(setting string, o *Origin) (*field, string) {
 	return f, value
 }
 
-// noSetting reports a path that no row has.
 func (l *loader) noSetting(path string, o Origin) {
 	if path == hostsPath || path == resiliencePath || section(path) == resiliencePath {
 		l.report(path, o, "can be given in a file only")

@@ -69,7 +69,6 @@ func (f Fleet) Client(lookup func(string) (string, bool)) (rueidis.ClientOption,
 	return o, nil
 }
 
-// readSome reads a small file.
 func readSome(path string, most int64) ([]byte, error) {
 	f, err := os.Open(path)
 	if err != nil {
@@ -180,7 +179,6 @@ func OfWorker(path, worker string) string { return strings.ReplaceAll(path, file
 // HasWorker reports whether a name of a file has {worker} in it.
 func HasWorker(path string) bool { return strings.Contains(path, fileMarker) }
 
-// checkFleet checks what goes with a fleet and what does not.
 func (l *loader) checkFleet() {
 	f, c := &l.cfg.Fleet, &l.cfg
 	switch {

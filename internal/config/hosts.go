@@ -26,14 +26,12 @@ const (
 	perKey     = ".per"
 )
 
-// concurrency is the kind of cap that counts what is out and has no span.
 const concurrency = "concurrency"
 
 // quotaKind is the kind of a quota that names none. Quotas of operators are so many a day, all given out
 // again at once, so that there is one instant to say a spent one ends at.
 const quotaKind = "fixed-window"
 
-// hostCaps are the keys of a rule that stand for nothing else.
 var hostCaps = []field{
 	{path: "max_in_flight", kind: kindInt, unit: "requests", min: "1", max: "1000", zero: "per_host_max", doc: "requests out at a time, within per_host_max; 0 = as many as that", example: "2"},
 	{
@@ -51,7 +49,6 @@ var hostCaps = []field{
 	{path: quotaPath + perKey, kind: kindDuration, min: "1ms", max: "8760h", doc: "the span of quota.permits", example: "24h"},
 }
 
-// hostAccess are the keys of a rule for hosts that say who we are there.
 var hostAccess = []field{
 	{path: "headers", kind: kindList, doc: `headers for its requests, "Name: value", over those of fetch.headers; empty = none`, example: "X-Api-Key: ${API_KEY}", check: header, redact: redactHeader},
 	{
@@ -75,7 +72,6 @@ func hostFields() []field {
 	return slices.Concat(rows, hostCaps, hostAccess)
 }
 
-// inherit is the setting that a key of a rule for hosts falls back to.
 func inherit(key string) string { return "ratelimit." + key }
 
 // hostAlias is the key that another spelling of it stands for: rates are called rates by
@@ -104,7 +100,6 @@ func (h *Host) unset(f *field) bool {
 	return find(hostAccess, f.path) != nil && at(h, f.path).IsZero()
 }
 
-// checkCaps reports what contradicts itself in a rule's caps. Ranges have been checked.
 func (l *loader) checkCaps(rule *Host, path string) {
 	if rule.Cap.Kind == concurrency && rule.Cap.Per != 0 {
 		per := document.Join(path, capPath+perKey)
@@ -138,7 +133,6 @@ func (l *loader) warnOff() {
 	}
 }
 
-// warnedCaps is how many limits a warning names: enough to find the rest.
 const warnedCaps = 5
 
 // needless reports whether a row of a cap may be left out: the kind of a quota has a
@@ -166,7 +160,6 @@ func (l *loader) checkHostRow(rule *Host, f *field, path string) {
 	l.check(rule, f, full)
 }
 
-// nearby is where something else of the same cap was written.
 func (l *loader) nearby(path, section string) (o Origin) {
 	for i := range hostCaps {
 		if rest, ok := strings.CutPrefix(hostCaps[i].path, section+"."); ok && o == (Origin{}) {
@@ -176,7 +169,6 @@ func (l *loader) nearby(path, section string) (o Origin) {
 	return o
 }
 
-// settleCaps gives a quota that names no kind the usual one.
 func (l *loader) settleCaps(rule *Host, prefix string) {
 	if most := prefix + "max_in_flight"; l.origins[most] == (Origin{}) {
 		l.origins[most] = Origin{Source: fromDefault}

@@ -6,7 +6,6 @@ import (
 	"github.com/treadlight/crawl/internal/observe/console"
 )
 
-// listenAddr is for where the console is.
 func listenAddr(s string) error {
 	if s == "" {
 		return nil
@@ -15,7 +14,6 @@ func listenAddr(s string) error {
 	return err
 }
 
-// redactAll hides all of a secret.
 func redactAll(s string) string {
 	if s == "" {
 		return s

@@ -89,7 +89,6 @@ func Load(src Sources) (*Loaded, error) {
 	return &Loaded{Config: l.cfg, Origins: l.origins, Warnings: l.warnings}, nil
 }
 
-// loader gathers values, origins and problems while the layers are read.
 type loader struct {
 	cfg      Config
 	rows     []field
@@ -126,7 +125,6 @@ func (l *loader) report(path string, o Origin, format string, args ...any) {
 	l.problems = append(l.problems, Problem{Path: path, Origin: o, Text: fmt.Sprintf(format, args...)})
 }
 
-// err is all that was reported, or nil.
 func (l *loader) err() error {
 	if len(l.problems) == 0 {
 		return nil
@@ -159,7 +157,6 @@ func (l *loader) store(root any, f *field, full, text string, o Origin) {
 	l.origins[full] = o
 }
 
-// storeListAt replaces a list below root. Its items have origins of their own.
 func (l *loader) storeListAt(root any, f *field, full string, items []string, origins []Origin, o Origin) {
 	for i := range get(root, f.path).([]string) {
 		delete(l.origins, document.Item(full, i))
@@ -188,7 +185,6 @@ const (
 	strategyPath = "ratelimit.strategy"
 )
 
-// endLayer turns ratelimit.enabled, if the layer had it, into a strategy.
 func (l *loader) endLayer(source string) {
 	if l.enabled == nil {
 		return
@@ -256,7 +252,6 @@ func (l *loader) storeEnv(f *field, value string, o Origin) {
 	l.storeListAt(&l.cfg, f, f.path, items, slices.Repeat([]Origin{o}, len(items)), o)
 }
 
-// meantEnv guesses which variable was meant.
 func (l *loader) meantEnv(name string) string {
 	names := make([]string, len(l.rows))
 	for i := range l.rows {
@@ -272,7 +267,6 @@ func (l *loader) meantEnv(name string) string {
 // is room for ten thousand of them.
 const fileMax = 1 << 20
 
-// readFile returns the bytes of the file, at most one more than it may have.
 func readFile(src Sources) (data []byte, err error) {
 	r := src.Reader
 	if r == nil {

@@ -10,7 +10,6 @@ import (
 	"github.com/treadlight/crawl/internal/records/sink"
 )
 
-// recordParts are the words of [Output].Record.
 var recordParts = []string{"text", "main-text", "metadata", "body", "no-links", "no-digest"}
 
 // Has reports whether records have a part: text, main-text, metadata, body, links or digest.
@@ -21,13 +20,11 @@ func (o *Output) Has(part string) bool {
 	return slices.Contains(o.Record, part)
 }
 
-// mediaPattern is for patterns of media types.
 func mediaPattern(s string) error {
 	_, err := fetch.NewFilter([]string{s}, 0)
 	return err
 }
 
-// warnRecord tells of what is read and nobody will see.
 func (l *loader) warnRecord() {
 	o := &l.cfg.Output
 	spec := sink.Format(o.Format).Spec()
@@ -49,7 +46,6 @@ func (l *loader) warnRecord() {
 	}
 }
 
-// checkArchives reports archives that have no place, or two of them.
 func (l *loader) checkArchives() {
 	o := &l.cfg.Output
 	if o.Format != "warc" {

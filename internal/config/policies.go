@@ -9,7 +9,6 @@ import (
 	"github.com/treadlight/crawl/resilience/binder"
 )
 
-// policyKeys are the paths of what is in a model, and the values as a file has them.
 func policyKeys(m *binder.Model) iter.Seq2[string, string] {
 	return func(yield func(string, string) bool) { eachKey(policyTree(m), resiliencePath, yield) }
 }
@@ -51,10 +50,8 @@ func policyTexts(m *binder.Model) map[string]string {
 	return texts
 }
 
-// policyNames are the sections there are, in the order of the manual.
 var policyNames = []string{"retry", "timeout", "circuit_breaker", "bulkhead", "bulkhead_isolation", "hedging", "fallback"}
 
-// policyRow is a line of the manual. What can be checked in it is, by a test that loads it.
 type policyRow struct{ key, kind, def, min, max, doc string }
 
 var policyRows = []policyRow{
@@ -77,7 +74,6 @@ var policyRows = []policyRow{
 	{"bulkhead_isolation.queue_timeout_seconds", "number", "10", "0", "86400", "how long one may wait, in seconds; 0 = not at all"},
 }
 
-// writePolicyReference is the part of the manual that no row of the table has.
 func writePolicyReference(b *bufio.Writer) {
 	_, _ = b.WriteString(policyHead)
 	for _, r := range policyRows {

@@ -27,7 +27,6 @@ const (
 	fromFlag    = "flag"
 )
 
-// rank orders origins by the strength of their layer.
 func (o Origin) rank() int {
 	return slices.Index([]string{"", fromDefault, fromFollows, fromState, fromFile, fromEnv, fromFlag}, o.Source)
 }

@@ -49,7 +49,6 @@ func Reference(w io.Writer) error {
 	return nil
 }
 
-// writeHostReference comes behind the section whose values the rules replace.
 func writeHostReference(b *bufio.Writer) {
 	_, _ = b.WriteString(hostsHead)
 	for _, f := range hostFields() {
@@ -64,7 +63,6 @@ func writeHostReference(b *bufio.Writer) {
 	}
 }
 
-// writeRow writes one line of a table, in which a bar would end the cell.
 func writeRow(b *bufio.Writer, cells ...string) {
 	for i := range cells {
 		cells[i] = strings.ReplaceAll(cells[i], "|", `\|`)
@@ -72,7 +70,6 @@ func writeRow(b *bufio.Writer, cells ...string) {
 	_, _ = b.WriteString("| " + strings.Join(cells, " | ") + " |\n")
 }
 
-// code marks a text that is written as it stands.
 func code(s string) string {
 	if s == "" {
 		return ""
@@ -80,7 +77,6 @@ func code(s string) string {
 	return "`" + s + "`"
 }
 
-// bounds is what values are allowed.
 func (f *field) bounds() string {
 	switch {
 	case f.kind == kindChoice:
@@ -119,7 +115,6 @@ func (f *field) flagText() string {
 	return strings.Join(all, " ")
 }
 
-// meaning is the sentence, with an example where the default is none.
 func (f *field) meaning() string {
 	if f.example == "" {
 		return f.doc

@@ -9,7 +9,6 @@ import (
 	"github.com/treadlight/crawl/internal/document"
 )
 
-// hostsPath stands for the list of rules as a whole.
 const hostsPath = "hosts"
 
 // Change is a setting that has another value in another configuration.
@@ -38,7 +37,6 @@ func Diff(was, is *Config) []Change {
 	return append(changes, diffPolicies(was.Resilience, is.Resilience)...)
 }
 
-// diffRow appends the change of one row below two roots, if there is one.
 func diffRow(changes []Change, f *field, was, is any, path string, live bool) []Change {
 	a, b := get(was, f.path), get(is, f.path)
 	if reflect.DeepEqual(a, b) || f.kind == kindList && reflect.ValueOf(a).Len()+reflect.ValueOf(b).Len() == 0 {
@@ -47,7 +45,6 @@ func diffRow(changes []Change, f *field, was, is any, path string, live bool) []
 	return append(changes, Change{Path: path, Was: f.inWords(a), Is: f.inWords(b), Live: live})
 }
 
-// inWords is a value for a message.
 func (f *field) inWords(v any) string {
 	if items, ok := v.([]string); ok {
 		shown := make([]string, len(items))

@@ -21,7 +21,6 @@ const (
 	circuitPath = resiliencePath + ".circuit_breaker"
 )
 
-// policies reads the section of policies. One without a policy is none.
 func (f *fileWalk) policies(e document.Entry) {
 	m, err := binder.LoadNode(resiliencePath, e.Value)
 	if ps, ok := errors.AsType[binder.Problems](err); ok {
@@ -49,7 +48,6 @@ var refusedPolicies = map[string]string{
 	"fallback": "is not for a crawl, whose records are of what hosts have answered and of nothing made up; remove it (crawl.Client can have it)",
 }
 
-// policyOf is the policy that a path within the section is of.
 func policyOf(path string) string {
 	for name := range strings.SplitSeq(path, ".") {
 		if name = document.Snake(name); name != resiliencePath {
@@ -102,7 +100,6 @@ var twins = []twin{
 	{circuitPath + ".break_seconds", "ratelimit.open_state_duration", func(c *binder.CircuitBreaker) any { return &c.Break }},
 }
 
-// in is the field in a circuit.
 func (t *twin) in(c *binder.CircuitBreaker) reflect.Value { return reflect.ValueOf(t.field(c)).Elem() }
 
 // settlePolicies gives every key of a policy its origin, and a circuit and the engine one
@@ -136,8 +133,6 @@ func (l *loader) settlePolicies() {
 	l.cfg.Resilience = &m
 }
 
-// checkPolicies reports the policies that a crawl cannot have, and a circuit that is not
-// the one that hosts have.
 func (l *loader) checkPolicies() {
 	m := l.cfg.Resilience
 	if m == nil {

@@ -52,7 +52,6 @@ var goneSettings = []gone{
 	{"traces.insecure", "", "", ""},
 }
 
-// says is the predicate of an error about it.
 func (g *gone) says() string {
 	if g.instead == "" {
 		return "was retired, and its default decides now; leave it out"
@@ -60,7 +59,6 @@ func (g *gone) says() string {
 	return "was retired; use " + g.instead
 }
 
-// successor is the setting that took its place, or "".
 func (g *gone) successor() string {
 	name, _, _ := strings.Cut(g.instead, " ")
 	return strings.TrimSuffix(name, ",")
@@ -86,7 +84,6 @@ func (f *fileWalk) carry(g *gone, n document.Node) {
 	}
 }
 
-// carryOver adds those words to what the file says of the successors.
 func (f *fileWalk) carryOver() {
 	for _, path := range slices.Sorted(maps.Keys(f.carried)) {
 		row, words := find(f.rows, path), f.carried[path]
@@ -102,7 +99,6 @@ func (f *fileWalk) carryOver() {
 	}
 }
 
-// retired finds a setting that there was, by its path; nil if there was none.
 func retired(path string) *gone {
 	for i := range goneSettings {
 		if goneSettings[i].path == path {
@@ -112,7 +108,6 @@ func retired(path string) *gone {
 	return nil
 }
 
-// retiredEnv is retired for the name of a variable.
 func retiredEnv(name string) *gone {
 	for i := range goneSettings {
 		if (&field{path: goneSettings[i].path}).env() == name {

@@ -20,7 +20,6 @@ func (c Config) Save(w io.Writer) error {
 	return writeYAML(w, c.document(true), nil)
 }
 
-// loadSaved begins with the configuration of the crawl that is resumed.
 func (l *loader) loadSaved(src Sources) {
 	l.cfg = *src.Saved
 	o := Origin{Source: fromState, Name: src.SavedIn}
@@ -50,7 +49,6 @@ func (l *loader) loadSaved(src Sources) {
 	l.relax()
 }
 
-// fromState says of what was read from a file that a crawl had saved it.
 func (l *loader) fromState(dir string) {
 	for path, o := range l.origins {
 		if o.Source == fromFile {
@@ -59,7 +57,6 @@ func (l *loader) fromState(dir string) {
 	}
 }
 
-// list is the value of a row that is a list.
 func (l *loader) list(f *field) ([]string, bool) {
 	if f.noStruct {
 		return nil, false
@@ -68,13 +65,11 @@ func (l *loader) list(f *field) ([]string, bool) {
 	return items, ok
 }
 
-// replaceHosts puts other rules in the place of a weaker layer's.
 func (l *loader) replaceHosts(rules []Host) {
 	l.cfg.Hosts = rules
 	l.forget(hostsPath + "[")
 }
 
-// forget drops the origins of all that is below a prefix.
 func (l *loader) forget(prefix string) {
 	maps.DeleteFunc(l.origins, func(path string, _ Origin) bool { return strings.HasPrefix(path, prefix) })
 }
@@ -105,7 +100,6 @@ func (l *loader) relax() {
 	}
 }
 
-// checkSaved reports settings that were given and cannot change any more.
 func (l *loader) checkSaved(saved *Config) {
 	for i := range l.rows {
 		f := &l.rows[i]

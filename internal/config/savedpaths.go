@@ -28,8 +28,6 @@ func LoadSaved(dir, text string) (Config, error) {
 	return c, nil
 }
 
-// mapPaths is a configuration with other names for the files in it, and without the directory of
-// its state.
 func mapPaths(s Config, name func(string) string) Config {
 	rename := func(root any, rows []field) {
 		for i := range rows {
@@ -78,7 +76,6 @@ func relativeTo(dir, path string) string {
 	return absolute
 }
 
-// resolveIn is the way back.
 func resolveIn(dir, path string) string {
 	if filepath.IsAbs(path) {
 		return path

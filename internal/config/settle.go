@@ -29,13 +29,11 @@ func (l *loader) settle() {
 	}
 }
 
-// ordered are settings that must not fall from left to right.
 var ordered = [][]string{
 	{"ratelimit.min_rps", "ratelimit.initial_rps", "ratelimit.max_rps"},
 	{"ratelimit.retry_base_delay", "ratelimit.retry_max_delay"},
 }
 
-// hostOrdered is the same within a rule for hosts.
 var hostOrdered = []string{"min_rps", "initial_rps", "max_rps"}
 
 // settleOrder clamps each value that nobody wrote between its nearest written neighbours. Clamping keeps
@@ -57,7 +55,6 @@ func (l *loader) settleOrder(root any, prefix string, chain []string) {
 	}
 }
 
-// wrongOrder reports whether a and b, of which a comes first if aFirst, fall.
 func wrongOrder(root any, a, b string, aFirst bool) bool {
 	x, _ := number(get(root, a))
 	y, _ := number(get(root, b))
@@ -67,7 +64,6 @@ func wrongOrder(root any, a, b string, aFirst bool) bool {
 	return x < y
 }
 
-// fill gives a rule for hosts what it left out.
 func (l *loader) fill(rule *Host, prefix, key string) {
 	if _, ok := l.origins[prefix+key]; ok || l.bad[prefix+key] {
 		return

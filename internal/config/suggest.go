@@ -63,7 +63,6 @@ func suggest(prefix, key string, known []string) string {
 	return ""
 }
 
-// paths lists the paths of rows.
 func paths(rows []field) []string {
 	all := make([]string, len(rows))
 	for i := range rows {

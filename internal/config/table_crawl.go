@@ -2,7 +2,6 @@ package config
 
 import "github.com/treadlight/crawl/internal/web/canonical"
 
-// crawlFields are the size and the edges of a crawl, and whose pages it may see.
 var crawlFields = []field{
 	// Beyond ten thousand, a process runs into its limit of open files before it gains
 	// anything.
@@ -90,7 +89,6 @@ var crawlFields = []field{
 	{path: "robots.follow_nofollow", kind: kindBool, def: "false", was: "follow-nofollow", agreed: always, doc: "follow links that pages ask crawlers not to follow"},
 }
 
-// trapFields are what is done about URLs that lead nowhere, and pages that repeat others.
 var trapFields = []field{
 	// On by default: a calendar without an end costs its server more than anyone else.
 	{
@@ -110,7 +108,6 @@ var trapFields = []field{
 	},
 }
 
-// sitemapFields are which lists of URLs are read.
 var sitemapFields = []field{
 	// Sites publish them for crawlers, and pages that nothing links to are only there.
 	{

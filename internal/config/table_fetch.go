@@ -1,6 +1,5 @@
 package config
 
-// fetchFields are how a page is asked for, and which bodies are read.
 var fetchFields = []field{
 	{
 		path: "fetch.user_agent", kind: kindText, flag: "user-agent", short: "U",
@@ -39,7 +38,6 @@ var fetchFields = []field{
 	{path: "fetch.conditional", kind: kindBool, def: "true", was: "conditional", doc: "in later rounds, ask for a page only if it has changed; false = for every page whole"},
 }
 
-// accessFields are who we are to sites, and which way we take to them.
 var accessFields = []field{
 	{
 		path: "access.auth", kind: kindList, arg: "login", flag: "auth",

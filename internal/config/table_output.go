@@ -5,7 +5,6 @@ import (
 	"github.com/treadlight/crawl/internal/records/sink/warc"
 )
 
-// formatNames are the formats of records.
 func formatNames() (names []string) {
 	for _, s := range sink.Formats() {
 		names = append(names, string(s.Format))
@@ -13,7 +12,6 @@ func formatNames() (names []string) {
 	return names
 }
 
-// extractFields are what is read out of pages beside links and text.
 var extractFields = []field{
 	{
 		path: fieldsPath, kind: kindList, arg: "rule", flag: "field",
@@ -26,7 +24,6 @@ var extractFields = []field{
 	{path: "extract.max_time", kind: kindDuration, def: "2s", min: "10ms", max: "1h", doc: "time that reading one page may take, links and all; its record has what was read, and truncated"},
 }
 
-// outFields are what leaves the crawl, what it keeps in memory and what people see.
 var outFields = []field{
 	{
 		path: "output.path", kind: kindText, def: "-", arg: "file", flag: "output", short: "o",
@@ -98,7 +95,6 @@ var outFields = []field{
 	},
 }
 
-// warcFields are the archives of a crawl.
 var warcFields = []field{
 	{
 		path: "warc.dir", kind: kindText, arg: "dir", flag: "warc",
@@ -119,7 +115,6 @@ var warcFields = []field{
 	},
 }
 
-// fleetFields are what a crawl that several processes share has in common, and who we are in it.
 var fleetFields = []field{
 	{
 		path: "fleet.redis", kind: kindText, arg: "url", flag: "redis",
@@ -145,7 +140,6 @@ var fleetFields = []field{
 	{path: "fleet.lease", kind: kindDuration, def: "15s", min: "1s", max: "10m", was: "lease", doc: "how long a process that is not heard of keeps its hosts"},
 }
 
-// traceFields are what a collector of OpenTelemetry is told.
 var traceFields = []field{
 	{
 		path: "traces.endpoint", kind: kindText, was: "otlp",

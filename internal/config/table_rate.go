@@ -8,7 +8,6 @@ const (
 	maxRate = "1000000"
 )
 
-// strategyHelp is what each strategy does.
 func strategyHelp() (text string) {
 	for _, s := range control.Strategies() {
 		text += s.Name + " = " + s.Help + "; "
@@ -16,7 +15,6 @@ func strategyHelp() (text string) {
 	return text
 }
 
-// rateFields are the adaptive engine.
 var rateFields = []field{
 	// No field of its own; the package comment says why.
 	{path: "ratelimit.enabled", kind: kindBool, def: "true", noStruct: true, doc: "second spelling of the strategy: false = off"},

@@ -9,7 +9,6 @@ import (
 	"github.com/treadlight/crawl/internal/observe/traces"
 )
 
-// collector is for where traces go.
 func collector(s string) error {
 	if s == "" {
 		return nil
@@ -18,7 +17,6 @@ func collector(s string) error {
 	return err
 }
 
-// redactHeaderValue hides all but the name of a header.
 func redactHeaderValue(s string) string {
 	name, _, ok := strings.Cut(s, ":")
 	if !ok {
@@ -61,7 +59,6 @@ func (l *loader) standardEnv(environ []string) {
 	}
 }
 
-// standard stores the value of a variable unless a file has said something.
 func (l *loader) standard(path, name, value string) {
 	row := find(l.rows, path)
 	if l.origins[path].Source == fromFile || slices.ContainsFunc(l.problems, func(p Problem) bool { return p.Path == path }) {

@@ -29,7 +29,6 @@ func at(root any, path string) reflect.Value {
 // byType is a map[string]int for each type of struct in the tree. To start takes a thousand paths.
 var byType sync.Map
 
-// places says where the fields of a struct are, by their names in small letters or their tags.
 func places(of reflect.Type) map[string]int {
 	if known, ok := byType.Load(of); ok {
 		return known.(map[string]int)
@@ -42,7 +41,6 @@ func places(of reflect.Type) map[string]int {
 	return all
 }
 
-// get reads the value of a path, widened to the type its kind is parsed into.
 func get(root any, path string) any { return widened(at(root, path)) }
 
 func widened(v reflect.Value) any {

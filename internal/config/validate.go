@@ -17,8 +17,6 @@ func (c Config) Validate() error {
 	return l.err()
 }
 
-// validate reports every value that is out of range and every contradiction between
-// values that are each in range.
 func (l *loader) validate() {
 	for i := range l.rows {
 		if f := &l.rows[i]; !f.noStruct {
@@ -69,7 +67,6 @@ func (l *loader) check(root any, f *field, full string) {
 	}
 }
 
-// reportIf reports what a check found, at the place where the value was written.
 func (l *loader) reportIf(path string, err error) {
 	if err != nil {
 		l.report(path, l.origins[path], "%v", err)
@@ -91,7 +88,6 @@ func (l *loader) checkOrder(root any, prefix string, chain []string) {
 	}
 }
 
-// row is the row of a path below root.
 func (l *loader) row(root any, path string) *field {
 	if _, ok := root.(*Host); ok {
 		return find(l.hostRows, path)
@@ -99,12 +95,10 @@ func (l *loader) row(root any, path string) *field {
 	return find(l.rows, path)
 }
 
-// show formats the value of a path for a message.
 func (l *loader) show(root any, path string) string {
 	return l.row(root, path).format(get(root, path))
 }
 
-// place is where the other half of a contradiction was written.
 func (l *loader) place(path string) string {
 	if o := l.origins[path]; o.Source != "" {
 		return " [" + o.String() + "]"
@@ -112,7 +106,6 @@ func (l *loader) place(path string) string {
 	return ""
 }
 
-// handle is what a user would change: the flag, or within a rule for hosts the path.
 func (l *loader) handle(path string) string {
 	if f := find(l.rows, path); f != nil {
 		return f.handle()
@@ -185,7 +178,6 @@ func (l *loader) checkWindow() {
 	}
 }
 
-// multiples names the whole numbers of step on both sides of d.
 func multiples(d, step time.Duration) string {
 	up := formatDuration(d - d%step + step)
 	if d < step {
@@ -194,7 +186,6 @@ func multiples(d, step time.Duration) string {
 	return formatDuration(d-d%step) + " or " + up
 }
 
-// checkRest holds the contradictions that come one of a kind.
 func (l *loader) checkRest() {
 	c := &l.cfg
 	// It is replaced again and again, with all that another would have written into it.

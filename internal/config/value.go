@@ -128,7 +128,6 @@ func (f *field) bound(s string) any {
 	return v
 }
 
-// empty is how the row's zero value is written.
 func (f *field) empty() string {
 	switch f.kind {
 	case kindBool:
@@ -153,13 +152,11 @@ func number(v any) (float64, bool) {
 	return 0, false
 }
 
-// units are the words for sizes: 10MB is not 10MiB.
 var units = []struct {
 	name  string
 	bytes int64
 }{{"TiB", 1 << 40}, {"GiB", 1 << 30}, {"MiB", 1 << 20}, {"KiB", 1 << 10}, {"TB", 1e12}, {"GB", 1e9}, {"MB", 1e6}, {"KB", 1e3}}
 
-// formatSize writes n in the unit that leaves the smallest whole number.
 func formatSize(n int64) string {
 	best, name := n, "B"
 	for _, u := range units {

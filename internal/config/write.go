@@ -32,7 +32,6 @@ func (c *Config) document(secrets bool) document.Node {
 	return root
 }
 
-// put puts a value at its path, which has a section at most.
 func put(root *document.Node, path string, n document.Node) {
 	at := root
 	if s := section(path); s != "" {
@@ -92,10 +91,8 @@ func (f *field) node(v any, secrets bool) document.Node {
 	return n
 }
 
-// plain is a value on one line of YAML, credentials replaced.
 func (f *field) plain(v any) string { return flow(f.node(v, false)) }
 
-// shown hides what must not be printed.
 func (f *field) shown(text string) string {
 	if f.redact != nil {
 		return f.redact(text)

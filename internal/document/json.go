@@ -45,7 +45,6 @@ func (r *jsonReader) lineAt(offset int64) int {
 	return r.line
 }
 
-// value reads the value that starts with the next token.
 func (r *jsonReader) value(depth int) (Node, error) {
 	tok, err := r.dec.Token()
 	if err != nil {
@@ -68,7 +67,6 @@ func (r *jsonReader) value(depth int) (Node, error) {
 	return n, nil
 }
 
-// children reads what stands between two braces or brackets.
 func (r *jsonReader) children(n Node, braces bool, depth int) (Node, error) {
 	n.Kind = List
 	if braces {

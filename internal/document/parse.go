@@ -17,7 +17,6 @@ import (
 // the rest is room for a mistake to be reported where it is.
 const MaxDepth = 32
 
-// tooDeep is the error of a document that nests deeper.
 func tooDeep(line int) error {
 	return &SyntaxError{line, fmt.Sprintf("is nested more than %d levels deep", MaxDepth)}
 }
@@ -47,7 +46,6 @@ func Parse(name string, data []byte) (Node, error) {
 	return ParseYAML(data)
 }
 
-// decode checks the encoding, and takes away the mark of UTF-8.
 func decode(data []byte) ([]byte, error) {
 	data = bytes.TrimPrefix(data, []byte(markUTF8))
 	switch {
@@ -59,7 +57,6 @@ func decode(data []byte) ([]byte, error) {
 	return data, nil
 }
 
-// badLine is the line of the first byte that is not UTF-8.
 func badLine(data []byte) int {
 	line := 1
 	for len(data) > 0 {
@@ -143,7 +140,6 @@ func yamlScalar(y *yaml.Node) Node {
 	return Node{Kind: Scalar, Line: y.Line, Text: y.Value}
 }
 
-// yamlMap copies a map, in which keys and values alternate.
 func yamlMap(y *yaml.Node, depth int) (Node, error) {
 	n := Node{Line: y.Line, Kind: Map}
 	for i := 0; i+1 < len(y.Content); i += 2 {
@@ -177,7 +173,6 @@ func yamlError(data []byte, err error) error {
 	return &e
 }
 
-// tabLine is the first line indented with a tab, or 0.
 func tabLine(data []byte) int {
 	line := 0
 	for text := range bytes.Lines(data) {

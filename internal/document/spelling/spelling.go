@@ -44,7 +44,6 @@ func Nearest(word string, names []string) string {
 	return best
 }
 
-// plain is a word without what spellings differ in.
 func plain(s string) string { return separators.Replace(strings.ToLower(s)) }
 
 var separators = strings.NewReplacer("-", "", "_", "")

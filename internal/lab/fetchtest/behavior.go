@@ -40,14 +40,12 @@ func behavior(path Behavior, act func(*victim) bool) Behavior {
 // Behaviors are all, in the order of the paths.
 func Behaviors() []Behavior { return slices.Sorted(maps.Keys(behaviors)) }
 
-// victim is a connection whose peer has sent a request, its n-th.
 type victim struct {
 	net.Conn
 	h        *HostileServer
 	requests int
 }
 
-// say writes text and reports whether the peer still takes it.
 func (v *victim) say(format string, args ...any) bool {
 	_, err := fmt.Fprintf(v, format, args...)
 	return err == nil
@@ -63,7 +61,6 @@ func (v *victim) forever(text string) bool {
 	}
 }
 
-// slowly writes text every SlowPause until the peer is gone or the test over.
 func (v *victim) slowly(text string) bool {
 	for v.say("%s", text) {
 		if clock.Sleep(v.h.over, clock.System(), SlowPause) != nil {
@@ -73,13 +70,11 @@ func (v *victim) slowly(text string) bool {
 	return false
 }
 
-// wait returns when the peer is gone.
 func (v *victim) wait() bool {
 	_, _ = io.Copy(io.Discard, v) // whatever the peer still says
 	return false
 }
 
-// body answers with a coded body.
 func (v *victim) body(coding string, body []byte) bool {
 	return v.say("HTTP/1.1 200 OK\r\nContent-Encoding: %s\r\nContent-Length: %d\r\n\r\n%s", coding, len(body), body)
 }
@@ -156,7 +151,6 @@ func reset(v *victim) bool {
 	return false
 }
 
-// bomb answers with BombSize zeros.
 func (v *victim) bomb(coding string) bool { return v.body(coding, bombs[coding]()) }
 
 // bombs are packed once, by coding: brotli takes a while.

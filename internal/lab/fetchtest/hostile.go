@@ -89,7 +89,6 @@ func (h *HostileServer) DialContext(ctx context.Context, _, _ string) (net.Conn,
 	return near, nil
 }
 
-// start serves c in a goroutine that close waits for.
 func (h *HostileServer) start(c net.Conn) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -122,7 +121,6 @@ func (h *HostileServer) close() {
 	h.running.Wait()
 }
 
-// serve answers requests on c until one ends the connection.
 func (h *HostileServer) serve(c net.Conn) {
 	br := bufio.NewReader(c)
 	if first, err := br.Peek(1); err == nil && first[0] == 0x16 { // a TLS ClientHello
@@ -147,7 +145,6 @@ func (h *HostileServer) serve(c net.Conn) {
 	}
 }
 
-// readHead reads a request up to its blank line and returns its path.
 func readHead(br *bufio.Reader) (Behavior, error) {
 	var path string
 	for first := true; ; first = false {

@@ -104,7 +104,6 @@ func (l *listener) connect(ctx context.Context, addr string, number int, host st
 	}
 }
 
-// pipe is one end of a connection.
 type pipe struct {
 	net.Conn
 	local, remote address

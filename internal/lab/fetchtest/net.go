@@ -69,7 +69,6 @@ func Serve(t testing.TB, hosts map[string]http.Handler) *Net {
 	return n
 }
 
-// connKey finds the connection of a request.
 type connKey struct{}
 
 func (n *Net) handle(w http.ResponseWriter, r *http.Request) {

@@ -28,7 +28,6 @@ func Sample(tb testing.TB) bool {
 
 var whole = regexp.MustCompile(`(?m)^WHOLE +:= (.*)$`)
 
-// listed reports whether the Makefile runs a test whole.
 func listed(tb testing.TB, name string) bool {
 	tb.Helper()
 	list := whole.FindStringSubmatch(docpage.Read(tb, "Makefile"))

@@ -141,7 +141,6 @@ func haproxy(text string) recipe {
 	}
 }
 
-// apacheModules is where Debian's packages put them.
 const apacheModules = "/usr/lib/apache2/modules"
 
 // apacheUser is needed by a server that root starts, and refused to any other.
@@ -197,7 +196,6 @@ func loadFile(pattern string) string {
 	return ""
 }
 
-// varnish logs by a second program.
 func varnish() recipe {
 	return recipe{
 		needs: []string{module("/usr/lib/*/varnish/vmods/libvmod_vsthrottle.so")},

@@ -76,7 +76,6 @@ func Measure(hits []Hit, from, to time.Time, available float64) Figures {
 	return f
 }
 
-// within reports whether a Retry-After that the client knew still ran at that time.
 func within(hints []Hit, at time.Time) bool {
 	for _, o := range hints {
 		if told := o.At.Add(o.Took); at.After(told.Add(inTransit)) && at.Before(told.Add(o.RetryAfter)) {

@@ -21,14 +21,12 @@ func program(name string) (string, error) {
 	return exec.LookPath(filepath.Join("/usr/sbin", name))
 }
 
-// process is a program that runs until it is ended.
 type process struct {
 	cmd  *exec.Cmd
 	err  string        // path of what it writes to its standard error
 	gone chan struct{} // closed once it has been waited for
 }
 
-// startProcess runs a program in the directory of out, where its standard output goes.
 func startProcess(path string, args []string, out string) (*process, error) {
 	p := &process{cmd: exec.Command(path, args...), gone: make(chan struct{})} //nolint:gosec // of our own recipes
 	p.cmd.Dir = filepath.Dir(out)
@@ -72,7 +70,6 @@ func (p *process) end() {
 	}
 }
 
-// said is the end of the process's standard error.
 func (p *process) said() string {
 	text, err := os.ReadFile(p.err)
 	if err != nil {

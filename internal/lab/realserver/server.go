@@ -47,7 +47,6 @@ const (
 	pagePath = "/page.html"
 )
 
-// logName is the log in the server's directory.
 const logName = "access.log"
 
 // Page is the n-th URL of the small page.
@@ -128,7 +127,6 @@ type recipe struct {
 	prepare  func(*Server) (upstream string, err error) // what else is to be started first; nil means nothing
 }
 
-// command is a program and its arguments.
 type command struct {
 	words []string
 	logs  bool // its standard output is the log of hits
@@ -250,7 +248,6 @@ func (s *Server) write(files map[string]string) error {
 	return nil
 }
 
-// expand replaces words of a template.
 func expand(text string, oldnew ...string) string {
 	return strings.NewReplacer(oldnew...).Replace(text)
 }
@@ -278,7 +275,6 @@ func (s *Server) run(c command) error {
 // patience is how long a server may take to listen. Varnish runs a C compiler first.
 const patience = 30 * time.Second
 
-// listening waits until the first process accepts connections.
 func (s *Server) listening(addr string) error {
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()

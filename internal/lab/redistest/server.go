@@ -100,7 +100,6 @@ func (s *Server) start(t testing.TB, p Program, args ...string) {
 	t.Fatalf("%s does not start: %s", p, s.log)
 }
 
-// run starts the process at s.Addr and waits until it answers.
 func (s *Server) run(t testing.TB, path string) bool {
 	t.Helper()
 	_, port, err := net.SplitHostPort(s.Addr)

@@ -36,7 +36,6 @@ const (
 	unavailable = http.StatusServiceUnavailable
 )
 
-// spec is a scenario as scenarios.yaml has it.
 type spec struct {
 	Name, Doc string
 	Duration  time.Duration
@@ -193,7 +192,6 @@ func (l *limit) server(rnd *rand.Rand) Server {
 	return nil
 }
 
-// rps is what it admits per second at t in the long run.
 func (l *limit) rps(t time.Duration) float64 {
 	switch l.Kind {
 	case "leaky":

@@ -22,10 +22,8 @@ type client interface {
 	inspect() ratelimit.DomainSnapshot
 }
 
-// host is the first domain of a run, and mostly the only one.
 const host = "host.test"
 
-// hostName is the name of a run's i-th domain.
 func hostName(i int) string {
 	if i == 0 {
 		return host
@@ -33,7 +31,6 @@ func hostName(i int) string {
 	return fmt.Sprintf("host%d.test", i+1)
 }
 
-// address is where all hosts of a run are, if there are several.
 var address = netip.AddrFrom4([4]byte{192, 0, 2, 1})
 
 // engine is a host of the politeness engine, which all hosts of a run share.
@@ -105,7 +102,6 @@ func (c *oracle) inspect() ratelimit.DomainSnapshot {
 	return ratelimit.DomainSnapshot{Domain: host, Reason: "knows the server"}
 }
 
-// unbound is a permit of nobody.
 type unbound struct{}
 
 func (unbound) Release() {}

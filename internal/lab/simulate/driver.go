@@ -12,7 +12,6 @@ import (
 	"github.com/treadlight/crawl/internal/ratelimit/outcome"
 )
 
-// request is one try of a URL.
 type request struct {
 	permit ratelimit.Permit
 	sentAt clock.Instant
@@ -22,7 +21,6 @@ type request struct {
 	second uint8 // of the server's clock, when it came
 }
 
-// url counts what happened to a URL.
 type url struct {
 	tries    int32         // so far, this one included
 	failures int32         // of them, without those that were refused
@@ -35,7 +33,6 @@ const (
 	askAgain    = time.Millisecond // after the engine has denied what it forecast
 )
 
-// site is one of the hosts of a run, with its URLs.
 type site struct {
 	client     client
 	server     Server
@@ -47,7 +44,6 @@ type site struct {
 	retryUntil clock.Instant // end of the latest order to wait
 }
 
-// driver runs one simulation.
 type driver struct {
 	Simulation
 	clock  virtual
@@ -70,7 +66,6 @@ type driver struct {
 	merged   time.Duration // when the hosts were first paced as one; Never
 }
 
-// run goes from event to event until the end, or until ctx ends.
 func (d *driver) run(ctx context.Context) error {
 	d.look()
 	for checked := clock.Instant(0); ; {
@@ -99,7 +94,6 @@ func (d *driver) run(ctx context.Context) error {
 	}
 }
 
-// stall delays what the client would do at an instant at which it is stalled.
 func (d *driver) stall(at clock.Instant) bool {
 	byEvent := at == d.events.next()
 	if byEvent && d.events.heap[0].what == arrival {
@@ -117,7 +111,6 @@ func (d *driver) stall(at clock.Instant) bool {
 	return true
 }
 
-// passSeconds reports the seconds that end by to.
 func (d *driver) passSeconds(to clock.Instant) {
 	if d.OnSecond == nil {
 		return
@@ -131,7 +124,6 @@ func (d *driver) passSeconds(to clock.Instant) {
 // planFresh is how old a reported rate may be: to inspect a domain costs more than a request.
 const planFresh = 100 * time.Millisecond
 
-// tell reports a grant, or an answer if fb is not nil.
 func (d *driver) tell(fb *ratelimit.Feedback) {
 	if d.OnEvent == nil {
 		return
@@ -211,7 +203,6 @@ func (d *driver) due(now clock.Instant) int {
 	return best
 }
 
-// backlog is when there is a URL to fetch.
 func (s *site) backlog(now clock.Instant, offer *Offer) clock.Instant {
 	if s.again.n > 0 && s.again.first().due <= now {
 		return now
@@ -268,7 +259,6 @@ func (d *driver) handle(e event) {
 
 var errTimeout = fmt.Errorf("simulated: no answer in time: %w", context.DeadlineExceeded)
 
-// arrive has the server decide and sends its answer back.
 func (d *driver) arrive(e event) {
 	r := &d.slots[e.slot]
 	r.answer = d.sites[r.site].server.Serve(e.at)
@@ -316,5 +306,4 @@ func (d *driver) receive(slot int32) {
 	}
 }
 
-// ok reports whether an answer is what was asked for.
 func (a *Answer) ok() bool { return a.Err == nil && a.Status == http.StatusOK && !a.Refused }

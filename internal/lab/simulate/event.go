@@ -2,7 +2,6 @@ package simulate
 
 import "github.com/treadlight/crawl/internal/clock"
 
-// event is something that happens to a request in flight.
 type event struct {
 	at   clock.Instant
 	seq  uint64 // order of two events of one instant: first made, first served
@@ -27,7 +26,6 @@ type events struct {
 	seq  uint64
 }
 
-// next is when the earliest event is due; forever if there is none.
 func (q *events) next() clock.Instant {
 	if len(q.heap) == 0 {
 		return forever
@@ -52,7 +50,6 @@ func (q *events) push(at clock.Instant, what stage, slot int32) {
 	q.heap = h
 }
 
-// pop removes the earliest event, which must exist.
 func (q *events) pop() event {
 	h := q.heap
 	top, last := h[0], h[len(h)-1]
@@ -97,7 +94,6 @@ func (r *ring[T]) push(v T) {
 	r.n++
 }
 
-// first is the oldest item, of which there must be one.
 func (r *ring[T]) first() T { return r.items[r.head] }
 
 func (r *ring[T]) pop() T {

@@ -8,7 +8,6 @@ import (
 	"github.com/treadlight/crawl/internal/clock"
 )
 
-// flaky fails a share of the server's answers.
 type flaky struct {
 	Server
 	share  float64
@@ -60,13 +59,10 @@ func (s *jail) Next(now clock.Instant) clock.Instant {
 	return s.Server.Next(now)
 }
 
-// span is a time from its begin up to its end.
 type span struct{ From, To time.Duration }
 
-// spans are in the order of time, apart.
 type spans []span
 
-// at is the span that t lies in.
 func (s spans) at(t time.Duration) (in span, ok bool) {
 	for _, in := range s {
 		if t >= in.From && t < in.To {

@@ -37,7 +37,6 @@ func (l Link) guard() time.Duration {
 	return time.Duration(g)
 }
 
-// way draws the delays of a link.
 type way struct {
 	Link
 	rnd      *rand.Rand
@@ -62,7 +61,6 @@ func (w *way) delay(now clock.Instant) time.Duration {
 	return time.Duration(d)
 }
 
-// period draws the period that comes after now.
 func (w *way) period(now clock.Instant) {
 	w.from = now.Add(time.Duration(w.rnd.ExpFloat64() * float64(periodGap)))
 	w.to = w.from.Add(periodMin + time.Duration(w.rnd.Float64()*float64(periodMax-periodMin)))
@@ -76,7 +74,6 @@ type Stalls struct {
 	Longest time.Duration // they last a tenth of it to the whole; zero means there are none
 }
 
-// stalls draws the stalls of a run.
 type stalls struct {
 	Stalls
 	rnd      *rand.Rand

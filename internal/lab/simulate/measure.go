@@ -98,7 +98,6 @@ type Second struct {
 	Plan     ratelimit.DomainSnapshot
 }
 
-// meter measures a run.
 type meter struct {
 	seconds []Span
 	granted []int32
@@ -127,7 +126,6 @@ func (m *meter) second(i int, plan ratelimit.DomainSnapshot) Second {
 	}
 }
 
-// sent counts a grant, and whether it is inside a Retry-After.
 func (m *meter) sent(now clock.Instant, inside bool) {
 	m.granted[now/clock.Instant(time.Second)]++
 	if inside {
@@ -140,7 +138,6 @@ func (m *meter) sent(now clock.Instant, inside bool) {
 	m.found.MaxIn100ms = max(m.found.MaxIn100ms, m.cap100.n)
 }
 
-// decided counts a request at its arrival, after the end for the last second.
 func (m *meter) decided(at clock.Instant, a *Answer) {
 	s := &m.seconds[min(int(at/clock.Instant(time.Second)), len(m.seconds)-1)]
 	s.Sent++

@@ -34,7 +34,6 @@ func (g draw) logUniform(low, high float64) float64 {
 	return low * math.Pow(high/low, g.Float64())
 }
 
-// hint draws a Retry-After, mostly none.
 func (g draw) hint() hint {
 	switch g.IntN(5) {
 	case 0:

@@ -97,7 +97,6 @@ func (s *Simulation) server(i int) Server {
 	return s.Scenario.New(s.Scenario.random(s.Seed, part))
 }
 
-// sites makes the hosts of the run and their clients.
 func (s *Simulation) sites(clk *virtual) ([]*site, error) {
 	sites := make([]*site, s.Scenario.Hosts)
 	client, err := s.clients(clk)
@@ -118,7 +117,6 @@ func (s *Simulation) sites(clk *virtual) ([]*site, error) {
 	return sites, nil
 }
 
-// clients returns the func that makes the client of the i-th host, in order.
 func (s *Simulation) clients(clk *virtual) (func(i int) client, error) {
 	cfg := s.Config
 	if cfg.Strategy == Oracle {

@@ -72,7 +72,6 @@ func (sc *Scenario) Length() time.Duration {
 	return filled.Duration
 }
 
-// validate rejects what cannot be run, defaults having been set.
 func (sc *Scenario) validate() error {
 	switch {
 	case sc.New == nil:

@@ -35,7 +35,6 @@ type Answer struct {
 
 func admitted() Answer { return Answer{Status: http.StatusOK} }
 
-// hintForm is the form of a Retry-After.
 type hintForm uint8
 
 const (
@@ -45,7 +44,6 @@ const (
 	wholeDate                 // the date of the end, rounded up to the second
 )
 
-// hint is a limiter's Retry-After. The zero hint is none.
 type hint struct {
 	form hintForm
 	d    time.Duration // of a constant one
@@ -67,7 +65,6 @@ func (o hint) after(now clock.Instant, wait time.Duration) time.Duration {
 
 func ceil(d, unit time.Duration) time.Duration { return (d + unit - 1) / unit * unit }
 
-// step is a value from an instant on.
 type step struct {
 	from  time.Duration
 	value float64
@@ -105,7 +102,6 @@ type leaky struct {
 	seen   bool
 }
 
-// after is the excess if a request came at now.
 func (s *leaky) after(now clock.Instant) float64 {
 	if !s.seen {
 		return 0
@@ -232,7 +228,6 @@ func newQueue(workers int, service time.Duration, slower steps, rnd *rand.Rand) 
 	return &queue{service: service, slower: slower, free: make([]clock.Instant, workers), rnd: rnd}
 }
 
-// capacity is the requests per second that keep all workers busy at t.
 func (s *queue) capacity(t time.Duration) float64 {
 	return float64(len(s.free)) / (s.service.Seconds() * s.slower.at(t))
 }

@@ -8,7 +8,6 @@ import (
 	"github.com/treadlight/crawl/internal/ratelimit/header"
 )
 
-// opening is when a fixed window begins.
 type opening uint8
 
 const (
@@ -32,7 +31,6 @@ type fixed struct {
 	open  bool
 }
 
-// roll begins a new window if the last is over at now.
 func (s *fixed) roll(now clock.Instant) {
 	start := s.start
 	switch {
@@ -139,7 +137,6 @@ type whole struct {
 	last   clock.Instant
 }
 
-// after is what is spent at now, before another.
 func (s *whole) after(now clock.Instant) int {
 	return max(0, s.spent-int(now.Sub(s.last).Seconds()/s.period.Seconds()*float64(s.max)))
 }
@@ -186,7 +183,6 @@ func (s *approximate) roll(now clock.Instant) {
 	s.start = s.start.Add(passed * s.window)
 }
 
-// estimate is the rate per window at now.
 func (s *approximate) estimate(now clock.Instant) float64 {
 	return s.cur + s.prev*(1-now.Sub(s.start).Seconds()/s.window.Seconds())
 }
@@ -222,7 +218,6 @@ type counter struct {
 	quota bool // tell what is left in each answer
 }
 
-// free is when the next request is admitted.
 func (s *counter) free(now clock.Instant) clock.Instant {
 	c := *s
 	c.roll(now)

@@ -144,7 +144,6 @@ func (bs bounds) long(d *day) float64 {
 	return finite(least)
 }
 
-// String is the limits in the terms of the file.
 func (bs bounds) String() string {
 	words := make([]string, len(bs))
 	for i := range bs {

@@ -12,7 +12,6 @@ import (
 // 4 % of its height.
 const daySteps = 96
 
-// span is a part of a day in which the speed does not change.
 type span struct {
 	from   time.Duration // of the day
 	worked time.Duration // what the limiter's clock has gone since the day began
@@ -27,7 +26,6 @@ type day struct {
 	spans  []span
 }
 
-// length is that of a day, 0 if it does not change.
 func (d *Day) length() time.Duration {
 	if d.Length == 0 && (d.Low > 0 || len(d.Table) > 0) {
 		return 24 * time.Hour
@@ -35,7 +33,6 @@ func (d *Day) length() time.Duration {
 	return d.Length
 }
 
-// newDay is nil if cfg describes no change.
 func newDay(cfg Day) *day {
 	d := &day{length: cfg.length()}
 	if d.length == 0 {
@@ -73,12 +70,10 @@ func (d *day) begin(at time.Duration, speed float64) {
 // scale rounds down, so that no limiter admits too early.
 func scale(d time.Duration, speed float64) time.Duration { return time.Duration(float64(d) * speed) }
 
-// at is the span of a time of day.
 func (d *day) at(rest time.Duration) span {
 	return d.spans[sort.Search(len(d.spans), func(i int) bool { return d.spans[i].from > rest })-1]
 }
 
-// of is the limiter's clock at now.
 func (d *day) of(now clock.Instant) clock.Instant {
 	if d == nil {
 		return now
@@ -103,7 +98,6 @@ func (d *day) when(at clock.Instant) clock.Instant {
 	return now
 }
 
-// speed is the share of the capacity at now.
 func (d *day) speed(now clock.Instant) float64 {
 	if d == nil {
 		return 1
@@ -111,7 +105,6 @@ func (d *day) speed(now clock.Instant) float64 {
 	return d.at(time.Duration(int64(now) % int64(d.length))).speed
 }
 
-// mean is the average speed of a whole day.
 func (d *day) mean() float64 {
 	if d == nil {
 		return 1

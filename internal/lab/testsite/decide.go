@@ -10,7 +10,6 @@ import (
 	"github.com/treadlight/crawl/limit"
 )
 
-// action is what a host does with a request.
 type action uint8
 
 const (
@@ -92,7 +91,6 @@ func (h *host) enterLocked(now clock.Instant, latency time.Duration) (d decision
 	return decision{admitted: true, delay: p.delay + latency, quota: p.quota}, true
 }
 
-// flake makes d a failure if page request n is drawn to fail.
 func (h *host) flake(d *decision, n int) {
 	f := &h.cfg.Flaky
 	if f.Probability == 0 {

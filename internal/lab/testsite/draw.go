@@ -46,7 +46,6 @@ func (d *draw) unit() float64 { return (float64(d.next()>>11) + 0.5) / (1 << 53)
 // tailCut bounds the lognormal distribution, so that no rare draw decides how long a test takes.
 const tailCut = 20
 
-// sample is the time to the first byte of one request.
 func (l *Latency) sample(d draw) time.Duration {
 	typical := float64(l.Typical)
 	switch l.Dist {
@@ -59,5 +58,4 @@ func (l *Latency) sample(d draw) time.Duration {
 	return l.Typical
 }
 
-// sample is the length of one text.
 func (s Size) sample(d *draw) int { return s.Min + d.below(s.Max-s.Min+1) }

@@ -37,7 +37,6 @@ type gate struct {
 	used    usage
 }
 
-// pass is the gate's decision about a request.
 type pass struct {
 	ok     bool
 	banned bool            // because of earlier ones
@@ -64,7 +63,6 @@ type heldClock struct {
 func (c *heldClock) Now() time.Time                  { return c.base.Add(time.Duration(c.at)) }
 func (c *heldClock) Since(t time.Time) time.Duration { return c.Now().Sub(t) }
 
-// newGate is the gate of an address, or nil if it has no limits.
 func newGate(s *Site, cfg Host, seed uint64) (*gate, error) {
 	if !cfg.limited() {
 		return nil, nil
@@ -89,7 +87,6 @@ func newGate(s *Site, cfg Host, seed uint64) (*gate, error) {
 	return g, nil
 }
 
-// limiters are the limits that the short form stands for.
 func (l *Limit) limiters() (all []Limiter) {
 	if l.Rate > 0 {
 		all = append(all, Limiter{Kind: kindLeaky, Rate: l.Rate, Burst: l.Burst})
@@ -142,7 +139,6 @@ func (g *gate) add(l *Limiter, name string, tells bool) error {
 	return nil
 }
 
-// capacity is how many tokens a token bucket holds.
 func (l *Limiter) capacity() int {
 	if l.Burst > 0 {
 		return l.Burst
@@ -154,7 +150,6 @@ func (l *Limiter) capacity() int {
 // one in a billion at one request per second, and of one in a thousand at a million.
 func interval(rate float64) time.Duration { return time.Duration(float64(time.Second)/rate + 0.5) }
 
-// admit decides about a request at now.
 func (g *gate) admit(now clock.Instant) pass {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -217,7 +212,6 @@ func (g *gate) delayLocked(now clock.Instant) time.Duration {
 	return longest
 }
 
-// release ends an admitted request.
 func (g *gate) release() {
 	g.mu.Lock()
 	defer g.mu.Unlock()

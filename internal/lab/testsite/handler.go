@@ -13,7 +13,6 @@ import (
 	"github.com/treadlight/crawl/internal/clock"
 )
 
-// how a request came to its end.
 type how uint8
 
 const (
@@ -23,7 +22,6 @@ const (
 	endLeft
 )
 
-// ending is what became of a request.
 type ending struct {
 	how     how
 	status  int
@@ -31,7 +29,6 @@ type ending struct {
 	content bool // a page or document was sent in full
 }
 
-// bodyPieces is in how many parts a slow body is sent.
 const bodyPieces = 8
 
 // ServeHTTP answers one request as the host would. To reset a connection where there is none
@@ -49,7 +46,6 @@ func (h *host) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// answer does what was decided and returns how it went, without the host's lock.
 func (h *host) answer(w http.ResponseWriter, r *http.Request, t target, d decision) ending {
 	// Of the same clock as the dates in other fields.
 	w.Header().Set("Date", h.site.epoch.Add(time.Duration(h.site.now())).UTC().Format(http.TimeFormat))
@@ -86,7 +82,6 @@ func (h *host) hang(ctx context.Context, until clock.Instant) {
 	}
 }
 
-// serve writes what was asked for.
 func (h *host) serve(w http.ResponseWriter, r *http.Request, t target) ending {
 	switch t.kind {
 	case kindPage:
@@ -114,7 +109,6 @@ func (h *host) serve(w http.ResponseWriter, r *http.Request, t target) ending {
 	return h.plain(w, r, http.StatusNotFound)
 }
 
-// plain is a status with one line of text.
 func (h *host) plain(w http.ResponseWriter, r *http.Request, status int) ending {
 	line := fmt.Appendf(nil, "%d %s\n", status, http.StatusText(status))
 	return h.send(w, r, status, "text/plain; charset=utf-8", line, 0)
@@ -169,7 +163,6 @@ func (e *ending) write(w http.ResponseWriter, part []byte) error {
 	return err
 }
 
-// pieces cuts a body that is sent over time; another is one piece.
 func pieces(body []byte, over time.Duration) iter.Seq[[]byte] {
 	n := 1
 	if over > 0 {

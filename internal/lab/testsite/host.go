@@ -47,7 +47,6 @@ func newHost(s *Site, index int, p place, addr netip.Addr) *host {
 	return h
 }
 
-// kind is what a request asks for.
 type kind uint8
 
 const (
@@ -62,17 +61,14 @@ const (
 	kindMethod  // neither GET nor HEAD
 )
 
-// target is one thing on a host.
 type target struct {
 	kind       kind
 	n          int
 	disallowed bool
 }
 
-// urls is how many URLs have content.
 func (h *Host) urls() int { return h.Pages + h.Media + h.Private + h.Listed }
 
-// group is the things of a kind, which have content.
 type group struct {
 	kind  kind
 	count int
@@ -85,7 +81,6 @@ func (h *host) groups() [4]group {
 	return [...]group{{kindPage, c.Pages, pagePath}, {kindMedia, c.Media, mediaPath}, {kindPrivate, c.Private, privatePath}, {kindListed, c.Listed, listedPath}}
 }
 
-// slot is the bit of a target that has content.
 func (h *host) slot(t target) int {
 	before := 0
 	for _, g := range h.groups() {
@@ -193,7 +188,6 @@ func (h *host) arrive(t target) decision {
 	return h.decideLocked(now, t)
 }
 
-// finish records how a request ended. A client that left has received no status.
 func (h *host) finish(t target, d decision, e ending) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -224,7 +218,6 @@ func (h *host) finish(t target, d decision, e ending) {
 	}
 }
 
-// outageLocked is the outage at now, or nil. It drops those that are over.
 func (h *host) outageLocked(now clock.Instant) *Outage {
 	for len(h.outages) > 0 && now >= h.outages[0].end() {
 		h.outages = h.outages[1:]
@@ -238,7 +231,6 @@ func (h *host) outageLocked(now clock.Instant) *Outage {
 func (o *Outage) begin() clock.Instant { return clock.Instant(o.After) }
 func (o *Outage) end() clock.Instant   { return clock.Instant(o.After + o.For) }
 
-// latency is the time to the first byte of a target that is served.
 func (h *host) latency(t target, n int) time.Duration {
 	switch {
 	case t.kind == kindRobots:

@@ -30,7 +30,6 @@ func newWork(cfg Load, seed uint64) work {
 	return w
 }
 
-// ready is when a request would find a place in the queue: now, or later.
 func (w *work) ready(now clock.Instant) clock.Instant {
 	if w.service == 0 {
 		return now
@@ -52,7 +51,6 @@ func (w *work) take(now clock.Instant, speed float64) time.Duration {
 	return w.free.Sub(now)
 }
 
-// stretch is the factor of a request's latency with so many open, itself included.
 func (w *work) stretch(open int) float64 {
 	if w.workers == 0 || open <= w.workers {
 		return 1
@@ -74,7 +72,6 @@ func newBans(cfg Ban) bans {
 	return bans{within: cmp.Or(cfg.Within, cfg.For), term: cfg.For, refused: make([]clock.Instant, cfg.After)}
 }
 
-// refuse records a refusal, which may cause a ban.
 func (b *bans) refuse(now clock.Instant) {
 	if len(b.refused) == 0 {
 		return
@@ -88,7 +85,6 @@ func (b *bans) refuse(now clock.Instant) {
 	}
 }
 
-// decision is what a banned client gets.
 func (b *Ban) decision() decision {
 	if b.Mode == modeDrop {
 		return decision{act: actReset}

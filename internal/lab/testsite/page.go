@@ -22,10 +22,8 @@ const wordsPerSentence = 10
 // sentencesPerParagraph makes paragraphs of some 400 bytes.
 const sentencesPerParagraph = 6
 
-// mediaKind is one kind of document that is not HTML.
 type mediaKind struct{ ext, contentType, before, after string }
 
-// mediaKinds are used in turn.
 var mediaKinds = [...]mediaKind{
 	{".txt", "text/plain; charset=utf-8", "", "\n"},
 	{".json", "application/json", `{"text":"`, "\"}\n"},
@@ -51,7 +49,6 @@ func redirectPath(n int) string { return "/r/" + strconv.Itoa(n) }
 
 func privatePath(n int) string { return "/private/" + strconv.Itoa(n) }
 
-// appendPage writes page n, from the seed, the host's Config and the other hosts' addresses.
 func (h *host) appendPage(b []byte, n int) []byte {
 	d := newDraw(h.seed, streamPage, n)
 	b = h.appendHead(b, &d, n)
@@ -63,7 +60,6 @@ func (h *host) appendPage(b []byte, n int) []byte {
 	return append(b, "</ul>\n</body></html>\n"...)
 }
 
-// add appends texts.
 func add(b []byte, texts ...string) []byte {
 	for _, text := range texts {
 		b = append(b, text...)
@@ -71,7 +67,6 @@ func add(b []byte, texts ...string) []byte {
 	return b
 }
 
-// appendHead writes the head, with host and page number in title and heading.
 func (h *host) appendHead(b []byte, d *draw, n int) []byte {
 	first, second := words[d.below(len(words))], words[d.below(len(words))]
 	for _, open := range [...]string{
@@ -83,7 +78,6 @@ func (h *host) appendHead(b []byte, d *draw, n int) []byte {
 	return append(b, "</h1>\n<p>"...)
 }
 
-// appendText writes sentences until size bytes are reached.
 func appendText(b []byte, d *draw, size int) []byte {
 	end := len(b) + size
 	for s := 1; len(b) < end; s++ {
@@ -156,7 +150,6 @@ func appendLink(b []byte, origin, dir string, n int, ext string) []byte {
 	return append(strconv.AppendInt(add(b, ext, `">`), int64(n), 10), "</a></li>\n"...)
 }
 
-// appendMedia writes a document that is what its media type says.
 func (h *host) appendMedia(b []byte, n int) []byte {
 	kind := &mediaKinds[n%len(mediaKinds)]
 	d := newDraw(h.seed, streamMedia, n)
@@ -181,7 +174,6 @@ func (h *host) leaf(stream int) func(b []byte, n int) []byte {
 	}
 }
 
-// redirect is the answer to redirect n: its status and where it leads.
 func (h *host) redirect(n int) (status int, location string) {
 	status = redirectStatuses[n%len(redirectStatuses)]
 	if n%4 == 2 && n+1 < h.cfg.Redirects {
@@ -191,7 +183,6 @@ func (h *host) redirect(n int) (status int, location string) {
 	return status, pagePath(d.below(h.cfg.Pages))
 }
 
-// exists reports whether there is a file to serve.
 func (r *Robots) exists() bool {
 	return r.Allow || len(r.Disallow) > 0 || r.CrawlDelay > 0 || r.Text != ""
 }

@@ -39,7 +39,6 @@ func Parse(data []byte) (Config, error) {
 	return cfg, nil
 }
 
-// decoder sets a Config from a document and collects what is wrong with it.
 type decoder struct {
 	errs []error
 	// below are the paths under which an error of validate may follow from one of errs: a value
@@ -67,7 +66,6 @@ func (d *decoder) with(err error) error {
 	return errors.Join(d.errs...)
 }
 
-// decode sets v to what n says.
 func (d *decoder) decode(n document.Node, v reflect.Value, path string) {
 	if n.Kind == document.Null {
 		return
@@ -168,7 +166,6 @@ func meant(word string, names []string) string {
 	return ""
 }
 
-// wanted describes a type in the terms of the file.
 func wanted(t reflect.Type) string {
 	if t == reflect.TypeFor[time.Duration]() {
 		return "a duration such as 20ms or 1m30s"
@@ -188,13 +185,11 @@ func wanted(t reflect.Type) string {
 	return "a whole number"
 }
 
-// tag is the name of a field in the file, or "" for one that is not in it.
 func tag(f reflect.StructField) string {
 	name, _, _ := strings.Cut(f.Tag.Get("yaml"), ",")
 	return strings.TrimPrefix(name, "-")
 }
 
-// tags are the names of the fields, in the order of the struct.
 func tags(t reflect.Type) []string {
 	var names []string
 	for f := range t.Fields() {

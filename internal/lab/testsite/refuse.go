@@ -49,7 +49,6 @@ func (r *Refusal) retryAfter(epoch time.Time, now, ready clock.Instant) (header 
 	return "", now
 }
 
-// wait is what a valid Retry-After asks for.
 func (r *Refusal) wait(now, ready clock.Instant) time.Duration {
 	switch {
 	case r.Wait != 0:
@@ -60,7 +59,6 @@ func (r *Refusal) wait(now, ready clock.Instant) time.Duration {
 	return ready.Sub(now)
 }
 
-// tells reports whether answers have headers about the quota.
 func (r *Refusal) tells() bool { return r.Headers != "" && r.Headers != headersNone }
 
 // setQuota writes the quota headers, X-RateLimit-* or those of

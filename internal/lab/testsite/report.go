@@ -90,7 +90,6 @@ func per1000(part, whole int64) float64 {
 	return 1000 * float64(part) / float64(whole)
 }
 
-// report is a copy of the record.
 func (h *host) report() HostReport {
 	h.mu.Lock()
 	r := &h.rec
@@ -120,7 +119,6 @@ func (t *HostReport) add(h *HostReport) {
 	}
 }
 
-// ok is how many requests were answered with 2xx or 3xx.
 func (t *HostReport) ok() int64 {
 	var n int64
 	for status, count := range t.Statuses {

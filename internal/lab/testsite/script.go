@@ -43,7 +43,6 @@ func (s *Step) UnmarshalText(text []byte) error {
 	return nil
 }
 
-// script is what is left of a host's script. Its host guards it.
 type script struct {
 	steps []Step
 	done  int // times of the first step

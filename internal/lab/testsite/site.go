@@ -69,7 +69,6 @@ func New(cfg Config) (*Site, error) {
 	return s, nil
 }
 
-// now is the time since New, in which a site's state is kept.
 func (s *Site) now() clock.Instant { return clock.Instant(s.clk.Since(s.epoch)) }
 
 // Hosts is how many hosts the site has, numbered from 0.
@@ -89,7 +88,6 @@ func (s *Site) URL(host int) string {
 	return origin
 }
 
-// portOf is the port of a host, or 0 until Listen has found one.
 func (s *Site) portOf(h *host) int {
 	port := int(s.port.Load())
 	if port == 0 {
@@ -208,7 +206,6 @@ func (h *host) run(ctx context.Context, ln net.Listener) error {
 	return h.serveUntil(ctx, ln, never)
 }
 
-// never is later than any instant of a run.
 const never clock.Instant = 1<<63 - 1
 
 const (

@@ -7,15 +7,12 @@ import (
 	"strconv"
 )
 
-// indexPath is where the index is, which robots.txt names.
 const indexPath = "/sitemap.xml"
 
-// partURLs is how many pages a part of the sitemap names.
 const partURLs = 1000
 
 func (h *host) parts() int { return (h.cfg.Listed + partURLs - 1) / partURLs }
 
-// partPath is the path of a part. Every second part is compressed.
 func partPath(n int) string {
 	if n%2 == 1 {
 		return "/sitemaps/" + strconv.Itoa(n) + ".xml.gz"
@@ -44,7 +41,6 @@ const sitemapHead = `<?xml version="1.0" encoding="UTF-8"?>` + "\n"
 
 const sitemapSpace = ` xmlns="http://www.sitemaps.org/schemas/sitemap/0.9">` + "\n"
 
-// sitemap answers for the index, number 0, and the parts from 1 on.
 func (h *host) sitemap(w http.ResponseWriter, r *http.Request, n int) ending {
 	body := []byte(sitemapHead)
 	origin := h.site.URL(h.index)
@@ -70,7 +66,6 @@ func (h *host) sitemap(w http.ResponseWriter, r *http.Request, n int) ending {
 	return h.send(w, r, http.StatusOK, "application/gzip", compressed(body), 0)
 }
 
-// compressed is a compressed file, without a content coding.
 func compressed(body []byte) []byte {
 	var b bytes.Buffer
 	z := gzip.NewWriter(&b)

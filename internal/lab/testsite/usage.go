@@ -42,7 +42,6 @@ func newUsage(rate float64, window time.Duration) usage {
 	return u
 }
 
-// arrive records a request that reached the limits; worked is the limit's clock at now.
 func (u *usage) arrive(worked, now clock.Instant, ok bool) {
 	if !u.any {
 		u.any, u.first, u.begin, u.worked = true, now, now, worked
@@ -78,7 +77,6 @@ func (u *usage) judge(worked clock.Instant) {
 	}
 }
 
-// since is the time from the first request to at, nil if at is unknown.
 func (u *usage) since(at clock.Instant) *time.Duration {
 	if at == unknown || u.rate == 0 {
 		return nil
@@ -105,7 +103,6 @@ type Usage struct {
 	Converged *time.Duration `json:"converged_ns"`
 }
 
-// report fills in what the gate knows.
 func (g *gate) report(hr *HostReport) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -121,7 +118,6 @@ func (g *gate) report(hr *HostReport) {
 	}
 }
 
-// add leaves out times, which have no sum, and addresses without a bound.
 func (t *Usage) add(u *Usage) {
 	if u.Possible == 0 {
 		return
@@ -131,7 +127,6 @@ func (t *Usage) add(u *Usage) {
 	t.UsedShare = float64(t.Admitted) / t.Possible
 }
 
-// writeUsage writes the part of the table that is about limits, if there are any.
 func (r *Report) writeUsage(w io.Writer) error {
 	tw := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
 	// What is written to a tabwriter before Flush only fills its cells.

@@ -110,7 +110,6 @@ func checkFields(v reflect.Value, path string) error {
 	return errors.Join(errs...)
 }
 
-// sibling is the field of a struct that has a name in the file.
 func sibling(v reflect.Value, name string) reflect.Value {
 	return v.FieldByNameFunc(func(field string) bool {
 		f, _ := v.Type().FieldByName(field)
@@ -169,7 +168,6 @@ func checkBase(base string, n int) error {
 	return nil
 }
 
-// limited reports whether there is a limit or a load.
 func (h *Host) limited() bool { return h.Limit != (Limit{}) || len(h.Limits) > 0 || h.Load != (Load{}) }
 
 func (h *Host) check(path string) error {
@@ -211,7 +209,6 @@ func (l *Latency) check(path string) error {
 	return nil
 }
 
-// limiterFields says which fields a kind has, and which of them it needs.
 var limiterFields = map[string]struct{ has, needs []string }{
 	kindLeaky:   {[]string{"rate", "burst", "delay"}, []string{"rate"}},
 	kindToken:   {[]string{"rate", "burst"}, []string{"rate"}},
@@ -273,7 +270,6 @@ func (r *Robots) check(path string) error {
 	return nil
 }
 
-// withDefaults is the host with the values that zero stands for.
 func (h Host) withDefaults() Host {
 	h.Name = cmp.Or(h.Name, "host")
 	h.Pages = cmp.Or(h.Pages, defaultPages)
@@ -297,7 +293,6 @@ type place struct {
 	port int
 }
 
-// expand has one place per host: Count of each.
 func expand(hosts []Host) []place {
 	var all []place
 	for _, h := range hosts {

@@ -19,7 +19,6 @@ import (
 	"github.com/treadlight/crawl/internal/clock"
 )
 
-// reason is why a request was refused, as metrics count it.
 type reason string
 
 // The reasons.
@@ -37,7 +36,6 @@ func reasons() []reason {
 	return []reason{reasonHost, reasonOrigin, reasonToken, reasonRate, reasonType, reasonFull}
 }
 
-// guard decides which requests are let in.
 type guard struct {
 	cfg      *Config
 	metrics  *metrics
@@ -78,7 +76,6 @@ func newGuard(cfg *Config, m *metrics) (*guard, error) {
 	return g, err
 }
 
-// refusal is what the headers of a request say about it.
 type refusal struct {
 	why    reason // none: it is sound
 	status int
@@ -92,7 +89,6 @@ func refusalOf(r *http.Request) refusal {
 	return v
 }
 
-// wrap is next behind the guard.
 func (g *guard) wrap(next http.Handler) http.Handler {
 	behind := g.limit(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if v := refusalOf(r); v.why != reasonNone {
@@ -128,7 +124,6 @@ func answerHeaders(h http.Header) {
 	h.Set("Cross-Origin-Resource-Policy", "same-origin")
 }
 
-// check looks at the headers of a request. It changes nothing.
 func (g *guard) check(r *http.Request) refusal {
 	switch {
 	case !g.cfg.Address.answersTo(r.Host):
@@ -214,7 +209,6 @@ func plans() []admission.Plan {
 	}
 }
 
-// rules is for whom. What is no read is an order.
 func rules() []admission.Rule {
 	return []admission.Rule{
 		{Name: planReads, Path: "/**", Methods: []string{http.MethodGet}, Key: clientKey, CostBy: planReads, Plans: []string{planReads}},
@@ -237,7 +231,6 @@ const (
 	wrongOrder = 5
 )
 
-// allowedClient counts sound requests by their address, apart from all others.
 func allowedClient() admission.KeyFunc {
 	address := admission.ClientIP()
 	return func(r *http.Request) (string, error) {
@@ -290,7 +283,6 @@ func (s *sessions) open() string {
 	return id
 }
 
-// digest is of the cookie of a request; zero if it has none.
 func (s *sessions) digest(r *http.Request) (d [sha256.Size]byte) {
 	if c, err := r.Cookie(s.name); err == nil {
 		d = sha256.Sum256([]byte(c.Value))
@@ -305,7 +297,6 @@ func (s *sessions) knows(r *http.Request) bool {
 
 func (s *sessions) close(r *http.Request) { s.ends.Remove(s.digest(r)) }
 
-// allows reports whether the session of a request may do what it asks for.
 func (s *sessions) allows(r *http.Request) bool {
 	if r.Method != http.MethodGet && r.Method != http.MethodHead {
 		switch r.Header.Get("Sec-Fetch-Site") {
@@ -343,7 +334,6 @@ const (
 	hostsPath  = "/hosts/"
 )
 
-// isOpen reports whether a path says nothing of the crawl.
 func isOpen(path string) bool {
 	return isHealth(path) || path == loginPath || path == logoutPath || strings.HasPrefix(path, assetsPath)
 }
@@ -352,13 +342,11 @@ func isOpen(path string) bool {
 // one does: its headers do not tell which it is.
 func isLogin(r *http.Request) bool { return r.Method == http.MethodPost && r.URL.Path == loginPath }
 
-// wantsPage reports whether a person without a token asks for a page, which is no guess.
 func wantsPage(r *http.Request) bool {
 	return (r.Method == http.MethodGet || r.Method == http.MethodHead) && r.Header.Get("Authorization") == "" &&
 		(r.URL.Path == "/" || strings.HasPrefix(r.URL.Path, hostsPath))
 }
 
-// isForm reports whether a request may be written as a form of a page writes it.
 func isForm(r *http.Request) bool {
 	return (r.URL.Path == loginPath || r.URL.Path == logoutPath) && isMedia(r.Header.Get("Content-Type"), "application/x-www-form-urlencoded")
 }

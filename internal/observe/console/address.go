@@ -81,7 +81,6 @@ func (a Address) URL() string {
 	return "http://" + netip.AddrPortFrom(host, a.at.Port()).String() + "/"
 }
 
-// answersTo reports whether a Host header names this address.
 func (a Address) answersTo(host string) bool {
 	name, _, err := net.SplitHostPort(host)
 	if err != nil {

@@ -54,7 +54,6 @@ func plainProblems(mux *http.ServeMux) http.Handler {
 	})
 }
 
-// probe is a ResponseWriter that keeps only the header.
 type probe struct{ header http.Header }
 
 func (p *probe) Header() http.Header         { return p.header }

@@ -131,7 +131,6 @@ type Console struct {
 	next time.Time // when last serves no longer
 }
 
-// state is a snapshot with what it does not say itself.
 type state struct {
 	pipeline.Snapshot
 	Paused bool   `json:"paused"`
@@ -207,7 +206,6 @@ func (c *Console) Event(e ratelimit.Event) {
 	c.streams.send(e)
 }
 
-// sharedSnapshot is the state of the crawl, a moment old at most.
 func (c *Console) sharedSnapshot() state {
 	c.mu.Lock()
 	defer c.mu.Unlock()

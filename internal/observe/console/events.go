@@ -47,7 +47,6 @@ func newStreams() *streams {
 	return &streams{ended: make(chan struct{}), queues: make(map[chan numbered]struct{})}
 }
 
-// send numbers an event and puts it into every queue with room.
 func (s *streams) send(e ratelimit.Event) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -164,7 +163,6 @@ func (s *stream) keepAlive(q chan numbered) bool {
 	return s.catchUp(q) && s.say(": alive\n\n") && s.flush()
 }
 
-// write sends one event, behind the number of those that are missing before it.
 func (s *stream) write(e numbered) bool {
 	if !s.lost(e.n - 1) {
 		return false
@@ -177,7 +175,6 @@ func (s *stream) write(e numbered) bool {
 	return s.say("id: %d\nevent: limiter\ndata: %s\n\n", e.n, data)
 }
 
-// catchUp tells what was left out behind the last event that was sent.
 func (s *stream) catchUp(q chan numbered) bool {
 	upTo, empty := s.c.streams.missed(q)
 	return !empty || s.lost(upTo)
@@ -194,7 +191,6 @@ func (s *stream) lost(upTo uint64) bool {
 	return s.say("id: %d\nevent: lost\ndata: {\"lost\":%d}\n\n", upTo, n)
 }
 
-// say writes, for as long as patience lasts.
 func (s *stream) say(format string, args ...any) bool {
 	if err := s.ctl.SetWriteDeadline(s.c.cfg.Clock.Now().Add(writeTimeLimit)); err != nil {
 		return false // a connection without deadlines could keep us for ever

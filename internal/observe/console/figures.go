@@ -36,7 +36,6 @@ func outcomesOf(m map[string]int64) []dashboard.Count {
 	return ranked(list)
 }
 
-// ranked sorts counts, and gives each its share of the largest.
 func ranked(list []dashboard.Count) []dashboard.Count {
 	slices.SortFunc(list, func(a, b dashboard.Count) int { return cmp.Or(cmp.Compare(b.N, a.N), cmp.Compare(a.Name, b.Name)) })
 	for i := range list {
@@ -67,7 +66,6 @@ func waitsOf(rows []dashboard.Row) []dashboard.Count {
 	return list[:min(len(list), maxWaits)]
 }
 
-// waitWords say what the frontier and the limiter mean by a word.
 var waitWords = map[string]string{
 	"":                   "a free worker",
 	"none":               "a free worker",
@@ -98,7 +96,6 @@ func reasonWords(reason string) string {
 	return short
 }
 
-// workingOf is what the fetching goroutines do with their time.
 func workingOf(s *state) string {
 	total := s.ElapsedSeconds * float64(s.Workers.Count)
 	if total <= 0 {

@@ -32,7 +32,6 @@ const (
 	trackEvents = 64
 )
 
-// ring is the last values of something; it grows up to its room.
 type ring[T any] struct {
 	values []T
 	next   int // the oldest, once it is full
@@ -47,7 +46,6 @@ func (r *ring[T]) add(v T, room int) {
 	r.next = (r.next + 1) % room
 }
 
-// list is a copy, the oldest first.
 func (r *ring[T]) list() []T {
 	return append(slices.Clone(r.values[r.next:]), r.values[:r.next]...)
 }
@@ -90,7 +88,6 @@ func (s *series[T]) list(whole bool) []T {
 	return list
 }
 
-// crawlSample is the crawl at an instant. Counts are from its beginning on.
 type crawlSample struct {
 	at                      time.Time
 	requests, pages, errors int64

@@ -51,7 +51,6 @@ func (c *Console) list() (rows []dashboard.Row, left int, taken time.Time) {
 	return l.rows, l.left, l.taken
 }
 
-// forget lets go of a list at which nobody looks.
 func (l *listing) forget(now time.Time) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -60,7 +59,6 @@ func (l *listing) forget(now time.Time) {
 	}
 }
 
-// stale has the next list be a fresh one.
 func (l *listing) stale() {
 	l.mu.Lock()
 	defer l.mu.Unlock()

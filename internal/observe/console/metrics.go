@@ -74,7 +74,6 @@ func newMetrics(c *Console) (*metrics, error) {
 	return m, nil
 }
 
-// row is one metric of the snapshot, or several that differ in a label.
 type row struct {
 	name, help string
 	kind       prometheus.ValueType
@@ -191,7 +190,6 @@ func crawlRows() []row {
 	}
 }
 
-// repetitions are the pages that repeat others; none if nobody looked for them.
 func repetitions(s *state) map[string]int64 {
 	if s.Duplicates == nil {
 		return nil

@@ -144,7 +144,6 @@ func (c *Console) carryOut(ctx context.Context, is *done, said *body) (err error
 	return aboutInput(err)
 }
 
-// aboutInput is an error of what takes what a client has written.
 func aboutInput(err error) error {
 	switch {
 	case err == nil:
@@ -155,7 +154,6 @@ func aboutInput(err error) error {
 	return &failure{http.StatusUnprocessableEntity, err.Error()}
 }
 
-// present is the error of an order to a crawl that may not be there.
 func present(there bool) error {
 	if there {
 		return nil

@@ -10,7 +10,6 @@ import (
 	"github.com/treadlight/crawl/internal/pipeline"
 )
 
-// spanAll has the charts show the whole crawl; anything else is the last minutes.
 const spanAll = "all"
 
 // spanRecent is how much the charts show otherwise: what the samples of each second reach.
@@ -88,7 +87,6 @@ func (c *Console) frame(r *http.Request, title string) dashboard.Frame {
 	return f
 }
 
-// asset is a file of the pages. It is part of the program, and of no crawl.
 func (c *Console) asset(w http.ResponseWriter, r *http.Request) {
 	content, media, ok := c.pages.Asset(r.PathValue("name"))
 	if !ok {

@@ -85,7 +85,6 @@ type gate struct {
 	closed bool
 }
 
-// ServeHTTP lets a request through until the gate is shut.
 func (g *gate) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	g.mu.RLock()
 	defer g.mu.RUnlock()
@@ -148,7 +147,6 @@ func (cs *connections) note(c net.Conn, state http.ConnState) {
 	}
 }
 
-// connKey is where the context of a request has a function for streams.
 type connKey struct{}
 
 func (cs *connections) name(ctx context.Context, c net.Conn) context.Context {
@@ -161,7 +159,6 @@ func (cs *connections) name(ctx context.Context, c net.Conn) context.Context {
 	})
 }
 
-// keepStream has the connection of a request stay open while its client reads.
 func keepStream(r *http.Request) {
 	if keep, ok := r.Context().Value(connKey{}).(func()); ok {
 		keep()

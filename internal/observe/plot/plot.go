@@ -106,7 +106,6 @@ func (c *Chart) Write(w io.Writer) error {
 	return p.w.Flush() // which has the first error of all
 }
 
-// end is the last moment of all lines, and at least a second.
 func (c *Chart) end() time.Duration {
 	end := time.Second
 	for _, p := range c.Panels {
@@ -119,7 +118,6 @@ func (c *Chart) end() time.Duration {
 	return end
 }
 
-// max is the largest value of all lines.
 func (c *Chart) max() float64 {
 	most := 0.0
 	for _, p := range c.Panels {
@@ -165,7 +163,6 @@ func (p *painter) x(at time.Duration) float64 {
 	return left + (width-left-right)*min(max(at.Seconds()/p.end.Seconds(), 0), 1)
 }
 
-// y is where a value is, in a panel whose zero is at base.
 func (p *painter) y(v float64, base int) float64 {
 	return float64(base) - plotHeight*min(max(v/p.top, 0), 1)
 }
@@ -285,7 +282,6 @@ func (t *tracer) lift() {
 	t.down = false
 }
 
-// marks draws a tick for each, the higher the more, and never too narrow to be seen.
 func (p *painter) marks(marks []Mark, base int) {
 	most := 1
 	for _, m := range marks {

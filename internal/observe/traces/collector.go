@@ -94,7 +94,6 @@ func (c *client) UploadTraces(ctx context.Context, spans []*tracepb.ResourceSpan
 	}
 }
 
-// laterError is the answer of a collector that may take the batch later.
 type laterError struct {
 	status string
 	wait   time.Duration
@@ -150,7 +149,6 @@ func (c *client) read(answer []byte) {
 	}
 }
 
-// field is a message from the value of its first field of that number and type on; nil if it has none.
 func field(b []byte, want protowire.Number, kind protowire.Type) []byte {
 	for len(b) > 0 {
 		num, typ, size := protowire.ConsumeTag(b)
@@ -211,7 +209,6 @@ func newQueue(c *client, log *slog.Logger) *queue {
 	return q
 }
 
-// OnEnd takes a span if there is room. It never waits.
 func (q *queue) OnEnd(s sdk.ReadOnlySpan) {
 	if q.waiting.Add(1) > q.room {
 		q.waiting.Add(-1)

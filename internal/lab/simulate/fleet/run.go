@@ -32,10 +32,8 @@ const (
 	serverMemory      = 64 << 30 / 2 // of one server: a usual size, half of it for a fork
 )
 
-// host is one, in the order of being found.
 type host struct{ pages, rate float64 }
 
-// web draws the hosts.
 func (c *Config) web() []host {
 	rng := rand.New(rand.NewPCG(c.Seed, 0x5ca1ab1e))
 	var norm, shares float64
@@ -93,7 +91,6 @@ type process struct {
 	owned       finishHeap
 }
 
-// owned is a host that a process has.
 type owned struct {
 	end  float64 // by the virtual clock
 	rate float64
@@ -106,7 +103,6 @@ func (p *process) speed(capacity float64) float64 {
 	return capacity / p.demand
 }
 
-// next is when the first of its hosts is done.
 func (p *process) next(capacity float64) float64 {
 	if len(p.owned) == 0 {
 		return math.Inf(1)
@@ -119,7 +115,6 @@ func (p *process) advance(now, capacity float64) {
 	p.at = now
 }
 
-// play is a run under way.
 type play struct {
 	cfg   *Config
 	hosts []host // that nobody has had
@@ -166,7 +161,6 @@ func (f *play) run() {
 	}
 }
 
-// give has a process own the next host, if there is one.
 func (f *play) give(p *process) {
 	if len(f.hosts) == 0 {
 		return
@@ -177,7 +171,6 @@ func (f *play) give(p *process) {
 	heap.Push(&p.owned, owned{p.virtual + h.pages/h.rate, h.rate})
 }
 
-// pass moves the time on, and records the marks that are reached meanwhile.
 func (f *play) pass(to float64) {
 	for _, mark := range []struct {
 		share float64
@@ -191,24 +184,20 @@ func (f *play) pass(to float64) {
 	f.at = to
 }
 
-// finishHeap orders hosts by their end.
 type finishHeap []owned
 
 func (h finishHeap) Len() int           { return len(h) }
 func (h finishHeap) Less(i, j int) bool { return h[i].end < h[j].end }
 func (h finishHeap) Swap(i, j int)      { h[i], h[j] = h[j], h[i] }
 
-// Push implements [heap.Interface].
 func (h *finishHeap) Push(x any) { *h = append(*h, x.(owned)) }
 
-// Pop implements [heap.Interface].
 func (h *finishHeap) Pop() any {
 	last := (*h)[len(*h)-1]
 	*h = (*h)[:len(*h)-1]
 	return last
 }
 
-// processHeap orders processes by the end of their next host.
 type processHeap struct {
 	all      []*process
 	capacity float64
@@ -223,5 +212,4 @@ func (h *processHeap) Swap(i, j int) { h.all[i], h.all[j] = h.all[j], h.all[i] }
 // Push implements [heap.Interface]; there are as many processes as there are.
 func (h *processHeap) Push(any) {}
 
-// Pop implements [heap.Interface].
 func (h *processHeap) Pop() any { return nil }

@@ -141,7 +141,6 @@ func (c Chart) largest() float64 {
 	return top
 }
 
-// scale is the top of the axis, above all that is drawn.
 func (c Chart) scale() float64 { return plot.NiceCeil(max(c.largest(), c.AtLeast)) }
 
 func (c Chart) x(at time.Time) float64 {
@@ -174,7 +173,6 @@ func (c Chart) path(points []Point, top float64) string {
 	return b.String()
 }
 
-// tenth writes a coordinate, which a screen shows no finer.
 func tenth(v float64) string {
 	if v == 0 { // which may have a sign
 		return "0"

@@ -46,7 +46,6 @@ func Bytes(n int64) string {
 	return Number(v) + "\u202fTB"
 }
 
-// since writes a duration by its two largest units.
 func since(d time.Duration) string {
 	s := int64(max(d, 0) / time.Second)
 	switch {

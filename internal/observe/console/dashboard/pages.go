@@ -84,7 +84,6 @@ var mediaTypes = map[string]string{
 	"svg": "image/svg+xml",
 }
 
-// backward is events with the newest first.
 func backward(events []ratelimit.Event) []ratelimit.Event {
 	events = slices.Clone(events)
 	slices.Reverse(events)

@@ -69,7 +69,6 @@ type Changed struct {
 // Order is one that is in force for a host.
 type Order struct{ Host, Value string }
 
-// maxOrders is how many orders of a kind a page lists.
 const maxOrders = 50
 
 // ListOrders is the first of some orders, and how many there are beyond them.
@@ -104,7 +103,6 @@ func KindOf(e *ratelimit.Event) Kind {
 	return Note
 }
 
-// hostOf is the host of a URL, as the limiter names it.
 func hostOf(text string) string {
 	u, err := url.Parse(text)
 	if err != nil {
