@@ -289,10 +289,3 @@ type failing struct{ err error }
 
 func (f failing) Read([]byte) (int, error)  { return 0, f.err }
 func (f failing) Write([]byte) (int, error) { return 0, f.err }
-
-func TestLoadDoesNotShareState(t *testing.T) {
-	a := mustLoad(t, Sources{Flags: []FlagValue{flag("include", "x")}})
-	b := mustLoad(t, Sources{})
-	require.Len(t, a.Config.Scope.Include, 1)
-	require.Empty(t, b.Config.Scope.Include)
-}

@@ -6,8 +6,6 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
-
-	"github.com/treadlight/crawl/internal/document"
 )
 
 func row(t *testing.T, path string) *field {
@@ -80,14 +78,6 @@ func TestParseErrorsNameTheFix(t *testing.T) {
 	} {
 		_, err := row(t, c.path).parse(c.in)
 		require.EqualError(t, err, c.want, "%s: %q", c.path, c.in)
-	}
-}
-
-func TestWhatDurationErrorsSuggestIsADuration(t *testing.T) {
-	f := row(t, "fetch.timeout")
-	for _, s := range []string{"30s", "1.5s", "48h"} {
-		_, err := f.parse(s)
-		require.NoError(t, err)
 	}
 }
 
@@ -171,12 +161,4 @@ func TestSizes(t *testing.T) {
 		_, err := row(t, "fetch.max_body").parse(bad)
 		require.ErrorContains(t, err, "is not a size; give a size such as 10MiB", bad)
 	}
-}
-
-func TestQuoteClipsAndEscapes(t *testing.T) {
-	require.Equal(t, "-1.5", document.Quote("-1.5"))
-	require.Equal(t, `""`, document.Quote(""))
-	require.Equal(t, `"a\nb"`, document.Quote("a\nb"))
-	long := document.Quote(string(make([]byte, 5000)))
-	require.Less(t, len(long), 5*document.QuoteMax)
 }

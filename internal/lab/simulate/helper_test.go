@@ -2,8 +2,6 @@ package simulate
 
 import (
 	"context"
-	"strings"
-	"text/tabwriter"
 	"time"
 
 	"github.com/treadlight/crawl/internal/ratelimit"
@@ -25,25 +23,4 @@ func nginx(name string, rps float64) Scenario {
 // compare is a comparison with the seeds 1 to seeds.
 func compare(scs []Scenario, cfgs []Named, seeds int) ([]Row, error) {
 	return Comparison{Scenarios: scs, Configs: cfgs, Seeds: seeds}.Run(context.Background())
-}
-
-// table is the cells of rows after the first minute as plain text.
-func table(rows []Row, cfgs []Named) string {
-	var b strings.Builder
-	w := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
-	line := []string{"scenario"}
-	for _, c := range cfgs {
-		line = append(line, c.Name)
-	}
-	_, _ = w.Write([]byte(strings.Join(line, "\t") + "\t\n")) // a strings.Builder takes everything
-	for _, row := range rows {
-		line = []string{row.Scenario.Name}
-		for _, runs := range row.Runs {
-			_, steady := Cells(runs)
-			line = append(line, steady)
-		}
-		_, _ = w.Write([]byte(strings.Join(append(line, row.Scenario.Doc), "\t") + "\n"))
-	}
-	_ = w.Flush()
-	return b.String()
 }

@@ -1,6 +1,7 @@
 package simulate
 
 import (
+	"flag"
 	"slices"
 	"strings"
 	"testing"
@@ -12,6 +13,8 @@ import (
 	"github.com/treadlight/crawl/internal/ratelimit"
 	"github.com/treadlight/crawl/internal/ratelimit/control"
 )
+
+var drawn = flag.Int("random", 0, "hosts that TestRandomHosts draws; the least is 64")
 
 // randomHosts is how many hosts are drawn unless the flag asks for more. Their median
 // varies by a point from one such draw to the next.
@@ -67,7 +70,7 @@ func used(t *testing.T, sc *Scenario, r Result) float64 {
 // Of hosts that nobody tuned for, most are used nearly as fast as they allow and hardly
 // any is annoyed.
 func TestRandomHosts(t *testing.T) {
-	n, few := max(randomHosts, flags.random), racetest.Sample(t)
+	n, few := max(randomHosts, *drawn), racetest.Sample(t)
 	if few {
 		n = 8 // enough to show a race, too few to say anything of the quantiles
 	}

@@ -358,19 +358,6 @@ func BenchmarkRun(b *testing.B) {
 	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(sent), "ns/request")
 }
 
-// The same without the engine: what the harness alone costs, and its model.
-func BenchmarkHarness(b *testing.B) {
-	sc := Scenarios()[2]
-	b.ReportAllocs()
-	var sent int
-	for b.Loop() {
-		r, err := Run(sc, Config(Oracle), 1)
-		require.NoError(b, err)
-		sent += r.First.Sent + r.Steady.Sent
-	}
-	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(sent), "ns/request")
-}
-
 // While a client is stalled it neither sends nor sees answers; the server goes on.
 func TestStalls(t *testing.T) {
 	s := stalls{Stalls: Stalls{Gap: 300 * time.Millisecond, Longest: 200 * time.Millisecond}, rnd: (&Scenario{}).random(1, "stalls")}

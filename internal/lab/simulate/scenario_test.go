@@ -85,37 +85,6 @@ func TestOracleReachesCapacity(t *testing.T) {
 	}
 }
 
-// The study simulated this strategy too, in a harness of its own: the two agree
-// where chance has no say. Values are its utilisation and its share refused.
-func TestAIMDIsWhatTheStudySays(t *testing.T) {
-	for name, want := range map[string][2]float64{
-		"S1a": {1, 0.0141}, "S1b": {1, 0.0141}, "S2a": {1, 0.0196}, "S2b": {1, 0.0138}, "S3a": {0.85, 0.0163},
-		"S5b": {1, 0.083}, "S5c": {0.24, 0.011}, "S13a": {0.89, 0.0081}, "S14a": {0.63, 0.0047}, "S14b": {0.66, 0.011},
-	} {
-		sc, err := Select(Scenarios(), name)
-		require.NoError(t, err)
-		r, err := Run(sc[0], Config(aimd), 1)
-		require.NoError(t, err)
-		require.InDelta(t, want[0], r.Steady.Utilisation(), 0.08, name)
-		require.InEpsilon(t, want[1], r.Steady.RefusedShare(), 0.25, name)
-	}
-}
-
-func TestTextOfTable(t *testing.T) {
-	run := func(admitted, refused, failed, bans int, p95 time.Duration) Result {
-		return Result{Steady: Span{Sent: 10_000, Admitted: admitted, Refused: refused, Failed: failed, Capacity: 10_000}, Bans: bans, P95: p95}
-	}
-	rows := []Row{
-		{Scenario: Scenario{Name: "A", Doc: "a host"}, Runs: [][]Result{{run(9700, 29, 0, 0, 0)}, {run(10_000, 0, 0, 0, 0)}}},
-		{Scenario: Scenario{Name: "Long", Doc: "another"}, Runs: [][]Result{{run(150, 500, 1, 1, 0), run(150, 500, 1, 0, 0)}, {run(9500, 0, 0, 0, 410*ms)}}},
-	}
-	require.Equal(t, ""+
-		"scenario  aimd              oracle      \n"+
-		"A         97/.29            100/0       a host\n"+
-		"Long      1.5/5.0+.01 x0.5  95/0 @0.41  another\n",
-		table(rows, Strategies(aimd, Oracle)))
-}
-
 func TestTextOfResult(t *testing.T) {
 	r := Result{TimeTo90: 9 * time.Second, Recovery: Never, P95: 410 * ms}
 	require.Contains(t, r.String(), "to 90 % 9s, reaction 0s, recovery never; p95 410ms;")

@@ -191,20 +191,6 @@ func TestQueueShedsWhatNobodyWaitsFor(t *testing.T) {
 	require.Equal(t, http.StatusOK, q.Serve(at(time.Hour)).Status)
 }
 
-// Little's law and the M/M/1 formula: at half load a request takes twice the service.
-func TestQueueIsMM1(t *testing.T) {
-	rnd := source()
-	q := newQueue(1, 100*ms, always(1), rnd)
-	var now clock.Instant
-	var sum time.Duration
-	const n = 200_000
-	for range n {
-		now = now.Add(time.Duration(rnd.ExpFloat64() * float64(200*ms)))
-		sum += q.Serve(now).Delay
-	}
-	require.InEpsilon(t, 200*ms, sum/n, 0.05)
-}
-
 func TestQueuePacesItsOracle(t *testing.T) {
 	q := newQueue(4, 100*ms, steps{{0, 1}, {time.Minute, 4}}, source())
 	require.InDelta(t, 40, q.capacity(0), 1e-9)

@@ -5,9 +5,6 @@ import (
 	"net/http/httptest"
 	"strconv"
 	"testing"
-	"time"
-
-	"github.com/treadlight/crawl/internal/clock"
 )
 
 // BenchmarkPage is the cost of generating one page of a full-sized site.
@@ -44,49 +41,8 @@ func BenchmarkHandler(b *testing.B) {
 	})
 }
 
-// BenchmarkArrive is the part under a host's lock: record, decide, finish.
-func BenchmarkArrive(b *testing.B) {
-	site, err := New(one(Host{Limit: Limit{Rate: 1000, Burst: 10}, Robots: Robots{Allow: true}}))
-	if err != nil {
-		b.Fatal(err)
-	}
-	h := site.hosts[0]
-	t := target{kind: kindPage, n: 3}
-	b.ReportAllocs()
-	for b.Loop() {
-		v := h.arrive(t)
-		h.finish(t, v, ending{status: 200, content: true})
-	}
-}
-
 type discard struct{ header http.Header }
 
 func (d discard) Header() http.Header         { return d.header }
 func (d discard) Write(p []byte) (int, error) { return len(p), nil }
 func (d discard) WriteHeader(int)             {}
-
-// BenchmarkGate is a decision of each kind of limiter, with what it releases. Half of the
-// requests are refused.
-func BenchmarkGate(b *testing.B) {
-	for name, limits := range map[string][]Limiter{
-		"leaky-bucket":       {{Kind: kindLeaky, Rate: 1000, Burst: 10}},
-		"token-bucket":       {{Kind: kindToken, Rate: 1000, Burst: 10}},
-		"fixed-window":       {{Kind: kindFixed, Requests: 1000, Window: time.Second}},
-		"sliding-window":     {{Kind: kindSliding, Requests: 1000, Window: time.Second}},
-		"sliding-window-log": {{Kind: kindLog, Requests: 1000, Window: time.Second}},
-		"concurrency":        {{Kind: kindSlots, Concurrent: 10}},
-		"three":              {{Kind: kindToken, Rate: 1000, Burst: 10}, {Kind: kindLog, Requests: 1000, Window: time.Second}, {Kind: kindSlots, Concurrent: 10}},
-	} {
-		b.Run(name, func(b *testing.B) {
-			g := gateOf(b, Host{Limits: limits})
-			now := clock.Instant(0)
-			b.ReportAllocs()
-			for b.Loop() {
-				now = now.Add(500 * time.Microsecond)
-				if g.admit(now).ok {
-					g.release()
-				}
-			}
-		})
-	}
-}

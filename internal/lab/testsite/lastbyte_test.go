@@ -31,24 +31,3 @@ func TestLastByteLeavesAlone(t *testing.T) {
 	}
 	require.Equal(t, int64(3), r.report().Distinct)
 }
-
-// Over a connection: whoever has the whole of a page finds it counted.
-func TestWholePagesAreCounted(t *testing.T) {
-	site, err := New(Config{Hosts: []Host{{Pages: 50, Size: Size{Min: 20_000, Max: 30_000}}}})
-	require.NoError(t, err)
-	server := httptest.NewServer(site.Handler(0))
-	defer server.Close()
-	for n := range 50 {
-		resp, err := server.Client().Get(server.URL + pagePath(n))
-		require.NoError(t, err)
-		buf := make([]byte, resp.ContentLength)
-		for read := 0; read < len(buf); {
-			k, err := resp.Body.Read(buf[read:])
-			if read += k; read < len(buf) {
-				require.NoError(t, err)
-			}
-		}
-		require.EqualValues(t, n+1, site.Report().Total.Distinct)
-		require.NoError(t, resp.Body.Close())
-	}
-}

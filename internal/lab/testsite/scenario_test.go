@@ -7,7 +7,6 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"strconv"
-	"strings"
 	"sync"
 	"syscall"
 	"testing"
@@ -92,48 +91,6 @@ func TestRequestsInFlight(t *testing.T) {
 		require.Equal(t, int64(8), got.InFlight)
 		require.Zero(t, got.InsideRetryAfter)
 	})
-}
-
-// TestHeadOfLineShowsBlocking: sixteen workers over one queue, in which slow hosts
-// stand among healthy ones, are soon all waiting for slow pages.
-func TestHeadOfLineShowsBlocking(t *testing.T) {
-	const workers = 16
-	shared := func(slow int) time.Duration {
-		var took time.Duration
-		synctest.Test(t, func(t *testing.T) {
-			site, c := inMemory(t, HeadOfLine(slow))
-			urls := make(chan string)
-			var wg sync.WaitGroup
-			var mu sync.Mutex // guards took
-			for range workers {
-				wg.Go(func() {
-					for u := range urls {
-						_, _, _, err := fetch(t.Context(), c, u)
-						if err != nil {
-							t.Error(err)
-						}
-						if strings.Contains(u, "127.0.1.20:") { // a healthy one
-							mu.Lock()
-							took = max(took, time.Duration(site.now()))
-							mu.Unlock()
-						}
-					}
-				})
-			}
-			for n := range 51 {
-				for host := site.Hosts() - 1; host >= 0; host-- {
-					urls <- site.URL(host) + pagePath(n)
-				}
-			}
-			close(urls)
-			wg.Wait()
-			require.Equal(t, int64(site.Hosts()*51), site.Report().Total.Distinct)
-		})
-		return took
-	}
-	alone, held := shared(0), shared(3)
-	require.Less(t, alone, 1500*ms, "1020 pages of 20ms by 16 workers take 1.28s")
-	require.Greater(t, held, 20*alone, "150 pages of 5s stand in the way")
 }
 
 func TestManyClientsAtOnce(t *testing.T) {

@@ -161,14 +161,6 @@ func TestListenerIsClosedAndOpenedAgain(t *testing.T) {
 	})
 }
 
-func TestResetInMemory(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		site, c := inMemory(t, one(Host{Flaky: Flaky{Probability: 1, Kinds: []string{kindReset}}}))
-		_, _, _, err := fetch(t.Context(), c, site.URL(0)+"/")
-		require.ErrorIs(t, err, io.EOF)
-	})
-}
-
 func TestRunEndsGracefully(t *testing.T) {
 	for _, tc := range []struct {
 		name   string
@@ -314,20 +306,4 @@ func TestResetOverSockets(t *testing.T) {
 	_, _, _, err = fetch(t.Context(), c, site.URLs()[0])
 	require.ErrorIs(t, err, syscall.ECONNRESET)
 	require.Equal(t, int64(1), site.Report().Total.Resets)
-}
-
-// TestTwoSites proves that nothing is shared: same addresses, two networks.
-func TestTwoSites(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		a, ca := inMemory(t, one(Host{Pages: 2}))
-		b, cb := inMemory(t, one(Host{Pages: 3}))
-		_, _, _, err := fetch(t.Context(), ca, a.URL(0)+"/")
-		require.NoError(t, err)
-		for range 2 {
-			_, _, _, err = fetch(t.Context(), cb, b.URL(0)+"/")
-			require.NoError(t, err)
-		}
-		require.Equal(t, int64(1), a.Report().Total.Requests)
-		require.Equal(t, int64(2), b.Report().Total.Requests)
-	})
 }
