@@ -26,9 +26,6 @@ func New(cfg Config) (*Limiter, error) {
 // CapSnapshot is one of the user's hard limits and how it stands.
 type CapSnapshot = ratelimit.CapSnapshot
 
-// Change is news of one domain.
-type Change = ratelimit.Change
-
 // CircuitOpenError is a denial by a domain's breaker.
 type CircuitOpenError = ratelimit.CircuitOpenError
 

@@ -18,6 +18,7 @@ import (
 	"github.com/treadlight/crawl/internal/fetch"
 	"github.com/treadlight/crawl/internal/lab/testsite"
 	"github.com/treadlight/crawl/internal/ratelimit"
+	"github.com/treadlight/crawl/internal/ratelimit/breaker"
 	"github.com/treadlight/crawl/internal/web/canonical"
 )
 
@@ -173,11 +174,11 @@ func TestOutage(t *testing.T) {
 			}})
 			w.limits.InitialRPS = 5
 			var opened, closed time.Time
-			w.limits.OnChange = func(c ratelimit.Change) {
-				if c.FromState != c.ToState && c.ToState.String() == "open" && opened.IsZero() {
+			w.limits.OnEvent = func(e ratelimit.Event) {
+				if e.State == breaker.Open && opened.IsZero() {
 					opened = time.Now()
 				}
-				if c.FromState != c.ToState && c.ToState.String() == "closed" {
+				if e.State == breaker.Closed {
 					closed = time.Now()
 				}
 			}

@@ -193,36 +193,3 @@ func TestOneBadHostLeavesTheOthersAlone(t *testing.T) {
 	}
 	require.Equal(t, 2.0, r.see("b.test").FillRate)
 }
-
-// The hook hears of every change once, with no lock held: it may use the limiter.
-func TestOnChange(t *testing.T) {
-	var r *rig
-	var heard []Change
-	r = newRig(t, func(c *Config) {
-		c.MinRPS, c.TokenBucketCapacity, c.HalfOpenProbes, c.ConsecutiveFailThreshold = 0.5, 10, 1, 2
-		c.OnChange = func(ch Change) {
-			r.Snapshot()
-			heard = append(heard, ch)
-		}
-	})
-	r.request(host, status(200))
-	r.request("b.test", status(404)) // changes nothing
-	r.to(time.Second)
-	r.request(host, status(500))
-	r.to(2 * time.Second)
-	r.request(host, status(500))
-	r.to(17 * time.Second)
-	p, _ := r.grant(host)
-	r.to(18 * time.Second)
-	r.Feedback(host, ok(time.Second))
-	p.Release()
-	r.SetCrawlDelay(host, 4*time.Second)
-	require.Equal(t, []Change{
-		{Domain: host, FromRPS: 1, ToRPS: 1.1},
-		{Domain: host, FromRPS: 1.1, ToRPS: 0.55},
-		{Domain: host, FromRPS: 0.55, ToRPS: 0.5, ToState: breaker.Open},
-		{Domain: host, FromRPS: 0.5, ToRPS: 0.5, FromState: breaker.Open, ToState: breaker.HalfOpen},
-		{Domain: host, FromRPS: 0.5, ToRPS: 0.5, FromState: breaker.HalfOpen},
-		{Domain: host, FromRPS: 0.5, ToRPS: 0.25},
-	}, heard)
-}

@@ -1,9 +1,14 @@
 package ratelimit
 
 import (
+	"cmp"
+	"fmt"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/hashicorp/golang-lru/v2/simplelru"
 
 	"github.com/treadlight/crawl/internal/clock"
 )
@@ -34,21 +39,14 @@ type budget struct {
 	from        clock.Instant // no grant earlier
 	hinted      bool          // because the server said so
 	trying      bool          // because a trial of the controller is out
+	unpaced     bool          // only its caps bound it
 	scope       scope
-	n           int32
 	promised    int32 // tokens that were said to be there, and not asked for yet
 	promisedTo  clock.Instant
-	head, tail  *waiter
+	line        []*waiter
 	group       *group       // whose budget it is; nil for the one of all domains
 	caps        *globalCaps  // of the one of all domains; nil for none
-	unpaced     bool         // only its caps bound it
 	tokenSource *tokenSource // where its tokens come from if processes share it; nil: it is this one's alone
-}
-
-// place is a waiter's place in the line of a budget.
-type place struct {
-	in         *budget // nil for no place
-	prev, next *waiter
 }
 
 // ticket is what a budget's controller wants back with the permit.
@@ -63,29 +61,43 @@ type shared struct {
 	mu     sync.Mutex // guards what follows, all budgets and all groups; taken last
 	seq    uint64     // of the latest waiter who joined a line
 	groups map[groupKey]*group
-	idle   orphans
+	// idle are the groups without a member whose bucket is not full yet. The oldest is forgotten, and
+	// with it what its bucket owed.
+	idle *simplelru.LRU[*group, struct{}]
 
 	global *budget // nil for no bound; never changes
 
 	bound atomic.Int32 // groups of addresses whose budget holds
 	live  atomic.Int32 // groups that listen to the answers of their members
 
-	refillQueue refillQueue    // of budgets that processes share
-	active      []*tokenSource // of scopes, for scopeUses
+	pending []*tokenSource // that want tokens, each at most once
+	bell    chan struct{}  // holds one: there are some
+	active  []*tokenSource // of scopes, for scopeUses
 
-	news  groupJournal // of groups
-	fresh atomic.Bool  // some of it is untold
+	news  groupNews
+	fresh atomic.Bool // some of it is untold
 }
 
-// newGlobal makes the budget of all domains, or nil if nothing bounds them.
-func (c *Config) newGlobal() (*budget, error) {
-	caps, err := c.newGlobalCaps()
-	if err != nil || c.GlobalRPS == 0 && caps == nil {
-		return nil, err
+func (l *AdaptiveRateLimiter) makeShared() (err error) {
+	h, c := &l.shared, &l.cfg
+	h.bell = make(chan struct{}, 1)
+	h.groups = make(map[groupKey]*group)
+	if h.idle, err = simplelru.NewLRU[*group, struct{}](c.MaxTombstones, nil); err != nil {
+		return fmt.Errorf("ratelimit: %w", err)
 	}
-	b := newBudget(max(rateOf(c.GlobalRPS), 1), scopeGlobal)
-	b.caps, b.unpaced = caps, c.GlobalRPS == 0
-	return b, nil
+	if c.GlobalRPS == 0 && c.GlobalConcurrency == 0 && c.GlobalBytes == 0 {
+		return nil
+	}
+	h.global = newBudget(max(rateOf(c.GlobalRPS), 1), scopeGlobal)
+	b := h.global
+	if b.unpaced = c.GlobalRPS == 0; !b.unpaced {
+		b.tokenSource = l.newTokenSource(b, "global", "global", c.GlobalRPS)
+		b.capacity = b.capacityAt(b.bucket.rate)
+	}
+	if err = l.makeGlobalCaps(b); err != nil {
+		return fmt.Errorf("ratelimit: GlobalBytes: %w", err)
+	}
+	return nil
 }
 
 func newBudget(r rate, sl scope) *budget {
@@ -106,7 +118,7 @@ func (b *budget) capacityAt(r rate) int64 {
 	if b.tokenSource == nil {
 		return capacityAt(r)
 	}
-	return max(capacityAt(r), min(b.tokenSource.most, maxCapacity)*token)
+	return max(capacityAt(r), min(b.tokenSource.bucket.Capacity, maxCapacity)*token)
 }
 
 // setRate changes the pace from now on. The tokens accrued so far stay.
@@ -133,26 +145,41 @@ func (b *budget) review(now clock.Instant) {
 // when is the earliest instant for a grant that comes after those in line, those
 // promised and ahead more, and what it waits for. It changes nothing.
 func (b *budget) when(now clock.Instant, ahead int) (at clock.Instant, why Limit) {
-	n := int(b.n) + ahead + 1
+	n := len(b.line) + ahead + 1
 	if now < b.promisedTo {
 		n += int(b.promised)
 	}
 	return b.earliest(now, n)
 }
 
-// lookAgain is how soon to ask again while the controller's trial is out: when its
-// answer comes, the other members are not told.
-const lookAgain = 250 * time.Millisecond
+const (
+	// lookAgain is how soon to ask again about what only an answer or the end of a request brings.
+	lookAgain = 250 * time.Millisecond
+	// soon is when to ask again about a place that is taken by somebody who has been told to
+	// go and has not gone yet: a scheduler's lease is microseconds from its permit.
+	soon = time.Millisecond
+	// promiseFor is how long a token is kept in view that somebody was told of: as long as
+	// a scheduler may take from asking to acquiring.
+	promiseFor = 20 * time.Millisecond
+)
 
 // earliest is when the n-th token from now on can be spent, or when that is worth
 // asking again, and what it waits for until then.
 func (b *budget) earliest(now clock.Instant, n int) (at clock.Instant, why Limit) {
-	at, why = now, b.limit()
+	at = now
+	switch {
+	case b.scope == scopeGlobal:
+		why = LimitGlobal
+	case b.hinted && b.bucket.at < b.from:
+		why = LimitRetryAfter
+	default:
+		why = LimitShared
+	}
 	if !b.unpaced {
 		at = b.bucket.when(max(now, b.from), b.capacity, n)
 	}
 	if b.trying && now < b.from {
-		at = min(at, now.Add(lookAgain))
+		at = min(at, now.Add(lookAgain)) // when the trial's answer comes, the other members are not told
 	}
 	if b.tokenSource != nil {
 		at = max(at, b.tokenSource.when(now, int64(n)))
@@ -163,46 +190,6 @@ func (b *budget) earliest(now clock.Instant, n int) (at clock.Instant, why Limit
 		}
 	}
 	return at, why
-}
-
-// open reports whether a token can be spent now by whom nobody is before.
-func (b *budget) open(now clock.Instant) bool {
-	if b.n > 0 || !b.unpaced && b.bucket.level < token || b.from > now {
-		return false
-	}
-	if b.tokenSource != nil && b.tokenSource.left(now) < 1 {
-		return false
-	}
-	if b.caps == nil {
-		return true
-	}
-	_, why := b.caps.when(now, 1)
-	return why == LimitNone
-}
-
-// limit is what somebody waits for whom the budget keeps waiting.
-func (b *budget) limit() Limit {
-	switch {
-	case b.scope == scopeGlobal:
-		return LimitGlobal
-	case b.hinted && b.bucket.at < b.from:
-		return LimitRetryAfter
-	}
-	return LimitShared
-}
-
-// promiseFor is how long a token is kept in view that somebody was told of: as long as
-// a scheduler may take from asking to acquiring.
-const promiseFor = 20 * time.Millisecond
-
-// promise remembers that a domain was told it may go, so that the next one that asks
-// is not told of the same token. It takes nothing: who acquires first goes.
-func (b *budget) promise(now clock.Instant) {
-	if now >= b.promisedTo {
-		b.promised = 0
-	}
-	b.promised++
-	b.promisedTo = now.Add(promiseFor)
 }
 
 // tryTake takes a token of each budget at now for a domain that nobody waits for,
@@ -218,7 +205,7 @@ func (h *shared) tryTake(sh *shares, now clock.Instant) (t ticket, ok bool) {
 			continue
 		}
 		b.review(now)
-		if !b.open(now) {
+		if at, _ := b.earliest(now, 1); at > now || len(b.line) > 0 {
 			return ticket{}, false
 		}
 	}
@@ -238,9 +225,10 @@ func (h *shared) takeLocked(sh *shares, now clock.Instant) (t ticket) {
 			b.tokenSource.spend(now, 1)
 		}
 		if b.caps != nil {
-			b.caps.take()
+			b.caps.out++
+			b.caps.peak = max(b.caps.peak, b.caps.out)
 		}
-		b.want(h, now)
+		h.want(b, now)
 		b.promised = max(b.promised-1, 0)
 		if b.group != nil && b.group.merge != nil {
 			t = ticket{b.group, b.group.sent(max(now, b.bucket.at))}
@@ -268,7 +256,7 @@ func (h *shared) giveBack(sh *shares, now clock.Instant, t ticket) {
 			b.tokenSource.unspend(now)
 		}
 		if b.caps != nil {
-			b.caps.release()
+			b.caps.out--
 		}
 		b.nudge()
 	}
@@ -283,45 +271,33 @@ func (h *shared) turn(w *waiter, sh *shares, now clock.Instant) (at clock.Instan
 	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	for sl := range scopeGlobal { // all at once, before any of them is looked at
-		h.moveLocked(w, sl, sh[sl])
-	}
 	at = now
-	for sl := range scopeGlobal {
-		at, why = sh[sl].turn(h, w, now, at, why)
+	for sl, b := range sh {
+		if scope(sl) == scopeGlobal && at > now {
+			b = nil // not yet in the line of all: those behind w may be ready
+		}
+		h.moveLocked(w, scope(sl), b)
+		if b == nil {
+			continue
+		}
+		b.review(now)
+		h.want(b, now)
+		when, limit := b.earliest(now, 1)
+		switch {
+		case limit == LimitGlobalConcurrency && when > now:
+			when = unknown // it nudges the head, and those behind may not be able to wait
+		case b.line[0] != w:
+			when = forever
+		}
+		if when > at {
+			at, why = when, limit
+		}
 	}
 	if at > now {
-		// Not yet in the line of all: those behind w may be ready.
-		h.moveLocked(w, scopeGlobal, nil)
-		return at, why, ticket{}
-	}
-	h.moveLocked(w, scopeGlobal, sh[scopeGlobal])
-	if at, why = sh[scopeGlobal].turn(h, w, now, at, why); at > now {
 		return at, why, ticket{}
 	}
 	h.leaveLocked(w)
 	return now, LimitNone, h.takeLocked(sh, now)
-}
-
-// turn is when w may come again as far as this budget is concerned, if that is later
-// than at.
-func (b *budget) turn(h *shared, w *waiter, now, at clock.Instant, why Limit) (clock.Instant, Limit) {
-	if b == nil {
-		return at, why
-	}
-	b.review(now)
-	b.want(h, now)
-	t, limit := b.earliest(now, 1)
-	switch {
-	case limit == LimitGlobalConcurrency && t > now:
-		t = unknown // it nudges the head, and those behind may not be able to wait
-	case b.head != w:
-		t = forever
-	}
-	if t > at {
-		return t, limit
-	}
-	return at, why
 }
 
 // when is the earliest instant for a grant at the budgets, and what it waits for: of
@@ -348,42 +324,30 @@ func (h *shared) when(sh *shares, now clock.Instant, all int) (at clock.Instant,
 	return at, why
 }
 
-// wait asks for the tokens of budgets that processes share, for a domain that was told to
-// wait for them.
-func (h *shared) wait(sh *shares, now clock.Instant, why Limit) {
-	switch why {
-	case LimitGlobal, LimitShared, LimitGlobalBytes:
-		h.mu.Lock()
-		defer h.mu.Unlock()
-		h.want(sh, now)
-	default: // it would not go even so
-	}
-}
-
-// promise remembers that a domain with these budgets was told it may go.
+// promise remembers that a domain with these budgets was told it may go, so that the next one
+// that asks is not told of the same token. It takes nothing: who acquires first goes. Of the
+// budget of all domains the caller keeps count himself.
 func (h *shared) promise(sh *shares, now clock.Instant) {
 	if sh[scopeSite] == nil && sh[scopeAddress] == nil {
-		return // of the budget of all domains the caller keeps count himself
+		return
 	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	for _, b := range sh[:scopeGlobal] {
-		if b != nil {
-			b.promise(now)
+		if b == nil {
+			continue
 		}
+		if now >= b.promisedTo {
+			b.promised = 0
+		}
+		b.promised++
+		b.promisedTo = now.Add(promiseFor)
 	}
 }
 
 // placed reports whether w stands in a line. It needs the lock of w's domain, under
 // which alone a waiter joins and leaves.
-func (w *waiter) placed() bool {
-	for i := range w.places {
-		if w.places[i].in != nil {
-			return true
-		}
-	}
-	return false
-}
+func (w *waiter) placed() bool { return w.in != [numScopes]*budget{} }
 
 // leave gives w's places up, if it has any.
 func (h *shared) leave(w *waiter) {
@@ -402,67 +366,35 @@ func (h *shared) leaveLocked(w *waiter) {
 	w.seq = 0
 }
 
-// moveLocked has w stand in the line of b and of no other budget of that kind.
+// moveLocked has w stand in the line of b and of no other budget of that kind: behind those who
+// came before it.
 func (h *shared) moveLocked(w *waiter, sl scope, b *budget) {
-	old := w.places[sl].in
+	old := w.in[sl]
 	if old == b {
 		return
 	}
+	bySeq := func(a *waiter, seq uint64) int { return cmp.Compare(a.seq, seq) }
 	if old != nil {
-		old.remove(w)
+		i, _ := slices.BinarySearchFunc(old.line, w.seq, bySeq)
+		old.line = slices.Delete(old.line, i, i+1)
+		if i == 0 {
+			old.nudge()
+		}
 	}
-	if b == nil {
+	if w.in[sl] = b; b == nil {
 		return
 	}
 	if w.seq == 0 {
 		h.seq++
 		w.seq = h.seq
 	}
-	b.insert(w)
-}
-
-// insert puts w behind those who came before it, and that is nearly always the end.
-func (b *budget) insert(w *waiter) {
-	after := b.tail
-	for after != nil && after.seq > w.seq {
-		after = after.places[b.scope].prev
-	}
-	p := place{in: b, prev: after, next: b.head}
-	if after != nil {
-		p.next = after.places[b.scope].next
-		after.places[b.scope].next = w
-	} else {
-		b.head = w
-	}
-	if p.next != nil {
-		p.next.places[b.scope].prev = w
-	} else {
-		b.tail = w
-	}
-	w.places[b.scope] = p
-	b.n++
-}
-
-func (b *budget) remove(w *waiter) {
-	p := w.places[b.scope]
-	w.places[b.scope] = place{}
-	b.n--
-	if p.next != nil {
-		p.next.places[b.scope].prev = p.prev
-	} else {
-		b.tail = p.prev
-	}
-	if p.prev != nil {
-		p.prev.places[b.scope].next = p.next
-		return
-	}
-	b.head = p.next
-	b.nudge()
+	i, _ := slices.BinarySearchFunc(b.line, w.seq, bySeq)
+	b.line = slices.Insert(b.line, i, w)
 }
 
 // nudge makes the first in line look again.
 func (b *budget) nudge() {
-	if b.head != nil {
-		b.head.nudge()
+	if len(b.line) > 0 {
+		b.line[0].nudge()
 	}
 }

@@ -3,16 +3,18 @@ package ratelimit
 import (
 	"cmp"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/treadlight/crawl/internal/clock"
+	"github.com/treadlight/crawl/internal/ratelimit/estimate"
 	"github.com/treadlight/crawl/limit"
 )
 
 // Caps are hard limits of the user's: beside what is learned of a domain, never in place
 // of it. Each is decided by a limiter of package limit that belongs to one domain, and
-// only asked under that domain's lock, whose line is in order already: nobody ever waits
-// in the limiter's own. A grant is made when every cap has room, and then takes from each.
+// only asked under that domain's lock, whose line is in order already. A grant is made when
+// every cap has room, and then takes from each.
 //
 // The limiters of a rule are in one [limit.Keyed]. A state holds its own in place while
 // it lives; what is not full when the state is evicted stays behind, so that eviction is
@@ -37,41 +39,29 @@ type ruleCaps [numCaps]*hardCap
 // heldCaps are the limiters of one domain's state, in the order of its rule's caps.
 type heldCaps [numCaps]limit.Pinned[string]
 
-// quotaKind is the kind of a quota that names none. It is two numbers, where a log would
-// be thousands of instants for each domain, and gives all out again at one instant, which
-// can be told; a sliding counter would let one request through at a time for hours.
-const quotaKind = limit.KindFixedWindow
-
-// withDefaults gives a quota its kind.
-func (h HostRule) withDefaults() HostRule {
-	if h.Quota != (limit.Spec{}) && h.Quota.Kind == "" {
-		h.Quota.Kind = quotaKind
-	}
-	return h
-}
-
-// newCaps makes the caps of a rule, or nil if it has none.
+// newCaps makes the caps of a rule, or nil if it has none. A quota that names no kind is two
+// numbers for each domain, and gives all out again at one instant, which can be told.
 func (c *Config) newCaps(h HostRule) (*ruleCaps, error) {
-	h = h.withDefaults()
+	if h.Quota != (limit.Spec{}) && h.Quota.Kind == "" {
+		h.Quota.Kind = limit.KindFixedWindow
+	}
 	var caps ruleCaps
-	for i, set := range [numCaps]struct {
-		field string
-		why   Limit
-		spec  limit.Spec
-	}{{"Cap", LimitCap, h.Cap}, {"Quota", LimitQuota, h.Quota}} {
+	for i, set := range [numCaps]hardCap{{why: LimitCap, spec: h.Cap}, {why: LimitQuota, spec: h.Quota}} {
 		if set.spec == (limit.Spec{}) {
 			continue
 		}
-		keyed, err := limit.NewKeyed(limit.KeyedConfig[string]{
+		field := [numCaps]string{"Cap", "Quota"}[i]
+		var err error
+		set.keyed, err = limit.NewKeyed(limit.KeyedConfig[string]{
 			Name: set.why.String(), Limit: set.spec, MaxKeys: c.MaxDomains + c.MaxTombstones,
 		}, limit.WithClock(c.Clock))
 		if err != nil {
-			return nil, fmt.Errorf("%s: %w", set.field, err)
+			return nil, fmt.Errorf("%s: %w", field, err)
 		}
 		if set.why == LimitQuota && set.spec.Kind == limit.KindConcurrency {
-			return nil, fmt.Errorf("%s: Kind is %s: set it to one that counts over time, such as %s", set.field, set.spec.Kind, quotaKind)
+			return nil, fmt.Errorf("%s: Kind is %s: set it to one that counts over time, such as %s", field, set.spec.Kind, limit.KindFixedWindow)
 		}
-		caps[i] = &hardCap{why: set.why, spec: set.spec, keyed: keyed}
+		caps[i] = &set
 	}
 	if caps == (ruleCaps{}) {
 		return nil, nil
@@ -80,7 +70,7 @@ func (c *Config) newCaps(h HostRule) (*ruleCaps, error) {
 }
 
 // pinCaps gives a new state its limiters. They are in a copy of the rules, and not in the
-// state, of which nearly all have none and there are a hundred thousand.
+// state, of which nearly all have none.
 func (s *state) pinCaps() {
 	if s.rules.caps == nil {
 		return
@@ -126,6 +116,18 @@ func (s *state) capWaitLocked(i int, n int64) time.Duration {
 	return s.rules.caps[i].keyed.Wait(s.domain, n)
 }
 
+// capLeftLocked is how many permits of a cap there are now.
+func (s *state) capLeftLocked(i int) int64 {
+	if s.rules.held != nil && !s.dead {
+		return s.rules.held[i].Limiter.Statistics().Available
+	}
+	c := s.rules.caps[i]
+	if st, ok := c.keyed.Statistics(s.domain); ok {
+		return st.Available
+	}
+	return max(c.spec.Permits, c.spec.Burst) // of one that has not been made yet
+}
+
 // capsWhenLocked is the earliest instant at which the caps have room for the grant after
 // ahead others, and which of them it waits for. Caps of what is out at a time are not
 // looked at: see capFullLocked.
@@ -135,7 +137,7 @@ func (s *state) capsWhenLocked(now clock.Instant, ahead int) (at clock.Instant, 
 		if c == nil || c.spec.Kind == limit.KindConcurrency {
 			continue
 		}
-		if t := now.Add(s.capAheadLocked(i, int64(ahead)+1)); t > at {
+		if t := now.Add(min(s.capAheadLocked(i, int64(ahead)+1), longest)); t > at {
 			at, why = t, c.why
 		}
 	}
@@ -147,26 +149,25 @@ func (s *state) capsWhenLocked(now clock.Instant, ahead int) (at clock.Instant, 
 // early costs a second look, too late a refusal that was not due.
 func (s *state) capAheadLocked(i int, n int64) time.Duration {
 	spec := &s.rules.caps[i].spec
-	switch {
-	case n == 1:
-		return min(s.capWaitLocked(i, 1), longest)
-	case spec.Kind == limit.KindLeakyBucket: // it never has room for two
-		return andThen(s.capWaitLocked(i, 1), spec, n-1)
-	case spec.Kind == limit.KindSlidingWindowLog: // each makes room for another a span later
-		rounds := (n - 1) / spec.Permits
-		return andThen(s.capWaitLocked(i, n-rounds*spec.Permits), spec, rounds*spec.Permits)
-	case spec.Kind == limit.KindFixedWindow, spec.Kind == limit.KindSlidingWindow:
+	if n == 1 {
+		return s.capWaitLocked(i, 1)
+	}
+	first := min(n, cmp.Or(spec.Burst, spec.Permits)) // of those that may be there at once
+	more := n - first
+	switch spec.Kind {
+	case limit.KindFixedWindow, limit.KindSlidingWindow:
 		return s.windowAheadLocked(i, n)
+	case limit.KindLeakyBucket: // it never has room for two
+		first, more = 1, n-1
+	case limit.KindSlidingWindowLog: // each makes room for another a span later
+		more = (n - 1) / spec.Permits * spec.Permits
+		first = n - more
+	default:
+		if more > 0 && (spec.Kind != limit.KindTokenBucket || spec.Refill != limit.RefillContinuous) {
+			more = (more - 1) / spec.Permits * spec.Permits
+		}
 	}
-	batch := cmp.Or(spec.Burst, spec.Permits)
-	wait := s.capWaitLocked(i, min(n, batch))
-	switch {
-	case n <= batch:
-		return min(wait, longest)
-	case spec.Kind == limit.KindTokenBucket && spec.Refill == limit.RefillContinuous:
-		return andThen(wait, spec, n-batch)
-	}
-	return andThen(wait, spec, (n-batch-1)/spec.Permits*spec.Permits)
+	return andThen(s.capWaitLocked(i, first), spec, more)
 }
 
 // windowAheadLocked is capAheadLocked of windows: what is left now, and after that whole
@@ -179,13 +180,12 @@ func (s *state) windowAheadLocked(i int, n int64) time.Duration {
 		return 0
 	}
 	wait, more := soon, n-left-1
-	if spec.Kind == limit.KindFixedWindow {
+	fixed := spec.Kind == limit.KindFixedWindow
+	if fixed {
 		more = more / spec.Permits * spec.Permits
-		if left < spec.Permits {
-			wait = s.capWaitLocked(i, left+1)
-		}
-	} else if left == 0 {
-		wait = s.capWaitLocked(i, 1)
+	}
+	if left == 0 || fixed && left < spec.Permits {
+		wait = s.capWaitLocked(i, left+1)
 	}
 	return andThen(wait, spec, more)
 }
@@ -194,7 +194,7 @@ func (s *state) windowAheadLocked(i int, n int64) time.Duration {
 // reckoned with.
 func andThen(wait time.Duration, spec *limit.Spec, n int64) time.Duration {
 	more := float64(n) * float64(spec.Per) / float64(spec.Permits)
-	return min(min(wait, longest)+time.Duration(min(more, float64(longest))), longest)
+	return min(wait, longest) + time.Duration(min(more, float64(longest)))
 }
 
 // capFullLocked reports whether as many requests of the domain are out as a rule lets be
@@ -248,4 +248,240 @@ func (l *AdaptiveRateLimiter) InFlightCap(domain string) int {
 		n = c.spec.Permits
 	}
 	return int(n)
+}
+
+// globalCaps are the caps of all domains together, beside the rate of the budget they
+// belong to, under whose lock they are.
+type globalCaps struct {
+	most  int64         // requests out at a time, of all processes together; zero for no bound
+	share int64         // of those, this process's, which ends unless it is told anew
+	until clock.Instant // or forever, if the process is alone
+	out   int64         // requests out
+	peak  int64         // of them, since Slots was asked
+	short bool          // somebody was kept waiting for want of a share, since then
+
+	bytes       *limit.TokenBucket // bytes of answers; nil for no bound
+	burst       int64              // of bytes: what a connection may bring between two looks at it
+	size        estimate.EWMA      // bytes that an answer takes
+	tokenSource *tokenSource       // of bytes, if processes share them; nil if not
+}
+
+// sizeWeight is the share of an answer in the expected size of the next: pages differ by
+// orders of magnitude, and twenty of them make a fair average.
+const sizeWeight = 0.05
+
+// makeGlobalCaps makes the caps of the budget of all domains, if there are any.
+func (l *AdaptiveRateLimiter) makeGlobalCaps(b *budget) (err error) {
+	c := &l.cfg
+	if c.GlobalConcurrency == 0 && c.GlobalBytes == 0 {
+		return nil
+	}
+	g := &globalCaps{most: int64(c.GlobalConcurrency), burst: c.GlobalBytes}
+	b.caps = g
+	if g.share, g.until = g.most, forever; c.Fleet != nil {
+		g.share, g.until = 0, never
+	}
+	if c.GlobalBytes == 0 {
+		return nil
+	}
+	if g.tokenSource = l.newTokenSource(b, "bytes", "bytes", float64(c.GlobalBytes)); g.tokenSource != nil {
+		g.tokenSource.size = max(1, g.tokenSource.bucket.Capacity/8) // nobody fetches a single byte
+	}
+	g.bytes, err = limit.NewTokenBucket(limit.TokenBucketConfig{Permits: c.GlobalBytes, Per: time.Second}, limit.WithClock(c.Clock))
+	return err
+}
+
+// shareAt is how many requests this process may have out.
+func (g *globalCaps) shareAt(now clock.Instant) int64 {
+	if now >= g.until {
+		return 0
+	}
+	return g.share
+}
+
+// when is the earliest instant for the n-th grant from now on, and what it waits for. For
+// a place among those out it is when to ask again, since nobody knows when a request ends.
+func (g *globalCaps) when(now clock.Instant, n int) (at clock.Instant, why Limit) {
+	at = now
+	if g.bytes != nil {
+		if d := g.bytes.Wait(g.worth(n)); d > 0 {
+			at, why = now.Add(min(d, longest)), LimitGlobalBytes
+		}
+	}
+	if g.tokenSource != nil {
+		if t := g.tokenSource.when(now, min(g.worth(n), g.tokenSource.bucket.Capacity)); t > at {
+			at, why = t, LimitGlobalBytes
+		}
+	}
+	if g.most == 0 {
+		return at, why
+	}
+	if room := g.shareAt(now) - g.out; room < int64(n) {
+		again := lookAgain
+		if g.short = true; room > 0 {
+			again = soon
+		}
+		at, why = max(at, now.Add(again)), LimitGlobalConcurrency
+	}
+	return at, why
+}
+
+// worth is how many bytes must be there for the n-th grant: what those that are out may
+// still bring, and one. So a debt is what could not be foreseen, and not what a hundred
+// workers bring in who were all let go on the last byte.
+func (g *globalCaps) worth(n int) int64 {
+	expected := float64(g.out+int64(n)-1) * float64(g.size)
+	return min(1+int64(min(expected, float64(g.burst))), g.burst)
+}
+
+// released gives back what a grant took of the caps of all domains, which have a budget.
+func (h *shared) released() {
+	if h.global.caps == nil {
+		return
+	}
+	h.mu.Lock()
+	h.global.caps.out--
+	h.global.nudge()
+	h.mu.Unlock()
+}
+
+// ChargeBytes charges Config.GlobalBytes with what an answer has taken on the wire, whoever
+// sent it and however it ended. It is to be called before the permit's release. Until a
+// debt is paid nobody is granted anything. Without that cap, or for n below 1, it does
+// nothing.
+func (l *AdaptiveRateLimiter) ChargeBytes(n int64) {
+	b := l.shared.global
+	if n < 1 || !l.cfg.Enabled || b == nil || b.caps == nil || b.caps.bytes == nil {
+		return
+	}
+	l.shared.mu.Lock()
+	defer l.shared.mu.Unlock()
+	c := b.caps
+	c.bytes.Charge(n)
+	if c.tokenSource != nil {
+		now := l.now()
+		c.tokenSource.spend(now, n)
+		l.shared.ask(c.tokenSource, now, 1)
+	}
+	if c.size == 0 {
+		c.size = estimate.EWMA(n) // an average that begins at nothing would trust the first hundred
+	}
+	c.size.Add(float64(n), sizeWeight)
+}
+
+// CapSnapshot is one of the user's hard limits and how it stands. It says for itself what
+// the limit is, so that whoever reads a line of statistics needs no configuration beside it.
+type CapSnapshot struct {
+	Limit    Limit      `json:"limit"`                // as which it limits: cap, quota, global_concurrency, global_bytes
+	Kind     limit.Kind `json:"kind"`                 // the algorithm
+	Permits  int64      `json:"permits"`              // requests, or bytes for global_bytes
+	PerMS    float64    `json:"per_ms,omitempty"`     // the span; zero for what is out at a time
+	Left     int64      `json:"left"`                 // permits that are there now; below zero is a debt
+	NextInMS float64    `json:"next_in_ms,omitempty"` // until there is one; zero for now, or when that depends on a release
+
+	among string // whom it holds for, in words; empty: all domains of this process
+}
+
+// snapshotOf puts a limiter's figures together. A wait of [limit.Never] is that for a
+// release; no caller ever sees the century that it would be as a number.
+func snapshotOf(why Limit, spec limit.Spec, left int64, wait time.Duration) CapSnapshot {
+	c := CapSnapshot{Limit: why, Kind: cmp.Or(spec.Kind, limit.KindTokenBucket), Permits: spec.Permits, PerMS: millis(spec.Per), Left: left}
+	if wait != limit.Never {
+		c.NextInMS = millis(wait)
+	}
+	return c
+}
+
+// describeCapsLocked are the caps of the domain's rule.
+func (s *state) describeCapsLocked() (all []CapSnapshot) {
+	if s.rules.caps == nil {
+		return nil
+	}
+	for i, c := range s.rules.caps {
+		if c != nil {
+			all = append(all, snapshotOf(c.why, c.spec, s.capLeftLocked(i), s.capWaitLocked(i, 1)))
+		}
+	}
+	return all
+}
+
+// globalCaps are those of all domains, without the rate, which is in the configuration.
+func (l *AdaptiveRateLimiter) globalCaps() (all []CapSnapshot) {
+	b := l.shared.global
+	if b == nil || b.caps == nil {
+		return nil
+	}
+	l.shared.mu.Lock()
+	defer l.shared.mu.Unlock()
+	c, now := b.caps, l.now()
+	if c.most > 0 {
+		cap := snapshotOf(LimitGlobalConcurrency, limit.Spec{Kind: limit.KindConcurrency, Permits: c.most}, c.shareAt(now)-c.out, limit.Never)
+		switch {
+		case now >= c.until:
+			cap.among = wholeFleet + unanswered
+		case l.cfg.Fleet != nil:
+			cap.among = fmt.Sprintf("%s, of which this process has %d", wholeFleet, c.share)
+		}
+		all = append(all, cap)
+	}
+	if c.bytes != nil {
+		cap := snapshotOf(LimitGlobalBytes, limit.Spec{Permits: c.burst, Per: time.Second}, c.bytes.Statistics().Available, c.bytes.Wait(1))
+		if f := c.tokenSource; f != nil {
+			cap.Left, cap.NextInMS, cap.among = f.left(now), max(millis(f.when(now, 1).Sub(now)), cap.NextInMS), f.whose()
+		}
+		all = append(all, cap)
+	}
+	return all
+}
+
+// capReason is one of the caps in words.
+func capReason(why Limit, caps []CapSnapshot) string {
+	for i := range caps {
+		if caps[i].Limit == why {
+			return caps[i].reason()
+		}
+	}
+	return why.String()
+}
+
+// reason says what a cap is, how much of it is left, and when there is more.
+func (c *CapSnapshot) reason() string {
+	per, wait := msToDuration(c.PerMS), msToDuration(c.NextInMS).Round(time.Millisecond)
+	if wait >= time.Minute {
+		wait = wait.Round(time.Second)
+	}
+	among, next := cmp.Or(c.among, allHosts), "nothing left"
+	switch {
+	case c.Left > 0:
+		next = fmt.Sprintf("%d left", c.Left)
+	case c.NextInMS > 0:
+		next += ", more in " + span(wait)
+	}
+	switch {
+	case c.Limit == LimitGlobalConcurrency:
+		return fmt.Sprintf("%s: at most %d requests out at a time, %s", among, c.Permits, next)
+	case c.Limit == LimitGlobalBytes && c.Left <= 0:
+		return fmt.Sprintf("%s: at most %d bytes per second, %d bytes in debt, paid in %s", among, c.Permits, -c.Left, span(wait))
+	case c.Limit == LimitGlobalBytes: // while it is not in debt, what is out may still bring more than there is
+		return fmt.Sprintf("%s: at most %d bytes per second, %d left for what is out", among, c.Permits, c.Left)
+	case c.Limit == LimitQuota:
+		return fmt.Sprintf("your quota: %d requests per %s (%s), %s", c.Permits, span(per), c.Kind, next)
+	case per == 0:
+		return fmt.Sprintf("your cap: %d requests out at a time (%s), %s", c.Permits, c.Kind, next)
+	}
+	return fmt.Sprintf("your cap: %d requests per %s (%s), %s", c.Permits, span(per), c.Kind, next)
+}
+
+func msToDuration(ms float64) time.Duration { return time.Duration(ms * float64(time.Millisecond)) }
+
+// span leaves out the zero minutes and seconds of a duration: 24h, not 24h0m0s.
+func span(d time.Duration) string {
+	s := d.String()
+	if strings.HasSuffix(s, "m0s") {
+		s = strings.TrimSuffix(s, "0s")
+	}
+	if strings.HasSuffix(s, "h0m") {
+		s = strings.TrimSuffix(s, "0m")
+	}
+	return s
 }

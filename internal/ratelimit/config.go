@@ -3,16 +3,12 @@ package ratelimit
 import (
 	"fmt"
 	"math"
-	"slices"
 	"time"
 
 	"github.com/treadlight/crawl/internal/clock"
 	"github.com/treadlight/crawl/internal/ratelimit/backoff"
-	"github.com/treadlight/crawl/internal/ratelimit/breaker"
 	"github.com/treadlight/crawl/internal/ratelimit/control"
 	"github.com/treadlight/crawl/internal/ratelimit/estimate"
-	"github.com/treadlight/crawl/internal/ratelimit/outcome"
-	"github.com/treadlight/crawl/limit"
 )
 
 // Config says how an [AdaptiveRateLimiter] behaves. Begin with [DefaultConfig]: the
@@ -41,10 +37,9 @@ type Config struct {
 	OpenStateDuration        time.Duration // how long it stays open, and how long a probe may be out; zero means 15s
 	HalfOpenProbes           int           // successes that close it again, up to 65535; zero means 2
 
-	RetryBaseDelay   time.Duration   // ceiling of the delay before the first retry; zero means 200ms
-	RetryMaxDelay    time.Duration   // ceiling of every such delay, at least RetryBaseDelay; zero means 30s
-	RetryMaxAttempts int             // retries after the first try; zero means 3, negative means none
-	RetryAlso        []outcome.Class // classes worth a retry beside the transient ones; nil means none
+	RetryBaseDelay   time.Duration // ceiling of the delay before the first retry; zero means 200ms
+	RetryMaxDelay    time.Duration // ceiling of every such delay, at least RetryBaseDelay; zero means 30s
+	RetryMaxAttempts int           // retries after the first try; zero means 3, negative means none
 
 	LatencySamples int           // last answers whose average and p95 a Snapshot shows, 1 to 255; zero means 64
 	StatsWindow    time.Duration // span of the error rate; zero means 30s
@@ -80,9 +75,6 @@ type Config struct {
 	ThrottledAfter time.Duration // wait from which an Acquire counts as throttled; zero means 10ms
 	SnapshotTop    int           // domains shown by Snapshot; zero means 50, negative means none
 
-	// OnChange, if set, is called after a rate or a breaker's state has changed, by
-	// the goroutine that changed it and with no lock held. Nil means nobody listens.
-	OnChange func(Change)
 	// OnEvent, if set, is called with what changed a domain and why, in the order in
 	// which it happened to that domain, by the goroutine that noticed or another one that
 	// is about to return, and with no lock held. It must be quick: of what comes while it
@@ -90,35 +82,6 @@ type Config struct {
 	OnEvent func(Event)
 	// Clock tells the time and makes timers; nil means the system's.
 	Clock clock.Clock
-	// Rand makes the jitter of RetryDelay; it must be safe for as many goroutines as
-	// ask for delays. Nil means the process-wide source, which is.
-	Rand backoff.Source
-}
-
-// HostRule is what holds for the domains it matches in place of the global fields.
-// Where it lowers MaxRPS below an inherited rate, that rate follows.
-type HostRule struct {
-	Match      string        // "example.com", or "*.example.com" for all below it, or "*"; a port only if it matters
-	InitialRPS float64       // zero means the global one
-	MinRPS     float64       // zero means the global one
-	MaxRPS     float64       // zero means the global one
-	MinDelay   time.Duration // zero means the global one, negative none
-
-	MaxInFlight int // requests of a domain that are out at a time; zero means as many as the strategy lets
-	// Cap is a limit that a domain is never asked beyond, whatever was learned of it. Each
-	// domain that matches has its own. Queue has no meaning. The zero Spec means none.
-	Cap limit.Spec
-	// Quota is the same for a long span: a domain that has used it up is blocked, not
-	// paced. Of its kinds concurrency is refused, and the empty one means a fixed window,
-	// of which the first begins with the limiter. The zero Spec means none.
-	Quota limit.Spec
-}
-
-// Change is news of one domain.
-type Change struct {
-	Domain             string
-	FromRPS, ToRPS     float64       // rate before and after
-	FromState, ToState breaker.State // breaker before and after
 }
 
 // DefaultConfig returns a limiter's configuration with every default written out.
@@ -175,120 +138,85 @@ const (
 	minRPS = 1e-6
 	// maxRPS keeps a nanosecond's worth of tokens within one token.
 	maxRPS = 1e6
-	// maxBytes per second are a petabyte: more than any machine has, and the sizes that
-	// are expected of that many answers stay exact.
+	// maxBytes per second are a petabyte: the sizes that are expected of that many answers stay exact.
 	maxBytes = min(1<<50, math.MaxInt)
 	// maxCapacity keeps a full bucket of 1e15 units per token within an int64.
 	maxCapacity = 1000
+	// longest is far beyond any sensible duration and keeps sums of them representable.
+	longest = 100 * 365 * 24 * time.Hour
 )
 
-// validate rejects what is out of range, defaults having been set. NaN is out of
-// every range, hence the negated comparisons.
+// check is one field of a configuration: whether it is in range, and what that is.
+type check struct {
+	name  string
+	value any
+	ok    bool
+	want  string
+}
+
+func countIn(name string, n, least, most int) check {
+	return check{name, n, n >= least && n <= most, fmt.Sprintf("%d to %d", least, most)}
+}
+
+func spanFrom(name string, d, least time.Duration) check {
+	return check{name, d, d >= least && d <= longest, fmt.Sprintf("a duration from %v to a century", least)}
+}
+
+// validate rejects what is out of range, defaults having been set. NaN is in no range.
 func (c *Config) validate() error {
-	for _, f := range []struct {
-		name  string
-		value float64
-		ok    bool
-		want  string
-	}{
-		{"MaxRPS", c.MaxRPS, c.MaxRPS >= minRPS && c.MaxRPS <= maxRPS, "1e-6 to 1e6 requests per second"},
+	const rates, bound = "1e-6 to 1e6 requests per second", "0 for no bound, or 1e-6 to 1e6 requests per second"
+	for _, f := range []check{
+		{"MaxRPS", c.MaxRPS, c.MaxRPS >= minRPS && c.MaxRPS <= maxRPS, rates},
 		{"MinRPS", c.MinRPS, c.MinRPS >= minRPS && c.MinRPS <= c.MaxRPS, "1e-6 to MaxRPS requests per second"},
 		{"InitialRPS", c.InitialRPS, c.InitialRPS >= c.MinRPS && c.InitialRPS <= c.MaxRPS, "a rate from MinRPS to MaxRPS"},
 		{"TokenBucketCapacity", c.TokenBucketCapacity, c.TokenBucketCapacity >= 1 && c.TokenBucketCapacity <= maxCapacity, "1 to 1000 requests; 1 means no bursts"},
-		{"AIMDIncrease", c.AIMDIncrease, c.AIMDIncrease >= minRPS && c.AIMDIncrease <= maxRPS, "1e-6 to 1e6 requests per second"},
+		{"AIMDIncrease", c.AIMDIncrease, c.AIMDIncrease >= minRPS && c.AIMDIncrease <= maxRPS, rates},
 		{"AIMDDecrease", c.AIMDDecrease, c.AIMDDecrease > 0 && c.AIMDDecrease < 1, "a factor above 0 and below 1"},
 		{"LatencyDegradeFactor", c.LatencyDegradeFactor, c.LatencyDegradeFactor >= 1 && c.LatencyDegradeFactor <= math.MaxFloat32, "a factor of 1 or more"},
 		{"ErrorRateThreshold", c.ErrorRateThreshold, c.ErrorRateThreshold > 0 && c.ErrorRateThreshold <= 1, "a share above 0, up to 1"},
-		{"GlobalRPS", c.GlobalRPS, isRate(c.GlobalRPS, maxRPS), "0 for no bound, or 1e-6 to 1e6 requests per second"},
-		{"IPRPS", c.IPRPS, isRate(c.IPRPS, maxRPS), "0 for no bound, or 1e-6 to 1e6 requests per second"},
-		{"SiteRPS", c.SiteRPS, isRate(c.SiteRPS, maxRPS), "0 for no bound, or 1e-6 to 1e6 requests per second"},
+		{"GlobalRPS", c.GlobalRPS, isRate(c.GlobalRPS, maxRPS), bound},
+		{"IPRPS", c.IPRPS, isRate(c.IPRPS, maxRPS), bound},
+		{"SiteRPS", c.SiteRPS, isRate(c.SiteRPS, maxRPS), bound},
+		countIn("MinSamplesToTrip", c.MinSamplesToTrip, 1, math.MaxInt32),
+		countIn("ConsecutiveFailThreshold", c.ConsecutiveFailThreshold, 1, math.MaxInt32),
+		countIn("HalfOpenProbes", c.HalfOpenProbes, 1, math.MaxUint16),
+		countIn("LatencySamples", c.LatencySamples, 1, estimate.MaxSamples),
+		countIn("Shards", c.Shards, 1, 1<<16),
+		{"Shards", c.Shards, c.Shards&(c.Shards-1) == 0, "a power of two, such as 16"},
+		countIn("MaxDomains", c.MaxDomains, 1, math.MaxInt32),
+		countIn("MaxTombstones", c.MaxTombstones, 1, math.MaxInt),
+		countIn("MaxWaiters", c.MaxWaiters, 1, math.MaxInt32),
+		countIn("GlobalConcurrency", c.GlobalConcurrency, 0, math.MaxInt32),
+		countIn("GlobalBytes", int(min(c.GlobalBytes, math.MaxInt)), 0, maxBytes),
+		spanFrom("LatencyTarget", c.LatencyTarget, 1),
+		spanFrom("OpenStateDuration", c.OpenStateDuration, 1),
+		spanFrom("RetryBaseDelay", c.RetryBaseDelay, 1),
+		spanFrom("RetryMaxDelay", c.RetryMaxDelay, c.RetryBaseDelay),
+		spanFrom("DomainStateTTL", c.DomainStateTTL, 2),
+		spanFrom("MaxRetryAfter", c.MaxRetryAfter, 1),
+		spanFrom("MaxCrawlDelay", c.MaxCrawlDelay, math.MinInt64),
+		spanFrom("MinDelay", c.MinDelay, 0),
+		spanFrom("ThrottledAfter", c.ThrottledAfter, 1),
 	} {
 		if !f.ok {
 			return fmt.Errorf("ratelimit: %s = %v: want %s", f.name, f.value, f.want)
 		}
 	}
-	if err := c.validateCounts(); err != nil {
-		return err
-	}
-	if err := c.validateDurations(); err != nil {
-		return err
-	}
-	return c.validateHosts()
-}
-
-func (c *Config) validateCounts() error {
-	for _, f := range []struct {
-		name     string
-		value    int
-		min, max int
-	}{
-		{"MinSamplesToTrip", c.MinSamplesToTrip, 1, math.MaxInt32},
-		{"ConsecutiveFailThreshold", c.ConsecutiveFailThreshold, 1, math.MaxInt32},
-		{"HalfOpenProbes", c.HalfOpenProbes, 1, math.MaxUint16},
-		{"LatencySamples", c.LatencySamples, 1, estimate.MaxSamples},
-		{"Shards", c.Shards, 1, 1 << 16},
-		{"MaxDomains", c.MaxDomains, 1, math.MaxInt32},
-		{"MaxTombstones", c.MaxTombstones, 1, math.MaxInt},
-		{"MaxWaiters", c.MaxWaiters, 1, math.MaxInt32},
-		{"GlobalConcurrency", c.GlobalConcurrency, 0, math.MaxInt32},
-		{"GlobalBytes", int(min(c.GlobalBytes, math.MaxInt)), 0, maxBytes},
-	} {
-		if f.value < f.min || f.value > f.max {
-			return fmt.Errorf("ratelimit: %s = %d: want %d to %d", f.name, f.value, f.min, f.max)
-		}
-	}
-	if c.Shards&(c.Shards-1) != 0 {
-		return fmt.Errorf("ratelimit: Shards = %d: want a power of two, such as 16", c.Shards)
-	}
-	return nil
-}
-
-// longest is far beyond any sensible duration and keeps sums of them representable.
-const longest = 100 * 365 * 24 * time.Hour
-
-func (c *Config) validateDurations() error {
-	for _, f := range []struct {
-		name  string
-		value time.Duration
-		min   time.Duration
-	}{
-		{"LatencyTarget", c.LatencyTarget, 1},
-		{"OpenStateDuration", c.OpenStateDuration, 1},
-		{"RetryBaseDelay", c.RetryBaseDelay, 1},
-		{"RetryMaxDelay", c.RetryMaxDelay, c.RetryBaseDelay},
-		{"DomainStateTTL", c.DomainStateTTL, 2},
-		{"MaxRetryAfter", c.MaxRetryAfter, 1},
-		{"MaxCrawlDelay", c.MaxCrawlDelay, math.MinInt64},
-		{"MinDelay", c.MinDelay, 0},
-		{"ThrottledAfter", c.ThrottledAfter, 1},
-	} {
-		if f.value < f.min || f.value > longest {
-			return fmt.Errorf("ratelimit: %s = %v: want a duration from %v to a century", f.name, f.value, f.min)
-		}
-	}
 	if _, err := estimate.NewWindow(c.StatsWindow, c.StatsBucket); err != nil {
 		return fmt.Errorf("ratelimit: StatsWindow = %v, StatsBucket = %v: %w", c.StatsWindow, c.StatsBucket, err)
 	}
-	return nil
+	return c.validateHosts()
 }
 
 // RetryDelay is how long to wait before the retry that follows failure number
 // attempt, counted from 1: a random time below a ceiling that doubles. ok is false
 // when attempt exceeds RetryMaxAttempts and the request is to be given up. A nil
-// rnd means Config.Rand.
+// rnd means the process-wide source.
 func (c *Config) RetryDelay(attempt int, rnd backoff.Source) (d time.Duration, ok bool) {
 	filled := *c
 	filled.setDefaults()
 	if attempt < 1 || attempt > filled.RetryMaxAttempts {
 		return 0, false
 	}
-	if rnd == nil {
-		rnd = filled.Rand
-	}
 	return backoff.Policy{Base: filled.RetryBaseDelay, Max: filled.RetryMaxDelay}.Delay(attempt, rnd), true
-}
-
-// Retryable reports whether a request that ended in class is worth another try.
-func (c *Config) Retryable(class outcome.Class) bool {
-	return class.Transient() || slices.Contains(c.RetryAlso, class)
 }

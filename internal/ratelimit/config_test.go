@@ -10,7 +10,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/treadlight/crawl/internal/ratelimit/control"
-	"github.com/treadlight/crawl/internal/ratelimit/outcome"
 )
 
 func TestHostRules(t *testing.T) {
@@ -128,8 +127,8 @@ func TestRetryDelay(t *testing.T) {
 	c.RetryMaxAttempts = -1
 	_, again = c.RetryDelay(1, nil)
 	require.False(t, again, "a negative number means none")
-	c.RetryMaxAttempts, c.Rand = 9, top{}
-	d, _ := c.RetryDelay(9, nil)
+	c.RetryMaxAttempts = 9
+	d, _ := c.RetryDelay(9, top{})
 	require.Equal(t, 30*time.Second, d)
 }
 
@@ -138,15 +137,6 @@ type top struct{}
 
 func (top) Int64N(n int64) int64 { return n - 1 }
 
-func TestRetryable(t *testing.T) {
-	var c Config
-	require.True(t, c.Retryable(outcome.Throttled))
-	require.False(t, c.Retryable(outcome.ClientError))
-	c.RetryAlso = []outcome.Class{outcome.ServerError}
-	require.True(t, c.Retryable(outcome.ServerError))
-	require.False(t, c.Retryable(outcome.ClientError))
-}
-
 func TestGlobalCapacityIsTenMilliseconds(t *testing.T) {
 	for _, tc := range []struct {
 		rps  float64
@@ -154,10 +144,8 @@ func TestGlobalCapacityIsTenMilliseconds(t *testing.T) {
 	}{
 		{1e-6, token}, {100, token}, {200, 2 * token}, {1e5, 1000 * token}, {1e6, 1000 * token},
 	} {
-		b, err := (&Config{GlobalRPS: tc.rps}).newGlobal()
-		require.NoError(t, err)
-		if b.capacity != tc.want {
-			t.Errorf("capacity at %v/s = %d, want %d", tc.rps, b.capacity, tc.want)
+		if got := newRig(t, func(c *Config) { c.GlobalRPS = tc.rps }).shared.global.capacity; got != tc.want {
+			t.Errorf("capacity at %v/s = %d, want %d", tc.rps, got, tc.want)
 		}
 	}
 }

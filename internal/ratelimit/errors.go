@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"time"
+
+	"github.com/treadlight/crawl/internal/ratelimit/enum"
 )
 
 // ErrCircuitOpen is what a [CircuitOpenError] is: the domain's breaker lets nobody
@@ -63,26 +65,13 @@ const (
 	LimitGlobalBytes       // the bytes per second of all domains together
 )
 
-var limitNames = [...]string{"none", "start", "learned", "crawl_delay", "retry_after", "rule", "breaker", "global", "shared", "cap", "quota", "global_concurrency", "global_bytes"}
+var limitNames = []string{"none", "start", "learned", "crawl_delay", "retry_after", "rule", "breaker", "global", "shared", "cap", "quota", "global_concurrency", "global_bytes"}
 
 // String is the name that logs and snapshots carry.
-func (l Limit) String() string {
-	if int(l) < len(limitNames) {
-		return limitNames[l]
-	}
-	return fmt.Sprintf("limit(%d)", uint8(l))
-}
+func (l Limit) String() string { return enum.Name(limitNames, "limit", l) }
 
 // MarshalText writes the name, so that JSON shows it.
 func (l Limit) MarshalText() ([]byte, error) { return []byte(l.String()), nil }
 
 // UnmarshalText reads a name back.
-func (l *Limit) UnmarshalText(text []byte) error {
-	for i, name := range limitNames {
-		if name == string(text) {
-			*l = Limit(i)
-			return nil
-		}
-	}
-	return fmt.Errorf("unknown limit %q", text)
-}
+func (l *Limit) UnmarshalText(text []byte) error { return enum.Parse(limitNames, "limit", text, l) }

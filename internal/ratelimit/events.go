@@ -1,6 +1,8 @@
 package ratelimit
 
 import (
+	"math"
+	"slices"
 	"time"
 
 	"github.com/treadlight/crawl/internal/clock"
@@ -65,14 +67,6 @@ func (s *state) noteRetryAfterLocked(now, sentAt clock.Instant, fb *Feedback) {
 	s.noteLocked(e)
 }
 
-// noteDelayLocked notes another Crawl-delay than the one under which the rate was before.
-func (s *state) noteDelayLocked(now clock.Instant, before rate) {
-	s.noteLocked(control.Event{
-		At: now, Cause: control.CauseCrawlDelay, State: s.stateLocked(now),
-		From: float32(before.rps()), To: float32(s.bucket.rate.rps()), Hold: s.crawlDelayLocked(),
-	})
-}
-
 // noteRestoredLocked notes that the domain is back from its tombstone, if that says
 // more than how full the bucket was.
 func (s *state) noteRestoredLocked(now clock.Instant) {
@@ -83,16 +77,6 @@ func (s *state) noteRestoredLocked(now clock.Instant) {
 		At: now, Cause: control.CauseRevived, State: s.stateLocked(now),
 		To: float32(s.bucket.rate.rps()), Hold: max(s.retryUntil, s.notBefore, now).Sub(now),
 	})
-}
-
-// reportLocked reports whether the caller is to tell the news, with tell, when it has
-// released the lock.
-func (s *state) reportLocked() bool {
-	if !s.unreported || s.rules.l.cfg.OnEvent == nil || s.journal.reporting {
-		return false
-	}
-	s.journal.reporting = true
-	return true
 }
 
 // report hands the news to OnEvent with no lock held. One goroutine at a time does that
@@ -128,3 +112,129 @@ func (l *AdaptiveRateLimiter) eventOf(e *control.Event) Event {
 // figures is a rate to the ten-thousandth: a float32 read as a float64 has a tail of
 // digits that nobody measured.
 func figures(rps float32) float64 { return float64(int64(float64(rps)*1e4+0.5)) / 1e4 }
+
+// keptEvents is how many events of a domain are kept, in 128 bytes.
+const keptEvents = 8
+
+// journal is the last events of one domain. Most domains never have one. It grows by two
+// events at a time.
+type journal struct {
+	events     []entry // once there are keptEvents, a ring
+	oldest     uint8   // its place in the ring
+	unreported uint8   // of the latest, to OnEvent
+	reporting  bool    // someone tells, and will tell what comes meanwhile
+}
+
+// note adds an event, the ninth in place of the first.
+func (j *journal) note(e control.Event) {
+	switch n := len(j.events); {
+	case n == keptEvents:
+		j.events[j.oldest] = entryOf(&e)
+		j.oldest = (j.oldest + 1) % keptEvents
+	case n == cap(j.events):
+		j.events = append(make([]entry, 0, n+2), j.events...)
+		fallthrough
+	default:
+		j.events = append(j.events, entryOf(&e))
+	}
+	j.unreported = min(j.unreported+1, keptEvents)
+}
+
+// at is an event, the oldest being 0.
+func (j *journal) at(i int) control.Event {
+	return j.events[(int(j.oldest)+i)%keptEvents].event()
+}
+
+// last appends the latest n events to list, in order, or as many as there are.
+func (j *journal) last(n int, list []control.Event) []control.Event {
+	if j == nil {
+		return list
+	}
+	for i := max(len(j.events)-n, 0); i < len(j.events); i++ {
+		list = append(list, j.at(i))
+	}
+	return list
+}
+
+// latest is the newest event of a cause, or none.
+func (j *journal) latest(c control.Cause) (e control.Event, ok bool) {
+	var room [keptEvents]control.Event
+	for _, e := range slices.Backward(j.last(keptEvents, room[:0])) {
+		if e.Cause == c {
+			return e, true
+		}
+	}
+	return e, false
+}
+
+// entry is an event as it is kept, in half its memory: the time to the millisecond, rates
+// in five decimal figures, and no number. From the lowest bits on:
+//
+//	at    40 time in milliseconds, rounded up; up to 34 years
+//	low   24 of the hold in milliseconds; up to 24 days
+//	high   7 of the hold
+//	from  20 rate before
+//	to    20 rate after
+//	cause  5
+//	state  2
+//	status 10
+type entry struct{ lo, hi uint64 }
+
+const (
+	atBits, rateBits, causeBits, stateBits = 40, 20, 5, 2
+
+	lowHoldBits, highHoldBits = 64 - atBits, 7
+
+	fromShift   = highHoldBits
+	toShift     = fromShift + rateBits
+	causeShift  = toShift + rateBits
+	stateShift  = causeShift + causeBits
+	statusShift = stateShift + stateBits
+)
+
+// entryOf rounds the time up, so that what was sent before the event is not after it.
+func entryOf(e *control.Event) entry {
+	at := min(uint64(max(e.At, 0)+clock.Instant(time.Millisecond-1))/uint64(time.Millisecond), 1<<atBits-1)
+	hold := min(uint64(min(max(e.Hold, 0), longest)+time.Millisecond/2)/uint64(time.Millisecond), 1<<(lowHoldBits+highHoldBits)-1)
+	return entry{
+		lo: at | hold<<atBits,
+		hi: hold>>lowHoldBits | encodeRate(e.From)<<fromShift | encodeRate(e.To)<<toShift |
+			uint64(e.Cause)<<causeShift | uint64(e.State)<<stateShift | uint64(e.Status)<<statusShift,
+	}
+}
+
+func (n entry) event() control.Event {
+	field := func(shift, bits int) uint64 { return n.hi >> shift & (1<<bits - 1) }
+	return control.Event{
+		At:   clock.Instant(n.lo&(1<<atBits-1)) * clock.Instant(time.Millisecond),
+		Hold: time.Duration(n.lo>>atBits|field(0, highHoldBits)<<lowHoldBits) * time.Millisecond,
+		From: decodeRate(field(fromShift, rateBits)), To: decodeRate(field(toShift, rateBits)),
+		Cause: control.Cause(field(causeShift, causeBits)), State: breaker.State(field(stateShift, stateBits)),
+		Status: uint16(n.hi >> statusShift),
+	}
+}
+
+// A rate is kept as five decimal figures and how many of them are behind the point, so that
+// what was set as 0.3 is told as 0.3. It counts from a hundred-thousandth to ten million.
+const (
+	figureBits  = 17
+	mostFigures = 99_999
+)
+
+var powersOfTen = [...]float64{1e5, 1e4, 1e3, 1e2, 1e1, 1, 1e-1, 1e-2}
+
+func encodeRate(r float32) uint64 {
+	if !(r > 0) {
+		return 0
+	}
+	for i, by := range powersOfTen {
+		if figures := math.Round(float64(r) * by); figures <= mostFigures {
+			return uint64(i)<<figureBits | uint64(figures)
+		}
+	}
+	return uint64(len(powersOfTen)-1)<<figureBits | mostFigures
+}
+
+func decodeRate(code uint64) float32 {
+	return float32(float64(code&(1<<figureBits-1)) / powersOfTen[code>>figureBits])
+}

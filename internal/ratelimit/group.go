@@ -4,13 +4,15 @@ import (
 	"fmt"
 	"math"
 	"net/netip"
+	"slices"
 	"strings"
 	"sync/atomic"
+	"time"
 
-	"github.com/hashicorp/golang-lru/v2/simplelru"
 	"golang.org/x/net/publicsuffix"
 
 	"github.com/treadlight/crawl/internal/clock"
+	"github.com/treadlight/crawl/internal/ratelimit/control"
 )
 
 // group is what several domains share: an address or a registrable domain. Its budget
@@ -18,7 +20,7 @@ import (
 // all who ask there.
 //
 // A group lives as long as it has a member, and after that until its bucket is full
-// again. Then nothing is lost with it: one made anew would be the same.
+// again: one made anew would then be the same.
 type group struct {
 	budget
 
@@ -72,45 +74,11 @@ func addressKey(addr netip.Addr) groupKey {
 // Addresses, names of one label and public suffixes have none.
 func siteKey(domain string) groupKey {
 	name := withoutPort(domain)
-	if name == "" || name[0] == '[' {
+	if _, err := netip.ParseAddr(strings.Trim(name, "[]")); err == nil {
 		return groupKey{}
 	}
-	if _, err := netip.ParseAddr(name); err == nil {
-		return groupKey{}
-	}
-	site, err := publicsuffix.EffectiveTLDPlusOne(name)
-	if err != nil {
-		return groupKey{}
-	}
+	site, _ := publicsuffix.EffectiveTLDPlusOne(name) // empty for a name that has none
 	return groupKey{site: site}
-}
-
-// orphans are the groups without a member whose bucket is not full yet. They too are
-// bounded: the oldest is forgotten, and with it what its bucket owed.
-type orphans = *simplelru.LRU[*group, struct{}]
-
-func (l *AdaptiveRateLimiter) makeShared() error {
-	h := &l.shared
-	var err error
-	if h.global, err = l.cfg.newGlobal(); err != nil {
-		return fmt.Errorf("ratelimit: GlobalConcurrency, GlobalBytes: %w", err)
-	}
-	h.refillQueue.bell = make(chan struct{}, 1)
-	if b := h.global; b != nil && l.cfg.Fleet != nil {
-		if !b.unpaced {
-			b.tokenSource = l.newTokenSource(b, "global", "global", l.cfg.GlobalRPS)
-			b.capacity = b.capacityAt(b.bucket.rate)
-		}
-		if b.caps != nil {
-			b.caps.share(l, b)
-		}
-	}
-	h.groups = make(map[groupKey]*group)
-	h.idle, err = simplelru.NewLRU[*group, struct{}](l.cfg.MaxTombstones, nil)
-	if err != nil {
-		return fmt.Errorf("ratelimit: %w", err)
-	}
-	return nil
 }
 
 // SetAddress tells at which address the domain's server was found, so that it is paced
@@ -154,17 +122,6 @@ func (l *AdaptiveRateLimiter) joinSite(s *state, now clock.Instant) {
 	}
 }
 
-// findSite shows a state that is not kept what it would be charged to.
-func (l *AdaptiveRateLimiter) findSite(s *state, domain string) {
-	if l.cfg.SiteRPS == 0 {
-		return
-	}
-	key := siteKey(domain)
-	l.shared.mu.Lock()
-	s.site = l.shared.groups[key]
-	l.shared.mu.Unlock()
-}
-
 // joinLocked finds or makes the group and counts one member more.
 func (l *AdaptiveRateLimiter) joinLocked(now clock.Instant, key groupKey) *group {
 	h := &l.shared
@@ -187,8 +144,9 @@ func (l *AdaptiveRateLimiter) newGroup(now clock.Instant, key groupKey) *group {
 	g.budget = *newBudget(max(g.cap, 1), sl)
 	g.bucket.at, g.group = now, g
 	if g.cap > 0 {
-		plan, _, _ := strings.Cut(key.String(), ":")
-		if g.tokenSource = l.newTokenSource(&g.budget, plan, key.String(), rps); g.tokenSource != nil {
+		name := key.String()
+		kind, _, _ := strings.Cut(name, ":")
+		if g.tokenSource = l.newTokenSource(&g.budget, kind, name, rps); g.tokenSource != nil {
 			g.tokenSource.active = &l.shared.active
 		}
 		g.capacity = g.capacityAt(g.cap)
@@ -264,28 +222,28 @@ func (h *shared) sweep(now clock.Instant) {
 	}
 }
 
-// bind says whether the budget holds.
-func (g *group) bind(on bool) {
-	if g.binds.Swap(on) == on || g.scope != scopeAddress {
-		return
-	}
-	if on {
-		g.l.shared.bound.Add(1)
-	} else {
-		g.l.shared.bound.Add(-1)
+// flip sets a flag, and keeps count of those that are set.
+func flip(flag *atomic.Bool, count *atomic.Int32, on bool) {
+	switch {
+	case flag.Swap(on) == on:
+	case on:
+		count.Add(1)
+	default:
+		count.Add(-1)
 	}
 }
 
-// listen says whether the members' answers are looked at.
-func (g *group) listen(on bool) {
-	if g.listens.Swap(on) == on {
-		return
+// bind says whether the budget holds. That of a site always does.
+func (g *group) bind(on bool) {
+	if g.scope == scopeAddress {
+		flip(&g.binds, &g.l.shared.bound, on)
 	}
-	if on {
-		g.l.shared.live.Add(1)
-	} else {
-		g.l.shared.live.Add(-1)
-	}
+}
+
+// setWatch sets what is watched, and says whether the members' answers are looked at.
+func (g *group) setWatch(w *watch) {
+	g.watch = w
+	flip(&g.listens, &g.l.shared.live, w != nil || g.merge != nil)
 }
 
 // replan puts the lowest of the pace's bounds into effect.
@@ -295,30 +253,28 @@ func (g *group) replan(now clock.Instant) {
 		r = g.cap
 	}
 	g.from, g.hinted, g.trying = never, false, false
+	trying := g.watch != nil && g.watch.trial != nil
 	switch {
 	case g.merge != nil:
 		r = min(r, g.merge.plan(now, g))
-	case g.watch != nil && g.watch.trial != nil:
+	case trying:
 		r = min(r, g.watch.trial.rate)
 	case g.cap == 0:
 		r = max(g.bucket.rate, 1) // it does not hold
 	}
 	g.setRate(now, r)
-	g.bind(g.cap > 0 || g.merge != nil || g.watch != nil && g.watch.trial != nil)
+	g.bind(g.cap > 0 || g.merge != nil || trying)
 	g.nudge()
 }
 
 // sharesLocked are the budgets that a grant of the domain is charged to.
 func (s *state) sharesLocked() (sh shares) {
-	l := s.rules.l
-	sh[scopeGlobal] = l.shared.global
-	if s.site == nil && s.addr == nil {
-		return sh
-	}
+	h := &s.rules.l.shared
+	sh[scopeGlobal] = h.global
 	if s.site != nil {
 		sh[scopeSite] = &s.site.budget
 	}
-	if g := s.addr; g != nil && l.shared.bound.Load() > 0 && g.binds.Load() && !s.favoured {
+	if g := s.addr; g != nil && h.bound.Load() > 0 && g.binds.Load() && !s.favoured {
 		sh[scopeAddress] = &g.budget
 	}
 	return sh
@@ -343,8 +299,8 @@ func (s *state) groupLocked(now clock.Instant) *GroupSnapshot {
 	h := &s.rules.l.shared
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	b := sh[scopeAddress]
-	if o := sh[scopeSite]; b == nil || o != nil && o.later(b, now) {
+	b, o := sh[scopeAddress], sh[scopeSite]
+	if b == nil || o != nil && o.later(b, now) {
 		b = o
 	}
 	return b.group.describe(now)
@@ -374,8 +330,8 @@ func (g *group) describe(now clock.Instant) *GroupSnapshot {
 	return d
 }
 
-// count is how many groups there are, and how many of them are merged.
-func (h *shared) count() (groups, merged int) {
+// describe is how many groups there are, how many of them are merged, and their last events.
+func (h *shared) describe() (groups, merged int, events []Event) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	for _, g := range h.groups {
@@ -383,5 +339,65 @@ func (h *shared) count() (groups, merged int) {
 			merged++
 		}
 	}
-	return len(h.groups), merged
+	return len(h.groups), merged, slices.Clone(h.news.kept)
+}
+
+// groupNews are the last events of groups, each of which concerns many domains and is in
+// the journal of none. The lock of shared guards it.
+type groupNews struct {
+	kept    []Event // keptEvents at most, the oldest first
+	untold  int     // of the last of them, to OnEvent
+	telling bool    // someone tells, and will tell what comes meanwhile
+}
+
+// note notes that the members are paced as one from now on, or no longer; hosts are those whose
+// answers led to it, and the rates those of all members together.
+func (g *group) note(now clock.Instant, cause control.Cause, hosts []string, from, to float64, text string) {
+	n := &g.l.shared.news
+	if len(n.kept) == keptEvents {
+		n.kept = slices.Delete(n.kept, 0, 1)
+	}
+	n.kept = append(n.kept, Event{
+		Time: g.l.timeOf(now).UTC().Truncate(time.Millisecond), Domain: g.key.String(), Cause: cause,
+		FromRPS: figures(float32(from)), ToRPS: figures(float32(to)), Hosts: hosts,
+		Text: fmt.Sprintf("%d hosts at this address are %s", g.hosts, text),
+	})
+	n.untold = min(n.untold+1, keptEvents)
+	g.l.shared.fresh.Store(true)
+}
+
+// reportGroups hands the events of groups to OnEvent with no lock held. One goroutine at a
+// time does that, and takes along what others note meanwhile, so that the order is kept.
+func (l *AdaptiveRateLimiter) reportGroups() {
+	h := &l.shared
+	for again := false; ; again = true {
+		h.mu.Lock()
+		n := &h.news
+		if n.telling && !again {
+			h.mu.Unlock()
+			return
+		}
+		h.fresh.Store(false)
+		list := slices.Clone(n.kept[len(n.kept)-n.untold:])
+		n.untold, n.telling = 0, len(list) > 0
+		h.mu.Unlock()
+		if len(list) == 0 {
+			return
+		}
+		for _, e := range list {
+			l.cfg.OnEvent(e)
+		}
+	}
+}
+
+// someOf names three hosts and counts the others.
+func someOf(hosts []string) string {
+	const named = 3
+	if len(hosts) > named+1 {
+		return fmt.Sprintf("%s and %d others", strings.Join(hosts[:named], ", "), len(hosts)-named)
+	}
+	if len(hosts) < 2 {
+		return strings.Join(hosts, "")
+	}
+	return strings.Join(hosts[:len(hosts)-1], ", ") + " and " + hosts[len(hosts)-1]
 }

@@ -1,6 +1,8 @@
 package ratelimit
 
 import (
+	"fmt"
+	"strconv"
 	"testing"
 	"time"
 
@@ -58,19 +60,22 @@ func hostNames(b *block) (names []string) {
 	return names
 }
 
-// The events of groups are bounded; a hook that comes late is told the last.
+// The events of groups are bounded; a hook that comes late is told the last, in order.
 func TestGroupNewsAreBounded(t *testing.T) {
-	var n groupJournal
+	var told []string
+	r := newRig(t, func(c *Config) { c.OnEvent = func(e Event) { told = append(told, e.Text) } })
+	g := r.newGroup(0, addressKey(blockAddress))
+	var want []string
 	for i := range 3 * keptEvents {
-		n.note(groupNote{members: i})
+		g.note(0, control.CauseParted, nil, 0, 0, strconv.Itoa(i))
+		want = append(want, fmt.Sprintf("0 hosts at this address are %d", i))
 	}
-	require.Len(t, n.notes, keptEvents)
-	list := n.unreported()
-	require.Len(t, list, keptEvents)
-	require.Equal(t, 3*keptEvents-1, list[keptEvents-1].members)
-	require.Empty(t, n.unreported())
-	n.note(groupNote{members: 99})
-	require.Equal(t, []groupNote{{members: 99}}, n.unreported())
+	want = want[2*keptEvents:]
+	r.reportGroups()
+	require.Equal(t, want, told)
+	require.Len(t, r.Snapshot().GroupEvents, keptEvents)
+	r.reportGroups()
+	require.Equal(t, want, told, "once each")
 }
 
 func TestSomeOf(t *testing.T) {

@@ -65,8 +65,8 @@ func TestEntry(t *testing.T) {
 		{"too many", control.Event{From: 1e12, To: float32(math.Inf(1))}, control.Event{From: 9_999_900, To: 9_999_900}},
 		{"no rate", control.Event{From: float32(math.NaN()), To: -1}, control.Event{}},
 		{"a hold between milliseconds", control.Event{Hold: 1500 * time.Microsecond}, control.Event{Hold: 2 * ms}},
-		{"a hold of weeks", control.Event{Hold: 20*day + 700*ms}, control.Event{Hold: 20 * day}},
-		{"a hold for ever", control.Event{Hold: math.MaxInt64}, control.Event{Hold: (1<<30 - 1) * time.Second}},
+		{"a hold of weeks", control.Event{Hold: 20*day + 700*ms}, control.Event{Hold: 20*day + 700*ms}},
+		{"a hold for ever", control.Event{Hold: math.MaxInt64}, control.Event{Hold: (1<<31 - 1) * ms}},
 		{"a hold that is over", control.Event{Hold: -time.Second}, control.Event{}},
 	} {
 		e := entryOf(&tc.in)

@@ -140,13 +140,18 @@ func (l *AdaptiveRateLimiter) Acquire(ctx context.Context, domain string) (Permi
 		return freePermit{}, nil
 	}
 	domain = Domain(domain)
-	s := l.lock(domain)
-	now := s.nowLocked()
-	s.touched, s.lastActive = true, now
-	before := s.bucket.rate
+	s, now := l.use(domain)
 	permit, err := s.acquireLocked(ctx, domain, now)
-	l.unlock(s, domain, before)
+	l.unlock(s)
 	return permit, err
+}
+
+// use is lock for a call that keeps the state from being evicted for a while.
+func (l *AdaptiveRateLimiter) use(domain string) (s *state, now clock.Instant) {
+	s = l.lock(domain)
+	now = s.nowLocked()
+	s.touched, s.lastActive = true, now
+	return s, now
 }
 
 // freePermit is what a limiter that is off grants.
@@ -170,24 +175,18 @@ func (l *AdaptiveRateLimiter) Feedback(domain string, fb Feedback) {
 	}
 	fb.Latency = max(fb.Latency, 0)
 	fb.RetryAfter = min(max(fb.RetryAfter, 0), l.cfg.MaxRetryAfter)
-	if fb.Quota.Reset > l.cfg.MaxRetryAfter {
-		fb.Quota.Reset = l.cfg.MaxRetryAfter
-	}
-	domain = Domain(domain)
-	s := l.lock(domain)
-	now := s.nowLocked()
-	s.touched, s.lastActive = true, now
+	fb.Quota.Reset = min(fb.Quota.Reset, l.cfg.MaxRetryAfter)
+	s, now := l.use(Domain(domain))
 	sentAt := now.Add(-min(fb.Latency, longest))
 	if !fb.SentAt.IsZero() {
 		sentAt = min(l.instantOf(fb.SentAt), now)
 	}
-	before := s.bucket.rate
 	if fb.OfURLFirst {
 		s.restartLocked(now)
 	}
 	s.learnLocked(now, sentAt, class, &fb)
 	s.rearmLocked(now)
-	l.unlock(s, domain, before)
+	l.unlock(s)
 }
 
 // SetCrawlDelay makes the delay that robots.txt asks for the least time between two
@@ -202,24 +201,25 @@ func (l *AdaptiveRateLimiter) SetCrawlDelay(domain string, d time.Duration) {
 	if l.cfg.MaxCrawlDelay > 0 {
 		d = min(d, l.cfg.MaxCrawlDelay)
 	}
-	domain = Domain(domain)
-	s := l.lock(domain)
-	now := s.nowLocked()
-	before := s.bucket.rate
-	was := s.delay
+	s := l.lock(Domain(domain))
+	now, before, was := s.nowLocked(), s.bucket.rate, s.delay
 	s.setCrawlDelayLocked(d)
 	s.replanLocked(now)
 	if s.delay != was {
-		s.noteDelayLocked(now, before)
+		s.noteLocked(control.Event{
+			At: now, Cause: control.CauseCrawlDelay, State: s.stateLocked(now),
+			From: float32(before.rps()), To: float32(s.bucket.rate.rps()), Hold: s.crawlDelayLocked(),
+		})
 	}
 	s.rearmLocked(now)
-	l.unlock(s, domain, before)
+	l.unlock(s)
 }
 
 // ReadyAt is the earliest time at which the Acquire that comes after ahead further
 // ones for the domain, and all further ones for any, would not wait, and what it would
-// wait for; the zero time and LimitNone if that is now. While a half-open breaker's probe is out it is the time at which the
-// probe counts as lost. It is a forecast: what is learned in the meantime moves it.
+// wait for; the zero time and LimitNone if that is now. While a half-open breaker's probe is out
+// it is the time at which the probe counts as lost. It is a forecast: what is learned in the
+// meantime moves it.
 // It takes nothing and makes no state for a domain that has none; that somebody was told to
 // wait is counted, as in Acquire, with the next permit. Where domains share
 // a budget, one that is told now has its token kept in view for 20 milliseconds: the
@@ -233,11 +233,10 @@ func (l *AdaptiveRateLimiter) ReadyAt(domain string, ahead, all int) (at time.Ti
 	now := s.nowLocked()
 	s.reviewLocked(now) // time alone may have raised the rate
 	instant, why := s.readyLocked(now, max(ahead, 0), max(ahead, all, 0))
+	sh := s.sharesLocked()
 	if why == LimitNone {
-		sh := s.sharesLocked()
 		l.shared.promise(&sh, now)
 	} else if l.cfg.Fleet != nil {
-		sh := s.sharesLocked()
 		l.shared.wait(&sh, now, why)
 	}
 	if kept && why != LimitNone {
@@ -250,19 +249,14 @@ func (l *AdaptiveRateLimiter) ReadyAt(domain string, ahead, all int) (at time.Ti
 	return l.timeOf(instant), why
 }
 
-// unlock ends what was done under the domain's lock and then, with no lock held,
-// reports what has changed since the rate was before.
-func (l *AdaptiveRateLimiter) unlock(s *state, domain string, before rate) {
-	tell := s.reportLocked()
-	var news Change
-	if l.cfg.OnChange != nil {
-		news = Change{domain, before.rps(), s.bucket.rate.rps(), s.reported, s.stateLocked(s.bucket.at)}
-		s.reported = news.ToState
+// unlock ends what was done under the domain's lock and then, with no lock held, reports what
+// has happened.
+func (l *AdaptiveRateLimiter) unlock(s *state) {
+	tell := s.unreported && l.cfg.OnEvent != nil && !s.journal.reporting
+	if tell {
+		s.journal.reporting = true
 	}
 	s.mu.Unlock()
-	if news.FromRPS != news.ToRPS || news.FromState != news.ToState {
-		l.cfg.OnChange(news)
-	}
 	if tell {
 		s.report(l)
 	}
@@ -285,6 +279,10 @@ func (l *AdaptiveRateLimiter) peek(domain string) (s *state, kept bool) {
 	sh.mu.RUnlock()
 	s = t.restore(l.rulesFor(domain), l.now())
 	s.domain = domain
-	l.findSite(s, domain)
+	if l.cfg.SiteRPS != 0 {
+		l.shared.mu.Lock()
+		s.site = l.shared.groups[siteKey(domain)]
+		l.shared.mu.Unlock()
+	}
 	return s, false
 }

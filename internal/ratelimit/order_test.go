@@ -25,7 +25,7 @@ func TestOrder(t *testing.T) {
 				require.Nil(t, want[i].older)
 				want = slices.Delete(want, i, i+1)
 			case do == 1 && len(want) > 0:
-				o.renew()
+				o.oldest = o.oldest.newer
 				want = append(want[1:], want[0])
 			default:
 				s := new(state)

@@ -87,8 +87,7 @@ func (l *AdaptiveRateLimiter) Snapshot() LimiterSnapshot {
 		room = l.addShard(&snap, &last, &l.shards[i], room)
 	}
 	snap.Top = last.describe()
-	snap.Groups, snap.Merged = l.shared.count()
-	snap.GroupEvents = l.groupEvents()
+	snap.Groups, snap.Merged, snap.GroupEvents = l.shared.describe()
 	snap.Caps = l.globalCaps()
 	for i := range snap.Top {
 		l.putIntoWords(&snap.Top[i])
@@ -175,8 +174,8 @@ func (u *lastUsed) add(at clock.Instant, s *state) {
 	u.list = slices.Insert(u.list, i, next)
 }
 
-// longerUnused orders the longest unused first: byUse turned round. Names never change, and
-// are only looked at if need be, as they lie elsewhere.
+// longerUnused orders the longest unused first. Names are only looked at if need be, as they lie
+// elsewhere.
 func longerUnused(a, b usedAt) int {
 	if a.at != b.at {
 		return cmp.Compare(a.at, b.at)
@@ -187,7 +186,7 @@ func longerUnused(a, b usedAt) int {
 // describe is what the states are now, the latest used first.
 func (u *lastUsed) describe() []DomainSnapshot {
 	all := make([]DomainSnapshot, 0, len(u.list))
-	for _, each := range slices.Backward(u.list) {
+	for _, each := range u.list {
 		s := each.state
 		s.mu.Lock()
 		now := s.nowLocked()
@@ -195,13 +194,10 @@ func (u *lastUsed) describe() []DomainSnapshot {
 		all = append(all, s.describeLocked(s.domain, now))
 		s.mu.Unlock()
 	}
-	slices.SortFunc(all, byUse)
+	slices.SortFunc(all, func(a, b DomainSnapshot) int {
+		return cmp.Or(cmp.Compare(b.lastActive, a.lastActive), cmp.Compare(a.Domain, b.Domain))
+	})
 	return all
-}
-
-// byUse orders the latest used first, and by name those of the same instant.
-func byUse(a, b DomainSnapshot) int {
-	return cmp.Or(cmp.Compare(b.lastActive, a.lastActive), cmp.Compare(a.Domain, b.Domain))
 }
 
 // Inspect is the state of one domain. known is false for a domain that has none at
@@ -261,8 +257,14 @@ func (s *state) pacerLocked() Limit {
 	if spacing, asked := s.spacingLocked(); spacing > 0 && rateEvery(spacing) <= s.bucket.rate {
 		return asked
 	}
-	if c := s.rules.slowest(); c != nil && c.rps() <= s.bucket.rate.rps() {
-		return c.why
+	if s.rules.caps != nil && s.rules.caps[capRate] != nil { // a quota paces nothing until it is used up
+		spec, rps := &s.rules.caps[capRate].spec, maxRPS
+		if spec.Per > 0 {
+			rps = float64(spec.Permits) / spec.Per.Seconds()
+		}
+		if rps <= s.bucket.rate.rps() {
+			return LimitCap
+		}
 	}
 	return s.paceLocked()
 }
@@ -300,11 +302,14 @@ func (s *state) reasonLocked(now clock.Instant, why Limit, wait time.Duration) s
 		}
 		return fmt.Sprintf("%s, next try in %v", s.strategy.Explain(now), wait)
 	case LimitGlobal:
-		return fmt.Sprintf("%s: at most %.4g/s", s.rules.l.whose(), s.rules.l.cfg.GlobalRPS)
+		l := s.rules.l
+		l.shared.mu.Lock()
+		defer l.shared.mu.Unlock()
+		return fmt.Sprintf("%s: at most %.4g/s", l.shared.global.tokenSource.whose(), l.cfg.GlobalRPS)
 	case LimitCap, LimitQuota:
-		return s.capReasonLocked(why)
+		return capReason(why, s.describeCapsLocked())
 	case LimitGlobalConcurrency, LimitGlobalBytes:
-		return s.rules.l.globalCapReason(why)
+		return capReason(why, s.rules.l.globalCaps())
 	case LimitShared:
 		return "a rate that it shares with other hosts"
 	case LimitNone:

@@ -29,7 +29,6 @@ type state struct {
 	dead       bool          // evicted: look the domain up again
 	taught     bool          // an answer, or a tombstone, has taught something
 	gate       breaker.State // the plan's
-	reported   breaker.State // the latest that OnChange was told
 	unreported bool          // the journal has what OnEvent was not told
 	favoured   bool          // by a trial of its address
 	mustWait   waits         // what ReadyAt has told since the last grant
@@ -125,12 +124,9 @@ func (s *state) ceilingLocked() rate {
 // zero for none.
 func (s *state) crawlDelayLocked() time.Duration { return time.Duration(s.delay) * time.Millisecond }
 
-// longestDelay is the longest of them that is kept.
-const longestDelay = math.MaxInt32 * time.Millisecond
-
-// setCrawlDelayLocked keeps one to the millisecond, rounded up.
+// setCrawlDelayLocked keeps one to the millisecond, rounded up, 24 days at most.
 func (s *state) setCrawlDelayLocked(d time.Duration) {
-	s.delay = int32((min(d, longestDelay) + time.Millisecond - 1) / time.Millisecond)
+	s.delay = int32((min(d, math.MaxInt32*time.Millisecond) + time.Millisecond - 1) / time.Millisecond)
 }
 
 // capacityLocked is what the bucket holds: what the user allows, and what the strategy needs
@@ -206,7 +202,9 @@ func (s *state) scheduleLocked(now clock.Instant, ahead int) (at clock.Instant, 
 		at, why = s.retryUntil, LimitRetryAfter
 	}
 	if s.notBefore > at {
-		at, why = s.notBefore, s.notBeforeLimitLocked()
+		if at, why = s.notBefore, LimitLearned; s.gate != breaker.Closed {
+			why = LimitBreaker
+		}
 	}
 	spacing, asked := s.spacingLocked()
 	if spacing > 0 {
@@ -227,21 +225,12 @@ func (s *state) scheduleLocked(now clock.Instant, ahead int) (at clock.Instant, 
 	if t := s.bucket.when(gate, s.capacityLocked(), ahead+1); t > at {
 		at, why = t, s.paceLocked()
 	}
-	if s.rules.caps == nil {
-		return at, why
-	}
-	if t, limit := s.capsWhenLocked(now, ahead); t > at {
-		at, why = t, limit
+	if s.rules.caps != nil {
+		if t, limit := s.capsWhenLocked(now, ahead); t > at {
+			at, why = t, limit
+		}
 	}
 	return at, why
-}
-
-// notBeforeLimitLocked tells what a plan's notBefore is.
-func (s *state) notBeforeLimitLocked() Limit {
-	if s.gate != breaker.Closed {
-		return LimitBreaker
-	}
-	return LimitLearned
 }
 
 // paceLocked tells what keeps the rate where it is.
@@ -274,7 +263,7 @@ func (s *state) fullLocked() (why Limit, full bool) {
 func (s *state) readyLocked(now clock.Instant, ahead, all int) (at clock.Instant, why Limit) {
 	at, why = s.scheduleLocked(now, ahead+s.waitingLocked())
 	if limit, full := s.fullLocked(); full {
-		at, why = max(at, now.Add(time.Duration(token/int64(s.bucket.rate)))), limit
+		at, why = max(at, now.Add(s.bucket.rate.interval())), limit
 	}
 	if s.gate != breaker.Closed && ahead > 0 {
 		probes := min(s.rules.l.cfg.OpenStateDuration, longest/time.Duration(ahead+1)) * time.Duration(ahead)
@@ -391,7 +380,7 @@ type probe struct {
 func (p *probe) Release() {
 	s := p.state
 	s.mu.Lock()
-	now, before := s.nowLocked(), s.bucket.rate
+	now := s.nowLocked()
 	if p.trial != 0 {
 		s.strategy.Lost(now, p.trial)
 	}
@@ -399,7 +388,7 @@ func (p *probe) Release() {
 	s.replanLocked(now)
 	s.releaseLocked()
 	s.rearmLocked(now)
-	s.rules.l.unlock(s, s.domain, before)
+	s.rules.l.unlock(s)
 }
 
 // learnLocked takes in what became of the request sent at sentAt.

@@ -317,7 +317,7 @@ func TestNoFleetNoFeeds(t *testing.T) {
 	r := newRig(t, func(c *Config) { c.GlobalRPS, c.SiteRPS, c.GlobalBytes, c.GlobalConcurrency = 5, 5, 5, 5 })
 	require.Nil(t, r.shared.global.tokenSource)
 	require.Nil(t, r.shared.global.caps.tokenSource)
-	require.Nil(t, r.slots())
+	require.Nil(t, r.sharedSlots())
 	require.Nil(t, r.budgetUses())
 	r.ShareSlots(1, start)
 	held, want := r.Slots()

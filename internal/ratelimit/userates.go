@@ -15,6 +15,9 @@ const (
 
 	// busiestScopes is how many scopes of each budget are told of.
 	busiestScopes = 8
+
+	// maxActive bounds the scopes that are noted between two calls of scopeUses.
+	maxActive = 1 << 16
 )
 
 // UseRates tells how fast this process uses the budgets that processes share, by the names of
@@ -32,10 +35,21 @@ type useMark struct {
 	used map[string]int64
 }
 
+// scopeUse is how much is used of the budgets of scopes, by the name of the setting and the scope:
+// an address, of IPv6 the /64, or a registrable domain.
+type scopeUse map[string]map[string]float64
+
+func (u scopeUse) add(name, scope string, n float64) {
+	if u[name] == nil {
+		u[name] = make(map[string]float64)
+	}
+	u[name][scope] += n
+}
+
 // scopeMark is what was used of scopes since the mark before.
 type scopeMark struct {
-	from, at time.Time
-	used     []scopeUse
+	from time.Time
+	used scopeUse
 }
 
 // NewUseRates returns rates of use that begin now.
@@ -84,24 +98,19 @@ func (r *UseRates) over(now time.Time, used map[string]int64) map[string]float64
 func (r *UseRates) Scopes() map[string]map[string]float64 {
 	now := r.l.cfg.Clock.Now()
 	if now.Sub(r.last) >= time.Second || len(r.scopes) == 0 {
-		r.scopes = append(r.scopes, scopeMark{r.last, now, r.l.scopeUses(busiestScopes)})
+		r.scopes = append(r.scopes, scopeMark{r.last, r.l.scopeUses(busiestScopes)})
 		r.last = now
 	}
-	for len(r.scopes) > 1 && now.Sub(r.scopes[0].at) >= useSpan {
+	for len(r.scopes) > 1 && now.Sub(r.scopes[1].from) >= useSpan {
 		r.scopes = r.scopes[1:]
 	}
-	var all map[string]map[string]float64
+	all := make(scopeUse)
 	span := max(r.last.Sub(r.scopes[0].from), time.Second).Seconds()
 	for _, m := range r.scopes {
-		for _, u := range m.used {
-			name := "ratelimit." + u.name
-			if all == nil {
-				all = make(map[string]map[string]float64)
+		for name, scopes := range m.used {
+			for scope, n := range scopes {
+				all.add(name, scope, n/span)
 			}
-			if all[name] == nil {
-				all[name] = make(map[string]float64)
-			}
-			all[name][u.scope] += float64(u.used) / span
 		}
 	}
 	for _, scopes := range all {
@@ -120,37 +129,23 @@ func keepBusiest(scopes map[string]float64, n int) {
 	}
 }
 
-// maxActive bounds the scopes that are noted between two calls of scopeUses.
-const maxActive = 1 << 16
-
-// scopeUse is how much of a scope's budget that processes share this one has used.
-type scopeUse struct {
-	name  string // of the setting: "ip_rps" or "site_rps"
-	scope string // the address, of IPv6 the /64, or the registrable domain
-	used  int64  // requests
-}
-
 // scopeUses tells in which scopes of IPRPS and SiteRPS most was used since it was called
-// before: up to n of each setting, the busiest first. Of more than 65,536 scopes the first that
-// were used are looked at. Without Config.Fleet there are none.
-func (l *AdaptiveRateLimiter) scopeUses(n int) (all []scopeUse) {
+// before: n of each setting. Of more than maxActive scopes the first that were used are looked
+// at. Without Config.Fleet there are none.
+func (l *AdaptiveRateLimiter) scopeUses(n int) scopeUse {
+	all := make(scopeUse)
 	h := &l.shared
 	h.mu.Lock()
 	for _, f := range h.active {
-		scope := strings.TrimPrefix(f.key, l.cfg.FleetName+"/")
-		kind, name, _ := strings.Cut(scope, ":")
-		all = append(all, scopeUse{kind + "_rps", name, f.used - f.reported})
+		kind, scope, _ := strings.Cut(strings.TrimPrefix(f.key, l.cfg.FleetName+"/"), ":")
+		all.add("ratelimit."+kind+"_rps", scope, float64(f.used-f.reported))
 		f.reported, f.listed = f.used, false
 	}
 	clear(h.active)
 	h.active = h.active[:0]
 	h.mu.Unlock()
-	slices.SortFunc(all, func(a, b scopeUse) int {
-		return cmp.Or(cmp.Compare(a.name, b.name), cmp.Compare(b.used, a.used), cmp.Compare(a.scope, b.scope))
-	})
-	kept := make(map[string]int)
-	return slices.DeleteFunc(all, func(u scopeUse) bool {
-		kept[u.name]++
-		return kept[u.name] > n
-	})
+	for _, scopes := range all {
+		keepBusiest(scopes, n)
+	}
+	return all
 }

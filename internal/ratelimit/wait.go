@@ -2,7 +2,7 @@ package ratelimit
 
 import (
 	"context"
-	"time"
+	"slices"
 
 	"github.com/treadlight/crawl/internal/clock"
 )
@@ -14,21 +14,19 @@ import (
 // Nothing is taken before it is granted, so that a waiter who gives up has nothing
 // to give back and those behind him move up by one place at once.
 type line struct {
-	head, tail *waiter
-	n          int
-	armed      clock.Instant // when the head's timer fires; forever if it waits for something else
+	waiters []*waiter
+	armed   clock.Instant // when the head's timer fires; forever if it waits for something else
 }
 
 // waiter is one Acquire call that has to wait.
 type waiter struct {
-	domain     string
-	wake       chan struct{} // holds one: look again
-	deadline   clock.Instant // of the caller's context; forever if it has none
-	prev, next *waiter
-	err        error // why the waiter was dismissed; nil while in line
+	domain   string
+	wake     chan struct{} // holds one: look again
+	deadline clock.Instant // of the caller's context; forever if it has none
+	err      error         // why the waiter was dismissed; nil while in line
 
-	places [numScopes]place // in the lines of shared budgets
-	seq    uint64           // its turn in all of them; zero while it stands in none
+	in  [numScopes]*budget // in whose lines it stands
+	seq uint64             // its turn in all of them; zero while it stands in none
 }
 
 func (w *waiter) nudge() {
@@ -41,12 +39,9 @@ func (w *waiter) nudge() {
 // joinLocked appends w to the domain's line.
 func (s *state) joinLocked(w *waiter) {
 	if s.line == nil {
-		s.line = &line{head: w, tail: w, n: 1, armed: forever}
-		return
+		s.line = &line{armed: forever}
 	}
-	w.prev, s.line.tail.next = s.line.tail, w
-	s.line.tail = w
-	s.line.n++
+	s.line.waiters = append(s.line.waiters, w)
 }
 
 // leaveLocked takes w out of the line and of those of shared budgets, and wakes who
@@ -54,32 +49,26 @@ func (s *state) joinLocked(w *waiter) {
 func (s *state) leaveLocked(w *waiter) {
 	s.rules.l.shared.leave(w)
 	ln := s.line
-	if ln.n--; ln.n == 0 {
+	i := slices.Index(ln.waiters, w)
+	if len(ln.waiters) == 1 {
 		s.line = nil // an idle domain needs no line
 		return
 	}
-	if w.next != nil {
-		w.next.prev = w.prev
-	} else {
-		ln.tail = w.prev
-	}
-	if w.prev != nil {
-		w.prev.next = w.next
+	if i > 0 {
+		ln.waiters = slices.Delete(ln.waiters, i, i+1)
 		return
 	}
-	ln.head, ln.armed = w.next, forever
-	ln.head.nudge()
+	ln.waiters[0] = nil
+	ln.waiters, ln.armed = ln.waiters[1:], forever
+	s.nudgeLocked()
 }
 
 // refuseWaitersLocked denies everyone in line, the breaker letting nobody pass.
 func (s *state) refuseWaitersLocked() {
-	if s.line == nil {
-		return
-	}
-	err := s.denialLocked(s.line.head.domain)
 	for s.line != nil {
+		w := s.line.waiters[len(s.line.waiters)-1]
 		s.rules.l.denied.Add(1)
-		s.dropLocked(s.line.tail, err)
+		s.dropLocked(w, s.denialLocked(w.domain))
 	}
 }
 
@@ -98,13 +87,13 @@ func (s *state) waitingLocked() int {
 	if s.line == nil {
 		return 0
 	}
-	return s.line.n
+	return len(s.line.waiters)
 }
 
 // nudgeLocked makes the head look again.
 func (s *state) nudgeLocked() {
 	if s.line != nil {
-		s.line.head.nudge()
+		s.line.waiters[0].nudge()
 	}
 }
 
@@ -120,23 +109,18 @@ func (s *state) rearmLocked(now clock.Instant) {
 		return
 	}
 	if at > s.line.armed {
-		s.expireLocked(now)
-	}
-	s.nudgeLocked()
-}
-
-func (s *state) expireLocked(now clock.Instant) {
-	for w, ahead := s.line.head, 0; w != nil; {
-		next := w.next
-		if w.deadline == forever {
-			ahead++
-		} else if at, why := s.scheduleLocked(now, ahead); at > w.deadline {
-			s.dropLocked(w, &WaitError{Domain: w.domain, Wait: at.Sub(now), Limit: why})
-		} else {
+		ahead := 0
+		for _, w := range slices.Clone(s.line.waiters) {
+			if w.deadline != forever {
+				if at, why := s.scheduleLocked(now, ahead); at > w.deadline {
+					s.dropLocked(w, &WaitError{Domain: w.domain, Wait: at.Sub(now), Limit: why})
+					continue
+				}
+			}
 			ahead++
 		}
-		w = next
 	}
+	s.nudgeLocked()
 }
 
 // waitLocked queues up and returns with the permit or with the reason why there is
@@ -174,7 +158,7 @@ func (s *state) turnLocked(ctx context.Context, w *waiter, now clock.Instant) (p
 		s.leaveLocked(w)
 		return nil, 0, err
 	}
-	if s.line.head != w {
+	if s.line.waiters[0] != w {
 		return nil, forever, nil
 	}
 	s.reviewLocked(now)
@@ -187,18 +171,15 @@ func (s *state) turnLocked(ctx context.Context, w *waiter, now clock.Instant) (p
 		s.leaveLocked(w)
 		return s.grantLocked(now, t), now, nil
 	}
+	wait := at.Sub(now)
 	if at == unknown {
 		// A release wakes the waiter; when that will be nobody knows. One who cannot wait
 		// for ever is told at his deadline, though his context may have no timer.
-		at = w.deadline
-		if at <= now && at != forever {
-			s.leaveLocked(w)
-			return nil, 0, &WaitError{Domain: w.domain, Wait: time.Duration(token / int64(s.bucket.rate)), Limit: why}
-		}
+		at, wait = w.deadline, s.bucket.rate.interval()
 	}
-	if at > w.deadline && at != forever {
+	if at != forever && (at > w.deadline || at <= now) {
 		s.leaveLocked(w)
-		return nil, 0, &WaitError{Domain: w.domain, Wait: at.Sub(now), Limit: why}
+		return nil, 0, &WaitError{Domain: w.domain, Wait: wait, Limit: why}
 	}
 	s.line.armed = at
 	return nil, s.reviewedLocked(now, at, why), nil

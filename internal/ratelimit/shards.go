@@ -3,19 +3,21 @@ package ratelimit
 import (
 	"context"
 	"fmt"
+	"hash/maphash"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
+	"github.com/cespare/xxhash/v2"
 	"github.com/hashicorp/golang-lru/v2/simplelru"
 
 	"github.com/treadlight/crawl/internal/clock"
 	"github.com/treadlight/crawl/internal/ratelimit/control"
 )
 
-// shard holds a part of the domains. The hot path takes no lock of it: the index is read
-// without one, and the order of use is not kept by moving a state at each use, which would need the
-// lock for writing, but by a mark on the state. Whoever evicts starts at the oldest
+// shard holds a part of the domains. The hot path takes no lock of it: the index is read without
+// one, and use moves nothing, but leaves a mark on the state. Whoever evicts starts at the oldest
 // and gives those that carry the mark a second chance at the other end.
 type shard struct {
 	mu      sync.RWMutex // guards what follows
@@ -28,13 +30,10 @@ type shard struct {
 }
 
 // tombstone is what an evicted domain still owes, or one of an earlier crawl that was
-// recalled, in at most 64 bytes: a cache line. Latency, error window
-// and a closed breaker's memory of failures are forgotten: they describe half a
-// minute that is over. So is the bucket's level: it is taken to have been empty at
-// the last grant, which is true without bursts and costs no more than one with them.
-// Tombstones too are bounded; the longest unused is forgotten,
-// and its domain starts as an unknown one, which is slower than what it had earned
-// but for an obligation that outlives MaxTombstones newer ones.
+// recalled, in at most 64 bytes. Latency, error window and a closed breaker's memory of failures
+// are forgotten. So is the bucket's level: it is taken to have been empty at the last grant,
+// which is true without bursts and costs no more than one with them. Tombstones too are
+// bounded; the longest unused is forgotten, and its domain starts as an unknown one.
 type tombstone struct {
 	retryUntil clock.Instant // never, if there was none
 	lastGrant  clock.Instant // never, if there was none
@@ -111,7 +110,7 @@ func (l *AdaptiveRateLimiter) makeRoomLocked(sh *shard, now clock.Instant) {
 		s.mu.Lock()
 		if s.activeLocked() || s.touched {
 			s.touched = false
-			sh.states.renew()
+			sh.states.oldest = s.newer
 		} else {
 			l.evictLocked(sh, s, now)
 		}
@@ -140,8 +139,8 @@ func (l *AdaptiveRateLimiter) evictLocked(sh *shard, s *state, now clock.Instant
 func (s *state) tombstoneLocked(now clock.Instant) (t tombstone, owes bool) {
 	now = max(now, s.bucket.at)
 	t = tombstone{retryUntil: s.retryUntil, lastGrant: s.lastGrant, crawlDelay: s.crawlDelayLocked()}
-	if m := s.strategy.Memory(now); s.taught {
-		t.memory = m
+	if s.taught {
+		t.memory = s.strategy.Memory(now)
 	}
 	spacing, _ := s.spacingLocked()
 	owes = t.retryUntil > now || t.crawlDelay > 0 || t.memory != (control.Memory{}) ||
@@ -166,19 +165,18 @@ func (t tombstone) restore(r *rules, now clock.Instant) *state {
 		s.bucket.level, s.bucket.at = 0, t.lastGrant
 	}
 	s.replanLocked(now)
-	s.reported = s.stateLocked(now)
 	s.noteRestoredLocked(now)
 	return s
 }
 
 // Run evicts idle states until ctx ends, and returns ctx's error. It looks every
 // DomainStateTTL/2 and evicts what has not been used for DomainStateTTL. A limiter
-// works without it, within MaxDomains.
+// works without it, within MaxDomains, unless processes share its budgets.
 func (l *AdaptiveRateLimiter) Run(ctx context.Context) error {
 	if l.cfg.Fleet != nil {
-		var fed sync.WaitGroup
-		fed.Go(func() { l.tokenSource(ctx) })
-		defer fed.Wait()
+		var filled sync.WaitGroup
+		filled.Go(func() { l.refill(ctx) })
+		defer filled.Wait()
 	}
 	for {
 		if err := clock.Sleep(ctx, l.cfg.Clock, l.cfg.DomainStateTTL/2); err != nil {
@@ -210,4 +208,158 @@ func (l *AdaptiveRateLimiter) sweep() {
 	for _, h := range l.laid.Load().hosts {
 		h.rules.sweepCaps()
 	}
+}
+
+// identity stands for a domain's name in an index: two independent hashes of 64 bits.
+// The tag is keyed by a secret of the process, so nobody can find two names that
+// share both; by chance a million names do with a probability of about 1e-27.
+type identity struct{ tag, check uint64 }
+
+func (l *AdaptiveRateLimiter) identify(domain string) identity {
+	return identity{l.tagOf(domain), xxhash.Sum64String(domain)}
+}
+
+// tagOf has the low bit set, since a tag of zero marks an empty slot. It is the keyed
+// one, or somebody could choose names that crowd into a few slots.
+func (l *AdaptiveRateLimiter) tagOf(domain string) uint64 { return maphash.String(l.seed, domain) | 1 }
+
+// index finds a shard's states without a lock and with two reads from memory: a slot
+// and the state it points to. Only those who hold the shard's lock for writing change it.
+type index struct {
+	table atomic.Pointer[table]
+	used  int // slots whose tag is set, of live and of removed states
+	live  int
+}
+
+// table is an open-addressing hash table of a power of two of slots. Tags are only ever set, so
+// that a search which began before a removal still ends; what was removed goes when the table is
+// copied to a new one.
+type table []slot
+
+type slot struct {
+	tag   atomic.Uint64
+	state atomic.Pointer[state] // nil if removed
+}
+
+// first is where a search begins, without the bit that every tag has set.
+func (t table) first(tag uint64) uint64 { return tag >> 1 & uint64(len(t)-1) }
+
+func (t table) next(i uint64) uint64 { return (i + 1) & uint64(len(t)-1) }
+
+// get finds a state, or nil. It may be called without any lock; the state may then be
+// evicted before its own lock is taken, which the caller finds out by state.dead.
+func (x *index) get(id identity) *state {
+	p := x.table.Load()
+	if p == nil {
+		return nil
+	}
+	t := *p
+	for i := t.first(id.tag); ; i = t.next(i) {
+		switch sl := &t[i]; sl.tag.Load() {
+		case 0:
+			return nil
+		case id.tag:
+			if s := sl.state.Load(); s != nil && s.check == id.check {
+				return s
+			}
+		}
+	}
+}
+
+// appendAll adds the states to a list. The shard's lock must be held for reading.
+func (x *index) appendAll(list []*state) []*state {
+	if p := x.table.Load(); p != nil {
+		for i := range *p {
+			if s := (*p)[i].state.Load(); s != nil {
+				list = append(list, s)
+			}
+		}
+	}
+	return list
+}
+
+// put adds a state that is not in the index. When three quarters of the slots are used, the live
+// states are copied to a table that they fill to a half at most.
+func (x *index) put(tag uint64, s *state) {
+	p := x.table.Load()
+	if p == nil || 4*(x.used+1) > 3*len(*p) {
+		size := 16
+		for size < 2*(x.live+1) {
+			size *= 2
+		}
+		t := make(table, size)
+		if p != nil {
+			for i := range *p {
+				if s := (*p)[i].state.Load(); s != nil {
+					t.put((*p)[i].tag.Load(), s)
+				}
+			}
+		}
+		p, x.used = &t, x.live
+		x.table.Store(p)
+	}
+	p.put(tag, s)
+	x.used++
+	x.live++
+}
+
+func (t table) put(tag uint64, s *state) {
+	i := t.first(tag)
+	for t[i].tag.Load() != 0 {
+		i = t.next(i)
+	}
+	// The state first: whoever sees the tag must find it.
+	t[i].state.Store(s)
+	t[i].tag.Store(tag)
+}
+
+// remove takes a state out.
+func (x *index) remove(tag uint64, s *state) {
+	t := *x.table.Load()
+	for i := t.first(tag); t[i].tag.Load() != 0; i = t.next(i) {
+		if t[i].state.CompareAndSwap(s, nil) {
+			x.live--
+			return
+		}
+	}
+}
+
+// useOrder keeps a shard's states by their use, the longest unused first, roughly: see shard.
+// Its links are in the states, since a list and a map beside them would cost each domain a
+// hundred bytes more. The shard's lock guards it, the links included.
+type useOrder struct {
+	oldest *state // nil while there is none; the newest is the one before it, in a ring
+	n      int
+}
+
+// add makes s, which is in no order, the newest.
+func (o *useOrder) add(s *state) {
+	o.n++
+	if o.oldest == nil {
+		o.oldest, s.newer, s.older = s, s, s
+		return
+	}
+	newest := o.oldest.older
+	s.older, s.newer = newest, o.oldest
+	newest.newer, o.oldest.older = s, s
+}
+
+// remove takes s out, which is in this order.
+func (o *useOrder) remove(s *state) {
+	if o.n--; o.n == 0 {
+		o.oldest = nil
+	} else if o.oldest == s {
+		o.oldest = s.newer
+	}
+	s.older.newer, s.newer.older = s.newer, s.older
+	s.newer, s.older = nil, nil
+}
+
+// list is all of them, the oldest first.
+func (o *useOrder) list() []*state {
+	all := make([]*state, 0, o.n)
+	for s := o.oldest; len(all) < o.n; s = s.newer {
+		all = append(all, s)
+	}
+	return all
 }

@@ -1,0 +1,409 @@
+package ratelimit
+
+import (
+	"context"
+	"math"
+	"sync"
+	"time"
+
+	"github.com/treadlight/crawl/internal/clock"
+)
+
+const (
+	// batchSpan is how much of its rate a lease brings at most, and what a shared budget holds:
+	// four trips a second are nothing to a server, and a quarter of a second is a small burst.
+	batchSpan = 250 * time.Millisecond
+
+	// batchLife is how long after it was charged a token may be used: longer than a process is
+	// stopped for a moment, and what a budget may be overdrawn by.
+	batchLife = 500 * time.Millisecond
+
+	// refillRetry is the pause after a question that was not answered.
+	refillRetry = 250 * time.Millisecond
+
+	// refillSoon is when to look again for tokens that are on their way.
+	refillSoon = 2 * time.Millisecond
+
+	// refillers is how many questions are under way at a time: with a trip of a millisecond,
+	// thousands of budgets a second.
+	refillers = 16
+
+	// maxShared is the most tokens that a shared bucket holds, and maxSourceRate the fastest plan
+	// that there is: of bytes, a gigabyte a second.
+	maxShared     = 1 << 40
+	maxSourceRate = 1e9
+)
+
+// SharedTokens counts the tokens of budgets that processes share.
+type SharedTokens interface {
+	// Take charges n tokens of the bucket of a key, all of them or none. An error means that
+	// nothing is known. It returns when ctx ends.
+	Take(ctx context.Context, key string, bucket SharedBucket, n int64) (TokensTaken, error)
+}
+
+// SharedBucket is a token bucket that processes share.
+type SharedBucket struct {
+	Name     string  // of the kind of budget: "global", "bytes", "ip" or "site"
+	Capacity int64   // 1 to 1<<40
+	Rate     float64 // tokens per second
+}
+
+// TokensTaken is what became of a question for tokens.
+type TokensTaken struct {
+	Allowed   bool
+	Remaining int64         // right after the decision
+	Wait      time.Duration // until as many are there; WaitForever: time alone does not bring them
+}
+
+// WaitForever is a wait that time does not end.
+const WaitForever time.Duration = math.MaxInt64
+
+// tokenSource brings a budget its tokens if several processes share it: they are charged to a key
+// of [SharedTokens] ahead of their use, some at a time, and whoever decides finds
+// them here. A token that is not used within batchLife is lost, so a lease is no larger than
+// what was used of the one before, or twice as large if that was used up.
+//
+// Whatever the processes do, all of them together grant in any span W at most
+//
+//	capacity + rate × (W + batchLife)
+//
+// where the capacity is what batchSpan brings, at least one token: each was charged within the span
+// or at most batchLife before it began. A process that does not reach whoever counts uses up
+// what it has, and then has none.
+type tokenSource struct {
+	of     *budget
+	key    string
+	bucket SharedBucket // whose capacity is also the most of a lease
+
+	size     int64         // of the next lease
+	batches  [4]tokenBatch // the one that ends first comes first; of size zero for none
+	owed     int64         // used before they were charged
+	asking   bool          // a question is queued or under way
+	again    clock.Instant
+	failed   bool  // the last question was not answered
+	used     int64 // since it was made
+	reported int64 // of that, by scopeUses
+
+	active *[]*tokenSource // those of scopes of which something was used since scopeUses; nil: it is of none
+	listed bool            // it is among them
+}
+
+// tokenBatch is tokens that were charged together.
+type tokenBatch struct {
+	left, size int64
+	until      clock.Instant
+}
+
+// newTokenSource makes the source of a budget, or nil if it is this process's alone.
+func (l *AdaptiveRateLimiter) newTokenSource(of *budget, name, key string, rate float64) *tokenSource {
+	if l.cfg.Fleet == nil {
+		return nil
+	}
+	b := SharedBucket{name, min(max(int64(math.Ceil(rate*batchSpan.Seconds())), 1), maxShared), min(rate, maxSourceRate)}
+	return &tokenSource{of: of, key: l.cfg.FleetName + "/" + key, bucket: b, size: 1, again: never}
+}
+
+// left is how many tokens there are now; below zero: so many are owed.
+func (f *tokenSource) left(now clock.Instant) int64 {
+	n := -f.owed
+	for i := range f.batches {
+		if now < f.batches[i].until {
+			n += f.batches[i].left
+		}
+	}
+	return n
+}
+
+// spend uses n tokens, and owes those that are not there.
+func (f *tokenSource) spend(now clock.Instant, n int64) {
+	f.used += n
+	if f.active != nil && !f.listed && len(*f.active) < maxActive {
+		f.listed = true
+		*f.active = append(*f.active, f)
+	}
+	for i := range f.batches {
+		if ls := &f.batches[i]; now < ls.until {
+			k := min(n, ls.left)
+			ls.left -= k
+			n -= k
+		}
+	}
+	f.owed += n
+}
+
+// unspend gives back a token that was spent a moment ago.
+func (f *tokenSource) unspend(now clock.Instant) {
+	f.used--
+	if f.owed > 0 {
+		f.owed--
+		return
+	}
+	for i := range f.batches {
+		if ls := &f.batches[i]; now < ls.until && ls.left < ls.size {
+			ls.left++
+			return
+		}
+	}
+}
+
+// retire forgets leases that are used up or over, and learns from them.
+func (f *tokenSource) retire(now clock.Instant) {
+	for f.batches[0].size > 0 && (f.batches[0].left == 0 || now >= f.batches[0].until) {
+		ls := f.batches[0]
+		copy(f.batches[:], f.batches[1:])
+		f.batches[len(f.batches)-1] = tokenBatch{}
+		if f.size = min(2*ls.size, f.bucket.Capacity); ls.left > 0 {
+			f.size = max(1, ls.size-ls.left)
+		}
+	}
+}
+
+// when is the earliest instant at which the n-th token from now on may be here.
+func (f *tokenSource) when(now clock.Instant, n int64) clock.Instant {
+	missing := n - f.left(now)
+	if missing <= 0 {
+		return now
+	}
+	more := float64(missing-1) / f.bucket.Rate * float64(time.Second)
+	return max(f.again, now.Add(refillSoon)).Add(time.Duration(min(more, float64(longest))))
+}
+
+// landed takes in n tokens that were asked for at sent, and for how long not to ask for more.
+func (f *tokenSource) landed(now, sent clock.Instant, n int64, wait time.Duration, err error) {
+	f.asking, f.failed = false, err != nil
+	switch {
+	case err != nil:
+		f.again = now.Add(refillRetry)
+		return
+	case wait > 0:
+		f.again = now.Add(min(wait, longest))
+	default:
+		f.again = never
+	}
+	paid := min(n, f.owed)
+	f.owed -= paid
+	if n -= paid; n == 0 {
+		return
+	}
+	f.retire(now)
+	for i := range f.batches {
+		if f.batches[i].size == 0 {
+			f.batches[i] = tokenBatch{n, n, sent.Add(batchLife)}
+			return
+		}
+	}
+}
+
+// ask queues a question for tokens if n are wanted and not there, or no more than half a lease is.
+func (h *shared) ask(f *tokenSource, now clock.Instant, n int64) {
+	if f == nil || f.asking || now < f.again {
+		return
+	}
+	f.retire(now)
+	left := f.left(now)
+	if left < n {
+		f.size = max(f.size, min(n, f.bucket.Capacity))
+	}
+	if f.batches[len(f.batches)-1].size > 0 || left >= n && left > f.size/2 {
+		return
+	}
+	f.asking = true
+	h.pending = append(h.pending, f)
+	select {
+	case h.bell <- struct{}{}:
+	default: // it will be heard
+	}
+}
+
+// want asks for tokens of a budget for a domain that waits for it.
+func (h *shared) want(b *budget, now clock.Instant) {
+	h.ask(b.tokenSource, now, int64(len(b.line))+1)
+	if b.caps != nil && b.caps.tokenSource != nil {
+		h.ask(b.caps.tokenSource, now, min(b.caps.worth(1), b.caps.tokenSource.bucket.Capacity))
+	}
+}
+
+// wait asks for the tokens of budgets that processes share, for a domain that was told to
+// wait for them.
+func (h *shared) wait(sh *shares, now clock.Instant, why Limit) {
+	if why != LimitGlobal && why != LimitShared && why != LimitGlobalBytes {
+		return // it would not go even so
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for _, b := range sh {
+		if b != nil {
+			h.want(b, now)
+		}
+	}
+}
+
+// refill asks for the tokens of budgets that processes share until ctx ends.
+func (l *AdaptiveRateLimiter) refill(ctx context.Context) {
+	h := &l.shared
+	var all sync.WaitGroup
+	defer all.Wait()
+	all.Go(func() { l.refillOwedBytes(ctx) })
+	places := make(chan struct{}, refillers)
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-h.bell:
+		}
+		h.mu.Lock()
+		pending := h.pending
+		h.pending = nil
+		h.mu.Unlock()
+		for _, f := range pending {
+			places <- struct{}{}
+			all.Go(func() {
+				l.fetch(ctx, f)
+				<-places
+			})
+		}
+	}
+}
+
+// refillOwedBytes asks for what bytes are owed, also while nobody wants to go.
+func (l *AdaptiveRateLimiter) refillOwedBytes(ctx context.Context) {
+	h := &l.shared
+	if h.global == nil || h.global.caps == nil || h.global.caps.tokenSource == nil {
+		return
+	}
+	for clock.Sleep(ctx, l.cfg.Clock, batchSpan) == nil {
+		h.mu.Lock()
+		if f := h.global.caps.tokenSource; f.owed > 0 {
+			h.ask(f, l.now(), 1)
+		}
+		h.mu.Unlock()
+	}
+}
+
+// fetch asks for a lease, and what is owed, as far as there ever are so many at once. If there
+// are fewer tokens it takes those, unless it has some yet.
+func (l *AdaptiveRateLimiter) fetch(ctx context.Context, f *tokenSource) {
+	h := &l.shared
+	sent := l.now()
+	h.mu.Lock()
+	n, left := min(f.size+f.owed, f.bucket.Capacity), f.left(sent)
+	h.mu.Unlock()
+	res, err := l.cfg.Fleet.Take(ctx, f.key, f.bucket, n)
+	var wait time.Duration
+	if err == nil && !res.Allowed {
+		wait = f.untilNext(&res, n)
+		if there := min(n, res.Remaining); left > 0 {
+			wait = min(res.Wait, batchSpan) // for all of them
+		} else if there > 0 {
+			n, sent = there, l.now()
+			res, err = l.cfg.Fleet.Take(ctx, f.key, f.bucket, n)
+			wait += time.Duration(float64(n) / f.bucket.Rate * float64(time.Second))
+		}
+	}
+	if !res.Allowed {
+		n = 0
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	f.landed(l.now(), sent, n, wait, err)
+	f.of.nudge()
+}
+
+// untilNext is when to ask again after a denial of n. Others want them too: who asked for each
+// token as it comes would do little else, so half of them are waited for. The budget holds as much.
+func (f *tokenSource) untilNext(res *TokensTaken, n int64) time.Duration {
+	if res.Wait == WaitForever {
+		return refillRetry // of a key for which there is no room at present
+	}
+	rest := float64(n/2) / f.bucket.Rate * float64(time.Second)
+	return max(0, res.Wait-time.Duration(rest))
+}
+
+// What reasons say of a budget that processes share.
+const (
+	allHosts   = "all hosts together"
+	wholeFleet = "the whole fleet"
+	unanswered = " (whoever keeps the count does not answer)"
+)
+
+// whose says whom a budget of all domains is for.
+func (f *tokenSource) whose() string {
+	switch {
+	case f == nil:
+		return allHosts
+	case f.failed:
+		return wholeFleet + unanswered
+	}
+	return wholeFleet
+}
+
+// ShareSlots tells how many of Config.GlobalConcurrency this process has until an instant.
+// Beyond that, or until it is called, nothing is granted. A share that is less than what is
+// out lets nothing begin until enough has ended. Without Config.Fleet it does nothing.
+func (l *AdaptiveRateLimiter) ShareSlots(n int, until time.Time) {
+	if c := l.sharedSlots(); c != nil {
+		l.shared.mu.Lock()
+		defer l.shared.mu.Unlock()
+		c.share, c.until = int64(n), l.instantOf(until)
+		l.shared.global.nudge()
+	}
+}
+
+// Slots is how many requests may be out until ShareSlots is called, which are more than its
+// share if so many are out yet, and how many could be used at once, by what was used since it
+// was asked before. Without a share of Config.GlobalConcurrency both are zero.
+func (l *AdaptiveRateLimiter) Slots() (held, want int) {
+	c := l.sharedSlots()
+	if c == nil {
+		return 0, 0
+	}
+	l.shared.mu.Lock()
+	defer l.shared.mu.Unlock()
+	n := max(c.peak, c.out)
+	if c.short {
+		n = max(2*n, c.share+1)
+	}
+	c.peak, c.short = c.out, false
+	return int(max(c.out, c.shareAt(l.now()))), int(min(n, c.most))
+}
+
+// sharedSlots are the caps of all domains if processes share Config.GlobalConcurrency, else nil.
+func (l *AdaptiveRateLimiter) sharedSlots() *globalCaps {
+	if l.cfg.Fleet == nil || l.cfg.GlobalConcurrency == 0 {
+		return nil
+	}
+	return l.shared.global.caps
+}
+
+// budgetUse is a budget that processes share, as far as this one has used it.
+type budgetUse struct {
+	name    string  // of the setting, such as "global_rps"
+	plan    float64 // of all processes together: a second, or at a time
+	used    int64   // by this process, since it began; of a concurrency: out now
+	share   int64   // of a concurrency: what this process has of it; else tokens that it has
+	missing bool    // whoever keeps the count does not answer
+}
+
+// budgetUses are the budgets of all domains that processes share; nil if there are none.
+func (l *AdaptiveRateLimiter) budgetUses() (all []budgetUse) {
+	b := l.shared.global
+	if b == nil || l.cfg.Fleet == nil {
+		return nil
+	}
+	l.shared.mu.Lock()
+	defer l.shared.mu.Unlock()
+	now := l.now()
+	add := func(name string, plan float64, f *tokenSource) {
+		if f != nil {
+			all = append(all, budgetUse{name, plan, f.used, max(0, f.left(now)), f.failed})
+		}
+	}
+	add("global_rps", l.cfg.GlobalRPS, b.tokenSource)
+	if c := b.caps; c != nil {
+		add("global_bytes", float64(l.cfg.GlobalBytes), c.tokenSource)
+		if c.most > 0 {
+			all = append(all, budgetUse{"global_concurrency", float64(c.most), c.out, c.shareAt(now), now >= c.until})
+		}
+	}
+	return all
+}

@@ -1,0 +1,527 @@
+package ratelimit
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"time"
+
+	"github.com/treadlight/crawl/internal/clock"
+	"github.com/treadlight/crawl/internal/ratelimit/control"
+	"github.com/treadlight/crawl/internal/ratelimit/estimate"
+	"github.com/treadlight/crawl/internal/ratelimit/outcome"
+)
+
+// Whether the hosts behind one address have one limit or one each cannot be told from
+// coincident refusals alone: equal limits, met by the same strategy from the same start, are
+// met at the same instants. So coincidences only start a trial. One or two of the refused
+// hosts go at twice the rate at which they were refused, and the others slow down so that all
+// together stay under what was admitted before. Limits of their own refuse the fast ones
+// soon; a common limit refuses nobody. A trial without a finding is repeated after ten
+// minutes, then twenty, up to nearly three hours.
+const (
+	// startUp is how long after a member's first refusal its refusals prove nothing: at
+	// the start all search at the same time.
+	startUp = 4 * time.Second
+	// together is how far apart the refusals of two members may be and still be one
+	// coincidence: the pause after the one's refusal is what the others get.
+	together = 5 * time.Second
+	// coincidences needed before a trial: one happens by chance too often.
+	coincidences = 2
+	// watchFor is how long a group is watched after its latest refusal: longer than any
+	// strategy goes between two upward moves while it still learns.
+	watchFor = 2 * time.Minute
+	// maxNotes bounds what a watch remembers: of more members others say as much.
+	maxNotes = 256
+
+	// trialShare is the part of what was admitted that a trial lets through: the burst
+	// that came before is in that figure.
+	trialShare = 0.85
+	// favouredShare bounds the part of it that the favoured may have, so that there is
+	// something left to take from the others.
+	favouredShare = 0.75
+	// trialVolume is what a burst allowance may hide: as many requests above the old rate
+	// must pass unrefused, or trialExcess more than a bucket of its own has got since it was
+	// empty, at the favourite's last refusal.
+	trialVolume = 25
+	trialExcess = 5
+	// trialShort and trialLong bound the time the favoured must go unrefused; within, it
+	// is what the last refusal was apart from the one before, to outlast a quota's window.
+	trialShort, trialLong = 5 * time.Second, time.Minute
+	// trialDue ends a trial without a result: the favoured had nothing to ask for.
+	trialDue = 5 * time.Minute
+	// strays is how many refusals of others a trial bears: what was in flight.
+	strays = 2
+
+	clearFor  = 10 * time.Minute
+	clearMost = 4 // doublings
+
+	// mergeShare of what was admitted is where the common controller begins.
+	mergeShare = 0.95
+	// A member that is refused again and again while the others are not has a limit of
+	// its own. By chance a run of n falls on one that sends a share p of the requests
+	// with probability p^(n-1); below a thousandth of that it is not chance.
+	runLeast  = 4
+	runChance = 1e-3
+	// slack is the share of its rate below which a group is not what bounds its members.
+	slack = 0.5
+	// A merge is undone if, after judgeAfter, the members got less together than the part worth
+	// of what they had got each for itself: then one of them has a limit of its own. At 0.85 a
+	// merge that was right is undone too, as a window admits more than its rate at its begin.
+	judgeAfter = 2 * time.Minute
+	worth      = 0.8
+)
+
+// watch is what is known of a group some of whose members were refused.
+type watch struct {
+	notes  map[*state]note
+	last   sighting // the latest refusal
+	other  sighting // the latest one of another member
+	met    int      // coincidences
+	metAt  clock.Instant
+	since  clock.Instant
+	window estimate.Window // answers of all members
+	trial  *trial
+}
+
+// note is one member's part in it.
+type note struct {
+	first, at clock.Instant // its first and latest refusal
+	gap       time.Duration // between the last two refusals that were no part of the same event
+	rate      rate          // at which it was refused
+	top       rate          // which it may not exceed
+}
+
+type sighting struct {
+	by *state
+	at clock.Instant
+}
+
+// trial is the experiment.
+type trial struct {
+	favoured []favourite
+	rate     rate    // of all others together
+	all      float64 // admitted of all per second before
+	begun    clock.Instant
+	strays   int
+}
+
+// favourite is a member that is let go beyond the rate at which it was refused.
+type favourite struct {
+	state *state
+	was   rate
+	rate  rate
+	empty clock.Instant // its last refusal
+	least time.Duration // for which it must go unrefused
+	from  clock.Instant // of the first answer; zero before
+	n     int           // answers
+}
+
+// groupFeedbackLocked takes in, for the domain's address, what became of a request. It reports
+// whether that was the affair of the address alone, of which the domain's strategy
+// must not learn.
+func (s *state) groupFeedbackLocked(now, sentAt clock.Instant, class outcome.Class, fb *Feedback) (theirs bool) {
+	g, l := s.addr, s.rules.l
+	if g == nil || !l.strategy.Learns {
+		return false
+	}
+	refused := fb.RetryAfter > 0 || class == outcome.Throttled || class == outcome.Unavailable
+	if !refused && (l.shared.live.Load() == 0 || !g.listens.Load()) {
+		return false
+	}
+	l.shared.mu.Lock()
+	defer l.shared.mu.Unlock()
+	now = max(now, g.bucket.at) // another member's clock may have been read later
+	admitted := class.Answered() && !class.Overload() && !outcome.Forbidden(fb.StatusCode)
+	if g.merge != nil {
+		return g.learn(s, now, sentAt, class, fb, refused, admitted)
+	}
+	if g.watch != nil && now.Sub(g.watch.last.at) > watchFor && g.watch.trial == nil {
+		g.setWatch(nil)
+	}
+	if g.watch != nil && g.watch.trial != nil && g.tried(s, now, sentAt, refused, admitted, class) {
+		return true
+	}
+	switch {
+	case refused && g.hosts > 1:
+		g.suspect(s, now, sentAt, fb.Latency)
+	case admitted && g.watch != nil:
+		g.watch.window.Add(now, false)
+	}
+	return false
+}
+
+// suspect takes in a refusal while nothing is known.
+func (g *group) suspect(s *state, now, sentAt clock.Instant, latency time.Duration) {
+	w := g.watch
+	if w == nil {
+		w = &watch{notes: make(map[*state]note), since: now, metAt: never, window: g.l.window}
+		g.setWatch(w)
+	}
+	n, known := w.notes[s]
+	if known && sentAt <= n.at || !known && len(w.notes) >= maxNotes {
+		return // of the same event, or one too many
+	}
+	if !known {
+		n.first = now
+	}
+	if gap := now.Sub(n.at); !known || gap > trialShort {
+		// A refusal soon after another is that of a trial, at no rate of its own.
+		at := s.bucket.rate
+		if s.notBefore > now {
+			at = max(at, n.rate) // a trial's: half of what was refused before it
+		}
+		n.rate, n.gap, n.top = at, gap, s.ceilingLocked()
+		if spacing, _ := s.spacingLocked(); spacing > 0 {
+			n.top = min(n.top, rateEvery(spacing))
+		}
+	}
+	n.at = now
+	w.notes[s] = n
+	if w.last.by != s {
+		w.other = w.last
+	}
+	w.last = sighting{s, now}
+	within := max(together, 2*latency)
+	o, ok := w.notes[w.other.by]
+	if !ok || now.Sub(o.at) > within || now.Sub(w.metAt) <= within || now.Sub(n.first) < startUp || now.Sub(o.first) < startUp {
+		return
+	}
+	w.met++
+	w.metAt = now
+	if w.met >= coincidences && w.trial == nil && now >= g.clearUntil {
+		g.beginTrial(now)
+	}
+}
+
+// beginTrial begins a trial with the two refused last, or with one if the two would be
+// too large a part of the whole.
+func (g *group) beginTrial(now clock.Instant) {
+	w := g.watch
+	span := min(max(now.Sub(w.since), time.Second), g.l.cfg.StatsWindow)
+	all := float64(w.window.Sum(now).Total) / span.Seconds()
+	t := &trial{begun: now, all: all}
+	left, budget := trialShare*all, favouredShare*all
+	for _, seen := range [...]sighting{w.last, w.other} {
+		n := w.notes[seen.by]
+		r := min(2*n.rate, n.top)
+		if n.rate.rps() > budget/2 {
+			r = min(n.rate*3/2, n.top)
+		}
+		if r < n.rate*3/2 || r.rps() > budget {
+			continue
+		}
+		budget -= r.rps()
+		left -= r.rps()
+		t.favoured = append(t.favoured, favourite{
+			state: seen.by, was: n.rate, rate: r, empty: n.at, least: min(max(n.gap, trialShort), trialLong),
+		})
+	}
+	if len(t.favoured) > 0 {
+		t.rate = max(rateOf(left), rateOf(all/20), 1)
+		w.trial = t
+		g.replan(now)
+	}
+}
+
+// tried takes in an answer during a trial, and reports whether it is of no concern to
+// the domain's own strategy.
+func (g *group) tried(s *state, now, sentAt clock.Instant, refused, admitted bool, class outcome.Class) bool {
+	t := g.watch.trial
+	if now.Sub(t.begun) > trialDue {
+		g.endTrial(now)
+		return false
+	}
+	if sentAt < t.begun {
+		return false
+	}
+	f := t.find(s)
+	switch {
+	case f != nil && f.from > 0 && (refused || !admitted && class != outcome.Canceled):
+		g.endTrial(now)
+		return refused // at a rate that was not the strategy's
+	case f != nil && admitted:
+		if f.n++; f.from == 0 {
+			f.from = sentAt
+		}
+		if !slices.ContainsFunc(t.favoured, func(f favourite) bool { return !f.passed(now) }) {
+			g.mergeMembers(now)
+		}
+	case f == nil && refused:
+		if t.strays++; t.strays > strays {
+			g.endTrial(now)
+		}
+	}
+	return false
+}
+
+func (t *trial) find(s *state) *favourite {
+	for i := range t.favoured {
+		if t.favoured[i].state == s {
+			return &t.favoured[i]
+		}
+	}
+	return nil
+}
+
+// passed reports whether it went far enough beyond what had refused it to prove that no limit of
+// its own holds.
+func (f *favourite) passed(now clock.Instant) bool {
+	took := now.Sub(f.from)
+	if f.from == 0 || took < f.least {
+		return false
+	}
+	volume := min(trialVolume, trialExcess+f.was.rps()*f.from.Sub(f.empty).Seconds())
+	return float64(f.n)-f.was.rps()*took.Seconds() >= volume
+}
+
+// postponeTrials doubles the time without one.
+func (g *group) postponeTrials(now clock.Instant) {
+	g.clearUntil = now.Add(clearFor << min(g.trials, clearMost))
+	g.trials++
+}
+
+// endTrial ends a trial that found no common limit.
+func (g *group) endTrial(now clock.Instant) {
+	g.postponeTrials(now)
+	g.setWatch(nil)
+	g.replan(now)
+}
+
+// forget takes a member out of the evidence. A trial without its favourite is over.
+func (g *group) forget(now clock.Instant, s *state) {
+	s.favoured = false
+	if m := g.merge; m != nil {
+		delete(m.begun, s)
+		if m.run.by == s {
+			m.run.by, m.length = nil, 0
+		}
+	}
+	w := g.watch
+	if w == nil {
+		return
+	}
+	delete(w.notes, s)
+	for _, seen := range [...]*sighting{&w.last, &w.other} {
+		if seen.by == s {
+			seen.by = nil
+		}
+	}
+	if w.trial != nil && w.trial.find(s) != nil {
+		g.endTrial(now)
+	}
+}
+
+// favourLocked lets the domain go faster than its strategy wants while it is favoured
+// by a trial, and no faster than that: a probe of its own would have the sum refused.
+func (s *state) favourLocked() {
+	s.favoured = false
+	g := s.addr
+	if g == nil || !g.listens.Load() {
+		return
+	}
+	h := &s.rules.l.shared
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if g.watch == nil || g.watch.trial == nil {
+		return
+	}
+	if f := g.watch.trial.find(s); f != nil {
+		s.favoured = true
+		s.bucket.rate = min(f.rate, s.ceilingLocked())
+	}
+}
+
+// merge paces the members of a group as one host. Their refusals are the group's, and
+// so are their server hints. Their own strategies begin anew, without a ceiling:
+// what they had learned was of the common limit. From then on they bound each member
+// by what is its own: the user's rules, its latency, its failures.
+type merge struct {
+	strategy    control.Strategy
+	window      estimate.Window
+	review      clock.Instant
+	retryUntil  clock.Instant
+	trialAt     clock.Instant  // when the controller's trial was sent; zero while none is out
+	refusedAt   clock.Instant  // the latest refusal; at first, when they were merged
+	begun       map[*state]int // members whose strategy has begun anew, and their answers since the run did
+	total       int            // answers of all since the run of refusals began
+	run         sighting       // who was refused the last times, since when
+	length      int
+	otherServed bool // another member was answered since the last refusal
+
+	before   float64       // admitted of all per second before they were merged
+	since    clock.Instant // when that was
+	admitted int           // of all since
+	judged   bool          // it was asked what the merge costs
+}
+
+// mergeMembers merges the members after a trial that was passed. The common controller begins a
+// little below what was admitted of them, from a lower rate.
+func (g *group) mergeMembers(now clock.Instant) {
+	w, floor, top := g.watch, g.l.base().floor.rps(), g.ceiling()
+	all := w.trial.all
+	at := min(max(mergeShare*all, floor), top)
+	host := control.Host{Start: at, Floor: floor, Ceiling: top, Memory: control.Memory{Rate: float32(at)}}
+	g.merge = &merge{
+		strategy: g.l.strategy.New(&g.l.control, now, host),
+		window:   g.l.window, refusedAt: now, begun: make(map[*state]int), retryUntil: never, before: all, since: now,
+	}
+	g.setWatch(nil)
+	g.replan(now)
+	hosts := make([]string, 0, len(w.notes))
+	for s := range w.notes {
+		hosts = append(hosts, s.domain)
+	}
+	slices.Sort(hosts)
+	g.note(now, control.CauseMerged, hosts, all, at, fmt.Sprintf("limited as one and paced together, at about %.3g/s for all: "+
+		"%s were refused at the same times, and a trial showed that one may go faster while the others go slower", at, someOf(hosts)))
+}
+
+// ceiling is the most the members may get together: the user's cap, or the ceilings
+// of all.
+func (g *group) ceiling() float64 {
+	if g.cap > 0 {
+		return g.cap.rps()
+	}
+	return min(float64(g.hosts)*g.l.base().ceiling.rps(), maxRPS)
+}
+
+// unmerge lets the members go their own ways.
+func (g *group) unmerge(now clock.Instant) {
+	if g.merge != nil {
+		g.merge = nil
+		g.setWatch(nil)
+		g.replan(now)
+	}
+}
+
+// plan puts the controller's wish into the budget and returns the rate.
+func (m *merge) plan(now clock.Instant, g *group) rate {
+	p := m.strategy.Plan(now)
+	m.review = p.Review
+	g.from = m.retryUntil
+	if p.NotBefore > g.from && p.NotBefore != 0 {
+		g.from = p.NotBefore
+	}
+	g.trying = m.trialAt != 0 && m.retryUntil <= now
+	g.hinted = m.retryUntil == g.from && m.retryUntil > now
+	return min(max(rateOf(p.Rate), 1), rateOf(g.ceiling()))
+}
+
+// review asks for a new plan if the last has run out.
+func (g *group) review(now clock.Instant) {
+	if g.merge != nil && now >= g.merge.review {
+		g.replan(now)
+	}
+}
+
+// sent tells the controller of a grant.
+func (g *group) sent(now clock.Instant) (trial uint32) {
+	if trial = g.merge.strategy.Sent(now, 1); trial != 0 {
+		g.merge.trialAt = now
+		g.replan(now)
+	}
+	return trial
+}
+
+// lost tells the controller that the permit of its trial is back.
+func (t ticket) lost(now clock.Instant) {
+	if t.trial == 0 {
+		return
+	}
+	h := &t.group.l.shared
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if m := t.group.merge; m != nil {
+		now = max(now, t.group.bucket.at)
+		m.strategy.Lost(now, t.trial)
+		m.trialAt = 0
+		t.group.replan(now)
+	}
+}
+
+// learn takes in an answer to a member, and reports whether it is the group's alone.
+func (g *group) learn(s *state, now, sentAt clock.Instant, class outcome.Class, fb *Feedback, refused, admitted bool) bool {
+	m := g.merge
+	if !refused && !admitted {
+		return false // the member's own trouble
+	}
+	if _, done := m.begun[s]; !done {
+		m.begun[s] = 0
+		s.restartLocked(now)
+	}
+	if admitted {
+		m.admitted++
+	}
+	if hosts, before, why := g.parts(s, now, sentAt, refused); why != "" {
+		g.postponeTrials(now)
+		g.note(now, control.CauseParted, hosts, g.bucket.rate.rps(), before, "paced one by one again: "+why)
+		g.unmerge(now)
+		return false
+	}
+	if fb.RetryAfter > 0 {
+		m.retryUntil = max(m.retryUntil, now.Add(fb.RetryAfter))
+	}
+	if sentAt >= m.trialAt {
+		m.trialAt = 0
+	}
+	m.strategy.Observe(now, control.Observation{
+		SentAt: sentAt, Class: class, RetryAfter: fb.RetryAfter, InFlight: 1,
+		// Latencies are each member's own affair: in a mixture of them a change of
+		// who is asked would look like a queue.
+		Latency: g.l.cfg.LatencyTarget / 2,
+		Quota:   fb.Quota, Floor: g.l.base().floor.rps(), Ceiling: g.ceiling(), Window: &m.window,
+	})
+	g.replan(now)
+	return refused
+}
+
+// parts says why the members are to go their own ways again, if they are: because one is refused
+// alone, because they get far less together than before, or because the common rate has long
+// bounded nobody.
+func (g *group) parts(s *state, now, sentAt clock.Instant, refused bool) (hosts []string, before float64, why string) {
+	m := g.merge
+	alone := m.refusedAlone(s, now, sentAt, refused)
+	costs := false
+	if took := now.Sub(m.since); !m.judged && took >= judgeAfter {
+		m.judged = true
+		enough := worth * m.before
+		costs = g.bucket.rate.rps() < enough && float64(m.admitted) < enough*took.Seconds()
+	}
+	switch {
+	case alone:
+		return []string{s.domain}, 0, s.domain + " was refused again and again while the others were served"
+	case costs:
+		return nil, m.before, fmt.Sprintf("together they got less than the %.3g/s that they had got each for itself", m.before)
+	case now.Sub(m.refusedAt) >= g.l.cfg.DomainStateTTL &&
+		float64(m.window.Sum(now).Total)/g.l.cfg.StatsWindow.Seconds() < slack*g.bucket.rate.rps():
+		return nil, 0, "the common rate has long bounded nobody"
+	}
+	return nil, 0, ""
+}
+
+// refusedAlone reports whether the refusals fall on one member more often than chance
+// would have it while others are answered.
+func (m *merge) refusedAlone(s *state, now, sentAt clock.Instant, refused bool) bool {
+	m.begun[s]++
+	m.total++
+	if !refused {
+		m.otherServed = m.otherServed || s != m.run.by && sentAt > m.run.at
+		return false
+	}
+	m.refusedAt = now
+	if s != m.run.by {
+		m.run, m.length, m.otherServed, m.total = sighting{s, now}, 1, false, 0
+		for member := range m.begun {
+			m.begun[member] = 0
+		}
+		return false
+	}
+	if sentAt <= m.run.at || !m.otherServed {
+		return false // of the same event, or everybody is refused
+	}
+	m.run.at, m.otherServed = now, false
+	m.length++
+	share := (float64(m.begun[s]) + 1) / (float64(m.total) + 2)
+	return m.length >= runLeast && math.Pow(share, float64(m.length-1)) < runChance
+}
