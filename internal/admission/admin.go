@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"log/slog"
 	"net/http"
 	"strings"
@@ -17,21 +16,21 @@ const maxAdminBody = 1 << 20
 
 // AdminConfig is what the endpoint for administrators needs.
 type AdminConfig struct {
-	// Token is the secret of 16 bytes or more that requests must show as a bearer token
-	// (RFC 6750). Zero is an error.
+	// Token is the secret of 16 bytes or more that requests must show as a bearer token (RFC 6750).
+	// Zero is an error.
 	Token string
 	Rules *RuleSet // what is administered, with its Registry. Zero is an error.
 	// Admitter gives the statistics and forgets keys. Zero is an error.
 	Admitter *Admitter
-	// File is where changes are kept, by [RuleSet.Save]. Zero means that they last as long
-	// as the process does.
+	// File is where changes are kept, by [RuleSet.Save]. Zero means that they last as long as the
+	// process does.
 	File string
 	// Log gets a note of every change and of every request with a wrong token. Zero means no log.
 	Log *slog.Logger
 }
 
-// Admin returns the endpoint by which plans and rules are looked at and changed while
-// requests are under way:
+// Admin returns the endpoint by which plans and rules are looked at and changed while requests are
+// under way:
 //
 //	GET    /plans               all plans
 //	PUT    /plans/{name}        adds a plan or changes it
@@ -44,10 +43,10 @@ type AdminConfig struct {
 //	DELETE /keys/{key}          forgets what a key has used of all plans; its slashes as %2F
 //	GET    /statistics          what was decided so far
 //
-// Plans and rules are spelled as in files. What is wrong in them is told in a problem
-// document (RFC 9457) with status 400 or, where one change contradicts what else there is,
-// 409. A change is first saved, then in force, and then answered; one that cannot be saved
-// is never in force, and answered with status 500.
+// Plans and rules are spelled as in files. What is wrong in them is told in a problem document (RFC
+// 9457) with status 400 or, where one change contradicts what else there is, 409. A change is first
+// saved, then in force, and then answered; one that cannot be saved is never in force, and answered
+// with status 500.
 //
 // Mount it with [http.StripPrefix], over TLS or on loopback: the token is a password.
 func Admin(cfg AdminConfig) (http.Handler, error) {
@@ -60,7 +59,7 @@ func Admin(cfg AdminConfig) (http.Handler, error) {
 		return nil, errors.New("Admitter is missing: give one of New")
 	}
 	if cfg.File != "" {
-		if _, err := writerFor(cfg.File); err != nil {
+		if _, err := formatOf(cfg.File); err != nil {
 			return nil, fmt.Errorf("the File %s: %w", cfg.File, err)
 		}
 	}
@@ -69,7 +68,35 @@ func Admin(cfg AdminConfig) (http.Handler, error) {
 	}
 	a := &admin{cfg: cfg, token: sha256.Sum256([]byte(cfg.Token)), mux: http.NewServeMux()}
 	a.cfg.Token = "" // nothing needs it any more
-	a.routes()
+	for pattern, get := range map[string]func() any{
+		"GET /plans":      func() any { return map[string]any{plansSection: cfg.Rules.cfg.Registry.Plans()} },
+		"GET /statistics": func() any { return cfg.Admitter.Statistics() },
+		"GET /rules": func() any { // both of one table, which a change in between would not be
+			table := cfg.Rules.table.Load()
+			return ruleList{table.specs(), table.excludeSpecs()}
+		},
+	} {
+		a.mux.HandleFunc(pattern, func(w http.ResponseWriter, _ *http.Request) { answer(w, get()) })
+	}
+	for pattern, read := range map[string]func(*http.Request) (any, change, error){
+		"PUT /plans/{name}": putPlan, "PUT /rules": putRules, "PUT /rules/{name}": putRule,
+		"DELETE /plans/{name}": func(r *http.Request) (any, change, error) {
+			return nil, func(d *draft) (err error) { d.plans, err = d.plans.without(r.PathValue("name")); return err }, nil
+		},
+		"DELETE /rules/{name}": func(r *http.Request) (any, change, error) {
+			return nil, func(d *draft) error { return d.remove(r.PathValue("name")) }, nil
+		},
+	} {
+		a.mux.HandleFunc(pattern, a.change(read))
+	}
+	// It changes counts and no rules, so there is nothing to save and nobody to wait for.
+	a.mux.HandleFunc("DELETE /keys/{key...}", func(w http.ResponseWriter, r *http.Request) {
+		if err := cfg.Admitter.Remove(r.Context(), r.PathValue("key")); err != nil {
+			a.fail(w, r, &serverError{err})
+			return
+		}
+		w.WriteHeader(http.StatusNoContent)
+	})
 	return a, nil
 }
 
@@ -78,41 +105,6 @@ type admin struct {
 	cfg   AdminConfig
 	token [sha256.Size]byte
 	mux   *http.ServeMux
-}
-
-func (a *admin) routes() {
-	a.mux.HandleFunc("GET /plans", func(w http.ResponseWriter, _ *http.Request) {
-		answer(w, http.StatusOK, map[string]any{plansSection: a.cfg.Rules.cfg.Registry.Plans()})
-	})
-	a.mux.HandleFunc("GET /rules", func(w http.ResponseWriter, _ *http.Request) {
-		answer(w, http.StatusOK, a.rules())
-	})
-	a.mux.HandleFunc("GET /statistics", func(w http.ResponseWriter, _ *http.Request) {
-		answer(w, http.StatusOK, a.cfg.Admitter.Statistics())
-	})
-	a.mux.HandleFunc("PUT /plans/{name}", a.change(putPlan))
-	a.mux.HandleFunc("DELETE /plans/{name}", a.change(func(r *http.Request) (any, change, error) {
-		return nil, func(d *draft) (err error) {
-			d.plans, err = d.plans.without(r.PathValue("name"))
-			return err
-		}, nil
-	}))
-	a.mux.HandleFunc("PUT /rules", a.change(putRules))
-	a.mux.HandleFunc("PUT /rules/{name}", a.change(putRule))
-	a.mux.HandleFunc("DELETE /rules/{name}", a.change(func(r *http.Request) (any, change, error) {
-		return nil, func(d *draft) (err error) {
-			d.rules, err = withoutRule(d.rules, r.PathValue("name"))
-			return err
-		}, nil
-	}))
-	// It changes counts and no rules, so there is nothing to save and nobody to wait for.
-	a.mux.HandleFunc("DELETE /keys/{key...}", func(w http.ResponseWriter, r *http.Request) {
-		if err := a.cfg.Admitter.Remove(r.Context(), r.PathValue("key")); err != nil {
-			a.fail(w, r, &serverError{err})
-			return
-		}
-		w.WriteHeader(http.StatusNoContent)
-	})
 }
 
 // ServeHTTP answers whoever shows the token. Its digest is compared, in constant time.
@@ -136,17 +128,11 @@ type ruleList struct {
 	Exclude []string `json:"exclude"`
 }
 
-// rules is both of one table, which a change in between would not be.
-func (a *admin) rules() ruleList {
-	table := a.cfg.Rules.table.Load()
-	return ruleList{table.specs(), table.excludeSpecs()}
-}
-
 // change is what an administrator wants to be changed. It may be asked again.
 type change func(*draft) error
 
-// change is a handler that reads what is to be changed, and what to answer. What does not
-// fit, or cannot be saved, has never been in force.
+// change is a handler that reads what is to be changed, and what to answer. What does not fit, or
+// cannot be saved, has never been in force.
 func (a *admin) change(read func(*http.Request) (any, change, error)) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		value, do, err := read(r)
@@ -162,105 +148,71 @@ func (a *admin) change(read func(*http.Request) (any, change, error)) http.Handl
 			w.WriteHeader(http.StatusNoContent)
 			return
 		}
-		answer(w, http.StatusOK, value)
+		answer(w, value)
 	}
 }
 
 // keep saves what is about to be in force.
 func (a *admin) keep(l limits) error {
-	if a.cfg.File == "" {
-		return nil
-	}
-	if err := save(a.cfg.File, l); err != nil {
-		return &serverError{err}
+	if a.cfg.File != "" {
+		if err := save(a.cfg.File, l); err != nil {
+			return &serverError{err}
+		}
 	}
 	return nil
 }
 
 // serverError is a change that is right and was not done.
-type serverError struct{ err error }
-
-func (e *serverError) Error() string { return e.err.Error() }
+type serverError struct{ error }
 
 // putPlan reads a plan, whose name may be left to the path.
 func putPlan(r *http.Request) (any, change, error) {
-	var fields map[string]any
-	if err := read(r, &fields); err != nil {
+	fields := map[string]any{}
+	if err := readJSON(r.Body, &fields); err != nil {
 		return nil, nil, err
 	}
-	if err := sameName(fields["name"], r.PathValue("name")); err != nil {
-		return nil, nil, err
+	name := r.PathValue("name")
+	if given := fields["name"]; given != nil && given != name {
+		return nil, nil, otherName(given, name)
 	}
-	if fields == nil {
+	if fields == nil { // of null
 		fields = map[string]any{}
 	}
-	fields["name"] = r.PathValue("name")
+	fields["name"] = name
 	p, err := planOf(fields)
-	return p, func(d *draft) (err error) {
-		d.plans, err = d.plans.with(p)
-		return err
-	}, err
+	return p, func(d *draft) (err error) { d.plans, err = d.plans.with(p); return err }, err
 }
 
 // putRule reads a rule, whose name may be left to the path.
 func putRule(r *http.Request) (any, change, error) {
 	var rule Rule
-	if err := read(r, &rule); err != nil {
+	if err := readJSON(r.Body, &rule); err != nil {
 		return nil, nil, err
 	}
 	name := r.PathValue("name")
-	if rule.Name != "" {
-		if err := sameName(rule.Name, name); err != nil {
-			return nil, nil, err
-		}
+	if rule.Name != "" && rule.Name != name {
+		return nil, nil, otherName(rule.Name, name)
 	}
 	rule.Name = name
-	return rule, func(d *draft) (err error) {
-		d.rules, err = withRule(d.rules, rule, r.URL.Query().Get("before"))
-		return err
-	}, nil
+	return rule, func(d *draft) error { return d.put(rule, r.URL.Query().Get("before")) }, nil
+}
+
+func otherName(body any, path string) error {
+	return fmt.Errorf("name is %q: leave it out, the path says %q", body, path)
 }
 
 // putRules is for changes of several rules at once, and of their order.
 func putRules(r *http.Request) (any, change, error) {
 	var list ruleList
-	if err := read(r, &list); err != nil {
-		return nil, nil, err
+	err := readJSON(r.Body, &list)
+	if err == nil && list.Rules == nil {
+		err = errNoRules
 	}
-	if list.Rules == nil {
-		return nil, nil, errNoRules
-	}
-	return list, func(d *draft) error {
-		d.rules, d.exclude = list.Rules, list.Exclude
-		return nil
-	}, nil
+	return list, func(d *draft) error { d.rules, d.exclude = list.Rules, list.Exclude; return nil }, err
 }
 
-// sameName sees that a body does not mean another thing than its path.
-func sameName(body any, path string) error {
-	if body == nil || body == path {
-		return nil
-	}
-	return fmt.Errorf("name is %q: leave it out, the path says %q", body, path)
-}
-
-// read reads a body of one JSON value, without fields that are not known.
-func read(r *http.Request, value any) error {
-	d := json.NewDecoder(r.Body)
-	d.UseNumber()
-	d.DisallowUnknownFields()
-	if err := d.Decode(value); err != nil {
-		return err
-	}
-	if _, err := d.Token(); !errors.Is(err, io.EOF) {
-		return errors.New("there is more after the first value: remove it")
-	}
-	return nil
-}
-
-// fail answers with what is wrong, which is mostly what was asked for. Errors of the file
-// system and of the store are the server's, and say more about it than who asks has to
-// know; they are logged.
+// fail answers with what is wrong, which is mostly what was asked for. Errors of the file system and
+// of the store are the server's, and say more about it than who asks has to know; they are logged.
 func (a *admin) fail(w http.ResponseWriter, r *http.Request, err error) {
 	p := problem{Title: "The change cannot be made", Status: http.StatusBadRequest, Detail: err.Error()}
 	var tooLarge *http.MaxBytesError
@@ -281,13 +233,12 @@ func (a *admin) fail(w http.ResponseWriter, r *http.Request, err error) {
 }
 
 // answer writes a value as JSON.
-func answer(w http.ResponseWriter, status int, value any) {
+func answer(w http.ResponseWriter, value any) {
 	body, err := json.Marshal(value)
 	if err != nil { // plans and rules are of text and numbers
 		problem{Title: "The answer cannot be written", Status: http.StatusInternalServerError}.write(w)
 		return
 	}
 	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(status)
 	_, _ = w.Write(append(body, '\n')) // a client that is gone needs no answer
 }

@@ -2,9 +2,12 @@ package admission
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"log/slog"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -13,8 +16,8 @@ import (
 )
 
 // DefaultDeadline is how long a store may take. One in the same data centre answers in a
-// millisecond or two, one across an ocean in 150; a request that waits longer than this for
-// its permission is served late.
+// millisecond or two, one across an ocean in 150; a request that waits longer than this for its
+// permission is served late.
 const DefaultDeadline = 250 * time.Millisecond
 
 // OnError is what is decided when the store does not answer, as files spell it.
@@ -22,48 +25,42 @@ type OnError string
 
 // The answers to a store that is out of reach.
 const (
-	// FailOpen has the fallback decide, or, without one, lets in with ReasonFailOpen.
-	FailOpen OnError = "open"
-	// FailClosed keeps out, with ReasonFailClosed: status 503.
-	FailClosed OnError = "closed"
+	FailOpen   OnError = "open"   // the fallback decides, or, without one, lets in with ReasonFailOpen
+	FailClosed OnError = "closed" // keeps out, with ReasonFailClosed: status 503
 )
 
 func (o OnError) valid() bool { return o == "" || o == FailOpen || o == FailClosed }
 
-// failClosedWait is what a client is told who is kept out because the store is down: a
-// breaker tries a store again about as often.
+// failClosedWait is what a client is told who is kept out because the store is down: a breaker
+// tries a store again about as often.
 const failClosedWait = time.Second
 
 // Config is what an Admitter needs.
 type Config struct {
 	Repository Repository // keeps what keys have used. Zero is an error.
 	Registry   *Registry  // has the plans. Zero is an error.
-	// OnError is what is decided when the Repository is out of reach. Zero means FailOpen:
-	// a limiter that is down should not take the service with it.
+	// OnError is what is decided when the Repository is out of reach. Zero means FailOpen: a limiter
+	// that is down should not take the service with it.
 	OnError OnError
-	// Deadline is how long the Repository may take. Zero means DefaultDeadline, and
-	// none for a repository with a method Immediate, which never waits or has a deadline
-	// of its own.
+	// Deadline is how long the Repository may take. Zero means DefaultDeadline, and none for a
+	// repository with a method Immediate, which never waits or has a deadline of its own.
 	Deadline time.Duration
-	// Fallback, if set, decides while Repository is out of reach, unless OnError is closed,
-	// and Repository is charged what it granted before it decides again. While Repository
-	// decides, what it lets in is charged to the Fallback too, so that nobody has a full
-	// bucket when the store goes down. It should not wait. Zero means none.
+	// Fallback, if set, decides while Repository is out of reach, unless OnError is closed, and
+	// Repository is charged what it granted before it decides again. While Repository decides, what
+	// it lets in is charged to the Fallback too, so that nobody has a full bucket when the store
+	// goes down. It should not wait. Zero means none.
 	Fallback Repository
-	// Share is this process's part of each plan at the Fallback, above 0 and up to 1: one
-	// by the number of processes that share the Repository. Zero means 1.
+	// Share is this process's part of each plan at the Fallback, above 0 and up to 1: one by the
+	// number of processes that share the Repository. Zero means 1.
 	Share float64
 	// Process is which of them this is, from 0 on, for plans of less than a token for each: they
 	// take turns by it. Zero means the first.
 	Process int64
-	// Clock is for how long the Repository is out of reach and what the Fallback grants
-	// meanwhile; deadlines are the system's. Zero means the system's.
+	// Clock is for how long the Repository is out of reach and what the Fallback grants meanwhile;
+	// deadlines are the system's. Zero means the system's.
 	Clock clock.Clock
-	// OnDecision, if set, is told every decision, with no lock held, before it is
-	// returned. Zero means nobody is.
-	OnDecision func(Decision)
-	// Log gets a warning when the store goes out of reach, and a note with counts when it
-	// answers again. Zero means no log.
+	// Log gets a warning when the store goes out of reach, and a note with counts when it answers
+	// again. Zero means no log.
 	Log *slog.Logger
 }
 
@@ -73,42 +70,29 @@ type Request struct {
 	Plans []string // by which; of a name given twice the second is ignored. Zero means none: it is allowed.
 	// Tokens is what is charged, 0 or more. Zero looks and charges nothing.
 	Tokens int64
-	Rule   string // the rule for which it is asked, for the Decision. Zero means none.
-	// OnError is what is decided if nothing answers; what guards something, such as a
-	// login, is better closed. Zero means what Config says.
+	// OnError is what is decided if nothing answers; what guards something, such as a login, is
+	// better closed. Zero means what Config says.
 	OnError OnError
 
 	set   *planSet // in which the plans are looked up
 	whole []Plan   // those that were found there, each once
 }
 
-// Decision is the record of a decision, as traces keep it.
-type Decision struct {
-	RateLimited bool     `json:"rateLimited"`    // it was denied
-	Rule        string   `json:"rule,omitempty"` // the rule that asked
-	Key         string   `json:"key"`            // who was counted, which may be personal data
-	Plans       []string `json:"plans"`          // by which; must not be changed or kept
-	Tokens      int64    `json:"tokens"`         // what was asked for
-	Result      Result   `json:"result"`
-	Err         error    `json:"-"` // why the store did not answer; nil if it did
-}
-
 // Statistics is what an Admitter has counted since it was made.
 type Statistics struct {
-	Allowed    uint64 `json:"allowed"`     // decisions, whoever decided
-	Denied     uint64 `json:"denied"`      // decisions, whoever decided
-	Failures   uint64 `json:"failures"`    // questions that the store did not answer
-	Fallbacks  uint64 `json:"fallbacks"`   // decisions of the fallback
-	Timeouts   uint64 `json:"timeouts"`    // decisions to keep out since the store may have charged
-	FailedOpen uint64 `json:"failed_open"` // decisions to let in because nothing answered
-	// FailedClosed is those kept out because nothing answered.
-	FailedClosed uint64 `json:"failed_closed"`
-	Down         bool   `json:"down"` // the store, or a part of it, is out of reach
+	Allowed      uint64 `json:"allowed"`       // decisions, whoever decided
+	Denied       uint64 `json:"denied"`        // decisions, whoever decided
+	Failures     uint64 `json:"failures"`      // questions that the store did not answer
+	Fallbacks    uint64 `json:"fallbacks"`     // decisions of the fallback
+	Timeouts     uint64 `json:"timeouts"`      // decisions to keep out since the store may have charged
+	FailedOpen   uint64 `json:"failed_open"`   // decisions to let in because nothing answered
+	FailedClosed uint64 `json:"failed_closed"` // those kept out because nothing answered
+	Down         bool   `json:"down"`          // the store, or a part of it, is out of reach
 }
 
-// Admitter looks plans up, asks the repository, and decides when that does not answer.
-// It is safe for concurrent use. While the repository is out of reach and there is a
-// fallback it has a goroutine, which Close ends.
+// Admitter looks plans up, asks the repository, and decides when that does not answer. It is safe
+// for concurrent use. While the repository is out of reach and there is a fallback it has a
+// goroutine, which Close ends.
 type Admitter struct {
 	cfg      Config // never changes after New
 	combos   combos
@@ -118,12 +102,11 @@ type Admitter struct {
 	end      context.CancelFunc
 	beside   sync.WaitGroup
 
-	down                                                           atomic.Bool // without a fallback
 	allowed, denied, failures, fallbacks, timeouts, opened, closed atomic.Uint64
 }
 
-// New returns an Admitter. Its errors name the field and the fix. It does not close what
-// it is given.
+// New returns an Admitter. Its errors name the field and the fix. It does not close what it is
+// given.
 func New(cfg Config) (*Admitter, error) {
 	switch {
 	case cfg.Repository == nil:
@@ -173,11 +156,10 @@ func (a *Admitter) Allow(ctx context.Context, key string, plans []string, tokens
 	return a.Decide(ctx, Request{Key: key, Plans: plans, Tokens: tokens})
 }
 
-// Decide charges what req asks for under all its plans, or, if one denies, under none. A
-// store that does not answer is not an error but a Reason. Errors are for a plan that
-// there is not ([ErrUnknownPlan]), for tokens below 0 and an OnError that there is not,
-// and for a ctx that has ended, whose error they wrap; what they mean for the request is
-// the caller's to say.
+// Decide charges what req asks for under all its plans, or, if one denies, under none. A store
+// that does not answer is not an error but a Reason. Errors are for a plan that there is not
+// ([ErrUnknownPlan]), for tokens below 0 and an OnError that there is not, and for a ctx that has
+// ended, whose error they wrap; what they mean for the request is the caller's to say.
 func (a *Admitter) Decide(ctx context.Context, req Request) (res Result, err error) {
 	switch {
 	case req.Tokens < 0:
@@ -195,33 +177,30 @@ func (a *Admitter) Decide(ctx context.Context, req Request) (res Result, err err
 	return res, err
 }
 
-// decide is Decide for a request that is in order and whose plans were found, with room
-// for the Result: that of each request to a server comes this way, and copying both from
-// call to call would cost more than the decision. Its error is that of ctx.
+// decide is Decide for a request that is in order and whose plans were found, with room for the
+// Result: copying both from call to call would cost more than the decision. Its error is that of
+// ctx.
 func (a *Admitter) decide(ctx context.Context, req *Request, res *Result) (err error) {
-	if len(req.whole) == 0 {
-		*res = Result{Allowed: true}
-		a.tell(req, res, nil)
-		return nil
-	}
 	s := a.partOf(req.Key)
-	if s.away.Load() && a.without(ctx, s, req, res) {
-		a.tell(req, res, nil)
-		return nil
+	switch {
+	case len(req.whole) == 0:
+		*res = Result{Allowed: true}
+	case a.cfg.Fallback != nil && s.away.Load() && a.without(ctx, s, req, res):
+	default:
+		var asked time.Time
+		if a.cfg.Fallback != nil {
+			asked = a.cfg.Clock.Now()
+		}
+		if *res, err = a.take(ctx, foldKey(req.Key), req.whole, req.Tokens); err == nil {
+			a.answered(ctx, s, req, res)
+		} else if over := ctx.Err(); over != nil {
+			*res = Result{}
+			return fmt.Errorf("admission: %w", over) // which says nothing about the store
+		} else {
+			a.unanswered(ctx, s, req, res, asked, err)
+		}
 	}
-	var asked time.Time
-	if a.cfg.Fallback != nil {
-		asked = a.cfg.Clock.Now()
-	}
-	if *res, err = a.take(ctx, foldKey(req.Key), req.whole, req.Tokens); err == nil {
-		a.answered(ctx, s, req, res)
-	} else if over := ctx.Err(); over != nil {
-		*res = Result{}
-		return fmt.Errorf("admission: %w", over) // which says nothing about the store
-	} else {
-		*res = a.unanswered(ctx, s, req, asked, err)
-	}
-	a.tell(req, res, err)
+	a.count(res)
 	return nil
 }
 
@@ -235,16 +214,60 @@ func (a *Admitter) take(ctx context.Context, key string, plans []Plan, n int64) 
 	return a.cfg.Repository.Take(ctx, key, plans, n)
 }
 
-// Remove forgets what key has used under all plans of the registry, at the repository
-// and at the fallback.
+// count counts a decision.
+func (a *Admitter) count(res *Result) {
+	if res.Allowed {
+		a.allowed.Add(1)
+	} else {
+		a.denied.Add(1)
+	}
+}
+
+// ErrDenied is what the errors of denied calls are.
+var ErrDenied = errors.New("denied by a limit")
+
+// DeniedError is a denial with its Result. It is an [ErrDenied].
+type DeniedError struct {
+	Result Result
+}
+
+// Error says which plan denied, why, and for how long.
+func (e *DeniedError) Error() string {
+	r := &e.Result
+	if r.Wait == Never || r.Wait == 0 {
+		return fmt.Sprintf("denied by plan %q: %s", r.Plan, r.Reason)
+	}
+	return fmt.Sprintf("denied by plan %q: %s, try again in %v", r.Plan, r.Reason, r.Wait)
+}
+
+// Is reports whether target is ErrDenied.
+func (e *DeniedError) Is(target error) bool { return target == ErrDenied }
+
+// Guard calls fn if key may be charged tokens under plans, and returns its error. If it may not,
+// fn is not called and the error is a [*DeniedError]. The errors of [Admitter.Allow] come as they
+// are, without fn being called either. What fn does is paid for, whether it succeeds, fails or
+// panics.
+func (a *Admitter) Guard(ctx context.Context, key string, plans []string, tokens int64, fn func(context.Context) error) error {
+	res, err := a.Allow(ctx, key, plans, tokens)
+	switch {
+	case err != nil:
+		return err
+	case !res.Allowed:
+		return &DeniedError{res}
+	}
+	return fn(ctx)
+}
+
+// Remove forgets what key has used under all plans of the registry, at the repository and at the
+// fallback.
 func (a *Admitter) Remove(ctx context.Context, key string) error {
 	return a.remove(ctx, foldKey(key), a.cfg.Registry.Plans())
 }
 
-// RemoveWhere removes, as [Admitter.Remove] does, all keys that the repository or the
-// fallback knows and of which match is true, and says how many, also with an error. A key
-// longer than 256 bytes is known by its digest only, "sha256:…". Keys that come meanwhile may
-// be missed. It looks at every key: it is for operators, not for requests.
+// RemoveWhere removes, as [Admitter.Remove] does, all keys that the repository or the fallback
+// knows and of which match is true, and says how many, also with an error. A key longer than 256
+// bytes is known by its digest only, "sha256:…". Keys that come meanwhile may be missed. It looks
+// at every key: it is for operators, not for requests.
 func (a *Admitter) RemoveWhere(ctx context.Context, match func(key string) bool) (removed int, err error) {
 	plans := a.cfg.Registry.Plans()
 	matching := map[string]bool{}
@@ -288,7 +311,6 @@ func (a *Admitter) Statistics() Statistics {
 		Allowed: a.allowed.Load(), Denied: a.denied.Load(),
 		Failures: a.failures.Load(), Fallbacks: a.fallbacks.Load(), Timeouts: a.timeouts.Load(),
 		FailedOpen: a.opened.Load(), FailedClosed: a.closed.Load(),
-		Down: a.down.Load(),
 	}
 	for i := range a.standbys {
 		s.Down = s.Down || a.standbys[i].away.Load()
@@ -296,17 +318,29 @@ func (a *Admitter) Statistics() Statistics {
 	return s
 }
 
-func (a *Admitter) tell(req *Request, res *Result, err error) {
-	if res.Allowed {
-		a.allowed.Add(1)
-	} else {
-		a.denied.Add(1)
+// Close ends what runs beside the decisions. What was granted while the store was out of reach and
+// not charged to it yet is lost. It may be called again.
+func (a *Admitter) Close() error {
+	a.end()
+	a.beside.Wait()
+	return nil
+}
+
+const (
+	// maxKey is what of a key is kept as it is. Keys come from headers, which may be a megabyte
+	// long; times the number of keys that is a store's memory.
+	maxKey = 256
+
+	// foldedPrefix marks the digest of a key.
+	foldedPrefix = "sha256:"
+)
+
+// foldKey is the key as stores keep it: itself, or its digest if it is long. One that looks like a
+// digest is digested too, so that no two keys become one.
+func foldKey(key string) string {
+	if len(key) <= maxKey && !strings.HasPrefix(key, foldedPrefix) {
+		return key
 	}
-	if a.cfg.OnDecision == nil {
-		return
-	}
-	a.cfg.OnDecision(Decision{
-		RateLimited: !res.Allowed, Rule: req.Rule, Key: req.Key, Plans: req.Plans,
-		Tokens: req.Tokens, Result: *res, Err: err,
-	})
+	sum := sha256.Sum256([]byte(key))
+	return foldedPrefix + hex.EncodeToString(sum[:])
 }

@@ -3,7 +3,6 @@ package admission_test
 import (
 	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -356,35 +355,11 @@ func TestLongKeys(t *testing.T) {
 	require.Equal(t, int64(4), allow(t, a, long+"a", 1, "login").Remaining)
 }
 
-func TestOnDecision(t *testing.T) {
-	var told []admission.Decision
-	repo := newStore(t, admissiontest.NewClock())
-	a := admitter(t, admission.Config{Repository: repo, OnDecision: func(d admission.Decision) { told = append(told, d) }})
-	ask := func(n int64) {
-		_, err := a.Decide(t.Context(), admission.Request{Key: "ann", Plans: []string{"login"}, Tokens: n, Rule: "sign-in"})
-		require.NoError(t, err)
-	}
-	ask(5)
-	ask(1)
-	repo.failWith(errDown)
-	ask(1)
-	require.Len(t, told, 3)
-	require.False(t, told[0].RateLimited)
-	require.Equal(t, errDown, told[2].Err)
-	text, err := json.Marshal(told[1])
-	require.NoError(t, err)
-	var record map[string]any
-	require.NoError(t, json.Unmarshal(text, &record))
-	require.Equal(t, true, record["rateLimited"])
-	require.Equal(t, "sign-in", record["rule"])
-	require.Equal(t, "LIMITED", record["result"].(map[string]any)["reason"])
-}
-
 // TestAdmitterAtOnce has many goroutines ask while plans are replaced: as none of the
 // replacements changes the numbers, exactly the capacity is let in.
 func TestAdmitterAtOnce(t *testing.T) {
 	reg := registry(t, login, api, daily)
-	a := admitter(t, admission.Config{Repository: newStore(t, admissiontest.NewClock()), Registry: reg, OnDecision: func(admission.Decision) {}})
+	a := admitter(t, admission.Config{Repository: newStore(t, admissiontest.NewClock()), Registry: reg})
 	var wg sync.WaitGroup
 	for i := range 200 {
 		wg.Go(func() {

@@ -31,7 +31,6 @@ func TestShadowLetsInWhatHasEnded(t *testing.T) {
 // TestWhatPlansDoNotDecideIsCounted: statistics and hooks have every refusal, also for want
 // of a place or of a key.
 func TestWhatPlansDoNotDecideIsCounted(t *testing.T) {
-	var told []admission.Decision
 	cfg := onePlan(two, func(r *admission.Rule) { r.Concurrency, r.Key, r.OnError = 1, "bad", admission.FailClosed })
 	bad := false
 	cfg.set.Keys = map[string]admission.KeyFunc{"bad": func(*http.Request) (string, error) {
@@ -44,22 +43,16 @@ func TestWhatPlansDoNotDecideIsCounted(t *testing.T) {
 	within := 0
 	cfg.next = func(http.ResponseWriter, *http.Request) { within = d.get("/").Code }
 	d = newDoorway(t, cfg)
-	a := admitter(t, admission.Config{
-		Repository: d.store, Registry: d.registry, OnDecision: func(x admission.Decision) { told = append(told, x) },
-	})
-	wrap, err := admission.Middleware(admission.MiddlewareConfig{Admitter: a, Rules: d.rules})
-	require.NoError(t, err)
-	d.Handler = wrap(cfg.next)
 	require.Equal(t, in, d.get("/").Code)
 	require.Equal(t, out, within)
 	bad = true
 	require.Equal(t, http.StatusServiceUnavailable, d.get("/").Code)
-	require.Equal(t, admission.Statistics{Allowed: 1, Denied: 2, FailedClosed: 1}, a.Statistics())
-	require.Len(t, told, 3)
-	require.Equal(t, admission.ReasonConcurrency, told[1].Result.Reason)
-	require.Equal(t, "all", told[1].Rule)
-	require.Equal(t, admission.ReasonFailClosed, told[2].Result.Reason)
-	require.True(t, told[2].RateLimited)
+	require.Equal(t, admission.Statistics{Allowed: 1, Denied: 2, FailedClosed: 1}, d.admitter.Statistics())
+	require.Len(t, d.denials, 2)
+	require.Equal(t, admission.ReasonConcurrency, d.denials[0].Result.Reason)
+	require.Equal(t, "all", d.denials[0].Rule)
+	require.Equal(t, admission.ReasonFailClosed, d.denials[1].Result.Reason)
+	require.True(t, d.denials[1].RateLimited)
 }
 
 // TestWhatTakesForEver is about a bucket that fills in three thousand years. Nobody is

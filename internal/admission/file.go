@@ -25,13 +25,17 @@ const (
 // maxFile bounds what is read of a file: ten thousand plans take two megabytes.
 const maxFile = 16 << 20
 
-// errNoRules is for what should have rules. That there are none lets everybody in, so it
-// has to be said: a file that was cut short does not mean it.
-var errNoRules = errors.New("rules is missing: give a list, an empty one if there are to be no rules")
+var (
+	// errNoRules is for what should have rules. That there are none lets everybody in, so it has to
+	// be said: a file that was cut short does not mean it.
+	errNoRules   = errors.New("rules is missing: give a list, an empty one if there are to be no rules")
+	errExtension = errors.New("the format is not known: end the file's name in .json, .yaml or .yml")
+	errMore      = errors.New("there is more after the first value: remove it")
+)
 
-// LoadFile puts the plans, rules and exclusions of a file in the place of all others, or,
-// if it returns an error, nothing. The file is JSON if its name ends in ".json", and YAML if
-// in ".yaml" or ".yml":
+// LoadFile puts the plans, rules and exclusions of a file in the place of all others, or, if it
+// returns an error, nothing. The file is JSON if its name ends in ".json", and YAML if in ".yaml" or
+// ".yml":
 //
 //	plans:
 //	  - {name: login, kind: sliding-window, capacity: 5, window: 1m}
@@ -40,9 +44,9 @@ var errNoRules = errors.New("rules is missing: give a list, an empty one if ther
 //	exclude:
 //	  - /api/health
 //
-// Errors begin with path and tell where in it, as `plans[2].capacity`; those about a plan's
-// fields are [*PlanError], and that of a file that there is not is fs.ErrNotExist. Each request
-// is judged by the file before or by this one, and by nothing in between.
+// Errors begin with path and tell where in it, as `plans[2].capacity`; those about fields are
+// [*FieldError], and that of a file that there is not is fs.ErrNotExist. Each request is judged by
+// the file before or by this one, and by nothing in between.
 func (s *RuleSet) LoadFile(path string) error {
 	fresh, err := readDraft(path)
 	if err == nil {
@@ -68,7 +72,17 @@ func readDraft(path string) (d draft, err error) {
 			return d, fmt.Errorf("%s is not known: use plans, rules, exclude", name)
 		}
 	}
-	if d.plans, err = plansOf(file[plansSection]); err != nil {
+	list, ok := file[plansSection].([]any)
+	if !ok && file[plansSection] != nil {
+		return d, errors.New("plans is no list: write one plan per entry")
+	}
+	plans := make([]Plan, len(list))
+	for i := range list {
+		if plans[i], err = planOf(list[i]); err != nil {
+			return d, fmt.Errorf("plans[%d].%w", i, err)
+		}
+	}
+	if d.plans, err = newPlanSet(plans); err != nil {
 		return d, err
 	}
 	err = errors.Join(readSection(file, rulesSection, &d.rules), readSection(file, excludeSection, &d.exclude))
@@ -90,61 +104,10 @@ func readSection(file map[string]any, name string, value any) error {
 	return nil
 }
 
-// Save writes plans, rules and exclusions into a file, by whose name it is JSON or YAML. Whoever
-// reads it sees the old file or the new one, also after a crash; if Save fails the old one
-// stays. Comments and the order of sections are not kept.
-func (s *RuleSet) Save(path string) error { return save(path, s.inForce()) }
-
-// save writes what is in force, or about to be.
-func save(path string, l limits) error {
-	var text bytes.Buffer
-	write, err := writerFor(path)
-	if err == nil {
-		err = write(&text, map[string]any{
-			plansSection: append([]Plan{}, l.plans.plans...), // an empty list rather than null
-			rulesSection: append([]Rule{}, l.table.specs()...), excludeSection: append([]string{}, l.table.excludeSpecs()...),
-		})
-	}
-	if err == nil {
-		err = atomicfile.Replace(path, 0o600, func(w io.Writer) error {
-			_, err := w.Write(text.Bytes())
-			return err
-		})
-	}
-	if err != nil {
-		return fmt.Errorf("save %s: %w", path, err)
-	}
-	return nil
-}
-
-func writerFor(path string) (func(io.Writer, any) error, error) {
-	switch strings.ToLower(filepath.Ext(path)) {
-	case ".json":
-		return func(w io.Writer, tree any) error {
-			e := json.NewEncoder(w)
-			e.SetIndent("", "  ")
-			return e.Encode(tree)
-		}, nil
-	case ".yaml", ".yml":
-		return writeYAML, nil
-	}
-	return nil, errExtension
-}
-
-var errExtension = errors.New("the format is not known: end the file's name in .json, .yaml or .yml")
-
-func writeYAML(w io.Writer, tree any) error {
-	e := yaml.NewEncoder(w)
-	e.SetIndent(2)
-	if err := e.Encode(tree); err != nil {
-		return err
-	}
-	return e.Close()
-}
-
 // readTree reads the file's values, of whatever form.
-func readTree(path string) (any, error) {
-	if _, err := writerFor(path); err != nil {
+func readTree(path string) (tree any, err error) {
+	isYAML, err := formatOf(path)
+	if err != nil {
 		return nil, err
 	}
 	f, err := os.Open(path)
@@ -158,25 +121,88 @@ func readTree(path string) (any, error) {
 		return nil, err
 	case len(text) > maxFile:
 		return nil, fmt.Errorf("it is larger than %d bytes: split it", maxFile)
-	case strings.EqualFold(filepath.Ext(path), ".json"):
-		return jsonTree(bytes.NewReader(text))
+	case isYAML:
+		return tree, yaml.Unmarshal(text, &tree)
 	}
-	var tree any
-	if err := yaml.Unmarshal(text, &tree); err != nil {
-		return nil, err
-	}
-	return tree, nil
+	return jsonTree(bytes.NewReader(text))
 }
 
-func jsonTree(r io.Reader) (any, error) {
+func formatOf(path string) (isYAML bool, err error) {
+	switch strings.ToLower(filepath.Ext(path)) {
+	case ".json":
+		return false, nil
+	case ".yaml", ".yml":
+		return true, nil
+	}
+	return false, errExtension
+}
+
+func jsonTree(r io.Reader) (tree any, err error) {
+	return tree, readJSON(r, &tree)
+}
+
+// readJSON reads one JSON value, without fields that are not known.
+func readJSON(r io.Reader, value any) error {
 	d := json.NewDecoder(r)
 	d.UseNumber()
-	var tree any
-	if err := d.Decode(&tree); err != nil {
-		return nil, err
+	d.DisallowUnknownFields()
+	if err := d.Decode(value); err != nil {
+		return err
 	}
 	if _, err := d.Token(); !errors.Is(err, io.EOF) {
-		return nil, errors.New("there is more after the first value: remove it")
+		return errMore
 	}
-	return tree, nil
+	return nil
+}
+
+// Save writes plans, rules and exclusions into a file, by whose name it is JSON or YAML. Whoever
+// reads it sees the old file or the new one, also after a crash; if Save fails the old one stays.
+// Comments and the order of sections are not kept.
+func (s *RuleSet) Save(path string) error { return save(path, s.inForce()) }
+
+// save writes what is in force, or about to be.
+func save(path string, l limits) error {
+	isYAML, err := formatOf(path)
+	var text bytes.Buffer
+	if err == nil {
+		e := json.NewEncoder(&text)
+		e.SetIndent("", "  ")
+		err = e.Encode(map[string]any{
+			plansSection: append([]Plan{}, l.plans.plans...), // an empty list rather than null
+			rulesSection: l.table.specs(), excludeSection: l.table.excludeSpecs(),
+		})
+	}
+	if err == nil && isYAML {
+		err = asYAML(&text)
+	}
+	if err == nil {
+		err = atomicfile.Replace(path, 0o600, func(w io.Writer) error {
+			_, err := text.WriteTo(w)
+			return err
+		})
+	}
+	if err != nil {
+		return fmt.Errorf("save %s: %w", path, err)
+	}
+	return nil
+}
+
+// asYAML writes JSON, which is YAML, as people write that.
+func asYAML(text *bytes.Buffer) error {
+	var tree yaml.Node
+	if err := yaml.Unmarshal(text.Bytes(), &tree); err != nil {
+		return err
+	}
+	var plain func(n *yaml.Node)
+	plain = func(n *yaml.Node) {
+		n.Style = 0
+		for _, below := range n.Content {
+			plain(below)
+		}
+	}
+	plain(&tree)
+	text.Reset()
+	e := yaml.NewEncoder(text)
+	e.SetIndent(2)
+	return errors.Join(e.Encode(&tree), e.Close())
 }

@@ -46,7 +46,7 @@ func TestLoadFile(t *testing.T) {
 func TestLoadFileErrors(t *testing.T) {
 	const good = `{"name":"a","capacity":1,"tokens_per_second":1}`
 	for _, tc := range []struct{ file, text, want string }{
-		{"p.json", `{"plans":[` + good + `,{"name":"b"}]}`, "plans[1].capacity is 0: use 1 to 1099511627776"},
+		{"p.json", `{"plans":[` + good + `,{"name":"b"}]}`, "plans[1].capacity is 0: use a whole number from 1 to 1099511627776"},
 		{"p.json", `{"plans":[` + good + `,` + good + `]}`, `plans[1].name is "a": use another name, plans[0] has it`},
 		{"p.json", `{"plans":[{"name":"a","rate":1}]}`, "plans[0].rate is not known: use name, kind, capacity, tokens_per_second, window"},
 		{"p.json", `{"plans":["a"]}`, "plans[0].name is missing: write a plan as a mapping of its fields"},

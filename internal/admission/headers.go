@@ -1,14 +1,16 @@
 package admission
 
 import (
-	"fmt"
+	"context"
+	"encoding/json"
+	"log/slog"
 	"net/http"
 	"strconv"
+	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/treadlight/crawl/internal/clock"
-	"github.com/treadlight/crawl/internal/ratelimit/header"
-	"github.com/treadlight/crawl/limit"
 )
 
 // Headers is which headers tell clients what is left.
@@ -45,22 +47,23 @@ const (
 	legacyPolicy    = "X-Ratelimit-Policy"
 )
 
-// tell writes what a decision says into the headers of its answer. They are written
-// before the handler runs, which may change them. What nobody knows is not told: when the
-// store does not answer there is no number to believe.
-//
-// The values are those of the writers of package header, which a test compares. They are
-// put together here because each request that is let in pays for it: one text of all
-// values, one list, and nothing to canonicalize.
-//
-// clk is asked where a header tells a time.
+// tell writes what a decision says into the headers of its answer, before the handler runs, which may
+// change them. What nobody knows is not told: when the store does not answer there is no number to
+// believe. The values are those of the writers of package header, which a test compares; each request
+// pays for them, so they are one text and one list, and nothing is canonicalized. clk is asked where
+// a header tells a time.
 func (h Headers) tell(to http.Header, t *terms, res *Result, clk clock.Clock) {
 	if h == HeadersNone {
 		return
 	}
-	list := lines{to, make([]string, 0, h.most())}
+	values := make([]string, 0, 5)
+	add := func(name, value string) {
+		values = append(values, value)
+		last := len(values) - 1
+		to[name] = values[last : last+1 : last+1] // who adds a line has his own list
+	}
 	if t.policy != "" && h.ietf() {
-		list.add(policyHeader, t.policy)
+		add(policyHeader, t.policy)
 	}
 	if res.unknown() || res.Limit == 0 {
 		return
@@ -76,7 +79,8 @@ func (h Headers) tell(to http.Header, t *terms, res *Result, clk clock.Clock) {
 	seconds, from := len(text), remaining // where those end, and the reset of the older headers begins
 	if known && h == HeadersEpoch {
 		from = seconds
-		text = strconv.AppendInt(text, ceilUnix(clk.Now().Add(until)), 10)
+		at := clk.Now().Add(until)
+		text = strconv.AppendInt(text, at.Unix()+ceilSeconds(time.Duration(at.Nanosecond())), 10)
 	}
 	reset := len(text)
 	if h.ietf() {
@@ -89,41 +93,18 @@ func (h Headers) tell(to http.Header, t *terms, res *Result, clk clock.Clock) {
 	all := string(text)
 	if h.legacy() && !slots {
 		limit := t.limitOf(res)
-		list.add(legacyLimit, limit.tokens)
-		list.add(legacyRemaining, all[:remaining])
+		add(legacyLimit, limit.tokens)
+		add(legacyRemaining, all[:remaining])
 		if h == HeadersLegacy {
-			list.add(legacyPolicy, limit.policy)
+			add(legacyPolicy, limit.policy)
 		}
 		if known {
-			list.add(legacyReset, all[from:reset])
+			add(legacyReset, all[from:reset])
 		}
 	}
 	if h.ietf() {
-		list.add(limitHeader, all[reset:])
+		add(limitHeader, all[reset:])
 	}
-}
-
-// most is how many headers there may be.
-func (h Headers) most() int {
-	switch h {
-	case HeadersLegacy:
-		return 4
-	case HeadersIETF:
-		return 2
-	}
-	return 5
-}
-
-// lines are headers of one line each, which are kept in one list.
-type lines struct {
-	to     http.Header
-	values []string // with room for all
-}
-
-func (l *lines) add(name, value string) {
-	l.values = append(l.values, value)
-	last := len(l.values) - 1
-	l.to[name] = l.values[last : last+1 : last+1] // who adds a line has his own list
 }
 
 // ceilSeconds rounds up, so that a client that obeys is never early.
@@ -135,86 +116,78 @@ func ceilSeconds(d time.Duration) int64 {
 	return s
 }
 
-// ceilUnix is the Unix time of t, rounded up for the same reason.
-func ceilUnix(t time.Time) int64 {
-	s := t.Unix()
-	if t.Nanosecond() > 0 {
-		s++
-	}
-	return s
+// problem is a problem document (RFC 9457).
+type problem struct {
+	Type   string `json:"type,omitempty"` // empty means about:blank
+	Title  string `json:"title"`
+	Status int    `json:"status"`
+	Detail string `json:"detail,omitempty"`
+	// Violated is the draft's extension for its first type.
+	Violated []string `json:"violated-policies,omitempty"`
+	// Reason is the Result's, so that clients, logs and tests speak of the same thing.
+	Reason Reason `json:"reason,omitempty"`
 }
 
-// told is what clients are told remains, and the reset. Of places, which no plan is about,
-// what remains is how many more requests of the client may be under way at once.
-func (r *Result) told(p *Plan) (left int64, until time.Duration) {
-	if p == nil {
-		return r.Remaining, r.Wait
+// write answers with the document. net/http leaves out the body for HEAD.
+func (p problem) write(w http.ResponseWriter) {
+	body, err := json.Marshal(p)
+	if err != nil { // it is of text and numbers
+		body = nil
 	}
-	return r.Standing(p).Told()
+	h := w.Header()
+	h.Set("Content-Type", "application/problem+json")
+	h.Set("Content-Length", strconv.Itoa(len(body)))
+	h.Set("Cache-Control", "no-store") // it is about one client and one moment
+	h.Del("Content-Encoding")          // of whoever meant to write something else
+	w.WriteHeader(p.Status)
+	_, _ = w.Write(body) // a client that is gone needs no answer
 }
 
-// Standing is what the Result, which is about p, says of a limit for a client. Never is for
-// what takes longer than a Duration can say.
-func (r *Result) Standing(p *Plan) limit.Standing {
-	s := limit.Standing{Limit: r.Limit, Left: r.Remaining, Next: r.Wait, Refused: !r.Allowed}
-	_, s.Window = p.PerWindow()
-	if s.Refused && s.Next == Never { // as of more than the plan can hold
-		s.Next = r.Reset
-	}
-	if s.Refused {
-		return s
-	}
-	if r.Reset == Never {
-		s.Next, s.Lasts = Never, Never
-		return s
-	}
-	switch p.Kind {
-	case KindFixedWindow: // the one that comes after what is left comes in the next window
-		s.Next, s.Lasts = r.Reset, part(r.Reset, r.Remaining, r.Remaining+1)
-	case KindSlidingWindow:
-		s.Next, s.Lasts = r.next, part(p.Window, r.Remaining, r.Limit)
-	default:
-		// Of a fallback the Limit is its share of the plan, and the rate so much less.
-		each := float64(p.Capacity) / float64(r.Limit) / p.TokensPerSecond * float64(time.Second)
-		if r.Remaining == 0 { // what Reset waits for beyond the first
-			s.Next = max(0, r.Reset-time.Duration(min(float64(r.Limit-1)*each, float64(r.Reset))))
-		}
-		s.Even = r.Limit == 1
-		s.Lasts = time.Duration(min(float64(r.Remaining)*each, float64(r.Reset)))
-	}
-	if r.Reset == 0 {
-		s.Lasts = 0 // of a plan that is whole
-	}
-	return s
+// quietAfter is after how long without a denial a limit is said to deny no more.
+const quietAfter = time.Minute
+
+// DenialLog writes a line when denials begin and one, with their number, when there have been none
+// for a minute and a call is let in, however many there were: a log of each would be as long as an
+// attacker likes. The zero DenialLog is ready; it is safe for concurrent use and must not be copied.
+type DenialLog struct {
+	denying atomic.Bool // set with mu held
+
+	mu          sync.Mutex // guards what follows
+	since, last time.Time
+	denied      int64
 }
 
-// part is n of as many parts of d.
-func part(d time.Duration, n, of int64) time.Duration {
-	return time.Duration(float64(d) / float64(of) * float64(n))
+// Denied counts a denial of what, a request or a call. If it is the first, it is written.
+func (l *DenialLog) Denied(ctx context.Context, log *slog.Logger, clk clock.Clock, what string, record slog.LogValuer) {
+	now := clk.Now()
+	l.mu.Lock()
+	first := !l.denying.Swap(true)
+	if first {
+		l.since, l.denied = now, 0
+	}
+	l.last = now
+	l.denied++
+	l.mu.Unlock()
+	if first {
+		attrs := append([]slog.Attr{slog.String("what", what)}, record.LogValue().Resolve().Group()...)
+		log.LogAttrs(ctx, slog.LevelInfo, "over the limit", attrs...)
+	}
 }
 
-// retryAfter is the value of Retry-After, rounded up, or empty when waiting does not help.
-func (r *Result) retryAfter() string {
-	if r.Wait <= 0 || r.Wait == Never {
-		return ""
+// Allowed notes that a call was let in.
+func (l *DenialLog) Allowed(ctx context.Context, log *slog.Logger, clk clock.Clock, what, name string) {
+	if !l.denying.Load() {
+		return
 	}
-	return header.FormatRetryAfter(r.Wait)
-}
-
-// describe is a denial in words, for who reads the answer.
-func (r *Result) describe() string {
-	switch r.Reason {
-	case ReasonTooLarge:
-		return "The request costs more than its quota ever holds. Waiting does not help."
-	case ReasonConcurrency:
-		return fmt.Sprintf("%d requests are under way already. Wait for one of them to end.", r.Limit)
-	case ReasonFailClosed, ReasonTimeout, ReasonTooManyKeys:
-		return "It is not known at the moment whether the request may be served. Try again later."
-	case ReasonLimited:
-		if r.Wait == Never {
-			return fmt.Sprintf("The quota %q of %d has not enough left, and will not have in any time worth waiting for.", r.Plan, r.Limit)
-		}
-		return fmt.Sprintf("The quota %q of %d has not enough left. Try again in %s s.", r.Plan, r.Limit, r.retryAfter())
+	l.mu.Lock()
+	over := l.denying.Load() && clk.Now().Sub(l.last) >= quietAfter
+	denied, lasted := l.denied, l.last.Sub(l.since)
+	if over {
+		l.denying.Store(false)
 	}
-	return "The request was not admitted."
+	l.mu.Unlock()
+	if over {
+		log.LogAttrs(ctx, slog.LevelInfo, "within the limit again", slog.String("what", what), slog.String("rule", name),
+			slog.Int64("denied", denied), slog.Duration("over", lasted))
+	}
 }

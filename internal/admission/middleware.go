@@ -1,19 +1,22 @@
 package admission
 
 import (
+	"context"
 	"crypto/sha256"
 	"crypto/subtle"
 	"errors"
 	"fmt"
 	"log/slog"
 	"net/http"
+	"time"
 
 	"github.com/treadlight/crawl/internal/clock"
+	"github.com/treadlight/crawl/limit"
 )
 
 const (
-	// DefaultBypassHeader is where bypass tokens are looked for.
-	DefaultBypassHeader = "X-RateLimit-Bypass"
+	// bypassHeader is where bypass tokens are looked for, as net/http keeps it.
+	bypassHeader = "X-Ratelimit-Bypass"
 	// minToken is the shortest secret: below it, it can be guessed at the rate at which
 	// a server answers.
 	minToken = 16
@@ -23,11 +26,9 @@ const (
 type MiddlewareConfig struct {
 	Admitter *Admitter // decides. Zero is an error.
 	Rules    *RuleSet  // says for whom and by what, and may change. Zero is an error.
-	// Bypass is secrets of 16 bytes or more; who shows one is not limited at all. They are
-	// compared in constant time. Zero means that there are none.
+	// Bypass is secrets of 16 bytes or more; who shows one in the header X-RateLimit-Bypass is not
+	// limited at all. They are compared in constant time. Zero means that there are none.
 	Bypass []string
-	// BypassHeader is the header in which they are shown. Zero means DefaultBypassHeader.
-	BypassHeader string
 	// Headers is what clients are told of their quota. Zero means HeadersBoth.
 	Headers Headers
 	// Shadow is Rule.Shadow of all rules. False means that each rule says.
@@ -93,10 +94,6 @@ func Middleware(cfg MiddlewareConfig) (func(http.Handler) http.Handler, error) {
 		}
 		d.bypass = append(d.bypass, sha256.Sum256([]byte(token)))
 	}
-	if cfg.BypassHeader == "" {
-		d.cfg.BypassHeader = DefaultBypassHeader
-	}
-	d.cfg.BypassHeader = http.CanonicalHeaderKey(d.cfg.BypassHeader)
 	if cfg.Log == nil {
 		d.cfg.Log = slog.New(slog.DiscardHandler)
 	}
@@ -117,38 +114,27 @@ func (d *door) serve(w http.ResponseWriter, r *http.Request, next http.Handler) 
 	now := d.cfg.Rules.inForce()
 	m := now.table.match(r)
 	if m.first != nil && !d.bypasses(r) {
-		var held places
-		defer held.giveBack()
-		release, ok := d.enter(w, r, m.first, now.plans, true)
-		if held.first = release; !ok {
-			return
-		}
-		for _, rule := range m.more {
-			release, ok := d.enter(w, r, rule, now.plans, false)
-			if held.more = append(held.more, release); !ok {
+		held := make([]func(), 0, 4) // what gives back the places among the Concurrency of rules
+		defer func() {
+			for _, release := range held {
+				release()
+			}
+		}()
+		for i := range 1 + len(m.more) {
+			rule := m.first
+			if i > 0 {
+				rule = m.more[i-1]
+			}
+			release, ok := d.enter(w, r, rule, now.plans, i == 0)
+			if release != nil {
+				held = append(held, release)
+			}
+			if !ok {
 				return
 			}
 		}
 	}
 	next.ServeHTTP(w, r)
-}
-
-// places is what gives back those that a request has among the Concurrency of its rules;
-// nil where it has none. One deferred call for all of them costs less than one for each.
-type places struct {
-	first func()
-	more  []func()
-}
-
-func (p *places) giveBack() {
-	if p.first != nil {
-		p.first()
-	}
-	for _, release := range p.more {
-		if release != nil {
-			release()
-		}
-	}
 }
 
 // bypasses reports whether a token is shown. All are compared, by their digests, so that
@@ -157,7 +143,7 @@ func (d *door) bypasses(r *http.Request) bool {
 	if len(d.bypass) == 0 {
 		return false
 	}
-	lines := r.Header[d.cfg.BypassHeader]
+	lines := r.Header[bypassHeader]
 	if len(lines) != 1 {
 		return false
 	}
@@ -169,79 +155,210 @@ func (d *door) bypasses(r *http.Request) bool {
 	return found == 1
 }
 
-// enter asks one rule. Unless it is not ok, the request goes on, and release, if there is
-// one, is to be called at its end. Of several rules the first has the headers, unless
-// another denies.
+// enter asks one rule. Unless it is not ok, the request goes on, and release, if there is one, is to
+// be called at its end. Of several rules the first has the headers, unless another denies.
 func (d *door) enter(w http.ResponseWriter, r *http.Request, rule *compiledRule, set *planSet, first bool) (release func(), ok bool) {
 	t := rule.termsIn(set)
 	if !t.whole && !rule.failed.Swap(true) {
 		d.cfg.Log.ErrorContext(r.Context(), "a rule goes on with plans that the registry has no more", slog.String("rule", rule.Name))
 	}
-	var v verdict
-	err := d.judge(r, rule, t, &v)
-	shadow := d.shadows(rule)
+	v := verdict{door: d, rule: rule, terms: t, shadow: d.cfg.Shadow || rule.Shadow}
+	if rule.Wait > 0 {
+		v.begun = d.clk.Now()
+	}
+	err := v.judge(r)
 	switch {
-	case err == nil:
-	case shadow:
+	case err != nil && v.shadow:
 		return nil, true
-	default: // the client is gone, or an outer deadline has passed
+	case err != nil: // the client is gone, or an outer deadline has passed
 		problem{Title: "The request ended before it was admitted", Status: http.StatusServiceUnavailable}.write(w)
 		return nil, false
-	}
-	if v.res.Allowed {
+	case v.res.Allowed:
 		rule.denials.Allowed(r.Context(), d.cfg.Log, d.clk, "request", rule.Name)
-	} else {
-		d.record(r, rule, &v, shadow)
+	default:
+		v.record(r)
 	}
-	if shadow {
+	if v.shadow {
 		return v.release, true
 	}
 	if first || !v.res.Allowed {
 		d.cfg.Headers.tell(w.Header(), t, &v.res, d.clk)
 	}
-	if v.res.Allowed {
-		return v.release, true
+	if !v.res.Allowed {
+		v.refuse(w, r)
 	}
-	d.refuse(w, r, rule, &v)
-	return nil, false
+	return v.release, v.res.Allowed
 }
 
-func (d *door) shadows(rule *compiledRule) bool { return d.cfg.Shadow || rule.Shadow }
+// busyWait is what a client is told to wait whose turn depends on when others end, which nobody
+// knows. A second is what a shorter wait is rounded up to.
+const busyWait = time.Second
 
-func (d *door) denial(r *http.Request, rule *compiledRule, v *verdict) Denial {
+// verdict is what a rule says about a request.
+type verdict struct {
+	door   *door
+	rule   *compiledRule
+	terms  *terms
+	shadow bool      // the rule only looks on
+	begun  time.Time // when the request came, if it may wait
+
+	key     string
+	res     Result
+	release func() // gives its place back; nil if it has none
+}
+
+// judge finds out who is counted, takes a place, and charges the plans. The place comes first: a
+// request that is denied for want of one has cost nothing, and a place that was not needed is given
+// back. Its error is that of the request's context.
+func (v *verdict) judge(r *http.Request) (err error) {
+	d, rule := v.door, v.rule
+	if v.key, err = rule.key(r); err != nil {
+		// It is logged once for each rule: its cause is mostly the same one.
+		if !rule.failed.Swap(true) {
+			d.cfg.Log.ErrorContext(r.Context(), "the key of a rule cannot be told", slog.String("rule", rule.Name), slog.Any("error", err))
+		}
+		v.key, v.res = "", d.cfg.Admitter.fail(&Plan{}, rule.OnError)
+		d.cfg.Admitter.count(&v.res)
+		return nil
+	}
+	if rule.slots == nil {
+		return v.charge(r)
+	}
+	release, err := rule.slots.AcquireRelease(r.Context(), foldKey(v.key), 1, v.patience())
+	if errors.Is(err, limit.ErrLimited) {
+		v.res = Result{Limit: rule.Concurrency, Plan: rule.Name + slotsSuffix, Wait: busyWait, Reason: ReasonConcurrency}
+		d.cfg.Admitter.count(&v.res)
+		return nil
+	} else if err != nil {
+		return err
+	}
+	defer func() { // also if a cost, a store or a hook panics: a place that is lost is lost for good
+		if v.release == nil {
+			release()
+		}
+	}()
+	if err = v.charge(r); err != nil || !v.res.Allowed {
+		return err
+	}
+	if len(v.terms.plans) == 0 {
+		v.res = Result{Allowed: true, Limit: rule.Concurrency, Plan: rule.Name + slotsSuffix}
+		if places, ok := rule.slots.Statistics(foldKey(v.key)); ok {
+			v.res.Remaining = places.Available
+		}
+	}
+	v.release = release
+	return nil
+}
+
+// patience is how much of the rule's Wait is left.
+func (v *verdict) patience() time.Duration {
+	if v.rule.Wait == 0 || v.shadow {
+		return 0
+	}
+	return max(0, v.rule.Wait-v.door.clk.Since(v.begun))
+}
+
+// charge asks the plans, and goes on asking while the rule has the request wait: each time when the
+// last answer said that there would be tokens. Those who have to wait do so in line, so that one of
+// each key asks and the others come in turn. Who finds nobody in line asks at once, beside others who
+// do: a store that is far away is asked by many.
+func (v *verdict) charge(r *http.Request) error {
+	ctx, rule, a := r.Context(), v.rule, v.door.cfg.Admitter
+	req := Request{
+		Key: v.key, Plans: rule.Plans, Tokens: rule.tokens(r), OnError: rule.OnError,
+		set: v.terms.set, whole: v.terms.plans,
+	}
+	if rule.line == nil || v.shadow {
+		return a.decide(ctx, &req, &v.res)
+	}
+	if line, ok := rule.line.Statistics(foldKey(v.key)); !ok || line.InUse == 0 {
+		if err := a.decide(ctx, &req, &v.res); err != nil || v.settled() {
+			return err
+		}
+	}
+	leave, err := rule.line.AcquireRelease(ctx, foldKey(req.Key), 1, v.patience())
+	if errors.Is(err, limit.ErrLimited) {
+		return v.stillInLine(ctx, &req)
+	} else if err != nil {
+		return err
+	}
+	defer leave()
+	for {
+		if err := a.decide(ctx, &req, &v.res); err != nil || v.settled() {
+			return err
+		}
+		if err := clock.Sleep(ctx, v.door.clk, v.res.Wait); err != nil {
+			return err
+		}
+	}
+}
+
+// settled reports whether waiting would not change the result in time.
+func (v *verdict) settled() bool {
+	return v.res.Allowed || v.res.Wait <= 0 || v.res.Wait > v.patience()
+}
+
+// stillInLine is the denial of a request whose turn to ask has not come. It looks at the plans, past
+// those before it, but takes nothing.
+func (v *verdict) stillInLine(ctx context.Context, req *Request) error {
+	req.Tokens = 0
+	err := v.door.cfg.Admitter.decide(ctx, req, &v.res)
+	if err != nil || v.res.unknown() {
+		return err
+	}
+	_, wait := v.res.told(v.terms.planOf(&v.res))
+	v.res.Allowed, v.res.Reason, v.res.Wait = false, ReasonLimited, max(busyWait, wait)
+	return nil
+}
+
+// tokens is what a request costs.
+func (r *compiledRule) tokens(req *http.Request) int64 {
+	switch {
+	case r.cost != nil:
+		if n := r.cost(req); n >= 0 {
+			return n
+		}
+	case r.Cost > 0:
+		return r.Cost
+	}
+	return 1
+}
+
+func (v *verdict) denial(r *http.Request) Denial {
 	return Denial{
-		RateLimited: true, Rule: rule.Name, Status: v.res.Status(),
+		RateLimited: true, Rule: v.rule.Name, Status: v.res.Status(),
 		Method: r.Method, Path: r.URL.Path, Key: v.key, Result: v.res,
 	}
 }
 
-// record tells the hook and the log. Without them it does nothing: the more requests are
-// denied, the less each should cost.
-func (d *door) record(r *http.Request, rule *compiledRule, v *verdict, shadow bool) {
-	logs := d.cfg.Log.Enabled(r.Context(), slog.LevelInfo)
-	if d.cfg.OnDenied == nil && !logs {
+// record tells the hook and the log. Without them it does nothing: the more requests are denied, the
+// less each should cost.
+func (v *verdict) record(r *http.Request) {
+	cfg := &v.door.cfg
+	logs := cfg.Log.Enabled(r.Context(), slog.LevelInfo)
+	if cfg.OnDenied == nil && !logs {
 		return
 	}
-	record := d.denial(r, rule, v)
-	if shadow {
+	record := v.denial(r)
+	if v.shadow {
 		record.RateLimited, record.Shadow, record.Result.Reason = false, true, ReasonShadow
 	}
-	if d.cfg.OnDenied != nil {
-		d.cfg.OnDenied(record)
+	if cfg.OnDenied != nil {
+		cfg.OnDenied(record)
 	}
 	if logs {
-		rule.denials.Denied(r.Context(), d.cfg.Log, d.clk, "request", record)
+		v.rule.denials.Denied(r.Context(), cfg.Log, v.door.clk, "request", record)
 	}
 }
 
 // refuse writes the answer of a denial.
-func (d *door) refuse(w http.ResponseWriter, r *http.Request, rule *compiledRule, v *verdict) {
+func (v *verdict) refuse(w http.ResponseWriter, r *http.Request) {
 	if after := v.res.retryAfter(); after != "" {
 		w.Header()["Retry-After"] = []string{after}
 	}
-	if d.cfg.Deny != nil {
-		d.cfg.Deny(w, r, d.denial(r, rule, v))
+	if v.door.cfg.Deny != nil {
+		v.door.cfg.Deny(w, r, v.denial(r))
 		return
 	}
-	problemOf(&v.res).write(w)
+	v.res.problem().write(w)
 }

@@ -1,10 +1,15 @@
 package admission
 
 import (
+	"bytes"
+	"cmp"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"math"
 	"slices"
+	"strconv"
 	"time"
 )
 
@@ -22,27 +27,23 @@ const (
 func Kinds() []Kind { return []Kind{KindTokenBucket, KindFixedWindow, KindSlidingWindow} }
 
 const (
-	// MaxCapacity is a tebibyte, for those who count bytes. A double still tells four
-	// thousand parts of a token from each other there, so that a refill is not rounded away.
+	// MaxCapacity is a tebibyte, for those who count bytes: a double still tells four thousand parts
+	// of a token from each other there.
 	MaxCapacity int64 = 1 << 40
 
-	// minRate is a token in 31 years: what is slower is meant as a prohibition, and a
-	// rule says that better. maxRate is a thousand tokens in the microsecond that is our
-	// unit of time.
+	// minRate is a token in 31 years: what is slower is meant as a prohibition, and a rule says that
+	// better. maxRate is a thousand tokens in the microsecond that is our unit of time.
 	minRate = 1e-9
 	maxRate = 1e9
 
-	// Nobody sees a window shorter than a millisecond from the other end of a
-	// connection, and the longest quota in use is of a leap year.
-	minWindow = time.Millisecond
-	maxWindow = 366 * 24 * time.Hour
+	minWindow = time.Millisecond     // nobody sees a shorter one from the other end of a connection
+	maxWindow = 366 * 24 * time.Hour // the longest quota in use
 
 	// maxName keeps a key made of it within what stores and headers take.
 	maxName = 64
 
-	// minTTL is the shortest time after which a store may forget: Redis takes an expiry
-	// of zero for an order to delete. maxTTL is some hundred years, far from where
-	// expiries overflow.
+	// minTTL is the shortest time after which a store may forget: Redis takes an expiry of zero for
+	// an order to delete. maxTTL is some hundred years, far from where expiries overflow.
 	minTTL = time.Second
 	maxTTL = 100 * maxWindow
 )
@@ -52,81 +53,78 @@ const (
 // has used, but for a bucket that becomes a window or the other way round: those begin anew.
 type Plan struct {
 	// Name is the plan's identity: 1 to 64 letters, digits, '.', '_' and '-'. Zero is an error.
-	Name string
+	Name string `json:"name"`
 	// Kind is the algorithm. Zero means KindTokenBucket.
-	Kind Kind
+	Kind Kind `json:"kind"`
 	// Capacity is what a bucket holds, or what a window admits: tokens, from 1 to
 	// MaxCapacity. Zero is an error.
-	Capacity int64
+	Capacity int64 `json:"capacity"`
 	// TokensPerSecond is how fast a bucket refills: 1e-9 to 1e9. Zero is an error for a
 	// bucket and the only value for a window.
-	TokensPerSecond float64
+	TokensPerSecond float64 `json:"tokens_per_second,omitempty"`
 	// Window is the length of a window: whole microseconds, from a millisecond to 366
 	// days. Zero is an error for a window and the only value for a bucket.
-	Window time.Duration
+	Window time.Duration `json:"-"`
 }
 
-// ErrInvalidPlan is what the errors about a plan's fields are.
-var ErrInvalidPlan = errors.New("invalid plan")
+// What the errors about the fields of a plan or a rule are.
+var (
+	ErrInvalidPlan = errors.New("invalid plan")
+	ErrInvalidRule = errors.New("invalid rule")
+)
 
-// PlanError is one thing wrong with a plan. It is an [ErrInvalidPlan].
-type PlanError struct {
-	Field string // as files spell it: "name", "kind", "capacity", "tokens_per_second", "window"
+// FieldError is one thing wrong with a plan or a rule. It is an [ErrInvalidPlan] or an
+// [ErrInvalidRule].
+type FieldError struct {
+	Field string // as files spell it: "name", "tokens_per_second", "plans[1]", …
 	Value any    // what was said
 	Fix   string // what to say instead
+	of    error
 }
 
 // Error names the field, the value and the fix.
-func (e *PlanError) Error() string { return fmt.Sprintf("%s is %v: %s", e.Field, e.Value, e.Fix) }
+func (e *FieldError) Error() string { return fmt.Sprintf("%s is %v: %s", e.Field, e.Value, e.Fix) }
 
-// Is reports whether target is ErrInvalidPlan.
-func (e *PlanError) Is(target error) bool { return target == ErrInvalidPlan }
+// Unwrap is what it is about.
+func (e *FieldError) Unwrap() error { return e.of }
+
+func planError(field string, value any, fix string) error {
+	return &FieldError{field, value, fix, ErrInvalidPlan}
+}
+
+func quote[T ~string](s T) string { return strconv.Quote(string(s)) }
 
 // Settle is p with its defaults filled in, or the first thing wrong with it, which is a
-// [*PlanError]. Repositories expect plans that are settled; a registry has no others.
+// [*FieldError]. Repositories expect plans that are settled; a registry has no others.
 func (p Plan) Settle() (Plan, error) {
-	if p.Kind == "" {
-		p.Kind = KindTokenBucket
-	}
+	p.Kind = cmp.Or(p.Kind, KindTokenBucket)
+	bucket, rate := p.Kind == KindTokenBucket, p.TokensPerSecond
 	switch {
 	case !validName(p.Name):
-		return p, &PlanError{"name", fmt.Sprintf("%q", p.Name), "use 1 to 64 letters, digits, '.', '_' and '-'"}
+		return p, planError("name", quote(p.Name), nameFix)
 	case !slices.Contains(Kinds(), p.Kind):
-		return p, &PlanError{"kind", fmt.Sprintf("%q", p.Kind), `use "token-bucket", "fixed-window" or "sliding-window"`}
+		return p, planError("kind", quote(p.Kind), `use "token-bucket", "fixed-window" or "sliding-window"`)
 	case p.Capacity < 1 || p.Capacity > MaxCapacity:
-		return p, &PlanError{"capacity", p.Capacity, fmt.Sprintf("use 1 to %d", MaxCapacity)}
-	case p.Kind == KindTokenBucket:
-		return p, p.checkBucket()
+		return p, planError("capacity", p.Capacity, capacityFix)
+	case bucket && !(rate >= minRate && rate <= maxRate): // so that it is true of no number, too
+		return p, planError("tokens_per_second", rate, "use 1e-9 to 1e9")
+	case bucket && p.Window != 0:
+		return p, planError("window", p.Window, "leave it out: a token bucket has none")
+	case !bucket && (p.Window < minWindow || p.Window > maxWindow):
+		return p, planError("window", p.Window, fmt.Sprintf("use %v to %v", minWindow, maxWindow))
+	case !bucket && p.Window%time.Microsecond != 0:
+		return p, planError("window", p.Window, "use whole microseconds")
+	case !bucket && rate != 0:
+		return p, planError("tokens_per_second", rate, "leave it out: a window has none")
 	}
-	return p, p.checkWindow()
+	return p, nil
 }
 
-func (p Plan) checkBucket() error {
-	switch rate := p.TokensPerSecond; {
-	case !(rate >= minRate && rate <= maxRate): // so that it is true of no number, too
-		return &PlanError{"tokens_per_second", rate, "use 1e-9 to 1e9"}
-	case p.Window != 0:
-		return &PlanError{"window", p.Window, "leave it out: a token bucket has none"}
-	}
-	return nil
-}
+const nameFix = "use 1 to 64 letters, digits, '.', '_' and '-'"
 
-func (p Plan) checkWindow() error {
-	switch {
-	case p.Window < minWindow || p.Window > maxWindow:
-		return &PlanError{"window", p.Window, fmt.Sprintf("use %v to %v", minWindow, maxWindow)}
-	case p.Window%time.Microsecond != 0:
-		return &PlanError{"window", p.Window, "use whole microseconds"}
-	case p.TokensPerSecond != 0:
-		return &PlanError{"tokens_per_second", p.TokensPerSecond, "leave it out: a window has none"}
-	}
-	return nil
-}
+var capacityFix = fmt.Sprintf("use a whole number from 1 to %d", MaxCapacity)
 
 func validName(s string) bool {
-	if s == "" || len(s) > maxName {
-		return false
-	}
 	for _, c := range []byte(s) {
 		switch {
 		case 'a' <= c && c <= 'z', 'A' <= c && c <= 'Z', '0' <= c && c <= '9', c == '.', c == '_', c == '-':
@@ -134,7 +132,7 @@ func validName(s string) bool {
 			return false
 		}
 	}
-	return true
+	return s != "" && len(s) <= maxName
 }
 
 // Period is how long a plan remembers: the time in which an empty bucket fills, the
@@ -165,4 +163,94 @@ func (p Plan) PerWindow() (tokens int64, window time.Duration) {
 		return p.Capacity, p.Window
 	}
 	return p.Capacity, p.Period()
+}
+
+// planForm is a plan as files spell it: its window is what time.ParseDuration reads.
+type planForm struct {
+	plainPlan
+	Window string `json:"window,omitempty"`
+}
+
+type plainPlan Plan // without its methods
+
+// MarshalJSON writes the plan as files have it.
+func (p Plan) MarshalJSON() ([]byte, error) {
+	f := planForm{plainPlan: plainPlan(p)}
+	if p.Window != 0 {
+		f.Window = p.Window.String()
+	}
+	return json.Marshal(f)
+}
+
+// UnmarshalJSON reads a plan as files have it and settles it. A field that there is not is an
+// error; its errors about fields are [*FieldError].
+func (p *Plan) UnmarshalJSON(text []byte) error {
+	tree, err := jsonTree(bytes.NewReader(text))
+	if err != nil {
+		return err
+	}
+	read, err := planOf(tree)
+	if err == nil {
+		*p = read
+	}
+	return err
+}
+
+// planOf is a plan by the values of its fields, settled.
+func planOf(tree any) (p Plan, err error) {
+	fields, ok := tree.(map[string]any)
+	if !ok {
+		return Plan{}, planError("name", "missing", "write a plan as a mapping of its fields")
+	}
+	const textFix = "write a text, in quotes if it looks like something else"
+	known := map[string]struct {
+		to  any
+		fix string
+	}{
+		"name": {&p.Name, textFix}, "kind": {&p.Kind, textFix},
+		"capacity":          {(*whole)(&p.Capacity), capacityFix},
+		"tokens_per_second": {&p.TokensPerSecond, "write a number"},
+		"window":            {(*span)(&p.Window), `write a duration with its unit, such as "1m" or "24h"`},
+	}
+	for _, name := range slices.Sorted(maps.Keys(fields)) {
+		field, ok := known[name]
+		if !ok {
+			return Plan{}, planError(name, "not known", "use name, kind, capacity, tokens_per_second, window")
+		}
+		value := fields[name]
+		text, err := json.Marshal(value)
+		if err == nil { // else it is no number
+			err = json.Unmarshal(text, field.to)
+		}
+		if err != nil || value == nil {
+			if s, ok := value.(string); ok {
+				value = quote(s) // else nobody sees what is wrong with "60"
+			}
+			return Plan{}, planError(name, value, field.fix)
+		}
+	}
+	return p.Settle()
+}
+
+// whole is a whole number, also as 1e3. A double says far more than a capacity is.
+type whole int64
+
+// UnmarshalJSON implements [json.Unmarshaler].
+func (w *whole) UnmarshalJSON(text []byte) error {
+	f, err := strconv.ParseFloat(string(text), 64)
+	if err != nil || f != math.Trunc(f) || math.Abs(f) > 1<<53 {
+		return strconv.ErrSyntax
+	}
+	*w = whole(f)
+	return nil
+}
+
+// span is a duration as files have it.
+type span time.Duration
+
+// UnmarshalText implements [encoding.TextUnmarshaler].
+func (d *span) UnmarshalText(text []byte) error {
+	v, err := time.ParseDuration(string(text))
+	*d = span(v)
+	return err
 }

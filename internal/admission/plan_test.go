@@ -47,7 +47,7 @@ func TestSettle(t *testing.T) {
 		tc.edit(&tc.plan)
 		_, err := tc.plan.Settle()
 		require.ErrorIs(t, err, admission.ErrInvalidPlan, "%+v", tc.plan)
-		var wrong *admission.PlanError
+		var wrong *admission.FieldError
 		require.ErrorAs(t, err, &wrong)
 		require.Equal(t, tc.field, wrong.Field, "%+v", tc.plan)
 	}
@@ -100,7 +100,7 @@ func TestPlanJSON(t *testing.T) {
 	} {
 		var p admission.Plan
 		err := json.Unmarshal([]byte(tc.text), &p)
-		var wrong *admission.PlanError
+		var wrong *admission.FieldError
 		require.ErrorAs(t, err, &wrong, tc.text)
 		require.Equal(t, tc.field, wrong.Field, tc.text)
 		require.Zero(t, p, "nothing is set on an error")

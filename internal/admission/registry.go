@@ -12,13 +12,12 @@ import (
 // ErrUnknownPlan is the error for a name that no plan of the registry has.
 var ErrUnknownPlan = errors.New("unknown plan")
 
-// maxPlans bounds a registry, and with it what each key may have accounts of. It is far
-// beyond what people write down by hand and below what would make a file slow to load.
+// maxPlans bounds a registry, and with it what each key may have accounts of.
 const maxPlans = 10_000
 
-// Registry has plans by name. Readers see a whole set: the one before a change or the one
-// after. The zero Registry is empty and ready. All methods are safe for concurrent use; a
-// Registry must not be copied.
+// Registry has plans by name. Readers see a whole set: the one before a change or the one after.
+// The zero Registry is empty and ready. All methods are safe for concurrent use; a Registry must
+// not be copied.
 type Registry struct {
 	set atomic.Pointer[planSet] // nil means empty
 
@@ -31,8 +30,8 @@ type planSet struct {
 	index map[string]int
 }
 
-// NewRegistry returns a Registry of these plans. Its error tells which of them is wrong,
-// as `plans[2].capacity`, and is an [ErrInvalidPlan].
+// NewRegistry returns a Registry of these plans. Its error tells which of them is wrong, as
+// `plans[2].capacity`, and is an [ErrInvalidPlan].
 func NewRegistry(plans ...Plan) (*Registry, error) {
 	r := &Registry{}
 	return r, r.Replace(plans...)
@@ -40,14 +39,29 @@ func NewRegistry(plans ...Plan) (*Registry, error) {
 
 // Replace puts these plans in the place of all others, or, if it returns an error, none.
 func (r *Registry) Replace(plans ...Plan) error {
-	set, err := newPlanSet(plans)
-	if err != nil {
-		return err
-	}
+	return r.change(func(*planSet) (*planSet, error) { return newPlanSet(plans) })
+}
+
+// Put adds a plan, or puts it in the place of the one of its name. Its error is a [*FieldError].
+func (r *Registry) Put(p Plan) error {
+	return r.change(func(old *planSet) (*planSet, error) { return old.with(p) })
+}
+
+// Remove removes the plan of that name, or returns ErrUnknownPlan. Who still asks for it gets that
+// error too, but for the rules of a [RuleSet]: they go on with the last they had.
+func (r *Registry) Remove(name string) error {
+	return r.change(func(old *planSet) (*planSet, error) { return old.without(name) })
+}
+
+// change puts what do makes of the present set in its place.
+func (r *Registry) change(do func(old *planSet) (*planSet, error)) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.set.Store(set)
-	return nil
+	next, err := do(r.current())
+	if err == nil {
+		r.set.Store(next)
+	}
+	return err
 }
 
 func newPlanSet(plans []Plan) (*planSet, error) {
@@ -57,12 +71,11 @@ func newPlanSet(plans []Plan) (*planSet, error) {
 	set := &planSet{make([]Plan, 0, len(plans)), make(map[string]int, len(plans))}
 	for i, p := range plans {
 		p, err := p.Settle()
+		if first, ok := set.index[p.Name]; ok && err == nil {
+			err = planError("name", quote(p.Name), fmt.Sprintf("use another name, plans[%d] has it", first))
+		}
 		if err != nil {
 			return nil, fmt.Errorf("plans[%d].%w", i, err)
-		}
-		if first, ok := set.index[p.Name]; ok {
-			fix := fmt.Sprintf("use another name, plans[%d] has it", first)
-			return nil, fmt.Errorf("plans[%d].%w", i, &PlanError{"name", fmt.Sprintf("%q", p.Name), fix})
 		}
 		set.index[p.Name] = i
 		set.plans = append(set.plans, p)
@@ -70,17 +83,12 @@ func newPlanSet(plans []Plan) (*planSet, error) {
 	return set, nil
 }
 
-// Put adds a plan, or puts it in the place of the one of its name. Its error is a [*PlanError].
-func (r *Registry) Put(p Plan) error {
-	p, err := p.Settle()
-	if err != nil {
-		return err
-	}
-	return r.change(func(old *planSet) (*planSet, error) { return old.with(p) })
-}
-
 // with is a set with a plan more, or in the place of the one of its name.
 func (s *planSet) with(p Plan) (*planSet, error) {
+	p, err := p.Settle()
+	if err != nil {
+		return nil, err
+	}
 	next := &planSet{slices.Clone(s.plans), s.index}
 	if i, ok := s.index[p.Name]; ok {
 		next.plans[i] = p
@@ -95,23 +103,6 @@ func (s *planSet) with(p Plan) (*planSet, error) {
 	return next, nil
 }
 
-// change puts what do makes of the present set in its place.
-func (r *Registry) change(do func(old *planSet) (*planSet, error)) error {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	next, err := do(r.current())
-	if err == nil {
-		r.set.Store(next)
-	}
-	return err
-}
-
-// Remove removes the plan of that name, or returns ErrUnknownPlan. Who still asks for it
-// gets that error too, but for the rules of a [RuleSet]: they go on with the last they had.
-func (r *Registry) Remove(name string) error {
-	return r.change(func(old *planSet) (*planSet, error) { return old.without(name) })
-}
-
 // without is a set without the plan of that name, or ErrUnknownPlan.
 func (s *planSet) without(name string) (*planSet, error) {
 	i, ok := s.index[name]
@@ -121,19 +112,17 @@ func (s *planSet) without(name string) (*planSet, error) {
 	return newPlanSet(slices.Delete(slices.Clone(s.plans), i, i+1))
 }
 
+func unknown(name string) error { return fmt.Errorf("%w %q", ErrUnknownPlan, name) }
+
 // Plan is the plan of that name, settled.
 func (r *Registry) Plan(name string) (Plan, bool) { return r.current().plan(name) }
 
-func (s *planSet) has(name string) bool {
-	_, ok := s.index[name]
-	return ok
-}
-
-func (s *planSet) plan(name string) (Plan, bool) {
-	if i, ok := s.index[name]; ok {
-		return s.plans[i], true
+func (s *planSet) plan(name string) (p Plan, ok bool) {
+	i, ok := s.index[name]
+	if ok {
+		p = s.plans[i]
 	}
-	return Plan{}, false
+	return p, ok
 }
 
 // Plans is all plans, in the order in which they came. The slice is the caller's.

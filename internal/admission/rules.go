@@ -1,6 +1,8 @@
 package admission
 
 import (
+	"bytes"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
@@ -14,66 +16,95 @@ import (
 	"github.com/treadlight/crawl/internal/clock"
 )
 
-// Rule says which requests are limited, by what, and how. Those that it has in common
-// with files are its fields; functions have names, which RuleSetConfig explains, so that
-// rules can be written down, changed at run time, and kept.
+// Rule says which requests are limited, by what, and how. Those that it has in common with files
+// are its fields; functions have names, which RuleSetConfig explains, so that rules can be written
+// down, changed at run time, and kept.
 type Rule struct {
 	// Name is the rule's identity, as a plan's name is. Zero is an error.
-	Name string
-	// Path is a pattern: "*" is one segment or a part of one, "**" any number of segments,
-	// none included. Requests are matched by their cleaned path, in any case, by every way in
-	// which a handler may read it, a trailing slash left aside; see [RuleSet]. Zero is an error.
-	Path string
-	// Methods are those it is for; "GET" is for HEAD too, as at http.ServeMux. What a
-	// header asks to have instead of the method makes no difference. Zero means all.
-	Methods []string
+	Name string `json:"name"`
+	// Path is a pattern: "*" is one segment or a part of one, "**" any number of segments, none
+	// included. Requests are matched by their cleaned path, in any case, by every way in which a
+	// handler may read it, a trailing slash left aside; see [RuleSet]. Zero is an error.
+	Path string `json:"path"`
+	// Methods are those it is for; "GET" is for HEAD too, as at http.ServeMux. What a header asks
+	// to have instead of the method makes no difference. Zero means all.
+	Methods []string `json:"methods,omitempty"`
 	// Key names who is counted: "ip", "user", "route", "global", "header:NAME", one of
 	// RuleSetConfig.Keys, or several of them joined by "+". Zero means "ip".
-	Key string
-	// Plans names the plans that are charged, all or none. Rules that name the same plan
-	// charge the same account. Zero means none, which needs a Concurrency.
-	Plans []string
+	Key string `json:"key,omitempty"`
+	// Plans names the plans that are charged, all or none. Rules that name the same plan charge the
+	// same account. Zero means none, which needs a Concurrency.
+	Plans []string `json:"plans,omitempty"`
 	// Cost is what a request is charged, in tokens. Zero means 1.
-	Cost int64
-	// CostBy names the function of RuleSetConfig.Costs that tells the cost instead. Zero
-	// means that Cost does.
-	CostBy string
-	// Concurrency is how many requests of one key may be under way in this process,
-	// from their admission until their handler returns. RateLimit-Policy tells it as
-	// "concurrent-requests": a client that holds no more is never refused for it. Of a rule
-	// without Plans, RateLimit tells how many more there may be now; there is no reset. Zero
-	// means any number.
-	Concurrency int64
-	// Wait is for how long a request may wait for its turn, up to an hour: for its place
-	// among the Concurrency, then for tokens. Those of one key wait in the order in which
-	// they came, and no more than 128; each look at the plans is a decision that is
-	// counted. That a client has gone is seen, but by net/http not while there is a
-	// body that nobody has read yet. Zero means that nobody waits.
-	Wait time.Duration
-	// Shadow counts and tells what would be denied, and denies nothing. Nothing waits, and
-	// clients see no header of it. The Admitter counts what it denies all the same. False
-	// means that it denies.
-	Shadow bool
-	// OnError is what is decided if nothing answers or the key cannot be told. Zero means
-	// what the Admitter's Config says.
-	OnError OnError
+	Cost int64 `json:"cost,omitempty"`
+	// CostBy names the function of RuleSetConfig.Costs that tells the cost instead. Zero means that
+	// Cost does.
+	CostBy string `json:"cost_by,omitempty"`
+	// Concurrency is how many requests of one key may be under way in this process, from their
+	// admission until their handler returns. RateLimit-Policy tells it as "concurrent-requests": a
+	// client that holds no more is never refused for it. Of a rule without Plans, RateLimit tells
+	// how many more there may be now; there is no reset. Zero means any number.
+	Concurrency int64 `json:"concurrency,omitempty"`
+	// Wait is for how long a request may wait for its turn, up to an hour: for its place among the
+	// Concurrency, then for tokens. Those of one key wait in the order in which they came, and no
+	// more than 128; each look at the plans is a decision that is counted. That a client has gone is
+	// seen, but by net/http not while there is a body that nobody has read yet. Zero means that
+	// nobody waits.
+	Wait time.Duration `json:"-"`
+	// Shadow counts and tells what would be denied, and denies nothing. Nothing waits, and clients
+	// see no header of it. The Admitter counts what it denies all the same. False means that it
+	// denies.
+	Shadow bool `json:"shadow,omitempty"`
+	// OnError is what is decided if nothing answers or the key cannot be told. Zero means what the
+	// Admitter's Config says.
+	OnError OnError `json:"on_error,omitempty"`
 }
 
-// ErrInvalidRule is what the errors about a rule's fields are.
-var ErrInvalidRule = errors.New("invalid rule")
-
-// RuleError is one thing wrong with a rule. It is an [ErrInvalidRule].
-type RuleError struct {
-	Field string // as files spell it: "path", "plans[1]", …
-	Value any    // what was said
-	Fix   string // what to say instead
+// ruleForm is a rule as files spell it: its wait is what time.ParseDuration reads.
+type ruleForm struct {
+	plainRule
+	Wait string `json:"wait,omitempty"`
 }
 
-// Error names the field, the value and the fix.
-func (e *RuleError) Error() string { return fmt.Sprintf("%s is %v: %s", e.Field, e.Value, e.Fix) }
+type plainRule Rule // without its methods
 
-// Is reports whether target is ErrInvalidRule.
-func (e *RuleError) Is(target error) bool { return target == ErrInvalidRule }
+// MarshalJSON writes the rule as files have it.
+func (r Rule) MarshalJSON() ([]byte, error) {
+	f := ruleForm{plainRule: plainRule(r)}
+	if r.Wait != 0 {
+		f.Wait = r.Wait.String()
+	}
+	return json.Marshal(f)
+}
+
+// UnmarshalJSON reads a rule as files have it. A field that there is not is an error. What the
+// fields say is not looked at here but by [RuleSet.Replace].
+func (r *Rule) UnmarshalJSON(text []byte) (err error) {
+	var f ruleForm
+	d := json.NewDecoder(bytes.NewReader(text))
+	d.DisallowUnknownFields()
+	if err := d.Decode(&f); err != nil {
+		return err
+	}
+	if f.Wait != "" {
+		if f.plainRule.Wait, err = time.ParseDuration(f.Wait); err != nil {
+			return ruleError("wait", quote(f.Wait), `write a duration with its unit, such as "2s"`)
+		}
+	}
+	*r = Rule(f.plainRule)
+	return nil
+}
+
+// clone is a rule that shares nothing with r.
+func (r *Rule) clone() Rule {
+	c := *r
+	c.Methods, c.Plans = slices.Clone(r.Methods), slices.Clone(r.Plans)
+	return c
+}
+
+func ruleError(field string, value any, fix string) error {
+	return &FieldError{field, value, fix, ErrInvalidRule}
+}
 
 // ErrUnknownRule is the error for a name that no rule of the set has.
 var ErrUnknownRule = errors.New("unknown rule")
@@ -81,46 +112,43 @@ var ErrUnknownRule = errors.New("unknown rule")
 // RuleSetConfig is what rules refer to.
 type RuleSetConfig struct {
 	Registry *Registry // has the plans. Zero is an error.
-	// Trusted are the proxies whose X-Forwarded-For and X-Real-IP are believed; see
-	// [ClientIP]. A prefix of everybody is an error. Zero means none: the address is that of
-	// the connection.
+	// Trusted are the proxies whose X-Forwarded-For and X-Real-IP are believed; see [ClientIP]. A
+	// prefix of everybody is an error. Zero means none: the address is that of the connection.
 	Trusted []netip.Prefix
-	// Principal tells the user of a request, empty if there is none; see [User]. Zero
-	// means that nobody is known, and "user" is the address.
+	// Principal tells the user of a request, empty if there is none; see [User]. Zero means that
+	// nobody is known, and "user" is the address.
 	Principal func(*http.Request) string
-	// Keys are further key functions by name, of letters, digits, '.', '_' and '-'. They
-	// go before those of the package. Each counts apart from all others, as "key:NAME:" and
-	// what it says; who has no such key, so that it says nothing, is counted by the address.
-	// Zero means none.
+	// Keys are further key functions by name, of letters, digits, '.', '_' and '-'. They go before
+	// those of the package. Each counts apart from all others, as "key:NAME:" and what it says; who
+	// has no such key, so that it says nothing, is counted by the address. Zero means none.
 	Keys map[string]KeyFunc
-	// Costs are cost functions by name. Less than 0 counts as 1, so that a length that is
-	// not known is not a gift; 0 is charged nothing. Zero means none.
+	// Costs are cost functions by name. Less than 0 counts as 1, so that a length that is not known
+	// is not a gift; 0 is charged nothing. Zero means none.
 	Costs map[string]func(*http.Request) int64
 	// Clock is for those who wait. Zero means the system's.
 	Clock clock.Clock
 }
 
-// RuleSet has rules in their order, of which the first that matches counts, and the paths
-// that cost nothing. Both are replaced while requests are under way. Make it by
-// [NewRuleSet]; all methods are safe for concurrent use.
+// RuleSet has rules in their order, of which the first that matches counts, and the paths that cost
+// nothing. Both are replaced while requests are under way. Make it by [NewRuleSet]; all methods are
+// safe for concurrent use.
 //
 // Some paths are read in one way by one handler and in another by the next: with dots, empty
-// segments, parameters after a semicolon, backslashes, capitals, or an encoding that need not
-// be or is there twice, as "/a/..%2Fb", "/Login", "/login;v=1" and "/log%2569n". For such a
-// request the first rule of each reading counts it, mostly the same one, and it is not
-// excluded. So nobody comes by a strict rule by spelling its path so that a lenient one
-// matches, or none. Two rules whose patterns differ in case alone both count a request.
+// segments, parameters after a semicolon, backslashes, capitals, or an encoding that need not be or
+// is there twice, as "/a/..%2Fb", "/Login", "/login;v=1" and "/log%2569n". For such a request the
+// first rule of each reading counts it, mostly the same one, and it is not excluded. So nobody
+// comes by a strict rule by spelling its path so that a lenient one matches, or none. Two rules
+// whose patterns differ in case alone both count a request.
 type RuleSet struct {
 	cfg   RuleSetConfig // never changes after NewRuleSet
 	table atomic.Pointer[ruleTable]
 	mu    sync.Mutex // taken by those who change the table, one after the other
-	admin sync.Mutex // taken before mu by those who change plans with the rules, and save both
 }
 
-// NewRuleSet returns a set of these rules and exclusions; see [RuleSet.Replace] for the
-// form of both, and the error. Of nil rules it is one of [DefaultRules], whose plans it adds to
-// the registry where that has none of their names, and whose exclusions count if exclude is
-// nil. A list of no rules is none.
+// NewRuleSet returns a set of these rules and exclusions; see [RuleSet.Replace] for the form of
+// both, and the error. Of nil rules it is one of [DefaultRules], whose plans it adds to the registry
+// where that has none of their names, and whose exclusions count if exclude is nil. A list of no
+// rules is none.
 func NewRuleSet(cfg RuleSetConfig, rules []Rule, exclude []string) (*RuleSet, error) {
 	if err := cfg.check(); err != nil {
 		return nil, err
@@ -131,9 +159,17 @@ func NewRuleSet(cfg RuleSetConfig, rules []Rule, exclude []string) (*RuleSet, er
 	s := &RuleSet{cfg: cfg}
 	s.table.Store(&ruleTable{})
 	if rules == nil {
-		var err error
-		if rules, exclude, err = withDefaults(cfg.Registry, exclude); err != nil {
-			return nil, err
+		plans, usual, free := DefaultRules()
+		for _, p := range plans {
+			if _, ok := cfg.Registry.Plan(p.Name); ok {
+				continue
+			}
+			if err := cfg.Registry.Put(p); err != nil {
+				return nil, err
+			}
+		}
+		if rules = usual; exclude == nil {
+			exclude = free
 		}
 	}
 	return s, s.Replace(rules, exclude)
@@ -150,7 +186,7 @@ func (cfg *RuleSetConfig) check() error {
 	}
 	for _, name := range slices.Sorted(maps.Keys(cfg.Keys)) {
 		if !validName(name) || cfg.Keys[name] == nil {
-			return fmt.Errorf("the function Keys[%q] is no use: give a function by a name of 1 to %d letters, digits, '.', '_' and '-'", name, maxName)
+			return fmt.Errorf("the function Keys[%q] is no use: give a function by a name, for which %s", name, nameFix)
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(cfg.Costs)) {
@@ -161,79 +197,26 @@ func (cfg *RuleSetConfig) check() error {
 	return nil
 }
 
-// Replace puts these rules and exclusions in the place of all others, or, if it returns
-// an error, none. An exclusion is a pattern of paths, with a method before it if it is
-// for one only: "OPTIONS /**". It excludes only requests whose path can be read in one
-// way. Errors tell the place, as `rules[2].path`; those about rules are an [ErrInvalidRule].
+// Replace puts these rules and exclusions in the place of all others, or, if it returns an error,
+// none. An exclusion is a pattern of paths, with a method before it if it is for one only: "OPTIONS
+// /**". It excludes only requests whose path can be read in one way. Errors tell the place, as
+// `rules[2].path`; those about rules are an [ErrInvalidRule].
 //
 // Of a rule that keeps its name and Concurrency, requests under way go on to count.
 func (s *RuleSet) Replace(rules []Rule, exclude []string) error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.replaceLocked(rules, exclude)
+	return s.change(func(d *draft) error { d.rules, d.exclude = rules, exclude; return nil }, nil)
 }
 
-func (s *RuleSet) replaceLocked(rules []Rule, exclude []string) error {
-	table, err := s.compile(s.table.Load(), s.cfg.Registry.current(), rules, exclude)
-	if err == nil {
-		s.table.Store(table)
-	}
-	return err
-}
-
-// Put puts a rule in the place of the one of its name. A new one goes before the rule
-// that is named, or after all others if none is: ErrUnknownRule if there is no such.
+// Put puts a rule in the place of the one of its name. A new one goes before the rule that is
+// named, or after all others if none is: ErrUnknownRule if there is no such.
 func (s *RuleSet) Put(r Rule, before string) error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	table := s.table.Load()
-	rules, err := withRule(table.specs(), r, before)
-	if err != nil {
-		return err
-	}
-	return s.replaceLocked(rules, table.excludeSpecs())
+	return s.change(func(d *draft) error { return d.put(r, before) }, nil)
 }
 
-// withRule is rules, which it may change, after [RuleSet.Put].
-func withRule(rules []Rule, r Rule, before string) ([]Rule, error) {
-	at := slices.IndexFunc(rules, func(have Rule) bool { return have.Name == r.Name })
-	if at >= 0 && before == "" {
-		rules[at] = r
-		return rules, nil
-	}
-	if at >= 0 { // it moves
-		rules = slices.Delete(rules, at, at+1)
-	}
-	to := len(rules)
-	if before != "" {
-		to = slices.IndexFunc(rules, func(have Rule) bool { return have.Name == before })
-	}
-	if to < 0 {
-		return nil, fmt.Errorf("%w %q", ErrUnknownRule, before)
-	}
-	return slices.Insert(rules, to, r), nil
-}
-
-// Remove removes the rule of that name, or returns ErrUnknownRule. Requests under way
-// that it let in go on.
+// Remove removes the rule of that name, or returns ErrUnknownRule. Requests under way that it let
+// in go on.
 func (s *RuleSet) Remove(name string) error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	table := s.table.Load()
-	rules, err := withoutRule(table.specs(), name)
-	if err != nil {
-		return err
-	}
-	return s.replaceLocked(rules, table.excludeSpecs())
-}
-
-// withoutRule is rules, which it changes, after [RuleSet.Remove].
-func withoutRule(rules []Rule, name string) ([]Rule, error) {
-	left := slices.DeleteFunc(rules, func(r Rule) bool { return r.Name == name })
-	if len(left) == len(rules) {
-		return nil, fmt.Errorf("%w %q", ErrUnknownRule, name)
-	}
-	return left, nil
+	return s.change(func(d *draft) error { return d.remove(name) }, nil)
 }
 
 // Rules is all rules in their order. The slice is the caller's.
@@ -242,8 +225,8 @@ func (s *RuleSet) Rules() []Rule { return s.table.Load().specs() }
 // Excluded is all exclusions. The slice is the caller's.
 func (s *RuleSet) Excluded() []string { return s.table.Load().excludeSpecs() }
 
-// Rule is the rule that counts for a request, without asking for anything: for those who
-// want to know why. It is not ok if there is none.
+// Rule is the rule that counts for a request, without asking for anything: for those who want to
+// know why. It is not ok if there is none.
 func (s *RuleSet) Rule(r *http.Request) (rule Rule, ok bool) {
 	m := s.table.Load().match(r)
 	if m.first == nil {
@@ -252,9 +235,135 @@ func (s *RuleSet) Rule(r *http.Request) (rule Rule, ok bool) {
 	return m.first.Rule.clone(), true
 }
 
-// clone is a rule that shares nothing with r.
-func (r *Rule) clone() Rule {
-	c := *r
-	c.Methods, c.Plans = slices.Clone(r.Methods), slices.Clone(r.Plans)
-	return c
+// limits is rules and plans that belong together.
+type limits struct {
+	table *ruleTable
+	plans *planSet
+}
+
+// inForce is what a request is judged by from beginning to end, also if it waits. Table and registry
+// change one after the other, and a registry by itself too: so the table tells the plans that come
+// with it, and which ones of the registry they replace.
+func (s *RuleSet) inForce() limits {
+	for {
+		l := limits{s.table.Load(), s.cfg.Registry.current()}
+		if s.table.Load() != l.table { // changed in between, and perhaps the registry after it
+			continue
+		}
+		if l.plans == l.table.before {
+			l.plans = l.table.plans
+		}
+		return l
+	}
+}
+
+// draft is limits that are being changed.
+type draft struct {
+	plans   *planSet
+	rules   []Rule
+	exclude []string
+}
+
+func (d *draft) put(r Rule, before string) error {
+	at := slices.IndexFunc(d.rules, func(have Rule) bool { return have.Name == r.Name })
+	if at >= 0 && before == "" {
+		d.rules[at] = r
+		return nil
+	}
+	if at >= 0 { // it moves
+		d.rules = slices.Delete(d.rules, at, at+1)
+	}
+	to := len(d.rules)
+	if before != "" {
+		to = slices.IndexFunc(d.rules, func(have Rule) bool { return have.Name == before })
+	}
+	if to < 0 {
+		return fmt.Errorf("%w %q", ErrUnknownRule, before)
+	}
+	d.rules = slices.Insert(d.rules, to, r)
+	return nil
+}
+
+func (d *draft) remove(name string) error {
+	n := len(d.rules)
+	d.rules = slices.DeleteFunc(d.rules, func(r Rule) bool { return r.Name == name })
+	if len(d.rules) == n {
+		return fmt.Errorf("%w %q", ErrUnknownRule, name)
+	}
+	return nil
+}
+
+// conflictError is a change that is right by itself but not beside the rules there are.
+type conflictError struct{ error }
+
+func (e *conflictError) Unwrap() error { return e.error }
+
+// change puts what do makes of the present limits in their place, all at once, after keep, if it is
+// not nil, has kept them. If one of them fails, nothing has changed. If the registry changes by
+// itself in between, both run again.
+func (s *RuleSet) change(do func(*draft) error, keep func(limits) error) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	old, reg := s.table.Load(), s.cfg.Registry
+	for {
+		plans := reg.current()
+		d := draft{plans, old.specs(), old.excludeSpecs()}
+		if err := do(&d); err != nil {
+			return err
+		}
+		next, err := s.compile(old, &d)
+		switch {
+		case err != nil && d.plans != plans:
+			return &conflictError{err}
+		case err != nil:
+			return err
+		case keep != nil:
+			if err := keep(limits{next, next.plans}); err != nil {
+				return err
+			}
+		}
+		reg.mu.Lock()
+		current := reg.current() == plans
+		if current {
+			next.before = plans
+			s.table.Store(next)
+			reg.set.Store(next.plans)
+		}
+		reg.mu.Unlock()
+		if current {
+			return nil
+		}
+	}
+}
+
+// DefaultRules is what an API with accounts needs to begin with, and a pattern for one's own: plans,
+// rules in their order, and what costs nothing. The slices are the caller's.
+//
+//	path                rule        at most         per
+//	/api/auth/login     login       5 in a minute   address
+//	/api/auth/register  register    3 in an hour    address
+//	/api/blog/**        blog-write  10 in a minute  user, for what changes something
+//	/api/**             api         100 in a minute user, or address of who has none
+//
+// All are sliding windows: around the border of two fixed ones there would be twice as many guesses
+// at a password. For the same reason the first two are closed when the store does not answer. They
+// count by the address because who logs in is no user yet.
+func DefaultRules() (plans []Plan, rules []Rule, exclude []string) {
+	plans = []Plan{
+		{Name: "login", Kind: KindSlidingWindow, Capacity: 5, Window: time.Minute},
+		{Name: "register", Kind: KindSlidingWindow, Capacity: 3, Window: time.Hour},
+		{Name: "blog-write", Kind: KindSlidingWindow, Capacity: 10, Window: time.Minute},
+		{Name: "api", Kind: KindSlidingWindow, Capacity: 100, Window: time.Minute},
+	}
+	rules = []Rule{
+		{Name: "login", Path: "/api/auth/login", Key: "ip", Plans: []string{"login"}, OnError: FailClosed},
+		{Name: "register", Path: "/api/auth/register", Key: "ip", Plans: []string{"register"}, OnError: FailClosed},
+		{
+			Name: "blog-write", Path: "/api/blog/**", Methods: []string{"POST", "PUT", "PATCH", "DELETE"},
+			Key: "user", Plans: []string{"blog-write"},
+		},
+		{Name: "api", Path: "/api/**", Key: "user", Plans: []string{"api"}},
+	}
+	// Probes of whether it lives must not be what it dies of, and streams are one request for hours.
+	return plans, rules, []string{"/api/health", "/api/health/stream", "/api/traces/stream"}
 }

@@ -4,6 +4,9 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"maps"
+	"math"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -11,22 +14,10 @@ import (
 	"github.com/treadlight/crawl/internal/clock"
 )
 
-// ErrUndecided is wrapped by errors of a repository after which nobody knows whether the
-// tokens were charged: the question was sent, and its answer was lost. A deadline that has
-// passed means the same, unless ErrNotCharged is wrapped beside it.
-var ErrUndecided = errors.New("the answer was lost, and the tokens may have been charged")
-
-// ErrNotCharged is wrapped by errors of a repository that knows that it charged nothing.
-var ErrNotCharged = errors.New("nothing was charged")
-
-func undecided(err error) bool {
-	return (errors.Is(err, ErrUndecided) || errors.Is(err, context.DeadlineExceeded)) && !errors.Is(err, ErrNotCharged)
-}
-
 const (
-	// lostAfter is how many decisions in a row have to stay undecided, each asked for after
-	// the one before had, until the store counts as out of reach. Those that were under way
-	// together say the same thing once: a burst that is served late is no loss.
+	// lostAfter is how many decisions in a row have to stay undecided, each asked for after the one
+	// before had, until the store counts as out of reach. Those that were under way together say
+	// the same thing once: a burst that is served late is no loss.
 	lostAfter = 3
 
 	// retryPause is the time between two questions whether the store is back.
@@ -35,21 +26,25 @@ const (
 	// maxOwed bounds the accounts that are kept to be charged to the store: some ten megabytes.
 	maxOwed = 1 << 16
 
-	// chargers is how many of them are charged at a time, so that a store that is far away
-	// has thousands of them in seconds.
+	// chargers is how many of them are charged at a time, so that a store that is far away has
+	// thousands of them in seconds.
 	chargers = 64
 
-	// lastRound is how often all accounts are charged while decisions go on here, each time
-	// those of the time before; then they wait, however many there are left.
+	// lastRound is how often all accounts are charged while decisions go on here, each time those of
+	// the time before; then they wait, however many there are left.
 	lastRound = 5
+
+	// maxCombos is how many combinations of plans are kept ready. They come from rules, of which
+	// there are fewer; others are made anew each time.
+	maxCombos = 1024
 )
 
-// standby is how the keys of one part of the store are decided while that part is out of
-// reach: by the fallback. What it grants is kept as accounts of the whole plans, by the same
-// functions by which the store counts, so that what is charged to the store when it is back
-// is what of it counts then.
+// standby is how the keys of one part of the store are decided while that part is out of reach: by
+// the fallback. What it grants is kept as accounts of the whole plans, by the same functions by
+// which the store counts, so that what is charged to the store when it is back is what of it counts
+// then.
 type standby struct {
-	away atomic.Bool // set with mu held
+	away atomic.Bool // set with mu held, if there is a fallback
 	miss atomic.Int32
 
 	mu      sync.Mutex // guards what follows
@@ -63,8 +58,8 @@ type standby struct {
 
 type owedKey struct{ key, plan string }
 
-// owed is what of a plan was granted to a key by the fallback. What flows into a bucket is
-// this process's part of it, since the others have accounts of theirs.
+// owed is what of a plan was granted to a key by the fallback. What flows into a bucket is this
+// process's part of it, since the others have accounts of theirs.
 type owed struct {
 	plan  Plan // the whole
 	part  Plan // with its share of the rate
@@ -85,8 +80,91 @@ func (a *Admitter) partOf(key string) *standby {
 	return &a.standbys[a.part(key)%len(a.standbys)]
 }
 
-// missedBy notes that a decision asked for at an instant stayed undecided, and reports
-// whether the store is out of reach.
+// undecided reports whether the store may have charged all the same.
+func undecided(err error) bool {
+	return (errors.Is(err, ErrUndecided) || errors.Is(err, context.DeadlineExceeded)) && !errors.Is(err, ErrNotCharged)
+}
+
+// answered notes that the store is there, and keeps the fallback warm. That the fallback may deny
+// is no matter.
+func (a *Admitter) answered(ctx context.Context, s *standby, req *Request, res *Result) {
+	if a.cfg.Fallback == nil {
+		if s.away.Load() && s.away.Swap(false) {
+			a.cfg.Log.InfoContext(ctx, "admission store answers again")
+		}
+		return
+	}
+	if s.miss.Load() != 0 {
+		s.miss.Store(0)
+	}
+	if res.Allowed && req.Tokens > 0 {
+		_, _ = a.fallBack(ctx, req)
+	}
+}
+
+// unanswered decides about a question that the store was asked at an instant and did not answer.
+// That nothing was charged means that the store is out of reach. That nobody knows means it when it
+// happens again and again; until then the request is kept out, because what is granted here would
+// add to what the store may have granted in its answer.
+func (a *Admitter) unanswered(ctx context.Context, s *standby, req *Request, res *Result, asked time.Time, err error) {
+	a.failures.Add(1)
+	switch {
+	case a.cfg.Fallback == nil: // each question asks anew
+		if !s.away.Swap(true) {
+			a.cfg.Log.WarnContext(ctx, "admission store does not answer", slog.Any("error", err))
+		}
+		*res = a.fail(&req.whole[0], req.OnError)
+	case undecided(err) && !s.missedBy(asked, a.cfg.Clock.Now()):
+		if a.onError(req) == FailClosed {
+			*res = a.fail(&req.whole[0], FailClosed)
+			return
+		}
+		a.timeouts.Add(1)
+		*res = keptOut(&req.whole[0], ReasonTimeout)
+	default:
+		a.leave(ctx, s, req, err)
+		a.without(ctx, s, req, res)
+	}
+}
+
+// without decides while the store is out of reach. It is not ok if it is not.
+func (a *Admitter) without(ctx context.Context, s *standby, req *Request, res *Result) (ok bool) {
+	if a.onError(req) != FailClosed && a.decideHere(ctx, s, req, res) {
+		return true
+	}
+	if !s.away.Load() && a.life.Err() == nil {
+		*res = keptOut(&req.whole[0], ReasonTimeout)
+		return false
+	}
+	*res = a.fail(&req.whole[0], req.OnError)
+	return true
+}
+
+func (a *Admitter) onError(req *Request) OnError {
+	if req.OnError == "" {
+		return a.cfg.OnError
+	}
+	return req.OnError
+}
+
+// keptOut is a denial for want of an answer.
+func keptOut(p *Plan, why Reason) Result {
+	return Result{Limit: p.Capacity, Plan: p.Name, Reason: why, Wait: failClosedWait}
+}
+
+// fail is the decision when nothing answers. Open, it tells no remaining tokens: nobody knows of
+// any.
+func (a *Admitter) fail(p *Plan, how OnError) Result {
+	if how == FailClosed || how == "" && a.cfg.OnError == FailClosed {
+		a.closed.Add(1)
+		return keptOut(p, ReasonFailClosed)
+	}
+	a.opened.Add(1)
+	return Result{Limit: p.Capacity, Plan: p.Name, Allowed: true, Reason: ReasonFailOpen}
+}
+
+// missedBy notes that a decision asked for at an instant stayed undecided, and reports whether the
+// store is out of reach.
 func (s *standby) missedBy(asked, now time.Time) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -97,8 +175,8 @@ func (s *standby) missedBy(asked, now time.Time) bool {
 	return s.miss.Load() >= lostAfter
 }
 
-// leave has the part decided here from now on, until the store has answered again and has
-// been charged what was granted meanwhile.
+// leave has the part decided here from now on, until the store has answered again and has been
+// charged what was granted meanwhile.
 func (a *Admitter) leave(ctx context.Context, s *standby, req *Request, cause error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -109,34 +187,32 @@ func (a *Admitter) leave(ctx context.Context, s *standby, req *Request, cause er
 	s.since, s.decided, s.granted, s.lost, s.owed = a.cfg.Clock.Now(), 0, 0, 0, map[owedKey]owed{}
 	a.cfg.Log.WarnContext(ctx, "admission store does not answer: this process decides by its share of each plan until it does", slog.Any("error", cause))
 	key, plans := foldKey(req.Key), req.whole
-	a.beside.Go(func() { a.comeBack(s, key, plans) })
+	a.beside.Go(func() {
+		for clock.Sleep(a.life, a.cfg.Clock, retryPause) == nil {
+			if _, err := a.take(a.life, key, plans, 0); err == nil && a.settle(s) {
+				return
+			}
+		}
+	})
 }
 
-// comeBack asks from time to time, for no tokens, whether the store is there.
-func (a *Admitter) comeBack(s *standby, key string, plans []Plan) {
-	for {
-		if clock.Sleep(a.life, a.cfg.Clock, retryPause) != nil {
-			return
-		}
-		if _, err := a.take(a.life, key, plans, 0); err == nil && a.settle(s) {
-			return
-		}
-	}
-}
-
-// settle charges the store what was granted here, and then has it decide again. It is not
-// ok if the store went away meanwhile. Decisions go on here while it charges; only for the
-// last few do they wait.
+// settle charges the store what was granted here, and then has it decide again. It is not ok if the
+// store went away meanwhile. Decisions go on here while it charges; only for the last few do they
+// wait.
 func (a *Admitter) settle(s *standby) (ok bool) {
 	for round := 0; ; round++ {
 		s.mu.Lock()
 		if len(s.owed) <= chargers || round == lastRound {
-			left := a.chargeAll(s.owed)
-			if s.owed = left; len(left) == 0 {
-				a.backLocked(s)
+			s.owed = a.chargeAll(s.owed)
+			if ok = len(s.owed) == 0; ok {
+				s.away.Store(false)
+				s.miss.Store(0)
+				a.cfg.Log.Info("admission store answers again: it has been charged what was granted here",
+					slog.Duration("after", a.cfg.Clock.Since(s.since)), slog.Int64("decided_here", s.decided),
+					slog.Int64("granted_here", s.granted), slog.Int64("accounts_not_charged", s.lost))
 			}
 			s.mu.Unlock()
-			return len(left) == 0
+			return ok
 		}
 		list := s.owed
 		s.owed = map[owedKey]owed{}
@@ -150,14 +226,6 @@ func (a *Admitter) settle(s *standby) (ok bool) {
 			return false
 		}
 	}
-}
-
-func (a *Admitter) backLocked(s *standby) {
-	s.away.Store(false)
-	s.miss.Store(0)
-	a.cfg.Log.Info("admission store answers again: it has been charged what was granted here",
-		slog.Duration("after", a.cfg.Clock.Since(s.since)), slog.Int64("decided_here", s.decided),
-		slog.Int64("granted_here", s.granted), slog.Int64("accounts_not_charged", s.lost))
 }
 
 // chargeAll charges accounts, and is those that the store did not take.
@@ -183,8 +251,8 @@ func (a *Admitter) chargeAll(list map[owedKey]owed) map[owedKey]owed {
 	return left
 }
 
-// chargeOne charges an account, or as much of it as the store has left. A charge whose answer
-// was lost is not repeated: the store was there just before it.
+// chargeOne charges an account, or as much of it as the store has left. A charge whose answer was
+// lost is not repeated: the store was there just before it.
 func (a *Admitter) chargeOne(key string, o *owed) bool {
 	plans := []Plan{o.plan}
 	for n := o.used(a.now()); n > 0; {
@@ -220,8 +288,8 @@ func (a *Admitter) oweLocked(s *standby, k owedKey, p *Plan, n int64) {
 
 func (a *Admitter) now() Micros { return MicrosOf(a.cfg.Clock.Now()) }
 
-// decideHere decides by the fallback, while the part is out of reach. It is not ok if it is
-// not, or if the fallback fails.
+// decideHere decides by the fallback, while the part is out of reach. It is not ok if it is not, or
+// if the fallback fails.
 func (a *Admitter) decideHere(ctx context.Context, s *standby, req *Request, res *Result) (ok bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -244,10 +312,146 @@ func (a *Admitter) decideHere(ctx context.Context, s *standby, req *Request, res
 	return true
 }
 
-// Close ends what runs beside the decisions. What was granted while the store was out of
-// reach and not charged to it yet is lost. It may be called again.
-func (a *Admitter) Close() error {
-	a.end()
-	a.beside.Wait()
-	return nil
+// inTurn is fallBack in the place of the store. A plan of which this process has less than a token
+// per window denies while it is not its turn, and tells its next one.
+func (a *Admitter) inTurn(ctx context.Context, req *Request) (res Result, err error) {
+	plans, err := a.combos.of(req.set, req.Plans)
+	if err != nil { // they were found before
+		return res, err
+	}
+	for i, cycle := range plans.cycles {
+		if cycle == 1 || req.Tokens == 0 {
+			continue
+		}
+		if wait := a.turn(&plans.shares[i], cycle, 0); wait > res.Wait {
+			res = Result{Limit: 1, Plan: plans.whole[i].Name, Reason: ReasonLimited, Wait: wait, Reset: wait}
+		}
+	}
+	if res.Wait > 0 {
+		return res, nil
+	}
+	res, err = a.fallBack(ctx, req)
+	for i, cycle := range plans.cycles {
+		if cycle == 1 || plans.whole[i].Name != res.Plan || res.Remaining > 0 || res.Wait == Never {
+			continue
+		}
+		next := a.turn(&plans.shares[i], cycle, 1)
+		if res.Reset, res.next = next, next; !res.Allowed {
+			res.Wait = next
+		}
+	}
+	return res, err
+}
+
+// turn is how long it is until the process has a turn at a plan of such a cycle, from whole windows
+// after the present one on. Processes whose numbers follow each other have theirs one after the
+// other, so that together they grant no more in a window than the whole plan does.
+func (a *Admitter) turn(part *Plan, cycle int64, windows int64) time.Duration {
+	length, now := part.micros(), a.now()
+	start := startOf(now, length)
+	for ; (int64(start/length)+windows+a.cfg.Process)%cycle != 0; windows++ {
+	}
+	return max(0, (start + Micros(windows)*length - now).duration())
+}
+
+// fallBack asks the fallback for this process's share. Who asks for more at once than the share can
+// hold is charged all of it: the store would have let him in.
+func (a *Admitter) fallBack(ctx context.Context, req *Request) (Result, error) {
+	plans, err := a.combos.of(req.set, req.Plans)
+	if err != nil { // they were found before
+		return Result{}, err
+	}
+	tokens := req.Tokens
+	for i, p := range plans.whole {
+		if tokens <= p.Capacity {
+			tokens = min(tokens, plans.shares[i].Capacity)
+		}
+	}
+	res, err := a.cfg.Fallback.Take(ctx, foldKey(req.Key), plans.shares, tokens)
+	if res.Allowed {
+		res.Reason = ReasonFallback
+	}
+	return res, err
+}
+
+// combo is the plans of a decision. It never changes, so that a store may keep the slices beyond it.
+type combo struct {
+	whole  []Plan
+	shares []Plan  // this process's parts of them
+	cycles []int64 // in how many windows the process has one turn at its part; 1 for in each
+}
+
+// inEach is the cycle of one plan that is not shared.
+var inEach = []int64{1}
+
+// combos keeps combinations of plans, so that a decision looks up and makes nothing.
+type combos struct {
+	share float64
+	known atomic.Pointer[comboSet] // nil means none
+}
+
+// comboSet is those of one set of plans. It never changes.
+type comboSet struct {
+	set     *planSet
+	byNames map[string]combo
+}
+
+// of is the plans of these names in set, each once. Its error wraps ErrUnknownPlan.
+func (c *combos) of(set *planSet, names []string) (made combo, err error) {
+	if len(names) == 1 && c.share == 1 {
+		i, ok := set.index[names[0]]
+		if !ok {
+			return made, unknown(names[0])
+		}
+		plans := set.plans[i : i+1 : i+1]
+		return combo{plans, plans, inEach}, nil
+	}
+	var room [256]byte
+	key := append(room[:0], byte(len(names)))
+	for _, name := range names {
+		key = append(append(key, name...), ' ') // which is in no plan's name
+	}
+	known := c.known.Load()
+	if known == nil || known.set != set {
+		known = &comboSet{set: set}
+	}
+	if have, ok := known.byNames[string(key)]; ok {
+		return have, nil
+	}
+	for at, name := range names {
+		p, ok := set.plan(name)
+		if !ok {
+			return combo{}, unknown(name)
+		}
+		if !slices.Contains(names[:at], name) {
+			part, cycle := p.shareOf(c.share)
+			made.whole, made.shares, made.cycles = append(made.whole, p), append(made.shares, part), append(made.cycles, cycle)
+		}
+	}
+	if len(known.byNames) < maxCombos { // of two that are added at once one is made again later
+		next := &comboSet{set, maps.Clone(known.byNames)}
+		if next.byNames == nil {
+			next.byNames = map[string]combo{}
+		}
+		next.byNames[string(key)] = made
+		c.known.Store(next)
+	}
+	return made, nil
+}
+
+// shareOf is a part of a plan, which in each whole window, or in the time in which a bucket fills,
+// grants no more than that part. Of less than one token it is one in such a window, and the process
+// has its turn in one of cycle windows only.
+func (p Plan) shareOf(share float64) (part Plan, cycle int64) {
+	tokens := float64(p.Capacity) * share
+	if whole := math.Floor(tokens * (1 + 1e-9)); whole >= 1 { // 100 × (1/3) × 3 is 100
+		p.Capacity = int64(whole)
+		if p.TokensPerSecond > 0 {
+			p.TokensPerSecond = max(minRate, p.TokensPerSecond*share)
+		}
+		return p, 1
+	}
+	_, window := p.PerWindow()
+	window = min(max(window, minWindow), maxWindow)
+	return Plan{Name: p.Name, Kind: KindFixedWindow, Capacity: 1, Window: window}, int64(math.Ceil(1/tokens - 1e-9))
 }

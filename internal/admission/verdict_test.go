@@ -14,7 +14,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/treadlight/crawl/internal/admission"
-	"github.com/treadlight/crawl/internal/admission/memory"
 	"github.com/treadlight/crawl/internal/ratelimit/header"
 )
 
@@ -274,29 +273,13 @@ func TestConcurrencyIsReleasedIfThePlanDenies(t *testing.T) {
 	})
 }
 
-// TestConcurrencyIsReleasedIfAHookPanics: of a request that was charged and then lost.
-func TestConcurrencyIsReleasedIfAHookPanics(t *testing.T) {
-	repo, err := memory.New(memory.Config{})
-	require.NoError(t, err)
-	reg, err := admission.NewRegistry(two)
-	require.NoError(t, err)
-	broken := true
-	a := admitter(t, admission.Config{Repository: repo, Registry: reg, OnDecision: func(admission.Decision) {
-		if broken {
-			panic("hook")
-		}
-	}})
-	rules, err := admission.NewRuleSet(admission.RuleSetConfig{Registry: reg},
-		[]admission.Rule{{Name: "all", Path: "/**", Plans: []string{"two"}, Concurrency: 1}}, nil)
-	require.NoError(t, err)
-	mw, err := admission.Middleware(admission.MiddlewareConfig{Admitter: a, Rules: rules})
-	require.NoError(t, err)
-	h := mw(http.NotFoundHandler())
-	require.PanicsWithValue(t, "hook", func() { h.ServeHTTP(httptest.NewRecorder(), asked("192.0.2.1:1")) })
-	broken = false
-	w := httptest.NewRecorder()
-	h.ServeHTTP(w, asked("192.0.2.1:1"))
-	require.Equal(t, http.StatusNotFound, w.Code, "the place is free again")
+// TestConcurrencyIsReleasedIfAStorePanics: of a request that was charged and then lost.
+func TestConcurrencyIsReleasedIfAStorePanics(t *testing.T) {
+	d := newDoorway(t, onePlan(two, func(r *admission.Rule) { r.Concurrency = 1 }))
+	d.store.fail = func(context.Context) error { panic("store") }
+	require.PanicsWithValue(t, "store", func() { d.get("/") })
+	d.store.failWith(nil)
+	require.Equal(t, in, d.get("/").Code, "the place is free again")
 }
 
 func TestWaitForAPlace(t *testing.T) {

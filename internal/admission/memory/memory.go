@@ -1,78 +1,90 @@
+// Package memory keeps what keys have used of plans in this process.
+//
+// A key and all its plans live in one slot of one shard, so that a decision over several plans is one
+// lock. The number of keys is bounded. A key is forgotten only once nothing it used counts any more:
+// then a new one would decide the same. Each new key looks at a few others for that; there is no
+// goroutine. A decision about a known key allocates nothing.
+//
+// When more keys count than there are places, those who have used the smallest share of their plans
+// are counted in a sketch, a table of counters that several keys may have in common: a flood of keys
+// that are used once or twice takes no place from a client that is known, and a newcomer after it is
+// not charged with what the flood has used, but for one in a thousand or so of plans that admit very
+// few.
 package memory
 
 import (
 	"context"
 	"fmt"
 	"hash/maphash"
-	"math/bits"
-	"sync/atomic"
+	"math"
+	"slices"
+	"strings"
+	"sync"
 	"time"
 
 	"github.com/treadlight/crawl/internal/admission"
 	"github.com/treadlight/crawl/internal/clock"
+	"github.com/treadlight/crawl/internal/store/keytable"
 )
 
-// DefaultMaxKeys is how many keys are known at a time. A key of one plan takes some 250
-// bytes with its text and the table's free places, so this is 63 megabytes when it is full,
-// and 17 to 67 more for sketches when more come than it holds.
+// DefaultMaxKeys is how many keys are known at a time. A key of one plan takes some 250 bytes with its
+// text and the table's free places, so this is 63 megabytes when it is full, and 17 to 67 more for
+// sketches when more come than it holds.
 const DefaultMaxKeys = 1 << 18
 
 const (
-	// maxShards are so many that processors seldom meet at one, and keysPerShard so few
-	// keys that a further shard does not pay.
-	maxShards    = 256
-	keysPerShard = 256
+	// sweepStep is how many slots each new key looks at for one that may be forgotten: with more than
+	// one the sweep goes round faster than keys come in. sweepFull is how many when there is no place,
+	// and evictSample how many then for one that has used less than a new one.
+	sweepStep   = 4
+	sweepFull   = 256
+	evictSample = 64
 
-	// overflowWait is what a key is told for which there is no place. When there will be
-	// one depends on others; a second is what clients round a shorter wait up to.
-	overflowWait = time.Second
-)
+	// keepFor is how long a key stays that may be forgotten, while there is place. It spares one that
+	// comes back, as most do within a minute, being made again.
+	keepFor = admission.Micros(60e6)
 
-// Overflow is what becomes of a key for which there is no place.
-type Overflow uint8
-
-// The overflows.
-const (
-	// OverflowSketch counts them in a sketch: each has an account of its own that may have a
-	// little too much charged to it, and never too little.
-	OverflowSketch Overflow = iota
-	// OverflowDeny refuses them with ReasonTooManyKeys.
-	OverflowDeny
+	// usualPlans is for how many plans a decision needs no memory.
+	usualPlans = 8
 )
 
 // Config is a repository's bound.
 type Config struct {
-	// MaxKeys is how many keys are known exactly at a time: of more, those who have used the
-	// largest share of a plan. They are spread over shards by a
-	// hash, and a shard may be full when a few hundredths of them are missing yet; up to
-	// 511 keys there is one shard. Zero means DefaultMaxKeys.
+	// MaxKeys is how many keys are known exactly at a time: of more, those who have used the largest
+	// share of a plan. They are spread over shards by a hash, and a shard may be full when a few
+	// hundredths of them are missing yet; up to 511 keys there is one shard. Zero means DefaultMaxKeys.
 	MaxKeys int
-	// Overflow is what becomes of the others while none can be forgotten. Zero means OverflowSketch.
-	Overflow Overflow
 	// Clock is where the time comes from. Zero means the system's.
 	Clock clock.Clock
 }
 
 // Repository is an [admission.Repository] in this process. Make it by [New].
 type Repository struct {
-	cfg    Config // never changes after New
+	clk    clock.Clock
 	seed   maphash.Seed
 	begun  time.Time        // from which the clock's cheap reading counts
 	origin admission.Micros // begun
 	shift  uint             // of a hash, to the index of its shard
 	shards []shard
-	closed atomic.Bool
 }
 
 var _ admission.Repository = (*Repository)(nil)
+
+// shard is a part of the keys, with its lock.
+type shard struct {
+	mu       sync.Mutex // guards what follows but max and seed
+	table    keytable.Table[string, accounts]
+	sketches []*sketch // of keys without a place; none until there are some
+	closed   bool
+	max      int // keys
+	seed     maphash.Seed
+	_        [64]byte // keeps the locks of two shards out of one cache line
+}
 
 // New returns a Repository without keys. Its errors name the field and the fix.
 func New(cfg Config) (*Repository, error) {
 	if cfg.MaxKeys < 0 {
 		return nil, fmt.Errorf("MaxKeys is %d: set it to 1 or more, or leave it out for the default", cfg.MaxKeys)
-	}
-	if cfg.Overflow > OverflowDeny {
-		return nil, fmt.Errorf("Overflow is %d: set it to OverflowSketch or OverflowDeny", cfg.Overflow)
 	}
 	if cfg.MaxKeys == 0 {
 		cfg.MaxKeys = DefaultMaxKeys
@@ -80,65 +92,43 @@ func New(cfg Config) (*Repository, error) {
 	if cfg.Clock == nil {
 		cfg.Clock = clock.System()
 	}
-	r := &Repository{cfg: cfg, seed: maphash.MakeSeed(), begun: cfg.Clock.Now()}
+	r := &Repository{clk: cfg.Clock, seed: maphash.MakeSeed(), begun: cfg.Clock.Now()}
 	r.origin = admission.MicrosOf(r.begun)
-	r.split()
+	n, shift := keytable.Shards(cfg.MaxKeys)
+	r.shards, r.shift = make([]shard, n), shift
+	for i := range r.shards {
+		r.shards[i].max, r.shards[i].seed = (cfg.MaxKeys+i)/n, r.seed
+	}
 	return r, nil
 }
 
-// split makes the shards: a power of two, whose bounds add up to MaxKeys.
-func (r *Repository) split() {
-	width := bits.Len(uint(min(maxShards, r.cfg.MaxKeys/keysPerShard)))
-	if width > 0 {
-		width-- // to the power of two below
-	}
-	r.shift = uint(64 - width)
-	r.shards = make([]shard, 1<<width)
-	for i := range r.shards {
-		r.shards[i].max, r.shards[i].seed = r.cfg.MaxKeys>>width, r.seed
-		r.shards[i].deny = r.cfg.Overflow == OverflowDeny
-		if i < r.cfg.MaxKeys&(1<<width-1) {
-			r.shards[i].max++
-		}
-	}
-}
+// hashOf has a seed of the process, so that strangers cannot choose where their keys come.
+func hashOf(seed maphash.Seed, text string) uint64 { return max(1, maphash.String(seed, text)) }
 
 // Immediate marks a repository that never waits, so that it needs no deadline.
 func (r *Repository) Immediate() {}
 
-func (r *Repository) now() admission.Micros {
-	return r.origin + admission.Micros(r.cfg.Clock.Since(r.begun).Microseconds())
-}
-
-// Take decides as [admission.Repository] says. The time is read before the lock is
-// taken: a state that another wrote meanwhile is some microseconds ahead of it, which
-// grants nothing twice.
+// Take decides as [admission.Repository] says. The time is read before the lock is taken: a state
+// that another wrote meanwhile is some microseconds ahead of it, which grants nothing twice.
 func (r *Repository) Take(ctx context.Context, key string, plans []admission.Plan, tokens int64) (res admission.Result, err error) {
 	if err := ctx.Err(); err != nil {
 		return res, err
 	}
-	hash := maphash.String(r.seed, key)
-	now := r.now()
+	hash := hashOf(r.seed, key)
+	now := r.origin + admission.Micros(r.clk.Since(r.begun).Microseconds())
 	sh := &r.shards[hash>>r.shift]
 	sh.mu.Lock()
-	ok := sh.takeLocked(hash, key, plans, now, tokens, &res)
+	at := sh.table.Find(hash, key)
+	switch {
+	case at >= 0:
+		sh.table.At(at).Value.take(plans, now, tokens, &res)
+	case sh.closed:
+		err = admission.ErrClosed
+	default:
+		sh.takeNewLocked(hash, key, plans, now, tokens, &res)
+	}
 	sh.mu.Unlock()
-	if !ok {
-		err = r.takeElse(plans, &res)
-	}
 	return res, err
-}
-
-// takeElse decides for a key that its shard did not take.
-func (r *Repository) takeElse(plans []admission.Plan, res *admission.Result) error {
-	if r.closed.Load() {
-		return admission.ErrClosed
-	}
-	*res = admission.Result{
-		Limit: plans[0].Capacity, Plan: plans[0].Name,
-		Reason: admission.ReasonTooManyKeys, Wait: overflowWait,
-	}
-	return nil
 }
 
 // Remove forgets what key has used under plans. It does not reach what sketches have of it.
@@ -146,44 +136,37 @@ func (r *Repository) Remove(ctx context.Context, key string, plans []admission.P
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	hash := maphash.String(r.seed, key)
+	hash := hashOf(r.seed, key)
 	sh := &r.shards[hash>>r.shift]
 	sh.mu.Lock()
 	defer sh.mu.Unlock()
 	if sh.closed {
 		return admission.ErrClosed
 	}
-	if i := sh.table.find(hash, key); i >= 0 && sh.table.slots[i].drop(plans) {
-		sh.table.remove(i)
+	if i := sh.table.Find(hash, key); i >= 0 && sh.table.At(i).Value.drop(plans) {
+		sh.table.Remove(i)
 	}
 	return nil
 }
 
-// RemoveWhere forgets all keys of which match is true, and says how many. match is called
-// with no lock held; keys that come meanwhile may be missed.
-func (r *Repository) RemoveWhere(match func(key string) bool) int {
-	removed := 0
-	for i := range r.shards {
-		sh := &r.shards[i]
-		for _, key := range sh.keys() {
-			if match(key) && sh.remove(maphash.String(r.seed, key), key) {
-				removed++
-			}
-		}
-	}
-	return removed
-}
-
 // Keys is of all keys, of whatever plans: those of others are few.
 func (r *Repository) Keys(ctx context.Context, _ []admission.Plan, yield func(key string) bool) error {
-	if r.closed.Load() {
-		return admission.ErrClosed
-	}
 	for i := range r.shards {
 		if err := ctx.Err(); err != nil {
 			return err
 		}
-		for _, key := range r.shards[i].keys() {
+		sh := &r.shards[i]
+		sh.mu.Lock()
+		closed := sh.closed
+		keys := make([]string, 0, sh.table.Len())
+		for _, slot := range sh.table.All() {
+			keys = append(keys, slot.Key)
+		}
+		sh.mu.Unlock()
+		if closed {
+			return admission.ErrClosed
+		}
+		for _, key := range keys {
 			if !yield(key) {
 				return nil
 			}
@@ -192,20 +175,219 @@ func (r *Repository) Keys(ctx context.Context, _ []admission.Plan, yield func(ke
 	return nil
 }
 
-// Len is how many keys are known.
-func (r *Repository) Len() int {
-	n := 0
-	for i := range r.shards {
-		n += r.shards[i].len()
-	}
-	return n
-}
-
 // Close forgets everything.
 func (r *Repository) Close() error {
-	r.closed.Store(true)
 	for i := range r.shards {
-		r.shards[i].close()
+		sh := &r.shards[i]
+		sh.mu.Lock()
+		sh.closed, sh.table, sh.sketches = true, keytable.Table[string, accounts]{}, nil
+		sh.mu.Unlock()
 	}
 	return nil
+}
+
+// takeNewLocked decides for a key that is not known. It becomes known only if it is charged. It
+// begins with what the sketches have of it: that may be somebody else's, but not less than its own.
+func (s *shard) takeNewLocked(hash uint64, key string, plans []admission.Plan, now admission.Micros, n int64, res *admission.Result) {
+	var fresh accounts
+	if len(s.sketches) > 0 {
+		s.recallLocked(&fresh, hash, plans, now)
+	}
+	fresh.takeAll(plans, now, n, res)
+	switch {
+	case !res.Allowed || n == 0:
+	case s.makeRoomLocked(now) || s.evictLocked(fresh.weight(now), now):
+		s.table.Insert(hash, strings.Clone(key), fresh) // which may be part of a whole header
+	default:
+		s.spillLocked(hash, &fresh, now)
+	}
+}
+
+// makeRoomLocked sweeps a little and reports whether there is room for one more key.
+func (s *shard) makeRoomLocked(now admission.Micros) bool {
+	over := func(slot *keytable.Slot[string, accounts]) bool { return slot.Value.over(now) }
+	s.table.Sweep(sweepStep, false, func(slot *keytable.Slot[string, accounts]) bool { return slot.Value.over(now - keepFor) })
+	return s.table.Len() < s.max || s.table.Sweep(sweepFull, false, over) > 0
+}
+
+// evictLocked takes the key out of the table, of some, that has used the least of its plans, if that
+// is less than the share given, and keeps what it has used in the sketches. So those who ask often
+// have exact accounts, and a flood of keys is of those who do not.
+func (s *shard) evictLocked(share uint16, now admission.Micros) bool {
+	least, at := share, -1
+	for i, slot := range s.table.Ahead(evictSample) {
+		if w := slot.Value.weight(now); w < least {
+			least, at = w, i
+		}
+	}
+	if at < 0 {
+		return false
+	}
+	slot := s.table.At(at)
+	s.spillLocked(slot.Hash, &slot.Value, now)
+	s.table.Remove(at)
+	return true
+}
+
+// spillLocked keeps what a key has used in the sketches.
+func (s *shard) spillLocked(hash uint64, key *accounts, now admission.Micros) {
+	key.each(func(a *account) bool {
+		if now < a.until {
+			s.sketchOf(a.class, now).raise(hash^hashOf(s.seed, a.plan), a.share)
+		}
+		return true
+	})
+}
+
+// recallLocked has a new key begin with what the sketches have of it.
+func (s *shard) recallLocked(key *accounts, hash uint64, plans []admission.Plan, now admission.Micros) {
+	for i := range plans {
+		p := &plans[i]
+		used := int64(s.sketchOf(classOf(p), now).share(hash^hashOf(s.seed, p.Name))) * p.Capacity / wholePlan
+		if used > 0 {
+			a := account{plan: p.Name, window: p.Window != 0, class: classOf(p), state: p.Fresh(now)}
+			var r admission.Result
+			p.Charge(&a.state, now, used, &r)
+			a.charged(now, &r)
+			key.set(&a, now)
+		}
+	}
+}
+
+// account is what a key has used of one plan.
+type account struct {
+	plan   string // its name; "" if there is no account
+	window bool   // whether state is that of a window; of another kind it says nothing
+	class  uint8  // of the sketch it goes to
+	share  uint16 // of the plan that was used when it was last charged
+	state  admission.State
+	until  admission.Micros // from then on nothing in state counts
+}
+
+// charged notes what a decision at now has left.
+func (a *account) charged(now admission.Micros, res *admission.Result) {
+	a.until, a.share = math.MaxInt64, shareOf(res)
+	if res.Reset != admission.Never {
+		a.until = now + admission.Micros(res.Reset/time.Microsecond)
+	}
+}
+
+// accounts is what a key has used: at least one account.
+type accounts struct {
+	first account
+	more  []account
+}
+
+// each calls do with all accounts until that is false, and reports whether it never was.
+func (s *accounts) each(do func(*account) bool) bool {
+	if !do(&s.first) {
+		return false
+	}
+	for i := range s.more {
+		if !do(&s.more[i]) {
+			return false
+		}
+	}
+	return true
+}
+
+// over reports whether the key may be forgotten.
+func (s *accounts) over(now admission.Micros) bool {
+	return now >= s.first.until && (len(s.more) == 0 || s.each(func(a *account) bool { return now >= a.until }))
+}
+
+// weight is how much the key's forgetting would give it: the largest share of a plan that it has used.
+func (s *accounts) weight(now admission.Micros) (most uint16) {
+	s.each(func(a *account) bool {
+		if now < a.until {
+			most = max(most, a.share)
+		}
+		return true
+	})
+	return most
+}
+
+// find is the account of that plan, whatever its kind is, or nil.
+func (s *accounts) find(plan string) *account {
+	if s.first.plan == plan {
+		return &s.first
+	}
+	for i := range s.more {
+		if s.more[i].plan == plan {
+			return &s.more[i]
+		}
+	}
+	return nil
+}
+
+// take charges n tokens of all plans or of none, mostly of one that is known.
+func (s *accounts) take(plans []admission.Plan, now admission.Micros, n int64, res *admission.Result) {
+	a := &s.first
+	if len(plans) != 1 || a.plan != plans[0].Name || a.window != (plans[0].Window != 0) {
+		s.takeAll(plans, now, n, res)
+		return
+	}
+	plans[0].Charge(&a.state, now, n, res)
+	if res.Allowed && n > 0 {
+		a.charged(now, res)
+	}
+}
+
+// takeAll charges n tokens of all plans or of none, and writes the tightest's Result.
+func (s *accounts) takeAll(plans []admission.Plan, now admission.Micros, n int64, res *admission.Result) {
+	var room [usualPlans]account
+	next := room[:0]
+	*res = admission.Result{Allowed: true}
+	for i := range plans {
+		p := &plans[i]
+		a := account{plan: p.Name, window: p.Window != 0, class: classOf(p)}
+		if known := s.find(p.Name); known != nil && known.window == a.window {
+			a.state = known.state
+		} else {
+			a.state = p.Fresh(now)
+		}
+		var r admission.Result
+		p.Charge(&a.state, now, n, &r)
+		a.charged(now, &r)
+		next = append(next, a)
+		if i == 0 || r.Tighter(res) {
+			*res = r
+		}
+	}
+	if res.Allowed && n > 0 {
+		for i := range next {
+			s.set(&next[i], now)
+		}
+	}
+}
+
+// set puts an account in the place of the one of its plan, of one that is over, or behind all others.
+// So a key has no more accounts than plans that still count for it.
+func (s *accounts) set(a *account, now admission.Micros) {
+	old := s.find(a.plan)
+	if s.first.plan == "" {
+		old = &s.first
+	}
+	for i := 0; old == nil && i < len(s.more); i++ {
+		if s.more[i].until <= now-keepFor {
+			old = &s.more[i]
+		}
+	}
+	if old != nil {
+		*old = *a
+		return
+	}
+	s.more = append(s.more, *a)
+}
+
+// drop removes the accounts of plans and reports whether none is left.
+func (s *accounts) drop(plans []admission.Plan) bool {
+	all := slices.DeleteFunc(append([]account{s.first}, s.more...), func(a account) bool {
+		return slices.ContainsFunc(plans, func(p admission.Plan) bool { return p.Name == a.plan })
+	})
+	if len(all) == 0 {
+		return true
+	}
+	s.first, s.more = all[0], all[1:]
+	return false
 }

@@ -111,8 +111,3 @@ func shareOf(res *admission.Result) uint16 {
 	used := res.Limit - res.Remaining
 	return uint16((used*wholePlan + res.Limit - 1) / res.Limit)
 }
-
-// tokensOf is how many tokens of a plan a share is.
-func tokensOf(share uint16, p *admission.Plan) int64 {
-	return int64(share) * p.Capacity / wholePlan
-}

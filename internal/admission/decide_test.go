@@ -21,28 +21,33 @@ func settled(t require.TestingT, p admission.Plan) admission.Plan {
 	return p
 }
 
-func TestTokenBucketRefill(t *testing.T) {
+// TestRefill has a token taken of buckets as they are found.
+func TestRefill(t *testing.T) {
 	p := settled(t, admission.Plan{Name: "p", Capacity: 10, TokensPerSecond: 2})
+	bucket := func(tokens float64, at admission.Micros) admission.State {
+		return admission.State{Tokens: tokens, At: at}
+	}
 	for _, tc := range []struct {
 		name string
-		from admission.TokenBucket
+		from admission.State
 		now  admission.Micros
-		want admission.TokenBucket
+		want admission.State
 	}{
-		{"no time", admission.TokenBucket{Tokens: 3, Refilled: t0}, t0, admission.TokenBucket{Tokens: 3, Refilled: t0}},
-		{"half a second", admission.TokenBucket{Tokens: 3, Refilled: t0}, t0 + 5e5, admission.TokenBucket{Tokens: 4, Refilled: t0 + 5e5}},
-		{"up to the capacity", admission.TokenBucket{Tokens: 3, Refilled: t0}, t0 + 1e9, admission.TokenBucket{Tokens: 10, Refilled: t0 + 1e9}},
-		{"back by less than it fills in", admission.TokenBucket{Tokens: 3, Refilled: t0}, t0 - 5e6, admission.TokenBucket{Tokens: 3, Refilled: t0}},
-		{"back by more", admission.TokenBucket{Tokens: 3, Refilled: t0}, t0 - 5e6 - 1, admission.TokenBucket{Tokens: 10, Refilled: t0 - 5e6 - 1}},
-		{"from the first to the last instant", admission.TokenBucket{Refilled: 0}, 1 << 53, admission.TokenBucket{Tokens: 10, Refilled: 1 << 53}},
-		{"more than the capacity", admission.TokenBucket{Tokens: 99, Refilled: t0}, t0, admission.TokenBucket{Tokens: 10, Refilled: t0}},
-		{"no number", admission.TokenBucket{Tokens: math.NaN(), Refilled: t0}, t0, admission.TokenBucket{Tokens: 10, Refilled: t0}},
+		{"no time", bucket(3, t0), t0, bucket(2, t0)},
+		{"half a second", bucket(3, t0), t0 + 5e5, bucket(3, t0+5e5)},
+		{"up to the capacity", bucket(3, t0), t0 + 1e9, bucket(9, t0+1e9)},
+		{"back by less than it fills in", bucket(3, t0), t0 - 5e6, bucket(2, t0)},
+		{"back by more", bucket(3, t0), t0 - 5e6 - 1, bucket(9, t0-5e6-1)},
+		{"from the first to the last instant", bucket(0, 0), 1 << 53, bucket(9, 1<<53)},
+		{"more than the capacity", bucket(99, t0), t0, bucket(9, t0)},
+		{"no number", bucket(math.NaN(), t0), t0, bucket(9, t0)},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			require.Equal(t, tc.want, tc.from.Refill(tc.now, p))
+			got, _ := p.Take(tc.from, tc.now, 1)
+			require.Equal(t, tc.want, got)
 		})
 	}
-	require.Equal(t, admission.TokenBucket{Tokens: 10, Refilled: t0}, admission.NewTokenBucket(t0, p))
+	require.Equal(t, bucket(10, t0), p.Fresh(t0))
 }
 
 // anyPlan draws from all that Settle lets through.
@@ -57,29 +62,37 @@ func anyPlan(t *rapid.T, kinds ...admission.Kind) admission.Plan {
 	return settled(t, p)
 }
 
-// TestTokenBucketWait has the law of Wait for any plan: then it is allowed, and a
-// microsecond before it is not.
-func TestTokenBucketWait(t *testing.T) {
+// TestWait has the law of Wait for any plan and state: then it is allowed, and a microsecond before
+// it is not.
+func TestWait(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		p := anyPlan(t, admission.KindTokenBucket)
-		b := admission.TokenBucket{
-			Tokens:   rapid.Float64Range(0, float64(p.Capacity)).Draw(t, "tokens"),
-			Refilled: t0 - admission.Micros(rapid.Int64Range(-1e6, 1e12).Draw(t, "ago")),
+		p := anyPlan(t, admission.Kinds()...)
+		now := t0 + admission.Micros(rapid.Int64Range(0, 1e13).Draw(t, "now"))
+		s := p.Fresh(now)
+		if p.Kind == admission.KindTokenBucket {
+			s.Tokens = rapid.Float64Range(0, float64(p.Capacity)).Draw(t, "tokens")
+			s.At -= admission.Micros(rapid.Int64Range(-1e6, 1e12).Draw(t, "ago"))
+		} else {
+			s.Current = rapid.Int64Range(0, p.Capacity).Draw(t, "current")
+		}
+		if p.Kind == admission.KindSlidingWindow {
+			s.Previous = rapid.Int64Range(0, p.Capacity).Draw(t, "previous")
 		}
 		n := rapid.Int64Range(1, p.Capacity).Draw(t, "n")
-		same, r := b.Take(t0, p, n)
+		same, r := p.Take(s, now, n)
 		if r.Allowed {
-			require.GreaterOrEqual(t, same.Tokens, 0.0)
+			require.Zero(t, r.Wait)
+			require.True(t, same.Tokens >= 0 && same.Current <= p.Capacity)
 			return
 		}
-		require.Equal(t, b, same, "a denied bucket")
+		require.Equal(t, s, same, "a denied state")
 		if r.Wait > 100*365*24*time.Hour {
 			return // beyond what Micros can say exactly
 		}
-		then := t0 + admission.Micros(r.Wait/time.Microsecond)
-		_, late := b.Take(then, p, n)
+		then := now + admission.Micros(r.Wait/time.Microsecond)
+		_, late := p.Take(s, then, n)
 		require.True(t, late.Allowed, "at the Wait of %v", r.Wait)
-		_, early := b.Take(then-1, p, n)
+		_, early := p.Take(s, then-1, n)
 		require.False(t, early.Allowed, "1µs before the Wait of %v", r.Wait)
 	})
 }
@@ -103,13 +116,13 @@ func TestTokenBucketWaitIsNotTheQuotient(t *testing.T) {
 		{1e-3, 5.5791457592698654e+10, 55791457593, 301342011, 301345826},
 	} {
 		p := settled(t, admission.Plan{Name: "p", Capacity: admission.MaxCapacity, TokensPerSecond: tc.rate})
-		b := admission.TokenBucket{Tokens: tc.tokens, Refilled: t0}
+		b := admission.State{Tokens: tc.tokens, At: t0}
 		require.InDelta(t, float64(tc.quotient), (float64(tc.n)-tc.tokens)/tc.rate*1e6, 1, "the quotient")
-		_, r := b.Take(t0, p, tc.n)
+		_, r := p.Take(b, t0, tc.n)
 		require.Equal(t, time.Duration(tc.want)*time.Microsecond, r.Wait)
-		_, r = b.Take(t0+tc.want-1, p, tc.n)
+		_, r = p.Take(b, t0+tc.want-1, tc.n)
 		require.Equal(t, time.Microsecond, r.Wait)
-		_, r = b.Take(t0+tc.want, p, tc.n)
+		_, r = p.Take(b, t0+tc.want, tc.n)
 		require.True(t, r.Allowed)
 	}
 }
@@ -123,14 +136,14 @@ func TestTokenBucketNeverGrantsMore(t *testing.T) {
 			TokensPerSecond: rapid.Float64Range(0.001, 1000).Draw(t, "rate"),
 		})
 		back := min(1e6, p.Period().Microseconds()-1)
-		b, now, furthest := admission.NewTokenBucket(t0, p), t0, t0
+		b, now, furthest := p.Fresh(t0), t0, t0
 		granted := 0.0
 		for range 200 {
 			now = max(furthest-admission.Micros(back), now+admission.Micros(rapid.Int64Range(-1e6, 1e6).Draw(t, "move")))
 			furthest = max(furthest, now)
 			n := rapid.Int64Range(0, p.Capacity).Draw(t, "n")
 			var r admission.Result
-			if b, r = b.Take(now, p, n); r.Allowed {
+			if b, r = p.Take(b, now, n); r.Allowed {
 				granted += float64(n)
 			}
 			require.GreaterOrEqual(t, r.Remaining, int64(0))
@@ -150,65 +163,40 @@ func TestWindowIsExact(t *testing.T) {
 		})
 		length := p.Window.Microseconds()
 		start := t0 - t0%admission.Micros(length)
-		w := admission.Window{
-			Start: start, Current: rapid.Int64Range(0, p.Capacity).Draw(t, "current"),
+		w := admission.State{
+			At: start, Current: rapid.Int64Range(0, p.Capacity).Draw(t, "current"),
 			Previous: rapid.Int64Range(0, p.Capacity).Draw(t, "previous"),
 		}
 		elapsed := rapid.Int64Range(0, length-1).Draw(t, "elapsed")
 		n := rapid.Int64Range(1, p.Capacity).Draw(t, "n")
 		used := new(big.Int).Mul(big.NewInt(w.Previous), big.NewInt(length-elapsed-1))
 		room := new(big.Int).Mul(big.NewInt(p.Capacity-w.Current-n+1), big.NewInt(length))
-		_, r := w.Take(start+admission.Micros(elapsed), p, n)
+		_, r := p.Take(w, start+admission.Micros(elapsed), n)
 		require.Equal(t, used.Cmp(room) < 0, r.Allowed)
 	})
 }
 
-// TestWindowWait has the law of Wait for windows of any length and capacity.
-func TestWindowWait(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		p := anyPlan(t, admission.KindFixedWindow, admission.KindSlidingWindow)
-		now := t0 + admission.Micros(rapid.Int64Range(0, 1e13).Draw(t, "now"))
-		w := admission.NewWindow(now, p)
-		w.Current = rapid.Int64Range(0, p.Capacity).Draw(t, "current")
-		if p.Kind == admission.KindSlidingWindow {
-			w.Previous = rapid.Int64Range(0, p.Capacity).Draw(t, "previous")
-		}
-		n := rapid.Int64Range(1, p.Capacity).Draw(t, "n")
-		same, r := w.Take(now, p, n)
-		if r.Allowed {
-			require.Zero(t, r.Wait)
-			require.LessOrEqual(t, same.Current, p.Capacity)
-			return
-		}
-		require.Equal(t, w, same, "a denied window")
-		then := now + admission.Micros(r.Wait/time.Microsecond)
-		_, late := w.Take(then, p, n)
-		require.True(t, late.Allowed, "at the Wait of %v", r.Wait)
-		_, early := w.Take(then-1, p, n)
-		require.False(t, early.Allowed, "1µs before the Wait of %v", r.Wait)
-	})
-}
-
+// TestWindowAdvance has a token taken of a window of five, after one of three, as time goes on.
 func TestWindowAdvance(t *testing.T) {
 	for _, tc := range []struct {
 		name string
 		kind admission.Kind
 		at   admission.Micros // from t0, in a window of a second
-		want admission.Window
+		want admission.State
 	}{
-		{"the same window", admission.KindSlidingWindow, 999_999, admission.Window{Start: t0, Current: 5, Previous: 3}},
-		{"the next", admission.KindSlidingWindow, 1_000_000, admission.Window{Start: t0 + 1e6, Previous: 5}},
-		{"the last of the next", admission.KindSlidingWindow, 1_999_999, admission.Window{Start: t0 + 1e6, Previous: 5}},
-		{"the one after", admission.KindSlidingWindow, 2_000_000, admission.Window{Start: t0 + 2e6}},
-		{"the next of a fixed one", admission.KindFixedWindow, 1_500_000, admission.Window{Start: t0 + 1e6}},
-		{"back by a window", admission.KindSlidingWindow, -1_000_000, admission.Window{Start: t0, Current: 5, Previous: 3}},
-		{"back by more", admission.KindSlidingWindow, -1_000_001, admission.Window{Start: t0 - 2e6}},
-		{"before 1970", admission.KindFixedWindow, -t0 - 1, admission.Window{Start: -1e6}},
+		{"the same window", admission.KindSlidingWindow, 999_999, admission.State{At: t0, Current: 6, Previous: 3}},
+		{"the next", admission.KindSlidingWindow, 1_000_000, admission.State{At: t0 + 1e6, Current: 1, Previous: 5}},
+		{"the last of the next", admission.KindSlidingWindow, 1_999_999, admission.State{At: t0 + 1e6, Current: 1, Previous: 5}},
+		{"the one after", admission.KindSlidingWindow, 2_000_000, admission.State{At: t0 + 2e6, Current: 1}},
+		{"the next of a fixed one", admission.KindFixedWindow, 1_500_000, admission.State{At: t0 + 1e6, Current: 1}},
+		{"back by a window", admission.KindSlidingWindow, -1_000_000, admission.State{At: t0, Current: 6, Previous: 3}},
+		{"back by more", admission.KindSlidingWindow, -1_000_001, admission.State{At: t0 - 2e6, Current: 1}},
+		{"before 1970", admission.KindFixedWindow, -t0 - 1, admission.State{At: -1e6, Current: 1}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			p := settled(t, admission.Plan{Name: "p", Kind: tc.kind, Capacity: 9, Window: time.Second})
-			w := admission.Window{Start: t0, Current: 5, Previous: 3}
-			require.Equal(t, tc.want, w.Advance(t0+tc.at, p))
+			got, _ := p.Take(admission.State{At: t0, Current: 5, Previous: 3}, t0+tc.at, 1)
+			require.Equal(t, tc.want, got)
 		})
 	}
 }
@@ -233,10 +221,4 @@ func TestTighter(t *testing.T) {
 	} {
 		t.Run(tc.name, func(t *testing.T) { require.Equal(t, tc.want, tc.a.Tighter(&tc.b)) })
 	}
-}
-
-func TestMicros(t *testing.T) {
-	at := time.Date(2026, 3, 5, 1, 2, 3, 456789, time.UTC)
-	require.Equal(t, at.Truncate(time.Microsecond), admission.MicrosOf(at).Time())
-	require.Equal(t, admission.Micros(-1), admission.MicrosOf(time.Unix(0, -1)), "it rounds down")
 }

@@ -1,0 +1,420 @@
+package admission
+
+import (
+	"fmt"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"github.com/treadlight/crawl/internal/ratelimit/header"
+	"github.com/treadlight/crawl/limit"
+)
+
+const (
+	maxRules       = 1000      // what each request is compared with, one by one: some microseconds
+	maxRulePlans   = 16        // what a decision charges at once, and a header that lists it
+	maxWait        = time.Hour // longer than any proxy keeps a request for which nothing comes
+	maxConcurrency = 1 << 24   // more goroutines than a machine has room for
+
+	// lineLength is how many requests of a key may wait. Each is a connection and a goroutine, and a
+	// client that has so many in line does not listen to its answers.
+	lineLength = 128
+
+	// slotsSuffix makes the name of the policy that tells a rule's concurrency.
+	slotsSuffix = "-concurrency"
+)
+
+// ruleTable is rules and exclusions, ready to match. It never changes.
+type ruleTable struct {
+	rules   []*compiledRule
+	exclude []exclusion
+	folds   bool     // a pattern has capitals
+	plans   *planSet // which have all that the rules need
+	before  *planSet // those of the registry that plans replace, or the same
+}
+
+// compiledRule is a rule with what its names stand for.
+type compiledRule struct {
+	Rule
+	plans *planSet // of its table
+	glob  glob
+	any   glob // for folded paths
+	key   KeyFunc
+	cost  func(*http.Request) int64 // nil if it is Cost
+	slots *limit.Keyed[string]      // nil without Concurrency
+	line  *limit.Keyed[string]      // the waiting ones of each key; nil without Wait
+
+	terms   atomic.Pointer[terms] // the last it was asked for; nil means none
+	denials DenialLog
+	failed  atomic.Bool // that its key or plan cannot be told was logged
+}
+
+// exclusion is what costs nothing.
+type exclusion struct {
+	text   string
+	method string // empty means all
+	glob   glob
+}
+
+// specs is the rules as they were given, of which nothing is shared.
+func (t *ruleTable) specs() []Rule {
+	rules := make([]Rule, len(t.rules))
+	for i, r := range t.rules {
+		rules[i] = r.clone()
+	}
+	return rules
+}
+
+// excludeSpecs is the exclusions as they were given: never nil, so that files have an empty list for
+// none.
+func (t *ruleTable) excludeSpecs() []string {
+	texts := make([]string, len(t.exclude))
+	for i := range t.exclude {
+		texts[i] = t.exclude[i].text
+	}
+	return texts
+}
+
+// matches is the rules of a request: one, unless its path can be read in several ways, or rules
+// differ in case. Then the first rule for each reading counts, each once.
+type matches struct {
+	first *compiledRule // nil if there is none
+	more  []*compiledRule
+}
+
+func (m *matches) add(rule *compiledRule) {
+	switch {
+	case rule == nil || rule == m.first:
+	case m.first == nil:
+		m.first = rule
+	case !slices.Contains(m.more, rule):
+		m.more = append(m.more, rule)
+	}
+}
+
+// match finds the rules for a request. None means that it is excluded, or that there is no rule for
+// it. A handler may tell upper and lower case apart or not: so the first rule whose pattern is the
+// path as it is counts, and the first whose pattern is that in any case.
+func (t *ruleTable) match(r *http.Request) (m matches) {
+	paths := readings(r.URL)
+	if paths.plain() && t.excludes(r.Method, paths.list[0]) {
+		return m
+	}
+	for _, path := range paths.list[:paths.n] {
+		m.add(t.firstOf(r.Method, path, false))
+		if folded := fold(path); t.folds || folded != path {
+			m.add(t.firstOf(r.Method, folded, true))
+		}
+	}
+	return m
+}
+
+// excludes reports whether a request costs nothing.
+func (t *ruleTable) excludes(method, path string) bool {
+	for i := range t.exclude {
+		e := &t.exclude[i]
+		if (e.method == "" || covers(e.method, method)) && e.glob.match(path) {
+			return true
+		}
+	}
+	return false
+}
+
+// firstOf is the first rule that matches a path, or one that is folded; or nil.
+func (t *ruleTable) firstOf(method, path string, folded bool) *compiledRule {
+	for _, rule := range t.rules {
+		g := &rule.glob
+		if folded {
+			g = &rule.any
+		}
+		if rule.has(method) && g.match(path) {
+			return rule
+		}
+	}
+	return nil
+}
+
+// has reports whether a rule is for a method. What a header asks to have in its place is not looked
+// at: the limiter would believe what the handler may not.
+func (r *compiledRule) has(method string) bool {
+	return len(r.Methods) == 0 || slices.ContainsFunc(r.Methods, func(m string) bool { return covers(m, method) })
+}
+
+// covers reports whether a rule for one method is for another. The handlers of GET are asked for
+// HEAD too.
+func covers(m, method string) bool {
+	return m == method || m == http.MethodGet && method == http.MethodHead
+}
+
+// compile makes a table, and takes over from the one in use what requests under way count by. Plans
+// are looked up to see that they are there; decisions look them up again, since they may be changed
+// by themselves.
+func (s *RuleSet) compile(old *ruleTable, d *draft) (*ruleTable, error) {
+	if n := len(d.rules) + len(d.exclude); n > maxRules {
+		return nil, fmt.Errorf("rules: there are %d with the exclusions: use no more than %d", n, maxRules)
+	}
+	next := &ruleTable{plans: d.plans, before: d.plans}
+	index := map[string]int{}
+	for i := range d.rules {
+		rule, err := s.compileRule(d.plans, d.rules[i].clone())
+		if err == nil {
+			if first, ok := index[rule.Name]; ok {
+				err = ruleError("name", quote(rule.Name), fmt.Sprintf("use another name, rules[%d] has it", first))
+			}
+		}
+		if err == nil {
+			err = rule.equip(s, old)
+		}
+		if err != nil {
+			return nil, fmt.Errorf("rules[%d].%w", i, err)
+		}
+		index[rule.Name] = i
+		next.rules = append(next.rules, rule)
+		next.folds = next.folds || rule.any.text != rule.glob.text
+	}
+	for i, text := range d.exclude {
+		e, err := parseExclusion(text)
+		if err != nil {
+			return nil, fmt.Errorf("exclude[%d] is %w", i, err)
+		}
+		next.exclude = append(next.exclude, e)
+	}
+	return next, nil
+}
+
+// parseExclusion reads a pattern, or a method, a space and a pattern. The method is for what browsers
+// ask before they ask: a preflight that is denied breaks a page.
+func parseExclusion(text string) (e exclusion, err error) {
+	e.text = text
+	pattern := text
+	if method, rest, ok := strings.Cut(text, " "); ok {
+		if !validMethod(method) {
+			return e, fmt.Errorf(`%q: write a path, or a method, a space and a path, as "OPTIONS /**"`, text)
+		}
+		e.method, pattern = method, strings.TrimLeft(rest, " ")
+	}
+	e.glob, err = parseGlob(pattern)
+	return e, err
+}
+
+// compileRule finds what the names of a rule stand for.
+func (s *RuleSet) compileRule(plans *planSet, r Rule) (c *compiledRule, err error) {
+	c = &compiledRule{Rule: r, plans: plans}
+	if err := r.check(plans); err != nil {
+		return nil, err
+	}
+	if c.glob, err = parseGlob(r.Path); err == nil {
+		c.any, err = parseGlob(fold(r.Path))
+	}
+	if err != nil {
+		return nil, ruleError("path", fmt.Sprintf("%.40q", r.Path), err.Error())
+	}
+	if c.key, err = s.keyByName(r.Key); err != nil {
+		return nil, err
+	}
+	if r.CostBy != "" {
+		if c.cost = s.cfg.Costs[r.CostBy]; c.cost == nil {
+			return nil, ruleError("cost_by", quote(r.CostBy), "use a name that Costs has")
+		}
+	}
+	return c, nil
+}
+
+// check is what a rule says by itself and about plans. A rule that counts nothing is a mistake, which
+// would let in by being the first that matches.
+func (r *Rule) check(plans *planSet) error {
+	switch {
+	case !validName(r.Name):
+		return ruleError("name", quote(r.Name), nameFix)
+	case len(r.Plans) == 0 && r.Concurrency == 0:
+		return ruleError("plans", "empty", "name a plan, or set a concurrency, or exclude the path")
+	case len(r.Plans) > maxRulePlans:
+		return ruleError("plans", fmt.Sprintf("%d names", len(r.Plans)), fmt.Sprintf("use no more than %d", maxRulePlans))
+	case r.Cost < 0 || r.Cost > MaxCapacity:
+		return ruleError("cost", r.Cost, fmt.Sprintf("use 1 to %d, or leave it out for 1", MaxCapacity))
+	case r.Cost != 0 && r.CostBy != "":
+		return ruleError("cost", r.Cost, "leave it out: cost_by tells the cost")
+	case r.Concurrency < 0 || r.Concurrency > maxConcurrency:
+		return ruleError("concurrency", r.Concurrency, fmt.Sprintf("use 1 to %d, or leave it out for any number", maxConcurrency))
+	case r.Wait < 0 || r.Wait > maxWait:
+		return ruleError("wait", r.Wait, fmt.Sprintf("use up to %v, or leave it out", maxWait))
+	case !r.OnError.valid():
+		return ruleError("on_error", quote(r.OnError), `use "open" or "closed", or leave it out`)
+	}
+	for i, m := range r.Methods {
+		if !validMethod(m) {
+			return ruleError(fmt.Sprintf("methods[%d]", i), quote(m), "write a method as requests do, in capitals")
+		}
+	}
+	for i, name := range r.Plans {
+		if p, ok := plans.plan(name); !ok {
+			return ruleError(fmt.Sprintf("plans[%d]", i), quote(name), "use the name of a plan of the registry")
+		} else if r.Cost > p.Capacity {
+			return ruleError("cost", r.Cost, fmt.Sprintf("use no more than plan %q ever holds, which is %d", name, p.Capacity))
+		}
+	}
+	return nil
+}
+
+// validMethod reports whether s can be a method. None in use is other than in capitals, and one that
+// is not is a mistake.
+func validMethod(s string) bool {
+	return s != "" && strings.Trim(s, "ABCDEFGHIJKLMNOPQRSTUVWXYZ-_") == ""
+}
+
+// equip gives a rule the limiters of this process: those of the rule of the same name where nothing
+// changes for them, as a change of something else must not let in as many requests again as are
+// under way. Those that are replaced are not closed: requests that they let in still give their
+// places back to them, and who waits at them goes on waiting.
+func (r *compiledRule) equip(s *RuleSet, old *ruleTable) (err error) {
+	before := &compiledRule{}
+	if i := slices.IndexFunc(old.rules, func(o *compiledRule) bool { return o.Name == r.Name }); i >= 0 {
+		before = old.rules[i]
+	}
+	if r.Concurrency > 0 {
+		if r.slots = before.slots; r.slots == nil || before.Concurrency != r.Concurrency {
+			r.slots, err = s.turnstile(r.Name, r.Concurrency)
+		}
+	}
+	if r.Wait > 0 && len(r.Plans) > 0 && err == nil {
+		if r.line = before.line; r.line == nil {
+			r.line, err = s.turnstile(r.Name, 1)
+		}
+	}
+	return err
+}
+
+// turnstile lets so many at a time through for each key. Keys that find no place share one, which is
+// slower for them and a way round for nobody.
+func (s *RuleSet) turnstile(name string, at int64) (*limit.Keyed[string], error) {
+	return limit.NewKeyed(limit.KeyedConfig[string]{
+		Name: name, Limit: limit.Spec{Kind: limit.KindConcurrency, Permits: at, Queue: lineLength},
+	}, limit.WithClock(s.cfg.Clock))
+}
+
+// keyByName is the function that a rule's key names.
+func (s *RuleSet) keyByName(text string) (KeyFunc, error) {
+	if text == "" {
+		text = "ip"
+	}
+	var parts []KeyFunc
+	for name := range strings.SplitSeq(text, "+") {
+		key := s.oneKey(name)
+		if key == nil {
+			return nil, ruleError("key", quote(text), `use "ip", "user", "route", "global", "header:NAME", a name that Keys has, or several joined by "+"`)
+		}
+		parts = append(parts, key)
+	}
+	if len(parts) == 1 {
+		return parts[0], nil
+	}
+	return Composite(parts...), nil
+}
+
+// oneKey is the function of one name, or nil. What is missing is counted by the address as the rules
+// know it, with their trusted proxies.
+func (s *RuleSet) oneKey(name string) KeyFunc {
+	ip := ClientIP(s.cfg.Trusted...)
+	if key := s.cfg.Keys[name]; key != nil {
+		return byName("key:"+name+":", key, ip) // a name has no colon
+	}
+	switch name {
+	case "ip":
+		return ip
+	case "user":
+		return User(s.cfg.Principal, ip)
+	case "route":
+		return Route()
+	case "global":
+		return Global()
+	}
+	if header, ok := strings.CutPrefix(name, "header:"); ok && validName(header) {
+		return Header(header, ip)
+	}
+	return nil
+}
+
+// terms are what a rule comes to in a set of plans: all that is the same for each of its requests.
+// They never change.
+type terms struct {
+	of     *planSet      // for which they were made
+	set    *planSet      // in which the plans were found: the same, or that of the rule's table
+	whole  bool          // the plans were found in the same
+	plans  []Plan        // what is charged, each once
+	limits []limitFields // what the older headers say of each
+	policy string        // the value of RateLimit-Policy; empty if there is nothing to tell
+}
+
+// limitFields is a plan as X-RateLimit-Limit and X-RateLimit-Policy tell it: "100" and "100;w=60".
+type limitFields struct{ tokens, policy string }
+
+func limitOf(tokens int64, window time.Duration) limitFields {
+	text := strconv.FormatInt(tokens, 10)
+	return limitFields{text, text + ";w=" + strconv.FormatInt(ceilSeconds(window), 10)}
+}
+
+// termsIn are a rule's terms in the set that is in force. They are made when the first request comes
+// after a change. Around one, requests of both sets may make them in turn.
+func (r *compiledRule) termsIn(set *planSet) *terms {
+	known := r.terms.Load()
+	if known == nil || known.of != set {
+		known = r.makeTerms(set)
+		r.terms.Store(known)
+	}
+	return known
+}
+
+// makeTerms looks the plans up in set, unless one was taken out of the registry that the rule still
+// needs: a rule that counts nothing any more would let everybody in.
+func (r *compiledRule) makeTerms(set *planSet) *terms {
+	t := &terms{of: set, set: set, whole: true}
+	if slices.ContainsFunc(r.Plans, func(name string) bool { _, ok := set.plan(name); return !ok }) {
+		t.set, t.whole = r.plans, false
+	}
+	var told []header.Policy
+	for at, name := range r.Plans {
+		p, ok := t.set.plan(name)
+		if !ok || slices.Contains(r.Plans[:at], name) {
+			continue
+		}
+		tokens, window := p.PerWindow()
+		tokens, window = limit.Standing{Limit: tokens, Window: window}.PerWindow()
+		told = append(told, header.Policy{Name: name, Quota: tokens, Window: window})
+		t.plans = append(t.plans, p)
+		t.limits = append(t.limits, limitOf(tokens, window))
+	}
+	if r.Concurrency > 0 {
+		told = append(told, header.Policy{Name: r.Name + slotsSuffix, Quota: r.Concurrency, Unit: header.UnitInFlight})
+	}
+	if text, err := header.FormatPolicies(told); err == nil { // the error is that there are none
+		t.policy = text
+	}
+	return t
+}
+
+// planOf is the plan that a Result is about, or nil: of a rule's few, the names of most differ in
+// their length already.
+func (t *terms) planOf(res *Result) *Plan {
+	for i := range t.plans {
+		if t.plans[i].Name == res.Plan {
+			return &t.plans[i]
+		}
+	}
+	return nil
+}
+
+// limitOf is the limit of a Result. Of a fallback it is not that of the plan.
+func (t *terms) limitOf(res *Result) limitFields {
+	for i := range t.plans {
+		if p := &t.plans[i]; p.Capacity == res.Limit {
+			return t.limits[i]
+		}
+	}
+	if p := t.planOf(res); p != nil {
+		return limitOf(res.Standing(p).PerWindow())
+	}
+	return limitOf(res.Limit, 0)
+}
