@@ -140,7 +140,7 @@ func TestSmallHostsBesideABigOne(t *testing.T) {
 		p.interval[small(i)] = smallEvery
 	}
 	c := newCrowd(t, p, slots, 8, func(string) time.Duration { return service })
-	c.fill(t, "big.test", bigQueue)
+	c.fill(t, "big.test", 300_000)
 	for i := range hosts {
 		c.fill(t, small(i), pages)
 	}

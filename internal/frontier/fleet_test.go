@@ -27,8 +27,7 @@ func TestRobotsOfAHostThatGoesAway(t *testing.T) {
 			require.Equal(t, Robots, l.Kind)
 			f.leave(h, start)
 			require.Empty(t, robotsGivenUp, "it may be answered yet")
-			f.Release(start, l, 0, attribution.Outcome{})
-			f.End(start, l, WaitHost(false))
+			unused(f, start, l, false)
 		} else {
 			f.leave(h, start)
 		}
@@ -94,8 +93,7 @@ func TestYieldWhatFindsNoPlace(t *testing.T) {
 	}
 	for range names {
 		l := next(t, f, start)
-		f.Release(start, l, 0, attribution.Outcome{})
-		f.End(start, l, WaitHost(true))
+		unused(f, start, l, true)
 	}
 	f.fleet = &fleet{}
 	f.yield(start, names, 7)
@@ -128,8 +126,7 @@ func TestHostsAreNotAskedForWithoutPlace(t *testing.T) {
 	}
 	require.Equal(t, []int{64}, asked(0))
 	l := next(t, f, start)
-	f.Release(start, l, 0, attribution.Outcome{})
-	f.End(start, l, WaitHost(true))
+	unused(f, start, l, true)
 	require.Empty(t, asked(time.Second))
 	require.Empty(t, asked(jammedFor-1))
 	require.Equal(t, []int{1}, asked(jammedFor))

@@ -99,3 +99,15 @@ func end(f *Frontier, now time.Time, l *Lease) {
 	f.Release(now, l, now.Sub(l.at)+1, attribution.Outcome{Class: outcome.OK, Status: 200})
 	f.End(now, l, Done(nil))
 }
+
+// retry ends a lease with a failure, after which its URL is asked for again.
+func retry(f *Frontier, now time.Time, l *Lease, at time.Time, whose attribution.Attribution) {
+	f.Release(now, l, time.Millisecond, attribution.Outcome{})
+	f.End(now, l, RetryAt(at, attribution.Again(l.Tries, whose)))
+}
+
+// unused ends a lease for which no request was made.
+func unused(f *Frontier, now time.Time, l *Lease, full bool) {
+	f.Release(now, l, 0, attribution.Outcome{})
+	f.End(now, l, WaitHost(full))
+}

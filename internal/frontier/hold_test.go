@@ -61,8 +61,7 @@ func TestRevise(t *testing.T) {
 	f := open(t, Config{Pacer: p})
 	add(t, f, start, "http://r.test/")
 	r := next(t, f, start)
-	f.Release(start, r, time.Second, attribution.Outcome{})
-	f.End(start, r, RetryAt(at(time.Hour), attribution.Again(r.Tries, attribution.Either)))
+	retry(f, start, r, at(time.Hour), attribution.Either)
 	add(t, f, start, "http://a.test/", "http://b.test/")
 	p.free = at(24 * time.Hour)
 	wantNone(t, f, start, at(time.Hour))
@@ -149,8 +148,7 @@ func TestHoldKeepsTheTurnOfTheCalled(t *testing.T) {
 	a := next(t, f, start)
 	wantNone(t, f, start, time.Time{}) // b and c are parked: new hosts have half of the slots
 	p.free = at(time.Minute)
-	f.Release(at(time.Second), a, 0, attribution.Outcome{})
-	f.End(at(time.Second), a, WaitHost(false))
+	unused(f, at(time.Second), a, false)
 	wantNone(t, f, at(time.Second), at(time.Minute))
 	require.Equal(t, "b.test", next(t, f, at(time.Minute)).Host(), "called first")
 }

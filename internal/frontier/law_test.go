@@ -29,8 +29,7 @@ func BenchmarkDispatch(b *testing.B) {
 					continue
 				}
 				p.take(l, now)
-				f.Release(now, l, time.Millisecond, attribution.Outcome{})
-				f.End(now, l, RetryAt(now, attribution.Again(l.Tries, attribution.Nobody)))
+				retry(f, now, l, now, attribution.Nobody)
 			}
 		})
 	}

@@ -116,22 +116,6 @@ func TestLeaseNotYetStartedCountsAhead(t *testing.T) {
 	wantNone(t, f, start, at(time.Second))
 }
 
-func TestRoundRobinAmongReadyHosts(t *testing.T) {
-	f := open(t, Config{})
-	for _, h := range []string{"a", "b", "c"} {
-		for i := range 3 {
-			add(t, f, start, fmt.Sprintf("http://%s.test/%d", h, i))
-		}
-	}
-	var order string
-	for range 9 {
-		l := next(t, f, start)
-		order += l.Host()[:1]
-		end(f, start, l)
-	}
-	require.Equal(t, "abcabcabc", order)
-}
-
 func TestPerHost(t *testing.T) {
 	f := open(t, Config{PerHost: 2})
 	add(t, f, start, "http://a.test/1", "http://a.test/2", "http://a.test/3")
@@ -152,8 +136,7 @@ func TestFailuresAreSpread(t *testing.T) {
 		now := at(time.Duration(i) * time.Minute)
 		l := next(t, f, now)
 		require.Equal(t, want, l.URL.Path())
-		f.Release(now, l, time.Millisecond, attribution.Outcome{})
-		f.End(now, l, RetryAt(now.Add(time.Second), attribution.Again(l.Tries, attribution.Either)))
+		retry(f, now, l, now.Add(time.Second), attribution.Either)
 	}
 }
 
@@ -161,14 +144,12 @@ func TestRetryWaitsAndGoesFirst(t *testing.T) {
 	f := open(t, Config{})
 	add(t, f, start, "http://a.test/1", "http://a.test/2", "http://a.test/3")
 	l := next(t, f, start)
-	f.Release(start, l, time.Millisecond, attribution.Outcome{})
-	f.End(start, l, RetryAt(at(5*time.Second), attribution.Again(l.Tries, attribution.Either)))
+	retry(f, start, l, at(5*time.Second), attribution.Either)
 	end(f, start, next(t, f, start))
 	got := next(t, f, at(5*time.Second))
 	require.Equal(t, "http://a.test/1", got.URL.String())
 	require.Equal(t, uint8(1), got.Attempt)
-	f.Release(at(5*time.Second), got, time.Millisecond, attribution.Outcome{})
-	f.End(at(5*time.Second), got, RetryAt(at(6*time.Second), attribution.Again(got.Tries, attribution.OfHost)))
+	retry(f, at(5*time.Second), got, at(6*time.Second), attribution.OfHost)
 	end(f, at(5*time.Second), next(t, f, at(5*time.Second)))
 	wantNone(t, f, at(5*time.Second), at(6*time.Second))
 	wantNone(t, f, at(6*time.Second), at(6*time.Second+quiet)) // it goes alone
@@ -220,8 +201,7 @@ func TestSitemapIsLikeAPage(t *testing.T) {
 	pass = Verdict{}
 	l := next(t, f, start)
 	require.Equal(t, "sitemap", l.Kind.String())
-	f.Release(start, l, time.Millisecond, attribution.Outcome{})
-	f.End(start, l, RetryAt(at(time.Second), attribution.Again(l.Tries, attribution.Either)))
+	retry(f, start, l, at(time.Second), attribution.Either)
 	wantNone(t, f, start, at(time.Second))
 	pass = Verdict{Pass: Refuse, Refusal: &Refusal{Class: "robots"}}
 	l = next(t, f, at(time.Second))
@@ -283,8 +263,7 @@ func TestBlockedWithoutOrder(t *testing.T) {
 	f := open(t, Config{Pacer: p})
 	add(t, f, start, "http://a.test/1")
 	l := next(t, f, start)
-	f.Release(start, l, time.Second, attribution.Outcome{})
-	f.End(start, l, RetryAt(start, attribution.Again(l.Tries, attribution.OfHost)))
+	retry(f, start, l, start, attribution.OfHost)
 	wantNone(t, f, start, at(10*time.Minute))
 	require.Equal(t, Blockage{Whole: true, Until: at(10 * time.Minute)}, f.Blocked(start))
 }
@@ -295,14 +274,12 @@ func TestRobotsGoesAheadOfRetries(t *testing.T) {
 	f := open(t, Config{Gate: gateFunc(func(canonical.URL, time.Time) Verdict { return pass })})
 	add(t, f, start, "http://a.test/1")
 	page := next(t, f, start)
-	f.Release(start, page, time.Second, attribution.Outcome{})
-	f.End(start, page, RetryAt(start, attribution.Again(page.Tries, attribution.Either)))
+	retry(f, start, page, start, attribution.Either)
 	pass = Verdict{Pass: Ask}
 	l := next(t, f, at(time.Second))
 	require.Equal(t, Robots, l.Kind)
 	pass = Verdict{Pass: Wait}
-	f.Release(at(2*time.Second), l, 0, attribution.Outcome{})
-	f.End(at(2*time.Second), l, WaitHost(false))
+	unused(f, at(2*time.Second), l, false)
 	require.Equal(t, Robots, next(t, f, at(2*time.Second)).Kind)
 }
 

@@ -59,7 +59,7 @@ func BenchmarkTenMillion(b *testing.B) {
 			b.ReportMetric(float64(cpu(b)-before)/float64(b.N), "cpu-ns/op")
 			b.ReportMetric(float64(ram)/n, "RAM-B/fp")
 			b.ReportMetric(float64(disk)/float64(x.Mark()), "disk-B/fp")
-			b.ReportMetric(float64(len(x.runs)), "runs")
+			b.ReportMetric(float64(len(x.now.Load().runs)), "runs")
 		})
 	}
 	ask("hit", func(i int64) uint64 { return fingerprint(1 + step(i)%x.Mark()) })
@@ -97,28 +97,4 @@ func BenchmarkLinks(b *testing.B) {
 		}
 	}
 	b.ReportMetric(float64(cpu(b)-before)/float64(b.N), "cpu-ns/op")
-}
-
-// BenchmarkGrow adds 10⁷ fingerprints to an empty index, all of them new.
-func BenchmarkGrow(b *testing.B) {
-	before := cpu(b)
-	for b.Loop() {
-		grown(b, 10_000_000)
-	}
-	b.ReportMetric(float64(cpu(b)-before)/float64(b.N)/1e7, "cpu-ns/fp")
-}
-
-// BenchmarkOpen opens an index of 10⁷ fingerprints.
-func BenchmarkOpen(b *testing.B) {
-	x := grown(b, 10_000_000)
-	require.NoError(b, x.Close())
-	for b.Loop() {
-		y, err := Open(x.d.path, Config{})
-		if err != nil {
-			b.Fatal(err)
-		}
-		if err := y.Close(); err != nil {
-			b.Fatal(err)
-		}
-	}
 }

@@ -109,7 +109,7 @@ func TestMergingFails(t *testing.T) {
 		fill(t, x, most+1, most+1)
 		synctest.Wait()
 		require.NoError(t, x.Err())
-		require.Less(t, len(x.runs), maxRuns/2)
+		require.Less(t, len(x.now.Load().runs), maxRuns/2)
 		requireRows(t, x, most+1)
 	})
 }
@@ -144,7 +144,7 @@ func TestAnErrorOfReadingIsDamage(t *testing.T) {
 		fill(t, x, 1, 15)
 		x.Committed(15)
 		synctest.Wait()
-		require.NoError(t, x.runs[0].f.Close())
+		require.NoError(t, x.now.Load().runs[0].f.Close())
 		_, err := x.Has(fingerprint(5))
 		require.ErrorIs(t, err, ErrDamaged)
 		require.ErrorIs(t, err, os.ErrClosed)

@@ -60,6 +60,12 @@ type memtable struct {
 	span
 }
 
+// view is what there is beside the active memtable. It is replaced, never changed.
+type view struct {
+	sealed []*memtable // in the order of their rows
+	runs   []*run      // likewise, and before those
+}
+
 // Index is a set of fingerprints on disk. It is made by [Open].
 type Index struct {
 	cfg    Config
@@ -73,14 +79,13 @@ type Index struct {
 	recent []uint64 // found in a run not long ago, by its lower bits; a power of two
 	block  [blockSize]byte
 
-	failed atomic.Bool  // fail is set
-	count  atomic.Int64 // fingerprints
-	memory atomic.Int64 // bytes of the active memtable
+	failed atomic.Bool          // fail is set
+	count  atomic.Int64         // fingerprints
+	memory atomic.Int64         // bytes of the active memtable
+	now    atomic.Pointer[view] // changed with mu held; a run of the present one is open for who holds it for reading
 
-	mu        sync.RWMutex // guards what follows; the worker alone changes runs
+	mu        sync.RWMutex // guards what follows
 	changed   sync.Cond    // after each of the worker's steps
-	sealed    []*memtable  // in the order of their rows
-	runs      []*run       // likewise, and before those
 	committed int64
 	fail      error // no answer is right any more
 	err       error // of the last attempt to write or merge; nil if it went well
@@ -118,9 +123,10 @@ func open(d folder, cfg Config) (*Index, error) {
 // begin starts with runs and nothing else; fail is why no answer is right.
 func (x *Index) begin(runs []*run, fail error) {
 	x.mu.Lock()
-	x.runs, x.sealed, x.fail, x.err, x.paused = runs, nil, fail, nil, false
+	x.now.Store(&view{runs: runs})
+	x.fail, x.err, x.paused = fail, nil, false
 	x.failed.Store(fail != nil)
-	x.committed = x.markLocked() // nothing uncommitted was ever written
+	x.committed = x.Mark() // nothing uncommitted was ever written
 	x.active = &memtable{span: span{x.committed, x.committed}}
 	x.mu.Unlock()
 	x.memory.Store(0)
@@ -163,17 +169,28 @@ func (x *Index) Has(fp uint64) (found bool, err error) {
 
 // lookup looks for a fingerprint in what was handed to the worker.
 func (x *Index) lookup(fp uint64) (found bool, err error) {
-	x.mu.RLock()
-	defer x.mu.RUnlock()
-	for _, m := range x.sealed {
+	v := x.now.Load()
+	for _, m := range v.sealed {
 		if m.Has(fp) {
 			return true, nil
 		}
 	}
-	for i := 0; i < len(x.runs) && !found && err == nil; i++ {
-		found, err = x.runs[i].has(fp, &x.block)
+	for _, r := range v.runs {
+		if !r.filter.has(fp) {
+			continue
+		}
+		x.mu.RLock()
+		if x.now.Load() != v { // its file may be closed by now
+			x.mu.RUnlock()
+			return x.lookup(fp)
+		}
+		found, err = r.has(fp, &x.block)
+		x.mu.RUnlock()
+		if found || err != nil {
+			return found, err
+		}
 	}
-	return found, err
+	return false, nil
 }
 
 // Add puts a fingerprint into the set that Has did not find, under the ID of its row. IDs ascend from
@@ -210,8 +227,8 @@ func (x *Index) seal() error {
 	defer x.mu.Unlock()
 	x.paused = false
 	x.rouse()
-	for len(x.sealed) >= x.cfg.Waiting {
-		oldest := x.sealed[0].last
+	for len(x.now.Load().sealed) >= x.cfg.Waiting {
+		oldest := x.now.Load().sealed[0].last
 		switch {
 		case x.fail != nil:
 			return x.fail
@@ -222,7 +239,8 @@ func (x *Index) seal() error {
 		}
 		x.changed.Wait()
 	}
-	x.sealed = append(x.sealed, x.active)
+	v := x.now.Load()
+	x.now.Store(&view{append(slices.Clip(v.sealed), x.active), v.runs})
 	x.rouse()
 	x.active = &memtable{Set: Set{slots: make([]uint64, len(x.active.slots))}, span: span{x.active.last, x.active.last}}
 	if n := recentFor(x.count.Load()); n > len(x.recent) {
@@ -237,7 +255,7 @@ func (x *Index) Committed(id int64) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	x.committed = max(x.committed, id)
-	if len(x.sealed) > 0 {
+	if len(x.now.Load().sealed) > 0 {
 		x.rouse()
 	}
 }
@@ -245,16 +263,11 @@ func (x *Index) Committed(id int64) {
 // Mark is the ID up to which all fingerprints are in runs on disk: those above it have to be added
 // again after Open. It is zero if there are none, and never above what is committed.
 func (x *Index) Mark() int64 {
-	x.mu.RLock()
-	defer x.mu.RUnlock()
-	return x.markLocked()
-}
-
-func (x *Index) markLocked() int64 {
-	if len(x.runs) == 0 {
+	runs := x.now.Load().runs
+	if len(runs) == 0 {
 		return 0
 	}
-	return x.runs[len(x.runs)-1].last
+	return runs[len(runs)-1].last
 }
 
 // Len is the number of fingerprints.
@@ -263,13 +276,12 @@ func (x *Index) Len() int64 { return x.count.Load() }
 // Bytes is what the index holds in memory, beside at most 8 MB for what was found lately and what a
 // write or a merge takes for its time, and on disk, beside what a merge writes.
 func (x *Index) Bytes() (ram, disk int64) {
-	x.mu.RLock()
-	defer x.mu.RUnlock()
 	ram = x.memory.Load()
-	for _, m := range x.sealed {
+	v := x.now.Load()
+	for _, m := range v.sealed {
 		ram += m.bytes()
 	}
-	for _, r := range x.runs {
+	for _, r := range v.runs {
 		ram += r.ram()
 		disk += r.size()
 	}
@@ -321,7 +333,7 @@ func (x *Index) Close() error {
 func (x *Index) halt(fail error) {
 	x.stop()
 	x.worker.Wait()
-	closeRuns(x.runs)
+	closeRuns(x.now.Load().runs)
 	x.begin(nil, fail)
 }
 
@@ -353,10 +365,11 @@ func (x *Index) work(ctx context.Context) {
 func (x *Index) flushable() *memtable {
 	x.mu.RLock()
 	defer x.mu.RUnlock()
-	if x.fail != nil || x.paused || len(x.sealed) == 0 || len(x.runs) >= maxRuns || x.sealed[0].last > x.committed {
+	v := x.now.Load()
+	if x.fail != nil || x.paused || len(v.sealed) == 0 || len(v.runs) >= maxRuns || v.sealed[0].last > x.committed {
 		return nil
 	}
-	return x.sealed[0]
+	return v.sealed[0]
 }
 
 // flush makes a run of the oldest sealed memtable.
@@ -372,8 +385,8 @@ func (x *Index) flush(m *memtable) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	x.tried("write a run", err)
-	if err == nil {
-		x.sealed, x.runs = slices.Delete(x.sealed, 0, 1), append(x.runs, r)
+	if v := x.now.Load(); err == nil {
+		x.now.Store(&view{slices.Clone(v.sealed[1:]), append(slices.Clip(v.runs), r)})
 	}
 }
 
@@ -392,12 +405,13 @@ func (x *Index) mergeable() []*run {
 	if x.fail != nil || x.paused {
 		return nil
 	}
-	counts := make([]int64, len(x.runs))
-	for i, r := range x.runs {
-		counts[i] = r.count
+	var counts []int64
+	runs := x.now.Load().runs
+	for _, r := range runs {
+		counts = append(counts, r.count)
 	}
 	if i := pickMerge(counts); i >= 0 {
-		return slices.Clone(x.runs[i : i+fanIn])
+		return runs[i : i+fanIn]
 	}
 	return nil
 }
@@ -420,9 +434,9 @@ func (x *Index) merge(ctx context.Context, inputs []*run) {
 	}
 	x.mu.Lock()
 	x.tried("merge runs", err)
-	if err == nil {
-		i := slices.Index(x.runs, inputs[0])
-		x.runs = slices.Replace(x.runs, i, i+len(inputs), r)
+	if v := x.now.Load(); err == nil {
+		i := slices.Index(v.runs, inputs[0])
+		x.now.Store(&view{v.sealed, slices.Replace(slices.Clone(v.runs), i, i+len(inputs), r)})
 	}
 	x.mu.Unlock()
 	if err != nil {

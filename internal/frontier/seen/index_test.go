@@ -1,7 +1,6 @@
 package seen
 
 import (
-	"math"
 	"os"
 	"path/filepath"
 	"sync"
@@ -51,7 +50,7 @@ func TestASetThatGrows(t *testing.T) {
 			requireRows(t, x, last)
 			require.Equal(t, c.mark, x.Mark(), "at %d", last)
 			require.Equal(t, last, x.Len())
-			require.Len(t, x.runs, c.runs, "at %d", last)
+			require.Len(t, x.now.Load().runs, c.runs, "at %d", last)
 			synctest.Wait()
 			require.Len(t, files(t, d), c.runs, "what was merged is gone")
 			require.NoError(t, x.Err())
@@ -104,30 +103,6 @@ func TestOpenFindsWhatWasWritten(t *testing.T) {
 	})
 }
 
-func TestIDsMayHaveGapsAndFingerprintsAnyValue(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		d := folder{path: t.TempDir()}
-		x := opened(t, d, Config{MemtableFPs: 2, Waiting: 3})
-		odd := []uint64{0, math.MaxUint64, 1, math.MaxUint64 - 1, 1 << 63, 2, minRecent, 2 * minRecent}
-		for i, fp := range odd {
-			require.NoError(t, x.Add(fp, int64(i+1)*1_000_000_000_000))
-		}
-		x.Committed(math.MaxInt64)
-		synctest.Wait()
-		require.Equal(t, int64(6_000_000_000_000), x.Mark())
-		for range 2 { // the second time by what was found recently
-			for _, fp := range odd {
-				found, err := x.Has(fp)
-				require.NoError(t, err)
-				require.True(t, found, "%x", fp)
-			}
-			found, err := x.Has(3)
-			require.NoError(t, err)
-			require.False(t, found)
-		}
-	})
-}
-
 func TestResetBeginsAnew(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := folder{path: t.TempDir()}
@@ -156,13 +131,6 @@ func TestResetBeginsAnew(t *testing.T) {
 		require.ErrorIs(t, err, ErrClosed)
 		require.ErrorIs(t, x.Add(1, 1000), ErrClosed)
 	})
-}
-
-func TestTwoIndexesInOneProcess(t *testing.T) {
-	a, b := opened(t, folder{path: t.TempDir()}, Config{}), opened(t, folder{path: t.TempDir()}, Config{})
-	fill(t, a, 1, 10)
-	requireRows(t, a, 10)
-	requireRows(t, b, 0)
 }
 
 // TestCommitsAndSnapshotsComeFromAnywhere is for the race detector, with merges on the way.

@@ -136,10 +136,10 @@ func (w *world) commit(t *rapid.T) {
 // damage changes a byte of a run and asks until it is found, then the owner builds anew.
 func (w *world) damage(t *rapid.T) {
 	synctest.Wait()
-	if len(w.x.runs) == 0 {
+	if len(w.x.now.Load().runs) == 0 {
 		return
 	}
-	r := rapid.SampledFrom(w.x.runs).Draw(t, "run")
+	r := rapid.SampledFrom(w.x.now.Load().runs).Draw(t, "run")
 	b, err := os.ReadFile(w.d.file(r.span))
 	require.NoError(t, err)
 	b[rapid.Int64Range(blockSize, blockSize*(1+r.blocks())-1).Draw(t, "byte")] ^= 0x10

@@ -289,11 +289,8 @@ func (r *run) read(i int64, buf *[blockSize]byte) ([]byte, error) {
 	return buf[:8*r.inBlock(i)], nil
 }
 
-// has looks for a fingerprint. It reads at most one block, into buf.
+// has looks for a fingerprint that the filter lets pass. It reads one block at most, into buf.
 func (r *run) has(fp uint64, buf *[blockSize]byte) (bool, error) {
-	if !r.filter.has(fp) {
-		return false, nil
-	}
 	i := sort.Search(len(r.firsts), func(i int) bool { return r.firsts[i] > fp }) - 1
 	if i < 0 {
 		return false, nil

@@ -155,8 +155,8 @@ func TestMemtablesDoNotWaitForAMerge(t *testing.T) {
 		synctest.Wait()
 		require.Equal(t, int64(60), mark)
 		require.Equal(t, int64(60), x.Mark())
-		require.Len(t, x.runs, 3)
-		require.Equal(t, span{0, 40}, x.runs[0].span)
+		require.Len(t, x.now.Load().runs, 3)
+		require.Equal(t, span{0, 40}, x.now.Load().runs[0].span)
 		requireRows(t, x, 61)
 	})
 }
