@@ -160,6 +160,9 @@ func declared(s *scanner, head []byte) (encoding.Encoding, string) {
 		enc, name := inASCII(label)
 		if equiv, _ := s.attr(attrHTTPEquiv); enc == nil && is(equiv, "content-type") {
 			content, _ := s.attr(attrContent)
+			if is(content, "text/html; charset=utf-8") { // as most have it, without allocations
+				return encoding.Nop, utf8Name
+			}
 			if m := charsetParam.FindSubmatch(content); m != nil {
 				enc, name = inASCII(slices.Concat(m[1:]...))
 			}
