@@ -30,7 +30,22 @@ func checkURL(t *testing.T, u URL) {
 	}
 }
 
+// rfc3986 are the references of RFC 3986 section 5.4, normal and abnormal.
+const rfc3986 = "g:h g ./g g/ /g //g ?y g?y #s g#s g?y#s ;x g;x g;x?y#s . ./ .. ../ ../g ../.. ../../ ../../g " +
+	"../../../g ../../../../g /./g /../g g. .g g.. ..g ./../g ./g/. g/./h g/../h g;x=1/./y g;x=1/../y g?y/./x g?y/../x g#s/./x g#s/../x http:g"
+
 func seeds(f *testing.F) {
+	for ref := range strings.FieldsSeq(rfc3986) {
+		f.Add("http://a/b/c/d;p?q", ref)
+	}
+	for _, base := range []string{"https://h/a", "https://h:8443/a/b?c", "http://h//a//b", "http://h//", "http://h/a?x", "http://bücher.example/a", "http://10.0.0.1/a"} {
+		for _, ref := range []string{
+			"//other/x", `\\host\x`, "///other/x", `/\host/x`, `\x`, "https:x", "https:/x", "https:", "HTTPS:?d", "http:x", "http:/x/y", "//h:8443/b", "http://h:8443/b",
+			"https://h:443/b", "../c", "..", "e", "", "?", "%2e%2e/c", "./c:d", "a b", " ../c ", "..\n/c", "\t#x", "\n", "//bücher.example/b", "http://10.0.0.1/b",
+		} {
+			f.Add(base, ref)
+		}
+	}
 	for _, base := range []string{"http://a/b/c/d;p?q", "https://example.com:8443//x//y", "http://[::1]/", ""} {
 		for _, ref := range []string{
 			"", "#", "g", "../../g", "./a:b", "//h/x", "///h", `\\h\a\..\b`, "?q=ü&x=%zz", "http:g", "https://EXAMPLE.com:443/%7e%2E%2e/",
