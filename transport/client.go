@@ -64,10 +64,7 @@ func NewClient(cfg ClientConfig) (*Client, error) {
 	}
 	rt := cfg.Transport
 	if rt == nil {
-		base, err := NewBase(cfg.Base)
-		if err != nil {
-			return nil, err
-		}
+		base := NewBase(cfg.Base)
 		rt, c.own = base, append(c.own, base)
 	}
 	if cfg.Chain != nil {

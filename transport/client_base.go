@@ -1,7 +1,6 @@
 package transport
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -16,12 +15,8 @@ import (
 	"github.com/treadlight/crawl/resilience"
 )
 
-// BaseConfig says how a [Base] connects. The zero BaseConfig is usable.
+// BaseConfig says where a [Base] connects to. The zero BaseConfig is usable.
 type BaseConfig struct {
-	ConnectTimeout  time.Duration // for the lookup of a name and the connection together; zero means 10s
-	HeaderTimeout   time.Duration // for the header once the request is sent; zero means 20s
-	IdleTimeout     time.Duration // for how long a connection is kept; zero means 90s
-	MaxConnsPerHost int           // a request beyond it waits; zero means 8
 	// AllowPrivate lets redirects lead to private and loopback addresses. False means that only
 	// the hosts a program itself asks for may be there. To link-local addresses, and those
 	// where clouds keep secrets for their machines, none leads.
@@ -29,18 +24,15 @@ type BaseConfig struct {
 	Strict       bool // holds what a program itself asks for to the rule for redirects
 }
 
-// The defaults of [BaseConfig] are those of the crawl's own transport.
+// The bounds of a [Base] are those of the crawl's own transport.
 const (
-	defaultConnectTimeout  = 10 * time.Second
-	defaultHeaderTimeout   = 20 * time.Second
-	defaultIdleTimeout     = 90 * time.Second
-	defaultMaxConnsPerHost = 8
-	// tlsTimeout is net/http's own for its default transport.
-	tlsTimeout = 10 * time.Second
-	// maxHeader is four times what common servers refuse to send.
-	maxHeader = 256 << 10
-	// maxIdle bounds the connections kept for all hosts: each costs two goroutines.
-	maxIdle = 1000
+	connectTimeout  = 10 * time.Second // for the lookup of a name and the connection together
+	headerTimeout   = 20 * time.Second // for the header once the request is sent
+	idleTimeout     = 90 * time.Second // for how long a connection is kept
+	tlsTimeout      = 10 * time.Second
+	maxConnsPerHost = 8         // a request beyond it waits
+	maxHeader       = 256 << 10 // four times what common servers refuse to send
+	maxIdle         = 1000      // for all hosts: each costs two goroutines
 )
 
 // Base is a transport with the bounds that net/http leaves open, and with an end: after
@@ -52,46 +44,26 @@ const (
 // dialled, after the name was resolved. It is safe for concurrent use.
 type Base struct {
 	rt      *http.Transport
-	connect time.Duration
 	open    func(ctx context.Context, network, addr string) (net.Conn, error)
 	guarded func(ctx context.Context, network, addr string) (net.Conn, error)
 
 	life *lifetime.Lifetime // of the dials under way
 }
 
-// NewBase builds a transport, and connects to nothing. The error names the field of cfg
-// that makes no sense.
-func NewBase(cfg BaseConfig) (*Base, error) {
-	for _, f := range []struct {
-		name  string
-		value *time.Duration
-		zero  time.Duration
-	}{
-		{"ConnectTimeout", &cfg.ConnectTimeout, defaultConnectTimeout},
-		{"HeaderTimeout", &cfg.HeaderTimeout, defaultHeaderTimeout},
-		{"IdleTimeout", &cfg.IdleTimeout, defaultIdleTimeout},
-	} {
-		var err error
-		if *f.value, err = positive("BaseConfig."+f.name, *f.value, f.zero); err != nil {
-			return nil, err
-		}
-	}
-	if cfg.MaxConnsPerHost < 0 {
-		return nil, fmt.Errorf("transport: BaseConfig.MaxConnsPerHost is %d: use a positive number, or zero for %d", cfg.MaxConnsPerHost, defaultMaxConnsPerHost)
-	}
-	cfg.MaxConnsPerHost = cmp.Or(cfg.MaxConnsPerHost, defaultMaxConnsPerHost)
-	b := &Base{connect: cfg.ConnectTimeout, life: lifetime.New()}
+// NewBase builds a transport, and connects to nothing.
+func NewBase(cfg BaseConfig) *Base {
+	b := &Base{life: lifetime.New()}
 	var none *reach.Openings
 	b.guarded = (&net.Dialer{Control: none.Control("", cfg.AllowPrivate, denied)}).DialContext
 	if b.open = b.guarded; !cfg.Strict {
 		b.open = (&net.Dialer{}).DialContext
 	}
 	b.rt = &http.Transport{
-		DialContext: b.dial, TLSHandshakeTimeout: tlsTimeout, ResponseHeaderTimeout: cfg.HeaderTimeout,
-		MaxResponseHeaderBytes: maxHeader, MaxConnsPerHost: cfg.MaxConnsPerHost, MaxIdleConnsPerHost: cfg.MaxConnsPerHost,
-		MaxIdleConns: maxIdle, IdleConnTimeout: cfg.IdleTimeout, ForceAttemptHTTP2: true,
+		DialContext: b.dial, TLSHandshakeTimeout: tlsTimeout, ResponseHeaderTimeout: headerTimeout,
+		MaxResponseHeaderBytes: maxHeader, MaxConnsPerHost: maxConnsPerHost, MaxIdleConnsPerHost: maxConnsPerHost,
+		MaxIdleConns: maxIdle, IdleConnTimeout: idleTimeout, ForceAttemptHTTP2: true,
 	}
-	return b, nil
+	return b
 }
 
 // AddressError says that a request, or a redirect, led to an address that is not on the public
@@ -146,7 +118,7 @@ func (b *Base) dial(ctx context.Context, network, addr string) (net.Conn, error)
 		return nil, resilience.ErrClosed
 	}
 	defer b.life.Done()
-	ctx, cancel := context.WithTimeout(ctx, b.connect)
+	ctx, cancel := context.WithTimeout(ctx, connectTimeout)
 	defer cancel()
 	defer context.AfterFunc(b.life.Context(), cancel)()
 	open := b.open

@@ -16,10 +16,8 @@ import (
 
 // FactoryConfig says which clients a [Factory] has.
 type FactoryConfig struct {
-	Clients map[string]ClientConfig // those that are known beforehand, by name
-	// Configure gives the client of a name that Clients has not; an error is Client's. It
-	// must be safe for concurrent use, and is called again for a name only after it has
-	// failed. Nil means that there are no others.
+	// Configure gives the client of a name; an error is Client's. It must be safe for concurrent
+	// use, and is called again for a name only after it has failed. Nil is an error.
 	Configure func(name string) (ClientConfig, error)
 	// MaxClients bounds the clients that are built. They are not forgotten, because whoever
 	// has one would lose it, so a name too many is an error: names come from configuration,
@@ -48,43 +46,31 @@ type Factory struct {
 // NewFactory returns a factory that has built no client yet. The error names the field of
 // cfg that makes no sense.
 func NewFactory(cfg FactoryConfig) (*Factory, error) {
-	if cfg.MaxClients < 0 {
+	switch {
+	case cfg.Configure == nil:
+		return nil, errors.New("transport: FactoryConfig.Configure is nil: give a function that knows the clients")
+	case cfg.MaxClients < 0:
 		return nil, fmt.Errorf("transport: FactoryConfig.MaxClients is %d: use a positive number, or zero for %d", cfg.MaxClients, maxClients)
-	}
-	cfg.MaxClients = cmp.Or(cfg.MaxClients, maxClients)
-	if n := len(cfg.Clients); n > cfg.MaxClients {
-		return nil, fmt.Errorf("transport: FactoryConfig.Clients has %d names: raise MaxClients, which is %d", n, cfg.MaxClients)
-	}
-	if cfg.Transport != nil && cfg.Base != (BaseConfig{}) {
+	case cfg.Transport != nil && cfg.Base != (BaseConfig{}):
 		return nil, errors.New("transport: FactoryConfig.Base is set beside a Transport, which it cannot change: remove one of them")
 	}
-	cfg.Clients = maps.Clone(cfg.Clients)
+	cfg.MaxClients = cmp.Or(cfg.MaxClients, maxClients)
 	f := &Factory{cfg: cfg, built: make(map[string]*Client)}
 	if cfg.Transport == nil {
-		var err error
-		if f.base, err = NewBase(cfg.Base); err != nil {
-			return nil, err
-		}
+		f.base = NewBase(cfg.Base)
 		f.cfg.Transport = f.base
 	}
 	return f, nil
 }
 
-// Client is the client of that name. It fails for a name that nobody configured, for one
-// too many, with the error of building it, and with [resilience.ErrClosed] after Close.
+// Client is the client of that name. It fails for one too many, with the error of building it,
+// and with [resilience.ErrClosed] after Close.
 func (f *Factory) Client(name string) (*Client, error) {
 	c, err, _ := f.group.Do(name, func() (any, error) {
 		if c, err := f.find(name); c != nil || err != nil {
 			return c, err
 		}
-		c, err := f.build(name)
-		if err != nil {
-			return nil, err
-		}
-		if err := f.keep(name, c); err != nil {
-			return nil, errors.Join(err, c.Close())
-		}
-		return c, nil
+		return f.build(name)
 	})
 	if err != nil {
 		return nil, fmt.Errorf("client %q: %w", name, err)
@@ -96,51 +82,34 @@ func (f *Factory) Client(name string) (*Client, error) {
 func (f *Factory) find(name string) (*Client, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	_, known := f.cfg.Clients[name]
 	switch {
 	case f.closed:
 		return nil, resilience.ErrClosed
-	case f.built[name] != nil:
-		return f.built[name], nil
-	case !known && f.cfg.Configure == nil:
-		return nil, fmt.Errorf("no such name; there are %q", slices.Sorted(maps.Keys(f.cfg.Clients)))
+	case f.built[name] == nil && len(f.built) >= f.cfg.MaxClients:
+		return nil, fmt.Errorf("it is one more than FactoryConfig.MaxClients, which is %d", f.cfg.MaxClients)
 	}
-	return nil, f.roomLocked()
-}
-
-func (f *Factory) roomLocked() error {
-	if len(f.built) >= f.cfg.MaxClients {
-		return fmt.Errorf("it is one more than FactoryConfig.MaxClients, which is %d", f.cfg.MaxClients)
-	}
-	return nil
+	return f.built[name], nil
 }
 
 func (f *Factory) build(name string) (*Client, error) {
-	cfg, known := f.cfg.Clients[name]
-	if !known {
-		var err error
-		if cfg, err = f.cfg.Configure(name); err != nil {
-			return nil, err
-		}
+	cfg, err := f.cfg.Configure(name)
+	if err != nil {
+		return nil, err
 	}
 	if cfg.Transport == nil && cfg.Base == (BaseConfig{}) {
 		cfg.Transport = f.cfg.Transport
 	}
-	return NewClient(cfg)
-}
-
-// keep enters a client, unless the factory was closed or filled while it was built.
-func (f *Factory) keep(name string, c *Client) error {
+	c, err := NewClient(cfg)
+	if err != nil {
+		return nil, err
+	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if f.closed {
-		return resilience.ErrClosed
-	}
-	if err := f.roomLocked(); err != nil {
-		return err
+	if f.closed { // while it was built
+		return nil, errors.Join(resilience.ErrClosed, c.Close())
 	}
 	f.built[name] = c
-	return nil
+	return c, nil
 }
 
 // Invalidate closes the client of that name, so that the next [Factory.Client] builds
@@ -157,13 +126,11 @@ func (f *Factory) Invalidate(name string) error {
 	return c.Close()
 }
 
-// Names are those of the clients that are configured or have been built, sorted.
+// Names are those of the clients that have been built, sorted.
 func (f *Factory) Names() []string {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	names := slices.AppendSeq(slices.Collect(maps.Keys(f.cfg.Clients)), maps.Keys(f.built))
-	slices.Sort(names)
-	return slices.Compact(names)
+	return slices.Sorted(maps.Keys(f.built))
 }
 
 // Close closes every client, and then the factory's own transport. Later calls of Client

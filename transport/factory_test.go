@@ -23,6 +23,10 @@ func newFactory(t *testing.T, cfg transport.FactoryConfig) *transport.Factory {
 	return f
 }
 
+func clients(by map[string]transport.ClientConfig) func(string) (transport.ClientConfig, error) {
+	return func(name string) (transport.ClientConfig, error) { return by[name], nil }
+}
+
 func TestFactoryBuildsOnce(t *testing.T) {
 	var built atomic.Int32
 	f := newFactory(t, transport.FactoryConfig{Configure: func(string) (transport.ClientConfig, error) {
@@ -52,11 +56,11 @@ func TestFactoryBuildsOnce(t *testing.T) {
 // All clients share the factory's transport, and so its connections.
 func TestFactorySharesItsTransport(t *testing.T) {
 	site := loopback(t, func(w http.ResponseWriter, req *http.Request) { _, _ = w.Write([]byte(req.RemoteAddr)) })
-	f := newFactory(t, transport.FactoryConfig{Clients: map[string]transport.ClientConfig{
-		"a": {BaseURL: site.URL}, "b": {BaseURL: site.URL}, "own": {BaseURL: site.URL, Base: transport.BaseConfig{MaxConnsPerHost: 1}},
-	}})
+	f := newFactory(t, transport.FactoryConfig{Configure: clients(map[string]transport.ClientConfig{
+		"a": {BaseURL: site.URL}, "b": {BaseURL: site.URL}, "own": {BaseURL: site.URL, Base: transport.BaseConfig{AllowPrivate: true}},
+	})})
 	peers := map[string]string{}
-	for _, name := range f.Names() {
+	for _, name := range []string{"a", "b", "own"} {
 		c, err := f.Client(name)
 		require.NoError(t, err)
 		res, err := c.Get(t.Context(), "/")
@@ -75,9 +79,9 @@ func TestFactoryCloses(t *testing.T) {
 		return func(base http.RoundTripper) (http.RoundTripper, error) { return &noted{base, name, &closed, err}, nil }
 	}
 	broken := errors.New("broken")
-	f, err := transport.NewFactory(transport.FactoryConfig{Transport: mine, Clients: map[string]transport.ClientConfig{
-		"b": {Chain: chain("b", nil)}, "a": {Chain: chain("a", broken)}, "unused": {Chain: chain("unused", nil)},
-	}})
+	f, err := transport.NewFactory(transport.FactoryConfig{Transport: mine, Configure: clients(map[string]transport.ClientConfig{
+		"b": {Chain: chain("b", nil)}, "a": {Chain: chain("a", broken)},
+	})})
 	require.NoError(t, err)
 	for _, name := range []string{"b", "a"} {
 		_, err := f.Client(name)
@@ -91,19 +95,18 @@ func TestFactoryCloses(t *testing.T) {
 }
 
 func TestFactoryRefuses(t *testing.T) {
-	_, err := transport.NewFactory(transport.FactoryConfig{MaxClients: -1})
-	require.EqualError(t, err, "transport: FactoryConfig.MaxClients is -1: use a positive number, or zero for 256")
-	_, err = transport.NewFactory(transport.FactoryConfig{MaxClients: 1, Clients: map[string]transport.ClientConfig{"a": {}, "b": {}}})
-	require.EqualError(t, err, "transport: FactoryConfig.Clients has 2 names: raise MaxClients, which is 1")
-	_, err = transport.NewFactory(transport.FactoryConfig{Base: transport.BaseConfig{MaxConnsPerHost: -1}})
-	require.ErrorContains(t, err, "BaseConfig.MaxConnsPerHost is -1")
-	_, err = transport.NewFactory(transport.FactoryConfig{Transport: http.NewFileTransport(http.Dir(".")), Base: transport.BaseConfig{AllowPrivate: true}})
-	require.ErrorContains(t, err, "FactoryConfig.Base is set beside a Transport")
-
-	f := newFactory(t, transport.FactoryConfig{Clients: map[string]transport.ClientConfig{"b": {}, "a": {MaxBody: -1}}})
-	_, err = f.Client("c")
-	require.EqualError(t, err, `client "c": no such name; there are ["a" "b"]`)
-	_, err = f.Client("a")
+	some := clients(map[string]transport.ClientConfig{"a": {MaxBody: -1}})
+	for want, cfg := range map[string]transport.FactoryConfig{
+		"transport: FactoryConfig.Configure is nil: give a function that knows the clients": {},
+		"transport: FactoryConfig.MaxClients is -1: use a positive number, or zero for 256": {Configure: some, MaxClients: -1},
+		"transport: FactoryConfig.Base is set beside a Transport, which it cannot change: remove one of them": {
+			Configure: some, Transport: http.NewFileTransport(http.Dir(".")), Base: transport.BaseConfig{AllowPrivate: true},
+		},
+	} {
+		_, err := transport.NewFactory(cfg)
+		require.EqualError(t, err, want)
+	}
+	_, err := newFactory(t, transport.FactoryConfig{Configure: some}).Client("a")
 	require.ErrorContains(t, err, `client "a": transport: ClientConfig.MaxBody is -1`)
 }
 

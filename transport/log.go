@@ -16,12 +16,11 @@ import (
 
 // LogConfig says what is logged of requests, and where.
 type LogConfig struct {
-	Logger    *slog.Logger     // gets one record per request; nil means that nothing is logged
-	Level     slog.Leveler     // of a request which the host answered and did not fail; nil means Info
-	FailLevel slog.Leveler     // of one without an answer, or with one that speaks of a host in trouble; nil means Warn
-	Headers   bool             // adds the headers of both sides, redacted
-	Redactor  *redact.Redactor // knows what must not be logged; nil means the rules of package redact
-	Clock     clock.Clock      // measures the durations; nil means the system clock
+	Logger    *slog.Logger // gets one record per request; nil means that nothing is logged
+	Level     slog.Leveler // of a request which the host answered and did not fail; nil means Info
+	FailLevel slog.Leveler // of one without an answer, or with one that speaks of a host in trouble; nil means Warn
+	Headers   bool         // adds the headers of both sides, redacted
+	Clock     clock.Clock  // measures the durations; nil means the system clock
 }
 
 // Log logs every request once, when it is over: at the end of the response's body, or
@@ -84,8 +83,8 @@ func (e *logEntry) write(err error) {
 }
 
 func (e *logEntry) attrs(err error) []slog.Attr {
-	r := e.l.Redactor
-	list := []slog.Attr{slog.String("method", e.method()), slog.String("url", shown(r, e.req))}
+	var r *redact.Redactor // by the rules of the package
+	list := []slog.Attr{slog.String("method", cmp.Or(e.req.Method, http.MethodGet)), slog.String("url", shown(e.req))}
 	if e.res != nil {
 		list = append(
 			list, slog.Int("status", e.res.StatusCode), slog.Int("attempts", Attempts(e.res)),
@@ -107,18 +106,11 @@ func (e *logEntry) attrs(err error) []slog.Attr {
 	return list
 }
 
-func (e *logEntry) method() string {
-	if e.req.Method == "" {
-		return http.MethodGet
-	}
-	return e.req.Method
-}
-
-func shown(r *redact.Redactor, req *http.Request) string {
+func shown(req *http.Request) string {
 	if req.URL == nil {
 		return ""
 	}
-	return r.URL(req.URL.String())
+	return redact.URL(req.URL.String())
 }
 
 func received(res *http.Response) int64 {

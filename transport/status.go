@@ -58,7 +58,7 @@ func CheckStatus(res *http.Response) error {
 	defer Discard(res)
 	e := &StatusError{Status: res.StatusCode, Header: res.Header, Attempts: Attempts(res)}
 	if res.Request != nil {
-		e.URL = shown(nil, res.Request)
+		e.URL = shown(res.Request)
 	}
 	if res.Body != nil {
 		// An error while reading is no news: the status has been told.
