@@ -32,7 +32,7 @@ FILES    := /usr/lib/apache2/modules/mod_qos.so /usr/lib/apache2/modules/mod_eva
             /usr/lib/*/varnish/vmods/libvmod_vsthrottle.so /usr/lib/python3/dist-packages/flask_limiter \
             /usr/lib/python3/dist-packages/waitress /usr/share/doc/libboost-doc
 # Tests that take a sample under the race detector, and where they are; see internal/lab/racetest.
-WHOLE    := TestRealisticLimiters TestLimiterReportsViolations TestThresholds TestRandomHosts TestSameSeedSameResult TestOracleReachesCapacity TestCommonLimitIsFoundAndPacedAsOne TestLimitsOfTheirOwnAreNotMerged TestBounds TestBoundOnConnectionsIsFoundInARace
+WHOLE    := TestRealisticLimiters TestThresholds TestRandomHosts TestSameSeedSameResult TestOracleReachesCapacity TestCommonLimitIsFoundAndPacedAsOne TestLimitsOfTheirOwnAreNotMerged TestBounds TestBoundOnConnectionsIsFoundInARace
 WHOLE_IN := ./internal/integration ./internal/ratelimit ./internal/lab/simulate ./internal/web/sitemap
 space    := $(subst ,, )
 
@@ -63,7 +63,7 @@ test: servers readers bin/gotestsum ## run every test under the race detector, i
 QUICK    := ./docs ./internal/clock/... ./internal/config/... ./internal/document/... ./internal/store/... ./internal/web/... \
             ./internal/records/... ./internal/ratelimit/... ./internal/frontier ./internal/frontier/seen ./internal/pipeline \
             ./internal/observe/... ./internal/fetch/... ./limit ./resilience/... ./transport/...
-SLOW     := TestRetestsAreNoWayRoundALimit|TestSlowHostsBesideHealthyOnes|TestURLsThatAlwaysFail|TestSoakWithRestarts
+SLOW     := TestRetestsAreNoWayRoundALimit|TestSlowHostsBesideHealthyOnes|TestURLsThatAlwaysFail
 quick: ## vet, and the tests that need no server, in less than a minute
 	$(GO) vet $(PKGS)
 	$(GO) test -short -vet=off -ldflags=-s -skip '^($(SLOW))$$' $(QUICK)

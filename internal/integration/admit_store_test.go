@@ -1,12 +1,8 @@
 package integration_test
 
 import (
-	"bytes"
-	"fmt"
 	"log/slog"
 	"net/http"
-	"net/http/httptest"
-	"path/filepath"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -19,7 +15,6 @@ import (
 	"github.com/treadlight/crawl/internal/admission"
 	"github.com/treadlight/crawl/internal/admission/admissiontest"
 	"github.com/treadlight/crawl/internal/lab/redistest"
-	"github.com/treadlight/crawl/internal/store/sqlitedb"
 )
 
 // roundTrips are those of a machine, a region, a continent and an ocean.
@@ -80,49 +75,6 @@ func TestAdmitManyProcessesAtOnce(t *testing.T) {
 	}
 }
 
-// TestAdmitDecidesFromAfar: each decision comes from Redis, however far that is, and the
-// processes see each other's.
-func TestAdmitDecidesFromAfar(t *testing.T) {
-	for _, trip := range roundTrips {
-		t.Run(trip.String(), func(t *testing.T) {
-			s := redistest.Redis.Start(t)
-			proxy := admissiontest.NewProxy(t, s.Addr, trip)
-			cfg := hundred("bucket")
-			cfg.Store = "redis://" + proxy.Addr
-			all := []*crawl.Admission{admit(t, cfg), admit(t, cfg)}
-			for i := range int64(10) {
-				res, err := all[i%2].Allow(t.Context(), "ann", []string{"hundred"}, 1)
-				require.NoError(t, err)
-				require.Empty(t, res.Reason)
-				require.Equal(t, 99-i, res.Remaining)
-			}
-			for _, a := range all {
-				require.Zero(t, a.Statistics().Failures)
-			}
-		})
-	}
-}
-
-// TestAdmitManyKeysAtOnce: decisions about different keys do not wait for each other's answers,
-// which are longer under way than half of the deadline.
-func TestAdmitManyKeysAtOnce(t *testing.T) {
-	s := redistest.Redis.Start(t)
-	proxy := admissiontest.NewProxy(t, s.Addr, 300*time.Millisecond)
-	cfg := hundred("bucket")
-	cfg.Store, cfg.Deadline = "redis://"+proxy.Addr, 550*time.Millisecond
-	a := admit(t, cfg)
-	var group sync.WaitGroup
-	for i := range 50 {
-		group.Go(func() {
-			res, err := a.Allow(t.Context(), fmt.Sprint(i), []string{"hundred"}, 1)
-			if err != nil || res.Reason != "" || res.Remaining != 99 {
-				t.Errorf("key %d: %+v, %v", i, res, err)
-			}
-		})
-	}
-	group.Wait()
-}
-
 // TestAdmitDeadlineIsASetting: Redis at more than the default is asked by who allows for it, and
 // a decision that is later than somebody allows is not let in by anybody else.
 func TestAdmitDeadlineIsASetting(t *testing.T) {
@@ -150,7 +102,7 @@ func TestAdmitStoreOutOfReach(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			s := redistest.Redis.Start(t)
 			proxy := admissiontest.NewProxy(t, s.Addr, 15*time.Millisecond)
-			var text safeBuffer
+			var text lockedBuffer
 			cfg := hundred("window")
 			cfg.Store, cfg.Processes = "redis://"+proxy.Addr, 4
 			cfg.Log = slog.New(slog.NewTextHandler(&text, nil))
@@ -191,25 +143,10 @@ func TestAdmitStoreOutOfReach(t *testing.T) {
 	}
 }
 
-// TestAdmitClosed: who says closed has 503, when to come again and the reason, and is not let
-// in by what is in memory.
-func TestAdmitClosed(t *testing.T) {
-	cfg := few(10)
-	cfg.Store, cfg.OnError = "redis://127.0.0.1:1", "closed"
-	h := admit(t, cfg).Handler(hello)
-	for range 3 {
-		w := httptest.NewRecorder()
-		h.ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/", nil))
-		require.Equal(t, http.StatusServiceUnavailable, w.Code)
-		require.Equal(t, "1", w.Header().Get("Retry-After"))
-		require.Contains(t, w.Body.String(), `"reason":"FAIL_CLOSED"`)
-	}
-}
-
 // TestAdmitSaysWhatProcessesMean once, and only where processes share something.
 func TestAdmitSaysWhatProcessesMean(t *testing.T) {
 	for store, want := range map[string]int{"redis://127.0.0.1:1": 1, "memory": 0} {
-		var text safeBuffer
+		var text lockedBuffer
 		cfg := hundred("bucket")
 		cfg.Store, cfg.Log = store, slog.New(slog.NewTextHandler(&text, nil))
 		h := admit(t, cfg).Handler(hello)
@@ -218,55 +155,4 @@ func TestAdmitSaysWhatProcessesMean(t *testing.T) {
 		}
 		require.Equal(t, want, strings.Count(text.String(), "granted_by_four_processes=400"), text.String())
 	}
-}
-
-// TestAdmitLockedFile: somebody who does not let go of the file costs one deadline and not one
-// for each request; when it is free it has been charged what was let in.
-func TestAdmitLockedFile(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "limits.db")
-	cfg := hundred("window")
-	cfg.Store, cfg.Processes, cfg.Deadline = "sqlite:"+path, 2, 100*time.Millisecond
-	var text safeBuffer
-	cfg.Log = slog.New(slog.NewTextHandler(&text, nil))
-	a := admit(t, cfg)
-	ask := func() crawl.AdmitResult {
-		res, err := a.Allow(t.Context(), "ann", []string{"hundred"}, 1)
-		require.NoError(t, err)
-		return res
-	}
-	require.Equal(t, int64(99), ask().Remaining)
-	other, err := sqlitedb.Open(path, sqlitedb.Config{BusyTimeout: time.Minute})
-	require.NoError(t, err)
-	require.NoError(t, other.Exec("BEGIN IMMEDIATE"))
-	granted := 0
-	for range 200 {
-		if ask().Allowed {
-			granted++
-		}
-	}
-	require.Equal(t, 50-1, granted)
-	require.Equal(t, uint64(1), a.Statistics().Failures, "one waited for it")
-	require.Contains(t, text.String(), "the file was locked: context deadline exceeded", "and no longer than its deadline")
-	require.NoError(t, other.Exec("ROLLBACK"))
-	require.NoError(t, other.Close())
-	require.Eventually(t, func() bool { return !a.Statistics().Down }, redistest.Patience, 10*time.Millisecond)
-	require.Equal(t, int64(100-1-49-1), ask().Remaining)
-}
-
-// safeBuffer is a log that several write and a test reads.
-type safeBuffer struct {
-	mu   sync.Mutex
-	text bytes.Buffer
-}
-
-func (b *safeBuffer) Write(p []byte) (int, error) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.text.Write(p)
-}
-
-func (b *safeBuffer) String() string {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.text.String()
 }

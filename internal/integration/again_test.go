@@ -1,13 +1,19 @@
 package integration_test
 
 import (
+	"compress/gzip"
+	"context"
 	"errors"
 	"fmt"
+	"io"
 	"maps"
 	"net/http"
+	"net/netip"
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -16,7 +22,9 @@ import (
 
 	"github.com/treadlight/crawl"
 	"github.com/treadlight/crawl/internal/assembly"
+	"github.com/treadlight/crawl/internal/config"
 	"github.com/treadlight/crawl/internal/lab/fetchtest"
+	"github.com/treadlight/crawl/internal/records/sink/warc"
 )
 
 // versions is a site of pages that have a version each, and tells it.
@@ -45,25 +53,20 @@ func kept(t *testing.T, dir string, dial dialer, limit int64) {
 	t.Helper()
 	cfg := assembly.DefaultConfig()
 	cfg.State.Dir, cfg.MaxPages, cfg.Sitemaps.Enabled = dir, limit, false
-	c, err := newOver(cfg, dial)
-	require.NoError(t, err)
-	require.NoError(t, c.Run(t.Context(), "http://a.test/"))
+	runOver(t, cfg, dial, "http://a.test/")
 }
 
 // round opens another round and crawls it to its end, or to its limit.
 func round(t *testing.T, dir string, dial dialer, again assembly.Again, change func(*assembly.Config)) (map[string]string, *assembly.Crawler) {
 	t.Helper()
-	st, err := assembly.OpenAgain(assembly.StateConfig{Dir: dir}, again)
-	require.NoError(t, err)
+	st := openAgain(t, dir, again)
 	out := &ledger{}
 	cfg := st.Config()
 	cfg.Sinks = []crawl.Sink{out}
 	if change != nil {
 		change(&cfg)
 	}
-	c, err := newOver(cfg, dial)
-	require.NoError(t, err)
-	require.NoError(t, c.Run(t.Context()))
+	c := runOver(t, cfg, dial)
 	return changesOf(out.list), c
 }
 
@@ -91,18 +94,15 @@ func TestAgain(t *testing.T) {
 			return err
 		}
 		require.NoError(t, opens(assembly.Again{}), "a limit was reached")
-		st, err := assembly.OpenState(assembly.StateConfig{Dir: dir})
-		require.NoError(t, err)
-		c, err := newOver(st.Config(), net.DialContext)
-		require.NoError(t, err)
+		st := openState(t, dir)
+		c := newOver(t, st.Config(), net.DialContext)
 		c.Stop()
 		require.NoError(t, c.Run(t.Context()))
 		require.NoError(t, opens(assembly.Again{Unfinished: true}))
-		err = opens(assembly.Again{})
+		err := opens(assembly.Again{})
 		require.ErrorIs(t, err, crawl.ErrUnfinished)
 		require.EqualError(t, err, dir+" holds a crawl that was interrupted: go on with it by 'crawl resume "+dir+"', or begin a round all the same with --unfinished")
-		_, err = resumed(t, dir, net.DialContext, &ledger{}, func(cfg *assembly.Config) { cfg.MaxPages = 0 })
-		require.NoError(t, err)
+		resumed(t, dir, net.DialContext, &ledger{}, func(cfg *assembly.Config) { cfg.MaxPages = 0 })
 
 		site["/other"], site["/added"] = "2", "1"
 		delete(site, "/gone")
@@ -118,15 +118,13 @@ func TestAgain(t *testing.T) {
 		first, c := round(t, dir, net.DialContext, assembly.Again{}, func(cfg *assembly.Config) { cfg.MaxPages = 3 })
 		require.Equal(t, "limit", c.Snapshot().State.String())
 		require.Len(t, first, 3)
-		st, err = assembly.OpenState(assembly.StateConfig{Dir: dir})
-		require.NoError(t, err)
+		st = openState(t, dir)
 		require.Equal(t, 3, st.Round())
 		queued, pages := st.Left()
 		require.Equal(t, [2]int64{2, 3}, [2]int64{queued, pages}, "pages of this round count")
 		require.NoError(t, st.Close())
 		out := &ledger{list: make([]crawl.Record, 3)}
-		_, err = resumed(t, dir, net.DialContext, out, func(cfg *assembly.Config) { cfg.MaxPages = 0 })
-		require.NoError(t, err)
+		resumed(t, dir, net.DialContext, out, func(cfg *assembly.Config) { cfg.MaxPages = 0 })
 		for path, change := range changesOf(out.list[3:]) {
 			require.NotContains(t, first, path)
 			first[path] = change
@@ -162,32 +160,243 @@ func TestAgainBegins(t *testing.T) {
 		net := fetchtest.Serve(t, map[string]http.Handler{"a.test": versions{"/": "1"}})
 		dir := filepath.Join(t.TempDir(), "state")
 		kept(t, dir, net.DialContext, 0)
-		st, err := assembly.OpenAgain(assembly.StateConfig{Dir: dir}, assembly.Again{})
-		require.NoError(t, err)
+		st := openAgain(t, dir, assembly.Again{})
 		require.Equal(t, 2, st.Round())
 		require.False(t, st.Done())
 		require.NoError(t, st.Close())
-		st, err = assembly.OpenState(assembly.StateConfig{Dir: dir})
-		require.NoError(t, err)
+		st = openState(t, dir)
 		require.Equal(t, 1, st.Round())
 		require.True(t, st.Done())
 		require.NoError(t, st.Close())
 
-		st, err = assembly.OpenAgain(assembly.StateConfig{Dir: dir}, assembly.Again{})
-		require.NoError(t, err)
+		st = openAgain(t, dir, assembly.Again{})
 		cfg := st.Config()
 		cfg.Output.Path = filepath.Join(dir, "records-2.jsonl")
-		c, err := newOver(cfg, net.DialContext)
-		require.NoError(t, err)
+		c := newOver(t, cfg, net.DialContext)
 		require.NoError(t, c.Close())
-		st, err = assembly.OpenState(assembly.StateConfig{Dir: dir})
-		require.NoError(t, err)
+		st = openState(t, dir)
 		require.Equal(t, 2, st.Round())
 		require.False(t, st.Done())
 		require.Equal(t, filepath.Join(dir, "records-2.jsonl"), st.Config().Output.Path)
 		require.NoError(t, st.Close())
 
-		_, err = assembly.OpenAgain(assembly.StateConfig{Dir: filepath.Join(dir, "none")}, assembly.Again{})
+		_, err := assembly.OpenAgain(assembly.StateConfig{Dir: filepath.Join(dir, "none")}, assembly.Again{})
 		require.True(t, errors.Is(err, os.ErrNotExist))
+	})
+}
+
+// answersIn is the URL of each response in the archives of a directory, in the order in which
+// they were written, and the blocks of the first record.
+func answersIn(t *testing.T, dir string) (urls []string, info string) {
+	t.Helper()
+	files, err := filepath.Glob(filepath.Join(dir, "*.warc.gz"))
+	require.NoError(t, err)
+	for _, path := range files {
+		f, err := os.Open(path)
+		require.NoError(t, err)
+		r := warc.NewReader(f)
+		for {
+			rec, err := r.Next()
+			if errors.Is(err, io.EOF) {
+				break
+			}
+			require.NoError(t, err)
+			switch rec.Get("WARC-Type") {
+			case "warcinfo":
+				text, err := io.ReadAll(rec.Block)
+				require.NoError(t, err)
+				info += string(text)
+			case "response", "revisit":
+				urls = append(urls, rec.Get("WARC-Target-URI"))
+			}
+		}
+		require.NoError(t, f.Close())
+	}
+	return urls, info
+}
+
+// What a crawl is let in by is not handed on with its archives, whatever the field is called.
+func TestArchivesOpenNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		t.Setenv("SECRET_OF_TEST", "hunter2-env")
+		var mu sync.Mutex
+		got := http.Header{}
+		net := fetchtest.Serve(t, map[string]http.Handler{"a.test": http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			mu.Lock()
+			got = r.Header.Clone()
+			mu.Unlock()
+			w.Header().Set("Content-Type", "text/html")
+		})})
+		dir := t.TempDir()
+		cfg := assembly.DefaultConfig()
+		cfg.Fetch.Headers = []string{"X-Plain: plain", "X-Odd: ${SECRET_OF_TEST}", "X-Api-Key: hunter2-key"}
+		cfg.Hosts = []config.Host{{Match: "a.test", InitialRPS: 1, MinRPS: 1, MaxRPS: 1, Headers: []string{"X-Site: hunter2-site"}, Auth: "reader:hunter2"}}
+		archive, err := crawl.OpenArchive(crawl.ArchiveConfig{Dir: dir, Settings: cfg.Settings})
+		require.NoError(t, err)
+		cfg.Archives = []crawl.Sink{archive}
+		runOver(t, cfg, net.DialContext, "http://a.test/")
+		require.NoError(t, archive.Close())
+		require.Equal(t, []string{"plain", "hunter2-env", "hunter2-key", "hunter2-site", "Basic cmVhZGVyOmh1bnRlcjI="}, []string{
+			got.Get("X-Plain"), got.Get("X-Odd"), got.Get("X-Api-Key"), got.Get("X-Site"), got.Get("Authorization"),
+		})
+
+		files, err := filepath.Glob(filepath.Join(dir, "*.warc.gz"))
+		require.NoError(t, err)
+		f, err := os.Open(files[0])
+		require.NoError(t, err)
+		gz, err := gzip.NewReader(f)
+		require.NoError(t, err)
+		text, err := io.ReadAll(gz)
+		require.NoError(t, errors.Join(err, f.Close()))
+		require.Contains(t, string(text), "X-Plain: plain\r\n")
+		require.Contains(t, string(text), "X-Odd: xxx\r\n")
+		require.NotContains(t, string(text), "hunter2")
+		require.NotContains(t, string(text), "cmVhZGVyOmh1bnRlcjI=")
+	})
+}
+
+// A program archives its crawl, stops, and goes on where the state has the archives.
+func TestArchive(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		net := fetchtest.Serve(t, map[string]http.Handler{"a.test": star(12)})
+		dir, archives := filepath.Join(t.TempDir(), "state"), t.TempDir()
+		cfg := assembly.DefaultConfig()
+		cfg.State.Dir, cfg.MaxPages, cfg.Sitemaps.Enabled = dir, 5, false
+		cfg.Fetch.Contact, cfg.Fetch.Headers = "https://example.com/bot", []string{"Authorization: Basic c2VjcmV0"}
+		archive, err := crawl.OpenArchive(crawl.ArchiveConfig{Dir: archives, Settings: cfg.Settings, Version: "1.2"})
+		require.NoError(t, err)
+		cfg.Archives = []crawl.Sink{archive}
+		runOver(t, cfg, net.DialContext, "http://a.test/")
+		// It is not closed, as if the process had been killed, and something stands behind it.
+		files, err := filepath.Glob(filepath.Join(archives, "*.open"))
+		require.NoError(t, err)
+		require.Len(t, files, 1)
+		f, err := os.OpenFile(files[0], os.O_APPEND|os.O_WRONLY, 0)
+		require.NoError(t, err)
+		_, err = f.WriteString("half a record")
+		require.NoError(t, errors.Join(err, f.Close()))
+
+		st := openState(t, dir)
+		cfg = st.Config()
+		cfg.MaxPages = 0
+		at := st.Position(archives)
+		require.EqualValues(t, 6, at.Records, "5 pages and robots.txt")
+		again, err := crawl.OpenArchive(crawl.ArchiveConfig{Dir: archives, Settings: cfg.Settings, Resume: &at})
+		require.NoError(t, err)
+		cfg.Archives = []crawl.Sink{again}
+		runOver(t, cfg, net.DialContext)
+		require.NoError(t, again.Close())
+		_ = archive.Close() // nothing more comes of it
+
+		urls, info := answersIn(t, archives)
+		seen := map[string]int{}
+		for _, u := range urls {
+			seen[u]++
+		}
+		require.Equal(t, 2, seen["http://a.test/robots.txt"], "each run asks for it")
+		delete(seen, "http://a.test/robots.txt")
+		require.Len(t, seen, 13)
+		for u, n := range seen {
+			require.Equal(t, 1, n, u)
+		}
+		require.Contains(t, info, "software: Treadlight/1.2 (https://github.com/treadlight/crawl)\r\n")
+		require.Contains(t, info, "http-header-user-agent: Treadlight/1.2 (+https://example.com/bot)\r\n")
+		require.Contains(t, info, "robots: obey\r\noperator: https://example.com/bot\r\n")
+		require.Contains(t, info, "setting: max_pages: 5\r\n")
+		require.NotContains(t, info, "c2VjcmV0", "a secret")
+		require.NotContains(t, info, dir, "a name of a file here")
+	})
+}
+
+func TestArchiveOfAnotherCrawl(t *testing.T) {
+	dir := t.TempDir()
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "treadlight-20260101000000-00001.warc.gz"), nil, 0o600))
+	cfg := crawl.ArchiveConfig{Dir: dir, Settings: assembly.DefaultConfig().Settings}
+	_, err := crawl.OpenArchive(cfg)
+	require.ErrorContains(t, err, "holds archives")
+	cfg.Settings.Output.Overwrite = true
+	archive, err := crawl.OpenArchive(cfg)
+	require.NoError(t, err)
+	require.NoError(t, archive.Close())
+	left, err := os.ReadDir(dir)
+	require.NoError(t, err)
+	require.Empty(t, left)
+
+	cfg.Settings.WARC.Prefix = strings.Repeat("x", 65)
+	archive, err = crawl.OpenArchive(cfg)
+	require.Error(t, err)
+	require.True(t, archive == nil, fmt.Sprint(archive))
+}
+
+// What comes before the first request counts for MaxTime, and Stop ends it: here name servers that do
+// not answer, in a new crawl, one that goes on and a new round.
+func TestTheStartOfACrawlEndsInTime(t *testing.T) {
+	silent := func(ctx context.Context, _, _ string) ([]netip.Addr, error) {
+		<-ctx.Done()
+		return nil, ctx.Err()
+	}
+	for _, way := range []string{"max_time", "stop"} {
+		for _, what := range []string{"new", "resume", "again"} {
+			t.Run(what+"/"+way, bubble(func(t *testing.T) {
+				cfg, out := unpaced(), &records{}
+				cfg.Sinks, cfg.State.Dir, cfg.Robots.Enabled, cfg.Sitemaps.Enabled = []crawl.Sink{out}, filepath.Join(t.TempDir(), "state"), false, false
+				if what != "new" {
+					net := fetchtest.Serve(t, map[string]http.Handler{"a.test": page(anchors("/a", "/b"))})
+					cfg.MaxPages = 1
+					runOver(t, cfg, net.DialContext, "http://a.test/")
+					open := assembly.OpenState
+					if what == "again" {
+						open = func(cfg assembly.StateConfig) (*assembly.State, error) {
+							return assembly.OpenAgain(cfg, assembly.Again{})
+						}
+					}
+					st, err := open(assembly.StateConfig{Dir: cfg.State.Dir})
+					require.NoError(t, err)
+					cfg = st.Config()
+					cfg.Sinks, cfg.MaxPages = []crawl.Sink{out}, 0
+				}
+				cfg.MaxTime = time.Hour
+				if way == "max_time" {
+					cfg.MaxTime = time.Second
+				}
+				c, err := newResolving(cfg, silent)
+				require.NoError(t, err)
+				if way == "stop" {
+					time.AfterFunc(time.Second, c.Stop)
+				}
+				from, before := time.Now(), len(out.list)
+				require.NoError(t, c.Run(t.Context(), "http://b.test/", "http://c.test/"))
+				require.Equal(t, time.Second, time.Since(from))
+				want := "limit"
+				if way == "stop" {
+					want = "interrupted"
+				}
+				require.Equal(t, want, c.Snapshot().State.String())
+				require.Len(t, out.list, before, "nothing was asked for")
+
+				st := openState(t, cfg.State.Dir)
+				require.False(t, st.Seeded(), "the seeds are kept for the next run")
+				require.NoError(t, st.Close())
+			}))
+		}
+	}
+}
+
+// MaxTime counts from when the run began, also where that was before Run.
+func TestMaxTimeCountsFromWhenTheRunBegan(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		net := fetchtest.Serve(t, map[string]http.Handler{"a.test": endless()})
+		for began, want := range map[time.Duration]bool{time.Minute: false, 50 * time.Second: true, 0: true} {
+			out := &records{}
+			cfg := assembly.DefaultConfig()
+			cfg.Sinks, cfg.MaxTime = []crawl.Sink{out}, time.Minute
+			cfg.Began = time.Now().Add(-began)
+			c := newOver(t, cfg, net.DialContext)
+			from := time.Now()
+			require.NoError(t, c.Run(t.Context(), "http://a.test/"))
+			require.Equal(t, want, len(out.list) > 0, began)
+			require.LessOrEqual(t, time.Since(from), time.Minute-began+cfg.Grace)
+			require.Equal(t, "limit", c.Snapshot().State.String())
+		}
 	})
 }

@@ -295,8 +295,7 @@ func TestRoundsOpenWhatNamesWereWhenTheyBegan(t *testing.T) {
 		c, _ := probed(t, names, func(cfg *assembly.Config) { cfg.State.Dir, cfg.Sitemaps.Enabled = dir, false })
 		require.NoError(t, c.Run(t.Context(), literal+"/", seed+"/"))
 
-		st, err := assembly.OpenAgain(assembly.StateConfig{Dir: dir}, assembly.Again{})
-		require.NoError(t, err)
+		st := openAgain(t, dir, assembly.Again{})
 		names.set("seed.test", tc.again, tc.resumed)
 		for round := range 2 { // which is interrupted after a page, and gone on with
 			out := &records{}
@@ -316,8 +315,7 @@ func TestRoundsOpenWhatNamesWereWhenTheyBegan(t *testing.T) {
 			}
 			if round == 0 {
 				require.Len(t, out.list, 1)
-				st, err = assembly.OpenState(assembly.StateConfig{Dir: dir})
-				require.NoError(t, err)
+				st = openState(t, dir)
 				names.set("seed.test", tc.resumed)
 			} else {
 				require.GreaterOrEqual(t, len(out.list), 3)
@@ -343,8 +341,7 @@ func TestStatesWithoutOpenings(t *testing.T) {
 	require.EqualValues(t, 1, db.Changes())
 	require.NoError(t, db.Close())
 	for _, allowed := range []bool{false, true} {
-		st, err := assembly.OpenState(assembly.StateConfig{Dir: dir})
-		require.NoError(t, err)
+		st := openState(t, dir)
 		out := &records{}
 		cfg := st.Config()
 		cfg.MaxPages, cfg.Sinks, cfg.Fetch.AllowPrivate = 4, []crawl.Sink{out}, allowed
@@ -415,8 +412,7 @@ func TestSeedsOfOthersOpenNothing(t *testing.T) {
 		check(out.list)
 		require.Equal(t, allowed, len(inner.heads) > 0)
 
-		st, err := assembly.OpenAgain(assembly.StateConfig{Dir: dir}, assembly.Again{})
-		require.NoError(t, err)
+		st := openAgain(t, dir, assembly.Again{})
 		cfg := st.Config()
 		out = &records{}
 		cfg.Sinks = []crawl.Sink{out}

@@ -2,7 +2,6 @@ package integration_test
 
 import (
 	"bufio"
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -13,7 +12,6 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -42,24 +40,6 @@ type steered struct {
 	log     *lockedBuffer
 }
 
-// lockedBuffer is a log that is read while it is written.
-type lockedBuffer struct {
-	mu sync.Mutex
-	b  bytes.Buffer
-}
-
-func (l *lockedBuffer) Write(p []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.b.Write(p)
-}
-
-func (l *lockedBuffer) String() string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.b.String()
-}
-
 // steer begins a crawl that ends when it is told to, and no later than its test.
 func steer(t *testing.T, lc assembly.ListenConfig, change func(*assembly.Config)) *steered {
 	t.Helper()
@@ -79,8 +59,7 @@ func steer(t *testing.T, lc assembly.ListenConfig, change func(*assembly.Config)
 	if change != nil {
 		change(&cfg)
 	}
-	s.crawler, err = assembly.New(cfg)
-	require.NoError(t, err)
+	s.crawler = newOver(t, cfg, cfg.Dial)
 	transport := &http.Transport{}
 	s.client = &http.Client{Transport: transport, Timeout: time.Minute}
 	var ctx context.Context
@@ -232,49 +211,6 @@ func TestSeedsAndStop(t *testing.T) {
 	status, _, _ = s.do(t, http.MethodPost, "api/seeds", fmt.Sprintf(`{"url":%q}`, s.site.URL(1)))
 	require.Equal(t, 409, status)
 	require.ErrorIs(t, s.crawler.AddSeed(s.site.URL(1)), crawl.ErrNotRunning)
-}
-
-// Who has no token, comes from another site, under another name, or too often is refused,
-// and that is logged and counted.
-func TestRefusals(t *testing.T) {
-	s := steer(t, assembly.ListenConfig{Addr: "0.0.0.0:0", Token: secret}, nil)
-	s.run(t)
-	for _, c := range []struct {
-		header string
-		status int
-		reason string
-	}{
-		{"Origin: https://evil.example", 403, "origin"},
-		{"Sec-Fetch-Site: cross-site", 403, "origin"},
-		{"Host: evil.example", 421, "host"},
-		{"Content-Type: text/plain", 415, "content_type"},
-		{"Authorization: ", 401, "token"}, // which cost five each, of ten
-	} {
-		status, answer, header := s.do(t, http.MethodPost, "api/stop", "", c.header)
-		require.Equal(t, c.status, status, "%s: %s", c.header, answer)
-		require.Equal(t, "application/problem+json", header.Get("Content-Type"))
-		require.Contains(t, s.log.String(), fmt.Sprintf("reason=%s status=%d who=127.0.0.1:", c.reason, c.status))
-	}
-	status := 0
-	for range 20 {
-		if status, _, _ = s.do(t, http.MethodPost, "api/resume", ""); status == 429 {
-			break
-		}
-	}
-	require.Equal(t, 429, status)
-	require.Contains(t, s.log.String(), "reason=rate status=429")
-	require.NotContains(t, s.log.String(), secret)
-
-	status, text, _ := s.do(t, http.MethodGet, "metrics", "")
-	require.Equal(t, 200, status)
-	for reason, n := range map[string]int{"token": 1, "origin": 2, "host": 1, "content_type": 1, "rate": 1} {
-		require.Contains(t, text, fmt.Sprintf("treadlight_console_refused_requests_total{reason=%q} %d\n", reason, n))
-	}
-	status, _, _ = s.do(t, http.MethodGet, "healthz", "", "Authorization: ")
-	require.Equal(t, 200, status)
-	status, _, _ = s.do(t, http.MethodGet, "api/snapshot", "", "Authorization: ")
-	require.Equal(t, 401, status)
-	require.Equal(t, "running", s.crawler.Snapshot().State.String(), "nobody has stopped it")
 }
 
 // What Prometheus reads of a crawl is as its linter wants it, and names no host.

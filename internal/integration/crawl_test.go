@@ -2,9 +2,7 @@ package integration_test
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"net"
 	"net/http"
 	"runtime"
 	"slices"
@@ -16,118 +14,12 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
-	"go.uber.org/goleak"
 
 	"github.com/treadlight/crawl"
 	"github.com/treadlight/crawl/internal/assembly"
 	"github.com/treadlight/crawl/internal/lab/fetchtest"
 	"github.com/treadlight/crawl/internal/lab/testsite"
 )
-
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
-
-// dialer makes connections in memory.
-type dialer = func(ctx context.Context, network, addr string) (net.Conn, error)
-
-// newOver is a crawl with connections made by dial, so that it fits into a bubble.
-func newOver(cfg assembly.Config, dial dialer) (*assembly.Crawler, error) {
-	cfg.Dial = dial
-	return assembly.New(cfg)
-}
-
-// visitOver crawls through dial, inside a bubble.
-func visitOver(t *testing.T, cfg assembly.Config, dial dialer, seeds ...string) ([]crawl.Record, crawl.Snapshot) {
-	t.Helper()
-	out := &records{}
-	cfg.Sinks = append(cfg.Sinks, out)
-	c, err := newOver(cfg, dial)
-	require.NoError(t, err)
-	require.NoError(t, c.Run(t.Context(), seeds...))
-	return out.list, c.Snapshot()
-}
-
-// byURL holds records by URL, and fails the test if a URL has two.
-func byURL(t *testing.T, list []crawl.Record) map[string]crawl.Record {
-	t.Helper()
-	m := make(map[string]crawl.Record, len(list))
-	for i := range list {
-		if _, twice := m[list[i].URL]; twice {
-			t.Errorf("%s has two records", list[i].URL)
-		}
-		m[list[i].URL] = list[i]
-	}
-	return m
-}
-
-// class is the class of a record's error; empty without one.
-func class(rec crawl.Record) string {
-	if rec.Error == nil {
-		return ""
-	}
-	return rec.Error.Class
-}
-
-// page answers with HTML.
-func page(html string) http.HandlerFunc {
-	return func(w http.ResponseWriter, _ *http.Request) {
-		w.Header().Set("Content-Type", "text/html")
-		_, _ = w.Write([]byte(html)) // a client that is gone is what some tests are about
-	}
-}
-
-// anchors is a page that links to every reference.
-func anchors(refs ...string) string {
-	var b strings.Builder
-	for _, ref := range refs {
-		fmt.Fprintf(&b, "<a href=%q>x</a>\n", ref)
-	}
-	return b.String()
-}
-
-// star is a site whose first page links to pages /1 to /n, each with its number in it.
-func star(n int) http.Handler {
-	mux := http.NewServeMux()
-	refs := make([]string, n)
-	for i := range refs {
-		refs[i] = fmt.Sprintf("/%d", i+1)
-	}
-	mux.Handle("/{$}", page(anchors(refs...)))
-	mux.HandleFunc("/{n}", func(w http.ResponseWriter, r *http.Request) {
-		if r.URL.Path == "/robots.txt" {
-			http.NotFound(w, r)
-			return
-		}
-		page(strings.Repeat("page "+r.PathValue("n")+"\n", 100))(w, r)
-	})
-	return mux
-}
-
-// serveSite runs a made-up site on loopback until the test ends.
-func serveSite(t *testing.T, cfg testsite.Config) *testsite.Site {
-	t.Helper()
-	site, err := testsite.New(cfg)
-	require.NoError(t, err)
-	require.NoError(t, site.Listen())
-	ctx, stop := context.WithCancel(context.WithoutCancel(t.Context()))
-	served := make(chan error, 1)
-	go func() { served <- site.Run(ctx) }()
-	t.Cleanup(func() {
-		stop()
-		require.NoError(t, <-served)
-	})
-	return site
-}
-
-// content is what two crawls of one site must agree on, whatever the order in which
-// they came by its pages.
-func content(list []crawl.Record) map[string]string {
-	m := make(map[string]string, len(list))
-	for i := range list {
-		r := &list[i]
-		m[r.URL] = fmt.Sprint(r.Status, r.Digest, r.Title, r.ContentType, r.RedirectTo, len(r.Links), len(r.Resources), len(r.Text), class(*r))
-	}
-	return m
-}
 
 // Crawls share nothing: two at once over one site, with different settings, and twenty
 // small ones, each see what they see alone.
@@ -171,8 +63,7 @@ func TestRunsOnce(t *testing.T) {
 		cfg := assembly.DefaultConfig()
 		out := &records{}
 		cfg.Sinks = []crawl.Sink{out}
-		c, err := newOver(cfg, net.DialContext)
-		require.NoError(t, err)
+		c := newOver(t, cfg, net.DialContext)
 		ended := make(chan error, 1)
 		go func() { ended <- c.Run(t.Context(), "http://a.test/") }()
 		time.Sleep(3 * time.Second) // of the bubble: the crawl is under way
@@ -217,8 +108,7 @@ func TestBadSeedsAreNamedTogether(t *testing.T) {
 func TestLeavingPagesEndsTheCrawl(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		net := fetchtest.Serve(t, map[string]http.Handler{"a.test": star(500)})
-		c, err := newOver(assembly.DefaultConfig(), net.DialContext)
-		require.NoError(t, err)
+		c := newOver(t, assembly.DefaultConfig(), net.DialContext)
 		n := 0
 		for _, err := range c.Pages(t.Context(), "http://a.test/") {
 			require.NoError(t, err)
@@ -242,8 +132,7 @@ func TestSlowConsumerHoldsTheCrawlBack(t *testing.T) {
 		cfg := assembly.DefaultConfig()
 		cfg.Concurrency, cfg.PerHostMax = 4, 4
 		cfg.RateLimit.Strategy = "off"
-		c, err := newOver(cfg, net.DialContext)
-		require.NoError(t, err)
+		c := newOver(t, cfg, net.DialContext)
 		taken, most := 0, 0
 		bodies := make(map[string]*crawl.Page)
 		for page, err := range c.Pages(t.Context(), "http://a.test/") {
@@ -268,8 +157,7 @@ func TestSlowConsumerHoldsTheCrawlBack(t *testing.T) {
 func TestPagesEndsWithTheContext(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		net := fetchtest.Serve(t, map[string]http.Handler{"a.test": star(500)})
-		c, err := newOver(assembly.DefaultConfig(), net.DialContext)
-		require.NoError(t, err)
+		c := newOver(t, assembly.DefaultConfig(), net.DialContext)
 		ctx, cancel := context.WithCancel(t.Context())
 		defer cancel()
 		n := 0
@@ -298,8 +186,7 @@ func TestPagesMayBeChanged(t *testing.T) {
 		cfg := unpaced()
 		out := &records{}
 		cfg.Sinks = []crawl.Sink{out}
-		c, err := newOver(cfg, net.DialContext)
-		require.NoError(t, err)
+		c := newOver(t, cfg, net.DialContext)
 		for page, err := range c.Pages(t.Context(), "http://a.test/") {
 			require.NoError(t, err)
 			slices.Reverse(page.Links)
@@ -307,26 +194,6 @@ func TestPagesMayBeChanged(t *testing.T) {
 			page.Header.Set("X-Mine", "yes")
 		}
 		require.Equal(t, "http://a.test/1", byURL(t, out.list)["http://a.test/"].Links[0])
-	})
-}
-
-// A handler that fails ends the crawl with its error, wrapped, after what is under way.
-func TestHandlerError(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		net := fetchtest.Serve(t, map[string]http.Handler{"a.test": star(500)})
-		cfg := assembly.DefaultConfig()
-		mine := errors.New("disk full")
-		var calls atomic.Int64
-		cfg.OnPage = func(context.Context, *crawl.Page) error {
-			if calls.Add(1) == 5 {
-				return mine
-			}
-			return nil
-		}
-		c, err := newOver(cfg, net.DialContext)
-		require.NoError(t, err)
-		require.ErrorIs(t, c.Run(t.Context(), "http://a.test/"), mine)
-		require.LessOrEqual(t, len(net.Requests()), 8)
 	})
 }
 
@@ -343,8 +210,7 @@ func TestHandlerThatExits(t *testing.T) {
 			}
 			return nil
 		}
-		c, err := newOver(cfg, net.DialContext)
-		require.NoError(t, err)
+		c := newOver(t, cfg, net.DialContext)
 		require.ErrorContains(t, c.Run(t.Context(), "http://a.test/"), "handler")
 		require.LessOrEqual(t, len(net.Requests()), 8)
 	})
@@ -354,8 +220,7 @@ func TestHandlerThatExits(t *testing.T) {
 func TestPanicInTheLoop(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		net := fetchtest.Serve(t, map[string]http.Handler{"a.test": star(50)})
-		c, err := newOver(assembly.DefaultConfig(), net.DialContext)
-		require.NoError(t, err)
+		c := newOver(t, assembly.DefaultConfig(), net.DialContext)
 		require.PanicsWithValue(t, "mine", func() {
 			for range c.Pages(t.Context(), "http://a.test/") {
 				panic("mine")

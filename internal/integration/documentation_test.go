@@ -1,10 +1,14 @@
 package integration_test
 
 import (
-	"context"
+	"bufio"
+	"bytes"
 	"crypto/sha256"
 	"fmt"
+	"io"
 	"maps"
+	"net"
+	"net/http"
 	"net/url"
 	"os"
 	"path/filepath"
@@ -12,49 +16,14 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
+	whatwg "github.com/nlnwa/whatwg-url/url"
 	"github.com/stretchr/testify/require"
+	"golang.org/x/net/html"
 
 	"github.com/treadlight/crawl"
-	"github.com/treadlight/crawl/internal/assembly"
 	"github.com/treadlight/crawl/internal/lab/realserver"
 )
-
-// records is a sink that keeps what it is given.
-type records struct {
-	mu   sync.Mutex
-	list []crawl.Record
-}
-
-func (r *records) Write(rec *crawl.Record) error {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.list = append(r.list, *rec)
-	return nil
-}
-func (*records) Flush() error { return nil }
-func (*records) Close() error { return nil }
-
-// visit crawls from the seeds and returns the records and the final snapshot.
-func visit(t *testing.T, cfg assembly.Config, seeds ...string) ([]crawl.Record, crawl.Snapshot) {
-	t.Helper()
-	out := &records{}
-	cfg.Sinks = append(cfg.Sinks, out)
-	c, err := assembly.New(cfg)
-	require.NoError(t, err)
-	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
-	defer cancel()
-	require.NoError(t, c.Run(ctx, seeds...))
-	return out.list, c.Snapshot()
-}
-
-// unpaced is a crawl whose rate is out of the way, for tests of what is crawled.
-func unpaced() assembly.Config {
-	cfg := assembly.DefaultConfig()
-	cfg.RateLimit.Strategy = "off"
-	return cfg
-}
 
 // Every page of a real site that a link reaches is fetched exactly once, and nothing
 // else is: what nginx saw equals what an obvious crawler over a DOM visits.
@@ -153,51 +122,119 @@ func requireOnDisk(t *testing.T, root string, got []crawl.Record, origin string)
 	}
 }
 
-// A server that allows 20 requests a second and refuses the rest is crawled whole, with
-// few refusals and none of its Retry-After ignored.
-func TestRealLimiter(t *testing.T) {
-	const zone = "limit_req_zone $binary_remote_addr zone=z:1m rate=20r/s; limit_req_status 429;"
-	for _, tc := range []struct{ name, location string }{
-		{"silent", "limit_req zone=z burst=5 nodelay;"},
-		{"retry-after", "limit_req zone=z burst=5 nodelay; error_page 429 = @limited;"},
-	} {
-		t.Run(tc.name, func(t *testing.T) {
-			t.Parallel()
-			root := pythonDocs(t)
-			want := reachable(t, root, "/index.html")
-			server := realserver.Nginx(t, root, zone, tc.location)
-			cfg := assembly.DefaultConfig()
-			cfg.RateLimit.InitialRPS, cfg.RateLimit.MaxRPS = 5, 100
-			got, snap := visit(t, cfg, server.URL+"/index.html")
+// oracle is a slow and obvious crawler over a DOM and a library for URLs: it visits what
+// a link of start's host reaches and returns the status of each URL asked for, by the
+// path and query that a server sees.
+func oracle(t *testing.T, start string) map[string]int {
+	t.Helper()
+	first, err := whatwg.Parse(start)
+	require.NoError(t, err)
+	visited := map[string]int{}
+	queue := []*whatwg.Url{first}
+	push := func(base *whatwg.Url, ref string) {
+		if u, err := base.Parse(ref); err == nil && u.Host() == first.Host() && u.Scheme() == first.Scheme() {
+			queue = append(queue, u)
+		}
+	}
+	for len(queue) > 0 {
+		u := queue[0]
+		queue = queue[1:]
+		uri := u.Pathname() + u.Search()
+		if _, ok := visited[uri]; ok {
+			continue
+		}
+		resp := get(t, u.Host(), uri)
+		visited[uri] = resp.StatusCode
+		if to := resp.Header.Get("Location"); to != "" {
+			push(u, to)
+		}
+		if strings.HasPrefix(resp.Header.Get("Content-Type"), "text/html") && resp.StatusCode == http.StatusOK {
+			doc, err := html.Parse(resp.Body)
+			require.NoError(t, err)
+			walk(doc, u, push)
+		}
+		resp.Body.Close()
+	}
+	return visited
+}
 
-			server.Stop()
-			hits := server.Hits()
-			require.NotEmpty(t, hits)
-			refused, inside := refusals(hits)
-			t.Logf("%d requests in %.0fs (%.1f/s), %d refused (%.2f%%), %d retries",
-				len(hits), snap.ElapsedSeconds, float64(len(hits))/snap.ElapsedSeconds,
-				refused, 100*float64(refused)/float64(len(hits)), snap.Retries)
-			require.Equal(t, len(want), len(got), "nothing is lost")
-			for _, rec := range got {
-				require.Equal(t, want[strings.TrimPrefix(rec.URL, server.URL)], rec.Status, rec.URL)
+// get asks for a URI as it is, also for one that package net/http would refuse to send.
+func get(t *testing.T, host, uri string) *http.Response {
+	t.Helper()
+	conn, err := net.Dial("tcp", host)
+	require.NoError(t, err)
+	defer conn.Close()
+	_, err = fmt.Fprintf(conn, "GET %s HTTP/1.1\r\nHost: %s\r\nConnection: close\r\n\r\n", uri, host)
+	require.NoError(t, err)
+	resp, err := http.ReadResponse(bufio.NewReader(conn), nil)
+	require.NoError(t, err)
+	body, err := io.ReadAll(resp.Body)
+	require.NoError(t, err)
+	resp.Body = io.NopCloser(bytes.NewReader(body))
+	return resp
+}
+
+// walk finds what leads from a page to another page.
+func walk(n *html.Node, base *whatwg.Url, push func(*whatwg.Url, string)) {
+	for c := range n.Descendants() {
+		if c.Type != html.ElementNode {
+			continue
+		}
+		attr := map[string]string{}
+		for _, a := range c.Attr {
+			attr[a.Key] = a.Val
+		}
+		if slices.Contains(strings.Fields(strings.ToLower(attr["rel"])), "nofollow") {
+			continue
+		}
+		switch c.Data {
+		case "a", "area":
+			if ref, ok := attr["href"]; ok {
+				push(base, ref)
 			}
-			require.Less(t, float64(refused), 0.05*float64(len(hits)))
-			if tc.name == "retry-after" {
-				require.Zero(t, inside)
+		case "iframe", "frame":
+			if ref, ok := attr["src"]; ok {
+				push(base, ref)
 			}
-		})
+		case "link":
+			if kind := attr["type"]; pageRel(attr["rel"]) && (kind == "" || kind == "text/html") {
+				push(base, attr["href"])
+			}
+		}
 	}
 }
 
-// refusals counts the answers 429, and the requests that arrived while the Retry-After
-// of one ran.
-func refusals(hits []realserver.Hit) (refused, inside int) {
-	end := hits[len(hits)-1].At.Add(1)
-	f := realserver.Measure(hits, hits[0].At, end, 0)
-	for _, h := range hits {
-		if h.Status == 429 {
-			refused++
+// pageRel reports whether a link element of that rel leads to a page (HTML, section
+// "Link types", those that make hyperlinks), and not to something the page is made of.
+func pageRel(rel string) bool {
+	page := false
+	for token := range strings.FieldsSeq(strings.ToLower(rel)) {
+		switch token {
+		case "stylesheet", "icon":
+			return false
+		case "alternate", "author", "canonical", "help", "license", "next", "prev", "search":
+			page = true
 		}
 	}
-	return refused, f.Inside
+	return page
+}
+
+// documentation is the directory of a Debian documentation package.
+func documentation(t testing.TB, dirs ...string) string {
+	t.Helper()
+	for _, dir := range dirs {
+		if real, err := filepath.EvalSymlinks(dir); err == nil {
+			return real
+		}
+	}
+	realserver.Need(t, "the documentation in "+dirs[0])
+	return ""
+}
+
+func pythonDocs(t testing.TB) string {
+	return documentation(t, "/usr/share/doc/python3-doc/html", "/usr/share/doc/python3/html")
+}
+
+func boostDocs(t testing.TB) string {
+	return documentation(t, "/usr/share/doc/libboost-doc/doc")
 }

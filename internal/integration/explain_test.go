@@ -2,13 +2,20 @@ package integration_test
 
 import (
 	"context"
+	"encoding/hex"
+	"io"
 	"net/http"
 	"net/http/httptest"
+	"path/filepath"
+	"sync"
 	"testing"
 
 	"github.com/stretchr/testify/require"
+	tracepb "go.opentelemetry.io/proto/otlp/trace/v1"
+	"google.golang.org/protobuf/proto"
 
 	"github.com/treadlight/crawl"
+	"github.com/treadlight/crawl/internal/assembly"
 )
 
 // robotsAt is a server whose robots.txt is given by a handler, and that fails the test when
@@ -101,4 +108,132 @@ func TestExplainMistakes(t *testing.T) {
 	url := robotsAt(t, func(_ http.ResponseWriter, r *http.Request) { cancel(); <-r.Context().Done() })
 	_, err = crawl.Explain(ctx, cfg, url)
 	require.ErrorIs(t, err, context.Canceled)
+}
+
+// traced is a site of four URLs, one of which fails once, and the spans of a crawl of it.
+type traced struct {
+	mu      sync.Mutex // guards what follows
+	failed  bool
+	parents []string // of requests, by their headers; empty for none
+	spans   []*tracepb.Span
+}
+
+func (s *traced) page(w http.ResponseWriter, r *http.Request) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.parents = append(s.parents, r.Header.Get("Traceparent"))
+	switch r.URL.Path {
+	case "/robots.txt":
+		_, _ = io.WriteString(w, "User-agent: *\nDisallow: /no\n")
+	case "/":
+		w.Header().Set("Content-Type", "text/html")
+		_, _ = io.WriteString(w, `<a href="/a">a</a> <a href="/no">no</a> <a href="/flaky">flaky</a>`)
+	case "/flaky":
+		if !s.failed {
+			s.failed = true
+			w.WriteHeader(http.StatusBadGateway)
+		}
+	}
+}
+
+func (s *traced) collect(w http.ResponseWriter, r *http.Request) {
+	body, err := io.ReadAll(r.Body)
+	var data tracepb.TracesData
+	if err != nil || proto.Unmarshal(body, &data) != nil {
+		w.WriteHeader(http.StatusBadRequest)
+		return
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, rs := range data.GetResourceSpans() {
+		for _, ss := range rs.GetScopeSpans() {
+			s.spans = append(s.spans, ss.GetSpans()...)
+		}
+	}
+}
+
+// crawl crawls the site with its traces, whole.
+func (s *traced) crawl(t *testing.T, change func(*assembly.Config)) {
+	t.Helper()
+	site, collector := httptest.NewServer(http.HandlerFunc(s.page)), httptest.NewServer(http.HandlerFunc(s.collect))
+	defer site.Close()
+	defer collector.Close()
+	cfg := assembly.DefaultConfig()
+	cfg.RateLimit.Strategy, cfg.Sitemaps.Enabled = "off", false
+	cfg.Traces.Endpoint = collector.URL
+	cfg.Sinks = []crawl.Sink{&records{}}
+	change(&cfg)
+	c := newOver(t, cfg, cfg.Dial)
+	require.NoError(t, c.Run(t.Context(), site.URL))
+}
+
+func TestTracesOfACrawl(t *testing.T) {
+	var s traced
+	s.crawl(t, func(c *assembly.Config) { c.Traces.Propagate = true })
+	named := map[string][]*tracepb.Span{}
+	for _, span := range s.spans {
+		named[span.GetName()] = append(named[span.GetName()], span)
+		require.LessOrEqual(t, span.GetStartTimeUnixNano(), span.GetEndTimeUnixNano(), span.GetName())
+	}
+	for name, n := range map[string]int{
+		"crawl URL": 4,                                                      // one of them was not fetched
+		"queue":     4, "write": 4, "process": 3, "robots.txt": 1, "GET": 4, // one of them failed
+		"permit": 5, "first byte": 5,
+	} {
+		require.Len(t, named[name], n, name)
+	}
+	roots := map[string]*tracepb.Span{}
+	for _, root := range named["crawl URL"] {
+		roots[string(root.GetTraceId())] = root
+	}
+	require.Len(t, roots, 4, "a trace for each URL")
+	asked := map[string]bool{}
+	for _, span := range append(named["GET"], named["robots.txt"]...) {
+		root := roots[string(span.GetTraceId())]
+		require.NotNil(t, root)
+		require.Equal(t, root.GetSpanId(), span.GetParentSpanId())
+		require.LessOrEqual(t, root.GetStartTimeUnixNano(), span.GetStartTimeUnixNano())
+		require.GreaterOrEqual(t, root.GetEndTimeUnixNano(), span.GetEndTimeUnixNano())
+		asked["00-"+hex.EncodeToString(span.GetTraceId())+"-"+hex.EncodeToString(span.GetSpanId())+"-01"] = true
+	}
+	require.Len(t, s.parents, 5)
+	for _, parent := range s.parents {
+		require.Contains(t, asked, parent, "what hosts were told")
+	}
+}
+
+// Hosts hear nothing of traces unless they are to; without a share nobody is told anything.
+func TestTracesAreNotForHosts(t *testing.T) {
+	var s traced
+	s.crawl(t, func(*assembly.Config) {})
+	require.NotEmpty(t, s.spans)
+	require.Equal(t, make([]string, 5), s.parents)
+	var none traced
+	none.crawl(t, func(c *assembly.Config) { c.Traces.Sample = 0 })
+	require.Empty(t, none.spans)
+}
+
+// A crawl whose collector is away ends as it would without one, one with a state too.
+func TestTracesWithoutACollector(t *testing.T) {
+	gone := httptest.NewServer(http.NotFoundHandler())
+	gone.Close()
+	var s traced
+	s.crawl(t, func(c *assembly.Config) {
+		c.Traces.Endpoint, c.State.Dir = gone.URL, filepath.Join(t.TempDir(), "state")
+	})
+	require.Len(t, s.parents, 5)
+}
+
+func TestTracesSettings(t *testing.T) {
+	for complaint, change := range map[string]func(*assembly.Config){
+		"traces.endpoint":   func(c *assembly.Config) { c.Traces.Endpoint = "localhost" },
+		"traces.sample":     func(c *assembly.Config) { c.Traces.Sample = 2 },
+		"traces.headers[0]": func(c *assembly.Config) { c.Traces.Headers = []string{"X: ${TREADLIGHT_NO_SUCH_VARIABLE}"} },
+	} {
+		cfg := assembly.DefaultConfig()
+		cfg.Traces.Endpoint = "http://127.0.0.1:1"
+		change(&cfg)
+		_, err := assembly.New(cfg)
+		require.ErrorContains(t, err, complaint)
+	}
 }

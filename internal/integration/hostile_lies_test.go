@@ -1,19 +1,25 @@
 package integration_test
 
 import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
 	"io"
 	"net"
-	"net/http"
+	"net/url"
+	"regexp"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/treadlight/crawl"
 	"github.com/treadlight/crawl/internal/assembly"
-	"github.com/treadlight/crawl/internal/lab/fetchtest"
 )
 
 // lie is an answer that is not what it says, and what must be made of it.
@@ -35,29 +41,8 @@ func lies(t *testing.T) map[string]lie {
 	return map[string]lie{
 		"/length-long":    {ok(htmlHeader+"Content-Length: 1000\r\n", link), 200, "network", int64(len(link)), "", 1},
 		"/length-short":   {ok(htmlHeader+"Content-Length: 38\r\n", link+"and more"), 200, "", 38, "", 1},
-		"/length-same":    {ok(htmlHeader+"Content-Length: 38\r\nContent-Length: 38\r\n", link), 200, "", 38, "", 1},
-		"/length-chunked": {ok(htmlHeader+"Content-Length: 3\r\nTransfer-Encoding: chunked\r\n", "26\r\n"+link+"\r\n0\r\n\r\n"), 200, "", 38, "", 1},
-		"/length-none":    {ok(htmlHeader, link), 200, "", 38, "", 1},
-		"/length-list":    {ok(htmlHeader+"Content-Length: 38, 38\r\n", link), 0, "protocol", 0, "", 0},
-		"/length-plus":    {ok(htmlHeader+"Content-Length: +38\r\n", link), 0, "protocol", 0, "", 0},
-		"/length-hex":     {ok(htmlHeader+"Content-Length: 0x26\r\n", link), 0, "protocol", 0, "", 0},
-		"/length-empty":   {ok(htmlHeader+"Content-Length: \r\n", link), 0, "protocol", 0, "", 0},
-		"/length-over":    {ok(htmlHeader+"Content-Length: 99999999999999999999\r\n", link), 0, "protocol", 0, "", 0},
-		"/chunked-twice":  {ok(htmlHeader+"Transfer-Encoding: chunked\r\nTransfer-Encoding: chunked\r\n", "26\r\n"+link+"\r\n0\r\n\r\n"), 0, "protocol", 0, "", 0},
-		"/chunked-list":   {ok(htmlHeader+"Transfer-Encoding: gzip, chunked\r\n", "26\r\n"+link+"\r\n0\r\n\r\n"), 0, "protocol", 0, "", 0},
-		"/chunked-like":   {ok(htmlHeader+"Transfer-Encoding: xchunked\r\n", "26\r\n"+link+"\r\n0\r\n\r\n"), 0, "protocol", 0, "", 0},
-		"/chunked-case":   {ok(htmlHeader+"Transfer-Encoding: CHUNKED\r\n", "26\r\n"+link+"\r\n0\r\n\r\n"), 200, "", 38, "", 1},
-		"/chunked-space":  {ok(htmlHeader+"Transfer-Encoding : chunked\r\n", "26\r\n"+link+"\r\n0\r\n\r\n"), 200, "", 49, "", 1},
 		"/chunked-10":     {"HTTP/1.0 200 OK\r\n" + htmlHeader + "Transfer-Encoding: chunked\r\n\r\n26\r\n" + link + "\r\n0\r\n\r\n", 200, "", 38, "", 1},
-		"/chunk-sign":     {ok(htmlHeader+"Transfer-Encoding: chunked\r\n", "+26\r\n"+link+"\r\n0\r\n\r\n"), 200, "protocol", 0, "", 0},
-		"/chunk-lf":       {ok(htmlHeader+"Transfer-Encoding: chunked\r\n", "26\n"+link+"\n0\n\n"), 200, "protocol", 0, "", 0},
-		"/header-lf":      {"HTTP/1.1 200 OK\nContent-Type: text/html\nContent-Length: 38\n\n" + link, 200, "", 38, "", 1},
-		"/header-cr":      {ok("X-Cr: a\rSet-Cookie: b=c\r\n"+htmlHeader, link), 0, "protocol", 0, "", 0},
-		"/header-folded":  {ok("Content-Type: text/html;\r\n charset=utf-8\r\n", link), 200, "", 38, "", 1},
-		"/nul-body":       {ok(htmlHeader, "\x00\x00"+link+"\x00"), 200, "", 41, "", 1},
 		"/coding-unknown": {ok("Transfer-Encoding: gzip\r\n", zip), 0, "protocol", 0, "", 0},
-		"/chunk-huge":     {ok(htmlHeader+"Transfer-Encoding: chunked\r\n", "ffffffffffffffff\r\n"+link), 200, "network", 38, "", 1},
-		"/chunk-longer":   {ok(htmlHeader+"Transfer-Encoding: chunked\r\n", "ffffffffffffffff0\r\n"+link), 200, "protocol", 0, "", 0},
 		"/charset-utf16":  {ok("Content-Type: text/html; charset=utf-16\r\n", link), 200, "", 38, "", 0},
 		"/charset-bogus":  {ok("Content-Type: text/html; charset=klingon\r\n", link), 200, "", 38, "", 1},
 		"/charset-utf8":   {ok("Content-Type: text/html; charset=utf-8\r\n", "\xc3\x28\xff\xfe"+link), 200, "", 42, "", 1},
@@ -73,10 +58,10 @@ func lies(t *testing.T) map[string]lie {
 		"/304-body":       {"HTTP/1.1 304 Not Modified\r\n" + htmlHeader + "\r\n" + link, 304, "unasked_304", 0, "", 0},
 		"/continue":       {"HTTP/1.1 100 Continue\r\n\r\n" + ok(htmlHeader, link), 200, "", 38, "", 1},
 		"/http10":         {"HTTP/1.0 200 OK\r\n" + htmlHeader + "\r\n" + link, 200, "", 38, "", 1},
-		"/http09":         {link, 0, "protocol", 0, "", 0},
 		"/status-99":      {"HTTP/1.1 099 Low\r\n\r\n", 0, "server_error", 0, "", 0},
 		"/status-600":     {"HTTP/1.1 600 High\r\nContent-Length: 0\r\n\r\n", 600, "", 0, "", 0},
-		"/status-1000":    {"HTTP/1.1 1000 Higher\r\n\r\n", 0, "protocol", 0, "", 0},
+		"/length-hex":     {ok(htmlHeader+"Content-Length: 0x26\r\n", link), 0, "protocol", 0, "", 0},
+		"/length-empty":   {ok(htmlHeader+"Content-Length: \r\n", link), 0, "protocol", 0, "", 0},
 		"/header-bare":    {ok("no colon\r\n", link), 0, "protocol", 0, "", 0},
 		"/header-nul":     {ok("X-Nul: a\x00b\r\n"+htmlHeader, link), 0, "protocol", 0, "", 0},
 		"/location-200":   {ok("Location: /linked\r\n"+htmlHeader, link), 200, "", 38, "", 1},
@@ -161,120 +146,337 @@ func TestSpoiltRefusals(t *testing.T) {
 		"429 without wait":    "HTTP/1.1 429 Too Many Requests\r\nContent-Encoding: br\r\nContent-Length: 4\r\n\r\nslow",
 		"502 that is no gzip": "HTTP/1.1 502 Bad Gateway\r\nContent-Encoding: gzip\r\nContent-Length: 4\r\n\r\nslow",
 	} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				var mu sync.Mutex
-				var at []time.Time
-				h := newRawHost(t, func(c net.Conn, path string) bool {
-					if path != "/x" {
-						return sayPage(c, anchors("/x"))
-					}
-					mu.Lock()
-					at = append(at, time.Now())
-					n := len(at)
-					mu.Unlock()
-					if n <= 2 {
-						_, _ = io.WriteString(c, refusal)
-						return false
-					}
-					return sayPage(c, "at last")
-				})
-				list, _ := visitOver(t, assembly.DefaultConfig(), h.dial, "http://a.test/")
-				rec := byURL(t, list)["http://a.test/x"]
-				require.Equal(t, 200, rec.Status)
-				require.Empty(t, class(rec), "%+v", rec.Error)
-				require.Len(t, at, 3)
-				if strings.Contains(refusal, "Retry-After") {
-					require.GreaterOrEqual(t, at[1].Sub(at[0]), 30*time.Second)
-					require.GreaterOrEqual(t, at[2].Sub(at[1]), 30*time.Second)
+		t.Run(name, bubble(func(t *testing.T) {
+			var mu sync.Mutex
+			var at []time.Time
+			h := newRawHost(t, func(c net.Conn, path string) bool {
+				if path != "/x" {
+					return sayPage(c, anchors("/x"))
 				}
-				if !strings.Contains(refusal, " 502 ") {
-					require.Equal(t, 1, rec.Attempt, "a refusal of the moment spends no try")
+				mu.Lock()
+				at = append(at, time.Now())
+				n := len(at)
+				mu.Unlock()
+				if n <= 2 {
+					_, _ = io.WriteString(c, refusal)
+					return false
 				}
+				return sayPage(c, "at last")
 			})
-		})
+			list, _ := visitOver(t, assembly.DefaultConfig(), h.dial, "http://a.test/")
+			rec := byURL(t, list)["http://a.test/x"]
+			require.Equal(t, 200, rec.Status)
+			require.Empty(t, class(rec), "%+v", rec.Error)
+			require.Len(t, at, 3)
+			if strings.Contains(refusal, "Retry-After") {
+				require.GreaterOrEqual(t, at[1].Sub(at[0]), 30*time.Second)
+				require.GreaterOrEqual(t, at[2].Sub(at[1]), 30*time.Second)
+			}
+			if !strings.Contains(refusal, " 502 ") {
+				require.Equal(t, 1, rec.Attempt, "a refusal of the moment spends no try")
+			}
+		}))
 	}
 }
 
-// Retry-After is obeyed with each status that means the host and in every form, up to the cap: nothing
-// arrives at the host inside the window, and the crawl goes on after it.
-func TestRetryAfterIsObeyed(t *testing.T) {
-	const longest = 20 * time.Second
-	in := func(d time.Duration, layout string) func(time.Time) string {
-		return func(now time.Time) string { return now.Add(d).UTC().Format(layout) }
+// weirdRefs are references of every kind that pages hold by malice or mistake; other is
+// the origin of a host out of scope.
+func weirdRefs(own, other string) []string {
+	host, otherHost := strings.TrimPrefix(own, "http://"), strings.TrimPrefix(other, "http://")
+	refs := []string{
+		"", " ", "#", "#x", "?", "??", "/", "//", "///", "////", ".", "..", "../../../../etc/passwd", "./././", "/..", "/%2e%2e/%2e%2e/x",
+		"javascript:alert(1)", "JavaScript:void(0)", " java\tscript:x", "data:text/html,<a href=/from-data>", "mailto:x@y", "tel:+1", "blob:http://a/b",
+		"file:///etc/passwd", "ftp://" + host + "/x", "gopher://" + otherHost + "/_GET%20/", "ws://" + host + "/", "about:blank", "view-source:" + own + "/",
+		"http:", "http:/", "http://", "http:///x", "http:////x", "http:x", "https:", "http:/x", "http:\\\\" + otherHost + "\\x", "\\\\" + otherHost + "\\x",
+		"/\\" + otherHost + "/x", "\\/" + otherHost + "/x", "//" + otherHost + "/x", "/\t/" + otherHost + "/x", "http:\n//" + otherHost + "/x",
+		"http://" + host + ":0/", "http://" + host + ":99999/", "http://" + host + ":-1/", "http://" + host + ":abc/", "http://" + host + ":/x", "http://127.0.22.1:/x",
+		"http://127.0.22.1:80:80/", "http://" + host + "@" + otherHost + "/x", "http://user@" + host + "/x", "http://user:pass@" + host + "/x", "http://@" + host + "/x",
+		"http://" + otherHost + "#@" + host + "/", "http://" + otherHost + "\\@" + host + "/", "http://" + otherHost + "?@" + host + "/", "http://" + host + "%00." + otherHost + "/",
+		"http://[::1%25eth0]/", "http://[fe80::1%eth0]/", "http://[::1", "http://[]/", "http://[::ffff:127.0.22.2]:80/", "http://[1:2:3:4:5:6:7:8:9]/", "http://[v1.x]/",
+		"http://" + strings.Repeat("a", 64) + ".test/", "http://" + strings.Repeat("a.", 200) + "test/", "http://.../", "http://a..b/", "http://-a.test/", "http://a_b.test/",
+		"http://%31%32%37.0.22.2/", "http://0x7f.0.22.2/", "http://2130712066/", "http://127.0.22.2./", "http://127.0.22.0x2/", "http://0177.0.026.02/", "http://256.1.1.1/", "http://1.2.3.4.5/",
+		"http://bücher.test/", "http://xn--bcher-kva.test/", "http://xn--a.test/", "http://\u202e.test/", "http://127。0。22。2/", "http://１２７.0.22.2/", "http://ﬀ.test/", "http://a\u00ad.test/",
+		"/%", "/%%", "/%z", "/%zz", "/%2", "/100%", "/%00", "/%0d%0aX-Smuggled: 1", "/%ff%fe", "/%u1234", "/a%2fb", "/a%5cb", "/a%20b", "/a b", "/a  b", " /padded ",
+		"/a\x00b", "/a\x01b", "/a\x7fb", "/a\x80b", "/a\xffb", "/a\r\nX-Smuggled: 1\r\n\r\nGET /second HTTP/1.1", "/a\nb", "/a\tb", "/a\vb", "/a\fb", "/a\u2028b", "/a\u0085b",
+		"/x HTTP/1.1", "/x HTTP/1.1\r\nHost: evil\r\n\r\n", "/é", "/%C3%A9", "/日本語", "/😀", "/a|b", "/a^b", "/a`b", "/a{b}", "/a<b>", `/a"b`, "/a'b", "/a;b", "/a,b", "/a$b", "/a!b", "/a*b", "/a(b)",
+		"?q=a b", "?q=%", "?q=\x00", "?q=é", "?q=\xff", "?q=a#b", "?q=<>", `?q="`, "?q='", "?q=a?b", "?q=a/b", "?&&&", "?=", "?%00=%0a",
+		"/;jsessionid=1", "/a//b", "/a/./b", "/a/../b", "/a/%2e/b", "/a/.%2e/b", "/a/%252e%252e/b", "/.../x", "/a/..;/b", "/~x", "/:80", "/x:y", "x:y", "1:2", "a:/b", "+:x", "-:x",
+		"*", "**", "@", "@" + otherHost, ":", "::", ":80", ":80/x", "&amp;", "&#10;x", "&#0;", "&#x1f4a9;", "\ufeff/x", "\u200b/x", "\u00a0/x",
+		"/" + strings.Repeat("a", 1<<20), "?" + strings.Repeat("b", 1<<20), "http://" + strings.Repeat("c", 1<<20) + "/", strings.Repeat("../", 100_000) + "x", "/" + strings.Repeat("d", 9000), "/" + strings.Repeat("é", 3000),
 	}
-	is := func(v string) func(time.Time) string { return func(time.Time) string { return v } }
-	for _, tc := range []struct {
-		name   string
-		status int
-		value  func(now time.Time) string
-		window time.Duration
-	}{
-		{"200", 200, is("7"), 0},
-		{"404", 404, is("7"), 0},
-		{"301", 301, is("7"), 0}, // for its target alone
-		{"429", 429, is("7"), 7 * time.Second},
-		{"503", 503, is("7"), 7 * time.Second},
-		{"500", 500, is("7"), 7 * time.Second},
-		{"zero", 429, is("0"), 0},
-		{"negative", 429, is("-7"), 0},
-		{"fraction", 429, is("7.5"), 0},
-		{"nonsense", 503, is("soon"), 0},
-		{"two", 429, is("7, 9"), 0},
-		{"IMF-fixdate", 429, in(7*time.Second, http.TimeFormat), 6 * time.Second},
-		{"RFC 850", 503, in(7*time.Second, "Monday, 02-Jan-06 15:04:05 GMT"), 6 * time.Second},
-		{"asctime", 429, in(7*time.Second, time.ANSIC), 6 * time.Second},
-		{"past", 429, in(-time.Hour, http.TimeFormat), 0},
-		{"far", 429, is("86400"), longest},
-		{"far date", 503, in(20*365*24*time.Hour, http.TimeFormat), longest},
-		{"beyond a Duration", 429, is("10000000000"), longest},
-		{"beyond an integer", 429, is("99999999999999999999999"), longest},
-	} {
-		for _, where := range []string{"/2", "/robots.txt"} {
-			if where == "/robots.txt" && tc.status != 429 && tc.status != 503 {
-				continue
+	for c := range 256 { // every byte in every part
+		refs = append(refs,
+			fmt.Sprintf("/b%c%s", c, "x"), "/r"+string([]byte{byte(c)})+"x", "?b="+string([]byte{byte(c)})+"x",
+			"http://h"+string([]byte{byte(c)})+"x.test/", "http://127.0.22.2"+string([]byte{byte(c)})+"/x", string([]byte{byte(c)})+"//"+otherHost+"/x",
+			"http://"+host+string([]byte{byte(c)})+otherHost+"/x")
+	}
+	return refs
+}
+
+// escapeAttr makes a reference what the parser reads, byte for byte.
+func escapeAttr(ref string) string {
+	return strings.NewReplacer("&", "&amp;", `"`, "&quot;").Replace(ref)
+}
+
+// wellFormed is the only request a crawler has reason to send, in HTTP/1.1.
+var wellFormed = regexp.MustCompile(`^GET (/[!-~]*) HTTP/1\.1\r\n` +
+	`Host: ([0-9.]+:[0-9]+)\r\n` +
+	`(?:User-Agent|Accept|Accept-Encoding): [ -~]+\r\n(?:User-Agent|Accept|Accept-Encoding): [ -~]+\r\n(?:User-Agent|Accept|Accept-Encoding): [ -~]+\r\n$`)
+
+// Whatever a page calls a link: nothing panics, nobody out of scope is asked, and every
+// request is one well-formed GET of a URL that has a record.
+func TestMalformedLinks(t *testing.T) {
+	var refs []string
+	own := newRawHost(t, func(c net.Conn, path string) bool {
+		if path == "/" {
+			var b strings.Builder
+			for i, ref := range refs {
+				fmt.Fprintf(&b, "<a href=\"%s\">x</a>", escapeAttr(ref))
+				if i%3 == 0 {
+					fmt.Fprintf(&b, "<a href=%s >x</a><area href='%s'><iframe src=%q></iframe>", ref, ref, ref)
+				}
 			}
-			t.Run(tc.name+" on "+where[1:], func(t *testing.T) {
-				synctest.Test(t, func(t *testing.T) {
-					var mu sync.Mutex
-					var refused time.Time
-					normal := star(6)
-					net := fetchtest.Serve(t, map[string]http.Handler{"a.test": http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-						mu.Lock()
-						defer mu.Unlock()
-						if r.URL.Path != where || !refused.IsZero() {
-							normal.ServeHTTP(w, r)
-							return
-						}
-						refused = time.Now()
-						w.Header().Set("Retry-After", tc.value(refused))
-						w.Header().Set("Location", "/3")
-						w.WriteHeader(tc.status)
-					})})
-					cfg := assembly.DefaultConfig()
-					cfg.RateLimit.MaxRetryAfter = longest
-					cfg.RateLimit.InitialRPS = 3
-					list, snap := visitOver(t, cfg, net.DialContext, "http://a.test/")
-					require.False(t, refused.IsZero())
-					require.Equal(t, "done", snap.State.String(), snap.Reason)
-					for _, req := range net.Requests() {
-						if req.At.After(refused) {
-							require.GreaterOrEqual(t, req.At.Sub(refused), tc.window, "%s inside the window", req.Path)
-						}
-					}
-					got := byURL(t, list)
-					require.Len(t, got, 7)
-					for url, rec := range got {
-						if tc.status == 429 || tc.status == 503 || url != "http://a.test/2" {
-							require.Equal(t, 200, rec.Status, url)
-							continue
-						}
-						require.Equal(t, tc.status, rec.Status, url)
-					}
-					// Seven pages, robots.txt and one more try at one a second and faster.
-					require.Less(t, snap.ElapsedSeconds, (tc.window + 20*time.Second).Seconds())
-				})
-			})
+			return sayPage(c, b.String())
+		}
+		return sayPage(c, "end")
+	})
+	other := newRawHost(t, func(c net.Conn, _ string) bool { return sayPage(c, "out of scope") })
+	origin, foreign := own.listen(t, "127.0.22.1:0"), other.listen(t, "127.0.22.2:0")
+	refs = weirdRefs(origin, foreign)
+	cfg := unpaced()
+	cfg.Robots.Enabled, cfg.Sitemaps.Enabled = false, false
+	list, snap := visit(t, cfg, origin+"/")
+	got := byURL(t, list)
+	require.Greater(t, len(got), 200)
+	require.Empty(t, other.heads, "requests out of scope")
+	asked := map[string]bool{}
+	for _, head := range own.heads {
+		m := wellFormed.FindStringSubmatch(head)
+		require.NotNil(t, m, "malformed request %.300q", head)
+		require.Equal(t, strings.TrimPrefix(origin, "http://"), m[2])
+		require.False(t, asked[m[1]], "%s asked for twice", m[1])
+		asked[m[1]] = true
+		require.Contains(t, got, origin+m[1])
+		_, err := url.ParseRequestURI(origin + strings.NewReplacer("%", "%25").Replace(m[1]))
+		require.NoError(t, err)
+	}
+	require.Len(t, asked, len(got), "one request for each record")
+	for _, rec := range got {
+		require.Equal(t, 200, rec.Status, "%s: %+v", rec.URL, rec.Error)
+	}
+	t.Logf("%d references: %d pages of this host, %v out of scope", len(refs), len(got), snap.OutOfScope)
+}
+
+// A robots.txt may move to another host, but not to a private one; and where a seed
+// redirects to is in scope, but no more allowed than a link.
+func TestRedirectsOfSeedAndRobotsAreChecked(t *testing.T) {
+	inner := newRawHost(t, func(c net.Conn, _ string) bool { return sayPage(c, "internal") })
+	private := inner.listen(t, "127.0.23.4:0")
+	public := newRawHost(t, func(c net.Conn, path string) bool {
+		return say(c, "302 Found", "Location: "+private+path+"\r\n", "")
+	})
+	origin := public.listen(t, "127.0.23.3:0")
+	for _, robots := range []bool{false, true} {
+		cfg := unpaced()
+		cfg.Robots.Enabled = robots
+		out := &records{}
+		cfg.Sinks = []crawl.Sink{out}
+		c := newOver(t, cfg, cfg.Dial)
+		err := c.Run(t.Context(), origin+"/")
+		require.Empty(t, inner.heads, "the private host was asked")
+		got := byURL(t, out.list)
+		if robots {
+			require.ErrorIs(t, err, crawl.ErrBlocked, "nothing could be asked for")
+			require.Equal(t, "address_denied", class(got[origin+"/"]))
+		} else {
+			require.NoError(t, err)
+			require.Equal(t, private+"/", got[origin+"/"].RedirectTo)
+			require.Equal(t, "address_denied", class(got[private+"/"]))
+		}
+	}
+}
+
+// rawHost answers requests with bytes as they are, on sockets or pipes, and keeps the
+// requests as they came.
+type rawHost struct {
+	// answer writes to c and reports whether the connection goes on. It may be called by
+	// several goroutines at a time.
+	answer func(c net.Conn, path string) bool
+
+	running sync.WaitGroup
+
+	mu     sync.Mutex // guards what follows
+	conns  map[net.Conn]bool
+	closed bool
+	heads  []string // up to the blank line
+	paths  []string
+	sent   map[string]int64 // bytes by path
+}
+
+// newRawHost makes a host that ends with t.
+func newRawHost(t *testing.T, answer func(c net.Conn, path string) bool) *rawHost {
+	h := &rawHost{answer: answer, conns: make(map[net.Conn]bool), sent: make(map[string]int64)}
+	t.Cleanup(func() {
+		h.mu.Lock()
+		h.closed = true
+		for c := range h.conns {
+			_ = c.Close() // only to end its goroutine
+		}
+		h.mu.Unlock()
+		h.running.Wait()
+	})
+	return h
+}
+
+// listen serves on a loopback address and returns the origin.
+func (h *rawHost) listen(t *testing.T, addr string) string {
+	t.Helper()
+	ln, err := net.Listen("tcp", addr)
+	require.NoError(t, err)
+	accepting := make(chan struct{})
+	go func() {
+		defer close(accepting)
+		for {
+			c, err := ln.Accept()
+			if err != nil || !h.start(c) {
+				return
+			}
+		}
+	}()
+	t.Cleanup(func() {
+		_ = ln.Close() // only to end Accept
+		<-accepting
+	})
+	return "http://" + ln.Addr().String()
+}
+
+// dial connects through a pipe, whatever the address.
+func (h *rawHost) dial(context.Context, string, string) (net.Conn, error) {
+	near, far := net.Pipe()
+	if !h.start(far) {
+		return nil, net.ErrClosed
+	}
+	return socketLike{near}, nil
+}
+
+// socketLike is a pipe on which writing to a peer that has gone fails as on a socket.
+type socketLike struct{ net.Conn }
+
+func (c socketLike) Write(p []byte) (int, error) {
+	n, err := c.Conn.Write(p)
+	if errors.Is(err, io.ErrClosedPipe) {
+		err = &net.OpError{Op: "write", Net: "pipe", Err: syscall.EPIPE}
+	}
+	return n, err
+}
+
+func (h *rawHost) start(c net.Conn) bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.closed {
+		_ = c.Close() // nobody is there to be told
+		return false
+	}
+	h.conns[c] = true
+	h.running.Go(func() {
+		h.serve(c)
+		_ = c.Close() // it may be closed already
+		h.mu.Lock()
+		delete(h.conns, c)
+		h.mu.Unlock()
+	})
+	return true
+}
+
+func (h *rawHost) serve(c net.Conn) {
+	br := bufio.NewReader(c)
+	for {
+		head, path, err := readRequest(br)
+		if err != nil {
+			return
+		}
+		h.mu.Lock()
+		h.heads, h.paths = append(h.heads, head), append(h.paths, path)
+		h.mu.Unlock()
+		counted := &countedConn{Conn: c}
+		on := h.answer(counted, path)
+		h.mu.Lock()
+		h.sent[path] += counted.n
+		h.mu.Unlock()
+		if !on {
+			return
+		}
+	}
+}
+
+// readRequest reads up to the blank line.
+func readRequest(br *bufio.Reader) (head, path string, err error) {
+	for {
+		line, err := br.ReadString('\n')
+		if err != nil {
+			return "", "", err
+		}
+		if line == "\r\n" || line == "\n" {
+			break
+		}
+		head += line
+	}
+	fields := strings.Fields(head)
+	if len(fields) < 2 {
+		return "", "", errors.New("not a request")
+	}
+	return head, fields[1], nil
+}
+
+// countedConn counts what is written.
+type countedConn struct {
+	net.Conn
+	n int64
+}
+
+func (c *countedConn) Write(p []byte) (int, error) {
+	n, err := c.Conn.Write(p)
+	c.n += int64(n)
+	return n, err
+}
+
+// count is how many requests asked for a path.
+func (h *rawHost) count(path string) int {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	n := 0
+	for _, p := range h.paths {
+		if p == path {
+			n++
+		}
+	}
+	return n
+}
+
+// bytes is how much was sent in answer to requests for a path.
+func (h *rawHost) bytes(path string) int64 {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.sent[path]
+}
+
+// say writes an answer with a length and reports that the connection goes on.
+func say(c io.Writer, status, header, body string) bool {
+	_, err := fmt.Fprintf(c, "HTTP/1.1 %s\r\n%sContent-Length: %d\r\n\r\n%s", status, header, len(body), body)
+	return err == nil
+}
+
+const htmlHeader = "Content-Type: text/html\r\n"
+
+// sayPage answers with HTML.
+func sayPage(c io.Writer, body string) bool { return say(c, "200 OK", htmlHeader, body) }
+
+// forever writes text until the peer is gone.
+func forever(c io.Writer, text string) bool {
+	text = strings.Repeat(text, 1+4096/len(text))
+	for {
+		if _, err := io.WriteString(c, text); err != nil {
+			return false
 		}
 	}
 }

@@ -1,12 +1,15 @@
 package integration_test
 
 import (
+	"bytes"
+	"compress/gzip"
 	"context"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
 	"net"
 	"net/http"
-	"runtime"
-	"runtime/debug"
-	"runtime/metrics"
 	"strings"
 	"sync"
 	"testing"
@@ -176,86 +179,225 @@ func TestHostilePagesInABubble(t *testing.T) {
 	require.LessOrEqual(t, float64(both), 1.05*float64(alone))
 }
 
-// heapPeak samples the bytes of live and unswept objects until stop is called, which
-// returns the most seen above those at the beginning. The collector is told not to let
-// garbage pile up, which would be counted too.
-func heapPeak() (stop func() int64) {
-	percent := debug.SetGCPercent(20)
-	runtime.GC()
-	sample := []metrics.Sample{{Name: "/memory/classes/heap/objects:bytes"}}
-	read := func() int64 {
-		metrics.Read(sample)
-		return int64(sample[0].Value.Uint64())
+// memo counts requests by path.
+type memo struct {
+	mu   sync.Mutex
+	seen map[string]int
+}
+
+// visit is how many requests for path there have been, this one included.
+func (m *memo) visit(path string) int {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.seen == nil {
+		m.seen = make(map[string]int)
 	}
-	begin := read()
-	peak := begin
-	quit := make(chan struct{})
-	var sampling sync.WaitGroup
-	sampling.Go(func() {
-		tick := time.NewTicker(2 * time.Millisecond)
-		defer tick.Stop()
-		for {
-			select {
-			case <-tick.C:
-				peak = max(peak, read())
-			case <-quit:
-				return
+	m.seen[path]++
+	return m.seen[path]
+}
+
+// Connections may end at any moment: every page is had in the end, with one record.
+func TestConnectionsThatEnd(t *testing.T) {
+	const pages = 60
+	refs := make([]string, pages)
+	for i := range refs {
+		refs[i] = fmt.Sprintf("/%d", i)
+	}
+	index := anchors(refs...)
+	full := func(c net.Conn, path string) bool {
+		switch path {
+		case "/robots.txt":
+			return say(c, "404 Not Found", "", "")
+		case "/":
+			return sayPage(c, index)
+		}
+		return sayPage(c, "page "+path)
+	}
+	// once answers every path well but the first time.
+	once := func(m *memo, first func(c net.Conn, path string)) func(net.Conn, string) bool {
+		return func(c net.Conn, path string) bool {
+			if m.visit(path) > 1 || path == "/" || path == "/robots.txt" {
+				return full(c, path)
 			}
+			first(c, path)
+			return false
 		}
-	})
-	return func() int64 {
-		close(quit)
-		sampling.Wait()
-		debug.SetGCPercent(percent)
-		return peak - begin
+	}
+	for _, tc := range []struct {
+		name   string
+		answer func(m *memo) func(c net.Conn, path string) bool
+		tries  int // the most that a page may need
+	}{
+		{"after every answer", func(*memo) func(net.Conn, string) bool {
+			return func(c net.Conn, path string) bool { full(c, path); return false }
+		}, 1},
+		{"after every answer, and says so", func(*memo) func(net.Conn, string) bool {
+			return func(c net.Conn, path string) bool {
+				if path != "/" {
+					return say(c, "200 OK", "Connection: close\r\n", "x") && false
+				}
+				return say(c, "200 OK", "Connection: close\r\n"+htmlHeader, index) && false
+			}
+		}, 1},
+		{"half, after every answer", func(*memo) func(net.Conn, string) bool {
+			return func(c net.Conn, path string) bool {
+				full(c, path)
+				if tcp, ok := c.(*countedConn).Conn.(*net.TCPConn); ok {
+					_ = tcp.CloseWrite() // the peer may be gone
+				}
+				_, _ = io.Copy(io.Discard, c)
+				return false
+			}
+		}, 1},
+		{"without an answer", func(m *memo) func(net.Conn, string) bool {
+			return once(m, func(net.Conn, string) {})
+		}, 2},
+		{"by a reset", func(m *memo) func(net.Conn, string) bool {
+			return once(m, func(c net.Conn, _ string) {
+				if tcp, ok := c.(*countedConn).Conn.(*net.TCPConn); ok {
+					_ = tcp.SetLinger(0) // the peer may be gone
+				}
+			})
+		}, 2},
+		{"in the header", func(m *memo) func(net.Conn, string) bool {
+			return once(m, func(c net.Conn, _ string) { _, _ = io.WriteString(c, "HTTP/1.1 200 OK\r\nContent-Type: te") })
+		}, 2},
+		{"in the body", func(m *memo) func(net.Conn, string) bool {
+			return once(m, func(c net.Conn, _ string) {
+				_, _ = io.WriteString(c, "HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\nhalf")
+			})
+		}, 2},
+	} {
+		for _, conns := range []int{1, 8} {
+			t.Run(fmt.Sprintf("%s, %d at a time", tc.name, conns), func(t *testing.T) {
+				h := newRawHost(t, tc.answer(new(memo)))
+				origin := h.listen(t, "127.0.24.1:0")
+				cfg := unpaced()
+				cfg.PerHostMax, cfg.Sitemaps.Enabled = conns, false
+				cfg.RateLimit.RetryBaseDelay = time.Millisecond
+				list, snap := visit(t, cfg, origin+"/")
+				got := byURL(t, list)
+				require.Len(t, got, pages+1)
+				for url, rec := range got {
+					require.Equal(t, 200, rec.Status, "%s: %+v", url, rec.Error)
+					require.Empty(t, class(rec), url)
+					require.LessOrEqual(t, rec.Attempt, tc.tries, url)
+				}
+				require.LessOrEqual(t, snap.Requests, int64(tc.tries+1)*(pages+2))
+			})
+		}
 	}
 }
 
-// The same over sockets, all at once and without pacing.
-func TestHostilePagesOnSockets(t *testing.T) {
-	const pages = 100
-	h := fetchtest.Hostile(t)
-	well := serveHandler(t, "127.0.21.2:0", star(pages))
-	seed := serveHandler(t, "127.0.21.1:0", page(anchors(append(hostileLinks(t, h), well+"/")...)))
-	cfg := unpaced()
-	cfg.Fetch.MaxBody = 256 << 10
-	cfg.Sitemaps.Enabled = false
-	// What hangs is waited for so long, and a machine with much else to do may hang too.
-	cfg.Fetch.Timeout = 4 * time.Second
-	cfg.RateLimit.RetryMaxAttempts = 1
-	cfg.Concurrency = 16
-	stop := heapPeak()
-	list, snap := visit(t, cfg, seed+"/", "http://"+h.Addr()+"/", hostileURL(h, fetchtest.LongBody), well+"/")
-	peak := stop()
-	got := byURL(t, list)
-	requireHostile(t, h, got, cfg)
-	require.Len(t, got, 1+1+pages+1+len(hostile))
-	for url, rec := range got {
-		if strings.HasPrefix(url, well) {
-			require.Equal(t, 200, rec.Status, "%s: %+v", url, rec.Error)
-		}
-	}
-	t.Logf("peak heap %.1f MiB above the start; %.1f s; outcomes %v", float64(peak)/(1<<20), snap.ElapsedSeconds, snap.Outcomes)
-	// The bodies are endless, and the bombs alone unpack to 32 MiB. What may be held is a
-	// body of MaxBody, 256 KiB, for each of 16 workers and a few between the stages; the
-	// rest is room for the decoders' windows and for packing the bombs in this process.
-	require.Less(t, peak, int64(8*fetchtest.BombSize))
-}
-
-// serveHandler serves on a loopback address until the test ends, and returns the origin.
-func serveHandler(t *testing.T, addr string, h http.Handler) string {
+// zipped is text, and then so many zeros, packed.
+func zipped(t *testing.T, text string, zeros int) string {
 	t.Helper()
-	ln, err := net.Listen("tcp", addr)
+	var out bytes.Buffer
+	w := gzip.NewWriter(&out)
+	_, err := io.WriteString(w, text)
 	require.NoError(t, err)
-	srv := &http.Server{Handler: h}
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		_ = srv.Serve(ln) // ends with Close
-	}()
-	t.Cleanup(func() {
-		_ = srv.Close() // of a test: nothing to lose
-		<-done
-	})
-	return "http://" + ln.Addr().String()
+	for block := make([]byte, 64<<10); zeros > 0; zeros -= len(block) {
+		_, err := w.Write(block)
+		require.NoError(t, err)
+	}
+	require.NoError(t, w.Close())
+	return out.String()
+}
+
+// noise is bytes drawn from a fixed seed.
+func noise(size int) string {
+	b := make([]byte, size)
+	_, _ = rand.NewChaCha8([32]byte{7}).Read(b) // never fails
+	return string(b)
+}
+
+// A robots.txt can be as hostile as any page. What of it can be read in its first 500
+// KiB is obeyed, what cannot be had at all keeps the crawler out, and either way the
+// crawl ends.
+func TestHostileRobots(t *testing.T) {
+	const rules = "User-agent: *\nDisallow: /secret\n"
+	const ok = "HTTP/1.1 200 OK\r\n"
+	wait := func(c net.Conn) bool { _, _ = io.Copy(io.Discard, c); return false }
+	for _, tc := range []struct {
+		name   string
+		answer func(c net.Conn) bool
+		pages  string // class of the ordinary pages
+		secret string // class of /secret
+		asked  int    // requests for robots.txt
+	}{
+		{"endless", func(c net.Conn) bool {
+			_, _ = io.WriteString(c, ok+"\r\n"+rules)
+			return forever(c, "Disallow: /secret\n")
+		}, "", "robots", 1},
+		{"endless without a line", func(c net.Conn) bool {
+			_, _ = io.WriteString(c, ok+"\r\n"+rules)
+			return forever(c, "x")
+		}, "", "robots", 1},
+		{"binary garbage", func(c net.Conn) bool { return say(c, "200 OK", "", noise(300<<10)) }, "", "", 1},
+		{"lines of a mebibyte", func(c net.Conn) bool {
+			return say(c, "200 OK", "", rules+strings.Repeat("Disallow: /"+strings.Repeat("a", 1<<20)+"\n", 3))
+		}, "", "robots", 1},
+		{"first line of a mebibyte", func(c net.Conn) bool {
+			return say(c, "200 OK", "", "User-agent: "+strings.Repeat("*", 1<<20)+"\nDisallow: /\n")
+		}, "", "", 1},
+		{"redirect loop", func(c net.Conn) bool {
+			return say(c, "302 Found", "Location: /robots.txt\r\n", "")
+		}, "", "", 6},
+		{"redirect without a target", func(c net.Conn) bool { return say(c, "302 Found", "", "") }, "", "", 1},
+		{"redirect to a page", func(c net.Conn) bool { return say(c, "302 Found", "Location: /\r\n", "") }, "", "", 1},
+		{"bomb", func(c net.Conn) bool {
+			return say(c, "200 OK", "Content-Encoding: gzip\r\n", zipped(t, rules, 16<<20))
+		}, "", "robots", 1},
+		{"gzip claimed", func(c net.Conn) bool { return say(c, "200 OK", "Content-Encoding: gzip\r\n", rules) }, "decode", "decode", 4},
+		{"no coding", func(c net.Conn) bool { return say(c, "200 OK", "Content-Encoding: none, utf-8\r\n", rules) }, "", "robots", 1},
+		{"UTF-16", func(c net.Conn) bool {
+			return say(c, "200 OK", "", "\xff\xfe"+strings.Join(strings.Split(rules, ""), "\x00")+"\x00")
+		}, "", "robots", 1},
+		{"cut", func(c net.Conn) bool {
+			_, _ = io.WriteString(c, ok+"Content-Length: 1000\r\n\r\nUser-agent: *\n")
+			return false
+		}, "network", "network", 4},
+		{"hang", wait, "timeout", "timeout", 4},
+		{"hang in the body", func(c net.Conn) bool {
+			_, _ = io.WriteString(c, ok+"Content-Length: 1000\r\n\r\nUser-agent: *\n")
+			return wait(c)
+		}, "timeout", "timeout", 4},
+		{"not HTTP", func(c net.Conn) bool { _, _ = io.WriteString(c, "220 mail\r\n"); return false }, "protocol", "protocol", 1},
+		{"thousand groups", func(c net.Conn) bool {
+			return say(c, "200 OK", "", strings.Repeat("User-agent: a\nUser-agent: *\nAllow: /*a*b*c*d*e*f*g*h$\n", 8000)+rules)
+		}, "", "robots", 1},
+	} {
+		t.Run(tc.name, bubble(func(t *testing.T) {
+			h := newRawHost(t, func(c net.Conn, path string) bool {
+				if path == "/robots.txt" {
+					return tc.answer(c)
+				}
+				return sayPage(c, anchors("/1", "/2", "/secret", "/"+strings.Repeat("a", 4000)))
+			})
+			cfg := assembly.DefaultConfig()
+			begun := time.Now()
+			out := &records{}
+			cfg.Sinks = []crawl.Sink{out}
+			c := newOver(t, cfg, h.dial)
+			if err := c.Run(t.Context(), "http://a.test/"); err != nil && !errors.Is(err, crawl.ErrBlocked) {
+				require.ErrorIs(t, err, crawl.ErrUnreachable)
+			}
+			got := byURL(t, out.list)
+			synctest.Wait() // the host hears that nobody reads any more
+			t.Logf("ended after %v: %v; robots.txt asked for %d times, %d bytes of it sent",
+				time.Since(begun), c.Snapshot().State, h.count("/robots.txt"), h.bytes("/robots.txt"))
+			require.Equal(t, tc.pages, class(got["http://a.test/"]), "%+v", got["http://a.test/"].Error)
+			if tc.pages == "" {
+				require.Len(t, got, 5)
+				require.Equal(t, tc.secret, class(got["http://a.test/secret"]))
+			}
+			require.Equal(t, tc.asked, h.count("/robots.txt"))
+			if tc.secret != "" {
+				require.Zero(t, h.count("/secret"))
+			}
+			// 500 KiB are read, and 64 KiB to see whether the connection can be kept; the rest
+			// is what had left the server by then.
+			require.LessOrEqual(t, h.bytes("/robots.txt"), int64(tc.asked)<<20)
+		}))
+	}
 }

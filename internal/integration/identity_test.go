@@ -152,9 +152,7 @@ func TestSecretsOfAState(t *testing.T) {
 		cfg.State.Dir, cfg.MaxPages, cfg.Access.CookieFile = "state", 2, "cookies.txt"
 		cfg.Access.Auth = []string{"a.test=bearer ${TEST_ACCESS_TOKEN}"}
 		cfg.Sinks = []crawl.Sink{out}
-		c, err := newOver(cfg, net.DialContext)
-		require.NoError(t, err)
-		require.NoError(t, c.Run(t.Context(), "http://a.test/"))
+		runOver(t, cfg, net.DialContext, "http://a.test/")
 		require.Equal(t, "Bearer hunter2|sid=7", got.Load())
 		state := filepath.Join(dir, "state")
 		require.NoError(t, filepath.Walk(state, func(path string, info os.FileInfo, err error) error {
@@ -169,15 +167,13 @@ func TestSecretsOfAState(t *testing.T) {
 
 		t.Chdir(t.TempDir())
 		got.Store("")
-		_, err = resumed(t, state, net.DialContext, out, func(cfg *assembly.Config) { cfg.MaxPages = 4 })
-		require.NoError(t, err)
+		resumed(t, state, net.DialContext, out, func(cfg *assembly.Config) { cfg.MaxPages = 4 })
 		require.Equal(t, "Bearer hunter2|sid=7", got.Load())
 
 		require.NoError(t, os.Unsetenv("TEST_ACCESS_TOKEN"))
-		st, err := assembly.OpenState(assembly.StateConfig{Dir: state})
-		require.NoError(t, err)
+		st := openState(t, state)
 		cfg = st.Config()
-		_, err = assembly.New(cfg)
+		_, err := assembly.New(cfg)
 		require.ErrorContains(t, err, "access.auth[0]: takes the variable TEST_ACCESS_TOKEN, which is not set")
 		require.NoError(t, st.Close())
 	})
@@ -224,10 +220,9 @@ func TestAProxyThatIsGone(t *testing.T) {
 			cfg.Access.Proxy, cfg.Log = "http://me:hunter2@proxy.test:3128", slog.New(slog.NewTextHandler(&log, nil))
 			out := &records{}
 			cfg.Sinks = []crawl.Sink{out}
-			c, err := newOver(cfg, net.DialContext)
-			require.NoError(t, err)
+			c := newOver(t, cfg, net.DialContext)
 			begin := time.Now()
-			err = c.Run(t.Context(), "http://a.test/")
+			err := c.Run(t.Context(), "http://a.test/")
 			if after == 0 {
 				require.ErrorIs(t, err, crawl.ErrUnreachable)
 				require.Less(t, time.Since(begin), 10*time.Second)

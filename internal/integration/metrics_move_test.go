@@ -52,8 +52,7 @@ func (m moves) look(t *testing.T, url string, metrics http.Handler) {
 // crawl crawls to the end and looks on. Orders, if there are any, come in its third second.
 func (m moves) crawl(t *testing.T, cfg assembly.Config, dial dialer, orders func(*assembly.Crawler), seeds ...string) {
 	t.Helper()
-	c, err := newOver(cfg, dial)
-	require.NoError(t, err)
+	c := newOver(t, cfg, dial)
 	if orders != nil {
 		timer := time.AfterFunc(3*time.Second, func() { orders(c) })
 		defer timer.Stop()
@@ -169,7 +168,7 @@ func TestMetricsMove(t *testing.T) {
 			}
 		})
 		net := fetchtest.Serve(t, map[string]http.Handler{
-			"a.test": eventful(), "unruled.test": unruled, "down.test": down, "trap.test": trapZoo[3].site, "shop.test": trapZoo[2].site,
+			"a.test": eventful(), "unruled.test": unruled, "down.test": down, "trap.test": trapZoo[2].site, "shop.test": trapZoo[1].site,
 		})
 		dir := filepath.Join(t.TempDir(), "state")
 		cfg := assembly.DefaultConfig()
@@ -186,8 +185,7 @@ func TestMetricsMove(t *testing.T) {
 		}
 		m.crawl(t, cfg, net.DialContext, orders, "http://a.test/", "http://trap.test/")
 
-		again, err := assembly.OpenAgain(assembly.StateConfig{Dir: dir}, assembly.Again{Unfinished: true})
-		require.NoError(t, err)
+		again := openAgain(t, dir, assembly.Again{Unfinished: true})
 		second := again.Config()
 		second.MaxPages = 3
 		m.crawl(t, second, net.DialContext, nil)
@@ -200,6 +198,7 @@ func TestMetricsMove(t *testing.T) {
 		queued := assembly.DefaultConfig()
 		queued.RateLimit.Strategy, queued.RateLimit.InitialRPS, queued.RateLimit.MaxRPS = "aimd", 20, 20
 		queued.RateLimit.DomainStateTTL, queued.MaxBlocked, queued.Traps.After = 30*time.Second, time.Minute, 0
+		var err error
 		queued.Resilience, err = binder.Load([]byte(`{"Bulkhead": {"MaxConcurrency": 1, "MaxQueueDepth": 100}}`))
 		require.NoError(t, err)
 		m.crawl(t, queued, net.DialContext, nil, "http://down.test/", "http://unruled.test/", "http://shop.test/")

@@ -1,6 +1,7 @@
 package integration_test
 
 import (
+	"bufio"
 	"fmt"
 	"io"
 	"net/http"
@@ -94,20 +95,18 @@ func TestClientUsesWhatAdmitGrants(t *testing.T) {
 	for _, headers := range []string{"both", "legacy"} {
 		for _, kind := range admission.Kinds() {
 			for _, tc := range perWindow {
-				t.Run(fmt.Sprintf("%s, %d per %v, %s", kind, tc.permits, tc.window, headers), func(t *testing.T) {
-					synctest.Test(t, func(t *testing.T) {
-						plan := crawl.AdmitPlan{Name: "p", Capacity: tc.permits, TokensPerSecond: float64(tc.permits) / tc.window.Seconds()}
-						if kind != admission.KindTokenBucket {
-							plan = crawl.AdmitPlan{Name: "p", Kind: kind, Capacity: tc.permits, Window: tc.window}
-						}
-						a := admit(t, crawl.AdmitConfig{
-							Plans: []crawl.AdmitPlan{plan}, Headers: headers,
-							Rules: []crawl.AdmitRule{{Name: "all", Path: "/**", Plans: []string{"p"}}},
-						})
-						used, refused := askAll(t, a.Handler(hello), tc.permits, tc.window)
-						checkObedient(t, used, refused)
+				t.Run(fmt.Sprintf("%s, %d per %v, %s", kind, tc.permits, tc.window, headers), bubble(func(t *testing.T) {
+					plan := crawl.AdmitPlan{Name: "p", Capacity: tc.permits, TokensPerSecond: float64(tc.permits) / tc.window.Seconds()}
+					if kind != admission.KindTokenBucket {
+						plan = crawl.AdmitPlan{Name: "p", Kind: kind, Capacity: tc.permits, Window: tc.window}
+					}
+					a := admit(t, crawl.AdmitConfig{
+						Plans: []crawl.AdmitPlan{plan}, Headers: headers,
+						Rules: []crawl.AdmitRule{{Name: "all", Path: "/**", Plans: []string{"p"}}},
 					})
-				})
+					used, refused := askAll(t, a.Handler(hello), tc.permits, tc.window)
+					checkObedient(t, used, refused)
+				}))
 			}
 		}
 	}
@@ -122,14 +121,12 @@ func TestClientUsesWhatEachAlgorithmGrants(t *testing.T) {
 		}
 		for _, legacy := range []bool{false, true} {
 			for _, tc := range perWindow {
-				t.Run(fmt.Sprintf("%s, %d per %v, legacy %v", kind, tc.permits, tc.window, legacy), func(t *testing.T) {
-					synctest.Test(t, func(t *testing.T) {
-						l, err := limit.New(limit.Spec{Kind: kind, Permits: tc.permits, Per: tc.window})
-						require.NoError(t, err)
-						used, refused := askAll(t, limited(t, l, legacy), tc.permits, tc.window)
-						checkObedient(t, used, refused)
-					})
-				})
+				t.Run(fmt.Sprintf("%s, %d per %v, legacy %v", kind, tc.permits, tc.window, legacy), bubble(func(t *testing.T) {
+					l, err := limit.New(limit.Spec{Kind: kind, Permits: tc.permits, Per: tc.window})
+					require.NoError(t, err)
+					used, refused := askAll(t, limited(t, l, legacy), tc.permits, tc.window)
+					checkObedient(t, used, refused)
+				}))
 			}
 		}
 	}
@@ -139,41 +136,39 @@ func TestClientUsesWhatEachAlgorithmGrants(t *testing.T) {
 // requests are under way as it grants, and hardly one is refused.
 func TestClientHoldsWhatConcurrencyGrants(t *testing.T) {
 	for _, places := range []int64{1, 2, 5, 10} {
-		t.Run(fmt.Sprint(places), func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				const takes, learns, lasts = 50 * time.Millisecond, 100 * time.Second, 400 * time.Second
-				a := admit(t, crawl.AdmitConfig{Plans: []crawl.AdmitPlan{}, Rules: []crawl.AdmitRule{{Name: "all", Path: "/**", Concurrency: places}}})
-				slow := http.HandlerFunc(func(http.ResponseWriter, *http.Request) { time.Sleep(takes) })
-				c, err := crawl.Client(crawl.ClientConfig{MaxRPS: 1000, Transport: within{a.Handler(slow)}, Resilience: []byte(`{}`)})
-				require.NoError(t, err)
-				defer func() { require.NoError(t, c.Close()) }()
-				var granted, denied atomic.Int64
-				begin := time.Now()
-				var callers sync.WaitGroup
-				for range 2 * places {
-					callers.Go(func() {
-						for time.Since(begin) < learns+lasts {
-							res, err := c.Get("http://example.com/")
-							if err != nil {
-								t.Error(err)
-								return
-							}
-							_ = res.Body.Close()
-							switch {
-							case time.Since(begin) < learns:
-							case res.StatusCode == http.StatusOK:
-								granted.Add(1)
-							default:
-								denied.Add(1)
-							}
+		t.Run(fmt.Sprint(places), bubble(func(t *testing.T) {
+			const takes, learns, lasts = 50 * time.Millisecond, 100 * time.Second, 400 * time.Second
+			a := admit(t, crawl.AdmitConfig{Plans: []crawl.AdmitPlan{}, Rules: []crawl.AdmitRule{{Name: "all", Path: "/**", Concurrency: places}}})
+			slow := http.HandlerFunc(func(http.ResponseWriter, *http.Request) { time.Sleep(takes) })
+			c, err := crawl.Client(crawl.ClientConfig{MaxRPS: 1000, Transport: within{a.Handler(slow)}, Resilience: []byte(`{}`)})
+			require.NoError(t, err)
+			defer func() { require.NoError(t, c.Close()) }()
+			var granted, denied atomic.Int64
+			begin := time.Now()
+			var callers sync.WaitGroup
+			for range 2 * places {
+				callers.Go(func() {
+					for time.Since(begin) < learns+lasts {
+						res, err := c.Get("http://example.com/")
+						if err != nil {
+							t.Error(err)
+							return
 						}
-					})
-				}
-				callers.Wait()
-				most := float64(places) * float64(lasts/takes)
-				checkObedient(t, float64(granted.Load())/most, float64(denied.Load())/float64(granted.Load()+denied.Load()))
-			})
-		})
+						_ = res.Body.Close()
+						switch {
+						case time.Since(begin) < learns:
+						case res.StatusCode == http.StatusOK:
+							granted.Add(1)
+						default:
+							denied.Add(1)
+						}
+					}
+				})
+			}
+			callers.Wait()
+			most := float64(places) * float64(lasts/takes)
+			checkObedient(t, float64(granted.Load())/most, float64(denied.Load())/float64(granted.Load()+denied.Load()))
+		}))
 	}
 }
 
@@ -204,5 +199,73 @@ func limited(t *testing.T, l limit.Weighted, legacy bool) http.Handler {
 			w.Header().Set("Retry-After", header.FormatRetryAfter(s.Next))
 			w.WriteHeader(http.StatusTooManyRequests)
 		}
+	})
+}
+
+// The cap is for all who wait for the host: the limiter, and the retry around it.
+func TestClientMaxRetryAfter(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		asked := 0
+		c, _ := politeClient(t, crawl.ClientConfig{MaxRetryAfter: 5 * time.Second}, map[string]http.Handler{
+			"a.test": http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+				if asked++; asked == 1 {
+					w.Header().Set("Retry-After", "1800")
+					w.WriteHeader(http.StatusServiceUnavailable)
+				}
+			}),
+		})
+		begun := time.Now()
+		fetchText(t, c, "http://a.test/")
+		require.Equal(t, 2, asked)
+		require.Less(t, time.Since(begun), time.Minute)
+	})
+}
+
+// upgraded answers 101 and then each line with itself.
+func upgraded(w http.ResponseWriter, _ *http.Request) {
+	conn, rw, err := http.NewResponseController(w).Hijack()
+	if err != nil {
+		return
+	}
+	defer conn.Close()
+	_, _ = rw.WriteString("HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: echo\r\n\r\n")
+	for err == nil {
+		_ = rw.Flush()
+		var line string
+		line, err = rw.ReadString('\n')
+		_, _ = rw.WriteString(line)
+	}
+}
+
+// What speaks another protocol is cut by no timeout, and by Close.
+func TestClientCloseEndsUpgrades(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c, _ := politeClient(t, crawl.ClientConfig{}, map[string]http.Handler{"a.test": http.HandlerFunc(upgraded)})
+		req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://a.test/", http.NoBody)
+		require.NoError(t, err)
+		req.Header = http.Header{"Connection": {"Upgrade"}, "Upgrade": {"echo"}}
+		res, err := c.Do(req)
+		require.NoError(t, err)
+		require.Equal(t, http.StatusSwitchingProtocols, res.StatusCode)
+		both, ok := res.Body.(io.ReadWriteCloser)
+		require.True(t, ok)
+		defer both.Close()
+		lines := bufio.NewReader(both)
+		for range 2 {
+			_, err = fmt.Fprintln(both, "line")
+			require.NoError(t, err)
+			line, err := lines.ReadString('\n')
+			require.NoError(t, err)
+			require.Equal(t, "line\n", line)
+			time.Sleep(time.Hour)
+		}
+		failed := make(chan error)
+		go func() {
+			_, err := lines.ReadString('\n')
+			failed <- err
+		}()
+		synctest.Wait()
+		require.NoError(t, c.Close())
+		require.Error(t, <-failed)
 	})
 }

@@ -3,16 +3,22 @@ package integration_test
 import (
 	"encoding/json"
 	"log/slog"
+	"net/http"
 	"net/url"
 	"path/filepath"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/treadlight/crawl"
 	"github.com/treadlight/crawl/internal/assembly"
+	"github.com/treadlight/crawl/internal/lab/fetchtest"
+	"github.com/treadlight/crawl/internal/lab/testsite"
 	"github.com/treadlight/crawl/internal/observe/console"
 )
 
@@ -158,24 +164,21 @@ func TestControlsOutliveTheProcess(t *testing.T) {
 	s.ended <- err
 	require.NoError(t, err)
 
-	state, err := assembly.OpenState(assembly.StateConfig{Dir: dir})
-	require.NoError(t, err)
+	state := openState(t, dir)
 	before := s.asked()
 	log := &lockedBuffer{}
 	cfg := state.Config()
 	cfg.MaxBlocked = 0
 	cfg.Log = slog.New(slog.NewTextHandler(log, nil))
 	require.Equal(t, []string{"/never/"}, cfg.Scope.Exclude)
-	again, err := assembly.New(cfg)
-	require.NoError(t, err)
+	again := newOver(t, cfg, cfg.Dial)
 	err = again.Run(t.Context())
 	require.ErrorIs(t, err, crawl.ErrBlocked)
 	require.ErrorContains(t, err, "only hosts are left that the operator has blocked")
 	require.Equal(t, before, s.asked(), "not even its robots.txt")
 	require.Contains(t, log.String(), "blocked_hosts=1 ceilings=1")
 
-	state, err = assembly.OpenState(assembly.StateConfig{Dir: dir})
-	require.NoError(t, err)
+	state = openState(t, dir)
 	third := steer(t, assembly.ListenConfig{Addr: "0"}, func(c *assembly.Config) {
 		*c = state.Config()
 		c.MaxBlocked = time.Minute
@@ -191,4 +194,97 @@ func TestControlsOutliveTheProcess(t *testing.T) {
 	third.crawler.Stop()
 	require.NoError(t, <-ended)
 	require.False(t, strings.Contains(third.log.String(), "could not"))
+}
+
+// A host that waits for an hour by the old rules is asked when the new ones let it.
+func TestReloadEndsALongWait(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		cfg := assembly.DefaultConfig()
+		cfg.RateLimit.MinDelay = time.Hour
+		s, c, _ := inMemory(t, testsite.Config{Hosts: []testsite.Host{{Name: "a", Pages: 10}}}, cfg)
+		begun := time.Now()
+		ended := make(chan error, 1)
+		go func() { ended <- c.Run(t.Context(), s.URLs()...) }()
+		time.Sleep(time.Minute)
+		wish := cfg.Settings
+		wish.RateLimit.MinDelay = 0
+		_, _, err := c.Reload(&wish)
+		require.NoError(t, err)
+		require.NoError(t, <-ended)
+		require.EqualValues(t, 10, c.Snapshot().Pages)
+		require.Less(t, time.Since(begun), 2*time.Minute)
+		_, _, err = c.Reload(&cfg.Settings)
+		require.NoError(t, err, "after the end too")
+	})
+}
+
+// A crawl at one page in ten seconds is let go faster while it runs; what cannot change
+// stays and is named; what is wrong changes nothing.
+func TestReload(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		cfg := assembly.DefaultConfig()
+		cfg.RateLimit.MinDelay = 10 * time.Second
+		s, c, _ := inMemory(t, testsite.Config{Hosts: []testsite.Host{{Name: "a", Pages: 100}}}, cfg)
+		begun := time.Now()
+		ended := make(chan error, 1)
+		go func() { ended <- c.Run(t.Context(), s.URLs()...) }()
+		time.Sleep(time.Minute)
+		require.LessOrEqual(t, c.Snapshot().Pages, int64(7))
+
+		bad := cfg.Settings
+		bad.RateLimit.MaxRPS = -1
+		_, _, err := c.Reload(&bad)
+		require.ErrorContains(t, err, "ratelimit.max_rps")
+
+		wish := cfg.Settings
+		wish.RateLimit.MinDelay, wish.Concurrency = 0, 5
+		applied, refused, err := c.Reload(&wish)
+		require.NoError(t, err)
+		require.Len(t, applied, 1)
+		require.Equal(t, "ratelimit.min_delay: 10s → 0", applied[0].String())
+		require.Len(t, refused, 1)
+		require.Equal(t, "concurrency", refused[0].Path)
+
+		applied, refused, err = c.Reload(&wish)
+		require.NoError(t, err)
+		require.Empty(t, applied)
+		require.Len(t, refused, 1)
+
+		require.NoError(t, <-ended)
+		require.EqualValues(t, 100, c.Snapshot().Pages)
+		require.Less(t, time.Since(begun), 3*time.Minute)
+	})
+}
+
+// A program is told why a host is paused, and finds the same in the snapshot.
+func TestOnEvent(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var asked atomic.Int32
+		site := star(5)
+		net := fetchtest.Serve(t, map[string]http.Handler{"a.test": http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if asked.Add(1) == 3 {
+				w.Header().Set("Retry-After", "7")
+				w.WriteHeader(http.StatusServiceUnavailable)
+				return
+			}
+			site.ServeHTTP(w, r)
+		})})
+		var mu sync.Mutex
+		var events []crawl.Event
+		cfg := assembly.DefaultConfig()
+		cfg.OnEvent = func(e crawl.Event) {
+			mu.Lock()
+			defer mu.Unlock()
+			events = append(events, e)
+		}
+		list, snap := visitOver(t, cfg, net.DialContext, "http://a.test/")
+		require.Len(t, list, 6)
+		require.GreaterOrEqual(t, len(events), 3)
+		require.Equal(t, "a.test", events[0].Domain)
+		require.Equal(t, "the host answered 503 and asked to wait 7s: nothing goes out before", events[0].Text)
+		require.Equal(t, (7 * time.Second).Milliseconds(), events[0].HoldMS)
+		require.Len(t, snap.Limiter.Top, 1)
+		require.Len(t, snap.Limiter.Top[0].Events, len(events))
+		require.Equal(t, events[0].Text, snap.Limiter.Top[0].Events[0].Text)
+	})
 }

@@ -113,18 +113,16 @@ func TestRobotsThatAskForTimeGetIt(t *testing.T) {
 			w.WriteHeader(http.StatusTooManyRequests)
 		},
 	} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				net := fetchtest.Serve(t, map[string]http.Handler{"a.test": shop(3, 0, first(1, bad))})
-				got, s := visitOver(t, configured(t, retryAfterASecond), net.DialContext, "http://a.test/")
-				require.Len(t, got, 3)
-				at := arrivals(net, "/robots.txt")
-				require.Len(t, at, 2)
-				require.GreaterOrEqual(t, at[1], 7*time.Second)
-				require.Less(t, at[1], 20*time.Second)
-				require.Less(t, s.Workers.WaitSeconds, 0.1, "no worker waits for it")
-			})
-		})
+		t.Run(name, bubble(func(t *testing.T) {
+			net := fetchtest.Serve(t, map[string]http.Handler{"a.test": shop(3, 0, first(1, bad))})
+			got, s := visitOver(t, configured(t, retryAfterASecond), net.DialContext, "http://a.test/")
+			require.Len(t, got, 3)
+			at := arrivals(net, "/robots.txt")
+			require.Len(t, at, 2)
+			require.GreaterOrEqual(t, at[1], 7*time.Second)
+			require.Less(t, at[1], 20*time.Second)
+			require.Less(t, s.Workers.WaitSeconds, 0.1, "no worker waits for it")
+		}))
 	}
 }
 
@@ -186,37 +184,35 @@ func TestBulkheads(t *testing.T) {
 		{"resilience: {bulkhead_isolation: {max_concurrent_requests: 1, queue_timeout_seconds: 1}}", 500 * time.Millisecond, 4, 1},
 		{"resilience: {bulkhead: {max_concurrency: 3}, bulkhead_isolation: {max_concurrent_requests: 2, max_queue_size: 1}, timeout: {seconds: 1}}", 500 * time.Millisecond, 3, 2},
 	} {
-		t.Run(tc.yaml, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				var now, most atomic.Int32
-				hosts, each := map[string]http.Handler{}, map[string]*atomic.Int32{}
-				var seeds []string
-				for _, name := range []string{"a.test", "b.test", "c.test", "d.test"} {
-					each[name] = new(atomic.Int32)
-					hosts[name] = flights{flights{shop(40, tc.latency, noRules), new(atomic.Int32), each[name]}, &now, &most}
-					seeds = append(seeds, "http://"+name+"/")
-				}
-				net := fetchtest.Serve(t, hosts)
-				cfg := configured(t, tc.yaml)
-				cfg.Concurrency = 32
-				began := time.Now()
-				got, s := visitOver(t, cfg, net.DialContext, seeds...)
-				require.Len(t, byURL(t, got), 160)
-				for _, rec := range got {
-					require.Equal(t, 200, rec.Status)
-					require.EqualValues(t, 1, rec.Attempt, "no try is spent on a queue")
-				}
-				require.Equal(t, tc.all, most.Load())
-				for name, n := range each {
-					require.LessOrEqual(t, n.Load(), tc.one, name)
-				}
-				require.EqualValues(t, 164, s.Requests)
-				require.EqualValues(t, 164, s.Limiter.Requests, "no permit was spent in a queue")
-				// 160 pages of half a second at so many at a time take that long at least; half of
-				// the time may be lost where places are found by chance.
-				require.Less(t, time.Since(began), 2*160/time.Duration(tc.all)*tc.latency)
-			})
-		})
+		t.Run(tc.yaml, bubble(func(t *testing.T) {
+			var now, most atomic.Int32
+			hosts, each := map[string]http.Handler{}, map[string]*atomic.Int32{}
+			var seeds []string
+			for _, name := range []string{"a.test", "b.test", "c.test", "d.test"} {
+				each[name] = new(atomic.Int32)
+				hosts[name] = flights{flights{shop(40, tc.latency, noRules), new(atomic.Int32), each[name]}, &now, &most}
+				seeds = append(seeds, "http://"+name+"/")
+			}
+			net := fetchtest.Serve(t, hosts)
+			cfg := configured(t, tc.yaml)
+			cfg.Concurrency = 32
+			began := time.Now()
+			got, s := visitOver(t, cfg, net.DialContext, seeds...)
+			require.Len(t, byURL(t, got), 160)
+			for _, rec := range got {
+				require.Equal(t, 200, rec.Status)
+				require.EqualValues(t, 1, rec.Attempt, "no try is spent on a queue")
+			}
+			require.Equal(t, tc.all, most.Load())
+			for name, n := range each {
+				require.LessOrEqual(t, n.Load(), tc.one, name)
+			}
+			require.EqualValues(t, 164, s.Requests)
+			require.EqualValues(t, 164, s.Limiter.Requests, "no permit was spent in a queue")
+			// 160 pages of half a second at so many at a time take that long at least; half of
+			// the time may be lost where places are found by chance.
+			require.Less(t, time.Since(began), 2*160/time.Duration(tc.all)*tc.latency)
+		}))
 	}
 }
 

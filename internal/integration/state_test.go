@@ -22,47 +22,6 @@ import (
 	"github.com/treadlight/crawl/internal/store/sqlitedb"
 )
 
-// ledger is a sink of a program's own that can be cut back.
-type ledger struct {
-	list    []crawl.Record
-	flushed int
-	synced  int
-}
-
-func (l *ledger) Write(r *crawl.Record) error { l.list = append(l.list, *r); return nil }
-func (l *ledger) Flush() error                { l.flushed = len(l.list); return nil }
-func (l *ledger) Close() error                { return nil }
-func (l *ledger) Sync() error                 { l.synced++; return nil }
-func (l *ledger) Mark() crawl.Position {
-	return crawl.Position{Path: "ledger", Bytes: int64(100 * l.flushed), Records: int64(l.flushed)}
-}
-
-var _ crawl.Durable = (*ledger)(nil)
-
-// copyState is what a process would leave behind that was killed now.
-func copyState(t *testing.T, dir string) string {
-	t.Helper()
-	to := filepath.Join(t.TempDir(), "copy")
-	require.NoError(t, os.CopyFS(to, os.DirFS(dir)))
-	return to
-}
-
-// resumed opens a state, applies change and crawls to the end, all in memory.
-func resumed(t *testing.T, dir string, dial dialer, out *ledger, change func(*assembly.Config)) (*assembly.Crawler, error) {
-	t.Helper()
-	st, err := assembly.OpenState(assembly.StateConfig{Dir: dir})
-	require.NoError(t, err)
-	cfg := st.Config()
-	cfg.Sinks = []crawl.Sink{out}
-	out.list = out.list[:st.Position("ledger").Records]
-	if change != nil {
-		change(&cfg)
-	}
-	c, err := newOver(cfg, dial)
-	require.NoError(t, err)
-	return c, c.Run(t.Context())
-}
-
 // mapped is a chain of pages, each of which links to one that robots.txt refuses, and a few
 // sitemaps that know of nothing else.
 func mapped() http.Handler {
@@ -96,12 +55,9 @@ func TestResumeCountsForTheHost(t *testing.T) {
 		for limit := int64(1); limit <= 7; limit++ {
 			out := &ledger{}
 			cfg.State.Dir, cfg.MaxPages, cfg.Sinks = filepath.Join(t.TempDir(), "state"), limit, []crawl.Sink{out}
-			c, err := newOver(cfg, net.DialContext)
-			require.NoError(t, err)
-			require.NoError(t, c.Run(t.Context(), "http://a.test/0"))
+			c := runOver(t, cfg, net.DialContext, "http://a.test/0")
 			if limit < 7 {
-				c, err = resumed(t, cfg.State.Dir, net.DialContext, out, func(cfg *assembly.Config) { cfg.MaxPages = 0 })
-				require.NoError(t, err)
+				c = resumed(t, cfg.State.Dir, net.DialContext, out, func(cfg *assembly.Config) { cfg.MaxPages = 0 })
 			}
 			require.Equal(t, "done", c.Snapshot().State.String())
 			var got, want []string
@@ -128,41 +84,34 @@ func TestResume(t *testing.T) {
 		cfg := assembly.DefaultConfig()
 		cfg.State.Dir, cfg.MaxPages, cfg.Output.Record = dir, 4, []string{"text"}
 		cfg.Sinks = []crawl.Sink{out}
-		c, err := newOver(cfg, net.DialContext)
-		require.NoError(t, err)
-		require.NoError(t, c.Run(t.Context(), "http://a.test/"))
+		c := runOver(t, cfg, net.DialContext, "http://a.test/")
 		require.Len(t, out.list, 4)
 		require.Positive(t, out.synced, "a sink is on its disk before the state says so")
 
 		// A run that knows no more than the first ends where that ended.
-		c, err = resumed(t, dir, net.DialContext, out, func(cfg *assembly.Config) {
+		c = resumed(t, dir, net.DialContext, out, func(cfg *assembly.Config) {
 			require.Equal(t, []string{"text"}, cfg.Output.Record, "the settings are those of the first run")
 			require.Equal(t, dir, cfg.State.Dir)
 		})
-		require.NoError(t, err)
 		require.Equal(t, "limit", c.Snapshot().State.String())
 		require.Len(t, out.list, 4)
 
-		_, err = resumed(t, dir, net.DialContext, out, func(cfg *assembly.Config) { cfg.MaxPages = 7 })
-		require.NoError(t, err)
+		resumed(t, dir, net.DialContext, out, func(cfg *assembly.Config) { cfg.MaxPages = 7 })
 		require.Len(t, out.list, 7)
 
 		// What was written behind the position is not there for the state: a crash.
 		out.list = append(out.list, crawl.Record{URL: "http://a.test/lost"})
-		c, err = resumed(t, dir, net.DialContext, out, func(cfg *assembly.Config) { cfg.MaxPages = 0 })
-		require.NoError(t, err)
+		c = resumed(t, dir, net.DialContext, out, func(cfg *assembly.Config) { cfg.MaxPages = 0 })
 		require.Equal(t, "done", c.Snapshot().State.String())
 		require.Equal(t, len(whole), len(byURL(t, out.list)))
 
-		st, err := assembly.OpenState(assembly.StateConfig{Dir: dir})
-		require.NoError(t, err)
+		st := openState(t, dir)
 		require.True(t, st.Done())
 		queued, pages := st.Left()
 		require.Equal(t, [2]int64{0, 13}, [2]int64{queued, pages})
 		require.EqualValues(t, 13, st.Position("ledger").Records)
 		require.NoError(t, st.Close())
-		_, err = resumed(t, dir, net.DialContext, out, nil)
-		require.NoError(t, err, "nothing is left to do, and nothing was unreachable")
+		resumed(t, dir, net.DialContext, out, nil)
 	})
 }
 
@@ -186,8 +135,7 @@ func TestResumeFromAnyInstant(t *testing.T) {
 			kill()
 			return nil
 		}
-		c, err := newOver(cfg, net.DialContext)
-		require.NoError(t, err)
+		c := newOver(t, cfg, net.DialContext)
 		// Seeds of a sequence are given again by whoever resumes, those before it are kept.
 		require.NoError(t, c.RunSeq(t.Context(), func(yield func(string) bool) {
 			kill()
@@ -195,13 +143,11 @@ func TestResumeFromAnyInstant(t *testing.T) {
 		}, "http://a.test/"))
 		require.Len(t, copies, len(whole)+1)
 		for i, dir := range copies {
-			st, err := assembly.OpenState(assembly.StateConfig{Dir: dir})
-			require.NoError(t, err)
+			st := openState(t, dir)
 			again := &ledger{list: append([]crawl.Record(nil), out.list[:st.Position("ledger").Records]...)}
 			cfg := st.Config()
 			cfg.Sinks = []crawl.Sink{again}
-			c, err := newOver(cfg, net.DialContext)
-			require.NoError(t, err)
+			c := newOver(t, cfg, net.DialContext)
 			more := []string{}
 			if !st.Seeded() {
 				more = append(more, "http://b.test/")
@@ -223,11 +169,8 @@ func TestResumeKnowsRedirectedSeeds(t *testing.T) {
 		cfg.Robots.Enabled, cfg.MaxPages, cfg.State.Dir = false, 1, t.TempDir()
 		out := &ledger{}
 		cfg.Sinks = []crawl.Sink{out}
-		c, err := newOver(cfg, net.DialContext)
-		require.NoError(t, err)
-		require.NoError(t, c.Run(t.Context(), "http://a.test/"))
-		_, err = resumed(t, cfg.State.Dir, net.DialContext, out, func(cfg *assembly.Config) { cfg.MaxPages = 0 })
-		require.NoError(t, err)
+		runOver(t, cfg, net.DialContext, "http://a.test/")
+		resumed(t, cfg.State.Dir, net.DialContext, out, func(cfg *assembly.Config) { cfg.MaxPages = 0 })
 		require.Len(t, byURL(t, out.list), 5)
 	})
 }
@@ -243,7 +186,8 @@ func TestStateRefusals(t *testing.T) {
 	net := fetchtest.Serve(t, map[string]http.Handler{"a.test": star(3)})
 	cfg := assembly.DefaultConfig()
 	cfg.State.Dir, cfg.MaxPages, cfg.RateLimit.Strategy = dir, 1, "off"
-	begin := func() (*assembly.Crawler, error) { return newOver(cfg, net.DialContext) }
+	cfg.Dial = net.DialContext
+	begin := func() (*assembly.Crawler, error) { return assembly.New(cfg) }
 	c, err := begin()
 	require.NoError(t, err)
 	for _, open := range []func() error{
@@ -297,11 +241,9 @@ func TestResumeKeepsWhatWasReloaded(t *testing.T) {
 			_, _, err := c.Reload(&slower)
 			return err
 		}
-		c, err := newOver(cfg, net.DialContext)
-		require.NoError(t, err)
+		c = newOver(t, cfg, net.DialContext)
 		require.NoError(t, c.Run(t.Context(), "http://a.test/"))
-		st, err := assembly.OpenState(assembly.StateConfig{Dir: cfg.State.Dir})
-		require.NoError(t, err)
+		st := openState(t, cfg.State.Dir)
 		require.InDelta(t, 0.5, float64(st.Config().RateLimit.MaxRPS), 0)
 		require.NoError(t, st.Close())
 	})
@@ -313,8 +255,7 @@ func TestResumeWithSettingsOfAnotherProgram(t *testing.T) {
 	st, err := assembly.NewState(assembly.StateConfig{Dir: dir, Version: "99.0"})
 	require.NoError(t, err)
 	cfg := st.Config()
-	c, err := assembly.New(cfg)
-	require.NoError(t, err)
+	c := newOver(t, cfg, cfg.Dial)
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	require.ErrorIs(t, c.Run(ctx, "http://127.0.0.1:1/"), context.Canceled)
@@ -350,15 +291,13 @@ func TestStateThatNeverBegan(t *testing.T) {
 	}
 	cfg := assembly.DefaultConfig()
 	cfg.State.Dir = dir
-	c, err := assembly.New(cfg)
-	require.NoError(t, err)
+	c := newOver(t, cfg, cfg.Dial)
 	require.NoError(t, c.Close())
 	require.NoError(t, c.Close())
 	require.ErrorContains(t, c.Run(t.Context(), "http://a.test/"), "Run was called before")
 
 	cfg.RateLimit.Remember = filepath.Join(dir, "missing", "hosts")
-	c, err = assembly.New(cfg)
-	require.NoError(t, err)
+	c = newOver(t, cfg, cfg.Dial)
 	require.ErrorContains(t, c.Run(t.Context(), "http://a.test/"), "make the directory first")
 	st, err := assembly.OpenState(assembly.StateConfig{Dir: dir})
 	require.NoError(t, err, "a run that fails gives the state back, with its seeds in it")
@@ -374,9 +313,8 @@ func TestStateFails(t *testing.T) {
 	cfg.State.Dir, cfg.RateLimit.Strategy = t.TempDir(), "off"
 	out := &failing{}
 	cfg.Sinks = []crawl.Sink{out}
-	c, err := newOver(cfg, net.DialContext)
-	require.NoError(t, err)
-	err = c.Run(t.Context(), "http://a.test/")
+	c := newOver(t, cfg, net.DialContext)
+	err := c.Run(t.Context(), "http://a.test/")
 	var state *crawl.StateError
 	require.ErrorAs(t, err, &state)
 	require.ErrorIs(t, err, errPower)
@@ -411,11 +349,93 @@ func TestCheckpoint(t *testing.T) {
 		return st.Close()
 	}
 	for _, dir := range []string{"", t.TempDir()} {
-		var err error
 		cfg.State.Dir, cfg.Concurrency = dir, 1
-		c, err = newOver(cfg, net.DialContext)
-		require.NoError(t, err)
+		c = newOver(t, cfg, net.DialContext)
 		require.NoError(t, c.Run(t.Context(), "http://a.test/"))
 	}
 	require.Equal(t, []bool{true, true, true, true}, kept)
+}
+
+// endless is a page, and a calendar without an end.
+func endless() http.Handler {
+	mux := http.NewServeMux()
+	mux.Handle("/{$}", page(anchors("/cal/1", "/about")))
+	mux.Handle("/about", page("about"))
+	mux.HandleFunc("/cal/{day}", func(w http.ResponseWriter, r *http.Request) {
+		day := 0
+		_, _ = fmt.Sscan(r.PathValue("day"), &day)
+		page(anchors(fmt.Sprintf("/cal/%d", day+1), fmt.Sprintf("/cal/%d", day+2), "/"))(w, r)
+	})
+	return mux
+}
+
+// days counts the records of calendars.
+func days(list []crawl.Record) (n int) {
+	for i := range list {
+		if strings.Contains(list[i].URL, "/cal/") {
+			n++
+		}
+	}
+	return n
+}
+
+// Whatever instant a process is killed at, the runs together have what the budgets allow.
+func TestBudgetsOfAllRuns(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		net := fetchtest.Serve(t, map[string]http.Handler{"a.test": endless(), "b.test": endless()})
+		dir := filepath.Join(t.TempDir(), "state")
+		var mu sync.Mutex
+		var copies []string
+		out := &ledger{}
+		cfg := assembly.DefaultConfig()
+		cfg.State.Dir, cfg.Sinks, cfg.Concurrency = dir, []crawl.Sink{out}, 1
+		cfg.Scope.Budgets = []string{`4 ^http://a\.test/cal/`, `3/crawl /cal/`}
+		cfg.OnPage = func(context.Context, *crawl.Page) error {
+			mu.Lock()
+			defer mu.Unlock()
+			copies = append(copies, copyState(t, dir))
+			return nil
+		}
+		c := runOver(t, cfg, net.DialContext, "http://a.test/", "http://b.test/")
+		require.Equal(t, 4+3, days(out.list))
+		require.Len(t, byURL(t, out.list), 4+3+2*2)
+		require.Positive(t, c.Snapshot().Dropped["budget"])
+		early := copyState(t, copies[2])
+		for i, dir := range copies {
+			again := &ledger{list: append([]crawl.Record(nil), out.list...)}
+			resumed(t, dir, net.DialContext, again, nil)
+			require.Equal(t, content(out.list), content(again.list), "copy %d", i)
+		}
+		// Patterns may be others when a crawl goes on, and what is there counts for them.
+		again := &ledger{list: append([]crawl.Record(nil), out.list...)}
+		resumed(t, early, net.DialContext, again, func(cfg *assembly.Config) {
+			cfg.Scope.Budgets = []string{`9/crawl /cal/`}
+		})
+		require.Equal(t, 9, days(again.list))
+	})
+}
+
+// A crawl that is stopped as it goes on has lost nothing, and asked for nothing.
+func TestStopBeforeACrawlGoesOn(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		net := fetchtest.Serve(t, map[string]http.Handler{"a.test": endless()})
+		out := &ledger{}
+		cfg := assembly.DefaultConfig()
+		cfg.State.Dir, cfg.Sinks, cfg.MaxPages = t.TempDir(), []crawl.Sink{out}, 2
+		cfg.Scope.Budgets = []string{`5 /cal/`}
+		c := runOver(t, cfg, net.DialContext, "http://a.test/")
+
+		st := openState(t, cfg.State.Dir)
+		cfg = st.Config()
+		cfg.Sinks, cfg.MaxPages = []crawl.Sink{out}, 0
+		c = newOver(t, cfg, net.DialContext)
+		c.Stop()
+		require.NoError(t, c.Run(t.Context()))
+		require.Len(t, out.list, 2)
+		require.Zero(t, c.Snapshot().Requests)
+
+		resumed(t, cfg.State.Dir, net.DialContext, out, func(cfg *assembly.Config) { cfg.MaxPages = 0 })
+		require.Equal(t, 5, days(out.list))
+		byURL(t, out.list)
+	})
 }

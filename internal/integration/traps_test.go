@@ -69,9 +69,7 @@ func trapped(t *testing.T, change func(cfg *assembly.Config), hosts map[string]h
 	if change != nil {
 		change(&cfg)
 	}
-	c, err := newOver(cfg, net.DialContext)
-	require.NoError(t, err)
-	require.NoError(t, c.Run(t.Context(), seeds...))
+	c := runOver(t, cfg, net.DialContext, seeds...)
 	byURL(t, out.list)
 	return out.list, c.Snapshot(), log.String()
 }
@@ -106,15 +104,6 @@ var trapZoo = []struct {
 		names := strings.Fields("January February March April May June July August September October November December")
 		return fmt.Sprintf("%s %d", names[at%12], at/12), "No events.", []string{url(at - 1), url(at + 1)}
 	}},
-	{"a calendar that always has something to say", 160, "calendar", func(path, _ string) (string, string, []string) {
-		at := 2026 * 12
-		y, m := 0, 0
-		if n, _ := fmt.Sscanf(path, "/cal/%d-%d", &y, &m); n == 2 {
-			at = y*12 + m - 1
-		}
-		at++
-		return prose(path, 3), prose(path, 50), []string{fmt.Sprintf("/cal/%d-%02d", at/12, at%12+1)}
-	}},
 	{"filters in every combination", 300, "parameters", func(_, query string) (string, string, []string) {
 		var links []string
 		for name := range strings.FieldsSeq("color size brand price") {
@@ -139,19 +128,6 @@ var trapZoo = []struct {
 	{"a slash is missing", 6, "path_repetition", func(string, string) (string, string, []string) {
 		return "Guide", "A guide.", []string{"docs/guide/index.html"}
 	}},
-	{"a path that grows by other names", 40, "path_depth", func(path, _ string) (string, string, []string) {
-		return prose(path, 3), prose(path, 40), []string{path[:strings.LastIndexByte(path, '/')+1] + strings.TrimSpace(prose(path, 1)) + "/"}
-	}},
-	{"a query that grows", 200, "url_length", func(path, query string) (string, string, []string) {
-		return prose(query, 3), prose(query, 40), []string{path + "?" + query + "back=" + strings.ReplaceAll(prose(query, 6), " ", "-") + "&"}
-	}},
-	{"a page for any name", 110, "soft_404", func(path, _ string) (string, string, []string) {
-		var links []string
-		for i := range 3 {
-			links = append(links, "/"+strings.TrimSpace(prose(fmt.Sprint(path, i), 1))+".html")
-		}
-		return "404 Not Found", "Sorry, there is no such page.", links
-	}},
 	{"session ids", 400, "sessions", func(path, query string) (string, string, []string) {
 		page := 0
 		_, _ = fmt.Sscanf(path, "/page/%d", &page)
@@ -168,35 +144,33 @@ var trapZoo = []struct {
 // what is beside it is all there.
 func TestTrapsAreLeft(t *testing.T) {
 	for _, tc := range trapZoo {
-		t.Run(tc.name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				list, snap, log := trapped(t, nil, map[string]http.Handler{"a.test": tc.site}, "http://a.test/")
-				trap, others := fetchedOf(list)
-				t.Logf("%d pages of the trap, %d beside it; dropped %v, left %d", trap, others, snap.Dropped, snap.Trapped)
-				require.LessOrEqual(t, trap, tc.most)
-				require.Equal(t, 20, others)
-				require.Positive(t, snap.Dropped[tc.why]+snap.Trapped)
-				require.Equal(t, 1, strings.Count(log, `msg="links that lead nowhere are left" host=a.test reason=`+tc.why+" first="), log)
-				left := int64(0)
-				for _, rec := range list {
-					if rec.Error != nil {
-						require.Equal(t, "trap", rec.Error.Class)
-						left++
-					}
+		t.Run(tc.name, bubble(func(t *testing.T) {
+			list, snap, log := trapped(t, nil, map[string]http.Handler{"a.test": tc.site}, "http://a.test/")
+			trap, others := fetchedOf(list)
+			t.Logf("%d pages of the trap, %d beside it; dropped %v, left %d", trap, others, snap.Dropped, snap.Trapped)
+			require.LessOrEqual(t, trap, tc.most)
+			require.Equal(t, 20, others)
+			require.Positive(t, snap.Dropped[tc.why]+snap.Trapped)
+			require.Equal(t, 1, strings.Count(log, `msg="links that lead nowhere are left" host=a.test reason=`+tc.why+" first="), log)
+			left := int64(0)
+			for _, rec := range list {
+				if rec.Error != nil {
+					require.Equal(t, "trap", rec.Error.Class)
+					left++
 				}
-				require.Equal(t, snap.Trapped, left, "what was accepted has a record")
-				if tc.why == "sessions" {
-					paths := map[string]bool{}
-					for url := range byURL(t, list) {
-						path, _, _ := strings.Cut(url, "?")
-						paths[path] = true
-					}
-					for i := range 40 {
-						require.True(t, paths[fmt.Sprintf("http://a.test/page/%d", i)], i)
-					}
+			}
+			require.Equal(t, snap.Trapped, left, "what was accepted has a record")
+			if tc.why == "sessions" {
+				paths := map[string]bool{}
+				for url := range byURL(t, list) {
+					path, _, _ := strings.Cut(url, "?")
+					paths[path] = true
 				}
-			})
-		})
+				for i := range 40 {
+					require.True(t, paths[fmt.Sprintf("http://a.test/page/%d", i)], i)
+				}
+			}
+		}))
 	}
 }
 
@@ -212,25 +186,23 @@ func TestTrapsByDefault(t *testing.T) {
 		{"a site of a thousand pages", 1000, 1000, 1000},
 		{"a counter", 1 << 30, 1000, 1090},
 	} {
-		t.Run(tc.name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				site := trapSite(func(path, _ string) (string, string, []string) {
-					n := 1
-					_, _ = fmt.Sscanf(path, "/%d", &n)
-					if n == tc.pages {
-						return "Page", "Nothing.", nil
-					}
-					return "Page", "Nothing.", []string{fmt.Sprintf("/%d", n+1)}
-				})
-				list, snap, _ := trapped(t, byDefault, map[string]http.Handler{"a.test": site}, "http://a.test/")
-				trap, others := fetchedOf(list)
-				t.Logf("%d pages of the trap, dropped %v", trap, snap.Dropped)
-				require.GreaterOrEqual(t, trap, tc.least)
-				require.LessOrEqual(t, trap, tc.most)
-				require.Equal(t, 20, others)
-				require.Equal(t, tc.pages > 1000, snap.Dropped["pattern_budget"] > 0)
+		t.Run(tc.name, bubble(func(t *testing.T) {
+			site := trapSite(func(path, _ string) (string, string, []string) {
+				n := 1
+				_, _ = fmt.Sscanf(path, "/%d", &n)
+				if n == tc.pages {
+					return "Page", "Nothing.", nil
+				}
+				return "Page", "Nothing.", []string{fmt.Sprintf("/%d", n+1)}
 			})
-		})
+			list, snap, _ := trapped(t, byDefault, map[string]http.Handler{"a.test": site}, "http://a.test/")
+			trap, others := fetchedOf(list)
+			t.Logf("%d pages of the trap, dropped %v", trap, snap.Dropped)
+			require.GreaterOrEqual(t, trap, tc.least)
+			require.LessOrEqual(t, trap, tc.most)
+			require.Equal(t, 20, others)
+			require.Equal(t, tc.pages > 1000, snap.Dropped["pattern_budget"] > 0)
+		}))
 	}
 }
 
@@ -238,7 +210,7 @@ func TestTrapsByDefault(t *testing.T) {
 func TestTrapsAreReported(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		list, snap, log := trapped(t, func(cfg *assembly.Config) { cfg.Traps.Report, cfg.MaxPages = true, 300 },
-			map[string]http.Handler{"a.test": trapZoo[3].site}, "http://a.test/")
+			map[string]http.Handler{"a.test": trapZoo[2].site}, "http://a.test/")
 		trap, _ := fetchedOf(list)
 		require.Greater(t, trap, 270)
 		require.Empty(t, snap.Dropped)
@@ -251,7 +223,7 @@ func TestTrapsAreReported(t *testing.T) {
 func TestTrapsOff(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		list, snap, log := trapped(t, func(cfg *assembly.Config) { cfg.Traps.Enabled, cfg.MaxPages = false, 300 },
-			map[string]http.Handler{"a.test": trapZoo[3].site}, "http://a.test/")
+			map[string]http.Handler{"a.test": trapZoo[2].site}, "http://a.test/")
 		require.Len(t, list, 300)
 		require.Empty(t, snap.Dropped)
 		require.NotContains(t, log, "nowhere")

@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"strconv"
 	"testing"
+	"time"
 
 	"github.com/redis/rueidis"
 	"github.com/stretchr/testify/require"
@@ -25,8 +26,7 @@ func TestFleetSyncs(t *testing.T) {
 		cfg.RateLimit.Strategy, cfg.Robots.Enabled, cfg.Sitemaps.Enabled = "off", false, false
 		cfg.Fleet.Redis, cfg.Fleet.Job = "redis://"+server.Addr, job
 		cfg.Sinks = out
-		c, err := newOver(cfg, net.DialContext)
-		require.NoError(t, err)
+		c := newOver(t, cfg, net.DialContext)
 		return c.Run(t.Context(), "http://a.test/")
 	}
 	done := func(job string) int { return doneOf(t, server, job) }
@@ -57,4 +57,39 @@ func doneOf(t *testing.T, server *redistest.Server, job string) (n int) {
 		n += part
 	}
 	return n
+}
+
+// That no seed answers is so of all processes of a job or of none, whichever of them has asked
+// for those that do.
+func TestFleetIsUnreachableAsAWhole(t *testing.T) {
+	server := redistest.Redis.Start(t)
+	begin := func(job string, net *fetchtest.Net, seed string) <-chan error {
+		cfg := assembly.DefaultConfig()
+		cfg.RateLimit.Strategy, cfg.RateLimit.RetryMaxAttempts, cfg.Sitemaps.Enabled = "off", 0, false
+		cfg.Fleet.Redis, cfg.Fleet.Job, cfg.Scope.Mode = "redis://"+server.Addr, job, "any"
+		c := newOver(t, cfg, net.DialContext)
+		ended := make(chan error, 1)
+		go func() { ended <- c.Run(t.Context(), seed) }()
+		return ended
+	}
+	done := func(job string) int { return doneOf(t, server, job) }
+	nobody := fetchtest.Serve(t, nil)
+	require.ErrorIs(t, <-begin("none", nobody, "http://gone.test/"), crawl.ErrUnreachable)
+	require.ErrorIs(t, <-begin("none", nobody, "http://lost.test/"), crawl.ErrUnreachable, "though another has been here")
+
+	asked, hold := make(chan struct{}), make(chan struct{})
+	net := fetchtest.Serve(t, map[string]http.Handler{"a.test": http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/" {
+			close(asked)
+			<-hold
+		}
+	})})
+	first := begin("some", net, "http://a.test/")
+	<-asked
+	second := begin("some", net, "http://gone.test/")
+	require.Eventually(t, func() bool { return done("some") == 1 }, redistest.Patience, 10*time.Millisecond)
+	close(hold)
+	require.NoError(t, <-second, "another has reached one")
+	require.NoError(t, <-first)
+	require.NoError(t, <-begin("some", net, "http://lost.test/"), "one was reached before")
 }
