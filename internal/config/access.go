@@ -11,6 +11,8 @@ import (
 	"github.com/treadlight/crawl/internal/fetch/access"
 	"github.com/treadlight/crawl/internal/fetch/redact"
 	"github.com/treadlight/crawl/internal/fetch/resolve"
+	"github.com/treadlight/crawl/internal/observe/console"
+	"github.com/treadlight/crawl/internal/observe/traces"
 )
 
 // The words that stand in the place of a proxy.
@@ -156,4 +158,117 @@ func (l *loader) warnAccess() {
 	if u, err := url.Parse(l.cfg.Access.Proxy); err == nil && strings.HasPrefix(u.Scheme, "socks") && len(l.cfg.Access.Resolve) > 0 {
 		l.warnings = append(l.warnings, "access.resolve: a proxy looks names up itself, so that this is for hosts without one only")
 	}
+}
+
+func listenAddr(s string) error {
+	if s == "" {
+		return nil
+	}
+	_, err := console.ParseAddress(s)
+	return err
+}
+
+func redactAll(s string) string {
+	if s == "" {
+		return s
+	}
+	return redacted
+}
+
+// checkListen checks that not everybody may steer the crawl. A token that was printed is
+// no secret any more, and must not become one by being read back.
+func (l *loader) checkListen() {
+	const path, other = "listen.addr", "listen.token"
+	at, token := l.cfg.Listen.Addr, l.cfg.Listen.Token
+	if at == "" || l.bad[path] || l.bad[other] {
+		return
+	}
+	a, err := console.ParseAddress(at)
+	if err == nil {
+		err = a.Check(token)
+	}
+	switch {
+	case token == redacted:
+		l.report(other, l.origins[other], "stands where a secret stood when it was printed; give the secret again")
+	case errors.Is(err, console.ErrToken):
+		l.report(other, l.origins[other], "%v", err)
+	case err != nil:
+		l.report(path, l.origins[path], "%v; the token is %s (CRAWL_LISTEN_TOKEN)", err, other)
+	}
+}
+
+func collector(s string) error {
+	if s == "" {
+		return nil
+	}
+	_, err := traces.ParseEndpoint(s)
+	return err
+}
+
+func redactHeaderValue(s string) string {
+	name, _, ok := strings.Cut(s, ":")
+	if !ok {
+		return redacted
+	}
+	return name + ": " + redacted
+}
+
+// standardEnv takes in what the specification of OpenTelemetry says about the environment of a program. It
+// is for all programs alike, so that what is written for this one is stronger, a file included.
+func (l *loader) standardEnv(environ []string) {
+	vars := make(map[string]string)
+	for _, kv := range environ {
+		if name, value, ok := strings.Cut(kv, "="); ok && strings.HasPrefix(name, "OTEL_") {
+			vars[name] = strings.TrimSpace(value)
+		}
+	}
+	if strings.EqualFold(vars["OTEL_SDK_DISABLED"], "true") || vars["OTEL_TRACES_EXPORTER"] == "none" {
+		return
+	}
+	if at := vars["OTEL_EXPORTER_OTLP_ENDPOINT"]; at != "" {
+		l.standard("traces.endpoint", "OTEL_EXPORTER_OTLP_ENDPOINT", strings.TrimSuffix(at, "/")+"/v1/traces")
+	}
+	if at := vars["OTEL_EXPORTER_OTLP_TRACES_ENDPOINT"]; at != "" { // goes as it is
+		l.standard("traces.endpoint", "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", at)
+	}
+	for _, name := range []string{"OTEL_EXPORTER_OTLP_TRACES_HEADERS", "OTEL_EXPORTER_OTLP_HEADERS"} {
+		if list := vars[name]; list != "" {
+			l.standard("traces.headers", name, strings.Join(baggage(list), "\n"))
+			break
+		}
+	}
+	switch vars["OTEL_TRACES_SAMPLER"] {
+	case "always_off", "parentbased_always_off":
+		l.standard("traces.sample", "OTEL_TRACES_SAMPLER", "0")
+	case "traceidratio", "parentbased_traceidratio":
+		if share := vars["OTEL_TRACES_SAMPLER_ARG"]; share != "" {
+			l.standard("traces.sample", "OTEL_TRACES_SAMPLER_ARG", share)
+		}
+	}
+}
+
+func (l *loader) standard(path, name, value string) {
+	row := find(l.rows, path)
+	if l.origins[path].Source == fromFile || slices.ContainsFunc(l.problems, func(p Problem) bool { return p.Path == path }) {
+		return
+	}
+	if row.kind == kindList && l.origins[document.Item(path, 0)].Source == fromFile {
+		return
+	}
+	l.storeEnv(row, value, Origin{Source: fromEnv, Name: name})
+}
+
+// baggage reads a list of headers as that specification writes them, name=value by comma with
+// values escaped as in URLs.
+func baggage(list string) (headers []string) {
+	for item := range strings.SplitSeq(list, ",") {
+		name, value, _ := strings.Cut(strings.TrimSpace(item), "=")
+		if plain, err := url.PathUnescape(value); err == nil {
+			value = plain
+		}
+		if name != "" {
+			headers = append(headers, strings.TrimSpace(name)+": "+strings.TrimSpace(value))
+		}
+	}
+	return headers
 }

@@ -1,8 +1,11 @@
 package config
 
 import (
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 )
@@ -127,4 +130,246 @@ func TestAccessIsNotLive(t *testing.T) {
 	require.NoError(t, err)
 	require.Empty(t, applied)
 	require.Equal(t, []string{`hosts[0].headers: [] → [Cookie: REDACTED]`, `hosts[0].auth: "REDACTED" → "REDACTED"`}, lines(refused))
+}
+
+func TestFleet(t *testing.T) {
+	env := func(vars ...string) error {
+		_, err := Load(Sources{Env: vars})
+		return err
+	}
+	require.NoError(t, env("CRAWL_FLEET_REDIS=rediss://u:${PW}@r.test:6380", "CRAWL_FLEET_JOB=j", "CRAWL_FLEET_WORKER=w-1.a"))
+	for want, vars := range map[string][]string{
+		"fleet.job: is empty, and fleet.redis is not":             {"CRAWL_FLEET_REDIS=redis://r.test:1"},
+		"fleet.redis: is empty, and fleet.job is not":             {"CRAWL_FLEET_JOB=j"},
+		"is no URL of a Redis":                                    {"CRAWL_FLEET_REDIS=http://u:secret@r.test", "CRAWL_FLEET_JOB=j"},
+		"where a secret stood":                                    {"CRAWL_FLEET_REDIS=redis://REDACTED@r.test", "CRAWL_FLEET_JOB=j"},
+		"is no name: use 1 to 64":                                 {"CRAWL_FLEET_REDIS=redis://r.test:1", "CRAWL_FLEET_JOB=a b"},
+		"\"..\" is no name":                                       {"CRAWL_FLEET_REDIS=redis://r.test:1", "CRAWL_FLEET_JOB=j", "CRAWL_FLEET_WORKER=.."},
+		"and a crawl of several processes is kept in fleet.redis": {"CRAWL_FLEET_REDIS=redis://r.test:1", "CRAWL_FLEET_JOB=j", "CRAWL_STATE_DIR=s"},
+		"is more than the 1,000,000,000 bytes a second":           {"CRAWL_FLEET_REDIS=redis://r.test:1", "CRAWL_FLEET_JOB=j", "CRAWL_RATELIMIT_GLOBAL_BYTES=1GiB"},
+		"counts the URLs of one process, and fleet.redis":         {"CRAWL_FLEET_REDIS=redis://r.test:1", "CRAWL_FLEET_JOB=j", "CRAWL_SCOPE_BUDGETS=5/crawl x"},
+	} {
+		err := env(vars...)
+		require.ErrorContains(t, err, want)
+		require.NotContains(t, err.Error(), "secret@")
+	}
+	loaded, err := Load(Sources{Env: []string{"CRAWL_FLEET_REDIS=redis://u:secret@r.test:1", "CRAWL_FLEET_JOB=j"}})
+	require.NoError(t, err)
+	var b strings.Builder
+	require.NoError(t, loaded.WriteYAML(&b))
+	require.NotContains(t, b.String(), "secret@")
+	require.Contains(t, b.String(), "REDACTED@r.test:1")
+}
+
+func TestTerms(t *testing.T) {
+	a := Default()
+	require.Equal(t, "host", a.Terms()["scope.mode"])
+	require.NotContains(t, a.Terms(), "scope.include", "what is empty is no term")
+	b := a
+	b.Scope.Exclude, b.RateLimit.MaxRPS, b.Output.Path, b.Fetch.UserAgent = []string{"x", "y"}, 3, "o", "u"
+	terms := b.Terms()
+	require.Equal(t, "x, y", terms["scope.exclude"])
+	delete(terms, "scope.exclude")
+	require.Equal(t, a.Terms(), terms, "how fast, under what name and where to is each process's own")
+
+	budgets := map[string]string{
+		"max_pages": "7", "max_time": "1h", "ratelimit.global_rps": "2.5", "ratelimit.ip_rps": "3", "ratelimit.site_rps": "4",
+		"ratelimit.global_concurrency": "5", "ratelimit.global_bytes": "1MiB",
+	}
+	for path := range budgets {
+		require.NotContains(t, terms, path, "no bound is no term")
+	}
+	b.MaxPages, b.MaxTime, b.RateLimit.GlobalRPS, b.RateLimit.IPRPS, b.RateLimit.SiteRPS = 7, time.Hour, 2.5, 3, 4
+	b.RateLimit.GlobalConcurrency, b.RateLimit.GlobalBytes = 5, 1<<20
+	for path, want := range budgets {
+		require.Equal(t, want, b.Terms()[path], "what bounds all of them is agreed on")
+	}
+}
+
+// Whatever characters a secret has, it is taken as it is, from a variable or a file, and no
+// error nor what is printed of the settings has it.
+func TestRedisClient(t *testing.T) {
+	const secret = "p@ss/w#1 %+:?"
+	env := func(name string) (string, bool) {
+		return map[string]string{"PW": secret, "URL": "redis://u:x@h.test:1"}[name], name != "NONE"
+	}
+	dir := t.TempDir()
+	file := func(name, text string) string {
+		path := filepath.Join(dir, name)
+		require.NoError(t, os.WriteFile(path, []byte(text), 0o600))
+		return path
+	}
+	o, err := Fleet{Redis: "rediss://me:${PW}@r.test:6380/2"}.Client(env)
+	require.NoError(t, err)
+	require.Equal(t, []any{"me", secret, []string{"r.test:6380"}, 2, "r.test"}, []any{o.Username, o.Password, o.InitAddress, o.SelectDB, o.TLSConfig.ServerName})
+	o, err = Fleet{Redis: "${URL}"}.Client(env)
+	require.NoError(t, err)
+	require.Equal(t, "x", o.Password)
+	o, err = Fleet{Redis: "rediss://me@s.test?master_set=m&addr=t.test&sentinel_password=${URL}", PasswordFile: file("pw", secret+"\n")}.Client(env)
+	require.NoError(t, err)
+	require.Equal(t, []any{secret, "m", "redis://u:x@h.test:1"}, []any{o.Password, o.Sentinel.MasterSet, o.Sentinel.Password})
+	require.Empty(t, o.TLSConfig.ServerName+o.Sentinel.TLSConfig.ServerName, "each server is held to its own name")
+
+	for want, f := range map[string]Fleet{
+		"takes the variable NONE, which is not set":       {Redis: "redis://:${NONE}@h.test"},
+		"is not one line with a password":                 {Redis: "redis://h.test", PasswordFile: file("two", secret+"\n"+secret)},
+		"fleet.password_file: open ":                      {Redis: "redis://h.test", PasswordFile: filepath.Join(dir, "gone")},
+		"is larger than 4096 bytes: is it the right file": {Redis: "redis://h.test", PasswordFile: file("large", strings.Repeat("x", 5000))},
+		"has no certificate: give a PEM file":             {Redis: "rediss://h.test", CAFile: file("pem", secret)},
+		"let it begin with rediss://":                     {Redis: "redis://:${PW}@h.test", CAFile: file("pem", secret)},
+	} {
+		_, err := f.Client(env)
+		require.ErrorContains(t, err, want)
+		require.NotContains(t, err.Error(), secret)
+	}
+	require.Equal(t, "redis://REDACTED@h.test?sentinel_password=REDACTED&x=1", redactRedis("redis://a:b@h.test?sentinel_password=c&x=1"))
+	require.Equal(t, "redis://h.test?sentinel_password=${PW}", redactRedis("redis://h.test?sentinel_password=${PW}"))
+}
+
+func TestCapsOfHosts(t *testing.T) {
+	l := mustLoad(t, yamlFile(`hosts:
+- match: "*.example.org"
+  cap: {kind: sliding-window-log, permits: 10, per: 1s}
+  max_rate: 5
+  max_in_flight: 2
+  min_delay: 100ms
+  quota: {permits: 5000, per: 24h}
+- match: a.test
+  cap: {kind: concurrency, permits: 3}
+- match: b.test
+  cap:
+  quota: {kind: sliding-window-log, permits: 7, per: 1m}
+`))
+	require.Equal(t, []Host{
+		{
+			Match: "*.example.org", InitialRPS: 1, MinRPS: 0.1, MaxRPS: 5, MinDelay: 100 * time.Millisecond, MaxInFlight: 2,
+			Cap: Cap{"sliding-window-log", 10, time.Second}, Quota: Cap{"fixed-window", 5000, 24 * time.Hour},
+		},
+		{Match: "a.test", InitialRPS: 1, MinRPS: 0.1, MaxRPS: 10, Cap: Cap{Kind: "concurrency", Permits: 3}},
+		{Match: "b.test", InitialRPS: 1, MinRPS: 0.1, MaxRPS: 10, Quota: Cap{"sliding-window-log", 7, time.Minute}},
+	}, l.Config.Hosts)
+	for path, want := range map[string]string{
+		"hosts[0].cap.permits":   "file crawl.yaml:3",
+		"hosts[0].max_rps":       "file crawl.yaml:4",
+		"hosts[0].quota.kind":    "default",
+		"hosts[2].quota.kind":    "file crawl.yaml:12",
+		"hosts[0].quota.per":     "file crawl.yaml:7",
+		"hosts[0].max_in_flight": "file crawl.yaml:5",
+	} {
+		require.Equal(t, want, l.Origins[path].String(), path)
+	}
+	require.NoError(t, l.Config.Validate())
+
+	var y strings.Builder
+	require.NoError(t, l.WriteYAML(&y))
+	require.Contains(t, y.String(), `    cap:
+      kind: sliding-window-log              # file crawl.yaml:3
+      permits: 10                           # file crawl.yaml:3
+`)
+	require.Equal(t, l.Config, mustLoad(t, yamlFile(y.String())).Config)
+	var j strings.Builder
+	require.NoError(t, l.WriteJSON(&j))
+	require.Contains(t, j.String(), `"quota": {
+          "kind": "fixed-window",
+          "per": "24h",
+          "permits": 5000
+        }`)
+}
+
+func TestWrongCaps(t *testing.T) {
+	for _, c := range []struct{ rule, want string }{
+		{"cap: {kind: sliding, permits: 1, per: 1s}", `hosts[0].cap.kind: "sliding" is not a choice; give one of token-bucket, fixed-window, sliding-window, sliding-window-log, leaky-bucket, concurrency`},
+		{"cap: {permits: 1, per: 1s}", "hosts[0].cap.kind: is missing; give one of token-bucket, "},
+		{"cap: {kind: leaky-bucket, permits: 1}", "hosts[0].cap.per: is missing; give a duration"},
+		{"cap: {kind: leaky-bucket, per: 1s}", "hosts[0].cap.permits: is missing; give a whole number of requests between 1 and 1000000"},
+		{"cap: {kind: leaky-bucket, per: 1s, permits: 0}", "hosts[0].cap.permits: 0 is below 1; give"},
+		{"cap: {kind: leaky-bucket, per: 0, permits: 1}", "hosts[0].cap.per: 0 is below 1ms; give"},
+		{"cap: {kind: leaky-bucket, per: 5, permits: 1}", `hosts[0].cap.per: 5 has no unit; write "5s" for seconds`},
+		{"cap: {kind: concurrency, per: 1s, permits: 1}", "hosts[0].cap.per: is not for the kind concurrency"},
+		{"cap: {kind: leaky-bucket, per: 1s, permit: 1}", "hosts[0].cap.permit: is not a setting; did you mean hosts[0].cap.permits?"},
+		{"cap: {kind: leaky-bucket, per: 1s, permits: 1, permits: 2}", "hosts[0].cap.permits: is set already on line 2; remove one of the two"},
+		{"cap: 10", "hosts[0].cap: is a single value; give a group such as {permits: 10, per: 1s}"},
+		{"quota: {kind: leaky-bucket, permits: 1, per: 1h}", `hosts[0].quota.kind: "leaky-bucket" is not a choice; give one of fixed-window, sliding-window, sliding-window-log`},
+		{"quota: {permits: 1}", "hosts[0].quota.per: is missing"},
+		{"qota: {permits: 1, per: 1h}", "hosts[0].qota: is not a setting"},
+		{"max_in_flight: 1001", "hosts[0].max_in_flight: 1001 is above 1000; give a whole number of requests between 1 and 1000, or 0 for per_host_max"},
+		{"max_rate: 1, max_rps: 2", "hosts[0].max_rps: is set already on line 2; remove one of the two"},
+	} {
+		_, err := Load(yamlFile("hosts:\n- {match: a.test, " + c.rule + "}\n"))
+		require.ErrorContains(t, err, c.want, c.rule)
+		if !strings.Contains(c.want, "did you mean") { // what was meant is missing, too
+			require.Len(t, problems(t, yamlFile("hosts:\n- {match: a.test, "+c.rule+"}\n")), 1, c.rule)
+		}
+	}
+}
+
+func TestCapsThatAProgramSetsAreChecked(t *testing.T) {
+	c := Default()
+	c.Hosts = []Host{{Match: "a.test", InitialRPS: 1, MinRPS: 1, MaxRPS: 1, Quota: Cap{Permits: 3, Per: time.Hour}}}
+	require.NoError(t, c.Validate(), "a quota needs no kind")
+	c.Hosts[0].Cap = Cap{Permits: 3, Per: time.Hour}
+	require.ErrorContains(t, c.Validate(), "hosts[0].cap.kind: is missing")
+}
+
+func TestCapsThatOffWouldNotKeepAreToldOf(t *testing.T) {
+	l := mustLoad(t, yamlFile("ratelimit: {strategy: \"off\", global_bytes: 2MiB}\nhosts: [{match: a.test, quota: {permits: 1, per: 1h}}]\n"))
+	require.Contains(t, strings.Join(l.Warnings, "\n"), "ratelimit.strategy is off and paces nothing: ratelimit.global_bytes, hosts[0] will not be kept")
+	l = mustLoad(t, yamlFile("ratelimit: {global_bytes: 2MiB}\n"))
+	require.NotContains(t, strings.Join(l.Warnings, "\n"), "will not be kept")
+	require.EqualValues(t, 2<<20, l.Config.RateLimit.GlobalBytes)
+}
+
+// The variables that all programs with traces look at count, but less than what is written
+// for this one.
+func TestStandardVariables(t *testing.T) {
+	const at, own = "OTEL_EXPORTER_OTLP_ENDPOINT=http://o.test:4318/", "CRAWL_TRACES_ENDPOINT=http://c.test"
+	for name, c := range map[string]struct {
+		env  []string
+		file string
+		want Traces
+	}{
+		"none":     {want: Traces{Sample: 1}},
+		"endpoint": {env: []string{at}, want: Traces{Endpoint: "http://o.test:4318/v1/traces", Sample: 1}},
+		"of traces alone": {
+			env:  []string{at, "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT=http://t.test/x"},
+			want: Traces{Endpoint: "http://t.test/x", Sample: 1},
+		},
+		"off":      {env: []string{at, "OTEL_TRACES_EXPORTER=none"}, want: Traces{Sample: 1}},
+		"disabled": {env: []string{at, "OTEL_SDK_DISABLED=TRUE"}, want: Traces{Sample: 1}},
+		"headers": {
+			env:  []string{"OTEL_EXPORTER_OTLP_HEADERS=api-key=a%20b, X-Two=2"},
+			want: Traces{Headers: []string{"api-key: a b", "X-Two: 2"}, Sample: 1},
+		},
+		"sampler": {env: []string{"OTEL_TRACES_SAMPLER=traceidratio", "OTEL_TRACES_SAMPLER_ARG=0.25"}, want: Traces{Sample: .25}},
+		"no sampler": {
+			env: []string{"OTEL_TRACES_SAMPLER=always_off"},
+		},
+		"own variable": {env: []string{at, own}, want: Traces{Endpoint: "http://c.test", Sample: 1}},
+		"file": {
+			env: []string{at, "OTEL_EXPORTER_OTLP_HEADERS=a=b"}, file: "traces: {endpoint: 'http://f.test', headers: ['X: y']}",
+			want: Traces{Endpoint: "http://f.test", Headers: []string{"X: y"}, Sample: 1},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			src := Sources{Env: c.env}
+			if c.file != "" {
+				src.File, src.Reader = "crawl.yaml", strings.NewReader(c.file)
+			}
+			loaded, err := Load(src)
+			require.NoError(t, err)
+			got := loaded.Config.Traces
+			require.Equal(t, c.want.Endpoint, got.Endpoint)
+			require.ElementsMatch(t, c.want.Headers, got.Headers)
+			require.InDelta(t, c.want.Sample, got.Sample, 0)
+		})
+	}
+	_, err := Load(Sources{Env: []string{"OTEL_EXPORTER_OTLP_ENDPOINT=collector:4318"}})
+	require.ErrorContains(t, err, "OTEL_EXPORTER_OTLP_ENDPOINT")
+	require.ErrorContains(t, err, "is no URL of a collector")
+	loaded, err := Load(Sources{Env: []string{"OTEL_EXPORTER_OTLP_HEADERS=api-key=hush"}})
+	require.NoError(t, err)
+	var b strings.Builder
+	require.NoError(t, loaded.WriteYAML(&b))
+	require.NotContains(t, b.String(), "hush")
+	require.Contains(t, b.String(), "api-key: REDACTED")
 }

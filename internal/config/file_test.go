@@ -209,3 +209,137 @@ func TestProblemsAreBounded(t *testing.T) {
 	require.Len(t, lines, problemsMax+1)
 	require.Equal(t, "and 400 more", lines[problemsMax])
 }
+
+func loadText(text string) (*Loaded, error) {
+	return Load(Sources{File: "c.yaml", Reader: strings.NewReader(text)})
+}
+
+// Rules by name and in parts are the same rules as in a line.
+func TestFieldsByName(t *testing.T) {
+	l, err := loadText(`
+extract:
+  fields:
+    title: css:h1
+    price: {css: .price, attr: content, type: number}
+    tags:
+      xpath: >
+        //a[@rel='tag']
+        /@href
+      all: yes
+      match: /blog/
+    author: ["css:meta[name=author]@content", {xpath: //address}]
+`)
+	require.NoError(t, err)
+	want := []string{
+		"title=css:h1", "price:number=css:.price@content", "tags:all=xpath://a[@rel='tag'] /@href url~/blog/",
+		"author=css:meta[name=author]@content", "author=xpath://address",
+	}
+	require.Equal(t, want, l.Config.Extract.Fields)
+	require.Equal(t, 5, l.Origins["extract.fields[1]"].Line)
+
+	var b strings.Builder
+	require.NoError(t, l.WriteYAML(&b))
+	again, err := loadText(b.String())
+	require.NoError(t, err)
+	require.Equal(t, l.Config, again.Config, "what is written is read back the same")
+}
+
+// Everything that is wrong is told at once, with its path.
+func TestFieldProblems(t *testing.T) {
+	_, err := loadText(`
+extract:
+  fields:
+    a: {css: "p["}
+    b: {xpath: "//p[", type: money}
+    c: {csss: p}
+    d: {css: p, all: maybe}
+    e: p
+    f: [css:p, {css: [p]}]
+    g: {css: p, xpath: //p}
+    "h i": css:p
+    j:
+    a: css:p
+`)
+	require.Error(t, err)
+	for _, want := range []string{
+		`extract.fields.a.css: "p[" is no CSS selector`, "c.yaml:4",
+		`extract.fields.b.type: "money" is no type of a value; give one of text, html, number, url`,
+		"extract.fields.c.csss: is not a setting; did you mean extract.fields.c.css?",
+		`extract.fields.d.all: "maybe" is neither`,
+		`extract.fields.e: "p" begins with neither css: nor xpath:`,
+		"extract.fields.f[1].css: is a list; give a text",
+		"extract.fields.g.css: give one of css and xpath",
+		`"h i" is no name of a field`,
+		"extract.fields.j: is nothing; give a rule",
+		"extract.fields.a: is set already on line 4",
+	} {
+		require.ErrorContains(t, err, want)
+	}
+
+	_, err = Load(Sources{Flags: []FlagValue{{Name: "field", Value: "a:b:all=css:p"}, {Name: "field", Value: "x=css:["}, {Name: "field", Value: "x"}}})
+	require.ErrorContains(t, err, `"b" is no type of a value`)
+	require.ErrorContains(t, err, `"[" is no CSS selector`)
+	require.ErrorContains(t, err, `"x" has no =`)
+	_, err = Load(Sources{Flags: []FlagValue{{Name: "field", Value: "x=xpath:substring(//p,'a')@b"}}})
+	require.ErrorContains(t, err, "is no XPath expression")
+}
+
+func TestTooManyFields(t *testing.T) {
+	c := Default()
+	for range 201 {
+		c.Extract.Fields = append(c.Extract.Fields, "a=css:p")
+	}
+	require.ErrorContains(t, c.Validate(), "extract.fields: has 201 rules; give at most 200")
+}
+
+func TestWhichBodiesAreRead(t *testing.T) {
+	l := mustLoad(t, Sources{Flags: flags("set", "fetch.accept_types=text/*", "set", "fetch.accept_types=!text/css", "set", "fetch.skip_larger=50MiB")})
+	require.Equal(t, []string{"text/*", "!text/css"}, l.Config.Fetch.AcceptTypes)
+	require.EqualValues(t, 50<<20, l.Config.Fetch.SkipLarger)
+
+	_, err := Load(Sources{Flags: flags("set", "fetch.accept_types=html")})
+	require.ErrorContains(t, err, `fetch.accept_types[0]: "html" is no pattern of media types: write type/subtype`)
+}
+
+// What records have is a list of words, with commas or repeated, in any layer.
+func TestWhatRecordsHave(t *testing.T) {
+	has := func(src Sources) (parts []string) {
+		o := mustLoad(t, src).Config.Output
+		for _, part := range []string{"text", "main-text", "metadata", "body", "links", "digest"} {
+			if o.Has(part) {
+				parts = append(parts, part)
+			}
+		}
+		return parts
+	}
+	require.Equal(t, []string{"links", "digest"}, has(Sources{}))
+	require.Equal(t, []string{"text", "body", "links", "digest"}, has(Sources{Flags: flags("record", "text, body")}))
+	require.Equal(t, []string{"metadata"}, has(Sources{Flags: flags("record", "no-links,no-digest", "record", "metadata")}))
+	require.Equal(t, []string{"main-text", "links"}, has(yamlFile("output: {record: [no-digest, main-text]}")))
+	require.Equal(t, []string{"text", "links", "digest"}, has(Sources{File: "-", Reader: strings.NewReader("output: {record: body}"), Env: []string{"CRAWL_OUTPUT_RECORD=text"}}), "a stronger layer replaces a list")
+	require.Equal(t,
+		[]string{`output.record[1]: "links" is none of the words; give some of text, main-text, metadata, body, no-links, no-digest [flag --record]`},
+		problems(t, Sources{Flags: flags("record", "text,links")}))
+	require.Equal(t, "flag --record", mustLoad(t, Sources{Flags: flags("record", "text,body")}).Origins["output.record[1]"].String())
+}
+
+// What has no place in a format is named at the start.
+func TestPartsWithoutAPlace(t *testing.T) {
+	for text, want := range map[string]string{
+		"{output: {format: csv, record: [text, body, metadata]}}":                "of pages, text, metadata, body will not be written, since the format \"csv\" has no place for that",
+		"{output: {format: urls, record: main-text}, extract: {fields: {a: b}}}": "of pages, fields, main-text will",
+		"{output: {format: csv}, extract: {fields: {a: css:b}}}":                 "",
+		"{output: {format: urls, record: [no-links, no-digest]}}":                "",
+		"{output: {record: [text, body, metadata, main-text]}}":                  "",
+		"{output: {format: csv}}":                                                "",
+	} {
+		l, err := loadText(strings.Replace(text, "{a: b}", "{a: css:b}", 1))
+		require.NoError(t, err)
+		told := strings.Join(l.Warnings, "\n")
+		if want == "" {
+			require.NotContains(t, told, "output.record", text)
+			continue
+		}
+		require.Contains(t, told, want, text)
+	}
+}

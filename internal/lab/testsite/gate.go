@@ -1,7 +1,11 @@
 package testsite
 
 import (
+	"cmp"
 	"fmt"
+	"math"
+	"net/http"
+	"sort"
 	"sync"
 	"time"
 
@@ -238,4 +242,191 @@ func (g *gate) standingLocked(ok bool) (tight *limit.Standing) {
 		}
 	}
 	return tight
+}
+
+// daySteps is in how many steps a cosine is cut. Between two of them it changes by less than
+// 4 % of its height.
+const daySteps = 96
+
+type span struct {
+	from   time.Duration // of the day
+	worked time.Duration // what the limiter's clock has gone since the day began
+	speed  float64
+}
+
+// day is the clock of limiters whose speed changes: its time is the integral of the speed. A
+// limiter on it admits at its rate times the speed of the moment. A nil day never changes.
+type day struct {
+	length time.Duration
+	worked time.Duration // of a whole day
+	spans  []span
+}
+
+func (d *Day) length() time.Duration {
+	if d.Length == 0 && (d.Low > 0 || len(d.Table) > 0) {
+		return 24 * time.Hour
+	}
+	return d.Length
+}
+
+func newDay(cfg Day) *day {
+	d := &day{length: cfg.length()}
+	if d.length == 0 {
+		return nil
+	}
+	if cfg.Low > 0 {
+		for i := range daySteps {
+			angle := 2 * math.Pi * (float64(i) + 0.5) / daySteps // the middle speaks for a step
+			d.begin(d.length*time.Duration(i)/daySteps, cfg.Low+(1-cfg.Low)*(1+math.Cos(angle))/2)
+		}
+	} else {
+		d.begin(0, 1)
+		for _, h := range cfg.Table {
+			d.begin(h.At, h.Speed)
+		}
+	}
+	last := d.spans[len(d.spans)-1]
+	d.worked = last.worked + scale(d.length-last.from, last.speed)
+	return d
+}
+
+// begin adds a span; one that begins where the last one does takes its place.
+func (d *day) begin(at time.Duration, speed float64) {
+	s := span{from: at, speed: speed}
+	if n := len(d.spans); n > 0 {
+		last := d.spans[n-1]
+		if last.from == at {
+			d.spans = d.spans[:n-1]
+		}
+		s.worked = last.worked + scale(at-last.from, last.speed)
+	}
+	d.spans = append(d.spans, s)
+}
+
+// scale rounds down, so that no limiter admits too early.
+func scale(d time.Duration, speed float64) time.Duration { return time.Duration(float64(d) * speed) }
+
+func (d *day) at(rest time.Duration) span {
+	return d.spans[sort.Search(len(d.spans), func(i int) bool { return d.spans[i].from > rest })-1]
+}
+
+func (d *day) of(now clock.Instant) clock.Instant {
+	if d == nil {
+		return now
+	}
+	days, rest := int64(now)/int64(d.length), time.Duration(int64(now)%int64(d.length))
+	s := d.at(rest)
+	return clock.Instant(days * int64(d.worked)).Add(s.worked + scale(rest-s.from, s.speed))
+}
+
+// when is the first instant at which the limiter's clock is no earlier than at.
+func (d *day) when(at clock.Instant) clock.Instant {
+	if d == nil {
+		return at
+	}
+	days, rest := int64(at)/int64(d.worked), time.Duration(int64(at)%int64(d.worked))
+	i := sort.Search(len(d.spans), func(i int) bool { return d.spans[i].worked > rest }) - 1
+	s := d.spans[i]
+	now := clock.Instant(days * int64(d.length)).Add(s.from + time.Duration(math.Ceil(float64(rest-s.worked)/s.speed)))
+	for d.of(now) < at { // what the two roundings left open
+		now++
+	}
+	return now
+}
+
+func (d *day) speed(now clock.Instant) float64 {
+	if d == nil {
+		return 1
+	}
+	return d.at(time.Duration(int64(now) % int64(d.length))).speed
+}
+
+func (d *day) mean() float64 {
+	if d == nil {
+		return 1
+	}
+	return float64(d.worked) / float64(d.length)
+}
+
+// work is a host's load: a queue of one worker, and a bound of open requests beyond which
+// answers take longer. Its gate guards it.
+type work struct {
+	service time.Duration // mean, of one request; zero: no queue
+	longest time.Duration // wait
+	workers int           // zero: no bound
+	seed    uint64
+
+	free clock.Instant // when the worker is done with all admitted requests
+	n    int           // admitted so far
+}
+
+func newWork(cfg Load, seed uint64) work {
+	// By default the latency tells a client of the load: most wait no longer for a page.
+	w := work{longest: cmp.Or(cfg.MaxWait, 30*time.Second), workers: cfg.Workers, seed: seed}
+	if cfg.Rate > 0 {
+		w.service = time.Duration(math.Round(float64(time.Second) / cfg.Rate))
+	}
+	return w
+}
+
+func (w *work) ready(now clock.Instant) clock.Instant {
+	if w.service == 0 {
+		return now
+	}
+	return max(now, w.free.Add(-w.longest))
+}
+
+// take queues a request and returns how long it takes until the worker is done with it, by Lindley's
+// recursion (1952).
+func (w *work) take(now clock.Instant, speed float64) time.Duration {
+	if w.service == 0 {
+		return 0
+	}
+	d := newDraw(w.seed, streamLoad, w.n)
+	w.n++
+	// One draw in half a billion is beyond the cut.
+	took := min(tailCut, -math.Log(d.unit())) * float64(w.service) / speed
+	w.free = max(now, w.free).Add(time.Duration(took))
+	return w.free.Sub(now)
+}
+
+func (w *work) stretch(open int) float64 {
+	if w.workers == 0 || open <= w.workers {
+		return 1
+	}
+	return float64(open) / float64(w.workers)
+}
+
+// bans shuts clients out as fail2ban does: after so many refusals within a time, for a time,
+// and then without a memory of them. Its gate guards it.
+type bans struct {
+	within, term time.Duration
+	refused      []clock.Instant // ring of the latest refusals, as many as cause a ban
+	next, n      int             // of the ring: where the next goes, and how many there are
+	until        clock.Instant   // end of the latest ban
+	count        int64
+}
+
+func newBans(cfg Ban) bans {
+	return bans{within: cmp.Or(cfg.Within, cfg.For), term: cfg.For, refused: make([]clock.Instant, cfg.After)}
+}
+
+func (b *bans) refuse(now clock.Instant) {
+	if len(b.refused) == 0 {
+		return
+	}
+	b.refused[b.next] = now
+	b.next = (b.next + 1) % len(b.refused)
+	b.n = min(b.n+1, len(b.refused))
+	if b.n == len(b.refused) && now.Sub(b.refused[b.next]) <= b.within { // next is the oldest
+		b.until, b.n, b.next = now.Add(b.term), 0, 0
+		b.count++
+	}
+}
+
+func (b *Ban) decision() decision {
+	if b.Mode == modeDrop {
+		return decision{act: actReset}
+	}
+	return decision{act: actStatus, status: cmp.Or(b.Status, http.StatusForbidden)}
 }

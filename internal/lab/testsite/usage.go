@@ -4,11 +4,164 @@ import (
 	"fmt"
 	"io"
 	"math"
+	"strings"
 	"text/tabwriter"
 	"time"
 
 	"github.com/treadlight/crawl/internal/clock"
 )
+
+// bound is how many requests one limit can admit: first at once and rate per second of its
+// clock, whatever the client does.
+type bound struct {
+	name        string // for people
+	first, rate float64
+	// window, if set, is of windows that begin at the same time for all: the bound is first for
+	// each window that the time touches.
+	window, offset time.Duration
+	plain          bool // it does not change with the day
+}
+
+// bounds are those of all limits of an address. Together they allow no more than each does.
+type bounds []bound
+
+// boundsOf are the bounds of a host. A limit of open requests is also one of requests per
+// second, by the mean time that an answer takes; without such a time it is none.
+func boundsOf(h *Host, epoch time.Time) bounds {
+	held := func(name string, n int) bound {
+		b := bound{name: fmt.Sprintf("%s %d", name, n), first: float64(n), rate: math.Inf(1), plain: true}
+		if mean := h.Latency.mean(); mean > 0 {
+			b.rate = float64(n) / mean.Seconds()
+		}
+		return b
+	}
+	rated := func(name string, rate float64, first int) bound {
+		return bound{name: fmt.Sprintf("%s %g/s", name, rate), first: float64(first), rate: rate}
+	}
+	var all bounds
+	add := func(l *Limiter) {
+		switch l.Kind {
+		case kindLeaky:
+			all = append(all, rated(l.Kind, l.Rate, 1+l.Burst))
+		case kindToken:
+			all = append(all, rated(l.Kind, l.Rate, l.capacity()))
+		case kindSlots:
+			all = append(all, held(l.Kind, l.Concurrent))
+		default:
+			n := float64(l.Requests)
+			b := bound{name: fmt.Sprintf("%s %d per %v", l.Kind, l.Requests, l.Window), first: n, rate: n / l.Window.Seconds()}
+			if l.Kind == kindFixed {
+				b.window = l.Window
+				if !l.fromNew { // since the latest of the windows that began in 1970
+					b.offset = time.Duration(epoch.UnixMicro()%l.Window.Microseconds()) * time.Microsecond
+				}
+			}
+			all = append(all, b)
+		}
+	}
+	for _, l := range h.Limit.limiters() {
+		add(&l)
+	}
+	if h.Load.Rate > 0 {
+		all = append(all, rated("queue", h.Load.Rate, 1))
+	}
+	if n := h.Load.Workers; n > 0 {
+		all = append(all, held("workers", n))
+	}
+	for i := range h.Limits {
+		add(&h.Limits[i])
+	}
+	return all
+}
+
+// most is what the bound allows from one instant to another, both included.
+func (b *bound) most(d *day, from, to clock.Instant) float64 {
+	if !b.plain {
+		from, to = d.of(from), d.of(to)
+	}
+	if b.window > 0 {
+		number := func(at clock.Instant) int64 { return int64(at.Add(b.offset)) / int64(b.window) }
+		return b.first * float64(number(to)-number(from)+1)
+	}
+	if math.IsInf(b.rate, 1) {
+		return b.rate
+	}
+	return b.first + b.rate*to.Sub(from).Seconds()
+}
+
+// most is what a client that knows all limits beforehand can have admitted at most.
+func (bs bounds) most(d *day, from, to clock.Instant) float64 {
+	least := math.Inf(1)
+	for i := range bs {
+		least = min(least, bs[i].most(d, from, to))
+	}
+	return least
+}
+
+// rate is what all limits allow per second in the long run, at full speed; 0 means no bound.
+func (bs bounds) rate() float64 { return finite(bs.tightest().rate) }
+
+// finite is 0 for what has no bound.
+func finite(rate float64) float64 {
+	if math.IsInf(rate, 1) {
+		return 0
+	}
+	return rate
+}
+
+func (bs bounds) tightest() *bound {
+	least := &bound{rate: math.Inf(1), plain: true}
+	for i := range bs {
+		if bs[i].rate < least.rate {
+			least = &bs[i]
+		}
+	}
+	return least
+}
+
+// window is the longest time for which a quota can be used up at once. The used share of a
+// shorter time says nothing.
+func (bs bounds) window() time.Duration {
+	var longest time.Duration
+	for i := range bs {
+		b := &bs[i]
+		longest = max(longest, b.window)
+		if b.window == 0 && !b.plain {
+			longest = max(longest, time.Duration(b.first/b.rate*float64(time.Second)))
+		}
+	}
+	return longest
+}
+
+// long is the mean rate over whole days; 0 if it has no bound.
+func (bs bounds) long(d *day) float64 {
+	least := math.Inf(1)
+	for i := range bs {
+		rate := bs[i].rate
+		if !bs[i].plain {
+			rate *= d.mean()
+		}
+		least = min(least, rate)
+	}
+	return finite(least)
+}
+
+func (bs bounds) String() string {
+	words := make([]string, len(bs))
+	for i := range bs {
+		words[i] = bs[i].name
+	}
+	return strings.Join(words, ", ")
+}
+
+// mean is how long an answer takes on average, its body included.
+func (l *Latency) mean() time.Duration {
+	mean := float64(l.Typical)
+	if l.Dist == distLognormal {
+		mean *= math.Exp(l.Spread * l.Spread / 2)
+	}
+	return time.Duration(mean) + l.Body
+}
 
 const (
 	sliceTime = 10 * time.Second
