@@ -1,9 +1,17 @@
 package main
 
 import (
+	"bytes"
+	"context"
+	"encoding/json"
 	"flag"
 	"fmt"
+	"os"
+	"os/exec"
 	"path/filepath"
+	"slices"
+	"strings"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -11,7 +19,12 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/treadlight/crawl/cmd/crawl/internal/cli"
+	"github.com/treadlight/crawl/internal/clock"
+	"github.com/treadlight/crawl/internal/clock/clocktest"
+	"github.com/treadlight/crawl/internal/frontier/redis"
 	"github.com/treadlight/crawl/internal/lab/redistest"
+	"github.com/treadlight/crawl/internal/lab/testsite"
+	"github.com/treadlight/crawl/internal/records/merge"
 )
 
 var fleetHosts = flag.Int("fleet.hosts", 12, "hosts of the site that TestFleet crawls; with 200 it takes minutes, and troubles come again and again")
@@ -107,4 +120,301 @@ func (f *fleetTest) trouble(procs []*fleetProcess) {
 	left, err := filepath.Glob(filepath.Join(f.dir, "records-w*.jsonl"))
 	require.NoError(t, err)
 	require.Len(t, left, len(procs), "each process has its file, and goes on in it")
+}
+
+const (
+	fleetMaxRate = 20
+	fleetDelay   = 250 * time.Millisecond // that the slow hosts ask for
+)
+
+// fleetLease is short, so that troubles are over soon. The long form has 2,000 pages a second to
+// serve and ask for on the same cores, and a lease of one would often end for want of a turn.
+func fleetLease() time.Duration {
+	if long() {
+		return 3 * time.Second
+	}
+	return time.Second
+}
+
+// clockEnv says by how much the clock of a process that a test starts is wrong.
+const clockEnv = "TEST_WRONG_CLOCK"
+
+// wrongClock gives this process the clock that the test which started it wants it to have.
+func wrongClock() {
+	if by, err := time.ParseDuration(os.Getenv(clockEnv)); err == nil {
+		clock.SetSystemForTest(clocktest.Wrong(by))
+	}
+}
+
+// clocks are by how much those of processes are wrong, in the order in which they start.
+var clocks = []time.Duration{0, 7 * time.Minute, -5 * time.Minute, 26 * time.Hour}
+
+// fleetTest is a site, a Redis, and the processes that crawl the one by the other.
+type fleetTest struct {
+	t       *testing.T
+	site    *testsite.Site
+	redis   *redistest.Server
+	servers []*redistest.Server // it, or the masters of a cluster
+	dir     string
+	args    []string
+	names   atomic.Int32
+	procs   []*fleetProcess
+	log     requestLog
+	apart   func(host int) time.Duration // between two requests to a host, at least
+	thaws   []thaw
+}
+
+// thaw is that a process that had stood still went on.
+type thaw struct {
+	agent string
+	at    time.Time
+}
+
+// of reports whether a request was the first after a handover from or to the process that has
+// just gone on.
+func (w thaw) of(h handover) bool {
+	since := h.at.Sub(w.at)
+	return (h.from == w.agent || h.to == w.agent) && since >= 0 && since < 100*time.Millisecond
+}
+
+type fleetProcess struct {
+	cmd   *exec.Cmd
+	name  string
+	agent string // what it calls itself before hosts: the name, and which process of that name
+	err   lockedBuffer
+	done  chan error
+}
+
+// said is what it has written so far.
+func (p *fleetProcess) said() string { return p.err.String() }
+
+// newFleet has hosts that refuse what comes too fast, half of them until a date, some that have
+// a Crawl-delay, and a Redis of its own unless there are servers. No host is to be asked for two
+// things at once.
+func newFleet(t *testing.T, hosts int, servers ...*redistest.Server) *fleetTest {
+	t.Helper()
+	pages := 40
+	if long() {
+		pages = 600 // or all is done while one process is cut off
+	}
+	cfg := testsite.Uniform(hosts/2, pages, 2*time.Millisecond)
+	cfg.Hosts[0].Limit = testsite.Limit{Rate: 12, Burst: 4}
+	cfg.Hosts[0].Refusal.RetryAfter = "seconds"
+	cfg.Hosts = append(cfg.Hosts, cfg.Hosts[0])
+	cfg.Hosts[1].Name, cfg.Hosts[1].Count, cfg.Hosts[1].Refusal.RetryAfter = "dated", hosts-hosts/2, "http-date"
+	slow := testsite.Uniform(1+hosts/12, pages/2, 2*time.Millisecond).Hosts[0]
+	slow.Name, slow.Robots.CrawlDelay = "slow", fleetDelay
+	cfg.Hosts = append(cfg.Hosts, slow)
+	if len(servers) == 0 {
+		servers = append(servers, redistest.Redis.Start(t, fsync...))
+	}
+	f := newJob(t, servers[0], "--set", "fleet.lease="+fleetLease().String(), "--rate", "10", "--max-rate", fmt.Sprint(fleetMaxRate),
+		"--set", "per_host_max=1", "--no-sitemaps", "--retries", "10")
+	f.servers, f.apart = servers, func(host int) time.Duration {
+		if host >= hosts {
+			return fleetDelay
+		}
+		return time.Second / fleetMaxRate
+	}
+	f.serve(cfg)
+	return f
+}
+
+// newJob is a job by that Redis, whose processes have those arguments. All end with the test.
+func newJob(t *testing.T, server *redistest.Server, args ...string) *fleetTest {
+	f := &fleetTest{t: t, dir: t.TempDir(), redis: server, apart: func(int) time.Duration { return 0 }}
+	f.args = append([]string{"--redis", "redis://" + server.Addr, "--job", "e2e", "-o", f.dir + "/", "-q", "--contact", "a@b.test"}, args...)
+	t.Cleanup(f.reap)
+	return f
+}
+
+// serve starts the site, whose hosts are the seeds of all processes.
+func (f *fleetTest) serve(cfg testsite.Config) {
+	f.t.Helper()
+	cfg.Arrived = f.log.note
+	var err error
+	f.site, err = testsite.New(cfg)
+	require.NoError(f.t, err)
+	require.NoError(f.t, f.site.Listen())
+	serving, stop := context.WithCancel(context.Background())
+	over := make(chan error, 1)
+	go func() { over <- f.site.Run(serving) }()
+	f.t.Cleanup(func() { stop(); require.NoError(f.t, <-over) })
+	f.t.Cleanup(f.reap) // before the site
+	f.args = append(slices.Clip(f.args), f.site.URLs()...)
+}
+
+// reap ends the processes that are there yet.
+func (f *fleetTest) reap() {
+	for _, p := range f.procs {
+		_ = p.cmd.Process.Kill() // of one that has ended, nothing
+		<-p.done
+	}
+}
+
+// start starts one more process, under a name of its own or that of one that is no more, and with a clock of its own.
+func (f *fleetTest) start(name string, more ...string) *fleetProcess {
+	f.t.Helper()
+	if name == "" {
+		name = fmt.Sprintf("w%d", f.names.Add(1))
+	}
+	n := len(f.procs)
+	p := &fleetProcess{name: name, agent: fmt.Sprintf("%s/%d", name, n), done: make(chan error, 1)}
+	p.cmd = exec.Command("crawl", slices.Concat([]string{"--set", "fleet.worker=" + name, "-U", p.agent}, f.args, more)...)
+	p.cmd.Stderr = &p.err
+	p.cmd.Env = append(os.Environ(), "GORACE="+race, clockEnv+"="+clocks[n%len(clocks)].String())
+	require.NoError(f.t, p.cmd.Start())
+	go func() { p.done <- p.cmd.Wait(); close(p.done) }()
+	f.procs = append(f.procs, p)
+	return p
+}
+
+// kill ends a process as a failure of power does.
+func (f *fleetTest) kill(p *fleetProcess) {
+	require.NoError(f.t, p.cmd.Process.Kill())
+	<-p.done // what ended it
+}
+
+// finish waits until all of some processes have ended well.
+func (f *fleetTest) finish(procs ...*fleetProcess) {
+	f.t.Helper()
+	for _, p := range procs {
+		select {
+		case err := <-p.done:
+			require.NoError(f.t, err, "%s: %s", p.name, &p.err)
+		case <-time.After(3 * redistest.Patience):
+			_ = p.cmd.Process.Signal(syscall.SIGQUIT)
+			<-p.done
+			f.t.Fatalf("%s does not end, and %s:\n%s", p.name, f.unserved(), &p.err)
+		}
+	}
+}
+
+// ends waits for the end of a process, by that code.
+func (f *fleetTest) ends(p *fleetProcess, code int) {
+	f.t.Helper()
+	<-p.done
+	require.Equal(f.t, code, p.cmd.ProcessState.ExitCode(), &p.err)
+}
+
+// fleet is what `crawl fleet` says of the job, ending with that code.
+func (f *fleetTest) fleet(code int, args ...string) string {
+	f.t.Helper()
+	cmd := exec.Command("crawl", append(append([]string{"fleet"}, args...), "--job", "e2e", "--redis", "redis://"+f.redis.Addr)...)
+	out, _ := cmd.CombinedOutput() // its code says it
+	require.Equal(f.t, code, cmd.ProcessState.ExitCode(), string(out))
+	return string(out)
+}
+
+// served waits until the site has served so many pages.
+func (f *fleetTest) served(n int64) {
+	f.t.Helper()
+	for deadline := time.Now().Add(redistest.Patience); f.site.Report().Total.Distinct < n; time.Sleep(10 * time.Millisecond) {
+		require.True(f.t, time.Now().Before(deadline), "%d pages are never served: %d are", n, f.site.Report().Total.Distinct)
+	}
+}
+
+// unserved is which hosts have pages that were never asked for, for who looks for a cause.
+func (f *fleetTest) unserved() string {
+	var b strings.Builder
+	for _, h := range f.site.Report().Hosts {
+		if h.Distinct < int64(h.URLs) {
+			fmt.Fprintf(&b, "%s has served %d of %d pages, with %d refusals; ", h.Name, h.Distinct, h.URLs, h.Refusals)
+		}
+	}
+	return b.String()
+}
+
+// calm waits until no host has refused for a moment, or that does not come. What a host
+// ordered in the last trip before a death, nobody knows after it.
+func (f *fleetTest) calm() {
+	const moment, most = 250 * time.Millisecond, 3 * time.Second
+	begun, since, last := time.Now(), time.Now(), int64(-1)
+	for time.Since(since) < moment && time.Since(begun) < most {
+		if n := f.site.Report().Total.Refusals; n != last {
+			since, last = time.Now(), n
+		}
+		time.Sleep(5 * time.Millisecond)
+	}
+}
+
+// owner is the number of a process that has hosts, any of them.
+func (f *fleetTest) owner(procs []*fleetProcess) int {
+	agent := f.log.anyOwner()
+	return max(0, slices.IndexFunc(procs, func(p *fleetProcess) bool { return p.agent == agent }))
+}
+
+// freeze has a process stand still for a while: to the others it is cut off.
+func (f *fleetTest) freeze(p *fleetProcess, span time.Duration) {
+	_ = p.cmd.Process.Signal(syscall.SIGSTOP)
+	time.Sleep(span)
+	f.thaws = append(f.thaws, thaw{p.agent, time.Now()})
+	_ = p.cmd.Process.Signal(syscall.SIGCONT)
+}
+
+// courteous requires that the next process to ask a host leaves as much time as the host is
+// owed, by the instants at which its requests arrived. Less is let pass as far as one process
+// alone comes closer than that, as the machine has other work, and 20 ms. A process that stood still
+// between its decision and the request cannot know that it did: what it sends as it goes on is left out.
+func (f *fleetTest) courteous(all []handover) {
+	f.t.Helper()
+	tolerance := 20*time.Millisecond + max(0, f.log.jitter(f.apart))
+	spare := time.Hour
+	for _, h := range all {
+		if slices.ContainsFunc(f.thaws, func(w thaw) bool { return w.of(h) }) {
+			continue
+		}
+		early := f.apart(h.host) - h.gap
+		require.LessOrEqual(f.t, early, tolerance, "host %d was asked by %s %v after %s:%s", h.host, h.to, h.gap, h.from, f.log.around(h.host, h.at))
+		spare = min(spare, -early)
+	}
+	if len(all) > 0 {
+		f.t.Logf("of %d handovers the soonest left %v more than the host is owed; %v less would be let pass", len(all), spare, tolerance)
+	}
+}
+
+// status is what operators are told.
+func (f *fleetTest) status() (s redis.Status) {
+	f.t.Helper()
+	require.NoError(f.t, json.Unmarshal([]byte(f.fleet(0, "status", "--json")), &s))
+	return s
+}
+
+// require holds the whole against what was promised: every URL of the site is there once in
+// the merged records, and no host was asked for two things at once, nor while it had ordered
+// to wait.
+func (f *fleetTest) require() {
+	f.t.Helper()
+	files, err := merge.Files([]string{f.dir})
+	require.NoError(f.t, err)
+	m, err := merge.Prepare(f.t.Context(), files, merge.Config{})
+	require.NoError(f.t, err)
+	var out bytes.Buffer
+	require.NoError(f.t, m.Write(f.t.Context(), &out))
+	seen, ids := make(map[string]bool), make(map[string]bool)
+	for line := range strings.Lines(out.String()) {
+		var r struct {
+			URL, ID string
+			Status  int
+		}
+		require.NoError(f.t, json.Unmarshal([]byte(line), &r))
+		require.Equal(f.t, 200, r.Status, r.URL)
+		require.False(f.t, seen[r.URL], "%s is there twice", r.URL)
+		require.Len(f.t, r.ID, 32)
+		require.False(f.t, ids[r.ID])
+		seen[r.URL], ids[r.ID] = true, true
+	}
+	report := f.site.Report()
+	require.Len(f.t, seen, report.Total.URLs, "every URL is there")
+	require.Zero(f.t, report.Total.InsideRetryAfter, "requests while a host had ordered to wait")
+	for _, h := range report.Hosts {
+		require.LessOrEqual(f.t, h.MaxOpen, 1, "%s was asked for two things at once", h.Name)
+	}
+	s := f.status()
+	require.True(f.t, s.Complete)
+	require.Zero(f.t, s.Queued)
+	all := f.log.handovers()
+	f.courteous(all)
+	f.t.Logf("%d records for %d URLs, %d pages served again, %d refusals; Redis holds %d bytes; hosts changed hands with gaps of %s",
+		m.Report().Read, len(seen), report.Total.Duplicates, report.Total.Refusals, s.MemoryBytes, spread(gaps(all)))
 }

@@ -2,8 +2,17 @@ package main
 
 import (
 	"bytes"
+	"context"
+	"errors"
 	"fmt"
 	"io/fs"
+	"math"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"runtime"
+	"runtime/metrics"
 	"strings"
 	"syscall"
 	"testing"
@@ -13,9 +22,13 @@ import (
 	"github.com/spf13/pflag"
 	"github.com/stretchr/testify/require"
 
+	"github.com/treadlight/crawl"
 	"github.com/treadlight/crawl/cmd/crawl/internal/cli"
 	"github.com/treadlight/crawl/cmd/crawl/internal/flags"
+	"github.com/treadlight/crawl/cmd/crawl/internal/job"
+	"github.com/treadlight/crawl/internal/config"
 	"github.com/treadlight/crawl/internal/lab/docpage"
+	"github.com/treadlight/crawl/internal/records/sink"
 )
 
 // The help of every command is in the script, word for word. Whoever adds one adds
@@ -163,4 +176,215 @@ func TestDocsHaveEveryCommand(t *testing.T) {
 	}
 	each(root)
 	docpage.Check(t, "docs/reference/commands.md", "commands", b.String())
+}
+
+// Each command has a page with all that its help has, and a formatter has nothing to say
+// about it.
+func TestManualPages(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "man1")
+	var out, errs bytes.Buffer
+	require.Equal(t, cli.CodeDone, run(t.Context(), []string{"man", dir}, cli.Streams{Out: &out, Err: &errs}), errs.String())
+	names := strings.Fields(out.String())
+	require.Contains(t, names, "crawl.1")
+	require.Contains(t, names, "crawl-report.1")
+	require.NotContains(t, names, "crawl-man.1", "which is for those who package")
+	for _, name := range names {
+		page, err := os.ReadFile(filepath.Join(dir, name))
+		require.NoError(t, err)
+		require.True(t, bytes.HasPrefix(page, []byte(`.TH "CRAWL`)))
+		require.Contains(t, string(page), "\n.SH NAME\ncrawl")
+		for line := range strings.Lines(string(page)) {
+			require.NotRegexp(t, `^'`, line, "it would be a request")
+		}
+		if groff, err := exec.LookPath("groff"); err == nil {
+			cmd := exec.CommandContext(t.Context(), groff, "-man", "-Tutf8", "-ww", "-z", filepath.Join(dir, name))
+			said, err := cmd.CombinedOutput()
+			require.NoError(t, err)
+			require.Empty(t, string(said), name)
+		}
+	}
+	first, err := os.ReadFile(filepath.Join(dir, "crawl.1"))
+	require.NoError(t, err)
+	require.Contains(t, string(first), ".SS Politeness\n")
+	require.Contains(t, string(first), `\-\-max\-rate`)
+	require.Contains(t, string(first), "EXIT STATUS")
+
+	require.Equal(t, cli.CodeUsage, run(t.Context(), []string{"man"}, cli.Streams{Out: &out, Err: &errs}))
+	require.Equal(t, cli.CodeIO, run(t.Context(), []string{"man", filepath.Join(dir, "crawl.1")}, cli.Streams{Out: &out, Err: &errs}))
+}
+
+func TestEscapeRoff(t *testing.T) {
+	for s, want := range map[string]string{
+		"a-b": `a\-b`, `\.pdf$`: `\e.pdf$`, ".TH": `\&.TH`, "a\n'quote'": "a\n\\&'quote'", "": "",
+	} {
+		require.Equal(t, want, flags.EscapeRoff(s))
+	}
+}
+
+// The commands that the manual prints have flags that there are, of their own verb.
+func TestManualsCommandsHaveTheirFlags(t *testing.T) {
+	root := rootCommand(cli.Streams{})
+	var (
+		command = regexp.MustCompile(`(?m)^(?:    )?(?:\$ )?crawl (.*)$`)
+		quoted  = regexp.MustCompile(`'[^']*'|"[^"]*"`)
+		long    = regexp.MustCompile(`(?:^|\s)--([a-z][a-z0-9-]*)`)
+	)
+	seen := 0
+	for _, name := range docpage.Pages(t) {
+		for _, m := range command.FindAllStringSubmatch(docpage.Read(t, name), -1) {
+			line, _, _ := strings.Cut(quoted.ReplaceAllString(m[1], "Q"), "#")
+			line, _, _ = strings.Cut(line, "|")
+			cmd, _, err := root.Find(strings.Fields(line))
+			if err != nil {
+				cmd = root // a URL comes first
+			}
+			flags := allFlags(cmd)
+			for _, flag := range long.FindAllStringSubmatch(line, -1) {
+				seen++
+				require.True(t, flags[flag[1]], "%s: crawl %s: --%s", name, m[1], flag[1])
+			}
+		}
+	}
+	require.Greater(t, seen, 50)
+}
+
+// allFlags is the flags that a command takes.
+func allFlags(cmd *cobra.Command) map[string]bool {
+	all := map[string]bool{"help": true, "version": true}
+	add := func(f *pflag.Flag) { all[f.Name] = true }
+	cmd.Flags().VisitAll(add)
+	cmd.InheritedFlags().VisitAll(add)
+	return all
+}
+
+// The tests that the manual says measure something are where it says, with the flags that it
+// gives.
+func TestManualsTestsAreThere(t *testing.T) {
+	var (
+		command = regexp.MustCompile("`go test ([^`]+)`")
+		name    = regexp.MustCompile(`-(?:run|bench) '?([A-Za-z0-9|]+)`)
+		pkg     = regexp.MustCompile(`(?:^|\s)(\.(?:/[a-z0-9/]+)?)(?:\s|$)`)
+		flag    = regexp.MustCompile(`-([a-z]+\.[a-z]+)`)
+	)
+	tests := 0
+	for _, doc := range docpage.Pages(t) {
+		for _, m := range command.FindAllStringSubmatch(strings.ReplaceAll(docpage.Read(t, doc), "\n", " "), -1) {
+			dir := pkg.FindStringSubmatch(m[1])
+			require.NotNil(t, dir, "%s: %s", doc, m[1])
+			files, err := filepath.Glob(filepath.Join("../..", dir[1], "*_test.go"))
+			require.NoError(t, err)
+			source := ""
+			for _, file := range files {
+				text, err := os.ReadFile(file)
+				require.NoError(t, err)
+				source += string(text)
+			}
+			for _, names := range name.FindAllStringSubmatch(m[1], -1) {
+				for one := range strings.SplitSeq(names[1], "|") {
+					if one == "xxx" { // benchmarks alone
+						continue
+					}
+					tests++
+					require.Regexp(t, `func (Test|Benchmark)?[A-Za-z0-9]*`+one, source, "%s: %s", doc, m[1])
+				}
+			}
+			for _, f := range flag.FindAllStringSubmatch(m[1], -1) {
+				require.Contains(t, source, `"`+f[1]+`"`, "%s: %s", doc, m[1])
+			}
+		}
+	}
+	require.Greater(t, tests, 25)
+}
+
+func TestExitCodes(t *testing.T) {
+	full := &sink.WriteError{Path: "p.jsonl", Err: syscall.ENOSPC}
+	for _, c := range []struct {
+		err  error
+		want int
+	}{
+		{nil, cli.CodeDone},
+		{errors.New("a bug"), cli.CodeInternal},
+		{cli.Usage(errors.New("a flag")), cli.CodeUsage},
+		{fmt.Errorf("write output: %w", full), cli.CodeIO},
+		{errors.Join(crawl.ErrUnreachable, cli.IO(full)), cli.CodeIO},
+		{fmt.Errorf("%w: why", crawl.ErrUnreachable), cli.CodeNothing},
+		{fmt.Errorf("%w: why", crawl.ErrBlocked), cli.CodeBlocked},
+		{job.ErrForced, cli.CodeForced},
+		{context.Canceled, cli.CodeForced},
+	} {
+		require.Equal(t, c.want, cli.CodeOf(c.err), c.err)
+	}
+	require.Equal(t, "exit code 10", (&cli.Error{Code: cli.CodeLimit}).Error(), "an end that is no failure can be joined with one")
+}
+
+func TestMessages(t *testing.T) {
+	path := func(err error) error { return &fs.PathError{Op: "write", Path: "/a/b", Err: err} }
+	for _, c := range []struct {
+		err  error
+		want string
+	}{
+		{&sink.WriteError{Path: "/a/b", Records: 1, Bytes: 2048, Err: path(syscall.ENOSPC)}, "write /a/b: no space left on device; it has 1 whole record (2.0 KiB)"},
+		{&sink.WriteError{Records: 1200, Bytes: 3, Err: path(syscall.EPIPE)}, "write standard output: its reader has closed it; it has 1,200 whole records (3 B)"},
+		{&sink.WriteError{Path: "-", Err: syscall.EIO}, "write standard output: input/output error; it has 0 whole records (0 B)"},
+	} {
+		require.Equal(t, c.want, cli.Message(fmt.Errorf("write output: %w", c.err)))
+	}
+}
+
+// Every flag has a group of the help and a word for its value.
+func TestFlagGroups(t *testing.T) {
+	known := flags.Groups
+	for _, f := range config.Flags() {
+		require.Contains(t, known, flags.GroupOfSetting(f.Path), f.Name)
+		require.NotEqual(t, flags.GroupOwn, flags.GroupOfSetting(f.Path), f.Name)
+		require.True(t, f.Switch || f.Arg != "", f.Name)
+	}
+}
+
+// Help fits a usual screen, whatever the verb.
+func TestHelpFits(t *testing.T) {
+	for _, verb := range append(rootCommand(cli.Streams{}).Commands(), rootCommand(cli.Streams{})) {
+		var b strings.Builder
+		verb.InitDefaultHelpFlag()
+		require.NoError(t, flags.Write(&b, verb, cli.UsualWidth))
+		require.Contains(t, b.String(), "\nExamples:\n", "%s shows how it is used", verb.Name())
+		for line := range strings.Lines(b.String()) {
+			require.LessOrEqual(t, cli.Cells(strings.TrimSuffix(line, "\n")), cli.UsualWidth, "%s: %s", verb.Name(), line)
+		}
+	}
+}
+
+func TestHeapRoom(t *testing.T) {
+	const mib = 1 << 20
+	for live, percent := range map[uint64]int{
+		0:              800, // as for four, which are the least
+		4 * mib:        800,
+		10 * mib:       320,
+		31 * mib:       103,
+		32 * mib:       100,
+		33 * mib:       100,
+		math.MaxUint64: 100,
+	} {
+		require.Equal(t, percent, gcPercent(live), live)
+	}
+}
+
+// The room is that of what the last collection has left, and the user's word stands.
+func TestHeapRoomFollows(t *testing.T) {
+	require.False(t, giveRoom(func(name string) (string, bool) { return "", name == "GOGC" }))
+	require.True(t, giveRoom(func(string) (string, bool) { return "", false }))
+	large := make([]byte, 2*heapRoom)
+	collectUntil(t, func(percent int, _ uint64) bool { return percent == 100 })
+	runtime.KeepAlive(large)
+	collectUntil(t, func(percent int, live uint64) bool { return live < 2*heapRoom && percent == gcPercent(live) })
+}
+
+// collectUntil collects garbage until the percentage is right for what is in use. It is set
+// when a collection is over, by a goroutine of the runtime.
+func collectUntil(t *testing.T, right func(percent int, live uint64) bool) {
+	t.Helper()
+	now := []metrics.Sample{{Name: "/gc/gogc:percent"}, {Name: "/gc/heap/live:bytes"}}
+	for metrics.Read(now); !right(int(now[0].Value.Uint64()), now[1].Value.Uint64()); metrics.Read(now) {
+		runtime.GC()
+	}
 }

@@ -1,21 +1,28 @@
 package main
 
 import (
+	"bytes"
 	"encoding/json"
+	"errors"
 	"flag"
 	"fmt"
 	"net"
+	"net/http"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"regexp"
 	"slices"
-	"strconv"
 	"strings"
+	"sync"
+	"syscall"
 	"testing"
 	"time"
 
 	"github.com/rogpeppe/go-internal/testscript"
+	"github.com/stretchr/testify/require"
 
+	"github.com/treadlight/crawl/internal/lab/racetest"
 	"github.com/treadlight/crawl/internal/store/sqlitedb"
 )
 
@@ -63,67 +70,71 @@ func TestScript(t *testing.T) {
 			return nil
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
-			"exits": cmdExits, "start": cmdStart, "until": cmdUntil, "signal": cmdSignal, "finish": cmdFinish,
-			"site": cmdSite, "dead": cmdDead, "scrub": cmdScrub, "urls": cmdURLs, "future": cmdFuture,
-			"console": cmdConsole, "order": cmdOrder,
+			"exits":   usage("exits CODE PROGRAM ARGS...", 2, true, cmdExits),
+			"start":   usage("start [-silent|-stuck] NAME PROGRAM ARGS...", 2, true, cmdStart),
+			"until":   usage("until NAME REGEXP", 2, false, cmdUntil),
+			"signal":  usage("signal NAME INT|TERM|HUP|USR1", 2, false, cmdSignal),
+			"finish":  usage("finish NAME CODE", 2, false, finish),
+			"site":    usage("site NAME ARGS...", 1, true, cmdSite),
+			"dead":    usage("dead NAME", 1, false, cmdDead),
+			"scrub":   usage("scrub [-sort] FILE TO", 2, true, cmdScrub),
+			"urls":    usage("urls FILE TO", 2, false, cmdURLs),
+			"future":  usage("future DIR", 1, false, cmdFuture),
+			"console": usage("console NAME ENV", 2, false, cmdConsole),
+			"order":   usage("order NAME ORDER", 2, false, cmdOrder),
 		},
 	})
 }
 
-func cmdExits(ts *testscript.TestScript, neg bool, args []string) {
-	if neg || len(args) < 2 {
-		ts.Fatalf("usage: exits CODE PROGRAM ARGS...")
-	}
-	err := ts.Exec(args[1], args[2:]...)
-	if got := exitCode(ts, err); fmt.Sprint(got) != args[0] {
-		ts.Fatalf("exit code %d, want %s", got, args[0])
+// usage is a command with so many arguments, or more.
+func usage(text string, n int, more bool, run func(*testscript.TestScript, []string)) func(*testscript.TestScript, bool, []string) {
+	return func(ts *testscript.TestScript, neg bool, args []string) {
+		if neg || len(args) < n || len(args) > n && !more {
+			ts.Fatalf("usage: %s", text)
+		}
+		run(ts, args)
 	}
 }
 
-func cmdStart(ts *testscript.TestScript, neg bool, args []string) {
-	how := plain
-	if len(args) > 0 && strings.HasPrefix(args[0], "-") {
-		how = plumbing(args[0])
-		args = args[1:]
+func cmdExits(ts *testscript.TestScript, args []string) {
+	var exit *exec.ExitError
+	code := 0
+	if err := ts.Exec(args[1], args[2:]...); errors.As(err, &exit) {
+		code = exit.ExitCode()
+	} else {
+		ts.Check(err)
 	}
-	if neg || len(args) < 2 || how != plain && how != silent && how != stuck {
-		ts.Fatalf("usage: start [-silent|-stuck] NAME PROGRAM ARGS...")
+	if fmt.Sprint(code) != args[0] {
+		ts.Fatalf("exit code %d, want %s", code, args[0])
+	}
+}
+
+func cmdStart(ts *testscript.TestScript, args []string) {
+	how := plain
+	if strings.HasPrefix(args[0], "-") {
+		how, args = plumbing(args[0]), args[1:]
 	}
 	start(ts, how, args[0], args[1:])
 }
 
-func cmdUntil(ts *testscript.TestScript, neg bool, args []string) {
-	if neg || len(args) != 2 {
-		ts.Fatalf("usage: until NAME REGEXP")
-	}
+func cmdUntil(ts *testscript.TestScript, args []string) {
 	re, err := regexp.Compile("(?m)" + args[1])
 	ts.Check(err)
 	p := named(ts, args[0])
 	if !p.until(re) {
-		ts.Fatalf("%s ended before it printed %q:\n%s%s", args[0], args[1], p.out.String(), p.err.String())
+		ts.Fatalf("%s ended before it printed %q:\n%s%s", args[0], args[1], &p.out, &p.err)
 	}
 }
 
-func cmdSignal(ts *testscript.TestScript, neg bool, args []string) {
-	if neg || len(args) != 2 || signals[args[1]] == nil {
-		ts.Fatalf("usage: signal NAME INT|TERM|HUP|USR1")
-	}
-	ts.Check(named(ts, args[0]).cmd.Process.Signal(signals[args[1]]))
-}
-
-func cmdFinish(ts *testscript.TestScript, neg bool, args []string) {
-	if neg || len(args) != 2 {
-		ts.Fatalf("usage: finish NAME CODE")
-	}
-	finish(ts, args[0], args[1])
+func cmdSignal(ts *testscript.TestScript, args []string) {
+	ts.Check(named(ts, args[0]).cmd.Process.Signal(map[string]os.Signal{
+		"INT": syscall.SIGINT, "TERM": syscall.SIGTERM, "HUP": syscall.SIGHUP, "USR1": syscall.SIGUSR1,
+	}[args[1]]))
 }
 
 var serving = regexp.MustCompile(`serving (\d+) hosts?;`)
 
-func cmdSite(ts *testscript.TestScript, neg bool, args []string) {
-	if neg || len(args) < 1 {
-		ts.Fatalf("usage: site NAME ARGS...")
-	}
+func cmdSite(ts *testscript.TestScript, args []string) {
 	p := start(ts, plain, args[0], append([]string{"crawl", "testsite"}, args[1:]...))
 	if !p.until(serving) {
 		ts.Fatalf("the site ended: %s", p.err.String())
@@ -142,10 +153,7 @@ func cmdSite(ts *testscript.TestScript, neg bool, args []string) {
 
 // cmdDead takes a port that was just free. Nobody else is given it soon: the system
 // hands ports out in turn.
-func cmdDead(ts *testscript.TestScript, neg bool, args []string) {
-	if neg || len(args) != 1 {
-		ts.Fatalf("usage: dead NAME")
-	}
+func cmdDead(ts *testscript.TestScript, args []string) {
 	ln, err := net.Listen("tcp", "127.0.3.1:0")
 	ts.Check(err)
 	ts.Setenv(args[0], "http://"+ln.Addr().String()+"/")
@@ -165,13 +173,10 @@ var scrubs = []struct {
 	{regexp.MustCompile(`"elapsed_seconds":[\d.e-]+`), `"elapsed_seconds":N`},
 }
 
-func cmdScrub(ts *testscript.TestScript, neg bool, args []string) {
-	sorted := len(args) > 0 && args[0] == "-sort"
+func cmdScrub(ts *testscript.TestScript, args []string) {
+	sorted := args[0] == "-sort"
 	if sorted {
 		args = args[1:]
-	}
-	if neg || len(args) != 2 {
-		ts.Fatalf("usage: scrub [-sort] FILE TO")
 	}
 	text := ts.ReadFile(args[0])
 	for _, s := range scrubs {
@@ -185,10 +190,7 @@ func cmdScrub(ts *testscript.TestScript, neg bool, args []string) {
 	ts.Check(os.WriteFile(ts.MkAbs(args[1]), []byte(text), 0o644))
 }
 
-func cmdURLs(ts *testscript.TestScript, neg bool, args []string) {
-	if neg || len(args) != 2 {
-		ts.Fatalf("usage: urls FILE TO")
-	}
+func cmdURLs(ts *testscript.TestScript, args []string) {
 	var urls []string
 	for line := range strings.Lines(ts.ReadFile(args[0])) {
 		var r struct{ URL string }
@@ -202,10 +204,7 @@ func cmdURLs(ts *testscript.TestScript, neg bool, args []string) {
 	ts.Check(os.WriteFile(ts.MkAbs(args[1]), []byte(strings.Join(urls, "\n")+"\n"), 0o644))
 }
 
-func cmdFuture(ts *testscript.TestScript, neg bool, args []string) {
-	if neg || len(args) != 1 {
-		ts.Fatalf("usage: future DIR")
-	}
+func cmdFuture(ts *testscript.TestScript, args []string) {
 	db, err := sqlitedb.Open(filepath.Join(ts.MkAbs(args[0]), "state.db"), sqlitedb.Config{})
 	ts.Check(err)
 	ts.Check(db.Exec("PRAGMA user_version = 9999"))
@@ -219,8 +218,218 @@ const race = "atexit_sleep_ms=0"
 // deadline bounds what a script waits for: far more than any needs on a busy machine.
 const deadline = 5 * time.Minute
 
-func number(ts *testscript.TestScript, s string) int {
-	n, err := strconv.Atoi(s)
+// process is a program in the background, whose output can be waited for.
+type process struct {
+	cmd      *exec.Cmd
+	done     chan struct{} // closed when it has ended
+	out, err lockedBuffer
+}
+
+// launch starts a program, with the outputs that it has or those that can be waited for.
+func launch(cmd *exec.Cmd) (*process, error) {
+	p := &process{cmd: cmd, done: make(chan struct{})}
+	if cmd.Stdout == nil {
+		cmd.Stdout = &p.out
+	}
+	cmd.Stderr = &p.err
+	if err := cmd.Start(); err != nil {
+		return nil, err
+	}
+	go func() {
+		_ = cmd.Wait() // the code says it
+		close(p.done)
+	}()
+	return p, nil
+}
+
+// kill ends it, if it has not.
+func (p *process) kill() {
+	_ = p.cmd.Process.Kill()
+	<-p.done
+}
+
+// background is the key under which a script keeps its processes.
+type background struct{}
+
+func processes(ts *testscript.TestScript) map[string]*process {
+	return ts.Value(background{}).(map[string]*process)
+}
+
+func named(ts *testscript.TestScript, name string) *process {
+	p := processes(ts)[name]
+	if p == nil {
+		ts.Fatalf("there is no process %q: start it", name)
+	}
+	return p
+}
+
+// plumbing is what a process is connected to.
+type plumbing string
+
+const (
+	plain  plumbing = ""        // no input, and output that is read
+	silent plumbing = "-silent" // input that never comes and never ends
+	stuck  plumbing = "-stuck"  // output that nobody reads
+)
+
+func start(ts *testscript.TestScript, how plumbing, name string, args []string) *process {
+	if processes(ts)[name] != nil {
+		ts.Fatalf("%q is running: finish it first", name)
+	}
+	cmd := exec.Command(args[0], args[1:]...)
+	cmd.Dir = ts.MkAbs(".")
+	cmd.Env = append(os.Environ(), "TERM=dumb", "GORACE="+race, "HOME="+ts.Getenv("HOME"), "TMPDIR="+ts.Getenv("TMPDIR"))
+	if how != plain {
+		r, w, err := os.Pipe()
+		ts.Check(err)
+		ts.Defer(func() { _ = errors.Join(r.Close(), w.Close()) })
+		if how == silent {
+			cmd.Stdin = r
+		} else {
+			cmd.Stdout = w
+		}
+	}
+	p, err := launch(cmd)
 	ts.Check(err)
-	return n
+	processes(ts)[name] = p
+	ts.Defer(p.kill)
+	return p
+}
+
+// until waits for output that matches. It is false if the process ended without.
+func (p *process) until(re *regexp.Regexp) bool {
+	timeout := time.NewTimer(deadline)
+	defer timeout.Stop()
+	for ended := false; ; {
+		inOut, out := p.out.has(re)
+		inErr, err := p.err.has(re)
+		if inOut || inErr || ended {
+			return inOut || inErr
+		}
+		select {
+		case <-out:
+		case <-err:
+		case <-p.done: // then all of the output is here: look once more
+			ended = true
+		case <-timeout.C:
+			return false
+		}
+	}
+}
+
+// finish waits for the end and leaves what was printed in files.
+func finish(ts *testscript.TestScript, args []string) {
+	name := args[0]
+	p := named(ts, name)
+	select {
+	case <-p.done:
+	case <-time.After(deadline):
+		ts.Fatalf("%s has not ended in %v:\n%s%s", name, deadline, &p.out, &p.err)
+	}
+	delete(processes(ts), name)
+	ts.Check(os.WriteFile(ts.MkAbs(name+".out"), []byte(p.out.String()), 0o644))
+	ts.Check(os.WriteFile(ts.MkAbs(name+".err"), []byte(p.err.String()), 0o644))
+	if got := p.cmd.ProcessState.ExitCode(); fmt.Sprint(got) != args[1] {
+		ts.Fatalf("%s ended with %d, want %s:\n%s", name, got, args[1], &p.err)
+	}
+}
+
+// lockedBuffer collects output and wakes those who wait for it.
+type lockedBuffer struct {
+	mu      sync.Mutex // guards what follows
+	buf     bytes.Buffer
+	changed chan struct{} // nil: nobody waits
+}
+
+func (b *lockedBuffer) Write(data []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.changed != nil {
+		close(b.changed)
+		b.changed = nil
+	}
+	return b.buf.Write(data)
+}
+
+func (b *lockedBuffer) String() string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.buf.String()
+}
+
+// has reports whether there is a match, and when to look again.
+func (b *lockedBuffer) has(re *regexp.Regexp) (bool, <-chan struct{}) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.changed == nil {
+		b.changed = make(chan struct{})
+	}
+	return re.Match(b.buf.Bytes()), b.changed
+}
+
+var steering = regexp.MustCompile(`the crawl can be seen and steered  url=(http://(\S+)/)`)
+
+// consoleOf waits until a crawl can be steered, and is where.
+func consoleOf(ts *testscript.TestScript, name string) (url, addr string) {
+	p := named(ts, name)
+	if !p.until(steering) {
+		ts.Fatalf("%s ended: %s", name, p.err.String())
+	}
+	found := steering.FindStringSubmatch(p.err.String())
+	return found[1], found[2]
+}
+
+func cmdConsole(ts *testscript.TestScript, args []string) {
+	_, addr := consoleOf(ts, args[0])
+	ts.Setenv(args[1], addr)
+}
+
+func cmdOrder(ts *testscript.TestScript, args []string) {
+	url, _ := consoleOf(ts, args[0])
+	res, err := http.Post(url+"api/"+args[1], "application/json", strings.NewReader("{}"))
+	ts.Check(err)
+	ts.Check(res.Body.Close())
+	if res.StatusCode != http.StatusOK {
+		ts.Fatalf("%s answered %s", url, res.Status)
+	}
+}
+
+// suite is all the tests of this package, which clear away what they have built.
+type suite struct{ m *testing.M }
+
+func (s suite) Run() int {
+	code := s.m.Run()
+	if builtIn != "" {
+		_ = os.RemoveAll(builtIn) // a directory for temporary files
+	}
+	return code
+}
+
+// builtIn is where buildShipped has put the command.
+var builtIn string
+
+// buildShipped builds the command without the race detector, as it is shipped.
+var buildShipped = sync.OnceValues(func() (program string, err error) {
+	if builtIn, err = os.MkdirTemp("", "crawl"); err != nil {
+		return "", err
+	}
+	program = filepath.Join(builtIn, "crawl")
+	out, err := exec.Command("go", "build", "-buildvcs=false", "-o", program, ".").CombinedOutput()
+	if err != nil {
+		return "", fmt.Errorf("go build: %w: %s", err, out)
+	}
+	return program, nil
+})
+
+// shipped is the command that a trial kills. The race detector makes a crawl several times
+// as slow and has its say in one trial of five; the others kill what users have, which is
+// where more instants differ. Without it the command under test is that already.
+func shipped(t *testing.T, trial int) string {
+	t.Helper()
+	if !racetest.Enabled || trial%5 == 0 {
+		return ""
+	}
+	program, err := buildShipped()
+	require.NoError(t, err)
+	return program
 }

@@ -23,6 +23,7 @@ import (
 
 	"github.com/treadlight/crawl/cmd/crawl/internal/cli"
 	"github.com/treadlight/crawl/internal/lab/redistest"
+	"github.com/treadlight/crawl/internal/store/sqlitedb"
 )
 
 // busySite has pages that are there at once, and one that takes ten minutes until calm is set.
@@ -122,7 +123,7 @@ func endsThoughBusy(t *testing.T, way, what string) {
 		args, want = append(args, "--set", "grace=0"), cli.CodeForced
 	}
 	c := begin(t, append(args, site.url+"/"))
-	c.until(t, steering)
+	c.says(t, steering)
 	<-site.busy
 	asked := time.Now()
 	switch way {
@@ -132,26 +133,26 @@ func endsThoughBusy(t *testing.T, way, what string) {
 		require.NoError(t, c.cmd.Process.Signal(os.Interrupt))
 	case "interrupted twice":
 		require.NoError(t, c.cmd.Process.Signal(os.Interrupt))
-		c.until(t, regexp.MustCompile("interrupt again to give it up"))
+		c.says(t, regexp.MustCompile("interrupt again to give it up"))
 		asked = time.Now()
 		require.NoError(t, c.cmd.Process.Signal(os.Interrupt))
 	case "console":
-		res, err := http.Post(steering.FindStringSubmatch(c.text())[1]+"api/stop", "application/json", strings.NewReader("{}"))
+		res, err := http.Post(steering.FindStringSubmatch(c.err.String())[1]+"api/stop", "application/json", strings.NewReader("{}"))
 		require.NoError(t, err)
 		require.NoError(t, res.Body.Close())
 	}
 	code := c.wait(t)
 	took := time.Since(asked)
-	require.Equal(t, want, code, "%s", c.text())
-	require.Less(t, took, busyFor/20, "%s", c.text())
-	require.Contains(t, c.text(), "crawl resume "+state)
+	require.Equal(t, want, code, "%s", c.err.String())
+	require.Less(t, took, busyFor/20, "%s", c.err.String())
+	require.Contains(t, c.err.String(), "crawl resume "+state)
 	t.Logf("ended %v after it was to", took)
 
 	site.calm.Store(true)
 	rest := []string{"resume", state, "--progress", "none", "--max-time", "0", "--listen", ""}
 	if what != "sink" {
 		c = begin(t, rest)
-		require.Zero(t, c.wait(t), "%s", c.text())
+		require.Zero(t, c.wait(t), "%s", c.err.String())
 		text, err := os.ReadFile(records)
 		require.NoError(t, err)
 		require.Equal(t, site.all(), sorted(recordedURLs(t, "jsonl", text)))
@@ -168,7 +169,7 @@ func endsThoughBusy(t *testing.T, way, what string) {
 		read <- text.Bytes()
 	}()
 	c = begin(t, rest)
-	require.Zero(t, c.wait(t), "%s", c.text())
+	require.Zero(t, c.wait(t), "%s", c.err.String())
 	require.NoError(t, r.SetReadDeadline(time.Now().Add(100*time.Millisecond)))
 	urls := map[string]bool{}
 	for line := range bytes.Lines(<-read) {
@@ -188,44 +189,31 @@ func sorted(urls []string) []string {
 	return urls
 }
 
-// running is a command in the background.
-type running struct {
-	process
-}
-
-func begin(t *testing.T, args []string) *running {
+// begin runs a command in the background.
+func begin(t *testing.T, args []string) *process {
 	t.Helper()
-	c := &running{process{cmd: exec.Command("crawl", args...), done: make(chan struct{}), changed: make(chan struct{})}}
-	c.out.p, c.err.p = &c.process, &c.process
-	c.cmd.Stdout, c.cmd.Stderr = &c.out, &c.err
-	c.cmd.Env = append(os.Environ(), "GORACE="+race)
-	require.NoError(t, c.cmd.Start())
-	go func() {
-		_ = c.cmd.Wait() // the code says it
-		close(c.done)
-	}()
-	t.Cleanup(func() {
-		_ = c.cmd.Process.Kill() // of one that has ended, nothing
-		<-c.done
-	})
-	return c
+	cmd := exec.Command("crawl", args...)
+	cmd.Env = append(os.Environ(), "GORACE="+race)
+	p, err := launch(cmd)
+	require.NoError(t, err)
+	t.Cleanup(p.kill)
+	return p
 }
 
-func (c *running) until(t *testing.T, re *regexp.Regexp) {
+// says waits until it has said that.
+func (p *process) says(t *testing.T, re *regexp.Regexp) {
 	t.Helper()
-	require.True(t, c.process.until(re), "%s", c.text())
+	require.True(t, p.until(re), "%s", &p.err)
 }
 
-func (c *running) text() string { return c.err.String() }
-
-func (c *running) wait(t *testing.T) (code int) {
+func (p *process) wait(t *testing.T) (code int) {
 	t.Helper()
 	select {
-	case <-c.done:
+	case <-p.done:
 	case <-time.After(deadline):
-		require.Fail(t, "it does not end", "%s", c.text())
+		require.Fail(t, "it does not end", "%s", &p.err)
 	}
-	return c.cmd.ProcessState.ExitCode()
+	return p.cmd.ProcessState.ExitCode()
 }
 
 // A process of a crawl that several share ends in time as well, also when Redis is silent, and
@@ -247,16 +235,16 @@ func TestFleetProcessEndsThoughBusy(t *testing.T) {
 			}
 			asked := time.Now()
 			require.NoError(t, c.cmd.Process.Signal(os.Interrupt))
-			require.Equal(t, cli.CodeInterrupted, c.wait(t), "%s", c.text())
+			require.Equal(t, cli.CodeInterrupted, c.wait(t), "%s", c.err.String())
 			t.Logf("ended %v after it was to", time.Since(asked))
-			require.Less(t, time.Since(asked), busyFor/20, "%s", c.text())
+			require.Less(t, time.Since(asked), busyFor/20, "%s", c.err.String())
 			if what == "redis is silent" {
 				server.Signal(t, syscall.SIGCONT)
 			}
 
 			site.calm.Store(true)
 			c = begin(t, append([]string{"--set", "fleet.worker=two"}, args...))
-			require.Zero(t, c.wait(t), "%s", c.text())
+			require.Zero(t, c.wait(t), "%s", c.err.String())
 			var urls []string
 			for _, worker := range []string{"one", "two"} {
 				text, err := os.ReadFile(filepath.Join(dir, "records-"+worker+".jsonl"))
@@ -270,4 +258,41 @@ func TestFleetProcessEndsThoughBusy(t *testing.T) {
 			require.Equal(t, site.all(), urls)
 		})
 	}
+}
+
+// A state that cannot be opened yet does not keep the time of a crawl, or an interrupt, from ending
+// it, and is as it was.
+func TestEndsThoughTheStateIsNotOpen(t *testing.T) {
+	site, dir := serveBusySite(t, false), t.TempDir()
+	site.calm.Store(true)
+	state, records := filepath.Join(dir, "state"), filepath.Join(dir, "records")
+	c := begin(t, []string{"--strategy", "off", "--no-robots", "--no-sitemaps", "--state", state, "-o", records, "--max-pages", "5", site.url + "/"})
+	require.Zero(t, c.wait(t), "%s", c.err.String())
+	for _, verb := range []string{"resume", "again"} {
+		for _, way := range []string{"max-time", "interrupt"} {
+			db, err := sqlitedb.Open(filepath.Join(state, "state.db"), sqlitedb.Config{})
+			require.NoError(t, err)
+			// Nobody else gets in: others wait for five seconds, and fail.
+			require.NoError(t, db.Exec("PRAGMA locking_mode = EXCLUSIVE; BEGIN EXCLUSIVE; UPDATE meta SET value = value"))
+			args, want := []string{verb, state, "-v"}, cli.CodeInterrupted
+			if way == "max-time" {
+				args, want = append(args, "--max-time", "1s"), cli.CodeLimit
+			}
+			c := begin(t, args)
+			c.says(t, regexp.MustCompile("opening the state"))
+			if way == "interrupt" {
+				require.NoError(t, c.cmd.Process.Signal(os.Interrupt))
+			}
+			require.Equal(t, want, c.wait(t), "%s", c.err.String())
+			require.Contains(t, c.err.String(), "before the crawl has begun")
+			require.Contains(t, c.err.String(), "crawl resume "+state)
+			require.NoError(t, db.Exec("ROLLBACK"))
+			require.NoError(t, db.Close())
+		}
+	}
+	c = begin(t, []string{"resume", state, "--max-pages", "0"})
+	require.Zero(t, c.wait(t), "%s", c.err.String())
+	text, err := os.ReadFile(records)
+	require.NoError(t, err)
+	require.Equal(t, site.all(), sorted(recordedURLs(t, "jsonl", text)))
 }

@@ -1,11 +1,20 @@
 package cli
 
 import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
 	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
 	"unicode/utf8"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/treadlight/crawl/internal/config"
 )
 
 func TestClean(t *testing.T) {
@@ -84,4 +93,154 @@ func TestWrap(t *testing.T) {
 	require.Equal(t, []string{"a few", "words"}, Wrap("a few  words", 6))
 	require.Equal(t, []string{"unbreakable", "x"}, Wrap("unbreakable x", 3))
 	require.Equal(t, []string{""}, Wrap("", 3))
+}
+
+// newScreen is a terminal of so many columns that writes to a buffer.
+func newScreen(columns int) (*Terminal, *bytes.Buffer) {
+	var b bytes.Buffer
+	return &Terminal{w: &b, width: func() int { return columns }}, &b
+}
+
+// A log line takes the place of the status line, which is drawn again below it.
+func TestStatusLineAroundLogLines(t *testing.T) {
+	term, b := newScreen(80)
+	term.Show("1s", "3 pages")
+	_, err := io.WriteString(term, "a message\n")
+	require.NoError(t, err)
+	term.Show("2s", "4 pages")
+	term.Clear()
+	_, err = io.WriteString(term, "the end\n")
+	require.NoError(t, err)
+	require.Equal(t, ClearLine+"1s  3 pages"+
+		ClearLine+"a message\n"+"1s  3 pages"+
+		ClearLine+"2s  4 pages"+
+		ClearLine+
+		"the end\n", b.String())
+}
+
+// What a stranger wrote reaches the screen without the power to command it.
+func TestTerminalIsClean(t *testing.T) {
+	term, b := newScreen(80)
+	hostile := "title \x1b]0;owned\a\n"
+	n, err := io.WriteString(term, hostile)
+	require.NoError(t, err)
+	require.Equal(t, len(hostile), n, "the caller's bytes, not ours")
+	term.Show("host \x1b[31m", "two\nlines")
+	require.Equal(t, "title �]0;owned�\n"+ClearLine+"host �[31m  two lines", b.String())
+}
+
+// The line never reaches the last column, whatever the width and the text.
+func TestStatusFits(t *testing.T) {
+	parts := []string{"12s", "1,234 pages", "9.8/s", "567 queued", "8 active", "a.test: robots.txt cannot be had yet: 世界"}
+	for columns := range 120 {
+		line := Fit(parts, columns-1)
+		require.LessOrEqual(t, Cells(line), max(columns-1, 0))
+		require.Equal(t, strings.TrimRight(line, " "), line)
+	}
+	for columns, want := range map[int]string{
+		100: "12s  1,234 pages  9.8/s  567 queued  8 active  a.test: robots.txt cannot be had yet: 世界",
+		80:  "12s  1,234 pages  9.8/s  567 queued  8 active  a.test: robots.txt cannot be ha…",
+		60:  "12s  1,234 pages  9.8/s  567 queued  8 active", // too little is left for a sentence
+		40:  "12s  1,234 pages  9.8/s  567 queued",           // a number is whole or not there
+		12:  "12s",
+		3:   "1…",
+		1:   "",
+		0:   "",
+	} {
+		require.Equal(t, want, Fit(parts, columns-1), "%d columns", columns)
+	}
+}
+
+func TestNoStatusLine(t *testing.T) {
+	var b bytes.Buffer
+	term := NewTerminal(&b, []string{"TERM=xterm"}, "auto")
+	term.Show("1s")
+	term.Clear()
+	require.False(t, term.Live())
+	require.Empty(t, b.String(), "a file has no status line")
+	require.Equal(t, UsualWidth, term.Columns())
+	require.True(t, NewTerminal(&b, nil, "tty").Live(), "unless it is asked for")
+	require.Equal(t, io.Writer(&b), NewTerminal(&b, nil, "tty").Beside(&b), "a file is on no screen")
+}
+
+// Records on the same screen go above the status line, unchanged.
+func TestRecordsOnTheScreen(t *testing.T) {
+	term, b := newScreen(80)
+	records := neighbour{term, b}
+	_, err := io.WriteString(records, "one\n")
+	require.NoError(t, err)
+	term.Show("1s")
+	n, err := io.WriteString(records, "{\"url\":\"two\"}\n")
+	require.NoError(t, err)
+	require.Equal(t, 14, n)
+	require.Equal(t, "one\n"+ClearLine+"1s"+ClearLine+"{\"url\":\"two\"}\n1s", b.String())
+}
+
+type failingWriter struct{ err error }
+
+func (w failingWriter) Write([]byte) (int, error) { return 0, w.err }
+
+func TestBrokenScreen(t *testing.T) {
+	gone := errors.New("gone")
+	term := &Terminal{w: failingWriter{gone}, width: func() int { return 80 }}
+	_, err := io.WriteString(term, "x\n")
+	require.ErrorIs(t, err, gone)
+	term.Show("1s") // nobody to tell
+	_, err = io.WriteString(term, "x\n")
+	require.ErrorIs(t, err, gone)
+	_, err = io.WriteString(neighbour{term, io.Discard}, "x\n")
+	require.ErrorIs(t, err, gone)
+}
+
+func TestLogLines(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) { // the bubble's clock begins at a known time
+		var b bytes.Buffer
+		log := slog.New(NewLineHandler(&b, slog.LevelInfo, time.TimeOnly))
+		now := time.Now().Format(time.TimeOnly)
+		log.Debug("not shown")
+		log.Info("without attributes")
+		log.With(slog.Int("a", 1)).WithGroup("g").Error("a message", slog.Any("error", errors.New("two\nlines \x1b[2J")))
+		log.Info("a key of ours", slog.String("msg", "kept"), slog.Group("g", slog.String("time", "kept")))
+		require.Equal(t, now+" without attributes\n"+
+			now+` error: a message  a=1 g.error="two\nlines \x1b[2J"`+"\n"+
+			now+" a key of ours  g.time=kept\n", b.String())
+	})
+}
+
+// A warning about one subject is told once a minute, others at once.
+func TestRepeatedWarnings(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		for level, want := range map[slog.Level]int{slog.LevelInfo: 4, slog.LevelDebug: 122} {
+			var b bytes.Buffer
+			log := slog.New(NewLineHandler(&b, level, time.TimeOnly))
+			for i := range 120 {
+				log.Warn("down", slog.String("host", "a.test"), slog.Int("attempt", i))
+				time.Sleep(time.Second)
+			}
+			log.Warn("down", slog.String("host", "b.test"))
+			log.Warn("up", slog.String("host", "a.test"))
+			require.Equal(t, want, bytes.Count(b.Bytes(), []byte("\n")), level)
+		}
+	})
+}
+
+// What is remembered of warnings is bounded.
+func TestToldIsBounded(t *testing.T) {
+	h := NewLineHandler(&bytes.Buffer{}, slog.LevelInfo, time.TimeOnly).(*lineHandler)
+	for i := range 3 * maxTold {
+		slog.New(h).Warn("down", slog.String("host", fmt.Sprint(i)))
+		require.LessOrEqual(t, len(h.told), maxTold)
+	}
+}
+
+func TestLoggerFormats(t *testing.T) {
+	var b bytes.Buffer
+	NewLogger(&Terminal{w: &b}, &config.Log{Format: "json"}, slog.LevelWarn).Warn("for machines")
+	require.Contains(t, b.String(), `"level":"WARN","msg":"for machines"`)
+	b.Reset()
+	NewLogger(&Terminal{w: &b}, &config.Log{}, slog.LevelWarn).Warn("for a file")
+	require.Regexp(t, `^\d{4}-\d\d-\d\dT\S+ warn: for a file\n$`, b.String())
+	b.Reset()
+	NewLogger(&Terminal{w: &b, width: func() int { return 80 }}, &config.Log{}, slog.LevelWarn).Warn("for a person")
+	require.Regexp(t, `^\d\d:\d\d:\d\d warn: for a person\n$`, b.String())
 }

@@ -15,6 +15,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/treadlight/crawl/internal/fetch"
+	"github.com/treadlight/crawl/internal/fetch/redact"
 	"github.com/treadlight/crawl/internal/records/sink"
 )
 
@@ -144,4 +145,196 @@ func offsetsIn(t *testing.T, path string) (all []string) {
 		all = append(all, e.Offset, e.Length)
 	}
 	return all
+}
+
+// A process is killed in the middle of its last file, and comes back without knowing how
+// far it was: what was whole stays, what was not is gone, and what it writes then is there.
+func TestGoOnBehindWhatIsCut(t *testing.T) {
+	whole := t.TempDir()
+	w := open(t, whole, Config{MaxSize: 2500})
+	for i := range 4 {
+		require.NoError(t, w.Write(numbered(i)))
+	}
+	require.NoError(t, w.Flush())
+	last := filepath.Base(w.now.path(w.dir))
+	require.NoError(t, w.abandon())
+	text, err := os.ReadFile(filepath.Join(whole, last))
+	require.NoError(t, err)
+	kept := answersIn(t, whole)
+	require.Len(t, kept, 4)
+	var ends []int64 // of exchanges in the last file
+	for _, rec := range requireRecords(t, filepath.Join(whole, last)) {
+		if rec.Get("WARC-Type") == typeMetadata {
+			ends = append(ends, rec.end)
+		}
+	}
+	require.NotEmpty(t, ends)
+	before := len(kept) - len(ends)
+	require.Positive(t, before, "there is a file before it")
+
+	dir := filepath.Join(t.TempDir(), "w1")
+	cuts := []int{0, 1, len(text)} // each costs some writes to a disk
+	for _, end := range ends {
+		cuts = append(cuts, int(end)-1, min(int(end)+1, len(text)))
+	}
+	for cut := 100; cut < len(text); cut += 1 + len(text)/8 {
+		cuts = append(cuts, cut)
+	}
+	for _, cut := range cuts {
+		require.NoError(t, os.RemoveAll(dir))
+		require.NoError(t, os.CopyFS(dir, os.DirFS(whole)))
+		require.NoError(t, os.Truncate(filepath.Join(dir, last), int64(cut)))
+		want := before
+		var end int64
+		for _, at := range ends {
+			if at <= int64(cut) {
+				want, end = want+1, at
+			}
+		}
+		w := open(t, dir, Config{MaxSize: 2500, Existing: sink.Append})
+		if want > before {
+			require.Equal(t, int64(cut)-end, w.Cut(), cut)
+		}
+		require.NoError(t, w.Write(numbered(9)))
+		require.NoError(t, w.Close())
+		require.Equal(t, append(append([]string{}, kept[:want]...), numbered(9).URL), answersIn(t, dir), cut)
+		for _, name := range names(t, dir) {
+			require.NotContains(t, name, openEnding)
+		}
+	}
+}
+
+// What is complete is gone on behind in a file of its own, and so is nothing.
+func TestGoOnBehindWhatIsComplete(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "w1")
+	for i := range 3 {
+		w := open(t, dir, Config{Existing: sink.Append})
+		require.Zero(t, w.Cut())
+		require.NoError(t, w.Write(numbered(i)))
+		require.NoError(t, w.Close())
+		require.Equal(t, numberedURLs(i+1), answersIn(t, dir))
+		require.Len(t, names(t, dir), 2*(i+1), "archives and their indexes")
+	}
+	foreign := filepath.Join(dir, "treadlight-20990101000000-00009.warc.gz")
+	require.NoError(t, os.WriteFile(foreign, []byte("dear diary"), 0o600))
+	_, err := Open(dir, Config{Existing: sink.Append})
+	require.ErrorContains(t, err, "cannot be gone on behind")
+	require.FileExists(t, foreign)
+}
+
+// What a page of 8 KB costs the one goroutine that writes.
+func BenchmarkWrite(b *testing.B) {
+	w, err := Open(b.TempDir(), Config{})
+	if err != nil {
+		b.Fatal(err)
+	}
+	words := strings.Fields("jacket forest letter above paper kettle bread empty house journey pencil copper garden iron lamp water table island quiet apple")
+	var body strings.Builder
+	for i := 0; body.Len() < 8<<10; i++ {
+		body.WriteString(words[i*i%len(words)] + " " + fmt.Sprint(i%13) + " ")
+	}
+	b.ReportAllocs()
+	for i := 0; b.Loop(); i++ {
+		if err := w.Write(answered("http://a.test/page", fmt.Sprint(body.String(), i))); err != nil {
+			b.Fatal(err)
+		}
+	}
+	if err := w.Close(); err != nil {
+		b.Fatal(err)
+	}
+}
+
+func TestVeil(t *testing.T) {
+	own, err := redact.New(redact.Config{Headers: []string{"X-Own"}})
+	require.NoError(t, err)
+	for request, want := range map[string]string{
+		"": "", "\r\n": "\r\n", "no header": "no header",
+		"GET /?token=1:2 HTTP/1.1\r\nHost: a.test\r\n\r\n": "GET /?token=1:2 HTTP/1.1\r\nHost: a.test\r\n\r\n",
+		"GET / HTTP/1.1\r\nAuthorization: Basic YTpi\r\nHost: a.test\r\nCookie: a=b; c=d\r\n\r\n": "GET / HTTP/1.1\r\n" +
+			"Authorization: xxx\r\nHost: a.test\r\nCookie: xxx\r\n\r\n",
+		"GET / HTTP/1.1\r\nproxy-authorization:x\r\nx-own: 1\r\nX-Api-Key:   k  \r\n\r\n": "GET / HTTP/1.1\r\n" +
+			"proxy-authorization: xxx\r\nx-own: xxx\r\nX-Api-Key: xxx\r\n\r\n",
+		"GET / HTTP/1.1\nCookie: a=b\nX: y\n\n":                "GET / HTTP/1.1\nCookie: xxx\nX: y\n\n",
+		"POST / HTTP/1.1\r\nX: y\r\n\r\nCookie: a body\r\n":    "POST / HTTP/1.1\r\nX: y\r\n\r\nCookie: a body\r\n",
+		"GET / HTTP/1.1\r\nCookie: cut off before its end":     "GET / HTTP/1.1\r\nCookie: cut off before its end",
+		"GET / HTTP/1.1\r\nCookie: \r\nAuthorization: a:b\r\n": "GET / HTTP/1.1\r\nCookie: xxx\r\nAuthorization: xxx\r\n",
+	} {
+		before := strings.Clone(request)
+		require.Equal(t, want, string(maskCredentials([]byte(request), own)), "%q", request)
+		require.Equal(t, before, request, "the record is not the archive's to change")
+	}
+}
+
+// What is handed on to others opens nothing, and is whole: digest and length are of what is
+// written. Who wants it all gets it, in files for the owner alone.
+func TestCredentialsStayHere(t *testing.T) {
+	page := answered("https://example.com/", "page")
+	page.Exchange.Request = []byte("GET / HTTP/1.1\r\nHost: example.com\r\nAuthorization: Basic c2VjcmV0\r\nCookie: sid=secret\r\n\r\n")
+	for _, keep := range []bool{false, true} {
+		dir := t.TempDir()
+		w := open(t, dir, Config{Credentials: keep})
+		require.NoError(t, w.Write(page))
+		require.NoError(t, w.Close())
+		files, err := filepath.Glob(filepath.Join(dir, "*.gz"))
+		require.NoError(t, err)
+		request := requireRecords(t, files[0])[2]
+		require.Equal(t, "request", request.Get("WARC-Type"))
+		require.Equal(t, digestText(sum([]byte(request.block))), request.Get("WARC-Block-Digest"))
+		info, err := os.Stat(files[0])
+		require.NoError(t, err)
+		if keep {
+			require.Equal(t, string(page.Exchange.Request), request.block)
+			require.Zero(t, info.Mode().Perm()&0o077, "for nobody else")
+			continue
+		}
+		require.Equal(t, "GET / HTTP/1.1\r\nHost: example.com\r\nAuthorization: xxx\r\nCookie: xxx\r\n\r\n", request.block)
+	}
+	require.Contains(t, string(page.Exchange.Request), "c2VjcmV0")
+}
+
+// FuzzVeil: whatever a request is, no value of a secret field survives in its header, and
+// nothing else is touched.
+func FuzzVeil(f *testing.F) {
+	f.Add("Cookie", "a=b", "X: y\r\n")
+	f.Add("X", "Cookie: z", "\r\nCookie: in the body\r\n")
+	f.Fuzz(func(t *testing.T, name, value, rest string) {
+		if strings.ContainsAny(name+value, "\r\n:") || name == "" {
+			t.Skip("no field")
+		}
+		first, secret := "GET / HTTP/1.1\r\n", (*redact.Redactor)(nil).SecretHeader(name)
+		got := string(maskCredentials([]byte(first+name+": "+value+"\r\n"+rest), nil))
+		want := first + name + ": " + value + "\r\n"
+		if secret {
+			want = first + name + ": xxx\r\n"
+		}
+		require.True(t, strings.HasPrefix(got, want), "%q", got)
+		require.Equal(t, strings.Count(first+rest, "\n")+1, strings.Count(got, "\n"))
+	})
+}
+
+// A page that wants no copy to be shown is archived with that, or a note stands in its place.
+func TestNoArchive(t *testing.T) {
+	for _, obey := range []bool{false, true} {
+		dir := t.TempDir()
+		w := open(t, dir, Config{ObeyNoArchive: obey})
+		page := answered("https://example.com/private", "page")
+		page.Directives = []string{"noindex", "noarchive"}
+		require.NoError(t, w.Write(answered("https://example.com/", "home")))
+		require.NoError(t, w.Write(page))
+		require.NoError(t, w.Write(answered("https://example.com/next", "page")))
+		require.NoError(t, w.Close())
+		all := requireRecords(t, filepath.Join(dir, names(t, dir)[1]))
+		require.Len(t, page.Links, 1, "the record is not the archive's to change")
+		note := "via: https://example.com/\r\nhopsFromSeed: LL\r\nfetchTimeMs: 1500\r\nrobots-directives: noindex, noarchive\r\n"
+		if !obey {
+			require.Equal(t, "iRqmRqmVqm", kinds(all))
+			require.True(t, strings.HasPrefix(all[6].block, note), all[6].block)
+			continue
+		}
+		require.Equal(t, "iRqmmRqm", kinds(all), "what others refer to is not what was left out")
+		require.Equal(t, note, all[4].block)
+		require.Equal(t, page.URL, all[4].Get("WARC-Target-URI"))
+		require.Empty(t, all[4].Get("WARC-Concurrent-To"))
+		require.Equal(t, []string{"https://example.com/", "https://example.com/next"}, answersIn(t, dir))
+	}
 }

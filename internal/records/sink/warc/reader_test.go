@@ -1,9 +1,15 @@
 package warc
 
 import (
+	"bufio"
 	"bytes"
+	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -11,6 +17,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/treadlight/crawl/internal/fetch"
+	"github.com/treadlight/crawl/internal/lab/conformance"
 	"github.com/treadlight/crawl/internal/records/sink"
 )
 
@@ -184,4 +191,347 @@ func FuzzExchange(f *testing.F) {
 			require.Equal(t, 1, strings.Count(l, "\n"))
 		}
 	})
+}
+
+// The cases are in testdata/conformance/surt.
+func TestSurt(t *testing.T) {
+	text, err := os.ReadFile("../../../../testdata/conformance/surt/cases.txt")
+	require.NoError(t, err)
+	passed, all := 0, 0
+	for line := range strings.Lines(string(text)) {
+		line = strings.TrimSuffix(line, "\n")
+		if line == "" || line[0] == '#' {
+			continue
+		}
+		uri, want, ok := strings.Cut(line, "\t")
+		require.True(t, ok, line)
+		if all++; surt(uri) == want {
+			passed++
+		} else {
+			t.Errorf("surt(%q) = %q, want %q", uri, surt(uri), want)
+		}
+	}
+	if !t.Failed() {
+		conformance.Report(t, "surt", conformance.Result{Cases: all, Passed: passed})
+	}
+}
+
+// URLs that are not of the web are their own keys, and a key is one word.
+func TestSurtOfOthers(t *testing.T) {
+	for in, want := range map[string]string{
+		"dns:example.com": "dns:example.com", "": "", "urn:x y": "urn:x%20y", "http://a.test/\xff ü": "test,a)/%ff%20%c3%bc",
+	} {
+		require.Equal(t, want, surt(in))
+	}
+}
+
+func TestStatusAndMime(t *testing.T) {
+	for _, tc := range []struct{ head, status, mime string }{
+		{"HTTP/1.1 200 OK\r\nContent-Type: text/html; charset=utf-8\r\n\r\n", "200", "text/html"},
+		{"HTTP/1.0 404\ncontent-type:text/plain\n\n", "404", "text/plain"},
+		{"HTTP/1.1 204 No Content\r\n\r\n", "204", ""},
+		{"HTTP/1.1 2000 x\r\nContent-Type\r\n\r\n", "", ""},
+		{"garbage", "", ""},
+		{"", "", ""},
+	} {
+		status, mime := statusAndMime([]byte(tc.head))
+		require.Equal(t, tc.status, status, tc.head)
+		require.Equal(t, tc.mime, mime, tc.head)
+	}
+}
+
+func TestHeadOf(t *testing.T) {
+	for head, body := range map[string]string{
+		"HTTP/1.1 200 OK\r\nA: b\r\n\r\n": "\r\n\r\nbody",
+		"HTTP/1.1 200 OK\nA: b\n\n":       "\n\n",
+		"HTTP/1.1 200 OK\r\n\r\n":         "",
+		"HTTP/1.1 200 OK\r\nA: b":         "",
+		"":                                "",
+	} {
+		require.Equal(t, len(head), headerLength([]byte(head+body)), "%q", head)
+		require.Equal(t, head, string(readHead(strings.NewReader(head+body))), "%q", head)
+	}
+}
+
+// What a stranger calls a media type stays one text of a line.
+func TestLineIsOne(t *testing.T) {
+	l := line(typeResponse, "http://a.test/\"\\", "2026-11-22T12:00:00Z", "", []byte("HTTP/1.1 200 OK\r\nContent-Type: \"\xff\u2028\r x\r\n\r\n"), 1, 2, "f")
+	require.Equal(t, 1, strings.Count(l, "\n"))
+	require.Equal(t, "http://a.test/\"\\", parseLine(t, l).URL)
+	require.True(t, strings.HasPrefix(l, `test,a)/"\ 20261122120000 {"url":`), l)
+}
+
+func TestNames(t *testing.T) {
+	require.Equal(t, "p-20261122120000-00007.warc.gz", nameOf("p", "", 7, noon))
+	require.Equal(t, "p-20261122120000-123456-b-cher.warc.gz", nameOf("p", "bücher", 123456, noon))
+	require.Equal(t, "p-20261122120000-00001.warc.gz", nameOf("p", "../-", 1, noon))
+	require.Equal(t, strings.Repeat("x", 64), hostPart(strings.Repeat("x", 300)))
+}
+
+// readers is where `make readers` has put the archive reader of another house, from here.
+const readers = "../../../../bin/readers/node_modules/warcio"
+
+// requireWarcio is where that is. Without it the test is skipped, or fails in CI.
+func requireWarcio(t *testing.T) (dir string) {
+	t.Helper()
+	dir, err := filepath.Abs(readers)
+	require.NoError(t, err)
+	if _, err = os.Stat(dir); err == nil {
+		_, err = exec.LookPath("node")
+	}
+	switch {
+	case err == nil:
+	case os.Getenv("CI") != "":
+		t.Fatalf("warcio: %v: `make readers` installs it", err)
+	default:
+		t.Skipf("NOT RUN: warcio: %v: `make readers` installs it", err)
+	}
+	return dir
+}
+
+// node runs a script and returns what it prints.
+func node(t *testing.T, args ...string) []byte {
+	t.Helper()
+	cmd := exec.CommandContext(t.Context(), "node", args...)
+	var errs bytes.Buffer
+	cmd.Stderr = &errs
+	out, err := cmd.Output()
+	require.NoError(t, err, "%s", errs.String())
+	require.Empty(t, errs.String(), "it warns")
+	return out
+}
+
+// difficult is exchanges with what archives have trouble with.
+func difficult() []*sink.Record {
+	binary := make([]byte, 100_000)
+	for i := range binary {
+		binary[i] = byte(i * i >> 5)
+	}
+	cut := answered("https://example.com/cut", "the beginning")
+	cut.Exchange.Truncated = "length"
+	robots := answered("https://example.com/robots.txt", "User-agent: *\nDisallow:\n")
+	robots.Kind = "robots"
+	gz := string(member("<p>compressed</p>"))
+	return []*sink.Record{
+		robots,
+		answered("https://www.example.com/Page?b=2&a=1", "<p>hello</p>"),
+		answered("https://example.com/again", "<p>hello</p>"),
+		exchanged("http://a.test:8080/chunked", 200, "HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\nTransfer-Encoding: chunked\r\n\r\n",
+			"5\r\nhello\r\n7;x=y\r\n, world\r\n0\r\n\r\n", "hello, world"),
+		exchanged("http://a.test/gzip", 200, "HTTP/1.1 200 OK\r\nContent-Type: text/html\r\nContent-Encoding: gzip\r\n\r\n", gz, gz),
+		exchanged("http://a.test/binary", 200, "HTTP/1.1 200 OK\r\nContent-Type: image/png\r\n\r\n", string(binary), string(binary)),
+		exchanged("http://a.test/warc", 200, "HTTP/1.1 200 OK\r\nContent-Type: application/warc\r\n\r\n", smallest+smallest, smallest+smallest),
+		exchanged("http://a.test/old", 404, "HTTP/1.0 404 \r\nContent-Type: text/html\r\n\r\n", "none", "none"),
+		exchanged("http://a.test/moved", 301, "HTTP/1.1 301 Moved Permanently\r\nLocation: /b\r\nContent-Length: 0\r\n\r\n", "", ""),
+		exchanged("http://a.test/same", 304, "HTTP/1.1 304 Not Modified\r\nETag: \"1\"\r\n\r\n", "", ""),
+		answered("http://a.test/empty", ""),
+		cut,
+	}
+}
+
+// What we write, the reader of another house reads: the same records, headers and payloads;
+// and the index that it makes of them is ours.
+func TestWarcioReadsIt(t *testing.T) {
+	warcio := requireWarcio(t)
+	dir := t.TempDir()
+	path := filepath.Join(dir, "treadlight-20261122120000-00001.warc.gz")
+	writeDifficult(t, dir, Config{})
+	readByWarcio(t, warcio, path)
+	theirs := indexByWarcio(t, warcio, path)
+	mine, err := os.ReadFile(filepath.Join(dir, "treadlight-20261122120000-00001.cdxj"))
+	require.NoError(t, err)
+	for l := range strings.Lines(string(mine)) {
+		e := parseLine(t, l)
+		key, _, _ := strings.Cut(l, "{")
+		require.Equal(t, theirs[key], e, key)
+		delete(theirs, key)
+	}
+	require.Empty(t, theirs)
+}
+
+// And a single file, compressed or not.
+func TestWarcioReadsASingleFile(t *testing.T) {
+	warcio := requireWarcio(t)
+	for _, name := range []string{"named.warc", "named.warc.gz"} {
+		path := filepath.Join(t.TempDir(), name)
+		writeDifficult(t, path, Config{Single: true})
+		readByWarcio(t, warcio, path)
+		indexByWarcio(t, warcio, path)
+	}
+}
+
+// writeDifficult archives what is difficult.
+func writeDifficult(t *testing.T, path string, cfg Config) {
+	t.Helper()
+	cfg.Info = []Field{{"software", "Treadlight"}}
+	w := open(t, path, cfg)
+	for _, r := range difficult() {
+		require.NoError(t, w.Write(r))
+	}
+	require.NoError(t, w.Close())
+}
+
+// readByWarcio has it read an archive of what is difficult, as we do.
+func readByWarcio(t *testing.T, warcio, path string) {
+	t.Helper()
+	ours := requireRecords(t, path)
+
+	script, err := filepath.Abs("testdata/read.mjs")
+	require.NoError(t, err)
+	lines := bufio.NewScanner(bytes.NewReader(node(t, script, filepath.Join(warcio, "dist", "index.js"), path)))
+	n := 0
+	for ; lines.Scan(); n++ {
+		var got struct {
+			Fields  map[string]string
+			Offset  int64
+			Status  int
+			Payload string // its digest
+			Size    int
+			HTTP    map[string]string
+		}
+		require.NoError(t, json.Unmarshal(lines.Bytes(), &got), "%s", lines.Text())
+		want := ours[n]
+		require.Equal(t, want.Offset, got.Offset)
+		require.Len(t, got.Fields, len(want.Fields))
+		for _, f := range want.Fields {
+			require.Equal(t, f.Value, got.Fields[strings.ToLower(f.Name)], f.Name)
+		}
+		// It digests what is behind the header as it stands there, chunks and all.
+		if digest := want.Get("WARC-Payload-Digest"); want.Get("WARC-Type") == typeResponse && got.HTTP["transfer-encoding"] == "" {
+			require.Equal(t, digest, "sha1:"+got.Payload, want.Get("WARC-Target-URI"))
+		}
+		if want.Get("WARC-Type") == typeResponse {
+			require.Equal(t, len(want.block)-headerLength([]byte(want.block)), got.Size)
+		}
+	}
+	require.Len(t, ours, n)
+	require.Equal(t, 1+3*len(difficult()), n)
+}
+
+// indexByWarcio is its index of an archive of what is difficult, by key and time.
+func indexByWarcio(t *testing.T, warcio, path string) map[string]entry {
+	t.Helper()
+	theirs := map[string]entry{}
+	index := node(t, filepath.Join(warcio, "dist", "cli.js"), "cdx-index", path)
+	for l := range strings.Lines(string(index)) {
+		e := parseLine(t, l)
+		key, _, _ := strings.Cut(l, "{")
+		theirs[key] = e
+	}
+	require.Len(t, theirs, len(difficult()))
+	return theirs
+}
+
+// `gzip -t` takes complete files, and those that a kill has left as far as they go.
+func TestGzipReadsIt(t *testing.T) {
+	if _, err := exec.LookPath("gzip"); err != nil {
+		t.Skip("NOT RUN: there is no gzip here")
+	}
+	dir := t.TempDir()
+	w := open(t, dir, Config{})
+	for i := range 20 {
+		require.NoError(t, w.Write(answered(fmt.Sprint("http://a.test/", i), fmt.Sprint(i))))
+	}
+	require.NoError(t, w.Flush())
+	require.NoError(t, w.abandon())
+	out, err := exec.CommandContext(t.Context(), "sh", "-c", "gzip -t < "+w.now.path(dir)).CombinedOutput()
+	require.NoError(t, err, "%s", out)
+}
+
+// golden is what warcio and cdxj-indexer have made of the archive that archived writes.
+const golden = "../../../../testdata/conformance/warc/index.cdxj"
+
+// archived writes an archive of difficult exchanges, at URLs whose keys are difficult too.
+func archived(t *testing.T) (path string) {
+	t.Helper()
+	dir := t.TempDir()
+	w := open(t, dir, Config{Info: []Field{{"software", "Treadlight"}}})
+	records := difficult()
+	for i, uri := range []string{
+		"https://www2.example.com/a//b/", "https://example.com/c%2Fd", "https://example.com/?b=%26a=1",
+		"https://example.com/?b=1&PHPSESSID=0123456789abcdef0123456789abcdef", "https://user@example.com:8443/x",
+		"https://[2001:db8::1]:8443/x", "http://127.0.0.1:8080/%7Euser/Ä?q=ü", "http://xn--bcher-kva.example/?A=1&a-b=2&a",
+	} {
+		records = append(records, answered(uri, fmt.Sprint("page ", i)))
+	}
+	for _, r := range records {
+		require.NoError(t, w.Write(r))
+	}
+	require.NoError(t, w.Close())
+	return filepath.Join(dir, "treadlight-20261122120000-00001.warc.gz")
+}
+
+// indexed are the entries of an index by key and time. Their lengths and offsets are left out
+// if whole is false: they change with the identifiers of records.
+func indexed(t *testing.T, text string, whole bool) map[string]entry {
+	t.Helper()
+	all := map[string]entry{}
+	for l := range strings.Lines(text) {
+		key, _, _ := strings.Cut(l, "{")
+		e := parseLine(t, l)
+		e.Digest = strings.TrimPrefix(e.Digest, "sha1:") // pywb itself writes it without
+		if !whole {
+			e.Length, e.Offset, e.Filename = "", "", ""
+		}
+		require.NotContains(t, all, key)
+		all[key] = e
+	}
+	return all
+}
+
+// wrongDigests splits the lines of read.py: the URLs of records whose digest is wrong to
+// warcio, and the index.
+func wrongDigests(text string) (wrong []string, index string) {
+	for l := range strings.Lines(text) {
+		if uri, ok := strings.CutPrefix(l, "bad "); ok {
+			wrong = append(wrong, strings.TrimSpace(uri))
+		} else {
+			index += l
+		}
+	}
+	return wrong, index
+}
+
+// chunkedOnly are the records that warcio finds wrong: it digests the chunks as well, where
+// WARC/1.1 has the payload without its transfer coding.
+var chunkedOnly = []string{"http://a.test:8080/chunked"}
+
+// Our index is the one that pywb's indexer makes, and the digests are right to warcio.
+func TestIndexConforms(t *testing.T) {
+	text, err := os.ReadFile(golden)
+	require.NoError(t, err)
+	wrong, theirs := wrongDigests(string(text))
+	mine, err := os.ReadFile(strings.TrimSuffix(archived(t), ".warc.gz") + ".cdxj")
+	require.NoError(t, err)
+	want, got := indexed(t, theirs, false), indexed(t, string(mine), false)
+	require.Equal(t, want, got)
+	require.Equal(t, chunkedOnly, wrong)
+	conformance.Report(t, "warc", conformance.Result{
+		Cases: 2 * len(want), Passed: 2*len(want) - len(wrong),
+		Differs: map[string]int{"warcio takes the framing of chunks for a part of the payload, and its digest for wrong; WARC/1.1 has the payload without a transfer coding": len(wrong)},
+	})
+}
+
+// Where Python has warcio and cdxj-indexer, they read what we write, and say what they have said.
+func TestPythonReadsIt(t *testing.T) {
+	if err := exec.CommandContext(t.Context(), "python3", "-c", "import warcio, cdxj_indexer").Run(); err != nil {
+		t.Skipf("NOT RUN: Python has no warcio and cdxj_indexer: `pip install warcio cdxj-indexer` installs them")
+	}
+	path := archived(t)
+	script, err := filepath.Abs("testdata/read.py")
+	require.NoError(t, err)
+	out, err := exec.CommandContext(t.Context(), "python3", "-W", "ignore", script, path).Output()
+	require.NoError(t, err)
+	wrong, theirs := wrongDigests(string(out))
+	mine, err := os.ReadFile(strings.TrimSuffix(path, ".warc.gz") + ".cdxj")
+	require.NoError(t, err)
+	require.Equal(t, indexed(t, theirs, true), indexed(t, string(mine), true))
+	require.Equal(t, chunkedOnly, wrong)
+	if os.Getenv("UPDATE") != "" {
+		require.NoError(t, os.WriteFile(golden, out, 0o600))
+	}
+	kept, err := os.ReadFile(golden)
+	require.NoError(t, err)
+	_, before := wrongDigests(string(kept))
+	require.Equal(t, indexed(t, before, false), indexed(t, theirs, false))
 }
