@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"regexp"
 	"slices"
 	"strings"
 )
@@ -288,65 +289,27 @@ func looksRandom(value []byte) bool {
 	return len(value) >= minSession && letters > 0 && digits > 0
 }
 
-// pathSessions are path parameters that hold session ids: those of Java servlets (Jakarta
-// Servlet §7.1.3) and imitations.
-var pathSessions = []string{"jsessionid", "phpsessid", "sid"}
+// Session ids in the path: parameters of a segment, by the Servlet specification (Jakarta Servlet
+// section 7.1.3) and imitations, and segments of ASP.NET such as "/(S(id))/".
+var (
+	pathSession = regexp.MustCompile(`(?i);(?:jsessionid|phpsessid|sid)=[^;/]*`)
+	cookieless  = regexp.MustCompile(`/(?:\((?:[SAFX]\([^()]+\))+\)/)+`)
+	withParams  = regexp.MustCompile(`/[^/;]*;[^/]*`)
+)
 
-// cutPathSessions removes session ids from the path: parameters after a semicolon, and ASP.NET
-// segments such as "/(S(id))/".
+// cutPathSessions removes session ids from the path. Dot segments keep theirs: without them they
+// would lead elsewhere.
 func cutPathSessions(s []byte, root int) []byte {
-	if !bytes.ContainsAny(s[root:], ";(") {
+	end := root + index(s[root:], '?')
+	if !bytes.ContainsAny(s[root:end], ";(") {
 		return s
 	}
-	end := root + index(s[root:], '?')
-	out := s[:root]
-	for at := root; at < end; {
-		next := at + 1 + index(s[at+1:end], '/')
-		begin := len(out)
-		out = appendSegment(append(out, '/'), s[at+1:next])
-		if next < end && isCookieless(out[begin+1:]) {
-			out = out[:begin]
+	path := bytes.Clone(s[root:end]) // so that s need not be on the heap
+	path = withParams.ReplaceAllFunc(path, func(segment []byte) []byte {
+		if name := string(segment[:index(segment, ';')]); name == "/." || name == "/.." {
+			return segment
 		}
-		at = next
-	}
-	return append(out, s[end:]...)
-}
-
-// isCookieless matches ASP.NET segments: in parentheses, groups of a letter and an id in
-// parentheses.
-func isCookieless(segment []byte) bool {
-	if len(segment) < len("(S(x))") || segment[0] != '(' || segment[len(segment)-1] != ')' {
-		return false
-	}
-	for rest := segment[1 : len(segment)-1]; len(rest) > 0; {
-		closed := bytes.IndexByte(rest, ')')
-		if closed < len("S(x") || rest[1] != '(' || bytes.IndexByte([]byte("SAFX"), rest[0]) < 0 || bytes.IndexByte(rest[2:closed], '(') >= 0 {
-			return false
-		}
-		rest = rest[closed+1:]
-	}
-	return true
-}
-
-// appendSegment appends a segment without session ids. Dot segments keep them. dst may be the
-// memory before segment.
-func appendSegment(dst, segment []byte) []byte {
-	name := index(segment, ';')
-	if head := string(segment[:name]); head == "." || head == ".." {
-		return append(dst, segment...)
-	}
-	dst = append(dst, segment[:name]...)
-	for rest := segment[name:]; len(rest) > 0; {
-		end := 1 + index(rest[1:], ';')
-		if !isPathSession(rest[1:end]) {
-			dst = append(dst, rest[:end]...)
-		}
-		rest = rest[end:]
-	}
-	return dst
-}
-
-func isPathSession(param []byte) bool {
-	name := nameOf(param)
-	return len(name) < len(param) && matchAny(pathSessions, name)
+		return pathSession.ReplaceAll(segment, nil)
+	})
+	return slices.Concat(s[:root], cookieless.ReplaceAll(path, []byte("/")), s[end:])
 }

@@ -118,12 +118,9 @@ func After(n, root *html.Node) *html.Node {
 	return nil
 }
 
-// Text is what a reader sees of n: its text, each run of space as one space, words of
+// TextWithin is what a reader sees of n: its text, each run of space as one space, words of
 // different blocks apart. Scripts, styles and templates have none. At most limit bytes are
-// collected.
-func Text(n *html.Node, limit int) string { return TextWithin(n, limit, nil) }
-
-// TextWithin is Text at the cost of a budget: when that is spent the rest is left out.
+// collected, at the cost of a budget: when that is spent the rest is left out.
 func TextWithin(n *html.Node, limit int, budget *effort.Budget) string {
 	var t Collapser
 	t.children(n, limit, budget)

@@ -52,7 +52,7 @@ func lenient(page string) *html.Node {
 func TestNoscriptIsPartOfThePage(t *testing.T) {
 	d := Parse([]byte(`<p>a<noscript><b>shown</b></noscript>`))
 	require.NotNil(t, find(d.Root, "b"))
-	require.Equal(t, "a shown", Text(d.Root, 100))
+	require.Equal(t, "a shown", TextWithin(d.Root, 100, nil))
 }
 
 // A page that the standard's parser refuses keeps its parts.
@@ -67,7 +67,7 @@ func TestDeepPagesAreNotLost(t *testing.T) {
 			require.Equal(t, n > 510 && tag != "table", d.Lenient, // a table in a table stands beside it
 				"%d of %s", n, tag)
 			require.LessOrEqual(t, depth(d.Root), 600)
-			text := Text(d.Root, 1<<20)
+			text := TextWithin(d.Root, 1<<20, nil)
 			if n == 20_000 && !d.Cut {
 				require.Contains(t, text, "inner", tag)
 			}
@@ -75,7 +75,7 @@ func TestDeepPagesAreNotLost(t *testing.T) {
 				require.Contains(t, text, "inner", "%d of %s", n, tag)
 				require.Contains(t, text, "after", "%d of %s", n, tag)
 				require.NotContains(t, text, "no text", "%d of %s", n, tag)
-				require.Equal(t, "deep", Text(find(d.Root, "title"), 100))
+				require.Equal(t, "deep", TextWithin(find(d.Root, "title"), 100, nil))
 				require.Equal(t, atom.Head, find(d.Root, "meta").Parent.DataAtom)
 			}
 		}
@@ -105,9 +105,9 @@ func TestLenientTreesOfTidyPages(t *testing.T) {
 func TestLenientEndTags(t *testing.T) {
 	root := lenient(`<div><table><tr><td>a</div></b></tr><tr><td>b</table>c</div>d</div></body></html>e`)
 	table := find(root, "table")
-	require.Equal(t, "a b", Text(table, 100))
+	require.Equal(t, "a b", TextWithin(table, 100, nil))
 	require.Equal(t, atom.Div, table.Parent.DataAtom)
-	require.Equal(t, "a b c de", Text(root, 100))
+	require.Equal(t, "a b c de", TextWithin(root, 100, nil))
 }
 
 func TestPagesAreCut(t *testing.T) {
@@ -122,7 +122,7 @@ func TestPagesAreCut(t *testing.T) {
 
 	d = Parse([]byte("<p>" + strings.Repeat("é", MaxBytes)))
 	require.True(t, d.Cut)
-	text := Text(d.Root, MaxBytes)
+	text := TextWithin(d.Root, MaxBytes, nil)
 	require.True(t, utf8.ValidString(text))
 	require.GreaterOrEqual(t, len(text), MaxBytes-4)
 
@@ -140,11 +140,11 @@ func TestText(t *testing.T) {
 		"<select><option>no</select><template>no</template>yes": "yes",
 		"": "",
 	} {
-		require.Equal(t, want, Text(Parse([]byte(page)).Root, 100), page)
+		require.Equal(t, want, TextWithin(Parse([]byte(page)).Root, 100, nil), page)
 	}
-	require.Equal(t, "abc", Text(Parse([]byte("abcdef")).Root, 3))
-	require.Equal(t, "é", Text(Parse([]byte("éé")).Root, 3), "cut between characters")
-	require.Equal(t, "var x", Text(find(Parse([]byte("<script>var  x</script>")).Root, "script"), 100), "asked for by itself")
+	require.Equal(t, "abc", TextWithin(Parse([]byte("abcdef")).Root, 3, nil))
+	require.Equal(t, "é", TextWithin(Parse([]byte("éé")).Root, 3, nil), "cut between characters")
+	require.Equal(t, "var x", TextWithin(find(Parse([]byte("<script>var  x</script>")).Root, "script"), 100, nil), "asked for by itself")
 }
 
 func TestAttr(t *testing.T) {
@@ -170,7 +170,7 @@ func FuzzParse(f *testing.F) {
 		for _, root := range []*html.Node{Parse(page).Root, lenient(string(page))} {
 			require.LessOrEqual(t, count(root, isElement), minNodes+len(page)+overshoot)
 			require.LessOrEqual(t, depth(root), 600)
-			require.LessOrEqual(t, len(Text(root, 50)), 50)
+			require.LessOrEqual(t, len(TextWithin(root, 50, nil)), 50)
 		}
 	})
 }

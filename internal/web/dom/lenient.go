@@ -78,12 +78,12 @@ func (b *builder) start(t *html.Token) {
 	case atom.Head:
 		return
 	}
-	for enders := ends(t.DataAtom); enders(b.top().DataAtom); {
-		b.pop()
+	for closes := ends(t.DataAtom); slices.Contains(closes, b.top().DataAtom); {
+		b.open = b.open[:len(b.open)-1]
 	}
 	n := &html.Node{Type: html.ElementNode, DataAtom: t.DataAtom, Data: t.Data, Attr: t.Attr}
 	b.place(t.DataAtom).AppendChild(n)
-	if !void(t.DataAtom) && (t.Type == html.StartTagToken || t.DataAtom != 0) {
+	if !void[t.DataAtom] && (t.Type == html.StartTagToken || t.DataAtom != 0) {
 		b.open = append(b.open, n)
 	}
 }
@@ -108,13 +108,11 @@ func (b *builder) end(t *html.Token) {
 			b.open = b.open[:i]
 			return
 		}
-		if barrier(b.open[i].DataAtom) && !barrier(t.DataAtom) {
+		if barriers[b.open[i].DataAtom] && !barriers[t.DataAtom] {
 			return
 		}
 	}
 }
-
-func (b *builder) pop() { b.open = b.open[:len(b.open)-1] }
 
 // adopt gives n the attributes of another tag for it, but for those it has.
 func adopt(n *html.Node, attrs []html.Attribute) {
@@ -125,58 +123,40 @@ func adopt(n *html.Node, attrs []html.Attribute) {
 	}
 }
 
-// ends tells which open elements a start tag closes: those whose end tag is left out as
-// the standard allows, §13.1.2.4.
-func ends(a atom.Atom) func(open atom.Atom) bool {
-	switch a {
-	case atom.Li:
-		return oneOf(atom.Li, atom.P)
-	case atom.Dt, atom.Dd:
-		return oneOf(atom.Dt, atom.Dd, atom.P)
-	case atom.Option, atom.Optgroup:
-		return oneOf(atom.Option)
-	case atom.Td, atom.Th:
-		return oneOf(atom.Td, atom.Th, atom.P)
-	case atom.Tr:
-		return oneOf(atom.Tr, atom.Td, atom.Th, atom.P)
-	case atom.Tbody, atom.Thead, atom.Tfoot:
-		return oneOf(atom.Tbody, atom.Thead, atom.Tfoot, atom.Tr, atom.Td, atom.Th, atom.P)
+// ends are the open elements that a start tag closes: those whose end tag is left out as the
+// standard allows, section 13.1.2.4. Blocks close a paragraph.
+func ends(a atom.Atom) []atom.Atom {
+	if closes, ok := omitted[a]; ok {
+		return closes
 	}
-	if !Inline(&html.Node{DataAtom: a}) && a != 0 && !void(a) && !rawText(a) || a == atom.Hr {
-		return oneOf(atom.P)
+	if !Inline(&html.Node{DataAtom: a}) && a != 0 && !void[a] && !rawText[a] || a == atom.Hr {
+		return []atom.Atom{atom.P}
 	}
-	return oneOf()
+	return nil
 }
 
-func oneOf(atoms ...atom.Atom) func(atom.Atom) bool {
-	return func(a atom.Atom) bool { return slices.Contains(atoms, a) }
-}
-
-// barrier is true of elements that no end tag of something else within them closes.
-func barrier(a atom.Atom) bool {
-	switch a {
-	case atom.Table, atom.Td, atom.Th, atom.Body, atom.Template:
-		return true
+var (
+	cells   = []atom.Atom{atom.Td, atom.Th, atom.P}
+	rows    = append([]atom.Atom{atom.Tr}, cells...)
+	bodies  = append([]atom.Atom{atom.Tbody, atom.Thead, atom.Tfoot}, rows...)
+	omitted = map[atom.Atom][]atom.Atom{
+		atom.Li: {atom.Li, atom.P}, atom.Dt: {atom.Dt, atom.Dd, atom.P}, atom.Dd: {atom.Dt, atom.Dd, atom.P},
+		atom.Option: {atom.Option}, atom.Optgroup: {atom.Option}, atom.Td: cells, atom.Th: cells, atom.Tr: rows,
+		atom.Tbody: bodies, atom.Thead: bodies, atom.Tfoot: bodies,
 	}
-	return false
-}
+	// barriers are closed by no end tag of something else within them.
+	barriers = set(atom.Table, atom.Td, atom.Th, atom.Body, atom.Template)
+	// void elements hold nothing.
+	void = set(atom.Area, atom.Base, atom.Br, atom.Col, atom.Embed, atom.Hr, atom.Img, atom.Input,
+		atom.Link, atom.Meta, atom.Param, atom.Source, atom.Track, atom.Wbr)
+	// rawText elements hold a single text, which must not become that of the page.
+	rawText = set(atom.Script, atom.Style, atom.Textarea, atom.Title, atom.Iframe, atom.Noembed, atom.Noframes, atom.Xmp)
+)
 
-// void is true of elements that hold nothing.
-func void(a atom.Atom) bool {
-	switch a {
-	case atom.Area, atom.Base, atom.Br, atom.Col, atom.Embed, atom.Hr, atom.Img, atom.Input,
-		atom.Link, atom.Meta, atom.Param, atom.Source, atom.Track, atom.Wbr:
-		return true
+func set(atoms ...atom.Atom) map[atom.Atom]bool {
+	all := make(map[atom.Atom]bool, len(atoms))
+	for _, a := range atoms {
+		all[a] = true
 	}
-	return false
-}
-
-// rawText is true of elements whose content is a single text, which must not become that
-// of the page.
-func rawText(a atom.Atom) bool {
-	switch a {
-	case atom.Script, atom.Style, atom.Textarea, atom.Title, atom.Iframe, atom.Noembed, atom.Noframes, atom.Xmp:
-		return true
-	}
-	return false
+	return all
 }

@@ -66,7 +66,7 @@ func marked(d *dom.Document) string {
 		for i := range n.Attr {
 			if n.Attr[i].Key == "data-main" {
 				n.Attr = slices.Delete(n.Attr, i, i+1)
-				b.WriteString(dom.Text(n, MaxText) + "\n")
+				b.WriteString(dom.TextWithin(n, MaxText, nil) + "\n")
 				break
 			}
 		}
@@ -125,7 +125,7 @@ func withoutContents(page []byte, main func(*html.Node) bool) string {
 	for toc := find(root, nil, hasClass("toc")); toc != nil; toc = find(root, nil, hasClass("toc")) {
 		toc.Parent.RemoveChild(toc)
 	}
-	return dom.Text(find(root, nil, main), MaxText)
+	return dom.TextWithin(find(root, nil, main), MaxText, nil)
 }
 
 // linked is the share of words that are links.
