@@ -18,13 +18,11 @@ const (
 	token     int64 = 1e15 // one request
 )
 
-// rateOf rounds to the nearest millionth; the config bounds rps to what fits.
 func rateOf(rps float64) rate { return rate(math.Round(rps * float64(perSecond))) }
 
 // rateEvery is the pace of one request in d, rounded down and at least the slowest.
 func rateEvery(d time.Duration) rate { return max(1, rate(token/int64(d))) }
 
-// interval is the time of one request.
 func (r rate) interval() time.Duration { return time.Duration(token / int64(max(r, 1))) }
 
 func (r rate) rps() float64 { return float64(r) / float64(perSecond) }
@@ -50,13 +48,11 @@ func (b *bucket) levelAt(now clock.Instant, capacity int64) int64 {
 	return b.level + int64(lo)
 }
 
-// advance brings the level up to now, which is bucket.at or later.
 func (b *bucket) advance(now clock.Instant, capacity int64) {
 	b.level = b.levelAt(now, capacity)
 	b.at = now
 }
 
-// take spends one token, which must be there.
 func (b *bucket) take() { b.level -= token }
 
 // when is the earliest instant, no earlier than from, at which the n-th token from

@@ -13,7 +13,6 @@ import (
 	"github.com/treadlight/crawl/internal/clock"
 )
 
-// scope is a kind of budget. A domain has at most one of each.
 type scope uint8
 
 const (
@@ -23,8 +22,6 @@ const (
 	numScopes
 )
 
-// shares are the budgets that a grant is charged to beside the domain's own, nil where
-// there is none.
 type shares [numScopes]*budget
 
 // budget is a bucket that several domains share. A domain's head that may go as far
@@ -49,7 +46,6 @@ type budget struct {
 	tokenSource *tokenSource // where its tokens come from if processes share it; nil: it is this one's alone
 }
 
-// ticket is what a budget's controller wants back with the permit.
 type ticket struct {
 	group *group
 	trial uint32 // zero for nothing
@@ -121,7 +117,6 @@ func (b *budget) capacityAt(r rate) int64 {
 	return max(capacityAt(r), min(b.tokenSource.bucket.Capacity, maxCapacity)*token)
 }
 
-// setRate changes the pace from now on. The tokens accrued so far stay.
 func (b *budget) setRate(now clock.Instant, r rate) {
 	b.advance(now)
 	b.bucket.rate, b.capacity = r, b.capacityAt(r)
@@ -192,8 +187,6 @@ func (b *budget) earliest(now clock.Instant, n int) (at clock.Instant, why Limit
 	return at, why
 }
 
-// tryTake takes a token of each budget at now for a domain that nobody waits for,
-// unless others were first. The caller grants.
 func (h *shared) tryTake(sh *shares, now clock.Instant) (t ticket, ok bool) {
 	if *sh == (shares{}) {
 		return ticket{}, true
@@ -212,7 +205,6 @@ func (h *shared) tryTake(sh *shares, now clock.Instant) (t ticket, ok bool) {
 	return h.takeLocked(sh, now), true
 }
 
-// takeLocked takes a token of each budget, all of which have one.
 func (h *shared) takeLocked(sh *shares, now clock.Instant) (t ticket) {
 	for _, b := range sh {
 		if b == nil {
@@ -237,7 +229,6 @@ func (h *shared) takeLocked(sh *shares, now clock.Instant) (t ticket) {
 	return t
 }
 
-// giveBack undoes a take whose grant came to nothing.
 func (h *shared) giveBack(sh *shares, now clock.Instant, t ticket) {
 	t.lost(now)
 	if *sh == (shares{}) {
@@ -349,7 +340,6 @@ func (h *shared) promise(sh *shares, now clock.Instant) {
 // which alone a waiter joins and leaves.
 func (w *waiter) placed() bool { return w.in != [numScopes]*budget{} }
 
-// leave gives w's places up, if it has any.
 func (h *shared) leave(w *waiter) {
 	if !w.placed() {
 		return
@@ -392,7 +382,6 @@ func (h *shared) moveLocked(w *waiter, sl scope, b *budget) {
 	b.line = slices.Insert(b.line, i, w)
 }
 
-// nudge makes the first in line look again.
 func (b *budget) nudge() {
 	if len(b.line) > 0 {
 		b.line[0].nudge()

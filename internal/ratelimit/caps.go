@@ -26,17 +26,14 @@ const (
 	numCaps
 )
 
-// hardCap is one cap of a rule.
 type hardCap struct {
 	why   Limit
 	spec  limit.Spec
 	keyed *limit.Keyed[string]
 }
 
-// ruleCaps are the caps of a rule, nil where there is none.
 type ruleCaps [numCaps]*hardCap
 
-// heldCaps are the limiters of one domain's state, in the order of its rule's caps.
 type heldCaps [numCaps]limit.Pinned[string]
 
 // newCaps makes the caps of a rule, or nil if it has none. A quota that names no kind is two
@@ -85,7 +82,6 @@ func (s *state) pinCaps() {
 	s.rules = &own
 }
 
-// unpinCaps leaves the limiters of a state that is evicted to their Keyed.
 func (s *state) unpinCaps() {
 	if s.rules.held != nil {
 		for i := range s.rules.held {
@@ -94,7 +90,6 @@ func (s *state) unpinCaps() {
 	}
 }
 
-// sweepCaps forgets the limiters that make no difference any more.
 func (r *rules) sweepCaps() {
 	if r.caps == nil {
 		return
@@ -116,7 +111,6 @@ func (s *state) capWaitLocked(i int, n int64) time.Duration {
 	return s.rules.caps[i].keyed.Wait(s.domain, n)
 }
 
-// capLeftLocked is how many permits of a cap there are now.
 func (s *state) capLeftLocked(i int) int64 {
 	if s.rules.held != nil && !s.dead {
 		return s.rules.held[i].Limiter.Statistics().Available
@@ -190,8 +184,6 @@ func (s *state) windowAheadLocked(i int, n int64) time.Duration {
 	return andThen(wait, spec, more)
 }
 
-// andThen is the wait and the time in which n more permits come in, within what can be
-// reckoned with.
 func andThen(wait time.Duration, spec *limit.Spec, n int64) time.Duration {
 	more := float64(n) * float64(spec.Per) / float64(spec.Permits)
 	return min(wait, longest) + time.Duration(min(more, float64(longest)))
@@ -209,7 +201,6 @@ func (s *state) capFullLocked() (why Limit, full bool) {
 	return LimitNone, false
 }
 
-// atATime is the cap that counts what is out, or nil.
 func (r *rules) atATime() *hardCap {
 	if r.caps == nil || r.caps[capRate] == nil || r.caps[capRate].spec.Kind != limit.KindConcurrency {
 		return nil
@@ -229,7 +220,6 @@ func (s *state) takeCapsLocked() bool {
 	return true
 }
 
-// releaseCapsLocked gives the first n caps back what comes back.
 func (s *state) releaseCapsLocked(n int) {
 	for i := range n {
 		if s.rules.held[i].Limiter != nil {
@@ -250,8 +240,6 @@ func (l *AdaptiveRateLimiter) InFlightCap(domain string) int {
 	return int(n)
 }
 
-// globalCaps are the caps of all domains together, beside the rate of the budget they
-// belong to, under whose lock they are.
 type globalCaps struct {
 	most  int64         // requests out at a time, of all processes together; zero for no bound
 	share int64         // of those, this process's, which ends unless it is told anew
@@ -270,7 +258,6 @@ type globalCaps struct {
 // orders of magnitude, and twenty of them make a fair average.
 const sizeWeight = 0.05
 
-// makeGlobalCaps makes the caps of the budget of all domains, if there are any.
 func (l *AdaptiveRateLimiter) makeGlobalCaps(b *budget) (err error) {
 	c := &l.cfg
 	if c.GlobalConcurrency == 0 && c.GlobalBytes == 0 {
@@ -291,7 +278,6 @@ func (l *AdaptiveRateLimiter) makeGlobalCaps(b *budget) (err error) {
 	return err
 }
 
-// shareAt is how many requests this process may have out.
 func (g *globalCaps) shareAt(now clock.Instant) int64 {
 	if now >= g.until {
 		return 0
@@ -334,7 +320,6 @@ func (g *globalCaps) worth(n int) int64 {
 	return min(1+int64(min(expected, float64(g.burst))), g.burst)
 }
 
-// released gives back what a grant took of the caps of all domains, which have a budget.
 func (h *shared) released() {
 	if h.global.caps == nil {
 		return
@@ -392,7 +377,6 @@ func snapshotOf(why Limit, spec limit.Spec, left int64, wait time.Duration) CapS
 	return c
 }
 
-// describeCapsLocked are the caps of the domain's rule.
 func (s *state) describeCapsLocked() (all []CapSnapshot) {
 	if s.rules.caps == nil {
 		return nil
@@ -405,7 +389,6 @@ func (s *state) describeCapsLocked() (all []CapSnapshot) {
 	return all
 }
 
-// globalCaps are those of all domains, without the rate, which is in the configuration.
 func (l *AdaptiveRateLimiter) globalCaps() (all []CapSnapshot) {
 	b := l.shared.global
 	if b == nil || b.caps == nil {
@@ -434,7 +417,6 @@ func (l *AdaptiveRateLimiter) globalCaps() (all []CapSnapshot) {
 	return all
 }
 
-// capReason is one of the caps in words.
 func capReason(why Limit, caps []CapSnapshot) string {
 	for i := range caps {
 		if caps[i].Limit == why {
@@ -444,7 +426,6 @@ func capReason(why Limit, caps []CapSnapshot) string {
 	return why.String()
 }
 
-// reason says what a cap is, how much of it is left, and when there is more.
 func (c *CapSnapshot) reason() string {
 	per, wait := msToDuration(c.PerMS), msToDuration(c.NextInMS).Round(time.Millisecond)
 	if wait >= time.Minute {

@@ -146,7 +146,6 @@ const (
 	longest = 100 * 365 * 24 * time.Hour
 )
 
-// check is one field of a configuration: whether it is in range, and what that is.
 type check struct {
 	name  string
 	value any

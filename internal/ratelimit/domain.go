@@ -90,7 +90,6 @@ func splitPort(host string) (name, port string) {
 	return name, port
 }
 
-// literal is the canonical form of an IP address, IPv6 in brackets.
 func literal(name string) (string, bool) {
 	inner, bracketed := strings.CutPrefix(name, "[")
 	if bracketed {

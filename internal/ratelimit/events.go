@@ -67,8 +67,6 @@ func (s *state) noteRetryAfterLocked(now, sentAt clock.Instant, fb *Feedback) {
 	s.noteLocked(e)
 }
 
-// noteRestoredLocked notes that the domain is back from its tombstone, if that says
-// more than how full the bucket was.
 func (s *state) noteRestoredLocked(now clock.Instant) {
 	if !s.taught && s.delay == 0 && s.retryUntil <= now {
 		return
@@ -101,7 +99,6 @@ func (s *state) report(l *AdaptiveRateLimiter) {
 	}
 }
 
-// eventOf is an event as the world sees it.
 func (l *AdaptiveRateLimiter) eventOf(e *control.Event) Event {
 	return Event{
 		Time: l.timeOf(e.At).UTC().Truncate(time.Millisecond), Cause: e.Cause, State: e.State,
@@ -125,7 +122,6 @@ type journal struct {
 	reporting  bool    // someone tells, and will tell what comes meanwhile
 }
 
-// note adds an event, the ninth in place of the first.
 func (j *journal) note(e control.Event) {
 	switch n := len(j.events); {
 	case n == keptEvents:
@@ -140,12 +136,10 @@ func (j *journal) note(e control.Event) {
 	j.unreported = min(j.unreported+1, keptEvents)
 }
 
-// at is an event, the oldest being 0.
 func (j *journal) at(i int) control.Event {
 	return j.events[(int(j.oldest)+i)%keptEvents].event()
 }
 
-// last appends the latest n events to list, in order, or as many as there are.
 func (j *journal) last(n int, list []control.Event) []control.Event {
 	if j == nil {
 		return list
@@ -156,7 +150,6 @@ func (j *journal) last(n int, list []control.Event) []control.Event {
 	return list
 }
 
-// latest is the newest event of a cause, or none.
 func (j *journal) latest(c control.Cause) (e control.Event, ok bool) {
 	var room [keptEvents]control.Event
 	for _, e := range slices.Backward(j.last(keptEvents, room[:0])) {

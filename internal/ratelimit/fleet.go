@@ -88,13 +88,11 @@ type tokenSource struct {
 	listed bool            // it is among them
 }
 
-// tokenBatch is tokens that were charged together.
 type tokenBatch struct {
 	left, size int64
 	until      clock.Instant
 }
 
-// newTokenSource makes the source of a budget, or nil if it is this process's alone.
 func (l *AdaptiveRateLimiter) newTokenSource(of *budget, name, key string, rate float64) *tokenSource {
 	if l.cfg.Fleet == nil {
 		return nil
@@ -114,7 +112,6 @@ func (f *tokenSource) left(now clock.Instant) int64 {
 	return n
 }
 
-// spend uses n tokens, and owes those that are not there.
 func (f *tokenSource) spend(now clock.Instant, n int64) {
 	f.used += n
 	if f.active != nil && !f.listed && len(*f.active) < maxActive {
@@ -131,7 +128,6 @@ func (f *tokenSource) spend(now clock.Instant, n int64) {
 	f.owed += n
 }
 
-// unspend gives back a token that was spent a moment ago.
 func (f *tokenSource) unspend(now clock.Instant) {
 	f.used--
 	if f.owed > 0 {
@@ -158,7 +154,6 @@ func (f *tokenSource) retire(now clock.Instant) {
 	}
 }
 
-// when is the earliest instant at which the n-th token from now on may be here.
 func (f *tokenSource) when(now clock.Instant, n int64) clock.Instant {
 	missing := n - f.left(now)
 	if missing <= 0 {
@@ -215,7 +210,6 @@ func (h *shared) ask(f *tokenSource, now clock.Instant, n int64) {
 	}
 }
 
-// want asks for tokens of a budget for a domain that waits for it.
 func (h *shared) want(b *budget, now clock.Instant) {
 	h.ask(b.tokenSource, now, int64(len(b.line))+1)
 	if b.caps != nil && b.caps.tokenSource != nil {
@@ -238,7 +232,6 @@ func (h *shared) wait(sh *shares, now clock.Instant, why Limit) {
 	}
 }
 
-// refill asks for the tokens of budgets that processes share until ctx ends.
 func (l *AdaptiveRateLimiter) refill(ctx context.Context) {
 	h := &l.shared
 	var all sync.WaitGroup
@@ -326,7 +319,6 @@ const (
 	unanswered = " (whoever keeps the count does not answer)"
 )
 
-// whose says whom a budget of all domains is for.
 func (f *tokenSource) whose() string {
 	switch {
 	case f == nil:
@@ -367,7 +359,6 @@ func (l *AdaptiveRateLimiter) Slots() (held, want int) {
 	return int(max(c.out, c.shareAt(l.now()))), int(min(n, c.most))
 }
 
-// sharedSlots are the caps of all domains if processes share Config.GlobalConcurrency, else nil.
 func (l *AdaptiveRateLimiter) sharedSlots() *globalCaps {
 	if l.cfg.Fleet == nil || l.cfg.GlobalConcurrency == 0 {
 		return nil
@@ -375,7 +366,6 @@ func (l *AdaptiveRateLimiter) sharedSlots() *globalCaps {
 	return l.shared.global.caps
 }
 
-// budgetUse is a budget that processes share, as far as this one has used it.
 type budgetUse struct {
 	name    string  // of the setting, such as "global_rps"
 	plan    float64 // of all processes together: a second, or at a time
@@ -384,7 +374,6 @@ type budgetUse struct {
 	missing bool    // whoever keeps the count does not answer
 }
 
-// budgetUses are the budgets of all domains that processes share; nil if there are none.
 func (l *AdaptiveRateLimiter) budgetUses() (all []budgetUse) {
 	b := l.shared.global
 	if b == nil || l.cfg.Fleet == nil {

@@ -38,7 +38,6 @@ type group struct {
 	trials     uint8         // that found nothing, or what did not last
 }
 
-// groupKey is what the members have in common: one of the two.
 type groupKey struct {
 	prefix netip.Prefix
 	site   string
@@ -110,7 +109,6 @@ func (l *AdaptiveRateLimiter) SetAddress(domain string, addr netip.Addr) {
 	s.nudgeLocked() // the head may stand in the line it has left
 }
 
-// joinSite makes a new state a member of its registrable domain's group.
 func (l *AdaptiveRateLimiter) joinSite(s *state, now clock.Instant) {
 	if l.cfg.SiteRPS == 0 {
 		return
@@ -122,7 +120,6 @@ func (l *AdaptiveRateLimiter) joinSite(s *state, now clock.Instant) {
 	}
 }
 
-// joinLocked finds or makes the group and counts one member more.
 func (l *AdaptiveRateLimiter) joinLocked(now clock.Instant, key groupKey) *group {
 	h := &l.shared
 	g := h.groups[key]
@@ -167,7 +164,6 @@ func (g *group) chargeFirst(now clock.Instant) {
 	}
 }
 
-// partLocked takes a state out of a group, if it is in one.
 func (h *shared) partLocked(now clock.Instant, s *state, g *group) {
 	if g == nil {
 		return
@@ -199,7 +195,6 @@ func (h *shared) drop(g *group) {
 	delete(h.groups, g.key)
 }
 
-// part takes a state that is evicted out of its groups.
 func (h *shared) part(now clock.Instant, s *state) {
 	if s.site == nil && s.addr == nil {
 		return
@@ -211,7 +206,6 @@ func (h *shared) part(now clock.Instant, s *state) {
 	s.site, s.addr = nil, nil
 }
 
-// sweep drops the groups without members that owe nothing any more.
 func (h *shared) sweep(now clock.Instant) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -222,7 +216,6 @@ func (h *shared) sweep(now clock.Instant) {
 	}
 }
 
-// flip sets a flag, and keeps count of those that are set.
 func flip(flag *atomic.Bool, count *atomic.Int32, on bool) {
 	switch {
 	case flag.Swap(on) == on:
@@ -246,7 +239,6 @@ func (g *group) setWatch(w *watch) {
 	flip(&g.listens, &g.l.shared.live, w != nil || g.merge != nil)
 }
 
-// replan puts the lowest of the pace's bounds into effect.
 func (g *group) replan(now clock.Instant) {
 	r := rate(math.MaxInt64)
 	if g.cap > 0 {
@@ -267,7 +259,6 @@ func (g *group) replan(now clock.Instant) {
 	g.nudge()
 }
 
-// sharesLocked are the budgets that a grant of the domain is charged to.
 func (s *state) sharesLocked() (sh shares) {
 	h := &s.rules.l.shared
 	sh[scopeGlobal] = h.global
@@ -290,7 +281,6 @@ type GroupSnapshot struct {
 	Reason    string  `json:"reason"`
 }
 
-// groupLocked describes the group that holds the domain back most, or is nil.
 func (s *state) groupLocked(now clock.Instant) *GroupSnapshot {
 	sh := s.sharesLocked()
 	if sh[scopeSite] == nil && sh[scopeAddress] == nil {
@@ -306,7 +296,6 @@ func (s *state) groupLocked(now clock.Instant) *GroupSnapshot {
 	return b.group.describe(now)
 }
 
-// later reports whether b holds back longer than o, or paces slower.
 func (b *budget) later(o *budget, now clock.Instant) bool {
 	x, _ := b.when(now, 0)
 	y, _ := o.when(now, 0)
@@ -330,7 +319,6 @@ func (g *group) describe(now clock.Instant) *GroupSnapshot {
 	return d
 }
 
-// describe is how many groups there are, how many of them are merged, and their last events.
 func (h *shared) describe() (groups, merged int, events []Event) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -390,7 +378,6 @@ func (l *AdaptiveRateLimiter) reportGroups() {
 	}
 }
 
-// someOf names three hosts and counts the others.
 func someOf(hosts []string) string {
 	const named = 3
 	if len(hosts) > named+1 {

@@ -72,7 +72,6 @@ const (
 	worth      = 0.8
 )
 
-// watch is what is known of a group some of whose members were refused.
 type watch struct {
 	notes  map[*state]note
 	last   sighting // the latest refusal
@@ -84,7 +83,6 @@ type watch struct {
 	trial  *trial
 }
 
-// note is one member's part in it.
 type note struct {
 	first, at clock.Instant // its first and latest refusal
 	gap       time.Duration // between the last two refusals that were no part of the same event
@@ -97,7 +95,6 @@ type sighting struct {
 	at clock.Instant
 }
 
-// trial is the experiment.
 type trial struct {
 	favoured []favourite
 	rate     rate    // of all others together
@@ -275,13 +272,11 @@ func (f *favourite) passed(now clock.Instant) bool {
 	return float64(f.n)-f.was.rps()*took.Seconds() >= volume
 }
 
-// postponeTrials doubles the time without one.
 func (g *group) postponeTrials(now clock.Instant) {
 	g.clearUntil = now.Add(clearFor << min(g.trials, clearMost))
 	g.trials++
 }
 
-// endTrial ends a trial that found no common limit.
 func (g *group) endTrial(now clock.Instant) {
 	g.postponeTrials(now)
 	g.setWatch(nil)
@@ -377,8 +372,6 @@ func (g *group) mergeMembers(now clock.Instant) {
 		"%s were refused at the same times, and a trial showed that one may go faster while the others go slower", at, someOf(hosts)))
 }
 
-// ceiling is the most the members may get together: the user's cap, or the ceilings
-// of all.
 func (g *group) ceiling() float64 {
 	if g.cap > 0 {
 		return g.cap.rps()
@@ -386,7 +379,6 @@ func (g *group) ceiling() float64 {
 	return min(float64(g.hosts)*g.l.base().ceiling.rps(), maxRPS)
 }
 
-// unmerge lets the members go their own ways.
 func (g *group) unmerge(now clock.Instant) {
 	if g.merge != nil {
 		g.merge = nil
@@ -395,7 +387,6 @@ func (g *group) unmerge(now clock.Instant) {
 	}
 }
 
-// plan puts the controller's wish into the budget and returns the rate.
 func (m *merge) plan(now clock.Instant, g *group) rate {
 	p := m.strategy.Plan(now)
 	m.review = p.Review
@@ -408,14 +399,12 @@ func (m *merge) plan(now clock.Instant, g *group) rate {
 	return min(max(rateOf(p.Rate), 1), rateOf(g.ceiling()))
 }
 
-// review asks for a new plan if the last has run out.
 func (g *group) review(now clock.Instant) {
 	if g.merge != nil && now >= g.merge.review {
 		g.replan(now)
 	}
 }
 
-// sent tells the controller of a grant.
 func (g *group) sent(now clock.Instant) (trial uint32) {
 	if trial = g.merge.strategy.Sent(now, 1); trial != 0 {
 		g.merge.trialAt = now
@@ -424,7 +413,6 @@ func (g *group) sent(now clock.Instant) (trial uint32) {
 	return trial
 }
 
-// lost tells the controller that the permit of its trial is back.
 func (t ticket) lost(now clock.Instant) {
 	if t.trial == 0 {
 		return
@@ -440,7 +428,6 @@ func (t ticket) lost(now clock.Instant) {
 	}
 }
 
-// learn takes in an answer to a member, and reports whether it is the group's alone.
 func (g *group) learn(s *state, now, sentAt clock.Instant, class outcome.Class, fb *Feedback, refused, admitted bool) bool {
 	m := g.merge
 	if !refused && !admitted {

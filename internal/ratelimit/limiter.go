@@ -118,7 +118,6 @@ func (l *AdaptiveRateLimiter) now() clock.Instant {
 
 func (l *AdaptiveRateLimiter) timeOf(i clock.Instant) time.Time { return l.epoch.Add(time.Duration(i)) }
 
-// instantOf keeps times within the range in which instants can be reckoned with.
 func (l *AdaptiveRateLimiter) instantOf(t time.Time) clock.Instant {
 	return min(max(clock.Instant(t.Sub(l.epoch)), never), forever-1)
 }
@@ -154,7 +153,6 @@ func (l *AdaptiveRateLimiter) use(domain string) (s *state, now clock.Instant) {
 	return s, now
 }
 
-// freePermit is what a limiter that is off grants.
 type freePermit struct{}
 
 func (freePermit) Release() {}

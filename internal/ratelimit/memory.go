@@ -72,7 +72,6 @@ func (m *HostMemory) Validate() error {
 	return m.validate()
 }
 
-// graphic reports whether s is ASCII that commands no terminal and fills no column.
 func graphic(s string) bool {
 	for i := range len(s) {
 		if s[i] <= ' ' || s[i] > '~' {
@@ -103,7 +102,6 @@ func (m HostMemory) At(now time.Time, most time.Duration) (left HostMemory, ok b
 	return m, m.Learned != Learned{} || !m.RetryUntil.IsZero() || !m.HeldUntil.IsZero()
 }
 
-// earlier is a, or b if that is before it.
 func earlier(a, b time.Time) time.Time {
 	if b.Before(a) {
 		return b
@@ -179,7 +177,6 @@ func (sh *shard) obligations(now func() clock.Instant) iter.Seq2[string, tombsto
 	}
 }
 
-// memoryFrom is the memory of a tombstone.
 func (l *AdaptiveRateLimiter) memoryFrom(domain string, t tombstone) (m HostMemory, ok bool) {
 	at := l.moment()
 	m = HostMemory{Domain: domain, LastUsed: at.time(t.lastGrant), RetryUntil: at.time(t.retryUntil)}
@@ -224,7 +221,6 @@ func (l *AdaptiveRateLimiter) Recall(hosts iter.Seq[HostMemory]) (recalled int) 
 	return recalled
 }
 
-// tombstoneOf is memoryFrom the other way round.
 func (l *AdaptiveRateLimiter) tombstoneOf(m *HostMemory, at moment) tombstone {
 	t := tombstone{lastGrant: at.instant(m.LastUsed), retryUntil: at.instant(m.RetryUntil)}
 	if l.strategy.Learns {
@@ -239,7 +235,6 @@ func (l *AdaptiveRateLimiter) tombstoneOf(m *HostMemory, at moment) tombstone {
 	return t
 }
 
-// addTombstone adds a tombstone, unless the domain is known or there is no room.
 func (l *AdaptiveRateLimiter) addTombstone(domain string, t tombstone) bool {
 	id := l.identify(domain)
 	sh := l.shardOf(id)
@@ -287,7 +282,6 @@ func (l *AdaptiveRateLimiter) MemoryOf(domain string) (m HostMemory, gap time.Du
 	return m, gap, true
 }
 
-// gap is the least time between two requests at the pace that is remembered.
 func (t *tombstone) gap() time.Duration {
 	gap := t.crawlDelay
 	if t.memory.Rate > 0 {

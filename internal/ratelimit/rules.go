@@ -56,12 +56,10 @@ type rules struct {
 	held                  *heldCaps // those of the one domain whose rules these are; nil if they are shared
 }
 
-// host is what a strategy begins with.
 func (r *rules) host(m control.Memory) control.Host {
 	return control.Host{Start: r.start.rps(), Floor: r.floor.rps(), Ceiling: r.ceiling.rps(), Memory: m}
 }
 
-// with is r as a HostRule changes it.
 func (r rules) with(h HostRule) rules {
 	if h.MaxRPS != 0 {
 		r.ceiling = rateOf(h.MaxRPS)
@@ -81,7 +79,6 @@ func (r rules) with(h HostRule) rules {
 	return r
 }
 
-// matcher is a HostRule made ready.
 type matcher struct {
 	exact  string // a domain; empty for a suffix rule
 	suffix string // ".example.com", or empty for every domain
@@ -117,7 +114,6 @@ func (m *matcher) matches(domain string) bool {
 	return len(domain) > len(m.suffix) && strings.HasSuffix(domain, m.suffix)
 }
 
-// withoutPort cuts the port off a name that is in the form of [Domain].
 func withoutPort(domain string) string {
 	colon := strings.LastIndexByte(domain, ':')
 	if colon < 0 || strings.HasSuffix(domain, "]") {
@@ -163,7 +159,6 @@ func (c *Config) validateHosts() error {
 	return nil
 }
 
-// isRate is true of no rate and of one in range; NaN is in none.
 func isRate(rps, top float64) bool { return rps == 0 || rps >= minRPS && rps <= top }
 
 // ruleSet are what the user has laid down for all domains. They never change once they
@@ -200,8 +195,6 @@ func (l *AdaptiveRateLimiter) lay(cfg *Config, old *ruleSet) (*ruleSet, error) {
 	return laid, nil
 }
 
-// rulesFor is what holds for a domain: its own ceiling, the first rule that matches, or the
-// one of all others.
 func (l *AdaptiveRateLimiter) rulesFor(domain string) *rules {
 	laid := l.laid.Load()
 	r := &laid.base
@@ -220,10 +213,8 @@ func (l *AdaptiveRateLimiter) rulesFor(domain string) *rules {
 	return r
 }
 
-// base are the rules of domains that no rule matches.
 func (l *AdaptiveRateLimiter) base() *rules { return &l.laid.Load().base }
 
-// binding reports whether a rule has what is kept count of.
 func (laid *ruleSet) binding() bool { return slices.ContainsFunc(laid.given, HostRule.binding) }
 
 func (h HostRule) binding() bool {
@@ -283,7 +274,6 @@ func (laid *ruleSet) counts(hosts []HostRule) error {
 	return nil
 }
 
-// applyRules gives a state its new rules.
 func (l *AdaptiveRateLimiter) applyRules(s *state) {
 	s.mu.Lock()
 	if s.dead {

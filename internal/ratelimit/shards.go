@@ -58,7 +58,6 @@ func (l *AdaptiveRateLimiter) tombsPerShard() int { return max(1, l.cfg.MaxTombs
 
 func (l *AdaptiveRateLimiter) shardOf(id identity) *shard { return &l.shards[id.check&l.mask] }
 
-// lock returns the domain's state, made if need be, with its lock held.
 func (l *AdaptiveRateLimiter) lock(domain string) *state {
 	id := l.identify(domain)
 	sh := l.shardOf(id)
@@ -75,8 +74,6 @@ func (l *AdaptiveRateLimiter) lock(domain string) *state {
 	}
 }
 
-// create adds the domain's state to the shard, from its tombstone if there is one,
-// unless somebody else was faster.
 func (l *AdaptiveRateLimiter) create(sh *shard, id identity, domain string) *state {
 	sh.mu.Lock()
 	defer sh.mu.Unlock()
@@ -118,10 +115,8 @@ func (l *AdaptiveRateLimiter) makeRoomLocked(sh *shard, now clock.Instant) {
 	}
 }
 
-// activeLocked reports whether somebody holds or waits for a permit.
 func (s *state) activeLocked() bool { return s.inFlight > 0 || s.line != nil }
 
-// evictLocked evicts a state. Both locks are held.
 func (l *AdaptiveRateLimiter) evictLocked(sh *shard, s *state, now clock.Instant) {
 	s.dead = true
 	s.unpinCaps()
@@ -135,7 +130,6 @@ func (l *AdaptiveRateLimiter) evictLocked(sh *shard, s *state, now clock.Instant
 	}
 }
 
-// tombstoneLocked is what the state owes, if it owes anything.
 func (s *state) tombstoneLocked(now clock.Instant) (t tombstone, owes bool) {
 	now = max(now, s.bucket.at)
 	t = tombstone{retryUntil: s.retryUntil, lastGrant: s.lastGrant, crawlDelay: s.crawlDelayLocked()}
@@ -148,7 +142,6 @@ func (s *state) tombstoneLocked(now clock.Instant) (t tombstone, owes bool) {
 	return t, owes
 }
 
-// restore makes a state of a tombstone; of the zero tombstone, that of a new domain.
 func (t tombstone) restore(r *rules, now clock.Instant) *state {
 	if t == (tombstone{}) {
 		return newState(r, now, t.memory)
@@ -241,7 +234,6 @@ type slot struct {
 	state atomic.Pointer[state] // nil if removed
 }
 
-// first is where a search begins, without the bit that every tag has set.
 func (t table) first(tag uint64) uint64 { return tag >> 1 & uint64(len(t)-1) }
 
 func (t table) next(i uint64) uint64 { return (i + 1) & uint64(len(t)-1) }
@@ -266,7 +258,6 @@ func (x *index) get(id identity) *state {
 	}
 }
 
-// appendAll adds the states to a list. The shard's lock must be held for reading.
 func (x *index) appendAll(list []*state) []*state {
 	if p := x.table.Load(); p != nil {
 		for i := range *p {
@@ -313,7 +304,6 @@ func (t table) put(tag uint64, s *state) {
 	t[i].tag.Store(tag)
 }
 
-// remove takes a state out.
 func (x *index) remove(tag uint64, s *state) {
 	t := *x.table.Load()
 	for i := t.first(tag); t[i].tag.Load() != 0; i = t.next(i) {
@@ -332,7 +322,6 @@ type useOrder struct {
 	n      int
 }
 
-// add makes s, which is in no order, the newest.
 func (o *useOrder) add(s *state) {
 	o.n++
 	if o.oldest == nil {
@@ -344,7 +333,6 @@ func (o *useOrder) add(s *state) {
 	newest.newer, o.oldest.older = s, s
 }
 
-// remove takes s out, which is in this order.
 func (o *useOrder) remove(s *state) {
 	if o.n--; o.n == 0 {
 		o.oldest = nil
@@ -355,7 +343,6 @@ func (o *useOrder) remove(s *state) {
 	s.newer, s.older = nil, nil
 }
 
-// list is all of them, the oldest first.
 func (o *useOrder) list() []*state {
 	all := make([]*state, 0, o.n)
 	for s := o.oldest; len(all) < o.n; s = s.newer {

@@ -149,7 +149,6 @@ func (snap *LimiterSnapshot) addLocked(s *state, now clock.Instant) {
 	}
 }
 
-// lastUsed are the n states used last, the one to go first in front.
 type lastUsed struct {
 	n    int
 	list []usedAt
@@ -160,7 +159,6 @@ type usedAt struct {
 	state *state
 }
 
-// add takes a state in if it is one of them.
 func (u *lastUsed) add(at clock.Instant, s *state) {
 	next := usedAt{at, s}
 	switch {
@@ -174,8 +172,6 @@ func (u *lastUsed) add(at clock.Instant, s *state) {
 	u.list = slices.Insert(u.list, i, next)
 }
 
-// longerUnused orders the longest unused first. Names are only looked at if need be, as they lie
-// elsewhere.
 func longerUnused(a, b usedAt) int {
 	if a.at != b.at {
 		return cmp.Compare(a.at, b.at)
@@ -183,7 +179,6 @@ func longerUnused(a, b usedAt) int {
 	return cmp.Compare(b.state.domain, a.state.domain)
 }
 
-// describe is what the states are now, the latest used first.
 func (u *lastUsed) describe() []DomainSnapshot {
 	all := make([]DomainSnapshot, 0, len(u.list))
 	for _, each := range u.list {

@@ -79,7 +79,6 @@ const (
 	waitsShut                   // for a breaker
 )
 
-// noteWaitLocked notes that who asks is to wait until at.
 func (s *state) noteWaitLocked(now, at clock.Instant, why Limit) {
 	if at.Sub(now) >= s.rules.l.cfg.ThrottledAfter {
 		s.mustWait |= waitsLong
@@ -112,7 +111,6 @@ func (s *state) nowLocked() clock.Instant {
 	return max(s.rules.l.now(), s.bucket.at)
 }
 
-// ceilingLocked is the fastest that user and robots.txt allow.
 func (s *state) ceilingLocked() rate {
 	if s.delay > 0 {
 		return min(s.rules.ceiling, rateEvery(s.crawlDelayLocked()))
@@ -120,8 +118,6 @@ func (s *state) ceilingLocked() rate {
 	return s.rules.ceiling
 }
 
-// crawlDelayLocked is the least time between two grants that robots.txt asks for, capped;
-// zero for none.
 func (s *state) crawlDelayLocked() time.Duration { return time.Duration(s.delay) * time.Millisecond }
 
 // setCrawlDelayLocked keeps one to the millisecond, rounded up, 24 days at most.
@@ -159,8 +155,6 @@ func (s *state) replanLocked(now clock.Instant) {
 	s.bucket.level = min(s.bucket.level, s.capacityLocked())
 }
 
-// stateLocked is where the breaker stands: an open one whose time is over is
-// half-open.
 func (s *state) stateLocked(now clock.Instant) breaker.State {
 	if s.gate == breaker.Open && now >= s.notBefore {
 		return breaker.HalfOpen
@@ -168,12 +162,10 @@ func (s *state) stateLocked(now clock.Instant) breaker.State {
 	return s.gate
 }
 
-// shutLocked reports whether the breaker lets nobody pass at now.
 func (s *state) shutLocked(now clock.Instant) bool {
 	return s.gate != breaker.Closed && now < s.notBefore
 }
 
-// reviewLocked brings the bucket up to now, by a new plan if the last has run out.
 func (s *state) reviewLocked(now clock.Instant) {
 	if now >= s.review {
 		s.replanLocked(now)
@@ -182,7 +174,6 @@ func (s *state) reviewLocked(now clock.Instant) {
 	s.bucket.advance(now, s.capacityLocked())
 }
 
-// spacingLocked is the least time between two grants, and who asked for it.
 func (s *state) spacingLocked() (time.Duration, Limit) {
 	if d := s.crawlDelayLocked(); d > 0 && d >= s.rules.minDelay {
 		return d, LimitCrawlDelay
@@ -233,7 +224,6 @@ func (s *state) scheduleLocked(now clock.Instant, ahead int) (at clock.Instant, 
 	return at, why
 }
 
-// paceLocked tells what keeps the rate where it is.
 func (s *state) paceLocked() Limit {
 	switch {
 	case s.bucket.rate >= s.rules.ceiling:
@@ -325,7 +315,6 @@ func (s *state) acquireLocked(ctx context.Context, domain string, now clock.Inst
 	return s.waitLocked(ctx, &waiter{domain: domain, wake: make(chan struct{}, 1), deadline: deadline}, now)
 }
 
-// grantLocked takes what a grant at now costs, all conditions being met.
 func (s *state) grantLocked(now clock.Instant, t ticket) Permit {
 	s.bucket.take()
 	s.lastGrant = now
@@ -391,7 +380,6 @@ func (p *probe) Release() {
 	s.rules.l.unlock(s)
 }
 
-// learnLocked takes in what became of the request sent at sentAt.
 func (s *state) learnLocked(now, sentAt clock.Instant, class outcome.Class, fb *Feedback) {
 	if fb.RetryAfter > 0 {
 		s.noteRetryAfterLocked(now, sentAt, fb)

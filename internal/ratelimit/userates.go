@@ -29,7 +29,6 @@ type UseRates struct {
 	last   time.Time // of scopes
 }
 
-// useMark is what had been used of budgets at an instant.
 type useMark struct {
 	at   time.Time
 	used map[string]int64
@@ -46,7 +45,6 @@ func (u scopeUse) add(name, scope string, n float64) {
 	u[name][scope] += n
 }
 
-// scopeMark is what was used of scopes since the mark before.
 type scopeMark struct {
 	from time.Time
 	used scopeUse
@@ -119,7 +117,6 @@ func (r *UseRates) Scopes() map[string]map[string]float64 {
 	return all
 }
 
-// keepBusiest keeps the n scopes with the highest rates.
 func keepBusiest(scopes map[string]float64, n int) {
 	names := slices.SortedFunc(maps.Keys(scopes), func(a, b string) int {
 		return cmp.Or(cmp.Compare(scopes[b], scopes[a]), cmp.Compare(a, b))

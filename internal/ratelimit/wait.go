@@ -18,7 +18,6 @@ type line struct {
 	armed   clock.Instant // when the head's timer fires; forever if it waits for something else
 }
 
-// waiter is one Acquire call that has to wait.
 type waiter struct {
 	domain   string
 	wake     chan struct{} // holds one: look again
@@ -36,7 +35,6 @@ func (w *waiter) nudge() {
 	}
 }
 
-// joinLocked appends w to the domain's line.
 func (s *state) joinLocked(w *waiter) {
 	if s.line == nil {
 		s.line = &line{armed: forever}
@@ -44,8 +42,6 @@ func (s *state) joinLocked(w *waiter) {
 	s.line.waiters = append(s.line.waiters, w)
 }
 
-// leaveLocked takes w out of the line and of those of shared budgets, and wakes who
-// is the head now.
 func (s *state) leaveLocked(w *waiter) {
 	s.rules.l.shared.leave(w)
 	ln := s.line
@@ -63,7 +59,6 @@ func (s *state) leaveLocked(w *waiter) {
 	s.nudgeLocked()
 }
 
-// refuseWaitersLocked denies everyone in line, the breaker letting nobody pass.
 func (s *state) refuseWaitersLocked() {
 	for s.line != nil {
 		w := s.line.waiters[len(s.line.waiters)-1]
@@ -72,7 +67,6 @@ func (s *state) refuseWaitersLocked() {
 	}
 }
 
-// denialLocked is the answer of a breaker that is not ready.
 func (s *state) denialLocked(domain string) error {
 	return &CircuitOpenError{Domain: domain, Until: s.rules.l.timeOf(s.notBefore)}
 }
@@ -90,7 +84,6 @@ func (s *state) waitingLocked() int {
 	return len(s.line.waiters)
 }
 
-// nudgeLocked makes the head look again.
 func (s *state) nudgeLocked() {
 	if s.line != nil {
 		s.line.waiters[0].nudge()
@@ -185,7 +178,6 @@ func (s *state) turnLocked(ctx context.Context, w *waiter, now clock.Instant) (p
 	return nil, s.reviewedLocked(now, at, why), nil
 }
 
-// unknown is the instant of what only a release can bring.
 const unknown = forever - 1
 
 // claimLocked takes all that a grant at now costs besides the bucket's token, or tells when
