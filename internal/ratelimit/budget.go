@@ -229,30 +229,6 @@ func (h *shared) takeLocked(sh *shares, now clock.Instant) (t ticket) {
 	return t
 }
 
-func (h *shared) giveBack(sh *shares, now clock.Instant, t ticket) {
-	t.lost(now)
-	if *sh == (shares{}) {
-		return
-	}
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	for _, b := range sh {
-		if b == nil {
-			continue
-		}
-		if !b.unpaced {
-			b.bucket.level = min(b.bucket.level+token, b.capacity)
-		}
-		if b.tokenSource != nil {
-			b.tokenSource.unspend(now)
-		}
-		if b.caps != nil {
-			b.caps.out--
-		}
-		b.nudge()
-	}
-}
-
 // turn takes a token of each budget at now if it is w's turn in all, and returns now;
 // otherwise w is in line, and at is when to come again: forever if somebody else is
 // first, who will nudge w.

@@ -321,13 +321,20 @@ func (g *globalCaps) worth(n int) int64 {
 }
 
 func (h *shared) released() {
-	if h.global.caps == nil {
+	if h.global == nil || h.global.caps == nil {
 		return
 	}
 	h.mu.Lock()
 	h.global.caps.out--
 	h.global.nudge()
 	h.mu.Unlock()
+}
+
+// giveUp ends a grant that came to nothing, as others have emptied a limiter that they share since
+// it was looked at. The tokens are lost.
+func (h *shared) giveUp(now clock.Instant, t ticket) {
+	t.lost(now)
+	h.released()
 }
 
 // ChargeBytes charges Config.GlobalBytes with what an answer has taken on the wire, whoever

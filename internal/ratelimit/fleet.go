@@ -128,20 +128,6 @@ func (f *tokenSource) spend(now clock.Instant, n int64) {
 	f.owed += n
 }
 
-func (f *tokenSource) unspend(now clock.Instant) {
-	f.used--
-	if f.owed > 0 {
-		f.owed--
-		return
-	}
-	for i := range f.batches {
-		if ls := &f.batches[i]; now < ls.until && ls.left < ls.size {
-			ls.left++
-			return
-		}
-	}
-}
-
 // retire forgets leases that are used up or over, and learns from them.
 func (f *tokenSource) retire(now clock.Instant) {
 	for f.batches[0].size > 0 && (f.batches[0].left == 0 || now >= f.batches[0].until) {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"iter"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/treadlight/crawl/internal/clock"
@@ -29,26 +30,10 @@ type HostMemory struct {
 }
 
 // Learned is the part of a [HostMemory] that is believed for a day: what a strategy
-// remembers, but for obligations. The three functions below are all that has to know
-// of a field that is added to [control.Memory].
+// remembers, but for obligations.
 type Learned struct {
 	Rate  float32       `json:"rate,omitzero"`     // requests per second that the host tolerated; zero for not known
 	Pause time.Duration `json:"pause_ns,omitzero"` // longest pause that one refusal cost; zero for none
-}
-
-func learned(m control.Memory) Learned { return Learned{Rate: m.Rate, Pause: m.Pause} }
-
-func (k Learned) memory() control.Memory { return control.Memory{Rate: k.Rate, Pause: k.Pause} }
-
-// validate keeps figures out that no strategy has said. A NaN is in no range.
-func (k Learned) validate() error {
-	if !(k.Rate >= 0 && k.Rate <= maxRPS) {
-		return fmt.Errorf("rate = %v: want 0 to 1e6 requests per second", k.Rate)
-	}
-	if k.Pause < 0 || k.Pause > longest {
-		return fmt.Errorf("pause_ns = %d: want nanoseconds from 0 to a century", k.Pause)
-	}
-	return nil
 }
 
 // maxDomain is the length of a full DNS name (RFC 1035, 2.3.4) and a port.
@@ -57,7 +42,8 @@ const maxDomain = 253 + len(":65535")
 // Validate returns an error that names what no limiter has written: a host that is
 // not its own [Domain], a figure out of range, a time before 1970 or after 9999.
 func (m *HostMemory) Validate() error {
-	if m.Domain == "" || len(m.Domain) > maxDomain || Domain(m.Domain) != m.Domain || !graphic(m.Domain) {
+	ugly := func(r rune) bool { return r <= ' ' || r > '~' } // it commands terminals or fills columns
+	if m.Domain == "" || len(m.Domain) > maxDomain || Domain(m.Domain) != m.Domain || strings.ContainsFunc(m.Domain, ugly) {
 		return errors.New("host is no name of a host, in lower case and ASCII")
 	}
 	for _, t := range []struct {
@@ -69,16 +55,13 @@ func (m *HostMemory) Validate() error {
 			return fmt.Errorf("%s = %v: want a time from 1970 to 9999", t.name, t.value)
 		}
 	}
-	return m.validate()
-}
-
-func graphic(s string) bool {
-	for i := range len(s) {
-		if s[i] <= ' ' || s[i] > '~' {
-			return false
-		}
+	if !(m.Rate >= 0 && m.Rate <= maxRPS) { // a NaN is in no range
+		return fmt.Errorf("rate = %v: want 0 to 1e6 requests per second", m.Rate)
 	}
-	return true
+	if m.Pause < 0 || m.Pause > longest {
+		return fmt.Errorf("pause_ns = %d: want nanoseconds from 0 to a century", m.Pause)
+	}
+	return nil
 }
 
 // At is what is left of m at now. What was learned is dropped when the host was last
@@ -143,35 +126,27 @@ func (m moment) instant(t time.Time) clock.Instant {
 // slightly different moments.
 func (l *AdaptiveRateLimiter) Remember() iter.Seq[HostMemory] {
 	return func(yield func(HostMemory) bool) {
+		tell := func(domain string, t tombstone) bool {
+			m, ok := l.memoryFrom(domain, t)
+			return !ok || m.Validate() != nil || yield(m)
+		}
 		for i := range l.shards {
-			for domain, t := range l.shards[i].obligations(l.now) {
-				m, ok := l.memoryFrom(domain, t)
-				if ok && m.Validate() == nil && !yield(m) {
+			sh := &l.shards[i]
+			sh.mu.RLock() // all are listed in one go, so that none is met twice
+			states, domains, tombs := sh.states.list(), sh.tombs.Keys(), sh.tombs.Values()
+			sh.mu.RUnlock()
+			for _, s := range states {
+				s.mu.Lock()
+				t, owes := s.tombstoneLocked(l.now())
+				s.mu.Unlock()
+				if owes && !tell(s.domain, t) {
 					return
 				}
 			}
-		}
-	}
-}
-
-// obligations yields a tombstone per domain of the shard, alive or evicted. They are
-// listed in one go, so that none is met twice.
-func (sh *shard) obligations(now func() clock.Instant) iter.Seq2[string, tombstone] {
-	return func(yield func(string, tombstone) bool) {
-		sh.mu.RLock()
-		states, domains, tombs := sh.states.list(), sh.tombs.Keys(), sh.tombs.Values()
-		sh.mu.RUnlock()
-		for _, s := range states {
-			s.mu.Lock()
-			t, owes := s.tombstoneLocked(now())
-			s.mu.Unlock()
-			if owes && !yield(s.domain, t) {
-				return
-			}
-		}
-		for i, domain := range domains {
-			if !yield(domain, tombs[i]) {
-				return
+			for i, domain := range domains {
+				if !tell(domain, tombs[i]) {
+					return
+				}
 			}
 		}
 	}
@@ -181,7 +156,7 @@ func (l *AdaptiveRateLimiter) memoryFrom(domain string, t tombstone) (m HostMemo
 	at := l.moment()
 	m = HostMemory{Domain: domain, LastUsed: at.time(t.lastGrant), RetryUntil: at.time(t.retryUntil)}
 	if l.strategy.Learns {
-		m.Learned = learned(t.memory)
+		m.Learned = Learned{Rate: t.memory.Rate, Pause: t.memory.Pause}
 	}
 	if t.memory.Held != 0 {
 		m.HeldUntil = at.time(t.memory.Held)
@@ -214,9 +189,14 @@ func (l *AdaptiveRateLimiter) Recall(hosts iter.Seq[HostMemory]) (recalled int) 
 	slices.SortStableFunc(fresh, latest)
 	fresh = fresh[:min(len(fresh), l.cfg.MaxTombstones)]
 	for _, m := range slices.Backward(fresh) { // so that the longest unused is the first to be forgotten
-		if l.addTombstone(m.Domain, l.tombstoneOf(&m, at)) {
+		id := l.identify(m.Domain)
+		sh := l.shardOf(id)
+		sh.mu.Lock()
+		if sh.index.get(id) == nil && !sh.tombs.Contains(m.Domain) && sh.tombs.Len() < l.tombsPerShard() {
+			sh.tombs.Add(m.Domain, l.tombstoneOf(&m, at))
 			recalled++
 		}
+		sh.mu.Unlock()
 	}
 	return recalled
 }
@@ -224,7 +204,7 @@ func (l *AdaptiveRateLimiter) Recall(hosts iter.Seq[HostMemory]) (recalled int) 
 func (l *AdaptiveRateLimiter) tombstoneOf(m *HostMemory, at moment) tombstone {
 	t := tombstone{lastGrant: at.instant(m.LastUsed), retryUntil: at.instant(m.RetryUntil)}
 	if l.strategy.Learns {
-		t.memory = m.memory()
+		t.memory = control.Memory{Rate: m.Rate, Pause: m.Pause}
 	}
 	if !m.HeldUntil.IsZero() {
 		t.memory.Held = at.instant(m.HeldUntil)
@@ -233,18 +213,6 @@ func (l *AdaptiveRateLimiter) tombstoneOf(m *HostMemory, at moment) tombstone {
 		}
 	}
 	return t
-}
-
-func (l *AdaptiveRateLimiter) addTombstone(domain string, t tombstone) bool {
-	id := l.identify(domain)
-	sh := l.shardOf(id)
-	sh.mu.Lock()
-	defer sh.mu.Unlock()
-	if sh.index.get(id) != nil || sh.tombs.Contains(domain) || sh.tombs.Len() >= l.tombsPerShard() {
-		return false
-	}
-	sh.tombs.Add(domain, t)
-	return true
 }
 
 // MemoryOf is what is known of one domain for who has it next: what Remember yields, and if
@@ -261,7 +229,10 @@ func (l *AdaptiveRateLimiter) MemoryOf(domain string) (m HostMemory, gap time.Du
 	sh.mu.RUnlock()
 	if known {
 		r := l.rulesFor(domain) // which hold whatever is remembered
-		gap = max(t.gap(), r.minDelay, r.ceiling.interval())
+		gap = max(t.crawlDelay, r.minDelay, r.ceiling.interval())
+		if t.memory.Rate > 0 {
+			gap = max(gap, rateOf(float64(t.memory.Rate)).interval())
+		}
 	}
 	if s != nil {
 		s.mu.Lock()
@@ -280,14 +251,6 @@ func (l *AdaptiveRateLimiter) MemoryOf(domain string) (m HostMemory, gap time.Du
 		return HostMemory{}, 0, false
 	}
 	return m, gap, true
-}
-
-func (t *tombstone) gap() time.Duration {
-	gap := t.crawlDelay
-	if t.memory.Rate > 0 {
-		gap = max(gap, rateOf(float64(t.memory.Rate)).interval())
-	}
-	return gap
 }
 
 // Adopt takes up what another limiter knew of a domain that is this one's to pace from now

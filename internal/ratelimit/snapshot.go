@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"iter"
 	"log/slog"
-	"runtime"
 	"slices"
 	"time"
 
@@ -108,10 +107,7 @@ func (l *AdaptiveRateLimiter) addShard(snap *LimiterSnapshot, last *lastUsed, sh
 	sh.mu.RUnlock()
 	snap.Domains += len(states)
 	clk := l.now() // a state of a later instant is of that one
-	for i, s := range states {
-		if i%ahead == 0 {
-			fetchAhead(states[i:min(i+ahead, len(states))])
-		}
+	for _, s := range states {
 		s.mu.Lock()
 		snap.addLocked(s, max(clk, s.bucket.at))
 		active := s.lastActive
@@ -119,21 +115,6 @@ func (l *AdaptiveRateLimiter) addShard(snap *LimiterSnapshot, last *lastUsed, sh
 		last.add(active, s)
 	}
 	return states
-}
-
-// ahead is how many states are fetched from memory together: as many reads as a core has
-// under way at a time, or somewhat more.
-const ahead = 16
-
-// fetchAhead reads what never changes of some states. Nothing orders these reads, so the
-// processor waits for all of them at once; behind the locks it waits for each by itself,
-// which takes half as long again.
-func fetchAhead(states []*state) {
-	var sum uint64
-	for _, s := range states {
-		sum += s.check + uint64(len(s.domain))
-	}
-	runtime.KeepAlive(sum)
 }
 
 func (snap *LimiterSnapshot) addLocked(s *state, now clock.Instant) {

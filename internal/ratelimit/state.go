@@ -296,7 +296,7 @@ func (s *state) acquireLocked(ctx context.Context, domain string, now clock.Inst
 			s.grantedLocked(0)
 			return s.grantLocked(now, t), nil
 		} else if ok {
-			l.shared.giveBack(&sh, now, t)
+			l.shared.giveUp(now, t)
 		}
 	}
 	if waiting >= l.cfg.MaxWaiters {
@@ -347,9 +347,7 @@ func (s *state) releaseLocked() {
 	}
 	s.inFlight--
 	r := s.rules
-	if r.l.shared.global != nil {
-		r.l.shared.released()
-	}
+	r.l.shared.released()
 	if r.held != nil {
 		s.releaseCapsLocked(numCaps)
 	}

@@ -199,6 +199,6 @@ func (s *state) claimLocked(w *waiter, now clock.Instant) (at clock.Instant, why
 	if s.rules.held == nil || s.takeCapsLocked() {
 		return now, LimitNone, t, true
 	}
-	h.giveBack(&sh, now, t)
+	h.giveUp(now, t)
 	return now.Add(soon), LimitCap, ticket{}, false
 }
