@@ -230,10 +230,7 @@ func (r *identityReader) cookies(a *config.Access, clk clock.Clock) *cookies.Jar
 	if r.fail("access.cookies", err) || a.CookieFile == "" {
 		return jar
 	}
-	r.file("access.cookie_file", a.CookieFile, func(f io.Reader) error {
-		_, err := jar.Load(f)
-		return err
-	})
+	r.file("access.cookie_file", a.CookieFile, jar.Load)
 	return jar
 }
 

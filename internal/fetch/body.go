@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -60,29 +61,21 @@ func sizeOf(n int) (size int) {
 // claim, so it is believed only as far as the pool goes.
 func (p *buffers) get(size int64) *buffer {
 	want := sizeOf(int(max(min(size, maxPooled), 0)))
-	if buf := p.take(want); buf != nil {
-		return buf
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for size := want; size < sizes; size++ {
+		if len(p.free[size]) > 0 {
+			return p.popLocked(size)
+		}
 	}
 	// A power of two, so that the next page that is a little longer fits.
 	return &buffer{make([]byte, 0, firstRead<<want)}
 }
 
-func (p *buffers) take(size int) *buffer {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	for ; size < sizes; size++ {
-		if len(p.free[size]) > 0 {
-			return p.popLocked(size)
-		}
-	}
-	return nil
-}
-
 func (p *buffers) popLocked(size int) *buffer {
-	free := p.free[size]
-	n := len(free) - 1
-	buf := free[n]
-	free[n], p.free[size] = nil, free[:n]
+	n := len(p.free[size]) - 1
+	buf := p.free[size][n]
+	p.free[size] = slices.Delete(p.free[size], n, n+1)
 	p.held -= cap(buf.b)
 	return buf
 }

@@ -40,16 +40,14 @@ func New(cfg Config) (*Client, error) {
 		return nil, err
 	}
 	c := &Client{
-		cfg:     cfg,
-		base:    baseHeader(cfg),
-		secrets: credentials(cfg),
-		routes:  newRoutes(cfg),
-
+		cfg:      cfg,
+		routes:   newRoutes(cfg),
 		template: &http.Request{Method: http.MethodGet},
 		tooLong:  &timeoutError{"not done", cfg.Timeout},
 		silent:   &timeoutError{"no header", cfg.HeaderTimeout},
 		stalled:  &timeoutError{"no more of the body", cfg.BodyTimeout},
 	}
+	c.base, c.secrets = headers(cfg)
 	c.personal = len(c.secrets) > 0 || cfg.Access != nil || cfg.Cookies != nil
 	if c.dialer, err = newDialer(cfg, c.routes); err != nil {
 		return nil, err

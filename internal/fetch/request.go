@@ -46,30 +46,23 @@ type Request struct {
 // servers disagree on what it means.
 const acceptEncoding = "gzip, br, zstd"
 
-// baseHeader is sent as it is by requests that add nothing, so it must not change.
-func baseHeader(cfg Config) http.Header {
-	h := http.Header{
+// headers are what all requests send, which must not change, and the fields of Config.Header that
+// only trusted hosts get.
+func headers(cfg Config) (base, secrets http.Header) {
+	base = http.Header{
 		"User-Agent":      {cfg.UserAgent},
 		"Accept":          {"text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8"},
 		"Accept-Encoding": {acceptEncoding},
 	}
+	secrets = make(http.Header)
 	for name, values := range cfg.Header {
-		if cfg.Trusted == nil || !secret(name) {
-			h[http.CanonicalHeaderKey(name)] = values
-		}
-	}
-	return h
-}
-
-// credentials are the fields of Config.Header that only trusted hosts get.
-func credentials(cfg Config) http.Header {
-	h := make(http.Header)
-	for name, values := range cfg.Header {
+		to := base
 		if cfg.Trusted != nil && secret(name) {
-			h[http.CanonicalHeaderKey(name)] = values
+			to = secrets
 		}
+		to[http.CanonicalHeaderKey(name)] = values
 	}
-	return h
+	return base, secrets
 }
 
 // secret reports whether a field looks as if its value opened something.

@@ -10,12 +10,6 @@ import (
 	"time"
 )
 
-// Loaded is what came of a file.
-type Loaded struct {
-	Cookies int // were taken
-	Expired int // were left out because their time is over
-}
-
 const (
 	// mostLine is a cookie with its domain and path, and room for comments.
 	mostLine = 4 * mostCookie
@@ -30,7 +24,7 @@ var errNetscape = errors.New("a line has seven fields with tabs between them: do
 // Load reads a file of cookies in the format of Netscape's cookies.txt, which browsers'
 // extensions export and curl and wget write. What answers set later goes over these. The
 // error lists the lines that are wrong, by number; then nothing was taken.
-func (j *Jar) Load(r io.Reader) (n Loaded, err error) {
+func (j *Jar) Load(r io.Reader) error {
 	now := j.cfg.Clock.Now()
 	var all []cookie
 	var wrong []error
@@ -44,9 +38,7 @@ func (j *Jar) Load(r io.Reader) (n Loaded, err error) {
 		switch {
 		case err != nil:
 			wrong = append(wrong, fmt.Errorf("line %d: %w", number, err))
-		case ok && !c.expires.IsZero() && !c.expires.After(now):
-			n.Expired++
-		case ok:
+		case ok && (c.expires.IsZero() || c.expires.After(now)):
 			all = append(all, c)
 		}
 		if len(wrong) == mostWrong {
@@ -57,20 +49,19 @@ func (j *Jar) Load(r io.Reader) (n Loaded, err error) {
 	case errors.Is(err, bufio.ErrTooLong):
 		wrong = append(wrong, fmt.Errorf("line %d is longer than %d bytes: is it a cookies.txt?", number+1, mostLine))
 	case err != nil:
-		return Loaded{}, err
+		return err
 	case read > mostFile+1:
-		return Loaded{}, fmt.Errorf("it is larger than %d MiB: is it a cookies.txt?", mostFile>>20)
+		return fmt.Errorf("it is larger than %d MiB: is it a cookies.txt?", mostFile>>20)
 	}
 	if len(wrong) > 0 {
-		return Loaded{}, errors.Join(wrong...)
+		return errors.Join(wrong...)
 	}
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	for _, c := range all {
 		j.putLocked(Origin{TLS: true}, c, now)
 	}
-	n.Cookies = len(all)
-	return n, nil
+	return nil
 }
 
 // parseLine reads a line; ok is false where there is no cookie in it.
