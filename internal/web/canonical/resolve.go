@@ -1,6 +1,12 @@
 package canonical
 
-import "bytes"
+import (
+	"bytes"
+	"strings"
+	"unicode/utf8"
+
+	whatwg "github.com/nlnwa/whatwg-url/url"
+)
 
 // text is what a reference can be, so that a page scanner need not make strings.
 type text interface{ ~string | ~[]byte }
@@ -237,4 +243,244 @@ func index[T text](s T, c byte) int {
 		}
 	}
 	return len(s)
+}
+
+const (
+	maxHost      = 253          // RFC 1035 §2.3.4
+	maxAuthority = 10 * maxHost // given to the library: escaped UTF-8 is longer than the name
+)
+
+// appendHost appends the host of an authority, with its port unless it is the default. Most
+// links are to their own host, and most others have plain names.
+func appendHost[T text](dst []byte, base URL, scheme string, authority T) ([]byte, error) {
+	if string(authority) == base.Host() && scheme == base.Scheme() {
+		return append(dst, authority...), nil
+	}
+	if index(authority, '@') < len(authority) {
+		return nil, errUserinfo
+	}
+	if len(authority) == 0 {
+		return nil, errNoHost
+	}
+	if out, ok := appendPlainHost(dst, scheme, authority); ok {
+		return out, nil
+	}
+	host, err := parseHost(scheme, authority)
+	return append(dst, host...), err
+}
+
+// appendPlainHost appends a plain name (letters, digits, hyphens, underscores) or dotted IPv4
+// address in lower case, with its port unless it is the default. It is not ok for anything else:
+// other forms of numbers may be addresses, and "--" in third place may be punycode.
+func appendPlainHost[T text](dst []byte, scheme string, authority T) ([]byte, bool) {
+	colon := index(authority, ':')
+	dst, ok := appendPlainName(dst, authority[:colon])
+	if !ok || colon == len(authority) {
+		return dst, ok
+	}
+	port := authority[colon+1:]
+	if !isPlainNumber(port, 0xffff) {
+		return nil, false
+	}
+	if string(port) == defaultPort(scheme) {
+		return dst, true
+	}
+	return append(append(dst, ':'), port...), true
+}
+
+func appendPlainName[T text](dst []byte, name T) ([]byte, bool) {
+	if len(name) > maxHost {
+		return nil, false
+	}
+	label := 0 // where the current one begins
+	for i := range len(name) {
+		c := name[i]
+		switch {
+		case c == '.' && i > label:
+			label = i + 1
+		case classes[c]&inHost == 0, c == '-' && i == label+3:
+			return nil, false
+		}
+		if 'A' <= c && c <= 'Z' {
+			c |= 0x20
+		}
+		dst = append(dst, c)
+	}
+	switch {
+	case label == len(name):
+		return nil, false
+	case classes[name[label]]&alpha == 0: // such a last label makes it an address, or nothing
+		return dst, isPlainIPv4(name)
+	}
+	return dst, true
+}
+
+// isPlainIPv4 matches four decimal numbers without leading zeros.
+func isPlainIPv4[T text](s T) bool {
+	for range 3 {
+		dot := index(s, '.')
+		if dot == len(s) || !isPlainNumber(s[:dot], 0xff) {
+			return false
+		}
+		s = s[dot+1:]
+	}
+	return isPlainNumber(s, 0xff)
+}
+
+// isPlainNumber matches a decimal number up to limit without leading zeros.
+func isPlainNumber[T text](s T, limit int) bool {
+	if len(s) == 0 || s[0] == '0' && len(s) > 1 {
+		return false
+	}
+	n := 0
+	for i := range len(s) {
+		if s[i] < '0' || s[i] > '9' {
+			return false
+		}
+		if n = 10*n + int(s[i]-'0'); n > limit {
+			return false
+		}
+	}
+	return true
+}
+
+func defaultPort(scheme string) string {
+	if scheme == "https" {
+		return "443"
+	}
+	return "80"
+}
+
+// parseHost uses the library, and checks that DNS can hold the result.
+func parseHost[T text](scheme string, authority T) (string, error) {
+	if len(authority) > maxAuthority {
+		return "", errLongHost
+	}
+	u, err := whatwg.Parse(scheme + "://" + string(authority) + "/")
+	if err != nil {
+		return "", errHost
+	}
+	name := strings.TrimSuffix(u.Hostname(), ".")
+	switch {
+	case name == "":
+		return "", errNoHost
+	case len(name) > maxHost:
+		return "", errLongHost
+	case name[0] == '.' || name[len(name)-1] == '.' || strings.Contains(name, ".."):
+		return "", errLabel
+	}
+	if port := u.Port(); port != "" {
+		name += ":" + port
+	}
+	return name, nil
+}
+
+// Byte classes, for table lookup.
+const (
+	inPath     = 1 << iota // stands for itself in a path segment
+	inQuery                // stands for itself in a query
+	unreserved             // means the same escaped or not, RFC 3986 §2.3
+	hexDigit               //
+	alpha                  // may begin a scheme
+	schemeRest             // may go on in a scheme
+	inHost                 // may stand in a name that needs no IDNA; upper case is lowered
+)
+
+// classes follows the percent-encode sets of the WHATWG URL standard, §1.3, for special schemes.
+// "/", "?" and "%" have a meaning and are in neither set.
+var classes = func() (t [256]byte) {
+	set := func(chars string, bits byte) {
+		for _, c := range []byte(chars) {
+			t[c] |= bits
+		}
+	}
+	const letters, digits = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ", "0123456789"
+	for c := '!'; c <= '~'; c++ {
+		t[c] = inPath | inQuery
+	}
+	for _, c := range []byte("\"#<>?^`{}/\\%") {
+		t[c] &^= inPath
+	}
+	for _, c := range []byte("\"#<>'%") {
+		t[c] &^= inQuery
+	}
+	set(letters+digits+"-._~", unreserved)
+	set(digits+"abcdefABCDEF", hexDigit)
+	set(letters, alpha)
+	set(letters+digits+"+-.", schemeRest)
+	set(letters+digits+"-_", inHost)
+	return t
+}()
+
+// appendEscaped appends s as part of a path segment (allowed = inPath) or query (inQuery).
+func appendEscaped[T text](dst []byte, s T, allowed byte) []byte {
+	clean := 0
+	for clean < len(s) && classes[s[clean]]&allowed != 0 {
+		clean++
+	}
+	dst = append(dst, s[:clean]...)
+	if clean == len(s) {
+		return dst
+	}
+	return appendDirty(dst, s[clean:], allowed)
+}
+
+func appendDirty[T text](dst []byte, s T, allowed byte) []byte {
+	stray := -len("%XX") // where in dst a "%" stands that escapes nothing
+	for i := 0; i < len(s); {
+		c := s[i]
+		switch {
+		case classes[c]&allowed != 0:
+			dst = append(dst, c)
+			i++
+		case c == '%' && isEscape(s, i):
+			v := unhex(s[i+1])<<4 | unhex(s[i+2])
+			// Bare, a hex digit right behind a stray "%" would make an escape of it.
+			joins := classes[v]&hexDigit != 0 && len(dst)-stray < len("%XX")
+			if classes[v]&unreserved != 0 && !joins {
+				dst = append(dst, v)
+			} else {
+				dst = appendHex(dst, v)
+			}
+			i += len("%XX")
+		case c == '%':
+			stray = len(dst)
+			dst = append(dst, c)
+			i++
+		case c < utf8.RuneSelf:
+			dst = appendHex(dst, c)
+			i++
+		default:
+			dst, i = appendRune(dst, s, i)
+		}
+	}
+	return dst
+}
+
+// appendRune escapes the character at s[i] and returns the index of the next. Invalid UTF-8
+// becomes U+FFFD.
+func appendRune[T text](dst []byte, s T, i int) ([]byte, int) {
+	var b [utf8.UTFMax]byte
+	r, n := utf8.DecodeRune(b[:copy(b[:], s[i:])])
+	for _, c := range b[:utf8.EncodeRune(b[:], r)] {
+		dst = appendHex(dst, c)
+	}
+	return dst, i + n
+}
+
+func isEscape[T text](s T, i int) bool {
+	return i+2 < len(s) && classes[s[i+1]]&hexDigit != 0 && classes[s[i+2]]&hexDigit != 0
+}
+
+func appendHex(dst []byte, c byte) []byte {
+	const digits = "0123456789ABCDEF"
+	return append(dst, '%', digits[c>>4], digits[c&15])
+}
+
+// unhex is the value of a hex digit of either case.
+func unhex(c byte) byte {
+	if c <= '9' {
+		return c - '0'
+	}
+	return c&^0x20 - 'A' + 10
 }

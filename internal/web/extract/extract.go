@@ -1,12 +1,9 @@
 // Package extract reads links, text and metadata out of a page.
 //
 // An [Extractor] goes over a page once, tag by tag, without a tree, in one worker; it and the
-// [Result] it fills are reused from page to page. header.go reads the response header, charset.go
-// converts to UTF-8, scanner.go finds tags and rawtext.go the end of scripts and the like,
-// attributes.go and references.go read attributes and character references, elements.go and
-// anyelement.go decide what each tag means, with rel.go, forms.go, css.go, meta.go and robots.go.
-// links.go collects references and resolves them at the end, with the cache in resolved.go.
-// xml.go is for documents that are not HTML.
+// [Result] it fills are reused from page to page. scanner.go and attributes.go find tags, text.go
+// text, elements.go decides what each tag means, with rel.go, forms.go, css.go and meta.go, which
+// also reads the response header. links.go collects references and resolves them at the end.
 //
 // Links to pages are: href of a, area and, by rel, link; src of frames, portals and iframes, and
 // the links in srcdoc; longdesc; cite; data of an object with an HTML type; href of SVG's a; the

@@ -2,7 +2,11 @@ package extract
 
 import (
 	"bytes"
+	"net/http"
+	"regexp"
 	"slices"
+	"strings"
+	"time"
 )
 
 // htmlElement reads the language of the first html tag that has one: pages made of templates
@@ -115,3 +119,191 @@ func (m *Meta) put(name, content []byte) {
 		*to = field(content)
 	}
 }
+
+const (
+	maxDirectives     = 24      // kept; some twenty are in use
+	maxDirective      = 64      // bytes
+	maxDirectiveWords = 1 << 10 // read: dates take long
+)
+
+// defaultAgent is the name of all robots.
+const defaultAgent = "robots"
+
+// directives collects robots directives, each once. Those for all robots and those for the Agent
+// add up, as for Google and Bing.
+type directives struct {
+	list             []string
+	words            int // that were read
+	noIndex          bool
+	noFollow         bool
+	unavailableAfter time.Time
+}
+
+// read reads a list of directives. In that of an X-Robots-Tag "name:" before a directive says for
+// which robot it and the next ones are.
+func (d *directives) read(list, agent string, addressed bool) {
+	ours := true
+	for ; list != "" && d.words < maxDirectiveWords; d.words++ {
+		m := nextDirective.FindStringSubmatch(list)
+		list = list[len(m[0]):]
+		word := strings.ToLower(strings.TrimSpace(m[1]))
+		for name, rest, named := agentOf(word); addressed && named; name, rest, named = agentOf(word) {
+			ours, word = name == agent || name == defaultAgent || name == "*", rest
+		}
+		if ours {
+			d.add(word)
+		}
+	}
+}
+
+// afterWord is the directive whose value may contain a comma, behind the day of the week.
+const afterWord = "unavailable_after"
+
+var nextDirective = regexp.MustCompile(`(?i)^[ \t\r\n\f,]*((?:[^,:]*:[ \t]*)*?` + afterWord + `[ \t:=]*[a-z]+,[ \t]*\d[^,]*|[^,]*)`)
+
+// agentOf splits the name of a robot off a directive, unless the name is that of a directive
+// with a value.
+func agentOf(word string) (name, rest string, named bool) {
+	name, rest, named = strings.Cut(word, ":")
+	name = strings.ToLower(strings.TrimSpace(name))
+	switch name {
+	case afterWord, "max-snippet", "max-image-preview", "max-video-preview", "":
+		return "", word, false
+	}
+	return name, strings.TrimSpace(rest), named
+}
+
+// add adds a directive. Permissions are left out.
+func (d *directives) add(word string) {
+	if at, ok := unavailable(word); ok {
+		if d.unavailableAfter.IsZero() {
+			d.unavailableAfter = at
+			d.put(afterWord + ": " + at.UTC().Format(time.RFC3339))
+		}
+		return
+	}
+	switch word {
+	case "", "all", "index", "follow", "archive", "snippet":
+	case "none":
+		d.add("noindex")
+		d.add("nofollow")
+	default:
+		d.noIndex = d.noIndex || word == "noindex"
+		d.noFollow = d.noFollow || word == "nofollow"
+		d.put(word)
+	}
+}
+
+// put keeps a printable directive.
+func (d *directives) put(word string) {
+	if len(d.list) >= maxDirectives || len(word) > maxDirective || slices.Contains(d.list, word) {
+		return
+	}
+	if !strings.ContainsFunc(word, func(r rune) bool { return r < ' ' || r >= 0x7f }) {
+		d.list = append(d.list, word)
+	}
+}
+
+// unavailable is the time of an unavailable_after.
+func unavailable(word string) (time.Time, bool) {
+	if len(word) < len(afterWord) || !strings.EqualFold(word[:len(afterWord)], afterWord) {
+		return time.Time{}, false
+	}
+	date := strings.TrimLeft(word[len(afterWord):], " \t:=")
+	date = strings.ToUpper(strings.TrimSpace(date)) // as months are read in any case
+	for _, layout := range [...]string{
+		time.RFC3339, "2006-01-02T15:04Z07:00", "2006-01-02T15:04:05", time.DateTime, time.DateOnly,
+		time.RFC1123, time.RFC1123Z, time.RFC850, "2 Jan 2006 15:04:05 MST", "2 Jan 2006 15:04:05 -0700",
+		"2-Jan-2006 15:04:05 MST", "2-Jan-06 15:04:05 MST", "2 Jan 2006", "Mon, 2 Jan 2006",
+	} {
+		if at, err := time.Parse(layout, date); err == nil && at.Year() > 0 && at.Year() < 10_000 {
+			return at, true
+		}
+	}
+	return time.Time{}, false
+}
+
+const maxHeaderLinks = 512 // of one response
+
+// header reads the response header. References are relative to the document, whatever its base.
+func (e *Extractor) header(h http.Header) {
+	for _, value := range h["X-Robots-Tag"] {
+		e.directives.read(value, e.opts.Agent, true)
+	}
+	if langs := h["Content-Language"]; len(langs) == 1 && !strings.Contains(langs[0], ",") {
+		e.headerLang = field([]byte(langs[0])) // of several, it would be none
+	}
+	n := 0
+	for _, value := range h["Link"] {
+		for rest := value; rest != "" && n < maxHeaderLinks; n++ {
+			var l headerLink
+			l, rest = nextLink(rest)
+			e.headerLink(l)
+		}
+	}
+	if target := refreshTarget([]byte(h.Get("Refresh"))); len(target) > 0 {
+		if ref, ok := e.fromDocument(target); ok {
+			e.put(pending{tag: "header", attr: "refresh", kind: Navigation}, ref)
+		}
+	}
+}
+
+// headerLink handles a link of the header like a link element. Without a relation it is none
+// (RFC 8288 §3.3).
+func (e *Extractor) headerLink(l headerLink) {
+	ref, ok := e.fromDocument([]byte(l.target))
+	if !ok || l.params["rel"] == "" {
+		return
+	}
+	e.linked(&linked{
+		tag: "header", attr: "link", ref: ref, rel: e.interned([]byte(l.params["rel"]), maxRel),
+		mediaType: []byte(l.params["type"]), as: []byte(l.params["as"]), hrefLang: []byte(l.params["hreflang"]),
+		ofAnotherDocument: l.params["anchor"] != "",
+	})
+}
+
+// fromDocument resolves a reference against the document.
+func (e *Extractor) fromDocument(ref []byte) ([]byte, bool) {
+	ref, _, _ = bytes.Cut(trim(ref), []byte("#"))
+	if len(ref) == 0 {
+		return nil, false
+	}
+	u, err := e.doc.ResolveBytes(ref)
+	if err != nil {
+		e.count(err)
+		return nil, false
+	}
+	return []byte(u.String()), true
+}
+
+// headerLink is a link of a Link header, with the first of each parameter.
+type headerLink struct {
+	target string
+	params map[string]string
+}
+
+// nextLink splits the first link off the value of a Link header, RFC 8288 appendix B. What is no
+// link is skipped up to the next comma outside of quotes, and the link is zero.
+func nextLink(s string) (l headerLink, rest string) {
+	s = strings.TrimLeft(s, " \t,")
+	if target, params, closed := strings.Cut(s, ">"); strings.HasPrefix(s, "<") {
+		if !closed {
+			return l, ""
+		}
+		l, s = headerLink{target[1:], make(map[string]string)}, params
+		for m := linkParam.FindStringSubmatch(s); m != nil; m = linkParam.FindStringSubmatch(s) {
+			s = s[len(m[0]):]
+			if name := strings.ToLower(m[1]); l.params[name] == "" {
+				l.params[name] = quotedPair.ReplaceAllString(m[2], "$1") + strings.TrimRight(m[3], " \t")
+			}
+		}
+	}
+	return l, s[len(linkJunk.FindString(s)):]
+}
+
+// The end of the value closes quotes.
+var (
+	linkParam  = regexp.MustCompile(`(?s)^[ \t]*;[ \t]*([^ \t=;,]*)[ \t]*(?:=[ \t]*(?:"((?:[^"\\]|\\.?)*)(?:"|$)|([^;,]*)))?`)
+	linkJunk   = regexp.MustCompile(`(?s)^(?:[^",]|"(?:[^"\\]|\\.?)*(?:"|$))*[ \t,]*`)
+	quotedPair = regexp.MustCompile(`(?s)\\(.)`)
+)

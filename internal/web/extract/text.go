@@ -1,8 +1,12 @@
 package extract
 
 import (
+	"bytes"
 	"strings"
 	"unicode/utf8"
+
+	nethtml "golang.org/x/net/html"
+	"golang.org/x/net/html/atom"
 )
 
 // gap is the space before the next character. Of two the larger one counts.
@@ -102,4 +106,280 @@ func collapsed(s []byte) bool {
 		before = c
 	}
 	return before != ' '
+}
+
+// refreshTarget is the URL of a meta refresh such as "5; url=next.html": HTML standard §4.2.5.3,
+// shared declarative refresh steps. It is empty if there is none.
+func refreshTarget(s []byte) []byte {
+	s = bytes.TrimLeft(s, " \t\n\f\r")
+	digits := len(s)
+	s = bytes.TrimLeft(s, "0123456789")
+	if digits == len(s) && (len(s) == 0 || s[0] != '.') {
+		return nil
+	}
+	s = bytes.TrimLeft(s, "0123456789.")
+	if len(s) == 0 || s[0] != ';' && s[0] != ',' && !isSpace(s[0]) {
+		return nil
+	}
+	s = bytes.TrimLeft(s, " \t\n\f\r")
+	if len(s) > 0 && (s[0] == ';' || s[0] == ',') {
+		s = s[1:]
+	}
+	s = afterURLEquals(bytes.TrimLeft(s, " \t\n\f\r"))
+	if len(s) > 0 && (s[0] == '"' || s[0] == '\'') {
+		q := s[0]
+		s = s[1:]
+		if i := bytes.IndexByte(s, q); i >= 0 {
+			s = s[:i]
+		}
+	}
+	return bytes.TrimSpace(s)
+}
+
+// afterURLEquals skips an optional "url=".
+func afterURLEquals(s []byte) []byte {
+	if len(s) < len("url") || !bytes.EqualFold(s[:len("url")], []byte("url")) {
+		return s
+	}
+	rest := bytes.TrimLeft(s[len("url"):], " \t\n\f\r")
+	if len(rest) == 0 || rest[0] != '=' {
+		return s
+	}
+	return bytes.TrimLeft(rest[1:], " \t\n\f\r")
+}
+
+// nextImage splits the first URL off a srcset: HTML standard §4.8.4.3.8. Commas end a candidate
+// only after a URL or its descriptors.
+func nextImage(s []byte) (ref, rest []byte) {
+	s = bytes.TrimLeft(s, " \t\n\f\r,")
+	end := 0
+	for end < len(s) && !isSpace(s[end]) {
+		end++
+	}
+	ref, rest = s[:end], s[end:]
+	if bare := bytes.TrimRight(ref, ","); len(bare) < len(ref) {
+		return bare, rest
+	}
+	depth := 0
+	for i, c := range rest {
+		switch {
+		case c == '(':
+			depth++
+		case c == ')':
+			depth--
+		case c == ',' && depth <= 0:
+			return ref, rest[i+1:]
+		}
+	}
+	return ref, nil
+}
+
+// text is the current text, decoded.
+func (s *scanner) text() []byte {
+	return s.read(s.words, reading{refs: !s.verbatim, noNUL: s.noNUL})
+}
+
+// reading is how to decode a part of the page.
+type reading struct {
+	refs  bool // it has character references
+	attr  bool // of an attribute
+	noNUL bool // NUL is U+FFFD
+}
+
+// read decodes raw: references, NUL, and line ends, which are "\n". It copies only what differs.
+func (s *scanner) read(raw []byte, as reading) []byte {
+	if (!as.refs || bytes.IndexByte(raw, '&') < 0) && (!as.noNUL || bytes.IndexByte(raw, 0) < 0) && bytes.IndexByte(raw, '\r') < 0 {
+		return raw
+	}
+	out := s.decoded
+	for i := 0; i < len(raw); {
+		switch c := raw[i]; {
+		case c == '&' && as.refs:
+			n := 0
+			out, n = appendReference(out, raw[i:], as.attr)
+			i += n
+			continue
+		case c == '\r':
+			if i+1 == len(raw) || raw[i+1] != '\n' {
+				out = append(out, '\n')
+			}
+		case c == 0 && as.noNUL:
+			out = utf8.AppendRune(out, utf8.RuneError)
+		default:
+			out = append(out, c)
+		}
+		i++
+	}
+	from := len(s.decoded)
+	s.decoded = out
+	return out[from:]
+}
+
+// appendReference appends what the reference at the beginning of s stands for, and returns its
+// length. In an attribute, where "&copy=1" is part of a query, a name must be complete and not
+// followed by "=".
+func appendReference(dst, s []byte, attr bool) ([]byte, int) {
+	n := referenceLen(s)
+	switch string(s[:n]) {
+	case "&amp;":
+		return append(dst, '&'), n
+	case "&", "&#", "&#x", "&#X":
+		return append(dst, '&'), 1
+	}
+	complete := s[n-1] == ';'
+	if s[1] == '#' || !attr {
+		return append(dst, nethtml.UnescapeString(string(s[:n]))...), n
+	}
+	if !complete && n < len(s) && s[n] == '=' || n > longestName {
+		return append(dst, '&'), 1
+	}
+	// If the library took only a part of the name, the result ends as the name does; no whole
+	// name stands for a letter, digit or semicolon, but one.
+	out := nethtml.UnescapeString(string(s[:n]))
+	if out[len(out)-1] == s[n-1] && string(s[:n]) != "&semi;" {
+		return append(dst, '&'), 1
+	}
+	return append(dst, out...), n
+}
+
+const longestName = 40 // longer than "&CounterClockwiseContourIntegral;"
+
+// referenceLen is the length of what can be a reference, with its semicolon.
+func referenceLen(s []byte) int {
+	n, of := 1, uint8(letter|digit)
+	if n < len(s) && s[n] == '#' {
+		n, of = n+1, digit
+		if n < len(s) && lower(s[n]) == 'x' {
+			n, of = n+1, hexDigit
+		}
+	}
+	start := n
+	for n < len(s) && kinds[s[n]]&of != 0 {
+		n++
+	}
+	if n > start && n < len(s) && s[n] == ';' {
+		n++
+	}
+	return n
+}
+
+// rawElement is name if its content is raw text, or "". The extractor handles XHTML and foreign
+// elements.
+func rawElement(name []byte) string {
+	switch string(name) {
+	case "script", "style", "title", "textarea", "iframe", "noscript", "noframes", "noembed", "xmp", "plaintext":
+		return atom.String(name) // without allocation
+	}
+	return ""
+}
+
+// rawText reads the content of the element just begun and reports whether it has any: there are
+// no empty text tokens.
+func (s *scanner) rawText() bool {
+	from, to := s.at, RawTextEnd(s.body, s.at, s.raw)
+	s.setText(from, to, to)
+	s.verbatim = s.raw != "textarea" && s.raw != "title"
+	s.noNUL = true
+	s.raw = ""
+	return to > from
+}
+
+// RawTextEnd is where the end tag of a raw text element is whose content begins at i, or the end
+// of s. The name is in lower case.
+func RawTextEnd(s []byte, i int, name string) int {
+	switch name {
+	case "plaintext": // which nothing ends
+		return len(s)
+	case "script":
+		return scriptEnd(s, i)
+	}
+	return rawEnd(s, i, name)
+}
+
+func rawEnd(s []byte, i int, name string) int {
+	for {
+		n := bytes.Index(s[i:], []byte("</"))
+		if n < 0 {
+			return len(s)
+		}
+		i += n + len("</")
+		if isTag(s, i, name) {
+			return i - len("</")
+		}
+	}
+}
+
+// isTag reports whether the tag name at i is name. At the end of the page it is not: the name
+// could go on.
+func isTag(s []byte, i int, name string) bool {
+	if i+len(name) >= len(s) {
+		return false
+	}
+	return spells(s[i:i+len(name)], name) && kinds[s[i+len(name)]]&endsName != 0
+}
+
+// scriptEnd is where the end tag of a script is, or the end of s. Old pages hide scripts in
+// comments, and a script in a comment may contain a script: §13.2.5.15 to 31. Where a comment
+// contains a "<" that begins no tag it ends, as in x/net/html; by the standard it goes on.
+func scriptEnd(s []byte, i int) int {
+	const tag, comment = "script", "<!--"
+	for {
+		n := bytes.IndexByte(s[i:], '<')
+		if n < 0 {
+			return len(s)
+		}
+		i += n
+		switch {
+		case hasPrefix(s[i:], "</") && isTag(s, i+len("</"), tag):
+			return i
+		case hasPrefix(s[i:], comment):
+			var end bool
+			if i, end = hiddenScript(s, i+len(comment)); end {
+				return i
+			}
+		default:
+			i++
+		}
+	}
+}
+
+// hiddenScript reads a script within a comment, up to the end of either, and reports whether it
+// was that of the script.
+//
+// The eleven states of the standard are two values: how many dashes came right before, since two
+// and a ">" end the comment, and whether another script was begun within it.
+func hiddenScript(s []byte, i int) (next int, end bool) {
+	const tag = "script"
+	nested := false                // within a script within the comment
+	for dashes := 2; i < len(s); { // those of "<!--" count
+		c := s[i]
+		i++
+		switch {
+		case c == '-':
+			dashes++
+			continue
+		case c == '>' && dashes >= 2:
+			return i, false
+		case c != '<':
+		case i == len(s): // a "<" at the end of the page
+		case s[i] == '/':
+			i++
+			if !isTag(s, i, tag) {
+				break
+			}
+			if !nested {
+				return i - len("</"), true
+			}
+			nested = false
+			i += len("script>") // or with another byte that ends a name
+		case nested: // a script within a script within a comment is text
+		case kinds[s[i]]&letter == 0:
+			return i, false
+		case isTag(s, i, tag):
+			nested = true
+			i += len("script>")
+		}
+		dashes = 0
+	}
+	return len(s), true
 }

@@ -3,12 +3,15 @@ package scope
 import (
 	"encoding/json"
 	"fmt"
+	"os"
 	"strconv"
+	"strings"
 	"sync"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/treadlight/crawl/internal/lab/conformance"
 	"github.com/treadlight/crawl/internal/web/canonical"
 )
 
@@ -302,4 +305,119 @@ func parse(tb testing.TB, s string) canonical.URL {
 		tb.Fatalf("%q: %v", s, err)
 	}
 	return u
+}
+
+// New patterns hold at once, for links, sitemaps and what was let in before; what is wrong
+// changes nothing.
+func TestSetPatterns(t *testing.T) {
+	s, err := New(Config{MaxDepth: Unlimited, MaxRedirects: 1, Exclude: []string{"/old/"}})
+	require.NoError(t, err)
+	parse := func(text string) canonical.URL {
+		u, err := canonical.Parse(text)
+		require.NoError(t, err)
+		return u
+	}
+	seed, blog, old, shop := parse("http://a.test/"), parse("http://a.test/blog/1"), parse("http://a.test/old/1"), parse("http://a.test/shop/1")
+	s.AddSeed(seed)
+	require.True(t, s.Check(blog, 1, 0, false).In)
+	require.False(t, s.Check(old, 1, 0, false).In)
+	require.Equal(t, Excluded, s.Recheck(old, false).Code)
+	require.Equal(t, Excluded, s.Recheck(old, true).Code, "a seed, which nothing has judged before")
+	require.True(t, s.Recheck(shop, true).In)
+
+	before := s.Check(old, 1, 0, false)
+	require.NoError(t, s.SetPatterns([]string{"/blog/", "/old/"}, []string{`\?print=`}))
+	require.Equal(t, "excluded by //old//", before.Reason(), "a decision keeps its reason")
+	for _, c := range []struct {
+		url    canonical.URL
+		exempt bool
+		want   Code
+	}{
+		{blog, false, In},
+		{old, false, In},
+		{shop, false, NotIncluded},
+		{shop, true, In},
+		{seed, true, In},
+		{parse("http://a.test/blog/1?print=1"), false, Excluded},
+		{parse("http://a.test/?print=1"), true, Excluded},
+	} {
+		v := s.Recheck(c.url, c.exempt)
+		require.Equal(t, c.want, v.Code, c.url)
+		require.Equal(t, c.want == In, v.In)
+		depth := 1
+		if c.exempt {
+			depth = 0
+		}
+		require.Equal(t, c.want, s.Check(c.url, depth, 0, false).Code)
+	}
+	require.Equal(t, `excluded by /\?print=/`, s.Recheck(parse("http://a.test/?print=1"), true).Reason())
+	require.Equal(t, Excluded, s.CheckSitemap(parse("http://a.test/s.xml?print=1"), 1, 0).Code)
+	require.True(t, s.CheckSitemap(parse("http://a.test/s.xml"), 1, 0).In)
+
+	require.ErrorContains(t, s.SetPatterns([]string{"a", "("}, nil), `Include[1] "("`)
+	require.ErrorContains(t, s.SetPatterns(nil, []string{""}), "Exclude[0] is empty")
+	include, exclude := s.Patterns()
+	require.Equal(t, []string{"/blog/", "/old/"}, include)
+	require.Equal(t, []string{`\?print=`}, exclude)
+
+	require.NoError(t, s.SetPatterns(nil, nil))
+	require.True(t, s.Recheck(shop, false).In)
+}
+
+// They may be replaced while others judge, who see the old or the new ones whole.
+func TestSetPatternsUnderConcurrency(t *testing.T) {
+	s, err := New(Config{Mode: Any, MaxDepth: Unlimited})
+	require.NoError(t, err)
+	u, err := canonical.Parse("http://a.test/x")
+	require.NoError(t, err)
+	var wg sync.WaitGroup
+	for range 4 {
+		wg.Go(func() {
+			for range 2000 {
+				if v := s.Check(u, 1, 0, false); !v.In && v.Reason() != "excluded by /x/" {
+					t.Errorf("reason %q", v.Reason())
+				}
+			}
+		})
+	}
+	for i := range 500 {
+		if i%2 == 0 {
+			err = s.SetPatterns([]string{"x"}, []string{"nothing", "x"}[i/2%2:])
+		} else {
+			err = s.SetPatterns(nil, nil)
+		}
+		if err != nil {
+			t.Error(err)
+		}
+	}
+	wg.Wait()
+}
+
+// TestPublicSuffixes runs the cases under testdata, on names as links have them.
+func TestPublicSuffixes(t *testing.T) {
+	data, err := os.ReadFile("../../../testdata/conformance/publicsuffix.txt")
+	require.NoError(t, err)
+	passed, cases := 0, 0
+	for line := range strings.Lines(string(data)) {
+		fields := strings.Fields(line)
+		if len(fields) == 0 || strings.HasPrefix(line, "#") {
+			continue
+		}
+		require.Len(t, fields, 2, line)
+		cases++
+		u, err := canonical.Parse("https://" + fields[0] + "/")
+		require.NoError(t, err, fields[0])
+		want := fields[1]
+		if want == "-" {
+			want = u.Hostname()
+		}
+		if got := domainOf(u.Hostname()); got == want {
+			passed++
+		} else {
+			t.Errorf("%s belongs to %s, want %s", fields[0], got, want)
+		}
+	}
+	if !t.Failed() {
+		conformance.Report(t, "publicsuffix", conformance.Result{Cases: cases, Passed: passed})
+	}
 }
