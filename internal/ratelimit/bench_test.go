@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"runtime"
 	"slices"
-	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -178,28 +177,6 @@ func BenchmarkEngine(b *testing.B) {
 			}
 		}
 	}
-}
-
-// BenchmarkKeyedAllow is what to hold the engine's hundred thousand domains against:
-// x/time's limiters in a map under one lock, which neither learn nor forget. Both
-// pay for the memory a cold key touches before they do anything.
-func BenchmarkKeyedAllow(b *testing.B) {
-	names := domains(100_000)
-	var mu sync.Mutex
-	limiters := map[string]*xtime.Limiter{}
-	for _, name := range names {
-		limiters[strings.Clone(name)] = xtime.NewLimiter(1e9, 1000)
-	}
-	lim := xtime.NewLimiter(1e9, 1000)
-	var watch stopwatch
-	watch.run(b.N, func(i int) {
-		name := names[scatter(i, len(names))]
-		mu.Lock()
-		l := limiters[name]
-		mu.Unlock()
-		l.Allow()
-	}, func() { lim.Allow() })
-	report(b, []stopwatch{watch})
 }
 
 // BenchmarkSnapshot is the price of one look at a hundred thousand domains.

@@ -102,34 +102,6 @@ func TestLostProbe(t *testing.T) {
 	}
 }
 
-// What was sent before the trip and ends after it says nothing: neither does it
-// close a half-open breaker, nor count in the window, nor open it again.
-func TestLateResults(t *testing.T) {
-	r := broken(t, nil)
-	old := start.Add(time.Second)
-	for range 5 {
-		r.Feedback(host, Feedback{StatusCode: 200, SentAt: old})
-	}
-	r.to(19 * time.Second)
-	probe, _ := r.grant(host)
-	for range 5 {
-		r.Feedback(host, Feedback{StatusCode: 200, SentAt: old})
-		r.Feedback(host, Feedback{StatusCode: 500, SentAt: old})
-	}
-	require.Equal(t, breaker.HalfOpen, r.see(host).State)
-	r.wantDenied(34 * time.Second)
-	r.Feedback(host, ok(0))
-	probe.Release()
-	r.request(host, ok(0))
-	require.Equal(t, breaker.Closed, r.see(host).State)
-	for range 20 {
-		r.Feedback(host, Feedback{StatusCode: 500, SentAt: old})
-	}
-	d := r.see(host)
-	require.Equal(t, breaker.Closed, d.State)
-	require.Zero(t, d.ErrorRate)
-}
-
 // Half of ten answers are failures, never five in a row: the rate opens it at the
 // tenth. With fewer samples, or when the early failures have left the window, not.
 func TestErrorRateTrips(t *testing.T) {

@@ -2,13 +2,9 @@ package ratelimit
 
 import (
 	"runtime"
-	"strings"
-	"sync"
 	"testing"
 	"time"
 	"unsafe"
-
-	xtime "golang.org/x/time/rate"
 
 	"github.com/treadlight/crawl/internal/clock/clocktest"
 	"github.com/treadlight/crawl/internal/ratelimit/control"
@@ -100,52 +96,6 @@ func TestBytesPerDomain(t *testing.T) {
 			}
 			runtime.KeepAlive(l)
 		}
-	}
-}
-
-// BenchmarkHosts is a crawl of a million hosts: what each costs after its career, and the
-// time of an Acquire and its Release at hosts in an order that no cache can follow, beside
-// that of x/time's Allow on limiters in a map under one lock. Read engine-ns, and ratio, which
-// is to that. Each host comes once a round: a second time it would wait, by a clock that
-// stands still.
-func BenchmarkHosts(b *testing.B) {
-	const n, stride = 1_000_000, 618_041 // without a common factor
-	names := domains(n)
-	limiters := make(map[string]*xtime.Limiter, n)
-	for _, name := range names {
-		limiters[strings.Clone(name)] = xtime.NewLimiter(1e9, 1000)
-	}
-	for _, c := range careers[:2] {
-		b.Run(c.name, func(b *testing.B) {
-			l, used, idle := bytesPerDomain(b, control.NameSteer, c, names)
-			clk := l.cfg.Clock.(*clocktest.Fake)
-			b.Run("AcquireRelease", func(b *testing.B) {
-				var mu sync.Mutex
-				var watch stopwatch
-				allowed := 0
-				clk.Advance(time.Hour) // each has a token
-				b.ResetTimer()
-				watch.run(b.N, func(i int) {
-					if i%n == n-1 {
-						clk.Advance(time.Hour) // again
-					}
-					p, err := l.Acquire(b.Context(), names[i%n*stride%n])
-					if err != nil {
-						b.Fatal(err)
-					}
-					p.Release()
-				}, func() {
-					mu.Lock()
-					lim := limiters[names[allowed%n*stride%n]]
-					mu.Unlock()
-					lim.Allow()
-					allowed++
-				})
-				report(b, []stopwatch{watch})
-				b.ReportMetric(used, "B-used/host")
-				b.ReportMetric(idle, "B-idle/host")
-			})
-		})
 	}
 }
 

@@ -1,7 +1,6 @@
 package ratelimit
 
 import (
-	"context"
 	"testing"
 	"time"
 
@@ -47,31 +46,5 @@ func TestHotPathWithCapsAllocatesNothing(t *testing.T) {
 		if n := testing.AllocsPerRun(1000, visit); n != 0 {
 			t.Errorf("%s: a grant allocates %v times, want 0", kind, n)
 		}
-	}
-}
-
-// BenchmarkCapped shows what caps add to a grant: none for a host without, and two
-// limiters' worth with a cap and a quota.
-func BenchmarkCapped(b *testing.B) {
-	for name, rule := range map[string]HostRule{
-		"none":  {Match: "b.test", Cap: limit.Spec{Permits: 1e9, Per: time.Second}},
-		"cap":   {Match: host, Cap: limit.Spec{Permits: 1e9, Per: time.Second}},
-		"quota": {Match: host, Cap: limit.Spec{Permits: 1e9, Per: time.Second}, Quota: limit.Spec{Permits: 1e12, Per: time.Hour}},
-	} {
-		b.Run(name, func(b *testing.B) {
-			c := DefaultConfig()
-			c.Hosts = []HostRule{rule}
-			l := mustNew(b, c)
-			unhurried(&l.laid.Load().base)
-			unhurried(&l.laid.Load().hosts[0].rules)
-			b.ReportAllocs()
-			for b.Loop() {
-				p, err := l.Acquire(context.Background(), host)
-				if err != nil {
-					b.Fatal(err)
-				}
-				p.Release()
-			}
-		})
 	}
 }

@@ -113,36 +113,6 @@ func ok(latency time.Duration) Feedback { return Feedback{StatusCode: 200, Laten
 
 func status(code int) Feedback { return Feedback{StatusCode: code, Latency: 10 * time.Millisecond} }
 
-func TestBurstThenPace(t *testing.T) {
-	r := newRig(t, func(c *Config) { c.TokenBucketCapacity, c.InitialRPS = 3, 2 })
-	for _, tc := range []struct {
-		at   time.Duration
-		want bool
-	}{
-		{0, true},
-		{0, true},
-		{0, true},
-		{0, false},
-		{500*time.Millisecond - 1, false},
-		{500 * time.Millisecond, true},
-		{500 * time.Millisecond, false},
-		{1000 * time.Millisecond, true},
-		{time.Hour, true},
-		{time.Hour, true},
-		{time.Hour, true},
-		{time.Hour, false},
-	} {
-		r.to(tc.at)
-		p, got := r.grant(host)
-		if got != tc.want {
-			t.Fatalf("grant at %v = %v, want %v", tc.at, got, tc.want)
-		}
-		if got {
-			p.Release()
-		}
-	}
-}
-
 // The law of the blueprint, step by step. The target is 1s, so 2s and more is slow.
 func TestAIMDTrajectory(t *testing.T) {
 	for _, tc := range []struct {

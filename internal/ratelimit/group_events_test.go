@@ -36,6 +36,13 @@ func TestEventsOfGroups(t *testing.T) {
 	require.InDelta(t, 20, e.ToRPS, 5)
 	require.Regexp(t, `^20 hosts at this address are limited as one and paced together, at about [\d.]+/s for all: h\d.* were refused at the same times, and a trial `, e.Text)
 	require.Equal(t, told, b.Snapshot().GroupEvents)
+	require.Equal(t, 1, b.Snapshot().Merged)
+	d, _ := b.Inspect(b.hosts[0].name)
+	require.Equal(t, "ip:192.0.2.1", d.Group.Name)
+	require.Equal(t, 20, d.Group.Hosts)
+	require.True(t, d.Group.Learned)
+	require.InDelta(t, 20, d.Group.Rate, 4)
+	require.Contains(t, d.Group.Reason, "ip:192.0.2.1: 20 hosts are limited as one")
 
 	free, tight := &leaky{rate: 1e6, burst: 1e6}, &leaky{rate: 0.2}
 	b.limitOf = func(i int) *leaky {

@@ -225,41 +225,6 @@ func TestGroupBudgetsAreNeverExceeded(t *testing.T) {
 	})
 }
 
-// Every method at once on few hosts of few addresses.
-func TestGroupsUnderConcurrency(t *testing.T) { synctest.Test(t, groupsUnderConcurrency) }
-
-func groupsUnderConcurrency(t *testing.T) {
-	c := DefaultConfig()
-	c.InitialRPS, c.MaxRPS = 1000, 1000
-	c.IPRPS, c.SiteRPS, c.GlobalRPS = 1e5, 1e5, 1e5
-	c.MaxDomains, c.Shards = 4, 1
-	l := mustNew(t, c)
-	var wg sync.WaitGroup
-	for w := range 4 {
-		wg.Go(func() {
-			for i := range 500 {
-				name := fmt.Sprintf("h%d.example.com", (i*7+w)%8)
-				l.SetAddress(name, addr(fmt.Sprintf("192.0.2.%d", (i/50+w)%3)))
-				l.ReadyAt(name, 0, 0)
-				if p, err := l.Acquire(t.Context(), name); err == nil {
-					code := 200
-					if i%17 == 0 {
-						code = 429
-					}
-					l.Feedback(name, Feedback{StatusCode: code})
-					p.Release()
-				}
-				if i%50 == 0 {
-					l.Snapshot()
-					l.sweep()
-				}
-			}
-		})
-	}
-	wg.Wait()
-	require.Zero(t, l.Snapshot().Waiting)
-}
-
 // The trial of a host that was paused goes out at half the rate that was refused. The rate
 // that the group's experiment is to exceed is the one before.
 func TestRefusedTrialIsAtNoRateOfItsOwn(t *testing.T) {

@@ -11,7 +11,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/treadlight/crawl/internal/clock/clocktest"
-	"github.com/treadlight/crawl/internal/lab/racetest"
 )
 
 // leaky is nginx's limit_req: a refusal leaves the state as it is.
@@ -187,50 +186,6 @@ func (b *block) run(t tester, d, from time.Duration) (perSecond, refused float64
 	return float64(b.count[0]) / (d - from).Seconds(), float64(b.count[1]) / float64(all)
 }
 
-// worlds is how many seeds a test plays through: under the race detector one, as each is
-// a goroutine alone with tens of thousands of requests.
-func worlds(t *testing.T) uint64 {
-	t.Helper()
-	if racetest.Sample(t) {
-		return 1
-	}
-	return 3
-}
-
-// Twenty hosts behind one limit of 20 requests per second are found to be limited as
-// one within two minutes, and from then on are refused a fraction of what they are
-// when each is on its own, at the same throughput.
-func TestCommonLimitIsFoundAndPacedAsOne(t *testing.T) {
-	play := func(told bool, seed uint64) (b *block, perSecond, refused float64) {
-		b = newBlock(t, 20, seed, nil)
-		common := &leaky{rate: 20, burst: 10}
-		b.limitOf = func(int) *leaky { return common }
-		if told {
-			b.tell()
-		}
-		b.run(t, 2*time.Minute, 0)
-		perSecond, refused = b.run(t, 10*time.Minute, 2*time.Minute)
-		return b, perSecond, refused
-	}
-	for seed := range worlds(t) {
-		_, alone, refusedAlone := play(false, seed)
-		b, together, refused := play(true, seed)
-		t.Logf("alone %.2f/s, refused %.4f; together %.2f/s, refused %.4f", alone, refusedAlone, together, refused)
-		require.Greater(t, together, 0.95*20)
-		require.Less(t, refused, 0.003)
-		require.Less(t, refused, refusedAlone/3)
-
-		require.Equal(t, 1, b.Snapshot().Merged)
-		d, _ := b.Inspect(b.hosts[0].name)
-		require.NotNil(t, d.Group)
-		require.Equal(t, "ip:192.0.2.1", d.Group.Name)
-		require.Equal(t, 20, d.Group.Hosts)
-		require.True(t, d.Group.Learned)
-		require.InDelta(t, 20, d.Group.Rate, 4)
-		require.Contains(t, d.Group.Reason, "ip:192.0.2.1: 20 hosts are limited as one")
-	}
-}
-
 // The experiment keeps under what was admitted before: the favoured go at twice their old
 // rate and, though nothing refuses them, no faster. Otherwise the common limit would refuse
 // them in the end, and be taken for limits of their own.
@@ -263,48 +218,6 @@ func TestTrialKeepsUnderTheCommonLimit(t *testing.T) {
 		require.False(t, refused > 0, "%v after the trial's begin", at-begun)
 	}
 	require.Less(t, at-begun, 30*time.Second)
-}
-
-// Equal limits of their own are met by all hosts at the same instants. They are not
-// taken for one, and the experiment that tells costs next to nothing.
-func TestLimitsOfTheirOwnAreNotMerged(t *testing.T) {
-	for seed := range worlds(t) {
-		b := newBlock(t, 20, seed, nil)
-		own := make([]*leaky, 20)
-		for i := range own {
-			own[i] = &leaky{rate: 5, burst: 10}
-		}
-		b.limitOf = func(i int) *leaky { return own[i] }
-		b.tell()
-		perSecond, refused := b.run(t, 10*time.Minute, 0)
-		t.Logf("%.2f/s, refused %.4f", perSecond, refused)
-		require.Zero(t, b.Snapshot().Merged)
-		require.Greater(t, perSecond, 0.95*20*5)
-		require.Less(t, refused, 0.01)
-		g := b.lockedGroup(b.hosts[0].name)
-		require.Positive(t, g.trials, "the question was raised and answered")
-	}
-}
-
-// When the limit ceases to be a common one, and one host alone refuses, the hosts are
-// let go their own ways.
-func TestMergedHostsPartWhenOneRefusesAlone(t *testing.T) {
-	b := newBlock(t, 20, 1, nil)
-	common := &leaky{rate: 20, burst: 10}
-	b.limitOf = func(int) *leaky { return common }
-	b.tell()
-	b.run(t, 2*time.Minute, 0)
-	require.Equal(t, 1, b.Snapshot().Merged)
-
-	free, tight := &leaky{rate: 1e6, burst: 1e6}, &leaky{rate: 0.2}
-	b.limitOf = func(i int) *leaky {
-		if i == 0 {
-			return tight
-		}
-		return free
-	}
-	b.run(t, 6*time.Minute, 0)
-	require.Zero(t, b.Snapshot().Merged)
 }
 
 // Hosts that get less together than they had got each for itself are let go their own ways,

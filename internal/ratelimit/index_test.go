@@ -1,8 +1,6 @@
 package ratelimit
 
 import (
-	"fmt"
-	"sync"
 	"testing"
 
 	"pgregory.net/rapid"
@@ -37,47 +35,4 @@ func TestIndexIsASet(t *testing.T) {
 			}
 		}
 	})
-}
-
-// Readers take no lock, so what a reader finds while a writer works must be a state
-// that belongs to the identity it asked for.
-func TestIndexReadersBesideWriter(t *testing.T) {
-	l := mustNew(t, simplest())
-	ids := make([]identity, 500)
-	for i := range ids {
-		ids[i] = l.identify(fmt.Sprintf("h%d.test", i))
-	}
-	var x index
-	var readers sync.WaitGroup
-	stop := make(chan struct{})
-	for range 4 {
-		readers.Go(func() {
-			for i := 0; ; i++ {
-				select {
-				case <-stop:
-					return
-				default:
-				}
-				id := ids[i%len(ids)]
-				if s := x.get(id); s != nil && s.check != id.check {
-					t.Errorf("get(%v) = the state of %v", id, s.check)
-				}
-			}
-		})
-	}
-	for range 20 {
-		states := make([]*state, len(ids))
-		for i, id := range ids {
-			states[i] = &state{check: id.check}
-			x.put(id.tag, states[i])
-		}
-		for i, id := range ids {
-			if x.get(id) != states[i] {
-				t.Errorf("get(%v) is not what was put", id)
-			}
-			x.remove(id.tag, states[i])
-		}
-	}
-	close(stop)
-	readers.Wait()
 }

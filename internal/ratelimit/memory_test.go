@@ -7,7 +7,6 @@ import (
 	"reflect"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -341,33 +340,3 @@ type skewed struct {
 
 func (c *skewed) Now() time.Time                  { return c.Fake.Now().Add(c.skew) }
 func (c *skewed) Since(t time.Time) time.Duration { return c.Fake.Since(t) }
-
-// Remembering and recalling need no pause of the crawl.
-func TestRememberBesideUse(t *testing.T) {
-	c := simplest()
-	c.Shards, c.MaxDomains, c.MaxTombstones = 1, 8, 8
-	l := mustNew(t, c)
-	var wg sync.WaitGroup
-	for worker := range 4 {
-		wg.Go(func() {
-			for i := range 500 {
-				domain := fmt.Sprintf("%d.test", (i*7+worker)%32)
-				l.Feedback(domain, status(503))
-				l.ReadyAt(domain, 0, 0)
-			}
-		})
-	}
-	notes := mustNew(t, c)
-	for range 100 {
-		seen := map[string]bool{}
-		for m := range l.Remember() {
-			if seen[m.Domain] {
-				t.Errorf("%s is remembered twice", m.Domain)
-			}
-			seen[m.Domain] = true
-			notes.Recall(slices.Values([]HostMemory{m}))
-		}
-	}
-	wg.Wait()
-	require.LessOrEqual(t, notes.Snapshot().Tombstones, 8)
-}

@@ -2,6 +2,7 @@ package ratelimit
 
 import (
 	"context"
+	"fmt"
 	"slices"
 	"sync"
 	"testing"
@@ -49,6 +50,7 @@ func TestOrderBesideUse(t *testing.T) {
 	c := DefaultConfig()
 	c.Shards, c.MaxDomains, c.MaxTombstones, c.DomainStateTTL = 1, 8, 8, time.Millisecond
 	c.MaxRPS, c.InitialRPS = 1000, 1000
+	c.IPRPS, c.SiteRPS, c.GlobalRPS = 1e5, 1e5, 1e5
 	l := mustNew(t, c)
 	names := domains(32)
 	answers := []Feedback{ok(time.Millisecond), status(429), status(503), {StatusCode: 429, RetryAfter: time.Millisecond}}
@@ -70,6 +72,12 @@ func TestOrderBesideUse(t *testing.T) {
 			}
 		},
 		func(i int) { l.MemoryOf(names[i%len(names)]) },
+		func(i int) {
+			if err := l.SetCeiling(names[i%3], float64(i%2*500)); err != nil {
+				t.Error(err)
+			}
+		},
+		func(i int) { l.SetAddress(names[i%len(names)], addr(fmt.Sprintf("192.0.2.%d", i%3))) },
 	} {
 		others.Go(func() {
 			for i := 0; ; i++ {

@@ -1,9 +1,7 @@
 package ratelimit
 
 import (
-	"sync"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
@@ -99,38 +97,6 @@ func TestSetRulesKeepsCaps(t *testing.T) {
 	_, granted := r.grant(host)
 	require.False(t, granted, "the fourth of three")
 	r.wantReady(host, 0, time.Hour, LimitCap)
-}
-
-// Whoever acquires meanwhile meets old rules or new ones, and no race.
-func TestSetRulesUnderConcurrency(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		cfg := DefaultConfig()
-		fast(&cfg)
-		l, err := New(cfg)
-		require.NoError(t, err)
-		var wg sync.WaitGroup
-		for i := range 8 {
-			wg.Go(func() {
-				for range 200 {
-					permit, err := l.Acquire(t.Context(), string(rune('a'+i%4))+".test")
-					if err != nil {
-						t.Error(err)
-						return
-					}
-					l.Feedback(string(rune('a'+i%4))+".test", ok(time.Millisecond))
-					permit.Release()
-				}
-			})
-		}
-		laws := rulesOf(cfg)
-		for i := range 50 {
-			time.Sleep(20 * time.Millisecond)
-			laws.MaxRPS = float64(100 + i)
-			require.NoError(t, l.SetRules(laws))
-		}
-		wg.Wait()
-		require.InDelta(t, 149, l.laid.Load().base.ceiling.rps(), 0.1)
-	})
 }
 
 // crawl asks a domain that answers willingly whenever it may be asked, for so long.

@@ -1,7 +1,6 @@
 package ratelimit
 
 import (
-	"context"
 	"syscall"
 	"testing"
 	"testing/synctest"
@@ -104,57 +103,6 @@ func TestStrategyRateIsKeptInBounds(t *testing.T) {
 	r.SetCrawlDelay(host, 4*time.Second)
 	require.Equal(t, 0.25, r.see(host).FillRate)
 }
-
-// Whatever is fed to the whole engine, in whatever order: the rate is in bounds, no
-// number is broken, and nothing is granted inside a Retry-After or closer than the
-// spacing.
-func anyOrder(t *rapid.T) {
-	r := newRig(t, func(c *Config) { c.TokenBucketCapacity = 2; c.MinDelay = 100 * time.Millisecond })
-	blocked, last := start, start.Add(-time.Hour)
-	var out []Permit
-	for range rapid.IntRange(1, 50).Draw(t, "steps") {
-		now := r.clk.Now()
-		if p, granted := r.grant(host); granted {
-			if now.Before(blocked) || now.Sub(last) < 100*time.Millisecond {
-				t.Fatalf("grant at %v, blocked until %v, last at %v", now.Sub(start), blocked.Sub(start), last.Sub(start))
-			}
-			last, out = now, append(out, p)
-		}
-		if len(out) > 0 && rapid.Bool().Draw(t, "release") {
-			out[0].Release()
-			out = out[1:]
-		}
-		fb := drawFeedback(t, now)
-		r.Feedback(host, fb)
-		if end := now.Add(fb.RetryAfter); end.After(blocked) {
-			blocked = end
-		}
-		d := r.see(host)
-		if !(d.FillRate >= 0.1 && d.FillRate <= 10) || !(d.ErrorRate >= 0 && d.ErrorRate <= 1) || !(d.Tokens >= 0 && d.Tokens <= 2) {
-			t.Fatalf("out of bounds: %+v", d)
-		}
-		r.clk.Advance(time.Duration(rapid.Int64Range(0, int64(20*time.Second)).Draw(t, "pass")))
-	}
-}
-
-func drawFeedback(t *rapid.T, now time.Time) Feedback {
-	fb := Feedback{
-		StatusCode: rapid.SampledFrom([]int{0, 200, 301, 404, 429, 500, 503}).Draw(t, "status"),
-		Err:        rapid.SampledFrom([]error{nil, nil, nil, errReset, context.Canceled, context.DeadlineExceeded}).Draw(t, "error"),
-		Latency:    time.Duration(rapid.Int64Range(0, int64(5*time.Second)).Draw(t, "latency")),
-	}
-	if rapid.Bool().Draw(t, "told") {
-		fb.RetryAfter = time.Duration(rapid.Int64Range(0, int64(time.Minute)).Draw(t, "wait"))
-	}
-	if rapid.Bool().Draw(t, "stamped") {
-		fb.SentAt = now.Add(-time.Duration(rapid.Int64Range(0, int64(time.Minute)).Draw(t, "ago")))
-	}
-	return fb
-}
-
-func TestAnyOrderOfEvents(t *testing.T) { rapid.Check(t, anyOrder) }
-
-func FuzzAnyOrderOfEvents(f *testing.F) { f.Fuzz(rapid.MakeFuzz(anyOrder)) }
 
 // What ReadyAt foretells for the one after k others is when he gets it, if each
 // goes as soon as he can: but for the nanosecond a grant that rounding may cost.

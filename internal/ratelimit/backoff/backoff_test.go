@@ -117,18 +117,3 @@ func TestSpreadNeverSubtracts(t *testing.T) {
 		}
 	}
 }
-
-func FuzzDelay(f *testing.F) {
-	f.Add(int64(200*time.Millisecond), int64(30*time.Second), 5, uint64(1))
-	f.Add(int64(math.MaxInt64), int64(-1), math.MaxInt, uint64(2))
-	f.Fuzz(func(t *testing.T, base, limit int64, attempt int, seed uint64) {
-		p := backoff.Policy{Base: time.Duration(base), Max: time.Duration(limit)}
-		c := p.Ceiling(attempt)
-		if c < 0 || limit > 0 && c > time.Duration(limit) || attempt < math.MaxInt && p.Ceiling(attempt+1) < c {
-			t.Errorf("%+v.Ceiling(%d) = %v, then %v", p, attempt, c, p.Ceiling(attempt+1))
-		}
-		if d := p.Delay(attempt, rand.New(rand.NewPCG(seed, 0))); d < 0 || d > c {
-			t.Errorf("%+v.Delay(%d) = %v, out of [0, %v]", p, attempt, d, c)
-		}
-	})
-}

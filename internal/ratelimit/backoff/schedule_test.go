@@ -114,28 +114,3 @@ func TestDecorrelatedLaw(t *testing.T) {
 		}
 	})
 }
-
-func FuzzSchedules(f *testing.F) {
-	f.Add(int64(200*ms), int64(30*time.Second), 5, int64(0), uint64(1))
-	f.Add(int64(math.MaxInt64), int64(-1), math.MaxInt, int64(math.MaxInt64), uint64(2))
-	f.Add(int64(-5), int64(7), -3, int64(-9), uint64(3))
-	f.Fuzz(func(t *testing.T, base, limit int64, attempt int, prev int64, seed uint64) {
-		b, l, p := time.Duration(base), time.Duration(limit), time.Duration(prev)
-		rnd := rand.New(rand.NewPCG(seed, 0))
-		ceiling := backoff.Exponential(b, l)(attempt, p, nil)
-		if d := backoff.FullJitter(b, l)(attempt, p, rnd); d < 0 || d > ceiling {
-			t.Errorf("full jitter %v, out of [0, %v]", d, ceiling)
-		}
-		linear := backoff.Linear(b, l)
-		if d := backoff.Jittered(linear)(attempt, p, rnd); d < 0 || d > linear(attempt, p, nil) {
-			t.Errorf("jittered linear %v, out of [0, %v]", d, linear(attempt, p, nil))
-		}
-		for name, s := range map[string]backoff.Schedule{
-			"linear": linear, "exponential": backoff.Exponential(b, l), "decorrelated": backoff.Decorrelated(b, l),
-		} {
-			if d := s(attempt, p, rnd); d < 0 || l > 0 && d > l || b <= 0 && d != 0 {
-				t.Errorf("%s(%v, %v): delay %d after %v = %v", name, b, l, attempt, p, d)
-			}
-		}
-	})
-}
