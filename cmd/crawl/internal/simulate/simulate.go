@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"os"
 	"os/signal"
 	"path"
@@ -19,7 +20,9 @@ import (
 	"github.com/treadlight/crawl/cmd/crawl/internal/cli"
 	"github.com/treadlight/crawl/internal/document/spelling"
 	"github.com/treadlight/crawl/internal/lab/simulate"
+	"github.com/treadlight/crawl/internal/observe/plot"
 	"github.com/treadlight/crawl/internal/ratelimit/control"
+	"github.com/treadlight/crawl/internal/store/atomicfile"
 )
 
 // Options is the verb with its flags.
@@ -82,11 +85,9 @@ const rateRange = "requests per second, 0.000001 to 1000000"
 
 // check refuses values out of range and flags that would be ignored.
 func (o *Options) check() error {
-	switch o.Format {
-	case "table", "json":
-		o.asJSON = o.Format == "json"
-	default:
-		return cli.Usagef("--format %q: give table or json", o.Format)
+	o.asJSON = o.Format == "json"
+	if err := checkFormat(o.Format); err != nil {
+		return err
 	}
 	// As for a crawl: who lowers the maximum does not have to know where a crawl starts.
 	if o.Given("max-rate") && !o.Given("rate") {
@@ -112,6 +113,13 @@ func (o *Options) check() error {
 		return cli.Usagef("--every %v: give at least 1s", o.Every)
 	}
 	return o.checkModes()
+}
+
+func checkFormat(word string) error {
+	if word != "table" && word != "json" {
+		return cli.Usagef("--format %q: give table or json", word)
+	}
+	return nil
 }
 
 // checkModes refuses flags of one way to run the verb that another does not heed.
@@ -187,37 +195,26 @@ func (o *Options) scenarios() ([]simulate.Scenario, error) {
 // maxNear is how many names a mistake is answered with.
 const maxNear = 5
 
-// nearScenarios lists the names that may have been meant: those that go on where the
-// pattern ends before those that are a slip away. Case is no difference.
+// nearScenarios lists the names that may have been meant: those that go on where the pattern ends, or else those that are
+// a slip away. Case is no difference.
 func (o *Options) nearScenarios(pattern string) string {
-	type guess struct {
-		name string
-		far  int
-	}
-	var guesses []guess
 	typed := strings.ToLower(pattern)
-	for _, name := range simulate.Names(o.All) {
-		lower := strings.ToLower(name)
-		far := spelling.Distance(typed, lower)
-		if strings.HasPrefix(lower, typed) {
-			far = 0
+	far := func(name string) int {
+		if strings.HasPrefix(strings.ToLower(name), typed) {
+			return 0
 		}
-		if far <= 1+len(typed)/4 { // as package spelling has it, but for one slip less: names are short
-			guesses = append(guesses, guess{name, far})
-		}
+		return spelling.Distance(typed, strings.ToLower(name))
 	}
-	if len(guesses) == 0 {
+	names := slices.Clone(simulate.Names(o.All))
+	slices.SortStableFunc(names, func(a, b string) int { return cmp.Compare(far(a), far(b)) })
+	names = slices.DeleteFunc(names, func(name string) bool {
+		// As package spelling has it, but for one slip less: names are short. Who began a name did not mean another.
+		return far(name) > 1+len(typed)/4 || far(name) > 0 && far(names[0]) == 0
+	})
+	if len(names) == 0 {
 		return ""
 	}
-	slices.SortStableFunc(guesses, func(a, b guess) int { return cmp.Compare(a.far, b.far) })
-	var names []string
-	for _, g := range guesses[:min(len(guesses), maxNear)] {
-		if g.far > 0 && guesses[0].far == 0 {
-			break // who began a name did not mean another
-		}
-		names = append(names, g.name)
-	}
-	return "; near it: " + strings.Join(names, ", ")
+	return "; near it: " + strings.Join(names[:min(len(names), maxNear)], ", ")
 }
 
 // writeList says what there is to run.
@@ -254,4 +251,95 @@ func (o *Options) columns() int {
 func (o *Options) interrupted(format string, args ...any) error {
 	cli.Say(o.Err, "interrupted: "+format+"\n", args...)
 	return &cli.Error{Code: cli.CodeInterrupted}
+}
+
+// runPlot draws one scenario under each strategy, one below the other.
+func (o *Options) runPlot(ctx context.Context, scs []simulate.Scenario, cfgs []simulate.Named) error {
+	if len(scs) != 1 {
+		return cli.Usagef("--plot draws one scenario: give a PATTERN for one, such as S1a, and not %d", len(scs))
+	}
+	sc := &scs[0]
+	chart := plot.Chart{
+		Title: fmt.Sprintf("%s: %s", sc.Name, sc.Doc), Unit: "requests/s",
+		Subject: "What the host would admit, what was admitted and what was planned over time; refused requests are marked below the axis.",
+	}
+	for _, cfg := range cfgs {
+		d := drawing{step: max(sc.Length()/plotPoints, time.Second).Truncate(time.Second)}
+		run := simulate.Simulation{Scenario: *sc, Config: cfg.Config, Seed: o.Seed, OnSecond: d.add}
+		result, err := run.Run(ctx)
+		if err != nil && errors.Is(err, ctx.Err()) {
+			return o.interrupted("nothing was drawn")
+		}
+		if err != nil {
+			return err
+		}
+		d.flush()
+		chart.Panels = append(chart.Panels, d.panel(cfg.Config.Strategy))
+		if _, err := fmt.Fprintf(o.Out, "%s: %s\n", cfg.Config.Strategy, result.String()); err != nil {
+			return cli.Output(err)
+		}
+	}
+	if err := atomicfile.Replace(o.Plot, 0o666, chart.Write); err != nil {
+		return cli.Write("--plot", err)
+	}
+	return nil
+}
+
+// plotPoints is how many a line has at most: about one for each pixel.
+const plotPoints = 900
+
+// drawing makes the lines of a panel out of seconds, several to a point.
+type drawing struct {
+	step     time.Duration
+	from, to time.Duration // of the seconds that wait
+	pending  simulate.Span
+
+	capacity, admitted, rate []plot.Point
+	refused                  []plot.Mark
+}
+
+// add takes the next second. What the host would admit and what is planned are as at the
+// end of a point, what was admitted is the mean.
+func (d *drawing) add(s simulate.Second) {
+	d.to = s.At + time.Second
+	d.pending.Admitted += s.Admitted
+	d.pending.Refused += s.Refused
+	planned := s.Plan.FillRate
+	if planned <= 0 { // the one who knows the server has no rate
+		planned = math.NaN()
+	}
+	if d.to-d.from < d.step {
+		return
+	}
+	d.capacity = append(d.capacity, plot.Point{At: d.from, Value: s.Capacity})
+	d.rate = append(d.rate, plot.Point{At: d.from, Value: planned})
+	d.flush()
+}
+
+// flush ends a point, if one was begun.
+func (d *drawing) flush() {
+	if d.to <= d.from {
+		return
+	}
+	mean := float64(d.pending.Admitted) / (d.to - d.from).Seconds()
+	d.admitted = append(d.admitted, plot.Point{At: d.from, Value: mean})
+	if n := d.pending.Refused; n > 0 {
+		d.refused = append(d.refused, plot.Mark{From: d.from, To: d.to, N: n})
+	}
+	d.from, d.pending = d.to, simulate.Span{}
+}
+
+// panel is what was drawn. What there is none of is not in the legend.
+func (d *drawing) panel(title string) plot.Panel {
+	p := plot.Panel{Title: title, Lines: []plot.Line{
+		{Name: "the host would admit", Style: plot.Area, Points: d.capacity},
+		{Name: "admitted", Style: plot.Solid, Points: d.admitted},
+	}}
+	if slices.ContainsFunc(d.rate, func(r plot.Point) bool { return !math.IsNaN(r.Value) }) {
+		p.Lines = append(p.Lines, plot.Line{Name: "planned", Style: plot.Dashed, Points: d.rate})
+	}
+	if p.Marks = d.refused; p.Marks != nil {
+		p.MarksName = "refused"
+	}
+	return p
 }

@@ -3,7 +3,10 @@ package simulate
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
+	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -11,6 +14,7 @@ import (
 	"github.com/treadlight/crawl/cmd/crawl/internal/cli"
 	"github.com/treadlight/crawl/internal/clock"
 	"github.com/treadlight/crawl/internal/lab/simulate"
+	"github.com/treadlight/crawl/internal/lab/simulate/fleet"
 )
 
 // tableLegend says what the numbers are.
@@ -54,7 +58,15 @@ func (o *Options) runTable(ctx context.Context, scs []simulate.Scenario, cfgs []
 	if err := cli.Output(write(rows, cfgs, stopped)); err != nil {
 		return err
 	}
-	runs, hosts, sent := totals(rows)
+	var runs, sent int
+	var hosts time.Duration
+	for i := range rows {
+		for _, r := range slices.Concat(rows[i].Runs...) {
+			runs++
+			hosts += rows[i].Scenario.Length()
+			sent += r.First.Sent + r.Steady.Sent
+		}
+	}
 	cli.Say(o.Err, "%s, %s at the hosts and %s, in %s\n",
 		cli.Plural(runs, "run"), cli.Seconds(hosts.Seconds()), cli.Plural(sent, "request"), cli.Seconds(clk.Since(began).Seconds()))
 	if stopped {
@@ -85,20 +97,6 @@ func showRuns(term *cli.Terminal, clk clock.Clock) func(done, total int) {
 	}
 }
 
-// totals is what was simulated: runs, their time and their requests.
-func totals(rows []simulate.Row) (runs int, hosts time.Duration, sent int) {
-	for i := range rows {
-		for _, results := range rows[i].Runs {
-			for j := range results {
-				runs++
-				hosts += rows[i].Scenario.Length()
-				sent += results[j].First.Sent + results[j].Steady.Sent
-			}
-		}
-	}
-	return runs, hosts, sent
-}
-
 // writeTable is for people. Of a comparison that was stopped it has the rows in which
 // there is something.
 func (o *Options) writeTable(rows []simulate.Row, cfgs []simulate.Named, stopped bool) error {
@@ -111,7 +109,7 @@ func (o *Options) writeTable(rows []simulate.Row, cfgs []simulate.Named, stopped
 	shown := 0
 	for i := range rows {
 		row := &rows[i]
-		if stopped && empty(row) {
+		if stopped && len(slices.Concat(row.Runs...)) == 0 {
 			continue
 		}
 		shown++
@@ -140,26 +138,14 @@ func (o *Options) writeTable(rows []simulate.Row, cfgs []simulate.Named, stopped
 	return err
 }
 
-// empty reports whether no run of a row was done.
-func empty(row *simulate.Row) bool {
-	for _, results := range row.Runs {
-		if len(results) > 0 {
-			return false
-		}
-	}
-	return true
-}
-
 // writeTableJSON is for programs: every run by itself, as means can be taken of those
 // and not the other way round.
 func (o *Options) writeTableJSON(rows []simulate.Row, _ []simulate.Named, stopped bool) error {
 	doc := tableJSON{Scenarios: make([]rowJSON, 0, len(rows)), Interrupted: stopped}
 	for i := range rows {
 		row := rowJSON{scenarioJSON: describeScenario(&rows[i].Scenario), Runs: []resultJSON{}}
-		for _, results := range rows[i].Runs {
-			for j := range results {
-				row.Runs = append(row.Runs, describeResult(&results[j]))
-			}
+		for _, r := range slices.Concat(rows[i].Runs...) {
+			row.Runs = append(row.Runs, describeResult(&r))
 		}
 		doc.Scenarios = append(doc.Scenarios, row)
 	}
@@ -252,4 +238,86 @@ func orNull(d time.Duration) *float64 {
 		return nil
 	}
 	return new(d.Seconds())
+}
+
+// FleetOptions is `crawl simulate fleet` with its flags.
+type FleetOptions struct {
+	cli.Streams
+	Processes, Format string
+	Cfg               fleet.Config
+}
+
+// Run runs the model for each size of a fleet and writes the table.
+func (o *FleetOptions) Run() error {
+	if err := checkFormat(o.Format); err != nil {
+		return err
+	}
+	var all []fleet.Result
+	for word := range strings.SplitSeq(o.Processes, ",") {
+		n, err := strconv.Atoi(strings.TrimSpace(word))
+		if err != nil || n < 1 {
+			return cli.Usagef("--processes %q: give numbers from 1 with commas between", o.Processes)
+		}
+		c := o.Cfg
+		c.Processes = n
+		r, err := fleet.Run(c)
+		if err != nil {
+			return cli.Usage(errors.New(strings.TrimPrefix(err.Error(), "fleet: ")))
+		}
+		all = append(all, r)
+	}
+	if o.Format == "json" {
+		return cli.Output(cli.WriteJSON(o.Out, all))
+	}
+	var b strings.Builder
+	fmt.Fprintf(&b, "%s pages of %s hosts; the slowest host alone takes %s\n\n", short(all[0].Pages), cli.Count(o.Cfg.Hosts), days(all[0].Longest))
+	cli.Layout(&b, fleetColumns(all), cli.WidthOf(o.Out))
+	_, err := fmt.Fprint(o.Out, b.String())
+	return cli.Output(err)
+}
+
+func fleetColumns(all []fleet.Result) cli.Rows {
+	t := cli.Rows{
+		{Title: "processes"},
+		{Title: "pages/s"},
+		{Title: "busy"},
+		{Title: "50%"},
+		{Title: "90%"},
+		{Title: "99%"},
+		{Title: "all"},
+		{Title: "commands/s"},
+		{Title: "memory"},
+		{Title: "line/process"},
+	}
+	for _, r := range all {
+		t.Row(
+			cli.Count(r.Processes), short(r.Rate), fmt.Sprintf("%.0f%%", 100*r.Busy), days(r.Half), days(r.Most), days(r.Nearly), days(r.Seconds),
+			short(r.Commands), cli.Size(int64(r.Memory)), short(8*r.Line)+"bit/s",
+		)
+	}
+	return t
+}
+
+// short is a number of three digits or so.
+func short(x float64) string {
+	for _, u := range []struct {
+		at   float64
+		name string
+	}{{1e9, "G"}, {1e6, "M"}, {1e3, "k"}} {
+		if x >= 0.9995*u.at {
+			return fmt.Sprintf("%.3g %s", x/u.at, u.name)
+		}
+	}
+	return fmt.Sprintf("%.3g", x)
+}
+
+// days is a duration in the largest unit that makes sense.
+func days(s float64) string {
+	switch day := 24 * time.Hour.Seconds(); {
+	case s >= day:
+		return fmt.Sprintf("%.1fd", s/day)
+	case s >= time.Hour.Seconds():
+		return fmt.Sprintf("%.1fh", s/time.Hour.Seconds())
+	}
+	return cli.Seconds(s)
 }

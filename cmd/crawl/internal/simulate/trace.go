@@ -171,36 +171,22 @@ func (t *trace) write(w io.Writer, columns int) error {
 		{Title: "reason", Left: true},
 	}
 	for i := range t.moments {
-		table.Row(t.moments[i].texts()...)
+		m := &t.moments[i]
+		rate := cli.OrUnknown(m.plan.FillRate > 0, perSecond(m.plan.FillRate)) // the one who knows the server has no rate
+		admitted := perSecond(float64(m.Admitted) / (m.to - m.from).Seconds())
+		table.Row(cli.Seconds(m.to.Seconds()), perSecond(m.capacity), rate, admitted,
+			cli.Count(m.Refused), cli.Count(m.Failed), m.plan.State.String(), m.plan.Reason)
 	}
 	if len(t.moments) > 0 {
 		cli.Layout(&b, table, columns)
 		b.WriteString(traceLegend)
 	}
 	if t.result != nil {
-		b.WriteString("\n" + strings.Join(cli.Wrap(allInAll(t.result), cli.UsualWidth), "\n") + "\n")
+		b.WriteString("\n" + strings.Join(cli.Wrap("All in all: "+t.result.String()+".", cli.UsualWidth), "\n") + "\n")
 	}
 	_, err := io.WriteString(w, b.String())
 	return err
 }
-
-// allInAll is the result in a sentence or two; the table has no more to say of a run.
-func allInAll(r *simulate.Result) string { return "All in all: " + r.String() + "." }
-
-// texts are the cells of a line.
-func (m *moment) texts() []string {
-	rate := cli.Unknown
-	if m.plan.FillRate > 0 { // the one who knows the server has no rate
-		rate = perSecond(m.plan.FillRate)
-	}
-	return []string{
-		cli.Seconds(m.to.Seconds()), perSecond(m.capacity), rate, perSecond(m.admitted()),
-		cli.Count(m.Refused), cli.Count(m.Failed), m.plan.State.String(), m.plan.Reason,
-	}
-}
-
-// admitted is how many requests per second were.
-func (m *moment) admitted() float64 { return float64(m.Admitted) / (m.to - m.from).Seconds() }
 
 // perSecond is a rate with the digits that tell it from another: 0.25, 12.3, 140.
 func perSecond(rps float64) string {
