@@ -29,8 +29,8 @@ var elsewhere = []string{
 	"go_memstats_heap_alloc_bytes", "go_goroutines", "go_gc_duration_seconds",
 }
 
-// series are the names of the series there are, by docs/reference/metrics.md, which a test of package
-// console holds to what a console shows.
+// series are the names of the series there are, by docs/reference/metrics.md, which a test of package console holds
+// to what a console shows.
 func series(t *testing.T) map[string]bool {
 	t.Helper()
 	text, err := os.ReadFile(filepath.Join("..", "docs", "reference", "metrics.md"))
@@ -221,8 +221,7 @@ func TestUnit(t *testing.T) {
 	require.NotContains(t, string(out), "crawl@site")
 }
 
-// The service begins a crawl, goes on with what was interrupted, and begins a round after one
-// that has ended.
+// The service begins a crawl, goes on with what was interrupted, and begins a round after one that has ended.
 func TestUnitCrawlsAgain(t *testing.T) {
 	unit, err := os.ReadFile(filepath.Join("systemd", "crawl@.service"))
 	require.NoError(t, err)
@@ -252,8 +251,7 @@ func TestUnitCrawlsAgain(t *testing.T) {
 	}
 }
 
-// make vuln says that it could not look, and fails for a finding alone. Continuous integration
-// runs it.
+// make vuln says that it could not look, and fails for a finding alone. Continuous integration runs it.
 func TestVuln(t *testing.T) {
 	ci, err := os.ReadFile(filepath.Join("..", ".ci", "run"))
 	require.NoError(t, err)

@@ -19,8 +19,8 @@ import (
 	"github.com/treadlight/crawl/internal/lab/testsite"
 )
 
-// demoCommand shows the crawler at work where there is no network: the hosts it meets
-// are made up, the sockets and the engine are not.
+// demoCommand shows the crawler at work where there is no network: the hosts it meets are made up, the sockets and
+// the engine are not.
 func demoCommand(s cli.Streams) *cobra.Command {
 	length := 20 * time.Second // in which the outage is over and most hosts are done
 	cmd := &cobra.Command{
@@ -77,8 +77,8 @@ func demoFlags(length time.Duration) []config.FlagValue {
 // demoSettings lays the flags that were given over the demo's own.
 func demoSettings(given []config.FlagValue, length time.Duration) (*config.Loaded, error) {
 	return flags.Load(config.Sources{
-		// Twenty seconds stand for an hour: an outage lasts five of them, and what has to
-		// be learned is learned in steps as much larger.
+		// Twenty seconds stand for an hour: an outage lasts five of them, and what has to be learned is learned in
+		// steps as much larger.
 		Env:   []string{"CRAWL_RATELIMIT_OPEN_STATE_DURATION=4s", "CRAWL_RATELIMIT_AIMD_INCREASE=0.3"},
 		Flags: append(demoFlags(length), given...),
 	})
@@ -96,8 +96,7 @@ func demo(ctx context.Context, s cli.Streams, loaded *config.Loaded) error {
 	serving, stop := context.WithCancel(ctx)
 	defer stop()
 	served := make(chan error, 1)
-	// The hosts outlive the crawl, also one that is interrupted: signals go to the job,
-	// and only stop ends the hosts.
+	// The hosts outlive the crawl, also one that is interrupted: signals go to the job, and only stop ends the hosts.
 	go func() { served <- site.Run(serving) }()
 
 	if !loaded.Config.Log.Quiet() {
@@ -120,8 +119,7 @@ func demo(ctx context.Context, s cli.Streams, loaded *config.Loaded) error {
 	if crawlErr != nil {
 		return crawlErr
 	}
-	// Written last and to standard output: it is the result, as the crawler's own report
-	// is not.
+	// Written last and to standard output: it is the result, as the crawler's own report is not.
 	report := site.Report()
 	return cli.Output(writeHostsView(s.Out, &report, max(cli.WidthOf(s.Out), cli.UsualWidth)))
 }

@@ -307,8 +307,7 @@ func standing(s *redis.Status) string {
 	return string(s.Control)
 }
 
-// advice is what to do about a job that has come to an end before all was visited; empty:
-// nothing.
+// advice is what to do about a job that has come to an end before all was visited; empty: nothing.
 func advice(s *redis.Status) string {
 	switch s.Ended {
 	case redis.EndedComplete:

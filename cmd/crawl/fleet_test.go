@@ -32,16 +32,15 @@ var fleetHosts = flag.Int("fleet.hosts", 12, "hosts of the site that TestFleet c
 // long reports whether the long form was asked for.
 func long() bool { return *fleetHosts > 50 }
 
-// TestFleet has troubles of all kinds come upon processes that share a Redis, and nothing be
-// lost.
+// TestFleet has troubles of all kinds come upon processes that share a Redis, and nothing be lost.
 func TestFleet(t *testing.T) {
 	t.Parallel()
 	f := newFleet(t, *fleetHosts)
 	f.trouble([]*fleetProcess{f.start(""), f.start(""), f.start("")})
 }
 
-// Three masters are as one to whoever crawls by them. The long form has one process, two and
-// four; without, four tell whether two or one would do.
+// Three masters are as one to whoever crawls by them. The long form has one process, two and four; without, four tell
+// whether two or one would do.
 func TestFleetOnCluster(t *testing.T) {
 	counts := []int{4}
 	if !long() {
@@ -65,8 +64,8 @@ func TestFleetOnCluster(t *testing.T) {
 // fsync has a server keep what it has said.
 var fsync = []string{"--appendonly", "yes", "--appendfsync", "always"}
 
-// trouble has the processes of a crawl fare badly until it is done, and holds what comes of it
-// against what was promised.
+// trouble has the processes of a crawl fare badly until it is done, and holds what comes of it against what was
+// promised.
 func (f *fleetTest) trouble(procs []*fleetProcess) {
 	t, pages := f.t, int64(f.site.Report().Total.URLs)
 	rounds := int64(1)
@@ -127,8 +126,8 @@ const (
 	fleetDelay   = 250 * time.Millisecond // that the slow hosts ask for
 )
 
-// fleetLease is short, so that troubles are over soon. The long form has 2,000 pages a second to
-// serve and ask for on the same cores, and a lease of one would often end for want of a turn.
+// fleetLease is short, so that troubles are over soon. The long form has 2,000 pages a second to serve and ask for on
+// the same cores, and a lease of one would often end for want of a turn.
 func fleetLease() time.Duration {
 	if long() {
 		return 3 * time.Second
@@ -170,8 +169,7 @@ type thaw struct {
 	at    time.Time
 }
 
-// of reports whether a request was the first after a handover from or to the process that has
-// just gone on.
+// of reports whether a request was the first after a handover from or to the process that has just gone on.
 func (w thaw) of(h handover) bool {
 	since := h.at.Sub(w.at)
 	return (h.from == w.agent || h.to == w.agent) && since >= 0 && since < 100*time.Millisecond
@@ -188,9 +186,8 @@ type fleetProcess struct {
 // said is what it has written so far.
 func (p *fleetProcess) said() string { return p.err.String() }
 
-// newFleet has hosts that refuse what comes too fast, half of them until a date, some that have
-// a Crawl-delay, and a Redis of its own unless there are servers. No host is to be asked for two
-// things at once.
+// newFleet has hosts that refuse what comes too fast, half of them until a date, some that have a Crawl-delay, and a
+// Redis of its own unless there are servers. No host is to be asked for two things at once.
 func newFleet(t *testing.T, hosts int, servers ...*redistest.Server) *fleetTest {
 	t.Helper()
 	pages := 40
@@ -325,8 +322,8 @@ func (f *fleetTest) unserved() string {
 	return b.String()
 }
 
-// calm waits until no host has refused for a moment, or that does not come. What a host
-// ordered in the last trip before a death, nobody knows after it.
+// calm waits until no host has refused for a moment, or that does not come. What a host ordered in the last trip
+// before a death, nobody knows after it.
 func (f *fleetTest) calm() {
 	const moment, most = 250 * time.Millisecond, 3 * time.Second
 	begun, since, last := time.Now(), time.Now(), int64(-1)
@@ -352,10 +349,10 @@ func (f *fleetTest) freeze(p *fleetProcess, span time.Duration) {
 	_ = p.cmd.Process.Signal(syscall.SIGCONT)
 }
 
-// courteous requires that the next process to ask a host leaves as much time as the host is
-// owed, by the instants at which its requests arrived. Less is let pass as far as one process
-// alone comes closer than that, as the machine has other work, and 20 ms. A process that stood still
-// between its decision and the request cannot know that it did: what it sends as it goes on is left out.
+// courteous requires that the next process to ask a host leaves as much time as the host is owed, by the instants at
+// which its requests arrived. Less is let pass as far as one process alone comes closer than that, as the machine has
+// other work, and 20 ms. A process that stood still between its decision and the request cannot know that it did:
+// what it sends as it goes on is left out.
 func (f *fleetTest) courteous(all []handover) {
 	f.t.Helper()
 	tolerance := 20*time.Millisecond + max(0, f.log.jitter(f.apart))
@@ -380,9 +377,8 @@ func (f *fleetTest) status() (s redis.Status) {
 	return s
 }
 
-// require holds the whole against what was promised: every URL of the site is there once in
-// the merged records, and no host was asked for two things at once, nor while it had ordered
-// to wait.
+// require holds the whole against what was promised: every URL of the site is there once in the merged records, and
+// no host was asked for two things at once, nor while it had ordered to wait.
 func (f *fleetTest) require() {
 	f.t.Helper()
 	files, err := merge.Files([]string{f.dir})

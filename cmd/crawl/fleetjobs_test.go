@@ -116,8 +116,8 @@ func serveAt(t *testing.T, ip string, h http.HandlerFunc) string {
 	return s.URL
 }
 
-// One process has a host that refuses, and nothing else, while another works for some seconds and finds a third host at
-// last. Neither ends before all is asked for that may be, and then both for the same reason.
+// One process has a host that refuses, and nothing else, while another works for some seconds and finds a third host
+// at last. Neither ends before all is asked for that may be, and then both for the same reason.
 func TestFleetIsBlockedAsAWhole(t *testing.T) {
 	t.Parallel()
 	const chain, late = 25, 5
@@ -170,8 +170,8 @@ func TestFleetIsBlockedAsAWhole(t *testing.T) {
 	require.EqualValues(t, 1, asked.Load(), "nor is who refuses asked by another")
 }
 
-// A job that has ended by its bound says so and what to do, and by that it goes on: its processes are begun as before,
-// and what was visited is not asked for again.
+// A job that has ended by its bound says so and what to do, and by that it goes on: its processes are begun as
+// before, and what was visited is not asked for again.
 func TestFleetSet(t *testing.T) {
 	t.Parallel()
 	f := newJob(t, redistest.Redis.Start(t), "--rate", "200", "--max-rate", "200", "--no-sitemaps", "--no-robots", "--max-pages", "30", "--set", "fleet.lease=1s")
@@ -319,8 +319,8 @@ func (a *arrivals) most(rate float64) (worst float64) {
 	return worst
 }
 
-// What bounds a crawl bounds all of its processes together, by the server's own count: the
-// rate over all hosts, what is in flight, and the pages, though one of them is killed and comes back.
+// What bounds a crawl bounds all of its processes together, by the server's own count: the rate over all hosts, what
+// is in flight, and the pages, though one of them is killed and comes back.
 func TestFleetBudgets(t *testing.T) {
 	t.Parallel()
 	plan, hosts := 90, 4
@@ -372,8 +372,8 @@ func TestFleetBudgets(t *testing.T) {
 		seen.most(rate), rate, pages, plan, report.Duplicates)
 	require.LessOrEqual(t, pages, int64(plan))
 	require.GreaterOrEqual(t, pages, int64(plan-lost), "what a process that is killed takes with it")
-	// A quarter of a second at once, and what is up to half a second old; beside that what was on
-	// its way for up to a second, on a machine that does much else.
+	// A quarter of a second at once, and what is up to half a second old; beside that what was on its way for up to a
+	// second, on a machine that does much else.
 	require.LessOrEqual(t, seen.most(rate), float64(rate)*(0.75+1)+1)
 	st := f.status()
 	require.EqualValues(t, plan, st.Budgets[0].Used)
@@ -383,8 +383,8 @@ func TestFleetBudgets(t *testing.T) {
 	}
 }
 
-// Two processes with archives are restarted in turn, as an operator does who has a new
-// version, and once one is killed: each goes on in its own files, and all ends right.
+// Two processes with archives are restarted in turn, as an operator does who has a new version, and once one is
+// killed: each goes on in its own files, and all ends right.
 func TestRollingRestart(t *testing.T) {
 	t.Parallel()
 	f := newFleet(t, 8)
@@ -437,9 +437,8 @@ func TestRollingRestart(t *testing.T) {
 	require.GreaterOrEqual(t, len(captured), f.site.Report().Total.URLs, "every page is archived")
 }
 
-// One of three masters dies under load, and a process with it: a replica takes the master's place,
-// the crawl goes on by itself, and every URL is there once after the merge. With -fleet.hosts 200
-// it is of 125,100 pages.
+// One of three masters dies under load, and a process with it: a replica takes the master's place, the crawl goes on
+// by itself, and every URL is there once after the merge. With -fleet.hosts 200 it is of 125,100 pages.
 func TestFleetMasterDies(t *testing.T) {
 	t.Parallel()
 	masters, replica := redistest.Redis.Cluster(t, fsync...)

@@ -105,8 +105,8 @@ func (a *requestLog) around(host int, at time.Time) string {
 	return b.String()
 }
 
-// jitter is by how much pages that one process asked of a host came closer together than
-// the host is to be asked, at most: what is lost on the way and won back by the next.
+// jitter is by how much pages that one process asked of a host came closer together than the host is to be asked, at
+// most: what is lost on the way and won back by the next.
 func (a *requestLog) jitter(apart func(host int) time.Duration) (most time.Duration) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -266,10 +266,9 @@ w3       lost             7     12      0  ended
 	require.Contains(t, status(func(s *redis.Status) { s.Budgets = []redis.Budget{{Name: "max_pages", Plan: "100", Used: 100}} }), "news: ending: max_pages, ")
 }
 
-// TestFleetGrowth measures what further processes are worth where neither processors nor hosts
-// are what is short: a page takes 200 ms, a process has 16 slots, and so comes to 80 pages/s
-// whatever the computer, and 200 hosts would bear 1,000. The crawls of one process, two and
-// four take turns.
+// TestFleetGrowth measures what further processes are worth where neither processors nor hosts are what is short: a
+// page takes 200 ms, a process has 16 slots, and so comes to 80 pages/s whatever the computer, and 200 hosts would
+// bear 1,000. The crawls of one process, two and four take turns.
 func TestFleetGrowth(t *testing.T) {
 	if !long() {
 		t.Skip("of the long form alone: give -fleet.hosts 200")
@@ -344,8 +343,8 @@ func (c commandCalls) minus(before commandCalls) (scripts, all float64) {
 
 var fleetLeaseFlag = flag.Duration("fleet.lease", 0, "lease of TestFleetRecovery, 15s by default elsewhere; 0 = the test is skipped")
 
-// TestFleetRecovery measures how soon the hosts of a process that was killed are asked by others,
-// with a lease as crawls have it: three times, and another process each time.
+// TestFleetRecovery measures how soon the hosts of a process that was killed are asked by others, with a lease as
+// crawls have it: three times, and another process each time.
 func TestFleetRecovery(t *testing.T) {
 	lease := *fleetLeaseFlag
 	if lease == 0 {
@@ -383,9 +382,9 @@ func TestFleetRecovery(t *testing.T) {
 	require.Zero(t, f.site.Report().Total.InsideRetryAfter)
 }
 
-// Where the pace of hosts binds, one process keeps up with all of them; one that joins is given
-// some even so, and a death then stops half of the crawl for a while and not all of it. No host is
-// asked sooner for it. In the long form both crawl to the end, and what that costs is told.
+// Where the pace of hosts binds, one process keeps up with all of them; one that joins is given some even so, and a
+// death then stops half of the crawl for a while and not all of it. No host is asked sooner for it. In the long form
+// both crawl to the end, and what that costs is told.
 func TestFleetEvens(t *testing.T) {
 	t.Parallel()
 	if long() {
@@ -426,8 +425,8 @@ func newPaced(t *testing.T, pages int) *fleetTest {
 	return f
 }
 
-// crawlByPace has processes, one a moment after the other, crawl all of it, and returns how often
-// a host went from one to another.
+// crawlByPace has processes, one a moment after the other, crawl all of it, and returns how often a host went from
+// one to another.
 func crawlByPace(t *testing.T, n int) (took time.Duration, moved int) {
 	f := newPaced(t, 300)
 	begun := time.Now()

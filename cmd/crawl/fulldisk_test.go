@@ -43,8 +43,7 @@ type answer struct {
 	out  string
 }
 
-// onDisk runs a script that may mount something. Each of its commands `run PROGRAM ARGS...` has
-// an answer.
+// onDisk runs a script that may mount something. Each of its commands `run PROGRAM ARGS...` has an answer.
 func onDisk(t *testing.T, script string) (all []answer) {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), "unshare", "-Urm", "sh", "-c", `set -e
@@ -72,8 +71,7 @@ func wholeRecords(t *testing.T, said string) int {
 	return n
 }
 
-// A full disk ends a crawl that is not kept with the reason and what to do; what was written is
-// whole.
+// A full disk ends a crawl that is not kept with the reason and what to do; what was written is whole.
 func TestFullDiskWithoutState(t *testing.T) {
 	disk, site := ownDisk(t), serveKillSite(t)
 	for _, name := range []string{"out.jsonl", "out.csv", "out.jsonl.gz", "one.warc.gz", "one.warc"} {
@@ -104,8 +102,8 @@ func TestFullDiskWithoutState(t *testing.T) {
 	}
 }
 
-// A kept crawl whose records are on a disk that is full says how to go on, and goes on from
-// there with nothing lost and nothing twice.
+// A kept crawl whose records are on a disk that is full says how to go on, and goes on from there with nothing lost
+// and nothing twice.
 func TestFullDiskOfRecords(t *testing.T) {
 	for _, name := range []string{"out.jsonl", "out.csv", "one.warc.gz"} {
 		t.Run(name, func(t *testing.T) {
@@ -161,8 +159,7 @@ run crawl resume site -q --max-pages 4`, disk, site.seeds[0]))
 	require.Equal(t, cli.CodeDone, got[5].code, got[5].out)
 }
 
-// Where nothing can be written each command says so before it asks for anything, and what only
-// reads works.
+// Where nothing can be written each command says so before it asks for anything, and what only reads works.
 func TestReadOnlyPlace(t *testing.T) {
 	disk, site := ownDisk(t), serveKillSite(t)
 	const writable = "read-only file system: make the place writable for this user, or name another\n"
@@ -198,8 +195,7 @@ func TestReadOnlyPlace(t *testing.T) {
 	}
 }
 
-// roundSite is a killSite whose pages have versions, and of which some are others, gone or
-// new in the second round.
+// roundSite is a killSite whose pages have versions, and of which some are others, gone or new in the second round.
 type roundSite struct {
 	killSite
 	second  atomic.Bool
@@ -282,8 +278,7 @@ func (s *roundSite) page(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// beginRound has the site know what the second round has visited, and reports whether there
-// is one.
+// beginRound has the site know what the second round has visited, and reports whether there is one.
 func (s *roundSite) beginRound(t *testing.T, dir string) (begun bool) {
 	t.Helper()
 	copied := filepath.Join(t.TempDir(), "copy")
@@ -346,8 +341,8 @@ func changesIn(t *testing.T, format string, text []byte) map[string]string {
 	return changes
 }
 
-// A second round that is killed at random instants, and resumed, has the records of one that
-// never was, in a file of their own; and what has not changed is never sent.
+// A second round that is killed at random instants, and resumed, has the records of one that never was, in a file of
+// their own; and what has not changed is never sent.
 func TestKillAgain(t *testing.T) {
 	for trial := range *kills {
 		t.Run(fmt.Sprint(trial), func(t *testing.T) {
@@ -448,8 +443,8 @@ func listOf(w http.ResponseWriter, element, format string, first, n int) {
 	fmt.Fprintf(w, "<?xml version=\"1.0\"?><%s>%s</%s>", root, b.String(), root)
 }
 
-// TestKillSitemaps is TestKill while sitemaps are read: what an index names, and what those
-// name, is found however often the crawl is ended in the middle, and each is asked for once.
+// TestKillSitemaps is TestKill while sitemaps are read: what an index names, and what those name, is found however
+// often the crawl is ended in the middle, and each is asked for once.
 func TestKillSitemaps(t *testing.T) {
 	for trial := range *kills {
 		t.Run(fmt.Sprint(trial), func(t *testing.T) {

@@ -14,8 +14,8 @@ import (
 	"github.com/treadlight/crawl/internal/config"
 )
 
-// configCommand answers "what would it do, and who said so": it loads the layers exactly
-// as a crawl does and prints the result instead.
+// configCommand answers "what would it do, and who said so": it loads the layers exactly as a crawl does and prints
+// the result instead.
 func configCommand(s cli.Streams) *cobra.Command {
 	var asJSON, reference bool
 	cmd := &cobra.Command{
@@ -54,8 +54,7 @@ It takes every flag of 'crawl' beside its own.`,
 	return cmd
 }
 
-// helpCommand is `crawl help [COMMAND]`. Unlike cobra's own it knows a wrong command
-// for a mistake.
+// helpCommand is `crawl help [COMMAND]`. Unlike cobra's own it knows a wrong command for a mistake.
 func helpCommand(s cli.Streams) *cobra.Command {
 	return &cobra.Command{
 		Use:                   "help [COMMAND]",
@@ -84,8 +83,7 @@ func helpCommand(s cli.Streams) *cobra.Command {
 	}
 }
 
-// manCommand writes manual pages, for those who package the program. It is not in the help,
-// which says the same.
+// manCommand writes manual pages, for those who package the program. It is not in the help, which says the same.
 func manCommand(s cli.Streams) *cobra.Command {
 	return &cobra.Command{
 		Use:               "man DIR",

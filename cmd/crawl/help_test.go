@@ -89,8 +89,7 @@ func TestHelpOnAFullDisk(t *testing.T) {
 	}
 }
 
-// The short help fits one screen, with the flags that most people use, each with a text of one
-// line.
+// The short help fits one screen, with the flags that most people use, each with a text of one line.
 func TestShortHelpFitsOneScreen(t *testing.T) {
 	var out bytes.Buffer
 	root := rootCommand(cli.Streams{Out: &out, Err: &out})
@@ -178,8 +177,7 @@ func TestDocsHaveEveryCommand(t *testing.T) {
 	docpage.Check(t, "docs/reference/commands.md", "commands", b.String())
 }
 
-// Each command has a page with all that its help has, and a formatter has nothing to say
-// about it.
+// Each command has a page with all that its help has, and a formatter has nothing to say about it.
 func TestManualPages(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "man1")
 	var out, errs bytes.Buffer
@@ -257,8 +255,7 @@ func allFlags(cmd *cobra.Command) map[string]bool {
 	return all
 }
 
-// The tests that the manual says measure something are where it says, with the flags that it
-// gives.
+// The tests that the manual says measure something are where it says, with the flags that it gives.
 func TestManualsTestsAreThere(t *testing.T) {
 	var (
 		command = regexp.MustCompile("`go test ([^`]+)`")

@@ -33,14 +33,13 @@ import (
 
 var kills = flag.Int("kills", 20, "how many crawls TestKill ends in each way")
 
-// A crawl that is ended at any instant and resumed, again and again, ends with the records
-// of one that never was: each of its URLs once, in files that can be read.
+// A crawl that is ended at any instant and resumed, again and again, ends with the records of one that never was:
+// each of its URLs once, in files that can be read.
 
 // pagesOfHost is what each of the hosts of a killSite has.
 const pagesOfHost = 120
 
-// killSite is three hosts whose pages link to each other so that all are found, and some of
-// which fail or move.
+// killSite is three hosts whose pages link to each other so that all are found, and some of which fail or move.
 type killSite struct {
 	seeds []string
 	want  map[string]bool
@@ -88,8 +87,7 @@ func (s *killSite) after(n int) <-chan struct{} {
 	return s.hit
 }
 
-// begin has the site know what a run that begins now has no business to ask for: what the
-// state says was visited.
+// begin has the site know what a run that begins now has no business to ask for: what the state says was visited.
 func (s *killSite) begin(t *testing.T, dir string) {
 	t.Helper()
 	copied := filepath.Join(t.TempDir(), "copy")
@@ -164,9 +162,8 @@ type kept struct {
 	program                       string // that crawls; empty is the one under test
 }
 
-// keptIn is a crawl that is kept in a directory with its records, or apart from them, by
-// turns in each format whose records name their URL; with archives beside those of JSON, and
-// archives alone in a directory or in one file.
+// keptIn is a crawl that is kept in a directory with its records, or apart from them, by turns in each format whose
+// records name their URL; with archives beside those of JSON, and archives alone in a directory or in one file.
 func keptIn(parent string, trial int) kept {
 	k := kept{dir: filepath.Join(parent, "site"), format: []string{"jsonl", "warc", "csv"}[trial%3]}
 	if k.records = filepath.Join(k.dir, "records."+k.format); trial%4 >= 2 {
@@ -208,8 +205,8 @@ func (k kept) resume() []string { return []string{k.command(), "resume", k.dir, 
 
 func (k kept) command() string { return cmp.Or(k.program, "crawl") }
 
-// unbegun is what `crawl resume` says of a crawl that was ended before its first seed was
-// safe: its first command is to be given again.
+// unbegun is what `crawl resume` says of a crawl that was ended before its first seed was safe: its first command is
+// to be given again.
 var unbegun = regexp.MustCompile("holds no crawl|begin it again as it was")
 
 // goOn runs the command of a crawl with run: the first one if there is nothing to resume.
@@ -224,8 +221,8 @@ func (s *killSite) goOn(t *testing.T, k kept, run func(args []string) (code int,
 	return run(k.first(s.seeds))
 }
 
-// requireRecords fails the test unless the records are those of the whole crawl, each once,
-// and nothing was asked for that a state said was visited.
+// requireRecords fails the test unless the records are those of the whole crawl, each once, and nothing was asked for
+// that a state said was visited.
 func (s *killSite) requireRecords(t *testing.T, k kept) {
 	t.Helper()
 	if k.format != "warc" {
@@ -308,8 +305,8 @@ func killed(t *testing.T, sig syscall.Signal, when <-chan struct{}, after time.D
 	return ran(t, cmd)
 }
 
-// A crawl is killed at random instants, which are many where it starts and stops, and at
-// random requests, which are where it is at work however slow the machine.
+// A crawl is killed at random instants, which are many where it starts and stops, and at random requests, which are
+// where it is at work however slow the machine.
 func TestKill(t *testing.T) {
 	for name, sig := range map[string]syscall.Signal{"KILL": syscall.SIGKILL, "TERM": syscall.SIGTERM} {
 		t.Run(name, func(t *testing.T) {
@@ -337,8 +334,8 @@ func TestKill(t *testing.T) {
 	}
 }
 
-// The system calls by which a state and its sinks reach the disk. At each of them a crawl
-// is killed: between the write, the commit and the acknowledgement of a record.
+// The system calls by which a state and its sinks reach the disk. At each of them a crawl is killed: between the
+// write, the commit and the acknowledgement of a record.
 var diskCalls = []string{"pwrite64", "write", "fsync,fdatasync", "ftruncate", "rename,renameat,renameat2"}
 
 // requireStrace skips the test where there is no strace, or it may not trace.
@@ -354,8 +351,8 @@ func requireStrace(t *testing.T) {
 	}
 }
 
-// inject runs a command under strace with a fault at system calls, and returns its exit
-// code, -1 for a signal, and what it printed.
+// inject runs a command under strace with a fault at system calls, and returns its exit code, -1 for a signal, and
+// what it printed.
 func inject(t *testing.T, calls, fault string, args []string) (code int, out string) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), deadline)
@@ -434,8 +431,8 @@ cp -r %[2]s/site %[6]s`,
 	site.requireRecords(t, keptIn(copied, 0))
 }
 
-// archivedURLs is the URL of each answer in a directory of archives, or in one. Every file there
-// must be complete, a whole gzip file, and have its index unless it is the one.
+// archivedURLs is the URL of each answer in a directory of archives, or in one. Every file there must be complete, a
+// whole gzip file, and have its index unless it is the one.
 func archivedURLs(t *testing.T, dir string) (urls []string) {
 	t.Helper()
 	if filepath.Ext(dir) == ".gz" {

@@ -1,11 +1,11 @@
-// Command crawl is Treadlight on the command line: a crawler that learns how fast each host may be
-// asked. `crawl --help` has the flags, `crawl demo` shows it at work without a network.
+// Command crawl is Treadlight on the command line: a crawler that learns how fast each host may be asked. `crawl
+// --help` has the flags, `crawl demo` shows it at work without a network.
 //
 // # Files
 //
-// Commands are here with their flags and texts, those about one matter in one file: resume.go has those
-// about a crawl that is kept (resume, again, check), report.go those that tell of one (report, stats,
-// hosts), help.go those about the program itself. All of them use:
+// Commands are here with their flags and texts, those about one matter in one file: resume.go has those about a crawl
+// that is kept (resume, again, check), report.go those that tell of one (report, stats, hosts), help.go those about
+// the program itself. All of them use:
 //
 //   - job: one crawl from the command line, for crawl, resume, again and demo
 //   - flags: the flags of the settings, the help and the manual pages
@@ -14,20 +14,17 @@
 //
 // # Output
 //
-// Records go to standard output or a file, and snapshots of --stats likewise; never both to the
-// same place. Events (output.events) go to a file or to standard error, and some may be dropped.
-// Everything for people goes to standard error, through one [cli.Terminal], which keeps log
-// lines, reports and the status line apart and removes control characters from foreign text. With
-// log.format json all of it is log lines, for machines.
+// Records go to standard output or a file, and snapshots of --stats likewise; never both to the same place. Events
+// (output.events) go to a file or to standard error, and some may be dropped. Everything for people goes to standard
+// error, through one [cli.Terminal], which keeps log lines, reports and the status line apart and removes control
+// characters from foreign text. With log.format json all of it is log lines, for machines.
 //
 // # What is held stable
 //
-// Scripts may rely on the exit codes (internal/cli), the names of flags and variables, the records
-// and the stats file. Reports and messages are for people and may change; the sessions in
-// testdata/script show them as they are.
+// Scripts may rely on the exit codes (internal/cli), the names of flags and variables, the records and the stats
+// file. Reports and messages are for people and may change; the sessions in testdata/script show them as they are.
 //
-// There is no logic of crawling here: what the command can do, a program that imports the module
-// can do too.
+// There is no logic of crawling here: what the command can do, a program that imports the module can do too.
 package main
 
 import (
@@ -50,15 +47,14 @@ import (
 )
 
 func main() {
-	// Package net/http remarks there on servers that send more than they announced, and
-	// has no other place for it; the records say what became of the pages.
+	// Package net/http remarks there on servers that send more than they announced, and has no other place for it;
+	// the records say what became of the pages.
 	log.SetOutput(io.Discard)
 	giveRoom(os.LookupEnv)
 	os.Exit(run(context.Background(), os.Args[1:], cli.Streams{In: os.Stdin, Out: os.Stdout, Err: os.Stderr, Env: os.Environ()}))
 }
 
-// What the help of the main command says, in lines of 80 columns at most: a test holds
-// it to that.
+// What the help of the main command says, in lines of 80 columns at most: a test holds it to that.
 const rootLong = `Crawl visits a site, or many, as fast as each host tolerates and no faster: it
 learns the rate from statuses and latencies, obeys robots.txt and every
 Retry-After, and never lets one bad host slow another.
@@ -91,8 +87,8 @@ func run(ctx context.Context, args []string, s cli.Streams) int {
 	return cli.CodeOf(err)
 }
 
-// rootCommand is the tree of commands. It is built anew for every run and holds all
-// state of it, so that two runs in one process share nothing.
+// rootCommand is the tree of commands. It is built anew for every run and holds all state of it, so that two runs in
+// one process share nothing.
 func rootCommand(s cli.Streams) *cobra.Command {
 	root := &cobra.Command{
 		Use:     "crawl [flags] URL...",
@@ -135,8 +131,7 @@ func rootCommand(s cli.Streams) *cobra.Command {
 	return root
 }
 
-// crawlFrom crawls what the command line asks for. Without anything to do, help is what
-// is wanted.
+// crawlFrom crawls what the command line asks for. Without anything to do, help is what is wanted.
 func crawlFrom(cmd *cobra.Command, s cli.Streams, settings *flags.Settings, args []string) error {
 	if err := flags.CheckSeeds(cmd, args); err != nil {
 		return err
@@ -159,16 +154,16 @@ func crawlFrom(cmd *cobra.Command, s cli.Streams, settings *flags.Settings, args
 	return j.Run(cmd.Context())
 }
 
-// heapRoom is how much garbage there may be at least before it is collected. Go lets a heap
-// double, which is right for a large one; the ten megabytes of a small crawl are gone through
-// several times a second. A heap that is larger than this doubles as always.
+// heapRoom is how much garbage there may be at least before it is collected. Go lets a heap double, which is right
+// for a large one; the ten megabytes of a small crawl are gone through several times a second. A heap that is larger
+// than this doubles as always.
 const heapRoom = 32 << 20
 
 // leastHeap is what Go lets grow by its percentage where less is in use.
 const leastHeap = 4 << 20
 
-// giveRoom has the garbage collector wait for heapRoom, and reports whether it does: what the
-// user says of the heap in GOGC stands. GOMEMLIMIT bounds this too, as it bounds everything.
+// giveRoom has the garbage collector wait for heapRoom, and reports whether it does: what the user says of the heap
+// in GOGC stands. GOMEMLIMIT bounds this too, as it bounds everything.
 func giveRoom(lookup func(string) (string, bool)) bool {
 	if _, set := lookup("GOGC"); set {
 		return false

@@ -68,8 +68,7 @@ each broken page. A directory without records is told of by its state alone.`,
 	return cmd
 }
 
-// longestReport bounds --top: as many lines of a list nobody reads, and programs have the
-// records.
+// longestReport bounds --top: as many lines of a list nobody reads, and programs have the records.
 const longestReport = 10_000
 
 // run reads, and writes in the form that is wanted.
@@ -157,8 +156,7 @@ func (o *reporting) addLimits(sum *summary.Summary) error {
 	return nil
 }
 
-// statsCommand makes a stats file readable, also of a crawl on another machine or one
-// that is no more.
+// statsCommand makes a stats file readable, also of a crawl on another machine or one that is no more.
 func statsCommand(s cli.Streams) *cobra.Command {
 	return &cobra.Command{
 		Use:   "stats FILE",
@@ -237,8 +235,8 @@ func loadHosts(path string) ([]ratelimit.HostMemory, memory.Damage, error) {
 	return file.Load()
 }
 
-// noHosts says of a file that is something else what it is, and what to give instead: the
-// advice of the crawl, to name a file that does not exist yet, is none for who wants to read.
+// noHosts says of a file that is something else what it is, and what to give instead: the advice of the crawl, to
+// name a file that does not exist yet, is none for who wants to read.
 func noHosts(path string, err error) error {
 	if format, ok := errors.AsType[*memory.FormatError](err); !ok || format.Version != 0 {
 		return err
@@ -253,8 +251,7 @@ func noHosts(path string, err error) error {
 	return fmt.Errorf("%s has nothing that was learned of hosts: %s; give one that 'crawl --remember FILE' has written", path, kind)
 }
 
-// longestWait is the largest ratelimit.max_retry_after, since the file does not tell which it
-// was written under.
+// longestWait is the largest ratelimit.max_retry_after, since the file does not tell which it was written under.
 const longestWait = 168 * time.Hour
 
 // knownColumns is the table, a column each.

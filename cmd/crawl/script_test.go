@@ -36,8 +36,8 @@ func TestMain(m *testing.M) {
 	}})
 }
 
-// TestScript drives the real binary: each file of testdata/script is a terminal session.
-// Its own commands, beside those of testscript:
+// TestScript drives the real binary: each file of testdata/script is a terminal session. Its own commands, beside
+// those of testscript:
 //
 //	exits CODE PROGRAM ARGS...   runs a program that must end with this code
 //	start NAME PROGRAM ARGS...   runs one in the background; with -silent its input never
@@ -151,8 +151,7 @@ func cmdSite(ts *testscript.TestScript, args []string) {
 	ts.Check(os.WriteFile(ts.MkAbs(args[0]+".seeds"), []byte(seeds), 0o644))
 }
 
-// cmdDead takes a port that was just free. Nobody else is given it soon: the system
-// hands ports out in turn.
+// cmdDead takes a port that was just free. Nobody else is given it soon: the system hands ports out in turn.
 func cmdDead(ts *testscript.TestScript, args []string) {
 	ln, err := net.Listen("tcp", "127.0.3.1:0")
 	ts.Check(err)
@@ -211,8 +210,8 @@ func cmdFuture(ts *testscript.TestScript, args []string) {
 	ts.Check(db.Close())
 }
 
-// race keeps a binary with the race detector from waiting a second at its end for
-// reports of other threads; ours waits for its goroutines itself.
+// race keeps a binary with the race detector from waiting a second at its end for reports of other threads; ours
+// waits for its goroutines itself.
 const race = "atexit_sleep_ms=0"
 
 // deadline bounds what a script waits for: far more than any needs on a busy machine.
@@ -421,9 +420,9 @@ var buildShipped = sync.OnceValues(func() (program string, err error) {
 	return program, nil
 })
 
-// shipped is the command that a trial kills. The race detector makes a crawl several times
-// as slow and has its say in one trial of five; the others kill what users have, which is
-// where more instants differ. Without it the command under test is that already.
+// shipped is the command that a trial kills. The race detector makes a crawl several times as slow and has its say in
+// one trial of five; the others kill what users have, which is where more instants differ. Without it the command
+// under test is that already.
 func shipped(t *testing.T, trial int) string {
 	t.Helper()
 	if !racetest.Enabled || trial%5 == 0 {

@@ -88,8 +88,8 @@ func (s *busySite) all() []string {
 	return urls
 }
 
-// Whatever a crawl waits for, the end of its time, the first interrupt and the console's stop
-// end it, with their own exit codes, and the resume visits the rest.
+// Whatever a crawl waits for, the end of its time, the first interrupt and the console's stop end it, with their own
+// exit codes, and the resume visits the rest.
 func TestEndsThoughBusy(t *testing.T) {
 	for _, way := range []string{"max-time", "interrupt", "interrupted twice", "console"} {
 		for _, what := range []string{"no answer", "trickle", "sink"} {
@@ -216,8 +216,8 @@ func (p *process) wait(t *testing.T) (code int) {
 	return p.cmd.ProcessState.ExitCode()
 }
 
-// A process of a crawl that several share ends in time as well, also when Redis is silent, and
-// the next one visits what is left.
+// A process of a crawl that several share ends in time as well, also when Redis is silent, and the next one visits
+// what is left.
 func TestFleetProcessEndsThoughBusy(t *testing.T) {
 	for _, what := range []string{"no answer", "redis is silent"} {
 		t.Run(what, func(t *testing.T) {
@@ -260,8 +260,8 @@ func TestFleetProcessEndsThoughBusy(t *testing.T) {
 	}
 }
 
-// A state that cannot be opened yet does not keep the time of a crawl, or an interrupt, from ending
-// it, and is as it was.
+// A state that cannot be opened yet does not keep the time of a crawl, or an interrupt, from ending it, and is as it
+// was.
 func TestEndsThoughTheStateIsNotOpen(t *testing.T) {
 	site, dir := serveBusySite(t, false), t.TempDir()
 	site.calm.Store(true)

@@ -54,8 +54,8 @@ func simulateAmong(s cli.Streams, all []lab.Scenario) *cobra.Command {
 	cmd.AddCommand(simulateFleetCommand(s))
 	f := cmd.Flags()
 	f.SortFlags = false // the order is by importance
-	// The defaults are those under which the strategies are compared, not those of a
-	// crawl: a ceiling of 10 per second would hide most of what there is to see.
+	// The defaults are those under which the strategies are compared, not those of a crawl: a ceiling of 10 per
+	// second would hide most of what there is to see.
 	f.StringVar(&o.Strategies, "strategy", "steer,aimd,"+lab.Oracle, "`words` with commas between: "+cli.OneOf(simulate.Strategies()))
 	f.IntVar(&o.Seeds, "seeds", 1, "runs of each, with one seed after another")
 	f.Uint64Var(&o.Seed, "seed", 1, "the first seed")

@@ -67,8 +67,7 @@ func TestScenariosOfOthers(t *testing.T) {
 	require.Equal(t, cli.CodeUsage, cli.CodeOf(err))
 }
 
-// Interrupted before anything was done, both ways to run end alike: what there is, and
-// the exit code.
+// Interrupted before anything was done, both ways to run end alike: what there is, and the exit code.
 func TestSimulateInterrupted(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()

@@ -207,8 +207,8 @@ func (o *siteOptions) report(w io.Writer, site *testsite.Site) error {
 	return r.WriteTable(w)
 }
 
-// checkFiles is about --scenario, --file and --report. What is wrong with the report's
-// place is better said before an hour of measuring than after it.
+// checkFiles is about --scenario, --file and --report. What is wrong with the report's place is better said before an
+// hour of measuring than after it.
 func (o *siteOptions) checkFiles(changed func(string) bool) error {
 	o.given = "--file"
 	if changed("scenario") {
@@ -272,8 +272,8 @@ func encodeReport(w io.Writer, r *testsite.Report) error {
 	return enc.Encode(r)
 }
 
-// writeHostsView is the other side of the crawl, in the few columns that fit beside
-// the crawler's own table. `crawl testsite` prints all there is.
+// writeHostsView is the other side of the crawl, in the few columns that fit beside the crawler's own table. `crawl
+// testsite` prints all there is.
 func writeHostsView(w io.Writer, r *testsite.Report, columns int) error {
 	t := cli.Rows{
 		{Title: "host", Left: true},

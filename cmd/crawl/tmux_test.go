@@ -123,8 +123,8 @@ func serveSite(t *testing.T, hosts int) *testsite.Site {
 	return site
 }
 
-// The live view on a real terminal: it shows, obeys its keys, fits whatever size the screen
-// takes, goes when it should and leaves everything behind it as it was.
+// The live view on a real terminal: it shows, obeys its keys, fits whatever size the screen takes, goes when it
+// should and leaves everything behind it as it was.
 func TestLiveViewOnATerminal(t *testing.T) {
 	t.Parallel()
 	site := serveSite(t, 3)
@@ -135,8 +135,7 @@ func TestLiveViewOnATerminal(t *testing.T) {
 		`^queue +[\d,]+ queued`, `^host +state +URLs`, `^127\.\S+ +(asking|waiting) `, `at most 10/s`, `^q stop  p pause`)
 	require.NotContains(t, screen, "=>", "the screen is the view's alone")
 
-	// Paused, the site hears nothing more, for as long as the clock takes to go on by two
-	// seconds.
+	// Paused, the site hears nothing more, for as long as the clock takes to go on by two seconds.
 	p.press("p")
 	p.until(`paused  \S+s$`, ` 0 in flight`, `an order was carried out  order=pause who=keyboard$`, `p resume`)
 	for began := p.elapsed(); p.elapsed() == began; { // these figures may be from before the order
@@ -189,8 +188,8 @@ func TestLiveViewOnATerminal(t *testing.T) {
 	p.until(`[^-]icanon`, `[^-]isig`, `[^-]echo\b`)
 }
 
-// Asked twice, the crawl ends at once and the terminal is whole; where the output is to be
-// read as it comes, and where the terminal is dumb, there is no view.
+// Asked twice, the crawl ends at once and the terminal is whole; where the output is to be read as it comes, and
+// where the terminal is dumb, there is no view.
 func TestNoLiveView(t *testing.T) {
 	t.Parallel()
 	site := serveSite(t, 1)
@@ -323,8 +322,8 @@ func ill() http.Handler {
 	})
 }
 
-// Whoever tells of a crawl has the same figures: the summary at its end, the snapshot of
-// --stats and of the console, /metrics, the dashboard, 'crawl stats' and 'crawl report'.
+// Whoever tells of a crawl has the same figures: the summary at its end, the snapshot of --stats and of the console,
+// /metrics, the dashboard, 'crawl stats' and 'crawl report'.
 func TestFiguresAreTheSameEverywhere(t *testing.T) {
 	t.Parallel()
 	site := httptest.NewServer(troubledSite())

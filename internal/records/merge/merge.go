@@ -1,29 +1,28 @@
 // Package merge makes one file of the records of several, in which each URL is once.
 //
-// The processes of a fleet write a file each, and a URL whose process was killed behind its record is
-// fetched again by another one: at least once, and never less. So a URL may have several records, which
-// this package makes one of.
+// The processes of a fleet write a file each, and a URL whose process was killed behind its record is fetched again
+// by another one: at least once, and never less. So a URL may have several records, which this package makes one of.
 //
 // # Which record counts
 //
-// Of the records of a URL the one of the highest class counts: a success (a whole answer of 2xx or 3xx),
-// another whole answer that says something of the page (4xx but 408, 425 and 429), an answer that is
-// trouble of the server or not whole, a request without an answer, no request at all. Of one class the one
-// that was sent last, of one time the one with more tries before it, and of those the one whose line has
-// the larger hash. [Config.Newest] leaves the class out. In a list of URLs all are the same.
+// Of the records of a URL the one of the highest class counts: a success (a whole answer of 2xx or 3xx), another
+// whole answer that says something of the page (4xx but 408, 425 and 429), an answer that is trouble of the server or
+// not whole, a request without an answer, no request at all. Of one class the one that was sent last, of one time the
+// one with more tries before it, and of those the one whose line has the larger hash. [Config.Newest] leaves the
+// class out. In a list of URLs all are the same.
 //
 // # The laws
 //
-// Which records a merge has does not depend on the order of the files, nor on how they were merged before:
-// it commutes, associates and is idempotent. Lines are copied byte by byte, in the order of the files and
-// of the lines in them, so a merge merged again is the same file.
+// Which records a merge has does not depend on the order of the files, nor on how they were merged before: it
+// commutes, associates and is idempotent. Lines are copied byte by byte, in the order of the files and of the lines
+// in them, so a merge merged again is the same file.
 //
 // # How
 //
-// Files are read twice. The first reading notes 48 bytes of each record, its URL as two hashes under keys of
-// this run, sorts them in memory or, beyond [Config.Memory], in runs on disk, and keeps a bit of each record:
-// it is the one that counts. The second copies these. Two URLs are taken for one with a probability of n² in
-// 2¹²⁹. Of indexes of archives (CDXJ) every capture stays.
+// Files are read twice. The first reading notes 48 bytes of each record, its URL as two hashes under keys of this
+// run, sorts them in memory or, beyond [Config.Memory], in runs on disk, and keeps a bit of each record: it is the
+// one that counts. The second copies these. Two URLs are taken for one with a probability of n² in 2¹²⁹. Of indexes
+// of archives (CDXJ) every capture stays.
 //
 // Functions may be called by several goroutines at once, with different outputs.
 package merge
@@ -43,11 +42,11 @@ import (
 
 // Config says how records are merged. The zero Config is ready to use.
 type Config struct {
-	// Newest has the record that was sent last count, whatever it says: for rounds of a crawl, of which the
-	// last one knows what is gone. False: see the package comment.
+	// Newest has the record that was sent last count, whatever it says: for rounds of a crawl, of which the last one
+	// knows what is gone. False: see the package comment.
 	Newest bool
-	// SkipDamaged passes over lines that are no records, up to 1,048,576 of each file, and counts them.
-	// False: the first is an error. The last line of a file, if it is cut off, is always passed over.
+	// SkipDamaged passes over lines that are no records, up to 1,048,576 of each file, and counts them. False: the
+	// first is an error. The last line of a file, if it is cut off, is always passed over.
 	SkipDamaged bool
 	// Memory bounds what is sorted at a time, in bytes. Zero means 64 MiB.
 	Memory int64
@@ -81,9 +80,9 @@ type Merged struct {
 // ErrNothing is returned if no file has a record.
 var ErrNothing = errors.New("there are no records in any of the files")
 
-// Prepare reads the files for the first time: afterwards nothing can be wrong with them any more, and an
-// output may be begun. Files are regular ones, all of one format; errors are a [*DamageError], [ErrNothing],
-// ctx's, or one of the file system.
+// Prepare reads the files for the first time: afterwards nothing can be wrong with them any more, and an output may
+// be begun. Files are regular ones, all of one format; errors are a [*DamageError], [ErrNothing], ctx's, or one of
+// the file system.
 func Prepare(ctx context.Context, files []string, cfg Config) (*Merged, error) {
 	cfg.Memory = cmp.Or(cfg.Memory, 64<<20)
 	m := &Merged{cfg: cfg}
@@ -168,8 +167,8 @@ func (m *Merged) firstReading(ctx context.Context) error {
 	})
 }
 
-// each hands the lines of a file to take, but for the header of a table; before says how many bytes were
-// read before it.
+// each hands the lines of a file to take, but for the header of a table; before says how many bytes were read before
+// it.
 func (m *Merged) each(ctx context.Context, s *source, before int64, take func(recordfile.Line) error) error {
 	if s.format == "" {
 		return nil
@@ -194,12 +193,12 @@ func (m *Merged) each(ctx context.Context, s *source, before int64, take func(re
 	return err
 }
 
-// Report is what the merge has, as far as it has been read: of records once Prepare has returned, of an index
-// once Write has.
+// Report is what the merge has, as far as it has been read: of records once Prepare has returned, of an index once
+// Write has.
 func (m *Merged) Report() Report { return m.report }
 
-// Write reads the files for the second time and writes the records that count to w, CSV with a header line.
-// An error is w's, ctx's or the file system's; what was written then is not whole.
+// Write reads the files for the second time and writes the records that count to w, CSV with a header line. An error
+// is w's, ctx's or the file system's; what was written then is not whole.
 func (m *Merged) Write(ctx context.Context, w io.Writer) error {
 	out := bufio.NewWriterSize(w, 64<<10)
 	if m.report.Format == CDXJ {

@@ -338,8 +338,8 @@ func lineSet(text string) map[string]bool {
 	return set
 }
 
-// FuzzMerge has files be whatever they are: nothing panics, and what comes out merges again
-// to itself, in either order.
+// FuzzMerge has files be whatever they are: nothing panics, and what comes out merges again to itself, in either
+// order.
 func FuzzMerge(f *testing.F) {
 	f.Add([]byte(line("http://a.test/", 200, "10:00:00", "")+line("http://a.test/", 404, "10:00:00", "")), []byte(line("http://a.test/", 0, "10:00:00", "")))
 	f.Add([]byte(csvHeader+"http://a.test/,page,200,2026-11-22T10:00:00Z,1,\"x, \"\"y\"\"\",\n"), []byte(csvHeader))

@@ -68,8 +68,8 @@ type keys [2]maphash.Seed
 
 func newKeys() keys { return keys{maphash.MakeSeed(), maphash.MakeSeed()} }
 
-// entry notes a record. The hash of its line must be the same in every run, as it decides which of two
-// records counts that are alike in all else.
+// entry notes a record. The hash of its line must be the same in every run, as it decides which of two records counts
+// that are alike in all else.
 func (k *keys) entry(f *fact, line []byte, ordinal uint64, newest bool) entry {
 	e := entry{
 		key: [2]uint64{maphash.String(k[0], f.URL), maphash.String(k[1], f.URL)},
@@ -105,15 +105,15 @@ func (e *entry) decode(b []byte) {
 	*e = entry{[2]uint64{word(0), word(1)}, word(2), int64(word(3)), word(4), word(5)}
 }
 
-// leastEntries is how many are sorted in memory whatever the bound: fewer make more runs than
-// can be open at once with buffers worth having.
+// leastEntries is how many are sorted in memory whatever the bound: fewer make more runs than can be open at once
+// with buffers worth having.
 const leastEntries = 64
 
 // runBuffer is what is read or written of a run at a time, in bytes.
 const runBuffer = 64 << 10
 
-// sorter sorts entries in bounded memory. Those that have no room go to a file that nobody
-// sees, in runs that are sorted.
+// sorter sorts entries in bounded memory. Those that have no room go to a file that nobody sees, in runs that are
+// sorted.
 type sorter struct {
 	room int
 	dir  string // of the file
@@ -123,8 +123,8 @@ type sorter struct {
 	runs []int64  // where in the file each begins, and the last one ends
 }
 
-// newSorter has room in memory at once for as many as are expected: a slice that grows to
-// that is for a while there twice.
+// newSorter has room in memory at once for as many as are expected: a slice that grows to that is for a while there
+// twice.
 func newSorter(memory int64, dir string, expected int64) *sorter {
 	room := max(memory/entrySize, leastEntries)
 	return &sorter{room: int(room), dir: dir, held: make([]entry, 0, min(room, expected))}

@@ -35,8 +35,8 @@ var (
 	errUnsorted = errors.New("it belongs above the line before it: sort the file bytewise, by 'LC_ALL=C sort'")
 )
 
-// Files is the files that paths name. A directory stands for the files of records in it, by the endings of
-// their names, or if it has none for its indexes of archives, and not for what is in directories below.
+// Files is the files that paths name. A directory stands for the files of records in it, by the endings of their
+// names, or if it has none for its indexes of archives, and not for what is in directories below.
 func Files(paths []string) ([]string, error) {
 	var files []string
 	for _, path := range paths {
@@ -212,8 +212,8 @@ func (s *source) parse(l recordfile.Line) (f fact, err error) {
 	return f, t.Err()
 }
 
-// writeIndex merges indexes of archives, which are sorted, into one that is, without lines that are there
-// twice. Every capture stays: a reader of archives picks one by its time.
+// writeIndex merges indexes of archives, which are sorted, into one that is, without lines that are there twice.
+// Every capture stays: a reader of archives picks one by its time.
 func (m *Merged) writeIndex(ctx context.Context, out *bufio.Writer) error {
 	if len(m.sources) > maxIndexes {
 		return fmt.Errorf("%d indexes are more than the %d that can be merged at once: merge parts of them, and then these", len(m.sources), maxIndexes)

@@ -1,9 +1,9 @@
-// Package recordfile reads the lines of files that crawls have written, as they are or compressed with
-// gzip or Zstandard, whatever has become of their ends.
+// Package recordfile reads the lines of files that crawls have written, as they are or compressed with gzip or
+// Zstandard, whatever has become of their ends.
 //
-// A file may be written on while it is read, and may be larger than the memory: [Open] looks at what is
-// there at first and at nothing beyond, and [Reader.Each] holds one line at a time. A process that was
-// killed leaves half a line, or half a compressed file; both are told as such and are no errors.
+// A file may be written on while it is read, and may be larger than the memory: [Open] looks at what is there at
+// first and at nothing beyond, and [Reader.Each] holds one line at a time. A process that was killed leaves half a
+// line, or half a compressed file; both are told as such and are no errors.
 //
 // A Reader, and a Table, has one user at a time.
 package recordfile
@@ -26,8 +26,8 @@ import (
 	"github.com/klauspost/compress/zstd"
 )
 
-// DefaultMaxLine is the longest line that is read unless a caller says otherwise, in bytes: a page with
-// its body has a line of four thirds of that.
+// DefaultMaxLine is the longest line that is read unless a caller says otherwise, in bytes: a page with its body has
+// a line of four thirds of that.
 const DefaultMaxLine = 256 << 20
 
 const bufferSize = 256 << 10
@@ -60,9 +60,8 @@ func (c *Counter) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// Open opens a file. Of a regular one no more than size bytes are read, as it lies; zero means those that
-// it has now. A byte order mark is passed over. An error is one of the file system, or of a header that is
-// damaged.
+// Open opens a file. Of a regular one no more than size bytes are read, as it lies; zero means those that it has now.
+// A byte order mark is passed over. An error is one of the file system, or of a header that is damaged.
 func Open(path string, size int64) (*Reader, error) {
 	f, err := os.Open(path)
 	if err != nil {
@@ -131,9 +130,8 @@ type Line struct {
 	Long   bool   // it was longer than the bound, and has no text
 }
 
-// Next is the next line that is not empty. Of one that is longer than maxLine bytes, zero being
-// [DefaultMaxLine], there is no text. The error is io.EOF at the end, also where the file is cut off: see
-// [Reader.Cut].
+// Next is the next line that is not empty. Of one that is longer than maxLine bytes, zero being [DefaultMaxLine],
+// there is no text. The error is io.EOF at the end, also where the file is cut off: see [Reader.Cut].
 func (r *Reader) Next(maxLine int) (Line, error) {
 	if maxLine <= 0 {
 		maxLine = DefaultMaxLine
@@ -184,8 +182,8 @@ func isSpace(r rune) bool { return r != '\t' && unicode.IsSpace(r) }
 // Cut reports whether a compressed file was found to end too early, or to go on with something else.
 func (r *Reader) Cut() bool { return r.cut }
 
-// Each hands every line of [Reader.Next] to take, until that returns an error, which is then that of Each;
-// others are ctx's and the file system's.
+// Each hands every line of [Reader.Next] to take, until that returns an error, which is then that of Each; others are
+// ctx's and the file system's.
 func (r *Reader) Each(ctx context.Context, maxLine int, take func(Line) error) error {
 	for {
 		line, err := r.Next(maxLine)
@@ -203,8 +201,8 @@ func (r *Reader) Each(ctx context.Context, maxLine int, take func(Line) error) e
 	}
 }
 
-// CutOff reports whether an error of reading is that a compressed file ends too early, or goes on with
-// something else, and none of the disk.
+// CutOff reports whether an error of reading is that a compressed file ends too early, or goes on with something
+// else, and none of the disk.
 func CutOff(err error) bool {
 	return slices.ContainsFunc([]error{
 		io.ErrUnexpectedEOF, gzip.ErrChecksum, gzip.ErrHeader,
@@ -215,8 +213,8 @@ func CutOff(err error) bool {
 // ErrColumns is returned for a line that has not the columns of the first.
 var ErrColumns = errors.New("it has not the columns of the first line")
 
-// Table reads the lines of a table, one after another: no cell that a crawl writes has a line feed in it.
-// Its cells are found by the names of their columns.
+// Table reads the lines of a table, one after another: no cell that a crawl writes has a line feed in it. Its cells
+// are found by the names of their columns.
 type Table struct {
 	columns map[string]int
 	in      bytes.Reader
@@ -254,8 +252,8 @@ func (t *Table) Read(line []byte) (err error) {
 	return err
 }
 
-// Text is a copy of a cell, empty if there is no such column. The apostrophe that keeps a spreadsheet from
-// taking it for a formula goes.
+// Text is a copy of a cell, empty if there is no such column. The apostrophe that keeps a spreadsheet from taking it
+// for a formula goes.
 func (t *Table) Text(name string) string {
 	i, ok := t.columns[name]
 	if !ok {

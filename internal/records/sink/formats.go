@@ -28,16 +28,16 @@ type Spec struct {
 	Kind string
 	// Complete formats hold all of a record. False: lists, texts and bodies are left out.
 	Complete bool
-	// Separator stands between the cells of a table, which begins with a line of column names
-	// and has a column for each of the user's fields. Zero: the format is no table.
+	// Separator stands between the cells of a table, which begins with a line of column names and has a column for
+	// each of the user's fields. Zero: the format is no table.
 	Separator byte
 
 	begins func(line []byte) bool             // a file with this first line is of the format; nil for tables
 	encode func(dst []byte, r *Record) []byte // appends a line, or nothing; nil for tables and archives
 }
 
-// formats is all that differs between formats: settings, help, sinks, merge, report and the
-// messages about files read it. A table with another separator is one more row.
+// formats is all that differs between formats: settings, help, sinks, merge, report and the messages about files read
+// it. A table with another separator is one more row.
 var formats = []Spec{
 	{
 		Format: JSONL, Endings: []string{".jsonl", ".ndjson", ".json"}, Complete: true,
@@ -75,8 +75,7 @@ func find(is func(Spec) bool) Spec {
 	return Spec{}
 }
 
-// Spec is what is known of the format; empty stands for JSONL. Of one that does not exist it
-// is zero.
+// Spec is what is known of the format; empty stands for JSONL. Of one that does not exist it is zero.
 func (f Format) Spec() Spec {
 	return find(func(s Spec) bool { return s.Format == f || f == "" && s.Format == JSONL })
 }

@@ -15,9 +15,8 @@ import (
 
 const timeFormat = "2006-01-02T15:04:05.000Z"
 
-// object appends the fields of one JSON object. Its methods leave empty values out,
-// but for number: a zero is worth a column in some fields and not in others, so that
-// is for the caller to know.
+// object appends the fields of one JSON object. Its methods leave empty values out, but for number: a zero is worth a
+// column in some fields and not in others, so that is for the caller to know.
 type object struct {
 	buf   []byte
 	comma bool
@@ -75,8 +74,8 @@ func (o *object) list(name string, values []string) {
 	o.buf = append(o.buf, ']')
 }
 
-// appendJSON appends r as one line. It is written by hand because records hold many
-// strings, and reflection would be dearer than finding the links was.
+// appendJSON appends r as one line. It is written by hand because records hold many strings, and reflection would be
+// dearer than finding the links was.
 func appendJSON(dst []byte, r *Record) []byte {
 	o := object{buf: append(dst, '{')}
 	o.must("url", r.URL)
@@ -218,8 +217,8 @@ func appendMillis(dst []byte, d time.Duration) []byte {
 	return bytes.TrimRight(dst, "0")
 }
 
-// appendTime appends t to the millisecond. A year beyond four digits, which RFC 3339
-// cannot hold, makes it the zero time.
+// appendTime appends t to the millisecond. A year beyond four digits, which RFC 3339 cannot hold, makes it the zero
+// time.
 func appendTime(dst []byte, t time.Time) []byte {
 	t = t.UTC()
 	if y := t.Year(); y < 0 || y > 9999 {
@@ -247,9 +246,9 @@ func appendString(dst []byte, s string) []byte {
 	return append(append(dst, s[done:]...), '"')
 }
 
-// plainWords is how far s is of words of eight bytes that are [plain], which is nearly all of a
-// URL. A word is searched as in H. S. Warren, Hacker's Delight, section 6-1; what carries over
-// from one byte to the next can make a word look as if it were not plain, and never the other way.
+// plainWords is how far s is of words of eight bytes that are [plain], which is nearly all of a URL. A word is
+// searched as in H. S. Warren, Hacker's Delight, section 6-1; what carries over from one byte to the next can make a
+// word look as if it were not plain, and never the other way.
 func plainWords(s string) (i int) {
 	const ones, tops = 0x0101010101010101, 0x8080808080808080
 	for ; i+8 <= len(s); i += 8 {
@@ -262,8 +261,8 @@ func plainWords(s string) (i int) {
 	return i
 }
 
-// plain are the bytes that stand in a JSON string as they are, by themselves. Most
-// strings are URLs, which hold nothing else.
+// plain are the bytes that stand in a JSON string as they are, by themselves. Most strings are URLs, which hold
+// nothing else.
 var plain = func() (t [256]bool) {
 	for c := ' '; c <= '~'; c++ {
 		t[c] = c != '"' && c != '\\'
@@ -271,15 +270,14 @@ var plain = func() (t [256]bool) {
 	return t
 }()
 
-// isUnsafe is true of characters that some reader would obey rather than show: the
-// C1 controls, of which U+009B begins a terminal escape, the line separators that end
-// a line of JavaScript, and those that turn the direction of what follows.
+// isUnsafe is true of characters that some reader would obey rather than show: the C1 controls, of which U+009B
+// begins a terminal escape, the line separators that end a line of JavaScript, and those that turn the direction of
+// what follows.
 func isUnsafe(r rune) bool {
 	return r >= 0x80 && r <= 0x9f || r >= 0x2028 && r <= 0x202e || r >= 0x2066 && r <= 0x2069
 }
 
-// appendEscape appends r in its shortest escaped form. Every rune that gets here fits
-// into four digits.
+// appendEscape appends r in its shortest escaped form. Every rune that gets here fits into four digits.
 func appendEscape(dst []byte, r rune) []byte {
 	if i := strings.IndexRune("\"\\\n\t\r", r); i >= 0 {
 		return append(dst, '\\', `"\ntr`[i])
@@ -288,8 +286,8 @@ func appendEscape(dst []byte, r rune) []byte {
 	return append(dst, '\\', 'u', digits[r>>12&15], digits[r>>8&15], digits[r>>4&15], digits[r&15])
 }
 
-// Named is values by their names, in order. In JSON it is an object: of a name with List
-// the value is an array, of others a text; with Number the values are numbers.
+// Named is values by their names, in order. In JSON it is an object: of a name with List the value is an array, of
+// others a text; with Number the values are numbers.
 type Named []Values
 
 // Values is what goes by one name.
@@ -298,8 +296,7 @@ type Values struct {
 	Values []string
 	// List says that there may be more than one value. False: the first is the value.
 	List bool
-	// Number says that values are numbers as JSON writes them; one that is none is written as
-	// a text.
+	// Number says that values are numbers as JSON writes them; one that is none is written as a text.
 	Number bool
 }
 
@@ -394,8 +391,7 @@ func (o *object) named(name string, n Named) {
 	}
 }
 
-// raw appends a list of JSON values as they are. What is no JSON is left out: it would
-// spoil the line.
+// raw appends a list of JSON values as they are. What is no JSON is left out: it would spoil the line.
 func (o *object) raw(name string, values []json.RawMessage) {
 	sep := byte('[')
 	for _, v := range values {
@@ -413,9 +409,8 @@ func (o *object) raw(name string, values []json.RawMessage) {
 	}
 }
 
-// appendRaw appends valid JSON. Line ends between its values become spaces, and within its
-// strings the same characters are escaped as in other strings; outside of them, valid JSON
-// has none.
+// appendRaw appends valid JSON. Line ends between its values become spaces, and within its strings the same
+// characters are escaped as in other strings; outside of them, valid JSON has none.
 func appendRaw(dst, v []byte) []byte {
 	for i := 0; i < len(v); {
 		r, n := utf8.DecodeRune(v[i:])

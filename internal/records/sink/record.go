@@ -12,9 +12,8 @@ import (
 	"github.com/treadlight/crawl/internal/ratelimit/outcome"
 )
 
-// Record is what became of one URL. Zero fields mean that there is nothing to say,
-// and most of them are left out of the line. Strings may hold anything; what is not
-// UTF-8 is written as U+FFFD.
+// Record is what became of one URL. Zero fields mean that there is nothing to say, and most of them are left out of
+// the line. Strings may hold anything; what is not UTF-8 is written as U+FFFD.
 type Record struct {
 	URL            string            `json:"url" doc:"the canonical URL"`
 	Kind           string            `json:"kind" doc:"what was asked for: page, robots or sitemap"`
@@ -60,8 +59,8 @@ type Record struct {
 	RemoteAddr     string            `json:"remote_addr,omitempty" doc:"IP address and port that answered"`
 	Proto          string            `json:"proto,omitempty" doc:"HTTP/1.1 or HTTP/2.0"`
 	Error          *Error            `json:"error,omitempty" doc:"why there is no answer, or not the whole of it"`
-	// Exchange is what was sent and what came, byte by byte, if the crawl has archives. SameAs is when the
-	// request was sent whose answer a 304 stands for, if that is known. Lines have neither.
+	// Exchange is what was sent and what came, byte by byte, if the crawl has archives. SameAs is when the request
+	// was sent whose answer a 304 stands for, if that is known. Lines have neither.
 	Exchange *fetch.Capture `json:"-"`
 	SameAs   time.Time      `json:"-"`
 }
@@ -77,8 +76,8 @@ type Meta struct {
 	OGImage     string `json:"og_image,omitempty" doc:"Open Graph image, as written"`
 }
 
-// Sitemap is what a sitemap or a feed was. Links of a record of kind "sitemap" are counted
-// here and not listed: there may be 50,000.
+// Sitemap is what a sitemap or a feed was. Links of a record of kind "sitemap" are counted here and not listed: there
+// may be 50,000.
 type Sitemap struct {
 	Format       string    `json:"format" doc:"urlset, sitemapindex, rss, atom or text"`
 	URLs         int       `json:"urls" doc:"pages it names"`
@@ -97,15 +96,15 @@ type Alternate struct {
 	Type     string `json:"type,omitempty" doc:"its media type"`
 }
 
-// Error is why a URL has no answer, or not the whole of it. Class is one of a small
-// set of names, to count by; Message is for people and may change.
+// Error is why a URL has no answer, or not the whole of it. Class is one of a small set of names, to count by;
+// Message is for people and may change.
 type Error struct {
 	Class   string `json:"class" doc:"kind of error, to count by"`
 	Message string `json:"message" doc:"the error in words"`
 }
 
-// Timings is where the time went. In JSON they are milliseconds, to the microsecond. Negative ones, which a
-// clock that was set can make, count as zero.
+// Timings is where the time went. In JSON they are milliseconds, to the microsecond. Negative ones, which a clock
+// that was set can make, count as zero.
 type Timings struct {
 	Queue      time.Duration `json:"queue" doc:"in the frontier"`
 	PermitWait time.Duration `json:"permit_wait" doc:"for the rate limiter"`
@@ -148,11 +147,10 @@ func (r *Record) ErrorClass() string {
 	return r.Error.Class
 }
 
-// Counts is what a record counts as wherever a crawl is summed up: while it runs, at its end,
-// and by 'crawl report'. A page has a 2xx status. An error is a URL with a status of 400 and
-// above, one without an answer, and one of which the answer could not be used. One whose body
-// broke off is both. A redirect is neither, nor are robots.txt, sitemaps, and what was left out
-// on purpose.
+// Counts is what a record counts as wherever a crawl is summed up: while it runs, at its end, and by 'crawl report'.
+// A page has a 2xx status. An error is a URL with a status of 400 and above, one without an answer, and one of which
+// the answer could not be used. One whose body broke off is both. A redirect is neither, nor are robots.txt,
+// sitemaps, and what was left out on purpose.
 func Counts(kind string, status int, class string) (page, failed bool) {
 	if kind == "sitemap" || kind == "robots" || slices.Contains(uncountedClasses, class) {
 		return false, false
@@ -163,9 +161,9 @@ func Counts(kind string, status int, class string) (page, failed bool) {
 // uncountedClasses are the classes of errors of URLs that robots.txt or the settings keep out.
 var uncountedClasses = []string{outcome.Filtered.String(), "robots", "trap", "host_pages", "excluded", "not_included"}
 
-// ID is the name of a record among all of a job: the first 16 bytes, in hex digits, of the SHA-256 of the job's
-// name, the kind and the canonical URL, with a zero byte behind each of the first two. Whoever fetches the URL, and
-// however often, it is the same. It may be computed by others, and is no secret.
+// ID is the name of a record among all of a job: the first 16 bytes, in hex digits, of the SHA-256 of the job's name,
+// the kind and the canonical URL, with a zero byte behind each of the first two. Whoever fetches the URL, and however
+// often, it is the same. It may be computed by others, and is no secret.
 func ID(job, kind, url string) string {
 	sum := sha256.Sum256([]byte(job + "\x00" + kind + "\x00" + url))
 	return hex.EncodeToString(sum[:16])

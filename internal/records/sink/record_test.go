@@ -108,8 +108,8 @@ var jsonTypes = map[reflect.Kind]string{
 	reflect.Struct: "object", reflect.Pointer: "object", reflect.Slice: "array of objects",
 }
 
-// schema is every field of an object, in the order in which they are written, each with those of the objects in
-// it behind it. Their meanings are in the tags.
+// schema is every field of an object, in the order in which they are written, each with those of the objects in it
+// behind it. Their meanings are in the tags.
 func schema(prefix string, typ reflect.Type) (all []field) {
 	for _, f := range reflect.VisibleFields(typ) {
 		name, options, _ := strings.Cut(f.Tag.Get("json"), ",")
@@ -211,8 +211,8 @@ func jsonType(v any) string {
 	return "object"
 }
 
-// readable is what is left of r once it has been through JSON: times to the
-// millisecond, durations to the microsecond, strings in UTF-8, no empty lists.
+// readable is what is left of r once it has been through JSON: times to the millisecond, durations to the
+// microsecond, strings in UTF-8, no empty lists.
 func readable(r *Record) *Record {
 	out := *r
 	out.FetchedAt = r.FetchedAt.UTC().Truncate(time.Millisecond)
@@ -317,8 +317,7 @@ func FuzzJSONL(f *testing.F) {
 	})
 }
 
-// FuzzCSV: every record is one line with the header's columns, none a formula, and
-// the text is there.
+// FuzzCSV: every record is one line with the header's columns, none a formula, and the text is there.
 func FuzzCSV(f *testing.F) {
 	seedRecords(f)
 	f.Fuzz(func(t *testing.T, a, b, c string, n int64, flags uint8) {
@@ -467,8 +466,8 @@ func FuzzRaw(f *testing.F) {
 	})
 }
 
-// Strings are looked at a word at a time first: whatever byte stands wherever in one, what is
-// written is JSON that says the same, and holds nothing that a terminal would obey.
+// Strings are looked at a word at a time first: whatever byte stands wherever in one, what is written is JSON that
+// says the same, and holds nothing that a terminal would obey.
 func TestEveryByteAtEveryPlaceOfAWord(t *testing.T) {
 	for c := range 256 {
 		for at := range 17 {

@@ -1,20 +1,20 @@
 // Package sink writes what a crawl finds: one [Record] per URL, as JSON lines, CSV or a plain list of URLs.
 //
-// [Open] opens a file or standard output, [New] takes any writer, and [Formats] is what there is to choose from.
-// Both give a [*Writer], which is the [Sink] of this package. Records are buffered: they reach the file when 64 KiB
-// have gathered, at Flush and at Close.
+// [Open] opens a file or standard output, [New] takes any writer, and [Formats] is what there is to choose from. Both
+// give a [*Writer], which is the [Sink] of this package. Records are buffered: they reach the file when 64 KiB have
+// gathered, at Flush and at Close.
 //
 // # The invariant
 //
 // A file holds whole lines. Only whole lines are handed to it, in one call per flush; should the system take only
-// part of them, a regular file is cut back to the last whole record. The error says how many records are in the
-// file, and every later call returns it again: after a gap nothing more is written. What has been flushed survives
-// the end of the process, however it ends; after Close it survives the machine's.
+// part of them, a regular file is cut back to the last whole record. The error says how many records are in the file,
+// and every later call returns it again: after a gap nothing more is written. What has been flushed survives the end
+// of the process, however it ends; after Close it survives the machine's.
 //
 // # The fields
 //
-// The tags of [Record] are the schema of a JSON line: url, kind, depth, fetched_at, attempt, bytes and wire_bytes
-// are always there, the rest is left out when empty. Times are RFC 3339 in UTC with milliseconds; durations are
+// The tags of [Record] are the schema of a JSON line: url, kind, depth, fetched_at, attempt, bytes and wire_bytes are
+// always there, the rest is left out when empty. Times are RFC 3339 in UTC with milliseconds; durations are
 // milliseconds with up to three decimals. Whatever a server sent, a line is valid UTF-8, and valid JSON without raw
 // control, line or direction characters, so it can be shown on a terminal.
 //
@@ -45,14 +45,14 @@ type Sink interface {
 	Close() error
 }
 
-// Durable is a Sink that tells how far it is, so that what lies behind that can be cut off
-// after a crash: see [Resume].
+// Durable is a Sink that tells how far it is, so that what lies behind that can be cut off after a crash: see
+// [Resume].
 type Durable interface {
 	Sink
 	// Mark is how far the destination is: what the last Flush has handed to the system.
 	Mark() Position
-	// Sync puts what was flushed on its disk. It may be called beside the other methods, by
-	// another goroutine, until Close.
+	// Sync puts what was flushed on its disk. It may be called beside the other methods, by another goroutine, until
+	// Close.
 	Sync() error
 }
 
@@ -83,24 +83,23 @@ type Config struct {
 	Format Format
 	// Existing is what to do with a file that is not empty. Zero refuses it.
 	Existing Existing
-	// Position is where Resume goes on, in bytes: what Writer.Position returned when
-	// the state to resume from was saved. Zero is the beginning of the file.
+	// Position is where Resume goes on, in bytes: what Writer.Position returned when the state to resume from was
+	// saved. Zero is the beginning of the file.
 	Position int64
 	// Records is how many records are before Position. It is only passed on, to Mark.
 	Records int64
-	// Fields are the names of Record.Fields that CSV has columns for, in their order. The other
-	// formats have them all in any case.
+	// Fields are the names of Record.Fields that CSV has columns for, in their order. The other formats have them all
+	// in any case.
 	Fields []string
 	// Gzip compresses: each flush is a member of the file, so that it can be cut off there.
 	Gzip bool
 }
 
 const (
-	// flushSize is the text that gathers before it is written. Beyond 64 KiB a
-	// system call costs nothing compared with what it copies.
+	// flushSize is the text that gathers before it is written. Beyond 64 KiB a system call costs nothing compared
+	// with what it copies.
 	flushSize = 64 << 10
-	// maxKept is the buffer that survives a flush; a record with the text of a large
-	// page may have made it larger.
+	// maxKept is the buffer that survives a flush; a record with the text of a large page may have made it larger.
 	maxKept = 1 << 20
 )
 
@@ -155,8 +154,8 @@ type Writer struct {
 	err     error // once set, for good
 }
 
-// New is the writer of cfg.Format to w. With [Resume] and a Position it goes on with what was
-// written there, wherever that is now: the header line is not repeated.
+// New is the writer of cfg.Format to w. With [Resume] and a Position it goes on with what was written there, wherever
+// that is now: the header line is not repeated.
 func New(w io.Writer, cfg Config) (*Writer, error) {
 	spec := cfg.Format.Spec()
 	made := &Writer{append: spec.encode, out: w, format: spec.Format, gzip: cfg.Gzip}
@@ -233,9 +232,8 @@ func compressed(data []byte) []byte {
 	return b.Bytes()
 }
 
-// Position is the size of the destination up to the last whole record that was
-// flushed. Saved together with the state of a crawl, it lets Resume take back what
-// the state does not know of.
+// Position is the size of the destination up to the last whole record that was flushed. Saved together with the state
+// of a crawl, it lets Resume take back what the state does not know of.
 func (w *Writer) Position() int64 { return w.start + w.bytes }
 
 // Mark implements [Durable].
@@ -273,8 +271,8 @@ func (w *Writer) Close() error {
 	return err
 }
 
-// fail takes back what lies behind the last whole record of a flush of which only n
-// bytes were written, and remembers err.
+// fail takes back what lies behind the last whole record of a flush of which only n bytes were written, and remembers
+// err.
 func (w *Writer) fail(n int, err error) error {
 	taken := w.buf[:max(0, min(n, len(w.buf)))]
 	whole := taken[:bytes.LastIndexByte(taken, '\n')+1]
@@ -296,10 +294,9 @@ func (w *Writer) fail(n int, err error) error {
 // Stdout is the path that stands for standard output.
 const Stdout = "-"
 
-// Open opens the file at path for records, and creates it with mode 0644 if it is not
-// there. [Stdout], "-", is standard output. A file that holds something is refused
-// unless cfg says otherwise. Pipes and devices are written to as they are; only from
-// regular files can a partial record be taken back.
+// Open opens the file at path for records, and creates it with mode 0644 if it is not there. [Stdout], "-", is
+// standard output. A file that holds something is refused unless cfg says otherwise. Pipes and devices are written to
+// as they are; only from regular files can a partial record be taken back.
 func Open(path string, cfg Config) (*Writer, error) {
 	w, err := New(os.Stdout, cfg)
 	if err != nil {
@@ -309,8 +306,8 @@ func Open(path string, cfg Config) (*Writer, error) {
 	if path == Stdout {
 		return w, nil
 	}
-	// Appending, not writing at an offset: two crawls by mistake on one file then
-	// interleave whole lines and overwrite nothing.
+	// Appending, not writing at an offset: two crawls by mistake on one file then interleave whole lines and
+	// overwrite nothing.
 	flags := os.O_RDWR | os.O_CREATE | os.O_APPEND
 	if cfg.Existing == Resume && cfg.Position > 0 {
 		flags &^= os.O_CREATE // an empty file in its place would be taken for what is left of it
@@ -386,8 +383,7 @@ func sameHeader(f *os.File, size int64, cfg Config) error {
 	return nil
 }
 
-// prepare brings a regular file of that size to where writing begins, which it
-// returns.
+// prepare brings a regular file of that size to where writing begins, which it returns.
 func prepare(f *os.File, size int64, cfg Config) (start int64, err error) {
 	switch cfg.Existing {
 	case Overwrite:

@@ -115,8 +115,8 @@ func (c *cutter) Write(p []byte) (int, error) {
 	return n, err
 }
 
-// TestFullDiskAtEveryByte runs out of room at every offset of a file: it always ends
-// in a whole line, and the error counts them.
+// TestFullDiskAtEveryByte runs out of room at every offset of a file: it always ends in a whole line, and the error
+// counts them.
 func TestFullDiskAtEveryByte(t *testing.T) {
 	const records = 3
 	for _, spec := range Formats() {

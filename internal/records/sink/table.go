@@ -9,8 +9,8 @@ import (
 	"github.com/treadlight/crawl/internal/ratelimit/outcome"
 )
 
-// csvColumns are the columns in the order of table.append. They carry the names of the
-// JSON fields where they hold the same; of lists there is only the length.
+// csvColumns are the columns in the order of table.append. They carry the names of the JSON fields where they hold
+// the same; of lists there is only the length.
 const csvColumns = "url,kind,status,depth,referrer,fetched_at,attempt,redirect_to,content_type,charset,bytes,wire_bytes," +
 	"truncated,digest,change,duplicate,duplicate_of,title,lang,description,directives,links,resources,total_ms,remote_addr,error_class,error_message,id"
 
@@ -31,8 +31,8 @@ func (t table) header() []byte {
 	return []byte(strings.Join(names, string(t.separator)) + "\n")
 }
 
-// appendField appends what a page has of a field: nothing, an array of JSON if the field is of
-// all values, and the value itself otherwise.
+// appendField appends what a page has of a field: nothing, an array of JSON if the field is of all values, and the
+// value itself otherwise.
 func (t table) appendField(dst []byte, v *Values) []byte {
 	switch {
 	case v.List:
@@ -66,8 +66,8 @@ func (c *row) number(n int64, always bool) {
 	c.end()
 }
 
-// append appends r as one line with the columns of the header. Text and links are left out: a
-// spreadsheet's cell holds 32 KiB, and a list has no place in one.
+// append appends r as one line with the columns of the header. Text and links are left out: a spreadsheet's cell
+// holds 32 KiB, and a list has no place in one.
 func (t table) append(dst []byte, r *Record) []byte {
 	c := row{table: t, buf: dst}
 	c.text(r.URL)
@@ -114,9 +114,8 @@ func (t table) append(dst []byte, r *Record) []byte {
 	return append(c.buf, '\n')
 }
 
-// appendCell appends a text. Line ends and other controls become spaces, so that a
-// record is a line; a text that could be a formula gets an apostrophe in front, which
-// spreadsheets take as "this is text".
+// appendCell appends a text. Line ends and other controls become spaces, so that a record is a line; a text that
+// could be a formula gets an apostrophe in front, which spreadsheets take as "this is text".
 func (t table) appendCell(dst []byte, s string) []byte {
 	s = oneLine(s)
 	if isFormula(s) {
@@ -138,9 +137,8 @@ func (t table) appendCell(dst []byte, s string) []byte {
 	return append(dst, '"')
 }
 
-// withoutFormulas puts an apostrophe behind each semicolon that a formula follows. In half of
-// Europe spreadsheets take semicolons for what separates cells, and then no quotes around
-// what we take for a cell would help.
+// withoutFormulas puts an apostrophe behind each semicolon that a formula follows. In half of Europe spreadsheets
+// take semicolons for what separates cells, and then no quotes around what we take for a cell would help.
 func withoutFormulas(s string) string {
 	first, rest, more := strings.Cut(s, ";")
 	var b strings.Builder
@@ -157,8 +155,7 @@ func withoutFormulas(s string) string {
 	return b.String()
 }
 
-// isFormula goes by the first character, as spreadsheets do. They know the full-width
-// forms as well.
+// isFormula goes by the first character, as spreadsheets do. They know the full-width forms as well.
 func isFormula(s string) bool {
 	for _, prefix := range [...]string{"=", "+", "-", "@", "＝", "＋", "－", "＠"} {
 		if strings.HasPrefix(strings.TrimLeft(s, " "), prefix) {
@@ -188,8 +185,7 @@ func oneLine(s string) string {
 	}, s)
 }
 
-// appendURL appends the URL of a page that was fetched whole or in part, and nothing
-// for anything else.
+// appendURL appends the URL of a page that was fetched whole or in part, and nothing for anything else.
 func appendURL(dst []byte, r *Record) []byte {
 	if r.Kind != "" && r.Kind != "page" || r.Error != nil || outcome.Of(r.Status, nil) != outcome.OK {
 		return dst

@@ -256,15 +256,15 @@ func (c *collector) addMap(r *record) {
 }
 
 const (
-	// perOctave is how many steps of a histogram a doubling has: the middle of one is at most 4.4 percent from
-	// what lies in it.
+	// perOctave is how many steps of a histogram a doubling has: the middle of one is at most 4.4 percent from what
+	// lies in it.
 	perOctave = 8
 	// stepsPerMS is how many units of a histogram of times there are in a millisecond.
 	stepsPerMS = 1000
 )
 
-// histogram counts values from 1 up in steps that grow with them. The zero histogram is ready to use; it is as
-// long as its largest value needs, 8 counters for each doubling.
+// histogram counts values from 1 up in steps that grow with them. The zero histogram is ready to use; it is as long
+// as its largest value needs, 8 counters for each doubling.
 type histogram struct {
 	steps []uint32
 	n     int64

@@ -23,8 +23,8 @@ func (c *collector) addBroken(r *record) {
 	}
 }
 
-// link notes the broken pages that a page links to. One that has such among its links and among its resources
-// links once.
+// link notes the broken pages that a page links to. One that has such among its links and among its resources links
+// once.
 func (c *collector) link(l *linkRecord) {
 	for _, list := range [][]string{l.Links, l.Resources, {l.RedirectTo}} {
 		for _, to := range list {
@@ -133,8 +133,8 @@ func (x *redirects) add(r *record) {
 	x.to[r.URL] = r.RedirectTo
 }
 
-// chains finds them, and counts them in all. A chain begins where no redirect leads; what is then still not in
-// one is a loop, or what leads into one.
+// chains finds them, and counts them in all. A chain begins where no redirect leads; what is then still not in one is
+// a loop, or what leads into one.
 func (c *collector) chains(all *Redirects) []Chain {
 	to := c.redirects.to
 	led := make(map[string]int, len(to))
@@ -184,8 +184,8 @@ func (x *redirects) follow(from string, seen map[string]bool) Chain {
 	return c
 }
 
-// repeats finds pages that repeat others: those that the crawl has marked, and of those it has not, the ones with
-// the same digest. It keeps at most max digests and as many groups.
+// repeats finds pages that repeat others: those that the crawl has marked, and of those it has not, the ones with the
+// same digest. It keeps at most max digests and as many groups.
 type repeats struct {
 	max    int
 	groups map[string]*Group // by the page that is repeated

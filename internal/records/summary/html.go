@@ -14,9 +14,8 @@ import (
 //go:embed report.html
 var reportPage string
 
-// WriteHTML writes one page that needs nothing else: no script, no other file, no network.
-// What came from strangers is text in it; only addresses of HTTP are links, and the page
-// lets a browser load nothing at all.
+// WriteHTML writes one page that needs nothing else: no script, no other file, no network. What came from strangers
+// is text in it; only addresses of HTTP are links, and the page lets a browser load nothing at all.
 func (s *Summary) WriteHTML(w io.Writer) error {
 	t, err := template.New("report").Funcs(template.FuncMap{
 		"count": func(n int64) string { return Thousands(strconv.FormatInt(n, 10)) },

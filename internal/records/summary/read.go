@@ -23,8 +23,8 @@ type Config struct {
 	List int
 	// Referrers is how many pages are named that link to a broken one. Zero means 20.
 	Referrers int
-	// MaxHosts, MaxBroken, MaxRedirects and MaxDigests are how many of each are told apart. Zero means 10,000
-	// hosts, 10,000 broken pages, 20,000 redirects and 100,000 digests.
+	// MaxHosts, MaxBroken, MaxRedirects and MaxDigests are how many of each are told apart. Zero means 10,000 hosts,
+	// 10,000 broken pages, 20,000 redirects and 100,000 digests.
 	MaxHosts, MaxBroken, MaxRedirects, MaxDigests int
 	// MaxLine is the longest line that is read, in bytes; a longer one is damaged. Zero means 256 MiB.
 	MaxLine int
@@ -45,9 +45,8 @@ func (e *NoRecordsError) Error() string {
 
 func (e *NoRecordsError) Unwrap() error { return e.Err }
 
-// Read summarizes a file of records, or a directory: the records of a crawl that is kept, and if it has none
-// that can be read, its state. An error is a [*NoRecordsError], one of the file system, of the database, or of
-// ctx.
+// Read summarizes a file of records, or a directory: the records of a crawl that is kept, and if it has none that can
+// be read, its state. An error is a [*NoRecordsError], one of the file system, of the database, or of ctx.
 func Read(ctx context.Context, path string, cfg Config) (*Summary, error) {
 	cfg.List = cmp.Or(cfg.List, 100)
 	cfg.Referrers = cmp.Or(cfg.Referrers, 20)

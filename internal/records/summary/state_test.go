@@ -72,8 +72,7 @@ func TestStateAlone(t *testing.T) {
 	}
 }
 
-// The records of a round have its number in their name, and are beside the state unless
-// that says where.
+// The records of a round have its number in their name, and are beside the state unless that says where.
 func TestRecordsOfAState(t *testing.T) {
 	first, second := written(t, sink.JSONL, site()...), written(t, sink.JSONL, page("http://a.test/", 200))
 	dir := kept(t, "INSERT INTO sinks VALUES ('pages.jsonl', 'jsonl', 1, 1), ('pages-2.jsonl', 'jsonl', 1, 1);")
@@ -125,8 +124,8 @@ func TestOldState(t *testing.T) {
 // hostile is what strangers may write wherever they have a hand in it.
 const hostile = "javascript:alert(1)//\"'><script>alert(2)</script><img src=x onerror=alert(3)>\u202e\x1b[31m</style>"
 
-// Whatever a record holds is text in the page: no element and no attribute comes of it, no
-// link leads anywhere but to HTTP, and nothing is loaded.
+// Whatever a record holds is text in the page: no element and no attribute comes of it, no link leads anywhere but to
+// HTTP, and nothing is loaded.
 func TestHTMLIsHarmless(t *testing.T) {
 	var records []sink.Record
 	for _, u := range []string{hostile, "http://" + hostile, "http://a.test/" + hostile} {

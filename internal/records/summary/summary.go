@@ -1,19 +1,18 @@
 // Package summary reads what a crawl has written and says how it went.
 //
-// [Read] takes a file of records (JSON lines or CSV, plain or compressed) or the directory of a crawl that is
-// kept, and returns a [Summary]: what was answered, which links are broken and where they stand, redirects in
-// their chains, repetitions, what robots.txt and the pages themselves ask for, the slowest hosts and the largest
-// pages. The crawl may be over, interrupted or under way. [Summary.WriteHTML] makes one page of it that needs
-// nothing else; as JSON a Summary is for programs.
+// [Read] takes a file of records (JSON lines or CSV, plain or compressed) or the directory of a crawl that is kept,
+// and returns a [Summary]: what was answered, which links are broken and where they stand, redirects in their chains,
+// repetitions, what robots.txt and the pages themselves ask for, the slowest hosts and the largest pages. The crawl
+// may be over, interrupted or under way. [Summary.WriteHTML] makes one page of it that needs nothing else; as JSON a
+// Summary is for programs.
 //
-// Which pages link to a broken one is known only once it is known which are broken, so the file is read a second
-// time if there are any. Memory does not grow with the file: whatever is kept by host, URL or media type has a
-// bound ([Config]), beyond which it is counted and not listed, and [Summary.Left] says so.
+// Which pages link to a broken one is known only once it is known which are broken, so the file is read a second time
+// if there are any. Memory does not grow with the file: whatever is kept by host, URL or media type has a bound
+// ([Config]), beyond which it is counted and not listed, and [Summary.Left] says so.
 //
-// A last line that is cut off is passed over, and so are lines that are no record; both are counted. A file
-// without any record is refused. What pages say of themselves comes from strangers: who prints a Summary makes it
-// harmless, as WriteHTML does. A URL that has two records, which can be after a crash if they went to a pipe,
-// counts twice.
+// A last line that is cut off is passed over, and so are lines that are no record; both are counted. A file without
+// any record is refused. What pages say of themselves comes from strangers: who prints a Summary makes it harmless,
+// as WriteHTML does. A URL that has two records, which can be after a crash if they went to a pipe, counts twice.
 package summary
 
 import "time"
@@ -23,8 +22,8 @@ type Summary struct {
 	Source Source `json:"source"`
 	Crawl  *Crawl `json:"crawl,omitempty"` // what the state knows besides; nil for a file
 
-	// Records are all, URLs those of pages, whatever came of them, Robots and Sitemaps those of the others. Pages
-	// and Failed are those of URLs that are one, as the crawl counts them.
+	// Records are all, URLs those of pages, whatever came of them, Robots and Sitemaps those of the others. Pages and
+	// Failed are those of URLs that are one, as the crawl counts them.
 	Records  int64 `json:"records"`
 	URLs     int64 `json:"urls"`
 	Pages    int64 `json:"pages"`

@@ -137,8 +137,8 @@ func TestSummaryOfASite(t *testing.T) {
 	require.Empty(t, s.Left)
 }
 
-// Every page that links to a broken one is named once, however often and however it links;
-// what is not the server's word is not broken.
+// Every page that links to a broken one is named once, however often and however it links; what is not the server's
+// word is not broken.
 func TestReferrersOfBrokenPages(t *testing.T) {
 	s := read(t, written(t, sink.JSONL, site()...), Config{})
 	require.EqualValues(t, 3, s.Broken.Total)

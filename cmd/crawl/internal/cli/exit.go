@@ -1,5 +1,5 @@
-// Package cli has what all commands use: the streams of the process and its terminal, the exit
-// codes and the errors that carry them, and numbers, lists and tables in words for people.
+// Package cli has what all commands use: the streams of the process and its terminal, the exit codes and the errors
+// that carry them, and numbers, lists and tables in words for people.
 package cli
 
 import (
@@ -50,8 +50,8 @@ type Code struct {
 	Meaning string
 }
 
-// Codes is the list of the exit codes. The full help, the manual page and
-// docs/reference/exit-codes.md are made from it; a test compares the systemd unit with it.
+// Codes is the list of the exit codes. The full help, the manual page and docs/reference/exit-codes.md are made from
+// it; a test compares the systemd unit with it.
 var Codes = []Code{
 	{CodeDone, Success, true, nil, "done: everything in scope was visited, or as many pages as --max-pages asks for"},
 	{CodeInternal, Restart, false, nil, "an internal error: please report it"},

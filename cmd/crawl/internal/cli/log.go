@@ -20,8 +20,7 @@ func LevelOf(word string) (level slog.Level) {
 	return level
 }
 
-// NewLogger writes what people may want to know to standard error: lines for people, or JSON for
-// machines.
+// NewLogger writes what people may want to know to standard error: lines for people, or JSON for machines.
 func NewLogger(t *Terminal, cfg *config.Log, level slog.Leveler) *slog.Logger {
 	if cfg.Format == "json" {
 		return slog.New(slog.NewJSONHandler(t, &slog.HandlerOptions{Level: level}))
@@ -33,9 +32,8 @@ func NewLogger(t *Terminal, cfg *config.Log, level slog.Leveler) *slog.Logger {
 	return slog.New(NewLineHandler(t, level, layout))
 }
 
-// lineHandler writes one line per message: time, level unless it is info, message, and the
-// attributes as key=value. While debug messages are off it tells a warning about one subject once
-// a minute.
+// lineHandler writes one line per message: time, level unless it is info, message, and the attributes as key=value.
+// While debug messages are off it tells a warning about one subject once a minute.
 type lineHandler struct {
 	*lineOutput
 	attrs slog.Handler // writes the attributes into lineOutput.buf
@@ -92,8 +90,8 @@ func (h *lineHandler) Handle(ctx context.Context, r slog.Record) error {
 	return err
 }
 
-// repeatedLocked reports whether a warning with the same first attribute, which names its subject,
-// was told less than a minute ago.
+// repeatedLocked reports whether a warning with the same first attribute, which names its subject, was told less than
+// a minute ago.
 func (h *lineHandler) repeatedLocked(r *slog.Record) bool {
 	if r.Level != slog.LevelWarn || r.NumAttrs() == 0 {
 		return false

@@ -26,8 +26,7 @@ func (t Rows) Row(cells ...string) {
 
 const (
 	tableGap = 2 // columns between two of a table
-	// comfortable is the width that a last column of prose should have before columns beside it
-	// give way.
+	// comfortable is the width that a last column of prose should have before columns beside it give way.
 	comfortable = 28
 	// LeastProse is the narrowest that prose is cut to: less than this of a reason is none.
 	LeastProse = 12

@@ -50,8 +50,8 @@ func VersionText() string {
 	return fmt.Sprintf("crawl %s %s %s/%s", Version(), runtime.Version(), runtime.GOOS, runtime.GOARCH)
 }
 
-// Version is the module's version as the build recorded it; a build from a checkout says which
-// commit, and one that was not told says "devel".
+// Version is the module's version as the build recorded it; a build from a checkout says which commit, and one that
+// was not told says "devel".
 func Version() string {
 	info, ok := debug.ReadBuildInfo()
 	if !ok {
@@ -68,9 +68,9 @@ func Version() string {
 	return "devel"
 }
 
-// Terminal is standard error, shared by log lines and one status line at the bottom. Writes are whole
-// lines; each one first clears the status line and then draws it anew. What is written is cleaned: this
-// is the one place that everything for people passes. It is safe for concurrent use.
+// Terminal is standard error, shared by log lines and one status line at the bottom. Writes are whole lines; each one
+// first clears the status line and then draws it anew. What is written is cleaned: this is the one place that
+// everything for people passes. It is safe for concurrent use.
 type Terminal struct {
 	w     io.Writer
 	width func() int // columns; nil when there is nobody to draw a status line for
@@ -96,8 +96,8 @@ const (
 	leastStatusProse = 28
 )
 
-// NewTerminal wraps w. The display is a word of --progress: tty draws a status line even when w is no
-// terminal, plain not even if it is one.
+// NewTerminal wraps w. The display is a word of --progress: tty draws a status line even when w is no terminal, plain
+// not even if it is one.
 func NewTerminal(w io.Writer, env []string, display string) *Terminal {
 	t := &Terminal{w: w, tty: IsTerminal(w)}
 	// A dumb terminal would print the erase sequence instead of obeying it.
@@ -201,8 +201,8 @@ func (t *Terminal) above(w io.Writer, p []byte) error {
 	return err
 }
 
-// Beside is w, which shows on the same screen, so that records on standard output and the status
-// line do not tear each other. What is written must be whole lines.
+// Beside is w, which shows on the same screen, so that records on standard output and the status line do not tear
+// each other. What is written must be whole lines.
 func (t *Terminal) Beside(w io.Writer) io.Writer {
 	if !t.Live() || !IsTerminal(w) {
 		return w

@@ -13,8 +13,8 @@ import (
 	"github.com/treadlight/crawl/internal/records/summary"
 )
 
-// Clean makes text of strangers safe for a terminal: escape sequences and changes of the writing
-// direction are taken out. Line feeds stay.
+// Clean makes text of strangers safe for a terminal: escape sequences and changes of the writing direction are taken
+// out. Line feeds stay.
 func Clean(s string) string {
 	return strings.Map(func(r rune) rune {
 		if r == '\n' || strconv.IsPrint(r) {
@@ -24,9 +24,9 @@ func Clean(s string) string {
 	}, s)
 }
 
-// Tame is Clean for a place where columns must stay where they are: what terminals give different
-// widths to, or move to the other side of the line, goes as well. Marks join the letter before, emoji
-// join each other, and Hebrew or Arabic turns the cells around it.
+// Tame is Clean for a place where columns must stay where they are: what terminals give different widths to, or move
+// to the other side of the line, goes as well. Marks join the letter before, emoji join each other, and Hebrew or
+// Arabic turns the cells around it.
 func Tame(s string) string {
 	return strings.Map(func(r rune) rune {
 		switch {

@@ -16,16 +16,15 @@ import (
 	"github.com/treadlight/crawl/internal/records/sink/warc"
 )
 
-// PeekBytes is how much of a file is looked at to tell what it is: longer than the first
-// line of nearly any record.
+// PeekBytes is how much of a file is looked at to tell what it is: longer than the first line of nearly any record.
 const PeekBytes = 64 << 10
 
-// Hosts is the kind of a file of --remember: of what is wrong with one, such as its
-// version, whoever reads it knows more.
+// Hosts is the kind of a file of --remember: of what is wrong with one, such as its version, whoever reads it knows
+// more.
 const Hosts = "it is a memory of hosts"
 
-// Of says in words what a file is that was given where another was wanted, and
-// what may be done with it; empty if that cannot be told.
+// Of says in words what a file is that was given where another was wanted, and what may be done with it; empty if
+// that cannot be told.
 func Of(path string) string {
 	f, err := os.Open(path)
 	if err != nil {
@@ -77,8 +76,8 @@ func kindOfCompressed(head []byte) string {
 	return "it is compressed with gzip"
 }
 
-// kindOfObject tells the lines of JSON that this program writes by the field that none of
-// the others have. A line may be cut, so it is not parsed to its end.
+// kindOfObject tells the lines of JSON that this program writes by the field that none of the others have. A line may
+// be cut, so it is not parsed to its end.
 func kindOfObject(line string) string {
 	fields := fieldsOf(line)
 	switch {

@@ -1,5 +1,5 @@
-// Package flags declares the flags of the settings, which several commands have, loads the settings
-// from file, environment and flags, and writes the help and the manual pages of all commands.
+// Package flags declares the flags of the settings, which several commands have, loads the settings from file,
+// environment and flags, and writes the help and the manual pages of all commands.
 package flags
 
 import (
@@ -24,8 +24,8 @@ type Settings struct {
 	Given []config.FlagValue // in the order of the command line
 }
 
-// Add declares a flag for every field of the configuration that has one and that keep lets in. They
-// are the command's own and not its children's: a flag that does nothing for a verb is an error there.
+// Add declares a flag for every field of the configuration that has one and that keep lets in. They are the command's
+// own and not its children's: a flag that does nothing for a verb is an error there.
 func Add(cmd *cobra.Command, keep func(config.Flag) bool) *Settings {
 	s := &Settings{}
 	flags := cmd.Flags()
@@ -57,8 +57,7 @@ func AddAll(cmd *cobra.Command, hide bool) *Settings {
 	return s
 }
 
-// complete lets a shell offer the words of a choice, file names for what is a file, and nothing for
-// the rest.
+// complete lets a shell offer the words of a choice, file names for what is a file, and nothing for the rest.
 func complete(cmd *cobra.Command, f config.Flag) {
 	words, directive := []string(nil), cobra.ShellCompDirectiveNoFileComp
 	switch {
@@ -86,9 +85,9 @@ func (s *Settings) LoadAgain(env []string) (*config.Loaded, error) {
 	return s.Load(env)
 }
 
-// Readable reports whether a file can be read for a second time. A pipe has been read to its end, and
-// a file of no bytes is one that an editor is about to write: both would lift what the user has laid
-// down, in the middle of a crawl.
+// Readable reports whether a file can be read for a second time. A pipe has been read to its end, and a file of no
+// bytes is one that an editor is about to write: both would lift what the user has laid down, in the middle of a
+// crawl.
 func (s *Settings) Readable(file string) error {
 	info, err := os.Stat(file)
 	switch {
@@ -126,8 +125,8 @@ func Wrong(err error) error {
 	return cli.Usage(err)
 }
 
-// flagValue notes each use of a flag as text; the configuration parses them all together, so that one
-// error can list everything that is wrong.
+// flagValue notes each use of a flag as text; the configuration parses them all together, so that one error can list
+// everything that is wrong.
 type flagValue struct {
 	flag config.Flag
 	to   *Settings
@@ -155,8 +154,8 @@ func (v *flagValue) Type() string {
 	return v.flag.Arg
 }
 
-// The groups of flags, in the order of the help: first what a crawl is about, then how it goes about
-// it. A verb's own come before all.
+// The groups of flags, in the order of the help: first what a crawl is about, then how it goes about it. A verb's own
+// come before all.
 const (
 	GroupOwn      = "Flags"
 	GroupSeeds    = "Seeds and scope"

@@ -8,8 +8,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// What cannot be read twice, or is just being written, does not put the defaults in the
-// place of what the user has laid down.
+// What cannot be read twice, or is just being written, does not put the defaults in the place of what the user has
+// laid down.
 func TestLoadAgain(t *testing.T) {
 	dir := t.TempDir()
 	write := func(text string) string {

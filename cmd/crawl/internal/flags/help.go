@@ -38,8 +38,8 @@ the crawl goes, and puts its state on the disk; SIGHUP has it read the file of
 --config again. Every setting, those without a flag too, can stand in a file or
 in a CRAWL_* variable: see 'crawl config --reference'.`
 
-// briefFlag is a flag of the short help and its text, which is shorter than that of the full help. One
-// without a text begins a group of that name.
+// briefFlag is a flag of the short help and its text, which is shorter than that of the full help. One without a text
+// begins a group of that name.
 type briefFlag struct{ Name, Text string }
 
 // BriefFlags are the flags that most people use, under the titles of their groups.
@@ -80,8 +80,8 @@ func Show(w io.Writer, cmd *cobra.Command) error {
 // Columns is the width to write help for: that of the terminal, within what is pleasant to read.
 func Columns(w io.Writer) int { return min(max(cli.WidthOf(w), 40), 100) }
 
-// Write writes the help of a command to w, lines no longer than columns: of the program itself one
-// screen, of a verb all there is.
+// Write writes the help of a command to w, lines no longer than columns: of the program itself one screen, of a verb
+// all there is.
 func Write(w io.Writer, cmd *cobra.Command, columns int) error {
 	if cmd.HasParent() {
 		return WriteFull(w, cmd, columns)
@@ -112,8 +112,8 @@ func shown(cmd *cobra.Command) []*cobra.Command {
 	})
 }
 
-// WriteFull is all that the program says about a command: of itself each flag, what signals do, and the
-// table of the exit codes.
+// WriteFull is all that the program says about a command: of itself each flag, what signals do, and the table of the
+// exit codes.
 func WriteFull(w io.Writer, cmd *cobra.Command, columns int) error {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s\n\nUsage:\n  %s\n", About(cmd), cmd.UseLine())
@@ -162,8 +162,8 @@ func About(cmd *cobra.Command) string {
 	return cmd.Long
 }
 
-// grouped are the flags of a command that are shown, by their groups. --help is among the messages
-// where there is no group for a verb's own.
+// grouped are the flags of a command that are shown, by their groups. --help is among the messages where there is no
+// group for a verb's own.
 func grouped(cmd *cobra.Command) map[string][]*pflag.Flag {
 	set, groups := cmd.LocalFlags(), make(map[string][]*pflag.Flag)
 	set.SortFlags = false
@@ -216,8 +216,7 @@ func Describe(f *pflag.Flag) string {
 	return fmt.Sprintf("%s (default %s)", text, f.DefValue)
 }
 
-// wanted is what a value of a type of pflag's looks like. The flags of the configuration explain
-// themselves.
+// wanted is what a value of a type of pflag's looks like. The flags of the configuration explain themselves.
 var wanted = map[string]string{
 	"bool": "true or false", "duration": "a duration with its unit, such as 1m30s", "float64": "a number",
 	"int": "a whole number", "uint64": "a whole number from 0 up",

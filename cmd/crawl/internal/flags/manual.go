@@ -9,8 +9,8 @@ import (
 	"github.com/treadlight/crawl/cmd/crawl/internal/cli"
 )
 
-// Manual is the manual page of a command, in the macros of man(7): its help, and for the program itself
-// its variables and exit codes. It has no date, so that the same version is the same file.
+// Manual is the manual page of a command, in the macros of man(7): its help, and for the program itself its variables
+// and exit codes. It has no date, so that the same version is the same file.
 func Manual(cmd *cobra.Command) string {
 	var b strings.Builder
 	// line writes a request of man(7); its arguments are texts, which are escaped.
@@ -83,8 +83,8 @@ func Manual(cmd *cobra.Command) string {
 	return b.String()
 }
 
-// EscapeRoff makes text of what may hold a request, an escape or a hyphen that must stay one: who
-// copies --flag from a manual wants two minus signs.
+// EscapeRoff makes text of what may hold a request, an escape or a hyphen that must stay one: who copies --flag from
+// a manual wants two minus signs.
 func EscapeRoff(s string) string {
 	lines := strings.Split(strings.NewReplacer(`\`, `\e`, "-", `\-`).Replace(s), "\n")
 	for i, l := range lines {

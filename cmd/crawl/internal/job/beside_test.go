@@ -100,8 +100,7 @@ func TestHeedsASecondSignal(t *testing.T) {
 	}
 }
 
-// The process ends when the time is over, once, and a second signal leaves it no more than
-// forcedWithin.
+// The process ends when the time is over, once, and a second signal leaves it no more than forcedWithin.
 func TestOvertime(t *testing.T) {
 	const grace = 30 * time.Second
 	for _, tc := range []struct {
@@ -174,8 +173,8 @@ func TestHeedsThoughTheLogHangs(t *testing.T) {
 	})
 }
 
-// A report that goes nowhere, or a file that is read from where nothing comes, is waited for when
-// the crawl has ended, and is no reason not to heed signals.
+// A report that goes nowhere, or a file that is read from where nothing comes, is waited for when the crawl has
+// ended, and is no reason not to heed signals.
 func TestHeedsThoughTheReportHangs(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var done []string
@@ -290,8 +289,7 @@ func TestNoStats(t *testing.T) {
 	require.NoError(t, errors.Join(s.run(t.Context(), 0), s.write(), s.close()))
 }
 
-// Reading ends in a snapshot or an error, and a snapshot that is written behind
-// anything is what is read.
+// Reading ends in a snapshot or an error, and a snapshot that is written behind anything is what is read.
 func FuzzLastSnapshot(f *testing.F) {
 	f.Add([]byte("{\"state\":\"done\"}\n{\"state\":\"ru"))
 	f.Add([]byte("\n\n[1]\x00\n"))
@@ -353,8 +351,7 @@ func TestEventsAreWritten(t *testing.T) {
 	})
 }
 
-// A writer that hangs holds up no crawl: what it has no room for is counted, and said in
-// the last line.
+// A writer that hangs holds up no crawl: what it has no room for is counted, and said in the last line.
 func TestEventsThatComeTooFast(t *testing.T) {
 	var out bytes.Buffer
 	e, err := openEvents("-", &out, quiet)

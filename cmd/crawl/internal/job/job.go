@@ -1,10 +1,10 @@
-// Package job runs one crawl from the command line: it opens what is read before what is written, lets
-// the crawl run beside what goes with it (signals, progress, snapshots, events), closes, reports, and
-// turns the end into an exit code. All that runs beside it has ended when Run returns; the one goroutine
-// that may outlive it waits in a read of standard input, which nothing can interrupt.
+// Package job runs one crawl from the command line: it opens what is read before what is written, lets the crawl run
+// beside what goes with it (signals, progress, snapshots, events), closes, reports, and turns the end into an exit
+// code. All that runs beside it has ended when Run returns; the one goroutine that may outlive it waits in a read of
+// standard input, which nothing can interrupt.
 //
-// A crawl whose output is a directory, or that has --state, can be resumed: state.go says where its
-// files are. The state is opened before the records, and the process that has it is alone with both.
+// A crawl whose output is a directory, or that has --state, can be resumed: state.go says where its files are. The
+// state is opened before the records, and the process that has it is alone with both.
 package job
 
 import (
@@ -75,14 +75,13 @@ type Job struct {
 // ErrNoSeeds is for who gave flags and forgot what to crawl.
 var ErrNoSeeds = errors.New("no seeds: name at least one URL, or a file of them with --input-file (- is standard input)")
 
-// Run crawls and reports. The error carries the exit code, of a crawl that was ended by a limit or a
-// signal too.
+// Run crawls and reports. The error carries the exit code, of a crawl that was ended by a limit or a signal too.
 func (j *Job) Run(ctx context.Context) error {
 	if err := crawl.Check(j.Seeds...); err != nil {
 		return cli.Usage(err)
 	}
-	// A reader that goes away is an error to tell, like any other end of the output; by default it would
-	// end the process without a word.
+	// A reader that goes away is an error to tell, like any other end of the output; by default it would end the
+	// process without a word.
 	signal.Ignore(syscall.SIGPIPE)
 	defer signal.Reset(syscall.SIGPIPE)
 	j.openLog()
@@ -121,8 +120,8 @@ func (j *Job) told(err error) error {
 	return &cli.Error{Code: cli.CodeOf(err)}
 }
 
-// open opens what is read before what is written: a mistyped --input-file must not cost the file that
-// --overwrite replaces. The state comes before the records, because whoever has it is alone with them.
+// open opens what is read before what is written: a mistyped --input-file must not cost the file that --overwrite
+// replaces. The state comes before the records, because whoever has it is alone with them.
 func (j *Job) open() (err error) {
 	defer func() {
 		if err != nil {
@@ -174,8 +173,8 @@ func (j *Job) open() (err error) {
 	return err
 }
 
-// sameFile reports whether two paths lead to one file. Standard streams and devices, which may well be
-// both, do not count.
+// sameFile reports whether two paths lead to one file. Standard streams and devices, which may well be both, do not
+// count.
 func sameFile(a, b string) bool {
 	x, errX := os.Stat(a)
 	y, errY := os.Stat(b)
@@ -244,8 +243,8 @@ func (j *Job) crawl(ctx context.Context) error {
 	}
 	err = errors.Join(j.explain(err, final.State), j.stats.write(), j.stats.close(), j.in.close())
 	j.events.close()
-	// After a broken pipe whoever watched has left; after an error that came before the first request
-	// there is nothing to tell.
+	// After a broken pipe whoever watched has left; after an error that came before the first request there is
+	// nothing to tell.
 	if !errors.Is(err, syscall.EPIPE) && (err == nil || final.Requests > 0) {
 		err = errors.Join(err, j.tell(&final))
 	}
@@ -259,8 +258,8 @@ func (j *Job) crawl(ctx context.Context) error {
 func (j *Job) supervise(ctx context.Context, c *crawl.Crawler) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	// What runs beside the crawl stays until the crawl has returned: while it is being given up, a third
-	// interrupt must still count.
+	// What runs beside the crawl stays until the crawl has returned: while it is being given up, a third interrupt
+	// must still count.
 	beside, stop := context.WithCancel(context.WithoutCancel(ctx))
 	defer stop()
 	var w *signalWatch
@@ -300,8 +299,8 @@ func (j *Job) supervise(ctx context.Context, c *crawl.Crawler) error {
 	}
 	j.in.resumable = j.state != nil
 	err := j.in.crawl(ctx, c, j.Seeds)
-	// What ended it, not that it ended. A crawl that is given up while it stops in order may return nil:
-	// the second interrupt counts nevertheless.
+	// What ended it, not that it ended. A crawl that is given up while it stops in order may return nil: the second
+	// interrupt counts nevertheless.
 	if cause := context.Cause(ctx); cause != nil && (err == nil || errors.Is(err, context.Canceled)) {
 		err = cause
 	}
@@ -311,8 +310,8 @@ func (j *Job) supervise(ctx context.Context, c *crawl.Crawler) error {
 	return err
 }
 
-// reloader is what SIGHUP asks for; nil if there is no file to read again. Flags and variables stay
-// stronger than the file. Whatever is wrong with the file, the crawl goes on as it was.
+// reloader is what SIGHUP asks for; nil if there is no file to read again. Flags and variables stay stronger than the
+// file. Whatever is wrong with the file, the crawl goes on as it was.
 func (j *Job) reloader(c *crawl.Crawler) func() {
 	if j.Reread == nil {
 		return nil
@@ -393,9 +392,9 @@ func (j *Job) afterWriteError(e *sink.WriteError) string {
 	return fmt.Sprintf("%s %s (a crawl with --state DIR goes on where it was)", mend, again)
 }
 
-// ended is the error of a crawl that ended without one: the exit code of its end. It obtained something
-// if it has a page, with its earlier runs, or one that the settings kept out. A process of several need
-// not have any, nor need a round in which nothing was due.
+// ended is the error of a crawl that ended without one: the exit code of its end. It obtained something if it has a
+// page, with its earlier runs, or one that the settings kept out. A process of several need not have any, nor need a
+// round in which nothing was due.
 func (j *Job) ended(final *crawl.Snapshot) error {
 	obtained := final.Pages > 0 || j.out.good || j.Settings.Fleet.Shared()
 	if j.Resumed {

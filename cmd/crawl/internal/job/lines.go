@@ -39,8 +39,8 @@ func openLines(what, path, streamName string, stream io.Writer) (lineFile, error
 	return lineFile{path, f, f}, nil
 }
 
-// statsWriter writes snapshots as JSON, one per line: every interval, on SIGUSR1, and once at the end.
-// Without --stats it does nothing. It is safe for concurrent use once snapshot is set.
+// statsWriter writes snapshots as JSON, one per line: every interval, on SIGUSR1, and once at the end. Without
+// --stats it does nothing. It is safe for concurrent use once snapshot is set.
 type statsWriter struct {
 	snapshot func() crawl.Snapshot
 
@@ -101,9 +101,9 @@ const (
 	eventsBuffer = 64 << 10    // bytes that are written without waiting for that
 )
 
-// eventsWriter writes events as JSON, one per line. The crawl never waits for it: what finds the queue
-// full is counted and left out, and a file that fails costs the events and not the crawl. Without
-// output.events it does nothing.
+// eventsWriter writes events as JSON, one per line. The crawl never waits for it: what finds the queue full is
+// counted and left out, and a file that fails costs the events and not the crawl. Without output.events it does
+// nothing.
 type eventsWriter struct {
 	lineFile
 	log     *slog.Logger
@@ -122,8 +122,8 @@ func openEvents(path string, stderr io.Writer, log *slog.Logger) (*eventsWriter,
 	return &eventsWriter{lineFile: f, log: log, queue: make(chan crawl.Event, eventsQueued)}, err
 }
 
-// hook is what takes the events, without waiting; nil if nobody wants them, so that the engine does not
-// even put them into words.
+// hook is what takes the events, without waiting; nil if nobody wants them, so that the engine does not even put them
+// into words.
 func (e *eventsWriter) hook() func(crawl.Event) {
 	if e.name == "" {
 		return nil

@@ -69,8 +69,7 @@ func openSeeds(paths []string, stdin io.Reader, log *slog.Logger) (*seedSource, 
 	return s, nil
 }
 
-// openList opens a file of seeds. What shows at its beginning that it is another file is told as what
-// it is.
+// openList opens a file of seeds. What shows at its beginning that it is another file is told as what it is.
 func openList(path string) (*os.File, error) {
 	f, err := os.Open(path)
 	if err != nil {
@@ -127,14 +126,14 @@ func (s *seedSource) crawl(ctx context.Context, c *crawl.Crawler, seeds []string
 	return c.RunSeq(ctx, s.fromFile(ctx, c.Halted(), cut), seeds...)
 }
 
-// fromFile is the lines of the files that hold a seed. A line that is no URL is told and left out. If a
-// file cannot be read to its end it calls cut.
+// fromFile is the lines of the files that hold a seed. A line that is no URL is told and left out. If a file cannot
+// be read to its end it calls cut.
 func (s *seedSource) fromFile(ctx context.Context, halted <-chan struct{}, cut func()) iter.Seq[string] {
 	return func(yield func(string) bool) {
 		defer s.stop()
 		lines := make(chan seedLine)
-		// A read of a terminal or a pipe cannot be interrupted, so it happens beside: when the crawl is
-		// stopped first, the goroutine ends with the process.
+		// A read of a terminal or a pipe cannot be interrupted, so it happens beside: when the crawl is stopped
+		// first, the goroutine ends with the process.
 		go s.read(lines)
 		for {
 			select {
@@ -233,9 +232,9 @@ func (s *seedSource) read(lines chan<- seedLine) {
 	}
 }
 
-// seedText is what a line says: nothing if it is empty or begins with #. Of files that were put
-// together a byte order mark may be in front of any line; one within a line says that a file before
-// ended without a line break, and two URLs are one.
+// seedText is what a line says: nothing if it is empty or begins with #. Of files that were put together a byte order
+// mark may be in front of any line; one within a line says that a file before ended without a line break, and two
+// URLs are one.
 func seedText(line []byte) (string, error) {
 	text := strings.TrimFunc(string(line), func(r rune) bool { return unicode.IsSpace(r) || r == byteOrderMark })
 	switch {

@@ -41,8 +41,8 @@ func TestSeedLines(t *testing.T) {
 	require.NoError(t, s.failed)
 }
 
-// Files that were put together have a byte order mark in front of any line, and within one if
-// what came before it did not end: that is not taken for one URL.
+// Files that were put together have a byte order mark in front of any line, and within one if what came before it did
+// not end: that is not taken for one URL.
 func TestSeedFilesPutTogether(t *testing.T) {
 	s, log := source(strings.NewReader("\ufeffa.test\n\ufeff# more\n \ufeff b.test\nc.test/x\ufeffhttp://d.test/\n# end\ufeffe.test\nf.test\ufeff"))
 	require.Equal(t, []string{"a.test", "b.test", "f.test"}, collect(s))

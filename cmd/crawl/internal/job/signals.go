@@ -20,8 +20,8 @@ import (
 var ErrForced = &cli.Error{Code: cli.CodeForced, Err: errors.New("interrupted twice: what was under way was given up")}
 
 const (
-	// echoTime is for how long after the first interrupt another is the same once more: timeout(1) and
-	// whoever ends a group of processes send a signal to the process and to its group.
+	// echoTime is for how long after the first interrupt another is the same once more: timeout(1) and whoever ends a
+	// group of processes send a signal to the process and to its group.
 	echoTime = 50 * time.Millisecond
 	// forcedWithin is for how long a crawl that was interrupted twice may write what it has.
 	forcedWithin = 2 * time.Second
@@ -54,8 +54,8 @@ func (w *signalWatch) interrupt() {
 func (j *Job) watch(o signalActions) *signalWatch {
 	w := &signalWatch{signals: make(chan os.Signal, 8)} // as many as a person can send while one is obeyed
 	signal.Notify(w.signals, os.Interrupt, syscall.SIGTERM, tellSignal)
-	// The end of the terminal is an interrupt like any other, unless nohup said that it is not to
-	// matter. Without one, or while it is there, the signal asks to read --config again.
+	// The end of the terminal is an interrupt like any other, unless nohup said that it is not to matter. Without
+	// one, or while it is there, the signal asks to read --config again.
 	if !signal.Ignored(syscall.SIGHUP) {
 		signal.Notify(w.signals, syscall.SIGHUP)
 	}
@@ -69,10 +69,10 @@ func (j *Job) watch(o signalActions) *signalWatch {
 	return w
 }
 
-// heed obeys signals until ctx ends: the first interrupt stops in order, the second gives up what is
-// under way, a third ends the process; SIGUSR1 tells how it goes, and SIGHUP reloads if there is what to
-// reload and the terminal is not gone. What tells or reloads may hang in what it writes to: interrupts
-// are heeded all the same, and until it has ended.
+// heed obeys signals until ctx ends: the first interrupt stops in order, the second gives up what is under way, a
+// third ends the process; SIGUSR1 tells how it goes, and SIGHUP reloads if there is what to reload and the terminal
+// is not gone. What tells or reloads may hang in what it writes to: interrupts are heeded all the same, and until it
+// has ended.
 func heed(ctx context.Context, signals <-chan os.Signal, log *slog.Logger, o signalActions) {
 	say, quiet := sayBeside()
 	defer quiet()
@@ -119,8 +119,8 @@ func heed(ctx context.Context, signals <-chan os.Signal, log *slog.Logger, o sig
 	}
 }
 
-// sayBeside is for what is said while signals are heeded: the log may go to a pipe that nobody reads.
-// quiet waits a moment for what was not said yet.
+// sayBeside is for what is said while signals are heeded: the log may go to a pipe that nobody reads. quiet waits a
+// moment for what was not said yet.
 func sayBeside() (say func(func()), quiet func()) {
 	say, done := runBeside()
 	return say, func() {
@@ -131,8 +131,8 @@ func sayBeside() (say func(func()), quiet func()) {
 	}
 }
 
-// runBeside does one thing after another beside its caller. What comes while eight wait is not done:
-// what they wait for hangs. After done nothing may come; what it returns is closed when all has ended.
+// runBeside does one thing after another beside its caller. What comes while eight wait is not done: what they wait
+// for hangs. After done nothing may come; what it returns is closed when all has ended.
 func runBeside() (do func(func()), done func() <-chan struct{}) {
 	things, ended := make(chan func(), 8), make(chan struct{})
 	go func() {
@@ -156,9 +156,9 @@ func terminalThere() bool {
 	return err == nil && f.Close() == nil
 }
 
-// begin watches over the start of a crawl until started: it ends the process when it is interrupted, or
-// its time is over. What a start waits for cannot be: a large state on a slow disk, a Redis that does
-// not answer. Nothing is fetched by then, and a state is left as by a kill.
+// begin watches over the start of a crawl until started: it ends the process when it is interrupted, or its time is
+// over. What a start waits for cannot be: a large state on a slow disk, a Redis that does not answer. Nothing is
+// fetched by then, and a state is left as by a kill.
 func (j *Job) begin() {
 	j.began = time.Now()
 	giveUp := func(code int, why string) func() {
@@ -186,8 +186,8 @@ func (j *Job) bound(maxTime time.Duration) {
 	}
 }
 
-// await waits until there is something to do, for a process that was given no URLs. A job that is
-// complete has nothing, which is no failure.
+// await waits until there is something to do, for a process that was given no URLs. A job that is complete has
+// nothing, which is no failure.
 func (j *Job) await(ctx context.Context) error {
 	if !j.Join {
 		return nil
@@ -214,9 +214,9 @@ func (j *Job) await(ctx context.Context) error {
 	return nil
 }
 
-// shutdownDeadline ends the process when a crawl that is to end has not within grace, whatever blocks: a
-// pipe that nobody reads, a disk that does not answer, a page that takes long. What is not committed
-// then is visited again by the resume. Its methods are safe for concurrent use.
+// shutdownDeadline ends the process when a crawl that is to end has not within grace, whatever blocks: a pipe that
+// nobody reads, a disk that does not answer, a page that takes long. What is not committed then is visited again by
+// the resume. Its methods are safe for concurrent use.
 type shutdownDeadline struct {
 	grace time.Duration // zero = as long as it takes
 	end   func(forced bool)

@@ -20,9 +20,9 @@ import (
 	"github.com/treadlight/crawl/internal/records/sink"
 )
 
-// layOut puts the records of a crawl whose output is a directory into a file there, and its state beside
-// them unless that has another place. Of several processes each has files of its own, and no state; a
-// path without {worker} in it is taken as it is.
+// layOut puts the records of a crawl whose output is a directory into a file there, and its state beside them unless
+// that has another place. Of several processes each has files of its own, and no state; a path without {worker} in it
+// is taken as it is.
 func layOut(cfg *config.Config) error {
 	settleWorker(cfg)
 	dir := cfg.Output.Path
@@ -107,8 +107,8 @@ func (j *Job) openState() (err error) {
 
 // GoOnIn opens a state and runs the crawl in it.
 func (j *Job) GoOnIn(ctx context.Context, settings *flags.Settings, dir string, open func(crawl.StateConfig) (*crawl.State, error)) error {
-	// What is wrong with a flag is told before anything is touched, and how messages are to look is
-	// needed before the settings of the first run can be had.
+	// What is wrong with a flag is told before anything is touched, and how messages are to look is needed before the
+	// settings of the first run can be had.
 	given, err := flags.Load(config.Sources{File: settings.File, Flags: settings.Given})
 	if err != nil {
 		return err
@@ -164,8 +164,7 @@ func (j *Job) GoOnIn(ctx context.Context, settings *flags.Settings, dir string, 
 	return j.Run(ctx)
 }
 
-// settle completes the archives of a crawl that is done: it may have been killed between its end and
-// theirs.
+// settle completes the archives of a crawl that is done: it may have been killed between its end and theirs.
 func (j *Job) settle() error {
 	if j.archiveDir() == "" {
 		return nil
@@ -174,8 +173,8 @@ func (j *Job) settle() error {
 	return errors.Join(err, w.Close())
 }
 
-// checkPlaces reports what stands where the records of a new round are to go, and what has come in the
-// place of a file that the crawl goes on with.
+// checkPlaces reports what stands where the records of a new round are to go, and what has come in the place of a
+// file that the crawl goes on with.
 func (j *Job) checkPlaces() error {
 	o, path := &j.Settings.Output, j.Settings.Output.Path
 	info, err := os.Stat(path)
@@ -196,8 +195,8 @@ func (j *Job) checkPlaces() error {
 	return nil
 }
 
-// RoundPath is the file of the records of a round, beside that of the round before: the name of the first
-// with the number behind it. What is no file, such as a pipe, takes them all.
+// RoundPath is the file of the records of a round, beside that of the round before: the name of the first with the
+// number behind it. What is no file, such as a pipe, takes them all.
 func RoundPath(path string, round int) string {
 	if info, err := os.Stat(path); path == sink.Stdout || err == nil && !info.Mode().IsRegular() {
 		return path
@@ -217,8 +216,8 @@ func RoundPath(path string, round int) string {
 	return fmt.Sprintf("%s%s-%d%s", dir, name, round, ending)
 }
 
-// seedFiles are the files whose seeds this run is to read: of a crawl that is resumed, those that were
-// given now, or those that an earlier run has not read to their end.
+// seedFiles are the files whose seeds this run is to read: of a crawl that is resumed, those that were given now, or
+// those that an earlier run has not read to their end.
 func (j *Job) seedFiles() []string {
 	files := j.Settings.Seeds.Files
 	switch {
@@ -281,8 +280,8 @@ func (j *Job) openSink() (*destination, error) {
 	return w, nil
 }
 
-// openArchive opens a directory for archives, or the file of one: where the state has them, of a crawl
-// that is resumed.
+// openArchive opens a directory for archives, or the file of one: where the state has them, of a crawl that is
+// resumed.
 func (j *Job) openArchive(dir string) (*destination, error) {
 	w := &destination{name: recordsName(j.state, dir)}
 	one := j.Settings.Output.OneArchive()
@@ -330,9 +329,8 @@ func (j *Job) archiveDir() string {
 	return j.Settings.WARC.Dir
 }
 
-// committed is how far the state has the records that it may call by that name, and how many bytes of
-// their file stand behind that. To take a file that is not known for one of which nothing is certain
-// would empty it.
+// committed is how far the state has the records that it may call by that name, and how many bytes of their file
+// stand behind that. To take a file that is not known for one of which nothing is certain would empty it.
 func (j *Job) committed(name string) (bytes, records, behind int64, err error) {
 	path := j.Settings.Output.Path
 	p := j.position(name, path)
@@ -355,8 +353,8 @@ func (j *Job) position(name, path string) crawl.Position {
 	return p
 }
 
-// recordsName is what a state calls the file of the records, whatever the working directory of a run is
-// and wherever the state has been moved with the file in it.
+// recordsName is what a state calls the file of the records, whatever the working directory of a run is and wherever
+// the state has been moved with the file in it.
 func recordsName(state *crawl.State, path string) string {
 	if state == nil || path == sink.Stdout {
 		return path
@@ -372,8 +370,8 @@ func recordsName(state *crawl.State, path string) string {
 	return file
 }
 
-// lockOwn has this process be alone with its file or directory, which it makes if need be, until it is
-// closed or the process ends. Where there are no locks it does nothing.
+// lockOwn has this process be alone with its file or directory, which it makes if need be, until it is closed or the
+// process ends. Where there are no locks it does nothing.
 func lockOwn(path, worker string) (io.Closer, error) {
 	f, err := os.Open(path)
 	if errors.Is(err, os.ErrNotExist) {
@@ -389,8 +387,8 @@ func lockOwn(path, worker string) (io.Closer, error) {
 	return f, nil
 }
 
-// goingOn is how a file of records is opened by a process whose name it has: it goes on behind the last
-// whole record, since the process before it may have been killed, and cuts off what is behind that.
+// goingOn is how a file of records is opened by a process whose name it has: it goes on behind the last whole record,
+// since the process before it may have been killed, and cuts off what is behind that.
 func goingOn(path string) (how sink.Existing, whole, cut int64, err error) {
 	f, err := os.Open(path)
 	if errors.Is(err, os.ErrNotExist) {

@@ -71,8 +71,8 @@ func TestShellWord(t *testing.T) {
 	}
 }
 
-// What a state calls the file of the records does not change when both are moved, or when
-// another working directory is in use.
+// What a state calls the file of the records does not change when both are moved, or when another working directory
+// is in use.
 func TestRecordsName(t *testing.T) {
 	require.Equal(t, "x.jsonl", recordsName(nil, "x.jsonl"))
 	dir := t.TempDir()
@@ -133,8 +133,8 @@ func TestRoundPath(t *testing.T) {
 	}
 }
 
-// A file of each format is told as what it is, a worker goes on behind its records, and the page
-// on records names the format.
+// A file of each format is told as what it is, a worker goes on behind its records, and the page on records names the
+// format.
 func TestEveryFormat(t *testing.T) {
 	page, err := os.ReadFile("../../../../docs/reference/records.md")
 	require.NoError(t, err)
@@ -200,8 +200,8 @@ func TestGoingOn(t *testing.T) {
 	require.ErrorContains(t, err, "is not the records of a crawl")
 }
 
-// A file is gone on with if it was named after the process, not if its name looks like it;
-// and only one process at a time has it.
+// A file is gone on with if it was named after the process, not if its name looks like it; and only one process at a
+// time has it.
 func TestOwnFiles(t *testing.T) {
 	t.Chdir(t.TempDir())
 	record := `{"url":"http://a.test/","fetched_at":"2026-11-22T10:00:00Z"}` + "\n"

@@ -22,8 +22,8 @@ import (
 	"github.com/treadlight/crawl/internal/records/summary"
 )
 
-// liveView is the live view of a crawl; nil where a person would rather have something else: no
-// terminal, no wish for it, or a terminal on which lines are to be read as they come.
+// liveView is the live view of a crawl; nil where a person would rather have something else: no terminal, no wish for
+// it, or a terminal on which lines are to be read as they come.
 func (j *Job) liveView(c *crawl.Crawler, interrupt func()) *view.Live {
 	out, ok := j.Err.(*os.File)
 	switch {
@@ -51,8 +51,8 @@ func (j *Job) liveView(c *crawl.Crawler, interrupt func()) *view.Live {
 	return l
 }
 
-// linesShown reports whether records, snapshots or events may be on the same screen: on standard output,
-// unless that is a file, for behind a pipe there may be a pager; or beside the messages.
+// linesShown reports whether records, snapshots or events may be on the same screen: on standard output, unless that
+// is a file, for behind a pipe there may be a pager; or beside the messages.
 func (j *Job) linesShown() bool {
 	if j.Settings.Output.Events == sink.Stdout {
 		return true
@@ -87,8 +87,8 @@ func (j *Job) title() string {
 	return fmt.Sprintf("crawl %s and %d more", j.Seeds[0], len(j.Seeds)-1)
 }
 
-// progress shows how a crawl is doing until ctx ends: on the whole screen, in a status line, or a log
-// line now and then where there is no terminal.
+// progress shows how a crawl is doing until ctx ends: on the whole screen, in a status line, or a log line now and
+// then where there is no terminal.
 func (j *Job) progress(ctx context.Context, c *crawl.Crawler, live *view.Live) {
 	if j.tty != nil {
 		defer func() { _ = j.tty.Close() }() // it was only read
@@ -156,8 +156,8 @@ func (j *Job) checkpoint(c *crawl.Crawler) error {
 	return err
 }
 
-// report prints what a person wants to know, at the end or when asked. Where the records are is said
-// only of files, and what a failed crawl wrote is in the error.
+// report prints what a person wants to know, at the end or when asked. Where the records are is said only of files,
+// and what a failed crawl wrote is in the error.
 func (j *Job) report(snap *crawl.Snapshot, events string) error {
 	r := view.Report{Snap: snap, Columns: j.term.Columns(), Events: events, GoOn: j.goOn(snap.State, snap.Reason)}
 	under, failed := snap.State == pipeline.EndNone, snap.State == pipeline.EndFailed
@@ -198,8 +198,8 @@ func (j *Job) report(snap *crawl.Snapshot, events string) error {
 	return nil
 }
 
-// goOn is the command that goes on with a crawl; empty if it is not kept or is over. What a number of
-// pages has ended needs another number.
+// goOn is the command that goes on with a crawl; empty if it is not kept or is over. What a number of pages has ended
+// needs another number.
 func (j *Job) goOn(end pipeline.End, reason string) string {
 	if j.state == nil || end == pipeline.EndNone || end == pipeline.EndDone {
 		return ""
@@ -230,9 +230,8 @@ func shellWord(s string) string {
 // maxWitnessed is how many failures are told: with a thousand dead seeds, three show what is wrong.
 const maxWitnessed = 3
 
-// destination passes records on and remembers why the first seeds failed, which is what a person wants
-// to know when nothing was obtained. Like every sink it has one writer; the failures are read after the
-// crawl.
+// destination passes records on and remembers why the first seeds failed, which is what a person wants to know when
+// nothing was obtained. Like every sink it has one writer; the failures are read after the crawl.
 type destination struct {
 	sink.Durable
 	name string // under which the state knows it

@@ -1,5 +1,4 @@
-// Package simulate is `crawl simulate` behind its flags: tables, traces and plots of simulated
-// runs.
+// Package simulate is `crawl simulate` behind its flags: tables, traces and plots of simulated runs.
 package simulate
 
 import (
@@ -42,8 +41,7 @@ type Options struct {
 	Trace, List, asJSON bool
 }
 
-// Strategies are all that can be asked for: those of the engine, the default first,
-// and the bound.
+// Strategies are all that can be asked for: those of the engine, the default first, and the bound.
 func Strategies() []string {
 	return append(control.Names(), simulate.Oracle)
 }
@@ -195,8 +193,8 @@ func (o *Options) scenarios() ([]simulate.Scenario, error) {
 // maxNear is how many names a mistake is answered with.
 const maxNear = 5
 
-// nearScenarios lists the names that may have been meant: those that go on where the pattern ends, or else those that are
-// a slip away. Case is no difference.
+// nearScenarios lists the names that may have been meant: those that go on where the pattern ends, or else those that
+// are a slip away. Case is no difference.
 func (o *Options) nearScenarios(pattern string) string {
 	typed := strings.ToLower(pattern)
 	far := func(name string) int {
@@ -237,8 +235,7 @@ func (o *Options) writeList(scs []simulate.Scenario) error {
 	return err
 }
 
-// columns is how wide a table may be: a terminal's width, and any in a file, where
-// nothing wraps.
+// columns is how wide a table may be: a terminal's width, and any in a file, where nothing wraps.
 func (o *Options) columns() int {
 	const wide = 1000
 	if cli.IsTerminal(o.Out) {
@@ -298,8 +295,8 @@ type drawing struct {
 	refused                  []plot.Mark
 }
 
-// add takes the next second. What the host would admit and what is planned are as at the
-// end of a point, what was admitted is the mean.
+// add takes the next second. What the host would admit and what is planned are as at the end of a point, what was
+// admitted is the mean.
 func (d *drawing) add(s simulate.Second) {
 	d.to = s.At + time.Second
 	d.pending.Admitted += s.Admitted

@@ -28,12 +28,10 @@ Hosts at one address (S23) are counted together.
 Oracle is no strategy. It knows the server: what it reaches can be reached.
 `
 
-// announced are so many runs that somebody may not want to wait for them: a second's
-// worth, or more.
+// announced are so many runs that somebody may not want to wait for them: a second's worth, or more.
 const announced = 50
 
-// runTable compares the strategies and prints what came of it, also when it is
-// interrupted.
+// runTable compares the strategies and prints what came of it, also when it is interrupted.
 func (o *Options) runTable(ctx context.Context, scs []simulate.Scenario, cfgs []simulate.Named) error {
 	clk := clock.System()
 	began := clk.Now()
@@ -75,8 +73,7 @@ func (o *Options) runTable(ctx context.Context, scs []simulate.Scenario, cfgs []
 	return nil
 }
 
-// showRuns says on a terminal how many runs are over. It may be called by many
-// goroutines.
+// showRuns says on a terminal how many runs are over. It may be called by many goroutines.
 func showRuns(term *cli.Terminal, clk clock.Clock) func(done, total int) {
 	if !term.Live() {
 		return nil
@@ -97,8 +94,7 @@ func showRuns(term *cli.Terminal, clk clock.Clock) func(done, total int) {
 	}
 }
 
-// writeTable is for people. Of a comparison that was stopped it has the rows in which
-// there is something.
+// writeTable is for people. Of a comparison that was stopped it has the rows in which there is something.
 func (o *Options) writeTable(rows []simulate.Row, cfgs []simulate.Named, stopped bool) error {
 	t := cli.Rows{{Title: "scenario", Left: true}}
 	for _, c := range cfgs {
@@ -138,8 +134,7 @@ func (o *Options) writeTable(rows []simulate.Row, cfgs []simulate.Named, stopped
 	return err
 }
 
-// writeTableJSON is for programs: every run by itself, as means can be taken of those
-// and not the other way round.
+// writeTableJSON is for programs: every run by itself, as means can be taken of those and not the other way round.
 func (o *Options) writeTableJSON(rows []simulate.Row, _ []simulate.Named, stopped bool) error {
 	doc := tableJSON{Scenarios: make([]rowJSON, 0, len(rows)), Interrupted: stopped}
 	for i := range rows {
@@ -152,15 +147,15 @@ func (o *Options) writeTableJSON(rows []simulate.Row, _ []simulate.Named, stoppe
 	return cli.WriteJSON(o.Out, doc)
 }
 
-// tableJSON is a comparison. Like the records, it keeps the names of its fields: a
-// script that plots it must not break with a release.
+// tableJSON is a comparison. Like the records, it keeps the names of its fields: a script that plots it must not
+// break with a release.
 type tableJSON struct {
 	Interrupted bool      `json:"interrupted"` // runs are missing
 	Scenarios   []rowJSON `json:"scenarios"`
 }
 
-// rowJSON is a scenario and its runs, one strategy after another and each by its seeds.
-// The flat list is what data frames are made from.
+// rowJSON is a scenario and its runs, one strategy after another and each by its seeds. The flat list is what data
+// frames are made from.
 type rowJSON struct {
 	scenarioJSON
 	Runs []resultJSON `json:"runs"` // empty if none was done
@@ -179,8 +174,7 @@ func describeScenario(sc *simulate.Scenario) scenarioJSON {
 	return scenarioJSON{sc.Name, sc.Doc, sc.Length().Seconds(), max(1, sc.Hosts)}
 }
 
-// resultJSON is a run: what simulate.Result says, its durations in seconds and null
-// for what never happened.
+// resultJSON is a run: what simulate.Result says, its durations in seconds and null for what never happened.
 type resultJSON struct {
 	Strategy          string   `json:"strategy"`
 	Seed              uint64   `json:"seed"`
@@ -201,8 +195,8 @@ type resultJSON struct {
 	Evenness          *float64 `json:"evenness"`             // of what several hosts got after the first minute, Jain's index: 1 for equal shares; null for one host
 }
 
-// spanJSON counts the requests that reached the host in a part of a run. The shares
-// could be computed, but everybody would have to look up how.
+// spanJSON counts the requests that reached the host in a part of a run. The shares could be computed, but everybody
+// would have to look up how.
 type spanJSON struct {
 	Capacity     float64 `json:"capacity"` // requests that would have been admitted
 	Sent         int     `json:"sent"`

@@ -25,19 +25,18 @@ of all together; circuit and reason are the first one's.
 `
 
 const (
-	// sameRate is how far, as a share, the rate may move before it is worth a line: an
-	// eye that follows a column sees no less.
+	// sameRate is how far, as a share, the rate may move before it is worth a line: an eye that follows a column sees
+	// no less.
 	sameRate = 0.2
-	// longestLine bounds how long nothing is said: a quarter of an hour in which nothing
-	// happens is fifteen lines.
+	// longestLine bounds how long nothing is said: a quarter of an hour in which nothing happens is fifteen lines.
 	longestLine = time.Minute
-	// shortestLine is from the second minute on, when the search is over: a rate that
-	// swings for the rest of the run is told as a swing and not point by point.
+	// shortestLine is from the second minute on, when the search is over: a rate that swings for the rest of the run
+	// is told as a swing and not point by point.
 	shortestLine = 5 * time.Second
 )
 
-// moment is a line of a trace: one or more seconds of a run. Counts are of all of them,
-// the plan is that of their end.
+// moment is a line of a trace: one or more seconds of a run. Counts are of all of them, the plan is that of their
+// end.
 type moment struct {
 	from, to time.Duration
 	simulate.Span
@@ -45,8 +44,7 @@ type moment struct {
 	plan     ratelimit.DomainSnapshot
 }
 
-// thinner makes moments of seconds: none is lost, and those in which nothing changes
-// are told together.
+// thinner makes moments of seconds: none is lost, and those in which nothing changes are told together.
 type thinner struct {
 	every time.Duration // length of all moments; zero means until something changes
 	tell  func(moment)
@@ -67,9 +65,8 @@ func (t *thinner) add(s *simulate.Second) {
 	}
 }
 
-// news reports whether the moment up to now has something to tell. A trickle of
-// refusals and failures is told once: what it does to the rate is news again. What
-// the host does is told at once, and in the second in which it does it.
+// news reports whether the moment up to now has something to tell. A trickle of refusals and failures is told once:
+// what it does to the rate is news again. What the host does is told at once, and in the second in which it does it.
 func (t *thinner) news() bool {
 	now, last := &t.pending, &t.last
 	if last.to == 0 || now.capacity != last.capacity {

@@ -20,8 +20,8 @@ import (
 	"github.com/treadlight/crawl/internal/ratelimit/outcome"
 )
 
-// picture is what the live view shows at an instant: the last snapshot, what was before it, and what
-// whoever looks has chosen. Drawing it changes nothing.
+// picture is what the live view shows at an instant: the last snapshot, what was before it, and what whoever looks
+// has chosen. Drawing it changes nothing.
 type picture struct {
 	snap     *crawl.Snapshot // nil before the first
 	history  *history
@@ -72,8 +72,8 @@ const (
 	narrow          = 100 // a screen on which reasons are cut, so that figures stand beside them
 )
 
-// draw lays the picture out for a screen: lines that are no longer than it is wide, and no more of them
-// than it has rows.
+// draw lays the picture out for a screen: lines that are no longer than it is wide, and no more of them than it has
+// rows.
 func (p *picture) draw(columns, rows int) string {
 	columns, rows = max(columns, 1), max(rows, 1)
 	lines := []string{p.head(columns)}
@@ -316,8 +316,8 @@ type hostRow struct {
 	partial bool // the frontier was not asked: pages and queue are not known
 }
 
-// rows are the hosts of the snapshot: those with the longest queues, and those that were used last,
-// which may have none any more.
+// rows are the hosts of the snapshot: those with the longest queues, and those that were used last, which may have
+// none any more.
 func (p *picture) rows() []hostRow {
 	s := p.snap
 	rows := make([]hostRow, 0, len(s.Hosts)+len(s.Limiter.Top))
@@ -405,8 +405,8 @@ func (p *picture) table(columns, room int, title string, rows []hostRow, none st
 	return lines
 }
 
-// columns are those of a table of hosts. As in the report, what a host is known by and what limits it
-// are left out last.
+// columns are those of a table of hosts. As in the report, what a host is known by and what limits it are left out
+// last.
 func (p *picture) columns(rows []hostRow, screen int) cli.Rows {
 	t := cli.Rows{
 		{Title: "host", Left: true},

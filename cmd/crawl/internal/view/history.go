@@ -24,8 +24,8 @@ const (
 	stretch     = 0.9             // seconds that a column of a trend is taken over: two looks, which may come late
 )
 
-// history is what a crawl and the hosts of its snapshots were like of late. Its zero value is ready. It
-// is not safe for concurrent use.
+// history is what a crawl and the hosts of its snapshots were like of late. Its zero value is ready. It is not safe
+// for concurrent use.
 type history struct {
 	moments []instant // the oldest first
 	trails  map[string]*trail
@@ -136,8 +136,8 @@ func (p *history) busy(host string) int {
 	return last - first
 }
 
-// sparkline draws the last n values to a scale that begins at zero, so that a rate that hardly moves is
-// drawn as a line. Where there are fewer, what is missing is left blank in front.
+// sparkline draws the last n values to a scale that begins at zero, so that a rate that hardly moves is drawn as a
+// line. Where there are fewer, what is missing is left blank in front.
 func sparkline(values []float64, n int) string {
 	sparks := []rune("▁▂▃▄▅▆▇█")
 	values = values[max(len(values)-n, 0):]
@@ -165,10 +165,10 @@ const (
 	farthest   = 7 * 24 * time.Hour // the latest end that is told
 )
 
-// remaining foretells the end of a crawl, if that can be done: the queue has become shorter over the
-// first and the second half of what is remembered, no host keeps its URLs waiting by a refusal, and
-// nobody has paused the crawl. Then it is the queue by the rate at which it became shorter; or, if that
-// is later, the queue of the host that takes longest by the rate at which that host may be asked.
+// remaining foretells the end of a crawl, if that can be done: the queue has become shorter over the first and the
+// second half of what is remembered, no host keeps its URLs waiting by a refusal, and nobody has paused the crawl.
+// Then it is the queue by the rate at which it became shorter; or, if that is later, the queue of the host that takes
+// longest by the rate at which that host may be asked.
 func (p *history) remaining(s *crawl.Snapshot, paused bool) (left time.Duration, known bool) {
 	n := len(p.moments)
 	if paused || s.State != pipeline.EndNone || n < 3 {
@@ -230,8 +230,7 @@ func Progress(ctx context.Context, t *cli.Terminal, log *slog.Logger, c Crawl, e
 	}
 }
 
-// statusParts are the parts of the status line, the most telling first: a narrow terminal shows only
-// those.
+// statusParts are the parts of the status line, the most telling first: a narrow terminal shows only those.
 func statusParts(s *crawl.Snapshot, perSecond float64) []string {
 	parts := []string{
 		cli.Seconds(s.ElapsedSeconds), cli.Plural(s.Pages, "page"), fmt.Sprintf("%.1f/s", perSecond),
@@ -249,8 +248,8 @@ func statusParts(s *crawl.Snapshot, perSecond float64) []string {
 	return parts
 }
 
-// logProgress has the same as the live view, in fields that can be searched. They are always all there,
-// in this order.
+// logProgress has the same as the live view, in fields that can be searched. They are always all there, in this
+// order.
 func logProgress(log *slog.Logger, c Crawl, p *history, s *crawl.Snapshot) {
 	perSecond, bytes := p.pace()
 	state := "running"

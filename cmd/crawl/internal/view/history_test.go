@@ -22,8 +22,7 @@ func at(elapsed float64, pages, queued int64) *crawl.Snapshot {
 	}
 }
 
-// The rate is that of the last five seconds, not of a half: at a page a second half of
-// them have none.
+// The rate is that of the last five seconds, not of a half: at a page a second half of them have none.
 func TestPace(t *testing.T) {
 	var p history
 	pages, bytes := p.pace()

@@ -22,8 +22,8 @@ const (
 	repaints  = 4                      // of the screen in a second, at most
 	repeated  = 700 * time.Millisecond // how soon a terminal may send a key again that is held down
 	keptShown = 200                    // of the last messages a screen may show
-	// snapshotShare: a snapshot looks at every host, and the crawl waits meanwhile. With a million
-	// hosts it is taken so much more seldom that it costs a twentieth of the time.
+	// snapshotShare: a snapshot looks at every host, and the crawl waits meanwhile. With a million hosts it is taken
+	// so much more seldom that it costs a twentieth of the time.
 	snapshotShare = 20
 )
 
@@ -46,10 +46,9 @@ func (c *Crawl) stopping() bool {
 	}
 }
 
-// Live shows a crawl on the alternate screen of a terminal, so that nothing is left of it: what was
-// logged meanwhile is printed when it goes, as it does when the crawl ends, when the process is
-// suspended, and when the terminal is another job's. A crawl in the background is not shown until it is
-// back in the foreground.
+// Live shows a crawl on the alternate screen of a terminal, so that nothing is left of it: what was logged meanwhile
+// is printed when it goes, as it does when the crawl ends, when the process is suspended, and when the terminal is
+// another job's. A crawl in the background is not shown until it is back in the foreground.
 type Live struct {
 	Term  *cli.Terminal
 	Log   *slog.Logger
@@ -66,8 +65,7 @@ type Live struct {
 	program *tea.Program
 }
 
-// Run shows the crawl until ctx ends. It reports whether it could be: if not, there is a terminal, and
-// no view on it.
+// Run shows the crawl until ctx ends. It reports whether it could be: if not, there is a terminal, and no view on it.
 func (l *Live) Run(ctx context.Context) bool {
 	// One that is over at once needs no screen, which would only flicker.
 	for clock.Sleep(ctx, clock.System(), cli.StatusEvery) == nil {
@@ -134,8 +132,8 @@ func (l *Live) hold(p *tea.Program) {
 	l.program = p
 }
 
-// Abort gives the terminal back at once, for a process that is about to end. A terminal that does not
-// take what is written to it keeps nobody for long.
+// Abort gives the terminal back at once, for a process that is about to end. A terminal that does not take what is
+// written to it keeps nobody for long.
 func (l *Live) Abort() {
 	if l == nil {
 		return
@@ -158,8 +156,7 @@ func (l *Live) Abort() {
 	}
 }
 
-// dump ends the process as SIGQUIT does, with the stacks of all goroutines on a terminal that can show
-// them.
+// dump ends the process as SIGQUIT does, with the stacks of all goroutines on a terminal that can show them.
 func (l *Live) dump() {
 	l.Abort()
 	raiseQuit()
@@ -178,8 +175,8 @@ func (l *Live) pause() {
 	l.Log.Info("an order was carried out", slog.String("order", name), slog.String("who", "keyboard"))
 }
 
-// colourful reports whether the terminal shows colours and whoever sits there wants them: see
-// no-color.org, and bixense.com/clicolors.
+// colourful reports whether the terminal shows colours and whoever sits there wants them: see no-color.org, and
+// bixense.com/clicolors.
 func colourful(env []string) bool {
 	if cli.LookupEnv(env, "NO_COLOR") != "" || cli.LookupEnv(env, "CLICOLOR") == "0" {
 		return false

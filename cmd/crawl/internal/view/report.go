@@ -1,5 +1,5 @@
-// Package view shows people a crawl: while it runs, on the whole of a terminal, in a status line or in
-// log lines; at its end, by its state; and afterwards, by its records.
+// Package view shows people a crawl: while it runs, on the whole of a terminal, in a status line or in log lines; at
+// its end, by its state; and afterwards, by its records.
 package view
 
 import (
@@ -51,8 +51,8 @@ type Report struct {
 	Kept    string            // where its state is, if that is not said otherwise
 }
 
-// Write tells totals, what went wrong, for each host what limits it and why it is idle, and of those
-// that gave trouble what happened.
+// Write tells totals, what went wrong, for each host what limits it and why it is idle, and of those that gave
+// trouble what happened.
 func (r *Report) Write(w io.Writer) error {
 	var b strings.Builder
 	r.wrap(&b, r.headline())
@@ -221,8 +221,8 @@ func (l *facts) duplicates(t *neardup.Totals) {
 	}
 }
 
-// requests is how many there were and what became of them. Those for what is no page are apart: most
-// hosts have no sitemap where one is looked for, and a client_error there is nothing wrong.
+// requests is how many there were and what became of them. Those for what is no page are apart: most hosts have no
+// sitemap where one is looked for, and a client_error there is nothing wrong.
 func (l *facts) requests(s *crawl.Snapshot) {
 	if len(s.Helpers) == 0 {
 		l.counts("requests", s.Outcomes)
@@ -271,8 +271,8 @@ func circuits(l *ratelimit.LimiterSnapshot) string {
 	return " (" + strings.Join(parts, ", ") + ")"
 }
 
-// hostColumns joins what the frontier and the limiter know of each host. What a host is known by, how
-// much of it there is and what limits it are never left out.
+// hostColumns joins what the frontier and the limiter know of each host. What a host is known by, how much of it
+// there is and what limits it are never left out.
 func (r *Report) hostColumns() cli.Rows {
 	t := cli.Rows{
 		{Title: "host", Left: true},
@@ -329,8 +329,8 @@ func waiting(s *crawl.Snapshot, h *frontier.HostState, d *ratelimit.DomainSnapsh
 	if h.Queued == 0 || wait < time.Second {
 		return reason
 	}
-	// How long stands in front, as the reason is what is cut. The limiter's own sentences about these
-	// would say it again.
+	// How long stands in front, as the reason is what is cut. The limiter's own sentences about these would say it
+	// again.
 	switch {
 	case reason != limit:
 	case d.LimitedBy == ratelimit.LimitRetryAfter:
@@ -343,8 +343,7 @@ func waiting(s *crawl.Snapshot, h *frontier.HostState, d *ratelimit.DomainSnapsh
 	return "idle for " + cli.Seconds(wait.Seconds()) + ": " + reason
 }
 
-// writeIncidents tells of the hosts that gave the most trouble why their rate is what it is, and what
-// happened last.
+// writeIncidents tells of the hosts that gave the most trouble why their rate is what it is, and what happened last.
 func (r *Report) writeIncidents(b *strings.Builder) {
 	s := r.Snap
 	ago := func(e *ratelimit.Event) string { return cli.Seconds(s.Time.Sub(e.Time).Seconds()) + " ago: " + e.Text }
@@ -364,8 +363,8 @@ func (r *Report) writeIncidents(b *strings.Builder) {
 	}
 }
 
-// worthTelling are the last events without those that the next one says as well: that a trial may go
-// out, and the order to wait that came with a refusal.
+// worthTelling are the last events without those that the next one says as well: that a trial may go out, and the
+// order to wait that came with a refusal.
 func worthTelling(events []ratelimit.Event) []ratelimit.Event {
 	var told []ratelimit.Event
 	for i, e := range events {
@@ -391,8 +390,8 @@ func worstHosts(s *crawl.Snapshot) []*ratelimit.DomainSnapshot {
 	return hosts[:min(len(hosts), incidentHosts)]
 }
 
-// incidents is how many of the last events were bad ones. A shut circuit, or a quota that is used up,
-// is worse than any number of them. Retry-After counts by the refusal it came with.
+// incidents is how many of the last events were bad ones. A shut circuit, or a quota that is used up, is worse than
+// any number of them. Retry-After counts by the refusal it came with.
 func incidents(d *ratelimit.DomainSnapshot) int {
 	n := 0
 	if d.State != breaker.Closed && len(d.Events) > 0 || d.LimitedBy == ratelimit.LimitQuota {
@@ -410,8 +409,8 @@ func incidents(d *ratelimit.DomainSnapshot) int {
 // StatsTail is how much of the end of a stats file is read, in bytes: a snapshot is well below 100 KiB.
 const StatsTail = 1 << 20
 
-// LastSnapshot reads the last line of a stats file. A line cut off by a crash is passed over when there
-// is a whole one before it.
+// LastSnapshot reads the last line of a stats file. A line cut off by a crash is passed over when there is a whole
+// one before it.
 func LastSnapshot(r io.Reader) (*crawl.Snapshot, error) {
 	if seeker, ok := r.(io.Seeker); ok {
 		// What cannot seek, a pipe, and what is shorter than the tail, is read from its beginning.

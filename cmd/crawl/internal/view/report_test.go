@@ -52,8 +52,8 @@ func TestReportOfManyHosts(t *testing.T) {
 	golden(t, "report-many.golden", b.String())
 }
 
-// What is not there beside the pages, as robots.txt and sitemaps often are not, is no failure of a page;
-// and of pages that repeat others the most often repeated are told.
+// What is not there beside the pages, as robots.txt and sitemaps often are not, is no failure of a page; and of pages
+// that repeat others the most often repeated are told.
 func TestFacts(t *testing.T) {
 	clusters := []neardup.Cluster{{URL: "http://a.test/", Exact: 3, Near: 4}, {URL: "http://b.test/", Near: 2}, {URL: "http://c.test/", Exact: 1}, {URL: "http://d.test/", Near: 1}}
 	for want, s := range map[string]crawl.Snapshot{
@@ -127,8 +127,8 @@ func TestReportToNobody(t *testing.T) {
 	require.ErrorIs(t, r.Write(brokenWriter{Err: os.ErrClosed}), os.ErrClosed)
 }
 
-// A report of everything fits a screen: only addresses are longer, as they are to be
-// copied, and nothing in it reaches the terminal as it came.
+// A report of everything fits a screen: only addresses are longer, as they are to be copied, and nothing in it
+// reaches the terminal as it came.
 func TestReportText(t *testing.T) {
 	evil := "http://a.test/\x1b[2J\u202e\n" + strings.Repeat("x", 200)
 	list := summary.List{Total: 12_345, URLs: []string{evil}}
@@ -169,8 +169,8 @@ func TestReportText(t *testing.T) {
 	require.Equal(t, "f: 0 pages of 0 hosts, 0 B\n", (&Text{Sum: &summary.Summary{Source: summary.Source{Path: "f"}}, Columns: 80}).String())
 }
 
-// Nothing that a stranger wrote commands the screen of a person, whichever way it gets
-// there: as a message, an attribute, an error, the status line or a line of the report.
+// Nothing that a stranger wrote commands the screen of a person, whichever way it gets there: as a message, an
+// attribute, an error, the status line or a line of the report.
 func TestEverythingForPeopleIsHarmless(t *testing.T) {
 	for _, s := range []string{
 		"\x1b[2J\x1b[31m", "\x1b]0;owned\a", "\x1b]8;;http://evil.test\x1b\\click\x1b]8;;\x1b\\", "\u009b31m\u009d0;x\u009c", "\x1bP+q\x1b\\",

@@ -100,8 +100,8 @@ func TestLiveOrders(t *testing.T) {
 	require.Equal(t, "a-host-with-a-very-long-name.in.a.subdomain.example:8443", firsts[byName])
 }
 
-// Hosts that are shut come before those that ask for patience, and those before the ones
-// that are well again; the others are not there.
+// Hosts that are shut come before those that ask for patience, and those before the ones that are well again; the
+// others are not there.
 func TestHostsInTrouble(t *testing.T) {
 	var names []string
 	for _, r := range busyPicture().inTrouble() {
@@ -140,8 +140,8 @@ var strange = []string{
 	"ｆｕｌｌ　ｗｉｄｔｈ", "\u0e01\u0e34\u0e49", "क्षि", strings.Repeat("long", 200), "", "\u0000", "\u2028\u2029\u0085",
 }
 
-// Whatever strangers call their hosts and say in errors, lines are as long as they should be,
-// by both ways in which terminals count, and nothing but our own styles commands the screen.
+// Whatever strangers call their hosts and say in errors, lines are as long as they should be, by both ways in which
+// terminals count, and nothing but our own styles commands the screen.
 func TestLiveViewOfStrangeTexts(t *testing.T) {
 	for _, text := range strange {
 		p := busyPicture()
@@ -286,8 +286,8 @@ func TestNews(t *testing.T) {
 	require.True(t, m.View().AltScreen)
 }
 
-// While the view has the screen nothing else is written to it; afterwards the messages are
-// there, the last of very many with how many are missing.
+// While the view has the screen nothing else is written to it; afterwards the messages are there, the last of very
+// many with how many are missing.
 func TestMessagesBehindTheView(t *testing.T) {
 	term, b := screen()
 	term.Show("1s")
@@ -346,8 +346,8 @@ func TestStatusLine(t *testing.T) {
 	})
 }
 
-// A log has a line every stats.interval, and each line has the same fields in the same
-// order, whatever they are: scripts read them.
+// A log has a line every stats.interval, and each line has the same fields in the same order, whatever they are:
+// scripts read them.
 func TestProgressInALog(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var b bytes.Buffer

@@ -28,8 +28,8 @@ type original struct {
 	at            *place // of the record that has date and ID; nil: they are known
 }
 
-// memory knows which response has a payload. Beyond its bound it forgets the one that was
-// not met for longest; that payload is then stored once more.
+// memory knows which response has a payload. Beyond its bound it forgets the one that was not met for longest; that
+// payload is then stored once more.
 type memory struct {
 	lru *simplelru.LRU[[sha1.Size]byte, original] // nil remembers nothing
 }
@@ -62,8 +62,8 @@ func (m memory) add(d [sha1.Size]byte, o original) {
 	}
 }
 
-// headerLength is how long the header of an HTTP message is, with the empty line behind it; all of the message if there
-// is none. Some servers end lines with a line feed alone.
+// headerLength is how long the header of an HTTP message is, with the empty line behind it; all of the message if
+// there is none. Some servers end lines with a line feed alone.
 func headerLength(message []byte) (n int) {
 	for line := range bytes.Lines(message) {
 		if n += len(line); len(bytes.TrimRight(line, "\r\n")) == 0 && line[len(line)-1] == '\n' {
@@ -81,8 +81,8 @@ type exchange struct {
 	request []byte // as it is archived
 }
 
-// answer is the first of its records, a response or a revisit, and the digest of its
-// payload if others may refer to that.
+// answer is the first of its records, a response or a revisit, and the digest of its payload if others may refer to
+// that.
 func (x *exchange) answer(known memory) (r *record, digest [sha1.Size]byte, fresh bool) {
 	c := x.Exchange
 	r = &record{
@@ -173,8 +173,8 @@ func address(remote string) string {
 	return at.Addr().Unmap().WithZone("").String()
 }
 
-// protocol is a protocol as WARC-Protocol names it. The messages of HTTP/2, which has no
-// text, are written as those of HTTP/1.1.
+// protocol is a protocol as WARC-Protocol names it. The messages of HTTP/2, which has no text, are written as those
+// of HTTP/1.1.
 func protocol(proto string) string {
 	if strings.HasPrefix(proto, "HTTP/2") {
 		return "h2"
@@ -182,8 +182,8 @@ func protocol(proto string) string {
 	return strings.ToLower(proto)
 }
 
-// maskCredentials is a request whose fields with credentials have [redact.Mask] for a value: archives are handed on. One
-// with nothing of that kind is returned as it is, any other is copied.
+// maskCredentials is a request whose fields with credentials have [redact.Mask] for a value: archives are handed on.
+// One with nothing of that kind is returned as it is, any other is copied.
 func maskCredentials(request []byte, by *redact.Redactor) []byte {
 	var shown []byte
 	kept := 0 // bytes of the request that are in shown

@@ -28,8 +28,7 @@ func answered(url, body string) *sink.Record {
 	return exchanged(url, 200, fmt.Sprintf("HTTP/1.1 200 OK\r\nContent-Type: text/html; charset=utf-8\r\nContent-Length: %d\r\n\r\n", len(body)), body, body)
 }
 
-// exchanged is the record of an exchange: an answer with that header, its body as it was
-// framed, and without framing.
+// exchanged is the record of an exchange: an answer with that header, its body as it was framed, and without framing.
 func exchanged(url string, status int, head, framed, payload string) *sink.Record {
 	_, path, _ := strings.Cut(url, "://")
 	host, path, _ := strings.Cut(path, "/")
@@ -110,8 +109,8 @@ func kinds(all []readRecord) string {
 	return b.String()
 }
 
-// answersIn is the URLs of the answers in all files of a directory, in the order in which
-// they were written, and checks that every complete file is what its index says.
+// answersIn is the URLs of the answers in all files of a directory, in the order in which they were written, and
+// checks that every complete file is what its index says.
 func answersIn(t *testing.T, dir string) (urls []string) {
 	t.Helper()
 	files, err := list(dir, DefaultPrefix)
@@ -147,8 +146,8 @@ func offsetsIn(t *testing.T, path string) (all []string) {
 	return all
 }
 
-// A process is killed in the middle of its last file, and comes back without knowing how
-// far it was: what was whole stays, what was not is gone, and what it writes then is there.
+// A process is killed in the middle of its last file, and comes back without knowing how far it was: what was whole
+// stays, what was not is gone, and what it writes then is there.
 func TestGoOnBehindWhatIsCut(t *testing.T) {
 	whole := t.TempDir()
 	w := open(t, whole, Config{MaxSize: 2500})
@@ -265,8 +264,8 @@ func TestVeil(t *testing.T) {
 	}
 }
 
-// What is handed on to others opens nothing, and is whole: digest and length are of what is
-// written. Who wants it all gets it, in files for the owner alone.
+// What is handed on to others opens nothing, and is whole: digest and length are of what is written. Who wants it all
+// gets it, in files for the owner alone.
 func TestCredentialsStayHere(t *testing.T) {
 	page := answered("https://example.com/", "page")
 	page.Exchange.Request = []byte("GET / HTTP/1.1\r\nHost: example.com\r\nAuthorization: Basic c2VjcmV0\r\nCookie: sid=secret\r\n\r\n")
@@ -292,8 +291,7 @@ func TestCredentialsStayHere(t *testing.T) {
 	require.Contains(t, string(page.Exchange.Request), "c2VjcmV0")
 }
 
-// FuzzVeil: whatever a request is, no value of a secret field survives in its header, and
-// nothing else is touched.
+// FuzzVeil: whatever a request is, no value of a secret field survives in its header, and nothing else is touched.
 func FuzzVeil(f *testing.F) {
 	f.Add("Cookie", "a=b", "X: y\r\n")
 	f.Add("X", "Cookie: z", "\r\nCookie: in the body\r\n")

@@ -32,8 +32,7 @@ type entry struct {
 	Filename string `json:"filename"`
 }
 
-// line is the line of a record's entry; head is that of its HTTP message, and of its date
-// the seconds count.
+// line is the line of a record's entry; head is that of its HTTP message, and of its date the seconds count.
 func line(kind, uri, date, digest string, head []byte, offset, length int64, file string) string {
 	uri = oneLine(uri)
 	e := entry{
@@ -57,8 +56,8 @@ func line(kind, uri, date, digest string, head []byte, offset, length int64, fil
 	return surt(uri) + " " + digits[:min(14, len(digits))] + " " + b.String()
 }
 
-// statusAndMime reads the status and the media type, without parameters, out of the header
-// of an answer. Of a header that is spoilt it returns what there is.
+// statusAndMime reads the status and the media type, without parameters, out of the header of an answer. Of a header
+// that is spoilt it returns what there is.
 func statusAndMime(head []byte) (status, mime string) {
 	first, rest, _ := bytes.Cut(head, []byte("\n"))
 	if parts := strings.Fields(string(first)); len(parts) > 1 && len(parts[1]) == 3 {
@@ -74,8 +73,8 @@ func statusAndMime(head []byte) (status, mime string) {
 	return status, ""
 }
 
-// writeIndex writes the lines, sorted by their bytes, and has the disk take them. Until the
-// archive has its name a file that is there is of a run that was killed here.
+// writeIndex writes the lines, sorted by their bytes, and has the disk take them. Until the archive has its name a
+// file that is there is of a run that was killed here.
 func writeIndex(path string, lines []string) (err error) {
 	f, err := os.Create(path)
 	if err != nil {
@@ -93,11 +92,10 @@ func writeIndex(path string, lines []string) (err error) {
 	return f.Sync()
 }
 
-// surt is the key under which pywb and the Wayback Machine look a URL up, spelled as by the
-// library of that name, which all of them use: spellings that mostly name one page have one
-// key. It is without the scheme, user information, "www", the usual port, identifiers of
-// sessions and the fragment; escapes are undone, path and query are in lower case, and so on.
-// URLs that are not of the web are their own key.
+// surt is the key under which pywb and the Wayback Machine look a URL up, spelled as by the library of that name,
+// which all of them use: spellings that mostly name one page have one key. It is without the scheme, user
+// information, "www", the usual port, identifiers of sessions and the fragment; escapes are undone, path and query
+// are in lower case, and so on. URLs that are not of the web are their own key.
 func surt(uri string) string {
 	scheme, rest, _ := strings.Cut(uri, "://")
 	if scheme = strings.ToLower(scheme); scheme != "http" && scheme != "https" {
@@ -113,8 +111,8 @@ func surt(uri string) string {
 	return key
 }
 
-// surtHost is the host with its labels in reverse, also those of an IPv4 address, so that
-// the hosts of a domain stand together. An IPv6 address is without its brackets.
+// surtHost is the host with its labels in reverse, also those of an IPv4 address, so that the hosts of a domain stand
+// together. An IPv6 address is without its brackets.
 func surtHost(scheme, authority string) string {
 	authority = authority[strings.LastIndexByte(authority, '@')+1:]
 	host, port := authority, ""
@@ -193,8 +191,8 @@ func surtQuery(query string) string {
 	return strings.Join(params, "&")
 }
 
-// unescaped undoes escapes until there are none, in one pass: a URL that was escaped twice is
-// the same. What is no escape stays.
+// unescaped undoes escapes until there are none, in one pass: a URL that was escaped twice is the same. What is no
+// escape stays.
 func unescaped(s string) string {
 	if !strings.Contains(s, "%") {
 		return s

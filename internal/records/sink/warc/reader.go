@@ -39,9 +39,8 @@ func (r *Record) Get(name string) string {
 	return ""
 }
 
-// Reader reads an archive, plain or with one record in each gzip member, and is strict: it
-// takes what a [Writer] writes, holds each block against its digest, and calls all else an
-// error.
+// Reader reads an archive, plain or with one record in each gzip member, and is strict: it takes what a [Writer]
+// writes, holds each block against its digest, and calls all else an error.
 type Reader struct {
 	in     *recordfile.Counter
 	raw    *bufio.Reader // over in
@@ -63,8 +62,8 @@ func NewReader(r io.Reader) *Reader {
 // Offset is how far in the archive the Reader is. After Finish it is the end of the record.
 func (r *Reader) Offset() int64 { return r.in.N - int64(r.raw.Buffered()) }
 
-// Next is the next record. The error is io.EOF behind the last one, and
-// io.ErrUnexpectedEOF if the file ends within a record.
+// Next is the next record. The error is io.EOF behind the last one, and io.ErrUnexpectedEOF if the file ends within a
+// record.
 func (r *Reader) Next() (*Record, error) {
 	if err := r.Finish(); err != nil {
 		return nil, err
@@ -90,8 +89,7 @@ func whole(err error) error {
 	return err
 }
 
-// begin is the text of the record that begins here, up to its end if that is one of a gzip
-// member.
+// begin is the text of the record that begins here, up to its end if that is one of a gzip member.
 func (r *Reader) begin() (err error) {
 	if r.text == nil { // the first record says how all are written
 		head, _ := r.raw.Peek(len(version)) // a shorter one is cut off
@@ -202,8 +200,7 @@ func crlfLine(text *bufio.Reader, limit int) (string, error) {
 	}
 }
 
-// Finish reads the rest of the record under way, if there is one, and reports what is wrong
-// with it.
+// Finish reads the rest of the record under way, if there is one, and reports what is wrong with it.
 func (r *Reader) Finish() error {
 	rec := r.rec
 	if rec == nil {

@@ -95,8 +95,7 @@ func TestReaderOfPlainRecords(t *testing.T) {
 	}
 }
 
-// A file that was cut anywhere but between two records says so, and the records before the
-// cut are there.
+// A file that was cut anywhere but between two records says so, and the records before the cut are there.
 func TestReaderOfHalfAFile(t *testing.T) {
 	one := member(smallest)
 	archive := append(append([]byte{}, one...), one...)
@@ -121,8 +120,7 @@ func TestFieldsOf(t *testing.T) {
 	}
 }
 
-// FuzzReader: whatever a file holds, reading it ends, in an error or at its end, and what
-// is read lies within it.
+// FuzzReader: whatever a file holds, reading it ends, in an error or at its end, and what is read lies within it.
 func FuzzReader(f *testing.F) {
 	f.Add(member(smallest))
 	f.Add(append(member(smallest), member(smallest)[:40]...))
@@ -329,8 +327,8 @@ func difficult() []*sink.Record {
 	}
 }
 
-// What we write, the reader of another house reads: the same records, headers and payloads;
-// and the index that it makes of them is ours.
+// What we write, the reader of another house reads: the same records, headers and payloads; and the index that it
+// makes of them is ours.
 func TestWarcioReadsIt(t *testing.T) {
 	warcio := requireWarcio(t)
 	dir := t.TempDir()
@@ -461,8 +459,8 @@ func archived(t *testing.T) (path string) {
 	return filepath.Join(dir, "treadlight-20261122120000-00001.warc.gz")
 }
 
-// indexed are the entries of an index by key and time. Their lengths and offsets are left out
-// if whole is false: they change with the identifiers of records.
+// indexed are the entries of an index by key and time. Their lengths and offsets are left out if whole is false: they
+// change with the identifiers of records.
 func indexed(t *testing.T, text string, whole bool) map[string]entry {
 	t.Helper()
 	all := map[string]entry{}
@@ -479,8 +477,7 @@ func indexed(t *testing.T, text string, whole bool) map[string]entry {
 	return all
 }
 
-// wrongDigests splits the lines of read.py: the URLs of records whose digest is wrong to
-// warcio, and the index.
+// wrongDigests splits the lines of read.py: the URLs of records whose digest is wrong to warcio, and the index.
 func wrongDigests(text string) (wrong []string, index string) {
 	for l := range strings.Lines(text) {
 		if uri, ok := strings.CutPrefix(l, "bad "); ok {
@@ -492,8 +489,8 @@ func wrongDigests(text string) (wrong []string, index string) {
 	return wrong, index
 }
 
-// chunkedOnly are the records that warcio finds wrong: it digests the chunks as well, where
-// WARC/1.1 has the payload without its transfer coding.
+// chunkedOnly are the records that warcio finds wrong: it digests the chunks as well, where WARC/1.1 has the payload
+// without its transfer coding.
 var chunkedOnly = []string{"http://a.test:8080/chunked"}
 
 // Our index is the one that pywb's indexer makes, and the digests are right to warcio.

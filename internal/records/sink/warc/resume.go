@@ -18,8 +18,8 @@ import (
 )
 
 const (
-	// seriesOffset is the field of a warcinfo that has the bytes of the series before its file. By it the file that
-	// a position lies in is found, whatever became of those before.
+	// seriesOffset is the field of a warcinfo that has the bytes of the series before its file. By it the file that a
+	// position lies in is found, whatever became of those before.
 	seriesOffset = "series-offset"
 	// advice is what helps when archives are not as a crawl left them.
 	advice = "put the files back as they were, or begin the crawl anew with --overwrite, without 'resume'"
@@ -69,8 +69,8 @@ func (w *Writer) endOfLastExchange(files []*file) (position, behind int64, err e
 	return 0, behind, nil
 }
 
-// lastExchange is where the last whole exchange of a file ends, or its warcinfo: the metadata are the last record
-// of each.
+// lastExchange is where the last whole exchange of a file ends, or its warcinfo: the metadata are the last record of
+// each.
 func lastExchange(path string) (end int64, err error) {
 	err = reading(path, 0, func(r *Reader) error {
 		for {
@@ -213,8 +213,8 @@ func readHead(block io.Reader) (head []byte) {
 	}
 }
 
-// reopen goes on with a file that ends where it should, or cuts it there. One that was complete is so no longer,
-// and loses its index first.
+// reopen goes on with a file that ends where it should, or cuts it there. One that was complete is so no longer, and
+// loses its index first.
 func (w *Writer) reopen(f *file) error {
 	if !f.open {
 		if err := os.Remove(f.index(w.dir)); err != nil && !errors.Is(err, os.ErrNotExist) {

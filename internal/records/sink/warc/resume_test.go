@@ -27,9 +27,8 @@ func numberedURLs(n int) (all []string) {
 	return all
 }
 
-// A series is written, cut short at any instant, and gone on with from a position that was
-// told of before that, again and again. At the end every exchange is there once, in order,
-// and each file is what its index says.
+// A series is written, cut short at any instant, and gone on with from a position that was told of before that, again
+// and again. At the end every exchange is there once, in order, and each file is what its index says.
 func TestResumeAtAnyInstant(t *testing.T) {
 	for seed := range uint64(24) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
@@ -312,8 +311,8 @@ func TestResumeKnowsPayloads(t *testing.T) {
 	require.Equal(t, all[1].Get("WARC-Record-ID"), all[10].Get("WARC-Refers-To"))
 }
 
-// A resumed Writer knows the payloads of all its files that are there, up to the bound, and
-// refers to them as the run did that wrote them.
+// A resumed Writer knows the payloads of all its files that are there, up to the bound, and refers to them as the run
+// did that wrote them.
 func TestResumeKnowsPayloadsOfEarlierFiles(t *testing.T) {
 	for name, tc := range map[string]struct {
 		remember int

@@ -1,34 +1,34 @@
-// Package warc writes the exchanges of a crawl as web archives: WARC/1.1 files (ISO 28500:2017) that browsers of the past,
-// such as pywb, replay.
+// Package warc writes the exchanges of a crawl as web archives: WARC/1.1 files (ISO 28500:2017) that browsers of the
+// past, such as pywb, replay.
 //
-// [Open] opens a directory, or a single file, and gives a [*Writer], which is a sink that may be resumed. It takes the
-// records of a crawl that have an Exchange and leaves the others out. [Reader] reads a file back, strictly.
+// [Open] opens a directory, or a single file, and gives a [*Writer], which is a sink that may be resumed. It takes
+// the records of a crawl that have an Exchange and leaves the others out. [Reader] reads a file back, strictly.
 //
 // # What is written
 //
-// A file begins with a warcinfo record: the program, its settings, and how many bytes of the series come before it. Each
-// exchange is three records that name each other: the response as the server sent it, byte by byte, the request, and
-// metadata: where the URL was found, how long it took, and the links of the page. In place of a response there is a
-// revisit, with the header of the answer alone, if its payload is that of an earlier response, or if the server says that
-// nothing has changed (304). A payload is the body without the framing of chunks and with its compression.
+// A file begins with a warcinfo record: the program, its settings, and how many bytes of the series come before it.
+// Each exchange is three records that name each other: the response as the server sent it, byte by byte, the request,
+// and metadata: where the URL was found, how long it took, and the links of the page. In place of a response there is
+// a revisit, with the header of the answer alone, if its payload is that of an earlier response, or if the server
+// says that nothing has changed (304). A payload is the body without the framing of chunks and with its compression.
 //
 // # Files
 //
-// A record is a gzip member of its own. Files are named PREFIX-TIME-SERIAL-HOST.warc.gz, with .open behind that until they
-// are complete. A complete file has an index beside it, NAME.cdxj, sorted, with a line for each response and revisit: the
-// URL as a sort-friendly key, the time, and as JSON where the record is. When a file has its size, which the last exchange
-// in it may exceed, the next one begins. A single file is a series of one that never ends, plain or compressed as its name
-// says, without an index.
+// A record is a gzip member of its own. Files are named PREFIX-TIME-SERIAL-HOST.warc.gz, with .open behind that until
+// they are complete. A complete file has an index beside it, NAME.cdxj, sorted, with a line for each response and
+// revisit: the URL as a sort-friendly key, the time, and as JSON where the record is. When a file has its size, which
+// the last exchange in it may exceed, the next one begins. A single file is a series of one that never ends, plain or
+// compressed as its name says, without an index.
 //
 // # The invariant
 //
 // The files of a directory are one series. A [sink.Position] counts the bytes of all of them; it lies between two
-// exchanges. Only whole exchanges are handed to a file, and what the system takes of one only in part is cut off. After a
-// crash, files are whole but for the end of the last one; Resume cuts the series back to the position, however many files
-// have been begun behind it, and Append to the end of the last whole exchange.
+// exchanges. Only whole exchanges are handed to a file, and what the system takes of one only in part is cut off.
+// After a crash, files are whole but for the end of the last one; Resume cuts the series back to the position,
+// however many files have been begun behind it, and Append to the end of the last whole exchange.
 //
-// The digests of payloads are remembered up to a bound, those not met for longest are forgotten; a resumed crawl knows
-// those of its earlier files by their indexes. What is forgotten is stored again in full.
+// The digests of payloads are remembered up to a bound, those not met for longest are forgotten; a resumed crawl
+// knows those of its earlier files by their indexes. What is forgotten is stored again in full.
 //
 // A Writer must not be used by two goroutines at once, but for Sync.
 package warc
@@ -84,13 +84,13 @@ type Config struct {
 	// Info is what each file says of the program that wrote it and of its settings, in the names of the standard:
 	// software, robots, operator. Nil says nothing.
 	Info []Field
-	// Credentials keeps what requests hold of them, in files for their owner alone. False: the values of such fields are
-	// left out, and files are as the user's mask has them.
+	// Credentials keeps what requests hold of them, in files for their owner alone. False: the values of such fields
+	// are left out, and files are as the user's mask has them.
 	Credentials bool
 	// Redact says which fields are credentials. Nil is those of package redact.
 	Redact *redact.Redactor
-	// ObeyNoArchive leaves out what is sent and what comes of pages that say noarchive to robots, but for the metadata
-	// that says so. False: they are archived with it.
+	// ObeyNoArchive leaves out what is sent and what comes of pages that say noarchive to robots, but for the
+	// metadata that says so. False: they are archived with it.
 	ObeyNoArchive bool
 	// Existing is what to do with files of this prefix. Zero refuses them.
 	Existing sink.Existing
@@ -152,9 +152,8 @@ var _ sink.Durable = (*Writer)(nil)
 
 var errClosed = errors.New("archive is closed")
 
-// Open opens a directory for archives and makes it if it is not there. The first file is
-// made when there is something for it, a single one at once. See [Config] for what becomes of
-// files that are there. The error says what to do.
+// Open opens a directory for archives and makes it if it is not there. The first file is made when there is something
+// for it, a single one at once. See [Config] for what becomes of files that are there. The error says what to do.
 func Open(path string, cfg Config) (*Writer, error) {
 	cfg, err := cfg.withDefaults()
 	if err != nil {
@@ -209,8 +208,7 @@ func (w *Writer) removeFiles(files []*file) error {
 	return nil
 }
 
-// Write takes the exchange of r, if it has one with an answer. It fails if this or an
-// earlier call did.
+// Write takes the exchange of r, if it has one with an answer. It fails if this or an earlier call did.
 func (w *Writer) Write(r *sink.Record) error {
 	if w.err != nil || r.Exchange == nil || len(r.Exchange.Response) == 0 {
 		return w.err
@@ -332,8 +330,7 @@ func (w *Writer) Flush() error {
 	return nil
 }
 
-// finish completes the current file: it is on its disk, then its index is, and then it gets
-// its name.
+// finish completes the current file: it is on its disk, then its index is, and then it gets its name.
 func (w *Writer) finish() error {
 	if err := w.Flush(); err != nil {
 		return err
@@ -393,8 +390,8 @@ func (w *Writer) Sync() error {
 	return w.file.Sync()
 }
 
-// Close flushes, completes the last file, and closes it. After an error it only closes the
-// file, which keeps the name of one that is not complete, and returns the error.
+// Close flushes, completes the last file, and closes it. After an error it only closes the file, which keeps the name
+// of one that is not complete, and returns the error.
 func (w *Writer) Close() error {
 	if errors.Is(w.err, errClosed) {
 		return nil
