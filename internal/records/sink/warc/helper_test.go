@@ -16,6 +16,7 @@ import (
 
 	"github.com/treadlight/crawl/internal/fetch"
 	"github.com/treadlight/crawl/internal/fetch/redact"
+	"github.com/treadlight/crawl/internal/lab/conformance"
 	"github.com/treadlight/crawl/internal/records/sink"
 )
 
@@ -86,6 +87,29 @@ func open(t *testing.T, dir string, cfg Config) *Writer {
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = w.Close() })
 	return w
+}
+
+// writeAll writes records.
+func writeAll(t *testing.T, w *Writer, records ...*sink.Record) {
+	t.Helper()
+	for _, r := range records {
+		require.NoError(t, w.Write(r))
+	}
+}
+
+// inArchive is what an archive has of records, and where it is.
+func inArchive(t *testing.T, cfg Config, records ...*sink.Record) (all []readRecord, archive, index string) {
+	t.Helper()
+	dir := t.TempDir()
+	w := open(t, dir, cfg)
+	writeAll(t, w, records...)
+	require.NoError(t, w.Close())
+	found := names(t, dir)
+	require.Len(t, found, 2)
+	archive = filepath.Join(dir, found[1])
+	text, err := os.ReadFile(filepath.Join(dir, found[0]))
+	require.NoError(t, err)
+	return requireRecords(t, archive), archive, string(text)
 }
 
 // names is what a directory has.
@@ -270,16 +294,11 @@ func TestCredentialsStayHere(t *testing.T) {
 	page := answered("https://example.com/", "page")
 	page.Exchange.Request = []byte("GET / HTTP/1.1\r\nHost: example.com\r\nAuthorization: Basic c2VjcmV0\r\nCookie: sid=secret\r\n\r\n")
 	for _, keep := range []bool{false, true} {
-		dir := t.TempDir()
-		w := open(t, dir, Config{Credentials: keep})
-		require.NoError(t, w.Write(page))
-		require.NoError(t, w.Close())
-		files, err := filepath.Glob(filepath.Join(dir, "*.gz"))
-		require.NoError(t, err)
-		request := requireRecords(t, files[0])[2]
+		all, archive, _ := inArchive(t, Config{Credentials: keep}, page)
+		request := all[2]
 		require.Equal(t, "request", request.Get("WARC-Type"))
 		require.Equal(t, digestText(sum([]byte(request.block))), request.Get("WARC-Block-Digest"))
-		info, err := os.Stat(files[0])
+		info, err := os.Stat(archive)
 		require.NoError(t, err)
 		if keep {
 			require.Equal(t, string(page.Exchange.Request), request.block)
@@ -313,15 +332,9 @@ func FuzzVeil(f *testing.F) {
 // A page that wants no copy to be shown is archived with that, or a note stands in its place.
 func TestNoArchive(t *testing.T) {
 	for _, obey := range []bool{false, true} {
-		dir := t.TempDir()
-		w := open(t, dir, Config{ObeyNoArchive: obey})
 		page := answered("https://example.com/private", "page")
 		page.Directives = []string{"noindex", "noarchive"}
-		require.NoError(t, w.Write(answered("https://example.com/", "home")))
-		require.NoError(t, w.Write(page))
-		require.NoError(t, w.Write(answered("https://example.com/next", "page")))
-		require.NoError(t, w.Close())
-		all := requireRecords(t, filepath.Join(dir, names(t, dir)[1]))
+		all, archive, _ := inArchive(t, Config{ObeyNoArchive: obey}, answered("https://example.com/", "home"), page, answered("https://example.com/next", "page"))
 		require.Len(t, page.Links, 1, "the record is not the archive's to change")
 		note := "via: https://example.com/\r\nhopsFromSeed: LL\r\nfetchTimeMs: 1500\r\nrobots-directives: noindex, noarchive\r\n"
 		if !obey {
@@ -333,6 +346,81 @@ func TestNoArchive(t *testing.T) {
 		require.Equal(t, note, all[4].block)
 		require.Equal(t, page.URL, all[4].Get("WARC-Target-URI"))
 		require.Empty(t, all[4].Get("WARC-Concurrent-To"))
-		require.Equal(t, []string{"https://example.com/", "https://example.com/next"}, answersIn(t, dir))
+		require.Equal(t, []string{"https://example.com/", "https://example.com/next"}, answersIn(t, filepath.Dir(archive)))
 	}
+}
+
+// The cases are in testdata/conformance/surt.
+func TestSurt(t *testing.T) {
+	text, err := os.ReadFile("../../../../testdata/conformance/surt/cases.txt")
+	require.NoError(t, err)
+	passed, all := 0, 0
+	for line := range strings.Lines(string(text)) {
+		line = strings.TrimSuffix(line, "\n")
+		if line == "" || line[0] == '#' {
+			continue
+		}
+		uri, want, ok := strings.Cut(line, "\t")
+		require.True(t, ok, line)
+		if all++; surt(uri) == want {
+			passed++
+		} else {
+			t.Errorf("surt(%q) = %q, want %q", uri, surt(uri), want)
+		}
+	}
+	if !t.Failed() {
+		conformance.Report(t, "surt", conformance.Result{Cases: all, Passed: passed})
+	}
+}
+
+// URLs that are not of the web are their own keys, and a key is one word.
+func TestSurtOfOthers(t *testing.T) {
+	for in, want := range map[string]string{
+		"dns:example.com": "dns:example.com", "": "", "urn:x y": "urn:x%20y", "http://a.test/\xff ü": "test,a)/%ff%20%c3%bc",
+	} {
+		require.Equal(t, want, surt(in))
+	}
+}
+
+func TestStatusAndMime(t *testing.T) {
+	for _, tc := range []struct{ head, status, mime string }{
+		{"HTTP/1.1 200 OK\r\nContent-Type: text/html; charset=utf-8\r\n\r\n", "200", "text/html"},
+		{"HTTP/1.0 404\ncontent-type:text/plain\n\n", "404", "text/plain"},
+		{"HTTP/1.1 204 No Content\r\n\r\n", "204", ""},
+		{"HTTP/1.1 2000 x\r\nContent-Type\r\n\r\n", "", ""},
+		{"garbage", "", ""},
+		{"", "", ""},
+	} {
+		status, mime := statusAndMime([]byte(tc.head))
+		require.Equal(t, tc.status, status, tc.head)
+		require.Equal(t, tc.mime, mime, tc.head)
+	}
+}
+
+func TestHeadOf(t *testing.T) {
+	for head, body := range map[string]string{
+		"HTTP/1.1 200 OK\r\nA: b\r\n\r\n": "\r\n\r\nbody",
+		"HTTP/1.1 200 OK\nA: b\n\n":       "\n\n",
+		"HTTP/1.1 200 OK\r\n\r\n":         "",
+		"HTTP/1.1 200 OK\r\nA: b":         "",
+		"":                                "",
+	} {
+		require.Equal(t, len(head), headerLength([]byte(head+body)), "%q", head)
+		require.Equal(t, head, string(readHead(strings.NewReader(head+body))), "%q", head)
+	}
+}
+
+// What a stranger calls a media type stays one text of a line.
+func TestLineIsOne(t *testing.T) {
+	l := line(typeResponse, "http://a.test/\"\\", "2026-11-22T12:00:00Z", "", []byte("HTTP/1.1 200 OK\r\nContent-Type: \"\xff\u2028\r x\r\n\r\n"), 1, 2, "f")
+	require.Equal(t, 1, strings.Count(l, "\n"))
+	require.Equal(t, "http://a.test/\"\\", parseLine(t, l).URL)
+	require.True(t, strings.HasPrefix(l, `test,a)/"\ 20261122120000 {"url":`), l)
+}
+
+func TestNames(t *testing.T) {
+	require.Equal(t, "p-20261122120000-00007.warc.gz", nameOf("p", "", 7, noon))
+	require.Equal(t, "p-20261122120000-123456-b-cher.warc.gz", nameOf("p", "bücher", 123456, noon))
+	require.Equal(t, "p-20261122120000-00001.warc.gz", nameOf("p", "../-", 1, noon))
+	require.Equal(t, strings.Repeat("x", 64), hostPart(strings.Repeat("x", 300)))
 }

@@ -191,81 +191,6 @@ func FuzzExchange(f *testing.F) {
 	})
 }
 
-// The cases are in testdata/conformance/surt.
-func TestSurt(t *testing.T) {
-	text, err := os.ReadFile("../../../../testdata/conformance/surt/cases.txt")
-	require.NoError(t, err)
-	passed, all := 0, 0
-	for line := range strings.Lines(string(text)) {
-		line = strings.TrimSuffix(line, "\n")
-		if line == "" || line[0] == '#' {
-			continue
-		}
-		uri, want, ok := strings.Cut(line, "\t")
-		require.True(t, ok, line)
-		if all++; surt(uri) == want {
-			passed++
-		} else {
-			t.Errorf("surt(%q) = %q, want %q", uri, surt(uri), want)
-		}
-	}
-	if !t.Failed() {
-		conformance.Report(t, "surt", conformance.Result{Cases: all, Passed: passed})
-	}
-}
-
-// URLs that are not of the web are their own keys, and a key is one word.
-func TestSurtOfOthers(t *testing.T) {
-	for in, want := range map[string]string{
-		"dns:example.com": "dns:example.com", "": "", "urn:x y": "urn:x%20y", "http://a.test/\xff ü": "test,a)/%ff%20%c3%bc",
-	} {
-		require.Equal(t, want, surt(in))
-	}
-}
-
-func TestStatusAndMime(t *testing.T) {
-	for _, tc := range []struct{ head, status, mime string }{
-		{"HTTP/1.1 200 OK\r\nContent-Type: text/html; charset=utf-8\r\n\r\n", "200", "text/html"},
-		{"HTTP/1.0 404\ncontent-type:text/plain\n\n", "404", "text/plain"},
-		{"HTTP/1.1 204 No Content\r\n\r\n", "204", ""},
-		{"HTTP/1.1 2000 x\r\nContent-Type\r\n\r\n", "", ""},
-		{"garbage", "", ""},
-		{"", "", ""},
-	} {
-		status, mime := statusAndMime([]byte(tc.head))
-		require.Equal(t, tc.status, status, tc.head)
-		require.Equal(t, tc.mime, mime, tc.head)
-	}
-}
-
-func TestHeadOf(t *testing.T) {
-	for head, body := range map[string]string{
-		"HTTP/1.1 200 OK\r\nA: b\r\n\r\n": "\r\n\r\nbody",
-		"HTTP/1.1 200 OK\nA: b\n\n":       "\n\n",
-		"HTTP/1.1 200 OK\r\n\r\n":         "",
-		"HTTP/1.1 200 OK\r\nA: b":         "",
-		"":                                "",
-	} {
-		require.Equal(t, len(head), headerLength([]byte(head+body)), "%q", head)
-		require.Equal(t, head, string(readHead(strings.NewReader(head+body))), "%q", head)
-	}
-}
-
-// What a stranger calls a media type stays one text of a line.
-func TestLineIsOne(t *testing.T) {
-	l := line(typeResponse, "http://a.test/\"\\", "2026-11-22T12:00:00Z", "", []byte("HTTP/1.1 200 OK\r\nContent-Type: \"\xff\u2028\r x\r\n\r\n"), 1, 2, "f")
-	require.Equal(t, 1, strings.Count(l, "\n"))
-	require.Equal(t, "http://a.test/\"\\", parseLine(t, l).URL)
-	require.True(t, strings.HasPrefix(l, `test,a)/"\ 20261122120000 {"url":`), l)
-}
-
-func TestNames(t *testing.T) {
-	require.Equal(t, "p-20261122120000-00007.warc.gz", nameOf("p", "", 7, noon))
-	require.Equal(t, "p-20261122120000-123456-b-cher.warc.gz", nameOf("p", "bücher", 123456, noon))
-	require.Equal(t, "p-20261122120000-00001.warc.gz", nameOf("p", "../-", 1, noon))
-	require.Equal(t, strings.Repeat("x", 64), hostPart(strings.Repeat("x", 300)))
-}
-
 // readers is where `make readers` has put the archive reader of another house, from here.
 const readers = "../../../../bin/readers/node_modules/warcio"
 
@@ -327,46 +252,22 @@ func difficult() []*sink.Record {
 	}
 }
 
-// What we write, the reader of another house reads: the same records, headers and payloads; and the index that it
-// makes of them is ours.
+// What we write, the reader of another house reads, in a directory or a single file, compressed or not: the same
+// records, headers and payloads; and the index that it makes of them is ours.
 func TestWarcioReadsIt(t *testing.T) {
 	warcio := requireWarcio(t)
-	dir := t.TempDir()
-	path := filepath.Join(dir, "treadlight-20261122120000-00001.warc.gz")
-	writeDifficult(t, dir, Config{})
-	readByWarcio(t, warcio, path)
-	theirs := indexByWarcio(t, warcio, path)
-	mine, err := os.ReadFile(filepath.Join(dir, "treadlight-20261122120000-00001.cdxj"))
-	require.NoError(t, err)
-	for l := range strings.Lines(string(mine)) {
-		e := parseLine(t, l)
-		key, _, _ := strings.Cut(l, "{")
-		require.Equal(t, theirs[key], e, key)
-		delete(theirs, key)
-	}
-	require.Empty(t, theirs)
-}
-
-// And a single file, compressed or not.
-func TestWarcioReadsASingleFile(t *testing.T) {
-	warcio := requireWarcio(t)
+	info := []Field{{"software", "Treadlight"}}
+	_, archive, index := inArchive(t, Config{Info: info}, difficult()...)
+	readByWarcio(t, warcio, archive)
+	require.Equal(t, indexByWarcio(t, warcio, archive), indexed(t, index, true))
 	for _, name := range []string{"named.warc", "named.warc.gz"} {
 		path := filepath.Join(t.TempDir(), name)
-		writeDifficult(t, path, Config{Single: true})
+		w := open(t, path, Config{Single: true, Info: info})
+		writeAll(t, w, difficult()...)
+		require.NoError(t, w.Close())
 		readByWarcio(t, warcio, path)
 		indexByWarcio(t, warcio, path)
 	}
-}
-
-// writeDifficult archives what is difficult.
-func writeDifficult(t *testing.T, path string, cfg Config) {
-	t.Helper()
-	cfg.Info = []Field{{"software", "Treadlight"}}
-	w := open(t, path, cfg)
-	for _, r := range difficult() {
-		require.NoError(t, w.Write(r))
-	}
-	require.NoError(t, w.Close())
 }
 
 // readByWarcio has it read an archive of what is difficult, as we do.
@@ -409,13 +310,7 @@ func readByWarcio(t *testing.T, warcio, path string) {
 // indexByWarcio is its index of an archive of what is difficult, by key and time.
 func indexByWarcio(t *testing.T, warcio, path string) map[string]entry {
 	t.Helper()
-	theirs := map[string]entry{}
-	index := node(t, filepath.Join(warcio, "dist", "cli.js"), "cdx-index", path)
-	for l := range strings.Lines(string(index)) {
-		e := parseLine(t, l)
-		key, _, _ := strings.Cut(l, "{")
-		theirs[key] = e
-	}
+	theirs := indexed(t, string(node(t, filepath.Join(warcio, "dist", "cli.js"), "cdx-index", path)), true)
 	require.Len(t, theirs, len(difficult()))
 	return theirs
 }
@@ -428,7 +323,7 @@ func TestGzipReadsIt(t *testing.T) {
 	dir := t.TempDir()
 	w := open(t, dir, Config{})
 	for i := range 20 {
-		require.NoError(t, w.Write(answered(fmt.Sprint("http://a.test/", i), fmt.Sprint(i))))
+		writeAll(t, w, numbered(i))
 	}
 	require.NoError(t, w.Flush())
 	require.NoError(t, w.abandon())
@@ -440,10 +335,8 @@ func TestGzipReadsIt(t *testing.T) {
 const golden = "../../../../testdata/conformance/warc/index.cdxj"
 
 // archived writes an archive of difficult exchanges, at URLs whose keys are difficult too.
-func archived(t *testing.T) (path string) {
+func archived(t *testing.T) (archive, index string) {
 	t.Helper()
-	dir := t.TempDir()
-	w := open(t, dir, Config{Info: []Field{{"software", "Treadlight"}}})
 	records := difficult()
 	for i, uri := range []string{
 		"https://www2.example.com/a//b/", "https://example.com/c%2Fd", "https://example.com/?b=%26a=1",
@@ -452,11 +345,8 @@ func archived(t *testing.T) (path string) {
 	} {
 		records = append(records, answered(uri, fmt.Sprint("page ", i)))
 	}
-	for _, r := range records {
-		require.NoError(t, w.Write(r))
-	}
-	require.NoError(t, w.Close())
-	return filepath.Join(dir, "treadlight-20261122120000-00001.warc.gz")
+	_, archive, index = inArchive(t, Config{Info: []Field{{"software", "Treadlight"}}}, records...)
+	return archive, index
 }
 
 // indexed are the entries of an index by key and time. Their lengths and offsets are left out if whole is false: they
@@ -498,9 +388,8 @@ func TestIndexConforms(t *testing.T) {
 	text, err := os.ReadFile(golden)
 	require.NoError(t, err)
 	wrong, theirs := wrongDigests(string(text))
-	mine, err := os.ReadFile(strings.TrimSuffix(archived(t), ".warc.gz") + ".cdxj")
-	require.NoError(t, err)
-	want, got := indexed(t, theirs, false), indexed(t, string(mine), false)
+	_, mine := archived(t)
+	want, got := indexed(t, theirs, false), indexed(t, mine, false)
 	require.Equal(t, want, got)
 	require.Equal(t, chunkedOnly, wrong)
 	conformance.Report(t, "warc", conformance.Result{
@@ -514,15 +403,13 @@ func TestPythonReadsIt(t *testing.T) {
 	if err := exec.CommandContext(t.Context(), "python3", "-c", "import warcio, cdxj_indexer").Run(); err != nil {
 		t.Skipf("NOT RUN: Python has no warcio and cdxj_indexer: `pip install warcio cdxj-indexer` installs them")
 	}
-	path := archived(t)
+	path, mine := archived(t)
 	script, err := filepath.Abs("testdata/read.py")
 	require.NoError(t, err)
 	out, err := exec.CommandContext(t.Context(), "python3", "-W", "ignore", script, path).Output()
 	require.NoError(t, err)
 	wrong, theirs := wrongDigests(string(out))
-	mine, err := os.ReadFile(strings.TrimSuffix(path, ".warc.gz") + ".cdxj")
-	require.NoError(t, err)
-	require.Equal(t, indexed(t, theirs, true), indexed(t, string(mine), true))
+	require.Equal(t, indexed(t, theirs, true), indexed(t, mine, true))
 	require.Equal(t, chunkedOnly, wrong)
 	if os.Getenv("UPDATE") != "" {
 		require.NoError(t, os.WriteFile(golden, out, 0o600))

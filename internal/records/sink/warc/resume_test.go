@@ -27,71 +27,45 @@ func numberedURLs(n int) (all []string) {
 	return all
 }
 
-// A series is written, cut short at any instant, and gone on with from a position that was told of before that, again
-// and again. At the end every exchange is there once, in order, and each file is what its index says.
+// A series, or a single file, compressed or not, is written, cut short at any instant, and gone on with from a position
+// that was told of before that, again and again. At the end every exchange is there once, in order, and each file is
+// whole and what its index says.
 func TestResumeAtAnyInstant(t *testing.T) {
-	for seed := range uint64(24) {
+	for seed := range uint64(48) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			t.Parallel()
 			rnd := rand.New(rand.NewPCG(seed, 1))
-			dir := filepath.Join(t.TempDir(), "archive")
+			dir := t.TempDir()
+			path, answers, spoil := filepath.Join(dir, []string{"archive", "one.warc", "archive", "one.warc.gz"}[seed%4]), answersIn, damage
 			cfg := Config{MaxSize: int64(1500 + rnd.IntN(20000)), Remember: rnd.IntN(9) - 1, Existing: sink.Resume, Host: "h"}
+			if cfg.Single = seed%2 == 1; cfg.Single {
+				answers, spoil = answersInFile, damageEnd
+			}
 			const total = 40
 			var mark sink.Position // what the state of the crawl has
 			for mark.Records < total {
 				cfg.Position, cfg.Records = mark.Bytes, mark.Records
-				w := open(t, dir, cfg)
-				require.Equal(t, mark, at(w, mark), "it goes on where it was")
-				require.Equal(t, numberedURLs(int(mark.Records)), answersIn(t, dir))
-				mark = writeSome(t, w, rnd, total)
-				if rnd.IntN(4) == 0 {
-					require.NoError(t, w.Close())
-				} else {
-					require.NoError(t, w.abandon())
-					damage(t, w, rnd)
-				}
-			}
-			cfg.Position, cfg.Records = mark.Bytes, mark.Records
-			require.NoError(t, open(t, dir, cfg).Close())
-			require.Equal(t, numberedURLs(total), answersIn(t, dir))
-			for _, name := range names(t, dir) {
-				require.NotContains(t, name, openEnding)
-			}
-		})
-	}
-}
-
-// The same of a single file, compressed or not, which must be whole after every cut.
-func TestSingleAtAnyInstant(t *testing.T) {
-	for seed := range uint64(24) {
-		t.Run(fmt.Sprint(seed), func(t *testing.T) {
-			t.Parallel()
-			rnd := rand.New(rand.NewPCG(seed, 2))
-			dir, name := t.TempDir(), "named.warc.gz"
-			if seed%2 == 0 {
-				name = "named.warc"
-			}
-			path := filepath.Join(dir, name)
-			cfg := Config{Single: true, MaxSize: 1, Remember: rnd.IntN(9) - 1, Existing: sink.Resume}
-			const total = 40
-			var mark sink.Position
-			for mark.Records < total {
-				cfg.Position, cfg.Records = mark.Bytes, mark.Records
 				w := open(t, path, cfg)
 				require.Equal(t, mark, at(w, mark), "it goes on where it was")
-				require.Equal(t, numberedURLs(int(mark.Records)), answersInFile(t, path))
+				require.Equal(t, numberedURLs(int(mark.Records)), answers(t, path))
 				mark = writeSome(t, w, rnd, total)
 				if rnd.IntN(4) == 0 {
 					require.NoError(t, w.Close())
 				} else {
 					require.NoError(t, w.abandon())
-					damageEnd(t, w, rnd)
+					spoil(t, w, rnd)
 				}
 			}
 			cfg.Position, cfg.Records = mark.Bytes, mark.Records
 			require.NoError(t, open(t, path, cfg).Close())
-			require.Equal(t, numberedURLs(total), answersInFile(t, path))
-			require.Equal(t, []string{name}, names(t, dir), "nothing is beside it")
+			require.Equal(t, numberedURLs(total), answers(t, path))
+			if cfg.Single {
+				require.Len(t, names(t, dir), 1, "nothing is beside it")
+				return
+			}
+			for _, name := range names(t, path) {
+				require.NotContains(t, name, openEnding)
+			}
 		})
 	}
 }
@@ -253,10 +227,13 @@ func flip(t *testing.T, path string, at int64) {
 	require.NoError(t, err)
 }
 
-// Whoever takes complete files away does not stop the crawl from going on.
+// Whoever takes complete files away does not stop the crawl from going on; from the beginning all is written anew; and
+// within a record nothing may be gone on with.
 func TestResumeWithoutEarlierFiles(t *testing.T) {
 	dir := t.TempDir()
 	marks := series(t, dir)
+	_, err := Open(dir, Config{Existing: sink.Resume, Position: marks[3].Bytes - 7})
+	require.ErrorContains(t, err, "no record ends at byte")
 	files, err := list(dir, DefaultPrefix)
 	require.NoError(t, err)
 	for _, f := range files[:6] {
@@ -267,48 +244,46 @@ func TestResumeWithoutEarlierFiles(t *testing.T) {
 	require.NoError(t, w.Close())
 	require.Equal(t, []string{"http://a.test/6", "http://a.test/7", "http://a.test/8"}, answersIn(t, dir))
 	require.EqualValues(t, 9, w.Mark().Records)
-}
 
-// Within a record nothing may be gone on with.
-func TestResumeWithinARecord(t *testing.T) {
-	dir := t.TempDir()
-	marks := series(t, dir)
-	_, err := Open(dir, Config{Existing: sink.Resume, Position: marks[3].Bytes - 7})
-	require.ErrorContains(t, err, "no record ends at byte")
-}
-
-// From the beginning all is written anew.
-func TestResumeFromNothing(t *testing.T) {
-	dir := t.TempDir()
-	series(t, dir)
-	w := open(t, dir, Config{Existing: sink.Resume})
+	w = open(t, dir, Config{Existing: sink.Resume})
 	require.Empty(t, names(t, dir))
 	require.NoError(t, w.Write(numbered(0)))
 	require.NoError(t, w.Close())
 	require.Equal(t, numberedURLs(1), answersIn(t, dir))
 }
 
-// A resumed Writer knows the payloads of the file that it goes on with.
-func TestResumeKnowsPayloads(t *testing.T) {
-	dir := t.TempDir()
-	w := open(t, dir, Config{})
-	empty, cut := answered("http://a.test/empty", ""), answered("http://a.test/cut", "half")
-	cut.Exchange.Truncated = "length"
-	for _, r := range []*sink.Record{answered("http://a.test/1", "one"), empty, cut} {
-		require.NoError(t, w.Write(r))
-	}
+// goOn writes records, is killed, and goes on with others.
+func goOn(t *testing.T, dir string, cfg Config, first, rest []*sink.Record) {
+	t.Helper()
+	w := open(t, dir, cfg)
+	writeAll(t, w, first...)
 	require.NoError(t, w.Flush())
 	mark := w.Mark()
 	require.NoError(t, w.abandon())
-	w = open(t, dir, Config{Existing: sink.Resume, Position: mark.Bytes, Records: mark.Records})
-	for _, r := range []*sink.Record{answered("http://a.test/2", "one"), answered("http://a.test/3", ""), answered("http://a.test/4", "half")} {
-		require.NoError(t, w.Write(r))
-	}
+	cfg.Existing, cfg.Position, cfg.Records = sink.Resume, mark.Bytes, mark.Records
+	w = open(t, dir, cfg)
+	writeAll(t, w, rest...)
 	require.NoError(t, w.Close())
+}
+
+// A resumed Writer knows the payloads of the file that it goes on with; half an answer is nobody's whole, by the index
+// either.
+func TestResumeKnowsPayloads(t *testing.T) {
+	dir := t.TempDir()
+	empty, cut := answered("http://a.test/empty", ""), answered("http://a.test/cut", "half")
+	cut.Exchange.Truncated = "length"
+	goOn(t, dir, Config{}, []*sink.Record{answered("http://a.test/1", "one"), empty, cut},
+		[]*sink.Record{answered("http://a.test/2", "one"), answered("http://a.test/3", ""), answered("http://a.test/4", "half")})
 	all := requireRecords(t, filepath.Join(dir, names(t, dir)[1]))
 	require.Equal(t, "iRqmRqmRqmVqmRqmRqm", kinds(all))
 	require.Equal(t, all[0].Get("WARC-Record-ID"), all[12].Get("WARC-Warcinfo-ID"), "it is the same file")
 	require.Equal(t, all[1].Get("WARC-Record-ID"), all[10].Get("WARC-Refers-To"))
+
+	dir = t.TempDir()
+	goOn(t, dir, Config{MaxSize: 1}, []*sink.Record{cut, answered("http://a.test/other", "other")}, []*sink.Record{answered("http://a.test/whole", "half")})
+	files, err := list(dir, DefaultPrefix)
+	require.NoError(t, err)
+	require.Equal(t, typeResponse, requireRecords(t, files[len(files)-1].path(dir))[1].Get("WARC-Type"))
 }
 
 // A resumed Writer knows the payloads of all its files that are there, up to the bound, and refers to them as the run
@@ -383,24 +358,4 @@ func TestResumeKnowsPayloadsOfEarlierFiles(t *testing.T) {
 			require.Equal(t, tc.want, got)
 		})
 	}
-}
-
-// Half an answer is nobody's whole, by the index either.
-func TestResumeDoesNotReferToHalfAnAnswer(t *testing.T) {
-	dir := t.TempDir()
-	w := open(t, dir, Config{MaxSize: 1})
-	cut := answered("http://a.test/cut", "half")
-	cut.Exchange.Truncated = "length"
-	for _, r := range []*sink.Record{cut, answered("http://a.test/other", "other")} {
-		require.NoError(t, w.Write(r))
-	}
-	require.NoError(t, w.Flush())
-	mark := w.Mark()
-	require.NoError(t, w.abandon())
-	w = open(t, dir, Config{MaxSize: 1, Existing: sink.Resume, Position: mark.Bytes, Records: mark.Records})
-	require.NoError(t, w.Write(answered("http://a.test/whole", "half")))
-	require.NoError(t, w.Close())
-	files, err := list(dir, DefaultPrefix)
-	require.NoError(t, err)
-	require.Equal(t, typeResponse, requireRecords(t, files[len(files)-1].path(dir))[1].Get("WARC-Type"))
 }

@@ -35,16 +35,12 @@ func parseLine(t *testing.T, l string) (e entry) {
 }
 
 func TestRecordsOfAnExchange(t *testing.T) {
-	dir := t.TempDir()
-	w := open(t, dir, Config{Host: "crawler_1.example", Info: []Field{{"software", "Treadlight/1"}, {"robots", "obey"}, {"operator", ""}}})
 	rec := answered("https://example.com/page?x=1", "<p>hello</p>")
-	require.NoError(t, w.Write(rec))
-	require.NoError(t, w.Write(&sink.Record{URL: "https://example.com/none", Kind: "page"}), "no exchange")
-	require.NoError(t, w.Close())
-
+	all, archive, index := inArchive(t, Config{Host: "crawler_1.example", Info: []Field{{"software", "Treadlight/1"}, {"robots", "obey"}, {"operator", ""}}},
+		rec, &sink.Record{URL: "https://example.com/none", Kind: "page"}) // no exchange
 	name := "treadlight-20261122120000-00001-crawler-1.example.warc.gz"
-	require.Equal(t, []string{strings.TrimSuffix(name, ending) + IndexEnding, name}, names(t, dir))
-	all := requireRecords(t, filepath.Join(dir, name))
+	require.Equal(t, name, filepath.Base(archive))
+	require.Equal(t, []string{strings.TrimSuffix(name, ending) + IndexEnding, name}, names(t, filepath.Dir(archive)))
 	require.Equal(t, "iRqm", kinds(all))
 
 	info, response, request, metadata := all[0], all[1], all[2], all[3]
@@ -82,22 +78,19 @@ func TestRecordsOfAnExchange(t *testing.T) {
 		require.Equal(t, rec.URL, r.Get("WARC-Target-URI"))
 	}
 
-	index, err := os.ReadFile(filepath.Join(dir, strings.TrimSuffix(name, ending)+IndexEnding))
-	require.NoError(t, err)
 	require.Equal(t, fmt.Sprintf(`com,example)/page?x=1 20261122120000 {"url":"https://example.com/page?x=1","mime":"text/html",`+
 		`"status":"200","digest":"EH2SPSI2J7IA53E7X7MLVOIBNGZPXYIP","length":"%d","offset":"%d","filename":"%s"}`+"\n",
-		response.end-response.Offset, response.Offset, name), string(index))
+		response.end-response.Offset, response.Offset, name), index)
 }
 
 // A record can be read from where the index says it is, and the whole is a gzip file.
 func TestMembers(t *testing.T) {
-	dir := t.TempDir()
-	w := open(t, dir, Config{})
+	var records []*sink.Record
 	for i := range 20 {
-		require.NoError(t, w.Write(answered(fmt.Sprintf("http://a.test/%d", i), strings.Repeat("x", i*1000))))
+		records = append(records, answered(fmt.Sprintf("http://a.test/%d", i), strings.Repeat("x", i*1000)))
 	}
-	require.NoError(t, w.Close())
-	text, err := os.ReadFile(filepath.Join(dir, "treadlight-20261122120000-00001.warc.gz"))
+	_, archive, index := inArchive(t, Config{}, records...)
+	text, err := os.ReadFile(archive)
 	require.NoError(t, err)
 	gz, err := gzip.NewReader(bytes.NewReader(text))
 	require.NoError(t, err)
@@ -105,15 +98,11 @@ func TestMembers(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, 61, strings.Count(string(all), "WARC/1.1\r\n"))
 
-	index, err := os.ReadFile(filepath.Join(dir, "treadlight-20261122120000-00001.cdxj"))
-	require.NoError(t, err)
-	require.Equal(t, 20, strings.Count(string(index), "\n"))
-	for l := range strings.Lines(string(index)) {
+	require.Equal(t, 20, strings.Count(index, "\n"))
+	for l := range strings.Lines(index) {
 		e := parseLine(t, l)
 		var offset, length int
-		_, err := fmt.Sscan(e.Offset, &offset)
-		require.NoError(t, err)
-		_, err = fmt.Sscan(e.Length, &length)
+		_, err := fmt.Sscan(e.Offset+" "+e.Length, &offset, &length)
 		require.NoError(t, err)
 		r := NewReader(bytes.NewReader(text[offset : offset+length]))
 		rec, err := r.Next()
@@ -125,8 +114,6 @@ func TestMembers(t *testing.T) {
 }
 
 func TestPayloadsAreStoredOnce(t *testing.T) {
-	dir := t.TempDir()
-	w := open(t, dir, Config{})
 	first, again, other := answered("http://a.test/1", "same"), answered("http://b.test/2", "same"), answered("http://a.test/3", "other")
 	again.FetchedAt = noon.Add(time.Hour)
 	// The same payload in chunks: their framing is none of it.
@@ -135,11 +122,7 @@ func TestPayloadsAreStoredOnce(t *testing.T) {
 	cut.Exchange.Truncated = "disconnect"
 	empty := [2]*sink.Record{answered("http://a.test/6", ""), answered("http://a.test/7", "")}
 	notChanged := exchanged("http://a.test/8", 304, "HTTP/1.1 304 Not Modified\r\nETag: \"1\"\r\n\r\n", "", "")
-	for _, r := range []*sink.Record{first, again, other, chunked, cut, empty[0], empty[1], notChanged} {
-		require.NoError(t, w.Write(r))
-	}
-	require.NoError(t, w.Close())
-	all := requireRecords(t, filepath.Join(dir, names(t, dir)[1]))
+	all, _, index := inArchive(t, Config{}, first, again, other, chunked, cut, empty[0], empty[1], notChanged)
 	require.Equal(t, "i"+"Rqm"+"Vqm"+"Rqm"+"Vqm"+"Rqm"+"Rqm"+"Rqm"+"Vqm", kinds(all))
 	response, revisit, framed, broken, unchanged := all[1], all[4], all[10], all[13], all[22]
 
@@ -157,42 +140,33 @@ func TestPayloadsAreStoredOnce(t *testing.T) {
 	require.Equal(t, "http://a.test/8", unchanged.Get("WARC-Refers-To-Target-URI"))
 	require.Empty(t, unchanged.Get("WARC-Payload-Digest"), "it has no payload")
 	require.Equal(t, string(notChanged.Exchange.Response), unchanged.block)
-	index, err := os.ReadFile(filepath.Join(dir, names(t, dir)[0]))
-	require.NoError(t, err)
-	require.Contains(t, string(index), `{"url":"http://b.test/2","mime":"warc/revisit","status":"200"`)
-	require.Contains(t, string(index), `{"url":"http://a.test/8","mime":"warc/revisit","status":"304","length"`)
+	require.Contains(t, index, `{"url":"http://b.test/2","mime":"warc/revisit","status":"200"`)
+	require.Contains(t, index, `{"url":"http://a.test/8","mime":"warc/revisit","status":"304","length"`)
 }
 
 // What is beyond the bound of the memory is stored again, and nothing is lost.
 func TestMemoryIsBounded(t *testing.T) {
 	for remember, want := range map[int]string{2: "RRRRV", 3: "RRRVV", -1: "RRRRR"} {
-		dir := t.TempDir()
-		w := open(t, dir, Config{Remember: remember})
+		var records []*sink.Record
 		for _, body := range []string{"a", "b", "c", "a", "c"} {
-			require.NoError(t, w.Write(answered("http://a.test/"+body, body)))
+			records = append(records, answered("http://a.test/"+body, body))
 		}
-		require.NoError(t, w.Close())
-		got := strings.NewReplacer("i", "", "q", "", "m", "").Replace(kinds(requireRecords(t, filepath.Join(dir, names(t, dir)[1]))))
+		all, _, _ := inArchive(t, Config{Remember: remember}, records...)
+		got := strings.NewReplacer("i", "", "q", "", "m", "").Replace(kinds(all))
 		require.Equal(t, want, got, "%d are remembered", remember)
 	}
 }
 
 func TestOtherRecords(t *testing.T) {
-	dir := t.TempDir()
-	w := open(t, dir, Config{})
 	robots := answered("http://a.test/robots.txt", "User-agent: *")
 	robots.Kind, robots.Depth, robots.Referrer, robots.Proto, robots.RemoteAddr = "robots", 0, "", "HTTP/2.0", "[fe80::1%eth0]:443"
 	robots.Links, robots.Resources, robots.Exchange.Request = nil, nil, nil
-	require.NoError(t, w.Write(robots))
 	forged := answered("http://a.test/\r\nWARC-Type: forged", "x")
 	forged.FetchedAt = time.Date(12026, 1, 1, 0, 0, 0, 0, time.UTC)
 	forged.Depth, forged.RemoteAddr, forged.Referrer = 1<<30, "nowhere", "http://a.test/\r\n\r\noutlink: x"
-	require.NoError(t, w.Write(forged))
 	none := answered("http://a.test/none", "")
-	none.Exchange.Response = nil
-	require.NoError(t, w.Write(none), "an answer of which nothing is there")
-	require.NoError(t, w.Close())
-	all := requireRecords(t, filepath.Join(dir, names(t, dir)[1]))
+	none.Exchange.Response = nil // an answer of which nothing is there
+	all, _, _ := inArchive(t, Config{}, robots, forged, none)
 	require.Equal(t, "iRmRqm", kinds(all))
 	require.Equal(t, "h2", all[1].Get("WARC-Protocol"))
 	require.Equal(t, "fe80::1", all[1].Get("WARC-IP-Address"))
