@@ -32,9 +32,8 @@ func hundred(kind string) crawl.AdmitConfig {
 	}
 }
 
-// TestAdmitManyProcessesAtOnce has four processes ask 500 times each at once, with Redis at
-// some distance, and nothing connected yet: whatever is late, no more than the limit is let in,
-// and all of it, since nothing was out of reach.
+// TestAdmitManyProcessesAtOnce has four processes ask 500 times each at once, with Redis at some distance, and nothing
+// connected yet: whatever is late, no more than the limit is let in, and all of it, since nothing was out of reach.
 func TestAdmitManyProcessesAtOnce(t *testing.T) {
 	for _, processes := range []int{0, 4} {
 		for _, trip := range roundTrips {
@@ -92,9 +91,8 @@ func TestAdmitDeadlineIsASetting(t *testing.T) {
 	}
 }
 
-// TestAdmitStoreOutOfReach has Redis go away in three ways under four processes that are told
-// so: together they let in no more than the limit meanwhile, and when it is back it has been
-// charged what they let in.
+// TestAdmitStoreOutOfReach has Redis go away in three ways under four processes that are told so: together they let in
+// no more than the limit meanwhile, and when it is back it has been charged what they let in.
 func TestAdmitStoreOutOfReach(t *testing.T) {
 	for name, fault := range map[string]admissiontest.Fault{
 		"cut off": admissiontest.Refuses, "hung": admissiontest.Hangs, "reset": admissiontest.Resets,

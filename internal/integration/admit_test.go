@@ -310,8 +310,7 @@ func TestAdmitAdminAndReload(t *testing.T) {
 	require.ErrorContains(t, closed.Reload(), "no File")
 }
 
-// TestAdmitAfterClose: a service that is still answering when its limits are gone is not
-// taken down by that.
+// TestAdmitAfterClose: a service that is still answering when its limits are gone is not taken down by that.
 func TestAdmitAfterClose(t *testing.T) {
 	for how, want := range map[string]int{"": http.StatusOK, "closed": http.StatusServiceUnavailable} {
 		cfg := few(1)

@@ -387,11 +387,9 @@ func TestMaxTimeCountsFromWhenTheRunBegan(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		net := fetchtest.Serve(t, map[string]http.Handler{"a.test": endless()})
 		for began, want := range map[time.Duration]bool{time.Minute: false, 50 * time.Second: true, 0: true} {
-			out := &records{}
 			cfg := assembly.DefaultConfig()
-			cfg.Sinks, cfg.MaxTime = []crawl.Sink{out}, time.Minute
-			cfg.Began = time.Now().Add(-began)
-			c := newOver(t, cfg, net.DialContext)
+			cfg.MaxTime, cfg.Began = time.Minute, time.Now().Add(-began)
+			c, out := recorded(t, cfg, net.DialContext)
 			from := time.Now()
 			require.NoError(t, c.Run(t.Context(), "http://a.test/"))
 			require.Equal(t, want, len(out.list) > 0, began)

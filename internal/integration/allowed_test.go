@@ -17,7 +17,6 @@ import (
 
 	"github.com/treadlight/crawl"
 	"github.com/treadlight/crawl/internal/assembly"
-	"github.com/treadlight/crawl/internal/lab/redistest"
 	"github.com/treadlight/crawl/internal/store/sqlitedb"
 	"github.com/treadlight/crawl/transport"
 )
@@ -67,6 +66,20 @@ func (a *answers) lookup(_ context.Context, _, host string) (addrs []netip.Addr,
 func newResolving(cfg assembly.Config, lookup func(ctx context.Context, network, host string) ([]netip.Addr, error)) (*assembly.Crawler, error) {
 	cfg.Lookup = lookup
 	return assembly.New(cfg)
+}
+
+// goOn crawls what a state has left, over names that lookup knows, and returns the records.
+func goOn(t *testing.T, a *answers, st *assembly.State, change func(*assembly.Config), seeds ...string) []crawl.Record {
+	t.Helper()
+	out, cfg := &records{}, st.Config()
+	cfg.MaxPages, cfg.Sinks = 0, []crawl.Sink{out}
+	if change != nil {
+		change(&cfg)
+	}
+	c, err := newResolving(cfg, a.lookup)
+	require.NoError(t, err)
+	require.NoError(t, c.Run(t.Context(), seeds...))
+	return out.list
 }
 
 // probed is a crawl without retries over such a resolver.
@@ -223,21 +236,6 @@ func TestResumedCrawlsOpenNothingNew(t *testing.T) {
 	moved.listen(t, elsewhere+":"+port)
 	seed := "http://seed.test:" + port
 	literal := "http://" + at + ":" + port
-	begin := func(t *testing.T, dir string) []crawl.Record {
-		c, out := probed(t, names, func(cfg *assembly.Config) { cfg.State.Dir, cfg.MaxPages = dir, 2 })
-		require.NoError(t, c.Run(t.Context(), seed+"/", literal+"/"))
-		return out.list
-	}
-	goOn := func(t *testing.T, st *assembly.State, err error, seeds ...string) []crawl.Record {
-		require.NoError(t, err)
-		out := &records{}
-		cfg := st.Config()
-		cfg.MaxPages, cfg.Sinks = 0, []crawl.Sink{out}
-		c, err := newResolving(cfg, names.lookup)
-		require.NoError(t, err)
-		require.NoError(t, c.Run(t.Context(), seeds...))
-		return out.list
-	}
 	for _, tc := range []struct {
 		name                   string
 		first, resumed, again  string
@@ -253,11 +251,12 @@ func TestResumedCrawlsOpenNothingNew(t *testing.T) {
 			if names.set("seed.test", tc.first, tc.resumed); tc.first == "" {
 				names.set("seed.test", "") // to the end of the first run
 			}
-			begin(t, dir)
-			st, err := assembly.OpenState(assembly.StateConfig{Dir: dir})
+			c, _ := probed(t, names, func(cfg *assembly.Config) { cfg.State.Dir, cfg.MaxPages = dir, 2 })
+			require.NoError(t, c.Run(t.Context(), seed+"/", literal+"/"))
+			st := openState(t, dir)
 			names.set("seed.test", tc.resumed)
 			n := 0
-			for _, rec := range goOn(t, st, err, seed+"/", seed+"/named-again") {
+			for _, rec := range goOn(t, names, st, nil, seed+"/", seed+"/named-again") {
 				if strings.HasPrefix(rec.URL, seed) {
 					n++
 					require.Equal(t, tc.wantResumed, class(rec), rec.URL)
@@ -271,8 +270,7 @@ func TestResumedCrawlsOpenNothingNew(t *testing.T) {
 			}
 			require.NotZero(t, n)
 			names.set("seed.test", tc.again)
-			st, err = assembly.OpenAgain(assembly.StateConfig{Dir: dir}, assembly.Again{})
-			got := byURL(t, goOn(t, st, err))
+			got := byURL(t, goOn(t, names, openAgain(t, dir, assembly.Again{}), nil))
 			require.Equal(t, tc.wantAgain, class(got[seed+"/"]))
 			require.Equal(t, 200, got[literal+"/"].Status)
 		})
@@ -298,15 +296,8 @@ func TestRoundsOpenWhatNamesWereWhenTheyBegan(t *testing.T) {
 		st := openAgain(t, dir, assembly.Again{})
 		names.set("seed.test", tc.again, tc.resumed)
 		for round := range 2 { // which is interrupted after a page, and gone on with
-			out := &records{}
-			cfg := st.Config()
-			if cfg.MaxPages, cfg.Sinks = 0, []crawl.Sink{out}; round == 0 {
-				cfg.MaxPages = 1
-			}
-			c, err := newResolving(cfg, names.lookup)
-			require.NoError(t, err)
-			require.NoError(t, c.Run(t.Context()))
-			for url, rec := range byURL(t, out.list) {
+			list := goOn(t, names, st, func(cfg *assembly.Config) { cfg.MaxPages = int64(1 - round) })
+			for url, rec := range byURL(t, list) {
 				if strings.HasPrefix(url, seed) {
 					require.Equal(t, tc.want, class(rec), "%s, %+v", url, tc)
 				} else {
@@ -314,11 +305,11 @@ func TestRoundsOpenWhatNamesWereWhenTheyBegan(t *testing.T) {
 				}
 			}
 			if round == 0 {
-				require.Len(t, out.list, 1)
+				require.Len(t, list, 1)
 				st = openState(t, dir)
 				names.set("seed.test", tc.resumed)
 			} else {
-				require.GreaterOrEqual(t, len(out.list), 3)
+				require.GreaterOrEqual(t, len(list), 3)
 			}
 		}
 	}
@@ -341,18 +332,13 @@ func TestStatesWithoutOpenings(t *testing.T) {
 	require.EqualValues(t, 1, db.Changes())
 	require.NoError(t, db.Close())
 	for _, allowed := range []bool{false, true} {
-		st := openState(t, dir)
-		out := &records{}
-		cfg := st.Config()
-		cfg.MaxPages, cfg.Sinks, cfg.Fetch.AllowPrivate = 4, []crawl.Sink{out}, allowed
-		if allowed {
-			cfg.MaxPages = 0
-		}
-		c, err := newResolving(cfg, names.lookup)
-		require.NoError(t, err)
-		require.NoError(t, c.Run(t.Context(), "http://seed.test:"+port+"/named-again"))
-		require.NotEmpty(t, out.list)
-		for _, rec := range out.list {
+		list := goOn(t, names, openState(t, dir), func(cfg *assembly.Config) {
+			if cfg.Fetch.AllowPrivate = allowed; !allowed {
+				cfg.MaxPages = 4
+			}
+		}, "http://seed.test:"+port+"/named-again")
+		require.NotEmpty(t, list)
+		for _, rec := range list {
 			if allowed {
 				require.Equal(t, 200, rec.Status, rec.URL)
 			} else {
@@ -412,14 +398,7 @@ func TestSeedsOfOthersOpenNothing(t *testing.T) {
 		check(out.list)
 		require.Equal(t, allowed, len(inner.heads) > 0)
 
-		st := openAgain(t, dir, assembly.Again{})
-		cfg := st.Config()
-		out = &records{}
-		cfg.Sinks = []crawl.Sink{out}
-		c, err = newResolving(cfg, names.lookup)
-		require.NoError(t, err)
-		require.NoError(t, c.Run(t.Context()))
-		check(out.list)
+		check(goOn(t, names, openAgain(t, dir, assembly.Again{}), nil))
 	}
 }
 
@@ -468,73 +447,4 @@ func portOf(t *testing.T, origin string) string {
 	_, port, err := net.SplitHostPort(strings.TrimPrefix(origin, "http://"))
 	require.NoError(t, err)
 	return port
-}
-
-// What a seed opens is open in every process of a fleet, also in one that has no seeds, and so is
-// nothing else: where a name leads is decided by the first process that was given it.
-func TestFleetOpensWhatItsSeedsOpen(t *testing.T) {
-	const at, elsewhere, public = "127.0.24.1", "127.0.24.2", "192.0.66.2"
-	server := redistest.Redis.Start(t)
-	names := new(answers)
-	var links []string
-	served := make(chan struct{}, 1000)
-	host := newRawHost(t, func(c net.Conn, _ string) bool { served <- struct{}{}; return sayPage(c, anchors(links...)) })
-	port := portOf(t, host.listen(t, at+":0"))
-	other := newRawHost(t, func(c net.Conn, _ string) bool { return sayPage(c, "internal") })
-	another := portOf(t, other.listen(t, at+":0"))
-	other.listen(t, elsewhere+":"+port)
-	seed, literal := "http://seed.test:"+port, "http://"+at+":"+port
-	siblings := []string{
-		"http://seed.test:" + another + "/", "http://sub.seed.test:" + port + "/", "http://" + at + ":" + another + "/",
-		"http://" + elsewhere + ":" + port + "/", "http://localhost:" + another + "/",
-	}
-	names.set("sub.seed.test", at)
-	for _, path := range []string{"/a", "/b", "/c"} {
-		links = append(links, seed+path, literal+path)
-	}
-	links = append(links, siblings...)
-	for i, tc := range []struct {
-		first, then string // where the name leads for the first process, and for the others
-		seeds       []string
-		want        string // of the name, in the others
-	}{
-		{at, at, nil, ""},
-		{at, elsewhere, nil, "address_denied"},
-		{at, elsewhere, []string{seed + "/again"}, "address_denied"},
-		{public, at, []string{seed + "/again"}, "address_denied"},
-		{public, at, nil, "address_denied"},
-		{"", at, []string{seed + "/again"}, ""},
-	} {
-		process := func(join bool, stop func(*assembly.Crawler), seeds ...string) []crawl.Record {
-			c, out := probed(t, names, func(cfg *assembly.Config) {
-				cfg.Fleet.Redis, cfg.Fleet.Job, cfg.Join = "redis://"+server.Addr, fmt.Sprint("job", i), join
-				cfg.Concurrency, cfg.PerHostMax, cfg.Sitemaps.Enabled = 1, 1, false
-			})
-			go stop(c)
-			require.NoError(t, c.Run(t.Context(), seeds...))
-			return out.list
-		}
-		for len(served) > 0 {
-			<-served
-		}
-		names.set("seed.test", tc.first)
-		first := process(false, func(c *assembly.Crawler) { <-served; c.Stop() }, literal+"/", seed+"/")
-		names.set("seed.test", tc.then)
-		rest := process(len(tc.seeds) == 0, func(*assembly.Crawler) {}, tc.seeds...)
-		require.NotEmpty(t, first)
-		n := 0
-		for url, rec := range byURL(t, rest) {
-			switch {
-			case strings.HasPrefix(url, literal):
-				require.Equal(t, 200, rec.Status, url)
-			case strings.HasPrefix(url, seed):
-				require.Equal(t, tc.want, class(rec), "%s, %+v", url, tc)
-				n++
-			default:
-				require.Equal(t, "address_denied", class(rec), url)
-			}
-		}
-		require.Positive(t, n, "%+v", tc)
-	}
-	require.Empty(t, other.heads)
 }

@@ -149,8 +149,7 @@ func TestClientWaitsItsTurn(t *testing.T) {
 	})
 }
 
-// Retry-After holds for every request to the host, and a deadline that comes before its end
-// fails one at once.
+// Retry-After holds for every request to the host, and a deadline that comes before its end fails one at once.
 func TestClientObeysRetryAfter(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var asked atomic.Int32
@@ -224,9 +223,7 @@ func TestClientKeepsTheCauseWhenACircuitOpens(t *testing.T) {
 		c, _ := politeClient(t, crawl.ClientConfig{
 			InitialRPS: 10,
 			Resilience: []byte(`{"Retry": {"MaxRetries": 10}, "CircuitBreaker": {"FailureThreshold": 2, "BreakSeconds": 600}}`),
-		}, map[string]http.Handler{"a.test": http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-			w.WriteHeader(http.StatusServiceUnavailable)
-		})})
+		}, map[string]http.Handler{"a.test": status(http.StatusServiceUnavailable)})
 		_, err := c.Get("http://a.test/")
 		require.ErrorContains(t, err, "circuit")
 		require.ErrorContains(t, err, "HTTP 503 Service Unavailable")
@@ -242,9 +239,7 @@ func TestClientDocument(t *testing.T) {
 				return transport.NewResponse(req, http.StatusOK, nil, []byte("instead of "+res.Status)), nil
 			},
 			Log: slog.New(slog.NewTextHandler(&lines, nil)),
-		}, map[string]http.Handler{"a.test": http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-			w.WriteHeader(http.StatusServiceUnavailable)
-		})})
+		}, map[string]http.Handler{"a.test": status(http.StatusServiceUnavailable)})
 		require.Equal(t, "instead of 503 Service Unavailable", fetchText(t, c, "http://a.test/?token=secret"))
 		require.Equal(t, 2, site.Count("a.test", ""))
 		require.Contains(t, lines.String(), "attempts=2")
@@ -303,8 +298,7 @@ func TestClientLogsReloads(t *testing.T) {
 	})
 }
 
-// Close ends what waits for its turn and what is under way, and leaves nothing behind: no
-// goroutine, no connection.
+// Close ends what waits for its turn and what is under way, and leaves nothing behind: no goroutine, no connection.
 func TestClientClose(t *testing.T) {
 	before := goleak.IgnoreCurrent()
 	arrived := make(chan struct{})
@@ -373,7 +367,7 @@ func TestClientTakesLimitCircuitsAndHub(t *testing.T) {
 			},
 			Circuits: circuits, Hub: hub,
 		}, map[string]http.Handler{
-			"bad.test":  http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusBadGateway) }),
+			"bad.test":  status(http.StatusBadGateway),
 			"good.test": http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "page") }),
 		})
 		require.Equal(t, "page", fetchText(t, c, "http://good.test/"))
@@ -401,7 +395,7 @@ func TestClientTakesLimitCircuitsAndHub(t *testing.T) {
 func TestClientTellsOpenCircuits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c, _ := politeClient(t, crawl.ClientConfig{Strategy: "aimd", MaxRPS: 100, Resilience: []byte("{}")},
-			map[string]http.Handler{"bad.test": http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusBadGateway) })})
+			map[string]http.Handler{"bad.test": status(http.StatusBadGateway)})
 		asked := 0
 		res, err := c.Get("http://bad.test/")
 		for ; err == nil && asked < 5; asked++ {

@@ -85,6 +85,14 @@ func (s *steered) run(t *testing.T) {
 	s.requireMore(t, 0)
 }
 
+// end waits for the end of the crawl.
+func (s *steered) end(t *testing.T) {
+	t.Helper()
+	err := <-s.ended
+	s.ended <- err
+	require.NoError(t, err)
+}
+
 // asked is how many requests the first host has seen.
 func (s *steered) asked() int64 { return s.site.Report().Hosts[0].Requests }
 
@@ -138,8 +146,7 @@ func (s *steered) snapshot(t *testing.T) (snap struct {
 	return snap
 }
 
-// A paused crawl asks its host for nothing for a second, by the host's own count, and
-// goes on when it may.
+// A paused crawl asks its host for nothing for a second, by the host's own count, and goes on when it may.
 func TestPauseAndResume(t *testing.T) {
 	s := steer(t, assembly.ListenConfig{Addr: "0"}, nil)
 	status, answer, _ := s.do(t, http.MethodGet, "readyz", "")
@@ -168,8 +175,7 @@ func TestPauseAndResume(t *testing.T) {
 	require.Contains(t, s.log.String(), `msg="an order was carried out" order=pause who=127.0.0.1:`)
 }
 
-// A seed that comes late is visited, on a host that no other page has named; a stopped
-// crawl ends in order.
+// A seed that comes late is visited, on a host that no other page has named; a stopped crawl ends in order.
 func TestSeedsAndStop(t *testing.T) {
 	stopped := make(chan struct{})
 	s := steer(t, assembly.ListenConfig{Addr: "127.0.0.1:0", OnStop: func() { close(stopped) }}, nil)
@@ -199,9 +205,7 @@ func TestSeedsAndStop(t *testing.T) {
 
 	s.order(t, "stop", "")
 	<-stopped
-	err := <-s.ended
-	s.ended <- err
-	require.NoError(t, err)
+	s.end(t)
 	require.Equal(t, "interrupted", s.snapshot(t).State.String())
 	status, answer, _ = s.do(t, http.MethodGet, "readyz", "")
 	require.Equal(t, 503, status)
@@ -267,9 +271,7 @@ func TestEventStream(t *testing.T) {
 	require.NoError(t, s.crawler.AddSeed(s.site.URL(2)))
 	require.Contains(t, next("data: "), `"cause":"refused"`)
 	s.crawler.Stop()
-	err = <-s.ended
-	s.ended <- err
-	require.NoError(t, err)
+	s.end(t)
 	s.leave()
 	for event := next("event: "); event != "end"; event = next("event: ") {
 		require.NotEmpty(t, event, "the stream was cut off")

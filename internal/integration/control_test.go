@@ -39,9 +39,8 @@ var (
 // lives with the limit, and is judged apart.
 const searching = time.Minute
 
-// TestControl crawls real servers with hidden limits. Their own logs tell how much of
-// what they had to give was taken, what they refused, and that nobody asked while told
-// to wait.
+// TestControl crawls real servers with hidden limits. Their own logs tell how much of what they had to give was taken,
+// what they refused, and that nobody asked while told to wait.
 func TestControl(t *testing.T) {
 	t.Parallel() // it mostly waits
 	if *controlTime > searching {
@@ -128,15 +127,13 @@ func writeHits(t *testing.T, path string, hits []realserver.Hit) {
 	require.NoError(t, os.WriteFile(path, []byte(b.String()), 0o644))
 }
 
-// bar is what a crawl of a server has to clear, however short: it tells a strategy that
-// lives with the limit from one that has lost its way. What a good one reaches is in the
-// table of the long form.
+// bar is what a crawl of a server has to clear, however short: it tells a strategy that lives with the limit from one
+// that has lost its way. What a good one reaches is in the table of the long form.
 type bar struct{ used, refused float64 }
 
-// usual is the bar of every server that has none of its own. It tells a crawl that goes on
-// from one that hangs, and no more: where many programs want two processors, latencies are
-// the machine's own, and the crawl slows down for them. How much is used is in the table of
-// the long form, and held in virtual time by TestRealisticLimiters.
+// usual is the bar of every server that has none of its own. It tells a crawl that goes on from one that hangs, and no
+// more: where many programs want two processors, latencies are the machine's own, and the crawl slows down for them.
+// How much is used is in the table of the long form, and held in virtual time by TestRealisticLimiters.
 var usual = bar{used: 0.05, refused: 0.1}
 
 // bars are the others.
@@ -184,17 +181,15 @@ func judge(t *testing.T, k realserver.Kind, hits []realserver.Hit, most float64)
 	require.GreaterOrEqual(t, all.Used, want.used, "used of what was available")
 }
 
-// figures is a cell of the table: used/s, % of what is possible / refused % (refused, blocks,
-// inside a Retry-After).
+// figures is a cell of the table: used/s, % of what is possible / refused % (refused, blocks, inside a Retry-After).
 func figures(f realserver.Figures, most float64) string {
 	return fmt.Sprintf("%.4g, %.1f / %.2f (%d, %d, %d)", f.Used*most, 100*f.Used, 100*f.RefusedShare(), f.Refused, f.Blocks, f.Inside)
 }
 
-// The prober finds what a server has to give by trying: it asks a server of its own
-// beside the crawl's at a steady rate, sees whether that is borne, and halves what is left
-// between the highest rate that was and the lowest that was not. It need not be polite, and
-// it is told when a server has enough of it; what it shows is how much a client can have
-// that knows the rate and has the same timers.
+// The prober finds what a server has to give by trying: it asks a server of its own beside the crawl's at a steady
+// rate, sees whether that is borne, and halves what is left between the highest rate that was and the lowest that was
+// not. It need not be polite, and it is told when a server has enough of it; what it shows is how much a client can
+// have that knows the rate and has the same timers.
 const (
 	// settling is how long a rate is asked for before it is judged: longer than any window
 	// here, so that nothing is left of what came before.
@@ -253,9 +248,8 @@ func (c *prober) bears(t *testing.T, rate float64) (had float64, borne bool) {
 	return float64(asked-refused) / judging.Seconds(), float64(refused) <= bearable*float64(asked)
 }
 
-// ask asks at that rate for so long, or until the first refusal, and says how often and
-// how often it was refused. While the server refuses for certain it waits, and for as long
-// more goes on.
+// ask asks at that rate for so long, or until the first refusal, and says how often and how often it was refused.
+// While the server refuses for certain it waits, and for as long more goes on.
 func (c *prober) ask(t *testing.T, rate float64, d time.Duration, once bool) (asked, refused int) {
 	ctx, cancel := context.WithTimeout(t.Context(), d+time.Minute)
 	defer cancel()

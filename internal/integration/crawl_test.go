@@ -60,10 +60,7 @@ func TestCrawlsDoNotDisturbEachOther(t *testing.T) {
 func TestRunsOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		net := fetchtest.Serve(t, map[string]http.Handler{"a.test": star(20)})
-		cfg := assembly.DefaultConfig()
-		out := &records{}
-		cfg.Sinks = []crawl.Sink{out}
-		c := newOver(t, cfg, net.DialContext)
+		c, out := recorded(t, assembly.DefaultConfig(), net.DialContext)
 		ended := make(chan error, 1)
 		go func() { ended <- c.Run(t.Context(), "http://a.test/") }()
 		time.Sleep(3 * time.Second) // of the bubble: the crawl is under way
@@ -103,25 +100,36 @@ func TestBadSeedsAreNamedTogether(t *testing.T) {
 	}
 }
 
-// Whoever leaves the loop ends the crawl: no request is begun after that, and nothing
-// is left running (the bubble would not end).
+// Whoever leaves the loop ends the crawl, by a panic too: no request is begun after that, and nothing is left running (the
+// bubble would not end).
 func TestLeavingPagesEndsTheCrawl(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		net := fetchtest.Serve(t, map[string]http.Handler{"a.test": star(500)})
-		c := newOver(t, assembly.DefaultConfig(), net.DialContext)
-		n := 0
-		for _, err := range c.Pages(t.Context(), "http://a.test/") {
-			require.NoError(t, err)
-			if n++; n == 10 {
-				break
+	for _, panics := range []bool{false, true} {
+		synctest.Test(t, func(t *testing.T) {
+			net := fetchtest.Serve(t, map[string]http.Handler{"a.test": star(500)})
+			c := newOver(t, assembly.DefaultConfig(), net.DialContext)
+			loop := func() {
+				n := 0
+				for _, err := range c.Pages(t.Context(), "http://a.test/") {
+					require.NoError(t, err)
+					if n++; n == 10 && panics {
+						panic("mine")
+					} else if n == 10 {
+						break
+					}
+				}
 			}
-		}
-		made := len(net.Requests())
-		time.Sleep(time.Minute)
-		require.Len(t, net.Requests(), made, "requests after the loop was left")
-		require.LessOrEqual(t, made, 12, "robots.txt, ten pages, and one that was on its way")
-		require.Equal(t, "failed", c.Snapshot().State.String())
-	})
+			if panics {
+				require.PanicsWithValue(t, "mine", loop)
+			} else {
+				loop()
+			}
+			made := len(net.Requests())
+			time.Sleep(time.Minute)
+			require.Len(t, net.Requests(), made, "requests after the loop was left")
+			require.LessOrEqual(t, made, 12, "robots.txt, ten pages, and one that was on its way")
+			require.Equal(t, "failed", c.Snapshot().State.String())
+		})
+	}
 }
 
 // A consumer that takes a page a minute holds the crawl back: what has been fetched and
@@ -183,10 +191,7 @@ func TestPagesEndsWithTheContext(t *testing.T) {
 func TestPagesMayBeChanged(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		net := fetchtest.Serve(t, map[string]http.Handler{"a.test": star(50)})
-		cfg := unpaced()
-		out := &records{}
-		cfg.Sinks = []crawl.Sink{out}
-		c := newOver(t, cfg, net.DialContext)
+		c, out := recorded(t, unpaced(), net.DialContext)
 		for page, err := range c.Pages(t.Context(), "http://a.test/") {
 			require.NoError(t, err)
 			slices.Reverse(page.Links)
@@ -213,21 +218,5 @@ func TestHandlerThatExits(t *testing.T) {
 		c := newOver(t, cfg, net.DialContext)
 		require.ErrorContains(t, c.Run(t.Context(), "http://a.test/"), "handler")
 		require.LessOrEqual(t, len(net.Requests()), 8)
-	})
-}
-
-// A panic in the loop is the caller's, and leaves nothing running behind it.
-func TestPanicInTheLoop(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		net := fetchtest.Serve(t, map[string]http.Handler{"a.test": star(50)})
-		c := newOver(t, assembly.DefaultConfig(), net.DialContext)
-		require.PanicsWithValue(t, "mine", func() {
-			for range c.Pages(t.Context(), "http://a.test/") {
-				panic("mine")
-			}
-		})
-		made := len(net.Requests())
-		time.Sleep(time.Minute)
-		require.Len(t, net.Requests(), made)
 	})
 }

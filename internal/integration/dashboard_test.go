@@ -154,8 +154,7 @@ func shops(t *testing.T) *testsite.Site {
 	}})
 }
 
-// still waits until a host is asked for nothing during half a second, and returns how long
-// that took to begin.
+// still waits until a host is asked for nothing during half a second, and returns how long that took to begin.
 func still(t *testing.T, site *testsite.Site, host int) time.Duration {
 	t.Helper()
 	asked := func() int64 { return site.Report().Hosts[host].Requests }

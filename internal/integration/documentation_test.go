@@ -99,8 +99,7 @@ func requireSameURLs(t *testing.T, want, got map[string]int) {
 	}
 }
 
-// requireOnDisk holds the records against the files they came from: what answered 200
-// is a file, byte for byte.
+// requireOnDisk holds the records against the files they came from: what answered 200 is a file, byte for byte.
 func requireOnDisk(t *testing.T, root string, got []crawl.Record, origin string) {
 	t.Helper()
 	for i := range got {
@@ -122,9 +121,8 @@ func requireOnDisk(t *testing.T, root string, got []crawl.Record, origin string)
 	}
 }
 
-// oracle is a slow and obvious crawler over a DOM and a library for URLs: it visits what
-// a link of start's host reaches and returns the status of each URL asked for, by the
-// path and query that a server sees.
+// oracle is a slow and obvious crawler over a DOM and a library for URLs: it visits what a link of start's host
+// reaches and returns the status of each URL asked for, by the path and query that a server sees.
 func oracle(t *testing.T, start string) map[string]int {
 	t.Helper()
 	first, err := whatwg.Parse(start)

@@ -27,9 +27,7 @@ func inMemory(t *testing.T, site testsite.Config, cfg assembly.Config) (*testsit
 	var network fetchtest.Memory
 	site.Listen = network.Listen
 	s := serveSite(t, site)
-	out := &records{}
-	cfg.Sinks = append(cfg.Sinks, out)
-	c := newOver(t, cfg, network.DialContext)
+	c, out := recorded(t, cfg, network.DialContext)
 	return s, c, out
 }
 
@@ -83,10 +81,9 @@ func watchBreaker(ctx context.Context, c *assembly.Crawler, domain string) (seen
 	}
 }
 
-// A host that breaks down is left alone after a handful of requests, and taken up again
-// without help when it is well; every page is had. Where the crawl was asking five times
-// a second that takes less than five seconds; where it was slower, it takes as long as
-// five failures do, each of which halves the rate.
+// A host that breaks down is left alone after a handful of requests, and taken up again without help when it is well;
+// every page is had. Where the crawl was asking five times a second that takes less than five seconds; where it was
+// slower, it takes as long as five failures do, each of which halves the rate.
 func TestOverload(t *testing.T) {
 	const well, ill = 10 * time.Second, 40 * time.Second
 	for _, mode := range []testsite.Outage{{Mode: "refuse"}, {Mode: "status", Status: 500}, {Mode: "status", Status: 502}, {Mode: "reset"}, {Mode: "close-listener"}} {
@@ -141,8 +138,7 @@ func failures(h testsite.HostReport) int64 {
 	return n
 }
 
-// Of a host that fails one request in ten, every page is had, with less than three
-// retries for each page that failed.
+// Of a host that fails one request in ten, every page is had, with less than three retries for each page that failed.
 func TestFlakyHost(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, c, out := inMemory(t, testsite.Config{Seed: 11, Hosts: []testsite.Host{{
@@ -369,8 +365,7 @@ func TestSecondCrawlBeginsNearTheKnownRate(t *testing.T) {
 	})
 }
 
-// A host that has told one crawl to wait is not asked by the next before it is over,
-// robots.txt included.
+// A host that has told one crawl to wait is not asked by the next before it is over, robots.txt included.
 func TestRetryAfterOutlastsTheCrawl(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "hosts")
 	synctest.Test(t, func(t *testing.T) {

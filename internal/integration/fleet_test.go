@@ -2,8 +2,10 @@ package integration_test
 
 import (
 	"fmt"
+	"net"
 	"net/http"
 	"strconv"
+	"strings"
 	"testing"
 	"time"
 
@@ -59,8 +61,7 @@ func doneOf(t *testing.T, server *redistest.Server, job string) (n int) {
 	return n
 }
 
-// That no seed answers is so of all processes of a job or of none, whichever of them has asked
-// for those that do.
+// That no seed answers is so of all processes of a job or of none, whichever of them has asked for those that do.
 func TestFleetIsUnreachableAsAWhole(t *testing.T) {
 	server := redistest.Redis.Start(t)
 	begin := func(job string, net *fetchtest.Net, seed string) <-chan error {
@@ -92,4 +93,73 @@ func TestFleetIsUnreachableAsAWhole(t *testing.T) {
 	require.NoError(t, <-second, "another has reached one")
 	require.NoError(t, <-first)
 	require.NoError(t, <-begin("some", net, "http://lost.test/"), "one was reached before")
+}
+
+// What a seed opens is open in every process of a fleet, also in one that has no seeds, and so is
+// nothing else: where a name leads is decided by the first process that was given it.
+func TestFleetOpensWhatItsSeedsOpen(t *testing.T) {
+	const at, elsewhere, public = "127.0.24.1", "127.0.24.2", "192.0.66.2"
+	server := redistest.Redis.Start(t)
+	names := new(answers)
+	var links []string
+	served := make(chan struct{}, 1000)
+	host := newRawHost(t, func(c net.Conn, _ string) bool { served <- struct{}{}; return sayPage(c, anchors(links...)) })
+	port := portOf(t, host.listen(t, at+":0"))
+	other := newRawHost(t, func(c net.Conn, _ string) bool { return sayPage(c, "internal") })
+	another := portOf(t, other.listen(t, at+":0"))
+	other.listen(t, elsewhere+":"+port)
+	seed, literal := "http://seed.test:"+port, "http://"+at+":"+port
+	siblings := []string{
+		"http://seed.test:" + another + "/", "http://sub.seed.test:" + port + "/", "http://" + at + ":" + another + "/",
+		"http://" + elsewhere + ":" + port + "/", "http://localhost:" + another + "/",
+	}
+	names.set("sub.seed.test", at)
+	for _, path := range []string{"/a", "/b", "/c"} {
+		links = append(links, seed+path, literal+path)
+	}
+	links = append(links, siblings...)
+	for i, tc := range []struct {
+		first, then string // where the name leads for the first process, and for the others
+		seeds       []string
+		want        string // of the name, in the others
+	}{
+		{at, at, nil, ""},
+		{at, elsewhere, nil, "address_denied"},
+		{at, elsewhere, []string{seed + "/again"}, "address_denied"},
+		{public, at, []string{seed + "/again"}, "address_denied"},
+		{public, at, nil, "address_denied"},
+		{"", at, []string{seed + "/again"}, ""},
+	} {
+		process := func(join bool, stop func(*assembly.Crawler), seeds ...string) []crawl.Record {
+			c, out := probed(t, names, func(cfg *assembly.Config) {
+				cfg.Fleet.Redis, cfg.Fleet.Job, cfg.Join = "redis://"+server.Addr, fmt.Sprint("job", i), join
+				cfg.Concurrency, cfg.PerHostMax, cfg.Sitemaps.Enabled = 1, 1, false
+			})
+			go stop(c)
+			require.NoError(t, c.Run(t.Context(), seeds...))
+			return out.list
+		}
+		for len(served) > 0 {
+			<-served
+		}
+		names.set("seed.test", tc.first)
+		first := process(false, func(c *assembly.Crawler) { <-served; c.Stop() }, literal+"/", seed+"/")
+		names.set("seed.test", tc.then)
+		rest := process(len(tc.seeds) == 0, func(*assembly.Crawler) {}, tc.seeds...)
+		require.NotEmpty(t, first)
+		n := 0
+		for url, rec := range byURL(t, rest) {
+			switch {
+			case strings.HasPrefix(url, literal):
+				require.Equal(t, 200, rec.Status, url)
+			case strings.HasPrefix(url, seed):
+				require.Equal(t, tc.want, class(rec), "%s, %+v", url, tc)
+				n++
+			default:
+				require.Equal(t, "address_denied", class(rec), url)
+			}
+		}
+		require.Positive(t, n, "%+v", tc)
+	}
+	require.Empty(t, other.heads)
 }

@@ -46,6 +46,14 @@ func runOver(t *testing.T, cfg assembly.Config, dial dialer, seeds ...string) *a
 	return c
 }
 
+// recorded is newOver with the records that the crawl writes.
+func recorded(t *testing.T, cfg assembly.Config, dial dialer) (*assembly.Crawler, *records) {
+	t.Helper()
+	out := &records{}
+	cfg.Sinks = append(cfg.Sinks, out)
+	return newOver(t, cfg, dial), out
+}
+
 // bubble is a test with a time of its own.
 func bubble(test func(t *testing.T)) func(*testing.T) {
 	return func(t *testing.T) { synctest.Test(t, test) }
@@ -54,9 +62,8 @@ func bubble(test func(t *testing.T)) func(*testing.T) {
 // visitOver crawls through dial, inside a bubble.
 func visitOver(t *testing.T, cfg assembly.Config, dial dialer, seeds ...string) ([]crawl.Record, crawl.Snapshot) {
 	t.Helper()
-	out := &records{}
-	cfg.Sinks = append(cfg.Sinks, out)
-	c := runOver(t, cfg, dial, seeds...)
+	c, out := recorded(t, cfg, dial)
+	require.NoError(t, c.Run(t.Context(), seeds...))
 	return out.list, c.Snapshot()
 }
 
@@ -87,6 +94,11 @@ func page(html string) http.HandlerFunc {
 		w.Header().Set("Content-Type", "text/html")
 		_, _ = w.Write([]byte(html)) // a client that is gone is what some tests are about
 	}
+}
+
+// status answers with one, and nothing else.
+func status(code int) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(code) })
 }
 
 // anchors is a page that links to every reference.
@@ -132,8 +144,7 @@ func serveSite(t *testing.T, cfg testsite.Config) *testsite.Site {
 	return site
 }
 
-// content is what two crawls of one site must agree on, whatever the order in which
-// they came by its pages.
+// content is what two crawls of one site must agree on, whatever the order in which they came by its pages.
 func content(list []crawl.Record) map[string]string {
 	m := make(map[string]string, len(list))
 	for i := range list {
@@ -161,9 +172,7 @@ func (*records) Close() error { return nil }
 // visit crawls from the seeds and returns the records and the final snapshot.
 func visit(t *testing.T, cfg assembly.Config, seeds ...string) ([]crawl.Record, crawl.Snapshot) {
 	t.Helper()
-	out := &records{}
-	cfg.Sinks = append(cfg.Sinks, out)
-	c := newOver(t, cfg, cfg.Dial)
+	c, out := recorded(t, cfg, cfg.Dial)
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
 	defer cancel()
 	require.NoError(t, c.Run(ctx, seeds...))
@@ -177,9 +186,8 @@ func unpaced() assembly.Config {
 	return cfg
 }
 
-// heapPeak samples the bytes of live and unswept objects until stop is called, which
-// returns the most seen above those at the beginning. The collector is told not to let
-// garbage pile up, which would be counted too.
+// heapPeak samples the bytes of live and unswept objects until stop is called, which returns the most seen above those
+// at the beginning. The collector is told not to let garbage pile up, which would be counted too.
 func heapPeak() (stop func() int64) {
 	percent := debug.SetGCPercent(20)
 	runtime.GC()

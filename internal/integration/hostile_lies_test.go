@@ -279,9 +279,7 @@ func TestRedirectsOfSeedAndRobotsAreChecked(t *testing.T) {
 	for _, robots := range []bool{false, true} {
 		cfg := unpaced()
 		cfg.Robots.Enabled = robots
-		out := &records{}
-		cfg.Sinks = []crawl.Sink{out}
-		c := newOver(t, cfg, cfg.Dial)
+		c, out := recorded(t, cfg, cfg.Dial)
 		err := c.Run(t.Context(), origin+"/")
 		require.Empty(t, inner.heads, "the private host was asked")
 		got := byURL(t, out.list)

@@ -82,9 +82,8 @@ func hostileLinks(t *testing.T, h *fetchtest.HostileServer) []string {
 	return refs
 }
 
-// hostileURL is where a behaviour is met. What LongBody sends beyond its length can be
-// taken for the answer to the next request of its connection, so it is met under a name,
-// and thus on connections, of its own.
+// hostileURL is where a behaviour is met. What LongBody sends beyond its length can be taken for the answer to the
+// next request of its connection, so it is met under a name, and thus on connections, of its own.
 func hostileURL(h *fetchtest.HostileServer, b fetchtest.Behavior) string {
 	if b != fetchtest.LongBody {
 		return h.URL(b)
@@ -129,9 +128,8 @@ func beside(h *fetchtest.HostileServer, others *fetchtest.Net) dialer {
 	}
 }
 
-// Every behaviour is one page of a crawl with default settings: the rate adapts, the
-// breaker opens and closes, and the crawl ends, with a record for each URL. The host
-// beside it is done when it would be done alone.
+// Every behaviour is one page of a crawl with default settings: the rate adapts, the breaker opens and closes, and the
+// crawl ends, with a record for each URL. The host beside it is done when it would be done alone.
 func TestHostilePagesInABubble(t *testing.T) {
 	const pages = 100
 	run := func(t *testing.T, withHostile bool) (well time.Duration) {
@@ -311,9 +309,8 @@ func noise(size int) string {
 	return string(b)
 }
 
-// A robots.txt can be as hostile as any page. What of it can be read in its first 500
-// KiB is obeyed, what cannot be had at all keeps the crawler out, and either way the
-// crawl ends.
+// A robots.txt can be as hostile as any page. What of it can be read in its first 500 KiB is obeyed, what cannot be
+// had at all keeps the crawler out, and either way the crawl ends.
 func TestHostileRobots(t *testing.T) {
 	const rules = "User-agent: *\nDisallow: /secret\n"
 	const ok = "HTTP/1.1 200 OK\r\n"
@@ -376,9 +373,7 @@ func TestHostileRobots(t *testing.T) {
 			})
 			cfg := assembly.DefaultConfig()
 			begun := time.Now()
-			out := &records{}
-			cfg.Sinks = []crawl.Sink{out}
-			c := newOver(t, cfg, h.dial)
+			c, out := recorded(t, cfg, h.dial)
 			if err := c.Run(t.Context(), "http://a.test/"); err != nil && !errors.Is(err, crawl.ErrBlocked) {
 				require.ErrorIs(t, err, crawl.ErrUnreachable)
 			}

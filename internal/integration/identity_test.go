@@ -179,8 +179,7 @@ func TestSecretsOfAState(t *testing.T) {
 	})
 }
 
-// TestAProxyThatComesBack: what it cannot carry for a while is lost nowhere, and no host is
-// blamed for it.
+// TestAProxyThatComesBack: what it cannot carry for a while is lost nowhere, and no host is blamed for it.
 func TestAProxyThatComesBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var n atomic.Int64
@@ -218,9 +217,7 @@ func TestAProxyThatIsGone(t *testing.T) {
 			var log strings.Builder
 			cfg := assembly.DefaultConfig()
 			cfg.Access.Proxy, cfg.Log = "http://me:hunter2@proxy.test:3128", slog.New(slog.NewTextHandler(&log, nil))
-			out := &records{}
-			cfg.Sinks = []crawl.Sink{out}
-			c := newOver(t, cfg, net.DialContext)
+			c, out := recorded(t, cfg, net.DialContext)
 			begin := time.Now()
 			err := c.Run(t.Context(), "http://a.test/")
 			if after == 0 {
@@ -238,8 +235,7 @@ func TestAProxyThatIsGone(t *testing.T) {
 	}
 }
 
-// pair writes a certificate and its key, signed by a parent or by itself, and returns their
-// files.
+// pair writes a certificate and its key, signed by a parent or by itself, and returns their files.
 func pair(t *testing.T, dir, name string, parent *x509.Certificate, signer *ecdsa.PrivateKey) (cert, key string) {
 	t.Helper()
 	_, k, der := issue(t, name, parent, signer)

@@ -21,10 +21,9 @@ import (
 	"github.com/treadlight/crawl/internal/lab/conformance"
 )
 
-// maze is a site of own pages that hides URLs in every way that HTML, CSS, XML, headers,
-// robots.txt and sitemaps have. Each way has a URL of its own, below /found/, that nothing
-// else leads to; what is below /decoy/ looks like a link and is none, or is not to be
-// followed.
+// maze is a site of own pages that hides URLs in every way that HTML, CSS, XML, headers, robots.txt and sitemaps have.
+// Each way has a URL of its own, below /found/, that nothing else leads to; what is below /decoy/ looks like a link
+// and is none, or is not to be followed.
 type maze struct {
 	http.Handler
 	origin  string
@@ -105,8 +104,7 @@ func (m *maze) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	_, _ = w.Write(body)
 }
 
-// Every link in the maze that can be found without a browser is found, asked for once, and
-// no decoy is followed.
+// Every link in the maze that can be found without a browser is found, asked for once, and no decoy is followed.
 func TestMaze(t *testing.T) {
 	want := map[string]string{} // the way in which a URL is hidden, by path and query
 	for _, line := range mazeLines(t, "found.txt") {

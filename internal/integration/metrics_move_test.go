@@ -125,8 +125,7 @@ func eventful() http.Handler {
 	})
 }
 
-// unmoved are the metrics that stay at zero in these crawls, with the tests that move them, or
-// why they do.
+// unmoved are the metrics that stay at zero in these crawls, with the tests that move them, or why they do.
 var unmoved = map[string]string{
 	"treadlight_console_event_streams":               "console: TestTooManyStreams",
 	"treadlight_console_lost_events_total":           "console: TestSlowReader",
@@ -152,7 +151,7 @@ var metricRow = regexp.MustCompile("(?m)^\\| `(treadlight_[a-z_]+)` \\| (\\w+) \
 func TestMetricsMove(t *testing.T) {
 	m := moves{}
 	synctest.Test(t, func(t *testing.T) {
-		unruled := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusServiceUnavailable) })
+		unruled := status(http.StatusServiceUnavailable)
 		down := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			switch r.URL.Path {
 			case "/robots.txt":

@@ -74,47 +74,32 @@ func arrivals(net *fetchtest.Net, path string) (at []time.Duration) {
 	return at
 }
 
-func TestRobotsAreRetriedWithPermitsOfTheirOwn(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		net := fetchtest.Serve(t, map[string]http.Handler{"a.test": shop(3, 0, first(1, unavailable))})
-		got, s := visitOver(t, configured(t, retryAfterASecond), net.DialContext, "http://a.test/")
-		require.Len(t, got, 3)
-		require.Equal(t, []time.Duration{0, time.Second}, arrivals(net, "/robots.txt"), "not the frontier's two seconds")
-		require.EqualValues(t, 5, s.Requests)
-		require.EqualValues(t, 5, s.Limiter.Requests, "a permit each")
-		require.EqualValues(t, 1, s.Limiter.Retries)
-		require.EqualValues(t, 1, s.Outcomes["unavailable"], "heard of once")
-		require.Zero(t, s.Limiter.InFlight)
-		require.EqualValues(t, 1, s.Retries)
-	})
-}
-
-// A connection that breaks is one failure, and what follows it another request.
-func TestRobotsAreRetriedAfterErrors(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		broken := func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }
-		net := fetchtest.Serve(t, map[string]http.Handler{"a.test": shop(2, 0, first(2, broken))})
-		got, s := visitOver(t, configured(t, retryAfterASecond), net.DialContext, "http://a.test/")
-		require.Len(t, got, 2)
-		require.Equal(t, []time.Duration{0, time.Second, 2 * time.Second}, arrivals(net, "/robots.txt"))
-		require.EqualValues(t, 5, s.Limiter.Requests)
-		require.EqualValues(t, 2, s.Outcomes["network"])
-	})
+// What is asked again is another request, with a permit of its own, and not after the frontier's pause.
+func TestRobotsAreRetried(t *testing.T) {
+	broken := func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }
+	for class, bad := range map[string]http.HandlerFunc{"unavailable": unavailable, "network": broken} {
+		t.Run(class, bubble(func(t *testing.T) {
+			net := fetchtest.Serve(t, map[string]http.Handler{"a.test": shop(3, 0, first(2, bad))})
+			got, s := visitOver(t, configured(t, retryAfterASecond), net.DialContext, "http://a.test/")
+			require.Len(t, got, 3)
+			require.Equal(t, []time.Duration{0, time.Second, 2 * time.Second}, arrivals(net, "/robots.txt"))
+			require.EqualValues(t, 6, s.Requests)
+			require.EqualValues(t, 6, s.Limiter.Requests, "a permit each")
+			require.EqualValues(t, 2, s.Limiter.Retries)
+			require.EqualValues(t, 2, s.Outcomes[class], "heard of once each")
+			require.Zero(t, s.Limiter.InFlight)
+			require.EqualValues(t, 2, s.Retries)
+		}))
+	}
 }
 
 func TestRobotsThatAskForTimeGetIt(t *testing.T) {
-	for name, bad := range map[string]http.HandlerFunc{
-		"503 with Retry-After": func(w http.ResponseWriter, _ *http.Request) {
-			w.Header().Set("Retry-After", "7")
-			w.WriteHeader(http.StatusServiceUnavailable)
-		},
-		"429 with Retry-After": func(w http.ResponseWriter, _ *http.Request) {
-			w.Header().Set("Retry-After", "7")
-			w.WriteHeader(http.StatusTooManyRequests)
-		},
-	} {
-		t.Run(name, bubble(func(t *testing.T) {
-			net := fetchtest.Serve(t, map[string]http.Handler{"a.test": shop(3, 0, first(1, bad))})
+	for _, status := range []int{http.StatusServiceUnavailable, http.StatusTooManyRequests} {
+		t.Run(http.StatusText(status), bubble(func(t *testing.T) {
+			net := fetchtest.Serve(t, map[string]http.Handler{"a.test": shop(3, 0, first(1, func(w http.ResponseWriter, _ *http.Request) {
+				w.Header().Set("Retry-After", "7")
+				w.WriteHeader(status)
+			}))})
 			got, s := visitOver(t, configured(t, retryAfterASecond), net.DialContext, "http://a.test/")
 			require.Len(t, got, 3)
 			at := arrivals(net, "/robots.txt")
@@ -170,19 +155,18 @@ func (f flights) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 }
 
 func TestBulkheads(t *testing.T) {
-	noRules := func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusNotFound) }
+	const latency = 500 * time.Millisecond
 	for _, tc := range []struct {
-		yaml    string
-		latency time.Duration
-		all     int32 // most under way at a time
-		one     int32 // and at one host
+		yaml string
+		all  int32 // most under way at a time
+		one  int32 // and at one host
 	}{
-		{"resilience: {bulkhead: {max_concurrency: 2}}", 500 * time.Millisecond, 2, 2},
-		{"resilience: {bulkhead: {max_concurrency: 2, max_queue_depth: 0}}", 500 * time.Millisecond, 2, 2},
-		{"resilience: {bulkhead: {max_concurrency: 2, queue_timeout_seconds: 0}}", 500 * time.Millisecond, 2, 2},
-		{"resilience: {bulkhead: {max_concurrency: 2, queue_timeout_seconds: 0.001}}", 500 * time.Millisecond, 2, 2}, // most find no place
-		{"resilience: {bulkhead_isolation: {max_concurrent_requests: 1, queue_timeout_seconds: 1}}", 500 * time.Millisecond, 4, 1},
-		{"resilience: {bulkhead: {max_concurrency: 3}, bulkhead_isolation: {max_concurrent_requests: 2, max_queue_size: 1}, timeout: {seconds: 1}}", 500 * time.Millisecond, 3, 2},
+		{"resilience: {bulkhead: {max_concurrency: 2}}", 2, 2},
+		{"resilience: {bulkhead: {max_concurrency: 2, max_queue_depth: 0}}", 2, 2},
+		{"resilience: {bulkhead: {max_concurrency: 2, queue_timeout_seconds: 0}}", 2, 2},
+		{"resilience: {bulkhead: {max_concurrency: 2, queue_timeout_seconds: 0.001}}", 2, 2}, // most find no place
+		{"resilience: {bulkhead_isolation: {max_concurrent_requests: 1, queue_timeout_seconds: 1}}", 4, 1},
+		{"resilience: {bulkhead: {max_concurrency: 3}, bulkhead_isolation: {max_concurrent_requests: 2, max_queue_size: 1}, timeout: {seconds: 1}}", 3, 2},
 	} {
 		t.Run(tc.yaml, bubble(func(t *testing.T) {
 			var now, most atomic.Int32
@@ -190,7 +174,7 @@ func TestBulkheads(t *testing.T) {
 			var seeds []string
 			for _, name := range []string{"a.test", "b.test", "c.test", "d.test"} {
 				each[name] = new(atomic.Int32)
-				hosts[name] = flights{flights{shop(40, tc.latency, noRules), new(atomic.Int32), each[name]}, &now, &most}
+				hosts[name] = flights{flights{shop(40, latency, http.NotFound), new(atomic.Int32), each[name]}, &now, &most}
 				seeds = append(seeds, "http://"+name+"/")
 			}
 			net := fetchtest.Serve(t, hosts)
@@ -211,7 +195,7 @@ func TestBulkheads(t *testing.T) {
 			require.EqualValues(t, 164, s.Limiter.Requests, "no permit was spent in a queue")
 			// 160 pages of half a second at so many at a time take that long at least; half of
 			// the time may be lost where places are found by chance.
-			require.Less(t, time.Since(began), 2*160/time.Duration(tc.all)*tc.latency)
+			require.Less(t, time.Since(began), 2*160/time.Duration(tc.all)*latency)
 		}))
 	}
 }

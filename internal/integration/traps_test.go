@@ -206,28 +206,19 @@ func TestTrapsByDefault(t *testing.T) {
 	}
 }
 
-// With traps.report a trap is told of and followed.
-func TestTrapsAreReported(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		list, snap, log := trapped(t, func(cfg *assembly.Config) { cfg.Traps.Report, cfg.MaxPages = true, 300 },
-			map[string]http.Handler{"a.test": trapZoo[2].site}, "http://a.test/")
-		trap, _ := fetchedOf(list)
-		require.Greater(t, trap, 270)
-		require.Empty(t, snap.Dropped)
-		require.Positive(t, snap.Suspected["pattern_budget"])
-		require.Equal(t, 1, strings.Count(log, "links that lead nowhere are followed"), log)
-	})
-}
-
-// Without traps nothing is told of, and nothing left.
-func TestTrapsOff(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		list, snap, log := trapped(t, func(cfg *assembly.Config) { cfg.Traps.Enabled, cfg.MaxPages = false, 300 },
-			map[string]http.Handler{"a.test": trapZoo[2].site}, "http://a.test/")
-		require.Len(t, list, 300)
-		require.Empty(t, snap.Dropped)
-		require.NotContains(t, log, "nowhere")
-	})
+// With traps.report a trap is told of and followed; without traps nothing is told of, and nothing left.
+func TestTrapsAreFollowed(t *testing.T) {
+	for _, report := range []bool{true, false} {
+		synctest.Test(t, func(t *testing.T) {
+			list, snap, log := trapped(t, func(cfg *assembly.Config) { cfg.Traps.Report, cfg.Traps.Enabled, cfg.MaxPages = report, report, 300 },
+				map[string]http.Handler{"a.test": trapZoo[2].site}, "http://a.test/")
+			trap, _ := fetchedOf(list)
+			require.Greater(t, trap, 270)
+			require.Empty(t, snap.Dropped)
+			require.Equal(t, report, snap.Suspected["pattern_budget"] > 0)
+			require.Equal(t, map[bool]int{true: 1}[report], strings.Count(log, "nowhere"), log)
+		})
+	}
 }
 
 // Seeds are visited even if they look like a trap or pages like them have nothing new.
