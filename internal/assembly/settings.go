@@ -155,15 +155,11 @@ func compileInto(pc *pipeline.Config, s *Settings) (err error) {
 			return fmt.Errorf("extract.fields: %w", err)
 		}
 	}
-	var order pipeline.Order
-	if err := order.UnmarshalText([]byte(s.Frontier.Order)); err != nil {
-		return err
-	}
 	scores, err := parseEach("scope.scores", s.Scope.Scores, parseScore)
 	if err != nil {
 		return err
 	}
-	if pc.Rank, err = pipeline.NewRank(order, scores); err != nil {
+	if pc.Rank, err = pipeline.NewRank(s.Frontier.Order, scores); err != nil {
 		return err
 	}
 	pc.Budgets, err = budgets(s)

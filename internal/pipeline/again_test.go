@@ -31,8 +31,7 @@ func TestETag(t *testing.T) {
 	}
 }
 
-// Whatever a server calls a version, what is sent back of it is one line of visible ASCII, and
-// short.
+// Whatever a server calls a version, what is sent back of it is one line of visible ASCII, and short.
 func FuzzValidators(f *testing.F) {
 	f.Add(`W/"abc"`, "Sun, 06 Nov 1994 08:49:37 GMT")
 	f.Add("\"a\"\r\nEvil: 1", "Sunday, 06-Nov-94 08:49:37 GMT")
@@ -313,8 +312,7 @@ func TestAgainWithOddServers(t *testing.T) {
 	})
 }
 
-// Who wants every page whole gets it, and hears of changes nevertheless; without digests in
-// the records too.
+// Who wants every page whole gets it, and hears of changes nevertheless; without digests in the records too.
 func TestAgainUnconditional(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a := newAgain(t, map[string]http.HandlerFunc{"/": page(`"1"`, "home"), "/robots.txt": plainPage("")})

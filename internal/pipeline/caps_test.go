@@ -187,8 +187,7 @@ func TestCapsHoldWhereStatesAreEvicted(t *testing.T) {
 	})
 }
 
-// A host whose quota is spent is a blocked one: it does not hold the crawl up, and the
-// end says why.
+// A host whose quota is spent is a blocked one: it does not hold the crawl up, and the end says why.
 func TestQuotaEndsTheCrawlOfAHost(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		hosts := []string{"a.test", "b.test"}

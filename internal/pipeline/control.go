@@ -65,8 +65,7 @@ func (p *Pipeline) SetBounds(maxPages int, maxTime time.Duration) bool {
 	return p.order(func(d *discovery) { d.bound(maxPages, maxTime) })
 }
 
-// Revise has Discovery ask the limiter anew when hosts may be asked, because its rules have changed.
-// See Pause.
+// Revise has Discovery ask the limiter anew when hosts may be asked, because its rules have changed. See Pause.
 func (p *Pipeline) Revise() { p.order(func(d *discovery) { d.frontier.Revise(p.cfg.Clock.Now()) }) }
 
 // Wake is Revise for one host.

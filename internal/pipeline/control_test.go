@@ -61,8 +61,7 @@ func TestPause(t *testing.T) {
 	})
 }
 
-// A paused crawl that is stopped ends, and so does one that pauses with nothing left to do
-// as soon as it may go on.
+// A paused crawl that is stopped ends, and so does one that pauses with nothing left to do as soon as it may go on.
 func TestPausedCrawlsEnd(t *testing.T) {
 	for name, stop := range map[string]bool{"stopped": true, "nothing left": false} {
 		t.Run(name, bubble(func(t *testing.T) {
@@ -199,8 +198,7 @@ func TestOnlyBlockedHostsLeft(t *testing.T) {
 	}
 }
 
-// Who unblocks the last host in time has the crawl go on, and it may be another that is
-// blocked then.
+// Who unblocks the last host in time has the crawl go on, and it may be another that is blocked then.
 func TestUnblockInTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, v := steerable(t, 3, "a.test")

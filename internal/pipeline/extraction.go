@@ -204,8 +204,7 @@ type try struct {
 	headed time.Time        // and when
 }
 
-// request fetches and tells the limiter how it went: at the header if that is when it is known, otherwise at
-// the end.
+// request fetches and tells the limiter how it went: at the header if that is when it is known, otherwise at the end.
 func (t *try) request(ctx context.Context) {
 	p, l := t.p, t.f.lease
 	req := fetch.Request{URL: l.URL.String(), OnHeader: t.header, Capture: len(p.cfg.Archives) > 0}
@@ -312,8 +311,7 @@ func (t *try) header(resp *fetch.Response) {
 	}
 }
 
-// errDropped is what the Fetcher made of a good answer that it took no more than the header of: its time was
-// up.
+// errDropped is what the Fetcher made of a good answer that it took no more than the header of: its time was up.
 var errDropped = fmt.Errorf("the answer came too late: %w", context.DeadlineExceeded)
 
 // again ends a request that failed and lets the Fetcher send the next, if the limiter does. If not, the one

@@ -241,9 +241,8 @@ func TestTheTryBeforeStands(t *testing.T) {
 	}
 }
 
-// A big host beside many small ones, with the engine that really paces them and with none:
-// the small ones are done as soon as their pace allows, the big one keeps its own, and no
-// worker waits.
+// A big host beside many small ones, with the engine that really paces them and with none: the small ones are done as
+// soon as their pace allows, the big one keeps its own, and no worker waits.
 func TestBigHostBesideSmallOnes(t *testing.T) {
 	const hosts, pages, big, rate, slots = 100, 10, 3000, 2, 16
 	const service = 20 * time.Millisecond
@@ -292,8 +291,7 @@ func TestBigHostBesideSmallOnes(t *testing.T) {
 			for name, n := range done {
 				require.Equal(t, pages+1, n, name)
 			}
-			// Half of the slots are always open to the small hosts: at worst they make all
-			// their requests on those.
+			// Half of the slots are always open to the small hosts: at worst they make all their requests on those.
 			const bound = hosts * (pages + 1) * service / (slots / 2)
 			own := time.Duration(0)
 			if paced {

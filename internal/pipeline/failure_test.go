@@ -315,9 +315,8 @@ func TestHostThatRefusesForADay(t *testing.T) {
 	}
 }
 
-// A crawl that ends early has a record of each URL that it has asked for, whose last answer was
-// a refusal too, or that was cut off: without a state nobody goes on with it. With one they stay
-// queued, all others in both cases.
+// A crawl that ends early has a record of each URL that it has asked for, whose last answer was a refusal too, or that
+// was cut off: without a state nobody goes on with it. With one they stay queued, all others in both cases.
 func TestURLsAskedForHaveRecordsAtTheEnd(t *testing.T) {
 	const cutOff = -1 // no answer for longer than the crawl waits
 	for end, change := range map[End]func(w *world){

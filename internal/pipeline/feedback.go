@@ -102,8 +102,7 @@ func (p *Pipeline) waitOfTarget(resp *fetch.Response) time.Duration {
 	return min(resp.RetryAfter, p.cfg.MaxRetryAfter)
 }
 
-// classOf is the class of a request: that of the status where it decides, otherwise that of whatever went
-// wrong.
+// classOf is the class of a request: that of the status where it decides, otherwise that of whatever went wrong.
 func classOf(resp *fetch.Response, err error) outcome.Class {
 	status := 0
 	if resp != nil {

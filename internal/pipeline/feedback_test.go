@@ -71,8 +71,7 @@ func once(bad http.HandlerFunc) http.Handler {
 	})
 }
 
-// answer is a handler: a status, header lines, then a body whose rest comes after rest,
-// or never if that is negative.
+// answer is a handler: a status, header lines, then a body whose rest comes after rest, or never if that is negative.
 func answer(status int, rest time.Duration, lines ...string) http.HandlerFunc {
 	return func(rw http.ResponseWriter, r *http.Request) {
 		for _, line := range lines {
@@ -397,9 +396,8 @@ type located struct{ net.Conn }
 
 func (located) RemoteAddr() net.Addr { return &net.TCPAddr{IP: net.IPv4(192, 0, 2, 1), Port: 80} }
 
-// Fifty hosts at one address share its rate to the full, one page each in turn, and no
-// worker waits for it: whose turn moves because another host took the token waits in
-// the frontier.
+// Fifty hosts at one address share its rate to the full, one page each in turn, and no worker waits for it: whose turn
+// moves because another host took the token waits in the frontier.
 func TestHostsOfOneAddressShareItsRate(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const hosts, pages, rate = 50, 6, 20

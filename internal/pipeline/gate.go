@@ -14,9 +14,8 @@ import (
 	"github.com/treadlight/crawl/internal/web/trap"
 )
 
-// gate decides about queued URLs when their turn comes: by the scope, which may be another than they were
-// accepted by; by the robots.txt of their origin, for which it says when to ask; and by what is known of
-// traps by then.
+// gate decides about queued URLs when their turn comes: by the scope, which may be another than they were accepted by;
+// by the robots.txt of their origin, for which it says when to ask; and by what is known of traps by then.
 type gate struct {
 	scope   *scope.Scope
 	cache   *robots.Cache // nil: robots.txt is ignored

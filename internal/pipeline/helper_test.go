@@ -1,10 +1,13 @@
 package pipeline
 
 import (
+	"bytes"
+	"compress/gzip"
 	"context"
 	"errors"
 	"net/http"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -208,3 +211,45 @@ func (w *world) requireWhole(t *testing.T) testsite.Report {
 }
 
 var errFull = errors.New("no space left on device")
+
+// files is a host of fixed answers by path; the type goes by what they begin with. What is
+// not among them is not found.
+type files map[string]string
+
+func (f files) ServeHTTP(rw http.ResponseWriter, r *http.Request) {
+	body, ok := f[r.RequestURI]
+	to, moved := strings.CutPrefix(body, "-> ")
+	switch {
+	case !ok:
+		http.NotFound(rw, r)
+		return
+	case moved:
+		http.Redirect(rw, r, to, http.StatusFound)
+		return
+	case strings.HasPrefix(body, "\x1f\x8b"):
+		rw.Header().Set("Content-Type", "application/gzip")
+	case r.RequestURI == "/robots.txt":
+		rw.Header().Set("Content-Type", "text/plain")
+	case strings.HasPrefix(body, "<?xml"):
+		rw.Header().Set("Content-Type", "application/xml")
+	default:
+		rw.Header().Set("Content-Type", "text/html")
+	}
+	_, _ = rw.Write([]byte(body))
+}
+
+func sitemapOf(urls ...string) string {
+	return `<?xml version="1.0"?><urlset><url><loc>` + strings.Join(urls, "</loc></url><url><loc>") + "</loc></url></urlset>"
+}
+
+func indexOf(urls ...string) string {
+	return `<?xml version="1.0"?><sitemapindex><sitemap><loc>` + strings.Join(urls, "</loc></sitemap><sitemap><loc>") + "</loc></sitemap></sitemapindex>"
+}
+
+func gzipped(s string) string {
+	var b bytes.Buffer
+	w := gzip.NewWriter(&b)
+	_, _ = w.Write([]byte(s)) // of a buffer: neither can fail
+	_ = w.Close()
+	return b.String()
+}

@@ -261,8 +261,7 @@ func TestDeadPort(t *testing.T) {
 	}
 }
 
-// A host that is being restarted at the first contact, and one that goes away later,
-// are not given up so soon.
+// A host that is being restarted at the first contact, and one that goes away later, are not given up so soon.
 func TestOutageIsNoDeadPort(t *testing.T) {
 	for name, down := range map[string][2]time.Duration{
 		"at the first contact": {0, time.Second},
@@ -352,8 +351,7 @@ type delays struct {
 
 func (d *delays) SetCrawlDelay(_ string, delay time.Duration) { d.set = append(d.set, delay) }
 
-// worldWithOutage is a crawl of a.test, whose port is closed from one instant to another,
-// both counted from now.
+// worldWithOutage is a crawl of a.test, whose port is closed from one instant to another, both counted from now.
 func worldWithOutage(t *testing.T, down [2]time.Duration) (*world, *fetchtest.Net) {
 	t.Helper()
 	var shut atomic.Bool

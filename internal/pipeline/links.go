@@ -2,6 +2,7 @@ package pipeline
 
 import (
 	"fmt"
+	"regexp"
 	"slices"
 	"strings"
 	"unicode/utf8"
@@ -53,9 +54,8 @@ func (w *processor) lost(page string) {
 		fmt.Sprintf("none: most servers refuse a URL of more than %d bytes", canonical.MaxLength))
 }
 
-// followAll follows the links of a page. They are gathered in memory that serves again, and copied when it is
-// known how many there are. Once the frontier had no room it is told of every link each time: there may be
-// room again.
+// followAll follows the links of a page. They are gathered in memory that serves again, and copied when it is known
+// how many there are. Once the frontier had no room it is told of every link each time: there may be room again.
 func (w *processor) followAll(r *result, l *frontier.Lease) {
 	r.links = w.follows[:0]
 	all := w.p.stats.full.Load()
@@ -180,4 +180,55 @@ func location(s string) string {
 		}
 	}
 	return b.String()
+}
+
+// Score is what URLs that match are worth.
+type Score struct {
+	Match  *regexp.Regexp
+	Points int // from -MaxPoints to MaxPoints; the higher go first
+}
+
+// MaxPoints bounds the points of a score.
+const MaxPoints = 1000
+
+const (
+	// pointSteps is what a point weighs in links: more than any depth that counts, so that points decide before depth does.
+	// MaxPoints of them fit into a rank.
+	pointSteps = 1 << 20
+	// deepest is where depth ceases to count. Nobody gets there by following links; a trap of endless ones does.
+	deepest = pointSteps/2 - 1
+)
+
+// depthSteps is, by order, how far a depth moves a link back. Of equals the one that was found first goes first.
+var depthSteps = map[string]int32{"found": 0, "breadth": 1, "depth": -1}
+
+// Rank is the rank of a URL that is so many links away from a seed, for [frontier.Item]. It is safe for concurrent use.
+type Rank func(u canonical.URL, depth int32) int32
+
+// NewRank is the rank for an order, "found", "breadth" or "depth", and scores, of which the first that matches counts. Nil,
+// which is rank zero for every URL, if they make no difference. The error names what is wrong.
+func NewRank(order string, scores []Score) (Rank, error) {
+	step, known := depthSteps[order]
+	if !known {
+		return nil, fmt.Errorf("order %q: use one of found, breadth and depth", order)
+	}
+	for i, s := range scores {
+		switch {
+		case s.Match == nil:
+			return nil, fmt.Errorf("pipeline: Scores[%d].Match is nil: give it a pattern", i)
+		case s.Points < -MaxPoints || s.Points > MaxPoints:
+			return nil, fmt.Errorf("pipeline: Scores[%d].Points is %d: give it -%d to %d", i, s.Points, MaxPoints, MaxPoints)
+		}
+	}
+	if step == 0 && len(scores) == 0 {
+		return nil, nil //nolint:nilnil // there is none, and that is no error
+	}
+	scores = slices.Clone(scores)
+	return func(u canonical.URL, depth int32) int32 {
+		rank := step * min(max(depth, 0), deepest)
+		if i := slices.IndexFunc(scores, func(s Score) bool { return s.Match.MatchString(u.String()) }); i >= 0 {
+			rank -= int32(scores[i].Points * pointSteps)
+		}
+		return rank
+	}, nil
 }

@@ -47,8 +47,7 @@ type result struct {
 	trip      *Trip           // nil: it is not traced
 }
 
-// ack is what Output hands back when a record is written; without a lease, it is of links whose record is yet
-// to come.
+// ack is what Output hands back when a record is written; without a lease, it is of links whose record is yet to come.
 type ack struct {
 	lease   *frontier.Lease
 	links   []found

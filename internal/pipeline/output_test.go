@@ -186,8 +186,7 @@ func TestEachHost(t *testing.T) {
 	})
 }
 
-// What a page has too many of is counted, and said once with what to change, rather than lost
-// without a word.
+// What a page has too many of is counted, and said once with what to change, rather than lost without a word.
 func TestPagesWithTooManyLinks(t *testing.T) {
 	for _, tc := range []struct {
 		max, pages int
@@ -209,8 +208,7 @@ func TestPagesWithTooManyLinks(t *testing.T) {
 	}
 }
 
-// A link that no URL is long enough for is counted beside those that only the settings forbid, and
-// whatever these are.
+// A link that no URL is long enough for is counted beside those that only the settings forbid, and whatever these are.
 func TestLinksLongerThanAnyURL(t *testing.T) {
 	for name, tc := range map[string]struct {
 		traps, report bool
@@ -244,8 +242,7 @@ func TestLinksLongerThanAnyURL(t *testing.T) {
 	}
 }
 
-// What a worker passed on it does not pass on again; what it records and counts is the
-// same each time.
+// What a worker passed on it does not pass on again; what it records and counts is the same each time.
 func TestLinksArePassedOnOnce(t *testing.T) {
 	w := newWorldOn(t, fetch.Config{})
 	var err error

@@ -146,11 +146,10 @@ func New(cfg Config) (*Pipeline, error) {
 	return p, nil
 }
 
-// Run visits the seeds and all that the scope lets in, and returns when the crawl is over; nothing it
-// started is left then, so that it waits for a handler that does not heed its context and for a sink
-// that blocks, whatever [Config.Grace] says. The sequence of seeds must end when ctx does or
-// [Pipeline.Halted] is closed, whatever it waits for. The error is nil for every End but EndFailed: it
-// is the sink's, the handler's or ctx's.
+// Run visits the seeds and all that the scope lets in, and returns when the crawl is over; nothing it started is left
+// then, so that it waits for a handler that does not heed its context and for a sink that blocks, whatever
+// [Config.Grace] says. The sequence of seeds must end when ctx does or [Pipeline.Halted] is closed, whatever it waits
+// for. The error is nil for every End but EndFailed: it is the sink's, the handler's or ctx's.
 func (p *Pipeline) Run(ctx context.Context, seeds iter.Seq[canonical.URL]) error {
 	if p.began.Swap(true) {
 		return errors.New("pipeline: Run was called before: build a new pipeline for another crawl")
@@ -274,8 +273,7 @@ func (p *Pipeline) halted(end End, reason string) {
 	p.cfg.Log.Debug("no further URLs are leased", slog.String("reason", reason))
 }
 
-// drop counts links that are not followed for want of room or budget, and says so the first time for
-// a reason.
+// drop counts links that are not followed for want of room or budget, and says so the first time for a reason.
 func (p *Pipeline) drop(reason string, links int, first, fix string) {
 	if p.stats.dropped.add(reason, links) {
 		p.warnDropped(reason, first, fix)

@@ -119,8 +119,7 @@ func (w *processor) page(ctx, work context.Context, f *fetched) (*result, error)
 	return r, nil
 }
 
-// cutOff is what becomes of a page that the end of the crawl overtakes. With a state the next run asks for it
-// again.
+// cutOff is what becomes of a page that the end of the crawl overtakes. With a state the next run asks for it again.
 func (w *processor) cutOff(f *fetched) *result {
 	if w.p.cfg.State != nil {
 		return &result{lease: f.lease, dropped: true}

@@ -107,8 +107,7 @@ func TestNoTrees(t *testing.T) {
 	}
 }
 
-// A page that is made to cost more than others is read as far as it may cost, and its record
-// says so.
+// A page that is made to cost more than others is read as far as it may cost, and its record says so.
 func TestPagesThatCostTooMuch(t *testing.T) {
 	var roots strings.Builder
 	for i := range 9000 {
@@ -190,8 +189,7 @@ func TestCostOfAPageIsSet(t *testing.T) {
 	}
 }
 
-// gallery is a host with pages, pictures and a film, and a robots.txt that says it is a
-// picture.
+// gallery is a host with pages, pictures and a film, and a robots.txt that says it is a picture.
 func gallery(w http.ResponseWriter, r *http.Request) {
 	const film = 5 << 20
 	switch {
@@ -227,8 +225,7 @@ func visited(t *testing.T, change func(*world)) (map[string]*sink.Record, *Pipel
 	return records, p, net
 }
 
-// TestFilteredPages have a record with what their header said, are asked for once, and say
-// nothing against their host.
+// TestFilteredPages have a record with what their header said, are asked for once, and say nothing against their host.
 func TestFilteredPages(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		records, p, net := visited(t, func(w *world) {

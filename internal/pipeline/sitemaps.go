@@ -312,10 +312,9 @@ func (w *processor) moved(r *result, l *frontier.Lease, it frontier.Item) {
 	}
 }
 
-// A sitemap is looked for at its usual place, and where there is none that is no news. If a page links to that
-// place it is: what is there is then asked for once more, as the page that the link promises, and has its
-// record whatever it is. A state keeps what was looked for and linked to, and the store of several processes
-// has it for all of them.
+// A sitemap is looked for at its usual place, and where there is none that is no news. If a page links to that place
+// it is: what is there is then asked for once more, as the page that the link promises, and has its record whatever it
+// is. A state keeps what was looked for and linked to, and the store of several processes has it for all of them.
 
 // guesses are the usual places of sitemaps, by their fingerprints; Discovery's alone.
 type guesses map[uint64]*guess

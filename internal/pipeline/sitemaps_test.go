@@ -2,7 +2,6 @@ package pipeline
 
 import (
 	"bytes"
-	"compress/gzip"
 	"context"
 	"fmt"
 	"log/slog"
@@ -24,48 +23,6 @@ import (
 	"github.com/treadlight/crawl/internal/web/scope"
 	"github.com/treadlight/crawl/internal/web/sitemap"
 )
-
-// files is a host of fixed answers by path; the type goes by what they begin with. What is
-// not among them is not found.
-type files map[string]string
-
-func (f files) ServeHTTP(rw http.ResponseWriter, r *http.Request) {
-	body, ok := f[r.RequestURI]
-	to, moved := strings.CutPrefix(body, "-> ")
-	switch {
-	case !ok:
-		http.NotFound(rw, r)
-		return
-	case moved:
-		http.Redirect(rw, r, to, http.StatusFound)
-		return
-	case strings.HasPrefix(body, "\x1f\x8b"):
-		rw.Header().Set("Content-Type", "application/gzip")
-	case r.RequestURI == "/robots.txt":
-		rw.Header().Set("Content-Type", "text/plain")
-	case strings.HasPrefix(body, "<?xml"):
-		rw.Header().Set("Content-Type", "application/xml")
-	default:
-		rw.Header().Set("Content-Type", "text/html")
-	}
-	_, _ = rw.Write([]byte(body))
-}
-
-func sitemapOf(urls ...string) string {
-	return `<?xml version="1.0"?><urlset><url><loc>` + strings.Join(urls, "</loc></url><url><loc>") + "</loc></url></urlset>"
-}
-
-func indexOf(urls ...string) string {
-	return `<?xml version="1.0"?><sitemapindex><sitemap><loc>` + strings.Join(urls, "</loc></sitemap><sitemap><loc>") + "</loc></sitemap></sitemapindex>"
-}
-
-func gzipped(s string) string {
-	var b bytes.Buffer
-	w := gzip.NewWriter(&b)
-	_, _ = w.Write([]byte(s)) // of a buffer: neither can fail
-	_ = w.Close()
-	return b.String()
-}
 
 // mapped prepares a crawl of hosts with sitemaps on.
 func mapped(t *testing.T, hosts map[string]files) (*world, *fetchtest.Net) {
@@ -210,9 +167,8 @@ func TestNoSitemaps(t *testing.T) {
 	}
 }
 
-// Without robots.txt there is nobody to name a sitemap, and it is looked for all the same.
-// What a site has not it often sends to its home page, or to that of another host: that is a
-// page like any other, and there is no sitemap.
+// Without robots.txt there is nobody to name a sitemap, and it is looked for all the same. What a site has not it
+// often sends to its home page, or to that of another host: that is a page like any other, and there is no sitemap.
 func TestSitemapMovedToAPage(t *testing.T) {
 	for name, tc := range map[string]struct {
 		site files
@@ -302,8 +258,7 @@ func TestDepthOfSitemaps(t *testing.T) {
 	})
 }
 
-// The first sitemaps go before pages, pages by their priority, and the many sitemaps of a
-// large site behind them.
+// The first sitemaps go before pages, pages by their priority, and the many sitemaps of a large site behind them.
 func TestOrderOfSitemaps(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		site := files{"/": "<a href=/linked>x</a>", "/linked": "x", "/high": "x", "/low": "x", "/usual": "x"}
@@ -410,8 +365,7 @@ func TestHostileSitemaps(t *testing.T) {
 	}
 }
 
-// A sitemap with too many URLs is cut off where the protocol does, and the rest of it are
-// all in the frontier.
+// A sitemap with too many URLs is cut off where the protocol does, and the rest of it are all in the frontier.
 func TestLargeSitemap(t *testing.T) {
 	var b strings.Builder
 	b.WriteString(`<?xml version="1.0"?><urlset>`)

@@ -32,8 +32,7 @@ func bound(n int, pattern string, perCrawl bool) Budget {
 	return Budget{Match: regexp.MustCompile(pattern), MaxPages: n, PerCrawl: perCrawl}
 }
 
-// offered is the URLs that are accepted of those offered in this order. A star in front
-// makes a URL a seed.
+// offered is the URLs that are accepted of those offered in this order. A star in front makes a URL a seed.
 func offered(t *testing.T, b *budgets, urls ...string) (accepted []string) {
 	t.Helper()
 	for _, text := range urls {
@@ -147,8 +146,7 @@ func TestBudgetsNameTheField(t *testing.T) {
 	})
 }
 
-// calendar serves pages that link to the days of a calendar without an end, and to each
-// other.
+// calendar serves pages that link to the days of a calendar without an end, and to each other.
 func calendar(days, pages int) http.HandlerFunc {
 	return func(rw http.ResponseWriter, r *http.Request) {
 		if r.URL.Path == "/robots.txt" {
@@ -209,8 +207,7 @@ func TestBudgetsOfACrawl(t *testing.T) {
 	}
 }
 
-// What is known is neither counted nor dropped: a site that is as large as its budget is
-// visited without a word.
+// What is known is neither counted nor dropped: a site that is as large as its budget is visited without a word.
 func TestBudgetsOfKnownURLs(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, _ := served(t, map[string]http.Handler{"a.test": calendar(0, 30)})
@@ -278,8 +275,7 @@ func TestStopBeforeRun(t *testing.T) {
 	})
 }
 
-// BenchmarkBudget is what a link costs Discovery whose budget is not spent, beside what the
-// frontier takes.
+// BenchmarkBudget is what a link costs Discovery whose budget is not spent, beside what the frontier takes.
 func BenchmarkBudget(b *testing.B) {
 	list, err := newBudgets([]Budget{bound(math.MaxInt32, `/cal/`, false)})
 	require.NoError(b, err)
@@ -359,19 +355,19 @@ func TestRank(t *testing.T) {
 	}
 	for _, tc := range []struct {
 		name   string
-		order  Order
+		order  string
 		scores []Score
 		before [2]string // the first of them goes first
 		depths [2]int32
 	}{
-		{"near before far", OrderBreadth, nil, [2]string{"/a", "/b"}, [2]int32{1, 2}},
-		{"far before near", OrderDepth, nil, [2]string{"/a", "/b"}, [2]int32{2, 1}},
-		{"points before none", OrderFound, scores, [2]string{"/news/", "/b"}, [2]int32{9, 0}},
-		{"points before depth", OrderBreadth, scores, [2]string{"/news/", "/b"}, [2]int32{math.MaxInt32, 0}},
-		{"points before depth, the other way", OrderDepth, scores, [2]string{"/news/", "/b"}, [2]int32{0, math.MaxInt32}},
-		{"depth among equal points", OrderBreadth, scores, [2]string{"/news/1", "/news/2"}, [2]int32{1, 2}},
-		{"most points before many", OrderDepth, scores, [2]string{"/top", "/news/"}, [2]int32{0, math.MaxInt32}},
-		{"none before fewer than none", OrderBreadth, scores, [2]string{"/b", "/news/old/"}, [2]int32{math.MaxInt32, 0}},
+		{"near before far", "breadth", nil, [2]string{"/a", "/b"}, [2]int32{1, 2}},
+		{"far before near", "depth", nil, [2]string{"/a", "/b"}, [2]int32{2, 1}},
+		{"points before none", "found", scores, [2]string{"/news/", "/b"}, [2]int32{9, 0}},
+		{"points before depth", "breadth", scores, [2]string{"/news/", "/b"}, [2]int32{math.MaxInt32, 0}},
+		{"points before depth, the other way", "depth", scores, [2]string{"/news/", "/b"}, [2]int32{0, math.MaxInt32}},
+		{"depth among equal points", "breadth", scores, [2]string{"/news/1", "/news/2"}, [2]int32{1, 2}},
+		{"most points before many", "depth", scores, [2]string{"/top", "/news/"}, [2]int32{0, math.MaxInt32}},
+		{"none before fewer than none", "breadth", scores, [2]string{"/b", "/news/old/"}, [2]int32{math.MaxInt32, 0}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			rank, err := NewRank(tc.order, tc.scores)
@@ -382,24 +378,14 @@ func TestRank(t *testing.T) {
 	}
 }
 
-func TestRankOfNoOrderIsNone(t *testing.T) {
-	rank, err := NewRank(OrderFound, nil)
+func TestNewRankNamesTheField(t *testing.T) {
+	rank, err := NewRank("found", nil)
 	require.NoError(t, err)
 	require.Nil(t, rank)
-}
-
-func TestNewRankNamesTheField(t *testing.T) {
-	_, err := NewRank(OrderFound, []Score{{regexp.MustCompile("a"), 1}, {nil, 1}})
+	_, err = NewRank("best", nil)
+	require.ErrorContains(t, err, `order "best": use one of found, breadth and depth`)
+	_, err = NewRank("found", []Score{{regexp.MustCompile("a"), 1}, {nil, 1}})
 	require.EqualError(t, err, "pipeline: Scores[1].Match is nil: give it a pattern")
-	_, err = NewRank(OrderFound, []Score{{regexp.MustCompile("a"), 1001}})
+	_, err = NewRank("found", []Score{{regexp.MustCompile("a"), 1001}})
 	require.EqualError(t, err, "pipeline: Scores[0].Points is 1001: give it -1000 to 1000")
-}
-
-func TestOrderNames(t *testing.T) {
-	for o := range numOrders {
-		var back Order
-		require.NoError(t, back.UnmarshalText([]byte(o.String())))
-		require.Equal(t, o, back)
-	}
-	require.ErrorContains(t, new(Order).UnmarshalText([]byte("best")), `order "best": use one of [found breadth depth]`)
 }

@@ -121,8 +121,7 @@ func TestRobotsThatCannotBeHad(t *testing.T) {
 	}
 }
 
-// lateCircuit refuses every third permit, as a circuit does that opens when a worker has its
-// URL already.
+// lateCircuit refuses every third permit, as a circuit does that opens when a worker has its URL already.
 type lateCircuit struct {
 	Limiter
 	asked, refused atomic.Int64
