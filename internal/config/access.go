@@ -225,16 +225,21 @@ func (l *loader) standardEnv(environ []string) {
 	if strings.EqualFold(vars["OTEL_SDK_DISABLED"], "true") || vars["OTEL_TRACES_EXPORTER"] == "none" {
 		return
 	}
-	if at := vars["OTEL_EXPORTER_OTLP_ENDPOINT"]; at != "" {
-		l.standard("traces.endpoint", "OTEL_EXPORTER_OTLP_ENDPOINT", strings.TrimSuffix(at, "/")+"/v1/traces")
+	if at := vars["OTEL_EXPORTER_OTLP_ENDPOINT"]; at != "" { // that of traces alone goes as it is
+		vars["OTEL_EXPORTER_OTLP_ENDPOINT"] = strings.TrimSuffix(at, "/") + "/v1/traces"
 	}
-	if at := vars["OTEL_EXPORTER_OTLP_TRACES_ENDPOINT"]; at != "" { // goes as it is
-		l.standard("traces.endpoint", "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", at)
-	}
-	for _, name := range []string{"OTEL_EXPORTER_OTLP_TRACES_HEADERS", "OTEL_EXPORTER_OTLP_HEADERS"} {
-		if list := vars[name]; list != "" {
-			l.standard("traces.headers", name, strings.Join(baggage(list), "\n"))
-			break
+	for _, v := range [][2]string{ // the last that is set counts
+		{"traces.endpoint", "OTEL_EXPORTER_OTLP_ENDPOINT"},
+		{"traces.endpoint", "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT"},
+		{"traces.headers", "OTEL_EXPORTER_OTLP_HEADERS"},
+		{"traces.headers", "OTEL_EXPORTER_OTLP_TRACES_HEADERS"},
+	} {
+		value := vars[v[1]]
+		if v[0] == "traces.headers" {
+			value = strings.Join(baggage(value), "\n")
+		}
+		if value != "" {
+			l.standard(v[0], v[1], value)
 		}
 	}
 	switch vars["OTEL_TRACES_SAMPLER"] {

@@ -288,7 +288,7 @@ func TestWrongCaps(t *testing.T) {
 		{"cap: {kind: concurrency, per: 1s, permits: 1}", "hosts[0].cap.per: is not for the kind concurrency"},
 		{"cap: {kind: leaky-bucket, per: 1s, permit: 1}", "hosts[0].cap.permit: is not a setting; did you mean hosts[0].cap.permits?"},
 		{"cap: {kind: leaky-bucket, per: 1s, permits: 1, permits: 2}", "hosts[0].cap.permits: is set already on line 2; remove one of the two"},
-		{"cap: 10", "hosts[0].cap: is a single value; give a group such as {permits: 10, per: 1s}"},
+		{"cap: 10", "hosts[0].cap: is a single value; give settings by their names"},
 		{"quota: {kind: leaky-bucket, permits: 1, per: 1h}", `hosts[0].quota.kind: "leaky-bucket" is not a choice; give one of fixed-window, sliding-window, sliding-window-log`},
 		{"quota: {permits: 1}", "hosts[0].quota.per: is missing"},
 		{"qota: {permits: 1, per: 1h}", "hosts[0].qota: is not a setting"},

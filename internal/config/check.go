@@ -3,6 +3,7 @@ package config
 import (
 	"errors"
 	"fmt"
+	"math/bits"
 	"net/mail"
 	"net/netip"
 	"net/textproto"
@@ -168,10 +169,7 @@ func powerOfTwo(s string) error {
 	if err != nil || n < 1 || n&(n-1) == 0 {
 		return nil // what is not a positive number has been reported already
 	}
-	below := 1
-	for below*2 <= n {
-		below *= 2
-	}
+	below := 1 << (bits.Len(uint(n)) - 1)
 	return fmt.Errorf("%d is not a power of two; give %d or %d", n, below, below*2)
 }
 

@@ -1,8 +1,8 @@
 package config
 
 import (
+	"cmp"
 	"errors"
-	"fmt"
 	"slices"
 	"strings"
 
@@ -29,8 +29,7 @@ func (l *loader) loadFile(src Sources) {
 		l.report("", f.origin(bad.Line), "the file %s", bad.Text)
 		return
 	}
-	f.known = l.names()
-	f.section("", root)
+	f.section(&l.cfg, "", "", root)
 	f.carryOver()
 	l.endLayer(fromFile)
 }
@@ -39,7 +38,6 @@ func (l *loader) loadFile(src Sources) {
 type fileWalk struct {
 	*loader
 	name    string
-	known   []string                   // paths of settings and sections, for suggestions
 	saved   bool                       // a crawl wrote the file, perhaps of a version with other settings
 	carried map[string][]document.Node // what retired settings of such a file say, by the paths of their successors
 }
@@ -48,52 +46,56 @@ func (f *fileWalk) origin(line int) Origin {
 	return Origin{Source: fromFile, Name: f.name, Line: line}
 }
 
-// section walks the settings below prefix. A section without any is allowed: people
-// comment out all lines but the heading.
-func (f *fileWalk) section(prefix string, n document.Node) {
+// section walks the settings of a section of root, which is the configuration or a rule for hosts; base is
+// the path of the rule. A section without any is allowed: people comment out all lines but the heading.
+func (f *fileWalk) section(root any, base, section string, n document.Node) {
+	path := strings.TrimSuffix(document.Join(base, section), ".")
 	if n.Kind == document.Null {
 		return
 	}
 	if n.Kind != document.Map {
 		subject := ""
-		if prefix == "" {
+		if path == "" {
 			subject = "the file "
 		}
-		f.report(prefix, f.origin(n.Line), "%sis %s; give settings by their names", subject, n.Kind)
+		f.report(path, f.origin(n.Line), "%sis %s; give settings by their names", subject, n.Kind)
 		return
 	}
-	for i := range n.Keys {
-		if prefix == "" && n.Keys[i].Key == resilienceRoot {
+	for i, e := range n.Keys {
+		if path == "" && e.Key == resilienceRoot {
 			n.Keys[i].Key = resiliencePath
+		} else if base != "" {
+			n.Keys[i].Key = cmp.Or(hostAliases[e.Key], e.Key)
 		}
 	}
-	for _, e := range f.unique(prefix, n) {
-		f.entry(prefix, e)
+	for _, e := range f.unique(path, n) {
+		f.entry(root, base, section, e)
 	}
 }
 
 // entry sends one key to where it belongs. hosts is the only list of groups and policies
 // have a table of their own, and so these are the names handled by hand.
-func (f *fileWalk) entry(prefix string, e document.Entry) {
-	path := document.Join(prefix, e.Key)
-	row := find(f.rows, path)
+func (f *fileWalk) entry(root any, base, prefix string, e document.Entry) {
+	key := document.Join(prefix, e.Key)
+	path, rows := document.Join(base, key), f.rowsOf(root)
+	row := find(rows, key)
 	switch {
 	case row != nil && row.kind == kindList:
-		f.list(&f.cfg, row, path, e.Value)
+		f.list(root, row, path, e.Value)
 	case row != nil:
-		f.scalar(&f.cfg, row, path, e)
+		f.scalar(root, row, path, e)
 	case path == hostsPath:
 		f.hosts(e.Value)
 	case path == resiliencePath:
 		f.policies(e)
-	case slices.Contains(f.known, path):
-		f.section(path, e.Value)
+	case key != "" && slices.ContainsFunc(rows, func(r field) bool { return section(r.path) == key }):
+		f.section(root, base, key, e.Value)
 	default:
 		if old := retired(path); old != nil && f.saved {
 			f.carry(old, e.Value)
 			return
 		}
-		f.unknown(prefix, e.Key, f.origin(e.Line), f.known)
+		f.unknown(strings.TrimSuffix(document.Join(base, prefix), "."), e.Key, f.origin(e.Line), func() []string { return f.names(base, rows) })
 	}
 }
 
@@ -181,71 +183,34 @@ func (f *fileWalk) host(path string, n document.Node) {
 		f.bad[path+".match"] = true // said already: there is nothing to match in it
 		return
 	}
-	f.hostKeys(rule, path, "", n)
+	f.section(rule, path, "", n)
 }
 
-func (f *fileWalk) hostKeys(rule *Host, path, group string, n document.Node) {
-	for i := range n.Keys {
-		n.Keys[i].Key = hostAlias(n.Keys[i].Key)
-	}
-	below := strings.TrimSuffix(document.Join(path, group), ".")
-	for _, e := range f.unique(below, n) {
-		key := document.Join(group, e.Key)
-		row := find(f.hostRows, key)
-		switch {
-		case row != nil && row.kind == kindList:
-			f.list(rule, row, document.Join(path, key), e.Value)
-		case row != nil:
-			f.scalar(rule, row, document.Join(path, key), e)
-		case group == "" && (e.Key == capPath || e.Key == quotaPath):
-			f.hostGroup(rule, path, e)
-		default:
-			f.unknown(below, e.Key, f.origin(e.Line), hostPaths(path, f.hostRows))
-		}
-	}
-}
-
-// hostGroup reads a cap of a rule. One without a key is none, as when all its lines are
-// commented out.
-func (f *fileWalk) hostGroup(rule *Host, path string, e document.Entry) {
-	switch e.Value.Kind {
-	case document.Null:
-	case document.Map:
-		f.hostKeys(rule, path, e.Key, e.Value)
-	default:
-		f.report(document.Join(path, e.Key), f.origin(e.Value.Line), `is %s; give a group such as {permits: 10, per: 1s}`, e.Value.Kind)
-	}
-}
-
-func hostPaths(path string, rows []field) []string {
-	all := paths(rows)
-	for i := range all {
-		all[i] = fmt.Sprintf("%s.%s", path, all[i])
-	}
-	return all
-}
-
-// names are the paths of settings and sections. Sections count as names too: a slip in one of
+// names are the paths of settings and sections below base. Sections count as names too: a slip in one of
 // them hides all that is below it.
-func (l *loader) names() []string {
-	known := append(paths(l.rows), hostsPath, resiliencePath)
-	for _, p := range paths(l.rows) {
-		if s := section(p); s != "" && !slices.Contains(known, s) {
-			known = append(known, s)
+func (l *loader) names(base string, rows []field) []string {
+	var known []string
+	for i := range rows {
+		known = append(known, document.Join(base, rows[i].path))
+		if s := section(rows[i].path); s != "" {
+			known = append(known, document.Join(base, s))
 		}
+	}
+	if base == "" {
+		known = append(known, hostsPath, resiliencePath)
 	}
 	return known
 }
 
 // unknown reports a key that is no setting: what has taken its place, or the one that was probably meant.
-func (l *loader) unknown(prefix, key string, o Origin, known []string) {
+func (l *loader) unknown(prefix, key string, o Origin, known func() []string) {
 	path, hint := document.Join(prefix, document.QuoteKey(key)), "; see crawl config --reference"
 	if old := retired(path); old != nil {
 		l.report(path, o, "%s", old.says())
 		return
 	}
 	if len(l.problems) < problemsMax {
-		if meant := suggest(prefix, key, known); meant != "" {
+		if meant := suggest(prefix, key, known()); meant != "" {
 			hint = "; did you mean " + meant + "?"
 		}
 	}
@@ -278,12 +243,4 @@ func suggest(prefix, key string, known []string) string {
 		return document.Join(prefix, meant)
 	}
 	return ""
-}
-
-func paths(rows []field) []string {
-	all := make([]string, len(rows))
-	for i := range rows {
-		all[i] = rows[i].path
-	}
-	return all
 }

@@ -214,5 +214,5 @@ func (l *loader) noSetting(path string, o Origin) {
 		l.report(path, o, "can be given in a file only")
 		return
 	}
-	l.unknown("", path, o, l.names())
+	l.unknown("", path, o, func() []string { return l.names("", l.rows) })
 }

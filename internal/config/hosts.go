@@ -74,18 +74,9 @@ func hostFields() []field {
 
 func inherit(key string) string { return "ratelimit." + key }
 
-// hostAlias is the key that another spelling of it stands for: rates are called rates by
-// the flags.
-func hostAlias(key string) string {
-	switch key {
-	case "initial_rate", "rate":
-		return "initial_rps"
-	case "min_rate":
-		return "min_rps"
-	case "max_rate":
-		return "max_rps"
-	}
-	return key
+// hostAliases are other spellings of keys: rates are called rates by the flags.
+var hostAliases = map[string]string{
+	"rate": "initial_rps", "initial_rate": "initial_rps", "min_rate": "min_rps", "max_rate": "max_rps",
 }
 
 // unset reports whether a row is part of a cap that the rule has not, or says nothing of who

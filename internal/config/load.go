@@ -228,7 +228,7 @@ func (l *loader) loadEnv(environ []string) {
 	}
 	l.endLayer(fromEnv)
 	for _, name := range slices.Sorted(maps.Keys(vars)) {
-		if old := retiredEnv(name); old != nil && vars[name] == "" {
+		if old := retired(name); old != nil && vars[name] == "" {
 			continue // as not set
 		} else if old != nil {
 			l.report(old.path, Origin{Source: fromEnv, Name: name}, "%s", old.says())

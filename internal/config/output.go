@@ -2,6 +2,7 @@ package config
 
 import (
 	"errors"
+	"maps"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -169,8 +170,6 @@ func problemsOf(r pagefields.Rule) (all []*pagefields.Problem) {
 	return all
 }
 
-var fieldKeys = []string{"css", "xpath", "attr", "all", "type", "match"}
-
 // fieldGroup makes rules in a line of rules by name: a rule, or a list of them, each in a
 // line without its name or in parts. It reports false if anything was wrong.
 func (f *fileWalk) fieldGroup(n document.Node) (document.Node, bool) {
@@ -210,39 +209,36 @@ func (f *fileWalk) fieldItem(list *document.Node, path, name string, n document.
 
 func (f *fileWalk) fieldParts(list *document.Node, path, name string, n document.Node) {
 	r, lines, before := pagefields.Rule{Name: name}, map[string]int{}, len(f.problems)+f.more
+	parts := map[string]func(text string) error{
+		"css": textInto(&r.CSS), "xpath": textInto(&r.XPath), "attr": textInto(&r.Attr), "match": textInto(&r.Match),
+		"type": func(text string) (err error) { r.Type, err = pagefields.ParseType(text); return err },
+		"all":  func(text string) (err error) { r.All, err = document.ParseBool(text, "true or false"); return err },
+	}
 	for _, e := range f.unique(path, n) {
 		lines[e.Key] = e.Value.Line
 		key, o := document.Join(path, document.QuoteKey(e.Key)), f.origin(e.Value.Line)
-		text := strings.Join(strings.Fields(e.Value.Text), " ") // of several lines, as YAML may have it
-		var err error
+		set := parts[e.Key]
 		switch {
-		case !slices.Contains(fieldKeys, e.Key):
-			f.unknown(path, e.Key, f.origin(e.Line), below(path, fieldKeys))
+		case set == nil:
+			f.unknown(path, e.Key, f.origin(e.Line), func() []string { return below(path, slices.Sorted(maps.Keys(parts))) })
 		case !e.Value.Single():
 			f.report(key, o, "is %s; give a text", e.Value.Kind)
-		case e.Key == "css":
-			r.CSS = text
-		case e.Key == "xpath":
-			r.XPath = text
-		case e.Key == "attr":
-			r.Attr = text
-		case e.Key == "match":
-			r.Match = text
-		case e.Key == "type":
-			r.Type, err = pagefields.ParseType(text)
-		default:
-			var v any
-			if v, err = (&field{kind: kindBool}).parse(text); err == nil {
-				r.All = v.(bool)
+		default: // of several lines, as YAML may have it
+			if err := set(strings.Join(strings.Fields(e.Value.Text), " ")); err != nil {
+				f.report(key, o, "%v", err)
 			}
-		}
-		if err != nil {
-			f.report(key, o, "%v", err)
 		}
 	}
 	// Without a selector one of the problems above is why.
 	if len(f.problems)+f.more == before || r.CSS+r.XPath != "" {
 		f.fieldRule(list, path, r, n, lines)
+	}
+}
+
+func textInto(to *string) func(string) error {
+	return func(text string) error {
+		*to = text
+		return nil
 	}
 }
 

@@ -17,6 +17,9 @@ type Change struct {
 	Was  string // as a file would have it; credentials are redacted
 	Is   string
 	Live bool // it may change while a crawl runs
+
+	rule int    // of a key of a rule: which, from 1
+	key  string // of what it is in
 }
 
 // String is the change in a line.
@@ -30,19 +33,20 @@ func Diff(was, is *Config) []Change {
 	var changes []Change
 	for _, f := range fields() {
 		if !f.noStruct {
-			changes = diffRow(changes, &f, was, is, f.path, f.live)
+			changes = diffRow(changes, &f, was, is, Change{Path: f.path, Live: f.live})
 		}
 	}
 	changes = append(changes, diffHosts(was.Hosts, is.Hosts)...)
 	return append(changes, diffPolicies(was.Resilience, is.Resilience)...)
 }
 
-func diffRow(changes []Change, f *field, was, is any, path string, live bool) []Change {
+func diffRow(changes []Change, f *field, was, is any, c Change) []Change {
 	a, b := get(was, f.path), get(is, f.path)
 	if reflect.DeepEqual(a, b) || f.kind == kindList && reflect.ValueOf(a).Len()+reflect.ValueOf(b).Len() == 0 {
 		return changes
 	}
-	return append(changes, Change{Path: path, Was: f.inWords(a), Is: f.inWords(b), Live: live})
+	c.Was, c.Is, c.key = f.inWords(a), f.inWords(b), f.path
+	return append(changes, c)
 }
 
 func (f *field) inWords(v any) string {
@@ -67,8 +71,9 @@ func diffHosts(was, is []Host) []Change {
 	var changes []Change
 	for i := range was {
 		for _, f := range hostFields() {
-			live := slices.Contains(hostKeys, f.path)
-			changes = diffRow(changes, &f, &was[i], &is[i], document.Item(hostsPath, i)+"."+f.path, live)
+			changes = diffRow(changes, &f, &was[i], &is[i], Change{
+				Path: document.Item(hostsPath, i) + "." + f.path, Live: slices.Contains(hostKeys, f.path), rule: i + 1,
+			})
 		}
 	}
 	return changes
@@ -100,30 +105,14 @@ func Update(was, is *Config) (now Config, applied, refused []Change, err error) 
 			continue
 		}
 		applied = append(applied, c)
-		switch rule, key := hostOf(&now, c.Path); {
+		switch {
 		case c.Path == hostsPath:
 			now.Hosts = slices.Clone(is.Hosts)
-		case rule != nil:
-			other, _ := hostOf(is, c.Path)
-			set(rule, key, get(other, key))
+		case c.rule > 0:
+			at(&now.Hosts[c.rule-1], c.key).Set(at(&is.Hosts[c.rule-1], c.key))
 		default:
-			set(&now, c.Path, get(is, c.Path))
+			at(&now, c.key).Set(at(is, c.key))
 		}
 	}
 	return now, applied, refused, now.Validate()
-}
-
-// hostOf is the rule that a path such as "hosts[2].max_rps" leads into, and the key in it;
-// nil for any other path.
-func hostOf(c *Config, path string) (rule *Host, key string) {
-	rest, ok := strings.CutPrefix(path, hostsPath+"[")
-	if !ok {
-		return nil, ""
-	}
-	var i int
-	if _, err := fmt.Sscanf(rest, "%d]", &i); err != nil || i >= len(c.Hosts) {
-		return nil, ""
-	}
-	_, key, _ = strings.Cut(rest, "].")
-	return &c.Hosts[i], key
 }

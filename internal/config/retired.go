@@ -99,18 +99,10 @@ func (f *fileWalk) carryOver() {
 	}
 }
 
-func retired(path string) *gone {
+// retired is the row of a setting that there was, by its path or its variable.
+func retired(name string) *gone {
 	for i := range goneSettings {
-		if goneSettings[i].path == path {
-			return &goneSettings[i]
-		}
-	}
-	return nil
-}
-
-func retiredEnv(name string) *gone {
-	for i := range goneSettings {
-		if (&field{path: goneSettings[i].path}).env() == name {
+		if path := goneSettings[i].path; path == name || (&field{path: path}).env() == name {
 			return &goneSettings[i]
 		}
 	}

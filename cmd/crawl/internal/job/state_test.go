@@ -53,7 +53,7 @@ func TestLayOut(t *testing.T) {
 	require.ErrorContains(t, layOut(&cfg), "open --output: mkdir file")
 	cfg.Output.Path, cfg.Stats.Path = "there/", "there/records.jsonl"
 	err := layOut(&cfg)
-	require.ErrorContains(t, err, "is where the records go as well; change --stats or --output")
+	require.ErrorContains(t, err, "is output.path as well; change --stats or --output")
 	require.Equal(t, cli.CodeUsage, cli.CodeOf(err))
 }
 
