@@ -3,7 +3,6 @@ package redis_test
 import (
 	"context"
 	"errors"
-	"slices"
 	"sync"
 	"sync/atomic"
 	"syscall"
@@ -269,24 +268,4 @@ func TestClose(t *testing.T) {
 	_, err := r.Take(context.Background(), "ann", plans, 1)
 	require.ErrorIs(t, err, admission.ErrClosed)
 	require.ErrorIs(t, r.Ping(context.Background()), admission.ErrClosed)
-}
-
-// The room that plans come in is the Admitter's, and used again at once.
-func TestProbeKeepsNoPlans(t *testing.T) {
-	s := startServer(t)
-	clk := admissiontest.NewClock()
-	r := open(t, redis.Config{Deadline: short, Clock: clk, Breaker: breaker.Config{Consecutive: 1, OpenFor: time.Minute}}, s.Addr)
-	s.Stop()
-	room := []admission.Plan{bucket(t, "p", 10, 1)}
-	p := slices.Clone(room)
-	_, err := r.Take(context.Background(), "ann", room, 1)
-	require.Error(t, err)
-	s.Restart(t)
-	require.Eventually(t, func() bool {
-		room[0] = p[0]
-		clk.Move(time.Minute)
-		_, err := r.Take(context.Background(), "ann", room, 1)
-		room[0] = admission.Plan{} // seen by the race detector, if the probe reads it
-		return !errors.Is(err, redis.ErrOpen)
-	}, patience, 10*time.Millisecond)
 }

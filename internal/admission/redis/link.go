@@ -13,8 +13,11 @@ import (
 	"github.com/treadlight/crawl/internal/clock"
 )
 
-// link is the way to the servers. The client is made when it is first needed, because
-// making it fails while they are down.
+// redialAfter is how long nobody tries to connect after that has failed.
+const redialAfter = time.Second / 2
+
+// link is the way to the servers. The client is made when it is first needed, because making it fails
+// while they are down.
 type link struct {
 	option rueidis.ClientOption
 	client atomic.Pointer[client]
@@ -22,15 +25,10 @@ type link struct {
 	life   context.Context // of what runs in the background; ends with Close
 	end    context.CancelFunc
 
-	failed atomic.Pointer[dial]
-
 	mu   sync.Mutex     // guards what follows
-	dial *dial          // under way, or nil
+	dial *dial          // the last; nil before the first
 	work sync.WaitGroup // what Close waits for
 }
-
-// redialAfter is how long nobody tries to connect after that has failed.
-const redialAfter = time.Second / 2
 
 type client struct {
 	rueidis.Client
@@ -39,10 +37,21 @@ type client struct {
 
 // dial is the making of a client, for which all who need it wait.
 type dial struct {
-	done chan struct{} // closed after client and err are there
-	c    *client
-	err  error
-	over time.Time
+	before error         // of the dial before, if that failed
+	done   chan struct{} // closed after what follows is there
+	c      *client
+	err    error
+	over   time.Time
+}
+
+// ended reports whether the dial is over.
+func (d *dial) ended() bool {
+	select {
+	case <-d.done:
+		return true
+	default:
+		return false
+	}
 }
 
 func (l *link) init(option rueidis.ClientOption) {
@@ -61,22 +70,21 @@ func (l *link) begin(f func(ctx context.Context)) bool {
 	return true
 }
 
-// connected is the client, made if there is none. While that fails, those who do not insist
-// are told so at once, and it is tried again beside them.
+// connected is the client, made if there is none. While that fails, those who do not insist are told so
+// at once, and it is tried again beside them.
 func (l *link) connected(ctx context.Context, insist bool) (*client, error) {
+	if l.closed.Load() {
+		return nil, admission.ErrClosed
+	}
 	if c := l.client.Load(); c != nil {
 		return c, nil
 	}
-	failed := l.failed.Load()
-	if failed != nil && !insist && clock.System().Since(failed.over) < redialAfter {
-		return nil, notConnected(failed.err)
-	}
-	d := l.dialing()
+	d := l.dialing(insist)
 	switch {
 	case d == nil:
 		return nil, admission.ErrClosed
-	case failed != nil && !insist:
-		return nil, notConnected(failed.err)
+	case d.before != nil && !insist && !d.ended():
+		return nil, notConnected(d.before)
 	}
 	select {
 	case <-d.done:
@@ -93,44 +101,47 @@ func notConnected(err error) error {
 	return fmt.Errorf("cannot connect: %w: %w", err, admission.ErrNotCharged)
 }
 
-// patience is how long connecting may take, if that is what a question waits for.
-func (l *link) patience() time.Duration {
-	if l.client.Load() != nil || l.failed.Load() != nil {
-		return 0
-	}
-	return l.option.Dialer.Timeout + 3*l.option.ConnWriteTimeout
-}
-
-// dialing is the dial under way, begun if there is none; nil if the link is closed.
-func (l *link) dialing() *dial {
+// dialing is the dial under way, or the one that has failed just now, unless who asks insists; else it
+// is begun. It is nil if the link is closed.
+func (l *link) dialing(insist bool) *dial {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.closed.Load() {
+	last := l.dial
+	switch {
+	case l.closed.Load():
 		return nil
+	case last != nil && (!last.ended() || l.client.Load() == last.c && last.c != nil):
+		return last
+	case last != nil && last.err != nil && !insist && clock.System().Since(last.over) < redialAfter:
+		return last
 	}
-	if l.dial == nil {
-		d := &dial{done: make(chan struct{})}
-		l.dial = d
-		l.work.Go(func() { l.make(d) })
+	l.dial = &dial{done: make(chan struct{})}
+	if last != nil {
+		l.dial.before = last.err
 	}
-	return l.dial
+	d := l.dial
+	l.work.Go(func() { l.make(d) })
+	return d
 }
 
-// make makes the client. If the link was closed meanwhile it closes it.
+// make makes the client, with the servers knowing the script, which would cost the first decision a
+// second trip; one that does not learn it is told with that. If the link was closed meanwhile it closes
+// the client.
 func (l *link) make(d *dial) {
 	defer close(d.done)
 	c, err := rueidis.NewClient(l.option)
 	if err == nil {
-		l.teach(c)
+		ctx, cancel := context.WithTimeout(l.life, l.option.ConnWriteTimeout)
+		defer cancel()
+		for _, node := range c.Nodes() {
+			_ = node.Do(ctx, node.B().ScriptLoad().Script(script).Build()).Error()
+		}
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.dial = nil
 	d.err, d.over = err, clock.System().Now()
-	l.failed.Store(nil)
 	switch {
 	case err != nil:
-		l.failed.Store(d)
 	case l.closed.Load():
 		c.Close()
 		d.err = admission.ErrClosed
@@ -140,19 +151,8 @@ func (l *link) make(d *dial) {
 	}
 }
 
-// teach has the servers know the script, which would cost the first decision a second trip.
-// One that does not learn it is told with that.
-func (l *link) teach(c rueidis.Client) {
-	ctx, cancel := context.WithTimeout(l.life, l.option.ConnWriteTimeout)
-	defer cancel()
-	for _, node := range c.Nodes() {
-		_ = node.Do(ctx, node.B().ScriptLoad().Script(script).Build()).Error()
-	}
-}
-
-// drop has the next question make a new client. The old one learns of each of its
-// connections that it is broken only by a question that fails. A cluster's client is kept:
-// most of its nodes are there.
+// drop has the next question make a new client. The old one learns of each of its connections that it
+// is broken only by a question that fails. A cluster's client is kept: most of its nodes are there.
 func (l *link) drop() {
 	c := l.client.Load()
 	if c == nil || c.cluster || !l.client.CompareAndSwap(c, nil) {

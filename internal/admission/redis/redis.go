@@ -1,36 +1,169 @@
+// Package redis keeps what keys have used of plans in Redis, so that many processes share one count:
+// a single server, one behind Sentinel, or a cluster, of Redis or Valkey.
+//
+// A decision is one script, take.lua, and one trip. It reads the server's clock, so that the clocks of
+// the processes do not matter, checks all plans, and writes only if all of them allow. It replies with
+// what it has found, and the pure functions of package admission make the Result of it. The two decide
+// the same to the last bit, and a reply on which they do not agree is an error.
+//
+// The key is rate_limiter:<plan>:{<key>}. The braces are a cluster's hash tag: all plans of a key are in
+// one slot. Braces within the key are escaped, and %. The value is a hash with v, the version "1", and
+// binary fields of eight bytes, big-endian: of a bucket t, its tokens (a double), and ts, the
+// microsecond they were right (an integer); of a window ts, when it began, c and p, the tokens taken in
+// it and in the one before (integers). It expires after [admission.Plan.TTL].
+//
+// # When Redis does not answer
+//
+// Each decision has a deadline of its own, which begins when there is a connection: that is made beside
+// the decisions, with the script loaded, and only the first of them wait for it. A late decision fails
+// with context.DeadlineExceeded, and may have been charged. After three failures in a row, of which
+// those that were under way together count as one, a breaker opens, and from then on Take fails at once,
+// with [ErrOpen]; the store is tried again in the background, by a question that charges nothing. In a
+// cluster there is a breaker for each sixteenth of the slots: a node that is down takes no others with
+// it. What an error means for a request is the [admission.Admitter]'s to say. Nothing is sent twice, but
+// for a script the server did not know: it did nothing, and is sent again at once with its text.
+//
+// # Fewer trips
+//
+// Those who ask for one token of a key while others do go together: one question for all who came since
+// the last one left, which goes when that has been answered, or after a sixteenth of the deadline. The
+// tokens go to those who came first.
+//
+// What a denial told is remembered for a minute at most. Others only ever take, so while the remembered
+// state denies, Redis would too. Only a Remove by another process is seen late.
+//
+// Leases ([Config.Lease]) are tokens charged before they are needed and given out here without a trip.
+// They are charged as all are, so the long run is exact. But a token may be used up to the length L of a
+// lease after it was charged: over any time W all processes together admit capacity + rate·(W+L) of a
+// bucket, which is rate·L more than without. A fixed window admits not one more, since no lease reaches
+// into the next; of a sliding one the rate is capacity by length. What is not used when a lease is over
+// is lost to the client: a lease is no larger than what was used in the one before, or what that would
+// have needed when it was used up early, and never larger than rate·L and capacity/(2·processes). Where
+// that is below two there are none.
+//
+// All of it is safe for concurrent use. [New] starts nothing and does not need Redis to be there;
+// goroutines are begun by questions, and [Repository.Close] waits for them.
 package redis
 
 import (
+	"cmp"
 	"context"
+	"errors"
 	"fmt"
+	"math"
+	"slices"
 	"sync/atomic"
 	"time"
+
+	"github.com/redis/rueidis"
 
 	"github.com/treadlight/crawl/internal/admission"
 	"github.com/treadlight/crawl/internal/clock"
 	"github.com/treadlight/crawl/internal/ratelimit/breaker"
 )
 
+const (
+	// DefaultDeadline is above what a trip takes to another continent. Within a data centre it takes
+	// half a millisecond.
+	DefaultDeadline = admission.DefaultDeadline
+
+	// lostAfter and openFor are the breaker's defaults: so many failures in a row, and one question a
+	// second, which costs a server that comes up again nothing.
+	lostAfter = 3
+	openFor   = time.Second
+
+	// DefaultKeys is how many keys are remembered: some ten megabytes when all of them are.
+	DefaultKeys = 1 << 14
+
+	// maxLease is so long that a client sees its tokens come late. It also keeps what a lease may
+	// overdraw, rate·L, in proportion to capacities.
+	maxLease = 10 * time.Second
+
+	// serverTimeout is for connecting, and for a connection on which nothing is answered. Both are well
+	// above the deadline: giving up a decision does not mean giving up the connection.
+	serverTimeout = time.Second
+
+	// scanStep is how many keys a server looks at in a step of a scan: some tenths of a millisecond,
+	// for which decisions wait.
+	scanStep = 1000
+)
+
+// Config is how Redis is reached and how hard it is tried.
+type Config struct {
+	// Redis is how the servers are reached: TLS, user, addresses. InitAddress has a server, or some of a
+	// cluster, or sentinels if Sentinel.MasterSet is set. Zero InitAddress is an error. Retries and
+	// client-side caching are off and pipelining is on whatever it says, zero Dialer.Timeout and
+	// ConnWriteTimeout mean a second, and zero PipelineMultiplex one connection to a server.
+	Redis rueidis.ClientOption
+	// Deadline is how long a decision may take once there is a connection, unless its context ends
+	// before. Zero means DefaultDeadline.
+	Deadline time.Duration
+	// Breaker says when to stop asking and to try again, by failures in a row. Zero means its package's
+	// defaults, but three of them, and one probe a second, the first success of which closes.
+	Breaker breaker.Config
+	// Keys is how many keys are remembered here, for denials and leases. Below zero nothing is
+	// remembered of any, which does not go with leases. Zero means DefaultKeys.
+	Keys int
+	// Lease is how long tokens may be held before they are used, up to 10s; 50 to 200 ms are usual. Zero
+	// means that there are no leases.
+	Lease time.Duration
+	// Instances is how many processes share the plans, for the size of leases. Zero means 1.
+	Instances int
+	// Clock is for the breaker, denials and leases, and no part of a decision; deadlines are the
+	// system's. Zero means the system's.
+	Clock clock.Clock
+}
+
+// settle fills the defaults in, or returns what is wrong.
+func (c *Config) settle() error {
+	switch {
+	case len(c.Redis.InitAddress) == 0:
+		return errors.New("redis: Redis.InitAddress is empty: give the address of a server, or of some of a cluster")
+	case c.Deadline < 0:
+		return fmt.Errorf("redis: Deadline is %v: set it to more than 0, or leave it out for the default", c.Deadline)
+	case c.Lease < 0 || c.Lease > maxLease:
+		return fmt.Errorf("redis: Lease is %v: set it to at most %v, or leave it out for none", c.Lease, maxLease)
+	case c.Lease > 0 && c.Keys < 0:
+		return fmt.Errorf("redis: Lease is %v and Keys %d: leases are remembered by key, so set Keys to 1 or more", c.Lease, c.Keys)
+	case c.Instances < 0:
+		return fmt.Errorf("redis: Instances is %d: set it to 1 or more, or leave it out for 1", c.Instances)
+	}
+	c.Deadline, c.Keys, c.Instances = cmp.Or(c.Deadline, DefaultDeadline), cmp.Or(c.Keys, DefaultKeys), cmp.Or(c.Instances, 1)
+	b := &c.Breaker
+	b.OpenFor, b.Probes, b.Consecutive = cmp.Or(b.OpenFor, openFor), cmp.Or(b.Probes, 1), cmp.Or(b.Consecutive, lostAfter)
+	if err := b.Validate(); err != nil {
+		return fmt.Errorf("redis: Breaker: %w", err)
+	}
+	if c.Clock == nil {
+		c.Clock = clock.System()
+	}
+	o := &c.Redis
+	o.InitAddress = slices.Clone(o.InitAddress) // which the client may shuffle
+	o.DisableRetry, o.DisableCache = true, true
+	// Else the second question waits for the answer of the first, which is far from here.
+	o.AlwaysPipelining = true
+	o.Dialer.Timeout = cmp.Or(o.Dialer.Timeout, serverTimeout)
+	o.ConnWriteTimeout = cmp.Or(o.ConnWriteTimeout, serverTimeout)
+	// One connection, which is there when the first decision comes: the client makes further ones
+	// within the first questions that go through them, in three more trips.
+	o.PipelineMultiplex = cmp.Or(o.PipelineMultiplex, -1)
+	return nil
+}
+
 // Repository is an [admission.Repository] in Redis. Make it by [New].
 type Repository struct {
 	cfg   Config // never changes after New
 	begun time.Time
 	now   func() admission.Micros // the time of decisions; only tests have another than the server's
-	local *local                  // nil if nothing is remembered
+	local local
 	gates [gates]gate
 	link  link
-	stats stats
 	name  string // what servers call the script
 
-	flights flights
+	trips, reloads, failures, refused, denials, leased atomic.Uint64 // see Statistics
 }
 
 var _ admission.Repository = (*Repository)(nil)
-
-// stats are the counters of [Statistics].
-type stats struct {
-	trips, reloads, failures, refused, probes, denials, leased atomic.Uint64
-}
 
 // Statistics is what a Repository has counted since it was made.
 type Statistics struct {
@@ -38,196 +171,91 @@ type Statistics struct {
 	Reloads  uint64 `json:"reloads"`  // of these, those sent again with their text, as the server did not know them
 	Failures uint64 `json:"failures"` // questions that were not answered
 	Refused  uint64 `json:"refused"`  // decisions for which Redis was not asked, with ErrOpen
-	Probes   uint64 `json:"probes"`   // questions asked to learn whether Redis is back
 	Denials  uint64 `json:"denials"`  // denials decided by what was remembered
 	Leased   uint64 `json:"leased"`   // decisions charged to a lease
 	// State is that of the breaker; of a cluster's, of the one that is open if any is.
 	State breaker.State `json:"state"`
 }
 
-// New returns a Repository. It does not connect; [Repository.Connect] and [Repository.Ping]
-// do, and the first decision. Its errors name the field and the fix.
+// New returns a Repository. It does not connect; [Repository.Connect] and [Repository.Ping] do, and the
+// first decision. Its errors name the field and the fix.
 func New(cfg Config) (*Repository, error) {
 	if err := cfg.settle(); err != nil {
 		return nil, err
 	}
 	r := &Repository{
-		flights: flights{lines: map[string]*line{}},
-		cfg:     cfg, begun: cfg.Clock.Now(), name: scriptName(), now: func() admission.Micros { return serverTime },
+		cfg: cfg, begun: cfg.Clock.Now(), name: scriptName(), now: func() admission.Micros { return serverTime },
 	}
 	for i := range r.gates {
-		places := inFlightEach
-		if i == 0 {
-			places = inFlight
-		}
-		if err := r.gates[i].init(&r.cfg.Breaker, places); err != nil {
-			return nil, err
-		}
+		r.gates[i].breaker, r.gates[i].late = breaker.New(&r.cfg.Breaker), math.MinInt64
+		r.gates[i].heard.Store(silent)
+		r.gates[i].places = make(chan struct{}, inFlightEach)
 	}
-	if cfg.Keys > 0 {
-		r.local = newLocal(&r.cfg)
-	}
+	r.gates[0].places = make(chan struct{}, inFlight)
+	r.local.init(cfg.Keys)
 	r.link.init(cfg.Redis)
 	return r, nil
 }
 
-// Immediate marks a repository that has a deadline of its own, and one that begins when there
-// is a connection.
+// Immediate marks a repository that has a deadline of its own, and one that begins when there is a
+// connection.
 func (r *Repository) Immediate() {}
 
-// Connect has a connection made in the background, so that the first decision need not
-// wait for it.
-func (r *Repository) Connect() { r.link.dialing() }
+// Connect has a connection made in the background, so that the first decision need not wait for it.
+func (r *Repository) Connect() { r.link.dialing(true) }
 
-// Part is the part of a cluster a key is in, of so many that can be out of reach by
-// themselves; without a cluster it is always the same.
-func (r *Repository) Part(key string) (part, of int) {
-	c := r.link.client.Load()
-	if c == nil || !c.cluster {
-		return 0, gates
-	}
-	return gateIndex(c, storeKey("", key)), gates
-}
+// Part is the part of a cluster a key is in, of so many that can be out of reach by themselves; without
+// a cluster it is always the same.
+func (r *Repository) Part(key string) (part, of int) { return r.gateIndex(storeKey("", key)), gates }
 
 // instant is the local time, for all that is no part of a decision.
-func (r *Repository) instant() clock.Instant {
-	return clock.Instant(r.cfg.Clock.Since(r.begun))
-}
+func (r *Repository) instant() clock.Instant { return clock.Instant(r.cfg.Clock.Since(r.begun)) }
 
-// Take decides as [admission.Repository] says, within the deadline, once there is a connection:
-// the first decision waits for that, for as long as connecting may take; no other does after
-// that has failed once. A caller that gives up before may be let go only at the deadline. It
-// fails with [ErrOpen] at once while Redis does not answer. An error after the question was
-// sent wraps [admission.ErrUndecided] or context.DeadlineExceeded; it is not sent again.
-func (r *Repository) Take(ctx context.Context, key string, plans []admission.Plan, tokens int64) (admission.Result, error) {
-	if err := ctx.Err(); err != nil {
-		return admission.Result{}, fmt.Errorf("redis: %w", err)
-	}
-	if r.link.closed.Load() {
-		return admission.Result{}, admission.ErrClosed
-	}
-	if len(plans) == 0 {
-		return admission.Result{Allowed: true}, nil
-	}
-	if r.local == nil {
-		res, _, err := r.takeBeside(ctx, key, plans, tokens, tokens)
-		return res, err
-	}
-	return r.takeHere(ctx, key, plans, tokens)
-}
-
-// takeHere decides by what is remembered if that is enough, and remembers what is told if not.
-func (r *Repository) takeHere(ctx context.Context, key string, plans []admission.Plan, tokens int64) (admission.Result, error) {
-	look := r.local.look(key, plans, r.instant(), tokens)
-	if look.wait != nil {
-		// The wait and a trip after it have one deadline.
-		limited, cancel := context.WithTimeout(ctx, r.cfg.Deadline)
-		defer cancel()
-		ctx = limited
-		var err error
-		if look, err = r.await(ctx, look, key, plans, tokens); err != nil {
-			return admission.Result{}, err
-		}
-	}
-	if look.known {
-		if look.res.Allowed {
-			r.stats.leased.Add(1)
-		} else {
-			r.stats.denials.Add(1)
-		}
-		return look.res, nil
-	}
-	if look.fetching != nil {
-		defer r.local.landed(key, look.fetching)
-	}
-	res, told, err := r.takeBeside(ctx, key, plans, tokens, look.most)
-	if err == nil {
-		r.local.learn(key, plans, tokens, look, told)
+// Take decides as [admission.Repository] says, within the deadline, once there is a connection: the
+// first decision waits for that, for as long as connecting may take; no other does after that has failed
+// once. A caller that gives up before may be let go only at the deadline. It fails with [ErrOpen] at once
+// while Redis does not answer. An error after the question was sent wraps [admission.ErrUndecided] or
+// context.DeadlineExceeded; it is not sent again.
+func (r *Repository) Take(ctx context.Context, key string, plans []admission.Plan, tokens int64) (res admission.Result, err error) {
+	switch {
+	case ctx.Err() != nil:
+		err = fmt.Errorf("redis: %w", ctx.Err())
+	case r.link.closed.Load():
+		err = admission.ErrClosed
+	case len(plans) == 0:
+		res.Allowed = true
+	default:
+		res, err = r.takeHere(ctx, key, plans, tokens)
 	}
 	return res, err
 }
 
-// await waits for leases that others fetch until one has something left for this caller
-// too. After half the deadline it is to ask for itself.
-func (r *Repository) await(ctx context.Context, l look, key string, plans []admission.Plan, tokens int64) (look, error) {
-	limit := r.cfg.Clock.NewTimer(r.cfg.Deadline / 2)
-	defer limit.Stop()
-	for l.wait != nil {
-		select {
-		case <-l.wait:
-			l = r.local.look(key, plans, r.instant(), tokens)
-		case <-limit.C():
-			return l, nil
-		case <-ctx.Done():
-			return l, fmt.Errorf("redis: %w", ctx.Err())
-		}
-	}
-	return l, nil
-}
-
-// takeBeside is takeThere, together with others who ask for the same if that may be: those
-// who have leases wait for these.
-func (r *Repository) takeBeside(ctx context.Context, key string, plans []admission.Plan, tokens, most int64) (admission.Result, told, error) {
-	if tokens == 1 && most == 1 && (r.local == nil || r.local.largest(plans) < 2) {
-		return r.takeOne(ctx, key, plans)
-	}
-	return r.takeThere(ctx, key, plans, tokens, most)
-}
-
-// told is what a trip has brought.
-type told struct {
-	answer
-	sent, received clock.Instant // the server decided in between
-}
-
-// takeThere asks the server for tokens, and for more if they are there, up to most.
-func (r *Repository) takeThere(ctx context.Context, key string, plans []admission.Plan, tokens, most int64) (admission.Result, told, error) {
-	t := told{sent: r.instant()}
-	var err error
-	if t.answer, err = r.exchange(ctx, ask(r.now(), key, plans, tokens, most)); err != nil {
-		return admission.Result{}, t, err
-	}
-	t.received = r.instant()
-	states := append(make([]admission.State, 0, len(plans)), t.states...)
-	res := admission.TakeAll(states, plans, t.answer.now, tokens)
-	if res.Allowed != (t.taken != denied) {
-		return admission.Result{}, t, fmt.Errorf("redis: %s took %d of %d tokens, and should not have decided so", plans[0].Name, t.taken, tokens)
-	}
-	return res, t, nil
-}
-
-// Remove forgets what key has used under plans, here and in Redis. It asks whether the
-// breaker is open or not.
+// Remove forgets what key has used under plans, here and in Redis. It asks whether the breaker is open or
+// not.
 func (r *Repository) Remove(ctx context.Context, key string, plans []admission.Plan) error {
-	if err := ctx.Err(); err != nil {
-		return fmt.Errorf("redis: %w", err)
-	}
-	if r.link.closed.Load() {
-		return admission.ErrClosed
-	}
-	if len(plans) == 0 {
-		return nil
-	}
-	err := r.remove(ctx, key, plans)
-	if r.local != nil {
+	c, err := r.link.connected(ctx, true)
+	if err == nil && len(plans) > 0 {
+		ctx, cancel := context.WithTimeout(ctx, r.cfg.Deadline)
+		defer cancel()
+		keys := make([]string, len(plans)) // which are in one slot
+		for i := range plans {
+			keys[i] = storeKey(plans[i].Name, key)
+		}
+		err = r.do(ctx, c, r.gateOf(keys[0]), c.B().Del().Key(keys...).Build()).Error()
 		r.local.forget(key) // after it is gone there, lest it be learned again
 	}
-	return err
+	if err != nil {
+		return fmt.Errorf("redis: remove: %w", err)
+	}
+	return nil
 }
 
-// Keys scans all servers of a cluster. It asks whether the breaker is open or not, and takes
-// as long as ctx allows.
+// Keys scans all servers of a cluster. It asks whether the breaker is open or not, and takes as long as
+// ctx allows.
 func (r *Repository) Keys(ctx context.Context, plans []admission.Plan, yield func(key string) bool) error {
-	if r.link.closed.Load() {
-		return admission.ErrClosed
-	}
 	c, err := r.link.connected(ctx, true)
 	if err != nil {
 		return fmt.Errorf("redis: %w", err)
-	}
-	asked := make(map[string]bool, len(plans))
-	for i := range plans {
-		asked[plans[i].Name] = true
 	}
 	for _, node := range c.Nodes() {
 		for cursor, more := uint64(0), true; more; more = cursor != 0 {
@@ -236,7 +264,9 @@ func (r *Repository) Keys(ctx context.Context, plans []admission.Plan, yield fun
 				return fmt.Errorf("redis: scan: %w", err)
 			}
 			for _, name := range step.Elements {
-				if plan, key, ok := keyOf(name); ok && asked[plan] && !yield(key) {
+				plan, key, ok := keyOf(name)
+				asked := slices.ContainsFunc(plans, func(p admission.Plan) bool { return p.Name == plan })
+				if ok && asked && !yield(key) {
 					return nil
 				}
 			}
@@ -246,23 +276,16 @@ func (r *Repository) Keys(ctx context.Context, plans []admission.Plan, yield fun
 	return nil
 }
 
-// scanStep is how many keys a server looks at in a step of a scan: some tenths of a
-// millisecond, for which decisions wait.
-const scanStep = 1000
-
-// Ping connects, and asks the server a question that charges nothing and is the script's,
-// so that a server is refused that cannot run it. It asks whether the breaker is open or
-// not, and waits as long as ctx allows; that ctx was cancelled may be seen a second later.
+// Ping connects, and asks the server a question that charges nothing and is the script's, so that a
+// server is refused that cannot run it. It asks whether the breaker is open or not, and waits as long as
+// ctx allows; that ctx was cancelled may be seen a second later.
 func (r *Repository) Ping(ctx context.Context) error {
-	if r.link.closed.Load() {
-		return admission.ErrClosed
-	}
 	plan := admission.Plan{Name: "ping", Kind: admission.KindTokenBucket, Capacity: 1, TokensPerSecond: 1}
 	c, err := r.link.connected(ctx, true)
-	if err != nil {
-		return fmt.Errorf("redis: %w", err)
+	if err == nil {
+		_, err = r.run(ctx, c, &r.gates[0], ask(serverTime, "", []admission.Plan{plan}, 0, 0))
 	}
-	if _, err := r.run(ctx, c, &r.gates[0], ask(serverTime, "", []admission.Plan{plan}, 0, 0)); err != nil {
+	if err != nil {
 		return fmt.Errorf("redis: %w", err)
 	}
 	return nil
@@ -271,9 +294,8 @@ func (r *Repository) Ping(ctx context.Context) error {
 // Statistics is what was counted so far.
 func (r *Repository) Statistics() Statistics {
 	s := Statistics{
-		Trips: r.stats.trips.Load(), Reloads: r.stats.reloads.Load(), Failures: r.stats.failures.Load(),
-		Refused: r.stats.refused.Load(), Probes: r.stats.probes.Load(),
-		Denials: r.stats.denials.Load(), Leased: r.stats.leased.Load(),
+		Trips: r.trips.Load(), Reloads: r.reloads.Load(), Failures: r.failures.Load(),
+		Refused: r.refused.Load(), Denials: r.denials.Load(), Leased: r.leased.Load(),
 	}
 	now := r.instant()
 	for i := range r.gates {
@@ -284,8 +306,8 @@ func (r *Repository) Statistics() Statistics {
 	return s
 }
 
-// Close gives the connections back and waits for what is under way, which fails: some
-// deadlines, or the time limit of connecting if that is it. Leases are lost.
+// Close gives the connections back and waits for what is under way, which fails: some deadlines, or the
+// time limit of connecting if that is it. Leases are lost.
 func (r *Repository) Close() error {
 	r.link.close()
 	return nil

@@ -6,47 +6,106 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"math"
 	"net"
-	"slices"
 	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
 
 	"github.com/redis/rueidis"
 
 	"github.com/treadlight/crawl/internal/admission"
+	"github.com/treadlight/crawl/internal/clock"
 	"github.com/treadlight/crawl/internal/ratelimit/breaker"
 )
+
+// ErrOpen is the error of a decision for which Redis was not asked, because it did not answer lately.
+var ErrOpen = fmt.Errorf("redis: the breaker is open: %w", admission.ErrNotCharged)
+
+// errBusy is for a question for which there was no place in time.
+var errBusy = errors.New("too many questions are under way")
+
+const (
+	// gates is how many breakers there are for a cluster. Nodes have slots in long rows, so most
+	// sixteenths are of one node, and sixteen are few enough to open quickly.
+	gates = 16
+
+	// slots is how many a cluster has, by the protocol.
+	slots = 1 << 14
+
+	// inFlight is how many questions are under way at a time at the first gate, which is the only one
+	// without a cluster, and inFlightEach at the others. The client queues 1024 on a connection and
+	// then blocks beyond any deadline, so all of them are fewer. A server decides about 100 in a
+	// millisecond.
+	inFlight     = 256
+	inFlightEach = 48
+
+	// hearing is how long after a reply the server is taken to be there. Connections seldom vanish
+	// within a second of use.
+	hearing = time.Second
+
+	// silent is no instant, but before all of them.
+	silent int64 = math.MinInt64
+)
+
+// gate is a breaker with its lock, and the places for what has passed it.
+type gate struct {
+	places chan struct{}
+	heard  atomic.Int64 // the instant of the last reply, or silent
+
+	mu      sync.Mutex // guards what follows
+	breaker breaker.Breaker
+	late    clock.Instant // when the last question was found to be late
+}
+
+// gateOf is the gate of a stored key: in a cluster that of its slot, and else the first.
+func (r *Repository) gateOf(key string) *gate { return &r.gates[r.gateIndex(key)] }
+
+func (r *Repository) gateIndex(key string) int {
+	c := r.link.client.Load()
+	if c == nil || !c.cluster {
+		return 0
+	}
+	cmd := c.B().Exists().Key(key).Build()
+	return int(cmd.Slot() % slots / (slots / gates))
+}
+
+func (g *gate) state(now clock.Instant) breaker.State {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.breaker.State(now)
+}
 
 // exchange asks q through the breaker of its slot.
 func (r *Repository) exchange(ctx context.Context, q question) (answer, error) {
 	g := r.gateOf(q.keys[0])
-	ticket, ok := g.allow(r.instant())
-	if !ok {
-		r.stats.refused.Add(1)
-		return answer{}, ErrOpen
+	g.mu.Lock()
+	ticket, _, ok := g.breaker.Allow(r.instant())
+	g.mu.Unlock()
+	if ok && !ticket.Probe() {
+		return r.attempt(ctx, g, ticket, q)
 	}
-	if ticket.Probe() {
-		r.probe(g, ticket, q)
-		r.stats.refused.Add(1)
-		return answer{}, ErrOpen
+	r.refused.Add(1)
+	if ok {
+		// In the background, for no tokens: the caller does not wait for a server of which nobody knows
+		// whether it is there.
+		q = ask(r.now(), q.key, q.plans, 0, 0)
+		if !r.link.begin(func(ctx context.Context) { _, _ = r.attempt(ctx, g, ticket, q) }) {
+			g.drop(ticket)
+		}
 	}
-	return r.attempt(ctx, g, ticket, q)
+	return answer{}, ErrOpen
 }
 
-// probe asks in the background whether there is an answer, for no tokens: the caller does
-// not wait for a server of which nobody knows whether it is there.
-func (r *Repository) probe(g *gate, ticket breaker.Ticket, q question) {
-	q = ask(r.now(), q.key, slices.Clone(q.plans), 0, 0) // the plans are the caller's
-	begun := r.link.begin(func(ctx context.Context) {
-		r.stats.probes.Add(1)
-		_, _ = r.attempt(ctx, g, ticket, q)
-	})
-	if !begun {
-		g.drop(ticket)
-	}
+func (g *gate) drop(t breaker.Ticket) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.breaker.Drop(t)
 }
 
-// attempt asks q within the deadline, which begins when there is a connection, and tells the
-// breaker how that went.
+// attempt asks q within the deadline, which begins when there is a connection, and tells the breaker how
+// that went.
 func (r *Repository) attempt(parent context.Context, g *gate, ticket breaker.Ticket, q question) (a answer, err error) {
 	c, err := r.link.connected(parent, ticket.Probe())
 	ctx, cancel := context.WithTimeout(parent, r.cfg.Deadline)
@@ -55,12 +114,15 @@ func (r *Repository) attempt(parent context.Context, g *gate, ticket breaker.Tic
 	if err == nil {
 		a, err = r.run(ctx, c, g, q)
 	}
-	err = late(err)
-	now := r.instant()
+	var timeout net.Error // of a connection whose deadline was the context's
+	if errors.As(err, &timeout) && timeout.Timeout() && !errors.Is(err, context.DeadlineExceeded) {
+		err = fmt.Errorf("%w: %w", context.DeadlineExceeded, err)
+	}
 	ended := parent.Err()
-	if ended == nil && errors.Is(err, context.DeadlineExceeded) && sameDeadline(parent, ctx) {
+	if at, ok := parent.Deadline(); ok && ended == nil && !clock.System().Now().Before(at) {
 		ended = context.DeadlineExceeded // its timer is about to fire
 	}
+	now := r.instant()
 	switch {
 	case err == nil:
 		g.record(now, ticket, false)
@@ -70,13 +132,13 @@ func (r *Repository) attempt(parent context.Context, g *gate, ticket breaker.Tic
 		return answer{}, admission.ErrClosed
 	case errors.Is(err, ErrOpen):
 		g.drop(ticket)
-		r.stats.refused.Add(1)
+		r.refused.Add(1)
 		return answer{}, ErrOpen
 	case noVerdict(err, ended, now.Sub(sent) < r.cfg.Deadline/4),
 		errors.Is(err, context.DeadlineExceeded) && !ticket.Probe() && !g.lateFor(sent, now):
 		g.drop(ticket)
 	default:
-		r.stats.failures.Add(1)
+		r.failures.Add(1)
 		if g.record(now, ticket, true) {
 			r.link.drop()
 		}
@@ -90,50 +152,44 @@ func (r *Repository) attempt(parent context.Context, g *gate, ticket breaker.Tic
 	return answer{}, fmt.Errorf("redis: within %v: %w", r.cfg.Deadline, err)
 }
 
-// lost reports whether an error says neither that the question was not sent nor what the
-// server answered.
+// record counts a result and reports whether it has opened the breaker.
+func (g *gate) record(now clock.Instant, t breaker.Ticket, failed bool) (opened bool) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.breaker.Record(now, t, failed, 0, 0) && failed
+}
+
+// lateFor reports whether a question sent at an instant that is late now says something new: those that
+// were under way together say the same thing once. A burst is served late by a server that is there.
+func (g *gate) lateFor(sent, now clock.Instant) bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if sent < g.late {
+		return false
+	}
+	g.late = now
+	return true
+}
+
+// noVerdict reports whether an error says nothing about the server: the caller has ended it, early; too
+// many others were asking; or one key is that of something else.
+func noVerdict(err, ended error, early bool) bool {
+	_, foreign := errors.AsType[*ForeignKeyError](err)
+	return foreign || errors.Is(err, errBusy) || errors.Is(ended, context.Canceled) || ended != nil && early
+}
+
+// lost reports whether an error says neither that the question was not sent nor what the server
+// answered.
 func lost(err error) bool {
 	if answered := new(rueidis.RedisError); errors.As(err, &answered) {
 		return false
 	}
 	op, ok := errors.AsType[*net.OpError](err)
-	dialling := ok && op.Op == "dial"
-	return !dialling && !errors.Is(err, admission.ErrNotCharged)
+	return !(ok && op.Op == "dial") && !errors.Is(err, admission.ErrNotCharged)
 }
 
-// late is err as a context.DeadlineExceeded, if it is that of a connection whose deadline
-// was the context's.
-func late(err error) error {
-	var timeout net.Error
-	if errors.As(err, &timeout) && timeout.Timeout() && !errors.Is(err, context.DeadlineExceeded) {
-		return fmt.Errorf("%w: %w", context.DeadlineExceeded, err)
-	}
-	return err
-}
-
-// sameDeadline reports whether ctx, made from parent, has the deadline of that.
-func sameDeadline(parent, ctx context.Context) bool {
-	its, ok := parent.Deadline()
-	own, _ := ctx.Deadline()
-	return ok && its.Equal(own)
-}
-
-// errBusy is for a question for which there was no place in time.
-var errBusy = errors.New("too many questions are under way")
-
-// noVerdict reports whether an error says nothing about the server: the caller has ended
-// it, early; too many others were asking; or one key is that of something else.
-func noVerdict(err, ended error, early bool) bool {
-	switch {
-	case errors.Is(err, errBusy), errors.Is(ended, context.Canceled), ended != nil && early:
-		return true
-	}
-	_, foreign := errors.AsType[*ForeignKeyError](err)
-	return foreign
-}
-
-// ForeignKeyError is that a key by which something is counted is that of something else. Until
-// it is deleted nothing that is counted by it is decided.
+// ForeignKeyError is that a key by which something is counted is that of something else. Until it is
+// deleted nothing that is counted by it is decided.
 type ForeignKeyError struct {
 	Key string // one of those of the question
 	err error
@@ -147,8 +203,8 @@ func (e *ForeignKeyError) Error() string {
 // Unwrap is what the server said.
 func (e *ForeignKeyError) Unwrap() error { return e.err }
 
-// foreign finds out which key of a question is another's, if that is what a server has said.
-// The script reads them in their order, and so says it of the first.
+// foreign finds out which key of a question is another's, if that is what a server has said. The script
+// reads them in their order, and so says it of the first.
 func (r *Repository) foreign(ctx context.Context, c *client, g *gate, q question, err error) error {
 	var answered *rueidis.RedisError
 	if !errors.As(err, &answered) || !strings.Contains(answered.Error(), "WRONGTYPE") { // where, depends on the version
@@ -169,12 +225,12 @@ func scriptName() string {
 	return hex.EncodeToString(sum[:])
 }
 
-// run asks the script, and if the server does not know it, sends it along at once: it has
-// done nothing yet. That goes the same way through a cluster, to the node that asked.
+// run asks the script, and if the server does not know it, sends it along at once: it has done nothing
+// yet. That goes the same way through a cluster, to the node that asked.
 func (r *Repository) run(ctx context.Context, c *client, g *gate, q question) (answer, error) {
 	reply, err := r.do(ctx, c, g, c.B().Evalsha().Sha1(r.name).Numkeys(int64(len(q.keys))).Key(q.keys...).Arg(q.arg).Build()).ToString()
 	if answered, ok := rueidis.IsRedisErr(err); ok && answered.IsNoScript() {
-		r.stats.reloads.Add(1)
+		r.reloads.Add(1)
 		reply, err = r.do(ctx, c, g, c.B().Eval().Script(script).Numkeys(int64(len(q.keys))).Key(q.keys...).Arg(q.arg).Build()).ToString()
 	}
 	if err != nil {
@@ -183,17 +239,17 @@ func (r *Repository) run(ctx context.Context, c *client, g *gate, q question) (a
 	return decode(reply, q.plans)
 }
 
-// do sends one command when there is a place for it, and waits until ctx ends. The client
-// keeps to ctx on a connection that is there, but not always while it makes one to a
-// server that is silent, or asks a cluster where slots are. So unless the server has just
-// been heard another goroutine waits for the client, and keeps the place as long. To
-// do so always would cost each decision two changes of goroutines, half a trip.
+// do sends one command when there is a place for it, and waits until ctx ends. The client keeps to ctx on
+// a connection that is there, but not always while it makes one to a server that is silent, or asks a
+// cluster where slots are. So unless the server has just been heard another goroutine waits for the
+// client, and keeps the place as long. To do so always would cost each decision two changes of
+// goroutines, half a trip.
 func (r *Repository) do(ctx context.Context, c *client, g *gate, cmd rueidis.Completed) rueidis.RedisResult {
 	if err := r.enter(ctx, g); err != nil {
 		return rueidis.NewErrorResult(err)
 	}
-	r.stats.trips.Add(1)
-	if g.hears(r.instant()) {
+	r.trips.Add(1)
+	if heard := g.heard.Load(); heard != silent && r.instant().Sub(clock.Instant(heard)) < hearing {
 		return r.finish(g, c.Do(ctx, cmd))
 	}
 	done := make(chan rueidis.RedisResult, 1)
@@ -209,8 +265,8 @@ func (r *Repository) do(ctx context.Context, c *client, g *gate, cmd rueidis.Com
 	}
 }
 
-// finish gives the place back, after it is known whether the server was heard: who gets
-// the place should know.
+// finish gives the place back, after it is known whether the server was heard: who gets the place should
+// know.
 func (r *Repository) finish(g *gate, res rueidis.RedisResult) rueidis.RedisResult {
 	heard := silent
 	if res.NonRedisError() == nil {
@@ -221,8 +277,8 @@ func (r *Repository) finish(g *gate, res rueidis.RedisResult) rueidis.RedisResul
 	return res
 }
 
-// enter takes a place at the gate. Whoever had to wait for it looks again whether those
-// before it have found the server down.
+// enter takes a place at the gate. Whoever had to wait for it looks again whether those before it have
+// found the server down.
 func (r *Repository) enter(ctx context.Context, g *gate) error {
 	select {
 	case g.places <- struct{}{}:
@@ -237,24 +293,6 @@ func (r *Repository) enter(ctx context.Context, g *gate) error {
 	if g.state(r.instant()) == breaker.Open {
 		<-g.places
 		return ErrOpen
-	}
-	return nil
-}
-
-// remove deletes what is stored of key under plans, which is in one slot.
-func (r *Repository) remove(ctx context.Context, key string, plans []admission.Plan) error {
-	c, err := r.link.connected(ctx, true)
-	if err != nil {
-		return fmt.Errorf("redis: %w", err)
-	}
-	ctx, cancel := context.WithTimeout(ctx, r.cfg.Deadline)
-	defer cancel()
-	keys := make([]string, len(plans))
-	for i := range plans {
-		keys[i] = storeKey(plans[i].Name, key)
-	}
-	if err := r.do(ctx, c, r.gateOf(keys[0]), c.B().Del().Key(keys...).Build()).Error(); err != nil {
-		return fmt.Errorf("redis: remove: %w", err)
 	}
 	return nil
 }
