@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/treadlight/crawl/internal/clock"
 	"github.com/treadlight/crawl/limit"
 )
 
@@ -18,7 +17,6 @@ type BulkheadConfig struct {
 	MaxQueue       int           // callers that may wait for a place; zero means none
 	QueueTimeout   time.Duration // after which one that waits is refused; zero means its context decides
 	MaxKeys        int           // pools of an [Isolation] at a time, which a [Bulkhead] has not; zero means 1024
-	Clock          clock.Clock   // zero means the system clock
 	Hub            *Hub          // hears of refusals; zero means nobody does
 }
 
@@ -37,12 +35,11 @@ func (c *BulkheadConfig) settle() error {
 		return fmt.Errorf("bulkhead: MaxKeys = %d: want 1 or more", c.MaxKeys)
 	}
 	c.MaxKeys = cmp.Or(c.MaxKeys, maxPools)
-	c.Clock = cmp.Or(c.Clock, clock.System())
 	return nil
 }
 
 func (c *BulkheadConfig) options() []limit.Option {
-	return []limit.Option{limit.WithName(c.Name), limit.WithClock(c.Clock), limit.WithQueueLimit(c.MaxQueue)}
+	return []limit.Option{limit.WithName(c.Name), limit.WithQueueLimit(c.MaxQueue)}
 }
 
 func (c *BulkheadConfig) wait() time.Duration {
@@ -53,7 +50,7 @@ func (c *BulkheadConfig) wait() time.Duration {
 }
 
 // refusal is the error of a bulkhead for one of its limiter.
-func (c *BulkheadConfig) refusal(ctx context.Context, key string, err error, now func() limit.Statistics) error {
+func (c *BulkheadConfig) refusal(ctx context.Context, key string, err error, standing func() limit.Statistics) error {
 	switch {
 	case err == nil:
 		return nil
@@ -63,8 +60,8 @@ func (c *BulkheadConfig) refusal(ctx context.Context, key string, err error, now
 		return callerErr(ctx) // the caller has left, nobody has sent it away
 	}
 	if c.Hub.Wants() {
-		s := now()
-		c.Hub.Emit(BulkheadEvent{At: c.Clock.Now(), Name: c.Name, Key: key, InFlight: s.InUse, Queued: s.Queued})
+		s := standing()
+		c.Hub.Emit(BulkheadEvent{At: now(), Name: c.Name, Key: key, InFlight: s.InUse, Queued: s.Queued})
 	}
 	return &BulkheadError{Name: c.Name, Key: key, Err: err}
 }

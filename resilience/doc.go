@@ -52,8 +52,7 @@
 //   - Nobody's code is called with a lock held, and a listener of a Hub can neither delay nor
 //     break a call.
 //
-// All of it is safe for concurrent use. Policies wait on an injected clock, except for
-// Timeout, whose time is that of contexts; in a bubble of testing/synctest both are its, and
-// fields for a clock stay nil. Calls are expected to honour their contexts: nothing here leaves
-// a call behind to run on unseen.
+// All of it is safe for concurrent use. Policies wait in the system's time, which in a bubble of
+// testing/synctest is that of the bubble. Calls are expected to honour their contexts: nothing
+// here leaves a call behind to run on unseen.
 package resilience

@@ -1,12 +1,9 @@
 package resilience
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
-
-	"github.com/treadlight/crawl/internal/clock"
 )
 
 // FallbackConfig says which results are replaced, and by what.
@@ -19,9 +16,8 @@ type FallbackConfig[T any] struct {
 	// which is discarded afterwards; an Action that makes a call over the resources v
 	// holds frees them itself first. Nil is an error.
 	Action  func(ctx context.Context, v T, err error) (T, error)
-	Discard func(T)     // frees a value that was replaced; nil means nothing to free
-	Hub     *Hub        // hears of a [FallbackEvent] for each replacement; nil means nobody
-	Clock   clock.Clock // dates the events; nil means the system's
+	Discard func(T) // frees a value that was replaced; nil means nothing to free
+	Hub     *Hub    // hears of a [FallbackEvent] for each replacement; nil means nobody
 }
 
 // Fallback replaces results that are no use to the caller: a page from a cache for one
@@ -39,7 +35,6 @@ func NewFallback[T any](cfg FallbackConfig[T]) (*Fallback[T], error) {
 	if cfg.When == nil {
 		cfg.When = func(_ T, err error) bool { return err != nil }
 	}
-	cfg.Clock = cmp.Or(cfg.Clock, clock.System())
 	return &Fallback[T]{cfg: cfg}, nil
 }
 
@@ -65,7 +60,7 @@ func (f *Fallback[T]) Execute(ctx context.Context, fn func(context.Context) (T, 
 
 func (f *Fallback[T]) replace(ctx context.Context, v T, err error) (T, error) {
 	if f.cfg.Hub.Wants() {
-		f.cfg.Hub.Emit(FallbackEvent{At: f.cfg.Clock.Now(), Name: f.cfg.Name, Err: err})
+		f.cfg.Hub.Emit(FallbackEvent{At: now(), Name: f.cfg.Name, Err: err})
 	}
 	other, failed := f.cfg.Action(ctx, v, err)
 	if failed == nil {

@@ -35,10 +35,7 @@ type HedgeConfig[T any] struct {
 	Bind     Bind[T]       // of the value to the context of its call; nil means that it ends with Execute
 	Discard  func(T)       // frees a value that nobody gets, on any goroutine; nil means nothing to free
 
-	// Clock dates events. Delays and latencies are in the time of contexts, the system's,
-	// which in a synctest test is that of the bubble. Zero means the system clock.
-	Clock clock.Clock
-	Hub   *Hub // hears of further calls; zero means nobody does
+	Hub *Hub // hears of further calls; zero means nobody does
 }
 
 const (
@@ -69,7 +66,6 @@ type Hedge[T any] struct {
 func NewHedge[T any](cfg HedgeConfig[T]) (*Hedge[T], error) {
 	cfg.Delay = cmp.Or(cfg.Delay, defaultHedgeDelay)
 	cfg.MaxAttempts = cmp.Or(cfg.MaxAttempts, 2)
-	cfg.Clock = cmp.Or(cfg.Clock, clock.System())
 	switch {
 	case cfg.Delay < 0:
 		return nil, fmt.Errorf("hedge: Delay = %v: want a positive duration", cfg.Delay)
@@ -103,9 +99,8 @@ func (h *Hedge[T]) Execute(ctx context.Context, fn func(context.Context) (T, err
 	}
 	defer h.work.Done()
 	h.cfg.Budget.Note()
-	clk := clock.System()
-	c := &hedgeCall[T]{h: h, ctx: ctx, fn: fn, clk: clk, begun: clk.Now(), ends: make(chan hedgeResult[T], h.cfg.MaxAttempts), won: -1}
-	c.late = clk.NewTimer(h.pace.current())
+	c := &hedgeCall[T]{h: h, ctx: ctx, fn: fn, begun: now(), ends: make(chan hedgeResult[T], h.cfg.MaxAttempts), won: -1}
+	c.late = clock.System().NewTimer(h.pace.current())
 	defer c.leave()
 	c.launch()
 	for {
@@ -149,7 +144,6 @@ type hedgeCall[T any] struct {
 	h     *Hedge[T]
 	ctx   context.Context
 	fn    func(context.Context) (T, error)
-	clk   clock.Clock // of delays: that of contexts
 	begun time.Time
 	ends  chan hedgeResult[T] // has room for all
 	late  clock.Timer         // of the next attempt
@@ -224,7 +218,7 @@ func (c *hedgeCall[T]) next(failed bool) bool {
 		return false
 	}
 	if h.cfg.Hub.Wants() {
-		h.cfg.Hub.Emit(HedgeEvent{At: h.cfg.Clock.Now(), Name: h.cfg.Name, Attempt: len(c.cancels) + 1, Delay: c.clk.Since(c.begun), Failed: failed})
+		h.cfg.Hub.Emit(HedgeEvent{At: now(), Name: h.cfg.Name, Attempt: len(c.cancels) + 1, Delay: since(c.begun), Failed: failed})
 	}
 	c.launch()
 	return true
@@ -280,10 +274,10 @@ func (c *hedgeCall[T]) note(r *hedgeResult[T]) {
 	// out just the slow ones, so that the quantile would sink. A first one that failed says
 	// nothing of how long good ones take.
 	if h.cfg.Quantile > 0 && r.err == nil && !r.loses() && !c.failed {
-		h.pace.add(c.clk.Since(c.begun), h.cfg.Quantile)
+		h.pace.add(since(c.begun), h.cfg.Quantile)
 	}
 	if len(c.cancels) > 1 && h.cfg.Hub.Wants() {
-		e := HedgeOutcomeEvent{At: h.cfg.Clock.Now(), Name: h.cfg.Name, Attempts: len(c.cancels), Winner: r.attempt + 1}
+		e := HedgeOutcomeEvent{At: now(), Name: h.cfg.Name, Attempts: len(c.cancels), Winner: r.attempt + 1}
 		if r.loses() {
 			e.Winner = 0
 		}

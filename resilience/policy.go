@@ -5,6 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"sync/atomic"
+	"time"
+
+	"github.com/treadlight/crawl/internal/clock"
 )
 
 // Policy runs a call under some rule: it may repeat it, bound its time, refuse it or
@@ -112,3 +115,9 @@ func callerErr(ctx context.Context) error {
 	}
 	return fmt.Errorf("%w: %w", err, cause)
 }
+
+// now is the time by which policies wait and date events: the system's, and that of the bubble in
+// a synctest test.
+func now() time.Time { return clock.System().Now() }
+
+func since(t time.Time) time.Duration { return clock.System().Since(t) }

@@ -39,9 +39,8 @@ type RetryConfig[T any] struct {
 	// Describe says of a value why it failed, for the error of a further attempt that a policy
 	// within refused. Nil means no more than that it did.
 	Describe func(v T) error
-	Discard  func(T)     // frees a value that failed, before the delay; nil means nothing to free
-	Hub      *Hub        // hears of a [RetryEvent] for each retry; nil means nobody
-	Clock    clock.Clock // nil means the system's
+	Discard  func(T) // frees a value that failed, before the delay; nil means nothing to free
+	Hub      *Hub    // hears of a [RetryEvent] for each retry; nil means nobody
 }
 
 // Attempt is a call that has ended, as a [RetryConfig.When] sees it.
@@ -69,7 +68,6 @@ func (c *RetryConfig[T]) settle() error {
 	if c.RetryAfter == nil {
 		c.RetryAfter = openFor[T]
 	}
-	c.Clock = cmp.Or(c.Clock, clock.System())
 	return nil
 }
 
@@ -108,7 +106,7 @@ func (r *Retry[T]) Execute(ctx context.Context, fn func(context.Context) (T, err
 		return refuse[T](err)
 	}
 	r.cfg.Budget.Note()
-	begun := r.cfg.Clock.Now()
+	begun := now()
 	var last time.Duration // what the backoff said before
 	var cause error        // of the last attempt that was made
 	for attempt := 1; ; attempt++ {
@@ -116,7 +114,7 @@ func (r *Retry[T]) Execute(ctx context.Context, fn func(context.Context) (T, err
 		if cause != nil && unasked(err) {
 			err = fmt.Errorf("%w; the attempt before failed: %v", err, cause) //nolint:errorlint // it is not what the error is
 		}
-		a := Attempt{attempt, r.cfg.Clock.Since(begun)}
+		a := Attempt{attempt, since(begun)}
 		delay, again := r.decide(ctx, a, &last, v, &err)
 		if !again {
 			return v, err
@@ -125,7 +123,7 @@ func (r *Retry[T]) Execute(ctx context.Context, fn func(context.Context) (T, err
 			cause = r.causeOf(v, err)
 		}
 		r.drop(a, delay, v, err)
-		if clock.Sleep(ctx, r.cfg.Clock, delay) != nil {
+		if clock.Sleep(ctx, clock.System(), delay) != nil {
 			return refuse[T](callerErr(ctx))
 		}
 	}
@@ -186,7 +184,7 @@ func (r *Retry[T]) again(ctx context.Context, attempt int, delay time.Duration, 
 	if ctx.Err() != nil || r.shut() || errors.Is(err, ErrClosed) {
 		return false
 	}
-	if end, ok := ctx.Deadline(); ok && r.cfg.Clock.Since(end) >= -delay {
+	if end, ok := ctx.Deadline(); ok && since(end) >= -delay {
 		return false
 	}
 	return r.cfg.Budget.Spend()
@@ -205,7 +203,7 @@ func (r *Retry[T]) drop(a Attempt, delay time.Duration, v T, err error) {
 		return
 	}
 	e := RetryEvent{
-		At: r.cfg.Clock.Now(), Name: r.cfg.Name, Attempt: a.Number, Elapsed: a.Elapsed, Delay: delay, Err: err,
+		At: now(), Name: r.cfg.Name, Attempt: a.Number, Elapsed: a.Elapsed, Delay: delay, Err: err,
 		Last: !r.cfg.Forever && a.Number+1 == r.cfg.MaxAttempts,
 	}
 	if wanted {

@@ -14,7 +14,6 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/treadlight/crawl/internal/clock/clocktest"
 	"github.com/treadlight/crawl/internal/ratelimit/backoff"
 	"github.com/treadlight/crawl/internal/ratelimit/breaker"
 	"github.com/treadlight/crawl/resilience"
@@ -267,20 +266,6 @@ func TestRetryClose(t *testing.T) {
 			t.Errorf("%v after %d calls, want the last error after the call that was waited for, the 4th", err, len(c.at))
 		}
 	})
-}
-
-// The waiting is the clock's: a fake one moves a retry through an hour at once.
-func TestRetryWaitsOnItsClock(t *testing.T) {
-	clk := clocktest.NewFake(time.Unix(0, 0))
-	r := must[*resilience.Retry[string]](t)(resilience.NewRetry(retryConfig{Clock: clk, MaxAttempts: 2, Backoff: backoff.Constant(time.Hour)}))
-	done := make(chan error)
-	go func() {
-		_, err := r.Execute(t.Context(), newCallee(result{err: errDown}, result{v: "good"}).call)
-		done <- err
-	}()
-	clk.BlockUntil(1)
-	clk.Advance(time.Hour)
-	assert.NoError(t, <-done)
 }
 
 func TestAttemptsNest(t *testing.T) {

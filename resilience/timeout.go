@@ -41,9 +41,8 @@ func NewTimeout[T any](cfg TimeoutConfig[T]) (*Timeout[T], error) {
 	if cfg.After <= 0 {
 		return nil, fmt.Errorf("timeout: After = %v: want a positive duration", cfg.After)
 	}
-	clk := clock.System()
 	t := &Timeout[T]{
-		limit: timeLimit{name: cfg.Name, after: cfg.After, hub: cfg.Hub, clk: clk, epoch: clk.Now(), over: new(realContext)},
+		limit: timeLimit{name: cfg.Name, after: cfg.After, hub: cfg.Hub, epoch: now(), over: new(realContext)},
 		bind:  cfg.Bind, discard: cfg.Discard,
 	}
 	t.limit.over.ctx, t.limit.over.stop = context.WithCancel(context.Background())
@@ -90,12 +89,11 @@ type timeLimit struct {
 	name  string
 	after time.Duration
 	hub   *Hub
-	clk   clock.Clock
 	epoch time.Time    // of the instants
 	over  *realContext // has ended, for scopes that end before anybody waits for them
 }
 
-func (l *timeLimit) now() clock.Instant { return clock.Instant(l.clk.Since(l.epoch)) }
+func (l *timeLimit) now() clock.Instant { return clock.Instant(since(l.epoch)) }
 
 // timeContext is the context of one call: it ends with its parent, with the scope, and when the
 // time is up. It becomes one of package context when anybody first waits for its end; before
@@ -195,6 +193,6 @@ func (c *timeContext) endValue(err error) {
 
 func (c *timeContext) tell() {
 	if l := c.limit; l.hub.Wants() {
-		l.hub.Emit(TimeoutEvent{At: l.clk.Now(), Name: l.name, After: l.after})
+		l.hub.Emit(TimeoutEvent{At: now(), Name: l.name, After: l.after})
 	}
 }

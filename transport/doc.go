@@ -46,6 +46,5 @@
 //     retry repeats it. A caller's cancellation teaches nobody anything.
 //
 // The layers start no goroutine but a hedge's. Everything here is safe for concurrent use,
-// except a response, which is one caller's. Fields for a clock stay nil, also in a bubble of
-// testing/synctest.
+// except a response, which is one caller's.
 package transport

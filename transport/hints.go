@@ -1,7 +1,6 @@
 package transport
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -57,7 +56,6 @@ type HintsConfig struct {
 	// further out sees the answer. It must be safe for concurrent use. Nil is an error.
 	OnHint        func(Hint)
 	MaxRetryAfter time.Duration // cap of what a Retry-After and a reset may ask for; zero means 1h
-	Clock         clock.Clock   // nil means the system clock
 }
 
 // Hints tells a callback what servers say of their limits: of every answer that comes
@@ -67,7 +65,7 @@ func Hints(cfg HintsConfig) (Middleware, error) {
 	if cfg.OnHint == nil {
 		return nil, errors.New("transport: HintsConfig.OnHint is nil: give a callback or leave Hints out")
 	}
-	reader, err := newHintReader("HintsConfig", cfg.MaxRetryAfter, cfg.Clock)
+	reader, err := newHintReader("HintsConfig", cfg.MaxRetryAfter)
 	if err != nil {
 		return nil, err
 	}
@@ -86,18 +84,17 @@ func Hints(cfg HintsConfig) (Middleware, error) {
 }
 
 type hintReader struct {
-	clk   clock.Clock
 	limit time.Duration // of what may be asked for; zero means none
 }
 
-func newHintReader(config string, limit time.Duration, clk clock.Clock) (hintReader, error) {
+func newHintReader(config string, limit time.Duration) (hintReader, error) {
 	limit, err := positive(config+".MaxRetryAfter", limit, defaultMaxRetryAfter)
-	return hintReader{cmp.Or(clk, clock.System()), limit}, err
+	return hintReader{limit}, err
 }
 
 // read is what res says. Most answers say nothing, and cost a few lookups.
 func (r hintReader) read(req *http.Request, res *http.Response) Hint {
-	hint := Hint{Status: res.StatusCode, At: r.clk.Now()}
+	hint := Hint{Status: res.StatusCode, At: now()}
 	hint.RetryAfter, _ = header.RetryAfterOf(res.Header, hint.At, r.limit) // a malformed one asks for nothing
 	hint.Quota, _ = header.Parse(res.Header, hint.At)                      // nor does a malformed quota say anything
 	if r.limit > 0 {
@@ -122,19 +119,18 @@ const maxPauses = 4096
 // pauses keeps until when servers have asked not to be asked. It is bounded: the host that was
 // asked for longest ago is forgotten.
 type pauses struct {
-	clk   clock.Clock
 	epoch time.Time
 
 	mu    sync.Mutex // has one answer learned from at a time
 	until *lru.Cache[string, clock.Instant]
 }
 
-func newPauses(clk clock.Clock) (*pauses, error) {
+func newPauses() (*pauses, error) {
 	until, err := lru.New[string, clock.Instant](maxPauses)
-	return &pauses{clk: clk, epoch: clk.Now(), until: until}, err
+	return &pauses{epoch: now(), until: until}, err
 }
 
-func (h *pauses) now() clock.Instant { return clock.Instant(h.clk.Since(h.epoch)) }
+func (h *pauses) now() clock.Instant { return clock.Instant(since(h.epoch)) }
 
 // wait is how long host has still asked to be left alone; zero or less is not.
 func (h *pauses) wait(host string) time.Duration {
@@ -173,19 +169,19 @@ type waitedKey struct{}
 
 // waitOfRedirect waits for as long as the redirect that led to req asked for, limit at most, and
 // marks the context so that no layer further in waits again.
-func waitOfRedirect(ctx context.Context, req *http.Request, clk clock.Clock, limit time.Duration) (context.Context, error) {
+func waitOfRedirect(ctx context.Context, req *http.Request, limit time.Duration) (context.Context, error) {
 	from := req.Response // the redirect, as net/http's Client has it
 	if from == nil || outcome.RetryAfter(from.StatusCode) != outcome.WaitsTarget ||
 		resilience.AttemptFrom(ctx) > 1 || ctx.Value(waitedKey{}) != nil {
 		return ctx, nil
 	}
-	d, ok := header.RetryAfterOf(from.Header, clk.Now(), limit)
+	d, ok := header.RetryAfterOf(from.Header, now(), limit)
 	if !ok || d == 0 {
 		return ctx, nil
 	}
-	if end, ok := ctx.Deadline(); ok && clk.Since(end) > -d {
+	if end, ok := ctx.Deadline(); ok && since(end) > -d {
 		why := fmt.Errorf("the redirect to it asked to wait %v: %w", d, context.DeadlineExceeded)
 		return ctx, &RejectedError{Host: hostOf(req), RetryAfter: d, Err: why}
 	}
-	return context.WithValue(ctx, waitedKey{}, true), clock.Sleep(ctx, clk, d)
+	return context.WithValue(ctx, waitedKey{}, true), clock.Sleep(ctx, clock.System(), d)
 }

@@ -8,7 +8,6 @@ import (
 	"net/http"
 	"time"
 
-	"github.com/treadlight/crawl/internal/clock"
 	"github.com/treadlight/crawl/internal/fetch/redact"
 	"github.com/treadlight/crawl/internal/ratelimit/outcome"
 	"github.com/treadlight/crawl/resilience"
@@ -20,7 +19,6 @@ type LogConfig struct {
 	Level     slog.Leveler // of a request which the host answered and did not fail; nil means Info
 	FailLevel slog.Leveler // of one without an answer, or with one that speaks of a host in trouble; nil means Warn
 	Headers   bool         // adds the headers of both sides, redacted
-	Clock     clock.Clock  // measures the durations; nil means the system clock
 }
 
 // Log logs every request once, when it is over: at the end of the response's body, or
@@ -38,7 +36,6 @@ func Log(cfg LogConfig) Middleware {
 	if cfg.FailLevel == nil {
 		cfg.FailLevel = slog.LevelWarn
 	}
-	cfg.Clock = cmp.Or(cfg.Clock, clock.System())
 	return func(next http.RoundTripper) http.RoundTripper {
 		return layerFunc((&logLayer{cfg, newHop(next)}).roundTrip)
 	}
@@ -53,9 +50,9 @@ func (l *logLayer) roundTrip(ctx context.Context, req *http.Request) (*http.Resp
 	if !l.Logger.Enabled(ctx, l.Level.Level()) && !l.Logger.Enabled(ctx, l.FailLevel.Level()) {
 		return l.next.send(ctx, req)
 	}
-	start := l.Clock.Now()
+	start := now()
 	res, err := l.next.send(ctx, req)
-	e := &logEntry{l: l, ctx: ctx, req: req, res: res, start: start, headed: l.Clock.Since(start)}
+	e := &logEntry{l: l, ctx: ctx, req: req, res: res, start: start, headed: since(start)}
 	if err != nil {
 		e.write(err)
 		return nil, err
@@ -93,7 +90,7 @@ func (e *logEntry) attrs(err error) []slog.Attr {
 	} else if retried, ok := errors.AsType[*resilience.RetryError](err); ok {
 		list = append(list, slog.Int("attempts", retried.Attempts))
 	}
-	list = append(list, slog.Duration("total", e.l.Clock.Since(e.start)), slog.Int64("sent", sentBytes(e.req)))
+	list = append(list, slog.Duration("total", since(e.start)), slog.Int64("sent", sentBytes(e.req)))
 	if e.l.Headers {
 		list = append(list, slog.Any("request_header", r.Header(e.req.Header)))
 		if e.res != nil {

@@ -2,7 +2,6 @@ package transport
 
 import (
 	"bytes"
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -11,7 +10,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/treadlight/crawl/internal/clock"
 	"github.com/treadlight/crawl/internal/ratelimit/header"
 	"github.com/treadlight/crawl/internal/ratelimit/outcome"
 	"github.com/treadlight/crawl/resilience"
@@ -27,7 +25,7 @@ func NewRetry(cfg resilience.RetryConfig[*http.Response]) (*resilience.Retry[*ht
 		cfg.Classify = TransientClassifier
 	}
 	if cfg.RetryAfter == nil {
-		cfg.RetryAfter = retryAfter(cmp.Or(cfg.Clock, clock.System())) //nolint:bodyclose // a function over responses, not one
+		cfg.RetryAfter = retryAfter
 	}
 	if cfg.Describe == nil {
 		cfg.Describe = func(res *http.Response) error { return errors.New("HTTP " + res.Status) }
@@ -36,17 +34,15 @@ func NewRetry(cfg resilience.RetryConfig[*http.Response]) (*resilience.Retry[*ht
 	return resilience.NewRetry(cfg) //nolint:bodyclose // a policy over responses, not one
 }
 
-func retryAfter(clk clock.Clock) func(*http.Response, error) time.Duration {
-	return func(res *http.Response, err error) time.Duration {
-		if err != nil || res == nil {
-			return rejectedFor(err)
-		}
-		if outcome.RetryAfter(res.StatusCode) == outcome.WaitsNone {
-			return 0
-		}
-		d, _ := header.RetryAfterOf(res.Header, clk.Now(), 0) // a malformed one asks for nothing
-		return d
+func retryAfter(res *http.Response, err error) time.Duration {
+	if err != nil || res == nil {
+		return rejectedFor(err)
 	}
+	if outcome.RetryAfter(res.StatusCode) == outcome.WaitsNone {
+		return 0
+	}
+	d, _ := header.RetryAfterOf(res.Header, now(), 0) // a malformed one asks for nothing
+	return d
 }
 
 // rejectedFor is the wish of a refusal of our own, for classifiers that retry those.
@@ -113,7 +109,6 @@ type FallbackConfig struct {
 	// makes an answer. Nil is an error.
 	Action func(req *http.Request, res *http.Response, err error) (*http.Response, error)
 	Hub    *resilience.Hub // hears of each replacement; nil means nobody
-	Clock  clock.Clock     // dates the events; nil means the system clock
 }
 
 // NewFallback is the policy for [Layers.Fallback]. Its error names the field that is
@@ -129,7 +124,7 @@ func NewFallback(cfg FallbackConfig) (*resilience.Fallback[*http.Response], erro
 	}
 	codes := slices.Clone(cfg.StatusCodes)
 	return resilience.NewFallback(resilience.FallbackConfig[*http.Response]{ //nolint:bodyclose // a policy over responses, not one
-		Name: cfg.Name, Hub: cfg.Hub, Clock: cfg.Clock, Discard: Discard,
+		Name: cfg.Name, Hub: cfg.Hub, Discard: Discard,
 		When: func(res *http.Response, err error) bool {
 			if err == nil {
 				return slices.Contains(codes, res.StatusCode)

@@ -1,7 +1,6 @@
 package transport
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"net/http"
@@ -10,7 +9,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/treadlight/crawl/internal/clock"
 	"github.com/treadlight/crawl/internal/ratelimit"
 	"github.com/treadlight/crawl/internal/ratelimit/outcome"
 	"github.com/treadlight/crawl/resilience"
@@ -32,7 +30,6 @@ var _ AdaptiveLimiter = (*ratelimit.AdaptiveRateLimiter)(nil)
 type PoliteConfig struct {
 	Limiter       AdaptiveLimiter // learns the rate of every host; nil is an error
 	MaxRetryAfter time.Duration   // cap of the wait for the target of a redirect; zero means 1h. For hosts the Limiter has its own
-	Clock         clock.Clock     // that of the limiter, measures latencies; nil means the system clock
 }
 
 // Polite paces requests by the adaptive engine, host by host: it waits for a permit, and
@@ -47,14 +44,13 @@ func Polite(cfg PoliteConfig) (Middleware, error) {
 	if cfg.Limiter == nil {
 		return nil, errors.New("transport: PoliteConfig.Limiter is nil: give a limiter or leave Polite out")
 	}
-	cfg.Clock = cmp.Or(cfg.Clock, clock.System())
 	var err error
 	if cfg.MaxRetryAfter, err = positive("PoliteConfig.MaxRetryAfter", cfg.MaxRetryAfter, defaultMaxRetryAfter); err != nil {
 		return nil, err
 	}
 	return func(next http.RoundTripper) http.RoundTripper {
 		// Without a cap: the engine has its own.
-		return layerFunc((&politeLayer{cfg, hintReader{clk: cfg.Clock}, newHop(next)}).roundTrip)
+		return layerFunc((&politeLayer{cfg, hintReader{}, newHop(next)}).roundTrip)
 	}, nil
 }
 
@@ -66,7 +62,7 @@ type politeLayer struct {
 
 func (l *politeLayer) roundTrip(ctx context.Context, req *http.Request) (*http.Response, error) {
 	host := hostOf(req)
-	ctx, err := waitOfRedirect(ctx, req, l.Clock, l.MaxRetryAfter)
+	ctx, err := waitOfRedirect(ctx, req, l.MaxRetryAfter)
 	if err != nil {
 		closeBody(req)
 		return nil, err
@@ -76,7 +72,7 @@ func (l *politeLayer) roundTrip(ctx context.Context, req *http.Request) (*http.R
 		closeBody(req)
 		return nil, l.rejected(host, err)
 	}
-	v := &visit{l: l, host: host, permit: permit, retry: resilience.AttemptFrom(ctx) > 1, start: l.Clock.Now()}
+	v := &visit{l: l, host: host, permit: permit, retry: resilience.AttemptFrom(ctx) > 1, start: now()}
 	bound := false
 	defer func() {
 		if !bound {
@@ -97,7 +93,7 @@ func (l *politeLayer) roundTrip(ctx context.Context, req *http.Request) (*http.R
 func (l *politeLayer) rejected(host string, err error) error {
 	e := &RejectedError{Host: host, Err: err}
 	if open, ok := errors.AsType[*ratelimit.CircuitOpenError](err); ok {
-		e.RetryAfter = max(0, -l.Clock.Since(open.Until))
+		e.RetryAfter = max(0, -since(open.Until))
 	}
 	if wait, ok := errors.AsType[*ratelimit.WaitError](err); ok {
 		e.RetryAfter = wait.Wait
@@ -122,7 +118,7 @@ type visit struct {
 // gotConn notes when the request could go out: making a connection is not the host's
 // slowness in answering.
 func (v *visit) gotConn(info httptrace.GotConnInfo) {
-	v.conn.Store(int64(v.l.Clock.Since(v.start)))
+	v.conn.Store(int64(since(v.start)))
 	if info.Conn == nil {
 		return
 	}
@@ -152,7 +148,7 @@ func (v *visit) end(err error) {
 		if class == outcome.TooLarge {
 			err = nil // it was we who stopped reading, at our own bound
 		}
-		v.feedback(v.hint.Status, err, v.hint.later(v.l.Clock.Since(v.hint.At)))
+		v.feedback(v.hint.Status, err, v.hint.later(since(v.hint.At)))
 	case class.Overload() && outcome.Of(v.hint.Status, nil) == outcome.OK:
 		// A good header with an order, and then the host broke off: that is news, and the
 		// order is not.
@@ -161,7 +157,7 @@ func (v *visit) end(err error) {
 }
 
 func (v *visit) sinceSent() time.Duration {
-	return v.l.Clock.Since(v.start) - time.Duration(v.conn.Load())
+	return since(v.start) - time.Duration(v.conn.Load())
 }
 
 func (v *visit) feedback(status int, err error, hint Hint) {

@@ -40,7 +40,6 @@ type Policy struct {
 	MaxRetryAfter        time.Duration   // cap of what an answer may ask for; zero means 1h
 	Name                 string          // what events call the policy; empty leaves it out
 	Hub                  *resilience.Hub // hears of a RateLimitedEvent for each request refused, or held back for a server; nil means nobody
-	Clock                clock.Clock     // measures the waits; nil means the system clock
 }
 
 // RateLimit lets requests pass by the permits of a limiter. A permit that was granted is
@@ -53,14 +52,13 @@ func RateLimit(p Policy) (Middleware, error) {
 	if p.AcquireTimeout < 0 && p.AcquireTimeout != NowOrNever {
 		return nil, fmt.Errorf("transport: Policy.AcquireTimeout is %v: use a positive duration, NowOrNever, or zero for no bound", p.AcquireTimeout)
 	}
-	reader, err := newHintReader("Policy", p.MaxRetryAfter, p.Clock)
+	reader, err := newHintReader("Policy", p.MaxRetryAfter)
 	if err != nil {
 		return nil, err
 	}
-	p.Clock = reader.clk
 	g := &limitGate{Policy: p, reader: reader}
 	if p.RespectServerHeaders {
-		if g.pauses, err = newPauses(p.Clock); err != nil {
+		if g.pauses, err = newPauses(); err != nil {
 			return nil, err
 		}
 	}
@@ -79,7 +77,7 @@ type limitLayer struct {
 func (l *limitLayer) roundTrip(ctx context.Context, req *http.Request) (*http.Response, error) {
 	var err error
 	if l.gate.pauses != nil {
-		ctx, err = waitOfRedirect(ctx, req, l.gate.Clock, l.gate.reader.limit)
+		ctx, err = waitOfRedirect(ctx, req, l.gate.reader.limit)
 	}
 	if err == nil {
 		err = l.gate.admit(ctx, req)
@@ -121,7 +119,7 @@ func (g *limitGate) admit(ctx context.Context, req *http.Request) error {
 	if g.pauses == nil {
 		return g.rejected(ctx, req, g.acquire(ctx, g.AcquireTimeout))
 	}
-	host, start := hostOf(req), g.Clock.Now()
+	host, start := hostOf(req), now()
 	for {
 		if err := g.waitOutPause(ctx, host, g.left(start)); err != nil {
 			return g.rejected(ctx, req, err)
@@ -141,7 +139,7 @@ func (g *limitGate) left(start time.Time) time.Duration {
 	if g.AcquireTimeout <= 0 {
 		return g.AcquireTimeout
 	}
-	if left := g.AcquireTimeout - g.Clock.Since(start); left > 0 {
+	if left := g.AcquireTimeout - since(start); left > 0 {
 		return left
 	}
 	return NowOrNever
@@ -165,14 +163,14 @@ func (g *limitGate) waitOutPause(ctx context.Context, host string, timeout time.
 		if timeout != 0 && d > timeout {
 			return held
 		}
-		if end, ok := ctx.Deadline(); ok && g.Clock.Since(end) > -d {
+		if end, ok := ctx.Deadline(); ok && since(end) > -d {
 			held.Err = context.DeadlineExceeded
 			return held
 		}
 		if g.Hub.Wants() {
-			g.Hub.Emit(resilience.RateLimitedEvent{At: g.Clock.Now(), Name: g.Name, Key: host, Wait: d})
+			g.Hub.Emit(resilience.RateLimitedEvent{At: now(), Name: g.Name, Key: host, Wait: d})
 		}
-		if err := clock.Sleep(ctx, g.Clock, d); err != nil {
+		if err := clock.Sleep(ctx, clock.System(), d); err != nil {
 			return err
 		}
 	}
@@ -191,7 +189,7 @@ func (g *limitGate) rejected(ctx context.Context, req *http.Request, err error) 
 		return e
 	}
 	if g.Hub.Wants() {
-		g.Hub.Emit(resilience.RateLimitedEvent{At: g.Clock.Now(), Name: g.Name, Key: e.Host, Wait: e.RetryAfter, Err: err})
+		g.Hub.Emit(resilience.RateLimitedEvent{At: now(), Name: g.Name, Key: e.Host, Wait: e.RetryAfter, Err: err})
 	}
 	if g.OnRejected != nil {
 		g.OnRejected(req, e)

@@ -10,6 +10,8 @@ import (
 	"reflect"
 	"slices"
 	"time"
+
+	"github.com/treadlight/crawl/internal/clock"
 )
 
 // Middleware puts a layer around a transport. The layers of this package keep the
@@ -125,6 +127,10 @@ func positive(field string, d, zero time.Duration) (time.Duration, error) {
 	}
 	return cmp.Or(d, zero), nil
 }
+
+func now() time.Time { return clock.System().Now() }
+
+func since(t time.Time) time.Duration { return clock.System().Since(t) }
 
 const (
 	// maxDrain is how much of a body nobody wants is read to keep its connection. Error

@@ -197,7 +197,7 @@ func refused(hres *http.Response, via *url.URL) error {
 }
 
 func (c *Client) receive(x *exchange, req Request, hres *http.Response) (*Response, error) {
-	headed := c.cfg.Clock.Since(x.start)
+	headed := since(x.start)
 	if hres.StatusCode < http.StatusOK {
 		_ = hres.Body.Close() // whatever is spoken there is not HTTP
 		if hres.StatusCode < http.StatusContinue {
@@ -205,7 +205,7 @@ func (c *Client) receive(x *exchange, req Request, hres *http.Response) (*Respon
 		}
 		return nil, x.failure(OpHeader, req.URL, errUpgrade)
 	}
-	res := newResponse(req.URL, hres, c.cfg.Clock.Now())
+	res := newResponse(req.URL, hres, now())
 	x.head(res)
 	if req.OnHeader != nil && x.passed.before == nil { // which it has been called for
 		req.OnHeader(res)

@@ -13,20 +13,19 @@ import (
 
 	"golang.org/x/net/http/httpguts"
 
-	"github.com/treadlight/crawl/internal/clock"
 	"github.com/treadlight/crawl/internal/fetch/access"
 	"github.com/treadlight/crawl/internal/fetch/cookies"
 	"github.com/treadlight/crawl/internal/fetch/reach"
 	"github.com/treadlight/crawl/internal/fetch/resolve"
 )
 
-// Defaults of [Config]. The times are those of interactive browsers and net/http's own
+// Bounds, and the defaults of [Config]. The times are those of interactive browsers and net/http's own
 // default transport where it has one; the sizes are an order of magnitude above what
 // real sites need.
 const (
 	defaultUserAgent      = "Treadlight"
 	defaultConnectTimeout = 10 * time.Second
-	defaultTLSTimeout     = 10 * time.Second
+	tlsTimeout            = 10 * time.Second
 	defaultHeaderTimeout  = 20 * time.Second
 	defaultBodyTimeout    = 15 * time.Second
 	defaultTimeout        = 30 * time.Second
@@ -46,11 +45,11 @@ const (
 
 	// A kept connection costs a descriptor and the system's buffers; beyond a thousand the
 	// oldest have mostly been closed by their servers.
-	defaultMaxIdle = 1000
+	maxIdle = 1000
 
 	// A connection must outlive the pause between two polite requests, or every page
 	// pays for a new handshake. Servers seldom keep one for longer than this.
-	defaultIdleConnTimeout = 90 * time.Second
+	idleTimeout = 90 * time.Second
 )
 
 // Config says how a [Client] behaves. The zero Config is usable: it fetches from the
@@ -60,7 +59,6 @@ type Config struct {
 	Header    http.Header // sent with every request, over Accept, Accept-Encoding and User-Agent where it names them
 
 	ConnectTimeout time.Duration // bounds the lookup of the name and the connection together. Zero means 10s
-	TLSTimeout     time.Duration // bounds the TLS handshake. Zero means 10s
 	HeaderTimeout  time.Duration // bounds the wait for the whole header once the request is sent. Zero means 20s
 	BodyTimeout    time.Duration // bounds the silence between two reads of a body. Zero means 15s
 	Timeout        time.Duration // bounds the request from the call of Fetch to the end of the body. Zero means 30s
@@ -69,9 +67,7 @@ type Config struct {
 	MaxRatio       int64 // how many times its encoded size a body may decode to, once it has come to a mebibyte. Zero means 1000
 	MaxHeaderBytes int64 // bounds the header, informational answers included. Zero means 256 KiB
 
-	MaxConnsPerHost int           // connections to one host, kept ones included; a Fetch beyond it waits. Zero means 8
-	MaxIdle         int           // bounds the connections kept for all hosts. Zero means 1000
-	IdleConnTimeout time.Duration // for how long a connection is kept. Zero means 90s
+	MaxConnsPerHost int // connections to one host, kept ones included; a Fetch beyond it waits. Zero means 8
 
 	HTTP2       bool             // offers HTTP/2 where the server speaks TLS. False means HTTP/1.1 only
 	Insecure    bool             // accepts any TLS certificate. False means certificates are verified
@@ -118,21 +114,17 @@ type Config struct {
 	// Repeating is Chain for requests that have an Again: it may send one several times,
 	// one after another. Nil means that they take Chain as all others do.
 	Repeating func(http.RoundTripper) http.RoundTripper
-
-	// Clock stamps and measures. Time limits follow the system's timers, which inside
-	// a testing/synctest bubble are virtual too. Nil means the system clock.
-	Clock clock.Clock
 }
 
 func (c Config) withDefaults() (Config, error) {
-	c.UserAgent, c.Clock = cmp.Or(c.UserAgent, defaultUserAgent), cmp.Or(c.Clock, clock.System())
+	c.UserAgent = cmp.Or(c.UserAgent, defaultUserAgent)
 	for _, err := range []error{
-		fill("ConnectTimeout", &c.ConnectTimeout, defaultConnectTimeout), fill("TLSTimeout", &c.TLSTimeout, defaultTLSTimeout),
+		fill("ConnectTimeout", &c.ConnectTimeout, defaultConnectTimeout),
 		fill("HeaderTimeout", &c.HeaderTimeout, defaultHeaderTimeout), fill("BodyTimeout", &c.BodyTimeout, defaultBodyTimeout),
-		fill("Timeout", &c.Timeout, defaultTimeout), fill("IdleConnTimeout", &c.IdleConnTimeout, defaultIdleConnTimeout),
+		fill("Timeout", &c.Timeout, defaultTimeout),
 		fill("MaxBody", &c.MaxBody, defaultMaxBody), fill("MaxHeaderBytes", &c.MaxHeaderBytes, defaultMaxHeaderBytes),
 		fill("MaxConnsPerHost", &c.MaxConnsPerHost, defaultMaxConnsPerHost), fill("MaxRatio", &c.MaxRatio, defaultMaxRatio),
-		fill("MaxIdle", &c.MaxIdle, defaultMaxIdle), c.checkHeader(),
+		c.checkHeader(),
 	} {
 		if err != nil {
 			return c, err

@@ -15,7 +15,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/treadlight/crawl/internal/clock"
 	"github.com/treadlight/crawl/internal/fetch/lifetime"
 	"github.com/treadlight/crawl/internal/fetch/reach"
 	"github.com/treadlight/crawl/internal/fetch/resolve"
@@ -39,7 +38,7 @@ func newDialer(cfg Config, r *routes) (*dialer, error) {
 	d := &dialer{cfg: cfg, tls: tlsConfig(cfg), routes: r, resolver: cfg.Resolver, life: lifetime.New()}
 	if d.resolver == nil {
 		var err error
-		if d.resolver, err = resolve.New(resolve.Config{Timeout: cfg.ConnectTimeout, Clock: cfg.Clock}); err != nil {
+		if d.resolver, err = resolve.New(resolve.Config{Timeout: cfg.ConnectTimeout}); err != nil {
 			return nil, err
 		}
 	}
@@ -51,7 +50,7 @@ func newDialer(cfg Config, r *routes) (*dialer, error) {
 
 // sessions is how many hosts' TLS sessions are kept for resumption: as many as there
 // are connections to lose. What is forgotten costs a full handshake.
-const sessions = defaultMaxIdle
+const sessions = maxIdle
 
 func tlsConfig(cfg Config) *tls.Config {
 	protos := []string{"http/1.1"}
@@ -120,8 +119,8 @@ func (d *dialer) dial(ctx context.Context, network, addr string) (net.Conn, erro
 func (d *dialer) connect(ctx context.Context, network, addr string, secure bool) (*conn, error) {
 	phase, done := d.within(ctx, d.cfg.ConnectTimeout)
 	defer done()
-	lookup := &stopwatch{clk: d.cfg.Clock}
-	begin := d.cfg.Clock.Now()
+	lookup := new(stopwatch)
+	begin := now()
 	via, err := d.routes.of(secure, authorityOf(addr, secure))
 	if err != nil {
 		return nil, &phaseError{OpProxy, err}
@@ -137,7 +136,7 @@ func (d *dialer) connect(ctx context.Context, network, addr string, secure bool)
 		return nil, d.failed(ctx, OpConnect, err)
 	}
 	c.dns = time.Duration(lookup.total.Load())
-	c.connect = max(0, d.cfg.Clock.Since(begin)-c.dns)
+	c.connect = max(0, since(begin)-c.dns)
 	d.watch(c)
 	return c, nil
 }
@@ -190,7 +189,7 @@ func (d *dialer) direct(ctx context.Context, lookup *stopwatch, network, addr st
 		d.cfg.Openings.Inquire(ctx, host, port, at.Addrs, d.cfg.AllowPrivate)
 		nd.Control = d.cfg.Openings.Control(host, d.cfg.AllowPrivate, refuse(host))
 	}
-	c, err := race(ctx, d.cfg.Clock, at.Addrs, func(ctx context.Context, a netip.Addr) (net.Conn, error) {
+	c, err := race(ctx, at.Addrs, func(ctx context.Context, a netip.Addr) (net.Conn, error) {
 		return nd.DialContext(ctx, network, netip.AddrPortFrom(a, port).String())
 	})
 	if err != nil && ctx.Err() == nil {
@@ -249,14 +248,14 @@ func (d *dialer) dialTLS(ctx context.Context, network, addr string) (net.Conn, e
 		cfg.GetClientCertificate = func(*tls.CertificateRequestInfo) (*tls.Certificate, error) { return cert, nil }
 	}
 	secure := tls.Client(raw, cfg)
-	phase, done := d.within(ctx, d.cfg.TLSTimeout)
+	phase, done := d.within(ctx, tlsTimeout)
 	defer done()
-	begin := d.cfg.Clock.Now()
+	begin := now()
 	if err := secure.HandshakeContext(phase); err != nil {
 		_ = raw.Close() // the handshake's error says more
 		return nil, d.failed(ctx, OpTLS, err)
 	}
-	raw.tls = d.cfg.Clock.Since(begin)
+	raw.tls = since(begin)
 	return secure, nil
 }
 
@@ -272,20 +271,19 @@ func (d *dialer) certificate(authority string) *tls.Certificate {
 }
 
 type stopwatch struct {
-	clk   clock.Clock
 	begin time.Time
 	total atomic.Int64 // nanoseconds; a lookup given up may end in another goroutine
 }
 
 // trace begins a lookup, which a dialler of the caller's may say the end of.
 func (s *stopwatch) trace(ctx context.Context) context.Context {
-	s.begin = s.clk.Now()
+	s.begin = now()
 	return httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{
 		DNSDone: func(httptrace.DNSDoneInfo) { s.stop() },
 	})
 }
 
-func (s *stopwatch) stop() { s.total.Store(int64(s.clk.Since(s.begin))) }
+func (s *stopwatch) stop() { s.total.Store(int64(since(s.begin))) }
 
 // conn counts what was written to a connection and remembers how it came about. The
 // times are set before the transport sees it and never change.

@@ -10,6 +10,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/treadlight/crawl/internal/clock"
 	"github.com/treadlight/crawl/internal/ratelimit/outcome"
 )
 
@@ -58,7 +59,7 @@ func (c *Client) begin(ctx context.Context) *exchange {
 		x.trace = httptrace.ClientTrace{GotConn: x.gotConn, GotFirstResponseByte: x.FirstByte}
 		x.leg.x = x
 	}
-	x.start = c.cfg.Clock.Now()
+	x.start = now()
 	x.whole, x.passed = false, passage{}
 	x.connected, x.tries, x.replayed = false, 0, nil // nothing may come of it, if a policy refuses
 	x.caller, x.via = ctx, nil
@@ -138,7 +139,7 @@ func (x *exchange) alive() { x.arm(x.c.cfg.BodyTimeout, x.c.stalled) }
 // arm lets the watchdog end the request after d, for this cause, or when the whole time is up if
 // that is sooner. One timer for every phase costs less than the transport's own.
 func (x *exchange) arm(d time.Duration, cause *timeoutError) {
-	if left := x.c.cfg.Timeout - x.c.cfg.Clock.Since(x.start); left <= d {
+	if left := x.c.cfg.Timeout - since(x.start); left <= d {
 		d, cause = max(left, 0), x.c.tooLong
 	}
 	x.cause.Store(cause)
@@ -173,7 +174,7 @@ func (x *exchange) gotConn(info httptrace.GotConnInfo) {
 	}
 	x.tries = 1
 	x.connected, x.reused = true, info.Reused
-	x.got = x.c.cfg.Clock.Since(x.start)
+	x.got = since(x.start)
 	if x.conn = inner(info.Conn); x.conn != nil {
 		x.began, x.written = x.conn.began.Load(), x.conn.written.Load()
 	}
@@ -195,7 +196,7 @@ func (x *exchange) keepBack(c net.Conn) {
 	}
 }
 
-func (x *exchange) FirstByte() { x.first.Store(max(1, int64(x.c.cfg.Clock.Since(x.start)))) }
+func (x *exchange) FirstByte() { x.first.Store(max(1, int64(since(x.start)))) }
 
 func (x *exchange) answered() bool { return x.first.Load() > 0 }
 
@@ -230,7 +231,7 @@ func (x *exchange) head(res *Response) {
 // finish completes res with where the time went, and marks the exchange as reusable.
 func (x *exchange) finish(res *Response, headed time.Duration) {
 	res.Sends = x.sends()
-	res.Timings.Total = x.c.cfg.Clock.Since(x.start)
+	res.Timings.Total = since(x.start)
 	res.Timings.Body = res.Timings.Total - headed
 	if x.conn != nil {
 		res.RemoteAddr = x.conn.remote
@@ -274,7 +275,11 @@ func (x *exchange) explain(err error) error {
 
 func (x *exchange) failure(op Op, rawURL string, err error) *Error {
 	e := newError(op, rawURL, err)
-	e.Sends, e.Took = x.sends(), x.c.cfg.Clock.Since(x.start)
+	e.Sends, e.Took = x.sends(), since(x.start)
 	e.Stale = errors.Is(err, replayError{}) || op == OpHeader && x.reused && (!x.answered() && e.class == outcome.Network || e.class == outcome.Protocol)
 	return e
 }
+
+func now() time.Time { return clock.System().Now() }
+
+func since(t time.Time) time.Duration { return clock.System().Since(t) }

@@ -20,12 +20,9 @@ import (
 func TestConfigDefaults(t *testing.T) {
 	got, err := Config{}.withDefaults()
 	require.NoError(t, err)
-	require.NotNil(t, got.Clock)
-	got.Clock = nil
 	require.Equal(t, Config{
 		UserAgent:       "Treadlight",
 		ConnectTimeout:  10 * time.Second,
-		TLSTimeout:      10 * time.Second,
 		HeaderTimeout:   20 * time.Second,
 		BodyTimeout:     15 * time.Second,
 		Timeout:         30 * time.Second,
@@ -33,23 +30,18 @@ func TestConfigDefaults(t *testing.T) {
 		MaxRatio:        1000,
 		MaxHeaderBytes:  256 << 10,
 		MaxConnsPerHost: 8,
-		MaxIdle:         1000,
-		IdleConnTimeout: 90 * time.Second,
 	}, got)
 }
 
 func TestConfigErrors(t *testing.T) {
 	for want, cfg := range map[string]Config{
 		"Config.ConnectTimeout is -1s: use a positive value, or zero for 10s": {ConnectTimeout: -time.Second},
-		"Config.TLSTimeout":                {TLSTimeout: -1},
 		"Config.HeaderTimeout":             {HeaderTimeout: -1},
 		"Config.BodyTimeout":               {BodyTimeout: -1},
 		"Config.Timeout is":                {Timeout: -1},
-		"Config.IdleConnTimeout":           {IdleConnTimeout: -1},
 		"Config.MaxBody is -5":             {MaxBody: -5},
 		"Config.MaxHeaderBytes":            {MaxHeaderBytes: -1},
 		"Config.MaxConnsPerHost":           {MaxConnsPerHost: -1},
-		"Config.MaxIdle":                   {MaxIdle: -1},
 		"Config.UserAgent":                 {UserAgent: "a\nb"},
 		`Config.Header has the name "a b"`: {Header: http.Header{"a b": nil}},
 		"the URL decides the host":         {Header: http.Header{"host": {"b.test"}}},

@@ -31,7 +31,7 @@ func TestMain(m *testing.M) {
 func newClient(t testing.TB, cfg fetch.Config) *fetch.Client {
 	t.Helper()
 	if cfg.Resolver == nil { // no test asks a name server of this machine
-		r, err := resolve.New(resolve.Config{Clock: cfg.Clock, Lookup: func(_ context.Context, _, host string) ([]netip.Addr, error) {
+		r, err := resolve.New(resolve.Config{Lookup: func(_ context.Context, _, host string) ([]netip.Addr, error) {
 			return nil, &net.DNSError{Err: "no such host", Name: host, IsNotFound: true}
 		}})
 		require.NoError(t, err)

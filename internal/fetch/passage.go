@@ -95,7 +95,7 @@ func (p *passage) remember(x *exchange, hres *http.Response, err error) {
 		p.err = x.failure(x.op(err), p.req.URL, x.explain(err))
 		return
 	}
-	p.before = newResponse(p.req.URL, hres, x.c.cfg.Clock.Now())
+	p.before = newResponse(p.req.URL, hres, now())
 	x.head(p.before)
 	if p.req.OnHeader != nil && hres.StatusCode >= http.StatusOK {
 		p.req.OnHeader(p.before)

@@ -20,7 +20,7 @@ const leastTry = 2 * time.Second
 
 // race connects to the first address that answers, of both versions of IP in turn. A host gets
 // no more than two attempts at a time. The error is that of the first address.
-func race(ctx context.Context, clk clock.Clock, addrs []netip.Addr, dial func(context.Context, netip.Addr) (net.Conn, error)) (net.Conn, error) {
+func race(ctx context.Context, addrs []netip.Addr, dial func(context.Context, netip.Addr) (net.Conn, error)) (net.Conn, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	type end struct {
@@ -37,13 +37,13 @@ func race(ctx context.Context, clk clock.Clock, addrs []netip.Addr, dial func(co
 		at := next
 		next, running = next+1, running+1
 		go func() {
-			try, done := share(ctx, clk, len(addrs)-at)
+			try, done := share(ctx, len(addrs)-at)
 			defer done()
 			c, err := dial(try, addrs[at])
 			ends <- end{c, err, at}
 		}()
 	}
-	late := clk.NewTimer(headStart)
+	late := clock.System().NewTimer(headStart)
 	defer late.Stop()
 	start()
 	var won net.Conn
@@ -92,11 +92,11 @@ func alternate(addrs []netip.Addr) []netip.Addr {
 }
 
 // share is the time that one of n attempts may take of what is left.
-func share(ctx context.Context, clk clock.Clock, n int) (context.Context, context.CancelFunc) {
+func share(ctx context.Context, n int) (context.Context, context.CancelFunc) {
 	end, ok := ctx.Deadline()
 	if !ok || n == 1 {
 		return ctx, func() {}
 	}
-	left := end.Sub(clk.Now())
+	left := end.Sub(now())
 	return context.WithTimeout(ctx, max(left/time.Duration(n), min(left, leastTry)))
 }

@@ -111,7 +111,7 @@ func TestRace(t *testing.T) {
 				defer cancel()
 				r := &roads{ways: tc.ways}
 				begin := time.Now()
-				c, err := race(ctx, clock.System(), tc.addrs, r.dial)
+				c, err := race(ctx, tc.addrs, r.dial)
 				require.ErrorIs(t, err, tc.err)
 				require.Equal(t, tc.took, time.Since(begin))
 				require.Equal(t, tc.tried, r.tried)
@@ -131,7 +131,7 @@ func TestRaceEndsTogether(t *testing.T) {
 	for range 50 {
 		synctest.Test(t, func(t *testing.T) {
 			r := &roads{ways: map[string]way{"2001:db8::1": {after: time.Second}, "192.0.2.1": {after: 700 * time.Millisecond}}}
-			c, err := race(t.Context(), clock.System(), list("2001:db8::1", "192.0.2.1"), r.dial)
+			c, err := race(t.Context(), list("2001:db8::1", "192.0.2.1"), r.dial)
 			require.NoError(t, err)
 			require.Equal(t, 1, r.open)
 			require.NoError(t, c.Close())
@@ -146,7 +146,7 @@ func TestRaceWithoutTime(t *testing.T) {
 		cancel(cause)
 		r := new(roads)
 		for _, addrs := range [][]netip.Addr{list("192.0.2.1"), list("192.0.2.1", "2001:db8::1")} {
-			_, err := race(ctx, clock.System(), addrs, r.dial)
+			_, err := race(ctx, addrs, r.dial)
 			require.ErrorIs(t, err, cause)
 		}
 		require.Empty(t, r.tried)

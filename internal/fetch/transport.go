@@ -29,7 +29,7 @@ func newTransport(cfg Config, d *dialer, base http.Header) (transport, error) {
 	fields, err := http1.AppendHeader(nil, base)
 	return own{http1.New(http1.Config{
 		Dial: d.dial, DialTLS: d.dialTLS, MaxHeaderBytes: cfg.MaxHeaderBytes,
-		MaxPerHost: cfg.MaxConnsPerHost, MaxIdle: cfg.MaxIdle, IdleTimeout: cfg.IdleConnTimeout,
+		MaxPerHost: cfg.MaxConnsPerHost, MaxIdle: maxIdle, IdleTimeout: idleTimeout,
 	}), fields}, err
 }
 
@@ -143,12 +143,12 @@ func newStandard(cfg Config, d *dialer) *http.Transport {
 		DialContext:            d.dial,
 		DialTLSContext:         d.dialTLS,
 		TLSClientConfig:        d.tls.Clone(), // says that it may offer HTTP/2
-		TLSHandshakeTimeout:    cfg.TLSTimeout,
+		TLSHandshakeTimeout:    tlsTimeout,
 		MaxResponseHeaderBytes: cfg.MaxHeaderBytes,
 		MaxConnsPerHost:        cfg.MaxConnsPerHost,
 		MaxIdleConnsPerHost:    cfg.MaxConnsPerHost,
-		MaxIdleConns:           cfg.MaxIdle,
-		IdleConnTimeout:        cfg.IdleConnTimeout,
+		MaxIdleConns:           maxIdle,
+		IdleConnTimeout:        idleTimeout,
 		DisableCompression:     true, // decoding is ours, with a bound
 		Protocols:              new(http.Protocols),
 	}

@@ -9,7 +9,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/treadlight/crawl/internal/clock"
 	"github.com/treadlight/crawl/internal/ratelimit/backoff"
 	"github.com/treadlight/crawl/resilience"
 )
@@ -24,7 +23,6 @@ type Deps struct {
 	Breakers *resilience.Breakers
 	Budget   *resilience.Budget // bounds what retries and hedges add; nil means no bound
 	Hub      *resilience.Hub    // hears of what the policies do; nil means nobody
-	Clock    clock.Clock        // measures delays and dates events; nil means the system clock
 	Random   backoff.Source     // what pauses are drawn from; nil means the process-wide source
 	Keys     int                // pools that isolation has at a time; zero means 1024
 
@@ -44,7 +42,7 @@ func (d *Deps) circuit(c *CircuitBreaker) (*resilience.Breaker, error) {
 	}
 	cfg := resilience.BreakerConfig{
 		Name: c.Name, Failures: c.FailureThreshold, SuccessThreshold: c.SuccessThreshold, BreakFor: c.Break,
-		Clock: d.Clock, Hub: d.Hub,
+		Hub: d.Hub,
 	}
 	if d.Breakers != nil {
 		return d.Breakers.Get(c.Name, cfg)
@@ -139,7 +137,7 @@ func (p *Policies[T]) Close() error {
 func (p *Policies[T]) retry(r *Retry) (resilience.Policy[T], error) {
 	cfg := resilience.RetryConfig[T]{
 		Name: p.o.Name, MaxAttempts: r.MaxRetries + 1, Forever: r.Forever, Backoff: r.Backoff.schedule(), Random: p.o.Random,
-		Classify: p.o.Transient, Budget: p.o.Budget, Discard: p.o.Discard, Hub: p.o.Hub, Clock: p.o.Clock,
+		Classify: p.o.Transient, Budget: p.o.Budget, Discard: p.o.Discard, Hub: p.o.Hub,
 	}
 	if r.Forever {
 		cfg.MaxAttempts = 0
@@ -177,7 +175,7 @@ func (p *Policies[T]) hedge(h *Hedging) (resilience.Policy[T], error) {
 	}
 	return resilience.NewHedge(resilience.HedgeConfig[T]{
 		Name: p.o.Name, Delay: h.After, MaxAttempts: 1 + h.MaxAttempts, Budget: budget,
-		Classify: p.o.Transient, Bind: p.o.Bind, Discard: p.o.Discard, Clock: p.o.Clock, Hub: p.o.Hub,
+		Classify: p.o.Transient, Bind: p.o.Bind, Discard: p.o.Discard, Hub: p.o.Hub,
 	})
 }
 
@@ -195,7 +193,7 @@ func (d *Deps) places(concurrency, queue int, timeout time.Duration) resilience.
 		queue = 0
 	}
 	return resilience.BulkheadConfig{
-		Name: d.Name, MaxConcurrency: concurrency, MaxQueue: queue, QueueTimeout: timeout, MaxKeys: d.Keys, Clock: d.Clock, Hub: d.Hub,
+		Name: d.Name, MaxConcurrency: concurrency, MaxQueue: queue, QueueTimeout: timeout, MaxKeys: d.Keys, Hub: d.Hub,
 	}
 }
 
@@ -232,7 +230,7 @@ func (p *Policies[T]) fallback(f *Fallback) (resilience.Policy[T], error) {
 		return nil, errors.New("a document cannot say what to return instead: give Options.Fallback, or remove the section")
 	}
 	return resilience.NewFallback(resilience.FallbackConfig[T]{
-		Name: p.o.Name, Action: p.o.Fallback, Discard: p.o.Discard, Hub: p.o.Hub, Clock: p.o.Clock,
+		Name: p.o.Name, Action: p.o.Fallback, Discard: p.o.Discard, Hub: p.o.Hub,
 		When: func(v T, err error) bool {
 			return err != nil || p.o.Status != nil && slices.Contains(f.StatusCodes, p.o.Status(v))
 		},

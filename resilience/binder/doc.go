@@ -31,5 +31,5 @@
 // refused then.
 //
 // No goroutine is started: [Live.Run] is its caller's. Models and whatever is bound are safe
-// for concurrent use. Fields for a clock stay nil, also in a bubble of testing/synctest.
+// for concurrent use.
 package binder

@@ -28,7 +28,6 @@ type LiveConfig struct {
 	// is not. The same error is told once in a row, and nil after it also where the old document
 	// is back.
 	OnReload func(m *Model, err error)
-	Clock    clock.Clock // measures Poll; nil means the system clock
 }
 
 // Live is what is built of the newest good document of a source. A new one takes the place
@@ -67,7 +66,7 @@ func NewLive[C io.Closer](ctx context.Context, cfg LiveConfig, build func(*Model
 	case cfg.Poll < 0:
 		return nil, fmt.Errorf("binder: LiveConfig.Poll is %v: give a positive duration, or zero for %v", cfg.Poll, defaultPoll)
 	}
-	cfg.Poll, cfg.Clock = cmp.Or(cfg.Poll, defaultPoll), cmp.Or(cfg.Clock, clock.System())
+	cfg.Poll = cmp.Or(cfg.Poll, defaultPoll)
 	l := &Live[C]{cfg: cfg, build: build}
 	g, data, err := l.look(ctx, nil)
 	if err != nil {
@@ -147,7 +146,7 @@ func (l *Live[C]) reload(ctx context.Context) (replaced *generation[C], news *Mo
 // closed, which is [resilience.ErrClosed]. What it finds is told to OnReload.
 func (l *Live[C]) Run(ctx context.Context) error {
 	for {
-		if err := clock.Sleep(ctx, l.cfg.Clock, l.cfg.Poll); err != nil {
+		if err := clock.Sleep(ctx, clock.System(), l.cfg.Poll); err != nil {
 			return err
 		}
 		// Every other error has been told, and the next document may be better.
