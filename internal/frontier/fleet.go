@@ -161,13 +161,6 @@ func (f *Frontier) swept(now time.Time, a *Answer) {
 	}
 }
 
-// soonMore reports whether hosts may be there that this process has not asked for yet, though
-// it has room for them.
-func (f *Frontier) soonMore(now time.Time) bool {
-	fl := f.fleet
-	return len(f.hosts) < f.cfg.MaxHosts && (!fl.none || !fl.due.IsZero() && !fl.due.After(now))
-}
-
 // expect notes how many URLs of a host are in the store.
 func (f *Frontier) expect(h *host, n int) {
 	was := 0

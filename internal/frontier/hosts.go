@@ -278,6 +278,3 @@ func (f *Frontier) Include(now time.Time, name string) bool {
 	}
 	return true
 }
-
-// endless reports whether an instant is that of a host that is excluded.
-func endless(now, at time.Time) bool { return at.Sub(now) > excludedFor/2 }

@@ -294,12 +294,6 @@ func (f *Frontier) isolate(h *host, it *Item, now time.Time) bool {
 	return false
 }
 
-// controlOut reports whether a control request is under way. Nothing else is leased then: what is
-// sent beside it and fails would say that the host fails still.
-func (h *host) controlOut() bool {
-	return h.history.Controlled() && len(h.out) > 0 && h.out[len(h.out)-1].Kind == Control
-}
-
 // control is a URL that the host has answered before, to be leased in the place of another
 // that could not show whose failure the last ones were; nil for none.
 func (f *Frontier) control(h *host, it *Item, now time.Time) *Item {

@@ -169,9 +169,9 @@ func (f *Frontier) lease(h *host, now time.Time) *Lease {
 		}
 		return nil
 	}
-	if h.controlOut() {
+	if n := len(h.out); h.history.Controlled() && n > 0 && h.out[n-1].Kind == Control {
 		h.why, h.reason = ratelimit.LimitNone, retrying
-		return nil // Release offers the host again
+		return nil // what is sent beside a control request would say that the host fails still; Release offers the host again
 	}
 	v := f.check(it, now)
 	switch v.Pass {
@@ -183,15 +183,18 @@ func (f *Frontier) lease(h *host, now time.Time) *Lease {
 	}
 	f.settle(h, now)
 	if !f.classOpen(h.class) || h.class != classFast && !called && f.othersAhead(h.class) {
-		f.joinLine(h)
+		h.inLine = true
+		f.lines[h.class] = append(f.lines[h.class], h)
+		f.waiting[h.class]++
 		return nil
 	}
 	at, why := f.cfg.Pacer.ReadyAt(h.name, int(h.handed.Load()), int(f.handed.Load()))
 	if at.After(now) {
 		h.why, h.reason = why, ""
-		if forAll(why) {
+		switch why {
+		case ratelimit.LimitGlobal, ratelimit.LimitGlobalConcurrency, ratelimit.LimitGlobalBytes:
 			f.hold(h, called, at, why)
-		} else {
+		default:
 			f.offer(h, now, at)
 		}
 		return nil
@@ -310,12 +313,6 @@ func maxTime(a, b time.Time) time.Time {
 		return a
 	}
 	return b
-}
-
-// forAll reports whether a limit is one of all hosts together, so that no other host may
-// be asked earlier than the one that met it.
-func forAll(l ratelimit.Limit) bool {
-	return l == ratelimit.LimitGlobal || l == ratelimit.LimitGlobalConcurrency || l == ratelimit.LimitGlobalBytes
 }
 
 // hold leaves a host in its place until all hosts may be asked again, and spares the others the question: of

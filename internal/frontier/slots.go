@@ -148,12 +148,6 @@ func (s *sharing) classOpen(ln hostClass) bool {
 // roomExtra reports whether one more lease may be out that holds no slot.
 func (s *sharing) roomExtra() bool { return s.extraOut < s.extra }
 
-func (s *sharing) joinLine(h *host) {
-	h.inLine = true
-	s.lines[h.class] = append(s.lines[h.class], h)
-	s.waiting[h.class]++
-}
-
 // leaveLine has a host wait for its class no longer; its entry is skipped when it comes up.
 func (s *sharing) leaveLine(h *host) {
 	if h.inLine {

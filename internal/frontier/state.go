@@ -78,8 +78,8 @@ func (f *Frontier) Blocked(now time.Time) Blockage {
 		}
 		b.Ordered = b.Ordered && h.ordered()
 	}
-	if f.fleet != nil && f.soonMore(now) {
-		return unsure
+	if fl := f.fleet; fl != nil && len(f.hosts) < f.cfg.MaxHosts && (!fl.none || !fl.due.IsZero() && !fl.due.After(now)) {
+		return unsure // hosts may be there that this process has not asked for yet
 	}
 	if !b.Whole {
 		c := f.counts.load()
@@ -99,7 +99,7 @@ func (f *Frontier) Blocked(now time.Time) Blockage {
 		b.Until = earlier(b.Until, r.first)
 		b.Ordered = b.Ordered && r.unordered == 0
 	}
-	b.Excluded = endless(now, b.Until)
+	b.Excluded = b.Until.Sub(now) > excludedFor/2
 	return b
 }
 

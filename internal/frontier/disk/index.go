@@ -3,6 +3,7 @@ package disk
 import (
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/cespare/xxhash/v2"
 
@@ -54,21 +55,11 @@ func fingerprintOf(url []byte, key uint64) uint64 {
 
 // remember keeps a fingerprint until its URL is committed, in case the index must be built again.
 func (s *Store) remember(fp uint64, id int64) {
-	if len(s.recent) == cap(s.recent) {
-		s.forgetCommitted()
+	if len(s.recent) == cap(s.recent) { // what is left are the calls that wait and the transaction under way
+		committed := s.committed.Load()
+		s.recent = slices.DeleteFunc(s.recent, func(r fingerprint) bool { return r.id <= committed })
 	}
 	s.recent = append(s.recent, fingerprint{fp, id})
-}
-
-// forgetCommitted makes room. What is left are the calls that wait and the transaction under
-// way, so that this moves few and happens seldom.
-func (s *Store) forgetCommitted() {
-	committed := s.committed.Load()
-	n := 0
-	for n < len(s.recent) && s.recent[n].id <= committed {
-		n++
-	}
-	s.recent = append(s.recent[:0], s.recent[n:]...)
 }
 
 // rebuild builds a damaged index anew. What is not committed when it begins is among the

@@ -44,8 +44,6 @@ type unplacedRow struct {
 	gone   bool  // it has its row, or needs none any more
 }
 
-func newUnplaced() unplaced { return unplaced{last: make(map[uint32]int32)} }
-
 // add takes a URL in, whose ID is larger than all before: the fingerprint index sees to that.
 func (u *unplaced) add(r unplacedRow) {
 	r.before = -1
@@ -121,14 +119,6 @@ func (w *writer) placeRows(host uint32, most int) (int, error) {
 func (w *writer) putPlace(host int64, rank int32, url, attempts, returns, strikes int64) error {
 	ints(w.f.putPlace, host, int64(rank), url, attempts, returns, strikes)
 	return w.f.putPlace.Run()
-}
-
-// placeSome writes rows once there are many, as many as a commit may take time for.
-func (w *writer) placeSome() error {
-	if w.unplaced.upTo == 0 && len(w.unplaced.rows) < w.s.cfg.Unplaced {
-		return nil
-	}
-	return w.placeNext(max(1, w.s.cfg.Unplaced/placesShare))
 }
 
 // placeSurplus writes all rows once there are so many that they were put faster than commits came.

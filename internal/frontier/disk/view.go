@@ -49,19 +49,14 @@ func Look(dir string) (*View, error) {
 	if err != nil {
 		return nil, err
 	}
-	v := &View{db, path}
-	if err := v.check(); err != nil {
+	version, err := checkOwner(db)
+	if want := len(steps()); err == nil && version != want {
+		err = fmt.Errorf("%s: its schema has version %d and this program reads %d: 'crawl resume' of the newer program brings it up to date", path, version, want)
+	}
+	if err != nil {
 		return nil, errors.Join(err, db.Close())
 	}
-	return v, nil
-}
-
-func (v *View) check() error {
-	version, err := checkOwner(v.db)
-	if want := len(steps()); err == nil && version != want {
-		err = fmt.Errorf("%s: its schema has version %d and this program reads %d: 'crawl resume' of the newer program brings it up to date", v.path, version, want)
-	}
-	return err
+	return &View{db, path}, nil
 }
 
 // Meta is a value that was set; empty if none was.

@@ -32,10 +32,6 @@ type writer struct {
 	due   <-chan time.Time // nil while nothing waits
 }
 
-func newWriter(s *Store, f *file) *writer {
-	return &writer{s: s, f: f, hosts: newHosts(f), places: make(map[int64]place), positions: make(map[string]frontier.Position)}
-}
-
 // restore reads the figures, which are kept in memory from then on: to count the rows of
 // a table takes as long as to read it.
 func (w *writer) restore() (err error) {
@@ -57,7 +53,7 @@ func (w *writer) restore() (err error) {
 	if err != nil {
 		return err
 	}
-	w.unplaced = newUnplaced()
+	w.unplaced = unplaced{last: make(map[uint32]int32)}
 	w.s.found(frontier.Left{Queued: w.counts.Queued, Known: w.counts.Known, LastID: w.lastPut}, guesses, int(w.round))
 	w.publish()
 	return nil
@@ -134,7 +130,11 @@ func (w *writer) do(t *taken, timeIsUp bool) error {
 		o.done <- nil
 	}
 	t.orders = nil
-	w.lookAfterIndex()
+	err := w.s.index.Err()
+	if err != nil && w.indexErr == nil { // no error yet: it holds some millions of fingerprints in memory, and tries again
+		w.s.cfg.Log.Warn("fingerprint index cannot be written, and stays in memory", "error", err)
+	}
+	w.indexErr = err
 	return nil
 }
 
@@ -160,23 +160,15 @@ func (w *writer) applyAll(ops []op) error {
 	return w.placeSurplus()
 }
 
-// lookAfterIndex tells when the fingerprint index cannot write, which is no error yet: it
-// holds some millions of fingerprints in memory, and tries again.
-func (w *writer) lookAfterIndex() {
-	err := w.s.index.Err()
-	if err != nil && w.indexErr == nil {
-		w.s.cfg.Log.Warn("fingerprint index cannot be written, and stays in memory", "error", err)
-	}
-	w.indexErr = err
-}
-
 // commit ends the transaction, if there is one or is to be one.
 func (w *writer) commit() error {
 	if !w.within {
 		return nil
 	}
-	if err := w.placeSome(); err != nil {
-		return err
+	if u := &w.unplaced; u.upTo > 0 || len(u.rows) >= w.s.cfg.Unplaced { // as many as a commit may take time for
+		if err := w.placeNext(max(1, w.s.cfg.Unplaced/placesShare)); err != nil {
+			return err
+		}
 	}
 	if err := w.hosts.write(); err != nil {
 		return err

@@ -1,7 +1,6 @@
 package redis
 
 import (
-	"context"
 	"encoding/json"
 	"fmt"
 	"sync"
@@ -84,11 +83,7 @@ func TestPagesOfThoseWhoLeave(t *testing.T) {
 	third, last := use(t, c, 0, plan)
 	require.True(t, last)
 	require.Equal(t, plan, first-5+second+lost+third)
-	f, err := Dial(t.Context(), r.cfg.Redis, r.cfg.Job)
-	require.NoError(t, err)
-	defer f.Close()
-	st, err := f.Status(t.Context())
-	require.NoError(t, err)
+	st := r.status()
 	require.Empty(t, st.Budgets, "the terms have none")
 }
 
@@ -174,11 +169,7 @@ func TestStatusTellsBudgets(t *testing.T) {
 		})
 		use(t, s, 0, 1)
 	}
-	f, err := Dial(context.Background(), r.cfg.Redis, r.cfg.Job)
-	require.NoError(t, err)
-	defer f.Close()
-	st, err := f.Status(t.Context())
-	require.NoError(t, err)
+	st := r.status()
 	require.Len(t, st.Budgets, 3)
 	require.InDelta(t, 12, st.Budgets[0].Used, 12, "drawn, some ahead of their use")
 	require.GreaterOrEqual(t, st.Budgets[0].Used, 2.0)

@@ -239,15 +239,6 @@ func (s *Store) judge(verdict string) {
 	}
 }
 
-// untilHeard is how long hosts are kept from others when the store is closed: until all of them have
-// heard of a verdict, or they would be kept from their end by what this one leaves.
-func (s *Store) untilHeard() time.Duration {
-	if s.Verdict() == "" {
-		return 0
-	}
-	return s.cfg.Lease
-}
-
 // Answered notes with the job that a host has answered to a request, if only to one for its robots.txt.
 // It is quick.
 func (s *Store) Answered() { s.tell(op{kind: opNote, n: noteAnswered}) }

@@ -13,14 +13,6 @@ import (
 	"github.com/treadlight/crawl/internal/lab/redistest"
 )
 
-func (r *rig) dial() *Fleet {
-	r.t.Helper()
-	f, err := Dial(r.t.Context(), r.cfg.Redis, r.cfg.Job)
-	require.NoError(r.t, err)
-	r.t.Cleanup(f.Close)
-	return f
-}
-
 func pages(n int64) Bounds { return Bounds{Pages: &n} }
 
 // A bound that is raised holds for the process that has come to the end of the old one, and for

@@ -99,22 +99,11 @@ func TestServerRestarts(t *testing.T) {
 		require.Equal(t, "http://a.test/2", answer.Items[0].URL.String())
 		require.EqualValues(t, 1, a.Statistics().Done)
 		require.NoError(t, a.Close())
-		st := status(t, r)
+		st := r.status()
 		require.EqualValues(t, 3, st.Known)
 		require.EqualValues(t, 1, st.Done)
 		require.EqualValues(t, 2, st.Ready+st.Waiting)
 	})
-}
-
-// status is how far a job is.
-func status(t *testing.T, r *rig) Status {
-	t.Helper()
-	f, err := Dial(t.Context(), r.cfg.Redis, r.cfg.Job)
-	require.NoError(t, err)
-	defer f.Close()
-	st, err := f.Status(t.Context())
-	require.NoError(t, err)
-	return st
 }
 
 // A server that has lost the job ends the store; nothing is made up in its place.
@@ -169,7 +158,7 @@ func TestServerStandsStill(t *testing.T) {
 		return slices.Contains(hosts, "a.test") && slices.Contains(hosts, "b.test")
 	}, redistest.Patience, 10*time.Millisecond)
 	require.NoError(t, a.Err())
-	st := status(t, r)
+	st := r.status()
 	require.EqualValues(t, 7, st.Known)
 	require.Zero(t, st.Done)
 	require.GreaterOrEqual(t, st.Reclaimed, int64(1))
@@ -229,13 +218,11 @@ func TestCluster(t *testing.T) {
 		require.NoError(t, err)
 		require.NotZero(t, n, "master %d has nothing", i)
 	}
-	f, err := Dial(t.Context(), r.cfg.Redis, r.cfg.Job)
-	require.NoError(t, err)
-	defer f.Close()
+	f := r.dial()
 	for _, wk := range w.workers {
 		require.NoError(t, wk.store.Close())
 	}
-	_, err = f.Purge(t.Context())
+	_, err := f.Purge(t.Context())
 	require.NoError(t, err)
 	for _, m := range masters {
 		n, err := m.Do(t, "DBSIZE").ToInt64()
@@ -412,9 +399,7 @@ func TestControl(t *testing.T) {
 	r := newRig(t)
 	var heard atomic.Value
 	r.open(func(c *Config) { c.OnControl = func(control Control) { heard.Store(control) } })
-	f, err := Dial(t.Context(), r.cfg.Redis, r.cfg.Job)
-	require.NoError(t, err)
-	defer f.Close()
+	f := r.dial()
 	require.NoError(t, f.SetControl(t.Context(), Draining))
 	require.Eventually(t, func() bool {
 		r.clk.Advance(time.Second)
@@ -477,5 +462,5 @@ func TestCloseAwaitsServer(t *testing.T) {
 	r.clk.Advance(closeLeast - time.Millisecond)
 	server.Signal(t, syscall.SIGCONT)
 	require.NoError(t, <-closed)
-	require.EqualValues(t, 2, status(t, r).Known)
+	require.EqualValues(t, 2, r.status().Known)
 }

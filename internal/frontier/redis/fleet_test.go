@@ -212,11 +212,7 @@ func TestFleet(t *testing.T) {
 
 // isWhole checks that the job knows what was done, and nothing more.
 func (w *world) isWhole() {
-	f, err := Dial(w.t.Context(), w.cfg.Redis, w.cfg.Job)
-	require.NoError(w.t, err)
-	defer f.Close()
-	st, err := f.Status(w.t.Context())
-	require.NoError(w.t, err)
+	st := w.status()
 	require.True(w.t, st.Complete)
 	require.EqualValues(w.t, w.pages, st.Known)
 	require.EqualValues(w.t, w.pages, st.Done)

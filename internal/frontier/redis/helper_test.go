@@ -129,3 +129,19 @@ func flush(t testing.TB, s *Store) {
 	s.inbox.mu.Unlock()
 	require.Eventually(t, func() bool { n, _ := s.Pending(); return n == 0 || s.Err() != nil }, redistest.Patience, 100*time.Microsecond)
 }
+
+// dial is the job as an operator sees it, and status how far it is.
+func (r *rig) dial() *Fleet {
+	r.t.Helper()
+	f, err := Dial(r.t.Context(), r.cfg.Redis, r.cfg.Job)
+	require.NoError(r.t, err)
+	r.t.Cleanup(f.Close)
+	return f
+}
+
+func (r *rig) status() Status {
+	r.t.Helper()
+	st, err := r.dial().Status(r.t.Context())
+	require.NoError(r.t, err)
+	return st
+}

@@ -373,7 +373,10 @@ func (s *Store) leave(ctx context.Context) error {
 		ops = append(ops, op{kind: opGive, held: h})
 	}
 	s.mu.Unlock()
-	wait := s.untilHeard().Milliseconds()
+	wait := int64(0)
+	if s.Verdict() != "" { // all are to hear of it first, or what this one leaves would keep them from their end
+		wait = s.cfg.Lease.Milliseconds()
+	}
 	for i := range ops {
 		ops[i].text, ops[i].n = s.memory(ops[i].held), wait
 	}

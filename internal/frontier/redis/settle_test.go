@@ -83,7 +83,7 @@ func TestSyncFails(t *testing.T) {
 	<-a.Failed()
 	require.ErrorIs(t, a.Err(), full)
 	require.ErrorIs(t, a.Close(), full)
-	st := status(t, r)
+	st := r.status()
 	require.Zero(t, st.Done)
 	require.EqualValues(t, 2, st.Known)
 }

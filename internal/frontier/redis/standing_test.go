@@ -63,8 +63,7 @@ func TestStatusTellsTheBusiest(t *testing.T) {
 			c.Busiest = func() map[string]map[string]float64 { return map[string]map[string]float64{"ratelimit.ip_rps": use} }
 		})
 	}
-	st, err := r.dial().Status(t.Context())
-	require.NoError(t, err)
+	st := r.status()
 	require.Equal(t, []Budget{
 		{Name: "ratelimit.ip_rps", Plan: "5", Used: 3, Scope: "192.0.2.2"}, {Name: "ratelimit.site_rps", Plan: "9"},
 	}, st.Budgets)
@@ -83,8 +82,7 @@ func TestFirstBeat(t *testing.T) {
 	put(t, s, "http://a.test/")
 	require.Len(t, rouse(t, s, 1).Hosts, 1)
 	doing := func() Worker {
-		st, err := r.dial().Status(t.Context())
-		require.NoError(t, err)
+		st := r.status()
 		return st.Workers[0]
 	}
 	require.Zero(t, doing().Hosts)

@@ -299,11 +299,7 @@ func TestCloseGivesBack(t *testing.T) {
 	require.NoError(t, a.Close())
 	require.NoError(t, a.Close())
 	require.ElementsMatch(t, []string{"a.test", "b.test"}, names(rouse(t, b, 9)))
-	f, err := Dial(t.Context(), r.cfg.Redis, r.cfg.Job)
-	require.NoError(t, err)
-	defer f.Close()
-	st, err := f.Status(t.Context())
-	require.NoError(t, err)
+	st := r.status()
 	require.Len(t, st.Workers, 1)
 	require.EqualValues(t, 2, st.Owned)
 }
