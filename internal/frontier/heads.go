@@ -197,7 +197,7 @@ func (f *Frontier) accept(h *host, now time.Time, it *Item) {
 		// The host was found beyond its budget while it was inactive.
 		h.known--
 		f.counts.queued.Add(-1)
-		f.stored.Done(it.ID, Visit{At: now, Class: HostPages.String(), Refused: true})
+		f.stored.Done(h.name, it, Visit{At: now, Class: HostPages.String(), Refused: true})
 		return
 	}
 	it.Since = 0 // that counts from what the host served since it is known
@@ -388,7 +388,7 @@ func (h *host) mayDeactivate(stuck bool) bool {
 func (f *Frontier) deactivate(h *host) {
 	v, n := f.stored, int64(h.queued())
 	for _, it := range f.unload(h) {
-		v.Spent(it)
+		v.Spent(h.name, it)
 		delete(v.away, it.ID)
 	}
 	v.inactive += n

@@ -117,7 +117,7 @@ func (f *Frontier) visited(l *Lease, v *Visit) {
 		visit = *v
 	}
 	visit.Refused = l.Refused != nil
-	f.stored.Done(l.ID, visit)
+	f.stored.Done(h.name, &l.Item, visit)
 }
 
 // retry queues a URL again that was asked for. The store is to know of an attempt; what the host
@@ -134,7 +134,7 @@ func (f *Frontier) retry(now time.Time, l *Lease, d Disposition) {
 	it.Tries = decision.Tries
 	if it.Attempt != l.Attempt && f.stored != nil && it.ID != 0 && !h.parted {
 		spent := it // or each retry would have a copy that lives on
-		f.stored.Spent(&spent)
+		f.stored.Spent(h.name, &spent)
 	}
 	f.enqueue(h, it, now, d.at)
 }

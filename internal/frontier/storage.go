@@ -67,17 +67,17 @@ const (
 //
 // The goroutine of the frontier calls it, and does not wait: what it is told is stored in the order of the
 // calls, some time later, and what it is asked for comes as an [Answer]. Each answer knows of all that was
-// told before the question. An error of the storage ends the crawl by a way of its own.
+// told before the question; it may come only once a Commit has ended the batch of that. An error of the storage ends the crawl by a way of its own.
 type Storage interface {
 	// Known reports whether a URL of that fingerprint was ever put. It may read a disk.
 	Known(fp uint64) bool
 	// Put stores a new URL as queued. Its ID is larger than that of any before. An inactive one is of a host
 	// for which the frontier has no room; the storage remembers the host until Activate tells of it.
 	Put(host string, it *Item, fp uint64, inactive bool)
-	// Spent stores the tries of a queued URL: Attempt, Returns and URLFailures.
-	Spent(it *Item)
-	// Done stores that a URL is not queued any more, and what became of it.
-	Done(id int64, v Visit)
+	// Spent stores the tries of a queued URL of a host: Attempt, Returns and URLFailures.
+	Spent(host string, it *Item)
+	// Done stores that a URL of a host is not queued any more, and what became of it.
+	Done(host string, it *Item, v Visit)
 	// Load asks for up to n queued URLs of a host that stand behind a place, in order.
 	Load(host string, behind Place, n int)
 	// Activate asks for up to n hosts with inactive URLs, those that have waited longest first.

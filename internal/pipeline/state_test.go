@@ -69,13 +69,14 @@ func (j *journal) Put(host string, it *frontier.Item, fp uint64, dormant bool) {
 	j.tell(func(s *frontiertest.Naive) { s.Put(host, &item, fp, dormant) })
 }
 
-func (j *journal) Spent(it *frontier.Item) {
+func (j *journal) Spent(host string, it *frontier.Item) {
 	item := *it
-	j.tell(func(s *frontiertest.Naive) { s.Spent(&item) })
+	j.tell(func(s *frontiertest.Naive) { s.Spent(host, &item) })
 }
 
-func (j *journal) Done(id int64, v frontier.Visit) {
-	j.tell(func(s *frontiertest.Naive) { s.Done(id, v) })
+func (j *journal) Done(host string, it *frontier.Item, v frontier.Visit) {
+	item := *it
+	j.tell(func(s *frontiertest.Naive) { s.Done(host, &item, v) })
 }
 
 func (j *journal) Guess(g frontier.Guess) {

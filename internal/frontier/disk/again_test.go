@@ -44,7 +44,7 @@ func visited(t testing.TB, dir string, cfg Config, visits ...frontier.Visit) *St
 	s := openState(t, dir, cfg)
 	putMany(t, s, 1, int64(len(visits)))
 	for i, v := range visits {
-		s.Done(int64(i)+1, v)
+		done(s, int64(i)+1, v)
 	}
 	flush(t, s)
 	return s
@@ -59,10 +59,10 @@ func TestAgain(t *testing.T) {
 	put(s, page, false)
 	put(s, list, false)
 	page.Attempt, page.URLFailures = 3, 1
-	s.Spent(page)
+	spent(s, page)
 	known := frontier.Visit{At: at(1), Status: 200, Bytes: 9, ETag: `W/"x,y"`, LastModified: at(-5000), Digest: digest(7)}
-	s.Done(1, known)
-	s.Done(2, frontier.Visit{At: at(2), Status: 301, Digest: digest(8)})
+	done(s, 1, known)
+	done(s, 2, frontier.Visit{At: at(2), Status: 301, Digest: digest(8)})
 	s.Commit(nil)
 	require.Equal(t, 1, s.Round())
 	again(t, s, Again{Meta: map[string]string{"settings": "other"}})
@@ -91,7 +91,7 @@ func TestAgain(t *testing.T) {
 	s = reopen(t, s)
 	check()
 
-	s.Done(1, frontier.Visit{At: at(9), Status: 304, ETag: known.ETag, Digest: known.Digest, Change: frontier.Unchanged})
+	done(s, 1, frontier.Visit{At: at(9), Status: 304, ETag: known.ETag, Digest: known.Digest, Change: frontier.Unchanged})
 	flush(t, s)
 	require.EqualValues(t, 2, ask(t, s, `SELECT round FROM visits WHERE change = 'unchanged' AND hex(digest) = '`+strings.Repeat("07", 32)+`' AND modified IS NULL`))
 	require.EqualValues(t, 3, ask(t, s, `SELECT count(*) FROM visits`))
@@ -115,11 +115,11 @@ func TestAgainKnowsTheLastTellingVisit(t *testing.T) {
 		frontier.Visit{Class: "robots", Refused: true},
 		frontier.Visit{Status: 200, Class: "decode"})
 	again(t, s, Again{})
-	s.Done(1, frontier.Visit{Status: 304, ETag: `"1b"`, Digest: digest(1)})
-	s.Done(2, frontier.Visit{Class: "timeout"})
-	s.Done(3, frontier.Visit{Status: 410})
+	done(s, 1, frontier.Visit{Status: 304, ETag: `"1b"`, Digest: digest(1)})
+	done(s, 2, frontier.Visit{Class: "timeout"})
+	done(s, 3, frontier.Visit{Status: 410})
 	for id := int64(4); id <= 6; id++ {
-		s.Done(id, frontier.Visit{Status: 403})
+		done(s, id, frontier.Visit{Status: 403})
 	}
 	flush(t, s)
 	again(t, s, Again{})
@@ -140,7 +140,7 @@ func TestAgainWithMaxAge(t *testing.T) {
 	require.Equal(t, []string{"2 http://a.test/2", "4 http://a.test/4", "5 http://a.test/5"}, urls(loadAll(t, s, "a.test")))
 	require.EqualValues(t, 0, ask(t, s, `SELECT refused FROM hosts`))
 	require.Equal(t, Counts{Queued: 3, Done: 2, Known: 5, Hosts: 1}, s.Counts())
-	s.Done(5, frontier.Visit{At: at(7000), Class: "robots", Refused: true})
+	done(s, 5, frontier.Visit{At: at(7000), Class: "robots", Refused: true})
 	flush(t, s)
 	again(t, s, Again{Since: at(6000)}) // with some of the round before still queued
 	require.Equal(t, []string{"1 http://a.test/1", "2 http://a.test/2", "3 http://a.test/3", "4 http://a.test/4", "5 http://a.test/5"}, urls(loadAll(t, s, "a.test")))
@@ -151,7 +151,7 @@ func TestAgainIsAtomic(t *testing.T) {
 	dir := t.TempDir()
 	s := visited(t, dir, Config{Linger: time.Hour}, frontier.Visit{Status: 200})
 	put(s, testItem(t, 2, "http://a.test/2"), false)
-	s.Done(2, frontier.Visit{Status: 200})
+	done(s, 2, frontier.Visit{Status: 200})
 	s.Commit([]frontier.Position{{Path: "out", Bytes: 1}})
 	again(t, s, Again{})
 	require.EqualValues(t, 2, ask(t, s, `SELECT count(*) FROM visits WHERE round = 1`))
@@ -205,7 +205,7 @@ func TestMigrationFromVersion2(t *testing.T) {
 	require.EqualValues(t, 5, n)
 	require.EqualValues(t, 1, ask(t, s, `SELECT count(*) FROM visits WHERE refused = 1`))
 
-	s.Done(7, frontier.Visit{At: at(1), Status: 200, Digest: digest(7)})
+	s.Done(host, &items[0], frontier.Visit{At: at(1), Status: 200, Digest: digest(7)})
 	flush(t, s)
 	again(t, s, Again{})
 	got := before(loadAll(t, s, host))
@@ -273,8 +273,8 @@ func TestReturnedAreThePages(t *testing.T) {
 	aside.Kind = frontier.Sitemap
 	put(s, testItem(t, 1, "http://a.test/"), false)
 	put(s, aside, false)
-	s.Done(1, frontier.Visit{Class: "robots", Refused: true})
-	s.Done(2, frontier.Visit{Class: frontier.HostPages.String(), Refused: true})
+	done(s, 1, frontier.Visit{Class: "robots", Refused: true})
+	done(s, 2, frontier.Visit{Class: frontier.HostPages.String(), Refused: true})
 	flush(t, s)
 	again(t, s, Again{})
 	s.Activate(1)
@@ -288,7 +288,7 @@ func BenchmarkAgain(b *testing.B) {
 	for i := range b.N {
 		it := benchItem(b, i)
 		put(s, it, false)
-		s.Done(it.ID, frontier.Visit{At: it.Queued, Status: 200, Bytes: 12345, ETag: fmt.Sprintf(`"%x-%x"`, i, i*7919), LastModified: it.Queued, Digest: digest(byte(i))})
+		done(s, it.ID, frontier.Visit{At: it.Queued, Status: 200, Bytes: 12345, ETag: fmt.Sprintf(`"%x-%x"`, i, i*7919), LastModified: it.Queued, Digest: digest(byte(i))})
 		if i%50 == 49 {
 			s.Commit(nil)
 		}

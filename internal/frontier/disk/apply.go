@@ -65,7 +65,7 @@ func (w *writer) put(o *op) error {
 	}
 	// A host has an ID that is not of so many bits if a person gave it one.
 	if o.attempts == 0 && o.returns == 0 && o.strikes == 0 && h.id == int64(uint32(h.id)) {
-		w.unplaced.add(unplacedRow{id: o.id, host: uint32(h.id), rank: o.rank, aside: o.of != frontier.Page})
+		w.unplaced.add(unplacedRow{id: o.id, host: uint32(h.id), rank: o.rank})
 		return nil
 	}
 	return w.putPlace(h.id, o.rank, o.id, int64(o.attempts), int64(o.returns), int64(o.strikes))
@@ -98,80 +98,40 @@ func integer(b bool) int64 {
 	return 0
 }
 
-// place is where a queued URL stands.
-type place struct {
-	host     int64
-	rank     int32
-	attempts uint8
-	aside    bool // it is no page
-}
-
-// loadedPlaces bounds the places kept of URLs that were loaded, 40 bytes each. Of a million
-// URLs, visited in no order, to look for each in its table was half of the work.
-const loadedPlaces = 1 << 17
-
-// keepPlace makes room for a place by forgetting all others.
-func (w *writer) keepPlace(id int64, p place) {
-	if len(w.places) >= loadedPlaces {
-		clear(w.places)
-	}
-	w.places[id] = p
-}
-
-// place is where the URL with an ID is queued. found is false if it is not.
-func (w *writer) place(id int64) (p place, found bool, err error) {
-	if p, found := w.places[id]; found {
-		return p, true, nil
-	}
-	if r := w.unplaced.find(id); r != nil {
-		return place{host: int64(r.host), rank: r.rank, aside: r.aside}, true, nil
-	}
-	f := w.f.find
-	f.Int(1, id)
-	if found, err = f.Step(); !found {
-		return place{}, false, err
-	}
-	p = place{f.ColumnInt(0), int32(f.ColumnInt(1)), uint8(f.ColumnInt(2)), !f.ColumnIsNull(3)}
-	f.Reset()
-	return p, true, nil
-}
-
-// finish takes a URL out of the queue and stores its visit.
+// finish takes a URL out of the queue and stores its visit. One that is not queued was finished before.
 func (w *writer) finish(o *op) error {
-	p, found, err := w.place(o.id)
-	if !found {
+	h, err := w.hosts.find(o.host)
+	if h == nil {
 		return err
 	}
-	delete(w.places, o.id) // or a second end would find it queued
-	if o.visit.Refused && !p.aside {
-		w.hosts.refused[p.host]++
+	if r := w.unplaced.find(o.id); r != nil {
+		r.gone = true
+	} else {
+		ints(w.f.unqueue, h.id, int64(o.rank), o.id)
+		if err := w.f.unqueue.Run(); err != nil || w.f.db.Changes() == 0 {
+			return err
+		}
+	}
+	if o.visit.Refused && o.of == frontier.Page {
+		w.hosts.refused[h.id]++
 	}
 	w.counts.Queued--
 	w.counts.Done++
-	if r := w.unplaced.find(o.id); r != nil {
-		r.gone = true
-		return w.putVisit(o.id, o.visit, int64(p.attempts))
-	}
-	ints(w.f.unqueue, p.host, int64(p.rank), o.id)
-	if err := w.f.unqueue.Run(); err != nil {
-		return err
-	}
-	return w.putVisit(o.id, o.visit, int64(p.attempts))
+	return w.putVisit(o.id, o.visit, int64(o.attempts))
 }
 
 // spend stores what a URL that stays queued has used up of its tries.
 func (w *writer) spend(o *op) error {
-	p, found, err := w.place(o.id)
-	if !found {
+	h, err := w.hosts.find(o.host)
+	if h == nil {
 		return err
 	}
-	p.attempts = o.attempts
-	w.keepPlace(o.id, p)
+	attempts, returns, strikes := int64(o.attempts), int64(o.returns), int64(o.strikes)
 	if r := w.unplaced.find(o.id); r != nil {
 		r.gone = true
-		return w.putPlace(p.host, p.rank, o.id, int64(o.attempts), int64(o.returns), int64(o.strikes))
+		return w.putPlace(h.id, o.rank, o.id, attempts, returns, strikes)
 	}
-	ints(w.f.spent, int64(o.attempts), int64(o.returns), int64(o.strikes), p.host, int64(p.rank), o.id)
+	ints(w.f.spent, attempts, returns, strikes, h.id, int64(o.rank), o.id)
 	return w.f.spent.Run()
 }
 
@@ -210,7 +170,6 @@ func (w *writer) load(o *op) error {
 			return err
 		}
 		a.Items = append(a.Items, it)
-		w.keepPlace(it.ID, place{h.id, it.Rank, it.Attempt, it.Kind != frontier.Page})
 	}
 	if err := w.referrers(a.Items); err != nil {
 		return err

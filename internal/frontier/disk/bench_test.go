@@ -107,7 +107,7 @@ func visitInTurn(b *testing.B, s *Store, heads [][]frontier.Item, visit func(*fr
 		for _, head := range heads {
 			if i < len(head) {
 				n++
-				s.Done(head[i].ID, visit(&head[i]))
+				s.Done(head[i].URL.Host(), &head[i], visit(&head[i]))
 				s.Commit(nil)
 			}
 		}

@@ -31,7 +31,7 @@ func TestCheck(t *testing.T) {
 	put(s, testItem(t, 1, "http://a.test/"), false)
 	put(s, testItem(t, 2, "http://b.test/"), false)
 	put(s, testItem(t, 3, "http://b.test/x?y=1"), false)
-	s.Done(1, frontier.Visit{At: time.UnixMilli(1_700_000_000_000), Status: 200, Bytes: 5})
+	done(s, 1, frontier.Visit{At: time.UnixMilli(1_700_000_000_000), Status: 200, Bytes: 5})
 	s.Commit([]frontier.Position{{Path: "records.jsonl", Format: string(sink.JSONL), Bytes: 10, Records: 1}})
 	require.NoError(t, os.WriteFile(filepath.Join(base, "records.jsonl"), []byte("123456789\n"), 0o600))
 	flush(t, s)

@@ -20,7 +20,7 @@ type file struct {
 
 	begin, commit, rollback             *sqlitedb.Stmt
 	putURL, putPlace, putPlaced         *sqlitedb.Stmt
-	find, unqueue, visit, spent         *sqlitedb.Stmt
+	unqueue, visit, spent               *sqlitedb.Stmt
 	load, urlOf                         *sqlitedb.Stmt
 	hostByName, countQueue, countAsides *sqlitedb.Stmt
 	putHost, addRefused, dormant        *sqlitedb.Stmt
@@ -231,8 +231,6 @@ func (f *file) queries() []query {
 		{&f.putURL, `INSERT INTO urls (id, host, rank, depth, hops, seed, referrer, queued_at, url, kind) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`},
 		{&f.putPlace, `INSERT INTO places (host, rank, url, attempts, returns, strikes) VALUES (?, ?, ?, ?, ?, ?)`},
 		{&f.putPlaced, `UPDATE placed SET url = ?, visit = ?`},
-		// CROSS means to SQLite: in this order.
-		{&f.find, `SELECT q.host, q.rank, q.attempts, u.kind FROM urls u CROSS JOIN places q ON q.host = u.host AND q.rank = u.rank AND q.url = u.id WHERE u.id = ?`},
 		{&f.unqueue, `DELETE FROM places WHERE host = ? AND rank = ? AND url = ?`},
 		{&f.visit, `INSERT INTO visits (url, at, status, class, bytes, retries, round, change, etag, modified, digest, refused)
 			VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, CAST(? AS BLOB), ?)`},

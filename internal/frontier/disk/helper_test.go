@@ -34,9 +34,25 @@ func testItem(t testing.TB, id int64, url string) *frontier.Item {
 	return &frontier.Item{URL: u, ID: id, Queued: time.UnixMilli(1_700_000_000_000 + id)}
 }
 
+// items are those that were put, by their states and IDs.
+var items = map[string]map[int64]frontier.Item{}
+
 func put(s *Store, it *frontier.Item, dormant bool) {
+	if items[s.path] == nil {
+		items[s.path] = map[int64]frontier.Item{}
+	}
+	items[s.path][it.ID] = *it
 	s.Put(it.URL.Host(), it, it.URL.Fingerprint(s.Key()), dormant)
 }
+
+// done ends a URL by its ID, as the frontier does that has its item.
+func done(s *Store, id int64, v frontier.Visit) {
+	it := items[s.path][id]
+	it.ID = id
+	s.Done(it.URL.Host(), &it, v)
+}
+
+func spent(s *Store, it *frontier.Item) { s.Spent(it.URL.Host(), it) }
 
 // openState opens a state that is closed when the test ends, if it is not before.
 func openState(t testing.TB, dir string, cfg Config) *Store {

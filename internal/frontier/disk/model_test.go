@@ -124,7 +124,7 @@ func (m *machine) some() int64 { return rapid.Int64Range(0, m.last+1).Draw(m.t, 
 func (m *machine) spent() {
 	it := m.now.urls[m.some()]
 	it.Attempt, it.Returns, it.URLFailures = rapid.Uint8().Draw(m.t, "attempt"), rapid.Uint16().Draw(m.t, "returns"), rapid.Uint8().Draw(m.t, "strikes")
-	m.s.Spent(&it)
+	spent(m.s, &it)
 	if m.now.queued[it.ID] {
 		m.now.urls[it.ID] = it
 	}
@@ -133,7 +133,9 @@ func (m *machine) spent() {
 func (m *machine) done() {
 	id := m.some()
 	v := rapid.SampledFrom([]frontier.Visit{theVisit, {Class: "robots", Refused: true}, {Class: frontier.HostPages.String(), Refused: true}}).Draw(m.t, "visit")
-	m.s.Done(id, v)
+	it := m.now.urls[id]
+	it.ID = id
+	m.s.Done(it.URL.Host(), &it, v)
 	if !m.now.queued[id] {
 		return
 	}

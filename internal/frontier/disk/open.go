@@ -81,7 +81,7 @@ func (s *Store) start(dir string, steps []step) error {
 	if err != nil {
 		return err
 	}
-	w := &writer{s: s, f: f, hosts: newHosts(f), places: make(map[int64]place), positions: make(map[string]frontier.Position)}
+	w := &writer{s: s, f: f, hosts: newHosts(f), positions: make(map[string]frontier.Position)}
 	err = s.restore(w)
 	if err == nil {
 		s.index, err = seen.Open(filepath.Join(dir, seenName), seen.Config{Key: s.key, MemtableFPs: s.cfg.MemtableFPs})

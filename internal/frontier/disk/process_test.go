@@ -64,7 +64,8 @@ func writeBatch(s *Store, b int64) {
 			s.Load(u.Host(), frontier.Place{}, 2)
 		}
 	}
-	s.Done(b, frontier.Visit{At: time.UnixMilli(b), Status: 200})
+	u := processURL(b)
+	s.Done(u.Host(), &frontier.Item{URL: u, ID: b}, frontier.Visit{At: time.UnixMilli(b), Status: 200})
 	s.SetMeta("batch", strconv.FormatInt(b, 10))
 	s.Commit([]frontier.Position{{Path: "out.jsonl", Format: "jsonl", Bytes: 100 * b, Records: b}})
 	if b%7 < perBatch {

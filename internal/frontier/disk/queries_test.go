@@ -24,12 +24,12 @@ func TestExampleQueries(t *testing.T) {
 	put(s, page, false)
 	put(s, testItem(t, 3, "https://example.com/next"), false)
 	for id := int64(1); id <= 3; id++ {
-		s.Done(id, frontier.Visit{At: time.UnixMilli(id), Status: 200, Bytes: 10})
+		done(s, id, frontier.Visit{At: time.UnixMilli(id), Status: 200, Bytes: 10})
 	}
 	flush(t, s)
 	again(t, s, Again{})
-	s.Done(1, frontier.Visit{At: time.UnixMilli(60_000), Status: 200, Bytes: 10, ETag: `"2"`, Change: frontier.Changed})
-	s.Done(2, frontier.Visit{At: time.UnixMilli(60_001), Status: 404, Bytes: 1, Change: frontier.Gone})
+	done(s, 1, frontier.Visit{At: time.UnixMilli(60_000), Status: 200, Bytes: 10, ETag: `"2"`, Change: frontier.Changed})
+	done(s, 2, frontier.Visit{At: time.UnixMilli(60_001), Status: 404, Bytes: 1, Change: frontier.Gone})
 	flush(t, s)
 	saveRates(t, s, []ratelimit.HostMemory{learned("example.com", time.Second, 4.851)}...)
 	db, err := sqlitedb.Open(s.path, sqlitedb.Config{ReadOnly: true})

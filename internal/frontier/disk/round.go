@@ -33,9 +33,8 @@ func (s *Store) Again(ctx context.Context, a Again) error {
 		if err := w.f.db.Transact(func() error { return w.beginRound(&a) }); err != nil {
 			return fmt.Errorf("begin a round: %w", err)
 		}
-		// What is known of hosts and places is of the round before.
+		// What is known of hosts is of the round before.
 		w.hosts = newHosts(w.f)
-		clear(w.places)
 		return w.restore()
 	})
 }

@@ -143,17 +143,17 @@ func (s *Store) learn(fp uint64, id int64) error {
 
 // Spent stores the tries of a queued URL. Of robots.txt, which is not stored, it stores
 // nothing, and nor does Done.
-func (s *Store) Spent(it *frontier.Item) {
+func (s *Store) Spent(host string, it *frontier.Item) {
 	if it.ID != 0 {
-		s.tell(op{kind: opSpent, id: it.ID, attempts: it.Attempt, returns: it.Returns, strikes: it.URLFailures})
+		s.tell(op{kind: opSpent, host: host, id: it.ID, rank: it.Rank, attempts: it.Attempt, returns: it.Returns, strikes: it.URLFailures})
 	}
 }
 
 // Done stores that a URL is not queued any more, and what became of it. Of a URL that is
 // not queued it changes nothing.
-func (s *Store) Done(id int64, v frontier.Visit) {
-	if id != 0 {
-		s.tell(op{kind: opDone, id: id, visit: &v})
+func (s *Store) Done(host string, it *frontier.Item, v frontier.Visit) {
+	if it.ID != 0 {
+		s.tell(op{kind: opDone, host: host, id: it.ID, rank: it.Rank, of: it.Kind, attempts: it.Attempt, visit: &v})
 	}
 }
 

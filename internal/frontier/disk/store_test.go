@@ -134,7 +134,7 @@ func TestFingerprintOf(t *testing.T) {
 func TestCloseDropsHalfABatch(t *testing.T) {
 	s := openState(t, t.TempDir(), Config{})
 	putMany(t, s, 1, 2)
-	s.Done(1, frontier.Visit{})
+	done(s, 1, frontier.Visit{})
 	s.SetMeta("x", "1")
 	s = reopen(t, s)
 	require.Empty(t, s.Meta("x"))
@@ -146,7 +146,7 @@ func TestQuestionWithinABatch(t *testing.T) {
 	s := openState(t, t.TempDir(), Config{Linger: time.Hour})
 	putMany(t, s, 1, 2)
 	require.NoError(t, s.Flush(t.Context()))
-	s.Done(1, frontier.Visit{})
+	done(s, 1, frontier.Visit{})
 	require.Equal(t, []string{"2 http://a.test/2"}, urls(loadAll(t, s, "a.test")))
 	require.EqualValues(t, 2, ask(t, s, `SELECT count(*) FROM queue`))
 	require.Equal(t, Counts{Queued: 2, Known: 2, Hosts: 1}, s.Counts())
@@ -215,7 +215,7 @@ func TestSync(t *testing.T) {
 	require.EqualValues(t, 1000, ask(t, s, `SELECT bytes FROM sinks`))
 
 	err = broken
-	s.Done(1, frontier.Visit{})
+	done(s, 1, frontier.Visit{})
 	s.Commit([]frontier.Position{{Path: "out.jsonl", Format: "jsonl", Bytes: 2000, Records: 20}})
 	wantFailed(t, s)
 	require.ErrorIs(t, s.Err(), broken)
@@ -232,15 +232,15 @@ func TestVisits(t *testing.T) {
 	it := testItem(t, 1, "http://a.test/")
 	put(s, it, false)
 	it.Attempt, it.Returns, it.URLFailures = 2, 3, 1
-	s.Spent(it)
+	spent(s, it)
 	flush(t, s)
 	require.EqualValues(t, 231, ask(t, s, `SELECT attempts*100 + returns*10 + strikes FROM queue`))
-	s.Done(1, frontier.Visit{At: time.UnixMilli(5), Status: 404, Class: "client_error", Bytes: 6})
-	s.Done(1, frontier.Visit{Status: 500})
-	s.Spent(it)
-	s.Done(0, frontier.Visit{})
-	s.Spent(&frontier.Item{Kind: frontier.Robots})
-	s.Done(99, frontier.Visit{})
+	s.Done("a.test", it, frontier.Visit{At: time.UnixMilli(5), Status: 404, Class: "client_error", Bytes: 6})
+	done(s, 1, frontier.Visit{Status: 500})
+	spent(s, it)
+	done(s, 0, frontier.Visit{})
+	spent(s, &frontier.Item{Kind: frontier.Robots})
+	done(s, 99, frontier.Visit{})
 	flush(t, s)
 	require.EqualValues(t, 1, ask(t, s, `SELECT count(*) FROM visits`))
 	require.EqualValues(t, 1, ask(t, s, `SELECT count(*) FROM visits WHERE url = 1 AND at = 5 AND status = 404
@@ -362,7 +362,7 @@ func TestSeedsAndVisits(t *testing.T) {
 		put(s, it, false)
 	}
 	for id, v := range map[int64]frontier.Visit{1: {}, 2: {Class: "robots", Refused: true}, 3: {Class: "timeout"}, 4: {Class: "timeout", Refused: true}} {
-		s.Done(id, v)
+		done(s, id, v)
 	}
 	flush(t, s)
 	var got []string

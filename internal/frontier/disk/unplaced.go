@@ -40,7 +40,6 @@ type unplacedRow struct {
 	host   uint32
 	rank   int32
 	before int32 // the index of the one of the same host before it; -1 for none
-	aside  bool  // it is no page
 	gone   bool  // it has its row, or needs none any more
 }
 

@@ -29,26 +29,26 @@ func TestUnplaced(t *testing.T) {
 		placed, queued string
 	}{
 		"nothing": {func(*testing.T, *Store) {}, "", "1,2,3,4"},
-		"visited": {func(_ *testing.T, s *Store) { s.Done(2, frontier.Visit{Status: 200}) }, "", "1,3,4"},
+		"visited": {func(_ *testing.T, s *Store) { done(s, 2, frontier.Visit{Status: 200}) }, "", "1,3,4"},
 		"loaded":  {func(t *testing.T, s *Store) { loadAll(t, s, "a.test") }, "1,3", "1,2,3,4"},
-		"spent":   {func(t *testing.T, s *Store) { it := testItem(t, 4, "http://b.test/4"); it.Attempt = 1; s.Spent(it) }, "4", "1,2,3,4"},
+		"spent":   {func(t *testing.T, s *Store) { it := testItem(t, 4, "http://b.test/4"); it.Attempt = 1; spent(s, it) }, "4", "1,2,3,4"},
 		"unasked": {func(t *testing.T, s *Store) { loadAll(t, s, "never.test") }, "", "1,2,3,4"},
 		"all done": {func(_ *testing.T, s *Store) {
 			for id := range int64(4) {
-				s.Done(id+1, frontier.Visit{})
+				done(s, id+1, frontier.Visit{})
 			}
 		}, "", ""},
 		"loaded and visited": {func(t *testing.T, s *Store) {
 			loadAll(t, s, "a.test")
-			s.Done(1, frontier.Visit{Status: 200})
-			s.Done(4, frontier.Visit{Status: 200})
+			done(s, 1, frontier.Visit{Status: 200})
+			done(s, 4, frontier.Visit{Status: 200})
 		}, "3", "2,3"},
 		"spent and visited": {func(t *testing.T, s *Store) {
 			it := testItem(t, 4, "http://b.test/4")
 			it.Attempt = 1
-			s.Spent(it)
-			s.Done(4, frontier.Visit{Status: 200})
-			s.Done(4, frontier.Visit{Status: 200})
+			spent(s, it)
+			done(s, 4, frontier.Visit{Status: 200})
+			done(s, 4, frontier.Visit{Status: 200})
 		}, "", "1,2,3"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -123,9 +123,9 @@ func TestRowsArePlacedByAndBy(t *testing.T) {
 		require.EqualValues(t, 2*(i+1), batch(1))
 	}
 	require.EqualValues(t, id, killed(t, s).Left().Queued)
-	done := id/2 + 1 // some of it has its row, and some has not
-	for ; id > done+3; done++ {
-		s.Done(done, frontier.Visit{Status: 200})
+	ended := id/2 + 1 // some of it has its row, and some has not
+	for ; id > ended+3; ended++ {
+		done(s, ended, frontier.Visit{Status: 200})
 	}
 	flush(t, s)
 	require.EqualValues(t, id-ask(t, s, `SELECT count(*) FROM visits`), ask(t, s, `SELECT count(*) FROM queue`))

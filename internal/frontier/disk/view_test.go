@@ -21,7 +21,7 @@ func TestView(t *testing.T) {
 	put(s, seed, false)
 	put(s, testItem(t, 2, "http://a.test/x"), false)
 	s.SetMeta("k", "v")
-	s.Done(1, frontier.Visit{At: at, Status: 404, Class: "client_error"})
+	done(s, 1, frontier.Visit{At: at, Status: 404, Class: "client_error"})
 	s.Commit(nil)
 	require.NoError(t, s.Flush(t.Context()))
 	put(s, testItem(t, 3, "http://a.test/later"), false)

@@ -11,10 +11,9 @@ import (
 
 // writer is what the writer's goroutine has. Nobody else uses any of it.
 type writer struct {
-	s      *Store
-	f      *file
-	hosts  hosts
-	places map[int64]place // of URLs that were loaded and are not done
+	s     *Store
+	f     *file
+	hosts hosts
 
 	unplaced unplaced
 

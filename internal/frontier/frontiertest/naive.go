@@ -49,11 +49,11 @@ func (s *Naive) Put(host string, it *frontier.Item, fp uint64, inactive bool) {
 }
 
 // Spent implements [frontier.Storage].
-func (s *Naive) Spent(it *frontier.Item) { s.URLs[it.ID].Item = *it }
+func (s *Naive) Spent(_ string, it *frontier.Item) { s.URLs[it.ID].Item = *it }
 
 // Done implements [frontier.Storage]. It panics if that was said before.
-func (s *Naive) Done(id int64, v frontier.Visit) {
-	u := s.URLs[id]
+func (s *Naive) Done(_ string, it *frontier.Item, v frontier.Visit) {
+	u := s.URLs[it.ID]
 	if u.Done {
 		panic("frontiertest: a URL is done twice: " + u.URL.String())
 	}

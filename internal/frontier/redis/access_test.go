@@ -107,7 +107,7 @@ func TestAccess(t *testing.T) {
 			urls, _ := load(t, s, a.Hosts[0].Name, 9)
 			require.Equal(t, []string{page}, urls)
 			for id := range s.handed {
-				s.Done(id, frontier.Visit{})
+				s.Done("", &frontier.Item{ID: id}, frontier.Visit{})
 			}
 			require.NoError(t, s.Close())
 			o, err := rueidis.ParseURL(url)

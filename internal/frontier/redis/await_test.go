@@ -46,7 +46,7 @@ func TestAwait(t *testing.T) {
 	rouse(t, s, 1)
 	load(t, s, "a.test", 9)
 	for id := range s.handed {
-		s.Done(id, frontier.Visit{})
+		s.Done("", &frontier.Item{ID: id}, frontier.Visit{})
 	}
 	flush(t, s)
 	await(t.Context())

@@ -201,22 +201,22 @@ func (s *Store) budgetOf(it *frontier.Item) string {
 }
 
 // Spent stores the tries of a URL that was loaded.
-func (s *Store) Spent(it *frontier.Item) {
+func (s *Store) Spent(_ string, it *frontier.Item) {
 	if h := s.asked(it.ID, false); h != nil {
 		s.tell(op{kind: opSpent, held: h, id: it.ID, text: encode(h.name, it)})
 	}
 }
 
 // Done stores that a URL that was loaded is not queued any more, and whether it was refused.
-func (s *Store) Done(id int64, v frontier.Visit) {
-	h := s.asked(id, true)
+func (s *Store) Done(_ string, it *frontier.Item, v frontier.Visit) {
+	h := s.asked(it.ID, true)
 	if h == nil {
 		return
 	}
 	if v.Absent { // before it is done: a page may be found by it
 		s.tell(op{kind: opPut, host: h.name, none: true})
 	}
-	s.tell(op{kind: opDone, held: h, id: id, refused: v.Refused})
+	s.tell(op{kind: opDone, held: h, id: it.ID, refused: v.Refused})
 }
 
 // asked notes that a URL was asked for, and is done or not; nil for one that is not ours.
