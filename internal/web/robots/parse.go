@@ -109,15 +109,15 @@ func (p *parser) line(n int, text string) {
 	text, _, _ = strings.Cut(text, "#")
 	key, value := split(text)
 	switch key {
-	case keyAgent:
+	case "user-agent":
 		p.agent(value)
-	case keyAllow, keyDisallow:
-		p.rule(n, key == keyAllow, value)
-	case keyDelay:
+	case "allow", "disallow":
+		p.rule(n, key == "allow", value)
+	case "crawl-delay":
 		p.pause(parseDelay(value))
-	case keyRate:
+	case "request-rate":
 		p.pause(parseRate(value))
-	case keySitemap:
+	case "sitemap":
 		if value != "" {
 			p.f.sitemaps = append(p.f.sitemaps, value)
 		}
@@ -137,8 +137,7 @@ func (p *parser) agent(value string) {
 		p.inList = true
 	}
 	name := token(value)
-	// "*WordPress*", for clients by a part of their name, is not in RFC 9309.
-	if f := strings.Fields(value); len(f) > 0 && f[0] == "*" {
+	if f := strings.Fields(value); len(f) > 0 && f[0] == "*" { // not "*WordPress*", which is not in RFC 9309
 		name = "*"
 	}
 	if g := &p.f.groups[len(p.f.groups)-1]; name != "" {
@@ -157,71 +156,41 @@ func (p *parser) rule(n int, allow bool, path string) {
 	g.rules = append(g.rules, newRule(n, allow, path))
 }
 
-type key uint8
-
-const (
-	keyOther key = iota
-	keyAgent
-	keyAllow
-	keyDisallow
-	keyDelay
-	keyRate
-	keySitemap
-)
-
-// keyOf knows the names and their common misspellings.
-func keyOf(name string) key {
-	switch strings.ToLower(name) {
-	case "user-agent", "useragent", "user agent":
-		return keyAgent
-	case "allow":
-		return keyAllow
-	case "disallow", "dissallow", "dissalow", "disalow", "diasllow", "disallaw":
-		return keyDisallow
-	case "crawl-delay", "crawldelay":
-		return keyDelay
-	case "request-rate", "requestrate", "request rate":
-		return keyRate
-	case "sitemap", "site-map":
-		return keySitemap
-	}
-	return keyOther
+// keys are the names of records that matter, with their common misspellings.
+var keys = map[string]string{
+	"user-agent": "user-agent", "useragent": "user-agent", "user agent": "user-agent", "allow": "allow",
+	"disallow": "disallow", "dissallow": "disallow", "dissalow": "disallow", "disalow": "disallow", "diasllow": "disallow", "disallaw": "disallow",
+	"crawl-delay": "crawl-delay", "crawldelay": "crawl-delay", "sitemap": "sitemap", "site-map": "sitemap",
+	"request-rate": "request-rate", "requestrate": "request-rate", "request rate": "request-rate",
 }
 
 // space may surround names and values; damaged files contain NUL.
 const space = " \t\v\f\x00"
 
 // split reads "key: value", or "key value" if the value is one word.
-func split(line string) (key, string) {
+func split(line string) (key, value string) {
 	line = strings.Trim(line, space)
 	if name, value, ok := strings.Cut(line, ":"); ok {
-		if k := keyOf(strings.Trim(name, space)); k != keyOther {
-			return k, strings.Trim(value, space)
+		if key := keys[strings.ToLower(strings.Trim(name, space))]; key != "" {
+			return key, strings.Trim(value, space)
 		}
 	}
-	i := strings.IndexAny(line, " \t")
-	if i < 0 {
-		return keyOther, ""
+	if words := strings.FieldsFunc(line, func(c rune) bool { return c == ' ' || c == '\t' }); len(words) == 2 {
+		return keys[strings.ToLower(words[0])], strings.Trim(words[1], space)
 	}
-	value := strings.Trim(line[i:], space)
-	if strings.ContainsAny(value, " \t") {
-		return keyOther, ""
-	}
-	return keyOf(line[:i]), value
+	return "", ""
 }
 
 // token is the product token at the beginning of value, in lower case: "bot" of "Bot/1.0 (x)".
 // Unlike in RFC 9309 digits belong to it: real names have them.
 func token(value string) string {
-	for i := range len(value) {
-		c := value[i]
-		switch {
-		case 'a' <= c && c <= 'z', 'A' <= c && c <= 'Z', '0' <= c && c <= '9', c == '_', c == '-':
-		default:
-			return strings.ToLower(value[:i])
-		}
+	end := strings.IndexFunc(value, func(c rune) bool {
+		return (c|0x20 < 'a' || c|0x20 > 'z') && (c < '0' || c > '9') && c != '_' && c != '-'
+	})
+	if end < 0 {
+		end = len(value)
 	}
-	return strings.ToLower(value)
+	return strings.ToLower(value[:end])
 }
 
 // Sitemaps are the sitemap URLs as they are written, in order, of any host.

@@ -77,7 +77,7 @@ func (r *reader) lines() {
 		i := bytes.IndexByte(line, '<')
 		switch head := bytes.TrimFunc(line[:max(i, 0)], isSpace); {
 		case isWeb(bytes.TrimLeftFunc(line, isSpace)):
-			if err == nil || err == io.EOF && !r.doc.Truncated && r.raw.N > 0 {
+			if err == nil || errors.Is(err, io.EOF) && !r.doc.Truncated && r.raw.N > 0 {
 				r.urls(line)
 			}
 		case i >= 0:
@@ -91,7 +91,7 @@ func (r *reader) lines() {
 				r.problem("%.60q is no URL", line)
 			}
 		}
-		if err != nil && err != bufio.ErrBufferFull {
+		if err != nil && !errors.Is(err, bufio.ErrBufferFull) {
 			r.broken(err)
 			return
 		}
@@ -120,7 +120,7 @@ func (r *reader) broken(err error) {
 	switch {
 	case errors.Is(err, html.ErrBufferExceeded):
 		r.sum.Bound = fmt.Sprintf("%d bytes of a tag or text", maxToken)
-	case err != io.EOF:
+	case !errors.Is(err, io.EOF):
 		r.problem("it breaks off: %v", err)
 	}
 }
@@ -157,7 +157,7 @@ func (r *reader) markup(from io.Reader) {
 
 // end ends a document, perhaps within a tag. What stopped in it is no entry.
 func (r *reader) end(err error, within bool) {
-	whole := err == io.EOF
+	whole := errors.Is(err, io.EOF)
 	switch {
 	case whole && within:
 		r.problem("the document ends within markup")
