@@ -2,7 +2,6 @@ package ratelimit
 
 import (
 	"cmp"
-	"fmt"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -74,15 +73,13 @@ type shared struct {
 	fresh atomic.Bool // some of it is untold
 }
 
-func (l *AdaptiveRateLimiter) makeShared() (err error) {
+func (l *AdaptiveRateLimiter) makeShared() {
 	h, c := &l.shared, &l.cfg
 	h.bell = make(chan struct{}, 1)
 	h.groups = make(map[groupKey]*group)
-	if h.idle, err = simplelru.NewLRU[*group, struct{}](c.MaxTombstones, nil); err != nil {
-		return fmt.Errorf("ratelimit: %w", err)
-	}
+	h.idle, _ = simplelru.NewLRU[*group, struct{}](c.MaxTombstones, nil) // which wants one or more
 	if c.GlobalRPS == 0 && c.GlobalConcurrency == 0 && c.GlobalBytes == 0 {
-		return nil
+		return
 	}
 	h.global = newBudget(max(rateOf(c.GlobalRPS), 1), scopeGlobal)
 	b := h.global
@@ -90,10 +87,7 @@ func (l *AdaptiveRateLimiter) makeShared() (err error) {
 		b.tokenSource = l.newTokenSource(b, "global", "global", c.GlobalRPS)
 		b.capacity = b.capacityAt(b.bucket.rate)
 	}
-	if err = l.makeGlobalCaps(b); err != nil {
-		return fmt.Errorf("ratelimit: GlobalBytes: %w", err)
-	}
-	return nil
+	l.makeGlobalCaps(b)
 }
 
 func newBudget(r rate, sl scope) *budget {

@@ -258,10 +258,10 @@ type globalCaps struct {
 // orders of magnitude, and twenty of them make a fair average.
 const sizeWeight = 0.05
 
-func (l *AdaptiveRateLimiter) makeGlobalCaps(b *budget) (err error) {
+func (l *AdaptiveRateLimiter) makeGlobalCaps(b *budget) {
 	c := &l.cfg
 	if c.GlobalConcurrency == 0 && c.GlobalBytes == 0 {
-		return nil
+		return
 	}
 	g := &globalCaps{most: int64(c.GlobalConcurrency), burst: c.GlobalBytes}
 	b.caps = g
@@ -269,13 +269,12 @@ func (l *AdaptiveRateLimiter) makeGlobalCaps(b *budget) (err error) {
 		g.share, g.until = 0, never
 	}
 	if c.GlobalBytes == 0 {
-		return nil
+		return
 	}
 	if g.tokenSource = l.newTokenSource(b, "bytes", "bytes", float64(c.GlobalBytes)); g.tokenSource != nil {
 		g.tokenSource.size = max(1, g.tokenSource.bucket.Capacity/8) // nobody fetches a single byte
 	}
-	g.bytes, err = limit.NewTokenBucket(limit.TokenBucketConfig{Permits: c.GlobalBytes, Per: time.Second}, limit.WithClock(c.Clock))
-	return err
+	g.bytes, _ = limit.NewTokenBucket(limit.TokenBucketConfig{Permits: c.GlobalBytes, Per: time.Second}, limit.WithClock(c.Clock))
 }
 
 func (g *globalCaps) shareAt(now clock.Instant) int64 {

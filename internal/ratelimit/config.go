@@ -1,6 +1,7 @@
 package ratelimit
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"time"
@@ -92,44 +93,25 @@ func DefaultConfig() Config {
 }
 
 func (c *Config) setDefaults() {
-	setDefault(&c.Strategy, control.Names()[0])
-	setDefault(&c.InitialRPS, 1)
-	setDefault(&c.MinRPS, 0.1)
-	setDefault(&c.MaxRPS, 10)
-	setDefault(&c.TokenBucketCapacity, 1)
-	setDefault(&c.AIMDIncrease, 0.1)
-	setDefault(&c.AIMDDecrease, 0.5)
-	setDefault(&c.LatencyTarget, time.Second)
-	setDefault(&c.LatencyDegradeFactor, 2)
-	setDefault(&c.ErrorRateThreshold, 0.5)
-	setDefault(&c.MinSamplesToTrip, 10)
-	setDefault(&c.ConsecutiveFailThreshold, 5)
-	setDefault(&c.OpenStateDuration, 15*time.Second)
-	setDefault(&c.HalfOpenProbes, 2)
-	setDefault(&c.RetryBaseDelay, 200*time.Millisecond)
-	setDefault(&c.RetryMaxDelay, 30*time.Second)
-	setDefault(&c.RetryMaxAttempts, 3)
-	setDefault(&c.LatencySamples, estimate.Samples)
-	setDefault(&c.StatsWindow, 30*time.Second)
-	setDefault(&c.StatsBucket, 2*time.Second)
-	setDefault(&c.DomainStateTTL, 10*time.Minute)
-	setDefault(&c.Shards, 16)
-	setDefault(&c.MaxDomains, 100_000)
-	setDefault(&c.MaxTombstones, 4*c.MaxDomains)
-	setDefault(&c.MaxWaiters, 10_000)
-	setDefault(&c.MaxRetryAfter, time.Hour)
-	setDefault(&c.MaxCrawlDelay, time.Minute)
-	setDefault(&c.ThrottledAfter, 10*time.Millisecond)
-	setDefault(&c.SnapshotTop, 50)
+	c.Strategy = cmp.Or(c.Strategy, control.Names()[0])
+	c.InitialRPS, c.MinRPS, c.MaxRPS = cmp.Or(c.InitialRPS, 1), cmp.Or(c.MinRPS, 0.1), cmp.Or(c.MaxRPS, 10)
+	c.TokenBucketCapacity = cmp.Or(c.TokenBucketCapacity, 1)
+	c.AIMDIncrease, c.AIMDDecrease = cmp.Or(c.AIMDIncrease, 0.1), cmp.Or(c.AIMDDecrease, 0.5)
+	c.LatencyTarget, c.LatencyDegradeFactor = cmp.Or(c.LatencyTarget, time.Second), cmp.Or(c.LatencyDegradeFactor, 2)
+	c.ErrorRateThreshold, c.MinSamplesToTrip = cmp.Or(c.ErrorRateThreshold, 0.5), cmp.Or(c.MinSamplesToTrip, 10)
+	c.ConsecutiveFailThreshold = cmp.Or(c.ConsecutiveFailThreshold, 5)
+	c.OpenStateDuration, c.HalfOpenProbes = cmp.Or(c.OpenStateDuration, 15*time.Second), cmp.Or(c.HalfOpenProbes, 2)
+	c.RetryBaseDelay, c.RetryMaxDelay = cmp.Or(c.RetryBaseDelay, 200*time.Millisecond), cmp.Or(c.RetryMaxDelay, 30*time.Second)
+	c.RetryMaxAttempts = cmp.Or(c.RetryMaxAttempts, 3)
+	c.LatencySamples = cmp.Or(c.LatencySamples, estimate.Samples)
+	c.StatsWindow, c.StatsBucket = cmp.Or(c.StatsWindow, 30*time.Second), cmp.Or(c.StatsBucket, 2*time.Second)
+	c.DomainStateTTL, c.Shards = cmp.Or(c.DomainStateTTL, 10*time.Minute), cmp.Or(c.Shards, 16)
+	c.MaxDomains = cmp.Or(c.MaxDomains, 100_000)
+	c.MaxTombstones, c.MaxWaiters = cmp.Or(c.MaxTombstones, 4*c.MaxDomains), cmp.Or(c.MaxWaiters, 10_000)
+	c.MaxRetryAfter, c.MaxCrawlDelay = cmp.Or(c.MaxRetryAfter, time.Hour), cmp.Or(c.MaxCrawlDelay, time.Minute)
+	c.ThrottledAfter, c.SnapshotTop = cmp.Or(c.ThrottledAfter, 10*time.Millisecond), cmp.Or(c.SnapshotTop, 50)
 	if c.Clock == nil {
 		c.Clock = clock.System()
-	}
-}
-
-func setDefault[T comparable](field *T, value T) {
-	var zero T
-	if *field == zero {
-		*field = value
 	}
 }
 

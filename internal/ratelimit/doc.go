@@ -15,11 +15,11 @@
 // strategy that sets its rate and is its circuit breaker (package control), latencies, a window
 // of errors, and obligations: Retry-After, an exhausted quota, Crawl-delay, the user's rules.
 //
-// A state is made by the first call for its domain. It is evicted when it has been idle for
+// It is made by the first call for its domain and evicted when it has been idle for
 // DomainStateTTL or is the longest unused of more than MaxDomains, but never while a permit is
-// out or somebody waits. Its obligations stay in a tombstone of 64 bytes, from which it is
-// restored. [AdaptiveRateLimiter.Remember] and [AdaptiveRateLimiter.Recall] carry tombstones to
-// a later crawl: what was learned counts for a day, an obligation until it ends.
+// out or somebody waits. What it owes stays in a tombstone, which [AdaptiveRateLimiter.Remember]
+// and [AdaptiveRateLimiter.Recall] carry to a later crawl: what was learned counts for a day, an
+// obligation until it ends.
 //
 // # When a request may go
 //
@@ -31,13 +31,8 @@
 // Domains share budgets: all of them GlobalRPS, GlobalConcurrency and GlobalBytes; those at one
 // address, or of one registrable domain, a cap of the user. Where the hosts at an address turn
 // out to have one common limit, which an experiment finds, one strategy paces them together.
-// With Config.Fleet the budgets are those of several processes: tokens are taken from
-// [SharedTokens] ahead of use, in batches, by [AdaptiveRateLimiter.Run]. No grant waits for a
-// round trip. In any span W all processes together grant at most rate × (W + 1/2 s), and what
-// a quarter of a second brings, or one.
-//
-// A cap or quota of a [HostRule] is a limiter of package limit, taken with the rest of a grant
-// or not at all. An exhausted quota is [LimitQuota]: the domain is blocked, not paced.
+// With Config.Fleet the budgets are those of several processes. A cap or quota of a [HostRule]
+// is a limiter of package limit, taken with the rest of a grant or not at all.
 //
 // # What always holds
 //
@@ -47,11 +42,7 @@
 //     Retry-After or exceeds a cap, whatever was learned, evicted or in which order it came.
 //   - Callers are served in the order of arrival. Who gives up has taken nothing.
 //   - One congestion cuts the rate once: a response to a request from before a cut neither cuts
-//     nor raises.
-//   - A breaker counts only overload, of requests sent since its last change of state.
+//     nor raises. A breaker counts only overload, of requests sent since its last change of state.
 //   - A ready Acquire, a Release and a Feedback allocate nothing, unless there is an event to
 //     keep; no hook is called and no clock waited for with a lock held.
-//
-// The package sends nothing, reads no header (package header does), retries nothing, keeps
-// nothing on disk (package memory does) and starts no goroutine outside Run.
 package ratelimit

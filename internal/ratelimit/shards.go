@@ -2,7 +2,6 @@ package ratelimit
 
 import (
 	"context"
-	"fmt"
 	"hash/maphash"
 	"strings"
 	"sync"
@@ -41,17 +40,14 @@ type tombstone struct {
 	memory     control.Memory // of the strategy; what it learned is forgotten a day after the last grant
 }
 
-func (l *AdaptiveRateLimiter) makeShards() (err error) {
+func (l *AdaptiveRateLimiter) makeShards() {
 	n := l.cfg.Shards
 	l.shards, l.mask = make([]shard, n), uint64(n-1)
 	for i := range l.shards {
 		sh := &l.shards[i]
 		sh.cap = (l.cfg.MaxDomains + n - 1) / n
-		if sh.tombs, err = simplelru.NewLRU[string, tombstone](l.tombsPerShard(), nil); err != nil {
-			return fmt.Errorf("ratelimit: %w", err)
-		}
+		sh.tombs, _ = simplelru.NewLRU[string, tombstone](l.tombsPerShard(), nil) // which wants one or more
 	}
-	return nil
 }
 
 func (l *AdaptiveRateLimiter) tombsPerShard() int { return max(1, l.cfg.MaxTombstones/l.cfg.Shards) }
