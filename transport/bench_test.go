@@ -1,6 +1,7 @@
 package transport_test
 
 import (
+	"context"
 	"net/http"
 	"testing"
 	"time"
@@ -32,10 +33,10 @@ func benchLayers(b *testing.B) transport.Layers {
 	bucket, err := limit.NewTokenBucket(limit.TokenBucketConfig{Permits: 1 << 30, Per: time.Millisecond})
 	require.NoError(b, err)
 	return transport.Layers{
-		Fallback: must(transport.NewFallback(transport.FallbackConfig{
-			StatusCodes: []int{500, 502, 503, 504},
-			Action: func(req *http.Request, _ *http.Response, _ error) (*http.Response, error) {
-				return transport.NewResponse(req, 200, nil, nil), nil
+		Fallback: must(transport.NewFallback(fallbackConfig{
+			When: func(res *http.Response, err error) bool { return err != nil || res.StatusCode >= 500 },
+			Action: func(ctx context.Context, _ *http.Response, _ error) (*http.Response, error) {
+				return transport.NewResponse(transport.RequestFrom(ctx), 200, nil, nil), nil
 			},
 		})),
 		TotalTimeout:   must(transport.NewTimeout(resilience.TimeoutConfig[*http.Response]{After: time.Minute})),

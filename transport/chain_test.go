@@ -55,9 +55,9 @@ func everyLayer(t testing.TB) (transport.Layers, *counts) {
 	}
 	hedge := must(transport.NewHedge(resilience.HedgeConfig[*http.Response]{Delay: time.Hour}))
 	l := transport.Layers{
-		Fallback: must(transport.NewFallback(transport.FallbackConfig{
-			StatusCodes: []int{599}, Errors: func(error) bool { return false },
-			Action: func(*http.Request, *http.Response, error) (*http.Response, error) {
+		Fallback: must(transport.NewFallback(fallbackConfig{
+			When: func(res *http.Response, err error) bool { return err == nil && res.StatusCode == 599 },
+			Action: func(context.Context, *http.Response, error) (*http.Response, error) {
 				return nil, errors.New("no replacement")
 			},
 		})),
@@ -281,12 +281,11 @@ func TestContextsThatCannotBeCompared(t *testing.T) {
 
 func TestConstructorsNameTheFieldToMend(t *testing.T) {
 	limiter := must(limit.NewConcurrency(limit.ConcurrencyConfig{Max: 1}))
-	action := func(*http.Request, *http.Response, error) (*http.Response, error) { return nil, nil }
 	for want, build := range map[string]func() error{
-		"HintsConfig.OnHint":    func() error { _, err := transport.Hints(transport.HintsConfig{}); return err },
-		"PoliteConfig.Limiter":  func() error { _, err := transport.Polite(transport.PoliteConfig{}); return err },
-		"Policy.Limiter":        func() error { _, err := transport.RateLimit(transport.Policy{}); return err },
-		"FallbackConfig.Action": func() error { _, err := transport.NewFallback(transport.FallbackConfig{}); return err },
+		"HintsConfig.OnHint":   func() error { _, err := transport.Hints(transport.HintsConfig{}); return err },
+		"PoliteConfig.Limiter": func() error { _, err := transport.Polite(transport.PoliteConfig{}); return err },
+		"Policy.Limiter":       func() error { _, err := transport.RateLimit(transport.Policy{}); return err },
+		"fallback: Action":     func() error { _, err := transport.NewFallback(fallbackConfig{}); return err },
 		"Policy.AcquireTimeout": func() error {
 			_, err := transport.RateLimit(transport.Policy{Limiter: limiter, AcquireTimeout: -2})
 			return err
@@ -297,10 +296,6 @@ func TestConstructorsNameTheFieldToMend(t *testing.T) {
 		},
 		"HintsConfig.MaxRetryAfter": func() error {
 			_, err := transport.Hints(transport.HintsConfig{OnHint: func(transport.Hint) {}, MaxRetryAfter: -1})
-			return err
-		},
-		"FallbackConfig.StatusCodes[1]": func() error {
-			_, err := transport.NewFallback(transport.FallbackConfig{StatusCodes: []int{500, 5}, Action: action})
 			return err
 		},
 	} {

@@ -2,12 +2,10 @@ package transport
 
 import (
 	"bytes"
-	"context"
 	"errors"
 	"fmt"
 	"io"
 	"net/http"
-	"slices"
 	"time"
 
 	"github.com/treadlight/crawl/internal/ratelimit/header"
@@ -99,42 +97,12 @@ func NewHedge(cfg resilience.HedgeConfig[*http.Response]) (*resilience.Hedge[*ht
 	return resilience.NewHedge(cfg) //nolint:bodyclose // a policy over responses, not one
 }
 
-// FallbackConfig says which answers are replaced, and by what.
-type FallbackConfig struct {
-	Name        string           // what errors and events call the policy; empty leaves it out
-	StatusCodes []int            // that are replaced, from 100 to 999; nil means that no answer is
-	Errors      func(error) bool // that are replaced; nil means all but the caller's own cancellation, which never is
-	// Action gives the answer that is returned instead. It may read res, which is nil if
-	// err is not and is drained and closed afterwards; it must not return it. [NewResponse]
-	// makes an answer. Nil is an error.
-	Action func(req *http.Request, res *http.Response, err error) (*http.Response, error)
-	Hub    *resilience.Hub // hears of each replacement; nil means nobody
-}
-
-// NewFallback is the policy for [Layers.Fallback]. Its error names the field that is
-// missing or out of range.
-func NewFallback(cfg FallbackConfig) (*resilience.Fallback[*http.Response], error) {
-	if cfg.Action == nil {
-		return nil, errors.New("transport: FallbackConfig.Action is nil: give a function that makes the answer")
-	}
-	for i, code := range cfg.StatusCodes {
-		if code < 100 || code > 999 {
-			return nil, fmt.Errorf("transport: FallbackConfig.StatusCodes[%d] is %d: use a status from 100 to 999", i, code)
-		}
-	}
-	codes := slices.Clone(cfg.StatusCodes)
-	return resilience.NewFallback(resilience.FallbackConfig[*http.Response]{ //nolint:bodyclose // a policy over responses, not one
-		Name: cfg.Name, Hub: cfg.Hub, Discard: Discard,
-		When: func(res *http.Response, err error) bool {
-			if err == nil {
-				return slices.Contains(codes, res.StatusCode)
-			}
-			return cfg.Errors == nil || cfg.Errors(err)
-		},
-		Action: func(ctx context.Context, res *http.Response, err error) (*http.Response, error) {
-			return cfg.Action(RequestFrom(ctx), res, err)
-		},
-	})
+// NewFallback is the policy for [Layers.Fallback]; [RequestFrom] is the request that its Action
+// is to answer, and [NewResponse] makes an answer. A response that is replaced is drained and
+// closed. Errors are those of resilience.NewFallback.
+func NewFallback(cfg resilience.FallbackConfig[*http.Response]) (*resilience.Fallback[*http.Response], error) {
+	cfg.Discard = Discard
+	return resilience.NewFallback(cfg) //nolint:bodyclose // a policy over responses, not one
 }
 
 // NewResponse is an answer to req that no server gave. h may be nil and is not copied.

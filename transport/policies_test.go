@@ -20,8 +20,9 @@ import (
 )
 
 type (
-	timeoutConfig = resilience.TimeoutConfig[*http.Response]
-	breakerPolicy = resilience.CircuitBreakerConfig[*http.Response]
+	timeoutConfig  = resilience.TimeoutConfig[*http.Response]
+	fallbackConfig = resilience.FallbackConfig[*http.Response]
+	breakerPolicy  = resilience.CircuitBreakerConfig[*http.Response]
 )
 
 // stalling sends half a page and then nothing until the client is gone.
@@ -196,57 +197,19 @@ func TestBulkheadIsPerChainAndIsolationPerHost(t *testing.T) {
 }
 
 func TestFallback(t *testing.T) {
-	broken := errors.New("broken")
-	for name, tc := range map[string]struct {
-		status int
-		err    error
-		cfg    transport.FallbackConfig
-		want   string
-	}{
-		"of a status":         {503, nil, transport.FallbackConfig{StatusCodes: []int{502, 503}}, "cached for /p"},
-		"of no other":         {500, nil, transport.FallbackConfig{StatusCodes: []int{502, 503}}, "page"},
-		"of every error":      {0, broken, transport.FallbackConfig{}, "cached for /p"},
-		"of errors of a kind": {0, broken, transport.FallbackConfig{Errors: func(err error) bool { return errors.Is(err, broken) }}, "cached for /p"},
-		"of no other kind":    {0, broken, transport.FallbackConfig{Errors: func(error) bool { return false }}, ""},
-	} {
-		t.Run(name, func(t *testing.T) {
-			under := body("page")
-			tc.cfg.Action = func(req *http.Request, _ *http.Response, _ error) (*http.Response, error) {
-				return transport.NewResponse(req, 203, nil, []byte("cached for "+req.URL.Path)), nil
-			}
-			rt := transport.Layers{Fallback: must(transport.NewFallback(tc.cfg))}.Chain(stub(func(*http.Request) (*http.Response, error) {
-				if tc.err != nil {
-					return nil, tc.err
-				}
-				return &http.Response{StatusCode: tc.status, Body: under}, nil
-			}))
-			res, err := rt.RoundTrip(get(t, "http://a.test/p"))
-			if tc.want == "" {
-				require.ErrorIs(t, err, broken)
-				return
-			}
-			require.NoError(t, err)
-			require.Equal(t, tc.want, read(t, res))
-			if tc.err == nil {
-				require.Positive(t, under.closed.Load(), "what was replaced is closed")
-			}
-		})
-	}
-}
-
-func TestFallbackIsNotForACallerWhoGaveUp(t *testing.T) {
-	ctx, cancel := context.WithCancel(t.Context())
-	rt := transport.Layers{Fallback: must(transport.NewFallback(transport.FallbackConfig{
-		Action: func(req *http.Request, _ *http.Response, _ error) (*http.Response, error) {
-			t.Error("asked")
-			return transport.NewResponse(req, 200, nil, nil), nil
+	under := body("page")
+	rt := transport.Layers{Fallback: must(transport.NewFallback(fallbackConfig{
+		When: func(res *http.Response, err error) bool { return err == nil && res.StatusCode == 503 },
+		Action: func(ctx context.Context, _ *http.Response, _ error) (*http.Response, error) {
+			req := transport.RequestFrom(ctx)
+			return transport.NewResponse(req, 203, nil, []byte("cached for "+req.URL.Path)), nil
 		},
-	}))}.Chain(stub(func(req *http.Request) (*http.Response, error) {
-		cancel()
-		return nil, req.Context().Err()
+	}))}.Chain(stub(func(*http.Request) (*http.Response, error) {
+		return &http.Response{StatusCode: 503, Body: under}, nil
 	}))
-	_, err := rt.RoundTrip(newRequest(ctx, t, http.MethodGet, "http://a.test/", nil))
-	require.ErrorIs(t, err, context.Canceled)
+	_, page := do(t, rt, get(t, "http://a.test/p"))
+	require.Equal(t, "cached for /p", page)
+	require.Positive(t, under.closed.Load(), "what was replaced is closed")
 }
 
 // The seven policies together bring a request through a bad network, and hold nothing.

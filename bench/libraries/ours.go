@@ -126,10 +126,12 @@ func threeTrip(b *testing.B) {
 
 func sevenTrip(b *testing.B) {
 	trips(b, transport.Layers{
-		Fallback: get(transport.NewFallback(transport.FallbackConfig{
-			StatusCodes: []int{http.StatusServiceUnavailable},
-			Action: func(req *http.Request, _ response, _ error) (response, error) {
-				return transport.NewResponse(req, http.StatusOK, nil, nil), nil
+		Fallback: get(transport.NewFallback(resilience.FallbackConfig[response]{
+			When: func(res response, err error) bool {
+				return err != nil || res.StatusCode == http.StatusServiceUnavailable
+			},
+			Action: func(ctx context.Context, _ response, _ error) (response, error) {
+				return transport.NewResponse(transport.RequestFrom(ctx), http.StatusOK, nil, nil), nil
 			},
 		})),
 		TotalTimeout:   get(transport.NewTimeout(resilience.TimeoutConfig[response]{After: time.Minute})),

@@ -13,8 +13,8 @@ import (
 // usable for every document but one with a fallback.
 type HTTPOptions struct {
 	Deps
-	// Fallback makes the answer that is returned instead, as transport.FallbackConfig.Action
-	// does. Nil is an error if the document has the section.
+	// Fallback makes the answer that is returned instead; it may read res, and must not
+	// return it. Nil is an error if the document has the section.
 	Fallback              func(req *http.Request, res *http.Response, err error) (*http.Response, error)
 	Log, RateLimit, Hints transport.Middleware     // layers at their places in the default order; nil leaves them out
 	MaxRetryAfter         time.Duration            // cap of what an answer may ask the retry to wait; zero means an hour
