@@ -1,15 +1,13 @@
 // Package clock is the one place where Treadlight meets time.
 //
-// Algorithms take an instant and never read a clock; whatever has to wait does
-// so through a [Clock]. The system clock is [System]; inside a testing/synctest
-// bubble it follows the bubble's time. What cannot live in a bubble (a benchmark,
-// a simulation) moves a [clocktest.Fake] by hand.
+// Algorithms take an instant and never read a clock; whatever has to wait does so through a [Clock]. The system clock
+// is [System]; inside a testing/synctest bubble it follows the bubble's time. What cannot live in a bubble (a
+// benchmark, a simulation) moves a [clocktest.Fake] by hand.
 //
-// Two kinds of time pass through the tree. A [time.Time] is what people and
-// servers speak of: the moment a page was fetched, the end of a Retry-After. An
-// [Instant] is what state is kept in: nanoseconds since the epoch its owner chose
-// when it was built, 8 bytes instead of 24, cheap to compare, and monotonic, so
-// that setting the computer's clock neither frees nor blocks a host.
+// Two kinds of time pass through the tree. A [time.Time] is what people and servers speak of: the moment a page was
+// fetched, the end of a Retry-After. An [Instant] is what state is kept in: nanoseconds since the epoch its owner
+// chose when it was built, 8 bytes instead of 24, cheap to compare, and monotonic, so that setting the computer's
+// clock neither frees nor blocks a host.
 //
 // [clocktest.Fake]: https://pkg.go.dev/github.com/treadlight/crawl/internal/clock/clocktest
 package clock
@@ -20,9 +18,8 @@ import (
 	"time"
 )
 
-// Instant is a point on a monotonic time line, in nanoseconds since its owner's
-// epoch. Instants of different owners must not be compared. The zero Instant is
-// the epoch itself; owners use it for "never" where that cannot be mistaken.
+// Instant is a point on a monotonic time line, in nanoseconds since its owner's epoch. Instants of different owners
+// must not be compared. The zero Instant is the epoch itself; owners use it for "never" where that cannot be mistaken.
 type Instant int64
 
 // Add returns the instant d after i.
@@ -47,8 +44,7 @@ type Clock interface {
 	// Since is the monotonic time passed since t, which must come from Now of the
 	// same clock. It is the cheap reading: hot paths keep one epoch and ask Since.
 	Since(t time.Time) time.Duration
-	// NewTimer returns a timer that fires once, d from now. It must be stopped
-	// when it is no longer needed.
+	// NewTimer returns a timer that fires once, d from now. It must be stopped when it is no longer needed.
 	NewTimer(d time.Duration) Timer
 }
 
@@ -98,5 +94,37 @@ func Sleep(ctx context.Context, clk Clock, d time.Duration) error {
 		return nil
 	case <-ctx.Done():
 		return ctx.Err()
+	}
+}
+
+// Forever is a wait that no timer ends.
+const Forever = time.Duration(math.MaxInt64)
+
+// Sleeper keeps one timer for all the waits of a goroutine. The zero Sleeper is ready.
+type Sleeper struct{ timer Timer }
+
+// Sleep lasts until d has passed, wake has something or ctx ends; the caller finds out which.
+func (s *Sleeper) Sleep(ctx context.Context, clk Clock, wake <-chan struct{}, d time.Duration) {
+	var fired <-chan time.Time
+	switch {
+	case d == Forever:
+	case s.timer == nil:
+		s.timer = clk.NewTimer(d)
+		fired = s.timer.C()
+	default:
+		s.timer.Reset(d) // a value that it has fired meanwhile is gone by then
+		fired = s.timer.C()
+	}
+	select {
+	case <-fired:
+	case <-wake:
+	case <-ctx.Done():
+	}
+}
+
+// Stop is for when the last wait is over.
+func (s *Sleeper) Stop() {
+	if s.timer != nil {
+		s.timer.Stop()
 	}
 }

@@ -2,11 +2,12 @@ package clock_test
 
 import (
 	"context"
-	"errors"
 	"math"
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/stretchr/testify/require"
 
 	"github.com/treadlight/crawl/internal/clock"
 	"github.com/treadlight/crawl/internal/clock/clocktest"
@@ -15,58 +16,35 @@ import (
 var start = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 
 func TestSleep(t *testing.T) {
-	for _, tc := range []struct {
-		name   string
+	for name, tc := range map[string]struct {
 		sleep  time.Duration
-		cancel time.Duration // when the context ends; zero means never
+		cancel time.Duration // when the context ends; zero: at once
 		passed time.Duration
 		err    error
 	}{
-		{"whole", 3 * time.Second, 0, 3 * time.Second, nil},
-		{"zero", 0, 0, 0, nil},
-		{"negative", -time.Second, 0, 0, nil},
-		{"given up", 3 * time.Second, time.Second, time.Second, context.DeadlineExceeded},
+		"whole":           {3 * time.Second, time.Hour, 3 * time.Second, nil},
+		"zero":            {0, time.Hour, 0, nil},
+		"negative":        {-time.Second, time.Hour, 0, nil},
+		"given up":        {3 * time.Second, time.Second, time.Second, context.DeadlineExceeded},
+		"ended":           {time.Hour, 0, 0, context.DeadlineExceeded},
+		"ended, zero":     {0, 0, 0, context.DeadlineExceeded},
+		"ended, negative": {-1, 0, 0, context.DeadlineExceeded},
 	} {
-		t.Run(tc.name, func(t *testing.T) {
+		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				ctx := t.Context()
-				if tc.cancel > 0 {
-					var cancel context.CancelFunc
-					ctx, cancel = context.WithTimeout(ctx, tc.cancel)
-					defer cancel()
-				}
+				ctx, cancel := context.WithTimeout(t.Context(), tc.cancel)
+				defer cancel()
 				clk := clock.System()
 				begin := clk.Now()
-				err := clock.Sleep(ctx, clk, tc.sleep)
-				if !errors.Is(err, tc.err) {
-					t.Errorf("Sleep(%v) = %v, want %v", tc.sleep, err, tc.err)
-				}
-				if got := clk.Since(begin); got != tc.passed {
-					t.Errorf("Sleep(%v) took %v, want %v", tc.sleep, got, tc.passed)
-				}
+				require.ErrorIs(t, clock.Sleep(ctx, clk, tc.sleep), tc.err)
+				require.Equal(t, tc.passed, clk.Since(begin))
 			})
 		})
 	}
 }
 
-func TestSleepEndedContext(t *testing.T) {
-	ctx, cancel := context.WithCancel(t.Context())
-	cancel()
-	for _, d := range []time.Duration{-1, 0, time.Hour} {
-		if err := clock.Sleep(ctx, clock.System(), d); !errors.Is(err, context.Canceled) {
-			t.Errorf("Sleep(%v) with an ended context = %v, want context.Canceled", d, err)
-		}
-	}
-}
-
 func TestInstant(t *testing.T) {
-	i := clock.Instant(0).Add(2 * time.Second)
-	if got := i.Sub(clock.Instant(time.Second)); got != time.Second {
-		t.Errorf("2s - 1s = %v, want 1s", got)
-	}
-}
-
-func TestInstantAddClamped(t *testing.T) {
+	require.Equal(t, time.Second, clock.Instant(0).Add(2*time.Second).Sub(clock.Instant(time.Second)))
 	const last = clock.Instant(math.MaxInt64)
 	for _, tc := range []struct {
 		from clock.Instant
@@ -81,63 +59,54 @@ func TestInstantAddClamped(t *testing.T) {
 		{math.MinInt64, math.MaxInt64, -1},
 		{2, 3, 5},
 	} {
-		if got := tc.from.AddClamped(tc.d); got != tc.want {
-			t.Errorf("%d.AddClamped(%d) = %d, want %d", tc.from, tc.d, got, tc.want)
-		}
+		require.Equal(t, tc.want, tc.from.AddClamped(tc.d), "%d and %d", tc.from, tc.d)
 	}
+}
+
+// A Sleeper's one timer serves wait after wait, whatever ends them.
+func TestSleeper(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var s clock.Sleeper
+		s.Stop() // of one that never slept
+		wake, clk := make(chan struct{}, 1), clock.System()
+		for _, tc := range []struct{ wait, ends, want time.Duration }{
+			{time.Second, time.Hour, time.Second}, {time.Hour, time.Second, time.Second},
+			{2 * time.Second, time.Hour, 2 * time.Second}, {clock.Forever, time.Minute, time.Minute},
+		} {
+			ctx, cancel := context.WithTimeout(t.Context(), tc.ends)
+			begin := clk.Now()
+			s.Sleep(ctx, clk, wake, tc.wait)
+			require.Equal(t, tc.want, clk.Since(begin))
+			cancel()
+		}
+		wake <- struct{}{}
+		s.Sleep(t.Context(), clk, wake, clock.Forever)
+		s.Stop()
+	})
 }
 
 func TestFakeFiresInOrder(t *testing.T) {
 	f := clocktest.NewFake(start)
 	late, early, never := f.NewTimer(2*time.Second), f.NewTimer(time.Second), f.NewTimer(time.Hour)
 	f.Advance(3 * time.Second)
-	for _, tc := range []struct {
-		name  string
-		timer clock.Timer
-		at    time.Duration
-	}{{"late", late, 2 * time.Second}, {"early", early, time.Second}} {
-		select {
-		case at := <-tc.timer.C():
-			if got := at.Sub(start); got != tc.at {
-				t.Errorf("%s fired at %v, want %v", tc.name, got, tc.at)
-			}
-		default:
-			t.Errorf("%s did not fire by 3s", tc.name)
-		}
-	}
-	select {
-	case <-never.C():
-		t.Error("the timer for 1h fired by 3s")
-	default:
-	}
-	if got := f.Since(start); got != 3*time.Second {
-		t.Errorf("Since(start) = %v, want 3s", got)
-	}
+	require.Equal(t, start.Add(2*time.Second), <-late.C())
+	require.Equal(t, start.Add(time.Second), <-early.C())
+	require.Empty(t, never.C())
+	require.Equal(t, 3*time.Second, f.Since(start))
+	require.Panics(t, func() { f.Advance(-1) })
 }
 
 func TestFakeStopAndReset(t *testing.T) {
 	f := clocktest.NewFake(start)
 	tm := f.NewTimer(time.Second)
-	if !tm.Stop() {
-		t.Error("Stop of a pending timer = false, want true")
-	}
-	if tm.Stop() {
-		t.Error("second Stop = true, want false")
-	}
+	require.True(t, tm.Stop())
+	require.False(t, tm.Stop())
 	tm.Reset(time.Second)
 	f.Advance(time.Second)
-	if tm.Reset(time.Second) {
-		t.Error("Reset of a fired timer = true, want false")
-	}
-	select {
-	case at := <-tm.C():
-		t.Errorf("received the stale %v after Reset, want nothing", at.Sub(start))
-	default:
-	}
+	require.False(t, tm.Reset(time.Second), "it had fired")
+	require.Empty(t, tm.C(), "what it fired before is gone")
 	f.Advance(time.Second)
-	if got := (<-tm.C()).Sub(start); got != 2*time.Second {
-		t.Errorf("fired at %v, want 2s", got)
-	}
+	require.Equal(t, start.Add(2*time.Second), <-tm.C())
 }
 
 func TestFakeWakesSleeper(t *testing.T) {
@@ -146,7 +115,5 @@ func TestFakeWakesSleeper(t *testing.T) {
 	go func() { done <- clock.Sleep(t.Context(), f, time.Minute) }()
 	f.BlockUntil(1)
 	f.Advance(time.Minute)
-	if err := <-done; err != nil {
-		t.Errorf("Sleep = %v, want nil", err)
-	}
+	require.NoError(t, <-done)
 }

@@ -1,11 +1,11 @@
 // Package clocktest has a clock that stands still until a test moves it.
 //
-// Prefer a testing/synctest bubble, where the system clock is already fake and
-// knows by itself when every goroutine waits. A [Fake] is for what bubbles cannot
-// do: benchmarks, simulations, and tables of exact instants.
+// Prefer a testing/synctest bubble, where the system clock is already fake and knows by itself when every goroutine
+// waits. A [Fake] is for what bubbles cannot do: benchmarks, simulations, and tables of exact instants.
 package clocktest
 
 import (
+	"slices"
 	"sync"
 	"time"
 
@@ -85,13 +85,11 @@ func (f *Fake) nextLocked(end time.Time) *timer {
 }
 
 func (f *Fake) removeLocked(t *timer) bool {
-	for i, have := range f.timers {
-		if have == t {
-			f.timers = append(f.timers[:i], f.timers[i+1:]...)
-			return true
-		}
+	i := slices.Index(f.timers, t)
+	if i >= 0 {
+		f.timers = slices.Delete(f.timers, i, i+1)
 	}
-	return false
+	return i >= 0
 }
 
 func (f *Fake) armLocked(t *timer, d time.Duration) {

@@ -7,11 +7,10 @@ import (
 	"github.com/treadlight/crawl/internal/clock"
 )
 
-// Wrong is the system's clock on a computer whose time is wrong by so much, as far as a
-// process can tell: what it reads is off, and spans and timers are right, those to deadlines
-// of contexts included. It counts whole seconds. It panics where a [time.Time] is not laid out
-// as it is in Go 1.9 and later, and in a testing/synctest bubble, whose times have no
-// monotonic reading.
+// Wrong is the system's clock on a computer whose time is wrong by so much, as far as a process can tell: what it
+// reads is off, and spans and timers are right, those to deadlines of contexts included. It counts whole seconds. It
+// panics where a [time.Time] is not laid out as it is in Go 1.9 and later, and in a testing/synctest bubble, whose
+// times have no monotonic reading.
 func Wrong(by time.Duration) clock.Clock {
 	w := wrong{clock.System(), by.Truncate(time.Second)}
 	now := time.Now()

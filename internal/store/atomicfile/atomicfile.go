@@ -13,11 +13,10 @@ import (
 	"path/filepath"
 )
 
-// Replace puts what content writes in the place of the file at path, with its permissions,
-// or if there was none with those of perm that the user's mask allows, as os.WriteFile does.
-// Behind a symbolic link the file is replaced and not the link. If it fails the old file stays
-// and nothing else is left; only a kill in the middle leaves a file whose name ends in .tmp.
-// Of two calls at a time for one path the later rename counts.
+// Replace puts what content writes in the place of the file at path, with its permissions, or if there was none with
+// those of perm that the user's mask allows, as os.WriteFile does. Behind a symbolic link the file is replaced and not
+// the link. If it fails the old file stays and nothing else is left; only a kill in the middle leaves a file whose
+// name ends in .tmp. Of two calls at a time for one path the later rename counts.
 //
 // What is there and is no file, a device or a pipe, is written to and never replaced: to
 // put a file in the place of /dev/null would break the machine.

@@ -7,8 +7,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// TestTable compares the table with a map, with so few hashes that most keys are pushed away
-// from their own place.
+// TestTable compares the table with a map, with so few hashes that most keys are pushed away from their own place.
 func TestTable(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		var tb Table[int, int]

@@ -24,22 +24,18 @@ const defaultBusyTimeout = 5 * time.Second
 
 // Config says how a file is used.
 type Config struct {
-	// ReadOnly refuses all writing through this connection, and to make the file or change
-	// its mode. Zero allows them.
+	// ReadOnly refuses all writing through this connection, and to make the file or change its mode. Zero allows them.
 	ReadOnly bool
-	// Durable has each commit wait until the disk has it. Zero means that a power cut may
-	// cost the commits since the last checkpoint, and damages nothing; a process that is
-	// killed loses no commit either way.
+	// Durable has each commit wait until the disk has it. Zero means that a power cut may cost the commits since the
+	// last checkpoint, and damages nothing; a process that is killed loses no commit either way.
 	Durable bool
-	// BusyTimeout is how long a statement waits for another connection's lock, in whole
-	// milliseconds; less than zero means not at all. Zero means 5 seconds, far above what
-	// a transaction takes whose owner has not forgotten it.
+	// BusyTimeout is how long a statement waits for another connection's lock, in whole milliseconds; less than zero
+	// means not at all. Zero means 5 seconds, far above what a transaction takes whose owner has not forgotten it.
 	BusyTimeout time.Duration
 	// CacheBytes bounds the pages kept in memory; the process grows by about twice as
 	// much. Zero means SQLite's default of 2 MB.
 	CacheBytes int64
-	// PageSize is that of a file that is made, a power of two from 512 to 65536. Zero
-	// means SQLite's default of 4096.
+	// PageSize is that of a file that is made, a power of two from 512 to 65536. Zero means SQLite's default of 4096.
 	PageSize int
 
 	syncDir func(dir string) // zero means the system's; tests see by it what stands then
@@ -55,10 +51,9 @@ type DB struct {
 	stmts []*Stmt
 }
 
-// Open opens a file in WAL mode, or in the one it has if it is only read, or makes it, readable
-// for its owner only; its directory must be there. Once it is open, one that it made is there
-// also after a power cut. A file that is no database is refused, and left as it is. Its error
-// may be [IsBusy].
+// Open opens a file in WAL mode, or in the one it has if it is only read, or makes it, readable for its owner only;
+// its directory must be there. Once it is open, one that it made is there also after a power cut. A file that is no
+// database is refused, and left as it is. Its error may be [IsBusy].
 func Open(path string, cfg Config) (*DB, error) {
 	path, err := filepath.Abs(path)
 	if err != nil {
@@ -138,7 +133,11 @@ func (d *DB) setUp(cfg Config) error {
 			return err
 		}
 	}
-	if err := d.begin(cfg.ReadOnly); err != nil {
+	first := d.useWAL // the first look at the file
+	if cfg.ReadOnly { // and leave the mode as it is, which stands in the file
+		first = func() error { return d.Exec("SELECT 1 FROM sqlite_schema") }
+	}
+	if err := first(); err != nil {
 		return err
 	}
 	pragmas := "PRAGMA synchronous = NORMAL;"
@@ -159,17 +158,8 @@ func (d *DB) SetBusyTimeout(wait time.Duration) {
 	codes.Xsqlite3_busy_timeout(d.tls, d.db, int32(min(max(0, wait.Milliseconds()), math.MaxInt32)))
 }
 
-// begin is the first look at the file. Whoever only reads leaves the mode as it is, which
-// stands in the file.
-func (d *DB) begin(readOnly bool) error {
-	if readOnly {
-		return d.Exec("SELECT 1 FROM sqlite_schema")
-	}
-	return d.useWAL()
-}
-
-// useWAL has writers append to a log: then a commit is one write, and a reader, say a
-// person with a shell, does not keep it from happening.
+// useWAL has writers append to a log: then a commit is one write, and a reader, say a person with a shell, does not keep it
+// from happening.
 func (d *DB) useWAL() error {
 	mode, err := d.QueryText("PRAGMA journal_mode = WAL")
 	if err == nil && mode != "wal" {
@@ -207,8 +197,7 @@ func (d *DB) Transact(f func() error) error {
 	return err
 }
 
-// QueryInt is the first column of the first row of a query that is needed once; zero if
-// there is no row, or NULL.
+// QueryInt is the first column of the first row of a query that is needed once; zero if there is no row, or NULL.
 func (d *DB) QueryInt(query string) (v int64, err error) {
 	err = d.query(query, func(s *Stmt) { v = s.ColumnInt(0) })
 	return v, err
@@ -232,9 +221,8 @@ func (d *DB) query(query string, row func(*Stmt)) error {
 	return errors.Join(err, s.close())
 }
 
-// Checkpoint moves the log into the file and empties it. It reports false if another
-// connection still reads what stands in the log, of which then as much is moved as can be.
-// It must not be called within a transaction.
+// Checkpoint moves the log into the file and empties it. It reports false if another connection still reads what
+// stands in the log, of which then as much is moved as can be. It must not be called within a transaction.
 func (d *DB) Checkpoint() (whole bool, err error) {
 	busy, err := d.QueryInt("PRAGMA wal_checkpoint(TRUNCATE)")
 	if IsBusy(err) {

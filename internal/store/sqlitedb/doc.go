@@ -16,15 +16,13 @@
 // about what is written later. One that is deleted or replaced under its connection is
 // written to as before, and nobody else sees it: [DB.Gone] tells.
 //
-// Every error is an [*Error]: it names the file, what is wrong with it and what helps,
-// and [Error.Code] lets callers tell the kinds apart. [Lock] keeps a second process away
-// from a whole directory.
+// Every error is an [*Error]: it names the file, what is wrong with it and what helps, and [Error.Code] lets callers
+// tell the kinds apart. [Lock] keeps a second process away from a whole directory.
 //
 // # Why not database/sql (2026)
 //
-// The pure Go translation of SQLite is called directly, below its driver. On the driver's
-// own connections the insertion of a row of nine values and its index entry took half as
-// long again: each call boxes its values, copies each text into memory it allocates, asks
-// for the number of changed rows and reports the result in an interface. By database/sql
-// locks and conversions come on top of that. Here a call allocates nothing.
+// The pure Go translation of SQLite is called directly, below its driver. On the driver's own connections the
+// insertion of a row of nine values and its index entry took half as long again: each call boxes its values, copies
+// each text into memory it allocates, asks for the number of changed rows and reports the result in an interface. By
+// database/sql locks and conversions come on top of that. Here a call allocates nothing.
 package sqlitedb

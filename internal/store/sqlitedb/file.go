@@ -68,10 +68,9 @@ func (d *DB) settle(syncDir func(dir string)) {
 	syncDir(filepath.Dir(d.path))
 }
 
-// Gone reports whether the file was deleted or replaced since it was opened. SQLite goes
-// on with the one that has no name any more, and what is written is lost when the last
-// connection to that closes. Closing it does not harm what stands in its place: SQLite
-// looks, too, before it deletes the log beside it.
+// Gone reports whether the file was deleted or replaced since it was opened. SQLite goes on with the one that has no
+// name any more, and what is written is lost when the last connection to that closes. Closing it does not harm what
+// stands in its place: SQLite looks, too, before it deletes the log beside it.
 func (d *DB) Gone() bool {
 	info, err := os.Stat(d.path)
 	if err != nil {

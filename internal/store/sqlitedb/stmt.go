@@ -11,9 +11,8 @@ import (
 // fit; what does not is allocated for one run.
 const scratchSize = 1 << 10
 
-// Stmt is a prepared statement. Its parameters are bound by number, from 1, and keep
-// their values until they are bound again; texts must be bound before each run. An error
-// of binding is returned by the run.
+// Stmt is a prepared statement. Its parameters are bound by number, from 1, and keep their values until they are bound
+// again; texts must be bound before each run. An error of binding is returned by the run.
 type Stmt struct {
 	db      *DB
 	stmt    uintptr
@@ -137,8 +136,7 @@ func (s *Stmt) Reset() {
 	s.extra, s.used, s.rc = s.extra[:0], 0, codes.SQLITE_OK
 }
 
-// Changes is how many rows the last statement of the connection that ended has inserted,
-// updated or deleted.
+// Changes is how many rows the last statement of the connection that ended has inserted, updated or deleted.
 func (d *DB) Changes() int64 { return codes.Xsqlite3_changes64(d.tls, d.db) }
 
 // ColumnInt is a column of the row, from 0, as an integer.
@@ -154,8 +152,7 @@ func (s *Stmt) ColumnFloat(column int) float64 {
 // ColumnText is a copy of a column of the row, from 0, as text; empty for NULL.
 func (s *Stmt) ColumnText(column int) string { return string(s.ColumnBytes(column)) }
 
-// ColumnBytes is ColumnText without the copy. It is valid until the next Step, Reset or
-// call for this column.
+// ColumnBytes is ColumnText without the copy. It is valid until the next Step, Reset or call for this column.
 func (s *Stmt) ColumnBytes(column int) []byte {
 	p := codes.Xsqlite3_column_text(s.db.tls, s.stmt, int32(column))
 	if p == 0 {
