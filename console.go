@@ -17,20 +17,17 @@ type ListenConfig struct {
 	Token string
 	// Version is told by the metrics. Empty leaves it out.
 	Version string
-	// Ready, if set, has /readyz fail with the error it returns; a program that has a
-	// registry of circuits asks it here. It is called for every such request. Nil: only the
-	// crawl counts.
+	// Ready, if set, has /readyz fail with the error it returns; a program that has a registry of circuits asks it
+	// here. It is called for every such request. Nil: only the crawl counts.
 	Ready func() error
-	// OnStop, if set, is called when a client has stopped the crawl, for what feeds it to end
-	// too. Nil: nothing does.
+	// OnStop, if set, is called when a client has stopped the crawl, for what feeds it to end too. Nil: nothing does.
 	OnStop func()
 	// Log is told of every order and every refusal. Nil means nobody is.
 	Log *slog.Logger
 }
 
-// Console is where a crawl is seen and steered over HTTP: health, state, events, metrics
-// and orders, as the manual lists them. The socket is open from [Listen] on; requests are
-// answered while [Console.Serve] runs.
+// Console is where a crawl is seen and steered over HTTP: health, state, events, metrics and orders, as the manual
+// lists them. The socket is open from [Listen] on; requests are answered while [Console.Serve] runs.
 type Console struct{ inner *assembly.Console }
 
 // CheckListen reports whether [Listen] would take the address with the token.
@@ -60,3 +57,53 @@ func (l *Console) Serve(ctx context.Context, c *Crawler) error { return l.inner.
 
 // Close closes the socket of a console that was not served.
 func (l *Console) Close() error { return l.inner.Close() }
+
+// ErrNotRunning is the error of what can be done to a crawl only while it runs.
+var ErrNotRunning = assembly.ErrNotRunning
+
+// Pause stops new requests until [Crawler.Resume]. Requests under way are finished, and MaxTime runs on. It may be
+// called at any time, but not by a hook; the error is [ErrNotRunning] before the crawl and once it ends.
+func (c *Crawler) Pause() error { return c.inner.Pause() }
+
+// Resume lets a paused crawl go on; on any other it does nothing. See [Crawler.Pause].
+func (c *Crawler) Resume() error { return c.inner.Resume() }
+
+// Paused reports whether the crawl is paused.
+func (c *Crawler) Paused() bool { return c.inner.Paused() }
+
+// AddSeed adds a URL to a running crawl, as if it had been given to [Crawler.Run]: it extends the
+// scope, and its host may have a private address. Do not pass on URLs from elsewhere. A URL that is
+// known changes nothing. The error is an [ErrSeed] or [ErrNotRunning]; see [Crawler.Pause].
+func (c *Crawler) AddSeed(url string) error { return c.inner.AddSeed(url) }
+
+// Block stops requests to a host, known or not, until [Crawler.Unblock]; requests under way are finished, and the
+// host's URLs stay queued. When only blocked hosts are left the crawl ends after MaxBlocked of the settings with
+// [ErrBlocked]. A resumed crawl still has the host blocked. The host is written as in records: with its port unless
+// that is 80 or 443. The error names what is wrong with it, or is [ErrNotRunning]; see [Crawler.Pause].
+func (c *Crawler) Block(host string) error { return c.inner.Block(host) }
+
+// Unblock allows requests to a blocked host again; for any other host it does nothing. See [Crawler.Block].
+func (c *Crawler) Unblock(host string) error { return c.inner.Unblock(host) }
+
+// SetCeiling bounds the rate of a host to rps requests per second, in place of max_rps and min_delay
+// of the settings, whether that is less or more; zero restores these. Server hints and robots.txt
+// are obeyed as before, and the strategy works below the ceiling as before. It outlives
+// [Crawler.Reload], and a resumed crawl keeps it. The errors are as those of [Crawler.Block].
+func (c *Crawler) SetCeiling(host string, rps float64) error { return c.inner.SetCeiling(host, rps) }
+
+// SetScope replaces the regular expressions of the scope: URLs that match one of exclude are out of scope, seeds
+// included, and so are links that match none of include, if there are any. They hold for links that are found from
+// then on. URLs in the queue that are now out of scope are not requested: each is recorded with the error class
+// "excluded" or "not_included" when its turn comes, also if the scope is widened later. A resumed crawl keeps the new
+// scope. The error names the expression that is wrong, or is [ErrNotRunning]; see [Crawler.Pause].
+func (c *Crawler) SetScope(include, exclude []string) error {
+	return c.inner.SetScope(include, exclude)
+}
+
+// Reload applies those settings of s that may change while the crawl runs: rates and delays of hosts. It returns the
+// changes that it applied and those that it refused, because they would need a new crawl; the log level is among the
+// applied ones, for the owner of the log to follow. An error means that nothing changed, and names the setting. What
+// was learned of hosts, and their pauses, stay. It may be called at any time, but not by a hook.
+func (c *Crawler) Reload(s *Settings) (applied, refused []Change, err error) {
+	return c.inner.Reload(s)
+}

@@ -17,21 +17,19 @@ import (
 // Homepage is where operators can read what Treadlight is.
 const Homepage = assembly.Homepage
 
-// Settings is everything a configuration file can set; `crawl config --reference`
-// describes each field. Output, Stats and Log are the command's: a program that embeds
-// the package gives [Config.Sinks] and [Config.Log] instead.
+// Settings is everything a configuration file can set; `crawl config --reference` describes each field. Output, Stats
+// and Log are the command's: a program that embeds the package gives [Config.Sinks] and [Config.Log] instead.
 type Settings = config.Config
 
 // Page is a visited URL: its [Record], embedded; the Header of the response, nil without one; and
 // Body, the decoded bytes. In [Config.OnPage] the Body is valid until the function returns.
 type Page = pipeline.Page
 
-// Record is what is written about one visited URL. The fields that most programs read: URL
-// (canonical), Kind ("page", "robots" or "sitemap"), Status (0 without a response), Error (with
-// Class and Message; nil if the response is whole, whatever its status), Depth, Referrer, FetchedAt,
-// Attempt, RedirectTo, ContentType, Charset, Bytes, WireBytes, Truncated, Digest, Change (in a later
-// round), Title, Lang, Links, Text, Fields, MainText, Timings and RemoteAddr. `crawl config
-// --reference` says which settings fill them; docs/reference/records.md has all of them.
+// Record is what is written about one visited URL. The fields that most programs read: URL (canonical), Kind ("page",
+// "robots" or "sitemap"), Status (0 without a response), Error (with Class and Message; nil if the response is whole,
+// whatever its status), Depth, Referrer, FetchedAt, Attempt, RedirectTo, ContentType, Charset, Bytes, WireBytes,
+// Truncated, Digest, Change (in a later round), Title, Lang, Links, Text, Fields, MainText, Timings and RemoteAddr.
+// `crawl config --reference` says which settings fill them; docs/reference/records.md has all of them.
 type Record = sink.Record
 
 // Sink takes records, one call at a time. Write takes one, which may stay in memory until Flush;
@@ -92,13 +90,11 @@ type Config struct {
 	// host, by the goroutines that fetch. It must not block: they wait for it. Nil means
 	// that nobody wants to know; the last events are in the [Snapshot] in any case.
 	OnEvent func(Event)
-	// Sinks receive every record. They are flushed as the crawl goes, and not closed. Those
-	// of a crawl with a state should be [Durable]; all of one that is resumed have been cut
-	// back to their [State.Position].
+	// Sinks receive every record. They are flushed as the crawl goes, and not closed. Those of a crawl with a state
+	// should be [Durable]; all of one that is resumed have been cut back to their [State.Position].
 	Sinks []Sink
-	// Archives receive every record before Sinks do, with its Exchange if there was an answer,
-	// and that of each robots.txt; see [OpenArchive]. For the rest they are as Sinks are. Nil
-	// has the bytes of exchanges forgotten.
+	// Archives receive every record before Sinks do, with its Exchange if there was an answer, and that of each
+	// robots.txt; see [OpenArchive]. For the rest they are as Sinks are. Nil has the bytes of exchanges forgotten.
 	Archives []Sink
 	// Kept is where the crawl is kept as it goes, new or to be resumed. The Crawler takes it
 	// over if New does not fail. Nil: New makes a state if the settings name a directory
@@ -127,8 +123,7 @@ func (c Config) inner() assembly.Config {
 // per second and host to begin with and ten at most, no limit of depth or pages.
 func DefaultConfig() Config { return Config{Settings: config.Default()} }
 
-// Check reports whether every seed is a URL to begin from. The error joins one
-// [ErrSeed] for each that is not.
+// Check reports whether every seed is a URL to begin from. The error joins one [ErrSeed] for each that is not.
 func Check(seeds ...string) error { return assembly.Check(seeds...) }
 
 // CheckMemory reports what is wrong with the file of ratelimit.remember, as a run would:
@@ -139,9 +134,8 @@ func CheckMemory(s *Settings) error { return assembly.CheckMemory(s) }
 // Crawler is one crawl. Its methods are safe for concurrent use.
 type Crawler struct{ inner *assembly.Crawler }
 
-// New builds a crawl and fetches nothing. The error lists every setting that is wrong, by
-// its path, with the fix; or it is a [*StateError]. A Crawler with a state of which Run is
-// not called must be closed.
+// New builds a crawl and fetches nothing. The error lists every setting that is wrong, by its path, with the fix; or
+// it is a [*StateError]. A Crawler with a state of which Run is not called must be closed.
 func New(cfg Config) (*Crawler, error) {
 	inner, err := assembly.New(cfg.inner())
 	if err != nil {
@@ -150,18 +144,16 @@ func New(cfg Config) (*Crawler, error) {
 	return &Crawler{inner}, nil
 }
 
-// Run crawls from the seeds until everything in scope is visited, a limit of the
-// settings is reached, or [Crawler.Stop] is called, and then returns nil. A seed that
-// is no URL is an error before anything is fetched. When ctx ends, Run gives up what is
-// under way and returns its error. See [ErrUnreachable] and [ErrBlocked] for the rest.
+// Run crawls from the seeds until everything in scope is visited, a limit of the settings is reached, or
+// [Crawler.Stop] is called, and then returns nil. A seed that is no URL is an error before anything is fetched. When
+// ctx ends, Run gives up what is under way and returns its error. See [ErrUnreachable] and [ErrBlocked] for the rest.
 // A Crawler runs once.
 func (c *Crawler) Run(ctx context.Context, seeds ...string) error { return c.inner.Run(ctx, seeds...) }
 
-// RunSeq is Run with more seeds behind the first, that come as the crawl goes: a million
-// of them, or from a pipe. One of them that is no URL is logged and left out. A sequence
-// that may have to wait for the next seed must end when ctx does, or when [Crawler.Halted]
-// is closed: RunSeq waits for it. One that ends for want of what it reads from should call
-// [Crawler.Stop] first, or the state will have it that these were all seeds.
+// RunSeq is Run with more seeds behind the first, that come as the crawl goes: a million of them, or from a pipe. One
+// of them that is no URL is logged and left out. A sequence that may have to wait for the next seed must end when ctx
+// does, or when [Crawler.Halted] is closed: RunSeq waits for it. One that ends for want of what it reads from should
+// call [Crawler.Stop] first, or the state will have it that these were all seeds.
 func (c *Crawler) RunSeq(ctx context.Context, more iter.Seq[string], first ...string) error {
 	return c.inner.RunSeq(ctx, more, first...)
 }
@@ -173,10 +165,9 @@ func (c *Crawler) Pages(ctx context.Context, seeds ...string) iter.Seq2[*Page, e
 	return c.inner.Pages(ctx, seeds...)
 }
 
-// Stop ends a crawl in order: nothing new is begun, what is under way is finished and
-// recorded, or cancelled when the Grace of the settings is over, and Run returns. It waits
-// for an OnPage that does not heed its context and for a sink that blocks. Stop may be called
-// at any time and more than once.
+// Stop ends a crawl in order: nothing new is begun, what is under way is finished and recorded, or cancelled when the
+// Grace of the settings is over, and Run returns. It waits for an OnPage that does not heed its context and for a sink
+// that blocks. Stop may be called at any time and more than once.
 func (c *Crawler) Stop() { c.inner.Stop() }
 
 // Halted is closed when no more seeds are wanted: a limit of the settings was reached,
@@ -198,3 +189,47 @@ func (c *Crawler) Checkpoint(ctx context.Context) error { return c.inner.Checkpo
 // Close gives up the state of a Crawler whose Run was not called, or its place in a job. After
 // that, and without either, it does nothing.
 func (c *Crawler) Close() error { return c.inner.Close() }
+
+// ArchiveConfig says where exchanges are archived, and how. Dir is required.
+type ArchiveConfig struct {
+	// Dir is a directory, which is made if need be, or a file if File is set.
+	Dir string
+	// File makes one archive of all, without an index, of which Dir is the file. It is
+	// compressed if its name ends in .gz. False: a series of archives in a directory.
+	File bool
+	// Settings are those of the crawl. Their section warc says how to write, and what else
+	// is not as by default is told in the archives, but for secrets; output.overwrite has
+	// archives of other crawls with the same prefix replaced.
+	Settings Settings
+	// Version names the program in the archives, as in [Config]. Empty: not told.
+	Version string
+	// Resume is how far the archives were that a crawl goes on with: its [State.Position].
+	// What they have behind that is cut off. Nil begins new ones.
+	Resume *Position
+	// GoOn writes behind what is there, for a process that restarts and knows no Position: what follows the last whole
+	// exchange is cut off. False, or with Resume or output.overwrite: it does not.
+	GoOn bool
+}
+
+// OpenArchive opens a directory for web archives, WARC/1.1 files with an index beside each, or one such file: a sink
+// for [Config.Archives], to be closed after the crawl. Its [Position] has the path of the directory, or of the file.
+func OpenArchive(cfg ArchiveConfig) (Durable, error) {
+	return assembly.OpenArchive(assembly.ArchiveConfig(cfg))
+}
+
+// FleetError is trouble with a crawl of several processes or with its Redis: Job names the job, and
+// Err says what is wrong; it is [ErrNoJob] or [ErrJobComplete], among others.
+type FleetError = assembly.FleetError
+
+// ErrNoJob is what a [FleetError] is if the job to join is not there.
+var ErrNoJob = assembly.ErrNoJob
+
+// ErrJobComplete is what a [FleetError] is if the job to join has nothing left to do.
+var ErrJobComplete = assembly.ErrJobComplete
+
+// AwaitJob waits until the job of the settings (fleet.job) has URLs to visit: for a process that brings no seeds, with
+// [Config.Join], and may be begun before the one that does. It tells log, which may be nil, what it waits for. The
+// error is that of ctx, or a [*FleetError]: [ErrJobComplete], or trouble with the Redis.
+func AwaitJob(ctx context.Context, settings *Settings, log *slog.Logger) error {
+	return assembly.AwaitJob(ctx, settings, log)
+}

@@ -6,10 +6,9 @@ import (
 	"github.com/treadlight/crawl/internal/assembly"
 )
 
-// Explanation is what a crawl makes of a URL, and why: the reasons are the words that logs and
-// records have. Input is what was asked about, and Steps are how it becomes the URL, also those that
-// do nothing. Host is the name under which it is paced. Error is why the input is no URL to fetch;
-// what follows it is empty then: Scope, Robots and Pace.
+// Explanation is what a crawl makes of a URL, and why: the reasons are the words that logs and records have. Input is
+// what was asked about, and Steps are how it becomes the URL, also those that do nothing. Host is the name under which
+// it is paced. Error is why the input is no URL to fetch; what follows it is empty then: Scope, Robots and Pace.
 type Explanation = assembly.Explanation
 
 // ExplainStep is a step of canonicalization: the Rule, what it makes of From and To, and Why.
@@ -25,10 +24,9 @@ type ExplainScope = assembly.ExplainScope
 // and Unobeyed why that is less; empty if it is all of it. Sitemaps are as they are written.
 type ExplainRobots = assembly.ExplainRobots
 
-// ExplainPace is what the settings say of the host's pace; rates are requests per second. Rule is
-// the rule for hosts that matches, as `hosts[2] "*.example.com"`; empty if none does, and the
-// general settings hold: Strategy, InitialRPS, MinRPS, MaxRPS, MinDelayMS, MaxInFlight, Cap and
-// Quota, the last two in words.
+// ExplainPace is what the settings say of the host's pace; rates are requests per second. Rule is the rule for hosts
+// that matches, as `hosts[2] "*.example.com"`; empty if none does, and the general settings hold: Strategy,
+// InitialRPS, MinRPS, MaxRPS, MinDelayMS, MaxInFlight, Cap and Quota, the last two in words.
 type ExplainPace = assembly.ExplainPace
 
 // ExplainConfig says what to explain, and by what.

@@ -24,9 +24,8 @@ var ErrClientClosed = polite.ErrClosed
 // LimiterSnapshot is what has been learned of hosts, at one instant.
 type LimiterSnapshot = ratelimit.LimiterSnapshot
 
-// ClientConfig says how a [PoliteClient] behaves. The zero ClientConfig is usable: it
-// begins with one request per second at each host and learns up to ten. Rates are requests
-// per second.
+// ClientConfig says how a [PoliteClient] behaves. The zero ClientConfig is usable: it begins with one request per
+// second at each host and learns up to ten. Rates are requests per second.
 type ClientConfig struct {
 	// UserAgent is sent with requests that have none. Empty means Treadlight and where to
 	// read about it; a program that is on its own for long should say whom to write to.
@@ -35,11 +34,9 @@ type ClientConfig struct {
 	// Strategy decides how the rate follows what a host does, as ratelimit.strategy of the
 	// settings does. Empty means "steer".
 	Strategy string
-	// InitialRPS is the rate of a host nothing is known of. Zero means 1, or MaxRPS if that
-	// is less.
+	// InitialRPS is the rate of a host nothing is known of. Zero means 1, or MaxRPS if that is less.
 	InitialRPS float64
-	// MinRPS is the least the rate of a host falls to. Zero means 0.1, or InitialRPS if
-	// that is less.
+	// MinRPS is the least the rate of a host falls to. Zero means 0.1, or InitialRPS if that is less.
 	MinRPS float64
 	// MaxRPS is the most it rises to, up to 1e6. Zero means 10, or InitialRPS if that is more.
 	MaxRPS float64
@@ -58,63 +55,54 @@ type ClientConfig struct {
 	// under way end on the policies they began on, and a document that is no good changes
 	// nothing. It excludes Resilience. Empty means that there is no file.
 	ResilienceFile string
-	// OnReload, if set, is called after the file has changed: with nil, or with why the
-	// document in it is not used. It must not close the client, whose Close waits for it. Nil
-	// means that Log is told, if it is set.
+	// OnReload, if set, is called after the file has changed: with nil, or with why the document in it is not used. It
+	// must not close the client, whose Close waits for it. Nil means that Log is told, if it is set.
 	OnReload func(error)
 	// Fallback makes the answer in place of one with a status of the document's Fallback
 	// section, or of an error. It may read res, which is nil beside an error, and must not
 	// return it. Nil is an error if the document has the section.
 	Fallback func(req *http.Request, res *http.Response, err error) (*http.Response, error)
 
-	// Limit, if set, has a limiter of the program's own beside what is learned (of package
-	// limit; the type is that of the public package transport): each try takes a permit of
-	// it before its turn at the host, and has it until the end of the body. The limiter
-	// stays its owner's to close; one may bound several clients. Nil means none.
+	// Limit, if set, has a limiter of the program's own beside what is learned (of package limit; the type is that of
+	// the public package transport): each try takes a permit of it before its turn at the host, and has it until the
+	// end of the body. The limiter stays its owner's to close; one may bound several clients. Nil means none.
 	Limit *transport.Policy
-	// Circuits, if set, has the circuit of the document's CircuitBreaker section under its
-	// name, where others can share it and health checks ask for it (ListenConfig.Ready, or
-	// its Handler). A file that changes its settings is refused then. Nil has it be the
-	// client's alone. The circuits of single hosts are in the [PoliteClient.Snapshot].
+	// Circuits, if set, has the circuit of the document's CircuitBreaker section under its name, where others can
+	// share it and health checks ask for it (ListenConfig.Ready, or its Handler). A file that changes its settings is
+	// refused then. Nil has it be the client's alone. The circuits of single hosts are in the [PoliteClient.Snapshot].
 	Circuits *resilience.Breakers
-	// Hub, if set, is told what the policies do: retries, timeouts, circuits that open and
-	// close, what a bulkhead or Limit refuses, hedges and fallbacks. It stays its owner's to close.
-	// Nil means that nobody is told.
+	// Hub, if set, is told what the policies do: retries, timeouts, circuits that open and close, what a bulkhead or
+	// Limit refuses, hedges and fallbacks. It stays its owner's to close. Nil means that nobody is told.
 	Hub *resilience.Hub
 
-	// Timeout bounds a request from its beginning to the end of its body: redirects,
-	// retries, and the waits for its turn among them. Zero leaves that to the request's
-	// context.
+	// Timeout bounds a request from its beginning to the end of its body: redirects, retries, and the waits for its
+	// turn among them. Zero leaves that to the request's context.
 	Timeout time.Duration
 	// Transport sends the requests. It stays the caller's, who closes its connections. Nil
 	// means one of the client's own, with bounds on time and size, and at most 8 connections
 	// to a host; it connects to the public Internet only, see AllowPrivate.
 	Transport http.RoundTripper
-	// AllowPrivate lets the client's own transport connect to private and loopback addresses.
-	// False means that such a request fails, and a redirect too, with an error that is a
-	// transport.AddressError. It never connects to a link-local address, or one where a cloud
-	// keeps secrets for its machines.
+	// AllowPrivate lets the client's own transport connect to private and loopback addresses. False means that such a
+	// request fails, and a redirect too, with an error that is a transport.AddressError. It never connects to a
+	// link-local address, or one where a cloud keeps secrets for its machines.
 	AllowPrivate bool
 
-	// OnEvent, if set, is called with what changes the pace of a host, by the goroutines
-	// that make requests. It must not block, and not close the client. Nil means that nobody
-	// wants to know.
+	// OnEvent, if set, is called with what changes the pace of a host, by the goroutines that make requests. It must
+	// not block, and not close the client. Nil means that nobody wants to know.
 	OnEvent func(Event)
 	// Log has a line of each request, in which nothing secret stands, and of each reload.
 	// Nil means that nothing is logged.
 	Log *slog.Logger
 }
 
-// PoliteClient is an http.Client that asks no host faster than it likes. It learns that
-// from every answer, waits for the turn of each request, and for as long as Retry-After or
-// a used-up quota asks. Everything http.Client can do works, and the Client inside may be
-// given to whatever wants one.
+// PoliteClient is an http.Client that asks no host faster than it likes. It learns that from every answer, waits for
+// the turn of each request, and for as long as Retry-After or a used-up quota asks. Everything http.Client can do
+// works, and the Client inside may be given to whatever wants one.
 //
-// A request that meets a host whose circuit is open fails at once. One that would have to
-// wait beyond its context's deadline fails at once too, so a deadline is all there is to
-// bound the waits. Requests whose method is safe are tried again; others only with an
-// Idempotency-Key. A redirect is a request like any other, with a turn of its own; only what
-// net/http itself sends again, after a kept connection died before an answer, has none.
+// A request that meets a host whose circuit is open fails at once. One that would have to wait beyond its context's
+// deadline fails at once too, so a deadline is all there is to bound the waits. Requests whose method is safe are
+// tried again; others only with an Idempotency-Key. A redirect is a request like any other, with a turn of its own;
+// only what net/http itself sends again, after a kept connection died before an answer, has none.
 //
 // Close ends it. It is safe for concurrent use, and one per program is enough: a second
 // one would learn anew, and ask hosts beside the first.
@@ -132,10 +120,9 @@ type PoliteClient struct {
 //
 // # Why robots.txt is not consulted
 //
-// robots.txt speaks to programs that find their URLs by following links (RFC 9309, section
-// 1). This client follows none: it asks for what the program names, as an API client or a
-// feed reader does, and a rule meant for crawlers would break those. A program that does
-// follow links wants a [Crawler], which obeys it.
+// robots.txt speaks to programs that find their URLs by following links (RFC 9309, section 1). This client follows
+// none: it asks for what the program names, as an API client or a feed reader does, and a rule meant for crawlers
+// would break those. A program that does follow links wants a [Crawler], which obeys it.
 func Client(cfg ClientConfig) (*PoliteClient, error) {
 	cfg.UserAgent = cmp.Or(cfg.UserAgent, config.Product+" (+"+Homepage+")")
 	c, err := polite.New(polite.Config(cfg))
@@ -148,9 +135,8 @@ func Client(cfg ClientConfig) (*PoliteClient, error) {
 // Snapshot tells what has been learned of hosts, and why each is asked as fast as it is.
 func (c *PoliteClient) Snapshot() LimiterSnapshot { return c.inner.Snapshot() }
 
-// Close ends the requests under way with [ErrClientClosed], those that wait for their turn
-// too, and the connections of the client's own transport; a body that is being read breaks
-// off as if its request was cancelled. Later requests fail. It waits for the goroutines
-// that the client has started; those that make requests are their callers'. It may be
-// called again.
+// Close ends the requests under way with [ErrClientClosed], those that wait for their turn too, and the connections of
+// the client's own transport; a body that is being read breaks off as if its request was cancelled. Later requests
+// fail. It waits for the goroutines that the client has started; those that make requests are their callers'. It may
+// be called again.
 func (c *PoliteClient) Close() error { return c.inner.Close() }

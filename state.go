@@ -20,11 +20,10 @@ type StateConfig struct {
 	Log *slog.Logger
 }
 
-// State is a directory in which a crawl is kept as it goes: the URLs and what became of
-// them, how far sinks are, the rates of hosts, and the settings with the values of headers
-// as they were given, in files for their owner alone. [NewState] makes one and [OpenState]
-// opens that of a crawl to be resumed; [Config.Kept] gives it to a [Crawler], which closes
-// it at the end of its run. Until then the directory is this process's.
+// State is a directory in which a crawl is kept as it goes: the URLs and what became of them, how far sinks are, the
+// rates of hosts, and the settings with the values of headers as they were given, in files for their owner alone.
+// [NewState] makes one and [OpenState] opens that of a crawl to be resumed; [Config.Kept] gives it to a [Crawler],
+// which closes it at the end of its run. Until then the directory is this process's.
 //
 // It survives whatever ends the process. What the last tenth of a second brought may be
 // fetched again, and is recorded once: see [State.Position].
@@ -52,9 +51,8 @@ func NewState(cfg StateConfig) (*State, error) {
 	return wrapState(assembly.NewState(assembly.StateConfig(cfg)))
 }
 
-// OpenState opens the state of a crawl that has ended before all was visited, however it
-// ended. [State.Config] has its settings. The error is [fs.ErrNotExist] if there is none;
-// another process that has it is named.
+// OpenState opens the state of a crawl that has ended before all was visited, however it ended. [State.Config] has its
+// settings. The error is [fs.ErrNotExist] if there is none; another process that has it is named.
 func OpenState(cfg StateConfig) (*State, error) {
 	return wrapState(assembly.OpenState(assembly.StateConfig(cfg)))
 }
@@ -64,8 +62,7 @@ type Again struct {
 	// MaxAge leaves out pages that were answered no longer ago than that. What was refused
 	// or could not be had the last time is asked for in any case. Zero leaves out nothing.
 	MaxAge time.Duration
-	// Unfinished has a round begin though the last one was interrupted. What that has left
-	// is visited in this one.
+	// Unfinished has a round begin though the last one was interrupted. What that has left is visited in this one.
 	Unfinished bool
 }
 
@@ -73,15 +70,13 @@ type Again struct {
 // or failed, and has URLs left.
 var ErrUnfinished = assembly.ErrUnfinished
 
-// OpenAgain opens the state of a crawl for another round: every URL that it knows
-// is asked for again, and what is found on the way is, too. A host is asked by what it called
-// the version that is known (ETag, Last-Modified), so that what has not changed is answered
-// with 304 and costs a header, and [Record.Change] says of each page whether it is new,
-// changed, unchanged or gone.
+// OpenAgain opens the state of a crawl for another round: every URL that it knows is asked for again, and what is
+// found on the way is, too. A host is asked by what it called the version that is known (ETag, Last-Modified), so that
+// what has not changed is answered with 304 and costs a header, and [Record.Change] says of each page whether it is
+// new, changed, unchanged or gone.
 //
-// [State.Config] has the settings of the round before. The new one begins with [New], and is
-// gone on with by [OpenState] if it is interrupted. Its sinks should be others than those of
-// the round before, which are closed.
+// [State.Config] has the settings of the round before. The new one begins with [New], and is gone on with by
+// [OpenState] if it is interrupted. Its sinks should be others than those of the round before, which are closed.
 //
 // What the round before has left beyond a limit, or of hosts that refused to be asked, is still
 // queued, behind what was visited: with the same limit a round is about the same pages. The
@@ -94,14 +89,12 @@ func OpenAgain(cfg StateConfig, again Again) (*State, error) {
 // Dir is the directory.
 func (s *State) Dir() string { return s.inner.Dir() }
 
-// Config is what the crawl was begun with, for the crawl that goes on: its settings, and
-// the state itself. Programs add what settings do not hold, and may change the settings.
-// Of a state that is new it is [DefaultConfig].
+// Config is what the crawl was begun with, for the crawl that goes on: its settings, and the state itself. Programs
+// add what settings do not hold, and may change the settings. Of a state that is new it is [DefaultConfig].
 func (s *State) Config() Config { return Config{Settings: s.inner.Config().Settings, Kept: s} }
 
-// Left is what the state had when it was opened, or when a new round began: URLs that are
-// still to be visited, and pages that earlier runs of this round have visited, which count for
-// the max_pages of the settings.
+// Left is what the state had when it was opened, or when a new round began: URLs that are still to be visited, and
+// pages that earlier runs of this round have visited, which count for the max_pages of the settings.
 func (s *State) Left() (queued, pages int64) { return s.inner.Left() }
 
 // Obtained reports whether earlier runs of this round had a page from a host.
@@ -115,9 +108,8 @@ func (s *State) Seeded() bool { return s.inner.Seeded() }
 // Done reports whether earlier runs have left nothing to do.
 func (s *State) Done() bool { return s.inner.Done() }
 
-// Position is how far the sink of that path was when the state last heard of it; zero if
-// it never did. Before a crawl goes on its sinks are to be cut back to that, or records
-// would be there twice.
+// Position is how far the sink of that path was when the state last heard of it; zero if it never did. Before a crawl
+// goes on its sinks are to be cut back to that, or records would be there twice.
 func (s *State) Position(path string) Position { return s.inner.Position(path) }
 
 // Round is the number of the round that the crawl is in, or will be with the Crawler of a
@@ -137,8 +129,7 @@ type StateError = assembly.StateError
 // one by [ViewState]. It is not safe for concurrent use.
 type StateView struct{ inner *assembly.StateView }
 
-// ViewState opens a view of the state in a directory. The error is [fs.ErrNotExist] if there
-// is none.
+// ViewState opens a view of the state in a directory. The error is [fs.ErrNotExist] if there is none.
 func ViewState(dir string) (*StateView, error) {
 	inner, err := assembly.ViewState(dir)
 	if err != nil {
@@ -155,28 +146,12 @@ func (v *StateView) Seeds() []string { return v.inner.Seeds() }
 
 // Find is what the state has of a URL in its canonical form, as an [Explanation] has it. It
 // reads all URLs: some seconds for ten million.
-func (v *StateView) Find(url string) (KnownURL, error) {
-	k, err := v.inner.Find(url)
-	return KnownURL(k), err
-}
+func (v *StateView) Find(url string) (KnownURL, error) { return v.inner.Find(url) }
 
 // Close ends the view.
 func (v *StateView) Close() error { return v.inner.Close() }
 
-// KnownURL is what the state of a crawl has of a URL.
-type KnownURL struct {
-	// State is "unknown" if the crawl never took the URL up, "queued" if it is still to be
-	// visited, and "visited".
-	State    string    `json:"state"`
-	Depth    int       `json:"depth,omitempty"`
-	Seed     bool      `json:"seed,omitempty"`
-	Referrer string    `json:"referrer,omitempty"`
-	QueuedAt time.Time `json:"queued_at,omitzero"`
-
-	// Of the latest visit.
-	VisitedAt time.Time `json:"visited_at,omitzero"`
-	Round     int       `json:"round,omitempty"` // from 1
-	Status    int       `json:"status,omitempty"`
-	Class     string    `json:"class,omitempty"` // of its error
-	Change    string    `json:"change,omitempty"`
-}
+// KnownURL is what the state of a crawl has of a URL. State is "unknown" if the crawl never took it up, "queued" if it is still
+// to be visited, and "visited"; Depth, Seed, Referrer and QueuedAt are how it came in; and VisitedAt, Round (from 1), Status,
+// Class (of its error) and Change are of the latest visit.
+type KnownURL = assembly.KnownURL

@@ -5,8 +5,7 @@ import (
 	"github.com/treadlight/crawl/internal/ratelimit/header"
 )
 
-// ErrCircuitOpen is what a CircuitOpenError is: the domain's breaker lets nobody pass at
-// present.
+// ErrCircuitOpen is what a CircuitOpenError is: the domain's breaker lets nobody pass at present.
 var ErrCircuitOpen = ratelimit.ErrCircuitOpen
 
 // ErrTooManyCeilings is what SetCeiling returns when as many domains have one as may.
@@ -19,9 +18,7 @@ var ErrTooManyWaiters = ratelimit.ErrTooManyWaiters
 type Limiter = ratelimit.AdaptiveRateLimiter
 
 // New returns a limiter.
-func New(cfg Config) (*Limiter, error) {
-	return ratelimit.New(cfg)
-}
+func New(cfg Config) (*Limiter, error) { return ratelimit.New(cfg) }
 
 // CapSnapshot is one of the user's hard limits and how it stands.
 type CapSnapshot = ratelimit.CapSnapshot
@@ -33,9 +30,7 @@ type CircuitOpenError = ratelimit.CircuitOpenError
 type Config = ratelimit.Config
 
 // DefaultConfig returns a limiter's configuration with every default written out.
-func DefaultConfig() Config {
-	return ratelimit.DefaultConfig()
-}
+func DefaultConfig() Config { return ratelimit.DefaultConfig() }
 
 // DomainSnapshot is the state of one domain.
 type DomainSnapshot = ratelimit.DomainSnapshot
@@ -49,15 +44,13 @@ type Feedback = ratelimit.Feedback
 // GroupSnapshot is what a domain shares with others.
 type GroupSnapshot = ratelimit.GroupSnapshot
 
-// HostMemory is what is known of a domain in a form that outlives the process: its times
-// are wall times.
+// HostMemory is what is known of a domain in a form that outlives the process: its times are wall times.
 type HostMemory = ratelimit.HostMemory
 
 // HostRule is what holds for the domains it matches in place of the global fields.
 type HostRule = ratelimit.HostRule
 
-// Learned is the part of a HostMemory that is believed for a day: what a strategy
-// remembers, but for obligations.
+// Learned is the part of a HostMemory that is believed for a day: what a strategy remembers, but for obligations.
 type Learned = ratelimit.Learned
 
 // SharedTokens counts the tokens of budgets that processes share: Take charges n tokens of the
@@ -114,9 +107,6 @@ type Rules = ratelimit.Rules
 // at once instead of after a wait in vain.
 type WaitError = ratelimit.WaitError
 
-// Domain is the name under which a URL's host has its limits: lower case, in the ASCII form
-// of IDNA, without a trailing dot and without the port if it is 80 or 443, so that http and
-// https share one budget.
-func Domain(host string) string {
-	return ratelimit.Domain(host)
-}
+// Domain is the name under which a URL's host has its limits: lower case, in the ASCII form of IDNA, without a
+// trailing dot and without the port if it is 80 or 443, so that http and https share one budget.
+func Domain(host string) string { return ratelimit.Domain(host) }
