@@ -21,22 +21,19 @@ func BenchmarkTake(b *testing.B) {
 		callers int
 		keys    int
 		plans   []admission.Plan
-		durable bool
 	}{
-		{"1 caller, 1 key", 1, 1, []admission.Plan{sliding("s", 1<<40, time.Minute)}, false},
-		{"1 caller, 10k keys", 1, 10000, []admission.Plan{sliding("s", 1<<40, time.Minute)}, false},
+		{"1 caller, 1 key", 1, 1, []admission.Plan{sliding("s", 1<<40, time.Minute)}},
+		{"1 caller, 10k keys", 1, 10000, []admission.Plan{sliding("s", 1<<40, time.Minute)}},
 		{"1 caller, 10k keys, 3 plans", 1, 10000, []admission.Plan{
 			sliding("s", 1<<40, time.Minute), bucket("b", 1<<40, 1), fixed("f", 1<<40, time.Hour),
-		}, false},
-		{"1 caller, denied", 1, 1, []admission.Plan{never}, false},
-		{"1 caller, durable", 1, 1, []admission.Plan{sliding("s", 1<<40, time.Minute)}, true},
-		{"100 callers, 1 key", 100, 1, []admission.Plan{sliding("s", 1<<40, time.Minute)}, false},
-		{"100 callers, 1k keys", 100, 1000, []admission.Plan{sliding("s", 1<<40, time.Minute)}, false},
-		{"100 callers, 10k keys", 100, 10000, []admission.Plan{sliding("s", 1<<40, time.Minute)}, false},
-		{"100 callers, durable", 100, 10000, []admission.Plan{sliding("s", 1<<40, time.Minute)}, true},
+		}},
+		{"1 caller, denied", 1, 1, []admission.Plan{never}},
+		{"100 callers, 1 key", 100, 1, []admission.Plan{sliding("s", 1<<40, time.Minute)}},
+		{"100 callers, 1k keys", 100, 1000, []admission.Plan{sliding("s", 1<<40, time.Minute)}},
+		{"100 callers, 10k keys", 100, 10000, []admission.Plan{sliding("s", 1<<40, time.Minute)}},
 	} {
 		b.Run(bc.name, func(b *testing.B) {
-			r := open(b, sqlite.Config{Durable: bc.durable})
+			r := open(b, sqlite.Config{})
 			keys := make([]string, bc.keys)
 			for i := range keys {
 				keys[i] = fmt.Sprintf("host-%d.example.com", i)

@@ -4,19 +4,20 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/treadlight/crawl/internal/admission"
 	"github.com/treadlight/crawl/internal/store/sqlitedb"
 )
 
-// schemaVersion is the version of the tables below. Who changes them adds to it, and to
-// migrate what leads there from the version before.
+// schemaVersion is the version of the tables below. Who changes them adds to it, and to migrate what leads
+// there from the version before.
 const schemaVersion = 1
 
-// logLimit is how large the log stays that a long reader has kept from being moved into
-// the file: as many bytes as it has when SQLite moves it by itself, a thousand pages.
+// logLimit is how large the log stays that a long reader has kept from being moved into the file: as many
+// bytes as it has when SQLite moves it by itself, a thousand pages.
 const logLimit = "PRAGMA journal_size_limit = 4096000"
 
-// The rows lie in the tree of the key itself: with a tree of row ids beside it, each
-// decision would search twice and write two pages.
+// The rows lie in the tree of the key itself: with a tree of row ids beside it, each decision would search
+// twice and write two pages.
 const schema = `
 CREATE TABLE rate_limit_entries (
 	key          TEXT    NOT NULL PRIMARY KEY,
@@ -31,75 +32,75 @@ CREATE TABLE rate_limit_schema (version INTEGER NOT NULL) STRICT;
 INSERT INTO rate_limit_schema VALUES (1);
 `
 
-// file is an open database with its statements. Its methods must not be called at the
-// same time.
-type file struct {
-	db *sqlitedb.DB
+// A row is over when it expires. It is over too if it is for a time further in the future than it would be
+// kept from then on: that was a clock that was wrong, and decisions take it for none. The last step has no
+// last key and goes to the end: blobs are greater than any text.
+const sweepQuery = `DELETE FROM rate_limit_entries WHERE key > ? AND key <= ifnull(?, x'00')
+	AND (expires_at <= ? OR 2 * window_start - expires_at > ?)`
 
+// file is an open database with its statements, and the decisions of one transaction: each row is read once
+// and written once, however many of them it is for. Its methods must not be called at the same time.
+type file struct {
+	db                      *sqlitedb.DB
 	begin, commit, rollback *sqlitedb.Stmt
 	get, put, drop          *sqlitedb.Stmt // one row
-	bound, sweep            *sqlitedb.Stmt // of a cleanup
+	bound, expire           *sqlitedb.Stmt // of a step of a cleanup
 	list                    *sqlitedb.Stmt // of a step of keys
-	version                 *sqlitedb.Stmt // changes when another connection has written
+
+	now    admission.Micros  // the same for all decisions
+	rows   map[string]*entry // by key
+	dirty  []*entry          // those to be written, in the order they were charged first
+	states []admission.State
+	places []*entry
 }
 
-// open opens the file, or makes it, and prepares the statements. Others may be about to
-// do the same, so that its error may be IsBusy. To wait is our own business: see acquire.
-func open(path string, durable bool) (*file, error) {
-	db, err := sqlitedb.Open(path, sqlitedb.Config{Durable: durable, BusyTimeout: -1})
+// entry is a row, as a transaction has it.
+type entry struct {
+	key     string
+	known   bool // there is a row that says something
+	window  bool // what it says is about a window; about a plan of another kind that is nothing
+	state   admission.State
+	expires admission.Micros
+	dirty   bool // it is to be written
+}
+
+// open opens the file, or makes it, and prepares the statements. Others may be about to do the same, so
+// that its error may be IsBusy. To wait is our own business: see acquire.
+func open(path string) (*file, error) {
+	db, err := sqlitedb.Open(path, sqlitedb.Config{BusyTimeout: -1})
 	if err != nil {
 		return nil, err
 	}
-	f := &file{db: db}
-	if err := f.setUp(); err != nil {
+	f := &file{db: db, rows: map[string]*entry{}}
+	err = db.Exec(logLimit)
+	prepare := func(to **sqlitedb.Stmt, query string) {
+		if err == nil {
+			*to, err = db.Prepare(query)
+		}
+	}
+	prepare(&f.begin, "BEGIN IMMEDIATE")
+	prepare(&f.commit, "COMMIT")
+	prepare(&f.rollback, "ROLLBACK")
+	if err == nil {
+		if err = f.begin.Run(); err == nil {
+			err = f.finish(f.checkSchema)
+		}
+	}
+	prepare(&f.get, `SELECT tokens, count, previous, window_start FROM rate_limit_entries WHERE key = ?`)
+	prepare(&f.put, `INSERT INTO rate_limit_entries (key, tokens, count, previous, window_start, expires_at, created_at)
+		VALUES (?, ?, ?, ?, ?, ?, ?) ON CONFLICT (key) DO UPDATE SET tokens = excluded.tokens, count = excluded.count,
+		previous = excluded.previous, window_start = excluded.window_start, expires_at = excluded.expires_at`)
+	prepare(&f.drop, `DELETE FROM rate_limit_entries WHERE key = ?`)
+	prepare(&f.bound, `SELECT key FROM rate_limit_entries WHERE key > ? ORDER BY key LIMIT 1 OFFSET ?`)
+	prepare(&f.list, `SELECT key FROM rate_limit_entries WHERE key > ? ORDER BY key LIMIT ?`)
+	prepare(&f.expire, sweepQuery)
+	if err != nil {
 		return nil, errors.Join(err, db.Close())
 	}
 	return f, nil
 }
 
-func (f *file) setUp() error {
-	if err := f.db.Exec(logLimit); err != nil {
-		return err
-	}
-	if err := f.prepareAll(map[**sqlitedb.Stmt]string{
-		&f.begin: "BEGIN IMMEDIATE", &f.commit: "COMMIT", &f.rollback: "ROLLBACK",
-	}); err != nil {
-		return err
-	}
-	if err := f.migrate(); err != nil {
-		return err
-	}
-	return f.prepareAll(map[**sqlitedb.Stmt]string{
-		&f.get: `SELECT tokens, count, previous, window_start FROM rate_limit_entries WHERE key = ?`,
-		&f.put: `INSERT INTO rate_limit_entries (key, tokens, count, previous, window_start, expires_at, created_at)
-			VALUES (?, ?, ?, ?, ?, ?, ?) ON CONFLICT (key) DO UPDATE SET tokens = excluded.tokens, count = excluded.count,
-			previous = excluded.previous, window_start = excluded.window_start, expires_at = excluded.expires_at`,
-		&f.drop:    `DELETE FROM rate_limit_entries WHERE key = ?`,
-		&f.bound:   boundQuery,
-		&f.list:    `SELECT key FROM rate_limit_entries WHERE key > ? ORDER BY key LIMIT ?`,
-		&f.sweep:   sweepQuery,
-		&f.version: `PRAGMA data_version`,
-	})
-}
-
-func (f *file) prepareAll(queries map[**sqlitedb.Stmt]string) (err error) {
-	for at, query := range queries {
-		if *at, err = f.db.Prepare(query); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// migrate makes the tables if they are not there, and checks that they are ours and can
-// be written.
-func (f *file) migrate() error {
-	if err := f.begin.Run(); err != nil {
-		return err
-	}
-	return f.finish(f.checkSchema)
-}
-
+// checkSchema makes the tables if they are not there, and checks that they are ours and can be written.
 func (f *file) checkSchema() error {
 	found, err := f.db.QueryText(`SELECT group_concat(name, ' ') FROM (SELECT name FROM sqlite_schema
 		WHERE name IN ('rate_limit_entries', 'rate_limit_schema') ORDER BY name)`)
@@ -119,13 +120,13 @@ func (f *file) checkSchema() error {
 		return fmt.Errorf("%s: its rate limits are of schema version %d, and this program knows %d: use the program that wrote it, or name another file",
 			f.db.Path(), version, schemaVersion)
 	}
-	// Of a file that cannot be written SQLite begins an immediate transaction all the same.
-	// This writes nothing, but has to be allowed to.
+	// Of a file that cannot be written SQLite begins an immediate transaction all the same. This writes
+	// nothing, but has to be allowed to.
 	return f.db.Exec(`DELETE FROM rate_limit_entries WHERE key IS NULL`)
 }
 
-// finish does what is left of the transaction that has begun, and commits. After an error
-// the file is as it was.
+// finish does what is left of the transaction that has begun, and commits. After an error the file is as it
+// was.
 func (f *file) finish(do func() error) error {
 	err := do()
 	if err == nil {
@@ -135,4 +136,155 @@ func (f *file) finish(do func() error) error {
 		_ = f.rollback.Run() // of many failures SQLite has done that itself, and says so
 	}
 	return err
+}
+
+// transact does jobs within the transaction that has begun. If one fails, all do, and the file is as it
+// was. The time was read while it holds the lock, so that processes with one clock write in its order.
+func (f *file) transact(jobs []*job, now admission.Micros) error {
+	f.now = now
+	clear(f.rows)
+	clear(f.dirty)
+	f.dirty = f.dirty[:0]
+	return f.finish(func() (err error) {
+		for _, j := range jobs {
+			if j.do != nil {
+				err = j.do(f)
+			} else {
+				err = f.take(j)
+			}
+			if err != nil {
+				return err
+			}
+		}
+		for _, e := range f.dirty {
+			if err := f.write(e); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+// rowKey is injective: there is no colon in the name of a plan.
+func rowKey(p *admission.Plan, key string) string { return p.Name + ":" + key }
+
+// find is the entry with this key, which is read if it was not yet.
+func (f *file) find(key string) (e *entry, err error) {
+	if e = f.rows[key]; e != nil {
+		return e, nil
+	}
+	e = &entry{key: key}
+	f.rows[key] = e
+	f.get.Text(1, key)
+	if e.known, err = f.get.Step(); !e.known {
+		return e, err
+	}
+	e.window = f.get.ColumnIsNull(0)
+	e.state = admission.State{
+		Tokens: f.get.ColumnFloat(0), Current: f.get.ColumnInt(1), Previous: f.get.ColumnInt(2),
+		At: admission.Micros(f.get.ColumnInt(3)),
+	}
+	f.get.Reset()
+	return e, nil
+}
+
+// take decides, and charges the entries.
+func (f *file) take(j *job) error {
+	f.states, f.places = f.states[:0], f.places[:0]
+	for i := range j.plans {
+		p := &j.plans[i]
+		e, err := f.find(rowKey(p, j.key))
+		if err != nil {
+			return err
+		}
+		state := p.Fresh(f.now)
+		if e.known && e.window == (p.Window != 0) {
+			state = e.state
+		}
+		f.states, f.places = append(f.states, state), append(f.places, e)
+	}
+	j.result = admission.TakeAll(f.states, j.plans, f.now, j.tokens)
+	if !j.result.Allowed || j.tokens == 0 {
+		return nil
+	}
+	for i, e := range f.places {
+		p := &j.plans[i]
+		if !e.dirty {
+			f.dirty = append(f.dirty, e)
+		}
+		e.known, e.dirty, e.window, e.state = true, true, p.Window != 0, f.states[i]
+		// It is over its plan's TTL from now, or, if the clock went back, from the time it is for.
+		e.expires = max(f.now, e.state.At) + admission.Micros(p.TTL().Microseconds())
+	}
+	return nil
+}
+
+// write writes the row. Only one that is new takes the time it was made.
+func (f *file) write(e *entry) error {
+	if !e.dirty { // it was removed after it was charged
+		return nil
+	}
+	f.put.Text(1, e.key)
+	if e.window {
+		f.put.Null(2)
+	} else {
+		f.put.Float(2, e.state.Tokens)
+	}
+	f.put.Int(3, e.state.Current)
+	f.put.Int(4, e.state.Previous)
+	f.put.Int(5, int64(e.state.At))
+	f.put.Int(6, int64(e.expires))
+	f.put.Int(7, int64(f.now))
+	return f.put.Run()
+}
+
+// remove forgets what key has used under plans.
+func (f *file) remove(key string, plans []admission.Plan) error {
+	for i := range plans {
+		name := rowKey(&plans[i], key)
+		f.drop.Text(1, name)
+		if err := f.drop.Run(); err != nil {
+			return err
+		}
+		if e := f.rows[name]; e != nil {
+			e.dirty = false // it may have been charged
+		}
+		f.rows[name] = &entry{key: name}
+	}
+	return nil
+}
+
+// keys is the keys of the next rows; none at the end.
+func (f *file) keys(after string) (rows []string, err error) {
+	f.list.Text(1, after)
+	f.list.Int(2, cleanupStep)
+	for {
+		found, err := f.list.Step()
+		if err != nil || !found {
+			return rows, err
+		}
+		rows = append(rows, f.list.ColumnText(0))
+	}
+}
+
+// sweep is one step of a cleanup: last is where it ended, "" at the end.
+func (f *file) sweep(after string) (last string, removed int64, err error) {
+	f.bound.Text(1, after)
+	f.bound.Int(2, cleanupStep-1)
+	found, err := f.bound.Step()
+	if err != nil {
+		return "", 0, err
+	}
+	if found {
+		last = f.bound.ColumnText(0)
+		f.bound.Reset()
+	}
+	f.expire.Text(1, after)
+	f.expire.TextOrNull(2, last)
+	f.expire.Int(3, int64(f.now-keepFor))
+	f.expire.Int(4, int64(f.now+keepFor))
+	if err := f.expire.Run(); err != nil {
+		return "", 0, err
+	}
+	return last, f.db.Changes(), nil
 }

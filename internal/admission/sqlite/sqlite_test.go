@@ -70,14 +70,7 @@ func take(t testing.TB, r *sqlite.Repository, key string, n int64, plans ...admi
 }
 
 func TestConformance(t *testing.T) {
-	for _, tc := range []struct {
-		name  string
-		batch int
-	}{{"a transaction for each", 1}, {"batches", 0}} {
-		t.Run(tc.name, func(t *testing.T) {
-			admissiontest.Run(t, func(t *testing.T, clk *admissiontest.Clock) admission.Repository {
-				return open(t, sqlite.Config{Batch: tc.batch, Clock: clk})
-			}, admissiontest.Options{})
-		})
-	}
+	admissiontest.Run(t, func(t *testing.T, clk *admissiontest.Clock) admission.Repository {
+		return open(t, sqlite.Config{Clock: clk})
+	}, admissiontest.Options{})
 }
