@@ -1,12 +1,13 @@
 package disk
 
 import (
+	"context"
 	"errors"
 	"fmt"
-	"slices"
 
 	"github.com/cespare/xxhash/v2"
 
+	"github.com/treadlight/crawl/internal/frontier"
 	"github.com/treadlight/crawl/internal/store/sqlitedb"
 )
 
@@ -53,19 +54,12 @@ func fingerprintOf(url []byte, key uint64) uint64 {
 	return d.Sum64()
 }
 
-// remember keeps a fingerprint until its URL is committed, in case the index must be built again.
-func (s *Store) remember(fp uint64, id int64) {
-	if len(s.recent) == cap(s.recent) { // what is left are the calls that wait and the transaction under way
-		committed := s.committed.Load()
-		s.recent = slices.DeleteFunc(s.recent, func(r fingerprint) bool { return r.id <= committed })
-	}
-	s.recent = append(s.recent, fingerprint{fp, id})
-}
-
-// rebuild builds a damaged index anew. What is not committed when it begins is among the
-// recent ones, and nothing is put until it ends.
+// rebuild builds a damaged index anew, with what the batch under way has put.
 func (s *Store) rebuild() error {
 	s.cfg.Log.Warn("fingerprint index damaged: building it anew from the database", "path", s.path)
+	if err := s.Flush(context.Background()); err != nil {
+		return err
+	}
 	if err := s.index.Reset(); err != nil {
 		return err
 	}
@@ -73,19 +67,22 @@ func (s *Store) rebuild() error {
 	if err != nil {
 		return err
 	}
-	last, err := db.QueryInt(`SELECT max(id) FROM urls`)
+	last := s.committed.Load()
 	s.index.Committed(last)
-	if err == nil {
-		err = s.indexRows(db, 0, last)
-	}
-	if err = errors.Join(err, db.Close()); err != nil {
+	if err = errors.Join(s.indexRows(db, 0, last), db.Close()); err != nil {
 		return err
 	}
-	for _, r := range s.recent {
-		if r.id > last {
-			if err := s.index.Add(r.value, r.id); err != nil {
-				return err
-			}
+	for i := range s.batch {
+		o := &s.batch[i]
+		if o.kind != opPut {
+			continue
+		}
+		fp, err := s.fingerprintAs([]byte(o.text), o.of == frontier.Page)
+		if err == nil {
+			err = s.index.Add(fp, o.id)
+		}
+		if err != nil {
+			return err
 		}
 	}
 	return nil

@@ -52,15 +52,8 @@ type Store struct {
 	round     int
 
 	// The goroutine of the frontier alone uses these.
-	batch  []op // under way
-	index  *seen.Index
-	recent []fingerprint // put, and perhaps not committed yet
-}
-
-// fingerprint is that of the URL with an ID.
-type fingerprint struct {
-	value uint64
-	id    int64
+	batch []op // under way
+	index *seen.Index
 }
 
 var _ frontier.Storage = (*Store)(nil)
@@ -128,7 +121,6 @@ func (s *Store) Put(host string, it *frontier.Item, fp uint64, dormant bool) {
 // are not committed, which those of batches that have ended can be at once. If the index was
 // found damaged since Known was asked, as by a merge, it is built anew, with this one.
 func (s *Store) learn(fp uint64, id int64) error {
-	s.remember(fp, id)
 	err := s.index.Add(fp, id)
 	if errors.Is(err, seen.ErrFull) {
 		if err = s.Flush(context.Background()); err == nil {
@@ -136,7 +128,9 @@ func (s *Store) learn(fp uint64, id int64) error {
 		}
 	}
 	if errors.Is(err, seen.ErrDamaged) {
-		err = s.rebuild()
+		if err = s.rebuild(); err == nil {
+			err = s.index.Add(fp, id)
+		}
 	}
 	return err
 }

@@ -104,11 +104,9 @@ func TestAccess(t *testing.T) {
 			flush(t, s)
 			a := rouse(t, s, 9)
 			require.Len(t, a.Hosts, 1)
-			urls, _ := load(t, s, a.Hosts[0].Name, 9)
+			urls, got := load(t, s, a.Hosts[0].Name, 9)
 			require.Equal(t, []string{page}, urls)
-			for id := range s.handed {
-				s.Done("", &frontier.Item{ID: id}, frontier.Visit{})
-			}
+			s.Done(a.Hosts[0].Name, &got.Items[0], frontier.Visit{})
 			require.NoError(t, s.Close())
 			o, err := rueidis.ParseURL(url)
 			require.NoError(t, err)

@@ -44,10 +44,9 @@ func TestAwait(t *testing.T) {
 
 	// All that is there is done, but the first process may bring more.
 	rouse(t, s, 1)
-	load(t, s, "a.test", 9)
-	for id := range s.handed {
-		s.Done("", &frontier.Item{ID: id}, frontier.Visit{})
-	}
+	_, got := load(t, s, "a.test", 9)
+	require.Len(t, got.Items, 1)
+	s.Done("a.test", &got.Items[0], frontier.Visit{})
 	flush(t, s)
 	await(t.Context())
 	r.until(func() bool { return len(over) > 0 })

@@ -39,7 +39,7 @@ type standing struct {
 func (s *Store) hello(ttl time.Duration) *call {
 	s.mu.Lock()
 	idleness := s.idleness
-	info := WorkerInfo{Name: s.cfg.Worker, Hosts: len(s.hosts), Loaded: len(s.handed), Seeding: s.seeding.Load(), State: stateOf(&idleness)}
+	info := WorkerInfo{Name: s.cfg.Worker, Hosts: len(s.hosts), Loaded: s.loaded, Seeding: s.seeding.Load(), State: stateOf(&idleness)}
 	s.idleTold = ttl > 0 && idleness.Still()
 	s.mu.Unlock()
 	c := &s.counts

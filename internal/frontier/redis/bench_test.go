@@ -81,7 +81,7 @@ func BenchmarkStore(b *testing.B) {
 						for range a.Hosts {
 							got, _ := next(b, s)
 							for i := range got.Items {
-								s.Done("", &got.Items[i], frontier.Visit{})
+								s.Done(got.Items[i].URL.Host(), &got.Items[i], frontier.Visit{})
 							}
 						}
 					}

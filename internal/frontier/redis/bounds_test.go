@@ -81,7 +81,7 @@ func TestSetPagesOfAJobWithout(t *testing.T) {
 	require.ErrorIs(t, err, ErrUncounted)
 	rouse(t, s, 1)
 	_, got := load(t, s, "a.test", 1)
-	s.Done("", &got.Items[0], frontier.Visit{})
+	s.Done(got.Items[0].URL.Host(), &got.Items[0], frontier.Visit{})
 	require.NoError(t, s.Close())
 	before, err := f().Set(t.Context(), pages(2))
 	require.NoError(t, err)

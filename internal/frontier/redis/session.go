@@ -34,9 +34,9 @@ type held struct {
 	part    *part
 	session string
 	token   int64
-	ids     map[int64]struct{} // of its URLs that were loaded
-	used    bool               // since what is known of it was stored
-	last    time.Time          // when a request to it was over; zero: none was
+	loaded  int       // URLs that were handed out and are not done
+	used    bool      // since what is known of it was stored
+	last    time.Time // when a request to it was over; zero: none was
 }
 
 // sessionOf is the session in a partition; empty if there is none.
@@ -146,7 +146,7 @@ func (s *Store) granted(p *part, session string, sent time.Time, reply []message
 		signal(s.wake)
 	}
 	for f := range slices.Chunk(reply, fields) {
-		h := &held{name: text(f[0]), part: p, session: session, token: number(f[1]), ids: make(map[int64]struct{})}
+		h := &held{name: text(f[0]), part: p, session: session, token: number(f[1])}
 		s.hosts[h.name], p.hosts[h.name] = h, h
 		s.counts.acquired.Add(1)
 		a.Hosts = append(a.Hosts, frontier.HostLeft{Name: h.name, Queued: int(number(f[2])), Pages: int(number(f[3])), Lease: h.token})

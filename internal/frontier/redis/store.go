@@ -58,7 +58,7 @@ type Store struct {
 	mu     sync.Mutex // guards what follows
 	parts  []*part
 	hosts  map[string]*held
-	handed map[int64]*held // URLs that were loaded, by their IDs
+	loaded int // URLs that were handed out and are not done
 	turned turned
 	news   frontier.Update
 	told   bool // that there are news is among the answers
@@ -85,7 +85,7 @@ func Open(ctx context.Context, cfg Config) (*Store, error) {
 		cfg: cfg, worker: strconv.FormatUint(rand.Uint64(), 36), known: newKnown(cfg.KnownFPs),
 		inbox: inbox{wake: make(chan struct{}, 1), done: make(chan struct{})},
 		wake:  make(chan struct{}, 1), stir: make(chan struct{}, 1),
-		hints: make(map[int]bool), hosts: make(map[string]*held), handed: make(map[int64]*held), turned: turned{hosts: make(map[string][]uint64)},
+		hints: make(map[int]bool), hosts: make(map[string]*held), turned: turned{hosts: make(map[string][]uint64)},
 		link:     link{Client: client, clk: cfg.Clock, giveUp: cfg.GiveUp},
 		standing: standing{control: Running, judged: make(chan struct{}, 1)},
 	}
@@ -201,15 +201,15 @@ func (s *Store) budgetOf(it *frontier.Item) string {
 }
 
 // Spent stores the tries of a URL that was loaded.
-func (s *Store) Spent(_ string, it *frontier.Item) {
-	if h := s.asked(it.ID, false); h != nil {
+func (s *Store) Spent(host string, it *frontier.Item) {
+	if h := s.asked(host, 0); h != nil {
 		s.tell(op{kind: opSpent, held: h, id: it.ID, text: encode(h.name, it)})
 	}
 }
 
 // Done stores that a URL that was loaded is not queued any more, and whether it was refused.
-func (s *Store) Done(_ string, it *frontier.Item, v frontier.Visit) {
-	h := s.asked(it.ID, true)
+func (s *Store) Done(host string, it *frontier.Item, v frontier.Visit) {
+	h := s.asked(host, 1)
 	if h == nil {
 		return
 	}
@@ -219,18 +219,17 @@ func (s *Store) Done(_ string, it *frontier.Item, v frontier.Visit) {
 	s.tell(op{kind: opDone, held: h, id: it.ID, refused: v.Refused})
 }
 
-// asked notes that a URL was asked for, and is done or not; nil for one that is not ours.
-func (s *Store) asked(id int64, done bool) *held {
+// asked notes that a URL of a host was asked for, and that so many are done; nil for one that is not ours.
+// The server passes over a URL that was not handed out to us since we have the host.
+func (s *Store) asked(host string, done int) *held {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	h := s.handed[id]
+	h := s.hosts[host]
 	if h == nil {
 		return nil
 	}
-	if done {
-		delete(s.handed, id)
-		delete(h.ids, id)
-	}
+	done = min(done, h.loaded)
+	h.loaded, s.loaded = h.loaded-done, s.loaded-done
 	h.used, h.last = true, s.cfg.Clock.Now()
 	return h
 }
@@ -287,10 +286,8 @@ func (s *Store) find(host string) *held {
 
 // dropLocked forgets a host.
 func (s *Store) dropLocked(h *held) {
-	for id := range h.ids {
-		delete(s.handed, id)
-	}
 	if s.hosts[h.name] == h {
+		s.loaded -= h.loaded
 		delete(s.hosts, h.name)
 		delete(h.part.hosts, h.name)
 		s.readmitLocked(h.name)
@@ -479,7 +476,7 @@ type Statistics struct {
 // Statistics is what was counted so far.
 func (s *Store) Statistics() Statistics {
 	s.mu.Lock()
-	hosts, loaded := len(s.hosts), len(s.handed)
+	hosts, loaded := len(s.hosts), s.loaded
 	s.mu.Unlock()
 	c, l := &s.counts, &s.link
 	pending, _ := s.Pending()

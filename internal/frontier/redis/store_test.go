@@ -35,7 +35,7 @@ func TestFromOneToAnother(t *testing.T) {
 	urls, _ = load(t, a, "a.test", 2)
 	require.Empty(t, urls, "of a host that is not ours")
 
-	b.Done("", &first.Items[0], frontier.Visit{})
+	b.Done(first.Items[0].URL.Host(), &first.Items[0], frontier.Visit{})
 	b.Deactivate("a.test", time.Time{})
 	require.Equal(t, []string{"a.test"}, names(rouse(t, b, 10)))
 	urls, again := load(t, b, "a.test", 9)
@@ -52,12 +52,12 @@ func TestComplete(t *testing.T) {
 	require.False(t, rouse(t, b, 1).Complete)
 	_, got := load(t, a, "a.test", 1)
 	put(t, a, "http://b.test/1") // found on it, and told first
-	a.Done("", &got.Items[0], frontier.Visit{})
+	a.Done(got.Items[0].URL.Host(), &got.Items[0], frontier.Visit{})
 	flush(t, a)
 	require.Equal(t, []string{"b.test"}, names(rouse(t, b, 1)))
 	require.False(t, rouse(t, a, 1).Complete)
 	_, got = load(t, b, "b.test", 1)
-	b.Done("", &got.Items[0], frontier.Visit{})
+	b.Done(got.Items[0].URL.Host(), &got.Items[0], frontier.Visit{})
 	flush(t, b)
 	require.True(t, rouse(t, a, 1).Complete)
 	require.True(t, rouse(t, b, 1).Complete)
@@ -80,7 +80,7 @@ func TestDeath(t *testing.T) {
 	put(t, a, "http://a.test/1", "http://a.test/2", "http://a.test/3")
 	require.Equal(t, []string{"a.test"}, names(rouse(t, a, 1)))
 	_, got := load(t, a, "a.test", 2)
-	a.Done("", &got.Items[0], frontier.Visit{})
+	a.Done(got.Items[0].URL.Host(), &got.Items[0], frontier.Visit{})
 	a.Learned("a.test")
 	flush(t, a)
 	die(a)
@@ -138,8 +138,8 @@ func TestGapFromTheEndOfARequest(t *testing.T) {
 	b := r.open()
 	put(t, a, "http://a.test/1", "http://a.test/2", "http://a.test/3")
 	for _, over := range []func(it *frontier.Item){
-		func(it *frontier.Item) { a.Done("", it, frontier.Visit{}) },
-		func(it *frontier.Item) { a.Spent("", it) },
+		func(it *frontier.Item) { a.Done(it.URL.Host(), it, frontier.Visit{}) },
+		func(it *frontier.Item) { a.Spent(it.URL.Host(), it) },
 	} {
 		require.Len(t, rouse(t, a, 1).Hosts, 1)
 		_, got := load(t, a, "a.test", 1)
@@ -225,8 +225,8 @@ func TestStaleToken(t *testing.T) {
 	server = server.Add(time.Second)
 	require.Equal(t, []string{"a.test"}, names(rouse(t, b, 1)))
 
-	a.Done("", &got.Items[0], frontier.Visit{})
-	a.Spent("", &got.Items[1])
+	a.Done(got.Items[0].URL.Host(), &got.Items[0], frontier.Visit{})
+	a.Spent(got.Items[1].URL.Host(), &got.Items[1])
 	a.Deactivate("a.test", time.Time{})
 	flush(t, a)
 	require.EqualValues(t, 1, a.Statistics().Stale)
@@ -411,7 +411,7 @@ func TestSpent(t *testing.T) {
 	_, got := load(t, a, "a.test", 1)
 	it := got.Items[0]
 	it.Attempt, it.URLFailures, it.Returns = 2, 1, 300
-	a.Spent("", &it)
+	a.Spent(it.URL.Host(), &it)
 	a.Deactivate("a.test", time.Time{})
 	flush(t, a)
 	rouse(t, b, 1)

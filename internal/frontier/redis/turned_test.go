@@ -29,7 +29,7 @@ func TestBoundCountsPages(t *testing.T) {
 	urls, got := load(t, a, "a.test", 9)
 	require.Len(t, urls, 5)
 	done := func(i int, refused bool) {
-		a.Done("", &got.Items[i], frontier.Visit{Refused: refused})
+		a.Done(got.Items[i].URL.Host(), &got.Items[i], frontier.Visit{Refused: refused})
 		flush(t, a)
 	}
 	done(0, true) // a sitemap

@@ -51,7 +51,7 @@ func TestNotedBeforeDone(t *testing.T) {
 	flush(t, s)
 	rouse(t, s, 1)
 	_, got := load(t, s, "a.test", 1)
-	s.Done("", &got.Items[0], frontier.Visit{})
+	s.Done(got.Items[0].URL.Host(), &got.Items[0], frontier.Visit{})
 	s.Visited()
 	ops, _, _ := s.inbox.take(true)
 	require.Len(t, ops, 2)
@@ -95,6 +95,6 @@ func visitOne(t *testing.T, s *Store, note func(*Store)) {
 	require.Len(t, hosts, 1)
 	_, got := load(t, s, hosts[0], 9)
 	note(s)
-	s.Done("", &got.Items[0], frontier.Visit{})
+	s.Done(got.Items[0].URL.Host(), &got.Items[0], frontier.Visit{})
 	flush(t, s)
 }

@@ -30,7 +30,7 @@ func TestLinkToWhereNoSitemapIs(t *testing.T) {
 			_, got := load(t, s, "a.test", 9)
 			for i := range got.Items {
 				it := &got.Items[i]
-				s.Done("", it, frontier.Visit{Absent: absent && it.Kind == frontier.Sitemap})
+				s.Done(it.URL.Host(), it, frontier.Visit{Absent: absent && it.Kind == frontier.Sitemap})
 			}
 			flush(t, s)
 		}
@@ -68,7 +68,7 @@ func TestLinkToWhereNoSitemapIs(t *testing.T) {
 			for i := range got.Items {
 				require.Equal(t, at, urls[i])
 				require.Equal(t, frontier.Page, got.Items[i].Kind)
-				both[0].Done("", &got.Items[i], frontier.Visit{})
+				both[0].Done(got.Items[i].URL.Host(), &got.Items[i], frontier.Visit{})
 			}
 			link(both[1])
 			urls, _ = load(t, both[0], "a.test", 9)

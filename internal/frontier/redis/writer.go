@@ -421,7 +421,7 @@ func (s *Store) load(ctx context.Context, ops []op) error {
 			if j >= len(replies) {
 				return errors.New("redis: load: a reply cannot be read")
 			}
-			a, err := s.loaded(o.held, list(replies[j]))
+			a, err := s.loadedOf(o.held, list(replies[j]))
 			if err != nil {
 				return err
 			}
@@ -433,8 +433,8 @@ func (s *Store) load(ctx context.Context, ops []op) error {
 	return nil
 }
 
-// loaded is the answer about one host.
-func (s *Store) loaded(h *held, reply []message) (frontier.Answer, error) {
+// loadedOf is the answer about one host.
+func (s *Store) loadedOf(h *held, reply []message) (frontier.Answer, error) {
 	a := frontier.Answer{Host: h.name, Lease: h.token}
 	if len(reply) < 2 {
 		return a, fmt.Errorf("redis: load: the reply about %s cannot be read", h.name)
@@ -456,10 +456,7 @@ func (s *Store) loaded(h *held, reply []message) (frontier.Answer, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.hosts[h.name] == h { // else it was lost meanwhile, and nobody wants the answer
-		for i := range a.Items {
-			h.ids[a.Items[i].ID] = struct{}{}
-			s.handed[a.Items[i].ID] = h
-		}
+		h.loaded, s.loaded = h.loaded+len(a.Items), s.loaded+len(a.Items)
 	}
 	return a, nil
 }
