@@ -2,7 +2,6 @@ package testsite
 
 import (
 	"encoding/json"
-	"errors"
 	"math"
 	"reflect"
 	"slices"
@@ -13,7 +12,6 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.yaml.in/yaml/v3"
 
-	"github.com/treadlight/crawl/internal/document"
 	"github.com/treadlight/crawl/internal/lab/docpage"
 )
 
@@ -99,50 +97,36 @@ func requireAllSet(t *testing.T, v reflect.Value, path string, but ...string) {
 func TestPageHasEveryField(t *testing.T) {
 	_, file, _ := strings.Cut(docpage.Read(t, "docs/how-to/test-site.md"), "```yml\n")
 	file, _, _ = strings.Cut(file, "```")
-	root, err := document.ParseYAML([]byte(file))
-	require.NoError(t, err)
-	var d decoder
-	var cfg Config
-	d.decode(root, reflect.ValueOf(&cfg).Elem(), "")
-	require.NoError(t, errors.Join(d.errs...))
+	d := yaml.NewDecoder(strings.NewReader(file))
+	d.KnownFields(true)
+	require.NoError(t, d.Decode(new(Config)))
 	for _, typ := range []any{Config{}, Host{}, Size{}, Latency{}, Limit{}, Limiter{}, Load{}, Day{}, Hour{}, Ban{}, Refusal{}, Flaky{}, Outage{}, Robots{}} {
-		for _, name := range tags(reflect.TypeOf(typ)) {
-			require.Contains(t, file, name+":", "%T", typ)
+		for f := range reflect.TypeOf(typ).Fields() {
+			require.Contains(t, file, tag(f)+":", "%T", typ)
 		}
 	}
 }
 
-func TestParseErrorsNamePathAndFix(t *testing.T) {
-	for _, tc := range []struct{ name, file, want string }{
-		{"empty", "", "the site file is empty; write at least hosts: [{pages: 20}]"},
-		{"comment", "# nothing\n", "the site file is empty"},
-		{"no hosts", "seed: 1", "hosts: there are none; list at least one"},
-		{"scalar", "hello", `the site file: line 1: "hello" will not do; write a mapping with fields seed, base, port, grace, hosts`},
-		{"two documents", "hosts: [{}]\n---\nhosts: [{}]", "a second document; keep one"},
-		{"syntax", "hosts: [", "read the site file: the document is not YAML: "},
-		{"unknown", "hosts:\n  - pages: 3\n    latncy: {}", "hosts[0].latncy: line 3: there is no such field (did you mean latency?); the fields here are name, count, pages"},
-		{"unknown below", "hosts: [{}, {limit: {rps: 3}}]", "hosts[1].limit.rps: line 1: there is no such field; the fields here are rate, burst, requests, window, concurrent"},
-		{"hidden field", "hosts: [{}]\nclock: 3", "clock: line 2: there is no such field"},
-		{"dash", "hosts: [{}]\n\"-\": 3", "-: line 2: there is no such field"},
-		{"no name", "hosts: [{}]\n\"\": 3", "line 2: there is no such field"},
-		{"twice", "hosts: [{pages: 1, pages: 2}]", "hosts[0].pages: line 1: it is set twice; keep one"},
-		{"duration", "hosts: [{latency: {typical: 20}}]", `hosts[0].latency.typical: line 1: "20" will not do; write a duration such as 20ms`},
-		{"number", "hosts: [{pages: many}]", `hosts[0].pages: line 1: "many" will not do; write a whole number`},
-		{"fraction", "hosts: [{pages: 1.5}]", `hosts[0].pages: line 1: "1.5" will not do; write a whole number`},
-		{"float", "hosts: [{limit: {rate: fast}}]", `hosts[0].limit.rate: line 1: "fast" will not do; write a number`},
-		{"bool", "hosts: [{robots: {allow: maybe}}]", `hosts[0].robots.allow: line 1: "maybe" will not do; write true or false`},
-		{"text", "hosts: [{name: [a]}]", "hosts[0].name: line 1: a list will not do; write a text"},
-		{"list", "hosts: {}", "hosts: line 1: a mapping will not do; write a list"},
-		{"mapping", "hosts: [{limit: 5}]", `hosts[0].limit: line 1: "5" will not do; write a mapping with fields rate`},
-		{"step", "hosts: [{script: [200, 503*x]}]", `hosts[0].script[1]: line 1: "503*x" is no step of a script; use one such as 503, 503*3 or 503*`},
-		{"step never", "hosts: [{script: [503*0]}]", "hosts[0].script[0]: line 1:"},
-		{"step list", "hosts: [{script: [[503]]}]", "hosts[0].script[0]: line 1: a list will not do"},
-		{"range", "hosts: [{}, {pages: -1}]", "hosts[1].pages: -1 is out of range; use 0 to 10000000"},
+func TestParseErrorsNameTheLine(t *testing.T) {
+	for file, want := range map[string]string{
+		"":                                      "the site file is empty; write at least hosts: [{pages: 20}]",
+		"seed: 1":                               "hosts: there are none; list at least one",
+		"hello":                                 "line 1: cannot unmarshal",
+		"hosts: [{}]\n---\nhosts: [{}]":         "a second document; keep one",
+		"hosts: [":                              "yaml: ",
+		"hosts:\n- pages: 3\n  latncy: {}":      "line 3: field latncy not found",
+		"hosts: [{}]\nclock: 3":                 "line 2: field clock not found",
+		"hosts: [{pages: 1, pages: 2}]":         `line 1: mapping key "pages" already defined at line 1`,
+		"hosts: [{latency: {typical: 20}}]":     "line 1: cannot unmarshal !!int `20` into time.Duration",
+		"hosts: [{pages: many}]":                "line 1: cannot unmarshal !!str `many` into int",
+		"hosts: [{limit: 5}]":                   "line 1: cannot unmarshal !!int `5`",
+		"hosts: [{script: [200, 503*x]}]":       `"503*x" is no step of a script; use one such as 503, 503*3 or 503*`,
+		"hosts: [{script: [503*0]}]":            `"503*0" is no step of a script`,
+		"{\n\t\"hosts\": [{\"pages\": \"3\"}]}": "line 2: cannot unmarshal !!str `3` into int",
+		"hosts: [{}, {pages: -1}]":              "hosts[1].pages: -1 is out of range; use 0 to 10000000",
 	} {
-		t.Run(tc.name, func(t *testing.T) {
-			_, err := Parse([]byte(tc.file))
-			require.ErrorContains(t, err, tc.want)
-		})
+		_, err := Parse([]byte(file))
+		require.ErrorContains(t, err, want)
 	}
 }
 
@@ -210,6 +194,7 @@ func FuzzParse(f *testing.F) {
 	f.Add([]byte("hosts: [{}]"))
 	f.Add([]byte("hosts: [&a {name: x, script: [503*2]}, *a]"))
 	f.Add([]byte("hosts: [{robots: {text: \"a\\r\\nb\\u2028\"}}]"))
+	f.Add([]byte("{\"seed\": 3,\n\t\"hosts\": [{\"script\": [200, \"503*3\"], \"limits\": [{\"kind\": \"token-bucket\", \"rate\": 1e1}]}]}"))
 	f.Fuzz(func(t *testing.T, data []byte) {
 		cfg, err := Parse(data)
 		if err != nil {
@@ -219,7 +204,9 @@ func FuzzParse(f *testing.F) {
 		require.NoError(t, err)
 		back, err := Parse(text)
 		require.NoError(t, err, "written as:\n%s", text)
-		require.Equal(t, cfg, back)
+		again, err := yaml.Marshal(back)
+		require.NoError(t, err)
+		require.Equal(t, string(text), string(again))
 	})
 }
 
@@ -241,53 +228,25 @@ func TestJSONIsTheSame(t *testing.T) {
 	require.Equal(t, want, got)
 }
 
-func TestJSONErrors(t *testing.T) {
-	for _, tc := range []struct{ file, want string }{
-		{"{\n\t\"hosts\": [{\"pages\": 3},\n\t{\"latncy\": {}}]\n}", "hosts[1].latncy: line 3: there is no such field (did you mean latency?)"},
-		{`{"hosts": [{"pages": "3"}]}`, `hosts[0].pages: line 1: "3" will not do; write a whole number`},
-		{`{"hosts": [{"pages": 1.5}]}`, `hosts[0].pages: line 1: "1.5" will not do; write a whole number`},
-		{`{"hosts": [{"pages": 1, "pages": 2}]}`, "hosts[0].pages: line 1: it is set twice"},
-		{`{"hosts": [{"robots": {"allow": "maybe"}}]}`, `hosts[0].robots.allow: line 1: "maybe" will not do; write true or false`},
-		{`{"hosts": null}`, "hosts: there are none"},
-	} {
-		_, err := Parse([]byte(tc.file))
-		require.ErrorContains(t, err, tc.want, tc.file)
-	}
-}
-
-// TestEveryProblemAtOnce: what is wrong is told in one go, and what is only a consequence of
-// it is not.
 func TestEveryProblemAtOnce(t *testing.T) {
-	_, err := Parse([]byte(`
-seed: some
-grace: 1h
-hosts:
-  - pagse: 10
-    fanout: -1
-    limit: {requests: many, window: 1m}
-  - limits:
-      - {kind: leaky, rate: 5}
-      - {kind: token-bucket, requests: 5}
-    refusal: {retry_after: tomorrow, stauts: 503}
-`))
-	require.Error(t, err)
-	lines := strings.Split(err.Error(), "\n")
-	for i, want := range []string{
-		`seed: line 2: "some" will not do; write a whole number`,
-		"hosts[0].pagse: line 5: there is no such field (did you mean pages?)",
-		`hosts[0].limit.requests: line 7: "many" will not do`,
-		"hosts[1].refusal.stauts: line 11: there is no such field (did you mean status?)",
-		"hosts[0].fanout: -1 is out of range",
-		"hosts[1].limits[0].kind: leaky is unknown; use one of [leaky-bucket token-bucket",
-		"hosts[1].limits[1].rate: a token-bucket needs one; set it",
-		"hosts[1].limits[1].requests: a token-bucket has none; remove it",
-		"hosts[1].refusal.retry_after: tomorrow is unknown; use one of",
-		"grace: 1h0m0s is out of range",
+	for _, c := range []struct {
+		file  string
+		wants []string
+	}{
+		{"seed: some\nhosts: [{pagse: 10, refusal: {stauts: 503}}]", []string{"into uint64", "pagse not found", "stauts not found"}},
+		{"grace: 1h\nhosts: [{fanout: -1}, {limits: [{kind: leaky, rate: 5}, {kind: token-bucket, requests: 5}]}]", []string{
+			"hosts[0].fanout: -1 is out of range",
+			"hosts[1].limits[0].kind: leaky is unknown; use one of [leaky-bucket token-bucket",
+			"hosts[1].limits[1].rate: a token-bucket needs one; set it",
+			"hosts[1].limits[1].requests: a token-bucket has none; remove it",
+			"grace: 1h0m0s is out of range",
+		}},
 	} {
-		require.Greater(t, len(lines), i, err)
-		require.True(t, strings.HasPrefix(lines[i], want), "line %d is %q, want %q", i, lines[i], want)
+		_, err := Parse([]byte(c.file))
+		for _, want := range c.wants {
+			require.ErrorContains(t, err, want)
+		}
 	}
-	require.Len(t, lines, 10, "that requests and window go together is a consequence")
 }
 
 func TestLimitErrorsNamePathAndFix(t *testing.T) {
@@ -324,35 +283,4 @@ func TestLimitErrorsNamePathAndFix(t *testing.T) {
 	require.ErrorContains(t, err, "hosts: 3 on one address need as many ports from 65534 on")
 	_, err = New(Config{Base: "127.255.255.254", Hosts: []Host{{Count: 3, OneAddress: true}}})
 	require.NoError(t, err, "one address is enough for them")
-}
-
-func TestMeant(t *testing.T) {
-	names := []string{"rate", "burst", "window", "concurrent"}
-	for word, want := range map[string]string{
-		"rat": " (did you mean rate?)", "windows": " (did you mean window?)", "concurent": " (did you mean concurrent?)",
-		"rps": "", "": "", strings.Repeat("x", 1<<20): "",
-	} {
-		require.Equal(t, want, meant(word, names), "%.20s", word)
-	}
-}
-
-// FuzzParseJSON: what is accepted as JSON means what encoding/json reads, and survives being
-// written as YAML.
-func FuzzParseJSON(f *testing.F) {
-	f.Add([]byte(`{"hosts": [{}]}`))
-	f.Add([]byte("{\"seed\": 3,\n\t\"hosts\": [{\"script\": [200, \"503*3\"], \"limits\": [{\"kind\": \"token-bucket\", \"rate\": 1e1}]}]}"))
-	f.Fuzz(func(t *testing.T, data []byte) {
-		if !json.Valid(data) {
-			return
-		}
-		cfg, err := Parse(data)
-		if err != nil {
-			return
-		}
-		text, err := yaml.Marshal(cfg)
-		require.NoError(t, err)
-		back, err := Parse(text)
-		require.NoError(t, err, "written as:\n%s", text)
-		require.Equal(t, cfg, back)
-	})
 }
