@@ -14,14 +14,6 @@ import (
 	"github.com/treadlight/crawl/internal/ratelimit"
 )
 
-func TestSpanShares(t *testing.T) {
-	require.Zero(t, Span{}.Utilisation()+Span{}.RefusedShare()+Span{}.FailedShare())
-	s := Span{Sent: 200, Admitted: 150, Refused: 40, Failed: 10, Capacity: 300}
-	require.InDelta(t, 0.5, s.Utilisation(), 1e-9)
-	require.InDelta(t, 0.2, s.RefusedShare(), 1e-9)
-	require.InDelta(t, 0.05, s.FailedShare(), 1e-9)
-}
-
 // record is a meter of capacities, with what was admitted and granted in each second.
 func record(seconds ...[3]int) *meter {
 	m := &meter{}
@@ -53,12 +45,6 @@ func TestDynamics(t *testing.T) {
 	require.Equal(t, Never, r.TimeTo90)
 	require.Equal(t, Never, r.Reaction)
 	require.Zero(t, r.Recovery)
-}
-
-// At half a request per second five seconds say nothing: twenty requests do.
-func TestSlowHostsAreMeasuredOverLonger(t *testing.T) {
-	require.Equal(t, 5, width(100))
-	require.Equal(t, 40, width(0.5))
 }
 
 func TestMeterSeesWhatMustNotBe(t *testing.T) {
@@ -160,16 +146,4 @@ func TestContentionComesInSpells(t *testing.T) {
 	}
 	period := (periodMin + periodMax).Seconds() / 2
 	require.InEpsilon(t, 36_000*period/(period+periodGap.Seconds()), slow, 0.25)
-}
-
-func TestStepsAndSpans(t *testing.T) {
-	s := steps{{0, 1}, {time.Second, 2}, {3 * time.Second, 1}}
-	for d, want := range map[time.Duration]float64{0: 1, time.Second - 1: 1, time.Second: 2, 3*time.Second - 1: 2, time.Hour: 1} {
-		require.InDelta(t, want, s.at(d), 0, "%v", d)
-	}
-	w := spans{{time.Second, 2 * time.Second}}
-	for d, want := range map[time.Duration]bool{0: false, time.Second: true, 2*time.Second - 1: true, 2 * time.Second: false} {
-		_, got := w.at(d)
-		require.Equal(t, want, got, "%v", d)
-	}
 }

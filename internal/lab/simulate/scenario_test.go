@@ -176,15 +176,6 @@ func TestSelect(t *testing.T) {
 	require.Equal(t, Random(7).Doc, drawn[0].Doc)
 }
 
-// What Select returns is the caller's: shortening a run shortens nobody else's.
-func TestSelectionIsACopy(t *testing.T) {
-	scs := Scenarios()
-	all, err := Select(scs)
-	require.NoError(t, err)
-	all[0].Duration = MinDuration
-	require.Zero(t, scs[0].Duration)
-}
-
 func TestSelectTellsWhatIsUnknown(t *testing.T) {
 	scs := Scenarios()
 	for _, pattern := range []string{"S99", "R07", "R-1", "R", "R99999999999999999999"} {
@@ -198,21 +189,4 @@ func TestSelectTellsWhatIsUnknown(t *testing.T) {
 	require.ErrorContains(t, err, `"S["`)
 	_, err = Select(nil, "[")
 	require.ErrorIs(t, err, path.ErrBadPattern, "though there is nothing to match")
-}
-
-// Whatever a pattern is, Select picks scenarios that match it or says why not.
-func FuzzSelect(f *testing.F) {
-	for _, pattern := range []string{"S1*", "R7", "R00", "[", "\\", "S1[a-c]", ""} {
-		f.Add(pattern)
-	}
-	scs := Scenarios()
-	f.Fuzz(func(t *testing.T, pattern string) {
-		found, err := Select(scs, pattern)
-		require.Equal(t, err == nil, len(found) > 0)
-		for _, sc := range found {
-			ok, err := path.Match(pattern, sc.Name)
-			require.NoError(t, err)
-			require.True(t, ok)
-		}
-	})
 }

@@ -22,13 +22,14 @@ type asked struct {
 
 // limiterCase is what a host with these limits answers.
 type limiterCase struct {
-	name   string
-	limits []Limiter
-	steps  []asked
+	name  string
+	host  Host
+	steps []asked
 }
 
 func (tc limiterCase) run(t *testing.T) {
-	r := newRig(t, one(Host{Limits: tc.limits, Refusal: Refusal{RetryAfter: retrySeconds}}))
+	tc.host.Refusal.RetryAfter = retrySeconds
+	r := newRig(t, one(tc.host))
 	for i, s := range tc.steps {
 		r.to(s.at)
 		rec := r.get("/")
@@ -39,7 +40,7 @@ func (tc limiterCase) run(t *testing.T) {
 
 func TestBucketsAtInstants(t *testing.T) {
 	for _, tc := range []limiterCase{
-		{"leaky bucket", []Limiter{{Kind: kindLeaky, Rate: 2, Burst: 1}}, []asked{
+		{"leaky bucket", Host{Limits: []Limiter{{Kind: kindLeaky, Rate: 2, Burst: 1}}}, []asked{
 			{0, "200", ""},
 			{0, "200", ""},
 			{0, "429", "1"},
@@ -50,7 +51,7 @@ func TestBucketsAtInstants(t *testing.T) {
 			{10 * time.Second, "200", ""}, // idling earns no more than the burst
 			{10 * time.Second, "429", "1"},
 		}},
-		{"token bucket", []Limiter{{Kind: kindToken, Rate: 0.5, Burst: 3}}, []asked{
+		{"token bucket", Host{Limits: []Limiter{{Kind: kindToken, Rate: 0.5, Burst: 3}}}, []asked{
 			{0, "200", ""},
 			{0, "200", ""},
 			{0, "200", ""},
@@ -59,7 +60,7 @@ func TestBucketsAtInstants(t *testing.T) {
 			{2 * time.Second, "200", ""},
 			{2 * time.Second, "429", "2"},
 		}},
-		{"token bucket by default holds a second", []Limiter{{Kind: kindToken, Rate: 2}}, []asked{
+		{"token bucket by default holds a second", Host{Limits: []Limiter{{Kind: kindToken, Rate: 2}}}, []asked{
 			{0, "200", ""}, {0, "200", ""}, {0, "429", "1"}, {500 * ms, "200", ""},
 		}},
 	} {
@@ -71,7 +72,7 @@ func TestBucketsAtInstants(t *testing.T) {
 // minute.
 func TestWindowsAtInstants(t *testing.T) {
 	for _, tc := range []limiterCase{
-		{"fixed window", []Limiter{{Kind: kindFixed, Requests: 2, Window: 10 * time.Second}}, []asked{
+		{"fixed window", Host{Limits: []Limiter{{Kind: kindFixed, Requests: 2, Window: 10 * time.Second}}}, []asked{
 			{4600 * ms, "200", ""}, // at 9.9s of the wall clock
 			{4650 * ms, "200", ""},
 			{4650 * ms, "429", "1"},
@@ -79,7 +80,7 @@ func TestWindowsAtInstants(t *testing.T) {
 			{4700 * ms, "200", ""},
 			{4700 * ms, "429", "10"},
 		}},
-		{"sliding window", []Limiter{{Kind: kindSliding, Requests: 2, Window: 10 * time.Second}}, []asked{
+		{"sliding window", Host{Limits: []Limiter{{Kind: kindSliding, Requests: 2, Window: 10 * time.Second}}}, []asked{
 			{4600 * ms, "200", ""},
 			{4600 * ms, "200", ""},
 			{4700*ms - ms, "429", "1"},    // two in this window
@@ -92,7 +93,7 @@ func TestWindowsAtInstants(t *testing.T) {
 			{14700 * ms, "200", ""},       // 20s, as at 10s
 			{14700 * ms, "429", "5"},
 		}},
-		{"sliding window log", []Limiter{{Kind: kindLog, Requests: 2, Window: 10 * time.Second}}, []asked{
+		{"sliding window log", Host{Limits: []Limiter{{Kind: kindLog, Requests: 2, Window: 10 * time.Second}}}, []asked{
 			{4600 * ms, "200", ""},
 			{5 * time.Second, "200", ""},
 			{5 * time.Second, "429", "10"},
@@ -101,7 +102,7 @@ func TestWindowsAtInstants(t *testing.T) {
 			{14600 * ms, "429", "1"},
 			{15 * time.Second, "200", ""},
 		}},
-		{"two, all or none", []Limiter{{Kind: kindToken, Rate: 1, Burst: 2}, {Kind: kindLog, Requests: 3, Window: 10 * time.Second}}, []asked{
+		{"two, all or none", Host{Limits: []Limiter{{Kind: kindToken, Rate: 1, Burst: 2}, {Kind: kindLog, Requests: 3, Window: 10 * time.Second}}}, []asked{
 			{0, "200", ""},
 			{0, "200", ""},
 			{0, "429", "1"}, // by the bucket, and the log is not charged
@@ -110,6 +111,22 @@ func TestWindowsAtInstants(t *testing.T) {
 			{10 * time.Second, "200", ""},
 			{10 * time.Second, "200", ""},
 			{10 * time.Second, "429", "1"},
+		}},
+		{"a short form begins with the site", Host{Limit: Limit{Requests: 2, Window: 10 * time.Second}}, []asked{
+			{9 * time.Second, "200", ""},
+			{9 * time.Second, "200", ""},
+			{9 * time.Second, "429", "1"},
+			{10 * time.Second, "200", ""}, // the edge lets through twice the limit, as real ones do
+			{10 * time.Second, "200", ""},
+			{20*time.Second - 1, "429", "1"},
+			{50 * time.Second, "200", ""},
+		}},
+		{"short forms of two", Host{Limit: Limit{Rate: 1, Requests: 2, Window: 10 * time.Second}}, []asked{
+			{0, "200", ""},
+			{500 * ms, "429", "1"}, // by rate, and the window is not charged
+			{time.Second, "200", ""},
+			{2 * time.Second, "429", "8"}, // by window, and the rate is not charged
+			{10 * time.Second, "200", ""},
 		}},
 	} {
 		t.Run(tc.name, tc.run)
@@ -315,50 +332,6 @@ func TestAddressGoesByOneTime(t *testing.T) {
 
 const ms = time.Millisecond
 
-// step is one request at an instant: whether it is admitted, and if not, when the
-// limiter says it would be.
-type limitStep struct {
-	at    time.Duration
-	ok    bool
-	ready time.Duration
-}
-
-func TestLimiterAtInstants(t *testing.T) {
-	for _, tc := range []struct {
-		name  string
-		limit Limit
-		steps []limitStep
-	}{
-		{"window", Limit{Requests: 2, Window: time.Second}, []limitStep{
-			{900 * ms, true, 0},
-			{950 * ms, true, 0},
-			{960 * ms, false, time.Second},
-			{time.Second, true, 0}, // the edge lets through twice the limit, as real ones do
-			{time.Second, true, 0},
-			{1999 * ms, false, 2 * time.Second},
-			{5 * time.Second, true, 0},
-		}},
-		{"both", Limit{Rate: 10, Requests: 2, Window: time.Second}, []limitStep{
-			{0, true, 0},
-			{50 * ms, false, 100 * ms}, // by rate, and the window is not charged
-			{100 * ms, true, 0},
-			{200 * ms, false, time.Second}, // by window, and the rate is not charged
-			{time.Second, true, 0},
-		}},
-	} {
-		t.Run(tc.name, func(t *testing.T) {
-			g := gateOf(t, Host{Limit: tc.limit})
-			for i, s := range tc.steps {
-				p := g.admit(clock.Instant(s.at))
-				require.Equal(t, s.ok, p.ok, "step %d at %v", i, s.at)
-				if !p.ok {
-					require.Equal(t, s.ready, time.Duration(p.ready), "ready after step %d at %v", i, s.at)
-				}
-			}
-		})
-	}
-}
-
 func TestDayAtInstants(t *testing.T) {
 	d := newDay(Day{Length: time.Minute, Table: []Hour{{At: 10 * time.Second, Speed: 0.5}, {At: 30 * time.Second, Speed: 2}, {At: 50 * time.Second, Speed: 1}}})
 	for now, want := range map[time.Duration]time.Duration{
@@ -379,14 +352,6 @@ func TestCosineDay(t *testing.T) {
 	require.InDelta(t, 1, d.speed(0), 0.001)
 	require.InDelta(t, 0.2, d.speed(clock.Instant(12*time.Hour)), 0.001)
 	require.InDelta(t, 1, d.speed(clock.Instant(48*time.Hour-1)), 0.001)
-}
-
-func TestNoDay(t *testing.T) {
-	d := newDay(Day{})
-	require.Nil(t, d)
-	require.Equal(t, clock.Instant(7), d.of(7))
-	require.Equal(t, clock.Instant(7), d.when(7))
-	require.InDelta(t, 1, d.mean(), 0)
 }
 
 // TestDayThereAndBack: its clock never goes back, and when is the first instant at which it
