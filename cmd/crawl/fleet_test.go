@@ -2,7 +2,6 @@ package main
 
 import (
 	"bytes"
-	"context"
 	"encoding/json"
 	"flag"
 	"fmt"
@@ -176,15 +175,10 @@ func (w thaw) of(h handover) bool {
 }
 
 type fleetProcess struct {
-	cmd   *exec.Cmd
+	*process
 	name  string
 	agent string // what it calls itself before hosts: the name, and which process of that name
-	err   lockedBuffer
-	done  chan error
 }
-
-// said is what it has written so far.
-func (p *fleetProcess) said() string { return p.err.String() }
 
 // newFleet has hosts that refuse what comes too fast, half of them until a date, some that have a Crawl-delay, and a
 // Redis of its own unless there are servers. No host is to be asked for two things at once.
@@ -229,14 +223,7 @@ func newJob(t *testing.T, server *redistest.Server, args ...string) *fleetTest {
 func (f *fleetTest) serve(cfg testsite.Config) {
 	f.t.Helper()
 	cfg.Arrived = f.log.note
-	var err error
-	f.site, err = testsite.New(cfg)
-	require.NoError(f.t, err)
-	require.NoError(f.t, f.site.Listen())
-	serving, stop := context.WithCancel(context.Background())
-	over := make(chan error, 1)
-	go func() { over <- f.site.Run(serving) }()
-	f.t.Cleanup(func() { stop(); require.NoError(f.t, <-over) })
+	f.site = serveSite(f.t, cfg)
 	f.t.Cleanup(f.reap) // before the site
 	f.args = append(slices.Clip(f.args), f.site.URLs()...)
 }
@@ -244,8 +231,7 @@ func (f *fleetTest) serve(cfg testsite.Config) {
 // reap ends the processes that are there yet.
 func (f *fleetTest) reap() {
 	for _, p := range f.procs {
-		_ = p.cmd.Process.Kill() // of one that has ended, nothing
-		<-p.done
+		p.kill()
 	}
 }
 
@@ -256,12 +242,12 @@ func (f *fleetTest) start(name string, more ...string) *fleetProcess {
 		name = fmt.Sprintf("w%d", f.names.Add(1))
 	}
 	n := len(f.procs)
-	p := &fleetProcess{name: name, agent: fmt.Sprintf("%s/%d", name, n), done: make(chan error, 1)}
-	p.cmd = exec.Command("crawl", slices.Concat([]string{"--set", "fleet.worker=" + name, "-U", p.agent}, f.args, more)...)
-	p.cmd.Stderr = &p.err
-	p.cmd.Env = append(os.Environ(), "GORACE="+race, clockEnv+"="+clocks[n%len(clocks)].String())
-	require.NoError(f.t, p.cmd.Start())
-	go func() { p.done <- p.cmd.Wait(); close(p.done) }()
+	agent := fmt.Sprintf("%s/%d", name, n)
+	cmd := exec.Command("crawl", slices.Concat([]string{"--set", "fleet.worker=" + name, "-U", agent}, f.args, more)...)
+	cmd.Env = append(os.Environ(), "GORACE="+race, clockEnv+"="+clocks[n%len(clocks)].String())
+	started, err := launch(cmd)
+	require.NoError(f.t, err)
+	p := &fleetProcess{started, name, agent}
 	f.procs = append(f.procs, p)
 	return p
 }
@@ -269,7 +255,7 @@ func (f *fleetTest) start(name string, more ...string) *fleetProcess {
 // kill ends a process as a failure of power does.
 func (f *fleetTest) kill(p *fleetProcess) {
 	require.NoError(f.t, p.cmd.Process.Kill())
-	<-p.done // what ended it
+	<-p.done
 }
 
 // finish waits until all of some processes have ended well.
@@ -277,8 +263,8 @@ func (f *fleetTest) finish(procs ...*fleetProcess) {
 	f.t.Helper()
 	for _, p := range procs {
 		select {
-		case err := <-p.done:
-			require.NoError(f.t, err, "%s: %s", p.name, &p.err)
+		case <-p.done:
+			f.ends(p, cli.CodeDone)
 		case <-time.After(3 * redistest.Patience):
 			_ = p.cmd.Process.Signal(syscall.SIGQUIT)
 			<-p.done
@@ -291,7 +277,7 @@ func (f *fleetTest) finish(procs ...*fleetProcess) {
 func (f *fleetTest) ends(p *fleetProcess, code int) {
 	f.t.Helper()
 	<-p.done
-	require.Equal(f.t, code, p.cmd.ProcessState.ExitCode(), &p.err)
+	require.Equal(f.t, code, p.cmd.ProcessState.ExitCode(), "%s: %s", p.name, &p.err)
 }
 
 // fleet is what `crawl fleet` says of the job, ending with that code.
@@ -411,6 +397,10 @@ func (f *fleetTest) require() {
 	require.Zero(f.t, s.Queued)
 	all := f.log.handovers()
 	f.courteous(all)
+	var gaps []time.Duration
+	for _, h := range all {
+		gaps = append(gaps, h.gap)
+	}
 	f.t.Logf("%d records for %d URLs, %d pages served again, %d refusals; Redis holds %d bytes; hosts changed hands with gaps of %s",
-		m.Report().Read, len(seen), report.Total.Duplicates, report.Total.Refusals, s.MemoryBytes, spread(gaps(all)))
+		m.Report().Read, len(seen), report.Total.Duplicates, report.Total.Refusals, s.MemoryBytes, spread(gaps))
 }

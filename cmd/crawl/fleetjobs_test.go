@@ -30,7 +30,7 @@ import (
 // A crawl by TLS, with a password from a file, says nowhere what the password is.
 func TestFleetSecrets(t *testing.T) {
 	t.Parallel()
-	site, secure, dir := serveSite(t, 1), redistest.NewTLS(t), t.TempDir()
+	site, secure, dir := serveSite(t, manyPages(1)), redistest.NewTLS(t), t.TempDir()
 	const secret = "hunter2-p@ss/w#1"
 	redistest.Redis.Start(t, append(secure.Args, "--requirepass", secret)...)
 	file, config := filepath.Join(dir, "secret"), filepath.Join(dir, "crawl.yaml")
@@ -233,7 +233,7 @@ func TestJoinBeforeTheSeeds(t *testing.T) {
 		t.Helper()
 		f.args = args
 		p := f.start(name)
-		require.Eventually(t, func() bool { return strings.Contains(p.said(), says) }, redistest.Patience, 5*time.Millisecond, says)
+		require.Eventually(t, func() bool { return strings.Contains(p.err.String(), says) }, redistest.Patience, 5*time.Millisecond, says)
 		return p
 	}
 	joiner := begin("joiner", args, "the job does not exist yet: waiting until a process brings it URLs")
@@ -357,11 +357,11 @@ func TestFleetBudgets(t *testing.T) {
 	require.Error(t, err)
 	require.Contains(t, string(said), "ratelimit.global_rps: 30 there, 31 here")
 	for _, p := range []*fleetProcess{a, b} {
-		for deadline := time.Now().Add(3 * redistest.Patience); len(p.done) == 0; time.Sleep(10 * time.Millisecond) {
+		for deadline := time.Now().Add(3 * redistest.Patience); !p.ended(); time.Sleep(10 * time.Millisecond) {
 			require.True(t, time.Now().Before(deadline), "%s does not end", p.name)
 			look()
 		}
-		require.NoError(t, <-p.done, "%s: %s", p.name, &p.err)
+		f.ends(p, cli.CodeDone)
 	}
 
 	report := f.site.Report().Total

@@ -61,12 +61,7 @@ type handover struct {
 	from, to string
 	at       time.Time     // of the first request of the other
 	gap      time.Duration // between the last request of the one and that
-	before   float64       // requests per second of the one in its last seconds
-	after    float64       // of the other in its first
 }
-
-// rateOver is the time over which the pace of an owner is taken.
-const rateOver = 3 * time.Second
 
 // handovers are all that there were.
 func (a *requestLog) handovers() (all []handover) {
@@ -75,18 +70,9 @@ func (a *requestLog) handovers() (all []handover) {
 	for host, list := range a.hosts {
 		for i := 1; i < len(list); i++ {
 			last, first := list[i-1], list[i]
-			if last.from == first.from {
-				continue
+			if last.from != first.from {
+				all = append(all, handover{host: host, from: last.from, to: first.from, at: first.at, gap: first.at.Sub(last.at)})
 			}
-			h := handover{host: host, from: last.from, to: first.from, at: first.at, gap: first.at.Sub(last.at)}
-			for j := i - 1; j >= 0 && list[j].from == last.from && last.at.Sub(list[j].at) < rateOver; j-- {
-				h.before++
-			}
-			for j := i; j < len(list) && list[j].from == first.from && list[j].at.Sub(first.at) < rateOver; j++ {
-				h.after++
-			}
-			h.before, h.after = h.before/rateOver.Seconds(), h.after/rateOver.Seconds()
-			all = append(all, h)
 		}
 	}
 	return all
@@ -148,13 +134,6 @@ func spread(spans []time.Duration) string {
 	return fmt.Sprintf("%sof %d", b.String(), len(spans))
 }
 
-func gaps(all []handover) (spans []time.Duration) {
-	for _, h := range all {
-		spans = append(spans, h.gap)
-	}
-	return spans
-}
-
 // pace is how many requests came in each second.
 func (a *requestLog) pace(begun time.Time) (n []int) {
 	a.mu.Lock()
@@ -184,21 +163,6 @@ func (a *requestLog) ends() (first, last time.Time) {
 		}
 	}
 	return first, last
-}
-
-// byProcess is how many pages each process was served, by its name.
-func (a *requestLog) byProcess() map[string]int {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	n := make(map[string]int)
-	for _, list := range a.hosts {
-		for _, r := range list {
-			if !r.robots() {
-				n[r.from]++
-			}
-		}
-	}
-	return n
 }
 
 // What operators read is true of each kind of job, and says what to do next.
@@ -304,14 +268,10 @@ func measureGrowth(t *testing.T, n int) time.Duration {
 	require.Equal(t, total, f.site.Report().Total.Distinct)
 	require.Zero(t, f.site.Report().Total.Duplicates)
 	f.courteous(f.log.handovers())
-	var steady []string
-	for i, share := range f.log.pace(begun) {
-		steady = append(steady, fmt.Sprintf("%ds %d", i, share))
-	}
 	scripts, all := calls(t, server).minus(before)
 	first, last := f.log.ends()
-	t.Logf("%d processes: %.1fs for %d pages, %.1fs from the first request to the last; %.2f scripts and %.2f commands in all a page; pages by the second: %s",
-		n, took.Seconds(), total, last.Sub(first).Seconds(), scripts/float64(total), all/float64(total), strings.Join(steady, ", "))
+	t.Logf("%d processes: %.1fs for %d pages, %.1fs from the first request to the last; %.2f scripts and %.2f commands in all a page; pages by the second: %v",
+		n, took.Seconds(), total, last.Sub(first).Seconds(), scripts/float64(total), all/float64(total), f.log.pace(begun))
 	return took
 }
 
@@ -438,6 +398,6 @@ func crawlByPace(t *testing.T, n int) (took time.Duration, moved int) {
 	f.finish(procs...)
 	took = time.Since(begun)
 	f.require()
-	t.Logf("pages by process: %v; requests by the second: %v", f.log.byProcess(), f.log.pace(begun))
+	t.Logf("requests by the second: %v", f.log.pace(begun))
 	return took, len(f.log.handovers())
 }

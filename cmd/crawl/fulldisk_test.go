@@ -3,8 +3,6 @@ package main
 import (
 	"bytes"
 	"compress/gzip"
-	"encoding/csv"
-	"encoding/json"
 	"fmt"
 	"io"
 	"math/rand/v2"
@@ -25,7 +23,6 @@ import (
 
 	"github.com/treadlight/crawl/cmd/crawl/internal/cli"
 	"github.com/treadlight/crawl/cmd/crawl/internal/job"
-	"github.com/treadlight/crawl/internal/store/sqlitedb"
 )
 
 // ownDisk is a directory for a file system of its own, which scripts mount.
@@ -134,6 +131,19 @@ cp %[1]s/%[2]s %[5]s`, disk, name, state, strings.Join(site.seeds, " "), saved))
 			site.requireURLs(t, recordedURLs(t, strings.TrimPrefix(filepath.Ext(name), "."), text))
 		})
 	}
+}
+
+// A kept crawl whose disk is full, with its state, its records and its archives, goes on when there is room.
+func TestFullDisk(t *testing.T) {
+	site, dir, copied := serveKillSite(t), ownDisk(t), t.TempDir()
+	k := keptIn(dir, 0)
+	got := onDisk(t, fmt.Sprintf("mount -t tmpfs -o size=400k tmpfs %[1]s\nrun %[2]s\nmount -o remount,size=64m %[1]s\nrun %[3]s\ncp -r %[1]s/site %[4]s",
+		dir, strings.Join(k.first(site.seeds), " "), strings.Join(k.resume(), " "), copied))
+	require.Equal(t, cli.CodeIO, got[0].code, got[0].out)
+	// The state, the records or the archives may be the first to notice.
+	require.Regexp(t, "there is no room|no space left on device", got[0].out)
+	require.Equal(t, cli.CodeDone, got[1].code, got[1].out)
+	site.requireRecords(t, keptIn(copied, 0))
 }
 
 // What only reads does so where there is no room for the files that SQLite makes beside its own.
@@ -278,120 +288,58 @@ func (s *roundSite) page(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// beginRound has the site know what the second round has visited, and reports whether there is one.
-func (s *roundSite) beginRound(t *testing.T, dir string) (begun bool) {
-	t.Helper()
-	copied := filepath.Join(t.TempDir(), "copy")
-	require.NoError(t, os.CopyFS(copied, os.DirFS(dir)))
-	db, err := sqlitedb.Open(filepath.Join(copied, "state.db"), sqlitedb.Config{})
-	require.NoError(t, err)
-	defer func() { require.NoError(t, db.Close()) }()
-	round, err := db.QueryInt("SELECT max(round) FROM rounds")
-	require.NoError(t, err)
-	urls, err := db.QueryText("SELECT coalesce(group_concat(u.url, char(10)), '') FROM visits v JOIN urls u ON u.id = v.url WHERE v.round = 2")
-	require.NoError(t, err)
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.acked = make(map[string]bool)
-	for u := range strings.SplitSeq(urls, "\n") {
-		s.acked[u] = true
-	}
-	return round == 2
-}
-
 // goOnAgain runs the command that begins the second round, or goes on with it.
 func (s *roundSite) goOnAgain(t *testing.T, k kept, run func(args []string) (code int, out string)) (code int, out string) {
 	t.Helper()
 	verb := "again"
-	if s.beginRound(t, k.dir) {
+	if s.begin(t, k.dir, 2) {
 		verb = "resume"
 	}
 	return run([]string{k.command(), verb, k.dir, "--progress", "none"})
 }
 
-// changesIn is what records say of changes; each must be whole, and of a URL of its own.
-func changesIn(t *testing.T, format string, text []byte) map[string]string {
-	t.Helper()
-	changes := make(map[string]string)
-	note := func(u, status, change string) {
-		require.NotContains(t, changes, u, "two records")
-		changes[u] = status + " " + change
-	}
-	if format == "csv" {
-		rows, err := csv.NewReader(bytes.NewReader(text)).ReadAll()
-		require.NoError(t, err)
-		column := make(map[string]int)
-		for i, name := range rows[0] {
-			column[name] = i
-		}
-		for _, row := range rows[1:] {
-			note(row[column["url"]], row[column["status"]], row[column["change"]])
-		}
-		return changes
-	}
-	for line := range bytes.Lines(text) {
-		var rec struct {
-			URL    string
-			Status int
-			Change string
-		}
-		require.NoError(t, json.Unmarshal(line, &rec), "%q", line)
-		note(rec.URL, strconv.Itoa(rec.Status), rec.Change)
-	}
-	return changes
-}
-
 // A second round that is killed at random instants, and resumed, has the records of one that never was, in a file of
 // their own; and what has not changed is never sent.
 func TestKillAgain(t *testing.T) {
-	for trial := range *kills {
-		t.Run(fmt.Sprint(trial), func(t *testing.T) {
-			t.Parallel()
-			rnd := rand.New(rand.NewPCG(uint64(trial), 9))
-			site, k := serveRounds(t), kept{dir: filepath.Join(t.TempDir(), "site"), format: []string{"jsonl", "csv"}[trial%2]}
-			k.records, k.program = filepath.Join(k.dir, "records."+k.format), shipped(t, trial)
-			plain := func(args []string) (int, string) {
-				return ran(t, exec.CommandContext(t.Context(), args[0], args[1:]...))
-			}
-			code, out := plain(append(k.first(site.seeds), "--no-sitemaps"))
-			require.Zero(t, code, "%s", out)
-			first, err := os.ReadFile(k.records)
-			require.NoError(t, err)
+	trials(t, *kills, 9, func(t *testing.T, trial int, rnd *rand.Rand) {
+		site, k := serveRounds(t), kept{dir: filepath.Join(t.TempDir(), "site"), format: []string{"jsonl", "csv"}[trial%2]}
+		k.records, k.program = filepath.Join(k.dir, "records."+k.format), shipped(t, trial)
+		code, out := plainly(t)(append(k.first(site.seeds), "--no-sitemaps"))
+		require.Zero(t, code, "%s", out)
+		first, err := os.ReadFile(k.records)
+		require.NoError(t, err)
 
-			site.second.Store(true)
-			sig := []syscall.Signal{syscall.SIGKILL, syscall.SIGTERM}[rnd.IntN(2)]
-			for range 1 + rnd.IntN(4) {
-				code, out = site.goOnAgain(t, k, func(args []string) (int, string) {
-					when, after := site.after(1+rnd.IntN(120)), deadline
-					if rnd.IntN(2) == 0 {
-						when, after = nil, time.Duration(rnd.Int64N(int64(500*time.Millisecond)))
-					}
-					return killed(t, sig, when, after, args)
-				})
-				require.Contains(t, []int{cli.CodeDone, cli.CodeInterrupted, -1}, code, "%s", out)
-				if code == cli.CodeDone {
-					break
-				}
+		site.second.Store(true)
+		sig := []syscall.Signal{syscall.SIGKILL, syscall.SIGTERM}[rnd.IntN(2)]
+		for range 1 + rnd.IntN(4) {
+			code, out = site.goOnAgain(t, k, site.killedAtRandom(t, sig, rnd, 120, 500*time.Millisecond))
+			require.Contains(t, []int{cli.CodeDone, cli.CodeInterrupted, -1}, code, "%s", out)
+			if code == cli.CodeDone {
+				break
 			}
-			code, out = site.goOnAgain(t, k, plain)
-			require.Zero(t, code, "%s", out)
+		}
+		code, out = site.goOnAgain(t, k, plainly(t))
+		require.Zero(t, code, "%s", out)
 
-			same, err := os.ReadFile(k.records)
-			require.NoError(t, err)
-			require.Equal(t, string(first), string(same), "the records of the first round are as they were")
-			text, err := os.ReadFile(job.RoundPath(k.records, 2))
-			require.NoError(t, err)
-			got := changesIn(t, k.format, text)
-			for u, want := range site.changes { // one by one, for a message that can be read
-				require.Equal(t, want, got[u], u)
-			}
-			require.Len(t, got, len(site.changes))
-			require.Zero(t, site.whole.Load(), "pages that have not changed were sent")
-			site.mu.Lock()
-			defer site.mu.Unlock()
-			require.Empty(t, site.again, "asked for again")
-		})
-	}
+		same, err := os.ReadFile(k.records)
+		require.NoError(t, err)
+		require.Equal(t, string(first), string(same), "the records of the first round are as they were")
+		text, err := os.ReadFile(job.RoundPath(k.records, 2))
+		require.NoError(t, err)
+		got := make(map[string]string)
+		for _, r := range recordsIn(t, k.format, text) {
+			require.NotContains(t, got, r.URL, "two records")
+			got[r.URL] = fmt.Sprint(r.Status, " ", r.Change)
+		}
+		for u, want := range site.changes { // one by one, for a message that can be read
+			require.Equal(t, want, got[u], u)
+		}
+		require.Len(t, got, len(site.changes))
+		require.Zero(t, site.whole.Load(), "pages that have not changed were sent")
+		site.mu.Lock()
+		defer site.mu.Unlock()
+		require.Empty(t, site.again, "asked for again")
+	})
 }
 
 const (
@@ -446,20 +394,16 @@ func listOf(w http.ResponseWriter, element, format string, first, n int) {
 // TestKillSitemaps is TestKill while sitemaps are read: what an index names, and what those name, is found however
 // often the crawl is ended in the middle, and each is asked for once.
 func TestKillSitemaps(t *testing.T) {
-	for trial := range *kills {
-		t.Run(fmt.Sprint(trial), func(t *testing.T) {
-			t.Parallel()
-			rnd := rand.New(rand.NewPCG(uint64(trial), 7))
-			dir := filepath.Join(t.TempDir(), "site")
-			site, k := serveListedSite(t), kept{dir: dir, records: filepath.Join(dir, "records.csv"), format: "csv", listed: true, program: shipped(t, trial)}
-			for range 1 + rnd.IntN(4) {
-				code, out := site.goOn(t, k, func(args []string) (int, string) {
-					// The first requests are for the sitemaps.
-					return killed(t, syscall.SIGKILL, site.after(1+rnd.IntN(2*killSitemaps)), deadline, args)
-				})
-				require.Contains(t, []int{cli.CodeDone, -1}, code, "%s", out)
-			}
-			site.finish(t, k)
-		})
-	}
+	trials(t, *kills, 7, func(t *testing.T, trial int, rnd *rand.Rand) {
+		dir := filepath.Join(t.TempDir(), "site")
+		site, k := serveListedSite(t), kept{dir: dir, records: filepath.Join(dir, "records.csv"), format: "csv", listed: true, program: shipped(t, trial)}
+		for range 1 + rnd.IntN(4) {
+			code, out := site.goOn(t, k, func(args []string) (int, string) {
+				// The first requests are for the sitemaps.
+				return killed(t, syscall.SIGKILL, site.after(1+rnd.IntN(2*killSitemaps)), deadline, args)
+			})
+			require.Contains(t, []int{cli.CodeDone, -1}, code, "%s", out)
+		}
+		site.finish(t, k)
+	})
 }

@@ -18,6 +18,8 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"syscall"
@@ -87,8 +89,9 @@ func (s *killSite) after(n int) <-chan struct{} {
 	return s.hit
 }
 
-// begin has the site know what a run that begins now has no business to ask for: what the state says was visited.
-func (s *killSite) begin(t *testing.T, dir string) {
+// begin has the site know what a run that begins now has no business to ask for: what the state says was visited in a
+// round. It reports whether the round has begun.
+func (s *killSite) begin(t *testing.T, dir string, round int64) (begun bool) {
 	t.Helper()
 	copied := filepath.Join(t.TempDir(), "copy")
 	require.NoError(t, os.CopyFS(copied, os.DirFS(dir)))
@@ -96,10 +99,13 @@ func (s *killSite) begin(t *testing.T, dir string) {
 	db, err := sqlitedb.Open(filepath.Join(copied, "state.db"), sqlitedb.Config{})
 	require.NoError(t, err)
 	defer func() { require.NoError(t, db.Close()) }()
-	tables, err := db.QueryInt("SELECT count(*) FROM sqlite_schema WHERE name = 'visits'")
+	tables, err := db.QueryInt("SELECT count(*) FROM sqlite_schema WHERE name IN ('visits', 'rounds')")
 	require.NoError(t, err)
-	if tables > 0 {
-		urls, err := db.QueryText("SELECT coalesce(group_concat(u.url, char(10)), '') FROM visits v JOIN urls u ON u.id = v.url")
+	if tables == 2 {
+		latest, err := db.QueryInt("SELECT max(round) FROM rounds")
+		require.NoError(t, err)
+		begun = latest == round
+		urls, err := db.QueryText(fmt.Sprintf("SELECT coalesce(group_concat(u.url, char(10)), '') FROM visits v JOIN urls u ON u.id = v.url WHERE v.round = %d", round))
 		require.NoError(t, err)
 		for u := range strings.SplitSeq(urls, "\n") {
 			acked[u] = true
@@ -108,6 +114,7 @@ func (s *killSite) begin(t *testing.T, dir string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.acked = acked
+	return begun
 }
 
 // reach adds the pages that links lead to from one.
@@ -213,7 +220,7 @@ var unbegun = regexp.MustCompile("holds no crawl|begin it again as it was")
 func (s *killSite) goOn(t *testing.T, k kept, run func(args []string) (code int, out string)) (code int, out string) {
 	t.Helper()
 	if _, err := os.Stat(k.dir); err == nil {
-		s.begin(t, k.dir)
+		s.begin(t, k.dir, 1)
 		if code, out = run(k.resume()); code != cli.CodeIO || !unbegun.MatchString(out) {
 			return code, out
 		}
@@ -249,22 +256,39 @@ func (s *killSite) requireURLs(t *testing.T, urls []string) {
 	require.Equal(t, s.want, got)
 }
 
-// recordedURLs is the URL of each record, in order; each must be whole.
-func recordedURLs(t *testing.T, format string, text []byte) (urls []string) {
+// recorded is what these tests look at in a record.
+type recorded struct {
+	URL    string
+	Status int
+	Change string
+}
+
+// recordsIn are the records of a text, in order; each must be whole.
+func recordsIn(t *testing.T, format string, text []byte) (all []recorded) {
 	t.Helper()
 	if format == "csv" {
 		rows, err := csv.NewReader(bytes.NewReader(text)).ReadAll()
 		require.NoError(t, err)
-		require.Equal(t, "url", rows[0][0])
 		for _, row := range rows[1:] {
-			urls = append(urls, row[0])
+			status, err := strconv.Atoi(cmp.Or(row[slices.Index(rows[0], "status")], "0"))
+			require.NoError(t, err)
+			all = append(all, recorded{row[slices.Index(rows[0], "url")], status, row[slices.Index(rows[0], "change")]})
 		}
-		return urls
+		return all
 	}
 	for line := range bytes.Lines(text) {
-		var rec struct{ URL string }
+		var rec recorded
 		require.NoError(t, json.Unmarshal(line, &rec), "%q", line)
-		urls = append(urls, rec.URL)
+		all = append(all, rec)
+	}
+	return all
+}
+
+// recordedURLs is the URL of each record.
+func recordedURLs(t *testing.T, format string, text []byte) (urls []string) {
+	t.Helper()
+	for _, r := range recordsIn(t, format, text) {
+		urls = append(urls, r.URL)
 	}
 	return urls
 }
@@ -272,11 +296,27 @@ func recordedURLs(t *testing.T, format string, text []byte) (urls []string) {
 // finish resumes, and the crawl must be done then.
 func (s *killSite) finish(t *testing.T, k kept) {
 	t.Helper()
-	code, out := s.goOn(t, k, func(args []string) (int, string) {
-		return ran(t, exec.CommandContext(t.Context(), args[0], args[1:]...))
-	})
+	code, out := s.goOn(t, k, plainly(t))
 	require.Zero(t, code, "%s", out)
 	s.requireRecords(t, k)
+}
+
+// plainly runs commands to their end.
+func plainly(t *testing.T) func(args []string) (code int, out string) {
+	return func(args []string) (int, string) {
+		return ran(t, exec.CommandContext(t.Context(), args[0], args[1:]...))
+	}
+}
+
+// trials runs a test so many times, with other random numbers each.
+func trials(t *testing.T, n int, seed uint64, test func(t *testing.T, trial int, rnd *rand.Rand)) {
+	t.Helper()
+	for trial := range n {
+		t.Run(fmt.Sprint(trial), func(t *testing.T) {
+			t.Parallel()
+			test(t, trial, rand.New(rand.NewPCG(uint64(trial), seed)))
+		})
+	}
 }
 
 // ran is the exit code of a command, -1 if a signal ended it, and what it printed.
@@ -310,27 +350,30 @@ func killed(t *testing.T, sig syscall.Signal, when <-chan struct{}, after time.D
 func TestKill(t *testing.T) {
 	for name, sig := range map[string]syscall.Signal{"KILL": syscall.SIGKILL, "TERM": syscall.SIGTERM} {
 		t.Run(name, func(t *testing.T) {
-			for trial := range *kills {
-				t.Run(fmt.Sprint(trial), func(t *testing.T) {
-					t.Parallel()
-					rnd := rand.New(rand.NewPCG(uint64(trial), uint64(sig)))
-					site, k := serveKillSite(t), keptIn(t.TempDir(), trial)
-					k.program = shipped(t, trial)
-					for range 1 + rnd.IntN(4) {
-						code, out := site.goOn(t, k, func(args []string) (int, string) {
-							when, after := site.after(1+rnd.IntN(150)), deadline
-							if rnd.IntN(2) == 0 {
-								when, after = nil, time.Duration(rnd.Int64N(int64(700*time.Millisecond)))
-							}
-							return killed(t, sig, when, after, args)
-						})
-						// Before the crawl listens, any signal ends it like the hardest.
-						require.Contains(t, []int{cli.CodeDone, cli.CodeInterrupted, -1}, code, "%s", out)
-					}
-					site.finish(t, k)
-				})
-			}
+			trials(t, *kills, uint64(sig), func(t *testing.T, trial int, rnd *rand.Rand) {
+				site, k := serveKillSite(t), keptIn(t.TempDir(), trial)
+				k.program = shipped(t, trial)
+				for range 1 + rnd.IntN(4) {
+					code, out := site.goOn(t, k, site.killedAtRandom(t, sig, rnd, 150, 700*time.Millisecond))
+					// Before the crawl listens, any signal ends it like the hardest.
+					require.Contains(t, []int{cli.CodeDone, cli.CodeInterrupted, -1}, code, "%s", out)
+				}
+				site.finish(t, k)
+			})
 		})
+	}
+}
+
+// killedAtRandom runs commands and sends each a signal: at a random one of so many requests, or within a time.
+func (s *killSite) killedAtRandom(
+	t *testing.T, sig syscall.Signal, rnd *rand.Rand, requests int, within time.Duration,
+) func(args []string) (code int, out string) {
+	return func(args []string) (int, string) {
+		when, after := s.after(1+rnd.IntN(requests)), deadline
+		if rnd.IntN(2) == 0 {
+			when, after = nil, time.Duration(rnd.Int64N(int64(within)))
+		}
+		return killed(t, sig, when, after, args)
 	}
 }
 
@@ -365,22 +408,18 @@ func TestKillAtSystemCalls(t *testing.T) {
 	requireStrace(t)
 	for _, calls := range diskCalls {
 		t.Run(calls, func(t *testing.T) {
-			for trial := range max(1, *kills/len(diskCalls)) {
-				t.Run(fmt.Sprint(trial), func(t *testing.T) {
-					t.Parallel()
-					rnd := rand.New(rand.NewPCG(uint64(trial), uint64(len(calls))))
-					site, k := serveKillSite(t), keptIn(t.TempDir(), trial)
-					k.program = shipped(t, trial)
-					for range 1 + rnd.IntN(3) {
-						// Early calls make the files; later ones fill them.
-						nth := 1 + rnd.IntN([]int{10, 60, 400}[rnd.IntN(3)])
-						site.goOn(t, k, func(args []string) (int, string) {
-							return inject(t, calls, fmt.Sprintf("signal=KILL:when=%d", nth), args)
-						})
-					}
-					site.finish(t, k)
-				})
-			}
+			trials(t, max(1, *kills/len(diskCalls)), uint64(len(calls)), func(t *testing.T, trial int, rnd *rand.Rand) {
+				site, k := serveKillSite(t), keptIn(t.TempDir(), trial)
+				k.program = shipped(t, trial)
+				for range 1 + rnd.IntN(3) {
+					// Early calls make the files; later ones fill them.
+					nth := 1 + rnd.IntN([]int{10, 60, 400}[rnd.IntN(3)])
+					site.goOn(t, k, func(args []string) (int, string) {
+						return inject(t, calls, fmt.Sprintf("signal=KILL:when=%d", nth), args)
+					})
+				}
+				site.finish(t, k)
+			})
 		})
 	}
 }
@@ -406,29 +445,6 @@ func TestDiskFaults(t *testing.T) {
 			})
 		}
 	}
-}
-
-// A disk that is full ends the crawl, and when there is room it goes on.
-func TestFullDisk(t *testing.T) {
-	if out, err := exec.CommandContext(t.Context(), "unshare", "-Urm", "mount", "-t", "tmpfs", "-o", "size=1m", "tmpfs", t.TempDir()).CombinedOutput(); err != nil {
-		t.Skipf("NOT RUN: no file system of one's own here: %s", strings.TrimSpace(string(out)))
-	}
-	site, dir, copied := serveKillSite(t), t.TempDir(), t.TempDir()
-	k := keptIn(dir, 0)
-	script := fmt.Sprintf(`
-mount -t tmpfs -o size=%s tmpfs %[2]s
-%[3]s
-code=$?
-[ $code = %[4]d ] || { echo "the crawl on a full disk ended with $code"; exit 1; }
-mount -o remount,size=64m %[2]s
-%[5]s || exit 1
-cp -r %[2]s/site %[6]s`,
-		"400k", dir, strings.Join(k.first(site.seeds), " "), cli.CodeIO, strings.Join(k.resume(), " "), copied)
-	out, err := exec.CommandContext(t.Context(), "unshare", "-Urm", "sh", "-c", script).CombinedOutput()
-	require.NoError(t, err, "%s", out)
-	// The state, the records or the archives may be the first to notice.
-	require.Regexp(t, "there is no room|no space left on device", string(out))
-	site.requireRecords(t, keptIn(copied, 0))
 }
 
 // archivedURLs is the URL of each answer in a directory of archives, or in one. Every file there must be complete, a

@@ -241,6 +241,16 @@ func launch(cmd *exec.Cmd) (*process, error) {
 	return p, nil
 }
 
+// ended reports whether it has.
+func (p *process) ended() bool {
+	select {
+	case <-p.done:
+		return true
+	default:
+		return false
+	}
+}
+
 // kill ends it, if it has not.
 func (p *process) kill() {
 	_ = p.cmd.Process.Kill()
