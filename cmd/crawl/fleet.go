@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -60,7 +61,7 @@ seconds by default.
 	}
 	f := cmd.Flags()
 	cmd.RunE = flags.Interruptible(func(ctx context.Context, args []string) error {
-		if err := errors.Join(o.readBounds(f.Changed, args[0]), o.misplaced(args[0])); err != nil {
+		if err := o.check(f.Changed, args[0]); err != nil {
 			return cli.Usage(err)
 		}
 		return o.run(ctx, args[0])
@@ -163,8 +164,14 @@ func (o *fleetOptions) run(ctx context.Context, action string) error {
 	return cli.Output(err)
 }
 
-// readBounds takes the flags of set.
-func (o *fleetOptions) readBounds(changed func(flag string) bool, action string) error {
+// mostPages and longestTime are what the settings of the same names have at most.
+const (
+	mostPages   = 1_000_000_000_000
+	longestTime = 8760 * time.Hour
+)
+
+// check takes the flags of set, and refuses those that would have no effect.
+func (o *fleetOptions) check(changed func(flag string) bool, action string) error {
 	if changed("max-pages") {
 		o.bounds.Pages = &o.MaxPages
 	}
@@ -181,13 +188,6 @@ func (o *fleetOptions) readBounds(changed func(flag string) bool, action string)
 		return fmt.Errorf("--max-pages %d: give 0 for no bound, or 1 to %d", o.MaxPages, int64(mostPages))
 	case o.MaxTime < 0 || o.MaxTime > 0 && o.MaxTime < time.Second || o.MaxTime > longestTime:
 		return fmt.Errorf("--max-time %v: give 0 for no bound, or 1s to %v", o.MaxTime, longestTime)
-	}
-	return nil
-}
-
-// misplaced refuses flags that would have no effect.
-func (o *fleetOptions) misplaced(action string) error {
-	switch {
 	case o.AsJSON && action != "status":
 		return fmt.Errorf("--json is for 'fleet status', and not for 'fleet %s'", action)
 	case o.Yes && action != "purge":
@@ -196,17 +196,12 @@ func (o *fleetOptions) misplaced(action string) error {
 	return nil
 }
 
-// mostPages and longestTime are what the settings of the same names have at most.
-const (
-	mostPages   = 1_000_000_000_000
-	longestTime = 8760 * time.Hour
-)
-
 // set changes bounds of the job, and says what follows of it.
 func (o *fleetOptions) set(ctx context.Context, fleet *redis.Fleet) error {
 	before, err := fleet.Set(ctx, o.bounds)
 	if errors.Is(err, redis.ErrUncounted) {
-		return cli.Usagef("--max-pages: the job %s %w", o.Job, errUncounted)
+		return cli.Usagef("--max-pages: the job %s has no max_pages, so that its processes may not count their pages: "+
+			"'crawl fleet drain' it, set the bound, and begin them again", o.Job)
 	}
 	if err != nil {
 		return cli.IO(&crawl.FleetError{Job: o.Job, Err: err})
@@ -228,9 +223,6 @@ func (o *fleetOptions) set(ctx context.Context, fleet *redis.Fleet) error {
 	}
 	return nil
 }
-
-// errUncounted is why a bound of pages cannot be set.
-var errUncounted = errors.New("has no max_pages, so that its processes may not count their pages: 'crawl fleet drain' it, set the bound, and begin them again")
 
 // bound is the value of one for people.
 func bound(value string) string {
@@ -285,47 +277,41 @@ func whoIsAway(masters []string) string {
 	return "the masters " + strings.Join(masters, ", ") + " of the cluster are away"
 }
 
+// standings are how a job stands that has ended, and what to do then, with its name.
+var standings = map[redis.Ended][2]string{
+	redis.EndedComplete: {"complete"},
+	redis.EndedPages:    {"ended: max_pages", "crawl fleet set --job %s --max-pages N, and begin its processes again"},
+	redis.EndedTime:     {"ended: max_time", "crawl fleet set --job %s --max-time TIME, and begin its processes again"},
+	redis.EndedDrained:  {"drained", "crawl fleet resume --job %s, and begin its processes again"},
+	redis.EndedBlocked:  {"ended: only blocked hosts remain"},
+}
+
 // standing is how the job stands, in a few words.
 func standing(s *redis.Status) string {
-	switch s.Ended {
-	case redis.EndedComplete:
-		return "complete"
-	case redis.EndedPages, redis.EndedTime:
-		return "ended: " + string(s.Ended)
-	case redis.EndedDrained:
-		return "drained"
-	case redis.EndedBlocked:
-		return "ended: only blocked hosts remain"
-	case redis.EndedAlone:
+	if s.Ended == redis.EndedAlone {
 		return string(s.Control) + ", but no process is at it"
 	}
 	for i := range s.Budgets {
-		if s.Budgets[i].UsedUp() {
+		if s.Ended == "" && s.Budgets[i].UsedUp() {
 			return "ending: " + s.Budgets[i].Name
 		}
 	}
-	return string(s.Control)
+	return cmp.Or(standings[s.Ended][0], string(s.Control))
 }
 
 // advice is what to do about a job that has come to an end before all was visited; empty: nothing.
 func advice(s *redis.Status) string {
-	switch s.Ended {
-	case redis.EndedComplete:
-		if s.Unvisited != "" {
-			return "nothing could be asked for: " + s.Unvisited
-		}
-		if s.Unanswered && s.Done > 0 {
-			return "no seed could be reached"
-		}
-	case redis.EndedPages:
-		return "to go on: crawl fleet set --job " + s.Job + " --max-pages N, and begin its processes again"
-	case redis.EndedTime:
-		return "to go on: crawl fleet set --job " + s.Job + " --max-time TIME, and begin its processes again"
-	case redis.EndedDrained:
-		return "to go on: crawl fleet resume --job " + s.Job + ", and begin its processes again"
-	case redis.EndedBlocked:
+	then := standings[s.Ended][1]
+	switch {
+	case then != "":
+		return "to go on: " + fmt.Sprintf(then, s.Job)
+	case s.Ended == redis.EndedComplete && s.Unvisited != "":
+		return "nothing could be asked for: " + s.Unvisited
+	case s.Ended == redis.EndedComplete && s.Unanswered && s.Done > 0:
+		return "no seed could be reached"
+	case s.Ended == redis.EndedBlocked:
 		return s.Blocked + "; to try them once more begin its processes again"
-	case redis.EndedAlone:
+	case s.Ended == redis.EndedAlone:
 		return "to go on: begin its processes again, by the same commands"
 	}
 	return ""

@@ -144,38 +144,26 @@ func (o *merging) checkOutput() error {
 
 // replace writes the whole file or nothing, so that it may be one of those that are read.
 func (o *merging) replace(ctx context.Context, m *merge.Merged) error {
-	err := atomicfile.Replace(o.out, 0o666, func(w io.Writer) error {
-		packed, err := packedAs(w, o.out)
-		if err != nil {
-			return err
+	err := atomicfile.Replace(o.out, 0o666, func(w io.Writer) (err error) {
+		end := func() error { return nil }
+		switch {
+		case strings.HasSuffix(o.out, ".gz"):
+			z := gzip.NewWriter(w)
+			w, end = z, z.Close
+		case strings.HasSuffix(o.out, ".zst"):
+			var z *zstd.Encoder
+			if z, err = zstd.NewWriter(w); err != nil {
+				return err
+			}
+			w, end = z, z.Close
 		}
-		if err := m.Write(ctx, packed); err != nil {
-			return err
-		}
-		return packed.Close()
+		return cmp.Or(m.Write(ctx, w), end())
 	})
 	if err != nil {
 		return cli.Write("--output", err)
 	}
 	return nil
 }
-
-// packedAs is w, behind the compression that the name of a file asks for.
-func packedAs(w io.Writer, name string) (io.WriteCloser, error) {
-	switch {
-	case strings.HasSuffix(name, ".gz"):
-		return gzip.NewWriter(w), nil
-	case strings.HasSuffix(name, ".zst"):
-		return zstd.NewWriter(w)
-	}
-	return unpacked{w}, nil
-}
-
-// unpacked is a writer that somebody else closes.
-type unpacked struct{ io.Writer }
-
-// Close does nothing.
-func (unpacked) Close() error { return nil }
 
 // mergeProgress shows how far the reading is, now and then.
 func mergeProgress(t *cli.Terminal) func(done, total int64) {

@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -94,28 +93,22 @@ type siteOptions struct {
 
 // check refuses what would be ignored, and zeros that the site takes for a default.
 func (o *siteOptions) check(changed func(flag string) bool) error {
-	for _, f := range []struct {
-		name  string
-		value int
-	}{{"hosts", o.Hosts}, {"pages", o.Pages}} {
-		if f.value < 1 {
-			return cli.Usagef("--%s %d: give at least 1", f.name, f.value)
-		}
+	switch {
+	case o.Hosts < 1:
+		return cli.Usagef("--hosts %d: give at least 1", o.Hosts)
+	case o.Pages < 1:
+		return cli.Usagef("--pages %d: give at least 1", o.Pages)
 	}
 	if err := o.checkFiles(changed); err != nil {
 		return err
 	}
-	other := ""
-	switch {
-	case o.File != "":
+	other := "--preset " + o.Preset
+	if o.File != "" {
 		other = o.given
-	case o.Preset != "" && o.Preset != "uniform":
-		other = "--preset " + o.Preset
-	default:
-		return nil
 	}
+	own := o.File == "" && (o.Preset == "" || o.Preset == "uniform") // the flags describe the site
 	for _, name := range []string{"hosts", "pages", "latency", "limit", "burst", "retry-after", "seed"} {
-		if changed(name) {
+		if !own && changed(name) {
 			return cli.Usagef("--%s has no effect with %s: remove one of them, or print the site with --print and change it there", name, other)
 		}
 	}
@@ -194,17 +187,21 @@ func (o *siteOptions) serve(ctx context.Context, s cli.Streams) error {
 	if err := site.Run(ctx); err != nil {
 		return cli.IO(err)
 	}
-	// The one for people first: if the file fails, the figures are not lost.
-	return errors.Join(cli.Output(o.report(s.Out, site)), o.saveReport(site))
-}
-
-// report prints what the hosts saw, for people or for a test that reads it.
-func (o *siteOptions) report(w io.Writer, site *testsite.Site) error {
 	r := site.Report()
+	told := r.WriteTable
+	asJSON := func(w io.Writer) error { return cli.WriteJSON(w, &r) }
 	if o.AsJSON {
-		return encodeReport(w, &r)
+		told = asJSON
 	}
-	return r.WriteTable(w)
+	// The one for people first: if the file fails, the figures are not lost.
+	err = cli.Output(told(s.Out))
+	if o.ReportTo == "" {
+		return err
+	}
+	if e := atomicfile.Replace(o.ReportTo, 0o666, asJSON); e != nil {
+		err = errors.Join(err, cli.Write("--report "+o.ReportTo, cli.Cause(e)))
+	}
+	return err
 }
 
 // checkFiles is about --scenario, --file and --report. What is wrong with the report's place is better said before an
@@ -251,25 +248,6 @@ func (o *siteOptions) readScenario() (testsite.Config, error) {
 		lines = append(lines, fmt.Errorf("%s: %s", o.File, line))
 	}
 	return cfg, cli.Usage(errors.Join(lines...))
-}
-
-// saveReport writes the report of --report.
-func (o *siteOptions) saveReport(site *testsite.Site) error {
-	if o.ReportTo == "" {
-		return nil
-	}
-	r := site.Report()
-	write := func(w io.Writer) error { return encodeReport(w, &r) }
-	if err := atomicfile.Replace(o.ReportTo, 0o666, write); err != nil {
-		return cli.Write("--report "+o.ReportTo, cli.Cause(err))
-	}
-	return nil
-}
-
-func encodeReport(w io.Writer, r *testsite.Report) error {
-	enc := json.NewEncoder(w)
-	enc.SetIndent("", "  ")
-	return enc.Encode(r)
 }
 
 // writeHostsView is the other side of the crawl, in the few columns that fit beside the crawler's own table. `crawl

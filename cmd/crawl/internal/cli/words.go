@@ -10,6 +10,7 @@ import (
 	"github.com/charmbracelet/x/ansi"
 	"golang.org/x/text/unicode/bidi"
 
+	"github.com/treadlight/crawl/internal/records/sink"
 	"github.com/treadlight/crawl/internal/records/summary"
 )
 
@@ -107,10 +108,7 @@ func Wrap(text string, columns int) []string {
 }
 
 // OneOf lists what to choose from: a, b or c.
-func OneOf(words []string) string {
-	last := len(words) - 1
-	return strings.Join(words[:last], ", ") + " or " + words[last]
-}
+func OneOf(words []string) string { return sink.ListOf(words, " or ") }
 
 // Meant is the end of an error that has a guess; an empty one has none.
 func Meant(guess string) string {

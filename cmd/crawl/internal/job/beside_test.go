@@ -28,73 +28,68 @@ import (
 	"github.com/treadlight/crawl/internal/records/sink"
 )
 
-// Each interrupt asks for more than the one before, and SIGUSR1 for none of it.
-func TestHeed(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		var mu sync.Mutex
-		var done []string
-		note := func(s string) func() {
-			return func() {
-				mu.Lock()
-				defer mu.Unlock()
-				done = append(done, s)
-			}
-		}
-		signals := make(chan os.Signal)
-		ctx, cancel := context.WithCancel(t.Context())
-		ended := make(chan struct{})
-		var log bytes.Buffer
-		go func() {
-			defer close(ended)
-			heed(ctx, signals, slog.New(slog.NewTextHandler(&log, nil)), signalActions{
-				stop: note("stop"), force: note("force"), giveUp: note("give up"),
-				tell: func() error { note("tell")(); return errors.New("disk full") },
-			})
-		}()
-		for _, s := range []os.Signal{syscall.SIGUSR1, os.Interrupt, syscall.SIGUSR1, syscall.SIGTERM, syscall.SIGHUP, os.Interrupt} {
-			time.Sleep(2 * echoTime)
-			signals <- s
-		}
-		cancel()
-		<-ended
-		require.Equal(t, []string{"tell", "stop", "tell", "force", "give up", "give up"}, done)
-		require.Contains(t, log.String(), "disk full")
-	})
+// heeded has signals heeded in a bubble. What it returns ends that, and waits for it.
+func heeded(t *testing.T, log io.Writer, o signalActions) (signals chan<- os.Signal, ended <-chan struct{}, end func()) {
+	sent, done := make(chan os.Signal), make(chan struct{})
+	ctx, cancel := context.WithCancel(t.Context())
+	go func() {
+		defer close(done)
+		heed(ctx, sent, slog.New(slog.NewTextHandler(log, nil)), o)
+	}()
+	return sent, done, cancel
 }
 
-// A second signal counts if it is not the echo of the first, whichever the two are.
-func TestHeedsASecondSignal(t *testing.T) {
+// noted are orders that tell what was done.
+func noted(done *[]string) signalActions {
+	var mu sync.Mutex
+	note := func(what string) func() {
+		return func() {
+			mu.Lock()
+			defer mu.Unlock()
+			*done = append(*done, what)
+		}
+	}
+	tell := note("tell")
+	return signalActions{
+		stop: note("stop"), force: note("force"), giveUp: note("give up"), tell: func() error { tell(); return errors.New("disk full") },
+	}
+}
+
+// Each interrupt asks for more than the one before, and SIGUSR1 for none of it. A second one counts if it is not the
+// echo of the first, whichever the two are.
+func TestHeed(t *testing.T) {
+	const apart = 2 * echoTime
 	for _, tc := range []struct {
 		name string
 		send []os.Signal
 		gap  time.Duration // in front of each
 		want []string
 	}{
-		{"once", []os.Signal{syscall.SIGTERM}, 2 * echoTime, []string{"stop"}},
-		{"twice", []os.Signal{syscall.SIGTERM, syscall.SIGTERM}, 2 * echoTime, []string{"stop", "force"}},
-		{"of two kinds", []os.Signal{os.Interrupt, syscall.SIGTERM}, 2 * echoTime, []string{"stop", "force"}},
-		{"a person is there", []os.Signal{os.Interrupt, os.Interrupt}, 2 * echoTime, []string{"stop", "force"}},
+		{"once", []os.Signal{syscall.SIGTERM}, apart, []string{"stop"}},
+		{"twice", []os.Signal{syscall.SIGTERM, syscall.SIGTERM}, apart, []string{"stop", "force"}},
+		{"of two kinds", []os.Signal{os.Interrupt, syscall.SIGTERM}, apart, []string{"stop", "force"}},
+		{"a person is there", []os.Signal{os.Interrupt, os.Interrupt}, apart, []string{"stop", "force"}},
 		{"twice by timeout(1)", []os.Signal{syscall.SIGTERM, syscall.SIGTERM}, echoTime - 1, []string{"stop"}},
 		{"its echo and a second", []os.Signal{os.Interrupt, os.Interrupt, os.Interrupt}, 3 * echoTime / 5, []string{"stop", "force"}},
+		{
+			"all", []os.Signal{syscall.SIGUSR1, os.Interrupt, syscall.SIGUSR1, syscall.SIGTERM, syscall.SIGHUP, os.Interrupt}, apart,
+			[]string{"tell", "stop", "tell", "force", "give up", "give up"},
+		},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				var done []string
-				signals := make(chan os.Signal)
-				ctx, cancel := context.WithCancel(t.Context())
-				ended := make(chan struct{})
-				go func() {
-					defer close(ended)
-					heed(ctx, signals, slog.New(slog.DiscardHandler), noted(&done))
-				}()
+				var log bytes.Buffer
+				signals, ended, end := heeded(t, &log, noted(&done))
 				for _, s := range tc.send {
 					time.Sleep(tc.gap)
 					signals <- s
 				}
 				time.Sleep(time.Hour)
-				cancel()
+				end()
 				<-ended
 				require.Equal(t, tc.want, done)
+				require.Equal(t, tc.name == "all", strings.Contains(log.String(), "disk full"))
 			})
 		})
 	}
@@ -146,27 +141,17 @@ type unread struct{ gone chan struct{} }
 
 func (u unread) Write([]byte) (int, error) { <-u.gone; return 0, io.ErrClosedPipe }
 
-// noted are orders that tell what was done.
-func noted(done *[]string) signalActions {
-	note := func(what string) func() { return func() { *done = append(*done, what) } }
-	return signalActions{stop: note("stop"), force: note("force"), giveUp: note("give up")}
-}
-
 // Signals are heeded though what is said of them goes nowhere.
 func TestHeedsThoughTheLogHangs(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var done []string
-		signals, ended, gone := make(chan os.Signal), make(chan struct{}), make(chan struct{})
-		ctx, cancel := context.WithCancel(t.Context())
-		go func() {
-			defer close(ended)
-			heed(ctx, signals, slog.New(slog.NewTextHandler(unread{gone}, nil)), noted(&done))
-		}()
+		gone := make(chan struct{})
+		signals, ended, end := heeded(t, unread{gone}, noted(&done))
 		for range 3 {
 			signals <- syscall.SIGTERM
 			time.Sleep(time.Minute)
 		}
-		cancel()
+		end()
 		<-ended
 		require.Equal(t, []string{"stop", "force", "give up"}, done)
 		close(gone)
@@ -178,20 +163,15 @@ func TestHeedsThoughTheLogHangs(t *testing.T) {
 func TestHeedsThoughTheReportHangs(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var done []string
-		signals, ended, gone := make(chan os.Signal), make(chan struct{}), make(chan struct{})
-		ctx, cancel := context.WithCancel(t.Context())
-		o := noted(&done)
+		gone, o := make(chan struct{}), noted(&done)
 		o.giveUp = func() { done = append(done, "give up"); close(gone) }
 		o.tell = func() error { <-gone; return nil }
-		go func() {
-			defer close(ended)
-			heed(ctx, signals, slog.New(slog.DiscardHandler), o)
-		}()
+		signals, ended, end := heeded(t, io.Discard, o)
 		for range 20 { // more than are waited for
 			signals <- syscall.SIGUSR1
 		}
 		signals <- syscall.SIGTERM
-		cancel() // the crawl has ended
+		end() // the crawl has ended
 		synctest.Wait()
 		signals <- syscall.SIGUSR1 // too late for another, and no reason to panic
 		synctest.Wait()
@@ -281,12 +261,6 @@ func TestStatsFull(t *testing.T) {
 	require.EqualError(t, err, "write --stats standard output: no space left on device: free some room there, or name another place")
 	require.Equal(t, cli.CodeIO, cli.CodeOf(err))
 	require.NoError(t, s.write())
-}
-
-func TestNoStats(t *testing.T) {
-	s, err := openStats("", io.Discard)
-	require.NoError(t, err)
-	require.NoError(t, errors.Join(s.run(t.Context(), 0), s.write(), s.close()))
 }
 
 // Reading ends in a snapshot or an error, and a snapshot that is written behind anything is what is read.
@@ -414,7 +388,11 @@ func TestEventsFull(t *testing.T) {
 	require.Equal(t, "0 in standard error, then no space left on device", e.summary())
 }
 
-func TestNoEvents(t *testing.T) {
+// Without a file nothing is written, and one that cannot be opened is an error.
+func TestNoLines(t *testing.T) {
+	s, err := openStats("", io.Discard)
+	require.NoError(t, err)
+	require.NoError(t, errors.Join(s.run(t.Context(), 0), s.write(), s.close()))
 	e, err := openEvents("", io.Discard, quiet)
 	require.NoError(t, err)
 	require.Nil(t, e.hook())

@@ -30,33 +30,32 @@ func collect(s *seedSource) []string {
 	return got
 }
 
+// Lines that are empty or comments are no seeds, and what is no URL is told. Files that were put together have a byte
+// order mark in front of any line, and within one if what came before it did not end: that is not taken for one URL.
 func TestSeedLines(t *testing.T) {
-	long := "http://a.test/" + strings.Repeat("x", 2*maxSeedLine)
-	s, log := source(strings.NewReader("\ufeffa.test\r\n\n# comment\n  http://b.test/ \n" + long + "\nc d\nlast.test"))
-	require.Equal(t, []string{"a.test", "http://b.test/", "last.test"}, collect(s))
-	require.Equal(t, 3, s.good)
-	require.Equal(t, 2, s.bad)
-	require.Contains(t, log.String(), `at=list:5 error="the line is longer than 64 KiB"`)
-	require.Contains(t, log.String(), "at=list:6 ")
-	require.NoError(t, s.failed)
-}
-
-// Files that were put together have a byte order mark in front of any line, and within one if what came before it did
-// not end: that is not taken for one URL.
-func TestSeedFilesPutTogether(t *testing.T) {
-	s, log := source(strings.NewReader("\ufeffa.test\n\ufeff# more\n \ufeff b.test\nc.test/x\ufeffhttp://d.test/\n# end\ufeffe.test\nf.test\ufeff"))
-	require.Equal(t, []string{"a.test", "b.test", "f.test"}, collect(s))
-	require.Equal(t, 2, s.bad)
-	for _, at := range []string{"list:4", "list:5"} {
-		require.Contains(t, log.String(), "at="+at+` error="a byte order mark within the line: begin a new line there`)
+	tooLong, longest := "http://a.test/"+strings.Repeat("x", 2*maxSeedLine), "http://a.test/"+strings.Repeat("x", 2000)
+	for text, c := range map[string]struct {
+		want []string
+		said []string // of those that are left out
+	}{
+		"\ufeffa.test\r\n\n# comment\n  http://b.test/ \n" + tooLong + "\nc d\nlast.test": {
+			[]string{"a.test", "http://b.test/", "last.test"}, []string{`at=list:5 error="the line is longer than 64 KiB"`, "at=list:6 "},
+		},
+		"\ufeffa.test\n\ufeff# more\n \ufeff b.test\nc.test/x\ufeffhttp://d.test/\n# end\ufeffe.test\nf.test\ufeff": {
+			[]string{"a.test", "b.test", "f.test"},
+			[]string{`at=list:4 error="a byte order mark within the line: begin a new line there`, `at=list:5 error="a byte order mark within`},
+		},
+		longest + "\n" + longest: {[]string{longest, longest}, nil},
+	} {
+		s, log := source(iotest.OneByteReader(strings.NewReader(text)))
+		require.Equal(t, c.want, collect(s))
+		require.Equal(t, len(c.want), s.good)
+		require.Equal(t, len(c.said), s.bad)
+		for _, said := range c.said {
+			require.Contains(t, log.String(), said)
+		}
+		require.NoError(t, s.failed)
 	}
-}
-
-// A line that is as long as may be is a seed.
-func TestLongestSeed(t *testing.T) {
-	line := "http://a.test/" + strings.Repeat("x", 2000)
-	s, _ := source(iotest.OneByteReader(strings.NewReader(line + "\n" + line)))
-	require.Equal(t, []string{line, line}, collect(s))
 }
 
 func TestSeedsThatEndInTrouble(t *testing.T) {

@@ -183,11 +183,11 @@ func (p *picture) facts(columns int) []string {
 		queue = append(queue, "about "+cli.Seconds(left.Seconds())+" left")
 	}
 	add(styleNone, "queue", append(queue, cli.Count(s.Frontier.Known)+" known")...)
-	if bad := failedAs(s); len(bad) > 0 || s.Errors > 0 {
-		add(styleBad, "errors", append([]string{cli.Plural(s.Errors, "URL")}, inWords(bad)...)...)
+	if _, bad := tallied(failedAs(s)); len(bad) > 0 || s.Errors > 0 {
+		add(styleBad, "errors", append([]string{cli.Plural(s.Errors, "URL")}, bad...)...)
 	}
-	if no := refusedAs(s); len(no) > 0 {
-		add(styleWarn, "refused", inWords(no)...)
+	if _, no := tallied(tallies(s, isRefusal)); len(no) > 0 {
+		add(styleWarn, "refused", no...)
 	}
 	add(styleNone, "bytes", cli.Size(s.Bytes), cli.Size(int64(bytes))+"/s", cli.Size(s.WireBytes)+" as received")
 	requests := []string{cli.Count(s.Requests), fmt.Sprintf("%d workers", s.Workers.Count)}
@@ -202,49 +202,25 @@ func (p *picture) facts(columns int) []string {
 	return lines
 }
 
-// tally is how many requests ended in a class.
-type tally struct {
-	class outcome.Class
-	n     int64
-}
-
-// failedAs are the requests that went wrong, refusals apart, the most first.
-func failedAs(s *crawl.Snapshot) []tally {
+// failedAs are the requests that went wrong, refusals apart, by their class.
+func failedAs(s *crawl.Snapshot) map[string]int64 {
 	return tallies(s, func(c outcome.Class) bool {
 		return !c.Success() && !isRefusal(c) && c != outcome.Filtered && c != outcome.Unknown && c != outcome.Canceled
 	})
 }
 
-// refusedAs are the requests that a host answered with "not now".
-func refusedAs(s *crawl.Snapshot) []tally { return tallies(s, isRefusal) }
-
 func isRefusal(c outcome.Class) bool { return c == outcome.Throttled || c == outcome.Unavailable }
 
-func tallies(s *crawl.Snapshot, wanted func(outcome.Class) bool) []tally {
-	var list []tally
-	for _, name := range slices.Sorted(maps.Keys(s.Outcomes)) {
+func tallies(s *crawl.Snapshot, wanted func(outcome.Class) bool) map[string]int64 {
+	n := maps.Clone(s.Outcomes)
+	if n[outcome.ClientError.String()] > 0 { // that there is no sitemap, or no robots.txt, is nothing wrong
+		n[outcome.ClientError.String()] -= s.Helpers[outcome.ClientError.String()]
+	}
+	maps.DeleteFunc(n, func(name string, n int64) bool {
 		var c outcome.Class
-		if c.UnmarshalText([]byte(name)) != nil || !wanted(c) {
-			continue
-		}
-		n := s.Outcomes[name]
-		if c == outcome.ClientError {
-			n -= s.Helpers[name] // that there is no sitemap, or no robots.txt, is nothing wrong
-		}
-		if n > 0 {
-			list = append(list, tally{c, n})
-		}
-	}
-	slices.SortStableFunc(list, func(x, y tally) int { return cmp.Compare(y.n, x.n) })
-	return list
-}
-
-func inWords(list []tally) []string {
-	words := make([]string, len(list))
-	for i, t := range list {
-		words[i] = fmt.Sprintf("%s %s", cli.Count(t.n), t.class)
-	}
-	return words
+		return n <= 0 || c.UnmarshalText([]byte(name)) != nil || !wanted(c)
+	})
+	return n
 }
 
 // lastMessages are the newest of the log, n at most, under a title.

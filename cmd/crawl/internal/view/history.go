@@ -259,10 +259,7 @@ func logProgress(log *slog.Logger, c Crawl, p *history, s *crawl.Snapshot) {
 	case c.Paused():
 		state = "paused"
 	}
-	var refused int64
-	for _, t := range refusedAs(s) {
-		refused += t.n
-	}
+	refused, _ := tallied(tallies(s, isRefusal))
 	log.Info("progress",
 		slog.String("state", state), slog.String("elapsed", cli.Seconds(s.ElapsedSeconds)), slog.Int64("pages", s.Pages),
 		slog.String("pages_per_second", fmt.Sprintf("%.1f", perSecond)),

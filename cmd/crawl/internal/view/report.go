@@ -156,7 +156,7 @@ func (l *facts) add(worth bool, name, format string, args ...any) {
 // counts adds a total and what it is made of, the most first.
 func (l *facts) counts(name string, counts map[string]int64) {
 	total, of := tallied(counts)
-	l.add(len(counts) > 0, name, "%s (%s)", cli.Count(total), of)
+	l.add(len(counts) > 0, name, "%s (%s)", cli.Count(total), strings.Join(of, ", "))
 }
 
 // facts are what there is to say of the whole crawl. What is zero is not said.
@@ -238,14 +238,14 @@ func (l *facts) requests(s *crawl.Snapshot) {
 	helpers, ofHelpers := tallied(s.Helpers)
 	title := "requests"
 	if n > 0 {
-		l.add(true, title, "%s for pages (%s)", cli.Count(n), of)
+		l.add(true, title, "%s for pages (%s)", cli.Count(n), strings.Join(of, ", "))
 		title = "besides"
 	}
-	l.add(true, title, "%s for robots.txt and sitemaps (%s)", cli.Count(helpers), ofHelpers)
+	l.add(true, title, "%s for robots.txt and sitemaps (%s)", cli.Count(helpers), strings.Join(ofHelpers, ", "))
 }
 
-// tallied is the sum of counts, and what it is made of, the most first.
-func tallied(counts map[string]int64) (total int64, of string) {
+// tallied is the sum of counts, and what it is made of in words, the most first.
+func tallied(counts map[string]int64) (total int64, of []string) {
 	names := slices.SortedFunc(maps.Keys(counts), func(x, y string) int {
 		return cmp.Or(cmp.Compare(counts[y], counts[x]), cmp.Compare(x, y))
 	})
@@ -253,7 +253,7 @@ func tallied(counts map[string]int64) (total int64, of string) {
 		total += counts[name]
 		names[i] = cli.Count(counts[name]) + " " + name
 	}
-	return total, strings.Join(names, ", ")
+	return total, names
 }
 
 // circuits is how many hosts are in trouble, which the table of a large crawl would not show.
