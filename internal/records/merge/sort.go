@@ -3,7 +3,6 @@ package merge
 import (
 	"bufio"
 	"cmp"
-	"container/heap"
 	"encoding/binary"
 	"encoding/json"
 	"errors"
@@ -183,7 +182,7 @@ func (s *sorter) each(take func(entry)) error {
 		size := s.runs[i+1] - s.runs[i]
 		runs[i] = &run{r: bufio.NewReaderSize(io.NewSectionReader(s.file, s.runs[i], size), int(min(size, runBuffer)))}
 	}
-	return inOrder(runs, func(a, b *run) bool { return compare(a.head, b.head) < 0 }, func(r *run) error {
+	return inOrder(runs, func(a, b *run) int { return compare(a.head, b.head) }, func(r *run) error {
 		take(r.head)
 		return nil
 	})
@@ -214,51 +213,30 @@ func (r *run) next() (more bool, err error) {
 }
 
 // inOrder hands sorted sources out as often as they have a next item, that with the least first.
-func inOrder[S interface{ next() (bool, error) }](sources []S, less func(a, b S) bool, take func(S) error) error {
-	h := &minHeap[S]{less: less}
-	for _, s := range sources {
+func inOrder[S interface{ next() (bool, error) }](sources []S, compare func(a, b S) int, take func(S) error) error {
+	var open []S // sorted: they are few
+	advance := func(s S) error {
 		more, err := s.next()
-		if err != nil {
-			return err
-		}
 		if more {
-			h.items = append(h.items, s)
+			at, _ := slices.BinarySearchFunc(open, s, compare)
+			open = slices.Insert(open, at, s)
+		}
+		return err
+	}
+	for _, s := range sources {
+		if err := advance(s); err != nil {
+			return err
 		}
 	}
-	for heap.Init(h); h.Len() > 0; {
-		s := h.items[0]
-		if err := take(s); err != nil {
+	for len(open) > 0 {
+		least := open[0]
+		if err := take(least); err != nil {
 			return err
 		}
-		more, err := s.next()
-		if err != nil {
+		open = slices.Delete(open, 0, 1)
+		if err := advance(least); err != nil {
 			return err
-		}
-		if more {
-			heap.Fix(h, 0)
-		} else {
-			heap.Pop(h)
 		}
 	}
 	return nil
-}
-
-// minHeap is a [heap.Interface] with the least item first.
-type minHeap[T any] struct {
-	items []T
-	less  func(a, b T) bool
-}
-
-func (h *minHeap[T]) Len() int           { return len(h.items) }
-func (h *minHeap[T]) Less(i, j int) bool { return h.less(h.items[i], h.items[j]) }
-func (h *minHeap[T]) Swap(i, j int)      { h.items[i], h.items[j] = h.items[j], h.items[i] }
-
-// Push implements [heap.Interface].
-func (h *minHeap[T]) Push(x any) { h.items = append(h.items, x.(T)) }
-
-// Pop implements [heap.Interface].
-func (h *minHeap[T]) Pop() any {
-	last := h.items[len(h.items)-1]
-	h.items = h.items[:len(h.items)-1]
-	return last
 }

@@ -233,7 +233,7 @@ func (m *Merged) writeIndex(ctx context.Context, out *bufio.Writer) error {
 		all = append(all, &index{path: s.path, r: r, maxLine: m.cfg.MaxLine, cut: s.cut})
 	}
 	var last []byte
-	err := inOrder(all, func(a, b *index) bool { return bytes.Compare(a.line, b.line) < 0 }, func(x *index) error {
+	err := inOrder(all, func(a, b *index) int { return bytes.Compare(a.line, b.line) }, func(x *index) error {
 		if m.report.Read++; m.report.Read%1024 == 0 && ctx.Err() != nil {
 			return ctx.Err()
 		}
