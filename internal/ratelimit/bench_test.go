@@ -4,12 +4,9 @@ import (
 	"context"
 	"fmt"
 	"runtime"
-	"slices"
 	"sync"
 	"testing"
 	"time"
-
-	xtime "golang.org/x/time/rate"
 
 	"github.com/treadlight/crawl/internal/ratelimit/control"
 )
@@ -75,37 +72,6 @@ var steps = []step{
 	}},
 }
 
-// batch is how many calls are timed together: about a tenth of a millisecond, which
-// a busy machine seldom interrupts.
-const batch = 1000
-
-// stopwatch times batches of two things by turns, so that both meet the same
-// machine; their ratio is that of the median batches.
-type stopwatch struct{ engine, allow []time.Duration }
-
-func (w *stopwatch) run(calls int, call func(i int), allow func()) {
-	for done := 0; done < calls; {
-		n := min(batch, calls-done)
-		begin := time.Now()
-		for i := range n {
-			call(done + i)
-		}
-		middle := time.Now()
-		for range n {
-			allow()
-		}
-		end := time.Now()
-		if done += n; n == batch {
-			w.engine, w.allow = append(w.engine, middle.Sub(begin)), append(w.allow, end.Sub(middle))
-		}
-	}
-}
-
-func median(d []time.Duration) float64 {
-	slices.Sort(d)
-	return float64(d[len(d)/2])
-}
-
 // benchStrategy is the default one, but for a step that keeps its permits.
 func benchStrategy(s step) string {
 	if s.keeps {
@@ -114,65 +80,30 @@ func benchStrategy(s step) string {
 	return control.NameSteer
 }
 
-// benchStep runs the step on the names and x/time's Allow beside it, in as many
-// goroutines as there are processors if parallel.
-func benchStep(b *testing.B, s step, names []string, parallel bool) {
-	l := ample(b, benchStrategy(s))
-	lim := xtime.NewLimiter(1e9, 1000)
-	for _, name := range names {
-		if err := s.do(l, context.Background(), name); err != nil {
-			b.Fatal(err)
-		}
-	}
-	workers := 1
-	if parallel {
-		workers = runtime.GOMAXPROCS(0)
-	}
-	watches := make([]stopwatch, workers)
-	var wg sync.WaitGroup
-	b.ReportAllocs()
-	b.ResetTimer()
-	for g := range watches {
-		wg.Go(func() {
-			watches[g].run(b.N/workers, func(i int) {
-				if err := s.do(l, context.Background(), names[scatter(i*workers+g, len(names))]); err != nil {
-					b.Error(err)
-				}
-			}, func() { lim.Allow() })
-		})
-	}
-	wg.Wait()
-	report(b, watches)
-}
-
-func report(b *testing.B, watches []stopwatch) {
-	var all stopwatch
-	for _, w := range watches {
-		all.engine, all.allow = append(all.engine, w.engine...), append(all.allow, w.allow...)
-	}
-	if len(all.engine) == 0 {
-		return // b.N is still being found
-	}
-	engine, allow := median(all.engine), median(all.allow)
-	b.ReportMetric(engine/batch, "engine-ns")
-	b.ReportMetric(allow/batch, "allow-ns")
-	b.ReportMetric(engine/allow, "ratio")
-}
-
 // BenchmarkEngine measures the steps of a ready request on one domain and scattered
-// over a hundred thousand, alone and in parallel. Read engine-ns, and ratio, which
-// is to x/time's Allow on one limiter in the same run; ns/op holds both.
+// over a hundred thousand, alone and in parallel.
 func BenchmarkEngine(b *testing.B) {
 	for _, n := range []int{1, 100_000} {
 		names := domains(n)
 		for _, s := range steps {
-			for _, parallel := range []bool{false, true} {
-				mode := "serial"
-				if parallel {
-					mode = "parallel"
-				}
-				b.Run(fmt.Sprintf("%s/domains=%d/%s", s.name, n, mode), func(b *testing.B) {
-					benchStep(b, s, names, parallel)
+			for _, workers := range []int{1, runtime.GOMAXPROCS(0)} {
+				b.Run(fmt.Sprintf("%s/domains=%d/workers=%d", s.name, n, workers), func(b *testing.B) {
+					l := ample(b, benchStrategy(s))
+					run := func(worker, calls int) {
+						for i := range calls {
+							if err := s.do(l, context.Background(), names[scatter(i*workers+worker, n)]); err != nil {
+								b.Error(err)
+							}
+						}
+					}
+					run(0, n)
+					b.ReportAllocs()
+					b.ResetTimer()
+					var wg sync.WaitGroup
+					for w := range workers {
+						wg.Go(func() { run(w, b.N/workers) })
+					}
+					wg.Wait()
 				})
 			}
 		}

@@ -259,6 +259,20 @@ func (g *group) replan(now clock.Instant) {
 	g.nudge()
 }
 
+// ceiling is the most the members may get together.
+func (g *group) ceiling() float64 {
+	if g.cap > 0 {
+		return g.cap.rps()
+	}
+	return min(float64(g.hosts)*g.l.base().ceiling.rps(), maxRPS)
+}
+
+func (g *group) review(now clock.Instant) {
+	if g.merge != nil && now >= g.merge.review {
+		g.replan(now)
+	}
+}
+
 func (s *state) sharesLocked() (sh shares) {
 	h := &s.rules.l.shared
 	sh[scopeGlobal] = h.global

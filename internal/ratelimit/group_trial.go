@@ -23,10 +23,9 @@ const (
 	// startUp is how long after a member's first refusal its refusals prove nothing: at
 	// the start all search at the same time.
 	startUp = 4 * time.Second
-	// together is how far apart the refusals of two members may be and still be one
-	// coincidence: the pause after the one's refusal is what the others get.
-	together = 5 * time.Second
-	// coincidences needed before a trial: one happens by chance too often.
+	// together is how far apart the refusals of two members may be and still be one coincidence.
+	// One of these happens by chance too often for a trial.
+	together     = 5 * time.Second
 	coincidences = 2
 	// watchFor is how long a group is watched after its latest refusal: longer than any
 	// strategy goes between two upward moves while it still learns.
@@ -34,11 +33,9 @@ const (
 	// maxNotes bounds what a watch remembers: of more members others say as much.
 	maxNotes = 256
 
-	// trialShare is the part of what was admitted that a trial lets through: the burst
-	// that came before is in that figure.
-	trialShare = 0.85
-	// favouredShare bounds the part of it that the favoured may have, so that there is
-	// something left to take from the others.
+	// trialShare of what was admitted is let through by a trial: that figure has a burst in it. The
+	// favoured may have favouredShare of it, so that there is something left to take from the others.
+	trialShare    = 0.85
 	favouredShare = 0.75
 	// trialVolume is what a burst allowance may hide: as many requests above the old rate
 	// must pass unrefused, or trialExcess more than a bucket of its own has got since it was
@@ -48,10 +45,8 @@ const (
 	// trialShort and trialLong bound the time the favoured must go unrefused; within, it
 	// is what the last refusal was apart from the one before, to outlast a quota's window.
 	trialShort, trialLong = 5 * time.Second, time.Minute
-	// trialDue ends a trial without a result: the favoured had nothing to ask for.
-	trialDue = 5 * time.Minute
-	// strays is how many refusals of others a trial bears: what was in flight.
-	strays = 2
+	trialDue              = 5 * time.Minute // ends a trial without a result: the favoured had nothing to ask for
+	strays                = 2               // refusals of others that a trial bears: what was in flight
 
 	clearFor  = 10 * time.Minute
 	clearMost = 4 // doublings
@@ -60,23 +55,24 @@ const (
 	mergeShare = 0.95
 	// A member that is refused again and again while the others are not has a limit of
 	// its own. By chance a run of n falls on one that sends a share p of the requests
-	// with probability p^(n-1); below a thousandth of that it is not chance.
+	// with probability p^(n-1); below runChance that is not chance.
 	runLeast  = 4
 	runChance = 1e-3
 	// slack is the share of its rate below which a group is not what bounds its members.
 	slack = 0.5
 	// A merge is undone if, after judgeAfter, the members got less together than the part worth
-	// of what they had got each for itself: then one of them has a limit of its own. At 0.85 a
-	// merge that was right is undone too, as a window admits more than its rate at its begin.
+	// of what they had got each for itself: then one of them has a limit of its own.
 	judgeAfter = 2 * time.Minute
 	worth      = 0.8
 )
 
+// watch is what is known of a group some of whose members were refused.
 type watch struct {
 	notes  map[*state]note
-	last   sighting // the latest refusal
-	other  sighting // the latest one of another member
-	met    int      // coincidences
+	last   *state // who was refused last
+	other  *state // the last one that is not last
+	lastAt clock.Instant
+	met    int // coincidences
 	metAt  clock.Instant
 	since  clock.Instant
 	window estimate.Window // answers of all members
@@ -88,11 +84,6 @@ type note struct {
 	gap       time.Duration // between the last two refusals that were no part of the same event
 	rate      rate          // at which it was refused
 	top       rate          // which it may not exceed
-}
-
-type sighting struct {
-	by *state
-	at clock.Instant
 }
 
 type trial struct {
@@ -133,7 +124,7 @@ func (s *state) groupFeedbackLocked(now, sentAt clock.Instant, class outcome.Cla
 	if g.merge != nil {
 		return g.learn(s, now, sentAt, class, fb, refused, admitted)
 	}
-	if g.watch != nil && now.Sub(g.watch.last.at) > watchFor && g.watch.trial == nil {
+	if g.watch != nil && now.Sub(g.watch.lastAt) > watchFor && g.watch.trial == nil {
 		g.setWatch(nil)
 	}
 	if g.watch != nil && g.watch.trial != nil && g.tried(s, now, sentAt, refused, admitted, class) {
@@ -175,12 +166,12 @@ func (g *group) suspect(s *state, now, sentAt clock.Instant, latency time.Durati
 	}
 	n.at = now
 	w.notes[s] = n
-	if w.last.by != s {
-		w.other = w.last
+	if w.last != s {
+		w.other, w.last = w.last, s
 	}
-	w.last = sighting{s, now}
+	w.lastAt = now
 	within := max(together, 2*latency)
-	o, ok := w.notes[w.other.by]
+	o, ok := w.notes[w.other]
 	if !ok || now.Sub(o.at) > within || now.Sub(w.metAt) <= within || now.Sub(n.first) < startUp || now.Sub(o.first) < startUp {
 		return
 	}
@@ -199,8 +190,8 @@ func (g *group) beginTrial(now clock.Instant) {
 	all := float64(w.window.Sum(now).Total) / span.Seconds()
 	t := &trial{begun: now, all: all}
 	left, budget := trialShare*all, favouredShare*all
-	for _, seen := range [...]sighting{w.last, w.other} {
-		n := w.notes[seen.by]
+	for _, seen := range [...]*state{w.last, w.other} {
+		n := w.notes[seen]
 		r := min(2*n.rate, n.top)
 		if n.rate.rps() > budget/2 {
 			r = min(n.rate*3/2, n.top)
@@ -211,7 +202,7 @@ func (g *group) beginTrial(now clock.Instant) {
 		budget -= r.rps()
 		left -= r.rps()
 		t.favoured = append(t.favoured, favourite{
-			state: seen.by, was: n.rate, rate: r, empty: n.at, least: min(max(n.gap, trialShort), trialLong),
+			state: seen, was: n.rate, rate: r, empty: n.at, least: min(max(n.gap, trialShort), trialLong),
 		})
 	}
 	if len(t.favoured) > 0 {
@@ -288,8 +279,8 @@ func (g *group) forget(now clock.Instant, s *state) {
 	s.favoured = false
 	if m := g.merge; m != nil {
 		delete(m.begun, s)
-		if m.run.by == s {
-			m.run.by, m.length = nil, 0
+		if m.run == s {
+			m.run, m.length = nil, 0
 		}
 	}
 	w := g.watch
@@ -297,9 +288,9 @@ func (g *group) forget(now clock.Instant, s *state) {
 		return
 	}
 	delete(w.notes, s)
-	for _, seen := range [...]*sighting{&w.last, &w.other} {
-		if seen.by == s {
-			seen.by = nil
+	for _, seen := range [...]**state{&w.last, &w.other} {
+		if *seen == s {
+			*seen = nil
 		}
 	}
 	if w.trial != nil && w.trial.find(s) != nil {
@@ -340,7 +331,8 @@ type merge struct {
 	refusedAt   clock.Instant  // the latest refusal; at first, when they were merged
 	begun       map[*state]int // members whose strategy has begun anew, and their answers since the run did
 	total       int            // answers of all since the run of refusals began
-	run         sighting       // who was refused the last times, since when
+	run         *state         // who was refused the last times
+	runAt       clock.Instant  // and when
 	length      int
 	otherServed bool // another member was answered since the last refusal
 
@@ -372,13 +364,6 @@ func (g *group) mergeMembers(now clock.Instant) {
 		"%s were refused at the same times, and a trial showed that one may go faster while the others go slower", at, someOf(hosts)))
 }
 
-func (g *group) ceiling() float64 {
-	if g.cap > 0 {
-		return g.cap.rps()
-	}
-	return min(float64(g.hosts)*g.l.base().ceiling.rps(), maxRPS)
-}
-
 func (g *group) unmerge(now clock.Instant) {
 	if g.merge != nil {
 		g.merge = nil
@@ -397,12 +382,6 @@ func (m *merge) plan(now clock.Instant, g *group) rate {
 	g.trying = m.trialAt != 0 && m.retryUntil <= now
 	g.hinted = m.retryUntil == g.from && m.retryUntil > now
 	return min(max(rateOf(p.Rate), 1), rateOf(g.ceiling()))
-}
-
-func (g *group) review(now clock.Instant) {
-	if g.merge != nil && now >= g.merge.review {
-		g.replan(now)
-	}
 }
 
 func (g *group) sent(now clock.Instant) (trial uint32) {
@@ -493,21 +472,21 @@ func (m *merge) refusedAlone(s *state, now, sentAt clock.Instant, refused bool) 
 	m.begun[s]++
 	m.total++
 	if !refused {
-		m.otherServed = m.otherServed || s != m.run.by && sentAt > m.run.at
+		m.otherServed = m.otherServed || s != m.run && sentAt > m.runAt
 		return false
 	}
 	m.refusedAt = now
-	if s != m.run.by {
-		m.run, m.length, m.otherServed, m.total = sighting{s, now}, 1, false, 0
+	if s != m.run {
+		m.run, m.runAt, m.length, m.otherServed, m.total = s, now, 1, false, 0
 		for member := range m.begun {
 			m.begun[member] = 0
 		}
 		return false
 	}
-	if sentAt <= m.run.at || !m.otherServed {
+	if sentAt <= m.runAt || !m.otherServed {
 		return false // of the same event, or everybody is refused
 	}
-	m.run.at, m.otherServed = now, false
+	m.runAt, m.otherServed = now, false
 	m.length++
 	share := (float64(m.begun[s]) + 1) / (float64(m.total) + 2)
 	return m.length >= runLeast && math.Pow(share, float64(m.length-1)) < runChance
