@@ -15,7 +15,7 @@ import (
 // it rests on and why, to the hook and in the snapshot.
 func TestEventsOfGroups(t *testing.T) {
 	var told []Event
-	b := newBlock(t, 20, 1, func(c *Config) {
+	b := newBlock(t, 20, func(c *Config) {
 		c.OnEvent = func(e Event) {
 			if e.Cause == control.CauseMerged || e.Cause == control.CauseParted {
 				told = append(told, e)
@@ -24,7 +24,6 @@ func TestEventsOfGroups(t *testing.T) {
 	})
 	common := &leaky{rate: 20, burst: 10}
 	b.limitOf = func(int) *leaky { return common }
-	b.tell()
 	b.run(t, 2*time.Minute, 0)
 	require.Len(t, told, 1)
 	e := told[0]

@@ -1,9 +1,7 @@
 package ratelimit
 
 import (
-	"container/heap"
 	"fmt"
-	"math/rand/v2"
 	"net/netip"
 	"testing"
 	"time"
@@ -29,171 +27,118 @@ func (s *leaky) admit(now time.Time) bool {
 }
 
 // block is a world of many hosts at one address and a client with an endless backlog
-// for each, on a clock that jumps from event to event.
+// for each, in steps of ten milliseconds: a request is judged in the step after it was sent, and
+// answered two steps later.
 type block struct {
 	*AdaptiveRateLimiter
 	clk     *clocktest.Fake
-	rnd     *rand.Rand
 	hosts   []*blockHost
-	events  blockEvents
 	limitOf func(host int) *leaky
-	count   [2]int // admitted and refused, by those counted
-	from    time.Time
-	seq     int
+	out     []blockRequest // the oldest first
+	steps   int
 }
 
 type blockHost struct {
-	name   string
-	next   time.Time // when to ask the limiter again
-	served int       // order of service: round robin among those that are ready
-	out    int
+	name string
+	next time.Time // when to ask the limiter again
+	out  int
 }
 
-type blockEvent struct {
-	at  time.Time
-	seq int
-	do  func()
+type blockRequest struct {
+	host     int
+	sent     time.Time
+	judged   bool
+	admitted bool
+	permit   Permit
 }
 
-type blockEvents []blockEvent
+const (
+	blockStep = 10 * time.Millisecond
+	blockTrip = 3 * blockStep
+)
 
-func (e blockEvents) Len() int { return len(e) }
-func (e blockEvents) Less(i, j int) bool {
-	return e[i].at.Before(e[j].at) || e[i].at.Equal(e[j].at) && e[i].seq < e[j].seq
-}
-func (e blockEvents) Swap(i, j int) { e[i], e[j] = e[j], e[i] }
-func (e *blockEvents) Push(x any)   { *e = append(*e, x.(blockEvent)) }
-func (e *blockEvents) Pop() any {
-	old := *e
-	last := old[len(old)-1]
-	*e = old[:len(old)-1]
-	return last
-}
-
-func newBlock(t tester, hosts int, jitter uint64, change func(c *Config)) *block {
+func newBlock(t tester, hosts int, change func(c *Config)) *block {
 	clk := clocktest.NewFake(start)
 	c := DefaultConfig()
 	c.Clock = clk
 	if change != nil {
 		change(&c)
 	}
-	b := &block{AdaptiveRateLimiter: mustNew(t, c), clk: clk, rnd: rand.New(rand.NewPCG(jitter, 1))}
+	b := &block{AdaptiveRateLimiter: mustNew(t, c), clk: clk}
 	for i := range hosts {
 		b.hosts = append(b.hosts, &blockHost{name: fmt.Sprintf("h%d.test", i), next: start})
+		b.SetAddress(b.hosts[i].name, blockAddress)
 	}
 	return b
 }
 
 var blockAddress = netip.MustParseAddr("192.0.2.1")
 
-// tell says that all hosts are at one address.
-func (b *block) tell() {
-	for _, h := range b.hosts {
-		b.SetAddress(h.name, blockAddress)
+// answer judges what was sent, and answers what is due.
+func (b *block) answer(now time.Time) (admitted, refused int) {
+	for i := range b.out {
+		if r := &b.out[i]; !r.judged && now.Sub(r.sent) >= blockStep {
+			r.judged, r.admitted = true, b.limitOf(r.host).admit(now)
+		}
+	}
+	for len(b.out) > 0 && now.Sub(b.out[0].sent) >= blockTrip {
+		r := b.out[0]
+		b.out = b.out[1:]
+		fb := Feedback{StatusCode: 200, SentAt: r.sent, Latency: blockTrip}
+		if admitted++; !r.admitted {
+			admitted, refused, fb.StatusCode = admitted-1, refused+1, 429
+		}
+		h := b.hosts[r.host]
+		b.Feedback(h.name, fb)
+		r.permit.Release()
+		h.out--
+		h.next = now
+	}
+	return admitted, refused
+}
+
+// send sends all that may be sent at the present, in turn.
+func (b *block) send(t tester, now time.Time) {
+	for k := range b.hosts {
+		i := (b.steps + k) % len(b.hosts)
+		for h := b.hosts[i]; h.out < 8 && !h.next.After(now); {
+			if at, why := b.ReadyAt(h.name, 0, 0); why != LimitNone {
+				h.next = later(at, now.Add(1))
+				break
+			}
+			p, err := b.Acquire(deadlineContext{t.Context(), now}, h.name)
+			if err != nil {
+				break
+			}
+			h.out++
+			b.out = append(b.out, blockRequest{host: i, sent: now, permit: p})
+		}
 	}
 }
 
-func (b *block) after(d time.Duration, do func()) {
-	b.seq++
-	heap.Push(&b.events, blockEvent{at: b.clk.Now().Add(d), seq: b.seq, do: do})
-}
-
-// trip is how long one way takes: ten milliseconds, and up to ten more.
-func (b *block) trip() time.Duration {
-	return 10*time.Millisecond + time.Duration(b.rnd.Int64N(int64(10*time.Millisecond)))
-}
-
-func (b *block) send(i int, p Permit) {
-	h := b.hosts[i]
-	h.out++
-	sent := b.clk.Now()
-	b.after(b.trip(), func() {
-		admitted := b.limitOf(i).admit(b.clk.Now())
-		b.after(b.trip(), func() {
-			now := b.clk.Now()
-			code, counter := 200, 0
-			if !admitted {
-				code, counter = 429, 1
-			}
-			if !sent.Before(b.from) {
-				b.count[counter]++
-			}
-			b.Feedback(h.name, Feedback{StatusCode: code, SentAt: sent, Latency: now.Sub(sent)})
-			p.Release()
-			h.out--
-			h.next = now
-		})
-	})
-}
-
-// pump sends all that may be sent at the present, in turn.
-func (b *block) pump(t tester) {
-	now := b.clk.Now()
-	for {
-		best := -1
-		for i, h := range b.hosts {
-			if h.out < 8 && !h.next.After(now) && (best < 0 || h.served < b.hosts[best].served) {
-				best = i
-			}
-		}
-		if best < 0 {
-			return
-		}
-		h := b.hosts[best]
-		at, why := b.ReadyAt(h.name, 0, 0)
-		if why != LimitNone {
-			h.next = at
-			if !at.After(now) {
-				h.next = now.Add(1)
-			}
-			continue
-		}
-		p, err := b.Acquire(deadlineContext{t.Context(), now}, h.name)
-		if err != nil {
-			h.next = now.Add(time.Millisecond)
-			continue
-		}
-		b.seq++
-		h.served = b.seq
-		b.send(best, p)
-	}
-}
-
-// run lets time pass until d after the start, counting what is sent from from on.
+// run lets time pass until d after the start, counting what is answered from from on.
 func (b *block) run(t tester, d, from time.Duration) (perSecond, refused float64) {
-	b.from, b.count = start.Add(from), [2]int{}
-	end := start.Add(d)
-	for {
-		b.pump(t)
-		at := end
-		if len(b.events) > 0 && b.events[0].at.Before(at) {
-			at = b.events[0].at
+	var count [2]int
+	for b.clk.Since(start) < d {
+		now := b.clk.Now()
+		ok, no := b.answer(now)
+		if now.Sub(start) >= from {
+			count[0], count[1] = count[0]+ok, count[1]+no
 		}
-		for _, h := range b.hosts {
-			if h.out < 8 && h.next.Before(at) {
-				at = h.next
-			}
-		}
-		b.clk.Advance(at.Sub(b.clk.Now()))
-		if !at.Before(end) {
-			break
-		}
-		for len(b.events) > 0 && !b.events[0].at.After(at) {
-			heap.Pop(&b.events).(blockEvent).do()
-		}
+		b.send(t, now)
+		b.clk.Advance(blockStep)
+		b.steps++
 	}
-	all := b.count[0] + b.count[1]
-	return float64(b.count[0]) / (d - from).Seconds(), float64(b.count[1]) / float64(all)
+	return float64(count[0]) / (d - from).Seconds(), float64(count[1]) / float64(max(count[0]+count[1], 1))
 }
 
 // The experiment keeps under what was admitted before: the favoured go at twice their old
 // rate and, though nothing refuses them, no faster. Otherwise the common limit would refuse
 // them in the end, and be taken for limits of their own.
 func TestTrialKeepsUnderTheCommonLimit(t *testing.T) {
-	b := newBlock(t, 50, 1, nil)
+	b := newBlock(t, 50, nil)
 	common := &leaky{rate: 25, burst: 50}
 	b.limitOf = func(int) *leaky { return common }
-	b.tell()
 	g := b.lockedGroup(b.hosts[0].name)
 	at, step := time.Duration(0), time.Second/4
 	for ; g.watch == nil || g.watch.trial == nil; at += step {
@@ -223,10 +168,9 @@ func TestTrialKeepsUnderTheCommonLimit(t *testing.T) {
 // Hosts that get less together than they had got each for itself are let go their own ways,
 // soon after they were merged: one of them does not share the limit of the others.
 func TestMergeThatCostsIsUndone(t *testing.T) {
-	b := newBlock(t, 20, 1, nil)
+	b := newBlock(t, 20, nil)
 	common, own := &leaky{rate: 20, burst: 10}, &leaky{rate: 10, burst: 10}
 	b.limitOf = func(int) *leaky { return common }
-	b.tell()
 	b.run(t, 40*time.Second, 0)
 	g := b.lockedGroup(b.hosts[0].name)
 	require.NotNil(t, g.merge)
@@ -259,10 +203,9 @@ func (b *block) lockedGroup(domain string) *group {
 // An order to wait holds its host, and all hosts of the address only if they are
 // limited as one.
 func TestRetryAfterHoldsMergedHostsOnly(t *testing.T) {
-	b := newBlock(t, 20, 1, nil)
+	b := newBlock(t, 20, nil)
 	common := &leaky{rate: 20, burst: 10}
 	b.limitOf = func(int) *leaky { return common }
-	b.tell()
 	for _, tc := range []struct {
 		until  time.Duration
 		merged int
