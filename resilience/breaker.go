@@ -37,13 +37,9 @@ type BreakerConfig struct {
 }
 
 const (
-	// defaultBreak is that of package breaker, which the engine uses.
-	defaultBreak = 15 * time.Second
-	// defaultMinCalls is the least number of which one call is no more than a tenth.
-	defaultMinCalls = 10
-	// defaultFailures in a row are an accident once in 3,000 times for a callee that
-	// fails one call in five.
-	defaultFailures = 5
+	defaultBreak    = 15 * time.Second
+	defaultMinCalls = 10 // so that one call is no more than a tenth
+	defaultFailures = 5  // an accident once in 3,000 times for a callee that fails one call in five
 )
 
 func (c *BreakerConfig) settle() error {

@@ -39,10 +39,8 @@ type HedgeConfig[T any] struct {
 }
 
 const (
-	// defaultHedgeDelay is longer than nearly every answer of a web server that works.
-	defaultHedgeDelay = 2 * time.Second
-	// maxHedges bounds what one call may become at the callee.
-	maxHedges = 16
+	defaultHedgeDelay = 2 * time.Second // longer than nearly every answer of a web server that works
+	maxHedges         = 16
 )
 
 // Hedge is a [Policy] against the slow tail: a call that takes long gets a second one
@@ -324,11 +322,8 @@ func (c *hedgeCall[T]) leave() {
 }
 
 const (
-	// paceSamples is how many latencies a quantile needs: below twenty the p95 is the
-	// slowest call there was.
-	paceSamples = 20
-	// paceEvery is after how many latencies the quantile is found again, which needs a sort.
-	paceEvery = 8
+	paceSamples = 20 // latencies that a quantile needs: of fewer the p95 is the slowest
+	paceEvery   = 8  // latencies after which it is found again, which needs a sort
 )
 
 type hedgePace struct {

@@ -101,29 +101,50 @@ func NewRetry[T any](cfg RetryConfig[T]) (*Retry[T], error) {
 
 // Execute runs fn until the result is final. Within fn, [AttemptFrom] tells which attempt
 // it is.
-func (r *Retry[T]) Execute(ctx context.Context, fn func(context.Context) (T, error)) (T, error) {
+func (r *Retry[T]) Execute(ctx context.Context, fn func(context.Context) (T, error)) (v T, err error) {
 	if err := r.enter(ctx); err != nil {
 		return refuse[T](err)
 	}
 	r.cfg.Budget.Note()
+	held := false // v is nobody's yet, while hooks run that may panic
+	defer func() {
+		if held && r.cfg.Discard != nil {
+			r.cfg.Discard(v)
+		}
+	}()
 	begun := now()
 	var last time.Duration // what the backoff said before
 	var cause error        // of the last attempt that was made
 	for attempt := 1; ; attempt++ {
-		v, err := fn(withAttempt(ctx, attempt))
+		v, err = fn(withAttempt(ctx, attempt))
 		if cause != nil && unasked(err) {
 			err = fmt.Errorf("%w; the attempt before failed: %v", err, cause) //nolint:errorlint // it is not what the error is
 		}
+		held = err == nil
 		a := Attempt{attempt, since(begun)}
-		delay, again := r.decide(ctx, a, &last, v, &err)
-		if !again {
+		if !r.failed(ctx, v, err, a) {
+			held = false
+			return v, err
+		}
+		last = r.cfg.Backoff(attempt, last, r.cfg.Random)
+		delay := max(last, min(r.cfg.RetryAfter(v, err), r.cfg.MaxRetryAfter))
+		if !r.again(ctx, attempt, delay, err) {
+			held = false
+			if err != nil && ctx.Err() == nil { // an end from outside is not one of ours
+				err = &RetryError{Name: r.cfg.Name, Attempts: attempt, Err: err}
+			}
 			return v, err
 		}
 		if !unasked(err) {
 			cause = r.causeOf(v, err)
 		}
-		r.drop(a, delay, v, err)
+		r.tell(a, delay, v, err)
+		if held && r.cfg.Discard != nil {
+			held = false
+			r.cfg.Discard(v)
+		}
 		if clock.Sleep(ctx, clock.System(), delay) != nil {
+			held = false
 			return refuse[T](callerErr(ctx))
 		}
 	}
@@ -137,28 +158,6 @@ func (r *Retry[T]) causeOf(v T, err error) error {
 		return r.cfg.Describe(v)
 	}
 	return errors.New("its result was a failure")
-}
-
-// decide reports whether there will be another attempt, and after which delay. If not,
-// it makes of the error what the caller gets. It holds the value in trust from hooks that
-// panic.
-func (r *Retry[T]) decide(ctx context.Context, a Attempt, last *time.Duration, v T, err *error) (delay time.Duration, again bool) {
-	decided := false
-	defer func() {
-		if !decided {
-			r.discard(v, *err)
-		}
-	}()
-	if r.failed(ctx, v, *err, a) {
-		*last = r.cfg.Backoff(a.Number, *last, r.cfg.Random)
-		delay = max(*last, min(r.cfg.RetryAfter(v, *err), r.cfg.MaxRetryAfter))
-		again = r.again(ctx, a.Number, delay, *err)
-		if !again && *err != nil && ctx.Err() == nil { // an end from outside is not one of ours
-			*err = &RetryError{Name: r.cfg.Name, Attempts: a.Number, Err: *err}
-		}
-	}
-	decided = true
-	return delay, again
 }
 
 func (r *Retry[T]) failed(ctx context.Context, v T, err error, a Attempt) bool {
@@ -190,14 +189,8 @@ func (r *Retry[T]) again(ctx context.Context, attempt int, delay time.Duration, 
 	return r.cfg.Budget.Spend()
 }
 
-func (r *Retry[T]) discard(v T, err error) {
-	if r.cfg.Discard != nil && err == nil {
-		r.cfg.Discard(v)
-	}
-}
-
-func (r *Retry[T]) drop(a Attempt, delay time.Duration, v T, err error) {
-	defer r.discard(v, err) // also if OnRetry panics
+// tell says that there will be another attempt.
+func (r *Retry[T]) tell(a Attempt, delay time.Duration, v T, err error) {
 	wanted := r.cfg.Hub.Wants()
 	if r.cfg.OnRetry == nil && !wanted {
 		return

@@ -132,14 +132,8 @@ func now() time.Time { return clock.System().Now() }
 
 func since(t time.Time) time.Duration { return clock.System().Since(t) }
 
-const (
-	// maxDrain is how much of a body nobody wants is read to keep its connection. Error
-	// pages are seldom as long; beyond it a new connection costs less than the bytes.
-	maxDrain = 64 << 10
-	// drainTime bounds the reading. It is generous for a new connection, of which a slow
-	// body would cost the caller more.
-	drainTime = time.Second
-)
+// A body that nobody wants is read so far and for so long, to keep its connection.
+const maxDrain, drainTime = 64 << 10, time.Second
 
 // Discard frees a response that nobody will get: it reads the rest of its body, up to
 // 64 KiB and for a second, so that the connection can be used again, and closes it. A

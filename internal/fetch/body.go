@@ -12,16 +12,14 @@ import (
 )
 
 const (
-	// Bodies of this size and more are read into buffers left to the collector: pages
-	// seldom reach it, and a pool of the largest ever seen would be the memory's peak.
+	// Buffers of this size and more are left to the collector.
 	maxPooled = 1 << 20
 	// maxHeld bounds what free buffers hold together, in bytes: twice what a crawl of 64
 	// in flight and as many in processing has in buffers of one page.
 	maxHeld = 8 << 20
 	// firstRead is the size of a fresh buffer: half of all pages fit.
 	firstRead = 32 << 10
-	// wireSlack is how much longer than the decoded bound an encoded body may be: every
-	// coding adds headers, and an honest one hardly more.
+	// wireSlack is how much longer than the decoded bound an encoded body may be.
 	wireSlack = 64 << 10
 	// What is left of a body is read up to maxDrain bytes and for drainTime, so that
 	// its connection can be kept; beyond, a new connection is cheaper.
@@ -39,10 +37,8 @@ type buffer struct{ b []byte }
 // sizes is how many sizes of buffers there are: powers of two from firstRead to maxPooled.
 const sizes = 6
 
-// buffers keeps buffers that are free, by their sizes: among those of one stack the small
-// ones would be in the way of the large ones, and one would be made where another lies idle.
-// It is no sync.Pool: that one forgets everything at each second collection, and with the
-// heap of a crawl those come many times a second.
+// buffers keeps buffers that are free, by their sizes. It is no sync.Pool: that one forgets
+// everything at each second collection, and those come many times a second.
 type buffers struct {
 	mu   sync.Mutex // guards what follows
 	free [sizes][]*buffer

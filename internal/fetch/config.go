@@ -19,9 +19,8 @@ import (
 	"github.com/treadlight/crawl/internal/fetch/resolve"
 )
 
-// Bounds, and the defaults of [Config]. The times are those of interactive browsers and net/http's own
-// default transport where it has one; the sizes are an order of magnitude above what
-// real sites need.
+// Bounds, and the defaults of [Config]: times as browsers and net/http have them, and sizes an
+// order of magnitude above what real sites need.
 const (
 	defaultUserAgent      = "Treadlight"
 	defaultConnectTimeout = 10 * time.Second
@@ -31,25 +30,11 @@ const (
 	defaultTimeout        = 30 * time.Second
 	defaultMaxBody        = 10 << 20
 
-	// Pages pack to a fifth or a tenth, logs and tables of figures to a hundredth. Deflate
-	// ends at 1032 to 1, with nothing but one byte again and again; brotli and zstd have no
-	// such end.
-	defaultMaxRatio = 1000
-
-	// net/http would accept 10 MiB of header. Common servers refuse to send more than
-	// 8 to 64 KiB, so a quarter of a mebibyte is already hostile.
-	defaultMaxHeaderBytes = 256 << 10
-
-	// The crawl has at most eight requests in flight at a host by default.
+	defaultMaxRatio        = 1000      // figures pack to a hundredth; brotli and zstd have no bound
+	defaultMaxHeaderBytes  = 256 << 10 // servers seldom send more than 64 KiB
 	defaultMaxConnsPerHost = 8
-
-	// A kept connection costs a descriptor and the system's buffers; beyond a thousand the
-	// oldest have mostly been closed by their servers.
-	maxIdle = 1000
-
-	// A connection must outlive the pause between two polite requests, or every page
-	// pays for a new handshake. Servers seldom keep one for longer than this.
-	idleTimeout = 90 * time.Second
+	maxIdle                = 1000             // beyond it the oldest have mostly been closed by their servers
+	idleTimeout            = 90 * time.Second // longer than the pause between two polite requests
 )
 
 // Config says how a [Client] behaves. The zero Config is usable: it fetches from the

@@ -84,9 +84,8 @@ func (d *decoders) stage(name string) *stage {
 }
 
 // stage decodes one coding. Close gives it back to its pool, after which it must not be used.
-// An input without a byte is an empty body in every coding: servers send Content-Encoding with
-// bodiless redirects. What follows a stream and is none is ignored, as browsers do: some servers
-// append a stray newline.
+// An input without a byte is an empty body in every coding, and what follows a stream and is none
+// is ignored, as browsers do.
 type stage struct {
 	br    *bufio.Reader
 	pool  *sync.Pool

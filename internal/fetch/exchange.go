@@ -15,11 +15,9 @@ import (
 )
 
 // exchange follows one Fetch: where it stands, how long it may still take. It is reused,
-// because the hooks and the timer in it are what costs.
-//
-// net/http's transport calls its hooks from other goroutines. gotConn runs in the one that
-// called RoundTrip; FirstByte may run late, after a request was cancelled, so it touches an
-// atomic only, and an exchange that did not end well is not used again.
+// because the hooks and the timer in it are what costs. FirstByte may run late, after a request
+// was cancelled, so it touches an atomic only, and an exchange that did not end well is not used
+// again.
 type exchange struct {
 	c     *Client
 	trace httptrace.ClientTrace // for net/http's transport

@@ -41,8 +41,7 @@ type Request struct {
 	Again func(ctx context.Context, before *Response, err error) error
 }
 
-// acceptEncoding lists what the decoders take, in no order of preference: servers
-// choose by what they have at hand. Deflate is accepted but not asked for, because
+// acceptEncoding lists what the decoders take. Deflate is accepted but not asked for, because
 // servers disagree on what it means.
 const acceptEncoding = "gzip, br, zstd"
 

@@ -42,9 +42,7 @@ func underlying(c net.Conn) net.Conn {
 	}
 }
 
-// maxKeptText is how long a request may be for its memory to stay with the connection. The
-// requests of a crawl are a few hundred bytes; a longer one is an oddity, of which a
-// thousand kept connections should not each hold one.
+// maxKeptText is how long a request may be for its memory to stay with the connection.
 const maxKeptText = 2 << 10
 
 func (c *conn) send(r *Request) error {

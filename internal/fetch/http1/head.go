@@ -9,11 +9,9 @@ import (
 	"strings"
 )
 
-// readPlain reads the header of a plain answer: nine in ten are of HTTP/1.1, say how long
-// their body is, and have lines that end as they should. It is nil, and nothing has been
-// read, if there is anything else in it, or not all of it has come: [http.ReadResponse] has
-// the last word on all that is not plain, and would say the same of what is, for twice the
-// time and the memory.
+// readPlain reads the header of a plain answer, as nine in ten are. It is nil, and nothing has
+// been read, if there is anything else in it, or not all of it has come: [http.ReadResponse] reads
+// all that is not plain, and would say the same of what is, in twice the time.
 func readPlain(in *bufio.Reader, req *http.Request) *http.Response {
 	seen, _ := in.Peek(in.Buffered())
 	end := bytes.Index(seen, []byte("\r\n\r\n"))

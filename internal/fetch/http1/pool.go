@@ -17,8 +17,7 @@ type hostKey struct {
 }
 
 // pool is the connections that are kept, and the places for more. A host is in it as long
-// as it has connections, or requests that wait for one: that bounds the hosts by what is in
-// flight and MaxIdle, and of a host that goes nothing need be remembered.
+// as it has connections, or requests that wait for one.
 type pool struct {
 	cfg   *Config
 	clk   clock.Clock // the system's, as the reaper's timer is

@@ -10,9 +10,7 @@ import (
 )
 
 // Openings are the addresses that are not public and may be dialled all the same, each with the
-// ports that it is open at: those that the user has named.
-//
-// A seed whose host is an address, or localhost, opens that. One whose host is a name opens the
+// ports that it is open at: those that the user has named. A seed whose host is an address, or localhost, opens that. One whose host is a name opens the
 // addresses of the name if all of them are private when it is first looked up, and none
 // otherwise, also if the name leads elsewhere later. Addresses of [Link] are opened by
 // themselves alone. What is open for an address is so for whoever writes the address; a name
