@@ -114,15 +114,20 @@ func (f *file) putMetaRow(key, value string) error {
 // close gives the file back, after it has moved the log into the database if it can.
 func (f *file) close() error { return f.db.Close() }
 
-// each calls row for each row of a query, whose parameters are integers.
-func each(db *sqlitedb.DB, query string, row func(*sqlitedb.Stmt) error, params ...int64) error {
+// each calls row for each row of a query, whose parameters are integers of 64 bits and strings.
+func each(db *sqlitedb.DB, query string, row func(*sqlitedb.Stmt) error, params ...any) error {
 	s, err := db.Prepare(query)
 	if err != nil {
 		return err
 	}
 	defer s.Reset()
 	for i, v := range params {
-		s.Int(i+1, v)
+		switch v := v.(type) {
+		case int64:
+			s.Int(i+1, v)
+		case string:
+			s.Text(i+1, v)
+		}
 	}
 	for {
 		found, err := s.Step()

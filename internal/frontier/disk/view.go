@@ -60,17 +60,12 @@ func Look(dir string) (*View, error) {
 }
 
 // Meta is a value that was set; empty if none was.
-func (v *View) Meta(key string) (string, error) {
-	q, err := v.db.Prepare(`SELECT value FROM meta WHERE key = ?`)
-	if err != nil {
-		return "", err
-	}
-	defer q.Reset()
-	q.Text(1, key)
-	if found, err := q.Step(); !found {
-		return "", err
-	}
-	return q.ColumnText(0), nil
+func (v *View) Meta(key string) (value string, err error) {
+	err = each(v.db, `SELECT value FROM meta WHERE key = ?`, func(q *sqlitedb.Stmt) error {
+		value = q.ColumnText(0)
+		return nil
+	}, key)
+	return value, err
 }
 
 // Seeds calls see for each URL that was put as a seed, until it reports false.
@@ -84,19 +79,16 @@ func (v *View) Seeds(see func(frontier.Item) bool) error {
 // Page is what is known of a URL, as [canonical.URL.String] has it; nil if it was never put.
 // It reads all URLs, and all visits: some seconds for ten million.
 func (v *View) Page(url string) (*Page, error) {
-	id, err := v.idOf(url)
-	if err != nil || id == 0 {
-		return nil, err
-	}
+	var id int64
 	p := new(Page)
-	err = each(v.db, `SELECT coalesce(u.kind, 'page'), u.depth, u.seed, coalesce(r.url, ''), u.queued_at,
-		u.id > (SELECT url FROM placed) AND NOT EXISTS (SELECT 1 FROM visits v WHERE v.url = u.id) OR EXISTS (SELECT 1 FROM places p WHERE p.host = u.host AND p.rank = u.rank AND p.url = u.id)
-		FROM urls u LEFT JOIN urls r ON r.id = u.referrer WHERE u.id = ?`, func(q *sqlitedb.Stmt) error {
+	err := each(v.db, `SELECT coalesce(u.kind, 'page'), u.depth, u.seed, coalesce(r.url, ''), u.queued_at,
+		u.id > (SELECT url FROM placed) AND NOT EXISTS (SELECT 1 FROM visits v WHERE v.url = u.id) OR EXISTS (SELECT 1 FROM places p WHERE p.host = u.host AND p.rank = u.rank AND p.url = u.id),
+		u.id FROM urls u LEFT JOIN urls r ON r.id = u.referrer WHERE u.url = ? LIMIT 1`, func(q *sqlitedb.Stmt) error {
 		p.Kind, p.Depth, p.Seed, p.Referrer = q.ColumnText(0), int(q.ColumnInt(1)), q.ColumnInt(2) != 0, q.ColumnText(3)
-		p.QueuedAt, p.Queued = time.UnixMilli(q.ColumnInt(4)), q.ColumnInt(5) != 0
+		p.QueuedAt, p.Queued, id = time.UnixMilli(q.ColumnInt(4)), q.ColumnInt(5) != 0, q.ColumnInt(6)
 		return nil
-	}, id)
-	if err != nil {
+	}, url)
+	if err != nil || id == 0 {
 		return nil, err
 	}
 	return p, each(v.db, `SELECT at, round, status, coalesce(class, ''), coalesce(change, '') FROM visits WHERE url = ? ORDER BY id DESC LIMIT 1`, func(q *sqlitedb.Stmt) error {
@@ -104,20 +96,6 @@ func (v *View) Page(url string) (*Page, error) {
 		p.Class, p.Change = q.ColumnText(3), q.ColumnText(4)
 		return nil
 	}, id)
-}
-
-// idOf is 0 if there is none.
-func (v *View) idOf(url string) (int64, error) {
-	q, err := v.db.Prepare(`SELECT id FROM urls WHERE url = ?`)
-	if err != nil {
-		return 0, err
-	}
-	defer q.Reset()
-	q.Text(1, url)
-	if found, err := q.Step(); !found {
-		return 0, err
-	}
-	return q.ColumnInt(0), nil
 }
 
 // Close ends the view.
@@ -190,12 +168,10 @@ func (s *Store) CountVisits() (visited, given int64, err error) {
 	if err != nil {
 		return 0, 0, err
 	}
-	q, err := db.Prepare(`SELECT count(*), coalesce(sum(status BETWEEN 200 AND 299 OR status = 304), 0) FROM visits WHERE refused IS NULL AND round = ? AND url NOT IN (SELECT id FROM urls WHERE kind IS NOT NULL)`)
-	if err == nil {
-		q.Int(1, int64(s.Round()))
-		if _, err = q.Step(); err == nil {
-			visited, given = q.ColumnInt(0), q.ColumnInt(1)
-		}
-	}
+	err = each(db, `SELECT count(*), coalesce(sum(status BETWEEN 200 AND 299 OR status = 304), 0) FROM visits
+		WHERE refused IS NULL AND round = ? AND url NOT IN (SELECT id FROM urls WHERE kind IS NOT NULL)`, func(q *sqlitedb.Stmt) error {
+		visited, given = q.ColumnInt(0), q.ColumnInt(1)
+		return nil
+	}, int64(s.Round()))
 	return visited, given, errors.Join(err, db.Close())
 }
