@@ -69,17 +69,6 @@ func TestKeyedLimitsEachKey(t *testing.T) {
 	require.ErrorIs(t, k.AcquireN(t.Context(), "a", 3), limit.ErrExceedsCapacity)
 }
 
-func TestKeyedOfOtherKeys(t *testing.T) {
-	type tenant struct{ id, plan int }
-	k, err := limit.NewKeyed(limit.KeyedConfig[tenant]{Limit: limit.Spec{Permits: 1, Per: time.Hour}, MaxKeys: 4096})
-	require.NoError(t, err)
-	for i := range 1000 {
-		require.True(t, k.TryAcquire(tenant{i, 1}))
-		require.False(t, k.TryAcquire(tenant{i, 1}))
-	}
-	require.Equal(t, 1000, k.Len())
-}
-
 // A drained limiter is never forgotten: that would be a way round it.
 func TestKeyedForgetsOnlyWhatIsFull(t *testing.T) {
 	clk := fakeClock()
@@ -369,28 +358,4 @@ func TestKeyedRemoveWithSlotsOut(t *testing.T) {
 	_, err = k.AcquireRelease(t.Context(), "a", 1, 0)
 	require.ErrorIs(t, err, limit.ErrLimited)
 	again()
-}
-
-// Removing while others ask: nothing is lost count of.
-func TestKeyedRemoveConcurrently(t *testing.T) {
-	k, err := limit.NewKeyed(limit.KeyedConfig[int]{Limit: limit.Spec{Permits: 2, Per: time.Minute}})
-	require.NoError(t, err)
-	var all sync.WaitGroup
-	for range 4 {
-		all.Go(func() {
-			for i := range 5000 {
-				k.TryAcquire(i % 50)
-				_ = k.AcquireTimeout(t.Context(), i%50, 1, 0)
-			}
-		})
-		all.Go(func() {
-			for i := range 500 {
-				k.Remove(i % 50)
-				k.RemoveWhere(func(key int, _ limit.Limiter) bool { return key%7 == i%7 })
-			}
-		})
-	}
-	all.Wait()
-	k.RemoveWhere(func(int, limit.Limiter) bool { return true })
-	require.Zero(t, k.Len())
 }

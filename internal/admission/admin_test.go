@@ -9,7 +9,6 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"sync"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -184,26 +183,4 @@ func TestAdminTakesBackWhatItCannotSave(t *testing.T) {
 	w = o.do(http.MethodPut, "/rules", `{"rules": []}`)
 	require.Equal(t, http.StatusInternalServerError, w.Code)
 	require.Len(t, o.rules.Rules(), 1)
-}
-
-// TestAdministratorsAtOnce change different things, and none loses another's change.
-func TestAdministratorsAtOnce(t *testing.T) {
-	o := newOffice(t, filepath.Join(t.TempDir(), "rules.json"))
-	var all sync.WaitGroup
-	for _, name := range []string{"a", "b", "c", "d"} {
-		all.Go(func() {
-			if w := o.do(http.MethodPut, "/plans/"+name, `{"capacity": 1, "tokens_per_second": 1}`); w.Code != http.StatusOK {
-				t.Errorf("plan %s: %d %s", name, w.Code, w.Body)
-			}
-			if w := o.do(http.MethodPut, "/rules/"+name, `{"path": "/", "plans": ["`+name+`"]}`); w.Code != http.StatusOK {
-				t.Errorf("rule %s: %d %s", name, w.Code, w.Body)
-			}
-		})
-	}
-	all.Wait()
-	require.Len(t, o.registry.Plans(), 5)
-	require.Len(t, o.rules.Rules(), 5)
-	other := newOffice(t, "")
-	require.NoError(t, other.rules.LoadFile(o.file))
-	require.Len(t, other.rules.Rules(), 5)
 }

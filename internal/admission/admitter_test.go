@@ -253,41 +253,25 @@ func TestCallerGivesUp(t *testing.T) {
 
 // TestImmediateHasNoDeadline: a timer per request costs more than the decision.
 func TestImmediateHasNoDeadline(t *testing.T) {
-	r, err := memory.New(memory.Config{})
-	require.NoError(t, err)
-	var asked deadlines
-	allow(t, admitter(t, admission.Config{Repository: immediate{&asked, r}}), "ann", 1, "login")
-	allow(t, admitter(t, admission.Config{Repository: struct{ admission.Repository }{&asked}}), "ann", 1, "login")
-	require.Equal(t, deadlines{false, true}, asked)
+	for _, immediate := range []bool{false, true} {
+		repo := newStore(t, admissiontest.NewClock())
+		repo.fail = func(ctx context.Context) error {
+			_, ok := ctx.Deadline()
+			require.NotEqual(t, immediate, ok)
+			return nil
+		}
+		cfg := admission.Config{Repository: repo}
+		if immediate {
+			cfg.Repository = instant{repo}
+		}
+		allow(t, admitter(t, cfg), "ann", 1, "login")
+	}
 }
 
-type immediate struct {
-	*deadlines
-	*memory.Repository
-}
+// instant is a store that never waits.
+type instant struct{ *store }
 
-func (i immediate) Take(ctx context.Context, key string, plans []admission.Plan, n int64) (admission.Result, error) {
-	return i.deadlines.Take(ctx, key, plans, n)
-}
-
-func (i immediate) Remove(context.Context, string, []admission.Plan) error { return nil }
-func (i immediate) Keys(context.Context, []admission.Plan, func(string) bool) error {
-	return nil
-}
-func (i immediate) Close() error { return nil }
-
-// deadlines notes whether each question had one.
-type deadlines []bool
-
-func (d *deadlines) Take(ctx context.Context, _ string, _ []admission.Plan, _ int64) (admission.Result, error) {
-	_, ok := ctx.Deadline()
-	*d = append(*d, ok)
-	return admission.Result{Allowed: true}, nil
-}
-
-func (d *deadlines) Remove(context.Context, string, []admission.Plan) error          { return nil }
-func (d *deadlines) Keys(context.Context, []admission.Plan, func(string) bool) error { return nil }
-func (d *deadlines) Close() error                                                    { return nil }
+func (instant) Immediate() {}
 
 // TestFallbackIsWarm has one process of four lose its store: it goes on with a quarter of
 // each plan, of which it has already used what it let in before.

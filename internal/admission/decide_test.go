@@ -50,53 +50,6 @@ func TestRefill(t *testing.T) {
 	require.Equal(t, bucket(10, t0), p.Fresh(t0))
 }
 
-// anyPlan draws from all that Settle lets through.
-func anyPlan(t *rapid.T, kinds ...admission.Kind) admission.Plan {
-	p := admission.Plan{Name: "p", Kind: rapid.SampledFrom(kinds).Draw(t, "kind")}
-	p.Capacity = 1 + int64(math.Pow(2, rapid.Float64Range(0, 40).Draw(t, "capacity"))-1)
-	if p.Kind == admission.KindTokenBucket {
-		p.TokensPerSecond = math.Pow(10, rapid.Float64Range(-9, 9).Draw(t, "rate"))
-	} else {
-		p.Window = time.Duration(math.Pow(10, rapid.Float64Range(3, 13).Draw(t, "window"))) * time.Microsecond
-	}
-	return settled(t, p)
-}
-
-// TestWait has the law of Wait for any plan and state: then it is allowed, and a microsecond before
-// it is not.
-func TestWait(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		p := anyPlan(t, admission.Kinds()...)
-		now := t0 + admission.Micros(rapid.Int64Range(0, 1e13).Draw(t, "now"))
-		s := p.Fresh(now)
-		if p.Kind == admission.KindTokenBucket {
-			s.Tokens = rapid.Float64Range(0, float64(p.Capacity)).Draw(t, "tokens")
-			s.At -= admission.Micros(rapid.Int64Range(-1e6, 1e12).Draw(t, "ago"))
-		} else {
-			s.Current = rapid.Int64Range(0, p.Capacity).Draw(t, "current")
-		}
-		if p.Kind == admission.KindSlidingWindow {
-			s.Previous = rapid.Int64Range(0, p.Capacity).Draw(t, "previous")
-		}
-		n := rapid.Int64Range(1, p.Capacity).Draw(t, "n")
-		same, r := p.Take(s, now, n)
-		if r.Allowed {
-			require.Zero(t, r.Wait)
-			require.True(t, same.Tokens >= 0 && same.Current <= p.Capacity)
-			return
-		}
-		require.Equal(t, s, same, "a denied state")
-		if r.Wait > 100*365*24*time.Hour {
-			return // beyond what Micros can say exactly
-		}
-		then := now + admission.Micros(r.Wait/time.Microsecond)
-		_, late := p.Take(s, then, n)
-		require.True(t, late.Allowed, "at the Wait of %v", r.Wait)
-		_, early := p.Take(s, then-1, n)
-		require.False(t, early.Allowed, "1µs before the Wait of %v", r.Wait)
-	})
-}
-
 // TestTokenBucketWaitIsNotTheQuotient has rates at which missing/rate is not the first
 // microsecond at which Refill finds the tokens, but one or many too early or too late.
 func TestTokenBucketWaitIsNotTheQuotient(t *testing.T) {

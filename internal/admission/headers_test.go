@@ -51,16 +51,3 @@ func TestHeadersAreThoseOfTheWriters(t *testing.T) {
 		}
 	}
 }
-
-func TestToldOfASlowBucket(t *testing.T) {
-	// A bucket that fills in three thousand years: the sum must not go round.
-	plan, err := Plan{Name: "p", Capacity: 1000, TokensPerSecond: minRate * 10}.Settle()
-	require.NoError(t, err)
-	_, res := plan.Take(plan.Fresh(0), 0, 1)
-	until := func() time.Duration { _, until := res.told(&plan); return until }
-	require.GreaterOrEqual(t, until(), time.Duration(0))
-	_, res = plan.Take(State{}, 0, 1)
-	require.Greater(t, until(), 3*365*24*time.Hour)
-	_, res = plan.Take(State{Tokens: 1}, 0, 1)
-	require.GreaterOrEqual(t, until(), time.Duration(0))
-}

@@ -11,7 +11,6 @@ import (
 	"net/http/httptest"
 	"strings"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
@@ -105,10 +104,6 @@ func limits(h http.Header) map[string]string {
 	return all
 }
 
-// TestRetryAfterIsRoundedUp: who obeys it is let in, to the microsecond.
-// TestResetOfABucket: of one that is used up, clients are told when there is a token
-// again, and not when there are all.
-// TestEpochHeaders: the Unix time is rounded up too, and the other headers stay.
 // TestWriterIsTheServers: whatever the server's writer can do, the handler can.
 func TestWriterIsTheServers(t *testing.T) {
 	var got http.ResponseWriter
@@ -117,28 +112,6 @@ func TestWriterIsTheServers(t *testing.T) {
 	w := httptest.NewRecorder()
 	newDoorway(t, cfg).ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/", nil))
 	require.Same(t, w, got)
-}
-
-func TestHijackFlushReadFrom(t *testing.T) {
-	cfg := onePlan(two, nil)
-	cfg.next = func(w http.ResponseWriter, _ *http.Request) {
-		_, flusher := w.(http.Flusher)
-		_, readerFrom := w.(io.ReaderFrom)
-		conn, rw, err := http.NewResponseController(w).Hijack()
-		if err != nil || !flusher || !readerFrom {
-			http.Error(w, "no", http.StatusInternalServerError)
-			return
-		}
-		defer conn.Close()
-		_, _ = rw.WriteString("HTTP/1.1 299 Mine\r\nContent-Length: 0\r\nConnection: close\r\n\r\n")
-		_ = rw.Flush()
-	}
-	server := httptest.NewServer(newDoorway(t, cfg))
-	defer server.Close()
-	res, err := server.Client().Get(server.URL)
-	require.NoError(t, err)
-	require.NoError(t, res.Body.Close())
-	require.Equal(t, 299, res.StatusCode)
 }
 
 func TestHeadIsDeniedWithoutABody(t *testing.T) {
@@ -356,44 +329,4 @@ func TestMiddlewareRejects(t *testing.T) {
 		require.ErrorContains(t, err, want)
 		require.NotContains(t, err.Error(), "short\"", "a secret is not told")
 	}
-}
-
-// TestTwoMiddlewares of one program know nothing of each other.
-func TestTwoMiddlewares(t *testing.T) {
-	one, other := newDoorway(t, onePlan(two, nil)), newDoorway(t, onePlan(two, nil))
-	for range 3 {
-		one.get("/")
-	}
-	require.Equal(t, http.StatusTooManyRequests, one.get("/").Code)
-	require.Equal(t, http.StatusOK, other.get("/").Code)
-}
-
-// TestRulesChangeWhileRequestsComeIn has readers and writers at once, for the race
-// detector, and sees that each request is judged by a whole set of rules.
-func TestRulesChangeWhileRequestsComeIn(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		cfg := onePlan(admission.Plan{Name: "p", Capacity: 1 << 30, TokensPerSecond: 1}, func(r *admission.Rule) { r.Concurrency = 1 << 20 })
-		cfg.bubble = true
-		d := newDoorway(t, cfg)
-		done := make(chan struct{})
-		for range 4 {
-			go func() {
-				for range 500 {
-					if w := d.get("/"); w.Code != http.StatusOK || w.Header().Get("X-RateLimit-Limit") == "" {
-						t.Errorf("status %d, headers %v", w.Code, w.Header())
-					}
-				}
-				done <- struct{}{}
-			}()
-		}
-		for i := range 200 {
-			rule := d.rules.Rules()[0]
-			rule.Cost = int64(1 + i%3)
-			require.NoError(t, d.rules.Put(rule, ""))
-			require.NoError(t, d.registry.Put(admission.Plan{Name: "p", Capacity: 1<<30 + int64(i), TokensPerSecond: 1}))
-		}
-		for range 4 {
-			<-done
-		}
-	})
 }

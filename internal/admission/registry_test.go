@@ -2,7 +2,6 @@ package admission_test
 
 import (
 	"fmt"
-	"sync"
 	"testing"
 	"time"
 
@@ -60,34 +59,4 @@ func TestRegistryIsBounded(t *testing.T) {
 	r := registry(t, plans...)
 	require.ErrorContains(t, r.Put(login), "remove one first")
 	require.ErrorContains(t, r.Replace(append(plans, login)...), "no more than 10000")
-}
-
-// TestRegistryReplacedLive has readers see one of two sets, and never a mixture.
-func TestRegistryReplacedLive(t *testing.T) {
-	narrow, wide := []admission.Plan{login, api}, []admission.Plan{login, api}
-	wide[0].Capacity, wide[1].Capacity = 50, 1000
-	r := registry(t, narrow...)
-	var wg sync.WaitGroup
-	done := make(chan struct{})
-	for range 4 {
-		wg.Go(func() {
-			for {
-				select {
-				case <-done:
-					return
-				default:
-				}
-				if p := r.Plans(); (p[0].Capacity == 5) != (p[1].Capacity == 100) {
-					t.Errorf("a mixture of two sets: %+v", p)
-					return
-				}
-			}
-		})
-	}
-	for range 1000 {
-		require.NoError(t, r.Replace(wide...))
-		require.NoError(t, r.Replace(narrow...))
-	}
-	close(done)
-	wg.Wait()
 }

@@ -282,30 +282,6 @@ func TestManyAtOnceWithLeases(t *testing.T) {
 	}
 }
 
-// Exactly a hundred of two thousand, of processes that each remember denials.
-func TestManyAtOnce(t *testing.T) { onEach(t, testManyAtOnce) }
-
-func testManyAtOnce(t *testing.T, program program) {
-	s := program.Shared(t)
-	all := []*redis.Repository{open(t, redis.Config{}, s.Addr), open(t, redis.Config{}, s.Addr)}
-	p := bucket(t, "p", 100, 1e-6)
-	var granted atomic.Int64
-	var group sync.WaitGroup
-	for i := range 2000 {
-		group.Go(func() {
-			res, err := all[i%2].Take(context.Background(), "ann", []admission.Plan{p}, 1)
-			if err != nil {
-				t.Error(err)
-			}
-			if res.Allowed {
-				granted.Add(1)
-			}
-		})
-	}
-	group.Wait()
-	require.Equal(t, int64(100), granted.Load())
-}
-
 // Those who come while a lease is fetched wait for it instead of fetching their own.
 func TestOneFetchesALease(t *testing.T) {
 	s := sharedServer(t)

@@ -57,11 +57,6 @@ func play(role string) int {
 		_ = json.NewEncoder(os.Stdout).Encode(takeMany(r))
 	case "forever":
 		takeForever(r)
-	case "full":
-		if err := takeUntilFull(r); err != nil {
-			fmt.Println(err)
-			return 1
-		}
 	}
 	if err := r.Close(); err != nil {
 		fmt.Println(err)
