@@ -175,3 +175,88 @@ func TestTighter(t *testing.T) {
 		t.Run(tc.name, func(t *testing.T) { require.Equal(t, tc.want, tc.a.Tighter(&tc.b)) })
 	}
 }
+
+func bucketOf(name string, capacity int64, perSecond float64) admission.Plan {
+	return admission.Plan{Name: name, Kind: admission.KindTokenBucket, Capacity: capacity, TokensPerSecond: perSecond}
+}
+
+func windowOf(kind admission.Kind, capacity int64, length time.Duration) admission.Plan {
+	return admission.Plan{Name: string(kind), Kind: kind, Capacity: capacity, Window: length}
+}
+
+// TestExactInstants is a table that leans on no law.
+func TestExactInstants(t *testing.T) {
+	ms := time.Millisecond
+	type step struct {
+		at          time.Duration
+		n           int64
+		allowed     bool
+		remaining   int64
+		wait, reset time.Duration
+	}
+	for _, tc := range []struct {
+		plan  admission.Plan
+		steps []step
+	}{
+		{bucketOf("bucket", 5, 2), []step{
+			{0, 3, true, 2, 0, 1500 * ms},
+			{0, 3, false, 2, 500 * ms, 1500 * ms},
+			{250 * ms, 3, false, 2, 250 * ms, 1250 * ms},
+			{499 * ms, 3, false, 2, 1 * ms, 1001 * ms},
+			{500 * ms, 3, true, 0, 0, 2500 * ms},
+			{501 * ms, 1, false, 0, 499 * ms, 2499 * ms},
+			{time.Hour, 5, true, 0, 0, 2500 * ms},
+			{time.Hour, 6, false, 0, admission.Never, 2500 * ms},
+		}},
+		{windowOf(admission.KindFixedWindow, 3, time.Second), []step{
+			{0, 2, true, 1, 0, 1000 * ms},
+			{900 * ms, 2, false, 1, 100 * ms, 100 * ms},
+			{900 * ms, 1, true, 0, 0, 100 * ms},
+			{999 * ms, 1, false, 0, 1 * ms, 1 * ms},
+			{1000 * ms, 3, true, 0, 0, 1000 * ms},
+			{3500 * ms, 1, true, 2, 0, 500 * ms},
+			{3600 * ms, 4, false, 2, admission.Never, 400 * ms},
+		}},
+		{windowOf(admission.KindSlidingWindow, 10, time.Second), []step{
+			{0, 10, true, 0, 0, 2000 * ms},
+			{500 * ms, 1, false, 0, 500 * ms, 1500 * ms},
+			{1000 * ms, 1, true, 0, 0, 2000 * ms}, // of the ten, a microsecond has left the window
+			{1000 * ms, 1, false, 0, 100 * ms, 2000 * ms},
+			{1100 * ms, 1, true, 0, 0, 1900 * ms},
+			{1500 * ms, 5, false, 4, 100 * ms, 1500 * ms}, // 5 of before, 2 of now, and 4 more before the last
+			{1600 * ms, 5, true, 0, 0, 1400 * ms},
+			{2000 * ms, 4, true, 0, 0, 2000 * ms}, // 7 of before
+			{4000 * ms, 0, true, 10, 0, 0},
+		}},
+	} {
+		state := tc.plan.Fresh(t0)
+		for i, st := range tc.steps {
+			var got admission.Result
+			state, got = tc.plan.Take(state, t0+admission.Micros(st.at.Microseconds()), st.n)
+			require.Equal(t, st.allowed, got.Allowed, "%s, step %d", tc.plan.Name, i)
+			require.Equal(t, []any{st.remaining, st.wait, st.reset}, []any{got.Remaining, got.Wait, got.Reset}, "%s, step %d", tc.plan.Name, i)
+			require.Equal(t, map[bool]admission.Reason{true: "", false: got.Reason}[st.allowed], got.Reason)
+			require.Equal(t, st.wait == admission.Never, got.Reason == admission.ReasonTooLarge)
+		}
+	}
+}
+
+// TestSteady has a client ask as often as a plan allows, evenly and without a look at the answers: it gets
+// all of it, wherever in the window it begins.
+func TestSteady(t *testing.T) {
+	for _, capacity := range []int64{1, 2, 3, 5, 10, 100} {
+		for _, phase := range []admission.Micros{333333, 0, 1, 999999} {
+			for _, p := range []admission.Plan{
+				windowOf(admission.KindSlidingWindow, capacity, time.Second),
+				windowOf(admission.KindFixedWindow, capacity, time.Second), bucketOf("bucket", capacity, float64(capacity)),
+			} {
+				state := p.Fresh(t0 + phase)
+				for n := range min(100, 4*capacity) + 1 {
+					var r admission.Result
+					state, r = p.Take(state, t0+phase+admission.Micros((n*1e6+capacity-1)/capacity), 1)
+					require.True(t, r.Allowed, "%s of %d from %d: request %d = %+v", p.Name, capacity, phase, n, r)
+				}
+			}
+		}
+	}
+}

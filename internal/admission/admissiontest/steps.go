@@ -1,6 +1,8 @@
 package admissiontest
 
 import (
+	"context"
+	"errors"
 	"math/rand/v2"
 	"time"
 
@@ -105,5 +107,129 @@ func (s *suite) replacedSteps() {
 		}
 		p := forms[rnd.IntN(len(forms))]
 		s.compare([]string{"ann", "bob"}[rnd.IntN(2)], rnd.Int64N(p.Capacity+1), p)
+	}
+}
+
+// allOrNone has the last of three plans deny: the first two must not have been charged,
+// nor so much as refilled, which would show in the rounding of what comes after.
+func (s *suite) allOrNone() {
+	first, second, third := bucket("first", 100, 1.0/3), sliding("second", 100, time.Minute), fixed("third", 2, time.Hour)
+	for range 2 {
+		s.compare("key", 1, first, second, third)
+	}
+	for range 20 {
+		s.clk.Move(123457 * time.Microsecond)
+		if r := s.compare("key", 1, first, second, third); r.Allowed || r.Plan != "third" {
+			s.Fatalf("Take of all three = %+v, want third to deny", r)
+		}
+	}
+	for _, p := range []admission.Plan{first, second} {
+		if r := s.compare("key", 0, p); r.Remaining != 100 && r.Remaining != 98 {
+			s.Errorf("%s has %d of 100 left after two were charged, want 98 or, refilled, 100", p.Name, r.Remaining)
+		}
+		s.compare("key", 7, p)
+	}
+}
+
+// looking asks for no tokens, which is always allowed and changes nothing, not for a key
+// that is not known either.
+func (s *suite) looking() {
+	p := bucket("b", 3, 1)
+	for range 5 {
+		if r := s.compare("key", 0, p); !r.Allowed || r.Remaining != 3 || r.Reset != 0 {
+			s.Fatalf("Take(0) = %+v, want all 3 left", r)
+		}
+	}
+	s.compare("key", 3, p)
+	if r := s.compare("key", 0, p); !r.Allowed || r.Remaining != 0 || r.Reset != 3*time.Second {
+		s.Errorf("Take(0) of an empty bucket = %+v, want it allowed with 0 left, full in 3s", r)
+	}
+}
+
+func (s *suite) endedContext() {
+	p := bucket("b", 1, 1)
+	ctx, cancel := context.WithCancel(s.Context())
+	cancel()
+	if r, err := s.repo.Take(ctx, "key", []admission.Plan{p}, 1); !errors.Is(err, context.Canceled) {
+		s.Errorf("Take with an ended context = %+v, %v, want context.Canceled", r, err)
+	}
+	if r := s.take("key", 1, p); !r.Allowed {
+		s.Errorf("Take = %+v: the one with the ended context was charged", r)
+	}
+}
+
+// littleBack has the clock go back by less than a plan remembers, and beyond where the
+// window began. Nothing is granted twice, what is denied is told to come when the clock
+// has caught up and the tokens are there, and then it gets them.
+func (s *suite) littleBack() {
+	for _, tc := range []struct {
+		plan admission.Plan
+		wait time.Duration // 2s back, which is a second before the window
+	}{
+		{bucket("b", 10, 1), 2*time.Second + time.Second},
+		{fixed("f", 10, 10*time.Second), time.Second + 10*time.Second},
+		{sliding("s", 10, 10*time.Second), time.Second + 10*time.Second},
+	} {
+		key := tc.plan.Name
+		s.clk.Set(start.Truncate(10 * time.Second).Add(time.Second))
+		granted := s.admits(key, 10, tc.plan)
+		for range 10 {
+			s.clk.Move(-2 * time.Second)
+			if r := s.take(key, 1, tc.plan); r.Allowed || r.Wait != tc.wait {
+				s.Errorf("%s: Take with the clock 2s back = %+v, want a wait of %v", key, r, tc.wait)
+			}
+			granted += s.admits(key, 10, tc.plan)
+			s.clk.Move(2 * time.Second)
+			granted += s.admits(key, 10, tc.plan)
+		}
+		if granted != 10 {
+			s.Errorf("%s: %d granted while the clock went to and fro, want 10", key, granted)
+		}
+		s.clk.Move(tc.wait - 2*time.Second)
+		if r := s.take(key, 1, tc.plan); !r.Allowed {
+			s.Errorf("%s: Take after the clock has caught up = %+v, want it allowed", key, r)
+		}
+	}
+}
+
+// farBack has the clock go back by more than plans remember: whoever wrote the state had
+// a wrong clock, and nobody may be blocked until that time comes.
+func (s *suite) farBack() {
+	for _, p := range []admission.Plan{bucket("b", 10, 1), fixed("f", 10, 10*time.Second), sliding("s", 10, 10*time.Second)} {
+		s.clk.Set(start.AddDate(20, 0, 0))
+		s.admits(p.Name, 10, p)
+		s.clk.Set(start)
+		if got := s.admits(p.Name, 10, p); got != 10 {
+			s.Errorf("%s: %d granted after the clock was set back by 20 years, want 10", p.Name, got)
+		}
+	}
+}
+
+// idle leaves keys alone for two hundred years, where sums of nanoseconds overflow.
+func (s *suite) idle() {
+	for _, p := range stepPlans() {
+		s.clk.Set(start)
+		s.compare("key", min(p.Capacity, 2), p)
+		s.clk.Set(start.AddDate(200, 0, 0))
+		if r := s.compare("key", 1, p); !r.Allowed || p.Name != "vast" && r.Remaining != p.Capacity-1 {
+			s.Errorf("%s: Take after 200 years = %+v, want all but that one left", p.Name, r)
+		}
+	}
+}
+
+// extremes are the plans at the ends of their ranges.
+func (s *suite) extremes() {
+	const most = admission.MaxCapacity
+	for _, p := range []admission.Plan{
+		bucket("slowest", most, 1e-9), bucket("fastest", 1, 1e9), bucket("vast", most, 1e9), bucket("one", 1, 1e-9),
+		fixed("shortest", most, time.Millisecond), sliding("short", most, time.Millisecond),
+		fixed("longest", most, 366*24*time.Hour), sliding("long", most, 366*24*time.Hour),
+	} {
+		for _, n := range []int64{1, p.Capacity - 1, p.Capacity, p.Capacity + 1, 1} {
+			for _, d := range []time.Duration{0, time.Microsecond, 999 * time.Microsecond, time.Second} {
+				s.clk.Move(d)
+				s.compare("key", n, p)
+			}
+		}
 	}
 }

@@ -1,3 +1,6 @@
+// Package admissiontest is the suite that every [admission.Repository] must pass: the same decisions as
+// the pure functions of package admission, step by step and to the last bit; all plans or none; exactly
+// the capacity among thousands at once; and no key that counts for another, whatever is in it.
 package admissiontest
 
 import (
@@ -36,21 +39,15 @@ func Run(t *testing.T, open Open, opts Options) {
 		name string
 		test func(*suite)
 	}{
-		{"exact instants", (*suite).exactInstants},
 		{"steps", (*suite).steps},
 		{"steps of close clocks", (*suite).closeSteps},
 		{"replaced plans", (*suite).replacedSteps},
-		{"a steady client", (*suite).steady},
 		{"all or none", (*suite).allOrNone},
-		{"the tightest plan is told", (*suite).tightest},
-		{"weights", (*suite).weights},
 		{"looking costs nothing", (*suite).looking},
-		{"waiting as told is enough", (*suite).waiting},
 		{"clock a little back", (*suite).littleBack},
 		{"clock far back", (*suite).farBack},
 		{"a lifetime idle", (*suite).idle},
 		{"extreme plans", (*suite).extremes},
-		{"plan replaced", (*suite).replaced},
 		{"keys apart", (*suite).keysApart},
 		{"plans apart", (*suite).plansApart},
 		{"remove", (*suite).remove},
