@@ -50,17 +50,14 @@ func isClean(host string) bool {
 			continue
 		}
 		if c == ':' {
-			return isCleanPort(host[i+1:])
+			port := host[i+1:]
+			return isDigits(port) && port[0] != '0' && port != "80" && port != "443"
 		}
 		if c != '.' || i+1 == len(host) || host[i+1] == ':' {
 			return false
 		}
 	}
 	return true
-}
-
-func isCleanPort(port string) bool {
-	return isDigits(port) && port[0] != '0' && port != "80" && port != "443"
 }
 
 func isDigits(s string) bool { return s != "" && strings.Trim(s, "0123456789") == "" }

@@ -270,7 +270,13 @@ func (l *AdaptiveRateLimiter) fetch(ctx context.Context, f *tokenSource) {
 	res, err := l.cfg.Fleet.Take(ctx, f.key, f.bucket, n)
 	var wait time.Duration
 	if err == nil && !res.Allowed {
-		wait = f.untilNext(&res, n)
+		// Others want tokens too: who asked for each as it comes would do little else, so half of them
+		// are waited for. The budget holds as much. A wait for ever is of a key for which there is no
+		// room at present.
+		wait = refillRetry
+		if res.Wait != WaitForever {
+			wait = max(0, res.Wait-time.Duration(float64(n/2)/f.bucket.Rate*float64(time.Second)))
+		}
 		if there := min(n, res.Remaining); left > 0 {
 			wait = min(res.Wait, batchSpan) // for all of them
 		} else if there > 0 {
@@ -286,16 +292,6 @@ func (l *AdaptiveRateLimiter) fetch(ctx context.Context, f *tokenSource) {
 	defer h.mu.Unlock()
 	f.landed(l.now(), sent, n, wait, err)
 	f.of.nudge()
-}
-
-// untilNext is when to ask again after a denial of n. Others want them too: who asked for each
-// token as it comes would do little else, so half of them are waited for. The budget holds as much.
-func (f *tokenSource) untilNext(res *TokensTaken, n int64) time.Duration {
-	if res.Wait == WaitForever {
-		return refillRetry // of a key for which there is no room at present
-	}
-	rest := float64(n/2) / f.bucket.Rate * float64(time.Second)
-	return max(0, res.Wait-time.Duration(rest))
 }
 
 // What reasons say of a budget that processes share.

@@ -109,17 +109,7 @@ func (l *AdaptiveRateLimiter) SetAddress(domain string, addr netip.Addr) {
 	s.nudgeLocked() // the head may stand in the line it has left
 }
 
-func (l *AdaptiveRateLimiter) joinSite(s *state, now clock.Instant) {
-	if l.cfg.SiteRPS == 0 {
-		return
-	}
-	if key := siteKey(s.domain); key != (groupKey{}) {
-		l.shared.mu.Lock()
-		s.site = l.joinLocked(now, key)
-		l.shared.mu.Unlock()
-	}
-}
-
+// joinLocked finds or makes the group and counts one member more.
 func (l *AdaptiveRateLimiter) joinLocked(now clock.Instant, key groupKey) *group {
 	h := &l.shared
 	g := h.groups[key]
@@ -304,16 +294,16 @@ func (s *state) groupLocked(now clock.Instant) *GroupSnapshot {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	b, o := sh[scopeAddress], sh[scopeSite]
-	if b == nil || o != nil && o.later(b, now) {
+	if b == nil {
 		b = o
+	} else if o != nil {
+		x, _ := o.when(now, 0)
+		y, _ := b.when(now, 0)
+		if x > y || x == y && o.bucket.rate < b.bucket.rate {
+			b = o // it holds back longer, or paces slower
+		}
 	}
 	return b.group.describe(now)
-}
-
-func (b *budget) later(o *budget, now clock.Instant) bool {
-	x, _ := b.when(now, 0)
-	y, _ := o.when(now, 0)
-	return x > y || x == y && b.bucket.rate < o.bucket.rate
 }
 
 func (g *group) describe(now clock.Instant) *GroupSnapshot {

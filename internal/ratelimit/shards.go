@@ -83,7 +83,13 @@ func (l *AdaptiveRateLimiter) create(sh *shard, id identity, domain string) *sta
 	s := t.restore(l.rulesFor(domain), now)             // under the lock: SetRules looks at each shard after the rules have changed
 	s.check, s.domain = id.check, strings.Clone(domain) // the caller's may be part of a page
 	s.pinCaps()
-	l.joinSite(s, now)
+	if l.cfg.SiteRPS != 0 {
+		if key := siteKey(domain); key != (groupKey{}) {
+			l.shared.mu.Lock()
+			s.site = l.joinLocked(now, key)
+			l.shared.mu.Unlock()
+		}
+	}
 	sh.index.put(id.tag, s)
 	sh.states.add(s)
 	return s

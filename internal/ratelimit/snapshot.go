@@ -66,9 +66,6 @@ type DomainSnapshot struct {
 
 	Caps  []CapSnapshot  `json:"caps,omitempty"`  // of the user's rule for the domain
 	Group *GroupSnapshot `json:"group,omitempty"` // what it shares with others and is held by; nil for nothing
-
-	lastActive clock.Instant
-	recent     []control.Event // not yet put into words
 }
 
 // Snapshot sums up what the limiter knows. It looks at every state, one at a time,
@@ -85,12 +82,12 @@ func (l *AdaptiveRateLimiter) Snapshot() LimiterSnapshot {
 	for i := range l.shards {
 		room = l.addShard(&snap, &last, &l.shards[i], room)
 	}
-	snap.Top = last.describe()
+	snap.Top = make([]DomainSnapshot, 0, len(last.list))
+	for _, each := range slices.Backward(last.list) {
+		snap.Top = append(snap.Top, l.describe(each.state, each.state.domain))
+	}
 	snap.Groups, snap.Merged, snap.GroupEvents = l.shared.describe()
 	snap.Caps = l.globalCaps()
-	for i := range snap.Top {
-		l.putIntoWords(&snap.Top[i])
-	}
 	return snap
 }
 
@@ -109,25 +106,21 @@ func (l *AdaptiveRateLimiter) addShard(snap *LimiterSnapshot, last *lastUsed, sh
 	clk := l.now() // a state of a later instant is of that one
 	for _, s := range states {
 		s.mu.Lock()
-		snap.addLocked(s, max(clk, s.bucket.at))
+		snap.Requests += uint64(s.granted)
+		snap.InFlight += int(s.inFlight)
+		snap.Waiting += s.waitingLocked()
+		switch s.stateLocked(max(clk, s.bucket.at)) {
+		case breaker.Open:
+			snap.Open++
+		case breaker.HalfOpen:
+			snap.HalfOpen++
+		case breaker.Closed:
+		}
 		active := s.lastActive
 		s.mu.Unlock()
 		last.add(active, s)
 	}
 	return states
-}
-
-func (snap *LimiterSnapshot) addLocked(s *state, now clock.Instant) {
-	snap.Requests += uint64(s.granted)
-	snap.InFlight += int(s.inFlight)
-	snap.Waiting += s.waitingLocked()
-	switch s.stateLocked(now) {
-	case breaker.Open:
-		snap.Open++
-	case breaker.HalfOpen:
-		snap.HalfOpen++
-	case breaker.Closed:
-	}
 }
 
 type lastUsed struct {
@@ -160,43 +153,28 @@ func longerUnused(a, b usedAt) int {
 	return cmp.Compare(b.state.domain, a.state.domain)
 }
 
-func (u *lastUsed) describe() []DomainSnapshot {
-	all := make([]DomainSnapshot, 0, len(u.list))
-	for _, each := range u.list {
-		s := each.state
-		s.mu.Lock()
-		now := s.nowLocked()
-		s.reviewLocked(now)
-		all = append(all, s.describeLocked(s.domain, now))
-		s.mu.Unlock()
-	}
-	slices.SortFunc(all, func(a, b DomainSnapshot) int {
-		return cmp.Or(cmp.Compare(b.lastActive, a.lastActive), cmp.Compare(a.Domain, b.Domain))
-	})
-	return all
-}
-
 // Inspect is the state of one domain. known is false for a domain that has none at
 // present; its description then is what it would start with.
 func (l *AdaptiveRateLimiter) Inspect(domain string) (d DomainSnapshot, known bool) {
 	domain = Domain(domain)
 	s, known := l.peek(domain)
+	return l.describe(s, domain), known
+}
+
+// describe is what a state is now. The events are put into words with no lock held, as that takes
+// longer than all the rest.
+func (l *AdaptiveRateLimiter) describe(s *state, domain string) DomainSnapshot {
+	var room [keptEvents]control.Event
 	s.mu.Lock()
 	now := s.nowLocked()
 	s.reviewLocked(now) // what was planned may be over: the rate is told with its reason
-	d = s.describeLocked(domain, now)
+	d := s.describeLocked(domain, now)
+	events := s.journal.last(keptEvents, room[:0])
 	s.mu.Unlock()
-	l.putIntoWords(&d)
-	return d, known
-}
-
-// putIntoWords fills Events. Sentences take longer than all the rest of a description,
-// so that is done for those that are shown and with no lock held.
-func (l *AdaptiveRateLimiter) putIntoWords(d *DomainSnapshot) {
-	for i := range d.recent {
-		d.Events = append(d.Events, l.eventOf(&d.recent[i]))
+	for i := range events {
+		d.Events = append(d.Events, l.eventOf(&events[i]))
 	}
-	d.recent = nil
+	return d
 }
 
 func (s *state) describeLocked(domain string, now clock.Instant) DomainSnapshot {
@@ -206,7 +184,6 @@ func (s *state) describeLocked(domain string, now clock.Instant) DomainSnapshot 
 		AvgLatencyMS: millis(s.tail.Mean()), P95LatencyMS: millis(s.tail.At(0.95)), LatencyTargetMS: float64(s.target) / 1e3,
 		ErrorRate: s.window.Sum(now).ErrorRate(), State: s.stateLocked(now),
 		ConsecutiveFails: s.strategy.Failures(), InFlight: int(s.inFlight), Waiting: s.waitingLocked(),
-		lastActive: s.lastActive, recent: s.journal.last(keptEvents, nil),
 	}
 	d.Group, d.Caps = s.groupLocked(now), s.describeCapsLocked()
 	at, why := s.readyLocked(now, 0, 0)
