@@ -6,7 +6,6 @@ import (
 	"strings"
 	"testing"
 
-	whatwg "github.com/nlnwa/whatwg-url/url"
 	"github.com/stretchr/testify/require"
 
 	"github.com/treadlight/crawl/internal/lab/conformance"
@@ -52,29 +51,6 @@ func BenchmarkResolve(b *testing.B) {
 	b.ReportAllocs()
 	for i := 0; b.Loop(); i++ {
 		_, _ = base.ResolveBytes(refs[i%len(refs)])
-	}
-}
-
-// BenchmarkLibrary is the same work by the library alone, with its base parsed once.
-func BenchmarkLibrary(b *testing.B) {
-	base, err := whatwg.Parse("https://docs.example.org/3/library/index.html")
-	if err != nil {
-		b.Fatal(err)
-	}
-	refs := benchRefs()
-	b.ReportAllocs()
-	for i := 0; b.Loop(); i++ {
-		if u, err := base.Parse(string(refs[i%len(refs)])); err == nil {
-			_ = u.Href(true)
-		}
-	}
-}
-
-func BenchmarkFingerprint(b *testing.B) {
-	u := mustParse(b, "https://docs.example.org/3/library/collections.abc.html?x=1&y=2")
-	b.ReportAllocs()
-	for b.Loop() {
-		u.Fingerprint(42)
 	}
 }
 

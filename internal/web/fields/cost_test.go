@@ -232,36 +232,15 @@ func TestReplaceMakesTextsLonger(t *testing.T) {
 	require.ErrorContains(t, err, "use shorter texts, or fewer calls")
 }
 
-// fuzzCosts: a page of any kind costs rules of that kind no more than it may.
-func fuzzCosts(f *testing.F, kind func(line string) bool) {
-	var lines []string
-	for _, line := range costly {
-		if kind(line) {
-			lines = append(lines, line)
-		}
-	}
+// FuzzCost: a page of any kind costs rules no more than it may.
+func FuzzCost(f *testing.F) {
 	for _, shape := range shapes {
-		for i := range lines {
+		for i := range costly {
 			f.Add([]byte(shape(600)), uint8(i))
 		}
 	}
 	f.Fuzz(func(t *testing.T, page []byte, rule uint8) {
-		used, most, _ := costs(t, string(page), lines[int(rule)%len(lines)])
+		used, most, _ := costs(t, string(page), costly[int(rule)%len(costly)])
 		require.LessOrEqual(t, used, most+overshoot+int64(len(page)))
 	})
 }
-
-// hasPattern reports whether a rule has a regular expression.
-func hasPattern(line string) bool {
-	return strings.Contains(line, "matches(") || strings.Contains(line, "#=")
-}
-
-func FuzzCSSCost(f *testing.F) {
-	fuzzCosts(f, func(line string) bool { return strings.HasPrefix(line, "css:") && !hasPattern(line) })
-}
-
-func FuzzXPathCost(f *testing.F) {
-	fuzzCosts(f, func(line string) bool { return strings.HasPrefix(line, "xpath:") && !hasPattern(line) })
-}
-
-func FuzzPatternCost(f *testing.F) { fuzzCosts(f, hasPattern) }
