@@ -2,9 +2,8 @@
 //
 // UTF-8, UTF-16 and ISO-2022-JP are recognised by their form. For other encodings a model of each
 // language gives every character beyond ASCII a price in bits, by its frequency; the encoding in
-// which the text is cheapest wins (minimum description length). Unusual neighbours, such as a
-// capital within a word, cost more. models.go has the languages, single.go the encodings with one
-// byte per character; those with several are here.
+// which the text is cheapest wins (minimum description length). Unusual neighbours, such as
+// letters of two scripts, cost more. models.go has the languages.
 //
 // The default is windows-1252, which the HTML standard names for western languages, unless another
 // encoding is clearly cheaper. Encodings of the WHATWG list without a model, such as windows-1258
@@ -186,15 +185,6 @@ func (m multiByte) chance(r rune) float64 {
 	return pOdd
 }
 
-// kind is the class of a byte for its neighbours.
-type kind uint8
-
-const (
-	sign kind = iota
-	small
-	capital
-)
-
 // Probabilities; their order matters.
 const (
 	pLetters = 0.9  // all letters together
@@ -207,22 +197,20 @@ const (
 
 // Prices of unusual neighbours, in bits.
 const (
-	capitalWithin = 5 // a capital after a small letter
-	mixed         = 6 // a letter of another script beside one of ASCII
-	crowded       = 3 // two letters beyond ASCII side by side, where ASCII has most
+	mixed   = 6 // a letter of another script beside one of ASCII
+	crowded = 3 // two letters beyond ASCII side by side, where ASCII has most
 )
 
 // prices are those of the bytes beyond ASCII in one encoding and language.
 type prices struct {
-	latin bool
-	bits  [128]float64
-	kinds [128]kind
+	latin   bool
+	bits    [128]float64
+	letters [256]bool
 }
 
 func priced(name string, l language) *prices {
-	p := &prices{}
+	p := &prices{latin: l.latin}
 	enc, _ := charset.Lookup(name)
-	p.latin = l.latin
 	chances := zipf(l.letters, pLetters)
 	for i := range p.bits {
 		r := utf8.RuneError
@@ -230,12 +218,7 @@ func priced(name string, l language) *prices {
 			r, _ = utf8.DecodeRune(s)
 		}
 		p.bits[i] = -math.Log2(chance(r, chances))
-		switch {
-		case unicode.IsUpper(r):
-			p.kinds[i] = capital
-		case unicode.IsLetter(r), unicode.IsMark(r):
-			p.kinds[i] = small
-		}
+		p.letters[utf8.RuneSelf+i] = unicode.In(r, unicode.L, unicode.M)
 	}
 	return p
 }
@@ -281,45 +264,18 @@ func (p *prices) cost(text []byte, limit float64) (total float64) {
 		if c < utf8.RuneSelf {
 			continue
 		}
-		if total > limit {
-			return total
+		if total += p.bits[c-utf8.RuneSelf]; total > limit {
+			break
 		}
-		k := p.kinds[c-utf8.RuneSelf]
-		total += p.bits[c-utf8.RuneSelf]
-		if k == sign {
-			continue
+		switch {
+		case !p.letters[c]:
+		case p.latin && i > 0 && p.letters[text[i-1]]:
+			total += crowded
+		case !p.latin && (i > 0 && isASCIILetter(text[i-1]) || i+1 < len(text) && isASCIILetter(text[i+1])):
+			total += mixed
 		}
-		var before, after byte
-		if i > 0 {
-			before = text[i-1]
-		}
-		if i+1 < len(text) {
-			after = text[i+1]
-		}
-		total += p.beside(k, before, after)
 	}
 	return total
-}
-
-// beside is the price of the neighbours of a letter.
-func (p *prices) beside(k kind, before, after byte) (bits float64) {
-	if k == capital && p.isSmall(before) {
-		bits += capitalWithin
-	}
-	switch {
-	case p.latin && before >= utf8.RuneSelf && p.kinds[before-utf8.RuneSelf] != sign:
-		bits += crowded
-	case !p.latin && (isASCIILetter(before) || isASCIILetter(after)):
-		bits += mixed
-	}
-	return bits
-}
-
-func (p *prices) isSmall(c byte) bool {
-	if c >= utf8.RuneSelf {
-		return p.kinds[c-utf8.RuneSelf] == small
-	}
-	return c >= 'a' && c <= 'z'
 }
 
 func isASCIILetter(c byte) bool { return c|0x20 >= 'a' && c|0x20 <= 'z' }
