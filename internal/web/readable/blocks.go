@@ -285,8 +285,7 @@ func isMain(before, b, after *block) bool {
 // cells, lines of code.
 const maxGap = 12
 
-// fuse adds the few blocks without links between selected ones, and removes short ones far from
-// the others.
+// fuse adds the few blocks without links between selected ones.
 func fuse(blocks []block) {
 	last := -1
 	for i := range blocks {
@@ -299,36 +298,6 @@ func fuse(blocks []block) {
 			}
 		}
 		last = i
-	}
-	alone(blocks)
-}
-
-// minRun is how many words make a run of blocks main text by itself; a cookie notice has fewer.
-const minRun = 25
-
-// alone removes runs of few words if there are longer ones.
-func alone(blocks []block) {
-	type run struct{ from, to, words int }
-	var runs []run
-	longest := 0
-	for i := 0; i < len(blocks); i++ {
-		if !blocks[i].main {
-			continue
-		}
-		r := run{from: i, to: i}
-		for ; i < len(blocks) && blocks[i].main; i++ {
-			r.words += blocks[i].words
-			r.to = i + 1
-		}
-		runs = append(runs, r)
-		longest = max(longest, r.words)
-	}
-	for _, r := range runs {
-		if longest < minRun || r.words < minRun && r.words*4 < longest {
-			for i := r.from; i < r.to; i++ {
-				blocks[i].main = false
-			}
-		}
 	}
 }
 

@@ -47,11 +47,10 @@ const (
 	longTrial   = 160 // pages after which a trial passes
 	freshWeight = 12
 
-	staleWords    = 3  // new runs of three words: one new word makes three
-	notFoundWords = 9  // of a "not found" page, which repeats what was asked for
-	fewWords      = 6  // fewer different words: the page is built by scripts and cannot be compared
-	maxTooShort   = 32 // such pages end a trial
-	staleNumbers  = 8  // a date and time, a counter, a duration
+	staleWords   = 3  // new runs of three words: one new word makes three
+	fewWords     = 6  // fewer different words: the page is built by scripts and cannot be compared
+	maxTooShort  = 32 // such pages end a trial
+	staleNumbers = 8  // a date and time, a counter, a duration
 
 	firstProbe = 64
 )
@@ -180,7 +179,7 @@ func (d *Detector) addText(p *pattern, v *Visit, l level, text *neardup.Text, no
 		return
 	}
 	words, numbers, images := t.addNew(text)
-	stale := words <= staleWords && !v.newTitle[l] || words == 0 || notFound && words <= notFoundWords
+	stale := words <= staleWords && !v.newTitle[l] || words == 0
 	stale = stale && numbers <= staleNumbers && images == 0
 	switch {
 	case p.decision != Follow:
