@@ -42,7 +42,7 @@ var (
 	// testCode are the files of tests, and packages of suites and fakes.
 	testCode = regexp.MustCompile(`_test\.go$|test/[^/]*$|^internal/lab/`)
 	// forTests are libraries that production code has no use for.
-	forTests = regexp.MustCompile(`^(golang\.org/x/time|github\.com/stretchr/testify|pgregory\.net/rapid)(/|$)`)
+	forTests = regexp.MustCompile(`^(github\.com/stretchr/testify|pgregory\.net/rapid)(/|$)`)
 	// faces are the packages that give a room a public name, beside the root.
 	faces = regexp.MustCompile(`^adaptive(/|$)`)
 )
