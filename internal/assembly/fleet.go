@@ -175,7 +175,7 @@ func (f *fleet) storeConfig() (redis.Config, error) {
 	rc := redis.Config{
 		Job: s.Job, Worker: s.Worker, Terms: c.cfg.Terms(),
 		MaxPages: c.cfg.MaxPages, MaxPagesPerHost: int(c.cfg.MaxPagesPerHost),
-		Lease: s.Lease, Seeding: !c.cfg.Join, OnSeed: f.hearSeed, Leased: f.leased, Log: c.log, Clock: c.clk,
+		Lease: s.Lease, Seeding: !c.cfg.Join, OnSeed: f.hearSeed, Log: c.log, Clock: c.clk,
 		OnControl: func(control redis.Control) { keepNewest(f.control, control) },
 		OnBounds:  func(b redis.Bounds) { keepNewest(f.bounds, b) },
 	}
@@ -190,7 +190,9 @@ func (f *fleet) storeConfig() (redis.Config, error) {
 		rc.Remember, rc.Recall = c.limiter.MemoryOf, func(m ratelimit.HostMemory) { c.limiter.Adopt(m) }
 	}
 	uses := ratelimit.NewUseRates(c.limiter)
-	rc.Use, rc.Busiest = uses.Budgets, uses.Scopes
+	rc.Tell = func(i *redis.WorkerInfo) {
+		i.Use, i.Busiest, i.Leased = uses.Budgets(), uses.Scopes(), f.leased()
+	}
 	list, err := budgets(&c.cfg.Settings)
 	if err != nil {
 		return rc, err

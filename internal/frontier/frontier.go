@@ -1,6 +1,7 @@
 package frontier
 
 import (
+	"cmp"
 	"sync/atomic"
 	"time"
 
@@ -204,16 +205,8 @@ type Config struct {
 }
 
 func (c Config) withDefaults() Config {
-	def := func(v *int, d int) {
-		if *v == 0 {
-			*v = d
-		}
-	}
-	def(&c.Slots, 64)
-	def(&c.PerHost, 8)
-	def(&c.MaxURLs, 10_000_000)
-	def(&c.MaxHosts, 1_000_000)
-	def(&c.Resident, 1<<17)
+	c.Slots, c.PerHost = cmp.Or(c.Slots, 64), cmp.Or(c.PerHost, 8)
+	c.MaxURLs, c.MaxHosts, c.Resident = cmp.Or(c.MaxURLs, 10_000_000), cmp.Or(c.MaxHosts, 1_000_000), cmp.Or(c.Resident, 1<<17)
 	return c
 }
 

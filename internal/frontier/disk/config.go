@@ -1,6 +1,7 @@
 package disk
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -103,14 +104,14 @@ func (c *Config) settle() error {
 			return fmt.Errorf("disk: %s = %d: want more than zero", name, v)
 		}
 	}
-	orDefault(&c.Program, "unknown")
-	orDefault(&c.Linger, defaultLinger)
-	orDefault(&c.MaxPending, defaultMaxPending)
-	orDefault(&c.CacheBytes, defaultCache)
-	orDefault(&c.WALBytes, defaultWAL)
-	orDefault(&c.Unplaced, defaultUnplaced)
-	orDefault(&c.MaxRates, defaultMaxRates)
-	orDefault(&c.MaxWait, defaultMaxWait)
+	c.Program = cmp.Or(c.Program, "unknown")
+	c.Linger = cmp.Or(c.Linger, defaultLinger)
+	c.MaxPending = cmp.Or(c.MaxPending, defaultMaxPending)
+	c.CacheBytes = cmp.Or(c.CacheBytes, defaultCache)
+	c.WALBytes = cmp.Or(c.WALBytes, defaultWAL)
+	c.Unplaced = cmp.Or(c.Unplaced, defaultUnplaced)
+	c.MaxRates = cmp.Or(c.MaxRates, defaultMaxRates)
+	c.MaxWait = cmp.Or(c.MaxWait, defaultMaxWait)
 	if c.Log == nil {
 		c.Log = slog.New(slog.DiscardHandler)
 	}
@@ -118,11 +119,4 @@ func (c *Config) settle() error {
 		c.Clock = clock.System()
 	}
 	return nil
-}
-
-func orDefault[T comparable](v *T, def T) {
-	var zero T
-	if *v == zero {
-		*v = def
-	}
 }

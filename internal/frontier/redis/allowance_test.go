@@ -165,7 +165,7 @@ func TestStatusTellsBudgets(t *testing.T) {
 	}
 	for _, rate := range []float64{20, 22.5} {
 		s := r.open(terms, func(c *Config) {
-			c.Use = func() map[string]float64 { return map[string]float64{"ratelimit.global_rps": rate} }
+			c.Tell = func(i *WorkerInfo) { i.Use = map[string]float64{"ratelimit.global_rps": rate} }
 		})
 		use(t, s, 0, 1)
 	}

@@ -44,16 +44,8 @@ func (s *Store) hello(ttl time.Duration) *call {
 	s.mu.Unlock()
 	c := &s.counts
 	info.Added, info.Done, info.Dropped, info.Lost = c.added.Load(), c.done.Load(), c.dropped.Load(), c.lost.Load()
-	if ttl > 0 {
-		if s.cfg.Use != nil {
-			info.Use = s.cfg.Use()
-		}
-		if s.cfg.Busiest != nil {
-			info.Busiest = s.cfg.Busiest()
-		}
-		if s.cfg.Leased != nil {
-			info.Leased = s.cfg.Leased()
-		}
+	if ttl > 0 && s.cfg.Tell != nil {
+		s.cfg.Tell(&info)
 	}
 	text, err := json.Marshal(info)
 	if err != nil { // numbers and a name always have a form

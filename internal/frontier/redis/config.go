@@ -1,6 +1,7 @@
 package redis
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -88,9 +89,9 @@ type Config struct {
 	// Budget, if set, tells of which budget of its host a URL is, from 1, and how many URLs a host has of it.
 	// Zero is of none. It must be the same for all processes, and may be called from any goroutine.
 	Budget func(url string) (budget, most int)
-	// Use, if set, tells what this process uses of what the job has, by names, for
-	// [Status]. It is called by a goroutine of the store.
-	Use func() map[string]float64
+	// Tell, if set, fills in what the process alone knows of itself, for [Status]: Use, Busiest and Leased.
+	// It is called by Open and by goroutines of the store.
+	Tell func(*WorkerInfo)
 	// Sync, if set, has the disk take what was written to the sinks. It is called by a goroutine
 	// of the store before the job is told that URLs are done, each tenth of a second and when
 	// others may depend on that; its error is the store's. Zero means that after a power cut
@@ -125,12 +126,6 @@ type Config struct {
 	// OnBounds, if set, is called when an operator has changed bounds of the job (see [Fleet.Set]): by Open
 	// if that was before, else within a third of Lease by a goroutine of the store.
 	OnBounds func(Bounds)
-	// Leased, if set, is how many URLs are being asked for, for [Status]. It is called by Open and
-	// by goroutines of the store.
-	Leased func() int
-	// Busiest, if set, tells by the names of budgets what this process uses of those that are of
-	// each scope, such as an address, in the scopes of which it uses most. It is called as Use is.
-	Busiest func() map[string]map[string]float64
 	// OnControl, if set, is called when the job's control is another than Running, by Open
 	// or a goroutine of the store, and whenever it changes.
 	OnControl func(Control)
@@ -170,12 +165,12 @@ func (c *Config) settle() error {
 			return errors.New("redis: a name in Terms is empty: want that of an option")
 		}
 	}
-	orDefault(&c.Partitions, defaultPartitions)
-	orDefault(&c.Lease, defaultLease)
-	orDefault(&c.Linger, defaultLinger)
-	orDefault(&c.GiveUp, DefaultGiveUp)
-	orDefault(&c.MaxPending, defaultMaxPending)
-	orDefault(&c.KnownFPs, defaultKnown)
+	c.Partitions = cmp.Or(c.Partitions, defaultPartitions)
+	c.Lease = cmp.Or(c.Lease, defaultLease)
+	c.Linger = cmp.Or(c.Linger, defaultLinger)
+	c.GiveUp = cmp.Or(c.GiveUp, DefaultGiveUp)
+	c.MaxPending = cmp.Or(c.MaxPending, defaultMaxPending)
+	c.KnownFPs = cmp.Or(c.KnownFPs, defaultKnown)
 	if c.Worker == "" {
 		name, err := os.Hostname()
 		if err != nil {
@@ -203,16 +198,9 @@ func settleAddress(o *rueidis.ClientOption, job string) error {
 	}
 	o.InitAddress = slices.Clone(o.InitAddress)
 	o.DisableRetry, o.DisableCache = true, true
-	orDefault(&o.Dialer.Timeout, tripTimeout)
-	orDefault(&o.ConnWriteTimeout, tripTimeout)
+	o.Dialer.Timeout = cmp.Or(o.Dialer.Timeout, tripTimeout)
+	o.ConnWriteTimeout = cmp.Or(o.ConnWriteTimeout, tripTimeout)
 	return nil
-}
-
-func orDefault[T comparable](v *T, def T) {
-	var zero T
-	if *v == zero {
-		*v = def
-	}
 }
 
 // Diff is a term on which a process and its job do not agree. Empty: one of them has none.

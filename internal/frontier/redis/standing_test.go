@@ -59,8 +59,9 @@ func TestStatusTellsTheBusiest(t *testing.T) {
 	terms := func(c *Config) { c.Terms = map[string]string{"ratelimit.ip_rps": "5", "ratelimit.site_rps": "9"} }
 	for _, use := range []map[string]float64{{"192.0.2.1": 2, "192.0.2.2": 1.5}, {"192.0.2.2": 1.5, "192.0.2.3": 2.5}} {
 		r.open(terms, func(c *Config) {
-			c.Leased = func() int { return 3 }
-			c.Busiest = func() map[string]map[string]float64 { return map[string]map[string]float64{"ratelimit.ip_rps": use} }
+			c.Tell = func(i *WorkerInfo) {
+				i.Leased, i.Busiest = 3, map[string]map[string]float64{"ratelimit.ip_rps": use}
+			}
 		})
 	}
 	st := r.status()
