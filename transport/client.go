@@ -12,11 +12,8 @@ import (
 	"net/http"
 	"net/url"
 	"reflect"
-	"slices"
 	"strings"
 	"sync/atomic"
-
-	"golang.org/x/net/http/httpguts"
 
 	"github.com/treadlight/crawl/internal/fetch/redact"
 	"github.com/treadlight/crawl/internal/ratelimit/outcome"
@@ -28,18 +25,13 @@ import (
 type ClientConfig struct {
 	// BaseURL is what relative URLs are resolved against, as a browser does: one that is
 	// to keep its last part ends in a slash. Empty means that every URL must be absolute.
-	BaseURL string
-	// Header is sent with every request that has not got its fields, but with a BaseURL
-	// only to its scheme and host: credentials belong to one server.
-	Header    http.Header
+	BaseURL   string
 	Transport http.RoundTripper // sends the requests, and stays its owner's; nil means one made of Base, which the client closes
 	Base      BaseConfig        // what the client's own transport is made of; it must be zero beside a Transport
 	// Chain puts layers around the transport, once. What it returns is the client's: if it
 	// is an io.Closer, the client closes it. Nil means no layers.
-	Chain         func(base http.RoundTripper) (http.RoundTripper, error)
-	Jar           http.CookieJar                                     // keeps cookies; nil means that none are kept
-	CheckRedirect func(req *http.Request, via []*http.Request) error // as that of http.Client; nil means that up to ten are followed
-	MaxBody       int64                                              // of documents that are decoded, in bytes; zero means 10 MiB
+	Chain   func(base http.RoundTripper) (http.RoundTripper, error)
+	MaxBody int64 // of documents that are decoded, in bytes; zero means 10 MiB
 }
 
 // defaultMaxDocument is the crawl's own bound on pages.
@@ -78,7 +70,7 @@ func NewClient(cfg ClientConfig) (*Client, error) {
 		rt = chain
 	}
 	c.gate.next = rt
-	c.http = &http.Client{Transport: &c.gate, Jar: cfg.Jar, CheckRedirect: c.redirect}
+	c.http = &http.Client{Transport: &c.gate}
 	return c, nil
 }
 
@@ -97,16 +89,6 @@ func (c *Client) settle() error {
 		return fmt.Errorf("transport: ClientConfig.MaxBody is %d: use a positive number of bytes, or zero for 10 MiB", cfg.MaxBody)
 	}
 	cfg.MaxBody = cmp.Or(cfg.MaxBody, defaultMaxDocument)
-	cfg.Header = cfg.Header.Clone()
-	for name, values := range cfg.Header {
-		if !httpguts.ValidHeaderFieldName(name) || slices.ContainsFunc(values, func(v string) bool { return !httpguts.ValidHeaderFieldValue(v) }) {
-			return fmt.Errorf("transport: ClientConfig.Header has a bad name or value at %q: remove spaces and control characters", name)
-		}
-		switch http.CanonicalHeaderKey(name) {
-		case "Host", "Content-Length", "Transfer-Encoding", "Trailer": // net/http would leave them out without a word
-			return fmt.Errorf("transport: ClientConfig.Header has %q, which net/http takes from the request: set it there", name)
-		}
-	}
 	if cfg.BaseURL == "" {
 		return nil
 	}
@@ -118,59 +100,13 @@ func (c *Client) settle() error {
 	return nil
 }
 
-// HTTP is the client for code that wants one of net/http. It sends through the same chain,
-// and without BaseURL and Header. It ends with the Client.
+// HTTP is the client for code that wants one of net/http. It sends through the same chain, and
+// without BaseURL. It ends with the Client. Its jar and its rule for redirects may be set before
+// it is used.
 func (c *Client) HTTP() *http.Client { return c.http }
 
-// Do sends a request as http.Client does, redirects included, with the fields of Header
-// that it has not got. It does not change req.
-func (c *Client) Do(req *http.Request) (*http.Response, error) { return c.http.Do(c.dress(req)) }
-
-// maxRedirects is net/http's own, which it has only as long as nobody else decides.
-const maxRedirects = 10
-
-// redirect takes the client's header off again where a redirect leads away from home:
-// net/http does so with Authorization and Cookie, and knows of no other name for a key.
-func (c *Client) redirect(req *http.Request, via []*http.Request) error {
-	if !c.isHome(req.URL) {
-		for name, values := range c.cfg.Header {
-			if name = http.CanonicalHeaderKey(name); slices.Equal(req.Header[name], values) {
-				delete(req.Header, name)
-			}
-		}
-	}
-	if c.cfg.CheckRedirect != nil {
-		return c.cfg.CheckRedirect(req, via)
-	}
-	if len(via) >= maxRedirects {
-		return fmt.Errorf("stopped after %d redirects", maxRedirects)
-	}
-	return nil
-}
-
-// dress is req with the client's header. In the chain a redirect to another host could not be
-// told from a request of the program's.
-func (c *Client) dress(req *http.Request) *http.Request {
-	if len(c.cfg.Header) == 0 || req.URL == nil || !c.isHome(req.URL) {
-		return req
-	}
-	dressed := req.WithContext(req.Context())
-	dressed.Header = req.Header.Clone()
-	if dressed.Header == nil {
-		dressed.Header = make(http.Header, len(c.cfg.Header))
-	}
-	for name, values := range c.cfg.Header {
-		name = http.CanonicalHeaderKey(name)
-		if _, ok := dressed.Header[name]; !ok {
-			dressed.Header[name] = slices.Clone(values)
-		}
-	}
-	return dressed
-}
-
-func (c *Client) isHome(u *url.URL) bool {
-	return c.base == nil || u.Scheme == c.base.Scheme && u.Host == c.base.Host
-}
+// Do sends a request as http.Client does, redirects included. It does not change req.
+func (c *Client) Do(req *http.Request) (*http.Response, error) { return c.http.Do(req) }
 
 // Close has later requests fail with [resilience.ErrClosed], closes the chain, and ends
 // the connections of the client's own transport. A Transport that was given stays open.
