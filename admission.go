@@ -123,7 +123,9 @@ type Admission struct{ inner *service.Service }
 // DefaultAdmitRules is what an API with accounts needs to begin with: 5 logins in a minute and 3 registrations in an
 // hour of one address, 10 posts in a minute and 100 requests in a minute of one user, or one address where the user is
 // not known. The slices are the caller's.
-func DefaultAdmitRules() (plans []AdmitPlan, rules []AdmitRule, exclude []string) { return admission.DefaultRules() }
+func DefaultAdmitRules() (plans []AdmitPlan, rules []AdmitRule, exclude []string) {
+	return admission.DefaultRules()
+}
 
 // Admit returns what limits the requests to a service of any kind: put
 // [Admission.Handler] around the service's handler, and call [Admission.Close] when it has

@@ -1,6 +1,7 @@
 package assembly
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -256,27 +257,27 @@ type Console struct {
 
 // CheckListen reports whether [Listen] would take the address with the token.
 func CheckListen(addr, token string) error {
+	_, err := checkedAddress(addr, token)
+	return err
+}
+
+func checkedAddress(addr, token string) (console.Address, error) {
 	a, err := console.ParseAddress(addr)
-	if err != nil {
-		return err
+	if err == nil {
+		err = a.Check(token)
 	}
-	return a.Check(token)
+	return a, err
 }
 
 // Listen opens the socket of a console. Errors about the address and the token come before anything is opened; all others
 // are of the socket.
 func Listen(cfg ListenConfig) (*Console, error) {
-	if err := CheckListen(cfg.Addr, cfg.Token); err != nil {
-		return nil, err
-	}
-	if cfg.Log == nil {
-		cfg.Log = slog.New(slog.DiscardHandler)
-	}
-	l := &Console{cfg: cfg}
-	a, err := console.ParseAddress(cfg.Addr)
+	a, err := checkedAddress(cfg.Addr, cfg.Token)
 	if err != nil {
 		return nil, err
 	}
+	cfg.Log = cmp.Or(cfg.Log, slog.New(slog.DiscardHandler))
+	l := &Console{cfg: cfg}
 	if l.listener, l.address, err = a.Listen(); err != nil {
 		return nil, err
 	}

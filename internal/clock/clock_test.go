@@ -70,8 +70,10 @@ func TestSleeper(t *testing.T) {
 		s.Stop() // of one that never slept
 		wake, clk := make(chan struct{}, 1), clock.System()
 		for _, tc := range []struct{ wait, ends, want time.Duration }{
-			{time.Second, time.Hour, time.Second}, {time.Hour, time.Second, time.Second},
-			{2 * time.Second, time.Hour, 2 * time.Second}, {clock.Forever, time.Minute, time.Minute},
+			{time.Second, time.Hour, time.Second},
+			{time.Hour, time.Second, time.Second},
+			{2 * time.Second, time.Hour, 2 * time.Second},
+			{clock.Forever, time.Minute, time.Minute},
 		} {
 			ctx, cancel := context.WithTimeout(t.Context(), tc.ends)
 			begin := clk.Now()

@@ -84,12 +84,12 @@ func TestResume(t *testing.T) {
 		cfg := assembly.DefaultConfig()
 		cfg.State.Dir, cfg.MaxPages, cfg.Output.Record = dir, 4, []string{"text"}
 		cfg.Sinks = []crawl.Sink{out}
-		c := runOver(t, cfg, net.DialContext, "http://a.test/")
+		runOver(t, cfg, net.DialContext, "http://a.test/")
 		require.Len(t, out.list, 4)
 		require.Positive(t, out.synced, "a sink is on its disk before the state says so")
 
 		// A run that knows no more than the first ends where that ended.
-		c = resumed(t, dir, net.DialContext, out, func(cfg *assembly.Config) {
+		c := resumed(t, dir, net.DialContext, out, func(cfg *assembly.Config) {
 			require.Equal(t, []string{"text"}, cfg.Output.Record, "the settings are those of the first run")
 			require.Equal(t, dir, cfg.State.Dir)
 		})
@@ -423,12 +423,12 @@ func TestStopBeforeACrawlGoesOn(t *testing.T) {
 		cfg := assembly.DefaultConfig()
 		cfg.State.Dir, cfg.Sinks, cfg.MaxPages = t.TempDir(), []crawl.Sink{out}, 2
 		cfg.Scope.Budgets = []string{`5 /cal/`}
-		c := runOver(t, cfg, net.DialContext, "http://a.test/")
+		runOver(t, cfg, net.DialContext, "http://a.test/")
 
 		st := openState(t, cfg.State.Dir)
 		cfg = st.Config()
 		cfg.Sinks, cfg.MaxPages = []crawl.Sink{out}, 0
-		c = newOver(t, cfg, net.DialContext)
+		c := newOver(t, cfg, net.DialContext)
 		c.Stop()
 		require.NoError(t, c.Run(t.Context()))
 		require.Len(t, out.list, 2)

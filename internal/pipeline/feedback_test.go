@@ -63,7 +63,7 @@ func recorded(t *testing.T, w *world) (*Pipeline, *recorder) {
 func once(bad http.HandlerFunc) http.Handler {
 	var first sync.Once
 	return http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
-		handler := noRobots(func(rw http.ResponseWriter, r *http.Request) {
+		handler := noRobots(func(rw http.ResponseWriter, _ *http.Request) {
 			html(rw, "fine")
 		})
 		first.Do(func() { handler = bad })
@@ -405,7 +405,7 @@ func TestHostsOfOneAddressShareItsRate(t *testing.T) {
 		var seeds []string
 		for i := range hosts {
 			name := fmt.Sprintf("h%d.test", i)
-			handlers[name] = noRobots(func(rw http.ResponseWriter, r *http.Request) {
+			handlers[name] = noRobots(func(http.ResponseWriter, *http.Request) {
 				time.Sleep(30 * time.Millisecond)
 			})
 			for k := range pages {

@@ -72,7 +72,7 @@ func TestMaxPagesCountsPages(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var n atomic.Int32
 		w, _ := served(t, map[string]http.Handler{
-			"a.test": noRobots(func(rw http.ResponseWriter, r *http.Request) {
+			"a.test": noRobots(func(rw http.ResponseWriter, _ *http.Request) {
 				if n.Add(1) < 2 {
 					rw.Header().Set("Retry-After", "1")
 					rw.WriteHeader(http.StatusTooManyRequests)
@@ -184,7 +184,7 @@ func TestPaceIsNotBlockage(t *testing.T) {
 func TestStaleConnectionIsNotBlockage(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var n atomic.Int32
-		w, _ := served(t, map[string]http.Handler{"a.test": noRobots(func(rw http.ResponseWriter, r *http.Request) {
+		w, _ := served(t, map[string]http.Handler{"a.test": noRobots(func(rw http.ResponseWriter, _ *http.Request) {
 			if n.Add(1) == 1 {
 				panic(http.ErrAbortHandler) // the kept connection is gone
 			}
