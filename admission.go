@@ -91,8 +91,7 @@ type AdmitConfig struct {
 	// all others; who has no such key, so that it says nothing, is counted by the address. Zero means none beside
 	// "ip", "user", "route", "global" and "header:NAME".
 	Keys map[string]func(*http.Request) (string, error)
-	// Costs are functions that say what a request costs, by the names under which rules refer
-	// to them. Zero means none.
+	// Costs are functions that say what a request costs, by the names under which rules refer to them. Zero means none.
 	Costs map[string]func(*http.Request) int64
 
 	// Bypass is secrets of 16 bytes or more; a request that has one in its header
@@ -109,9 +108,8 @@ type AdmitConfig struct {
 	// OnDenied, if set, is told every denial by the goroutine of the request. It must not
 	// block; [Admission.Subscribe] is for what may. Zero means that nobody is.
 	OnDenied func(Denial)
-	// Log has when a rule begins to deny and how many it denied when it has stopped, changes of
-	// the rules, and when the Store goes out of reach and answers again: a line for each change,
-	// and none for each request. Zero means no log.
+	// Log has when a rule begins to deny and how many it denied when it has stopped, changes of the rules, and when the
+	// Store goes out of reach and answers again: a line for each change, and none for each request. Zero means no log.
 	Log *slog.Logger
 	// AdminToken is the secret of 16 bytes or more of [Admission.Admin]. Zero means that there is no such endpoint.
 	AdminToken string

@@ -82,9 +82,8 @@ var (
 type Config struct {
 	Settings
 
-	// OnPage, if set, is called with every visited page, by several goroutines at a
-	// time. Page.Body is valid only until it returns. An error ends the crawl, and so
-	// does runtime.Goexit; a panic ends the program, as in any goroutine.
+	// OnPage, if set, is called with every visited page, by several goroutines at a time. Page.Body is valid only until
+	// it returns. An error ends the crawl, and so does runtime.Goexit; a panic ends the program, as in any goroutine.
 	OnPage func(ctx context.Context, page *Page) error
 	// OnEvent, if set, is called with what changes the pace of a host, in order for each
 	// host, by the goroutines that fetch. It must not block: they wait for it. Nil means
@@ -197,9 +196,8 @@ type ArchiveConfig struct {
 	// File makes one archive of all, without an index, of which Dir is the file. It is
 	// compressed if its name ends in .gz. False: a series of archives in a directory.
 	File bool
-	// Settings are those of the crawl. Their section warc says how to write, and what else
-	// is not as by default is told in the archives, but for secrets; output.overwrite has
-	// archives of other crawls with the same prefix replaced.
+	// Settings are those of the crawl. Their section warc says how to write, and what else is not as by default is told
+	// in the archives, but for secrets; output.overwrite has archives of other crawls with the same prefix replaced.
 	Settings Settings
 	// Version names the program in the archives, as in [Config]. Empty: not told.
 	Version string

@@ -17,11 +17,10 @@ type ExplainStep = assembly.ExplainStep
 // ExplainScope is whether a link to the URL would be followed (In), and the Reason.
 type ExplainScope = assembly.ExplainScope
 
-// ExplainRobots is what the origin's robots.txt says. Verdict is "allowed", "refused", or "unknown"
-// if nobody was asked or could say; Reason names the Line that decided, which counts from 1.
-// CrawlDelayMS is the pause between two requests that it asks for, in milliseconds: that of
-// Crawl-delay or of Request-rate, whichever is longer. ObeyedMS is how much of that the crawl obeys,
-// and Unobeyed why that is less; empty if it is all of it. Sitemaps are as they are written.
+// ExplainRobots is what the origin's robots.txt says. Verdict is "allowed", "refused", or "unknown" if nobody was asked
+// or could say; Reason names the Line that decided, which counts from 1. CrawlDelayMS is the pause between two requests
+// that it asks for, in milliseconds: that of Crawl-delay or of Request-rate, whichever is longer. ObeyedMS is how much
+// of that the crawl obeys, and Unobeyed why that is less; empty if it is all of it. Sitemaps are as they are written.
 type ExplainRobots = assembly.ExplainRobots
 
 // ExplainPace is what the settings say of the host's pace; rates are requests per second. Rule is the rule for hosts

@@ -78,10 +78,9 @@ var ErrUnfinished = assembly.ErrUnfinished
 // [State.Config] has the settings of the round before. The new one begins with [New], and is gone on with by
 // [OpenState] if it is interrupted. Its sinks should be others than those of the round before, which are closed.
 //
-// What the round before has left beyond a limit, or of hosts that refused to be asked, is still
-// queued, behind what was visited: with the same limit a round is about the same pages. The
-// error is [ErrUnfinished] if the last run did not come to an end of its own, unless
-// again.Unfinished says that this does not matter, and otherwise as with OpenState.
+// What the round before has left beyond a limit, or of hosts that refused to be asked, is still queued, behind what was
+// visited: with the same limit a round is about the same pages. The error is [ErrUnfinished] if the last run did not
+// come to an end of its own, unless again.Unfinished says that this does not matter, and otherwise as with OpenState.
 func OpenAgain(cfg StateConfig, again Again) (*State, error) {
 	return wrapState(assembly.OpenAgain(assembly.StateConfig(cfg), assembly.Again(again)))
 }
@@ -151,7 +150,7 @@ func (v *StateView) Find(url string) (KnownURL, error) { return v.inner.Find(url
 // Close ends the view.
 func (v *StateView) Close() error { return v.inner.Close() }
 
-// KnownURL is what the state of a crawl has of a URL. State is "unknown" if the crawl never took it up, "queued" if it is still
-// to be visited, and "visited"; Depth, Seed, Referrer and QueuedAt are how it came in; and VisitedAt, Round (from 1), Status,
-// Class (of its error) and Change are of the latest visit.
+// KnownURL is what the state of a crawl has of a URL. State is "unknown" if the crawl never took it up, "queued" if it
+// is still to be visited, and "visited"; Depth, Seed, Referrer and QueuedAt are how it came in; and VisitedAt, Round
+// (from 1), Status, Class (of its error) and Change are of the latest visit.
 type KnownURL = assembly.KnownURL

@@ -12,7 +12,8 @@ import (
 	"github.com/treadlight/crawl/internal/records/sink/warc"
 )
 
-// ArchiveConfig says where exchanges are archived, and how: that of the package crawl, which says what each field means.
+// ArchiveConfig says where exchanges are archived, and how: that of the package crawl, which says what each field
+// means.
 type ArchiveConfig struct {
 	Dir      string
 	File     bool
@@ -47,8 +48,8 @@ func OpenArchive(cfg ArchiveConfig) (sink.Durable, error) {
 	return w, nil
 }
 
-// secrets knows, beside the names that look like it, which fields of requests are for one host alone, or have their values
-// from the environment.
+// secrets knows, beside the names that look like it, which fields of requests are for one host alone, or have their
+// values from the environment.
 func secrets(s *Settings) *redact.Redactor {
 	lines := slices.DeleteFunc(slices.Clone(s.Fetch.Headers), func(line string) bool { return !access.Expands(line) })
 	for i := range s.Hosts {
@@ -77,7 +78,8 @@ func hostname() string {
 // are told.
 var unarchived = []string{"seeds", "output", "warc", "state", "frontier", "stats", "listen", "log", "fleet"}
 
-// archiveInfo is what each file tells of who wrote it, in the names of the standard, and of the settings in a name of ours.
+// archiveInfo is what each file tells of who wrote it, in the names of the standard, and of the settings in a name of
+// ours.
 func archiveInfo(cfg *ArchiveConfig) []warc.Field {
 	s := &cfg.Settings
 	robots, product := "obey", config.Product

@@ -58,7 +58,8 @@ type Config struct {
 	// Dial, if set, makes connections in place of the network, for tests in memory. The addresses that it reaches are
 	// not checked.
 	Dial func(ctx context.Context, network, addr string) (net.Conn, error)
-	// Lookup, if set, finds the addresses of a host each time that it is connected to, for tests with names of their own.
+	// Lookup, if set, finds the addresses of a host each time that it is connected to, for tests with names of their
+	// own.
 	Lookup func(ctx context.Context, network, host string) ([]netip.Addr, error)
 }
 
@@ -130,8 +131,8 @@ func New(cfg Config) (*Crawler, error) {
 	return nil, err
 }
 
-// Close gives up the state of a Crawler whose Run was not called, or its place in a job. After that, and without either,
-// it does nothing.
+// Close gives up the state of a Crawler whose Run was not called, or its place in a job. After that, and without
+// either, it does nothing.
 func (c *Crawler) Close() error {
 	switch {
 	case c.state == nil && c.fleet == nil || c.began.Swap(true):
@@ -294,8 +295,8 @@ func (c *Crawler) start(ctx context.Context, pages chan *pipeline.Page, first []
 	return c.state.end(err)
 }
 
-// starting is ctx for what comes before the crawl itself. It ends also with Stop, and when MaxTime is over, which counts
-// from now or from Config.Began. That of a fleet counts from when its job was made.
+// starting is ctx for what comes before the crawl itself. It ends also with Stop, and when MaxTime is over, which
+// counts from now or from Config.Began. That of a fleet counts from when its job was made.
 func (c *Crawler) starting(ctx context.Context) (context.Context, context.CancelFunc) {
 	ctx, cancel := context.WithCancel(ctx)
 	stop := context.AfterFunc(c.stopped, cancel)
@@ -360,15 +361,15 @@ func (c *Crawler) crawl(ctx context.Context, seeds iter.Seq[canonical.URL]) erro
 	return nil
 }
 
-// answeredBefore reports whether an earlier run found a seed to crawl from, or whether there was nothing to ask for. That
-// no host has answered to any process of a fleet is so of all of them or of none.
+// answeredBefore reports whether an earlier run found a seed to crawl from, or whether there was nothing to ask for.
+// That no host has answered to any process of a fleet is so of all of them or of none.
 func (c *Crawler) answeredBefore() bool {
 	s := c.state
 	return c.fleet != nil && !c.fleet.store.Unanswered() || s != nil && (s.pages > 0 || s.resumed && s.store.Left().Queued == 0)
 }
 
-// Stop ends a crawl in order: nothing new is begun, and what is under way is finished, or cancelled when the Grace of the
-// settings is over.
+// Stop ends a crawl in order: nothing new is begun, and what is under way is finished, or cancelled when the Grace of
+// the settings is over.
 func (c *Crawler) Stop() {
 	c.stop()
 	c.pipe.Stop()
@@ -383,7 +384,8 @@ func (c *Crawler) Stopping() <-chan struct{} { return c.pipe.Stopping() }
 // Snapshot tells the state of the crawl, at any time before, during and after it.
 func (c *Crawler) Snapshot() pipeline.Snapshot { return c.pipe.Snapshot() }
 
-// Pages crawls like [Crawler.Run] and yields each page as it is visited. An error is yielded once, last, with a nil page.
+// Pages crawls like [Crawler.Run] and yields each page as it is visited. An error is yielded once, last, with a nil
+// page.
 func (c *Crawler) Pages(ctx context.Context, seeds ...string) iter.Seq2[*pipeline.Page, error] {
 	return func(yield func(*pipeline.Page, error) bool) {
 		ctx, cancel := context.WithCancel(ctx)

@@ -6,6 +6,5 @@
 // [Crawler.Run] then starts what runs beside the pipeline and waits for it. A state, a fleet, a
 // console and an archive are parts like the others; each has a file of its own here.
 //
-// The package crawl of the module's root is its public face, and documents the same types for
-// users.
+// The package crawl of the module's root is its public face, and documents the same types for users.
 package assembly

@@ -71,8 +71,8 @@ type ExplainConfig struct {
 	Offline bool
 }
 
-// Explain tells what a crawl makes of some URLs, and why. An input that is no URL is an Explanation with an Error. The error
-// is about the settings or the seeds, or that of ctx.
+// Explain tells what a crawl makes of some URLs, and why. An input that is no URL is an Explanation with an Error. The
+// error is about the settings or the seeds, or that of ctx.
 func Explain(ctx context.Context, cfg ExplainConfig, inputs ...string) ([]Explanation, error) {
 	cfg.State.Dir, cfg.Kept, cfg.Sinks, cfg.RateLimit.Remember = "", nil, nil, ""
 	cfg.Fleet = config.Default().Fleet // to explain is not to join
@@ -207,7 +207,9 @@ func (x *explainer) judge(res robots.Result, u canonical.URL) ExplainRobots {
 	}
 	rules := res.File.Agent(config.Product)
 	v := rules.Check(u.Path())
-	r := ExplainRobots{Verdict: "refused", Reason: v.Reason, Line: v.Line, CrawlDelayMS: milliseconds(rules.Pause()), Sitemaps: res.File.Sitemaps()}
+	r := ExplainRobots{
+		Verdict: "refused", Reason: v.Reason, Line: v.Line, CrawlDelayMS: milliseconds(rules.Pause()), Sitemaps: res.File.Sitemaps(),
+	}
 	if v.Allowed {
 		r.Verdict = "allowed"
 	}

@@ -23,12 +23,12 @@ import (
 )
 
 const (
-	// fleetEngine is what processes of one job must have in common that no setting says: how URLs are spelled, what is told
-	// of them, and how budgets are shared. It changes whenever two versions of this module would not take the same URLs for
-	// the same.
+	// fleetEngine is what processes of one job must have in common that no setting says: how URLs are spelled, what is
+	// told of them, and how budgets are shared. It changes whenever two versions of this module would not take the same
+	// URLs for the same.
 	fleetEngine = "2"
-	// fleetPatience is how long a process waits for a Redis when it begins, and in a cluster for a replica to take the place
-	// of a node: that takes some seconds more than the 15 of its usual cluster-node-timeout.
+	// fleetPatience is how long a process waits for a Redis when it begins, and in a cluster for a replica to take the
+	// place of a node: that takes some seconds more than the 15 of its usual cluster-node-timeout.
 	fleetPatience = 30 * time.Second
 	// tokenPatience is for one question about tokens, which nobody waits for: a late answer is worth more than none.
 	tokenPatience = time.Second
@@ -113,7 +113,8 @@ type fleet struct {
 	pipe    atomic.Pointer[pipeline.Pipeline]
 }
 
-// newFleet prepares to join the job of the settings. The limiter's budgets, if there are any, are those of all processes.
+// newFleet prepares to join the job of the settings. The limiter's budgets, if there are any, are those of all
+// processes.
 func newFleet(c *Crawler, lc *ratelimit.Config) (*fleet, error) {
 	f := &fleet{
 		crawl: c, job: c.cfg.Fleet.Job, control: make(chan redis.Control, 1), bounds: make(chan redis.Bounds, 1),
@@ -149,8 +150,8 @@ func (f *fleet) open() error {
 	return nil
 }
 
-// connect opens the store. A server that does not let us count rates would have nothing be asked for, ever; whether it is
-// there at all is no question of ours.
+// connect opens the store. A server that does not let us count rates would have nothing be asked for, ever; whether it
+// is there at all is no question of ours.
 func (f *fleet) connect() error {
 	rc, err := f.storeConfig()
 	if err != nil {
@@ -211,8 +212,8 @@ func (f *fleet) storeConfig() (redis.Config, error) {
 	return rc, err
 }
 
-// hearSeed lets in what the seed of another process lets in. It allows no private address: a client of the console may have
-// brought it. What the users of other processes have allowed is asked for when it is needed; see askFleet.
+// hearSeed lets in what the seed of another process lets in. It allows no private address: a client of the console may
+// have brought it. What the users of other processes have allowed is asked for when it is needed; see askFleet.
 func (f *fleet) hearSeed(url string, hops uint8) {
 	u, err := canonical.Parse(url)
 	if err != nil {
@@ -271,7 +272,8 @@ func (f *fleet) setBounds(ctx context.Context, b redis.Bounds) {
 	if b.Time != nil {
 		span = *b.Time
 	}
-	f.crawl.log.Info("an operator has set bounds of the job; zero is none", slog.Int64("max_pages", pages), slog.Duration("max_time", span))
+	f.crawl.log.Info("an operator has set bounds of the job; zero is none",
+		slog.Int64("max_pages", pages), slog.Duration("max_time", span))
 	f.insist(ctx, func() bool { return f.crawl.pipe.SetBounds(int(pages), span) })
 }
 
@@ -412,8 +414,8 @@ func (f *fleet) figures() console.Fleet {
 	return console.Fleet{
 		Job: f.job, Worker: st.Worker, State: string(control), Hosts: st.Hosts, Loaded: st.Loaded, Pending: st.Pending,
 		SilentSeconds: silent.Seconds(), LeaseSeconds: f.crawl.cfg.Fleet.Lease.Seconds(), TripSeconds: st.LastTrip.Seconds(),
-		Commands: st.Commands, Repeated: st.Retries, Acquired: st.Acquired, Given: st.Given, Lost: st.Lost, Dropped: st.Dropped, Full: st.Full,
-		AgeSeconds: f.crawl.clk.Since(whole.At).Seconds(), Known: whole.Known, Done: whole.Done, Queued: whole.Queued, Leased: whole.Leased,
-		Processes: whole.Processes,
+		Commands: st.Commands, Repeated: st.Retries, Acquired: st.Acquired, Given: st.Given, Lost: st.Lost,
+		Dropped: st.Dropped, Full: st.Full, AgeSeconds: f.crawl.clk.Since(whole.At).Seconds(),
+		Known: whole.Known, Done: whole.Done, Queued: whole.Queued, Leased: whole.Leased, Processes: whole.Processes,
 	}
 }

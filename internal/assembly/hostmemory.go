@@ -53,8 +53,8 @@ func memoryFiles(r *config.RateLimit) ([]memory.Place, error) {
 	return []memory.Place{fileMemory{place}}, err
 }
 
-// CheckMemory reports what is wrong with the file of ratelimit.remember, as a run would. It changes nothing and returns nil
-// if there is no such file yet, or none is named.
+// CheckMemory reports what is wrong with the file of ratelimit.remember, as a run would. It changes nothing and returns
+// nil if there is no such file yet, or none is named.
 func CheckMemory(s *Settings) error {
 	files, err := memoryFiles(&s.RateLimit)
 	if err != nil || len(files) == 0 {

@@ -22,8 +22,8 @@ import (
 	"github.com/treadlight/crawl/internal/fetch/resolve"
 )
 
-// identity is who a crawl is to hosts, and which way it takes to them: the section access of the settings, with the files
-// that it names read and the variables looked up.
+// identity is who a crawl is to hosts, and which way it takes to them: the section access of the settings, with the
+// files that it names read and the variables looked up.
 type identity struct {
 	header      http.Header
 	table       *access.Table
@@ -35,8 +35,8 @@ type identity struct {
 	proxyFor    func(*url.URL) (*url.URL, error)
 }
 
-// identify reads what the settings name. The error joins one for each setting that is wrong, by its path, and has no secret
-// in it.
+// identify reads what the settings name. The error joins one for each setting that is wrong, by its path, and has no
+// secret in it.
 func identify(cfg *Config, clk clock.Clock, lookup func(string) (string, bool)) (*identity, error) {
 	a, id := &cfg.Access, &identity{header: make(http.Header)}
 	r := &identityReader{cfg: cfg, lookup: lookup}
@@ -151,8 +151,11 @@ func (r *identityReader) proxyURL(path, s string) *url.URL {
 	return u
 }
 
-// mostPEM bounds a file of certificates; the system's authorities come to 200 KiB.
-const mostPEM = 8 << 20
+const (
+	// mostPEM bounds a file of certificates; the system's authorities come to 200 KiB.
+	mostPEM          = 8 << 20
+	beginCertificate = "-----BEGIN CERTIFICATE-----"
+)
 
 // pair reads a certificate and its key, which may be in the same file.
 func (r *identityReader) pair(path, cert, key string) *tls.Certificate {
@@ -203,7 +206,7 @@ func (r *identityReader) authorities(name string) *x509.CertPool {
 		roots = x509.NewCertPool()
 	}
 	if !roots.AppendCertsFromPEM(bytes.TrimSpace(data)) {
-		r.fail("access.ca_file", fmt.Errorf("%s has no certificate: give a PEM file, which has lines of -----BEGIN CERTIFICATE-----", name))
+		r.fail("access.ca_file", fmt.Errorf("%s has no certificate: give a PEM file, which has lines of %s", name, beginCertificate))
 	}
 	return roots
 }

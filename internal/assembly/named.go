@@ -21,8 +21,8 @@ import (
 const (
 	// maxLookups is how many names of seeds are looked up at a time.
 	maxLookups = 64
-	// lookupTime is how long seeds wait for where their names lead: most servers answer within a tenth of it. Names that
-	// are not known by then are decided at the first connection.
+	// lookupTime is how long seeds wait for where their names lead: most servers answer within a tenth of it. Names
+	// that are not known by then are decided at the first connection.
 	lookupTime = 2 * time.Second
 	// maxWithheld is after how many hosts nobody reads on.
 	maxWithheld = 20
@@ -67,8 +67,8 @@ func seedHostOf(u canonical.URL) seedHost {
 	return h
 }
 
-// add notes that the user named seeds: their hosts may get credentials, and may have private addresses. It waits until it
-// is known where their names lead.
+// add notes that the user named seeds: their hosts may get credentials, and may have private addresses. It waits until
+// it is known where their names lead.
 func (n *named) add(ctx context.Context, seeds ...canonical.URL) {
 	hosts := make([]seedHost, len(seeds))
 	for i, u := range seeds {
@@ -78,8 +78,8 @@ func (n *named) add(ctx context.Context, seeds ...canonical.URL) {
 	n.lookUp(ctx, hosts)
 }
 
-// addLate adds a seed that comes while the crawl runs. Where its name leads is found out beside, unless so many are being
-// looked up that the first connection will be earlier.
+// addLate adds a seed that comes while the crawl runs. Where its name leads is found out beside, unless so many are
+// being looked up that the first connection will be earlier.
 func (n *named) addLate(ctx context.Context, u canonical.URL) {
 	n.trust(u)
 	if h := seedHostOf(u); n.addresses.Name(h.name, h.port) {
@@ -104,8 +104,8 @@ func (n *named) lookUp(ctx context.Context, hosts []seedHost) {
 	_ = g.Wait() // there is no error
 }
 
-// settle finds out where the name of a seed leads. In a fleet it leads to where the first process that had such a seed has
-// found it to.
+// settle finds out where the name of a seed leads. In a fleet it leads to where the first process that had such a seed
+// has found it to.
 func (n *named) settle(ctx context.Context, h seedHost) error {
 	if n.fleet != nil {
 		if n.fleet.addressesOf(ctx, h.name, anyPort) == noAddresses {
@@ -144,7 +144,8 @@ func (n *named) share(ctx context.Context, host string, port uint16) {
 	}
 	for name, text := range hosts {
 		if err := n.fleet.store.Open(ctx, hostPort(name, port), text); err != nil {
-			n.fleet.crawl.log.Warn("other processes may refuse the private addresses of a seed", slog.String("host", host), slog.Any("error", err))
+			n.fleet.crawl.log.Warn("other processes may refuse the private addresses of a seed",
+				slog.String("host", host), slog.Any("error", err))
 			return
 		}
 	}
@@ -211,8 +212,8 @@ func (s *State) keepAddresses(host string, port uint16, addrs []netip.Addr) {
 	}
 }
 
-// restore brings back what the seeds of earlier runs have allowed, or that they allow nothing. In a new round their hosts
-// are looked up anew, wherever they led before.
+// restore brings back what the seeds of earlier runs have allowed, or that they allow nothing. In a new round their
+// hosts are looked up anew, wherever they led before.
 func (n *named) restore(ctx context.Context, s *State) error {
 	var anew []seedHost
 	for key, text := range s.store.MetaBelow(metaAddresses) {

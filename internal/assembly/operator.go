@@ -114,8 +114,8 @@ func (c *Crawler) SetCeiling(host string, rps float64) error {
 	})
 }
 
-// changeHost changes something for a host that a person has written, and keeps that. The change reports whether the crawl
-// runs.
+// changeHost changes something for a host that a person has written, and keeps that. The change reports whether the
+// crawl runs.
 func (c *Crawler) changeHost(text string, change func(name string) (bool, error)) error {
 	u, err := canonical.Parse("http://" + text + "/")
 	if err != nil || strings.ContainsAny(text, "/?#@") {
@@ -153,8 +153,8 @@ func (c *Crawler) SetScope(include, exclude []string) error {
 	return nil
 }
 
-// keepChanges notes in the state what is in force, and has Discovery look at a host again, which ends the batch that the
-// note belongs to.
+// keepChanges notes in the state what is in force, and has Discovery look at a host again, which ends the batch that
+// the note belongs to.
 func (c *Crawler) keepChanges(host string) {
 	if c.state != nil {
 		h := &c.changes
@@ -236,7 +236,8 @@ func (c *Crawler) Reload(s *Settings) (applied, refused []config.Change, err err
 	return applied, refused, nil
 }
 
-// ListenConfig says where a crawl is to be seen and steered: that of the package crawl, which says what each field means.
+// ListenConfig says where a crawl is to be seen and steered: that of the package crawl, which says what each field
+// means.
 type ListenConfig struct {
 	Addr    string
 	Token   string
@@ -246,8 +247,8 @@ type ListenConfig struct {
 	Log     *slog.Logger
 }
 
-// Console is where a crawl is seen and steered over HTTP. The socket is open from [Listen] on; requests are answered while
-// [Console.Serve] runs.
+// Console is where a crawl is seen and steered over HTTP. The socket is open from [Listen] on; requests are answered
+// while [Console.Serve] runs.
 type Console struct {
 	cfg      ListenConfig
 	address  console.Address
@@ -269,8 +270,8 @@ func checkedAddress(addr, token string) (console.Address, error) {
 	return a, err
 }
 
-// Listen opens the socket of a console. Errors about the address and the token come before anything is opened; all others
-// are of the socket.
+// Listen opens the socket of a console. Errors about the address and the token come before anything is opened; all
+// others are of the socket.
 func Listen(cfg ListenConfig) (*Console, error) {
 	a, err := checkedAddress(cfg.Addr, cfg.Token)
 	if err != nil {
@@ -346,9 +347,9 @@ func (l *Console) shown(c *Crawler) console.Crawl {
 	return all
 }
 
-// addForeignSeed adds a seed for a client of the console, who may be anybody that has got the token, or a program that reads
-// what pages say: it allows no private address. It returns the URL as the crawl spells it. One that is excluded is
-// refused, as somebody waits for the answer.
+// addForeignSeed adds a seed for a client of the console, who may be anybody that has got the token, or a program that
+// reads what pages say: it allows no private address. It returns the URL as the crawl spells it. One that is excluded
+// is refused, as somebody waits for the answer.
 func (c *Crawler) addForeignSeed(url string) (string, error) {
 	u, err := parseSeed(url)
 	if err != nil {

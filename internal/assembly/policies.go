@@ -16,8 +16,8 @@ import (
 	"github.com/treadlight/crawl/transport"
 )
 
-// policies are the policies around the requests of a crawl. A crawl without any has no layers either, and its requests go
-// straight to the transport.
+// policies are the policies around the requests of a crawl. A crawl without any has no layers either, and its requests
+// go straight to the transport.
 type policies struct {
 	page   transport.Middleware // nil if there is nothing around a page
 	robots transport.Middleware // nil if robots.txt is asked for as pages are
@@ -32,8 +32,8 @@ type policies struct {
 // their figures last a while, some more.
 const leastPools = 1024
 
-// newPolicies builds the policies of the settings. The limiter has the circuit of each host, and a crawl has neither hedges
-// nor fallbacks: package config says why.
+// newPolicies builds the policies of the settings. The limiter has the circuit of each host, and a crawl has neither
+// hedges nor fallbacks: package config says why.
 func newPolicies(cfg *Config) (*policies, error) {
 	m := cfg.Resilience
 	if m == nil {
@@ -79,17 +79,17 @@ func newPolicies(cfg *Config) (*policies, error) {
 	return c, nil
 }
 
-// logTo logs what the policies do: each retry, time-out and refusal. It is for the time in which the crawl runs, as a hub
-// with a listener has a goroutine.
+// logTo logs what the policies do: each retry, time-out and refusal. It is for the time in which the crawl runs, as a
+// hub with a listener has a goroutine.
 func (p *policies) logTo(log *slog.Logger) {
 	p.hub.Any(func(e resilience.Event) {
 		log.Debug("policy", slog.String("event", (*redact.Redactor)(nil).Text(fmt.Sprintf("%T%+v", e, e))))
 	})
 }
 
-// againAtOnce tells the failures of robots.txt after which another try is worth its pause. A worker makes that pause, so it
-// is not for hosts that want to be left alone: they wait in the frontier, where waiting is free, and what they say holds
-// for their pages too. A malformed Retry-After asks for nothing.
+// againAtOnce tells the failures of robots.txt after which another try is worth its pause. A worker makes that pause,
+// so it is not for hosts that want to be left alone: they wait in the frontier, where waiting is free, and what they
+// say holds for their pages too. A malformed Retry-After asks for nothing.
 func againAtOnce(clk clock.Clock) resilience.Classifier[*http.Response] {
 	return func(res *http.Response, err error) resilience.Classification {
 		if err == nil {

@@ -211,8 +211,8 @@ func setDuplicates(pc *pipeline.Config, s *Settings) {
 	}
 }
 
-// robotsConfig has room for the rules of every host the frontier may know, under both schemes: a cache that forgets while
-// hosts take turns would ask for robots.txt at each turn and for little else.
+// robotsConfig has room for the rules of every host the frontier may know, under both schemes: a cache that forgets
+// while hosts take turns would ask for robots.txt at each turn and for little else.
 func robotsConfig(s *Settings) robots.Config {
 	const perHost = 1 << 10 // bytes; most files come to less
 	return robots.Config{

@@ -25,9 +25,9 @@ type StateConfig struct {
 	Log       *slog.Logger
 }
 
-// State is a directory in which a crawl is kept as it goes: the URLs and what became of them, how far sinks are, the rates
-// of hosts, and the settings with the values of headers as they were given, in files for their owner alone. A [Crawler]
-// with a state closes it at the end of its run. Its methods are safe for concurrent use, but for Close.
+// State is a directory in which a crawl is kept as it goes: the URLs and what became of them, how far sinks are, the
+// rates of hosts, and the settings with the values of headers as they were given, in files for their owner alone. A
+// [Crawler] with a state closes it at the end of its run. Its methods are safe for concurrent use, but for Close.
 type State struct {
 	dir     string
 	program string // this one
@@ -84,8 +84,8 @@ func NewState(cfg StateConfig) (*State, error) {
 	return s, nil
 }
 
-// removeUnused reports on a state that stands in the way of a new one: whether its crawl is done. One that a process had
-// just made when it was killed is removed, and one that never had a URL, as when its file of seeds was empty.
+// removeUnused reports on a state that stands in the way of a new one: whether its crawl is done. One that a process
+// had just made when it was killed is removed, and one that never had a URL, as when its file of seeds was empty.
 func removeUnused(cfg *StateConfig) (removed, done bool) {
 	s := &State{dir: cfg.Dir, resumed: true}
 	if s.open(cfg, disk.Resume) != nil {
@@ -125,9 +125,9 @@ type Again struct {
 // left.
 var ErrUnfinished = errors.New("the last round of the crawl is not done")
 
-// OpenAgain opens the state of a crawl for another round: every URL that it knows is asked for again, and what is found on
-// the way is, too. The error is [ErrUnfinished] if the last run did not come to an end of its own, unless again.Unfinished
-// says that this does not matter, and otherwise as with OpenState.
+// OpenAgain opens the state of a crawl for another round: every URL that it knows is asked for again, and what is found
+// on the way is, too. The error is [ErrUnfinished] if the last run did not come to an end of its own, unless
+// again.Unfinished says that this does not matter, and otherwise as with OpenState.
 func OpenAgain(cfg StateConfig, again Again) (*State, error) {
 	s, err := OpenState(cfg)
 	if err != nil {
@@ -236,8 +236,8 @@ func (s *State) Close() error {
 	return stateError(s.dir, err)
 }
 
-// join has the pipeline kept in the state. A new round begins together with the settings it has: whoever goes on with it
-// after a kill writes where it began to.
+// join has the pipeline kept in the state. A new round begins together with the settings it has: whoever goes on with
+// it after a kill writes where it began to.
 func (s *State) join(pc *pipeline.Config, settings Settings) error {
 	if s.pending {
 		text, err := settings.SaveIn(s.dir)
@@ -298,7 +298,8 @@ func (s *State) end(err error) error {
 	return err
 }
 
-// durableList is the sinks of a crawl whose records are to be on their disks before anything says that the URLs are done.
+// durableList is the sinks of a crawl whose records are to be on their disks before anything says that the URLs are
+// done.
 type durableList []durable
 
 type durable struct {
@@ -330,9 +331,9 @@ func (l durableList) sync() error {
 	return nil
 }
 
-// resume brings back what earlier runs of the crawl had, if there were any, and notes what this one is about. It may end
-// with ctx before it is done; nothing may be leased then. It returns the seeds to begin with: those given, and before them
-// those of a run that ended before all of them were in the state.
+// resume brings back what earlier runs of the crawl had, if there were any, and notes what this one is about. It may
+// end with ctx before it is done; nothing may be leased then. It returns the seeds to begin with: those given, and
+// before them those of a run that ended before all of them were in the state.
 func (c *Crawler) resume(ctx context.Context, given []canonical.URL, more bool) ([]canonical.URL, error) {
 	early, err := parseSeeds(c.state.seeds)
 	if err != nil {
@@ -379,8 +380,8 @@ func (c *Crawler) readmit(u canonical.URL, given bool) {
 // recountTold is how many URLs take long enough to be told of: with one pattern two to three seconds.
 const recountTold = 1_000_000
 
-// recount has the budgets of patterns as earlier runs have left them. The state has no counters for them, as the patterns
-// may be others now.
+// recount has the budgets of patterns as earlier runs have left them. The state has no counters for them, as the
+// patterns may be others now.
 func (c *Crawler) recount(ctx context.Context) error {
 	if !c.state.resumed || len(c.cfg.Scope.Budgets) == 0 {
 		return nil
@@ -399,8 +400,8 @@ func (c *Crawler) recount(ctx context.Context) error {
 	return stateError(c.state.dir, err)
 }
 
-// noteSeeded notes in the state when all seeds are there. Those that were cut short by a limit, by Stop or by the end of
-// ctx are not all.
+// noteSeeded notes in the state when all seeds are there. Those that were cut short by a limit, by Stop or by the end
+// of ctx are not all.
 func (c *Crawler) noteSeeded(ctx context.Context, seeds iter.Seq[canonical.URL]) iter.Seq[canonical.URL] {
 	return func(yield func(canonical.URL) bool) {
 		for u := range seeds {

@@ -15,7 +15,8 @@ import (
 	"github.com/treadlight/crawl/internal/web/canonical"
 )
 
-// StateView looks at the state of a crawl, which may be under way in another process. It is not safe for concurrent use.
+// StateView looks at the state of a crawl, which may be under way in another process. It is not safe for concurrent
+// use.
 type StateView struct {
 	view     *disk.View
 	settings Settings
@@ -74,8 +75,8 @@ type KnownURL struct {
 	Change    string    `json:"change,omitempty"`
 }
 
-// Find is what the state has of a URL in its canonical form, as an [Explanation] has it. It reads all URLs: some seconds
-// for ten million.
+// Find is what the state has of a URL in its canonical form, as an [Explanation] has it. It reads all URLs: some
+// seconds for ten million.
 func (v *StateView) Find(url string) (KnownURL, error) {
 	u, err := canonical.Parse(url)
 	if err != nil {
@@ -121,8 +122,8 @@ type StateError struct {
 	Err error  // says what is wrong, and mostly what to do
 }
 
-// stateHelp is what is said of errors in a directory, the first that is one; {dir} is the directory, and {arg} the same as an
-// argument of a shell.
+// stateHelp is what is said of errors in a directory, the first that is one; {dir} is the directory, and {arg} the same
+// as an argument of a shell.
 var stateHelp = []struct {
 	err  error
 	text string
@@ -132,7 +133,8 @@ var stateHelp = []struct {
 		"or crawl anew with --overwrite"},
 	{ErrUnfinished, "{dir} holds a crawl that was interrupted: go on with it by 'crawl resume {arg}', " +
 		"or begin a round all the same with --unfinished"},
-	{disk.ErrExists, "{dir} holds a crawl: go on with it by 'crawl resume {arg}', name another directory, or begin anew with --overwrite"},
+	{disk.ErrExists, "{dir} holds a crawl: go on with it by 'crawl resume {arg}', name another directory, " +
+		"or begin anew with --overwrite"},
 	{disk.ErrMissing, "{dir} holds no crawl: name the directory that --state or --output was given"},
 }
 

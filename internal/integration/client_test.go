@@ -10,7 +10,6 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
-	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -180,40 +179,6 @@ func TestClientObeysRetryAfter(t *testing.T) {
 		<-first
 		require.GreaterOrEqual(t, site.MinGap("a.test"), 30*time.Second)
 		require.EqualValues(t, 2, asked.Load())
-	})
-}
-
-// A Retry-After of a page that is not there holds up nobody; that of a redirect its target alone;
-// that of a 403 the host once it blocks the client.
-func TestClientRetryAfterByStatus(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		c, _ := politeClient(t, crawl.ClientConfig{InitialRPS: 10}, map[string]http.Handler{
-			"a.test": http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-				status, _ := strconv.Atoi(r.URL.Query().Get("s"))
-				if status == 0 {
-					return
-				}
-				w.Header().Set("Retry-After", "40")
-				w.Header().Set("Location", "/")
-				w.WriteHeader(status)
-			}),
-		})
-		for _, status := range []string{"200", "401", "403", "404", "410"} {
-			begun := time.Now()
-			fetchText(t, c, "http://a.test/?s="+status)
-			fetchText(t, c, "http://a.test/")
-			require.Less(t, time.Since(begun), 5*time.Second, status)
-		}
-		begun := time.Now()
-		done := make(chan time.Duration)
-		go func() {
-			fetchText(t, c, "http://a.test/?s=302")
-			done <- time.Since(begun)
-		}()
-		time.Sleep(time.Second)
-		fetchText(t, c, "http://a.test/")
-		require.Less(t, time.Since(begun), 5*time.Second, "beside a redirect")
-		require.GreaterOrEqual(t, <-done, 40*time.Second)
 	})
 }
 

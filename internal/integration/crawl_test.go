@@ -100,8 +100,8 @@ func TestBadSeedsAreNamedTogether(t *testing.T) {
 	}
 }
 
-// Whoever leaves the loop ends the crawl, by a panic too: no request is begun after that, and nothing is left running (the
-// bubble would not end).
+// Whoever leaves the loop ends the crawl, by a panic too: no request is begun after that, and nothing is left running
+// (the bubble would not end).
 func TestLeavingPagesEndsTheCrawl(t *testing.T) {
 	for _, panics := range []bool{false, true} {
 		synctest.Test(t, func(t *testing.T) {

@@ -6,7 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
-	"math"
+	"maps"
 	"net/http"
 	"net/http/httptest"
 	"slices"
@@ -14,7 +14,6 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"testing/synctest"
 	"time"
 	"unicode"
 	"unicode/utf8"
@@ -26,7 +25,6 @@ import (
 
 	"github.com/treadlight/crawl"
 	"github.com/treadlight/crawl/internal/assembly"
-	"github.com/treadlight/crawl/internal/lab/fetchtest"
 	"github.com/treadlight/crawl/internal/records/sink"
 )
 
@@ -129,9 +127,8 @@ var evils = map[string]evil{
 	"/endless":     {body: repeated("<p>and so on", 12<<20), class: "too_large"},
 }
 
-// evilSite serves so many bytes of each of them, and of what is packed all, packed or built
-// when it is first asked for.
-func evilSite(most int) http.Handler {
+// evilSite serves each of them, built when it is first asked for.
+func evilSite() http.Handler {
 	made := make(map[string]func() []byte)
 	for path, e := range evils {
 		made[path] = sync.OnceValue(e.body)
@@ -139,13 +136,10 @@ func evilSite(most int) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		e, ok := evils[r.URL.Path]
 		if !ok {
-			page(anchors(evilPaths("")...))(w, r)
+			page(anchors(slices.Sorted(maps.Keys(evils))...))(w, r)
 			return
 		}
 		body := made[r.URL.Path]()
-		if e.coding == "" {
-			body = body[:min(most, len(body))]
-		}
 		w.Header().Set("Content-Type", "text/html")
 		w.Header().Set("Content-Length", strconv.Itoa(len(body)))
 		if e.coding != "" {
@@ -153,16 +147,6 @@ func evilSite(most int) http.Handler {
 		}
 		_, _ = w.Write(body) // some of it nobody wants
 	})
-}
-
-// evilPaths are the pages of the site in order.
-func evilPaths(origin string) []string {
-	var refs []string
-	for path := range evils {
-		refs = append(refs, origin+path)
-	}
-	slices.Sort(refs)
-	return refs
 }
 
 // evilCrawl is one that reads all that there is to be read in a page.
@@ -175,13 +159,13 @@ func evilCrawl() assembly.Config {
 	return cfg
 }
 
-// Pages that are made to hurt cost what pages of their size cost: each has its record, and the memory stays within a bound.
-// With all that can be read by way of their trees, and rules that compare many elements with many others, none costs more
-// than a page may, and those that are not read to the end say so.
+// Pages that are made to hurt cost what pages of their size cost: each has its record, and the memory stays within a
+// bound. With all that can be read by way of their trees, and rules that compare many elements with many others, none
+// costs more than a page may, and those that are not read to the end say so.
 func TestEvilPages(t *testing.T) {
 	for _, trees := range []bool{false, true} {
 		t.Run(fmt.Sprintf("trees %v", trees), func(t *testing.T) {
-			origin := serveHandler(t, "127.0.22.1:0", evilSite(math.MaxInt))
+			origin := serveHandler(t, "127.0.22.1:0", evilSite())
 			cfg, out := evilCrawl(), &slim{}
 			cfg.RateLimit.Strategy, cfg.Concurrency, cfg.PerHostMax, cfg.Sinks = "off", 8, 8, []crawl.Sink{out}
 			if trees {
@@ -234,37 +218,6 @@ type slim struct{ records }
 func (s *slim) Write(r *crawl.Record) error {
 	r.Text = ""
 	return s.records.Write(r)
-}
-
-// The host beside them is done when it would be done alone. Of a page that takes long to
-// read a bubble knows nothing, so that they are short.
-func TestEvilPagesBesideAHealthyHost(t *testing.T) {
-	const pages = 100
-	run := func(t *testing.T, origins ...string) (well time.Duration) {
-		synctest.Test(t, func(t *testing.T) {
-			net := fetchtest.Serve(t, map[string]http.Handler{
-				"evil.test": evilSite(64 << 10), "well.test": star(pages),
-				"seed.test": page(anchors(origins...)),
-			})
-			begun := time.Now()
-			list, snap := visitOver(t, evilCrawl(), net.DialContext, "http://seed.test/")
-			healthy := 0
-			for url, rec := range byURL(t, list) {
-				if strings.HasPrefix(url, "http://well.test/") {
-					healthy++
-					require.Equal(t, 200, rec.Status, "%s: %+v", url, rec.Error)
-					well = max(well, rec.FetchedAt.Sub(begun))
-				}
-			}
-			require.Equal(t, pages+1, healthy)
-			require.Equal(t, "done", snap.State.String())
-		})
-		return well
-	}
-	refs := evilPaths("http://evil.test")
-	alone, both := run(t, "http://well.test/"), run(t, append(refs, "http://well.test/")...)
-	t.Logf("healthy host: last page at %v alone, %v beside the evil one", alone, both)
-	require.LessOrEqual(t, float64(both), 1.05*float64(alone))
 }
 
 // commanding is what a reader of records could take for an order: to a terminal, to a

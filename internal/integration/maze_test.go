@@ -190,25 +190,6 @@ func fsWalk(dir string, each func([]byte)) error {
 	return err
 }
 
-// Nofollow is followed if the user says so, and pages that ask not to be indexed are left
-// out of the records, and followed all the same.
-func TestMazeAgainstItsWishes(t *testing.T) {
-	m := newMaze(t)
-	cfg := unpaced()
-	cfg.Robots.FollowNofollow, cfg.Output.SkipNoindex = true, true
-	got, snap := visit(t, cfg, m.origin+"/obeyed.html")
-	for _, uri := range []string{"/decoy/a-nofollow", "/decoy/meta-nofollow", "/decoy/x-robots-nofollow", "/found/link-of-a-noindex-page"} {
-		require.Equal(t, 1, m.asked[uri], uri)
-	}
-	require.Equal(t, 1, m.asked["/noindex.html"])
-	require.Zero(t, m.asked["/decoy/robots-disallow"], "robots.txt is another matter")
-	for _, rec := range got {
-		require.NotContains(t, rec.URL, "/noindex.html")
-	}
-	require.Equal(t, int64(1), snap.Unindexed)
-	require.NotContains(t, snap.OutOfScope, "nofollow")
-}
-
 // crawlMaze serves the pages of testdata/conformance/crawl-maze, and notes what is asked for.
 type crawlMaze struct {
 	origin string

@@ -379,42 +379,6 @@ func days(list []crawl.Record) (n int) {
 	return n
 }
 
-// Whatever instant a process is killed at, the runs together have what the budgets allow.
-func TestBudgetsOfAllRuns(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		net := fetchtest.Serve(t, map[string]http.Handler{"a.test": endless(), "b.test": endless()})
-		dir := filepath.Join(t.TempDir(), "state")
-		var mu sync.Mutex
-		var copies []string
-		out := &ledger{}
-		cfg := assembly.DefaultConfig()
-		cfg.State.Dir, cfg.Sinks, cfg.Concurrency = dir, []crawl.Sink{out}, 1
-		cfg.Scope.Budgets = []string{`4 ^http://a\.test/cal/`, `3/crawl /cal/`}
-		cfg.OnPage = func(context.Context, *crawl.Page) error {
-			mu.Lock()
-			defer mu.Unlock()
-			copies = append(copies, copyState(t, dir))
-			return nil
-		}
-		c := runOver(t, cfg, net.DialContext, "http://a.test/", "http://b.test/")
-		require.Equal(t, 4+3, days(out.list))
-		require.Len(t, byURL(t, out.list), 4+3+2*2)
-		require.Positive(t, c.Snapshot().Dropped["budget"])
-		early := copyState(t, copies[2])
-		for i, dir := range copies {
-			again := &ledger{list: append([]crawl.Record(nil), out.list...)}
-			resumed(t, dir, net.DialContext, again, nil)
-			require.Equal(t, content(out.list), content(again.list), "copy %d", i)
-		}
-		// Patterns may be others when a crawl goes on, and what is there counts for them.
-		again := &ledger{list: append([]crawl.Record(nil), out.list...)}
-		resumed(t, early, net.DialContext, again, func(cfg *assembly.Config) {
-			cfg.Scope.Budgets = []string{`9/crawl /cal/`}
-		})
-		require.Equal(t, 9, days(again.list))
-	})
-}
-
 // A crawl that is stopped as it goes on has lost nothing, and asked for nothing.
 func TestStopBeforeACrawlGoesOn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

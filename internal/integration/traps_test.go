@@ -238,22 +238,6 @@ func TestSeedsAreNoTraps(t *testing.T) {
 	})
 }
 
-// What a site lists in its sitemap is visited though it looks like a trap.
-func TestSitemapsAreNoTraps(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		const odd = "http://a.test/a/b/a/b/a/b/a/b/a/b"
-		mux := http.NewServeMux()
-		mux.HandleFunc("/robots.txt", http.NotFound)
-		mux.HandleFunc("/sitemap.xml", func(w http.ResponseWriter, _ *http.Request) {
-			w.Header().Set("Content-Type", "application/xml")
-			fmt.Fprintf(w, `<urlset xmlns="http://www.sitemaps.org/schemas/sitemap/0.9"><url><loc>%s</loc></url></urlset>`, odd)
-		})
-		mux.Handle("/", page("a page"))
-		list, _, _ := trapped(t, nil, map[string]http.Handler{"a.test": mux}, "http://a.test/")
-		require.Contains(t, byURL(t, list), odd)
-	})
-}
-
 // Pages that repeat others are marked, and counted.
 func TestDuplicates(t *testing.T) {
 	text := prose("text", 400)

@@ -237,7 +237,8 @@ type Config struct {
 	// MaxURLs and MaxHosts bound the frontier, and Resident the URLs that it has in memory when there is a State. Zero
 	// means its defaults.
 	MaxURLs, MaxHosts, Resident int
-	// Rules are applied to every URL before it is known: those of seeds, links, redirects and sitemaps. Nil applies none.
+	// Rules are applied to every URL before it is known: those of seeds, links, redirects and sitemaps. Nil applies
+	// none.
 	Rules *canonical.Rules
 	// Sitemaps says which lists of URLs are read. Zero asks for none.
 	Sitemaps Sitemaps
@@ -261,8 +262,8 @@ type Config struct {
 	Meter Meter
 	// Clock tells the time. Nil means the system clock.
 	Clock clock.Clock
-	// Log receives what a person may want to know. Its handler must not ask for a Snapshot: it is called by the goroutine
-	// that would have to answer. Nil means nobody is told.
+	// Log receives what a person may want to know. Its handler must not ask for a Snapshot: it is called by the
+	// goroutine that would have to answer. Nil means nobody is told.
 	Log *slog.Logger
 }
 

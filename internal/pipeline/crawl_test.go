@@ -61,48 +61,6 @@ func requireQuietWorkers(t *testing.T, p *Pipeline) {
 	require.LessOrEqual(t, s.Workers.WaitSeconds, 0.01*s.Workers.BusySeconds, "worker wait")
 }
 
-func TestRetryAfterIsObeyed(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t, testsite.Config{Hosts: []testsite.Host{{
-			Pages: 60, Latency: testsite.Latency{Typical: 20 * time.Millisecond},
-			Limit:   testsite.Limit{Rate: 4, Burst: 1},
-			Refusal: testsite.Refusal{RetryAfter: "seconds", Wait: 3 * time.Second},
-		}}})
-		p := w.must(t)
-		r := w.requireWhole(t)
-		require.NotZero(t, r.Total.Refusals, "the limit was met")
-		for _, rec := range w.out.records {
-			require.Equal(t, 1, rec.Attempt, "a refusal of the moment spends no try")
-			require.Equal(t, 200, rec.Status)
-		}
-		requireQuietWorkers(t, p)
-	})
-}
-
-func TestRobots(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t, testsite.Config{Hosts: []testsite.Host{{
-			Pages: 6, Private: 5,
-			Robots: testsite.Robots{Disallow: []string{"/private/"}, CrawlDelay: 2 * time.Second},
-		}}})
-		p := w.must(t)
-		r := w.requireWhole(t)
-		require.GreaterOrEqual(t, r.Total.MinGap, time.Duration(0))
-		refused := 0
-		for u, rec := range w.out.byURL(t) {
-			if strings.Contains(u, "/private/") {
-				refused++
-				require.Equal(t, classRobots, rec.Error.Class)
-				require.Contains(t, rec.Error.Message, "Disallow: /private/")
-				require.Zero(t, rec.Attempt)
-				require.Zero(t, rec.Status)
-			}
-		}
-		require.Equal(t, 5, refused)
-		require.Equal(t, int64(5), p.Snapshot().Refused)
-	})
-}
-
 func TestRobotsStatuses(t *testing.T) {
 	for _, tc := range []struct {
 		name   string

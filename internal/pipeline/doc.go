@@ -47,8 +47,9 @@
 //
 // The frontier's count of queued and leased URLs is exact, and a lease counts until Output has acknowledged it. When
 // both are zero, Discovery closes the leases channel and the stages end one after another. [Pipeline.Stop] and the end
-// of Config.MaxTime stop leasing and let what is under way finish for most of Config.Grace (ending.go). Then its context
-// ends: requests are cancelled, handlers are told, and what is neither processed nor written is dropped. The leases of
-// all these go back to the frontier, so that a resume finds their URLs queued. Two things cannot be interrupted: a page
-// that is being parsed, whose cost is bounded, and a sink that blocks. Ending the context of Run gives up at once.
+// of Config.MaxTime stop leasing and let what is under way finish for most of Config.Grace (ending.go). Then its
+// context ends: requests are cancelled, handlers are told, and what is neither processed nor written is dropped. The
+// leases of all these go back to the frontier, so that a resume finds their URLs queued. Two things cannot be
+// interrupted: a page that is being parsed, whose cost is bounded, and a sink that blocks. Ending the context of Run
+// gives up at once.
 package pipeline

@@ -215,7 +215,8 @@ func (d *discovery) refusal(b *frontier.Blockage, now time.Time) string {
 		if h.Blocked && h.Reason == ratelimit.LimitQuota.String() {
 			trouble = fmt.Sprintf("the quota of %s is used up, %d URLs of it are left; ", h.Host, h.Queued)
 		} else if h.Failures > 1 {
-			trouble = fmt.Sprintf("%s failed %d times in a row (%s), %d URLs of it are left; ", h.Host, h.Failures, h.Trouble, h.Queued)
+			trouble = fmt.Sprintf("%s failed %d times in a row (%s), %d URLs of it are left; ",
+				h.Host, h.Failures, h.Trouble, h.Queued)
 		}
 	}
 	return fmt.Sprintf("%sthe first may be asked again at %s", trouble, moment(now, b.Until))

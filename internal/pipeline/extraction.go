@@ -16,9 +16,8 @@ import (
 	"github.com/treadlight/crawl/internal/web/sitemap"
 )
 
-// patience is how long a worker may wait for its permit. The frontier leased by the limiter's own schedule,
-// so a longer wait means that the host's situation changed in between; the URL then waits in the frontier,
-// where waiting is free.
+// patience is how long a worker may wait for its permit. The frontier leased by the limiter's own schedule, so a longer
+// wait means that the host's situation changed in between; the URL then waits in the frontier, where waiting is free.
 const patience = 20 * time.Millisecond
 
 // maxLost is how often a URL is asked for again at no cost that met a connection which the host had given

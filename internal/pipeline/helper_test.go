@@ -212,8 +212,7 @@ func (w *world) requireWhole(t *testing.T) testsite.Report {
 
 var errFull = errors.New("no space left on device")
 
-// files is a host of fixed answers by path; the type goes by what they begin with. What is
-// not among them is not found.
+// files is a host of fixed answers by path; the type goes by what they begin with. What is not among them is not found.
 type files map[string]string
 
 func (f files) ServeHTTP(rw http.ResponseWriter, r *http.Request) {

@@ -192,8 +192,8 @@ type Score struct {
 const MaxPoints = 1000
 
 const (
-	// pointSteps is what a point weighs in links: more than any depth that counts, so that points decide before depth does.
-	// MaxPoints of them fit into a rank.
+	// pointSteps is what a point weighs in links: more than any depth that counts, so that points decide before depth
+	// does. MaxPoints of them fit into a rank.
 	pointSteps = 1 << 20
 	// deepest is where depth ceases to count. Nobody gets there by following links; a trap of endless ones does.
 	deepest = pointSteps/2 - 1
@@ -205,8 +205,8 @@ var depthSteps = map[string]int32{"found": 0, "breadth": 1, "depth": -1}
 // Rank is the rank of a URL that is so many links away from a seed, for [frontier.Item]. It is safe for concurrent use.
 type Rank func(u canonical.URL, depth int32) int32
 
-// NewRank is the rank for an order, "found", "breadth" or "depth", and scores, of which the first that matches counts. Nil,
-// which is rank zero for every URL, if they make no difference. The error names what is wrong.
+// NewRank is the rank for an order, "found", "breadth" or "depth", and scores, of which the first that matches counts.
+// Nil, which is rank zero for every URL, if they make no difference. The error names what is wrong.
 func NewRank(order string, scores []Score) (Rank, error) {
 	step, known := depthSteps[order]
 	if !known {

@@ -174,7 +174,8 @@ const stepsPerElement = 500
 func (p *Pipeline) effort(ctx context.Context, bytes int) *effort.Budget {
 	elements := cmp.Or(p.cfg.Tree.MaxElements, dom.MaxElements)
 	now := p.cfg.Clock.Now
-	return effort.New(ctx, effort.Steps(bytes, stepsPerElement*int64(elements)), now, now().Add(cmp.Or(p.cfg.PageTime, 2*time.Second)))
+	steps, end := effort.Steps(bytes, stepsPerElement*int64(elements)), now().Add(cmp.Or(p.cfg.PageTime, 2*time.Second))
+	return effort.New(ctx, steps, now, end)
 }
 
 // content reads links and metadata out of a page.

@@ -219,8 +219,7 @@ func TestSitemapsWithoutRobots(t *testing.T) {
 	})
 }
 
-// A sitemap may lie on a host that is not in scope, and then nothing else of that host is
-// asked for but its robots.txt.
+// A sitemap may lie on a host that is not in scope, and then nothing else of that host is asked for but its robots.txt.
 func TestSitemapOnAnotherHost(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, net := mapped(t, map[string]files{

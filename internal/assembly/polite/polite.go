@@ -63,9 +63,8 @@ type Client struct {
 	closed  atomic.Bool
 }
 
-// defaultResilience is for requests to any number of hosts: a circuit or a bulkhead of all
-// of them would let one host that fails hold up the others, and each has a circuit of its
-// own in the limiter.
+// defaultResilience is for requests to any number of hosts: a circuit or a bulkhead of all of them would let one host
+// that fails hold up the others, and each has a circuit of its own in the limiter.
 const defaultResilience = `{"Retry": {"MaxRetries": 3}, "Timeout": {"Seconds": 30}}`
 
 // New builds a client. The error names the field that makes no sense, or what is wrong in the
@@ -162,7 +161,8 @@ func (c *Client) chain(cfg *Config, base http.RoundTripper) (http.RoundTripper, 
 	live := binder.LiveConfig{Source: source, OnReload: cfg.onReload()}
 	c.policy, err = binder.NewLiveChain(c.closing, live, base, binder.HTTPOptions{
 		Deps:     binder.Deps{Breakers: cfg.Circuits, Hub: cfg.Hub},
-		Fallback: cfg.Fallback, MaxRetryAfter: cfg.MaxRetryAfter, RateLimit: pace, Log: transport.Log(transport.LogConfig{Logger: cfg.Log}),
+		Fallback: cfg.Fallback, MaxRetryAfter: cfg.MaxRetryAfter, RateLimit: pace,
+		Log: transport.Log(transport.LogConfig{Logger: cfg.Log}),
 	})
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", name, err)
@@ -200,16 +200,14 @@ func (c *Client) Close() error {
 	return c.inner.Close()
 }
 
-// entrance is the way into a client: it gives requests their User-Agent, and an end when
-// the client has one.
+// entrance is the way into a client: it gives requests their User-Agent, and an end when the client has one.
 type entrance struct {
 	next    http.RoundTripper
 	agent   string
 	closing context.Context
 }
 
-// RoundTrip implements http.RoundTripper. Copying the request costs less than one header
-// takes on its way.
+// RoundTrip implements http.RoundTripper. Copying the request costs less than one header takes on its way.
 func (e *entrance) RoundTrip(req *http.Request) (*http.Response, error) {
 	if e.closing.Err() != nil {
 		if req.Body != nil {

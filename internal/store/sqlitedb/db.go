@@ -158,12 +158,13 @@ func (d *DB) SetBusyTimeout(wait time.Duration) {
 	codes.Xsqlite3_busy_timeout(d.tls, d.db, int32(min(max(0, wait.Milliseconds()), math.MaxInt32)))
 }
 
-// useWAL has writers append to a log: then a commit is one write, and a reader, say a person with a shell, does not keep it
-// from happening.
+// useWAL has writers append to a log: then a commit is one write, and a reader, say a person with a shell, does not
+// keep it from happening.
 func (d *DB) useWAL() error {
 	mode, err := d.QueryText("PRAGMA journal_mode = WAL")
 	if err == nil && mode != "wal" {
-		err = fmt.Errorf("%s: its file system has no memory that processes can share (journal mode %s): move it to a local disk", d.path, mode)
+		err = fmt.Errorf("%s: its file system has no memory that processes can share (journal mode %s): move it to a local disk",
+			d.path, mode)
 	}
 	return err
 }

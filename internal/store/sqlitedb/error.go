@@ -68,9 +68,11 @@ func (e *Error) fix() string {
 		return "it cannot be written: make it and its directory writable for this user"
 	case codes.SQLITE_CANTOPEN:
 		if _, err := os.Stat(e.Path); err == nil {
-			return "it cannot be opened: make it and its directory readable and writable for this user, or copy it, with its -wal, to where they are"
+			return "it cannot be opened: make it and its directory readable and writable for this user, " +
+				"or copy it, with its -wal, to where they are"
 		}
-		return fmt.Sprintf("it cannot be opened: make the directory %s, and make both readable and writable for this user", filepath.Dir(e.Path))
+		return fmt.Sprintf("it cannot be opened: make the directory %s, and make both readable and writable for this user",
+			filepath.Dir(e.Path))
 	case codes.SQLITE_FULL:
 		return noRoom
 	case codes.SQLITE_IOERR:
