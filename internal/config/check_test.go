@@ -265,29 +265,6 @@ func TestBudgetsAreLoaded(t *testing.T) {
 	require.ErrorContains(t, err, "[flag --set scope.budgets]")
 }
 
-// FuzzParseBudget asserts that what is accepted, written in the one way in which its parts
-// can be, is the same budget.
-func FuzzParseBudget(f *testing.F) {
-	for _, s := range []string{"5 /x", "5/crawl a b", "1_0/host  .", "0 x", "5/ x", "5", "+5 x", "9999999999 x", "5 (?i)x\\n"} {
-		f.Add(s)
-	}
-	f.Fuzz(func(t *testing.T, s string) {
-		b, err := ParseBudget(s)
-		if err != nil {
-			require.Nil(t, b.Match)
-			return
-		}
-		per := perHost
-		if b.PerCrawl {
-			per = perCrawl
-		}
-		again, err := ParseBudget(fmt.Sprintf("%d/%s %s", b.MaxPages, per, b.Match))
-		require.NoError(t, err)
-		require.Equal(t, fmt.Sprint(b), fmt.Sprint(again))
-		require.True(t, b.MaxPages >= 1 && b.MaxPages <= budgetMax)
-	})
-}
-
 func row(t *testing.T, path string) *field {
 	t.Helper()
 	f := find(fields(), path)

@@ -26,38 +26,6 @@ func TestFilesThatSayNothing(t *testing.T) {
 	}
 }
 
-func TestYAMLAndJSONMeanTheSame(t *testing.T) {
-	const inYAML = `
-depth: 3
-scope:
-  include: ['^https://a\.test/', "b\u00e4"]
-fetch: {timeout: 5s, insecure: true, max_body: 1048576}
-ratelimit:
-  max_rps: 2.5
-hosts:
-  - match: a.test
-    max_rps: 1
-`
-	const inJSON = `{
-	"depth": 3,
-	"scope": {"include": ["^https:\/\/a\\.test/", "b\u00e4"]},
-	"fetch": {"timeout": "5s", "insecure": true, "max_body": 1048576},
-	"ratelimit": {
-		"max_rps": 2.5
-	},
-	"hosts": [{"match": "a.test", "max_rps": 1}]
-}`
-	y := mustLoad(t, yamlFile(inYAML))
-	j := mustLoad(t, Sources{File: "crawl.json", Reader: strings.NewReader(inJSON)})
-	require.Equal(t, y.Config, j.Config)
-	require.Equal(t, []string{`^https://a\.test/`, "bä"}, j.Config.Scope.Include)
-	require.Equal(t, 6, j.Origins["ratelimit.max_rps"].Line)
-	require.Equal(t, 8, j.Origins["hosts[0].max_rps"].Line)
-	sniffed := mustLoad(t, Sources{Reader: strings.NewReader(" \n" + inJSON)})
-	require.Equal(t, y.Config, sniffed.Config, "without a name the first character tells")
-	require.Equal(t, "file -:3", sniffed.Origins["depth"].String())
-}
-
 func TestWrongYAML(t *testing.T) {
 	for _, c := range []struct {
 		name, text string

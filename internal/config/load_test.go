@@ -306,12 +306,6 @@ func TestProblemsReadInOrder(t *testing.T) {
 	require.Equal(t, "whole", p.Text)
 }
 
-func TestProblemKeepsItsCause(t *testing.T) {
-	cause := errors.New("cause")
-	require.ErrorIs(t, Problems{{Text: "x", cause: cause}}, cause)
-	require.NotErrorIs(t, Problems{{Text: "x"}}, cause)
-}
-
 func TestOriginString(t *testing.T) {
 	for want, o := range map[string]Origin{
 		"default":                  {Source: "default"},

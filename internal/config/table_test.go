@@ -141,15 +141,3 @@ func TestWhatFollows(t *testing.T) {
 	require.Equal(t, 1_000_000, c.Frontier.MaxHosts())
 	require.True(t, c.RateLimit.Enabled())
 }
-
-func TestDefaultTreesAreIndependent(t *testing.T) {
-	a, b := Default(), Default()
-	a.Scope.Include = append(a.Scope.Include, "x")
-	require.Len(t, a.Scope.Include, 1)
-	require.Empty(t, b.Scope.Include)
-}
-
-func TestPathsThatLeadNowherePanic(t *testing.T) {
-	require.Panics(t, func() { at(&Config{}, "fetch.nothing") })
-	require.Panics(t, func() { (&field{path: "x", kind: kindInt}).bound("many") })
-}

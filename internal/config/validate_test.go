@@ -1,6 +1,8 @@
 package config
 
 import (
+	"bytes"
+	"encoding/json"
 	"fmt"
 	"math"
 	"strings"
@@ -257,7 +259,7 @@ func TestLayersAgainstAModel(t *testing.T) {
 	rows := free()
 	require.Greater(t, len(rows), 20)
 	rapid.Check(t, func(t *rapid.T) {
-		var file strings.Builder
+		file := map[string]any{}
 		var src Sources
 		model, from := map[string]string{}, map[string]string{}
 		for i := range rows {
@@ -265,7 +267,14 @@ func TestLayersAgainstAModel(t *testing.T) {
 			layers := rapid.IntRange(0, 7).Draw(t, "layers")
 			if layers&1 != 0 {
 				v := anyValue(t, f)
-				fmt.Fprintf(&file, "%s\n", asLine(f.path, v))
+				in := file
+				if s := section(f.path); s != "" {
+					if file[s] == nil {
+						file[s] = map[string]any{}
+					}
+					in = file[s].(map[string]any)
+				}
+				in[leaf(f.path)] = v
 				model[f.path], from[f.path] = v, fromFile
 			}
 			if layers&2 != 0 {
@@ -279,7 +288,9 @@ func TestLayersAgainstAModel(t *testing.T) {
 				model[f.path], from[f.path] = v, fromFlag
 			}
 		}
-		src.File, src.Reader = "m.yaml", strings.NewReader(merge(file.String()))
+		text, err := json.Marshal(file)
+		require.NoError(t, err)
+		src.File, src.Reader = "m.json", bytes.NewReader(text)
 		l, err := Load(src)
 		require.NoError(t, err)
 		for i := range rows {
@@ -300,31 +311,6 @@ func flagFor(f *field, value string) FlagValue {
 		return FlagValue{setFlag, f.path + "=" + value}
 	}
 	return FlagValue{f.flag, value}
-}
-
-// asLine is one line "section key value", which merge turns into a file.
-func asLine(path, value string) string {
-	return fmt.Sprintf("%s %s %s", section(path), leaf(path), value)
-}
-
-// merge groups the lines of each section under one heading.
-func merge(lines string) string {
-	sections := map[string]string{}
-	for line := range strings.Lines(lines) {
-		s, rest, _ := strings.Cut(line, " ")
-		key, value, _ := strings.Cut(strings.TrimSpace(rest), " ")
-		indent := "  "
-		if s == "" {
-			indent = ""
-		}
-		sections[s] += indent + key + ": " + value + "\n"
-	}
-	out := sections[""]
-	delete(sections, "")
-	for s, body := range sections {
-		out += s + ":\n" + body
-	}
-	return out
 }
 
 // TestRatesAlwaysSettle draws any of the three rates in any layer: either the result is

@@ -94,12 +94,8 @@ func ParseYAML(data []byte) (Node, error) {
 	case !errors.Is(err, io.EOF):
 		return Node{}, yamlError(data, err)
 	}
-	return FromYAML(&doc)
+	return fromYAML(&doc, 0)
 }
-
-// FromYAML copies a part of a YAML file that somebody else has parsed. Every error is a
-// [*SyntaxError].
-func FromYAML(y *yaml.Node) (Node, error) { return fromYAML(y, 0) }
 
 func fromYAML(y *yaml.Node, depth int) (Node, error) {
 	switch {

@@ -71,20 +71,20 @@ func (h *Hit) set(name, value string) (err error) {
 	var d time.Duration
 	switch name {
 	case "at", "end":
-		if d, err = decimal(value, time.Second); err == nil {
+		if d, err = unsigned(value + "s"); err == nil {
 			h.At = time.Unix(0, int64(d))
 		}
 	case "at_ms":
-		if d, err = decimal(value, time.Millisecond); err == nil {
+		if d, err = unsigned(value + "ms"); err == nil {
 			h.At = time.Unix(0, int64(d))
 		}
 	case "took":
-		h.Took, err = decimal(value, time.Second)
+		h.Took, err = unsigned(value + "s")
 	case "status":
 		h.Status, err = strconv.Atoi(value)
 	case "after":
 		if value != "-" && value != "" {
-			h.RetryAfter, err = decimal(value, time.Second)
+			h.RetryAfter, err = unsigned(value + "s")
 		}
 	default:
 		err = fmt.Errorf("unknown field")
@@ -92,30 +92,11 @@ func (h *Hit) set(name, value string) (err error) {
 	return err
 }
 
-// decimal reads a number of units without a float, which is too imprecise for Unix times.
-func decimal(s string, unit time.Duration) (time.Duration, error) {
-	whole, frac, _ := strings.Cut(s, ".")
-	w, err := strconv.ParseUint(whole, 10, 64)
-	if err != nil {
-		return 0, err
+func unsigned(text string) (time.Duration, error) {
+	if strings.HasPrefix(text, "-") {
+		return 0, fmt.Errorf("%s is below zero", text)
 	}
-	const most = 1<<63 - 1
-	if w >= most/uint64(unit) {
-		return 0, fmt.Errorf("%s is out of range", s)
-	}
-	d := time.Duration(w) * unit
-	if frac == "" {
-		return d, nil
-	}
-	f, err := strconv.ParseUint(frac, 10, 64)
-	if err != nil || len(frac) > 9 {
-		return 0, fmt.Errorf("%s is no decimal of up to nine places", s)
-	}
-	scale := uint64(1)
-	for range frac {
-		scale *= 10
-	}
-	return d + time.Duration(f*uint64(unit)/scale), nil
+	return time.ParseDuration(text)
 }
 
 // Figures is how a client fared at a server over a span of time.

@@ -190,8 +190,8 @@ DOSLogDir {{.Dir}}
 }
 
 func loadFile(pattern string) string {
-	if paths, err := filepath.Glob(pattern); err == nil && len(paths) > 0 {
-		return "LoadFile " + paths[0]
+	if path := module(pattern); path != pattern {
+		return "LoadFile " + path
 	}
 	return ""
 }
