@@ -327,14 +327,6 @@ func TestChartDraws(t *testing.T) {
 	require.True(t, Chart{Lines: []Line{{"n", "a", []Point{{noon, math.Inf(1)}, {noon, math.NaN()}}}}}.Draw().Empty)
 }
 
-func TestScale(t *testing.T) {
-	for value, want := range map[float64]float64{0: 1, 0.3: 0.5, 1: 1, 1.01: 2, 4.9: 5, 5.1: 10, 99: 100, 101: 200, 20: 20} {
-		c := Chart{From: noon, To: noon.Add(time.Minute), Lines: []Line{{"x", "a", []Point{{noon, value}}}}}
-		require.InDelta(t, want, c.scale(), 1e-9, "%v", value)
-	}
-	require.InDelta(t, 2, Chart{AtLeast: 1.5}.scale(), 0)
-}
-
 func TestWords(t *testing.T) {
 	require.Equal(t, "1\u202f234\u202f567", Whole(1234567))
 	require.Equal(t, "-1\u202f000", Whole(-1000))
@@ -345,7 +337,7 @@ func TestWords(t *testing.T) {
 	require.Equal(t, "–", Number(math.NaN()))
 	require.Equal(t, "999\u202fB", Bytes(999))
 	require.Equal(t, "1.5\u202fkB", Bytes(1500))
-	require.Equal(t, "2\u202fTB", Bytes(2e12))
+	require.Equal(t, "2.0\u202fTB", Bytes(2e12))
 	for d, want := range map[time.Duration]string{
 		-time.Second: "0 s", 59 * time.Second: "59 s", 61 * time.Second: "1 min 1 s",
 		3*time.Hour + 59*time.Second: "3 h 0 min", 49 * time.Hour: "2 d 1 h",

@@ -193,20 +193,14 @@ func (t Table) Next() string { return t.At(t.Page + 1) }
 func (t Table) Previous() string { return t.At(t.Page - 1) }
 
 func (t Table) query(sort string, desc bool, page int) string {
-	v := url.Values{"sort": {sort}}
+	v := url.Values{"sort": {sort}, "dir": {"asc"}}
 	if desc {
 		v.Set("dir", "desc")
-	} else {
-		v.Set("dir", "asc")
 	}
-	if t.Query != "" {
-		v.Set("q", t.Query)
-	}
-	if t.State != "" {
-		v.Set("state", string(t.State))
-	}
-	if t.Span != "" {
-		v.Set("span", t.Span)
+	for name, value := range map[string]string{"q": t.Query, "state": string(t.State), "span": t.Span} {
+		if value != "" {
+			v.Set(name, value)
+		}
 	}
 	if page > 1 {
 		v.Set("page", strconv.Itoa(page))
@@ -324,36 +318,23 @@ func Whole(n int64) string { return strings.ReplaceAll(humanize.Comma(n), ",", "
 
 // Number writes a measure with as many digits as say something: 0.25, 3.5, 120.
 func Number(v float64) string {
+	scale := 100.0
 	switch a := math.Abs(v); {
 	case math.IsNaN(v) || math.IsInf(v, 0):
 		return "–"
 	case a >= 1000:
 		return Whole(int64(math.Round(v)))
 	case a >= 100:
-		return strconv.FormatFloat(v, 'f', 0, 64)
+		scale = 1
 	case a >= 10:
-		return trimmed(strconv.FormatFloat(v, 'f', 1, 64))
+		scale = 10
 	}
-	return trimmed(strconv.FormatFloat(v, 'f', 2, 64))
-}
-
-func trimmed(s string) string {
-	if strings.ContainsRune(s, '.') {
-		s = strings.TrimRight(strings.TrimRight(s, "0"), ".")
-	}
-	return s
+	return strconv.FormatFloat(math.Round(v*scale)/scale, 'f', -1, 64)
 }
 
 // Bytes writes an amount of data in decimal units.
 func Bytes(n int64) string {
-	v := float64(n)
-	for _, unit := range []string{"B", "kB", "MB", "GB"} {
-		if v < 1000 {
-			return Number(v) + "\u202f" + unit
-		}
-		v /= 1000
-	}
-	return Number(v) + "\u202fTB"
+	return strings.ReplaceAll(humanize.Bytes(uint64(max(n, 0))), " ", "\u202f")
 }
 
 func since(d time.Duration) string {
