@@ -10,9 +10,7 @@ import (
 	"github.com/treadlight/crawl/internal/document"
 	"github.com/treadlight/crawl/internal/fetch/access"
 	"github.com/treadlight/crawl/internal/fetch/redact"
-	"github.com/treadlight/crawl/internal/fetch/resolve"
 	"github.com/treadlight/crawl/internal/observe/console"
-	"github.com/treadlight/crawl/internal/observe/traces"
 )
 
 // The words that stand in the place of a proxy.
@@ -64,7 +62,7 @@ func expandable(s string) error {
 
 // proxy is for the proxy of all hosts, hostProxy for that of some.
 func proxy(s string) error {
-	if s == "" || s == ProxyEnv {
+	if s == ProxyEnv {
 		return nil
 	}
 	if access.Expands(s) {
@@ -88,19 +86,6 @@ func hostProxy(s string) error {
 		return errors.New("env is for access.proxy only; give a proxy, or direct for none")
 	}
 	return proxy(s)
-}
-
-func resolveItem(s string) error {
-	_, err := resolve.ParseStatic(s)
-	return err
-}
-
-func dnsServer(s string) error {
-	if s == "" {
-		return nil
-	}
-	_, err := resolve.ParseServer(s)
-	return err
 }
 
 // redactAuth hides credentials, but not that they are in a variable.
@@ -160,14 +145,6 @@ func (l *loader) warnAccess() {
 	}
 }
 
-func listenAddr(s string) error {
-	if s == "" {
-		return nil
-	}
-	_, err := console.ParseAddress(s)
-	return err
-}
-
 func redactAll(s string) string {
 	if s == "" {
 		return s
@@ -195,14 +172,6 @@ func (l *loader) checkListen() {
 	case err != nil:
 		l.report(path, l.origins[path], "%v; the token is %s (CRAWL_LISTEN_TOKEN)", err, other)
 	}
-}
-
-func collector(s string) error {
-	if s == "" {
-		return nil
-	}
-	_, err := traces.ParseEndpoint(s)
-	return err
 }
 
 func redactHeaderValue(s string) string {

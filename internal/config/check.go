@@ -23,7 +23,15 @@ import (
 )
 
 // The checks of table rows beyond range and words. Each gets the value as written and
-// says what is wrong and what to write.
+// says what is wrong and what to write. None sees an empty text, where that means none.
+
+// parses is the check that a value can be read.
+func parses[T any](read func(string) (T, error)) func(string) error {
+	return func(s string) error {
+		_, err := read(s)
+		return err
+	}
+}
 
 // textMax bounds every text. No header, path, pattern or name in use comes near, and
 // servers commonly refuse header lines beyond 8 KiB.
@@ -146,9 +154,6 @@ func headerText(s string) error {
 // contact accepts a web or mail address that fits into a User-Agent's comment, which
 // is why parentheses are out.
 func contact(s string) error {
-	if s == "" {
-		return nil
-	}
 	if err := headerText(s); err != nil {
 		return err
 	}
@@ -290,9 +295,4 @@ func ParseBudget(s string) (Budget, error) {
 	}
 	re, err := regexp.Compile(pattern)
 	return Budget{Match: re, MaxPages: n, PerCrawl: per == perCrawl}, err
-}
-
-func budget(s string) error {
-	_, err := ParseBudget(s)
-	return err
 }

@@ -127,7 +127,6 @@ func TestContact(t *testing.T) {
 		return `"` + s + `" is neither; give a URL such as https://example.com/bot or a mail address`
 	}
 	runCheck(t, contact, map[string]string{
-		"":                          "",
 		"https://example.com/bot":   "",
 		"http://example.com":        "",
 		"bot@example.com":           "",
@@ -214,7 +213,7 @@ func FuzzHostPattern(f *testing.F) {
 
 func TestBudget(t *testing.T) {
 	const noNumber = ` does not begin with a number of pages; give "N REGEXP" for so many of each host, or "N/crawl REGEXP" for so many of all hosts together`
-	runCheck(t, budget, map[string]string{
+	runCheck(t, parses(ParseBudget), map[string]string{
 		`500 ^https://[^/]+/calendar/`: "",
 		"1 .":                          "",
 		"1_000 .":                      "",

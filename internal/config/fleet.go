@@ -137,9 +137,6 @@ func redactRedis(s string) string {
 
 // redisURL checks the form of fleet.redis; what variables hold is known when it is used.
 func redisURL(s string) error {
-	if s == "" {
-		return nil
-	}
 	if strings.Contains(s, redacted) {
 		return errPrinted
 	}
@@ -159,7 +156,7 @@ var (
 )
 
 func jobName(s string) error {
-	if s != "" && !jobForm().MatchString(s) {
+	if !jobForm().MatchString(s) {
 		return fmt.Errorf("%s %w", document.Quote(s), errJob)
 	}
 	return nil

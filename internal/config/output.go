@@ -150,11 +150,6 @@ func ParseField(s string) (pagefields.Rule, error) {
 	return r, nil
 }
 
-func fieldRule(s string) error {
-	_, err := ParseField(s)
-	return err
-}
-
 // problemsOf is what is wrong with a rule, part by part.
 func problemsOf(r pagefields.Rule) (all []*pagefields.Problem) {
 	err := r.Check()

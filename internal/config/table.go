@@ -1,6 +1,9 @@
 package config
 
 import (
+	"github.com/treadlight/crawl/internal/fetch/resolve"
+	"github.com/treadlight/crawl/internal/observe/console"
+	"github.com/treadlight/crawl/internal/observe/traces"
 	"github.com/treadlight/crawl/internal/ratelimit/control"
 	"github.com/treadlight/crawl/internal/records/sink"
 	"github.com/treadlight/crawl/internal/records/sink/warc"
@@ -72,7 +75,7 @@ var crawlFields = []field{
 	// A text for the same reason.
 	{
 		path: "scope.budgets", kind: kindList, was: "budget", agreed: always,
-		doc: `pages taken at most of URLs that match, "N REGEXP" of each host, "N/crawl REGEXP" of all together, repeatable: the first match counts; empty = no limit`, example: `500 ^https://[^/]+/calendar/`, check: budget,
+		doc: `pages taken at most of URLs that match, "N REGEXP" of each host, "N/crawl REGEXP" of all together, repeatable: the first match counts; empty = no limit`, example: `500 ^https://[^/]+/calendar/`, check: parses(ParseBudget),
 	},
 	// None by default: each of them can merge what some server tells apart.
 	{
@@ -186,10 +189,10 @@ var accessFields = []field{
 	{path: "access.ca_file", kind: kindText, arg: "file", was: "ca-file", doc: "PEM file of authorities that are trusted beside the system's; empty = none", example: "ca.pem", check: noStream},
 	{
 		path: "access.resolve", kind: kindList, arg: "addr", flag: "resolve",
-		doc: "addresses of a host, \"HOST:PORT:ADDRESS[,ADDRESS]\", * for every host or port, repeatable; empty = what name servers say", example: "example.com:443:192.0.2.7", check: resolveItem,
+		doc: "addresses of a host, \"HOST:PORT:ADDRESS[,ADDRESS]\", * for every host or port, repeatable; empty = what name servers say", example: "example.com:443:192.0.2.7", check: parses(resolve.ParseStatic),
 	},
 	{path: "access.family", kind: kindChoice, def: "any", enum: []string{"any", "ipv4", "ipv6"}, doc: "what to connect over"},
-	{path: "access.dns_server", kind: kindText, was: "dns-server", doc: "IP address of a name server, with a port unless it is 53; empty = those of the system", example: "192.0.2.53", check: dnsServer},
+	{path: "access.dns_server", kind: kindText, was: "dns-server", doc: "IP address of a name server, with a port unless it is 53; empty = those of the system", example: "192.0.2.53", check: parses(resolve.ParseServer)},
 }
 
 func formatNames() (names []string) {
@@ -202,7 +205,7 @@ func formatNames() (names []string) {
 var extractFields = []field{
 	{
 		path: fieldsPath, kind: kindList, arg: "rule", flag: "field",
-		doc: "rule for a value to take out of pages, NAME=css:SELECTOR, css:SELECTOR@ATTRIBUTE or xpath:EXPRESSION, repeatable; empty = none", example: "price:number=css:.price", check: fieldRule,
+		doc: "rule for a value to take out of pages, NAME=css:SELECTOR, css:SELECTOR@ATTRIBUTE or xpath:EXPRESSION, repeatable; empty = none", example: "price:number=css:.price", check: parses(ParseField),
 	},
 	// A third of the specification of HTML on one page, which is among the largest there are.
 	// What a page may cost in steps follows from it.
@@ -263,7 +266,7 @@ var outFields = []field{
 	// On the loopback address unless an address says otherwise: whoever reaches it steers.
 	{
 		path: "listen.addr", kind: kindText, arg: "addr", flag: "listen",
-		doc: "address where the crawl is seen and steered by HTTP, a port alone = this computer only; empty = nowhere", example: "8080", check: listenAddr,
+		doc: "address where the crawl is seen and steered by HTTP, a port alone = this computer only; empty = nowhere", example: "8080", check: parses(console.ParseAddress),
 	},
 	// Without a flag: what stands on a command line is seen by all who list processes.
 	{
@@ -330,7 +333,7 @@ var fleetFields = []field{
 var traceFields = []field{
 	{
 		path: "traces.endpoint", kind: kindText, was: "otlp",
-		doc: "URL of a collector of OpenTelemetry (OTLP over HTTP) for a trace of each URL; empty = none", example: "http://localhost:4318", check: collector,
+		doc: "URL of a collector of OpenTelemetry (OTLP over HTTP) for a trace of each URL; empty = none", example: "http://localhost:4318", check: parses(traces.ParseEndpoint),
 	},
 	// Hidden whole: there is nothing to send there but what lets one in.
 	{path: "traces.headers", kind: kindList, doc: `headers for the collector, "Name: value"; empty = none`, example: "Authorization: Bearer ${OTLP_TOKEN}", check: header, redact: redactHeaderValue},

@@ -61,7 +61,7 @@ func (l *loader) check(root any, f *field, full string) {
 	if f.kind == kindChoice && !slices.Contains(f.enum, text) {
 		l.report(full, l.origins[full], "%s is not a choice; give %s", document.Quote(text), f.want())
 	}
-	if f.check != nil {
+	if f.check != nil && (text != "" || f.def != "" || f.path == hostMatch.path) {
 		l.reportIf(full, f.check(text))
 	}
 }
