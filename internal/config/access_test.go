@@ -271,8 +271,8 @@ func TestCapsOfHosts(t *testing.T) {
 	require.NoError(t, l.WriteJSON(&j))
 	require.Contains(t, j.String(), `"quota": {
           "kind": "fixed-window",
-          "per": "24h",
-          "permits": 5000
+          "permits": 5000,
+          "per": "24h"
         }`)
 }
 

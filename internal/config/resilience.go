@@ -190,7 +190,7 @@ func policyKeys(m *binder.Model) iter.Seq2[string, string] {
 
 func eachKey(n document.Node, path string, yield func(string, string) bool) bool {
 	if n.Kind != document.Map {
-		return yield(path, flow(n))
+		return yield(path, flow(n, false))
 	}
 	for _, e := range n.Keys {
 		if !eachKey(e.Value, path+"."+e.Key, yield) {
@@ -219,7 +219,7 @@ func policyTexts(m *binder.Model) map[string]string {
 	texts := make(map[string]string)
 	if m != nil {
 		for _, e := range policyTree(m).Keys {
-			texts[e.Key] = flow(e.Value)
+			texts[e.Key] = flow(e.Value, false)
 		}
 	}
 	return texts

@@ -163,7 +163,7 @@ func TestPoliciesArePrinted(t *testing.T) {
 	require.Contains(t, string(parts.Config), `"base_ms": 1500`)
 	require.Equal(t, l.Config, mustLoad(t, Sources{File: "c.json", Reader: bytes.NewReader(parts.Config)}).Config)
 	slog.New(slog.NewTextHandler(&text, nil)).Info("start", "config", l.Config)
-	require.Contains(t, text.String(), "max_retries:2")
+	require.Contains(t, text.String(), `max_retries\": 2`)
 
 	y.Reset()
 	require.NoError(t, mustLoad(t, Sources{}).WriteYAML(&y))

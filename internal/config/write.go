@@ -91,7 +91,7 @@ func (f *field) node(v any, secrets bool) document.Node {
 	return n
 }
 
-func (f *field) plain(v any) string { return flow(f.node(v, false)) }
+func (f *field) plain(v any) string { return flow(f.node(v, false), false) }
 
 func (f *field) shown(text string) string {
 	if f.redact != nil {
@@ -100,22 +100,27 @@ func (f *field) shown(text string) string {
 	return text
 }
 
-// flow writes a node on one line of YAML. Texts are quoted as JSON quotes them, which every
-// YAML reader takes.
-func flow(n document.Node) string {
+// flow writes a node on one line of YAML, or strictly as JSON, where keys and what is neither a number nor a
+// switch are texts. Texts are quoted as JSON quotes them in both, which every YAML reader takes.
+func flow(n document.Node, strict bool) string {
 	var parts []string
 	for _, e := range n.Keys {
-		parts = append(parts, e.Key+": "+flow(e.Value))
+		key := e.Key
+		if strict {
+			key = quoteJSON(key)
+		}
+		parts = append(parts, key+": "+flow(e.Value, strict))
 	}
 	for _, item := range n.Items {
-		parts = append(parts, flow(item))
+		parts = append(parts, flow(item, strict))
 	}
-	switch list := strings.Join(parts, ", "); n.Kind {
-	case document.Map:
+	list := strings.Join(parts, ", ")
+	switch {
+	case n.Kind == document.Map:
 		return "{" + list + "}"
-	case document.List:
+	case n.Kind == document.List:
 		return "[" + list + "]"
-	case document.String:
+	case n.Kind == document.String, n.Kind == document.Scalar && strict:
 		return quoteJSON(n.Text)
 	}
 	return n.Text
@@ -182,10 +187,10 @@ func (y *yamlWriter) group(indent, path string, n document.Node) {
 		case list && !strings.HasPrefix(at, hostsPath+"[") && !strings.HasPrefix(at, resiliencePath+"."):
 			y.line(indent, e.Key+":", "")
 			for i, item := range e.Value.Items {
-				y.line(indent+"  ", "- "+flow(item), document.Item(at, i))
+				y.line(indent+"  ", "- "+flow(item, false), document.Item(at, i))
 			}
 		default:
-			y.line(indent, e.Key+": "+flow(e.Value), at)
+			y.line(indent, e.Key+": "+flow(e.Value, false), at)
 		}
 	}
 }
@@ -202,7 +207,7 @@ func (l *Loaded) WriteJSON(w io.Writer) error {
 	enc.SetEscapeHTML(false)
 	enc.SetIndent("", "  ")
 	err := enc.Encode(map[string]any{
-		"config": inJSON(l.Config.document(false)), "origins": origins, "warnings": append([]string{}, l.Warnings...),
+		"config": json.RawMessage(flow(l.Config.document(false), true)), "origins": origins, "warnings": append([]string{}, l.Warnings...),
 	})
 	if err != nil {
 		return fmt.Errorf("write configuration: %w", err)
@@ -210,31 +215,6 @@ func (l *Loaded) WriteJSON(w io.Writer) error {
 	return nil
 }
 
-// LogValue is the tree for logs, with credentials replaced: a Config handed to slog by
+// LogValue is one line for logs, with credentials replaced: a Config handed to slog by
 // itself must not give them away.
-func (c Config) LogValue() slog.Value { return slog.AnyValue(inJSON(c.document(false))) }
-
-// inJSON is a node in the types of JSON. A list that is empty is one, and not null.
-func inJSON(n document.Node) any {
-	switch n.Kind {
-	case document.Map:
-		group := make(map[string]any, len(n.Keys))
-		for _, e := range n.Keys {
-			group[e.Key] = inJSON(e.Value)
-		}
-		return group
-	case document.List:
-		items := make([]any, len(n.Items))
-		for i := range n.Items {
-			items[i] = inJSON(n.Items[i])
-		}
-		return items
-	case document.Bool:
-		return n.Text == "true"
-	case document.Number:
-		return json.Number(n.Text)
-	case document.Null:
-		return nil
-	}
-	return n.Text
-}
+func (c Config) LogValue() slog.Value { return slog.StringValue(flow(c.document(false), true)) }
