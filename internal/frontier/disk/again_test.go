@@ -181,14 +181,19 @@ func TestAgainWithOddRows(t *testing.T) {
 	require.Equal(t, map[string]*frontier.Visit{"/1": {Status: 200}, "/2": {}}, before(loadAll(t, s, "a.test")))
 }
 
-// A state of the schema before, as the program of then wrote it, has all it had, goes on, and
-// has another round.
-func TestMigrationFromVersion2(t *testing.T) {
+// oldState is a state of the second version of the schema, as the program of then wrote it, after a script.
+func oldState(t *testing.T, sql string) *Store {
+	t.Helper()
 	dir := t.TempDir()
 	script, err := os.ReadFile("testdata/schema2.sql")
 	require.NoError(t, err)
-	edit(t, filepath.Join(dir, databaseName), string(script))
-	s := openState(t, dir, Config{Mode: Resume})
+	edit(t, filepath.Join(dir, databaseName), string(script)+";"+sql)
+	return openState(t, dir, Config{Mode: Resume})
+}
+
+// A state of the schema before has all it had, goes on, and has another round.
+func TestMigrationFromVersion2(t *testing.T) {
+	s := oldState(t, "")
 	require.EqualValues(t, len(steps()), ask(t, s, `PRAGMA user_version`))
 	require.Equal(t, frontier.Left{Queued: 1, Known: 7, LastID: 7}, s.Left())
 	require.Equal(t, 1, s.Round())
@@ -219,8 +224,6 @@ func TestMigrationFromVersion2(t *testing.T) {
 // What a round has refused is none of the pages of its host, whatever it was refused for; what
 // is no page was never counted.
 func TestMigrationKeepsRefusals(t *testing.T) {
-	script, err := os.ReadFile("testdata/schema2.sql")
-	require.NoError(t, err)
 	for sql, want := range map[string]int{
 		``: 1, // by robots.txt
 		// As robots.txt of the host could not be had.
@@ -230,11 +233,7 @@ func TestMigrationKeepsRefusals(t *testing.T) {
 		`INSERT INTO rounds VALUES (2, 1, 1); UPDATE urls SET kind = 'sitemap' WHERE id = 5; UPDATE hosts SET refused = 1`:                        1,
 		`UPDATE urls SET kind = 'sitemap' WHERE id = 5; UPDATE visits SET class = 'trap', status = 0 WHERE url = 6; UPDATE hosts SET refused = 2`: 1,
 	} {
-		dir := t.TempDir()
-		path := filepath.Join(dir, databaseName)
-		edit(t, path, string(script))
-		edit(t, path, version3+"PRAGMA user_version = 3;"+sql)
-		s := openState(t, dir, Config{Mode: Resume})
+		s := oldState(t, version3+"PRAGMA user_version = 3;"+sql)
 		s.Activate(1)
 		s.Commit(nil)
 		hosts := answer(t, s).Hosts
@@ -248,14 +247,8 @@ func TestMigrationKeepsRefusals(t *testing.T) {
 // A state of the schema before queue was a view has all that is queued, and what it says of
 // each.
 func TestMigrationFromVersion4(t *testing.T) {
-	script, err := os.ReadFile("testdata/schema2.sql")
-	require.NoError(t, err)
-	dir := t.TempDir()
-	path := filepath.Join(dir, databaseName)
-	edit(t, path, string(script))
-	edit(t, path, version3+version4+`PRAGMA user_version = 4; UPDATE queue SET attempts = 2, returns = 3, strikes = 1, visit = 4 WHERE url = 7;
+	s := oldState(t, version3+version4+`PRAGMA user_version = 4; UPDATE queue SET attempts = 2, returns = 3, strikes = 1, visit = 4 WHERE url = 7;
 		INSERT INTO queue VALUES (1, 0, 3, 0, 0, 0, NULL)`)
-	s := openState(t, dir, Config{Mode: Resume})
 	const rows = `SELECT group_concat(host || ' ' || rank || ' ' || url || ' ' || attempts || ' ' || returns || ' ' || strikes || ' ' || coalesce(visit, '-'), ', ') FROM `
 	require.Equal(t, "1 0 3 0 0 0 -, 1 0 7 2 3 1 4", askText(t, s, rows+"queue"))
 	require.EqualValues(t, 2, ask(t, s, `SELECT count(*) FROM pages WHERE state = 'queued'`))

@@ -113,7 +113,8 @@ func (w *writer) finish(o *op) error {
 		}
 	}
 	if o.visit.Refused && o.of == frontier.Page {
-		w.hosts.refused[h.id]++
+		h.refused++
+		w.hosts.touch(h)
 	}
 	w.counts.Queued--
 	w.counts.Done++
@@ -262,7 +263,7 @@ func (w *writer) rouse(o *op) error {
 		return err
 	}
 	var a frontier.Answer
-	var roused []*host
+	var roused []string
 	q := w.f.dormant
 	q.Int(1, int64(o.n)+1)
 	for {
@@ -274,11 +275,11 @@ func (w *writer) rouse(o *op) error {
 			q.Reset()
 			break
 		}
-		roused = append(roused, scanHost(q))
+		roused = append(roused, q.ColumnText(0))
 	}
 	// Only when the query has ended: what it reads is what is changed here.
-	for _, r := range roused {
-		h, err := w.hosts.find(r.name) // the one that a later call finds
+	for _, name := range roused {
+		h, err := w.hosts.find(name)
 		if err != nil {
 			return err
 		}
@@ -287,7 +288,7 @@ func (w *writer) rouse(o *op) error {
 		if err := w.placeHost(h.id); err != nil {
 			return err
 		}
-		left, err := w.left(h.id, r)
+		left, err := w.left(h)
 		if err != nil {
 			return err
 		}
@@ -299,11 +300,11 @@ func (w *writer) rouse(o *op) error {
 	return nil
 }
 
-// left counts what a host has, of which r was just read.
-func (w *writer) left(id int64, r *host) (frontier.HostLeft, error) {
-	left := frontier.HostLeft{Name: r.name, Returned: int(r.returned)}
+// left counts what a host has.
+func (w *writer) left(h *host) (frontier.HostLeft, error) {
+	left := frontier.HostLeft{Name: h.name, Returned: int(h.returned)}
 	count := func(q *sqlitedb.Stmt, to ...*int) error {
-		q.Int(1, id)
+		q.Int(1, h.id)
 		if _, err := q.Step(); err != nil {
 			return err
 		}
@@ -318,7 +319,7 @@ func (w *writer) left(id int64, r *host) (frontier.HostLeft, error) {
 		return left, err
 	}
 	err := count(w.f.countAsides, &asides, &left.Others)
-	left.Pages = int(r.known-r.refused) - asides
+	left.Pages = int(h.known-h.refused) - asides
 	return left, err
 }
 

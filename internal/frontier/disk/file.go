@@ -23,7 +23,7 @@ type file struct {
 	unqueue, visit, spent               *sqlitedb.Stmt
 	load, urlOf                         *sqlitedb.Stmt
 	hostByName, countQueue, countAsides *sqlitedb.Stmt
-	putHost, addRefused, dormant        *sqlitedb.Stmt
+	putHost, dormant                    *sqlitedb.Stmt
 	putMeta, putSink                    *sqlitedb.Stmt
 	putGuess                            *sqlitedb.Stmt
 	rates                               *memory.Table
@@ -251,10 +251,9 @@ func (f *file) queries() []query {
 		// Of what is no page a host has few; pages are not looked at.
 		{&f.countAsides, `SELECT count(*), count(q.url) FROM urls u LEFT JOIN places q ON q.host = u.host AND q.rank = u.rank AND q.url = u.id
 			WHERE u.host = ? AND u.kind IS NOT NULL`},
-		{&f.putHost, `INSERT INTO hosts (id, name, known, dormant) VALUES (?, ?, ?, nullif(?, 0))
-			ON CONFLICT (id) DO UPDATE SET known = excluded.known, dormant = excluded.dormant`},
-		{&f.addRefused, `UPDATE hosts SET refused = refused + ? WHERE id = ?`},
-		{&f.dormant, `SELECT ` + hostColumns + ` FROM hosts WHERE dormant IS NOT NULL ORDER BY dormant LIMIT ?`},
+		{&f.putHost, `INSERT INTO hosts (id, name, known, dormant, refused) VALUES (?, ?, ?, nullif(?, 0), ?)
+			ON CONFLICT (id) DO UPDATE SET known = excluded.known, dormant = excluded.dormant, refused = excluded.refused`},
+		{&f.dormant, `SELECT name FROM hosts WHERE dormant IS NOT NULL ORDER BY dormant LIMIT ?`},
 		{&f.putMeta, `INSERT INTO meta (key, value) VALUES (?, ?) ON CONFLICT (key) DO UPDATE SET value = excluded.value`},
 		{&f.putGuess, `INSERT INTO guesses (url, absent, referrer, depth, hops) VALUES (?, ?, ?, ?, ?)
 			ON CONFLICT (url) DO UPDATE SET absent = excluded.absent, referrer = excluded.referrer, depth = excluded.depth, hops = excluded.hops`},

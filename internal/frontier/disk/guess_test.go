@@ -90,13 +90,7 @@ func TestFingerprintOfAPageAtThePlaceOfASitemap(t *testing.T) {
 
 // A state of the schema before has no guesses, and keeps them from then on.
 func TestMigrationFromVersion5(t *testing.T) {
-	dir := t.TempDir()
-	path := filepath.Join(dir, databaseName)
-	script, err := os.ReadFile("testdata/schema2.sql")
-	require.NoError(t, err)
-	edit(t, path, string(script))
-	edit(t, path, version3+version4+version5+`PRAGMA user_version = 5`)
-	s := openState(t, dir, Config{Mode: Resume})
+	s := oldState(t, version3+version4+version5+`PRAGMA user_version = 5`)
 	require.EqualValues(t, len(steps()), ask(t, s, `PRAGMA user_version`))
 	require.Empty(t, s.TakeGuesses())
 	require.EqualValues(t, 1, s.Left().Queued)

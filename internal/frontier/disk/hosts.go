@@ -24,13 +24,12 @@ type hosts struct {
 	f       *file
 	byName  map[string]*host
 	dirty   []*host
-	refused map[int64]int64 // pages, by the hosts' IDs, that are to be counted
-	last    int64           // the largest ID
-	dormant int64           // the last place
+	last    int64 // the largest ID
+	dormant int64 // the last place
 }
 
 func newHosts(f *file) hosts {
-	return hosts{f: f, byName: make(map[string]*host), refused: make(map[int64]int64)}
+	return hosts{f: f, byName: make(map[string]*host)}
 }
 
 // find is the host of that name, nil if there is none.
@@ -104,24 +103,14 @@ func (hs *hosts) layDown(h *host) {
 func (hs *hosts) write() error {
 	put := hs.f.putHost
 	for _, h := range hs.dirty {
-		put.Int(1, h.id)
+		ints(put, h.id, 0, h.known, h.dormant, h.refused)
 		put.Text(2, h.name)
-		put.Int(3, h.known)
-		put.Int(4, h.dormant)
 		if err := put.Run(); err != nil {
 			return err
 		}
 		h.dirty = false
 	}
 	hs.dirty = hs.dirty[:0]
-	add := hs.f.addRefused // to rows that are there now
-	for id, n := range hs.refused {
-		ints(add, n, id)
-		if err := add.Run(); err != nil {
-			return err
-		}
-	}
-	clear(hs.refused)
 	return nil
 }
 
