@@ -2,6 +2,7 @@ package disk
 
 import (
 	"fmt"
+	"math"
 	"time"
 
 	"github.com/treadlight/crawl/internal/frontier"
@@ -63,9 +64,8 @@ func (w *writer) put(o *op) error {
 	if err := w.putURL(h, o); err != nil {
 		return err
 	}
-	// A host has an ID that is not of so many bits if a person gave it one.
-	if o.attempts == 0 && o.returns == 0 && o.strikes == 0 && h.id == int64(uint32(h.id)) {
-		w.unplaced.add(unplacedRow{id: o.id, host: uint32(h.id), rank: o.rank})
+	if o.attempts == 0 && o.returns == 0 && o.strikes == 0 {
+		w.unplaced.add(unplacedRow{id: o.id, host: h.id, rank: o.rank})
 		return nil
 	}
 	return w.putPlace(h.id, o.rank, o.id, int64(o.attempts), int64(o.returns), int64(o.strikes))
@@ -150,7 +150,7 @@ func (w *writer) load(o *op) error {
 		w.s.Answer(w.s.quit, a)
 		return nil
 	}
-	if err := w.placeHost(h.id); err != nil {
+	if _, err := w.placeRows(h.id, math.MaxInt); err != nil {
 		return err
 	}
 	q := w.f.load
@@ -285,7 +285,7 @@ func (w *writer) rouse(o *op) error {
 		}
 		h.dormant = 0
 		w.hosts.touch(h)
-		if err := w.placeHost(h.id); err != nil {
+		if _, err := w.placeRows(h.id, math.MaxInt); err != nil {
 			return err
 		}
 		left, err := w.left(h)

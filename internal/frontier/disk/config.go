@@ -48,7 +48,7 @@ const (
 	defaultWAL = 64 << 20
 
 	// defaultUnplaced is some 13 URLs of each of 20,000 hosts, which share a page of the
-	// database then. It costs 6 MB.
+	// database then. It costs 8 MB.
 	defaultUnplaced = 1 << 18
 
 	// Like memory.Config.
@@ -82,7 +82,7 @@ type Config struct {
 	// MemtableFPs is [seen.Config.MemtableFPs], and zero means the same.
 	MemtableFPs int
 	// Unplaced is how many queued URLs may wait for their rows in places, which are written together, sorted
-	// by hosts; 24 bytes of memory each, and twice as many while that goes on. Zero means 262,144.
+	// by hosts; 32 bytes of memory each, and twice as many while that goes on. Zero means 262,144.
 	Unplaced int
 	MaxRates int           // hosts whose learned rates are kept, those used last; zero means 100,000
 	MaxWait  time.Duration // an obligation that ends later than that from now was written by a wrong clock, and ends then; zero means 1h

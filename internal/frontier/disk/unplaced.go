@@ -3,7 +3,6 @@ package disk
 import (
 	"cmp"
 	"maps"
-	"math"
 	"slices"
 )
 
@@ -25,19 +24,19 @@ const (
 
 // unplaced are the queued URLs without a row in places.
 type unplaced struct {
-	rows []unplacedRow    // in the order of their IDs
-	last map[uint32]int32 // the index of the newest of each host, by the host's ID
+	rows []unplacedRow   // in the order of their IDs
+	last map[int64]int32 // the index of the newest of each host, by the host's ID
 
 	// Of those that are being written, which are the first of rows:
-	upTo  int      // of rows; zero: none are
-	order []uint32 // hosts, the first at the end
-	visit int64    // the last visit there was when that began
+	upTo  int     // of rows; zero: none are
+	order []int64 // hosts, the first at the end
+	visit int64   // the last visit there was when that began
 }
 
-// unplacedRow is one of them, in 24 bytes.
+// unplacedRow is one of them, in 32 bytes.
 type unplacedRow struct {
 	id     int64
-	host   uint32
+	host   int64
 	rank   int32
 	before int32 // the index of the one of the same host before it; -1 for none
 	gone   bool  // it has its row, or needs none any more
@@ -64,7 +63,7 @@ func (u *unplaced) find(id int64) *unplacedRow {
 
 // take is what a host has, in the order of its queue; of more than most the newest. None of it is here
 // any more.
-func (u *unplaced) take(host uint32, most int) (rows []unplacedRow) {
+func (u *unplaced) take(host int64, most int) (rows []unplacedRow) {
 	i, found := u.last[host]
 	if !found {
 		return nil
@@ -94,20 +93,11 @@ func (u *unplaced) end() {
 	}
 }
 
-// placeHost writes the rows of a host, for a question about it.
-func (w *writer) placeHost(id int64) error {
-	if id != int64(uint32(id)) {
-		return nil // it has none: see put
-	}
-	_, err := w.placeRows(uint32(id), math.MaxInt)
-	return err
-}
-
 // placeRows writes up to most rows of a host, and returns how many.
-func (w *writer) placeRows(host uint32, most int) (int, error) {
+func (w *writer) placeRows(host int64, most int) (int, error) {
 	rows := w.unplaced.take(host, most)
 	for _, r := range rows {
-		if err := w.putPlace(int64(host), r.rank, r.id, 0, 0, 0); err != nil {
+		if err := w.putPlace(host, r.rank, r.id, 0, 0, 0); err != nil {
 			return 0, err
 		}
 	}

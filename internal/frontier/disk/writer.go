@@ -52,7 +52,7 @@ func (w *writer) restore() (err error) {
 	if err != nil {
 		return err
 	}
-	w.unplaced = unplaced{last: make(map[uint32]int32)}
+	w.unplaced = unplaced{last: make(map[int64]int32)}
 	w.s.found(frontier.Left{Queued: w.counts.Queued, Known: w.counts.Known, LastID: w.lastPut}, guesses, int(w.round))
 	w.publish()
 	return nil
