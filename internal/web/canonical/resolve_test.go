@@ -88,7 +88,7 @@ func TestSteps(t *testing.T) {
 	require.Equal(t, "https://xn--bcher-kva.example/a/~c/", u.String())
 	var got []string
 	for _, s := range steps {
-		if s.Changed() {
+		if s.From != s.To {
 			got = append(got, s.Rule+": "+s.To)
 		}
 	}

@@ -15,9 +15,6 @@ type Step struct {
 	Why      string // what the step does, as a clause
 }
 
-// Changed reports whether the step did anything.
-func (s *Step) Changed() bool { return s.From != s.To }
-
 // Steps explains how the text of an absolute URL becomes canonical, the rules last; the text of
 // the last step is the URL. Nil rules are none. If the text is no URL, the error is that of
 // [Parse], and the steps are those before it.

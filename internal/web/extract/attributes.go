@@ -1,6 +1,9 @@
 package extract
 
-import "bytes"
+import (
+	"bytes"
+	"strings"
+)
 
 // maxName is longer than any element or attribute that matters.
 const maxName = 24
@@ -267,13 +270,9 @@ func lowered(dst, s []byte) []byte {
 }
 
 // hasToken reports whether the space-separated list has token. Both are in lower case.
-func hasToken[T ~string | ~[]byte](list T, token string) bool {
-	for i := 0; i < len(list); i++ {
-		start := i
-		for i < len(list) && !isSpace(list[i]) {
-			i++
-		}
-		if string(list[start:i]) == token {
+func hasToken(list, token string) bool {
+	for t := range strings.FieldsSeq(list) {
+		if t == token {
 			return true
 		}
 	}

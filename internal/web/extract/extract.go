@@ -92,14 +92,6 @@ const (
 	Resource               // something a page is made of
 )
 
-// String is "navigation" or "resource".
-func (k Kind) String() string {
-	if k == Resource {
-		return "resource"
-	}
-	return "navigation"
-}
-
 // Link is a link of a page.
 type Link struct {
 	URL canonical.URL

@@ -346,8 +346,7 @@ func TestReuse(t *testing.T) {
 	require.ErrorContains(t, e.Page(canonical.URL{}, "text/html", "", nil, Options{}, &r), "no base")
 }
 
-func TestKindAndNoFollow(t *testing.T) {
-	require.Equal(t, "navigation resource", Navigation.String()+" "+Resource.String())
+func TestNoFollow(t *testing.T) {
 	for rel, want := range map[string]bool{"": false, "nofollow": true, "me  nofollow ": true, "nofollows": false, "xnofollow": false} {
 		l := Link{Rel: rel}
 		require.Equal(t, want, l.NoFollow(), rel)

@@ -145,15 +145,3 @@ func TestNextImage(t *testing.T) {
 		require.Equal(t, want, strings.Join(got, "|"), "%q", set)
 	}
 }
-
-func TestFieldIsWhatTheTextIs(t *testing.T) {
-	for _, s := range []string{
-		"", " ", "a", " a", "a ", "a b", "a  b", "a\tb", "a \nb", "a\x00b", "a\x7fb", "é", "a\xffb", "\u00a0a", "<&>",
-		strings.Repeat("a", maxField), strings.Repeat("a", maxField+1), strings.Repeat("a b", maxField),
-	} {
-		var b textBuffer
-		b.add([]byte(s))
-		want := b.string()
-		require.Equal(t, want[:min(len(want), maxField)], field([]byte(s)), "%.20q", s)
-	}
-}

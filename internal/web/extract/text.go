@@ -75,9 +75,6 @@ func field(s []byte) string {
 	if len(s) == 0 {
 		return ""
 	}
-	if collapsed(s) {
-		return string(s)
-	}
 	var room [256]byte // for most
 	t := textBuffer{buf: room[:0]}
 	t.add(s[:min(len(s), 4*maxField)])
@@ -90,22 +87,6 @@ func field(s []byte) string {
 		end--
 	}
 	return out[:end]
-}
-
-// collapsed reports whether [field] would not change s: most titles are ASCII words with single
-// spaces.
-func collapsed(s []byte) bool {
-	if len(s) > maxField {
-		return false
-	}
-	before := byte(' ')
-	for _, c := range s {
-		if c >= utf8.RuneSelf || c < ' ' || c == ' ' && before == ' ' {
-			return false
-		}
-		before = c
-	}
-	return before != ' '
 }
 
 // refreshTarget is the URL of a meta refresh such as "5; url=next.html": HTML standard §4.2.5.3,

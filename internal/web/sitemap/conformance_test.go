@@ -70,7 +70,7 @@ func read(t testing.TB, name string, body []byte) string {
 		if e.ChangeFreq != "" {
 			freq = e.ChangeFreq
 		}
-		fmt.Fprintf(&b, "%v %v %g %s %s\n", e.Rel, e.URL, e.Priority, at, freq)
+		fmt.Fprintf(&b, "%s %v %g %s %s\n", relNames[e.Rel], e.URL, e.Priority, at, freq)
 		return true
 	})
 	return fmt.Sprintf("%v %d %s\n%s", sum.Format, sum.Problems, sum.Problem, b.String())

@@ -88,11 +88,6 @@ const (
 	Resource             // an image, a video, an enclosure
 )
 
-var relNames = [...]string{"page", "sitemap", "alternate", "resource"}
-
-// String is the name of the relation.
-func (r Rel) String() string { return relNames[r] }
-
 // DefaultPriority is that of an entry without one.
 const DefaultPriority = 0.5
 

@@ -30,6 +30,8 @@ func zipped(t testing.TB, body []byte) []byte {
 	return b.Bytes()
 }
 
+var relNames = []string{"page", "sitemap", "alternate", "resource"}
+
 // list reads a document and returns its entries as strings.
 func list(t testing.TB, doc sitemap.Document) ([]string, sitemap.Summary) {
 	t.Helper()
@@ -38,7 +40,7 @@ func list(t testing.TB, doc sitemap.Document) ([]string, sitemap.Summary) {
 	}
 	var all []string
 	sum := sitemap.Read(doc, func(e sitemap.Entry) bool {
-		all = append(all, e.Rel.String()+" "+e.URL.String())
+		all = append(all, relNames[e.Rel]+" "+e.URL.String())
 		return true
 	})
 	return all, sum

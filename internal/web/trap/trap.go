@@ -39,7 +39,7 @@ package trap
 // Decision is whether a URL is followed, or why it is skipped.
 type Decision uint8
 
-// The decisionNames.
+// The decisions.
 const (
 	Follow         Decision = iota
 	PathRepetition          // segments of its path repeat
@@ -53,19 +53,22 @@ const (
 	NumDecisions
 )
 
-var decisionNames = [NumDecisions]string{"", "path_repetition", "path_depth", "url_length", "calendar", "sessions", "parameters", "pattern_budget", "soft_404"}
+var decisions = [NumDecisions]struct{ name, why string }{
+	PathRepetition: {"path_repetition", "segments of its path repeat"},
+	PathDepth:      {"path_depth", "its path is too deep"},
+	URLLength:      {"url_length", "it is too long"},
+	Calendar:       {"calendar", "its date is far from today, or pages of such dates have nothing new"},
+	Sessions:       {"sessions", "it differs from a URL that is known in a session id alone"},
+	Parameters:     {"parameters", "its path has nothing new under other parameters"},
+	PatternBudget:  {"pattern_budget", "pages of URLs like it have nothing new"},
+	Soft404:        {"soft_404", "pages of URLs like it say that there is nothing"},
+}
 
 // String is the name used in counters; empty for Follow.
-func (r Decision) String() string { return decisionNames[r] }
+func (r Decision) String() string { return decisions[r].name }
 
 // Why is the reason in words, without a full stop.
-func (r Decision) Why() string {
-	return [NumDecisions]string{
-		"", "segments of its path repeat", "its path is too deep", "it is too long", "its date is far from today, or pages of such dates have nothing new",
-		"it differs from a URL that is known in a session id alone", "its path has nothing new under other parameters", "pages of URLs like it have nothing new",
-		"pages of URLs like it say that there is nothing",
-	}[r]
-}
+func (r Decision) Why() string { return decisions[r].why }
 
 // Fix is what lets such URLs pass.
 func (r Decision) Fix() string {
