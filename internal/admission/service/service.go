@@ -21,6 +21,7 @@ import (
 	"github.com/treadlight/crawl/internal/admission/memory"
 	"github.com/treadlight/crawl/internal/admission/redis"
 	"github.com/treadlight/crawl/internal/admission/sqlite"
+	"github.com/treadlight/crawl/internal/clock"
 	"github.com/treadlight/crawl/resilience"
 )
 
@@ -52,15 +53,15 @@ type Config struct {
 
 // Service limits the requests to a service. Its methods are safe for concurrent use.
 type Service struct {
-	file     string
-	rules    *admission.RuleSet
-	admitter *admission.Admitter
-	wrap     func(http.Handler) http.Handler
-	admin    http.Handler // nil without a token
+	*admission.Admitter
+	file  string
+	rules *admission.RuleSet
+	wrap  func(http.Handler) http.Handler
+	admin http.Handler // nil without a token
 
 	log      *slog.Logger
-	onDenied func(admission.Denial)
-	hub      resilience.Hub // of denials
+	onDenied func(admission.Denial) // of the program; nil for none
+	hub      resilience.Hub         // of denials
 	calls    admission.DenialLog
 
 	stores []admission.Repository // to be closed, in this order
@@ -83,11 +84,10 @@ func New(cfg Config) (*Service, error) {
 	if cfg.Lease != 0 && !isRedis(cfg.Store) {
 		return nil, fmt.Errorf("AdmitConfig.Lease is %v: leave it out, only Redis has leases", cfg.Lease)
 	}
-	a := &Service{file: cfg.File, stop: func() {}, log: cfg.Log}
+	a := &Service{file: cfg.File, stop: func() {}, log: cfg.Log, onDenied: cfg.OnDenied}
 	if a.log == nil {
 		a.log = slog.New(slog.DiscardHandler)
 	}
-	a.onDenied = a.told(cfg.OnDenied)
 	registry, err := a.limits(&cfg)
 	if err == nil {
 		err = a.open(&cfg, registry)
@@ -146,7 +146,7 @@ func (a *Service) open(cfg *Config, registry *admission.Registry) error {
 	case cfg.Store == "" || cfg.Store == "memory":
 		ac.Repository = local
 	case isFile:
-		ac.Repository, err = a.openSQLite(file, cfg.Log)
+		ac.Repository, err = a.openSQLite(file)
 	case isRedis(cfg.Store):
 		ac.Deadline = 0 // it has its own
 		ac.Repository, err = a.openRedis(cfg)
@@ -158,38 +158,26 @@ func (a *Service) open(cfg *Config, registry *admission.Registry) error {
 		return fmt.Errorf("the Store: %w", err)
 	}
 	if ac.Repository != local {
-		ac.Fallback, ac.Share, ac.Process = local, 1/float64(max(1, cfg.Processes)), int64(cfg.Process)
+		n := max(1, cfg.Processes)
+		ac.Fallback, ac.Share, ac.Process = local, 1/float64(n), int64(cfg.Process)
 		if cfg.Process == 0 {
-			ac.Process = rand.Int64N(int64(max(1, cfg.Processes)))
+			ac.Process = rand.Int64N(int64(n))
 		}
-		a.warnOfProcesses(cfg.Processes, registry)
+		if plans := registry.Plans(); cfg.Processes == 0 && len(plans) > 0 {
+			a.log.Warn("AdmitConfig.Processes is not set and means 1: while the store is out of reach each process grants whole limits; set it to how many processes share the store",
+				slog.String("plan", plans[0].Name), slog.Int64("limit", plans[0].Capacity), slog.Int64("granted_by_four_processes", 4*plans[0].Capacity))
+		}
 	}
-	a.admitter, err = admission.New(ac)
+	a.Admitter, err = admission.New(ac)
 	return err
 }
 
-// warnOfProcesses says what a limit is worth while the store is out of reach, if nobody has
-// said how many processes share it.
-func (a *Service) warnOfProcesses(processes int, registry *admission.Registry) {
-	plans := registry.Plans()
-	if processes != 0 || len(plans) == 0 {
-		return
-	}
-	p := &plans[0]
-	a.log.Warn("AdmitConfig.Processes is not set and means 1: while the store is out of reach each process grants whole limits; set it to how many processes share the store",
-		slog.String("plan", p.Name), slog.Int64("limit", p.Capacity), slog.Int64("granted_by_four_processes", 4*p.Capacity))
-}
-
-func (a *Service) openSQLite(file string, log *slog.Logger) (admission.Repository, error) {
-	sc := sqlite.Config{Path: file}
-	if log != nil {
-		sc.OnCleanup = func(_ int64, err error) {
-			if err != nil {
-				log.Warn("the admission store cannot be cleaned up", slog.Any("error", err))
-			}
+func (a *Service) openSQLite(file string) (admission.Repository, error) {
+	store, err := sqlite.New(sqlite.Config{Path: file, OnCleanup: func(_ int64, err error) {
+		if err != nil {
+			a.log.Warn("the admission store cannot be cleaned up", slog.Any("error", err))
 		}
-	}
-	store, err := sqlite.New(sc)
+	}})
 	if err != nil {
 		return nil, err
 	}
@@ -227,14 +215,14 @@ func (a *Service) assemble(cfg *Config) (err error) {
 		return fmt.Errorf(`the Headers are %q: use "both", "epoch", "legacy", "ietf" or "none"`, cfg.Headers)
 	}
 	a.wrap, err = admission.Middleware(admission.MiddlewareConfig{
-		Admitter: a.admitter, Rules: a.rules, Bypass: cfg.Bypass, Headers: headers, Shadow: cfg.Shadow,
-		Deny: cfg.Deny, OnDenied: a.onDenied, Log: cfg.Log,
+		Admitter: a.Admitter, Rules: a.rules, Bypass: cfg.Bypass, Headers: headers, Shadow: cfg.Shadow,
+		Deny: cfg.Deny, OnDenied: a.tell, Log: cfg.Log,
 	})
 	if err != nil || cfg.AdminToken == "" {
 		return err
 	}
 	a.admin, err = admission.Admin(admission.AdminConfig{
-		Token: cfg.AdminToken, Rules: a.rules, Admitter: a.admitter, File: cfg.File, Log: cfg.Log,
+		Token: cfg.AdminToken, Rules: a.rules, Admitter: a.Admitter, File: cfg.File, Log: cfg.Log,
 	})
 	if err != nil {
 		return fmt.Errorf("AdminToken: %w", err)
@@ -245,17 +233,45 @@ func (a *Service) assemble(cfg *Config) (err error) {
 // Handler puts the limits in front of next.
 func (a *Service) Handler(next http.Handler) http.Handler { return a.wrap(next) }
 
-// Allow charges tokens to key under plans, all of them or none.
-func (a *Service) Allow(ctx context.Context, key string, plans []string, tokens int64) (admission.Result, error) {
-	return a.admitter.Allow(ctx, key, plans, tokens)
+// denied is a denial on its way through the hub. Its error is nil, as who prints events would print that.
+type denied struct {
+	resilience.RateLimitedEvent
+	admission.Denial
 }
 
-// Remove forgets what key has used under all plans.
-func (a *Service) Remove(ctx context.Context, key string) error { return a.admitter.Remove(ctx, key) }
+// Subscribe has fn called with every denial, beside the requests, until off.
+func (a *Service) Subscribe(fn func(admission.Denial)) (off func()) {
+	return resilience.Subscribe(&a.hub, func(e denied) { fn(e.Denial) })
+}
 
-// RemoveWhere does so for all keys of which match is true.
-func (a *Service) RemoveWhere(ctx context.Context, match func(key string) bool) (int, error) {
-	return a.admitter.RemoveWhere(ctx, match)
+// Dropped is how many denials found no place on their way to those who subscribed.
+func (a *Service) Dropped() uint64 { return a.hub.Dropped() }
+
+// tell tells a denial to the program's hook, by the goroutine of the request, and to the hub.
+func (a *Service) tell(d admission.Denial) {
+	if a.onDenied != nil {
+		a.onDenied(d)
+	}
+	if a.hub.Wants() {
+		a.hub.Emit(denied{resilience.RateLimitedEvent{At: clock.System().Now(), Name: d.Rule, Wait: d.Result.Wait}, d})
+	}
+}
+
+// Guard calls fn if key may be charged tokens under plans.
+func (a *Service) Guard(ctx context.Context, key string, plans []string, tokens int64, fn func(context.Context) error) error {
+	called := false
+	err := a.Admitter.Guard(ctx, key, plans, tokens, func(ctx context.Context) error {
+		called = true
+		return fn(ctx)
+	})
+	if refused, ok := errors.AsType[*admission.DeniedError](err); ok && !called { // fn may have been denied by another guard
+		record := admission.Denial{RateLimited: true, Status: refused.Result.Status(), Key: key, Result: refused.Result}
+		a.tell(record)
+		a.calls.Denied(ctx, a.log, clock.System(), "call", record)
+	} else if called {
+		a.calls.Allowed(ctx, a.log, clock.System(), "call", "")
+	}
+	return err
 }
 
 // Admin is the endpoint by which plans and rules are changed.
@@ -276,17 +292,14 @@ func (a *Service) Reload() error {
 	return a.rules.LoadFile(a.file)
 }
 
-// Statistics is what was decided so far.
-func (a *Service) Statistics() admission.Statistics { return a.admitter.Statistics() }
-
 // Close ends what runs beside the requests, and closes the stores.
 func (a *Service) Close() error {
 	a.stop()
 	a.beside.Wait()
 	errs := make([]error, 0, 2+len(a.stores))
 	errs = append(errs, a.hub.Close())
-	if a.admitter != nil {
-		errs = append(errs, a.admitter.Close())
+	if a.Admitter != nil {
+		errs = append(errs, a.Admitter.Close())
 	}
 	for _, s := range a.stores {
 		errs = append(errs, s.Close())
