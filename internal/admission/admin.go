@@ -16,17 +16,11 @@ const maxAdminBody = 1 << 20
 
 // AdminConfig is what the endpoint for administrators needs.
 type AdminConfig struct {
-	// Token is the secret of 16 bytes or more that requests must show as a bearer token (RFC 6750).
-	// Zero is an error.
-	Token string
-	Rules *RuleSet // what is administered, with its Registry. Zero is an error.
-	// Admitter gives the statistics and forgets keys. Zero is an error.
-	Admitter *Admitter
-	// File is where changes are kept, by [RuleSet.Save]. Zero means that they last as long as the
-	// process does.
-	File string
-	// Log gets a note of every change and of every request with a wrong token. Zero means no log.
-	Log *slog.Logger
+	Token    string       // the secret of 16 bytes or more that requests must show as a bearer token (RFC 6750)
+	Rules    *RuleSet     // what is administered, with its Registry. Zero is an error.
+	Admitter *Admitter    // gives the statistics and forgets keys. Zero is an error.
+	File     string       // where changes are kept, as [RuleSet.LoadFile] reads it. Zero: they last as long as the process does.
+	Log      *slog.Logger // of changes and of requests with a wrong token. Zero means no log.
 }
 
 // Admin returns the endpoint by which plans and rules are looked at and changed while requests are
@@ -153,9 +147,9 @@ func (a *admin) change(read func(*http.Request) (any, change, error)) http.Handl
 }
 
 // keep saves what is about to be in force.
-func (a *admin) keep(l limits) error {
+func (a *admin) keep(t *ruleTable) error {
 	if a.cfg.File != "" {
-		if err := save(a.cfg.File, l); err != nil {
+		if err := save(a.cfg.File, t); err != nil {
 			return &serverError{err}
 		}
 	}

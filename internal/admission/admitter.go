@@ -39,40 +39,31 @@ const failClosedWait = time.Second
 type Config struct {
 	Repository Repository // keeps what keys have used. Zero is an error.
 	Registry   *Registry  // has the plans. Zero is an error.
-	// OnError is what is decided when the Repository is out of reach. Zero means FailOpen: a limiter
-	// that is down should not take the service with it.
-	OnError OnError
-	// Deadline is how long the Repository may take. Zero means DefaultDeadline, and none for a
-	// repository with a method Immediate, which never waits or has a deadline of its own.
+	OnError    OnError    // what is decided when the Repository is out of reach. Zero means FailOpen.
+	// Deadline is how long the Repository may take. Zero means DefaultDeadline, and none for a repository with a
+	// method Immediate, which never waits or has a deadline of its own.
 	Deadline time.Duration
-	// Fallback, if set, decides while Repository is out of reach, unless OnError is closed, and
-	// Repository is charged what it granted before it decides again. While Repository decides, what
-	// it lets in is charged to the Fallback too, so that nobody has a full bucket when the store
-	// goes down. It should not wait. Zero means none.
+	// Fallback, if set, decides while Repository is out of reach, unless OnError is closed, and Repository is
+	// charged what it granted before it decides again. While Repository decides, what it lets in is charged to
+	// the Fallback too, so that nobody has a full bucket when the store goes down. It should not wait.
 	Fallback Repository
-	// Share is this process's part of each plan at the Fallback, above 0 and up to 1: one by the
-	// number of processes that share the Repository. Zero means 1.
-	Share float64
-	// Process is which of them this is, from 0 on, for plans of less than a token for each: they
-	// take turns by it. Zero means the first.
+	// Share is this process's part of each plan at the Fallback, above 0 and up to 1: one by the number of
+	// processes that share the Repository. Zero means 1. Process is which of them this is, from 0 on, for plans
+	// of less than a token for each: they take turns by it.
+	Share   float64
 	Process int64
-	// Clock is for how long the Repository is out of reach and what the Fallback grants meanwhile;
-	// deadlines are the system's. Zero means the system's.
+	// Clock is for how long the Repository is out of reach and what the Fallback grants meanwhile; deadlines are
+	// the system's. Zero means the system's.
 	Clock clock.Clock
-	// Log gets a warning when the store goes out of reach, and a note with counts when it answers
-	// again. Zero means no log.
-	Log *slog.Logger
+	Log   *slog.Logger // when the store goes out of reach, and answers again. Zero means no log.
 }
 
 // Request is what an [Admitter] is asked.
 type Request struct {
-	Key   string   // who is counted; any string, the empty one too
-	Plans []string // by which; of a name given twice the second is ignored. Zero means none: it is allowed.
-	// Tokens is what is charged, 0 or more. Zero looks and charges nothing.
-	Tokens int64
-	// OnError is what is decided if nothing answers; what guards something, such as a login, is
-	// better closed. Zero means what Config says.
-	OnError OnError
+	Key     string   // who is counted; any string, the empty one too
+	Plans   []string // by which; of a name given twice the second is ignored. Zero means none: it is allowed.
+	Tokens  int64    // what is charged, 0 or more. Zero looks and charges nothing.
+	OnError OnError  // what is decided if nothing answers. Zero means what Config says.
 
 	set   *planSet // in which the plans are looked up
 	whole []Plan   // those that were found there, each once

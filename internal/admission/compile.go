@@ -33,13 +33,11 @@ type ruleTable struct {
 	exclude []exclusion
 	folds   bool     // a pattern has capitals
 	plans   *planSet // which have all that the rules need
-	before  *planSet // those of the registry that plans replace, or the same
 }
 
 // compiledRule is a rule with what its names stand for.
 type compiledRule struct {
 	Rule
-	plans *planSet // of its table
 	glob  glob
 	any   glob // for folded paths
 	key   KeyFunc
@@ -47,9 +45,9 @@ type compiledRule struct {
 	slots *limit.Keyed[string]      // nil without Concurrency
 	line  *limit.Keyed[string]      // the waiting ones of each key; nil without Wait
 
-	terms   atomic.Pointer[terms] // the last it was asked for; nil means none
+	terms   *terms
 	denials DenialLog
-	failed  atomic.Bool // that its key or plan cannot be told was logged
+	failed  atomic.Bool // that its key cannot be told was logged
 }
 
 // exclusion is what costs nothing.
@@ -149,14 +147,12 @@ func covers(m, method string) bool {
 	return m == method || m == http.MethodGet && method == http.MethodHead
 }
 
-// compile makes a table, and takes over from the one in use what requests under way count by. Plans
-// are looked up to see that they are there; decisions look them up again, since they may be changed
-// by themselves.
+// compile makes a table, and takes over from the one in use what requests under way count by.
 func (s *RuleSet) compile(old *ruleTable, d *draft) (*ruleTable, error) {
 	if n := len(d.rules) + len(d.exclude); n > maxRules {
 		return nil, fmt.Errorf("rules: there are %d with the exclusions: use no more than %d", n, maxRules)
 	}
-	next := &ruleTable{plans: d.plans, before: d.plans}
+	next := &ruleTable{plans: d.plans}
 	index := map[string]int{}
 	for i := range d.rules {
 		rule, err := s.compileRule(d.plans, d.rules[i].clone())
@@ -202,10 +198,10 @@ func parseExclusion(text string) (e exclusion, err error) {
 
 // compileRule finds what the names of a rule stand for.
 func (s *RuleSet) compileRule(plans *planSet, r Rule) (c *compiledRule, err error) {
-	c = &compiledRule{Rule: r, plans: plans}
 	if err := r.check(plans); err != nil {
 		return nil, err
 	}
+	c = &compiledRule{Rule: r, terms: r.terms(plans)}
 	if c.glob, err = parseGlob(r.Path); err == nil {
 		c.any, err = parseGlob(fold(r.Path))
 	}
@@ -337,12 +333,10 @@ func (s *RuleSet) oneKey(name string) KeyFunc {
 	return nil
 }
 
-// terms are what a rule comes to in a set of plans: all that is the same for each of its requests.
-// They never change.
+// terms are what a rule comes to with its plans: all that is the same for each of its requests. They never
+// change.
 type terms struct {
-	of     *planSet      // for which they were made
-	set    *planSet      // in which the plans were found: the same, or that of the rule's table
-	whole  bool          // the plans were found in the same
+	set    *planSet      // in which the plans were found
 	plans  []Plan        // what is charged, each once
 	limits []limitFields // what the older headers say of each
 	policy string        // the value of RateLimit-Policy; empty if there is nothing to tell
@@ -356,27 +350,12 @@ func limitOf(tokens int64, window time.Duration) limitFields {
 	return limitFields{text, text + ";w=" + strconv.FormatInt(ceilSeconds(window), 10)}
 }
 
-// termsIn are a rule's terms in the set that is in force. They are made when the first request comes
-// after a change. Around one, requests of both sets may make them in turn.
-func (r *compiledRule) termsIn(set *planSet) *terms {
-	known := r.terms.Load()
-	if known == nil || known.of != set {
-		known = r.makeTerms(set)
-		r.terms.Store(known)
-	}
-	return known
-}
-
-// makeTerms looks the plans up in set, unless one was taken out of the registry that the rule still
-// needs: a rule that counts nothing any more would let everybody in.
-func (r *compiledRule) makeTerms(set *planSet) *terms {
-	t := &terms{of: set, set: set, whole: true}
-	if slices.ContainsFunc(r.Plans, func(name string) bool { _, ok := set.plan(name); return !ok }) {
-		t.set, t.whole = r.plans, false
-	}
+// terms looks the plans up in set.
+func (r *Rule) terms(set *planSet) *terms {
+	t := &terms{set: set}
 	var told []header.Policy
 	for at, name := range r.Plans {
-		p, ok := t.set.plan(name)
+		p, ok := set.plan(name)
 		if !ok || slices.Contains(r.Plans[:at], name) {
 			continue
 		}

@@ -155,21 +155,16 @@ func readJSON(r io.Reader, value any) error {
 	return nil
 }
 
-// Save writes plans, rules and exclusions into a file, by whose name it is JSON or YAML. Whoever
-// reads it sees the old file or the new one, also after a crash; if Save fails the old one stays.
-// Comments and the order of sections are not kept.
-func (s *RuleSet) Save(path string) error { return save(path, s.inForce()) }
-
 // save writes what is in force, or about to be.
-func save(path string, l limits) error {
+func save(path string, t *ruleTable) error {
 	isYAML, err := formatOf(path)
 	var text bytes.Buffer
 	if err == nil {
 		e := json.NewEncoder(&text)
 		e.SetIndent("", "  ")
 		err = e.Encode(map[string]any{
-			plansSection: append([]Plan{}, l.plans.plans...), // an empty list rather than null
-			rulesSection: l.table.specs(), excludeSection: l.table.excludeSpecs(),
+			plansSection: append([]Plan{}, t.plans.plans...), // an empty list rather than null
+			rulesSection: t.specs(), excludeSection: t.excludeSpecs(),
 		})
 	}
 	if err == nil && isYAML {

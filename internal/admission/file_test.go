@@ -97,6 +97,7 @@ func TestSave(t *testing.T) {
 
 		require.NoError(t, os.Chmod(path, 0o640))
 		require.NoError(t, readPlans.Remove("daily"))
+		require.NoError(t, again.Replace(rules, nil))
 		require.NoError(t, again.Save(path))
 		info, err := os.Stat(path)
 		require.NoError(t, err)

@@ -18,19 +18,11 @@ type Headers uint8
 
 // The headers.
 const (
-	// HeadersBoth are those of HeadersLegacy and of HeadersIETF, and the window told once.
-	HeadersBoth Headers = iota
-	// HeadersLegacy are X-RateLimit-Limit, -Remaining and -Reset, which most clients read, and
-	// -Policy, which has the window as RateLimit-Policy does.
-	HeadersLegacy
-	// HeadersIETF are RateLimit and RateLimit-Policy, as draft-ietf-httpapi-ratelimit-headers-10
-	// has them.
-	HeadersIETF
-	// HeadersNone are none. Retry-After is there in any case.
-	HeadersNone
-	// HeadersEpoch are HeadersBoth, but X-RateLimit-Reset is the Unix time, as at GitHub. In
-	// the others it is seconds from now, which needs no clock that is right.
-	HeadersEpoch
+	HeadersBoth   Headers = iota // those of HeadersLegacy and of HeadersIETF, and the window told once
+	HeadersLegacy                // X-RateLimit-Limit, -Remaining and -Reset, and -Policy, which has the window
+	HeadersIETF                  // RateLimit and RateLimit-Policy (draft-ietf-httpapi-ratelimit-headers-10)
+	HeadersNone                  // none. Retry-After is there in any case.
+	HeadersEpoch                 // HeadersBoth, but X-RateLimit-Reset is the Unix time, as at GitHub, and not seconds
 )
 
 func (h Headers) legacy() bool { return h == HeadersBoth || h == HeadersLegacy || h == HeadersEpoch }

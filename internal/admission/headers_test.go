@@ -20,7 +20,7 @@ func TestHeadersAreThoseOfTheWriters(t *testing.T) {
 	require.NoError(t, err)
 	reg, err := NewRegistry(plan)
 	require.NoError(t, err)
-	rule := &compiledRule{Rule: Rule{Name: "r", Plans: []string{plan.Name}}}
+	terms := (&Rule{Name: "r", Plans: []string{plan.Name}}).terms(reg.current())
 	for _, res := range []Result{
 		{Allowed: true, Limit: plan.Capacity, Remaining: plan.Capacity - 1, Reset: maxWindow, Plan: plan.Name},
 		{Allowed: true, Limit: 1, Plan: plan.Name},
@@ -30,7 +30,7 @@ func TestHeadersAreThoseOfTheWriters(t *testing.T) {
 		{Limit: 10, Remaining: 9, Wait: Never, Reset: time.Minute, Plan: plan.Name, Reason: ReasonTooLarge},
 	} {
 		got, want := http.Header{}, http.Header{}
-		HeadersBoth.tell(got, rule.termsIn(reg.current()), &res, nil)
+		HeadersBoth.tell(got, terms, &res, nil)
 
 		left, reset := res.told(&plan)
 		seconds := header.FormatRetryAfter(reset)
@@ -50,4 +50,17 @@ func TestHeadersAreThoseOfTheWriters(t *testing.T) {
 			require.Equal(t, append(want[name], "x"), got[name])
 		}
 	}
+}
+
+func TestTerms(t *testing.T) {
+	one, two := Plan{Name: "one", Capacity: 10, TokensPerSecond: 1}, Plan{Name: "two", Capacity: 30, TokensPerSecond: 1}
+	reg, err := NewRegistry(one, two)
+	require.NoError(t, err)
+	terms := (&Rule{Name: "r", Plans: []string{"two", "one", "two"}}).terms(reg.current())
+	require.Len(t, terms.plans, 2, "each plan counts once")
+	require.Equal(t, `"two";q=30;w=30, "one";q=10;w=10`, terms.policy)
+	require.Equal(t, int64(10), terms.planOf(&Result{Plan: "one"}).Capacity)
+	require.Nil(t, terms.planOf(&Result{Plan: "r" + slotsSuffix}))
+	require.Equal(t, limitFields{"30", "30;w=30"}, terms.limitOf(&Result{Plan: "two", Limit: 30}))
+	require.Equal(t, limitFields{"15", "15;w=30"}, terms.limitOf(&Result{Plan: "two", Limit: 15}), "of a fallback's share")
 }

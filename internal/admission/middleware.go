@@ -26,23 +26,19 @@ const (
 type MiddlewareConfig struct {
 	Admitter *Admitter // decides. Zero is an error.
 	Rules    *RuleSet  // says for whom and by what, and may change. Zero is an error.
-	// Bypass is secrets of 16 bytes or more; who shows one in the header X-RateLimit-Bypass is not
-	// limited at all. They are compared in constant time. Zero means that there are none.
-	Bypass []string
-	// Headers is what clients are told of their quota. Zero means HeadersBoth.
-	Headers Headers
-	// Shadow is Rule.Shadow of all rules. False means that each rule says.
-	Shadow bool
-	// Deny, if set, writes the answer of a denial, with the status of the Denial; headers
-	// are set already. Zero means a problem document (RFC 9457).
+	// Bypass is secrets of 16 bytes or more; who shows one in the header X-RateLimit-Bypass is not limited at
+	// all. They are compared in constant time. Zero means that there are none.
+	Bypass  []string
+	Headers Headers // what clients are told of their quota. Zero means HeadersBoth.
+	Shadow  bool    // Rule.Shadow of all rules. False means that each rule says.
+	// Deny, if set, writes the answer of a denial, with the status of the Denial; headers are set already. Zero
+	// means a problem document (RFC 9457).
 	Deny func(w http.ResponseWriter, r *http.Request, d Denial)
-	// OnDenied, if set, is told every denial, and what a shadow rule would have denied,
-	// by the goroutine of the request and with no lock held. It must not block. Zero means
-	// that nobody is.
+	// OnDenied, if set, is told every denial, and what a shadow rule would have denied, by the goroutine of the
+	// request and with no lock held. It must not block. Zero means that nobody is.
 	OnDenied func(Denial)
-	// Log gets a record of the first denial of a rule, without the key, which may be a secret,
-	// and when it denies no more how many there were, and an error when a key function fails.
-	// Zero means no log.
+	// Log has when a rule begins to deny and, without the key, how many it denied when it has stopped, and an
+	// error when a key function fails. Zero means no log.
 	Log *slog.Logger
 }
 
@@ -111,8 +107,7 @@ type door struct {
 
 // serve lets a request in by all rules that are for it, mostly one.
 func (d *door) serve(w http.ResponseWriter, r *http.Request, next http.Handler) {
-	now := d.cfg.Rules.inForce()
-	m := now.table.match(r)
+	m := d.cfg.Rules.table.Load().match(r)
 	if m.first != nil && !d.bypasses(r) {
 		held := make([]func(), 0, 4) // what gives back the places among the Concurrency of rules
 		defer func() {
@@ -125,7 +120,7 @@ func (d *door) serve(w http.ResponseWriter, r *http.Request, next http.Handler) 
 			if i > 0 {
 				rule = m.more[i-1]
 			}
-			release, ok := d.enter(w, r, rule, now.plans, i == 0)
+			release, ok := d.enter(w, r, rule, i == 0)
 			if release != nil {
 				held = append(held, release)
 			}
@@ -157,11 +152,8 @@ func (d *door) bypasses(r *http.Request) bool {
 
 // enter asks one rule. Unless it is not ok, the request goes on, and release, if there is one, is to
 // be called at its end. Of several rules the first has the headers, unless another denies.
-func (d *door) enter(w http.ResponseWriter, r *http.Request, rule *compiledRule, set *planSet, first bool) (release func(), ok bool) {
-	t := rule.termsIn(set)
-	if !t.whole && !rule.failed.Swap(true) {
-		d.cfg.Log.ErrorContext(r.Context(), "a rule goes on with plans that the registry has no more", slog.String("rule", rule.Name))
-	}
+func (d *door) enter(w http.ResponseWriter, r *http.Request, rule *compiledRule, first bool) (release func(), ok bool) {
+	t := rule.terms
 	v := verdict{door: d, rule: rule, terms: t, shadow: d.cfg.Shadow || rule.Shadow}
 	if rule.Wait > 0 {
 		v.begun = d.clk.Now()

@@ -281,17 +281,6 @@ func TestKeyThatCannotBeTold(t *testing.T) {
 	}
 }
 
-// TestPlanThatIsGone: a rule whose plan is taken out of the registry goes on with it.
-func TestPlanThatIsGone(t *testing.T) {
-	d := newDoorway(t, onePlan(two, nil))
-	require.NoError(t, d.registry.Remove("two"))
-	for _, want := range []int{in, in, out, out} {
-		require.Equal(t, want, d.get("/").Code)
-	}
-	require.Equal(t, 1, strings.Count(d.log.String(), "a rule goes on with plans that the registry has no more"))
-	require.ErrorIs(t, d.rules.Replace(d.rules.Rules(), nil), admission.ErrInvalidRule, "no rule can be made with it")
-}
-
 func TestDenyWritesItsOwnAnswer(t *testing.T) {
 	cfg := onePlan(two, func(r *admission.Rule) { r.Cost = 2 })
 	cfg.middleware.Deny = func(w http.ResponseWriter, _ *http.Request, d admission.Denial) {

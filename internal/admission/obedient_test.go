@@ -41,7 +41,7 @@ func obey(t *testing.T, p Plan, begin time.Duration) (used, refused float64) {
 	t.Helper()
 	reg, err := NewRegistry(p)
 	require.NoError(t, err)
-	rule := (&compiledRule{Rule: Rule{Name: "r", Plans: []string{p.Name}}}).termsIn(reg.current())
+	rule := (&Rule{Name: "r", Plans: []string{p.Name}}).terms(reg.current())
 	_, window := p.PerWindow()
 	now := Micros(1_800_000_000_000_000) + Micros(begin.Microseconds())
 	state := p.Fresh(now)

@@ -52,19 +52,11 @@ const (
 // changed; a registry replaces it by another of the same name. A key keeps then what it
 // has used, but for a bucket that becomes a window or the other way round: those begin anew.
 type Plan struct {
-	// Name is the plan's identity: 1 to 64 letters, digits, '.', '_' and '-'. Zero is an error.
-	Name string `json:"name"`
-	// Kind is the algorithm. Zero means KindTokenBucket.
-	Kind Kind `json:"kind"`
-	// Capacity is what a bucket holds, or what a window admits: tokens, from 1 to
-	// MaxCapacity. Zero is an error.
-	Capacity int64 `json:"capacity"`
-	// TokensPerSecond is how fast a bucket refills: 1e-9 to 1e9. Zero is an error for a
-	// bucket and the only value for a window.
-	TokensPerSecond float64 `json:"tokens_per_second,omitempty"`
-	// Window is the length of a window: whole microseconds, from a millisecond to 366
-	// days. Zero is an error for a window and the only value for a bucket.
-	Window time.Duration `json:"-"`
+	Name            string        `json:"name"`                        // its identity: 1 to 64 letters, digits, '.', '_' and '-'
+	Kind            Kind          `json:"kind"`                        // the algorithm. Zero means KindTokenBucket.
+	Capacity        int64         `json:"capacity"`                    // what a bucket holds, or what a window admits: 1 to MaxCapacity
+	TokensPerSecond float64       `json:"tokens_per_second,omitempty"` // how fast a bucket refills: 1e-9 to 1e9
+	Window          time.Duration `json:"-"`                           // of a window: whole microseconds, 1ms to 366 days
 }
 
 // What the errors about the fields of a plan or a rule are.

@@ -47,12 +47,6 @@ func (r *Registry) Put(p Plan) error {
 	return r.change(func(old *planSet) (*planSet, error) { return old.with(p) })
 }
 
-// Remove removes the plan of that name, or returns ErrUnknownPlan. Who still asks for it gets that
-// error too, but for the rules of a [RuleSet]: they go on with the last they had.
-func (r *Registry) Remove(name string) error {
-	return r.change(func(old *planSet) (*planSet, error) { return old.without(name) })
-}
-
 // change puts what do makes of the present set in its place.
 func (r *Registry) change(do func(old *planSet) (*planSet, error)) error {
 	r.mu.Lock()

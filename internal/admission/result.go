@@ -36,20 +36,15 @@ const (
 // the tightest: the one that denies for longest, or, if all allow, the one with the fewest tokens
 // left; of equals the first.
 type Result struct {
-	Allowed bool `json:"allowed"`
-	// Limit is the plan's capacity in tokens. Zero means that no plan was asked.
-	Limit int64 `json:"limit"`
-	// Remaining is how many whole tokens could be taken right after the decision, 0 to Limit.
-	Remaining int64 `json:"remaining"`
-	// Wait is how long until the same question would be allowed if nobody else came; at that time,
-	// and not a microsecond before. Zero if it was allowed, Never if time alone does not help.
-	Wait time.Duration `json:"wait_ns"`
-	// Reset is how long until nothing that was used counts any more. Zero means it is so now.
-	Reset time.Duration `json:"reset_ns"`
-	// Plan is the name of the plan that all this is about. Zero means none.
-	Plan string `json:"plan,omitempty"`
-	// Reason is why. Zero means that there were tokens.
-	Reason Reason `json:"reason,omitempty"`
+	Allowed   bool  `json:"allowed"`
+	Limit     int64 `json:"limit"`     // the plan's capacity in tokens. Zero means that no plan was asked.
+	Remaining int64 `json:"remaining"` // how many whole tokens could be taken right after the decision, 0 to Limit
+	// Wait is how long until the same question would be allowed if nobody else came; at that time, and not a
+	// microsecond before. Zero if it was allowed, Never if time alone does not help.
+	Wait   time.Duration `json:"wait_ns"`
+	Reset  time.Duration `json:"reset_ns"`         // until nothing that was used counts any more. Zero means it is so now.
+	Plan   string        `json:"plan,omitempty"`   // that all this is about. Zero means none.
+	Reason Reason        `json:"reason,omitempty"` // why. Zero means that there were tokens.
 
 	next time.Duration // of a sliding window of which nothing remains: until one more could be taken
 }

@@ -9,7 +9,6 @@ import (
 	"net/http"
 	"net/netip"
 	"slices"
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -20,43 +19,30 @@ import (
 // are its fields; functions have names, which RuleSetConfig explains, so that rules can be written
 // down, changed at run time, and kept.
 type Rule struct {
-	// Name is the rule's identity, as a plan's name is. Zero is an error.
-	Name string `json:"name"`
-	// Path is a pattern: "*" is one segment or a part of one, "**" any number of segments, none
-	// included. Requests are matched by their cleaned path, in any case, by every way in which a
-	// handler may read it, a trailing slash left aside; see [RuleSet]. Zero is an error.
-	Path string `json:"path"`
-	// Methods are those it is for; "GET" is for HEAD too, as at http.ServeMux. What a header asks
-	// to have instead of the method makes no difference. Zero means all.
-	Methods []string `json:"methods,omitempty"`
-	// Key names who is counted: "ip", "user", "route", "global", "header:NAME", one of
-	// RuleSetConfig.Keys, or several of them joined by "+". Zero means "ip".
+	Name string `json:"name"` // its identity, as a plan's name is. Zero is an error.
+	// Path is a pattern: "*" is one segment or a part of one, "**" any number of segments, none included.
+	// Requests are matched by every way in which a handler may read their path; see [RuleSet]. Zero is an error.
+	Path    string   `json:"path"`
+	Methods []string `json:"methods,omitempty"` // "GET" is for HEAD too, as at http.ServeMux. Zero means all.
+	// Key names who is counted: "ip", "user", "route", "global", "header:NAME", one of RuleSetConfig.Keys, or
+	// several of them joined by "+". Zero means "ip".
 	Key string `json:"key,omitempty"`
-	// Plans names the plans that are charged, all or none. Rules that name the same plan charge the
-	// same account. Zero means none, which needs a Concurrency.
-	Plans []string `json:"plans,omitempty"`
-	// Cost is what a request is charged, in tokens. Zero means 1.
-	Cost int64 `json:"cost,omitempty"`
-	// CostBy names the function of RuleSetConfig.Costs that tells the cost instead. Zero means that
-	// Cost does.
-	CostBy string `json:"cost_by,omitempty"`
-	// Concurrency is how many requests of one key may be under way in this process, from their
-	// admission until their handler returns. RateLimit-Policy tells it as "concurrent-requests": a
-	// client that holds no more is never refused for it. Of a rule without Plans, RateLimit tells
-	// how many more there may be now; there is no reset. Zero means any number.
+	// Plans names the plans that are charged, all or none. Rules that name the same plan charge the same
+	// account. Zero means none, which needs a Concurrency.
+	Plans  []string `json:"plans,omitempty"`
+	Cost   int64    `json:"cost,omitempty"`    // what a request is charged, in tokens. Zero means 1.
+	CostBy string   `json:"cost_by,omitempty"` // the function of RuleSetConfig.Costs that tells it. Zero means Cost.
+	// Concurrency is how many requests of one key may be under way in this process, from their admission until
+	// their handler returns. Zero means any number.
 	Concurrency int64 `json:"concurrency,omitempty"`
-	// Wait is for how long a request may wait for its turn, up to an hour: for its place among the
-	// Concurrency, then for tokens. Those of one key wait in the order in which they came, and no
-	// more than 128; each look at the plans is a decision that is counted. That a client has gone is
-	// seen, but by net/http not while there is a body that nobody has read yet. Zero means that
-	// nobody waits.
+	// Wait is for how long a request may wait for its turn, up to an hour: for its place among the Concurrency,
+	// then for tokens. Those of one key wait in the order in which they came, and no more than 128; each look
+	// at the plans is a decision that is counted. Zero means that nobody waits.
 	Wait time.Duration `json:"-"`
-	// Shadow counts and tells what would be denied, and denies nothing. Nothing waits, and clients
-	// see no header of it. The Admitter counts what it denies all the same. False means that it
-	// denies.
+	// Shadow counts and tells what would be denied, and denies nothing. Nothing waits, and clients see no
+	// header of it. False means that it denies.
 	Shadow bool `json:"shadow,omitempty"`
-	// OnError is what is decided if nothing answers or the key cannot be told. Zero means what the
-	// Admitter's Config says.
+	// OnError is what is decided if nothing answers or the key cannot be told. Zero means what Config says.
 	OnError OnError `json:"on_error,omitempty"`
 }
 
@@ -112,26 +98,23 @@ var ErrUnknownRule = errors.New("unknown rule")
 // RuleSetConfig is what rules refer to.
 type RuleSetConfig struct {
 	Registry *Registry // has the plans. Zero is an error.
-	// Trusted are the proxies whose X-Forwarded-For and X-Real-IP are believed; see [ClientIP]. A
-	// prefix of everybody is an error. Zero means none: the address is that of the connection.
-	Trusted []netip.Prefix
-	// Principal tells the user of a request, empty if there is none; see [User]. Zero means that
-	// nobody is known, and "user" is the address.
-	Principal func(*http.Request) string
-	// Keys are further key functions by name, of letters, digits, '.', '_' and '-'. They go before
-	// those of the package. Each counts apart from all others, as "key:NAME:" and what it says; who
-	// has no such key, so that it says nothing, is counted by the address. Zero means none.
+	// Trusted are the proxies whose X-Forwarded-For and X-Real-IP are believed; see [ClientIP]. A prefix of
+	// everybody is an error. Zero means none: the address is that of the connection.
+	Trusted   []netip.Prefix
+	Principal func(*http.Request) string // the user of a request, empty if there is none. Zero: nobody is known.
+	// Keys are further key functions by name. They go before those of the package. Each counts apart from all
+	// others; who has no such key, so that it says nothing, is counted by the address. Zero means none.
 	Keys map[string]KeyFunc
-	// Costs are cost functions by name. Less than 0 counts as 1, so that a length that is not known
-	// is not a gift; 0 is charged nothing. Zero means none.
+	// Costs are cost functions by name. Less than 0 counts as 1, so that a length that is not known is not a
+	// gift; 0 is charged nothing. Zero means none.
 	Costs map[string]func(*http.Request) int64
-	// Clock is for those who wait. Zero means the system's.
-	Clock clock.Clock
+	Clock clock.Clock // for those who wait. Zero means the system's.
 }
 
 // RuleSet has rules in their order, of which the first that matches counts, and the paths that cost
-// nothing. Both are replaced while requests are under way. Make it by [NewRuleSet]; all methods are
-// safe for concurrent use.
+// nothing. Both are replaced while requests are under way, with the plans: those of the Registry, of which
+// rules see a change that is not made with them at their own next change. Make it by [NewRuleSet]; all
+// methods are safe for concurrent use.
 //
 // Some paths are read in one way by one handler and in another by the next: with dots, empty
 // segments, parameters after a semicolon, backslashes, capitals, or an encoding that need not be or
@@ -140,9 +123,8 @@ type RuleSetConfig struct {
 // comes by a strict rule by spelling its path so that a lenient one matches, or none. Two rules
 // whose patterns differ in case alone both count a request.
 type RuleSet struct {
-	cfg   RuleSetConfig // never changes after NewRuleSet
-	table atomic.Pointer[ruleTable]
-	mu    sync.Mutex // taken by those who change the table, one after the other
+	cfg   RuleSetConfig             // never changes after NewRuleSet
+	table atomic.Pointer[ruleTable] // what a request is judged by to its end; changed with the Registry's lock
 }
 
 // NewRuleSet returns a set of these rules and exclusions; see [RuleSet.Replace] for the form of
@@ -207,56 +189,6 @@ func (s *RuleSet) Replace(rules []Rule, exclude []string) error {
 	return s.change(func(d *draft) error { d.rules, d.exclude = rules, exclude; return nil }, nil)
 }
 
-// Put puts a rule in the place of the one of its name. A new one goes before the rule that is
-// named, or after all others if none is: ErrUnknownRule if there is no such.
-func (s *RuleSet) Put(r Rule, before string) error {
-	return s.change(func(d *draft) error { return d.put(r, before) }, nil)
-}
-
-// Remove removes the rule of that name, or returns ErrUnknownRule. Requests under way that it let
-// in go on.
-func (s *RuleSet) Remove(name string) error {
-	return s.change(func(d *draft) error { return d.remove(name) }, nil)
-}
-
-// Rules is all rules in their order. The slice is the caller's.
-func (s *RuleSet) Rules() []Rule { return s.table.Load().specs() }
-
-// Excluded is all exclusions. The slice is the caller's.
-func (s *RuleSet) Excluded() []string { return s.table.Load().excludeSpecs() }
-
-// Rule is the rule that counts for a request, without asking for anything: for those who want to
-// know why. It is not ok if there is none.
-func (s *RuleSet) Rule(r *http.Request) (rule Rule, ok bool) {
-	m := s.table.Load().match(r)
-	if m.first == nil {
-		return Rule{}, false
-	}
-	return m.first.Rule.clone(), true
-}
-
-// limits is rules and plans that belong together.
-type limits struct {
-	table *ruleTable
-	plans *planSet
-}
-
-// inForce is what a request is judged by from beginning to end, also if it waits. Table and registry
-// change one after the other, and a registry by itself too: so the table tells the plans that come
-// with it, and which ones of the registry they replace.
-func (s *RuleSet) inForce() limits {
-	for {
-		l := limits{s.table.Load(), s.cfg.Registry.current()}
-		if s.table.Load() != l.table { // changed in between, and perhaps the registry after it
-			continue
-		}
-		if l.plans == l.table.before {
-			l.plans = l.table.plans
-		}
-		return l
-	}
-}
-
 // draft is limits that are being changed.
 type draft struct {
 	plans   *planSet
@@ -298,42 +230,29 @@ type conflictError struct{ error }
 
 func (e *conflictError) Unwrap() error { return e.error }
 
-// change puts what do makes of the present limits in their place, all at once, after keep, if it is
-// not nil, has kept them. If one of them fails, nothing has changed. If the registry changes by
-// itself in between, both run again.
-func (s *RuleSet) change(do func(*draft) error, keep func(limits) error) error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	old, reg := s.table.Load(), s.cfg.Registry
-	for {
-		plans := reg.current()
-		d := draft{plans, old.specs(), old.excludeSpecs()}
-		if err := do(&d); err != nil {
-			return err
-		}
-		next, err := s.compile(old, &d)
-		switch {
-		case err != nil && d.plans != plans:
-			return &conflictError{err}
-		case err != nil:
-			return err
-		case keep != nil:
-			if err := keep(limits{next, next.plans}); err != nil {
-				return err
-			}
-		}
-		reg.mu.Lock()
-		current := reg.current() == plans
-		if current {
-			next.before = plans
-			s.table.Store(next)
-			reg.set.Store(next.plans)
-		}
-		reg.mu.Unlock()
-		if current {
-			return nil
-		}
+// change puts what do makes of the present limits in their place, all at once, after keep, if it is not
+// nil, has kept them. If one of them fails, nothing has changed.
+func (s *RuleSet) change(do func(*draft) error, keep func(*ruleTable) error) error {
+	reg := s.cfg.Registry
+	reg.mu.Lock()
+	defer reg.mu.Unlock()
+	old, plans := s.table.Load(), reg.current()
+	d := draft{plans, old.specs(), old.excludeSpecs()}
+	if err := do(&d); err != nil {
+		return err
 	}
+	next, err := s.compile(old, &d)
+	switch {
+	case err != nil && d.plans != plans:
+		return &conflictError{err}
+	case err == nil && keep != nil:
+		err = keep(next)
+	}
+	if err == nil {
+		s.table.Store(next)
+		reg.set.Store(next.plans)
+	}
+	return err
 }
 
 // DefaultRules is what an API with accounts needs to begin with, and a pattern for one's own: plans,

@@ -108,6 +108,7 @@ func TestPolicyFollowsThePlans(t *testing.T) {
 		w.Header().Add("RateLimit-Policy", "x") // is the request's own
 	}
 	require.NoError(t, d.registry.Put(admission.Plan{Name: "two", Kind: admission.KindFixedWindow, Capacity: 9, Window: time.Hour}))
+	require.NoError(t, d.rules.Put(d.rules.Rules()[0], ""))
 	require.Equal(t, strings.Replace(want, "q=2;w=60", "q=9;w=3600", 1), d.get("/").Header().Get("RateLimit-Policy"))
 }
 

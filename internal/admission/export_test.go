@@ -1,0 +1,29 @@
+package admission
+
+import "net/http"
+
+// What an administrator does by the endpoint.
+func (s *RuleSet) Put(r Rule, before string) error {
+	return s.change(func(d *draft) error { return d.put(r, before) }, nil)
+}
+
+func (s *RuleSet) Remove(name string) error {
+	return s.change(func(d *draft) error { return d.remove(name) }, nil)
+}
+
+func (s *RuleSet) Rules() []Rule          { return s.table.Load().specs() }
+func (s *RuleSet) Excluded() []string     { return s.table.Load().excludeSpecs() }
+func (s *RuleSet) Save(path string) error { return save(path, s.table.Load()) }
+
+// Rule is the first rule that counts for a request.
+func (s *RuleSet) Rule(r *http.Request) (rule Rule, ok bool) {
+	m := s.table.Load().match(r)
+	if m.first == nil {
+		return Rule{}, false
+	}
+	return m.first.Rule, true
+}
+
+func (r *Registry) Remove(name string) error {
+	return r.change(func(old *planSet) (*planSet, error) { return old.without(name) })
+}
