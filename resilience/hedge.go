@@ -230,7 +230,7 @@ func (c *hedgeCall[T]) take(r hedgeResult[T]) bool {
 	if !r.loses() {
 		return true
 	}
-	if !(r.classification == Failure && c.next(true)) && c.running == 0 {
+	if next := r.classification == Failure && c.next(true); !next && c.running == 0 {
 		return true
 	}
 	c.failed = c.failed || r.attempt == 0

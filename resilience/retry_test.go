@@ -7,6 +7,7 @@ import (
 	"math"
 	"net/http"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -394,10 +395,10 @@ func TestForeverHedgeDelay(t *testing.T) {
 		h, err := resilience.NewHedge(resilience.HedgeConfig[int]{Delay: math.MaxInt64, Quantile: 0.5})
 		require.NoError(t, err)
 		time.Sleep(s)
-		calls := 0
+		var calls atomic.Int32
 		lasts := func(d time.Duration) {
 			_, err := h.Execute(t.Context(), func(ctx context.Context) (int, error) {
-				calls++
+				calls.Add(1)
 				select {
 				case <-time.After(d):
 				case <-ctx.Done():
@@ -410,9 +411,9 @@ func TestForeverHedgeDelay(t *testing.T) {
 		for range 64 {
 			lasts(time.Millisecond)
 		}
-		require.Equal(t, 65, calls, "none is hedged")
+		require.EqualValues(t, 65, calls.Load(), "none is hedged")
 		lasts(time.Hour)
-		require.Equal(t, 67, calls)
+		require.EqualValues(t, 67, calls.Load())
 		require.NoError(t, h.Close())
 	})
 }

@@ -199,13 +199,13 @@ func TestBulkheadIsPerChainAndIsolationPerHost(t *testing.T) {
 func TestFallback(t *testing.T) {
 	under := body("page")
 	rt := transport.Layers{Fallback: must(transport.NewFallback(fallbackConfig{
-		When: func(res *http.Response, err error) bool { return err == nil && res.StatusCode == 503 },
+		When: func(res *http.Response, err error) bool { return err == nil && res.StatusCode == http.StatusServiceUnavailable },
 		Action: func(ctx context.Context, _ *http.Response, _ error) (*http.Response, error) {
 			req := transport.RequestFrom(ctx)
 			return transport.NewResponse(req, 203, nil, []byte("cached for "+req.URL.Path)), nil
 		},
 	}))}.Chain(stub(func(*http.Request) (*http.Response, error) {
-		return &http.Response{StatusCode: 503, Body: under}, nil
+		return &http.Response{StatusCode: http.StatusServiceUnavailable, Body: under}, nil
 	}))
 	_, page := do(t, rt, get(t, "http://a.test/p"))
 	require.Equal(t, "cached for /p", page)
