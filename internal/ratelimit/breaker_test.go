@@ -2,12 +2,14 @@ package ratelimit
 
 import (
 	"context"
+	"fmt"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/treadlight/crawl/internal/ratelimit/breaker"
+	"github.com/treadlight/crawl/internal/ratelimit/control"
 )
 
 // broken is a rig whose breaker has opened after five 500s, at one a second, the
@@ -164,4 +166,165 @@ func TestOneBadHostLeavesTheOthersAlone(t *testing.T) {
 		r.clk.Advance(time.Second)
 	}
 	require.Equal(t, 2.0, r.see("b.test").FillRate)
+}
+
+// prompt has the host answer n requests in 10 ms each, a second apart.
+func prompt(r *rig, n int) {
+	for range n {
+		r.clk.Advance(time.Second)
+		r.Feedback(host, ok(10*time.Millisecond))
+	}
+}
+
+// The latency that counts as a sign of overload is relative to the host's best sustained
+// latency: one of 10 ms is in trouble long before the 1s that any host is expected to take.
+func TestLatencyTargetIsAnchored(t *testing.T) {
+	const most = 100 * time.Millisecond // below it, differences are those of networks and schedulers
+	t.Run("a jump", func(t *testing.T) {
+		r := newRig(t, nil)
+		prompt(r, 60)
+		was := r.see(host)
+		require.LessOrEqual(t, was.LatencyTargetMS, 50.0)
+		r.clk.Advance(time.Second)
+		r.Feedback(host, ok(most))
+		require.Equal(t, was.FillRate/2, r.see(host).FillRate)
+	})
+	for _, growth := range []float64{1.001, 1.01, 1.1, 1.5} {
+		t.Run(fmt.Sprintf("slower by a factor of %v each time", growth), func(t *testing.T) {
+			r := newRig(t, nil)
+			prompt(r, 60)
+			was := r.see(host).FillRate
+			for d := 10 * time.Millisecond; ; d = time.Duration(float64(d) * growth) {
+				r.clk.Advance(time.Second)
+				r.Feedback(host, ok(d))
+				if r.see(host).FillRate < was {
+					break
+				}
+				require.LessOrEqual(t, d, most, "rate still %v/s", r.see(host).FillRate)
+			}
+		})
+	}
+}
+
+// A host that is slow at the lowest rate too is slow by itself: it is not held there.
+func TestLatencyTargetFollowsAtTheFloor(t *testing.T) {
+	r := newRig(t, nil)
+	prompt(r, 60)
+	for range 20 {
+		r.clk.Advance(time.Minute)
+		r.Feedback(host, ok(6*time.Second))
+		if r.see(host).FillRate == r.cfg.MinRPS {
+			break
+		}
+	}
+	require.Equal(t, r.cfg.MinRPS, r.see(host).FillRate)
+	for i := range 100 {
+		r.clk.Advance(time.Minute)
+		r.Feedback(host, ok(5500*time.Millisecond+time.Duration(i%2)*time.Second))
+	}
+	require.Greater(t, r.see(host).FillRate, 1.0)
+}
+
+// What a host in trouble takes to say so is no measure of how fast it answers, neither where
+// its lowest latency bounds the target nor where the average makes it.
+func TestErrorsAreNoLatencies(t *testing.T) {
+	for name, fb := range map[string]Feedback{
+		"timeout":         {Err: context.DeadlineExceeded, Latency: 30 * time.Second},
+		"gateway timeout": {StatusCode: 504, Latency: 30 * time.Second},
+		"request timeout": {StatusCode: 408, Latency: 30 * time.Second},
+		"unavailable":     {StatusCode: 503, Latency: 30 * time.Second},
+		"throttled":       {StatusCode: 429, Latency: 30 * time.Second},
+	} {
+		for _, usual := range []time.Duration{10 * time.Millisecond, 150 * time.Millisecond} {
+			t.Run(fmt.Sprintf("%s of a host at %v", name, usual), func(t *testing.T) {
+				r := newRig(t, func(c *Config) { c.LatencyTarget = 100 * time.Millisecond })
+				for range 60 {
+					r.clk.Advance(time.Second)
+					r.Feedback(host, ok(usual))
+				}
+				was := r.see(host)
+				r.clk.Advance(time.Minute)
+				fb.SentAt = r.clk.Now()
+				r.Feedback(host, fb)
+				d := r.see(host)
+				require.Equal(t, []float64{was.LatencyTargetMS, was.AvgLatencyMS, was.P95LatencyMS}, []float64{d.LatencyTargetMS, d.AvgLatencyMS, d.P95LatencyMS})
+				require.Equal(t, 1, d.ConsecutiveFails)
+				require.Positive(t, d.ErrorRate)
+				require.Equal(t, was.FillRate/2, d.FillRate)
+			})
+		}
+	}
+}
+
+// overload sends as the limiter lets it, from the beginning or after a healthy minute, and
+// returns how long after the host began to fail its circuit opened.
+func overload(t *testing.T, strategy string, rps float64, healthy time.Duration, bad Feedback) time.Duration {
+	t.Helper()
+	r := newRig(t, func(c *Config) {
+		c.Strategy, c.InitialRPS, c.MaxRPS = strategy, rps, rps
+	})
+	step := 20 * time.Millisecond
+	var failing time.Duration
+	for at := time.Duration(0); at < 2*time.Minute; at += step {
+		r.to(at)
+		p, granted := r.grant(host)
+		if !granted {
+			continue
+		}
+		fb := ok(step)
+		if at >= healthy {
+			fb = bad
+			if failing == 0 {
+				failing = at + 1
+			}
+		}
+		fb.SentAt = r.clk.Now()
+		r.Feedback(host, fb)
+		p.Release()
+		if r.see(host).State != breaker.Closed {
+			return at + 1 - failing
+		}
+	}
+	return 2 * time.Minute
+}
+
+// Whatever the strategy and the rate before: five seconds after a host began to answer
+// nothing but failures nobody asks it any more but trials.
+func TestCircuitOpensWithinFiveSeconds(t *testing.T) {
+	for _, strategy := range control.Names() {
+		for _, rps := range []float64{1, 2, 10} {
+			for _, healthy := range []time.Duration{0, time.Minute} {
+				for name, bad := range map[string]Feedback{
+					"429": status(429), "503": status(503), "500": status(500), "reset": {Err: errReset}, "timeout": {Err: context.DeadlineExceeded},
+				} {
+					t.Run(fmt.Sprintf("%s at %v/s, %s after %v", strategy, rps, name, healthy), func(t *testing.T) {
+						if took := overload(t, strategy, rps, healthy, bad); took > 5*time.Second {
+							t.Errorf("the circuit opened after %v, want 5s at most", took)
+						}
+					})
+				}
+			}
+		}
+	}
+}
+
+// The figures that a snapshot shows of a host's latency are those of as many answers as asked.
+func TestLatencySamples(t *testing.T) {
+	for _, samples := range []int{1, 4, 10, 100, 255} {
+		r := newRig(t, func(c *Config) { c.LatencySamples = samples })
+		for range 300 {
+			r.Feedback(host, ok(400*time.Millisecond))
+		}
+		for range 5 {
+			r.Feedback(host, ok(100*time.Millisecond))
+		}
+		quick := min(5, samples)
+		mean := float64(100*quick+400*(samples-quick)) / float64(samples)
+		require.InEpsilon(t, mean, r.see(host).AvgLatencyMS, 0.04, "%d samples", samples)
+		want := 400.0
+		if samples <= 5 {
+			want = 100
+		}
+		require.InEpsilon(t, want, r.see(host).P95LatencyMS, 0.04, "%d samples", samples)
+	}
 }

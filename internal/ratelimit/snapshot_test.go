@@ -126,3 +126,17 @@ func TestRateIsToldWithItsReason(t *testing.T) {
 	require.Equal(t, d.FillRate, r.Snapshot().Top[0].FillRate)
 	require.NotContains(t, d.Reason, "the host says")
 }
+
+// Brief says what Inspect does.
+func TestBrief(t *testing.T) {
+	r := newRig(t, nil)
+	_, known := r.Brief("new.test")
+	require.False(t, known)
+	r.Feedback("a.test", Feedback{StatusCode: 200, Latency: 30 * time.Millisecond})
+	for _, domain := range []string{"a.test", "A.test:80", "new.test"} {
+		d, wantKnown := r.Inspect(domain)
+		b, known := r.Brief(domain)
+		require.Equal(t, wantKnown, known, domain)
+		require.Equal(t, Brief{d.FillRate, d.AvgLatencyMS, d.State}, b, domain)
+	}
+}

@@ -47,12 +47,6 @@ func (p Policy) Ceiling(attempt int) time.Duration {
 // Delay is a random time in [0, Ceiling(attempt)].
 func (p Policy) Delay(attempt int, rnd Source) time.Duration { return uniform(p.Ceiling(attempt), rnd) }
 
-// Spread is d and a random time in [0, by] on top: the jitter for a delay that somebody asked
-// for, a Retry-After, from which it never subtracts.
-func Spread(d, by time.Duration, rnd Source) time.Duration {
-	return d + uniform(min(by, math.MaxInt64-max(d, 0)), rnd)
-}
-
 func uniform(limit time.Duration, rnd Source) time.Duration {
 	if limit <= 0 {
 		return 0

@@ -6,6 +6,8 @@ import (
 	"testing"
 	"time"
 
+	"pgregory.net/rapid"
+
 	"github.com/treadlight/crawl/internal/ratelimit/backoff"
 )
 
@@ -102,18 +104,106 @@ func TestProcessWideSource(t *testing.T) {
 	}
 }
 
-func TestSpreadNeverSubtracts(t *testing.T) {
-	for _, tc := range []struct{ d, by, low, high time.Duration }{
-		{10 * time.Second, time.Second, 10 * time.Second, 11 * time.Second},
-		{10 * time.Second, 0, 10 * time.Second, 10 * time.Second},
-		{10 * time.Second, -time.Second, 10 * time.Second, 10 * time.Second},
-		{0, time.Second, 0, time.Second},
-		{math.MaxInt64, time.Hour, math.MaxInt64, math.MaxInt64},
-		{math.MaxInt64 - 5, time.Hour, math.MaxInt64 - 5, math.MaxInt64},
+const ms = time.Millisecond
+
+// Each schedule runs for five failures, with the source at the low and at the high end.
+func TestSchedules(t *testing.T) {
+	for _, tc := range []struct {
+		name      string
+		s         backoff.Schedule
+		low, high [5]time.Duration
+	}{
+		{
+			"constant", backoff.Constant(70 * ms),
+			[5]time.Duration{70 * ms, 70 * ms, 70 * ms, 70 * ms, 70 * ms},
+			[5]time.Duration{70 * ms, 70 * ms, 70 * ms, 70 * ms, 70 * ms},
+		},
+		{"constant of nothing", backoff.Constant(-1), [5]time.Duration{}, [5]time.Duration{}},
+		{
+			"linear", backoff.Linear(100*ms, 350*ms),
+			[5]time.Duration{100 * ms, 200 * ms, 300 * ms, 350 * ms, 350 * ms},
+			[5]time.Duration{100 * ms, 200 * ms, 300 * ms, 350 * ms, 350 * ms},
+		},
+		{
+			"exponential", backoff.Exponential(100*ms, time.Second),
+			[5]time.Duration{100 * ms, 200 * ms, 400 * ms, 800 * ms, time.Second},
+			[5]time.Duration{100 * ms, 200 * ms, 400 * ms, 800 * ms, time.Second},
+		},
+		{
+			"full jitter", backoff.FullJitter(100*ms, time.Second),
+			[5]time.Duration{},
+			[5]time.Duration{100 * ms, 200 * ms, 400 * ms, 800 * ms, time.Second},
+		},
+		{
+			"decorrelated", backoff.Decorrelated(100*ms, 2*time.Second),
+			[5]time.Duration{100 * ms, 100 * ms, 100 * ms, 100 * ms, 100 * ms},
+			[5]time.Duration{300 * ms, 900 * ms, 2 * time.Second, 2 * time.Second, 2 * time.Second},
+		},
+		{
+			"decorrelated, limit below base", backoff.Decorrelated(time.Second, 10*ms),
+			[5]time.Duration{10 * ms, 10 * ms, 10 * ms, 10 * ms, 10 * ms},
+			[5]time.Duration{10 * ms, 10 * ms, 10 * ms, 10 * ms, 10 * ms},
+		},
+		{"decorrelated of nothing", backoff.Decorrelated(0, time.Second), [5]time.Duration{}, [5]time.Duration{}},
+		{
+			"jittered", backoff.Jittered(backoff.Linear(100*ms, 0)),
+			[5]time.Duration{},
+			[5]time.Duration{100 * ms, 200 * ms, 300 * ms, 400 * ms, 500 * ms},
+		},
 	} {
-		low, high := backoff.Spread(tc.d, tc.by, edge{false}), backoff.Spread(tc.d, tc.by, edge{true})
-		if low != tc.low || high != tc.high {
-			t.Errorf("Spread(%v, %v) is in [%v, %v], want [%v, %v]", tc.d, tc.by, low, high, tc.low, tc.high)
+		t.Run(tc.name, func(t *testing.T) {
+			var low, high time.Duration
+			for i := range 5 {
+				low, high = tc.s(i+1, low, edge{false}), tc.s(i+1, high, edge{true})
+				if low != tc.low[i] || high != tc.high[i] {
+					t.Errorf("failure %d: delay in [%v, %v], want [%v, %v]", i+1, low, high, tc.low[i], tc.high[i])
+				}
+			}
+			if d := tc.s(0, 0, edge{true}); d != 0 {
+				t.Errorf("delay before anything failed = %v, want 0", d)
+			}
+		})
+	}
+}
+
+func TestSchedulesDoNotOverflow(t *testing.T) {
+	for name, s := range map[string]backoff.Schedule{
+		"constant":     backoff.Constant(math.MaxInt64),
+		"linear":       backoff.Linear(math.MaxInt64/2, 0),
+		"exponential":  backoff.Exponential(math.MaxInt64/2, 0),
+		"full jitter":  backoff.FullJitter(math.MaxInt64/2, 0),
+		"decorrelated": backoff.Decorrelated(math.MaxInt64/2, 0),
+		"jittered":     backoff.Jittered(backoff.Constant(math.MaxInt64)),
+	} {
+		for _, attempt := range []int{1, 2, 3, 62, 63, 64, 65, math.MaxInt} {
+			for _, prev := range []time.Duration{math.MinInt64, 0, math.MaxInt64/3 + 1, math.MaxInt64} {
+				// The top of a range with no end is one short of the largest Duration.
+				if d := s(attempt, prev, edge{true}); d < math.MaxInt64/2-1 {
+					t.Errorf("%s: delay %d after %v = %v, want a very long one", name, attempt, prev, d)
+				}
+			}
 		}
 	}
+}
+
+// A run of delays is never out of [base, min(limit, 3·previous)].
+func TestDecorrelatedLaw(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		base := time.Duration(rapid.Int64Range(1, math.MaxInt64).Draw(t, "base"))
+		limit := time.Duration(rapid.Int64Range(int64(base), math.MaxInt64).Draw(t, "limit"))
+		rnd := rand.New(rand.NewPCG(rapid.Uint64().Draw(t, "seed"), 0))
+		s := backoff.Decorrelated(base, limit)
+		prev := time.Duration(0)
+		for attempt := 1; attempt <= 50; attempt++ {
+			top := limit
+			if from := max(prev, base); from <= limit/3 {
+				top = 3 * from
+			}
+			d := s(attempt, prev, rnd)
+			if d < base || d > top {
+				t.Fatalf("delay %d after %v = %v, out of [%v, %v]", attempt, prev, d, base, top)
+			}
+			prev = d
+		}
+	})
 }

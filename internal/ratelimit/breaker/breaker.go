@@ -233,9 +233,6 @@ func (b *Breaker) Lose(probe uint32) { b.Drop(Ticket{b.generation, probe}) }
 // restores a breaker that it had put away by tripping it at the old instant.
 func (b *Breaker) Trip(now clock.Instant) { b.change(now, Open) }
 
-// Reset closes the breaker at now and forgets what it has seen.
-func (b *Breaker) Reset(now clock.Instant) { b.change(now, Closed) }
-
 func (b *Breaker) change(now clock.Instant, to State) {
 	b.state, b.since, b.successes, b.out = to, now, 0, 0
 	b.generation++

@@ -220,7 +220,7 @@ func TestErrorRate(t *testing.T) {
 	}
 }
 
-func TestTripAndReset(t *testing.T) {
+func TestTrip(t *testing.T) {
 	b := breaker.New(config(t))
 	b.Trip(at(-5)) // as if it had opened before it was made
 	run(t, &b, []step{{4, "deny 5", open, false}, {5, "ok", halfOpen, false}})
@@ -230,11 +230,6 @@ func TestTripAndReset(t *testing.T) {
 	b.Trip(at(6))
 	if until, ok := b.Until(); !ok || until != at(16) {
 		t.Errorf("Until = %v, %v, want 16s", until, ok)
-	}
-	b.Reset(at(7))
-	run(t, &b, []step{{7, "fail", closed, false}})
-	if got := b.Consecutive(); got != 1 {
-		t.Errorf("Consecutive = %d, want 1", got)
 	}
 }
 
