@@ -3,7 +3,6 @@ package robots
 import (
 	"cmp"
 	"fmt"
-	"math"
 	"sync"
 	"time"
 
@@ -48,18 +47,10 @@ const (
 	Unreachable              // the last try failed; the next is due at RetryAt
 )
 
+var stateNames = [...]string{"unknown", "pending", "known", "unreachable"}
+
 // String is the name in logs and explanations.
-func (s State) String() string {
-	switch s {
-	case Pending:
-		return "pending"
-	case Known:
-		return "known"
-	case Unreachable:
-		return "unreachable"
-	}
-	return "unknown"
-}
+func (s State) String() string { return stateNames[s] }
 
 // Entry is what is known of an origin at one time.
 type Entry struct {
@@ -132,9 +123,8 @@ func New(cfg Config) (*Cache, error) {
 	if token(cfg.Agent) == "" {
 		return nil, fmt.Errorf("robots: Config.Agent is %q: begin it with a letter, as in %q", cfg.Agent, "treadlight")
 	}
-	if err := cfg.fill(); err != nil {
-		return nil, err
-	}
+	cfg.MaxOrigins, cfg.MaxBytes = cmp.Or(cfg.MaxOrigins, defaultOrigins), cmp.Or(cfg.MaxBytes, defaultMaxBytes)
+	cfg.TTL, cfg.Stale = min(cmp.Or(cfg.TTL, maxTTL), maxTTL), min(cmp.Or(cfg.Stale, maxTTL), maxTTL)
 	c := &Cache{cfg: cfg}
 	origins, err := simplelru.NewLRU(cfg.MaxOrigins, func(_ string, r *record) { c.bytes -= r.size })
 	if err != nil {
@@ -142,25 +132,6 @@ func New(cfg Config) (*Cache, error) {
 	}
 	c.origins = origins
 	return c, nil
-}
-
-func (cfg *Config) fill() error {
-	return cmp.Or(
-		fill("MaxOrigins", &cfg.MaxOrigins, defaultOrigins, math.MaxInt),
-		fill("MaxBytes", &cfg.MaxBytes, defaultMaxBytes, math.MaxInt),
-		fill("TTL", &cfg.TTL, maxTTL, maxTTL),
-		fill("Stale", &cfg.Stale, maxTTL, maxTTL),
-	)
-}
-
-func fill[T int | time.Duration](name string, value *T, zero, most T) error {
-	if *value == 0 {
-		*value = zero
-	}
-	if *value < 0 || *value > most {
-		return fmt.Errorf("robots: Config.%s is %v: use more than zero and at most %v, or zero for %v", name, *value, most, zero)
-	}
-	return nil
 }
 
 // Lookup is the state of an origin, "scheme://host:port", at now.

@@ -249,9 +249,6 @@ func TestCacheConfig(t *testing.T) {
 		"Config.Agent is \"\"":    {},
 		"Config.Agent is \"*\"":   {Agent: "*"},
 		"Config.MaxOrigins is -1": {Agent: "x", MaxOrigins: -1},
-		"Config.MaxBytes is -1":   {Agent: "x", MaxBytes: -1},
-		"Config.TTL is 25h0m0s":   {Agent: "x", TTL: 25 * time.Hour},
-		"Config.Stale is -1ns":    {Agent: "x", Stale: -1},
 	} {
 		_, err := robots.New(cfg)
 		require.ErrorContains(t, err, want)
