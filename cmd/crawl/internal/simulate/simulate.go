@@ -261,8 +261,8 @@ func (o *Options) runPlot(ctx context.Context, scs []simulate.Scenario, cfgs []s
 		Subject: "What the host would admit, what was admitted and what was planned over time; refused requests are marked below the axis.",
 	}
 	for _, cfg := range cfgs {
-		d := drawing{step: max(sc.Length()/plotPoints, time.Second).Truncate(time.Second)}
-		run := simulate.Simulation{Scenario: *sc, Config: cfg.Config, Seed: o.Seed, OnSecond: d.add}
+		points := thinner{every: max(sc.Length()/plotPoints, time.Second).Truncate(time.Second)}
+		run := simulate.Simulation{Scenario: *sc, Config: cfg.Config, Seed: o.Seed, OnSecond: points.add}
 		result, err := run.Run(ctx)
 		if err != nil && errors.Is(err, ctx.Err()) {
 			return o.interrupted("nothing was drawn")
@@ -270,8 +270,8 @@ func (o *Options) runPlot(ctx context.Context, scs []simulate.Scenario, cfgs []s
 		if err != nil {
 			return err
 		}
-		d.flush()
-		chart.Panels = append(chart.Panels, d.panel(cfg.Config.Strategy))
+		points.flush()
+		chart.Panels = append(chart.Panels, panel(cfg.Config.Strategy, points.told))
 		if _, err := fmt.Fprintf(o.Out, "%s: %s\n", cfg.Config.Strategy, result.String()); err != nil {
 			return cli.Output(err)
 		}
@@ -285,58 +285,31 @@ func (o *Options) runPlot(ctx context.Context, scs []simulate.Scenario, cfgs []s
 // plotPoints is how many a line has at most: about one for each pixel.
 const plotPoints = 900
 
-// drawing makes the lines of a panel out of seconds, several to a point.
-type drawing struct {
-	step     time.Duration
-	from, to time.Duration // of the seconds that wait
-	pending  simulate.Span
-
-	capacity, admitted, rate []plot.Point
-	refused                  []plot.Mark
-}
-
-// add takes the next second. What the host would admit and what is planned are as at the end of a point, what was
-// admitted is the mean.
-func (d *drawing) add(s simulate.Second) {
-	d.to = s.At + time.Second
-	d.pending.Admitted += s.Admitted
-	d.pending.Refused += s.Refused
-	planned := s.Plan.FillRate
-	if planned <= 0 { // the one who knows the server has no rate
-		planned = math.NaN()
+// panel draws moments. What the host would admit and what is planned are as at the end of each, what was admitted is
+// the mean. What there is none of is not in the legend.
+func panel(title string, moments []moment) plot.Panel {
+	p := plot.Panel{Title: title}
+	capacity := plot.Line{Name: "the host would admit", Style: plot.Area}
+	admitted, rate := plot.Line{Name: "admitted", Style: plot.Solid}, plot.Line{Name: "planned", Style: plot.Dashed}
+	planned := false
+	for i := range moments {
+		m := &moments[i]
+		from, to := inSeconds(m.From), inSeconds(m.To)
+		capacity.Points = append(capacity.Points, plot.Point{At: from, Value: m.Capacity})
+		admitted.Points = append(admitted.Points, plot.Point{At: from, Value: float64(m.Admitted) / (m.To - m.From)})
+		now := math.NaN() // the one who knows the server has no rate
+		if m.Rate > 0 {
+			now, planned = m.Rate, true
+		}
+		rate.Points = append(rate.Points, plot.Point{At: from, Value: now})
+		if m.Refused > 0 {
+			p.Marks, p.MarksName = append(p.Marks, plot.Mark{From: from, To: to, N: m.Refused}), "refused"
+		}
 	}
-	if d.to-d.from < d.step {
-		return
-	}
-	d.capacity = append(d.capacity, plot.Point{At: d.from, Value: s.Capacity})
-	d.rate = append(d.rate, plot.Point{At: d.from, Value: planned})
-	d.flush()
-}
-
-// flush ends a point, if one was begun.
-func (d *drawing) flush() {
-	if d.to <= d.from {
-		return
-	}
-	mean := float64(d.pending.Admitted) / (d.to - d.from).Seconds()
-	d.admitted = append(d.admitted, plot.Point{At: d.from, Value: mean})
-	if n := d.pending.Refused; n > 0 {
-		d.refused = append(d.refused, plot.Mark{From: d.from, To: d.to, N: n})
-	}
-	d.from, d.pending = d.to, simulate.Span{}
-}
-
-// panel is what was drawn. What there is none of is not in the legend.
-func (d *drawing) panel(title string) plot.Panel {
-	p := plot.Panel{Title: title, Lines: []plot.Line{
-		{Name: "the host would admit", Style: plot.Area, Points: d.capacity},
-		{Name: "admitted", Style: plot.Solid, Points: d.admitted},
-	}}
-	if slices.ContainsFunc(d.rate, func(r plot.Point) bool { return !math.IsNaN(r.Value) }) {
-		p.Lines = append(p.Lines, plot.Line{Name: "planned", Style: plot.Dashed, Points: d.rate})
-	}
-	if p.Marks = d.refused; p.Marks != nil {
-		p.MarksName = "refused"
+	if p.Lines = []plot.Line{capacity, admitted}; planned {
+		p.Lines = append(p.Lines, rate)
 	}
 	return p
 }
+
+func inSeconds(s float64) time.Duration { return time.Duration(s * float64(time.Second)) }

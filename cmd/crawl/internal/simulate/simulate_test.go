@@ -69,12 +69,15 @@ func second(i int, capacity, rate float64, refused int, state breaker.State) sim
 
 // ends are the ends of the moments into which seconds are thinned.
 func ends(every time.Duration, seconds []simulate.Second) []int {
-	var to []int
-	t := thinner{every: every, tell: func(m moment) { to = append(to, int(m.to/time.Second)) }}
-	for i := range seconds {
-		t.add(&seconds[i])
+	t := thinner{every: every}
+	for _, s := range seconds {
+		t.add(s)
 	}
 	t.flush()
+	var to []int
+	for _, m := range t.told {
+		to = append(to, int(m.To))
+	}
 	return to
 }
 
@@ -144,30 +147,29 @@ func TestTraceTellsWhatChanges(t *testing.T) {
 func TestTraceLosesNothing(t *testing.T) {
 	rnd := rand.New(rand.NewPCG(1, 2))
 	for _, every := range []time.Duration{0, time.Second, 7 * time.Second} {
-		var told []moment
-		lines := thinner{every: every, tell: func(m moment) { told = append(told, m) }}
+		lines := thinner{every: every}
 		var want, got simulate.Span
 		const length = 1000
 		for i := range length {
 			s := second(i, float64(1+rnd.IntN(2)*rnd.IntN(2)), math.Exp(rnd.NormFloat64()/9), rnd.IntN(2)*rnd.IntN(3), breaker.State(rnd.IntN(20)/19))
 			want.Admitted += s.Admitted
 			want.Refused += s.Refused
-			lines.add(&s)
+			lines.add(s)
 		}
 		lines.flush()
 		lines.flush() // tells nothing twice
-		at := time.Duration(0)
-		for _, m := range told {
-			require.Equal(t, at, m.from)
-			require.Greater(t, m.to, m.from)
-			at = m.to
+		at := 0.0
+		for _, m := range lines.told {
+			require.InDelta(t, at, m.From, 0)
+			require.Greater(t, m.To, m.From)
+			at = m.To
 			got.Admitted += m.Admitted
 			got.Refused += m.Refused
 		}
-		require.Equal(t, length*time.Second, at)
+		require.InDelta(t, length, at, 0)
 		require.Equal(t, want, got)
 		if every == time.Second {
-			require.Len(t, told, length)
+			require.Len(t, lines.told, length)
 		}
 	}
 }

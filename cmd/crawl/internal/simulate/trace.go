@@ -1,6 +1,7 @@
 package simulate
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -35,32 +36,41 @@ const (
 	shortestLine = 5 * time.Second
 )
 
-// moment is a line of a trace: one or more seconds of a run. Counts are of all of them, the plan is that of their
-// end.
+// moment is a line of a trace: one or more seconds of a run, all counts being of all of them. It keeps the names of
+// its fields as tableJSON does. A program that wants every second asks for --every 1s.
 type moment struct {
-	from, to time.Duration
-	simulate.Span
-	capacity float64 // of the last second, per second
-	plan     ratelimit.DomainSnapshot
+	From      float64         `json:"from_seconds"`        // of the run
+	To        float64         `json:"to_seconds"`          // where the next line begins
+	Capacity  float64         `json:"capacity_per_second"` // of the last second
+	Rate      float64         `json:"rate_per_second"`     // planned at the end; zero if there is no plan
+	Sent      int             `json:"sent"`                // that reached the host, and so the next three
+	Admitted  int             `json:"admitted"`
+	Refused   int             `json:"refused"`
+	Failed    int             `json:"failed"`
+	Circuit   breaker.State   `json:"circuit"` // at the end, and so the rest
+	LimitedBy ratelimit.Limit `json:"limited_by"`
+	Reason    string          `json:"reason"`
 }
 
 // thinner makes moments of seconds: none is lost, and those in which nothing changes are told together.
 type thinner struct {
 	every time.Duration // length of all moments; zero means until something changes
-	tell  func(moment)
+	told  []moment
 
 	pending moment // to is where the last second ended; from is to if there is none
-	last    moment // told
 }
 
 // add takes the next second of the run.
-func (t *thinner) add(s *simulate.Second) {
-	t.pending.take(s)
-	long := longestLine
-	if t.every > 0 {
-		long = t.every
-	}
-	if t.pending.to-t.pending.from >= long || t.every == 0 && t.news() {
+func (t *thinner) add(s simulate.Second) {
+	m := &t.pending
+	m.To = (s.At + time.Second).Seconds()
+	m.Sent += s.Sent
+	m.Admitted += s.Admitted
+	m.Refused += s.Refused
+	m.Failed += s.Failed
+	m.Capacity, m.Rate = s.Capacity, s.Plan.FillRate
+	m.Circuit, m.LimitedBy, m.Reason = s.Plan.State, s.Plan.LimitedBy, s.Plan.Reason
+	if m.To-m.From >= cmp.Or(t.every, longestLine).Seconds() || t.every == 0 && t.news() {
 		t.flush()
 	}
 }
@@ -68,39 +78,26 @@ func (t *thinner) add(s *simulate.Second) {
 // news reports whether the moment up to now has something to tell. A trickle of refusals and failures is told once:
 // what it does to the rate is news again. What the host does is told at once, and in the second in which it does it.
 func (t *thinner) news() bool {
-	now, last := &t.pending, &t.last
-	if last.to == 0 || now.capacity != last.capacity {
+	if len(t.told) == 0 {
 		return true
 	}
-	if last.to >= time.Minute && now.to-now.from < shortestLine {
+	now, last := &t.pending, &t.told[len(t.told)-1]
+	if now.Capacity != last.Capacity {
+		return true
+	}
+	if last.To >= time.Minute.Seconds() && now.To-now.From < shortestLine.Seconds() {
 		return false
 	}
-	troubled := now.Refused+now.Failed > 0
-	return now.plan.State != last.plan.State ||
-		now.plan.LimitedBy != last.plan.LimitedBy ||
-		math.Abs(now.plan.FillRate-last.plan.FillRate) > sameRate*last.plan.FillRate ||
-		troubled && last.Refused+last.Failed == 0
+	return now.Circuit != last.Circuit || now.LimitedBy != last.LimitedBy || math.Abs(now.Rate-last.Rate) > sameRate*last.Rate ||
+		now.Refused+now.Failed > 0 && last.Refused+last.Failed == 0
 }
 
 // flush tells what has not been told.
 func (t *thinner) flush() {
-	if t.pending.to == t.pending.from {
-		return
+	if now := t.pending; now.To > now.From {
+		t.told = append(t.told, now)
+		t.pending = moment{From: now.To, To: now.To}
 	}
-	t.last = t.pending
-	t.pending = moment{from: t.last.to, to: t.last.to}
-	t.tell(t.last)
-}
-
-// take adds a second, which must be the one that follows.
-func (m *moment) take(s *simulate.Second) {
-	m.to = s.At + time.Second
-	m.Sent += s.Sent
-	m.Admitted += s.Admitted
-	m.Refused += s.Refused
-	m.Failed += s.Failed
-	m.Capacity += s.Span.Capacity
-	m.capacity, m.plan = s.Capacity, s.Plan
 }
 
 // runTrace shows one run as it went.
@@ -108,55 +105,43 @@ func (o *Options) runTrace(ctx context.Context, scs []simulate.Scenario, cfgs []
 	if len(scs) != 1 {
 		return cli.Usagef("--trace shows one run: give a PATTERN for one scenario, such as S1a, and not %d", len(scs))
 	}
-	var told []moment
-	lines := thinner{every: o.Every, tell: func(m moment) { told = append(told, m) }}
-	run := simulate.Simulation{
-		Scenario: scs[0], Config: cfgs[0].Config, Seed: o.Seed,
-		OnSecond: func(s simulate.Second) { lines.add(&s) },
-	}
+	lines := thinner{every: o.Every, told: []moment{}} // null would be no list
+	run := simulate.Simulation{Scenario: scs[0], Config: cfgs[0].Config, Seed: o.Seed, OnSecond: lines.add}
 	result, err := run.Run(ctx)
 	stopped := err != nil && errors.Is(err, ctx.Err())
 	if err != nil && !stopped {
 		return err
 	}
 	lines.flush() // the last seconds had no news
-	t := trace{run: &run, moments: told, result: &result}
-	if stopped {
-		t.result = nil
-	}
-	write := t.write
 	if o.asJSON {
-		write = t.writeJSON
+		doc := traceJSON{
+			scenarioJSON: describeScenario(&run.Scenario), Strategy: run.Config.Strategy, Seed: run.Seed, Interrupted: stopped, Moments: lines.told,
+		}
+		if !stopped {
+			doc.Result = new(describeResult(&result))
+		}
+		err = cli.WriteJSON(o.Out, doc)
+	} else {
+		var b strings.Builder
+		fmt.Fprintf(&b, "%s under %s, seed %d: %s\n\n", run.Scenario.Name, run.Config.Strategy, run.Seed, run.Scenario.Doc)
+		if len(lines.told) > 0 {
+			cli.Layout(&b, traceColumns(lines.told), o.columns())
+			b.WriteString(traceLegend)
+		}
+		if !stopped {
+			b.WriteString("\n" + strings.Join(cli.Wrap("All in all: "+result.String()+".", cli.UsualWidth), "\n") + "\n")
+		}
+		_, err = io.WriteString(o.Out, b.String())
 	}
-	if err := cli.Output(write(o.Out, o.columns())); err != nil {
-		return err
+	if err == nil && stopped {
+		return o.interrupted("the run was %s long and would have been %s", cli.Seconds(lines.pending.To), cli.Seconds(run.Scenario.Length().Seconds()))
 	}
-	if stopped {
-		return o.interrupted("the run was %s long and would have been %s", cli.Seconds(t.reached().Seconds()), cli.Seconds(run.Scenario.Length().Seconds()))
-	}
-	return nil
+	return cli.Output(err)
 }
 
-// trace is a run and what is told of it.
-type trace struct {
-	run     *simulate.Simulation
-	moments []moment
-	result  *simulate.Result // nil if the run did not end
-}
-
-// reached is how far it came.
-func (t *trace) reached() time.Duration {
-	if len(t.moments) == 0 {
-		return 0
-	}
-	return t.moments[len(t.moments)-1].to
-}
-
-// write is for people.
-func (t *trace) write(w io.Writer, columns int) error {
-	var b strings.Builder
-	fmt.Fprintf(&b, "%s under %s, seed %d: %s\n\n", t.run.Scenario.Name, t.run.Config.Strategy, t.run.Seed, t.run.Scenario.Doc)
-	// Columns that say nothing go: a host that never fails, a circuit that never opens.
+// traceColumns is the table for people. Columns that say nothing go: a host that never fails, a circuit that never
+// opens.
+func traceColumns(moments []moment) cli.Rows {
 	table := cli.Rows{
 		{Title: "until"},
 		{Title: "host/s"},
@@ -167,22 +152,13 @@ func (t *trace) write(w io.Writer, columns int) error {
 		{Title: "circuit", Left: true, Dull: breaker.Closed.String()},
 		{Title: "reason", Left: true},
 	}
-	for i := range t.moments {
-		m := &t.moments[i]
-		rate := cli.OrUnknown(m.plan.FillRate > 0, perSecond(m.plan.FillRate)) // the one who knows the server has no rate
-		admitted := perSecond(float64(m.Admitted) / (m.to - m.from).Seconds())
-		table.Row(cli.Seconds(m.to.Seconds()), perSecond(m.capacity), rate, admitted,
-			cli.Count(m.Refused), cli.Count(m.Failed), m.plan.State.String(), m.plan.Reason)
+	for i := range moments {
+		m := &moments[i]
+		rate := cli.OrUnknown(m.Rate > 0, perSecond(m.Rate)) // the one who knows the server has no rate
+		table.Row(cli.Seconds(m.To), perSecond(m.Capacity), rate, perSecond(float64(m.Admitted)/(m.To-m.From)),
+			cli.Count(m.Refused), cli.Count(m.Failed), m.Circuit.String(), m.Reason)
 	}
-	if len(t.moments) > 0 {
-		cli.Layout(&b, table, columns)
-		b.WriteString(traceLegend)
-	}
-	if t.result != nil {
-		b.WriteString("\n" + strings.Join(cli.Wrap("All in all: "+t.result.String()+".", cli.UsualWidth), "\n") + "\n")
-	}
-	_, err := io.WriteString(w, b.String())
-	return err
+	return table
 }
 
 // perSecond is a rate with the digits that tell it from another: 0.25, 12.3, 140.
@@ -196,47 +172,12 @@ func perSecond(rps float64) string {
 	return fmt.Sprintf("%.2f", rps)
 }
 
-// writeJSON is for programs: the same moments, and all that the engine says of each.
-func (t *trace) writeJSON(w io.Writer, _ int) error {
-	doc := traceJSON{
-		scenarioJSON: describeScenario(&t.run.Scenario), Strategy: t.run.Config.Strategy, Seed: t.run.Seed,
-		Interrupted: t.result == nil, Moments: make([]momentJSON, len(t.moments)),
-	}
-	for i := range t.moments {
-		m := &t.moments[i]
-		doc.Moments[i] = momentJSON{
-			From: m.from.Seconds(), To: m.to.Seconds(), Capacity: m.capacity, Rate: m.plan.FillRate,
-			Sent: m.Sent, Admitted: m.Admitted, Refused: m.Refused, Failed: m.Failed,
-			Circuit: m.plan.State, LimitedBy: m.plan.LimitedBy, Reason: m.plan.Reason,
-		}
-	}
-	if t.result != nil {
-		doc.Result = new(describeResult(t.result))
-	}
-	return cli.WriteJSON(w, doc)
-}
-
 // traceJSON is one run. It keeps the names of its fields as tableJSON does.
 type traceJSON struct {
 	scenarioJSON
-	Strategy    string       `json:"strategy"`
-	Seed        uint64       `json:"seed"`
-	Interrupted bool         `json:"interrupted"` // it did not come to its end
-	Moments     []momentJSON `json:"moments"`     // without gaps, from the beginning on
-	Result      *resultJSON  `json:"result"`      // null if it was interrupted
-}
-
-// momentJSON is a line. A program that wants every second asks for --every 1s.
-type momentJSON struct {
-	From      float64         `json:"from_seconds"`        // of the run
-	To        float64         `json:"to_seconds"`          // where the next line begins
-	Capacity  float64         `json:"capacity_per_second"` // of the last second
-	Rate      float64         `json:"rate_per_second"`     // planned at the end; zero if there is no plan
-	Sent      int             `json:"sent"`                // that reached the host, and so the next three
-	Admitted  int             `json:"admitted"`
-	Refused   int             `json:"refused"`
-	Failed    int             `json:"failed"`
-	Circuit   breaker.State   `json:"circuit"` // at the end, and so the rest
-	LimitedBy ratelimit.Limit `json:"limited_by"`
-	Reason    string          `json:"reason"`
+	Strategy    string      `json:"strategy"`
+	Seed        uint64      `json:"seed"`
+	Interrupted bool        `json:"interrupted"` // it did not come to its end
+	Moments     []moment    `json:"moments"`     // without gaps, from the beginning on
+	Result      *resultJSON `json:"result"`      // null if it was interrupted
 }
