@@ -55,7 +55,12 @@ to watch; files and CRAWL_* variables do not change them, flags do.`,
 		if length < time.Second {
 			return cli.Usagef("--for %v: give at least 1s", length)
 		}
-		loaded, err := demoSettings(settings.Given, length)
+		loaded, err := flags.Load(config.Sources{
+			// Twenty seconds stand for an hour: an outage lasts five of them, and what has to be learned is learned
+			// in steps as much larger.
+			Env:   []string{"CRAWL_RATELIMIT_OPEN_STATE_DURATION=4s", "CRAWL_RATELIMIT_AIMD_INCREASE=0.3"},
+			Flags: append(demoFlags(length), settings.Given...),
+		})
 		if err != nil {
 			return err
 		}
@@ -72,16 +77,6 @@ func demoFlags(length time.Duration) []config.FlagValue {
 		{Name: "contact", Value: crawl.Homepage},
 		{Name: "output", Value: os.DevNull},
 	}
-}
-
-// demoSettings lays the flags that were given over the demo's own.
-func demoSettings(given []config.FlagValue, length time.Duration) (*config.Loaded, error) {
-	return flags.Load(config.Sources{
-		// Twenty seconds stand for an hour: an outage lasts five of them, and what has to be learned is learned in
-		// steps as much larger.
-		Env:   []string{"CRAWL_RATELIMIT_OPEN_STATE_DURATION=4s", "CRAWL_RATELIMIT_AIMD_INCREASE=0.3"},
-		Flags: append(demoFlags(length), given...),
-	})
 }
 
 // demo crawls the hosts and prints how crawler and hosts saw each other.

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -142,9 +143,17 @@ func (x *explaining) print(ctx context.Context, all []crawl.Explanation, token s
 	bad := 0
 	for _, e := range all {
 		p := explained{Explanation: e}
+		var err error
 		if e.Error != "" {
 			bad++
-		} else if err := x.ask(ctx, &p, token); err != nil {
+		} else if x.control != "" {
+			p.Crawl, err = askCrawl(ctx, x.control, token, p.Host)
+		}
+		if err == nil && e.Error == "" && x.kept != nil {
+			p.State = new(crawl.KnownURL)
+			*p.State, err = x.kept.Find(p.URL)
+		}
+		if err != nil {
 			return cli.IO(err)
 		}
 		if err := x.write(&p); err != nil {
@@ -153,23 +162,6 @@ func (x *explaining) print(ctx context.Context, all []crawl.Explanation, token s
 	}
 	if bad > 0 {
 		return cli.Usagef("%d of %d are no URLs that can be crawled", bad, len(all))
-	}
-	return nil
-}
-
-// ask asks the crawl that runs, and the one that was kept.
-func (x *explaining) ask(ctx context.Context, p *explained, token string) (err error) {
-	if x.control != "" {
-		if p.Crawl, err = askCrawl(ctx, x.control, token, p.Host); err != nil {
-			return err
-		}
-	}
-	if x.kept != nil {
-		known, err := x.kept.Find(p.URL)
-		if err != nil {
-			return err
-		}
-		p.State = &known
 	}
 	return nil
 }
@@ -200,11 +192,7 @@ func (p *explained) writeVerdicts(b *strings.Builder) {
 		fmt.Fprintf(b, "  %-16s%s\n", name, cli.Clean(fmt.Sprintf(format, args...)))
 	}
 	line("URL", "%s", p.URL)
-	if p.Scope.In {
-		line("scope", "in: %s", p.Scope.Reason)
-	} else {
-		line("scope", "out: %s", p.Scope.Reason)
-	}
+	line("scope", "%s: %s", map[bool]string{true: "in", false: "out"}[p.Scope.In], p.Scope.Reason)
 	line("robots.txt", "%s: %s", p.Robots.Verdict, p.Robots.Reason)
 	if asked := inMilliseconds(p.Robots.CrawlDelayMS); asked > 0 {
 		text := fmt.Sprintf("%v between two requests", inMilliseconds(p.Robots.ObeyedMS))
@@ -226,11 +214,7 @@ func (p *explained) writeVerdicts(b *strings.Builder) {
 
 // writePace writes what the settings say of the host.
 func (p *explained) writePace(line func(name, format string, args ...any)) {
-	rule := p.Pace.Rule
-	if rule == "" {
-		rule = "no rule of hosts matches"
-	}
-	line("host", "%s: %s", p.Host, rule)
+	line("host", "%s: %s", p.Host, cmp.Or(p.Pace.Rule, "no rule of hosts matches"))
 	delay := ""
 	if p.Pace.MinDelayMS > 0 {
 		delay = fmt.Sprintf(", at least %v between two", inMilliseconds(p.Pace.MinDelayMS))

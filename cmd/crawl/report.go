@@ -90,7 +90,10 @@ func (o *reporting) run(ctx context.Context) error {
 	case errors.Is(err, context.Canceled):
 		return &cli.Error{Code: cli.CodeInterrupted, Err: errors.New("interrupted: the report needs the whole file")}
 	case err != nil:
-		return cli.IO(noReport(o.path, err))
+		if e, ok := errors.AsType[*summary.NoRecordsError](err); ok && e.Err != nil && filekind.Of(o.path) != "" {
+			err = fmt.Errorf("%w: %s", err, filekind.Of(o.path)) // it is something else
+		}
+		return cli.IO(err)
 	}
 	if err := o.addLimits(sum); err != nil {
 		return err
@@ -119,16 +122,6 @@ func (o *reporting) writePage(sum *summary.Summary) error {
 		return cli.Write("--html", err)
 	}
 	return nil
-}
-
-// noReport says of a file that is something else what it is.
-func noReport(path string, err error) error {
-	if e, ok := errors.AsType[*summary.NoRecordsError](err); ok && e.Err != nil {
-		if kind := filekind.Of(path); kind != "" {
-			return fmt.Errorf("%w: %s", err, kind)
-		}
-	}
-	return err
 }
 
 // addLimits says what held hosts back, by the newest snapshot of --stats.

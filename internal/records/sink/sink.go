@@ -27,6 +27,7 @@ package sink
 
 import (
 	"bytes"
+	"cmp"
 	"compress/gzip"
 	"errors"
 	"fmt"
@@ -119,17 +120,11 @@ func (e *WriteError) Error() string {
 	if errors.Is(e.Err, syscall.EPIPE) {
 		reason = "its reader has closed it (broken pipe)"
 	}
-	return fmt.Sprintf("write %s: %s; %d whole records (%d bytes) were written before", e.name(), reason, e.Records, e.Bytes)
-}
-
-func (e *WriteError) name() string {
-	switch e.Path {
-	case "":
-		return "records"
-	case "-":
-		return "standard output"
+	name := cmp.Or(e.Path, "records")
+	if name == Stdout {
+		name = "standard output"
 	}
-	return e.Path
+	return fmt.Sprintf("write %s: %s; %d whole records (%d bytes) were written before", name, reason, e.Records, e.Bytes)
 }
 
 // Unwrap is the system's error.

@@ -171,12 +171,6 @@ func (e *eventsWriter) finish() {
 	e.flush()
 }
 
-// eventLine is an event as the file has it: every time as long as the others.
-type eventLine struct {
-	Time string `json:"time"`
-	crawl.Event
-}
-
 // droppedLine is the last line of a file that is not complete.
 type droppedLine struct {
 	Time    string `json:"time"`
@@ -189,7 +183,10 @@ type droppedLine struct {
 func stamp(t time.Time) string { return t.UTC().Format("2006-01-02T15:04:05.000Z07:00") }
 
 func (e *eventsWriter) add(event crawl.Event) {
-	e.addLine(eventLine{stamp(event.Time), event})
+	e.addLine(struct { // every time as long as the others
+		Time string `json:"time"`
+		crawl.Event
+	}{stamp(event.Time), event})
 	e.waiting++
 	if e.buf.Len() >= eventsBuffer {
 		e.flush()

@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"net/http"
 	"os"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -211,17 +212,15 @@ func (j *Job) goOn(end pipeline.End, reason string) string {
 	return command
 }
 
+// plainWord is one that a shell takes as it is.
+var plainWord = regexp.MustCompile("^[a-zA-Z0-9/._+,:@%=][a-zA-Z0-9/._+,:@%=-]*$")
+
 // shellWord is a word as a shell takes it.
 func shellWord(s string) string {
-	special := func(r rune) bool {
-		plain := r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9'
-		return !plain && !strings.ContainsRune("/._-+,:@%=", r)
-	}
-	dash := strings.HasPrefix(s, "-")
-	if s != "" && !dash && !strings.ContainsFunc(s, special) {
+	if plainWord.MatchString(s) {
 		return s
 	}
-	if dash {
+	if strings.HasPrefix(s, "-") {
 		s = "./" + s
 	}
 	return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'"

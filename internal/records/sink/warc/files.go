@@ -91,13 +91,9 @@ func single(path string) ([]*file, error) {
 	return []*file{{name: filepath.Base(path), open: true, single: true, serial: 1}}, nil
 }
 
-// list is the files in dir whose names begin with the prefix, in the order in which they were written. A directory
-// that is not there has none.
+// list is the files in dir whose names begin with the prefix, in the order in which they were written.
 func list(dir, prefix string) ([]*file, error) {
 	names, err := os.ReadDir(dir)
-	if errors.Is(err, os.ErrNotExist) {
-		return nil, nil
-	}
 	if err != nil {
 		return nil, err
 	}

@@ -3,7 +3,6 @@ package warc
 import (
 	"bufio"
 	"crypto/sha1" //nolint:gosec // see record.go
-	"encoding/base32"
 	"errors"
 	"fmt"
 	"hash"
@@ -137,8 +136,6 @@ func (r *Reader) open() (*Record, error) {
 	return rec, nil
 }
 
-var required = []string{"WARC-Type", "WARC-Record-ID", "WARC-Date", "Content-Length"}
-
 func header(text *bufio.Reader) ([]Field, error) {
 	first, err := crlfLine(text, maxHeader)
 	if err != nil {
@@ -152,7 +149,7 @@ func header(text *bufio.Reader) ([]Field, error) {
 		return nil, err
 	}
 	rec := &Record{Fields: fields}
-	for _, name := range required {
+	for _, name := range []string{"WARC-Type", "WARC-Record-ID", "WARC-Date", "Content-Length"} {
 		if rec.Get(name) == "" {
 			return nil, fmt.Errorf("it has no %s", name)
 		}
@@ -207,35 +204,29 @@ func (r *Reader) Finish() error {
 		return nil
 	}
 	r.rec = nil
-	if err := r.finish(rec); err != nil {
-		return fmt.Errorf("record at %d: %w", rec.Offset, whole(err))
-	}
-	return nil
-}
-
-func (r *Reader) finish(rec *Record) error {
-	if _, err := io.Copy(io.Discard, rec.Block); err != nil {
-		return err
-	}
-	if r.left.N > 0 {
-		return io.ErrUnexpectedEOF
+	_, err := io.Copy(io.Discard, rec.Block)
+	if err == nil && r.left.N > 0 {
+		err = io.ErrUnexpectedEOF
 	}
 	room := int64(5) // a byte more than there may be
 	if r.plain {
 		room = 4 // the next record follows
 	}
-	end, err := io.ReadAll(io.LimitReader(r.text, room))
-	if err != nil {
-		return err
+	var end []byte
+	if err == nil {
+		end, err = io.ReadAll(io.LimitReader(r.text, room))
 	}
-	if string(end) != "\r\n\r\n" {
-		return fmt.Errorf("%q stands behind its block, not two empty lines", end)
+	want, got := rec.Get("WARC-Block-Digest"), digestText([sha1.Size]byte(r.digest.Sum(nil)))
+	switch {
+	case err != nil:
+	case string(end) != "\r\n\r\n":
+		err = fmt.Errorf("%q stands behind its block, not two empty lines", end)
+	case want != "" && got != want:
+		err = fmt.Errorf("its block has the digest %s, not %s", got, want)
+	default:
+		return nil
 	}
-	want := rec.Get("WARC-Block-Digest")
-	if got := "sha1:" + base32.StdEncoding.EncodeToString(r.digest.Sum(nil)); want != "" && got != want {
-		return fmt.Errorf("its block has the digest %s, not %s", got, want)
-	}
-	return nil
+	return fmt.Errorf("record at %d: %w", rec.Offset, whole(err))
 }
 
 // FieldsOf reads a block of fields, as those of warcinfo and metadata records are.

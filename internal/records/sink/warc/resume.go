@@ -237,9 +237,7 @@ func (w *Writer) reopen(f *file) error {
 	if err != nil {
 		return errors.Join(err, out.Close())
 	}
-	lines := w.lines
 	w.attach(f, out)
-	w.lines = lines
 	return nil
 }
 

@@ -269,7 +269,7 @@ func (w *Writer) mode() os.FileMode {
 }
 
 func (w *Writer) attach(f *file, out *os.File) {
-	w.now, w.lines = f, nil
+	w.now = f
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.file = out
