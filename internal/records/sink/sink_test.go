@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"encoding/csv"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -323,12 +322,6 @@ func TestNamedPipe(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, "https://example.com/1\n", string(got[:n]))
 	require.NoError(t, w.Close())
-}
-
-func TestWriteErrorUnwraps(t *testing.T) {
-	err := error(&WriteError{Path: "out", Records: 2, Bytes: 30, Err: syscall.ENOSPC})
-	require.True(t, errors.Is(err, syscall.ENOSPC))
-	require.EqualError(t, err, "write out: no space left on device; 2 whole records (30 bytes) were written before")
 }
 
 // BenchmarkWrite is a record of a documentation page: 160 links and no text.

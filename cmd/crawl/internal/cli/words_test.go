@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"math"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -80,7 +81,7 @@ func TestNumbers(t *testing.T) {
 		require.Equal(t, want, Count(in))
 	}
 	for in, want := range map[int64]string{
-		0: "0 B", 1023: "1023 B", 1024: "1.0 KiB", 1536: "1.5 KiB", 1 << 20: "1.0 MiB", 1 << 62: "4.0 EiB",
+		0: "0 B", 1023: "1023 B", 1024: "1.0 KiB", 1536: "1.5 KiB", 1 << 20: "1.0 MiB", 1 << 62: "4.0 EiB", math.MaxInt64: "8.0 EiB",
 	} {
 		require.Equal(t, want, Size(in))
 	}
