@@ -62,16 +62,21 @@ func (o *object) must(name, s string) {
 }
 
 func (o *object) list(name string, values []string) {
-	if len(values) == 0 {
-		return
+	if len(values) > 0 {
+		o.name(name)
+		o.buf = appendArray(o.buf, values, appendString)
 	}
-	o.name(name)
-	sep := byte('[')
-	for _, s := range values {
-		o.buf = appendString(append(o.buf, sep), s)
-		sep = ','
+}
+
+func appendArray[T any](dst []byte, values []T, one func(dst []byte, v T) []byte) []byte {
+	dst = append(dst, '[')
+	for i, v := range values {
+		if i > 0 {
+			dst = append(dst, ',')
+		}
+		dst = one(dst, v)
 	}
-	o.buf = append(o.buf, ']')
+	return append(dst, ']')
 }
 
 // appendJSON appends r as one line. It is written by hand because records hold many strings, and reflection would be
@@ -135,7 +140,10 @@ func (o *object) content(r *Record) {
 		o.buf = appendSitemap(o.buf, r.Sitemap)
 	}
 	o.list("directives", r.Directives)
-	o.alternates(r.Alternates)
+	if len(r.Alternates) > 0 {
+		o.name("alternates")
+		o.buf = appendArray(o.buf, r.Alternates, appendAlternate)
+	}
 	o.text("next", r.Next)
 	o.text("prev", r.Prev)
 	o.list("links", r.Links)
@@ -150,21 +158,12 @@ func (o *object) content(r *Record) {
 	o.text("main_text", r.MainText)
 }
 
-func (o *object) alternates(list []Alternate) {
-	if len(list) == 0 {
-		return
-	}
-	o.name("alternates")
-	sep := byte('[')
-	for i := range list {
-		one := object{buf: append(o.buf, sep, '{')}
-		one.must("href", list[i].Href)
-		one.text("hreflang", list[i].HrefLang)
-		one.text("type", list[i].Type)
-		o.buf = append(one.buf, '}')
-		sep = ','
-	}
-	o.buf = append(o.buf, ']')
+func appendAlternate(dst []byte, a Alternate) []byte {
+	o := object{buf: append(dst, '{')}
+	o.must("href", a.Href)
+	o.text("hreflang", a.HrefLang)
+	o.text("type", a.Type)
+	return append(o.buf, '}')
 }
 
 func appendMeta(dst []byte, m *Meta) []byte {
@@ -351,7 +350,7 @@ func appendNamed(dst []byte, n Named) []byte {
 		dst = append(appendString(dst, v.Name), ':')
 		switch {
 		case v.List:
-			dst = v.appendList(dst)
+			dst = appendArray(dst, v.Values, v.append)
 		case len(v.Values) == 0:
 			dst = append(dst, `""`...)
 		default:
@@ -359,17 +358,6 @@ func appendNamed(dst []byte, n Named) []byte {
 		}
 	}
 	return append(dst, '}')
-}
-
-func (v *Values) appendList(dst []byte) []byte {
-	dst = append(dst, '[')
-	for i, s := range v.Values {
-		if i > 0 {
-			dst = append(dst, ',')
-		}
-		dst = v.append(dst, s)
-	}
-	return append(dst, ']')
 }
 
 func (v *Values) append(dst []byte, s string) []byte {

@@ -320,88 +320,71 @@ func Open(path string, cfg Config) (*Writer, error) {
 	if err != nil {
 		return nil, err // names the operation and the path
 	}
-	if err := w.attach(f, cfg); err != nil {
+	w.file, w.out = f, f
+	info, err := f.Stat()
+	if err == nil && info.Mode().IsRegular() { // a pipe has no size to go back to, and a device none that means anything
+		w.truncate = f.Truncate
+		w.start, err = prepare(f, info.Size(), cfg)
+	}
+	if err != nil {
 		_ = f.Close() // nothing has been written
 		return nil, err
-	}
-	return w, nil
-}
-
-// attach makes f the destination, in the state that cfg asks for.
-func (w *Writer) attach(f *os.File, cfg Config) error {
-	info, err := f.Stat()
-	if err != nil {
-		return err
-	}
-	w.file, w.out = f, f
-	// A pipe has no size to go back to, and a device none that means anything.
-	if !info.Mode().IsRegular() {
-		return nil
-	}
-	w.truncate = f.Truncate
-	if err := sameHeader(f, info.Size(), cfg); err != nil {
-		return err
-	}
-	if w.start, err = prepare(f, info.Size(), cfg); err != nil {
-		return err
 	}
 	if w.start > 0 {
 		w.buf = nil // the header line is there already
 	}
-	return nil
-}
-
-// sameHeader refuses to write behind lines that have other columns.
-func sameHeader(f *os.File, size int64, cfg Config) error {
-	goesOn := cfg.Existing == Resume && cfg.Position > 0
-	spec := cfg.Format.Spec()
-	if spec.Separator == 0 || !goesOn || size < cfg.Position {
-		return nil // or prepare has more to say
-	}
-	header := table{spec.Separator, cfg.Fields}.header()
-	first := make([]byte, len(header))
-	var from io.Reader = io.NewSectionReader(f, 0, size)
-	if cfg.Gzip {
-		z, err := gzip.NewReader(from)
-		if err != nil {
-			return fmt.Errorf("read the header of %s: %w", f.Name(), err)
-		}
-		from = z
-	}
-	if _, err := io.ReadFull(from, first); err != nil && !errors.Is(err, io.EOF) && !errors.Is(err, io.ErrUnexpectedEOF) {
-		return fmt.Errorf("read the header of %s: %w", f.Name(), err)
-	}
-	if !bytes.Equal(first, header) {
-		return fmt.Errorf("%s has other columns than its next lines would have: give the same --field as before, "+
-			"or go on with the program that began it; 'crawl --overwrite' begins anew", f.Name())
-	}
-	return nil
+	return w, nil
 }
 
 // prepare brings a regular file of that size to where writing begins, which it returns.
 func prepare(f *os.File, size int64, cfg Config) (start int64, err error) {
-	switch cfg.Existing {
-	case Overwrite:
+	switch {
+	case cfg.Existing == Overwrite:
 		return 0, f.Truncate(0)
-	case Resume:
-		if size < cfg.Position {
-			return 0, fmt.Errorf("%s has %d bytes, but the crawl to resume had written %d: %s", f.Name(), size, cfg.Position, advice)
-		}
-		last := []byte{'\n'}
-		if cfg.Position > 0 && !cfg.Gzip {
-			if _, err := f.ReadAt(last, cfg.Position-1); err != nil && err != io.EOF {
-				return 0, fmt.Errorf("read the end of %s: %w", f.Name(), err)
-			}
-		}
-		if last[0] != '\n' {
-			return 0, fmt.Errorf("%s was changed, no record ends at byte %d where the crawl to resume had written to: %s", f.Name(), cfg.Position, advice)
-		}
-		return cfg.Position, f.Truncate(cfg.Position)
-	}
-	if size > 0 {
+	case cfg.Existing != Resume && size > 0:
 		return 0, fmt.Errorf("%s exists and is not empty: add --overwrite to replace it, or choose another file", f.Name())
+	case cfg.Existing != Resume:
+		return 0, nil
+	case size < cfg.Position:
+		return 0, fmt.Errorf("%s has %d bytes, but the crawl to resume had written %d: %s", f.Name(), size, cfg.Position, advice)
+	case cfg.Position > 0:
+		if err := isOurs(f, size, cfg); err != nil {
+			return 0, err
+		}
 	}
-	return 0, nil
+	return cfg.Position, f.Truncate(cfg.Position)
+}
+
+// isOurs refuses to write behind lines that have other columns, and behind what is no line.
+func isOurs(f *os.File, size int64, cfg Config) (err error) {
+	if spec := cfg.Format.Spec(); spec.Separator != 0 {
+		header := table{spec.Separator, cfg.Fields}.header()
+		first := make([]byte, len(header))
+		var from io.Reader = io.NewSectionReader(f, 0, size)
+		if cfg.Gzip {
+			from, err = gzip.NewReader(from)
+		}
+		if err == nil {
+			_, err = io.ReadFull(from, first)
+		}
+		if err != nil && !errors.Is(err, io.EOF) && !errors.Is(err, io.ErrUnexpectedEOF) {
+			return fmt.Errorf("read the header of %s: %w", f.Name(), err)
+		}
+		if !bytes.Equal(first, header) {
+			return fmt.Errorf("%s has other columns than its next lines would have: give the same --field as before, "+
+				"or go on with the program that began it; 'crawl --overwrite' begins anew", f.Name())
+		}
+	}
+	last := []byte{'\n'}
+	if !cfg.Gzip {
+		if _, err := f.ReadAt(last, cfg.Position-1); err != nil && err != io.EOF {
+			return fmt.Errorf("read the end of %s: %w", f.Name(), err)
+		}
+	}
+	if last[0] != '\n' {
+		return fmt.Errorf("%s was changed, no record ends at byte %d where the crawl to resume had written to: %s", f.Name(), cfg.Position, advice)
+	}
+	return nil
 }
 
 // advice is what helps when the file of a crawl is not as that left it.

@@ -36,7 +36,7 @@ func (t table) header() []byte {
 func (t table) appendField(dst []byte, v *Values) []byte {
 	switch {
 	case v.List:
-		return t.appendCell(dst, string(v.appendList(nil)))
+		return t.appendCell(dst, string(appendArray(nil, v.Values, v.append)))
 	case len(v.Values) == 0:
 		return dst
 	case v.Number && v.isNumber(v.Values[0]): // with its sign it is no formula
