@@ -147,10 +147,10 @@ func crawlFrom(cmd *cobra.Command, s cli.Streams, settings *flags.Settings, args
 	if seedless && !loaded.Config.Fleet.Shared() {
 		return cli.Usage(job.ErrNoSeeds)
 	}
-	j := &job.Job{Options: job.Options{Streams: s, Settings: &loaded.Config, Warnings: loaded.Warnings, Seeds: args, Join: seedless}}
-	if settings.FileIn(s.Env) != "" {
-		j.Reread = func() (*config.Loaded, error) { return settings.LoadAgain(s.Env) }
-	}
+	j := &job.Job{Options: job.Options{
+		Streams: s, Settings: &loaded.Config, Warnings: loaded.Warnings, Seeds: args, Join: seedless,
+		Reread: flags.Again(settings.FileIn(s.Env), func() (*config.Loaded, error) { return settings.Load(s.Env) }),
+	}}
 	return j.Run(cmd.Context())
 }
 

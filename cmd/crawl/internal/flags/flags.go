@@ -77,27 +77,24 @@ func (s *Settings) Load(env []string) (*config.Loaded, error) {
 	return Load(config.Sources{File: s.FileIn(env), Env: env, Flags: s.Given})
 }
 
-// LoadAgain is Load for a process that has loaded before: see [Settings.Readable].
-func (s *Settings) LoadAgain(env []string) (*config.Loaded, error) {
-	if err := s.Readable(s.FileIn(env)); err != nil {
-		return nil, err
+// Again loads for a process that has loaded before; nil if there is no file. A pipe has been read to its end, and a
+// file of no bytes is one that an editor is about to write: both would lift what the user has laid down, in the middle
+// of a crawl.
+func Again(file string, load func() (*config.Loaded, error)) func() (*config.Loaded, error) {
+	if file == "" {
+		return nil
 	}
-	return s.Load(env)
-}
-
-// Readable reports whether a file can be read for a second time. A pipe has been read to its end, and a file of no
-// bytes is one that an editor is about to write: both would lift what the user has laid down, in the middle of a
-// crawl.
-func (s *Settings) Readable(file string) error {
-	info, err := os.Stat(file)
-	switch {
-	case err != nil: // load tells what is wrong
-	case !info.Mode().IsRegular():
-		return fmt.Errorf("%s is no regular file and can be read only once: give --config a file to change settings later", file)
-	case info.Size() == 0:
-		return fmt.Errorf("%s is empty: to go back to the defaults write {} into it", file)
+	return func() (*config.Loaded, error) {
+		info, err := os.Stat(file)
+		switch {
+		case err != nil: // load tells what is wrong
+		case !info.Mode().IsRegular():
+			return nil, fmt.Errorf("%s is no regular file and can be read only once: give --config a file to change settings later", file)
+		case info.Size() == 0:
+			return nil, fmt.Errorf("%s is empty: to go back to the defaults write {} into it", file)
+		}
+		return load()
 	}
-	return nil
 }
 
 // FileIn is the file of the configuration; empty for none.

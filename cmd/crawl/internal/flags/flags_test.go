@@ -6,6 +6,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/treadlight/crawl/internal/config"
 )
 
 // What cannot be read twice, or is just being written, does not put the defaults in the place of what the user has
@@ -22,16 +24,20 @@ func TestLoadAgain(t *testing.T) {
 		{"empty", write(""), "is empty"},
 		{"gone", filepath.Join(dir, "gone.yaml"), "no such file"},
 	} {
-		_, err := (&Settings{File: tc.file}).LoadAgain(nil)
+		_, err := again(&Settings{File: tc.file}, nil)
 		require.ErrorContains(t, err, tc.want, tc.name)
 	}
 	file := write("ratelimit: {max_rps: 3}")
 	for _, s := range []*Settings{{File: file}, {}} {
-		loaded, err := s.LoadAgain([]string{"CRAWL_CONFIG=" + file})
+		loaded, err := again(s, []string{"CRAWL_CONFIG=" + file})
 		require.NoError(t, err)
 		require.InDelta(t, 3, loaded.Config.RateLimit.MaxRPS, 0)
 	}
-	loaded, err := (&Settings{File: write("{}")}).LoadAgain(nil)
+	loaded, err := again(&Settings{File: write("{}")}, nil)
 	require.NoError(t, err)
 	require.InDelta(t, 10, loaded.Config.RateLimit.MaxRPS, 0)
+}
+
+func again(s *Settings, env []string) (*config.Loaded, error) {
+	return Again(s.FileIn(env), func() (*config.Loaded, error) { return s.Load(env) })()
 }

@@ -134,22 +134,31 @@ func (s *seedSource) fromFile(ctx context.Context, halted <-chan struct{}, cut f
 		lines := make(chan seedLine)
 		// A read of a terminal or a pipe cannot be interrupted, so it happens beside: when the crawl is stopped
 		// first, the goroutine ends with the process.
-		go s.read(lines)
+		go func() {
+			defer close(lines)
+			for line := range s.read {
+				select {
+				case lines <- line:
+				case <-s.stopped:
+					return
+				}
+			}
+		}()
 		for {
 			select {
 			case line, ok := <-lines:
-				if !ok {
-					if s.failed != nil {
-						cut()
-					}
-					if s.bad > maxLeftOut {
-						s.log.Warn("more seeds were left out", slog.String("file", s.name()), slog.Int("all", s.bad), slog.Int("used", s.good))
-					}
+				switch {
+				case ok && s.check(&line) && !yield(line.text):
 					return
+				case ok:
+					continue
+				case s.failed != nil:
+					cut()
 				}
-				if s.check(&line) && !yield(line.text) {
-					return
+				if s.bad > maxLeftOut {
+					s.log.Warn("more seeds were left out", slog.String("file", s.name()), slog.Int("all", s.bad), slog.Int("used", s.good))
 				}
+				return
 			case <-s.stopped:
 				return
 			case <-halted:
@@ -163,8 +172,8 @@ func (s *seedSource) fromFile(ctx context.Context, halted <-chan struct{}, cut f
 
 // check reports whether a line holds a seed, and tells if it should have.
 func (s *seedSource) check(line *seedLine) bool {
-	if line.failed != nil {
-		s.failed = fmt.Errorf("read %s: %w", line.file, cli.Cause(line.failed))
+	if line.number == 0 {
+		s.failed = fmt.Errorf("read %s: %w", line.file, cli.Cause(line.err))
 		return false
 	}
 	err := line.err
@@ -181,13 +190,12 @@ func (s *seedSource) check(line *seedLine) bool {
 	return false
 }
 
-// seedLine is a line that is not empty and no comment, or the end of reading.
+// seedLine is a line that is not empty and no comment.
 type seedLine struct {
 	file   string
-	number int // from 1
+	number int // from 1; zero: there are no more lines, and err says why
 	text   string
 	err    error // why the line is no seed
-	failed error // why there are no more lines
 }
 
 var (
@@ -195,17 +203,8 @@ var (
 	errMarkedSeed = errors.New("a byte order mark within the line: begin a new line there, as two files seem to have been put together")
 )
 
-// read sends the lines that may hold a seed, and closes the channel after the last.
-func (s *seedSource) read(lines chan<- seedLine) {
-	defer close(lines)
-	send := func(line seedLine) bool {
-		select {
-		case lines <- line:
-			return true
-		case <-s.stopped:
-			return false
-		}
-	}
+// read hands out the lines that may hold a seed.
+func (s *seedSource) read(yield func(seedLine) bool) {
 	for _, one := range s.files {
 		r := bufio.NewReaderSize(one.r, maxSeedLine)
 		for n := 1; ; n++ {
@@ -218,14 +217,14 @@ func (s *seedSource) read(lines chan<- seedLine) {
 			if line.err == nil {
 				line.text, line.err = seedText(text)
 			}
-			if (line.text != "" || line.err != nil) && !send(line) {
+			if (line.text != "" || line.err != nil) && !yield(line) {
 				return
 			}
 			if err == io.EOF {
 				break
 			}
 			if err != nil {
-				send(seedLine{file: one.name, failed: err})
+				yield(seedLine{file: one.name, err: err})
 				return
 			}
 		}

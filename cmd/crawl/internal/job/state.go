@@ -138,14 +138,7 @@ func (j *Job) GoOnIn(ctx context.Context, settings *flags.Settings, dir string, 
 	if err != nil {
 		return end(err)
 	}
-	if settings.File != "" {
-		j.Reread = func() (*config.Loaded, error) {
-			if err := settings.Readable(settings.File); err != nil {
-				return nil, err
-			}
-			return load()
-		}
-	}
+	j.Reread = flags.Again(settings.File, load)
 	j.Settings, j.Warnings = &loaded.Config, loaded.Warnings
 	j.bound(j.Settings.MaxTime)
 	source := loaded.Origins["seeds.file"].Source
