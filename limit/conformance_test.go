@@ -119,20 +119,6 @@ func TestHundredIdleYears(t *testing.T) {
 	})
 }
 
-func TestClockStandsStill(t *testing.T) {
-	eachSubject(t, func(t *testing.T, s subject) {
-		l := s.make(t, limit.WithClock(fakeClock()))
-		granted := 0
-		for range 1000 {
-			if l.TryAcquire() {
-				granted++
-			}
-		}
-		require.LessOrEqual(t, granted, suiteMax)
-		require.Positive(t, granted)
-	})
-}
-
 // A clock that jumps to and fro by 5 s would let a limiter that believes it grant without
 // end; one that holds on to the latest instant grants what that instant allows.
 func TestTimeNeverGoesBack(t *testing.T) {

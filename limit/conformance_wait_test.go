@@ -123,29 +123,6 @@ func TestCancelledWaiterLetsOthersMoveUp(t *testing.T) {
 	})
 }
 
-// Waiters who give up in the middle and at the end leave nothing behind: no debt.
-func TestCancelledWaitersLeaveNoDebt(t *testing.T) {
-	eachBubble(t, func(t *testing.T, s subject) {
-		l := s.make(t)
-		out := drain(t, l)
-		wait := l.Wait(1)
-		for range 5 {
-			ctx, cancel := context.WithCancel(t.Context())
-			var wg sync.WaitGroup
-			for range 3 {
-				wg.Go(func() { require.ErrorIs(t, l.Acquire(ctx), context.Canceled) })
-			}
-			synctest.Wait()
-			cancel()
-			wg.Wait()
-		}
-		require.Equal(t, wait, l.Wait(1))
-		l.ReleaseN(out)
-		time.Sleep(2 * suitePer)
-		require.EqualValues(t, suiteMax, l.Statistics().Available)
-	})
-}
-
 // A deadline that comes before the turn fails at once; the turn's own instant is too late.
 func TestDeadlineThatCannotBeMet(t *testing.T) {
 	eachBubble(t, func(t *testing.T, s subject) {

@@ -172,27 +172,6 @@ func TestExactInstants(t *testing.T) {
 	}
 }
 
-// At any rate the long run grants what was asked for, to a permit.
-func TestLongRunLosesNothing(t *testing.T) {
-	for _, permits := range []int64{1, 3, 7, 999, 31622, 65535, 1_000_003} {
-		t.Run(fmt.Sprint(permits), func(t *testing.T) {
-			clk := fakeClock()
-			l, err := limit.NewTokenBucket(limit.TokenBucketConfig{Permits: permits, Per: s, Burst: 2 * permits, Empty: true}, limit.WithClock(clk))
-			require.NoError(t, err)
-			granted, step := int64(0), 100*ms/7 // nothing that a token could be a multiple of
-			for clk.Since(epoch)+step < 10*s {
-				clk.Advance(step)
-				if n := l.Statistics().Available; n > 0 {
-					require.True(t, l.TryAcquireN(n))
-					granted += n
-				}
-			}
-			clk.Advance(10*s - clk.Since(epoch))
-			require.Equal(t, 10*permits, granted+l.Statistics().Available)
-		})
-	}
-}
-
 // A client that asks N times per window, evenly, is never refused by any limiter of N,
 // wherever in the window it begins. A client that asks twice as often gets N in each window.
 func TestSteadyClientsGetAll(t *testing.T) {

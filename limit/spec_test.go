@@ -1,7 +1,6 @@
 package limit_test
 
 import (
-	"math"
 	"testing"
 	"time"
 
@@ -107,27 +106,4 @@ func TestRefillText(t *testing.T) {
 	require.NoError(t, r.UnmarshalText(nil))
 	require.Equal(t, limit.RefillContinuous, r)
 	require.EqualError(t, r.UnmarshalText([]byte("hourly")), `refill is "hourly": say "continuous" or "interval"`)
-}
-
-// The largest numbers there are do not overflow into permits.
-func TestHugeNumbers(t *testing.T) {
-	for _, kind := range limit.Kinds() {
-		spec := limit.Spec{Kind: kind, Permits: math.MaxInt64, Per: math.MaxInt64}
-		if kind == limit.KindConcurrency {
-			spec.Per = 0
-		}
-		clk := fakeClock()
-		l, err := limit.New(spec, limit.WithClock(clk))
-		require.NoError(t, err)
-		require.True(t, l.TryAcquireN(math.MaxInt64))
-		require.False(t, l.TryAcquire(), "%s", kind)
-		clk.Advance(1)
-		switch kind {
-		case limit.KindTokenBucket: // one comes in each nanosecond
-			require.True(t, l.TryAcquire())
-			require.False(t, l.TryAcquire())
-		default:
-			require.False(t, l.TryAcquire(), "%s", kind)
-		}
-	}
 }

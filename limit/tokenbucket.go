@@ -48,7 +48,6 @@ type TokenBucketConfig struct {
 	Per     time.Duration // the period; positive. Zero is an error.
 	Burst   int64         // how many tokens the bucket holds. Zero means Permits.
 	Refill  Refill        // how the tokens come in. Zero means RefillContinuous.
-	Empty   bool          // start without tokens. False means start with Burst.
 }
 
 // TokenBucket grants as long as it has tokens, which come in at a rate and are kept up to
@@ -60,17 +59,9 @@ type TokenBucket struct {
 
 var _ Weighted = (*TokenBucket)(nil)
 
-// NewTokenBucket returns a bucket that is full, unless cfg says otherwise.
+// NewTokenBucket returns a bucket that is full.
 func NewTokenBucket(cfg TokenBucketConfig, opts ...Option) (*TokenBucket, error) {
-	set, err := newSettings(Spec{Permits: cfg.Permits, Per: cfg.Per, Burst: cfg.Burst, Refill: cfg.Refill}, opts)
-	if err != nil {
-		return nil, err
-	}
-	l := newTokenBucket(set)
-	if cfg.Empty {
-		l.state.tokens = 0
-	}
-	return l, nil
+	return of(Spec{Permits: cfg.Permits, Per: cfg.Per, Burst: cfg.Burst, Refill: cfg.Refill}, opts, newTokenBucket)
 }
 
 func newTokenBucket(set *settings) *TokenBucket {

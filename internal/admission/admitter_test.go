@@ -374,20 +374,3 @@ func TestDecideAllocatesNothing(t *testing.T) {
 		}), "%v", plans)
 	}
 }
-
-func BenchmarkAdmitter(b *testing.B) {
-	r, err := memory.New(memory.Config{})
-	require.NoError(b, err)
-	a := admitter(b, admission.Config{Repository: r})
-	ctx := b.Context()
-	for _, plans := range [][]string{{"api"}, {"api", "daily", "login"}} {
-		b.Run(fmt.Sprintf("plans=%d", len(plans)), func(b *testing.B) {
-			b.ReportAllocs()
-			b.RunParallel(func(pb *testing.PB) {
-				for pb.Next() {
-					_, _ = a.Allow(ctx, "ann", plans, 1)
-				}
-			})
-		})
-	}
-}

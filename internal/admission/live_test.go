@@ -39,29 +39,6 @@ func quiet(t *testing.T, cfg doorwayConfig) *doorway {
 	return newDoorway(t, cfg)
 }
 
-// TestWhatIsRefusedWasNeverInForce: an administrator who removes a plan that a rule needs
-// is told so, and nobody came in meanwhile.
-func TestWhatIsRefusedWasNeverInForce(t *testing.T) {
-	d := quiet(t, onePlan(admission.Plan{Name: "one", Capacity: 1, TokensPerSecond: 1e-9}, nil))
-	o := &office{doorway: d}
-	var err error
-	o.admin, err = admission.Admin(admission.AdminConfig{Token: adminToken, Rules: d.rules, Admitter: d.admitter})
-	require.NoError(t, err)
-	require.Equal(t, in, d.get("/").Code)
-	hammer(d, func() {
-		for range 2000 {
-			if w := o.do(http.MethodDelete, "/plans/one", ""); w.Code != http.StatusConflict {
-				t.Errorf("status %d, want 409", w.Code)
-			}
-		}
-	}, func(code int, _ http.Header, _ string) {
-		if code != out {
-			t.Errorf("status %d while a change was refused, want %d", code, out)
-		}
-	})
-	require.Zero(t, d.admitter.Statistics().FailedOpen)
-}
-
 // TestProgramAndAdministratorAtOnce change different things, and neither takes back what the
 // other did.
 func TestProgramAndAdministratorAtOnce(t *testing.T) {

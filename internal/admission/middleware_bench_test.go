@@ -40,35 +40,6 @@ func lean(tb testing.TB, p admission.Plan, style admission.Headers, change func(
 	return mw(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
 }
 
-func benchMiddleware(b *testing.B, p admission.Plan, style admission.Headers, change func(*admission.Rule)) {
-	h := lean(b, p, style, change)
-	b.ReportAllocs()
-	b.RunParallel(func(pb *testing.PB) {
-		r := httptest.NewRequest(http.MethodGet, "/api/users/1", nil)
-		w := blank{http.Header{}}
-		for pb.Next() {
-			clear(w.h)
-			h.ServeHTTP(w, r)
-		}
-	})
-}
-
-// BenchmarkMiddleware is what a request pays before its handler, which does nothing here.
-func BenchmarkMiddleware(b *testing.B) {
-	many := admission.Plan{Name: "many", Capacity: 1 << 30, TokensPerSecond: 1e6}
-	none := admission.Plan{Name: "none", Capacity: 1, TokensPerSecond: 1e-6}
-	b.Run("no headers", func(b *testing.B) { benchMiddleware(b, many, admission.HeadersNone, nil) })
-	b.Run("X-RateLimit", func(b *testing.B) { benchMiddleware(b, many, admission.HeadersLegacy, nil) })
-	b.Run("both", func(b *testing.B) { benchMiddleware(b, many, admission.HeadersBoth, nil) })
-	b.Run("denied", func(b *testing.B) { benchMiddleware(b, none, admission.HeadersBoth, nil) })
-	b.Run("concurrency", func(b *testing.B) {
-		benchMiddleware(b, many, admission.HeadersNone, func(r *admission.Rule) { r.Concurrency = 1000 })
-	})
-	b.Run("no rule", func(b *testing.B) {
-		benchMiddleware(b, many, admission.HeadersBoth, func(r *admission.Rule) { r.Path = "/other/**" })
-	})
-}
-
 // TestMiddlewareAllocates holds what a request that is let in costs in allocations: its
 // key, the text of its headers, and the list of them.
 func TestMiddlewareAllocates(t *testing.T) {

@@ -106,23 +106,3 @@ func TestPlanJSON(t *testing.T) {
 		require.Zero(t, p, "nothing is set on an error")
 	}
 }
-
-// FuzzPlanJSON has the law that what can be read is written so that it reads the same.
-func FuzzPlanJSON(f *testing.F) {
-	f.Add(`{"name":"p","capacity":10,"tokens_per_second":0.1}`)
-	f.Add(`{"name":"p","kind":"fixed-window","capacity":10,"window":"1h0.5s"}`)
-	f.Add(`{"name":"p","capacity":1e3,"tokens_per_second":1e-9}`)
-	f.Fuzz(func(t *testing.T, text string) {
-		var p, again admission.Plan
-		if err := json.Unmarshal([]byte(text), &p); err != nil {
-			return
-		}
-		q, err := p.Settle()
-		require.NoError(t, err)
-		require.Equal(t, q, p, "what is read is settled")
-		written, err := json.Marshal(p)
-		require.NoError(t, err)
-		require.NoError(t, json.Unmarshal(written, &again))
-		require.Equal(t, p, again)
-	})
-}

@@ -1,7 +1,6 @@
 package admission_test
 
 import (
-	"encoding/json"
 	"net/http"
 	"net/http/httptest"
 	"net/netip"
@@ -176,36 +175,6 @@ func TestPutAndRemoveRules(t *testing.T) {
 	require.ErrorIs(t, s.Remove("zero"), admission.ErrUnknownRule)
 	require.Equal(t, "three one two", names())
 	require.Equal(t, []string{"/x"}, s.Excluded())
-}
-
-func TestRulesAreTheCallersOwn(t *testing.T) {
-	plans := []string{"a"}
-	s := ruleSet(t, []admission.Rule{{Name: "r", Path: "/", Plans: plans}})
-	plans[0] = "none"
-	got := s.Rules()
-	require.Equal(t, []string{"a"}, got[0].Plans)
-	got[0].Plans[0] = "none"
-	require.Equal(t, []string{"a"}, s.Rules()[0].Plans)
-}
-
-func TestRuleFiles(t *testing.T) {
-	all := admission.Rule{
-		Name: "all", Path: "/x/**", Methods: []string{"GET"}, Key: "ip+header:X-API-KEY", Plans: []string{"a", "b"}, Cost: 2,
-		Concurrency: 5, Wait: 1500 * time.Millisecond, Shadow: true, OnError: admission.FailClosed,
-	}
-	short := admission.Rule{Name: "short", Path: "/", Plans: []string{"c"}}
-	s := ruleSet(t, []admission.Rule{all, short}, "/health", "OPTIONS /**")
-	for _, name := range []string{"rules.json", "rules.yaml"} {
-		file := filepath.Join(t.TempDir(), name)
-		require.NoError(t, s.Save(file))
-		other := ruleSet(t, nil)
-		require.NoError(t, other.LoadFile(file))
-		require.Equal(t, s.Rules(), other.Rules())
-		require.Equal(t, s.Excluded(), other.Excluded())
-	}
-	var back admission.Rule
-	require.ErrorContains(t, json.Unmarshal([]byte(`{"wait": "soon"}`), &back), `wait is "soon"`)
-	require.ErrorContains(t, json.Unmarshal([]byte(`{"waits": "1s"}`), &back), `waits`)
 }
 
 // TestLoadFileIsAllOrNothing: a file whose rules are no good does not leave its plans behind.

@@ -90,27 +90,3 @@ func TestDirectoryIsGone(t *testing.T) {
 	require.Error(t, err)
 	require.NoError(t, r.Close(), "there is nothing to close")
 }
-
-// TestLogIsCutBack: a reader that looked for long does not leave a log of that length.
-func TestLogIsCutBack(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "limits.db")
-	r := open(t, sqlite.Config{Path: path})
-	log := func() int64 {
-		info, err := os.Stat(path + "-wal")
-		require.NoError(t, err)
-		return info.Size()
-	}
-	reader, err := shell(t, path).Begin()
-	require.NoError(t, err)
-	var n int
-	require.NoError(t, reader.QueryRow(`SELECT count(*) FROM rate_limit_entries`).Scan(&n))
-	for i := 0; log() < 10<<20; i++ {
-		require.Less(t, i, 100)
-		fill(t, r, 2000)
-	}
-	require.NoError(t, reader.Rollback())
-	for i := 0; log() > 4<<20; i++ {
-		require.Less(t, i, 100, "the log is still of %d bytes", log())
-		fill(t, r, 2000)
-	}
-}
