@@ -46,6 +46,7 @@ type Store struct {
 
 	mu        sync.Mutex // guards what follows
 	meta      map[string]string
+	noted     []op // of meta, for the batch
 	positions map[string]frontier.Position
 	left      frontier.Left
 	guesses   []frontier.Guess
@@ -171,6 +172,7 @@ func (s *Store) Commit(positions []frontier.Position) {
 	for _, p := range positions {
 		s.positions[p.Path] = p
 	}
+	s.batch, s.noted = append(s.batch, s.noted...), s.noted[:0]
 	s.mu.Unlock()
 	if len(positions) > 0 {
 		s.tell(op{kind: opSeal, positions: slices.Clone(positions)})
@@ -217,11 +219,13 @@ func (s *Store) MetaBelow(prefix string) map[string]string {
 	return below
 }
 
-// SetMeta sets a value, as part of the batch. The keys fingerprint_key, program and created
-// are the store's own.
+// SetMeta sets a value, as part of the batch that ends next. The keys fingerprint_key, program and created
+// are the store's own. It is safe to call from any goroutine.
 func (s *Store) SetMeta(key, value string) {
-	s.noteMeta(key, value)
-	s.tell(op{kind: opMeta, host: key, text: value})
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.meta[key] = value
+	s.noted = append(s.noted, op{kind: opMeta, host: key, text: value})
 }
 
 func (s *Store) noteMeta(key, value string) {
