@@ -37,7 +37,7 @@ type Server struct {
 
 	tb    testing.TB
 	dir   string // configuration, log and whatever else the server writes
-	procs []*process
+	procs []*Process
 	words *strings.Replacer
 	late  bool     // the log is written by someone who reads it off the server
 	after []func() // what else is to be ended, once no process is left
@@ -77,7 +77,7 @@ func (s *Server) Stop() {
 		}
 	}
 	for _, p := range s.procs {
-		p.end()
+		p.End()
 	}
 	for _, f := range s.after {
 		f()
@@ -178,7 +178,7 @@ func try(tb testing.TB, r recipe) (*Server, error) {
 			return nil, err
 		}
 		if i == 0 {
-			err = s.listening(addr)
+			err = s.procs[0].Listening(addr)
 		}
 		if err != nil {
 			s.Stop()
@@ -267,7 +267,7 @@ func (s *Server) run(c command) error {
 	if c.logs {
 		out = filepath.Join(s.dir, logName)
 	}
-	p, err := startProcess(path, args, out)
+	p, err := StartProcess(path, args, out)
 	if err == nil {
 		s.procs = append(s.procs, p)
 	}
@@ -277,7 +277,8 @@ func (s *Server) run(c command) error {
 // patience is how long a server may take to listen. Varnish runs a C compiler first.
 const patience = 30 * time.Second
 
-func (s *Server) listening(addr string) error {
+// Listening waits until something listens at an address, or the process has ended.
+func (p *Process) Listening(addr string) error {
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
 	var dialer net.Dialer
@@ -287,12 +288,12 @@ func (s *Server) listening(addr string) error {
 			return conn.Close()
 		}
 		select {
-		case <-s.procs[0].gone:
-			return fmt.Errorf("%s ended at its start: %s", s.procs[0].cmd.Path, s.procs[0].said())
+		case <-p.gone:
+			return fmt.Errorf("%s ended at its start: %s", p.cmd.Path, p.said())
 		default:
 		}
 		if clock.Sleep(ctx, clock.System(), 10*time.Millisecond) != nil {
-			return fmt.Errorf("%s does not listen: %s", s.procs[0].cmd.Path, s.procs[0].said())
+			return fmt.Errorf("%s does not listen: %s", p.cmd.Path, p.said())
 		}
 	}
 }
@@ -305,14 +306,16 @@ func program(name string) (string, error) {
 	return exec.LookPath(filepath.Join("/usr/sbin", name))
 }
 
-type process struct {
+// Process is one of our own.
+type Process struct {
 	cmd  *exec.Cmd
 	err  string        // path of what it writes to its standard error
 	gone chan struct{} // closed once it has been waited for
 }
 
-func startProcess(path string, args []string, out string) (*process, error) {
-	p := &process{cmd: exec.Command(path, args...), gone: make(chan struct{})} //nolint:gosec // of our own recipes
+// StartProcess runs a program that writes its output to a file, in the directory of that.
+func StartProcess(path string, args []string, out string) (*Process, error) {
+	p := &Process{cmd: exec.Command(path, args...), gone: make(chan struct{})} //nolint:gosec // of our own recipes
 	p.cmd.Dir = filepath.Dir(out)
 	p.err = filepath.Join(p.cmd.Dir, filepath.Base(path)+".err")
 	stdout, err := os.Create(out)
@@ -339,7 +342,8 @@ func startProcess(path string, args []string, out string) (*process, error) {
 // grace is how long a server may take to end. Apache signals its children in steps of up to 3 s.
 const grace = 10 * time.Second
 
-func (p *process) end() {
+// End asks the process to end, and has it end after a while.
+func (p *Process) End() {
 	if err := p.cmd.Process.Signal(syscall.SIGTERM); errors.Is(err, os.ErrProcessDone) {
 		<-p.gone
 		return
@@ -349,12 +353,20 @@ func (p *process) end() {
 	select {
 	case <-p.gone:
 	case <-timer.C():
-		_ = p.cmd.Process.Kill() // fails only if it has ended by now
-		<-p.gone
+		p.Kill()
 	}
 }
 
-func (p *process) said() string {
+// Kill ends the process at once.
+func (p *Process) Kill() {
+	_ = p.cmd.Process.Kill() // fails only if it has ended by now
+	<-p.gone
+}
+
+// Signal sends the process a signal.
+func (p *Process) Signal(sig os.Signal) error { return p.cmd.Process.Signal(sig) }
+
+func (p *Process) said() string {
 	text, err := os.ReadFile(p.err)
 	if err != nil {
 		return err.Error()

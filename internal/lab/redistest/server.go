@@ -3,7 +3,6 @@
 package redistest
 
 import (
-	"bytes"
 	"context"
 	"crypto/x509"
 	"encoding/pem"
@@ -64,8 +63,7 @@ type Server struct {
 	Addr string // never changes after Start
 	dir  string
 	args []string
-	cmd  *exec.Cmd
-	log  *bytes.Buffer
+	proc *realserver.Process // nil: stopped
 }
 
 // Start starts one on a free port and stops it when the test ends.
@@ -81,7 +79,7 @@ func (p Program) Start(t testing.TB, args ...string) *Server {
 func (p Program) Shared(t testing.TB) *Server {
 	t.Helper()
 	s := common[p]
-	if s.cmd == nil {
+	if s.proc == nil {
 		s.start(t, p)
 	}
 	s.Do(t, "FLUSHALL")
@@ -97,18 +95,17 @@ func (s *Server) start(t testing.TB, p Program, args ...string) {
 	// Another process may take the port between finding and using it.
 	for range 5 {
 		s.Addr = freeAddr(t)
-		if s.run(t, path) {
+		if err = s.run(t, path); err == nil {
 			return
 		}
 	}
-	t.Fatalf("%s does not start: %s", p, s.log)
+	t.Fatalf("%s does not start: %v", p, err)
 }
 
-func (s *Server) run(t testing.TB, path string) bool {
+func (s *Server) run(t testing.TB, path string) error {
 	t.Helper()
 	_, port, err := net.SplitHostPort(s.Addr)
 	require.NoError(t, err)
-	s.log = &bytes.Buffer{}
 	args := append(slices.Clone(s.args), "--bind", "127.0.0.1", "--port", port, "--dir", s.dir)
 	if !slices.Contains(args, "--sentinel") {
 		args = append(args, "--save", "")
@@ -116,36 +113,27 @@ func (s *Server) run(t testing.TB, path string) bool {
 			args = append(args, "--appendonly", "no")
 		}
 	}
-	s.cmd = exec.Command(path, args...)
-	s.cmd.Stdout, s.cmd.Stderr = s.log, s.log
-	require.NoError(t, s.cmd.Start())
-	for deadline := time.Now().Add(Patience); time.Now().Before(deadline); time.Sleep(5 * time.Millisecond) {
-		if c, err := net.Dial("tcp", s.Addr); err == nil {
-			_ = c.Close()
-			return true
-		}
-		if s.cmd.ProcessState != nil || syscall.Kill(s.cmd.Process.Pid, 0) != nil {
-			break
-		}
+	s.proc, err = realserver.StartProcess(path, args, filepath.Join(s.dir, "out"))
+	require.NoError(t, err)
+	if err = s.proc.Listening(s.Addr); err != nil {
+		s.Stop()
 	}
-	s.Stop()
-	return false
+	return err
 }
 
 // Restart starts the process again where it was.
 func (s *Server) Restart(t testing.TB) {
 	t.Helper()
-	require.True(t, s.run(t, s.program.path(t)), "%s does not start again", s.program)
+	require.NoError(t, s.run(t, s.program.path(t)))
 }
 
 // Stop kills the process, by its id.
 func (s *Server) Stop() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.cmd != nil {
-		_ = s.cmd.Process.Kill()
-		_ = s.cmd.Wait()
-		s.cmd = nil
+	if s.proc != nil {
+		s.proc.Kill()
+		s.proc = nil
 	}
 }
 
@@ -160,7 +148,7 @@ func (s *Server) Close() {
 // Signal sends the process a signal.
 func (s *Server) Signal(t testing.TB, sig syscall.Signal) {
 	t.Helper()
-	require.NoError(t, s.cmd.Process.Signal(sig))
+	require.NoError(t, s.proc.Signal(sig))
 }
 
 // Do sends one command on a connection of its own.
