@@ -189,7 +189,6 @@ func TestSelectiveHost(t *testing.T) {
 		failOwn(f, now, l)
 	}
 	b := &f.hosts["a.test"].history
-	require.False(t, b.Limited())
 	end(f, now, soon(t, f, &now))
 	require.True(t, b.Selective())
 	l := soon(t, f, &now)
@@ -198,6 +197,5 @@ func TestSelectiveHost(t *testing.T) {
 		end(f, now, l)
 	}
 	end(f, now, l)
-	require.True(t, b.Limited())
 	require.False(t, b.Selective())
 }

@@ -173,10 +173,6 @@ func (h *Host) Selective() bool {
 	return f != nil && f.urls >= ManyOfURLs && !f.limits && f.row < ManyOfURLs
 }
 
-// Limited reports whether the host is known to have a limit: it has answered a URL later which it
-// had refused.
-func (h *Host) Limited() bool { return h.failures != nil && h.failures.limits }
-
 // OfURL reports whether a failure of the URL would be its own, if it is leased now.
 func (h *Host) OfURL(t *Tries) bool {
 	f := h.failures

@@ -3,7 +3,6 @@ package redis
 import (
 	"context"
 	"fmt"
-	"iter"
 	"math/rand/v2"
 	"strconv"
 	"strings"
@@ -15,7 +14,6 @@ import (
 
 	"github.com/treadlight/crawl/internal/clock"
 	"github.com/treadlight/crawl/internal/frontier"
-	"github.com/treadlight/crawl/internal/web/canonical"
 )
 
 const (
@@ -386,32 +384,6 @@ func (s *Store) seedsBehind(ctx context.Context, last int64) ([]seed, error) {
 		seeds[i] = seed{z.Member, uint8(int64(z.Score) & 255), int64(z.Score)}
 	}
 	return seeds, nil
-}
-
-// Seeds are those of the job so far: URL and hops. An error is the last.
-func (s *Store) Seeds() iter.Seq2[frontier.Item, error] {
-	return func(yield func(frontier.Item, error) bool) {
-		for last := int64(0); ; {
-			seeds, err := s.seedsBehind(s.life, last)
-			if err != nil {
-				yield(frontier.Item{}, err)
-				return
-			}
-			for _, seed := range seeds {
-				u, err := canonical.Parse(seed.url)
-				if err != nil {
-					err = fmt.Errorf("redis: a seed of job %s: %w", s.job.name, err)
-				}
-				if !yield(frontier.Item{URL: u, Found: frontier.Found{Seed: true, Hops: seed.hops}}, err) || err != nil {
-					return
-				}
-				last = seed.at
-			}
-			if len(seeds) < seedsMost {
-				return
-			}
-		}
-	}
 }
 
 // Close sends what was told, gives all hosts back at once, and ends what the store runs. If the server

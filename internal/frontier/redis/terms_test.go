@@ -51,13 +51,6 @@ func TestSeeds(t *testing.T) {
 	_ = b.Statistics()
 	r.open(func(c *Config) { c.OnSeed = func(url string, _ uint8) { heard <- url } })
 	require.Equal(t, "http://a.test/", <-heard, "before Open has returned")
-	var all []string
-	for it, err := range a.Seeds() {
-		require.NoError(t, err)
-		require.EqualValues(t, 3, it.Hops)
-		all = append(all, it.URL.String())
-	}
-	require.Equal(t, []string{"http://a.test/", "http://b.test/"}, all)
 }
 
 func TestConfigErrors(t *testing.T) {
