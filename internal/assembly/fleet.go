@@ -176,14 +176,11 @@ func (f *fleet) storeConfig() (redis.Config, error) {
 	rc := redis.Config{
 		Job: s.Job, Worker: s.Worker, Terms: c.cfg.Terms(),
 		MaxPages: c.cfg.MaxPages, MaxPagesPerHost: int(c.cfg.MaxPagesPerHost),
-		Lease: s.Lease, Seeding: !c.cfg.Join, OnSeed: f.hearSeed, Log: c.log, Clock: c.clk,
+		Lease: s.Lease, Join: c.cfg.Join, Seeding: !c.cfg.Join, OnSeed: f.hearSeed, Log: c.log, Clock: c.clk,
 		OnControl: func(control redis.Control) { keepNewest(f.control, control) },
 		OnBounds:  func(b redis.Bounds) { keepNewest(f.bounds, b) },
 	}
 	rc.Terms["engine"] = fleetEngine
-	if c.cfg.Join {
-		rc.Mode = redis.Join
-	}
 	if d := durableSinks(c.cfg.Sinks, c.cfg.Archives); len(d) > 0 {
 		rc.Sync = d.sync
 	}

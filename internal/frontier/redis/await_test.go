@@ -51,7 +51,7 @@ func TestAwait(t *testing.T) {
 	await(t.Context())
 	r.until(func() bool { return len(over) > 0 })
 	require.NoError(t, <-over)
-	joiner := r.open(func(c *Config) { c.Mode, c.Worker = Join, "w2" })
+	joiner := r.open(func(c *Config) { c.Join, c.Worker = true, "w2" })
 	require.False(t, rouse(t, joiner, 1).Complete)
 
 	s.Seeded()

@@ -20,16 +20,6 @@ import (
 	"github.com/treadlight/crawl/internal/ratelimit"
 )
 
-// Mode says whether the job may or must be there already.
-type Mode uint8
-
-// The modes.
-const (
-	CreateOrJoin Mode = iota // whatever is there
-	Join                     // there must be one: [ErrNoJob]
-	numModes
-)
-
 const (
 	// defaultLease is how long the hosts of a process that has died stay unasked. A third of it
 	// is ample for a renewal that waits behind a slow command, or a pause of the process.
@@ -68,8 +58,9 @@ type Config struct {
 	// and client-side caching are off whatever it says.
 	Redis rueidis.ClientOption
 	// Job is the name of the crawl: 1 to 64 letters, digits, dots, hyphens and underscores.
-	Job  string
-	Mode Mode // zero means CreateOrJoin
+	Job string
+	// Join says that the job must be there already, or the error is [ErrNoJob]. False makes one.
+	Join bool
 	// Worker is what people call this process. Zero means the machine's name and the process's number.
 	Worker string
 	// Terms are what all processes must agree on, such as the scope, by the names of their
@@ -144,7 +135,6 @@ func (c *Config) settle() error {
 		value       int64
 		least, most int64
 	}{
-		{"Mode", int64(c.Mode), 0, int64(numModes) - 1},
 		{"Partitions", int64(c.Partitions), 0, maxPartitions},
 		{"MaxPagesPerHost", int64(c.MaxPagesPerHost), 0, 1 << 31},
 		{"MaxPages", c.MaxPages, 0, 1 << 50},

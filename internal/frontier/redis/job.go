@@ -99,7 +99,7 @@ func readJob(name string, fields map[string]string) (*job, error) {
 
 // makeJob makes the job, or joins one whose terms are the same.
 func makeJob(ctx context.Context, l *link, cfg *Config) (j *job, err error) {
-	if cfg.Mode == Join {
+	if cfg.Join {
 		j, err = findJob(ctx, l.Client, cfg.Job)
 	} else {
 		key := cfg.Key

@@ -14,10 +14,10 @@ import (
 func TestTerms(t *testing.T) {
 	r := newRig(t)
 	terms := func(c *Config) { c.Terms = map[string]string{"scope": "host", "engine": "1"} }
-	_, err := Open(t.Context(), func() Config { c := r.cfg; c.Mode = Join; return c }())
+	_, err := Open(t.Context(), func() Config { c := r.cfg; c.Join = true; return c }())
 	require.ErrorIs(t, err, ErrNoJob)
 	a := r.open(terms)
-	b := r.open(terms, func(c *Config) { c.Key, c.Partitions, c.Mode = 99, 5, Join })
+	b := r.open(terms, func(c *Config) { c.Key, c.Partitions, c.Join = 99, 5, true })
 	require.Equal(t, a.Key(), b.Key())
 	require.Len(t, b.parts, 1)
 	cfg := r.cfg
@@ -64,7 +64,6 @@ func TestConfigErrors(t *testing.T) {
 		{"job", func(c *Config) { c.Job = "a/b" }, `Job = "a/b"`},
 		{"partitions", func(c *Config) { c.Partitions = 5000 }, "Partitions = 5000"},
 		{"lease", func(c *Config) { c.Lease = time.Millisecond }, "Lease = 1ms"},
-		{"mode", func(c *Config) { c.Mode = 9 }, "Mode = 9"},
 		{"term", func(c *Config) { c.Terms = map[string]string{"": "x"} }, "Terms"},
 		{"no server", func(c *Config) { c.Redis.InitAddress = []string{"127.0.0.1:1"} }, "see that the server is there"},
 	} {
