@@ -74,16 +74,6 @@ func TestBucketWhen(t *testing.T) {
 	}
 }
 
-// A change of rate keeps what has accrued: half a token at 1/s, the rest at 0.1/s.
-func TestBucketKeepsTokensWhenTheRateChanges(t *testing.T) {
-	b := bucket{rate: perSecond}
-	b.advance(at(500*time.Millisecond), token)
-	b.rate = rateOf(0.1)
-	if got, want := b.when(b.at, token, 1), at(5500*time.Millisecond); got != want {
-		t.Errorf("next token at %v, want %v", time.Duration(got), time.Duration(want))
-	}
-}
-
 // Whatever the calls, the grants cost exactly what has come in: the level is what
 // was there, and the rate over time, less the grants and what a full bucket turned
 // away; and a token comes at the instant that when foretells, not one earlier.

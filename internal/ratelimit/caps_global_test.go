@@ -60,55 +60,6 @@ func TestGlobalBytes(t *testing.T) {
 	newRig(t, nil).ChargeBytes(10) // nothing to charge
 }
 
-// A quarter of an hour of answers of any size comes to the rate and no more than what was
-// out at the end.
-func TestGlobalBytesOverTime(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		const rate, workers = 100_000, 16
-		l := bubbleLimiter(t, func(c *Config) { c.GlobalBytes = rate })
-		begun := time.Now()
-		var sum atomic.Int64
-		var wg sync.WaitGroup
-		for i := range workers {
-			wg.Go(func() {
-				for j := 0; time.Since(begun) < 15*time.Minute; j++ {
-					p, err := l.Acquire(t.Context(), fmt.Sprintf("h%d.test", i%3))
-					require.NoError(t, err)
-					time.Sleep(20 * time.Millisecond)
-					n := int64(1000 + (i*7919+j*104729)%50_000)
-					sum.Add(n)
-					l.ChargeBytes(n)
-					p.Release()
-				}
-			})
-		}
-		wg.Wait()
-		took := time.Since(begun).Seconds()
-		require.LessOrEqual(t, float64(sum.Load()), rate*(took+1)+workers*51_000)
-		require.GreaterOrEqual(t, float64(sum.Load()), 0.95*rate*took)
-	})
-}
-
-func TestGlobalCapsAreFirstComeFirstServed(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		l := bubbleLimiter(t, func(c *Config) { c.GlobalBytes, c.GlobalRPS = 1000, 50 })
-		l.ChargeBytes(6000)
-		var order []int
-		var wg sync.WaitGroup
-		for i := range 10 {
-			wg.Go(func() {
-				p, err := l.Acquire(t.Context(), fmt.Sprintf("h%d.test", i))
-				require.NoError(t, err)
-				order = append(order, i)
-				p.Release()
-			})
-			synctest.Wait()
-		}
-		wg.Wait()
-		require.Equal(t, []int{0, 1, 2, 3, 4, 5, 6, 7, 8, 9}, order)
-	})
-}
-
 // One place that is promised and one that is taken are told apart.
 func TestGlobalConcurrencyForecast(t *testing.T) {
 	r := capped(t, HostRule{}, func(c *Config) { c.GlobalConcurrency = 2 })

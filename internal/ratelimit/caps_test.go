@@ -45,42 +45,6 @@ func (r *rig) grants(domain string, release bool) (n int) {
 	return n
 }
 
-// Each kind of cap grants what its algorithm does at the instants, and ReadyAt knows the
-// next one to the nanosecond, behind others too.
-func TestCapsAtExactInstants(t *testing.T) {
-	type look struct {
-		at, next   time.Duration // next: of ReadyAt after the grants
-		afterAhead time.Duration // with one more ahead
-		n          int
-	}
-	const ms = time.Millisecond
-	for _, tc := range []struct {
-		kind  limit.Kind
-		looks []look
-	}{
-		{limit.KindTokenBucket, []look{{0, 250 * ms, 500 * ms, 4}, {250 * ms, 500 * ms, 750 * ms, 1}, {2 * time.Second, 2250 * ms, 2500 * ms, 4}}},
-		{limit.KindFixedWindow, []look{{300 * ms, time.Second, time.Second, 4}, {time.Second, 2 * time.Second, 2 * time.Second, 4}}},
-		// At the end of a window a little less than 4 of it count, a quarter later less than 3.
-		{limit.KindSlidingWindow, []look{{300 * ms, time.Second, 1250 * ms, 4}, {time.Second, 1250 * ms, 1500 * ms, 1}, {1250 * ms, 1500 * ms, 1750 * ms, 1}}},
-		{limit.KindSlidingWindowLog, []look{{300 * ms, 1300 * ms, 1300 * ms, 4}, {1300*ms - 1, 1300 * ms, 1300 * ms, 0}, {1300 * ms, 2300 * ms, 2300 * ms, 4}}},
-		{limit.KindLeakyBucket, []look{{0, 250 * ms, 500 * ms, 1}, {250 * ms, 500 * ms, 750 * ms, 1}, {2 * time.Second, 2250 * ms, 2500 * ms, 1}}},
-	} {
-		t.Run(string(tc.kind), func(t *testing.T) {
-			r := capped(t, HostRule{Cap: limit.Spec{Kind: tc.kind, Permits: 4, Per: time.Second}}, nil)
-			r.wantReady(host, 0, 0, LimitNone)
-			for _, l := range tc.looks {
-				r.to(l.at)
-				if n := r.grants(host, true); n != l.n {
-					t.Errorf("at %v: %d grants, want %d", l.at, n, l.n)
-				}
-				r.wantReady(host, 0, l.next, LimitCap)
-				r.wantReady(host, 1, l.afterAhead, LimitCap)
-			}
-			require.Equal(t, 100, r.grants("b.test", true), "a cap is of its host alone")
-		})
-	}
-}
-
 // More ahead than a cap ever has room for: a forecast by its rate, and never an overflow.
 func TestCapsFarAhead(t *testing.T) {
 	r := capped(t, HostRule{Cap: limit.Spec{Kind: limit.KindFixedWindow, Permits: 4, Per: time.Second}}, nil)

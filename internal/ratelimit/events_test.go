@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"math"
-	"regexp"
 	"runtime"
 	"slices"
 	"strings"
@@ -109,57 +108,6 @@ func TestEventOfRevival(t *testing.T) {
 	require.Equal(t, []string{
 		"2m0s a.test revived closed known from before: on at 0.550/s, after the 8m0s it still has to wait",
 	}, told()[before:])
-}
-
-// Steer's pauses, as a host with a hidden limit of 20 a second and a burst of 5 causes them.
-func TestEventsAndReasonOfSteer(t *testing.T) {
-	var events []Event
-	r := newRig(t, func(c *Config) {
-		c.Strategy, c.InitialRPS, c.MaxRPS = control.NameSteer, 5, 200
-		c.OnEvent = func(e Event) { events = append(events, e) }
-	})
-	cruises := regexp.MustCompile(`^(19|20)\.\d/s: just under the ceiling of (19|20|21)\.\d/s, measured between two refusals (just now|\d+s ago)$`)
-	hidden, last, cruised := 5.0, time.Duration(0), 0
-	for at := time.Duration(0); at < 3*time.Minute; at += 5 * time.Millisecond {
-		r.to(at)
-		if at%time.Second == 0 && at > time.Minute && cruises.MatchString(r.see(host).Reason) {
-			cruised++
-		}
-		p, granted := r.grant(host)
-		if !granted {
-			continue
-		}
-		hidden = min(5, hidden+20*(at-last).Seconds())
-		last = at
-		fb := Feedback{StatusCode: 429, SentAt: r.clk.Now(), Latency: time.Millisecond}
-		if hidden >= 1 {
-			hidden--
-			fb.StatusCode = 200
-		}
-		r.Feedback(host, fb)
-		p.Release()
-	}
-	d := r.see(host)
-	require.Greater(t, cruised, 60, "of 120 seconds; at the end: %s", d.Reason)
-	require.NotEmpty(t, events)
-	for i, e := range events {
-		switch e.Cause {
-		case control.CauseRefused:
-			require.Zero(t, e.ToRPS)
-			require.Positive(t, e.HoldMS)
-			require.Positive(t, e.FromRPS)
-		case control.CauseSearched, control.CauseMeasured, control.CauseProbed:
-			require.Positive(t, e.ToRPS)
-		}
-		require.True(t, i == 0 || !e.Time.Before(events[i-1].Time))
-		require.Equal(t, host, e.Domain)
-	}
-	shown := d.Events
-	require.NotEmpty(t, shown)
-	for i := range shown {
-		shown[i].Domain = host // the snapshot has it outside
-	}
-	require.Equal(t, events[len(events)-len(shown):], shown)
 }
 
 // Only the last are kept, in order, in little memory, and none where nothing happens.
@@ -280,33 +228,6 @@ func TestListeningAllocatesNothing(t *testing.T) {
 			require.NoError(t, step.do(l, t.Context(), host))
 		}
 		require.Zero(t, testing.AllocsPerRun(1000, func() { _ = step.do(l, t.Context(), host) }), strategy)
-	}
-}
-
-// The journal's own arithmetic, over its turn.
-func TestJournal(t *testing.T) {
-	var none *journal
-	require.Empty(t, none.last(keptEvents, nil))
-	_, found := none.latest(control.CauseProbed)
-	require.False(t, found)
-	j := new(journal)
-	for i := range uint16(20) {
-		j.note(control.Event{Status: i, Cause: control.Cause(1 + i%3)})
-		kept := min(int(i)+1, keptEvents)
-		require.Equal(t, kept, int(j.unreported))
-		require.Equal(t, (kept+1)/2*2, cap(j.events), "room for two at a time")
-		for n := range keptEvents + 2 {
-			got := j.last(n, nil)
-			require.Len(t, got, min(n, kept))
-			for k := range got {
-				require.Equal(t, i, got[k].Status+uint16(len(got)-1-k))
-			}
-		}
-		e, found := j.latest(control.Cause(1 + i%3))
-		require.True(t, found)
-		require.Equal(t, i, e.Status)
-		_, found = j.latest(control.CauseRevived)
-		require.False(t, found)
 	}
 }
 

@@ -108,62 +108,6 @@ func TestMemoryAges(t *testing.T) {
 	}
 }
 
-// Whatever a domain owes at the end of a crawl, it owes at the beginning of the next:
-// at the same wall time, whether its state was alive or evicted.
-func TestNextCrawlKeepsObligations(t *testing.T) {
-	const gap = 5 * time.Second // between the two
-	for _, tc := range []struct {
-		name string
-		owe  func(r *rig)
-		at   time.Duration // counted from the start of the first
-		why  Limit
-	}{
-		{"Retry-After", func(r *rig) { r.Feedback(host, Feedback{StatusCode: 503, RetryAfter: time.Minute}) }, time.Minute, LimitRetryAfter},
-		{"open breaker", func(r *rig) {
-			for range 5 {
-				r.Feedback(host, Feedback{Err: errReset})
-			}
-		}, 15 * time.Second, LimitBreaker},
-		{"a token of a slow rate", func(r *rig) {
-			for i := range 4 {
-				r.to(time.Duration(i) * time.Second)
-				r.Feedback(host, Feedback{StatusCode: 503}) // 0.5, 0.25, 0.125 and the floor, 0.1/s
-				r.Feedback(host, status(404))               // no run of failures, which would open the breaker
-			}
-		}, 3*time.Second + 10*time.Second, LimitLearned},
-	} {
-		for _, evict := range []bool{false, true} {
-			t.Run(fmt.Sprintf("%s, evicted %v", tc.name, evict), func(t *testing.T) {
-				r := newRig(t, small(1))
-				tc.owe(r)
-				rate := r.see(host).FillRate
-				if evict {
-					for i := range 3 {
-						r.request(fmt.Sprintf("%d.test", i), ok(0))
-					}
-				}
-				require.Equal(t, !evict, r.kept(host))
-				notes := r.remembered()
-				require.Contains(t, notes, host)
-
-				after := r.clk.Since(start) + gap
-				next := r.next(after, control.NameAIMD)
-				next.recall(1, notes[host])
-				at, why := next.ReadyAt(host, 0, 0)
-				require.Equal(t, start.Add(tc.at), at)
-				require.Equal(t, tc.why, why)
-				require.Equal(t, rate, next.see(host).FillRate)
-				next.clk.Advance(tc.at - after - 1)
-				_, granted := next.grant(host)
-				require.False(t, granted, "a nanosecond early")
-				next.clk.Advance(1)
-				_, granted = next.grant(host)
-				require.True(t, granted)
-			})
-		}
-	}
-}
-
 // A hold whose time is over when the next crawl begins is not forgiven: its trial is due.
 func TestNextCrawlBeginsWithTheTrialOfAHold(t *testing.T) {
 	for _, strategy := range control.Names() {

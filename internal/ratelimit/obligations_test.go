@@ -88,48 +88,6 @@ func TestSpacing(t *testing.T) {
 	}
 }
 
-// A rule can free its hosts of the delay that holds for all others.
-func TestHostRuleWithoutDelay(t *testing.T) {
-	r := newRig(t, func(c *Config) {
-		c.TokenBucketCapacity, c.MinDelay = 10, 3*time.Second
-		c.Hosts = []HostRule{{Match: host, MinDelay: -1}}
-	})
-	for range 10 {
-		_, granted := r.grant(host)
-		require.True(t, granted)
-	}
-}
-
-func TestCrawlDelayCanBeTakenBack(t *testing.T) {
-	r := newRig(t, nil)
-	r.SetCrawlDelay(host, 20*time.Second)
-	r.request(host, ok(0))
-	r.wantReady(host, 0, 20*time.Second, LimitCrawlDelay)
-	r.SetCrawlDelay(host, 0)
-	r.to(time.Second)
-	r.Feedback(host, ok(0))
-	at, why := r.ReadyAt(host, 0, 0)
-	require.NotEqual(t, LimitCrawlDelay, why)
-	require.Less(t, at.Sub(start), 10*time.Second)
-}
-
-func TestReadyAtForecasts(t *testing.T) {
-	r := newRig(t, func(c *Config) { c.InitialRPS, c.MaxDomains = 2, 16 })
-	r.wantReady(host, 0, 0, LimitNone)
-	r.wantReady(host, 3, 1500*time.Millisecond, LimitStart)
-	require.Zero(t, r.Snapshot().Domains, "ReadyAt made a state")
-	r.request(host, Feedback{})
-	r.wantReady(host, 0, 500*time.Millisecond, LimitStart)
-	r.wantReady(host, 3, 2*time.Second, LimitStart)
-	r.Feedback(host, ok(0)) // 2.1/s
-	r.wantReady(host, 0, 476190477, LimitLearned)
-	r.to(time.Second)
-	r.wantReady(host, 0, 0, LimitNone)
-	fast := newRig(t, func(c *Config) { c.InitialRPS = c.MaxRPS })
-	fast.request(host, Feedback{})
-	fast.wantReady(host, 0, 100*time.Millisecond, LimitRule)
-}
-
 // A refusal that is one URL's says nothing of the host; an order to wait that came with it
 // holds like any other.
 func TestRefusalOfURL(t *testing.T) {
