@@ -189,7 +189,8 @@ func (f *fleet) storeConfig() (redis.Config, error) {
 	}
 	uses := ratelimit.NewUseRates(c.limiter)
 	rc.Tell = func(i *redis.WorkerInfo) {
-		i.Use, i.Busiest, i.Leased = uses.Budgets(), uses.Scopes(), f.leased()
+		i.Use, i.Busiest = uses.Now()
+		i.Leased = f.leased()
 	}
 	list, err := budgets(&c.cfg.Settings)
 	if err != nil {

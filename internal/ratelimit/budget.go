@@ -67,7 +67,7 @@ type shared struct {
 
 	pending []*tokenSource // that want tokens, each at most once
 	bell    chan struct{}  // holds one: there are some
-	active  []*tokenSource // of scopes, for scopeUses
+	active  []*tokenSource // of scopes, for usedSince
 
 	news  groupNews
 	fresh atomic.Bool // some of it is untold

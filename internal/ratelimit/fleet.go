@@ -1,8 +1,12 @@
 package ratelimit
 
 import (
+	"cmp"
 	"context"
+	"maps"
 	"math"
+	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -82,9 +86,9 @@ type tokenSource struct {
 	again    clock.Instant
 	failed   bool  // the last question was not answered
 	used     int64 // since it was made
-	reported int64 // of that, by scopeUses
+	reported int64 // of that, by usedSince
 
-	active *[]*tokenSource // those of scopes of which something was used since scopeUses; nil: it is of none
+	active *[]*tokenSource // those of scopes of which something was used since usedSince; nil: it is of none
 	listed bool            // it is among them
 }
 
@@ -348,33 +352,126 @@ func (l *AdaptiveRateLimiter) sharedSlots() *globalCaps {
 	return l.shared.global.caps
 }
 
-type budgetUse struct {
-	name    string  // of the setting, such as "global_rps"
-	plan    float64 // of all processes together: a second, or at a time
-	used    int64   // by this process, since it began; of a concurrency: out now
-	share   int64   // of a concurrency: what this process has of it; else tokens that it has
-	missing bool    // whoever keeps the count does not answer
+const (
+	// useSpan is over how long rates of use are taken. A budget lets three quarters of a second's
+	// worth go at once, which in a shorter span would be most of it.
+	useSpan = 15 * time.Second
+
+	// busiestScopes is how many scopes of each budget are told of.
+	busiestScopes = 8
+
+	// maxActive bounds the scopes that are noted between two calls of usedSince.
+	maxActive = 1 << 16
+)
+
+// UseRates tells how fast this process uses the budgets that processes share, by the names of
+// their settings. It is not safe for concurrent use.
+type UseRates struct {
+	l     *AdaptiveRateLimiter
+	marks []useMark // the oldest first, and no two closer than a second
+	last  time.Time
 }
 
-func (l *AdaptiveRateLimiter) budgetUses() (all []budgetUse) {
-	b := l.shared.global
-	if b == nil || l.cfg.Fleet == nil {
-		return nil
+// useMark is what was used since the mark before.
+type useMark struct {
+	from time.Time
+	used uses
+}
+
+// uses is how much is used of budgets, by the name of the setting and the scope: an address, of
+// IPv6 the /64, or a registrable domain; empty for all domains.
+type uses map[string]map[string]float64
+
+func (u uses) add(name, scope string, n float64) {
+	if u[name] == nil {
+		u[name] = make(map[string]float64)
 	}
-	l.shared.mu.Lock()
-	defer l.shared.mu.Unlock()
-	now := l.now()
-	add := func(name string, plan float64, f *tokenSource) {
+	u[name][scope] += n
+}
+
+// keepBusiest keeps the n scopes of each budget of which most is used.
+func (u uses) keepBusiest(n int) {
+	for _, scopes := range u {
+		names := slices.SortedFunc(maps.Keys(scopes), func(a, b string) int {
+			return cmp.Or(cmp.Compare(scopes[b], scopes[a]), cmp.Compare(a, b))
+		})
+		for _, name := range names[min(n, len(names)):] {
+			delete(scopes, name)
+		}
+	}
+}
+
+// NewUseRates returns rates of use that begin now.
+func NewUseRates(l *AdaptiveRateLimiter) *UseRates {
+	return &UseRates{l: l, last: l.cfg.Clock.Now()}
+}
+
+// Now is what is used of budgets a second, over the last useSpan to the second: of each of all
+// domains, and where most is used of those that each address and each site has. Of
+// ratelimit.global_concurrency it is how many requests are under way. Nil: none is shared.
+func (r *UseRates) Now() (budgets map[string]float64, scopes map[string]map[string]float64) {
+	if r.l.cfg.Fleet == nil {
+		return nil, nil
+	}
+	now := r.l.cfg.Clock.Now()
+	if now.Sub(r.last) >= time.Second || len(r.marks) == 0 {
+		r.marks = append(r.marks, useMark{r.last, r.l.usedSince(busiestScopes)})
+		r.last = now
+	}
+	for len(r.marks) > 1 && now.Sub(r.marks[1].from) >= useSpan {
+		r.marks = r.marks[1:]
+	}
+	all := make(uses)
+	span := max(r.last.Sub(r.marks[0].from), time.Second).Seconds() // what goes at once is no rate
+	for _, m := range r.marks {
+		for name, scopes := range m.used {
+			for scope, n := range scopes {
+				all.add(name, scope, n/span)
+			}
+		}
+	}
+	all.keepBusiest(busiestScopes)
+	budgets = make(map[string]float64)
+	for name, scopes := range all {
+		if rps, ok := scopes[""]; ok {
+			budgets[name] = rps
+			delete(all, name)
+		}
+	}
+	if c := r.l.sharedSlots(); c != nil {
+		r.l.shared.mu.Lock()
+		budgets["ratelimit.global_concurrency"] = float64(c.out)
+		r.l.shared.mu.Unlock()
+	}
+	return budgets, all
+}
+
+// usedSince tells what was used of budgets that processes share since it was called before: of
+// IPRPS and SiteRPS in the n scopes of which most was. Of more than maxActive scopes the first
+// that were used are looked at.
+func (l *AdaptiveRateLimiter) usedSince(n int) uses {
+	all := make(uses)
+	h := &l.shared
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	take := func(name, scope string, f *tokenSource) {
 		if f != nil {
-			all = append(all, budgetUse{name, plan, f.used, max(0, f.left(now)), f.failed})
+			all.add("ratelimit."+name, scope, float64(f.used-f.reported))
+			f.reported, f.listed = f.used, false
 		}
 	}
-	add("global_rps", l.cfg.GlobalRPS, b.tokenSource)
-	if c := b.caps; c != nil {
-		add("global_bytes", float64(l.cfg.GlobalBytes), c.tokenSource)
-		if c.most > 0 {
-			all = append(all, budgetUse{"global_concurrency", float64(c.most), c.out, c.shareAt(now), now >= c.until})
+	for _, f := range h.active {
+		kind, scope, _ := strings.Cut(strings.TrimPrefix(f.key, l.cfg.FleetName+"/"), ":")
+		take(kind+"_rps", scope, f)
+	}
+	clear(h.active)
+	h.active = h.active[:0]
+	if b := h.global; b != nil {
+		take("global_rps", "", b.tokenSource)
+		if b.caps != nil {
+			take("global_bytes", "", b.caps.tokenSource)
 		}
 	}
+	all.keepBusiest(n)
 	return all
 }

@@ -211,7 +211,6 @@ func TestFleetCutOff(t *testing.T) {
 		time.Sleep(10 * time.Second)
 		require.Equal(t, before, w.sum(), "what it had is used up")
 		require.Equal(t, "the whole fleet (whoever keeps the count does not answer): at most 20/s", one.see("a0.test").Reason)
-		require.Equal(t, []budgetUse{{name: "global_rps", plan: 20, used: one.budgetUses()[0].used, missing: true}}, one.budgetUses())
 		line.cut.Store(false)
 		time.Sleep(10 * time.Second)
 		require.InDelta(t, 200, w.sum()-before, 16, "no burst for the time that it was cut off")
@@ -308,7 +307,8 @@ func TestShareSlots(t *testing.T) {
 		time.Sleep(time.Minute)
 		_, err = try()
 		require.ErrorIs(t, err, context.DeadlineExceeded, "the share has ended")
-		require.Equal(t, []budgetUse{{name: "global_concurrency", plan: 8, used: 2, missing: true}}, l.budgetUses())
+		budgets, _ := NewUseRates(l).Now()
+		require.Equal(t, map[string]float64{"ratelimit.global_concurrency": 2}, budgets)
 	})
 }
 
@@ -318,7 +318,8 @@ func TestNoFleetNoFeeds(t *testing.T) {
 	require.Nil(t, r.shared.global.tokenSource)
 	require.Nil(t, r.shared.global.caps.tokenSource)
 	require.Nil(t, r.sharedSlots())
-	require.Nil(t, r.budgetUses())
+	budgets, scopes := NewUseRates(r.AdaptiveRateLimiter).Now()
+	require.True(t, budgets == nil && scopes == nil)
 	r.ShareSlots(1, start)
 	held, want := r.Slots()
 	require.Zero(t, held+want)
@@ -327,41 +328,42 @@ func TestNoFleetNoFeeds(t *testing.T) {
 // What a process tells of a rate is what it was over a quarter of a minute, and what goes at
 // once when it begins, or is told a moment after, is none.
 func TestRatesOfBudgets(t *testing.T) {
-	begun := time.Date(2026, 1, 2, 12, 0, 0, 0, time.UTC)
-	var r UseRates
+	k := &kept{}
+	r := newRig(t, func(c *Config) { c.GlobalRPS, c.Fleet = 20, k })
+	rates := NewUseRates(r.AdaptiveRateLimiter)
 	for _, step := range []struct {
 		after time.Duration
 		used  int64
 		want  float64
 	}{
 		{0, 0, 0},
-		{100 * time.Millisecond, 5, 5},
+		{1100 * time.Millisecond, 5, 5 / 1.1},
 		{5 * time.Second, 105, 21},
-		{5100 * time.Millisecond, 105, 105 / 5.1},
+		{5100 * time.Millisecond, 110, 21},
 		{10 * time.Second, 205, 20.5},
 		{15 * time.Second, 305, 305 / 15.0},
 		{20 * time.Second, 405, 20},
 		{35 * time.Second, 405, 0},
 		{36 * time.Second, 420, 15 / 16.0},
 	} {
-		got := r.over(begun.Add(step.after), map[string]int64{"a": step.used})
-		require.InDelta(t, step.want, got["a"], 1e-9, "%v", step.after)
+		r.to(step.after)
+		r.shared.global.tokenSource.used = step.used
+		got, _ := rates.Now()
+		require.InDelta(t, step.want, got["ratelimit.global_rps"], 1e-9, "%v", step.after)
 	}
-	for i := range 1000 {
-		r.over(begun.Add(time.Minute+time.Duration(i)*100*time.Millisecond), map[string]int64{"a": 500})
+	for range 1000 {
+		r.clk.Advance(100 * time.Millisecond)
+		rates.Now()
 	}
-	require.LessOrEqual(t, len(r.marks), int(useSpan/time.Second)+2)
+	require.LessOrEqual(t, len(rates.marks), int(useSpan/time.Second)+2)
 }
 
-// Of scopes it is what the busiest were asked over a quarter of a minute, and others make place.
 func TestKeepBusiest(t *testing.T) {
-	scopes := map[string]float64{"a": 1, "b": 3, "c": 2, "d": 2}
-	keepBusiest(scopes, 3)
-	require.Equal(t, map[string]float64{"b": 3, "c": 2, "d": 2}, scopes)
-	keepBusiest(scopes, 5)
-	require.Len(t, scopes, 3)
-	keepBusiest(scopes, 2)
-	require.Equal(t, map[string]float64{"b": 3, "c": 2}, scopes)
+	u := uses{"x": {"a": 1, "b": 3, "c": 2, "d": 2}}
+	u.keepBusiest(3)
+	require.Equal(t, uses{"x": {"b": 3, "c": 2, "d": 2}}, u)
+	u.keepBusiest(5)
+	require.Len(t, u["x"], 3)
 }
 
 // What was used of each scope is told once, of those that were used most, by the setting.
@@ -369,7 +371,7 @@ func TestScopeUses(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newFleetWorld(t)
 		l, _ := w.join(func(c *Config) { c.IPRPS, c.SiteRPS = 50, 100 })
-		require.Empty(t, l.scopeUses(5))
+		require.Empty(t, l.usedSince(5))
 		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 		defer cancel()
 		hosts := []string{"a.one.test", "b.one.test", "c.two.test"}
@@ -377,13 +379,13 @@ func TestScopeUses(t *testing.T) {
 			l.SetAddress(h, netip.MustParseAddr(fmt.Sprintf("192.0.2.%d", i+1)))
 		}
 		w.work(ctx, l, hosts, time.Millisecond)
-		uses := l.scopeUses(2)
+		uses := l.usedSince(2)
 		require.Len(t, uses["ratelimit.ip_rps"], 2, "of three addresses")
 		sites := uses["ratelimit.site_rps"]
 		require.Len(t, sites, 2)
 		require.Greater(t, sites["one.test"], sites["two.test"])
 		require.InDelta(t, w.sum(), sites["one.test"]+sites["two.test"], 0.1, "every request is of a site")
-		require.Empty(t, l.scopeUses(2), "it was told before")
+		require.Empty(t, l.usedSince(2), "it was told before")
 		require.LessOrEqual(t, cap(l.shared.active), maxActive)
 	})
 }
