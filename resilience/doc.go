@@ -20,14 +20,10 @@
 // name, [Breakers] has breakers by name and answers health checks. What policies do is told to
 // a [Hub] as an [Event]. Package binder makes policies of a JSON document.
 //
-// A [Classification] is what a result says about the callee, and a [Classifier] reads it. Whoever
-// gives up himself says nothing about the callee: that is [Ignored], as is a refusal by a
-// policy further in.
-//
-// A call is often not over when its function returns: a response has a body yet to come.
-// Therefore the scope of a policy, be it a place in a bulkhead, a breaker's ticket or a
-// deadline, ends with the life of the value where a [Bind] says when that is. A value
-// which nobody will get goes to the policy's Discard at once, before any delay.
+// A [Classification] is what a result says about the callee, and a [Classifier] reads it: who
+// gives up himself, and a refusal by a policy further in, say nothing, which is [Ignored]. Where
+// a [Bind] says when the life of a value ends, as that of a response with its body, the scope of
+// a policy ends with it. A value which nobody will get goes to the policy's Discard at once.
 //
 // # The default order, from the outermost
 //

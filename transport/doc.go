@@ -8,11 +8,10 @@
 //	l := transport.Layers{Retry: retry, Breaker: breaker, AttemptTimeout: timeout}
 //	client := &http.Client{Transport: l.Chain(http.DefaultTransport)}
 //
-// The New functions make policies with what HTTP asks of them: which answers are failures
-// ([TransientClassifier], [OverloadClassifier], [HedgeClassifier]), how long an answer lives
-// ([Bind]) and how one is thrown away ([Discard]). A policy made elsewhere goes into a
-// chain by [Apply] or, if it sends requests again, by [Repeat]. A [Client] is an http.Client
-// with a helper for each verb, a [Factory] has clients by name.
+// The New functions make policies with what HTTP asks of them: which answers are failures, how
+// long an answer lives ([Bind]) and how one is thrown away ([Discard]). A policy made elsewhere
+// goes into a chain by [Apply] or, if it sends requests again, by [Repeat]. A [Client] is an
+// http.Client with a helper for each verb, a [Factory] has clients by name.
 //
 //	layer            refuses with                 acts on
 //	fallback         –                            chosen statuses, errors

@@ -1,4 +1,4 @@
-// Package breaker is the one circuit breaker of the tree: closed, open, half-open.
+// Package breaker is the circuit breaker of hosts: closed, open, half-open.
 //
 // A closed breaker lets calls pass and listens to their results. Too many failures open it;
 // while it is open nobody calls. After a while it is half-open and lets a few probes out, one
