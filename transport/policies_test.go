@@ -199,7 +199,9 @@ func TestBulkheadIsPerChainAndIsolationPerHost(t *testing.T) {
 func TestFallback(t *testing.T) {
 	under := body("page")
 	rt := transport.Layers{Fallback: must(transport.NewFallback(fallbackConfig{
-		When: func(res *http.Response, err error) bool { return err == nil && res.StatusCode == http.StatusServiceUnavailable },
+		When: func(res *http.Response, err error) bool {
+			return err == nil && res.StatusCode == http.StatusServiceUnavailable
+		},
 		Action: func(ctx context.Context, _ *http.Response, _ error) (*http.Response, error) {
 			req := transport.RequestFrom(ctx)
 			return transport.NewResponse(req, 203, nil, []byte("cached for "+req.URL.Path)), nil

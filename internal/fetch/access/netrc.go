@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"regexp"
 	"strings"
 )
 
@@ -47,33 +48,24 @@ type netrc struct {
 
 var errQuote = errors.New(`a " has no end on its line`)
 
+var (
+	netrcWord = regexp.MustCompile(`^(?:"((?:[^"\\\n]|\\[^\n])*)"|[^"\s]\S*)`)
+	escaped   = regexp.MustCompile(`\\(.)`)
+)
+
 func (p *netrc) next() (word string, ok bool, err error) {
-	p.skip()
-	if p.rest == "" {
+	if p.skip(); p.rest == "" {
 		return "", false, nil
 	}
-	if p.rest[0] != '"' {
-		end := strings.IndexAny(p.rest, " \t\r\n")
-		if end < 0 {
-			end = len(p.rest)
-		}
-		word, p.rest = p.rest[:end], p.rest[end:]
-		return word, true, nil
+	found := netrcWord.FindStringSubmatch(p.rest)
+	if found == nil {
+		return "", false, errQuote
 	}
-	var b strings.Builder
-	for i := 1; i < len(p.rest) && p.rest[i] != '\n'; i++ {
-		switch c := p.rest[i]; {
-		case c == '"':
-			p.rest = p.rest[i+1:]
-			return b.String(), true, nil
-		case c == '\\' && i+1 < len(p.rest) && p.rest[i+1] != '\n':
-			i++
-			b.WriteByte(p.rest[i])
-		default:
-			b.WriteByte(c)
-		}
+	p.rest = p.rest[len(found[0]):]
+	if found[0][0] == '"' {
+		return escaped.ReplaceAllString(found[1], "$1"), true, nil
 	}
-	return "", false, errQuote
+	return found[0], true, nil
 }
 
 func (p *netrc) skip() {
