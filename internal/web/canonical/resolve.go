@@ -269,8 +269,8 @@ func appendHost[T text](dst []byte, base URL, scheme string, authority T) ([]byt
 	return append(dst, host...), err
 }
 
-// appendPlainHost appends a plain name (letters, digits, hyphens, underscores) or dotted IPv4
-// address in lower case, with its port unless it is the default. It is not ok for anything else:
+// appendPlainHost appends a plain name (letters, digits, hyphens, underscores) in lower case, with
+// its port unless it is the default. It is not ok for anything else:
 // other forms of numbers may be addresses, and "--" in third place may be punycode.
 func appendPlainHost[T text](dst []byte, scheme string, authority T) ([]byte, bool) {
 	colon := index(authority, ':')
@@ -306,25 +306,8 @@ func appendPlainName[T text](dst []byte, name T) ([]byte, bool) {
 		}
 		dst = append(dst, c)
 	}
-	switch {
-	case label == len(name):
-		return nil, false
-	case classes[name[label]]&alpha == 0: // such a last label makes it an address, or nothing
-		return dst, isPlainIPv4(name)
-	}
-	return dst, true
-}
-
-// isPlainIPv4 matches four decimal numbers without leading zeros.
-func isPlainIPv4[T text](s T) bool {
-	for range 3 {
-		dot := index(s, '.')
-		if dot == len(s) || !isPlainNumber(s[:dot], 0xff) {
-			return false
-		}
-		s = s[dot+1:]
-	}
-	return isPlainNumber(s, 0xff)
+	// A last label that begins with a digit makes it an address, or nothing.
+	return dst, label < len(name) && classes[name[label]]&alpha != 0
 }
 
 // isPlainNumber matches a decimal number up to limit without leading zeros.

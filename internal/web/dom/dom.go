@@ -54,7 +54,11 @@ func Parse(body []byte) *Document { return ParseWithin(body, MaxElements, nil) }
 func ParseWithin(body []byte, elements int, budget *effort.Budget) *Document {
 	d := &Document{Budget: budget}
 	if len(body) > MaxBytes {
-		body, d.Cut = wholeRunes(body[:MaxBytes]), true
+		end := MaxBytes
+		for !utf8.RuneStart(body[end]) && end > MaxBytes-utf8.UTFMax {
+			end--
+		}
+		body, d.Cut = body[:end], true
 	}
 	in := newFeed(body, elements, budget)
 	root, err := html.ParseWithOptions(in, html.ParseOptionEnableScripting(false), in.option())
@@ -67,19 +71,6 @@ func ParseWithin(body []byte, elements int, budget *effort.Budget) *Document {
 	d.Root = root
 	d.Cut = prune(root, elements) || in.cut || d.Cut
 	return d
-}
-
-// wholeRunes cuts off the beginning of a character at the end.
-func wholeRunes(b []byte) []byte {
-	for n := 1; n < utf8.UTFMax && n <= len(b); n++ {
-		if c := b[len(b)-n]; utf8.RuneStart(c) {
-			if !utf8.FullRune(b[len(b)-n:]) {
-				return b[:len(b)-n]
-			}
-			break
-		}
-	}
-	return b
 }
 
 // prune takes out the elements beyond most, in the order of the page.
