@@ -97,17 +97,20 @@ func (m *matches) add(rule *compiledRule) {
 // it. A handler may tell upper and lower case apart or not: so the first rule whose pattern is the
 // path as it is counts, and the first whose pattern is that in any case.
 func (t *ruleTable) match(r *http.Request) (m matches) {
-	paths := readings(r.URL)
-	if paths.plain() && t.excludes(r.Method, paths.list[0]) {
+	path, more := readings(r.URL)
+	if len(more) == 0 && t.excludes(r.Method, path) {
 		return m
 	}
-	for _, path := range paths.list[:paths.n] {
+	for i := 0; ; i++ {
 		m.add(t.firstOf(r.Method, path, false))
 		if folded := fold(path); t.folds || folded != path {
 			m.add(t.firstOf(r.Method, folded, true))
 		}
+		if i == len(more) {
+			return m
+		}
+		path = more[i]
 	}
-	return m
 }
 
 // excludes reports whether a request costs nothing.

@@ -40,90 +40,62 @@ func prefixes(all ...string) []netip.Prefix {
 }
 
 func TestClientIP(t *testing.T) {
+	ten := prefixes("10.0.0.0/8")
 	for _, tc := range []struct {
 		name    string
 		trusted []netip.Prefix
 		peer    string
-		headers []string
+		headers string // " | " between them; XFF is X-Forwarded-For
 		want    string
 	}{
-		{name: "the peer", peer: "192.0.2.1:1234", want: "ip:192.0.2.1"},
+		{"the peer", nil, "192.0.2.1:1234", "", "ip:192.0.2.1"},
 		{
-			name: "headers of who is not trusted", peer: "192.0.2.1:1", trusted: prefixes("10.0.0.0/8"),
-			headers: []string{"X-Forwarded-For: 203.0.113.9", "X-Real-IP: 203.0.113.9"}, want: "ip:192.0.2.1",
+			"headers of who is not trusted", ten, "192.0.2.1:1", "XFF: 203.0.113.9 | X-Real-IP: 203.0.113.9",
+			"ip:192.0.2.1",
 		},
 		{
-			name: "headers without trusted proxies", peer: "10.0.0.1:1",
-			headers: []string{"X-Forwarded-For: 203.0.113.9", "X-Real-IP: 203.0.113.9"}, want: "ip:10.0.0.1",
+			"headers without trusted proxies", nil, "10.0.0.1:1", "XFF: 203.0.113.9 | X-Real-IP: 203.0.113.9",
+			"ip:10.0.0.1",
+		},
+		{"leftmost address is the attacker's", ten, "10.0.0.1:1", "XFF: 1.1.1.1, 203.0.113.9", "ip:203.0.113.9"},
+		{
+			"trusted hops are passed over", ten, "10.0.0.1:1", "XFF: 1.1.1.1, 203.0.113.9,10.0.0.3 ,10.0.0.2",
+			"ip:203.0.113.9",
 		},
 		{
-			name: "leftmost address is the attacker's", peer: "10.0.0.1:1", trusted: prefixes("10.0.0.0/8"),
-			headers: []string{"X-Forwarded-For: 1.1.1.1, 203.0.113.9"}, want: "ip:203.0.113.9",
+			"raw header lines are joined", ten, "10.0.0.1:1", "XFF: 1.1.1.1 | XFF: 203.0.113.9 | XFF: 10.0.0.2",
+			"ip:203.0.113.9",
 		},
+		{"unparseable hop stops the walk", ten, "10.0.0.1:1", "XFF: 203.0.113.9, unknown, 10.0.0.7", "ip:10.0.0.7"},
+		{"empty hop stops the walk", ten, "10.0.0.1:1", "XFF: 203.0.113.9,,10.0.0.7", "ip:10.0.0.7"},
+		{"nothing to be read", ten, "10.0.0.1:1", "XFF: _hidden", "ip:10.0.0.1"},
+		{"all hops trusted", ten, "10.0.0.1:1", "XFF: 10.0.0.9, 10.0.0.8", "ip:10.0.0.9"},
 		{
-			name: "trusted hops are passed over", peer: "10.0.0.1:1", trusted: prefixes("10.0.0.0/8"),
-			headers: []string{"X-Forwarded-For: 1.1.1.1, 203.0.113.9,10.0.0.3 ,10.0.0.2"}, want: "ip:203.0.113.9",
+			"hops with ports", prefixes("10.0.0.0/8", "fd00::/8"), "10.0.0.1:1",
+			"XFF: 203.0.113.9:5555, [fd00::1]:80, [fd00::2]", "ip:203.0.113.9",
 		},
+		{"X-Real-IP", ten, "10.0.0.1:1", "X-Real-IP: 203.0.113.9", "ip:203.0.113.9"},
+		{"X-Real-IP twice", ten, "10.0.0.1:1", "X-Real-IP: 203.0.113.9 | X-Real-IP: 203.0.113.8", "ip:10.0.0.1"},
 		{
-			name: "raw header lines are joined", peer: "10.0.0.1:1", trusted: prefixes("10.0.0.0/8"),
-			headers: []string{"X-Forwarded-For: 1.1.1.1", "X-Forwarded-For: 203.0.113.9", "X-Forwarded-For: 10.0.0.2"}, want: "ip:203.0.113.9",
+			"X-Forwarded-For goes before X-Real-IP", ten, "10.0.0.1:1",
+			"X-Real-IP: 1.1.1.1 | XFF: 203.0.113.9", "ip:203.0.113.9",
 		},
-		{
-			name: "unparseable hop stops the walk", peer: "10.0.0.1:1", trusted: prefixes("10.0.0.0/8"),
-			headers: []string{"X-Forwarded-For: 203.0.113.9, unknown, 10.0.0.7"}, want: "ip:10.0.0.7",
-		},
-		{
-			name: "empty hop stops the walk", peer: "10.0.0.1:1", trusted: prefixes("10.0.0.0/8"),
-			headers: []string{"X-Forwarded-For: 203.0.113.9,,10.0.0.7"}, want: "ip:10.0.0.7",
-		},
-		{
-			name: "nothing to be read", peer: "10.0.0.1:1", trusted: prefixes("10.0.0.0/8"),
-			headers: []string{"X-Forwarded-For: _hidden"}, want: "ip:10.0.0.1",
-		},
-		{
-			name: "all hops trusted", peer: "10.0.0.1:1", trusted: prefixes("10.0.0.0/8"),
-			headers: []string{"X-Forwarded-For: 10.0.0.9, 10.0.0.8"}, want: "ip:10.0.0.9",
-		},
-		{
-			name: "hops with ports", peer: "10.0.0.1:1", trusted: prefixes("10.0.0.0/8", "fd00::/8"),
-			headers: []string{"X-Forwarded-For: 203.0.113.9:5555, [fd00::1]:80, [fd00::2]"}, want: "ip:203.0.113.9",
-		},
-		{
-			name: "X-Real-IP", peer: "10.0.0.1:1", trusted: prefixes("10.0.0.0/8"),
-			headers: []string{"X-Real-IP: 203.0.113.9"}, want: "ip:203.0.113.9",
-		},
-		{
-			name: "X-Real-IP twice", peer: "10.0.0.1:1", trusted: prefixes("10.0.0.0/8"),
-			headers: []string{"X-Real-IP: 203.0.113.9", "X-Real-IP: 203.0.113.8"}, want: "ip:10.0.0.1",
-		},
-		{
-			name: "X-Forwarded-For goes before X-Real-IP", peer: "10.0.0.1:1", trusted: prefixes("10.0.0.0/8"),
-			headers: []string{"X-Real-IP: 1.1.1.1", "X-Forwarded-For: 203.0.113.9"}, want: "ip:203.0.113.9",
-		},
-		{name: "IPv6 is a /64", peer: "[2001:db8:1:2:3:4:5:6]:1", want: "ip:2001:db8:1:2::/64"},
-		{name: "IPv6 with a zone", peer: "[fe80::1%eth0]:1", want: "ip:fe80::/64"},
-		{name: "IPv4 mapped into IPv6 is IPv4", peer: "[::ffff:192.0.2.1]:1", want: "ip:192.0.2.1"},
-		{
-			name: "a mapped proxy is trusted", peer: "[::ffff:10.0.0.1]:1", trusted: prefixes("10.0.0.0/8"),
-			headers: []string{"X-Forwarded-For: ::ffff:203.0.113.9"}, want: "ip:203.0.113.9",
-		},
-		{
-			name: "a mapped prefix", peer: "10.0.0.1:1", trusted: prefixes("::ffff:10.0.0.0/104"),
-			headers: []string{"X-Forwarded-For: 203.0.113.9"}, want: "ip:203.0.113.9",
-		},
-		{name: "no port", peer: "192.0.2.1", want: "ip:192.0.2.1"},
-		{name: "a Unix socket", peer: "@", want: "ip:none"},
-		{
-			name: "a Unix socket is not trusted by itself", peer: "@", trusted: prefixes("10.0.0.0/8"),
-			headers: []string{"X-Forwarded-For: 203.0.113.9"}, want: "ip:none",
-		},
-		{
-			name: "a Unix socket is as local as loopback", peer: "@", trusted: prefixes("127.0.0.0/8"),
-			headers: []string{"X-Forwarded-For: 203.0.113.9"}, want: "ip:203.0.113.9",
-		},
+		{"IPv6 is a /64", nil, "[2001:db8:1:2:3:4:5:6]:1", "", "ip:2001:db8:1:2::/64"},
+		{"IPv6 with a zone", nil, "[fe80::1%eth0]:1", "", "ip:fe80::/64"},
+		{"IPv4 mapped into IPv6 is IPv4", nil, "[::ffff:192.0.2.1]:1", "", "ip:192.0.2.1"},
+		{"a mapped proxy is trusted", ten, "[::ffff:10.0.0.1]:1", "XFF: ::ffff:203.0.113.9", "ip:203.0.113.9"},
+		{"a mapped prefix", prefixes("::ffff:10.0.0.0/104"), "10.0.0.1:1", "XFF: 203.0.113.9", "ip:203.0.113.9"},
+		{"no port", nil, "192.0.2.1", "", "ip:192.0.2.1"},
+		{"a Unix socket", nil, "@", "", "ip:none"},
+		{"a Unix socket is not trusted by itself", ten, "@", "XFF: 203.0.113.9", "ip:none"},
+		{"a Unix socket is as local as loopback", prefixes("127.0.0.0/8"), "@", "XFF: 203.0.113.9", "ip:203.0.113.9"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			require.Equal(t, tc.want, keyOf(t, admission.ClientIP(tc.trusted...), asked(tc.peer, tc.headers...)))
+			var headers []string
+			if tc.headers != "" {
+				headers = strings.Split(strings.ReplaceAll(tc.headers, "XFF", "X-Forwarded-For"), " | ")
+			}
+			require.Equal(t, tc.want, keyOf(t, admission.ClientIP(tc.trusted...), asked(tc.peer, headers...)))
 		})
 	}
 }

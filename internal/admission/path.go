@@ -9,18 +9,9 @@ import (
 	"unicode/utf8"
 )
 
-// maxReadings is how many ways there are to read a path; see readings.
-const maxReadings = 14
-
-// maxDecodings is how often a path is decoded once more, each time with readings of its own;
-// what is encoded more often than that is decoded to its end at once.
+// maxDecodings is how often a path is decoded once more, each time with readings of its own; what is encoded
+// more often than that is decoded to its end at once.
 const maxDecodings = 2
-
-// paths is what a request's path may be taken for, the first n of them, all different.
-type paths struct {
-	list [maxReadings]string
-	n    int
-}
 
 // readings are the paths that the handlers behind may take u for. Of a plain path there is
 // one. Of one with dots, empty segments, parameters, backslashes or an encoding that need not
@@ -37,28 +28,34 @@ type paths struct {
 //     decodes: "/%2561" is "/%61" and "/a".
 //
 // A trailing slash makes no difference.
-func readings(u *url.URL) paths {
+func readings(u *url.URL) (first string, more []string) {
 	p := u.Path
 	if u.RawPath == "" && isClean(p) && !strings.ContainsAny(p, `%;\`) { // nearly always, and without an allocation
-		return paths{[maxReadings]string{p}, 1}
+		return p, nil
 	}
 	p = rooted(p)
-	var all paths
-	all.addAll(p)
+	var all []string
+	add := func(readings ...string) {
+		for _, r := range readings {
+			if r = trimSlash(r); !slices.Contains(all, r) {
+				all = append(all, r)
+			}
+		}
+	}
+	add(path.Clean(p), p, bare(p))
 	if u.RawPath != "" {
-		all.add(bySegments(u.EscapedPath()))
-		all.add(u.RawPath)
+		add(bySegments(u.EscapedPath()), u.RawPath)
 	}
 	for i := 1; ; i++ {
 		next := decode(p)
 		if next == p {
-			return all
+			return all[0], all[1:]
 		}
 		if i > maxDecodings {
 			next = decodeFully(next)
 		}
 		p = next
-		all.addAll(p)
+		add(path.Clean(p), p, bare(p))
 	}
 }
 
@@ -73,9 +70,8 @@ func rooted(p string) string {
 // canonical is the one spelling under which a path is counted: decoded to its end, without
 // parameters, cleaned, and folded.
 func canonical(u *url.URL) string {
-	p := readings(u)
-	if p.plain() {
-		return fold(p.list[0])
+	if first, more := readings(u); len(more) == 0 {
+		return fold(first)
 	}
 	return fold(trimSlash(bare(decodeFully(rooted(u.Path)))))
 }
@@ -143,25 +139,6 @@ func encoded(s string) (c byte, ok bool) {
 	n, err := strconv.ParseUint(s[1:], 16, 8)
 	return byte(n), err == nil
 }
-
-// addAll adds the readings of a path that is decoded.
-func (p *paths) addAll(decoded string) {
-	p.add(path.Clean(decoded))
-	p.add(decoded)
-	p.add(bare(decoded))
-}
-
-// add adds a reading unless it is there already.
-func (p *paths) add(reading string) {
-	reading = trimSlash(reading)
-	if !slices.Contains(p.list[:p.n], reading) {
-		p.list[p.n] = reading
-		p.n++
-	}
-}
-
-// plain reports whether there is no doubt.
-func (p *paths) plain() bool { return p.n == 1 }
 
 // bySegments decodes each segment. A slash within one stays encoded, so that it divides
 // nothing.

@@ -11,6 +11,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"golang.org/x/sync/errgroup"
+
 	"github.com/treadlight/crawl/internal/clock"
 )
 
@@ -233,21 +235,20 @@ func (a *Admitter) chargeAll(list map[owedKey]owed) map[owedKey]owed {
 	left := map[owedKey]owed{}
 	var mu sync.Mutex
 	var failed atomic.Bool
-	places := make(chan struct{}, chargers)
-	var all sync.WaitGroup
+	var all errgroup.Group
+	all.SetLimit(chargers)
 	for k, o := range list {
-		places <- struct{}{}
-		all.Go(func() {
-			defer func() { <-places }()
+		all.Go(func() error {
 			if failed.Load() || !a.chargeOne(k.key, &o) {
 				failed.Store(true)
 				mu.Lock()
 				left[k] = o
 				mu.Unlock()
 			}
+			return nil
 		})
 	}
-	all.Wait()
+	_ = all.Wait() // which has no error
 	return left
 }
 

@@ -185,7 +185,7 @@ func lost(err error) bool {
 		return false
 	}
 	op, ok := errors.AsType[*net.OpError](err)
-	return !(ok && op.Op == "dial") && !errors.Is(err, admission.ErrNotCharged)
+	return (!ok || op.Op != "dial") && !errors.Is(err, admission.ErrNotCharged)
 }
 
 // ForeignKeyError is that a key by which something is counted is that of something else. Until it is
