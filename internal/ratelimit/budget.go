@@ -111,12 +111,6 @@ func (b *budget) capacityAt(r rate) int64 {
 	return max(capacityAt(r), min(b.tokenSource.bucket.Capacity, maxCapacity)*token)
 }
 
-func (b *budget) setRate(now clock.Instant, r rate) {
-	b.advance(now)
-	b.bucket.rate, b.capacity = r, b.capacityAt(r)
-	b.bucket.level = min(b.bucket.level, b.capacity)
-}
-
 func (b *budget) advance(now clock.Instant) {
 	b.bucket.advance(max(now, b.bucket.at), b.capacity)
 }

@@ -24,7 +24,12 @@ func Domain(host string) string {
 	if addr, ok := literal(name); ok {
 		name = addr
 	} else {
-		name = ascii(name)
+		name = strings.TrimRight(strings.ToLower(name), ".")
+		if strings.ContainsFunc(name, func(r rune) bool { return r >= utf8.RuneSelf }) {
+			if mapped, err := idna.Lookup.ToASCII(name); err == nil { // as a browser looks it up
+				name = strings.TrimRight(mapped, ".")
+			}
+		}
 	}
 	if port != "" {
 		name += ":" + port
@@ -96,15 +101,4 @@ func literal(name string) (string, bool) {
 		return addr.String(), true
 	}
 	return "[" + addr.String() + "]", true
-}
-
-// ascii lowers a name and, if it is not ASCII, maps it as a browser's lookup does.
-func ascii(name string) string {
-	name = strings.TrimRight(strings.ToLower(name), ".")
-	if strings.ContainsFunc(name, func(r rune) bool { return r >= utf8.RuneSelf }) {
-		if mapped, err := idna.Lookup.ToASCII(name); err == nil {
-			return strings.TrimRight(mapped, ".")
-		}
-	}
-	return name
 }

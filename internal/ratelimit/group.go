@@ -103,8 +103,15 @@ func (l *AdaptiveRateLimiter) SetAddress(domain string, addr netip.Addr) {
 	now := s.nowLocked()
 	h.partLocked(now, s, s.addr)
 	if s.addr = nil; key != (groupKey{}) {
-		s.addr = l.joinLocked(now, key)
-		s.addr.chargeFirst(now)
+		g := l.joinLocked(now, key)
+		s.addr = g
+		// The request by which the address was found went out unknown to the group.
+		if g.advance(now); g.cap > 0 && g.bucket.level >= token {
+			g.bucket.take()
+			if g.tokenSource != nil {
+				g.tokenSource.spend(now, 1)
+			}
+		}
 	}
 	s.nudgeLocked() // the head may stand in the line it has left
 }
@@ -142,18 +149,6 @@ func (l *AdaptiveRateLimiter) newGroup(now clock.Instant, key groupKey) *group {
 	return g
 }
 
-// chargeFirst charges the group with the request by which its address was found, if it has
-// a token: that one went out unknown to it.
-func (g *group) chargeFirst(now clock.Instant) {
-	g.advance(now)
-	if g.cap > 0 && g.bucket.level >= token {
-		g.bucket.take()
-		if g.tokenSource != nil {
-			g.tokenSource.spend(now, 1)
-		}
-	}
-}
-
 func (h *shared) partLocked(now clock.Instant, s *state, g *group) {
 	if g == nil {
 		return
@@ -183,17 +178,6 @@ func (h *shared) drop(g *group) {
 	g.bind(false)
 	h.idle.Remove(g)
 	delete(h.groups, g.key)
-}
-
-func (h *shared) part(now clock.Instant, s *state) {
-	if s.site == nil && s.addr == nil {
-		return
-	}
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	h.partLocked(now, s, s.site)
-	h.partLocked(now, s, s.addr)
-	s.site, s.addr = nil, nil
 }
 
 func (h *shared) sweep(now clock.Instant) {
@@ -244,7 +228,9 @@ func (g *group) replan(now clock.Instant) {
 	case g.cap == 0:
 		r = max(g.bucket.rate, 1) // it does not hold
 	}
-	g.setRate(now, r)
+	g.advance(now)
+	g.bucket.rate, g.capacity = r, g.capacityAt(r) // the tokens accrued so far stay
+	g.bucket.level = min(g.bucket.level, g.capacity)
 	g.bind(g.cap > 0 || g.merge != nil || trying)
 	g.nudge()
 }

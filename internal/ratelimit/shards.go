@@ -122,7 +122,13 @@ func (s *state) activeLocked() bool { return s.inFlight > 0 || s.line != nil }
 func (l *AdaptiveRateLimiter) evictLocked(sh *shard, s *state, now clock.Instant) {
 	s.dead = true
 	s.unpinCaps()
-	l.shared.part(now, s)
+	if s.site != nil || s.addr != nil {
+		l.shared.mu.Lock()
+		l.shared.partLocked(now, s, s.site)
+		l.shared.partLocked(now, s, s.addr)
+		s.site, s.addr = nil, nil
+		l.shared.mu.Unlock()
+	}
 	sh.states.remove(s)
 	sh.index.remove(l.tagOf(s.domain), s)
 	sh.granted += uint64(s.granted)
