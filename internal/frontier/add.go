@@ -13,8 +13,8 @@ import (
 // Fingerprint is the identity of a URL in this frontier.
 func (f *Frontier) Fingerprint(it *Item) uint64 { return it.URL.Fingerprint(f.cfg.Key) }
 
-// Add offers a URL, whose fingerprint the caller has computed (it costs CPU time that
-// the frontier's goroutine need not spend).
+// Add offers a URL, whose fingerprint the caller has computed (it costs CPU time that the frontier's goroutine need
+// not spend).
 func (f *Frontier) Add(now time.Time, it Item, fp uint64) Added {
 	if f.Known(fp) {
 		return Seen
@@ -63,8 +63,8 @@ func (f *Frontier) Add(now time.Time, it Item, fp uint64) Added {
 	return Queued
 }
 
-// Expect says that a fingerprint is about to be asked for or added. To expect those of all links of
-// a page before the first of them is added makes Add quicker in a large crawl, and changes nothing.
+// Expect says that a fingerprint is about to be asked for or added. To expect those of all links of a page before the
+// first of them is added makes Add quicker in a large crawl, and changes nothing.
 func (f *Frontier) Expect(fp uint64) { f.seen.Expect(fp) }
 
 // Known reports whether a URL of that fingerprint has been accepted.
@@ -75,8 +75,8 @@ func (f *Frontier) Known(fp uint64) bool {
 	return f.seen.Has(fp)
 }
 
-// AddRobots queues a robots.txt request ahead of everything else of its host, and
-// without asking whether it has been seen: it is how a redirect of robots.txt is followed.
+// AddRobots queues a robots.txt request ahead of everything else of its host, and without asking whether it has been
+// seen: it is how a redirect of robots.txt is followed.
 func (f *Frontier) AddRobots(now time.Time, it Item) bool {
 	h := f.robotsHost(nameOf(it.URL))
 	if h == nil {
@@ -104,8 +104,8 @@ func (f *Frontier) enqueue(h *host, it Item, now, notBefore time.Time) {
 	f.offer(h, now, notBefore)
 }
 
-// offer puts a host into the schedule, no later than at. Hosts at their PerHost bound
-// stay out until a slot is freed, those that wait for a slot until their class has a slot.
+// offer puts a host into the schedule, no later than at. Hosts at their PerHost bound stay out until a slot is freed,
+// those that wait for a slot until their class has a slot.
 func (f *Frontier) offer(h *host, now, at time.Time) {
 	if h.parted {
 		return
@@ -140,34 +140,30 @@ const asPage = 0x9e3779b97f4a7c15
 // IsUsual reports whether a sitemap is looked for there.
 func IsUsual(u canonical.URL) bool { return strings.EqualFold(u.Path(), UsualSitemap) }
 
-// EndsAsUsual reports whether the text of a canonical URL ends as one for which [IsUsual] holds,
-// which few others do.
+// EndsAsUsual reports whether the text of a canonical URL ends as one for which [IsUsual] holds, which few others do.
 func EndsAsUsual(url []byte) bool {
 	at := len(url) - len(UsualSitemap)
 	return at > 0 && bytes.EqualFold(url[at:], []byte(UsualSitemap)) && bytes.Count(url, []byte("/")) == 3
 }
 
-// AsPage is the fingerprint under which a page is known at whose URL, of that fingerprint, a
-// sitemap was looked for.
+// AsPage is the fingerprint under which a page is known at whose URL, of that fingerprint, a sitemap was looked for.
 func AsPage(fp uint64) uint64 { return fp ^ asPage }
 
-// MaxGuesses bounds the places that are remembered, one of a host with a sitemap. A link to one
-// that is not is not followed: it has no record, as if nobody had linked to it.
+// MaxGuesses bounds the places that are remembered, one of a host with a sitemap. A link to one that is not is not
+// followed: it has no record, as if nobody had linked to it.
 const MaxGuesses = 1 << 16
 
-// Guess is what a crawl knows of a place where a sitemap usually is, and has to know again when it
-// is resumed.
+// Guess is what a crawl knows of a place where a sitemap usually is, and has to know again when it is resumed.
 type Guess struct {
 	URL    canonical.URL // of the place
 	Absent bool          // there is no sitemap
-	// Link is the first link of a page to there since the URL was known, as far as it counts for
-	// what it leads to: Depth, Hops, Seed, FoundOn and Referrer. Nil: there was none.
+	// Link is the first link of a page to there since the URL was known, as far as it counts for what it leads to:
+	// Depth, Hops, Seed, FoundOn and Referrer. Nil: there was none.
 	Link *Item
 }
 
-// Linked tells a store of several processes of a link to a page whose URL this process knows already, and
-// reports whether there is such a store: another process may have looked for a sitemap there, and
-// have found none.
+// Linked tells a store of several processes of a link to a page whose URL this process knows already, and reports
+// whether there is such a store: another process may have looked for a sitemap there, and have found none.
 func (f *Frontier) Linked(now time.Time, it Item, fp uint64) bool {
 	if f.fleet != nil {
 		f.put(now, &it, fp)

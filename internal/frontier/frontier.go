@@ -10,9 +10,9 @@ import (
 	"github.com/treadlight/crawl/internal/web/canonical"
 )
 
-// SlowAfter is how long a host may hold a slot on average before it counts as slow, and how long a request
-// may wait for its first byte before it gives its slot back. A second is far above what a healthy server
-// takes for a page and far below the timeouts that bound a sick one.
+// SlowAfter is how long a host may hold a slot on average before it counts as slow, and how long a request may wait
+// for its first byte before it gives its slot back. A second is far above what a healthy server takes for a page and
+// far below the timeouts that bound a sick one.
 const SlowAfter = time.Second
 
 // Kind says what a URL is fetched for.
@@ -41,8 +41,8 @@ type Item struct {
 	Queued time.Time     // when it was first added
 	Wait   time.Duration // for how long after it was added it is not leased; not stored
 	Origin string        // for Robots: the origin whose rules are asked for
-	// Before is what an earlier round of the crawl found at the URL, from a store. Nil: no
-	// round did, or this is the first.
+	// Before is what an earlier round of the crawl found at the URL, from a store. Nil: no round did, or this is the
+	// first.
 	Before *Visit
 }
 
@@ -55,8 +55,8 @@ type Found struct {
 	Seed     bool   // given by the user, or where a seed redirected to
 }
 
-// Lease is a URL handed out. It ends with exactly one End and, when it held a slot, one Release;
-// the two may come in either order.
+// Lease is a URL handed out. It ends with exactly one End and, when it held a slot, one Release; the two may come in
+// either order.
 type Lease struct {
 	Item
 	Refused *Refusal // why the URL must not be fetched; such a lease holds no slot. Nil: it may
@@ -64,8 +64,8 @@ type Lease struct {
 	Cause canonical.URL
 	// Evidence is by what a failure of the request is attributed.
 	Evidence attribution.Evidence
-	// Foreign says that the host may be another process's, of a shared store: it is a robots.txt
-	// that has moved there.
+	// Foreign says that the host may be another process's, of a shared store: it is a robots.txt that has moved
+	// there.
 	Foreign bool
 
 	host     *host
@@ -94,15 +94,15 @@ func (l *Lease) subject() attribution.Subject {
 	return attribution.Page
 }
 
-// Late is how long after its host could be asked the URL was leased: for that long nobody was
-// there to take it, or to give it.
+// Late is how long after its host could be asked the URL was leased: for that long nobody was there to take it, or to
+// give it.
 func (l *Lease) Late() time.Duration { return max(l.at.Sub(l.due), 0) }
 
 // LeasedAt is when the URL was leased.
 func (l *Lease) LeasedAt() time.Time { return l.at }
 
-// Started says that the holder has asked the limiter for its permit, so that the lease need no longer be
-// counted ahead of it. It may be called from any goroutine, and more than once by the same one.
+// Started says that the holder has asked the limiter for its permit, so that the lease need no longer be counted
+// ahead of it. It may be called from any goroutine, and more than once by the same one.
 func (l *Lease) Started() {
 	if !l.started {
 		l.started = true
@@ -117,14 +117,14 @@ func (l *Lease) Answered() { l.answered.Store(true) }
 // Waiting reports whether the request of a lease is under way and has no answer.
 func (l *Lease) Waiting() bool { return !l.freed && !l.answered.Load() }
 
-// Extra reports whether a lease holds one of Config.ExtraSlots, and none of Config.Slots. It is
-// for who owns the frontier.
+// Extra reports whether a lease holds one of Config.ExtraSlots, and none of Config.Slots. It is for who owns the
+// frontier.
 func (l *Lease) Extra() bool { return l.extra }
 
 // Pacer says when a host may be asked.
 type Pacer interface {
-	// ReadyAt is the instant at which one more request would not wait, beyond ahead
-	// others already handed out for the domain and all for any, and what makes it wait.
+	// ReadyAt is the instant at which one more request would not wait, beyond ahead others already handed out for the
+	// domain and all for any, and what makes it wait.
 	ReadyAt(domain string, ahead, all int) (time.Time, ratelimit.Limit)
 }
 
@@ -160,47 +160,46 @@ type Config struct {
 	Pacer Pacer
 	// Gate is asked before a URL is leased. Nil lets every URL pass.
 	Gate Gate
-	// RobotsGivenUp, if set, is told of an origin whose robots.txt was asked for and is asked for no
-	// more, as its host went to another process of a shared store: nobody else would end the wait.
+	// RobotsGivenUp, if set, is told of an origin whose robots.txt was asked for and is asked for no more, as its
+	// host went to another process of a shared store: nobody else would end the wait.
 	RobotsGivenUp func(origin string, now time.Time)
-	// Slots is how many leases may be out at a time over all hosts; it only shapes
-	// how they are shared, the owner keeps the count. Zero means 64.
+	// Slots is how many leases may be out at a time over all hosts; it only shapes how they are shared, the owner
+	// keeps the count. Zero means 64.
 	Slots int
-	// ExtraSlots is how many leases may be out beside those within Slots: of hosts that let a
-	// request wait for longer than SlowAfter. Zero means none.
+	// ExtraSlots is how many leases may be out beside those within Slots: of hosts that let a request wait for longer
+	// than SlowAfter. Zero means none.
 	ExtraSlots int
 	// PerHost is how many leases one host may have out. Zero means 8.
 	PerHost int
-	// InFlight, if set, is asked once for each host how many leases it may have out within
-	// PerHost; zero and a nil InFlight mean as many as that.
+	// InFlight, if set, is asked once for each host how many leases it may have out within PerHost; zero and a nil
+	// InFlight mean as many as that.
 	InFlight func(host string) int
-	// NoRetries says that a URL which fails on its own has no retries: where no other URL is left to
-	// ask, a control shows whose the failure was before the URL is asked for again.
+	// NoRetries says that a URL which fails on its own has no retries: where no other URL is left to ask, a control
+	// shows whose the failure was before the URL is asked for again.
 	NoRetries bool
-	// MaxURLs bounds the URLs known, queued or visited. Without a Store they take 11 to 21
-	// bytes each for the fingerprint, and while queued about 150 and their length; of those
-	// beyond 256 of one host and rank, half of their length or less. The lengths in memory are bounded
-	// too, by 256 bytes times MaxURLs. Zero means 10,000,000.
+	// MaxURLs bounds the URLs known, queued or visited. Without a Store they take 11 to 21 bytes each for the
+	// fingerprint, and while queued about 150 and their length; of those beyond 256 of one host and rank, half of
+	// their length or less. The lengths in memory are bounded too, by 256 bytes times MaxURLs. Zero means 10,000,000.
 	MaxURLs int
-	// MaxHosts bounds the hosts in memory, about 300 bytes each. Without a Store these are all that is known,
-	// and links to others are dropped; with one the others are inactive there until there is room, and only a
-	// host whose robots.txt others wait for is taken in beyond it. Zero means 1,000,000.
+	// MaxHosts bounds the hosts in memory, about 300 bytes each. Without a Store these are all that is known, and
+	// links to others are dropped; with one the others are inactive there until there is room, and only a host whose
+	// robots.txt others wait for is taken in beyond it. Zero means 1,000,000.
 	MaxHosts int
 	// Store keeps the URLs. Nil keeps them in memory alone.
 	Store Storage
-	// Owner, if set, lets several processes with this Store have the hosts by turns; then MaxHosts
-	// bounds those that this one has, and MaxURLs and MaxPagesPerHost are the store's to keep.
+	// Owner, if set, lets several processes with this Store have the hosts by turns; then MaxHosts bounds those that
+	// this one has, and MaxURLs and MaxPagesPerHost are the store's to keep.
 	Owner Ownership
 	// Left is what Store has left of an earlier crawl. All hosts of it are inactive there.
 	Left Left
-	// Resident is how many queued URLs are in memory at least before others lie in the
-	// Store alone, about 150 bytes and their length each at most. Beside it each host may have
-	// headMin, whatever their number. Without a Store it has no meaning. Zero means 131,072.
+	// Resident is how many queued URLs are in memory at least before others lie in the Store alone, about 150 bytes
+	// and their length each at most. Beside it each host may have headMin, whatever their number. Without a Store it
+	// has no meaning. Zero means 131,072.
 	Resident int
 	// MaxPagesPerHost bounds the URLs accepted of one host. Zero means no bound.
 	MaxPagesPerHost int
-	// Key makes the fingerprints of this crawl unpredictable to the web, so that
-	// nobody can craft two URLs that collide.
+	// Key makes the fingerprints of this crawl unpredictable to the web, so that nobody can craft two URLs that
+	// collide.
 	Key uint64
 }
 
@@ -210,8 +209,8 @@ func (c Config) withDefaults() Config {
 	return c
 }
 
-// usualLength is the room for each of MaxURLs URLs. Real ones are a third of it on
-// average; what needs more makes URLs longer than anyone would type.
+// usualLength is the room for each of MaxURLs URLs. Real ones are a third of it on average; what needs more makes
+// URLs longer than anyone would type.
 const usualLength = 256
 
 // Added is what became of a URL offered to the frontier.

@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// Place is where a URL stands in the queue of its host: the lower rank goes first, and of
-// equals the one found earlier. The zero Place is before every URL of rank zero.
+// Place is where a URL stands in the queue of its host: the lower rank goes first, and of equals the one found
+// earlier. The zero Place is before every URL of rank zero.
 type Place struct {
 	Rank int32
 	ID   int64
@@ -33,24 +33,24 @@ type Visit struct {
 	Status int       // zero when no host answered
 	Class  string    // of the error; empty when there was none
 	Bytes  int64     // of the decoded body
-	// Refused says that the URL was not to be fetched, and so counts neither as a page visited
-	// nor for the budget of its host. The frontier sets it.
+	// Refused says that the URL was not to be fetched, and so counts neither as a page visited nor for the budget of
+	// its host. The frontier sets it.
 	Refused bool
 	// Absent says that a sitemap was looked for where one usually is, and that there is none.
 	Absent bool
-	// ETag and LastModified are what the server calls this version of the page, for a later
-	// round to ask whether it is still that one. Zero: it does not say.
+	// ETag and LastModified are what the server calls this version of the page, for a later round to ask whether it
+	// is still that one. Zero: it does not say.
 	ETag         string
 	LastModified time.Time
-	// Digest is the SHA-256 of what tells one version of the URL from another: the body, or
-	// where a redirect leads. Zero: unknown.
+	// Digest is the SHA-256 of what tells one version of the URL from another: the body, or where a redirect leads.
+	// Zero: unknown.
 	Digest [sha256.Size]byte
 	// Change is how this differs from what the round before found.
 	Change Change
 }
 
-// Change is how what a round of a crawl finds at a URL differs from what was there before.
-// Empty: there is nothing to hold it against, as in a first round, or nothing was learned.
+// Change is how what a round of a crawl finds at a URL differs from what was there before. Empty: there is nothing to
+// hold it against, as in a first round, or nothing was learned.
 type Change string
 
 // The changes.
@@ -61,18 +61,19 @@ const (
 	Gone      Change = "gone"      // no page any more
 )
 
-// Storage keeps the URLs of a frontier outside of memory, and beyond the life of the
-// process. Nothing in it is about time or pace: a URL is queued or done. One that is leased
-// is queued to it, so that a crawl that ends in the middle finds it again.
+// Storage keeps the URLs of a frontier outside of memory, and beyond the life of the process. Nothing in it is about
+// time or pace: a URL is queued or done. One that is leased is queued to it, so that a crawl that ends in the middle
+// finds it again.
 //
-// The goroutine of the frontier calls it, and does not wait: what it is told is stored in the order of the
-// calls, some time later, and what it is asked for comes as an [Answer]. Each answer knows of all that was
-// told before the question; it may come only once a Commit has ended the batch of that. An error of the storage ends the crawl by a way of its own.
+// The goroutine of the frontier calls it, and does not wait: what it is told is stored in the order of the calls,
+// some time later, and what it is asked for comes as an [Answer], once a Commit has ended the batch of the question
+// at the latest. Each answer knows of all that was told before the question. An error of the storage ends the crawl
+// by a way of its own.
 type Storage interface {
 	// Known reports whether a URL of that fingerprint was ever put. It may read a disk.
 	Known(fp uint64) bool
-	// Put stores a new URL as queued. Its ID is larger than that of any before. An inactive one is of a host
-	// for which the frontier has no room; the storage remembers the host until Activate tells of it.
+	// Put stores a new URL as queued. Its ID is larger than that of any before. An inactive one is of a host for
+	// which the frontier has no room; the storage remembers the host until Activate tells of it.
 	Put(host string, it *Item, fp uint64, inactive bool)
 	// Spent stores the tries of a queued URL of a host: Attempt, Returns and URLFailures.
 	Spent(host string, it *Item)
@@ -80,28 +81,28 @@ type Storage interface {
 	Done(host string, it *Item, v Visit)
 	// Load asks for up to n queued URLs of a host that stand behind a place, in order.
 	Load(host string, behind Place, n int)
-	// Activate asks for up to n hosts with inactive URLs, those that have waited longest first.
-	// They are inactive no more.
+	// Activate asks for up to n hosts with inactive URLs, those that have waited longest first. They are inactive no
+	// more.
 	Activate(n int)
-	// Deactivate has a host be inactive that was not, behind all others. Where several processes have
-	// the hosts by turns it goes to any of them with all its URLs, those that were loaded first,
-	// and is not asked before an instant.
+	// Deactivate has a host be inactive that was not, behind all others. Where several processes have the hosts by
+	// turns it goes to any of them with all its URLs, those that were loaded first, and is not asked before an
+	// instant.
 	Deactivate(host string, notBefore time.Time)
-	// Commit ends a batch. What was told since the one before, and that the sinks hold what
-	// they do at these positions, becomes durable together or not at all.
+	// Commit ends a batch. What was told since the one before, and that the sinks hold what they do at these
+	// positions, becomes durable together or not at all.
 	Commit(positions []Position)
 }
 
-// Ownership says which hosts are this process's, where the frontiers of several have a [Storage]
-// in common: those that it was given by Activate, until it gives them back by Deactivate or loses them. URLs
-// it finds go to the storage whosever their host is, and come back by Load to the one who has it.
-// So a URL may turn out to be known only there, and the IDs are the storage's.
+// Ownership says which hosts are this process's, where the frontiers of several have a [Storage] in common: those
+// that it was given by Activate, until it gives them back by Deactivate or loses them. URLs it finds go to the
+// storage whosever their host is, and come back by Load to the one who has it. So a URL may turn out to be known only
+// there, and the IDs are the storage's.
 //
-// What lies in the storage may be asked for by others at any time, so URLs that were loaded go
-// before those that are found later, whatever their ranks.
+// What lies in the storage may be asked for by others at any time, so URLs that were loaded go before those that are
+// found later, whatever their ranks.
 type Ownership interface {
-	// Until is when the host ceases to be ours unless the lease of it is renewed; nothing is
-	// asked of it from then on. Zero if it is not ours. It changes nothing and is quick.
+	// Until is when the host ceases to be ours unless the lease of it is renewed; nothing is asked of it from then
+	// on. Zero if it is not ours. It changes nothing and is quick.
 	Until(host string) time.Time
 	// Learned has the storage note what the limiter knows of a host, because it has refused.
 	Learned(host string)
@@ -134,11 +135,10 @@ type HostLeft struct {
 	Queued int // URLs
 	Others int // of them, those that are no pages
 	Pages  int // visited or queued, but for those that were refused
-	// Returned are pages that were refused in the round before and are queued again. They
-	// count in Pages until they are refused again, and are no reason to leave out others: which
-	// they are is not known, so that URLs found while the host was inactive may take the places of
-	// those that were refused again, or go beside those that were not. Of either the round visits
-	// that many beyond the budget at most. Zero in a first round.
+	// Returned are pages that were refused in the round before and are queued again. They count in Pages until they
+	// are refused again, and are no reason to leave out others: which they are is not known, so that URLs found while
+	// the host was inactive may take the places of those that were refused again, or go beside those that were not.
+	// Of either the round visits that many beyond the budget at most. Zero in a first round.
 	Returned int
 	Lease    int64 // by which the host is ours, of several processes
 }
@@ -158,8 +158,8 @@ type Position struct {
 	Records int64 // in it
 }
 
-// Progress is how far a store has come with what it was told and asked. Stores embed it. It is safe
-// for concurrent use, once Begin was called.
+// Progress is how far a store has come with what it was told and asked. Stores embed it. It is safe for concurrent
+// use, once Begin was called.
 type Progress struct {
 	limit   int64
 	pending atomic.Int64
@@ -179,8 +179,8 @@ func (p *Progress) Begin(maxPending int) {
 	p.answers, p.room, p.failed = make(chan Answer, answersRoom), make(chan struct{}, 1), make(chan struct{})
 }
 
-// Answers is where answers come, in the order of their questions. There is room for 512 that are not
-// taken, and then the store waits.
+// Answers is where answers come, in the order of their questions. There is room for 512 that are not taken, and then
+// the store waits.
 func (p *Progress) Answers() <-chan Answer { return p.answers }
 
 // Answer hands an answer over, unless done ends before anybody takes it.
@@ -239,8 +239,8 @@ func (p *Progress) Fail(err error) (first bool) {
 	return first
 }
 
-// Failed is closed when the store has failed, for good: nothing is stored or answered any more, and
-// what was stored stays.
+// Failed is closed when the store has failed, for good: nothing is stored or answered any more, and what was stored
+// stays.
 func (p *Progress) Failed() <-chan struct{} { return p.failed }
 
 // Err is why the store has failed; nil if it has not.

@@ -1,9 +1,9 @@
 // Package attribution decides whose a failure is: the URL's or its host's.
 //
-// A host that limits rates and a page that refuses every request give the same response, and a
-// host that is down fails like a page that is broken. A [Host] keeps what a host's responses
-// have shown so far. When a URL is leased [Host.Begin] makes of it the [Evidence] for that one
-// request, and [Decide] says what a failure means by that evidence:
+// A host that limits rates and a page that refuses every request give the same response, and a host that is down
+// fails like a page that is broken. A [Host] keeps what a host's responses have shown so far. When a URL is leased
+// [Host.Begin] makes of it the [Evidence] for that one request, and [Decide] says what a failure means by that
+// evidence:
 //
 //   - The first failure of a URL is attributed to the host: the limiter hears of it.
 //   - The URL is asked for again when the host has answered another one since. That is an
@@ -14,10 +14,10 @@
 //   - Where no other URL is left to ask, one that the host has answered before is asked for
 //     again: a control request.
 //
-// A host where several URLs failed on their own, and none of them was ever answered later,
-// serves some URLs and refuses others: there a failure between two responses is the URL's from
-// the first on, and no retry is isolated. A host that has answered a URL later which it had
-// refused has a limit: there a retry is isolated only after the third failure of its URL.
+// A host where several URLs failed on their own, and none of them was ever answered later, serves some URLs and
+// refuses others: there a failure between two responses is the URL's from the first on, and no retry is isolated. A
+// host that has answered a URL later which it had refused has a limit: there a retry is isolated only after the third
+// failure of its URL.
 package attribution
 
 import (
@@ -49,8 +49,8 @@ type Outcome struct {
 // Answered reports a response, whatever it says.
 func (o *Outcome) Answered() bool { return o.Status != 0 }
 
-// Served reports a response that the host gave willingly: no failure, no refusal, and no 403
-// either, of which nobody can tell whether the page or the request is forbidden.
+// Served reports a response that the host gave willingly: no failure, no refusal, and no 403 either, of which nobody
+// can tell whether the page or the request is forbidden.
 func (o *Outcome) Served() bool {
 	return o.Answered() && !o.Class.Overload() && o.Class != outcome.Canceled && !outcome.Forbidden(o.Status)
 }
@@ -97,8 +97,8 @@ const (
 type Evidence struct {
 	// OfURL says that a failure is the URL's own: the host answers others.
 	OfURL bool
-	// Clears says that such a failure shows that the one before, which the limiter was told of,
-	// was the URL's own too. It does not where the host is known to have a limit.
+	// Clears says that such a failure shows that the one before, which the limiter was told of, was the URL's own
+	// too. It does not where the host is known to have a limit.
 	Clears bool
 	// Served says that the host has answered a page, now or before this process had it.
 	Served bool
@@ -138,10 +138,10 @@ type Decision struct {
 const (
 	// MaxOutage is for how long the failures of a host that answers nothing spend no attempt.
 	MaxOutage = 24 * time.Hour
-	// MaxContacts is how often a host of which there was no response yet is tried when nothing
-	// listens there. An outage in the middle of a crawl is worth waiting for; at the first contact
-	// it is most often a wrong port or a server not started, which a user wants to know at once.
-	// The second try, a moment later, is for one that is just being restarted.
+	// MaxContacts is how often a host of which there was no response yet is tried when nothing listens there. An
+	// outage in the middle of a crawl is worth waiting for; at the first contact it is most often a wrong port or a
+	// server not started, which a user wants to know at once. The second try, a moment later, is for one that is just
+	// being restarted.
 	MaxContacts = 2
 )
 
@@ -195,9 +195,9 @@ func Again(t Tries, whose Attribution) Decision {
 	return Decision{Whose: whose, Tries: t}
 }
 
-// ofHost reports whether a failure is the host's: a response by which it limits the requests, or any failure
-// while its circuit breaker is open. A host that has not answered a page yet may give a 403 or a bare 503 to
-// every request for ever, and others fail for good: those are as good as a response.
+// ofHost reports whether a failure is the host's: a response by which it limits the requests, or any failure while
+// its circuit breaker is open. A host that has not answered a page yet may give a 403 or a bare 503 to every request
+// for ever, and others fail for good: those are as good as a response.
 func (c *Case) ofHost() bool {
 	o := &c.Outcome
 	if o.Class == outcome.Throttled || o.Class == outcome.Unavailable && o.Waits {

@@ -20,8 +20,8 @@ type Checked struct {
 	Files int   // of records
 }
 
-// problems are the rows that contradict each other, by what is wrong. What a crawl has committed it
-// has committed whole, so that they hold at any time.
+// problems are the rows that contradict each other, by what is wrong. What a crawl has committed it has committed
+// whole, so that they hold at any time.
 var problems = []struct{ what, query string }{
 	{"a URL is of a host that is not there", `SELECT u.id FROM urls u LEFT JOIN hosts h ON h.id = u.host WHERE h.id IS NULL`},
 	{"a URL was found on a page that is not there, or later than it", `SELECT u.id FROM urls u LEFT JOIN urls r ON r.id = u.referrer
@@ -35,11 +35,11 @@ var problems = []struct{ what, query string }{
 		WHERE u.id IS NULL OR u.host <> p.host OR u.rank <> p.rank`},
 }
 
-// Check looks for damage and tells problem of each kind that it finds: of SQLite's own structure, of rows
-// that contradict each other, of URLs that are none of their host, and of files of records that have lost
-// what the state knows to be there. It reads everything, as of one instant, and changes nothing: some seconds
-// for a million URLs. What it cannot see is a bit that has flipped in a number or in the path of a URL and
-// gives another that could be. If ctx ends first it stops where it is and returns its error.
+// Check looks for damage and tells problem of each kind that it finds: of SQLite's own structure, of rows that
+// contradict each other, of URLs that are none of their host, and of files of records that have lost what the state
+// knows to be there. It reads everything, as of one instant, and changes nothing: some seconds for a million URLs.
+// What it cannot see is a bit that has flipped in a number or in the path of a URL and gives another that could be.
+// If ctx ends first it stops where it is and returns its error.
 func (v *View) Check(ctx context.Context, problem func(string)) (c Checked, err error) {
 	if err := v.db.Exec("BEGIN"); err != nil { // of reading: a crawl goes on meanwhile
 		return c, err
@@ -65,8 +65,8 @@ func (v *View) Check(ctx context.Context, problem func(string)) (c Checked, err 
 // interruptAgain is how often an interrupt is repeated: one that comes between two statements is lost.
 const interruptAgain = 10 * time.Millisecond
 
-// interruptedBy has what is read end when ctx does. That is over when the function that it returns is
-// called with the error there was; it returns that of ctx instead if that is what ended it.
+// interruptedBy has what is read end when ctx does. That is over when the function that it returns is called with the
+// error there was; it returns that of ctx instead if that is what ended it.
 func (v *View) interruptedBy(ctx context.Context) (settle func(error) error) {
 	on, leave := context.WithCancel(context.Background())
 	ended := make(chan struct{})

@@ -21,8 +21,7 @@ const (
 	opRouse
 )
 
-// op is one call, until it is written: a value and not a closure, since there is one for each link
-// that is found.
+// op is one call, until it is written: a value and not a closure, since there is one for each link that is found.
 type op struct {
 	kind kind
 	of   frontier.Kind // opPut
@@ -62,8 +61,8 @@ type inbox struct {
 	err    error // why nothing is taken any more
 }
 
-// add takes a batch in. The writer is woken when there is work for it at once, and by the first batch
-// for it to look at the time.
+// add takes a batch in. The writer is woken when there is work for it at once, and by the first batch for it to look
+// at the time.
 func (in *inbox) add(batch []op) (taken bool) {
 	in.mu.Lock()
 	defer in.mu.Unlock()
@@ -132,9 +131,9 @@ type taken struct {
 // mostSpare bounds the memory that stays for calls, in batches of usual size.
 const mostSpare = 8
 
-// take hands over what is to be done now, in place of what was taken before. Batches may wait for
-// others until time is up, or until they are worth a transaction together with the calls that have
-// been written to the one that is open.
+// take hands over what is to be done now, in place of what was taken before. Batches may wait for others until time
+// is up, or until they are worth a transaction together with the calls that have been written to the one that is
+// open.
 func (in *inbox) take(timeIsUp bool, written int, before []op) (t taken) {
 	clear(before)
 	in.mu.Lock()

@@ -10,8 +10,7 @@ import (
 	"github.com/treadlight/crawl/internal/ratelimit/memory"
 )
 
-// Rates is the memory of hosts in the state: what their limiter learned, with the same
-// promises as [memory.Database].
+// Rates is the memory of hosts in the state: what their limiter learned, with the same promises as [memory.Database].
 type Rates struct{ s *Store }
 
 // Rates is the memory of hosts in this state. It is safe for concurrent use.
@@ -20,8 +19,8 @@ func (s *Store) Rates() Rates { return Rates{s} }
 // Path is the name of the database.
 func (r Rates) Path() string { return r.s.path }
 
-// Save merges hosts in, the newer entry of each counting, and returns when that is committed. If ctx
-// ends first its error is returned, and the hosts are saved nevertheless.
+// Save merges hosts in, the newer entry of each counting, and returns when that is committed. If ctx ends first its
+// error is returned, and the hosts are saved nevertheless.
 func (r Rates) Save(ctx context.Context, hosts iter.Seq[ratelimit.HostMemory]) error {
 	cfg := &r.s.cfg
 	list := memory.Kept(hosts, cfg.Clock.Now(), cfg.MaxWait)
@@ -34,8 +33,8 @@ func (r Rates) Save(ctx context.Context, hosts iter.Seq[ratelimit.HostMemory]) e
 	return nil
 }
 
-// Load reads what is left at present, the latest used host first. Rows that no limiter has
-// written are passed over and reported; the number of the first is its place in that order.
+// Load reads what is left at present, the latest used host first. Rows that no limiter has written are passed over
+// and reported; the number of the first is its place in that order.
 func (r Rates) Load() (hosts []ratelimit.HostMemory, damage memory.Damage, err error) {
 	db, err := r.s.reader()
 	if err != nil {

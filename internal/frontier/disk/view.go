@@ -13,8 +13,8 @@ import (
 	"github.com/treadlight/crawl/internal/web/canonical"
 )
 
-// View looks at a state that a crawl may be working on: it takes no lock, and what it sees is committed.
-// Nothing is written, so that a state of an earlier version is an error. It is not safe for concurrent use.
+// View looks at a state that a crawl may be working on: it takes no lock, and what it sees is committed. Nothing is
+// written, so that a state of an earlier version is an error. It is not safe for concurrent use.
 type View struct {
 	db   *sqlitedb.DB
 	path string
@@ -76,13 +76,14 @@ func (v *View) Seeds(see func(frontier.Item) bool) error {
 	return nil
 }
 
-// Page is what is known of a URL, as [canonical.URL.String] has it; nil if it was never put.
-// It reads all URLs, and all visits: some seconds for ten million.
+// Page is what is known of a URL, as [canonical.URL.String] has it; nil if it was never put. It reads all URLs, and
+// all visits: some seconds for ten million.
 func (v *View) Page(url string) (*Page, error) {
 	var id int64
 	p := new(Page)
 	err := each(v.db, `SELECT coalesce(u.kind, 'page'), u.depth, u.seed, coalesce(r.url, ''), u.queued_at,
-		u.id > (SELECT url FROM placed) AND NOT EXISTS (SELECT 1 FROM visits v WHERE v.url = u.id) OR EXISTS (SELECT 1 FROM places p WHERE p.host = u.host AND p.rank = u.rank AND p.url = u.id),
+		u.id > (SELECT url FROM placed) AND NOT EXISTS (SELECT 1 FROM visits v WHERE v.url = u.id)
+			OR EXISTS (SELECT 1 FROM places p WHERE p.host = u.host AND p.rank = u.rank AND p.url = u.id),
 		u.id FROM urls u LEFT JOIN urls r ON r.id = u.referrer WHERE u.url = ? LIMIT 1`, func(q *sqlitedb.Stmt) error {
 		p.Kind, p.Depth, p.Seed, p.Referrer = q.ColumnText(0), int(q.ColumnInt(1)), q.ColumnInt(2) != 0, q.ColumnText(3)
 		p.QueuedAt, p.Queued, id = time.UnixMilli(q.ColumnInt(4)), q.ColumnInt(5) != 0, q.ColumnInt(6)
@@ -109,8 +110,8 @@ func (s *Store) reader() (*sqlitedb.DB, error) {
 // errStop is that the caller wants no more rows.
 var errStop = errors.New("no more rows are wanted")
 
-// stream reads rows as the caller goes on, so it should do so briskly: the log of the database grows
-// meanwhile. An error is the last.
+// stream reads rows as the caller goes on, so it should do so briskly: the log of the database grows meanwhile. An
+// error is the last.
 func stream[T any](s *Store, query string, row func(*sqlitedb.Stmt) (T, error)) iter.Seq2[T, error] {
 	return func(yield func(T, error) bool) {
 		db, err := s.reader()
@@ -148,21 +149,20 @@ func seedRow(path string) func(*sqlitedb.Stmt) (frontier.Item, error) {
 	}
 }
 
-// Seeds are the URLs that were put as seeds and are committed, whatever became of them, in their order:
-// URL, ID, hops, and when each was queued. It is safe to call from any goroutine.
+// Seeds are the URLs that were put as seeds and are committed, whatever became of them, in their order: URL, ID,
+// hops, and when each was queued. It is safe to call from any goroutine.
 func (s *Store) Seeds() iter.Seq2[frontier.Item, error] {
 	return stream(s, seedsQuery, seedRow(s.path))
 }
 
-// URLs are all that were ever put and are committed, in the order of their IDs, as
-// [canonical.URL.String] has them. A million took half a second. It is safe to call from any goroutine.
+// URLs are all that were ever put and are committed, in the order of their IDs, as [canonical.URL.String] has them. A
+// million took half a second. It is safe to call from any goroutine.
 func (s *Store) URLs() iter.Seq2[string, error] {
 	return stream(s, `SELECT url FROM urls ORDER BY id`, func(q *sqlitedb.Stmt) (string, error) { return q.ColumnText(0), nil })
 }
 
-// CountVisits is how many pages this round has visited, as of the last commit, and how many of
-// them the host gave, now or unchanged since; what was refused is none. It looks at all visits.
-// It is safe to call from any goroutine.
+// CountVisits is how many pages this round has visited, as of the last commit, and how many of them the host gave,
+// now or unchanged since; what was refused is none. It looks at all visits. It is safe to call from any goroutine.
 func (s *Store) CountVisits() (visited, given int64, err error) {
 	db, err := s.reader()
 	if err != nil {

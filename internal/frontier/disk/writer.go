@@ -31,8 +31,8 @@ type writer struct {
 	due   <-chan time.Time // nil while nothing waits
 }
 
-// restore reads the figures, which are kept in memory from then on: to count the rows of
-// a table takes as long as to read it.
+// restore reads the figures, which are kept in memory from then on: to count the rows of a table takes as long as to
+// read it.
 func (w *writer) restore() (err error) {
 	if err := w.f.db.Transact(func() error { return w.f.db.Exec(placeQuery) }); err != nil {
 		return err
@@ -43,8 +43,8 @@ func (w *writer) restore() (err error) {
 	if w.round, err = w.f.db.QueryInt(`SELECT max(round) FROM rounds`); err != nil {
 		return err
 	}
-	// IDs go on from there. One that was given to a URL that was never committed is given
-	// again: nothing that outlives a process knows of it.
+	// IDs go on from there. One that was given to a URL that was never committed is given again: nothing that
+	// outlives a process knows of it.
 	if w.lastPut, err = w.f.db.QueryInt(`SELECT max(id) FROM urls`); err != nil {
 		return err
 	}
@@ -137,8 +137,8 @@ func (w *writer) do(t *taken, timeIsUp bool) error {
 	return nil
 }
 
-// applyAll writes calls, in a transaction that it begins if need be. An immediate one has
-// the lock from the start, so that what it has read is still true when it writes.
+// applyAll writes calls, in a transaction that it begins if need be. An immediate one has the lock from the start, so
+// that what it has read is still true when it writes.
 func (w *writer) applyAll(ops []op) error {
 	if len(ops) == 0 {
 		return nil
@@ -212,8 +212,8 @@ func (w *writer) writePositions() error {
 	return nil
 }
 
-// checkpointWait is how long a checkpoint waits for those who read. The crawl waits with
-// it, and the next commit is another chance.
+// checkpointWait is how long a checkpoint waits for those who read. The crawl waits with it, and the next commit is
+// another chance.
 const checkpointWait = 20 * time.Millisecond
 
 // checkpoint moves the log into the database when it is longer than limit.
@@ -231,8 +231,8 @@ func (w *writer) checkpoint(limit int64) error {
 	return err
 }
 
-// longLog times Config.WALBytes is a log of which people are told. A query of some seconds does not bring it
-// there; a shell that was left open in the middle of one does, and then it grows until the disk is full.
+// longLog times Config.WALBytes is a log of which people are told. A query of some seconds does not bring it there; a
+// shell that was left open in the middle of one does, and then it grows until the disk is full.
 const longLog = 8
 
 // tellOfReaders warns once of a reader that keeps the log from being emptied, and tells when it has gone.
@@ -248,8 +248,7 @@ func (w *writer) tellOfReaders(emptied bool, size int64) {
 	}
 }
 
-// writeWait is how long a transaction waits for another process that writes, which a
-// person with a shell may do.
+// writeWait is how long a transaction waits for another process that writes, which a person with a shell may do.
 const writeWait = 5 * time.Second
 
 // end gives the file back. Of a store that has failed nothing is committed.

@@ -15,12 +15,12 @@ import (
 	"github.com/treadlight/crawl/internal/web/canonical"
 )
 
-// Bound checks by random steps what a bound of the pages of a host means, wherever they are
-// kept: never are more visited, and neither what is refused when its turn comes nor what is no
-// page counts. So when all links are found again and again, each host has come in the end to as
-// many as it may have, if there are so many. The last is not so of a store that hosts are inactive
-// in, or that is opened anew, unless it is shared: of such a host the pages beyond the bound are dropped for good.
-// backend makes a store of that bound for each check, and is nil for a frontier in memory.
+// Bound checks by random steps what a bound of the pages of a host means, wherever they are kept: never are more
+// visited, and neither what is refused when its turn comes nor what is no page counts. So when all links are found
+// again and again, each host has come in the end to as many as it may have, if there are so many. The last is not so
+// of a store that hosts are inactive in, or that is opened anew, unless it is shared: of such a host the pages beyond
+// the bound are dropped for good. backend makes a store of that bound for each check, and is nil for a frontier in
+// memory.
 func Bound(t *testing.T, backend func(t *rapid.T, most int) Backend) {
 	t.Helper()
 	rapid.Check(t, func(t *rapid.T) {

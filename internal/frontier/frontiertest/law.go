@@ -20,8 +20,8 @@ type Backend interface {
 	frontier.Storage
 	// Answer is the oldest answer not yet given, if there is one or one is to come.
 	Answer() (a frontier.Answer, ok bool)
-	// Reopen closes the store and opens it again, as a later process does; nothing is lost
-	// by it but the questions. It is called before the first use, too.
+	// Reopen closes the store and opens it again, as a later process does; nothing is lost by it but the questions.
+	// It is called before the first use, too.
 	Reopen() frontier.Left
 	// Owner says which hosts are this process's; nil: all.
 	Owner() frontier.Ownership
@@ -30,11 +30,11 @@ type Backend interface {
 // Key is that of the fingerprints of [Law].
 const Key = 7
 
-// Law checks by random steps: every URL added is leased until it is done, exactly once more than it was given
-// back; queued + leased is zero then and only then; and of a host's URLs that were not asked for yet the one
-// goes first whose place is. It holds with a store, however late it answers and however often the crawl is
-// begun anew; backend makes one for each check, and is nil for a frontier in memory. Of one that is shared, a
-// URL that is known may be taken for new, and the order holds among URLs of one rank.
+// Law checks by random steps: every URL added is leased until it is done, exactly once more than it was given back;
+// queued + leased is zero then and only then; and of a host's URLs that were not asked for yet the one goes first
+// whose place is. It holds with a store, however late it answers and however often the crawl is begun anew; backend
+// makes one for each check, and is nil for a frontier in memory. Of one that is shared, a URL that is known may be
+// taken for new, and the order holds among URLs of one rank.
 func Law(t *testing.T, backend func(t *rapid.T) Backend) {
 	t.Helper()
 	rapid.Check(t, func(t *rapid.T) {
@@ -153,8 +153,8 @@ func (l *law) link(it frontier.Item) {
 	}
 }
 
-// leased takes a lease in hand. The first time it must be of the URL that goes first of
-// those of its host that were not asked for yet, wherever they are.
+// leased takes a lease in hand. The first time it must be of the URL that goes first of those of its host that were
+// not asked for yet, wherever they are.
 func (l *law) leased(lease *frontier.Lease) {
 	if !l.shared {
 		require.EqualValues(l, len(l.added), l.f.Counts().Known)

@@ -9,8 +9,8 @@ import (
 	"github.com/treadlight/crawl/internal/frontier"
 )
 
-// Naive is a [Backend] in maps and slices, for others to be held against. It answers when Answer is called,
-// and an answer knows of nothing that came after its question. It is not safe for concurrent use.
+// Naive is a [Backend] in maps and slices, for others to be held against. It answers when Answer is called, and an
+// answer knows of nothing that came after its question. It is not safe for concurrent use.
 type Naive struct {
 	URLs     map[int64]*NaiveURL
 	seen     map[uint64]bool
@@ -66,8 +66,8 @@ func (s *Naive) Guess(g frontier.Guess) { s.guesses[g.URL.String()] = g }
 // TakeGuesses are those that are kept, in no order.
 func (s *Naive) TakeGuesses() []frontier.Guess { return slices.Collect(maps.Values(s.guesses)) }
 
-// Again begins a new round: all URLs are queued again, with what is known of them. Unlike a
-// store on disk it knows only the last visit, whether or not that says anything.
+// Again begins a new round: all URLs are queued again, with what is known of them. Unlike a store on disk it knows
+// only the last visit, whether or not that says anything.
 func (s *Naive) Again() frontier.Left {
 	for _, u := range s.URLs {
 		before := u.Visit

@@ -37,14 +37,19 @@
 //	o:<session>  HASH    its hosts, with token and number of the request; # is the last of these
 //	i:<session>  SET     its hosts that have got URLs from others
 //	a:<process>  STRING  the number of the last call by which it added URLs
-//	h:<host>     HASH    t (token), o (session), r (ranks), k (URLs known), p (pages, where they are bounded), m (what is remembered), nb (not before), lo, ls (last load), b1, b2, … (URLs of budgets), g (1 if no sitemap is where one usually is), gl (a link to there)
+//	h:<host>     HASH    t (token), o (session), r (ranks), k (URLs known), p (pages, where they are bounded),
+//	                     m (what is remembered), nb (not before), lo, ls (last load), b1, b2, … (URLs of
+//	                     budgets), g (1 if no sitemap is where one usually is), gl (a link to there)
 //	q:<host>:<r> LIST    its queued URLs of rank r
 //	x:<host>     HASH    its URLs that are handed out
 //	s:<i>        SET     fingerprints: buckets of a linear hash table, each an intset
 //
 // Of the job as a whole there are, in a slot of their own, below crawl:{job}:
 //
-//	job      HASH  id, key, partitions, max, created, ready, control, parted (when a process left last), blocked (the verdict), answered (1 if a host has, to any request), visited (1 if a URL was), unruled (why one could not be asked for), its terms, which of them operators have set since, and how often (changes)
+//	job      HASH  id, key, partitions, max, created, ready, control, parted (when a process left last),
+//	               blocked (the verdict), answered (1 if a host has, to any request), visited (1 if a URL
+//	               was), unruled (why one could not be asked for), its terms, which of them operators have
+//	               set since, and how often (changes)
 //	seeds    ZSET  seeds by the order in which they came
 //	openings HASH  the addresses that are not public and that seeds have opened, by host and port; "-" for none
 //	workers  ZSET  processes by when they were last heard of

@@ -13,12 +13,12 @@ import (
 	"github.com/redis/rueidis"
 )
 
-// Least is what a user of the server (ACL) must be allowed: on the keys of jobs, and on those of
-// rates that a job has as a whole.
+// Least is what a user of the server (ACL) must be allowed: on the keys of jobs, and on those of rates that a job has
+// as a whole.
 const Least = "~crawl:* ~rate_limiter:* +@read +@write +@scripting +@connection +info +time"
 
-// LeastInCluster is what it must be allowed besides at each node of a cluster: to see who has which
-// keys, and who is away.
+// LeastInCluster is what it must be allowed besides at each node of a cluster: to see who has which keys, and who is
+// away.
 const LeastInCluster = "+cluster|slots +cluster|nodes"
 
 // allow is how a user is allowed all that.
@@ -53,8 +53,8 @@ func said(err error) error {
 	return err
 }
 
-// Verdict is an error that a server has answered with and stays by, with what helps against it;
-// nil if err is none, as when no server was reached.
+// Verdict is an error that a server has answered with and stays by, with what helps against it; nil if err is none,
+// as when no server was reached.
 func Verdict(err error) error {
 	var answered *rueidis.RedisError
 	if !errors.As(err, &answered) || passing(answered.Error()) {

@@ -25,8 +25,8 @@ func Dial(ctx context.Context, o rueidis.ClientOption, job string) (*Fleet, erro
 	return dialJob(ctx, o, job, false)
 }
 
-// DialToPurge is Dial for a job of which what is stored may not be readable, and that is good for
-// nothing but Purge then.
+// DialToPurge is Dial for a job of which what is stored may not be readable, and that is good for nothing but Purge
+// then.
 func DialToPurge(ctx context.Context, o rueidis.ClientOption, job string) (*Fleet, error) {
 	return dialJob(ctx, o, job, true)
 }
@@ -55,8 +55,7 @@ func dialJob(ctx context.Context, o rueidis.ClientOption, name string, damaged b
 // Close gives the connections back.
 func (f *Fleet) Close() { f.client.Close() }
 
-// SetControl has all processes of the job do something else, which they hear of within a third of their
-// leases.
+// SetControl has all processes of the job do something else, which they hear of within a third of their leases.
 func (f *Fleet) SetControl(ctx context.Context, control Control) error {
 	if !slices.Contains([]Control{Running, Paused, Draining}, control) {
 		return fmt.Errorf("redis: control %q: want %s, %s or %s", control, Running, Paused, Draining)
@@ -75,9 +74,9 @@ func (f *Fleet) SetControl(ctx context.Context, control Control) error {
 // ErrUncounted is that a bound of pages is wanted of processes that do not count them.
 var ErrUncounted = errors.New("its processes may not count their pages, as it has no max_pages: drain the job, set it, and begin them again")
 
-// Set changes bounds of the job, and returns what they were by their terms; empty: there was none. Processes
-// hear of it within a third of their leases. The error is [ErrUncounted] for a bound of pages where there
-// never was one, while a process is there; of what was done before every URL counts as a page then.
+// Set changes bounds of the job, and returns what they were by their terms; empty: there was none. Processes hear of
+// it within a third of their leases. The error is [ErrUncounted] for a bound of pages where there never was one,
+// while a process is there; of what was done before every URL counts as a page then.
 func (f *Fleet) Set(ctx context.Context, b Bounds) (before map[string]string, err error) {
 	values := map[string]string{}
 	if b.Pages != nil {
@@ -115,8 +114,8 @@ func (f *Fleet) Set(ctx context.Context, b Bounds) (before map[string]string, er
 	return before, nil
 }
 
-// spanText leaves out the zero minutes and seconds of time.Duration's own form, as settings are written:
-// 5m, not 5m0s.
+// spanText leaves out the zero minutes and seconds of time.Duration's own form, as settings are written: 5m, not
+// 5m0s.
 func spanText(d time.Duration) string {
 	text := d.String()
 	for _, zero := range []struct{ end, left string }{{"m0s", "m"}, {"h0m", "h"}, {"0s", "0"}} {
@@ -127,9 +126,9 @@ func spanText(d time.Duration) string {
 	return text
 }
 
-// Purge deletes all that is stored of the job, and returns how many keys that were. The processes that
-// are still at it end with [ErrNoJob]. The counters go first: without them nothing is written any more,
-// and nobody joins. The job itself goes last, so that a purge that was interrupted can be repeated.
+// Purge deletes all that is stored of the job, and returns how many keys that were. The processes that are still at
+// it end with [ErrNoJob]. The counters go first: without them nothing is written any more, and nobody joins. The job
+// itself goes last, so that a purge that was interrupted can be repeated.
 func (f *Fleet) Purge(ctx context.Context) (keys int64, err error) {
 	var first []string
 	for p := range f.job.partitions {
@@ -192,10 +191,10 @@ const healsWithin = 30 * time.Second
 // ErrComplete is that a job has nothing left to do.
 var ErrComplete = errors.New("all of its URLs are done")
 
-// Await waits until a job has URLs to visit, for a process that brings none. wait, if set, is called when
-// there is something to wait for: the job itself, or its first URL, and for which again when that
-// changes. The error is that of ctx, [ErrComplete], or what is wrong with the server: at first at once,
-// later when it has not answered for giveUp.
+// Await waits until a job has URLs to visit, for a process that brings none. wait, if set, is called when there is
+// something to wait for: the job itself, or its first URL, and for which again when that changes. The error is that
+// of ctx, [ErrComplete], or what is wrong with the server: at first at once, later when it has not answered for
+// giveUp.
 func Await(ctx context.Context, o rueidis.ClientOption, job string, giveUp time.Duration, clk clock.Clock, wait func(there bool)) error {
 	if err := settleAddress(&o, job); err != nil {
 		return err

@@ -12,8 +12,7 @@ import (
 	"github.com/treadlight/crawl/internal/web/canonical"
 )
 
-// itemVersion is the first byte of an item. A program that meets another does not know how
-// to read what follows.
+// itemVersion is the first byte of an item. A program that meets another does not know how to read what follows.
 const itemVersion = 1
 
 // How the URL of an item begins.
@@ -23,8 +22,8 @@ const (
 	httpsHost        // with https:// and that
 )
 
-// encode is an item as it is stored with its host; the rank and the ID are beside it. The URL is without its
-// scheme and host if those are the usual, and the referrer without what it has in common with the URL.
+// encode is an item as it is stored with its host; the rank and the ID are beside it. The URL is without its scheme
+// and host if those are the usual, and the referrer without what it has in common with the URL.
 func encode(host string, it *frontier.Item) string {
 	url, form := it.URL.String(), byte(wholeURL)
 	rest := url

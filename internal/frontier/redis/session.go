@@ -76,8 +76,7 @@ func (s *Store) acquire(ctx context.Context, n int) error {
 	return nil
 }
 
-// othersSeed reports whether a process that is heard of brings seeds yet. Of what cannot be read it
-// takes the worst.
+// othersSeed reports whether a process that is heard of brings seeds yet. Of what cannot be read it takes the worst.
 func (s *Store) othersSeed(ctx context.Context) bool {
 	workers, _, err := workersOf(ctx, s.link.Client, s.job.name, s.cfg.now)
 	return err != nil || slices.ContainsFunc(workers, func(w Worker) bool { return w.Alive && w.Seeding && w.ID != s.worker })
@@ -176,9 +175,8 @@ func recalled(host, line string, now time.Time) (m ratelimit.HostMemory, ok bool
 // longestGap bounds for how long a host may stay unasked because it is asked seldom.
 const longestGap = time.Hour
 
-// memory is what the limiter knows of a host, in spans from now; empty if that is nothing. No span
-// ends earlier than it should: the limiter tells when it let a request go, which reaches its host
-// later, but not after it was over.
+// memory is what the limiter knows of a host, in spans from now; empty if that is nothing. No span ends earlier than
+// it should: the limiter tells when it let a request go, which reaches its host later, but not after it was over.
 func (s *Store) memory(h *held) string {
 	if s.cfg.Remember == nil {
 		return ""

@@ -33,18 +33,10 @@ type Store struct {
 	left              frontier.Left
 	elapsed           time.Duration // of the job, when the store was opened
 
-	inbox     inbox
-	known     known
-	request   int64        // of scripts that want a number; the writer's alone
-	hints     map[int]bool // partitions in which a host may be ready; the writer's alone
-	unsettled unsettled
-
-	life   context.Context // of what runs in the background
-	end    context.CancelFunc
-	work   sync.WaitGroup
-	wake   chan struct{} // holds one, for the watch: a session has begun
-	stir   chan struct{} // holds one, for keep: there is something to tell the others
-	close  func() error
+	inbox inbox
+	known known
+	sending
+	running
 	counts counts
 	pages  *allowance // nil: the job has no bound of them
 
@@ -63,14 +55,30 @@ type Store struct {
 	standing
 }
 
+// sending is what the writer alone uses.
+type sending struct {
+	request   int64        // of scripts that want a number
+	hints     map[int]bool // partitions in which a host may be ready
+	unsettled unsettled
+}
+
+// running is what a store runs in the background.
+type running struct {
+	life  context.Context
+	end   context.CancelFunc
+	work  sync.WaitGroup
+	wake  chan struct{} // holds one, for the watch: a session has begun
+	stir  chan struct{} // holds one, for keep: there is something to tell the others
+	close func() error
+}
+
 var (
 	_ frontier.Storage   = (*Store)(nil)
 	_ frontier.Ownership = (*Store)(nil)
 )
 
-// Open makes the job, or joins it, and starts the work of this process in it. It takes some trips. The
-// error is a [*TermsError] or [ErrNoJob], names the field of cfg that is wrong, or says what is wrong
-// with the server.
+// Open makes the job, or joins it, and starts the work of this process in it. It takes some trips. The error is a
+// [*TermsError] or [ErrNoJob], names the field of cfg that is wrong, or says what is wrong with the server.
 func Open(ctx context.Context, cfg Config) (*Store, error) {
 	if err := cfg.settle(); err != nil {
 		return nil, err
@@ -81,9 +89,9 @@ func Open(ctx context.Context, cfg Config) (*Store, error) {
 	}
 	s := &Store{
 		cfg: cfg, worker: strconv.FormatUint(rand.Uint64(), 36), known: newKnown(cfg.KnownFPs),
-		inbox: inbox{wake: make(chan struct{}, 1), done: make(chan struct{})},
-		wake:  make(chan struct{}, 1), stir: make(chan struct{}, 1),
-		hints: make(map[int]bool), hosts: make(map[string]*held), turned: turned{hosts: make(map[string][]uint64)},
+		inbox:   inbox{wake: make(chan struct{}, 1), done: make(chan struct{})},
+		running: running{wake: make(chan struct{}, 1), stir: make(chan struct{}, 1)}, sending: sending{hints: make(map[int]bool)},
+		hosts: make(map[string]*held), turned: turned{hosts: make(map[string][]uint64)},
 		link:     link{Client: client, clk: cfg.Clock, giveUp: cfg.GiveUp},
 		standing: standing{control: Running, judged: make(chan struct{}, 1)},
 	}
@@ -119,9 +127,8 @@ func dial(o rueidis.ClientOption) (rueidis.Client, error) {
 	return client, nil
 }
 
-// joinSoon joins, and in a cluster of which a node does not answer tries again until ctx ends: a replica
-// may be about to take its place. A single server that does not answer is an error at once, as its
-// address may be wrong.
+// joinSoon joins, and in a cluster of which a node does not answer tries again until ctx ends: a replica may be about
+// to take its place. A single server that does not answer is an error at once, as its address may be wrong.
 func (s *Store) joinSoon(ctx context.Context) error {
 	for pause := retryFirst; ; pause = min(2*pause, retryMost) {
 		err := s.join(ctx)
@@ -182,8 +189,7 @@ func (s *Store) Put(host string, it *frontier.Item, fp uint64, _ bool) {
 	s.tell(o)
 }
 
-// budgetOf is the budget of a URL and its bound, as the script takes them: a seed has none, and counts
-// even so.
+// budgetOf is the budget of a URL and its bound, as the script takes them: a seed has none, and counts even so.
 func (s *Store) budgetOf(it *frontier.Item) string {
 	if s.cfg.Budget == nil || it.Kind != frontier.Page {
 		return ""
@@ -217,8 +223,8 @@ func (s *Store) Done(host string, it *frontier.Item, v frontier.Visit) {
 	s.tell(op{kind: opDone, held: h, id: it.ID, refused: v.Refused})
 }
 
-// asked notes that a URL of a host was asked for, and that so many are done; nil for one that is not ours.
-// The server passes over a URL that was not handed out to us since we have the host.
+// asked notes that a URL of a host was asked for, and that so many are done; nil for one that is not ours. The server
+// passes over a URL that was not handed out to us since we have the host.
 func (s *Store) asked(host string, done int) *held {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -306,8 +312,8 @@ func (s *Store) Until(host string) time.Time {
 	return h.part.until.Add(-s.margin())
 }
 
-// errLost is why the context of a host has ended. To whoever asks, the request was cancelled, which says
-// nothing of the host.
+// errLost is why the context of a host has ended. To whoever asks, the request was cancelled, which says nothing of
+// the host.
 var errLost = fmt.Errorf("the lease of the host has ended: %w", context.Canceled)
 
 // nobodys is the context of hosts that are not ours.
@@ -317,8 +323,8 @@ var nobodys = func() context.Context {
 	return ctx
 }()
 
-// Held ends when the host is not ours any more, or may not be: what is under way for it is to be given
-// up. Of a host that was given back it has ended.
+// Held ends when the host is not ours any more, or may not be: what is under way for it is to be given up. Of a host
+// that was given back it has ended.
 func (s *Store) Held(host string) context.Context {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -328,8 +334,8 @@ func (s *Store) Held(host string) context.Context {
 	return nobodys
 }
 
-// Commit does nothing: what was told is sent in its order, soon, what is done after [Config.Sync]; and
-// positions are not kept.
+// Commit does nothing: what was told is sent in its order, soon, what is done after [Config.Sync]; and positions are
+// not kept.
 func (s *Store) Commit([]frontier.Position) {}
 
 // Owned is nil: the files of a process are its own, whoever has its hosts.
@@ -342,8 +348,8 @@ func (s *Store) fail(err error) {
 	}
 }
 
-// Opening is what the job has of a host and a port that the user named: the addresses that they have
-// opened, as [Store.Open] was told; empty if nobody told.
+// Opening is what the job has of a host and a port that the user named: the addresses that they have opened, as
+// [Store.Open] was told; empty if nobody told.
 func (s *Store) Opening(ctx context.Context, host string) (addrs string, err error) {
 	c := s.link.Client
 	addrs, err = c.Do(ctx, c.B().Hget().Key(jobKey(s.job.name, "openings")).Field(host).Build()).ToString()
@@ -386,13 +392,13 @@ func (s *Store) seedsBehind(ctx context.Context, last int64) ([]seed, error) {
 	return seeds, nil
 }
 
-// Close sends what was told, gives all hosts back at once, and ends what the store runs. If the server
-// does not answer it takes a lease, and 10 s at least: the sessions have ended then. The frontier must
-// not call any more. The error is that of Err, if there is one. Further calls return the same.
+// Close sends what was told, gives all hosts back at once, and ends what the store runs. If the server does not
+// answer it takes a lease, and 10 s at least: the sessions have ended then. The frontier must not call any more. The
+// error is that of Err, if there is one. Further calls return the same.
 func (s *Store) Close() error { return s.close() }
 
-// patience is how long Close waits for the server. Short leases are no reason to be short of it: what
-// was found is stored without a lease, and a process that ends has no other time to wait.
+// patience is how long Close waits for the server. Short leases are no reason to be short of it: what was found is
+// stored without a lease, and a process that ends has no other time to wait.
 func (s *Store) patience() time.Duration { return max(s.cfg.Lease, closeLeast) }
 
 func (s *Store) shut() error {
@@ -453,9 +459,11 @@ func (s *Store) Statistics() Statistics {
 	c, l := &s.counts, &s.link
 	pending, _ := s.Pending()
 	return Statistics{
-		Worker: s.cfg.Worker, Trips: l.trips.Load(), Commands: l.commands.Load(), Bytes: l.bytes.Load(), Retries: l.retries.Load(), Reloads: l.reloads.Load(),
-		Added: c.added.Load(), Duplicates: c.duplicates.Load(), Refused: c.refused.Load(), Dropped: c.dropped.Load(), Done: c.done.Load(), Stale: c.stale.Load(),
+		Worker: s.cfg.Worker, Trips: l.trips.Load(), Commands: l.commands.Load(), Bytes: l.bytes.Load(),
+		Retries: l.retries.Load(), Reloads: l.reloads.Load(), Added: c.added.Load(), Duplicates: c.duplicates.Load(),
+		Refused: c.refused.Load(), Dropped: c.dropped.Load(), Done: c.done.Load(), Stale: c.stale.Load(),
 		Lost: c.lost.Load(), Given: c.given.Load(), Acquired: c.acquired.Load(), Hosts: hosts, Loaded: loaded, Pending: pending,
-		LastTrip: time.Duration(c.rtt.Load()), Full: c.oom.Load(), Heartbeats: c.heartbeats.Load(), Setbacks: c.setbacks.Load(), Syncs: c.syncs.Load(),
+		LastTrip: time.Duration(c.rtt.Load()), Full: c.oom.Load(), Heartbeats: c.heartbeats.Load(),
+		Setbacks: c.setbacks.Load(), Syncs: c.syncs.Load(),
 	}
 }

@@ -35,8 +35,8 @@ func parseName(name string) (span, bool) {
 // folder is the directory of the runs.
 type folder struct {
 	path string
-	// step, if set, is called before every change of the directory or of a file in it, and an error
-	// of it stands for one of the system's. Tests inject faults by it.
+	// step, if set, is called before every change of the directory or of a file in it, and an error of it stands for
+	// one of the system's. Tests inject faults by it.
 	step func(op, path string) error
 }
 
@@ -121,9 +121,9 @@ func (d folder) sync() error {
 	return err
 }
 
-// load opens the runs that follow each other from row zero, the largest of each place, and removes all
-// others: what a kill has left, and what has lost its predecessor. When one of them is damaged all
-// are dropped: the first is most of the index, so that half of one would spare the owner little.
+// load opens the runs that follow each other from row zero, the largest of each place, and removes all others: what a
+// kill has left, and what has lost its predecessor. When one of them is damaged all are dropped: the first is most of
+// the index, so that half of one would spare the owner little.
 func (d folder) load(check uint64) (runs []*run, err error) {
 	spans, rest, err := d.list()
 	if err != nil {
@@ -167,8 +167,8 @@ func closeRuns(runs []*run) {
 	}
 }
 
-// list reads the directory: the spans of the runs, and the paths of files that are ours by their
-// ending and yet no runs. Other files are left alone.
+// list reads the directory: the spans of the runs, and the paths of files that are ours by their ending and yet no
+// runs. Other files are left alone.
 func (d folder) list() (spans []span, rest []string, err error) {
 	entries, err := os.ReadDir(d.path)
 	for _, e := range entries {
@@ -182,9 +182,9 @@ func (d folder) list() (spans []span, rest []string, err error) {
 	return spans, rest, err
 }
 
-// clear removes every run, those of the latest rows first, so that a kill in the middle leaves a
-// chain. It is synced: a run that came back after a power cut would vouch for rows whose IDs the
-// database may have given to other URLs by then.
+// clear removes every run, those of the latest rows first, so that a kill in the middle leaves a chain. It is synced:
+// a run that came back after a power cut would vouch for rows whose IDs the database may have given to other URLs by
+// then.
 func (d folder) clear() error {
 	spans, rest, err := d.list()
 	if err != nil {

@@ -12,8 +12,8 @@ import (
 )
 
 var (
-	// ErrDamaged is what Has returns when a run is not what was written. What the index says is not
-	// to be believed until Reset.
+	// ErrDamaged is what Has returns when a run is not what was written. What the index says is not to be believed
+	// until Reset.
 	ErrDamaged = errors.New("seen: the index is damaged: it has to be built anew")
 	// ErrFull is what Add returns when it has no more memory for what cannot be written.
 	ErrFull = errors.New("seen: too many fingerprints wait to be written")
@@ -26,8 +26,8 @@ const (
 	defaultWaiting  = 4       // two million URLs, far more than any database is behind
 	// maxMemtable keeps slots and sorted copy below 3 GB.
 	maxMemtable = 1 << 27
-	// minRecent is 256 KB: the links that a site repeats on every page, of some hundred sites at a
-	// time. maxRecent is 8 MB.
+	// minRecent is 256 KB: the links that a site repeats on every page, of some hundred sites at a time. maxRecent is
+	// 8 MB.
 	minRecent, maxRecent = 1 << 15, 1 << 20
 )
 
@@ -92,9 +92,9 @@ type Index struct {
 	paused    bool  // nothing is tried before a memtable is sealed
 }
 
-// Open opens the index in a directory, and makes both if there are none. Runs that are damaged, missing or of
-// another fingerprint key are no error: they are dropped, and Mark says what is left. An error names the path
-// that cannot be read, made or removed, or the field of the Config that is out of range.
+// Open opens the index in a directory, and makes both if there are none. Runs that are damaged, missing or of another
+// fingerprint key are no error: they are dropped, and Mark says what is left. An error names the path that cannot be
+// read, made or removed, or the field of the Config that is out of range.
 func Open(dir string, cfg Config) (*Index, error) { return open(folder{path: dir}, cfg) }
 
 func open(d folder, cfg Config) (*Index, error) {
@@ -138,8 +138,8 @@ func (x *Index) begin(runs []*run, fail error) {
 	x.recent = make([]uint64, recentFor(n))
 }
 
-// recentFor is how many slots are worth their memory among n fingerprints: one for each, as long as
-// that is not much. A slot saves a read of 4 KiB each time that its fingerprint comes again.
+// recentFor is how many slots are worth their memory among n fingerprints: one for each, as long as that is not much.
+// A slot saves a read of 4 KiB each time that its fingerprint comes again.
 func recentFor(n int64) int {
 	slots := minRecent
 	for int64(slots) < n && slots < maxRecent {
@@ -148,8 +148,8 @@ func recentFor(n int64) int {
 	return slots
 }
 
-// Has reports whether fp was added. It may read a block of 4 KiB for each run that has it or seems
-// to. The error is ErrDamaged, and stays until Reset; or ErrClosed.
+// Has reports whether fp was added. It may read a block of 4 KiB for each run that has it or seems to. The error is
+// ErrDamaged, and stays until Reset; or ErrClosed.
 func (x *Index) Has(fp uint64) (found bool, err error) {
 	if x.failed.Load() {
 		return false, x.failure()
@@ -193,12 +193,12 @@ func (x *Index) lookup(fp uint64) (found bool, err error) {
 	return false, nil
 }
 
-// Add puts a fingerprint into the set that Has did not find, under the ID of its row. IDs ascend from
-// above Mark; one that does not is an error and is not added.
+// Add puts a fingerprint into the set that Has did not find, under the ID of its row. IDs ascend from above Mark; one
+// that does not is an error and is not added.
 //
-// Add blocks when Config.Waiting full memtables are committed and not yet written, until one is. The
-// error is ErrFull, with the reason, when they cannot be; the fingerprint is not added then, and to
-// call again later is to try again.
+// Add blocks when Config.Waiting full memtables are committed and not yet written, until one is. The error is
+// ErrFull, with the reason, when they cannot be; the fingerprint is not added then, and to call again later is to try
+// again.
 func (x *Index) Add(fp uint64, id int64) error {
 	if x.failed.Load() {
 		return x.failure()
@@ -220,8 +220,8 @@ func (x *Index) Add(fp uint64, id int64) error {
 	return nil
 }
 
-// seal hands the active memtable to the worker, as soon as fewer wait than may, and begins another.
-// This is also when what has failed is tried again.
+// seal hands the active memtable to the worker, as soon as fewer wait than may, and begins another. This is also when
+// what has failed is tried again.
 func (x *Index) seal() error {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -249,8 +249,8 @@ func (x *Index) seal() error {
 	return nil
 }
 
-// Committed tells that the rows up to an ID are committed in the database, so that they may count as
-// seen after a crash as well. A lower ID than before changes nothing. It does not wait for anything.
+// Committed tells that the rows up to an ID are committed in the database, so that they may count as seen after a
+// crash as well. A lower ID than before changes nothing. It does not wait for anything.
 func (x *Index) Committed(id int64) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -260,8 +260,8 @@ func (x *Index) Committed(id int64) {
 	}
 }
 
-// Mark is the ID up to which all fingerprints are in runs on disk: those above it have to be added
-// again after Open. It is zero if there are none, and never above what is committed.
+// Mark is the ID up to which all fingerprints are in runs on disk: those above it have to be added again after Open.
+// It is zero if there are none, and never above what is committed.
 func (x *Index) Mark() int64 {
 	runs := x.now.Load().runs
 	if len(runs) == 0 {
@@ -273,8 +273,8 @@ func (x *Index) Mark() int64 {
 // Len is the number of fingerprints.
 func (x *Index) Len() int64 { return x.count.Load() }
 
-// Bytes is what the index holds in memory, beside at most 8 MB for what was found lately and what a
-// write or a merge takes for its time, and on disk, beside what a merge writes.
+// Bytes is what the index holds in memory, beside at most 8 MB for what was found lately and what a write or a merge
+// takes for its time, and on disk, beside what a merge writes.
 func (x *Index) Bytes() (ram, disk int64) {
 	ram = x.memory.Load()
 	v := x.now.Load()
@@ -288,8 +288,8 @@ func (x *Index) Bytes() (ram, disk int64) {
 	return ram, disk
 }
 
-// Err is why runs could not be written, merged or removed the last time; nil after it went well. It
-// is a warning: answers are right nevertheless, and it is tried again.
+// Err is why runs could not be written, merged or removed the last time; nil after it went well. It is a warning:
+// answers are right nevertheless, and it is tried again.
 func (x *Index) Err() error {
 	x.mu.RLock()
 	defer x.mu.RUnlock()
@@ -302,9 +302,9 @@ func (x *Index) failure() error {
 	return x.fail
 }
 
-// Reset empties the index, on disk too, and mends one that is damaged. The owner adds all rows again
-// and then tells what is committed: nothing is, as far as the index knows. An error names a file that
-// could not be removed; it may be found by the next Open.
+// Reset empties the index, on disk too, and mends one that is damaged. The owner adds all rows again and then tells
+// what is committed: nothing is, as far as the index knows. An error names a file that could not be removed; it may
+// be found by the next Open.
 func (x *Index) Reset() error {
 	if errors.Is(x.failure(), ErrClosed) {
 		return ErrClosed
@@ -320,8 +320,8 @@ func (x *Index) Reset() error {
 	return nil
 }
 
-// Close waits for the worker, which gives up a merge, and closes the files. What is in memory only is
-// not written: it is above Mark. A second Close does nothing.
+// Close waits for the worker, which gives up a merge, and closes the files. What is in memory only is not written: it
+// is above Mark. A second Close does nothing.
 func (x *Index) Close() error {
 	if !errors.Is(x.failure(), ErrClosed) {
 		x.halt(ErrClosed)
@@ -416,8 +416,8 @@ func (x *Index) mergeable() []*run {
 	return nil
 }
 
-// merge puts one run in the place of neighbours. Memtables do not wait for it: they are written in
-// between, and only ever come behind.
+// merge puts one run in the place of neighbours. Memtables do not wait for it: they are written in between, and only
+// ever come behind.
 func (x *Index) merge(ctx context.Context, inputs []*run) {
 	r, err := mergeRuns(x.d, inputs, func() error {
 		for m := x.flushable(); m != nil; m = x.flushable() {

@@ -24,9 +24,9 @@ import (
 //	filter   8 bytes per word
 //	checksum 4 bytes, of index and filter
 //
-// The length of each part follows from the count. The checksums of blocks and of the end start from
-// that of the header, and those of blocks from their number too, so that a block of another run or
-// place is as wrong as one with a flipped bit.
+// The length of each part follows from the count. The checksums of blocks and of the end start from that of the
+// header, and those of blocks from their number too, so that a block of another run or place is as wrong as one with
+// a flipped bit.
 const (
 	magic   = "TLseen\r\n" // of which a transfer as text would spoil the end
 	version = 1
@@ -76,8 +76,8 @@ func (h header) encode() []byte {
 	return binary.LittleEndian.AppendUint32(b, checksum(0, b))
 }
 
-// decodeHeader reads the block of a header from a file of a given length. Whatever it accepts has a
-// sensible count, so that nobody reserves memory for a lie.
+// decodeHeader reads the block of a header from a file of a given length. Whatever it accepts has a sensible count,
+// so that nobody reserves memory for a lie.
 func decodeHeader(b []byte, size int64) (header, error) {
 	if !bytes.HasPrefix(b, []byte(magic)) || binary.LittleEndian.Uint32(b[blockSize-sumSize:]) != checksum(0, b[:blockSize-sumSize]) {
 		return header{}, fmt.Errorf("%w: no run", ErrDamaged)
@@ -105,8 +105,8 @@ type run struct {
 // ram is the memory that a run holds, in bytes.
 func (r *run) ram() int64 { return 8 * int64(len(r.firsts)+len(r.filter)) }
 
-// writeRun makes a run of the fingerprints that fill hands to add: ascending, and as many as the
-// header says. When it returns the run is there for good, or there is nothing.
+// writeRun makes a run of the fingerprints that fill hands to add: ascending, and as many as the header says. When it
+// returns the run is there for good, or there is nothing.
 func writeRun(d folder, h header, fill func(add func(uint64) error) error) (*run, error) {
 	path := d.file(h.span)
 	tmp := path + tmpSuffix
@@ -197,8 +197,8 @@ func writeWords(out io.Writer, words []uint64, sum uint32) (uint32, error) {
 	return sum, nil
 }
 
-// openRun opens the file of a span and checks everything but its blocks. The error is ErrDamaged if
-// the file is not what it should be, or not there.
+// openRun opens the file of a span and checks everything but its blocks. The error is ErrDamaged if the file is not
+// what it should be, or not there.
 func openRun(d folder, s span, check uint64) (*run, error) {
 	f, err := os.Open(d.file(s))
 	if errors.Is(err, fs.ErrNotExist) {
@@ -250,8 +250,8 @@ func readRun(f *os.File) (*run, error) {
 	return r, nil
 }
 
-// readWords fills to and continues the checksum. It goes through a small buffer, since a filter may
-// be as large as memory allows.
+// readWords fills to and continues the checksum. It goes through a small buffer, since a filter may be as large as
+// memory allows.
 func readWords(in io.Reader, to []uint64, sum uint32) (uint32, error) {
 	buf := make([]byte, chunkSize)
 	for len(to) > 0 {
@@ -266,8 +266,7 @@ func readWords(in io.Reader, to []uint64, sum uint32) (uint32, error) {
 	return sum, nil
 }
 
-// unreadable makes ErrDamaged of an error of reading: what cannot be read has to be made anew like
-// what is wrong.
+// unreadable makes ErrDamaged of an error of reading: what cannot be read has to be made anew like what is wrong.
 func unreadable(err error) error { return fmt.Errorf("%w: %w", ErrDamaged, err) }
 
 // decodeWords fills to with numbers from b, and returns it.
@@ -337,9 +336,9 @@ const (
 	maxRuns = 64
 )
 
-// pickMerge chooses the first of fanIn neighbours of one tier that should become one run, the
-// earliest; -1 for none. A tier ends at four times its beginning, so that four full ones make one of
-// the next. Only neighbours are merged, so that what a run covers stays one span.
+// pickMerge chooses the first of fanIn neighbours of one tier that should become one run, the earliest; -1 for none.
+// A tier ends at four times its beginning, so that four full ones make one of the next. Only neighbours are merged,
+// so that what a run covers stays one span.
 func pickMerge(counts []int64) int {
 	tier := func(n int64) int { return bits.Len64(uint64(n)) / 2 }
 	for i := range len(counts) - fanIn + 1 {
@@ -354,8 +353,8 @@ func pickMerge(counts []int64) int {
 	return -1
 }
 
-// mergeRuns writes one run that covers what neighbours cover. It calls between every few thousand
-// fingerprints, and ends with its error.
+// mergeRuns writes one run that covers what neighbours cover. It calls between every few thousand fingerprints, and
+// ends with its error.
 func mergeRuns(d folder, inputs []*run, between func() error) (*run, error) {
 	h := header{check: inputs[0].check, span: span{inputs[0].after, inputs[len(inputs)-1].last}}
 	live := make([]*cursor, len(inputs))
