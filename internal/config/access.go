@@ -137,11 +137,10 @@ func (l *loader) checkAccess() {
 
 func (l *loader) warnAccess() {
 	if names := l.cfg.Fetch.SecretHeaders(); len(names) > 0 {
-		l.warnings = append(l.warnings, fmt.Sprintf("fetch.headers: %s goes only to the hosts that seeds name, as it looks like a credential; for other hosts give it under hosts",
-			strings.Join(names, ", ")))
+		l.warn("fetch.headers: %s goes only to the hosts that seeds name, as it looks like a credential; for other hosts give it under hosts", strings.Join(names, ", "))
 	}
 	if u, err := url.Parse(l.cfg.Access.Proxy); err == nil && strings.HasPrefix(u.Scheme, "socks") && len(l.cfg.Access.Resolve) > 0 {
-		l.warnings = append(l.warnings, "access.resolve: a proxy looks names up itself, so that this is for hosts without one only")
+		l.warn("access.resolve: a proxy looks names up itself, so that this is for hosts without one only")
 	}
 }
 

@@ -119,8 +119,7 @@ func (l *loader) warnOff() {
 		}
 	}
 	if len(idle) > 0 {
-		l.warnings = append(l.warnings, "ratelimit.strategy is off and paces nothing: "+strings.Join(idle[:min(len(idle), warnedCaps)], ", ")+
-			" will not be kept; give another strategy, such as fixed")
+		l.warn("ratelimit.strategy is off and paces nothing: %s will not be kept; give another strategy, such as fixed", strings.Join(idle[:min(len(idle), warnedCaps)], ", "))
 	}
 }
 

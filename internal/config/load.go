@@ -75,12 +75,10 @@ func Load(src Sources) (*Loaded, error) {
 	l.warnRecord()
 	l.warnAccess()
 	if l.cfg.Fetch.Contact == "" && l.cfg.Fetch.UserAgent == "" {
-		l.warnings = append(l.warnings, "fetch.contact is empty: operators cannot tell whom to write to; "+
-			"give --contact with a URL or a mail address")
+		l.warn("fetch.contact is empty: operators cannot tell whom to write to; give --contact with a URL or a mail address")
 	}
 	if r := &l.cfg.RateLimit; r.Remember != "" && !r.Enabled() {
-		l.warnings = append(l.warnings, fmt.Sprintf("ratelimit.remember: %q is neither read nor written, since "+
-			"nothing is learned of hosts with ratelimit.strategy off; leave --remember out, or give another strategy", r.Remember))
+		l.warn("ratelimit.remember: %q is neither read nor written, since nothing is learned of hosts with ratelimit.strategy off; leave --remember out, or give another strategy", r.Remember)
 	}
 	if err := l.err(); err != nil {
 		return nil, err
@@ -124,6 +122,10 @@ func (l *loader) report(path string, o Origin, format string, args ...any) {
 		return
 	}
 	l.problems = append(l.problems, Problem{Path: path, Origin: o, Text: fmt.Sprintf(format, args...)})
+}
+
+func (l *loader) warn(format string, args ...any) {
+	l.warnings = append(l.warnings, fmt.Sprintf(format, args...))
 }
 
 func (l *loader) err() error {
@@ -234,7 +236,7 @@ func (l *loader) loadEnv(environ []string) {
 			l.report(old.path, Origin{Source: fromEnv, Name: name}, "%s", old.says())
 			continue
 		}
-		l.warnings = append(l.warnings, document.Clip(name)+" is not a setting and was ignored"+l.meantEnv(name))
+		l.warn("%s is not a setting and was ignored%s", document.Clip(name), l.meantEnv(name))
 	}
 }
 
@@ -351,19 +353,18 @@ func (l *loader) fill(rule *Host, prefix, key string) {
 func (l *loader) settleSeeds() {
 	const path = "seeds.file"
 	files := l.cfg.Seeds.Files
-	if !slices.Contains(files, "") {
+	from := len(files)
+	for from > 0 && files[from-1] != "" {
+		from--
+	}
+	if from == 0 {
 		return
 	}
-	var left []string
 	var origins []Origin
-	for i, file := range files {
-		if file == "" {
-			left, origins = nil, nil
-			continue
-		}
-		left, origins = append(left, file), append(origins, l.origins[document.Item(path, i)])
+	for i := range files[from:] {
+		origins = append(origins, l.origins[document.Item(path, from+i)])
 	}
-	l.storeListAt(&l.cfg, find(l.rows, path), path, left, origins, l.origins[path])
+	l.storeListAt(&l.cfg, find(l.rows, path), path, files[from:], origins, l.origins[path])
 }
 
 // follow sets a value on behalf of another one, if that was written in a stronger

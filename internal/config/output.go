@@ -44,8 +44,7 @@ func (l *loader) warnRecord() {
 		}
 	}
 	if what != nil {
-		l.warnings = append(l.warnings, "output.record: of pages, "+strings.Join(what, ", ")+" will not be written, since the format "+
-			document.Quote(o.Format)+" has no place for that; give --format jsonl")
+		l.warn("output.record: of pages, %s will not be written, since the format %s has no place for that; give --format jsonl", strings.Join(what, ", "), document.Quote(o.Format))
 	}
 }
 
