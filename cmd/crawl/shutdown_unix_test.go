@@ -158,7 +158,16 @@ func endsThoughBusy(t *testing.T, way, what string) {
 		require.Equal(t, site.all(), sorted(recordedURLs(t, "jsonl", text)))
 		return
 	}
-	// What is in a pipe cannot be taken back: of what was cut off some may come twice.
+	urls := resumedIntoPipe(t, records, rest)
+	for _, u := range site.all() {
+		require.True(t, urls[u], "%s is lost", u)
+	}
+}
+
+// resumedIntoPipe is the URLs that a crawl writes to a pipe, also those behind a record that was cut off: what is in
+// a pipe cannot be taken back, so some may come twice.
+func resumedIntoPipe(t *testing.T, records string, rest []string) map[string]bool {
+	t.Helper()
 	r, err := os.OpenFile(records, os.O_RDWR|syscall.O_NONBLOCK, 0)
 	require.NoError(t, err)
 	defer func() { _ = r.Close() }()
@@ -168,18 +177,16 @@ func endsThoughBusy(t *testing.T, way, what string) {
 		_, _ = io.Copy(&text, r) // until its deadline
 		read <- text.Bytes()
 	}()
-	c = begin(t, rest)
+	c := begin(t, rest)
 	require.Zero(t, c.wait(t), "%s", c.err.String())
 	require.NoError(t, r.SetReadDeadline(time.Now().Add(100*time.Millisecond)))
 	urls := map[string]bool{}
 	for line := range bytes.Lines(<-read) {
-		for _, u := range startOfRecord.FindAllSubmatch(line, -1) { // one may stand behind one that was cut off
+		for _, u := range startOfRecord.FindAllSubmatch(line, -1) {
 			urls[string(u[1])] = true
 		}
 	}
-	for _, u := range site.all() {
-		require.True(t, urls[u], "%s is lost", u)
-	}
+	return urls
 }
 
 var startOfRecord = regexp.MustCompile(`\{"url":"([^"]+)"`)

@@ -318,28 +318,33 @@ func ill() http.Handler {
 	})
 }
 
+// troubled are the URLs of sites that answer, refuse, fail for a while, or are not there.
+func troubled(t *testing.T) []string {
+	t.Helper()
+	serve := func(h http.Handler) string {
+		s := httptest.NewServer(h)
+		t.Cleanup(s.Close)
+		return s.URL
+	}
+	site := serve(troubledSite())
+	shut := serve(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Retry-After", "3600") // keeps the crawl from its end while it is asked
+		w.WriteHeader(http.StatusServiceUnavailable)
+	}))
+	dead, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	require.NoError(t, dead.Close())
+	return []string{site, shut + "/", "http://" + dead.Addr().String() + "/", site + "/sick", serve(ill())}
+}
+
 // Whoever tells of a crawl has the same figures: the summary at its end, the snapshot of --stats and of the console,
 // /metrics, the dashboard, 'crawl stats' and 'crawl report'.
 func TestFiguresAreTheSameEverywhere(t *testing.T) {
 	t.Parallel()
-	site := httptest.NewServer(troubledSite())
-	defer site.Close()
-	shut := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-		w.Header().Set("Retry-After", "3600") // keeps the crawl from its end while it is asked
-		w.WriteHeader(http.StatusServiceUnavailable)
-	}))
-	defer shut.Close()
-	sick := httptest.NewServer(ill())
-	defer sick.Close()
-	dead, err := net.Listen("tcp", "127.0.0.1:0")
-	require.NoError(t, err)
-	nobody := "http://" + dead.Addr().String() + "/"
-	require.NoError(t, dead.Close())
-
 	dir := t.TempDir()
 	out, stats := filepath.Join(dir, "out.jsonl"), filepath.Join(dir, "stats.json")
-	cmd := exec.Command("crawl", "--contact", "a@b.test", "--rate", "5", "--max-rate", "5", "--set", "max_blocked=1h", "--retries", "1",
-		"--listen", "127.0.0.1:0", "--progress", "none", "--stats", stats, "-o", out, site.URL, shut.URL+"/", nobody, site.URL+"/sick", sick.URL)
+	cmd := exec.Command("crawl", append(troubled(t), "--contact", "a@b.test", "--rate", "5", "--max-rate", "5", "--set", "max_blocked=1h", "--retries", "1",
+		"--listen", "127.0.0.1:0", "--progress", "none", "--stats", stats, "-o", out)...)
 	cmd.Env = append(os.Environ(), "CRAWL_RATELIMIT_OPEN_STATE_DURATION=1s")
 	proc, err := launch(cmd)
 	require.NoError(t, err)
@@ -370,13 +375,16 @@ func TestFiguresAreTheSameEverywhere(t *testing.T) {
 	lines := bytes.Split(bytes.TrimSpace(last), []byte("\n"))
 	var final crawl.Snapshot
 	require.NoError(t, json.Unmarshal(lines[len(lines)-1], &final))
-	reported, err := exec.Command("crawl", "report", "--json", out).Output()
-	require.NoError(t, err)
+	says := func(args ...string) string {
+		text, err := exec.Command("crawl", args...).Output()
+		require.NoError(t, err)
+		return strings.Join(strings.Fields(string(text)), " ")
+	}
 	var sum struct {
 		Records, Pages, Failed, Bytes int64
 		Refused                       struct{ Total int64 } `json:"robots_refused"`
 	}
-	require.NoError(t, json.Unmarshal(reported, &sum))
+	require.NoError(t, json.Unmarshal([]byte(says("report", "--json", out)), &sum))
 
 	require.GreaterOrEqual(t, final.Pages, int64(6), "/ a b c d busy, and what the ill host has when it is well")
 	require.GreaterOrEqual(t, final.Errors, int64(4), "401 404 sick nobody")
@@ -403,12 +411,8 @@ func TestFiguresAreTheSameEverywhere(t *testing.T) {
 	require.Contains(t, page, fmt.Sprintf("%d failed requests", final.Failed))
 	figures := cli.Plural(final.Pages, "page") + " .*, " + cli.Size(final.Bytes) + ", " + cli.Plural(final.Errors, "error")
 	require.Regexp(t, `\): `+figures+", "+view.Retries(final.Retries)+` left in`, strings.Join(strings.Fields(said.String()), " "))
-	told, err := exec.Command("crawl", "stats", stats).Output()
-	require.NoError(t, err)
-	require.Regexp(t, `^interrupted \(asked to stop\): `+figures+", "+view.Retries(final.Retries)+` left in`, strings.Join(strings.Fields(string(told)), " "))
-	text, err := exec.Command("crawl", "report", out).Output()
-	require.NoError(t, err)
-	require.Regexp(t, ": "+figures, strings.Join(strings.Fields(string(text)), " "))
+	require.Regexp(t, `^interrupted \(asked to stop\): `+figures+", "+view.Retries(final.Retries)+` left in`, says("stats", stats))
+	require.Regexp(t, ": "+figures, says("report", out))
 	require.NotContains(t, said.String(), "0001-01-01")
 }
 

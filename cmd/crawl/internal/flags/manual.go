@@ -13,8 +13,7 @@ import (
 // and exit codes. It has no date, so that the same version is the same file.
 func Manual(cmd *cobra.Command) string {
 	var b strings.Builder
-	// line writes a request of man(7); its arguments are texts, which are escaped.
-	line := func(format string, args ...string) {
+	line := func(format string, args ...string) { // a request of man(7), whose texts are escaped
 		escaped := make([]any, len(args))
 		for i, s := range args {
 			escaped[i] = EscapeRoff(s)

@@ -72,7 +72,9 @@ func TestHeed(t *testing.T) {
 		{"twice by timeout(1)", []os.Signal{syscall.SIGTERM, syscall.SIGTERM}, echoTime - 1, []string{"stop"}},
 		{"its echo and a second", []os.Signal{os.Interrupt, os.Interrupt, os.Interrupt}, 3 * echoTime / 5, []string{"stop", "force"}},
 		{
-			"all", []os.Signal{syscall.SIGUSR1, os.Interrupt, syscall.SIGUSR1, syscall.SIGTERM, syscall.SIGHUP, os.Interrupt}, apart,
+			"all",
+			[]os.Signal{syscall.SIGUSR1, os.Interrupt, syscall.SIGUSR1, syscall.SIGTERM, syscall.SIGHUP, os.Interrupt},
+			apart,
 			[]string{"tell", "stop", "tell", "force", "give up", "give up"},
 		},
 	} {

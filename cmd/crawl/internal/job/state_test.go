@@ -183,13 +183,13 @@ func TestFilesOfAWorker(t *testing.T) {
 func TestGoingOn(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "records-w1.jsonl")
 	record := `{"url":"http://a.test/","fetched_at":"2026-11-22T10:00:00Z","text":"` + strings.Repeat("x", 100_000) + `"}` + "\n"
-	how, whole, cut, err := goingOn(path)
+	how, _, cut, err := goingOn(path)
 	require.NoError(t, err)
 	require.Zero(t, cut)
 	require.Zero(t, how, "there is nothing to go on behind")
 	for _, half := range []string{"", record[:99_000], record[:1]} {
 		require.NoError(t, os.WriteFile(path, []byte(record+record+half), 0o600))
-		how, whole, cut, err = goingOn(path)
+		how, whole, cut, err := goingOn(path)
 		require.NoError(t, err)
 		require.Equal(t, sink.Resume, how)
 		require.EqualValues(t, 2*len(record), whole)

@@ -75,10 +75,9 @@ func headerLength(message []byte) (n int) {
 
 type exchange struct {
 	*sink.Record
-	head    int // of its Response
-	date    string
-	info    string // the ID of the file's warcinfo
-	request []byte // as it is archived
+	head int // of its Response
+	date string
+	info string // the ID of the file's warcinfo
 }
 
 // answer is the first of its records, a response or a revisit, and the digest of its payload if others may refer to
@@ -151,7 +150,8 @@ func (x *exchange) metadata() []Field {
 		hops += "P" // a precondition
 	}
 	fields := []Field{
-		{"via", x.Referrer}, {"hopsFromSeed", hops},
+		{"via", x.Referrer},
+		{"hopsFromSeed", hops},
 		{"fetchTimeMs", strconv.FormatInt(max(x.Timings.Total.Milliseconds(), 0), 10)},
 		{"robots-directives", strings.Join(x.Directives, ", ")}, // a name of ours: the others have none for it
 	}
