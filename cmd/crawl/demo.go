@@ -98,7 +98,14 @@ func demo(ctx context.Context, s cli.Streams, loaded *config.Loaded) error {
 		cli.Say(s.Err, "crawling %d hosts on this machine for %v at most; Ctrl-C ends it sooner\n\n", site.Hosts(), loaded.Config.MaxTime)
 	}
 	j := &job.Job{Options: job.Options{
-		Streams: s, Settings: &loaded.Config, Seeds: site.URLs(), Names: func() map[string]string { return hostNames(site) },
+		Streams: s, Settings: &loaded.Config, Seeds: site.URLs(),
+		Names: func() map[string]string { // their roles say more than their addresses
+			report, names := site.Report(), make(map[string]string)
+			for _, h := range report.Hosts {
+				names[strings.TrimPrefix(h.URL, "http://")] = h.Name
+			}
+			return names
+		},
 		Fleeting: true, // its hosts end with it
 		Over:     "the demo is over; --for lets it go on for longer",
 	}}
@@ -117,15 +124,4 @@ func demo(ctx context.Context, s cli.Streams, loaded *config.Loaded) error {
 	// Written last and to standard output: it is the result, as the crawler's own report is not.
 	report := site.Report()
 	return cli.Output(writeHostsView(s.Out, &report, max(cli.WidthOf(s.Out), cli.UsualWidth)))
-}
-
-// hostNames is what to call the hosts: their roles say more than their addresses.
-func hostNames(site *testsite.Site) map[string]string {
-	report := site.Report()
-	names := make(map[string]string, len(report.Hosts))
-	for i := range report.Hosts {
-		h := &report.Hosts[i]
-		names[strings.TrimPrefix(h.URL, "http://")] = h.Name
-	}
-	return names
 }

@@ -9,6 +9,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -67,12 +68,7 @@ func settleWorker(cfg *config.Config) {
 		if err != nil {
 			name = "unknown"
 		}
-		name = strings.Map(func(r rune) rune {
-			if r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || r == '-' || r == '.' {
-				return r
-			}
-			return '-'
-		}, name)
+		name = regexp.MustCompile("[^a-zA-Z0-9.-]").ReplaceAllString(name, "-")
 		cfg.Fleet.Worker = fmt.Sprintf("%.50s-%d", name, os.Getpid())
 	}
 	// Archives of two processes in one directory would be one series.

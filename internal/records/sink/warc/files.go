@@ -66,13 +66,7 @@ const maxHostPart = 64
 
 // hostPart is the name of a machine as it may stand in that of a file.
 func hostPart(host string) string {
-	name := strings.Map(func(c rune) rune {
-		switch {
-		case c >= 'a' && c <= 'z', c >= 'A' && c <= 'Z', c >= '0' && c <= '9', c == '.', c == '-':
-			return c
-		}
-		return '-'
-	}, host)
+	name := regexp.MustCompile("[^a-zA-Z0-9.-]").ReplaceAllString(host, "-")
 	return strings.Trim(name[:min(len(name), maxHostPart)], "-.")
 }
 

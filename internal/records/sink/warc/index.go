@@ -32,6 +32,9 @@ type entry struct {
 	Filename string `json:"filename"`
 }
 
+// onlyDigits takes from a date what stands between its digits.
+var onlyDigits = strings.NewReplacer("-", "", ":", "", "T", "", ".", "", "Z", "")
+
 // line is the line of a record's entry; head is that of its HTTP message, and of its date the seconds count.
 func line(kind, uri, date, digest string, head []byte, offset, length int64, file string) string {
 	uri = oneLine(uri)
@@ -47,12 +50,7 @@ func line(kind, uri, date, digest string, head []byte, offset, length int64, fil
 	enc := json.NewEncoder(&b)
 	enc.SetEscapeHTML(false)
 	_ = enc.Encode(e) // texts cannot fail; it ends the line
-	digits := strings.Map(func(c rune) rune {
-		if c < '0' || c > '9' {
-			return -1
-		}
-		return c
-	}, date)
+	digits := onlyDigits.Replace(date)
 	return surt(uri) + " " + digits[:min(14, len(digits))] + " " + b.String()
 }
 
