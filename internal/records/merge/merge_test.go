@@ -328,6 +328,21 @@ func TestLaws(t *testing.T) {
 	require.Empty(t, left)
 }
 
+// What is sorted in runs on disk is what is sorted in memory.
+func TestRuns(t *testing.T) {
+	var text strings.Builder
+	for i := range 1000 {
+		text.WriteString(line(fmt.Sprintf("http://h.test/%d", i*7919%300), 200, fmt.Sprintf("10:00:%02d", i%60), ""))
+	}
+	paths := put(t, t.TempDir(), text.String())
+	want, report, err := merged(merge.Config{}, paths...)
+	require.NoError(t, err)
+	require.EqualValues(t, 300, report.Written)
+	got, _, err := merged(merge.Config{Memory: 1, TempDir: t.TempDir()}, paths...)
+	require.NoError(t, err)
+	require.Equal(t, want, got)
+}
+
 func lines(text string) []string { return slices.Sorted(maps.Keys(lineSet(text))) }
 
 func lineSet(text string) map[string]bool {

@@ -99,3 +99,19 @@ func TestErrors(t *testing.T) {
 	require.ErrorIs(t, r.Each(ctx, 0, func(recordfile.Line) error { return nil }), context.Canceled)
 	require.Positive(t, r.Done())
 }
+
+func TestTable(t *testing.T) {
+	_, err := recordfile.NewTable([]byte("url,n"), ',', "url", "x", "y")
+	require.EqualError(t, err, "its first line has no column x, y")
+	table, err := recordfile.NewTable([]byte("url,n"), ',', "url")
+	require.NoError(t, err)
+	require.NoError(t, table.Read([]byte(`"'=a, ""b""",2.5`)))
+	require.Equal(t, `=a, "b"`, table.Text("url"))
+	require.InDelta(t, 2.5, table.Number("n"), 0)
+	require.Zero(t, table.Number("none"))
+	require.NoError(t, table.Err())
+	require.ErrorIs(t, table.Read([]byte("a")), recordfile.ErrColumns)
+	require.NoError(t, table.Read([]byte("a,b")))
+	require.Zero(t, table.Number("n"))
+	require.EqualError(t, table.Err(), `n is "b": it is no number`)
+}
