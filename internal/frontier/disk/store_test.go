@@ -141,6 +141,27 @@ func TestCloseDropsHalfABatch(t *testing.T) {
 	require.Equal(t, frontier.Left{Queued: 2, Known: 2, LastID: 2}, s.Left())
 }
 
+// Values may be set by anybody while the frontier ends its batches.
+func TestValuesAreSetBesideTheFrontier(t *testing.T) {
+	s := openState(t, t.TempDir(), Config{})
+	set := make(chan struct{})
+	go func() {
+		defer close(set)
+		for i := range 100 {
+			s.SetMeta(fmt.Sprint("key", i), "x")
+		}
+	}()
+	for i := range int64(100) {
+		putMany(t, s, i+1, 1)
+		s.Commit(nil)
+	}
+	<-set
+	s.Commit(nil)
+	s = reopen(t, s)
+	require.Len(t, s.MetaBelow("key"), 100)
+	require.EqualValues(t, 100, s.Left().Known)
+}
+
 // A question is answered with all that its batch has told, which is committed no earlier for it.
 func TestQuestionWithinABatch(t *testing.T) {
 	s := openState(t, t.TempDir(), Config{Linger: time.Hour})
