@@ -1,6 +1,7 @@
 package access
 
 import (
+	"cmp"
 	"crypto/tls"
 	"fmt"
 	"net/http"
@@ -43,23 +44,11 @@ type Table struct {
 // New returns a Table, or an error that names the entry which matches nothing.
 func New(cfg Config) (*Table, error) {
 	t := &Table{cfg: cfg}
-	for i := range cfg.Rules {
-		if !t.rules.add(cfg.Rules[i].Match, i) {
-			return nil, fmt.Errorf("access: Config.Rules[%d].Match is %q: use a host such as example.com or *.example.com", i, cfg.Rules[i].Match)
-		}
-	}
-	for _, l := range []struct {
-		name string
-		from []Login
-		to   *index
-	}{{"Logins", cfg.Logins, &t.logins}, {"Netrc", cfg.Netrc, &t.netrc}} {
-		for i := range l.from {
-			if !l.to.add(l.from[i].Match, i) {
-				return nil, fmt.Errorf("access: Config.%s[%d].Match is %q: use a host such as example.com or *.example.com", l.name, i, l.from[i].Match)
-			}
-		}
-	}
-	return t, nil
+	return t, cmp.Or(
+		t.rules.fill("Rules", len(cfg.Rules), func(i int) string { return cfg.Rules[i].Match }),
+		t.logins.fill("Logins", len(cfg.Logins), func(i int) string { return cfg.Logins[i].Match }),
+		t.netrc.fill("Netrc", len(cfg.Netrc), func(i int) string { return cfg.Netrc[i].Match }),
+	)
 }
 
 // Rule is that of a host, or nil. The authority is the host with its port as in a URL,
@@ -96,6 +85,16 @@ func (t *Table) Authorization(authority string) string {
 type index struct {
 	exact map[string]int // "example.com", "example.com:8080"
 	below map[string]int // ".example.com", ".example.com:8080"
+}
+
+// fill enters the patterns of a field of the Config.
+func (x *index) fill(field string, n int, match func(i int) string) error {
+	for i := range n {
+		if !x.add(match(i), i) {
+			return fmt.Errorf("access: Config.%s[%d].Match is %q: use a host such as example.com or *.example.com", field, i, match(i))
+		}
+	}
+	return nil
 }
 
 // add enters a pattern unless an earlier one is the same, or reports that it is none.
