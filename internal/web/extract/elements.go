@@ -51,7 +51,8 @@ func (e *Extractor) scanInner() {
 // references are the attributes of an element that refer to something, in the order of their
 // links: pages and, if the Options say so, resources.
 var references = map[string]struct{ pages, resources []attr }{
-	"blockquote": {pages: []attr{attrCite}}, "q": {pages: []attr{attrCite}}, "ins": {pages: []attr{attrCite}}, "del": {pages: []attr{attrCite}},
+	"blockquote": {pages: []attr{attrCite}}, "q": {pages: []attr{attrCite}},
+	"ins": {pages: []attr{attrCite}}, "del": {pages: []attr{attrCite}},
 	"html": {resources: []attr{attrManifest}}, "object": {resources: []attr{attrData}},
 	"img":    {[]attr{attrLongDesc}, []attr{attrSrc, attrSrcset, attrLowSrc, attrDynSrc}},
 	"source": {resources: []attr{attrSrc, attrSrcset}}, "amp-img": {resources: []attr{attrSrc, attrSrcset}},
@@ -63,7 +64,8 @@ var references = map[string]struct{ pages, resources []attr }{
 
 const (
 	pageAttrs     = 1<<attrCite | 1<<attrLongDesc
-	resourceAttrs = 1<<attrSrc | 1<<attrSrcset | 1<<attrLowSrc | 1<<attrDynSrc | 1<<attrPoster | 1<<attrData | 1<<attrManifest
+	resourceAttrs = 1<<attrSrc | 1<<attrSrcset | 1<<attrLowSrc | 1<<attrDynSrc | 1<<attrPoster | 1<<attrData |
+		1<<attrManifest
 )
 
 func (e *Extractor) start() {

@@ -159,7 +159,8 @@ func (p *parser) rule(n int, allow bool, path string) {
 // keys are the names of records that matter, with their common misspellings.
 var keys = map[string]string{
 	"user-agent": "user-agent", "useragent": "user-agent", "user agent": "user-agent", "allow": "allow",
-	"disallow": "disallow", "dissallow": "disallow", "dissalow": "disallow", "disalow": "disallow", "diasllow": "disallow", "disallaw": "disallow",
+	"disallow": "disallow", "dissallow": "disallow", "dissalow": "disallow", "disalow": "disallow",
+	"diasllow": "disallow", "disallaw": "disallow",
 	"crawl-delay": "crawl-delay", "crawldelay": "crawl-delay", "sitemap": "sitemap", "site-map": "sitemap",
 	"request-rate": "request-rate", "requestrate": "request-rate", "request rate": "request-rate",
 }
