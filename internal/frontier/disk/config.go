@@ -38,10 +38,10 @@ const (
 	// leastPending keeps batches large enough that to begin and end them is not all there is to do.
 	leastPending = 16
 
-	// defaultCache holds the ends of the queues of some ten thousand hosts, which is where new URLs go. With half of
-	// it, to put four million URLs of 20,000 hosts took a seventh more; twice as much made a million of them no
-	// quicker.
-	defaultCache = 32 << 20
+	// cacheBytes bounds the pages of the database in memory, which take about twice as much: it holds the ends of the
+	// queues of some ten thousand hosts, which is where new URLs go. With half of it, to put four million URLs of
+	// 20,000 hosts took a seventh more; twice as much made a million of them no quicker.
+	cacheBytes = 32 << 20
 
 	// defaultWAL is as much as half a million URLs are in the database. From 16 to 256 MiB a million of them cost the
 	// same; a longer log takes longer to be read after a kill.
@@ -73,8 +73,6 @@ type Config struct {
 	// MaxPending is how many calls may wait to be written until Ready says so; a batch of half as many is written at
 	// once. A call takes about 200 bytes. Zero means 20,000; the least is 16.
 	MaxPending int
-	// CacheBytes bounds the pages of the database in memory, which takes about twice as much. Zero means 32 MiB.
-	CacheBytes int64
 	// WALBytes is how large the log grows before it is moved into the database. It grows further by one transaction,
 	// and while another process reads. Zero means 64 MiB.
 	WALBytes int64
@@ -97,7 +95,7 @@ func (c *Config) settle() error {
 		return fmt.Errorf("disk: MaxPending = %d: want %d or more", c.MaxPending, leastPending)
 	}
 	for name, v := range map[string]int64{
-		"CacheBytes": c.CacheBytes, "WALBytes": c.WALBytes, "Unplaced": int64(c.Unplaced), "MaxRates": int64(c.MaxRates), "MaxWait": int64(c.MaxWait),
+		"WALBytes": c.WALBytes, "Unplaced": int64(c.Unplaced), "MaxRates": int64(c.MaxRates), "MaxWait": int64(c.MaxWait),
 	} {
 		if v < 0 {
 			return fmt.Errorf("disk: %s = %d: want more than zero", name, v)
@@ -106,7 +104,6 @@ func (c *Config) settle() error {
 	c.Program = cmp.Or(c.Program, "unknown")
 	c.Linger = cmp.Or(c.Linger, defaultLinger)
 	c.MaxPending = cmp.Or(c.MaxPending, defaultMaxPending)
-	c.CacheBytes = cmp.Or(c.CacheBytes, defaultCache)
 	c.WALBytes = cmp.Or(c.WALBytes, defaultWAL)
 	c.Unplaced = cmp.Or(c.Unplaced, defaultUnplaced)
 	c.MaxRates = cmp.Or(c.MaxRates, defaultMaxRates)

@@ -34,7 +34,7 @@ func openFile(path string, cfg *Config, steps []step) (*file, error) {
 	if err := checkHead(path); err != nil {
 		return nil, err
 	}
-	db, err := sqlitedb.Open(path, sqlitedb.Config{CacheBytes: cfg.CacheBytes})
+	db, err := sqlitedb.Open(path, sqlitedb.Config{CacheBytes: cacheBytes})
 	if err != nil {
 		return nil, err
 	}

@@ -64,7 +64,6 @@ func TestConfigErrors(t *testing.T) {
 	for want, cfg := range map[string]Config{
 		"Mode = 3":        {Mode: 3},
 		"MaxPending = 15": {MaxPending: 15},
-		"CacheBytes = -1": {CacheBytes: -1},
 		"WALBytes = -1":   {WALBytes: -1},
 		"Unplaced = -1":   {Unplaced: -1},
 		"MaxRates = -1":   {MaxRates: -1},
