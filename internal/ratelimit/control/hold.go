@@ -78,7 +78,7 @@ const (
 	// outageRest is how long after an outage the next pause without a refusal is taken
 	// for a limit that does not say so.
 	outageRest = 10 * time.Minute
-	// longerBy is the share of a refusal's length by which the wait for its end may exceed it.
+	// longerBy is the share of a pause's length by which the wait for its end may exceed it.
 	longerBy = 4
 	// trialCost is what a refused trial takes from the budget: a part of a refusal, since one
 	// that had to be made is not for a rise to answer for alone.
@@ -105,8 +105,9 @@ func (s *steer) failed(now clock.Instant, o *Observation, trial bool) {
 		if s.blocked && o.Forbidden {
 			s.till = max(s.till, now.Add(s.wait)) // it renewed the block
 		}
-	case o.SentAt <= s.at:
-		// It was on its way when the last event was noticed, and is a part of it.
+	case o.SentAt <= s.at, o.Class == outcome.Timeout && secondOf(o.SentAt) < int64(s.newest):
+		// It was on its way when the last event was noticed, and is a part of it; or what was sent
+		// after it has been answered, so that it tells of a trouble that is over.
 	case s.atDoor(now, o):
 		s.hit(now, o, CauseDoors)
 	case refused(o):
@@ -220,14 +221,15 @@ func (s *steer) trialFailed(now clock.Instant, o *Observation) {
 	s.wait = wait
 }
 
-// longestWait bounds the wait for the next trial. An outage may end at any moment; who says
-// for minutes that it refuses counts over as long, and a quarter more is soon enough: of a
-// window of ten minutes that costs ten trials, and four per cent of an hour at the worst.
+// longestWait bounds the wait for the next trial. An outage may end at any moment, and is to cost a
+// quarter more than its length; who says for minutes that it refuses counts, over as long, and a quarter
+// more is soon enough: of a window of ten minutes that costs ten trials.
 func (s *steer) longestWait(now clock.Instant) time.Duration {
+	quarter := now.Sub(s.at) / longerBy
 	if s.explicit {
-		return max(s.cfg.Breaker.OpenFor, now.Sub(s.at)/longerBy)
+		return max(s.cfg.Breaker.OpenFor, quarter)
 	}
-	return s.cfg.Breaker.OpenFor
+	return min(s.cfg.Breaker.OpenFor, max(mere, quarter))
 }
 
 // resume is the end of a hold: its trial was answered.
@@ -310,7 +312,7 @@ func (s *steer) wasOutage(now clock.Instant, pause time.Duration) bool {
 	if s.from == draining {
 		return s.down // of a queue that is known
 	}
-	return first && (s.down && (s.from == searching || s.from == cruising) || s.from == cruising && s.settled && !s.climbs)
+	return s.down || first && s.from == cruising && s.settled && !s.climbs
 }
 
 // lostIn is the time a pause cost: not more than the host had not yet got in answers.

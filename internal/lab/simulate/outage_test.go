@@ -1,0 +1,110 @@
+package simulate
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"net/http"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// trouble is a way in which a host is away.
+type trouble struct {
+	name string
+	says Answer
+}
+
+var troubles = []trouble{
+	{"500", Answer{Status: http.StatusInternalServerError}},
+	{"502", Answer{Status: http.StatusBadGateway}},
+	{"no answer", Answer{Status: http.StatusOK, Delay: time.Hour}},
+	{"connection refused", Answer{Err: syscall.ECONNREFUSED}},
+}
+
+// cell is one outage.
+type cell struct {
+	trouble
+	begin, length time.Duration
+	ceiling       float64
+	limit         float64 // of an nginx before it; zero for none
+}
+
+func (c cell) String() string {
+	return fmt.Sprintf("%s from %v for %v, at most %g/s, nginx %g/s", c.name, c.begin, c.length, c.ceiling, c.limit)
+}
+
+// run is what was admitted and sent in each second, with the outage or without.
+func (c cell) run(t *testing.T, out bool) (admitted, sent []int) {
+	sc := Scenario{
+		Name: "outage", Link: Link{RTT: 60 * time.Millisecond, Jitter: 0.1}, MaxRPS: c.ceiling,
+		Capacity: func(time.Duration) float64 { return c.ceiling },
+		Duration: max(c.begin+c.length+max(10*time.Second, c.length/2)+20*time.Second, MinDuration),
+		New: func(rnd *rand.Rand) Server {
+			var s Server = &pages{rnd: rnd, median: 20 * time.Millisecond, sigma: 0.3}
+			if c.limit > 0 {
+				s = &leaky{rate: always(c.limit), burst: 20, status: unavailable}
+			}
+			if out {
+				s = &outage{Server: s, when: spans{{c.begin, c.begin + c.length}}, says: c.says}
+			}
+			return s
+		},
+	}
+	_, err := Simulation{Scenario: sc, Config: Config("steer"), Seed: 1, OnSecond: func(s Second) {
+		admitted, sent = append(admitted, s.Admitted), append(sent, s.Granted)
+	}}.Run(t.Context())
+	require.NoError(t, err)
+	return admitted, sent
+}
+
+// back is how long after its end 90 % of the rate without the outage is back, over three seconds, and
+// how many requests it got after its first four.
+func (c cell) back(t *testing.T) (d time.Duration, trials int) {
+	with, sent := c.run(t, true)
+	without, _ := c.run(t, false)
+	end := int((c.begin + c.length) / time.Second)
+	for _, n := range sent[min(end, int(c.begin/time.Second)+4):end] {
+		trials += n
+	}
+	sum := func(s []int) (n int) {
+		for _, v := range s {
+			n += v
+		}
+		return n
+	}
+	const span = 3
+	for i := end; i+span <= len(with); i++ {
+		if float64(sum(with[i:i+span])) >= 0.9*float64(sum(without[i:i+span]))-1 {
+			return time.Duration(i-end) * time.Second, trials
+		}
+	}
+	return Never, trials
+}
+
+// TestOutages: failures that no limiter answers with teach nothing of the rate. A run with an outage
+// has its rate back in half the outage's length, or ten seconds, and sends a request in two seconds
+// at most meanwhile. What begins in the first seconds of a search is back as soon as a search can be.
+func TestOutages(t *testing.T) {
+	t.Parallel()
+	for _, tr := range troubles {
+		for _, begin := range []time.Duration{2 * time.Second, 12 * time.Second, time.Minute} {
+			for _, length := range []time.Duration{4 * time.Second, 20 * time.Second, time.Minute} {
+				for _, limit := range []float64{0, 50} {
+					c := cell{tr, begin, length, 10, limit / 10}
+					if begin > 2*time.Second {
+						c.ceiling, c.limit = 100, limit
+					}
+					t.Run(c.String(), func(t *testing.T) {
+						t.Parallel()
+						back, trials := c.back(t)
+						require.LessOrEqual(t, back, max(10*time.Second, length/2), "back after its end")
+						require.LessOrEqual(t, float64(trials), length.Seconds()/2, "requests while it was down")
+					})
+				}
+			}
+		}
+	}
+}
