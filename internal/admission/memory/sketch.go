@@ -2,6 +2,7 @@ package memory
 
 import (
 	"math/bits"
+	"slices"
 
 	"github.com/treadlight/crawl/internal/admission"
 )
@@ -44,25 +45,22 @@ func classOf(p *admission.Plan) uint8 {
 
 func periodOf(class uint8) admission.Micros { return 1e6 << (2 * class) }
 
-// sketchOf is the sketch for a class, made if need be; if there are too many, one that
-// remembers for longer, or else for longest.
+// sketchOf is the sketch for a class, made if need be; if there are too many, one that remembers for
+// longer, or else for longest.
 func (s *shard) sketchOf(class uint8, now admission.Micros) *sketch {
-	var best *sketch
-	for _, k := range s.sketches {
-		longer := best == nil || k.period > best.period
-		fits := k.period >= periodOf(class)
-		if fits && (best == nil || best.period < periodOf(class) || k.period < best.period) || !fits && longer {
-			best = k
-		}
+	period := periodOf(class)
+	i := slices.IndexFunc(s.sketches, func(k *sketch) bool { return k.period >= period }) // they are in this order
+	if i < 0 {
+		i = len(s.sketches)
 	}
-	if (best == nil || best.period != periodOf(class)) && len(s.sketches) < maxSketches {
-		width := 1 << bits.Len(uint(max(64, cellsPerKey*s.max)-1))
-		best = &sketch{period: periodOf(class), now: make([]uint16, sketchRows*width), before: make([]uint16, sketchRows*width)}
-		best.turn = now + best.period
-		s.sketches = append(s.sketches, best)
+	if len(s.sketches) < maxSketches && (i == len(s.sketches) || s.sketches[i].period != period) {
+		n := sketchRows << bits.Len(uint(max(64, cellsPerKey*s.max)-1))
+		k := &sketch{period: period, turn: now + period, now: make([]uint16, n), before: make([]uint16, n)}
+		s.sketches = slices.Insert(s.sketches, i, k)
 	}
-	best.advance(now)
-	return best
+	k := s.sketches[min(i, len(s.sketches)-1)]
+	k.advance(now)
+	return k
 }
 
 func (k *sketch) advance(now admission.Micros) {

@@ -88,12 +88,11 @@ func ask(now admission.Micros, key string, plans []admission.Plan, least, most i
 		p := &plans[i]
 		q.keys[i] = storeKey(p.Name, key)
 		kind, pace := kindBucket, p.TokensPerSecond
-		switch p.Kind {
-		case admission.KindFixedWindow:
+		if p.Window != 0 {
 			kind, pace = kindFixed, float64(p.Window.Microseconds())
-		case admission.KindSlidingWindow:
-			kind, pace = kindSliding, float64(p.Window.Microseconds())
-		case admission.KindTokenBucket:
+		}
+		if p.Kind == admission.KindSlidingWindow {
+			kind = kindSliding
 		}
 		ttl := p.TTL()
 		if now != serverTime {
