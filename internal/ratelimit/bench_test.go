@@ -227,6 +227,11 @@ func TestBytesPerDomain(t *testing.T) {
 			control.NameSteer: {"once": {715, 695}, "asked": {785, 765}, "refused": {1150, 1024}},
 		} {
 			l, used, idle := bytesPerDomain(t, strategy, c, names)
+			for range 2 { // what others leave on the heap meanwhile only adds
+				again, u, i := bytesPerDomain(t, strategy, c, names)
+				runtime.KeepAlive(l)
+				l, used, idle = again, min(used, u), min(idle, i)
+			}
 			t.Logf("%s, %s: %.0f bytes per domain just used, %.0f idle", strategy, c.name, used, idle)
 			if most := bar[c.name]; used > most[0] || idle > most[1] {
 				t.Errorf("%s, %s: %.0f bytes per domain just used, %.0f idle, want at most %.0f and %.0f",
