@@ -65,3 +65,29 @@ func TestStoreThatLosesURLs(t *testing.T) {
 	require.True(t, ok)
 	require.EqualError(t, f.Take(noon, a), "3 URLs of hosts that had no room are not where they were put")
 }
+
+// A store asks for a pause while as many calls wait as may, hands answers over to who takes them, and fails once.
+func TestProgress(t *testing.T) {
+	var p frontier.Progress
+	p.Begin(2)
+	p.Told(2)
+	require.False(t, p.Ready())
+	room := p.Room()
+	p.Stored(1)
+	<-room
+	require.Nil(t, p.Room())
+	n, limit := p.Pending()
+	require.Equal(t, [2]int64{1, 2}, [2]int64{n, limit})
+	done := make(chan struct{})
+	require.True(t, p.Answer(done, frontier.Answer{Host: "a.test"}))
+	require.Equal(t, "a.test", (<-p.Answers()).Host)
+	for p.Offer(frontier.Answer{}) {
+	}
+	close(done)
+	require.False(t, p.Answer(done, frontier.Answer{}))
+	require.NoError(t, p.Err())
+	require.True(t, p.Fail(frontier.ErrTooManyExcluded))
+	require.False(t, p.Fail(nil))
+	<-p.Failed()
+	require.ErrorIs(t, p.Err(), frontier.ErrTooManyExcluded)
+}
