@@ -13,8 +13,7 @@ import (
 // Fingerprint is the identity of a URL in this frontier.
 func (f *Frontier) Fingerprint(it *Item) uint64 { return it.URL.Fingerprint(f.cfg.Key) }
 
-// Add offers a URL, whose fingerprint the caller has computed (it costs CPU time that the frontier's goroutine need
-// not spend).
+// Add offers a URL. The caller has computed the fingerprint outside of the frontier's goroutine.
 func (f *Frontier) Add(now time.Time, it Item, fp uint64) Added {
 	if f.Known(fp) {
 		return Seen
@@ -63,8 +62,8 @@ func (f *Frontier) Add(now time.Time, it Item, fp uint64) Added {
 	return Queued
 }
 
-// Expect says that a fingerprint is about to be asked for or added. To expect those of all links of a page before the
-// first of them is added makes Add quicker in a large crawl, and changes nothing.
+// Expect announces a fingerprint that is about to be asked for or added, so that its lookup is quicker. It changes
+// nothing else.
 func (f *Frontier) Expect(fp uint64) { f.seen.Expect(fp) }
 
 // Known reports whether a URL of that fingerprint has been accepted.
@@ -75,8 +74,7 @@ func (f *Frontier) Known(fp uint64) bool {
 	return f.seen.Has(fp)
 }
 
-// AddRobots queues a robots.txt request ahead of everything else of its host, and without asking whether it has been
-// seen: it is how a redirect of robots.txt is followed.
+// AddRobots queues a robots.txt request ahead of all else of its host, seen before or not: a redirect of robots.txt.
 func (f *Frontier) AddRobots(now time.Time, it Item) bool {
 	h := f.robotsHost(nameOf(it.URL))
 	if h == nil {
@@ -104,8 +102,7 @@ func (f *Frontier) enqueue(h *host, it Item, now, notBefore time.Time) {
 	f.offer(h, now, notBefore)
 }
 
-// offer puts a host into the schedule, no later than at. Hosts at their PerHost bound stay out until a slot is freed,
-// those that wait for a slot until their class has a slot.
+// offer schedules a host no later than at, unless the host is at its PerHost bound or waits for a slot.
 func (f *Frontier) offer(h *host, now, at time.Time) {
 	if h.parted {
 		return
@@ -149,21 +146,19 @@ func EndsAsUsual(url []byte) bool {
 // AsPage is the fingerprint under which a page is known at whose URL, of that fingerprint, a sitemap was looked for.
 func AsPage(fp uint64) uint64 { return fp ^ asPage }
 
-// MaxGuesses bounds the places that are remembered, one of a host with a sitemap. A link to one that is not is not
-// followed: it has no record, as if nobody had linked to it.
+// MaxGuesses bounds the guessed sitemaps that are remembered. A link to one that is not remembered is not followed.
 const MaxGuesses = 1 << 16
 
 // Guess is what a crawl knows of a place where a sitemap usually is, and has to know again when it is resumed.
 type Guess struct {
 	URL    canonical.URL // of the place
 	Absent bool          // there is no sitemap
-	// Link is the first link of a page to there since the URL was known, as far as it counts for what it leads to:
-	// Depth, Hops, Seed, FoundOn and Referrer. Nil: there was none.
+	// Link is the first link to the URL since it was known, or nil. Depth, Hops, Seed, FoundOn and Referrer count.
 	Link *Item
 }
 
-// Linked tells a store of several processes of a link to a page whose URL this process knows already, and reports
-// whether there is such a store: another process may have looked for a sitemap there, and have found none.
+// Linked tells a shared store of a link to a URL that this process knows, as another process may have found no sitemap
+// there. It reports whether there is such a store.
 func (f *Frontier) Linked(now time.Time, it Item, fp uint64) bool {
 	if f.fleet != nil {
 		f.put(now, &it, fp)

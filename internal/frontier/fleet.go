@@ -19,25 +19,20 @@ type Update struct {
 }
 
 const (
-	// sweepFirst and sweepMost are how long to wait until the store is asked for hosts again when there were none.
-	// The pause doubles in between, and ends when there is news.
+	// sweepFirst and sweepMost bound the pause, doubling, between requests to the store for hosts while it has none.
 	sweepFirst, sweepMost = 50 * time.Millisecond, 2 * time.Second
-	// jammedFor is how long none is asked for after there was no place for a request: whoever gives one has it asked
-	// by nobody until it comes back.
+	// jammedFor is how long no hosts are asked for after a request found no place.
 	jammedFor = 30 * time.Second
 	// lingerFor is how long a host without URLs stays, since more may be found.
 	lingerFor = 2 * time.Second
-	// yieldEvery is how often it is looked which hosts others may have: what was given then is being worked on when
-	// it is looked again.
+	// yieldEvery is how often hosts are given to others; by then those given before are being worked on.
 	yieldEvery = time.Second
-	// evenEvery is how often hosts are given to others only because those have fewer. It outlasts what was heard of
-	// them before they got some.
+	// evenEvery is how often hosts are given away only to even out; it outlasts the news of before the last time.
 	evenEvery = 10 * time.Second
-	// evenFrom is how many times as many hosts one has to have as another to give some: each that goes costs a
-	// robots.txt more, and two that have about as many are to keep what they have.
+	// evenFrom is the factor by which one must have more hosts than another to give some: each costs a robots.txt
+	// more.
 	evenFrom = 3
-	// evenLeast is how many URLs a host must have left to be given away so: of fewer the next has hardly found its
-	// pace when they are done.
+	// evenLeast is how many URLs a host must have left to be given away, to be worth learning its pace again.
 	evenLeast = 16
 	// sharedMax bounds the URLs of a host in memory: what is here has to be given back with the host.
 	sharedMax = 256
@@ -227,10 +222,8 @@ func (f *Frontier) updated(now time.Time, n Update) {
 	f.yield(now, n.Wanted, n.Poorest)
 }
 
-// yield lets others have some of those hosts if more wait for a slot here than have one, or for a place in a queue of
-// ours: half of what waits, so that two processes come to have about as much to do. And if another that has nothing
-// to do has far fewer hosts, though this one keeps up with its own: half of what it has more, seldom, so that the
-// hosts of a crawl that only its hosts' paces bind are not all with one process.
+// yield gives half of the waiting hosts to others, if more wait for a slot or a place here than have one. Seldom, it
+// also gives half of its surplus to an idle process with far fewer hosts.
 func (f *Frontier) yield(now time.Time, names []string, poorest int) {
 	fl := f.fleet
 	if len(names) == 0 || f.held.After(now) {
@@ -326,8 +319,7 @@ func (f *Frontier) makePlace(now time.Time) {
 	}
 }
 
-// partDry gives hosts back that have had no URL for a while, at an instant. One that had some in between has come
-// back to the end of the line.
+// partDry gives back the hosts that have had no URL for a while, at an instant.
 func (f *Frontier) partDry(now, till time.Time) {
 	fl := f.fleet
 	for len(fl.dry) > 0 && !fl.dry[0].till.After(till) {
@@ -358,8 +350,7 @@ func (f *Frontier) part(h *host, now time.Time) {
 	f.stored.Deactivate(h.name, at)
 }
 
-// leave moves a host out of memory with all its URLs. Of leases that are out nothing comes back: whoever has the host
-// next asks for those URLs again.
+// leave moves a host out of memory with all its URLs. Leases that are out are void: the next owner asks again.
 func (f *Frontier) leave(h *host, now time.Time) {
 	f.counts.queued.Add(-int64(h.queued()))
 	away := f.unload(h)
@@ -405,8 +396,8 @@ func (f *Frontier) giveUpRobots(it *Item, now time.Time) {
 	f.Wake(now, host)
 }
 
-// outOfLease reports whether a host that has come up must not be asked, because it is to be given back, or as its
-// lease is about to end, and has it looked at again soon.
+// outOfLease reports whether a host must not be asked, as it is to be given back or its lease is about to end, and
+// schedules another look.
 func (f *Frontier) outOfLease(h *host, now time.Time) bool {
 	if f.fleet == nil || h.foreign {
 		return false

@@ -10,9 +10,8 @@ import (
 	"github.com/treadlight/crawl/internal/web/canonical"
 )
 
-// SlowAfter is how long a host may hold a slot on average before it counts as slow, and how long a request may wait
-// for its first byte before it gives its slot back. A second is far above what a healthy server takes for a page and
-// far below the timeouts that bound a sick one.
+// SlowAfter is the average time for which a host may hold a slot before it counts as slow, and the wait for a first
+// byte after which a request gives its slot back. It is far above a healthy response and far below the timeouts.
 const SlowAfter = time.Second
 
 // Kind says what a URL is fetched for.
@@ -41,8 +40,7 @@ type Item struct {
 	Queued time.Time     // when it was first added
 	Wait   time.Duration // for how long after it was added it is not leased; not stored
 	Origin string        // for Robots: the origin whose rules are asked for
-	// Before is what an earlier round of the crawl found at the URL, from a store. Nil: no round did, or this is the
-	// first.
+	// Before is what an earlier round found at the URL, from a store, or nil.
 	Before *Visit
 }
 
@@ -55,8 +53,7 @@ type Found struct {
 	Seed     bool   // given by the user, or where a seed redirected to
 }
 
-// Lease is a URL handed out. It ends with exactly one End and, when it held a slot, one Release; the two may come in
-// either order.
+// Lease is a URL handed out. It ends with exactly one End and, if it held a slot, one Release, in either order.
 type Lease struct {
 	Item
 	Refused *Refusal // why the URL must not be fetched; such a lease holds no slot. Nil: it may
@@ -64,8 +61,7 @@ type Lease struct {
 	Cause canonical.URL
 	// Evidence is by what a failure of the request is attributed.
 	Evidence attribution.Evidence
-	// Foreign says that the host may be another process's, of a shared store: it is a robots.txt that has moved
-	// there.
+	// Foreign says that the host of a moved robots.txt may be another process's, of a shared store.
 	Foreign bool
 
 	host     *host
@@ -94,15 +90,14 @@ func (l *Lease) subject() attribution.Subject {
 	return attribution.Page
 }
 
-// Late is how long after its host could be asked the URL was leased: for that long nobody was there to take it, or to
-// give it.
+// Late is how long the URL could have been leased before it was.
 func (l *Lease) Late() time.Duration { return max(l.at.Sub(l.due), 0) }
 
 // LeasedAt is when the URL was leased.
 func (l *Lease) LeasedAt() time.Time { return l.at }
 
-// Started says that the holder has asked the limiter for its permit, so that the lease need no longer be counted
-// ahead of it. It may be called from any goroutine, and more than once by the same one.
+// Started says that the holder has asked the limiter for its permit, so the lease is no longer counted ahead of it. It
+// may be called from any goroutine, by one repeatedly.
 func (l *Lease) Started() {
 	if !l.started {
 		l.started = true
@@ -117,14 +112,13 @@ func (l *Lease) Answered() { l.answered.Store(true) }
 // Waiting reports whether the request of a lease is under way and has no answer.
 func (l *Lease) Waiting() bool { return !l.freed && !l.answered.Load() }
 
-// Extra reports whether a lease holds one of Config.ExtraSlots, and none of Config.Slots. It is for who owns the
-// frontier.
+// Extra reports whether a lease holds one of Config.ExtraSlots. For the owner of the frontier only.
 func (l *Lease) Extra() bool { return l.extra }
 
 // Pacer says when a host may be asked.
 type Pacer interface {
-	// ReadyAt is the instant at which one more request would not wait, beyond ahead others already handed out for the
-	// domain and all for any, and what makes it wait.
+	// ReadyAt is the instant at which a request would not wait, after ahead others of the domain and all of any, and
+	// which limit makes it wait.
 	ReadyAt(domain string, ahead, all int) (time.Time, ratelimit.Limit)
 }
 
@@ -160,19 +154,16 @@ type Config struct {
 	Pacer Pacer
 	// Gate is asked before a URL is leased. Nil lets every URL pass.
 	Gate Gate
-	// RobotsGivenUp, if set, is told of an origin whose robots.txt was asked for and is asked for no more, as its
-	// host went to another process of a shared store: nobody else would end the wait.
+	// RobotsGivenUp, if set, is told of an origin whose robots.txt is no longer asked for, as its host went to another
+	// process.
 	RobotsGivenUp func(origin string, now time.Time)
-	// Slots is how many leases may be out at a time over all hosts; it only shapes how they are shared, the owner
-	// keeps the count. Zero means 64.
+	// Slots is how many leases may be out over all hosts. It shapes sharing only: the owner keeps the count. Zero: 64.
 	Slots int
-	// ExtraSlots is how many leases may be out beside those within Slots: of hosts that let a request wait for longer
-	// than SlowAfter. Zero means none.
+	// ExtraSlots is how many leases of slow hosts may be out beside those within Slots. Zero: none.
 	ExtraSlots int
 	// PerHost is how many leases one host may have out. Zero means 8.
 	PerHost int
-	// InFlight, if set, is asked once for each host how many leases it may have out within PerHost; zero and a nil
-	// InFlight mean as many as that.
+	// InFlight, if set, is asked once per host how many leases it may have out, within PerHost. Zero or nil: PerHost.
 	InFlight func(host string) int
 	// NoRetries says that a URL which fails on its own has no retries: where no other URL is left to ask, a control
 	// shows whose the failure was before the URL is asked for again.

@@ -7,21 +7,17 @@ import (
 	"github.com/treadlight/crawl/internal/ratelimit"
 )
 
-// What there is no room for in memory lies in the store: of each host the URLs behind a place, of hosts beyond the
-// room for them everything. Which is where is known here alone; to the store all of them are queued, and it is not
-// told when one comes into memory.
+// Memory holds the first URLs of each active host; the store has all of them as queued, and is not told which are in
+// memory.
 
 const (
-	// headMin and headMax bound the URLs of one host in memory. A question to the store takes as long as a commit,
-	// some milliseconds, and a host that may be asked a thousand times a second should not wait for it.
+	// headMin and headMax bound the URLs of one host in memory: a load takes a commit, some milliseconds.
 	headMin, headMax = 4, 4096
-	// maxLoads is how many hosts wait for their URLs from the store at a time; others wait for their turn here, where
-	// it costs nothing.
+	// maxLoads is how many hosts wait for the store at a time.
 	maxLoads = 256
 	// activateMost is how many hosts are activated at a time.
 	activateMost = 1024
-	// maxAway is how many URLs of one host may wait for another try before no more of its others are loaded: an
-	// outage would else bring a whole host into memory, URL by URL.
+	// maxAway is how many URLs of one host may wait for another try before no more are loaded, as in an outage.
 	maxAway = 1024
 )
 
@@ -51,8 +47,7 @@ type storageQueue struct {
 // interim is what was put for a host while the store was asked for it.
 type interim struct{ urls, others int }
 
-// Take takes in what the store was asked for. The error says that the store has fewer URLs than it was given: there
-// is no crawl to go on with, but all that it has is good.
+// Take takes in an answer of the store. An error says that the store has lost URLs, and the crawl cannot go on.
 func (f *Frontier) Take(now time.Time, a Answer) (err error) {
 	switch {
 	case a.Update != nil:
@@ -142,8 +137,7 @@ func (f *Frontier) ask(h *host) {
 	f.stored.Load(h.name, h.over.bound, f.head())
 }
 
-// gone notes that a URL which was away is done. The answer that is under way may have it still, if better ones have
-// moved the bound before its place.
+// gone notes that a loaded URL is done. An answer under way may still have it.
 func (h *host) gone(it *Item) {
 	o := h.over
 	if o == nil || !o.loading || !o.bound.Before(it.Place()) {
@@ -155,8 +149,7 @@ func (h *host) gone(it *Item) {
 	o.done[it.ID] = struct{}{}
 }
 
-// loaded takes the URLs of an answer into memory, as far as they are next. They are not when a better one was put
-// since the question, or went back to the store.
+// loaded takes in the URLs of an answer that are still next: since the question a better one may have been put.
 func (f *Frontier) loaded(h *host, now time.Time, a *Answer) error {
 	o := h.over
 	o.loading = false
@@ -240,8 +233,7 @@ func (f *Frontier) activate(now time.Time) {
 	}
 }
 
-// activated takes in hosts that were inactive. One that is known is told of a second time, as URLs of it were put
-// while it was being activated; they have been counted then.
+// activated takes in hosts that were inactive. A host may come twice, if URLs were put while it was being activated.
 func (f *Frontier) activated(now time.Time, a *Answer) error {
 	v := f.stored
 	v.activating = false
@@ -271,20 +263,15 @@ func (f *Frontier) activated(now time.Time, a *Answer) error {
 	return nil
 }
 
-// A host that refuses to be asked for a day would keep its place in memory for a day, and those that are inactive
-// behind it would wait as long, though they refuse nothing. So it gives its place to one of them: all its URLs are in
-// the store, and what it has ordered is the pacer's to remember. It is inactive then like any other, and comes up
-// when it is its turn; until when it refuses is noted here, so that nobody makes room for it before.
+// A host that refuses to be asked for long gives its place in memory to an inactive one. All its URLs are in the
+// store, and the pacer knows its demand. Until when it refuses is noted here, so that it is not activated in vain.
 
 const (
-	// deactivateFrom is the shortest wait for which a host gives its place away: to take in another costs some
-	// commits, and to take it in again as many.
+	// deactivateFrom is the shortest wait for which a host is exchanged, at the cost of some commits.
 	deactivateFrom = time.Minute
-	// deactivateEvery is how often hosts are looked through for those that may. Among a million that is a tenth of a
-	// second's work.
+	// deactivateEvery is how often hosts are searched for an exchange: a tenth of a second for a million.
 	deactivateEvery = 10 * time.Second
-	// maxResting bounds what is noted of inactive hosts, at some 30 MB. When so many refuse, there are no more
-	// exchanges until some of them have been activated.
+	// maxResting bounds the notes of inactive hosts, at some 30 MB; beyond it there are no exchanges.
 	maxResting = 1 << 18
 )
 
@@ -374,8 +361,8 @@ func (f *Frontier) exchange(now time.Time) {
 	}
 }
 
-// mayDeactivate reports whether a host of the schedule refuses to be asked and has nothing that the store does not
-// know. A URL's time for another try is such a thing, unless the host is one of many that refuse.
+// mayDeactivate reports whether a scheduled host refuses to be asked and has nothing that the store lacks, such as the
+// not-before time of a retry, unless many hosts refuse.
 func (h *host) mayDeactivate(stuck bool) bool {
 	byOrder := h.why != ratelimit.LimitNone || h.reason != "" && h.reason != retrying // of the pacer or the gate
 	return h.blocked() && (stuck || byOrder) && h.open == 0 && len(h.out) == 0 && !h.foreign &&

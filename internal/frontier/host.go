@@ -10,8 +10,8 @@ import (
 	"github.com/treadlight/crawl/internal/ratelimit"
 )
 
-// host is the queue of one host and its place in the schedule. What a look at the schedule reads comes first: among a
-// hundred thousand hosts each is cold when it comes up.
+// host is the queue of one host and its place in the schedule. Fields that scheduling reads come first, for the CPU
+// cache.
 type host struct {
 	name string
 	turn
@@ -83,8 +83,7 @@ func (h *host) fresh() int {
 	return h.queue.len() + h.over.left
 }
 
-// busy reports whether anything is left to do with the host; only one that is not may be forgotten. A slot may be
-// freed after its URL is done.
+// busy reports whether the host may not be forgotten. A slot may be freed after its URL is done.
 func (h *host) busy() bool { return h.queued() > 0 || h.open > 0 || len(h.out) > 0 }
 
 // free takes a lease from those that hold a slot.
@@ -94,14 +93,12 @@ func (h *host) free(l *Lease) {
 	}
 }
 
-// full reports whether the host has as many leases out as it may. One that has not answered yet has one, so that
-// those that are slow or dead cost a slot each.
+// full reports whether the host has as many leases out as it may: one until it has answered.
 func (h *host) full() bool {
 	return len(h.out) >= int(h.slots) || len(h.out) > 0 && !h.proven
 }
 
-// held takes in how long a lease held its slot. The weight of 0.3 forgives a host its one slow page within a handful
-// of quick ones.
+// held takes in how long a lease held its slot, as a moving average of weight 0.3.
 func (h *host) held(d time.Duration) {
 	if !h.answered {
 		h.answered, h.service = true, d
@@ -110,8 +107,8 @@ func (h *host) held(d time.Duration) {
 	h.service += (d - h.service) * 3 / 10
 }
 
-// due is the heap of which a retry is to be leased next; nil for none. What failed goes when the host has answered
-// another URL since, or has no others: so the trial after a pause is another URL than the one that brought it.
+// due is the heap of the retry to lease next, or nil. A retry goes when the host has answered another URL since, or
+// has no others.
 func (h *host) due(now time.Time) *laterHeap {
 	r, fresh := h.retries, h.queue.len() > 0
 	switch {

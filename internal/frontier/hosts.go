@@ -14,14 +14,11 @@ import (
 	"github.com/treadlight/crawl/internal/web/canonical"
 )
 
-// nameOf is the name under which the limiter paces a URL's host, so that one budget is one queue: http://a.test:443
-// is https://a.test.
+// nameOf is the name under which the limiter paces a URL's host: http://a.test:443 is https://a.test.
 func nameOf(u canonical.URL) string { return ratelimit.Domain(u.Host()) }
 
-// host finds or makes the host of a name. It is nil when there is no room for it: when MaxHosts are known and every
-// one has work, or would lose its page budget by being forgotten; and when there are inactive ones, of which it may
-// be one, and which came earlier. A forgotten host begins again as a new one, which is the more careful way to treat
-// it.
+// host finds or makes a host. It is nil without room: when all MaxHosts have work or a page budget to keep, or when
+// there are inactive hosts, of which it may be one. A forgotten host begins again as a new one, which is more careful.
 func (f *Frontier) host(name string) *host {
 	h := f.hosts[name]
 	if h != nil && !h.foreign {
@@ -40,8 +37,7 @@ func (f *Frontier) host(name string) *host {
 	return f.adopt(name)
 }
 
-// robotsHost finds or makes the host of a robots.txt that has moved. It is made even if there is no room, or if URLs
-// of it may be inactive: others wait for that file, each of which has a place.
+// robotsHost finds or makes the host of a moved robots.txt, even without room, as hosts in memory wait for the file.
 func (f *Frontier) robotsHost(name string) *host {
 	if h := f.hosts[name]; h != nil {
 		return h
@@ -106,9 +102,8 @@ func (f *Frontier) slots(name string) int32 {
 	return int32(n)
 }
 
-// roll lists the hosts in memory, how much each has to do, and how long it took so far. A host is several cold cache
-// lines; the numbers lie in one piece, so that to find the busiest among a hundred thousand hosts takes a tenth of a
-// millisecond and nobody who waits for the frontier notices.
+// roll lists the hosts in memory with their work and time taken, in one piece of memory, so that finding the busiest
+// of a hundred thousand takes 0.1 ms.
 type roll struct {
 	hosts []*host  // in no order
 	work  []uint64 // of each: the URLs queued, and in the lower half the time taken
@@ -117,8 +112,7 @@ type roll struct {
 // workOf is what the roll has of a host.
 func workOf(h *host) uint64 { return uint64(uint32(h.queued()))<<32 | uint64(h.taken()) }
 
-// tenths is the time since the first lease of all, in tenths of a second: no crawl takes the thirteen years that it
-// has room for.
+// tenths is the time since the first lease, in tenths of a second; it has room for thirteen years.
 func (f *Frontier) tenths(now time.Time) uint32 {
 	if f.since.IsZero() {
 		f.since = now
@@ -152,8 +146,7 @@ type ranked struct {
 	place int
 }
 
-// top are the hosts with the most work, the most first; of those that have as much as the last of them, some. It
-// looks at no host.
+// top lists the hosts with the most work, the most first.
 func (r *roll) top(limit int) []ranked {
 	if limit <= 0 {
 		return nil
@@ -172,8 +165,8 @@ func (r *roll) top(limit int) []ranked {
 	return top
 }
 
-// Hosts lists up to limit hosts: those with the most queued first, then those that took the longest, which are what
-// held up a crawl that is over. It looks at those hosts alone, and at a number for each of the others.
+// Hosts lists up to limit hosts: those with the most queued first, then those that took the longest. It costs a number
+// for each of the others.
 func (f *Frontier) Hosts(now time.Time, limit int) []HostState {
 	top := f.roll.top(limit)
 	states := make([]HostState, len(top))
@@ -186,9 +179,8 @@ func (f *Frontier) Hosts(now time.Time, limit int) []HostState {
 	return states
 }
 
-// Walk visits the hosts in memory a few at a time, so that however many there are, no visit keeps the frontier's
-// owner for long. A host that comes or goes meanwhile may be seen or not; none is seen twice. Every call must come
-// from the frontier's owner, as all that a [Frontier] does, and Stop must be called in the end.
+// Walk visits the hosts in memory a few at a time, to keep the frontier's owner free. A host that comes or goes
+// meanwhile may be missed; none is seen twice. Every call must come from the frontier's owner, and end with Stop.
 type Walk struct {
 	f    *Frontier
 	next func() (string, *host, bool)
@@ -217,9 +209,7 @@ func (w *Walk) Next(now time.Time, n int) []HostState {
 // Stop ends a walk, which may have ended by itself.
 func (w *Walk) Stop() { w.stop() }
 
-// A person may exclude a host: nothing further is asked of it until it is included, and its URLs stay queued. To the
-// schedule it is a host that refuses to be asked for a hundred years, so that it gives its place in memory to others
-// as such a host does.
+// An excluded host counts as one that refuses to be asked for a hundred years, so it gives up its place in memory.
 
 const (
 	// maxExcluded bounds the hosts that are excluded, some 100 bytes each. More are a matter of the scope.
@@ -233,8 +223,8 @@ const (
 // ErrTooManyExcluded is what [Frontier.Exclude] returns when as many hosts are excluded as may.
 var ErrTooManyExcluded = fmt.Errorf("%d hosts are blocked already: unblock one of them, or exclude them by the scope", maxExcluded)
 
-// Exclude has nothing further leased of a host, known or not, until Include. What is out ends as it would. The host's
-// URLs stay queued, and do not keep a crawl alive: see [Blockage].
+// Exclude stops leases of a host, known or not, until Include. Leases that are out go on. Its URLs stay queued, and do
+// not keep a crawl alive: see [Blockage].
 func (f *Frontier) Exclude(now time.Time, name string) error {
 	name = ratelimit.Domain(name)
 	if _, ok := f.excluded[name]; ok {

@@ -28,8 +28,7 @@ const (
 	waitHost
 )
 
-// Done is the end of a URL that was visited, or refused: its record is written. A frontier without a store does not
-// need the visit.
+// Done ends a URL that was visited or refused, after its record was written. Without a store v may be nil.
 func Done(v *Visit) Disposition { return Disposition{how: done, visit: v} }
 
 // GiveUp is the end of a URL of the frontier's own asking: nobody asks for it again, and nothing is stored.
@@ -40,13 +39,12 @@ func RetryAt(at time.Time, d attribution.Decision) Disposition {
 	return Disposition{how: retryAt, at: at, decision: d}
 }
 
-// WaitHost queues the URL again, for which no request was made. Nothing is held against the host or the URL. With
-// full there was no place for the request in a queue of our own: then the host pauses a while, as without a permit
-// spent nothing else would slow it down.
+// WaitHost queues the URL again without a request made, at no charge to host or URL. With full, our own queue had no
+// place, and the host pauses, as no spent permit slows it down.
 func WaitHost(full bool) Disposition { return Disposition{how: waitHost, full: full} }
 
-// Release says that the slot of a lease is free again: its request is over, after the time it took and with an
-// outcome, or was not made, when took is zero.
+// Release frees the slot of a lease after its request, which took so long and had an outcome; zero took: none was
+// made.
 func (f *Frontier) Release(now time.Time, l *Lease, took time.Duration, o attribution.Outcome) {
 	if l.freed {
 		return
@@ -75,8 +73,7 @@ func (f *Frontier) Release(now time.Time, l *Lease, took time.Duration, o attrib
 	f.offer(h, now, now)
 }
 
-// End acknowledges a lease. To end it twice is a mistake in the program that would make the count of what is left
-// wrong, and the end of the crawl with it.
+// End acknowledges a lease, exactly once: a second End would make the count of what is left wrong.
 func (f *Frontier) End(now time.Time, l *Lease, d Disposition) {
 	if l.finished {
 		panic("frontier: a lease of " + l.URL.String() + " ended twice")
@@ -120,8 +117,7 @@ func (f *Frontier) visited(l *Lease, v *Visit) {
 	f.stored.Done(h.name, &l.Item, visit)
 }
 
-// retry queues a URL again that was asked for. The store is to know of an attempt; what the host is to blame for is
-// forgotten with the process.
+// retry queues a requested URL again. The store hears of an attempt; what the host is to blame for is not stored.
 func (f *Frontier) retry(now time.Time, l *Lease, d Disposition) {
 	if l.Kind == Control {
 		return
@@ -139,8 +135,8 @@ func (f *Frontier) retry(now time.Time, l *Lease, d Disposition) {
 	f.enqueue(h, it, now, d.at)
 }
 
-// Abandon leases about so many URLs that were asked for and wait to be asked again: for the end of a crawl that keeps
-// no state. Such a lease holds no slot and ends with Done. None are left when it returns none.
+// Abandon leases about most URLs that wait for another try, at the end of a crawl that keeps no state. Such a lease
+// holds no slot and ends with Done. None are left when it returns none.
 func (f *Frontier) Abandon(now time.Time, most int) (out []*Lease) {
 	lease := func(h *host, it *Item) {
 		f.queue(it, -1)
@@ -172,8 +168,7 @@ func (f *Frontier) Abandon(now time.Time, most int) (out []*Lease) {
 	return out
 }
 
-// retries are the URLs of a host that may not be leased before an instant. They stand apart from the host, because
-// most hosts never have any. A nil one is empty.
+// retries are the URLs of a host with a not-before time; nil is empty, as for most hosts.
 type retries struct {
 	later  laterHeap // URLs that came back, or are to be asked for later
 	failed laterHeap // URLs that failed: others go first
@@ -182,8 +177,7 @@ type retries struct {
 }
 
 const (
-	// quiet is how long nothing is sent to the host before an isolated retry: limits are most often counted by the
-	// second.
+	// quiet is the pause of the host before an isolated retry: most limits count by the second.
 	quiet = time.Second
 	// longestQuiet bounds that where the host's own pace asks for more.
 	longestQuiet = 30 * time.Second
@@ -269,8 +263,7 @@ func (h *laterHeap) Pop() any {
 	return last
 }
 
-// isolate keeps a URL that is to be retried alone back until nothing else is under way and the host had its pause. It
-// reports whether it did.
+// isolate keeps a URL to be retried alone back until nothing else is under way and the host had its pause.
 func (f *Frontier) isolate(h *host, it *Item, now time.Time) bool {
 	if !h.history.Isolated(&it.Tries) {
 		return false
@@ -294,8 +287,7 @@ func (f *Frontier) isolate(h *host, it *Item, now time.Time) bool {
 	return false
 }
 
-// control is a URL that the host has answered before, to be leased in the place of another that could not show whose
-// failure the last ones were; nil for none.
+// control returns a URL that the host has answered before, for a control request, or nil.
 func (f *Frontier) control(h *host, it *Item, now time.Time) *Item {
 	if it.Kind == Robots || !h.history.WantsControl(&it.Tries, h.fresh() > 0, f.cfg.NoRetries, now) {
 		return nil

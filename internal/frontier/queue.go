@@ -9,8 +9,7 @@ import (
 	"github.com/treadlight/crawl/internal/web/canonical"
 )
 
-// priorityQueue is the queue of a host: a level for each rank, in the order of ranks, and on it the URLs in the order
-// in which they were found. Most hosts have one level.
+// priorityQueue has a level for each rank, in order, with the URLs in the order in which they were found.
 type priorityQueue struct {
 	levels []level // none of them is empty
 	n      int
@@ -57,8 +56,7 @@ func (q *priorityQueue) take(i int, pop func(*fifo) Item) Item {
 	return it
 }
 
-// fifo is a queue over a slice: popped places in front are reclaimed when they make up half of it, so that pushing
-// and popping cost O(1) on average. What there is no room for in the slice lies behind it, packed.
+// fifo is a queue over a slice, with amortized O(1) push and pop. The middle of a long one is packed in blocks.
 type fifo struct {
 	items []Item
 	head  int
@@ -132,8 +130,8 @@ func popLast(items *[]Item) Item {
 	return it
 }
 
-// unpackedMost is how many items are at the front of a queue, and as many at its back, before others are packed:
-// twice as many as go at a time, or one that comes and goes would have a block packed and unpacked each time.
+// unpackedMost is how many items stay unpacked at each end: two blocks, so that one item does not pack and unpack a
+// block.
 const unpackedMost = 2 * blockLen
 
 // packed is the most of a long queue, behind its front. It is never empty.
@@ -184,13 +182,12 @@ func (p *packed) pop() Item {
 	return popLast(&p.back)
 }
 
-// blockLen is how many items a block has: enough that most of them are coded by what they differ in from another, and
-// so few that to unpack them all for one is over in microseconds.
+// blockLen is the number of items of a block: large enough for differences to pay, small enough to unpack in
+// microseconds.
 const blockLen = 64
 
-// block is blockLen items of a long queue without pointers in them, for the garbage collector to follow: those of a
-// million URLs are most of what it has to do otherwise. Each item is coded by its difference from the one before it;
-// neighbours are mostly links of one page (front coding, as in Witten, Moffat and Bell, Managing Gigabytes, 1999).
+// block is blockLen items without pointers, which spares the garbage collector. Each item is coded by its difference
+// from the one before (front coding, as in Witten, Moffat and Bell, Managing Gigabytes, 1999).
 type block struct {
 	data  []byte
 	since time.Time // Queued of the first; of each other it is coded by its distance from the one before

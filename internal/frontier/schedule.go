@@ -73,9 +73,8 @@ func (f *Frontier) Wake(now time.Time, name string) {
 // revised is how many hosts are looked at again in one go: half a millisecond, with what the pacer takes for each.
 const revised = 64
 
-// Revise has all hosts that wait for the pacer looked at again, because it may say otherwise now. Among a hundred
-// thousand that takes a second, so that Next does it piece by piece, and asks to be called again at once until it is
-// done.
+// Revise has all hosts that wait for the pacer looked at again, piece by piece in Next, as a hundred thousand take a
+// second.
 func (f *Frontier) Revise(now time.Time) {
 	f.held = time.Time{}
 	if f.stored != nil {
@@ -85,8 +84,7 @@ func (f *Frontier) Revise(now time.Time) {
 	f.reviseSome(now)
 }
 
-// reviseSome goes on with it, from the end of the roll to its beginning: whoever takes the place of a host that goes
-// has been looked at, or comes up later.
+// reviseSome goes from the end of the roll to its beginning, as a host that is removed is replaced by the last.
 func (f *Frontier) reviseSome(now time.Time) {
 	f.revising = min(f.revising, len(f.roll.hosts))
 	for n := 0; n < revised && f.revising > 0; n++ {
@@ -99,8 +97,8 @@ func (f *Frontier) reviseSome(now time.Time) {
 }
 
 // Next leases the URL of the host that comes up first. Without one it returns nil and the instant at which to ask
-// again; a zero instant means that only a Release, End, Add, Wake, Include or Revise can change the answer. The
-// caller keeps the number of leases with a slot within Config.Slots. It costs O(log hosts).
+// again; zero means that only Release, End, Add, Wake, Include or Revise can change the answer. The caller keeps the
+// leases with a slot within Config.Slots. It costs O(log hosts).
 func (f *Frontier) Next(now time.Time) (*Lease, time.Time) {
 	if f.fleet != nil {
 		f.partLeaving(now)
@@ -146,8 +144,7 @@ func (f *Frontier) next(now time.Time) (*Lease, time.Time) {
 	}
 }
 
-// lease takes the next URL of a host that has come up, or puts the host where it has to wait: into the schedule at a
-// later instant, or aside for a slot.
+// lease takes the next URL of a host that has come up, or schedules the host later or has it wait for a slot.
 func (f *Frontier) lease(h *host, now time.Time) *Lease {
 	called := h == f.nextUp
 	if called {
@@ -255,8 +252,7 @@ func robotsItem(it *Item, now time.Time) Item {
 	return Item{URL: u, Origin: origin, Kind: Robots, Queued: now, Found: Found{Depth: it.Depth}}
 }
 
-// refuse leases a URL that needs no slot because it must not be fetched. It does not count against the host's page
-// budget.
+// refuse leases a URL that must not be fetched: it needs no slot and does not count against the page budget.
 func (f *Frontier) refuse(h *host, now time.Time, why *Refusal) *Lease {
 	l := &Lease{Item: f.pop(h, now), Refused: why, host: h, at: now, started: true, freed: true}
 	h.open++
@@ -314,9 +310,8 @@ func maxTime(a, b time.Time) time.Time {
 	return b
 }
 
-// hold leaves a host in its place until all hosts may be asked again, and spares the others the question: of ten
-// thousand that are due, each would ask at every token, and be put behind those who asked after it. Release ends it,
-// since what was waited for may be a place among the requests that are out.
+// hold leaves a host in its place until all hosts may be asked again, so that ten thousand due hosts do not each ask
+// at every token. Release ends it, as the limit may be on requests in flight.
 func (f *Frontier) hold(h *host, called bool, until time.Time, why ratelimit.Limit) {
 	heap.Push(&f.due, h)
 	if called {
@@ -325,8 +320,8 @@ func (f *Frontier) hold(h *host, called bool, until time.Time, why ratelimit.Lim
 	f.held, f.heldBy = until, why
 }
 
-// The pause of a host for whose request there was no place, which doubles from one to the next until one is made. The
-// first is about what a page takes; at the last, a thousand hosts that wait cost three hundred looks a second.
+// Bounds of the pause, doubling, of a host whose request had no place: the time of a page, up to where a thousand
+// waiting hosts cost three hundred looks a second.
 const (
 	keepFirst  = 100 * time.Millisecond
 	keepDouble = 5

@@ -29,8 +29,7 @@ type sharing struct {
 	quick       int                 // quick hosts that have work queued or out
 }
 
-// classAt is the class a host belongs to. A request that has been out for long counts before it ends: a host that
-// hangs is known as slow a second later, not at the timeout.
+// classAt is the class of a host. A request that has been out for long counts before it ends.
 func (h *host) classAt(now time.Time) hostClass {
 	switch {
 	case !h.answered:
@@ -51,8 +50,8 @@ func (h *host) classAt(now time.Time) hostClass {
 	return classFast
 }
 
-// Overdue says that the request of a lease has waited for its first byte for SlowAfter. If there is an extra slot it
-// holds no slot any more; it reports whether that is so. It may be called again.
+// Overdue says that a lease has waited for its first byte for SlowAfter. It reports whether the lease holds an extra
+// slot in place of a normal one, and may be called again.
 func (f *Frontier) Overdue(now time.Time, l *Lease) (extra bool) {
 	h := l.host
 	l.waited, h.late = true, true
@@ -78,8 +77,8 @@ func (f *Frontier) giveBack(l *Lease) {
 	}
 }
 
-// settle keeps the books of a host after its work changed or time has passed: its class, and whether it may be
-// forgotten. It reports whether one that waited for its class does so no longer.
+// settle updates the class of a host after a change of its work or time, and whether it may be forgotten. It reports
+// whether one that waited for its class no longer does.
 func (f *Frontier) settle(h *host, now time.Time) (left bool) {
 	if h.parted {
 		return false
@@ -104,8 +103,8 @@ func (f *Frontier) review(h *host, now time.Time) {
 	}
 }
 
-// reclass notes the class in which the slots of a host are counted, and whether it is a quick one with work. It
-// reports whether one that waited for its class does so no longer.
+// reclass updates the class in which a host's slots count. It reports whether one that waited for its class no longer
+// does.
 func (s *sharing) reclass(h *host, now time.Time) (left bool) {
 	if ln := h.classAt(now); ln != h.class {
 		switch {
@@ -156,8 +155,7 @@ func (s *sharing) leaveLine(h *host) {
 	}
 }
 
-// othersAhead reports whether there are hosts that have waited for a slot or an extra slot before a host of the class
-// that comes up by itself, and would take it from them.
+// othersAhead reports whether hosts have waited for a slot longer than one of this class that comes up by itself.
 func (s *sharing) othersAhead(ln hostClass) bool {
 	if ln == classStalled && s.roomExtra() {
 		return s.waiting[ln] > 0 || s.nextUp != nil && s.nextUp.class == ln
@@ -165,9 +163,8 @@ func (s *sharing) othersAhead(ln hostClass) bool {
 	return s.nextUp != nil || s.waiting[classNew]+s.waiting[classSlow]+s.waiting[classStalled] > 0
 }
 
-// callNext calls the first of the hosts that wait for a slot if there is a slot for it: it is put into the schedule,
-// and nobody else takes the slot before it comes up. The classes take turns, so that no stream of hosts of one of
-// them keeps the others waiting for ever.
+// callNext schedules the first host that waits for a slot, if there is one, and reserves it. The classes take turns,
+// so that none starves.
 func (f *Frontier) callNext(now time.Time) {
 	for i := range numClasses - classNew {
 		ln := classNew + (f.lastClass+i)%(numClasses-classNew) // from the one after the last

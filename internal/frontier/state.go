@@ -13,8 +13,8 @@ type HostState struct {
 	InFlight  int     `json:"in_flight"`
 	Pages     int     `json:"pages"`      // pages leased so far
 	ServiceMS float64 `json:"service_ms"` // smoothed time a request holds its slot
-	// TakenSeconds is the time from its first request to the end of the latest, in tenths of a second, since the host
-	// is in memory.
+	// TakenSeconds is the time from the first request to the end of the latest, in tenths, since the host is in
+	// memory.
 	TakenSeconds float64   `json:"taken_seconds"`
 	Reason       string    `json:"reason,omitempty"`   // what it waits for; empty when it waits for nothing
 	Until        time.Time `json:"until,omitzero"`     // when it is looked at again; zero when that depends on an event
@@ -24,8 +24,7 @@ type HostState struct {
 	Excluded     bool      `json:"barred,omitempty"`   // nothing is asked of it, as the operator wants
 }
 
-// Blocking reports whether a limit is a refusal of the host, not its pace. A quota that is used up is one too:
-// whoever waits for it waits for hours, and should be told.
+// Blocking reports whether a limit is a refusal of the host or a used-up quota, not its pace.
 func Blocking(l ratelimit.Limit) bool {
 	return l == ratelimit.LimitRetryAfter || l == ratelimit.LimitBreaker || l == ratelimit.LimitQuota
 }
@@ -36,8 +35,7 @@ type Blockage struct {
 	Whole bool
 	// Until is when the first of them may be asked again.
 	Until time.Time
-	// Ordered is whether Until is an order of the hosts, such as a Retry-After or an open breaker, and not just our
-	// own pace after a refusal.
+	// Ordered says that the host demands Until, as by Retry-After or an open breaker.
 	Ordered bool
 	// Excluded is whether all of them are excluded, so that none of them refuses anything. Until has no meaning then.
 	Excluded bool
@@ -48,8 +46,7 @@ type Blockage struct {
 	Unsure bool // hosts or URLs may be on their way, so that nothing else is known
 }
 
-// Idleness is how far one of several processes has nothing to do, for all of them to know when the job has come to
-// its end. Zero: it works, or may do so at once.
+// Idleness is how far a process has nothing to do, for several to agree on the end of a job. Zero: it has work.
 type Idleness struct {
 	Blockage               // Whole or Idle, and never Unsure
 	Since    time.Time     // when it was served a page last, or came to have nothing to do after that
@@ -60,8 +57,8 @@ type Idleness struct {
 // Still reports whether the process has nothing to do.
 func (i *Idleness) Still() bool { return i.Whole || i.Idle }
 
-// Blocked reports whether every host with work refuses to be asked. It has a meaning only while nothing is leased,
-// and costs time in proportion to the hosts with work.
+// Blocked reports whether every host with work refuses to be asked. Valid only while nothing is leased; O(hosts with
+// work).
 func (f *Frontier) Blocked(now time.Time) Blockage {
 	unsure := Blockage{Unsure: f.fleet != nil}
 	if v := f.stored; v != nil && (v.loads > 0 || v.activating && f.fleet == nil) {
@@ -110,8 +107,7 @@ func (h *host) ordered() bool {
 // blocked reports whether a host that waits does so because it refuses to be asked, and not just to keep its pace.
 func (h *host) blocked() bool { return h.history.Refuses() || h.ordered() }
 
-// retrying is the reason of a host that has only URLs whose time for another try has not come; any other reason is a
-// gate's.
+// retrying is the reason of a host that has only URLs waiting for another try; other reasons are a gate's.
 const retrying = "retry"
 
 // loading is the reason of a host whose URLs are on their way from the store.

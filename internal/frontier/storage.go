@@ -9,8 +9,7 @@ import (
 	"time"
 )
 
-// Place is where a URL stands in the queue of its host: the lower rank goes first, and of equals the one found
-// earlier. The zero Place is before every URL of rank zero.
+// Place orders the URLs of a host: by rank, then by the order of finding. The zero Place is before all of rank zero.
 type Place struct {
 	Rank int32
 	ID   int64
@@ -33,24 +32,20 @@ type Visit struct {
 	Status int       // zero when no host answered
 	Class  string    // of the error; empty when there was none
 	Bytes  int64     // of the decoded body
-	// Refused says that the URL was not to be fetched, and so counts neither as a page visited nor for the budget of
-	// its host. The frontier sets it.
+	// Refused says that the URL was not fetched, and does not count as a page visited. The frontier sets it.
 	Refused bool
 	// Absent says that a sitemap was looked for where one usually is, and that there is none.
 	Absent bool
-	// ETag and LastModified are what the server calls this version of the page, for a later round to ask whether it
-	// is still that one. Zero: it does not say.
+	// ETag and LastModified are the server's validators of the page, for a later round. Zero: none.
 	ETag         string
 	LastModified time.Time
-	// Digest is the SHA-256 of what tells one version of the URL from another: the body, or where a redirect leads.
-	// Zero: unknown.
+	// Digest is the SHA-256 of the body, or of where a redirect leads. Zero: unknown.
 	Digest [sha256.Size]byte
 	// Change is how this differs from what the round before found.
 	Change Change
 }
 
-// Change is how what a round of a crawl finds at a URL differs from what was there before. Empty: there is nothing to
-// hold it against, as in a first round, or nothing was learned.
+// Change is how a page differs from that of the round before. Empty: nothing to compare it with.
 type Change string
 
 // The changes.
@@ -61,19 +56,17 @@ const (
 	Gone      Change = "gone"      // no page any more
 )
 
-// Storage keeps the URLs of a frontier outside of memory, and beyond the life of the process. Nothing in it is about
-// time or pace: a URL is queued or done. One that is leased is queued to it, so that a crawl that ends in the middle
-// finds it again.
+// Storage keeps the URLs of a frontier outside of memory, and beyond the life of the process. A URL is queued or done
+// there; a leased one is queued, so that an interrupted crawl finds it again.
 //
-// The goroutine of the frontier calls it, and does not wait: what it is told is stored in the order of the calls,
-// some time later, and what it is asked for comes as an [Answer], once a Commit has ended the batch of the question
-// at the latest. Each answer knows of all that was told before the question. An error of the storage ends the crawl
-// by a way of its own.
+// The frontier's goroutine calls it and does not wait: calls are stored in order, some time later, and answers come as
+// an [Answer], at the latest once a Commit has ended the batch of the question. Each answer reflects all calls before
+// the question. An error of the storage ends the crawl by [Progress.Failed].
 type Storage interface {
 	// Known reports whether a URL of that fingerprint was ever put. It may read a disk.
 	Known(fp uint64) bool
-	// Put stores a new URL as queued. Its ID is larger than that of any before. An inactive one is of a host for
-	// which the frontier has no room; the storage remembers the host until Activate tells of it.
+	// Put stores a new URL as queued; IDs ascend. An inactive one is of a host without room in the frontier, which the
+	// storage remembers until Activate.
 	Put(host string, it *Item, fp uint64, inactive bool)
 	// Spent stores the tries of a queued URL of a host: Attempt, Returns and URLFailures.
 	Spent(host string, it *Item)
@@ -81,28 +74,25 @@ type Storage interface {
 	Done(host string, it *Item, v Visit)
 	// Load asks for up to n queued URLs of a host that stand behind a place, in order.
 	Load(host string, behind Place, n int)
-	// Activate asks for up to n hosts with inactive URLs, those that have waited longest first. They are inactive no
-	// more.
+	// Activate asks for up to n inactive hosts, those that have waited longest first, and activates them.
 	Activate(n int)
-	// Deactivate has a host be inactive that was not, behind all others. Where several processes have the hosts by
-	// turns it goes to any of them with all its URLs, those that were loaded first, and is not asked before an
-	// instant.
+	// Deactivate makes a host inactive, behind all others, not to be activated before an instant. In a shared store
+	// any process may get it, with all its URLs.
 	Deactivate(host string, notBefore time.Time)
-	// Commit ends a batch. What was told since the one before, and that the sinks hold what they do at these
-	// positions, becomes durable together or not at all.
+	// Commit ends a batch: the calls since the last, and the positions of the sinks, become durable together or not at
+	// all.
 	Commit(positions []Position)
 }
 
-// Ownership says which hosts are this process's, where the frontiers of several have a [Storage] in common: those
-// that it was given by Activate, until it gives them back by Deactivate or loses them. URLs it finds go to the
-// storage whosever their host is, and come back by Load to the one who has it. So a URL may turn out to be known only
-// there, and the IDs are the storage's.
+// Ownership says which hosts are this process's, where several share a [Storage]: those given by Activate, until
+// Deactivate or loss. URLs found go to the storage whosever their host is, and come by Load to its owner, so a URL may
+// turn out to be known only there, and the storage assigns IDs.
 //
-// What lies in the storage may be asked for by others at any time, so URLs that were loaded go before those that are
-// found later, whatever their ranks.
+// Others may ask for what lies in the storage at any time, so loaded URLs go before those found later, whatever their
+// ranks.
 type Ownership interface {
-	// Until is when the host ceases to be ours unless the lease of it is renewed; nothing is asked of it from then
-	// on. Zero if it is not ours. It changes nothing and is quick.
+	// Until is when the lease of a host ends unless renewed; nothing is asked of it after. Zero: not ours. Quick,
+	// without effect.
 	Until(host string) time.Time
 	// Learned has the storage note what the limiter knows of a host, because it has refused.
 	Learned(host string)
@@ -135,10 +125,9 @@ type HostLeft struct {
 	Queued int // URLs
 	Others int // of them, those that are no pages
 	Pages  int // visited or queued, but for those that were refused
-	// Returned are pages that were refused in the round before and are queued again. They count in Pages until they
-	// are refused again, and are no reason to leave out others: which they are is not known, so that URLs found while
-	// the host was inactive may take the places of those that were refused again, or go beside those that were not.
-	// Of either the round visits that many beyond the budget at most. Zero in a first round.
+	// Returned are pages refused in the round before and queued again. They count in Pages until refused again, but
+	// leave out no others, as they cannot be told apart: the round may visit that many pages beyond the budget. Zero
+	// in a first round.
 	Returned int
 	Lease    int64 // by which the host is ours, of several processes
 }
@@ -158,8 +147,8 @@ type Position struct {
 	Records int64 // in it
 }
 
-// Progress is how far a store has come with what it was told and asked. Stores embed it. It is safe for concurrent
-// use, once Begin was called.
+// Progress is how far a store has come with its calls and questions, for stores to embed. Safe for concurrent use
+// after Begin.
 type Progress struct {
 	limit   int64
 	pending atomic.Int64
@@ -179,8 +168,7 @@ func (p *Progress) Begin(maxPending int) {
 	p.answers, p.room, p.failed = make(chan Answer, answersRoom), make(chan struct{}, 1), make(chan struct{})
 }
 
-// Answers is where answers come, in the order of their questions. There is room for 512 that are not taken, and then
-// the store waits.
+// Answers delivers answers in the order of their questions; at 512 untaken the store waits.
 func (p *Progress) Answers() <-chan Answer { return p.answers }
 
 // Answer hands an answer over, unless done ends before anybody takes it.
@@ -239,8 +227,7 @@ func (p *Progress) Fail(err error) (first bool) {
 	return first
 }
 
-// Failed is closed when the store has failed, for good: nothing is stored or answered any more, and what was stored
-// stays.
+// Failed is closed when the store has failed for good: nothing more is stored or answered.
 func (p *Progress) Failed() <-chan struct{} { return p.failed }
 
 // Err is why the store has failed; nil if it has not.

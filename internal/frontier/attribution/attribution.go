@@ -49,8 +49,7 @@ type Outcome struct {
 // Answered reports a response, whatever it says.
 func (o *Outcome) Answered() bool { return o.Status != 0 }
 
-// Served reports a response that the host gave willingly: no failure, no refusal, and no 403 either, of which nobody
-// can tell whether the page or the request is forbidden.
+// Served reports a response that the host gave willingly. A 403 is none: it may forbid the page or the request.
 func (o *Outcome) Served() bool {
 	return o.Answered() && !o.Class.Overload() && o.Class != outcome.Canceled && !outcome.Forbidden(o.Status)
 }
@@ -97,8 +96,7 @@ const (
 type Evidence struct {
 	// OfURL says that a failure is the URL's own: the host answers others.
 	OfURL bool
-	// Clears says that such a failure shows that the one before, which the limiter was told of, was the URL's own
-	// too. It does not where the host is known to have a limit.
+	// Clears says that the failure before, which the limiter was told of, was the URL's own too.
 	Clears bool
 	// Served says that the host has answered a page, now or before this process had it.
 	Served bool
@@ -138,10 +136,8 @@ type Decision struct {
 const (
 	// MaxOutage is for how long the failures of a host that answers nothing spend no attempt.
 	MaxOutage = 24 * time.Hour
-	// MaxContacts is how often a host of which there was no response yet is tried when nothing listens there. An
-	// outage in the middle of a crawl is worth waiting for; at the first contact it is most often a wrong port or a
-	// server not started, which a user wants to know at once. The second try, a moment later, is for one that is just
-	// being restarted.
+	// MaxContacts is how often a host without any response is tried when nothing listens there. That is most often a
+	// wrong port; the second try is for a server that is just restarting.
 	MaxContacts = 2
 )
 
@@ -195,9 +191,8 @@ func Again(t Tries, whose Attribution) Decision {
 	return Decision{Whose: whose, Tries: t}
 }
 
-// ofHost reports whether a failure is the host's: a response by which it limits the requests, or any failure while
-// its circuit breaker is open. A host that has not answered a page yet may give a 403 or a bare 503 to every request
-// for ever, and others fail for good: those are as good as a response.
+// ofHost reports whether a failure is the host's: a response that limits requests, or any failure while its circuit
+// breaker is open. A 403 or bare 503 of a host that never answered a page counts as a response.
 func (c *Case) ofHost() bool {
 	o := &c.Outcome
 	if o.Class == outcome.Throttled || o.Class == outcome.Unavailable && o.Waits {

@@ -10,12 +10,10 @@ const (
 	// ManyOfURLs is how many URLs that fail on their own show that a host has such URLs, and how many consecutive
 	// failures are the host's again all the same: then a control request shows which it is.
 	ManyOfURLs = 4
-	// manyInRow is how many consecutive failures bring a control request to a host that has a limit or is out of
-	// order.
+	// manyInRow is how many consecutive failures bring a control request to a host with a limit or in an outage.
 	manyInRow = 6
-	// longOutage is for how long a host fails at least before the first control request, and longRefusal for how long
-	// it refuses, unless it is known to have URLs that fail on their own: most outages are shorter. A control request
-	// takes the place of a trial, and costs the host a page that it served before.
+	// longOutage and longRefusal are how long a host must fail or refuse before the first control request, unless it
+	// is known to have URLs that fail on their own: a control request costs a page that it served before.
 	longOutage  = time.Minute
 	longRefusal = 15 * time.Second
 )
@@ -29,13 +27,11 @@ type Host struct {
 	failedAt uint32    // and of the latest that failed
 	answered bool      // there was a response with a status
 	refuses  bool      // its last failure was the host's, and nothing that came later was served
-	// Visited says that pages of the host were visited before this process had it: that it has served nothing here
-	// does not mean that it forbids all.
+	// Visited says that pages of the host were visited before this process had it.
 	Visited bool
 }
 
-// failures is what there is to know of a host that has failed. It stands apart, because of a million hosts most never
-// do.
+// failures is the history of a host that has failed, kept apart because most hosts never do.
 type failures struct {
 	since    time.Time     // when the host failed first since it answered last; zero: it answers
 	inRow    int32         // consecutive failures of the host
@@ -68,8 +64,8 @@ func (h *Host) Begin(s Subject, t *Tries) Evidence {
 	return e
 }
 
-// Ended takes in the outcome of a request. What is neither a response given willingly nor overload says nothing of
-// the host, nor does a failure that was the URL's own.
+// Ended takes in the outcome of a request. Only willing responses and overload count, and no failures of the URL's
+// own.
 func (h *Host) Ended(e *Evidence, t *Tries, o *Outcome) {
 	h.answered = h.answered || o.Answered()
 	switch c := o.Class; {
@@ -141,8 +137,7 @@ func (h *Host) count(e *Evidence, served bool) {
 	}
 }
 
-// Failing reports whether the latest request that says anything was a failure. What was sent before that failure and
-// served after it says nothing of the time since.
+// Failing reports whether the latest request that counts was a failure, in the order in which they were sent.
 func (h *Host) Failing() bool { return h.failedAt > h.servedAt }
 
 // Refuses reports whether the last failure was the host's, and nothing that came later was served.
@@ -161,8 +156,8 @@ func (h *Host) answersOthers(t *Tries) bool {
 	return t.Since > 0 && h.served >= t.Since && !h.Failing()
 }
 
-// RetryNow reports whether a URL that failed goes before those that were not asked for yet: the host has answered
-// another one since, and nothing has failed after that.
+// RetryNow reports whether a failed URL goes before fresh ones: the host has answered another since, without a failure
+// after.
 func (h *Host) RetryNow(t *Tries) bool {
 	return h.answersOthers(t) && (h.failures == nil || h.failures.row == 0)
 }
@@ -185,8 +180,8 @@ func (h *Host) OfURL(t *Tries) bool {
 	return h.RetryNow(t) && (!f.limits || t.Returns > 2)
 }
 
-// Isolated reports whether a retry waits for the requests under way and a pause. Failures that no limit gives need
-// neither.
+// Isolated reports whether a retry waits for the requests under way and a pause, as for failures that a limit may
+// give.
 func (h *Host) Isolated(t *Tries) bool {
 	return t.Since > 0 && t.Returns > 0 && !h.Selective() && h.OfURL(t)
 }
@@ -194,10 +189,9 @@ func (h *Host) Isolated(t *Tries) bool {
 // Controlled reports whether the last request was a control request.
 func (h *Host) Controlled() bool { return h.failures != nil && h.failures.controls }
 
-// WantsControl reports whether a control request is to take the place of a URL that could not show whose failure the
-// last ones were. While there are fresh URLs, which were not asked for yet, those are the better trials, unless many
-// have failed in a row. With noRetries a URL that fails on its own has no retries: where no other URL is left, a
-// control request goes before the second.
+// WantsControl reports whether a control request takes the place of a URL that could not show whose the last failures
+// were. Fresh URLs are the better trials, unless many have failed in a row. With noRetries a failing URL has no retry,
+// so where no other URL is left, the control request goes before the second.
 func (h *Host) WantsControl(t *Tries, fresh, noRetries bool, now time.Time) bool {
 	f := h.failures
 	if f == nil || h.served == 0 || f.controls || t.URLFailures > 0 && !h.Failing() {

@@ -121,9 +121,8 @@ func (d folder) sync() error {
 	return err
 }
 
-// load opens the runs that follow each other from row zero, the largest of each place, and removes all others: what a
-// kill has left, and what has lost its predecessor. When one of them is damaged all are dropped: the first is most of
-// the index, so that half of one would spare the owner little.
+// load opens the chain of runs from row zero, the largest of each place, and removes all others. If one is damaged all
+// are dropped, as the first is most of the index.
 func (d folder) load(check uint64) (runs []*run, err error) {
 	spans, rest, err := d.list()
 	if err != nil {
@@ -182,9 +181,8 @@ func (d folder) list() (spans []span, rest []string, err error) {
 	return spans, rest, err
 }
 
-// clear removes every run, those of the latest rows first, so that a kill in the middle leaves a chain. It is synced:
-// a run that came back after a power cut would vouch for rows whose IDs the database may have given to other URLs by
-// then.
+// clear removes every run, the latest rows first, so that a kill leaves a chain. It syncs: a run that came back after
+// a power cut would vouch for rows with reused IDs.
 func (d folder) clear() error {
 	spans, rest, err := d.list()
 	if err != nil {

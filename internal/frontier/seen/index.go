@@ -92,9 +92,8 @@ type Index struct {
 	paused    bool  // nothing is tried before a memtable is sealed
 }
 
-// Open opens the index in a directory, and makes both if there are none. Runs that are damaged, missing or of another
-// fingerprint key are no error: they are dropped, and Mark says what is left. An error names the path that cannot be
-// read, made or removed, or the field of the Config that is out of range.
+// Open opens the index in a directory, making both if need be. Runs that are damaged, missing or of another key are
+// dropped without an error, and Mark says what is left. An error names the path or the Config field at fault.
 func Open(dir string, cfg Config) (*Index, error) { return open(folder{path: dir}, cfg) }
 
 func open(d folder, cfg Config) (*Index, error) {
@@ -193,12 +192,11 @@ func (x *Index) lookup(fp uint64) (found bool, err error) {
 	return false, nil
 }
 
-// Add puts a fingerprint into the set that Has did not find, under the ID of its row. IDs ascend from above Mark; one
-// that does not is an error and is not added.
+// Add adds a fingerprint that Has did not find, under the ID of its row. An ID not above Mark and all before is an
+// error.
 //
-// Add blocks when Config.Waiting full memtables are committed and not yet written, until one is. The error is
-// ErrFull, with the reason, when they cannot be; the fingerprint is not added then, and to call again later is to try
-// again.
+// Add blocks while Config.Waiting committed memtables wait to be written. If they cannot be, the error is ErrFull with
+// the reason, nothing is added, and a later call tries again.
 func (x *Index) Add(fp uint64, id int64) error {
 	if x.failed.Load() {
 		return x.failure()
@@ -302,9 +300,8 @@ func (x *Index) failure() error {
 	return x.fail
 }
 
-// Reset empties the index, on disk too, and mends one that is damaged. The owner adds all rows again and then tells
-// what is committed: nothing is, as far as the index knows. An error names a file that could not be removed; it may
-// be found by the next Open.
+// Reset empties the index, also on disk, and mends damage. The owner adds all rows again and tells what is committed.
+// An error names a file that could not be removed, which the next Open may find.
 func (x *Index) Reset() error {
 	if errors.Is(x.failure(), ErrClosed) {
 		return ErrClosed

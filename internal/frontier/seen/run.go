@@ -336,9 +336,8 @@ const (
 	maxRuns = 64
 )
 
-// pickMerge chooses the first of fanIn neighbours of one tier that should become one run, the earliest; -1 for none.
-// A tier ends at four times its beginning, so that four full ones make one of the next. Only neighbours are merged,
-// so that what a run covers stays one span.
+// pickMerge returns the first of fanIn neighbours of one tier to merge, the earliest, or -1. A tier spans a factor of
+// four. Only neighbours are merged, so that a run covers one span.
 func pickMerge(counts []int64) int {
 	tier := func(n int64) int { return bits.Len64(uint64(n)) / 2 }
 	for i := range len(counts) - fanIn + 1 {
