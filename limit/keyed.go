@@ -157,39 +157,6 @@ func (sh *shard[K]) find(hash uint64, key K) Weighted {
 	return h.limiter
 }
 
-// unpin is for those whom pin or find gave l.
-func (k *Keyed[K]) unpin(hash uint64, key K, l Weighted) {
-	sh := k.shardOf(hash)
-	sh.mu.Lock()
-	defer sh.mu.Unlock()
-	if i := sh.table.Find(hash, key); i >= 0 && sh.table.At(i).Value.limiter == l { // it may be shared, or removed
-		sh.table.At(i).Value.pins--
-	}
-}
-
-// pin is key's limiter, made if need be, which is not dropped until unpin.
-func (k *Keyed[K]) pin(hash uint64, key K) (Weighted, error) {
-	sh := k.shardOf(hash)
-	sh.mu.Lock()
-	l, err := k.seekLocked(sh, hash, key)
-	sh.mu.Unlock()
-	if l != nil || err != nil {
-		return l, err
-	}
-	made, err := k.make(key)
-	if err != nil {
-		return nil, fmt.Errorf("make the limiter of key %v: %w", key, err)
-	}
-	sh.mu.Lock()
-	defer sh.mu.Unlock()
-	if l, err = k.seekLocked(sh, hash, key); l != nil || err != nil { // somebody was faster
-		made.Close() //nolint:errcheck // it has never been used
-		return l, err
-	}
-	sh.table.Insert(hash, key, held{limiter: made, pins: 1, touched: true})
-	return made, nil
-}
-
 // seekLocked is the limiter for a key, pinned; or nil if there is a place for one.
 func (k *Keyed[K]) seekLocked(sh *shard[K], hash uint64, key K) (Weighted, error) {
 	l := sh.find(hash, key)
@@ -256,12 +223,12 @@ func (k *Keyed[K]) TryAcquireN(key K, n int64) bool {
 		return ok
 	}
 	sh.mu.Unlock()
-	l, err := k.pin(hash, key)
+	p, err := k.Pin(key)
 	if err != nil {
 		return false
 	}
-	defer k.unpin(hash, key, l)
-	return l.TryAcquireN(n)
+	defer p.Unpin()
+	return p.Limiter.TryAcquireN(n)
 }
 
 // Acquire waits for a permit of key's limiter; see [Limiter].
@@ -444,19 +411,49 @@ type Pinned[K comparable] struct {
 
 // Pin finds or makes the limiter of a key, which is not forgotten until Unpin. Its errors are
 // ErrTooManyKeys, ErrClosed and those of KeyedConfig.New.
-func (k *Keyed[K]) Pin(key K) (Pinned[K], error) {
+func (k *Keyed[K]) Pin(key K) (p Pinned[K], err error) {
 	hash := k.hash(key)
-	l, err := k.pin(hash, key)
+	sh := k.shardOf(hash)
+	sh.mu.Lock()
+	l, err := k.seekLocked(sh, hash, key)
+	sh.mu.Unlock()
 	if err != nil {
-		return Pinned[K]{}, err
+		return p, err
+	}
+	if l == nil {
+		if l, err = k.add(sh, hash, key); err != nil {
+			return p, err
+		}
 	}
 	return Pinned[K]{l, k, hash, key}, nil
+}
+
+// add makes the limiter of a key, pinned, unless somebody was faster.
+func (k *Keyed[K]) add(sh *shard[K], hash uint64, key K) (Weighted, error) {
+	made, err := k.make(key)
+	if err != nil {
+		return nil, fmt.Errorf("make the limiter of key %v: %w", key, err)
+	}
+	sh.mu.Lock()
+	defer sh.mu.Unlock()
+	if l, err := k.seekLocked(sh, hash, key); l != nil || err != nil {
+		made.Close() //nolint:errcheck // it has never been used
+		return l, err
+	}
+	sh.table.Insert(hash, key, held{limiter: made, pins: 1, touched: true})
+	return made, nil
 }
 
 // Unpin lets the limiter go, which its Keyed then forgets when that makes no difference. It is
 // called once for each Pin; of the zero Pinned it does nothing.
 func (p Pinned[K]) Unpin() {
-	if p.from != nil {
-		p.from.unpin(p.hash, p.key, p.Limiter)
+	if p.from == nil {
+		return
+	}
+	sh := p.from.shardOf(p.hash)
+	sh.mu.Lock()
+	defer sh.mu.Unlock()
+	if i := sh.table.Find(p.hash, p.key); i >= 0 && sh.table.At(i).Value.limiter == p.Limiter { // it may be shared, or removed
+		sh.table.At(i).Value.pins--
 	}
 }
