@@ -13,7 +13,6 @@ import (
 
 	"github.com/treadlight/crawl"
 	"github.com/treadlight/crawl/internal/admission"
-	"github.com/treadlight/crawl/internal/admission/admissiontest"
 	"github.com/treadlight/crawl/internal/lab/redistest"
 )
 
@@ -39,12 +38,12 @@ func TestAdmitManyProcessesAtOnce(t *testing.T) {
 		for _, trip := range roundTrips {
 			t.Run(trip.String(), func(t *testing.T) {
 				s := redistest.Redis.Start(t)
-				proxy := admissiontest.NewProxy(t, s.Addr, trip)
+				between := newLAN(t, s.Addr, trip)
 				var all []http.Handler
 				var admissions []*crawl.Admission
 				for range 4 {
 					cfg := hundred("bucket")
-					cfg.Store, cfg.Processes = "redis://"+proxy.Addr, processes
+					cfg.Store, cfg.Processes = "redis://"+between.addr, processes
 					a := admit(t, cfg)
 					admissions = append(admissions, a)
 					all = append(all, a.Handler(hello))
@@ -78,10 +77,10 @@ func TestAdmitManyProcessesAtOnce(t *testing.T) {
 // a decision that is later than somebody allows is not let in by anybody else.
 func TestAdmitDeadlineIsASetting(t *testing.T) {
 	s := redistest.Redis.Start(t)
-	proxy := admissiontest.NewProxy(t, s.Addr, admission.DefaultDeadline+100*time.Millisecond)
+	between := newLAN(t, s.Addr, admission.DefaultDeadline+100*time.Millisecond)
 	for deadline, wantLate := range map[time.Duration]uint64{0: 1, time.Minute: 0} {
 		cfg := hundred("bucket")
-		cfg.Store, cfg.Deadline = "redis://"+proxy.Addr, deadline
+		cfg.Store, cfg.Deadline = "redis://"+between.addr, deadline
 		a := admit(t, cfg)
 		res, err := a.Allow(t.Context(), "ann", []string{"hundred"}, 1)
 		require.NoError(t, err)
@@ -94,15 +93,15 @@ func TestAdmitDeadlineIsASetting(t *testing.T) {
 // TestAdmitStoreOutOfReach has Redis go away in three ways under four processes that are told so: together they let in
 // no more than the limit meanwhile, and when it is back it has been charged what they let in.
 func TestAdmitStoreOutOfReach(t *testing.T) {
-	for name, fault := range map[string]admissiontest.Fault{
-		"cut off": admissiontest.Refuses, "hung": admissiontest.Hangs, "reset": admissiontest.Resets,
+	for name, kind := range map[string]fault{
+		"cut off": refuses, "hung": hangs, "reset": resets,
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := redistest.Redis.Start(t)
-			proxy := admissiontest.NewProxy(t, s.Addr, 15*time.Millisecond)
+			between := newLAN(t, s.Addr, 15*time.Millisecond)
 			var text lockedBuffer
 			cfg := hundred("window")
-			cfg.Store, cfg.Processes = "redis://"+proxy.Addr, 4
+			cfg.Store, cfg.Processes = "redis://"+between.addr, 4
 			cfg.Log = slog.New(slog.NewTextHandler(&text, nil))
 			var all []*crawl.Admission
 			for range 3 { // one more is not asked
@@ -116,7 +115,7 @@ func TestAdmitStoreOutOfReach(t *testing.T) {
 			for range 10 {
 				require.True(t, ask(all[0]).Allowed)
 			}
-			proxy.Break(t, fault)
+			between.turn(t, kind)
 			granted := []int{0, 0, 0}
 			for i, a := range all {
 				for range 200 {
@@ -127,7 +126,7 @@ func TestAdmitStoreOutOfReach(t *testing.T) {
 				require.True(t, a.Statistics().Down)
 			}
 			require.Equal(t, []int{25 - 10, 25, 25}, granted)
-			proxy.Break(t, admissiontest.Passes)
+			between.turn(t, passes)
 			for _, a := range all {
 				require.Eventually(t, func() bool { return !a.Statistics().Down }, redistest.Patience, 10*time.Millisecond)
 			}
