@@ -53,60 +53,62 @@ const (
 	out = http.StatusTooManyRequests
 )
 
-// TestWaitInLine: those who wait are let in when there is a token for each, in the order
-// in which they came, and nobody passes them.
-func TestWaitInLine(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		cfg := onePlan(admission.Plan{Name: "p", Capacity: 1, TokensPerSecond: 1}, func(r *admission.Rule) { r.Wait = 10 * time.Second })
-		cfg.bubble = true
-		d := newDoorway(t, cfg)
-		ms := time.Millisecond
-		all := d.arrive(t, 0, 100*ms, 200*ms, 1000*ms, 2500*ms)
-		require.Equal(t, []int{in, in, in, in, in}, codes(all))
-		for i, want := range []time.Duration{0, 900 * ms, 1800 * ms, 2000 * ms, 1500 * ms} {
-			require.InDelta(t, want, all[i].took, float64(2*time.Microsecond), i)
-		}
-	})
+// inBubble runs a test with a doorway whose time is that of a bubble.
+func inBubble(t *testing.T, cfg doorwayConfig, test func(t *testing.T, d *doorway)) {
+	t.Helper()
+	cfg.bubble = true
+	synctest.Test(t, func(t *testing.T) { test(t, newDoorway(t, cfg)) })
 }
 
-// TestWaitNoLongerThanTheRuleSays: who cannot be served in time is denied at once if that
-// is known, and otherwise when the time is over.
-func TestWaitNoLongerThanTheRuleSays(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		cfg := onePlan(admission.Plan{Name: "p", Capacity: 1, TokensPerSecond: 0.5}, func(r *admission.Rule) { r.Wait = 3 * time.Second })
-		cfg.bubble = true
-		d := newDoorway(t, cfg)
-		all := d.arrive(t, 0, 1, 2, 3)
-		require.Equal(t, []int{in, in, out, out}, codes(all))
-		require.InDelta(t, 2*time.Second, all[1].took, float64(time.Millisecond))
-		require.InDelta(t, 2*time.Second, all[2].took, float64(time.Millisecond), "its turn to ask: two seconds more are too long")
-		require.InDelta(t, 2*time.Second, all[3].took, float64(time.Millisecond))
-
-		w := d.get("/")
-		require.Equal(t, in, w.Code, "what was denied cost nothing")
-	})
+// waiting is a rule over a bucket for whose tokens requests wait.
+func waiting(capacity int64, perSecond float64, wait time.Duration) doorwayConfig {
+	return onePlan(admission.Plan{Name: "p", Capacity: capacity, TokensPerSecond: perSecond}, func(r *admission.Rule) { r.Wait = wait })
 }
 
-// TestWaitBehindOneWhoWaits: the line itself may take longer than there is time.
-func TestWaitBehindOneWhoWaits(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		cfg := onePlan(admission.Plan{Name: "p", Capacity: 1, TokensPerSecond: 0.1}, func(r *admission.Rule) { r.Wait = 9500 * time.Millisecond })
-		cfg.bubble = true
-		d := newDoorway(t, cfg)
-		s := time.Second
-		all := d.arrive(t, 0, 1*s, 2*s, 11500*time.Millisecond)
-		require.Equal(t, []int{in, in, out, in}, codes(all))
-		require.InDelta(t, 8*s, all[2].took, float64(time.Millisecond), "it moved up, and then it was known")
-		require.InDelta(t, 8500*time.Millisecond, all[3].took, float64(time.Millisecond))
-	})
+// TestWait is about requests that come at some times, each of which ends after some time.
+func TestWait(t *testing.T) {
+	const ms, s = time.Millisecond, time.Second
+	for name, tc := range map[string]struct {
+		cfg      doorwayConfig
+		at, took []time.Duration
+		want     []int
+	}{
+		"in the order in which they came": {
+			waiting(1, 1, 10*s), []time.Duration{0, 100 * ms, 200 * ms, s, 2500 * ms},
+			[]time.Duration{0, 900 * ms, 1800 * ms, 2 * s, 1500 * ms}, []int{in, in, in, in, in},
+		},
+		"no longer than the rule says: when it is its turn to ask, two seconds more are too long": {
+			waiting(1, 0.5, 3*s), []time.Duration{0, 1, 2, 3, 4 * s}, // what was denied cost nothing
+			[]time.Duration{0, 2 * s, 2 * s, 2 * s, 0}, []int{in, in, out, out, in},
+		},
+		"behind one who waits: it moves up, and then it is known": {
+			waiting(1, 0.1, 9500*ms), []time.Duration{0, s, 2 * s, 11500 * ms},
+			[]time.Duration{0, 9 * s, 8 * s, 8500 * ms}, []int{in, in, out, in},
+		},
+		"for a place": {
+			slots(1, func(r *admission.Rule) { r.Wait = 2500 * ms }), []time.Duration{0, 1, 2, 3},
+			[]time.Duration{s, 2 * s, 3 * s, 2500 * ms}, []int{in, in, in, out},
+		},
+		"a place is held until the end": {
+			slots(2, nil), []time.Duration{0, 500 * ms, 999 * ms, 1001 * ms, 1499 * ms, 1501 * ms},
+			[]time.Duration{s, s, 0, s, 0, s}, []int{in, in, out, in, out, in},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inBubble(t, tc.cfg, func(t *testing.T, d *doorway) {
+				all := d.arrive(t, tc.at...)
+				require.Equal(t, tc.want, codes(all))
+				for i, want := range tc.took {
+					require.InDelta(t, want, all[i].took, float64(2*time.Microsecond), i)
+				}
+			})
+		})
+	}
 }
 
 // TestNoLineWhileThereAreTokens: a store that is far away is asked by many at a time.
 func TestNoLineWhileThereAreTokens(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		cfg := onePlan(admission.Plan{Name: "p", Capacity: 10, TokensPerSecond: 1}, func(r *admission.Rule) { r.Wait = time.Minute })
-		cfg.bubble = true
-		d := newDoorway(t, cfg)
+	inBubble(t, waiting(10, 1, time.Minute), func(t *testing.T, d *doorway) {
 		d.store.fail = func(context.Context) error { time.Sleep(10 * time.Millisecond); return nil }
 		for i, a := range d.arrive(t, make([]time.Duration, 10)...) {
 			require.Equal(t, arrival{0, 10 * time.Millisecond, in}, a, i)
@@ -116,10 +118,7 @@ func TestNoLineWhileThereAreTokens(t *testing.T) {
 
 // TestLineWhenTheStoreGoesDown: those in line are let in, as OnError says.
 func TestLineWhenTheStoreGoesDown(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		cfg := onePlan(admission.Plan{Name: "p", Capacity: 1, TokensPerSecond: 0.1}, func(r *admission.Rule) { r.Wait = 15 * time.Second })
-		cfg.bubble = true
-		d := newDoorway(t, cfg)
+	inBubble(t, waiting(1, 0.1, 15*time.Second), func(t *testing.T, d *doorway) {
 		begun := time.Now()
 		d.store.fail = func(context.Context) error {
 			if time.Since(begun) > 2*time.Second {
@@ -135,10 +134,7 @@ func TestLineWhenTheStoreGoesDown(t *testing.T) {
 }
 
 func TestLineIsBounded(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		cfg := onePlan(admission.Plan{Name: "p", Capacity: 1, TokensPerSecond: 0.001}, func(r *admission.Rule) { r.Wait = time.Hour })
-		cfg.bubble = true
-		d := newDoorway(t, cfg)
+	inBubble(t, waiting(1, 0.001, time.Hour), func(t *testing.T, d *doorway) {
 		const more = 10
 		ctx, leave := context.WithCancel(t.Context())
 		var refused []*httptest.ResponseRecorder
@@ -165,10 +161,7 @@ func TestLineIsBounded(t *testing.T) {
 
 // TestWhoLeavesTheLineTakesNothing: those behind move up.
 func TestWhoLeavesTheLineTakesNothing(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		cfg := onePlan(admission.Plan{Name: "p", Capacity: 1, TokensPerSecond: 1}, func(r *admission.Rule) { r.Wait = time.Minute })
-		cfg.bubble = true
-		d := newDoorway(t, cfg)
+	inBubble(t, waiting(1, 1, time.Minute), func(t *testing.T, d *doorway) {
 		require.Equal(t, in, d.get("/").Code)
 		ctx, leave := context.WithTimeout(t.Context(), 500*time.Millisecond)
 		defer leave()
@@ -182,31 +175,18 @@ func TestWhoLeavesTheLineTakesNothing(t *testing.T) {
 
 // slots is a rule of so many at a time, whose handler takes a second.
 func slots(n int64, change func(*admission.Rule)) doorwayConfig {
+	r := admission.Rule{Name: "all", Path: "/**", Concurrency: n}
+	if change != nil {
+		change(&r)
+	}
 	return doorwayConfig{
-		bubble: true,
-		rules: []admission.Rule{func() admission.Rule {
-			r := admission.Rule{Name: "all", Path: "/**", Concurrency: n}
-			if change != nil {
-				change(&r)
-			}
-			return r
-		}()},
-		next: func(http.ResponseWriter, *http.Request) { time.Sleep(time.Second) },
+		rules: []admission.Rule{r},
+		next:  func(http.ResponseWriter, *http.Request) { time.Sleep(time.Second) },
 	}
 }
 
-func TestConcurrencyIsHeldUntilTheEnd(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		d := newDoorway(t, slots(2, nil))
-		ms := time.Millisecond
-		require.Equal(t, []int{in, in, out, in, out, in},
-			codes(d.arrive(t, 0, 500*ms, 999*ms, 1001*ms, 1499*ms, 1501*ms)))
-	})
-}
-
 func TestConcurrencyHeaders(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		d := newDoorway(t, slots(1, nil))
+	inBubble(t, slots(1, nil), func(t *testing.T, d *doorway) {
 		w := d.get("/")
 		require.Equal(t, in, w.Code)
 		require.Equal(t, map[string]string{
@@ -230,8 +210,7 @@ func TestConcurrencyHeaders(t *testing.T) {
 }
 
 func TestConcurrencyIsPerKey(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		d := newDoorway(t, slots(1, nil))
+	inBubble(t, slots(1, nil), func(t *testing.T, d *doorway) {
 		go d.ask(asked("192.0.2.1:1"))
 		synctest.Wait()
 		require.Equal(t, in, d.ask(asked("192.0.2.2:1")).Code)
@@ -241,10 +220,9 @@ func TestConcurrencyIsPerKey(t *testing.T) {
 // TestConcurrencyIsReleasedOnPanic: the place of a handler that panics is free again, and
 // the panic goes on to whoever is outside.
 func TestConcurrencyIsReleasedOnPanic(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		cfg := slots(1, nil)
-		cfg.next = func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }
-		d := newDoorway(t, cfg)
+	cfg := slots(1, nil)
+	cfg.next = func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }
+	inBubble(t, cfg, func(t *testing.T, d *doorway) {
 		for range 3 {
 			require.PanicsWithError(t, http.ErrAbortHandler.Error(), func() { d.get("/") })
 		}
@@ -282,22 +260,10 @@ func TestConcurrencyIsReleasedIfAStorePanics(t *testing.T) {
 	require.Equal(t, in, d.get("/").Code, "the place is free again")
 }
 
-func TestWaitForAPlace(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		d := newDoorway(t, slots(1, func(r *admission.Rule) { r.Wait = 2500 * time.Millisecond }))
-		all := d.arrive(t, 0, 1, 2, 3)
-		require.Equal(t, []int{in, in, in, out}, codes(all))
-		require.InDelta(t, 2*time.Second, all[1].took, 10)
-		require.InDelta(t, 3*time.Second, all[2].took, 10)
-		require.InDelta(t, 2500*time.Millisecond, all[3].took, 10)
-	})
-}
-
 // TestRuleChangeKeepsWhatIsUnderWay: putting a rule in its own place does not forget
 // the requests that it counts.
 func TestRuleChangeKeepsWhatIsUnderWay(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		d := newDoorway(t, slots(1, nil))
+	inBubble(t, slots(1, nil), func(t *testing.T, d *doorway) {
 		go d.get("/")
 		synctest.Wait()
 		rule := d.rules.Rules()[0]
@@ -312,10 +278,7 @@ func TestRuleChangeKeepsWhatIsUnderWay(t *testing.T) {
 
 // TestExactlyTheCapacityIsLetIn has two thousand requests at once on a plan of a hundred.
 func TestExactlyTheCapacityIsLetIn(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		cfg := onePlan(admission.Plan{Name: "hundred", Capacity: 100, TokensPerSecond: 0.001}, nil)
-		cfg.bubble = true
-		d := newDoorway(t, cfg)
+	inBubble(t, waiting(100, 0.001, 0), func(t *testing.T, d *doorway) {
 		all := codes(d.arrive(t, make([]time.Duration, 2000)...))
 		slices.Sort(all)
 		require.Equal(t, in, all[99])
