@@ -353,19 +353,17 @@ func (c *Crawler) crawl(ctx context.Context, seeds iter.Seq[canonical.URL]) erro
 	case pipeline.EndBlocked, pipeline.EndUnruled:
 		return fmt.Errorf("%w: %s", ErrBlocked, reason)
 	case pipeline.EndDone:
-		excluded := c.pipe.Snapshot().OutOfScope[scope.Excluded.String()]
-		if c.pipe.Answered() == 0 && excluded == 0 && !c.answeredBefore() {
+		s, kept := c.pipe.Snapshot(), c.state
+		switch {
+		case s.Answered > 0, s.OutOfScope[scope.Excluded.String()] > 0:
+		case c.fleet != nil && !c.fleet.store.Unanswered(): // which is so of all of its processes or of none
+		// An earlier run had an answer, or there is nothing to ask for.
+		case kept != nil && (kept.pages > 0 || kept.resumed && kept.store.Left().Queued == 0):
+		default:
 			return ErrUnreachable
 		}
 	}
 	return nil
-}
-
-// answeredBefore reports whether an earlier run found a seed to crawl from, or whether there was nothing to ask for.
-// That no host has answered to any process of a fleet is so of all of them or of none.
-func (c *Crawler) answeredBefore() bool {
-	s := c.state
-	return c.fleet != nil && !c.fleet.store.Unanswered() || s != nil && (s.pages > 0 || s.resumed && s.store.Left().Queued == 0)
 }
 
 // Stop ends a crawl in order: nothing new is begun, and what is under way is finished, or cancelled when the Grace of

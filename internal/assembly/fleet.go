@@ -190,7 +190,9 @@ func (f *fleet) storeConfig() (redis.Config, error) {
 	uses := ratelimit.NewUseRates(c.limiter)
 	rc.Tell = func(i *redis.WorkerInfo) {
 		i.Use, i.Busiest = uses.Now()
-		i.Leased = f.leased()
+		if p := f.pipe.Load(); p != nil {
+			i.Leased = p.Leased()
+		}
 	}
 	list, err := budgets(&c.cfg.Settings)
 	if err != nil {
@@ -232,14 +234,6 @@ func keepNewest[T any](orders chan T, order T) {
 		case <-orders:
 		}
 	}
-}
-
-// leased is how many URLs are being asked for.
-func (f *fleet) leased() int {
-	if p := f.pipe.Load(); p != nil {
-		return p.Leased()
-	}
-	return 0
 }
 
 // adoptBounds takes the bounds of the job for those of this process.

@@ -321,10 +321,17 @@ func (l *Console) Close() error { return l.listener.Close() }
 // shown is the crawl as a console wants it.
 func (l *Console) shown(c *Crawler) console.Crawl {
 	all := console.Crawl{
-		Snapshot: c.Snapshot, Host: c.host, EachHost: c.eachHost, Recent: c.pipe.Recent,
+		Snapshot: c.Snapshot, Host: c.host, Recent: c.pipe.Recent,
 		Paused: c.pipe.Paused, Pause: c.pipe.Pause, Resume: c.pipe.Unpause, AddSeed: c.addForeignSeed,
 		Block: c.Block, Unblock: c.Unblock, SetCeiling: c.SetCeiling, SetScope: c.SetScope, Controls: c.controls,
 		Collectors: append(c.meter.Collectors(), c.tracer.Collectors()...),
+		EachHost: func(see func(frontier.HostState, ratelimit.Brief)) {
+			c.pipe.EachHost(func(h frontier.HostState) bool {
+				b, _ := c.limiter.Brief(h.Host)
+				see(h, b)
+				return true
+			})
+		},
 		Stop: func() {
 			c.Stop()
 			if l.cfg.OnStop != nil {
@@ -369,15 +376,6 @@ func (s *State) figures() console.Kept {
 	k.Pending, k.Limit = s.store.Pending()
 	k.IndexMemory, k.IndexDisk = s.store.SeenBytes()
 	return k
-}
-
-// eachHost is the hosts in memory with what the limiter knows of them in short.
-func (c *Crawler) eachHost(see func(frontier.HostState, ratelimit.Brief)) {
-	c.pipe.EachHost(func(h frontier.HostState) bool {
-		b, _ := c.limiter.Brief(h.Host)
-		see(h, b)
-		return true
-	})
 }
 
 // host is what is known of one host.

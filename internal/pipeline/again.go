@@ -56,8 +56,8 @@ func validators(h http.Header) (tag string, modified time.Time) {
 
 // condition has a page sent only if it is another than the one that is known. Nil: nothing is known that the host
 // could be asked by.
-func (p *Pipeline) condition(l *frontier.Lease) http.Header {
-	if l.Before == nil || p.cfg.Unconditional {
+func (c *Config) condition(l *frontier.Lease) http.Header {
+	if l.Before == nil || c.Unconditional {
 		return nil
 	}
 	var h http.Header
@@ -75,8 +75,9 @@ func (p *Pipeline) condition(l *frontier.Lease) http.Header {
 
 // refusesCondition reports whether a host took the condition for an error, as it must not. The page is then asked
 // for once more and without it.
-func (p *Pipeline) refusesCondition(l *frontier.Lease, f *fetched) bool {
-	if f.resp == nil || f.resp.Status != http.StatusPreconditionFailed || p.condition(l) == nil {
+func (t *try) refusesCondition() bool {
+	f, l := t.f, t.f.lease
+	if f.resp == nil || f.resp.Status != http.StatusPreconditionFailed || t.p.cfg.condition(l) == nil {
 		return false
 	}
 	before := *l.Before
@@ -87,7 +88,7 @@ func (p *Pipeline) refusesCondition(l *frontier.Lease, f *fetched) bool {
 
 // notModified fills in that a page is what it was.
 func (w *processor) notModified(r *result, f *fetched) {
-	if w.p.condition(f.lease) == nil {
+	if w.p.cfg.condition(f.lease) == nil {
 		r.rec.Error = &sink.Error{Class: classUnasked, Message: "status 304 (not modified) to a request without a condition"}
 		return
 	}

@@ -41,7 +41,7 @@ func FuzzValidators(f *testing.F) {
 		v := new(frontier.Visit)
 		v.ETag, v.LastModified = validators(http.Header{"Etag": {tag}, "Last-Modified": {date}})
 		for _, v := range []*frontier.Visit{v, {ETag: tag, LastModified: v.LastModified}} {
-			for name, values := range p.condition(&frontier.Lease{Item: frontier.Item{Before: v}}) {
+			for name, values := range p.cfg.condition(&frontier.Lease{Item: frontier.Item{Before: v}}) {
 				require.Len(t, values, 1)
 				require.Contains(t, []string{"If-None-Match", "If-Modified-Since"}, name)
 				require.LessOrEqual(t, len(values[0]), longestETag)
@@ -69,12 +69,12 @@ func TestValidators(t *testing.T) {
 		require.True(t, want.Equal(got), "%q: %v", text, got)
 	}
 	p := &Pipeline{}
-	h := p.condition(&frontier.Lease{Item: frontier.Item{Before: &frontier.Visit{ETag: `W/"x"`, LastModified: when.In(time.FixedZone("", 3600))}}})
+	h := p.cfg.condition(&frontier.Lease{Item: frontier.Item{Before: &frontier.Visit{ETag: `W/"x"`, LastModified: when.In(time.FixedZone("", 3600))}}})
 	require.Equal(t, http.Header{"If-None-Match": {`W/"x"`}, "If-Modified-Since": {"Sun, 06 Nov 1994 08:49:37 GMT"}}, h)
-	require.Nil(t, p.condition(&frontier.Lease{}))
-	require.Nil(t, p.condition(&frontier.Lease{Item: frontier.Item{Before: &frontier.Visit{Status: 200}}}))
+	require.Nil(t, p.cfg.condition(&frontier.Lease{}))
+	require.Nil(t, p.cfg.condition(&frontier.Lease{Item: frontier.Item{Before: &frontier.Visit{Status: 200}}}))
 	p.cfg.Unconditional = true
-	require.Nil(t, p.condition(&frontier.Lease{Item: frontier.Item{Before: &frontier.Visit{ETag: `"x"`}}}))
+	require.Nil(t, p.cfg.condition(&frontier.Lease{Item: frontier.Item{Before: &frontier.Visit{ETag: `"x"`}}}))
 }
 
 // shelf is a site whose pages are functions, and which notes what it is asked.

@@ -110,11 +110,6 @@ func (p *Pipeline) noteExcluded(host string, excluded bool) {
 	p.excluded.Store(&all)
 }
 
-func (p *Pipeline) isExcluded(host string) bool {
-	_, excluded := (*p.excluded.Load())[host]
-	return excluded
-}
-
 // SetScope replaces the patterns of the scope. Links are judged by the new ones from then on. A queued URL
 // that they leave out is not asked for: when its turn comes it is recorded with the decision as its class
 // of error. The error names the pattern that is wrong. See Pause.

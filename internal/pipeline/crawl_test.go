@@ -256,7 +256,7 @@ func TestUnreachableSeeds(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			w, _ := served(t, map[string]http.Handler{"shut.test": nil})
 			p := w.finish(t, EndDone, tc.url)
-			require.Zero(t, p.Answered())
+			require.Zero(t, p.Snapshot().Answered)
 			require.Len(t, w.out.records, 1)
 			require.Equal(t, tc.class, w.out.records[0].Error.Class)
 			require.Contains(t, w.out.records[0].Error.Message, tc.want)

@@ -342,7 +342,10 @@ func (d *discovery) add(from *frontier.Lease, links []found, now time.Time) {
 		}
 		switch d.put(link, now) {
 		case frontier.Seen:
-			d.linked(link, now)
+			// A page links to it. It may be known as a sitemap.
+			if link.item.Kind == frontier.Page && d.p.cfg.Sitemaps.Enabled {
+				d.guess(link.item.URL, link.fp, link, now)
+			}
 		case frontier.Queued:
 			d.p.budgets.count(link.budget, link.item.URL)
 			d.p.gate.traps.accepted(from, &link.item, now)
@@ -374,8 +377,8 @@ func (d *discovery) acknowledge(w written) {
 		a := &w.acks[i]
 		l := a.lease
 		d.add(l, a.links, now)
-		if a.absent {
-			d.noSitemap(l, now)
+		if a.absent && d.peers == nil { // a shared store hears of it with the end of the lease
+			d.guess(l.URL, d.frontier.Fingerprint(&l.Item), nil, now)
 		}
 		switch {
 		case a.dropped:

@@ -67,30 +67,30 @@ func (d *discovery) over(now time.Time) bool {
 	if d.paused || d.seeds != nil || !d.frontier.Over() {
 		return false
 	}
-	if reason := d.unvisited(); reason != "" {
+	reason := "" // why nothing could be asked for, here or by all who work on the crawl
+	if s := &d.p.stats; d.peers != nil {
+		reason = d.peers.Unvisited()
+	} else if s.answered.Load() > 0 && s.visited.Load() == 0 {
+		reason = d.unruled
+	}
+	if reason != "" {
 		d.halt(EndUnruled, reason)
 	}
 	return true
 }
 
-// unvisited is why nothing could be asked for, here or by all who work on the crawl; empty if something
-// could, or nobody was there to refuse.
-func (d *discovery) unvisited() string {
-	switch s := &d.p.stats; {
-	case d.peers != nil:
-		return d.peers.Unvisited()
-	case s.answered.Load() > 0 && s.visited.Load() == 0:
-		return d.unruled
-	}
-	return ""
-}
-
 // halt ends the leasing; the first reason stands.
 func (d *discovery) halt(end End, reason string) {
-	if !d.stopping {
-		d.stopping, d.seeds = true, nil
-		d.p.halted(end, reason)
+	if d.stopping {
+		return
 	}
+	d.stopping, d.seeds = true, nil
+	p := d.p
+	p.mu.Lock()
+	p.status.end, p.status.reason = end, reason
+	p.mu.Unlock()
+	p.halt.give()
+	p.cfg.Log.Debug("no further URLs are leased", slog.String("reason", reason))
 }
 
 // hurry ends the leasing, and what is under way when its time is over. It is called once.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/netip"
 	"time"
 
 	"github.com/treadlight/crawl/internal/fetch"
@@ -104,8 +105,13 @@ func (p *Pipeline) extract(ctx, work context.Context) error {
 
 // visit makes the request of one lease.
 func (p *Pipeline) visit(ctx context.Context, l *frontier.Lease) (event, *fetched) {
-	ctx, end := p.whileHeld(ctx, l)
-	defer end()
+	if p.cfg.State != nil && p.cfg.State.Owner != nil && !l.Foreign { // for as long as its host is this process's
+		until, cancel := context.WithCancelCause(ctx)
+		defer cancel(nil)
+		held := p.cfg.State.Owner.Held(l.Host())
+		defer context.AfterFunc(held, func() { cancel(context.Cause(held)) })()
+		ctx = until
+	}
 	begin := p.cfg.Clock.Now()
 	t := &try{p: p, f: &fetched{lease: l, sent: begin, trip: p.trip(l)}, begin: begin, since: begin}
 	defer t.release()
@@ -119,30 +125,18 @@ func (p *Pipeline) visit(ctx context.Context, l *frontier.Lease) (event, *fetche
 		return unused(l, 0, attribution.Outcome{}), nil
 	}
 	p.stats.workerBusy.Add(int64(t.f.total))
-	trip := t.f.trip
-	ev, page := p.judge(l, t.f)
-	if ev.fate != fateProcessed {
-		p.leaves(trip, &ev)
+	ev, page := t.judge()
+	// The Trip of a lease that does not go on to Processing ends here. One without a request is no trip.
+	if trip := t.f.trip; ev.fate != fateProcessed && trip != nil && !trip.Ended.IsZero() {
+		trip.Fate, trip.Final = string(ev.fate), ev.fate == fateRobots
+		p.cfg.Tracer.End(trip)
 	}
 	return ev, page
 }
 
-// whileHeld is ctx for as long as the host of a lease is this process's.
-func (p *Pipeline) whileHeld(ctx context.Context, l *frontier.Lease) (context.Context, func()) {
-	if p.cfg.State == nil || p.cfg.State.Owner == nil || l.Foreign {
-		return ctx, func() {}
-	}
-	ctx, cancel := context.WithCancelCause(ctx)
-	held := p.cfg.State.Owner.Held(l.Host())
-	stop := context.AfterFunc(held, func() { cancel(context.Cause(held)) })
-	return ctx, func() {
-		stop()
-		cancel(nil)
-	}
-}
-
 // judge decides where a finished request goes: on to Processing, or back.
-func (p *Pipeline) judge(l *frontier.Lease, f *fetched) (event, *fetched) {
+func (t *try) judge() (event, *fetched) {
+	p, f, l := t.p, t.f, t.f.lease
 	now := p.cfg.Clock.Now()
 	ev := event{lease: l, took: f.total, outcome: outcomeOf(f, f.class)}
 	lost := stale(f.err) && l.Returns < maxLost
@@ -153,15 +147,15 @@ func (p *Pipeline) judge(l *frontier.Lease, f *fetched) (event, *fetched) {
 	case f.kept:
 		return event{lease: l, fate: fateKept, err: f.err}, nil
 	case l.Kind == frontier.Robots && !lost:
-		ev.fate, ev.answer = fateRobots, p.readRobots(f)
+		ev.fate, ev.answer = fateRobots, t.readRobots()
 		aside := aside(f)
 		f.resp.Release()
 		return ev, aside
 	}
-	ev.outcome.Lost = lost || p.refusesCondition(l, f)
+	ev.outcome.Lost = lost || t.refusesCondition()
 	if l.Kind == frontier.Control {
 		ev.fate, ev.end = fateControl, frontier.GiveUp()
-	} else if d, at := p.decide(f, ev.outcome, now); d.Final {
+	} else if d, at := t.decide(ev.outcome, now); d.Final {
 		l.Attempt = d.Tries.Attempt // for its record
 		ev.fate = fateProcessed
 		return ev, f
@@ -207,7 +201,7 @@ type try struct {
 func (t *try) request(ctx context.Context) {
 	p, l := t.p, t.f.lease
 	req := fetch.Request{URL: l.URL.String(), OnHeader: t.header, Capture: len(p.cfg.Archives) > 0}
-	req.Header = t.f.trip.withParent(p.condition(l))
+	req.Header = t.f.trip.withParent(p.cfg.condition(l))
 	switch l.Kind {
 	case frontier.Robots:
 		req.MaxBody, req.Again = robots.MaxBytes, t.again
@@ -255,7 +249,7 @@ func (c patient) Deadline() (time.Time, bool) {
 // wait for longer than [patience].
 func (t *try) take(ctx context.Context) error {
 	p, l := t.p, t.f.lease
-	if p.isExcluded(l.Host()) {
+	if _, excluded := (*p.excluded.Load())[l.Host()]; excluded {
 		l.Started()
 		t.denied = errExcluded
 		return errExcluded
@@ -306,7 +300,7 @@ func (t *try) header(resp *fetch.Response) {
 	}
 	if urgent(resp) {
 		t.f.resp, t.told = resp, true
-		t.p.feedback(t.f, ordersOf(resp))
+		t.feedback(ordersOf(resp))
 	}
 }
 
@@ -347,18 +341,21 @@ func (t *try) settle(end time.Time) {
 	if f.resp != nil {
 		firstByte, body = f.resp.Timings.FirstByte, int64(len(f.resp.Body))
 		p.heard.Store(true)
-		p.locate(f)
+		// Of a kept connection the limiter is told again: it may have forgotten the host meanwhile.
+		if at, err := netip.ParseAddrPort(f.resp.RemoteAddr); err == nil {
+			p.cfg.Limiter.SetAddress(f.lease.Host(), at.Addr())
+		}
 		p.cfg.Limiter.ChargeBytes(f.resp.WireBytes)
 	}
 	f.class = classOf(f.resp, f.err)
 	switch {
 	case stale(f.err), f.class == outcome.Proxy: // they say nothing of the host
 	case !t.told:
-		p.feedback(f, ordersOf(f.resp))
+		t.feedback(ordersOf(f.resp))
 	case f.class.Overload() && !decided(f.resp):
 		// A good header, and then the host broke off or fell silent: that is news. The orders in the header
 		// have been passed on, and are not repeated.
-		p.feedback(f, orders{})
+		t.feedback(orders{})
 	}
 	p.stats.request(f)
 	f.trip.asked(f, end)

@@ -3,7 +3,6 @@ package pipeline
 import (
 	"errors"
 	"log/slog"
-	"net/netip"
 	"time"
 
 	"github.com/treadlight/crawl/internal/fetch"
@@ -15,14 +14,6 @@ import (
 
 // maxHostBackoff bounds the exponent for URLs that a host keeps putting off.
 const maxHostBackoff = 16
-
-// locate tells the limiter at which address the host was found. A kept connection is told of again: the
-// limiter may have forgotten the host meanwhile.
-func (p *Pipeline) locate(f *fetched) {
-	if at, err := netip.ParseAddrPort(f.resp.RemoteAddr); err == nil {
-		p.cfg.Limiter.SetAddress(f.lease.Host(), at.Addr())
-	}
-}
 
 // urgent reports whether the limiter is to hear of an answer as soon as its header is there. A body may drip
 // for half a minute, in which more requests would go out against an order to wait or a quota that is used
@@ -62,8 +53,8 @@ func ordersOf(resp *fetch.Response) (o orders) {
 // feedback tells the limiter what is known of a request, and the host's orders. An error goes before a status:
 // only where the header was a good one can there be both, and then the body broke off, fell silent, cannot be
 // decoded, or we gave up.
-func (p *Pipeline) feedback(f *fetched, o orders) {
-	l := f.lease
+func (t *try) feedback(o orders) {
+	p, f, l := t.p, t.f, t.f.lease
 	fb := ratelimit.Feedback{
 		Err: f.err, SentAt: f.sent, Latency: f.total, Retry: f.again || l.Attempt > 0 || l.Returns > 0,
 		Quota: o.quota, Lifted: f.resp != nil && l.Lifted(f.resp.Status),
@@ -95,11 +86,11 @@ func (p *Pipeline) feedback(f *fetched, o orders) {
 }
 
 // waitOfTarget is for how long the target of a redirect is not to be asked for.
-func (p *Pipeline) waitOfTarget(resp *fetch.Response) time.Duration {
+func (c *Config) waitOfTarget(resp *fetch.Response) time.Duration {
 	if outcome.RetryAfter(resp.Status) != outcome.WaitsTarget {
 		return 0
 	}
-	return min(resp.RetryAfter, p.cfg.MaxRetryAfter)
+	return min(resp.RetryAfter, c.MaxRetryAfter)
 }
 
 // classOf is the class of a request: that of the status where it decides, otherwise that of whatever went wrong.
@@ -136,8 +127,8 @@ func outcomeOf(f *fetched, class outcome.Class) attribution.Outcome {
 }
 
 // decide says what becomes of the URL of a page's request, and from when on it is asked for again.
-func (p *Pipeline) decide(f *fetched, o attribution.Outcome, now time.Time) (attribution.Decision, time.Time) {
-	l := f.lease
+func (t *try) decide(o attribution.Outcome, now time.Time) (attribution.Decision, time.Time) {
+	p, l := t.p, t.f.lease
 	c := attribution.Case{Evidence: l.Evidence, Tries: l.Tries, Outcome: o, Retries: p.cfg.Retries, Now: now}
 	c.Down = o.Failed() && p.down(l.Host())
 	d := attribution.Decide(&c)
@@ -149,24 +140,25 @@ func (p *Pipeline) decide(f *fetched, o attribution.Outcome, now time.Time) (att
 		p.stats.ofURL.Add(1)
 		p.cfg.Log.Debug("a URL failed while its host answered others", slog.String("url", l.URL.String()), slog.Int("tries", attempts))
 	}
-	return d, now.Add(p.backoff(f, &d))
+	return d, now.Add(t.backoff(&d))
 }
 
 // backoff is how long a URL waits before it is asked for again. Where the host failed, the limiter decides when
 // it is asked again, and the jitter here only spreads the URLs.
-func (p *Pipeline) backoff(f *fetched, d *attribution.Decision) time.Duration {
+func (t *try) backoff(d *attribution.Decision) time.Duration {
 	if d.Final {
 		return 0
 	}
+	cfg := &t.p.cfg
 	switch d.Whose {
 	case attribution.OfHost:
-		return p.cfg.Backoff.Delay(min(int(d.Tries.Returns), maxHostBackoff), nil)
+		return cfg.Backoff.Delay(min(int(d.Tries.Returns), maxHostBackoff), nil)
 	case attribution.Either:
-		return p.cfg.Backoff.Delay(int(d.Tries.Attempt), nil)
+		return cfg.Backoff.Delay(int(d.Tries.Attempt), nil)
 	case attribution.OfURL:
-		pause := p.cfg.Backoff.Delay(int(d.Tries.Attempt), nil)
-		if f.resp != nil && outcome.RetryAfter(f.resp.Status) != outcome.WaitsNone {
-			pause = max(pause, min(f.resp.RetryAfter, p.cfg.MaxRetryAfter))
+		pause := cfg.Backoff.Delay(int(d.Tries.Attempt), nil)
+		if resp := t.f.resp; resp != nil && outcome.RetryAfter(resp.Status) != outcome.WaitsNone {
+			pause = max(pause, min(resp.RetryAfter, cfg.MaxRetryAfter))
 		}
 		return pause
 	}

@@ -126,8 +126,8 @@ type robotsAnswer struct {
 
 // readRobots gives a finished robots.txt request its meaning. A Retry-After is the limiter's, which keeps
 // it within what the user believes.
-func (p *Pipeline) readRobots(f *fetched) *robotsAnswer {
-	l := f.lease
+func (t *try) readRobots() *robotsAnswer {
+	f, l := t.f, t.f.lease
 	in := robots.Answer{Err: f.err, Hops: int(l.Hops)}
 	if f.resp != nil {
 		in.Status, in.Body, in.Location = f.resp.Status, f.resp.Body, location(f.resp.Location)
@@ -143,7 +143,7 @@ func (p *Pipeline) readRobots(f *fetched) *robotsAnswer {
 		return a
 	}
 	a.redirect = &frontier.Item{
-		URL: to, Origin: l.Origin, Found: frontier.Found{Depth: l.Depth, Hops: l.Hops + 1}, Wait: p.waitOfTarget(f.resp),
+		URL: to, Origin: l.Origin, Found: frontier.Found{Depth: l.Depth, Hops: l.Hops + 1}, Wait: t.p.cfg.waitOfTarget(f.resp),
 	}
 	return a
 }

@@ -143,7 +143,7 @@ func (w *processor) redirect(r *result, f *fetched) {
 	r.rec.RedirectTo = to.String()
 	it := frontier.Item{
 		URL: to, Found: frontier.Found{Referrer: l.URL.String(), FoundOn: l.ID, Depth: l.Depth, Hops: l.Hops + 1},
-		Wait: w.p.waitOfTarget(f.resp),
+		Wait: w.p.cfg.waitOfTarget(f.resp),
 	}
 	if l.Kind == frontier.Sitemap {
 		w.moved(r, l, it)

@@ -68,7 +68,7 @@ type written struct {
 // state what there is no time for within Grace.
 func (p *Pipeline) output(ctx, work context.Context) error {
 	var took time.Duration // by the last record that was written
-	clk := p.cfg.Clock
+	clk, sinks := p.cfg.Clock, slices.Concat(p.cfg.Sinks, p.cfg.Archives)
 	for r := range p.results {
 		if p.cfg.State != nil {
 			if err := p.cfg.State.Owned(); err != nil {
@@ -95,24 +95,32 @@ func (p *Pipeline) output(ctx, work context.Context) error {
 				acks = append(acks, ack{lease: r.lease, links: r.links, absent: r.quiet, dropped: r.dropped, visit: r.visit})
 			}
 			links += len(r.links)
-			r = p.moreResults(n, links)
+			r = nil
+			if n < ackBatch && links < ackLinks {
+				select {
+				case r = <-p.results: // nil when closed
+				default:
+				}
+			}
 		}
-		for _, s := range p.sinks() {
+		for _, s := range sinks {
 			if err := s.Flush(); err != nil {
 				return fmt.Errorf("write output: %w", err)
 			}
 		}
 		p.cfg.Meter.Took(OutputBatch, clk.Since(begun))
+		batch := written{acks: acks}
+		if p.cfg.State != nil {
+			batch.positions = positions(sinks)
+		}
 		select {
-		case p.acks <- written{acks, p.positions()}:
+		case p.acks <- batch:
 		case <-ctx.Done():
 			return ctx.Err()
 		}
 	}
 	return nil
 }
-
-func (p *Pipeline) sinks() []sink.Sink { return slices.Concat(p.cfg.Sinks, p.cfg.Archives) }
 
 // tooLate reports whether a record is to be dropped that would be written at an instant.
 func (p *Pipeline) tooLate(ctx, work context.Context, written time.Time) bool {
@@ -124,19 +132,6 @@ func (p *Pipeline) tooLate(ctx, work context.Context, written time.Time) bool {
 	return p.cfg.State != nil || ctx.Err() != nil || written.After(p.status.until)
 }
 
-// moreResults is a result that is already there, or nil.
-func (p *Pipeline) moreResults(n, links int) *result {
-	if n >= ackBatch || links >= ackLinks {
-		return nil
-	}
-	select {
-	case r := <-p.results: // nil when closed
-		return r
-	default:
-		return nil
-	}
-}
-
 func (p *Pipeline) write(r *result) error {
 	if r.rec == nil {
 		return nil // links alone, or a page that was dropped
@@ -145,7 +140,16 @@ func (p *Pipeline) write(r *result) error {
 	if p.cfg.Job != "" {
 		r.rec.ID = sink.ID(p.cfg.Job, r.rec.Kind, r.rec.URL)
 	}
-	defer p.wrote(r, p.tracedFrom(r.trip))
+	if t := r.trip; t != nil {
+		t.Write.From = p.cfg.Clock.Now()
+		defer func() {
+			t.Write.Til, t.Final = p.cfg.Clock.Now(), true
+			if t.Fate = string(fateProcessed); r.rec.Error != nil && t.Ended.IsZero() {
+				t.Fate = r.rec.Error.Class // refused without a request
+			}
+			p.cfg.Tracer.End(t)
+		}()
+	}
 	if err := writeTo(p.cfg.Archives, r, "archive"); err != nil || r.aside {
 		return err
 	}
@@ -179,11 +183,8 @@ func writeTo(sinks []sink.Sink, r *result, what string) error {
 }
 
 // positions is how far the sinks are that can be cut back.
-func (p *Pipeline) positions() (all []frontier.Position) {
-	if p.cfg.State == nil {
-		return nil
-	}
-	for _, s := range p.sinks() {
+func positions(sinks []sink.Sink) (all []frontier.Position) {
+	for _, s := range sinks {
 		if d, ok := s.(sink.Durable); ok {
 			m := d.Mark()
 			all = append(all, frontier.Position{Path: m.Path, Format: string(m.Format), Bytes: m.Bytes, Records: m.Records})
@@ -194,7 +195,7 @@ func (p *Pipeline) positions() (all []frontier.Position) {
 
 // hold waits until there is room for what a record carries along; it fails only with ctx. A record of more than
 // all of the room has it to itself.
-func (p *Pipeline) hold(ctx context.Context, r *result) error {
+func (w *processor) hold(ctx context.Context, r *result) error {
 	n := len(r.rec.Body) + len(r.rec.BodyBase64)
 	if x := r.rec.Exchange; x != nil {
 		n += len(x.Request) + len(x.Response) + len(x.Payload)
@@ -203,7 +204,7 @@ func (p *Pipeline) hold(ctx context.Context, r *result) error {
 		return nil
 	}
 	want := min(int64(n), maxHeld)
-	if err := p.bodies.Acquire(ctx, want); err != nil {
+	if err := w.p.bodies.Acquire(ctx, want); err != nil {
 		return err
 	}
 	r.held = want

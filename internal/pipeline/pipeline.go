@@ -265,14 +265,6 @@ func (p *Pipeline) End() (End, string) {
 	return p.status.end, p.status.reason
 }
 
-func (p *Pipeline) halted(end End, reason string) {
-	p.mu.Lock()
-	p.status.end, p.status.reason = end, reason
-	p.mu.Unlock()
-	p.halt.give()
-	p.cfg.Log.Debug("no further URLs are leased", slog.String("reason", reason))
-}
-
 // drop counts links that are not followed for want of room or budget, and says so the first time for a reason.
 func (p *Pipeline) drop(reason string, links int, first, fix string) {
 	if p.stats.dropped.add(reason, links) {

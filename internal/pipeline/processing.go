@@ -71,14 +71,15 @@ func (w *processor) pass(ctx, work context.Context, f *fetched) error {
 		f.resp.Release()
 		return w.send(w.cutOff(f))
 	}
-	from := w.p.tracedFrom(f.trip)
+	if f.trip != nil {
+		f.trip.Parse.From = w.p.cfg.Clock.Now()
+	}
 	r, err := w.page(ctx, work, f)
 	if err != nil {
 		return err
 	}
-	if f.trip != nil {
-		r.trip = f.trip
-		r.trip.Parse = Span{from, w.p.cfg.Clock.Now()}
+	if r.trip = f.trip; r.trip != nil {
+		r.trip.Parse.Til = w.p.cfg.Clock.Now()
 	}
 	return w.send(r)
 }
@@ -99,7 +100,7 @@ func (w *processor) page(ctx, work context.Context, f *fetched) (*result, error)
 		}
 	}
 	w.compare(r, f)
-	if err := w.p.hold(ctx, r); err != nil {
+	if err := w.hold(ctx, r); err != nil {
 		return nil, err
 	}
 	if r.quiet = r.quiet || nothingThere(r.rec, f.lease); r.quiet || w.p.cfg.Handle == nil {
@@ -159,7 +160,7 @@ func (w *processor) answer(work context.Context, r *result, f *fetched) {
 	case class == outcome.Redirect:
 		w.redirect(r, f)
 	case class == outcome.OK:
-		w.budget = w.p.effort(work, len(resp.Body))
+		w.budget = w.p.cfg.effort(work, len(resp.Body))
 		w.content(r, f)
 		rec.Truncated = rec.Truncated || w.budget.Spent()
 	}
@@ -171,10 +172,10 @@ const stepsPerElement = 500
 
 // effort is what reading a page of so many bytes may cost. It ends with ctx, so that a crawl that stops need
 // not wait for a page.
-func (p *Pipeline) effort(ctx context.Context, bytes int) *effort.Budget {
-	elements := cmp.Or(p.cfg.Tree.MaxElements, dom.MaxElements)
-	now := p.cfg.Clock.Now
-	steps, end := effort.Steps(bytes, stepsPerElement*int64(elements)), now().Add(cmp.Or(p.cfg.PageTime, 2*time.Second))
+func (c *Config) effort(ctx context.Context, bytes int) *effort.Budget {
+	elements := cmp.Or(c.Tree.MaxElements, dom.MaxElements)
+	now := c.Clock.Now
+	steps, end := effort.Steps(bytes, stepsPerElement*int64(elements)), now().Add(cmp.Or(c.PageTime, 2*time.Second))
 	return effort.New(ctx, steps, now, end)
 }
 

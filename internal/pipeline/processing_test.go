@@ -178,10 +178,10 @@ func TestCostOfAPageIsSet(t *testing.T) {
 	} {
 		clk := clocktest.NewFake(now)
 		p := &Pipeline{cfg: Config{Tree: Tree{MaxElements: tc.elements}, PageTime: tc.time, Clock: clk}}
-		b := p.effort(t.Context(), 1<<30)
+		b := p.cfg.effort(t.Context(), 1<<30)
 		require.True(t, b.Spend(int(tc.steps)-1))
 		require.False(t, b.Spend(2))
-		b = p.effort(t.Context(), 1<<30)
+		b = p.cfg.effort(t.Context(), 1<<30)
 		clk.Advance(tc.until - 1)
 		require.True(t, b.Spend(int(tc.steps/2)))
 		clk.Advance(1)
@@ -287,12 +287,13 @@ func TestBodiesWaitForRoom(t *testing.T) {
 			return &result{rec: &sink.Record{Body: strings.Repeat("x", body), Exchange: &fetch.Capture{Response: make([]byte, exchange)}}}
 		}
 		b := newWorldOn(t, fetch.Config{}).build(t)
+		hold := (&processor{p: b}).hold
 		first, second, third := carrying(maxHeld/2, maxHeld/4), carrying(maxHeld/4, 0), carrying(1, 0)
-		require.NoError(t, b.hold(t.Context(), first))
-		require.NoError(t, b.hold(t.Context(), second))
-		require.NoError(t, b.hold(t.Context(), &result{rec: &sink.Record{}}), "a record that carries nothing needs no room")
+		require.NoError(t, hold(t.Context(), first))
+		require.NoError(t, hold(t.Context(), second))
+		require.NoError(t, hold(t.Context(), &result{rec: &sink.Record{}}), "a record that carries nothing needs no room")
 		done := make(chan error)
-		go func() { done <- b.hold(t.Context(), third) }()
+		go func() { done <- hold(t.Context(), third) }()
 		synctest.Wait()
 		select {
 		case <-done:
@@ -306,10 +307,10 @@ func TestBodiesWaitForRoom(t *testing.T) {
 		huge := carrying(2*maxHeld, 0)
 		soon, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
-		require.ErrorIs(t, b.hold(soon, huge), context.DeadlineExceeded)
+		require.ErrorIs(t, hold(soon, huge), context.DeadlineExceeded)
 		b.unhold(second)
 		b.unhold(third)
-		require.NoError(t, b.hold(t.Context(), huge), "alone it has its way")
+		require.NoError(t, hold(t.Context(), huge), "alone it has its way")
 	})
 }
 

@@ -335,46 +335,23 @@ func (g guesses) of(fp uint64) *guess {
 	return one
 }
 
-// linked takes in a link to a page whose URL is known. It may be known as a sitemap.
-func (d *discovery) linked(link *found, now time.Time) {
-	if !frontier.IsUsual(link.item.URL) || link.item.Kind != frontier.Page || !d.p.cfg.Sitemaps.Enabled {
+// guess takes in what is known of a usual place: a page's link to it, or, if that is nil, that there is no sitemap.
+// When both are so, the link is followed.
+func (d *discovery) guess(u canonical.URL, fp uint64, link *found, now time.Time) {
+	if !frontier.IsUsual(u) {
 		return
 	}
-	g := d.guesses.of(link.fp)
-	if g == nil || g.link != nil {
+	g := d.guesses.of(fp)
+	switch {
+	case g == nil || link == nil && g.absent || link != nil && g.link != nil:
 		return
-	}
-	again := *link
-	again.fp = frontier.AsPage(link.fp)
-	g.link = &again
-	d.keepGuess(link.item.URL, g)
-	if !d.frontier.Linked(now, link.item, link.fp) {
-		d.promised(g, now)
-	}
-}
-
-// noSitemap takes in that there is none at the usual place of a host. A shared store hears of it with the end
-// of the lease.
-func (d *discovery) noSitemap(l *frontier.Lease, now time.Time) {
-	if d.peers != nil || !frontier.IsUsual(l.URL) {
-		return
-	}
-	if g := d.guesses.of(d.frontier.Fingerprint(&l.Item)); g != nil && !g.absent {
+	case link == nil:
 		g.absent = true
-		d.keepGuess(l.URL, g)
-		d.promised(g, now)
+	default:
+		again := *link
+		again.fp = frontier.AsPage(fp)
+		g.link = &again
 	}
-}
-
-// promised follows the link to the usual place if there is one, and no sitemap.
-func (d *discovery) promised(g *guess, now time.Time) {
-	if g.absent && g.link != nil {
-		d.add(nil, []found{*g.link}, now)
-	}
-}
-
-// keepGuess has the state keep a guess.
-func (d *discovery) keepGuess(u canonical.URL, g *guess) {
 	if s := d.p.cfg.State; s != nil && s.Guesses != nil {
 		kept := frontier.Guess{URL: u, Absent: g.absent}
 		if g.link != nil {
@@ -382,6 +359,12 @@ func (d *discovery) keepGuess(u canonical.URL, g *guess) {
 			kept.Link = &it
 		}
 		s.Guesses.Guess(kept)
+	}
+	if link != nil && d.frontier.Linked(now, link.item, fp) {
+		return // a shared store follows it
+	}
+	if g.absent && g.link != nil {
+		d.add(nil, []found{*g.link}, now)
 	}
 }
 

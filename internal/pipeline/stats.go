@@ -233,9 +233,6 @@ func counted(counters []atomic.Int64, name func(int) string) map[string]int64 {
 	return m
 }
 
-// Answered is how many requests a host has answered with a status, whichever it was.
-func (p *Pipeline) Answered() int64 { return p.stats.answered.Load() }
-
 // Recent is the last that the crawl has dealt with, the newest first.
 type Recent struct {
 	Errors []Seen `json:"errors"` // at most 50: those that Snapshot.Errors counts

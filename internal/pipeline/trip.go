@@ -80,35 +80,6 @@ func (t *Trip) asked(f *fetched, end time.Time) {
 	}
 }
 
-// leaves ends the Trip of a lease that does not go on to Processing. One without a request is no trip.
-func (p *Pipeline) leaves(t *Trip, ev *event) {
-	if t != nil && !t.Ended.IsZero() {
-		t.Fate, t.Final = string(ev.fate), ev.fate == fateRobots
-		p.cfg.Tracer.End(t)
-	}
-}
-
-// tracedFrom is now, if there is a Trip.
-func (p *Pipeline) tracedFrom(t *Trip) (now time.Time) {
-	if t != nil {
-		now = p.cfg.Clock.Now()
-	}
-	return now
-}
-
-// wrote ends the Trip of a record.
-func (p *Pipeline) wrote(r *result, from time.Time) {
-	t := r.trip
-	if t == nil {
-		return
-	}
-	t.Write, t.Final = Span{from, p.cfg.Clock.Now()}, true
-	if t.Fate = string(fateProcessed); r.rec.Error != nil && t.Ended.IsZero() {
-		t.Fate = r.rec.Error.Class // refused without a request
-	}
-	p.cfg.Tracer.End(t)
-}
-
 // withParent adds the header by which a host would know the trace, if it is to.
 func (t *Trip) withParent(h http.Header) http.Header {
 	if t == nil || t.Parent == "" {
