@@ -7,16 +7,13 @@ import (
 	"github.com/treadlight/crawl/internal/ratelimit/breaker"
 )
 
-// Schedule is the delay after failure number attempt, counted from 1, when the delay before
-// that one was prev, 0 for the first.
+// Schedule returns the delay after failure number attempt, from 1. prev is the delay before, 0 for the first.
 type Schedule = backoff.Schedule
 
 // Constant waits for d each time, or not at all if d is zero or less.
 func Constant(d time.Duration) Schedule { return backoff.Constant(d) }
 
-// Decorrelated waits for a random time between base and three times the delay before, at
-// most for limit: it grows as Exponential does, but by chance, so that clients that started
-// together drift apart for good.
+// Decorrelated waits for a random time between base and three times the delay before, at most limit.
 func Decorrelated(base, limit time.Duration) Schedule { return backoff.Decorrelated(base, limit) }
 
 // Exponential waits for base, 2·base, 4·base and so on, at most for limit.
@@ -25,8 +22,7 @@ func Exponential(base, limit time.Duration) Schedule { return backoff.Exponentia
 // FullJitter waits for a random time between nothing and what Exponential would.
 func FullJitter(base, limit time.Duration) Schedule { return backoff.FullJitter(base, limit) }
 
-// Jittered waits for a random time between nothing and what s would: full jitter for any
-// schedule.
+// Jittered waits for a random time between zero and the delay of s (full jitter).
 func Jittered(s Schedule) Schedule { return backoff.Jittered(s) }
 
 // Linear waits for base, 2·base, 3·base and so on, at most for limit.

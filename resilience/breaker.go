@@ -14,8 +14,8 @@ import (
 	"github.com/treadlight/crawl/internal/ratelimit/breaker"
 )
 
-// BreakerConfig says when a [Breaker] opens and closes. The zero BreakerConfig is a
-// breaker that five failures in a row open for 15 s and that one success closes.
+// BreakerConfig says when a [Breaker] opens and closes. By default five failures in a row open it for 15 s, and one
+// success closes it.
 type BreakerConfig struct {
 	Name string // in errors and events; zero means none
 
@@ -24,9 +24,8 @@ type BreakerConfig struct {
 	FailureRate float64 // share of failed calls in the window that opens it, in (0, 1]; zero means 0.5
 	MinCalls    int     // in the window below which no share is looked at; zero means 10, or all of a smaller count window
 
-	// SlowCall makes a call slow that takes so long or longer until its result; the use
-	// of the value is not counted. A slow call extends a run of failures, and a slow
-	// probe has failed. Zero means that no call is slow.
+	// SlowCall is the time to a result from which a call is slow; using the value is not counted. A slow call extends
+	// a run of failures, and a slow probe has failed. Zero: none is.
 	SlowCall time.Duration
 	SlowRate float64 // share of slow calls in the window that opens it, in (0, 1]; zero means 1
 
@@ -83,18 +82,15 @@ func (c *BreakerConfig) settle() error {
 	return nil
 }
 
-// Breaker refuses calls to a callee that fails, until a probe has shown that it works
-// again. It is the core that policies, transports and clients share: who may call asks
-// Allow and reports with [Ticket.Done]. A half-open breaker lets one probe out at a time.
+// Breaker refuses calls to a failing callee until a probe has succeeded. Policies, transports and clients share it: a
+// caller asks Allow and reports with [Ticket.Done]. A half-open breaker lets out one probe at a time.
 //
-// A result counts in the state in which its call began, and in no later one. All methods
-// are safe for concurrent use.
+// A result counts only in the state in which its call began. All methods are safe for concurrent use.
 type Breaker struct {
 	cfg   BreakerConfig // never changes after NewBreaker
 	epoch time.Time     // of the instants below
 
-	// closedIn is the generation while the breaker is closed, else 0: what a call of a
-	// closed breaker has to know, so that it need not wait for the lock.
+	// closedIn is the generation while the breaker is closed, else 0; it spares calls the lock.
 	closedIn atomic.Uint32
 
 	mu         sync.Mutex // guards what follows
@@ -135,8 +131,8 @@ func NewBreaker(cfg BreakerConfig) (*Breaker, error) {
 // Name is the configured name.
 func (b *Breaker) Name() string { return b.cfg.Name }
 
-// Ticket is one call that was let through. It ends with Done; one that never does costs
-// a half-open breaker its probe for as long as BreakFor. Only one copy may be ended.
+// Ticket is one call that was let through. One without Done costs a half-open breaker its probe for BreakFor. Only one
+// copy may be ended.
 type Ticket struct {
 	b                 *Breaker // nil once it has ended
 	generation, probe uint32
@@ -191,8 +187,8 @@ func (b *Breaker) waitLocked(now clock.Instant) (wait time.Duration, ok bool) {
 	return max(wait, 0), wait <= 0
 }
 
-// Done ends the ticket with what the call has shown. A second Done on the same variable
-// does nothing, so that a deferred Done(Ignored) covers a panic.
+// Done ends the ticket with a result. A second Done on the variable does nothing, so that a deferred Done(Ignored)
+// covers a panic.
 func (t *Ticket) Done(v Classification) {
 	if ended := *t; ended.b != nil {
 		t.b = nil
@@ -255,9 +251,8 @@ func (b *Breaker) recordLocked(t Ticket, v Classification, slow bool) {
 	}
 }
 
-// weighLocked adds to the window of a closed breaker, and opens it if a share of the
-// calls in view has reached its threshold: also a success can be the call that makes
-// them enough, or take the place of one. A count window reads no clock until then.
+// weighLocked adds to the window of a closed breaker, and opens it at a threshold: a success too can complete the
+// number of calls, or replace one. A count window reads no clock until then.
 func (b *Breaker) weighLocked(one tally) {
 	now := b.last
 	if b.cfg.Window.kind == byTime {
@@ -271,8 +266,7 @@ func (b *Breaker) weighLocked(one tally) {
 	}
 }
 
-// changeLocked begins a generation. The event goes to the hub under the lock, so that events
-// are in the order of the changes: the hub only queues it.
+// changeLocked begins a generation. The hub queues the event, under the lock to keep the order of changes.
 func (b *Breaker) changeLocked(now clock.Instant, to breaker.State, forced bool) {
 	from := b.state
 	b.state, b.changed, b.count, b.probe = to, now, 0, 0
@@ -301,8 +295,7 @@ func (b *Breaker) nowLocked() clock.Instant {
 	return b.last
 }
 
-// State is where the breaker stands now: one whose open time is over is half-open,
-// whether or not a call has come since; an isolated one is open.
+// State is the state now: a breaker whose open time is over is half-open, also before a call; an isolated one is open.
 func (b *Breaker) State() breaker.State {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -316,16 +309,13 @@ func (b *Breaker) stateLocked(now clock.Instant) breaker.State {
 	return b.state
 }
 
-// Healthy reports whether the breaker is closed. Half-open is not healthy: nothing but a
-// probe passes, and nobody knows yet how it ends.
+// Healthy reports whether the breaker is closed. Half-open is not healthy.
 func (b *Breaker) Healthy() bool { return b.State() == breaker.Closed }
 
-// Isolate holds the breaker open until Reset, whatever the time: for a callee that is
-// known to be away. Refusals then say no time to try again.
+// Isolate holds the breaker open until Reset. Refusals then have no time to try again.
 func (b *Breaker) Isolate() { b.force(breaker.Open) }
 
-// Reset closes the breaker, ends an isolation and forgets what led to either. The totals
-// of the snapshot stay.
+// Reset closes the breaker, ends an isolation and clears the counts, but not the totals of the snapshot.
 func (b *Breaker) Reset() { b.force(breaker.Closed) }
 
 func (b *Breaker) force(to breaker.State) {
@@ -389,8 +379,7 @@ type CircuitBreaker[T any] struct {
 	cfg  CircuitBreakerConfig[T]
 }
 
-// NewCircuitBreaker returns the policy. The core stays the caller's: Close ends the
-// policy and leaves the core as it is.
+// NewCircuitBreaker returns the policy. Close ends it and leaves the core, which is the caller's.
 func NewCircuitBreaker[T any](core *Breaker, cfg CircuitBreakerConfig[T]) (*CircuitBreaker[T], error) {
 	if core == nil {
 		return nil, errors.New("circuit breaker: core = nil: want one of NewBreaker or Breakers.Get")
@@ -398,12 +387,11 @@ func NewCircuitBreaker[T any](core *Breaker, cfg CircuitBreakerConfig[T]) (*Circ
 	return &CircuitBreaker[T]{core: core, cfg: cfg}, nil
 }
 
-// Execute runs fn if the breaker lets it, else it fails with an [OpenError]. A call that
-// fails because ctx has ended, one that panics and one that leaves by runtime.Goexit say
-// nothing of the callee: for a callee that hangs put a timeout inside or outside.
+// Execute runs fn if the breaker lets it, else it fails with an [OpenError]. A call that fails because ctx has ended,
+// that panics or that leaves by runtime.Goexit does not count; a callee that hangs needs a timeout.
 //
-// With a Bind a success stands only when the life of the value has ended well, while a
-// failure is one at once. How slow a call was is known when fn returns.
+// With a Bind a success counts when the life of the value has ended well, a failure at once. The duration ends when fn
+// returns.
 func (c *CircuitBreaker[T]) Execute(ctx context.Context, fn func(context.Context) (T, error)) (T, error) {
 	if err := c.enter(ctx); err != nil { // before it takes the slot of a probe for nothing
 		return refuse[T](err)
@@ -429,8 +417,7 @@ func (c *CircuitBreaker[T]) Execute(ctx context.Context, fn func(context.Context
 	return v, nil
 }
 
-// bind ends the ticket with the life of the value. The function holds no more than it
-// must: it is the one allocation of a call.
+// bind ends the ticket with the life of the value. The closure is the one allocation of a call: keep it small.
 func (c *CircuitBreaker[T]) bind(ctx context.Context, t *Ticket, v T) T {
 	ticket, slow := *t, t.slow()
 	return c.cfg.Bind(v, func(err error) {

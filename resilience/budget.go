@@ -9,8 +9,7 @@ import (
 	"github.com/treadlight/crawl/internal/clock"
 )
 
-// budgetBuckets is into how many parts a budget's span is cut. A tenth of it is how
-// much the view may be short, which is finer than the ratios that people choose.
+// budgetBuckets divide a budget's span; the view may be one short.
 const budgetBuckets = 10
 
 // BudgetConfig says how many calls may be made beyond those that were asked for.
@@ -21,10 +20,8 @@ type BudgetConfig struct {
 	Clock   clock.Clock   // nil means the system's
 }
 
-// Budget bounds the calls that retries and hedges add to those that were asked for. One
-// budget may serve many policies: then the bound is on what they add together. When it is
-// spent, policies give the result they have. The bound holds at every grant: of the calls
-// in view, the extra ones are at most Minimum + Ratio × the others.
+// Budget bounds the calls that retries and hedges add, over all policies that share it; without budget they give the
+// result they have. At every grant, of the calls in view the extra ones are at most Minimum + Ratio × the others.
 //
 // It is safe for concurrent use. A nil Budget has no bound.
 type Budget struct {
@@ -40,8 +37,7 @@ type ledger struct {
 	sums sums       // calls are those that were asked for, failures the extra ones
 }
 
-// NewBudget returns a budget that nothing has been spent of. Its error names the field
-// that is out of range.
+// NewBudget returns an unspent budget. Its error names the field that is out of range.
 func NewBudget(cfg BudgetConfig) (*Budget, error) {
 	cfg.Ratio = cmp.Or(cfg.Ratio, 0.1)
 	cfg.Minimum = cmp.Or(cfg.Minimum, 10)
@@ -60,8 +56,7 @@ func NewBudget(cfg BudgetConfig) (*Budget, error) {
 	}}, nil
 }
 
-// Inner is the same budget for a policy that runs within another which has it: what is an
-// extra call of the outer one is not a call that earns the inner one more.
+// Inner is the budget for a policy within another that has it: extra calls of the outer one earn nothing.
 func (b *Budget) Inner() *Budget {
 	if b == nil {
 		return nil

@@ -66,9 +66,8 @@ func (c *BulkheadConfig) refusal(ctx context.Context, key string, err error, sta
 	return &BulkheadError{Name: c.Name, Key: key, Err: err}
 }
 
-// Bulkhead bounds how many calls go on at a time, so that a callee that hangs takes so
-// many callers with it and no more. Those who wait are served in their order. It is the
-// core that policies and transports share. All methods are safe for concurrent use.
+// Bulkhead bounds concurrent calls. Waiting callers are served in order. Policies and transports share it. All methods
+// are safe for concurrent use.
 type Bulkhead struct {
 	cfg   BulkheadConfig // never changes after NewBulkhead
 	limit *limit.Concurrency
@@ -89,27 +88,24 @@ func NewBulkhead(cfg BulkheadConfig) (*Bulkhead, error) {
 // TryAcquire takes a place if there is one now and nobody waits for it.
 func (b *Bulkhead) TryAcquire() bool { return b.limit.TryAcquire() }
 
-// Acquire takes a place, and waits for one if it may. It fails with a [BulkheadError] if
-// there is none in time, with [ErrClosed], and with why ctx has ended: one that has ended
-// already never takes a place.
+// Acquire takes a place, and waits for one if it may. It fails with a [BulkheadError] if there is none in time, with
+// [ErrClosed], or with the cause of ctx, which if ended never takes a place.
 func (b *Bulkhead) Acquire(ctx context.Context) error {
 	return b.cfg.refusal(ctx, "", b.limit.AcquireTimeout(ctx, 1, b.cfg.wait()), b.limit.Statistics)
 }
 
-// Release gives a place back, once for each that was taken. One too many while nothing
-// is out is counted and does no harm.
+// Release gives a place back, once for each taken. An extra one while nothing is out is counted and harmless.
 func (b *Bulkhead) Release() { b.limit.Release() }
 
 // Statistics are the places taken and refused so far, and those who are in or wait.
 func (b *Bulkhead) Statistics() limit.Statistics { return b.limit.Statistics() }
 
-// Close sends away those who wait, and all who come later, with [ErrClosed]. Places that
-// are taken can still be given back. It may be called again.
+// Close fails waiting and later callers with [ErrClosed]. Taken places can still be given back. It may be called
+// again.
 func (b *Bulkhead) Close() error { return b.limit.Close() }
 
-// Isolation is a [Bulkhead] for each key, so that one callee that hangs takes only those
-// with it who call it. A key that nobody holds or waits for may be forgotten; where there
-// are too many others, a newcomer is refused. All methods are safe for concurrent use.
+// Isolation is a [Bulkhead] for each key. An unused key may be forgotten; at too many used keys, a new one is refused.
+// All methods are safe for concurrent use.
 type Isolation struct {
 	cfg   BulkheadConfig // never changes after NewIsolation
 	limit *limit.Keyed[string]
@@ -130,8 +126,8 @@ func NewIsolation(cfg BulkheadConfig) (*Isolation, error) {
 	return &Isolation{cfg: cfg, limit: limit}, nil
 }
 
-// Acquire takes a place in the pool of the key; the errors are those of
-// [Bulkhead.Acquire], with the key. The place is given back by release, once.
+// Acquire takes a place in the pool of the key, to be given back by release, once. Errors are those of
+// [Bulkhead.Acquire].
 func (i *Isolation) Acquire(ctx context.Context, key string) (release func(), err error) {
 	release, err = i.limit.AcquireRelease(ctx, key, 1, i.cfg.wait())
 	return release, i.cfg.refusal(ctx, key, err, func() limit.Statistics { return i.Statistics(key) })
@@ -146,20 +142,18 @@ func (i *Isolation) Statistics(key string) limit.Statistics {
 // Len is how many keys have a pool.
 func (i *Isolation) Len() int { return i.limit.Len() }
 
-// Close sends away those who wait, and all who come later, with [ErrClosed]. Places can
-// still be given back. It may be called again.
+// Close fails waiting and later callers with [ErrClosed]. Taken places can still be given back. It may be called
+// again.
 func (i *Isolation) Close() error { return i.limit.Close() }
 
-// BulkheadPolicy is the [Policy] in front of a [Bulkhead] or an [Isolation], which others
-// may share. Close ends the policy and leaves the core as it is.
+// BulkheadPolicy is the [Policy] of a [Bulkhead] or an [Isolation]. Close leaves the core as it is.
 type BulkheadPolicy[T any] struct {
 	gate
 	acquire func(ctx context.Context) (release func(), err error)
 	bind    Bind[T]
 }
 
-// NewBulkheadPolicy returns the policy for a core. A nil bind means that the place is free
-// when Execute returns.
+// NewBulkheadPolicy returns the policy for a core. With a nil bind the place is free when Execute returns.
 func NewBulkheadPolicy[T any](core *Bulkhead, bind Bind[T]) (*BulkheadPolicy[T], error) {
 	if core == nil {
 		return nil, errors.New("bulkhead policy: core = nil: want one of NewBulkhead")
@@ -170,8 +164,7 @@ func NewBulkheadPolicy[T any](core *Bulkhead, bind Bind[T]) (*BulkheadPolicy[T],
 	}, nil
 }
 
-// NewIsolationPolicy is [NewBulkheadPolicy] for the pool that key names for a call, which has
-// to be safe for concurrent use.
+// NewIsolationPolicy is [NewBulkheadPolicy] for the pool that key names. key must be safe for concurrent use.
 func NewIsolationPolicy[T any](core *Isolation, key func(context.Context) string, bind Bind[T]) (*BulkheadPolicy[T], error) {
 	switch {
 	case core == nil:
@@ -184,9 +177,8 @@ func NewIsolationPolicy[T any](core *Isolation, key func(context.Context) string
 	}, nil
 }
 
-// Execute runs fn in a place of the bulkhead; the errors are those of its Acquire. The
-// place is free again when fn returns, panics or exits, or with a Bind when the life of
-// its value is over.
+// Execute runs fn in a place of the bulkhead; errors are those of Acquire. The place is free when fn returns, panics
+// or exits, or with a Bind at the end of its value's life.
 func (p *BulkheadPolicy[T]) Execute(ctx context.Context, fn func(context.Context) (T, error)) (T, error) {
 	if p.shut() {
 		return refuse[T](ErrClosed)

@@ -30,16 +30,13 @@ func (v Classification) String() string {
 	return fmt.Sprintf("classification(%d)", uint8(v))
 }
 
-// Classifier classifies a result. Retry repeats a [Failure], the breaker counts
-// it, the hedge goes on to its next call. A nil Classifier is [DefaultClassifier]. It
-// must be safe for concurrent use and must not consume the value. Errors of calls whose
-// caller has given up never reach it: they are Ignored.
+// Classifier classifies a result. Retry repeats a [Failure], the breaker counts it, the hedge makes its next call. Nil
+// is [DefaultClassifier]. It must be safe for concurrent use and must not consume the value. Errors after the caller
+// has given up are Ignored without it.
 type Classifier[T any] func(v T, err error) Classification
 
-// DefaultClassifier knows nothing of values: every one is a [Success], and every error a
-// [Failure] except the ones that say nothing about the callee, which are Ignored: the
-// refusals of our own policies and limiters, and a cancellation. A timeout of ours that
-// cancelled the call is a Failure.
+// DefaultClassifier takes every value for a [Success] and every error for a [Failure], timeouts of ours included.
+// Ignored are refusals of our own policies and limiters, and a cancellation.
 func DefaultClassifier[T any](_ T, err error) Classification {
 	switch {
 	case err == nil:
@@ -54,8 +51,7 @@ func DefaultClassifier[T any](_ T, err error) Classification {
 	return Failure
 }
 
-// unasked reports whether err is a refusal by a policy or a limiter of ours, so that the
-// callee never saw the call. A hedge was refused if each of its calls was.
+// unasked reports whether err is a refusal by our own policy or limiter. A hedge was refused if each of its calls was.
 func unasked(err error) bool {
 	if hedge, ok := errors.AsType[*HedgeError](err); ok {
 		return !slices.ContainsFunc(hedge.Errs, func(err error) bool { return !unasked(err) })
@@ -73,9 +69,8 @@ func unasked(err error) bool {
 	return early
 }
 
-// judge is the classification of the result of a call under ctx, the context which the policy was
-// given and not the one it made. An error after that has ended is the caller's doing,
-// unless it ended by the timeout of a policy further out: then the callee was slow.
+// judge classifies the result of a call under ctx, the context that the policy was given. An error after its end is
+// the caller's doing, unless the timeout of an outer policy ended it: then the callee was slow.
 func (c Classifier[T]) judge(ctx context.Context, v T, err error) Classification {
 	if err != nil && ctx.Err() != nil && !errors.Is(context.Cause(ctx), ErrTimeout) {
 		return Ignored

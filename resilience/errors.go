@@ -7,8 +7,7 @@ import (
 	"time"
 )
 
-// The kinds of errors that policies make of their own. Each is what the struct error of
-// its name is under [errors.Is]; [ErrClosed] has none.
+// Kinds of errors of policies. Each struct error matches its kind under [errors.Is]; [ErrClosed] has none.
 var (
 	ErrOpen             = errors.New("circuit open")
 	ErrBulkheadFull     = errors.New("bulkhead full")
@@ -31,8 +30,7 @@ func (e *OpenError) Error() string {
 // Is matches ErrOpen.
 func (e *OpenError) Is(target error) bool { return target == ErrOpen }
 
-// BulkheadError is a refusal by a bulkhead. It is [ErrBulkheadFull], and what its cause
-// is. The call was not made.
+// BulkheadError is a refusal by a bulkhead: the call was not made. It is [ErrBulkheadFull], and its cause.
 type BulkheadError struct {
 	Name string // of the bulkhead; may be empty
 	Key  string // of the pool within an isolation; empty for a plain bulkhead
@@ -53,8 +51,8 @@ func (e *BulkheadError) Is(target error) bool { return target == ErrBulkheadFull
 // Unwrap returns Err.
 func (e *BulkheadError) Unwrap() error { return e.Err }
 
-// TimeoutError says that a Timeout policy's own time was up, not the caller's. It is
-// [ErrTimeout] and [context.DeadlineExceeded], and what its cause is. It is a net.Error.
+// TimeoutError says that a Timeout policy's own time was up. It is [ErrTimeout], [context.DeadlineExceeded] and its
+// cause, and a net.Error.
 type TimeoutError struct {
 	Name  string        // of the policy; may be empty
 	After time.Duration // the time there was
@@ -83,8 +81,7 @@ func (e *TimeoutError) Timeout() bool { return true }
 // Temporary is true: there may be time enough when the callee is less busy.
 func (e *TimeoutError) Temporary() bool { return true }
 
-// RetryError says that a call failed and will not be tried again. It is
-// [ErrRetriesExhausted], and what the last error is.
+// RetryError says that a failed call is not tried again. It is [ErrRetriesExhausted], and the last error.
 type RetryError struct {
 	Name     string // of the policy; may be empty
 	Attempts int    // how often the call was made, at least 1
@@ -105,8 +102,7 @@ func (e *RetryError) Is(target error) bool { return target == ErrRetriesExhauste
 // Unwrap returns Err.
 func (e *RetryError) Unwrap() error { return e.Err }
 
-// HedgeError says that every call of a hedge failed. It is [ErrHedgeFailed], and what
-// each of its errors is.
+// HedgeError says that every call of a hedge failed. It is [ErrHedgeFailed], and each of its errors.
 type HedgeError struct {
 	Name string  // of the policy; may be empty
 	Errs []error // in the order in which the calls ended, none of them nil

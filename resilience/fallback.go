@@ -9,19 +9,17 @@ import (
 // FallbackConfig says which results are replaced, and by what.
 type FallbackConfig[T any] struct {
 	Name string // what errors and events call the policy; zero leaves it out
-	// When reports whether a result is to be replaced. Nil means every error, and no value.
-	// It is not asked when the caller has given up: nobody waits for a replacement.
+	// When reports whether a result is to be replaced. Nil: every error, and no value. Not called when the caller has
+	// given up.
 	When func(v T, err error) bool
-	// Action gives the replacement of v and err, which may be read. It must not return v,
-	// which is discarded afterwards; an Action that makes a call over the resources v
-	// holds frees them itself first. Nil is an error.
+	// Action returns the replacement. It may read v, which is discarded afterwards, not return it; to make a call over
+	// the resources of v it frees them first. Nil is an error.
 	Action  func(ctx context.Context, v T, err error) (T, error)
 	Discard func(T) // frees a value that was replaced; nil means nothing to free
 	Hub     *Hub    // hears of a [FallbackEvent] for each replacement; nil means nobody
 }
 
-// Fallback replaces results that are no use to the caller: a page from a cache for one
-// that cannot be had.
+// Fallback replaces useless results, as by a page from a cache.
 type Fallback[T any] struct {
 	gate
 	cfg FallbackConfig[T]
@@ -38,8 +36,8 @@ func NewFallback[T any](cfg FallbackConfig[T]) (*Fallback[T], error) {
 	return &Fallback[T]{cfg: cfg}, nil
 }
 
-// Execute runs fn and returns its result or the replacement. If there is none, since
-// Action failed, the error is both Action's and the one that was to be replaced.
+// Execute runs fn and returns its result or the replacement. If Action fails the error is both Action's and the
+// replaced one.
 func (f *Fallback[T]) Execute(ctx context.Context, fn func(context.Context) (T, error)) (T, error) {
 	if f.shut() {
 		return refuse[T](ErrClosed)

@@ -19,16 +19,14 @@ import (
 type HedgeConfig[T any] struct {
 	Name string // in errors and events; zero means none
 
-	// Delay is how long a call may take before another is started beside it. With a
-	// Quantile it holds until there are 20 latencies to go by. Zero means 2 s.
+	// Delay is how long a call may take before another is started. With a Quantile it holds for the first 20
+	// latencies. Zero: 2 s.
 	Delay time.Duration
-	// Quantile takes for the delay that share, in (0, 1), of the latencies of the last
-	// 64 first calls: with 0.95 one call in twenty is hedged, however fast the callee
-	// is at the time. Zero means that the delay is fixed.
+	// Quantile, in (0, 1), makes the delay that quantile of the last 64 first calls: at 0.95 one call in twenty is
+	// hedged. Zero: the delay is fixed.
 	Quantile    float64
 	MaxAttempts int // bounds the calls, the first included, from 2 to 16. Zero means 2
-	// Budget is what further calls are taken from; share it with the retry around. Zero
-	// means no bound.
+	// Budget is what further calls are taken from; share it with the retry around. Zero: no bound.
 	Budget *Budget
 
 	Classify Classifier[T] // a Failure starts the next call at once; nil means DefaultClassifier
@@ -43,13 +41,11 @@ const (
 	maxHedges         = 16
 )
 
-// Hedge is a [Policy] against the slow tail: a call that takes long gets a second one
-// beside it, and the first good result is the result. It is for calls that may be made
-// twice; whether one may is for the caller to know.
+// Hedge is a [Policy] against the slow tail: a call that takes long gets a second one beside it, and the first good
+// result counts. Only for calls that may be made twice.
 //
-// Each call runs on a goroutine and has a context of its own. Once there is a winner the
-// contexts of the others end, with a cause that says so, and what they still bring is
-// discarded; Execute waits for none of them. The winner's context lives as long as its value.
+// Each call runs on a goroutine with its own context. The contexts of losers end, with a cause that says so, and their
+// results are discarded; Execute waits for none. The winner's context lives as long as its value.
 type Hedge[T any] struct {
 	cfg    HedgeConfig[T]
 	pace   hedgePace
@@ -83,11 +79,9 @@ var (
 	errFailedValue = errors.New("the value was a failure")
 )
 
-// Execute runs fn, and again beside it what has not come back in time or has failed. It
-// returns the first result that is no Failure. If all of them are, it returns the value
-// of the last if that has one, and the error of the only one if there was but one, else
-// a [HedgeError]. A panic and a runtime.Goexit of a call go on in the caller, unless the
-// call had already lost.
+// Execute runs fn, and again beside a call that is late or has failed. It returns the first result that is no Failure.
+// If all are, it returns the last value if it has one, and the error of the only call or a [HedgeError]. A panic or
+// runtime.Goexit of a call that has not lost goes on in the caller.
 func (h *Hedge[T]) Execute(ctx context.Context, fn func(context.Context) (T, error)) (T, error) {
 	if ctx.Err() != nil {
 		return refuse[T](callerErr(ctx))
@@ -127,8 +121,8 @@ func (h *Hedge[T]) enter() bool {
 // Panics is how many calls that had lost ended in a panic, which can go on nowhere.
 func (h *Hedge[T]) Panics() uint64 { return h.panics.Load() }
 
-// Close makes later calls fail with [ErrClosed] and waits until those that run have
-// ended, the losers among them too; it cancels none. It must not be called by fn.
+// Close makes later calls fail with [ErrClosed] and waits for those that run, losers included; it cancels none. fn
+// must not call it.
 func (h *Hedge[T]) Close() error {
 	h.mu.Lock()
 	h.closed = true
@@ -166,14 +160,12 @@ type hedgeResult[T any] struct {
 
 func (r *hedgeResult[T]) owned() bool { return r.err == nil && !r.exited }
 
-// loses reports whether the attempt cannot be what the call comes to: it is a failure, or
-// a further one that was not made at all, as where there was no place for it.
+// loses reports whether the attempt cannot be the result: a failure, or a further call that was not made.
 func (r *hedgeResult[T]) loses() bool {
 	return r.classification == Failure || r.classification == Ignored && r.attempt > 0 && r.err != nil
 }
 
-// hedgePanic carries a panic from the goroutine of an attempt to the caller, with the
-// stack that would be lost on the way.
+// hedgePanic carries a panic, with its stack, from the goroutine of an attempt to the caller.
 type hedgePanic struct {
 	value any
 	stack []byte
@@ -222,9 +214,8 @@ func (c *hedgeCall[T]) next(failed bool) bool {
 	return true
 }
 
-// take takes a result and reports whether it decides the call: it is no failure, or nothing is
-// left after it. Any other starts the next attempt. Its value is discarded at once: kept for a
-// case that may never be, a response would hold the one connection that the next waits for.
+// take reports whether a result decides the call: it is no failure, or the last. Any other starts the next attempt,
+// and is discarded at once, as a kept response may hold the connection that the next needs.
 func (c *hedgeCall[T]) take(r hedgeResult[T]) bool {
 	c.running--
 	if !r.loses() {

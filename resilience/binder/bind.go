@@ -13,13 +13,11 @@ import (
 	"github.com/treadlight/crawl/resilience"
 )
 
-// Deps are what policies share with others and no document can say. The zero Deps is
-// usable: what is built shares nothing.
+// Deps are what policies share. The zero Deps shares nothing.
 type Deps struct {
 	Name string // what errors and events call the policies; empty leaves it out; a circuit has its own
-	// Breakers has the circuits that are shared by name. It refuses a name with other
-	// settings than it knows, so that a reload that changes them is refused too. Nil means
-	// a breaker of one's own, which a reload may change.
+	// Breakers has the circuits shared by name, and refuses a name with other settings, so that a reload that changes
+	// them is refused too. Nil means an own breaker, which a reload may change.
 	Breakers *resilience.Breakers
 	Budget   *resilience.Budget // bounds what retries and hedges add; nil means no bound
 	Hub      *resilience.Hub    // hears of what the policies do; nil means nobody
@@ -34,8 +32,8 @@ type settled struct {
 	core     *resilience.Breaker
 }
 
-// circuit is the one for a section: that of the generation before if its settings are the
-// same, so that a reload does not forget that a circuit is open.
+// circuit returns the breaker of the generation before if its settings are the same, so that a reload keeps an open
+// circuit.
 func (d *Deps) circuit(c *CircuitBreaker) (*resilience.Breaker, error) {
 	if d.carried != nil && d.carried.settings == *c {
 		return d.carried.core, nil
@@ -59,15 +57,13 @@ type Options[T any] struct {
 	Discard   func(T)                      // frees a value nobody gets; nil means nothing to free
 	Key       func(context.Context) string // what calls are isolated by; nil is an error if the document isolates
 	Status    func(T) int                  // of a value, which the document's fallback compares; nil means that only errors are replaced
-	// Fallback gives the replacement, as resilience.FallbackConfig.Action does. Nil is an
-	// error if the document has the section.
+	// Fallback is resilience.FallbackConfig.Action. Nil is an error if the document has the section.
 	Fallback func(ctx context.Context, v T, err error) (T, error)
 
 	newRetry func(resilience.RetryConfig[T]) (*resilience.Retry[T], error) // nil means resilience.NewRetry
 }
 
-// Policies are those of one document, and as a whole one policy of them all in the default
-// order. They are safe for concurrent use, and belong to whoever bound them.
+// Policies are those of one document, and one policy of all in the default order. Safe for concurrent use.
 type Policies[T any] struct {
 	Fallback  resilience.Policy[T] // nil as all below: the document has no such section
 	Retry     resilience.Policy[T]
@@ -87,8 +83,7 @@ type Policies[T any] struct {
 
 var _ resilience.Policy[int] = (*Policies[int])(nil)
 
-// Bind builds the policies of a document. The error names the section whose policy cannot
-// be built, and what is missing.
+// Bind builds the policies of a document. The error names the section at fault, and what is missing.
 func Bind[T any](m *Model, o Options[T]) (*Policies[T], error) {
 	p := &Policies[T]{o: o, retried: m.Retry != nil}
 	err := section(nil, "Fallback", m.Fallback, &p.Fallback, p.fallback)
@@ -124,8 +119,8 @@ func (p *Policies[T]) Execute(ctx context.Context, fn func(context.Context) (T, 
 	return p.whole.Execute(ctx, fn)
 }
 
-// Close closes every policy, so that later calls fail with [resilience.ErrClosed] and those
-// that wait for a place in a bulkhead too. The circuit goes on: others may share it.
+// Close closes every policy: later and waiting calls fail with [resilience.ErrClosed]. The circuit may be shared and
+// goes on.
 func (p *Policies[T]) Close() error {
 	errs := make([]error, 0, 1+len(p.pools))
 	for _, pool := range p.pools {
@@ -186,8 +181,8 @@ func (p *Policies[T]) breaker(c *CircuitBreaker) (_ resilience.Policy[T], err er
 	return resilience.NewCircuitBreaker(p.Circuit, resilience.CircuitBreakerConfig[T]{Classify: p.o.Overload, Bind: p.o.Bind})
 }
 
-// places is a bulkhead's configuration. Those who may not wait for any time need no queue; the
-// policies' own zero is a wait without a bound.
+// places is a bulkhead's configuration. With a timeout of zero there is no queue, as the policy's own zero is no
+// bound.
 func (d *Deps) places(concurrency, queue int, timeout time.Duration) resilience.BulkheadConfig {
 	if timeout == 0 {
 		queue = 0
@@ -237,9 +232,9 @@ func (p *Policies[T]) fallback(f *Fallback) (resilience.Policy[T], error) {
 	})
 }
 
-// BindAll builds the policies of documents and registers each under its name, to be found by
-// [resilience.Lookup] with T. options is asked once for each name; nil means the zero Options.
-// The registry closes what it holds. An error names the document, and nothing is left open.
+// BindAll builds the policies of documents and registers each under its name, for [resilience.Lookup] with T. options
+// is called once for each name; nil means the zero Options. The registry closes what it holds. An error names the
+// document, and nothing is left open.
 func BindAll[T any](models map[string]*Model, options func(name string) Options[T]) (*resilience.Registry, error) {
 	r := new(resilience.Registry)
 	for _, name := range slices.Sorted(maps.Keys(models)) {

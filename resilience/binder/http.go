@@ -9,28 +9,26 @@ import (
 	"github.com/treadlight/crawl/transport"
 )
 
-// HTTPOptions are what a document cannot say about requests. The zero HTTPOptions is
-// usable for every document but one with a fallback.
+// HTTPOptions are what a document cannot say. The zero value serves every document without a fallback.
 type HTTPOptions struct {
 	Deps
-	// Fallback makes the answer that is returned instead; it may read res, and must not
-	// return it. Nil is an error if the document has the section.
+	// Fallback makes the answer returned instead; it may read res, not return it. Nil is an error if the document has
+	// the section.
 	Fallback              func(req *http.Request, res *http.Response, err error) (*http.Response, error)
 	Log, RateLimit, Hints transport.Middleware     // layers at their places in the default order; nil leaves them out
 	MaxRetryAfter         time.Duration            // cap of what an answer may ask the retry to wait; zero means an hour
 	TotalTimeout          transport.ResponsePolicy // of all attempts and pauses together, the caller's to close; nil leaves the bound to the requests' contexts
 }
 
-// Chain is a transport with the policies of a document around it, in the default order of
-// transport.Layers. It is safe for concurrent use.
+// Chain is a transport with the policies of a document in the default order of transport.Layers. Safe for concurrent
+// use.
 type Chain struct {
 	Policies *Policies[*http.Response] // those of the document
 
 	rt http.RoundTripper
 }
 
-// BindHTTP puts the policies of a document around base, which stays the caller's. The
-// errors are Bind's.
+// BindHTTP puts the policies of a document around base, which stays the caller's. The errors are Bind's.
 func BindHTTP(m *Model, base http.RoundTripper, o HTTPOptions) (*Chain, error) {
 	opts := Options[*http.Response]{
 		Deps:      o.Deps,
@@ -74,16 +72,14 @@ func closeIdle(rt http.RoundTripper) {
 	}
 }
 
-// LiveChain is a chain that follows the documents of a source. Each request goes through
-// the chain that was current when it began, to the end of its body.
+// LiveChain is a chain that follows a source. A request stays in the chain in which it began, to the end of its body.
 type LiveChain struct {
 	*Live[*Chain]
 	base http.RoundTripper
 }
 
-// NewLiveChain loads the first document and binds it. Later ones keep the circuit of the
-// one before if its section is the same, so that a reload does not let calls through to
-// what has just failed.
+// NewLiveChain loads and binds the first document. Later ones keep the circuit of the one before if its section is the
+// same.
 func NewLiveChain(ctx context.Context, cfg LiveConfig, base http.RoundTripper, o HTTPOptions) (*LiveChain, error) {
 	live, err := NewLive(ctx, cfg, func(m *Model) (*Chain, error) {
 		chain, err := BindHTTP(m, base, o)
@@ -102,8 +98,7 @@ func NewLiveChain(ctx context.Context, cfg LiveConfig, base http.RoundTripper, o
 	return &LiveChain{live, base}, nil
 }
 
-// RoundTrip sends a request through the current chain. After Close it fails with
-// [resilience.ErrClosed].
+// RoundTrip sends a request through the current chain. After Close it fails with [resilience.ErrClosed].
 func (l *LiveChain) RoundTrip(req *http.Request) (*http.Response, error) {
 	g, err := l.use()
 	if err != nil {

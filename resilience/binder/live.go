@@ -23,19 +23,16 @@ const defaultPoll = 5 * time.Second
 type LiveConfig struct {
 	Source Source        // gives the document; nil is an error
 	Poll   time.Duration // between two looks at the source while [Live.Run] runs; zero means 5 s
-	// OnReload, if set, is called after a look that found something new, by the goroutine that
-	// looked: with the model now in use and nil, or with the one still in use and why the new one
-	// is not. The same error is told once in a row, and nil after it also where the old document
-	// is back.
+	// OnReload, if set, is called by the goroutine that looked when it found something new: with the model in use, and
+	// nil or why the new one is not. An error is told once in a row, and nil after it also if the old document is
+	// back.
 	OnReload func(m *Model, err error)
 }
 
-// Live is what is built of the newest good document of a source. A new one takes the place
-// of the old in one step; uses under way end on the old one, which is closed when the last
-// of them has ended. A document that is no good changes nothing.
+// Live is what is built of the newest good document of a source. A new one replaces the old at once; uses under way
+// end on the old one, which the last of them closes. A bad document changes nothing.
 //
-// It starts no goroutine: Run follows the source for as long as its caller lets it. All
-// methods are safe for concurrent use.
+// It starts no goroutine: the caller runs Run. All methods are safe for concurrent use.
 type Live[C io.Closer] struct {
 	cfg   LiveConfig
 	build func(*Model) (C, error)
@@ -57,8 +54,8 @@ type generation[C io.Closer] struct {
 	end   func(error)  // leave, in the form a Bind takes
 }
 
-// NewLive loads the first document and builds of it, so that its error is any of the
-// source's, of [Load]'s and of build's. build is called for one document at a time.
+// NewLive loads the first document and builds of it. Errors are the source's, [Load]'s or build's. build is not called
+// concurrently.
 func NewLive[C io.Closer](ctx context.Context, cfg LiveConfig, build func(*Model) (C, error)) (*Live[C], error) {
 	switch {
 	case cfg.Source == nil:
@@ -99,8 +96,7 @@ func (l *Live[C]) look(ctx context.Context, old *generation[C]) (g *generation[C
 	return g, data, err
 }
 
-// Reload looks at the source now, and reports whether what is in use has changed. On an
-// error it has not.
+// Reload looks at the source now, and reports whether what is in use has changed; on an error it has not.
 func (l *Live[C]) Reload(ctx context.Context) (changed bool, err error) {
 	old, news, err := l.reload(ctx)
 	if old != nil {
@@ -112,8 +108,7 @@ func (l *Live[C]) Reload(ctx context.Context) (changed bool, err error) {
 	return old != nil, err
 }
 
-// reload returns the generation that is no longer the current one, if it has been replaced,
-// and the model in use, if there is something to tell.
+// reload returns the replaced generation, if any, and the model in use, if there is something to tell.
 func (l *Live[C]) reload(ctx context.Context) (replaced *generation[C], news *Model, err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -142,8 +137,8 @@ func (l *Live[C]) reload(ctx context.Context) (replaced *generation[C], news *Mo
 	return old, g.model, nil
 }
 
-// Run looks at the source every Poll until ctx ends, whose error it returns, or the Live is
-// closed, which is [resilience.ErrClosed]. What it finds is told to OnReload.
+// Run looks at the source every Poll until ctx ends, and returns its error, or [resilience.ErrClosed] after Close.
+// OnReload hears of changes.
 func (l *Live[C]) Run(ctx context.Context) error {
 	for {
 		if err := clock.Sleep(ctx, clock.System(), l.cfg.Poll); err != nil {
@@ -178,8 +173,8 @@ func (l *Live[C]) use() (*generation[C], error) {
 	}
 }
 
-// Close ends the use of what is current: later uses fail, those under way go on, and the
-// last of them closes it. The error is that of closing what is over by now.
+// Close makes later uses fail; those under way go on, and the last closes what is current. The error is that of
+// closing so far.
 func (l *Live[C]) Close() error {
 	l.mu.Lock() // no look is under way, and none comes after it
 	g := l.current.Swap(nil)
@@ -213,12 +208,10 @@ func (g *generation[C]) leave() {
 	}
 }
 
-// Source gives the document as it is now. It is called by one goroutine at a time, and may
-// return what it returned before; what it returns must not be changed afterwards.
+// Source returns the document as it is now, never to be changed afterwards. It is not called concurrently.
 type Source func(ctx context.Context) ([]byte, error)
 
-// File is the document in a file, of which no more is read than [Load] needs to say that it is
-// too large.
+// File is the document in a file, read only as far as [Load] allows.
 func File(path string) Source {
 	return func(context.Context) ([]byte, error) {
 		info, err := os.Stat(path)

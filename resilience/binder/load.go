@@ -19,8 +19,7 @@ const (
 	rootKey = "Resilience"
 	// DocumentMax bounds a document in bytes. One with every key is 2 KiB.
 	DocumentMax = 64 << 10
-	// problemsMax is how many problems are kept: a large document of rubbish must not become a
-	// larger message.
+	// problemsMax bounds the problems of one message.
 	problemsMax = 50
 )
 
@@ -62,9 +61,8 @@ func (ps Problems) Unwrap() []error {
 	return errs
 }
 
-// Load reads a JSON document and returns its checked model. Every error is [Problems] with
-// all that is wrong. A document that has a group "Resilience" may have other keys beside it,
-// which are for others and ignored.
+// Load reads a JSON document and returns its checked model. Every error is [Problems] with all that is wrong. Keys
+// beside a group "Resilience" are ignored.
 func Load(data []byte) (*Model, error) {
 	n, err := parse(data)
 	if err != nil {
@@ -89,15 +87,12 @@ func parse(data []byte) (document.Node, error) {
 	return n, err
 }
 
-// LoadNode is [Load] of a part of the crawl's own configuration, in which a scalar is what its
-// setting takes it for, with or without quotes. path is where it stands, and begins the path of
-// every problem.
+// LoadNode is [Load] of a part of the crawl's configuration, where scalars need no right quotes. path begins the path
+// of every problem.
 func LoadNode(path string, n document.Node) (*Model, error) { return finish(n, path, true) }
 
-// LoadSection is [Load] of one group of a larger document, such as an application's
-// settings. section is the group's name or, of one within others, their names with colons
-// between: "Clients:Payments". What stands beside it is ignored. The errors name paths from
-// the top.
+// LoadSection is [Load] of one group of a larger document, by its name or names with colons between:
+// "Clients:Payments". What stands beside it is ignored. The errors name paths from the top.
 func LoadSection(data []byte, section string) (*Model, error) {
 	n, path, err := sectionOf(data, section)
 	if err != nil {
@@ -106,9 +101,8 @@ func LoadSection(data []byte, section string) (*Model, error) {
 	return finish(n, path, false)
 }
 
-// LoadNamed is the documents that a group of a larger one has by name: with section
-// "Policies", {"Policies": {"search": {"Timeout": {}}, "payments": {"Retry": {}}}} is two.
-// Every error is [Problems] with all that is wrong.
+// LoadNamed loads the documents of a group by their names: with section "Policies", {"Policies": {"search":
+// {"Timeout": {}}, "payments": {"Retry": {}}}} has two. Every error is [Problems] with all that is wrong.
 func LoadNamed(data []byte, section string) (map[string]*Model, error) {
 	n, path, err := sectionOf(data, section)
 	if err != nil {
@@ -180,9 +174,8 @@ func (w *walk) report(path string, line int, format string, args ...any) {
 	w.problems = append(w.problems, problem(path, line, format, args...)...)
 }
 
-// root steps over the optional name around all sections. What else stands beside it is
-// somebody else's, but for a section of ours. Nothing at all is a document without
-// sections: people comment out all lines but the heading.
+// root steps over the optional name around all sections, and ignores what is beside it but for a section of ours. An
+// empty node has no sections.
 func (w *walk) root(path string, n document.Node, m *Model) {
 	isRoot := func(e document.Entry) bool { return e.Key == rootKey || e.Key == document.Snake(rootKey) }
 	model := reflect.ValueOf(m).Elem()
@@ -263,8 +256,7 @@ func setDefaults(section reflect.Value) {
 	}
 }
 
-// unknown reports a key that is none, with the one that was probably meant, spelled as its
-// neighbours are.
+// unknown reports an unknown key, with the one that was probably meant.
 func (w *walk) unknown(path string, e document.Entry, fields []field) {
 	keys := make([]string, len(fields))
 	for i := range fields {
@@ -279,8 +271,7 @@ func (w *walk) unknown(path string, e document.Entry, fields []field) {
 	w.report(document.Join(path, document.QuoteKey(e.Key)), e.Line, "is not a setting; %s", hint)
 }
 
-// scalar stores a single value, if it is of the right type. A name with nothing behind it is not
-// the default: the document may have been cut off there.
+// scalar stores a value of the right type. An empty one is not the default: the document may have been cut off.
 func (w *walk) scalar(path string, f *field, v any, n document.Node) bool {
 	want := document.String
 	switch v.(type) {
@@ -330,8 +321,8 @@ func (w *walk) codes(path string, f *field, v *[]int, n document.Node) {
 	}
 }
 
-// settle moves a bound of the pauses that is at its default next to the one that is not. Two
-// written ones that contradict each other are a mistake.
+// settle moves a pause bound that is at its default to the one that is not. Two written ones that contradict are an
+// error.
 func (w *walk) settle(path string, line int, b *Backoff) {
 	switch {
 	case b.Base <= b.MaxDelay:

@@ -16,13 +16,12 @@ import (
 	"github.com/treadlight/crawl/internal/document"
 )
 
-// Model is a checked document: a section that is nil was not written, and its policy is
-// absent. Every value is in range, those that were not written are at their defaults, and nobody
-// changes it after it is loaded, so that goroutines may share it. The zero Model is no policy at all.
+// Model is a checked document: a nil section was not written, and its policy is absent. Every value is in range,
+// defaults are filled in, and nothing changes it after it is loaded, so goroutines may share it. The zero Model is no
+// policy.
 //
-// The tag of a field is its key in the document, its default, and its least and greatest value as
-// they would be written. The loader, the writer and the messages read nothing else. Bounds are no
-// recommendation: beyond them lies a slip, such as milliseconds where seconds belong.
+// The tag of a field is its key, default, least and greatest value, for loader, writer and messages. Bounds only catch
+// slips, such as milliseconds in place of seconds.
 type Model struct {
 	Retry             *Retry             `doc:"Retry"`
 	Timeout           *Timeout           `doc:"Timeout"`
@@ -40,14 +39,12 @@ type Retry struct {
 	Backoff    Backoff `doc:"Backoff"`
 }
 
-// Backoff is how the pause grows from one try to the next. A retry without a pause is the surest
-// way to keep a struggling server down, so it has to be asked for.
+// Backoff is how the pause grows from one try to the next. No pause has to be asked for.
 type Backoff struct {
 	Type     BackoffType   `doc:"Type,exponential"`
 	Base     time.Duration `doc:"BaseMs,200,1,3600000"`        // first pause; MaxDelay if that is written and shorter
 	MaxDelay time.Duration `doc:"MaxDelayMs,30000,1,86400000"` // of every pause; Base if that is written and longer
-	// Jitter spreads constant, linear and exponential pauses over the whole range from zero
-	// up, so that clients that failed together do not return together.
+	// Jitter spreads constant, linear and exponential pauses over the range from zero up (full jitter).
 	Jitter bool `doc:"UseJitter,true"`
 }
 
@@ -63,8 +60,7 @@ const (
 	BackoffDecorrelated BackoffType = "decorrelatedJitter" // random between Base and three times the pause before
 )
 
-// Timeout bounds one attempt, from its start to the end of its answer; what all attempts may take
-// together is the business of the caller's context.
+// Timeout bounds one attempt, to the end of its answer; the caller's context bounds all attempts together.
 type Timeout struct {
 	Limit time.Duration `doc:"Seconds,30,0.001,86400"`
 }
@@ -97,8 +93,7 @@ type Hedging struct {
 	MaxAttempts int           `doc:"MaxHedgedAttempts,1,1,10"`   // how many may be started beside the first
 }
 
-// Fallback says when something else is returned in place of what came. What that is cannot
-// be written in a document; the program gives it.
+// Fallback says when something else is returned; the program gives it.
 type Fallback struct {
 	StatusCodes []int `doc:"StatusCodes,500 502 503 504,100,599"` // the statuses it replaces, none twice. It replaces errors as well
 }
@@ -106,8 +101,7 @@ type Fallback struct {
 // Equal reports whether two documents ask for the same.
 func (m *Model) Equal(o *Model) bool { return reflect.DeepEqual(m, o) }
 
-// MarshalJSON writes the document with its root, every section that is there, and in it
-// every key. What is written loads again as an equal Model.
+// MarshalJSON writes the document with its root and every key of each section. It loads again as an equal Model.
 func (m *Model) MarshalJSON() ([]byte, error) {
 	var b bytes.Buffer
 	b.WriteString(`{"` + rootKey + `":`)
@@ -203,8 +197,7 @@ func number(x float64) string { return strconv.FormatFloat(x, 'f', -1, 64) }
 
 var separators = strings.NewReplacer("-", "", "_", "")
 
-// store parses text and puts it where v points; the default of a list comes as one text. The
-// error says what is wrong with it, and what to give instead.
+// store parses text into v; the default of a list is one text. The error says what is wrong and what to give instead.
 func (f *field) store(v any, text string) (err error) {
 	want := f.want(v)
 	wrong := func(is string) error { return fmt.Errorf("%s is %s; give %s", document.Quote(text), is, want) }
