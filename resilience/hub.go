@@ -11,17 +11,14 @@ import (
 	"github.com/treadlight/crawl/internal/ratelimit/breaker"
 )
 
-// hubQueue is how many events wait for the listeners. A burst of a thousand, one per
-// call of a large crawl that loses its network, is 64 KiB of boxed events at most.
+// hubQueue bounds the waiting events, at 64 KiB: a call each of a large crawl that loses its network.
 const hubQueue = 1024
 
-// Hub carries events from policies to listeners. Emitting never waits and calls nobody: events
-// go through a bounded queue to one goroutine, which there is only while there are events to
-// deliver, and what does not fit is counted by [Hub.Dropped]. A listener that panics is counted
-// too and hears the next event. One that is slow delays the others, never a policy.
+// Hub carries events from policies to listeners. Emitting never blocks: events go through a bounded queue to one
+// goroutine, which runs only while there are events; [Hub.Dropped] counts those that do not fit. A listener that
+// panics is counted and hears the next event. A slow one delays the others, never a policy.
 //
-// The zero Hub is ready, a nil Hub has no listeners and takes none. All methods are safe
-// for concurrent use.
+// The zero Hub is ready; a nil Hub takes no listeners. All methods are safe for concurrent use.
 type Hub struct {
 	listeners       atomic.Pointer[[]*listener] // nil while nobody listens; the slice never changes
 	dropped, panics atomic.Uint64
@@ -37,10 +34,8 @@ type Hub struct {
 // listener is known by its address: functions cannot be compared.
 type listener struct{ fn func(Event) }
 
-// Subscribe has fn called with every event of type E; of [Event] itself that is every
-// event there is. fn is called on the hub's goroutine, one event at a time in the order
-// in which they were emitted. It may subscribe and unsubscribe, but not close the hub.
-// After off has returned fn is not called again, though a call may still be running.
+// Subscribe has fn called with every event of type E, of [Event] with all, in order on the hub's goroutine. fn may
+// subscribe and unsubscribe, not close the hub. After off, fn is not called again; a call may still run.
 func Subscribe[E Event](h *Hub, fn func(E)) (off func()) {
 	return h.Any(func(e Event) {
 		if e, ok := e.(E); ok {
@@ -82,8 +77,7 @@ func (h *Hub) remove(l *listener) {
 	}
 }
 
-// Wants reports whether anybody listens. Whoever asks before building an event pays
-// nothing where nobody does.
+// Wants reports whether anybody listens, to save building events.
 func (h *Hub) Wants() bool { return h != nil && h.listeners.Load() != nil }
 
 // Emit hands e to the listeners. It never waits.
@@ -120,9 +114,8 @@ func (e *ListenerError) Error() string {
 	return fmt.Sprintf("resilience: a listener panicked at a %T: %v", e.Event, e.Value)
 }
 
-// OnError has fn called on the hub's goroutine with the hub's own errors, each
-// [ErrEventDropped] or a [*ListenerError], in place of the function before; nil ends that.
-// What fn panics with is discarded.
+// OnError has fn called on the hub's goroutine with the hub's own errors, [ErrEventDropped] or [*ListenerError]. It
+// replaces the function before; nil ends that. Panics of fn are discarded.
 func (h *Hub) OnError(fn func(error)) {
 	if h != nil {
 		h.onError.Store(&fn)
@@ -152,8 +145,8 @@ func (h *Hub) Panics() uint64 {
 	return h.panics.Load()
 }
 
-// Close refuses further events and listeners, delivers the events that wait, and returns
-// when the last listener has returned. Its error is always nil.
+// Close refuses further events and listeners, delivers the waiting events and waits for the listeners. Its error is
+// nil.
 func (h *Hub) Close() error {
 	if h == nil {
 		return nil
@@ -188,8 +181,7 @@ func (h *Hub) deliver(ended chan struct{}) {
 	whole = true
 }
 
-// next takes an event, and how many were dropped before. If there is none, the goroutine has
-// ended.
+// next takes an event, and how many were dropped before; nil ends the goroutine.
 func (h *Hub) next(ended chan struct{}) (e Event, missed int) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -219,8 +211,7 @@ func (h *Hub) tell(l *listener, e Event) {
 	whole = true
 }
 
-// Event is something a policy did. The types below are all there are. In each, At is when
-// it happened and Name the policy's, which may be empty.
+// Event is something a policy did, one of the types below: at At, by the policy Name, which may be empty.
 type Event interface{ event() }
 
 // RetryEvent says that a call failed and will be made again after a delay.

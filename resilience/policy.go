@@ -10,31 +10,25 @@ import (
 	"github.com/treadlight/crawl/internal/clock"
 )
 
-// Policy runs a call under some rule: it may repeat it, bound its time, refuse it or
-// replace its result. Implementations are safe for concurrent use.
+// Policy runs a call under a rule: it may repeat, bound, refuse or replace it. Implementations are safe for concurrent
+// use.
 type Policy[T any] interface {
-	// Execute runs fn under the policy. fn must honour its context, which is ctx or one
-	// made from it. It is called on the caller's goroutine unless the policy says
-	// otherwise, never at all if the policy refuses, and several times if it repeats.
+	// Execute runs fn under the policy, on the caller's goroutine unless the policy says otherwise: never if it
+	// refuses, several times if it repeats. fn must honour its context.
 	Execute(ctx context.Context, fn func(context.Context) (T, error)) (T, error)
-	// Close makes every later Execute fail with [ErrClosed]. Calls that are running go
-	// on as their contexts let them. It may be called more than once.
+	// Close makes every later Execute fail with [ErrClosed]; running calls go on. It may be called again.
 	Close() error
 }
 
-// Bind ties the end of a policy's scope to the life of the value: it returns v, or what
-// stands for it, and calls end exactly once when the life is over, with the error that
-// ended it or nil. end may be called from any goroutine. For HTTP the value is the
-// response and its life ends with its body, at the end, at an error or by Close.
+// Bind ties the end of a policy's scope to the life of the value: it returns v, or a replacement, and calls end
+// exactly once, from any goroutine, when the life is over, with the error that ended it or nil. The life of an HTTP
+// response ends with its body: at the end, at an error or by Close.
 //
-// A nil Bind means that the scope ends when Execute returns. Bind is called only for
-// values that come with a nil error.
+// With a nil Bind the scope ends when Execute returns. Bind is called only for values with a nil error.
 type Bind[T any] func(v T, end func(error)) T
 
-// Wrap makes one policy of several. The first is the outermost: it sees the call first
-// and the result last, so that Wrap(a, b) runs a(b(fn)). Nil policies are left out, and
-// a Wrap of none runs fn as it is. Close closes every policy, the outermost first, and
-// joins their errors.
+// Wrap makes one policy of several, the outermost first: Wrap(a, b) runs a(b(fn)). Nil policies are left out; without
+// any, fn runs as it is. Close closes all, the outermost first, and joins their errors.
 func Wrap[T any](outerToInner ...Policy[T]) Policy[T] {
 	w := &wrapped[T]{}
 	for _, p := range outerToInner {
@@ -50,8 +44,7 @@ type wrapped[T any] struct {
 	policies []Policy[T]
 }
 
-// Execute builds the way in from the inside out, once per call: what repeats a step
-// repeats a closure that is already there.
+// Execute builds the closures from the inside out, once per call.
 func (w *wrapped[T]) Execute(ctx context.Context, fn func(context.Context) (T, error)) (T, error) {
 	if w.shut() {
 		return refuse[T](ErrClosed)
@@ -66,8 +59,7 @@ func (w *wrapped[T]) Execute(ctx context.Context, fn func(context.Context) (T, e
 	return w.policies[0].Execute(ctx, fn)
 }
 
-// Close leaves the errors of the policies to its first call: closing again is harmless
-// also for a policy of a kind that does not know that rule.
+// Close closes the policies only in its first call.
 func (w *wrapped[T]) Close() error {
 	if !w.closeOnce() {
 		return nil
@@ -116,8 +108,7 @@ func callerErr(ctx context.Context) error {
 	return fmt.Errorf("%w: %w", err, cause)
 }
 
-// now is the time by which policies wait and date events: the system's, and that of the bubble in
-// a synctest test.
+// now is the system's time, or that of a synctest bubble.
 func now() time.Time { return clock.System().Now() }
 
 func since(t time.Time) time.Duration { return clock.System().Since(t) }

@@ -14,9 +14,8 @@ import (
 	"github.com/treadlight/crawl/internal/clock"
 )
 
-// Registry holds policies by name, so that what configuration builds is found where it is
-// used. A name stands for one policy of one type of value. It holds what was registered
-// until it is taken out: as many policies as the program names, not as its input does.
+// Registry holds policies by name, each of one type of value, until they are taken out. It is bounded by the names of
+// the program.
 //
 // The zero Registry is empty and ready. It is safe for concurrent use.
 type Registry struct {
@@ -27,15 +26,13 @@ type Registry struct {
 
 type registered interface{ Close() error }
 
-// Register puts p under name. It refuses a name that is taken: who shares a policy looks
-// it up, and who would replace it calls [Replace] or [Put]. From now on the registry
-// closes p.
+// Register puts p under name, and closes it from now on. It refuses a name that is taken; see [Replace] and [Put].
 func Register[T any](r *Registry, name string, p Policy[T]) error {
 	return r.put(name, p, p == nil, func(taken bool) bool { return !taken }, "the name is taken; look it up, or replace it with Replace or Put")
 }
 
-// Replace puts p in the place of the policy under name, which it closes and of which it
-// returns the error. There must be one, other than p; it may be for another type of value.
+// Replace replaces and closes the policy under name, and returns its closing error. There must be one, other than p;
+// it may be of another type.
 func Replace[T any](r *Registry, name string, p Policy[T]) error {
 	return r.put(name, p, p == nil, func(taken bool) bool { return taken }, "there is none to replace; add it with Register or Put")
 }
@@ -45,8 +42,7 @@ func Put[T any](r *Registry, name string, p Policy[T]) error {
 	return r.put(name, p, p == nil, func(bool) bool { return true }, "")
 }
 
-// put puts p under name, if allowed agrees, and closes what was there. It is closed with no
-// lock held: calls that are under way at it end first.
+// put puts p under name, if allowed agrees, and closes what was there without a lock held, after its calls under way.
 func (r *Registry) put(name string, p registered, missing bool, allowed func(taken bool) bool, refusal string) error {
 	if name == "" || missing {
 		return fmt.Errorf("register policy %q: want a name and a policy", name)
@@ -74,8 +70,8 @@ func (r *Registry) put(name string, p registered, missing bool, allowed func(tak
 	return nil
 }
 
-// Lookup is the policy under name. The error says what there is when there is none, and
-// when it is for another type of value than T. After Close it is [ErrClosed].
+// Lookup is the policy under name. The error tells a missing one, or one of another type than T; after Close it is
+// [ErrClosed].
 func Lookup[T any](r *Registry, name string) (Policy[T], error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -111,8 +107,7 @@ func (r *Registry) Names() []string {
 	return slices.Sorted(maps.Keys(r.policies))
 }
 
-// Close closes every policy, in the order of their names, and joins their errors. Later
-// registrations and lookups fail.
+// Close closes every policy, in the order of names, and joins their errors. Later registrations and lookups fail.
 func (r *Registry) Close() error {
 	r.mu.Lock()
 	policies := r.policies
@@ -125,8 +120,7 @@ func (r *Registry) Close() error {
 	return errors.Join(errs...)
 }
 
-// maxBreakers is the usual bound on names. They come from configuration, where a thousand
-// is many.
+// maxBreakers is the default bound on names.
 const maxBreakers = 1024
 
 // BreakersConfig configures [NewBreakers].
@@ -136,9 +130,8 @@ type BreakersConfig struct {
 	Hub   *Hub        // of breakers that bring none; zero means nobody hears
 }
 
-// Breakers are breakers by name: whoever asks for a name shares the one breaker of that
-// name. None is ever forgotten, for a breaker that is open is a promise to the callee.
-// All methods are safe for concurrent use.
+// Breakers shares breakers by name and forgets none, as an open one must stay. All methods are safe for concurrent
+// use.
 type Breakers struct {
 	cfg BreakersConfig
 
@@ -155,10 +148,9 @@ func NewBreakers(cfg BreakersConfig) (*Breakers, error) {
 	return &Breakers{cfg: cfg, byName: map[string]*Breaker{}}, nil
 }
 
-// Get returns the breaker of that name, which it makes if there is none. It fails if cfg
-// is no good, if the name is empty or not that of cfg, if there are too many names, and
-// if the breaker there is has other settings: the error names the first that differs.
-// Zero settings mean their defaults here too, not whatever there is.
+// Get returns the breaker of that name, or makes it. It fails if cfg is invalid, the name is empty or not that of cfg,
+// there are too many names, or the breaker has other settings, of which the error names the first. Zero settings mean
+// defaults.
 func (r *Breakers) Get(name string, cfg BreakerConfig) (*Breaker, error) {
 	if name == "" || cfg.Name != "" && cfg.Name != name {
 		return nil, fmt.Errorf("breakers: name %q with Name = %q: want a name, and the same or none", name, cfg.Name)
@@ -186,8 +178,7 @@ func (r *Breakers) Get(name string, cfg BreakerConfig) (*Breaker, error) {
 	return b, nil
 }
 
-// conflict is an error if other has another setting than c, both with their defaults. By
-// reflection, so that a field that is added one day is compared from that day on.
+// conflict is an error if other has another setting than c, both with defaults. Reflection covers future fields.
 func (c *BreakerConfig) conflict(other *BreakerConfig) error {
 	have, want := reflect.ValueOf(*c), reflect.ValueOf(*other)
 	for i := range have.NumField() {
@@ -243,8 +234,8 @@ type health struct {
 	Circuits map[string]BreakerSnapshot `json:"circuits"`
 }
 
-// Handler answers health checks: 200 if all breakers are closed, else 503, with a JSON object
-// of "healthy" and of "circuits", the snapshots by name. It serves GET and HEAD.
+// Handler answers health checks, for GET and HEAD: 200 if all breakers are closed, else 503, with a JSON object of
+// "healthy" and of "circuits", the snapshots by name.
 func (r *Breakers) Handler() http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
 		if req.Method != http.MethodGet && req.Method != http.MethodHead {

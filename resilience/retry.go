@@ -22,22 +22,20 @@ type RetryConfig[T any] struct {
 	Budget  *Budget          // bounds the retries of all policies that share it; nil means no bound
 
 	Classify Classifier[T] // tells the failures, which are tried again; nil means [DefaultClassifier]
-	// When, if set, takes the place of Classify, and knows how often and for how long it was
-	// tried. Results of calls whose caller has given up never reach it. It must be safe for
-	// concurrent use and must not consume the value.
+	// When, if set, replaces Classify, with the number and time of tries. Not called when the caller has given up. It
+	// must be safe for concurrent use and must not consume the value.
 	When func(v T, err error, a Attempt) bool
 
-	// RetryAfter is how long the callee asks to wait after a result, zero for no wish. The
-	// delay is that time or the backoff's, whichever is longer. Nil means that only an
-	// [OpenError] has a wish, for classifiers by which a refusal is worth a retry.
+	// RetryAfter is how long the callee asks to wait, zero for no wish; the delay is the longer of it and the
+	// backoff's. Nil means that only an [OpenError] has a wish.
 	RetryAfter    func(v T, err error) time.Duration
 	MaxRetryAfter time.Duration // longest such wish; a longer one counts as this long; zero means an hour
 
-	// OnRetry, if set, is called before the delay, on the caller's goroutine. v is the value
-	// that failed, valid only during the call.
+	// OnRetry, if set, is called before the delay, on the caller's goroutine. v is the failed value, valid only during
+	// the call.
 	OnRetry func(v T, e RetryEvent)
-	// Describe says of a value why it failed, for the error of a further attempt that a policy
-	// within refused. Nil means no more than that it did.
+	// Describe says why a value failed, for the error of a further attempt that an inner policy refused. Nil: that it
+	// did.
 	Describe func(v T) error
 	Discard  func(T) // frees a value that failed, before the delay; nil means nothing to free
 	Hub      *Hub    // hears of a [RetryEvent] for each retry; nil means nobody
@@ -81,11 +79,9 @@ func openFor[T any](_ T, err error) time.Duration {
 
 // Retry makes a call again while it fails.
 //
-// It stops at the first result that is no [Failure], when the attempts or the budget are
-// spent, when the caller's deadline comes before the next attempt could, and when the
-// policy is closed. Then it returns the last result at once: a value as it is, undiscarded
-// and with a nil error, an error as a [RetryError]. When the caller gives up during a
-// delay, the error is the cause of that.
+// It stops at the first result that is no [Failure], when attempts or budget are spent, when the caller's deadline
+// comes before the next attempt, and when it is closed. Then it returns the last result: a value undiscarded with a
+// nil error, an error as a [RetryError]. When the caller gives up during a delay, the error is the cause.
 type Retry[T any] struct {
 	gate
 	cfg RetryConfig[T]
@@ -99,8 +95,7 @@ func NewRetry[T any](cfg RetryConfig[T]) (*Retry[T], error) {
 	return &Retry[T]{cfg: cfg}, nil
 }
 
-// Execute runs fn until the result is final. Within fn, [AttemptFrom] tells which attempt
-// it is.
+// Execute runs fn until the result is final. Within fn, [AttemptFrom] is the attempt.
 func (r *Retry[T]) Execute(ctx context.Context, fn func(context.Context) (T, error)) (v T, err error) {
 	if err := r.enter(ctx); err != nil {
 		return refuse[T](err)
@@ -173,8 +168,8 @@ func (r *Retry[T]) failed(ctx context.Context, v T, err error, a Attempt) bool {
 	return classify.judge(ctx, v, err) == Failure
 }
 
-// again reports whether there will be another attempt after delay. It takes it from the
-// budget, which is therefore asked last.
+// again reports whether there is another attempt after delay. It takes it from the budget, which is therefore asked
+// last.
 func (r *Retry[T]) again(ctx context.Context, attempt int, delay time.Duration, err error) bool {
 	if !r.cfg.Forever && attempt >= r.cfg.MaxAttempts {
 		return false
@@ -222,8 +217,7 @@ func (c *attemptContext) Value(key any) any {
 	return c.Context.Value(key)
 }
 
-// AttemptFrom is which attempt a call with this context is, from 1: that of the nearest
-// [Retry] around it, and 1 if there is none.
+// AttemptFrom is the attempt, from 1, of the nearest [Retry] around a call with this context, or 1.
 func AttemptFrom(ctx context.Context) int {
 	if n, ok := ctx.Value(attemptKey{}).(int); ok {
 		return n
@@ -231,8 +225,7 @@ func AttemptFrom(ctx context.Context) int {
 	return 1
 }
 
-// withAttempt costs nothing for the first attempt, unless it is made within another one's
-// later attempt.
+// withAttempt returns ctx itself for a first attempt, unless within a later attempt of another policy.
 func withAttempt(ctx context.Context, attempt int) context.Context {
 	if AttemptFrom(ctx) == attempt {
 		return ctx

@@ -14,21 +14,19 @@ type TimeoutConfig[T any] struct {
 	Name  string        // what errors and events call the policy; zero leaves it out
 	After time.Duration // for the call and, with Bind, for the life of its value; zero is an error
 	Bind  Bind[T]       // has the time go on until the end of the value's life; nil means that it ends with Execute
-	// Discard frees a value that came when its context had been ended by the time. Nil
-	// means nothing to free. Without Bind such a value is as good as any and is returned.
+	// Discard frees a value that came after the time was up. Nil: nothing to free. Without Bind such a value is
+	// returned.
 	Discard func(T)
 	Hub     *Hub // hears of a [TimeoutEvent] for each call, or life of a value, that was cut; nil means nobody
 }
 
 // Timeout bounds the time of a call, and of the use of its value.
 //
-// It works through the call's context: a call that ignores its context is not cut, and
-// Execute returns when it does. That is on purpose, since a goroutine left behind in such
-// a call would hold on to all it uses and nobody would know. The error is a
-// [TimeoutError] only if this policy's own time was up; where the caller's deadline came
-// first, it is the call's error as it is.
+// It works through the call's context: Execute waits for a call that ignores it, as a goroutine left behind would
+// leak. The error is a [TimeoutError] only if this policy's own time was up; if the caller's deadline came first, the
+// call's error is unchanged.
 //
-// The time is that of contexts, the system's, and that of the bubble in a synctest test.
+// The time is the system's, or that of a synctest bubble.
 type Timeout[T any] struct {
 	gate
 	limit   timeLimit
@@ -50,8 +48,7 @@ func NewTimeout[T any](cfg TimeoutConfig[T]) (*Timeout[T], error) {
 	return t, nil
 }
 
-// Execute runs fn with a context that ends when the time is up, when ctx does, or with
-// the scope.
+// Execute runs fn with a context that ends when the time is up, with ctx, or with the scope.
 func (t *Timeout[T]) Execute(ctx context.Context, fn func(context.Context) (T, error)) (T, error) {
 	if t.shut() {
 		return refuse[T](ErrClosed)
@@ -95,9 +92,8 @@ type timeLimit struct {
 
 func (l *timeLimit) now() clock.Instant { return clock.Instant(since(l.epoch)) }
 
-// timeContext is the context of one call: it ends with its parent, with the scope, and when the
-// time is up. It becomes one of package context when anybody first waits for its end; before
-// that it is one allocation in place of four, with no timer and no entry in its parent.
+// timeContext ends with its parent, with the scope, and when the time is up. It makes a real context when somebody
+// first waits for its end; before that it is one allocation in place of four, without a timer.
 type timeContext struct {
 	context.Context // the parent
 	limit           *timeLimit
@@ -136,8 +132,7 @@ func (c *timeContext) Deadline() (time.Time, bool) {
 // Done is where waiting begins, also for what package context hangs below this one.
 func (c *timeContext) Done() <-chan struct{} { return c.real().ctx.Done() }
 
-// Err sees that the time is up even if nobody has waited for it. Once it has said why the
-// context ended, the real one keeps it to that.
+// Err sees that the time is up even if nobody has waited. The real context then keeps that cause.
 func (c *timeContext) Err() error {
 	if c.made.Load() == nil && c.Context.Err() == nil && c.limit.now() < c.at {
 		return nil
@@ -145,8 +140,7 @@ func (c *timeContext) Err() error {
 	return c.real().ctx.Err()
 }
 
-// Value asks the real context where there is one: package context finds the way to its cause and
-// to its children by that.
+// Value asks the real context if there is one, as package context finds its cause and children by it.
 func (c *timeContext) Value(key any) any {
 	if r := c.made.Load(); r != nil && r != c.limit.over {
 		return r.ctx.Value(key)

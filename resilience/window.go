@@ -15,8 +15,8 @@ const (
 	windowBuckets = 10
 )
 
-// Window says which past calls a closed [Breaker] looks back on. The zero Window is
-// [ConsecutiveWindow]. Windows are values and may be compared.
+// Window says which past calls count in a closed [Breaker]. The zero Window is [ConsecutiveWindow]. Windows are
+// comparable values.
 type Window struct {
 	kind    windowKind
 	calls   int
@@ -38,9 +38,8 @@ func ConsecutiveWindow() Window { return Window{} }
 // CountWindow looks at the last n calls, from 1 to 65536.
 func CountWindow(n int) Window { return Window{kind: byCount, calls: n} }
 
-// TimeWindow looks at the calls of the last span, in buckets from 1 to 1024 that divide it;
-// zero buckets mean 10. A call is forgotten with its bucket, so between one bucket's
-// width before the span is over and its end.
+// TimeWindow counts the calls of the last span, in 1 to 1024 buckets that divide it; zero means 10. Calls are
+// forgotten by the bucket, so up to a bucket early.
 func TimeWindow(span time.Duration, buckets int) Window {
 	if buckets == 0 {
 		buckets = windowBuckets

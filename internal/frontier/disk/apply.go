@@ -42,8 +42,7 @@ func (w *writer) apply(o *op) error {
 	return nil
 }
 
-// put adds a row to urls, and leaves that of places for later. The host's own row is written once for the
-// transaction, with its count.
+// put adds a row to urls, and leaves that of places for later.
 func (w *writer) put(o *op) error {
 	h, err := w.hosts.named(o.host)
 	if err != nil {
@@ -184,9 +183,8 @@ type rowError struct{ error }
 
 func (e *rowError) Unwrap() error { return e.error }
 
-// item is a row of the load query. One that nobody here can have written is an error and not passed over: its URL
-// would be lost without a word, and the crawl would end with it in the queue. Its reason names the row, so that a
-// person can mend it.
+// item is a row of the load query. A row that nobody here can have written is an error that names it: skipped, its URL
+// would be lost and stay in the queue.
 func (w *writer) item(q *sqlitedb.Stmt) (it frontier.Item, err error) {
 	defer func() {
 		if err != nil {
@@ -255,8 +253,7 @@ func (w *writer) referrers(items []frontier.Item) error {
 	return nil
 }
 
-// rouse answers with dormant hosts. How many URLs they have is counted here, where each host comes once in a process,
-// and not kept with every visit.
+// rouse answers with dormant hosts, and counts their URLs, once per host and process.
 func (w *writer) rouse(o *op) error {
 	if err := w.hosts.write(); err != nil { // so that the query finds them
 		return err
@@ -358,8 +355,8 @@ func millis(t time.Time) int64 {
 	return t.UnixMilli()
 }
 
-// scanVisit is what a query says of a visit from a column on: at, status, bytes, etag, modified and digest. A digest
-// of another length is none that was written here, and counts as unknown.
+// scanVisit reads a visit from a column on: at, status, bytes, etag, modified and digest. A digest of another length
+// counts as unknown.
 func scanVisit(q *sqlitedb.Stmt, column int) *frontier.Visit {
 	v := &frontier.Visit{Status: int(q.ColumnInt(column + 1)), Bytes: q.ColumnInt(column + 2), ETag: q.ColumnText(column + 3)}
 	if at := q.ColumnInt(column); at != 0 {

@@ -20,8 +20,7 @@ type Checked struct {
 	Files int   // of records
 }
 
-// problems are the rows that contradict each other, by what is wrong. What a crawl has committed it has committed
-// whole, so that they hold at any time.
+// problems are queries for rows that contradict each other. They hold at any time, as commits are atomic.
 var problems = []struct{ what, query string }{
 	{"a URL is of a host that is not there", `SELECT u.id FROM urls u LEFT JOIN hosts h ON h.id = u.host WHERE h.id IS NULL`},
 	{"a URL was found on a page that is not there, or later than it", `SELECT u.id FROM urls u LEFT JOIN urls r ON r.id = u.referrer
@@ -35,11 +34,10 @@ var problems = []struct{ what, query string }{
 		WHERE u.id IS NULL OR u.host <> p.host OR u.rank <> p.rank`},
 }
 
-// Check looks for damage and tells problem of each kind that it finds: of SQLite's own structure, of rows that
-// contradict each other, of URLs that are none of their host, and of files of records that have lost what the state
-// knows to be there. It reads everything, as of one instant, and changes nothing: some seconds for a million URLs.
-// What it cannot see is a bit that has flipped in a number or in the path of a URL and gives another that could be.
-// If ctx ends first it stops where it is and returns its error.
+// Check tells problem of each kind of damage that it finds: of SQLite's structure, of contradicting rows, of URLs not
+// of their host, and of record files shorter than the state says. It reads everything, as of one instant, and changes
+// nothing: some seconds for a million URLs. A flipped bit that leaves a valid number or path goes unseen. If ctx ends
+// first it returns its error.
 func (v *View) Check(ctx context.Context, problem func(string)) (c Checked, err error) {
 	if err := v.db.Exec("BEGIN"); err != nil { // of reading: a crawl goes on meanwhile
 		return c, err
@@ -65,8 +63,8 @@ func (v *View) Check(ctx context.Context, problem func(string)) (c Checked, err 
 // interruptAgain is how often an interrupt is repeated: one that comes between two statements is lost.
 const interruptAgain = 10 * time.Millisecond
 
-// interruptedBy has what is read end when ctx does. That is over when the function that it returns is called with the
-// error there was; it returns that of ctx instead if that is what ended it.
+// interruptedBy ends reads when ctx does. settle ends that, and returns its argument, or the error of ctx if that
+// ended the reads.
 func (v *View) interruptedBy(ctx context.Context) (settle func(error) error) {
 	on, leave := context.WithCancel(context.Background())
 	ended := make(chan struct{})

@@ -28,8 +28,7 @@ var (
 )
 
 const (
-	// defaultLinger is how much work a kill may cost, and so what is fetched twice. At ten commits in a second what
-	// they cost is a small part of what their rows cost.
+	// defaultLinger is how much work a kill may cost. Ten commits a second cost little beside their rows.
 	defaultLinger = 100 * time.Millisecond
 
 	// defaultMaxPending is about 4 MB of URLs of usual length.
@@ -38,17 +37,15 @@ const (
 	// leastPending keeps batches large enough that to begin and end them is not all there is to do.
 	leastPending = 16
 
-	// cacheBytes bounds the pages of the database in memory, which take about twice as much: it holds the ends of the
-	// queues of some ten thousand hosts, which is where new URLs go. With half of it, to put four million URLs of
-	// 20,000 hosts took a seventh more; twice as much made a million of them no quicker.
+	// cacheBytes bounds the page cache, which takes twice as much memory. It holds the ends of the queues of ten
+	// thousand hosts. Half of it made 4 million URLs of 20,000 hosts 14 % slower; twice as much sped up nothing.
 	cacheBytes = 32 << 20
 
-	// defaultWAL is as much as half a million URLs are in the database. From 16 to 256 MiB a million of them cost the
-	// same; a longer log takes longer to be read after a kill.
+	// defaultWAL holds half a million URLs. From 16 to 256 MiB the cost is the same; a longer log is slower to read
+	// after a kill.
 	defaultWAL = 64 << 20
 
-	// defaultUnplaced is some 13 URLs of each of 20,000 hosts, which share a page of the database then. It costs 8
-	// MB.
+	// defaultUnplaced is 13 URLs of each of 20,000 hosts, which share a page of the database then; it costs 8 MB.
 	defaultUnplaced = 1 << 18
 
 	// Like memory.Config.
@@ -61,25 +58,23 @@ type Config struct {
 	Mode    Mode   // zero means CreateOrResume
 	Key     uint64 // of the fingerprints, for a state that is made; zero means one drawn at random
 	Program string // name and version of this program, for people and for error messages; zero means "unknown"
-	// Sync, if set, has the disk take what was written to the sinks before positions in them are committed. It is
-	// called by the writer's goroutine; its error is the store's. Zero means that after a power cut a sink may be
-	// shorter than the position in the state.
+	// Sync, if set, syncs the sinks before positions in them are committed, on the writer's goroutine; its error is
+	// the store's. If nil, a sink may be shorter than its position after a power cut.
 	Sync func() error
 	// Log is told of what takes long and of what was repaired. Zero means nobody is.
 	Log *slog.Logger
-	// Linger is how long a batch may wait to be committed together with those behind it. Zero means 100 ms, and less
-	// than zero not at all.
+	// Linger is how long a batch may wait to be committed with later ones. Zero: 100 ms; negative: not at all.
 	Linger time.Duration
-	// MaxPending is how many calls may wait to be written until Ready says so; a batch of half as many is written at
-	// once. A call takes about 200 bytes. Zero means 20,000; the least is 16.
+	// MaxPending is how many calls, of about 200 bytes, may wait until Ready says so; half as many are written at
+	// once. Zero: 20,000; the least is 16.
 	MaxPending int
-	// WALBytes is how large the log grows before it is moved into the database. It grows further by one transaction,
-	// and while another process reads. Zero means 64 MiB.
+	// WALBytes is the size at which the log is moved into the database, give or take a transaction and concurrent
+	// reads. Zero: 64 MiB.
 	WALBytes int64
 	// MemtableFPs is [seen.Config.MemtableFPs], and zero means the same.
 	MemtableFPs int
-	// Unplaced is how many queued URLs may wait for their rows in places, which are written together, sorted by
-	// hosts; 32 bytes of memory each, and twice as many while that goes on. Zero means 262,144.
+	// Unplaced is how many queued URLs may wait for rows in places, at 32 bytes each, 64 while they are written. Zero:
+	// 262,144.
 	Unplaced int
 	MaxRates int           // hosts whose learned rates are kept, those used last; zero means 100,000
 	MaxWait  time.Duration // an obligation that ends later than that from now was written by a wrong clock, and ends then; zero means 1h

@@ -45,8 +45,7 @@ func openFile(path string, cfg *Config, steps []step) (*file, error) {
 	return f, nil
 }
 
-// setUp makes the file ours. The row that it writes each time finds out now whether it can be written, and makes the
-// log, whose identity is taken.
+// setUp prepares the file. Its row, written each time, shows whether the file is writable, and creates the log.
 func (f *file) setUp(cfg *Config, steps []step) error {
 	if err := f.checkMode(cfg.Mode); err != nil {
 		return err
@@ -57,8 +56,7 @@ func (f *file) setUp(cfg *Config, steps []step) error {
 	if err := f.prepare(); err != nil {
 		return err
 	}
-	// The writer moves the log into the database itself, by Config.WALBytes. SQLite would do it with each commit once
-	// there are four megabytes, and write a page that changes often each time.
+	// The writer moves the log by Config.WALBytes; SQLite would at each commit beyond 4 MB, rewriting hot pages.
 	if err := f.db.Exec("PRAGMA wal_autocheckpoint = 0"); err != nil {
 		return err
 	}
@@ -79,8 +77,7 @@ func (f *file) setUp(cfg *Config, steps []step) error {
 	return nil
 }
 
-// checkMode is where it is seen whether there is a state: a process that is killed while it makes one leaves a file
-// with nothing in it.
+// checkMode finds out whether there is a state: a kill during its creation leaves a file without content.
 func (f *file) checkMode(mode Mode) error {
 	tables, err := f.db.QueryInt(`SELECT count(*) FROM sqlite_schema`)
 	switch {
@@ -152,9 +149,8 @@ func identify(path string) (identity, error) {
 	return identity{path, info}, err
 }
 
-// present checks that the files have their names still: what is written to one that was deleted or replaced would be
-// lost when the process ends, and nothing else would tell. Without the lock another process may have begun to write
-// to the same, and whoever was first ends.
+// present checks that the files still have their names: writes to one that was deleted or replaced would be lost.
+// Without the lock another process may have begun to write, and the first one ends.
 func present(ids []identity) error {
 	for _, id := range ids {
 		info, err := os.Stat(id.path)
@@ -170,8 +166,8 @@ func present(ids []identity) error {
 	return nil
 }
 
-// The head of an SQLite file, by its format: the size of its pages, where 1 stands for 65536, how many there are,
-// whose it is, and behind it how many cells the first page has.
+// The head of an SQLite file, by its format: page size (1 stands for 65536), page count, application, and the cells of
+// the first page.
 const (
 	headSize    = 105
 	pageSizeAt  = 16
@@ -180,9 +176,8 @@ const (
 	cellsAt     = 103
 )
 
-// checkHead refuses what must not be opened, as far as the first bytes tell: the database of another program, which
-// opening would change, and one whose end is missing, which SQLite finds out only when it comes there. While there is
-// a log, pages may stand in that and nowhere else.
+// checkHead refuses by the first bytes what must not be opened: the database of another program, and one whose end is
+// missing, unless a log may have its pages.
 func checkHead(path string) error {
 	r, err := os.Open(path)
 	if err != nil {

@@ -2,8 +2,7 @@ package disk
 
 import "github.com/treadlight/crawl/internal/store/sqlitedb"
 
-// cachedHosts is how many hosts the writer keeps in memory, about 200 bytes each. When there are more, all of them
-// are read again as they are needed, which is a hundredth of the work of a batch of their URLs.
+// cachedHosts is how many hosts the writer caches, about 200 bytes each. Beyond that all are read again as needed.
 const cachedHosts = 1 << 16
 
 // host is a row of hosts.
@@ -12,14 +11,12 @@ type host struct {
 	name    string
 	known   int64
 	dormant int64 // its place among those that are; zero for one that is not
-	// Pages of known that are refused in this round, and those that were in the round before and are queued again,
-	// both as they were read.
+	// Pages refused in this round, and those refused before and queued again, both as they were read.
 	refused, returned int64
 	dirty             bool // it is to be written
 }
 
-// hosts are those that batches spoke of lately. Each is written once for a transaction, however many of its URLs that
-// is about.
+// hosts are those of recent batches. Each is written once per transaction.
 type hosts struct {
 	f       *file
 	byName  map[string]*host
@@ -114,9 +111,8 @@ func (hs *hosts) write() error {
 	return nil
 }
 
-// All hosts with work are dormant at first: the frontier rouses as many as it has room for. Those that it had in
-// memory when it ended come first, in the order in which they were found: their places are below zero, and zero is
-// none.
+// All hosts with work are dormant at first. Those in memory at the last end come first: their places are below zero,
+// in the order of finding; zero is none.
 const layDownQuery = `UPDATE hosts SET dormant = id +
 	(SELECT min(0, coalesce(min(dormant), 0)) FROM hosts) - (SELECT max(id) FROM hosts) - 1
 	WHERE dormant IS NULL AND EXISTS (SELECT 1 FROM places WHERE host = hosts.id)`

@@ -61,8 +61,7 @@ type inbox struct {
 	err    error // why nothing is taken any more
 }
 
-// add takes a batch in. The writer is woken when there is work for it at once, and by the first batch for it to look
-// at the time.
+// add takes a batch in, and wakes the writer for urgent work and for the first batch.
 func (in *inbox) add(batch []op) (taken bool) {
 	in.mu.Lock()
 	defer in.mu.Unlock()
@@ -131,9 +130,8 @@ type taken struct {
 // mostSpare bounds the memory that stays for calls, in batches of usual size.
 const mostSpare = 8
 
-// take hands over what is to be done now, in place of what was taken before. Batches may wait for others until time
-// is up, or until they are worth a transaction together with the calls that have been written to the one that is
-// open.
+// take hands over the work due now, in place of the last. Batches may wait until time is up, or until they are worth a
+// transaction with the calls already written.
 func (in *inbox) take(timeIsUp bool, written int, before []op) (t taken) {
 	clear(before)
 	in.mu.Lock()

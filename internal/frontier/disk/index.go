@@ -28,8 +28,7 @@ func (s *Store) replay(db *sqlitedb.DB) error {
 	return s.indexRows(db, mark, last)
 }
 
-// indexRows adds the URLs after one row up to another to the fingerprint index. Where pages of the table have been
-// mixed up, its rows come in another order than that of their IDs.
+// indexRows adds the URLs after one row up to another to the fingerprint index. In a damaged table IDs may not ascend.
 func (s *Store) indexRows(db *sqlitedb.DB, after, last int64) error {
 	return each(db, `SELECT id, url, kind FROM urls WHERE id > ? AND id <= ? ORDER BY id`, func(q *sqlitedb.Stmt) error {
 		id := q.ColumnInt(0)
@@ -45,8 +44,7 @@ func (s *Store) indexRows(db *sqlitedb.DB, after, last int64) error {
 	}, after, last)
 }
 
-// fingerprintOf is [canonical.URL.Fingerprint] of a URL that is canonical, as those in the database are. A test holds
-// the two together.
+// fingerprintOf is [canonical.URL.Fingerprint] of a URL in the database, which is canonical.
 func fingerprintOf(url []byte, key uint64) uint64 {
 	var d xxhash.Digest
 	d.ResetWithSeed(key)

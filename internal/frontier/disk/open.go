@@ -31,12 +31,11 @@ const (
 	metaCreated = "created"
 )
 
-// Open opens the state in a directory, or makes it, as cfg.Mode says, and starts the writer. It takes as long as it
-// takes to read what the fingerprint index has lost: after a kill a second or so, and without the index some twenty
-// for ten million URLs.
+// Open opens or makes the state in a directory, as cfg.Mode says, and starts the writer. It reads what the fingerprint
+// index has lost: a second or so after a kill, twenty for ten million URLs without an index.
 //
-// The error is [ErrExists], [ErrMissing] or an [*sqlitedb.InUseError] of another process, with the path in front, or
-// says what is wrong with the database and what helps. Errors about cfg name the field and the fix.
+// The error is [ErrExists], [ErrMissing] or an [*sqlitedb.InUseError], with the path in front, or says what is wrong
+// with the database and what helps. Errors about cfg name the field and the fix.
 func Open(dir string, cfg Config) (*Store, error) { return open(dir, cfg, steps()) }
 
 func open(dir string, cfg Config, steps []step) (_ *Store, err error) {
@@ -73,8 +72,7 @@ func exists(path string) bool {
 	return err == nil && info.Size() > 0 || err != nil && !errors.Is(err, os.ErrNotExist)
 }
 
-// start opens what is in the directory, the index after the database from which it may have to be made, and has the
-// writer begin. If anything fails, all is closed again.
+// start opens the database, then the index that may be made from it, and starts the writer. On failure all is closed.
 func (s *Store) start(dir string, steps []step) error {
 	f, err := openFile(s.path, &s.cfg, steps)
 	if err != nil {
@@ -117,8 +115,7 @@ func (s *Store) restore(w *writer) error {
 	return nil
 }
 
-// settleKey finds the key of the fingerprints, or chooses one. It is unpredictable to those whose URLs are found, and
-// no secret to who can read the file.
+// settleKey reads or chooses the key of the fingerprints, which must be unpredictable to the crawled sites.
 func (s *Store) settleKey(f *file) (err error) {
 	if text, ok := s.meta[metaKey]; ok {
 		if s.key, err = strconv.ParseUint(text, 10, 64); err != nil {
@@ -164,9 +161,9 @@ func readPositions(db *sqlitedb.DB) (map[string]frontier.Position, error) {
 	})
 }
 
-// Remove removes a state, if there is one that nobody uses, and nothing else from its directory. The database goes
-// first: whatever interrupts that, the rest is no state. The error is [*sqlitedb.InUseError] if a process has it. A
-// database of another program that happens to have its name is no state, and an error.
+// Remove removes a state that nobody uses, and nothing else from its directory; the database first, so that an
+// interrupted removal leaves no state. The error is [*sqlitedb.InUseError] if a process has it. A database of another
+// program is an error.
 func Remove(dir string) error {
 	path := filepath.Join(dir, databaseName)
 	if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
@@ -189,8 +186,7 @@ func Remove(dir string) error {
 	return errors.Join(errs...)
 }
 
-// lock locks a directory. giveUp is for who has nothing to do there after all: it unlocks it, and takes a lock away
-// that was not there before, as from the directory of another program.
+// lock locks a directory. giveUp unlocks it and removes a lock file that was not there before.
 func lock(dir string) (unlock, giveUp func() error, err error) {
 	path := filepath.Join(dir, lockName)
 	_, none := os.Lstat(path)
@@ -207,8 +203,7 @@ func lock(dir string) (unlock, giveUp func() error, err error) {
 	}, nil
 }
 
-// checkOthers refuses the database of another program, also one that has all it has in its log yet. What cannot be
-// read is nobody's.
+// checkOthers refuses the database of another program, also if all of it is in its log. Unreadable files pass.
 func checkOthers(path string) error {
 	err := checkHead(path)
 	if log, none := os.Stat(path + "-wal"); err == nil && none == nil && log.Size() > 0 {

@@ -19,8 +19,8 @@ func (s *Store) Rates() Rates { return Rates{s} }
 // Path is the name of the database.
 func (r Rates) Path() string { return r.s.path }
 
-// Save merges hosts in, the newer entry of each counting, and returns when that is committed. If ctx ends first its
-// error is returned, and the hosts are saved nevertheless.
+// Save merges hosts in, the newer entry of each, and returns when that is committed. If ctx ends first it returns its
+// error, and saves nevertheless.
 func (r Rates) Save(ctx context.Context, hosts iter.Seq[ratelimit.HostMemory]) error {
 	cfg := &r.s.cfg
 	list := memory.Kept(hosts, cfg.Clock.Now(), cfg.MaxWait)
@@ -33,8 +33,8 @@ func (r Rates) Save(ctx context.Context, hosts iter.Seq[ratelimit.HostMemory]) e
 	return nil
 }
 
-// Load reads what is left at present, the latest used host first. Rows that no limiter has written are passed over
-// and reported; the number of the first is its place in that order.
+// Load reads what is left, the latest used host first. Invalid rows are skipped and reported, by their numbers in that
+// order.
 func (r Rates) Load() (hosts []ratelimit.HostMemory, damage memory.Damage, err error) {
 	db, err := r.s.reader()
 	if err != nil {

@@ -13,21 +13,18 @@ import (
 
 // Again is what a new round is about.
 type Again struct {
-	// Since is the instant from which on an answer is new enough: URLs that were last answered then or later are not
-	// visited again. What was refused, or brought no answer the last time, is visited in any case. Zero means that
-	// all URLs are.
+	// Since: URLs last answered then or later are not visited again; those refused or unanswered are. Zero: all are.
 	Since time.Time
 	// Meta is set together with it, as by SetMeta. Nil sets nothing.
 	Meta map[string]string
 }
 
-// Again begins a new round: URLs that were visited are queued again, as they were found, each with the last of its
-// visits that says what was there. That is durable when it returns, or not begun at all, and Left and Round speak of
-// the new round from then on. It comes before a frontier is made of what is left; calls that were made before it are
-// of the round before. URLs that are still queued stay so. If ctx ends first its error is returned, and the round
-// begins nevertheless.
+// Again begins a new round: visited URLs are queued again, each with its last visit that says what was there. It is
+// durable on return, or not begun, and Left and Round speak of the new round. Call it before a frontier is made;
+// earlier calls belong to the round before. Queued URLs stay so. If ctx ends first its error is returned, and the
+// round begins nevertheless.
 //
-// It takes one pass over all visits, which are sorted by their URLs for it.
+// It takes one pass over all visits, sorted by URL.
 func (s *Store) Again(ctx context.Context, a Again) error {
 	return s.await(ctx, func(w *writer) error {
 		if err := w.f.db.Transact(func() error { return w.beginRound(&a) }); err != nil {
@@ -39,8 +36,7 @@ func (s *Store) Again(ctx context.Context, a Again) error {
 	})
 }
 
-// What a visit says of a URL holds until one that says something else. That are answers that are whole, and that
-// there is nothing; a failure or a refusal says nothing of the page.
+// A whole answer, or that there is nothing, holds until the next; failures and refusals say nothing of the page.
 const tellingVisit = `class IS NULL AND status BETWEEN 200 AND 399 OR status IN (404, 410)`
 
 // The last visit is the one with the largest id. Whether it had a status is in its lowest bit.
@@ -50,8 +46,8 @@ const dueQuery = `INSERT OR IGNORE INTO places (host, rank, url, attempts, retur
 		FROM visits GROUP BY url) v CROSS JOIN urls u ON u.id = v.url
 	WHERE NOT v.answered OR v.at < %d`
 
-// All that was refused is queued again, and counts for its host until it is refused again. What was left for want of
-// room in the budget of its host is to find that anew; all else was never in the way of others, and is not now.
+// What was refused is queued again, and counts for its host until it is refused again. What a page budget left out
+// must be found anew.
 var returnQuery = fmt.Sprintf(`UPDATE hosts SET returned = refused, refused = 0 WHERE refused > 0 OR returned > 0;
 	UPDATE hosts SET returned = max(0, returned - left.n)
 	FROM (SELECT u.host, count(*) AS n FROM visits v JOIN urls u ON u.id = v.url
@@ -85,8 +81,7 @@ func (w *writer) beginRound(a *Again) error {
 	return nil
 }
 
-// Guess stores what is known of a place where a sitemap usually is, as part of the batch, and takes the place of what
-// was stored of it before.
+// Guess stores, as part of the batch, what is known of a usual place of a sitemap, replacing what was stored before.
 func (s *Store) Guess(g frontier.Guess) {
 	o := op{kind: opGuess, text: g.URL.String(), flag: g.Absent}
 	if l := g.Link; l != nil {
@@ -95,8 +90,8 @@ func (s *Store) Guess(g frontier.Guess) {
 	s.tell(o)
 }
 
-// TakeGuesses are the first [frontier.MaxGuesses] of those that were stored when the state was opened, or at Again.
-// The store lets go of them: who asks again has none. It is safe to call from any goroutine.
+// TakeGuesses returns, once, the first [frontier.MaxGuesses] stored when the state was opened, or at Again. Safe for
+// concurrent use.
 func (s *Store) TakeGuesses() []frontier.Guess {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -115,8 +110,7 @@ func (f *file) putGuessRow(o *op) error {
 	return q.Run()
 }
 
-// readGuesses reads the first most of them. A row that somebody has made of what is no such place is as good as none:
-// a link to there is not followed then, and nothing else is lost.
+// readGuesses reads the first most of them and skips invalid rows: links to those are not followed.
 func readGuesses(db *sqlitedb.DB, most int) (all []frontier.Guess, err error) {
 	return all, each(db, `SELECT g.url, g.absent, g.referrer, g.depth, g.hops, r.url FROM guesses g LEFT JOIN urls r ON r.id = g.referrer`, func(q *sqlitedb.Stmt) error {
 		if len(all) == most {
@@ -138,8 +132,8 @@ func readGuesses(db *sqlitedb.DB, most int) (all []frontier.Guess, err error) {
 	})
 }
 
-// fingerprintAs is the fingerprint under which a row of urls is known: that of its URL, but for a page where a
-// sitemap was looked for before, whose row comes earlier.
+// fingerprintAs is the fingerprint of a row of urls: that of its URL, but for a page where a sitemap was looked for
+// before, whose row comes earlier.
 func (s *Store) fingerprintAs(url []byte, page bool) (uint64, error) {
 	fp := fingerprintOf(url, s.key)
 	if !page || !frontier.EndsAsUsual(url) {

@@ -12,8 +12,7 @@ const applicationID = 0x54724c74
 // step leads from one version of the schema to the next, within a transaction.
 type step func(*sqlitedb.DB) error
 
-// steps are all there are: the i-th leads from version i to version i+1, and a new file has version 0. Who changes
-// the schema adds one, and changes none.
+// steps are the migrations: the i-th leads from version i to i+1, and a new file has version 0. Only ever append.
 func steps() []step {
 	return []step{script(version1), script(version2), script(version3), script(version4), script(version5), script(version6)}
 }
@@ -23,10 +22,8 @@ func script(sql string) step {
 	return func(db *sqlitedb.DB) error { return db.Exec(sql) }
 }
 
-// The rows of urls and visits are only ever appended, so that whatever order a crawl takes it writes at the ends of
-// both. The one that writes all over is queue, which has a row for as long as its URL is queued, and is the smallest.
-// There is no index on visits (url): it would cost a page written for each visit, and a query about all of them does
-// not need it. A column of zeros takes a byte in each row's head and nothing else.
+// Rows of urls and visits are only appended, so that writes go to the ends. Only queue, the smallest, is written all
+// over. An index on visits (url) would cost a page written per visit. A column of zeros takes a byte per row.
 const version1 = `
 CREATE TABLE meta (
 	key   TEXT PRIMARY KEY,
@@ -115,9 +112,8 @@ FROM (SELECT u.host, count(*) AS n FROM visits v JOIN urls u ON u.id = v.url WHE
 WHERE r.host = hosts.id;
 `
 
-// A crawl has rounds, each of which visits anew what those before it have visited. What a server calls a version of a
-// page stands with the visit that brought it, so that a visit is still a row at the end of its table; a URL that is
-// queued again names the visit to compare with. Whatever is not there takes one byte in the head of a row.
+// Each round visits the URLs of those before again. The version of a page is in the visit that brought it, and a URL
+// queued again names the visit to compare with. NULL takes a byte per row.
 const version3 = `
 CREATE TABLE rounds (
 	round INTEGER PRIMARY KEY,
@@ -167,9 +163,8 @@ LEFT JOIN urls r ON r.id = u.referrer
 WHERE v.change IS NOT NULL;
 `
 
-// A visit says itself whether it is one: whatever refuses URLs, those are no pages visited. What is no page does not
-// count for the budget of a host, and what the round before refused does not take the place of others. The count of a
-// host has more than its visits show: those that were refused as robots.txt could not be had look like failures.
+// A visit says whether it is a page: refused URLs count neither as pages nor for the budget of a host. The count of a
+// host may exceed its visits, as refusals for want of a robots.txt look like failures.
 const version4 = `
 ALTER TABLE hosts ADD COLUMN returned INTEGER NOT NULL DEFAULT 0;
 CREATE INDEX urls_aside ON urls (host) WHERE kind IS NOT NULL;
@@ -182,8 +177,7 @@ FROM (SELECT u.host, count(*) AS n FROM visits v JOIN urls u ON u.id = v.url
 WHERE r.host = hosts.id;
 `
 
-// URLs that were never asked for need no row of their own to be known as queued: see unplaced.go. Whoever reads finds
-// all that are in queue, as before.
+// URLs that were never asked for need no row in places: see unplaced.go. The view queue has all queued ones.
 const version5 = `
 DROP VIEW pages;
 ALTER TABLE queue RENAME TO places;
@@ -215,9 +209,8 @@ LEFT JOIN latest v ON v.url = u.id
 LEFT JOIN urls r ON r.id = u.referrer;
 `
 
-// Where a sitemap was looked for in vain, a link to there is one to a page, whichever comes first and however often
-// the crawl is resumed in between. There is a row for an origin at most, and for most none. Who is resumed with a
-// state of before finds none of what that knew.
+// A link to where a sitemap was looked for in vain is a link to a page, whatever comes first. At most one row per
+// origin; older states have none.
 const version6 = `
 CREATE TABLE guesses (
 	url      TEXT    PRIMARY KEY,
@@ -228,8 +221,7 @@ CREATE TABLE guesses (
 ) STRICT, WITHOUT ROWID;
 `
 
-// migrate brings the file to the newest version, or says why it cannot. It stays at the version up to which all went
-// well.
+// migrate brings the file to the newest version. On an error it stays at the last good one.
 func migrate(db *sqlitedb.DB, steps []step, program string) error {
 	version, err := checkOwner(db)
 	if err != nil {

@@ -62,8 +62,8 @@ var _ frontier.Storage = (*Store)(nil)
 // Key is the key of the fingerprints of this crawl.
 func (s *Store) Key() uint64 { return s.key }
 
-// Left is what was left of an earlier crawl when the state was opened, or what there is to do since Again. Its hosts
-// with queued URLs are all dormant, those first that were not before. It is safe to call from any goroutine.
+// Left is what was left when the state was opened, or what there is to do since Again, with all hosts with work
+// dormant, those first that were not before. Safe for concurrent use.
 func (s *Store) Left() frontier.Left {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -99,8 +99,8 @@ func (s *Store) Known(fp uint64) bool {
 	return known
 }
 
-// Put stores a new URL as queued. A batch may have as many of them as the fingerprint index holds in memory, which is
-// 2.6 million with the defaults.
+// Put stores a new URL as queued. A batch may have as many as the fingerprint index holds in memory, 2.6 million by
+// default.
 func (s *Store) Put(host string, it *frontier.Item, fp uint64, dormant bool) {
 	if s.Err() != nil {
 		return
@@ -116,9 +116,8 @@ func (s *Store) Put(host string, it *frontier.Item, fp uint64, dormant bool) {
 	})
 }
 
-// learn adds a fingerprint to the index. If there is no room, that is because too many URLs are not committed, which
-// those of batches that have ended can be at once. If the index was found damaged since Known was asked, as by a
-// merge, it is built anew, with this one.
+// learn adds a fingerprint to the index. If the index is full of uncommitted URLs, those of ended batches are
+// committed; if it is damaged, it is built anew.
 func (s *Store) learn(fp uint64, id int64) error {
 	err := s.index.Add(fp, id)
 	if errors.Is(err, seen.ErrFull) {
@@ -141,8 +140,7 @@ func (s *Store) Spent(host string, it *frontier.Item) {
 	}
 }
 
-// Done stores that a URL is not queued any more, and what became of it. Of a URL that is not queued it changes
-// nothing.
+// Done stores that a URL is no longer queued, and its visit. It changes nothing of a URL that is not queued.
 func (s *Store) Done(host string, it *frontier.Item, v frontier.Visit) {
 	if it.ID != 0 {
 		s.tell(op{kind: opDone, host: host, id: it.ID, rank: it.Rank, of: it.Kind, attempts: it.Attempt, visit: &v})
@@ -157,13 +155,12 @@ func (s *Store) Load(host string, behind frontier.Place, n int) {
 // Activate asks for dormant hosts, which come by Answers.
 func (s *Store) Activate(n int) { s.tell(op{kind: opRouse, n: n}) }
 
-// Deactivate has a host be dormant again, behind all others. Like Activate it is of no batch: when a state is opened
-// all hosts with work are dormant.
+// Deactivate makes a host dormant, behind all others. It belongs to no batch.
 func (s *Store) Deactivate(host string, _ time.Time) { s.tell(op{kind: opRest, host: host}) }
 
-// Commit ends a batch: all that was put, spent, done or set since the last Commit, and these positions, become
-// durable together or not at all, within Config.Linger and the time that it takes to write them. What the positions
-// speak of must have been written to the files. What was asked for since is answered then.
+// Commit ends a batch: all since the last Commit, and these positions, become durable together or not at all, within
+// Config.Linger and the time of writing. What the positions speak of must be in the files. Questions since are
+// answered then.
 func (s *Store) Commit(positions []frontier.Position) {
 	s.mu.Lock()
 	for _, p := range positions {
@@ -194,8 +191,7 @@ func (s *Store) Positions() []frontier.Position {
 	return slices.Collect(maps.Values(s.positions))
 }
 
-// Meta is a value that was set, in this process or before; empty if it never was. It is safe to call from any
-// goroutine.
+// Meta is a stored value, or empty. Safe for concurrent use.
 func (s *Store) Meta(key string) string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -216,7 +212,7 @@ func (s *Store) MetaBelow(prefix string) map[string]string {
 }
 
 // SetMeta sets a value, as part of the batch that ends next. The keys fingerprint_key, program and created are the
-// store's own. It is safe to call from any goroutine.
+// store's own. Safe for concurrent use.
 func (s *Store) SetMeta(key, value string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -232,9 +228,9 @@ func (s *Store) noteMeta(key, value string) {
 
 func (s *Store) tell(o op) { s.batch = append(s.batch, o) }
 
-// Owned is nil as long as the state is this process's alone. Where its files or its lock have lost their names
-// another may write by now what is written here: then the store fails, as it would with the next commit, and the
-// error is that of Err. It takes some microseconds, and is safe to call from any goroutine.
+// Owned is nil while the state is this process's alone. If its files or lock have lost their names, another process
+// may write to them: the store fails then, with the error of Err. It takes microseconds and is safe for concurrent
+// use.
 func (s *Store) Owned() error {
 	if err := s.Err(); err != nil {
 		return err
@@ -253,9 +249,8 @@ func (s *Store) fail(err error) {
 	}
 }
 
-// Flush waits until all batches that have ended are committed and on the disk. What was told since the last Commit is
-// not: a batch is committed as a whole. It is safe to call from any goroutine. If ctx ends first its error is
-// returned, and the work goes on.
+// Flush waits until all ended batches are committed and on disk; calls since the last Commit are not. Safe for
+// concurrent use. If ctx ends first its error is returned, and the work goes on.
 func (s *Store) Flush(ctx context.Context) error { return s.await(ctx, nil) }
 
 func (s *Store) await(ctx context.Context, do func(*writer) error) error {
@@ -277,10 +272,8 @@ func (s *Store) Counts() Counts { return *s.counts.Load() }
 // SeenBytes is what the fingerprint index takes in memory and on disk. It is safe to call from any goroutine.
 func (s *Store) SeenBytes() (memory, disk int64) { return s.index.Bytes() }
 
-// Close commits the batches that have ended, moves the log into the database and gives everything back. What was told
-// since the last Commit is dropped, as a kill would drop it: it is half of a batch, and its other half is not there.
-// The frontier must not call any more. The error is that of Err, if there is one, or of closing. Further calls return
-// the same.
+// Close commits the ended batches, drops calls since the last Commit, moves the log into the database and releases
+// all. The frontier must not call any more. The error is that of Err or of closing, the same in further calls.
 func (s *Store) Close() error { return s.close() }
 
 func (s *Store) shut() error {

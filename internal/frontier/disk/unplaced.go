@@ -6,16 +6,13 @@ import (
 	"slices"
 )
 
-// A row of places stands with those of its host, and the links of a page are of many hosts: to write each at once has
-// a page of the database written for each of them, twice, once in the log. A row of urls, which is only ever
-// appended, says the same of a URL that was never asked for. So rows of places are written when somebody asks for a
-// host, or by the hundred thousand, sorted; and not at all if the URL is visited before. Which URLs may lack theirs
-// is known from the one row of placed, so that the next process finds them (placeQuery), whether this one was closed
-// or killed, and whoever reads the view called queue.
+// Rows of places stand by host, and the links of a page are of many hosts: writing each at once would write a page for
+// each, twice. A row of urls says the same of a URL that was never asked for. So rows of places are written when a
+// host is asked for, or by the hundred thousand, sorted, and not at all if the URL is visited before. The one row of
+// placed says which URLs may lack theirs, for the next process (placeQuery) and the view queue.
 
 const (
-	// Of Config.Unplaced, a commit writes one in placesShare beside those that are asked for: about 50 ms of work,
-	// for which a crawl need not wait.
+	// A commit writes one in placesShare of Config.Unplaced beside those asked for, about 50 ms of work.
 	placesShare = 16
 	// mostUnplaced times Config.Unplaced is how many there are at most: then all are written, whatever that takes.
 	mostUnplaced = 2
@@ -152,9 +149,8 @@ func (w *writer) placeNext(n int) error {
 	return w.f.putPlaced.Run()
 }
 
-// placeQuery writes the rows that earlier processes have left, and whatever this one has: see the view called queue.
-// Of the visits behind the mark there may be as many as there are URLs, of which few are of URLs behind the other:
-// only those are kept while it looks.
+// placeQuery writes the rows that earlier processes, and this one, left unwritten: see the view queue. Of the visits
+// behind the mark only those of URLs behind the other are kept.
 const placeQuery = `INSERT OR IGNORE INTO places SELECT host, rank, id, 0, 0, 0, NULL FROM urls
 	WHERE id > (SELECT url FROM placed)
 	AND id NOT IN (SELECT url FROM visits WHERE id > (SELECT visit FROM placed) AND url > (SELECT url FROM placed))

@@ -13,8 +13,8 @@ import (
 	"github.com/treadlight/crawl/internal/web/canonical"
 )
 
-// View looks at a state that a crawl may be working on: it takes no lock, and what it sees is committed. Nothing is
-// written, so that a state of an earlier version is an error. It is not safe for concurrent use.
+// View reads the committed state, also during a crawl, without a lock. A state of an earlier version is an error. It
+// is not safe for concurrent use.
 type View struct {
 	db   *sqlitedb.DB
 	path string
@@ -76,8 +76,8 @@ func (v *View) Seeds(see func(frontier.Item) bool) error {
 	return nil
 }
 
-// Page is what is known of a URL, as [canonical.URL.String] has it; nil if it was never put. It reads all URLs, and
-// all visits: some seconds for ten million.
+// Page is what is known of a URL, as [canonical.URL.String] has it, or nil. It reads all URLs and visits: seconds for
+// ten million.
 func (v *View) Page(url string) (*Page, error) {
 	var id int64
 	p := new(Page)
@@ -110,8 +110,7 @@ func (s *Store) reader() (*sqlitedb.DB, error) {
 // errStop is that the caller wants no more rows.
 var errStop = errors.New("no more rows are wanted")
 
-// stream reads rows as the caller goes on, so it should do so briskly: the log of the database grows meanwhile. An
-// error is the last.
+// stream reads rows as the caller goes on; a slow caller lets the log grow. An error is the last.
 func stream[T any](s *Store, query string, row func(*sqlitedb.Stmt) (T, error)) iter.Seq2[T, error] {
 	return func(yield func(T, error) bool) {
 		db, err := s.reader()
@@ -149,20 +148,19 @@ func seedRow(path string) func(*sqlitedb.Stmt) (frontier.Item, error) {
 	}
 }
 
-// Seeds are the URLs that were put as seeds and are committed, whatever became of them, in their order: URL, ID,
-// hops, and when each was queued. It is safe to call from any goroutine.
+// Seeds are the committed seeds in their order: URL, ID, hops, and when each was queued. Safe for concurrent use.
 func (s *Store) Seeds() iter.Seq2[frontier.Item, error] {
 	return stream(s, seedsQuery, seedRow(s.path))
 }
 
-// URLs are all that were ever put and are committed, in the order of their IDs, as [canonical.URL.String] has them. A
-// million took half a second. It is safe to call from any goroutine.
+// URLs are all committed URLs in the order of IDs, as [canonical.URL.String] has them: half a second a million. Safe
+// for concurrent use.
 func (s *Store) URLs() iter.Seq2[string, error] {
 	return stream(s, `SELECT url FROM urls ORDER BY id`, func(q *sqlitedb.Stmt) (string, error) { return q.ColumnText(0), nil })
 }
 
-// CountVisits is how many pages this round has visited, as of the last commit, and how many of them the host gave,
-// now or unchanged since; what was refused is none. It looks at all visits. It is safe to call from any goroutine.
+// CountVisits counts the pages visited in this round, as of the last commit, and those that the host gave, now or
+// unchanged since. Refused URLs are none. It reads all visits. Safe for concurrent use.
 func (s *Store) CountVisits() (visited, given int64, err error) {
 	db, err := s.reader()
 	if err != nil {

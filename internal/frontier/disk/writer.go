@@ -31,8 +31,7 @@ type writer struct {
 	due   <-chan time.Time // nil while nothing waits
 }
 
-// restore reads the figures, which are kept in memory from then on: to count the rows of a table takes as long as to
-// read it.
+// restore reads the figures kept in memory, as counting rows reads the whole table.
 func (w *writer) restore() (err error) {
 	if err := w.f.db.Transact(func() error { return w.f.db.Exec(placeQuery) }); err != nil {
 		return err
@@ -43,8 +42,7 @@ func (w *writer) restore() (err error) {
 	if w.round, err = w.f.db.QueryInt(`SELECT max(round) FROM rounds`); err != nil {
 		return err
 	}
-	// IDs go on from there. One that was given to a URL that was never committed is given again: nothing that
-	// outlives a process knows of it.
+	// IDs go on from there. That of an uncommitted URL is reused: nothing durable knows it.
 	if w.lastPut, err = w.f.db.QueryInt(`SELECT max(id) FROM urls`); err != nil {
 		return err
 	}
@@ -137,8 +135,8 @@ func (w *writer) do(t *taken, timeIsUp bool) error {
 	return nil
 }
 
-// applyAll writes calls, in a transaction that it begins if need be. An immediate one has the lock from the start, so
-// that what it has read is still true when it writes.
+// applyAll writes calls, in a transaction that it begins if need be: an immediate one, so that what it reads stays
+// true.
 func (w *writer) applyAll(ops []op) error {
 	if len(ops) == 0 {
 		return nil
@@ -212,8 +210,7 @@ func (w *writer) writePositions() error {
 	return nil
 }
 
-// checkpointWait is how long a checkpoint waits for those who read. The crawl waits with it, and the next commit is
-// another chance.
+// checkpointWait is how long a checkpoint, and the crawl, wait for readers; the next commit tries again.
 const checkpointWait = 20 * time.Millisecond
 
 // checkpoint moves the log into the database when it is longer than limit.
@@ -231,8 +228,7 @@ func (w *writer) checkpoint(limit int64) error {
 	return err
 }
 
-// longLog times Config.WALBytes is a log of which people are told. A query of some seconds does not bring it there; a
-// shell that was left open in the middle of one does, and then it grows until the disk is full.
+// longLog times Config.WALBytes is a log that people are warned of, as by an open transaction in a shell.
 const longLog = 8
 
 // tellOfReaders warns once of a reader that keeps the log from being emptied, and tells when it has gone.
