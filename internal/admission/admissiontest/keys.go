@@ -28,7 +28,7 @@ func hostileKeys() []string {
 // keysApart has each key use up its plan: all others must not notice.
 func (s *suite) keysApart() {
 	keys := hostileKeys()
-	for _, p := range []admission.Plan{bucket("b", 2, 1e-3), sliding("s", 2, time.Hour)} {
+	for _, p := range []admission.Plan{Bucket("b", 2, 1e-3), Sliding("s", 2, time.Hour)} {
 		for i, key := range keys {
 			if got := s.admits(key, 2, p); got != 2 {
 				s.Errorf("%s: key %d, %q, was granted %d, want 2: another key counts for it", p.Name, i, key, got)
@@ -44,7 +44,7 @@ func (s *suite) keysApart() {
 
 // plansApart has keys and plans whose names make the same text when they are joined.
 func (s *suite) plansApart() {
-	a, ab, ba := bucket("a", 1, 1e-3), bucket("a.b", 1, 1e-3), bucket("b.a", 1, 1e-3)
+	a, ab, ba := Bucket("a", 1, 1e-3), Bucket("a.b", 1, 1e-3), Bucket("b.a", 1, 1e-3)
 	for _, tc := range []struct {
 		key  string
 		plan admission.Plan
@@ -58,7 +58,7 @@ func (s *suite) plansApart() {
 }
 
 func (s *suite) remove() {
-	p, q := bucket("p", 1, 1e-3), fixed("q", 1, 24*time.Hour)
+	p, q := Bucket("p", 1, 1e-3), Fixed("q", 1, 24*time.Hour)
 	for _, key := range []string{"ann", "bob"} {
 		s.take(key, 1, p, q)
 	}
@@ -84,7 +84,7 @@ func (s *suite) remove() {
 
 // keys are those that have used something of the plans, however they are written.
 func (s *suite) keys() {
-	p, q := bucket("p", 1, 1e-6), fixed("q", 1, time.Hour)
+	p, q := Bucket("p", 1, 1e-6), Fixed("q", 1, time.Hour)
 	want := map[string]bool{"": true, "ann": true, "a:b": true, "{a}%7B": true, "%": true}
 	for key := range want {
 		s.take(key, 1, p)
@@ -107,7 +107,7 @@ func (s *suite) keys() {
 
 // removeWhere goes through an Admitter: thousands of keys, of which some are removed.
 func (s *suite) removeWhere() {
-	p := fixed("p", 1, time.Hour)
+	p := Fixed("p", 1, time.Hour)
 	reg, err := admission.NewRegistry(p)
 	if err != nil {
 		s.Fatal(err)
@@ -168,7 +168,7 @@ func (s *suite) together(plansOf func(i int) []admission.Plan) (granted int) {
 }
 
 func (s *suite) oneAtOnce() {
-	for _, p := range []admission.Plan{bucket("b", 100, 1), fixed("f", 100, 24*time.Hour), sliding("s", 100, 24*time.Hour)} {
+	for _, p := range []admission.Plan{Bucket("b", 100, 1), Fixed("f", 100, 24*time.Hour), Sliding("s", 100, 24*time.Hour)} {
 		if got := s.together(func(int) []admission.Plan { return []admission.Plan{p} }); got != 100 {
 			s.Errorf("%s: %d of %d at once were granted, want 100", p.Name, got, s.opts.Goroutines)
 		}
@@ -178,7 +178,7 @@ func (s *suite) oneAtOnce() {
 // threeAtOnce names three plans in all orders: whoever locks or writes them one by one
 // gets stuck or loses count.
 func (s *suite) threeAtOnce() {
-	p := []admission.Plan{bucket("p", 130, 1e-3), sliding("q", 100, 24*time.Hour), fixed("r", 170, 24*time.Hour)}
+	p := []admission.Plan{Bucket("p", 130, 1e-3), Sliding("q", 100, 24*time.Hour), Fixed("r", 170, 24*time.Hour)}
 	orders := [][]admission.Plan{{p[0], p[1], p[2]}, {p[2], p[1], p[0]}, {p[1], p[2], p[0]}, {p[0], p[2], p[1]}}
 	if got := s.together(func(i int) []admission.Plan { return orders[i%len(orders)] }); got != 100 {
 		s.Errorf("%d of %d at once were granted, want 100", got, s.opts.Goroutines)
@@ -191,7 +191,7 @@ func (s *suite) threeAtOnce() {
 }
 
 func (s *suite) closing() {
-	p := bucket("b", 1, 1)
+	p := Bucket("b", 1, 1)
 	s.take("key", 1, p)
 	for range 2 {
 		if err := s.repo.Close(); err != nil {

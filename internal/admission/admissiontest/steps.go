@@ -13,11 +13,11 @@ import (
 // token and more than anyone asks for.
 func stepPlans() []admission.Plan {
 	return []admission.Plan{
-		bucket("b10", 10, 1), bucket("b100", 100, 33.3), bucket("b7", 7, 0.1), bucket("b3", 3, 1.0/3),
-		bucket("slow", 2, 1e-9), bucket("vast", admission.MaxCapacity, 1e9),
-		fixed("f5", 5, time.Second), fixed("f100", 100, time.Minute), fixed("f9", 9, 24*time.Hour),
-		sliding("s10", 10, time.Second), sliding("s100", 100, time.Hour), sliding("s3", 3, time.Millisecond),
-		sliding("s7", 7, 1234567*time.Microsecond),
+		Bucket("b10", 10, 1), Bucket("b100", 100, 33.3), Bucket("b7", 7, 0.1), Bucket("b3", 3, 1.0/3),
+		Bucket("slow", 2, 1e-9), Bucket("vast", admission.MaxCapacity, 1e9),
+		Fixed("f5", 5, time.Second), Fixed("f100", 100, time.Minute), Fixed("f9", 9, 24*time.Hour),
+		Sliding("s10", 10, time.Second), Sliding("s100", 100, time.Hour), Sliding("s3", 3, time.Millisecond),
+		Sliding("s7", 7, 1234567*time.Microsecond),
 	}
 }
 
@@ -96,9 +96,9 @@ func below(rnd *rand.Rand, d time.Duration) time.Duration {
 func (s *suite) replacedSteps() {
 	rnd := rand.New(rand.NewPCG(5, 1))
 	forms := []admission.Plan{
-		sliding("p", 10, time.Second), sliding("p", 20, 10*time.Second), sliding("p", 7, time.Minute), sliding("p", 50, 1234567*time.Microsecond),
-		fixed("p", 5, time.Second), fixed("p", 30, 7*time.Second), fixed("p", 9, time.Minute),
-		bucket("p", 10, 1), bucket("p", 100, 33.3), bucket("p", 2, 0.1),
+		Sliding("p", 10, time.Second), Sliding("p", 20, 10*time.Second), Sliding("p", 7, time.Minute), Sliding("p", 50, 1234567*time.Microsecond),
+		Fixed("p", 5, time.Second), Fixed("p", 30, 7*time.Second), Fixed("p", 9, time.Minute),
+		Bucket("p", 10, 1), Bucket("p", 100, 33.3), Bucket("p", 2, 0.1),
 	}
 	for range s.opts.Steps {
 		s.clk.Move(below(rnd, 2*time.Second))
@@ -113,7 +113,7 @@ func (s *suite) replacedSteps() {
 // allOrNone has the last of three plans deny: the first two must not have been charged,
 // nor so much as refilled, which would show in the rounding of what comes after.
 func (s *suite) allOrNone() {
-	first, second, third := bucket("first", 100, 1.0/3), sliding("second", 100, time.Minute), fixed("third", 2, time.Hour)
+	first, second, third := Bucket("first", 100, 1.0/3), Sliding("second", 100, time.Minute), Fixed("third", 2, time.Hour)
 	for range 2 {
 		s.compare("key", 1, first, second, third)
 	}
@@ -134,7 +134,7 @@ func (s *suite) allOrNone() {
 // looking asks for no tokens, which is always allowed and changes nothing, not for a key
 // that is not known either.
 func (s *suite) looking() {
-	p := bucket("b", 3, 1)
+	p := Bucket("b", 3, 1)
 	for range 5 {
 		if r := s.compare("key", 0, p); !r.Allowed || r.Remaining != 3 || r.Reset != 0 {
 			s.Fatalf("Take(0) = %+v, want all 3 left", r)
@@ -147,7 +147,7 @@ func (s *suite) looking() {
 }
 
 func (s *suite) endedContext() {
-	p := bucket("b", 1, 1)
+	p := Bucket("b", 1, 1)
 	ctx, cancel := context.WithCancel(s.Context())
 	cancel()
 	if r, err := s.repo.Take(ctx, "key", []admission.Plan{p}, 1); !errors.Is(err, context.Canceled) {
@@ -166,9 +166,9 @@ func (s *suite) littleBack() {
 		plan admission.Plan
 		wait time.Duration // 2s back, which is a second before the window
 	}{
-		{bucket("b", 10, 1), 2*time.Second + time.Second},
-		{fixed("f", 10, 10*time.Second), time.Second + 10*time.Second},
-		{sliding("s", 10, 10*time.Second), time.Second + 10*time.Second},
+		{Bucket("b", 10, 1), 2*time.Second + time.Second},
+		{Fixed("f", 10, 10*time.Second), time.Second + 10*time.Second},
+		{Sliding("s", 10, 10*time.Second), time.Second + 10*time.Second},
 	} {
 		key := tc.plan.Name
 		s.clk.Set(start.Truncate(10 * time.Second).Add(time.Second))
@@ -195,7 +195,7 @@ func (s *suite) littleBack() {
 // farBack has the clock go back by more than plans remember: whoever wrote the state had
 // a wrong clock, and nobody may be blocked until that time comes.
 func (s *suite) farBack() {
-	for _, p := range []admission.Plan{bucket("b", 10, 1), fixed("f", 10, 10*time.Second), sliding("s", 10, 10*time.Second)} {
+	for _, p := range []admission.Plan{Bucket("b", 10, 1), Fixed("f", 10, 10*time.Second), Sliding("s", 10, 10*time.Second)} {
 		s.clk.Set(start.AddDate(20, 0, 0))
 		s.admits(p.Name, 10, p)
 		s.clk.Set(start)
@@ -221,9 +221,9 @@ func (s *suite) idle() {
 func (s *suite) extremes() {
 	const most = admission.MaxCapacity
 	for _, p := range []admission.Plan{
-		bucket("slowest", most, 1e-9), bucket("fastest", 1, 1e9), bucket("vast", most, 1e9), bucket("one", 1, 1e-9),
-		fixed("shortest", most, time.Millisecond), sliding("short", most, time.Millisecond),
-		fixed("longest", most, 366*24*time.Hour), sliding("long", most, 366*24*time.Hour),
+		Bucket("slowest", most, 1e-9), Bucket("fastest", 1, 1e9), Bucket("vast", most, 1e9), Bucket("one", 1, 1e-9),
+		Fixed("shortest", most, time.Millisecond), Sliding("short", most, time.Millisecond),
+		Fixed("longest", most, 366*24*time.Hour), Sliding("long", most, 366*24*time.Hour),
 	} {
 		for _, n := range []int64{1, p.Capacity - 1, p.Capacity, p.Capacity + 1, 1} {
 			for _, d := range []time.Duration{0, time.Microsecond, 999 * time.Microsecond, time.Second} {

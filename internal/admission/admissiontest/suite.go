@@ -4,6 +4,7 @@
 package admissiontest
 
 import (
+	"context"
 	"testing"
 	"time"
 
@@ -144,15 +145,27 @@ func (m model) take(key string, plans []admission.Plan, now admission.Micros, n 
 	return r
 }
 
-// Plans of each kind for tests, whose names say what they are.
-func bucket(name string, capacity int64, perSecond float64) admission.Plan {
+// Bucket is a token bucket, settled if the numbers are right.
+func Bucket(name string, capacity int64, perSecond float64) admission.Plan {
 	return admission.Plan{Name: name, Kind: admission.KindTokenBucket, Capacity: capacity, TokensPerSecond: perSecond}
 }
 
-func fixed(name string, capacity int64, length time.Duration) admission.Plan {
+// Fixed is a fixed window, settled if the numbers are right.
+func Fixed(name string, capacity int64, length time.Duration) admission.Plan {
 	return admission.Plan{Name: name, Kind: admission.KindFixedWindow, Capacity: capacity, Window: length}
 }
 
-func sliding(name string, capacity int64, length time.Duration) admission.Plan {
+// Sliding is a sliding window, settled if the numbers are right.
+func Sliding(name string, capacity int64, length time.Duration) admission.Plan {
 	return admission.Plan{Name: name, Kind: admission.KindSlidingWindow, Capacity: capacity, Window: length}
+}
+
+// Take asks r and fails the test on an error, from any goroutine.
+func Take(t testing.TB, r admission.Repository, key string, n int64, plans ...admission.Plan) admission.Result {
+	t.Helper()
+	res, err := r.Take(context.Background(), key, plans, n)
+	if err != nil {
+		t.Errorf("Take(%q, %v, %d) = %v", key, names(plans), n, err)
+	}
+	return res
 }

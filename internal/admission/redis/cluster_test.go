@@ -3,6 +3,7 @@ package redis_test
 import (
 	"context"
 	"fmt"
+	"log/slog"
 	"net"
 	"os"
 	"path/filepath"
@@ -17,6 +18,7 @@ import (
 	"github.com/treadlight/crawl/internal/admission"
 	"github.com/treadlight/crawl/internal/admission/redis"
 	"github.com/treadlight/crawl/internal/lab/redistest"
+	"github.com/treadlight/crawl/internal/ratelimit"
 	"github.com/treadlight/crawl/internal/ratelimit/breaker"
 )
 
@@ -28,7 +30,7 @@ func testCluster(t *testing.T, program program) {
 		Keys: -1, Deadline: 20 * short, Breaker: breaker.Config{Consecutive: 2, OpenFor: time.Hour},
 	}, masters[1].Addr)
 	c := clusterTest{masters, replica, r, []admission.Plan{
-		bucket(t, "a", 100, 1e-6), fixed(t, "b", 1000, 300*24*time.Hour), sliding(t, "c", 200, 300*24*time.Hour),
+		bucket("a", 100, 1e-6), fixed("b", 1000, 300*24*time.Hour), sliding("c", 200, 300*24*time.Hour),
 	}}
 	t.Run("one slot per decision", c.oneSlot)
 	t.Run("exact", c.exact)
@@ -93,21 +95,7 @@ func (c *clusterTest) exact(t *testing.T) {
 // grantedOf asks so many times at once and counts.
 func (c *clusterTest) grantedOf(t *testing.T, key string, n int) int64 {
 	t.Helper()
-	var granted atomic.Int64
-	var group sync.WaitGroup
-	for range n {
-		group.Go(func() {
-			res, err := c.r.Take(context.Background(), key, c.plans, 1)
-			if err != nil {
-				t.Error(err)
-			}
-			if res.Allowed {
-				granted.Add(1)
-			}
-		})
-	}
-	group.Wait()
-	return granted.Load()
+	return granted(t, n, func(int) (admission.Result, error) { return c.r.Take(context.Background(), key, c.plans, 1) })
 }
 
 func (c *clusterTest) flushed(t *testing.T) {
@@ -170,15 +158,18 @@ func testSentinel(t *testing.T, program program) {
 	config := filepath.Join(t.TempDir(), "sentinel.conf")
 	require.NoError(t, os.WriteFile(config, fmt.Appendf(nil,
 		"sentinel monitor limits %s %s 1\nsentinel down-after-milliseconds limits 500\n", host, port), 0o600))
-	sentinel := startSentinel(t, program, config)
+	sentinel := program.Start(t, config, "--sentinel")
 	redistest.Eventually(t, master, []string{"INFO", "replication"}, "connected_slaves:1")
-	waitForSlave(t, sentinel)
+	require.Eventually(t, func() bool {
+		slaves, err := sentinel.Do(t, "SENTINEL", "REPLICAS", "limits").ToArray()
+		return err == nil && len(slaves) == 1
+	}, patience, 20*time.Millisecond)
 
 	r := open(t, redis.Config{
 		Redis:   rueidis.ClientOption{Sentinel: rueidis.SentinelOption{MasterSet: "limits"}},
 		Breaker: breaker.Config{OpenFor: 10 * time.Millisecond}, Deadline: short, Keys: -1,
 	}, sentinel.Addr)
-	p := bucket(t, "p", 10, 1e-6)
+	p := bucket("p", 10, 1e-6)
 	require.NoError(t, r.Ping(context.Background()))
 	take(t, r, "ann", 3, p)
 	require.Eventually(t, func() bool {
@@ -193,16 +184,55 @@ func testSentinel(t *testing.T, program program) {
 	require.True(t, take(t, r, "ann", 7, p).Allowed)
 }
 
-// startSentinel starts a server that watches others.
-func startSentinel(t testing.TB, program program, config string) *server {
-	t.Helper()
-	return program.Start(t, config, "--sentinel")
+// Limiters of several processes share their budgets through one server, which forgets its
+// scripts meanwhile; one of them ends as if it had been killed.
+func TestLimiters(t *testing.T) {
+	onEach(t, func(t *testing.T, p program) {
+		s := p.Shared(t)
+		testLimiters(t, s, s.Addr)
+	})
 }
 
-func waitForSlave(t testing.TB, sentinel *server) {
-	t.Helper()
-	require.Eventually(t, func() bool {
-		slaves, err := sentinel.Do(t, "SENTINEL", "REPLICAS", "limits").ToArray()
-		return err == nil && len(slaves) == 1
-	}, patience, 20*time.Millisecond)
+func testLimiters(t *testing.T, forgetful *server, addr string) {
+	const rate, tokens = 300, 200
+	var granted atomic.Int64
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	begun := time.Now()
+	var all sync.WaitGroup
+	for i := range 3 {
+		cfg := ratelimit.DefaultConfig()
+		cfg.Strategy, cfg.InitialRPS, cfg.MaxRPS, cfg.GlobalRPS = "fixed", 1e5, 1e5, rate
+		cfg.Fleet, cfg.FleetName = open(t, redis.Config{}, addr).Shared(slog.New(slog.DiscardHandler)), "crawl/limiters"
+		l, err := ratelimit.New(cfg)
+		require.NoError(t, err)
+		one, kill := context.WithCancel(ctx)
+		defer kill()
+		all.Go(func() { _ = l.Run(one) })
+		for j := range 4 {
+			all.Go(func() {
+				for {
+					p, err := l.Acquire(one, fmt.Sprintf("h%d-%d.test", i, j))
+					if err != nil {
+						return
+					}
+					p.Release()
+					switch n := granted.Add(1); {
+					case n >= tokens:
+						cancel()
+					case n == tokens/4:
+						forgetful.Do(t, "SCRIPT", "FLUSH")
+					case n >= tokens/2 && i == 0:
+						kill()
+					}
+				}
+			})
+		}
+	}
+	all.Wait()
+	took := time.Since(begun)
+	n := granted.Load()
+	t.Logf("%d grants in %v", n, took)
+	require.GreaterOrEqual(t, n, int64(tokens), "the others go on")
+	require.LessOrEqual(t, float64(n), rate*(0.25+took.Seconds()), "nothing was there that the server had not given")
 }

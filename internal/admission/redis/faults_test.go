@@ -28,7 +28,7 @@ func TestScriptFlush(t *testing.T) { onEach(t, testScriptFlush) }
 func testScriptFlush(t *testing.T, program program) {
 	s := program.Shared(t)
 	r := open(t, redis.Config{Keys: -1}, s.Addr)
-	p := bucket(t, "p", 100, 0.001)
+	p := bucket("p", 100, 0.001)
 	var granted, asked atomic.Int64
 	var group sync.WaitGroup
 	stop := make(chan struct{})
@@ -99,7 +99,7 @@ func testServerDown(t *testing.T, program program) {
 				Deadline: short, Clock: clk,
 				Breaker: breaker.Config{Consecutive: 3, OpenFor: time.Minute, ProbeTimeout: time.Minute},
 			}, s.Addr)
-			p := bucket(t, "p", 1000, 0.001)
+			p := bucket("p", 1000, 0.001)
 			plans := []admission.Plan{p}
 			require.True(t, take(t, r, "ann", 1, p).Allowed)
 
@@ -142,7 +142,7 @@ func testServerDown(t *testing.T, program program) {
 func TestManyCallersOfAStoppedServer(t *testing.T) {
 	s := startServer(t)
 	r := open(t, redis.Config{Deadline: short, Breaker: breaker.Config{OpenFor: time.Hour}}, s.Addr)
-	plans := []admission.Plan{bucket(t, "p", 1000, 0.001)}
+	plans := []admission.Plan{bucket("p", 1000, 0.001)}
 	take(t, r, "ann", 1, plans...)
 	s.Signal(t, syscall.SIGSTOP)
 	var answered atomic.Int64
@@ -171,7 +171,7 @@ func TestServerComesLater(t *testing.T) {
 	s.Stop()
 	clk := admissiontest.NewClock()
 	r := open(t, redis.Config{Deadline: short, Clock: clk}, s.Addr)
-	p := bucket(t, "p", 10, 1)
+	p := bucket("p", 10, 1)
 	require.Error(t, r.Ping(context.Background()))
 	for range 5 {
 		_, err := r.Take(context.Background(), "ann", []admission.Plan{p}, 1)
@@ -192,7 +192,7 @@ func TestServerComesLater(t *testing.T) {
 func TestCallerGivesUp(t *testing.T) {
 	s := startServer(t)
 	r := open(t, redis.Config{}, s.Addr)
-	p := bucket(t, "p", 10, 1)
+	p := bucket("p", 10, 1)
 	take(t, r, "ann", 1, p)
 	s.Signal(t, syscall.SIGSTOP)
 	for range 20 {
@@ -213,7 +213,7 @@ func TestAdmitterFallsBack(t *testing.T) {
 	r := open(t, redis.Config{Breaker: breaker.Config{Consecutive: 1, OpenFor: time.Hour}}, s.Addr)
 	local, err := memory.New(memory.Config{})
 	require.NoError(t, err)
-	plans, err := admission.NewRegistry(bucket(t, "p", 20, 0.001))
+	plans, err := admission.NewRegistry(bucket("p", 20, 0.001))
 	require.NoError(t, err)
 	a, err := admission.New(admission.Config{
 		Repository: r, Registry: plans, Fallback: local, Share: 0.5, Deadline: patience,
@@ -251,7 +251,7 @@ func TestAdmitterFallsBack(t *testing.T) {
 func TestClose(t *testing.T) {
 	s := startServer(t)
 	r := open(t, redis.Config{Deadline: short}, s.Addr)
-	plans := []admission.Plan{bucket(t, "p", 10, 1)}
+	plans := []admission.Plan{bucket("p", 10, 1)}
 	take(t, r, "ann", 1, plans...)
 	s.Signal(t, syscall.SIGSTOP)
 	errs := make(chan error)

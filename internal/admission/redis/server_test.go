@@ -1,16 +1,17 @@
 package redis_test
 
 import (
-	"context"
 	"fmt"
 	"os"
+	"sync"
+	"sync/atomic"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
 
 	"github.com/treadlight/crawl/internal/admission"
+	"github.com/treadlight/crawl/internal/admission/admissiontest"
 	"github.com/treadlight/crawl/internal/admission/redis"
 	"github.com/treadlight/crawl/internal/lab/redistest"
 )
@@ -63,31 +64,28 @@ func open(t testing.TB, cfg redis.Config, addrs ...string) *redis.Repository {
 	return r
 }
 
-func settled(t testing.TB, p admission.Plan) admission.Plan {
-	t.Helper()
-	p, err := p.Settle()
-	require.NoError(t, err)
-	return p
-}
+// What tests of all repositories ask for, and ask.
+var (
+	bucket, fixed, sliding = admissiontest.Bucket, admissiontest.Fixed, admissiontest.Sliding
+	take                   = admissiontest.Take
+)
 
-func bucket(t testing.TB, name string, capacity int64, perSecond float64) admission.Plan {
+// granted is how many of n who ask at once are let in.
+func granted(t testing.TB, n int, ask func(i int) (admission.Result, error)) int64 {
 	t.Helper()
-	return settled(t, admission.Plan{Name: name, Capacity: capacity, TokensPerSecond: perSecond})
-}
-
-func fixed(t testing.TB, name string, capacity int64, window time.Duration) admission.Plan {
-	t.Helper()
-	return settled(t, admission.Plan{Name: name, Kind: admission.KindFixedWindow, Capacity: capacity, Window: window})
-}
-
-func sliding(t testing.TB, name string, capacity int64, window time.Duration) admission.Plan {
-	t.Helper()
-	return settled(t, admission.Plan{Name: name, Kind: admission.KindSlidingWindow, Capacity: capacity, Window: window})
-}
-
-func take(t testing.TB, r admission.Repository, key string, n int64, plans ...admission.Plan) admission.Result {
-	t.Helper()
-	res, err := r.Take(context.Background(), key, plans, n)
-	require.NoError(t, err)
-	return res
+	var allowed atomic.Int64
+	var group sync.WaitGroup
+	for i := range n {
+		group.Go(func() {
+			res, err := ask(i)
+			if err != nil {
+				t.Error(err)
+			}
+			if res.Allowed {
+				allowed.Add(1)
+			}
+		})
+	}
+	group.Wait()
+	return allowed.Load()
 }

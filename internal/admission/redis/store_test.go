@@ -10,11 +10,13 @@ import (
 	"testing"
 	"time"
 
+	"github.com/redis/rueidis"
 	"github.com/stretchr/testify/require"
 
 	"github.com/treadlight/crawl/internal/admission"
 	"github.com/treadlight/crawl/internal/admission/admissiontest"
 	"github.com/treadlight/crawl/internal/admission/redis"
+	"github.com/treadlight/crawl/internal/ratelimit/breaker"
 )
 
 func hash(t testing.TB, s *server, key string) map[string]string {
@@ -36,12 +38,11 @@ func TestStoredForm(t *testing.T) { onEach(t, testStoredForm) }
 
 func testStoredForm(t *testing.T, program program) {
 	s := program.Shared(t)
-	clk := admissiontest.NewClock()
-	r := open(t, redis.Config{}, s.Addr)
-	r.SetTime(clk)
+	g := rig{s, admissiontest.NewClock()}
+	r, clk := g.open(t, redis.Config{}), g.clk
 	day := time.Date(2026, 3, 5, 0, 0, 0, 0, time.UTC)
 	clk.Set(day.Add(250 * time.Millisecond))
-	plans := []admission.Plan{bucket(t, "b", 5, 0.1), fixed(t, "f", 5, time.Minute), sliding(t, "s", 5, time.Minute)}
+	plans := []admission.Plan{bucket("b", 5, 0.1), fixed("f", 5, time.Minute), sliding("s", 5, time.Minute)}
 	take(t, r, "a{n}n", 2, plans...)
 	clk.Set(day.Add(time.Second))
 	take(t, r, "a{n}n", 1, plans[0])
@@ -70,12 +71,12 @@ func testServerTimeAndExpiry(t *testing.T, program program) {
 		plan admission.Plan
 		ttl  time.Duration
 	}{
-		{bucket(t, "slow", 100, 0.5), 200 * time.Second},
-		{bucket(t, "fast", 10, 1e9), time.Second},
-		{bucket(t, "slowest", 100, 1e-9), 100 * 366 * 24 * time.Hour},
-		{fixed(t, "f", 5, time.Minute), time.Minute},
-		{fixed(t, "short", 5, time.Millisecond), time.Second},
-		{sliding(t, "s", 5, time.Minute), 2 * time.Minute},
+		{bucket("slow", 100, 0.5), 200 * time.Second},
+		{bucket("fast", 10, 1e9), time.Second},
+		{bucket("slowest", 100, 1e-9), 100 * 366 * 24 * time.Hour},
+		{fixed("f", 5, time.Minute), time.Minute},
+		{fixed("short", 5, time.Millisecond), time.Second},
+		{sliding("s", 5, time.Minute), 2 * time.Minute},
 	} {
 		before, err := s.Do(t, "TIME").AsIntSlice()
 		require.NoError(t, err)
@@ -96,16 +97,14 @@ func testServerTimeAndExpiry(t *testing.T, program program) {
 // A key written by a clock that is behind lives until that has caught up, and its time to
 // live after that; it would be forgotten too early otherwise.
 func TestExpiryOfAClockThatIsBehind(t *testing.T) {
-	s := sharedServer(t)
-	clk := admissiontest.NewClock()
-	r := open(t, redis.Config{}, s.Addr)
-	r.SetTime(clk)
-	p := bucket(t, "p", 1000, 1)
+	g := newRig(t)
+	r := g.open(t, redis.Config{})
+	p := bucket("p", 1000, 1)
 	take(t, r, "ann", 1, p)
-	clk.Move(-500 * time.Second)
+	g.clk.Move(-500 * time.Second)
 	take(t, r, "ann", 1, p)
 	// Tests with a clock of their own add an hour.
-	left := pttl(t, s, redis.StoreKey("p", "ann")) - time.Hour
+	left := pttl(t, g.s, redis.StoreKey("p", "ann")) - time.Hour
 	require.LessOrEqual(t, left, 1500*time.Second)
 	require.Greater(t, left, 1500*time.Second-patience)
 }
@@ -116,7 +115,7 @@ func TestThirdPlanDenies(t *testing.T) { onEach(t, testThirdPlanDenies) }
 func testThirdPlanDenies(t *testing.T, program program) {
 	s := program.Shared(t)
 	r := open(t, redis.Config{Keys: -1}, s.Addr)
-	a, b, c := bucket(t, "a", 100, 0.001), sliding(t, "b", 100, time.Hour), fixed(t, "c", 1, 24*time.Hour)
+	a, b, c := bucket("a", 100, 0.001), sliding("b", 100, time.Hour), fixed("c", 1, 24*time.Hour)
 	take(t, r, "ann", 1, a, b, c)
 	dump := func() []string {
 		var all []string
@@ -152,7 +151,7 @@ func testDamagedStore(t *testing.T, program program) {
 	eight := func(n uint64) string { return string(binary.BigEndian.AppendUint64(nil, n)) }
 	now := eight(uint64(time.Now().UnixMicro()))
 	nan := eight(math.Float64bits(math.NaN()))
-	b, f := bucket(t, "b", 5, 0.001), fixed(t, "f", 5, 24*time.Hour)
+	b, f := bucket("b", 5, 0.001), fixed("f", 5, 24*time.Hour)
 	s := program.Shared(t)
 	r := open(t, redis.Config{Keys: -1}, s.Addr)
 	for _, tc := range []struct {
@@ -194,7 +193,7 @@ func TestForeignKey(t *testing.T) { onEach(t, testForeignKey) }
 func testForeignKey(t *testing.T, program program) {
 	s := program.Shared(t)
 	r := open(t, redis.Config{}, s.Addr)
-	p := bucket(t, "p", 5, 1)
+	p := bucket("p", 5, 1)
 	s.Do(t, "SET", redis.StoreKey("p", "ann"), "x")
 	for range 50 {
 		_, err := r.Take(context.Background(), "ann", []admission.Plan{p}, 1)
@@ -216,7 +215,7 @@ func TestServerRefuses(t *testing.T) { onEach(t, testServerRefuses) }
 func testServerRefuses(t *testing.T, program program) {
 	s := program.Start(t, "--maxmemory", "1", "--maxmemory-policy", "noeviction")
 	r := open(t, redis.Config{}, s.Addr)
-	_, err := r.Take(context.Background(), "ann", []admission.Plan{bucket(t, "p", 5, 1)}, 1)
+	_, err := r.Take(context.Background(), "ann", []admission.Plan{bucket("p", 5, 1)}, 1)
 	require.ErrorContains(t, err, "OOM")
 	require.Equal(t, uint64(1), r.Statistics().Failures)
 }
@@ -228,4 +227,51 @@ func TestScriptKeepsNumbersBinary(t *testing.T) {
 		require.NotContains(t, redis.Script(), banned)
 	}
 	require.Equal(t, 1, strings.Count(redis.Script(), "'PEXPIRE'"))
+}
+
+// The suite compares every step with the pure functions, so this compares the script.
+func TestConformance(t *testing.T) {
+	for _, tc := range []struct {
+		name string
+		keys int
+	}{{"each decision a trip", -1}, {"denials remembered", 0}} {
+		t.Run(tc.name, func(t *testing.T) {
+			onEach(t, func(t *testing.T, program program) {
+				admissiontest.Run(t, func(t *testing.T, clk *admissiontest.Clock) admission.Repository {
+					return rig{program.Shared(t), clk}.open(t, redis.Config{Keys: tc.keys})
+				}, admissiontest.Options{})
+			})
+		})
+	}
+}
+
+func TestConfigErrorsNameTheField(t *testing.T) {
+	there := rueidis.ClientOption{InitAddress: []string{"127.0.0.1:1"}}
+	for _, tc := range []struct {
+		cfg  redis.Config
+		want string
+	}{
+		{redis.Config{}, "Redis.InitAddress is empty: give"},
+		{redis.Config{Redis: there, Deadline: -1}, "Deadline is -1ns: set it to more than 0"},
+		{redis.Config{Redis: there, Lease: -1}, "Lease is -1ns: set it to at most 10s"},
+		{redis.Config{Redis: there, Lease: time.Minute}, "Lease is 1m0s: set it to at most 10s"},
+		{redis.Config{Redis: there, Lease: time.Second, Keys: -1}, "set Keys to 1 or more"},
+		{redis.Config{Redis: there, Instances: -2}, "Instances is -2: set it to 1 or more"},
+		{redis.Config{Redis: there, Breaker: breaker.Config{ErrorRate: 2}}, "Breaker: breaker: ErrorRate = 2"},
+	} {
+		r, err := redis.New(tc.cfg)
+		require.ErrorContains(t, err, tc.want)
+		require.Nil(t, r)
+	}
+}
+
+// Nothing listens at the address: to make a repository is no reason to connect.
+func TestNewDoesNotConnect(t *testing.T) {
+	option := rueidis.ClientOption{InitAddress: []string{"127.0.0.1:1"}}
+	r, err := redis.New(redis.Config{Redis: option})
+	require.NoError(t, err)
+	require.Zero(t, r.Statistics())
+	require.False(t, option.DisableRetry, "the caller's options were changed")
+	require.NoError(t, r.Close())
+	require.NoError(t, r.Close())
 }

@@ -67,7 +67,7 @@ func encode(now admission.Micros, taken int64, states []admission.State, plans [
 }
 
 func replyPlans(t testing.TB) []admission.Plan {
-	return []admission.Plan{bucket(t, "b", 5, 2), sliding(t, "s", 9, time.Minute)}
+	return []admission.Plan{bucket("b", 5, 2), sliding("s", 9, time.Minute)}
 }
 
 func TestDecode(t *testing.T) {

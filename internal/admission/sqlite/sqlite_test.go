@@ -1,12 +1,10 @@
 package sqlite_test
 
 import (
-	"context"
 	"database/sql"
 	"os"
 	"path/filepath"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
@@ -47,27 +45,11 @@ func shell(t testing.TB, path string) *sql.DB {
 	return db
 }
 
-func bucket(name string, capacity int64, perSecond float64) admission.Plan {
-	return admission.Plan{Name: name, Kind: admission.KindTokenBucket, Capacity: capacity, TokensPerSecond: perSecond}
-}
-
-func fixed(name string, capacity int64, length time.Duration) admission.Plan {
-	return admission.Plan{Name: name, Kind: admission.KindFixedWindow, Capacity: capacity, Window: length}
-}
-
-func sliding(name string, capacity int64, length time.Duration) admission.Plan {
-	return admission.Plan{Name: name, Kind: admission.KindSlidingWindow, Capacity: capacity, Window: length}
-}
-
-// take may be called by any goroutine of the test.
-func take(t testing.TB, r *sqlite.Repository, key string, n int64, plans ...admission.Plan) admission.Result {
-	t.Helper()
-	res, err := r.Take(context.Background(), key, plans, n)
-	if err != nil {
-		t.Errorf("Take(%q, %d) = %v", key, n, err)
-	}
-	return res
-}
+// What tests of all repositories ask for, and ask.
+var (
+	bucket, fixed, sliding = admissiontest.Bucket, admissiontest.Fixed, admissiontest.Sliding
+	take                   = admissiontest.Take
+)
 
 func TestConformance(t *testing.T) {
 	admissiontest.Run(t, func(t *testing.T, clk *admissiontest.Clock) admission.Repository {
