@@ -348,7 +348,7 @@ func (f *fleetTest) courteous(all []handover) {
 			continue
 		}
 		early := f.apart(h.host) - h.gap
-		require.LessOrEqual(f.t, early, tolerance, "host %d was asked by %s %v after %s:%s", h.host, h.to, h.gap, h.from, f.log.around(h.host, h.at))
+		require.LessOrEqual(f.t, early, tolerance, "host %d was asked by %s %v after %s", h.host, h.to, h.gap, h.from)
 		spare = min(spare, -early)
 	}
 	if len(all) > 0 {

@@ -78,19 +78,6 @@ func (a *requestLog) handovers() (all []handover) {
 	return all
 }
 
-// around is what a host was asked just before and after an instant, for who looks for a cause.
-func (a *requestLog) around(host int, at time.Time) string {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	var b strings.Builder
-	for _, r := range a.hosts[host] {
-		if since := r.at.Sub(at); since.Abs() < 2*time.Second {
-			fmt.Fprintf(&b, "\n%v %s %s", since.Round(time.Millisecond), r.from, r.path)
-		}
-	}
-	return b.String()
-}
-
 // jitter is by how much pages that one process asked of a host came closer together than the host is to be asked, at
 // most: what is lost on the way and won back by the next.
 func (a *requestLog) jitter(apart func(host int) time.Duration) (most time.Duration) {
@@ -132,37 +119,6 @@ func spread(spans []time.Duration) string {
 		fmt.Fprintf(&b, "%.0f%% %v  ", 100*q, spans[int(q*float64(len(spans)-1))].Round(time.Millisecond))
 	}
 	return fmt.Sprintf("%sof %d", b.String(), len(spans))
-}
-
-// pace is how many requests came in each second.
-func (a *requestLog) pace(begun time.Time) (n []int) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	for _, list := range a.hosts {
-		for _, r := range list {
-			second := int(r.at.Sub(begun) / time.Second)
-			for len(n) <= second {
-				n = append(n, 0)
-			}
-			n[second]++
-		}
-	}
-	return n
-}
-
-// ends are the instants of the first request and the last.
-func (a *requestLog) ends() (first, last time.Time) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	for _, list := range a.hosts {
-		if at := list[0].at; first.IsZero() || at.Before(first) {
-			first = at
-		}
-		if at := list[len(list)-1].at; at.After(last) {
-			last = at
-		}
-	}
-	return first, last
 }
 
 // What operators read is true of each kind of job, and says what to do next.
@@ -269,9 +225,8 @@ func measureGrowth(t *testing.T, n int) time.Duration {
 	require.Zero(t, f.site.Report().Total.Duplicates)
 	f.courteous(f.log.handovers())
 	scripts, all := calls(t, server).minus(before)
-	first, last := f.log.ends()
-	t.Logf("%d processes: %.1fs for %d pages, %.1fs from the first request to the last; %.2f scripts and %.2f commands in all a page; pages by the second: %v",
-		n, took.Seconds(), total, last.Sub(first).Seconds(), scripts/float64(total), all/float64(total), f.log.pace(begun))
+	t.Logf("%d processes: %.1fs for %d pages; %.2f scripts and %.2f commands in all a page",
+		n, took.Seconds(), total, scripts/float64(total), all/float64(total))
 	return took
 }
 
@@ -398,6 +353,5 @@ func crawlByPace(t *testing.T, n int) (took time.Duration, moved int) {
 	f.finish(procs...)
 	took = time.Since(begun)
 	f.require()
-	t.Logf("requests by the second: %v", f.log.pace(begun))
 	return took, len(f.log.handovers())
 }
