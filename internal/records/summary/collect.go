@@ -239,17 +239,18 @@ func (c *collector) addLists(r *record) {
 
 // addMap counts a sitemap. What there is nothing to say of is not listed.
 func (c *collector) addMap(r *record) {
-	m := Map{URL: r.URL, Status: r.Status}
+	var m Map
 	all := &c.sum.Maps
 	all.Total++
 	if x := r.Sitemap; x != nil {
-		m.Format, m.URLs, m.Problems, m.Problem = x.Format, x.URLs, x.Problems, x.Problem
+		m = x.Map
 		all.URLs += x.URLs
 		all.Dropped += x.Dropped
 		all.Problems += x.Problems
 	} else if r.broken() {
 		m.Problem = cmp.Or(r.Error.Class, fmt.Sprintf("status %d", r.Status))
 	}
+	m.URL, m.Status = r.URL, r.Status
 	if m.Problem != "" && len(c.maps) < c.cfg.List {
 		c.maps = append(c.maps, m)
 	}

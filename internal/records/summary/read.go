@@ -197,11 +197,8 @@ type record struct {
 }
 
 type siteMap struct {
-	Format   string `json:"format"`
-	URLs     int64  `json:"urls"`
-	Dropped  int64  `json:"dropped"`
-	Problems int64  `json:"problems"`
-	Problem  string `json:"problem"`
+	Map
+	Dropped int64 `json:"dropped"`
 }
 
 type timings struct {

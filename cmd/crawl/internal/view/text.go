@@ -77,8 +77,11 @@ func (t *Text) url(before, u string) { t.b.WriteString(before + cli.OneLine(u) +
 
 func (t *Text) title(format string, args ...any) { fmt.Fprintf(&t.b, "\n"+format+"\n", args...) }
 
-// table adds a table under a title.
+// table adds a table under a title, if it has rows.
 func (t *Text) table(title string, g cli.Rows) {
+	if len(g[0].Cells) == 0 {
+		return
+	}
 	t.title("%s", title)
 	cli.Layout(&t.b, g, t.Columns)
 }
@@ -146,20 +149,16 @@ func (t *Text) head() {
 
 func (t *Text) statuses() {
 	s := t.Sum
-	if s.URLs > 0 {
-		g := cli.Rows{{Title: "  status", Left: true}, {Title: "URLs"}, {Title: ""}, {Title: "meaning", Left: true, Dull: ""}}
-		for _, c := range s.Statuses {
-			g.Row("  "+c.Name, cli.Count(c.N), t.percent(c.N), cmp.Or(summary.Meaning(c.Name), " "))
-		}
-		t.table("Answers", g)
+	g := cli.Rows{{Title: "  status", Left: true}, {Title: "URLs"}, {Title: ""}, {Title: "meaning", Left: true, Dull: ""}}
+	for _, c := range s.Statuses {
+		g.Row("  "+c.Name, cli.Count(c.N), t.percent(c.N), cmp.Or(summary.Meaning(c.Name), " "))
 	}
-	if len(s.Errors) > 0 {
-		g := cli.Rows{{Title: "  error", Left: true}, {Title: "URLs"}, {Title: ""}}
-		for _, c := range s.Errors {
-			g.Row(t.name(c.Name), cli.Count(c.N), t.percent(c.N))
-		}
-		t.table("Errors", g)
+	t.table("Answers", g)
+	g = cli.Rows{{Title: "  error", Left: true}, {Title: "URLs"}, {Title: ""}}
+	for _, c := range s.Errors {
+		g.Row(t.name(c.Name), cli.Count(c.N), t.percent(c.N))
 	}
+	t.table("Errors", g)
 }
 
 func (t *Text) broken() {
@@ -225,9 +224,6 @@ func (t *Text) changes() {
 
 func (t *Text) hosts() {
 	x := &t.Sum.Hosts
-	if len(x.Listed) == 0 {
-		return
-	}
 	g := cli.Rows{
 		{Title: "  host", Left: true},
 		{Title: "URLs"},
@@ -261,7 +257,7 @@ func (t *Text) hosts() {
 }
 
 func (t *Text) rates() {
-	if t.Sum.Crawl == nil || len(t.Sum.Crawl.Rates) == 0 {
+	if t.Sum.Crawl == nil {
 		return
 	}
 	g := cli.Rows{{Title: "  host", Left: true}, {Title: "rate/s"}, {Title: "refused for", Dull: cli.Unknown}}
@@ -287,9 +283,6 @@ func (t *Text) pages(title string, list []summary.Page, value func(float64) stri
 
 func (t *Text) types() {
 	types := t.Sum.Types
-	if len(types) == 0 {
-		return
-	}
 	g := cli.Rows{{Title: "  type", Left: true}, {Title: "URLs"}, {Title: ""}, {Title: "size"}}
 	for _, x := range types[:min(len(types), 2*fewNames)] { // the rest is a page here and there
 		g.Row(t.name(x.Name), cli.Count(x.Pages), t.percent(x.Pages), cli.Size(x.Bytes))
