@@ -14,19 +14,18 @@ import (
 const (
 	// Buffers of this size and more are left to the collector.
 	maxPooled = 1 << 20
-	// maxHeld bounds what free buffers hold together, in bytes: twice what a crawl of 64
-	// in flight and as many in processing has in buffers of one page.
+	// maxHeld bounds all free buffers, in bytes: twice the single-page buffers of 64 requests in flight and as many in
+	// processing.
 	maxHeld = 8 << 20
 	// firstRead is the size of a fresh buffer: half of all pages fit.
 	firstRead = 32 << 10
 	// wireSlack is how much longer than the decoded bound an encoded body may be.
 	wireSlack = 64 << 10
-	// What is left of a body is read up to maxDrain bytes and for drainTime, so that
-	// its connection can be kept; beyond, a new connection is cheaper.
+	// The rest of a body is read, up to maxDrain bytes and for drainTime, to keep its connection; a new one is cheaper
+	// beyond.
 	maxDrain  = 64 << 10
 	drainTime = time.Second
-	// Below ratioFree bytes the ratio of a body is not looked at: there it is the headers of
-	// a coding that decide it, and the memory does not matter.
+	// Below ratioFree bytes the ratio of a body is not checked: a coding's headers decide it there.
 	ratioFree = 1 << 20
 	// maxEmptyReads is how often a decoder may return nothing at all in a row.
 	maxEmptyReads = 100
@@ -37,8 +36,7 @@ type buffer struct{ b []byte }
 // sizes is how many sizes of buffers there are: powers of two from firstRead to maxPooled.
 const sizes = 6
 
-// buffers keeps buffers that are free, by their sizes. It is no sync.Pool: that one forgets
-// everything at each second collection, and those come many times a second.
+// buffers keeps free buffers by size. A sync.Pool would lose them at every second collection.
 type buffers struct {
 	mu   sync.Mutex // guards what follows
 	free [sizes][]*buffer
@@ -53,8 +51,7 @@ func sizeOf(n int) (size int) {
 	return size
 }
 
-// get returns an empty buffer with room for about size bytes; size is the server's
-// claim, so it is believed only as far as the pool goes.
+// get returns an empty buffer for about size bytes, the server's claim, believed only up to the pool's sizes.
 func (p *buffers) get(size int64) *buffer {
 	want := sizeOf(int(max(min(size, maxPooled), 0)))
 	p.mu.Lock()
@@ -76,8 +73,7 @@ func (p *buffers) popLocked(size int) *buffer {
 	return buf
 }
 
-// put takes a buffer back. Where there is no room for it, larger ones make way: they are
-// what is seldom needed.
+// put takes a buffer back, and makes room by dropping larger ones.
 func (p *buffers) put(buf *buffer) {
 	buf.b = buf.b[:0]
 	size := sizeOf(cap(buf.b))
@@ -99,9 +95,8 @@ func (p *buffers) put(buf *buffer) {
 	}
 }
 
-// fill appends what r holds to the buffer, up to bound bytes, and reports whether there
-// was more. It asks for one byte beyond the bound, which is how it knows. The length is the
-// server's claim, or less than zero if there is none.
+// fill appends r to the buffer, up to bound bytes, and reports whether there was more. The length is the server's
+// claim, or negative.
 func (p *buffers) fill(buf *buffer, r io.Reader, length, bound int64) (more bool, err error) {
 	for empty := 0; empty < maxEmptyReads; {
 		if len(buf.b) == cap(buf.b) {
@@ -127,8 +122,7 @@ func (p *buffers) fill(buf *buffer, r io.Reader, length, bound int64) (more bool
 	return false, io.ErrNoProgress
 }
 
-// grow doubles the buffer, but never beyond what bound can need; nor, where it is made for
-// this page alone, beyond what is announced.
+// grow doubles the buffer, within bound, and within the announced length if larger than the pool's buffers.
 func (p *buffers) grow(buf *buffer, length, bound int64) {
 	size := min(2*int64(cap(buf.b)), bound+1)
 	if exact := length + 1; size > maxPooled && exact > int64(len(buf.b)) {
@@ -146,8 +140,7 @@ func (p *buffers) grow(buf *buffer, length, bound int64) {
 	p.put(next)
 }
 
-// wire reads the encoded body: it counts, keeps the error that came from the network
-// apart from those of decoders, and tells the watchdog of every sign of life.
+// wire reads the encoded body: it counts, tells network errors from those of decoders, and feeds the watchdog.
 type wire struct {
 	body  io.Reader
 	x     *exchange
@@ -195,8 +188,7 @@ func (m *measured) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// readBody fills res from the body of hres, and closes it. The error, if any, concerns
-// the body; res then has what arrived before.
+// readBody fills res from the body of hres, and closes it. After an error res has what arrived.
 func (c *Client) readBody(x *exchange, hres *http.Response, res *Response, bound int64) (Op, error) {
 	defer hres.Body.Close() //nolint:errcheck // everything of use has been read
 	w := &wire{body: hres.Body, x: x, bound: bound + wireSlack}
@@ -216,8 +208,7 @@ func (c *Client) readBody(x *exchange, hres *http.Response, res *Response, bound
 	return op, err
 }
 
-// drain reads what is left of a body that is done with, unless more than that is announced,
-// so that its connection can be kept.
+// drain reads the rest of a body, unless too much is announced, to keep its connection.
 func (c *Client) drain(x *exchange, hres *http.Response, read int64) {
 	if hres.Body == http.NoBody || hres.ContentLength-read > maxDrain {
 		return

@@ -13,23 +13,19 @@ import (
 	"github.com/treadlight/crawl/internal/ratelimit/outcome"
 )
 
-// Capture is one exchange for an archive: what was sent and what came. It is not pooled; it
-// belongs to whoever holds the [Response], also after its Release.
+// Capture is one exchange for an archive. It belongs to whoever holds the [Response], also after its Release.
 //
-// Of HTTP/1.1 it has the bytes above TLS; of a request to a proxy what the host would have
-// got, without the whole URL and the credentials for the proxy. A Client with Config.HTTP2
-// writes HTTP/1.1 messages from what is known, whatever was spoken: the fields as they were
-// received, sorted by name, the body without framing, and nothing added.
+// Of HTTP/1.1 it has the bytes above TLS; of a request to a proxy what the host would get, without the whole URL and
+// the proxy's credentials. With Config.HTTP2 it has HTTP/1.1 messages made of what is known: received fields sorted by
+// name, the body without framing, nothing added.
 type Capture struct {
 	Request []byte // the message sent, with the credentials in it
-	// Response is the message received, from its status line on: without informational
-	// answers before it, with the framing of chunks and the trailers. The bound is the one
-	// on the encoded body, and the one on the header more; framing counts.
+	// Response is the final message received, with the framing of chunks and the trailers. Its bound is that of the
+	// encoded body plus that of the header; framing counts.
 	Response []byte
 	Payload  []byte // the body without framing of chunks, its codings not undone; it may share memory with Response
-	// Truncated is why not all of the message is there, as WARC-Truncated has it: "length"
-	// when a bound or a filter let no more be read, "time" when a time limit did, and
-	// "disconnect" when the connection, its framing or the caller ended it.
+	// Truncated is why the message is incomplete, as in WARC-Truncated: "length" for a bound or filter, "time" for a
+	// time limit, "disconnect" for the connection, its framing or the caller.
 	Truncated string
 }
 
@@ -40,8 +36,7 @@ const (
 	truncatedDisconnect = "disconnect"
 )
 
-// recorder is where the transports put what a Capture is made of. With policies there may be
-// an answer before this one that is still being read: it has a recorder of its own.
+// recorder is where the transports put a Capture. Each answer has its own, as policies may still read an earlier one.
 type recorder struct {
 	max  int64            // bytes of the answer
 	wire *http1.Recording // from our own transport; nil from net/http's
@@ -112,8 +107,7 @@ func (h *heard) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// captured is the Capture of an answer that was read as far as it will be; failed is why it
-// is not whole, or nil.
+// captured is the Capture of an answer that was read; failed is why it is incomplete, or nil.
 func (x *exchange) captured(hres *http.Response, failed *Error) *Capture {
 	r := x.recorder
 	if r == nil {

@@ -9,8 +9,7 @@ import (
 	"github.com/treadlight/crawl/internal/ratelimit/outcome"
 )
 
-// Client fetches URLs. It keeps connections between requests, so a program needs few
-// of them, usually one. It is safe for concurrent use.
+// Client fetches URLs and keeps connections, so a program needs few, usually one. It is safe for concurrent use.
 type Client struct {
 	cfg       Config // never changes after New
 	base      http.Header
@@ -32,8 +31,7 @@ type Client struct {
 	stalled *timeoutError // cause: the body was silent for BodyTimeout
 }
 
-// New returns a Client, or an error that names the field of cfg that makes no sense.
-// It connects to nothing.
+// New returns a Client, or an error that names the wrong field of cfg. It connects to nothing.
 func New(cfg Config) (*Client, error) {
 	cfg, err := cfg.withDefaults()
 	if err != nil {
@@ -65,19 +63,17 @@ func New(cfg Config) (*Client, error) {
 	return c, nil
 }
 
-// Close ends the connections that are kept and those in the making, and waits for the
-// latter. It does not end a Fetch under way, unless HTTP/2 is on: cancel its context, and
-// call Close after the last one has returned. A Fetch after Close fails with class canceled.
+// Close ends idle connections and those in the making, and waits for the latter. With HTTP/2 it also ends running
+// Fetches: cancel their contexts and call Close last. A later Fetch fails with class canceled.
 func (c *Client) Close() {
 	c.dialer.close()
 	c.transport.CloseIdleConnections()
 	c.dialer.closeRest()
 }
 
-// Fetch asks for one URL and reads the whole answer. Any status is an answer, not an
-// error. An error is always an [*Error]; if it came while the body was read, the
-// Response is returned beside it and has what had arrived. The end of ctx ends the
-// request at once, with class canceled, or timeout if ctx had a deadline.
+// Fetch requests one URL and reads the whole answer, of any status. An error is always an [*Error]; if it came in the
+// body, the Response beside it has what had arrived. The end of ctx ends the request at once, with class canceled, or
+// timeout after a deadline.
 func (c *Client) Fetch(ctx context.Context, req Request) (*Response, error) {
 	to, err := c.target(&req)
 	if err != nil {
@@ -98,10 +94,8 @@ func (c *Client) Fetch(ctx context.Context, req Request) (*Response, error) {
 	return c.receive(x, req, hres)
 }
 
-// Settle looks up the host of a seed that [Config.Openings] knows by its name, so that it is
-// decided now whether it opens its addresses, and not at the first connection. It waits until ctx
-// ends at most; what is not known by then is decided at the first connection after all, as is
-// what is not to be looked up here.
+// Settle looks up the host of a seed that [Config.Openings] knows by name, so that its openings are decided now. It
+// waits until ctx ends at most; what is unknown then is decided at the first connection.
 func (c *Client) Settle(ctx context.Context, host string, port uint16, secure bool) {
 	d := c.dialer
 	via, err := d.routes.of(secure, authorityOf(joinHostPort(host, port), secure))
@@ -149,9 +143,8 @@ func (c *Client) send(x *exchange, req *Request, to target) (*http.Response, err
 	return c.roundTrip(x, to, h)
 }
 
-// roundTrip sends until something has left. A kept connection that was closed before a
-// byte was written is no fault of the host and costs it nothing, so the next is taken;
-// this ends at the latest when a fresh one is made.
+// roundTrip sends until something has left: a kept connection that was closed before a byte was written costs the host
+// nothing, so the next is taken, up to a fresh one.
 func (c *Client) roundTrip(x *exchange, to target, h http.Header) (*http.Response, error) {
 	if err := c.relay(&to); err != nil {
 		return nil, err

@@ -19,8 +19,7 @@ import (
 	"github.com/treadlight/crawl/internal/fetch/resolve"
 )
 
-// Bounds, and the defaults of [Config]: times as browsers and net/http have them, and sizes an
-// order of magnitude above what real sites need.
+// Bounds and defaults of [Config]: times as in browsers and net/http, sizes ten times what real sites need.
 const (
 	defaultUserAgent      = "Treadlight"
 	defaultConnectTimeout = 10 * time.Second
@@ -37,8 +36,8 @@ const (
 	idleTimeout            = 90 * time.Second // longer than the pause between two polite requests
 )
 
-// Config says how a [Client] behaves. The zero Config is usable: it fetches from the
-// public Internet with the defaults named below. Sizes are in bytes.
+// Config says how a [Client] behaves. The zero Config fetches from the public Internet with the defaults below. Sizes
+// are in bytes.
 type Config struct {
 	UserAgent string      // sent with every request. Empty means "Treadlight"
 	Header    http.Header // sent with every request, over Accept, Accept-Encoding and User-Agent where it names them
@@ -59,45 +58,33 @@ type Config struct {
 	RootCAs     *x509.CertPool   // verify the certificates of servers and of https proxies. Nil means those of the system
 	Certificate *tls.Certificate // shown to the servers that ask for one, if Trusted says so of them
 
-	// Proxy, if set, carries every request (http, https, socks5 or socks5h) for which
-	// Access has no other word. What it connects to is its affair: of a host only a literal
-	// address can be checked, and a name by what it is found to be here, which may differ; with
-	// socks5h, or AllowPrivate, names are not looked up here. Its own address may be private.
-	// Nil means none; the environment is never consulted.
+	// Proxy, if set, carries every request (http, https, socks5 or socks5h) without a proxy in Access. Targets are
+	// checked if they are literal addresses, and by a lookup here, which may differ from the proxy's, except with
+	// socks5h or AllowPrivate. Its own address may be private. Nil: none; the environment is not consulted.
 	Proxy *url.URL
-	// ProxyFor, if set, chooses in the place of Proxy, by scheme and host; nil is none. It
-	// must be safe for concurrent use. Nil means Proxy.
+	// ProxyFor, if set, replaces Proxy, by scheme and host; a nil result is none. It must be safe for concurrent use.
 	ProxyFor func(*url.URL) (*url.URL, error)
 	Access   *access.Table // what is special about single hosts. Nil means nothing is
-	// Trusted, if set, reports whether a host (as in a URL: lower case, its port unless that
-	// is the usual one) was named for credentials, over TLS or in the clear. Fields of
-	// Header that look like credentials go to no other, nor does Certificate; those that
-	// Access has for a host go there over TLS, and in the clear if it was named so. It must
-	// be safe for concurrent use. Nil trusts every host.
+	// Trusted, if set, reports whether a host (as in a URL: lower case, without a default port) was named for
+	// credentials, over TLS or in the clear. Only those get credential fields of Header, and Certificate; Access's own
+	// go over TLS, and in the clear only if named so. It must be safe for concurrent use. Nil trusts all.
 	Trusted func(authority string, tls bool) bool
-	// Withheld, if set, is called when Trusted has kept credentials of Access from a host,
-	// by Fetch's own goroutine. Nil means nobody is told.
+	// Withheld, if set, is called by Fetch's goroutine when Trusted has kept credentials of Access from a host.
 	Withheld func(authority string)
 	Cookies  *cookies.Jar      // keeps what answers set, and sends it back. Nil means no cookies but those of Header
 	Resolver *resolve.Resolver // finds addresses. It stays its owner's to close. Nil means one of its own
 
-	// AllowPrivate lets any host lead to a private or loopback address. False means that only
-	// what Openings has is dialled. Link-local addresses, and those where clouds keep secrets
-	// for their machines, are dialled for neither, but if Openings has the address itself or
-	// the Resolver has it from the user.
+	// AllowPrivate lets any host lead to a private or loopback address; else only Openings may. Link-local and cloud
+	// metadata addresses need an opening of the address itself or the user's entry in the Resolver.
 	AllowPrivate bool
-	// Openings are the addresses that the user has named. The Client tells them what names of
-	// seeds lead to, when it connects to one first. Nil means that there are none.
+	// Openings are the user's exceptions. The Client tells them what names of seeds lead to. Nil: none.
 	Openings *reach.Openings
 
-	// DialContext, if set, replaces the dialler and with it the check of addresses:
-	// for in-memory networks in tests. Nil means the system's dialler.
+	// DialContext, if set, replaces the dialler and its check of addresses, for in-memory networks in tests.
 	DialContext func(ctx context.Context, network, addr string) (net.Conn, error)
-	// Chain, if set, puts policies around the transport, once, for all requests. It must
-	// send each request at most once. Nil means that there are none.
+	// Chain, if set, puts policies around the transport, once. It must send each request at most once.
 	Chain func(http.RoundTripper) http.RoundTripper
-	// Repeating is Chain for requests that have an Again: it may send one several times,
-	// one after another. Nil means that they take Chain as all others do.
+	// Repeating, if set, is Chain for requests with an Again: it may send one several times in sequence.
 	Repeating func(http.RoundTripper) http.RoundTripper
 }
 

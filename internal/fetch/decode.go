@@ -16,13 +16,11 @@ import (
 	"github.com/klauspost/compress/zstd"
 )
 
-// maxCodings bounds how many codings a body may wear at once. One is usual, two come
-// from misconfigured proxies; a stack of them is only ever a bomb.
+// maxCodings bounds stacked codings: two come from misconfigured proxies, more are a bomb.
 const maxCodings = 3
 
-// codings are the content codings of a header in the order in which they were applied, and
-// the names that are none: servers put charsets, media types and "none" there. Browsers
-// ignore those, and so do we.
+// codings are the content codings in the order of application, and the names that are none, such as charsets, which
+// are ignored as in browsers.
 func codings(h http.Header) (list, ignored []string) {
 	for _, line := range h["Content-Encoding"] {
 		for name := range strings.SplitSeq(line, ",") {
@@ -40,12 +38,10 @@ func codings(h http.Header) (list, ignored []string) {
 	return list, ignored
 }
 
-// decoders keeps decoders for reuse: a fresh one costs tens of kilobytes. None of them
-// starts a goroutine.
+// decoders pools decoders, each tens of kilobytes. None starts a goroutine.
 type decoders [4]sync.Pool
 
-// open stacks the stages that undo list on top of src. The closers are to be closed in
-// any order; after an error there are none.
+// open stacks the stages that undo list on src. Close the closers in any order; after an error there are none.
 func (d *decoders) open(src io.Reader, list []string) (io.Reader, []io.Closer, error) {
 	if len(list) > maxCodings {
 		return nil, nil, fmt.Errorf("%d content codings on top of each other, at most %d are undone", len(list), maxCodings)
@@ -83,9 +79,8 @@ func (d *decoders) stage(name string) *stage {
 	return s
 }
 
-// stage decodes one coding. Close gives it back to its pool, after which it must not be used.
-// An input without a byte is an empty body in every coding, and what follows a stream and is none
-// is ignored, as browsers do.
+// stage decodes one coding. Close gives it back to its pool. An empty input is an empty body, and garbage after a
+// stream is ignored, as in browsers.
 type stage struct {
 	br    *bufio.Reader
 	pool  *sync.Pool
@@ -155,9 +150,8 @@ func (s *stage) gzip() {
 	}
 }
 
-// deflate accepts both things that servers call so: the zlib format, recognised by
-// its two-byte header (RFC 1950 section 2.2) and read without its checksum, which is
-// often wrong, and the bare stream.
+// deflate accepts the zlib format, known by its header (RFC 1950 section 2.2) and read without its often wrong
+// checksum, and the bare stream.
 func (s *stage) deflate() {
 	z := flate.NewReader(s.br)
 	s.read = z.Read
@@ -186,9 +180,8 @@ func (s *stage) brotli() {
 	}
 }
 
-// maxZstdWindow is the largest window a content coding may ask for (RFC 9659 section 3), that
-// of a frame of one segment included, whose window is its length. It is the memory of a decoder;
-// brotli's goes up to twice as much, as its windows do.
+// maxZstdWindow is the largest window allowed (RFC 9659 section 3), also of a single segment, and bounds a decoder's
+// memory; brotli takes up to twice as much.
 const maxZstdWindow = 8 << 20
 
 func (s *stage) zstd() {

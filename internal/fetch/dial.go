@@ -48,8 +48,7 @@ func newDialer(cfg Config, r *routes) (*dialer, error) {
 	return d, nil
 }
 
-// sessions is how many hosts' TLS sessions are kept for resumption: as many as there
-// are connections to lose. What is forgotten costs a full handshake.
+// sessions is how many TLS sessions are kept for resumption.
 const sessions = maxIdle
 
 func tlsConfig(cfg Config) *tls.Config {
@@ -100,8 +99,7 @@ func (d *dialer) within(ctx context.Context, limit time.Duration) (context.Conte
 	return ctx, func() { unhook(); cancel() }
 }
 
-// dial makes a plain connection. net/http's transport calls it in a goroutine of its own,
-// with a context that outlives the request for which it began to dial.
+// dial makes a plain connection. net/http calls it in its own goroutine, with a context that outlives the request.
 func (d *dialer) dial(ctx context.Context, network, addr string) (net.Conn, error) {
 	if !d.life.Begin() {
 		return nil, errClosed
@@ -114,8 +112,7 @@ func (d *dialer) dial(ctx context.Context, network, addr string) (net.Conn, erro
 	return c, nil
 }
 
-// connect makes a connection over which addr is spoken to, secure or not: to it, or to the
-// proxy that carries what is for it.
+// connect makes a connection to addr, or to the proxy that carries it.
 func (d *dialer) connect(ctx context.Context, network, addr string, secure bool) (*conn, error) {
 	phase, done := d.within(ctx, d.cfg.ConnectTimeout)
 	defer done()
@@ -141,9 +138,8 @@ func (d *dialer) connect(ctx context.Context, network, addr string, secure bool)
 	return c, nil
 }
 
-// watch remembers a connection until it is closed. Over HTTP/2 net/http keeps one on which
-// a request was given up until the server has confirmed that, for half a minute if it does
-// not, and does not take it for idle meanwhile.
+// watch remembers a connection until it is closed, as net/http keeps one with a cancelled HTTP/2 request for up to
+// half a minute, and not as idle.
 func (d *dialer) watch(c *conn) {
 	if d.open2 == nil {
 		return
@@ -167,8 +163,7 @@ func (d *dialer) closeRest() {
 	}
 }
 
-// direct makes a connection to addr. Proxies, which are free, may be anywhere, and so may what
-// the user has mapped to an address.
+// direct connects to addr. Proxies, which are free, and the user's mappings may be anywhere.
 func (d *dialer) direct(ctx context.Context, lookup *stopwatch, network, addr string, free bool) (net.Conn, error) {
 	host, port, err := splitHostPort(addr)
 	if err != nil {
@@ -214,8 +209,7 @@ func joinHostPort(host string, port uint16) string {
 	return net.JoinHostPort(host, strconv.Itoa(int(port)))
 }
 
-// failed names the phase of a dial that failed; a lookup is part of a dial. If nobody waits
-// for it any more, the reason of that goes before what became of it.
+// failed names the phase of a failed dial. If nobody waits for it any more, that reason goes first.
 func (d *dialer) failed(ctx context.Context, op Op, err error) error {
 	if _, ok := errors.AsType[*proxyError](err); ok {
 		op = OpProxy
@@ -230,9 +224,7 @@ func (d *dialer) failed(ctx context.Context, op Op, err error) error {
 	return &phaseError{op, err}
 }
 
-// dialTLS makes a connection and shakes hands. Doing it here instead of in the
-// transport names the phase of a failure and keeps the times with the connection, not
-// with the request that happened to cause it.
+// dialTLS connects and shakes hands here, to name the phase of a failure and keep the times with the connection.
 func (d *dialer) dialTLS(ctx context.Context, network, addr string) (net.Conn, error) {
 	if !d.life.Begin() {
 		return nil, errClosed
@@ -285,8 +277,7 @@ func (s *stopwatch) trace(ctx context.Context) context.Context {
 
 func (s *stopwatch) stop() { s.total.Store(int64(since(s.begin))) }
 
-// conn counts what was written to a connection and remembers how it came about. The
-// times are set before the transport sees it and never change.
+// conn counts written bytes and remembers its times, which are set before the transport sees it.
 type conn struct {
 	net.Conn
 	remote            string // empty behind a proxy

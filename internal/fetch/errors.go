@@ -30,17 +30,13 @@ const (
 	OpDecode  Op = "decode"  // the body is not what Content-Encoding says
 )
 
-// Error is why a request did not end with a whole answer. It knows its class, so that
-// outcome.Of need not guess from the error inside.
+// Error is why a request did not end with a whole answer, with its class for outcome.Of.
 type Error struct {
 	Op  Op     // the phase
 	URL string // that was asked for, without user information and secret-looking query parameters
-	// Stale says that the request went out on a kept connection that then died without
-	// a byte of answer, or answered with what is no HTTP. That is most often the host
-	// closing an idle connection at the same instant, or bytes left over from the answer
-	// before, so it says little about the host and the URL; but the request may have
-	// been seen, so another try costs another permit. Over HTTP/2 it says the same of a
-	// stream that the server did not look at.
+	// Stale says that a kept connection died without a byte of answer, or answered with no HTTP: most often it was
+	// closed as idle at the same instant, so it says little about host and URL. The request may have been seen, so
+	// another try costs a permit. Over HTTP/2 it is a stream that the server did not look at.
 	Stale bool
 	Sends int           // how many times the request may have reached the host since the last permit: once, or not at all
 	Took  time.Duration // from the call of Fetch to the failure
@@ -63,9 +59,8 @@ func (e *Error) Class() outcome.Class { return e.class }
 // Timeout reports whether a time limit was met, as net.Error has it.
 func (e *Error) Timeout() bool { return e.class == outcome.Timeout }
 
-// Unconnected reports whether no connection came about, because nothing listens at the
-// address or no way leads there. A connection that took too long, and one that ended
-// during the TLS handshake, are not meant: there somebody may be listening.
+// Unconnected reports whether nothing listens at the address or no route leads there; not a slow connection, nor one
+// that ended in the TLS handshake.
 func (e *Error) Unconnected() bool {
 	return (e.Op == OpConnect || e.Op == OpProxy) && e.class == outcome.Network
 }
@@ -85,8 +80,7 @@ var (
 	errStatus    = errors.New("the status code is below 100")
 )
 
-// classify adds to outcome.Of what only the phase shows: which reader failed, and that
-// whatever a TLS library complains about during the handshake is TLS.
+// classify adds to outcome.Of what the phase shows: which reader failed, and that errors of the handshake are TLS.
 func classify(op Op, err error) outcome.Class {
 	if errors.Is(err, errClosed) || op == OpPolicy {
 		return outcome.Canceled
@@ -113,8 +107,7 @@ func classify(op Op, err error) outcome.Class {
 	return class
 }
 
-// headerTooLarge knows the error for a header beyond the bound, and net/http's two untyped
-// ones.
+// headerTooLarge knows the errors for a header beyond the bound, net/http's two untyped ones included.
 func headerTooLarge(err error) bool {
 	if _, ok := errors.AsType[*http1.HeaderTooLargeError](err); ok {
 		return true
@@ -124,9 +117,8 @@ func headerTooLarge(err error) bool {
 		strings.Contains(text, "response header list larger than advertised limit")
 }
 
-// isAlert is true of a handshake ended by a TLS alert, which crypto/tls dresses as a
-// network error. In TLS 1.3 a server that wants a client's certificate says so only after
-// its side of the handshake, in the place of an answer.
+// isAlert reports a TLS alert, which crypto/tls wraps as a network error. In TLS 1.3 the demand for a client's
+// certificate comes after the handshake.
 func isAlert(err error) bool {
 	op, ok := errors.AsType[*net.OpError](err)
 	return ok && (op.Op == "remote error" || op.Op == "local error")

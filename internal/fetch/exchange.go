@@ -14,10 +14,8 @@ import (
 	"github.com/treadlight/crawl/internal/ratelimit/outcome"
 )
 
-// exchange follows one Fetch: where it stands, how long it may still take. It is reused,
-// because the hooks and the timer in it are what costs. FirstByte may run late, after a request
-// was cancelled, so it touches an atomic only, and an exchange that did not end well is not used
-// again.
+// exchange is the state of one Fetch, reused for its hooks and timer. FirstByte may run late, after a cancellation, so
+// it touches an atomic only, and an exchange that did not end well is not reused.
 type exchange struct {
 	c     *Client
 	trace httptrace.ClientTrace // for net/http's transport
@@ -84,8 +82,7 @@ func (x *exchange) end() {
 	}
 }
 
-// context is that of the request: the caller's, with the watchdog and the hooks. Most
-// requests do without.
+// context is the caller's, with the watchdog and the hooks where needed.
 func (x *exchange) context() context.Context {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -134,8 +131,8 @@ func (x *exchange) ended() error {
 
 func (x *exchange) alive() { x.arm(x.c.cfg.BodyTimeout, x.c.stalled) }
 
-// arm lets the watchdog end the request after d, for this cause, or when the whole time is up if
-// that is sooner. One timer for every phase costs less than the transport's own.
+// arm lets the watchdog end the request after d for this cause, or at the end of the whole time. One timer serves all
+// phases.
 func (x *exchange) arm(d time.Duration, cause *timeoutError) {
 	if left := x.c.cfg.Timeout - since(x.start); left <= d {
 		d, cause = max(left, 0), x.c.tooLong
@@ -154,8 +151,7 @@ func (x *exchange) attempt() {
 	}
 }
 
-// replayError is why net/http does not send a request again that may have left: that one would
-// be without a permit.
+// replayError keeps net/http from sending a request again, which would lack a permit.
 type replayError struct{}
 
 func (replayError) Error() string {
@@ -179,9 +175,8 @@ func (x *exchange) gotConn(info httptrace.GotConnInfo) {
 	x.arm(x.c.cfg.HeaderTimeout, x.c.silent)
 }
 
-// keepBack ends a request before net/http writes it to another connection. Over HTTP/2 that
-// looks at the context before it writes; otherwise it may not, and the connection, which is
-// only for this request, is closed.
+// keepBack ends a request before net/http writes it to another connection. HTTP/2 checks the context before it writes;
+// otherwise the connection, which is only for this request, is closed.
 func (x *exchange) keepBack(c net.Conn) {
 	x.context() // that there is something to cancel
 	x.replayed = replayError{}
@@ -198,9 +193,8 @@ func (x *exchange) FirstByte() { x.first.Store(max(1, int64(since(x.start)))) }
 
 func (x *exchange) answered() bool { return x.first.Load() > 0 }
 
-// unsent reports whether a kept connection certainly failed before it took a byte. The
-// transport has waited for its writer before it returned such an error, so the count
-// of bytes is final.
+// unsent reports whether a kept connection failed before it took a byte. The transport has waited for its writer, so
+// the count is final.
 func (x *exchange) unsent() bool {
 	return x.reused && x.tries == 1 && !x.answered() && x.conn != nil && x.conn.written.Load() == x.written
 }
@@ -218,8 +212,7 @@ func (x *exchange) sends() int {
 	return x.tries
 }
 
-// head tells res what is known when its header is there: whoever acts on the header must
-// not take the making of a connection for the host's slowness.
+// head fills res when its header is there, so that no connection setup counts as the host's latency.
 func (x *exchange) head(res *Response) {
 	res.SentAt = x.start.Add(x.got)
 	res.Timings.FirstByte = max(0, time.Duration(x.first.Load())-x.got)
@@ -258,9 +251,8 @@ func (x *exchange) op(err error) Op {
 	return OpHeader
 }
 
-// explain replaces what the transport says of a cancelled request by who cancelled it:
-// the caller, or the watchdog. It must be asked when the error is met, as both may act
-// at any later time too.
+// explain replaces a cancellation by its cause: the caller or the watchdog. Ask when the error is met, as both may act
+// later too.
 func (x *exchange) explain(err error) error {
 	if why := x.ended(); why != nil {
 		return why

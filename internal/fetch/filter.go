@@ -7,21 +7,18 @@ import (
 	"strings"
 )
 
-// Filter says by their headers which good answers are worth their bodies. It does not
-// change after NewFilter and is safe for concurrent use; a nil one wants everything.
+// Filter says by header which good answers are worth their bodies. It is immutable and safe for concurrent use; nil
+// wants all.
 //
-// Only answers with a 2xx status are judged: what a redirect or an error is, its status
-// says. An answer that does not name its media type is read, since its bytes decide then,
-// and so is one that does not say how long it is.
+// Only 2xx answers are judged. One without a media type, or a length, is read.
 type Filter struct {
 	wanted, refused []string // patterns, in lower case
 	larger          int64
 }
 
-// NewFilter makes a Filter. A media type must match one of types, if there are any without
-// a "!" before them, and none of those with it; each is written type/subtype, and "*" in it
-// stands for anything but a slash. A body must not be announced as longer than larger bytes,
-// as it is sent; zero sets no bound. The error names what is no pattern.
+// NewFilter makes a Filter. A media type must match one of types without "!", if any, and none with it; "*" in a
+// type/subtype stands for anything but a slash. An announced body must not be longer than larger bytes, encoded; zero:
+// no bound. The error names an invalid pattern.
 func NewFilter(types []string, larger int64) (*Filter, error) {
 	f := &Filter{larger: larger}
 	if larger < 0 {
@@ -70,8 +67,7 @@ func matching(patterns []string, media string) string {
 	return ""
 }
 
-// unread ends an answer whose body is not wanted. What is left of a connection that has
-// only little of it to come can be used again.
+// unread ends an answer whose body is not wanted, keeping the connection if little is to come.
 func (c *Client) unread(x *exchange, hres *http.Response) {
 	c.drain(x, hres, 0)
 	_ = hres.Body.Close() // nothing of it was of use

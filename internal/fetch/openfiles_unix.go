@@ -7,8 +7,7 @@ import (
 	"syscall"
 )
 
-// OpenFiles is how many files this process may have open at a time; zero means that it is not
-// known.
+// OpenFiles is how many files this process may have open; zero: unknown.
 func OpenFiles() int {
 	var limit syscall.Rlimit
 	if syscall.Getrlimit(syscall.RLIMIT_NOFILE, &limit) != nil {

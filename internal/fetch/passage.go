@@ -9,8 +9,7 @@ import (
 	"github.com/treadlight/crawl/internal/ratelimit/outcome"
 )
 
-// passage is one request's way through the policies of [Config.Chain] or
-// [Config.Repeating], which lead from the exchange to the wire and may go there again.
+// passage is a request's way through the policies of [Config.Chain] or [Config.Repeating], perhaps several times.
 type passage struct {
 	req    *Request // nil if there are no policies, and no permit is missing
 	busy   atomic.Bool
@@ -24,9 +23,8 @@ type passage struct {
 // refused reports whether the end of it all was that a policy sent nothing.
 func (p *passage) refused() bool { return p.req != nil && (p.sends == 0 || p.held) }
 
-// unrelated is the failure of the last sending, if the policies have ended with an error
-// that is not about it: one gave up in the pause before the next sending, or did not let
-// it pass. Nil if their error says it all.
+// unrelated is the failure of the last sending, if the policies ended with an error that is not about it, as after a
+// pause; or nil.
 func (p *passage) unrelated(err error) *Error {
 	if p.err == nil || p.held || errors.Is(err, p.cause) {
 		return nil
@@ -40,8 +38,7 @@ type sender struct{ c *Client }
 // exchangeKey is where policies carry the exchange of a request, in its context.
 type exchangeKey struct{}
 
-// through sends the request through rt. The policies see a plain GET that anybody could
-// repeat; the form that the transport does not is given to it on the wire.
+// through sends the request through rt. The policies see a plain GET; the transport gets its own form on the wire.
 func (x *exchange) through(rt http.RoundTripper, req *Request, to target, h http.Header) (*http.Response, error) {
 	x.passed.req = req
 	ctx := context.WithValue(x.context(), exchangeKey{}, x)

@@ -61,8 +61,7 @@ func (r *routes) of(secure bool, authority string) (*url.URL, error) {
 	return p, nil
 }
 
-// relays reports whether a proxy takes whole URLs, as those for plain HTTP do with what is
-// not to be encrypted. Other connections pass through without a word of it.
+// relays reports whether a proxy takes whole URLs, as for plain HTTP.
 func relays(via *url.URL, secure bool) bool {
 	return via != nil && !secure && (via.Scheme == "http" || via.Scheme == "https")
 }
@@ -95,8 +94,7 @@ func (e *proxyError) Class() outcome.Class { return e.class }
 
 var errProxyAuth = errors.New("it asks for credentials, or refuses those it got: give them as http://user:password@host:port")
 
-// through makes a connection by way of a proxy, which for a secure host leads to it and for
-// another one may end at the proxy.
+// through connects by way of a proxy, to the host if secure, else perhaps to the proxy only.
 func (d *dialer) through(ctx context.Context, lookup *stopwatch, via *url.URL, addr string, secure bool) (net.Conn, error) {
 	if err := d.inward(ctx, via, addr); err != nil {
 		return nil, err
@@ -131,15 +129,13 @@ func (d *dialer) through(ctx context.Context, lookup *stopwatch, via *url.URL, a
 // lookHere is how long a name that a proxy is to connect to may take to be looked up here.
 const lookHere = time.Second
 
-// looksUp reports whether it is to be found out here where names lead that via, nil for nobody,
-// is to connect to. Whoever writes socks5h wants no name server to know of them.
+// looksUp reports whether names for via, nil for direct, are looked up here: not for socks5h.
 func (d *dialer) looksUp(via *url.URL) bool {
 	return !d.cfg.AllowPrivate && d.cfg.DialContext == nil && (via == nil || via.Scheme != "socks5h")
 }
 
-// inward refuses to have a proxy connect to its own machine or network because a link says
-// so. Of names only those can be known that mean nothing elsewhere, and those that are found
-// here; the proxy may find them elsewhere.
+// inward refuses to have a proxy connect to its own machine or network because of a link. Names are judged by local
+// domains and a lookup here, which may differ.
 func (d *dialer) inward(ctx context.Context, via *url.URL, addr string) error {
 	host, port, err := splitHostPort(addr)
 	if err != nil {
@@ -177,8 +173,7 @@ func (d *dialer) inwardAt(ctx context.Context, host string, port uint16, addrs [
 	return nil
 }
 
-// localNames are the domains of machines and networks of one's own: RFC 6761 section 6.3, RFC
-// 6762 section 3, RFC 8375, and what ICANN has set aside (metadata.google.internal).
+// localNames are local domains: RFC 6761 section 6.3, RFC 6762 section 3, RFC 8375, and ICANN's internal.
 var localNames = []string{"localhost", "local", "home.arpa", "internal", "localdomain"}
 
 // isLocal reports whether a name is of those, or has no dot, which no public site's is.
@@ -232,8 +227,7 @@ func (d *dialer) tunnel(ctx context.Context, c net.Conn, via *url.URL, addr stri
 	return nil
 }
 
-// refusedBy tells whose fault it is that a proxy does not connect: its own, that of what it
-// is allowed to do, or the host's.
+// refusedBy tells whose fault it is that a proxy does not connect: its own, its rules', or the host's.
 func refusedBy(via *url.URL, addr string, res *http.Response) error {
 	status := fmt.Errorf("it does not connect to %s: %d %s", addr, res.StatusCode, http.StatusText(res.StatusCode))
 	switch {
@@ -269,8 +263,7 @@ func (d *dialer) socks(ctx context.Context, lookup *stopwatch, via *url.URL, add
 	return hop.conn, nil
 }
 
-// firstHop connects to a SOCKS5 proxy and keeps the connection: what package proxy returns
-// is a shell around it, through which nobody can look at the socket.
+// firstHop connects to a SOCKS5 proxy and keeps the connection, which package proxy hides.
 type firstHop struct {
 	d      *dialer
 	lookup *stopwatch
@@ -292,8 +285,7 @@ func (h *firstHop) Dial(network, addr string) (net.Conn, error) {
 	return h.DialContext(h.d.life.Context(), network, addr)
 }
 
-// class tells whose fault a failure is. Package proxy has the replies of RFC 1928 section 6
-// as texts only; whatever the proxy replies, it has tried.
+// class tells whose fault a failure is. Package proxy has the replies of RFC 1928 section 6 as texts only.
 func (h *firstHop) class(err error) outcome.Class {
 	text := err.Error()
 	switch {

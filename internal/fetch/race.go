@@ -10,16 +10,14 @@ import (
 	"github.com/treadlight/crawl/internal/clock"
 )
 
-// headStart is how long an attempt has before the next one is made beside it, as in package
-// net (RFC 8305 section 5 recommends 250 ms, and 2 s at most).
+// headStart is the time before the next attempt starts beside one, as in package net (RFC 8305 section 5).
 const headStart = 300 * time.Millisecond
 
-// leastTry is what an address gets of the time that is left, unless it is the last one:
-// a first SYN and its repetition after a second.
+// leastTry is what an address gets of the time left, unless the last: a SYN and its repetition after a second.
 const leastTry = 2 * time.Second
 
-// race connects to the first address that answers, of both versions of IP in turn. A host gets
-// no more than two attempts at a time. The error is that of the first address.
+// race connects to the first address that answers, alternating IP versions, two attempts at a time. The error is that
+// of the first address.
 func race(ctx context.Context, addrs []netip.Addr, dial func(context.Context, netip.Addr) (net.Conn, error)) (net.Conn, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()

@@ -21,32 +21,27 @@ type Request struct {
 	URL     string      // absolute, http or https; user information is sent as Basic authentication, a fragment is not sent
 	Header  http.Header // sent over the Config's, name by name
 	MaxBody int64       // of the decoded body in bytes; zero means the Config's bound
-	// Filter says which bodies are wanted. The others are not read: Fetch then fails with
-	// [OpFilter] and class filtered, and the Response beside it has the header. Nil means all.
+	// Filter says which bodies are wanted. For others Fetch fails with [OpFilter] and class filtered, beside a
+	// Response with the header. Nil: all.
 	Filter  *Filter
 	Capture bool // asks for Response.Capture, which costs a copy of all that comes
-	// OnHeader, if set, is called by Fetch's own goroutine when the header of the answer
-	// is there, before the body is read: an order to wait holds from then on, and a body
-	// may take its time. The Response has no Body yet, and of its Timings only FirstByte
-	// and Reused. With an Again it is called for every answer, also for one that another follows.
+	// OnHeader, if set, is called by Fetch's goroutine at the header, before the body is read, so that orders to wait
+	// hold at once. The Response has no Body, and of Timings only FirstByte and Reused. With an Again it is called for
+	// every answer.
 	OnHeader func(*Response)
-	// Permit, if set, spends the permit of the request: it is called by Fetch's own goroutine
-	// when the policies have let it pass and nothing has been sent. If it fails, nothing is sent
-	// and Fetch fails with its error, of class canceled. Nil means that the caller holds the permit.
+	// Permit, if set, spends the request's permit, on Fetch's goroutine, after the policies and before anything is
+	// sent. If it fails, Fetch fails with its error, of class canceled. Nil: the caller holds the permit.
 	Permit func(context.Context) error
-	// Again, if set, lets the request be sent again, as Config.Repeating decides: it is
-	// called by Fetch's own goroutine before each further time, with what came before, a
-	// Response without a Body or an error, and spends the permit for what comes now. It fails
-	// as Permit does. Nil means that the request is sent once.
+	// Again, if set, allows resending by Config.Repeating: it is called by Fetch's goroutine before each further time,
+	// with the Response without a Body or the error before, and spends the permit. It fails as Permit does. Nil: the
+	// request is sent once.
 	Again func(ctx context.Context, before *Response, err error) error
 }
 
-// acceptEncoding lists what the decoders take. Deflate is accepted but not asked for, because
-// servers disagree on what it means.
+// acceptEncoding lists the codings asked for. Deflate is accepted only, as servers disagree on it.
 const acceptEncoding = "gzip, br, zstd"
 
-// headers are what all requests send, which must not change, and the fields of Config.Header that
-// only trusted hosts get.
+// headers are the immutable fields of all requests, and those of Config.Header for trusted hosts only.
 func headers(cfg Config) (base, secrets http.Header) {
 	base = http.Header{
 		"User-Agent":      {cfg.UserAgent},
@@ -86,8 +81,7 @@ func (d *draft) put(over http.Header) {
 	overlay(d.h, over)
 }
 
-// header is the header of one request; nil if that is the Client's own. What is said of
-// fewer requests goes over what is said of more.
+// header is the header of one request, the more specific first; nil: the Client's own.
 func (c *Client) header(req *Request, to target) http.Header {
 	d := draft{base: c.base}
 	if c.personal {
@@ -130,8 +124,7 @@ func (c *Client) introduce(d *draft, to target) {
 	}
 }
 
-// hide takes credentials out of what goes to a host in the clear, unless it was named so,
-// and reports whether there were any.
+// hide removes credentials for a host in the clear, unless it was named so, and reports whether there were any.
 func (c *Client) hide(h http.Header, authority string) (hidden bool) {
 	for name := range h {
 		if secret(name) && !c.cfg.Trusted(authority, false) {
@@ -166,8 +159,7 @@ type target struct {
 	via  *url.URL      // the proxy that takes whole URLs; nil for none
 }
 
-// authorityOf is a host as rules name it: in lower case, its port unless that is the usual
-// one.
+// authorityOf is a host as rules name it: lower case, without a default port.
 func authorityOf(host string, secure bool) string {
 	host = strings.ToLower(host)
 	if secure {
@@ -206,8 +198,7 @@ func targetOf(u *url.URL) (target, error) {
 	return target{tls: u.Scheme == "https", host: host, uri: u.RequestURI(), user: u.User, url: u}, nil
 }
 
-// plain is the target of a URL with nothing unusual in it, as nearly all are: a host by name
-// or IPv4 address, and a path, whose bytes reach the wire as they are. It makes no url.
+// plain is the target of a usual URL, a host by name or IPv4 address and a path sent as it is, without making a url.
 func plain(raw string) (t target, ok bool) {
 	rest, ok := strings.CutPrefix(raw, "http://")
 	if !ok {
@@ -224,8 +215,7 @@ func plain(raw string) (t target, ok bool) {
 	return t, printable(t.uri)
 }
 
-// plainHost is the length of the name, and of the port if there is one, that s begins with;
-// zero if it is none.
+// plainHost is the length of the name and port that s begins with, or zero.
 func plainHost(s string) int {
 	i := 0
 	for i < len(s) && (s[i] == '.' || s[i] == '-' || '0' <= s[i] && s[i] <= '9' || 'a' <= s[i] && s[i] <= 'z') {
@@ -243,9 +233,8 @@ func plainHost(s string) int {
 	return i
 }
 
-// parseURL reads raw such that the bytes of its path and query reach the wire as they
-// are. Where package net/url would refuse or rewrite a path that browsers accept
-// ("/100%", "/a|b"), the path is passed on opaque.
+// parseURL reads raw such that path and query reach the wire unchanged: as opaque, where net/url would refuse or
+// rewrite a path that browsers accept ("/100%", "/a|b").
 func parseURL(raw string) (*url.URL, error) {
 	raw, _, _ = strings.Cut(raw, "#")
 	scheme, rest, ok := strings.Cut(raw, "://")
@@ -279,8 +268,7 @@ func parseURL(raw string) (*url.URL, error) {
 	return u, nil
 }
 
-// printable refuses what would end the request line early or smuggle another, and
-// what is not ASCII: whoever spelled the URL decides on its encoding.
+// printable refuses what would break the request line, and non-ASCII.
 func printable(s string) bool {
 	for i := range len(s) {
 		if s[i] <= ' ' || s[i] >= 0x7f {

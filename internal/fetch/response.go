@@ -8,8 +8,7 @@ import (
 	"github.com/treadlight/crawl/internal/ratelimit/header"
 )
 
-// Response is an answer, whole or as far as it came. Body is the only part that
-// [Response.Release] takes back.
+// Response is an answer, perhaps incomplete. [Response.Release] takes back only Body.
 type Response struct {
 	URL        string      // as it was given
 	Status     int         // 200 to 999
@@ -38,8 +37,7 @@ type Response struct {
 	buf *buffer
 }
 
-// Timings is where the time of a request went. The first three are zero when the
-// connection was Reused.
+// Timings is where the time went. The first three are zero when the connection was Reused.
 type Timings struct {
 	DNS       time.Duration // lookup of the name
 	Connect   time.Duration // making the connection
@@ -50,9 +48,7 @@ type Timings struct {
 	Reused    bool          // the connection had served before
 }
 
-// Release gives the body's memory back for other responses; Body must not be used
-// afterwards and is set to nil. Calling it again does nothing, and not calling it
-// only leaves the memory to the collector.
+// Release gives the body's memory back and sets Body to nil. It is optional, and may be called again.
 func (r *Response) Release() {
 	if r == nil || r.buf == nil {
 		return
@@ -77,8 +73,7 @@ func newResponse(rawURL string, h *http.Response, now time.Time) *Response {
 	return r
 }
 
-// contentType reads the lines of a Content-Type. Of several types the last that is one
-// counts, as the Fetch standard has it: "extract a MIME type".
+// contentType reads the lines of a Content-Type; the last valid type counts (Fetch standard, "extract a MIME type").
 func contentType(lines []string) (media, charset string) {
 	for rest := strings.Join(lines, ","); rest != ""; {
 		n, quoted := 0, false
@@ -98,8 +93,7 @@ func contentType(lines []string) (media, charset string) {
 	return media, charset
 }
 
-// mediaType reads a media type as leniently as browsers do: a malformed parameter spoils
-// neither the type nor the parameters beside it.
+// mediaType reads a media type, ignoring malformed parameters as browsers do.
 func mediaType(v string) (media, charset string) {
 	media, params, _ := strings.Cut(v, ";")
 	media = strings.ToLower(strings.TrimSpace(media))

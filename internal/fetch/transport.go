@@ -20,8 +20,7 @@ type transport interface {
 	CloseIdleConnections()
 }
 
-// newTransport is our own where it can be, since it takes a third less CPU time, and net/http's
-// for HTTP/2, which would be all we know of it. Proxies are the dialler's affair with both.
+// newTransport is our own, with a third less CPU time, or net/http's for HTTP/2. The dialler does proxies.
 func newTransport(cfg Config, d *dialer, base http.Header) (transport, error) {
 	if cfg.HTTP2 {
 		return standard{newStandard(cfg, d)}, nil
@@ -132,8 +131,7 @@ func (l *leg) Release() error {
 	return l.why
 }
 
-// pingAfter and pingTimeout find HTTP/2 connections that died without a word, which
-// would otherwise swallow every request to their host until TCP gives up.
+// pingAfter and pingTimeout find dead HTTP/2 connections before TCP does.
 const pingAfter, pingTimeout = 15 * time.Second, 15 * time.Second
 
 type standard struct{ *http.Transport }
@@ -158,8 +156,7 @@ func newStandard(cfg Config, d *dialer) *http.Transport {
 	return t
 }
 
-// roundTrip is one try. What goes through a proxy for plain HTTP carries the whole URL as it
-// is to stand in the request.
+// roundTrip is one try. Through a proxy for plain HTTP it carries the whole URL unchanged.
 func (s standard) roundTrip(x *exchange, to target, h http.Header) (*http.Response, error) {
 	req := x.c.newRequest(x.sent(), to.url, h)
 	rec := x.record()

@@ -11,9 +11,8 @@ import (
 // mostNetrc bounds a netrc file in bytes.
 const mostNetrc = 1 << 20
 
-// ParseNetrc reads a netrc file, as ftp, curl and wget do: machine NAME login USER password
-// SECRET, on one line or several. Macros and accounts are passed over, and so is default,
-// which would send a secret to every host there is. The error names the line, and no secret.
+// ParseNetrc reads a netrc file, as ftp, curl and wget do: machine NAME login USER password SECRET. Macros, accounts
+// and default, which would send a secret to every host, are skipped. The error names the line, and no secret.
 func ParseNetrc(r io.Reader) ([]Login, error) {
 	data, err := io.ReadAll(io.LimitReader(r, mostNetrc+1))
 	if err != nil {

@@ -11,8 +11,8 @@ import (
 	"golang.org/x/net/http/httpguts"
 )
 
-// ParseAuth reads "user:password" for Basic authentication (RFC 7617), or "bearer TOKEN"
-// (RFC 6750), and returns the value of Authorization. The error repeats nothing of it.
+// ParseAuth returns the value of Authorization for "user:password" (Basic, RFC 7617) or "bearer TOKEN" (RFC 6750). The
+// error repeats nothing of it.
 func ParseAuth(s string) (string, error) {
 	if scheme, token, ok := strings.Cut(s, " "); ok && strings.EqualFold(scheme, "bearer") {
 		token = strings.TrimSpace(token)
@@ -27,8 +27,7 @@ func ParseAuth(s string) (string, error) {
 	return login(s)
 }
 
-// login is the value for "user:password", in which RFC 7617 section 2 has no control
-// characters.
+// login is the value for "user:password", without control characters (RFC 7617 section 2).
 func login(pair string) (string, error) {
 	for i := range len(pair) {
 		if pair[i] < ' ' || pair[i] == 0x7f {
@@ -55,9 +54,8 @@ var proxyPorts = map[string]string{"http": "80", "https": "443", "socks5": "1080
 
 var errProxy = errors.New("is no proxy; write http://, https:// or socks5:// with a host and a port, and user:password@ before it if need be")
 
-// ParseProxy reads the URL of a proxy: http, https or socks5 (or socks5h, which is the same
-// here: the proxy looks names up). Without a scheme it is http. The URL returned has a port.
-// The error repeats nothing of it.
+// ParseProxy reads the URL of a proxy: http (the default), https or socks5 (or socks5h, the same here: the proxy looks
+// names up). The result has a port. The error repeats nothing of it.
 func ParseProxy(s string) (*url.URL, error) {
 	if !strings.Contains(s, "://") {
 		s = "http://" + s
@@ -96,8 +94,7 @@ func RedactProxy(s, mask string) string {
 	return s
 }
 
-// Expand puts the values of variables in the place of ${NAME}; $${ is a literal ${. The
-// error names the variable that lookup does not know, or that is empty.
+// Expand replaces ${NAME} by the variable; $${ is a literal ${. The error names an unknown or empty variable.
 func Expand(s string, lookup func(string) (string, bool)) (string, error) {
 	var b strings.Builder
 	for {

@@ -11,8 +11,8 @@ import (
 
 // Rule is what is special about the hosts that Match names.
 type Rule struct {
-	// Match is a host, or *.NAME for all names below; with a port, that port only. It is in
-	// lower case and ASCII, IPv6 addresses in brackets, default ports left out. Empty is refused.
+	// Match is a host, or *.NAME for all names below, with an optional port: lower case, ASCII, IPv6 in brackets, no
+	// default port. Empty is refused.
 	Match         string
 	Header        http.Header      // sent over that of all requests, name by name
 	Authorization string           // value of that field, as [ParseAuth] makes it; empty sends none
@@ -34,8 +34,8 @@ type Config struct {
 	Netrc  []Login // where neither Logins nor the rule of a host has one
 }
 
-// Table finds what is special about a host. Nil and the zero Table know nothing. It is made
-// by [New] and safe for concurrent use.
+// Table finds what is special about a host. It is made by [New] and safe for concurrent use. Nil and the zero Table
+// are empty.
 type Table struct {
 	cfg                  Config
 	logins, rules, netrc index
@@ -51,8 +51,7 @@ func New(cfg Config) (*Table, error) {
 	)
 }
 
-// Rule is that of a host, or nil. The authority is the host with its port as in a URL,
-// lower case, without a default port.
+// Rule is that of a host as in a URL, lower case, without a default port; or nil.
 func (t *Table) Rule(authority string) *Rule {
 	if t == nil {
 		return nil
@@ -80,8 +79,7 @@ func (t *Table) Authorization(authority string) string {
 	return ""
 }
 
-// index finds the first of many patterns that matches. It holds what the user wrote, and so
-// is as large as that.
+// index finds the first of many patterns that matches.
 type index struct {
 	exact map[string]int // "example.com", "example.com:8080"
 	below map[string]int // ".example.com", ".example.com:8080"

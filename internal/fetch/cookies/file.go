@@ -21,9 +21,8 @@ const (
 
 var errNetscape = errors.New("a line has seven fields with tabs between them: domain, TRUE or FALSE for names below, path, TRUE or FALSE for https only, expiry in seconds since 1970 (0 = none), name, value")
 
-// Load reads a file of cookies in the format of Netscape's cookies.txt, which browsers'
-// extensions export and curl and wget write. What answers set later goes over these. The
-// error lists the lines that are wrong, by number; then nothing was taken.
+// Load reads a file in the format of Netscape's cookies.txt. Cookies set later replace these. The error lists the
+// wrong lines by number; then nothing was taken.
 func (j *Jar) Load(r io.Reader) error {
 	now := j.cfg.Clock.Now()
 	var all []cookie
@@ -105,8 +104,7 @@ func parseFlag(s string) (bool, error) {
 	return false, errNetscape
 }
 
-// check refuses what could not have come from a server, or would break a request. It names no
-// value: that may open something.
+// check refuses what no server can have sent, or would break a request. It names no value, which may be secret.
 func (c *cookie) check() error {
 	switch {
 	case c.domain == "" || strings.ContainsAny(c.domain, " /:@"):

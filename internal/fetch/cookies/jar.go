@@ -26,8 +26,7 @@ const (
 const (
 	// mostCookie bounds a name with its value (RFC 6265bis section 5.6).
 	mostCookie = 4096
-	// mostSite bounds the bytes of a site's cookies. Servers take headers of 8 KiB, so that
-	// more could never be sent.
+	// mostSite bounds the bytes of a site's cookies; servers take headers of 8 KiB.
 	mostSite = 16 << 10
 	// mostHeader bounds what one request sends, within what servers take.
 	mostHeader = 8 << 10
@@ -106,8 +105,7 @@ func (j *Jar) Len() int {
 	return n
 }
 
-// Set takes in the Set-Cookie lines of an answer from o. One that is malformed, or that o
-// must not set, is left out, as browsers do.
+// Set takes in the Set-Cookie lines of an answer from o, without those that are malformed or that o must not set.
 func (j *Jar) Set(o Origin, lines []string) {
 	if len(lines) == 0 {
 		return
@@ -125,8 +123,7 @@ func (j *Jar) Set(o Origin, lines []string) {
 	}
 }
 
-// accept judges one cookie by itself. net/http reads the attributes; it would refuse the
-// quotes and commas in values that servers set and browsers send back.
+// accept judges one cookie by itself. net/http reads the attributes only, as it refuses quotes and commas in values.
 func accept(o Origin, line string, now time.Time) (c cookie, ok bool) {
 	pair, attributes, _ := strings.Cut(line, ";")
 	if c.name, c.value, ok = strings.Cut(pair, "="); !ok {
@@ -180,8 +177,7 @@ func (c *cookie) honest() bool {
 	return true
 }
 
-// domainOf is where a cookie goes that a host sets with this Domain; hostOnly means nowhere
-// else.
+// domainOf is where a cookie with this Domain goes; hostOnly: only to the host.
 func domainOf(host, attr string) (domain string, hostOnly, ok bool) {
 	attr = strings.ToLower(strings.TrimPrefix(attr, "."))
 	if attr == "" || attr == host {
@@ -256,8 +252,7 @@ func (j *Jar) putLocked(o Origin, c cookie, now time.Time) {
 	j.sites.Add(k, s)
 }
 
-// guarded reports whether c, which comes over plain HTTP, would stand in the way of one that
-// is secure (RFC 6265bis section 5.7, step 16).
+// guarded reports whether c, over plain HTTP, would overlay a secure cookie (RFC 6265bis section 5.7, step 16).
 func (s *site) guarded(c *cookie) bool {
 	return slices.ContainsFunc(s.list, func(old cookie) bool {
 		return old.secure && old.name == c.name && pathMatches(c.path, old.path) &&
@@ -287,8 +282,8 @@ func (s *site) expire(now time.Time) {
 	})
 }
 
-// Header is the value of Cookie for a request to o, at most 8 KiB; "" for none. Longer paths
-// come first, then older cookies (RFC 6265 section 5.4).
+// Header is the Cookie of a request to o, at most 8 KiB, or "". Longer paths come first, then older cookies (RFC 6265
+// section 5.4).
 func (j *Jar) Header(o Origin) string {
 	if o.Path == "" {
 		o.Path = "/"
@@ -325,8 +320,7 @@ func (c *cookie) goesTo(o Origin) bool {
 	return (c.domain == o.Host || !c.hostOnly && below(o.Host, c.domain)) && (o.TLS || !c.secure) && pathMatches(o.Path, c.path)
 }
 
-// pathMatches reports whether path is at or below the path of a cookie (RFC 6265 section
-// 5.1.4).
+// pathMatches reports whether path is at or below that of a cookie (RFC 6265 section 5.1.4).
 func pathMatches(path, cookiePath string) bool {
 	rest, ok := strings.CutPrefix(path, cookiePath)
 	return ok && (rest == "" || rest[0] == '/' || strings.HasSuffix(cookiePath, "/"))

@@ -15,18 +15,17 @@ import (
 const (
 	// maxChunkLine bounds the line that begins a chunk, in bytes. Its extensions are not used.
 	maxChunkLine = 4 << 10
-	// A chunk may have freeOverhead bytes of framing and twice as many as it has data; what is
-	// beyond that may come to maxOverhead over the whole body.
+	// Framing bounds: per chunk freeOverhead bytes and twice its data, and beyond that maxOverhead over the whole
+	// body.
 	freeOverhead = 16
 	maxOverhead  = 16 << 10
 )
 
 var errChunk = errors.New("http1: malformed chunked body")
 
-// NewChunked returns a reader of the data in a chunked body, as far as its last chunk: what
-// follows that, trailers and a blank line, stays in in. It takes what net/http's reader of
-// chunks takes, and blanks in front of an extension, which RFC 9112 section 7.1.1 tells to
-// expect. A body that ends before its last chunk is io.ErrUnexpectedEOF.
+// NewChunked reads the data of a chunked body up to its last chunk; trailers and a blank line stay in in. It takes
+// what net/http takes, and blanks before an extension (RFC 9112 section 7.1.1). A body that ends early is
+// io.ErrUnexpectedEOF.
 func NewChunked(in *bufio.Reader) io.Reader { return &chunks{in: in} }
 
 type chunks struct {
@@ -51,8 +50,7 @@ func (c *chunks) Read(p []byte) (n int, err error) {
 	return n, c.err
 }
 
-// begin reads the end of a chunk, if there was one, and the line of the next. The error is
-// io.EOF at the last.
+// begin reads the end of a chunk, if any, and the line of the next. The error is io.EOF at the last.
 func (c *chunks) begin() error {
 	if c.inside {
 		var end [2]byte
@@ -138,8 +136,7 @@ func (b *chunkedBody) Close() error { return nil }
 
 var errTrailers = errors.New("http1: malformed trailers of a chunked body")
 
-// trailers reads what follows the last chunk: most often a blank line alone. All of it has to
-// fit into the buffer, so that it is bounded.
+// trailers reads what follows the last chunk, which has to fit into the buffer.
 func (b *chunkedBody) trailers() error {
 	for n := 2; ; n++ {
 		seen, err := b.in.Peek(n)
@@ -164,8 +161,8 @@ func (b *chunkedBody) trailers() error {
 	}
 }
 
-// chunkedOld reports whether an answer of HTTP/1.0 that in is at the beginning of says that
-// its body is chunked. That version has no such thing, and net/http forgets that it was said.
+// chunkedOld reports whether an HTTP/1.0 answer says that it is chunked, which net/http drops, as that version has no
+// chunks.
 func chunkedOld(in *bufio.Reader) bool {
 	const version = "HTTP/1.0"
 	if begun, _ := in.Peek(len(version)); string(begun) != version {

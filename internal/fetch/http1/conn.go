@@ -76,17 +76,13 @@ func (c *conn) whole(yes bool) {
 	}
 }
 
-// discard closes a connection that is given up, of which there is nothing to learn. TLS
-// says goodbye before it closes, and waits for seconds if nobody reads that; who has not
-// read the answer to its end owes none.
+// discard closes a connection without the TLS close-notify, which may block for seconds.
 func (c *conn) discard() {
 	_ = underlying(c.Conn).Close()
 	_ = c.Close()
 }
 
-// alive reports whether a kept connection may serve again: there is nothing to read from
-// it, neither the end nor what was not asked for. It costs one system call, which finds
-// most of the connections that a server has closed before a request is spent on them.
+// alive reports whether a kept connection may serve again, with nothing to read, by one system call.
 func (c *conn) alive() bool {
 	if _, secure := c.Conn.(*tls.Conn); secure || c.socket == nil {
 		if !quiet(c.Conn) {
@@ -96,8 +92,7 @@ func (c *conn) alive() bool {
 	return c.socket == nil || c.socket.silent()
 }
 
-// quiet reads without waiting, for what the system knows nothing of: connections in memory
-// say at once whether they have ended, and TLS may have read more than it has given out.
+// quiet reads without waiting, as in-memory connections and TLS may hold bytes that the system does not know of.
 func quiet(c net.Conn) bool {
 	if c.SetReadDeadline(time.Unix(1, 0)) != nil {
 		return false
@@ -108,8 +103,7 @@ func quiet(c net.Conn) bool {
 	return n == 0 && ok && timeout.Timeout() && c.SetReadDeadline(time.Time{}) == nil
 }
 
-// body gives the connection back when it has been read, or is closed. Like every body it has
-// one reader.
+// body gives the connection back when read or closed. It has one reader.
 type body struct {
 	io.ReadCloser
 	t    *Transport

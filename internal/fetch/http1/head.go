@@ -9,9 +9,8 @@ import (
 	"strings"
 )
 
-// readPlain reads the header of a plain answer, as nine in ten are. It is nil, and nothing has
-// been read, if there is anything else in it, or not all of it has come: [http.ReadResponse] reads
-// all that is not plain, and would say the same of what is, in twice the time.
+// readPlain reads the header of a plain answer, nine in ten, in half the time of [http.ReadResponse] with the same
+// result. It returns nil, with nothing read, for any other or if not all of it has come.
 func readPlain(in *bufio.Reader, req *http.Request) *http.Response {
 	seen, _ := in.Peek(in.Buffered())
 	end := bytes.Index(seen, []byte("\r\n\r\n"))
@@ -37,8 +36,7 @@ func readPlain(in *bufio.Reader, req *http.Request) *http.Response {
 	return resp
 }
 
-// plainStatus is the code in a status line of an answer that may have a body; zero if the
-// line is not plain.
+// plainStatus is the code in a plain status line of an answer that may have a body, or zero.
 func plainStatus(line string) int {
 	const before, all = len("HTTP/1.1 "), len("HTTP/1.1 200 \r")
 	if len(line) < all || line[:before] != "HTTP/1.1 " || line[before+3] != ' ' || !plainText(line) {
@@ -76,8 +74,7 @@ func plainFields(resp *http.Response, text string) bool {
 	return true
 }
 
-// plainField takes notice of the fields that say where the answer ends, and refuses those
-// that make net/http do more than to hand them on.
+// plainField notes the fields that frame the answer, and refuses those that net/http interprets.
 func plainField(resp *http.Response, key, value string) (ok bool) {
 	switch key {
 	case "Content-Length":
@@ -94,8 +91,7 @@ func plainField(resp *http.Response, key, value string) (ok bool) {
 	return true
 }
 
-// plainName is the length of the name that a header line begins with; zero if it has none,
-// or an odd one.
+// plainName is the length of the name that a header line begins with; zero for none or an odd one.
 func plainName(line string) int {
 	for i := range len(line) {
 		switch c := line[i]; {
@@ -109,8 +105,7 @@ func plainName(line string) int {
 	return 0
 }
 
-// plainText reports whether a line is printable ASCII or tabs, and ends with the carriage
-// return before its line feed.
+// plainText reports whether a line is printable ASCII or tabs up to CRLF.
 func plainText(line string) bool {
 	last := len(line) - 1
 	if last < 0 || line[last] != '\r' {

@@ -16,8 +16,7 @@ type hostKey struct {
 	host string
 }
 
-// pool is the connections that are kept, and the places for more. A host is in it as long
-// as it has connections, or requests that wait for one.
+// pool is the kept connections, and the places for more, of hosts with connections or waiting requests.
 type pool struct {
 	cfg   *Config
 	clk   clock.Clock // the system's, as the reaper's timer is
@@ -30,8 +29,7 @@ type pool struct {
 	closed bool
 }
 
-// hostConns is one host. Where requests wait, every place is taken and nothing is kept: what
-// comes back goes to the first of them.
+// hostConns is one host. While requests wait, all places are taken, and a returned connection goes to the first.
 type hostConns struct {
 	idle    []*list.Element // the one kept longest first
 	open    int             // connections, kept or lent or being made
@@ -45,8 +43,8 @@ func (p *pool) init(cfg *Config) {
 	p.idle.Init()
 }
 
-// take is a kept connection, or nil for a place in which to make one. It waits until there
-// is either, first come first served. Whoever gets it calls put or drop.
+// take is a kept connection, or nil for a place to make one; it waits for either in order of arrival. The caller calls
+// put or drop.
 func (p *pool) take(key hostKey, w Watch) (*conn, error) {
 	p.mu.Lock()
 	h := p.hosts[key]

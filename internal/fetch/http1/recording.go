@@ -6,19 +6,15 @@ import (
 	"slices"
 )
 
-// maxExpected bounds the memory that a recording takes on a server's word: the Content-Length
-// of an answer is its claim, and only what has come is a fact.
+// maxExpected bounds the memory taken by an announced Content-Length.
 const maxExpected = 1 << 20
 
-// Recording is one exchange as it was on the wire, above TLS. The zero Recording with a Max
-// is ready to be put into a [Request], and serves that request only. It belongs to the
-// goroutine that reads the answer, and is complete when the body has been read to its end
-// or closed.
+// Recording is one exchange on the wire, above TLS. The zero Recording with a Max is ready for one [Request]. It
+// belongs to the goroutine that reads the answer, and is complete at the end or close of the body.
 type Recording struct {
 	Max     int64  // bytes of Answer, with room for Config.MaxHeaderBytes; zero records nothing of it
 	Request []byte // what was sent, whole: credentials too
-	// Answer is what came, from the status line to the last byte of the message, with the
-	// framing of chunks and the trailers. Informational answers before it are left out.
+	// Answer is the final answer, with the framing of chunks and the trailers.
 	Answer  []byte
 	Head    int  // length of the header in Answer, with the blank line
 	Chunked bool // what follows the header is framed in chunks

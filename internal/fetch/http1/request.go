@@ -53,9 +53,8 @@ func (r *Request) AppendTo(b []byte) []byte {
 	return append(append(b, r.Fields...), "\r\n"...)
 }
 
-// AppendHeader appends the fields of h as they are on the wire: User-Agent, and the others
-// by name, so that one request looks like the next. It leaves Host out, and fails if a field
-// would break the request.
+// AppendHeader appends the fields of h, User-Agent first, others by name, without Host. It fails if a field would
+// break the request.
 func AppendHeader(b []byte, h http.Header) ([]byte, error) {
 	for _, name := range inOrder(h) {
 		if !httpguts.ValidHeaderFieldName(name) {
@@ -84,8 +83,7 @@ func rank(name string) int {
 	return 1
 }
 
-// withoutZone is a host without the zone of an IPv6 address, which means something to this
-// machine only (RFC 6874, 4).
+// withoutZone drops the zone of an IPv6 address, which is local (RFC 6874, 4).
 func withoutZone(host string) string {
 	if host[0] != '[' {
 		return host

@@ -14,11 +14,9 @@ import (
 	"time"
 )
 
-// Config is what a [Transport] is made of. All fields are required; zero means nothing
-// sensible.
+// Config is what a [Transport] is made of. All fields are required.
 type Config struct {
-	// Dial and DialTLS make connections to an address with a port; the second one shakes
-	// hands as well.
+	// Dial and DialTLS connect to an address with a port; DialTLS also shakes hands.
 	Dial, DialTLS  func(ctx context.Context, network, addr string) (net.Conn, error)
 	MaxHeaderBytes int64         // of the header of an answer, informational ones before it included
 	MaxPerHost     int           // connections to one host, kept ones included; a request beyond it waits
@@ -26,20 +24,18 @@ type Config struct {
 	IdleTimeout    time.Duration // for how long a connection is kept
 }
 
-// Watch is who waits for an answer, and what may end the waiting. Its methods are called by
-// the goroutine that waits: Connected and FirstByte at most once, in this order, and Release
-// once, at the end of it all.
+// Watch is who waits for an answer. The waiting goroutine calls Connected and FirstByte at most once, in this order,
+// and Release once, at the end.
 type Watch interface {
 	// Context ends the wait for a connection. It is asked for only if there is any.
 	Context() context.Context
-	// Connected tells of the connection that the request gets, and whether it has served
-	// before. From now on until Release the Watch may close c at any time, from any
-	// goroutine; that is how it ends a read or a write.
+	// Connected tells of the connection of the request, and whether it was reused. Until Release the Watch may close c
+	// from any goroutine, to end a read or a write.
 	Connected(c net.Conn, reused bool)
 	// FirstByte tells that the answer begins.
 	FirstByte()
-	// Release takes c, if there is one, out of the Watch's hands. It is nil, or why the
-	// Watch has closed c, which then is the error of the request.
+	// Release takes c, if any, from the Watch. It returns nil, or why the Watch has closed c, the error of the
+	// request.
 	Release() error
 }
 
@@ -61,15 +57,14 @@ func New(cfg Config) *Transport {
 // CloseIdleConnections closes the connections that are kept, and from now on keeps none.
 func (t *Transport) CloseIdleConnections() { t.pool.close() }
 
-// errNoAnswer is the end of a connection where an answer should begin. That it is an end is
-// what tells it from a broken answer.
+// errNoAnswer is the end of a connection where an answer should begin; as an EOF it differs from a broken answer.
 var errNoAnswer = fmt.Errorf("http1: the server closed the connection without an answer: %w", io.EOF)
 
 // readSize is the buffer of a lent connection. Most pages fit, and come with one read.
 const readSize = 32 << 10
 
-// Do sends a request and returns when the header of the answer is there. The body must be
-// read to its end or closed, as always. The Request of the answer says its method only.
+// Do sends a request and returns at the header of the answer. The body must be read or closed. The answer's Request
+// has its method only.
 func (t *Transport) Do(r *Request, w Watch) (*http.Response, error) {
 	c, reused, err := t.connect(r, w)
 	if err != nil {
@@ -123,9 +118,7 @@ func (t *Transport) exchange(c *conn, r *Request) (*http.Response, error) {
 	return resp, nil
 }
 
-// readFinal reads answers until one is not informational; how many may come before is
-// bounded by their bytes. A switch of protocols is final: nobody has asked for it, and it is
-// the caller who says so.
+// readFinal skips informational answers, bounded by their bytes. A switch of protocols is final.
 func (t *Transport) readFinal(c *conn) (*http.Response, error) {
 	in, req := c.in, &t.get
 	for {
@@ -146,8 +139,8 @@ func (t *Transport) readFinal(c *conn) (*http.Response, error) {
 	}
 }
 
-// unchunk has a chunked body read by our own reader. An answer of HTTP/1.0 that says it is
-// chunked most often is; its connection does not serve again: RFC 9112 section 6.1.
+// unchunk has a chunked body read by our reader. The connection of an HTTP/1.0 one is not reused (RFC 9112 section
+// 6.1).
 func unchunk(resp *http.Response, in *bufio.Reader, old bool) {
 	if old {
 		resp.Close = true
@@ -168,14 +161,12 @@ func (e *HeaderTooLargeError) Error() string {
 	return fmt.Sprintf("the header of the answer is longer than %d bytes", e.Max)
 }
 
-// reusable reports whether a connection may serve again, now that the answer was read. What
-// lies behind the answer was not asked for, so nothing after it can be trusted.
+// reusable reports whether a connection may serve again: nothing may follow the answer.
 func reusable(resp *http.Response, c *conn) bool {
 	return !resp.Close && resp.StatusCode >= http.StatusOK && c.in.Buffered() == 0
 }
 
-// connect lends a connection to the host: a kept one if it lives, a new one otherwise. Where
-// the one used last is dead, the others most likely are, so that none of them is tried.
+// connect lends a kept connection if it lives, or a new one. If the latest kept one is dead, the others are not tried.
 func (t *Transport) connect(r *Request, w Watch) (c *conn, reused bool, err error) {
 	if err := r.check(); err != nil {
 		return nil, false, err
@@ -203,8 +194,7 @@ func (t *Transport) connect(r *Request, w Watch) (c *conn, reused bool, err erro
 	return newConn(raw, key), false, nil
 }
 
-// finish takes a lent connection back, to be kept or closed, and returns err, or what has
-// ended the watch if that is why.
+// finish takes a lent connection back, to be kept or closed, and returns err or what ended the watch.
 func (t *Transport) finish(c *conn, keep bool, err error) error {
 	if cause := c.watch.Release(); cause != nil {
 		keep = false

@@ -6,8 +6,8 @@ import (
 	"sync"
 )
 
-// Lifetime is that of an owner of work in progress, which [Lifetime.End] ends and waits for. It
-// is made by [New] and safe for concurrent use.
+// Lifetime is that of work in progress, which [Lifetime.End] ends and waits for. Made by [New], safe for concurrent
+// use.
 type Lifetime struct {
 	ctx  context.Context
 	stop context.CancelFunc

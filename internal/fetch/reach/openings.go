@@ -9,22 +9,19 @@ import (
 	"syscall"
 )
 
-// Openings are the addresses that are not public and may be dialled all the same, each with the
-// ports that it is open at: those that the user has named. A seed whose host is an address, or localhost, opens that. One whose host is a name opens the
-// addresses of the name if all of them are private when it is first looked up, and none
-// otherwise, also if the name leads elsewhere later. Addresses of [Link] are opened by
-// themselves alone. What is open for an address is so for whoever writes the address; a name
-// leads to what it has opened itself, since others decide where names lead.
+// Openings are the non-public addresses that may be dialled, each with its ports, because the user has named them. A
+// seed whose host is an address, or localhost, opens that. A name opens its addresses if all are private at the first
+// lookup, and none otherwise, also if it leads elsewhere later. Addresses of [Link] are opened only by themselves. An
+// open address is open for whoever writes the address; a name leads only to what it has opened itself.
 //
-// The zero Openings has none and is ready to use, and nil has none for ever. It is as large as
-// the list of hosts that were named, and safe for concurrent use.
+// The zero Openings is empty and ready; nil stays empty. It is bounded by the hosts named, and safe for concurrent
+// use.
 type Openings struct {
-	// OnOpen, if set before the first use, is called when a host of a seed has opened
-	// addresses at a port, with none when it has lost them, and with none when a name is named
-	// that has opened none, but for names beyond the first 10,000. It must not call back.
+	// OnOpen, if set before the first use, is called when a seed's host has opened addresses at a port; with none when
+	// it has lost them or is a name that has opened none, for the first 10,000 names. It must not call back.
 	OnOpen func(host string, port uint16, addrs []netip.Addr)
-	// Ask, if set before the first use, returns what a host has opened at a port for others who
-	// work on the same crawl. It is called before an address is refused.
+	// Ask, if set before the first use, returns what other processes know a host to have opened at a port. It is
+	// called before an address is refused.
 	Ask func(ctx context.Context, host string, port uint16) []netip.Addr
 
 	mu    sync.Mutex // guards what follows
@@ -39,15 +36,13 @@ type name struct {
 	addrs   []netip.Addr // that are open for it
 }
 
-// maxTold bounds the names of which OnOpen is told before they open anything: whoever names
-// more lists sites of the Internet.
+// maxTold bounds the names without openings of which OnOpen is told.
 const maxTold = 10_000
 
 // shut is a name that leads nowhere but to public addresses.
 var shut = &name{decided: true}
 
-// Name notes that the user named a host at a port, and reports whether [Openings.Decide] is to
-// be told of its addresses.
+// Name notes that the user named a host at a port, and reports whether [Openings.Decide] needs its addresses.
 func (o *Openings) Name(host string, port uint16) bool {
 	host = normal(host)
 	o.mu.Lock()
@@ -76,9 +71,8 @@ func (o *Openings) Name(host string, port uint16) bool {
 	return !n.decided
 }
 
-// Decide takes what a name was found to be. The first time opens its addresses at its ports if
-// all of them are private. One that is public at any time closes the name for good. Of a name
-// that was not named it does nothing.
+// Decide takes the addresses of a name. The first time all are opened if all are private. A public one at any time
+// closes the name for good. Unnamed names are ignored.
 func (o *Openings) Decide(host string, addrs []netip.Addr) {
 	if o == nil {
 		return
@@ -106,8 +100,7 @@ func (o *Openings) Decide(host string, addrs []netip.Addr) {
 	}
 }
 
-// Inquire asks others for what a host may lead to at a port, if it may not lead to all of these
-// addresses.
+// Inquire asks others what a host has opened at a port, if it may not lead to all of these addresses.
 func (o *Openings) Inquire(ctx context.Context, host string, port uint16, addrs []netip.Addr, private bool) {
 	if o == nil || o.Ask == nil {
 		return
@@ -127,8 +120,7 @@ func (o *Openings) Inquire(ctx context.Context, host string, port uint16, addrs 
 	}
 }
 
-// Opened is what a host that was named has opened at a port; known is false if that is not
-// decided yet.
+// Opened is what a named host has opened at a port; known is false if that is undecided.
 func (o *Openings) Opened(host string, port uint16) (addrs []netip.Addr, known bool) {
 	host = normal(host)
 	o.mu.Lock()
@@ -153,8 +145,7 @@ func (n *name) opened(port uint16) []netip.Addr {
 	return n.addrs
 }
 
-// Restore brings back what OnOpen was told in an earlier run, or what others have opened. A name
-// that is known to have been public stays closed.
+// Restore brings back what OnOpen was told earlier, or others have opened. A name known as public stays closed.
 func (o *Openings) Restore(host string, port uint16, addrs []netip.Addr) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -174,8 +165,7 @@ func (o *Openings) Restore(host string, port uint16, addrs []netip.Addr) {
 	o.add(port, addrs)
 }
 
-// Shut notes that a name was a seed's in an earlier run and is to open nothing in this one,
-// unless Restore has said what.
+// Shut notes a seed's name of an earlier run, which opens nothing now unless by Restore.
 func (o *Openings) Shut(host string) {
 	host = normal(host)
 	o.mu.Lock()
@@ -206,8 +196,7 @@ func (o *Openings) Awaits(host string, port uint16) bool {
 	return n != nil && !n.decided && slices.Contains(n.ports, port)
 }
 
-// Allows reports whether a connection for a host may lead to an address: it is public, or
-// private where those are allowed for everybody, or open.
+// Allows reports whether a connection for a host may lead to an address: public, private if allowed for all, or open.
 func (o *Openings) Allows(host string, at netip.AddrPort, private bool) bool {
 	switch r := Of(at.Addr()); {
 	case r == Public, r == Private && private:
@@ -225,8 +214,8 @@ func (o *Openings) Allows(host string, at netip.AddrPort, private bool) bool {
 	return slices.Contains(o.names[host].opened(at.Port()), at.Addr())
 }
 
-// Control is for [net.Dialer]: it has nothing dialled for a host that is not allowed, and gives
-// what refuse makes of such an address. It sees the address that the socket connects to.
+// Control is for [net.Dialer]: it refuses disallowed addresses, as the socket connects to them, with the error of
+// refuse.
 func (o *Openings) Control(host string, private bool, refuse func(addr string) error) func(network, addr string, _ syscall.RawConn) error {
 	return func(network, addr string, _ syscall.RawConn) error {
 		at, err := netip.ParseAddrPort(addr)

@@ -24,16 +24,13 @@ type Reach uint8
 const (
 	// Public is an address of the Internet.
 	Public Reach = iota
-	// Private is one of a network or a machine: private, loopback, shared, multicast and all
-	// that is set aside for something else than hosts of the Internet.
+	// Private is set aside for other than Internet hosts: private, loopback, shared, multicast and so on.
 	Private
-	// Link is one that means this machine's link or cloud and nothing else: link-local
-	// addresses, and those where clouds tell a machine its secrets. No site is there.
+	// Link is link-local or a cloud's metadata address. No site is there.
 	Link
 )
 
-// links are the addresses of Link. Clouds have their services at some that are private or even
-// public by their numbers alone.
+// links are the addresses of Link; those of clouds may be in private or public ranges.
 var links = []netip.Prefix{
 	netip.MustParsePrefix("169.254.0.0/16"),     // RFC 3927; AWS, Azure, Google, Oracle and others tell secrets at 169.254.169.254
 	netip.MustParsePrefix("fe80::/10"),          // RFC 4291

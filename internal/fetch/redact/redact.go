@@ -32,8 +32,7 @@ type Config struct {
 	Params  []string // further names of query parameters whose values are masked, in any case
 }
 
-// Redactor masks secrets. Nil and the zero Redactor know the rules of the package only.
-// It is made by [New] and safe for concurrent use.
+// Redactor masks secrets. It is made by [New] and safe for concurrent use. Nil and zero know the package's rules only.
 type Redactor struct {
 	headers []string // lower case
 	params  []string // lower case
@@ -57,8 +56,7 @@ func New(cfg Config) (*Redactor, error) {
 	return r, nil
 }
 
-// URL is rawURL as it may be shown: without user information and fragment, with the
-// values of secret query parameters masked, and cut to a line's length.
+// URL is rawURL without user information and fragment, secret query parameters masked, cut to a line's length.
 func (r *Redactor) URL(rawURL string) string {
 	shown, _, _ := strings.Cut(rawURL, "#")
 	if shown = r.word(shown); len(shown) > maxURL {
@@ -82,8 +80,7 @@ func withoutUser(rest string) string {
 	return rest
 }
 
-// secretPair is true of a secret key, and of a value that is itself a URL or a query
-// with a secret in it, as the target that a login page is given to return to.
+// secretPair reports a secret key, or a value that is a URL or query with a secret in it.
 func (r *Redactor) secretPair(key, value string) bool {
 	if r.secretParam(key) {
 		return true
@@ -123,16 +120,14 @@ func looksSecret(name string) bool {
 	return false
 }
 
-// SecretHeader reports whether the value of the header with this name is masked:
-// Authorization, Proxy-Authorization, Cookie, Set-Cookie, X-Api-Key, every name that
-// looks as if its value opened something, and those of the Config.
+// SecretHeader reports whether this header is masked: Authorization, Proxy-Authorization, Cookie, Set-Cookie,
+// X-Api-Key, secret-looking names, and those of the Config.
 func (r *Redactor) SecretHeader(name string) bool {
 	name = strings.ToLower(name)
 	return strings.Contains(name, "cookie") || looksSecret(name) || r != nil && slices.Contains(r.headers, name)
 }
 
-// Header is a copy of h as it may be shown. The values of secret headers are masked
-// whole; in all others, such as Location, Referer or Link, the URLs are.
+// Header is a copy of h with the values of secret headers masked, and in all others their URLs.
 func (r *Redactor) Header(h http.Header) http.Header {
 	shown := make(http.Header, len(h))
 	for name, values := range h {

@@ -8,16 +8,14 @@ import (
 	"strings"
 )
 
-// minSecret is the least length in bytes of a secret that Text looks for by itself. A
-// shorter one occurs by chance in any text, and hardly keeps anything.
+// minSecret is the least length in bytes of a secret that Text looks for; shorter ones occur by chance.
 const minSecret = 4
 
 // delimiters end a URL that stands in a text, as errors quote it.
 const delimiters = " \t\r\n\"'`<>()[]{}|\\^"
 
-// Text is text with the user information of URLs dropped, the values of secret query
-// parameters masked, with or without the URL around them, and the given secrets masked
-// wherever they occur. Secrets shorter than 4 bytes are not looked for.
+// Text is text without the user information of URLs, with the values of secret query parameters masked, also outside
+// of URLs, and the given secrets, of 4 bytes or more.
 func (r *Redactor) Text(text string, secrets ...string) string {
 	if len(secrets) > 1 { // the longest first: a short one that it begins with would leave its rest
 		secrets = slices.SortedFunc(slices.Values(secrets), func(a, b string) int { return cmp.Compare(len(b), len(a)) })
@@ -77,9 +75,8 @@ func (r *Redactor) pair(p string) string {
 	return key + "=" + Mask
 }
 
-// Secrets are the values in req that must not be shown, for [Redactor.Text]: those of
-// secret headers, whole and in the parts that an error might quote, the password, and
-// the values of secret query parameters, as they stand and unescaped.
+// Secrets are the values in req to be masked by [Redactor.Text]: secret headers, whole and in parts, the password, and
+// secret query parameters, as written and unescaped.
 func (r *Redactor) Secrets(req *http.Request) []string {
 	var list []string
 	for name, values := range req.Header {
@@ -108,8 +105,7 @@ func (r *Redactor) Secrets(req *http.Request) []string {
 	return list
 }
 
-// parts are a header's value, what follows its scheme ("Bearer ..."), and what follows
-// the names in it (cookies), the longest first.
+// parts are a header's value, what follows its scheme ("Bearer ..."), and the values of cookies, the longest first.
 func parts(value string) []string {
 	list := []string{value}
 	if _, after, ok := strings.Cut(value, " "); ok {

@@ -27,11 +27,10 @@ const (
 )
 
 const (
-	// negativeTTL is for how long a name does not exist. RFC 2308 section 5 would have it
-	// follow the zone; half a minute is what browsers keep.
+	// negativeTTL is how long a name does not exist: half a minute as in browsers, not the zone's (RFC 2308 section
+	// 5).
 	negativeTTL = 30 * time.Second
-	// staleTTL is for how long beyond its time an answer serves while none is to be had
-	// (RFC 8767 section 5 suggests one to three days; crawlers meet more names that moved).
+	// staleTTL is how long an expired answer serves while none is to be had (RFC 8767 section 5 suggests days).
 	staleTTL = time.Hour
 	// staleAgain is how long a stale answer serves before the name is looked up again.
 	staleAgain = 30 * time.Second
@@ -61,8 +60,7 @@ type Config struct {
 	TTL     time.Duration // for which an answer is kept; zero means 2m, less than zero not at all
 	Max     int           // names that are kept; zero means 10000
 	Timeout time.Duration // of one lookup, whoever waits for it; zero means 10s
-	// Lookup, if set, is asked instead of name servers; network is ip, ip4 or ip6. It must
-	// be safe for concurrent use.
+	// Lookup, if set, replaces name servers; network is ip, ip4 or ip6. It must be safe for concurrent use.
 	Lookup func(ctx context.Context, network, host string) ([]netip.Addr, error)
 	Clock  clock.Clock // tells how old answers are; nil means the system clock
 }
@@ -92,8 +90,7 @@ type kept struct {
 // ErrClosed is the error of a Lookup after Close.
 var ErrClosed = errors.New("the resolver is closed")
 
-// New returns a Resolver, or an error that names the field of cfg which makes no sense. It
-// asks nobody.
+// New returns a Resolver, or an error that names the wrong field of cfg.
 func New(cfg Config) (*Resolver, error) {
 	cfg.Clock, cfg.TTL = cmp.Or(cfg.Clock, clock.System()), cmp.Or(cfg.TTL, defaultTTL)
 	cfg.Max, cfg.Timeout = cmp.Or(cfg.Max, defaultMax), cmp.Or(cfg.Timeout, defaultTimeout)
@@ -135,8 +132,7 @@ func system(server string) (func(context.Context, string, string) ([]netip.Addr,
 // dnsPort is where name servers listen (RFC 1035 section 4.2).
 const dnsPort = 53
 
-// ParseServer reads the address of a name server: an IP address, with a port unless that is
-// 53. The error says what to write.
+// ParseServer reads an IP address, with a port unless 53. The error says what to write.
 func ParseServer(s string) (netip.AddrPort, error) {
 	if a, err := netip.ParseAddr(strings.Trim(s, "[]")); err == nil {
 		return netip.AddrPortFrom(a, dnsPort), nil
@@ -151,9 +147,8 @@ func ParseServer(s string) (netip.AddrPort, error) {
 // Close ends the lookups under way and waits for them.
 func (r *Resolver) Close() { r.life.End() }
 
-// Lookup finds the addresses of a host, for a connection to that port. Host is a name or
-// an address without brackets. The error is a [net.DNSError] unless the Resolver was
-// closed; when ctx ends before there is an answer, one that says so.
+// Lookup finds the addresses of a host, a name or an address without brackets, for a connection to that port. The
+// error is a [net.DNSError] unless the Resolver was closed, also when ctx ends.
 func (r *Resolver) Lookup(ctx context.Context, host string, port uint16) (Answer, error) {
 	host = strings.TrimSuffix(strings.ToLower(host), ".")
 	if addrs := r.static(host, port); addrs != nil {
@@ -193,8 +188,7 @@ func (r *Resolver) static(host string, port uint16) []netip.Addr {
 	return nil
 }
 
-// wait asks, together with all others who want to know, and returns when there is an answer
-// or ctx ends. The lookup goes on: whoever asks next may have it.
+// wait shares a lookup, and returns at its answer or when ctx ends; the lookup goes on.
 func (r *Resolver) wait(ctx context.Context, host string) (Answer, error) {
 	answer := r.group.DoChan(host, func() (any, error) { return r.refresh(host) })
 	select {
@@ -268,8 +262,7 @@ func notFound(err error) bool {
 	return ok && dns.IsNotFound
 }
 
-// Doubt has a name looked up again at its next use, for whoever met nobody at its addresses.
-// What was known serves on while no name server answers.
+// Doubt has a name looked up again at its next use. The old answer serves on while no name server answers.
 func (r *Resolver) Doubt(host string) {
 	host = strings.TrimSuffix(strings.ToLower(host), ".")
 	if k, ok := r.cache.Peek(host); ok {

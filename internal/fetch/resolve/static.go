@@ -20,8 +20,7 @@ func (s *Static) matches(host string, port uint16) bool {
 
 const every = "*"
 
-// ParseStatic reads HOST:PORT:ADDR[,ADDR...] as curl has it, with "*" for every host or
-// every port, and IPv6 addresses in brackets or without. The error says what to write.
+// ParseStatic reads curl's HOST:PORT:ADDR[,ADDR...], with "*" for any host or port. The error says what to write.
 func ParseStatic(s string) (Static, error) {
 	host, rest, ok := cutHost(s)
 	port, list, more := strings.Cut(rest, ":")
