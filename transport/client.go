@@ -20,16 +20,15 @@ import (
 	"github.com/treadlight/crawl/resilience"
 )
 
-// ClientConfig says what a [Client] is made of. The zero ClientConfig is usable: a
-// transport of the client's own with nothing around it.
+// ClientConfig says what a [Client] is made of. The zero value is an own transport without layers.
 type ClientConfig struct {
-	// BaseURL is what relative URLs are resolved against, as a browser does: one that is
-	// to keep its last part ends in a slash. Empty means that every URL must be absolute.
+	// BaseURL resolves relative URLs as in a browser: one that keeps its last part ends in a slash. Empty: URLs must
+	// be absolute.
 	BaseURL   string
 	Transport http.RoundTripper // sends the requests, and stays its owner's; nil means one made of Base, which the client closes
 	Base      BaseConfig        // what the client's own transport is made of; it must be zero beside a Transport
-	// Chain puts layers around the transport, once. What it returns is the client's: if it
-	// is an io.Closer, the client closes it. Nil means no layers.
+	// Chain puts layers around the transport, once. The client closes the result if it is an io.Closer. Nil: no
+	// layers.
 	Chain   func(base http.RoundTripper) (http.RoundTripper, error)
 	MaxBody int64 // of documents that are decoded, in bytes; zero means 10 MiB
 }
@@ -37,8 +36,8 @@ type ClientConfig struct {
 // defaultMaxDocument is the crawl's own bound on pages.
 const defaultMaxDocument int64 = 10 << 20
 
-// Client is an http.Client that owns what it is made of, with a helper for each verb. It
-// is safe for concurrent use, and one per purpose is enough: see [Factory].
+// Client is an http.Client that owns its parts, with a helper for each verb. Safe for concurrent use; one per purpose:
+// see [Factory].
 type Client struct {
 	cfg  ClientConfig // never changes after NewClient
 	base *url.URL     // nil if there is none
@@ -47,8 +46,7 @@ type Client struct {
 	own  []io.Closer // in the order in which they are closed
 }
 
-// NewClient builds a client. The error names the field of cfg that makes no sense, or is
-// that of cfg.Chain.
+// NewClient builds a client. The error names the wrong field of cfg, or is that of cfg.Chain.
 func NewClient(cfg ClientConfig) (*Client, error) {
 	c := &Client{cfg: cfg}
 	if err := c.settle(); err != nil {
@@ -100,17 +98,15 @@ func (c *Client) settle() error {
 	return nil
 }
 
-// HTTP is the client for code that wants one of net/http. It sends through the same chain, and
-// without BaseURL. It ends with the Client. Its jar and its rule for redirects may be set before
-// it is used.
+// HTTP is a net/http client over the same chain, without BaseURL, that ends with the Client. Its jar and redirect rule
+// may be set before use.
 func (c *Client) HTTP() *http.Client { return c.http }
 
 // Do sends a request as http.Client does, redirects included. It does not change req.
 func (c *Client) Do(req *http.Request) (*http.Response, error) { return c.http.Do(req) }
 
-// Close has later requests fail with [resilience.ErrClosed], closes the chain, and ends
-// the connections of the client's own transport. A Transport that was given stays open.
-// Requests under way go on. It may be called again.
+// Close has later requests fail with [resilience.ErrClosed], and closes the chain and the client's own transport, not
+// a given one. Running requests go on. It may be called again.
 func (c *Client) Close() error {
 	if c.gate.closed.Swap(true) {
 		return nil
@@ -142,8 +138,8 @@ func (g *clientGate) CloseIdleConnections() { closeIdle(g.next) }
 
 const jsonType = "application/json"
 
-// Get asks for ref, which may be relative to BaseURL. As with all verbs, ctx lasts to the
-// end of the body, any status is an answer, and the caller closes the body.
+// Get requests ref, relative to BaseURL or absolute. For all verbs, ctx lasts to the end of the body, any status is an
+// answer, and the caller closes the body.
 func (c *Client) Get(ctx context.Context, ref string) (*http.Response, error) {
 	return c.send(ctx, http.MethodGet, ref, nil, nil)
 }
@@ -153,8 +149,8 @@ func (c *Client) Head(ctx context.Context, ref string) (*http.Response, error) {
 	return c.send(ctx, http.MethodHead, ref, nil, nil)
 }
 
-// Post sends body to ref. A retry in the chain repeats it only under [WithIdempotent], and
-// if body is a *bytes.Reader, *bytes.Buffer or *strings.Reader, which can be read again.
+// Post sends body to ref. A retry repeats it only under [WithIdempotent], with a *bytes.Reader, *bytes.Buffer or
+// *strings.Reader.
 func (c *Client) Post(ctx context.Context, ref, contentType string, body io.Reader) (*http.Response, error) {
 	return c.send(ctx, http.MethodPost, ref, body, fields("Content-Type", contentType))
 }
@@ -192,9 +188,8 @@ func (c *Client) GetJSON(ctx context.Context, ref string, v any) error {
 	return c.DecodeJSON(res, v)
 }
 
-// DecodeJSON reads the one JSON document that is the body of res into v, and closes the
-// body. Its errors are a [*StatusError] for a status that is no success, a [*DecodeError]
-// for a body that is not one document or is longer than MaxBody, and that of reading.
+// DecodeJSON reads the body of res, one JSON document, into v, and closes it. Errors are a [*StatusError], a
+// [*DecodeError] for a body that is not one document or exceeds MaxBody, and those of reading.
 func (c *Client) DecodeJSON(res *http.Response, v any) error {
 	if err := CheckStatus(res); err != nil {
 		return err

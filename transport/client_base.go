@@ -17,9 +17,8 @@ import (
 
 // BaseConfig says where a [Base] connects to. The zero BaseConfig is usable.
 type BaseConfig struct {
-	// AllowPrivate lets redirects lead to private and loopback addresses. False means that only
-	// the hosts a program itself asks for may be there. To link-local addresses, and those
-	// where clouds keep secrets for their machines, none leads.
+	// AllowPrivate lets redirects lead to private and loopback addresses; else only the program's own hosts may be
+	// there. None leads to link-local or cloud metadata addresses.
 	AllowPrivate bool
 	Strict       bool // holds what a program itself asks for to the rule for redirects
 }
@@ -35,13 +34,11 @@ const (
 	maxIdle         = 1000      // for all hosts: each costs two goroutines
 )
 
-// Base is a transport with the bounds that net/http leaves open, and with an end: after
-// Close it makes no connection and keeps none. It speaks HTTP/1.1 and HTTP/2, as the
-// server likes, and consults no proxy of the environment.
+// Base is a transport with the bounds that net/http leaves open. After Close it makes and keeps no connection. It
+// speaks HTTP/1.1 and HTTP/2, and consults no proxy of the environment.
 //
-// A redirect to another host is only followed to the public Internet, since it was the
-// server that chose the address and not the program; the address is looked at when it is
-// dialled, after the name was resolved. It is safe for concurrent use.
+// A redirect to another host leads only to the public Internet; the address is checked when dialled. Safe for
+// concurrent use.
 type Base struct {
 	rt      *http.Transport
 	open    func(ctx context.Context, network, addr string) (net.Conn, error)
@@ -66,8 +63,7 @@ func NewBase(cfg BaseConfig) *Base {
 	return b
 }
 
-// AddressError says that a request, or a redirect, led to an address that is not on the public
-// Internet, and was not sent.
+// AddressError says that a request was not sent, as it led to an address that is not public.
 type AddressError struct{ Addr string }
 
 var _ outcome.Classed = (*AddressError)(nil)
@@ -101,8 +97,7 @@ func (b *Base) RoundTrip(req *http.Request) (*http.Response, error) {
 	return res, err
 }
 
-// elsewhere reports whether a redirect has led req to a host that the program has not
-// asked for. http.Client leaves the answers that led there in the request.
+// elsewhere reports whether a redirect has led req to another host than the program's.
 func elsewhere(req *http.Request) bool {
 	first := req
 	for first.Response != nil && first.Response.Request != nil {
@@ -111,8 +106,7 @@ func elsewhere(req *http.Request) bool {
 	return first != req && !strings.EqualFold(first.URL.Hostname(), req.URL.Hostname())
 }
 
-// dial makes a connection. net/http calls it on a goroutine that may outlive the request,
-// so that Close has to end it and wait for it.
+// dial makes a connection. net/http's goroutine may outlive the request, so Close ends and awaits it.
 func (b *Base) dial(ctx context.Context, network, addr string) (net.Conn, error) {
 	if !b.life.Begin() {
 		return nil, resilience.ErrClosed
@@ -138,8 +132,8 @@ func (b *Base) dial(ctx context.Context, network, addr string) (net.Conn, error)
 // CloseIdleConnections ends the connections that are kept.
 func (b *Base) CloseIdleConnections() { b.rt.CloseIdleConnections() }
 
-// Close ends the connections that are kept and those in the making. Requests under way go
-// on, and their connections end with them. It may be called again; its error is nil.
+// Close ends idle connections and those in the making; others end with their requests. It may be called again; its
+// error is nil.
 func (b *Base) Close() error {
 	b.life.End()
 	b.rt.CloseIdleConnections()

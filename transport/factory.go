@@ -16,12 +16,10 @@ import (
 
 // FactoryConfig says which clients a [Factory] has.
 type FactoryConfig struct {
-	// Configure gives the client of a name; an error is Client's. It must be safe for concurrent
-	// use, and is called again for a name only after it has failed. Nil is an error.
+	// Configure returns the configuration of a name; an error is Client's. Safe for concurrent use. It is called again
+	// for a name only after an error. Nil is an error.
 	Configure func(name string) (ClientConfig, error)
-	// MaxClients bounds the clients that are built. They are not forgotten, because whoever
-	// has one would lose it, so a name too many is an error: names come from configuration,
-	// never from input. Zero means 256.
+	// MaxClients bounds the clients, which are never forgotten; one more is an error. Zero: 256.
 	MaxClients int
 	Transport  http.RoundTripper // of the clients that bring none; it stays its owner's; nil means one made of Base, which the factory closes
 	Base       BaseConfig        // it must be zero beside a Transport
@@ -30,9 +28,8 @@ type FactoryConfig struct {
 // maxClients is more names than a configuration has, and few enough to be held for ever.
 const maxClients = 256
 
-// Factory has clients by name. Each is built once, when it is asked for first; whoever asks
-// for the name again gets the same one, and with it the same connections, circuits and
-// limits. The clients are the factory's to close. It is safe for concurrent use.
+// Factory has clients by name, each built at the first request and shared, with its connections, circuits and limits.
+// The factory closes them. Safe for concurrent use.
 type Factory struct {
 	cfg   FactoryConfig // never changes after NewFactory
 	base  *Base         // nil if it is somebody else's
@@ -43,8 +40,7 @@ type Factory struct {
 	built  map[string]*Client
 }
 
-// NewFactory returns a factory that has built no client yet. The error names the field of
-// cfg that makes no sense.
+// NewFactory returns a factory without clients. The error names the wrong field of cfg.
 func NewFactory(cfg FactoryConfig) (*Factory, error) {
 	switch {
 	case cfg.Configure == nil:
@@ -63,8 +59,8 @@ func NewFactory(cfg FactoryConfig) (*Factory, error) {
 	return f, nil
 }
 
-// Client is the client of that name. It fails for one too many, with the error of building it,
-// and with [resilience.ErrClosed] after Close.
+// Client is the client of that name. It fails for one too many, if building fails, and with [resilience.ErrClosed]
+// after Close.
 func (f *Factory) Client(name string) (*Client, error) {
 	c, err, _ := f.group.Do(name, func() (any, error) {
 		if c, err := f.find(name); c != nil || err != nil {
@@ -112,9 +108,8 @@ func (f *Factory) build(name string) (*Client, error) {
 	return c, nil
 }
 
-// Invalidate closes the client of that name, so that the next [Factory.Client] builds
-// another one, of what Configure then says. Whoever holds the old one finds it closed. A
-// name that has not been built is left as it is. The error is that of closing.
+// Invalidate closes the client of that name, if built; the next [Factory.Client] builds a new one. Holders find the
+// old one closed. The error is that of closing.
 func (f *Factory) Invalidate(name string) error {
 	f.mu.Lock()
 	c := f.built[name]
@@ -133,8 +128,7 @@ func (f *Factory) Names() []string {
 	return slices.Sorted(maps.Keys(f.built))
 }
 
-// Close closes every client, and then the factory's own transport. Later calls of Client
-// fail. It may be called again.
+// Close closes every client, then the own transport. Later Client calls fail. It may be called again.
 func (f *Factory) Close() error {
 	f.mu.Lock()
 	built := f.built

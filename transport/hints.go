@@ -17,8 +17,7 @@ import (
 	"github.com/treadlight/crawl/resilience"
 )
 
-// defaultMaxRetryAfter is the engine's: an hour is what an operator may ask for in
-// earnest, and beyond it a number is more often a mistake.
+// defaultMaxRetryAfter is the engine's: more than an hour is most often a mistake.
 const defaultMaxRetryAfter = time.Hour
 
 // Quota is what a server says is left of one quota.
@@ -36,8 +35,7 @@ type Hint struct {
 // IsZero reports whether nothing was said.
 func (h *Hint) IsZero() bool { return h.RetryAfter == 0 && h.Quota.IsZero() }
 
-// later is what h still says when d has passed since. An order to wait was for the moment
-// at which it came; of a quota whose window has ended nothing holds.
+// later is what h still says after d: no order to wait, and no quota whose window has ended.
 func (h Hint) later(d time.Duration) Hint {
 	h.RetryAfter = 0
 	switch {
@@ -52,15 +50,14 @@ func (h Hint) later(d time.Duration) Hint {
 
 // HintsConfig says who is told of hints.
 type HintsConfig struct {
-	// OnHint is called with every hint, by the goroutine of the request, before anybody
-	// further out sees the answer. It must be safe for concurrent use. Nil is an error.
+	// OnHint is called with every hint, on the request's goroutine, before outer layers see the answer. Safe for
+	// concurrent use. Nil is an error.
 	OnHint        func(Hint)
 	MaxRetryAfter time.Duration // cap of what a Retry-After and a reset may ask for; zero means 1h
 }
 
-// Hints tells a callback what servers say of their limits: of every answer that comes
-// through, so it belongs inside whatever retries. An answer that says nothing is not
-// told. It fails if cfg has no OnHint or a negative cap.
+// Hints tells a callback the limits in every answer, so it belongs inside what retries. Answers without any are not
+// told. It fails without OnHint or with a negative cap.
 func Hints(cfg HintsConfig) (Middleware, error) {
 	if cfg.OnHint == nil {
 		return nil, errors.New("transport: HintsConfig.OnHint is nil: give a callback or leave Hints out")
@@ -112,12 +109,10 @@ func hostOf(req *http.Request) string {
 	return ratelimit.Domain(req.URL.Host)
 }
 
-// maxPauses bounds the hosts whose orders are kept. A client that talks to more than
-// this many hosts which all refuse it at once has other problems than a forgotten order.
+// maxPauses bounds the hosts whose orders are kept.
 const maxPauses = 4096
 
-// pauses keeps until when servers have asked not to be asked. It is bounded: the host that was
-// asked for longest ago is forgotten.
+// pauses keeps, bounded, until when servers have asked to wait; the host requested longest ago is forgotten.
 type pauses struct {
 	epoch time.Time
 
@@ -150,9 +145,8 @@ func (h *pauses) learn(hint *Hint) {
 	h.until.Add(hint.Host, max(until, h.now().AddClamped(d)))
 }
 
-// pauseOf is for how long a hint forbids further requests to its host: until the end of a
-// Retry-After with a status for which that is so (see [outcome.RetryAfter]; one answer does
-// not show whether a 403 is a block), and until the reset of a quota that is used up.
+// pauseOf is how long a hint forbids requests to its host: until a Retry-After ends, for statuses where it applies
+// (see [outcome.RetryAfter]; not a 403), and until the reset of a used-up quota.
 func pauseOf(hint *Hint) time.Duration {
 	d := time.Duration(0)
 	if outcome.RetryAfter(hint.Status) == outcome.WaitsHost {
@@ -167,8 +161,8 @@ func pauseOf(hint *Hint) time.Duration {
 // waitedKey marks the context of a request that has waited for the redirect that led to it.
 type waitedKey struct{}
 
-// waitOfRedirect waits for as long as the redirect that led to req asked for, limit at most, and
-// marks the context so that no layer further in waits again.
+// waitOfRedirect waits as long as the redirect to req asked for, at most limit, and marks the context so that inner
+// layers do not.
 func waitOfRedirect(ctx context.Context, req *http.Request, limit time.Duration) (context.Context, error) {
 	from := req.Response // the redirect, as net/http's Client has it
 	if from == nil || outcome.RetryAfter(from.StatusCode) != outcome.WaitsTarget ||

@@ -21,11 +21,9 @@ type LogConfig struct {
 	Headers   bool         // adds the headers of both sides, redacted
 }
 
-// Log logs every request once, when it is over: at the end of the response's body, or
-// with the error that took its place. The record has the method, the redacted URL, the
-// status, the attempts made by the retry, the durations from the call to the header and to
-// the body's end, and the bytes of the bodies sent (-1 if unknown) and received. Texts of
-// errors are redacted too.
+// Log logs every request once, at the end of the response's body or with its error: the method, the redacted URL, the
+// status, the retry's attempts, the durations to the header and to the body's end, and the body bytes sent (-1 if
+// unknown) and received. Texts of errors are redacted.
 func Log(cfg LogConfig) Middleware {
 	if cfg.Logger == nil {
 		return nil

@@ -2,9 +2,8 @@ package transport
 
 import "net/http"
 
-// Layers are the parts of a chain, outermost first. Each may be nil, which leaves it out.
-// (A nil pointer in a ResponsePolicy is not nil: set the field only where there is a
-// policy.) The policies stay their owner's to close, after the last request.
+// Layers are the parts of a chain, outermost first; nil ones are left out. (A nil pointer in a ResponsePolicy is not
+// nil.) Their owner closes the policies, after the last request.
 type Layers struct {
 	Fallback       ResponsePolicy // made by NewFallback
 	Log            Middleware     // made by Log
@@ -41,8 +40,7 @@ func (l *Layers) order() []place {
 	}
 }
 
-// Order names the layers that there are, outermost first, as a log or an explanation
-// shows them.
+// Order names the layers that are set, outermost first.
 func (l Layers) Order() []string {
 	var names []string
 	for _, p := range l.order() {
@@ -53,15 +51,13 @@ func (l Layers) Order() []string {
 	return names
 }
 
-// Chain puts the layers around base in the default order, which is that of the fields. It
-// is the chain of robots.txt, of sitemaps and of clients.
+// Chain puts the layers around base in the default order, that of the fields.
 func (l Layers) Chain(base http.RoundTripper) http.RoundTripper {
 	return l.chain(base, func(place) bool { return true })
 }
 
-// PageChain is Chain without what sends a request again: the retry of a page is an entry
-// in the frontier, where waiting costs no worker, and two requests for it at the same
-// time would be one too many for a polite crawler.
+// PageChain is Chain without what sends a request again: pages are retried by the frontier, where waiting costs no
+// worker.
 func (l Layers) PageChain(base http.RoundTripper) http.RoundTripper {
 	return l.chain(base, func(p place) bool { return !p.repeats })
 }

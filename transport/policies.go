@@ -13,11 +13,9 @@ import (
 	"github.com/treadlight/crawl/resilience"
 )
 
-// NewRetry is the policy for [Layers.Retry]. Where cfg leaves them open, failures are
-// those of [TransientClassifier], and a Retry-After is obeyed on the answers that failed. The
-// responses that are tried again are drained and closed before the delay, so that their
-// connection is free; the last one is returned as it is, and [Attempts] tells its number.
-// Errors are those of resilience.NewRetry.
+// NewRetry is the policy for [Layers.Retry]. By default failures are those of [TransientClassifier], and their
+// Retry-After is obeyed. Retried responses are drained and closed before the delay; the last one is returned as it is,
+// and [Attempts] is its number. Errors are those of resilience.NewRetry.
 func NewRetry(cfg resilience.RetryConfig[*http.Response]) (*resilience.Retry[*http.Response], error) {
 	if cfg.Classify == nil && cfg.When == nil {
 		cfg.Classify = TransientClassifier
@@ -54,17 +52,15 @@ func rejectedFor(err error) time.Duration {
 	return 0
 }
 
-// NewTimeout is the policy for [Layers.TotalTimeout] and [Layers.AttemptTimeout]. Its time
-// goes on until the end of the body, whose reads then fail with a TimeoutError. What speaks
-// another protocol after a 101 is not cut: net/http has let go of it, and it may be meant to last.
+// NewTimeout is the policy for [Layers.TotalTimeout] and [Layers.AttemptTimeout]. Its time includes the body, whose
+// reads then fail with a TimeoutError. A protocol switched to by 101 is not cut.
 func NewTimeout(cfg resilience.TimeoutConfig[*http.Response]) (*resilience.Timeout[*http.Response], error) {
 	cfg.Bind, cfg.Discard = Bind, Discard
 	return resilience.NewTimeout(cfg) //nolint:bodyclose // a policy over responses, not one
 }
 
-// NewBreaker is the policy for [Layers.Breaker] over a core that may be shared. Where cfg
-// leaves it open, failures are those of [OverloadClassifier]. A good answer is a success
-// when its body has ended well.
+// NewBreaker is the policy for [Layers.Breaker] over a shared core. By default failures are those of
+// [OverloadClassifier]. A success is counted at the end of its body.
 func NewBreaker(core *resilience.Breaker, cfg resilience.CircuitBreakerConfig[*http.Response]) (*resilience.CircuitBreaker[*http.Response], error) {
 	if cfg.Classify == nil {
 		cfg.Classify = OverloadClassifier
@@ -73,22 +69,19 @@ func NewBreaker(core *resilience.Breaker, cfg resilience.CircuitBreakerConfig[*h
 	return resilience.NewCircuitBreaker(core, cfg) //nolint:bodyclose // a policy over responses, not one
 }
 
-// NewBulkhead is the policy for [Layers.Bulkhead] over a core that may be shared. A place
-// is taken until the end of the response's body.
+// NewBulkhead is the policy for [Layers.Bulkhead] over a shared core. A place is taken until the end of the body.
 func NewBulkhead(core *resilience.Bulkhead) (*resilience.BulkheadPolicy[*http.Response], error) {
 	return resilience.NewBulkheadPolicy(core, Bind) //nolint:bodyclose // a policy over responses, not one
 }
 
-// NewIsolation is the policy for [Layers.Isolation] over a core that may be shared: a
-// bulkhead for each host.
+// NewIsolation is the policy for [Layers.Isolation] over a shared core: a bulkhead per host.
 func NewIsolation(core *resilience.Isolation) (*resilience.BulkheadPolicy[*http.Response], error) {
 	return resilience.NewIsolationPolicy(core, HostFrom, Bind) //nolint:bodyclose // a policy over responses, not one
 }
 
-// NewHedge is the policy for [Layers.Hedge]. Where cfg leaves it open, the failures that
-// start another request at once are those of [HedgeClassifier]. The responses of losers
-// are drained and closed, also when they come late; the context of the winner lives until
-// the end of its body. Errors are those of resilience.NewHedge.
+// NewHedge is the policy for [Layers.Hedge]. By default the failures of [HedgeClassifier] start another request at
+// once. Losers' responses are drained and closed; the winner's context lives until the end of its body. Errors are
+// those of resilience.NewHedge.
 func NewHedge(cfg resilience.HedgeConfig[*http.Response]) (*resilience.Hedge[*http.Response], error) {
 	if cfg.Classify == nil {
 		cfg.Classify = HedgeClassifier
@@ -97,9 +90,8 @@ func NewHedge(cfg resilience.HedgeConfig[*http.Response]) (*resilience.Hedge[*ht
 	return resilience.NewHedge(cfg) //nolint:bodyclose // a policy over responses, not one
 }
 
-// NewFallback is the policy for [Layers.Fallback]; [RequestFrom] is the request that its Action
-// is to answer, and [NewResponse] makes an answer. A response that is replaced is drained and
-// closed. Errors are those of resilience.NewFallback.
+// NewFallback is the policy for [Layers.Fallback]; its Action finds the request by [RequestFrom] and makes an answer
+// by [NewResponse]. A replaced response is drained and closed. Errors are those of resilience.NewFallback.
 func NewFallback(cfg resilience.FallbackConfig[*http.Response]) (*resilience.Fallback[*http.Response], error) {
 	cfg.Discard = Discard
 	return resilience.NewFallback(cfg) //nolint:bodyclose // a policy over responses, not one
@@ -117,8 +109,7 @@ func NewResponse(req *http.Request, status int, h http.Header, body []byte) *htt
 	}
 }
 
-// RejectedError says that a request was not sent because a limit of our own forbade it:
-// it says nothing about the host, so no breaker counts it and no retry repeats it.
+// RejectedError says that our own limit forbade a request: no breaker counts it and no retry repeats it.
 type RejectedError struct {
 	Host       string        // that was to be asked
 	RetryAfter time.Duration // until it may be worth another try; zero if it is not known

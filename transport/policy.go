@@ -10,21 +10,18 @@ import (
 	"github.com/treadlight/crawl/resilience"
 )
 
-// ResponsePolicy is a resilience policy over responses. Its Bind must be [Bind] and its
-// Discard must be [Discard], which the New functions of this package see to.
+// ResponsePolicy is a policy over responses. Its Bind and Discard must be [Bind] and [Discard], as those of the New
+// functions are.
 type ResponsePolicy = resilience.Policy[*http.Response]
 
-// Apply puts a policy into a chain that runs what it is given once or not at all: a
-// timeout, a breaker, a bulkhead. A nil policy is no layer. Closing p is its owner's.
+// Apply makes a layer of a policy that runs a call at most once. A nil policy is no layer. Its owner closes p.
 func Apply(p ResponsePolicy) Middleware { return put(policyLayer{policy: p}) }
 
-// ApplyPerRequest is Apply for a policy that has to know the request: an isolation, which
-// asks for the host ([HostFrom]), or a fallback ([RequestFrom]).
+// ApplyPerRequest is Apply for a policy that needs the request, by [HostFrom] or [RequestFrom].
 func ApplyPerRequest(p ResponsePolicy) Middleware { return put(policyLayer{policy: p, tells: true}) }
 
-// Repeat puts a policy into a chain that may run what it is given several times, and on
-// other goroutines: a retry or a hedge. Only requests that are [Repeatable] go through it,
-// each time with a body from GetBody; every other passes by it and is sent once.
+// Repeat makes a layer of a policy that may run a call several times, also on other goroutines. Only [Repeatable]
+// requests go through it, each time with a body from GetBody; others are sent once.
 func Repeat(p ResponsePolicy) Middleware { return put(policyLayer{policy: p, repeats: true}) }
 
 // put makes a Middleware of glue that lacks only the way inwards.
@@ -41,9 +38,7 @@ func put(glue policyLayer) Middleware {
 	}
 }
 
-// synchronous is true of the policies of which it is known that they never run a function
-// after Execute has returned. Of any other it is not, and a call that was used again
-// under one might send somebody else's request.
+// synchronous reports policies known to run nothing after Execute has returned, so that their call may be reused.
 func synchronous(p ResponsePolicy) bool {
 	switch p.(type) {
 	case *resilience.Timeout[*http.Response], *resilience.CircuitBreaker[*http.Response],
@@ -108,8 +103,7 @@ func RequestFrom(ctx context.Context) *http.Request {
 	return nil
 }
 
-// HostFrom is the key of an isolation per host: the host of [RequestFrom] as
-// ratelimit.Domain spells it, or empty.
+// HostFrom is the host of [RequestFrom] in the form of ratelimit.Domain, or empty.
 func HostFrom(ctx context.Context) string {
 	if req := RequestFrom(ctx); req != nil {
 		return hostOf(req)
@@ -119,16 +113,14 @@ func HostFrom(ctx context.Context) string {
 
 type idempotentKey struct{}
 
-// WithIdempotent marks the requests made under ctx as ones that may be sent more than
-// once to the same effect, whatever their method.
+// WithIdempotent marks requests under ctx as safe to send more than once, whatever their method.
 func WithIdempotent(ctx context.Context) context.Context {
 	return context.WithValue(ctx, idempotentKey{}, true)
 }
 
-// Repeatable reports whether req may be sent more than once: its method is safe (RFC
-// 9110 section 9.2.1), or it is marked by an Idempotency-Key header or [WithIdempotent];
-// and its body, if it has one, can be had again from GetBody. PUT and DELETE are
-// idempotent by their definition but not always by their server's, so they need the mark.
+// Repeatable reports whether req may be sent more than once: its method is safe (RFC 9110 section 9.2.1), or it has an
+// Idempotency-Key header or [WithIdempotent]; and its body, if any, comes from GetBody. PUT and DELETE need the mark,
+// as not all servers keep them idempotent.
 func Repeatable(req *http.Request) bool { return repeatable(req.Context(), req) }
 
 func repeatable(ctx context.Context, req *http.Request) bool {
@@ -147,9 +139,8 @@ func repeatable(ctx context.Context, req *http.Request) bool {
 	return ctx.Value(idempotentKey{}) != nil
 }
 
-// call is one request on its way through a policy, which may send it any number of times.
-// The first time goes with the body it came with, every other with one from GetBody. It
-// is safe for concurrent use. Using it again saves a closure per request and layer.
+// call is one request in a policy. The first send has the original body, others one from GetBody. Safe for concurrent
+// use, and reused to save a closure per request and layer.
 type call struct {
 	layer *policyLayer
 	req   *http.Request
@@ -173,9 +164,7 @@ func (c *call) send(ctx context.Context) (*http.Response, error) {
 	return c.layer.next.send(ctx, req)
 }
 
-// settle closes the body of a request that was never sent: nobody else will. A send that
-// comes later all the same, from a goroutine that its policy did not wait for, counts as
-// a further one.
+// settle closes the body of a request that was never sent. A send that comes later counts as a further one.
 func (c *call) settle() {
 	if c.sent.CompareAndSwap(0, 1) {
 		closeBody(c.req)

@@ -14,8 +14,7 @@ import (
 	"github.com/treadlight/crawl/resilience"
 )
 
-// AdaptiveLimiter is what [Polite] asks and teaches: the adaptive engine, whose package
-// says what its methods do.
+// AdaptiveLimiter is the adaptive engine, as [Polite] uses it.
 type AdaptiveLimiter interface {
 	Acquire(ctx context.Context, domain string) (ratelimit.Permit, error)
 	Feedback(domain string, fb ratelimit.Feedback)
@@ -32,14 +31,11 @@ type PoliteConfig struct {
 	MaxRetryAfter time.Duration   // cap of the wait for the target of a redirect; zero means 1h. For hosts the Limiter has its own
 }
 
-// Polite paces requests by the adaptive engine, host by host: it waits for a permit, and
-// tells the engine what became of the request, with all that the header of the answer
-// says of the host's limits. The permit ends with the response's body.
+// Polite paces requests by the adaptive engine, per host: it waits for a permit, until the end of the body, and
+// reports the outcome and the limits in the header.
 //
-// The engine hears of an answer at the header where that settles it: an order to wait, a
-// quota used up, any status but a good one. Otherwise it hears at the end of the body,
-// whose breaking off is news too. A request that gets no permit fails with a
-// [RejectedError] around the engine's error. Polite fails without a Limiter.
+// An order to wait, a used-up quota and any bad status are reported at the header, others at the end of the body. A
+// request without a permit fails with a [RejectedError] around the engine's error. Polite fails without a Limiter.
 func Polite(cfg PoliteConfig) (Middleware, error) {
 	if cfg.Limiter == nil {
 		return nil, errors.New("transport: PoliteConfig.Limiter is nil: give a limiter or leave Polite out")
@@ -115,8 +111,7 @@ type visit struct {
 	told    bool          // the engine has heard of the header
 }
 
-// gotConn notes when the request could go out: making a connection is not the host's
-// slowness in answering.
+// gotConn notes when the request could go out, to leave the connection's setup out of its latency.
 func (v *visit) gotConn(info httptrace.GotConnInfo) {
 	v.conn.Store(int64(since(v.start)))
 	if info.Conn == nil {
@@ -127,8 +122,7 @@ func (v *visit) gotConn(info httptrace.GotConnInfo) {
 	}
 }
 
-// answered takes in a header, and passes on what cannot wait for the body: more requests
-// would go out against the order meanwhile.
+// answered takes in a header, and reports at once what cannot wait for the body.
 func (v *visit) answered(req *http.Request, res *http.Response) {
 	v.latency = v.sinceSent()
 	v.hint = v.l.reader.read(req, res)
@@ -138,8 +132,7 @@ func (v *visit) answered(req *http.Request, res *http.Response) {
 	}
 }
 
-// end is the end of the body. The permit goes back after the feedback: that of a probe
-// which comes back without counts as lost.
+// end is the end of the body. The permit is released after the feedback, or a probe would count as lost.
 func (v *visit) end(err error) {
 	defer v.permit.Release()
 	class := outcome.Of(0, err)
@@ -150,8 +143,7 @@ func (v *visit) end(err error) {
 		}
 		v.feedback(v.hint.Status, err, v.hint.later(since(v.hint.At)))
 	case class.Overload() && outcome.Of(v.hint.Status, nil) == outcome.OK:
-		// A good header with an order, and then the host broke off: that is news, and the
-		// order is not.
+		// The body broke off after a good header whose order was reported: report that without the order.
 		v.feedback(v.hint.Status, err, Hint{})
 	}
 }

@@ -12,8 +12,7 @@ import (
 	"github.com/treadlight/crawl/resilience"
 )
 
-// Limiter is what [RateLimit] asks for permits: any limiter of package limit, which
-// says what its methods do.
+// Limiter is any limiter of package limit, as [RateLimit] uses it.
 type Limiter interface {
 	Acquire(ctx context.Context) error
 	AcquireTimeout(ctx context.Context, n int64, d time.Duration) error
@@ -25,26 +24,23 @@ const NowOrNever time.Duration = -1
 
 // Policy says how [RateLimit] limits requests.
 type Policy struct {
-	// Limiter gives a permit for every request and gets it back at the end of the
-	// response's body. It stays its owner's to close. Nil is an error.
+	// Limiter gives every request a permit until the end of its body. Its owner closes it. Nil is an error.
 	Limiter Limiter
-	// AcquireTimeout bounds the wait for a permit and for servers together. NowOrNever
-	// means no wait. Zero means as long as the request's context lasts.
+	// AcquireTimeout bounds the waits for a permit and for servers together. NowOrNever: no wait. Zero: the request's
+	// context.
 	AcquireTimeout time.Duration
-	// OnRejected, if set, is called with every request that is refused, before its caller gets
-	// the [RejectedError]. It must be safe for concurrent use.
+	// OnRejected, if set, is called with every refused request before its [RejectedError] is returned. Safe for
+	// concurrent use.
 	OnRejected func(req *http.Request, err error)
-	// RespectServerHeaders holds a host's further requests back for as long as one of its
-	// answers asks: by a Retry-After, or by a quota that is used up.
+	// RespectServerHeaders obeys a host's Retry-After and used-up quotas.
 	RespectServerHeaders bool
 	MaxRetryAfter        time.Duration   // cap of what an answer may ask for; zero means 1h
 	Name                 string          // what events call the policy; empty leaves it out
 	Hub                  *resilience.Hub // hears of a RateLimitedEvent for each request refused, or held back for a server; nil means nobody
 }
 
-// RateLimit lets requests pass by the permits of a limiter. A permit that was granted is
-// released exactly once: when the response's body is over, when there is none, or when
-// a layer further in panics. The error names the field of p that makes no sense.
+// RateLimit lets requests pass by a limiter's permits, each released exactly once: at the end of the body or without
+// one, or at a panic further in. The error names the wrong field of p.
 func RateLimit(p Policy) (Middleware, error) {
 	if p.Limiter == nil {
 		return nil, errors.New("transport: Policy.Limiter is nil: give a limiter or leave RateLimit out")

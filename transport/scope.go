@@ -12,17 +12,14 @@ import (
 	"github.com/treadlight/crawl/resilience"
 )
 
-// inlineEnds is how many ends a scope holds without a further allocation: those of
-// every layer of the default order.
+// inlineEnds is how many ends a scope holds without an allocation, enough for the default order.
 const inlineEnds = 8
 
-// scope is the body of a response for as long as it is in use. Every layer whose effect
-// lasts until then adds its end to the one scope of the response, so that a read passes
-// through one wrapper, however many layers there are.
+// scope is the body of a response in use. All layers add their ends to one scope, so that a read passes through one
+// wrapper.
 //
-// The life of a body is over at its end, at an error, or when it is closed, whichever
-// comes first; the ends are then called once each, the innermost layer's first, and
-// before the caller gets to know.
+// At the end of the body, an error, or Close, the ends are called once each, the innermost layer's first, before the
+// caller knows.
 type scope struct {
 	body io.ReadCloser
 	ctx  context.Context // under which the request was sent; tells why a read failed; nil: nothing does
@@ -36,8 +33,7 @@ type scope struct {
 	more  []func(error) // those that do not fit
 }
 
-// duplex is the scope of a body that can be written too, as that of a
-// 101 Switching Protocols.
+// duplex is the scope of a writable body, as of 101 Switching Protocols.
 type duplex struct {
 	scope
 	w io.Writer
@@ -47,9 +43,8 @@ var _ io.ReadWriteCloser = (*duplex)(nil)
 
 func (d *duplex) Write(p []byte) (int, error) { return d.w.Write(p) }
 
-// Bind is the resilience.Bind of responses: it calls end when the life of the body of
-// res is over, with the error that a read met or nil. A response without a body is over
-// at once. res itself is returned, with its Body replaced.
+// Bind is the resilience.Bind of responses: end is called at the end of the body of res, with a read's error or nil,
+// at once if there is no body. res is returned with its Body replaced.
 func Bind(res *http.Response, end func(error)) *http.Response {
 	if res.Body == nil || res.Body == http.NoBody {
 		end(nil)
@@ -68,8 +63,7 @@ func scopeOf(res *http.Response) *scope {
 	}
 	var s *scope
 	if w, ok := res.Body.(io.Writer); ok {
-		// The request is over for net/http, which looks at its context no more: that this
-		// one has ended since explains no error.
+		// net/http no longer looks at the request's context, so its end explains no error.
 		d := &duplex{w: w}
 		s, d.body, res.Body = &d.scope, res.Body, d
 		return s
@@ -110,8 +104,7 @@ func (s *scope) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// Close closes the body, and with it the scope: first the body, because what the ends
-// let in may be waiting for its connection.
+// Close closes the body first, as the ends may let in a request that waits for its connection.
 func (s *scope) Close() error {
 	defer s.end(nil)
 	return s.body.Close()
@@ -133,8 +126,7 @@ func (s *scope) finish(err error) error {
 	return err
 }
 
-// explain adds to err why ctx ended, if it did: a transport may say no more than that
-// the request was cancelled. Our own timeout is returned as it is.
+// explain adds to err why ctx ended, if it did. Our own timeout is returned as it is.
 func explain(ctx context.Context, err error) error {
 	if ctx == nil || ctx.Err() == nil {
 		return err

@@ -11,12 +11,10 @@ import (
 	"github.com/treadlight/crawl/resilience"
 )
 
-// maxErrorBody bounds the body kept in a StatusError, in bytes: enough for any problem
-// document, and little enough to keep a thousand of them.
+// maxErrorBody bounds the body kept in a StatusError, in bytes.
 const maxErrorBody = 64 << 10
 
-// StatusError is an answer whose status says that the request failed. It is made by
-// [CheckStatus]. Its text and its log form show no header and no body.
+// StatusError is a failed answer, made by [CheckStatus]. Its text and log form show no header and no body.
 type StatusError struct {
 	Status    int         // 400 to 999
 	URL       string      // that was asked for, redacted
@@ -49,8 +47,8 @@ func (e *StatusError) Class() outcome.Class { return outcome.Of(e.Status, nil) }
 // LogValue is the text.
 func (e *StatusError) LogValue() slog.Value { return slog.StringValue(e.Error()) }
 
-// CheckStatus returns nil for an answer that succeeded or redirects, and leaves it as it
-// is. Of any other it reads and closes the body and returns a [*StatusError].
+// CheckStatus returns nil for a success or redirect, left as it is; else it reads and closes the body and returns a
+// [*StatusError].
 func CheckStatus(res *http.Response) error {
 	if outcome.Of(res.StatusCode, nil).Success() || res.StatusCode == http.StatusSwitchingProtocols {
 		return nil
@@ -78,9 +76,8 @@ func Attempts(res *http.Response) int {
 	return max(1, resilience.AttemptFrom(res.Request.Context()))
 }
 
-// classOf is the class of a request: that of the status where it decides, because a 429
-// whose body is spoilt still means "not now"; otherwise that of whatever went wrong. A
-// refusal by a layer further in says nothing of the host, which was not asked.
+// classOf is the class of the status where it decides, as for a 429 with a broken body; else that of the error. An
+// inner layer's refusal says nothing of the host.
 func classOf(res *http.Response, err error) outcome.Class {
 	if h, ok := errors.AsType[*resilience.HedgeError](err); ok {
 		return classOfHedge(h)
@@ -98,9 +95,7 @@ func classOf(res *http.Response, err error) outcome.Class {
 	return class
 }
 
-// classOfHedge is the class of what happened to the first request of a hedge that failed:
-// something that another try may cure, or it would have decided. Where no error shows it,
-// it was an answer by which HedgeClassifier fails, that is by a gateway.
+// classOfHedge is the class of a hedge's first failed request, or that of a gateway where no error shows it.
 func classOfHedge(h *resilience.HedgeError) outcome.Class {
 	for _, err := range h.Errs {
 		if class := classOf(nil, err); class.Transient() {
@@ -110,25 +105,21 @@ func classOfHedge(h *resilience.HedgeError) outcome.Class {
 	return outcome.Gateway
 }
 
-// TransientClassifier is the Classifier of [NewRetry]: a [resilience.Failure] is what another
-// try may cure, that is timeouts, network errors, 408, 425, 429, 502, 503 and 504. Every
-// other answer stands, and every other error is Ignored: a certificate does not get better
-// by asking again, nor does a refusal by a layer of our own.
+// TransientClassifier is the Classifier of [NewRetry]: a [resilience.Failure] is a timeout, a network error, 408, 425,
+// 429, 502, 503 or 504. Every other answer stands, and every other error, such as a bad certificate or our own
+// refusal, is Ignored.
 func TransientClassifier(res *http.Response, err error) resilience.Classification {
 	return classification(classOf(res, err), outcome.Class.Transient)
 }
 
-// OverloadClassifier is the Classifier of [NewBreaker]: a [resilience.Failure] is a sign of a
-// host in trouble, that is what TransientClassifier fails and every other 5xx. Every other
-// answer is a success, also a 404, and every other error is Ignored.
+// OverloadClassifier is the Classifier of [NewBreaker]: a [resilience.Failure] is that of TransientClassifier or
+// another 5xx. Other answers are successes, also a 404, and other errors are Ignored.
 func OverloadClassifier(res *http.Response, err error) resilience.Classification {
 	return classification(classOf(res, err), outcome.Class.Overload)
 }
 
-// HedgeClassifier is the Classifier of [NewHedge]: a [resilience.Failure], which starts
-// another request at once and does not decide while one is under way, is what
-// TransientClassifier fails except 429 and 503. A host that says "not now" is not asked
-// again at once; a retry around the hedge asks when it may.
+// HedgeClassifier is the Classifier of [NewHedge]: a [resilience.Failure], which starts another request at once, is
+// that of TransientClassifier except 429 and 503, which ask for later.
 func HedgeClassifier(res *http.Response, err error) resilience.Classification {
 	return classification(classOf(res, err), func(c outcome.Class) bool {
 		return c.Transient() && c != outcome.Throttled && c != outcome.Unavailable

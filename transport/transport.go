@@ -14,14 +14,12 @@ import (
 	"github.com/treadlight/crawl/internal/clock"
 )
 
-// Middleware puts a layer around a transport. The layers of this package keep the
-// rules of [http.RoundTripper]: they do not modify the request, close its body also
-// where they refuse it, and return either a response or an error.
+// Middleware puts a layer around a transport. Layers of this package keep the rules of [http.RoundTripper]: the
+// request unmodified, its body closed also on refusal, and a response or an error.
 type Middleware func(http.RoundTripper) http.RoundTripper
 
-// Chain puts layers around base, the first outermost: it sees a request first and its
-// response last. Nil layers are left out. What it returns hands CloseIdleConnections
-// on to base, as http.Client expects.
+// Chain puts layers around base, the first outermost. Nil layers are left out. The result forwards
+// CloseIdleConnections.
 func Chain(base http.RoundTripper, outerToInner ...Middleware) http.RoundTripper {
 	rt := base
 	for _, wrap := range slices.Backward(outerToInner) {
@@ -49,8 +47,7 @@ func closeIdle(rt http.RoundTripper) {
 	}
 }
 
-// layerFunc is a RoundTripper of this package. It takes the context beside the request, so
-// that a chain in which several layers change the context copies the request once.
+// layerFunc takes the context beside the request, so that a chain copies the request once.
 type layerFunc func(ctx context.Context, req *http.Request) (*http.Response, error)
 
 // RoundTrip is the way in for what is not of this package.
@@ -69,8 +66,7 @@ func newHop(next http.RoundTripper) hop {
 
 var errNoAnswer = errors.New("transport: a RoundTripper returned neither a response nor an error")
 
-// send passes req on under ctx. What comes back is a response with a body and the
-// request it answers, or an error.
+// send passes req on under ctx. It returns a response with a body and its request, or an error.
 func (h hop) send(ctx context.Context, req *http.Request) (*http.Response, error) {
 	if h.own != nil {
 		return h.own(ctx, req)
@@ -82,8 +78,7 @@ func (h hop) send(ctx context.Context, req *http.Request) (*http.Response, error
 	return complete(req, res, err)
 }
 
-// complete makes a result keep the rules that transports are known to break, and fills
-// in what an http.Transport always sets and a hand-made response may lack.
+// complete mends broken results of transports, and fills in what an http.Transport always sets.
 func complete(req *http.Request, res *http.Response, err error) (*http.Response, error) {
 	switch {
 	case err != nil:
@@ -103,9 +98,7 @@ func complete(req *http.Request, res *http.Response, err error) (*http.Response,
 	return res, nil
 }
 
-// sameContext compares contexts, of which a foreign one may be of a type that == panics
-// on. Those of package context are pointers or, at the root, of no size; any other is
-// taken for another one, which costs a copy of the request.
+// sameContext compares contexts of types where == cannot panic; others count as different, at the cost of a copy.
 func sameContext(a, b context.Context) bool {
 	t := reflect.TypeOf(a)
 	return (t.Kind() == reflect.Pointer || t.Size() == 0 && t.Comparable()) && a == b
@@ -135,9 +128,8 @@ func since(t time.Time) time.Duration { return clock.System().Since(t) }
 // A body that nobody wants is read so far and for so long, to keep its connection.
 const maxDrain, drainTime = 64 << 10, time.Second
 
-// Discard frees a response that nobody will get: it reads the rest of its body, up to
-// 64 KiB and for a second, so that the connection can be used again, and closes it. A
-// nil response and one that is closed already are fine.
+// Discard reads the rest of the body, up to 64 KiB and for a second, so that the connection can be reused, and closes
+// it. A nil or closed response is fine.
 func Discard(res *http.Response) {
 	if res == nil || res.Body == nil {
 		return

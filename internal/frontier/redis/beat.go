@@ -58,9 +58,8 @@ func (s *Store) hello(ttl time.Duration) *call {
 	return &call{script: scriptHello, keys: keys, args: append(s.args(s.worker, millis(ttl), string(text)), s.idleArgs(&idleness)...)}
 }
 
-// beat has the process be heard of, unless it has left, and hears what the job is to do and which seeds there are.
-// There is one greeting at a time: what is answered later would be undone by what was answered before and came behind
-// it, and one under way could bring a process back that has left.
+// beat sends a heartbeat, unless the process has left, and reads the job's control and seeds. One at a time: a late
+// answer would undo a newer one, and one under way could bring back a process that has left.
 func (s *Store) beat(ctx context.Context) error {
 	s.beating.Lock()
 	defer s.beating.Unlock()
@@ -121,8 +120,7 @@ func (s *Store) hearBounds(ctx context.Context, changes int64) error {
 	return nil
 }
 
-// Bounds are those of a job as a whole that an operator may change while it is there. One that was set is the job's
-// from then on, whatever a process that joins was given.
+// Bounds are those of a job that an operator may change. A set one overrides that of a joining process.
 type Bounds struct {
 	// Pages of all processes together. Zero means no bound; nil means that nobody has changed it.
 	Pages *int64
@@ -141,9 +139,9 @@ func (j *job) bounds() (b Bounds) {
 	return b
 }
 
-// That only blocked hosts remain is said of the whole job, as hosts and URLs of one process may become another's.
-// Each heartbeat tells whether the process works, has no URL, or only hosts that refuse; the script of it gives the
-// verdict when nobody works any more, and whoever works takes it back.
+// Only blocked hosts may remain for the whole job alone, as hosts move between processes. Each heartbeat says whether
+// the process works, has no URL, or only hosts that refuse; its script gives the verdict when none works, and a
+// process that works revokes it.
 
 // The states of a process, for people.
 const (
@@ -190,8 +188,8 @@ func (s *Store) idleArgs(i *frontier.Idleness) []string {
 	return []string{kind, millis(since), millis(until), ordered, millis(i.Patience), shortened(i.Reason)}
 }
 
-// Idles says how far this process has nothing to do. The others hear of it with the next heartbeat, and at once if it
-// works after they were told otherwise. It is quick.
+// Idles says how far this process is idle. Others hear of it with the next heartbeat, and at once if it works again.
+// Quick.
 func (s *Store) Idles(i frontier.Idleness) {
 	s.mu.Lock()
 	s.idleness = i
@@ -206,8 +204,8 @@ func (s *Store) Idles(i frontier.Idleness) {
 	}
 }
 
-// Verdict is why the job is at its end with only blocked hosts left, as was heard last; empty if it is not. One who
-// has something to do all the same goes on, and the verdict is void.
+// Verdict is why the job ends with only blocked hosts left, as last heard, or empty. A process with work goes on, and
+// revokes it.
 func (s *Store) Verdict() string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -237,24 +235,22 @@ func (s *Store) Answered() { s.tell(op{kind: opNote, n: noteAnswered}) }
 // Visited notes with the job that a host has answered to a URL. It is quick.
 func (s *Store) Visited() { s.tell(op{kind: opNote, n: noteVisited}) }
 
-// Unruled notes with the job that a URL was given up as its robots.txt cannot be had, and why. The first reason of
-// all processes stays. It is quick.
+// Unruled notes with the job the first reason of a URL given up for want of a robots.txt. Quick.
 func (s *Store) Unruled(reason string) {
 	if !s.unruled.Swap(true) { // else it is there, or on its way
 		s.tell(op{kind: opNote, text: shortened(reason)})
 	}
 }
 
-// Unvisited is why no process could ask for any URL of the job, as of when this one has found the job complete;
-// empty: one could, or nothing was to be asked for.
+// Unvisited is why no process could ask for any URL, when this one found the job complete; empty: one could, or none
+// was due.
 func (s *Store) Unvisited() string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.unvisited
 }
 
-// Unanswered is whether no process was answered by any host, as of when this one has found the job complete; false
-// before.
+// Unanswered reports that no host answered any process, when this one found the job complete; false before.
 func (s *Store) Unanswered() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -280,8 +276,7 @@ const (
 	wholeFor = time.Minute
 )
 
-// Whole is how the job stands, all processes together, as of an instant. The figures of partitions are of slightly
-// different moments.
+// Whole is the state of the job; the figures of partitions are of slightly different moments.
 type Whole struct {
 	At        time.Time // zero: it was never read
 	Known     int64     // URLs ever added
@@ -291,8 +286,8 @@ type Whole struct {
 	Processes int       // that are heard of
 }
 
-// Whole is what was read last. It asks nothing: that somebody looks has the store read it again soon, and so every 5
-// s or a third of the lease if that is longer.
+// Whole is the last state read, without a request. Asking has it read again every 5 s or third of the lease, the
+// longer.
 func (s *Store) Whole() Whole {
 	s.mu.Lock()
 	defer s.mu.Unlock()

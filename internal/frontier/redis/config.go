@@ -21,14 +21,12 @@ import (
 )
 
 const (
-	// defaultLease is how long the hosts of a process that has died stay unasked. A third of it is ample for a
-	// renewal that waits behind a slow command, or a pause of the process.
+	// defaultLease is how long a dead process's hosts rest. A third of it covers a renewal behind a slow command.
 	defaultLease = 15 * time.Second
 	minLease     = 300 * time.Millisecond
 	maxLease     = 10 * time.Minute
 
-	// defaultPartitions spreads well over a dozen masters, and to ask all of them is one pipeline of some
-	// milliseconds.
+	// defaultPartitions spread over a dozen masters, and fit into one pipeline.
 	defaultPartitions = 64
 	maxPartitions     = 1024
 
@@ -38,8 +36,7 @@ const (
 	// DefaultGiveUp outlasts a failover, a restart and an operator's lunch.
 	DefaultGiveUp = 15 * time.Minute
 
-	// closeLeast is what Close waits for a server at least: a restart takes that long, and whoever stops a process
-	// gives it more, as systemd and Kubernetes do.
+	// closeLeast is the least wait of Close, the time of a server's restart.
 	closeLeast = 10 * time.Second
 
 	// defaultMaxPending is about 8 MB of URLs of usual length.
@@ -54,8 +51,7 @@ const (
 
 // Config says which job, and how it is worked on. Redis.InitAddress and Job are required.
 type Config struct {
-	// Redis is how the servers are reached: addresses, TLS, user, Sentinel.MasterSet. Retries and client-side caching
-	// are off whatever it says.
+	// Redis is how the servers are reached. Retries and client-side caching are always off.
 	Redis rueidis.ClientOption
 	// Job is the name of the crawl: 1 to 64 letters, digits, dots, hyphens and underscores.
 	Job string
@@ -63,59 +59,52 @@ type Config struct {
 	Join bool
 	// Worker is what people call this process. Zero means the machine's name and the process's number.
 	Worker string
-	// Terms are what all processes must agree on, such as the scope, by the names of their options. The first process
-	// stores them, and [Open] fails with a [*TermsError] for one whose are others. Nil agrees with a job that has
-	// none.
+	// Terms are what all processes must agree on, by the names of their options. The first process stores them; [Open]
+	// fails with a [*TermsError] for others. Nil agrees with none.
 	Terms map[string]string
 	// Partitions is how many a job that is made gets, 1 to 1024; a job keeps its own. Zero means 64.
 	Partitions int
 	// Key is that of the fingerprints of a job that is made. Zero means one drawn at random.
 	Key uint64
-	// MaxPagesPerHost bounds the pages of one host, in a job that is made: those that are queued or visited, but for
-	// those that were refused when their turn came. Sitemaps do not count. Zero means no bound.
+	// MaxPagesPerHost bounds the pages of a host in a new job, queued or visited but not refused, without sitemaps.
+	// Zero: no bound.
 	MaxPagesPerHost int
-	// MaxPages bounds the pages that all processes of the job ask for, together; see [Store.Pages]. Zero means no
-	// bound.
+	// MaxPages bounds the pages of all processes together; see [Store.Pages]. Zero: no bound.
 	MaxPages int64
-	// Budget, if set, tells of which budget of its host a URL is, from 1, and how many URLs a host has of it. Zero is
-	// of none. It must be the same for all processes, and may be called from any goroutine.
+	// Budget, if set, returns the budget of its host that a URL belongs to, from 1, and its size; zero: none. The same
+	// in all processes, and safe for concurrent use.
 	Budget func(url string) (budget, most int)
-	// Tell, if set, fills in what the process alone knows of itself, for [Status]: Use, Busiest and Leased. It is
-	// called by Open and by goroutines of the store.
+	// Tell, if set, fills in Use, Busiest and Leased of a [Status], called by Open and goroutines of the store.
 	Tell func(*WorkerInfo)
-	// Sync, if set, has the disk take what was written to the sinks. It is called by a goroutine of the store before
-	// the job is told that URLs are done, each tenth of a second and when others may depend on that; its error is the
-	// store's. Zero means that after a power cut records may be missing of URLs that the job has as done.
+	// Sync, if set, syncs the sinks before the job is told that URLs are done, each tenth of a second and when others
+	// depend on it, on a goroutine of the store; its error is the store's. If nil, a power cut may lose records of
+	// done URLs.
 	Sync func() error
 	// Lease is how long a process that is not heard of keeps its hosts, 300 ms to 10 minutes. Zero means 15 s.
 	Lease time.Duration
 	// Linger is how long what was told may wait to be sent together with more. Zero means 10 ms.
 	Linger time.Duration
-	// GiveUp is for how long a command is sent again to a server that does not answer, before the store fails. Zero
-	// means 15 minutes.
+	// GiveUp is how long a command is repeated to a silent server before the store fails. Zero: 15 minutes.
 	GiveUp time.Duration
 	// MaxPending is how many calls may wait to be sent until Room says so. Zero means 20,000.
 	MaxPending int
-	// Seeding says that this process brings seeds. Until Seeded is called, or it dies, no other finds the job
-	// complete. False means it brings none.
+	// Seeding says that this process brings seeds: no other finds the job complete until Seeded, or its death.
 	Seeding bool
-	// KnownFPs is how many fingerprints of URLs are remembered here to spare the trip, 8 bytes each, rounded up to a
-	// power of two. Zero means 1,048,576.
+	// KnownFPs is how many fingerprints are cached, 8 bytes each, rounded up to a power of two. Zero: 1,048,576.
 	KnownFPs int
-	// Remember, if set, tells what the limiter knows of a host, for its next holder, and the least time between two
-	// requests at its pace. It may be called from any goroutine.
+	// Remember, if set, returns a host's memory for its next holder, and the gap between requests. Safe for concurrent
+	// use.
 	Remember func(host string) (m ratelimit.HostMemory, gap time.Duration, ok bool)
-	// Recall, if set, is called with what the holder before knew of a host, before the frontier hears of the host. It
-	// may be called from any goroutine.
+	// Recall, if set, takes a host's memory before the frontier hears of the host. Safe for concurrent use.
 	Recall func(ratelimit.HostMemory)
-	// OnSeed, if set, is called with each seed of the job, in the order in which they were added: those that are
-	// there when the store is opened by Open itself, later ones within a third of Lease, by a goroutine of the store.
+	// OnSeed, if set, is called with each seed in order: by Open, and later within a third of Lease by a goroutine of
+	// the store.
 	OnSeed func(url string, hops uint8)
-	// OnBounds, if set, is called when an operator has changed bounds of the job (see [Fleet.Set]): by Open if that
-	// was before, else within a third of Lease by a goroutine of the store.
+	// OnBounds, if set, is called with bounds changed by an operator (see [Fleet.Set]): by Open, and later within a
+	// third of Lease by a goroutine of the store.
 	OnBounds func(Bounds)
-	// OnControl, if set, is called when the job's control is another than Running, by Open or a goroutine of the
-	// store, and whenever it changes.
+	// OnControl, if set, is called by Open or a goroutine of the store when the control changes, or is not Running at
+	// first.
 	OnControl func(Control)
 	Log       *slog.Logger // zero means nobody is told
 	Clock     clock.Clock  // times leases, lingers and retries; zero means the system's

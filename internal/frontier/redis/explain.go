@@ -13,12 +13,10 @@ import (
 	"github.com/redis/rueidis"
 )
 
-// Least is what a user of the server (ACL) must be allowed: on the keys of jobs, and on those of rates that a job has
-// as a whole.
+// Least is the ACL that a server's user needs: on the keys of jobs, and of shared rates.
 const Least = "~crawl:* ~rate_limiter:* +@read +@write +@scripting +@connection +info +time"
 
-// LeastInCluster is what it must be allowed besides at each node of a cluster: to see who has which keys, and who is
-// away.
+// LeastInCluster is what it needs besides at each node, to see slots and nodes.
 const LeastInCluster = "+cluster|slots +cluster|nodes"
 
 // allow is how a user is allowed all that.
@@ -53,8 +51,7 @@ func said(err error) error {
 	return err
 }
 
-// Verdict is an error that a server has answered with and stays by, with what helps against it; nil if err is none,
-// as when no server was reached.
+// Verdict is a server's final error with its remedy; nil if err is none.
 func Verdict(err error) error {
 	var answered *rueidis.RedisError
 	if !errors.As(err, &answered) || passing(answered.Error()) {

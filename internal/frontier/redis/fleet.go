@@ -25,8 +25,7 @@ func Dial(ctx context.Context, o rueidis.ClientOption, job string) (*Fleet, erro
 	return dialJob(ctx, o, job, false)
 }
 
-// DialToPurge is Dial for a job of which what is stored may not be readable, and that is good for nothing but Purge
-// then.
+// DialToPurge is Dial for a job that may be unreadable, for Purge only.
 func DialToPurge(ctx context.Context, o rueidis.ClientOption, job string) (*Fleet, error) {
 	return dialJob(ctx, o, job, true)
 }
@@ -74,9 +73,9 @@ func (f *Fleet) SetControl(ctx context.Context, control Control) error {
 // ErrUncounted is that a bound of pages is wanted of processes that do not count them.
 var ErrUncounted = errors.New("its processes may not count their pages, as it has no max_pages: drain the job, set it, and begin them again")
 
-// Set changes bounds of the job, and returns what they were by their terms; empty: there was none. Processes hear of
-// it within a third of their leases. The error is [ErrUncounted] for a bound of pages where there never was one,
-// while a process is there; of what was done before every URL counts as a page then.
+// Set changes bounds of the job, and returns the old ones by their terms; empty: none. Processes hear of it within a
+// third of their leases. The error is [ErrUncounted] for a first bound of pages while a process is there; URLs done
+// before count as pages.
 func (f *Fleet) Set(ctx context.Context, b Bounds) (before map[string]string, err error) {
 	values := map[string]string{}
 	if b.Pages != nil {
@@ -114,8 +113,7 @@ func (f *Fleet) Set(ctx context.Context, b Bounds) (before map[string]string, er
 	return before, nil
 }
 
-// spanText leaves out the zero minutes and seconds of time.Duration's own form, as settings are written: 5m, not
-// 5m0s.
+// spanText is a duration as settings are written: 5m, not 5m0s.
 func spanText(d time.Duration) string {
 	text := d.String()
 	for _, zero := range []struct{ end, left string }{{"m0s", "m"}, {"h0m", "h"}, {"0s", "0"}} {
@@ -126,9 +124,8 @@ func spanText(d time.Duration) string {
 	return text
 }
 
-// Purge deletes all that is stored of the job, and returns how many keys that were. The processes that are still at
-// it end with [ErrNoJob]. The counters go first: without them nothing is written any more, and nobody joins. The job
-// itself goes last, so that a purge that was interrupted can be repeated.
+// Purge deletes the job and returns the number of keys. Its processes end with [ErrNoJob]. The counters go first, so
+// that nothing more is written; the job last, so that an interrupted purge can be repeated.
 func (f *Fleet) Purge(ctx context.Context) (keys int64, err error) {
 	var first []string
 	for p := range f.job.partitions {
@@ -184,16 +181,14 @@ func (f *Fleet) owns(key string) bool {
 // awaitEvery is how often somebody who waits for a job looks for it, with two commands.
 const awaitEvery = time.Second
 
-// healsWithin is how long a replica may take to come to the place of a node: some seconds more than a
-// cluster-node-timeout, of which 15 s are usual.
+// healsWithin is how long a failover may take: somewhat over a usual cluster-node-timeout of 15 s.
 const healsWithin = 30 * time.Second
 
 // ErrComplete is that a job has nothing left to do.
 var ErrComplete = errors.New("all of its URLs are done")
 
-// Await waits until a job has URLs to visit, for a process that brings none. wait, if set, is called when there is
-// something to wait for: the job itself, or its first URL, and for which again when that changes. The error is that
-// of ctx, [ErrComplete], or what is wrong with the server: at first at once, later when it has not answered for
+// Await waits until a job has URLs, for a process without seeds. wait, if set, is called when it waits for the job
+// itself or its first URL. The error is that of ctx, [ErrComplete], or the server's: at first at once, later after
 // giveUp.
 func Await(ctx context.Context, o rueidis.ClientOption, job string, giveUp time.Duration, clk clock.Clock, wait func(there bool)) error {
 	if err := settleAddress(&o, job); err != nil {

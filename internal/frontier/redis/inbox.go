@@ -22,8 +22,8 @@ const (
 	opRouse
 )
 
-// phase is when calls of a kind are sent: first what all are to know, and the URLs that were found, then what became
-// of others, then hosts that are given back, and last the questions. Those of one phase keep their order.
+// phase orders kinds of calls: notes and found URLs, outcomes, returned hosts, questions. Calls of a phase keep their
+// order.
 var phase = [...]uint8{opNote: 0, opPut: 1, opSpent: 2, opDone: 2, opLearned: 2, opSeeded: 3, opGive: 4, opLoad: 5, opRouse: 6}
 
 // op is one call, until it is sent.

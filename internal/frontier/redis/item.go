@@ -22,8 +22,7 @@ const (
 	httpsHost        // with https:// and that
 )
 
-// encode is an item as it is stored with its host; the rank and the ID are beside it. The URL is without its scheme
-// and host if those are the usual, and the referrer without what it has in common with the URL.
+// encode is an item as stored, without rank and ID, usual scheme and host, and what the referrer shares with the URL.
 func encode(host string, it *frontier.Item) string {
 	url, form := it.URL.String(), byte(wholeURL)
 	rest := url

@@ -24,8 +24,7 @@ const (
 	Running  Control = "running"  // crawl
 	Paused   Control = "paused"   // lease nothing further until it is another
 	Draining Control = "draining" // finish what is under way, and end
-	// CutOff is one that nobody gives: the server has not been heard for so long that this process has no host that
-	// it may ask.
+	// CutOff is set locally: the server is silent for so long that no host may be asked.
 	CutOff Control = "cut_off"
 )
 
@@ -148,8 +147,7 @@ func findJob(ctx context.Context, c rueidis.Client, name string) (*job, error) {
 	return readJob(name, fields)
 }
 
-// makePartitions sees that the partitions are there. Those of a job whose maker was ended in the middle are made by
-// the next; of one that was whole none may be missing.
+// makePartitions makes missing partitions, if the job's maker was interrupted; in a whole job none may be missing.
 func makePartitions(ctx context.Context, l *link, j *job) error {
 	if j.fields["ready"] == "1" {
 		return nil
@@ -241,9 +239,9 @@ func tallyOf(ctx context.Context, c rueidis.Client, j *job) (tally, error) {
 	return t, err
 }
 
-// tallyServed reads the figures of all partitions but those at which there is an error that may pass, which it names.
-// What is done is read before anything that was added: when the two are equal there was an instant at which they were
-// (Mattern, 1987, of four counters).
+// tallyServed sums the figures of all partitions but those with a passing error, which it names. All done counts are
+// read before any added count: if they are equal there was an instant at which they were (Mattern, 1987, of four
+// counters).
 func tallyServed(ctx context.Context, c rueidis.Client, j *job, pass func(error) bool) (t tally, unread map[int]bool, err error) {
 	unread = make(map[int]bool)
 	fields := []string{"done", "refused", "reclaimed", "added"}

@@ -8,8 +8,7 @@ import (
 	"github.com/redis/rueidis"
 )
 
-// known are fingerprints of URLs that are surely in the store: a table of which each place keeps the fingerprint that
-// came last. What it has forgotten costs a trip.
+// known is a lossy cache of fingerprints surely in the store; a miss costs a trip.
 type known struct{ slots []atomic.Uint64 }
 
 func newKnown(n int) known {
@@ -40,9 +39,8 @@ func (k *known) clear() {
 // maxTurned bounds the URLs that are remembered as beyond a bound: 512 KiB, and the names of hosts.
 const maxTurned = 1 << 16
 
-// turned are fingerprints of URLs beyond the bounds of their hosts, by these. They are in the cache of what is known,
-// though the job does not have them, or each time that they are found would cost a trip. When a page of the host
-// turns out to be refused there is room for another one, so the cache must not have them any more.
+// turned are fingerprints beyond the bounds of their hosts, cached as known to save trips. A refused page makes room,
+// so they must leave the cache then.
 type turned struct {
 	hosts map[string][]uint64
 	n     int
@@ -82,20 +80,16 @@ func (s *Store) readmit(ops []op) {
 	}
 }
 
-// A server that was acknowledged to may lose what it has acknowledged: a replica takes a master's place before it has
-// heard all, or an append-only file is written once a second. The links of those moments are found again on other
-// pages, but for one thing: the cache says that they are known. So each call that adds URLs has a number, and the
-// partition keeps the last one of each process. Who finds a lower number there than was acknowledged empties its
-// cache, and adds again what it finds.
+// A server may lose acknowledged writes, by failover or between append-only syncs. Lost links are found again on other
+// pages, unless the cache has them as known. So each call that adds URLs has a number, kept by the partition per
+// process. A process that finds a lower one than acknowledged empties its cache and adds again what it finds.
 
-// markFor is how long a partition keeps the number of a process that adds nothing: half of what the script says, so
-// that a number which is gone then was lost.
+// markFor is how long an idle process's number is surely kept: half the script's time.
 const markFor = 12 * time.Hour
 
 func (s *Store) markKey(p *part) string { return root(s.job.name, p.index) + "a:" + s.worker }
 
-// acknowledged takes in that a call was acknowledged by a partition that had the number before. It reports whether
-// that was too low.
+// acknowledged takes in that a partition acknowledged a call, and reports whether its number before was too low.
 func (s *Store) acknowledged(p *part, before, number int64) (lost bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -105,8 +99,7 @@ func (s *Store) acknowledged(p *part, before, number int64) (lost bool) {
 	return lost
 }
 
-// checkMarks looks for what was lost in all partitions: where the links that are found are all in the cache, nothing
-// is added by which it would show. What cannot be read is looked at the next time.
+// checkMarks looks for losses in all partitions, as without adds none would show. Unreadable ones wait.
 func (s *Store) checkMarks(ctx context.Context) {
 	var parts []*part
 	var acked []int64

@@ -43,9 +43,8 @@ type call struct {
 	text   bool // the server does not know the script
 }
 
-// run runs scripts in pipelines, and again those that were not answered, until all are or ctx ends or the time to
-// give up has come. Its error is that of one that never was; the errors that a server has given for good are in the
-// calls.
+// run runs scripts in pipelines, repeating those without an answer until ctx ends or the time to give up. Its error is
+// of an unanswered one; final errors are in the calls.
 func (l *link) run(ctx context.Context, calls []*call) error {
 	begun, pause := l.clk.Now(), retryFirst
 	for {
@@ -69,8 +68,7 @@ func (l *link) run(ctx context.Context, calls []*call) error {
 	}
 }
 
-// try sends calls once, those whose scripts were not known with their texts. An error is of some that are to be sent
-// again.
+// try sends calls once, with the texts of unknown scripts. An error means that some are to be sent again.
 func (l *link) try(parent context.Context, calls []*call) (failed error) {
 	var unknown []*call
 	for part := range slices.Chunk(calls, chunk) {

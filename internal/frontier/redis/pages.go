@@ -7,15 +7,14 @@ import (
 )
 
 const (
-	// drawMost and drawPart bound what a process draws of a job's pages at a time: so much, and so small a part of
-	// what is left. What a process that is killed has drawn is lost to the job.
+	// drawMost and drawPart bound a draw of pages: so many, and such a part of what is left. A killed process loses
+	// its draw.
 	drawMost, drawPart = 256, 64
 	// maxPages and maxTime are what the bounds of a job are called among its terms.
 	maxPages, maxTime = "max_pages", "max_time"
 )
 
-// allowance is the pages that this process may ask for, of those of the whole job. Pages are drawn some at a time,
-// ahead of their use, and given back when the store is closed.
+// allowance is the pages that this process may ask for, drawn ahead and given back at Close.
 type allowance struct {
 	bell chan struct{} // holds one: more are wanted
 	more chan struct{} // holds one: there is news
@@ -45,12 +44,11 @@ func (a *allowance) wantsLocked() int64 {
 	return n
 }
 
-// Counted is whether the pages of the job are counted for all processes, as they are bounded, or were and may be
-// again. Pages and More are for a job of which they are.
+// Counted reports whether the job counts its pages, or may again. Pages and More need that.
 func (s *Store) Counted() bool { return s.pages != nil }
 
-// Pages is how many pages this process may have asked for in all, now that it has asked for so many, and whether
-// there will be no more: those of the job are used up. While there may be, More receives when it says otherwise.
+// Pages is how many pages this process may have asked for in all, after used, and whether that is final. Until then
+// More receives changes.
 func (s *Store) Pages(used int) (most int, last bool) {
 	a := s.pages
 	a.mu.Lock()
@@ -125,8 +123,7 @@ func (s *Store) drawPages(ctx context.Context) error {
 	return nil
 }
 
-// drewLocked takes in what was granted of n pages that were asked for, and how many are left. A reply that was under
-// way when the bound was heard to be another may not know of that.
+// drewLocked takes in a grant of n pages, and how many are left. A reply under way may not know of a changed bound.
 func (a *allowance) drewLocked(granted, n, back, left int64, opened int) {
 	a.drawn, a.left = a.drawn+granted-back, left
 	a.spent = left == 0 && granted < n && opened == a.opened
@@ -149,12 +146,10 @@ func (s *Store) giveBudgets(ctx context.Context) error {
 	return nil
 }
 
-// Slots asks for a share of what all processes of the job may have out at a time, which is plan, for one that may
-// have so many out until it hears the answer and could use so many after it. The share lasts until an instant; after
-// that others may have it, and by then what is out has been cut off, as hosts of which no session is left are; in a
-// cluster of which the job's own node is gone alone it is finished. What processes may have out never adds up to more
-// than the plan, so one who comes waits until others have been told to have less, and have said that they heard it.
-// With less than one for each that could use one they have them by turns.
+// Slots asks for a share of plan, the requests that all processes may have in flight; this one may have held until the
+// answer, and could use want. The share lasts until an instant, at which requests beyond it have been cut off, except
+// in a cluster that lost only the job's own node. Shares never add up to more than the plan: a new process waits until
+// others have acknowledged less. With less than one each, processes take turns.
 func (s *Store) Slots(ctx context.Context, plan, held, want int) (share int, until time.Time, err error) {
 	s.slotted.Store(true)
 	until = s.cfg.Clock.Now().Add(s.cfg.Lease - s.margin())

@@ -12,8 +12,8 @@ var lua embed.FS
 // script is a text that servers run, and what they call it.
 type script struct{ name, text, sha string }
 
-// The scripts of a partition, and then those of a job. One that is not light may not run when the server has no
-// memory left: it is refused before it has changed anything. The others may give memory back, or take little.
+// The scripts of a partition, then those of a job. Only light ones, which need little memory, run on a server out of
+// memory.
 var (
 	scriptAdd     = newScript("add", false, "common", "add")
 	scriptAcquire = newScript("acquire", true, "common", "acquire")

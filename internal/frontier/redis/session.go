@@ -175,8 +175,7 @@ func recalled(host, line string, now time.Time) (m ratelimit.HostMemory, ok bool
 // longestGap bounds for how long a host may stay unasked because it is asked seldom.
 const longestGap = time.Hour
 
-// memory is what the limiter knows of a host, in spans from now; empty if that is nothing. No span ends earlier than
-// it should: the limiter tells when it let a request go, which reaches its host later, but not after it was over.
+// memory is the limiter's knowledge of a host, in spans from now that end no earlier than they should, or empty.
 func (s *Store) memory(h *held) string {
 	if s.cfg.Remember == nil {
 		return ""

@@ -22,13 +22,11 @@ type WorkerInfo struct {
 	Lost    int64  `json:"lost"`    // hosts whose lease ended
 	Loaded  int    `json:"loaded"`  // URLs that it was handed and are not done
 	Seeding bool   `json:"seeding"` // it brings seeds yet
-	// State is whether it is working; idle, without a URL; or blocked: all of its hosts refuse to be asked. Empty of
-	// a version that tells nothing.
+	// State is working, idle without a URL, or blocked by refusing hosts; empty from older versions.
 	State string `json:"state,omitempty"`
 	// Use is what it uses of what the job has, by the names of [Budget].
 	Use map[string]float64 `json:"use,omitempty"`
-	// Busiest is what it uses of budgets of each scope where it uses most, by the names of the budgets and the
-	// scopes.
+	// Busiest is the highest use of budgets per scope, by budget and scope.
 	Busiest map[string]map[string]float64 `json:"busiest,omitempty"`
 	// Leased is how many URLs it is asking for.
 	Leased int `json:"leased"`
@@ -73,12 +71,11 @@ type Status struct {
 	Workers    []Worker          `json:"workers"`   // by their names
 	Seeds      int64             `json:"seeds"`
 	Budgets    []Budget          `json:"budgets"` // of the terms, what the processes share
-	// MemoryBytes is what the servers' masters use for everything they hold, and MemoryLimit what they may; zero: all
-	// there is.
+	// MemoryBytes is what the masters use, and MemoryLimit their bound; zero: none.
 	MemoryBytes int64 `json:"memory_bytes"`
 	MemoryLimit int64 `json:"memory_limit"`
-	// Unread is how many partitions cannot be read, and are in none of the figures, as their masters of the cluster
-	// do not answer; and Away are those masters, as far as others know.
+	// Unread is how many partitions are in no figure, as their masters do not answer, and Away those masters, if
+	// known.
 	Unread int      `json:"unread,omitempty"`
 	Away   []string `json:"away,omitempty"`
 }
@@ -87,11 +84,10 @@ type Status struct {
 type Budget struct {
 	Name string `json:"name"` // of its term, such as "max_pages"
 	Plan string `json:"plan"` // as the term has it
-	// Used is pages, seconds since the job was begun, requests or bytes a second, or requests that are out, by what
-	// the budget bounds: of rates and requests that are out it is the sum of what the processes have told last.
+	// Used is pages, seconds, requests or bytes a second, or requests in flight, as the budget bounds; the last kinds
+	// sum what processes last told.
 	Used float64 `json:"used"`
-	// Scope is where that is used, of a budget that each scope has: of all that processes tell of the busiest. Empty:
-	// the job as a whole, or no scope has used any.
+	// Scope is the busiest scope of a budget per scope. Empty: the whole job, or no use.
 	Scope string `json:"scope,omitempty"`
 }
 
@@ -209,8 +205,7 @@ func serverTime(ctx context.Context, c rueidis.Client, test func() int64) (time.
 	return time.Unix(clock[0], clock[1]*1000).UTC(), nil
 }
 
-// workersOf are the processes of a job that were heard of lately, by their names, and the server's time, or that of a
-// test.
+// workersOf are the processes heard of lately, and the server's (or test's) time.
 func workersOf(ctx context.Context, c rueidis.Client, job string, test func() int64) ([]Worker, time.Time, error) {
 	now, err := serverTime(ctx, c, test)
 	if err != nil {
@@ -382,8 +377,7 @@ func (f *Fleet) explain(ctx context.Context, err error) error {
 	return fmt.Errorf("%w: of the cluster %s away, without which the job cannot be read: a replica takes the place of a master after its cluster-node-timeout; where there is none, begin it again", err, are)
 }
 
-// away are the masters of a cluster that have slots and do not answer, or that others have given up. None, if nobody
-// is there who could tell.
+// away are the masters with slots that do not answer, or that others have given up, if known.
 func (f *Fleet) away(ctx context.Context) []string {
 	ctx, cancel := context.WithTimeout(ctx, awayPatience)
 	defer cancel()
@@ -397,8 +391,7 @@ func (f *Fleet) away(ctx context.Context) []string {
 	return awayOf(nodes, silent)
 }
 
-// awayOf reads what a node says of all of its cluster: of each its id, address, flags, master, two times, an epoch,
-// the state of the link to it, and its slots.
+// awayOf reads a node's view of the cluster: id, address, flags, master, two times, epoch, link state and slots.
 func awayOf(nodes string, silent map[string]bool) (masters []string) {
 	for line := range strings.Lines(nodes) {
 		words := strings.Fields(line)

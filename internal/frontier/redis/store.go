@@ -77,8 +77,8 @@ var (
 	_ frontier.Ownership = (*Store)(nil)
 )
 
-// Open makes the job, or joins it, and starts the work of this process in it. It takes some trips. The error is a
-// [*TermsError] or [ErrNoJob], names the field of cfg that is wrong, or says what is wrong with the server.
+// Open makes or joins the job, and starts. The error is a [*TermsError] or [ErrNoJob], names the wrong field of cfg,
+// or says what is wrong with the server.
 func Open(ctx context.Context, cfg Config) (*Store, error) {
 	if err := cfg.settle(); err != nil {
 		return nil, err
@@ -127,8 +127,8 @@ func dial(o rueidis.ClientOption) (rueidis.Client, error) {
 	return client, nil
 }
 
-// joinSoon joins, and in a cluster of which a node does not answer tries again until ctx ends: a replica may be about
-// to take its place. A single server that does not answer is an error at once, as its address may be wrong.
+// joinSoon joins, and in a cluster with a silent node retries until ctx ends, for a failover. A silent single server
+// is an error at once.
 func (s *Store) joinSoon(ctx context.Context) error {
 	for pause := retryFirst; ; pause = min(2*pause, retryMost) {
 		err := s.join(ctx)
@@ -223,8 +223,7 @@ func (s *Store) Done(host string, it *frontier.Item, v frontier.Visit) {
 	s.tell(op{kind: opDone, held: h, id: it.ID, refused: v.Refused})
 }
 
-// asked notes that a URL of a host was asked for, and that so many are done; nil for one that is not ours. The server
-// passes over a URL that was not handed out to us since we have the host.
+// asked notes that a URL of a host was asked for, and that so many are done; nil if the host is not ours.
 func (s *Store) asked(host string, done int) *held {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -312,8 +311,7 @@ func (s *Store) Until(host string) time.Time {
 	return h.part.until.Add(-s.margin())
 }
 
-// errLost is why the context of a host has ended. To whoever asks, the request was cancelled, which says nothing of
-// the host.
+// errLost ends a host's context. To the fetch, the request was cancelled.
 var errLost = fmt.Errorf("the lease of the host has ended: %w", context.Canceled)
 
 // nobodys is the context of hosts that are not ours.
@@ -323,8 +321,7 @@ var nobodys = func() context.Context {
 	return ctx
 }()
 
-// Held ends when the host is not ours any more, or may not be: what is under way for it is to be given up. Of a host
-// that was given back it has ended.
+// Held is a context that ends when the host may no longer be ours, to cancel its requests.
 func (s *Store) Held(host string) context.Context {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -334,8 +331,7 @@ func (s *Store) Held(host string) context.Context {
 	return nobodys
 }
 
-// Commit does nothing: what was told is sent in its order, soon, what is done after [Config.Sync]; and positions are
-// not kept.
+// Commit does nothing: calls are sent in order, outcomes after [Config.Sync]; positions are not kept.
 func (s *Store) Commit([]frontier.Position) {}
 
 // Owned is nil: the files of a process are its own, whoever has its hosts.
@@ -348,8 +344,7 @@ func (s *Store) fail(err error) {
 	}
 }
 
-// Opening is what the job has of a host and a port that the user named: the addresses that they have opened, as
-// [Store.Open] was told; empty if nobody told.
+// Opening is what the job has of a named host and port, as [Store.Open] was told, or empty.
 func (s *Store) Opening(ctx context.Context, host string) (addrs string, err error) {
 	c := s.link.Client
 	addrs, err = c.Do(ctx, c.B().Hget().Key(jobKey(s.job.name, "openings")).Field(host).Build()).ToString()
@@ -392,13 +387,12 @@ func (s *Store) seedsBehind(ctx context.Context, last int64) ([]seed, error) {
 	return seeds, nil
 }
 
-// Close sends what was told, gives all hosts back at once, and ends what the store runs. If the server does not
-// answer it takes a lease, and 10 s at least: the sessions have ended then. The frontier must not call any more. The
-// error is that of Err, if there is one. Further calls return the same.
+// Close sends what was told, gives all hosts back and stops the store. A silent server costs a lease, and 10 s at
+// least, after which the sessions have ended. The frontier must not call any more. The error is that of Err, the same
+// in further calls.
 func (s *Store) Close() error { return s.close() }
 
-// patience is how long Close waits for the server. Short leases are no reason to be short of it: what was found is
-// stored without a lease, and a process that ends has no other time to wait.
+// patience is how long Close waits for the server, also with short leases, to store what was found.
 func (s *Store) patience() time.Duration { return max(s.cfg.Lease, closeLeast) }
 
 func (s *Store) shut() error {

@@ -63,19 +63,17 @@ func (s *Store) write() {
 	}
 }
 
-// settleEvery is how long what became of URLs may wait to be told, for the sinks to be synced less often: as long as
-// the state of a single process does.
+// settleEvery is how long outcomes may wait, to sync the sinks less often.
 const settleEvery = 100 * time.Millisecond
 
-// unsettled are URLs that are done and whose records may be on no disk yet. They are told once those are: of what the
-// job takes for done nobody would fetch a record again. The writer's alone.
+// unsettled are done URLs whose records may not be on disk yet, told once they are. The writer's alone.
 type unsettled struct {
 	ops []op
 	alarm
 }
 
-// settle takes out of ops what is to wait, and adds what need not wait any longer, having synced the sinks. What is
-// given back or asked for depends on all that was told before.
+// settle takes out of ops what is to wait, and adds what need not, after a sync. Returns and questions depend on all
+// calls before.
 func (s *Store) settle(ops []op, now bool) ([]op, error) {
 	if s.cfg.Sync == nil {
 		return ops, nil
@@ -147,16 +145,14 @@ func (s *Store) send(ctx context.Context, ops []op) error {
 	return nil
 }
 
-// addMost, doneMost and giveMost bound what one script does, so that no other waits for it for more than some
-// milliseconds.
+// addMost, doneMost and giveMost bound a script to some milliseconds.
 const (
 	addMost  = 256
 	doneMost = 512
 	giveMost = 64
 )
 
-// batch is calls of one script, one for each session of each partition and up to so many operations. Those of one
-// session stay in order.
+// batch is calls of one script, one per session and up to so many operations, in order per session.
 type batch struct {
 	script *script
 	most   int
@@ -271,8 +267,7 @@ func (s *Store) noteFull(full bool) {
 	}
 }
 
-// added takes in what became of URLs that were offered by a call of that number, and reports whether the partition
-// has lost what was added before.
+// added takes in the outcome of offered URLs, and reports whether the partition has lost earlier ones.
 func (s *Store) added(reply []message, ops []op, serial int64) (lost bool) {
 	fresh, refused := number(reply[0]), list(reply[1])
 	s.counts.added.Add(fresh)
@@ -467,8 +462,8 @@ const (
 	noteAnswered = 2
 )
 
-// note stores with the job what all are to know. It is stored before the URL of which it was found counts as done; so
-// whoever finds the job complete reads there what was true of all of it.
+// note stores notes with the job, before the URL of their origin counts as done, so that whoever finds the job
+// complete sees them.
 func (s *Store) note(ctx context.Context, ops []op) error {
 	visited, answered, reason := "0", "0", ""
 	for _, o := range ops {
