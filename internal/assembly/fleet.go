@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -133,9 +134,21 @@ func newFleet(c *Crawler, lc *ratelimit.Config) (*fleet, error) {
 	return f, nil
 }
 
-// open makes the job of the settings, or joins it. The scope hears of its seeds.
+// open makes the job of the settings, or joins it. The scope hears of its seeds. A server that does not let us count
+// rates would have nothing be asked for, ever; whether it is there at all is no question of ours.
 func (f *fleet) open() error {
-	if err := f.connect(); err != nil {
+	ctx, cancel := context.WithTimeout(context.Background(), fleetPatience)
+	defer cancel()
+	rc, err := f.storeConfig()
+	if err == nil && f.tokens != nil {
+		soon, cancel := context.WithTimeout(ctx, tokenPatience)
+		defer cancel()
+		err = redis.Verdict(f.tokens.Ping(soon))
+	}
+	if err == nil {
+		f.store, err = redis.Open(ctx, rc)
+	}
+	if err != nil {
 		return &FleetError{f.job, err}
 	}
 	select {
@@ -148,26 +161,6 @@ func (f *fleet) open() error {
 			slog.String("job", f.job), slog.Int64("done", left.Known))
 	}
 	return nil
-}
-
-// connect opens the store. A server that does not let us count rates would have nothing be asked for, ever; whether it
-// is there at all is no question of ours.
-func (f *fleet) connect() error {
-	rc, err := f.storeConfig()
-	if err != nil {
-		return err
-	}
-	ctx, cancel := context.WithTimeout(context.Background(), fleetPatience)
-	defer cancel()
-	if f.tokens != nil {
-		soon, cancel := context.WithTimeout(ctx, tokenPatience)
-		defer cancel()
-		if err := redis.Verdict(f.tokens.Ping(soon)); err != nil {
-			return err
-		}
-	}
-	f.store, err = redis.Open(ctx, rc)
-	return err
 }
 
 // storeConfig puts the settings into the terms of the store in Redis.
@@ -200,12 +193,11 @@ func (f *fleet) storeConfig() (redis.Config, error) {
 	}
 	if len(list) > 0 {
 		rc.Budget = func(url string) (budget, most int) {
-			for i := range list {
-				if list[i].Match.MatchString(url) {
-					return i + 1, list[i].MaxPages
-				}
+			i := slices.IndexFunc(list, func(b pipeline.Budget) bool { return b.Match.MatchString(url) })
+			if i < 0 {
+				return 0, 0
 			}
-			return 0, 0
+			return i + 1, list[i].MaxPages
 		}
 	}
 	rc.Redis, err = s.Client(os.LookupEnv)
@@ -245,25 +237,15 @@ func (f *fleet) adoptBounds(b redis.Bounds) {
 				slog.String("setting", setting), slog.String("job", there), slog.String("here", here))
 		}
 	}
-	if b.Pages != nil {
-		tell("max_pages", strconv.FormatInt(cfg.MaxPages, 10), strconv.FormatInt(*b.Pages, 10))
-		cfg.MaxPages = *b.Pages
-	}
-	if b.Time != nil {
-		tell("max_time", cfg.MaxTime.String(), b.Time.String())
-		cfg.MaxTime = *b.Time
-	}
+	pages, span := *cmp.Or(b.Pages, &cfg.MaxPages), *cmp.Or(b.Time, &cfg.MaxTime)
+	tell("max_pages", strconv.FormatInt(cfg.MaxPages, 10), strconv.FormatInt(pages, 10))
+	tell("max_time", cfg.MaxTime.String(), span.String())
+	cfg.MaxPages, cfg.MaxTime = pages, span
 }
 
 // setBounds has the crawl go on by bounds that an operator has set.
 func (f *fleet) setBounds(ctx context.Context, b redis.Bounds) {
-	pages, span := f.crawl.cfg.MaxPages, f.crawl.cfg.MaxTime
-	if b.Pages != nil {
-		pages = *b.Pages
-	}
-	if b.Time != nil {
-		span = *b.Time
-	}
+	pages, span := *cmp.Or(b.Pages, &f.crawl.cfg.MaxPages), *cmp.Or(b.Time, &f.crawl.cfg.MaxTime)
 	f.crawl.log.Info("an operator has set bounds of the job; zero is none",
 		slog.Int64("max_pages", pages), slog.Duration("max_time", span))
 	f.insist(ctx, func() bool { return f.crawl.pipe.SetBounds(int(pages), span) })

@@ -108,7 +108,7 @@ func (n *named) lookUp(ctx context.Context, hosts []seedHost) {
 // has found it to.
 func (n *named) settle(ctx context.Context, h seedHost) error {
 	if n.fleet != nil {
-		if n.fleet.addressesOf(ctx, h.name, anyPort) == noAddresses {
+		if n.fleet.opening(ctx, h.name, anyPort) == noAddresses {
 			n.addresses.Close(h.name)
 			return nil
 		}
@@ -166,15 +166,12 @@ func (n *named) shareLate(host string, port uint16, addrs []netip.Addr) {
 // askFleet is the addresses that a host allows at a port for another process of the fleet. What cannot be had or read
 // allows nothing.
 func (n *named) askFleet(ctx context.Context, host string, port uint16) []netip.Addr {
-	addrs, err := parseAddresses(n.fleet.addressesOf(ctx, host, port))
-	if err != nil {
-		return nil
-	}
+	addrs, _ := parseAddresses(n.fleet.opening(ctx, host, port)) // none with an error
 	return addrs
 }
 
-// addressesOf is what the job has of a host and a port that users named; empty for nothing.
-func (f *fleet) addressesOf(ctx context.Context, host string, port uint16) string {
+// opening is what the job has of a host and a port that users named; empty for nothing.
+func (f *fleet) opening(ctx context.Context, host string, port uint16) string {
 	text, err := f.store.Opening(ctx, hostPort(host, port))
 	if err != nil {
 		f.crawl.log.Warn("private addresses of a seed may be refused", slog.String("host", host), slog.Any("error", err))

@@ -264,19 +264,21 @@ func noise(size int) string {
 	return string(b)
 }
 
-// A robots.txt can be as hostile as any page. What of it can be read in its first 500 KiB is obeyed, what cannot be
-// had at all keeps the crawler out, and either way the crawl ends.
-func TestHostileRobots(t *testing.T) {
+// robotsAnswer is an answer to the question for robots.txt, and what comes of it.
+type robotsAnswer struct {
+	name   string
+	answer func(c net.Conn) bool
+	pages  string // class of the ordinary pages
+	secret string // class of /secret
+	asked  int    // requests for robots.txt
+}
+
+func robotsAnswers(t *testing.T) []robotsAnswer {
+	t.Helper()
 	const rules = "User-agent: *\nDisallow: /secret\n"
 	const ok = "HTTP/1.1 200 OK\r\n"
 	wait := func(c net.Conn) bool { _, _ = io.Copy(io.Discard, c); return false }
-	for _, tc := range []struct {
-		name   string
-		answer func(c net.Conn) bool
-		pages  string // class of the ordinary pages
-		secret string // class of /secret
-		asked  int    // requests for robots.txt
-	}{
+	return []robotsAnswer{
 		{"endless", func(c net.Conn) bool {
 			_, _ = io.WriteString(c, ok+"\r\n"+rules)
 			return forever(c, "Disallow: /secret\n")
@@ -318,7 +320,13 @@ func TestHostileRobots(t *testing.T) {
 		{"thousand groups", func(c net.Conn) bool {
 			return say(c, "200 OK", "", strings.Repeat("User-agent: a\nUser-agent: *\nAllow: /*a*b*c*d*e*f*g*h$\n", 8000)+rules)
 		}, "", "robots", 1},
-	} {
+	}
+}
+
+// A robots.txt can be as hostile as any page. What of it can be read in its first 500 KiB is obeyed, what cannot be
+// had at all keeps the crawler out, and either way the crawl ends.
+func TestHostileRobots(t *testing.T) {
+	for _, tc := range robotsAnswers(t) {
 		t.Run(tc.name, bubble(func(t *testing.T) {
 			h := newRawHost(t, func(c net.Conn, path string) bool {
 				if path == "/robots.txt" {

@@ -224,50 +224,44 @@ func TestAgainFindsWhatChanged(t *testing.T) {
 	})
 }
 
+// versioned is a page of a version that has a status where it is asked for with a condition.
+func versioned(tag, date string, conditional int) http.HandlerFunc {
+	return func(rw http.ResponseWriter, r *http.Request) {
+		rw.Header().Set("Content-Type", "text/html")
+		if tag != "" {
+			rw.Header()["Etag"] = []string{tag}
+		}
+		if date != "" {
+			rw.Header().Set("Last-Modified", date)
+		}
+		if conditional != http.StatusOK && r.Header.Get("If-None-Match")+r.Header.Get("If-Modified-Since") != "" {
+			rw.WriteHeader(conditional)
+			return
+		}
+		fmt.Fprint(rw, "body")
+	}
+}
+
 // What servers do with conditions that they should not.
 func TestAgainWithOddServers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		when := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
-		answer := func(tag, date string, status func(*http.Request) int) http.HandlerFunc {
-			return func(rw http.ResponseWriter, r *http.Request) {
-				rw.Header().Set("Content-Type", "text/html")
-				if tag != "" {
-					rw.Header()["Etag"] = []string{tag}
-				}
-				if date != "" {
-					rw.Header().Set("Last-Modified", date)
-				}
-				if s := status(r); s != 200 {
-					rw.WriteHeader(s)
-					return
-				}
-				fmt.Fprint(rw, "body")
-			}
-		}
-		ok := func(*http.Request) int { return 200 }
-		conditional := func(status int) func(*http.Request) int {
-			return func(r *http.Request) int {
-				if r.Header.Get("If-None-Match")+r.Header.Get("If-Modified-Since") != "" {
-					return status
-				}
-				return 200
-			}
-		}
+		const ok, unchanged = http.StatusOK, http.StatusNotModified
 		long := `"` + strings.Repeat("x", 8<<10) + `"`
 		pages := map[string]http.HandlerFunc{
-			"/":         answer("", "", ok),
-			"/ignores":  answer(`"i"`, "", ok),
-			"/412":      answer(`"4"`, "", conditional(http.StatusPreconditionFailed)),
-			"/500":      answer(`"5"`, "", conditional(http.StatusNotImplemented)),
-			"/dated":    answer("", when.Format(http.TimeFormat), conditional(http.StatusNotModified)),
-			"/rfc850":   answer("", "Friday, 02-Jan-26 03:04:05 GMT", conditional(http.StatusNotModified)),
-			"/odd":      answer("", "2026-01-02 03:04:05", conditional(http.StatusNotModified)),
-			"/long":     answer(long, "", conditional(http.StatusNotModified)),
-			"/star":     answer("*", "", conditional(http.StatusNotModified)),
-			"/bare":     answer("abc", "", conditional(http.StatusNotModified)),
-			"/unasked":  answer("", "", func(*http.Request) int { return http.StatusNotModified }),
-			"/renamed":  answer(`"r1"`, "", conditional(http.StatusNotModified)),
-			"/redirect": answer(`"re"`, "", ok),
+			"/":         versioned("", "", ok),
+			"/ignores":  versioned(`"i"`, "", ok),
+			"/412":      versioned(`"4"`, "", http.StatusPreconditionFailed),
+			"/500":      versioned(`"5"`, "", http.StatusNotImplemented),
+			"/dated":    versioned("", when.Format(http.TimeFormat), unchanged),
+			"/rfc850":   versioned("", "Friday, 02-Jan-26 03:04:05 GMT", unchanged),
+			"/odd":      versioned("", "2026-01-02 03:04:05", unchanged),
+			"/long":     versioned(long, "", unchanged),
+			"/star":     versioned("*", "", unchanged),
+			"/bare":     versioned("abc", "", unchanged),
+			"/unasked":  func(rw http.ResponseWriter, _ *http.Request) { rw.WriteHeader(http.StatusNotModified) },
+			"/renamed":  versioned(`"r1"`, "", unchanged),
+			"/redirect": versioned(`"re"`, "", ok),
 		}
 		paths := slices.Sorted(maps.Keys(pages))
 		var b strings.Builder
@@ -280,7 +274,7 @@ func TestAgainWithOddServers(t *testing.T) {
 		require.Equal(t, classUnasked, first["/unasked"].Error.Class)
 
 		// The next version has another name, though it is not another.
-		pages["/renamed"] = answer(`"r2"`, "", conditional(http.StatusNotModified))
+		pages["/renamed"] = versioned(`"r2"`, "", unchanged)
 		// What leads elsewhere now leads to a page that has not been asked for by this name.
 		pages["/redirect"] = func(rw http.ResponseWriter, r *http.Request) { http.Redirect(rw, r, "/target", http.StatusFound) }
 		pages["/target"] = page(`"re"`, "target")

@@ -16,6 +16,7 @@ import (
 
 	"github.com/treadlight/crawl/internal/fetch"
 	"github.com/treadlight/crawl/internal/frontier"
+	"github.com/treadlight/crawl/internal/lab/fetchtest"
 	"github.com/treadlight/crawl/resilience"
 )
 
@@ -249,19 +250,7 @@ func TestBigHostBesideSmallOnes(t *testing.T) {
 	for _, paced := range []bool{true, false} {
 		t.Run(fmt.Sprintf("paced %v", paced), bubble(func(t *testing.T) {
 			serve := map[string]http.Handler{}
-			host := func(n int) http.HandlerFunc {
-				return func(rw http.ResponseWriter, r *http.Request) {
-					time.Sleep(service)
-					switch r.URL.Path {
-					case "/robots.txt":
-						rw.WriteHeader(http.StatusNotFound)
-					case "/":
-						html(rw, links(n-1))
-					default:
-						html(rw, "x")
-					}
-				}
-			}
+			host := func(n int) http.Handler { return siteAfter(n, sleeps(service)) }
 			serve["big.test"] = host(big)
 			seeds := []string{"http://big.test/"}
 			for i := range hosts {
@@ -315,6 +304,35 @@ func TestBigHostBesideSmallOnes(t *testing.T) {
 	}
 }
 
+// siteAfter is a host of n pages that serves each once wait has not answered in its place.
+func siteAfter(n int, wait func(http.ResponseWriter, *http.Request) (answered bool)) http.Handler {
+	return http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
+		switch {
+		case wait(rw, r):
+		case r.URL.Path == "/robots.txt":
+			rw.WriteHeader(http.StatusNotFound)
+		case r.URL.Path == "/":
+			html(rw, links(n-1))
+		default:
+			html(rw, "x")
+		}
+	})
+}
+
+func sleeps(d time.Duration) func(http.ResponseWriter, *http.Request) bool {
+	return func(http.ResponseWriter, *http.Request) bool { time.Sleep(d); return false }
+}
+
+// requestsOf are those to hosts whose names begin so: how many, and when the last was.
+func requestsOf(network *fetchtest.Net, prefix string) (n int, last time.Time) {
+	for _, r := range network.Requests() {
+		if strings.HasPrefix(r.Host, prefix) {
+			n, last = n+1, r.At
+		}
+	}
+	return n, last
+}
+
 // slowHosts is how many hosts are slow, and at what.
 type slowHosts struct {
 	n, pages int
@@ -323,48 +341,39 @@ type slowHosts struct {
 	then     func(http.ResponseWriter) // instead of a page, after first; nil: a page
 }
 
-// healthyDone is how long 20 hosts of 200 pages at 20 ms take beside slow hosts, and how many
-// requests of these were out at once at most.
+// wait answers in place of a page, or waits before it.
+func (s slowHosts) wait(rw http.ResponseWriter, r *http.Request) bool {
+	if s.at != nil && !s.at(r.URL.Path) {
+		time.Sleep(20 * time.Millisecond)
+		return false
+	}
+	select {
+	case <-time.After(s.first):
+	case <-r.Context().Done():
+		return true
+	}
+	if s.then != nil {
+		s.then(rw)
+	}
+	return s.then != nil
+}
+
+// healthyDone is how long 20 hosts of 200 pages at 20 ms take beside slow hosts.
 func healthyDone(t *testing.T, slow slowHosts, slots, perHost int) (took time.Duration) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		const hosts, pages = 20, 200
 		serve := map[string]http.Handler{}
 		var seeds []string
-		host := func(name string, n int, wait func(rw http.ResponseWriter, r *http.Request) bool) {
+		host := func(name string, pages http.Handler) {
 			seeds = append(seeds, "http://"+name+"/")
-			serve[name] = http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
-				switch {
-				case wait(rw, r):
-				case r.URL.Path == "/robots.txt":
-					rw.WriteHeader(http.StatusNotFound)
-				case r.URL.Path == "/":
-					html(rw, links(n-1))
-				default:
-					html(rw, "x")
-				}
-			})
+			serve[name] = pages
 		}
 		for i := range slow.n { // first, as is worst
-			host(fmt.Sprintf("slow%d.test", i), slow.pages, func(rw http.ResponseWriter, r *http.Request) bool {
-				if slow.at != nil && !slow.at(r.URL.Path) {
-					time.Sleep(20 * time.Millisecond)
-					return false
-				}
-				select {
-				case <-time.After(slow.first):
-				case <-r.Context().Done():
-					return true
-				}
-				if slow.then == nil {
-					return false
-				}
-				slow.then(rw)
-				return true
-			})
+			host(fmt.Sprintf("slow%d.test", i), siteAfter(slow.pages, slow.wait))
 		}
 		for i := range hosts {
-			host(fmt.Sprintf("quick%d.test", i), pages, func(http.ResponseWriter, *http.Request) bool { time.Sleep(20 * time.Millisecond); return false })
+			host(fmt.Sprintf("quick%d.test", i), siteAfter(pages, sleeps(20*time.Millisecond)))
 		}
 		w, network := served(t, serve)
 		w.Concurrency, w.PerHost = slots, perHost
@@ -374,13 +383,7 @@ func healthyDone(t *testing.T, slow slowHosts, slots, perHost int) (took time.Du
 		var watch sync.WaitGroup
 		watch.Go(func() { // what is left is of slow hosts
 			for time.Sleep(time.Second); ; time.Sleep(100 * time.Millisecond) {
-				n := 0
-				for _, r := range network.Requests() {
-					if strings.HasPrefix(r.Host, "quick") {
-						n++
-					}
-				}
-				if n >= hosts*(pages+1) {
+				if n, _ := requestsOf(network, "quick"); n >= hosts*(pages+1) {
 					p.Stop()
 				}
 				if end, _ := p.End(); end != EndNone {
@@ -390,13 +393,7 @@ func healthyDone(t *testing.T, slow slowHosts, slots, perHost int) (took time.Du
 		})
 		require.NoError(t, w.run(t.Context(), t, p, seeds...))
 		watch.Wait()
-		var last time.Time
-		n := 0
-		for _, r := range network.Requests() {
-			if strings.HasPrefix(r.Host, "quick") {
-				last, n = r.At, n+1
-			}
-		}
+		n, last := requestsOf(network, "quick")
 		require.Equal(t, hosts*(pages+1), n)
 		took = last.Sub(w.began)
 	})

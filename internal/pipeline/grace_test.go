@@ -2,7 +2,6 @@ package pipeline
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"maps"
 	"math/rand/v2"
@@ -261,103 +260,118 @@ func TestURLsCutOffHaveRecords(t *testing.T) {
 	}
 }
 
+// dice are random numbers for several goroutines.
+type dice struct {
+	mu  sync.Mutex // guards rnd
+	rnd *rand.Rand
+}
+
+func (d *dice) chance(p float64) bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.rnd.Float64() < p
+}
+
+// dur is from zero to the most, which is one of them.
+func (d *dice) dur(most time.Duration) time.Duration {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return time.Duration(d.rnd.Int64N(int64(most) + 1))
+}
+
+// fail answers with a failure of some kind.
+func (d *dice) fail(rw http.ResponseWriter, r *http.Request) {
+	switch d.dur(5) {
+	case 0:
+		panic(http.ErrAbortHandler)
+	case 1:
+		rw.WriteHeader(http.StatusServiceUnavailable)
+	case 2:
+		rw.Header().Set("Retry-After", "2")
+		rw.WriteHeader(http.StatusTooManyRequests)
+	case 3:
+		rw.WriteHeader(http.StatusGatewayTimeout)
+	case 4:
+		rw.WriteHeader(http.StatusTooManyRequests)
+	default:
+		select {
+		case <-time.After(20 * time.Second):
+		case <-r.Context().Done():
+		}
+	}
+}
+
+// randomHost is the host of the ith seed, of which that part of the answers is bad.
+func randomHost(d *dice, bad float64, slow time.Duration, seeds []string, i int) http.Handler {
+	next := func(n int) string { return seeds[(i+n)%len(seeds)] }
+	rules := func(rw http.ResponseWriter, r *http.Request) {
+		switch d.dur(3) {
+		case 0:
+			http.Redirect(rw, r, seeds[d.dur(time.Duration(len(seeds)-1))]+"rules", http.StatusFound)
+		case 1:
+			rw.WriteHeader(http.StatusNotFound)
+		case 2:
+			_, _ = rw.Write([]byte("User-agent: *\nDisallow: /9\nCrawl-delay: 1\n"))
+		case 3:
+			http.Redirect(rw, r, "/rules", http.StatusFound)
+		}
+	}
+	return http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
+		time.Sleep(d.dur(slow))
+		switch path := r.URL.Path; {
+		case d.chance(bad):
+			d.fail(rw, r)
+		case path == "/robots.txt":
+			rules(rw, r)
+		case path == "/":
+			html(rw, links(15)+fmt.Sprintf("<a href=%sx><a href=%sr>", next(1), next(1)))
+		case path == "/r":
+			http.Redirect(rw, r, next(2)+"y", http.StatusFound)
+		default:
+			html(rw, "x")
+		}
+	})
+}
+
 // Random worlds: every URL reachable is recorded exactly once, and the crawl ends.
 func TestRandomWorlds(t *testing.T) {
 	for seed := range uint64(100) {
 		t.Run(fmt.Sprint(seed), bubble(func(t *testing.T) {
 			rnd := rand.New(rand.NewPCG(seed, 1))
-			var mu sync.Mutex
-			chance := func(p float64) bool { mu.Lock(); defer mu.Unlock(); return rnd.Float64() < p }
-			dur := func(d time.Duration) time.Duration {
-				mu.Lock()
-				defer mu.Unlock()
-				return time.Duration(rnd.Int64N(int64(d) + 1))
-			}
-			nh := 1 + rnd.IntN(6)
-			hosts := map[string]http.Handler{}
-			var seeds []string
-			for i := range nh {
-				name := fmt.Sprintf("h%d.test", i)
+			dice := &dice{rnd: rnd}
+			dur := dice.dur
+			seeds := make([]string, 1+rnd.IntN(6))
+			for i := range seeds {
+				port := ""
 				if rnd.IntN(4) == 0 {
-					name += ":81"
+					port = ":81"
 				}
-				seeds = append(seeds, "http://"+name+"/")
+				seeds[i] = fmt.Sprintf("http://h%d.test%s/", i, port)
 			}
-			perHost := 1 + rnd.IntN(4)
+			hosts := map[string]http.Handler{}
 			bad := rnd.Float64() * 0.4
 			slow := time.Duration(rnd.IntN(3000)) * time.Millisecond
 			for i, s := range seeds {
 				name := strings.TrimSuffix(strings.TrimPrefix(s, "http://"), "/")
-				hosts[name] = http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
-					time.Sleep(dur(slow))
-					if chance(bad) {
-						switch k := dur(5); k {
-						case 0:
-							panic(http.ErrAbortHandler)
-						case 1:
-							rw.WriteHeader(http.StatusServiceUnavailable)
-						case 2:
-							rw.Header().Set("Retry-After", "2")
-							rw.WriteHeader(http.StatusTooManyRequests)
-						case 3:
-							rw.WriteHeader(http.StatusGatewayTimeout)
-						case 4:
-							rw.WriteHeader(http.StatusTooManyRequests)
-						default:
-							select {
-							case <-time.After(20 * time.Second):
-							case <-r.Context().Done():
-							}
-							return
-						}
-						return
-					}
-					if r.URL.Path == "/robots.txt" {
-						switch dur(3) {
-						case 0:
-							http.Redirect(rw, r, seeds[dur(time.Duration(nh-1))]+"rules", http.StatusFound)
-						case 1:
-							rw.WriteHeader(http.StatusNotFound)
-						case 2:
-							_, _ = rw.Write([]byte("User-agent: *\nDisallow: /9\nCrawl-delay: 1\n"))
-						case 3:
-							http.Redirect(rw, r, "/rules", http.StatusFound)
-						}
-						return
-					}
-					if r.URL.Path == "/" {
-						html(rw, links(15)+fmt.Sprintf("<a href=%sx>", seeds[(i+1)%nh])+fmt.Sprintf("<a href=%sr>", seeds[(i+1)%nh]))
-						return
-					}
-					if r.URL.Path == "/r" {
-						http.Redirect(rw, r, seeds[(i+2)%nh]+"y", http.StatusFound)
-						return
-					}
-					html(rw, "x")
-				})
+				hosts[name] = randomHost(dice, bad, slow, seeds, i)
 			}
 			net := fetchtest.Serve(t, hosts)
 			w := newWorldOn(t, fetch.Config{DialContext: net.DialContext, Timeout: 10 * time.Second})
 			var err error
 			w.Robots, err = robots.New(robots.Config{Agent: "Treadlight", TTL: time.Second + dur(30*time.Second), Stale: time.Second + dur(30*time.Second), MaxOrigins: 1 + int(dur(8))})
 			require.NoError(t, err)
-			w.Concurrency = 1 + rnd.IntN(12)
-			w.PerHost = perHost
-			w.Processors = 1 + rnd.IntN(3)
-			w.limits.InitialRPS = 5
-			w.limits.MaxDomains = 1 + rnd.IntN(20)
-			w.limits.Shards = 1
-			w.MaxHosts = nh // exactly
+			w.Concurrency, w.PerHost, w.Processors = 1+rnd.IntN(12), 1+rnd.IntN(4), 1+rnd.IntN(3)
+			w.limits.InitialRPS, w.limits.MaxDomains, w.limits.Shards = 5, 1+rnd.IntN(20), 1
+			w.MaxHosts = len(seeds) // exactly
 			w.MaxBlocked = 24 * time.Hour
 			if rnd.IntN(3) == 0 {
 				w.Handle = func(context.Context, *Page) error { time.Sleep(dur(2 * time.Second)); return nil }
 			}
 			p := w.build(t)
 			mode := rnd.IntN(6)
-			ctx, cancel := context.WithCancel(t.Context())
+			ctx, cancel := context.WithTimeout(t.Context(), 2000*time.Hour)
 			defer cancel()
-			when := dur(30 * time.Second)
-			switch mode {
+			switch when := dur(30 * time.Second); mode {
 			case 0:
 				time.AfterFunc(when, p.Stop)
 			case 1:
@@ -365,27 +379,21 @@ func TestRandomWorlds(t *testing.T) {
 			case 2:
 				time.AfterFunc(when, func() { w.out.mu.Lock(); w.out.fail = errFull; w.out.mu.Unlock() })
 			}
-			ctx2, cancel2 := context.WithTimeout(ctx, 2000*time.Hour)
-			defer cancel2()
-			snap := make(chan struct{})
-			go func() {
-				defer close(snap)
+			var looks sync.WaitGroup
+			looks.Go(func() {
 				for range 50 {
 					_ = p.Snapshot()
 					time.Sleep(dur(3 * time.Second))
 				}
-			}()
-			err = w.run(ctx2, t, p, seeds...)
-			<-snap
-			if errors.Is(err, context.DeadlineExceeded) {
-				t.Errorf("HANG %+v %+v", p.Snapshot().Frontier, p.Snapshot().Hosts)
-			}
+			})
+			err = w.run(ctx, t, p, seeds...)
+			looks.Wait()
+			require.NotErrorIs(t, err, context.DeadlineExceeded, "it hangs: %+v", p.Snapshot())
 			m := w.out.byURL(t)
-			end, _ := p.End()
-			s := p.Snapshot()
 			if mode > 2 {
 				require.NoError(t, err)
-				if end == EndDone {
+				s := p.Snapshot()
+				if s.State == EndDone {
 					require.EqualValues(t, s.Frontier.Known, len(m))
 				}
 				require.Zero(t, s.Frontier.Leased)

@@ -23,18 +23,16 @@ import (
 // and links from its root to as many pages as it is given.
 func site(robots, pages int, good int64, n int) http.Handler {
 	var served atomic.Int64
-	return http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
+	return siteAfter(n+1, func(rw http.ResponseWriter, r *http.Request) bool {
 		time.Sleep(50 * time.Millisecond)
-		switch {
-		case r.URL.Path == "/robots.txt":
-			rw.WriteHeader(robots)
-		case served.Add(1) > good:
-			rw.WriteHeader(pages)
-		case r.URL.Path == "/":
-			html(rw, links(n))
-		default:
-			html(rw, "x")
+		status := pages
+		if r.URL.Path == "/robots.txt" {
+			status = robots
+		} else if served.Add(1) <= good {
+			return false
 		}
+		rw.WriteHeader(status)
+		return true
 	})
 }
 
@@ -275,7 +273,7 @@ func TestWaitsForTheLimiterAreCounted(t *testing.T) {
 		require.Zero(t, l.Denied)
 	})
 	synctest.Test(t, func(t *testing.T) {
-		w, _ := served(t, map[string]http.Handler{"sick.test": site(404, 500, 3, 30)})
+		w, _ := served(t, map[string]http.Handler{"sick.test": site(404, 500, 3, 1000)})
 		p := w.finish(t, EndBlocked, "http://sick.test/")
 		l := p.Snapshot().Limiter
 		require.NotZero(t, l.Open)
