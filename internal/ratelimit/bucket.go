@@ -8,9 +8,8 @@ import (
 	"github.com/treadlight/crawl/internal/clock"
 )
 
-// rate is a pace in millionths of a request per second. As an integer it makes
-// tokens exact: a nanosecond at one millionth of a request per second is 1e-15 of
-// a token, and that is the unit in which a [bucket] counts.
+// rate is in millionths of a request per second, so that tokens are exact integers: a nanosecond at rate 1 is 1e-15
+// tokens, the unit of a [bucket].
 type rate int64
 
 const (
@@ -27,10 +26,8 @@ func (r rate) interval() time.Duration { return time.Duration(token / int64(max(
 
 func (r rate) rps() float64 { return float64(r) / float64(perSecond) }
 
-// bucket is a token bucket that fills continuously and loses nothing to rounding:
-// what is granted in any span is at most its capacity and the sum of rate over
-// time. The capacity comes with each call, since a host's rules are shared. Its
-// owner serialises the calls.
+// bucket is an exact, continuous token bucket: a span grants at most the capacity and the sum of rate over time. The
+// capacity comes with each call. Its owner serialises the calls.
 type bucket struct {
 	level int64 // in 1e-15 tokens, up to the capacity
 	at    clock.Instant
@@ -55,10 +52,8 @@ func (b *bucket) advance(now clock.Instant, capacity int64) {
 
 func (b *bucket) take() { b.level -= token }
 
-// when is the earliest instant, no earlier than from, at which the n-th token from
-// now on can be spent, if each is spent as soon as it is there and none before from.
-// For the first it is exact; each further one may come a nanosecond later, when a
-// full bucket turns the rest of a nanosecond away. It changes nothing.
+// when is the earliest instant from from on for the n-th token, if each is spent at once. It is exact for the first;
+// each further one may be a nanosecond late. It changes nothing.
 func (b *bucket) when(from clock.Instant, capacity int64, n int) clock.Instant {
 	from = max(from, b.at)
 	level := b.levelAt(from, capacity)
@@ -81,8 +76,7 @@ func (b *bucket) when(from clock.Instant, capacity int64, n int) clock.Instant {
 	return from.Add(time.Duration(wait))
 }
 
-// never and forever lie before and after every instant the engine meets. They are
-// far enough from the ends of the range to add or subtract any delay to them.
+// never and forever lie before and after every instant, with room to add any delay.
 const (
 	never   = clock.Instant(math.MinInt64 / 2)
 	forever = clock.Instant(math.MaxInt64 / 2)

@@ -23,12 +23,10 @@ const (
 
 type shares [numScopes]*budget
 
-// budget is a bucket that several domains share. A domain's head that may go as far
-// as its domain is concerned takes its place in the line of each of its budgets, in
-// which only the first has a timer.
+// budget is a bucket that several domains share. A domain's head that may go waits in the line of each of its budgets,
+// in which only the first has a timer.
 //
-// All lines are in the order in which their waiters first joined one. So whoever came
-// first of all who wait is first in each of his lines, and nobody waits for ever.
+// Lines are in the order in which waiters first joined one, so the first of all is first in each: no starvation.
 type budget struct {
 	bucket      bucket
 	capacity    int64
@@ -50,14 +48,12 @@ type ticket struct {
 	trial uint32 // zero for nothing
 }
 
-// shared are the budgets that domains share. One lock serves them all: a grant takes
-// from all of its budgets or from none, and a domain without any never locks it.
+// shared are the shared budgets, under one lock: a grant takes from all of its budgets or from none.
 type shared struct {
 	mu     sync.Mutex // guards what follows, all budgets and all groups; taken last
 	seq    uint64     // of the latest waiter who joined a line
 	groups map[groupKey]*group
-	// idle are the groups without a member whose bucket is not full yet. The oldest is forgotten, and
-	// with it what its bucket owed.
+	// idle are groups without a member whose bucket is not full yet. The oldest is forgotten, with its debt.
 	idle *simplelru.LRU[*group, struct{}]
 
 	global *budget // nil for no bound; never changes
@@ -95,15 +91,13 @@ func newBudget(r rate, sl scope) *budget {
 	return &budget{bucket: bucket{level: c, rate: r}, capacity: c, from: never, scope: sl}
 }
 
-// capacityAt is what ten milliseconds bring at a rate, at least one token: a timer may
-// be that late, and above a hundred requests per second what it missed would be lost.
+// capacityAt is ten milliseconds of a rate, at least one token, to cover a late timer.
 func capacityAt(r rate) int64 {
 	// The rate is bounded first: what the fastest brings would not fit an int64.
 	return max(token, int64(min(r, 100*maxCapacity*perSecond))*(token/int64(100*perSecond)))
 }
 
-// capacityAt is what the budget holds at a rate. What processes share comes in leases, none
-// of which is to be lost because it was not here when this bucket was full.
+// capacityAt is what the budget holds at a rate. A shared one also holds its leases.
 func (b *budget) capacityAt(r rate) int64 {
 	if b.tokenSource == nil {
 		return capacityAt(r)
@@ -115,8 +109,7 @@ func (b *budget) advance(now clock.Instant) {
 	b.bucket.advance(max(now, b.bucket.at), b.capacity)
 }
 
-// review brings the budget up to now, by a new plan if it has a controller whose last
-// plan has run out.
+// review applies a new plan at now, if the controller's last one has run out.
 func (b *budget) review(now clock.Instant) {
 	now = max(now, b.bucket.at) // another domain's clock may have been read later
 	if b.group != nil {
@@ -125,8 +118,8 @@ func (b *budget) review(now clock.Instant) {
 	b.advance(now)
 }
 
-// when is the earliest instant for a grant that comes after those in line, those
-// promised and ahead more, and what it waits for. It changes nothing.
+// when is the earliest instant for a grant after those in line, those promised and ahead more, and why. It changes
+// nothing.
 func (b *budget) when(now clock.Instant, ahead int) (at clock.Instant, why Limit) {
 	n := len(b.line) + ahead + 1
 	if now < b.promisedTo {
@@ -138,16 +131,13 @@ func (b *budget) when(now clock.Instant, ahead int) (at clock.Instant, why Limit
 const (
 	// lookAgain is how soon to ask again about what only an answer or the end of a request brings.
 	lookAgain = 250 * time.Millisecond
-	// soon is when to ask again about a place that is taken by somebody who has been told to
-	// go and has not gone yet: a scheduler's lease is microseconds from its permit.
+	// soon is when to ask again about a place promised to somebody who has not come yet.
 	soon = time.Millisecond
-	// promiseFor is how long a token is kept in view that somebody was told of: as long as
-	// a scheduler may take from asking to acquiring.
+	// promiseFor is how long a promised token is kept, from a scheduler's question to its Acquire.
 	promiseFor = 20 * time.Millisecond
 )
 
-// earliest is when the n-th token from now on can be spent, or when that is worth
-// asking again, and what it waits for until then.
+// earliest is when the n-th token can be spent, or to ask again, and what limits it.
 func (b *budget) earliest(now clock.Instant, n int) (at clock.Instant, why Limit) {
 	at = now
 	switch {
@@ -217,9 +207,8 @@ func (h *shared) takeLocked(sh *shares, now clock.Instant) (t ticket) {
 	return t
 }
 
-// turn takes a token of each budget at now if it is w's turn in all, and returns now;
-// otherwise w is in line, and at is when to come again: forever if somebody else is
-// first, who will nudge w.
+// turn takes a token of each budget at now if it is w's turn in all, and returns now; else w is in line until at,
+// forever if the first in line will wake it.
 func (h *shared) turn(w *waiter, sh *shares, now clock.Instant) (at clock.Instant, why Limit, t ticket) {
 	if *sh == (shares{}) && !w.placed() {
 		return now, LimitNone, ticket{}
@@ -255,8 +244,7 @@ func (h *shared) turn(w *waiter, sh *shares, now clock.Instant) (at clock.Instan
 	return now, LimitNone, h.takeLocked(sh, now)
 }
 
-// when is the earliest instant for a grant at the budgets, and what it waits for: of
-// all domains' after all more.
+// when is the earliest instant for a grant at the budgets, after all more of all domains, and why.
 func (h *shared) when(sh *shares, now clock.Instant, all int) (at clock.Instant, why Limit) {
 	at = now
 	if *sh == (shares{}) {
@@ -279,9 +267,8 @@ func (h *shared) when(sh *shares, now clock.Instant, all int) (at clock.Instant,
 	return at, why
 }
 
-// promise remembers that a domain with these budgets was told it may go, so that the next one
-// that asks is not told of the same token. It takes nothing: who acquires first goes. Of the
-// budget of all domains the caller keeps count himself.
+// promise counts a domain that was told it may go, so that the next is not told of the same token. It takes nothing.
+// Of the budget of all domains the caller keeps count.
 func (h *shared) promise(sh *shares, now clock.Instant) {
 	if sh[scopeSite] == nil && sh[scopeAddress] == nil {
 		return
@@ -300,8 +287,7 @@ func (h *shared) promise(sh *shares, now clock.Instant) {
 	}
 }
 
-// placed reports whether w stands in a line. It needs the lock of w's domain, under
-// which alone a waiter joins and leaves.
+// placed reports whether w is in a line. It needs the lock of w's domain, under which a waiter joins and leaves.
 func (w *waiter) placed() bool { return w.in != [numScopes]*budget{} }
 
 func (h *shared) leave(w *waiter) {
@@ -320,8 +306,7 @@ func (h *shared) leaveLocked(w *waiter) {
 	w.seq = 0
 }
 
-// moveLocked has w stand in the line of b and of no other budget of that kind: behind those who
-// came before it.
+// moveLocked puts w into the line of b, in order of arrival, and of no other budget of that kind.
 func (h *shared) moveLocked(w *waiter, sl scope, b *budget) {
 	old := w.in[sl]
 	if old == b {

@@ -11,15 +11,11 @@ import (
 	"github.com/treadlight/crawl/limit"
 )
 
-// Caps are hard limits of the user's: beside what is learned of a domain, never in place
-// of it. Each is decided by a limiter of package limit that belongs to one domain, and
-// only asked under that domain's lock, whose line is in order already. A grant is made when
-// every cap has room, and then takes from each.
+// Caps are the user's hard limits beside what is learned, each a limiter of package limit for one domain, asked under
+// that domain's lock. A grant needs room in every cap, and takes from each.
 //
-// The limiters of a rule are in one [limit.Keyed]. A state holds its own in place while
-// it lives; what is not full when the state is evicted stays behind, so that eviction is
-// no way round a cap. Beyond MaxDomains+MaxTombstones such domains share one limiter,
-// which is slower for each of them.
+// The limiters of a rule are in one [limit.Keyed]. A live state pins its own; those not full outlive eviction, so that
+// it is no way round a cap. Beyond MaxDomains+MaxTombstones such domains share one limiter, which is slower for each.
 const (
 	capRate  = iota // HostRule.Cap
 	capQuota        // HostRule.Quota
@@ -36,8 +32,7 @@ type ruleCaps [numCaps]*hardCap
 
 type heldCaps [numCaps]limit.Pinned[string]
 
-// newCaps makes the caps of a rule, or nil if it has none. A quota that names no kind is two
-// numbers for each domain, and gives all out again at one instant, which can be told.
+// newCaps makes the caps of a rule, or nil. A quota without a kind is a fixed window.
 func (c *Config) newCaps(h HostRule) (*ruleCaps, error) {
 	if h.Quota != (limit.Spec{}) && h.Quota.Kind == "" {
 		h.Quota.Kind = limit.KindFixedWindow
@@ -66,8 +61,7 @@ func (c *Config) newCaps(h HostRule) (*ruleCaps, error) {
 	return &caps, nil
 }
 
-// pinCaps gives a new state its limiters. They are in a copy of the rules, and not in the
-// state, of which nearly all have none.
+// pinCaps gives a new state its limiters, in a copy of the rules, as most states have none.
 func (s *state) pinCaps() {
 	if s.rules.caps == nil {
 		return
@@ -101,9 +95,7 @@ func (r *rules) sweepCaps() {
 	}
 }
 
-// capWaitLocked is how long n permits of a cap are away. A state that is only looked at
-// has no limiters, and one that was evicted a moment ago none that still count: they ask
-// what their domain's would say.
+// capWaitLocked is how long n permits of a cap are away, for a state without limiters those of its domain.
 func (s *state) capWaitLocked(i int, n int64) time.Duration {
 	if s.rules.held != nil && !s.dead {
 		return s.rules.held[i].Limiter.Wait(n)
@@ -122,9 +114,8 @@ func (s *state) capLeftLocked(i int) int64 {
 	return max(c.spec.Permits, c.spec.Burst) // of one that has not been made yet
 }
 
-// capsWhenLocked is the earliest instant at which the caps have room for the grant after
-// ahead others, and which of them it waits for. Caps of what is out at a time are not
-// looked at: see capFullLocked.
+// capsWhenLocked is the earliest instant with room for the grant after ahead others, and the limiting cap, without
+// caps of requests in flight: see capFullLocked.
 func (s *state) capsWhenLocked(now clock.Instant, ahead int) (at clock.Instant, why Limit) {
 	at = now
 	for i, c := range s.rules.caps {
@@ -138,9 +129,8 @@ func (s *state) capsWhenLocked(now clock.Instant, ahead int) (at clock.Instant, 
 	return at, why
 }
 
-// capAheadLocked is how long until the n-th of grants that are taken one by one, each as
-// soon as it can be. Where that cannot be told it is too early rather than too late: too
-// early costs a second look, too late a refusal that was not due.
+// capAheadLocked is how long until the n-th of sequential grants; if unknown, too early rather than too late, which
+// would refuse.
 func (s *state) capAheadLocked(i int, n int64) time.Duration {
 	spec := &s.rules.caps[i].spec
 	if n == 1 {
@@ -164,10 +154,8 @@ func (s *state) capAheadLocked(i int, n int64) time.Duration {
 	return andThen(s.capWaitLocked(i, first), spec, more)
 }
 
-// windowAheadLocked is capAheadLocked of windows: what is left now, and after that whole
-// windows of a fixed one, or what fades of a sliding one at the fastest. When a window ends
-// of which all is left its limiter does not say, nor a counter what it would say if it had
-// less: soon is early enough.
+// windowAheadLocked is capAheadLocked of windows: what is left, then whole fixed windows, or a sliding one at its
+// fastest. A lower bound where the limiter does not tell.
 func (s *state) windowAheadLocked(i int, n int64) time.Duration {
 	spec, left := &s.rules.caps[i].spec, s.capLeftLocked(i)
 	if n <= left {
@@ -189,8 +177,7 @@ func andThen(wait time.Duration, spec *limit.Spec, n int64) time.Duration {
 	return min(wait, longest) + time.Duration(min(more, float64(longest)))
 }
 
-// capFullLocked reports whether as many requests of the domain are out as a rule lets be
-// out at a time, and which rule that is. Only a release makes room.
+// capFullLocked reports which rule's bound of requests in flight is reached, if any; only a release makes room.
 func (s *state) capFullLocked() (why Limit, full bool) {
 	if m := s.rules.maxInFlight; m > 0 && s.inFlight >= m {
 		return LimitRule, true
@@ -208,8 +195,8 @@ func (r *rules) atATime() *hardCap {
 	return r.caps[capRate]
 }
 
-// takeCapsLocked takes a permit of each cap, all of which had room under this very lock.
-// It fails, having taken nothing that counts, only where domains share a limiter.
+// takeCapsLocked takes a permit of each cap, all of which had room under this lock. It fails, having taken nothing,
+// only where domains share a limiter.
 func (s *state) takeCapsLocked() bool {
 	for i, c := range s.rules.caps {
 		if c != nil && !s.rules.held[i].Limiter.TryAcquire() {
@@ -228,9 +215,7 @@ func (s *state) releaseCapsLocked(n int) {
 	}
 }
 
-// InFlightCap is how many requests of the domain the user's rules let be out at a time;
-// zero means that no rule says. It is the same at any time, and so what a scheduler
-// may size its slots by.
+// InFlightCap is how many requests of the domain the user's rules let be in flight; zero: no rule. It is constant.
 func (l *AdaptiveRateLimiter) InFlightCap(domain string) int {
 	r := l.rulesFor(Domain(domain))
 	n := int64(r.maxInFlight)
@@ -254,8 +239,7 @@ type globalCaps struct {
 	tokenSource *tokenSource       // of bytes, if processes share them; nil if not
 }
 
-// sizeWeight is the share of an answer in the expected size of the next: pages differ by
-// orders of magnitude, and twenty of them make a fair average.
+// sizeWeight is the weight of an answer in the expected size of the next.
 const sizeWeight = 0.05
 
 func (l *AdaptiveRateLimiter) makeGlobalCaps(b *budget) {
@@ -284,8 +268,7 @@ func (g *globalCaps) shareAt(now clock.Instant) int64 {
 	return g.share
 }
 
-// when is the earliest instant for the n-th grant from now on, and what it waits for. For
-// a place among those out it is when to ask again, since nobody knows when a request ends.
+// when is the earliest instant for the n-th grant, and why; for requests in flight, when to ask again.
 func (g *globalCaps) when(now clock.Instant, n int) (at clock.Instant, why Limit) {
 	at = now
 	if g.bytes != nil {
@@ -311,9 +294,8 @@ func (g *globalCaps) when(now clock.Instant, n int) (at clock.Instant, why Limit
 	return at, why
 }
 
-// worth is how many bytes must be there for the n-th grant: what those that are out may
-// still bring, and one. So a debt is what could not be foreseen, and not what a hundred
-// workers bring in who were all let go on the last byte.
+// worth is how many bytes must be there for the n-th grant: the expected rest of those in flight, and one, to bound
+// the debt.
 func (g *globalCaps) worth(n int) int64 {
 	expected := float64(g.out+int64(n)-1) * float64(g.size)
 	return min(1+int64(min(expected, float64(g.burst))), g.burst)
@@ -329,17 +311,14 @@ func (h *shared) released() {
 	h.mu.Unlock()
 }
 
-// giveUp ends a grant that came to nothing, as others have emptied a limiter that they share since
-// it was looked at. The tokens are lost.
+// giveUp ends a grant that failed, as others emptied a shared limiter meanwhile. The tokens are lost.
 func (h *shared) giveUp(now clock.Instant, t ticket) {
 	t.lost(now)
 	h.released()
 }
 
-// ChargeBytes charges Config.GlobalBytes with what an answer has taken on the wire, whoever
-// sent it and however it ended. It is to be called before the permit's release. Until a
-// debt is paid nobody is granted anything. Without that cap, or for n below 1, it does
-// nothing.
+// ChargeBytes charges Config.GlobalBytes with an answer's bytes on the wire, before the permit's release. Nothing is
+// granted until a debt is paid. Without that cap, or for n below 1, it does nothing.
 func (l *AdaptiveRateLimiter) ChargeBytes(n int64) {
 	b := l.shared.global
 	if n < 1 || !l.cfg.Enabled || b == nil || b.caps == nil || b.caps.bytes == nil {
@@ -360,8 +339,7 @@ func (l *AdaptiveRateLimiter) ChargeBytes(n int64) {
 	c.size.Add(float64(n), sizeWeight)
 }
 
-// CapSnapshot is one of the user's hard limits and how it stands. It says for itself what
-// the limit is, so that whoever reads a line of statistics needs no configuration beside it.
+// CapSnapshot is one hard limit, with its setting and state.
 type CapSnapshot struct {
 	Limit    Limit      `json:"limit"`                // as which it limits: cap, quota, global_concurrency, global_bytes
 	Kind     limit.Kind `json:"kind"`                 // the algorithm
@@ -373,8 +351,7 @@ type CapSnapshot struct {
 	among string // whom it holds for, in words; empty: all domains of this process
 }
 
-// snapshotOf puts a limiter's figures together. A wait of [limit.Never] is that for a
-// release; no caller ever sees the century that it would be as a number.
+// snapshotOf puts a limiter's figures together. A wait of [limit.Never] is for a release, and not shown as a number.
 func snapshotOf(why Limit, spec limit.Spec, left int64, wait time.Duration) CapSnapshot {
 	c := CapSnapshot{Limit: why, Kind: cmp.Or(spec.Kind, limit.KindTokenBucket), Permits: spec.Permits, PerMS: millis(spec.Per), Left: left}
 	if wait != limit.Never {

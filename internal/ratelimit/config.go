@@ -12,12 +12,10 @@ import (
 	"github.com/treadlight/crawl/internal/ratelimit/estimate"
 )
 
-// Config says how an [AdaptiveRateLimiter] behaves. Begin with [DefaultConfig]: the
-// zero Config is a limiter that is off. Rates are requests per second, each for one
-// domain unless it says otherwise, and are kept to the millionth.
+// Config configures an [AdaptiveRateLimiter]. Begin with [DefaultConfig]: the zero Config is off. Rates are requests
+// per second and domain unless stated, to the millionth.
 type Config struct {
-	// Enabled turns the limiter on. False means that Acquire grants at once and
-	// only counts; it is for one's own servers.
+	// Enabled turns the limiter on. False: Acquire grants at once and only counts, for one's own servers.
 	Enabled bool
 	// Strategy decides how the rate follows what a host does; see [control.Strategies]. Empty means the first of them.
 	Strategy string
@@ -61,11 +59,10 @@ type Config struct {
 	GlobalConcurrency int   // requests of all domains that are out at a time; zero means no such bound
 	GlobalBytes       int64 // bytes per second of all answers, as told by ChargeBytes, up to 2^50; zero means no such bound
 
-	// Fleet, if set, has GlobalRPS, IPRPS, SiteRPS and GlobalBytes hold for all processes that
-	// share it, together, and GlobalConcurrency in the shares that [AdaptiveRateLimiter.ShareSlots]
-	// tells. Tokens are charged to it ahead, while [AdaptiveRateLimiter.Run] runs: without that
-	// nothing is granted. The processes must have the same figures; of bytes a billion a
-	// second is the most that is shared. Nil: they are this limiter's alone.
+	// Fleet, if set, makes GlobalRPS, IPRPS, SiteRPS and GlobalBytes hold for all processes together, and
+	// GlobalConcurrency in shares by [AdaptiveRateLimiter.ShareSlots]. Tokens are charged ahead while
+	// [AdaptiveRateLimiter.Run] runs; without it nothing is granted. All processes need the same figures, of bytes a
+	// billion a second at most.
 	Fleet SharedTokens
 	// FleetName is what those have in common who share the budgets: keys begin with it.
 	FleetName string
@@ -76,10 +73,8 @@ type Config struct {
 	ThrottledAfter time.Duration // wait from which an Acquire counts as throttled; zero means 10ms
 	SnapshotTop    int           // domains shown by Snapshot; zero means 50, negative means none
 
-	// OnEvent, if set, is called with what changed a domain and why, in the order in
-	// which it happened to that domain, by the goroutine that noticed or another one that
-	// is about to return, and with no lock held. It must be quick: of what comes while it
-	// runs the last 8 are told after. Nil means nobody listens.
+	// OnEvent, if set, is called with each change of a domain, in order, by the goroutine that noticed or one about to
+	// return, without a lock held. It must be quick: while it runs only the last 8 events are kept.
 	OnEvent func(Event)
 	// Clock tells the time and makes timers; nil means the system's.
 	Clock clock.Clock
@@ -189,10 +184,8 @@ func (c *Config) validate() error {
 	return c.validateHosts()
 }
 
-// RetryDelay is how long to wait before the retry that follows failure number
-// attempt, counted from 1: a random time below a ceiling that doubles. ok is false
-// when attempt exceeds RetryMaxAttempts and the request is to be given up. A nil
-// rnd means the process-wide source.
+// RetryDelay is the delay after failure number attempt, from 1: random below a doubling ceiling. ok is false beyond
+// RetryMaxAttempts. A nil rnd is the process-wide source.
 func (c *Config) RetryDelay(attempt int, rnd backoff.Source) (d time.Duration, ok bool) {
 	filled := *c
 	filled.setDefaults()

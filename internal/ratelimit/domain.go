@@ -8,14 +8,11 @@ import (
 	"golang.org/x/net/idna"
 )
 
-// Domain is the name under which a URL's host has its limits: lower case, in the
-// ASCII form of IDNA, without a trailing dot and without the port if it is 80 or
-// 443, so that http and https share one budget. Another port is another server and
-// stays. IPv6 addresses are in brackets and in canonical form; one that maps an
-// IPv4 address is that address. What is no valid name is lowered and otherwise left
-// as it is. Domain(Domain(h)) is Domain(h).
+// Domain is the name of a URL's host for its limits: lower case, ASCII (IDNA), without a trailing dot or port 80 or
+// 443, so that http and https share one budget. Other ports stay. IPv6 addresses are bracketed and canonical; mapped
+// IPv4 ones are IPv4. An invalid name is only lowered. Domain(Domain(h)) is Domain(h).
 //
-// A name that is already in this form is returned as it is, without allocation.
+// A name in this form is returned without allocation.
 func Domain(host string) string {
 	if isClean(host) {
 		return host
@@ -37,8 +34,7 @@ func Domain(host string) string {
 	return name
 }
 
-// cleanByte is true of what a domain is made of: every Acquire looks at each byte of
-// its domain, and a table is twice as fast as comparisons.
+// cleanByte has the bytes of domains; a table is twice as fast as comparisons in every Acquire.
 var cleanByte = func() (table [256]bool) {
 	for _, c := range "abcdefghijklmnopqrstuvwxyz0123456789-_" {
 		table[c] = true
@@ -46,8 +42,7 @@ var cleanByte = func() (table [256]bool) {
 	return table
 }()
 
-// isClean reports whether host is its own Domain: lower-case letters, digits,
-// hyphens, underscores and dots, then perhaps a port that is not a default one.
+// isClean reports whether host is its own Domain, by a quick test of names and non-default ports.
 func isClean(host string) bool {
 	for i := range len(host) {
 		c := host[i]
@@ -67,8 +62,7 @@ func isClean(host string) bool {
 
 func isDigits(s string) bool { return s != "" && strings.Trim(s, "0123456789") == "" }
 
-// splitPort cuts a port off, and drops it if it is a default one. A host with
-// several colons and no brackets is an IPv6 address without a port.
+// splitPort cuts a port off, and drops a default one. Several colons without brackets are an IPv6 address.
 func splitPort(host string) (name, port string) {
 	colon := strings.LastIndexByte(host, ':')
 	if colon < 0 || strings.LastIndexByte(host, ']') > colon {

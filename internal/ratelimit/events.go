@@ -10,8 +10,7 @@ import (
 	"github.com/treadlight/crawl/internal/ratelimit/control"
 )
 
-// Event is something that changed how fast a domain is asked, or whether it is. A mere
-// step of a rate, as a strategy may take at every answer, is none.
+// Event is a change of how fast a domain is asked, or whether; mere steps of a rate are none.
 type Event struct {
 	Time    time.Time     `json:"time"`           // UTC, to the millisecond
 	Domain  string        `json:"host,omitempty"` // empty within the snapshot of that domain
@@ -19,12 +18,11 @@ type Event struct {
 	State   breaker.State `json:"state"`    // of the breaker, after it
 	FromRPS float64       `json:"from_rps"` // rate before
 	ToRPS   float64       `json:"to_rps"`   // rate after; zero while nothing but a trial may go out
-	// HoldMS is for how many milliseconds nothing but a trial goes out, zero for none. Of
-	// the cause crawl_delay it is the least time between two requests.
+	// HoldMS is for how long only trials go out, in milliseconds, or zero; for the cause crawl_delay, the least gap.
 	HoldMS int64  `json:"hold_ms"`
 	Text   string `json:"text"` // the same as a sentence, with its figures
-	// Hosts are, of the causes merged and parted, those whose answers led to it; at most 256.
-	// Domain is then the name of their group, as in [GroupSnapshot].
+	// Hosts are, for merged and parted, those whose answers led to it, at most 256. Domain is then the group's name,
+	// as in [GroupSnapshot].
 	Hosts []string `json:"hosts,omitempty"`
 }
 
@@ -36,9 +34,7 @@ func (s *state) noteLocked(e control.Event) {
 	s.unreported = true
 }
 
-// notePlanLocked looks for news in a plan; the breaker stood at gate before. Strategies
-// tell of every change but that of time alone. They know nothing of Crawl-delay, which
-// bounds what is told of their rates.
+// notePlanLocked notes the changes in a plan since gate, but those of time alone. Crawl-delay bounds the rates told.
 func (s *state) notePlanLocked(now clock.Instant, p *control.Plan, gate breaker.State) {
 	if number := uint16(p.Event.Number); number != s.seenEvent && p.Event.Cause != control.CauseNone {
 		s.seenEvent = number
@@ -51,8 +47,8 @@ func (s *state) notePlanLocked(now clock.Instant, p *control.Plan, gate breaker.
 	}
 }
 
-// noteRetryAfterLocked notes a Retry-After. Of the requests that were out when the first one
-// came each may bring its own; they are one event unless they ask for more.
+// noteRetryAfterLocked notes a Retry-After. Those of requests in flight at the first are one event unless they ask for
+// more.
 func (s *state) noteRetryAfterLocked(now, sentAt clock.Instant, fb *Feedback) {
 	if last, ok := s.journal.latest(control.CauseRetryAfter); ok && sentAt <= last.At && fb.RetryAfter <= last.Hold+time.Second {
 		return
@@ -77,9 +73,8 @@ func (s *state) noteRestoredLocked(now clock.Instant) {
 	})
 }
 
-// report hands the news to OnEvent with no lock held. One goroutine at a time does that
-// for a domain, and takes along what others note meanwhile, so that the order is kept.
-// A hook so slow that more than keptEvents come in that time is told the last of them.
+// report calls OnEvent without a lock held. One goroutine at a time does, also for what others note, to keep the
+// order; of more than keptEvents meanwhile the last are told.
 func (s *state) report(l *AdaptiveRateLimiter) {
 	for {
 		var list [keptEvents]control.Event
@@ -106,15 +101,13 @@ func (l *AdaptiveRateLimiter) eventOf(e *control.Event) Event {
 	}
 }
 
-// figures is a rate to the ten-thousandth: a float32 read as a float64 has a tail of
-// digits that nobody measured.
+// figures rounds a rate to the ten-thousandth, dropping a float32's tail.
 func figures(rps float32) float64 { return float64(int64(float64(rps)*1e4+0.5)) / 1e4 }
 
 // keptEvents is how many events of a domain are kept, in 128 bytes.
 const keptEvents = 8
 
-// journal is the last events of one domain. Most domains never have one. It grows by two
-// events at a time.
+// journal is the last events of one domain; it grows by two at a time.
 type journal struct {
 	events     []entry // the oldest first
 	unreported uint8   // of the latest, to OnEvent
@@ -199,8 +192,7 @@ func (n entry) event() control.Event {
 	}
 }
 
-// A rate is kept as five decimal figures and how many of them are behind the point, so that
-// what was set as 0.3 is told as 0.3. It counts from a hundred-thousandth to ten million.
+// A rate is kept as five decimal figures and their exponent, so that 0.3 is told as 0.3, from 1e-5 to 1e7.
 const (
 	figureBits  = 17
 	mostFigures = 99_999

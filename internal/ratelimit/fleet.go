@@ -14,12 +14,10 @@ import (
 )
 
 const (
-	// batchSpan is how much of its rate a lease brings at most, and what a shared budget holds:
-	// four trips a second are nothing to a server, and a quarter of a second is a small burst.
+	// batchSpan bounds a lease, and the capacity of a shared budget: four trips a second, and a small burst.
 	batchSpan = 250 * time.Millisecond
 
-	// batchLife is how long after it was charged a token may be used: longer than a process is
-	// stopped for a moment, and what a budget may be overdrawn by.
+	// batchLife is how long after its charge a token may be used, and bounds what a budget may be overdrawn by.
 	batchLife = 500 * time.Millisecond
 
 	// refillRetry is the pause after a question that was not answered.
@@ -28,20 +26,17 @@ const (
 	// refillSoon is when to look again for tokens that are on their way.
 	refillSoon = 2 * time.Millisecond
 
-	// refillers is how many questions are under way at a time: with a trip of a millisecond,
-	// thousands of budgets a second.
+	// refillers bounds the requests under way.
 	refillers = 16
 
-	// maxShared is the most tokens that a shared bucket holds, and maxSourceRate the fastest plan
-	// that there is: of bytes, a gigabyte a second.
+	// maxShared is the capacity of a shared bucket, and maxSourceRate the fastest plan: a gigabyte a second.
 	maxShared     = 1 << 40
 	maxSourceRate = 1e9
 )
 
 // SharedTokens counts the tokens of budgets that processes share.
 type SharedTokens interface {
-	// Take charges n tokens of the bucket of a key, all of them or none. An error means that
-	// nothing is known. It returns when ctx ends.
+	// Take charges n tokens of a key's bucket, all or none. On an error nothing is known. It returns when ctx ends.
 	Take(ctx context.Context, key string, bucket SharedBucket, n int64) (TokensTaken, error)
 }
 
@@ -62,18 +57,15 @@ type TokensTaken struct {
 // WaitForever is a wait that time does not end.
 const WaitForever time.Duration = math.MaxInt64
 
-// tokenSource brings a budget its tokens if several processes share it: they are charged to a key
-// of [SharedTokens] ahead of their use, some at a time, and whoever decides finds
-// them here. A token that is not used within batchLife is lost, so a lease is no larger than
-// what was used of the one before, or twice as large if that was used up.
+// tokenSource refills a budget that several processes share, ahead of use, from a key of [SharedTokens]. An unused
+// token is lost after batchLife, so a lease is as large as the use of the last one, or twice that if used up.
 //
-// Whatever the processes do, all of them together grant in any span W at most
+// All processes together grant in any span W at most
 //
 //	capacity + rate × (W + batchLife)
 //
-// where the capacity is what batchSpan brings, at least one token: each was charged within the span
-// or at most batchLife before it began. A process that does not reach whoever counts uses up
-// what it has, and then has none.
+// with a capacity of batchSpan's worth, at least one token, as each was charged within the span or at most batchLife
+// before. A process that cannot reach the server uses up what it has.
 type tokenSource struct {
 	of     *budget
 	key    string
@@ -207,8 +199,7 @@ func (h *shared) want(b *budget, now clock.Instant) {
 	}
 }
 
-// wait asks for the tokens of budgets that processes share, for a domain that was told to
-// wait for them.
+// wait asks for tokens of shared budgets for which a domain was told to wait.
 func (h *shared) wait(sh *shares, now clock.Instant, why Limit) {
 	if why != LimitGlobal && why != LimitShared && why != LimitGlobalBytes {
 		return // it would not go even so
@@ -263,8 +254,7 @@ func (l *AdaptiveRateLimiter) refillOwedBytes(ctx context.Context) {
 	}
 }
 
-// fetch asks for a lease, and what is owed, as far as there ever are so many at once. If there
-// are fewer tokens it takes those, unless it has some yet.
+// fetch asks for a lease and what is owed, within the bucket. With fewer tokens it takes those, unless it has some.
 func (l *AdaptiveRateLimiter) fetch(ctx context.Context, f *tokenSource) {
 	h := &l.shared
 	sent := l.now()
@@ -274,8 +264,7 @@ func (l *AdaptiveRateLimiter) fetch(ctx context.Context, f *tokenSource) {
 	res, err := l.cfg.Fleet.Take(ctx, f.key, f.bucket, n)
 	var wait time.Duration
 	if err == nil && !res.Allowed {
-		// Others want tokens too: who asked for each as it comes would do little else, so half of them
-		// are waited for. The budget holds as much. A wait for ever is of a key for which there is no
+		// Half the tokens are waited for, not each one, as others want them too. A wait for ever is of a key without
 		// room at present.
 		wait = refillRetry
 		if res.Wait != WaitForever {
@@ -315,9 +304,8 @@ func (f *tokenSource) whose() string {
 	return wholeFleet
 }
 
-// ShareSlots tells how many of Config.GlobalConcurrency this process has until an instant.
-// Beyond that, or until it is called, nothing is granted. A share that is less than what is
-// out lets nothing begin until enough has ended. Without Config.Fleet it does nothing.
+// ShareSlots tells how many of Config.GlobalConcurrency this process has until an instant. Nothing is granted beyond
+// that or before the first call, nor while more is in flight. Without Config.Fleet it does nothing.
 func (l *AdaptiveRateLimiter) ShareSlots(n int, until time.Time) {
 	if c := l.sharedSlots(); c != nil {
 		l.shared.mu.Lock()
@@ -327,9 +315,8 @@ func (l *AdaptiveRateLimiter) ShareSlots(n int, until time.Time) {
 	}
 }
 
-// Slots is how many requests may be out until ShareSlots is called, which are more than its
-// share if so many are out yet, and how many could be used at once, by what was used since it
-// was asked before. Without a share of Config.GlobalConcurrency both are zero.
+// Slots is how many requests may be in flight until ShareSlots is called, at least those that are, and how many could
+// be used, by the use since the last call. Zero without a share of Config.GlobalConcurrency.
 func (l *AdaptiveRateLimiter) Slots() (held, want int) {
 	c := l.sharedSlots()
 	if c == nil {
@@ -353,8 +340,7 @@ func (l *AdaptiveRateLimiter) sharedSlots() *globalCaps {
 }
 
 const (
-	// useSpan is over how long rates of use are taken. A budget lets three quarters of a second's
-	// worth go at once, which in a shorter span would be most of it.
+	// useSpan is the span of use rates, long against a budget's burst.
 	useSpan = 15 * time.Second
 
 	// busiestScopes is how many scopes of each budget are told of.
@@ -364,8 +350,7 @@ const (
 	maxActive = 1 << 16
 )
 
-// UseRates tells how fast this process uses the budgets that processes share, by the names of
-// their settings. It is not safe for concurrent use.
+// UseRates tells how fast this process uses shared budgets, by setting. Not safe for concurrent use.
 type UseRates struct {
 	l     *AdaptiveRateLimiter
 	marks []useMark // the oldest first, and no two closer than a second
@@ -378,8 +363,8 @@ type useMark struct {
 	used uses
 }
 
-// uses is how much is used of budgets, by the name of the setting and the scope: an address, of
-// IPv6 the /64, or a registrable domain; empty for all domains.
+// uses is the use of budgets, by setting and scope: an address (IPv6: /64) or registrable domain; empty for all
+// domains.
 type uses map[string]map[string]float64
 
 func (u uses) add(name, scope string, n float64) {

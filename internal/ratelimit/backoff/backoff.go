@@ -12,9 +12,8 @@ import (
 	"time"
 )
 
-// Source yields a uniform number in [0, n), as [rand.Rand] does. Whoever shares one
-// between goroutines sees to its locking. Where one is asked for, nil means the process-wide
-// source, which is safe for concurrent use.
+// Source yields a uniform number in [0, n), as [rand.Rand]. A shared one needs its own lock. Nil means the
+// process-wide source, safe for concurrent use.
 type Source interface{ Int64N(n int64) int64 }
 
 // Policy bounds the delays. It is a value, safe for concurrent use.
@@ -30,9 +29,8 @@ func (p Policy) limit() time.Duration {
 	return p.Max
 }
 
-// Ceiling is the longest delay after failure number attempt, counted from 1:
-// min(Max, Base*2^(attempt-1)). An attempt below 1 needs no delay. No attempt
-// overflows.
+// Ceiling is the longest delay after failure number attempt, from 1: min(Max, Base*2^(attempt-1)), zero below 1,
+// without overflow.
 func (p Policy) Ceiling(attempt int) time.Duration {
 	if attempt < 1 || p.Base <= 0 {
 		return 0
@@ -61,16 +59,14 @@ func uniform(limit time.Duration, rnd Source) time.Duration {
 	return time.Duration(rnd.Int64N(n))
 }
 
-// Schedule is the delay after failure number attempt, counted from 1, when the delay
-// before that one was prev, 0 for the first. It keeps no state and is safe for concurrent use
-// as far as rnd is. No attempt and no prev overflows, and no delay is negative.
+// Schedule returns the delay after failure number attempt, from 1; prev is the delay before, 0 for the first.
+// Stateless, and as safe for concurrent use as rnd. No overflow, never negative.
 type Schedule func(attempt int, prev time.Duration, rnd Source) time.Duration
 
 // Constant waits for d each time, or not at all if d is zero or less.
 func Constant(d time.Duration) Schedule { return Exponential(d, d) }
 
-// Linear waits for base, 2·base, 3·base and so on, at most for limit. A limit of zero or
-// less means none.
+// Linear waits base, 2·base, 3·base and so on, at most limit; a limit of zero or less means none.
 func Linear(base, limit time.Duration) Schedule {
 	limit = Policy{Max: limit}.limit()
 	return func(attempt int, _ time.Duration, _ Source) time.Duration {
@@ -84,8 +80,7 @@ func Linear(base, limit time.Duration) Schedule {
 	}
 }
 
-// Exponential waits for base, 2·base, 4·base and so on, at most for limit. A limit of
-// zero or less means none.
+// Exponential waits base, 2·base, 4·base and so on, at most limit; a limit of zero or less means none.
 func Exponential(base, limit time.Duration) Schedule {
 	p := Policy{Base: base, Max: limit}
 	return func(attempt int, _ time.Duration, _ Source) time.Duration { return p.Ceiling(attempt) }
@@ -94,18 +89,15 @@ func Exponential(base, limit time.Duration) Schedule {
 // FullJitter waits for a random time between nothing and what [Exponential] would.
 func FullJitter(base, limit time.Duration) Schedule { return Jittered(Exponential(base, limit)) }
 
-// Jittered waits for a random time between nothing and what s would. The next call of s is
-// told the random delay, not the whole one.
+// Jittered waits a random time from zero to the delay of s, which is then told that random delay as prev.
 func Jittered(s Schedule) Schedule {
 	return func(attempt int, prev time.Duration, rnd Source) time.Duration {
 		return uniform(s(attempt, prev, rnd), rnd)
 	}
 }
 
-// Decorrelated waits for a random time between base and three times the delay before,
-// at most for limit: it grows as [Exponential] does, but by chance, so that clients that
-// started together drift apart for good. A limit of zero or less means none; one below
-// base is the delay each time. A base of zero or less means no delay ever.
+// Decorrelated waits a random time between base and three times the delay before, at most limit. A limit of zero or
+// less means none; one below base is each delay. A base of zero or less means no delay.
 func Decorrelated(base, limit time.Duration) Schedule {
 	limit = Policy{Max: limit}.limit()
 	base = min(max(base, 0), limit)

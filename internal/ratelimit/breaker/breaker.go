@@ -43,8 +43,8 @@ func (s State) MarshalText() ([]byte, error) { return []byte(s.String()), nil }
 // UnmarshalText reads a name back.
 func (s *State) UnmarshalText(text []byte) error { return enum.Parse(names, "breaker state", text, s) }
 
-// Config says when a breaker changes its state. Breakers share it by pointer, so
-// that a hundred thousand of them need one; after [Config.Validate] it must not change.
+// Config says when a breaker changes its state. Breakers share it by pointer; after [Config.Validate] it must not
+// change.
 type Config struct {
 	ErrorRate    float64       // share of failures that opens, in (0, 1]; zero means 0.5
 	MinSamples   int           // results below which the rate is not looked at; zero means 10
@@ -89,8 +89,7 @@ type Ticket struct {
 // Probe reports whether the call is a probe of a half-open breaker.
 func (t Ticket) Probe() bool { return t.probe != 0 }
 
-// Number is a probe's number, for owners who cannot keep a ticket; zero for a call
-// that is no probe.
+// Number is a probe's number, for owners who cannot keep a ticket; zero for no probe.
 func (t Ticket) Number() uint32 { return t.probe }
 
 // Breaker is the machine. Its owner serialises all calls.
@@ -123,8 +122,7 @@ func (b *Breaker) Consecutive() int { return int(b.consecutive) }
 // counts reports whether the state is still the one that the ticket was given in.
 func (b *Breaker) counts(t Ticket) bool { return t.generation == b.generation }
 
-// Until is the end of the open time that the last change of state began or would have begun;
-// ok is false unless the breaker is open, or was before it became half-open by that time passing.
+// Until is the end of the last open time; ok is false unless the breaker is open, or half-open after it.
 func (b *Breaker) Until() (until clock.Instant, ok bool) {
 	if b.state == Closed {
 		return 0, false
@@ -134,8 +132,8 @@ func (b *Breaker) Until() (until clock.Instant, ok bool) {
 
 func (b *Breaker) openEnd() clock.Instant { return b.since.AddClamped(b.cfg.OpenFor) }
 
-// Ready reports whether Allow would allow a call at now and, if not, from when on
-// it will unless a result comes first. It changes nothing.
+// Ready reports whether Allow would allow a call at now and, if not, from when on without a result. It changes
+// nothing.
 func (b *Breaker) Ready(now clock.Instant) (retryAt clock.Instant, ok bool) {
 	switch {
 	case b.state == Open:
@@ -148,8 +146,7 @@ func (b *Breaker) Ready(now clock.Instant) (retryAt clock.Instant, ok bool) {
 	return retryAt, now >= retryAt
 }
 
-// Allow asks for a call at now. If it is not ok, retryAt is the instant from which
-// it is worth asking again.
+// Allow asks for a call at now. If it is not ok, ask again at retryAt.
 func (b *Breaker) Allow(now clock.Instant) (t Ticket, retryAt clock.Instant, ok bool) {
 	if b.state == Closed {
 		return Ticket{generation: b.generation}, now, true
@@ -165,9 +162,8 @@ func (b *Breaker) Allow(now clock.Instant) (t Ticket, retryAt clock.Instant, ok 
 	return Ticket{b.generation, b.probe}, now, true
 }
 
-// TicketAt is the ticket of a call begun at sent, for owners whose results come
-// without theirs. It is not ok if the call was begun before the last change of state or while
-// nothing was allowed: its result counts for nothing.
+// TicketAt is the ticket of a call begun at sent, for results without theirs. It is not ok, and the result does not
+// count, if the call began before the last change of state or while nothing was allowed.
 func (b *Breaker) TicketAt(sent clock.Instant) (t Ticket, ok bool) {
 	if b.state == Open || sent < b.since {
 		return Ticket{}, false
@@ -179,10 +175,9 @@ func (b *Breaker) TicketAt(sent clock.Instant) (t Ticket, ok bool) {
 	return t, true
 }
 
-// Record takes the result of the call at now, with the owner's error rate over
-// samples results, this one included. It reports whether the state changed. The
-// result of a ticket from before the last change is ignored. A probe that had been
-// counted as lost still gives its verdict, but not a slot that is another's by now.
+// Record takes the result of a call at now, with the owner's error rate over samples results, this one included, and
+// reports whether the state changed. Tickets from before the last change are ignored. A probe counted as lost gives
+// its verdict, but frees no other's slot.
 func (b *Breaker) Record(now clock.Instant, t Ticket, failed bool, errorRate float64, samples int) (changed bool) {
 	if !b.counts(t) {
 		return false
@@ -218,8 +213,7 @@ func (b *Breaker) judge(failed bool, errorRate float64, samples int) State {
 	return b.state
 }
 
-// Drop ends a ticket without a verdict: if it is a probe that is out, its slot is
-// free. It may be called for a ticket that has already ended.
+// Drop ends a ticket without a verdict, and frees a probe's slot. It may be called for an ended ticket.
 func (b *Breaker) Drop(t Ticket) {
 	if b.counts(t) && t.probe == b.out {
 		b.out = 0
@@ -229,8 +223,7 @@ func (b *Breaker) Drop(t Ticket) {
 // Lose ends the probe of that number without a verdict, if it is still out.
 func (b *Breaker) Lose(probe uint32) { b.Drop(Ticket{b.generation, probe}) }
 
-// Trip opens the breaker as if it had opened at now, whatever it has seen. An owner
-// restores a breaker that it had put away by tripping it at the old instant.
+// Trip opens the breaker at now, also to restore one, at its old instant.
 func (b *Breaker) Trip(now clock.Instant) { b.change(now, Open) }
 
 func (b *Breaker) change(now clock.Instant, to State) {

@@ -17,44 +17,37 @@ import (
 	"github.com/treadlight/crawl/internal/clock"
 )
 
-// EWMA is an exponentially weighted moving average. Its value is the average, so
-// it is seeded by assignment and read by conversion. The zero EWMA averages from 0.
+// EWMA is an exponentially weighted moving average, seeded by assignment and read by conversion. Zero averages from 0.
 type EWMA float64
 
 // Add moves the average by the share lambda, in (0, 1], towards x.
 func (e *EWMA) Add(x, lambda float64) { *e = EWMA((1-lambda)*float64(*e) + lambda*x) }
 
 const (
-	// Samples is how many durations are usually kept: the p95 of 64 rests on its four
-	// largest, so that one slow page does not make it.
+	// Samples is how many durations are usually kept: the p95 of 64 rests on four.
 	Samples = 64
 	// MaxSamples is how many can be kept.
 	MaxSamples = math.MaxUint8
-	// fewSamples need no memory of their own: most hosts of a broad crawl are asked for a
-	// few pages only.
+	// fewSamples need no memory of their own: most hosts of a broad crawl have few pages.
 	fewSamples = 6
 
-	// leastSample is the shortest duration that is told from none, perOctave how many steps
-	// there are from one to its double: a step is 7.2 %, so a code is within 3.5 %.
+	// leastSample is the shortest duration above zero, perOctave the steps to its double: a step is 7.2 %.
 	leastSample = 16 * time.Microsecond
 	perOctave   = 10
 )
 
-// Quantile keeps the last durations in a byte each, within 3.6 % of their values from
-// 16 microseconds to 11.8 minutes, and finds a quantile of them when asked. The zero Quantile
-// is empty and ready. It is not safe for concurrent use.
+// Quantile keeps the last durations in a byte each, within 3.6 % from 16 µs to 11.8 minutes, and finds quantiles. The
+// zero Quantile is empty and ready. Not safe for concurrent use.
 type Quantile struct {
-	// ring is the first of as many codes as are kept; nil while there are few. A slice would
-	// take each host of a crawl two words more, for a length that is the same for all.
+	// ring is the first of the codes, nil while there are few; a slice would take two words more per host.
 	ring *uint8
 	few  [fewSamples]uint8
 	n    uint8 // samples kept
 	next uint8 // the oldest sample, once as many are kept as may be
 }
 
-// Add records d among the last samples, from 1 to MaxSamples and the same in all calls. What
-// is shorter than 15 microseconds counts as 0, and what is longer than 11.8 minutes as that.
-// It allocates on the seventh sample and never again.
+// Add records d among the last samples, from 1 to MaxSamples and constant. Below 15 µs it counts as 0; it is capped at
+// 11.8 minutes. It allocates on the seventh sample only.
 func (q *Quantile) Add(d time.Duration, samples int) {
 	if q.ring == nil && int(q.n) < samples && q.n == fewSamples {
 		ring := make([]uint8, samples)
@@ -81,8 +74,7 @@ func (q *Quantile) kept() []uint8 {
 // Len is the number of durations kept.
 func (q *Quantile) Len() int { return int(q.n) }
 
-// At is the smallest kept duration that is no less than the share p, in (0, 1], of
-// all kept: At(0.95) is the p95. It is 0 when nothing is kept. It changes nothing.
+// At is the p-quantile, p in (0, 1]: At(0.95) is the p95; 0 if empty. It changes nothing.
 func (q *Quantile) At(p float64) time.Duration {
 	n := q.Len()
 	if n == 0 {
@@ -104,8 +96,7 @@ func (q *Quantile) Mean() time.Duration {
 	return sum / time.Duration(max(q.n, 1))
 }
 
-// encode counts the steps above the shortest duration; the code grows with d, so codes sort
-// as durations do. None is zero, and the shortest is one.
+// encode counts the steps above the shortest duration, from one, so that codes sort as durations; none is zero.
 func encode(d time.Duration) uint8 {
 	steps := math.Round(perOctave * math.Log2(float64(max(d, 1))/float64(leastSample)))
 	return uint8(min(max(steps+1, 0), math.MaxUint8))
@@ -133,17 +124,15 @@ func (c Counts) ErrorRate() float64 {
 	return float64(c.Errors) / float64(c.Total)
 }
 
-// Window counts events over a sliding span cut into buckets. Bucket borders lie at
-// whole multiples of the bucket's width since the epoch; the view is the bucket
-// that holds now and those before it, so an event is forgotten between span-width
-// and span after it happened, at a border. It is not safe for concurrent use.
+// Window counts events over a sliding span in buckets, whose borders are multiples of their width since the epoch. An
+// event is forgotten between span-width and span after it happened. Not safe for concurrent use.
 //
-// A bucket counts up to 65,535 events: a full one stops counting and its share stays true.
+// A bucket counts up to 65,535 events; a full one keeps its share.
 type Window struct {
 	shape  *shape // of this window and its copies
 	newest int64  // number of the latest bucket
-	// counts are, of each bucket, all events in a byte. After the first error, or the 256th event
-	// of a bucket, they are all events and the errors in two bytes each. Nil while nothing is in view.
+	// counts are a byte per bucket, of all events; after the first error or 256th event two bytes each of all and of
+	// errors. Nil while nothing is in view.
 	counts []byte
 }
 
@@ -153,8 +142,7 @@ type shape struct {
 	n     int // buckets
 }
 
-// NewWindow returns an empty window over span, in buckets of width. The span must
-// be a whole number of widths, from 1 to 1024.
+// NewWindow returns an empty window over span, of 1 to 1024 buckets of width.
 func NewWindow(span, width time.Duration) (Window, error) {
 	if width <= 0 || span < width || span%width != 0 || span/width > maxBuckets {
 		return Window{}, fmt.Errorf("window of %v in buckets of %v: want 1 to %d whole buckets", span, width, maxBuckets)
@@ -162,9 +150,8 @@ func NewWindow(span, width time.Duration) (Window, error) {
 	return Window{shape: &shape{width: width, n: int(span / width)}}, nil
 }
 
-// Add counts an event at now, which was an error or not. A now before that of an earlier call
-// counts in the latest bucket. It allocates only when nothing was in view and [Window.Trim] was
-// called, and for the first error or bucket of more than 255 events after that.
+// Add counts an event at now, or in the latest bucket if now is earlier. It allocates only for an empty trimmed
+// ([Window.Trim]) window, and then for the first error or bucket of more than 255.
 func (w *Window) Add(now clock.Instant, failed bool) {
 	if w.counts == nil {
 		w.counts = make([]byte, w.shape.n)
@@ -250,8 +237,7 @@ func (w *Window) convert(size int) {
 	w.counts = to.counts
 }
 
-// advance makes the bucket that holds now the newest and empties those that the
-// view has left behind: at most all of them, however long the idle time was.
+// advance makes the bucket that holds now the newest and empties those out of view.
 func (w *Window) advance(now clock.Instant) {
 	b := int64(now) / int64(w.shape.width)
 	if int64(now)%int64(w.shape.width) < 0 {
