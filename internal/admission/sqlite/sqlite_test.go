@@ -2,9 +2,12 @@ package sqlite_test
 
 import (
 	"database/sql"
+	"errors"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
@@ -55,4 +58,168 @@ func TestConformance(t *testing.T) {
 	admissiontest.Run(t, func(t *testing.T, clk *admissiontest.Clock) admission.Repository {
 		return open(t, sqlite.Config{Clock: clk})
 	}, admissiontest.Options{})
+}
+
+// day is where the windows of all tests begin.
+var day = time.Date(2026, 3, 5, 0, 0, 0, 0, time.UTC)
+
+// row is one of rate_limit_entries.
+type row struct {
+	Key                                        string
+	Count, Previous                            int64
+	Tokens                                     any
+	WindowStart, ExpiresAt, CreatedAt, Version int64
+}
+
+func rows(t testing.TB, path string) []row {
+	t.Helper()
+	found, err := shell(t, path).Query(`SELECT key, count, previous, tokens, window_start, expires_at, created_at, version
+		FROM rate_limit_entries, rate_limit_schema ORDER BY key`)
+	require.NoError(t, err)
+	defer found.Close()
+	var all []row
+	for found.Next() {
+		var r row
+		require.NoError(t, found.Scan(&r.Key, &r.Count, &r.Previous, &r.Tokens, &r.WindowStart, &r.ExpiresAt, &r.CreatedAt, &r.Version))
+		all = append(all, r)
+	}
+	require.NoError(t, found.Err())
+	return all
+}
+
+// The stored form is a promise to other programs that read it, and to later versions.
+func TestStoredForm(t *testing.T) {
+	path, clk := filepath.Join(t.TempDir(), "limits.db"), admissiontest.NewClock()
+	r := open(t, sqlite.Config{Path: path, Clock: clk})
+	at := func(d time.Duration) int64 { return day.Add(d).UnixMicro() }
+	b, f, s := bucket("b", 5, 0.1), fixed("f", 5, time.Minute), sliding("s", 5, time.Minute)
+
+	clk.Set(day.Add(250 * time.Millisecond))
+	take(t, r, "a:b", 2, b, f, s)
+	take(t, r, "", 1, fixed("brief", 5, time.Millisecond))
+	require.Equal(t, []row{
+		{"b:a:b", 0, 0, 3.0, at(250 * time.Millisecond), at(50250 * time.Millisecond), at(250 * time.Millisecond), 1},
+		{"brief:", 1, 0, nil, at(250 * time.Millisecond), at(1250 * time.Millisecond), at(250 * time.Millisecond), 1},
+		{"f:a:b", 2, 0, nil, at(0), at(60250 * time.Millisecond), at(250 * time.Millisecond), 1},
+		{"s:a:b", 2, 0, nil, at(0), at(120250 * time.Millisecond), at(250 * time.Millisecond), 1},
+	}, rows(t, path))
+
+	clk.Set(day.Add(70 * time.Second))
+	take(t, r, "a:b", 1, s)
+	clk.Set(day.Add(50 * time.Second)) // what is for the future is kept from then on
+	take(t, r, "a:b", 1, s)
+	require.Contains(t, rows(t, path),
+		row{"s:a:b", 2, 2, nil, at(time.Minute), at(180 * time.Second), at(250 * time.Millisecond), 1})
+
+	clk.Set(day.Add(time.Hour))
+	take(t, r, "a:b", 1, fixed("b", 5, time.Minute)) // the bucket's name is a window's now
+	require.Contains(t, rows(t, path),
+		row{"b:a:b", 1, 0, nil, at(time.Hour), at(61 * time.Minute), at(250 * time.Millisecond), 1})
+}
+
+// A denial and a look write nothing, not even to the log.
+func TestDenialsWriteNothing(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "limits.db")
+	r := open(t, sqlite.Config{Path: path})
+	take(t, r, "key", 1, narrow)
+	before := sizeOf(t, path+"-wal")
+	for range 10 {
+		require.False(t, take(t, r, "key", 1000, narrow).Allowed)
+		require.True(t, take(t, r, "key", 0, wide).Allowed)
+	}
+	require.Equal(t, before, sizeOf(t, path+"-wal"))
+}
+
+func sizeOf(t testing.TB, path string) int64 {
+	t.Helper()
+	info, err := os.Stat(path)
+	require.NoError(t, err)
+	return info.Size()
+}
+
+// What was used is used after a restart too; also if the clock was set back meanwhile,
+// by less than the plan remembers.
+func TestReopen(t *testing.T) {
+	path, clk := filepath.Join(t.TempDir(), "limits.db"), admissiontest.NewClock()
+	plans := []admission.Plan{bucket("b", 10, 1e-3), fixed("f", 10, 24*time.Hour), sliding("s", 10, 24*time.Hour)}
+	long, brief := plans, bucket("brief", 10, 1)
+	for i, move := range []time.Duration{0, time.Second, -time.Hour, time.Hour} {
+		clk.Move(move)
+		r, err := sqlite.New(sqlite.Config{Path: path, Clock: clk})
+		require.NoError(t, err)
+		for _, p := range long {
+			res := take(t, r, "key", 10, p)
+			require.Equal(t, i == 0, res.Allowed, "%s after a move of %v: %+v", p.Name, move, res)
+		}
+		require.Equal(t, i != 1, take(t, r, "key", 10, brief).Allowed, "after a move of %v", move)
+		require.NoError(t, r.Close())
+	}
+}
+
+// A name is only a name: SQLite gives a meaning to these.
+func TestPaths(t *testing.T) {
+	dir := t.TempDir()
+	for _, name := range []string{":memory:", "a?mode=memory", "a#b", "a%20b", "a b", "a&vfs=none", "ä", "'a'", "file:a"} {
+		r, err := sqlite.New(sqlite.Config{Path: filepath.Join(dir, name)})
+		require.NoError(t, err, name)
+		take(t, r, "key", 10, narrow)
+		require.NoError(t, r.Close())
+		info, err := os.Stat(filepath.Join(dir, name))
+		require.NoError(t, err)
+		require.Equal(t, fs.FileMode(0o600), info.Mode().Perm(), "keys are personal data")
+		r, err = sqlite.New(sqlite.Config{Path: filepath.Join(dir, name)})
+		require.NoError(t, err)
+		require.EqualValues(t, 990, take(t, r, "key", 0, narrow).Remaining)
+		require.NoError(t, r.Close())
+	}
+	left, err := os.ReadDir(dir)
+	require.NoError(t, err)
+	require.Len(t, left, 9, "files were left beside the databases")
+
+	t.Chdir(dir)
+	r := open(t, sqlite.Config{Path: "relative.db"})
+	take(t, r, "key", 1, narrow)
+	_, err = os.Stat(filepath.Join(dir, "relative.db"))
+	require.NoError(t, err)
+}
+
+// A file that already holds other things keeps them.
+func TestSharedFile(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "all.db")
+	db := shell(t, path)
+	_, err := db.Exec(`CREATE TABLE urls (url TEXT); INSERT INTO urls VALUES ('a')`)
+	require.NoError(t, err)
+	take(t, open(t, sqlite.Config{Path: path}), "key", 1, narrow)
+	var url string
+	require.NoError(t, db.QueryRow(`SELECT url FROM urls`).Scan(&url))
+	require.Equal(t, "a", url)
+}
+
+// Several repositories of one process have nothing in common, or the file.
+func TestTwoInOneProcess(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "limits.db")
+	one, two, other := open(t, sqlite.Config{Path: path}), open(t, sqlite.Config{Path: path}), open(t, sqlite.Config{})
+	for range 10 {
+		take(t, one, "key", 1, narrow)
+		take(t, two, "key", 1, narrow)
+	}
+	require.EqualValues(t, 980, take(t, one, "key", 0, narrow).Remaining)
+	require.EqualValues(t, 1000, take(t, other, "key", 0, narrow).Remaining)
+	require.NoError(t, two.Close())
+	_, err := two.Take(t.Context(), "key", []admission.Plan{narrow}, 1)
+	require.True(t, errors.Is(err, admission.ErrClosed))
+	require.True(t, take(t, one, "key", 1, narrow).Allowed)
+}
+
+// What SQLite was told to do is what makes the promises about crashes and power cuts.
+func TestSettings(t *testing.T) {
+	r := open(t, sqlite.Config{})
+	for query, want := range map[string]string{
+		"PRAGMA synchronous": "1", "PRAGMA journal_mode": "wal", "PRAGMA busy_timeout": "0",
+		"PRAGMA journal_size_limit": "4096000",
+	} {
+		got, err := r.Ask(t.Context(), query)
+		require.NoError(t, err)
+		require.Equal(t, want, got, query)
+	}
 }
