@@ -89,12 +89,14 @@ func TakeAll(states []State, plans []Plan, now Micros, n int64) Result {
 // both come to the same bits.
 func (p *Plan) chargeBucket(s *State, now Micros, n int64, r *Result) {
 	tokens, at := p.refill(s, now)
+	before, since := s.Tokens, s.At // not read back from s: a decision would wait for that
 	full, want := float64(p.Capacity), float64(n)
 	switch {
 	case want <= tokens:
 		r.Allowed = true
 		if n > 0 {
 			tokens -= want
+			before, since = tokens, at
 			s.Tokens, s.At = tokens, at
 		}
 	case n > p.Capacity:
@@ -104,7 +106,7 @@ func (p *Plan) chargeBucket(s *State, now Micros, n int64, r *Result) {
 	}
 	r.Remaining = int64(tokens)
 	if tokens < full {
-		r.Reset = (s.At + p.estimate(s, full) - now).duration()
+		r.Reset = (since + p.estimate(full-before) - now).duration()
 	}
 }
 
@@ -126,10 +128,10 @@ func (p *Plan) refill(s *State, now Micros) (tokens float64, at Micros) {
 	return tokens, now
 }
 
-// estimate is how many microseconds after s.At there will be want tokens, by a quotient that is
-// rounded up. It may be off by some, because refill rounds too.
-func (p *Plan) estimate(s *State, want float64) Micros {
-	wait := math.Ceil((want - s.Tokens) / p.TokensPerSecond * second)
+// estimate is in how many microseconds so many tokens flow in, by a quotient that is rounded up. It
+// may be off by some, because refill rounds too.
+func (p *Plan) estimate(missing float64) Micros {
+	wait := math.Ceil(missing / p.TokensPerSecond * second)
 	if wait >= float64(Never/4) {
 		return Micros(Never / 4)
 	}
@@ -141,7 +143,7 @@ func (p *Plan) estimate(s *State, want float64) Micros {
 // told the same instant. The estimate comes close to it; the last step is to ask refill's own sum.
 func (p *Plan) when(s *State, want float64) Micros {
 	enough := func(w Micros) bool { return s.Tokens+float64(w)*p.TokensPerSecond/second >= want }
-	late := p.estimate(s, want)
+	late := p.estimate(want - s.Tokens)
 	early := late - 1
 	if late >= Micros(Never/4) {
 		return late
