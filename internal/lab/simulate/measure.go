@@ -12,11 +12,11 @@ import (
 
 // Span counts the requests that reached the server in a part of a run.
 type Span struct {
-	Sent     int     // that reached the server
-	Admitted int     // of them, answered with what was asked for, in time
-	Refused  int     // turned away by a limiter
-	Failed   int     // all others
-	Capacity float64 // requests that would have been admitted, and that the client's ceiling allows
+	Capacity float64 `json:"capacity"` // requests that would have been admitted, and that the client's ceiling allows
+	Sent     int     `json:"sent"`     // that reached the server
+	Admitted int     `json:"admitted"` // of them, answered with what was asked for, in time
+	Refused  int     `json:"refused"`  // turned away by a limiter
+	Failed   int     `json:"failed"`   // all others
 }
 
 // Utilisation is the used share of the capacity, above 1 with a burst; zero without capacity.
@@ -58,17 +58,22 @@ type Result struct {
 	Reaction time.Duration // longest, from a drop of the capacity until less is sent than the new one; zero if it never dropped; Never
 	Recovery time.Duration // longest, from a rise of the capacity until 90 % of it; zero if it never rose; Never
 
-	P95               time.Duration // latency after the first minute, of what was admitted, to 2 %
-	Bans              int           // times the server locked the client out
-	MaxTries          int           // of one URL, refused ones included
-	RetriesPerFailure float64       // retries of URLs that failed, per such URL; zero if none did
-	GivenUp           int           // URLs that failed four times, or for good
-	InsideRetryAfter  int           // requests sent before the end of a Retry-After known to the client
-	MaxIn100ms        int           // requests sent within any 100 ms
-	OutageRate        float64       // requests sent per minute of outage, without the first second of each
+	P95 time.Duration // latency after the first minute, of what was admitted, to 2 %
+	Counts
 
 	Merged   time.Duration // until several hosts were first paced as one; zero for one host; Never
 	Evenness float64       // of what several hosts were granted after the first minute: Jain's index, 1 if all got as much and 1/n if one had it all; zero for one host
+}
+
+// Counts are what is counted in the whole of a run.
+type Counts struct {
+	Bans              int     `json:"bans"`                          // times the server locked the client out
+	MaxTries          int     `json:"max_tries"`                     // of one URL, refused ones included
+	RetriesPerFailure float64 `json:"retries_per_failure"`           // retries of URLs that failed, per such URL; zero if none did
+	GivenUp           int     `json:"given_up"`                      // URLs that failed four times, or for good
+	InsideRetryAfter  int     `json:"inside_retry_after"`            // requests sent before the end of a Retry-After known to the client
+	MaxIn100ms        int     `json:"max_in_100ms"`                  // requests sent within any 100 ms
+	OutageRate        float64 `json:"requests_per_minute_of_outage"` // requests sent, without the first second of each outage
 }
 
 // String is the result on a line, for people.

@@ -29,13 +29,11 @@ type collector struct {
 	sizes, latency                    histogram
 	spent                             timings // milliseconds
 	hosts                             map[string]*hostTally
-	slowest, largest                  []Page // at most cfg.List, sorted
 
 	broken    map[string]*BrokenLink // at most cfg.MaxBroken
 	fallback  map[string]string      // of each, what its own record says links to it
 	redirects redirects
 	repeats   repeats
-	maps      []Map // at most cfg.List
 }
 
 // hostTally is what is known of a host. Of at most cfg.MaxHosts there is one; the pages of others are counted
@@ -182,13 +180,13 @@ func (c *collector) addAnswer(r *record) {
 	}
 	if total := r.Timings.Total; total > 0 {
 		c.latency.add(total * stepsPerMS)
-		c.slowest = c.keep(c.slowest, r, total)
+		c.sum.Slowest = c.keep(c.sum.Slowest, r, total)
 	}
 	if r.Status == 0 {
 		return
 	}
 	c.sizes.add(float64(r.Bytes))
-	c.largest = c.keep(c.largest, r, float64(r.Bytes))
+	c.sum.Largest = c.keep(c.sum.Largest, r, float64(r.Bytes))
 	if r.fromState {
 		return
 	}
@@ -251,8 +249,8 @@ func (c *collector) addMap(r *record) {
 		m.Problem = cmp.Or(r.Error.Class, fmt.Sprintf("status %d", r.Status))
 	}
 	m.URL, m.Status = r.URL, r.Status
-	if m.Problem != "" && len(c.maps) < c.cfg.List {
-		c.maps = append(c.maps, m)
+	if m.Problem != "" && len(all.Listed) < c.cfg.List {
+		all.Listed = append(all.Listed, m)
 	}
 }
 

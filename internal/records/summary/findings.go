@@ -72,7 +72,6 @@ func (c *collector) finish() *Summary {
 	s.Hosts.Total, s.Hosts.Listed = len(hosts), listed(c, hosts, func(a, b Host) int {
 		return cmp.Or(cmp.Compare(b.Latency.P95, a.Latency.P95), cmp.Compare(a.Host, b.Host))
 	})
-	s.Slowest, s.Largest = c.slowest, c.largest
 	broken := make([]BrokenLink, 0, len(c.broken))
 	for u, b := range c.broken {
 		// What a sitemap names, or a page whose record has no links, is in no list of links.
@@ -93,8 +92,7 @@ func (c *collector) finish() *Summary {
 	s.Duplicates.Groups = listed(c, s.Duplicates.Groups, func(a, b Group) int {
 		return cmp.Or(cmp.Compare(b.Total, a.Total), cmp.Compare(a.Of, b.Of))
 	})
-	slices.SortStableFunc(c.maps, func(a, b Map) int { return cmp.Compare(b.Problems, a.Problems) })
-	s.Maps.Listed = c.maps
+	slices.SortStableFunc(s.Maps.Listed, func(a, b Map) int { return cmp.Compare(b.Problems, a.Problems) })
 	s.Left = c.left()
 	return s
 }

@@ -176,33 +176,23 @@ func describeScenario(sc *simulate.Scenario) scenarioJSON {
 
 // resultJSON is a run: what simulate.Result says, its durations in seconds and null for what never happened.
 type resultJSON struct {
-	Strategy          string   `json:"strategy"`
-	Seed              uint64   `json:"seed"`
-	First             spanJSON `json:"first_minute"`
-	Steady            spanJSON `json:"then"`
-	TimeTo90          *float64 `json:"time_to_90_percent_seconds"` // of the capacity
-	Reaction          *float64 `json:"reaction_seconds"`           // longest, from a drop of the capacity until no more is sent
-	Recovery          *float64 `json:"recovery_seconds"`           // longest, from a rise until 90 % of it
-	P95               float64  `json:"p95_seconds"`                // latency after the first minute
-	Bans              int      `json:"bans"`                       // times the host locked the client out
-	MaxTries          int      `json:"max_tries"`                  // of one URL
-	RetriesPerFailure float64  `json:"retries_per_failure"`        // per URL that failed
-	GivenUp           int      `json:"given_up"`                   // URLs
-	InsideRetryAfter  int      `json:"inside_retry_after"`         // requests; more than none is a bug
-	MaxIn100ms        int      `json:"max_in_100ms"`               // requests: how even the pace was
-	OutageRate        float64  `json:"requests_per_minute_of_outage"`
-	Merged            *float64 `json:"paced_as_one_seconds"` // until several hosts were, for the first time; null for one host too
-	Evenness          *float64 `json:"evenness"`             // of what several hosts got after the first minute, Jain's index: 1 for equal shares; null for one host
+	Strategy string   `json:"strategy"`
+	Seed     uint64   `json:"seed"`
+	First    spanJSON `json:"first_minute"`
+	Steady   spanJSON `json:"then"`
+	TimeTo90 *float64 `json:"time_to_90_percent_seconds"` // of the capacity
+	Reaction *float64 `json:"reaction_seconds"`           // longest, from a drop of the capacity until no more is sent
+	Recovery *float64 `json:"recovery_seconds"`           // longest, from a rise until 90 % of it
+	P95      float64  `json:"p95_seconds"`                // latency after the first minute
+	simulate.Counts
+	Merged   *float64 `json:"paced_as_one_seconds"` // until several hosts were, for the first time; null for one host too
+	Evenness *float64 `json:"evenness"`             // of what several hosts got after the first minute, Jain's index: 1 for equal shares; null for one host
 }
 
 // spanJSON counts the requests that reached the host in a part of a run. The shares could be computed, but everybody
 // would have to look up how.
 type spanJSON struct {
-	Capacity     float64 `json:"capacity"` // requests that would have been admitted
-	Sent         int     `json:"sent"`
-	Admitted     int     `json:"admitted"`
-	Refused      int     `json:"refused"`
-	Failed       int     `json:"failed"`
+	simulate.Span
 	Utilisation  float64 `json:"utilisation"`   // admitted over capacity
 	RefusedShare float64 `json:"refused_share"` // of what was sent
 }
@@ -212,8 +202,7 @@ func describeResult(r *simulate.Result) resultJSON {
 	d := resultJSON{
 		Strategy: r.Strategy, Seed: r.Seed, First: describeSpan(r.First), Steady: describeSpan(r.Steady),
 		TimeTo90: orNull(r.TimeTo90), Reaction: orNull(r.Reaction), Recovery: orNull(r.Recovery),
-		P95: r.P95.Seconds(), Bans: r.Bans, MaxTries: r.MaxTries, RetriesPerFailure: r.RetriesPerFailure,
-		GivenUp: r.GivenUp, InsideRetryAfter: r.InsideRetryAfter, MaxIn100ms: r.MaxIn100ms, OutageRate: r.OutageRate,
+		P95: r.P95.Seconds(), Counts: r.Counts,
 	}
 	if r.Merged > 0 { // of several hosts
 		d.Merged, d.Evenness = orNull(r.Merged), &r.Evenness
@@ -222,9 +211,7 @@ func describeResult(r *simulate.Result) resultJSON {
 }
 
 // describeSpan adds the shares.
-func describeSpan(s simulate.Span) spanJSON {
-	return spanJSON{s.Capacity, s.Sent, s.Admitted, s.Refused, s.Failed, s.Utilisation(), s.RefusedShare()}
-}
+func describeSpan(s simulate.Span) spanJSON { return spanJSON{s, s.Utilisation(), s.RefusedShare()} }
 
 // orNull is a duration in seconds, and nothing for what never happened.
 func orNull(d time.Duration) *float64 {

@@ -286,6 +286,29 @@ func TestResumeKnowsPayloads(t *testing.T) {
 	require.Equal(t, typeResponse, requireRecords(t, files[len(files)-1].path(dir))[1].Get("WARC-Type"))
 }
 
+// storedApart stores each body in a file of its own, of which the last is left open. It returns the responses by URL.
+func storedApart(t *testing.T, dir string, cfg Config, bodies []string) (mark sink.Position, files []*file, firsts map[string]readRecord) {
+	t.Helper()
+	w := open(t, dir, cfg)
+	for i, body := range bodies {
+		r := answered("http://a.test/"+body, body)
+		r.FetchedAt = noon.Add(time.Duration(i) * 1234 * time.Millisecond)
+		require.NoError(t, w.Write(r))
+		require.NoError(t, w.Flush())
+	}
+	mark = w.Mark()
+	require.NoError(t, w.abandon())
+	files, err := list(dir, DefaultPrefix)
+	require.NoError(t, err)
+	require.Len(t, files, len(bodies))
+	firsts = map[string]readRecord{}
+	for _, f := range files {
+		r := requireRecords(t, f.path(dir))[1]
+		firsts[r.Get("WARC-Target-URI")] = r
+	}
+	return mark, files, firsts
+}
+
 // A resumed Writer knows the payloads of all its files that are there, up to the bound, and refers to them as the run
 // did that wrote them.
 func TestResumeKnowsPayloadsOfEarlierFiles(t *testing.T) {
@@ -313,34 +336,18 @@ func TestResumeKnowsPayloadsOfEarlierFiles(t *testing.T) {
 			dir := t.TempDir()
 			bodies := []string{"a", "b", "c", "d"}
 			cfg := Config{MaxSize: 1, Remember: tc.remember}
-			w := open(t, dir, cfg)
-			for i, body := range bodies {
-				r := answered("http://a.test/"+body, body)
-				r.FetchedAt = noon.Add(time.Duration(i) * 1234 * time.Millisecond)
-				require.NoError(t, w.Write(r))
-				require.NoError(t, w.Flush())
-			}
-			mark := w.Mark()
-			require.NoError(t, w.abandon()) // with the last file open
-			firsts := map[string]readRecord{}
-			files, err := list(dir, DefaultPrefix)
-			require.NoError(t, err)
-			require.Len(t, files, len(bodies))
-			for _, f := range files {
-				r := requireRecords(t, f.path(dir))[1]
-				firsts[r.Get("WARC-Target-URI")] = r
-			}
+			mark, files, firsts := storedApart(t, dir, cfg, bodies)
 			if tc.change != nil {
 				tc.change(t, dir, files[0])
 			}
 
 			cfg.Existing, cfg.Position, cfg.Records = sink.Resume, mark.Bytes, mark.Records
-			w = open(t, dir, cfg)
+			w := open(t, dir, cfg)
 			for _, body := range slices.Backward(bodies) {
 				require.NoError(t, w.Write(answered("http://b.test/"+body, body)))
 			}
 			require.NoError(t, w.Close())
-			files, err = list(dir, DefaultPrefix)
+			files, err := list(dir, DefaultPrefix)
 			require.NoError(t, err)
 			var got string
 			for _, f := range files[len(files)-len(bodies):] {
