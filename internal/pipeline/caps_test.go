@@ -77,6 +77,14 @@ func cappedWorld(t *testing.T, c *counter, hosts ...string) *world {
 	return w
 }
 
+func hostNames(n int) []string {
+	hosts := make([]string, n)
+	for i := range hosts {
+		hosts[i] = fmt.Sprintf("h%d.test", i)
+	}
+	return hosts
+}
+
 func seedsOf(hosts []string) (seeds []string) {
 	for _, h := range hosts {
 		seeds = append(seeds, "http://"+h+"/")
@@ -165,10 +173,7 @@ func TestCapsHoldOverACrawl(t *testing.T) {
 // Evicting the states of hosts all the time lets nobody round a cap.
 func TestCapsHoldWhereStatesAreEvicted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var hosts []string
-		for i := range 12 {
-			hosts = append(hosts, fmt.Sprintf("h%d.test", i))
-		}
+		hosts := hostNames(12)
 		c := &counter{pages: 30, page: "x"}
 		w := cappedWorld(t, c, hosts...)
 		w.limits.DomainStateTTL = 100 * time.Millisecond
@@ -242,10 +247,7 @@ func TestMaxInFlight(t *testing.T) {
 // Of 32 workers as many are at work as the cap lets, all the time, and none waits.
 func TestGlobalConcurrencyUnderManyWorkers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var hosts []string
-		for i := range 10 {
-			hosts = append(hosts, fmt.Sprintf("h%d.test", i))
-		}
+		hosts := hostNames(10)
 		c := &counter{latency: 100 * time.Millisecond, pages: 50, page: "x"}
 		w := cappedWorld(t, c, hosts...)
 		w.limits.GlobalConcurrency = 7
@@ -278,10 +280,7 @@ func TestGlobalBytesOverACrawl(t *testing.T) {
 // While all hosts wait for one token, they are not asked one after another.
 func TestGlobalRateAsksOneHostAtATime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var hosts []string
-		for i := range 200 {
-			hosts = append(hosts, fmt.Sprintf("h%d.test", i))
-		}
+		hosts := hostNames(200)
 		c := &counter{pages: 3, page: "x"}
 		w := cappedWorld(t, c, hosts...)
 		w.limits.GlobalRPS = 20

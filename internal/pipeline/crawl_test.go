@@ -2,7 +2,6 @@ package pipeline
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"net/http"
 	"regexp"
@@ -17,6 +16,7 @@ import (
 
 	"github.com/treadlight/crawl/internal/fetch"
 	"github.com/treadlight/crawl/internal/lab/testsite"
+	"github.com/treadlight/crawl/internal/records/sink"
 	"github.com/treadlight/crawl/internal/web/canonical"
 )
 
@@ -94,18 +94,8 @@ func TestRobotsStatuses(t *testing.T) {
 func TestRobotsRedirect(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, net := served(t, map[string]http.Handler{
-			"a.test": http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
-				switch r.URL.Path {
-				case "/robots.txt":
-					http.Redirect(rw, r, "http://b.test/rules", http.StatusFound)
-				default:
-					rw.Header().Set("Content-Type", "text/html")
-					_, _ = rw.Write([]byte(`<a href="/no">no</a><a href="/yes">yes</a>`))
-				}
-			}),
-			"b.test": http.HandlerFunc(func(rw http.ResponseWriter, _ *http.Request) {
-				_, _ = rw.Write([]byte("User-agent: *\nDisallow: /no\n"))
-			}),
+			"a.test": files{"/robots.txt": "-> http://b.test/rules", "/": `<a href="/no">no</a><a href="/yes">yes</a>`},
+			"b.test": files{"/rules": "User-agent: *\nDisallow: /no\n"},
 		})
 		w.must(t, "http://a.test/")
 		require.Equal(t, 1, net.Count("b.test", "/rules"))
@@ -143,29 +133,30 @@ func TestContextGivesUp(t *testing.T) {
 	})
 }
 
-func TestSinkFailureEndsTheCrawl(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t, testsite.Uniform(2, 50, 0))
-		w.out.fail = errFull
-		_, err := w.crawl(t)
-		require.ErrorIs(t, err, errFull)
-	})
-}
-
-func TestHandlerFailureEndsTheCrawl(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t, testsite.Uniform(2, 50, 0))
-		var calls atomic.Int64
-		w.Handle = func(_ context.Context, page *Page) error {
-			if calls.Add(1) == 3 {
-				return errors.New("enough")
+func TestFailuresEndTheCrawl(t *testing.T) {
+	for what, failing := range map[string]func(*testing.T, *world){
+		"write output":  func(_ *testing.T, w *world) { w.out.fail = errFull },
+		"write archive": func(_ *testing.T, w *world) { w.Archives = []sink.Sink{&memorySink{fail: errFull}} },
+		"handle http": func(t *testing.T, w *world) {
+			var calls atomic.Int64
+			w.Handle = func(_ context.Context, page *Page) error {
+				require.NotEmpty(t, page.Body)
+				if calls.Add(1) == 3 {
+					return errFull
+				}
+				return nil
 			}
-			require.NotEmpty(t, page.Body)
-			return nil
-		}
-		_, err := w.crawl(t)
-		require.ErrorContains(t, err, "enough")
-	})
+		},
+	} {
+		t.Run(what, bubble(func(t *testing.T) {
+			w := newWorld(t, testsite.Uniform(2, 50, 0))
+			failing(t, w)
+			p, err := w.crawl(t)
+			require.ErrorIs(t, err, errFull)
+			require.ErrorContains(t, err, what)
+			requireEnd(t, p, EndFailed)
+		}))
+	}
 }
 
 func TestLimits(t *testing.T) {

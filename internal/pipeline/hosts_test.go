@@ -130,31 +130,22 @@ func TestRetryAfterHoldsFromTheHeader(t *testing.T) {
 		var told time.Time
 		var after atomic.Int64
 		w, _ := served(t, map[string]http.Handler{
-			"a.test": http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
+			"a.test": siteAfter(201, func(rw http.ResponseWriter, r *http.Request) bool {
 				if !told.IsZero() && time.Since(told) < 60*time.Second {
 					after.Add(1)
 				}
-				switch r.URL.Path {
-				case "/robots.txt":
-					rw.WriteHeader(http.StatusNotFound)
-				case "/":
-					html(rw, links(200))
-				case "/5":
-					if told.IsZero() {
-						told = time.Now()
-						rw.Header().Set("Retry-After", "60")
-						rw.WriteHeader(http.StatusTooManyRequests)
-						for range 10 {
-							_, _ = rw.Write([]byte("please wait "))
-							rw.(http.Flusher).Flush()
-							time.Sleep(time.Second)
-						}
-						return
-					}
-					fallthrough
-				default:
-					html(rw, "x")
+				if r.URL.Path != "/5" || !told.IsZero() {
+					return false
 				}
+				told = time.Now()
+				rw.Header().Set("Retry-After", "60")
+				rw.WriteHeader(http.StatusTooManyRequests)
+				for range 10 {
+					_, _ = rw.Write([]byte("please wait "))
+					rw.(http.Flusher).Flush()
+					time.Sleep(time.Second)
+				}
+				return true
 			}),
 		})
 		w.limits.InitialRPS = 5
@@ -209,13 +200,7 @@ func TestOneBlockedHostIsNotAll(t *testing.T) {
 				}
 				html(rw, links(3))
 			}),
-			"b.test": http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
-				if r.URL.Path == "/robots.txt" {
-					_, _ = rw.Write([]byte("User-agent: *\nCrawl-delay: 20\n"))
-					return
-				}
-				html(rw, links(3))
-			}),
+			"b.test": files{"/robots.txt": "User-agent: *\nCrawl-delay: 20\n", "/": links(3)},
 		})
 		w.MaxBlocked = 0
 		w.must(t, "http://a.test/", "http://b.test/")
@@ -308,13 +293,7 @@ func TestRequestRate(t *testing.T) {
 		{"Crawl-delay: 4\nRequest-rate: 1/5\n", true, 0},
 	} {
 		synctest.Test(t, func(t *testing.T) {
-			w, network := served(t, map[string]http.Handler{"a.test": http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
-				if r.URL.Path == "/robots.txt" {
-					_, _ = rw.Write([]byte("User-agent: *\n" + tc.rules))
-					return
-				}
-				html(rw, links(5))
-			})})
+			w, network := served(t, map[string]http.Handler{"a.test": files{"/robots.txt": "User-agent: *\n" + tc.rules, "/": links(5)}})
 			w.IgnoreCrawlDelay = tc.ignore
 			w.must(t, "http://a.test/")
 			require.Equal(t, 7, network.Count("a.test", ""))
@@ -357,13 +336,9 @@ func worldWithOutage(t *testing.T, down [2]time.Duration) (*world, *fetchtest.Ne
 	var shut atomic.Bool
 	network := fetchtest.Serve(t, map[string]http.Handler{
 		"shut.test": nil,
-		"a.test": http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
+		"a.test": siteAfter(11, func(rw http.ResponseWriter, _ *http.Request) bool {
 			rw.Header().Set("Connection", "close") // or a kept connection would outlive the port
-			if r.URL.Path == "/robots.txt" {
-				rw.WriteHeader(http.StatusNotFound)
-				return
-			}
-			html(rw, links(10))
+			return false
 		}),
 	})
 	shut.Store(down[0] == 0)

@@ -110,20 +110,6 @@ func TestArchives(t *testing.T) {
 	}
 }
 
-// An archive that takes no more ends the crawl.
-func TestArchiveFails(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		w, _ := served(t, map[string]http.Handler{"h.test": http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-			html(w, links(3))
-		})})
-		w.Archives = []sink.Sink{&memorySink{fail: errFull}}
-		p, err := w.crawl(t, "http://h.test/")
-		require.ErrorIs(t, err, errFull)
-		require.ErrorContains(t, err, "write archive")
-		requireEnd(t, p, EndFailed)
-	})
-}
-
 // What is left out of the records is followed and counted all the same.
 func TestOmitted(t *testing.T) {
 	for name, omit := range map[string]bool{"whole records": false, "short ones": true} {

@@ -148,11 +148,7 @@ func TestBudgetsNameTheField(t *testing.T) {
 
 // calendar serves pages that link to the days of a calendar without an end, and to each other.
 func calendar(days, pages int) http.HandlerFunc {
-	return func(rw http.ResponseWriter, r *http.Request) {
-		if r.URL.Path == "/robots.txt" {
-			http.NotFound(rw, r)
-			return
-		}
+	return noRobots(func(rw http.ResponseWriter, r *http.Request) {
 		day := 0
 		_, _ = fmt.Sscanf(r.URL.Path, "/cal/%d", &day)
 		var b strings.Builder
@@ -160,7 +156,7 @@ func calendar(days, pages int) http.HandlerFunc {
 			fmt.Fprintf(&b, "<a href=/cal/%d>x</a>", day+i+1)
 		}
 		html(rw, b.String()+links(pages))
-	}
+	})
 }
 
 // of counts the records whose URLs begin like this.
@@ -207,26 +203,26 @@ func TestBudgetsOfACrawl(t *testing.T) {
 	}
 }
 
-// What is known is neither counted nor dropped: a site that is as large as its budget is visited without a word.
-func TestBudgetsOfKnownURLs(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		w, _ := served(t, map[string]http.Handler{"a.test": calendar(0, 30)})
-		w.Budgets = []Budget{bound(31, `.`, false)}
-		p := w.must(t, "http://a.test/")
-		require.Len(t, w.out.byURL(t), 31)
-		require.Empty(t, p.Snapshot().Dropped)
-	})
-}
-
-// Seeds are visited whatever is left, and leave less to links.
-func TestBudgetsOfSeeds(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		w, _ := served(t, map[string]http.Handler{"a.test": calendar(2, 0)})
-		w.Budgets = []Budget{bound(2, `/cal/`, false)}
-		p := w.must(t, "http://a.test/cal/10", "http://a.test/cal/20", "http://a.test/cal/30", "http://a.test/cal/40")
-		require.Len(t, w.out.byURL(t), 4)
-		require.EqualValues(t, 8, p.Snapshot().Dropped["budget"])
-	})
+// What is known is neither counted nor dropped: a site that is as large as its budget is visited without a word. Seeds
+// are visited whatever is left, and leave less to links.
+func TestBudgetsOfKnownURLsAndSeeds(t *testing.T) {
+	for _, tc := range []struct {
+		days, pages, budget int
+		seeds               string
+		visited             int
+		dropped             map[string]int64
+	}{
+		{0, 30, 31, "http://a.test/", 31, map[string]int64{}},
+		{2, 0, 2, "http://a.test/cal/10 http://a.test/cal/20 http://a.test/cal/30 http://a.test/cal/40", 4, map[string]int64{"budget": 8}},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			w, _ := served(t, map[string]http.Handler{"a.test": calendar(tc.days, tc.pages)})
+			w.Budgets = []Budget{bound(tc.budget, `.`, false)}
+			p := w.must(t, strings.Fields(tc.seeds)...)
+			require.Len(t, w.out.byURL(t), tc.visited)
+			require.Equal(t, tc.dropped, p.Snapshot().Dropped)
+		})
+	}
 }
 
 // A crawl that goes on has as much left as the runs before it have left.

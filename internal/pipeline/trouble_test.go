@@ -73,17 +73,12 @@ func TestSomeServerErrorsAreNot(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var n atomic.Int64
 		w, _ := served(t, map[string]http.Handler{
-			"a.test": http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
-				switch {
-				case r.URL.Path == "/robots.txt":
-					rw.WriteHeader(http.StatusNotFound)
-				case r.URL.Path == "/":
-					html(rw, links(100))
-				case n.Add(1)%10 == 0:
-					html(rw, "x")
-				default:
+			"a.test": siteAfter(101, func(rw http.ResponseWriter, r *http.Request) bool {
+				fails := r.URL.Path != "/robots.txt" && r.URL.Path != "/" && n.Add(1)%10 != 0
+				if fails {
 					rw.WriteHeader(http.StatusInternalServerError)
 				}
+				return fails
 			}),
 		})
 		w.finish(t, EndDone, "http://a.test/")
