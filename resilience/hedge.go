@@ -178,7 +178,6 @@ func (p *hedgePanic) Unwrap() error {
 	return err
 }
 
-// launch starts an attempt.
 func (c *hedgeCall[T]) launch() {
 	attempt := len(c.cancels)
 	ctx, cancel := context.WithCancelCause(c.ctx)
@@ -201,7 +200,6 @@ func (c *hedgeCall[T]) launch() {
 	})
 }
 
-// next starts a further attempt, if there may be one.
 func (c *hedgeCall[T]) next(failed bool) bool {
 	h := c.h
 	if len(c.cancels) == h.cfg.MaxAttempts || c.ctx.Err() != nil || !h.cfg.Budget.Spend() {

@@ -162,7 +162,6 @@ func (h *Hub) Close() error {
 	return nil
 }
 
-// deliver delivers until the queue is empty.
 func (h *Hub) deliver(ended chan struct{}) {
 	whole := false
 	defer func() {

@@ -120,7 +120,6 @@ func (r *Registry) Close() error {
 	return errors.Join(errs...)
 }
 
-// maxBreakers is the default bound on names.
 const maxBreakers = 1024
 
 // BreakersConfig configures [NewBreakers].

@@ -184,7 +184,6 @@ func (r *Retry[T]) again(ctx context.Context, attempt int, delay time.Duration, 
 	return r.cfg.Budget.Spend()
 }
 
-// tell says that there will be another attempt.
 func (r *Retry[T]) tell(a Attempt, delay time.Duration, v T, err error) {
 	wanted := r.cfg.Hub.Wants()
 	if r.cfg.OnRetry == nil && !wanted {

@@ -177,7 +177,6 @@ func (c *timeContext) translate(err error) error {
 	return &TimeoutError{Name: cause.Name, After: cause.After, Err: err}
 }
 
-// endValue ends the scope with the life of a value.
 func (c *timeContext) endValue(err error) {
 	if err != nil && c.expired() != nil {
 		c.tell()

@@ -74,7 +74,6 @@ func (f *Factory) Client(name string) (*Client, error) {
 	return c.(*Client), nil
 }
 
-// find is a client that has been built, nil if it may be.
 func (f *Factory) find(name string) (*Client, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()

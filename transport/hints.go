@@ -109,7 +109,6 @@ func hostOf(req *http.Request) string {
 	return ratelimit.Domain(req.URL.Host)
 }
 
-// maxPauses bounds the hosts whose orders are kept.
 const maxPauses = 4096
 
 // pauses keeps, bounded, until when servers have asked to wait; the host requested longest ago is forgotten.
@@ -133,7 +132,6 @@ func (h *pauses) wait(host string) time.Duration {
 	return until.Sub(h.now())
 }
 
-// learn takes in an answer. The later of two hints counts.
 func (h *pauses) learn(hint *Hint) {
 	d := pauseOf(hint)
 	if d <= 0 {

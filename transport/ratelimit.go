@@ -110,7 +110,6 @@ func (g *limitGate) learn(req *http.Request, res *http.Response) {
 	}
 }
 
-// admit returns with a permit, or with a RejectedError.
 func (g *limitGate) admit(ctx context.Context, req *http.Request) error {
 	if g.pauses == nil {
 		return g.rejected(ctx, req, g.acquire(ctx, g.AcquireTimeout))

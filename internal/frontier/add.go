@@ -91,7 +91,6 @@ func (f *Frontier) queue(it *Item, n int) {
 	f.bytes += n * len(it.URL.String())
 }
 
-// enqueue queues an item that may not be leased before an instant.
 func (f *Frontier) enqueue(h *host, it Item, now, notBefore time.Time) {
 	if h.parted {
 		f.giveUpRobots(&it, now)

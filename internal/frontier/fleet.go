@@ -23,7 +23,6 @@ const (
 	sweepFirst, sweepMost = 50 * time.Millisecond, 2 * time.Second
 	// jammedFor is how long no hosts are asked for after a request found no place.
 	jammedFor = 30 * time.Second
-	// lingerFor is how long a host without URLs stays, since more may be found.
 	lingerFor = 2 * time.Second
 	// yieldEvery is how often hosts are given to others; by then those given before are being worked on.
 	yieldEvery = time.Second
@@ -36,11 +35,9 @@ const (
 	evenLeast = 16
 	// sharedMax bounds the URLs of a host in memory: what is here has to be given back with the host.
 	sharedMax = 256
-	// leaseOver is the reason of a host whose lease is about to end.
 	leaseOver = "lease: to be renewed"
 )
 
-// fleet is what a frontier over a shared store knows beside its storage queue.
 type fleet struct {
 	Ownership
 	next     time.Time // no question for hosts before
@@ -72,7 +69,6 @@ func (f *Frontier) Over() bool {
 	return c.Queued+c.Leased == 0 && (f.fleet == nil || f.fleet.complete)
 }
 
-// put has the shared store decide about a URL.
 func (f *Frontier) put(now time.Time, it *Item, fp uint64) Added {
 	it.Queued = now
 	f.fleet.complete, f.fleet.none, f.fleet.found = false, false, true
@@ -120,7 +116,6 @@ func (f *Frontier) sweep(now, wake time.Time) time.Time {
 	return wake
 }
 
-// swept takes hosts in.
 func (f *Frontier) swept(now time.Time, a *Answer) {
 	fl := f.fleet
 	f.stored.activating = false
@@ -156,7 +151,6 @@ func (f *Frontier) swept(now time.Time, a *Answer) {
 	}
 }
 
-// expect notes how many URLs of a host are in the store.
 func (f *Frontier) expect(h *host, n int) {
 	was := 0
 	if h.over != nil {
@@ -192,7 +186,6 @@ func (f *Frontier) arrived(now time.Time, a *Answer) {
 	f.review(h, now)
 }
 
-// updated takes in what the shared store tells.
 func (f *Frontier) updated(now time.Time, n Update) {
 	if n.Ready {
 		f.fleet.next, f.fleet.pause, f.fleet.none = now, 0, false
@@ -257,7 +250,6 @@ func (f *Frontier) yield(now time.Time, names []string, poorest int) {
 	}
 }
 
-// waitsForSlot is how many hosts could be asked now and are not, for want of a slot.
 func (f *Frontier) waitsForSlot(now time.Time) (n int) {
 	n = f.waiting[classNew] + f.waiting[classSlow] - len(f.fleet.leaving)
 	if 8*f.fleet.busy < 7*f.cfg.Slots {
@@ -271,7 +263,6 @@ func (f *Frontier) waitsForSlot(now time.Time) (n int) {
 	return max(n, 0)
 }
 
-// waitsForPlace is how many hosts rest as there was no place for a request to them.
 func (f *Frontier) waitsForPlace(now time.Time) (n int) {
 	if !f.keeping {
 		return 0
@@ -285,7 +276,6 @@ func (f *Frontier) waitsForPlace(now time.Time) (n int) {
 	return n
 }
 
-// partLeaving gives hosts back of which nothing is under way any more.
 func (f *Frontier) partLeaving(now time.Time) {
 	stay := f.fleet.leaving[:0]
 	for _, h := range f.fleet.leaving {
@@ -339,7 +329,6 @@ func (f *Frontier) partDry(now, till time.Time) {
 	}
 }
 
-// part gives a host back. It is not to be asked before it might be here.
 func (f *Frontier) part(h *host, now time.Time) {
 	at, _ := f.cfg.Pacer.ReadyAt(h.name, 0, 0)
 	at = maxTime(maxTime(at, h.keptTil), now)

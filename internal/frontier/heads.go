@@ -86,7 +86,6 @@ func (f *Frontier) head() int {
 	return min(max(f.cfg.Resident/max(1, len(f.hosts)), headMin), most)
 }
 
-// admit takes a new URL of a host into memory, or leaves it in the store.
 func (f *Frontier) admit(h *host, it *Item) {
 	if o := h.over; o != nil && !it.Place().Before(o.bound) {
 		o.add(it)
@@ -110,7 +109,6 @@ func (f *Frontier) admit(h *host, it *Item) {
 	h.over.bound = h.queue.back().Place()
 }
 
-// add counts a URL that lies in the store.
 func (o *overflow) add(it *Item) {
 	o.left++
 	if it.Kind != Page {
@@ -118,7 +116,6 @@ func (o *overflow) add(it *Item) {
 	}
 }
 
-// refill asks for more URLs of a host that has few in memory and others in the store.
 func (f *Frontier) refill(h *host) {
 	if h.over == nil || h.over.loading || 2*h.queue.len() > f.head() || h.retries.len() >= maxAway {
 		return
@@ -172,7 +169,6 @@ func (f *Frontier) loaded(h *host, now time.Time, a *Answer) error {
 	return nil
 }
 
-// accept takes the next URL of the store into memory.
 func (f *Frontier) accept(h *host, now time.Time, it *Item) {
 	o := h.over
 	o.bound = it.Place()
@@ -197,7 +193,6 @@ func (f *Frontier) accept(h *host, now time.Time, it *Item) {
 	f.bytes += len(it.URL.String())
 }
 
-// lodge stores a new URL for whose host there is no room in memory.
 func (f *Frontier) lodge(name string, it *Item, fp uint64) {
 	v := f.stored
 	v.Put(name, it, fp, true)
@@ -213,7 +208,6 @@ func (f *Frontier) lodge(name string, it *Item, fp uint64) {
 	}
 }
 
-// activate asks for inactive hosts if there is room for any, or can be made.
 func (f *Frontier) activate(now time.Time) {
 	v := f.stored
 	if v == nil || v.inactive == 0 || v.activating {
@@ -275,14 +269,12 @@ const (
 	maxResting = 1 << 18
 )
 
-// rest is what is known of an inactive host that refuses to be asked.
 type rest struct {
 	until   time.Time
 	queued  int64
 	ordered bool // see Blockage
 }
 
-// resting are the inactive hosts of which it is known that they refuse to be asked.
 type resting struct {
 	hosts     map[string]rest
 	queued    int64     // URLs of them
@@ -303,7 +295,6 @@ func (r *resting) add(name string, host rest) {
 	r.first = earlier(r.first, host.until)
 }
 
-// found counts a URL that was put, if its host rests.
 func (r *resting) found(name string) {
 	if host, ok := r.hosts[name]; ok {
 		host.queued++
@@ -312,7 +303,6 @@ func (r *resting) found(name string) {
 	}
 }
 
-// remove takes out a host that is activated.
 func (r *resting) remove(name string) {
 	host, ok := r.hosts[name]
 	if !ok {
@@ -325,7 +315,6 @@ func (r *resting) remove(name string) {
 	}
 }
 
-// over reports whether one of them may be asked again.
 func (r *resting) over(now time.Time) bool {
 	if r.first.IsZero() || now.Before(r.first) {
 		return false
@@ -337,7 +326,6 @@ func (r *resting) over(now time.Time) bool {
 	return !r.first.IsZero() && !now.Before(r.first)
 }
 
-// exchange has hosts give their places away if others want them.
 func (f *Frontier) exchange(now time.Time) {
 	v := f.stored
 	r := &v.resting
@@ -369,7 +357,6 @@ func (h *host) mayDeactivate(stuck bool) bool {
 		(h.over == nil || !h.over.loading) && !h.retries.robots()
 }
 
-// deactivate moves a host out of memory.
 func (f *Frontier) deactivate(h *host) {
 	v, n := f.stored, int64(h.queued())
 	for _, it := range f.unload(h) {

@@ -34,7 +34,6 @@ type host struct {
 	foreign  bool // URLs of it may be inactive in the store: it is here for a robots.txt alone
 }
 
-// turn is when a host may be asked next, and what it waits for.
 type turn struct {
 	at      time.Time // its key in the schedule; the true instant is asked for when it comes up
 	order   uint64    // breaks ties: first come, first served
@@ -45,7 +44,6 @@ type turn struct {
 	keptTil time.Time // it rests until then
 }
 
-// slotTimes says how long a host holds slots.
 type slotTimes struct {
 	service  time.Duration // smoothed
 	first    uint32        // when its first slot was taken, by Frontier.tenths
@@ -55,7 +53,6 @@ type slotTimes struct {
 	late     bool          // the latest request, or one under way, waited for longer than SlowAfter
 }
 
-// slotUse says how many slots a host has.
 type slotUse struct {
 	handed  atomic.Int32 // leases whose holder has not asked for its permit
 	slots   int32        // how many leases it may have out, once it is proven
@@ -65,14 +62,12 @@ type slotUse struct {
 	inLine  bool
 }
 
-// pageCounts counts the pages of a host.
 type pageCounts struct {
 	known    int32 // ever accepted, for MaxPagesPerHost
 	returned int32 // HostLeft.Returned: those that are refused again leave known, and not this
 	asked    int32 // leased, retries not counted
 }
 
-// queued is how many URLs wait, wherever they are.
 func (h *host) queued() int { return h.fresh() + h.retries.len() }
 
 // fresh is how many of them have not been asked for yet.
@@ -86,7 +81,6 @@ func (h *host) fresh() int {
 // busy reports whether the host may not be forgotten. A slot may be freed after its URL is done.
 func (h *host) busy() bool { return h.queued() > 0 || h.open > 0 || len(h.out) > 0 }
 
-// free takes a lease from those that hold a slot.
 func (h *host) free(l *Lease) {
 	if i := slices.Index(h.out, l); i >= 0 {
 		h.out = slices.Delete(h.out, i, i+1)
@@ -133,7 +127,6 @@ func (h *host) peek(now time.Time) *Item {
 	return h.queue.front()
 }
 
-// pop removes what peek showed.
 func (h *host) pop(now time.Time) Item {
 	if due := h.due(now); due != nil {
 		return heap.Pop(due).(delayed).Item

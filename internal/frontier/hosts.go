@@ -53,7 +53,6 @@ func (f *Frontier) robotsHost(name string) *host {
 	return h
 }
 
-// adopt makes a host.
 func (f *Frontier) adopt(name string) *host {
 	h := &host{name: name, turn: turn{index: -1}, slotUse: slotUse{slots: f.slots(name)}}
 	_, h.excluded = f.excluded[name]
@@ -84,14 +83,12 @@ func (f *Frontier) forget() bool {
 	return false
 }
 
-// drop takes a host out of memory.
 func (f *Frontier) drop(h *host) {
 	delete(f.hosts, h.name)
 	f.roll.remove(h)
 	f.counts.hosts.Store(int64(len(f.hosts)))
 }
 
-// slots is how many leases a host may have out.
 func (f *Frontier) slots(name string) int32 {
 	n := f.cfg.PerHost
 	if f.cfg.InFlight != nil {
@@ -109,7 +106,6 @@ type roll struct {
 	work  []uint64 // of each: the URLs queued, and in the lower half the time taken
 }
 
-// workOf is what the roll has of a host.
 func workOf(h *host) uint64 { return uint64(uint32(h.queued()))<<32 | uint64(h.taken()) }
 
 // tenths is the time since the first lease, in tenths of a second; it has room for thirteen years.
@@ -128,7 +124,6 @@ func (r *roll) add(h *host) {
 	r.hosts, r.work = append(r.hosts, h), append(r.work, workOf(h))
 }
 
-// remove has the last host take the place of the one that goes.
 func (r *roll) remove(h *host) {
 	last := len(r.hosts) - 1
 	r.hosts[h.place], r.work[h.place] = r.hosts[last], r.work[last]
@@ -137,10 +132,8 @@ func (r *roll) remove(h *host) {
 	r.hosts, r.work = r.hosts[:last], r.work[:last]
 }
 
-// note takes in that a host's work may have changed.
 func (r *roll) note(h *host) { r.work[h.place] = workOf(h) }
 
-// ranked is a place on the roll.
 type ranked struct {
 	work  uint64
 	place int
@@ -214,9 +207,7 @@ func (w *Walk) Stop() { w.stop() }
 const (
 	// maxExcluded bounds the hosts that are excluded, some 100 bytes each. More are a matter of the scope.
 	maxExcluded = 1 << 12
-	// excludedFor is longer than any crawl.
 	excludedFor = 100 * 365 * 24 * time.Hour
-	// byOperator is the reason of a host that is excluded.
 	byOperator = "blocked by the operator"
 )
 

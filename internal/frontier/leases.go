@@ -101,7 +101,6 @@ func (f *Frontier) End(now time.Time, l *Lease, d Disposition) {
 	}
 }
 
-// visited has the store know of what became of a URL.
 func (f *Frontier) visited(l *Lease, v *Visit) {
 	h := l.host
 	if f.stored == nil || l.ID == 0 || h.parted {
@@ -206,7 +205,6 @@ func (r *retries) due() (at time.Time) {
 	return at
 }
 
-// delay takes in an item that may not be leased before an instant.
 func (h *host) delay(it Item, notBefore time.Time) {
 	if h.retries == nil {
 		h.retries = new(retries)
@@ -218,7 +216,6 @@ func (h *host) delay(it Item, notBefore time.Time) {
 	heap.Push(to, delayed{it, notBefore})
 }
 
-// all are the URLs of them.
 func (r *retries) all() (items []*Item) {
 	if r == nil {
 		return nil
@@ -231,7 +228,6 @@ func (r *retries) all() (items []*Item) {
 	return items
 }
 
-// delayed is an item that may not be leased before an instant.
 type delayed struct {
 	Item
 	notBefore time.Time
@@ -242,7 +238,6 @@ type laterHeap []delayed
 
 func (h laterHeap) Len() int { return len(h) }
 
-// isDue reports whether there is an item whose time has come.
 func (h laterHeap) isDue(now time.Time) bool { return len(h) > 0 && !h[0].notBefore.After(now) }
 
 // Less puts robots.txt in front: all other URLs may be waiting for it.

@@ -41,10 +41,8 @@ func (q *priorityQueue) front() *Item { return q.levels[0].front() }
 // back is the item that goes last. There must be one.
 func (q *priorityQueue) back() *Item { return q.levels[len(q.levels)-1].back() }
 
-// pop removes front.
 func (q *priorityQueue) pop() Item { return q.take(0, (*fifo).pop) }
 
-// popBack removes back.
 func (q *priorityQueue) popBack() Item { return q.take(len(q.levels)-1, (*fifo).popBack) }
 
 func (q *priorityQueue) take(i int, pop func(*fifo) Item) Item {
@@ -165,7 +163,6 @@ func (p *packed) first(items []Item) []Item {
 	return items
 }
 
-// last is the item that goes last.
 func (p *packed) last() *Item {
 	if len(p.back) == 0 {
 		i := len(p.blocks) - 1
@@ -176,7 +173,6 @@ func (p *packed) last() *Item {
 	return &p.back[len(p.back)-1]
 }
 
-// pop removes last.
 func (p *packed) pop() Item {
 	p.last()
 	return popLast(&p.back)
@@ -203,7 +199,6 @@ const (
 	flagTried                // what is known of an item that was leased before, and its Kind
 )
 
-// pack codes blockLen items.
 func pack(items []Item) block {
 	b := block{since: items[0].Queued}
 	data := make([]byte, 0, 1<<12)

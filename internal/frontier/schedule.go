@@ -213,7 +213,6 @@ func (f *Frontier) lease(h *host, now time.Time) *Lease {
 	return l
 }
 
-// check asks the gate about a URL.
 func (f *Frontier) check(it *Item, now time.Time) (v Verdict) {
 	if it.Kind != Robots && f.cfg.Gate != nil {
 		v = f.cfg.Gate.Check(it, now)
@@ -221,7 +220,6 @@ func (f *Frontier) check(it *Item, now time.Time) (v Verdict) {
 	return v
 }
 
-// awaitRules has a host wait for the rules of its next URL.
 func (f *Frontier) awaitRules(h *host, now time.Time, v *Verdict) {
 	h.why, h.reason = ratelimit.LimitNone, v.Reason
 	if !v.Until.IsZero() {
@@ -231,7 +229,6 @@ func (f *Frontier) awaitRules(h *host, now time.Time, v *Verdict) {
 	}
 }
 
-// pop takes the next URL of a host out of its queue.
 func (f *Frontier) pop(h *host, now time.Time) Item {
 	it := h.pop(now)
 	f.queue(&it, -1)
@@ -295,7 +292,6 @@ func (f *Frontier) out(l *Lease, now time.Time) {
 	f.offer(h, now, now)
 }
 
-// earlier is the earlier of two instants, of which a zero one is none.
 func earlier(a, b time.Time) time.Time {
 	if a.IsZero() || !b.IsZero() && b.Before(a) {
 		return b

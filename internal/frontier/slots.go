@@ -15,7 +15,6 @@ const (
 	numClasses
 )
 
-// sharing is how the hosts share the slots and the extra slots.
 type sharing struct {
 	total, extra int // Config.Slots and Config.ExtraSlots
 
@@ -65,7 +64,6 @@ func (f *Frontier) Overdue(now time.Time, l *Lease) (extra bool) {
 	return l.extra
 }
 
-// giveBack takes a slot from a lease.
 func (f *Frontier) giveBack(l *Lease) {
 	h := l.host
 	h.holding--

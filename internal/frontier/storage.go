@@ -20,7 +20,6 @@ func (p Place) Before(q Place) bool {
 	return p.Rank < q.Rank || p.Rank == q.Rank && p.ID < q.ID
 }
 
-// firstPlace is before every URL.
 var firstPlace = Place{Rank: math.MinInt32}
 
 // Place is where the item stands in the queue of its host.

@@ -101,7 +101,6 @@ func Bind[T any](m *Model, o Options[T]) (*Policies[T], error) {
 	return p, nil
 }
 
-// section builds the policy of a section that is there, unless one before has failed.
 func section[S, T any](before error, name string, s *S, into *resilience.Policy[T], build func(*S) (resilience.Policy[T], error)) error {
 	if before != nil || s == nil {
 		return before

@@ -15,7 +15,6 @@ import (
 )
 
 const (
-	// rootKey is the optional name around all sections.
 	rootKey = "Resilience"
 	// DocumentMax bounds a document in bytes. One with every key is 2 KiB.
 	DocumentMax = 64 << 10
@@ -71,7 +70,6 @@ func Load(data []byte) (*Model, error) {
 	return finish(n, "", false)
 }
 
-// parse reads JSON. Its error is [Problems].
 func parse(data []byte) (document.Node, error) {
 	if len(data) > DocumentMax {
 		return document.Node{}, problem("", 0, "the document is larger than %d KiB; one with every key is a fraction of that, was another file meant?", DocumentMax>>10)
@@ -195,7 +193,6 @@ func (w *walk) root(path string, n document.Node, m *Model) {
 	}
 }
 
-// group moves the keys of one pair of braces into a struct.
 func (w *walk) group(path string, n document.Node, to reflect.Value) {
 	if n.Kind != document.Map {
 		subject, advice := "is ", ""
@@ -256,7 +253,6 @@ func setDefaults(section reflect.Value) {
 	}
 }
 
-// unknown reports an unknown key, with the one that was probably meant.
 func (w *walk) unknown(path string, e document.Entry, fields []field) {
 	keys := make([]string, len(fields))
 	for i := range fields {

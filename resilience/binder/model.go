@@ -134,7 +134,6 @@ func write(b *bytes.Buffer, v reflect.Value) {
 // maxName bounds a name that goes into logs and metrics, in bytes.
 const maxName = 100
 
-// field is the tag of a field of the [Model].
 type field struct {
 	key      string
 	snake    string  // as YAML spells it
@@ -142,7 +141,6 @@ type field struct {
 	min, max float64 // both inclusive, as written; not for texts and switches
 }
 
-// byType is a []field for each struct of the model.
 var byType sync.Map
 
 func fieldsOf(group reflect.Type) []field {
@@ -160,7 +158,6 @@ func fieldsOf(group reflect.Type) []field {
 	return all
 }
 
-// find is the field that a key spells, or -1.
 func find(fields []field, key string) int {
 	return slices.IndexFunc(fields, func(f field) bool { return key == f.key || key == f.snake })
 }

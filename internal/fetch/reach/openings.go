@@ -286,8 +286,6 @@ func fixed(host string) []netip.Addr {
 	return nil
 }
 
-// plain is an address as it is compared.
 func plain(a netip.Addr) netip.Addr { return a.Unmap().WithZone("") }
 
-// normal is a host as it is compared.
 func normal(host string) string { return strings.TrimSuffix(strings.ToLower(host), ".") }

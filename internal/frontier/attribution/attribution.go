@@ -201,7 +201,6 @@ func (c *Case) ofHost() bool {
 	return c.Evidence.Served && (o.Refused() || c.Down)
 }
 
-// note takes in a failure.
 func (t *Tries) note(o *Outcome) {
 	t.Class, t.Status = o.Class, uint16(o.Status)
 	if outcome.Forbidden(o.Status) {

@@ -42,7 +42,6 @@ type failures struct {
 	controls bool          // the last request was a control request
 }
 
-// record is the host's failures, made if need be.
 func (h *Host) record() *failures {
 	if h.failures == nil {
 		h.failures = new(failures)

@@ -25,14 +25,12 @@ type span struct{ after, last int64 }
 // name is that of the file. Names in order are spans in order.
 func (s span) name() string { return fmt.Sprintf("%016x-%016x%s", s.after, s.last, runSuffix) }
 
-// parseName is the opposite of name.
 func parseName(name string) (span, bool) {
 	var s span
 	_, err := fmt.Sscanf(name, "%x-%x"+runSuffix, &s.after, &s.last)
 	return s, err == nil && 0 <= s.after && s.after < s.last && s.name() == name
 }
 
-// folder is the directory of the runs.
 type folder struct {
 	path string
 	// step, if set, is called before every change of the directory or of a file in it, and an error of it stands for

@@ -166,7 +166,6 @@ func (x *Index) Has(fp uint64) (found bool, err error) {
 	return found, err
 }
 
-// lookup looks for a fingerprint in what was handed to the worker.
 func (x *Index) lookup(fp uint64) (found bool, err error) {
 	v := x.now.Load()
 	for _, m := range v.sealed {
@@ -326,7 +325,6 @@ func (x *Index) Close() error {
 	return nil
 }
 
-// halt stops the worker, closes all files and leaves an empty index.
 func (x *Index) halt(fail error) {
 	x.stop()
 	x.worker.Wait()
@@ -334,7 +332,6 @@ func (x *Index) halt(fail error) {
 	x.begin(nil, fail)
 }
 
-// rouse makes the worker look for work.
 func (x *Index) rouse() {
 	select {
 	case x.wake <- struct{}{}:
@@ -387,7 +384,6 @@ func (x *Index) flush(m *memtable) {
 	}
 }
 
-// tried notes how an attempt went.
 func (x *Index) tried(op string, err error) {
 	if x.err, x.paused = err, err != nil; err != nil {
 		x.err = fmt.Errorf("seen: %s: %w", op, err)
@@ -395,7 +391,6 @@ func (x *Index) tried(op string, err error) {
 	x.changed.Broadcast()
 }
 
-// mergeable is the runs to be merged next, or nil.
 func (x *Index) mergeable() []*run {
 	x.mu.RLock()
 	defer x.mu.RUnlock()

@@ -37,7 +37,6 @@ const (
 	chunkSize = 256 << 10 // of what is read or written at a time beside the blocks
 )
 
-// header says what is in a run.
 type header struct {
 	check uint64 // stands for the fingerprint key
 	span
@@ -57,16 +56,12 @@ func checksum(seed uint32, p []byte) uint32 {
 
 func (h header) blocks() int64 { return (h.count + perBlock - 1) / perBlock }
 
-// inBlock is the number of fingerprints in the i-th block.
 func (h header) inBlock(i int64) int { return int(min(perBlock, h.count-i*perBlock)) }
 
-// tailSize is the length of what follows the blocks.
 func (h header) tailSize() int64 { return 8*(h.blocks()+bloomWords(h.count)) + sumSize }
 
-// size is the length of the file.
 func (h header) size() int64 { return blockSize*(1+h.blocks()) + h.tailSize() }
 
-// encode returns the block of the header.
 func (h header) encode() []byte {
 	b := append(make([]byte, 0, blockSize), magic...)
 	for _, v := range []uint64{version, h.check, uint64(h.after), uint64(h.last), uint64(h.count)} {
@@ -102,7 +97,6 @@ type run struct {
 	filter bloom
 }
 
-// ram is the memory that a run holds, in bytes.
 func (r *run) ram() int64 { return 8 * int64(len(r.firsts)+len(r.filter)) }
 
 // writeRun makes a run of the fingerprints that fill hands to add: ascending, and as many as the header says. When it
@@ -177,7 +171,6 @@ func (r *run) write(out io.Writer, fill func(add func(uint64) error) error) erro
 	return err
 }
 
-// blockSum is the checksum of the i-th block.
 func (r *run) blockSum(i int64, body []byte) uint32 { return checksum(r.seed^uint32(i), body) }
 
 // writeWords writes numbers and continues the checksum over them.
@@ -277,7 +270,6 @@ func decodeWords(to []uint64, b []byte) []uint64 {
 	return to
 }
 
-// read reads the fingerprints of the i-th block, which stand in buf then.
 func (r *run) read(i int64, buf *[blockSize]byte) ([]byte, error) {
 	if _, err := r.f.ReadAt(buf[:], blockSize*(1+i)); err != nil {
 		return nil, fmt.Errorf("read %s: %w", r.f.Name(), unreadable(err))
@@ -311,7 +303,6 @@ type cursor struct {
 	words [perBlock]uint64
 }
 
-// next goes to the next fingerprint, the first at first, and reports whether there is one.
 func (c *cursor) next() (bool, error) {
 	if len(c.fps) > 1 {
 		c.fps = c.fps[1:]

@@ -102,7 +102,6 @@ func parseFamily(h http.Header, prefix string, now time.Time) (q Quota, ok bool)
 	return q, !q.IsZero()
 }
 
-// single is the value of a header; it is not ok if lines of it disagree.
 func single(h http.Header, name string) (value string, ok bool) {
 	for i, line := range h[name] {
 		line = strings.Trim(line, " \t")

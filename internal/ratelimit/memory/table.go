@@ -104,7 +104,6 @@ func millisUp(t time.Time) int64 {
 	return t.Add(time.Millisecond - 1).UnixMilli()
 }
 
-// timeOf is the time of milliseconds since the epoch; of zero, the zero time.
 func timeOf(ms int64) time.Time {
 	if ms == 0 {
 		return time.Time{}

@@ -193,7 +193,6 @@ func (f *feed) endTag() {
 // three in each of eight rounds (HTML standard, adoption agency algorithm).
 const misnested = 24
 
-// formatting reports whether s begins with the name of a formatting element.
 func formatting(s []byte) bool {
 	switch atom.Lookup(bytes.ToLower(s[:min(extract.TagNameEnd(s, 0), len("strong")+1)])) {
 	case atom.A, atom.B, atom.Big, atom.Code, atom.Em, atom.Font, atom.I, atom.Nobr, atom.S, atom.Small,
@@ -255,7 +254,6 @@ func textEnd(s []byte, i int) int {
 
 func letter(c byte) bool { return 'a' <= c|0x20 && c|0x20 <= 'z' }
 
-// tagEnd is where the end tag at i ends, or the end of s.
 func tagEnd(s []byte, i int) int {
 	if i += len("</"); i >= len(s) {
 		return len(s)

@@ -17,13 +17,11 @@ const (
 	maxLook = 512
 )
 
-// builder makes a tree in one go over the tokens of a page.
 type builder struct {
 	root, head, body *html.Node
 	open             []*html.Node // the innermost last; never empty
 }
 
-// parseLeniently builds a tree of any page.
 func parseLeniently(z *html.Tokenizer) *html.Node {
 	b := newBuilder()
 	for {

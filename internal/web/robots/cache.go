@@ -93,7 +93,6 @@ func (e Entry) wait() string {
 	return "robots.txt is not known yet"
 }
 
-// record is the state of an origin.
 type record struct {
 	pending  bool
 	rules    *Rules // of the last file, or nil
@@ -172,7 +171,6 @@ func (r *record) state(now time.Time) State {
 	return Unknown
 }
 
-// recordLocked is the record of an origin, made if there is none.
 func (c *Cache) recordLocked(origin string) *record {
 	r, ok := c.origins.Get(origin)
 	if !ok {
@@ -234,7 +232,6 @@ func (c *Cache) storeLocked(r, fresh *record) {
 	}
 }
 
-// weigh estimates the memory of a record.
 func (r *record) weigh() int {
 	const perRecord, perRule, perString = 300, 64, 16
 	n := perRecord

@@ -40,7 +40,6 @@ type File struct {
 	sitemaps []string
 }
 
-// group is what follows one list of User-agent lines.
 type group struct {
 	agents []string // product tokens in lower case, or "*"
 	rules  []rule
@@ -86,7 +85,6 @@ func withoutBOM(body []byte) []byte {
 	return body
 }
 
-// nextLine splits at CR LF, LF or CR.
 func nextLine(body []byte) (line, rest []byte) {
 	i := bytes.IndexAny(body, "\r\n")
 	if i < 0 {
@@ -230,7 +228,6 @@ var (
 	rateForm = regexp.MustCompile(`(?i)^(\d{1,99})[ \t]*/[ \t]*(\d{1,99})([smh]?)(?:[ \t]+\d\d?:?\d\d[ \t]*-[ \t]*\d\d?:?\d\d[ \t]*(?:z|gmt|utc)?)?$`)
 )
 
-// parseDelay reads seconds with an optional fraction. Anything else is zero.
 func parseDelay(value string) time.Duration {
 	if !delayForm.MatchString(value) {
 		return 0
