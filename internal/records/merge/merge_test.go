@@ -293,22 +293,16 @@ func texts(rt *rapid.T) []string {
 	}), 3, 3).Draw(rt, "files")
 }
 
-// TestLaws holds the merge to the laws of the package comment. What is sorted in runs on disk is what is sorted in
-// memory.
+// TestLaws holds the merge to the laws of the package comment, in memory and with runs on disk.
 func TestLaws(t *testing.T) {
 	dir := t.TempDir()
 	rapid.Check(t, func(rt *rapid.T) {
-		cfg := merge.Config{TempDir: dir, Newest: rapid.Bool().Draw(rt, "newest")}
+		cfg := merge.Config{Memory: rapid.SampledFrom([]int64{0, 1}).Draw(rt, "memory"), TempDir: dir, Newest: rapid.Bool().Draw(rt, "newest")}
 		files := texts(rt)
 		of := func(texts ...string) string {
-			paths, inRuns := put(t, dir, texts...), cfg
-			got, report, err := merged(cfg, paths...)
+			got, report, err := merged(cfg, put(t, dir, texts...)...)
 			require.NoError(rt, err)
 			require.EqualValues(rt, strings.Count(got, "\n"), report.Written)
-			inRuns.Memory = 1
-			again, _, err := merged(inRuns, paths...)
-			require.NoError(rt, err)
-			require.Equal(rt, got, again)
 			return got
 		}
 		a, b, c := files[0], files[1], files[2]
@@ -332,6 +326,21 @@ func TestLaws(t *testing.T) {
 	left, err := filepath.Glob(filepath.Join(dir, "*.tmp"))
 	require.NoError(t, err)
 	require.Empty(t, left)
+}
+
+// What is sorted in runs on disk is what is sorted in memory.
+func TestRuns(t *testing.T) {
+	var text strings.Builder
+	for i := range 1000 {
+		text.WriteString(line(fmt.Sprintf("http://h.test/%d", i*7919%300), 200, fmt.Sprintf("10:00:%02d", i%60), ""))
+	}
+	paths := put(t, t.TempDir(), text.String())
+	want, report, err := merged(merge.Config{}, paths...)
+	require.NoError(t, err)
+	require.EqualValues(t, 300, report.Written)
+	got, _, err := merged(merge.Config{Memory: 1, TempDir: t.TempDir()}, paths...)
+	require.NoError(t, err)
+	require.Equal(t, want, got)
 }
 
 func lines(text string) []string { return slices.Sorted(maps.Keys(lineSet(text))) }
