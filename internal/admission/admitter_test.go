@@ -60,9 +60,7 @@ func (s *store) failWith(err error) {
 func admitter(t testing.TB, cfg admission.Config) *admission.Admitter {
 	t.Helper()
 	if cfg.Registry == nil {
-		var err error
-		cfg.Registry, err = admission.NewRegistry(login, api, daily)
-		require.NoError(t, err)
+		cfg.Registry = registry(t, login, api, daily)
 	}
 	a, err := admission.New(cfg)
 	require.NoError(t, err)
@@ -376,8 +374,7 @@ func TestDecideAllocatesNothing(t *testing.T) {
 }
 
 func TestGuard(t *testing.T) {
-	reg, err := admission.NewRegistry(two, admission.Plan{Name: "bucket", Capacity: 1, TokensPerSecond: 0.1})
-	require.NoError(t, err)
+	reg := registry(t, two, admission.Plan{Name: "bucket", Capacity: 1, TokensPerSecond: 0.1})
 	a := admitter(t, admission.Config{Repository: newStore(t, admissiontest.NewClock()), Registry: reg})
 	calls := 0
 	failed := errors.New("failed")
@@ -387,7 +384,7 @@ func TestGuard(t *testing.T) {
 	require.ErrorIs(t, call(1, "bucket"), failed)
 	require.Equal(t, 1, calls)
 
-	err = call(1, "bucket")
+	err := call(1, "bucket")
 	var denied *admission.DeniedError
 	require.ErrorAs(t, err, &denied)
 	require.ErrorIs(t, err, admission.ErrDenied)

@@ -139,8 +139,7 @@ func TestHostAsAHeader(t *testing.T) {
 
 // TestNobodyTrustsEverybody: all of IPv4 has two spellings.
 func TestNobodyTrustsEverybody(t *testing.T) {
-	reg, err := admission.NewRegistry(two)
-	require.NoError(t, err)
+	reg := registry(t, two)
 	for _, p := range []string{"0.0.0.0/0", "::/0", "::ffff:0.0.0.0/96"} {
 		_, err := admission.NewRuleSet(admission.RuleSetConfig{Registry: reg, Trusted: []netip.Prefix{netip.MustParsePrefix(p)}}, nil, nil)
 		require.ErrorContains(t, err, "the prefix Trusted[0] is "+p)

@@ -52,8 +52,7 @@ func newDoorway(t testing.TB, cfg doorwayConfig) *doorway {
 		d.store = &store{Repository: repo}
 	}
 	var err error
-	d.registry, err = admission.NewRegistry(cfg.plans...)
-	require.NoError(t, err)
+	d.registry = registry(t, cfg.plans...)
 	d.admitter = admitter(t, admission.Config{Repository: d.store, Registry: d.registry, Deadline: cfg.deadline})
 	cfg.set.Registry = d.registry
 	d.rules, err = admission.NewRuleSet(cfg.set, cfg.rules, nil)
@@ -354,10 +353,8 @@ func lean(tb testing.TB, p admission.Plan, style admission.Headers, change func(
 	tb.Helper()
 	repo, err := memory.New(memory.Config{})
 	require.NoError(tb, err)
-	reg, err := admission.NewRegistry(p)
-	require.NoError(tb, err)
-	a, err := admission.New(admission.Config{Repository: repo, Registry: reg})
-	require.NoError(tb, err)
+	reg := registry(tb, p)
+	a := admitter(tb, admission.Config{Repository: repo, Registry: reg})
 	rule := admission.Rule{Name: "all", Path: "/api/**", Plans: []string{p.Name}}
 	if change != nil {
 		change(&rule)

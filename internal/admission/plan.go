@@ -256,10 +256,9 @@ var ErrUnknownPlan = errors.New("unknown plan")
 const maxPlans = 10_000
 
 // Registry has plans by name. Readers see a whole set: the one before a change or the one after.
-// The zero Registry is empty and ready. All methods are safe for concurrent use; a Registry must
-// not be copied.
+// Make it by [NewRegistry]. All methods are safe for concurrent use.
 type Registry struct {
-	set atomic.Pointer[planSet] // nil means empty
+	set atomic.Pointer[planSet]
 
 	mu sync.Mutex // taken by those who change the set, one after the other
 }
@@ -362,11 +361,4 @@ func (s *planSet) plan(name string) (p Plan, ok bool) {
 // Plans is all plans, in the order in which they came. The slice is the caller's.
 func (r *Registry) Plans() []Plan { return slices.Clone(r.current().plans) }
 
-func (r *Registry) current() *planSet {
-	for {
-		if set := r.set.Load(); set != nil {
-			return set
-		}
-		r.set.CompareAndSwap(nil, &planSet{index: map[string]int{}})
-	}
-}
+func (r *Registry) current() *planSet { return r.set.Load() }

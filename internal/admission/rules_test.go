@@ -21,12 +21,11 @@ import (
 // ruleSet is the rules over plans "a", "b" and "c" of ten tokens, one per second each.
 func ruleSet(t testing.TB, rules []admission.Rule, exclude ...string) *admission.RuleSet {
 	t.Helper()
-	reg, err := admission.NewRegistry(
+	reg := registry(t,
 		admission.Plan{Name: "a", Capacity: 10, TokensPerSecond: 1},
 		admission.Plan{Name: "b", Capacity: 10, TokensPerSecond: 1},
 		admission.Plan{Name: "c", Capacity: 10, TokensPerSecond: 1},
 	)
-	require.NoError(t, err)
 	s, err := admission.NewRuleSet(admission.RuleSetConfig{Registry: reg}, rules, exclude)
 	require.NoError(t, err)
 	return s
@@ -209,8 +208,7 @@ func TestLoadFileIsAllOrNothing(t *testing.T) {
 
 func TestDefaultRules(t *testing.T) {
 	plans, rules, exclude := admission.DefaultRules()
-	reg, err := admission.NewRegistry(plans...)
-	require.NoError(t, err)
+	reg := registry(t, plans...)
 	s, err := admission.NewRuleSet(admission.RuleSetConfig{Registry: reg}, rules, exclude)
 	require.NoError(t, err)
 	for request, want := range map[string]struct {
@@ -239,22 +237,18 @@ func TestDefaultRules(t *testing.T) {
 func TestNoRulesAreTheDefaultRules(t *testing.T) {
 	plans, rules, exclude := admission.DefaultRules()
 	own := admission.Plan{Name: "api", Kind: admission.KindFixedWindow, Capacity: 7, Window: time.Second}
-	registry, err := admission.NewRegistry(own)
-	require.NoError(t, err)
-	set, err := admission.NewRuleSet(admission.RuleSetConfig{Registry: registry}, nil, nil)
+	reg := registry(t, own)
+	set, err := admission.NewRuleSet(admission.RuleSetConfig{Registry: reg}, nil, nil)
 	require.NoError(t, err)
 	require.Equal(t, rules, set.Rules())
 	require.Equal(t, exclude, set.Excluded())
-	require.Len(t, registry.Plans(), len(plans))
-	kept, _ := registry.Plan("api")
+	require.Len(t, reg.Plans(), len(plans))
+	kept, _ := reg.Plan("api")
 	require.Equal(t, own, kept)
 
-	registry, err = admission.NewRegistry()
-	require.NoError(t, err)
-	set, err = admission.NewRuleSet(admission.RuleSetConfig{Registry: registry}, []admission.Rule{}, nil)
-	require.NoError(t, err)
+	reg, set = limitsOf(t)
 	require.Empty(t, set.Rules())
-	require.Empty(t, registry.Plans())
+	require.Empty(t, reg.Plans())
 }
 
 func TestSettle(t *testing.T) {
@@ -358,7 +352,7 @@ var (
 	daily = admission.Plan{Name: "daily", Kind: admission.KindSlidingWindow, Capacity: 1000, Window: 24 * time.Hour}
 )
 
-func registry(t *testing.T, plans ...admission.Plan) *admission.Registry {
+func registry(t testing.TB, plans ...admission.Plan) *admission.Registry {
 	t.Helper()
 	r, err := admission.NewRegistry(plans...)
 	require.NoError(t, err)
@@ -366,8 +360,8 @@ func registry(t *testing.T, plans ...admission.Plan) *admission.Registry {
 }
 
 func TestRegistryChanges(t *testing.T) {
-	var r admission.Registry
-	require.Empty(t, r.Plans(), "the zero Registry")
+	r := registry(t)
+	require.Empty(t, r.Plans())
 	require.NoError(t, r.Put(login))
 	require.NoError(t, r.Put(admission.Plan{Name: "api", Capacity: 100, TokensPerSecond: 1.5}))
 	require.Equal(t, []admission.Plan{login, api}, r.Plans(), "settled, in the order they came")
