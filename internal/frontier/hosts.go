@@ -208,7 +208,7 @@ const (
 	// maxExcluded bounds the hosts that are excluded, some 100 bytes each. More are a matter of the scope.
 	maxExcluded = 1 << 12
 	excludedFor = 100 * 365 * 24 * time.Hour
-	byOperator = "blocked by the operator"
+	byOperator  = "blocked by the operator"
 )
 
 // ErrTooManyExcluded is what [Frontier.Exclude] returns when as many hosts are excluded as may.
