@@ -15,12 +15,9 @@ import (
 	"github.com/treadlight/crawl/internal/ratelimit/control"
 )
 
-// group is what several domains share: an address or a registrable domain. Its budget
-// holds if the user has set a cap, or if the address was found to have one limit for
-// all who ask there.
-//
-// A group lives as long as it has a member, and after that until its bucket is full
-// again: one made anew would then be the same.
+// group is an address or a registrable domain that several domains share. Its budget holds if the user has set a cap,
+// or if the address was found to have one limit for all. It lives as long as it has a member, and then until its
+// bucket is full.
 type group struct {
 	budget
 
@@ -54,8 +51,7 @@ func (k groupKey) String() string {
 	return "ip:" + k.prefix.String()
 }
 
-// addressKey is the key of an address. Of IPv6 a customer has at least a /64, and can
-// serve each name from another address of it.
+// addressKey is the key of an address, of IPv6 the /64 of a customer.
 func addressKey(addr netip.Addr) groupKey {
 	addr = addr.Unmap().WithZone("")
 	if !addr.IsValid() || addr.IsUnspecified() {
@@ -69,8 +65,7 @@ func addressKey(addr netip.Addr) groupKey {
 	return groupKey{prefix: prefix}
 }
 
-// siteKey is the key of a domain's registrable domain: the public suffix and one label.
-// Addresses, names of one label and public suffixes have none.
+// siteKey is the key of a registrable domain; addresses, single labels and public suffixes have none.
 func siteKey(domain string) groupKey {
 	name := withoutPort(domain)
 	if _, err := netip.ParseAddr(strings.Trim(name, "[]")); err == nil {
@@ -80,13 +75,9 @@ func siteKey(domain string) groupKey {
 	return groupKey{site: site}
 }
 
-// SetAddress tells at which address the domain's server was found, so that it is paced
-// together with the others there: under Config.IPRPS, and by one controller if they
-// turn out to be limited as one. IPv6 addresses count by their /64. A domain has one
-// address, the last that was told; one that is not valid or is unspecified takes it
-// out of its group. It need be told only when a connection is made.
-//
-// A server asked through a proxy has no address that is known.
+// SetAddress tells the address of a domain's server, so that it is paced with the others there: under Config.IPRPS,
+// and by one controller if they are limited as one. IPv6 counts by /64. The last address counts; an invalid or
+// unspecified one takes the domain out of its group. Tell it when a connection is made, but not through a proxy.
 func (l *AdaptiveRateLimiter) SetAddress(domain string, addr netip.Addr) {
 	if !l.cfg.Enabled || l.cfg.IPRPS == 0 && !l.strategy.Learns {
 		return
@@ -320,16 +311,15 @@ func (h *shared) describe() (groups, merged int, events []Event) {
 	return len(h.groups), merged, slices.Clone(h.news.kept)
 }
 
-// groupNews are the last events of groups, each of which concerns many domains and is in
-// the journal of none. The lock of shared guards it.
+// groupNews are the last events of groups, which no domain's journal has. Guarded by shared's lock.
 type groupNews struct {
 	kept    []Event // keptEvents at most, the oldest first
 	untold  int     // of the last of them, to OnEvent
 	telling bool    // someone tells, and will tell what comes meanwhile
 }
 
-// note notes that the members are paced as one from now on, or no longer; hosts are those whose
-// answers led to it, and the rates those of all members together.
+// note notes that the members are paced as one from now on, or no longer; hosts caused it, and the rates are those of
+// all together.
 func (g *group) note(now clock.Instant, cause control.Cause, hosts []string, from, to float64, text string) {
 	n := &g.l.shared.news
 	if len(n.kept) == keptEvents {
@@ -344,8 +334,8 @@ func (g *group) note(now clock.Instant, cause control.Cause, hosts []string, fro
 	g.l.shared.fresh.Store(true)
 }
 
-// reportGroups hands the events of groups to OnEvent with no lock held. One goroutine at a
-// time does that, and takes along what others note meanwhile, so that the order is kept.
+// reportGroups calls OnEvent without a lock held. One goroutine at a time does, also for what others note meanwhile,
+// to keep the order.
 func (l *AdaptiveRateLimiter) reportGroups() {
 	h := &l.shared
 	for again := false; ; again = true {

@@ -1,31 +1,29 @@
-// Package redis keeps the frontier of a crawl in Redis or Valkey, for many processes on any number of
-// machines to work on: one server, one behind Sentinel, or a cluster. [Store] is the
-// [frontier.Storage] of one process, and there is no coordinator. docs/explanation/scale.md has
-// figures, and what happens when a server is slow, full or gone.
+// Package redis keeps the frontier of a crawl in Redis or Valkey, for many processes on any number of machines to work
+// on: one server, one behind Sentinel, or a cluster. [Store] is the [frontier.Storage] of one process, and there is no
+// coordinator. docs/explanation/scale.md has figures, and what happens when a server is slow, full or gone.
 //
 // # Who may ask a host
 //
-// Hosts are divided into partitions by a hash of their names. In each partition a process has a
-// session, which ends unless it is renewed; a host belongs to the session that has acquired it, by a
-// token that is larger than any before. Every write that concerns a host carries its token, and one
-// that is stale changes nothing. The holder counts the time of a session from before it sent the
-// renewal, the server from after; and it ceases to ask a quarter of [Config.Lease] earlier: the
-// frontier leases nothing more ([Store.Until]), and what is on its way is cut off ([Store.Held]). So
-// no two processes ask a host at once, whatever their clocks say. The exception is a robots.txt that
-// has moved to a host of another process: the one that needs it asks once.
+// Hosts are divided into partitions by a hash of their names. In each partition a process has a session, which ends
+// unless it is renewed; a host belongs to the session that has acquired it, by a token that is larger than any before.
+// Every write that concerns a host carries its token, and one that is stale changes nothing. The holder counts the
+// time of a session from before it sent the renewal, the server from after; and it ceases to ask a quarter of
+// [Config.Lease] earlier: the frontier leases nothing more ([Store.Until]), and what is on its way is cut off
+// ([Store.Held]). So no two processes ask a host at once, whatever their clocks say. The exception is a robots.txt
+// that has moved to a host of another process: the one that needs it asks once.
 //
-// A host goes to its next holder with the URLs that were handed out and not done, and with what is
-// known of it ([ratelimit.HostMemory]). When a process dies its hosts come back when its sessions end,
-// and then wait for the last known gap: at-least-once fetches, and never a burst.
+// A host goes to its next holder with the URLs that were handed out and not done, and with what is known of it
+// ([ratelimit.HostMemory]). When a process dies its hosts come back when its sessions end, and then wait for the last
+// known gap: at-least-once fetches, and never a burst.
 //
 // # The invariant
 //
-// The partition of its host decides whether a URL that is found is new: in a script the seen-set and
-// the queue are one step. Links are stored before the page that they were found on is done. Every URL
-// that was added and is not done is in one queue or handed out by one host. URLs added and URLs done
-// are never uncounted, so the crawl is complete when the URLs done, read over all partitions, are as
-// many as the URLs added, read after that. All scripts may be repeated: a URL that is known is passed
-// over, one that is done is not done again, acquire and load know the number of their last request.
+// The partition of its host decides whether a URL that is found is new: in a script the seen-set and the queue are one
+// step. Links are stored before the page that they were found on is done. Every URL that was added and is not done is
+// in one queue or handed out by one host. URLs added and URLs done are never uncounted, so the crawl is complete when
+// the URLs done, read over all partitions, are as many as the URLs added, read after that. All scripts may be
+// repeated: a URL that is known is passed over, one that is done is not done again, acquire and load know the number
+// of their last request.
 //
 // # What is stored
 //
@@ -60,6 +58,6 @@
 //
 // Times are milliseconds of the server's clock, and what clients tell and are told are spans.
 //
-// The goroutine of the frontier calls Known, Put, Spent, Done, Load, Activate, Deactivate, Learned and
-// Commit. Everything else may be called from anywhere.
+// The goroutine of the frontier calls Known, Put, Spent, Done, Load, Activate, Deactivate, Learned and Commit.
+// Everything else may be called from anywhere.
 package redis

@@ -60,10 +60,8 @@ func (q Quota) pace() float64 {
 	return float64(q.Remaining) / max(q.Reset, time.Second).Seconds()
 }
 
-// Parse is the tightest request quota that the headers of an answer received at now
-// speak of. An answer from a cache (Age above zero) speaks of the past and is not
-// read. RateLimit goes before the X-RateLimit family, and that before the same without X, of
-// drafts of the standard up to the sixth.
+// Parse is the tightest request quota in the headers of an answer received at now. Cached answers (Age above zero) are
+// not read. RateLimit goes before the X-RateLimit family, and that before the same without X.
 func Parse(h http.Header, now time.Time) (q Quota, ok bool) {
 	if cached(h["Age"]) {
 		return Quota{}, false
@@ -79,8 +77,8 @@ func Parse(h http.Header, now time.Time) (q Quota, ok bool) {
 
 func cached(age []string) bool { return len(age) > 0 && strings.Trim(age[0], "0 \t") != "" }
 
-// parseFamily reads Remaining, which must be there, and Limit, Reset and Policy where present. One
-// that cannot be read, or that is repeated with different values, makes the rest doubtful too.
+// parseFamily reads Remaining, which is required, and Limit, Reset and Policy. An unreadable or contradictory one
+// invalidates all.
 func parseFamily(h http.Header, prefix string, now time.Time) (q Quota, ok bool) {
 	remaining, one := single(h, prefix+"Remaining")
 	if !one || remaining == "" {

@@ -83,8 +83,8 @@ func (d *Damage) note(line int, err error) {
 // Database is a memory of hosts. It is made by [At] and safe for concurrent use.
 type Database struct{ cfg Config }
 
-// At returns the memory at cfg.Path and does not touch it. It rejects a Config with a value out
-// of range, naming the field.
+// At returns the memory at cfg.Path without touching it. It rejects a Config with a value out of range, naming the
+// field.
 func At(cfg Config) (*Database, error) {
 	cfg.MaxHosts, cfg.MaxWait = cmp.Or(cfg.MaxHosts, 100_000), cmp.Or(cfg.MaxWait, time.Hour)
 	if cfg.Clock == nil {
@@ -104,10 +104,9 @@ func At(cfg Config) (*Database, error) {
 // Path is the name under which the database was configured.
 func (d *Database) Path() string { return d.cfg.Path }
 
-// Load reads what is left at present, the latest used host first. There is nothing in a file
-// that does not exist. The error is a [*FormatError] for another file than ours; that of the path,
-// if it cannot be read, or could never be written since its directory does not exist; or that of
-// SQLite, with the fix, if it is damaged. An entry that no limiter has written is no error.
+// Load reads what is left, the latest used host first; nothing if there is no file. The error is a [*FormatError] for
+// another's file, that of a path that cannot be read or written, or that of SQLite, with the fix. Invalid entries are
+// no error.
 func (d *Database) Load() (hosts []ratelimit.HostMemory, damage Damage, err error) {
 	if _, err := os.Stat(filepath.Dir(d.cfg.Path)); err != nil {
 		return nil, damage, fmt.Errorf("%w: make the directory first", err)
@@ -160,9 +159,8 @@ func (d *Database) check(db *sqlitedb.DB) (made bool, err error) {
 	return true, nil
 }
 
-// Save merges hosts in, the newer entry of each host counting, in one transaction. If another
-// crawl is at it for more than five seconds, or anything fails, nothing was changed, and the error
-// says why. It takes some milliseconds, which ctx does not end.
+// Save merges hosts in, the newer entry of each, in one transaction. If another crawl blocks it for five seconds, or
+// on an error, nothing was changed. ctx does not end it.
 func (d *Database) Save(_ context.Context, hosts iter.Seq[ratelimit.HostMemory]) error {
 	kept := Kept(hosts, d.cfg.Clock.Now(), d.cfg.MaxWait)
 	old, _, lines, err := d.loadLines()
@@ -179,8 +177,7 @@ func (d *Database) Save(_ context.Context, hosts iter.Seq[ratelimit.HostMemory])
 	return d.merge(kept)
 }
 
-// Kept are the hosts of which something is left at now, as [ratelimit.HostMemory.At] has it,
-// without those that could not be read again.
+// Kept are the hosts with something left at now, by [ratelimit.HostMemory.At], without invalid ones.
 func Kept(hosts iter.Seq[ratelimit.HostMemory], now time.Time, wait time.Duration) []ratelimit.HostMemory {
 	kept := []ratelimit.HostMemory{}
 	for m := range hosts {
@@ -221,8 +218,8 @@ func (d *Database) merge(hosts []ratelimit.HostMemory) error {
 // maxLine bounds what is read of a file that is none of ours; a line takes a tenth of a KiB.
 const maxLine = 1 << 16
 
-// loadLines reads a file of JSON, and reports whether it is one. It must not open a database: to
-// close a file gives up the locks that this process may hold on it.
+// loadLines reads a file of JSON, and reports whether it is one. It must not open a database: closing the file drops
+// this process's locks on it.
 func (d *Database) loadLines() (hosts []ratelimit.HostMemory, damage Damage, lines bool, err error) {
 	info, err := os.Stat(d.cfg.Path)
 	if err != nil || !info.Mode().IsRegular() || info.Size() == 0 {
@@ -269,8 +266,7 @@ func (d *Database) loadLines() (hosts []ratelimit.HostMemory, damage Damage, lin
 	return hosts, damage, true, nil
 }
 
-// replace puts a database with the hosts in the place of the file, which keeps its mode and, if
-// it is behind a symbolic link, its name.
+// replace puts a database with the hosts in the place of the file, keeping mode and symbolic link.
 func (d *Database) replace(hosts []ratelimit.HostMemory) error {
 	path, err := filepath.EvalSymlinks(d.cfg.Path)
 	if err != nil {

@@ -17,12 +17,10 @@ const (
 	// saveEvery is what a crash costs at most of what was learned.
 	saveEvery = time.Minute
 
-	// saveSoon is the least time between two saves when a host asks for a pause: a crawl that is
-	// killed then and resumed at once must not ask it.
+	// saveSoon is the least time between saves of pauses, so that a crawl killed and resumed obeys them.
 	saveSoon = time.Second
 
-	// saveRest is how many times the length of a save passes until the next one at least:
-	// however many hosts there are, notes cost a hundredth of a processor at most.
+	// saveRest is the least pause between saves in lengths of a save: notes cost 1 % of a processor at most.
 	saveRest = 100
 )
 
@@ -33,8 +31,7 @@ type Place interface {
 	Save(ctx context.Context, hosts iter.Seq[ratelimit.HostMemory]) error
 }
 
-// Keeper keeps what a limiter learns of hosts in some places, of which there may be none: nothing
-// is kept then. It is not safe for concurrent use.
+// Keeper saves what a limiter learns in some places, or none. It is not safe for concurrent use.
 type Keeper struct {
 	Places  []Place
 	Limiter *ratelimit.AdaptiveRateLimiter
@@ -100,8 +97,7 @@ func (k *Keeper) SaveLast(ctx context.Context) {
 	k.save(ctx, "what was learned of hosts could not be kept: later crawls learn it again, unless the file can be written by then")
 }
 
-// NotePauses passes on what the limiter tells, and notes the pauses that a host asks for. A
-// Crawl-delay is none: robots.txt will say it again.
+// NotePauses passes on tell's events, and notes the pauses that hosts ask for, without Crawl-delay.
 func NotePauses(pauses chan<- struct{}, tell func(ratelimit.Event)) func(ratelimit.Event) {
 	return func(e ratelimit.Event) {
 		if e.HoldMS >= saveSoon.Milliseconds() && e.Cause != control.CauseCrawlDelay {
@@ -116,8 +112,7 @@ func NotePauses(pauses chan<- struct{}, tell func(ratelimit.Event)) func(ratelim
 	}
 }
 
-// save saves. A crawl does not end because it cannot take notes; it says so once while it
-// goes on, and at its end.
+// save saves, and logs a failure once while the crawl goes on, and at its end.
 func (k *Keeper) save(ctx context.Context, otherwise string) {
 	for _, to := range k.Places {
 		// A save that the end of the crawl breaks off is made good by the last one.

@@ -35,8 +35,8 @@ const dropQuery = `DELETE FROM rates WHERE used <= %[1]d - 86400000
 	DELETE FROM rates WHERE (SELECT count(*) FROM rates) > %[2]d
 	AND +host IN (SELECT host FROM rates ORDER BY used DESC, host LIMIT -1 OFFSET %[2]d)`
 
-// Table is a memory of hosts as a table of an SQLite database. It is made by [PrepareTable],
-// lives as long as its connection, and is used by one goroutine at a time, as that is.
+// Table is a memory of hosts as an SQLite table, made by [PrepareTable], for the lifetime and the one goroutine of its
+// connection.
 type Table struct {
 	db  *sqlitedb.DB
 	put *sqlitedb.Stmt
@@ -48,9 +48,8 @@ func PrepareTable(db *sqlitedb.DB) (*Table, error) {
 	return &Table{db, put}, err
 }
 
-// Merge writes hosts, the newer of two entries of a host counting, as part of the transaction
-// of its caller. It forgets what says nothing any more, and of more than most hosts those that
-// were used longest ago.
+// Merge writes hosts, the newer of two entries of each, within the caller's transaction. It drops entries with nothing
+// left and, beyond most, those used longest ago.
 func (t *Table) Merge(hosts []ratelimit.HostMemory, now time.Time, most int) error {
 	for i := range hosts {
 		m, p := &hosts[i], t.put
@@ -67,9 +66,8 @@ func (t *Table) Merge(hosts []ratelimit.HostMemory, now time.Time, most int) err
 	return t.db.Exec(fmt.Sprintf(dropQuery, now.UnixMilli(), most))
 }
 
-// ReadTable reads what is left of the table at now, the latest used host first, with no
-// obligation that ends later than wait from then. Rows that no limiter has written are passed
-// over and reported; the number of the first is its place in that order.
+// ReadTable reads what is left at now, the latest used host first, with no obligation beyond wait. Invalid rows are
+// skipped and reported, by their numbers in that order.
 func ReadTable(db *sqlitedb.DB, now time.Time, wait time.Duration) (hosts []ratelimit.HostMemory, damage Damage, err error) {
 	q, err := db.Prepare(`SELECT host, used, rate, pause_ns, coalesce(retry_until, 0), coalesce(held_until, 0)
 		FROM rates ORDER BY used DESC, host`)
@@ -95,8 +93,7 @@ func ReadTable(db *sqlitedb.DB, now time.Time, wait time.Duration) (hosts []rate
 	}
 }
 
-// millisUp is milliseconds of an order to wait, which must not end earlier than it said; of the
-// zero time, zero.
+// millisUp is milliseconds rounded up, as orders to wait must not end early; zero for the zero time.
 func millisUp(t time.Time) int64 {
 	if t.IsZero() {
 		return 0

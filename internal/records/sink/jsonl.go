@@ -245,9 +245,8 @@ func appendString(dst []byte, s string) []byte {
 	return append(append(dst, s[done:]...), '"')
 }
 
-// plainWords is how far s is of words of eight bytes that are [plain], which is nearly all of a URL. A word is
-// searched as in H. S. Warren, Hacker's Delight, section 6-1; what carries over from one byte to the next can make a
-// word look as if it were not plain, and never the other way.
+// plainWords is how far s is of words of eight [plain] bytes, searched as in H. S. Warren, Hacker's Delight, section
+// 6-1; a carry can make a word look not plain, never the other way.
 func plainWords(s string) (i int) {
 	const ones, tops = 0x0101010101010101, 0x8080808080808080
 	for ; i+8 <= len(s); i += 8 {
@@ -269,9 +268,8 @@ var plain = func() (t [256]bool) {
 	return t
 }()
 
-// isUnsafe is true of characters that some reader would obey rather than show: the C1 controls, of which U+009B
-// begins a terminal escape, the line separators that end a line of JavaScript, and those that turn the direction of
-// what follows.
+// isUnsafe reports characters that a reader would obey: C1 controls (U+009B begins a terminal escape), JavaScript's
+// line separators, and changes of text direction.
 func isUnsafe(r rune) bool {
 	return r >= 0x80 && r <= 0x9f || r >= 0x2028 && r <= 0x202e || r >= 0x2066 && r <= 0x2069
 }

@@ -147,10 +147,9 @@ func (r *Record) ErrorClass() string {
 	return r.Error.Class
 }
 
-// Counts is what a record counts as wherever a crawl is summed up: while it runs, at its end, and by 'crawl report'.
-// A page has a 2xx status. An error is a URL with a status of 400 and above, one without an answer, and one of which
-// the answer could not be used. One whose body broke off is both. A redirect is neither, nor are robots.txt,
-// sitemaps, and what was left out on purpose.
+// Counts is how a record counts in all sums of a crawl. A page has a 2xx status. An error has a status of 400 and
+// above, no answer, or an unusable one; a page whose body broke off is both. Redirects, robots.txt, sitemaps and what
+// was left out on purpose are neither.
 func Counts(kind string, status int, class string) (page, failed bool) {
 	if kind == "sitemap" || kind == "robots" || slices.Contains(uncountedClasses, class) {
 		return false, false
@@ -161,9 +160,8 @@ func Counts(kind string, status int, class string) (page, failed bool) {
 // uncountedClasses are the classes of errors of URLs that robots.txt or the settings keep out.
 var uncountedClasses = []string{outcome.Filtered.String(), "robots", "trap", "host_pages", "excluded", "not_included"}
 
-// ID is the name of a record among all of a job: the first 16 bytes, in hex digits, of the SHA-256 of the job's name,
-// the kind and the canonical URL, with a zero byte behind each of the first two. Whoever fetches the URL, and however
-// often, it is the same. It may be computed by others, and is no secret.
+// ID names a record within a job: the first 16 bytes, in hex, of the SHA-256 of the job's name, the kind and the
+// canonical URL, with a zero byte behind each of the first two. It is the same for every fetch, and no secret.
 func ID(job, kind, url string) string {
 	sum := sha256.Sum256([]byte(job + "\x00" + kind + "\x00" + url))
 	return hex.EncodeToString(sum[:16])

@@ -289,9 +289,8 @@ func (w *Writer) fail(n int, err error) error {
 // Stdout is the path that stands for standard output.
 const Stdout = "-"
 
-// Open opens the file at path for records, and creates it with mode 0644 if it is not there. [Stdout], "-", is
-// standard output. A file that holds something is refused unless cfg says otherwise. Pipes and devices are written to
-// as they are; only from regular files can a partial record be taken back.
+// Open opens the file at path for records, or creates it with mode 0644. [Stdout], "-", is standard output. A file
+// with content is refused unless cfg says otherwise. Partial records can be taken back only from regular files.
 func Open(path string, cfg Config) (*Writer, error) {
 	w, err := New(os.Stdout, cfg)
 	if err != nil {

@@ -1,6 +1,5 @@
-// Package atomicfile writes a file whole or not at all. What is written comes into a
-// temporary file beside the old one and takes its place in one step, so that whoever reads
-// the name sees the one or the other, also after a kill or a power failure.
+// Package atomicfile writes a file whole or not at all, by way of a temporary file beside it and a rename, also across
+// a kill or a power failure.
 package atomicfile
 
 import (
@@ -13,13 +12,11 @@ import (
 	"path/filepath"
 )
 
-// Replace puts what content writes in the place of the file at path, with its permissions, or if there was none with
-// those of perm that the user's mask allows, as os.WriteFile does. Behind a symbolic link the file is replaced and not
-// the link. If it fails the old file stays and nothing else is left; only a kill in the middle leaves a file whose
-// name ends in .tmp. Of two calls at a time for one path the later rename counts.
+// Replace puts what content writes in the place of the file at path, with its permissions, or else those of perm
+// within the umask. Behind a symbolic link the file is replaced. On failure the old file stays; only a kill leaves a
+// file whose name ends in .tmp. Of concurrent calls for one path the later rename counts.
 //
-// What is there and is no file, a device or a pipe, is written to and never replaced: to
-// put a file in the place of /dev/null would break the machine.
+// A device or a pipe, such as /dev/null, is written to and never replaced.
 func Replace(path string, perm fs.FileMode, content func(io.Writer) error) (err error) {
 	if target, err := filepath.EvalSymlinks(path); err == nil {
 		path = target
@@ -81,9 +78,8 @@ func writeTo(path string, content func(io.Writer) error) error {
 	return errors.Join(content(f), f.Close())
 }
 
-// SyncDir makes the names in a directory outlast a power failure: a file that was made or
-// renamed there, or is gone. Some file systems cannot, and a directory may be one to write in
-// but not to read; what stands then is what stood before, so that it is no error.
+// SyncDir makes changes of names in a directory outlast a power failure, where the file system can and the directory
+// is readable; otherwise it does nothing.
 func SyncDir(dir string) {
 	if d, err := os.Open(dir); err == nil {
 		_, _ = d.Sync(), d.Close()

@@ -15,9 +15,8 @@ type Slot[K comparable, V any] struct {
 	Value V
 }
 
-// Table is a hash table by linear probing: what belongs to a key lies beside it, in one look. The
-// zero Table is empty. An index, and a pointer to a Slot, is good until the next insert or remove.
-// It is not safe for concurrent use, and never shrinks.
+// Table is a hash table by linear probing. The zero Table is empty. An index, and a pointer to a Slot, is good until
+// the next insert or remove. It is not safe for concurrent use, and never shrinks.
 type Table[K comparable, V any] struct {
 	slots []Slot[K, V] // a power of two
 	n     int          // taken, of which there are three quarters at most

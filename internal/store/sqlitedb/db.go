@@ -51,9 +51,8 @@ type DB struct {
 	stmts []*Stmt
 }
 
-// Open opens a file in WAL mode, or in the one it has if it is only read, or makes it, readable for its owner only;
-// its directory must be there. Once it is open, one that it made is there also after a power cut. A file that is no
-// database is refused, and left as it is. Its error may be [IsBusy].
+// Open opens a file in WAL mode, or in its own if read only, or makes it, readable for its owner only and durable, in
+// an existing directory. A file that is no database is refused, and left as it is. Its error may be [IsBusy].
 func Open(path string, cfg Config) (*DB, error) {
 	path, err := filepath.Abs(path)
 	if err != nil {

@@ -28,9 +28,8 @@ func (d *DB) claim(mayMake bool) (made bool, err error) {
 	return mayMake && (d.info == nil || d.info.Size() == 0), nil
 }
 
-// createPrivate makes an empty file that only its owner can read. It is made under another
-// name, because to close a file that SQLite has open gives its locks up. Where that does
-// not work, for what reason ever, SQLite makes the file, or says why it cannot.
+// createPrivate makes an empty file for its owner only, under another name first, as closing a file that SQLite has
+// open drops its locks. If that fails, SQLite makes the file.
 func createPrivate(path string) {
 	tmp, err := os.CreateTemp(filepath.Dir(path), ".sqlite-*")
 	if err != nil {
@@ -42,9 +41,8 @@ func createPrivate(path string) {
 	}
 }
 
-// IsDatabase reports whether there is a database in the file. SQLite is asked, since to read a
-// file's begin and close it again gives up the locks that this process may hold on it as a
-// database. The error is of a file that cannot be told, as it cannot be opened.
+// IsDatabase reports whether the file is a database. SQLite is asked, as closing a file that this process has open as
+// a database drops its locks. The error is of an unreadable file.
 func IsDatabase(path string) (bool, error) {
 	d, err := Open(path, Config{ReadOnly: true, BusyTimeout: -1})
 	switch {
@@ -58,9 +56,8 @@ func IsDatabase(path string) (bool, error) {
 	return true, d.Close()
 }
 
-// settle is for a new file, after SQLite has written its first page. SQLite syncs the
-// directory when it has made the journal of that page, and not when it has deleted it. A
-// journal that is back after a power cut cuts the file down to what it was before: nothing.
+// settle is for a new file, after its first page. SQLite does not sync the directory when it deletes the page's
+// journal, which after a power cut would roll the file back to nothing.
 func (d *DB) settle(syncDir func(dir string)) {
 	if d.info == nil { // it was SQLite that made it
 		d.info, _ = os.Stat(d.path)
@@ -68,9 +65,8 @@ func (d *DB) settle(syncDir func(dir string)) {
 	syncDir(filepath.Dir(d.path))
 }
 
-// Gone reports whether the file was deleted or replaced since it was opened. SQLite goes on with the one that has no
-// name any more, and what is written is lost when the last connection to that closes. Closing it does not harm what
-// stands in its place: SQLite looks, too, before it deletes the log beside it.
+// Gone reports whether the file was deleted or replaced since it was opened. Writes go on to the old file, and are
+// lost with its last connection. Closing does not harm what replaced it.
 func (d *DB) Gone() bool {
 	info, err := os.Stat(d.path)
 	if err != nil {

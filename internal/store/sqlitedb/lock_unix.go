@@ -11,9 +11,9 @@ import (
 	"syscall"
 )
 
-// Lock takes a lock on the file at path, which it makes if need be, until unlock or the end of the process, whatever
-// ends it. The file stays, with the number of the process inside, and says nothing by being there. The error is an
-// [*InUseError] if another process, or another caller in this one, has the lock.
+// Lock locks the file at path, made if need be, until unlock or the end of the process. The file stays, with the
+// process number, and its presence means nothing. The error is an [*InUseError] if another process, or caller in this
+// one, has the lock.
 func Lock(path string) (unlock func() error, err error) {
 	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
 	if err != nil {

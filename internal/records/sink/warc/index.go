@@ -90,10 +90,9 @@ func writeIndex(path string, lines []string) (err error) {
 	return f.Sync()
 }
 
-// surt is the key under which pywb and the Wayback Machine look a URL up, spelled as by the library of that name,
-// which all of them use: spellings that mostly name one page have one key. It is without the scheme, user
-// information, "www", the usual port, identifiers of sessions and the fragment; escapes are undone, path and query
-// are in lower case, and so on. URLs that are not of the web are their own key.
+// surt is the key of pywb and the Wayback Machine for a URL, as by the library of that name: without scheme, user
+// information, "www", default port, session ids and fragment; unescaped, path and query in lower case. URLs that are
+// not of the web are their own key.
 func surt(uri string) string {
 	scheme, rest, _ := strings.Cut(uri, "://")
 	if scheme = strings.ToLower(scheme); scheme != "http" && scheme != "https" {

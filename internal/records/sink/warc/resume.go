@@ -44,8 +44,7 @@ func reading(path string, offset int64, read func(r *Reader) error) error {
 }
 
 // endOfLastExchange is the position behind the last whole exchange of the series, and how many bytes of its file
-// stand behind it. Only the last files may be anything but whole, and a file of which not even the first record is
-// has nothing to lose.
+// follow. Only the last files may be incomplete, and those without a whole record have nothing to lose.
 func (w *Writer) endOfLastExchange(files []*file) (position, behind int64, err error) {
 	for _, f := range slices.Backward(files) {
 		path := f.path(w.dir)
@@ -241,9 +240,8 @@ func (w *Writer) reopen(f *file) error {
 	return nil
 }
 
-// A crawl that goes on knows the payloads of its earlier files by their indexes. Those have no more than digest and
-// place of each response; date and ID, which a revisit must have, are read from the record itself once there is a
-// revisit to it. What has been moved away, or has lost its index, is stored once more.
+// A resumed crawl knows earlier payloads by the indexes, with digest and place; date and ID are read from the record
+// when a revisit needs them. Payloads without a file or index are stored again.
 
 type place struct {
 	path   string
