@@ -373,22 +373,21 @@ func (d *discovery) acknowledge(w written) {
 		d.visited = true
 		d.peers.Visited()
 	}
-	for i := range w.acks {
-		a := &w.acks[i]
-		l := a.lease
-		d.add(l, a.links, now)
-		if a.absent && d.peers == nil { // a shared store hears of it with the end of the lease
+	for _, r := range w.results {
+		l := r.lease
+		d.add(l, r.links, now)
+		if r.quiet && d.peers == nil { // a shared store hears of it with the end of the lease
 			d.guess(l.URL, d.frontier.Fingerprint(&l.Item), nil, now)
 		}
 		switch {
-		case a.dropped:
+		case r.dropped:
 			d.late = true
 			d.frontier.End(now, l, frontier.WaitHost(false))
 			if l.Kind == frontier.Page && l.Refused == nil {
 				d.pages--
 			}
 		case l != nil:
-			d.frontier.End(now, l, frontier.Done(a.visit))
+			d.frontier.End(now, l, frontier.Done(r.visit))
 		}
 	}
 	d.commit(w.positions)

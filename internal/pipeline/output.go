@@ -38,7 +38,7 @@ type result struct {
 	links []found
 
 	version   frontier.Visit  // ETag, LastModified, Digest and Change alone
-	visit     *frontier.Visit // as in ack
+	visit     *frontier.Visit // what the state keeps of it, once it is written; nil without a state
 	unindexed bool            // Sinks do not get it, see SkipNoindex
 	dropped   bool            // the lease alone: the page was cut off, and its URL is queued again
 	aside     bool            // it is for Archives alone, and nobody waits for it
@@ -47,18 +47,10 @@ type result struct {
 	trip      *Trip           // nil: it is not traced
 }
 
-// ack is what Output hands back when a record is written; without a lease, it is of links whose record is yet to come.
-type ack struct {
-	lease   *frontier.Lease
-	links   []found
-	absent  bool            // it was for a sitemap where one usually is, and there is none
-	dropped bool            // its page was cut off: the URL is queued again
-	visit   *frontier.Visit // what the state keeps of it; nil without a state
-}
-
-// written is the acks of records that were flushed together, and how far the sinks are.
+// written acknowledges results that were flushed together, without their records, and says how far the sinks are. One
+// without a lease is of links whose record is yet to come.
 type written struct {
-	acks      []ack
+	results   []*result
 	positions []frontier.Position
 }
 
@@ -76,7 +68,7 @@ func (p *Pipeline) output(ctx, work context.Context) error {
 			}
 		}
 		begun := clk.Now()
-		acks := make([]ack, 0, 1+len(p.results))
+		batch := written{results: make([]*result, 0, 1+len(p.results))}
 		links := 0
 		for n := 1; r != nil; n++ {
 			from := clk.Now()
@@ -92,7 +84,8 @@ func (p *Pipeline) output(ctx, work context.Context) error {
 				took = clk.Since(from)
 			}
 			if !r.aside {
-				acks = append(acks, ack{lease: r.lease, links: r.links, absent: r.quiet, dropped: r.dropped, visit: r.visit})
+				r.rec, r.trip = nil, nil // they may be large
+				batch.results = append(batch.results, r)
 			}
 			links += len(r.links)
 			r = nil
@@ -109,7 +102,6 @@ func (p *Pipeline) output(ctx, work context.Context) error {
 			}
 		}
 		p.cfg.Meter.Took(OutputBatch, clk.Since(begun))
-		batch := written{acks: acks}
 		if p.cfg.State != nil {
 			batch.positions = positions(sinks)
 		}
