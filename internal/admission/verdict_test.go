@@ -74,24 +74,32 @@ func TestWait(t *testing.T) {
 		want     []int
 	}{
 		"in the order in which they came": {
-			waiting(1, 1, 10*s), []time.Duration{0, 100 * ms, 200 * ms, s, 2500 * ms},
-			[]time.Duration{0, 900 * ms, 1800 * ms, 2 * s, 1500 * ms}, []int{in, in, in, in, in},
+			waiting(1, 1, 10*s),
+			[]time.Duration{0, 100 * ms, 200 * ms, s, 2500 * ms},
+			[]time.Duration{0, 900 * ms, 1800 * ms, 2 * s, 1500 * ms},
+			[]int{in, in, in, in, in},
 		},
 		"no longer than the rule says: when it is its turn to ask, two seconds more are too long": {
 			waiting(1, 0.5, 3*s), []time.Duration{0, 1, 2, 3, 4 * s}, // what was denied cost nothing
 			[]time.Duration{0, 2 * s, 2 * s, 2 * s, 0}, []int{in, in, out, out, in},
 		},
 		"behind one who waits: it moves up, and then it is known": {
-			waiting(1, 0.1, 9500*ms), []time.Duration{0, s, 2 * s, 11500 * ms},
-			[]time.Duration{0, 9 * s, 8 * s, 8500 * ms}, []int{in, in, out, in},
+			waiting(1, 0.1, 9500*ms),
+			[]time.Duration{0, s, 2 * s, 11500 * ms},
+			[]time.Duration{0, 9 * s, 8 * s, 8500 * ms},
+			[]int{in, in, out, in},
 		},
 		"for a place": {
-			slots(1, func(r *admission.Rule) { r.Wait = 2500 * ms }), []time.Duration{0, 1, 2, 3},
-			[]time.Duration{s, 2 * s, 3 * s, 2500 * ms}, []int{in, in, in, out},
+			slots(1, func(r *admission.Rule) { r.Wait = 2500 * ms }),
+			[]time.Duration{0, 1, 2, 3},
+			[]time.Duration{s, 2 * s, 3 * s, 2500 * ms},
+			[]int{in, in, in, out},
 		},
 		"a place is held until the end": {
-			slots(2, nil), []time.Duration{0, 500 * ms, 999 * ms, 1001 * ms, 1499 * ms, 1501 * ms},
-			[]time.Duration{s, s, 0, s, 0, s}, []int{in, in, out, in, out, in},
+			slots(2, nil),
+			[]time.Duration{0, 500 * ms, 999 * ms, 1001 * ms, 1499 * ms, 1501 * ms},
+			[]time.Duration{s, s, 0, s, 0, s},
+			[]int{in, in, out, in, out, in},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -66,12 +66,12 @@ func encode(now admission.Micros, taken int64, states []admission.State, plans [
 	return string(b)
 }
 
-func replyPlans(t testing.TB) []admission.Plan {
+func replyPlans() []admission.Plan {
 	return []admission.Plan{bucket("b", 5, 2), sliding("s", 9, time.Minute)}
 }
 
 func TestDecode(t *testing.T) {
-	plans := replyPlans(t)
+	plans := replyPlans()
 	states := []admission.State{{At: 17, Tokens: 0.1}, {At: 60e6, Current: 3, Previous: 4}}
 	reply := encode(99, 2, states, plans)
 	now, taken, got, err := redis.Decode(reply, plans)
@@ -93,7 +93,7 @@ func TestDecode(t *testing.T) {
 
 // FuzzDecode: what can be read is what was written.
 func FuzzDecode(f *testing.F) {
-	plans := replyPlans(f)
+	plans := replyPlans()
 	f.Add(encode(99, 2, []admission.State{{At: 17, Tokens: 0.1}, {At: 60e6, Current: 3, Previous: 4}}, plans))
 	f.Add(encode(99, -1, []admission.State{{At: 17, Tokens: 5}, {At: 60e6}}, plans))
 	f.Add("")
