@@ -12,38 +12,32 @@ import (
 	"github.com/treadlight/crawl/internal/ratelimit/outcome"
 )
 
-// Whether the hosts behind one address have one limit or one each cannot be told from
-// coincident refusals alone: equal limits, met by the same strategy from the same start, are
-// met at the same instants. So coincidences only start a trial. One or two of the refused
-// hosts go at twice the rate at which they were refused, and the others slow down so that all
-// together stay under what was admitted before. Limits of their own refuse the fast ones
-// soon; a common limit refuses nobody. A trial without a finding is repeated after ten
-// minutes, then twenty, up to nearly three hours.
+// Whether the hosts at one address have one limit or one each cannot be told from coincident refusals: equal limits,
+// met by one strategy from one start, are met at the same time. So coincidences only start a trial. One or two refused
+// hosts go at twice their refused rate, and the others slow down to keep the sum below what was admitted. Own limits
+// refuse the fast ones soon; a common limit refuses nobody. A trial without a finding is repeated after ten minutes,
+// then twenty, up to nearly three hours.
 const (
-	// startUp is how long after a member's first refusal its refusals prove nothing: at
-	// the start all search at the same time.
+	// startUp is how long after a member's first refusal its refusals prove nothing, as all search at the start.
 	startUp = 4 * time.Second
-	// together is how far apart the refusals of two members may be and still be one coincidence.
-	// One of these happens by chance too often for a trial.
+	// together is how far apart the refusals of a coincidence may be. One happens by chance too often for a trial.
 	together     = 5 * time.Second
 	coincidences = 2
-	// watchFor is how long a group is watched after its latest refusal: longer than any
-	// strategy goes between two upward moves while it still learns.
+	// watchFor is how long a group is watched after a refusal, longer than any strategy pauses while it learns.
 	watchFor = 2 * time.Minute
 	// maxNotes bounds what a watch remembers: of more members others say as much.
 	maxNotes = 256
 
-	// trialShare of what was admitted is let through by a trial: that figure has a burst in it. The
-	// favoured may have favouredShare of it, so that there is something left to take from the others.
+	// trialShare of what was admitted, which includes a burst, is let through by a trial; favouredShare of it goes to
+	// the favoured.
 	trialShare    = 0.85
 	favouredShare = 0.75
-	// trialVolume is what a burst allowance may hide: as many requests above the old rate
-	// must pass unrefused, or trialExcess more than a bucket of its own has got since it was
-	// empty, at the favourite's last refusal.
+	// trialVolume covers a burst allowance: so many requests above the old rate must pass unrefused, or trialExcess
+	// more than a bucket has refilled since the favourite's last refusal.
 	trialVolume = 25
 	trialExcess = 5
-	// trialShort and trialLong bound the time the favoured must go unrefused; within, it
-	// is what the last refusal was apart from the one before, to outlast a quota's window.
+	// trialShort and trialLong bound how long the favoured must go unrefused: the gap of the last two refusals, to
+	// outlast a quota's window.
 	trialShort, trialLong = 5 * time.Second, time.Minute
 	trialDue              = 5 * time.Minute // ends a trial without a result: the favoured had nothing to ask for
 	strays                = 2               // refusals of others that a trial bears: what was in flight
@@ -53,15 +47,14 @@ const (
 
 	// mergeShare of what was admitted is where the common controller begins.
 	mergeShare = 0.95
-	// A member that is refused again and again while the others are not has a limit of
-	// its own. By chance a run of n falls on one that sends a share p of the requests
-	// with probability p^(n-1); below runChance that is not chance.
+	// A member refused again and again while others are not has its own limit. A run of n falls by chance on one with
+	// a share p of the requests with probability p^(n-1); below runChance it is not chance.
 	runLeast  = 4
 	runChance = 1e-3
 	// slack is the share of its rate below which a group is not what bounds its members.
 	slack = 0.5
-	// A merge is undone if, after judgeAfter, the members got less together than the part worth
-	// of what they had got each for itself: then one of them has a limit of its own.
+	// A merge is undone if, after judgeAfter, the members get less together than the part worth of what they got
+	// before.
 	judgeAfter = 2 * time.Minute
 	worth      = 0.8
 )
@@ -105,9 +98,8 @@ type favourite struct {
 	n     int           // answers
 }
 
-// groupFeedbackLocked takes in, for the domain's address, what became of a request. It reports
-// whether that was the affair of the address alone, of which the domain's strategy
-// must not learn.
+// groupFeedbackLocked takes in an outcome for the domain's address. It reports whether the domain's strategy must not
+// learn from it.
 func (s *state) groupFeedbackLocked(now, sentAt clock.Instant, class outcome.Class, fb *Feedback) (theirs bool) {
 	g, l := s.addr, s.rules.l
 	if g == nil || !l.strategy.Learns {
@@ -182,8 +174,7 @@ func (g *group) suspect(s *state, now, sentAt clock.Instant, latency time.Durati
 	}
 }
 
-// beginTrial begins a trial with the two refused last, or with one if the two would be
-// too large a part of the whole.
+// beginTrial begins a trial with the two refused last, or with one if two are too large a part.
 func (g *group) beginTrial(now clock.Instant) {
 	w := g.watch
 	span := min(max(now.Sub(w.since), time.Second), g.l.cfg.StatsWindow)
@@ -212,8 +203,7 @@ func (g *group) beginTrial(now clock.Instant) {
 	}
 }
 
-// tried takes in an answer during a trial, and reports whether it is of no concern to
-// the domain's own strategy.
+// tried takes in an answer during a trial, and reports whether it is of no concern to the domain's strategy.
 func (g *group) tried(s *state, now, sentAt clock.Instant, refused, admitted bool, class outcome.Class) bool {
 	t := g.watch.trial
 	if now.Sub(t.begun) > trialDue {
@@ -252,8 +242,7 @@ func (t *trial) find(s *state) *favourite {
 	return nil
 }
 
-// passed reports whether it went far enough beyond what had refused it to prove that no limit of
-// its own holds.
+// passed reports whether it went far enough beyond its refused rate to prove that it has no limit of its own.
 func (f *favourite) passed(now clock.Instant) bool {
 	took := now.Sub(f.from)
 	if f.from == 0 || took < f.least {
@@ -298,8 +287,8 @@ func (g *group) forget(now clock.Instant, s *state) {
 	}
 }
 
-// favourLocked lets the domain go faster than its strategy wants while it is favoured
-// by a trial, and no faster than that: a probe of its own would have the sum refused.
+// favourLocked lets a favoured domain go faster than its strategy wants, by exactly that much: probing would get the
+// sum refused.
 func (s *state) favourLocked() {
 	s.favoured = false
 	g := s.addr
@@ -318,10 +307,8 @@ func (s *state) favourLocked() {
 	}
 }
 
-// merge paces the members of a group as one host. Their refusals are the group's, and
-// so are their server hints. Their own strategies begin anew, without a ceiling:
-// what they had learned was of the common limit. From then on they bound each member
-// by what is its own: the user's rules, its latency, its failures.
+// merge paces the members of a group as one host: refusals and server hints are the group's. The members' strategies
+// begin anew, without a ceiling, and bound each by its own rules, latency and failures.
 type merge struct {
 	strategy    control.Strategy
 	window      estimate.Window
@@ -342,8 +329,7 @@ type merge struct {
 	judged   bool          // it was asked what the merge costs
 }
 
-// mergeMembers merges the members after a trial that was passed. The common controller begins a
-// little below what was admitted of them, from a lower rate.
+// mergeMembers merges the members after a passed trial, at a little less than what was admitted.
 func (g *group) mergeMembers(now clock.Instant) {
 	w, floor, top := g.watch, g.l.base().floor.rps(), g.ceiling()
 	all := w.trial.all
@@ -433,8 +419,7 @@ func (g *group) learn(s *state, now, sentAt clock.Instant, class outcome.Class, 
 	}
 	m.strategy.Observe(now, control.Observation{
 		SentAt: sentAt, Class: class, RetryAfter: fb.RetryAfter, InFlight: 1,
-		// Latencies are each member's own affair: in a mixture of them a change of
-		// who is asked would look like a queue.
+		// Latencies count per member: in a mixture, a change of members would look like a queue.
 		Latency: g.l.cfg.LatencyTarget / 2,
 		Quota:   fb.Quota, Floor: g.l.base().floor.rps(), Ceiling: g.ceiling(), Window: &m.window,
 	})
@@ -442,9 +427,8 @@ func (g *group) learn(s *state, now, sentAt clock.Instant, class outcome.Class, 
 	return refused
 }
 
-// parts says why the members are to go their own ways again, if they are: because one is refused
-// alone, because they get far less together than before, or because the common rate has long
-// bounded nobody.
+// parts says why the members are to part, if so: one is refused alone, they get far less together than before, or the
+// common rate has long bounded nobody.
 func (g *group) parts(s *state, now, sentAt clock.Instant, refused bool) (hosts []string, before float64, why string) {
 	m := g.merge
 	alone := m.refusedAlone(s, now, sentAt, refused)
@@ -466,8 +450,7 @@ func (g *group) parts(s *state, now, sentAt clock.Instant, refused bool) (hosts 
 	return nil, 0, ""
 }
 
-// refusedAlone reports whether the refusals fall on one member more often than chance
-// would have it while others are answered.
+// refusedAlone reports whether refusals fall on one member more often than by chance while others are answered.
 func (m *merge) refusedAlone(s *state, now, sentAt clock.Instant, refused bool) bool {
 	m.begun[s]++
 	m.total++

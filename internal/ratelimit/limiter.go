@@ -18,8 +18,7 @@ import (
 	"github.com/treadlight/crawl/internal/ratelimit/outcome"
 )
 
-// RateLimiter mediates the admission of requests, domain by domain. Its methods are
-// safe for concurrent use.
+// RateLimiter admits requests, domain by domain. Its methods are safe for concurrent use.
 type RateLimiter interface {
 	// Acquire blocks until one request may be sent to the domain.
 	Acquire(ctx context.Context, domain string) (Permit, error)
@@ -29,13 +28,11 @@ type RateLimiter interface {
 	Snapshot() LimiterSnapshot
 }
 
-// Permit is the right to send one request. Release ends it, exactly once, when the
-// request is over: at the end of its body, after the feedback. A domain with a
-// permit out is never evicted. A release too many is counted and frees nothing.
+// Permit is the right to send one request. Release ends it, exactly once, at the end of the body, after the feedback.
+// A domain with a permit out is never evicted. A second release is counted and frees nothing.
 type Permit interface{ Release() }
 
-// Feedback is what became of one request. Give it before the permit's release: the
-// permit of a probe that is released without feedback counts as lost.
+// Feedback is the outcome of one request, due before the permit's release: a probe without feedback counts as lost.
 type Feedback struct {
 	StatusCode int           // of the answer; zero if there was none
 	Latency    time.Duration // from sending to the headers; a negative one is zero
@@ -50,8 +47,7 @@ type Feedback struct {
 	OfURLFirst bool          // with OfURL: so was the one before, which was reported as the domain's. The strategy begins anew, no slower than now
 }
 
-// AdaptiveRateLimiter is the engine. See the package comment for what it does; it
-// is made by [New] and safe for concurrent use.
+// AdaptiveRateLimiter is the engine (see the package comment), made by [New] and safe for concurrent use.
 type AdaptiveRateLimiter struct {
 	cfg      Config         // never changes after New, as all up to the counters
 	control  control.Config // shared by all strategies
@@ -77,8 +73,8 @@ type AdaptiveRateLimiter struct {
 
 var _ RateLimiter = (*AdaptiveRateLimiter)(nil)
 
-// New returns a limiter. It rejects a Config with a value out of range, naming the
-// field. It starts no goroutine: let [AdaptiveRateLimiter.Run] run beside the crawl.
+// New returns a limiter. It rejects a Config with a value out of range, naming the field. It starts no goroutine: the
+// caller runs [AdaptiveRateLimiter.Run].
 func New(cfg Config) (*AdaptiveRateLimiter, error) {
 	cfg.setDefaults()
 	if err := cfg.validate(); err != nil {
@@ -119,14 +115,11 @@ func (l *AdaptiveRateLimiter) instantOf(t time.Time) clock.Instant {
 	return min(max(clock.Instant(t.Sub(l.epoch)), never), forever-1)
 }
 
-// Acquire blocks until one request may be sent to the domain and returns the permit
-// for it. Calls for one domain are served in the order in which they came.
+// Acquire blocks until a request to the domain may be sent, in order of arrival per domain.
 //
-// It fails with a [CircuitOpenError] if the domain's breaker is open, or opens
-// while it waits, and likewise if it is half-open and its probe is out; with a
-// [WaitError] as soon as it is clear that the turn comes after the deadline of ctx;
-// with ctx's error if that ends; with [ErrTooManyWaiters]. A call that fails has
-// taken nothing.
+// It fails with a [CircuitOpenError] if the domain's breaker is or becomes open, or is half-open with its probe out;
+// with a [WaitError] as soon as the turn comes after ctx's deadline; with ctx's error; with [ErrTooManyWaiters]. A
+// failed call has taken nothing.
 func (l *AdaptiveRateLimiter) Acquire(ctx context.Context, domain string) (Permit, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
@@ -154,9 +147,8 @@ type freePermit struct{}
 
 func (freePermit) Release() {}
 
-// Feedback reports what became of a request, so that the domain's rate, breaker and
-// obligations follow. A caller who gave up (outcome class Canceled) teaches nothing
-// but a Retry-After he has seen.
+// Feedback reports the outcome of a request to the domain's rate, breaker and obligations. Of class Canceled only a
+// Retry-After counts.
 func (l *AdaptiveRateLimiter) Feedback(domain string, fb Feedback) {
 	if fb.Retry {
 		l.retries.Add(1)
@@ -184,10 +176,9 @@ func (l *AdaptiveRateLimiter) Feedback(domain string, fb Feedback) {
 	l.unlock(s)
 }
 
-// SetCrawlDelay makes the delay that robots.txt asks for the least time between two
-// grants of the domain, and its inverse a ceiling of the rate. It is rounded up to the
-// millisecond and capped by Config.MaxCrawlDelay, and by 24 days in any case; a d of zero or
-// less ends the obligation.
+// SetCrawlDelay sets robots.txt's delay as the least time between grants of the domain, and its inverse as a ceiling
+// of the rate. It is rounded up to the millisecond and capped by Config.MaxCrawlDelay and 24 days; zero or less ends
+// it.
 func (l *AdaptiveRateLimiter) SetCrawlDelay(domain string, d time.Duration) {
 	if !l.cfg.Enabled {
 		return
@@ -210,15 +201,11 @@ func (l *AdaptiveRateLimiter) SetCrawlDelay(domain string, d time.Duration) {
 	l.unlock(s)
 }
 
-// ReadyAt is the earliest time at which the Acquire that comes after ahead further
-// ones for the domain, and all further ones for any, would not wait, and what it would
-// wait for; the zero time and LimitNone if that is now. While a half-open breaker's probe is out
-// it is the time at which the probe counts as lost. It is a forecast: what is learned in the
-// meantime moves it.
-// It takes nothing and makes no state for a domain that has none; that somebody was told to
-// wait is counted, as in Acquire, with the next permit. Where domains share
-// a budget, one that is told now has its token kept in view for 20 milliseconds: the
-// next one that asks is told of the token after.
+// ReadyAt is the earliest time at which the Acquire after ahead further ones for the domain, and all for any, would
+// not wait, and its limit; the zero time and LimitNone if now. While a half-open breaker's probe is out it is the time
+// at which the probe counts as lost. It is a forecast: what is learned moves it. It takes nothing and makes no state;
+// that somebody was told to wait is counted with the next permit. A token of a shared budget that one caller is told
+// of is kept for it for 20 milliseconds.
 func (l *AdaptiveRateLimiter) ReadyAt(domain string, ahead, all int) (at time.Time, why Limit) {
 	if !l.cfg.Enabled {
 		return time.Time{}, LimitNone
@@ -244,8 +231,7 @@ func (l *AdaptiveRateLimiter) ReadyAt(domain string, ahead, all int) (at time.Ti
 	return l.timeOf(instant), why
 }
 
-// unlock ends what was done under the domain's lock and then, with no lock held, reports what
-// has happened.
+// unlock unlocks the domain, then reports events without a lock held.
 func (l *AdaptiveRateLimiter) unlock(s *state) {
 	tell := s.unreported && l.cfg.OnEvent != nil && !s.journal.reporting
 	if tell {
@@ -260,9 +246,8 @@ func (l *AdaptiveRateLimiter) unlock(s *state) {
 	}
 }
 
-// peek is the state of a domain, or what it would be at the first Acquire. Only one
-// that is kept is shared; what a caller who holds no permit reads may be evicted
-// a moment later, which makes it no less true.
+// peek is the domain's state, or what it would be at the first Acquire; only a kept one is shared, and may be evicted
+// a moment later.
 func (l *AdaptiveRateLimiter) peek(domain string) (s *state, kept bool) {
 	id := l.identify(domain)
 	sh := l.shardOf(id)
@@ -282,8 +267,7 @@ func (l *AdaptiveRateLimiter) peek(domain string) (s *state, kept bool) {
 	return s, false
 }
 
-// ErrCircuitOpen is what a [CircuitOpenError] is: the domain's breaker lets nobody
-// pass at present. The request was not sent and has not failed.
+// ErrCircuitOpen is what a [CircuitOpenError] is. The request was not sent.
 var ErrCircuitOpen = errors.New("circuit open")
 
 // ErrTooManyWaiters means that Config.MaxWaiters calls wait for the domain already.
@@ -302,8 +286,7 @@ func (e *CircuitOpenError) Error() string {
 // Unwrap makes the error an ErrCircuitOpen.
 func (e *CircuitOpenError) Unwrap() error { return ErrCircuitOpen }
 
-// WaitError is the answer to a caller whose context ends before its turn comes; it
-// is given at once instead of after a wait in vain. It is [context.DeadlineExceeded].
+// WaitError is given at once to a caller whose context ends before its turn. It is [context.DeadlineExceeded].
 type WaitError struct {
 	Domain string
 	Wait   time.Duration // until the permit could have been had

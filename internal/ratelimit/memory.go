@@ -13,14 +13,12 @@ import (
 	"github.com/treadlight/crawl/internal/ratelimit/control"
 )
 
-// memoryTTL is how long what was learned of a host is believed without asking it.
-// Limits follow the day's load and the week's deployments: what is older is a guess
-// that may be too high, and to search anew costs a minute.
+// memoryTTL is how long what was learned of a host is believed: older limits may be too high, and a new search costs a
+// minute.
 const memoryTTL = 24 * time.Hour
 
-// HostMemory is what is known of a domain in a form that outlives the process: its
-// times are wall times. Crawl-delay is not in it, since robots.txt is asked again.
-// [AdaptiveRateLimiter.Remember] tells it and [AdaptiveRateLimiter.Recall] takes it.
+// HostMemory is what is known of a domain beyond the process, in wall times, without Crawl-delay. See
+// [AdaptiveRateLimiter.Remember] and [AdaptiveRateLimiter.Recall].
 type HostMemory struct {
 	Domain   string    `json:"host"`
 	LastUsed time.Time `json:"used"` // when the last request was sent
@@ -29,8 +27,7 @@ type HostMemory struct {
 	HeldUntil  time.Time `json:"held_until,omitzero"`  // no request but a trial from then on; zero for a host that is not held
 }
 
-// Learned is the part of a [HostMemory] that is believed for a day: what a strategy
-// remembers, but for obligations.
+// Learned is the part of a [HostMemory] believed for a day: a strategy's memory without obligations.
 type Learned struct {
 	Rate  float32       `json:"rate,omitzero"`     // requests per second that the host tolerated; zero for not known
 	Pause time.Duration `json:"pause_ns,omitzero"` // longest pause that one refusal cost; zero for none
@@ -39,8 +36,8 @@ type Learned struct {
 // maxDomain is the length of a full DNS name (RFC 1035, 2.3.4) and a port.
 const maxDomain = 253 + len(":65535")
 
-// Validate returns an error that names what no limiter has written: a host that is
-// not its own [Domain], a figure out of range, a time before 1970 or after 9999.
+// Validate returns an error that names what no limiter has written: a host that is not its own [Domain], a figure out
+// of range, a time before 1970 or after 9999.
 func (m *HostMemory) Validate() error {
 	ugly := func(r rune) bool { return r <= ' ' || r > '~' } // it commands terminals or fills columns
 	if m.Domain == "" || len(m.Domain) > maxDomain || Domain(m.Domain) != m.Domain || strings.ContainsFunc(m.Domain, ugly) {
@@ -64,11 +61,9 @@ func (m *HostMemory) Validate() error {
 	return nil
 }
 
-// At is what is left of m at now. What was learned is dropped when the host was last
-// used a day ago or more. Obligations stay until they end, whatever their age, and so
-// does a hold that has ended within the day: the trial is still due. Clocks may have
-// been set in between: no use lies after now, and no obligation ends later than most
-// after it. ok is false if nothing is left.
+// At is what is left of m at now. What was learned is dropped a day after the last use. Obligations stay until they
+// end, and so does a hold that ended within the day, as its trial is due. For changed clocks, no use lies after now,
+// and no obligation ends later than most after it. ok is false if nothing is left.
 func (m HostMemory) At(now time.Time, most time.Duration) (left HostMemory, ok bool) {
 	m.LastUsed = earlier(m.LastUsed, now)
 	m.RetryUntil, m.HeldUntil = earlier(m.RetryUntil, now.Add(most)), earlier(m.HeldUntil, now.Add(most))
@@ -92,9 +87,7 @@ func earlier(a, b time.Time) time.Time {
 	return a
 }
 
-// moment is one instant on both time lines. The distance from it is what instants and
-// wall times have in common: by the epoch they would part as soon as the computer
-// sleeps or its clock is set.
+// moment is one instant on both time lines, which part when the computer sleeps or its clock is set.
 type moment struct {
 	now  clock.Instant
 	wall time.Time
@@ -120,10 +113,8 @@ func (m moment) instant(t time.Time) clock.Instant {
 	return m.now.Add(min(max(t.Sub(m.wall), -longest), longest))
 }
 
-// Remember yields what is known of each domain for a later limiter to recall, in no
-// order. Domains of which nothing is known are left out, as are those whose names are
-// not valid. No lock is held while the loop's body runs, so the entries are of
-// slightly different moments.
+// Remember yields what is known of each domain, in no order, without unknown and invalid ones. No lock is held in the
+// loop's body, so entries are of slightly different moments.
 func (l *AdaptiveRateLimiter) Remember() iter.Seq[HostMemory] {
 	return func(yield func(HostMemory) bool) {
 		tell := func(domain string, t tombstone) bool {
@@ -167,10 +158,9 @@ func (l *AdaptiveRateLimiter) memoryFrom(domain string, t tombstone) (m HostMemo
 	return m.At(at.wall, l.cfg.MaxRetryAfter)
 }
 
-// Recall takes up what earlier limiters remembered, before the crawl or during it, and
-// returns for how many domains. What this limiter has learned itself stays: a domain
-// it knows is passed over. So are entries that are a day old, or not valid, or older than
-// another of the same domain, or the longest unused of more than there is room for. A limiter that is off recalls nothing.
+// Recall takes up what earlier limiters remembered, at any time, and returns for how many domains. Domains known here
+// are skipped; so are entries that are a day old, invalid, older than another of the domain, or beyond the room the
+// longest unused. A limiter that is off recalls nothing.
 func (l *AdaptiveRateLimiter) Recall(hosts iter.Seq[HostMemory]) (recalled int) {
 	if !l.cfg.Enabled {
 		return 0
@@ -215,10 +205,9 @@ func (l *AdaptiveRateLimiter) tombstoneOf(m *HostMemory, at moment) tombstone {
 	return t
 }
 
-// MemoryOf is what is known of one domain for who has it next: what Remember yields, and if
-// that is nothing, when it was last asked. gap is the least time between two of its requests
-// at the pace of now, Crawl-delay included. ok is false if it was not asked, or so long ago
-// that it is forgotten.
+// MemoryOf is what is known of one domain, for its next holder: what Remember yields, or else when it was last asked.
+// gap is the least time between requests at the present pace, Crawl-delay included. ok is false if it was not asked,
+// or is forgotten.
 func (l *AdaptiveRateLimiter) MemoryOf(domain string) (m HostMemory, gap time.Duration, ok bool) {
 	domain = Domain(domain)
 	id := l.identify(domain)
@@ -253,10 +242,9 @@ func (l *AdaptiveRateLimiter) MemoryOf(domain string) (m HostMemory, gap time.Du
 	return m, gap, true
 }
 
-// Adopt takes up what another limiter knew of a domain that is this one's to pace from now
-// on. Unlike Recall it has that replace what was learned here, which is older; but no
-// Retry-After is lost, and for a domain that is being asked nothing else changes. It
-// reports whether there was anything to take up.
+// Adopt takes up another limiter's memory of a domain to be paced here now. Unlike Recall it replaces what was learned
+// here; but no Retry-After is lost, and for a domain with requests in flight nothing else changes. It reports whether
+// there was anything to take up.
 func (l *AdaptiveRateLimiter) Adopt(m HostMemory) bool {
 	at := l.moment()
 	m, ok := m.At(at.wall, l.cfg.MaxRetryAfter)

@@ -15,9 +15,8 @@ import (
 	"github.com/treadlight/crawl/internal/ratelimit/control"
 )
 
-// shard holds a part of the domains. The hot path takes no lock of it: the index is read without
-// one, and use moves nothing, but leaves a mark on the state. Whoever evicts starts at the oldest
-// and gives those that carry the mark a second chance at the other end.
+// shard holds a part of the domains. The hot path reads its index without a lock, and only marks the state used.
+// Eviction starts at the oldest and gives marked ones a second chance.
 type shard struct {
 	mu      sync.RWMutex // guards what follows
 	index   index        // of states; read without the lock
@@ -28,11 +27,9 @@ type shard struct {
 	_       [64]byte // the next shard's lock is on another cache line
 }
 
-// tombstone is what an evicted domain still owes, or one of an earlier crawl that was
-// recalled, in at most 64 bytes. Latency, error window and a closed breaker's memory of failures
-// are forgotten. So is the bucket's level: it is taken to have been empty at the last grant,
-// which is true without bursts and costs no more than one with them. Tombstones too are
-// bounded; the longest unused is forgotten, and its domain starts as an unknown one.
+// tombstone is what an evicted or recalled domain owes, in at most 64 bytes. Latency, error window and a closed
+// breaker's failures are forgotten, and the bucket is taken as empty at the last grant. Tombstones are bounded; the
+// longest unused is forgotten.
 type tombstone struct {
 	retryUntil clock.Instant // never, if there was none
 	lastGrant  clock.Instant // never, if there was none
@@ -95,9 +92,8 @@ func (l *AdaptiveRateLimiter) create(sh *shard, id identity, domain string) *sta
 	return s
 }
 
-// makeRoomLocked evicts idle states, the longest unused first, until there is room
-// for one more. If all are active it gives up: a crawl that has that many requests
-// out at once is better served than broken.
+// makeRoomLocked evicts idle states, the longest unused first, until there is room for one more, unless all are
+// active.
 func (l *AdaptiveRateLimiter) makeRoomLocked(sh *shard, now clock.Instant) {
 	// Two turns: the first may only take marks away.
 	for tries := 2 * sh.states.n; sh.states.n >= sh.cap; tries-- {
@@ -170,9 +166,8 @@ func (t tombstone) restore(r *rules, now clock.Instant) *state {
 	return s
 }
 
-// Run evicts idle states until ctx ends, and returns ctx's error. It looks every
-// DomainStateTTL/2 and evicts what has not been used for DomainStateTTL. A limiter
-// works without it, within MaxDomains, unless processes share its budgets.
+// Run evicts idle states until ctx ends, and returns ctx's error: every DomainStateTTL/2 those unused for
+// DomainStateTTL. Without it a limiter works within MaxDomains, but not with shared budgets.
 func (l *AdaptiveRateLimiter) Run(ctx context.Context) error {
 	if l.cfg.Fleet != nil {
 		var filled sync.WaitGroup
@@ -211,30 +206,26 @@ func (l *AdaptiveRateLimiter) sweep() {
 	}
 }
 
-// identity stands for a domain's name in an index: two independent hashes of 64 bits.
-// The tag is keyed by a secret of the process, so nobody can find two names that
-// share both; by chance a million names do with a probability of about 1e-27.
+// identity is a domain's name in an index: two 64-bit hashes. The tag is keyed by a secret against chosen collisions;
+// a million names collide by chance with a probability of about 1e-27.
 type identity struct{ tag, check uint64 }
 
 func (l *AdaptiveRateLimiter) identify(domain string) identity {
 	return identity{l.tagOf(domain), xxhash.Sum64String(domain)}
 }
 
-// tagOf has the low bit set, since a tag of zero marks an empty slot. It is the keyed
-// one, or somebody could choose names that crowd into a few slots.
+// tagOf is the keyed tag, with the low bit set, since zero marks an empty slot.
 func (l *AdaptiveRateLimiter) tagOf(domain string) uint64 { return maphash.String(l.seed, domain) | 1 }
 
-// index finds a shard's states without a lock and with two reads from memory: a slot
-// and the state it points to. Only those who hold the shard's lock for writing change it.
+// index finds a shard's states without a lock in two reads. Only holders of the shard's write lock change it.
 type index struct {
 	table atomic.Pointer[table]
 	used  int // slots whose tag is set, of live and of removed states
 	live  int
 }
 
-// table is an open-addressing hash table of a power of two of slots. Tags are only ever set, so
-// that a search which began before a removal still ends; what was removed goes when the table is
-// copied to a new one.
+// table is an open-addressing hash table of 2^n slots. Tags are only ever set, so that a concurrent search ends;
+// removed ones go when the table is copied.
 type table []slot
 
 type slot struct {
@@ -246,8 +237,7 @@ func (t table) first(tag uint64) uint64 { return tag >> 1 & uint64(len(t)-1) }
 
 func (t table) next(i uint64) uint64 { return (i + 1) & uint64(len(t)-1) }
 
-// get finds a state, or nil. It may be called without any lock; the state may then be
-// evicted before its own lock is taken, which the caller finds out by state.dead.
+// get finds a state, or nil, without a lock; the state may then be evicted, which state.dead tells.
 func (x *index) get(id identity) *state {
 	p := x.table.Load()
 	if p == nil {
@@ -277,8 +267,7 @@ func (x *index) appendAll(list []*state) []*state {
 	return list
 }
 
-// put adds a state that is not in the index. When three quarters of the slots are used, the live
-// states are copied to a table that they fill to a half at most.
+// put adds a new state. At three quarters full, the live states are copied to a table at most half full.
 func (x *index) put(tag uint64, s *state) {
 	p := x.table.Load()
 	if p == nil || 4*(x.used+1) > 3*len(*p) {
@@ -322,9 +311,8 @@ func (x *index) remove(tag uint64, s *state) {
 	}
 }
 
-// useOrder keeps a shard's states by their use, the longest unused first, roughly: see shard.
-// Its links are in the states, since a list and a map beside them would cost each domain a
-// hundred bytes more. The shard's lock guards it, the links included.
+// useOrder keeps a shard's states roughly by use, the longest unused first. Links are in the states, to save a hundred
+// bytes per domain. Guarded by the shard's lock.
 type useOrder struct {
 	oldest *state // nil while there is none; the newest is the one before it, in a ring
 	n      int

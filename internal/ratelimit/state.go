@@ -14,13 +14,11 @@ import (
 	"github.com/treadlight/crawl/internal/ratelimit/outcome"
 )
 
-// state is all that is known of one domain, under one lock. It is also the permit
-// that a grant hands out, which is why a grant allocates nothing.
+// state is all that is known of one domain, under one lock. It is also the permit, so that a grant does not allocate.
 //
 // Lock order: shard, state, shared budgets and groups.
 type state struct {
-	// What an Acquire reads comes first, down to the strategy: three cache lines. In a
-	// wide crawl a domain is cold each time, and a line costs more than the work on it.
+	// Fields that Acquire reads come first, in three cache lines, as a domain is cold in a wide crawl.
 	rules *rules // guarded by mu: SetRules replaces it
 	check uint64 // of the domain's identity; never changes, nor does domain
 
@@ -70,8 +68,7 @@ func newState(r *rules, now clock.Instant, memory control.Memory) *state {
 	return s
 }
 
-// waits is what who asks ReadyAt was told to wait for, so that the request that comes of it is
-// counted once, whoever waits for it and however often is asked.
+// waits is what a caller of ReadyAt was told to wait for, so that its request is counted once.
 type waits uint8
 
 const (
@@ -105,8 +102,7 @@ func (s *state) restartLocked(now clock.Instant) {
 	s.seenEvent = 0 // the new one's events are counted anew
 }
 
-// nowLocked reads the clock. Reading it under the lock and never below the bucket's
-// last instant keeps each domain's time from going back, whoever comes first.
+// nowLocked reads the clock under the lock, and never below the bucket's last instant, so that time does not go back.
 func (s *state) nowLocked() clock.Instant {
 	return max(s.rules.l.now(), s.bucket.at)
 }
@@ -125,14 +121,12 @@ func (s *state) setCrawlDelayLocked(d time.Duration) {
 	s.delay = int32((min(d, math.MaxInt32*time.Millisecond) + time.Millisecond - 1) / time.Millisecond)
 }
 
-// capacityLocked is what the bucket holds: what the user allows, and what the strategy needs
-// to catch up.
+// capacityLocked is the bucket's capacity: the user's, and what the strategy needs to catch up.
 func (s *state) capacityLocked() int64 {
 	return s.rules.capacity + min(int64(s.bucket.rate)*int64(time.Duration(s.catchUp)*time.Millisecond), token)
 }
 
-// replanLocked asks the strategy and puts its plan into effect from now on. The
-// tokens accrued so far stay.
+// replanLocked puts the strategy's plan into effect. Accrued tokens stay.
 func (s *state) replanLocked(now clock.Instant) {
 	s.bucket.advance(now, s.capacityLocked())
 	p := s.strategy.Plan(now)
@@ -181,9 +175,8 @@ func (s *state) spacingLocked() (time.Duration, Limit) {
 	return s.rules.minDelay, LimitRule
 }
 
-// scheduleLocked is the earliest instant for the grant that comes after ahead
-// others, if each takes its turn as soon as it can and nothing is learned in the
-// meantime; and what it waits for, LimitNone if it is now. It changes nothing.
+// scheduleLocked is the earliest instant for the grant after ahead others, and its limit, LimitNone if now. It changes
+// nothing.
 func (s *state) scheduleLocked(now clock.Instant, ahead int) (at clock.Instant, why Limit) {
 	at = now
 	if s.rules.caps != nil {
@@ -236,8 +229,7 @@ func (s *state) paceLocked() Limit {
 	return LimitStart
 }
 
-// fullLocked reports whether there must be an answer before another grant, and who wants
-// it: a rule, or the strategy.
+// fullLocked reports whether another grant needs an answer first, and for which limit.
 func (s *state) fullLocked() (why Limit, full bool) {
 	if s.rules.bounded {
 		if why, full = s.capFullLocked(); full {
@@ -247,9 +239,8 @@ func (s *state) fullLocked() (why Limit, full bool) {
 	return LimitLearned, s.inCap > 0 && s.inFlight >= int32(s.inCap)
 }
 
-// readyLocked is scheduleLocked for the one after those in line and ahead more, with
-// the breaker and the global bucket in view. While the breaker is not closed, each
-// that goes ahead is a probe, and may take as long as a probe may.
+// readyLocked is scheduleLocked after those in line and ahead more, with breaker and shared budgets. While the breaker
+// is not closed, each one ahead is a probe, and takes up to its timeout.
 func (s *state) readyLocked(now clock.Instant, ahead, all int) (at clock.Instant, why Limit) {
 	at, why = s.scheduleLocked(now, ahead+s.waitingLocked())
 	if limit, full := s.fullLocked(); full {
@@ -266,8 +257,7 @@ func (s *state) readyLocked(now clock.Instant, ahead, all int) (at clock.Instant
 	return s.reviewedLocked(now, at, why), why
 }
 
-// reviewedLocked is when it is worth looking again at a grant that is due at at: time
-// alone may raise the rate that it waits for.
+// reviewedLocked is when to look again at a grant due at at, as time alone may raise its rate.
 func (s *state) reviewedLocked(now, at clock.Instant, why Limit) clock.Instant {
 	if (why == LimitLearned || why == LimitStart) && s.notBefore <= now && s.review > now && s.review < at {
 		return s.review
@@ -275,8 +265,7 @@ func (s *state) reviewedLocked(now, at clock.Instant, why Limit) clock.Instant {
 	return at
 }
 
-// acquireLocked grants, refuses, or waits and then does one of them. It holds the
-// lock when it returns, and not while it sleeps.
+// acquireLocked grants, refuses, or waits first. It holds the lock when it returns, and not while it sleeps.
 func (s *state) acquireLocked(ctx context.Context, domain string, now clock.Instant) (Permit, error) {
 	l := s.rules.l
 	s.reviewLocked(now)
@@ -356,8 +345,8 @@ func (s *state) releaseLocked() {
 	}
 }
 
-// probe is the permit of a half-open breaker's probe. Released without feedback it
-// is a lost one: its slot is free for the next, and no verdict is passed.
+// probe is the permit of a half-open breaker's probe. Released without feedback it is lost: its slot is free, without
+// a verdict.
 type probe struct {
 	state  *state
 	trial  uint32 // zero if it is only the group's
@@ -387,8 +376,7 @@ func (s *state) learnLocked(now, sentAt clock.Instant, class outcome.Class, fb *
 		// Nothing is left until then: as good as a Retry-After, whatever the strategy reads.
 		s.retryUntil = max(s.retryUntil, now.Add(max(fb.Quota.Reset, 0)))
 	}
-	// The spacing that a host asks for is between requests, and one may have gone out
-	// later than it was granted: a connection had to be made, or the machine was busy.
+	// The spacing is between requests, and one may go out later than its grant.
 	s.lastGrant = max(s.lastGrant, sentAt)
 	if !s.groupFeedbackLocked(now, sentAt, class, fb) {
 		s.observeLocked(now, sentAt, class, fb)

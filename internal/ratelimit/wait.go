@@ -7,12 +7,8 @@ import (
 	"github.com/treadlight/crawl/internal/clock"
 )
 
-// line is the FIFO of those who wait for one domain. Only its head has a timer, set
-// to the exact instant of the next grant; everyone else sleeps on a channel until
-// he is the head. Nobody polls, and a grant wakes one waiter.
-//
-// Nothing is taken before it is granted, so that a waiter who gives up has nothing
-// to give back and those behind him move up by one place at once.
+// line is the FIFO of a domain's waiters. Only its head has a timer, for the next grant; the others sleep on a
+// channel. Nothing is taken before it is granted, so a waiter may give up at any time.
 type line struct {
 	waiters []*waiter
 	armed   clock.Instant // when the head's timer fires; forever if it waits for something else
@@ -90,9 +86,8 @@ func (s *state) nudgeLocked() {
 	}
 }
 
-// rearmLocked is called when the schedule may have changed. If it moved, the head
-// sets its timer anew; if it slipped, those who cannot be served before their
-// deadlines any more are told so now and not when it is too late.
+// rearmLocked follows a change of the schedule: the head sets its timer anew, and those who now miss their deadlines
+// are told.
 func (s *state) rearmLocked(now clock.Instant) {
 	if s.line == nil {
 		return
@@ -116,8 +111,8 @@ func (s *state) rearmLocked(now clock.Instant) {
 	s.nudgeLocked()
 }
 
-// waitLocked queues up and returns with the permit or with the reason why there is
-// none. It holds the domain's lock when it returns, and not while it sleeps.
+// waitLocked queues up and returns the permit or why there is none. It holds the domain's lock when it returns, and
+// not while it sleeps.
 func (s *state) waitLocked(ctx context.Context, w *waiter, now clock.Instant) (Permit, error) {
 	clk := s.rules.l.cfg.Clock // read here, where the lock is held
 	begun := now
@@ -141,8 +136,7 @@ func (s *state) waitLocked(ctx context.Context, w *waiter, now clock.Instant) (P
 	}
 }
 
-// turnLocked decides what w may do at now: go, give up, or sleep until at at most.
-// A waiter who goes or gives up has left the line.
+// turnLocked decides whether w goes, gives up, or sleeps until at at most. One who goes or gives up has left the line.
 func (s *state) turnLocked(ctx context.Context, w *waiter, now clock.Instant) (p Permit, at clock.Instant, err error) {
 	if w.err != nil {
 		return nil, 0, w.err
@@ -166,8 +160,7 @@ func (s *state) turnLocked(ctx context.Context, w *waiter, now clock.Instant) (p
 	}
 	wait := at.Sub(now)
 	if at == unknown {
-		// A release wakes the waiter; when that will be nobody knows. One who cannot wait
-		// for ever is told at his deadline, though his context may have no timer.
+		// A release wakes the waiter, at an unknown time. A deadline may have no timer in the context.
 		at, wait = w.deadline, s.bucket.rate.interval()
 	}
 	if at != forever && (at > w.deadline || at <= now) {
@@ -180,8 +173,7 @@ func (s *state) turnLocked(ctx context.Context, w *waiter, now clock.Instant) (p
 
 const unknown = forever - 1
 
-// claimLocked takes all that a grant at now costs besides the bucket's token, or tells when
-// to come again and what w waits for.
+// claimLocked takes all else that a grant at now costs, or returns when to come again and why.
 func (s *state) claimLocked(w *waiter, now clock.Instant) (at clock.Instant, why Limit, t ticket, ok bool) {
 	h := &s.rules.l.shared
 	at, why = s.scheduleLocked(now, 0)

@@ -9,8 +9,7 @@
 // Every write that concerns a host carries its token, and one that is stale changes nothing. The holder counts the
 // time of a session from before it sent the renewal, the server from after; and it ceases to ask a quarter of
 // [Config.Lease] earlier: the frontier leases nothing more ([Store.Until]), and what is on its way is cut off
-// ([Store.Held]). So no two processes ask a host at once, whatever their clocks say. The exception is a robots.txt
-// that has moved to a host of another process: the one that needs it asks once.
+// ([Store.Held]). So no two processes ask a host at once, but for a robots.txt that has moved there.
 //
 // A host goes to its next holder with the URLs that were handed out and not done, and with what is known of it
 // ([ratelimit.HostMemory]). When a process dies its hosts come back when its sessions end, and then wait for the last
@@ -18,12 +17,10 @@
 //
 // # The invariant
 //
-// The partition of its host decides whether a URL that is found is new: in a script the seen-set and the queue are one
-// step. Links are stored before the page that they were found on is done. Every URL that was added and is not done is
-// in one queue or handed out by one host. URLs added and URLs done are never uncounted, so the crawl is complete when
-// the URLs done, read over all partitions, are as many as the URLs added, read after that. All scripts may be
-// repeated: a URL that is known is passed over, one that is done is not done again, acquire and load know the number
-// of their last request.
+// The partition of its host decides in a script, at once, whether a found URL is new, and queues it. Links are stored
+// before their page is done. Every URL that was added and is not done is in one queue or handed out by one host. Counts
+// of added and done URLs only grow, so the crawl is complete when all done, read over all partitions, equal all added,
+// read after that. All scripts may be repeated: known and done URLs are skipped, acquire and load number requests.
 //
 // # What is stored
 //

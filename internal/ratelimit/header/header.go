@@ -121,8 +121,7 @@ func count(s string, to *int64) bool {
 // maxWindow is a century in seconds: what is longer is some other number.
 const maxWindow = 100 * 365 * 24 * 3600
 
-// parseWindow is the length of the window that a policy such as "100;w=60" gives for the
-// limit, zero if it says none: the header never had one meaning, and some put a name there.
+// parseWindow is the window that a policy such as "100;w=60" gives for the limit, or zero, as some put a name there.
 func parseWindow(policy string, limit int64) time.Duration {
 	for part := range strings.SplitSeq(policy, ",") {
 		quota, params, _ := strings.Cut(strings.TrimSpace(part), ";")
@@ -139,9 +138,8 @@ func parseWindow(policy string, limit int64) time.Duration {
 	return 0
 }
 
-// A reset above a billion seconds, 31 years, is no delta: it is an epoch, as GitHub
-// sends it. Above a thousand times that it is an epoch in milliseconds. Beyond the year 9999
-// it is some other number.
+// A reset above a billion seconds is an epoch, as of GitHub; above a thousand times that, in milliseconds. Beyond the
+// year 9999 it is invalid.
 const (
 	epochSeconds = 1e9
 	epochMillis  = 1e12
@@ -169,11 +167,9 @@ func parseReset(s string, now time.Time) (time.Duration, bool) {
 	return max(at.Sub(now), 0), x < year9999
 }
 
-// written is when an answer received at now was written, by the clock of who wrote it: dates
-// in its other fields are of that clock, and a wait from one to the other is right however
-// wrong ours is. It is now where the Date is of this second, which is all that a Date can
-// tell, whatever the Age: some caches write the Date anew. Else it is that Date and the Age
-// with it; and now if there is no Date.
+// written is when an answer received at now was written, by its writer's clock, to which its dates refer. It is now
+// where the Date is of this second, whatever the Age, as some caches rewrite the Date, or missing; else the Date and
+// the Age.
 func written(h http.Header, now time.Time) time.Time {
 	date, err := http.ParseTime(h.Get("Date"))
 	if err != nil {
@@ -197,9 +193,8 @@ func ofSecond(date, now time.Time) bool {
 	return d >= 0 && d < time.Second
 }
 
-// Second is the second of the minute, from 1 to 61, in which an answer was written by the
-// clock of who wrote it. It is zero where the Date is not of the form that RFC 9110 section
-// 5.6.7 asks for, and of an answer from a cache, which speaks of the past.
+// Second is the second of the minute, from 1 to 61, in which an answer was written, by its writer's clock; zero for a
+// Date not as in RFC 9110 section 5.6.7, and for a cached answer.
 func Second(h http.Header) uint8 {
 	const form = "Mon, 02 Jan 2006 15:04:05 GMT"
 	date := h["Date"]
@@ -213,11 +208,9 @@ func Second(h http.Header) uint8 {
 	return min((d[23]-'0')*10+d[24]-'0', 60) + 1
 }
 
-// RetryAfterOf is the delay that the Retry-After of an answer received at now asks for: a number
-// of seconds, or a date in any of the three forms of RFC 9110 section 5.6.7. The answer's own
-// Date says when the delay begins, if there is one. A date that has passed is no delay. Whatever
-// exceeds most is most; zero or less means no bound. Of several lines the longest delay counts;
-// malformed ones do not, and it is not ok if there are no others.
+// RetryAfterOf is the delay of the Retry-After of an answer received at now: seconds, or a date (RFC 9110 section
+// 5.6.7), counted from the answer's own Date, if any. A past date is no delay. It is capped at most, unless that is
+// zero or less. Of several lines the longest counts; it is not ok if all are malformed.
 func RetryAfterOf(h http.Header, now time.Time, most time.Duration) (d time.Duration, ok bool) {
 	lines := h["Retry-After"]
 	if len(lines) == 0 {
@@ -238,8 +231,7 @@ func RetryAfterOf(h http.Header, now time.Time, most time.Duration) (d time.Dura
 	return min(d, most), ok
 }
 
-// FormatRetryAfter writes d in seconds, rounded up: a client that obeys is never
-// early. A negative d is zero.
+// FormatRetryAfter writes d in seconds, rounded up; zero if negative.
 func FormatRetryAfter(d time.Duration) string {
 	s := max(d, 0) / time.Second
 	if d > s*time.Second {
@@ -307,9 +299,8 @@ func FormatPolicies(policies []Policy) (string, error) {
 	return text, nil
 }
 
-// parseStandard is the tightest request quota of RateLimit, and of the policies for what may be
-// under way at once the smallest. Where a member does not say its reset, the window of its
-// policy bounds it.
+// parseStandard is the tightest request quota of RateLimit, and the smallest in-flight policy. A missing reset is
+// bounded by the policy's window.
 func parseStandard(h http.Header) (tightest Quota, ok bool) {
 	if len(h["Ratelimit"]) == 0 {
 		return Quota{}, false
@@ -377,8 +368,8 @@ type member struct {
 	timed      bool // span is there
 }
 
-// parseMembers reads the lines of a header, which are one list of Strings with parameters, those
-// of the units and the span among them. It is not ok if any part is malformed.
+// parseMembers reads the lines of a header, one list of Strings with parameters. It is not ok if any part is
+// malformed.
 func parseMembers(lines []string, units, span string) (all []member, ok bool) {
 	list, err := httpsfv.UnmarshalList(lines)
 	if err != nil {
