@@ -60,7 +60,7 @@ func ablations() []ablation {
 		{"peace after a quota's refusal", "hold.go", [][2]string{{"if s.lag > 0 && s.from != searching {", "if false {"}}},
 		{"the trial at the end of a pause", "steer.go", [][2]string{{"	case ramping:\n		s.ramp(now)", "	case held:\n		if now >= s.till {\n			s.resume(now)\n		}\n	case ramping:\n		s.ramp(now)"}}},
 		{"cheaper trials", "hold.go", [][2]string{{"trialCost = 0.25", "trialCost = 1"}}},
-		{"waits of a quarter more", "hold.go", [][2]string{{"return max(s.cfg.Breaker.OpenFor, quarter)", "return s.cfg.Breaker.OpenFor"}}},
+		{"waits of a quarter more", "hold.go", [][2]string{{"return max(s.cfg.Breaker.OpenFor, pause/longerBy)", "return s.cfg.Breaker.OpenFor"}}},
 		{"the experiment: noise or limit", "noise.go", [][2]string{first("func (s *steer) startTest(now clock.Instant, before belief)", "return")}},
 		{"experiments that run to their end", "noise.go", [][2]string{{"if n.testing && s.rate > many &&", "if false &&"}}},
 		{"the latency guard", "queue.go", [][2]string{{"slow := math.Exp(m)", "slow := false && math.Exp(m)"}}},

@@ -78,7 +78,7 @@ const (
 	// outageRest is how long after an outage the next pause without a refusal is taken
 	// for a limit that does not say so.
 	outageRest = 10 * time.Minute
-	// longerBy is the share of a pause's length by which the wait for its end may exceed it.
+	// longerBy is the share of a refusal's length by which the wait for its end may exceed it.
 	longerBy = 4
 	// trialCost is what a refused trial takes from the budget: a part of a refusal, since one
 	// that had to be made is not for a rise to answer for alone.
@@ -221,15 +221,18 @@ func (s *steer) trialFailed(now clock.Instant, o *Observation) {
 	s.wait = wait
 }
 
-// longestWait bounds the wait for the next trial. An outage may end at any moment, and is to cost a
-// quarter more than its length; who says for minutes that it refuses counts, over as long, and a quarter
-// more is soon enough: of a window of ten minutes that costs ten trials.
+// longestWait bounds the wait for the next trial. A host that is down may be back at any moment, and that
+// is to cost a third more than it took; who says for minutes that it refuses counts, over as long, and a
+// quarter more is soon enough: of a window of ten minutes that costs ten trials.
 func (s *steer) longestWait(now clock.Instant) time.Duration {
-	quarter := now.Sub(s.at) / longerBy
-	if s.explicit {
-		return max(s.cfg.Breaker.OpenFor, quarter)
+	pause := now.Sub(s.at)
+	switch {
+	case s.explicit:
+		return max(s.cfg.Breaker.OpenFor, pause/longerBy)
+	case s.down:
+		return min(s.cfg.Breaker.OpenFor, max(mere, pause/3))
 	}
-	return min(s.cfg.Breaker.OpenFor, max(mere, quarter))
+	return s.cfg.Breaker.OpenFor
 }
 
 // resume is the end of a hold: its trial was answered.

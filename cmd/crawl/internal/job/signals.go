@@ -60,10 +60,10 @@ func (j *Job) watch(o signalActions) *signalWatch {
 		signal.Notify(w.signals, syscall.SIGHUP)
 	}
 	ctx, cancel := context.WithCancel(context.Background())
-	ended := make(chan struct{})
+	ended, log := make(chan struct{}), j.log // which resuming replaces
 	go func() {
 		defer close(ended)
-		heed(ctx, w.signals, j.log, o)
+		heed(ctx, w.signals, log, o)
 	}()
 	w.end = sync.OnceFunc(func() { cancel(); <-ended; signal.Stop(w.signals) })
 	return w
