@@ -40,10 +40,10 @@
 //     Answers begin to queue → draining. The most that the owner allows is reached →
 //     cruising there, which is no knowledge of the host: the search goes on once it is more.
 //   - held: nothing goes out for as long as the host ordered, and for a least pause. Then
-//     a trial does. It fails → held for longer: up to
-//     Config.Breaker.OpenFor, of a host that is down up to a third of what it took so far; up to
-//     a quarter of it if the host refuses in words; up to an hour if it is a block. It succeeds → the pause is judged (ceiling.go), and on to
-//     cruising, or to ramping if it took two seconds or more and was not one of some
+//     a trial does. It fails → held for longer: up to Config.Breaker.OpenFor, of a host that
+//     is down up to a third of what it took so far; up to a quarter of it if the host refuses
+//     in words; up to an hour if it is a block. It succeeds → the pause is judged (ceiling.go),
+//     and on to cruising, or to ramping if it took two seconds or more and was not one of some
 //     seconds that the host ordered and kept to, nor of a block whose count is known; after an
 //     outage, which teaches nothing of the ceiling, a search goes on at half its rate. It is
 //     lost → another after the least pause.
