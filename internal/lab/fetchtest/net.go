@@ -43,6 +43,7 @@ type Net struct {
 	busy     sync.WaitGroup // handlers running
 
 	mu       sync.Mutex // guards what follows
+	ended    bool       // no handler begins any more
 	dialled  int
 	requests []Request
 }
@@ -68,6 +69,9 @@ func Serve(t testing.TB, hosts map[string]http.Handler) *Net {
 	t.Cleanup(func() {
 		_ = n.server.Close() // of pipes: nothing can fail
 		<-done
+		n.mu.Lock()
+		n.ended = true
+		n.mu.Unlock()
 		n.busy.Wait()
 	})
 	return n
@@ -75,8 +79,20 @@ func Serve(t testing.TB, hosts map[string]http.Handler) *Net {
 
 type connKey struct{}
 
+// begin counts a handler, unless the test has ended: a connection may have a request left then.
+func (n *Net) begin() bool {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if !n.ended {
+		n.busy.Add(1)
+	}
+	return !n.ended
+}
+
 func (n *Net) handle(w http.ResponseWriter, r *http.Request) {
-	n.busy.Add(1)
+	if !n.begin() {
+		return
+	}
 	defer n.busy.Done()
 	p, ok := r.Context().Value(connKey{}).(*pipe)
 	if !ok {
