@@ -30,9 +30,6 @@ type ListenConfig struct {
 // lists them. The socket is open from [Listen] on; requests are answered while [Console.Serve] runs.
 type Console struct{ inner *assembly.Console }
 
-// CheckListen reports whether [Listen] would take the address with the token.
-func CheckListen(addr, token string) error { return assembly.CheckListen(addr, token) }
-
 // Listen opens the socket of a console. Errors about the address and the token come before
 // anything is opened; all others are of the socket. Give [Console.Event] to the crawl as
 // [Config.OnEvent], and call Serve beside its Run, or Close.

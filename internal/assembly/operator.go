@@ -256,12 +256,6 @@ type Console struct {
 	serving  atomic.Pointer[console.Console] // nil before Serve
 }
 
-// CheckListen reports whether [Listen] would take the address with the token.
-func CheckListen(addr, token string) error {
-	_, err := checkedAddress(addr, token)
-	return err
-}
-
 func checkedAddress(addr, token string) (console.Address, error) {
 	a, err := console.ParseAddress(addr)
 	if err == nil {

@@ -86,7 +86,7 @@ func (c cell) back(t *testing.T) (d time.Duration, trials int) {
 
 // TestOutages: failures that no limiter answers with teach nothing of the rate. A run with an outage
 // has its rate back in half the outage's length, or ten seconds, and sends a request in two seconds
-// at most meanwhile. What begins in the first seconds of a search is back as soon as a search can be.
+// at most meanwhile. A search is not over after two seconds: there the rate to be back at is 10/s, else 100.
 func TestOutages(t *testing.T) {
 	t.Parallel()
 	for _, tr := range troubles {

@@ -80,6 +80,9 @@ const (
 	outageRest = 10 * time.Minute
 	// longerBy is the share of a refusal's length by which the wait for its end may exceed it.
 	longerBy = 4
+	// downBy is the same of a host that is down: what it was down for may be over at any moment, and each
+	// trial is a request that fails.
+	downBy = 3
 	// trialCost is what a refused trial takes from the budget: a part of a refusal, since one
 	// that had to be made is not for a rise to answer for alone.
 	trialCost = 0.25
@@ -230,7 +233,7 @@ func (s *steer) longestWait(now clock.Instant) time.Duration {
 	case s.explicit:
 		return max(s.cfg.Breaker.OpenFor, pause/longerBy)
 	case s.down:
-		return min(s.cfg.Breaker.OpenFor, max(mere, pause/3))
+		return min(s.cfg.Breaker.OpenFor, max(mere, pause/downBy))
 	}
 	return s.cfg.Breaker.OpenFor
 }
