@@ -22,7 +22,7 @@
 //
 // The key ratelimit.enabled is a second spelling of the strategy: false writes off, true the default
 // strategy unless another one that paces is chosen already. The section resilience is the document of
-// package binder; its circuit breaker is another spelling of three settings of ratelimit.
+// package binder; its circuit breaker writes three settings of ratelimit.
 //
 // A file is at most 1 MiB and 32 levels deep, and YAML aliases and tags are refused. Header values
 // that carry credentials appear neither in what is printed and logged nor in messages. Everything

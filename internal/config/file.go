@@ -30,8 +30,10 @@ func (l *loader) loadFile(src Sources) {
 		return
 	}
 	f.section(&l.cfg, "", "", root)
+	if f.resilience != nil {
+		f.policies(*f.resilience)
+	}
 	f.carryOver()
-	l.endLayer(fromFile)
 }
 
 // fileWalk moves the nodes of one file into the loader.
@@ -40,6 +42,8 @@ type fileWalk struct {
 	name    string
 	saved   bool                       // a crawl wrote the file, perhaps of a version with other settings
 	carried map[string][]document.Node // what retired settings of such a file say, by the paths of their successors
+
+	resilience *document.Entry // the section of policies, nil without
 }
 
 func (f *fileWalk) origin(line int) Origin {
@@ -87,7 +91,7 @@ func (f *fileWalk) entry(root any, base, prefix string, e document.Entry) {
 	case path == hostsPath:
 		f.hosts(e.Value)
 	case path == resiliencePath:
-		f.policies(e)
+		f.resilience = &e
 	case key != "" && slices.ContainsFunc(rows, func(r field) bool { return section(r.path) == key }):
 		f.section(root, base, key, e.Value)
 	default:

@@ -212,13 +212,13 @@ extract:
 `)
 	require.Error(t, err)
 	for _, want := range []string{
-		`extract.fields.a.css: "p[" is no CSS selector`, "c.yaml:4",
-		`extract.fields.b.type: "money" is no type of a value; give one of text, html, number, url`,
-		"extract.fields.c.csss: is not a setting; did you mean extract.fields.c.css?",
-		`extract.fields.d.all: "maybe" is neither`,
+		`extract.fields.a: css: "p[" is no CSS selector`, "c.yaml:4",
+		`extract.fields.b: "money" is no type of a value; give one of text, html, number, url`,
+		`extract.fields.c: has the part "csss"; there are all, attr, css, match, type, xpath`,
+		`extract.fields.d: "maybe" is neither; give true or false for all`,
 		`extract.fields.e: "p" begins with neither css: nor xpath:`,
-		"extract.fields.f[1].css: is a list; give a text",
-		"extract.fields.g.css: give one of css and xpath",
+		"extract.fields.f: has not one text for css",
+		"extract.fields.g: css: give one of css and xpath",
 		`"h i" is no name of a field`,
 		"extract.fields.j: is nothing; give a rule",
 		"extract.fields.a: is set already on line 4",

@@ -145,7 +145,6 @@ func (l *loader) loadFlags(given []FlagValue) {
 		}
 		l.storeListAt(&l.cfg, find(l.rows, path), path, items, origins, origins[0])
 	}
-	l.endLayer(fromFlag)
 }
 
 func (l *loader) flagRow(name string) *field {

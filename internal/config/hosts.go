@@ -110,9 +110,6 @@ func (l *loader) warnOff() {
 			idle = append(idle, path)
 		}
 	}
-	if m := l.cfg.Resilience; m != nil && m.CircuitBreaker != nil {
-		idle = append(idle, circuitPath)
-	}
 	for i := range l.cfg.Hosts {
 		if h := &l.cfg.Hosts[i]; !h.Cap.IsZero() || !h.Quota.IsZero() {
 			idle = append(idle, document.Item("hosts", i))
@@ -144,19 +141,10 @@ func (l *loader) checkHostRow(rule *Host, f *field, path string) {
 		return
 	}
 	if s := section(f.path); s != "" && at(rule, f.path).IsZero() && l.origins[full] == (Origin{}) {
-		l.report(full, l.nearby(path, s), "is missing; give %s", f.want())
+		l.report(full, l.origins[path+".match"], "is missing; give %s", f.want())
 		return
 	}
 	l.check(rule, f, full)
-}
-
-func (l *loader) nearby(path, section string) (o Origin) {
-	for i := range hostCaps {
-		if rest, ok := strings.CutPrefix(hostCaps[i].path, section+"."); ok && o == (Origin{}) {
-			o = l.origins[document.Join(document.Join(path, section), rest)]
-		}
-	}
-	return o
 }
 
 func (l *loader) settleCaps(rule *Host, prefix string) {

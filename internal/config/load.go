@@ -97,16 +97,11 @@ type loader struct {
 	more     int // problems beyond problemsMax
 	bad      map[string]bool
 	warnings []string
-	enabled  *bool             // ratelimit.enabled in the layer being read
-	groups   map[string]Origin // of the groups of policies that were written
 }
 
 // newLoader starts from c; the caller says where its values came from.
 func newLoader(c Config) *loader {
-	return &loader{
-		cfg: c, rows: fields(), hostRows: hostFields(),
-		origins: map[string]Origin{}, bad: map[string]bool{}, groups: map[string]Origin{},
-	}
+	return &loader{cfg: c, rows: fields(), hostRows: hostFields(), origins: map[string]Origin{}, bad: map[string]bool{}}
 }
 
 // problemsMax is how many problems are kept. Nobody mends more in one go, and a large
@@ -148,9 +143,7 @@ func (l *loader) store(root any, f *field, full, text string, o Origin) {
 		return
 	}
 	if f.noStruct {
-		// Kept until the layer is complete: the strategy may be written after it.
-		on := v.(bool)
-		l.enabled, l.origins[full] = &on, o
+		l.enable(v.(bool), o)
 		return
 	}
 	if !set(root, f.path, v) {
@@ -188,25 +181,15 @@ const (
 	strategyPath = "ratelimit.strategy"
 )
 
-func (l *loader) endLayer(source string) {
-	if l.enabled == nil {
+// enable chooses a strategy that paces or one that does not, unless the one chosen is such already.
+func (l *loader) enable(on bool, o Origin) {
+	if on == l.cfg.RateLimit.Enabled() {
 		return
 	}
-	on, o := *l.enabled, l.origins[enabledPath]
-	l.enabled = nil
-	switch {
-	case on == l.cfg.RateLimit.Enabled():
-		return
-	case l.origins[strategyPath].Source == source:
-		l.report(enabledPath, o, "%t contradicts ratelimit.strategy, which is %s [%s]; remove one of the two",
-			on, l.cfg.RateLimit.Strategy, l.origins[strategyPath])
-		return
-	case on:
+	l.cfg.RateLimit.Strategy, l.origins[strategyPath] = off, o
+	if on {
 		l.cfg.RateLimit.Strategy = find(l.rows, strategyPath).def
-	default:
-		l.cfg.RateLimit.Strategy = off
 	}
-	l.origins[strategyPath] = o
 }
 
 // loadEnv reads the variables. What begins with CRAWL_ and is no setting is a warning and not an error:
@@ -228,7 +211,6 @@ func (l *loader) loadEnv(environ []string) {
 			l.storeEnv(f, value, Origin{Source: fromEnv, Name: name})
 		}
 	}
-	l.endLayer(fromEnv)
 	for _, name := range slices.Sorted(maps.Keys(vars)) {
 		if old := retired(name); old != nil && vars[name] == "" {
 			continue // as not set
@@ -291,7 +273,6 @@ func (l *loader) settle() {
 		l.follow("output.format", format, "output.path")
 	}
 	l.settleSeeds()
-	l.settlePolicies()
 	for _, chain := range ordered {
 		l.settleOrder(&l.cfg, "", chain)
 	}

@@ -155,9 +155,6 @@ func TestEnabledIsASpellingOfStrategy(t *testing.T) {
 	src := yamlFile("ratelimit: {strategy: off}")
 	src.Env = []string{"CRAWL_RATELIMIT_ENABLED=true"}
 	require.Equal(t, "steer", mustLoad(t, src).Config.RateLimit.Strategy, "a stronger layer switches on again")
-	require.Equal(t,
-		[]string{"ratelimit.enabled: true contradicts ratelimit.strategy, which is off [file crawl.yaml:1]; remove one of the two [file crawl.yaml:1]"},
-		problems(t, yamlFile("ratelimit: {enabled: true, strategy: off}")))
 }
 
 func TestUnwrittenNeighboursMove(t *testing.T) {

@@ -1,7 +1,9 @@
 package config
 
 import (
+	"cmp"
 	"errors"
+	"fmt"
 	"maps"
 	"path/filepath"
 	"slices"
@@ -136,127 +138,66 @@ func ParseField(s string) (pagefields.Rule, error) {
 		return pagefields.Rule{}, err
 	}
 	r, err := pagefields.Parse(s)
-	if err != nil {
-		return r, err
-	}
-	var all []string
-	for _, p := range problemsOf(r) {
-		all = append(all, p.Error())
-	}
-	if len(all) > 0 {
-		return r, errors.New(strings.Join(all, "; "))
-	}
-	return r, nil
+	return r, cmp.Or(err, onOneLine(r.Check()))
 }
 
-// problemsOf is what is wrong with a rule, part by part.
-func problemsOf(r pagefields.Rule) (all []*pagefields.Problem) {
-	err := r.Check()
-	joined, ok := err.(interface{ Unwrap() []error })
-	if !ok {
+func onOneLine(err error) error {
+	if err == nil {
 		return nil
 	}
-	for _, e := range joined.Unwrap() {
-		if p, ok := errors.AsType[*pagefields.Problem](e); ok {
-			all = append(all, p)
-		}
-	}
-	return all
+	return errors.New(strings.ReplaceAll(err.Error(), "\n", "; "))
 }
 
-// fieldGroup makes rules in a line of rules by name: a rule, or a list of them, each in a
-// line without its name or in parts. It reports false if anything was wrong.
-func (f *fileWalk) fieldGroup(n document.Node) (document.Node, bool) {
-	list, before := document.Node{Line: n.Line, Kind: document.List}, len(f.problems)+f.more
+// fieldGroup makes a list of rules by name: a rule, or a list of them, each in a line without its name or in
+// parts. It reports false if one of them is none.
+func (f *fileWalk) fieldGroup(n document.Node) (list document.Node, ok bool) {
+	list, ok = document.Node{Line: n.Line, Kind: document.List}, true
 	for _, e := range f.unique(fieldsPath, n) {
-		path := document.Join(fieldsPath, document.QuoteKey(e.Key))
 		rules := []document.Node{e.Value}
 		if e.Value.Kind == document.List {
 			rules = e.Value.Items
 		}
-		for i, rule := range rules {
-			at := path
-			if e.Value.Kind == document.List {
-				at = document.Item(path, i)
+		for _, rule := range rules {
+			text, err := fieldText(e.Key, rule)
+			if err != nil {
+				f.report(document.Join(fieldsPath, document.QuoteKey(e.Key)), f.origin(rule.Line), "%v", err)
+				ok = false
 			}
-			f.fieldItem(&list, at, e.Key, rule)
+			list.Items = append(list.Items, document.Node{Line: rule.Line, Kind: document.String, Text: text})
 		}
 	}
-	return list, len(f.problems)+f.more == before
+	return list, ok
 }
 
-func (f *fileWalk) fieldItem(list *document.Node, path, name string, n document.Node) {
+// fieldText is a rule in a line, made of what a file has for it.
+func fieldText(name string, n document.Node) (string, error) {
 	switch {
 	case n.Single():
-		r, err := pagefields.Parse(name + "=" + n.Text)
-		if err != nil {
-			f.report(path, f.origin(n.Line), "%v", err)
-			return
-		}
-		f.fieldRule(list, path, r, n, nil)
-	case n.Kind == document.Map:
-		f.fieldParts(list, path, name, n)
-	default:
-		f.report(path, f.origin(n.Line), `is %s; give a rule such as "css:.price" or {css: .price, type: number}`, n.Kind)
+		_, err := ParseField(name + "=" + n.Text)
+		return name + "=" + n.Text, err
+	case n.Kind != document.Map:
+		return "", fmt.Errorf(`is %s; give a rule such as "css:.price" or {css: .price, type: number}`, n.Kind)
 	}
-}
-
-func (f *fileWalk) fieldParts(list *document.Node, path, name string, n document.Node) {
-	r, lines, before := pagefields.Rule{Name: name}, map[string]int{}, len(f.problems)+f.more
-	parts := map[string]func(text string) error{
-		"css": textInto(&r.CSS), "xpath": textInto(&r.XPath), "attr": textInto(&r.Attr), "match": textInto(&r.Match),
-		"type": func(text string) (err error) { r.Type, err = pagefields.ParseType(text); return err },
-		"all":  func(text string) (err error) { r.All, err = document.ParseBool(text, "true or false"); return err },
-	}
-	for _, e := range f.unique(path, n) {
-		lines[e.Key] = e.Value.Line
-		key, o := document.Join(path, document.QuoteKey(e.Key)), f.origin(e.Value.Line)
-		set := parts[e.Key]
+	r := pagefields.Rule{Name: name}
+	texts := map[string]*string{"css": &r.CSS, "xpath": &r.XPath, "attr": &r.Attr, "match": &r.Match, "type": new(string), "all": new(string)}
+	for _, e := range n.Keys {
+		to := texts[e.Key]
 		switch {
-		case set == nil:
-			f.unknown(path, e.Key, f.origin(e.Line), func() []string { return below(path, slices.Sorted(maps.Keys(parts))) })
-		case !e.Value.Single():
-			f.report(key, o, "is %s; give a text", e.Value.Kind)
-		default: // of several lines, as YAML may have it
-			if err := set(strings.Join(strings.Fields(e.Value.Text), " ")); err != nil {
-				f.report(key, o, "%v", err)
-			}
+		case to == nil:
+			return "", fmt.Errorf("has the part %s; there are %s", document.Quote(e.Key), strings.Join(slices.Sorted(maps.Keys(texts)), ", "))
+		case *to != "" || !e.Value.Single():
+			return "", fmt.Errorf("has not one text for %s", e.Key)
 		}
+		*to = strings.Join(strings.Fields(e.Value.Text), " ") // of several lines, as YAML may have it
 	}
-	// Without a selector one of the problems above is why.
-	if len(f.problems)+f.more == before || r.CSS+r.XPath != "" {
-		f.fieldRule(list, path, r, n, lines)
+	var errType, errAll error
+	if *texts["type"] != "" {
+		r.Type, errType = pagefields.ParseType(*texts["type"])
 	}
-}
-
-func textInto(to *string) func(string) error {
-	return func(text string) error {
-		*to = text
-		return nil
+	if *texts["all"] != "" {
+		r.All, errAll = document.ParseBool(*texts["all"], "true or false for all")
 	}
-}
-
-// fieldRule checks a rule and adds it. lines are where its parts stand.
-func (f *fileWalk) fieldRule(list *document.Node, path string, r pagefields.Rule, n document.Node, lines map[string]int) {
-	problems := problemsOf(r)
-	for _, p := range problems {
-		at, line := path, n.Line
-		if l, ok := lines[p.Key]; ok {
-			at, line = document.Join(path, p.Key), l
-		}
-		f.report(at, f.origin(line), "%s", p.Text)
-	}
-	if len(problems) == 0 {
-		list.Items = append(list.Items, document.Node{Line: n.Line, Kind: document.String, Text: r.String()})
-	}
-}
-
-func below(path string, names []string) []string {
-	all := make([]string, len(names))
-	for i := range names {
-		all[i] = document.Join(path, names[i])
-	}
-	return all
+	return r.String(), cmp.Or(errType, errAll, onOneLine(r.Check()))
 }
 
 func (l *loader) checkFields() {

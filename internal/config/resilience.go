@@ -1,12 +1,9 @@
 package config
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
-	"iter"
 	"reflect"
-	"strings"
 
 	"github.com/treadlight/crawl/internal/document"
 	"github.com/treadlight/crawl/resilience/binder"
@@ -20,143 +17,80 @@ const (
 	// into a configuration as it is.
 	resilienceRoot = "Resilience"
 
-	circuitPath = resiliencePath + ".circuit_breaker"
+	circuitKey = "circuit_breaker"
 )
 
+// circuitSettings are the settings that keys of a circuit breaker are other names for: every host has a
+// circuit there, and one more around all hosts would let one that fails hold up the others.
+var circuitSettings = map[string]string{
+	"failure_threshold": "ratelimit.consecutive_fail_threshold",
+	"success_threshold": "ratelimit.half_open_probes",
+	"break_seconds":     "ratelimit.open_state_duration",
+}
+
+// policies takes in the section, after the rest of the file.
 func (f *fileWalk) policies(e document.Entry) {
 	m, err := binder.LoadNode(resiliencePath, e.Value)
 	if ps, ok := errors.AsType[binder.Problems](err); ok {
 		for _, p := range ps {
-			if refusedPolicies[policyOf(p.Path)] == "" {
-				f.report(p.Path, f.origin(p.Line), "%s", p.Text)
+			f.report(p.Path, f.origin(p.Line), "%s", p.Text)
+		}
+		return
+	}
+	f.cfg.Resilience, f.origins[resiliencePath] = nil, f.origin(e.Line)
+	if m.CircuitBreaker != nil {
+		f.circuit(e.Value)
+		m.CircuitBreaker = nil
+	}
+	if *m != (binder.Model{}) {
+		f.cfg.Resilience = m
+	}
+}
+
+func (f *fileWalk) circuit(n document.Node) {
+	for _, e := range n.Keys {
+		switch document.Snake(e.Key) {
+		case resiliencePath: // the optional name around all
+			f.circuit(e.Value)
+		case circuitKey:
+			for _, key := range e.Value.Keys {
+				if path := circuitSettings[document.Snake(key.Key)]; path != "" {
+					f.circuitSetting(path, document.Snake(key.Key), key.Value)
+				}
 			}
 		}
-		f.refusePolicies(e.Value)
-		return
-	}
-	f.cfg.Resilience = nil
-	f.forget(resiliencePath + ".")
-	f.origins[resiliencePath] = f.origin(e.Line)
-	if *m == (binder.Model{}) {
-		return
-	}
-	f.cfg.Resilience = m
-	f.policyOrigins(resiliencePath, e.Value)
-}
-
-// refusedPolicies is why a crawl has not what a client may have.
-var refusedPolicies = map[string]string{
-	"hedging":  "is not for a crawl, which has one request at a time under way for a URL; remove it (crawl.Client can have it)",
-	"fallback": "is not for a crawl, whose records are of what hosts have answered and of nothing made up; remove it (crawl.Client can have it)",
-}
-
-func policyOf(path string) string {
-	for name := range strings.SplitSeq(path, ".") {
-		if name = document.Snake(name); name != resiliencePath {
-			return name
-		}
-	}
-	return ""
-}
-
-// refusePolicies reports them in a section with mistakes, of which there is no model for
-// checkPolicies to look at.
-func (f *fileWalk) refusePolicies(n document.Node) {
-	for _, e := range n.Keys {
-		switch name := document.Snake(e.Key); {
-		case name == resiliencePath: // the optional name around all
-			f.refusePolicies(e.Value)
-		case refusedPolicies[name] != "":
-			f.report(document.Join(resiliencePath, name), f.origin(e.Line), "%s", refusedPolicies[name])
-		}
 	}
 }
 
-// policyOrigins notes where the keys of a section without mistakes were written, by
-// their names in YAML. Groups are noted apart: they are no settings, but may be wrong.
-func (f *fileWalk) policyOrigins(path string, n document.Node) {
-	for _, e := range n.Keys {
-		below := path + "." + document.Snake(e.Key)
-		switch {
-		case path == resiliencePath && document.Snake(e.Key) == resiliencePath: // the optional name around all
-			f.policyOrigins(path, e.Value)
-		case e.Value.Kind == document.Map:
-			f.groups[below] = f.origin(e.Line)
-			f.policyOrigins(below, e.Value)
-		default:
-			f.origins[below] = f.origin(e.Value.Line)
-		}
+func (f *fileWalk) circuitSetting(path, key string, n document.Node) {
+	row, text := find(f.rows, path), n.Text
+	if row.kind == kindDuration {
+		text += "s"
+	}
+	before, o := get(&f.cfg, path), f.origins[path]
+	f.store(&f.cfg, row, path, text, f.origin(n.Line))
+	if now := get(&f.cfg, path); o.Source == fromFile && now != before {
+		f.report(document.Join(resiliencePath, circuitKey+"."+key), f.origin(n.Line),
+			"%s contradicts %s, which is %s [%s]; they are two names for one value, give one of them", row.format(now), path, row.format(before), o)
 	}
 }
 
-// twin is a value of the circuit breaker that the engine has under another name: every host has a circuit
-// there, and one more around all hosts would let one that fails hold up the others.
-type twin struct {
-	key, path string
-	field     func(*binder.CircuitBreaker) any // a pointer
-}
-
-var twins = []twin{
-	{circuitPath + ".failure_threshold", "ratelimit.consecutive_fail_threshold", func(c *binder.CircuitBreaker) any { return &c.FailureThreshold }},
-	{circuitPath + ".success_threshold", "ratelimit.half_open_probes", func(c *binder.CircuitBreaker) any { return &c.SuccessThreshold }},
-	{circuitPath + ".break_seconds", "ratelimit.open_state_duration", func(c *binder.CircuitBreaker) any { return &c.Break }},
-}
-
-func (t *twin) in(c *binder.CircuitBreaker) reflect.Value { return reflect.ValueOf(t.field(c)).Elem() }
-
-// settlePolicies gives every key of a policy its origin, and a circuit and the engine one
-// mind: of two names for a value, the one that nobody wrote follows the other, and the
-// engine's follows where nobody wrote either.
-func (l *loader) settlePolicies() {
-	if l.cfg.Resilience == nil {
-		return
-	}
-	for path := range policyKeys(l.cfg.Resilience) {
-		if l.origins[path] == (Origin{}) {
-			l.origins[path] = Origin{Source: fromDefault}
-		}
-	}
-	if l.cfg.Resilience.CircuitBreaker == nil {
-		return
-	}
-	m, circuit := *l.cfg.Resilience, *l.cfg.Resilience.CircuitBreaker // others may share what was loaded
-	for _, t := range twins {
-		switch {
-		case l.bad[t.path]:
-		case !l.origins[t.path].written():
-			at(&l.cfg, t.path).Set(t.in(&circuit))
-			l.origins[t.path] = Origin{Source: fromFollows, Name: t.key}
-		case !l.origins[t.key].written():
-			t.in(&circuit).Set(at(&l.cfg, t.path))
-			l.origins[t.key] = Origin{Source: fromFollows, Name: t.path}
-		}
-	}
-	m.CircuitBreaker = &circuit
-	l.cfg.Resilience = &m
-}
-
+// checkPolicies refuses what a crawl has not, and a client may have.
 func (l *loader) checkPolicies() {
 	m := l.cfg.Resilience
 	if m == nil {
 		return
 	}
-	for name, there := range map[string]bool{"hedging": m.Hedging != nil, "fallback": m.Fallback != nil} {
-		if path := document.Join(resiliencePath, name); there {
-			l.report(path, l.groups[path], "%s", refusedPolicies[name])
-		}
-	}
-	if m.CircuitBreaker == nil {
-		return
-	}
-	for _, t := range twins {
-		row, v, other := find(l.rows, t.path), widened(t.in(m.CircuitBreaker)), get(&l.cfg, t.path)
-		switch err := row.inRange(v); {
-		case l.bad[t.path] || l.bad[t.key]:
-		case err != nil:
-			l.report(t.key, l.origins[t.key], "%v", err)
-		case v != other:
-			l.report(t.key, l.origins[t.key], "%s contradicts %s, which is %s%s; they are two names for one value, give one of them",
-				row.format(v), t.path, row.format(other), l.place(t.path))
+	for _, p := range []struct {
+		name, why string
+		there     bool
+	}{
+		{"hedging", "which has one request at a time under way for a URL; remove it (crawl.Client can have it)", m.Hedging != nil},
+		{"fallback", "whose records are of what hosts have answered and of nothing made up; remove it (crawl.Client can have it)", m.Fallback != nil},
+		{circuitKey, "which has one for each host; set that up in ratelimit", m.CircuitBreaker != nil},
+	} {
+		if p.there {
+			l.report(document.Join(resiliencePath, p.name), l.origins[resiliencePath], "is not for a crawl, %s", p.why)
 		}
 	}
 }
@@ -184,45 +118,11 @@ func rename(n document.Node) document.Node {
 	return n
 }
 
-func policyKeys(m *binder.Model) iter.Seq2[string, string] {
-	return func(yield func(string, string) bool) { eachKey(policyTree(m), resiliencePath, yield) }
-}
-
-func eachKey(n document.Node, path string, yield func(string, string) bool) bool {
-	if n.Kind != document.Map {
-		return yield(path, flow(n, false))
-	}
-	for _, e := range n.Keys {
-		if !eachKey(e.Value, path+"."+e.Key, yield) {
-			return false
-		}
-	}
-	return true
-}
-
-// diffPolicies names the policies that differ. They are built at the start and hold what
-// is under way, so none of them is live.
-func diffPolicies(was, is *binder.Model) (changes []Change) {
-	if was.Equal(is) {
+// diffPolicies tells of policies that differ. They are built at the start and hold what is under way, so
+// that they are not live.
+func diffPolicies(was, is *binder.Model) []Change {
+	if reflect.DeepEqual(was, is) {
 		return nil
 	}
-	a, b := policyTexts(was), policyTexts(is)
-	for _, name := range policyNames {
-		if a[name] != b[name] {
-			changes = append(changes, Change{Path: resiliencePath + "." + name, Was: cmp.Or(a[name], "none"), Is: cmp.Or(b[name], "none")})
-		}
-	}
-	return changes
+	return []Change{{Path: resiliencePath, Was: flow(policyTree(was), false), Is: flow(policyTree(is), false)}}
 }
-
-func policyTexts(m *binder.Model) map[string]string {
-	texts := make(map[string]string)
-	if m != nil {
-		for _, e := range policyTree(m).Keys {
-			texts[e.Key] = flow(e.Value, false)
-		}
-	}
-	return texts
-}
-
-var policyNames = []string{"retry", "timeout", "circuit_breaker", "bulkhead", "bulkhead_isolation", "hedging", "fallback"}

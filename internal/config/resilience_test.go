@@ -3,8 +3,11 @@ package config
 import (
 	"bytes"
 	"encoding/json"
+	"fmt"
 	"log/slog"
+	"maps"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -12,6 +15,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/treadlight/crawl/internal/document"
 	"github.com/treadlight/crawl/resilience/binder"
 )
 
@@ -23,46 +27,40 @@ const everyPolicy = `resilience:
   circuit_breaker:
     circuit_name: "5"
     break_seconds: 20
+    failure_threshold: 4
   bulkhead: {max_concurrency: 2}
   bulkhead_isolation: {}
 `
 
 func TestPolicies(t *testing.T) {
-	l := mustLoad(t, yamlFile(everyPolicy))
+	src := yamlFile(everyPolicy)
+	src.Env = []string{"CRAWL_RATELIMIT_OPEN_STATE_DURATION=90s"}
+	l := mustLoad(t, src)
 	require.Equal(t, &binder.Model{
 		Retry:             &binder.Retry{MaxRetries: 2, Backoff: binder.Backoff{Type: binder.BackoffConstant, Base: 1500 * time.Millisecond, MaxDelay: 30 * time.Second, Jitter: true}},
 		Timeout:           &binder.Timeout{Limit: 2500 * time.Millisecond},
-		CircuitBreaker:    &binder.CircuitBreaker{Name: "5", FailureThreshold: 5, SuccessThreshold: 1, Break: 20 * time.Second},
 		Bulkhead:          &binder.Bulkhead{MaxConcurrency: 2, MaxQueue: 100, QueueTimeout: 10 * time.Second},
 		BulkheadIsolation: &binder.BulkheadIsolation{MaxConcurrency: 10, MaxQueue: 100, QueueTimeout: 10 * time.Second},
 	}, l.Config.Resilience)
-	require.Equal(t, 20*time.Second, l.Config.RateLimit.OpenStateDuration)
-	require.Equal(t, 1, l.Config.RateLimit.HalfOpenProbes, "the section's default, and not that of ratelimit")
-	for path, want := range map[string]string{
-		"resilience":                                   "file crawl.yaml:1",
-		"resilience.retry.backoff.base_ms":             "file crawl.yaml:4",
-		"resilience.retry.backoff.use_jitter":          "default",
-		"resilience.circuit_breaker.break_seconds":     "file crawl.yaml:8",
-		"resilience.bulkhead_isolation.max_queue_size": "default",
-		"ratelimit.open_state_duration":                "follows resilience.circuit_breaker.break_seconds",
-		"ratelimit.half_open_probes":                   "follows resilience.circuit_breaker.success_threshold",
-	} {
-		require.Equal(t, want, l.Origins[path].String(), path)
-	}
+	require.Equal(t, "file crawl.yaml:1", l.Origins["resilience"].String())
 	require.NoError(t, l.Config.Validate())
+	require.Equal(t, 4, l.Config.RateLimit.ConsecutiveFailThreshold)
+	require.Equal(t, 2, l.Config.RateLimit.HalfOpenProbes, "what the circuit does not say is that of ratelimit")
+	require.Equal(t, "file crawl.yaml:9", l.Origins["ratelimit.consecutive_fail_threshold"].String())
+	require.Equal(t, 90*time.Second, l.Config.RateLimit.OpenStateDuration, "a stronger layer")
 }
 
 func TestPoliciesInTheSpellingsOfTheirDocument(t *testing.T) {
 	want := mustLoad(t, yamlFile(everyPolicy)).Config
 	for name, text := range map[string]string{
 		"crawl.json": `{"Resilience": {"Retry": {"MaxRetries": 2, "Backoff": {"Type": "constant", "BaseMs": 1500}}, "Timeout": {"Seconds": 2.5},
-			"CircuitBreaker": {"CircuitName": "5", "BreakSeconds": 20}, "Bulkhead": {"MaxConcurrency": 2}, "BulkheadIsolation": {}}}`,
+			"CircuitBreaker": {"CircuitName": "5", "BreakSeconds": 20, "FailureThreshold": 4}, "Bulkhead": {"MaxConcurrency": 2}, "BulkheadIsolation": {}}}`,
 		"crawl.yaml": "resilience: {Resilience: {Retry: {MaxRetries: 2, backoff: {Type: Constant, BaseMs: 1500}}, Timeout: {Seconds: 2.5}, " +
-			"CircuitBreaker: {CircuitName: 5, BreakSeconds: 20}, Bulkhead: {MaxConcurrency: 2}, BulkheadIsolation: {}}}",
+			"CircuitBreaker: {CircuitName: 5, BreakSeconds: 20, failure_threshold: 4}, Bulkhead: {MaxConcurrency: 2}, BulkheadIsolation: {}}}",
 	} {
 		l := mustLoad(t, Sources{File: name, Reader: strings.NewReader(text)})
 		require.Equal(t, want, l.Config, name)
-		require.Equal(t, fromFile, l.Origins["resilience.retry.backoff.base_ms"].Source, name)
+		require.Equal(t, fromFile, l.Origins["resilience"].Source, name)
 	}
 }
 
@@ -88,52 +86,26 @@ func TestWrongPolicies(t *testing.T) {
 		{"resilience: {timeout: {}, Timeout: {}}", []string{"resilience.Timeout: is set already as timeout on line 1; remove one of the two [file crawl.yaml:1]"}},
 		{"resilience: {}\nResilience: {}", []string{"resilience: is set already on line 1; remove one of the two [file crawl.yaml:2]"}},
 		{"resilence: {}", []string{"resilence: is not a setting; did you mean resilience? [file crawl.yaml:1]"}},
-		{"resilience:\n  hedging: {}\n  fallback: {status_codes: [500]}", []string{
-			"resilience.fallback: is not for a crawl, whose records are of what hosts have answered and of nothing made up; remove it (crawl.Client can have it) [file crawl.yaml:3]",
+		{"depth: 1\nresilience:\n  hedging: {}\n  fallback: {status_codes: [500]}", []string{
+			"resilience.fallback: is not for a crawl, whose records are of what hosts have answered and of nothing made up; remove it (crawl.Client can have it) [file crawl.yaml:2]",
 			"resilience.hedging: is not for a crawl, which has one request at a time under way for a URL; remove it (crawl.Client can have it) [file crawl.yaml:2]",
 		}},
-		{"resilience: {hedging: {hedge_after_ms: 0}, timeout: {seconds: 0}}", []string{
-			"resilience.hedging: is not for a crawl, which has one request at a time under way for a URL; remove it (crawl.Client can have it) [file crawl.yaml:1]",
-			"resilience.timeout.seconds: 0 is below 0.001; give a number of seconds from 0.001 to 86400 [file crawl.yaml:1]",
-		}},
-		{"Resilience:\n  Resilience:\n    Fallback: {StatusCode: []}\n    Timeout: {Seconds: 0}", []string{
-			"resilience.Resilience.Timeout.Seconds: 0 is below 0.001; give a number of seconds from 0.001 to 86400 [file crawl.yaml:4]",
-			"resilience.fallback: is not for a crawl, whose records are of what hosts have answered and of nothing made up; remove it (crawl.Client can have it) [file crawl.yaml:3]",
-		}},
 		{"resilience: {circuit_breaker: {success_threshold: 1001}}", []string{
-			"resilience.circuit_breaker.success_threshold: 1001 is above 1000; give a whole number of requests between 1 and 1000 [file crawl.yaml:1]",
+			"ratelimit.half_open_probes: 1001 is above 1000; give a whole number of requests between 1 and 1000 [file crawl.yaml:1]",
 		}},
-		{"resilience: {circuit_breaker: {break_seconds: 0.005}}", []string{
-			"resilience.circuit_breaker.break_seconds: 5ms is below 10ms; give a duration with its unit, such as 1m30s, between 10ms and 24h [file crawl.yaml:1]",
-		}},
-		{"ratelimit: {consecutive_fail_threshold: 4, half_open_probes: 3}\nresilience:\n  circuit_breaker: {failure_threshold: 3, success_threshold: 3}", []string{
-			"resilience.circuit_breaker.failure_threshold: 3 contradicts ratelimit.consecutive_fail_threshold, which is 4 [file crawl.yaml:1]; they are two names for one value, give one of them [file crawl.yaml:3]",
-		}},
-		{"ratelimit: {open_state_duration: x}\nresilience: {circuit_breaker: {break_seconds: 3}}", []string{
-			`ratelimit.open_state_duration: "x" is not a duration; give a duration with its unit, such as 1m30s, between 10ms and 24h [file crawl.yaml:1]`,
+		{"resilience:\n  circuit_breaker: {failure_threshold: 3, success_threshold: 3}\nratelimit: {consecutive_fail_threshold: 4, half_open_probes: 3}", []string{
+			"resilience.circuit_breaker.failure_threshold: 3 contradicts ratelimit.consecutive_fail_threshold, which is 4 [file crawl.yaml:3]; they are two names for one value, give one of them [file crawl.yaml:2]",
 		}},
 	} {
 		require.Equal(t, c.want, problems(t, yamlFile(c.text)), c.text)
 	}
 }
 
-func TestTheCircuitFollowsTheLimiter(t *testing.T) {
-	src := yamlFile("resilience: {circuit_breaker: {failure_threshold: 7}}")
-	src.Env = []string{"CRAWL_RATELIMIT_OPEN_STATE_DURATION=90s"}
-	l := mustLoad(t, src)
-	require.Equal(t, binder.CircuitBreaker{Name: "default", FailureThreshold: 7, SuccessThreshold: 1, Break: 90 * time.Second}, *l.Config.Resilience.CircuitBreaker)
-	require.Equal(t, 7, l.Config.RateLimit.ConsecutiveFailThreshold)
-	require.Equal(t, "follows ratelimit.open_state_duration", l.Origins["resilience.circuit_breaker.break_seconds"].String())
-	require.Equal(t, "env CRAWL_RATELIMIT_OPEN_STATE_DURATION", l.Origins["ratelimit.open_state_duration"].String())
-	l = mustLoad(t, yamlFile("resilience: {circuit_breaker: {break_seconds: 15}}\nratelimit: {open_state_duration: 15s, strategy: \"off\"}"))
-	require.Contains(t, strings.Join(l.Warnings, "\n"), "resilience.circuit_breaker will not be kept")
-}
-
 func TestPoliciesThatAProgramSetsAreChecked(t *testing.T) {
 	c := Default()
-	c.Resilience = &binder.Model{CircuitBreaker: &binder.CircuitBreaker{FailureThreshold: 5, SuccessThreshold: 2, Break: time.Minute}, Hedging: &binder.Hedging{}}
+	c.Resilience = &binder.Model{CircuitBreaker: &binder.CircuitBreaker{}, Hedging: &binder.Hedging{}}
 	err := c.Validate()
-	require.ErrorContains(t, err, "resilience.circuit_breaker.break_seconds: 1m contradicts ratelimit.open_state_duration, which is 15s; they")
+	require.ErrorContains(t, err, "resilience.circuit_breaker: is not for a crawl, which has one for each host; set that up in ratelimit")
 	require.ErrorContains(t, err, "resilience.hedging: is not for a crawl")
 	require.Len(t, err, 2)
 }
@@ -142,19 +114,18 @@ func TestPoliciesArePrinted(t *testing.T) {
 	l := mustLoad(t, yamlFile(everyPolicy))
 	var y, j, text strings.Builder
 	require.NoError(t, l.WriteYAML(&y))
-	require.Contains(t, y.String(), `resilience:
+	require.Contains(t, y.String(), `resilience:                                 # file crawl.yaml:1
   retry:
-    max_retries: 2                          # file crawl.yaml:3
-    retry_forever: false                    # default
+    max_retries: 2
+    retry_forever: false
     backoff:
-      type: "constant"                      # file crawl.yaml:4
-      base_ms: 1500                         # file crawl.yaml:4
-      max_delay_ms: 30000                   # default
-      use_jitter: true                      # default
+      type: "constant"
+      base_ms: 1500
+      max_delay_ms: 30000
+      use_jitter: true
   timeout:
-    seconds: 2.5                            # file crawl.yaml:5
-  circuit_breaker:
-    circuit_name: "5"                       # file crawl.yaml:7
+    seconds: 2.5
+  bulkhead:
 `)
 	require.Equal(t, l.Config, mustLoad(t, yamlFile(y.String())).Config)
 	require.NoError(t, l.WriteJSON(&j))
@@ -176,58 +147,62 @@ func TestPoliciesAreNotLive(t *testing.T) {
 	require.NoError(t, err)
 	require.Empty(t, applied)
 	require.Nil(t, now.Resilience)
-	require.Equal(t, []string{
-		"resilience.timeout: none → {seconds: 3}",
-		"resilience.bulkhead: none → {max_concurrency: 10, max_queue_depth: 100, queue_timeout_seconds: 10}",
-	}, lines(refused))
+	require.Equal(t, []string{"resilience: {} → {timeout: {seconds: 3}, bulkhead: {max_concurrency: 10, max_queue_depth: 100, queue_timeout_seconds: 10}}"}, lines(refused))
 	again := mustLoad(t, yamlFile("resilience: {Timeout: {Seconds: 3}, bulkhead: {max_concurrency: 10}}")).Config
 	require.Empty(t, Diff(&is, &again), "the same in other words")
 	other := mustLoad(t, yamlFile("resilience: {circuit_breaker: {break_seconds: 3}}")).Config
 	_, _, refused, err = Update(&is, &other)
 	require.NoError(t, err)
 	require.Contains(t, lines(refused), "ratelimit.open_state_duration: 15s → 3s")
-	require.Contains(t, lines(refused), "resilience.timeout: {seconds: 3} → none")
+	require.Len(t, refused, 2)
 }
 
 // The manual has the defaults and bounds by which a file is read, and every key.
 func TestTheManualOfPolicies(t *testing.T) {
-	section := func(key, value string) string {
-		parts := strings.Split(key, ".")
-		return "resilience: {" + strings.Join(parts, ": {") + ": " + value + strings.Repeat("}", len(parts))
-	}
 	var all []string
 	rows := regexp.MustCompile("\n\\| `resilience.([^`]+)` \\| [^|]+ \\| `([^`]+)` \\| (?:([^| ]+) to ([^| ]+))? \\|")
 	for _, row := range rows.FindAllStringSubmatch(policyTable, -1) {
 		key, def, least, most := row[1], row[2], row[3], row[4]
-		path := resiliencePath + "." + key
-		name, _, _ := strings.Cut(key, ".")
-		found := false
-		for at, value := range policyKeys(mustLoad(t, yamlFile("resilience: {"+name+": {}}")).Config.Resilience) {
-			if at == path {
-				require.Equal(t, def, strings.Trim(value, `"`), path)
-				found = true
-			}
+		all = append(all, key)
+		section := func(value any) Sources {
+			parts := strings.Split(key, ".")
+			return yamlFile("resilience: {" + strings.Join(parts, ": {") + ": " + fmt.Sprint(value) + strings.Repeat("}", len(parts)))
 		}
-		require.True(t, found, path)
-		all = append(all, path)
+		name, _, _ := strings.Cut(key, ".")
+		m, err := binder.LoadNode("", must(document.ParseYAML([]byte(name+": {}"))))
+		require.NoError(t, err)
+		require.Equal(t, def, policyKeys(m)[key], key)
 		if least == "" {
 			continue
 		}
-		for _, good := range []string{least, most} {
-			mustLoad(t, yamlFile(section(key, good)))
-		}
-		low, err := strconv.ParseFloat(least, 64)
-		require.NoError(t, err)
-		high, err := strconv.ParseFloat(most, 64)
-		require.NoError(t, err)
-		for _, bad := range []float64{low - 0.0005, high + 1} {
-			problems(t, yamlFile(section(key, strconv.FormatFloat(bad, 'f', -1, 64))))
+		mustLoad(t, section(least))
+		mustLoad(t, section(most))
+		problems(t, section(must(strconv.ParseFloat(least, 64))-0.0005))
+		problems(t, section(must(strconv.ParseFloat(most, 64))+1))
+	}
+	every := must(binder.LoadNode("", must(document.ParseYAML([]byte("{retry: {}, timeout: {}, bulkhead: {}, bulkhead_isolation: {}}")))))
+	require.ElementsMatch(t, slices.Collect(maps.Keys(policyKeys(every))), all)
+}
+
+func must[T any](v T, err error) T {
+	if err != nil {
+		panic(err)
+	}
+	return v
+}
+
+func policyKeys(m *binder.Model) map[string]string {
+	all := map[string]string{}
+	var walk func(path string, n document.Node)
+	walk = func(path string, n document.Node) {
+		for _, e := range n.Keys {
+			if walk(document.Join(path, e.Key), e.Value); e.Value.Kind != document.Map {
+				all[document.Join(path, e.Key)] = e.Value.Text
+			}
 		}
 	}
-	m := mustLoad(t, yamlFile(everyPolicy)).Config.Resilience
-	for path := range policyKeys(m) {
-		require.Contains(t, all, path)
-	}
+	walk("", policyTree(m))
+	return all
 }
 
 func lines(changes []Change) (list []string) {

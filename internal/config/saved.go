@@ -44,11 +44,6 @@ func (l *loader) loadSaved(src Sources) {
 			l.origins[document.Item(hostsPath, i)+"."+f.path] = o
 		}
 	}
-	if m := l.cfg.Resilience; m != nil {
-		for path := range policyKeys(m) {
-			l.origins[path] = o
-		}
-	}
 	l.relax()
 }
 

@@ -176,7 +176,7 @@ func (y *yamlWriter) group(indent, path string, n document.Node) {
 		list := e.Value.Items != nil
 		switch {
 		case e.Value.Keys != nil:
-			y.line(indent, e.Key+":", "")
+			y.line(indent, e.Key+":", at)
 			y.group(indent+"  ", at, e.Value)
 		case list && at == hostsPath:
 			y.line(indent, e.Key+":", "")
