@@ -77,12 +77,16 @@ func oursInMemory(by keying, plan admission.Plan, style admission.Headers) func(
 // behind is our middleware over a repository, with one rule for all of the plans.
 func behind(repo admission.Repository, by keying, style admission.Headers, plans ...admission.Plan) (handler, func(), error) {
 	end := func() { _ = repo.Close() }
-	registry, err := admission.NewRegistry(plans...)
+	rule := admission.Rule{Name: "api", Path: "/api/**", Key: by.rule()}
+	for _, p := range plans {
+		rule.Plans = append(rule.Plans, p.Name)
+	}
+	rules, err := admission.NewRuleSet(admission.RuleSetConfig{}, plans, []admission.Rule{rule}, nil)
 	if err != nil {
 		return handler{}, nil, err
 	}
 	cfg := admission.Config{
-		Repository: repo, Registry: registry,
+		Repository: repo, Rules: rules,
 		OnError: admission.FailClosed, // so that what was not decided does not count as cheap
 		Log:     slog.New(slog.NewTextHandler(os.Stderr, nil)),
 	}
@@ -93,15 +97,7 @@ func behind(repo admission.Repository, by keying, style admission.Headers, plans
 	if err != nil {
 		return handler{}, nil, err
 	}
-	rule := admission.Rule{Name: "api", Path: "/api/**", Key: by.rule()}
-	for _, p := range plans {
-		rule.Plans = append(rule.Plans, p.Name)
-	}
-	rules, err := admission.NewRuleSet(admission.RuleSetConfig{Registry: registry}, []admission.Rule{rule}, nil)
-	if err != nil {
-		return handler{}, nil, err
-	}
-	mw, err := admission.Middleware(admission.MiddlewareConfig{Admitter: admitter, Rules: rules, Headers: style})
+	mw, err := admission.Middleware(admission.MiddlewareConfig{Admitter: admitter, Headers: style})
 	if err != nil {
 		return handler{}, nil, err
 	}

@@ -17,8 +17,7 @@ const maxAdminBody = 1 << 20
 // AdminConfig is what the endpoint for administrators needs.
 type AdminConfig struct {
 	Token    string       // the secret of 16 bytes or more that requests must show as a bearer token (RFC 6750)
-	Rules    *RuleSet     // what is administered, with its Registry. Zero is an error.
-	Admitter *Admitter    // gives the statistics and forgets keys. Zero is an error.
+	Admitter *Admitter    // whose rules are administered, and keys forgotten. Zero is an error.
 	File     string       // where changes are kept, as [RuleSet.LoadFile] reads it. Zero: they last as long as the process does.
 	Log      *slog.Logger // of changes and of requests with a wrong token. Zero means no log.
 }
@@ -47,8 +46,6 @@ func Admin(cfg AdminConfig) (http.Handler, error) {
 	switch {
 	case len(cfg.Token) < minToken:
 		return nil, fmt.Errorf("the Token is missing or too short: use %d bytes or more, chosen at random", minToken)
-	case cfg.Rules == nil:
-		return nil, errors.New("Rules is missing: give one of NewRuleSet")
 	case cfg.Admitter == nil:
 		return nil, errors.New("Admitter is missing: give one of New")
 	}
@@ -60,13 +57,14 @@ func Admin(cfg AdminConfig) (http.Handler, error) {
 	if cfg.Log == nil {
 		cfg.Log = slog.New(slog.DiscardHandler)
 	}
+	rules := cfg.Admitter.cfg.Rules
 	a := &admin{cfg: cfg, token: sha256.Sum256([]byte(cfg.Token)), mux: http.NewServeMux()}
 	a.cfg.Token = "" // nothing needs it any more
 	for pattern, get := range map[string]func() any{
-		"GET /plans":      func() any { return map[string]any{plansSection: cfg.Rules.cfg.Registry.Plans()} },
+		"GET /plans":      func() any { return map[string]any{plansSection: rules.Plans()} },
 		"GET /statistics": func() any { return cfg.Admitter.Statistics() },
 		"GET /rules": func() any { // both of one table, which a change in between would not be
-			table := cfg.Rules.table.Load()
+			table := rules.table.Load()
 			return ruleList{table.specs(), table.excludeSpecs()}
 		},
 	} {
@@ -75,7 +73,7 @@ func Admin(cfg AdminConfig) (http.Handler, error) {
 	for pattern, read := range map[string]func(*http.Request) (any, change, error){
 		"PUT /plans/{name}": putPlan, "PUT /rules": putRules, "PUT /rules/{name}": putRule,
 		"DELETE /plans/{name}": func(r *http.Request) (any, change, error) {
-			return nil, func(d *draft) (err error) { d.plans, err = d.plans.without(r.PathValue("name")); return err }, nil
+			return nil, func(d *draft) error { return d.removePlan(r.PathValue("name")) }, nil
 		},
 		"DELETE /rules/{name}": func(r *http.Request) (any, change, error) {
 			return nil, func(d *draft) error { return d.remove(r.PathValue("name")) }, nil
@@ -131,7 +129,7 @@ func (a *admin) change(read func(*http.Request) (any, change, error)) http.Handl
 	return func(w http.ResponseWriter, r *http.Request) {
 		value, do, err := read(r)
 		if err == nil {
-			err = a.cfg.Rules.change(do, a.keep)
+			err = a.cfg.Admitter.cfg.Rules.change(do, a.keep)
 		}
 		if err != nil {
 			a.fail(w, r, err)
@@ -174,7 +172,7 @@ func putPlan(r *http.Request) (any, change, error) {
 	}
 	fields["name"] = name
 	p, err := planOf(fields)
-	return p, func(d *draft) (err error) { d.plans, err = d.plans.with(p); return err }, err
+	return p, func(d *draft) error { return d.putPlan(p) }, err
 }
 
 // putRule reads a rule, whose name may be left to the path.

@@ -36,7 +36,7 @@ func newOffice(t *testing.T, file string) *office {
 	o := &office{doorway: newDoorway(t, onePlan(two, nil)), file: file}
 	var err error
 	o.admin, err = admission.Admin(admission.AdminConfig{
-		Token: adminToken, Rules: o.rules, Admitter: o.admitter, File: file, Log: slog.New(slog.NewTextHandler(&o.log, nil)),
+		Token: adminToken, Admitter: o.admitter, File: file, Log: slog.New(slog.NewTextHandler(&o.log, nil)),
 	})
 	require.NoError(t, err)
 	return o
@@ -72,10 +72,9 @@ func TestAdminNeedsTheToken(t *testing.T) {
 func TestAdminRejects(t *testing.T) {
 	o := newOffice(t, "")
 	for want, cfg := range map[string]admission.AdminConfig{
-		"the Token is missing": {Rules: o.rules, Admitter: o.admitter, Token: "short"},
-		"Rules is missing":     {Admitter: o.admitter, Token: adminToken},
-		"Admitter is missing":  {Rules: o.rules, Token: adminToken},
-		"the File rules.txt":   {Rules: o.rules, Admitter: o.admitter, Token: adminToken, File: "rules.txt"},
+		"the Token is missing": {Admitter: o.admitter, Token: "short"},
+		"Admitter is missing":  {Token: adminToken},
+		"the File rules.txt":   {Admitter: o.admitter, Token: adminToken, File: "rules.txt"},
 	} {
 		_, err := admission.Admin(cfg)
 		require.ErrorContains(t, err, want)
@@ -110,7 +109,7 @@ func TestAdminChangesTakeEffectAndPersist(t *testing.T) {
 		other := newOffice(t, "")
 		require.NoError(t, other.rules.LoadFile(o.file))
 		require.Equal(t, o.rules.Rules(), other.rules.Rules())
-		require.Equal(t, o.registry.Plans(), other.registry.Plans())
+		require.Equal(t, o.rules.Plans(), other.rules.Plans())
 
 		require.Equal(t, http.StatusNoContent, o.do(http.MethodDelete, "/rules/admin", "").Code)
 		require.Equal(t, http.StatusNoContent, o.do(http.MethodDelete, "/plans/tiny", "").Code)
@@ -119,7 +118,7 @@ func TestAdminChangesTakeEffectAndPersist(t *testing.T) {
 		require.NoError(t, other.rules.LoadFile(o.file))
 		require.Equal(t, "x", other.rules.Rules()[0].Name)
 		require.Equal(t, []string{"/y"}, other.rules.Excluded())
-		require.Len(t, other.registry.Plans(), 1)
+		require.Len(t, other.rules.Plans(), 1)
 	}
 }
 
@@ -162,12 +161,12 @@ func TestAdminRefusesWhatIsWrong(t *testing.T) {
 		{http.MethodPut, "/plans/two", `{"kind": "fixed-window", "capacity": 1, "window": "1m"}`, 409, "cost is 2"},
 	} {
 		require.NoError(t, o.rules.Put(admission.Rule{Name: "all", Path: "/**", Plans: []string{"two"}, Cost: 2}, ""))
-		plans, rules := o.registry.Plans(), o.rules.Rules()
+		plans, rules := o.rules.Plans(), o.rules.Rules()
 		w := o.do(tc.method, tc.target, tc.body)
 		require.Equal(t, tc.code, w.Code, tc.body)
 		require.Equal(t, "application/problem+json", w.Header().Get("Content-Type"))
 		require.Contains(t, w.Body.String(), tc.want)
-		require.Equal(t, plans, o.registry.Plans())
+		require.Equal(t, plans, o.rules.Plans())
 		require.Equal(t, rules, o.rules.Rules())
 	}
 	require.NoFileExists(t, file, "nothing was saved")
@@ -184,19 +183,10 @@ func TestAdminTakesBackWhatItCannotSave(t *testing.T) {
 	require.Equal(t, http.StatusInternalServerError, w.Code)
 	require.NotContains(t, w.Body.String(), dir, "where files are is nobody's business")
 	require.Contains(t, o.log.String(), dir)
-	require.Len(t, o.registry.Plans(), 1)
+	require.Len(t, o.rules.Plans(), 1)
 	w = o.do(http.MethodPut, "/rules", `{"rules": []}`)
 	require.Equal(t, http.StatusInternalServerError, w.Code)
 	require.Len(t, o.rules.Rules(), 1)
-}
-
-// limitsOf is a registry of these plans and a set of no rules over it.
-func limitsOf(t *testing.T, plans ...admission.Plan) (*admission.Registry, *admission.RuleSet) {
-	t.Helper()
-	r := registry(t, plans...)
-	s, err := admission.NewRuleSet(admission.RuleSetConfig{Registry: r}, []admission.Rule{}, nil)
-	require.NoError(t, err)
-	return r, s
 }
 
 func write(t *testing.T, name, text string) string {
@@ -212,20 +202,20 @@ func TestLoadFile(t *testing.T) {
 		"limits.json": "{\n\t\"rules\": [], \"plans\": [\n\t\t{\"name\": \"login\", \"kind\": \"fixed-window\", \"capacity\": 5, \"window\": \"1m\"},\n" +
 			"\t\t{\"name\": \"api\", \"capacity\": 100, \"tokens_per_second\": 1.5}]}",
 	} {
-		r, s := limitsOf(t, daily)
+		s := plansOf(t, daily)
 		require.NoError(t, s.LoadFile(write(t, name, text)), name)
-		require.Equal(t, []admission.Plan{login, api}, r.Plans(), name)
+		require.Equal(t, []admission.Plan{login, api}, s.Plans(), name)
 	}
-	r, s := limitsOf(t, daily)
+	s := plansOf(t, daily)
 	require.NoError(t, s.LoadFile(write(t, "none.yml", "rules: []")))
-	require.Empty(t, r.Plans())
+	require.Empty(t, s.Plans())
 }
 
 func TestLoadFileErrors(t *testing.T) {
 	const good = `{"name":"a","capacity":1,"tokens_per_second":1}`
 	for _, tc := range []struct{ file, text, want string }{
 		{"p.json", `{"plans":[` + good + `,{"name":"b"}]}`, "plans[1].capacity is 0: use a whole number from 1 to 1099511627776"},
-		{"p.json", `{"plans":[` + good + `,` + good + `]}`, `plans[1].name is "a": use another name, plans[0] has it`},
+		{"p.json", `{"plans":[` + good + `,` + good + `],"rules":[]}`, `plans[1].name is "a": use another name, plans[0] has it`},
 		{"p.json", `{"plans":[{"name":"a","rate":1}]}`, "plans[0].rate is not known: use name, kind, capacity, tokens_per_second, window"},
 		{"p.json", `{"plans":["a"]}`, "plans[0].name is missing: write a plan as a mapping of its fields"},
 		{"p.json", `{"plans":{}}`, "plans is no list"},
@@ -244,15 +234,15 @@ func TestLoadFileErrors(t *testing.T) {
 		{"p.toml", "", "end the file's name in .json, .yaml or .yml"},
 		{"p.json", strings.Repeat(" ", 16<<20+1), "larger than"},
 	} {
-		r, s := limitsOf(t, daily)
+		s := plansOf(t, daily)
 		path := write(t, tc.file, tc.text)
 		err := s.LoadFile(path)
 		require.ErrorContains(t, err, tc.want, tc.text)
 		require.ErrorContains(t, err, "load "+path+": ", "the path comes first")
-		require.Equal(t, []admission.Plan{daily}, r.Plans(), "an error changes nothing")
+		require.Equal(t, []admission.Plan{daily}, s.Plans(), "an error changes nothing")
 	}
 	path := filepath.Join(t.TempDir(), "none.json")
-	_, s := limitsOf(t)
+	s := plansOf(t)
 	err := s.LoadFile(path)
 	require.ErrorIs(t, err, fs.ErrNotExist)
 	require.Equal(t, 1, strings.Count(err.Error(), path), "the path is told once: %v", err)
@@ -262,26 +252,25 @@ func TestSave(t *testing.T) {
 	bytes := admission.Plan{Name: "bytes", Kind: admission.KindTokenBucket, Capacity: 1 << 40, TokensPerSecond: 1e-9}
 	for _, name := range []string{"limits.json", "limits.yaml", "limits.YML"} {
 		path := filepath.Join(t.TempDir(), name)
-		r, s := limitsOf(t, login, api, bytes, daily)
+		s := plansOf(t, login, api, bytes, daily)
 		rules := []admission.Rule{{Name: "a", Path: "/a/**", Plans: []string{"api"}}, {Name: "b", Path: "/b: {}", Plans: []string{"bytes"}, Cost: 1 << 40}}
-		require.NoError(t, s.Replace(rules, []string{"/health"}))
+		require.NoError(t, s.Replace(s.Plans(), rules, []string{"/health"}))
 		require.NoError(t, s.Save(path))
 
-		readPlans, again := limitsOf(t)
+		again := plansOf(t)
 		require.NoError(t, again.LoadFile(path), name)
-		require.Equal(t, r.Plans(), readPlans.Plans(), name)
+		require.Equal(t, s.Plans(), again.Plans(), name)
 		require.Equal(t, rules, again.Rules(), name)
 		require.Equal(t, []string{"/health"}, again.Excluded(), name)
 
 		require.NoError(t, os.Chmod(path, 0o640))
-		require.NoError(t, readPlans.Remove("daily"))
-		require.NoError(t, again.Replace(rules, nil))
+		require.NoError(t, again.Replace(again.Plans()[:3], rules, nil))
 		require.NoError(t, again.Save(path))
 		info, err := os.Stat(path)
 		require.NoError(t, err)
 		require.Equal(t, fs.FileMode(0o640), info.Mode().Perm(), "the mode stays")
 		require.NoError(t, s.LoadFile(path))
-		require.Equal(t, []admission.Plan{login, api, bytes}, r.Plans())
+		require.Equal(t, []admission.Plan{login, api, bytes}, s.Plans())
 		entries, err := os.ReadDir(filepath.Dir(path))
 		require.NoError(t, err)
 		require.Len(t, entries, 1, "nothing else is left")
@@ -289,7 +278,7 @@ func TestSave(t *testing.T) {
 }
 
 func TestSaveFailsWhole(t *testing.T) {
-	_, s := limitsOf(t, login)
+	s := plansOf(t, login)
 	require.ErrorContains(t, s.Save(filepath.Join(t.TempDir(), "p.txt")), "end the file's name")
 	dir := t.TempDir()
 	require.NoError(t, os.Mkdir(filepath.Join(dir, "p.json"), 0o700)) // which nothing can be renamed to
@@ -311,16 +300,16 @@ func FuzzFile(f *testing.F) {
 		}
 		path := filepath.Join(dir, name)
 		require.NoError(t, os.WriteFile(path, text, 0o600))
-		r, s := limitsOf(t)
+		s := plansOf(t)
 		if s.LoadFile(path) != nil {
 			return
 		}
 		for _, name := range []string{"b.json", "b.yaml"} {
 			path := filepath.Join(dir, name)
 			require.NoError(t, s.Save(path), "%q", text)
-			plans, again := limitsOf(t)
+			again := plansOf(t)
 			require.NoError(t, again.LoadFile(path), "%q", text)
-			require.Equal(t, r.Plans(), plans.Plans())
+			require.Equal(t, s.Plans(), again.Plans())
 			require.Equal(t, s.Rules(), again.Rules())
 			require.Equal(t, s.Excluded(), again.Excluded())
 		}
@@ -360,7 +349,7 @@ func TestProgramAndAdministratorAtOnce(t *testing.T) {
 	all.Go(func() {
 		for i := range each {
 			name := fmt.Sprint("program-", i)
-			if err := o.registry.Put(admission.Plan{Name: name, Capacity: 1, TokensPerSecond: 1}); err != nil {
+			if err := o.rules.PutPlan(admission.Plan{Name: name, Capacity: 1, TokensPerSecond: 1}); err != nil {
 				t.Error(err)
 			}
 			if err := o.rules.Put(admission.Rule{Name: name, Path: "/", Plans: []string{name}}, ""); err != nil {
@@ -380,7 +369,7 @@ func TestProgramAndAdministratorAtOnce(t *testing.T) {
 		}
 	})
 	all.Wait()
-	require.Len(t, o.registry.Plans(), 1+2*each)
+	require.Len(t, o.rules.Plans(), 1+2*each)
 	require.Len(t, o.rules.Rules(), 1+2*each)
 }
 

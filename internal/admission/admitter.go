@@ -38,7 +38,7 @@ const failClosedWait = time.Second
 // Config is what an Admitter needs.
 type Config struct {
 	Repository Repository // keeps what keys have used. Zero is an error.
-	Registry   *Registry  // has the plans. Zero is an error.
+	Rules      *RuleSet   // has the plans, and for a middleware the rules. Zero is an error.
 	OnError    OnError    // what is decided when the Repository is out of reach. Zero means FailOpen.
 	// Deadline is how long the Repository may take. Zero means DefaultDeadline, and none for a repository with a
 	// method Immediate, which never waits or has a deadline of its own.
@@ -102,8 +102,8 @@ func New(cfg Config) (*Admitter, error) {
 	switch {
 	case cfg.Repository == nil:
 		return nil, fieldError("Repository", "missing", "give the memory repository if there is no other")
-	case cfg.Registry == nil:
-		return nil, fieldError("Registry", "missing", "give one of NewRegistry")
+	case cfg.Rules == nil:
+		return nil, fieldError("Rules", "missing", "give one of NewRuleSet")
 	case !cfg.OnError.valid():
 		return nil, fieldError("OnError", cfg.OnError, "set it to FailOpen or FailClosed")
 	case cfg.Deadline < 0:
@@ -158,7 +158,7 @@ func (a *Admitter) Decide(ctx context.Context, req Request) (res Result, err err
 	case !req.OnError.valid():
 		return Result{}, fieldError("OnError", req.OnError, "set it to FailOpen or FailClosed")
 	}
-	req.set = a.cfg.Registry.current()
+	req.set = a.cfg.Rules.planSet()
 	plans, err := a.combos.of(req.set, req.Plans)
 	if err != nil {
 		return Result{}, err
@@ -249,10 +249,10 @@ func (a *Admitter) Guard(ctx context.Context, key string, plans []string, tokens
 	return fn(ctx)
 }
 
-// Remove forgets what key has used under all plans of the registry, at the repository and at the
+// Remove forgets what key has used under all plans, at the repository and at the
 // fallback.
 func (a *Admitter) Remove(ctx context.Context, key string) error {
-	return a.remove(ctx, foldKey(key), a.cfg.Registry.Plans())
+	return a.remove(ctx, foldKey(key), a.cfg.Rules.Plans())
 }
 
 // RemoveWhere removes, as [Admitter.Remove] does, all keys that the repository or the fallback
@@ -260,7 +260,7 @@ func (a *Admitter) Remove(ctx context.Context, key string) error {
 // bytes is known by its digest only, "sha256:…". Keys that come meanwhile may be missed. It looks
 // at every key: it is for operators, not for requests.
 func (a *Admitter) RemoveWhere(ctx context.Context, match func(key string) bool) (removed int, err error) {
-	plans := a.cfg.Registry.Plans()
+	plans := a.cfg.Rules.Plans()
 	matching := map[string]bool{}
 	collect := func(key string) bool {
 		if !matching[key] && match(key) {

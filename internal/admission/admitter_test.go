@@ -59,8 +59,8 @@ func (s *store) failWith(err error) {
 
 func admitter(t testing.TB, cfg admission.Config) *admission.Admitter {
 	t.Helper()
-	if cfg.Registry == nil {
-		cfg.Registry = registry(t, login, api, daily)
+	if cfg.Rules == nil {
+		cfg.Rules = plansOf(t, login, api, daily)
 	}
 	a, err := admission.New(cfg)
 	require.NoError(t, err)
@@ -78,17 +78,17 @@ func allow(t testing.TB, a *admission.Admitter, key string, n int64, plans ...st
 var errDown = errors.New("connection refused")
 
 func TestNewRejects(t *testing.T) {
-	repo, reg := newStore(t, admissiontest.NewClock()), registry(t)
+	repo, reg := newStore(t, admissiontest.NewClock()), plansOf(t)
 	for _, tc := range []struct {
 		cfg  admission.Config
 		want string
 	}{
-		{admission.Config{Registry: reg}, "Repository is missing"},
-		{admission.Config{Repository: repo}, "Registry is missing"},
-		{admission.Config{Repository: repo, Registry: reg, OnError: "ajar"}, `OnError is ajar`},
-		{admission.Config{Repository: repo, Registry: reg, Deadline: -1}, "Deadline is -1ns"},
-		{admission.Config{Repository: repo, Registry: reg, Share: 1.5}, "Share is 1.5"},
-		{admission.Config{Repository: repo, Registry: reg, Share: -0.5}, "Share is -0.5"},
+		{admission.Config{Rules: reg}, "Repository is missing"},
+		{admission.Config{Repository: repo}, "Rules is missing"},
+		{admission.Config{Repository: repo, Rules: reg, OnError: "ajar"}, `OnError is ajar`},
+		{admission.Config{Repository: repo, Rules: reg, Deadline: -1}, "Deadline is -1ns"},
+		{admission.Config{Repository: repo, Rules: reg, Share: 1.5}, "Share is 1.5"},
+		{admission.Config{Repository: repo, Rules: reg, Share: -0.5}, "Share is -0.5"},
 	} {
 		_, err := admission.New(tc.cfg)
 		require.ErrorContains(t, err, tc.want)
@@ -143,18 +143,18 @@ func TestAllowNamesAPlanTwice(t *testing.T) {
 
 // TestPlansReplacedLive decides by the plans of now, of one and of several names.
 func TestPlansReplacedLive(t *testing.T) {
-	reg := registry(t, login, api)
+	reg := plansOf(t, login, api)
 	repo := newStore(t, admissiontest.NewClock())
-	a := admitter(t, admission.Config{Repository: repo, Registry: reg})
+	a := admitter(t, admission.Config{Repository: repo, Rules: reg})
 	require.Equal(t, int64(5), allow(t, a, "ann", 1, "login").Limit)
 	require.Equal(t, int64(5), allow(t, a, "ann", 1, "login", "api").Limit)
 	stricter := login
 	stricter.Capacity = 2
-	require.NoError(t, reg.Put(stricter))
+	require.NoError(t, reg.PutPlan(stricter))
 	require.Equal(t, int64(2), allow(t, a, "ann", 0, "login").Limit)
 	require.Equal(t, int64(2), allow(t, a, "ann", 0, "login", "api").Limit)
 	require.Equal(t, [][]admission.Plan{{login}, {login, api}}, repo.plans[:2], "what a store was given stays as it was")
-	require.NoError(t, reg.Remove("api"))
+	require.NoError(t, reg.RemovePlan("api"))
 	_, err := a.Allow(t.Context(), "ann", []string{"login", "api"}, 1)
 	require.ErrorIs(t, err, admission.ErrUnknownPlan)
 }
@@ -340,13 +340,13 @@ func TestLongKeys(t *testing.T) {
 // TestAdmitterAtOnce has many goroutines ask while plans are replaced: as none of the
 // replacements changes the numbers, exactly the capacity is let in.
 func TestAdmitterAtOnce(t *testing.T) {
-	reg := registry(t, login, api, daily)
-	a := admitter(t, admission.Config{Repository: newStore(t, admissiontest.NewClock()), Registry: reg})
+	reg := plansOf(t, login, api, daily)
+	a := admitter(t, admission.Config{Repository: newStore(t, admissiontest.NewClock()), Rules: reg})
 	var wg sync.WaitGroup
 	for i := range 200 {
 		wg.Go(func() {
 			if i%10 == 0 {
-				if err := reg.Replace(login, api, daily); err != nil {
+				if err := reg.Replace([]admission.Plan{login, api, daily}, nil, nil); err != nil {
 					t.Errorf("Replace = %v", err)
 				}
 			}
@@ -374,8 +374,8 @@ func TestDecideAllocatesNothing(t *testing.T) {
 }
 
 func TestGuard(t *testing.T) {
-	reg := registry(t, two, admission.Plan{Name: "bucket", Capacity: 1, TokensPerSecond: 0.1})
-	a := admitter(t, admission.Config{Repository: newStore(t, admissiontest.NewClock()), Registry: reg})
+	reg := plansOf(t, two, admission.Plan{Name: "bucket", Capacity: 1, TokensPerSecond: 0.1})
+	a := admitter(t, admission.Config{Repository: newStore(t, admissiontest.NewClock()), Rules: reg})
 	calls := 0
 	failed := errors.New("failed")
 	call := func(tokens int64, plans ...string) error {

@@ -151,14 +151,14 @@ func covers(m, method string) bool {
 }
 
 // compile makes a table, and takes over from the one in use what requests under way count by.
-func (s *RuleSet) compile(old *ruleTable, d *draft) (*ruleTable, error) {
+func (s *RuleSet) compile(old *ruleTable, plans *planSet, d *draft) (*ruleTable, error) {
 	if n := len(d.rules) + len(d.exclude); n > maxRules {
 		return nil, fmt.Errorf("rules: there are %d with the exclusions: use no more than %d", n, maxRules)
 	}
-	next := &ruleTable{plans: d.plans}
+	next := &ruleTable{plans: plans}
 	index := map[string]int{}
 	for i := range d.rules {
-		rule, err := s.compileRule(d.plans, d.rules[i].clone())
+		rule, err := s.compileRule(plans, d.rules[i].clone())
 		if err == nil {
 			if first, ok := index[rule.Name]; ok {
 				err = ruleError("name", quote(rule.Name), fmt.Sprintf("use another name, rules[%d] has it", first))
@@ -250,7 +250,7 @@ func (r *Rule) check(plans *planSet) error {
 	}
 	for i, name := range r.Plans {
 		if p, ok := plans.plan(name); !ok {
-			return ruleError(fmt.Sprintf("plans[%d]", i), quote(name), "use the name of a plan of the registry")
+			return ruleError(fmt.Sprintf("plans[%d]", i), quote(name), "use the name of a plan")
 		} else if r.Cost > p.Capacity {
 			return ruleError("cost", r.Cost, fmt.Sprintf("use no more than plan %q ever holds, which is %d", name, p.Capacity))
 		}

@@ -9,7 +9,7 @@
 // operations in the same order elsewhere, as the Redis script does; the suite in admissiontest
 // compares every step.
 //
-// A [Registry] has the plans by name. An [Admitter] is the service over both: it looks plans up,
+// A [RuleSet] has plans by name and the rules that name them. An [Admitter] is the service over both: it looks plans up,
 // sets the store a deadline, and when the store does not answer lets in ([FailOpen]) or keeps out
 // ([FailClosed]), or asks a local repository that was kept warm, and says so in the [Reason] of the
 // [Result]. On top of it stand rules, key functions, the net/http middleware and the guard of

@@ -85,8 +85,8 @@ func TestHeadersOfTheFallback(t *testing.T) {
 	d := newDoorway(t, onePlan(plan, nil))
 	local, err := memory.New(memory.Config{Clock: d.clk})
 	require.NoError(t, err)
-	a := admitter(t, admission.Config{Repository: d.store, Registry: d.registry, Fallback: local, Share: 0.2})
-	wrap, err := admission.Middleware(admission.MiddlewareConfig{Admitter: a, Rules: d.rules})
+	a := admitter(t, admission.Config{Repository: d.store, Rules: d.rules, Fallback: local, Share: 0.2})
+	wrap, err := admission.Middleware(admission.MiddlewareConfig{Admitter: a})
 	require.NoError(t, err)
 	d.Handler = wrap(http.NotFoundHandler())
 	d.store.failWith(errDown)
@@ -139,9 +139,8 @@ func TestHostAsAHeader(t *testing.T) {
 
 // TestNobodyTrustsEverybody: all of IPv4 has two spellings.
 func TestNobodyTrustsEverybody(t *testing.T) {
-	reg := registry(t, two)
 	for _, p := range []string{"0.0.0.0/0", "::/0", "::ffff:0.0.0.0/96"} {
-		_, err := admission.NewRuleSet(admission.RuleSetConfig{Registry: reg, Trusted: []netip.Prefix{netip.MustParsePrefix(p)}}, nil, nil)
+		_, err := admission.NewRuleSet(admission.RuleSetConfig{Trusted: []netip.Prefix{netip.MustParsePrefix(p)}}, nil, nil, nil)
 		require.ErrorContains(t, err, "the prefix Trusted[0] is "+p)
 	}
 }
@@ -270,8 +269,7 @@ func TestPolicyFollowsThePlans(t *testing.T) {
 		require.True(t, strings.HasPrefix(w.Header().Get("RateLimit"), `"two";`), "of the tightest plan")
 		w.Header().Add("RateLimit-Policy", "x") // is the request's own
 	}
-	require.NoError(t, d.registry.Put(admission.Plan{Name: "two", Kind: admission.KindFixedWindow, Capacity: 9, Window: time.Hour}))
-	require.NoError(t, d.rules.Put(d.rules.Rules()[0], ""))
+	require.NoError(t, d.rules.PutPlan(admission.Plan{Name: "two", Kind: admission.KindFixedWindow, Capacity: 9, Window: time.Hour}))
 	require.Equal(t, strings.Replace(want, "q=2;w=60", "q=9;w=3600", 1), d.get("/").Header().Get("RateLimit-Policy"))
 }
 

@@ -11,10 +11,10 @@ import (
 
 // Two plans are charged together: when the second denies, the first is left as it was.
 func ExampleAdmitter_Allow() {
-	registry, err := admission.NewRegistry(
-		admission.Plan{Name: "burst", Capacity: 10, TokensPerSecond: 1},
-		admission.Plan{Name: "hourly", Kind: admission.KindSlidingWindow, Capacity: 2, Window: time.Hour},
-	)
+	rules, err := admission.NewRuleSet(admission.RuleSetConfig{}, []admission.Plan{
+		{Name: "burst", Capacity: 10, TokensPerSecond: 1},
+		{Name: "hourly", Kind: admission.KindSlidingWindow, Capacity: 2, Window: time.Hour},
+	}, []admission.Rule{}, nil)
 	if err != nil {
 		fmt.Println(err)
 		return
@@ -25,7 +25,7 @@ func ExampleAdmitter_Allow() {
 		return
 	}
 	defer repository.Close()
-	admitter, err := admission.New(admission.Config{Repository: repository, Registry: registry})
+	admitter, err := admission.New(admission.Config{Repository: repository, Rules: rules})
 	if err != nil {
 		fmt.Println(err)
 		return

@@ -24,6 +24,12 @@ func (s *RuleSet) Rule(r *http.Request) (rule Rule, ok bool) {
 	return m.first.Rule, true
 }
 
-func (r *Registry) Remove(name string) error {
-	return r.change(func(old *planSet) (*planSet, error) { return old.without(name) })
+func (s *RuleSet) PutPlan(p Plan) error {
+	return s.change(func(d *draft) error { return d.putPlan(p) }, nil)
 }
+
+func (s *RuleSet) RemovePlan(name string) error {
+	return s.change(func(d *draft) error { return d.removePlan(name) }, nil)
+}
+
+func (s *RuleSet) Plan(name string) (Plan, bool) { return s.planSet().plan(name) }

@@ -76,14 +76,11 @@ func readDraft(path string) (d draft, err error) {
 	if !ok && file[plansSection] != nil {
 		return d, errors.New("plans is no list: write one plan per entry")
 	}
-	plans := make([]Plan, len(list))
+	d.plans = make([]Plan, len(list))
 	for i := range list {
-		if plans[i], err = planOf(list[i]); err != nil {
+		if d.plans[i], err = planOf(list[i]); err != nil {
 			return d, fmt.Errorf("plans[%d].%w", i, err)
 		}
-	}
-	if d.plans, err = newPlanSet(plans); err != nil {
-		return d, err
 	}
 	err = errors.Join(readSection(file, rulesSection, &d.rules), readSection(file, excludeSection, &d.exclude))
 	if err == nil && d.rules == nil {

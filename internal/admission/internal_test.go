@@ -115,9 +115,9 @@ func TestObedientClient(t *testing.T) {
 // its requests that were refused.
 func obey(t *testing.T, p Plan, begin time.Duration) (used, refused float64) {
 	t.Helper()
-	reg, err := NewRegistry(p)
+	set, err := newPlanSet([]Plan{p})
 	require.NoError(t, err)
-	rule := (&Rule{Name: "r", Plans: []string{p.Name}}).terms(reg.current())
+	rule := (&Rule{Name: "r", Plans: []string{p.Name}}).terms(set)
 	_, window := p.PerWindow()
 	now := Micros(1_800_000_000_000_000) + Micros(begin.Microseconds())
 	state := p.Fresh(now)
@@ -154,9 +154,9 @@ func obey(t *testing.T, p Plan, begin time.Duration) (used, refused float64) {
 func TestHeadersAreThoseOfTheWriters(t *testing.T) {
 	plan, err := Plan{Name: strings.Repeat("n", maxName), Kind: KindFixedWindow, Capacity: MaxCapacity, Window: maxWindow}.Settle()
 	require.NoError(t, err)
-	reg, err := NewRegistry(plan)
+	set, err := newPlanSet([]Plan{plan})
 	require.NoError(t, err)
-	terms := (&Rule{Name: "r", Plans: []string{plan.Name}}).terms(reg.current())
+	terms := (&Rule{Name: "r", Plans: []string{plan.Name}}).terms(set)
 	for _, res := range []Result{
 		{Allowed: true, Limit: plan.Capacity, Remaining: plan.Capacity - 1, Reset: maxWindow, Plan: plan.Name},
 		{Allowed: true, Limit: 1, Plan: plan.Name},
@@ -190,9 +190,9 @@ func TestHeadersAreThoseOfTheWriters(t *testing.T) {
 
 func TestTerms(t *testing.T) {
 	one, two := Plan{Name: "one", Capacity: 10, TokensPerSecond: 1}, Plan{Name: "two", Capacity: 30, TokensPerSecond: 1}
-	reg, err := NewRegistry(one, two)
+	set, err := newPlanSet([]Plan{one, two})
 	require.NoError(t, err)
-	terms := (&Rule{Name: "r", Plans: []string{"two", "one", "two"}}).terms(reg.current())
+	terms := (&Rule{Name: "r", Plans: []string{"two", "one", "two"}}).terms(set)
 	require.Len(t, terms.plans, 2, "each plan counts once")
 	require.Equal(t, `"two";q=30;w=30, "one";q=10;w=10`, terms.policy)
 	require.Equal(t, int64(10), terms.planOf(&Result{Plan: "one"}).Capacity)

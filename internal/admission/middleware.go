@@ -24,8 +24,7 @@ const (
 
 // MiddlewareConfig is what a middleware needs.
 type MiddlewareConfig struct {
-	Admitter *Admitter // decides. Zero is an error.
-	Rules    *RuleSet  // says for whom and by what, and may change. Zero is an error.
+	Admitter *Admitter // decides, by its Rules. Zero is an error.
 	// Bypass is secrets of 16 bytes or more; who shows one in the header X-RateLimit-Bypass is not limited at
 	// all. They are compared in constant time. Zero means that there are none.
 	Bypass  []string
@@ -76,14 +75,10 @@ func Middleware(cfg MiddlewareConfig) (func(http.Handler) http.Handler, error) {
 	switch {
 	case cfg.Admitter == nil:
 		return nil, errors.New("Admitter is missing: give one of New")
-	case cfg.Rules == nil:
-		return nil, errors.New("Rules is missing: give one of NewRuleSet")
-	case cfg.Admitter.cfg.Registry != cfg.Rules.cfg.Registry:
-		return nil, errors.New("Rules has another Registry than Admitter: give both the same")
 	case cfg.Headers > HeadersEpoch:
 		return nil, fmt.Errorf("Headers is %d: set it to one of HeadersBoth to HeadersEpoch", cfg.Headers)
 	}
-	d := &door{cfg: cfg, clk: cfg.Rules.cfg.Clock}
+	d := &door{cfg: cfg, rules: cfg.Admitter.cfg.Rules, clk: cfg.Admitter.cfg.Rules.cfg.Clock}
 	for i, token := range cfg.Bypass {
 		if len(token) < minToken {
 			return nil, fmt.Errorf("the token Bypass[%d] is too short: use %d bytes or more, chosen at random", i, minToken)
@@ -101,13 +96,14 @@ func Middleware(cfg MiddlewareConfig) (func(http.Handler) http.Handler, error) {
 // door is a middleware. It never changes.
 type door struct {
 	cfg    MiddlewareConfig
+	rules  *RuleSet
 	clk    clock.Clock
 	bypass [][sha256.Size]byte
 }
 
 // serve lets a request in by all rules that are for it, mostly one.
 func (d *door) serve(w http.ResponseWriter, r *http.Request, next http.Handler) {
-	m := d.cfg.Rules.table.Load().match(r)
+	m := d.rules.table.Load().match(r)
 	if m.first != nil && !d.bypasses(r) {
 		held := make([]func(), 0, 4) // what gives back the places among the Concurrency of rules
 		defer func() {

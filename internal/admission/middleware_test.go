@@ -24,7 +24,6 @@ import (
 type doorway struct {
 	http.Handler
 	rules    *admission.RuleSet
-	registry *admission.Registry
 	admitter *admission.Admitter
 	store    *store
 	clk      *admissiontest.Clock
@@ -52,12 +51,10 @@ func newDoorway(t testing.TB, cfg doorwayConfig) *doorway {
 		d.store = &store{Repository: repo}
 	}
 	var err error
-	d.registry = registry(t, cfg.plans...)
-	d.admitter = admitter(t, admission.Config{Repository: d.store, Registry: d.registry, Deadline: cfg.deadline})
-	cfg.set.Registry = d.registry
-	d.rules, err = admission.NewRuleSet(cfg.set, cfg.rules, nil)
+	d.rules, err = admission.NewRuleSet(cfg.set, cfg.plans, cfg.rules, nil)
 	require.NoError(t, err)
-	cfg.middleware.Admitter, cfg.middleware.Rules = d.admitter, d.rules
+	d.admitter = admitter(t, admission.Config{Repository: d.store, Rules: d.rules, Deadline: cfg.deadline})
+	cfg.middleware.Admitter = d.admitter
 	if !cfg.bubble { // where requests come one after the other
 		cfg.middleware.OnDenied = func(x admission.Denial) { d.denials = append(d.denials, x) }
 		cfg.middleware.Log = slog.New(slog.NewJSONHandler(&d.log, nil))
@@ -305,13 +302,10 @@ func TestRequestThatHasEnded(t *testing.T) {
 
 func TestMiddlewareRejects(t *testing.T) {
 	d := newDoorway(t, onePlan(two, nil))
-	other := ruleSet(t, nil)
 	for want, cfg := range map[string]admission.MiddlewareConfig{
-		"Admitter is missing":            {Rules: d.rules},
-		"Rules is missing":               {Admitter: d.admitter},
-		"Rules has another Registry":     {Admitter: d.admitter, Rules: other},
-		"Headers is 5":                   {Admitter: d.admitter, Rules: d.rules, Headers: 5},
-		"Bypass[1] is too short: use 16": {Admitter: d.admitter, Rules: d.rules, Bypass: []string{"0123456789abcdef", "short"}},
+		"Admitter is missing":            {},
+		"Headers is 5":                   {Admitter: d.admitter, Headers: 5},
+		"Bypass[1] is too short: use 16": {Admitter: d.admitter, Bypass: []string{"0123456789abcdef", "short"}},
 	} {
 		_, err := admission.Middleware(cfg)
 		require.ErrorContains(t, err, want)
@@ -353,15 +347,14 @@ func lean(tb testing.TB, p admission.Plan, style admission.Headers, change func(
 	tb.Helper()
 	repo, err := memory.New(memory.Config{})
 	require.NoError(tb, err)
-	reg := registry(tb, p)
-	a := admitter(tb, admission.Config{Repository: repo, Registry: reg})
 	rule := admission.Rule{Name: "all", Path: "/api/**", Plans: []string{p.Name}}
 	if change != nil {
 		change(&rule)
 	}
-	rules, err := admission.NewRuleSet(admission.RuleSetConfig{Registry: reg}, []admission.Rule{rule}, nil)
+	rules, err := admission.NewRuleSet(admission.RuleSetConfig{}, []admission.Plan{p}, []admission.Rule{rule}, nil)
 	require.NoError(tb, err)
-	mw, err := admission.Middleware(admission.MiddlewareConfig{Admitter: a, Rules: rules, Headers: style})
+	a := admitter(tb, admission.Config{Repository: repo, Rules: rules})
+	mw, err := admission.Middleware(admission.MiddlewareConfig{Admitter: a, Headers: style})
 	require.NoError(tb, err)
 	return mw(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
 }

@@ -53,12 +53,9 @@ func TestReadings(t *testing.T) {
 // TestRuleInEverySpelling: whatever a path may be taken for, the strict rule counts it, and
 // what is excluded is excluded in one spelling only.
 func TestRuleInEverySpelling(t *testing.T) {
-	plan, err := Plan{Name: "p", Capacity: 1, TokensPerSecond: 1}.Settle()
-	require.NoError(t, err)
-	reg, err := NewRegistry(plan)
-	require.NoError(t, err)
+	plans := []Plan{{Name: "p", Capacity: 1, TokensPerSecond: 1}}
 	rule := func(name, path string) Rule { return Rule{Name: name, Path: path, Plans: []string{"p"}} }
-	s, err := NewRuleSet(RuleSetConfig{Registry: reg}, []Rule{
+	s, err := NewRuleSet(RuleSetConfig{}, plans, []Rule{
 		rule("public", "/Public/**"), rule("login", "/api/login"), rule("upper", "/API/Keys"), rule("lower", "/api/keys"), rule("api", "/api/**"),
 	}, []string{"/health"})
 	require.NoError(t, err)
@@ -198,16 +195,13 @@ func FuzzNoWayAround(f *testing.F) {
 		f.Add(seed)
 	}
 	all := routers()
-	plan, err := Plan{Name: "p", Capacity: 1, TokensPerSecond: 1}.Settle()
-	require.NoError(f, err)
-	reg, err := NewRegistry(plan)
-	require.NoError(f, err)
+	plans := []Plan{{Name: "p", Capacity: 1, TokensPerSecond: 1}}
 	rule := func(name, path string) Rule { return Rule{Name: name, Path: path, Plans: []string{"p"}} }
-	s, err := NewRuleSet(RuleSetConfig{Registry: reg}, []Rule{
+	s, err := NewRuleSet(RuleSetConfig{}, plans, []Rule{
 		rule("login", "/api/login"), rule("static", "/static/**"), rule("health", "/api/health"), rule("api", "/api/**"),
 	}, nil)
 	require.NoError(f, err)
-	excluding, err := NewRuleSet(RuleSetConfig{Registry: reg}, nil, []string{"/api/health"})
+	excluding, err := NewRuleSet(RuleSetConfig{}, plans, nil, []string{"/api/health"})
 	require.NoError(f, err)
 
 	f.Fuzz(func(t *testing.T, raw string) {

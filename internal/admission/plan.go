@@ -10,8 +10,6 @@ import (
 	"math"
 	"slices"
 	"strconv"
-	"sync"
-	"sync/atomic"
 	"time"
 )
 
@@ -51,7 +49,7 @@ const (
 )
 
 // Plan is a limit: so much at once and so much in the long run. It is a value and is not
-// changed; a registry replaces it by another of the same name. A key keeps then what it
+// changed; a [RuleSet] replaces it by another of the same name. A key keeps then what it
 // has used, but for a bucket that becomes a window or the other way round: those begin anew.
 type Plan struct {
 	Name            string        `json:"name"`                        // its identity: 1 to 64 letters, digits, '.', '_' and '-'
@@ -89,7 +87,7 @@ func planError(field string, value any, fix string) error {
 func quote[T ~string](s T) string { return strconv.Quote(string(s)) }
 
 // Settle is p with its defaults filled in, or the first thing wrong with it, which is a
-// [*FieldError]. Repositories expect plans that are settled; a registry has no others.
+// [*FieldError]. Repositories expect plans that are settled.
 func (p Plan) Settle() (Plan, error) {
 	p.Kind = cmp.Or(p.Kind, KindTokenBucket)
 	bucket, rate := p.Kind == KindTokenBucket, p.TokensPerSecond
@@ -249,52 +247,16 @@ func (d *span) UnmarshalText(text []byte) error {
 	return err
 }
 
-// ErrUnknownPlan is the error for a name that no plan of the registry has.
+// ErrUnknownPlan is the error for a name that no plan has.
 var ErrUnknownPlan = errors.New("unknown plan")
 
-// maxPlans bounds a registry, and with it what each key may have accounts of.
+// maxPlans bounds a set of plans, and with it what each key may have accounts of.
 const maxPlans = 10_000
 
-// Registry has plans by name. Readers see a whole set: the one before a change or the one after.
-// Make it by [NewRegistry]. All methods are safe for concurrent use.
-type Registry struct {
-	set atomic.Pointer[planSet]
-
-	mu sync.Mutex // taken by those who change the set, one after the other
-}
-
-// planSet never changes.
+// planSet is plans in the order in which they came, settled, and their places by name. It never changes.
 type planSet struct {
-	plans []Plan // in the order in which they came, settled
+	plans []Plan
 	index map[string]int
-}
-
-// NewRegistry returns a Registry of these plans. Its error tells which of them is wrong, as
-// `plans[2].capacity`, and is an [ErrInvalidPlan].
-func NewRegistry(plans ...Plan) (*Registry, error) {
-	r := &Registry{}
-	return r, r.Replace(plans...)
-}
-
-// Replace puts these plans in the place of all others, or, if it returns an error, none.
-func (r *Registry) Replace(plans ...Plan) error {
-	return r.change(func(*planSet) (*planSet, error) { return newPlanSet(plans) })
-}
-
-// Put adds a plan, or puts it in the place of the one of its name. Its error is a [*FieldError].
-func (r *Registry) Put(p Plan) error {
-	return r.change(func(old *planSet) (*planSet, error) { return old.with(p) })
-}
-
-// change puts what do makes of the present set in its place.
-func (r *Registry) change(do func(old *planSet) (*planSet, error)) error {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	next, err := do(r.current())
-	if err == nil {
-		r.set.Store(next)
-	}
-	return err
 }
 
 func newPlanSet(plans []Plan) (*planSet, error) {
@@ -316,39 +278,7 @@ func newPlanSet(plans []Plan) (*planSet, error) {
 	return set, nil
 }
 
-// with is a set with a plan more, or in the place of the one of its name.
-func (s *planSet) with(p Plan) (*planSet, error) {
-	p, err := p.Settle()
-	if err != nil {
-		return nil, err
-	}
-	next := &planSet{slices.Clone(s.plans), s.index}
-	if i, ok := s.index[p.Name]; ok {
-		next.plans[i] = p
-		return next, nil
-	}
-	if len(s.plans) >= maxPlans {
-		return nil, fmt.Errorf("plans: there are %d: remove one first", len(s.plans))
-	}
-	next.index = maps.Clone(s.index)
-	next.index[p.Name] = len(next.plans)
-	next.plans = append(next.plans, p)
-	return next, nil
-}
-
-// without is a set without the plan of that name, or ErrUnknownPlan.
-func (s *planSet) without(name string) (*planSet, error) {
-	i, ok := s.index[name]
-	if !ok {
-		return nil, unknown(name)
-	}
-	return newPlanSet(slices.Delete(slices.Clone(s.plans), i, i+1))
-}
-
 func unknown(name string) error { return fmt.Errorf("%w %q", ErrUnknownPlan, name) }
-
-// Plan is the plan of that name, settled.
-func (r *Registry) Plan(name string) (Plan, bool) { return r.current().plan(name) }
 
 func (s *planSet) plan(name string) (p Plan, ok bool) {
 	i, ok := s.index[name]
@@ -357,8 +287,3 @@ func (s *planSet) plan(name string) (p Plan, ok bool) {
 	}
 	return p, ok
 }
-
-// Plans is all plans, in the order in which they came. The slice is the caller's.
-func (r *Registry) Plans() []Plan { return slices.Clone(r.current().plans) }
-
-func (r *Registry) current() *planSet { return r.set.Load() }

@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"net/netip"
 	"slices"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -97,7 +98,6 @@ var ErrUnknownRule = errors.New("unknown rule")
 
 // RuleSetConfig is what rules refer to.
 type RuleSetConfig struct {
-	Registry *Registry // has the plans. Zero is an error.
 	// Trusted are the proxies whose X-Forwarded-For and X-Real-IP are believed; see [ClientIP]. A prefix of
 	// everybody is an error. Zero means none: the address is that of the connection.
 	Trusted   []netip.Prefix
@@ -111,9 +111,8 @@ type RuleSetConfig struct {
 	Clock clock.Clock // for those who wait. Zero means the system's.
 }
 
-// RuleSet has rules in their order, of which the first that matches counts, and the paths that cost
-// nothing. Both are replaced while requests are under way, with the plans: those of the Registry, of which
-// rules see a change that is not made with them at their own next change. Make it by [NewRuleSet]; all
+// RuleSet has plans, rules in their order, of which the first that matches counts, and the paths that
+// cost nothing. All are replaced together while requests are under way. Make it by [NewRuleSet]; all
 // methods are safe for concurrent use.
 //
 // Some paths are read in one way by one handler and in another by the next: with dots, empty
@@ -124,14 +123,14 @@ type RuleSetConfig struct {
 // whose patterns differ in case alone both count a request.
 type RuleSet struct {
 	cfg   RuleSetConfig             // never changes after NewRuleSet
-	table atomic.Pointer[ruleTable] // what a request is judged by to its end; changed with the Registry's lock
+	table atomic.Pointer[ruleTable] // what a request is judged by to its end
+	mu    sync.Mutex                // taken by those who change the table, one after the other
 }
 
-// NewRuleSet returns a set of these rules and exclusions; see [RuleSet.Replace] for the form of
-// both, and the error. Of nil rules it is one of [DefaultRules], whose plans it adds to the registry
-// where that has none of their names, and whose exclusions count if exclude is nil. A list of no
-// rules is none.
-func NewRuleSet(cfg RuleSetConfig, rules []Rule, exclude []string) (*RuleSet, error) {
+// NewRuleSet returns a set of these plans, rules and exclusions; see [RuleSet.Replace] for the form of
+// all, and the error. Nil rules are those of [DefaultRules], with their plans where none of plans has
+// the name, and with their exclusions if exclude is nil. A list of no rules is none.
+func NewRuleSet(cfg RuleSetConfig, plans []Plan, rules []Rule, exclude []string) (*RuleSet, error) {
 	if err := cfg.check(); err != nil {
 		return nil, err
 	}
@@ -139,28 +138,23 @@ func NewRuleSet(cfg RuleSetConfig, rules []Rule, exclude []string) (*RuleSet, er
 		cfg.Clock = clock.System()
 	}
 	s := &RuleSet{cfg: cfg}
-	s.table.Store(&ruleTable{})
+	s.table.Store(&ruleTable{plans: &planSet{}})
 	if rules == nil {
-		plans, usual, free := DefaultRules()
-		for _, p := range plans {
-			if _, ok := cfg.Registry.Plan(p.Name); ok {
-				continue
-			}
-			if err := cfg.Registry.Put(p); err != nil {
-				return nil, err
+		usual, all, free := DefaultRules()
+		plans = slices.Clone(plans)
+		for _, p := range usual {
+			if !slices.ContainsFunc(plans, func(own Plan) bool { return own.Name == p.Name }) {
+				plans = append(plans, p)
 			}
 		}
-		if rules = usual; exclude == nil {
+		if rules = all; exclude == nil {
 			exclude = free
 		}
 	}
-	return s, s.Replace(rules, exclude)
+	return s, s.Replace(plans, rules, exclude)
 }
 
 func (cfg *RuleSetConfig) check() error {
-	if cfg.Registry == nil {
-		return errors.New("Registry is missing: give one of NewRegistry")
-	}
 	for i, p := range cfg.Trusted {
 		if unmapPrefix(p).Bits() <= 0 { // less than 0 is that of no prefix
 			return fmt.Errorf("the prefix Trusted[%d] is %v: name the proxies, since who is trusted may say that he is anybody", i, p)
@@ -179,21 +173,44 @@ func (cfg *RuleSetConfig) check() error {
 	return nil
 }
 
-// Replace puts these rules and exclusions in the place of all others, or, if it returns an error,
+// Replace puts these plans, rules and exclusions in the place of all others, or, if it returns an error,
 // none. An exclusion is a pattern of paths, with a method before it if it is for one only: "OPTIONS
 // /**". It excludes only requests whose path can be read in one way. Errors tell the place, as
-// `rules[2].path`; those about rules are an [ErrInvalidRule].
+// `rules[2].path`; those about plans and rules are an [ErrInvalidPlan] or an [ErrInvalidRule].
 //
 // Of a rule that keeps its name and Concurrency, requests under way go on to count.
-func (s *RuleSet) Replace(rules []Rule, exclude []string) error {
-	return s.change(func(d *draft) error { d.rules, d.exclude = rules, exclude; return nil }, nil)
+func (s *RuleSet) Replace(plans []Plan, rules []Rule, exclude []string) error {
+	return s.change(func(d *draft) error { *d = draft{plans, rules, exclude}; return nil }, nil)
 }
 
-// draft is limits that are being changed.
+// Plans is all plans, in the order in which they came. The slice is the caller's.
+func (s *RuleSet) Plans() []Plan { return slices.Clone(s.planSet().plans) }
+
+func (s *RuleSet) planSet() *planSet { return s.table.Load().plans }
+
+// draft is limits that are being changed. Its slices are its own.
 type draft struct {
-	plans   *planSet
+	plans   []Plan
 	rules   []Rule
 	exclude []string
+}
+
+func (d *draft) putPlan(p Plan) error {
+	at := slices.IndexFunc(d.plans, func(have Plan) bool { return have.Name == p.Name })
+	if at < 0 {
+		at, d.plans = len(d.plans), append(d.plans, p)
+	}
+	d.plans[at] = p
+	return nil
+}
+
+func (d *draft) removePlan(name string) error {
+	n := len(d.plans)
+	d.plans = slices.DeleteFunc(d.plans, func(p Plan) bool { return p.Name == name })
+	if len(d.plans) == n {
+		return unknown(name)
+	}
+	return nil
 }
 
 func (d *draft) put(r Rule, before string) error {
@@ -233,24 +250,26 @@ func (e *conflictError) Unwrap() error { return e.error }
 // change puts what do makes of the present limits in their place, all at once, after keep, if it is not
 // nil, has kept them. If one of them fails, nothing has changed.
 func (s *RuleSet) change(do func(*draft) error, keep func(*ruleTable) error) error {
-	reg := s.cfg.Registry
-	reg.mu.Lock()
-	defer reg.mu.Unlock()
-	old, plans := s.table.Load(), reg.current()
-	d := draft{plans, old.specs(), old.excludeSpecs()}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	old := s.table.Load()
+	d := draft{slices.Clone(old.plans.plans), old.specs(), old.excludeSpecs()}
 	if err := do(&d); err != nil {
 		return err
 	}
-	next, err := s.compile(old, &d)
+	plans, err := newPlanSet(d.plans)
+	if err != nil {
+		return err
+	}
+	next, err := s.compile(old, plans, &d)
 	switch {
-	case err != nil && d.plans != plans:
+	case err != nil && !slices.Equal(d.plans, old.plans.plans):
 		return &conflictError{err}
 	case err == nil && keep != nil:
 		err = keep(next)
 	}
 	if err == nil {
 		s.table.Store(next)
-		reg.set.Store(next.plans)
 	}
 	return err
 }

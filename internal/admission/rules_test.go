@@ -21,12 +21,12 @@ import (
 // ruleSet is the rules over plans "a", "b" and "c" of ten tokens, one per second each.
 func ruleSet(t testing.TB, rules []admission.Rule, exclude ...string) *admission.RuleSet {
 	t.Helper()
-	reg := registry(t,
-		admission.Plan{Name: "a", Capacity: 10, TokensPerSecond: 1},
-		admission.Plan{Name: "b", Capacity: 10, TokensPerSecond: 1},
-		admission.Plan{Name: "c", Capacity: 10, TokensPerSecond: 1},
-	)
-	s, err := admission.NewRuleSet(admission.RuleSetConfig{Registry: reg}, rules, exclude)
+	plans := []admission.Plan{
+		{Name: "a", Capacity: 10, TokensPerSecond: 1},
+		{Name: "b", Capacity: 10, TokensPerSecond: 1},
+		{Name: "c", Capacity: 10, TokensPerSecond: 1},
+	}
+	s, err := admission.NewRuleSet(admission.RuleSetConfig{}, plans, rules, exclude)
 	require.NoError(t, err)
 	return s
 }
@@ -121,28 +121,26 @@ func TestRuleErrors(t *testing.T) {
 		s := ruleSet(t, []admission.Rule{good})
 		bad := good
 		change(&bad)
-		err := s.Replace([]admission.Rule{{Name: "first", Path: "/", Plans: []string{"a"}}, bad}, nil)
+		err := s.Replace(s.Plans(), []admission.Rule{{Name: "first", Path: "/", Plans: []string{"a"}}, bad}, nil)
 		require.ErrorContains(t, err, want)
 		require.ErrorIs(t, err, admission.ErrInvalidRule, want)
 		require.Equal(t, []admission.Rule{good}, s.Rules(), "nothing is replaced")
 	}
 	s := ruleSet(t, nil)
-	require.ErrorContains(t, s.Replace(nil, []string{"/a", "get /b"}), `exclude[1] is "get /b"`)
-	require.ErrorContains(t, s.Replace(nil, []string{"b"}), `exclude[0] is "b": begin it with "/"`)
-	require.ErrorContains(t, s.Replace(make([]admission.Rule, 1001), nil), "use no more than 1000")
+	require.ErrorContains(t, s.Replace(nil, nil, []string{"/a", "get /b"}), `exclude[1] is "get /b"`)
+	require.ErrorContains(t, s.Replace(nil, nil, []string{"b"}), `exclude[0] is "b": begin it with "/"`)
+	require.ErrorContains(t, s.Replace(nil, make([]admission.Rule, 1001), nil), "use no more than 1000")
 }
 
 func TestNewRuleSetRejects(t *testing.T) {
-	reg := registry(t)
 	for want, cfg := range map[string]admission.RuleSetConfig{
-		"Registry is missing":                       {},
-		"Trusted[1] is 0.0.0.0/0: name the proxies": {Registry: reg, Trusted: prefixes("10.0.0.0/8", "0.0.0.0/0")},
-		"Trusted[0] is invalid Prefix":              {Registry: reg, Trusted: make([]netip.Prefix, 1)},
-		`Keys["a b"]`:                               {Registry: reg, Keys: map[string]admission.KeyFunc{"a b": admission.Global()}},
-		`Keys["tenant"]`:                            {Registry: reg, Keys: map[string]admission.KeyFunc{"tenant": nil}},
-		`Costs["bytes"]`:                            {Registry: reg, Costs: map[string]func(*http.Request) int64{"bytes": nil}},
+		"Trusted[1] is 0.0.0.0/0: name the proxies": {Trusted: prefixes("10.0.0.0/8", "0.0.0.0/0")},
+		"Trusted[0] is invalid Prefix":              {Trusted: make([]netip.Prefix, 1)},
+		`Keys["a b"]`:                               {Keys: map[string]admission.KeyFunc{"a b": admission.Global()}},
+		`Keys["tenant"]`:                            {Keys: map[string]admission.KeyFunc{"tenant": nil}},
+		`Costs["bytes"]`:                            {Costs: map[string]func(*http.Request) int64{"bytes": nil}},
 	} {
-		_, err := admission.NewRuleSet(cfg, nil, nil)
+		_, err := admission.NewRuleSet(cfg, nil, nil, nil)
 		require.ErrorContains(t, err, want)
 	}
 }
@@ -208,8 +206,7 @@ func TestLoadFileIsAllOrNothing(t *testing.T) {
 
 func TestDefaultRules(t *testing.T) {
 	plans, rules, exclude := admission.DefaultRules()
-	reg := registry(t, plans...)
-	s, err := admission.NewRuleSet(admission.RuleSetConfig{Registry: reg}, rules, exclude)
+	s, err := admission.NewRuleSet(admission.RuleSetConfig{}, plans, rules, exclude)
 	require.NoError(t, err)
 	for request, want := range map[string]struct {
 		rule   string
@@ -226,7 +223,7 @@ func TestDefaultRules(t *testing.T) {
 		"GET /index.html":         {},
 	} {
 		require.Equal(t, want.rule, ruleFor(s, request), request)
-		p, _ := reg.Plan(want.rule)
+		p, _ := s.Plan(want.rule)
 		require.Equal(t, want.tokens, p.Capacity, request)
 		require.Equal(t, want.window, p.Window, request)
 	}
@@ -237,18 +234,17 @@ func TestDefaultRules(t *testing.T) {
 func TestNoRulesAreTheDefaultRules(t *testing.T) {
 	plans, rules, exclude := admission.DefaultRules()
 	own := admission.Plan{Name: "api", Kind: admission.KindFixedWindow, Capacity: 7, Window: time.Second}
-	reg := registry(t, own)
-	set, err := admission.NewRuleSet(admission.RuleSetConfig{Registry: reg}, nil, nil)
+	set, err := admission.NewRuleSet(admission.RuleSetConfig{}, []admission.Plan{own}, nil, nil)
 	require.NoError(t, err)
 	require.Equal(t, rules, set.Rules())
 	require.Equal(t, exclude, set.Excluded())
-	require.Len(t, reg.Plans(), len(plans))
-	kept, _ := reg.Plan("api")
+	require.Len(t, set.Plans(), len(plans))
+	kept, _ := set.Plan("api")
 	require.Equal(t, own, kept)
 
-	reg, set = limitsOf(t)
+	set = plansOf(t)
 	require.Empty(t, set.Rules())
-	require.Empty(t, reg.Plans())
+	require.Empty(t, set.Plans())
 }
 
 func TestSettle(t *testing.T) {
@@ -352,47 +348,48 @@ var (
 	daily = admission.Plan{Name: "daily", Kind: admission.KindSlidingWindow, Capacity: 1000, Window: 24 * time.Hour}
 )
 
-func registry(t testing.TB, plans ...admission.Plan) *admission.Registry {
+// plansOf is a set of plans without rules.
+func plansOf(t testing.TB, plans ...admission.Plan) *admission.RuleSet {
 	t.Helper()
-	r, err := admission.NewRegistry(plans...)
+	s, err := admission.NewRuleSet(admission.RuleSetConfig{}, plans, []admission.Rule{}, nil)
 	require.NoError(t, err)
-	return r
+	return s
 }
 
-func TestRegistryChanges(t *testing.T) {
-	r := registry(t)
+func TestPlansChange(t *testing.T) {
+	r := plansOf(t)
 	require.Empty(t, r.Plans())
-	require.NoError(t, r.Put(login))
-	require.NoError(t, r.Put(admission.Plan{Name: "api", Capacity: 100, TokensPerSecond: 1.5}))
+	require.NoError(t, r.PutPlan(login))
+	require.NoError(t, r.PutPlan(admission.Plan{Name: "api", Capacity: 100, TokensPerSecond: 1.5}))
 	require.Equal(t, []admission.Plan{login, api}, r.Plans(), "settled, in the order they came")
 
 	stricter := login
 	stricter.Capacity = 3
-	require.NoError(t, r.Put(stricter))
+	require.NoError(t, r.PutPlan(stricter))
 	require.Equal(t, []admission.Plan{stricter, api}, r.Plans(), "in its place")
-	require.ErrorIs(t, r.Put(admission.Plan{Name: "x"}), admission.ErrInvalidPlan)
+	require.ErrorIs(t, r.PutPlan(admission.Plan{Name: "x"}), admission.ErrInvalidPlan)
 
-	require.NoError(t, r.Remove("login"))
-	require.ErrorIs(t, r.Remove("login"), admission.ErrUnknownPlan)
+	require.NoError(t, r.RemovePlan("login"))
+	require.ErrorIs(t, r.RemovePlan("login"), admission.ErrUnknownPlan)
 	_, ok := r.Plan("login")
 	require.False(t, ok)
 	p, ok := r.Plan("api")
 	require.True(t, ok)
 	require.Equal(t, api, p)
 
-	require.EqualError(t, r.Replace(login, api, login), `plans[2].name is "login": use another name, plans[0] has it`)
+	require.EqualError(t, r.Replace([]admission.Plan{login, api, login}, nil, nil), `plans[2].name is "login": use another name, plans[0] has it`)
 	require.Equal(t, []admission.Plan{api}, r.Plans(), "an error changes nothing")
 	r.Plans()[0].Capacity = 1
 	require.Equal(t, []admission.Plan{api}, r.Plans(), "the slice is the caller's")
 }
 
-func TestRegistryIsBounded(t *testing.T) {
+func TestPlansAreBounded(t *testing.T) {
 	plans := make([]admission.Plan, 10_000)
 	for i := range plans {
 		plans[i] = login
 		plans[i].Name = fmt.Sprint(i)
 	}
-	r := registry(t, plans...)
-	require.ErrorContains(t, r.Put(login), "remove one first")
-	require.ErrorContains(t, r.Replace(append(plans, login)...), "no more than 10000")
+	r := plansOf(t, plans...)
+	require.ErrorContains(t, r.PutPlan(login), "no more than 10000")
+	require.ErrorContains(t, r.Replace(append(plans, login), nil, nil), "no more than 10000")
 }

@@ -38,7 +38,7 @@ func fleet(t *testing.T, n int, share float64, log *bytes.Buffer) (repo *store, 
 		local, err := memory.New(memory.Config{})
 		require.NoError(t, err)
 		all = append(all, admitter(t, admission.Config{
-			Repository: repo, Fallback: local, Share: share, Registry: registry(t, hundred, three, flowing), Log: logger,
+			Repository: repo, Fallback: local, Share: share, Rules: plansOf(t, hundred, three, flowing), Log: logger,
 		}))
 	}
 	return repo, all
@@ -92,7 +92,7 @@ func TestGrantsAreCharged(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			var log bytes.Buffer
 			repo, all := fleet(t, 2, 0.25, &log)
-			other := admitter(t, admission.Config{Repository: repo.Repository, Registry: registry(t, hundred, three, flowing)})
+			other := admitter(t, admission.Config{Repository: repo.Repository, Rules: plansOf(t, hundred, three, flowing)})
 			if tc.plan == "hundred" {
 				require.Equal(t, 10, granted(t, other, 10, tc.plan))
 			}
@@ -123,7 +123,7 @@ func TestGrantsAreCharged(t *testing.T) {
 func TestMoreIsOwedThanIsLeft(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		repo, all := fleet(t, 1, 1, nil)
-		other := admitter(t, admission.Config{Repository: repo.Repository, Registry: registry(t, hundred, three, flowing)})
+		other := admitter(t, admission.Config{Repository: repo.Repository, Rules: plansOf(t, hundred, three, flowing)})
 		require.Equal(t, 60, granted(t, other, 60, "hundred"))
 		repo.failWith(errDown)
 		require.Equal(t, 100, granted(t, all[0], 200, "hundred"))
@@ -233,7 +233,7 @@ func TestLimitBelowProcesses(t *testing.T) {
 						local, err := memory.New(memory.Config{})
 						require.NoError(t, err)
 						all = append(all, admitter(t, admission.Config{
-							Repository: repo, Fallback: local, Share: 1 / float64(tc.processes), Process: int64(i), Registry: registry(t, p),
+							Repository: repo, Fallback: local, Share: 1 / float64(tc.processes), Process: int64(i), Rules: plansOf(t, p),
 						}))
 					}
 					total := 0

@@ -108,11 +108,11 @@ func (s *suite) keys() {
 // removeWhere goes through an Admitter: thousands of keys, of which some are removed.
 func (s *suite) removeWhere() {
 	p := Fixed("p", 1, time.Hour)
-	reg, err := admission.NewRegistry(p)
+	rules, err := admission.NewRuleSet(admission.RuleSetConfig{}, []admission.Plan{p}, []admission.Rule{}, nil)
 	if err != nil {
 		s.Fatal(err)
 	}
-	a, err := admission.New(admission.Config{Repository: s.repo, Registry: reg, Deadline: time.Minute})
+	a, err := admission.New(admission.Config{Repository: s.repo, Rules: rules, Deadline: time.Minute})
 	if err != nil {
 		s.Fatal(err)
 	}

@@ -213,10 +213,10 @@ func TestAdmitterFallsBack(t *testing.T) {
 	r := open(t, redis.Config{Breaker: breaker.Config{Consecutive: 1, OpenFor: time.Hour}}, s.Addr)
 	local, err := memory.New(memory.Config{})
 	require.NoError(t, err)
-	plans, err := admission.NewRegistry(bucket("p", 20, 0.001))
+	plans, err := admission.NewRuleSet(admission.RuleSetConfig{}, []admission.Plan{bucket("p", 20, 0.001)}, []admission.Rule{}, nil)
 	require.NoError(t, err)
 	a, err := admission.New(admission.Config{
-		Repository: r, Registry: plans, Fallback: local, Share: 0.5, Deadline: patience,
+		Repository: r, Rules: plans, Fallback: local, Share: 0.5, Deadline: patience,
 	})
 	require.NoError(t, err)
 	defer func(a *admission.Admitter) { require.NoError(t, a.Close()) }(a)
@@ -242,7 +242,7 @@ func TestAdmitterFallsBack(t *testing.T) {
 	for reason, onError := range map[admission.Reason]admission.OnError{
 		admission.ReasonFailOpen: admission.FailOpen, admission.ReasonFailClosed: admission.FailClosed,
 	} {
-		a, err = admission.New(admission.Config{Repository: r, Registry: plans, OnError: onError})
+		a, err = admission.New(admission.Config{Repository: r, Rules: plans, OnError: onError})
 		require.NoError(t, err)
 		require.Equal(t, reason, allow().Reason)
 	}

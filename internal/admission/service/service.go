@@ -88,9 +88,9 @@ func New(cfg Config) (*Service, error) {
 	if a.log == nil {
 		a.log = slog.New(slog.DiscardHandler)
 	}
-	registry, err := a.limits(&cfg)
+	err := a.limits(&cfg)
 	if err == nil {
-		err = a.open(&cfg, registry)
+		err = a.open(&cfg)
 	}
 	if err == nil {
 		err = a.assemble(&cfg)
@@ -102,31 +102,24 @@ func New(cfg Config) (*Service, error) {
 }
 
 // limits takes plans and rules from the file if there is one, and else from cfg.
-func (a *Service) limits(cfg *Config) (*admission.Registry, error) {
-	registry, err := admission.NewRegistry()
-	if err != nil {
-		return nil, err
-	}
+func (a *Service) limits(cfg *Config) (err error) {
 	set := admission.RuleSetConfig{
-		Registry: registry, Trusted: cfg.Trusted, Principal: cfg.Principal, Costs: cfg.Costs,
+		Trusted: cfg.Trusted, Principal: cfg.Principal, Costs: cfg.Costs,
 		Keys: make(map[string]admission.KeyFunc, len(cfg.Keys)),
 	}
 	for name, key := range cfg.Keys {
 		set.Keys[name] = key
 	}
 	if a.file != "" {
-		if a.rules, err = admission.NewRuleSet(set, []admission.Rule{}, nil); err != nil {
-			return nil, err
+		if a.rules, err = admission.NewRuleSet(set, nil, []admission.Rule{}, nil); err != nil {
+			return err
 		}
 		if err := a.rules.LoadFile(a.file); !errors.Is(err, fs.ErrNotExist) {
-			return registry, err
+			return err
 		}
 	}
-	if err := registry.Replace(cfg.Plans...); err != nil {
-		return nil, err
-	}
-	a.rules, err = admission.NewRuleSet(set, cfg.Rules, cfg.Exclude)
-	return registry, err
+	a.rules, err = admission.NewRuleSet(set, cfg.Plans, cfg.Rules, cfg.Exclude)
+	return err
 }
 
 func isRedis(store string) bool {
@@ -134,8 +127,8 @@ func isRedis(store string) bool {
 }
 
 // open opens the store, and the one in memory that stands in for it.
-func (a *Service) open(cfg *Config, registry *admission.Registry) error {
-	ac := admission.Config{Registry: registry, OnError: cfg.OnError, Log: cfg.Log, Deadline: cfg.Deadline}
+func (a *Service) open(cfg *Config) error {
+	ac := admission.Config{Rules: a.rules, OnError: cfg.OnError, Log: cfg.Log, Deadline: cfg.Deadline}
 	local, err := memory.New(memory.Config{})
 	if err != nil {
 		return err
@@ -163,7 +156,7 @@ func (a *Service) open(cfg *Config, registry *admission.Registry) error {
 		if cfg.Process == 0 {
 			ac.Process = rand.Int64N(int64(n))
 		}
-		if plans := registry.Plans(); cfg.Processes == 0 && len(plans) > 0 {
+		if plans := a.rules.Plans(); cfg.Processes == 0 && len(plans) > 0 {
 			a.log.Warn("AdmitConfig.Processes is not set and means 1: while the store is out of reach each process grants whole limits; set it to how many processes share the store",
 				slog.String("plan", plans[0].Name), slog.Int64("limit", plans[0].Capacity), slog.Int64("granted_by_four_processes", 4*plans[0].Capacity))
 		}
@@ -215,14 +208,14 @@ func (a *Service) assemble(cfg *Config) (err error) {
 		return fmt.Errorf(`the Headers are %q: use "both", "epoch", "legacy", "ietf" or "none"`, cfg.Headers)
 	}
 	a.wrap, err = admission.Middleware(admission.MiddlewareConfig{
-		Admitter: a.Admitter, Rules: a.rules, Bypass: cfg.Bypass, Headers: headers, Shadow: cfg.Shadow,
+		Admitter: a.Admitter, Bypass: cfg.Bypass, Headers: headers, Shadow: cfg.Shadow,
 		Deny: cfg.Deny, OnDenied: a.tell, Log: cfg.Log,
 	})
 	if err != nil || cfg.AdminToken == "" {
 		return err
 	}
 	a.admin, err = admission.Admin(admission.AdminConfig{
-		Token: cfg.AdminToken, Rules: a.rules, Admitter: a.Admitter, File: cfg.File, Log: cfg.Log,
+		Token: cfg.AdminToken, Admitter: a.Admitter, File: cfg.File, Log: cfg.Log,
 	})
 	if err != nil {
 		return fmt.Errorf("AdminToken: %w", err)

@@ -53,26 +53,22 @@ const maxClients = 1 << 10
 
 func newGuard(cfg *Config, m *metrics) (*guard, error) {
 	g := &guard{cfg: cfg, metrics: m, token: sha256.Sum256([]byte(cfg.Token)), origin: http.NewCrossOriginProtection(), sessions: newSessions(cfg.Clock, cfg.Address)}
-	registry, err := admission.NewRegistry(plans()...)
-	if err != nil {
-		return nil, err
-	}
 	store, err := memory.New(memory.Config{MaxKeys: maxClients, Clock: cfg.Clock})
 	if err != nil {
 		return nil, err
 	}
 	set, err := admission.NewRuleSet(admission.RuleSetConfig{
-		Registry: registry, Clock: cfg.Clock,
+		Clock: cfg.Clock,
 		Keys:  map[string]admission.KeyFunc{clientKey: allowedClient()},
 		Costs: map[string]func(*http.Request) int64{planReads: costOf(wrongRead), planOrders: costOf(wrongOrder)},
-	}, rules(), nil)
+	}, plans(), rules(), nil)
 	if err != nil {
 		return nil, err
 	}
-	if g.admitter, err = admission.New(admission.Config{Registry: registry, Repository: store}); err != nil {
+	if g.admitter, err = admission.New(admission.Config{Rules: set, Repository: store}); err != nil {
 		return nil, err
 	}
-	g.limit, err = admission.Middleware(admission.MiddlewareConfig{Admitter: g.admitter, Rules: set, Deny: g.deny})
+	g.limit, err = admission.Middleware(admission.MiddlewareConfig{Admitter: g.admitter, Deny: g.deny})
 	return g, err
 }
 
