@@ -8,6 +8,7 @@ import (
 	"github.com/treadlight/crawl/cmd/crawl/internal/simulate"
 
 	lab "github.com/treadlight/crawl/internal/lab/simulate"
+	"github.com/treadlight/crawl/internal/lab/simulate/fleet"
 )
 
 const simulateLong = `Simulate runs the strategies that pace a host against model servers, with the
@@ -76,7 +77,7 @@ func simulateAmong(s cli.Streams, all []lab.Scenario) *cobra.Command {
 
 // simulateFleetCommand plays a crawl of a web by many processes.
 func simulateFleetCommand(s cli.Streams) *cobra.Command {
-	o := simulate.FleetOptions{Streams: s}
+	o := simulate.FleetOptions{Streams: s, Cfg: fleet.Default()}
 	cmd := &cobra.Command{
 		Use:   "fleet [flags]",
 		Short: "Play a crawl of a large web by fleets of processes",
@@ -95,17 +96,17 @@ for what the model leaves out and where its figures are from.`,
 	f := cmd.Flags()
 	f.SortFlags = false // the order is by importance
 	f.StringVar(&o.Processes, "processes", "1,10,100,1000", "sizes of fleets, with commas between, each 1 to 100000")
-	f.Float64Var(&o.Cfg.Capacity, "capacity", 1000, "pages per second that one process can do")
-	f.IntVar(&o.Cfg.Owned, "owned", 4096, "hosts that a process owns at a time")
-	f.IntVar(&o.Cfg.Hosts, "hosts", 1_000_000, "hosts of the web, 1 to 10000000")
-	f.Float64Var(&o.Cfg.Pages, "pages", 1e9, "pages of all hosts together")
-	f.Float64Var(&o.Cfg.MaxPerHost, "max-per-host", 0, "pages taken of one host at most; 0 = all")
-	f.Float64Var(&o.Cfg.Exponent, "exponent", 1, "of the power law of pages per host")
-	f.Float64Var(&o.Cfg.Known, "known", 5, "URLs known for each page that is visited")
-	f.Float64Var(&o.Cfg.QueuedBytes, "queued-bytes", 75, "bytes that Redis takes for a URL that is queued")
-	f.Float64Var(&o.Cfg.Commands, "commands", 0.5, "commands of Redis for each page")
-	f.Float64Var(&o.Cfg.PageBytes, "page-bytes", 25_000, "bytes of a page on the line")
-	f.Uint64Var(&o.Cfg.Seed, "seed", 1, "what rates and the order of hosts are drawn from")
+	f.Float64Var(&o.Cfg.Capacity, "capacity", o.Cfg.Capacity, "pages per second that one process can do")
+	f.IntVar(&o.Cfg.Owned, "owned", o.Cfg.Owned, "hosts that a process owns at a time")
+	f.IntVar(&o.Cfg.Hosts, "hosts", o.Cfg.Hosts, "hosts of the web, 1 to 10000000")
+	f.Float64Var(&o.Cfg.Pages, "pages", o.Cfg.Pages, "pages of all hosts together")
+	f.Float64Var(&o.Cfg.MaxPerHost, "max-per-host", o.Cfg.MaxPerHost, "pages taken of one host at most; 0 = all")
+	f.Float64Var(&o.Cfg.Exponent, "exponent", o.Cfg.Exponent, "of the power law of pages per host")
+	f.Float64Var(&o.Cfg.Known, "known", o.Cfg.Known, "URLs known for each page that is visited")
+	f.Float64Var(&o.Cfg.QueuedBytes, "queued-bytes", o.Cfg.QueuedBytes, "bytes that Redis takes for a URL that is queued")
+	f.Float64Var(&o.Cfg.Commands, "commands", o.Cfg.Commands, "commands of Redis for each page")
+	f.Float64Var(&o.Cfg.PageBytes, "page-bytes", o.Cfg.PageBytes, "bytes of a page on the line")
+	f.Uint64Var(&o.Cfg.Seed, "seed", o.Cfg.Seed, "what rates and the order of hosts are drawn from")
 	f.StringVar(&o.Format, "format", "table", "form of the output, a `word`: table or json")
 	return cmd
 }

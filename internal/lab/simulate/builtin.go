@@ -38,15 +38,14 @@ const (
 )
 
 type spec struct {
-	Name, Doc string
-	Duration  time.Duration
-	MaxRPS    float64
-	Near      bool          // on the same machine, with static pages and a busy client
-	RTT       time.Duration // zero: by Near
-	Page      page
-	Before    limit // a bucket that comes before Limit
-	Limit     limit // zero: none
-	Fails     struct {
+	Scenario `yaml:",inline"`
+
+	Near   bool          // on the same machine, with static pages and a busy client
+	RTT    time.Duration // zero: by Near
+	Page   page
+	Before limit // a bucket that comes before Limit
+	Limit  limit // zero: none
+	Fails  struct {
 		Share  float64
 		Status []int
 	}
@@ -59,11 +58,6 @@ type spec struct {
 		After int
 		For   time.Duration
 	}
-	Offer  Offer
-	Stalls Stalls
-	Hosts  int
-	Apart  int
-	Joins  time.Duration
 }
 
 // page is the time to make a page, lognormal. A distant host has one.
@@ -77,10 +71,8 @@ type page struct {
 func far() Link { return Link{RTT: 60 * time.Millisecond, Jitter: 0.1} }
 
 func (s *spec) scenario() Scenario {
-	sc := Scenario{
-		Name: s.Name, Doc: s.Doc, Duration: s.Duration, MaxRPS: s.MaxRPS, Offer: s.Offer, Stalls: s.Stalls,
-		Hosts: s.Hosts, Apart: s.Apart, Joins: s.Joins, Link: far(), New: s.server,
-	}
+	sc := s.Scenario
+	sc.Link, sc.New = far(), s.server
 	if s.Near {
 		sc.Link = Link{RTT: 400 * time.Microsecond, Jitter: 0.1, Contention: true}
 	}

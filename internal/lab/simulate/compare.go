@@ -101,15 +101,13 @@ func Cells(runs []Result) (first, steady string) {
 	if len(runs) == 0 {
 		return "-", "-"
 	}
-	var search, rest Span
 	var bans int
 	var p95 time.Duration
 	for _, r := range runs {
-		search.add(r.First)
-		rest.add(r.Steady)
 		bans += r.Bans
 		p95 = max(p95, r.P95)
 	}
+	search, rest := sums(runs)
 	first, steady = shares(search), shares(rest)
 	if bans > 0 {
 		steady += fmt.Sprintf(" x%.3g", float64(bans)/float64(len(runs)))
@@ -121,21 +119,25 @@ func Cells(runs []Result) (first, steady string) {
 	return first, steady
 }
 
+func sums(runs []Result) (first, steady Span) {
+	for _, r := range runs {
+		first.add(r.First)
+		steady.add(r.Steady)
+	}
+	return first, steady
+}
+
 // Means are, in the form of [Cells], the means over the rows of the shares of one
 // configuration. Every host has the same weight.
 func Means(rows []Row, config int) (first, steady string) {
 	var sum [4]float64
 	var n float64
 	for _, row := range rows {
-		var search, rest Span
-		for _, r := range row.Runs[config] {
-			search.add(r.First)
-			rest.add(r.Steady)
-		}
 		if len(row.Runs[config]) == 0 {
 			continue
 		}
 		n++
+		search, rest := sums(row.Runs[config])
 		for i, v := range []float64{search.Utilisation(), search.RefusedShare(), rest.Utilisation(), rest.RefusedShare()} {
 			sum[i] += v
 		}

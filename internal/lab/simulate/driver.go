@@ -61,8 +61,6 @@ type driver struct {
 	turns    int // requests sent so far
 	seconds  int // told of
 	fb       ratelimit.Feedback
-	rps      float64       // the planned rate as of rpsAt
-	rpsAt    clock.Instant // zero for not asked yet
 	merged   time.Duration // when the hosts were first paced as one; Never
 }
 
@@ -119,19 +117,6 @@ func (d *driver) passSeconds(to clock.Instant) {
 		d.clock.now = clock.Instant(d.seconds+1) * clock.Instant(time.Second)
 		d.OnSecond(d.meter.second(d.seconds, d.inspect()))
 	}
-}
-
-// planFresh is how old a reported rate may be: to inspect a domain costs more than a request.
-const planFresh = 100 * time.Millisecond
-
-func (d *driver) tell(fb *ratelimit.Feedback) {
-	if d.OnEvent == nil {
-		return
-	}
-	if now := d.clock.now; d.rpsAt == 0 || now >= d.rpsAt.Add(planFresh) {
-		d.rps, d.rpsAt = d.inspect().FillRate, now
-	}
-	d.OnEvent(Event{At: time.Duration(d.clock.now), Feedback: fb, RPS: d.rps})
 }
 
 // inspect is the first host's plan, at the sum of the planned rates of all hosts with a request
@@ -234,7 +219,6 @@ func (d *driver) send(i int, permit ratelimit.Permit) {
 	d.slots[slot] = request{permit: permit, sentAt: now, url: u, site: int32(i)}
 	d.inFlight++
 	d.meter.sent(now, now < s.retryUntil)
-	d.tell(nil)
 	d.events.push(now.Add(d.way.delay(now)), arrival, slot)
 }
 
@@ -292,7 +276,9 @@ func (d *driver) receive(slot int32) {
 	d.slots[slot].permit = nil // or a free slot would keep a probe alive
 	d.free = append(d.free, slot)
 	d.inFlight--
-	d.tell(fb)
+	if d.onAnswer != nil {
+		d.onAnswer(time.Duration(now), fb)
+	}
 	class := outcome.Of(fb.StatusCode, fb.Err)
 	if !r.answer.Refused && (class.Transient() || class == outcome.ServerError) {
 		r.url.failures++

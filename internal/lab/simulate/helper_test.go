@@ -17,7 +17,7 @@ func flat(rps float64) func(time.Duration) float64 { return always(rps).at }
 
 // nginx is a distant host with a bucket that has no room for a burst.
 func nginx(name string, rps float64) Scenario {
-	return (&spec{Name: name, Limit: limit{Kind: "leaky", Rate: always(rps)}}).scenario()
+	return (&spec{Scenario: Scenario{Name: name}, Limit: limit{Kind: "leaky", Rate: always(rps)}}).scenario()
 }
 
 // compare is a comparison with the seeds 1 to seeds.

@@ -2,8 +2,6 @@ package simulate
 
 import (
 	"context"
-	"errors"
-	"fmt"
 	"strconv"
 	"time"
 
@@ -21,31 +19,15 @@ type Simulation struct {
 	Config   ratelimit.Config
 	Seed     uint64       // of all randomness; zero is a seed like any other
 	OnSecond func(Second) // if set, is called after every second of the run
-	OnEvent  func(Event)  // if set, is called for every grant and every answer
-}
-
-// Event is a grant, or an answer's arrival at the client.
-type Event struct {
-	At       time.Duration       // from the run's begin
-	Feedback *ratelimit.Feedback // what the engine was told; valid during the call; nil for a grant
-	RPS      float64             // the planned rate, up to 100 ms old
+	onAnswer func(at time.Duration, fb *ratelimit.Feedback)
 }
 
 // Run runs the simulation to its end, or until ctx ends, which it notices within a second of the
 // run, which takes milliseconds. It starts no goroutine, and simulations may run at the same
-// time. It fails if the scenario or the configuration is out of range.
+// time. It fails if the configuration is out of range.
 func (s Simulation) Run(ctx context.Context) (Result, error) {
 	s.Scenario.setDefaults()
-	if err := s.Scenario.validate(); err != nil {
-		return Result{}, err
-	}
 	cfg := s.Config
-	if !cfg.Enabled {
-		return Result{}, errors.New("simulate: Config.Enabled = false: want true; an engine that is off sends as fast as the run is computed")
-	}
-	if cfg.MaxRPS == 0 {
-		cfg.MaxRPS = ratelimit.DefaultConfig().MaxRPS // the capacity that counts depends on it
-	}
 	if limit := s.Scenario.MaxRPS; limit > 0 && cfg.MaxRPS > limit {
 		cfg.MaxRPS = limit
 		cfg.InitialRPS = min(cfg.InitialRPS, limit)
@@ -57,11 +39,15 @@ func (s Simulation) Run(ctx context.Context) (Result, error) {
 		way:    way{Link: s.Scenario.Link, rnd: s.Scenario.random(s.Seed, "link")},
 		stalls: stalls{Stalls: s.Scenario.Stalls, rnd: s.Scenario.random(s.Seed, "stalls")},
 	}
-	var err error
 	if s.Scenario.Hosts > 1 {
 		d.merged = Never
-		d.Config.OnEvent = d.watchGroups(cfg.OnEvent)
+		d.Config.OnEvent = func(e ratelimit.Event) {
+			if e.Cause == control.CauseMerged {
+				d.merged = min(d.merged, time.Duration(d.clock.now))
+			}
+		}
 	}
+	var err error
 	if d.sites, err = d.Simulation.sites(&d.clock); err != nil {
 		return Result{}, err
 	}
@@ -76,18 +62,6 @@ func (s Simulation) Run(ctx context.Context) (Result, error) {
 	return r, nil
 }
 
-// watchGroups records when the hosts are first paced as one, and passes each event on.
-func (d *driver) watchGroups(next func(ratelimit.Event)) func(ratelimit.Event) {
-	return func(e ratelimit.Event) {
-		if e.Cause == control.CauseMerged {
-			d.merged = min(d.merged, time.Duration(d.clock.now))
-		}
-		if next != nil {
-			next(e)
-		}
-	}
-}
-
 // server makes the server of the i-th host, an equal one each time.
 func (s *Simulation) server(i int) Server {
 	part := "server"
@@ -98,21 +72,18 @@ func (s *Simulation) server(i int) Server {
 }
 
 func (s *Simulation) sites(clk *virtual) ([]*site, error) {
-	sites := make([]*site, s.Scenario.Hosts)
 	client, err := s.clients(clk)
 	if err != nil {
 		return nil, err
 	}
-	shared := s.Scenario.Hosts - s.Scenario.Apart
+	sites := make([]*site, s.Scenario.Hosts)
 	for i := range sites {
-		sites[i] = &site{lookAt: clock.Instant(i) * clock.Instant(s.Scenario.Joins)}
-		switch {
-		case i == 0 || i >= shared:
+		sites[i] = &site{lookAt: clock.Instant(i) * clock.Instant(s.Scenario.Joins), client: client(i)}
+		if i == 0 || i >= s.Scenario.Hosts-s.Scenario.Apart {
 			sites[i].server = s.server(i)
-		default:
+		} else {
 			sites[i].server = sites[0].server
 		}
-		sites[i].client = client(i)
 	}
 	return sites, nil
 }
@@ -120,9 +91,6 @@ func (s *Simulation) sites(clk *virtual) ([]*site, error) {
 func (s *Simulation) clients(clk *virtual) (func(i int) client, error) {
 	cfg := s.Config
 	if cfg.Strategy == Oracle {
-		if cfg.MaxRPS <= 0 {
-			return nil, fmt.Errorf("simulate: Config.MaxRPS = %v: want requests per second, such as 2000", cfg.MaxRPS)
-		}
 		return s.oracles(), nil
 	}
 	cfg.Clock = clk

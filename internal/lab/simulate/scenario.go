@@ -1,6 +1,7 @@
 package simulate
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"hash/fnv"
@@ -32,31 +33,21 @@ type Scenario struct {
 	Joins time.Duration // the time from the first request to a host to that of the next; zero means none
 	// Capacity is the requests per second that the hosts together admit in the long run at t.
 	// Zero from one whole second to another is an outage. It must be set.
-	Capacity func(t time.Duration) float64
+	Capacity func(t time.Duration) float64 `yaml:"-"`
 	// New makes a server of a run, whose randomness must all come from rnd. It must be set.
-	New func(rnd *rand.Rand) Server
+	New func(rnd *rand.Rand) Server `yaml:"-"`
 }
 
-// The bounds of a Scenario's Duration, and of its Hosts.
+// The bounds of a Scenario's Duration.
 const (
 	MinDuration = time.Minute + time.Second // the first minute, and a second of steady state
 	MaxDuration = 24 * time.Hour            // a run takes some 50 bytes a second
-	maxHosts    = 1000                      // the choice of the next host looks at all
 )
 
 func (sc *Scenario) setDefaults() {
-	if sc.Duration == 0 {
-		sc.Duration = 15 * time.Minute
-	}
-	if sc.MaxInFlight == 0 {
-		sc.MaxInFlight = 4096 // more than anything but a queue that grows without bound
-	}
-	if sc.Hosts == 0 {
-		sc.Hosts = 1
-	}
-	if sc.Timeout == 0 {
-		sc.Timeout = 10 * time.Second
-	}
+	sc.Duration, sc.Timeout = sc.Length(), cmp.Or(sc.Timeout, 10*time.Second)
+	sc.MaxInFlight = cmp.Or(sc.MaxInFlight, 4096) // more than anything but a queue that grows without bound
+	sc.Hosts = max(sc.Hosts, 1)
 }
 
 // admits is the part of the capacity at t that is possible with at most ceiling per second and
@@ -70,33 +61,7 @@ func (sc *Scenario) admits(ceiling float64, t time.Duration) float64 {
 }
 
 // Length is how long a run takes: Duration, or what zero means.
-func (sc *Scenario) Length() time.Duration {
-	filled := *sc
-	filled.setDefaults()
-	return filled.Duration
-}
-
-func (sc *Scenario) validate() error {
-	switch {
-	case sc.New == nil:
-		return fmt.Errorf("simulate: scenario %q: New is nil: want a func that makes the server", sc.Name)
-	case sc.Capacity == nil:
-		return fmt.Errorf("simulate: scenario %q: Capacity is nil: want requests per second over time", sc.Name)
-	case sc.Duration < MinDuration || sc.Duration > MaxDuration:
-		return fmt.Errorf("simulate: scenario %q: Duration = %v: want %v to %v", sc.Name, sc.Duration, MinDuration, MaxDuration)
-	case sc.MaxRPS < 0 || sc.MaxInFlight < 1 || sc.Timeout <= 0:
-		return fmt.Errorf("simulate: scenario %q: MaxRPS = %v, MaxInFlight = %v, Timeout = %v: want none below zero", sc.Name, sc.MaxRPS, sc.MaxInFlight, sc.Timeout)
-	case sc.Hosts < 1 || sc.Hosts > maxHosts || sc.Apart < 0 || sc.Apart > sc.Hosts || sc.Joins < 0:
-		return fmt.Errorf("simulate: scenario %q: Hosts = %d, Apart = %d, Joins = %v: want up to %d hosts, none of it below zero, and no more apart than there are", sc.Name, sc.Hosts, sc.Apart, sc.Joins, maxHosts)
-	case sc.Link.RTT < 0 || sc.Link.Jitter < 0:
-		return fmt.Errorf("simulate: scenario %q: Link.RTT = %v, Jitter = %v: want none below zero", sc.Name, sc.Link.RTT, sc.Link.Jitter)
-	case sc.Stalls.Gap < 0 || sc.Stalls.Longest < 0 || sc.Stalls.Longest > 0 && sc.Stalls.Gap == 0:
-		return fmt.Errorf("simulate: scenario %q: Stalls = %+v: want none below zero, and Gap with Longest", sc.Name, sc.Stalls)
-	case sc.Offer.Rate < 0 || sc.Offer.On < 0 || sc.Offer.Off < 0 || sc.Offer.Off > 0 && sc.Offer.On == 0:
-		return fmt.Errorf("simulate: scenario %q: Offer = %+v: want none below zero, and On with Off", sc.Name, sc.Offer)
-	}
-	return nil
-}
+func (sc *Scenario) Length() time.Duration { return cmp.Or(sc.Duration, 15*time.Minute) }
 
 // random is the source of a part of a run. Each part has its own, so that none depends on how
 // often another draws.

@@ -4,23 +4,20 @@ import (
 	"math"
 	"math/rand/v2"
 	"net/http"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
 	"syscall"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
+	"go.yaml.in/yaml/v3"
 
 	"github.com/treadlight/crawl/internal/clock"
 	"github.com/treadlight/crawl/internal/ratelimit/header"
 )
-
-// visit is a request at an instant and what it must come to.
-type visit struct {
-	at     time.Duration
-	status int
-	after  time.Duration // Retry-After
-	next   time.Duration // what Next says just after it
-}
 
 func source() *rand.Rand { return rand.New(rand.NewPCG(1, 2)) }
 
@@ -28,139 +25,38 @@ func at(d time.Duration) clock.Instant { return clock.Instant(d) }
 
 const ms = time.Millisecond
 
+// The times and statuses of requests, and what Next says, are those of testdata/instants.yaml.
 func TestServersAtExactInstants(t *testing.T) {
-	const ok, many, no, s = http.StatusOK, tooMany, http.StatusForbidden, time.Second
-	for name, c := range map[string]struct {
-		server Server
-		visits []visit
-	}{
-		"leaky: a burst of two above one per second": {
-			&leaky{rate: always(1), burst: 2, status: unavailable},
-			[]visit{
-				{0, ok, 0, 0},                          // excess 0
-				{0, ok, 0, 1 * s},                      // excess 1: Next leaves half of the burst
-				{0, ok, 0, 2 * s},                      // excess 2
-				{0, unavailable, 0, 2 * s},             // would be 3
-				{999 * ms, unavailable, 0, 2 * s},      // 2.001: the refusal has changed nothing
-				{1 * s, ok, 0, 3 * s},                  // 2
-				{2500 * ms, ok, 0, 4 * s},              // 1.5
-				{2500 * ms, unavailable, 0, 4 * s},     // 2.5
-				{60 * s, ok, 0, 60 * s},                // no excess is left and none is saved up
-				{60*s + 400*ms, ok, 0, 60*s + 1000*ms}, // 0.6
-			},
-		},
-		"leaky: no burst": {
-			&leaky{rate: always(10), status: many},
-			[]visit{{0, ok, 0, 100 * ms}, {99 * ms, many, 0, 100 * ms}, {100 * ms, ok, 0, 200 * ms}},
-		},
-		"leaky: the rate drops and comes back": {
-			&leaky{rate: steps{{0, 10}, {1 * s, 1}, {9 * s, 10}}, status: many},
-			[]visit{{0, ok, 0, 100 * ms}, {100 * ms, ok, 0, 200 * ms}, {1 * s, many, 0, 1100 * ms}, {1100 * ms, ok, 0, 2100 * ms}, {9 * s, ok, 0, 9100 * ms}},
-		},
-		"bucket: exact Retry-After is rounded up": {
-			&leaky{rate: always(0.4), status: many, hint: hint{form: exact}},
-			[]visit{{0, ok, 0, 2500 * ms}, {0, many, 3 * s, 2500 * ms}, {2 * s, many, 1 * s, 2500 * ms}, {2500 * ms, ok, 0, 5 * s}},
-		},
-		"bucket: constant Retry-After": {
-			&leaky{rate: always(1), status: many, hint: hint{constant, 30 * s}},
-			[]visit{{0, ok, 0, 1 * s}, {1 * ms, many, 30 * s, 1 * s}, {1 * s, ok, 0, 2 * s}},
-		},
-		"fixed on the clock, the first window cut short": {
-			&fixed{max: 2, window: 10 * s, phase: 3 * s, status: many, hint: hint{form: exact}},
-			[]visit{
-				{0, ok, 0, 0},
-				{5 * s, ok, 0, 7 * s},
-				{6500 * ms, many, 1 * s, 7 * s},
-				{7 * s, ok, 0, 7 * s},
-				{8 * s, ok, 0, 17 * s},
-				{8 * s, many, 9 * s, 17 * s},
-				{17 * s, ok, 0, 17 * s},
-			},
-		},
-		"fixed from the first request, Retry-After as a date": {
-			&fixed{max: 1, window: 10 * s, opening: byRequest, status: unavailable, hint: hint{form: wholeDate}},
-			[]visit{
-				{300 * ms, ok, 0, 10300 * ms},
-				{400 * ms, unavailable, 10600 * ms, 10300 * ms},
-				{10299 * ms, unavailable, 701 * ms, 10300 * ms},
-				{10300 * ms, ok, 0, 20300 * ms},
-				{50 * s, ok, 0, 60 * s},
-			},
-		},
-		"fixed by whole seconds": {
-			&fixed{max: 1, window: 2 * s, opening: byWholeSecond, status: unavailable},
-			[]visit{{900 * ms, ok, 0, 2 * s}, {1999 * ms, unavailable, 0, 2 * s}, {2700 * ms, ok, 0, 4 * s}, {4 * s, ok, 0, 6 * s}},
-		},
-		"sliding log: a refusal is not logged": {
-			newSliding(2, 10*s, many, hint{form: exact}),
-			[]visit{
-				{1 * s, ok, 0, 1 * s},
-				{4 * s, ok, 0, 11 * s},
-				{5 * s, many, 6 * s, 11 * s},
-				{10500 * ms, many, 1 * s, 11 * s},
-				{11 * s, ok, 0, 14 * s},
-				{13 * s, many, 1 * s, 14 * s},
-				{14 * s, ok, 0, 21 * s},
-			},
-		},
-		"sliding counter: refused ones count": {
-			&approximate{max: 4, window: 10 * s, status: many, hint: hint{constant, 10 * s}},
-			[]visit{
-				{0, ok, 0, 0},
-				{0, ok, 0, 0},
-				{0, ok, 0, 10 * s}, // Next is careful
-				{0, ok, 0, 10 * s},
-				{10 * s, many, 10 * s, 15200 * ms},  // 4 + 1
-				{15 * s, ok, 0, 17700 * ms},         // 2 + 2
-				{17500 * ms, ok, 0, 20 * s},         // 1 + 3
-				{20 * s, ok, 0, 23600 * ms},         // 1 + 3
-				{20 * s, many, 10 * s, 26933333334}, // 2 + 3
-				{45 * s, ok, 0, 45 * s},             // two periods back is forgotten
-				{45 * s, ok, 0, 45 * s},
-				{45 * s, ok, 0, 50 * s},
-				{45 * s, ok, 0, 50 * s},
-				{45 * s, many, 10 * s, 50 * s},
-			},
-		},
-		"evasive: the block is renewed": {
-			&evasive{max: 2, block: 10 * s},
-			[]visit{
-				{100 * ms, ok, 0, 100 * ms},
-				{900 * ms, ok, 0, 1 * s},
-				{1 * s, ok, 0, 1 * s},
-				{1999 * ms, ok, 0, 2 * s},
-				{1999 * ms, no, 0, 11999 * ms},
-				{11 * s, no, 0, 21 * s},
-				{20999 * ms, no, 0, 30999 * ms},
-				{30999 * ms, ok, 0, 30999 * ms},
-			},
-		},
-		"jail: more than two refusals in a minute": {
-			&jail{Server: &leaky{rate: always(0.5), status: many}, max: 2, term: 100 * s},
-			[]visit{
-				{0, ok, 0, 2 * s},
-				{1 * s, many, 0, 2 * s},
-				{1 * s, many, 0, 2 * s},
-				{61 * s, ok, 0, 63 * s},
-				{61 * s, many, 0, 63 * s}, // the first two are out of sight
-				{62 * s, many, 0, 63 * s},
-				{62 * s, many, 0, 162 * s},
-				{161999 * ms, no, 0, 162 * s},
-				{162 * s, ok, 0, 164 * s},
-			},
-		},
-		"outage": {
-			&outage{Server: &leaky{rate: always(1), status: many}, when: spans{{5 * s, 6 * s}, {8 * s, 9 * s}}, says: Answer{Status: http.StatusInternalServerError}},
-			[]visit{{4900 * ms, ok, 0, 5900 * ms}, {5 * s, http.StatusInternalServerError, 0, 6 * s}, {6 * s, ok, 0, 7 * s}, {8999 * ms, http.StatusInternalServerError, 0, 9 * s}, {9 * s, ok, 0, 10 * s}},
-		},
-	} {
-		t.Run(name, func(t *testing.T) {
-			for i, v := range c.visits {
-				a := c.server.Serve(at(v.at))
-				require.Equal(t, v.status, a.Status, "visit %d at %v", i, v.at)
-				require.Equal(t, v.after, a.RetryAfter, "Retry-After of visit %d at %v", i, v.at)
-				require.Equal(t, v.status == many || v.status == unavailable || v.status == no, a.Refused, "visit %d at %v", i, v.at)
-				require.Equal(t, max(v.next, v.at), time.Duration(c.server.Next(at(v.at))), "Next after visit %d at %v", i, v.at)
+	var cases []struct {
+		spec `yaml:",inline"`
+
+		Visits string
+	}
+	text, err := os.ReadFile("testdata/instants.yaml")
+	require.NoError(t, err)
+	require.NoError(t, yaml.Unmarshal(text, &cases))
+	require.Len(t, cases, 13)
+	for _, c := range cases {
+		t.Run(c.Name, func(t *testing.T) {
+			c.Near = true // its pages take no time
+			server := c.server(source())
+			if f, ok := server.(*fixed); ok && f.opening == onTheClock {
+				f.phase = 3 * time.Second
+			}
+			for line := range strings.Lines(c.Visits) {
+				f := strings.Fields(strings.ReplaceAll(line, " - ", " 0s "))
+				var d [4]time.Duration // of at, status, Retry-After and Next
+				for i := range f[:4] {
+					if i != 1 {
+						d[i], err = time.ParseDuration(f[i])
+						require.NoError(t, err, line)
+					}
+				}
+				a := server.Serve(at(d[0]))
+				require.Equal(t, f[1], strconv.Itoa(a.Status), line)
+				require.Equal(t, d[2], a.RetryAfter, "Retry-After of %s", line)
+				require.Equal(t, slices.Contains([]int{tooMany, unavailable, http.StatusForbidden}, a.Status), a.Refused, line)
+				require.Equal(t, max(d[3], d[0]), time.Duration(server.Next(at(d[0]))), "Next after %s", line)
 			}
 		})
 	}

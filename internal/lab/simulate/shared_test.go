@@ -1,7 +1,6 @@
 package simulate
 
 import (
-	"strings"
 	"testing"
 	"time"
 
@@ -74,22 +73,6 @@ func TestEvenness(t *testing.T) {
 	require.InDelta(t, 1, evenness([]*site{{granted: 7}, {granted: 7}}), 1e-9)
 	require.InDelta(t, 0.5, evenness([]*site{{granted: 7}, {}}), 1e-9)
 	require.Zero(t, evenness([]*site{{}, {}}), "nobody was granted anything")
-}
-
-func TestHostsOutOfRange(t *testing.T) {
-	for _, change := range []func(*Scenario){
-		func(sc *Scenario) { sc.Hosts = -1 },
-		func(sc *Scenario) { sc.Hosts = maxHosts + 1 },
-		func(sc *Scenario) { sc.Hosts, sc.Apart = 2, 3 },
-		func(sc *Scenario) { sc.Apart = -1 },
-		func(sc *Scenario) { sc.Joins = -1 },
-	} {
-		sc := nginx("X", 1)
-		change(&sc)
-		_, err := Run(sc, Config(Oracle), 1)
-		require.ErrorContains(t, err, "want up to 1000 hosts")
-		require.True(t, strings.HasPrefix(err.Error(), `simulate: scenario "X": `))
-	}
 }
 
 // A host that takes four requests at a time is at its limit when one is sent as often as one is answered,

@@ -243,7 +243,7 @@ func (o *FleetOptions) Run() error {
 		c.Processes = n
 		r, err := fleet.Run(c)
 		if err != nil {
-			return cli.Usage(errors.New(strings.TrimPrefix(err.Error(), "fleet: ")))
+			return cli.Usage(err)
 		}
 		all = append(all, r)
 	}

@@ -15,12 +15,18 @@ func run(t *testing.T, c fleet.Config) fleet.Result {
 	return r
 }
 
+// of is the default web but for what is given.
+func of(processes, owned, hosts int, capacity, pages float64) fleet.Config {
+	c := fleet.Default()
+	c.Processes, c.Owned, c.Hosts, c.Capacity, c.Pages = processes, owned, hosts, capacity, pages
+	return c
+}
+
 // flat is hosts that are all alike: 100 pages each at 1/s.
 func flat(hosts, processes, owned int, capacity float64) fleet.Config {
-	return fleet.Config{
-		Processes: processes, Owned: owned, Capacity: capacity, Hosts: hosts, Pages: 100 * float64(hosts),
-		Exponent: 1e-12, Rates: []fleet.Rate{{PerSecond: 1, Share: 1}},
-	}
+	c := of(processes, owned, hosts, capacity, 100*float64(hosts))
+	c.Exponent, c.Rates = 1e-12, []fleet.Rate{{PerSecond: 1, Share: 1}}
+	return c
 }
 
 // TestInClosedForm holds the play to what can be worked out by hand.
@@ -51,7 +57,7 @@ func TestInClosedForm(t *testing.T) {
 func TestLaws(t *testing.T) {
 	last := fleet.Result{Most: 1e18}
 	for _, n := range []int{1, 3, 10, 100} {
-		r := run(t, fleet.Config{Processes: n, Hosts: 3000, Pages: 1e6, Capacity: 50, Owned: 100, Seed: 7})
+		r := run(t, of(n, 100, 3000, 50, 1e6))
 		require.GreaterOrEqual(t, r.Seconds*1.000001, r.Longest, "no fleet is done before its slowest host")
 		require.GreaterOrEqual(t, r.Seconds*1.000001, r.Pages/(50*float64(n)), "nor faster than it can")
 		require.LessOrEqual(t, r.Busy, 1.000001)
@@ -59,11 +65,13 @@ func TestLaws(t *testing.T) {
 		require.LessOrEqual(t, r.Most, r.Nearly)
 		require.LessOrEqual(t, r.Nearly, r.Seconds)
 		require.LessOrEqual(t, r.Most, last.Most*1.000001, "more processes take no longer for most of it")
-		require.Equal(t, r, run(t, fleet.Config{Processes: n, Hosts: 3000, Pages: 1e6, Capacity: 50, Owned: 100, Seed: 7}))
+		require.Equal(t, r, run(t, of(n, 100, 3000, 50, 1e6)))
 		last = r
 	}
-	whole := run(t, fleet.Config{Hosts: 1000, Pages: 1e6})
-	capped := run(t, fleet.Config{Hosts: 1000, Pages: 1e6, MaxPerHost: 500})
+	c := of(1, 4096, 1000, 1000, 1e6)
+	whole := run(t, c)
+	c.MaxPerHost = 500
+	capped := run(t, c)
 	require.Less(t, capped.Longest, whole.Longest/10)
 	require.LessOrEqual(t, capped.Pages, 500e3)
 	require.InDelta(t, 1e6*5*9+4e6*75+1000*300, whole.Memory, 1e5)
@@ -71,8 +79,7 @@ func TestLaws(t *testing.T) {
 
 func TestConfig(t *testing.T) {
 	for want, c := range map[string]fleet.Config{
-		"Processes is -1": {Processes: -1}, "Hosts is 20000000": {Hosts: 2e7}, "Owned is -1": {Owned: -1},
-		"has to be above 0": {Capacity: -1}, "add up to nothing": {Rates: []fleet.Rate{{PerSecond: 1}}}, "rate has to be": {Rates: []fleet.Rate{{Share: 1}}},
+		"processes is -1": of(-1, 1, 1, 1, 1), "hosts is 20000000": of(1, 1, 2e7, 1, 1), "owned is -1": of(1, -1, 1, 1, 1), "above 0": of(1, 1, 1, -1, 1),
 	} {
 		_, err := fleet.Run(c)
 		require.ErrorContains(t, err, want)
