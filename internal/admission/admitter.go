@@ -126,13 +126,16 @@ func New(cfg Config) (*Admitter, error) {
 	if cfg.Clock == nil {
 		cfg.Clock = clock.System()
 	}
-	a := &Admitter{cfg: cfg, combos: combos{share: cfg.Share}, standbys: make([]standby, 1)}
+	a := &Admitter{cfg: cfg, standbys: make([]standby, 1)}
+	if cfg.Fallback != nil {
+		a.combos.share = cfg.Share
+	}
 	if r, ok := cfg.Repository.(interface {
 		Part(key string) (part, of int)
 	}); ok {
 		_, of := r.Part("")
 		a.standbys = make([]standby, of)
-		a.part = func(key string) int { part, _ := r.Part(foldKey(key)); return part }
+		a.part = func(key string) int { part, _ := r.Part(key); return part }
 	}
 	a.life, a.end = context.WithCancel(context.Background())
 	return a, nil
@@ -158,7 +161,7 @@ func (a *Admitter) Decide(ctx context.Context, req Request) (res Result, err err
 	case !req.OnError.valid():
 		return Result{}, fieldError("OnError", req.OnError, "set it to FailOpen or FailClosed")
 	}
-	req.set = a.cfg.Rules.planSet()
+	req.Key, req.set = foldKey(req.Key), a.cfg.Rules.planSet()
 	plans, err := a.combos.of(req.set, req.Plans)
 	if err != nil {
 		return Result{}, err
@@ -168,7 +171,7 @@ func (a *Admitter) Decide(ctx context.Context, req Request) (res Result, err err
 	return res, err
 }
 
-// decide is Decide for a request that is in order and whose plans were found, with room for the
+// decide is Decide for a request that is in order, whose key is folded and whose plans were found, with room for the
 // Result: copying both from call to call would cost more than the decision. Its error is that of
 // ctx.
 func (a *Admitter) decide(ctx context.Context, req *Request, res *Result) (err error) {
@@ -182,7 +185,7 @@ func (a *Admitter) decide(ctx context.Context, req *Request, res *Result) (err e
 		if a.cfg.Fallback != nil {
 			asked = a.cfg.Clock.Now()
 		}
-		if *res, err = a.take(ctx, foldKey(req.Key), req.whole, req.Tokens); err == nil {
+		if *res, err = a.take(ctx, req.Key, req.whole, req.Tokens); err == nil {
 			a.answered(ctx, s, req, res)
 		} else if over := ctx.Err(); over != nil {
 			*res = Result{}
@@ -287,13 +290,7 @@ func (a *Admitter) remove(ctx context.Context, key string, plans []Plan) error {
 	if a.cfg.Fallback == nil {
 		return err
 	}
-	s := a.partOf(key)
-	s.mu.Lock()
-	for i := range plans {
-		delete(s.owed, owedKey{key, plans[i].Name})
-	}
-	s.mu.Unlock()
-	return errors.Join(err, a.cfg.Fallback.Remove(ctx, key, plans))
+	return errors.Join(err, a.cfg.Fallback.Remove(ctx, key, append(plans, a.owedOf(plans)...)))
 }
 
 // Statistics is what was counted so far.

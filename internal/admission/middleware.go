@@ -253,18 +253,18 @@ func (v *verdict) patience() time.Duration {
 func (v *verdict) charge(r *http.Request) error {
 	ctx, rule, a := r.Context(), v.rule, v.door.cfg.Admitter
 	req := Request{
-		Key: v.key, Plans: rule.Plans, Tokens: rule.tokens(r), OnError: rule.OnError,
+		Key: foldKey(v.key), Plans: rule.Plans, Tokens: rule.tokens(r), OnError: rule.OnError,
 		set: v.terms.set, whole: v.terms.plans,
 	}
 	if rule.line == nil || v.shadow {
 		return a.decide(ctx, &req, &v.res)
 	}
-	if line, ok := rule.line.Statistics(foldKey(v.key)); !ok || line.InUse == 0 {
+	if line, ok := rule.line.Statistics(req.Key); !ok || line.InUse == 0 {
 		if err := a.decide(ctx, &req, &v.res); err != nil || v.settled() {
 			return err
 		}
 	}
-	leave, err := rule.line.AcquireRelease(ctx, foldKey(req.Key), 1, v.patience())
+	leave, err := rule.line.AcquireRelease(ctx, req.Key, 1, v.patience())
 	if errors.Is(err, limit.ErrLimited) {
 		return v.stillInLine(ctx, &req)
 	} else if err != nil {

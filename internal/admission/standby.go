@@ -25,16 +25,9 @@ const (
 	// retryPause is the time between two questions whether the store is back.
 	retryPause = 500 * time.Millisecond
 
-	// maxOwed bounds the accounts that are kept to be charged to the store: some ten megabytes.
-	maxOwed = 1 << 16
-
-	// chargers is how many of them are charged at a time, so that a store that is far away has
+	// chargers is how many accounts are charged at a time, so that a store that is far away has
 	// thousands of them in seconds.
 	chargers = 64
-
-	// lastRound is how often all accounts are charged while decisions go on here, each time those of
-	// the time before; then they wait, however many there are left.
-	lastRound = 5
 
 	// maxCombos is how many combinations of plans are kept ready. They come from rules, of which
 	// there are fewer; others are made anew each time.
@@ -42,36 +35,17 @@ const (
 )
 
 // standby is how the keys of one part of the store are decided while that part is out of reach: by
-// the fallback. What it grants is kept as accounts of the whole plans, by the same functions by
-// which the store counts, so that what is charged to the store when it is back is what of it counts
-// then.
+// the fallback. What it grants it also keeps, as accounts under plans of their own, so that what is
+// charged to the store when it is back is what of it counts then.
 type standby struct {
 	away atomic.Bool // set with mu held, if there is a fallback
 	miss atomic.Int32
 
 	mu      sync.Mutex // guards what follows
 	missed  time.Time  // when the last of the undecided was
-	owed    map[owedKey]owed
 	since   time.Time
 	decided int64 // since then, by the fallback
 	granted int64
-	lost    int64 // accounts for which there was no room
-}
-
-type owedKey struct{ key, plan string }
-
-// owed is what of a plan was granted to a key by the fallback. What flows into a bucket is this
-// process's part of it, since the others have accounts of theirs.
-type owed struct {
-	plan  Plan // the whole
-	part  Plan // with its share of the rate
-	state State
-}
-
-// used is how many of the tokens count at now.
-func (o *owed) used(now Micros) int64 {
-	_, r := o.part.Take(o.state, now, 0)
-	return r.Limit - r.Remaining
 }
 
 // partOf is the standby of a key. A repository of several parts has a method Part.
@@ -100,7 +74,9 @@ func (a *Admitter) answered(ctx context.Context, s *standby, req *Request, res *
 		s.miss.Store(0)
 	}
 	if res.Allowed && req.Tokens > 0 {
-		_, _ = a.fallBack(ctx, req)
+		if plans, err := a.combos.of(req.set, req.Plans); err == nil { // they were found before
+			_, _ = a.fallBack(ctx, req, &plans)
+		}
 	}
 }
 
@@ -186,9 +162,9 @@ func (a *Admitter) leave(ctx context.Context, s *standby, req *Request, cause er
 		return
 	}
 	s.away.Store(true)
-	s.since, s.decided, s.granted, s.lost, s.owed = a.cfg.Clock.Now(), 0, 0, 0, map[owedKey]owed{}
+	s.since, s.decided, s.granted = a.cfg.Clock.Now(), 0, 0
 	a.cfg.Log.WarnContext(ctx, "admission store does not answer: this process decides by its share of each plan until it does", slog.Any("error", cause))
-	key, plans := foldKey(req.Key), req.whole
+	key, plans := req.Key, req.whole
 	a.beside.Go(func() {
 		for clock.Sleep(a.life, a.cfg.Clock, retryPause) == nil {
 			if _, err := a.take(a.life, key, plans, 0); err == nil && a.settle(s) {
@@ -199,92 +175,113 @@ func (a *Admitter) leave(ctx context.Context, s *standby, req *Request, cause er
 }
 
 // settle charges the store what was granted here, and then has it decide again. It is not ok if the
-// store went away meanwhile. Decisions go on here while it charges; only for the last few do they
-// wait.
+// store went away meanwhile. Decisions go on here while it charges; only for what was granted
+// meanwhile do they wait.
 func (a *Admitter) settle(s *standby) (ok bool) {
-	for round := 0; ; round++ {
-		s.mu.Lock()
-		if len(s.owed) <= chargers || round == lastRound {
-			s.owed = a.chargeAll(s.owed)
-			if ok = len(s.owed) == 0; ok {
-				s.away.Store(false)
-				s.miss.Store(0)
-				a.cfg.Log.Info("admission store answers again: it has been charged what was granted here",
-					slog.Duration("after", a.cfg.Clock.Since(s.since)), slog.Int64("decided_here", s.decided),
-					slog.Int64("granted_here", s.granted), slog.Int64("accounts_not_charged", s.lost))
+	s.mu.Lock()
+	debts := a.debtsLocked(s)
+	s.mu.Unlock()
+	if !a.chargeAll(debts) {
+		return false
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !a.chargeAll(a.debtsLocked(s)) {
+		return false
+	}
+	s.away.Store(false)
+	s.miss.Store(0)
+	a.cfg.Log.Info("admission store answers again: it has been charged what was granted here",
+		slog.Duration("after", a.cfg.Clock.Since(s.since)), slog.Int64("decided_here", s.decided), slog.Int64("granted_here", s.granted))
+	return true
+}
+
+// debt is tokens of a plan that were granted to a key here, and that the store was not charged yet.
+type debt struct {
+	key  string
+	plan Plan
+	n    int64
+}
+
+// owed is the plan under which the fallback keeps what it granted of p. What flows into a bucket is
+// this process's part of it, since the others have accounts of theirs. No name of a plan has a slash.
+func (p Plan) owed(share float64) Plan {
+	p.Name = "owed/" + p.Name
+	p.TokensPerSecond *= share
+	return p
+}
+
+// debtsLocked takes what was granted out of the fallback's accounts.
+func (a *Admitter) debtsLocked(s *standby) (debts []debt) {
+	plans, local := a.cfg.Rules.Plans(), a.cfg.Fallback
+	owed := a.owedOf(plans)
+	_ = local.Keys(a.life, owed, func(key string) bool { // a fallback that fails has nothing to tell
+		for i := range plans {
+			if a.partOf(key) != s {
+				return true
 			}
-			s.mu.Unlock()
-			return ok
-		}
-		list := s.owed
-		s.owed = map[owedKey]owed{}
-		s.mu.Unlock()
-		if left := a.chargeAll(list); len(left) > 0 {
-			s.mu.Lock()
-			for k, o := range left {
-				a.oweLocked(s, k, &o.plan, o.used(a.now()))
+			res, err := local.Take(a.life, key, owed[i:i+1], 0)
+			if n := res.Limit - res.Remaining; err == nil && n > 0 {
+				debts = append(debts, debt{key, plans[i], n})
+				_ = local.Remove(a.life, key, owed[i:i+1])
 			}
-			s.mu.Unlock()
-			return false
 		}
+		return true
+	})
+	return debts
+}
+
+func (a *Admitter) owedOf(plans []Plan) []Plan {
+	owed := make([]Plan, len(plans))
+	for i, p := range plans {
+		owed[i] = p.owed(a.cfg.Share)
+	}
+	return owed
+}
+
+// owe notes that n tokens were granted, or as many as the account has room for.
+func (a *Admitter) owe(key string, owed []Plan, n int64) {
+	for n > 0 {
+		res, err := a.cfg.Fallback.Take(a.life, key, owed, n)
+		if err != nil || res.Allowed {
+			return
+		}
+		n = min(n-1, res.Remaining)
 	}
 }
 
-// chargeAll charges accounts, and is those that the store did not take.
-func (a *Admitter) chargeAll(list map[owedKey]owed) map[owedKey]owed {
-	left := map[owedKey]owed{}
-	var mu sync.Mutex
+// chargeAll charges debts, and notes anew those that the store did not take.
+func (a *Admitter) chargeAll(debts []debt) (ok bool) {
 	var failed atomic.Bool
 	var all errgroup.Group
 	all.SetLimit(chargers)
-	for k, o := range list {
+	for _, d := range debts {
 		all.Go(func() error {
-			if failed.Load() || !a.chargeOne(k.key, &o) {
+			if failed.Load() || !a.chargeOne(d) {
 				failed.Store(true)
-				mu.Lock()
-				left[k] = o
-				mu.Unlock()
+				a.owe(d.key, []Plan{d.plan.owed(a.cfg.Share)}, d.n)
 			}
 			return nil
 		})
 	}
 	_ = all.Wait() // which has no error
-	return left
+	return !failed.Load()
 }
 
-// chargeOne charges an account, or as much of it as the store has left. A charge whose answer was
+// chargeOne charges a debt, or as much of it as the store has left. A charge whose answer was
 // lost is not repeated: the store was there just before it.
-func (a *Admitter) chargeOne(key string, o *owed) bool {
-	plans := []Plan{o.plan}
-	for n := o.used(a.now()); n > 0; {
-		res, err := a.take(a.life, key, plans, n)
+func (a *Admitter) chargeOne(d debt) bool {
+	for d.n > 0 {
+		res, err := a.take(a.life, d.key, []Plan{d.plan}, d.n)
 		if err != nil {
 			return undecided(err) && a.life.Err() == nil
 		}
-		if res.Allowed || res.Remaining >= n {
+		if res.Allowed || res.Remaining >= d.n {
 			return true
 		}
-		n = res.Remaining
+		d.n = res.Remaining
 	}
 	return true
-}
-
-// oweLocked adds tokens to an account.
-func (a *Admitter) oweLocked(s *standby, k owedKey, p *Plan, n int64) {
-	o, known := s.owed[k]
-	if !known && len(s.owed) >= maxOwed {
-		s.lost++
-		return
-	}
-	now := a.now()
-	if !known || o.plan != *p {
-		n += o.used(now) // of a plan that was replaced
-		o = owed{*p, *p, p.Fresh(now)}
-		o.part.TokensPerSecond *= a.cfg.Share
-	}
-	var r Result
-	o.part.Charge(&o.state, now, min(n, p.Capacity), &r)
-	s.owed[k] = o
 }
 
 func (a *Admitter) now() Micros { return MicrosOf(a.cfg.Clock.Now()) }
@@ -297,78 +294,65 @@ func (a *Admitter) decideHere(ctx context.Context, s *standby, req *Request, res
 	if !s.away.Load() {
 		return false
 	}
-	r, err := a.inTurn(ctx, req)
-	if err != nil {
+	plans, err := a.combos.of(req.set, req.Plans)
+	if err != nil { // they were found before
 		return false
+	}
+	r := a.inTurn(&plans, req.Tokens)
+	if r.Allowed {
+		if r, err = a.fallBack(ctx, req, &plans); err != nil {
+			return false
+		}
 	}
 	a.fallbacks.Add(1)
 	s.decided++
 	if r.Allowed && req.Tokens > 0 {
 		s.granted += req.Tokens
-		for i := range req.whole {
-			a.oweLocked(s, owedKey{foldKey(req.Key), req.whole[i].Name}, &req.whole[i], req.Tokens)
+		for i := range plans.owed {
+			a.owe(req.Key, plans.owed[i:i+1], req.Tokens)
 		}
 	}
 	*res = r
 	return true
 }
 
-// inTurn is fallBack in the place of the store. A plan of which this process has less than a token
-// per window denies while it is not its turn, and tells its next one.
-func (a *Admitter) inTurn(ctx context.Context, req *Request) (res Result, err error) {
-	plans, err := a.combos.of(req.set, req.Plans)
-	if err != nil { // they were found before
-		return res, err
-	}
+// inTurn denies by a plan of which this process has less than a token per window, while it is not its
+// turn, and tells the next one.
+func (a *Admitter) inTurn(plans *combo, n int64) (res Result) {
+	res.Allowed = true
 	for i, cycle := range plans.cycles {
-		if cycle == 1 || req.Tokens == 0 {
+		if cycle == 1 || n == 0 {
 			continue
 		}
-		if wait := a.turn(&plans.shares[i], cycle, 0); wait > res.Wait {
+		if wait := a.turn(&plans.shares[i], cycle); wait > res.Wait {
 			res = Result{Limit: 1, Plan: plans.whole[i].Name, Reason: ReasonLimited, Wait: wait, Reset: wait}
 		}
 	}
-	if res.Wait > 0 {
-		return res, nil
-	}
-	res, err = a.fallBack(ctx, req)
-	for i, cycle := range plans.cycles {
-		if cycle == 1 || plans.whole[i].Name != res.Plan || res.Remaining > 0 || res.Wait == Never {
-			continue
-		}
-		next := a.turn(&plans.shares[i], cycle, 1)
-		if res.Reset, res.next = next, next; !res.Allowed {
-			res.Wait = next
-		}
-	}
-	return res, err
+	return res
 }
 
-// turn is how long it is until the process has a turn at a plan of such a cycle, from whole windows
-// after the present one on. Processes whose numbers follow each other have theirs one after the
-// other, so that together they grant no more in a window than the whole plan does.
-func (a *Admitter) turn(part *Plan, cycle int64, windows int64) time.Duration {
+// turn is how long it is until the process has a turn at a plan of such a cycle. Processes whose
+// numbers follow each other have theirs one after the other, so that together they grant no more in a
+// window than the whole plan does.
+func (a *Admitter) turn(part *Plan, cycle int64) time.Duration {
 	length, now := part.micros(), a.now()
 	start := startOf(now, length)
-	for ; (int64(start/length)+windows+a.cfg.Process)%cycle != 0; windows++ {
+	windows := Micros(0)
+	for ; (int64(start/length+windows)+a.cfg.Process)%cycle != 0; windows++ {
 	}
-	return max(0, (start + Micros(windows)*length - now).duration())
+	return max(0, (start + windows*length - now).duration())
 }
 
 // fallBack asks the fallback for this process's share. Who asks for more at once than the share can
 // hold is charged all of it: the store would have let him in.
-func (a *Admitter) fallBack(ctx context.Context, req *Request) (Result, error) {
-	plans, err := a.combos.of(req.set, req.Plans)
-	if err != nil { // they were found before
-		return Result{}, err
-	}
+func (a *Admitter) fallBack(ctx context.Context, req *Request, plans *combo) (Result, error) {
 	tokens := req.Tokens
 	for i, p := range plans.whole {
 		if tokens <= p.Capacity {
 			tokens = min(tokens, plans.shares[i].Capacity)
 		}
 	}
-	res, err := a.cfg.Fallback.Take(ctx, foldKey(req.Key), plans.shares, tokens)
+	res, err := a.cfg.Fallback.Take(ctx, req.Key, plans.shares, tokens)
 	if res.Allowed {
 		res.Reason = ReasonFallback
 	}
@@ -380,14 +364,12 @@ type combo struct {
 	whole  []Plan
 	shares []Plan  // this process's parts of them
 	cycles []int64 // in how many windows the process has one turn at its part; 1 for in each
+	owed   []Plan  // under which the fallback keeps what it granted of them
 }
-
-// inEach is the cycle of one plan that is not shared.
-var inEach = []int64{1}
 
 // combos keeps combinations of plans, so that a decision looks up and makes nothing.
 type combos struct {
-	share float64
+	share float64                  // zero without a fallback
 	known atomic.Pointer[comboSet] // nil means none
 }
 
@@ -399,13 +381,12 @@ type comboSet struct {
 
 // of is the plans of these names in set, each once. Its error wraps ErrUnknownPlan.
 func (c *combos) of(set *planSet, names []string) (made combo, err error) {
-	if len(names) == 1 && c.share == 1 {
+	if len(names) == 1 && c.share == 0 {
 		i, ok := set.index[names[0]]
 		if !ok {
 			return made, unknown(names[0])
 		}
-		plans := set.plans[i : i+1 : i+1]
-		return combo{plans, plans, inEach}, nil
+		return combo{whole: set.plans[i : i+1 : i+1]}, nil
 	}
 	var room [256]byte
 	key := append(room[:0], byte(len(names)))
@@ -425,8 +406,11 @@ func (c *combos) of(set *planSet, names []string) (made combo, err error) {
 			return combo{}, unknown(name)
 		}
 		if !slices.Contains(names[:at], name) {
-			part, cycle := p.shareOf(c.share)
-			made.whole, made.shares, made.cycles = append(made.whole, p), append(made.shares, part), append(made.cycles, cycle)
+			made.whole = append(made.whole, p)
+			if c.share > 0 {
+				part, cycle := p.shareOf(c.share)
+				made.shares, made.cycles, made.owed = append(made.shares, part), append(made.cycles, cycle), append(made.owed, p.owed(c.share))
+			}
 		}
 	}
 	if len(known.byNames) < maxCombos { // of two that are added at once one is made again later
