@@ -23,23 +23,7 @@ import (
 // the engine are not.
 func demoCommand(s cli.Streams) *cobra.Command {
 	length := 20 * time.Second // in which the outage is over and most hosts are done
-	cmd := &cobra.Command{
-		Use:   "demo [flags]",
-		Short: "Crawl difficult hosts on this machine, to see it at work",
-		Long: `Demo starts hosts on loopback addresses (fast, slow, limited with and without
-Retry-After, flaky, down for a while, restricted by robots.txt, full of
-redirects), crawls them with the real engine over real sockets, and ends with
-two tables: what the crawler learned of each host, and what each host saw of it.
-
-It needs no network. The settings are the defaults, but for a start quick enough
-to watch; files and CRAWL_* variables do not change them, flags do.`,
-		Example: `  crawl demo
-  crawl demo --for 1m                  let the slowest hosts finish too
-  crawl demo --strategy off            the same hosts without politeness
-  crawl demo --output pages.jsonl      keep the records`,
-		Args:              flags.NoArgs,
-		ValidArgsFunction: cobra.NoFileCompletions,
-	}
+	cmd := verb("demo")
 	cmd.Flags().DurationVar(&length, "for", length, "end after that long")
 	// What the demo crawls, and as whom, is its own business.
 	settings := flags.Add(cmd, func(f config.Flag) bool {

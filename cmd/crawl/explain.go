@@ -23,40 +23,11 @@ import (
 	"github.com/treadlight/crawl/internal/observe/console"
 )
 
-const explainLong = `Explain tells what a crawl with the same settings would make of each URL, and
-why: how it is spelled, step by step; whether it belongs to the crawl; what
-robots.txt says, with the line; how the host is paced. With --control it also
-tells how a crawl that runs stands with the host just now. With --state the
-settings and seeds are those of a crawl that was kept, under way or not, and
-what became of the URL there is told too. The reasons are those of the log and
-the records.
-
-It asks the host for robots.txt, as politely as a crawl, and for nothing else.
-It takes every flag of 'crawl' beside its own. A HOST is the host's first page.`
-
-const explainExamples = `  crawl explain https://example.com/a/../b?utm_source=x
-  crawl explain --canonical tracking example.com/b?utm_source=x
-  crawl explain --config site.yaml --offline --json example.com
-  crawl explain --robots-file robots.txt https://example.com/private/
-  crawl explain --control :9090 example.com    as a crawl with --listen :9090
-  crawl explain --state site --offline example.com/lost    what became of it`
-
 // explainCommand answers "what would it do with this URL, and why".
 func explainCommand(s cli.Streams) *cobra.Command {
 	x := explaining{Streams: s}
-	cmd := &cobra.Command{
-		Use:               "explain [flags] URL|HOST...",
-		Short:             "Tell what a crawl makes of a URL, and why",
-		Long:              explainLong,
-		Example:           explainExamples,
-		ValidArgsFunction: cobra.NoFileCompletions,
-		Args: func(_ *cobra.Command, args []string) error {
-			if len(args) == 0 {
-				return cli.Usagef("explain needs a URL or a host")
-			}
-			return nil
-		},
-	}
+	cmd := verb("explain")
+	cmd.Args = flags.SomeArgs("explain needs a URL or a host")
 	f := cmd.Flags()
 	f.StringArrayVar(&x.seeds, "seed", nil, "a `URL` the crawl begins from, repeatable; none = the URL explained is one")
 	f.StringVar(&x.robots, "robots-file", "", "judge by this `file` and ask no host")

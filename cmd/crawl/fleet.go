@@ -24,40 +24,13 @@ import (
 func fleetCommand(s cli.Streams) *cobra.Command {
 	o := fleetOptions{Streams: s}
 	words := []string{"status", "pause", "resume", "drain", "set", "purge"}
-	cmd := &cobra.Command{
-		Use:   "fleet status|pause|resume|drain|set|purge --job NAME [flags]",
-		Short: "See and steer a crawl that several processes share",
-		Long: `Fleet tells how a crawl goes that several processes share (--redis, --job), and
-tells all of them what to do. They hear of it within a third of their lease, 5
-seconds by default.
-
-  status  how far it is, which processes take part and what each is doing, and
-          what is used of their budgets: of rates what they were over the last
-          15 seconds, of ip_rps and site_rps where most is used. A master
-          of a cluster that is away is named, and what others have is told
-  pause   nothing further is asked for, until resume or drain
-  resume  it goes on
-  drain   all processes finish what is under way, and end; the job stays, and
-          'resume' lets processes begin again
-  set     another --max-pages or --max-time of the job, which counts from its
-          beginning, or 0 for none; it holds for those that join later too,
-          whatever they are given. A job that has ended by one goes on when
-          its processes are begun again. Rates of the job as a whole, such as
-          --global-rate, stay as they were when it was made
-  purge   forget the job, with all its URLs; its processes end with an error`,
-		Example: `  export CRAWL_FLEET_REDIS=redis://127.0.0.1:6379
-  crawl fleet status --job news
-  crawl fleet status --job news --json | jq .queued
-  crawl fleet drain --job news
-  crawl fleet set --job news --max-pages 5000
-  crawl fleet purge --job news --yes`,
-		ValidArgs: words,
-		Args: func(_ *cobra.Command, args []string) error {
-			if len(args) != 1 || !slices.Contains(words, args[0]) {
-				return cli.Usagef("fleet needs one of %s", cli.OneOf(words))
-			}
-			return nil
-		},
+	cmd := verb("fleet")
+	cmd.ValidArgs, cmd.ValidArgsFunction = words, nil
+	cmd.Args = func(_ *cobra.Command, args []string) error {
+		if len(args) != 1 || !slices.Contains(words, args[0]) {
+			return cli.Usagef("fleet needs one of %s", cli.OneOf(words))
+		}
+		return nil
 	}
 	f := cmd.Flags()
 	cmd.RunE = flags.Interruptible(func(ctx context.Context, args []string) error {

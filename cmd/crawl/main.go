@@ -54,23 +54,6 @@ func main() {
 	os.Exit(run(context.Background(), os.Args[1:], cli.Streams{In: os.Stdin, Out: os.Stdout, Err: os.Stderr, Env: os.Environ()}))
 }
 
-// What the help of the main command says, in lines of 80 columns at most: a test holds it to that.
-const rootLong = `Crawl visits a site, or many, as fast as each host tolerates and no faster: it
-learns the rate from statuses and latencies, obeys robots.txt and every
-Retry-After, and never lets one bad host slow another.
-
-It writes one record per URL to standard output or to a file.`
-
-const rootExamples = `  crawl demo                                    see it at work, offline
-  crawl https://example.com/                    one site, records on the screen
-  crawl -d 3 -o pages.jsonl https://example.com/
-  crawl --scope domain --max-pages 1000 -o pages.jsonl https://example.com/
-  crawl -i seeds.txt --format csv -o pages.csv  many sites
-  crawl -o site/ https://example.com/           kept in site as it goes
-  crawl resume site                             on from there, whatever ended it
-  crawl again site                              when done: what has changed
-  crawl --stats s.json -o p.jsonl https://example.com/ && crawl stats s.json`
-
 // run is the whole program but for the process around it.
 func run(ctx context.Context, args []string, s cli.Streams) int {
 	cmd := rootCommand(s)
@@ -90,16 +73,9 @@ func run(ctx context.Context, args []string, s cli.Streams) int {
 // rootCommand is the tree of commands. It is built anew for every run and holds all state of it, so that two runs in
 // one process share nothing.
 func rootCommand(s cli.Streams) *cobra.Command {
-	root := &cobra.Command{
-		Use:     "crawl [flags] URL...",
-		Short:   "A polite web crawler that learns how fast each host may be asked",
-		Long:    rootLong,
-		Example: rootExamples,
-		Args:    cobra.ArbitraryArgs,
-		// Errors are told in one place, in our own words.
-		SilenceErrors: true, SilenceUsage: true,
-		ValidArgsFunction: cobra.NoFileCompletions,
-	}
+	root := verb("crawl")
+	root.Args = cobra.ArbitraryArgs
+	root.SilenceErrors, root.SilenceUsage = true, true // errors are told in one place, in our own words
 	settings := flags.AddAll(root, false)
 	var asVersion, helpAll bool // a flag of our own, as cobra's has another exit code for a full disk
 	root.RunE = func(cmd *cobra.Command, args []string) error {

@@ -38,36 +38,12 @@ type merging struct {
 // mergeCommand makes one file of those that the processes of a fleet have written.
 func mergeCommand(s cli.Streams) *cobra.Command {
 	o := merging{Streams: s}
-	cmd := &cobra.Command{
-		Use:   "merge [flags] FILE|DIR...",
-		Short: "Make one file of the records of several, each URL once",
-		Long: `Merge makes one file of the records that several processes have written, as JSON
-lines, CSV or URLs, compressed with gzip or Zstandard or not. A directory stands
-for all such files in it. Of a URL with several records one counts: a success
-before a failure, an answer before none, and of equals the newest. --newest goes
-by time alone, for the rounds of one crawl.
-
-Lines are copied as they are, in the order of the files. Files may be larger
-than the memory: they are read twice, so they cannot be pipes. The last line of
-a file is passed over if it is cut off, as by a kill; other lines that are no
-records are an error unless --skip-damaged is given.
-
-Archives need no merging, but their indexes (CDXJ) can be: every capture stays.`,
-		Example: `  crawl merge -o pages.jsonl out/                 all the records in a directory
-  crawl merge -o pages.jsonl.zst out/*.jsonl      compressed, by its name
-  crawl merge --newest site/ | jq -r .url         rounds of a crawl, to a pipe
-  crawl merge -o index.cdxj archive/*.cdxj        one index of many archives`,
-		Args: func(_ *cobra.Command, args []string) error {
-			if len(args) == 0 {
-				return cli.Usagef("merge needs the FILEs or DIRs that 'crawl --output' wrote, and was given none")
-			}
-			return nil
-		},
-		RunE: flags.Interruptible(func(ctx context.Context, args []string) error {
-			o.paths = args
-			return o.run(ctx)
-		}),
-	}
+	cmd := verb("merge")
+	cmd.Args, cmd.ValidArgsFunction = flags.SomeArgs("merge needs the FILEs or DIRs that 'crawl --output' wrote, and was given none"), nil
+	cmd.RunE = flags.Interruptible(func(ctx context.Context, args []string) error {
+		o.paths = args
+		return o.run(ctx)
+	})
 	f := cmd.Flags()
 	f.SortFlags = false // the order is by importance
 	f.StringVarP(&o.out, "output", "o", sink.Stdout, "write to this `file`, compressed if its name ends in .gz or .zst; - is standard output")

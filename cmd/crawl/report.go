@@ -35,29 +35,12 @@ type reporting struct {
 // reportCommand says how a crawl went by what it has written.
 func reportCommand(s cli.Streams) *cobra.Command {
 	o := reporting{Streams: s}
-	cmd := &cobra.Command{
-		Use:   "report [flags] DIR|FILE",
-		Short: "Say how a crawl went: broken links, redirects, slow hosts",
-		Long: `Report reads what a crawl has written, over or under way: the directory of one
-that is kept, or a file of records (JSON lines or CSV, compressed with gzip or
-not). It tells what was answered, which links are broken and on which pages they
-stand, chains of redirects, repetitions, what robots.txt keeps back and pages
-ask for, the slowest hosts, the largest pages, and what has changed in a round.
-
-The file may be larger than the memory: it is read twice, line by line. What has
-no list of links, as CSV and crawls with record no-links, names one referrer of
-each broken page. A directory without records is told of by its state alone.`,
-		Example: `  crawl report site                        a kept crawl, its newest round
-  crawl report pages.jsonl.gz              a file of records
-  crawl report site --html report.html     a page for a browser, all in one file
-  crawl report site --json | jq .broken.listed
-  crawl report pages.jsonl --stats s.json  and what limited each host`,
-		Args: flags.OneArg("report needs one DIR or FILE, as 'crawl --output' wrote it"),
-		RunE: flags.Interruptible(func(ctx context.Context, args []string) error {
-			o.path = args[0]
-			return o.run(ctx)
-		}),
-	}
+	cmd := verb("report")
+	cmd.Args, cmd.ValidArgsFunction = flags.OneArg("report needs one DIR or FILE, as 'crawl --output' wrote it"), nil
+	cmd.RunE = flags.Interruptible(func(ctx context.Context, args []string) error {
+		o.path = args[0]
+		return o.run(ctx)
+	})
 	f := cmd.Flags()
 	f.SortFlags = false // the order is by importance
 	f.StringVar(&o.html, "html", "", "write one page for a browser to `file`, with everything in it; - is standard output")
@@ -151,69 +134,50 @@ func (o *reporting) addLimits(sum *summary.Summary) error {
 
 // statsCommand makes a stats file readable, also of a crawl on another machine or one that is no more.
 func statsCommand(s cli.Streams) *cobra.Command {
-	return &cobra.Command{
-		Use:   "stats FILE",
-		Short: "Show what a stats file says: totals, and per host what limits it",
-		Long: `Stats shows the newest state of a crawl that writes its state to a file: totals,
-what went wrong, and for each host its rate, latency and circuit, what limits
-it, and how long it is idle for that. Of the hosts with the most trouble it also
-tells what happened last. The file - is standard input.`,
-		Example: `  crawl --stats s.json -o p.jsonl https://example.com/ &
-  crawl stats s.json       the newest state in the file
-  kill -USR1 PID           makes a running crawl write one at once`,
-		Args: flags.OneArg("stats needs one FILE, as 'crawl --stats FILE' writes it"),
-		RunE: func(_ *cobra.Command, args []string) error {
-			r := s.In
-			if args[0] != "-" {
-				f, err := os.Open(args[0])
-				if err != nil {
-					return cli.IO(err)
-				}
-				defer func() { _ = f.Close() }() // it was only read
-				r = f
-			}
-			snap, err := view.LastSnapshot(r)
+	cmd := verb("stats")
+	cmd.Args, cmd.ValidArgsFunction = flags.OneArg("stats needs one FILE, as 'crawl --stats FILE' writes it"), nil
+	cmd.RunE = func(_ *cobra.Command, args []string) error {
+		r := s.In
+		if args[0] != "-" {
+			f, err := os.Open(args[0])
 			if err != nil {
-				return cli.IOf("read %s: %w", args[0], err)
+				return cli.IO(err)
 			}
-			told := view.Report{Snap: snap, Columns: cli.WidthOf(s.Out)}
-			return cli.Output(told.Write(s.Out))
-		},
+			defer func() { _ = f.Close() }() // it was only read
+			r = f
+		}
+		snap, err := view.LastSnapshot(r)
+		if err != nil {
+			return cli.IOf("read %s: %w", args[0], err)
+		}
+		told := view.Report{Snap: snap, Columns: cli.WidthOf(s.Out)}
+		return cli.Output(told.Write(s.Out))
 	}
+	return cmd
 }
 
 // hostsCommand makes the file of --remember readable.
 func hostsCommand(s cli.Streams) *cobra.Command {
-	return &cobra.Command{
-		Use:   "hosts FILE",
-		Short: "Show what crawls have learned of hosts and kept in a file",
-		Long: `Hosts shows what 'crawl --remember FILE' keeps for the next crawl: for each host
-the rate it tolerates, how long ago it was asked, how long a refusal has lasted,
-and what is still to be waited for. The host asked last comes first; what is a
-day old is not believed any more and not shown. A host that nothing but your own
-maximum held, --max-rate or a rule, is not there: nothing was learned of it. The
-file is an SQLite database; its table 'rates' has the same, for any shell.`,
-		Example: `  crawl --remember hosts.db -o p.jsonl https://example.com/
-  crawl hosts hosts.db    what the next crawl with this file begins with`,
-		Args: flags.OneArg("hosts needs one FILE, as 'crawl --remember FILE' writes it"),
-		RunE: func(_ *cobra.Command, args []string) error {
-			known, damage, err := loadHosts(args[0])
-			if err != nil {
-				return cli.IO(noHosts(args[0], err))
-			}
-			if damage.Lines > 0 {
-				cli.Say(s.Err, "crawl: %s of %s: the first is line %d: %s\n", cli.Plural(damage.Lines, "damaged line"), args[0], damage.First, cli.Clean(damage.Err.Error()))
-			}
-			var b strings.Builder
-			if len(known) == 0 {
-				b.WriteString("nothing that was learned within a day\n")
-			} else {
-				cli.Layout(&b, knownColumns(known, clock.System().Now()), cli.WidthOf(s.Out))
-			}
-			_, err = fmt.Fprint(s.Out, b.String())
-			return cli.Output(err)
-		},
+	cmd := verb("hosts")
+	cmd.Args, cmd.ValidArgsFunction = flags.OneArg("hosts needs one FILE, as 'crawl --remember FILE' writes it"), nil
+	cmd.RunE = func(_ *cobra.Command, args []string) error {
+		known, damage, err := loadHosts(args[0])
+		if err != nil {
+			return cli.IO(noHosts(args[0], err))
+		}
+		if damage.Lines > 0 {
+			cli.Say(s.Err, "crawl: %s of %s: the first is line %d: %s\n", cli.Plural(damage.Lines, "damaged line"), args[0], damage.First, cli.Clean(damage.Err.Error()))
+		}
+		var b strings.Builder
+		if len(known) == 0 {
+			b.WriteString("nothing that was learned within a day\n")
+		} else {
+			cli.Layout(&b, knownColumns(known, clock.System().Now()), cli.WidthOf(s.Out))
+		}
+		_, err = fmt.Fprint(s.Out, b.String())
+		return cli.Output(err)
 	}
+	return cmd
 }
 
 // loadHosts reads a file, which unlike for a crawl must exist.

@@ -4,32 +4,11 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/treadlight/crawl/cmd/crawl/internal/cli"
-	"github.com/treadlight/crawl/cmd/crawl/internal/flags"
 	"github.com/treadlight/crawl/cmd/crawl/internal/simulate"
 
 	lab "github.com/treadlight/crawl/internal/lab/simulate"
 	"github.com/treadlight/crawl/internal/lab/simulate/fleet"
 )
-
-const simulateLong = `Simulate runs the strategies that pace a host against model servers, with the
-real engine and in virtual time: fifteen minutes at a host take a fraction of a
-second, and the same command gives the same numbers. The servers limit in the
-ways that are in use, queue up, fail, change their minds and lock out. In S23
-several hosts at one address share a limit, or have one each.
-
-It prints a table of how much of what each host would have admitted was used,
-and how much was refused. A PATTERN chooses scenarios by name, as in 'S1*';
-R and a number is a host drawn from that number. --trace shows one run as it
-goes instead, and --plot draws one scenario under each strategy.`
-
-const simulateExamples = `  crawl simulate                            every scenario, some seconds
-  crawl simulate 'S1*' S7                   some of them
-  crawl simulate --list                     what there is
-  crawl simulate --strategy steer,gradient --seeds 5
-  crawl simulate --random 50                hosts nobody has tuned for
-  crawl simulate S7 --trace                 one run: rate, refusals, reasons
-  crawl simulate S7 --trace --every 1s --format json
-  crawl simulate S7 --plot s7.svg           a picture of rate and capacity`
 
 // simulateCommand runs strategies against model servers.
 func simulateCommand(s cli.Streams) *cobra.Command { return simulateAmong(s, lab.Scenarios()) }
@@ -37,20 +16,12 @@ func simulateCommand(s cli.Streams) *cobra.Command { return simulateAmong(s, lab
 // simulateAmong is simulateCommand with the scenarios of all.
 func simulateAmong(s cli.Streams, all []lab.Scenario) *cobra.Command {
 	o := simulate.Options{Streams: s, All: all}
-	cmd := &cobra.Command{
-		Use:     "simulate [flags] [PATTERN...]",
-		Short:   "Run the strategies against model servers, in virtual time",
-		Long:    simulateLong,
-		Example: simulateExamples,
-		Args:    cobra.ArbitraryArgs, // names of scenarios, beside the command below it
-		ValidArgsFunction: func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
-			return lab.Names(all), cobra.ShellCompDirectiveNoFileComp
-		},
-		RunE: func(cmd *cobra.Command, args []string) error {
-			o.Patterns = args
-			o.Given = cmd.Flags().Changed
-			return o.Run(cmd.Context())
-		},
+	cmd := verb("simulate")
+	cmd.Args = cobra.ArbitraryArgs // names of scenarios, beside the command below it
+	cmd.ValidArgsFunction = cobra.FixedCompletions(lab.Names(all), cobra.ShellCompDirectiveNoFileComp)
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		o.Patterns, o.Given = args, cmd.Flags().Changed
+		return o.Run(cmd.Context())
 	}
 	cmd.AddCommand(simulateFleetCommand(s))
 	f := cmd.Flags()
@@ -78,21 +49,8 @@ func simulateAmong(s cli.Streams, all []lab.Scenario) *cobra.Command {
 // simulateFleetCommand plays a crawl of a web by many processes.
 func simulateFleetCommand(s cli.Streams) *cobra.Command {
 	o := simulate.FleetOptions{Streams: s, Cfg: fleet.Default()}
-	cmd := &cobra.Command{
-		Use:   "fleet [flags]",
-		Short: "Play a crawl of a large web by fleets of processes",
-		Long: `Fleet plays how long fleets of different sizes take for a web of many hosts, and
-what holds them back: the processes, or the rates that hosts tolerate. It counts
-what their Redis has to bear. Hosts have pages by a power law, one process owns a
-host at a time, and a process goes no faster than its capacity. See docs/explanation/scale.md
-for what the model leaves out and where its figures are from.`,
-		Example: `  crawl simulate fleet                                a billion pages of 10⁶ hosts
-  crawl simulate fleet --max-per-host 20000           with a bound for each host
-  crawl simulate fleet --processes 4 --capacity 8000 --pages 1e8 --hosts 50000`,
-		Args:              flags.NoArgs,
-		ValidArgsFunction: cobra.NoFileCompletions,
-		RunE:              func(*cobra.Command, []string) error { return o.Run() },
-	}
+	cmd := verb("simulate-fleet")
+	cmd.RunE = func(*cobra.Command, []string) error { return o.Run() }
 	f := cmd.Flags()
 	f.SortFlags = false // the order is by importance
 	f.StringVar(&o.Processes, "processes", "1,10,100,1000", "sizes of fleets, with commas between, each 1 to 100000")

@@ -18,39 +18,10 @@ import (
 	"github.com/treadlight/crawl/internal/store/atomicfile"
 )
 
-// The manual of the verb, apart from its flags.
-const (
-	testsiteLong = `Testsite serves hosts on 127.0.0.0/8 addresses. Pages and links are generated
-from a seed, so every run is the same site. Each host may have a latency, limits
-of every usual kind with or without Retry-After, a load that slows it down, a
-capacity that changes with the time of day, a ban after too many refusals,
-scripted statuses, outages and a robots.txt.
-
-It prints the hosts' addresses on standard output, serves until interrupted, and
-then prints what it saw: requests, refusals, requests inside a Retry-After, the
-smallest gap between two requests, pages served twice, and for each limited host
-how much of what it allows was used, and since when. Any crawler can be measured
-by it. Ctrl-C and SIGTERM end it; the report of --report is written then.`
-	testsiteExample = `  crawl testsite --hosts 20 --pages 51 --latency 20ms
-  crawl testsite --limit 5 --burst 2 --retry-after
-  crawl testsite --preset mixed            one host of each kind
-  crawl testsite --preset mixed --print    the YAML of it, to start a file from
-  crawl testsite --scenario site.yaml --report report.json
-  crawl testsite --scenario site.json --for 5m --report - | jq .total
-  crawl testsite --limit 5 --port 8080 & crawl http://127.0.1.1:8080/`
-)
-
 // testsiteCommand serves hosts to test any crawler on, ours included.
 func testsiteCommand(s cli.Streams) *cobra.Command {
 	var o siteOptions
-	cmd := &cobra.Command{
-		Use:               "testsite [flags]",
-		Short:             "Serve made-up hosts to test how polite a crawler is",
-		Long:              testsiteLong,
-		Example:           testsiteExample,
-		Args:              flags.NoArgs,
-		ValidArgsFunction: cobra.NoFileCompletions,
-	}
+	cmd := verb("testsite")
 	f := cmd.Flags()
 	cmd.RunE = flags.Interruptible(func(ctx context.Context, _ []string) error {
 		if err := o.check(f.Changed); err != nil {

@@ -211,6 +211,16 @@ func NoArgs(cmd *cobra.Command, args []string) error {
 	return nil
 }
 
+// SomeArgs wants at least one; need says what.
+func SomeArgs(need string) cobra.PositionalArgs {
+	return func(_ *cobra.Command, args []string) error {
+		if len(args) == 0 {
+			return cli.Usagef("%s", need)
+		}
+		return nil
+	}
+}
+
 // OneArg wants one argument that is not empty; need says which.
 func OneArg(need string) cobra.PositionalArgs {
 	return func(_ *cobra.Command, args []string) error {
