@@ -4,10 +4,12 @@ import (
 	"context"
 	"embed"
 	"errors"
+	"fmt"
 	"net"
 	"net/http"
 	"os"
 	"path/filepath"
+	"strconv"
 	"testing"
 	"time"
 
@@ -60,12 +62,41 @@ func Kinds() []Kind {
 		{Name: "nginx-20-queue", Rule: "limit_req 20 r/s, burst 20 queued: 503", Nominal: 20, Available: 20, AtOnce: 21, Status: 503, recipe: nginxLimit("20r/s", "burst=20", "")},
 		{Name: "nginx-200", Rule: "limit_req 200 r/s, burst 20 nodelay: 503", Nominal: 200, Available: 200, AtOnce: 21, Status: 503, Fast: true, recipe: nginxLimit("200r/s", "burst=20 nodelay", "")},
 		{Name: "nginx-conn", Rule: "limit_conn 4, each answer takes 200 ms: 503", Nominal: 20, Available: 20, AtOnce: 4, InFlight: 4, Status: 503, recipe: nginxConcurrency()},
-		{Name: "haproxy", Rule: "stick-table, > 200 in 10 s: 429, Retry-After 10", Nominal: 20, Available: 20, AtOnce: 200, Status: 429, RetryAfter: true, recipe: haproxy(conf("haproxy.cfg"))},
-		{Name: "mod_qos", Rule: "200 per 10 s: 503", Nominal: 20, Available: 199.0 / 11, AtOnce: 199, Status: 503, Why: "it refuses the 200th, and the window lasts 11 whole seconds", recipe: modQoS()},
-		{Name: "mod_evasive", Rule: "> 20 in a second: 403 for 10 s, renewed", Nominal: 20, Available: 20, AtOnce: 20, Status: 403, recipe: modEvasive()},
-		{Name: "varnish", Rule: "vsthrottle, bucket of 200 per 10 s: 429", Nominal: 20, Available: 20, AtOnce: 200, Status: 429, recipe: varnish()},
-		{Name: "flask-limiter", Rule: "moving window, 200 per 10 s: 429, quota headers", Nominal: 20, Available: 20, AtOnce: 200, Status: 429, RetryAfter: true, recipe: flask()},
+		{Name: "haproxy", Rule: "stick-table, > 200 in 10 s: 429, Retry-After 10", Nominal: 20, Available: 20, AtOnce: 200, Status: 429, RetryAfter: true, recipe: haproxyLimit(200, 10, 10)},
+		{Name: "mod_qos", Rule: "200 per 10 s: 503", Nominal: 20, Available: 199.0 / 11, AtOnce: 199, Status: 503, Why: qosWhy, recipe: modQoS(200, 10)},
+		{Name: "mod_evasive", Rule: "> 20 in a second: 403 for 10 s, renewed", Nominal: 20, Available: 20, AtOnce: 20, Status: 403, recipe: modEvasive(20, 10)},
+		{Name: "varnish", Rule: "vsthrottle, bucket of 200 per 10 s: 429", Nominal: 20, Available: 20, AtOnce: 200, Status: 429, recipe: varnish(200, "10s")},
+		{Name: "flask-limiter", Rule: "moving window, 200 per 10 s: 429, quota headers", Nominal: 20, Available: 20, AtOnce: 200, Status: 429, RetryAfter: true, recipe: flask(200, 10, true)},
 	}
+}
+
+// Others are the same servers with other limits, two of each.
+func Others() []Kind {
+	return []Kind{
+		{Name: "nginx-12", Rule: "limit_req 12 r/s, burst 8 nodelay: 429", Nominal: 12, Available: 12, AtOnce: 9, Status: 429, recipe: nginxLimit("12r/s", "burst=8 nodelay", "limit_req_status 429;")},
+		{Name: "nginx-45", Rule: "limit_req 45 r/s, burst 3 nodelay: 429", Nominal: 45, Available: 45, AtOnce: 4, Status: 429, recipe: nginxLimit("45r/s", "burst=3 nodelay", "limit_req_status 429;")},
+		{Name: "nginx-30-503", Rule: "limit_req 30 r/s, burst 10 nodelay: 503", Nominal: 30, Available: 30, AtOnce: 11, Status: 503, recipe: nginxLimit("30r/s", "burst=10 nodelay", "")},
+		{Name: "nginx-6-503", Rule: "limit_req 6 r/s, burst 2 nodelay: 503", Nominal: 6, Available: 6, AtOnce: 3, Status: 503, recipe: nginxLimit("6r/s", "burst=2 nodelay", "")},
+		{Name: "haproxy-120-6", Rule: "stick-table, > 120 in 6 s: 429", Nominal: 20, Available: 20, AtOnce: 120, Status: 429, recipe: haproxyLimit(120, 6, 0)},
+		{Name: "haproxy-500-20", Rule: "stick-table, > 500 in 20 s: 429, Retry-After 5", Nominal: 25, Available: 25, AtOnce: 500, Status: 429, RetryAfter: true, recipe: haproxyLimit(500, 20, 5)},
+		{Name: "mod_qos-100-4", Rule: "100 per 4 s: 503", Nominal: 25, Available: 99.0 / 5, AtOnce: 99, Status: 503, Why: qosWhy, recipe: modQoS(100, 4)},
+		{Name: "mod_qos-300-20", Rule: "300 per 20 s: 503", Nominal: 15, Available: 299.0 / 21, AtOnce: 299, Status: 503, Why: qosWhy, recipe: modQoS(300, 20)},
+		{Name: "mod_evasive-12", Rule: "> 12 in a second: 403 for 10 s, renewed", Nominal: 12, Available: 12, AtOnce: 12, Status: 403, recipe: modEvasive(12, 10)},
+		{Name: "mod_evasive-35", Rule: "> 35 in a second: 403 for 20 s, renewed", Nominal: 35, Available: 35, AtOnce: 35, Status: 403, recipe: modEvasive(35, 20)},
+		{Name: "varnish-60-4", Rule: "vsthrottle, bucket of 60 per 4 s: 429", Nominal: 15, Available: 15, AtOnce: 60, Status: 429, recipe: varnish(60, "4s")},
+		{Name: "varnish-100-5-15", Rule: "vsthrottle, bucket of 100 per 5 s: 429, blocks for 15 s", Nominal: 20, Available: 20, AtOnce: 100, Status: 429, recipe: varnish(100, "5s, 15s")},
+		{Name: "flask-limiter-120-8", Rule: "moving window, 120 per 8 s: 429", Nominal: 15, Available: 15, AtOnce: 120, Status: 429, recipe: flask(120, 8, false)},
+		{Name: "flask-limiter-300-20", Rule: "moving window, 300 per 20 s: 429, quota headers", Nominal: 15, Available: 15, AtOnce: 300, Status: 429, RetryAfter: true, recipe: flask(300, 20, true)},
+	}
+}
+
+const qosWhy = "it refuses the last one, and the window lasts a second more"
+
+// Program runs a program of the caller's, whose first word is looked for in the path and whose standard output
+// is the log of hits. In words and files {{.Dir}}, {{.Host}}, {{.Port}} and {{.Page}} are filled in.
+func Program(tb testing.TB, files map[string]string, words ...string) *Server {
+	tb.Helper()
+	return start(tb, recipe{files: files, commands: []command{{words: words, logs: true}}})
 }
 
 // Nginx serves the files below root. The directives in http go into the http block,
@@ -141,6 +172,16 @@ func haproxy(text string) recipe {
 	}
 }
 
+// haproxyLimit refuses who has sent more than that in so many seconds, with a Retry-After unless that is zero.
+func haproxyLimit(count, period, after int) recipe {
+	header, told := "", "str(-)"
+	if after > 0 {
+		header = "hdr Retry-After " + strconv.Itoa(after)
+		told = fmt.Sprintf("int(%d)", after)
+	}
+	return haproxy(expand(conf("haproxy.cfg"), "COUNT", strconv.Itoa(count), "PERIOD", strconv.Itoa(period), "int(AFTER)", told, "HEADER", header))
+}
+
 const apacheModules = "/usr/lib/apache2/modules"
 
 // apacheUser is needed by a server that root starts, and refused to any other.
@@ -163,30 +204,27 @@ func apache(name, file, directives string) recipe {
 }
 
 // modQoS limits requests per client with mod_qos, which may need a library loaded first. It
-// refuses the 200th request of a window already.
-func modQoS() recipe {
+// refuses the request that reaches the count already.
+func modQoS(count, period int) recipe {
 	return apache("qos_module", "mod_qos.so", `
 `+loadFile("/usr/lib/*/libpcre.so.3")+`
 MODULE
 QS_ErrorResponseCode 503
 SetEnvIf Request_URI . QS_Limit=1
-QS_ClientEventLimitCount 200 10
-`)
+QS_ClientEventLimitCount `+fmt.Sprint(count, " ", period)+"\n")
 }
 
-// modEvasive limits requests to the whole site, by seconds of the clock: the 21st in one blocks the client
-// for ten seconds from its last request. The count per page, which cannot be turned off, is out of reach.
-func modEvasive() recipe {
+// modEvasive limits requests to the whole site, by seconds of the clock: one more than the count blocks the client
+// for that many seconds from its last request. The count per page, which cannot be turned off, is out of reach.
+func modEvasive(count, block int) recipe {
 	return apache("evasive20_module", "mod_evasive20.so", `
 MODULE
 DOSHashTableSize 3097
 DOSPageCount 1000000
 DOSPageInterval 1
-DOSSiteCount 20
 DOSSiteInterval 1
-DOSBlockingPeriod 10
 DOSLogDir {{.Dir}}
-`)
+`+fmt.Sprintf("DOSSiteCount %d\nDOSBlockingPeriod %d\n", count, block))
 }
 
 func loadFile(pattern string) string {
@@ -196,11 +234,12 @@ func loadFile(pattern string) string {
 	return ""
 }
 
-func varnish() recipe {
+// varnish is told the times of vsthrottle: a period, and how long a refusal blocks if there is a second.
+func varnish(count int, times string) recipe {
 	return recipe{
 		needs: []string{module("/usr/lib/*/varnish/vmods/libvmod_vsthrottle.so")},
 		late:  true,
-		files: map[string]string{"default.vcl": conf("default.vcl")},
+		files: map[string]string{"default.vcl": expand(conf("default.vcl"), "COUNT", strconv.Itoa(count), "TIMES", times)},
 		commands: []command{
 			{words: []string{
 				"varnishd", "-F", "-j", "none", "-n", "{{.Dir}}/varnish", "-f", "{{.Dir}}/default.vcl", "-a", "{{.Addr}}",
@@ -224,11 +263,16 @@ func module(pattern string) string {
 }
 
 // flask runs under the system's Python, for which the packages are installed.
-func flask() recipe {
+func flask(count, period int, headers bool) recipe {
 	const python, limiter = "/usr/bin/python3", "/usr/lib/python3/dist-packages/flask_limiter"
+	has := "False"
+	if headers {
+		has = "True"
+	}
+	app := expand(conf("app.py"), "COUNT", strconv.Itoa(count), "PERIOD", strconv.Itoa(period), "=HEADERS", "="+has)
 	return recipe{
 		needs:    []string{python, limiter, "/usr/lib/python3/dist-packages/waitress"},
-		files:    map[string]string{"app.py": conf("app.py")},
+		files:    map[string]string{"app.py": app},
 		commands: []command{{words: []string{python, "{{.Dir}}/app.py"}, logs: true}},
 	}
 }

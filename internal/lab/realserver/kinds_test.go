@@ -36,7 +36,7 @@ func settle(s *realserver.Server, told map[answer]int) {
 // Each server admits what its description says, refuses as it says, and logs what the
 // client was told.
 func TestKinds(t *testing.T) {
-	for _, k := range realserver.Kinds() {
+	for _, k := range append(realserver.Kinds(), realserver.Others()...) {
 		t.Run(k.Name, func(t *testing.T) {
 			t.Parallel()
 			s := k.Start(t)

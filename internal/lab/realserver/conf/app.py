@@ -1,4 +1,4 @@
-# Flask-Limiter with a moving window and quota headers.
+# Flask-Limiter with a moving window, and quota headers if HEADERS says so.
 import sys, time
 from flask import Flask, g, request
 from flask_limiter import Limiter
@@ -18,8 +18,8 @@ def log(response):
     return response
 
 app.after_request(log)  # functions run last registered first: the limiter's headers are in place
-Limiter(get_remote_address, app=app, default_limits=["200 per 10 second"], strategy="moving-window",
-        storage_uri="memory://", headers_enabled=True)
+Limiter(get_remote_address, app=app, default_limits=["COUNT per PERIOD second"], strategy="moving-window",
+        storage_uri="memory://", headers_enabled=HEADERS)
 
 @app.route("/page.html")
 def page():

@@ -1,0 +1,66 @@
+// express-rate-limit, @fastify/rate-limit, koa-ratelimit or rate-limiter-flexible: node server.js HOST PORT NAME SETTING
+// The lines of the log are those that internal/lab/realserver reads.
+const [host, port, name, setting] = process.argv.slice(2)
+const page = '<!DOCTYPE html><title>A page</title><p>The same small page under every query.\n'
+const log = (at, status, after, method, url) =>
+  process.stdout.write(`at=${(at / 1000).toFixed(3)} status=${status} after=${after || '-'} request=${method} ${url}\n`)
+
+const express = (limit) => {
+  const app = require('express')()
+  app.disable('etag')
+  app.use((req, res, next) => {
+    const at = Date.now()
+    res.on('finish', () => log(at, res.statusCode, res.getHeader('Retry-After'), req.method, req.originalUrl))
+    next()
+  })
+  app.use(limit)
+  app.get('/page.html', (req, res) => res.type('html').send(page))
+  app.listen(port, host)
+}
+
+const start = {
+  'express-rate-limit': {
+    a: () => express(require('express-rate-limit').rateLimit({ windowMs: 15000, limit: 150, standardHeaders: 'draft-8', legacyHeaders: false })),
+    b: () => express(require('express-rate-limit').rateLimit({ windowMs: 60000, limit: 900 })),
+  },
+  'rate-limiter-flexible': {
+    a: () => express(flexible({ points: 30, duration: 2 })),
+    b: () => express(flexible({ points: 100, duration: 5, blockDuration: 10 })),
+  },
+  '@fastify/rate-limit': {
+    a: () => fastify({ max: 80, timeWindow: 4000 }),
+    b: () => fastify({ max: 25, timeWindow: 1000 }),
+  },
+  'koa-ratelimit': {
+    a: () => koa({ max: 90, duration: 6000 }),
+    b: () => koa({ max: 500, duration: 30000, disableHeader: true }),
+  },
+}
+
+function flexible (options) {
+  const limiter = new (require('rate-limiter-flexible').RateLimiterMemory)(options)
+  return (req, res, next) => limiter.consume(req.ip).then(() => next(), () => res.status(429).send('Too Many Requests'))
+}
+
+async function fastify (options) {
+  const app = require('fastify')()
+  app.addHook('onRequest', async (req) => { req.at = Date.now() })
+  app.addHook('onResponse', async (req, reply) => log(req.at, reply.statusCode, reply.getHeader('retry-after'), req.method, req.url))
+  await app.register(require('@fastify/rate-limit'), options)
+  app.get('/page.html', async (req, reply) => reply.type('text/html').send(page))
+  await app.listen({ host, port: Number(port) })
+}
+
+function koa (options) {
+  const app = new (require('koa'))()
+  app.use(async (ctx, next) => {
+    const at = Date.now()
+    ctx.res.on('finish', () => log(at, ctx.res.statusCode, ctx.res.getHeader('Retry-After'), ctx.method, ctx.url))
+    await next()
+  })
+  app.use(require('koa-ratelimit')({ driver: 'memory', db: new Map(), id: (ctx) => ctx.ip, ...options }))
+  app.use((ctx) => { ctx.type = 'html'; ctx.body = page })
+  app.listen(port, host)
+}
+
+start[name][setting]()

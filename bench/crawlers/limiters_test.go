@@ -1,0 +1,336 @@
+package crawlers_test
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/go-chi/httprate"
+	"github.com/sethvargo/go-limiter/httplimit"
+	"github.com/sethvargo/go-limiter/memorystore"
+	"github.com/stretchr/testify/require"
+	"github.com/throttled/throttled/v2"
+	"github.com/throttled/throttled/v2/store/memstore"
+	"github.com/ulule/limiter/v3"
+	"github.com/ulule/limiter/v3/drivers/middleware/stdlib"
+	"github.com/ulule/limiter/v3/drivers/store/memory"
+
+	"github.com/treadlight/crawl/internal/lab/realserver"
+)
+
+var (
+	half     = flag.String("limiters.half", "", "which limiters to run: tuning, final; empty means one, for a few seconds")
+	binaries = flag.String("limiters.crawl", "", "programs to run, NAME=PATH with commas between; empty means this tree's")
+	only     = flag.String("limiters.only", "", "names of limiters, with commas between; empty means all of the half")
+	atOnce   = flag.Int("limiters.parallel", 4, "limiters that are crawled at the same time")
+	away     = flag.Bool("limiters.away", false, "whether the server is away for 20 s in the second minute")
+)
+
+// limited is a limiter that strangers wrote, with a setting that was chosen before anything was measured.
+type limited struct {
+	name, rule string
+	available  float64 // requests per second that a client can have that knows the rule
+	final      bool    // kept for the last run
+	start      func(t *testing.T) place
+}
+
+// place is a running server.
+type place struct {
+	page string // a URL to which a number is to be added
+	stop func() []realserver.Hit
+}
+
+// strangers lists limiters in two halves. What is in the second half is run once, when a change is done: a rule that
+// was made for a limiter says nothing about others.
+func strangers() []limited {
+	var all []limited
+	for i, k := range realserver.Others() {
+		all = append(all, limited{name: k.Name, rule: k.Rule, available: k.Available, final: i%2 == 1, start: func(t *testing.T) place { return of(k.Start(t)) }})
+	}
+	return append(
+		all,
+		limited{name: "httprate-100-10", rule: "Go, sliding counter, 100 per 10 s: 429, headers, Retry-After", available: 10, start: goServer(httprate.LimitByIP(100, 10*time.Second))},
+		limited{name: "httprate-600-60", rule: "Go, sliding counter, 600 per minute: 429, headers, Retry-After", available: 10, final: true, start: goServer(httprate.LimitByIP(600, time.Minute))},
+		limited{name: "ulule-50-1", rule: "Go, fixed window, 50 per second: 429, headers", available: 50, start: goServer(ulule(50, time.Second))},
+		limited{name: "ulule-300-60", rule: "Go, fixed window, 300 per minute: 429, headers", available: 5, final: true, start: goServer(ulule(300, time.Minute))},
+		limited{name: "throttled-15", rule: "Go, GCRA, 15/s, burst 4: 429, headers in whole seconds, Retry-After", available: 15, start: goServer(gcra(throttled.PerSec(15), 4))},
+		limited{name: "throttled-8", rule: "Go, GCRA, 480/min, burst 20: 429, headers in whole seconds, Retry-After", available: 8, final: true, start: goServer(gcra(throttled.PerMin(480), 20))},
+		limited{name: "sethvargo-40-2", rule: "Go, fixed window, 40 per 2 s: 429, headers and Retry-After as dates", available: 20, start: goServer(sethvargo(40, 2*time.Second))},
+		limited{name: "sethvargo-12-1", rule: "Go, fixed window, 12 per second: 429, headers and Retry-After as dates", available: 12, final: true, start: goServer(sethvargo(12, time.Second))},
+		limited{name: "envoy-20-5", rule: "bucket of 20, 5 tokens per 250 ms: 429", available: 20, start: goServer(chunks(20, 5, 250*time.Millisecond))},
+		limited{name: "envoy-60-60", rule: "bucket of 60, 60 tokens per 3 s: 429", available: 20, final: true, start: goServer(chunks(60, 60, 3*time.Second))},
+		limited{name: "express-rate-limit-150-15", rule: "Node, fixed window, 150 per 15 s: 429, RateLimit draft 8, Retry-After", available: 10, start: node("express-rate-limit", "a")},
+		limited{name: "express-rate-limit-900-60", rule: "Node, fixed window, 900 per minute: 429, X-RateLimit, Retry-After", available: 15, final: true, start: node("express-rate-limit", "b")},
+		limited{name: "rate-limiter-flexible-30-2", rule: "Node, fixed window, 30 per 2 s: 429", available: 15, start: node("rate-limiter-flexible", "a")},
+		limited{name: "rate-limiter-flexible-100-5", rule: "Node, fixed window, 100 per 5 s: 429, blocks for 10 s", available: 20, final: true, start: node("rate-limiter-flexible", "b")},
+		limited{name: "fastify-80-4", rule: "Node, fixed window, 80 per 4 s: 429, X-RateLimit, Retry-After", available: 20, start: node("@fastify/rate-limit", "a")},
+		limited{name: "fastify-25-1", rule: "Node, fixed window, 25 per second: 429, X-RateLimit, Retry-After", available: 25, final: true, start: node("@fastify/rate-limit", "b")},
+		limited{name: "koa-ratelimit-90-6", rule: "Node, sliding window, 90 per 6 s: 429, X-RateLimit, Retry-After", available: 15, start: node("koa-ratelimit", "a")},
+		limited{name: "koa-ratelimit-500-30", rule: "Node, sliding window, 500 per 30 s: 429, Retry-After", available: 500.0 / 30, final: true, start: node("koa-ratelimit", "b")},
+		limited{name: "rack-attack-60-5", rule: "Ruby, fixed window, 60 per 5 s: 429", available: 12, start: script("ruby", "attack.rb", "{{.Host}}", "{{.Port}}", "a")},
+		limited{name: "rack-attack-200-20", rule: "Ruby, fixed window, 200 per 20 s: 429, Retry-After", available: 10, final: true, start: script("ruby", "attack.rb", "{{.Host}}", "{{.Port}}", "b")},
+		limited{name: "symfony-30-12", rule: "PHP, bucket of 30, 12/s: 429", available: 12, start: script("env", "symfony.php", "SETTING=a", "DIR={{.Dir}}", "php", "-S", "{{.Host}}:{{.Port}}", "FILE")},
+		limited{name: "symfony-150-10", rule: "PHP, sliding counter, 150 per 10 s: 429, Retry-After", available: 15, final: true, start: script("env", "symfony.php", "SETTING=b", "DIR={{.Dir}}", "php", "-S", "{{.Host}}:{{.Port}}", "FILE")},
+	)
+}
+
+func of(s *realserver.Server) place {
+	return place{page: strings.TrimSuffix(s.Page(0), "0"), stop: func() []realserver.Hit {
+		s.Stop()
+		return s.Hits()
+	}}
+}
+
+// script runs a file of limiters/ with an interpreter. The file is the first argument, or where FILE stands.
+func script(interpreter, file string, args ...string) func(*testing.T) place {
+	return func(t *testing.T) place {
+		t.Helper()
+		path, err := filepath.Abs(filepath.Join("limiters", file))
+		require.NoError(t, err)
+		words := append([]string{interpreter, path}, args...)
+		if i := slices.Index(words, "FILE"); i > 0 {
+			words = append(slices.Delete(words, 1, 2)[:i-1], path)
+		}
+		return of(realserver.Program(t, nil, words...))
+	}
+}
+
+func node(name, setting string) func(*testing.T) place {
+	return func(t *testing.T) place {
+		t.Helper()
+		if _, err := os.Stat("limiters/node_modules"); err != nil {
+			t.Skip("SKIPPED, NOT PASSED: npm ci --prefix bench/crawlers/limiters brings what is missing")
+		}
+		return script("node", "server.js", "{{.Host}}", "{{.Port}}", name, setting)(t)
+	}
+}
+
+func ulule(n int64, period time.Duration) func(http.Handler) http.Handler {
+	return stdlib.NewMiddleware(limiter.New(memory.NewStore(), limiter.Rate{Limit: n, Period: period})).Handler
+}
+
+func gcra(rate throttled.Rate, burst int) func(http.Handler) http.Handler {
+	return func(next http.Handler) http.Handler {
+		store, err := memstore.NewCtx(1000)
+		if err != nil {
+			panic(err)
+		}
+		l, err := throttled.NewGCRARateLimiterCtx(store, throttled.RateQuota{MaxRate: rate, MaxBurst: burst})
+		if err != nil {
+			panic(err)
+		}
+		h := throttled.HTTPRateLimiterCtx{RateLimiter: l, VaryBy: &throttled.VaryBy{RemoteAddr: false}}
+		return h.RateLimit(next)
+	}
+}
+
+func sethvargo(n uint64, period time.Duration) func(http.Handler) http.Handler {
+	return func(next http.Handler) http.Handler {
+		store, err := memorystore.New(&memorystore.Config{Tokens: n, Interval: period})
+		if err != nil {
+			panic(err)
+		}
+		m, err := httplimit.NewMiddleware(store, func(*http.Request) (string, error) { return "all", nil })
+		if err != nil {
+			panic(err)
+		}
+		return m.Handle(next)
+	}
+}
+
+// chunks is the bucket of Envoy's local_ratelimit: so many tokens at most, to which some are added now and then.
+func chunks(most, fill int, every time.Duration) func(http.Handler) http.Handler {
+	var mu sync.Mutex
+	tokens, last := most, time.Now()
+	return func(next http.Handler) http.Handler {
+		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			mu.Lock()
+			n := int(time.Since(last) / every)
+			last = last.Add(time.Duration(n) * every)
+			tokens = min(most, tokens+n*fill)
+			ok := tokens > 0
+			if ok {
+				tokens--
+			}
+			mu.Unlock()
+			if ok {
+				next.ServeHTTP(w, r)
+				return
+			}
+			http.Error(w, "local_rate_limited", http.StatusTooManyRequests)
+		})
+	}
+}
+
+// goServer serves the small page behind a middleware and keeps the log itself.
+func goServer(middleware func(http.Handler) http.Handler) func(*testing.T) place {
+	return func(t *testing.T) place {
+		t.Helper()
+		var mu sync.Mutex
+		var hits []realserver.Hit
+		page := middleware(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Content-Type", "text/html")
+			io.WriteString(w, "<!DOCTYPE html><title>A page</title><p>The same small page under every query.\n")
+		}))
+		ln, err := net.Listen("tcp", "127.0.0.1:0")
+		require.NoError(t, err)
+		server := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			at, seen := time.Now(), &status{ResponseWriter: w, code: http.StatusOK}
+			page.ServeHTTP(seen, r)
+			h := realserver.Hit{At: at, Status: seen.code, URI: r.RequestURI}
+			if s, err := strconv.Atoi(w.Header().Get("Retry-After")); err == nil {
+				h.RetryAfter = time.Duration(s) * time.Second
+			}
+			mu.Lock()
+			defer mu.Unlock()
+			hits = append(hits, h)
+		})}
+		var serving sync.WaitGroup
+		serving.Go(func() { _ = server.Serve(ln) })
+		stop := sync.OnceFunc(func() {
+			server.Close()
+			serving.Wait()
+		})
+		t.Cleanup(stop)
+		return place{page: "http://" + ln.Addr().String() + "/page.html?q=", stop: func() []realserver.Hit {
+			stop()
+			return hits
+		}}
+	}
+}
+
+type status struct {
+	http.ResponseWriter
+	code int
+}
+
+func (s *status) WriteHeader(code int) {
+	s.code = code
+	s.ResponseWriter.WriteHeader(code)
+}
+
+// TestLimiters prints a table: a row per limiter, a column per program, figures from the server's log as those of
+// [TestCompare]. "knows" is a client that is told the rule and asks at 99 % of it, at an even pace.
+func TestLimiters(t *testing.T) {
+	columns := contenders(t)
+	var chosen []limited
+	for _, l := range strangers() {
+		if *half == "" && l.name == "envoy-20-5" || *half == "tuning" && !l.final || *half == "final" && l.final {
+			if *only == "" || strings.Contains(","+*only+",", ","+l.name+",") {
+				chosen = append(chosen, l)
+			}
+		}
+	}
+	cells := make([][]string, len(chosen))
+	slots := make(chan struct{}, *atOnce)
+	t.Run("all", func(t *testing.T) {
+		for i, l := range chosen {
+			cells[i] = make([]string, len(columns))
+			for j, c := range columns {
+				t.Run(l.name+"/"+c.name, func(t *testing.T) {
+					t.Parallel()
+					slots <- struct{}{}
+					defer func() { <-slots }()
+					cells[i][j] = one(t, l, c)
+				})
+			}
+		}
+	})
+	table := header(columns)
+	for i, l := range chosen {
+		table += fmt.Sprintf("| %s | %s | %s |\n", l.name, l.rule, strings.Join(cells[i], " | "))
+	}
+	_, err := fmt.Fprint(os.Stdout, "\n", table)
+	require.NoError(t, err)
+}
+
+func one(t *testing.T, l limited, c client) string {
+	p := l.start(t)
+	addr, path, _ := strings.Cut(strings.TrimPrefix(p.page, "http://"), "/")
+	near, gone := startRelay(t, addr, *rtt)
+	if *away {
+		timer := time.AfterFunc(80*time.Second, func() { gone(true) })
+		back := time.AfterFunc(100*time.Second, func() { gone(false) })
+		defer timer.Stop()
+		defer back.Stop()
+	}
+	page := "http://" + near + "/" + path
+	if c.name == "knows" {
+		pace(t, page, .99*l.available, *cellTime)
+	} else {
+		c.crawl(t, page, *cellTime)
+	}
+	cell := figures(t, p.stop(), l.available, *cellTime)
+	t.Logf("%s, %s: %s", l.name, c.name, cell)
+	return cell
+}
+
+// contenders are the programs of the flag, and the client that knows.
+func contenders(t *testing.T) []client {
+	t.Helper()
+	all := []client{{name: "knows"}}
+	if *binaries == "" {
+		return append(all, client{name: "steer", crawl: ours("steer")})
+	}
+	for word := range strings.SplitSeq(*binaries, ",") {
+		name, path, ok := strings.Cut(word, "=")
+		require.True(t, ok, "%q is not NAME=PATH", word)
+		all = append(all, client{name: name, crawl: func(t *testing.T, page string, d time.Duration) {
+			t.Helper()
+			ctx, cancel := context.WithTimeout(t.Context(), d+20*time.Second)
+			defer cancel()
+			cmd := exec.CommandContext(ctx, path, "--strategy", strings.TrimRight(name, "0123456789"), "--max-rate", strconv.Itoa(ceiling),
+				"--rate", "1", "--no-robots", "--no-sitemaps", "--max-time", d.String(), "-q", "-o", os.DevNull, "-i", "-")
+			in, out := io.Pipe()
+			defer in.Close()
+			cmd.Stdin = in
+			go func() {
+				defer out.Close()
+				for n := range int(100 * d.Seconds()) { // twice what any limiter here gives
+					if _, err := fmt.Fprintln(out, page+strconv.Itoa(n)); err != nil {
+						return
+					}
+				}
+			}()
+			said, err := cmd.CombinedOutput()
+			require.Equal(t, 10, cmd.ProcessState.ExitCode(), "%v: %s", err, said) // ended by --max-time
+		}})
+	}
+	return all
+}
+
+// pace asks at an even pace for that long, whatever the answers.
+func pace(t *testing.T, page string, rate float64, d time.Duration) {
+	t.Helper()
+	client := &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 32}}
+	defer client.CloseIdleConnections()
+	var all sync.WaitGroup
+	begin := time.Now()
+	for n := 0; ; n++ {
+		due := time.Duration(float64(n) / rate * float64(time.Second))
+		if due > d {
+			break
+		}
+		time.Sleep(time.Until(begin.Add(due)))
+		all.Go(func() {
+			resp, err := client.Get(page + strconv.Itoa(n))
+			if err == nil {
+				_, _ = io.Copy(io.Discard, resp.Body)
+				resp.Body.Close()
+			}
+		})
+	}
+	all.Wait()
+}
