@@ -122,25 +122,25 @@ func (h *Host) HasAccess() bool {
 	return len(h.Headers) > 0 || h.Auth+h.Proxy+h.Cert+h.Key != ""
 }
 
-func (l *loader) checkAccess() {
-	a := &l.cfg.Access
+func (c checker) certificates() {
+	a := &c.cfg.Access
 	if a.Key != "" && a.Cert == "" {
-		l.report("access.key", l.origins["access.key"], "is the key of a certificate that is missing; give access.cert (--cert) as well")
+		c.wrong("access.key", "is the key of a certificate that is missing; give access.cert (--cert) as well")
 	}
-	for i := range l.cfg.Hosts {
-		if h := &l.cfg.Hosts[i]; h.Key != "" && h.Cert == "" {
+	for i := range c.cfg.Hosts {
+		if h := &c.cfg.Hosts[i]; h.Key != "" && h.Cert == "" {
 			path := document.Item(hostsPath, i) + ".key"
-			l.report(path, l.origins[path], "is the key of a certificate that is missing; give cert as well")
+			c.wrong(path, "is the key of a certificate that is missing; give cert as well")
 		}
 	}
 }
 
-func (l *loader) warnAccess() {
-	if names := l.cfg.Fetch.SecretHeaders(); len(names) > 0 {
-		l.warn("fetch.headers: %s goes only to the hosts that seeds name, as it looks like a credential; for other hosts give it under hosts", strings.Join(names, ", "))
+func (c checker) warnAccess() {
+	if names := c.cfg.Fetch.SecretHeaders(); len(names) > 0 {
+		c.warn("fetch.headers: %s goes only to the hosts that seeds name, as it looks like a credential; for other hosts give it under hosts", strings.Join(names, ", "))
 	}
-	if u, err := url.Parse(l.cfg.Access.Proxy); err == nil && strings.HasPrefix(u.Scheme, "socks") && len(l.cfg.Access.Resolve) > 0 {
-		l.warn("access.resolve: a proxy looks names up itself, so that this is for hosts without one only")
+	if u, err := url.Parse(c.cfg.Access.Proxy); err == nil && strings.HasPrefix(u.Scheme, "socks") && len(c.cfg.Access.Resolve) > 0 {
+		c.warn("access.resolve: a proxy looks names up itself, so that this is for hosts without one only")
 	}
 }
 
@@ -153,10 +153,10 @@ func redactAll(s string) string {
 
 // checkListen checks that not everybody may steer the crawl. A token that was printed is
 // no secret any more, and must not become one by being read back.
-func (l *loader) checkListen() {
+func (c checker) listen() {
 	const path, other = "listen.addr", "listen.token"
-	at, token := l.cfg.Listen.Addr, l.cfg.Listen.Token
-	if at == "" || l.bad[path] || l.bad[other] {
+	at, token := c.cfg.Listen.Addr, c.cfg.Listen.Token
+	if at == "" || c.bad[path] || c.bad[other] {
 		return
 	}
 	a, err := console.ParseAddress(at)
@@ -165,11 +165,11 @@ func (l *loader) checkListen() {
 	}
 	switch {
 	case token == redacted:
-		l.report(other, l.origins[other], "stands where a secret stood when it was printed; give the secret again")
+		c.wrong(other, "stands where a secret stood when it was printed; give the secret again")
 	case errors.Is(err, console.ErrToken):
-		l.report(other, l.origins[other], "%v", err)
+		c.wrong(other, "%v", err)
 	case err != nil:
-		l.report(path, l.origins[path], "%v; the token is %s (CRAWL_LISTEN_TOKEN)", err, other)
+		c.wrong(path, "%v; the token is %s (CRAWL_LISTEN_TOKEN)", err, other)
 	}
 }
 
@@ -183,18 +183,9 @@ func redactHeaderValue(s string) string {
 
 // standardEnv takes in what the specification of OpenTelemetry says about the environment of a program. It
 // is for all programs alike, so that what is written for this one is stronger, a file included.
-func (l *loader) standardEnv(environ []string) {
-	vars := make(map[string]string)
-	for _, kv := range environ {
-		if name, value, ok := strings.Cut(kv, "="); ok && strings.HasPrefix(name, "OTEL_") {
-			vars[name] = strings.TrimSpace(value)
-		}
-	}
+func (l loader) standardEnv(vars map[string]string) {
 	if strings.EqualFold(vars["OTEL_SDK_DISABLED"], "true") || vars["OTEL_TRACES_EXPORTER"] == "none" {
 		return
-	}
-	if at := vars["OTEL_EXPORTER_OTLP_ENDPOINT"]; at != "" { // that of traces alone goes as it is
-		vars["OTEL_EXPORTER_OTLP_ENDPOINT"] = strings.TrimSuffix(at, "/") + "/v1/traces"
 	}
 	for _, v := range [][2]string{ // the last that is set counts
 		{"traces.endpoint", "OTEL_EXPORTER_OTLP_ENDPOINT"},
@@ -202,9 +193,12 @@ func (l *loader) standardEnv(environ []string) {
 		{"traces.headers", "OTEL_EXPORTER_OTLP_HEADERS"},
 		{"traces.headers", "OTEL_EXPORTER_OTLP_TRACES_HEADERS"},
 	} {
-		value := vars[v[1]]
-		if v[0] == "traces.headers" {
+		value := strings.TrimSpace(vars[v[1]])
+		switch {
+		case v[0] == "traces.headers":
 			value = strings.Join(baggage(value), "\n")
+		case value != "" && v[1] == "OTEL_EXPORTER_OTLP_ENDPOINT": // that of traces alone goes as it is
+			value = strings.TrimSuffix(value, "/") + "/v1/traces"
 		}
 		if value != "" {
 			l.standard(v[0], v[1], value)
@@ -220,15 +214,10 @@ func (l *loader) standardEnv(environ []string) {
 	}
 }
 
-func (l *loader) standard(path, name, value string) {
-	row := find(l.rows, path)
-	if l.origins[path].Source == fromFile || slices.ContainsFunc(l.problems, func(p Problem) bool { return p.Path == path }) {
-		return
+func (l loader) standard(path, name, value string) {
+	if l.origins[path].Source != fromFile && !l.bad[path] {
+		l.storeEnv(path, value, Origin{Source: fromEnv, Name: name})
 	}
-	if row.kind == kindList && l.origins[document.Item(path, 0)].Source == fromFile {
-		return
-	}
-	l.storeEnv(row, value, Origin{Source: fromEnv, Name: name})
 }
 
 // baggage reads a list of headers as that specification writes them, name=value by comma with

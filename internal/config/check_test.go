@@ -264,13 +264,6 @@ func TestBudgetsAreLoaded(t *testing.T) {
 	require.ErrorContains(t, err, "[flag --set scope.budgets]")
 }
 
-func row(t *testing.T, path string) *field {
-	t.Helper()
-	f := find(fields(), path)
-	require.NotNil(t, f, path)
-	return f
-}
-
 func TestParse(t *testing.T) {
 	for _, c := range []struct {
 		path, in string
@@ -291,7 +284,7 @@ func TestParse(t *testing.T) {
 		{"fetch.max_body", "0", int64(0)},
 		{"output.path", " a b ", " a b "},
 	} {
-		got, err := row(t, c.path).parse(c.in)
+		got, err := row(c.path).parse(c.in)
 		require.NoError(t, err, "%s: %q", c.path, c.in)
 		require.Equal(t, c.want, got, "%s: %q", c.path, c.in)
 	}
@@ -316,7 +309,7 @@ func TestParseErrorsNameTheFix(t *testing.T) {
 		{"fetch.timeout", "9999999999h", `"9999999999h" is not a duration; give a duration with its unit, such as 1m30s, between 100ms and 1h`},
 		{"fetch.max_body", "-1MB", `"-1MB" is not a size; give a size such as 10MiB between 1KiB and 4GiB`},
 	} {
-		_, err := row(t, c.path).parse(c.in)
+		_, err := row(c.path).parse(c.in)
 		require.EqualError(t, err, c.want, "%s: %q", c.path, c.in)
 	}
 }
@@ -343,7 +336,7 @@ func TestInRange(t *testing.T) {
 		{"fetch.max_body", int64(1023), "1023B is below 1KiB; give a size such as 10MiB between 1KiB and 4GiB"},
 		{"output.path", "", ""},
 	} {
-		err := row(t, c.path).inRange(c.v)
+		err := row(c.path).inRange(c.v)
 		if c.want == "" {
 			require.NoError(t, err, "%s: %v", c.path, c.v)
 			continue
@@ -385,13 +378,13 @@ func TestSizes(t *testing.T) {
 		{"2TiB", 2 << 40, "2TiB"},
 		{"1.9999B", 1, "1B"},
 	} {
-		got, err := row(t, "fetch.max_body").parse(c.in)
+		got, err := row("fetch.max_body").parse(c.in)
 		require.NoError(t, err, c.in)
 		require.Equal(t, c.want, got, c.in)
 		require.Equal(t, c.out, formatSize(got.(int64)), c.in)
 	}
 	for _, bad := range []string{"", "MiB", "B", "-1", "+1", "1e3", "1.2.3MB", "NaN", "Inf", "0x10", "1 0", ".", "9223372036854775808", "8388608TiB", "9999999.5TiB"} {
-		_, err := row(t, "fetch.max_body").parse(bad)
+		_, err := row("fetch.max_body").parse(bad)
 		require.ErrorContains(t, err, "is not a size; give a size such as 10MiB", bad)
 	}
 }

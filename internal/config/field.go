@@ -21,6 +21,7 @@ type field struct {
 	min, max string   // both inclusive; "" where the kind has no order
 	zero     string   // what 0 means when it is allowed beside min..max; "" = it is not
 	enum     []string // the words of a choice, or of a list of words
+	most     int      // items of a list; 0 = as many as one likes
 
 	flag, short string        // "" = set by file, environment and --set only
 	also        []string      // other customary names of the flag, not shown in help
@@ -75,14 +76,6 @@ const envPrefix = "CRAWL_"
 
 func (f *field) env() string {
 	return envPrefix + strings.ToUpper(strings.ReplaceAll(f.path, ".", "_"))
-}
-
-// handle is what a user would change: the flag where there is one, else the path.
-func (f *field) handle() string {
-	if f.flag != "" {
-		return "--" + f.flag
-	}
-	return f.path
 }
 
 // namesFile reports whether values are names of files or directories, which a state keeps

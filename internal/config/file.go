@@ -10,11 +10,8 @@ import (
 	"github.com/treadlight/crawl/internal/document/spelling"
 )
 
-func (l *loader) loadFile(src Sources) {
-	f := &fileWalk{loader: l, name: src.File, saved: src.SavedIn != "" && src.Saved == nil, carried: map[string][]document.Node{}}
-	if f.name == "" {
-		f.name = "-" // a reader without a name
-	}
+func (l loader) loadFile(src Sources) {
+	f := &fileWalk{loader: l, name: cmp.Or(src.File, "-"), saved: src.SavedIn != "" && src.Saved == nil, carried: map[string][]written{}}
 	data, err := readFile(src)
 	switch {
 	case err != nil:
@@ -29,7 +26,7 @@ func (l *loader) loadFile(src Sources) {
 		l.report("", f.origin(bad.Line), "the file %s", bad.Text)
 		return
 	}
-	f.section(&l.cfg, "", "", root)
+	f.section("", root)
 	if f.resilience != nil {
 		f.policies(*f.resilience)
 	}
@@ -38,10 +35,10 @@ func (l *loader) loadFile(src Sources) {
 
 // fileWalk moves the nodes of one file into the loader.
 type fileWalk struct {
-	*loader
+	loader
 	name    string
-	saved   bool                       // a crawl wrote the file, perhaps of a version with other settings
-	carried map[string][]document.Node // what retired settings of such a file say, by the paths of their successors
+	saved   bool                 // a crawl wrote the file, perhaps of a version with other settings
+	carried map[string][]written // what retired settings of such a file say, by the paths of their successors
 
 	resilience *document.Entry // the section of policies, nil without
 }
@@ -50,10 +47,9 @@ func (f *fileWalk) origin(line int) Origin {
 	return Origin{Source: fromFile, Name: f.name, Line: line}
 }
 
-// section walks the settings of a section of root, which is the configuration or a rule for hosts; base is
-// the path of the rule. A section without any is allowed: people comment out all lines but the heading.
-func (f *fileWalk) section(root any, base, section string, n document.Node) {
-	path := strings.TrimSuffix(document.Join(base, section), ".")
+// section walks the settings of a section, which is the whole file if its path is empty. One without any
+// is allowed: people comment out all lines but the heading.
+func (f *fileWalk) section(path string, n document.Node) {
 	if n.Kind == document.Null {
 		return
 	}
@@ -68,38 +64,36 @@ func (f *fileWalk) section(root any, base, section string, n document.Node) {
 	for i, e := range n.Keys {
 		if path == "" && e.Key == resilienceRoot {
 			n.Keys[i].Key = resiliencePath
-		} else if base != "" {
+		} else if _, base := tableOf(path); base != "" {
 			n.Keys[i].Key = cmp.Or(hostAliases[e.Key], e.Key)
 		}
 	}
 	for _, e := range f.unique(path, n) {
-		f.entry(root, base, section, e)
+		f.entry(path, e)
 	}
 }
 
 // entry sends one key to where it belongs. hosts is the only list of groups and policies
 // have a table of their own, and so these are the names handled by hand.
-func (f *fileWalk) entry(root any, base, prefix string, e document.Entry) {
-	key := document.Join(prefix, e.Key)
-	path, rows := document.Join(base, key), f.rowsOf(root)
-	row := find(rows, key)
-	switch {
-	case row != nil && row.kind == kindList:
-		f.list(root, row, path, e.Value)
-	case row != nil:
-		f.scalar(root, row, path, e)
+func (f *fileWalk) entry(in string, e document.Entry) {
+	path := document.Join(in, e.Key)
+	switch to := row(path); {
+	case to != nil && to.kind == kindList:
+		f.list(path, e.Value)
+	case to != nil:
+		f.scalar(path, e.Value)
 	case path == hostsPath:
 		f.hosts(e.Value)
 	case path == resiliencePath:
 		f.resilience = &e
-	case key != "" && slices.ContainsFunc(rows, func(r field) bool { return section(r.path) == key }):
-		f.section(root, base, key, e.Value)
+	case e.Key != "" && slices.Contains(names(path), path):
+		f.section(path, e.Value)
 	default:
 		if old := retired(path); old != nil && f.saved {
 			f.carry(old, e.Value)
 			return
 		}
-		f.unknown(strings.TrimSuffix(document.Join(base, prefix), "."), e.Key, f.origin(e.Line), func() []string { return f.names(base, rows) })
+		f.unknown(in, e.Key, f.origin(e.Line), names(path))
 	}
 }
 
@@ -113,27 +107,27 @@ func (f *fileWalk) unique(prefix string, n document.Node) []document.Entry {
 
 // scalar stores a single value. A name with nothing behind it is a mistake and not the
 // default: the file may have been cut off there.
-func (f *fileWalk) scalar(root any, row *field, path string, e document.Entry) {
-	o := f.origin(e.Value.Line)
+func (f *fileWalk) scalar(path string, n document.Node) {
+	o, to := f.origin(n.Line), row(path)
 	switch {
-	case e.Value.Single():
-		f.store(root, row, path, e.Value.Text, o)
-	case e.Value.Kind != document.Null:
-		f.report(path, o, "is %s; give %s", e.Value.Kind, row.want())
-	case row.kind == kindText:
+	case n.Single():
+		f.store(path, written{n.Text, o})
+	case n.Kind != document.Null:
+		f.report(path, o, "is %s; give %s", n.Kind, to.want())
+	case to.kind == kindText:
 		f.report(path, o, `has no value; write "" for an empty text, or remove the line`)
 	default:
-		f.report(path, o, "has no value; give %s, or remove the line", row.want())
+		f.report(path, o, "has no value; give %s, or remove the line", to.want())
 	}
 }
 
 // list stores a list of texts. One text alone is a list of one, as for a flag, and
 // nothing at all is an empty list, as when all its items are commented out.
-func (f *fileWalk) list(root any, row *field, path string, n document.Node) {
+func (f *fileWalk) list(path string, n document.Node) {
 	if n.Single() {
 		n = document.Node{Line: n.Line, Kind: document.List, Items: []document.Node{n}}
 	}
-	if n.Kind == document.Map && row.path == fieldsPath {
+	if n.Kind == document.Map && path == fieldsPath {
 		var ok bool
 		if n, ok = f.fieldGroup(n); !ok {
 			return
@@ -143,78 +137,55 @@ func (f *fileWalk) list(root any, row *field, path string, n document.Node) {
 		f.report(path, f.origin(n.Line), "is %s; give a list of texts", n.Kind)
 		return
 	}
-	items, origins := make([]string, len(n.Items)), make([]Origin, len(n.Items))
+	var items []written
 	ok := true // a list is taken whole or not at all, so that no item changes its number
 	for i, item := range n.Items {
-		items[i], origins[i] = item.Text, f.origin(item.Line)
+		items = append(items, written{item.Text, f.origin(item.Line)})
 		if !item.Single() {
-			f.report(document.Item(path, i), origins[i], "is %s; give a text", item.Kind)
+			f.report(document.Item(path, i), items[i].from, "is %s; give a text", item.Kind)
 			ok = false
 		}
 	}
 	if ok {
-		f.storeListAt(root, row, path, items, origins, f.origin(n.Line))
+		f.storeList(path, items, f.origin(n.Line))
 	}
 }
 
 // hosts reads the list of rules. It has no flags and no variables: a list of groups
-// fits into neither.
-func (f *fileWalk) hosts(n document.Node) {
-	switch n.Kind {
-	case document.Null:
-		return
-	case document.List:
-	default:
-		f.report("hosts", f.origin(n.Line), `is %s; give a list, each item with "match: example.com" and what differs there`, n.Kind)
-		return
-	}
-	f.replaceHosts(nil)
-	f.origins["hosts"] = f.origin(n.Line)
-	for i, item := range n.Items {
-		f.host(document.Item("hosts", i), item)
-	}
-}
-
-// host reads one rule. It is kept even if it is wrong, so that later rules have the
+// fits into neither. A rule is kept even if it is wrong, so that later rules have the
 // numbers they have in the file.
-func (f *fileWalk) host(path string, n document.Node) {
-	f.cfg.Hosts = append(f.cfg.Hosts, Host{})
-	rule := &f.cfg.Hosts[len(f.cfg.Hosts)-1]
-	// Where a missing match is missed. A match that is there says its own line.
-	f.origins[path+".match"] = f.origin(n.Line)
-	if n.Kind != document.Map {
-		f.report(path, f.origin(n.Line), `is %s; give "match: example.com" and what differs there`, n.Kind)
-		f.bad[path+".match"] = true // said already: there is nothing to match in it
+func (f *fileWalk) hosts(n document.Node) {
+	if n.Kind == document.Null {
 		return
 	}
-	f.section(rule, path, "", n)
-}
-
-// names are the paths of settings and sections below base. Sections count as names too: a slip in one of
-// them hides all that is below it.
-func (l *loader) names(base string, rows []field) []string {
-	var known []string
-	for i := range rows {
-		known = append(known, document.Join(base, rows[i].path))
-		if s := section(rows[i].path); s != "" {
-			known = append(known, document.Join(base, s))
+	if n.Kind != document.List {
+		f.report(hostsPath, f.origin(n.Line), `is %s; give a list, each item with "match: example.com" and what differs there`, n.Kind)
+		return
+	}
+	f.replaceHosts(append([]Host(nil), make([]Host, len(n.Items))...)) // nil if empty, as of no list
+	f.origins[hostsPath] = f.origin(n.Line)
+	for i, item := range n.Items {
+		path := document.Item(hostsPath, i)
+		// Where a missing match is missed. A match that is there says its own line.
+		f.origins[path+".match"] = f.origin(item.Line)
+		if item.Kind != document.Map {
+			f.report(path, f.origin(item.Line), `is %s; give "match: example.com" and what differs there`, item.Kind)
+			f.bad[path+".match"] = true // said already: there is nothing to match in it
+			continue
 		}
+		f.section(path, item)
 	}
-	if base == "" {
-		known = append(known, hostsPath, resiliencePath)
-	}
-	return known
 }
 
 // unknown reports a key that is no setting: what has taken its place, or the one that was probably meant.
-func (l *loader) unknown(prefix, key string, o Origin, known func() []string) {
+func (l loader) unknown(prefix, key string, o Origin, known []string) {
 	path, hint := document.Join(prefix, document.QuoteKey(key)), "; see crawl config --reference"
 	if old := retired(path); old != nil {
 		l.report(path, o, "%s", old.says())
 		return
 	}
 	if len(l.problems) < problemsMax {
-		if meant := suggest(prefix, key, known()); meant != "" {
+		if meant := suggest(prefix, key, known); meant != "" {
 			hint = "; did you mean " + meant + "?"
 		}
 	}

@@ -112,52 +112,47 @@ func (f *field) help() string {
 
 // loadFlags stores the flags. Those of one list are gathered first, because together
 // they replace what weaker layers had.
-func (l *loader) loadFlags(given []FlagValue) {
-	lists := map[string][]FlagValue{}
+func (l loader) loadFlags(given []FlagValue) {
+	lists := map[string][]written{}
 	for _, g := range given {
-		o := Origin{Source: fromFlag, Name: "--" + g.Name}
-		f, text := l.flagRow(g.Name), g.Value
+		w := written{g.Value, Origin{Source: fromFlag, Name: "--" + g.Name}}
+		f := flagRow(g.Name)
 		switch {
 		case g.Name == setFlag:
-			if f, text = l.byPath(g.Value, &o); f == nil {
+			if f = l.byPath(&w); f == nil {
 				continue
 			}
 		case f == nil:
-			l.noFlag(g.Name, o)
+			l.noFlag(g.Name, w.from)
 			continue
 		case f.flag != g.Name && !slices.Contains(f.also, g.Name):
-			var ok bool
-			if text, ok = l.switched(f, g, o); !ok {
+			if !l.switched(f, g.Name, &w) {
 				continue
 			}
 		}
 		if f.kind == kindList {
-			lists[f.path] = append(lists[f.path], FlagValue{o.Name, text})
+			lists[f.path] = append(lists[f.path], w)
 			continue
 		}
-		l.store(&l.cfg, f, f.path, text, o)
+		l.store(f.path, w)
 	}
 	for _, path := range slices.Sorted(maps.Keys(lists)) {
-		var items []string
-		var origins []Origin
-		for _, g := range lists[path] {
-			items, origins = append(items, g.Value), append(origins, Origin{Source: fromFlag, Name: g.Name})
-		}
-		l.storeListAt(&l.cfg, find(l.rows, path), path, items, origins, origins[0])
+		l.storeList(path, lists[path], lists[path][0].from)
 	}
 }
 
-func (l *loader) flagRow(name string) *field {
-	for i := range l.rows {
-		if slices.ContainsFunc(l.rows[i].flags(), func(f Flag) bool { return f.Name == name }) {
-			return &l.rows[i]
+func flagRow(name string) *field {
+	rows := fields()
+	for i := range rows {
+		if slices.ContainsFunc(rows[i].flags(), func(f Flag) bool { return f.Name == name }) {
+			return &rows[i]
 		}
 	}
 	return nil
 }
 
 // noFlag reports one, for programs whose flag parser lets every name through.
-func (l *loader) noFlag(name string, o Origin) {
+func (l loader) noFlag(name string, o Origin) {
 	if says := RetiredFlag(name); says != "" {
 		l.report("", o, "--%s %s", name, says)
 		return
@@ -173,45 +168,44 @@ func (l *loader) noFlag(name string, o Origin) {
 	l.report("", o, "--%s is not a flag%s", document.Clip(name), hint)
 }
 
-// switched is the value that a switch stands for: --no-robots writes false, --no-robots=false
-// true, and --verbose the level debug, --verbose=false nothing.
-func (l *loader) switched(f *field, g FlagValue, o Origin) (text string, ok bool) {
-	on, err := document.ParseBool(g.Value, "true or false")
+// switched makes the text of a switch the value that it stands for, and reports whether there is one: --no-robots
+// writes false, --no-robots=false true, and --verbose the level debug, --verbose=false nothing.
+func (l loader) switched(f *field, name string, w *written) bool {
+	on, err := document.ParseBool(w.text, "true or false")
 	if err != nil {
-		l.report(f.path, o, "%v", err)
-		return "", false
+		l.report(f.path, w.from, "%v", err)
+		return false
 	}
 	for _, s := range f.switches {
-		if s.flag != g.Name {
+		if s.flag != name {
 			continue
 		}
-		if was := strings.TrimPrefix(l.origins[f.path].Name, "--"); on && was != g.Name && slices.ContainsFunc(f.switches, func(s valueSwitch) bool { return s.flag == was }) {
-			l.report(f.path, o, "contradicts --%s; give one of --%s and --%s", was, was, g.Name)
+		if was := strings.TrimPrefix(l.origins[f.path].Name, "--"); on && was != name && slices.ContainsFunc(f.switches, func(s valueSwitch) bool { return s.flag == was }) {
+			l.report(f.path, w.from, "contradicts --%s; give one of --%s and --%s", was, was, name)
 		}
-		return s.value, on
+		w.text = s.value
+		return on
 	}
-	return strconv.FormatBool(!on), true // the opposite of what was said of the opposite
+	w.text = strconv.FormatBool(!on) // the opposite of what was said of the opposite
+	return true
 }
 
-// byPath is the row and the value of --set; nil if there is no such row, which is reported.
-func (l *loader) byPath(setting string, o *Origin) (*field, string) {
-	path, value, ok := strings.Cut(setting, "=")
+// byPath is the row of --set; nil if there is no such row, which is reported. Of the text the value stays.
+func (l loader) byPath(w *written) *field {
+	path, value, ok := strings.Cut(w.text, "=")
 	if !ok { // it may be a secret that was put there by mistake
-		l.report("", *o, "--set has no =; give PATH=VALUE, such as per_host_max=2")
-		return nil, ""
+		l.report("", w.from, "--set has no =; give PATH=VALUE, such as per_host_max=2")
+		return nil
 	}
-	o.Name += " " + document.Clip(path)
-	f := find(l.rows, path)
-	if f == nil {
-		l.noSetting(path, *o)
+	w.text = value
+	w.from.Name += " " + document.Clip(path)
+	f := find(fields(), path)
+	switch {
+	case f != nil:
+	case path == hostsPath, path == resiliencePath, section(path) == resiliencePath:
+		l.report(path, w.from, "can be given in a file only")
+	default:
+		l.unknown("", path, w.from, names(""))
 	}
-	return f, value
-}
-
-func (l *loader) noSetting(path string, o Origin) {
-	if path == hostsPath || path == resiliencePath || section(path) == resiliencePath {
-		l.report(path, o, "can be given in a file only")
-		return
-	}
-	l.unknown("", path, o, func() []string { return l.names("", l.rows) })
+	return f
 }

@@ -176,26 +176,26 @@ func OfWorker(path, worker string) string { return strings.ReplaceAll(path, file
 // HasWorker reports whether a name of a file has {worker} in it.
 func HasWorker(path string) bool { return strings.Contains(path, fileMarker) }
 
-func (l *loader) checkFleet() {
-	f, c := &l.cfg.Fleet, &l.cfg
+func (c checker) fleet() {
+	f, cfg := &c.cfg.Fleet, &c.cfg
 	switch {
 	case f.Redis != "" && f.Job == "":
-		l.report("fleet.job", l.origins["fleet.job"], "is empty, and fleet.redis is not%s: name the crawl that processes share, by --job", l.place("fleet.redis"))
+		c.wrong("fleet.job", "is empty, and fleet.redis is not%s: name the crawl that processes share, by --job", c.place("fleet.redis"))
 	case f.Redis == "" && f.Job != "":
-		l.report("fleet.redis", l.origins["fleet.redis"], "is empty, and fleet.job is not%s: give the Redis that processes share, by --redis", l.place("fleet.job"))
+		c.wrong("fleet.redis", "is empty, and fleet.job is not%s: give the Redis that processes share, by --redis", c.place("fleet.job"))
 	}
 	if !f.Shared() {
 		return
 	}
-	if c.State.Dir != "" {
-		l.report("state.dir", l.origins["state.dir"], "is %s, and a crawl of several processes is kept in fleet.redis%s; leave out --state", document.Quote(c.State.Dir), l.place("fleet.redis"))
+	if cfg.State.Dir != "" {
+		c.wrong("state.dir", "is %s, and a crawl of several processes is kept in fleet.redis%s; leave out --state", document.Quote(cfg.State.Dir), c.place("fleet.redis"))
 	}
-	if c.RateLimit.GlobalBytes > mostSharedBytes {
-		l.report("ratelimit.global_bytes", l.origins["ratelimit.global_bytes"], "is more than the 1,000,000,000 bytes a second that fleet.redis%s can count for all processes; lower it, or leave it out", l.place("fleet.redis"))
+	if cfg.RateLimit.GlobalBytes > mostSharedBytes {
+		c.wrong("ratelimit.global_bytes", "is more than the 1,000,000,000 bytes a second that fleet.redis%s can count for all processes; lower it, or leave it out", c.place("fleet.redis"))
 	}
-	for _, b := range c.Scope.Budgets {
+	for _, b := range cfg.Scope.Budgets {
 		if strings.Contains(strings.SplitN(b, " ", 2)[0], "/crawl") {
-			l.report("scope.budgets", l.origins["scope.budgets"], "%s counts the URLs of one process, and fleet.redis%s has several; bound them for each host, or exclude them", document.Quote(b), l.place("fleet.redis"))
+			c.wrong("scope.budgets", "%s counts the URLs of one process, and fleet.redis%s has several; bound them for each host, or exclude them", document.Quote(b), c.place("fleet.redis"))
 		}
 	}
 }

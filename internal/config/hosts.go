@@ -3,6 +3,7 @@ package config
 import (
 	"slices"
 	"strings"
+	"sync"
 
 	"github.com/treadlight/crawl/internal/document"
 )
@@ -62,15 +63,15 @@ var hostAccess = []field{
 
 // hostFields are the rows of one rule of the list hosts. Ranges and sentences are
 // those of the settings the keys stand in for.
-func hostFields() []field {
-	all, rows := fields(), []field{hostMatch}
+var hostFields = sync.OnceValue(func() []field {
+	rows := []field{hostMatch}
 	for _, key := range hostKeys {
-		f := *find(all, inherit(key))
+		f := *find(fields(), inherit(key))
 		f.path, f.def, f.flag, f.short, f.also = key, "", "", "", nil
 		rows = append(rows, f)
 	}
 	return slices.Concat(rows, hostCaps, hostAccess)
-}
+})
 
 func inherit(key string) string { return "ratelimit." + key }
 
@@ -91,32 +92,25 @@ func (h *Host) unset(f *field) bool {
 	return find(hostAccess, f.path) != nil && at(h, f.path).IsZero()
 }
 
-func (l *loader) checkCaps(rule *Host, path string) {
-	if rule.Cap.Kind == concurrency && rule.Cap.Per != 0 {
-		per := document.Join(path, capPath+perKey)
-		l.report(per, l.origins[per], "is not for the kind concurrency, which counts the requests that are out; remove it")
-	}
-}
-
 // warnOff tells of limits that nobody keeps. It is no error, because off is also what one
 // adds to a command line for a moment.
-func (l *loader) warnOff() {
-	if l.cfg.RateLimit.Enabled() {
+func (c checker) warnOff() {
+	if c.cfg.RateLimit.Enabled() {
 		return
 	}
 	var idle []string
 	for _, path := range []string{"ratelimit.global_rps", "ratelimit.global_concurrency", "ratelimit.global_bytes"} {
-		if n, _ := number(get(&l.cfg, path)); n != 0 {
+		if c.number(path) != 0 {
 			idle = append(idle, path)
 		}
 	}
-	for i := range l.cfg.Hosts {
-		if h := &l.cfg.Hosts[i]; !h.Cap.IsZero() || !h.Quota.IsZero() {
+	for i := range c.cfg.Hosts {
+		if h := &c.cfg.Hosts[i]; !h.Cap.IsZero() || !h.Quota.IsZero() {
 			idle = append(idle, document.Item("hosts", i))
 		}
 	}
 	if len(idle) > 0 {
-		l.warn("ratelimit.strategy is off and paces nothing: %s will not be kept; give another strategy, such as fixed", strings.Join(idle[:min(len(idle), warnedCaps)], ", "))
+		c.warn("ratelimit.strategy is off and paces nothing: %s will not be kept; give another strategy, such as fixed", strings.Join(idle[:min(len(idle), warnedCaps)], ", "))
 	}
 }
 
@@ -134,27 +128,13 @@ func (h *Host) needless(f *field) bool {
 	return false
 }
 
-// checkHostRow checks one value of a rule. What a cap lacks is told beside what it has.
-func (l *loader) checkHostRow(rule *Host, f *field, path string) {
-	full := document.Join(path, f.path)
-	if rule.unset(f) || rule.needless(f) || l.bad[full] {
-		return
-	}
-	if s := section(f.path); s != "" && at(rule, f.path).IsZero() && l.origins[full] == (Origin{}) {
-		l.report(full, l.origins[path+".match"], "is missing; give %s", f.want())
-		return
-	}
-	l.check(rule, f, full)
-}
-
-func (l *loader) settleCaps(rule *Host, prefix string) {
-	if most := prefix + "max_in_flight"; l.origins[most] == (Origin{}) {
+func (l loader) settleCaps(i int) {
+	path := document.Item(hostsPath, i) + "."
+	if most := path + "max_in_flight"; l.origins[most] == (Origin{}) {
 		l.origins[most] = Origin{Source: fromDefault}
 	}
-	path := prefix + quotaPath + kindKey
-	if rule.Quota.IsZero() || rule.Quota.Kind != "" || l.bad[path] {
-		return
+	kind, q := path+quotaPath+kindKey, &l.cfg.Hosts[i].Quota
+	if !q.IsZero() && q.Kind == "" && !l.bad[kind] {
+		q.Kind, l.origins[kind] = quotaKind, Origin{Source: fromDefault}
 	}
-	rule.Quota.Kind = quotaKind
-	l.origins[path] = Origin{Source: fromDefault}
 }

@@ -1,11 +1,9 @@
 package config
 
 import (
-	"fmt"
 	"io"
 	"maps"
 	"os"
-	"reflect"
 	"slices"
 	"strings"
 
@@ -50,8 +48,8 @@ type Loaded struct {
 // [Problems] with all that is wrong; a file that could not be read is among them and
 // can be told by [errors.Is] with fs.ErrNotExist and its like.
 func Load(src Sources) (*Loaded, error) {
-	l := newLoader(Default())
-	for _, f := range l.rows {
+	l := loader{newTree(Default())}
+	for _, f := range fields() {
 		l.origins[f.path] = Origin{Source: fromDefault}
 	}
 	l.origins[hostsPath], l.origins[resiliencePath] = Origin{Source: fromDefault}, Origin{Source: fromDefault}
@@ -67,112 +65,73 @@ func Load(src Sources) (*Loaded, error) {
 	l.loadEnv(src.Env)
 	l.loadFlags(src.Flags)
 	l.settle()
-	l.validate()
+	c := checker{l.tree}
+	c.all()
 	if src.Saved != nil {
-		l.checkSaved(src.Saved)
-	}
-	l.warnOff()
-	l.warnRecord()
-	l.warnAccess()
-	if l.cfg.Fetch.Contact == "" && l.cfg.Fetch.UserAgent == "" {
-		l.warn("fetch.contact is empty: operators cannot tell whom to write to; give --contact with a URL or a mail address")
-	}
-	if r := &l.cfg.RateLimit; r.Remember != "" && !r.Enabled() {
-		l.warn("ratelimit.remember: %q is neither read nor written, since nothing is learned of hosts with ratelimit.strategy off; leave --remember out, or give another strategy", r.Remember)
+		c.saved(src.Saved)
 	}
 	if err := l.err(); err != nil {
 		return nil, err
 	}
-	slices.Sort(l.warnings)
+	c.warnings()
+	slices.Sort(l.tree.warnings)
 	delete(l.origins, enabledPath) // its origin is now the strategy's
-	return &Loaded{Config: l.cfg, Origins: l.origins, Warnings: l.warnings}, nil
+	return &Loaded{Config: l.cfg, Origins: l.origins, Warnings: l.tree.warnings}, nil
 }
 
-type loader struct {
-	cfg      Config
-	rows     []field
-	hostRows []field
-	origins  map[string]Origin
-	problems Problems
-	more     int // problems beyond problemsMax
-	bad      map[string]bool
-	warnings []string
+// loader lays the layers over each other.
+type loader struct{ *tree }
+
+// written is a text as it was written, and where.
+type written struct {
+	text string
+	from Origin
 }
 
-// newLoader starts from c; the caller says where its values came from.
-func newLoader(c Config) *loader {
-	return &loader{cfg: c, rows: fields(), hostRows: hostFields(), origins: map[string]Origin{}, bad: map[string]bool{}}
+// store parses one written value and puts it into its place.
+func (l loader) store(path string, w written) {
+	f := row(path)
+	v, err := f.parse(w.text)
+	switch {
+	case err != nil:
+		l.report(path, w.from, "%v", err)
+	case f.noStruct:
+		l.enable(v.(bool), w.from)
+	case !l.set(path, v):
+		l.report(path, w.from, "%s is out of range; give %s", document.Quote(w.text), f.want())
+	default:
+		l.origins[path] = w.from
+	}
 }
 
-// problemsMax is how many problems are kept. Nobody mends more in one go, and a large
-// file of rubbish must not become a larger message.
-const problemsMax = 100
-
-// report notes a problem and marks its path as bad, so that the same value is not
-// reported again for what follows from it.
-func (l *loader) report(path string, o Origin, format string, args ...any) {
-	l.bad[path] = true
-	if len(l.problems) >= problemsMax {
-		l.more++
-		return
+// storeList replaces a list. Words may stand in one item with commas between them, and an empty name of a
+// file takes back those before it.
+func (l loader) storeList(path string, items []written, o Origin) {
+	f := row(path)
+	for i := range l.get(path).([]string) {
+		delete(l.origins, document.Item(path, i))
 	}
-	l.problems = append(l.problems, Problem{Path: path, Origin: o, Text: fmt.Sprintf(format, args...)})
-}
-
-func (l *loader) warn(format string, args ...any) {
-	l.warnings = append(l.warnings, fmt.Sprintf(format, args...))
-}
-
-func (l *loader) err() error {
-	if len(l.problems) == 0 {
-		return nil
-	}
-	l.problems.sort() // before the last line, which has no path and would come first
-	if l.more > 0 {
-		l.problems = append(l.problems, Problem{Text: fmt.Sprintf("and %d more", l.more)})
-	}
-	return l.problems
-}
-
-// store parses one written value and puts it into root, where path is the row's.
-// full is the path from the top, which for a rule of hosts is longer.
-func (l *loader) store(root any, f *field, full, text string, o Origin) {
-	v, err := f.parse(text)
-	if err != nil {
-		l.report(full, o, "%v", err)
-		return
-	}
-	if f.noStruct {
-		l.enable(v.(bool), o)
-		return
-	}
-	if !set(root, f.path, v) {
-		l.report(full, o, "%s is out of range; give %s", document.Quote(text), f.want())
-		return
-	}
-	l.origins[full] = o
-}
-
-func (l *loader) storeListAt(root any, f *field, full string, items []string, origins []Origin, o Origin) {
-	for i := range get(root, f.path).([]string) {
-		delete(l.origins, document.Item(full, i))
-	}
-	l.origins[full] = o
-	var all []string // nil if empty, so that equal trees are equal
-	for i, item := range items {
-		words := []string{item}
+	var texts []string // nil if empty, so that equal trees are equal
+	var origins []Origin
+	for _, item := range items {
+		words := []string{item.text}
 		if len(f.enum) > 0 {
-			words = strings.Split(item, ",")
+			words = strings.Split(item.text, ",")
+		} else if item.text == "" && f.arg == "file" {
+			texts, origins, words = nil, nil, nil
 		}
 		for _, word := range words {
 			if len(f.enum) > 0 {
 				word = strings.TrimSpace(word)
 			}
-			l.origins[document.Item(full, len(all))] = origins[i]
-			all = append(all, word)
+			texts, origins = append(texts, word), append(origins, item.from)
 		}
 	}
-	set(root, f.path, all)
+	for i, from := range origins {
+		l.origins[document.Item(path, i)] = from
+	}
+	l.origins[path] = o
+	l.set(path, texts)
 }
 
 // enabledPath is the second spelling of the strategy.
@@ -182,43 +141,49 @@ const (
 )
 
 // enable chooses a strategy that paces or one that does not, unless the one chosen is such already.
-func (l *loader) enable(on bool, o Origin) {
+func (l loader) enable(on bool, o Origin) {
 	if on == l.cfg.RateLimit.Enabled() {
 		return
 	}
 	l.cfg.RateLimit.Strategy, l.origins[strategyPath] = off, o
 	if on {
-		l.cfg.RateLimit.Strategy = find(l.rows, strategyPath).def
+		l.cfg.RateLimit.Strategy = row(strategyPath).def
 	}
 }
 
 // loadEnv reads the variables. What begins with CRAWL_ and is no setting is a warning and not an error:
 // orchestrators put variables of their own there, such as CRAWL_SERVICE_HOST for a service of that name.
-func (l *loader) loadEnv(environ []string) {
+func (l loader) loadEnv(environ []string) {
 	vars := map[string]string{} // the last of two equal names wins, as for a process
 	for _, kv := range environ {
-		name, value, _ := strings.Cut(kv, "=")
-		if strings.HasPrefix(name, envPrefix) && name != envFile {
+		if name, value, _ := strings.Cut(kv, "="); name != envFile {
 			vars[name] = value
 		}
 	}
-	l.standardEnv(environ)
-	for i := range l.rows {
-		f := &l.rows[i]
+	l.standardEnv(vars)
+	var known []string
+	for _, f := range fields() {
 		value, name := vars[f.env()], f.env()
 		delete(vars, name)
+		known = append(known, strings.TrimPrefix(name, envPrefix))
 		if value != "" {
-			l.storeEnv(f, value, Origin{Source: fromEnv, Name: name})
+			l.storeEnv(f.path, value, Origin{Source: fromEnv, Name: name})
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(vars)) {
-		if old := retired(name); old != nil && vars[name] == "" {
-			continue // as not set
-		} else if old != nil {
-			l.report(old.path, Origin{Source: fromEnv, Name: name}, "%s", old.says())
+		if !strings.HasPrefix(name, envPrefix) {
 			continue
 		}
-		l.warn("%s is not a setting and was ignored%s", document.Clip(name), l.meantEnv(name))
+		switch old := retired(name); {
+		case old == nil:
+			hint := ""
+			if meant := spelling.Nearest(strings.TrimPrefix(name, envPrefix), known); meant != "" {
+				hint = "; did you mean " + envPrefix + meant + "?"
+			}
+			l.warn("%s is not a setting and was ignored%s", document.Clip(name), hint)
+		case vars[name] != "": // else as not set
+			l.report(old.path, Origin{Source: fromEnv, Name: name}, "%s", old.says())
+		}
 	}
 }
 
@@ -228,24 +193,16 @@ const envFile = envPrefix + "CONFIG"
 
 // storeEnv splits the value of a list at line ends: patterns and headers may contain
 // anything else that could separate them.
-func (l *loader) storeEnv(f *field, value string, o Origin) {
-	if f.kind != kindList {
-		l.store(&l.cfg, f, f.path, value, o)
+func (l loader) storeEnv(path, value string, o Origin) {
+	if row(path).kind != kindList {
+		l.store(path, written{value, o})
 		return
 	}
-	items := strings.Split(strings.TrimSuffix(value, "\n"), "\n")
-	l.storeListAt(&l.cfg, f, f.path, items, slices.Repeat([]Origin{o}, len(items)), o)
-}
-
-func (l *loader) meantEnv(name string) string {
-	names := make([]string, len(l.rows))
-	for i := range l.rows {
-		names[i] = strings.TrimPrefix(l.rows[i].env(), envPrefix)
+	var items []written
+	for item := range strings.SplitSeq(strings.TrimSuffix(value, "\n"), "\n") {
+		items = append(items, written{item, o})
 	}
-	if meant := spelling.Nearest(strings.TrimPrefix(name, envPrefix), names); meant != "" {
-		return "; did you mean " + envPrefix + meant + "?"
-	}
-	return ""
+	l.storeList(path, items, o)
 }
 
 // fileMax bounds a configuration file. A rule for a host is about 100 bytes, so there
@@ -266,94 +223,59 @@ func readFile(src Sources) (data []byte, err error) {
 }
 
 // settle moves values that nobody wrote next to those that somebody did. The package
-// comment says why; [loader.validate] finds what it could not reconcile.
-func (l *loader) settle() {
-	// Rules for hosts come last: they take over what has settled above.
-	if format, _ := endingFormat(l.cfg.Output.Path); format != "" && !l.origins["output.format"].written() {
-		l.follow("output.format", format, "output.path")
+// comment says why; [checker.all] finds what it could not reconcile.
+func (l loader) settle() {
+	if format, _ := endingFormat(l.cfg.Output.Path); format != "" && !l.written("output.format") {
+		l.cfg.Output.Format, l.origins["output.format"] = format, Origin{Source: fromFollows, Name: "output.path"}
 	}
-	l.settleSeeds()
 	for _, chain := range ordered {
-		l.settleOrder(&l.cfg, "", chain)
+		l.settleOrder(chain)
 	}
+	// Rules for hosts come last: they take over what has settled above.
 	for i := range l.cfg.Hosts {
-		rule, prefix := &l.cfg.Hosts[i], document.Item("hosts", i)+"."
+		path := document.Item(hostsPath, i) + "."
 		for _, key := range hostKeys {
-			l.fill(rule, prefix, key)
+			if _, ok := l.origins[path+key]; !ok && !l.bad[path+key] {
+				l.follow(path+key, inherit(key))
+			}
 		}
-		l.settleCaps(rule, prefix)
-		l.settleOrder(rule, prefix, hostOrdered)
+		l.settleCaps(i)
+		l.settleOrder(hostOrder(i))
 	}
 }
 
+// ordered are settings that must not fall.
 var ordered = [][]string{
 	{"ratelimit.min_rps", "ratelimit.initial_rps", "ratelimit.max_rps"},
 	{"ratelimit.retry_base_delay", "ratelimit.retry_max_delay"},
 }
 
-var hostOrdered = []string{"min_rps", "initial_rps", "max_rps"}
+// hostOrder is such a chain in a rule for hosts.
+func hostOrder(i int) []string {
+	path := document.Item(hostsPath, i) + "."
+	return []string{path + "min_rps", path + "initial_rps", path + "max_rps"}
+}
 
 // settleOrder clamps each value that nobody wrote between its nearest written neighbours. Clamping keeps
 // the order the defaults have among themselves.
-func (l *loader) settleOrder(root any, prefix string, chain []string) {
+func (l loader) settleOrder(chain []string) {
 	for i, path := range chain {
-		if l.origins[prefix+path].written() {
+		if l.written(path) {
 			continue
 		}
 		for j, other := range chain {
-			if !l.origins[prefix+other].written() || l.row(root, other).inRange(get(root, other)) != nil {
+			if !l.written(other) || row(other).inRange(l.get(other)) != nil {
 				continue
 			}
-			if wrongOrder(root, path, other, i < j) {
-				at(root, path).Set(at(root, other))
-				l.origins[prefix+path] = Origin{Source: fromFollows, Name: prefix + other}
+			if x, y := l.number(path), l.number(other); i < j && x > y || i > j && x < y {
+				l.follow(path, other)
 			}
 		}
 	}
 }
 
-func wrongOrder(root any, a, b string, aFirst bool) bool {
-	x, _ := number(get(root, a))
-	y, _ := number(get(root, b))
-	if aFirst {
-		return x > y
-	}
-	return x < y
-}
-
-func (l *loader) fill(rule *Host, prefix, key string) {
-	if _, ok := l.origins[prefix+key]; ok || l.bad[prefix+key] {
-		return
-	}
-	from := inherit(key)
-	at(rule, key).Set(at(&l.cfg, from))
-	l.origins[prefix+key] = Origin{Source: fromFollows, Name: from}
-}
-
-// settleSeeds has an empty name take back the files of seeds before it.
-func (l *loader) settleSeeds() {
-	const path = "seeds.file"
-	files := l.cfg.Seeds.Files
-	from := len(files)
-	for from > 0 && files[from-1] != "" {
-		from--
-	}
-	if from == 0 {
-		return
-	}
-	var origins []Origin
-	for i := range files[from:] {
-		origins = append(origins, l.origins[document.Item(path, from+i)])
-	}
-	l.storeListAt(&l.cfg, find(l.rows, path), path, files[from:], origins, l.origins[path])
-}
-
-// follow sets a value on behalf of another one, if that was written in a stronger
-// layer than the value itself.
-func (l *loader) follow(path string, value any, leader string) {
-	if l.origins[path].rank() >= l.origins[leader].rank() {
-		return
-	}
-	at(&l.cfg, path).Set(reflect.ValueOf(value))
+// follow gives a path the value of another.
+func (l loader) follow(path, leader string) {
+	l.set(path, l.get(leader))
 	l.origins[path] = Origin{Source: fromFollows, Name: leader}
 }

@@ -30,14 +30,14 @@ func mediaPattern(s string) error {
 	return err
 }
 
-func (l *loader) warnRecord() {
-	o := &l.cfg.Output
+func (c checker) warnRecord() {
+	o := &c.cfg.Output
 	spec := sink.Format(o.Format).Spec()
 	if spec.Complete {
 		return
 	}
 	var what []string
-	if len(l.cfg.Extract.Fields) > 0 && spec.Separator == 0 {
+	if len(c.cfg.Extract.Fields) > 0 && spec.Separator == 0 {
 		what = append(what, "fields")
 	}
 	for _, part := range []string{"text", "main-text", "metadata", "body"} {
@@ -46,22 +46,22 @@ func (l *loader) warnRecord() {
 		}
 	}
 	if what != nil {
-		l.warn("output.record: of pages, %s will not be written, since the format %s has no place for that; give --format jsonl", strings.Join(what, ", "), document.Quote(o.Format))
+		c.warn("output.record: of pages, %s will not be written, since the format %s has no place for that; give --format jsonl", strings.Join(what, ", "), document.Quote(o.Format))
 	}
 }
 
-func (l *loader) checkArchives() {
-	o := &l.cfg.Output
+func (c checker) archives() {
+	o := &c.cfg.Output
 	if o.Format != "warc" {
 		return
 	}
 	if o.Path == "-" {
-		l.report("output.path", l.origins["output.path"], "archives cannot go to standard output%s; give --output with a name that ends in .warc.gz or with a directory, or --warc with one for archives beside the records",
-			l.place("output.format"))
+		c.wrong("output.path", "archives cannot go to standard output%s; give --output with a name that ends in .warc.gz or with a directory, or --warc with one for archives beside the records",
+			c.place("output.format"))
 	}
-	if l.cfg.WARC.Dir != "" {
-		l.report("warc.dir", l.origins["warc.dir"], "the archives are in output.path already, for output.format is warc%s; give one of --warc and --format warc",
-			l.place("output.format"))
+	if c.cfg.WARC.Dir != "" {
+		c.wrong("warc.dir", "the archives are in output.path already, for output.format is warc%s; give one of --warc and --format warc",
+			c.place("output.format"))
 	}
 }
 
@@ -93,9 +93,9 @@ var unwritten = map[string]bool{
 
 // checkEnding reports a file whose name says another format than that which was asked for. What
 // an earlier run wrote stays as it is.
-func (l *loader) checkEnding() {
-	o := &l.cfg.Output
-	path, given := l.origins["output.path"], l.origins["output.format"]
+func (c checker) ending() {
+	o := &c.cfg.Output
+	path, given := c.origins["output.path"], c.origins["output.format"]
 	least := (Origin{Source: fromState}).rank()
 	if path.rank() <= least {
 		return
@@ -105,15 +105,15 @@ func (l *loader) checkEnding() {
 	written := given.rank() > least
 	switch {
 	case format != "" && format != o.Format && written && (ending != ".txt" || o.Format == "warc"): // records of any format are a text
-		l.report("output.format", given, "%s contradicts the ending %s of %s%s; give --format %s, or another name", document.Quote(o.Format), ending, document.Quote(o.Path), l.place("output.path"), format)
+		c.report("output.format", given, "%s contradicts the ending %s of %s%s; give --format %s, or another name", document.Quote(o.Format), ending, document.Quote(o.Path), c.place("output.path"), format)
 	case format == "" && foreign && (compression || !written):
-		l.report("output.path", path, "%s: nothing is written as %s; end the name in %s, with .gz behind that to compress", document.Quote(o.Path), ending, sink.EndingList(" or "))
+		c.report("output.path", path, "%s: nothing is written as %s; end the name in %s, with .gz behind that to compress", document.Quote(o.Path), ending, sink.EndingList(" or "))
 	case o.Compressed() && o.Format == "warc" && !o.OneArchive():
-		l.report("output.path", path, "%s is one file; one archive has a name that ends in .warc or .warc.gz, and a directory one without .gz", document.Quote(o.Path))
-	case o.OneArchive() && l.cfg.Fleet.Shared() && !HasWorker(o.Path):
-		l.report("output.path", path, "%s is one archive, which several processes cannot write together; put {worker} into its name, where each process has its own", document.Quote(o.Path))
-	case o.OneArchive() && l.origins["warc.max_size"].Source == fromFlag:
-		l.report("warc.max_size", l.origins["warc.max_size"], "%s is one archive, which is not cut into several; give -o DIR/ --format warc, or leave warc.max_size out", document.Quote(o.Path))
+		c.report("output.path", path, "%s is one file; one archive has a name that ends in .warc or .warc.gz, and a directory one without .gz", document.Quote(o.Path))
+	case o.OneArchive() && c.cfg.Fleet.Shared() && !HasWorker(o.Path):
+		c.report("output.path", path, "%s is one archive, which several processes cannot write together; put {worker} into its name, where each process has its own", document.Quote(o.Path))
+	case o.OneArchive() && c.origins["warc.max_size"].Source == fromFlag:
+		c.wrong("warc.max_size", "%s is one archive, which is not cut into several; give -o DIR/ --format warc, or leave warc.max_size out", document.Quote(o.Path))
 	}
 }
 
@@ -198,10 +198,4 @@ func fieldText(name string, n document.Node) (string, error) {
 		r.All, errAll = document.ParseBool(*texts["all"], "true or false for all")
 	}
 	return r.String(), cmp.Or(errType, errAll, onOneLine(r.Check()))
-}
-
-func (l *loader) checkFields() {
-	if n := len(l.cfg.Extract.Fields); n > pagefields.MaxRules {
-		l.report(fieldsPath, l.origins[fieldsPath], "has %d rules; give at most %d", n, pagefields.MaxRules)
-	}
 }

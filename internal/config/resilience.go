@@ -63,21 +63,21 @@ func (f *fileWalk) circuit(n document.Node) {
 }
 
 func (f *fileWalk) circuitSetting(path, key string, n document.Node) {
-	row, text := find(f.rows, path), n.Text
-	if row.kind == kindDuration {
-		text += "s"
+	w := written{n.Text, f.origin(n.Line)}
+	if row(path).kind == kindDuration {
+		w.text += "s"
 	}
-	before, o := get(&f.cfg, path), f.origins[path]
-	f.store(&f.cfg, row, path, text, f.origin(n.Line))
-	if now := get(&f.cfg, path); o.Source == fromFile && now != before {
-		f.report(document.Join(resiliencePath, circuitKey+"."+key), f.origin(n.Line),
-			"%s contradicts %s, which is %s [%s]; they are two names for one value, give one of them", row.format(now), path, row.format(before), o)
+	before, o := f.show(path), f.origins[path]
+	f.store(path, w)
+	if now := f.show(path); o.Source == fromFile && now != before {
+		f.report(document.Join(resiliencePath, circuitKey+"."+key), w.from,
+			"%s contradicts %s, which is %s [%s]; they are two names for one value, give one of them", now, path, before, o)
 	}
 }
 
 // checkPolicies refuses what a crawl has not, and a client may have.
-func (l *loader) checkPolicies() {
-	m := l.cfg.Resilience
+func (c checker) policies() {
+	m := c.cfg.Resilience
 	if m == nil {
 		return
 	}
@@ -90,7 +90,7 @@ func (l *loader) checkPolicies() {
 		{circuitKey, "which has one for each host; set that up in ratelimit", m.CircuitBreaker != nil},
 	} {
 		if p.there {
-			l.report(document.Join(resiliencePath, p.name), l.origins[resiliencePath], "is not for a crawl, %s", p.why)
+			c.report(document.Join(resiliencePath, p.name), c.origins[resiliencePath], "is not for a crawl, %s", p.why)
 		}
 	}
 }

@@ -1,8 +1,6 @@
 package config
 
 import (
-	"maps"
-	"slices"
 	"strconv"
 	"strings"
 
@@ -73,29 +71,33 @@ func (f *fileWalk) carry(g *gone, n document.Node) {
 		items = []document.Node{n}
 	}
 	for _, item := range items {
-		if g.became == "" || value != "*" && item.Text != value {
+		text := word
+		switch value {
+		case "":
+			continue
+		case "*":
+			text += item.Text
+		case item.Text:
+		default:
 			continue
 		}
-		text := word
-		if value == "*" {
-			text += item.Text
-		}
-		f.carried[g.successor()] = append(f.carried[g.successor()], document.Node{Kind: document.String, Line: item.Line, Text: text})
+		f.carried[g.successor()] = append(f.carried[g.successor()], written{text, f.origin(item.Line)})
 	}
 }
 
 func (f *fileWalk) carryOver() {
-	for _, path := range slices.Sorted(maps.Keys(f.carried)) {
-		row, words := find(f.rows, path), f.carried[path]
-		if row.kind != kindList {
-			f.scalar(&f.cfg, row, path, document.Entry{Key: leaf(path), Value: words[0]})
+	for path, words := range f.carried {
+		items, ok := f.get(path).([]string)
+		if !ok {
+			f.store(path, words[0])
 			continue
 		}
-		var items []document.Node
-		for _, item := range get(&f.cfg, path).([]string) {
-			items = append(items, document.Node{Kind: document.String, Text: item})
+		o := f.origins[path]
+		var all []written
+		for _, item := range items {
+			all = append(all, written{item, o})
 		}
-		f.list(&f.cfg, row, path, document.Node{Kind: document.List, Items: append(items, words...)})
+		f.storeList(path, append(all, words...), o)
 	}
 }
 

@@ -23,31 +23,31 @@ func (c Config) Save(w io.Writer) error {
 	return writeYAML(w, c.document(true), nil)
 }
 
-func (l *loader) loadSaved(src Sources) {
+func (l loader) loadSaved(src Sources) {
 	l.cfg = *src.Saved
 	o := Origin{Source: fromState, Name: src.SavedIn}
-	for i := range l.rows {
-		f := &l.rows[i]
+	for _, f := range fields() {
 		if f.own {
-			set(&l.cfg, f.path, f.bound(f.def))
+			l.set(f.path, f.bound(f.def))
 			continue
 		}
-		l.origins[f.path] = o
-		if items, ok := l.list(f); ok {
-			l.storeListAt(&l.cfg, f, f.path, slices.Clone(items), slices.Repeat([]Origin{o}, len(items)), o)
+		if l.origins[f.path] = o; f.kind == kindList {
+			for i := range l.get(f.path).([]string) {
+				l.origins[document.Item(f.path, i)] = o
+			}
 		}
 	}
 	l.replaceHosts(slices.Clone(src.Saved.Hosts))
 	l.origins[hostsPath], l.origins[resiliencePath] = o, o
 	for i := range l.cfg.Hosts {
-		for _, f := range l.hostRows {
+		for _, f := range hostFields() {
 			l.origins[document.Item(hostsPath, i)+"."+f.path] = o
 		}
 	}
 	l.relax()
 }
 
-func (l *loader) fromState(dir string) {
+func (l loader) fromState(dir string) {
 	for path, o := range l.origins {
 		if o.Source == fromFile {
 			l.origins[path] = Origin{Source: fromState, Name: dir}
@@ -55,58 +55,42 @@ func (l *loader) fromState(dir string) {
 	}
 }
 
-func (l *loader) list(f *field) ([]string, bool) {
-	if f.noStruct {
-		return nil, false
-	}
-	items, ok := get(&l.cfg, f.path).([]string)
-	return items, ok
-}
-
-func (l *loader) replaceHosts(rules []Host) {
+func (l loader) replaceHosts(rules []Host) {
 	l.cfg.Hosts = rules
-	l.forget(hostsPath + "[")
-}
-
-func (l *loader) forget(prefix string) {
-	maps.DeleteFunc(l.origins, func(path string, _ Origin) bool { return strings.HasPrefix(path, prefix) })
+	maps.DeleteFunc(l.origins, func(path string, _ Origin) bool { return strings.HasPrefix(path, hostsPath+"[") })
 }
 
 // relax finds the saved values that nobody need have written, because they follow from the others: they
 // may move again.
-func (l *loader) relax() {
+func (l loader) relax() {
 	for _, path := range slices.Concat(ordered...) {
-		row := find(l.rows, path)
-		without := &loader{cfg: l.cfg, rows: l.rows, origins: maps.Clone(l.origins), bad: l.bad}
-		set(&without.cfg, path, row.bound(row.def))
-		without.origins[path] = Origin{Source: fromDefault}
-		trial := *without
-		trial.origins = maps.Clone(without.origins)
+		was, before := l.get(path), maps.Clone(l.origins)
+		l.set(path, row(path).bound(row(path).def))
+		l.origins[path] = Origin{Source: fromDefault}
+		trial := newTree(l.cfg)
+		trial.origins = maps.Clone(l.origins)
 		for _, chain := range ordered {
-			trial.settleOrder(&trial.cfg, "", chain)
+			loader{trial}.settleOrder(chain)
 		}
-		if get(&trial.cfg, path) == get(&l.cfg, path) {
-			l.cfg, l.origins = without.cfg, without.origins
+		if trial.get(path) != was {
+			l.set(path, was)
+			l.origins = before
 		}
 	}
 	for i := range l.cfg.Hosts {
 		for _, key := range hostKeys { // what a rule had from ratelimit it takes from there again
-			if get(&l.cfg.Hosts[i], key) == get(&l.cfg, inherit(key)) {
-				delete(l.origins, document.Item(hostsPath, i)+"."+key)
+			if path := document.Item(hostsPath, i) + "." + key; l.get(path) == l.get(inherit(key)) {
+				delete(l.origins, path)
 			}
 		}
 	}
 }
 
-func (l *loader) checkSaved(saved *Config) {
-	for i := range l.rows {
-		f := &l.rows[i]
-		o := l.origins[f.path]
-		if f.kept == "" || o.Source == fromState || get(&l.cfg, f.path) == get(saved, f.path) {
-			continue
+func (c checker) saved(saved *Config) {
+	for _, f := range fields() {
+		if f.kept != "" && c.origins[f.path].Source != fromState && c.get(f.path) != get(saved, f.path) {
+			c.wrong(f.path, "cannot change when a crawl is resumed, it is %s: %s; leave %s out", f.plain(get(saved, f.path)), f.kept, handle(f.path))
 		}
-		l.report(f.path, o, "cannot change when a crawl is resumed, it is %s: %s; leave %s out",
-			f.plain(get(saved, f.path)), f.kept, f.handle())
 	}
 }
 

@@ -8,6 +8,7 @@ import (
 	"github.com/treadlight/crawl/internal/records/sink"
 	"github.com/treadlight/crawl/internal/records/sink/warc"
 	"github.com/treadlight/crawl/internal/web/canonical"
+	pagefields "github.com/treadlight/crawl/internal/web/fields"
 )
 
 var crawlFields = []field{
@@ -204,7 +205,7 @@ func formatNames() (names []string) {
 
 var extractFields = []field{
 	{
-		path: fieldsPath, kind: kindList, arg: "rule", flag: "field",
+		path: fieldsPath, kind: kindList, most: pagefields.MaxRules, arg: "rule", flag: "field",
 		doc: "rule for a value to take out of pages, NAME=css:SELECTOR, css:SELECTOR@ATTRIBUTE or xpath:EXPRESSION, repeatable; empty = none", example: "price:number=css:.price", check: parses(ParseField),
 	},
 	// A third of the specification of HTML on one page, which is among the largest there are.

@@ -11,124 +11,124 @@ import (
 // as [Load] but moving nothing: what contradicts is an error. It returns nil or
 // [Problems].
 func (c Config) Validate() error {
-	l := newLoader(c)
-	l.validate()
-	return l.err()
+	t := newTree(c)
+	checker{t}.all()
+	return t.err()
 }
 
-func (l *loader) validate() {
-	for i := range l.rows {
-		if f := &l.rows[i]; !f.noStruct {
-			l.check(&l.cfg, f, f.path)
+// checker holds a whole tree against the table, and its parts against each other.
+type checker struct{ *tree }
+
+func (c checker) all() {
+	for _, f := range fields() {
+		if !f.noStruct {
+			c.check(f.path)
 		}
 	}
 	for _, chain := range ordered {
-		l.checkOrder(&l.cfg, "", chain)
+		c.order(chain)
 	}
-	l.checkHosts()
-	l.checkWindow()
-	l.checkPolicies()
-	l.checkFields()
-	l.checkRest()
+	c.hosts()
+	c.window()
+	c.policies()
+	c.files()
+	c.ending()
+	c.listen()
+	c.fleet()
+	c.certificates()
+	c.archives()
 }
 
 // check holds one value against its row. What was reported when it was read stays the
 // only report.
-func (l *loader) check(root any, f *field, full string) {
-	if l.bad[full] || l.origins[full].Source == fromFollows {
+func (c checker) check(path string) {
+	if c.bad[path] || c.origins[path].Source == fromFollows {
 		return // a value that follows another is right if that one is
 	}
-	v := get(root, f.path)
+	f, v := row(path), c.get(path)
 	if items, ok := v.([]string); ok {
 		for i, item := range items {
-			path := document.Item(full, i)
+			at := document.Item(path, i)
 			if len(f.enum) > 0 && !slices.Contains(f.enum, item) {
-				l.report(path, l.origins[path], "%s is none of the words; give %s", document.Quote(item), f.want())
+				c.wrong(at, "%s is none of the words; give %s", document.Quote(item), f.want())
 			}
 			if f.check != nil {
-				l.reportIf(path, f.check(item))
+				c.reportIf(at, f.check(item))
 			}
+		}
+		if f.most > 0 && len(items) > f.most {
+			c.wrong(path, "has %d rules; give at most %d", len(items), f.most)
 		}
 		return
 	}
 	// A value out of range is not looked at further: 0 shards are too few, and that
 	// they are no power of two helps nobody.
 	if err := f.inRange(v); err != nil {
-		l.reportIf(full, err)
+		c.reportIf(path, err)
 		return
 	}
 	text := f.format(v)
 	if f.kind == kindChoice && !slices.Contains(f.enum, text) {
-		l.report(full, l.origins[full], "%s is not a choice; give %s", document.Quote(text), f.want())
+		c.wrong(path, "%s is not a choice; give %s", document.Quote(text), f.want())
 	}
 	if f.check != nil && (text != "" || f.def != "" || f.path == hostMatch.path) {
-		l.reportIf(full, f.check(text))
+		c.reportIf(path, f.check(text))
 	}
 }
 
-func (l *loader) reportIf(path string, err error) {
+func (c checker) reportIf(path string, err error) {
 	if err != nil {
-		l.report(path, l.origins[path], "%v", err)
+		c.wrong(path, "%v", err)
 	}
 }
 
-// checkOrder reports pairs that fall. Only written values can: the others moved.
-func (l *loader) checkOrder(root any, prefix string, chain []string) {
-	for i, low := range chain {
-		for _, high := range chain[i+1:] { // pairs, for the one between may not be written
-			a, b := prefix+low, prefix+high
-			if l.bad[a] || l.bad[b] || !l.origins[a].written() || !l.origins[b].written() ||
-				!wrongOrder(root, low, high, true) {
-				continue
+// order reports pairs that fall. Only written values can: the others moved.
+func (c checker) order(chain []string) {
+	for i, a := range chain {
+		for _, b := range chain[i+1:] { // pairs, for the one between may not be written
+			if !c.bad[a] && !c.bad[b] && c.written(a) && c.written(b) && c.number(a) > c.number(b) {
+				c.wrong(a, "%s is above %s, which is %s%s; lower %s or raise %s", c.show(a), b, c.show(b), c.place(b), handle(a), handle(b))
 			}
-			l.report(a, l.origins[a], "%s is above %s, which is %s%s; lower %s or raise %s",
-				l.show(root, low), b, l.show(root, high), l.place(b), l.handle(a), l.handle(b))
 		}
 	}
 }
 
-func (l *loader) row(root any, path string) *field { return find(l.rowsOf(root), path) }
-
-func (l *loader) rowsOf(root any) []field {
-	if _, ok := root.(*Host); ok {
-		return l.hostRows
-	}
-	return l.rows
-}
-
-func (l *loader) show(root any, path string) string {
-	return l.row(root, path).format(get(root, path))
-}
-
-func (l *loader) place(path string) string {
-	if o := l.origins[path]; o.Source != "" {
-		return " [" + o.String() + "]"
-	}
-	return ""
-}
-
-func (l *loader) handle(path string) string {
-	if f := find(l.rows, path); f != nil {
-		return f.handle()
+// handle is what a user would change: the flag of a setting where there is one, else its path.
+func handle(path string) string {
+	if f := row(path); f.flag != "" {
+		return "--" + f.flag
 	}
 	return path
 }
 
-// checkHosts checks each rule alone, and that it is not hidden behind an earlier one,
+// hosts checks each rule alone, and that it is not hidden behind an earlier one,
 // as a rule that never applies is a mistake nobody would see.
-func (l *loader) checkHosts() {
-	for i := range l.cfg.Hosts {
-		rule, path := &l.cfg.Hosts[i], document.Item("hosts", i)
-		for j := range l.hostRows {
-			l.checkHostRow(rule, &l.hostRows[j], path)
+func (c checker) hosts() {
+	for i := range c.cfg.Hosts {
+		rule, path := &c.cfg.Hosts[i], document.Item(hostsPath, i)
+		for _, f := range hostFields() {
+			c.hostRow(rule, &f, path+"."+f.path)
 		}
-		l.checkCaps(rule, path)
-		l.checkOrder(rule, path+".", hostOrdered)
-		other := slices.IndexFunc(l.cfg.Hosts[:i], func(h Host) bool { return covers(h.Match, rule.Match) })
-		if other >= 0 && !l.bad[path+".match"] {
-			l.report(path+".match", l.origins[path+".match"], "%s is covered by hosts[%d], %s, and the first that matches counts; put it before that or remove it",
-				document.Quote(rule.Match), other, document.Quote(l.cfg.Hosts[other].Match))
+		if rule.Cap.Kind == concurrency && rule.Cap.Per != 0 {
+			c.wrong(path+".cap.per", "is not for the kind concurrency, which counts the requests that are out; remove it")
 		}
+		c.order(hostOrder(i))
+		other := slices.IndexFunc(c.cfg.Hosts[:i], func(h Host) bool { return covers(h.Match, rule.Match) })
+		if other >= 0 && !c.bad[path+".match"] {
+			c.wrong(path+".match", "%s is covered by hosts[%d], %s, and the first that matches counts; put it before that or remove it",
+				document.Quote(rule.Match), other, document.Quote(c.cfg.Hosts[other].Match))
+		}
+	}
+}
+
+// hostRow checks one value of a rule. What a cap lacks is told where the rule begins.
+func (c checker) hostRow(rule *Host, f *field, path string) {
+	switch {
+	case rule.unset(f) || rule.needless(f) || c.bad[path]:
+	case section(f.path) != "" && at(rule, f.path).IsZero() && c.origins[path] == (Origin{}):
+		c.report(path, c.origins[strings.TrimSuffix(path, f.path)+"match"], "is missing; give %s", f.want())
+	default:
+		c.check(path)
 	}
 }
 
@@ -145,19 +145,19 @@ func covers(rule, other string) bool {
 // a finer window decides no earlier than its samples arrive.
 const stepsMax = 1000
 
-// checkWindow checks that the window can be cut into its steps. Nothing moves here: a
+// window checks that the window can be cut into its steps. Nothing moves here: a
 // window that is rounded in silence would make the breaker's figures wrong.
-func (l *loader) checkWindow() {
+func (c checker) window() {
 	const path, other = "ratelimit.stats_window", "ratelimit.stats_bucket"
-	window, step := l.cfg.RateLimit.StatsWindow, l.cfg.RateLimit.StatsBucket
+	window, step := c.cfg.RateLimit.StatsWindow, c.cfg.RateLimit.StatsBucket
 	switch {
-	case l.bad[path] || l.bad[other]: // a step of zero among them, which cannot divide
+	case c.bad[path] || c.bad[other]: // a step of zero among them, which cannot divide
 	case window%step != 0:
-		l.report(path, l.origins[path], "%s is not a whole number of %s, which is %s%s; give %s",
-			formatDuration(window), other, formatDuration(step), l.place(other), formatDuration(window-window%step+step))
+		c.wrong(path, "%s is not a whole number of %s, which is %s%s; give %s",
+			c.show(path), other, c.show(other), c.place(other), formatDuration(window-window%step+step))
 	case window/step > stepsMax:
-		l.report(path, l.origins[path], "%s is more than %d times %s, which is %s%s; give at most %s or raise the other",
-			formatDuration(window), stepsMax, other, formatDuration(step), l.place(other), formatDuration(stepsMax*step))
+		c.wrong(path, "%s is more than %d times %s, which is %s%s; give at most %s or raise the other",
+			c.show(path), stepsMax, other, c.show(other), c.place(other), formatDuration(stepsMax*step))
 	}
 }
 
@@ -171,21 +171,29 @@ var apart = []struct {
 	{"output.events", []string{"output.path", "stats.path"}},
 }
 
-func (l *loader) checkRest() {
+func (c checker) files() {
 	for _, a := range apart {
-		name := get(&l.cfg, a.path).(string)
+		name := c.get(a.path).(string)
 		for _, path := range a.from {
-			is := get(&l.cfg, path)
+			is := c.get(path)
 			files, _ := is.([]string)
 			if is != name && !slices.Contains(files, name) || name == "" || name == "-" && a.path != "stats.path" { // another stream than theirs
 				continue
 			}
-			l.report(a.path, l.origins[a.path], "%s is %s as well%s; change %s or %s", document.Quote(name), path, l.place(path), l.handle(a.path), l.handle(path))
+			c.wrong(a.path, "%s is %s as well%s; change %s or %s", document.Quote(name), path, c.place(path), handle(a.path), handle(path))
 		}
 	}
-	l.checkEnding()
-	l.checkListen()
-	l.checkFleet()
-	l.checkAccess()
-	l.checkArchives()
+}
+
+// warnings tells of what is no reason to stop.
+func (c checker) warnings() {
+	c.warnOff()
+	c.warnRecord()
+	c.warnAccess()
+	if c.cfg.Fetch.Contact == "" && c.cfg.Fetch.UserAgent == "" {
+		c.warn("fetch.contact is empty: operators cannot tell whom to write to; give --contact with a URL or a mail address")
+	}
+	if r := &c.cfg.RateLimit; r.Remember != "" && !r.Enabled() {
+		c.warn("ratelimit.remember: %q is neither read nor written, since nothing is learned of hosts with ratelimit.strategy off; leave --remember out, or give another strategy", r.Remember)
+	}
 }

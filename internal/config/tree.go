@@ -1,0 +1,127 @@
+package config
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/treadlight/crawl/internal/document"
+)
+
+// tree is a configuration, where its values came from, and what is wrong with it.
+type tree struct {
+	cfg      Config
+	origins  map[string]Origin
+	bad      map[string]bool // paths that were reported
+	problems Problems
+	more     int // problems beyond problemsMax
+	warnings []string
+}
+
+// newTree starts from c; the caller says where its values came from.
+func newTree(c Config) *tree {
+	return &tree{cfg: c, origins: map[string]Origin{}, bad: map[string]bool{}}
+}
+
+// tableOf is the rows that a path is one of, and what stands before the paths in them: nothing, or the
+// path of a rule for hosts.
+func tableOf(path string) (rows []field, base string) {
+	if strings.HasPrefix(path, hostsPath+"[") {
+		return hostFields(), path[:strings.IndexByte(path, ']')+1]
+	}
+	return fields(), ""
+}
+
+// row is that of a path from the top; nil if there is none.
+func row(path string) *field {
+	rows, base := tableOf(path)
+	return find(rows, strings.TrimPrefix(strings.TrimPrefix(path, base), "."))
+}
+
+// root is what holds the values of the rows that a path is one of.
+func (t *tree) root(path string) any {
+	if _, base := tableOf(path); base != "" {
+		if i, err := strconv.Atoi(base[len(hostsPath)+1 : len(base)-1]); err == nil {
+			return &t.cfg.Hosts[i]
+		}
+	}
+	return &t.cfg
+}
+
+func (t *tree) get(path string) any { return get(t.root(path), row(path).path) }
+
+// set stores a value, see the function set.
+func (t *tree) set(path string, v any) bool { return set(t.root(path), row(path).path, v) }
+
+// number is the value of a path on a line.
+func (t *tree) number(path string) float64 {
+	x, _ := number(t.get(path))
+	return x
+}
+
+// show is the value of a path in words.
+func (t *tree) show(path string) string { return row(path).format(t.get(path)) }
+
+// place is where the value of a path was written, in brackets; empty if that is not known.
+func (t *tree) place(path string) string {
+	if o := t.origins[path]; o.Source != "" {
+		return " [" + o.String() + "]"
+	}
+	return ""
+}
+
+// written reports whether a user wrote the value, so that nothing may move it. A value
+// that a program set counts: nobody knows it for a default.
+func (t *tree) written(path string) bool { return t.origins[path].written() }
+
+// problemsMax is how many problems are kept. Nobody mends more in one go, and a large
+// file of rubbish must not become a larger message.
+const problemsMax = 100
+
+// report notes a problem and marks its path as bad, so that the same value is not
+// reported again for what follows from it.
+func (t *tree) report(path string, o Origin, format string, args ...any) {
+	t.bad[path] = true
+	if len(t.problems) >= problemsMax {
+		t.more++
+		return
+	}
+	t.problems = append(t.problems, Problem{Path: path, Origin: o, Text: fmt.Sprintf(format, args...)})
+}
+
+// wrong is report for a value where it was written.
+func (t *tree) wrong(path, format string, args ...any) {
+	t.report(path, t.origins[path], format, args...)
+}
+
+func (t *tree) warn(format string, args ...any) {
+	t.warnings = append(t.warnings, fmt.Sprintf(format, args...))
+}
+
+func (t *tree) err() error {
+	if len(t.problems) == 0 {
+		return nil
+	}
+	t.problems.sort() // before the last line, which has no path and would come first
+	if t.more > 0 {
+		t.problems = append(t.problems, Problem{Text: fmt.Sprintf("and %d more", t.more)})
+	}
+	return t.problems
+}
+
+// names are the paths of settings and sections beside a path. Sections count as names too: a slip in one of
+// them hides all that is below it.
+func names(path string) []string {
+	var known []string
+	rows, base := tableOf(path)
+	for i := range rows {
+		known = append(known, document.Join(base, rows[i].path))
+		if s := section(rows[i].path); s != "" {
+			known = append(known, document.Join(base, s))
+		}
+	}
+	if base == "" {
+		known = append(known, hostsPath, resiliencePath)
+	}
+	return known
+}
