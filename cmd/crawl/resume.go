@@ -58,7 +58,6 @@ func checkState(ctx context.Context, s cli.Streams, dir string) error {
 	if err != nil {
 		return cli.IO(err)
 	}
-	defer func() { _ = view.Close() }() // it was only read
 	wrong := 0
 	var unsaid error
 	checked, err := view.Check(ctx, func(problem string) {

@@ -9,7 +9,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/treadlight/crawl/internal/frontier"
 	"github.com/treadlight/crawl/internal/frontier/disk"
 	"github.com/treadlight/crawl/internal/store/sqlitedb"
 	"github.com/treadlight/crawl/internal/web/canonical"
@@ -18,7 +17,7 @@ import (
 // StateView looks at the state of a crawl, which may be under way in another process. It is not safe for concurrent
 // use.
 type StateView struct {
-	view     *disk.View
+	view     disk.View
 	settings Settings
 	seeds    []string
 }
@@ -34,7 +33,7 @@ func ViewState(dir string) (*StateView, error) {
 	}
 	v := &StateView{view: d}
 	if err := v.read(dir); err != nil {
-		return nil, errors.Join(stateError(dir, err), d.Close())
+		return nil, stateError(dir, err)
 	}
 	return v, nil
 }
@@ -48,10 +47,13 @@ func (v *StateView) read(dir string) error {
 	if v.settings, err = loadSettings(dir, text, program); err != nil {
 		return err
 	}
-	return v.view.Seeds(func(it frontier.Item) bool {
+	for it, err := range v.view.Seeds() {
+		if err != nil {
+			return err
+		}
 		v.seeds = append(v.seeds, it.URL.String())
-		return true
-	})
+	}
+	return nil
 }
 
 // Settings are those of its last run.
@@ -100,7 +102,7 @@ func (v *StateView) Find(url string) (KnownURL, error) {
 }
 
 // Close ends the view.
-func (v *StateView) Close() error { return v.view.Close() }
+func (v *StateView) Close() error { return nil }
 
 var (
 	// errFile is that there is no directory, but a file.

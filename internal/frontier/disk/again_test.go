@@ -2,7 +2,6 @@ package disk
 
 import (
 	"fmt"
-	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -149,7 +148,7 @@ func TestAgainWithMaxAge(t *testing.T) {
 // A round is begun whole or not at all, and what was told before is of the round before.
 func TestAgainIsAtomic(t *testing.T) {
 	dir := t.TempDir()
-	s := visited(t, dir, Config{Linger: time.Hour}, frontier.Visit{Status: 200})
+	s := visited(t, dir, Config{linger: time.Hour}, frontier.Visit{Status: 200})
 	put(s, testItem(t, 2, "http://a.test/2"), false)
 	done(s, 2, frontier.Visit{Status: 200})
 	s.Commit([]frontier.Position{{Path: "out", Bytes: 1}})
@@ -179,84 +178,6 @@ func TestAgainWithOddRows(t *testing.T) {
 	edit(t, s.path, `UPDATE visits SET digest = x'0102' WHERE url = 1; UPDATE places SET visit = 99 WHERE url = 2`)
 	s = openState(t, filepath.Dir(s.path), Config{})
 	require.Equal(t, map[string]*frontier.Visit{"/1": {Status: 200}, "/2": {}}, before(loadAll(t, s, "a.test")))
-}
-
-// oldState is a state of the second version of the schema, as the program of then wrote it, after a script.
-func oldState(t *testing.T, sql string) *Store {
-	t.Helper()
-	dir := t.TempDir()
-	script, err := os.ReadFile("testdata/schema2.sql")
-	require.NoError(t, err)
-	edit(t, filepath.Join(dir, databaseName), string(script)+";"+sql)
-	return openState(t, dir, Config{Mode: Resume})
-}
-
-// A state of the schema before has all it had, goes on, and has another round.
-func TestMigrationFromVersion2(t *testing.T) {
-	s := oldState(t, "")
-	require.EqualValues(t, len(steps()), ask(t, s, `PRAGMA user_version`))
-	require.Equal(t, frontier.Left{Queued: 1, Known: 7, LastID: 7}, s.Left())
-	require.Equal(t, 1, s.Round())
-	require.EqualValues(t, 1795345122000, ask(t, s, `SELECT began FROM rounds`))
-	require.Equal(t, []frontier.Position{{Path: "records.jsonl", Format: "jsonl", Bytes: 2915, Records: 6}}, s.Positions())
-	const host = "127.0.0.1:18741"
-	items := loadAll(t, s, host)
-	require.Equal(t, []string{"7 http://127.0.0.1:18741/d.html"}, urls(items))
-	require.Nil(t, items[0].Before)
-	require.EqualValues(t, 6, ask(t, s, `SELECT count(*) FROM pages WHERE state = 'done' AND round = 1 AND kind = 'page'`))
-	require.EqualValues(t, 2, ask(t, s, `SELECT count(*) FROM broken`))
-	n, _, err := s.CountVisits()
-	require.NoError(t, err)
-	require.EqualValues(t, 5, n)
-	require.EqualValues(t, 1, ask(t, s, `SELECT count(*) FROM visits WHERE refused = 1`))
-
-	s.Done(host, &items[0], frontier.Visit{At: at(1), Status: 200, Digest: digest(7)})
-	flush(t, s)
-	again(t, s, Again{})
-	got := before(loadAll(t, s, host))
-	require.Len(t, got, 7)
-	require.Equal(t, &frontier.Visit{At: time.UnixMilli(1795345123969), Status: 200, Bytes: 38}, got["/a.html"], "of which no digest is known")
-	require.Equal(t, 404, got["/missing"].Status)
-	require.Nil(t, got["/private/x"])
-	require.Equal(t, digest(7), got["/d.html"].Digest)
-}
-
-// What a round has refused is none of the pages of its host, whatever it was refused for; what
-// is no page was never counted.
-func TestMigrationKeepsRefusals(t *testing.T) {
-	for sql, want := range map[string]int{
-		``: 1, // by robots.txt
-		// As robots.txt of the host could not be had.
-		`UPDATE visits SET status = 0, class = 'timeout' WHERE url IN (3, 4); UPDATE hosts SET refused = 3`:                                       3,
-		`UPDATE urls SET kind = 'sitemap' WHERE id = 5`:                                                                                           0,
-		`UPDATE urls SET kind = 'sitemap' WHERE id = 5; UPDATE hosts SET refused = 0`:                                                             0,
-		`INSERT INTO rounds VALUES (2, 1, 1); UPDATE urls SET kind = 'sitemap' WHERE id = 5; UPDATE hosts SET refused = 1`:                        1,
-		`UPDATE urls SET kind = 'sitemap' WHERE id = 5; UPDATE visits SET class = 'trap', status = 0 WHERE url = 6; UPDATE hosts SET refused = 2`: 1,
-	} {
-		s := oldState(t, version3+"PRAGMA user_version = 3;"+sql)
-		s.Activate(1)
-		s.Commit(nil)
-		hosts := answer(t, s).Hosts
-		require.Len(t, hosts, 1)
-		pages := 7 - int(ask(t, s, `SELECT count(*) FROM urls WHERE kind IS NOT NULL`))
-		require.Equal(t, pages-want, hosts[0].Pages, sql)
-		require.NoError(t, s.Close())
-	}
-}
-
-// A state of the schema before queue was a view has all that is queued, and what it says of
-// each.
-func TestMigrationFromVersion4(t *testing.T) {
-	s := oldState(t, version3+version4+`PRAGMA user_version = 4; UPDATE queue SET attempts = 2, returns = 3, strikes = 1, visit = 4 WHERE url = 7;
-		INSERT INTO queue VALUES (1, 0, 3, 0, 0, 0, NULL)`)
-	const rows = `SELECT group_concat(host || ' ' || rank || ' ' || url || ' ' || attempts || ' ' || returns || ' ' || strikes || ' ' || coalesce(visit, '-'), ', ') FROM `
-	require.Equal(t, "1 0 3 0 0 0 -, 1 0 7 2 3 1 4", askText(t, s, rows+"queue"))
-	require.EqualValues(t, 2, ask(t, s, `SELECT count(*) FROM pages WHERE state = 'queued'`))
-	put(s, testItem(t, 8, "http://a.test/8"), false)
-	flush(t, s)
-	require.Equal(t, "1 0 3 0 0 0 -, 1 0 7 2 3 1 4, 2 0 8 0 0 0 -", askText(t, s, rows+"queue"))
-	require.EqualValues(t, 3, ask(t, s, `SELECT count(*) FROM pages WHERE state = 'queued'`))
-	require.Equal(t, "1 0 3 0 0 0 -, 1 0 7 2 3 1 4", askText(t, s, rows+"places"))
 }
 
 // What is no page takes nothing from the pages that come again.

@@ -20,29 +20,11 @@ func (w *writer) apply(o *op) error {
 		return w.finish(o)
 	case opSpent:
 		return w.spend(o)
-	case opMeta:
-		return w.f.putMetaRow(o.host, o.text)
-	case opGuess:
-		return w.f.putGuessRow(o)
-	case opSeal:
-		for _, p := range o.positions {
-			w.positions[p.Path] = p
-		}
-	case opLoad:
-		return w.load(o)
-	case opRouse:
-		return w.rouse(o)
-	case opRest:
-		h, err := w.hosts.find(o.host)
-		if h != nil {
-			w.hosts.layDown(h)
-		}
-		return err
 	}
-	return nil
+	return o.do(w)
 }
 
-// put adds a row to urls, and leaves that of places for later.
+// put adds a row to urls, which never changes, and leaves that of places for later.
 func (w *writer) put(o *op) error {
 	h, err := w.hosts.named(o.host)
 	if err != nil {
@@ -52,35 +34,31 @@ func (w *writer) put(o *op) error {
 		w.counts.Hosts++
 	}
 	h.known++
-	if o.flag {
+	if o.dormant {
 		w.hosts.layDown(h)
 	}
 	w.hosts.touch(h)
 	w.counts.Known++
 	w.counts.Queued++
+	it := &o.item
 	// IDs ascend within a process; this holds should they ever not.
-	w.lastPut = max(w.lastPut, o.id)
-	if err := w.putURL(h, o); err != nil {
-		return err
-	}
-	if o.attempts == 0 && o.returns == 0 && o.strikes == 0 {
-		w.unplaced.add(unplacedRow{id: o.id, host: h.id, rank: o.rank})
-		return nil
-	}
-	return w.putPlace(h.id, o.rank, o.id, int64(o.attempts), int64(o.returns), int64(o.strikes))
-}
-
-// putURL adds the row that never changes.
-func (w *writer) putURL(h *host, o *op) error {
+	w.lastPut = max(w.lastPut, it.ID)
 	u := w.f.putURL
-	ints(u, o.id, h.id, int64(o.rank), int64(o.depth), int64(o.hops), integer(o.seed), o.from, o.at)
-	u.Text(9, o.text)
-	if o.of == frontier.Page {
+	ints(u, it.ID, h.id, int64(it.Rank), int64(it.Depth), int64(it.Hops), integer(it.Seed), it.FoundOn, it.Queued.UnixMilli())
+	u.Text(9, it.URL.String())
+	if it.Kind == frontier.Page {
 		u.Null(10)
 	} else {
-		u.Text(10, o.of.String())
+		u.Text(10, it.Kind.String())
 	}
-	return u.Run()
+	if err := u.Run(); err != nil {
+		return err
+	}
+	if it.Tries.None() {
+		w.unplaced.add(unplacedRow{id: it.ID, host: h.id, rank: it.Rank})
+		return nil
+	}
+	return w.putPlace(h.id, it)
 }
 
 // ints binds parameters from the first on.
@@ -103,21 +81,22 @@ func (w *writer) finish(o *op) error {
 	if h == nil {
 		return err
 	}
-	if r := w.unplaced.find(o.id); r != nil {
+	it := &o.item
+	if r := w.unplaced.find(it.ID); r != nil {
 		r.gone = true
 	} else {
-		ints(w.f.unqueue, h.id, int64(o.rank), o.id)
+		ints(w.f.unqueue, h.id, int64(it.Rank), it.ID)
 		if err := w.f.unqueue.Run(); err != nil || w.f.db.Changes() == 0 {
 			return err
 		}
 	}
-	if o.visit.Refused && o.of == frontier.Page {
+	if o.visit.Refused && it.Kind == frontier.Page {
 		h.refused++
 		w.hosts.touch(h)
 	}
 	w.counts.Queued--
 	w.counts.Done++
-	return w.putVisit(o.id, o.visit, int64(o.attempts))
+	return w.putVisit(it.ID, o.visit, int64(it.Attempt))
 }
 
 // spend stores what a URL that stays queued has used up of its tries.
@@ -126,12 +105,12 @@ func (w *writer) spend(o *op) error {
 	if h == nil {
 		return err
 	}
-	attempts, returns, strikes := int64(o.attempts), int64(o.returns), int64(o.strikes)
-	if r := w.unplaced.find(o.id); r != nil {
+	it := &o.item
+	if r := w.unplaced.find(it.ID); r != nil {
 		r.gone = true
-		return w.putPlace(h.id, o.rank, o.id, attempts, returns, strikes)
+		return w.putPlace(h.id, it)
 	}
-	ints(w.f.spent, attempts, returns, strikes, h.id, int64(o.rank), o.id)
+	ints(w.f.spent, int64(it.Attempt), int64(it.Returns), int64(it.URLFailures), h.id, int64(it.Rank), it.ID)
 	return w.f.spent.Run()
 }
 
@@ -139,43 +118,44 @@ func (w *writer) spend(o *op) error {
 const usualHead = 64
 
 // load answers with URLs of a host. Of a host that was never put there are none.
-func (w *writer) load(o *op) error {
-	a := frontier.Answer{Host: o.host, Behind: o.behind}
-	h, err := w.hosts.find(o.host)
+func (w *writer) load(host string, behind frontier.Place, n int) error {
+	a := frontier.Answer{Host: host, Behind: behind}
+	h, err := w.hosts.find(host)
 	if err != nil {
 		return err
 	}
-	if h == nil {
-		w.s.Answer(w.s.quit, a)
-		return nil
-	}
-	if _, err := w.placeRows(h.id, math.MaxInt); err != nil {
-		return err
-	}
-	q := w.f.load
-	ints(q, h.id, int64(o.behind.Rank), o.behind.ID, int64(o.n)+1) // to know whether there are more
-	a.Items = make([]frontier.Item, 0, min(o.n, usualHead))
-	for {
-		found, err := q.Step()
-		if err != nil {
+	if h != nil {
+		if a.Items, a.More, err = w.head(h, behind, n); err != nil {
 			return err
 		}
-		if a.More = found && len(a.Items) == o.n; !found || a.More {
-			q.Reset()
+	}
+	w.s.Answer(w.s.quit, a)
+	return nil
+}
+
+// head is the first of a host's URLs behind a place, and whether there are more.
+func (w *writer) head(h *host, behind frontier.Place, n int) (items []frontier.Item, more bool, err error) {
+	if _, err := w.placeRows(h.id, math.MaxInt); err != nil {
+		return nil, false, err
+	}
+	q := w.f.load
+	defer q.Reset()
+	ints(q, h.id, int64(behind.Rank), behind.ID, int64(n)+1)
+	items = make([]frontier.Item, 0, min(n, usualHead))
+	for {
+		if more, err = q.Step(); !more || len(items) == n {
 			break
 		}
 		it, err := w.item(q)
 		if err != nil {
-			q.Reset()
-			return err
+			return nil, false, err
 		}
-		a.Items = append(a.Items, it)
+		items = append(items, it)
 	}
-	if err := w.referrers(a.Items); err != nil {
-		return err
+	if err == nil {
+		err = w.referrers(items)
 	}
-	w.s.Answer(w.s.quit, a)
-	return nil
+	return items, more, err
 }
 
 // rowError is of a row that a person is to mend, or to delete from places.
@@ -253,28 +233,21 @@ func (w *writer) referrers(items []frontier.Item) error {
 	return nil
 }
 
-// rouse answers with dormant hosts, and counts their URLs, once per host and process.
-func (w *writer) rouse(o *op) error {
+// activate answers with dormant hosts, and counts their URLs, once per host and process.
+func (w *writer) activate(n int) error {
 	if err := w.hosts.write(); err != nil { // so that the query finds them
 		return err
 	}
-	var a frontier.Answer
-	var roused []string
-	q := w.f.dormant
-	q.Int(1, int64(o.n)+1)
-	for {
-		found, err := q.Step()
-		if err != nil {
-			return err
-		}
-		if a.More = found && len(roused) == o.n; !found || a.More {
-			q.Reset()
-			break
-		}
-		roused = append(roused, q.ColumnText(0))
+	var names []string
+	if err := w.f.db.Each(`SELECT name FROM hosts WHERE dormant IS NOT NULL ORDER BY dormant LIMIT ?`, func(q *sqlitedb.Stmt) error {
+		names = append(names, q.ColumnText(0))
+		return nil
+	}, int64(n)+1); err != nil {
+		return err
 	}
-	// Only when the query has ended: what it reads is what is changed here.
-	for _, name := range roused {
+	var a frontier.Answer
+	a.More = len(names) > n
+	for _, name := range names[:min(n, len(names))] {
 		h, err := w.hosts.find(name)
 		if err != nil {
 			return err

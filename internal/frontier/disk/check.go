@@ -38,25 +38,28 @@ var problems = []struct{ what, query string }{
 // of their host, and of record files shorter than the state says. It reads everything, as of one instant, and changes
 // nothing: some seconds for a million URLs. A flipped bit that leaves a valid number or path goes unseen. If ctx ends
 // first it returns its error.
-func (v *View) Check(ctx context.Context, problem func(string)) (c Checked, err error) {
-	if err := v.db.Exec("BEGIN"); err != nil { // of reading: a crawl goes on meanwhile
-		return c, err
-	}
-	defer func() { err = errors.Join(err, v.db.Exec("ROLLBACK")) }()
-	settle := v.interruptedBy(ctx)
-	defer func() { err = settle(err) }()
-	for _, step := range []func(func(string)) error{v.checkStructure, v.checkRows, v.checkURLs} {
-		if err = ctx.Err(); err == nil {
-			err = step(problem)
+func (v View) Check(ctx context.Context, problem func(string)) (c Checked, err error) {
+	err = v.read(func(db *sqlitedb.DB) (err error) {
+		if err := db.Exec("BEGIN"); err != nil { // of reading: a crawl goes on meanwhile
+			return err
 		}
-		if err != nil {
-			return c, err
+		defer func() { err = errors.Join(err, db.Exec("ROLLBACK")) }()
+		settle := interruptedBy(ctx, db)
+		defer func() { err = settle(err) }()
+		for _, step := range []func(*sqlitedb.DB, func(string)) error{checkStructure, checkRows, checkURLs} {
+			if err = ctx.Err(); err == nil {
+				err = step(db, problem)
+			}
+			if err != nil {
+				return err
+			}
 		}
-	}
-	if c.Rows, err = v.db.QueryInt(`SELECT (SELECT count(*) FROM urls) + (SELECT count(*) FROM visits)`); err != nil {
-		return c, err
-	}
-	c.Files, err = v.checkFiles(problem)
+		if c.Rows, err = db.QueryInt(`SELECT (SELECT count(*) FROM urls) + (SELECT count(*) FROM visits)`); err != nil {
+			return err
+		}
+		c.Files, err = v.checkFiles(db, problem)
+		return err
+	})
 	return c, err
 }
 
@@ -65,13 +68,13 @@ const interruptAgain = 10 * time.Millisecond
 
 // interruptedBy ends reads when ctx does. settle ends that, and returns its argument, or the error of ctx if that
 // ended the reads.
-func (v *View) interruptedBy(ctx context.Context) (settle func(error) error) {
+func interruptedBy(ctx context.Context, db *sqlitedb.DB) (settle func(error) error) {
 	on, leave := context.WithCancel(context.Background())
 	ended := make(chan struct{})
 	stop := context.AfterFunc(ctx, func() {
 		defer close(ended)
 		for err := error(nil); err == nil; err = clock.Sleep(on, clock.System(), interruptAgain) {
-			v.db.Interrupt()
+			db.Interrupt()
 		}
 	})
 	return func(err error) error {
@@ -87,8 +90,8 @@ func (v *View) interruptedBy(ctx context.Context) (settle func(error) error) {
 	}
 }
 
-func (v *View) checkStructure(problem func(string)) error {
-	return each(v.db, `PRAGMA integrity_check(20)`, func(q *sqlitedb.Stmt) error {
+func checkStructure(db *sqlitedb.DB, problem func(string)) error {
+	return db.Each(`PRAGMA integrity_check(20)`, func(q *sqlitedb.Stmt) error {
 		for text := range strings.Lines(q.ColumnText(0)) { // of a damaged tree several, below a heading
 			if text = strings.TrimSpace(text); text != "ok" && !strings.HasPrefix(text, "*** in database") {
 				problem(text)
@@ -98,10 +101,10 @@ func (v *View) checkStructure(problem func(string)) error {
 	})
 }
 
-func (v *View) checkRows(problem func(string)) error {
+func checkRows(db *sqlitedb.DB, problem func(string)) error {
 	for _, p := range problems {
 		n, first := 0, int64(0)
-		if err := each(v.db, p.query, func(q *sqlitedb.Stmt) error {
+		if err := db.Each(p.query, func(q *sqlitedb.Stmt) error {
 			if n++; n == 1 {
 				first = q.ColumnInt(0)
 			}
@@ -116,9 +119,9 @@ func (v *View) checkRows(problem func(string)) error {
 	return nil
 }
 
-func (v *View) checkURLs(problem func(string)) error {
+func checkURLs(db *sqlitedb.DB, problem func(string)) error {
 	n, first := 0, ""
-	err := each(v.db, `SELECT u.url, h.name, u.id FROM urls u JOIN hosts h ON h.id = u.host`, func(q *sqlitedb.Stmt) error {
+	err := db.Each(`SELECT u.url, h.name, u.id FROM urls u JOIN hosts h ON h.id = u.host`, func(q *sqlitedb.Stmt) error {
 		text := q.ColumnText(0)
 		u, err := canonical.Parse(text)
 		if err == nil && u.String() == text && u.Host() == q.ColumnText(1) {
@@ -142,8 +145,8 @@ const (
 )
 
 // checkFiles looks at the files of records that are beside the state, or where they are named.
-func (v *View) checkFiles(problem func(string)) (files int, err error) {
-	positions, err := readPositions(v.db)
+func (v View) checkFiles(db *sqlitedb.DB, problem func(string)) (files int, err error) {
+	positions, err := readPositions(db)
 	for path, p := range positions {
 		if p.Format == archiveFormat || path == standardOutput {
 			continue

@@ -19,7 +19,6 @@ func check(t *testing.T, dir string) (wrong []string, c Checked) {
 	t.Helper()
 	v, err := Look(dir)
 	require.NoError(t, err)
-	defer v.Close()
 	c, err = v.Check(t.Context(), func(problem string) { wrong = append(wrong, problem) })
 	require.NoError(t, err)
 	return wrong, c
@@ -73,11 +72,10 @@ func TestCheckOfDamage(t *testing.T) {
 	require.Contains(t, wrong[0], "urls_seed")
 
 	_, err := Look(path)
-	require.EqualError(t, err, path+" is a file: there is no state of a crawl: name the directory of one")
+	require.EqualError(t, err, path+": there is no state of a crawl: name the directory of one")
 
 	v, err := Look(dir)
 	require.NoError(t, err)
-	defer v.Close()
 	over, cancel := context.WithCancel(t.Context())
 	cancel()
 	_, err = v.Check(over, func(string) {})
@@ -89,13 +87,12 @@ func TestCheckOfDamage(t *testing.T) {
 func TestCheckEndsInTheMiddle(t *testing.T) {
 	v, err := Look(closedState(t, 500))
 	require.NoError(t, err)
-	defer v.Close()
 	over, cancel := context.WithCancel(t.Context())
-	settle := v.interruptedBy(over)
-	cancel() // before the statement has begun, or while it goes on without an end
-	err = settle(each(v.db, `WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELECT count(*) FROM n`,
-		func(*sqlitedb.Stmt) error { return nil }))
-	require.ErrorIs(t, err, context.Canceled)
+	require.ErrorIs(t, v.read(func(db *sqlitedb.DB) error {
+		settle := interruptedBy(over, db)
+		cancel() // before the statement has begun, or while it goes on without an end
+		return settle(db.Exec(`WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELECT count(*) FROM n`))
+	}), context.Canceled)
 	c, err := v.Check(t.Context(), func(problem string) { t.Error(problem) })
 	require.NoError(t, err)
 	require.Positive(t, c.Rows)

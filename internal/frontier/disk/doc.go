@@ -13,7 +13,7 @@
 // told between two calls of [Store.Commit] is a batch: usually the end of a page, its links, and the position that
 // the sinks have reached with its record. A batch is in the database whole or not at all, so that after a kill the
 // sinks are cut back to the positions there, and no record is missing or there twice. Batches that end within
-// [Config.Linger] of each other are one transaction. A question ([Store.Load], [Store.Activate]) goes with the batch
+// a tenth of a second of each other are one transaction. A question ([Store.Load], [Store.Activate]) goes with the batch
 // in which it was asked and is answered at once, within the writer's transaction: so it sees all that was told
 // before.
 //

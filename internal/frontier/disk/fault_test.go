@@ -87,7 +87,6 @@ func TestForeignLog(t *testing.T) {
 	db, err := sqlitedb.Open(path, sqlitedb.Config{})
 	require.NoError(t, err)
 	require.NoError(t, db.Exec(`CREATE TABLE t (x); INSERT INTO t VALUES (7)`))
-	require.NoError(t, checkHead(path), "its file tells nothing")
 	require.ErrorContains(t, Remove(dir), "it is a database of another program: name another directory")
 	_, err = Open(dir, Config{})
 	require.ErrorContains(t, err, "it is a database of another program")
@@ -98,40 +97,36 @@ func TestForeignLog(t *testing.T) {
 	require.NoError(t, db.Close())
 }
 
-func TestNewerVersion(t *testing.T) {
-	dir := closedState(t, 1)
-	path := filepath.Join(dir, databaseName)
-	edit(t, path, `PRAGMA user_version = 99; UPDATE meta SET value = 'crawl 9.9' WHERE key = 'program'`)
-	_, err := Open(dir, Config{Program: "crawl 1.0"})
-	require.ErrorContains(t, err, "its schema has version 99, as crawl 9.9 writes it, and crawl 1.0 knows 6: use the former, or name another directory")
-	edit(t, path, `DROP TABLE meta`)
-	_, err = Open(dir, Config{})
-	require.ErrorContains(t, err, "version 99")
-}
-
-// A file of an older version is brought to the newest, step by step, with all it has; a
-// step that fails leaves it at the version before, whole.
-func TestMigration(t *testing.T) {
+// A file of the version before is brought to the present one with all it has; any other is refused.
+func TestVersions(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, databaseName)
 	edit(t, path, fmt.Sprintf(`PRAGMA application_id = %d`, applicationID)) // version 0: made, and no more
+	_, err := Look(dir)
+	require.ErrorIs(t, err, ErrMissing)
 	s := openState(t, dir, Config{})
-	require.EqualValues(t, len(steps()), ask(t, s, `PRAGMA user_version`))
 	putMany(t, s, 1, 3)
 	require.NoError(t, s.Close())
-
-	later := append(steps(), script(`ALTER TABLE visits ADD COLUMN colour TEXT; INSERT INTO meta VALUES ('migrated', 'yes')`))
-	broken := append(slices.Clip(later), func(db *sqlitedb.DB) error {
-		return errors.Join(db.Exec(`DELETE FROM urls`), errors.New("a bug"))
-	})
-	_, err := open(dir, Config{}, broken)
-	require.ErrorContains(t, err, fmt.Sprintf("migration of the schema to version %d: a bug", len(broken)))
-	s, err = open(dir, Config{}, later)
+	edit(t, path, fmt.Sprintf(`PRAGMA user_version = %d; DROP TABLE guesses`, oldest))
+	_, err = Look(dir)
 	require.NoError(t, err)
-	defer s.Close()
-	require.Equal(t, "yes", s.Meta("migrated"))
-	require.EqualValues(t, len(later), ask(t, s, `PRAGMA user_version`))
+	s = openState(t, dir, Config{})
+	require.EqualValues(t, version, ask(t, s, `PRAGMA user_version`))
+	require.Zero(t, ask(t, s, `SELECT count(*) FROM guesses`))
 	require.Len(t, loadAll(t, s, "a.test"), 3)
+	require.NoError(t, s.Close())
+
+	for _, other := range []int{1, oldest - 1, version + 1} {
+		edit(t, path, fmt.Sprintf(`PRAGMA user_version = %d; UPDATE meta SET value = 'crawl 9.9' WHERE key = 'program'`, other))
+		want := fmt.Sprintf("its schema has version %d, as crawl 9.9 writes it, and crawl 1.0 knows 5 to 6: use the former, or name another directory", other)
+		_, err := Open(dir, Config{Program: "crawl 1.0"})
+		require.ErrorContains(t, err, want)
+		_, err = Look(dir)
+		require.ErrorContains(t, err, fmt.Sprintf("version %d", other))
+	}
+	edit(t, path, `DROP TABLE meta`)
+	_, err = Open(dir, Config{})
+	require.ErrorContains(t, err, "version 7")
 }
 
 // A database of which a part is missing or wrong is refused, or fails when it comes there,
@@ -141,9 +136,9 @@ func TestDamage(t *testing.T) {
 		damage func(whole []byte) []byte
 		want   string
 	}{
-		"end missing":    {func(b []byte) []byte { return b[:len(b)-4096] }, "bytes of"},
-		"most missing":   {func(b []byte) []byte { return b[:5000] }, "it has 5000 bytes of"},
-		"head only":      {func(b []byte) []byte { return b[:600] }, "it has 600 bytes of"},
+		"end missing":    {func(b []byte) []byte { return b[:len(b)-4096] }, "it is damaged: restore it from a copy"},
+		"most missing":   {func(b []byte) []byte { return b[:5000] }, "it is damaged: restore it from a copy"},
+		"head only":      {func(b []byte) []byte { return b[:600] }, "it is damaged: restore it from a copy"},
 		"rows":           {func(b []byte) []byte { return append(b[:20*4096:20*4096], garbage(len(b)-20*4096)...) }, "it is damaged: restore it from a copy"},
 		"pages mixed up": {swapped("http://a.test/1000", "http://a.test/4000"), "it is damaged: restore it from a copy"},
 	} {
@@ -275,7 +270,7 @@ func TestIndexIsDerived(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			s := openState(t, t.TempDir(), Config{MemtableFPs: 16})
+			s := openState(t, t.TempDir(), Config{memtableFPs: 16})
 			putMany(t, s, 1, 50)
 			flush(t, s)
 			putMany(t, s, 51, 50)
@@ -284,7 +279,7 @@ func TestIndexIsDerived(t *testing.T) {
 			require.Eventually(t, func() bool { return len(runs(t, s)) > 0 }, time.Minute, time.Millisecond)
 			require.NoError(t, s.Close())
 			require.NoError(t, spoil(filepath.Dir(s.path)))
-			s = openState(t, filepath.Dir(s.path), Config{MemtableFPs: 16})
+			s = openState(t, filepath.Dir(s.path), Config{memtableFPs: 16})
 			for i := int64(1); i <= 131; i++ {
 				u := testItem(t, i, fmt.Sprintf("http://a.test/%d", i)).URL
 				require.Equal(t, i <= s.Left().LastID, s.Known(u.Fingerprint(s.Key())), i)
@@ -332,7 +327,7 @@ func spoilRuns(dir string, with []byte) error {
 // An index that turns out to be damaged in the middle of a crawl is built anew, with what
 // is not committed yet too.
 func TestIndexDamagedWhileRunning(t *testing.T) {
-	s := openState(t, t.TempDir(), Config{MemtableFPs: 16, Linger: time.Hour})
+	s := openState(t, t.TempDir(), Config{memtableFPs: 16, linger: time.Hour})
 	putMany(t, s, 1, 50)
 	flush(t, s)
 	putMany(t, s, 51, 50)
@@ -359,7 +354,7 @@ func TestIndexDamagedWhileRunning(t *testing.T) {
 
 // So is one of which that is found out by a merge, and told to who adds to it.
 func TestIndexDamagedWhenAddedTo(t *testing.T) {
-	s := openState(t, t.TempDir(), Config{MemtableFPs: 16, Linger: time.Hour})
+	s := openState(t, t.TempDir(), Config{memtableFPs: 16, linger: time.Hour})
 	putMany(t, s, 1, 50)
 	flush(t, s)
 	require.Eventually(t, func() bool { return s.index.Mark() == 48 }, time.Minute, time.Millisecond)
@@ -380,7 +375,7 @@ func TestIndexDamagedWhenAddedTo(t *testing.T) {
 // More URLs than the index holds in memory make it wait for their commit, and are an error
 // only if they are all of one batch.
 func TestIndexIsFull(t *testing.T) {
-	s := openState(t, t.TempDir(), Config{MemtableFPs: 16, Linger: time.Hour})
+	s := openState(t, t.TempDir(), Config{memtableFPs: 16, linger: time.Hour})
 	for i := range int64(100) {
 		putMany(t, s, 1+10*i, 10)
 	}
@@ -397,7 +392,7 @@ func TestIndexIsFull(t *testing.T) {
 // A store that fails while the writer has much to do takes nothing more in.
 func TestFailureInTheMiddle(t *testing.T) {
 	for range 20 {
-		s := openState(t, t.TempDir(), Config{MaxPending: 16})
+		s := openState(t, t.TempDir(), Config{maxPending: 16})
 		broken := errors.New("broken")
 		for i := range int64(10) {
 			putMany(t, s, 1+10*i, 10)

@@ -1,10 +1,8 @@
 package disk
 
 import (
-	"encoding/binary"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -23,40 +21,37 @@ type file struct {
 	unqueue, visit, spent               *sqlitedb.Stmt
 	load, urlOf                         *sqlitedb.Stmt
 	hostByName, countQueue, countAsides *sqlitedb.Stmt
-	putHost, dormant                    *sqlitedb.Stmt
+	putHost                             *sqlitedb.Stmt
 	putMeta, putSink                    *sqlitedb.Stmt
 	putGuess                            *sqlitedb.Stmt
 	rates                               *memory.Table
 }
 
 // openFile opens the database, makes or migrates its tables, and prepares the statements.
-func openFile(path string, cfg *Config, steps []step) (*file, error) {
-	if err := checkHead(path); err != nil {
-		return nil, err
-	}
-	db, err := sqlitedb.Open(path, sqlitedb.Config{CacheBytes: cacheBytes})
+func openFile(path string, cfg *Config) (*file, error) {
+	db, err := sqlitedb.Open(path, sqlitedb.Config{CacheBytes: cacheBytes, Accept: checkOwner})
 	if err != nil {
 		return nil, err
 	}
 	f := &file{db: db}
-	if err := f.setUp(cfg, steps); err != nil {
+	if err := f.setUp(cfg); err != nil {
 		return nil, errors.Join(err, db.Close())
 	}
 	return f, nil
 }
 
 // setUp prepares the file. Its row, written each time, shows whether the file is writable, and creates the log.
-func (f *file) setUp(cfg *Config, steps []step) error {
+func (f *file) setUp(cfg *Config) error {
 	if err := f.checkMode(cfg.Mode); err != nil {
 		return err
 	}
-	if err := migrate(f.db, steps, cfg.Program); err != nil {
+	if err := migrate(f.db, cfg.Program); err != nil {
 		return err
 	}
 	if err := f.prepare(); err != nil {
 		return err
 	}
-	// The writer moves the log by Config.WALBytes; SQLite would at each commit beyond 4 MB, rewriting hot pages.
+	// The writer moves the log by Config.walBytes; SQLite would at each commit beyond 4 MB, rewriting hot pages.
 	if err := f.db.Exec("PRAGMA wal_autocheckpoint = 0"); err != nil {
 		return err
 	}
@@ -108,35 +103,6 @@ func (f *file) putMetaRow(key, value string) error {
 	return f.putMeta.Run()
 }
 
-// close gives the file back, after it has moved the log into the database if it can.
-func (f *file) close() error { return f.db.Close() }
-
-// each calls row for each row of a query, whose parameters are integers of 64 bits and strings.
-func each(db *sqlitedb.DB, query string, row func(*sqlitedb.Stmt) error, params ...any) error {
-	s, err := db.Prepare(query)
-	if err != nil {
-		return err
-	}
-	defer s.Reset()
-	for i, v := range params {
-		switch v := v.(type) {
-		case int64:
-			s.Int(i+1, v)
-		case string:
-			s.Text(i+1, v)
-		}
-	}
-	for {
-		found, err := s.Step()
-		if !found {
-			return err
-		}
-		if err := row(s); err != nil {
-			return err
-		}
-	}
-}
-
 // identity is a file under its name.
 type identity struct {
 	path string
@@ -164,54 +130,6 @@ func present(ids []identity) error {
 		return fmt.Errorf("%s: it was deleted, moved or replaced while it was in use: %s", id.path, fix)
 	}
 	return nil
-}
-
-// The head of an SQLite file, by its format: page size (1 stands for 65536), page count, application, and the cells of
-// the first page.
-const (
-	headSize    = 105
-	pageSizeAt  = 16
-	pageCountAt = 28
-	ownerAt     = 68
-	cellsAt     = 103
-)
-
-// checkHead refuses by the first bytes what must not be opened: the database of another program, and one whose end is
-// missing, unless a log may have its pages.
-func checkHead(path string) error {
-	r, err := os.Open(path)
-	if err != nil {
-		return nil //nolint:nilerr // SQLite makes it, or says why it cannot be opened
-	}
-	defer func() { _ = r.Close() }() // it was only read, and SQLite has not opened it yet
-	info, err := r.Stat()
-	if err != nil {
-		return err
-	}
-	head := make([]byte, headSize)
-	if _, err := io.ReadFull(r, head); err != nil || string(head[:6]) != "SQLite" {
-		return nil //nolint:nilerr // SQLite says what it thinks of so little
-	}
-	// Ours get their tables and their mark in one transaction.
-	if id := binary.BigEndian.Uint32(head[ownerAt:]); id != applicationID && (id != 0 || binary.BigEndian.Uint16(head[cellsAt:]) > 0) {
-		return foreign(path)
-	}
-	if log, err := os.Stat(path + "-wal"); err == nil && log.Size() > 0 {
-		return nil
-	}
-	page := int64(binary.BigEndian.Uint16(head[pageSizeAt:]))
-	if page == 1 {
-		page = 1 << 16
-	}
-	if want := page * int64(binary.BigEndian.Uint32(head[pageCountAt:])); info.Size() < want {
-		return fmt.Errorf("%s: it has %d bytes of %d: restore it from a copy, with its -wal, or begin anew", path, info.Size(), want)
-	}
-	return nil
-}
-
-// foreign is the error about a database of which nothing is ours.
-func foreign(path string) error {
-	return fmt.Errorf("%s: %w", path, errForeign)
 }
 
 var errForeign = errors.New("it is a database of another program: name another directory")
@@ -248,7 +166,6 @@ func (f *file) queries() []query {
 			WHERE u.host = ? AND u.kind IS NOT NULL`},
 		{&f.putHost, `INSERT INTO hosts (id, name, known, dormant, refused) VALUES (?, ?, ?, nullif(?, 0), ?)
 			ON CONFLICT (id) DO UPDATE SET known = excluded.known, dormant = excluded.dormant, refused = excluded.refused`},
-		{&f.dormant, `SELECT name FROM hosts WHERE dormant IS NOT NULL ORDER BY dormant LIMIT ?`},
 		{&f.putMeta, `INSERT INTO meta (key, value) VALUES (?, ?) ON CONFLICT (key) DO UPDATE SET value = excluded.value`},
 		{&f.putGuess, `INSERT INTO guesses (url, absent, referrer, depth, hops) VALUES (?, ?, ?, ?, ?)
 			ON CONFLICT (url) DO UPDATE SET absent = excluded.absent, referrer = excluded.referrer, depth = excluded.depth, hops = excluded.hops`},

@@ -87,15 +87,3 @@ func TestFingerprintOfAPageAtThePlaceOfASitemap(t *testing.T) {
 		})
 	}
 }
-
-// A state of the schema before has no guesses, and keeps them from then on.
-func TestMigrationFromVersion5(t *testing.T) {
-	s := oldState(t, version3+version4+version5+`PRAGMA user_version = 5`)
-	require.EqualValues(t, len(steps()), ask(t, s, `PRAGMA user_version`))
-	require.Empty(t, s.TakeGuesses())
-	require.EqualValues(t, 1, s.Left().Queued)
-	g := frontier.Guess{URL: testItem(t, 1, "http://a.test/sitemap.xml").URL, Absent: true}
-	s.Guess(g)
-	s.Commit(nil)
-	require.Equal(t, []frontier.Guess{g}, reopen(t, s).TakeGuesses())
-}

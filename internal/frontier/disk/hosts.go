@@ -122,7 +122,7 @@ func (hs *hosts) restore() (c Counts, err error) {
 	if err := hs.f.db.Transact(func() error { return hs.f.db.Exec(layDownQuery) }); err != nil {
 		return c, err
 	}
-	err = each(hs.f.db, `SELECT total(known), (SELECT count(*) FROM places), count(*), max(id), max(dormant) FROM hosts`, func(s *sqlitedb.Stmt) error {
+	err = hs.f.db.Each(`SELECT total(known), (SELECT count(*) FROM places), count(*), max(id), max(dormant) FROM hosts`, func(s *sqlitedb.Stmt) error {
 		c.Known, c.Queued, c.Hosts = s.ColumnInt(0), s.ColumnInt(1), s.ColumnInt(2)
 		c.Done = c.Known - c.Queued
 		hs.last, hs.dormant = s.ColumnInt(3), max(0, s.ColumnInt(4))

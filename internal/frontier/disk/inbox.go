@@ -1,6 +1,7 @@
 package disk
 
 import (
+	"errors"
 	"sync"
 
 	"github.com/treadlight/crawl/internal/frontier"
@@ -13,33 +14,18 @@ const (
 	opPut kind = iota
 	opDone
 	opSpent
-	opMeta
-	opGuess
-	opSeal // has positions
-	opRest
-	opLoad // from here on: questions
-	opRouse
+	opNote // do stores something else
+	opAsk  // do answers a question
 )
 
-// op is one call, until it is written: a value and not a closure, since there is one for each link that is found.
+// op is one call, until it is written: a value and not a closure where there is one for each link that is found.
 type op struct {
-	kind kind
-	of   frontier.Kind // opPut
-	flag bool          // opPut: dormant; opGuess: there is no sitemap
-	n    int           // opLoad, opRouse: how many; opGuess: 1 if there is a link
-	id   int64
-	at   int64  // milliseconds: opPut: queued
-	from int64  // opPut, opGuess: the ID of the referrer
-	host string // opMeta: the key
-	text string // opPut, opGuess: the URL; opMeta: the value
-
-	rank, depth             int32
-	hops, attempts, strikes uint8
-	seed                    bool
-	returns                 uint16
-	positions               []frontier.Position // opSeal
-	behind                  frontier.Place
-	visit                   *frontier.Visit // opDone
+	kind    kind
+	dormant bool // opPut
+	host    string
+	item    frontier.Item
+	visit   *frontier.Visit // opDone
+	do      func(*writer) error
 }
 
 // order is what somebody waits for, behind the batches that have ended.
@@ -48,7 +34,7 @@ type order struct {
 	done chan error          // holds one
 }
 
-// inbox is the batches that the writer was told and has not taken yet.
+// inbox is what the writer was told and has not taken yet.
 type inbox struct {
 	enough int           // calls that are worth a transaction
 	wake   chan struct{} // holds one, for the writer
@@ -57,21 +43,20 @@ type inbox struct {
 	ops    []op
 	asked  bool // there is a question among ops
 	orders []*order
-	closed bool
-	err    error // why nothing is taken any more
+	err    error // why nothing is taken any more; nil: it is
 }
 
 // add takes a batch in, and wakes the writer for urgent work and for the first batch.
 func (in *inbox) add(batch []op) (taken bool) {
 	in.mu.Lock()
 	defer in.mu.Unlock()
-	if in.closed || in.err != nil {
+	if in.err != nil {
 		return false
 	}
 	first := len(in.ops) == 0
 	in.ops = append(in.ops, batch...)
 	for i := range batch {
-		in.asked = in.asked || batch[i].kind >= opLoad
+		in.asked = in.asked || batch[i].kind == opAsk
 	}
 	if first || in.asked || len(in.ops) >= in.enough {
 		in.rouse()
@@ -90,33 +75,27 @@ func (in *inbox) rouse() {
 func (in *inbox) order(o *order) error {
 	in.mu.Lock()
 	defer in.mu.Unlock()
-	if in.err != nil {
-		return in.err
+	if in.err == nil {
+		in.orders = append(in.orders, o)
+		in.rouse()
 	}
-	if in.closed {
-		return ErrClosed
-	}
-	in.orders = append(in.orders, o)
-	in.rouse()
-	return nil
+	return in.err
 }
 
-// close has the writer end.
-func (in *inbox) close() {
+// end takes nothing in any more. On a failure nobody will carry out what is there, and the orders are answered.
+func (in *inbox) end(err error, failed bool) {
 	in.mu.Lock()
 	defer in.mu.Unlock()
-	in.closed = true
-	in.rouse()
-}
-
-// fail takes nothing in any more, and answers the orders that nobody will carry out.
-func (in *inbox) fail(err error) {
-	in.mu.Lock()
-	defer in.mu.Unlock()
-	for _, o := range in.orders {
-		o.done <- err
+	if failed {
+		for _, o := range in.orders {
+			o.done <- err
+		}
+		in.orders, in.ops, in.asked = nil, nil, false
 	}
-	in.err, in.orders, in.ops, in.asked = err, nil, nil, false
+	if in.err == nil || failed {
+		in.err = err
+	}
+	in.rouse()
 }
 
 // taken is what the writer has to do next.
@@ -136,7 +115,7 @@ func (in *inbox) take(timeIsUp bool, written int, before []op) (t taken) {
 	clear(before)
 	in.mu.Lock()
 	defer in.mu.Unlock()
-	t = taken{orders: in.orders, closed: in.closed}
+	t = taken{orders: in.orders, closed: errors.Is(in.err, ErrClosed)}
 	in.orders = nil
 	if !timeIsUp && !in.asked && len(in.ops)+written < in.enough && len(t.orders) == 0 && !t.closed {
 		t.ops, t.later = before[:0], len(in.ops) > 0

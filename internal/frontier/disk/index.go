@@ -2,7 +2,6 @@ package disk
 
 import (
 	"context"
-	"errors"
 	"fmt"
 
 	"github.com/cespare/xxhash/v2"
@@ -22,7 +21,7 @@ func (s *Store) replay(db *sqlitedb.DB) error {
 	}
 	mark := s.index.Mark()
 	s.index.Committed(last)
-	if mark == 0 && last > int64(s.cfg.MaxPending) {
+	if mark == 0 && last > int64(s.cfg.maxPending) {
 		s.cfg.Log.Info("building the fingerprint index from the database", "path", s.path, "urls", last)
 	}
 	return s.indexRows(db, mark, last)
@@ -30,7 +29,7 @@ func (s *Store) replay(db *sqlitedb.DB) error {
 
 // indexRows adds the URLs after one row up to another to the fingerprint index. In a damaged table IDs may not ascend.
 func (s *Store) indexRows(db *sqlitedb.DB, after, last int64) error {
-	return each(db, `SELECT id, url, kind FROM urls WHERE id > ? AND id <= ? ORDER BY id`, func(q *sqlitedb.Stmt) error {
+	return db.Each(`SELECT id, url, kind FROM urls WHERE id > ? AND id <= ? ORDER BY id`, func(q *sqlitedb.Stmt) error {
 		id := q.ColumnInt(0)
 		if id <= after || id > last {
 			return sqlitedb.Damage(s.path, fmt.Sprintf("row %d of urls stands behind row %d", id, after))
@@ -61,13 +60,9 @@ func (s *Store) rebuild() error {
 	if err := s.index.Reset(); err != nil {
 		return err
 	}
-	db, err := s.reader()
-	if err != nil {
-		return err
-	}
 	last := s.committed.Load()
 	s.index.Committed(last)
-	if err = errors.Join(s.indexRows(db, 0, last), db.Close()); err != nil {
+	if err := s.read(func(db *sqlitedb.DB) error { return s.indexRows(db, 0, last) }); err != nil {
 		return err
 	}
 	for i := range s.batch {
@@ -75,13 +70,27 @@ func (s *Store) rebuild() error {
 		if o.kind != opPut {
 			continue
 		}
-		fp, err := s.fingerprintAs([]byte(o.text), o.of == frontier.Page)
+		fp, err := s.fingerprintAs([]byte(o.item.URL.String()), o.item.Kind == frontier.Page)
 		if err == nil {
-			err = s.index.Add(fp, o.id)
+			err = s.index.Add(fp, o.item.ID)
 		}
 		if err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// fingerprintAs is the fingerprint of a row of urls: that of its URL, but for a page where a sitemap was looked for
+// before, whose row comes earlier.
+func (s *Store) fingerprintAs(url []byte, page bool) (uint64, error) {
+	fp := fingerprintOf(url, s.key)
+	if !page || !frontier.EndsAsUsual(url) {
+		return fp, nil
+	}
+	known, err := s.index.Has(fp)
+	if known {
+		fp = frontier.AsPage(fp)
+	}
+	return fp, err
 }

@@ -1,4 +1,4 @@
-package disk_test
+package disk
 
 import (
 	"flag"
@@ -10,13 +10,12 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/treadlight/crawl/internal/frontier"
-	"github.com/treadlight/crawl/internal/frontier/disk"
 	"github.com/treadlight/crawl/internal/frontier/frontiertest"
 )
 
 // lawful is a store as the law of frontiers wants to see it.
 type lawful struct {
-	*disk.Store
+	*Store
 	t    *rapid.T
 	dir  string
 	open int // questions not yet answered
@@ -50,7 +49,7 @@ func (s *lawful) Answer() (a frontier.Answer, ok bool) {
 func (s *lawful) Reopen() frontier.Left {
 	s.close()
 	var err error
-	s.Store, err = disk.Open(s.dir, disk.Config{Key: frontiertest.Key, MemtableFPs: 64})
+	s.Store, err = Open(s.dir, Config{key: frontiertest.Key, memtableFPs: 64})
 	require.NoError(s.t, err)
 	s.open = 0
 	return s.Left()

@@ -87,7 +87,7 @@ type machine struct {
 var modelHosts = []string{"a.test", "b.test", "c.test", "d.test:8080"}
 
 // modelConfig has nothing happen because of the time, and runs and rebuilds of the index.
-var modelConfig = Config{Linger: time.Hour, MaxPending: 40, MemtableFPs: 8, Unplaced: 5}
+var modelConfig = Config{linger: time.Hour, maxPending: 40, memtableFPs: 8, unplaced: 5}
 
 func (m *machine) open(dir string) {
 	s, err := Open(dir, modelConfig)
@@ -238,7 +238,7 @@ func (m *machine) close() {
 // kill ends the process as SIGKILL does: what is in the files is what there is.
 func (m *machine) kill() {
 	m.s.Told(1)
-	m.s.in.add([]op{{kind: opLoad, host: "never.test", n: 1}}) // for the writer to have come to the end of what it was told
+	m.s.in.add([]op{{kind: opAsk, do: func(w *writer) error { return w.load("never.test", frontier.Place{}, 1) }}}) // for the writer to have come to the end of what it was told
 	answer(m.tb, m.s)
 	m.dirs++
 	dir := filepath.Join(m.root, strconv.Itoa(m.dirs))

@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"sync"
+	"syscall"
 	"time"
 
 	"github.com/treadlight/crawl/internal/frontier"
@@ -36,12 +37,8 @@ const (
 //
 // The error is [ErrExists], [ErrMissing] or an [*sqlitedb.InUseError], with the path in front, or says what is wrong
 // with the database and what helps. Errors about cfg name the field and the fix.
-func Open(dir string, cfg Config) (*Store, error) { return open(dir, cfg, steps()) }
-
-func open(dir string, cfg Config, steps []step) (_ *Store, err error) {
-	if err := cfg.settle(); err != nil {
-		return nil, err
-	}
+func Open(dir string, cfg Config) (_ *Store, err error) {
+	cfg.settle()
 	path := filepath.Join(dir, databaseName)
 	if cfg.Mode == Resume && !exists(path) { // before anything is made
 		return nil, fmt.Errorf("%s: %w", dir, ErrMissing)
@@ -54,13 +51,13 @@ func open(dir string, cfg Config, steps []step) (_ *Store, err error) {
 		return nil, err
 	}
 	s := &Store{
-		cfg: cfg, path: path, unlock: unlock,
+		cfg: cfg, View: View{path}, unlock: unlock,
 		quit: make(chan struct{}), ended: make(chan struct{}),
-		in: inbox{enough: cfg.MaxPending / 2, wake: make(chan struct{}, 1)},
+		in: inbox{enough: cfg.maxPending / 2, wake: make(chan struct{}, 1)},
 	}
-	s.Begin(cfg.MaxPending)
+	s.Begin(cfg.maxPending)
 	s.close = sync.OnceValue(s.shut)
-	if err := s.start(dir, steps); err != nil {
+	if err := s.start(dir); err != nil {
 		return nil, errors.Join(err, giveUp())
 	}
 	return s, nil
@@ -69,19 +66,19 @@ func open(dir string, cfg Config, steps []step) (_ *Store, err error) {
 // exists reports whether there is anything at path. An empty file is one that a process had made when it was killed.
 func exists(path string) bool {
 	info, err := os.Stat(path)
-	return err == nil && info.Size() > 0 || err != nil && !errors.Is(err, os.ErrNotExist)
+	return err == nil && info.Size() > 0 || err != nil && !errors.Is(err, os.ErrNotExist) && !errors.Is(err, syscall.ENOTDIR)
 }
 
 // start opens the database, then the index that may be made from it, and starts the writer. On failure all is closed.
-func (s *Store) start(dir string, steps []step) error {
-	f, err := openFile(s.path, &s.cfg, steps)
+func (s *Store) start(dir string) error {
+	f, err := openFile(s.path, &s.cfg)
 	if err != nil {
 		return err
 	}
-	w := &writer{s: s, f: f, hosts: newHosts(f), positions: make(map[string]frontier.Position)}
+	w := &writer{s: s, f: f, positions: make(map[string]frontier.Position)}
 	err = s.restore(w)
 	if err == nil {
-		s.index, err = seen.Open(filepath.Join(dir, seenName), seen.Config{Key: s.key, MemtableFPs: s.cfg.MemtableFPs})
+		s.index, err = seen.Open(filepath.Join(dir, seenName), seen.Config{Key: s.key, MemtableFPs: s.cfg.memtableFPs})
 	}
 	if err == nil {
 		if err = s.replay(f.db); err != nil {
@@ -89,7 +86,7 @@ func (s *Store) start(dir string, steps []step) error {
 		}
 	}
 	if err != nil {
-		return errors.Join(err, f.close())
+		return errors.Join(err, f.db.Close())
 	}
 	s.ids = f.ids
 	go w.run()
@@ -97,9 +94,12 @@ func (s *Store) start(dir string, steps []step) error {
 }
 
 // restore reads what is left of an earlier crawl.
-func (s *Store) restore(w *writer) error {
-	var err error
-	if s.meta, err = readMeta(w.f.db); err != nil {
+func (s *Store) restore(w *writer) (err error) {
+	s.meta = make(map[string]string)
+	if err := w.f.db.Each(`SELECT key, value FROM meta`, func(q *sqlitedb.Stmt) error {
+		s.meta[q.ColumnText(0)] = q.ColumnText(1)
+		return nil
+	}); err != nil {
 		return err
 	}
 	if s.positions, err = readPositions(w.f.db); err != nil {
@@ -123,11 +123,11 @@ func (s *Store) settleKey(f *file) (err error) {
 		}
 		return nil
 	}
-	s.key = s.cfg.Key
+	s.key = s.cfg.key
 	for s.key == 0 {
 		s.key = rand.Uint64()
 	}
-	now := s.cfg.Clock.Now()
+	now := s.cfg.clock.Now()
 	own := map[string]string{metaKey: strconv.FormatUint(s.key, 10), metaCreated: now.UTC().Format(time.RFC3339)}
 	maps.Copy(s.meta, own)
 	return f.db.Transact(func() error {
@@ -140,19 +140,10 @@ func (s *Store) settleKey(f *file) (err error) {
 	})
 }
 
-// readMeta reads all of meta, which is small.
-func readMeta(db *sqlitedb.DB) (map[string]string, error) {
-	meta := make(map[string]string)
-	return meta, each(db, `SELECT key, value FROM meta`, func(s *sqlitedb.Stmt) error {
-		meta[s.ColumnText(0)] = s.ColumnText(1)
-		return nil
-	})
-}
-
 // readPositions reads how far the sinks are, by their paths.
 func readPositions(db *sqlitedb.DB) (map[string]frontier.Position, error) {
 	positions := make(map[string]frontier.Position)
-	return positions, each(db, `SELECT path, format, bytes, records FROM sinks`, func(s *sqlitedb.Stmt) error {
+	return positions, db.Each(`SELECT path, format, bytes, records FROM sinks`, func(s *sqlitedb.Stmt) error {
 		p := frontier.Position{
 			Path: s.ColumnText(0), Format: s.ColumnText(1), Bytes: s.ColumnInt(2), Records: s.ColumnInt(3),
 		}
@@ -173,7 +164,8 @@ func Remove(dir string) error {
 	if err != nil {
 		return err
 	}
-	if err := checkOthers(path); err != nil {
+	// Unreadable files pass.
+	if err := (View{path}).read(func(*sqlitedb.DB) error { return nil }); errors.Is(err, errForeign) {
 		return errors.Join(err, giveUp())
 	}
 	var errs []error
@@ -201,20 +193,4 @@ func lock(dir string) (unlock, giveUp func() error, err error) {
 		}
 		return errors.Join(err, unlock())
 	}, nil
-}
-
-// checkOthers refuses the database of another program, also if all of it is in its log. Unreadable files pass.
-func checkOthers(path string) error {
-	err := checkHead(path)
-	if log, none := os.Stat(path + "-wal"); err == nil && none == nil && log.Size() > 0 {
-		var db *sqlitedb.DB
-		if db, err = sqlitedb.Open(path, sqlitedb.Config{ReadOnly: true}); err == nil {
-			_, err = checkOwner(db)
-			err = errors.Join(err, db.Close())
-		}
-	}
-	if errors.Is(err, errForeign) {
-		return err
-	}
-	return nil
 }

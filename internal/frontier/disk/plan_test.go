@@ -14,15 +14,15 @@ func TestPlans(t *testing.T) {
 	s := openState(t, t.TempDir(), Config{})
 	require.NoError(t, s.Close())
 	cfg := s.cfg
-	f, err := openFile(s.path, &cfg, steps())
+	f, err := openFile(s.path, &cfg)
 	require.NoError(t, err)
-	defer f.close()
+	defer f.db.Close()
 	searches := 0
 	for _, q := range f.queries() {
 		if q.stmt == &f.putPlaced { // of one row
 			continue
 		}
-		require.NoError(t, each(f.db, "EXPLAIN QUERY PLAN "+q.sql, func(s *sqlitedb.Stmt) error {
+		require.NoError(t, f.db.Each("EXPLAIN QUERY PLAN "+q.sql, func(s *sqlitedb.Stmt) error {
 			plan := s.ColumnText(3)
 			require.NotContains(t, plan, "TEMP B-TREE", q.sql)
 			if !strings.Contains(plan, "hosts_dormant") { // an index of those that are wanted

@@ -26,7 +26,7 @@ const dirVariable = "FRONTIER_DISK_TEST_DIR"
 const perBatch = 3
 
 // processConfig makes everything happen often.
-var processConfig = Config{Linger: time.Millisecond, WALBytes: 200_000, MemtableFPs: 64, MaxPending: 200, Unplaced: 50, Key: testKey}
+var processConfig = Config{linger: time.Millisecond, walBytes: 200_000, memtableFPs: 64, maxPending: 200, unplaced: 50, key: testKey}
 
 // play is the main of a process that a test starts.
 func play(role string) int {

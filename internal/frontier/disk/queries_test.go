@@ -81,7 +81,7 @@ FROM rates ORDER BY rate DESC`, [][]string{{"example.com", "4.85", "2026-01-02 0
 	for i, want := range wants {
 		require.Equal(t, shown[i], want.query, "docs/reference/state.md shows another")
 		var got [][]string
-		require.NoError(t, each(db, want.query, func(q *sqlitedb.Stmt) error {
+		require.NoError(t, db.Each(want.query, func(q *sqlitedb.Stmt) error {
 			row := make([]string, len(want.rows[0]))
 			for i := range row {
 				row[i] = q.ColumnText(i)
@@ -101,13 +101,13 @@ func TestManualNamesEveryColumn(t *testing.T) {
 	defer db.Close()
 	text, err := os.ReadFile("../../../docs/reference/state.md")
 	require.NoError(t, err)
-	require.Contains(t, string(text), fmt.Sprintf("is the version of all this, %d at present", len(steps())))
+	require.Contains(t, string(text), fmt.Sprintf("is the version of all this, %d at present", version))
 	rows := map[string]string{}
 	for _, row := range regexp.MustCompile("(?m)^\\| `(\\w+)` \\| (.*) \\|$").FindAllStringSubmatch(string(text), -1) {
 		rows[row[1]] = row[2]
 	}
 	tables := 0
-	require.NoError(t, each(db, `SELECT t.name, group_concat(c.name, ' ') FROM sqlite_schema t, pragma_table_info(t.name) c
+	require.NoError(t, db.Each(`SELECT t.name, group_concat(c.name, ' ') FROM sqlite_schema t, pragma_table_info(t.name) c
 		WHERE t.type = 'table' GROUP BY t.name`, func(q *sqlitedb.Stmt) error {
 		tables++
 		row := rows[q.ColumnText(0)]

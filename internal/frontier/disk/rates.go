@@ -2,12 +2,12 @@ package disk
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"iter"
 
 	"github.com/treadlight/crawl/internal/ratelimit"
 	"github.com/treadlight/crawl/internal/ratelimit/memory"
+	"github.com/treadlight/crawl/internal/store/sqlitedb"
 )
 
 // Rates is the memory of hosts in the state: what their limiter learned, with the same promises as [memory.Database].
@@ -23,9 +23,9 @@ func (r Rates) Path() string { return r.s.path }
 // error, and saves nevertheless.
 func (r Rates) Save(ctx context.Context, hosts iter.Seq[ratelimit.HostMemory]) error {
 	cfg := &r.s.cfg
-	list := memory.Kept(hosts, cfg.Clock.Now(), cfg.MaxWait)
+	list := memory.Kept(hosts, cfg.clock.Now(), cfg.maxWait)
 	err := r.s.await(ctx, func(w *writer) error {
-		return w.f.db.Transact(func() error { return w.f.rates.Merge(list, cfg.Clock.Now(), cfg.MaxRates) })
+		return w.f.db.Transact(func() error { return w.f.rates.Merge(list, cfg.clock.Now(), cfg.maxRates) })
 	})
 	if err != nil {
 		return fmt.Errorf("save learned rates: %w", err)
@@ -36,10 +36,9 @@ func (r Rates) Save(ctx context.Context, hosts iter.Seq[ratelimit.HostMemory]) e
 // Load reads what is left, the latest used host first. Invalid rows are skipped and reported, by their numbers in that
 // order.
 func (r Rates) Load() (hosts []ratelimit.HostMemory, damage memory.Damage, err error) {
-	db, err := r.s.reader()
-	if err != nil {
-		return nil, damage, err
-	}
-	hosts, damage, err = memory.ReadTable(db, r.s.cfg.Clock.Now(), r.s.cfg.MaxWait)
-	return hosts, damage, errors.Join(err, db.Close())
+	err = r.s.read(func(db *sqlitedb.DB) (err error) {
+		hosts, damage, err = memory.ReadTable(db, r.s.cfg.clock.Now(), r.s.cfg.maxWait)
+		return err
+	})
+	return hosts, damage, err
 }

@@ -32,7 +32,7 @@ func loadRates(t *testing.T, s *Store) []ratelimit.HostMemory {
 	return hosts
 }
 
-func ratesConfig() Config { return Config{Clock: clocktest.NewFake(ratesNow), MaxRates: 3} }
+func ratesConfig() Config { return Config{clock: clocktest.NewFake(ratesNow), maxRates: 3} }
 
 // What a limiter learned is there in the next process, though no batch was committed.
 func TestRates(t *testing.T) {
@@ -69,7 +69,7 @@ func TestRatesAreBounded(t *testing.T) {
 	hosts := loadRates(t, s)
 	require.Len(t, hosts, 3)
 	require.Equal(t, []string{"d.test", "b.test", "c.test"}, []string{hosts[0].Domain, hosts[1].Domain, hosts[2].Domain})
-	s.cfg.Clock.(*clocktest.Fake).Advance(22 * time.Hour)
+	s.cfg.clock.(*clocktest.Fake).Advance(22 * time.Hour)
 	saveRates(t, s)
 	require.EqualValues(t, 1, ask(t, s, `SELECT count(*) FROM rates`))
 }

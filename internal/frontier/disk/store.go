@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"math"
 	"slices"
 	"strings"
 	"sync"
@@ -28,8 +29,8 @@ type Counts struct {
 
 // Store is the state of a crawl on disk. It is made by [Open] and must be closed.
 type Store struct {
+	View   // of its database
 	cfg    Config
-	path   string // of the database
 	key    uint64
 	ids    []identity // of its files and its lock
 	unlock func() error
@@ -77,13 +78,6 @@ func (s *Store) Round() int {
 	return s.round
 }
 
-// found notes what is there to begin with.
-func (s *Store) found(left frontier.Left, guesses []frontier.Guess, round int) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.left, s.guesses, s.round = left, guesses, round
-}
-
 // Known reports whether a URL of that fingerprint was ever put.
 func (s *Store) Known(fp uint64) bool {
 	known, err := s.index.Has(fp)
@@ -109,11 +103,7 @@ func (s *Store) Put(host string, it *frontier.Item, fp uint64, dormant bool) {
 		s.fail(err)
 		return
 	}
-	s.tell(op{
-		kind: opPut, flag: dormant, host: host, text: it.URL.String(),
-		id: it.ID, at: it.Queued.UnixMilli(), from: it.FoundOn, of: it.Kind, rank: it.Rank, depth: it.Depth,
-		hops: it.Hops, attempts: it.Attempt, returns: it.Returns, strikes: it.URLFailures, seed: it.Seed,
-	})
+	s.tell(op{kind: opPut, dormant: dormant, host: host, item: *it})
 }
 
 // learn adds a fingerprint to the index. If the index is full of uncommitted URLs, those of ended batches are
@@ -136,31 +126,40 @@ func (s *Store) learn(fp uint64, id int64) error {
 // Spent stores the tries of a queued URL. Of robots.txt, which is not stored, it stores nothing, and nor does Done.
 func (s *Store) Spent(host string, it *frontier.Item) {
 	if it.ID != 0 {
-		s.tell(op{kind: opSpent, host: host, id: it.ID, rank: it.Rank, attempts: it.Attempt, returns: it.Returns, strikes: it.URLFailures})
+		s.tell(op{kind: opSpent, host: host, item: *it})
 	}
 }
 
 // Done stores that a URL is no longer queued, and its visit. It changes nothing of a URL that is not queued.
 func (s *Store) Done(host string, it *frontier.Item, v frontier.Visit) {
 	if it.ID != 0 {
-		s.tell(op{kind: opDone, host: host, id: it.ID, rank: it.Rank, of: it.Kind, attempts: it.Attempt, visit: &v})
+		s.tell(op{kind: opDone, host: host, item: *it, visit: &v})
 	}
 }
 
 // Load asks for queued URLs of a host, which come by Answers.
 func (s *Store) Load(host string, behind frontier.Place, n int) {
-	s.tell(op{kind: opLoad, host: host, behind: behind, n: n})
+	s.tell(op{kind: opAsk, do: func(w *writer) error { return w.load(host, behind, n) }})
 }
 
 // Activate asks for dormant hosts, which come by Answers.
-func (s *Store) Activate(n int) { s.tell(op{kind: opRouse, n: n}) }
+func (s *Store) Activate(n int) {
+	s.tell(op{kind: opAsk, do: func(w *writer) error { return w.activate(n) }})
+}
 
-// Deactivate makes a host dormant, behind all others. It belongs to no batch.
-func (s *Store) Deactivate(host string, _ time.Time) { s.tell(op{kind: opRest, host: host}) }
+// Deactivate makes a host dormant, behind all others.
+func (s *Store) Deactivate(host string, _ time.Time) {
+	s.tell(op{kind: opNote, do: func(w *writer) error {
+		h, err := w.hosts.find(host)
+		if h != nil {
+			w.hosts.layDown(h)
+		}
+		return err
+	}})
+}
 
 // Commit ends a batch: all since the last Commit, and these positions, become durable together or not at all, within
-// Config.Linger and the time of writing. What the positions speak of must be in the files. Questions since are
-// answered then.
+// 100 ms and the time of writing. What the positions speak of must be in the files. Questions since are answered then.
 func (s *Store) Commit(positions []frontier.Position) {
 	s.mu.Lock()
 	for _, p := range positions {
@@ -169,7 +168,13 @@ func (s *Store) Commit(positions []frontier.Position) {
 	s.batch, s.noted = append(s.batch, s.noted...), s.noted[:0]
 	s.mu.Unlock()
 	if len(positions) > 0 {
-		s.tell(op{kind: opSeal, positions: slices.Clone(positions)})
+		positions = slices.Clone(positions)
+		s.tell(op{kind: opNote, do: func(w *writer) error {
+			for _, p := range positions {
+				w.positions[p.Path] = p
+			}
+			return nil
+		}})
 	}
 	if len(s.batch) == 0 {
 		return
@@ -217,13 +222,22 @@ func (s *Store) SetMeta(key, value string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.meta[key] = value
-	s.noted = append(s.noted, op{kind: opMeta, host: key, text: value})
+	s.noted = append(s.noted, op{kind: opNote, do: func(w *writer) error { return w.f.putMetaRow(key, value) }})
 }
 
-func (s *Store) noteMeta(key, value string) {
+// Guess stores, as part of the batch, what is known of a usual place of a sitemap, replacing what was stored before.
+func (s *Store) Guess(g frontier.Guess) {
+	s.tell(op{kind: opNote, do: func(w *writer) error { return w.f.putGuessRow(&g) }})
+}
+
+// TakeGuesses returns, once, the first [frontier.MaxGuesses] stored when the state was opened, or at Again. Safe for
+// concurrent use.
+func (s *Store) TakeGuesses() []frontier.Guess {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.meta[key] = value
+	taken := s.guesses
+	s.guesses = nil
+	return taken
 }
 
 func (s *Store) tell(o op) { s.batch = append(s.batch, o) }
@@ -245,7 +259,7 @@ func (s *Store) Owned() error {
 func (s *Store) fail(err error) {
 	err = fmt.Errorf("%w; what was committed before is kept", err)
 	if s.Fail(err) {
-		s.in.fail(err)
+		s.in.end(err, true)
 	}
 }
 
@@ -266,6 +280,36 @@ func (s *Store) await(ctx context.Context, do func(*writer) error) error {
 	}
 }
 
+// Again is what a new round is about.
+type Again struct {
+	// Since: URLs last answered then or later are not visited again; those refused or unanswered are. Zero: all are.
+	Since time.Time
+	// Meta is set together with it, as by SetMeta. Nil sets nothing.
+	Meta map[string]string
+}
+
+// Again begins a new round: visited URLs are queued again, each with its last visit that says what was there. It is
+// durable on return, or not begun, and Left and Round speak of the new round. Call it before a frontier is made;
+// earlier calls belong to the round before. Queued URLs stay so. If ctx ends first its error is returned, and the
+// round begins nevertheless.
+//
+// It takes one pass over all visits, sorted by URL.
+func (s *Store) Again(ctx context.Context, a Again) error {
+	since := int64(math.MaxInt64)
+	if !a.Since.IsZero() {
+		since = a.Since.UnixMilli()
+	}
+	return s.await(ctx, func(w *writer) error {
+		if err := w.f.db.Transact(func() error { return w.beginRound(since, a.Meta) }); err != nil {
+			return fmt.Errorf("begin a round: %w", err)
+		}
+		s.mu.Lock()
+		maps.Copy(s.meta, a.Meta)
+		s.mu.Unlock()
+		return w.restore()
+	})
+}
+
 // Counts are as of the last commit. It is safe to call from any goroutine.
 func (s *Store) Counts() Counts { return *s.counts.Load() }
 
@@ -278,7 +322,7 @@ func (s *Store) Close() error { return s.close() }
 
 func (s *Store) shut() error {
 	close(s.quit)
-	s.in.close()
+	s.in.end(ErrClosed, false)
 	<-s.ended
 	return errors.Join(s.Err(), s.endErr, s.index.Close(), s.unlock())
 }

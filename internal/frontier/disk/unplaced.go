@@ -4,6 +4,8 @@ import (
 	"cmp"
 	"maps"
 	"slices"
+
+	"github.com/treadlight/crawl/internal/frontier"
 )
 
 // Rows of places stand by host, and the links of a page are of many hosts: writing each at once would write a page for
@@ -12,9 +14,9 @@ import (
 // placed says which URLs may lack theirs, for the next process (placeQuery) and the view queue.
 
 const (
-	// A commit writes one in placesShare of Config.Unplaced beside those asked for, about 50 ms of work.
+	// A commit writes one in placesShare of Config.unplaced beside those asked for, about 50 ms of work.
 	placesShare = 16
-	// mostUnplaced times Config.Unplaced is how many there are at most: then all are written, whatever that takes.
+	// mostUnplaced times Config.unplaced is how many there are at most: then all are written, whatever that takes.
 	mostUnplaced = 2
 )
 
@@ -92,7 +94,7 @@ func (u *unplaced) end() {
 func (w *writer) placeRows(host int64, most int) (int, error) {
 	rows := w.unplaced.take(host, most)
 	for _, r := range rows {
-		if err := w.putPlace(host, r.rank, r.id, 0, 0, 0); err != nil {
+		if err := w.putPlace(host, &frontier.Item{Rank: r.rank, ID: r.id}); err != nil {
 			return 0, err
 		}
 	}
@@ -100,14 +102,14 @@ func (w *writer) placeRows(host int64, most int) (int, error) {
 }
 
 // putPlace writes a row of places.
-func (w *writer) putPlace(host int64, rank int32, url, attempts, returns, strikes int64) error {
-	ints(w.f.putPlace, host, int64(rank), url, attempts, returns, strikes)
+func (w *writer) putPlace(host int64, it *frontier.Item) error {
+	ints(w.f.putPlace, host, int64(it.Rank), it.ID, int64(it.Attempt), int64(it.Returns), int64(it.URLFailures))
 	return w.f.putPlace.Run()
 }
 
 // placeSurplus writes all rows once there are so many that they were put faster than commits came.
 func (w *writer) placeSurplus() error {
-	if len(w.unplaced.rows) < mostUnplaced*w.s.cfg.Unplaced {
+	if len(w.unplaced.rows) < mostUnplaced*w.s.cfg.unplaced {
 		return nil
 	}
 	for len(w.unplaced.rows) > 0 {

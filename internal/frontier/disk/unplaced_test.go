@@ -68,7 +68,6 @@ func TestUnplaced(t *testing.T) {
 			p, err := v.Page("http://b.test/2")
 			require.NoError(t, err)
 			require.Equal(t, p.VisitedAt.IsZero() && p.Status == 0 && name != "all done", p.Queued)
-			require.NoError(t, v.Close())
 
 			for _, next := range []*Store{killed(t, s), reopen(t, s)} {
 				const sorted = `SELECT coalesce(group_concat(url), '') FROM (SELECT url FROM places ORDER BY url)`
@@ -98,7 +97,6 @@ func TestPlaceDeleted(t *testing.T) {
 			require.NoError(t, err)
 			require.Equal(t, queued, p.Queued, id)
 		}
-		require.NoError(t, v.Close())
 		require.NoError(t, s.Close())
 	}
 }
@@ -106,7 +104,7 @@ func TestPlaceDeleted(t *testing.T) {
 // Rows are written a share at a time, all of them if URLs come faster than that, and what
 // comes meanwhile is left for later; whatever instant a kill comes at, nothing is lost.
 func TestRowsArePlacedByAndBy(t *testing.T) {
-	cfg := Config{Linger: time.Hour, Unplaced: 2 * placesShare}
+	cfg := Config{linger: time.Hour, unplaced: 2 * placesShare}
 	s := openState(t, t.TempDir(), cfg)
 	var id int64
 	batch := func(n int) (places int64) {
@@ -118,7 +116,7 @@ func TestRowsArePlacedByAndBy(t *testing.T) {
 		require.EqualValues(t, id, ask(t, s, `SELECT count(*) FROM queue`))
 		return ask(t, s, `SELECT count(*) FROM places`)
 	}
-	require.Zero(t, batch(cfg.Unplaced-1))
+	require.Zero(t, batch(cfg.unplaced-1))
 	for i := range int64(placesShare / 2) {
 		require.EqualValues(t, 2*(i+1), batch(1))
 	}
@@ -135,11 +133,11 @@ func TestRowsArePlacedByAndBy(t *testing.T) {
 		flush(t, s)
 	}
 	mark := ask(t, s, `SELECT url FROM placed`)
-	require.EqualValues(t, cfg.Unplaced, mark)
+	require.EqualValues(t, cfg.unplaced, mark)
 	require.LessOrEqual(t, ask(t, s, `SELECT count(*) FROM queue WHERE url <= `+fmt.Sprint(mark)), ask(t, s, `SELECT count(*) FROM places`))
 
 	visited := ask(t, s, `SELECT count(*) FROM visits`)
-	for range 3 * cfg.Unplaced { // at once
+	for range 3 * cfg.unplaced { // at once
 		id++
 		put(s, testItem(t, id, fmt.Sprintf("http://h%d.test/%d", id%7, id)), false)
 	}

@@ -36,6 +36,7 @@ func (w *writer) restore() (err error) {
 	if err := w.f.db.Transact(func() error { return w.f.db.Exec(placeQuery) }); err != nil {
 		return err
 	}
+	w.hosts = newHosts(w.f)
 	if w.counts, err = w.hosts.restore(); err != nil {
 		return err
 	}
@@ -51,7 +52,10 @@ func (w *writer) restore() (err error) {
 		return err
 	}
 	w.unplaced = unplaced{last: make(map[int64]int32)}
-	w.s.found(frontier.Left{Queued: w.counts.Queued, Known: w.counts.Known, LastID: w.lastPut}, guesses, int(w.round))
+	s := w.s
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.left, s.guesses, s.round = frontier.Left{Queued: w.counts.Queued, Known: w.counts.Known, LastID: w.lastPut}, guesses, int(w.round)
 	w.publish()
 	return nil
 }
@@ -67,7 +71,7 @@ func (w *writer) run() {
 	defer close(w.s.ended)
 	var t taken
 	for !t.closed && w.s.Err() == nil {
-		timeIsUp := w.s.cfg.Linger < 0
+		timeIsUp := w.s.cfg.linger < 0
 		select {
 		case <-w.s.Failed():
 		case <-w.s.in.wake:
@@ -90,10 +94,10 @@ func (w *writer) setTimer(wanted bool) {
 		w.due = nil
 	case w.due != nil: // it runs
 	case w.timer == nil:
-		w.timer = w.s.cfg.Clock.NewTimer(w.s.cfg.Linger)
+		w.timer = w.s.cfg.clock.NewTimer(w.s.cfg.linger)
 		w.due = w.timer.C()
 	default:
-		w.timer.Reset(w.s.cfg.Linger)
+		w.timer.Reset(w.s.cfg.linger)
 		w.due = w.timer.C()
 	}
 }
@@ -109,7 +113,7 @@ func (w *writer) do(t *taken, timeIsUp bool) error {
 	if err := w.commit(); err != nil {
 		return err
 	}
-	limit := w.s.cfg.WALBytes
+	limit := w.s.cfg.walBytes
 	for _, o := range t.orders {
 		if o.do == nil {
 			limit = 0
@@ -162,8 +166,8 @@ func (w *writer) commit() error {
 	if !w.within {
 		return nil
 	}
-	if u := &w.unplaced; u.upTo > 0 || len(u.rows) >= w.s.cfg.Unplaced { // as many as a commit may take time for
-		if err := w.placeNext(max(1, w.s.cfg.Unplaced/placesShare)); err != nil {
+	if u := &w.unplaced; u.upTo > 0 || len(u.rows) >= w.s.cfg.unplaced { // as many as a commit may take time for
+		if err := w.placeNext(max(1, w.s.cfg.unplaced/placesShare)); err != nil {
 			return err
 		}
 	}
@@ -228,12 +232,12 @@ func (w *writer) checkpoint(limit int64) error {
 	return err
 }
 
-// longLog times Config.WALBytes is a log that people are warned of, as by an open transaction in a shell.
+// longLog times Config.walBytes is a log that people are warned of, as by an open transaction in a shell.
 const longLog = 8
 
 // tellOfReaders warns once of a reader that keeps the log from being emptied, and tells when it has gone.
 func (w *writer) tellOfReaders(emptied bool, size int64) {
-	switch long := size > longLog*w.s.cfg.WALBytes; {
+	switch long := size > longLog*w.s.cfg.walBytes; {
 	case emptied && w.longLog:
 		w.s.cfg.Log.Info("the log of the state is short again", "path", w.f.db.Path())
 		w.longLog = false
@@ -262,5 +266,5 @@ func (w *writer) end(orders []*order) error {
 	for _, o := range orders {
 		o.done <- failed
 	}
-	return w.f.close()
+	return w.f.db.Close()
 }

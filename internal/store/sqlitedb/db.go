@@ -37,6 +37,8 @@ type Config struct {
 	CacheBytes int64
 	// PageSize is that of a file that is made, a power of two from 512 to 65536. Zero means SQLite's default of 4096.
 	PageSize int
+	// Accept, if set, is asked about the file before anything is written to it. Its error is that of Open.
+	Accept func(*DB) error
 
 	syncDir func(dir string) // zero means the system's; tests see by it what stands then
 }
@@ -132,12 +134,18 @@ func (d *DB) setUp(cfg Config) error {
 			return err
 		}
 	}
-	first := d.useWAL // the first look at the file
-	if cfg.ReadOnly { // and leave the mode as it is, which stands in the file
-		first = func() error { return d.Exec("SELECT 1 FROM sqlite_schema") }
-	}
-	if err := first(); err != nil {
+	if err := d.Exec("SELECT 1 FROM sqlite_schema"); err != nil { // the first look at the file
 		return err
+	}
+	if cfg.Accept != nil {
+		if err := cfg.Accept(d); err != nil {
+			return err
+		}
+	}
+	if !cfg.ReadOnly { // the mode stands in the file
+		if err := d.useWAL(); err != nil {
+			return err
+		}
 	}
 	pragmas := "PRAGMA synchronous = NORMAL;"
 	if cfg.Durable {
@@ -210,14 +218,37 @@ func (d *DB) QueryText(query string) (v string, err error) {
 }
 
 func (d *DB) query(query string, row func(*Stmt)) error {
+	first := true
+	return d.Each(query, func(s *Stmt) error {
+		if first {
+			row(s)
+		}
+		first = false
+		return nil
+	})
+}
+
+// Each calls row for each row of a query that is needed once, whose parameters are of type int64 or string. It ends
+// with the error of row.
+func (d *DB) Each(query string, row func(*Stmt) error, params ...any) error {
 	s, err := d.prepare(query)
 	if err != nil {
 		return err
 	}
-	found, err := s.Step()
-	if found {
-		row(s)
+	for i, v := range params {
+		switch v := v.(type) {
+		case int64:
+			s.Int(i+1, v)
+		case string:
+			s.Text(i+1, v)
+		}
 	}
+	for found := true; found && err == nil; {
+		if found, err = s.Step(); found {
+			err = row(s)
+		}
+	}
+	s.Reset()
 	return errors.Join(err, s.close())
 }
 
