@@ -40,9 +40,9 @@ func newMetrics(c *Console) (*metrics, error) {
 	for _, r := range reasons() { // a rate over a counter needs it to be there before
 		m.refused.WithLabelValues(string(r))
 	}
-	for _, o := range orders() {
-		m.orders.WithLabelValues(o, "done")
-		m.orders.WithLabelValues(o, "failed")
+	for _, o := range allOrders {
+		m.orders.WithLabelValues(o.name, "done")
+		m.orders.WithLabelValues(o.name, "failed")
 	}
 	build := prometheus.NewGauge(prometheus.GaugeOpts{
 		Name: "treadlight_build_info", Help: "Always 1; the label is the version.", ConstLabels: prometheus.Labels{"version": c.cfg.Version},

@@ -9,7 +9,6 @@ import (
 	"log/slog"
 	"mime"
 	"net/http"
-	"slices"
 	"strings"
 	"time"
 )
@@ -18,27 +17,48 @@ import (
 // them, with room to spare.
 const maxBody = 16 << 10
 
-// The orders.
-const (
-	orderPause      = "pause"
-	orderResume     = "resume"
-	orderStop       = "stop"
-	orderCheckpoint = "checkpoint"
-	orderSeeds      = "seeds"
-	orderScope      = "scope"
-
-	orderBlock   = "block" // and the others of a host
-	orderUnblock = "unblock"
-	orderCeiling = "ceiling"
-)
-
-func crawlOrders() []string {
-	return []string{orderPause, orderResume, orderStop, orderCheckpoint, orderSeeds, orderScope}
+// order is what an operator may have done: to the crawl, or to a host.
+type order struct {
+	name string
+	host bool
+	run  func(ctx context.Context, c *Crawl, is *done, said *body) error
 }
 
-func hostOrders() []string { return []string{orderBlock, orderUnblock, orderCeiling} }
-
-func orders() []string { return append(crawlOrders(), hostOrders()...) }
+var allOrders = []order{
+	{"pause", false, func(_ context.Context, c *Crawl, _ *done, _ *body) error { return present(c.Pause()) }},
+	{"resume", false, func(_ context.Context, c *Crawl, _ *done, _ *body) error { return present(c.Resume()) }},
+	{"stop", false, func(_ context.Context, c *Crawl, _ *done, _ *body) error {
+		c.Stop()
+		return nil
+	}},
+	{"checkpoint", false, func(ctx context.Context, c *Crawl, _ *done, _ *body) error {
+		if c.Checkpoint == nil {
+			return &failure{http.StatusConflict, "the crawl is not kept: begin it with --state to have checkpoints"}
+		}
+		return c.Checkpoint(ctx)
+	}},
+	{"seeds", false, func(_ context.Context, c *Crawl, is *done, said *body) (err error) {
+		if said.URL == "" {
+			return &failure{http.StatusUnprocessableEntity, `the URL is missing: write {"url": "https://example.com/"}`}
+		}
+		is.URL, err = c.AddSeed(said.URL)
+		return aboutInput(err)
+	}},
+	{"scope", false, func(_ context.Context, c *Crawl, _ *done, said *body) error {
+		if said.Include == nil || said.Exclude == nil {
+			return &failure{http.StatusUnprocessableEntity, `both lists are replaced: write {"include": [], "exclude": ["/private/"]}; /api/controls has those in force`}
+		}
+		return aboutInput(c.SetScope(said.Include, said.Exclude))
+	}},
+	{"block", true, func(_ context.Context, c *Crawl, is *done, _ *body) error { return aboutInput(c.Block(is.Host)) }},
+	{"unblock", true, func(_ context.Context, c *Crawl, is *done, _ *body) error { return aboutInput(c.Unblock(is.Host)) }},
+	{"ceiling", true, func(_ context.Context, c *Crawl, is *done, said *body) error {
+		if said.MaxRPS == nil {
+			return &failure{http.StatusUnprocessableEntity, `the rate is missing: write {"max_rps": 5} for 5 requests per second, or 0 for what the settings say`}
+		}
+		return aboutInput(c.SetCeiling(is.Host, *said.MaxRPS))
+	}},
+}
 
 type done struct {
 	Order string `json:"order"`
@@ -75,26 +95,35 @@ func (b *body) attrs() (attrs []slog.Attr) {
 }
 
 func (c *Console) order(w http.ResponseWriter, r *http.Request) {
-	name, host, known := r.PathValue("order"), r.PathValue("host"), crawlOrders()
-	attrs := []slog.Attr{slog.String("order", name), slog.String("who", r.RemoteAddr)}
-	if host != "" {
-		known, attrs = hostOrders(), append(attrs, slog.String("host", shortened(host)))
+	is := done{Order: r.PathValue("order"), Host: r.PathValue("host")}
+	attrs := []slog.Attr{slog.String("order", is.Order), slog.String("who", r.RemoteAddr)}
+	if is.Host != "" {
+		attrs = append(attrs, slog.String("host", shortened(is.Host)))
 	}
-	if !slices.Contains(known, name) {
+	var run func(context.Context, *Crawl, *done, *body) error
+	var known []string
+	for _, o := range allOrders {
+		if o.host != (is.Host != "") {
+			continue
+		}
+		if known = append(known, o.name); o.name == is.Order {
+			run = o.run
+		}
+	}
+	if run == nil {
 		refuse(w, http.StatusNotFound, "there is no such order; there are "+strings.Join(known, ", "))
 		return
 	}
 	said, err := readBody(w, r)
-	is := done{Order: name, Host: host}
 	if err == nil {
 		// It is read, and a disk may take longer than clients may to write it.
 		_ = http.NewResponseController(w).SetReadDeadline(time.Time{})
-		err = c.carryOut(r.Context(), &is, &said)
+		err = run(r.Context(), &c.crawl, &is, &said)
 	}
 	c.forget()
 	attrs = append(attrs, said.attrs()...)
 	if err != nil {
-		c.metrics.orders.WithLabelValues(name, "failed").Inc()
+		c.metrics.orders.WithLabelValues(is.Order, "failed").Inc()
 		c.cfg.Log.LogAttrs(r.Context(), slog.LevelWarn, "an order could not be carried out", append(attrs, slog.Any("error", err))...)
 		f, ok := errors.AsType[*failure](err)
 		if !ok {
@@ -103,45 +132,9 @@ func (c *Console) order(w http.ResponseWriter, r *http.Request) {
 		refuse(w, f.status, f.detail)
 		return
 	}
-	c.metrics.orders.WithLabelValues(name, "done").Inc()
+	c.metrics.orders.WithLabelValues(is.Order, "done").Inc()
 	c.cfg.Log.LogAttrs(r.Context(), slog.LevelInfo, "an order was carried out", attrs...)
 	answer(w, http.StatusOK, is)
-}
-
-func (c *Console) carryOut(ctx context.Context, is *done, said *body) (err error) {
-	switch is.Order {
-	case orderPause:
-		return present(c.crawl.Pause())
-	case orderResume:
-		return present(c.crawl.Resume())
-	case orderStop:
-		c.crawl.Stop()
-	case orderCheckpoint:
-		if c.crawl.Checkpoint == nil {
-			return &failure{http.StatusConflict, "the crawl is not kept: begin it with --state to have checkpoints"}
-		}
-		return c.crawl.Checkpoint(ctx)
-	case orderSeeds:
-		if said.URL == "" {
-			return &failure{http.StatusUnprocessableEntity, `the URL is missing: write {"url": "https://example.com/"}`}
-		}
-		is.URL, err = c.crawl.AddSeed(said.URL)
-	case orderBlock:
-		err = c.crawl.Block(is.Host)
-	case orderUnblock:
-		err = c.crawl.Unblock(is.Host)
-	case orderCeiling:
-		if said.MaxRPS == nil {
-			return &failure{http.StatusUnprocessableEntity, `the rate is missing: write {"max_rps": 5} for 5 requests per second, or 0 for what the settings say`}
-		}
-		err = c.crawl.SetCeiling(is.Host, *said.MaxRPS)
-	case orderScope:
-		if said.Include == nil || said.Exclude == nil {
-			return &failure{http.StatusUnprocessableEntity, `both lists are replaced: write {"include": [], "exclude": ["/private/"]}; /api/controls has those in force`}
-		}
-		err = c.crawl.SetScope(said.Include, said.Exclude)
-	}
-	return aboutInput(err)
 }
 
 func aboutInput(err error) error {

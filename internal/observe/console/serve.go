@@ -12,6 +12,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/hashicorp/golang-lru/v2/simplelru"
 )
 
 const (
@@ -38,7 +40,7 @@ func (c *Console) Serve(ctx context.Context, l net.Listener) error {
 	work, cancel := context.WithCancel(context.WithoutCancel(ctx)) // ends after ctx, with the last answer
 	defer cancel()
 	g := gate{next: c}
-	conns := connections{all: make(map[net.Conn]*connection)}
+	conns := newConnections()
 	srv := &http.Server{
 		ConnState: conns.note, ConnContext: conns.name,
 		Handler:           &g,
@@ -104,49 +106,36 @@ func (g *gate) shut() {
 	g.closed = true
 }
 
-// connections are those of a server. There are never more than a bound allows, and none has
-// to wait until another one ends.
+// connections are those of a server without a request and with one, streams apart, the one that became so first in
+// front. It makes room by closing that, so that none has to wait until another one ends.
 type connections struct {
-	mu    sync.Mutex // guards what follows, and what is in all
-	steps uint64
-	all   map[net.Conn]*connection
+	mu         sync.Mutex // guards what follows
+	idle, busy *simplelru.LRU[net.Conn, struct{}]
 }
 
-type connection struct {
-	busy   bool   // it has a request
-	since  uint64 // when it had it first, or not any more, in steps
-	stream bool   // it is one of maxStreams, and ends by itself
+func newConnections() (cs *connections) {
+	cs = new(connections)
+	cs.idle, _ = simplelru.NewLRU[net.Conn, struct{}](2*maxConns, nil) // it refuses a size below one
+	cs.busy, _ = simplelru.NewLRU[net.Conn, struct{}](2*maxConns, nil)
+	return cs
 }
 
-// note is a [http.Server.ConnState]. When one connection too many has no request, or has one,
-// it closes the one for which that has been so for the longest time.
+// note is a [http.Server.ConnState].
 func (cs *connections) note(c net.Conn, state http.ConnState) {
 	cs.mu.Lock()
 	defer cs.mu.Unlock()
-	if state == http.StateClosed || state == http.StateHijacked {
-		delete(cs.all, c)
+	cs.idle.Remove(c)
+	cs.busy.Remove(c)
+	of := cs.idle
+	switch state {
+	case http.StateClosed, http.StateHijacked:
 		return
+	case http.StateActive:
+		of = cs.busy
+	case http.StateNew, http.StateIdle:
 	}
-	if state == http.StateNew {
-		cs.all[c] = new(connection)
-	}
-	own := cs.all[c]
-	if own == nil { // it has just been closed to make room
-		return
-	}
-	cs.steps++
-	own.busy, own.since, own.stream = state == http.StateActive, cs.steps, false
-	n, oldest := 0, c
-	for other, is := range cs.all {
-		if is.busy != own.busy || is.stream {
-			continue
-		}
-		if n++; is.since < cs.all[oldest].since {
-			oldest = other
-		}
-	}
-	if n > maxConns {
-		delete(cs.all, oldest)
+	if of.Add(c, struct{}{}); of.Len() > maxConns {
+		oldest, _, _ := of.RemoveOldest()
 		_ = oldest.Close() // its client has not said or taken anything for long
 	}
 }
@@ -157,12 +146,11 @@ func (cs *connections) name(ctx context.Context, c net.Conn) context.Context {
 	return context.WithValue(ctx, connKey{}, func() {
 		cs.mu.Lock()
 		defer cs.mu.Unlock()
-		if own := cs.all[c]; own != nil {
-			own.stream = true
-		}
+		cs.busy.Remove(c)
 	})
 }
 
+// keepStream leaves the connection of a request out: it is one of maxStreams, and ends by itself.
 func keepStream(r *http.Request) {
 	if keep, ok := r.Context().Value(connKey{}).(func()); ok {
 		keep()
