@@ -3,7 +3,6 @@ package resilience_test
 import (
 	"context"
 	"errors"
-	"runtime"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -32,30 +31,6 @@ func newPolicy(t *testing.T, cfg resilience.BreakerConfig, of resilience.Circuit
 
 func down(context.Context) (string, error) { return "", errDown }
 func up(context.Context) (string, error)   { return "up", nil }
-
-func TestTrapProbeThatExitsOrPanicsFreesItsSlot(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		p := newPolicy(t, resilience.BreakerConfig{Failures: 1, BreakFor: s}, resilience.CircuitBreakerConfig[string]{})
-		_, err := p.Execute(t.Context(), down)
-		require.ErrorIs(t, err, errDown)
-		time.Sleep(s)
-		done := make(chan struct{})
-		go func() {
-			defer close(done)
-			_, _ = p.Execute(t.Context(), func(context.Context) (string, error) { runtime.Goexit(); return "", nil })
-		}()
-		<-done
-		require.Panics(t, func() {
-			_, _ = p.Execute(t.Context(), func(context.Context) (string, error) { panic("probe") })
-		})
-		require.Equal(t, halfOpen, p.core.State())
-		v, err := p.Execute(t.Context(), up)
-		require.NoError(t, err)
-		require.Equal(t, "up", v)
-		require.Equal(t, closed, p.core.State())
-		require.Equal(t, uint64(2), p.core.Snapshot().Totals.Ignored)
-	})
-}
 
 // A caller who gives up is neither a failure nor a success of the callee.
 func TestTrapCallerCancelled(t *testing.T) {
@@ -109,20 +84,6 @@ func TestTimeoutOfAPolicyCounts(t *testing.T) {
 			require.ErrorIs(t, err, resilience.ErrTimeout)
 			require.Equal(t, open, p.core.State(), "inside %v", inside)
 		}
-	})
-}
-
-func TestTrapEndedContextTakesNoProbe(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		p := newPolicy(t, resilience.BreakerConfig{Failures: 1, BreakFor: s}, resilience.CircuitBreakerConfig[string]{})
-		_, _ = p.Execute(t.Context(), down)
-		time.Sleep(s)
-		ctx, cancel := context.WithCancelCause(t.Context())
-		cancel(errDown)
-		_, err := p.Execute(ctx, func(context.Context) (string, error) { t.Error("called"); return "", nil })
-		require.ErrorIs(t, err, context.Canceled)
-		require.ErrorIs(t, err, errDown)
-		require.Zero(t, p.core.Snapshot().Totals.Ignored, "not even asked")
 	})
 }
 
@@ -223,31 +184,6 @@ func TestBreakerClassificationAtTheEndOfTheValue(t *testing.T) {
 		require.Equal(t, open, b.State(), "a slow probe has failed")
 		require.Equal(t, uint64(1), b.Snapshot().Totals.Slow)
 	})
-}
-
-func TestBindThatPanicsEndsTheTicket(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		p := newPolicy(t, resilience.BreakerConfig{Failures: 1, BreakFor: s}, resilience.CircuitBreakerConfig[string]{
-			Bind: func(string, func(error)) string { panic("bind") },
-		})
-		_, _ = p.Execute(t.Context(), down)
-		time.Sleep(s)
-		require.Panics(t, func() { _, _ = p.Execute(t.Context(), up) })
-		_, err := p.core.Allow()
-		require.NoError(t, err)
-	})
-}
-
-func TestBreakerClose(t *testing.T) {
-	p := newPolicy(t, resilience.BreakerConfig{}, resilience.CircuitBreakerConfig[string]{})
-	require.NoError(t, p.Close())
-	require.NoError(t, p.Close())
-	_, err := p.Execute(t.Context(), up)
-	require.ErrorIs(t, err, resilience.ErrClosed)
-	_, err = p.core.Allow()
-	require.NoError(t, err, "the core may be shared")
-	_, err = resilience.NewCircuitBreaker(nil, resilience.CircuitBreakerConfig[string]{})
-	require.ErrorContains(t, err, "core = nil: want")
 }
 
 // Many goroutines over many trips: events alternate as states do, every call is counted

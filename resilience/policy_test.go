@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
 
 	"github.com/treadlight/crawl/internal/ratelimit"
@@ -52,38 +53,69 @@ func TestWrapOfNone(t *testing.T) {
 	}
 }
 
-// each has one of the policies that need no more than a name.
-func each(tb testing.TB) map[string]resilience.Policy[string] {
-	tb.Helper()
-	return map[string]resilience.Policy[string]{
-		"retry": must[*resilience.Retry[string]](tb)(resilience.NewRetry(retryConfig{MaxAttempts: 3, Backoff: backoff.Constant(sec)})),
-		"fallback": must[*resilience.Fallback[string]](tb)(resilience.NewFallback(fallbackConfig{
+// subject is a policy under test, and how many calls it takes to be under way; nil for those that do not count.
+type subject struct {
+	resilience.Policy[string]
+	inFlight func() int64
+}
+
+// each has one of every policy, those with a core in a state in which one call more or less is seen: a half-open
+// breaker, and a bulkhead of one place. With a bind its values live on.
+func each(t *testing.T, bind resilience.Bind[string]) map[string]subject {
+	t.Helper()
+	core := must[*resilience.Breaker](t)(resilience.NewBreaker(resilience.BreakerConfig{Failures: 1, BreakFor: 1, SuccessThreshold: 1000}))
+	ticket := must[resilience.Ticket](t)(core.Allow())
+	ticket.Done(resilience.Failure)
+	time.Sleep(1)
+	probes := func() int64 {
+		probe, err := core.Allow()
+		if err != nil {
+			return 1
+		}
+		probe.Done(resilience.Ignored)
+		return 0
+	}
+	one := resilience.BulkheadConfig{MaxConcurrency: 1}
+	bulkhead, isolation := newBulkhead(t, one), newIsolation(t, one)
+	key := func(context.Context) string { return "a" }
+	return map[string]subject{
+		"retry": {must[*resilience.Retry[string]](t)(resilience.NewRetry(retryConfig{MaxAttempts: 3, Backoff: backoff.Constant(sec)})), nil},
+		"fallback": {must[*resilience.Fallback[string]](t)(resilience.NewFallback(fallbackConfig{
 			Action: func(context.Context, string, error) (string, error) { return "spare", nil },
-		})),
-		"timeout": newTimeout(tb, timeoutConfig{After: time.Minute}),
-		"timeout bound": newTimeout(tb, timeoutConfig{After: time.Minute, Bind: func(v string, end func(error)) string {
-			end(nil)
-			return v
-		}}),
+		})), nil},
+		"timeout": {newTimeout(t, timeoutConfig{After: time.Minute, Bind: bind}), nil},
+		"breaker": {must[*resilience.CircuitBreaker[string]](t)(
+			resilience.NewCircuitBreaker(core, resilience.CircuitBreakerConfig[string]{Bind: bind})), probes},
+		"bulkhead":  {must[resilience.Policy[string]](t)(resilience.NewBulkheadPolicy(bulkhead, bind)), func() int64 { return bulkhead.Statistics().InUse }},
+		"isolation": {must[resilience.Policy[string]](t)(resilience.NewIsolationPolicy(isolation, key, bind)), func() int64 { return isolation.Statistics("a").InUse }},
 	}
 }
 
+// A core may be shared, and so goes on when its policy is closed.
 func TestClosedPoliciesRefuse(t *testing.T) {
-	for name, p := range each(t) {
+	for name, p := range each(t, nil) {
 		assert.NoError(t, errors.Join(p.Close(), p.Close()), name)
-		if _, err := p.Execute(t.Context(), nil); !errors.Is(err, resilience.ErrClosed) {
-			t.Errorf("%s: Execute after Close = %v, want ErrClosed", name, err)
+		_, err := p.Execute(t.Context(), nil)
+		assert.ErrorIs(t, err, resilience.ErrClosed, name)
+		if p.inFlight != nil {
+			assert.Zero(t, p.inFlight(), "%s: its core", name)
 		}
 	}
 }
 
-// A call that panics or ends its goroutine does both through the policy, which leaves
-// neither a timer nor a living context behind, and works as before. The bubble sees to
+// A call that panics or ends its goroutine does both through the policy, and so does a Bind. The policy leaves
+// neither a timer nor a living context nor a taken place behind, and works as before. The bubble sees to
 // the timers: it does not end while a goroutine waits for one.
 func TestPanicAndGoexitPassThrough(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		policies := each(t)
-		policies["all"] = resilience.Wrap(policies["fallback"], policies["timeout"], policies["retry"], policies["timeout bound"])
+		policies := each(t, func(v string, end func(error)) string {
+			if v == "panic" {
+				panic("bind")
+			}
+			end(nil)
+			return v
+		})
+		policies["all"] = subject{resilience.Wrap[string](policies["fallback"], policies["timeout"], policies["retry"], policies["bulkhead"]), nil}
 		for name, p := range policies {
 			var scope kept
 			keep := func(fn func(context.Context) (string, error)) func(context.Context) (string, error) {
@@ -94,26 +126,130 @@ func TestPanicAndGoexitPassThrough(t *testing.T) {
 				}
 			}
 			ended := func(how string) {
-				if scope.ctx != t.Context() && scope.ctx.Err() == nil {
-					t.Errorf("%s: the scope lives on after a %s", name, how)
+				assert.False(t, scope.ctx != t.Context() && scope.ctx.Err() == nil, "%s: the scope lives on after a %s", name, how)
+				if p.inFlight != nil {
+					assert.Zero(t, p.inFlight(), "%s: after a %s", name, how)
 				}
 			}
 			assert.True(t, panics(func() { p.Execute(t.Context(), keep(func(context.Context) (string, error) { panic("call") })) }), "%s: the panic was lost", name)
 			ended("panic")
+			panics(func() { p.Execute(t.Context(), keep(func(context.Context) (string, error) { return "panic", nil })) })
+			ended("panic of Bind")
 			returned := false
 			goexits(func() {
 				p.Execute(t.Context(), keep(exit))
 				returned = true
 			})
-			if returned {
-				t.Errorf("%s: Execute returned after Goexit", name)
-			}
+			assert.False(t, returned, "%s: Execute returned after Goexit", name)
 			ended("Goexit")
-			if v, err := p.Execute(t.Context(), newCallee(result{v: "good"}).call); v != "good" || err != nil {
-				t.Errorf("%s: the next call = %q, %v", name, v, err)
-			}
+			v, err := p.Execute(t.Context(), newCallee(result{v: "good"}).call)
+			assert.Equal(t, []any{"good", nil}, []any{v, err}, "%s: the next call", name)
 		}
 	})
+}
+
+// A caller who has left already takes no place and no probe.
+func TestEndedContextsTakeNothing(t *testing.T) {
+	ctx, cancel := context.WithCancelCause(t.Context())
+	cancel(errDown)
+	for name, p := range each(t, nil) {
+		if p.inFlight == nil {
+			continue
+		}
+		for range 1000 {
+			_, err := p.Execute(ctx, func(context.Context) (string, error) { t.Error("called"); return "", nil })
+			if !errors.Is(err, context.Canceled) || !errors.Is(err, errDown) || errors.Is(err, resilience.ErrBulkheadFull) {
+				t.Fatalf("%s: %v, want why the caller left", name, err)
+			}
+		}
+		assert.Zero(t, p.inFlight(), name)
+	}
+}
+
+// Every constructor names the field to mend, and what it wants.
+func TestConfigsAreChecked(t *testing.T) {
+	count := resilience.CountWindow(10)
+	for field, cfg := range map[string]any{
+		"retry: MaxAttempts = -1":    retryConfig{MaxAttempts: -1},
+		"retry: MaxAttempts = 2":     retryConfig{MaxAttempts: 2, Forever: true},
+		"retry: MaxRetryAfter = -1s": retryConfig{MaxRetryAfter: -sec},
+		"retry: When and Classify":   retryConfig{When: func(string, error, resilience.Attempt) bool { return false }, Classify: bad},
+		"fallback: Action = nil":     fallbackConfig{},
+		"timeout: After = 0s":        timeoutConfig{},
+		"timeout: After = -1s":       timeoutConfig{After: -sec},
+		"budget: Ratio = -1":         resilience.BudgetConfig{Ratio: -1},
+		"budget: Ratio = 11":         resilience.BudgetConfig{Ratio: 11},
+		"budget: Minimum = -1":       resilience.BudgetConfig{Minimum: -1},
+		"budget: Span = 1ns":         resilience.BudgetConfig{Span: 1},
+
+		"bulkhead: MaxConcurrency = 0":  resilience.BulkheadConfig{},
+		"bulkhead: MaxQueue = -1":       resilience.BulkheadConfig{MaxConcurrency: 1, MaxQueue: -1},
+		"bulkhead: QueueTimeout = -1ns": resilience.BulkheadConfig{MaxConcurrency: 1, QueueTimeout: -1},
+		"bulkhead: MaxKeys = -1":        resilience.BulkheadConfig{MaxConcurrency: 1, MaxKeys: -1},
+
+		"hedge: Delay = -1s":      resilience.HedgeConfig[string]{Delay: -s},
+		"hedge: Quantile = 1":     resilience.HedgeConfig[string]{Quantile: 1},
+		"hedge: Quantile = -0.5":  resilience.HedgeConfig[string]{Quantile: -0.5},
+		"hedge: MaxAttempts = 1":  resilience.HedgeConfig[string]{MaxAttempts: 1},
+		"hedge: MaxAttempts = 17": resilience.HedgeConfig[string]{MaxAttempts: 17},
+
+		"breaker: Failures = -1":             resilience.BreakerConfig{Failures: -1},
+		"breaker: Failures = 3":              resilience.BreakerConfig{Window: count, Failures: 3},
+		"breaker: Window = consecutive":      resilience.BreakerConfig{FailureRate: 0.5},
+		"breaker: FailureRate = 1.5":         resilience.BreakerConfig{Window: count, FailureRate: 1.5},
+		"breaker: FailureRate = -1":          resilience.BreakerConfig{Window: count, FailureRate: -1},
+		"breaker: MinCalls = -1":             resilience.BreakerConfig{Window: count, MinCalls: -1},
+		"breaker: MinCalls = 11":             resilience.BreakerConfig{Window: count, MinCalls: 11},
+		"breaker: SlowCall = -1s":            resilience.BreakerConfig{SlowCall: -s},
+		"breaker: SlowRate = 0.5":            resilience.BreakerConfig{Window: count, SlowRate: 0.5},
+		"breaker: SlowRate = 2":              resilience.BreakerConfig{Window: count, SlowCall: s, SlowRate: 2},
+		"breaker: SuccessThreshold = -1":     resilience.BreakerConfig{SuccessThreshold: -1},
+		"breaker: SuccessThreshold = 65536":  resilience.BreakerConfig{SuccessThreshold: 65536},
+		"breaker: BreakFor = -1s":            resilience.BreakerConfig{BreakFor: -s},
+		"breaker: Window = last 0 calls":     resilience.BreakerConfig{Window: resilience.CountWindow(0)},
+		"breaker: Window = last 65537 calls": resilience.BreakerConfig{Window: resilience.CountWindow(65537)},
+		"breaker: Window = last 1s in 7 b":   resilience.BreakerConfig{Window: resilience.TimeWindow(s, 7)},
+		"breaker: Window = last 1s in -1 b":  resilience.BreakerConfig{Window: resilience.TimeWindow(s, -1)},
+		"breaker: Window = last 0s in 10 b":  resilience.BreakerConfig{Window: resilience.TimeWindow(0, 0)},
+		"breakers: Max = -1":                 resilience.BreakersConfig{Max: -1},
+	} {
+		err := refused(cfg)
+		require.ErrorContains(t, err, field)
+		require.ErrorContains(t, err, "want ", "says how to mend it")
+	}
+	for _, err := range []error{
+		second(resilience.NewBulkheadPolicy[string](nil, nil)), second(resilience.NewIsolationPolicy[string](nil, nil, nil)),
+		second(resilience.NewCircuitBreaker(nil, resilience.CircuitBreakerConfig[string]{})),
+	} {
+		require.ErrorContains(t, err, "core = nil: want")
+	}
+	_, err := resilience.NewIsolationPolicy[string](newIsolation(t, resilience.BulkheadConfig{MaxConcurrency: 1}), nil, nil)
+	require.ErrorContains(t, err, "key = nil: want")
+}
+
+func second[T any](_ T, err error) error { return err }
+
+// refused is the error of the constructor for a configuration.
+func refused(cfg any) error {
+	switch cfg := cfg.(type) {
+	case retryConfig:
+		return second(resilience.NewRetry(cfg))
+	case fallbackConfig:
+		return second(resilience.NewFallback(cfg))
+	case timeoutConfig:
+		return second(resilience.NewTimeout(cfg))
+	case resilience.BudgetConfig:
+		return second(resilience.NewBudget(cfg))
+	case resilience.BulkheadConfig:
+		return errors.Join(second(resilience.NewBulkhead(cfg)), second(resilience.NewIsolation(cfg)))
+	case resilience.HedgeConfig[string]:
+		return second(resilience.NewHedge(cfg))
+	case resilience.BreakerConfig:
+		return second(resilience.NewBreaker(cfg))
+	case resilience.BreakersConfig:
+		return second(resilience.NewBreakers(cfg))
+	}
+	return nil
 }
 
 // A chain whose parts work together: the attempt's timeout is a failure to retry, the
@@ -224,12 +360,11 @@ func TestValuesAreNeitherLostNorGivenTwice(t *testing.T) {
 }
 
 func TestExecuteAllocations(t *testing.T) {
-	light := newTimeout(t, timeoutConfig{After: time.Minute})
-	bound := newTimeout(t, timeoutConfig{After: time.Minute, Bind: func(v string, end func(error)) string {
+	policies := each(t, func(v string, end func(error)) string {
 		end(nil)
 		return v
-	}})
-	policies := each(t)
+	})
+	light, bound := newTimeout(t, timeoutConfig{After: time.Minute}), policies["timeout"]
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	fn := func(context.Context) (string, error) { return "v", nil }

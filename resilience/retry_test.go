@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"math"
 	"net/http"
-	"strings"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -29,137 +28,89 @@ type edge struct{}
 
 func (edge) Int64N(n int64) int64 { return n - 1 }
 
+// retryCase is one Execute, and what comes of it.
+type retryCase struct {
+	name     string
+	cfg      retryConfig
+	results  []result
+	v        string
+	attempts int             // in the error; zero means that it is no RetryError
+	err      error           // what the error is, nil for none
+	at       []time.Duration // of the calls
+	discards []string
+	deadline time.Duration // of the caller; zero means none
+}
+
+func (tc retryCase) run(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx := t.Context()
+		if tc.deadline > 0 {
+			var cancel context.CancelFunc
+			ctx, cancel = context.WithTimeout(ctx, tc.deadline)
+			defer cancel()
+		}
+		c := newCallee(tc.results...)
+		tc.cfg.Discard = c.discard
+		v, err := must[*resilience.Retry[string]](t)(resilience.NewRetry(tc.cfg)).Execute(ctx, c.call)
+		assert.Equal(t, tc.v, v)
+		assert.True(t, errors.Is(err, tc.err), "error %v, want %v", err, tc.err)
+		var exhausted resilience.RetryError
+		if last, ok := errors.AsType[*resilience.RetryError](err); ok {
+			exhausted = *last
+		}
+		assert.Equal(t, tc.attempts, exhausted.Attempts, "attempts in the error %v", err)
+		wantEqual(t, "calls at", c.at, tc.at)
+		wantEqual(t, "discarded", c.discards, tc.discards)
+		for i, n := range c.attempts {
+			assert.EqualValues(t, i+1, n)
+		}
+	})
+}
+
+// seconds are instants.
+func seconds(at ...float64) (list []time.Duration) {
+	for _, x := range at {
+		list = append(list, time.Duration(x*float64(sec)))
+	}
+	return list
+}
+
 func TestRetry(t *testing.T) {
 	fail, no, ok := result{err: errDown}, result{v: "bad"}, result{v: "good"}
-	second := backoff.Constant(sec)
-	wish := func(d time.Duration) func(string, error) time.Duration {
-		return func(string, error) time.Duration { return d }
+	every := func(cfg retryConfig) retryConfig { // second
+		cfg.Backoff = backoff.Constant(sec)
+		return cfg
 	}
-	for _, tc := range []struct {
-		name     string
-		cfg      retryConfig
-		results  []result
-		deadline time.Duration // of the caller; zero means none
-		v        string
-		attempts int   // in the error; zero means that it is no RetryError
-		err      error // what the error is, nil for none
-		at       []time.Duration
-		discards []string
-	}{
-		{name: "success", results: []result{ok}, v: "good", at: []time.Duration{0}},
-		{
-			name: "errors, then success", cfg: retryConfig{Backoff: second}, results: []result{fail, fail, ok},
-			v: "good", at: []time.Duration{0, sec, 2 * sec},
-		},
-		{
-			name: "four attempts by default", cfg: retryConfig{Backoff: second}, results: []result{fail},
-			attempts: 4, err: errDown, at: []time.Duration{0, sec, 2 * sec, 3 * sec},
-		},
-		{
-			name: "full jitter by default", cfg: retryConfig{Random: edge{}}, results: []result{fail},
-			attempts: 4, err: errDown, at: []time.Duration{0, sec / 5, 3 * sec / 5, 7 * sec / 5},
-		},
-		{
-			name: "one attempt", cfg: retryConfig{MaxAttempts: 1}, results: []result{fail},
-			attempts: 1, err: errDown, at: []time.Duration{0},
-		},
-		{
-			name: "the last value comes whole", cfg: retryConfig{MaxAttempts: 3, Backoff: second, Classify: bad},
-			results: []result{no, no, {v: "bad"}}, v: "bad",
-			at: []time.Duration{0, sec, 2 * sec}, discards: []string{"bad", "bad"},
-		},
-		{
-			name: "values and errors", cfg: retryConfig{Backoff: second, Classify: bad}, results: []result{no, fail, ok},
-			v: "good", at: []time.Duration{0, sec, 2 * sec}, discards: []string{"bad"},
-		},
-		{
-			name: "not a failure", cfg: retryConfig{Backoff: second, Classify: func(string, error) resilience.Classification {
-				return resilience.Ignored
-			}}, results: []result{fail}, err: errDown, at: []time.Duration{0},
-		},
-		{
-			name: "forever", cfg: retryConfig{Backoff: second, Forever: true},
-			results: []result{fail, fail, fail, fail, fail, ok}, v: "good",
-			at: []time.Duration{0, sec, 2 * sec, 3 * sec, 4 * sec, 5 * sec},
-		},
-		{
-			name: "each attempt takes its time", cfg: retryConfig{Backoff: second},
-			results: []result{{err: errDown, after: 2 * sec}, ok}, v: "good", at: []time.Duration{0, 3 * sec},
-		},
-		{
-			name: "the backoff is told its last delay",
-			cfg: retryConfig{MaxAttempts: 3, Backoff: func(_ int, prev time.Duration, _ backoff.Source) time.Duration {
-				return 2*prev + sec
-			}, RetryAfter: wish(2 * sec)},
-			results: []result{fail}, attempts: 3, err: errDown, at: []time.Duration{0, 2 * sec, 5 * sec},
-		},
-		{
-			name: "a longer wish", cfg: retryConfig{MaxAttempts: 2, Backoff: second, RetryAfter: wish(5 * sec)},
-			results: []result{fail}, attempts: 2, err: errDown, at: []time.Duration{0, 5 * sec},
-		},
-		{
-			name: "a shorter wish", cfg: retryConfig{MaxAttempts: 2, Backoff: second, RetryAfter: wish(sec / 5)},
-			results: []result{fail}, attempts: 2, err: errDown, at: []time.Duration{0, sec},
-		},
-		{
-			name: "an absurd wish", results: []result{fail}, attempts: 2, err: errDown, at: []time.Duration{0, 9 * sec},
-			cfg: retryConfig{MaxAttempts: 2, Backoff: second, RetryAfter: wish(1<<63 - 1), MaxRetryAfter: 9 * sec},
-		},
-		{
-			name: "a negative wish", results: []result{fail}, attempts: 2, err: errDown, at: []time.Duration{0, sec},
-			cfg: retryConfig{MaxAttempts: 2, Backoff: second, RetryAfter: wish(-sec)},
-		},
-		{
-			name: "the time of an open circuit", results: []result{{err: &resilience.OpenError{RetryAfter: 30 * sec}}, ok},
-			cfg: retryConfig{Backoff: second, Classify: bad}, v: "good", at: []time.Duration{0, 30 * sec},
-		},
-		{
-			name: "no retry past the deadline", results: []result{fail}, deadline: 5 * sec / 2,
-			cfg: retryConfig{Backoff: second}, attempts: 3, err: errDown, at: []time.Duration{0, sec, 2 * sec},
-		},
-		{
-			name: "no retry at the deadline", results: []result{fail}, deadline: 2 * sec,
-			cfg: retryConfig{Backoff: second}, attempts: 2, err: errDown, at: []time.Duration{0, sec},
-		},
-		{
-			name: "no retry past the deadline, of a value", results: []result{no}, deadline: 3 * sec / 2,
-			cfg: retryConfig{Backoff: second, Classify: bad}, v: "bad",
-			at: []time.Duration{0, sec}, discards: []string{"bad"},
-		},
-		{
-			name: "a policy within is closed", results: []result{{err: resilience.ErrClosed}},
-			cfg: retryConfig{Forever: true, Backoff: second, Classify: bad}, attempts: 1, err: resilience.ErrClosed, at: []time.Duration{0},
-		},
+	twice := func(wish time.Duration) retryConfig {
+		return every(retryConfig{MaxAttempts: 2, MaxRetryAfter: 9 * sec, RetryAfter: func(string, error) time.Duration { return wish }})
+	}
+	growing := twice(2 * sec)
+	growing.MaxAttempts, growing.Backoff = 3, func(_ int, prev time.Duration, _ backoff.Source) time.Duration { return 2*prev + sec }
+	ignored := func(string, error) resilience.Classification { return resilience.Ignored }
+	second, judged, forever := every(retryConfig{}), every(retryConfig{Classify: bad}), every(retryConfig{Forever: true, Classify: bad})
+	for _, tc := range []retryCase{
+		{"success", retryConfig{}, []result{ok}, "good", 0, nil, seconds(0), nil, 0},
+		{"errors, then success", second, []result{fail, fail, ok}, "good", 0, nil, seconds(0, 1, 2), nil, 0},
+		{"four attempts by default", second, []result{fail}, "", 4, errDown, seconds(0, 1, 2, 3), nil, 0},
+		{"full jitter by default", retryConfig{Random: edge{}}, []result{fail}, "", 4, errDown, seconds(0, .2, .6, 1.4), nil, 0},
+		{"one attempt", retryConfig{MaxAttempts: 1}, []result{fail}, "", 1, errDown, seconds(0), nil, 0},
+		{"the last value comes whole", every(retryConfig{MaxAttempts: 3, Classify: bad}), []result{no}, "bad", 0, nil, seconds(0, 1, 2), []string{"bad", "bad"}, 0},
+		{"values and errors", judged, []result{no, fail, ok}, "good", 0, nil, seconds(0, 1, 2), []string{"bad"}, 0},
+		{"not a failure", every(retryConfig{Classify: ignored}), []result{fail}, "", 0, errDown, seconds(0), nil, 0},
+		{"forever", forever, []result{fail, fail, fail, fail, fail, ok}, "good", 0, nil, seconds(0, 1, 2, 3, 4, 5), nil, 0},
+		{"each attempt takes its time", second, []result{{err: errDown, after: 2 * sec}, ok}, "good", 0, nil, seconds(0, 3), nil, 0},
+		{"the backoff is told its last delay", growing, []result{fail}, "", 3, errDown, seconds(0, 2, 5), nil, 0},
+		{"a longer wish", twice(5 * sec), []result{fail}, "", 2, errDown, seconds(0, 5), nil, 0},
+		{"a shorter wish", twice(sec / 5), []result{fail}, "", 2, errDown, seconds(0, 1), nil, 0},
+		{"an absurd wish", twice(1<<63 - 1), []result{fail}, "", 2, errDown, seconds(0, 9), nil, 0},
+		{"a negative wish", twice(-sec), []result{fail}, "", 2, errDown, seconds(0, 1), nil, 0},
+		{"the time of an open circuit", judged, []result{{err: &resilience.OpenError{RetryAfter: 30 * sec}}, ok}, "good", 0, nil, seconds(0, 30), nil, 0},
+		{"no retry past the deadline", second, []result{fail}, "", 3, errDown, seconds(0, 1, 2), nil, 5 * sec / 2},
+		{"no retry at the deadline", second, []result{fail}, "", 2, errDown, seconds(0, 1), nil, 2 * sec},
+		{"no retry past the deadline, of a value", judged, []result{no}, "bad", 0, nil, seconds(0, 1), []string{"bad"}, 3 * sec / 2},
+		{"a policy within is closed", forever, []result{{err: resilience.ErrClosed}}, "", 1, resilience.ErrClosed, seconds(0), nil, 0},
 	} {
-		t.Run(tc.name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				ctx := t.Context()
-				if tc.deadline > 0 {
-					var cancel context.CancelFunc
-					ctx, cancel = context.WithTimeout(ctx, tc.deadline)
-					defer cancel()
-				}
-				c := newCallee(tc.results...)
-				tc.cfg.Discard = c.discard
-				r := must[*resilience.Retry[string]](t)(resilience.NewRetry(tc.cfg))
-				v, err := r.Execute(ctx, c.call)
-				var exhausted *resilience.RetryError
-				if v != tc.v || !errors.Is(err, tc.err) {
-					t.Errorf("Execute = %q, %v, want %q, %v", v, err, tc.v, tc.err)
-				}
-				switch {
-				case errors.As(err, &exhausted) != (tc.attempts > 0):
-					t.Errorf("error %v, want a RetryError of %d attempts, none for 0", err, tc.attempts)
-				case tc.attempts > 0 && exhausted.Attempts != tc.attempts:
-					t.Errorf("%d attempts in the error, want %d", exhausted.Attempts, tc.attempts)
-				}
-				wantEqual(t, "calls at", c.at, tc.at)
-				wantEqual(t, "discarded", c.discards, tc.discards)
-				for i, n := range c.attempts {
-					assert.EqualValues(t, i+1, n)
-				}
-			})
-		})
+		t.Run(tc.name, tc.run)
 	}
 }
 
@@ -284,18 +235,6 @@ func TestAttemptsNest(t *testing.T) {
 	assert.EqualValues(t, 1, resilience.AttemptFrom(t.Context()))
 }
 
-func TestRetryConfigIsChecked(t *testing.T) {
-	for field, cfg := range map[string]retryConfig{
-		"MaxAttempts":         {MaxAttempts: -1},
-		"MaxAttempts = 2":     {MaxAttempts: 2, Forever: true},
-		"MaxRetryAfter = -1s": {MaxRetryAfter: -sec},
-	} {
-		if _, err := resilience.NewRetry(cfg); err == nil || !strings.Contains(err.Error(), field) || !strings.Contains(err.Error(), "want") {
-			t.Errorf("NewRetry error %v, want one that names %s and the fix", err, field)
-		}
-	}
-}
-
 // Who is refused by a circuit that opened between two attempts is told how the last one failed.
 func TestRetryKeepsTheCauseWhenACircuitOpens(t *testing.T) {
 	down := errors.New("connection refused")
@@ -356,9 +295,6 @@ func TestRetryWhenSeesAttemptAndElapsed(t *testing.T) {
 		wantEqual(t, "seen", seen, []string{`"bad" <nil> 1 1s`, `"" down 2 4s`, `"bad" <nil> 3 7s`})
 		wantEqual(t, "told", told, []time.Duration{sec, 4 * sec})
 	})
-	if _, err := resilience.NewRetry(retryConfig{When: func(string, error, resilience.Attempt) bool { return false }, Classify: bad}); err == nil {
-		t.Error("When beside Classify was accepted")
-	}
 }
 
 // Whoever has given up is not asked whether to go on.
