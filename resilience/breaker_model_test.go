@@ -177,8 +177,7 @@ func drawBreaker(t *rapid.T) (*modelBreaker, resilience.BreakerConfig) {
 	return m, cfg
 }
 
-// Step by step the breaker does what the model does: same states, same refusals with the
-// same time to wait.
+// Step by step the breaker does what the model does: same states, same refusals with the same time to wait.
 func TestBreakerAgainstModel(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		m, cfg := drawBreaker(t)

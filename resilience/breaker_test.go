@@ -38,10 +38,9 @@ func newCircuit(t *testing.T, cfg resilience.BreakerConfig) *circuit {
 	return &circuit{Breaker: b, t: t, clk: clk, tickets: map[string]resilience.Ticket{}}
 }
 
-// moment is what happens at an instant and where the breaker then stands. What happens
-// is words: "ok", "fail" and "ignore" are whole calls, "slow" is one of a minute that
-// succeeds and ends at that instant; "allow a" begins a call, and "ok a", "fail a",
-// "ignore a" end it; "deny 10s" is a refusal with that time to wait.
+// moment is what happens at an instant and where the breaker then stands. What happens is words: "ok", "fail" and
+// "ignore" are whole calls, "slow" is one of a minute that succeeds and ends at that instant; "allow a" begins a
+// call, and "ok a", "fail a", "ignore a" end it; "deny 10s" is a refusal with that time to wait.
 type moment struct {
 	at    time.Duration
 	do    string

@@ -2,11 +2,10 @@
 // wrong with one callee stays with it. A call is a function of a context, and its value is of
 // any type; the glue for HTTP is in package transport.
 //
-// A [Policy] runs a call under one rule. [Retry] makes it again while it fails, [Timeout]
-// bounds its time, [CircuitBreaker] spares a callee that is down, [BulkheadPolicy] bounds
-// how many go on at a time and [IsolationPolicy] does so for each key, [Hedge] starts a
-// second one beside a slow first, and [Fallback] replaces what is no use. [Wrap] makes one
-// policy of several.
+// A [Policy] runs a call under one rule. [Retry] makes it again while it fails, [Timeout] bounds its time,
+// [CircuitBreaker] spares a callee that is down, [BulkheadPolicy] bounds how many go on at a time and
+// [IsolationPolicy] does so for each key, [Hedge] starts a second one beside a slow first, and [Fallback] replaces
+// what is no use. [Wrap] makes one policy of several.
 //
 //	p := resilience.Wrap(total, retry, attempt) // total(retry(attempt(call)))
 //	defer p.Close()
@@ -14,11 +13,10 @@
 //		return get(ctx, address)
 //	})
 //
-// A policy that keeps count of callees ([Breaker], [Bulkhead], [Isolation]) is a core
-// without a type of value, which many policies may share, and a thin policy in front. A
-// [Budget] bounds what retries and hedges add together. A [Registry] has policies by
-// name, [Breakers] has breakers by name and answers health checks. What policies do is told to
-// a [Hub] as an [Event]. Package binder makes policies of a JSON document.
+// A policy that keeps count of callees ([Breaker], [Bulkhead], [Isolation]) is a core without a type of value, which
+// many policies may share, and a thin policy in front. A [Budget] bounds what retries and hedges add together. A
+// [Registry] has policies by name, [Breakers] has breakers by name and answers health checks. What policies do is
+// told to a [Hub] as an [Event]. Package binder makes policies of a JSON document.
 //
 // A [Classification] is what a result says about the callee, and a [Classifier] reads it: who
 // gives up himself, and a refusal by a policy further in, say nothing, which is [Ignored]. Where

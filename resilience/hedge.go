@@ -257,9 +257,8 @@ func (c *hedgeCall[T]) give(r hedgeResult[T]) (T, error) {
 
 func (c *hedgeCall[T]) note(r *hedgeResult[T]) {
 	h := c.h
-	// Where another has won, the first counts with the time it had: leaving it out would leave
-	// out just the slow ones, so that the quantile would sink. A first one that failed says
-	// nothing of how long good ones take.
+	// Where another has won, the first counts with the time it had: leaving it out would leave out just the slow
+	// ones, so that the quantile would sink. A first one that failed says nothing of how long good ones take.
 	if h.cfg.Quantile > 0 && r.err == nil && !r.loses() && !c.failed {
 		h.pace.add(since(c.begun), h.cfg.Quantile)
 	}

@@ -31,8 +31,7 @@ func TestTrapHedgeLoserIsCancelledAndItsLateValueDiscarded(t *testing.T) {
 	})
 }
 
-// A first call that does not honour its context does not hold up the result, and its value is
-// discarded.
+// A first call that does not honour its context does not hold up the result, and its value is discarded.
 func TestHedgeFirstCallThatIsDeaf(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := serve(try{after: 5 * s, v: "late", deaf: true}, try{v: "b"})

@@ -332,8 +332,7 @@ func (l *law) policy(tb testing.TB) resilience.Policy[int] {
 	}))
 }
 
-// Whatever is nested in what and wherever it panics, each value comes out or is discarded,
-// once.
+// Whatever is nested in what and wherever it panics, each value comes out or is discarded, once.
 func TestValuesAreNeitherLostNorGivenTwice(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		l := &law{t: rt, gone: make(map[int]int)}

@@ -245,9 +245,8 @@ func view(ctx context.Context) string {
 	}
 }
 
-// history lets ten seconds pass over a context and some that hang below it, and writes
-// down all they show. first is what is asked first, since a lazy context could give
-// itself away by that; end ends the scope.
+// history lets ten seconds pass over a context and some that hang below it, and writes down all they show. first is
+// what is asked first, since a lazy context could give itself away by that; end ends the scope.
 func history(ctx context.Context, first func(context.Context), end func()) (lines []string) {
 	note := func(format string, args ...any) { lines = append(lines, fmt.Sprintf(format, args...)) }
 	start := time.Now()

@@ -337,8 +337,7 @@ func TestCheckStatus(t *testing.T) {
 	require.Positive(t, under.closed.Load())
 }
 
-// Every kind of limiter lets through what it has permits for, and not one request more
-// reaches the server.
+// Every kind of limiter lets through what it has permits for, and not one request more reaches the server.
 func TestEveryLimiterOverRealSockets(t *testing.T) {
 	granted := map[limit.Kind]int32{limit.KindLeakyBucket: 1} // paces: one at a time
 	for _, kind := range limit.Kinds() {

@@ -34,8 +34,7 @@ func echo(w http.ResponseWriter, req *http.Request) {
 	})
 }
 
-// loopback serves handler on a real socket for the time of the test, which must leave no
-// goroutine.
+// loopback serves handler on a real socket for the time of the test, which must leave no goroutine.
 func loopback(t *testing.T, handler http.HandlerFunc) *httptest.Server {
 	t.Helper()
 	before := goleak.IgnoreCurrent()

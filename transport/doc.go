@@ -1,9 +1,8 @@
 // Package transport has the layers between a program and an http.RoundTripper.
 //
-// A [Middleware] puts one layer around a transport, [Chain] puts several. The layers are
-// glue: what they do is done by the policies of package resilience, the limiters of
-// package limit and the adaptive engine, which know nothing of HTTP. [Layers] has a
-// place for each and the default order, with a reason for every place:
+// A [Middleware] puts one layer around a transport, [Chain] puts several. The layers are glue: what they do is done
+// by the policies of package resilience, the limiters of package limit and the adaptive engine, which know nothing of
+// HTTP. [Layers] has a place for each and the default order, with a reason for every place:
 //
 //	l := transport.Layers{Retry: retry, Breaker: breaker, AttemptTimeout: timeout}
 //	client := &http.Client{Transport: l.Chain(http.DefaultTransport)}
@@ -27,11 +26,10 @@
 //	attempt timeout  resilience.TimeoutError      the time of one attempt and its body
 //	hints            –                            Retry-After and quotas
 //
-// Every layer whose effect lasts (a timeout, a place, a permit, a ticket, the context of
-// a hedge's winner, the log) ends at the end of the response's body, at an error of
-// reading it, or at Close, whichever comes first, once. So a body must be read to its end or
-// closed, as net/http demands; one that is forgotten keeps its permit. A response without a
-// body ends at once.
+// Every layer whose effect lasts (a timeout, a place, a permit, a ticket, the context of a hedge's winner, the log)
+// ends at the end of the response's body, at an error of reading it, or at Close, whichever comes first, once. So a
+// body must be read to its end or closed, as net/http demands; one that is forgotten keeps its permit. A response
+// without a body ends at once.
 //
 // # What always holds
 //

@@ -112,8 +112,7 @@ func inMemory(t *testing.T, handler http.HandlerFunc, test func(*testing.T, *htt
 	})
 }
 
-// onLoopback is a server on a real socket and a transport to it, with a counter of the
-// connections made.
+// onLoopback is a server on a real socket and a transport to it, with a counter of the connections made.
 func onLoopback(t testing.TB, handler http.HandlerFunc) (url string, base *http.Transport, conns *atomic.Int32) {
 	t.Helper()
 	server := httptest.NewServer(handler)

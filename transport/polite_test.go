@@ -78,8 +78,7 @@ func polite(e transport.AdaptiveLimiter, base http.RoundTripper) http.RoundTripp
 	return transport.Layers{RateLimit: must(transport.Polite(transport.PoliteConfig{Limiter: e}))}.Chain(base)
 }
 
-// What the engine hears of a request, and when: at the header where that settles it, else
-// at the body's end.
+// What the engine hears of a request, and when: at the header where that settles it, else at the body's end.
 func TestPoliteFeedback(t *testing.T) {
 	broken := io.ErrUnexpectedEOF
 	order := http.Header{"Retry-After": {"30"}}

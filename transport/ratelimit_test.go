@@ -218,8 +218,7 @@ func TestRedirectsOrderTheirTargetsToWait(t *testing.T) {
 	}
 }
 
-// moving sends /from to /to, which asks for a try after so many seconds, and of less than 30
-// seconds fails twice.
+// moving sends /from to /to, which asks for a try after so many seconds, and of less than 30 seconds fails twice.
 func moving(seconds int) stub {
 	fails := 0
 	if seconds < 30 {

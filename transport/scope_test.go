@@ -71,8 +71,7 @@ func TestScopeEndsOnce(t *testing.T) {
 	}
 }
 
-// However many layers there are, a read passes through one wrapper, and the ends are
-// called from the inside out.
+// However many layers there are, a read passes through one wrapper, and the ends are called from the inside out.
 func TestScopeIsMerged(t *testing.T) {
 	const layers = 20 // more than fit inline
 	var order []int
@@ -123,8 +122,7 @@ func TestScopeOfConcurrentReadAndClose(t *testing.T) {
 	}
 }
 
-// The body is closed before the ends are called: who is let in by them may be waiting
-// for its connection.
+// The body is closed before the ends are called: who is let in by them may be waiting for its connection.
 func TestScopeClosesTheBodyFirst(t *testing.T) {
 	under := body("page")
 	res := transport.Bind(response(under), func(error) { require.EqualValues(t, 1, under.closed.Load()) })

@@ -23,8 +23,7 @@ const (
 // errPrinted is for a secret that was printed, and must not become one by being read back.
 var errPrinted = errors.New("has " + redacted + " where a secret stood when it was printed; give the secret again")
 
-// auth is for credentials. Messages repeat nothing of them, nor of an item that may have them
-// in the wrong place.
+// auth is for credentials. Messages repeat nothing of them, nor of an item that may have them in the wrong place.
 func auth(s string) error {
 	switch {
 	case s == "":

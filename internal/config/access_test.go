@@ -319,8 +319,7 @@ func TestCapsThatOffWouldNotKeepAreToldOf(t *testing.T) {
 	require.EqualValues(t, 2<<20, l.Config.RateLimit.GlobalBytes)
 }
 
-// The variables that all programs with traces look at count, but less than what is written
-// for this one.
+// The variables that all programs with traces look at count, but less than what is written for this one.
 func TestStandardVariables(t *testing.T) {
 	const at, own = "OTEL_EXPORTER_OTLP_ENDPOINT=http://o.test:4318/", "CRAWL_TRACES_ENDPOINT=http://c.test"
 	for name, c := range map[string]struct {

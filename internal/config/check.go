@@ -88,8 +88,7 @@ func score(s string) error {
 // pointsMax is more steps than anyone would tell apart.
 const pointsMax = 1000
 
-// expression is for patterns over URLs. An empty one matches everything, which is
-// never what somebody meant to write.
+// expression is for patterns over URLs. An empty one matches everything, which is never what somebody meant to write.
 func expression(s string) error {
 	if s == "" {
 		return errors.New("is empty and would match every URL; remove it or give a regular expression")
@@ -151,8 +150,7 @@ func headerText(s string) error {
 	return nil
 }
 
-// contact accepts a web or mail address that fits into a User-Agent's comment, which
-// is why parentheses are out.
+// contact accepts a web or mail address that fits into a User-Agent's comment, which is why parentheses are out.
 func contact(s string) error {
 	if err := headerText(s); err != nil {
 		return err
@@ -240,8 +238,7 @@ var secretWords = []string{
 	"auth", "cookie", "credential", "key", "passw", "secret", "session", "signature", "token",
 }
 
-// redacted stands where a secret stood. It is a valid value, so that a printed
-// configuration can be loaded again.
+// redacted stands where a secret stood. It is a valid value, so that a printed configuration can be loaded again.
 const redacted = "REDACTED"
 
 // redactHeader hides the value of a header that may carry a credential, and all of a

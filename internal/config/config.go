@@ -90,9 +90,8 @@ type (
 		MaxRedirects                               int
 		Conditional, HTTP2, Insecure, AllowPrivate bool
 	}
-	// Access says who the crawl is to sites, and which way it takes to them. Texts with a secret
-	// may have ${NAME} for a variable of the environment, which is looked up when the crawl is
-	// built and not kept with it.
+	// Access says who the crawl is to sites, and which way it takes to them. Texts with a secret may have ${NAME} for
+	// a variable of the environment, which is looked up when the crawl is built and not kept with it.
 	Access struct {
 		Auth, Resolve                                                  []string
 		Netrc, CookieFile, Proxy, Cert, Key, CAFile, DNSServer, Family string
@@ -189,9 +188,8 @@ func (f Fetch) BodyTimeout() time.Duration {
 	return max(min(f.Timeout, 15*time.Second), f.Timeout/2)
 }
 
-// Agent is the User-Agent to send: UserAgent if it is set, else the product with its
-// version and the contact. Characters that no product version may have are left out,
-// and so is an empty version.
+// Agent is the User-Agent to send: UserAgent if it is set, else the product with its version and the contact.
+// Characters that no product version may have are left out, and so is an empty version.
 func (f Fetch) Agent(version string) string {
 	if f.UserAgent != "" {
 		return f.UserAgent

@@ -78,8 +78,7 @@ func (f *field) env() string {
 	return envPrefix + strings.ToUpper(strings.ReplaceAll(f.path, ".", "_"))
 }
 
-// namesFile reports whether values are names of files or directories, which a state keeps
-// relative to itself.
+// namesFile reports whether values are names of files or directories, which a state keeps relative to itself.
 func (f *field) namesFile() bool { return f.arg == "file" || f.arg == "dir" }
 
 // want finishes "give …": what a right value looks like.
@@ -147,8 +146,7 @@ func leaf(path string) string { return path[strings.LastIndexByte(path, '.')+1:]
 // The table names settings by path and the structs hold them; this file is the only one that walks from
 // one to the other. A path that leads nowhere is a mistake in the table and panics.
 
-// at returns the settable struct field that a path names below root, a pointer to
-// [Config] or [Host].
+// at returns the settable struct field that a path names below root, a pointer to [Config] or [Host].
 func at(root any, path string) reflect.Value {
 	v := reflect.ValueOf(root).Elem()
 	for name := range strings.SplitSeq(path, ".") {

@@ -97,8 +97,7 @@ func (f *fileWalk) entry(in string, e document.Entry) {
 	}
 }
 
-// unique reports keys that come twice, which the formats leave to the reader, and
-// returns the first of each.
+// unique reports keys that come twice, which the formats leave to the reader, and returns the first of each.
 func (f *fileWalk) unique(prefix string, n document.Node) []document.Entry {
 	return n.Unique(func(first, again document.Entry) {
 		f.report(document.Join(prefix, document.Clip(again.Key)), f.origin(again.Line), "is set already on line %d; remove one of the two", first.Line)
@@ -151,9 +150,8 @@ func (f *fileWalk) list(path string, n document.Node) {
 	}
 }
 
-// hosts reads the list of rules. It has no flags and no variables: a list of groups
-// fits into neither. A rule is kept even if it is wrong, so that later rules have the
-// numbers they have in the file.
+// hosts reads the list of rules. It has no flags and no variables: a list of groups fits into neither. A rule is kept
+// even if it is wrong, so that later rules have the numbers they have in the file.
 func (f *fileWalk) hosts(n document.Node) {
 	if n.Kind == document.Null {
 		return

@@ -26,8 +26,7 @@ type Flag struct {
 	Switch bool
 	// Repeat flags may be given several times, one item each. Of others the last wins.
 	Repeat bool
-	// Hidden flags work and are left out of help: other spellings, and the opposite of
-	// a switch that is shown.
+	// Hidden flags work and are left out of help: other spellings, and the opposite of a switch that is shown.
 	Hidden bool
 }
 
@@ -44,9 +43,8 @@ const (
 
 type valueSwitch struct{ flag, short, value, doc string }
 
-// Flags lists the flags in the order of the settings. A switch that is on by default
-// is shown as --no-NAME, and every switch has its opposite. The list is the same for all
-// callers, who must not change it.
+// Flags lists the flags in the order of the settings. A switch that is on by default is shown as --no-NAME, and every
+// switch has its opposite. The list is the same for all callers, who must not change it.
 func Flags() []Flag { return flagList() }
 
 var flagList = sync.OnceValue(func() []Flag {

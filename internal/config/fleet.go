@@ -27,9 +27,8 @@ const (
 	mostPEM    = 1 << 20
 )
 
-// Client is how the Redis of the fleet is reached: its URL, with the variables that lookup
-// knows in it, and what is in the files of its password and of its authorities. No error has
-// the password in it.
+// Client is how the Redis of the fleet is reached: its URL, with the variables that lookup knows in it, and what is
+// in the files of its password and of its authorities. No error has the password in it.
 func (f Fleet) Client(lookup func(string) (string, bool)) (rueidis.ClientOption, error) {
 	o, err := ParseRedis(f.Redis, lookup)
 	if err != nil {
@@ -203,9 +202,8 @@ func (c checker) fleet() {
 // mostSharedBytes per second are as much as processes can share: an admission plan is no faster.
 const mostSharedBytes = 1_000_000_000
 
-// Terms are the settings on which the processes of a job have to agree, by their paths: what
-// is in the frontier depends on them, and budgets are of all together. What is empty is left
-// out.
+// Terms are the settings on which the processes of a job have to agree, by their paths: what is in the frontier
+// depends on them, and budgets are of all together. What is empty is left out.
 func (c Config) Terms() map[string]string {
 	terms := make(map[string]string)
 	for _, f := range fields() {

@@ -15,8 +15,7 @@ var hostMatch = field{
 	check: hostPattern,
 }
 
-// hostKeys are the keys of a rule that take the place of a setting: those that the
-// engine keeps for each host apart.
+// hostKeys are the keys of a rule that take the place of a setting: those that the engine keeps for each host apart.
 var hostKeys = []string{"initial_rps", "min_rps", "max_rps", "min_delay"}
 
 const (
@@ -80,8 +79,7 @@ var hostAliases = map[string]string{
 	"rate": "initial_rps", "initial_rate": "initial_rps", "min_rate": "min_rps", "max_rate": "max_rps",
 }
 
-// unset reports whether a row is part of a cap that the rule has not, or says nothing of who
-// we are to its hosts.
+// unset reports whether a row is part of a cap that the rule has not, or says nothing of who we are to its hosts.
 func (h *Host) unset(f *field) bool {
 	switch section(f.path) {
 	case capPath:

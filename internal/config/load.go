@@ -23,12 +23,10 @@ type Sources struct {
 	// File is the configuration file; its ending .json, .yaml or .yml chooses the
 	// format, else its first character does. Empty: no file.
 	File string
-	// Reader, if set, is read in place of opening File, which then only names it.
-	// The caller closes it.
+	// Reader, if set, is read in place of opening File, which then only names it. The caller closes it.
 	Reader io.Reader
-	// Env are variables as [os.Environ] gives them. Only those that begin with CRAWL_
-	// are looked at, and those of OpenTelemetry that say where traces go; empty ones count as
-	// not set. Nil: none.
+	// Env are variables as [os.Environ] gives them. Only those that begin with CRAWL_ are looked at, and those of
+	// OpenTelemetry that say where traces go; empty ones count as not set. Nil: none.
 	Env   []string
 	Flags []FlagValue // the flags that were given, in their order. Nil: none.
 }
@@ -44,9 +42,8 @@ type Loaded struct {
 	Warnings []string // worth telling the user, but no reason to stop. Sorted.
 }
 
-// Load reads the sources and returns their effective configuration. Every error is a
-// [Problems] with all that is wrong; a file that could not be read is among them and
-// can be told by [errors.Is] with fs.ErrNotExist and its like.
+// Load reads the sources and returns their effective configuration. Every error is a [Problems] with all that is
+// wrong; a file that could not be read is among them and can be told by [errors.Is] with fs.ErrNotExist and its like.
 func Load(src Sources) (*Loaded, error) {
 	l := loader{newTree(Default())}
 	for _, f := range fields() {

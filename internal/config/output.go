@@ -72,8 +72,7 @@ func endingFormat(path string) (format, ending string) {
 	return string(sink.ByEnding(ending).Format), ending
 }
 
-// Compressed reports whether the records are compressed with gzip, as the name of their file
-// says.
+// Compressed reports whether the records are compressed with gzip, as the name of their file says.
 func (o *Output) Compressed() bool { return strings.HasSuffix(strings.ToLower(o.Path), ".gz") }
 
 // OneArchive reports whether the records are one archive, and not several in a directory, as
@@ -131,8 +130,7 @@ func (e *Extract) Names() []string {
 	return names
 }
 
-// ParseField reads a rule of [Extract].Fields. The error says what to write, everything
-// that is wrong at once.
+// ParseField reads a rule of [Extract].Fields. The error says what to write, everything that is wrong at once.
 func ParseField(s string) (pagefields.Rule, error) {
 	if err := printable(s); err != nil {
 		return pagefields.Rule{}, err

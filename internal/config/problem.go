@@ -7,8 +7,7 @@ import (
 	"strings"
 )
 
-// Origin is where a value was written. The zero Origin is unknown: the value was set
-// by a program.
+// Origin is where a value was written. The zero Origin is unknown: the value was set by a program.
 type Origin struct {
 	Source string // default, follows, state, file, env or flag
 	// Name is the state's directory, the file, the variable, the flag with its dashes, or the path that the

@@ -25,10 +25,9 @@ type Change struct {
 // String is the change in a line.
 func (c Change) String() string { return fmt.Sprintf("%s: %s → %s", c.Path, c.Was, c.Is) }
 
-// Diff lists the settings that differ, in the order of the manual. Of rules for hosts it
-// names the keys, if both have rules for the same hosts in the same order; otherwise it is
-// the list that differs. Rules with a cap, a quota or a bound in flight are counted by, so
-// those keys are not live, nor is a list with one of them.
+// Diff lists the settings that differ, in the order of the manual. Of rules for hosts it names the keys, if both have
+// rules for the same hosts in the same order; otherwise it is the list that differs. Rules with a cap, a quota or a
+// bound in flight are counted by, so those keys are not live, nor is a list with one of them.
 func Diff(was, is *Config) []Change {
 	var changes []Change
 	for _, f := range fields() {
@@ -92,10 +91,9 @@ func matches(hosts []Host) string {
 	return "[" + strings.Join(names, ", ") + "]"
 }
 
-// Update is what a running crawl goes on with when its configuration is read again: was,
-// with the values of is for what may change while it runs. Applied are those changes, and
-// refused the others, whose old values stay. The error is that of a combination which
-// [Config.Validate] refuses.
+// Update is what a running crawl goes on with when its configuration is read again: was, with the values of is for
+// what may change while it runs. Applied are those changes, and refused the others, whose old values stay. The error
+// is that of a combination which [Config.Validate] refuses.
 func Update(was, is *Config) (now Config, applied, refused []Change, err error) {
 	now = *was
 	now.Hosts = slices.Clone(was.Hosts)

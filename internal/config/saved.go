@@ -12,8 +12,7 @@ import (
 	"github.com/treadlight/crawl/internal/records/sink"
 )
 
-// A crawl that is resumed goes on with the settings it was begun with, and what the user gives now is
-// stronger.
+// A crawl that is resumed goes on with the settings it was begun with, and what the user gives now is stronger.
 
 // Save writes the configuration as a file that [Load] reads back to the same values,
 // credentials as they are: what it is written to must be for its owner alone. Overwrite is
@@ -94,8 +93,7 @@ func (c checker) saved(saved *Config) {
 	}
 }
 
-// SaveIn is what [Config.Save] writes, with the names of files as the state in a directory keeps
-// them.
+// SaveIn is what [Config.Save] writes, with the names of files as the state in a directory keeps them.
 func (c Config) SaveIn(dir string) (string, error) {
 	var b strings.Builder
 	err := mapPaths(c, func(path string) string { return relativeTo(dir, path) }).Save(&b)

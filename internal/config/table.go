@@ -12,8 +12,7 @@ import (
 )
 
 var crawlFields = []field{
-	// Beyond ten thousand, a process runs into its limit of open files before it gains
-	// anything.
+	// Beyond ten thousand, a process runs into its limit of open files before it gains anything.
 	{
 		path: "concurrency", kind: kindInt, unit: "fetches", def: "64", min: "1", max: "10000", flag: "concurrency", short: "c",
 		doc: "fetches in flight over all hosts; one that has waited a second for its answer does not count, up to four times as many in all",
@@ -88,8 +87,7 @@ var crawlFields = []field{
 	{path: "scope.forms", kind: kindBool, def: "false", was: "forms", agreed: always, doc: "follow forms sent by GET, with the values they begin with"},
 	// RFC 9309 is what a crawler owes; leaving it needs the user's word.
 	{path: "robots.enabled", kind: kindBool, def: "true", flag: "robots", agreed: always, doc: "ask every host for robots.txt and obey it", unless: "do not ask for robots.txt; for your own servers"},
-	// An hour is more likely a mistake in units than a wish, and a minute leaves 1440
-	// pages a day.
+	// An hour is more likely a mistake in units than a wish, and a minute leaves 1440 pages a day.
 	{
 		path: "robots.max_crawl_delay", kind: kindDuration, def: "60s", min: "1ms", max: "24h", zero: "ignoring Crawl-delay", was: "max-crawl-delay",
 		doc: "longest Crawl-delay honoured, longer ones count as this long; 0 = ignore Crawl-delay",
@@ -171,8 +169,7 @@ var accessFields = []field{
 		doc: "credentials for a host, \"HOST=user:password\" or \"HOST=bearer TOKEN\", ${NAME} for a variable of the environment, repeatable; empty = none", example: "docs.example.com=bearer ${DOCS_TOKEN}", check: authItem, redact: redactAuthItem,
 	},
 	{path: "access.netrc", kind: kindText, arg: "file", was: "netrc", doc: "netrc file with credentials for hosts; empty = none", example: "/home/me/.netrc", check: noStream},
-	// Off, as a session changes what a site shows, and a page should not depend on which
-	// was fetched before.
+	// Off, as a session changes what a site shows, and a page should not depend on which was fetched before.
 	{path: "access.cookies", kind: kindBool, def: "false", was: "cookies", doc: "keep cookies and send them back, within this run"},
 	{
 		path: "access.cookie_file", kind: kindText, arg: "file", flag: "cookie-file",

@@ -7,9 +7,8 @@ import (
 	"github.com/treadlight/crawl/internal/document"
 )
 
-// Validate checks a configuration that a program made or changed, by the same rules
-// as [Load] but moving nothing: what contradicts is an error. It returns nil or
-// [Problems].
+// Validate checks a configuration that a program made or changed, by the same rules as [Load] but moving nothing:
+// what contradicts is an error. It returns nil or [Problems].
 func (c Config) Validate() error {
 	t := newTree(c)
 	checker{t}.all()
@@ -39,8 +38,7 @@ func (c checker) all() {
 	c.archives()
 }
 
-// check holds one value against its row. What was reported when it was read stays the
-// only report.
+// check holds one value against its row. What was reported when it was read stays the only report.
 func (c checker) check(path string) {
 	if c.bad[path] || c.origins[path].Source == fromFollows {
 		return // a value that follows another is right if that one is

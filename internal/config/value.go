@@ -60,8 +60,7 @@ func (f *field) parseDuration(s string) (any, error) {
 	return nil, fmt.Errorf("%s is not a duration; give %s", document.Quote(s), f.want())
 }
 
-// format writes a value so that parse reads it back. Lists are written item by item
-// by their callers.
+// format writes a value so that parse reads it back. Lists are written item by item by their callers.
 func (f *field) format(v any) string {
 	switch v := v.(type) {
 	case bool:
@@ -81,8 +80,7 @@ func (f *field) format(v any) string {
 	return fmt.Sprint(v)
 }
 
-// formatDuration leaves out the zero minutes and seconds of time.Duration's own form:
-// 5m, not 5m0s.
+// formatDuration leaves out the zero minutes and seconds of time.Duration's own form: 5m, not 5m0s.
 func formatDuration(d time.Duration) string {
 	s := d.String()
 	if d == 0 {

@@ -139,9 +139,8 @@ func quoteJSON(s string) string {
 // values. Longer values push theirs out.
 const commentColumn = 44
 
-// WriteYAML writes the configuration as a file that [Load] reads back to the same
-// values, the origin of each behind it as a comment. Credentials are replaced by
-// REDACTED. The error is that of w.
+// WriteYAML writes the configuration as a file that [Load] reads back to the same values, the origin of each behind
+// it as a comment. Credentials are replaced by REDACTED. The error is that of w.
 func (l *Loaded) WriteYAML(w io.Writer) error {
 	return writeYAML(w, l.Config.document(false), l.Origins)
 }
@@ -195,9 +194,8 @@ func (y *yamlWriter) group(indent, path string, n document.Node) {
 	}
 }
 
-// WriteJSON writes one object: "config" is a file that [Load] reads back to the same
-// values, "origins" has the origin of each by its path, "warnings" are those of Load.
-// Credentials are replaced by REDACTED. The error is that of w.
+// WriteJSON writes one object: "config" is a file that [Load] reads back to the same values, "origins" has the origin
+// of each by its path, "warnings" are those of Load. Credentials are replaced by REDACTED. The error is that of w.
 func (l *Loaded) WriteJSON(w io.Writer) error {
 	origins := make(map[string]string, len(l.Origins))
 	for path, o := range l.Origins {

@@ -1,10 +1,9 @@
 // Package document reads YAML and JSON into one kind of tree, in which every part has its
 // line, and helps to say what is wrong with it.
 //
-// A scalar is kept as it was written: the setting that it is for decides what the text
-// means, not the syntax. Keys stay in their order, equal ones included, so that a reader
-// can report them ([Node.Unique]). YAML aliases and tags are refused and nesting is bounded,
-// so that a small document cannot unfold into a large tree.
+// A scalar is kept as it was written: the setting that it is for decides what the text means, not the syntax. Keys
+// stay in their order, equal ones included, so that a reader can report them ([Node.Unique]). YAML aliases and tags
+// are refused and nesting is bounded, so that a small document cannot unfold into a large tree.
 //
 // [ParseBool], [ParseInt] and [ParseFloat] read values with errors that say what to write instead, and
 // package spelling guesses which name was meant. All is plain values and pure functions.
@@ -58,8 +57,7 @@ func (k Kind) String() string {
 // Single reports whether the node is a single value, of any type.
 func (n Node) Single() bool { return n.Kind >= Scalar && n.Kind <= Bool }
 
-// Unique is the first entry of each key; repeated is called
-// for every later one, with the first.
+// Unique is the first entry of each key; repeated is called for every later one, with the first.
 func (n Node) Unique(repeated func(first, again Entry)) []Entry {
 	first := make(map[string]Entry, len(n.Keys))
 	keys := make([]Entry, 0, len(n.Keys))
@@ -155,8 +153,7 @@ func ParseBool(text, want string) (bool, error) {
 	return false, fmt.Errorf("%s is neither; give %s", Quote(text), want)
 }
 
-// ParseInt reads decimal only, because 010 would be eight otherwise. Underscores may stand
-// between digits.
+// ParseInt reads decimal only, because 010 would be eight otherwise. Underscores may stand between digits.
 func ParseInt(text, want string) (int64, error) {
 	n, err := strconv.ParseInt(Ungroup(text), 10, 64)
 	switch {
@@ -168,8 +165,7 @@ func ParseInt(text, want string) (int64, error) {
 	return n, nil
 }
 
-// ParseFloat refuses NaN, the infinities and hexadecimal: the first two pass every
-// comparison or none.
+// ParseFloat refuses NaN, the infinities and hexadecimal: the first two pass every comparison or none.
 func ParseFloat(text, want string) (float64, error) {
 	x, err := strconv.ParseFloat(Ungroup(text), 64)
 	switch {

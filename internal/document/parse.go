@@ -29,9 +29,8 @@ const (
 	markUTF16BE = "\xfe\xff"
 )
 
-// Parse reads a document. The ending of its name chooses the format, and without a telling
-// one the first character does: JSON here starts with a brace. A document without anything
-// in it is null. Every error is a [*SyntaxError].
+// Parse reads a document. The ending of its name chooses the format, and without a telling one the first character
+// does: JSON here starts with a brace. A document without anything in it is null. Every error is a [*SyntaxError].
 func Parse(name string, data []byte) (Node, error) {
 	// YAML takes nearly all of JSON, but not its escapes for characters beyond 16 bits,
 	// and its messages would speak of YAML.
@@ -73,8 +72,7 @@ func badLine(data []byte) int {
 	return line
 }
 
-// ParseYAML reads a YAML document, see [Parse]. It keeps lines and equal keys, which
-// decoding into structs does not.
+// ParseYAML reads a YAML document, see [Parse]. It keeps lines and equal keys, which decoding into structs does not.
 func ParseYAML(data []byte) (Node, error) {
 	data, err := decode(data)
 	if err != nil {
@@ -209,8 +207,7 @@ func ParseJSON(data []byte) (Node, error) {
 	return n, nil
 }
 
-// lineAt is the line of an offset. Offsets only grow, so all calls together read the
-// document once.
+// lineAt is the line of an offset. Offsets only grow, so all calls together read the document once.
 func (r *jsonReader) lineAt(offset int64) int {
 	offset = min(max(offset, r.seen), int64(len(r.data)))
 	r.line += bytes.Count(r.data[r.seen:offset], []byte("\n"))

@@ -93,9 +93,8 @@ func BenchmarkFetch(b *testing.B) {
 	})
 }
 
-// BenchmarkRatio alternates Fetch and the bare loop, so that whatever else the computer
-// does weighs on both, and reports the ratio of the best batches, which it disturbed
-// least.
+// BenchmarkRatio alternates Fetch and the bare loop, so that whatever else the computer does weighs on both, and
+// reports the ratio of the best batches, which it disturbed least.
 func BenchmarkRatio(b *testing.B) {
 	ours := fetchLoop(b, pageServer(b, "identity", []byte(page())))
 	bare := bareLoop(b, pageServer(b, "identity", []byte(page())))

@@ -190,8 +190,7 @@ func TestNothingIsCapturedUnasked(t *testing.T) {
 	})
 }
 
-// TestCaptureOfTheLastSending goes by policies that send again: the capture is of the answer
-// that is returned.
+// TestCaptureOfTheLastSending goes by policies that send again: the capture is of the answer that is returned.
 func TestCaptureOfTheLastSending(t *testing.T) {
 	inMemory(t, fetch.Config{Repeating: retrying(t)}, spoilt(503), func(t *testing.T, c *fetch.Client, _ *fetchtest.Net) {
 		res, err := c.Fetch(t.Context(), fetch.Request{

@@ -139,8 +139,7 @@ func TestNamesOfSeedsLeadWhereTheyLed(t *testing.T) {
 	}
 }
 
-// TestAStaticAddressIsTheUsersWord: it may be anywhere, and only for the host and port that
-// it was given for.
+// TestAStaticAddressIsTheUsersWord: it may be anywhere, and only for the host and port that it was given for.
 func TestAStaticAddressIsTheUsersWord(t *testing.T) {
 	h := fetchtest.Hostile(t)
 	_, port, err := net.SplitHostPort(h.Addr())

@@ -128,9 +128,8 @@ func TestHostilePipes(t *testing.T) {
 	}
 }
 
-// TestHostileSockets meets them on real sockets, and a good page after each, so that a
-// connection which must not be kept would show. The slow ones wait on the clock and
-// are left to the bubbles.
+// TestHostileSockets meets them on real sockets, and a good page after each, so that a connection which must not be
+// kept would show. The slow ones wait on the clock and are left to the bubbles.
 func TestHostileSockets(t *testing.T) {
 	var logged bytes.Buffer
 	standard := log.Writer()

@@ -192,8 +192,7 @@ func TestProxy(t *testing.T) {
 	})
 }
 
-// certified is a certificate by its own hand, good for 127.0.0.1 today unless change says
-// otherwise.
+// certified is a certificate by its own hand, good for 127.0.0.1 today unless change says otherwise.
 func certified(t *testing.T, change func(*x509.Certificate)) tls.Certificate {
 	t.Helper()
 	template := &x509.Certificate{
@@ -209,8 +208,7 @@ func certified(t *testing.T, change func(*x509.Certificate)) tls.Certificate {
 	return tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key}
 }
 
-// TestHostileTLS: every way to fail at the handshake ends as tls, says why, and nothing of
-// the request has left.
+// TestHostileTLS: every way to fail at the handshake ends as tls, says why, and nothing of the request has left.
 func TestHostileTLS(t *testing.T) {
 	good := func(*x509.Certificate) {}
 	for _, tc := range []struct {

@@ -147,8 +147,7 @@ func fields(pairs ...string) []byte {
 	return b.Bytes()
 }
 
-// TestHostileFrames: each ends in its class, within its bound, and without a request that
-// nobody has counted.
+// TestHostileFrames: each ends in its class, within its bound, and without a request that nobody has counted.
 func TestHostileFrames(t *testing.T) {
 	ok := func(f *http2.Framer, stream uint32, end bool) {
 		_ = f.WriteHeaders(http2.HeadersFrameParam{StreamID: stream, BlockFragment: fields(":status", "200"), EndHeaders: true, EndStream: end})

@@ -1,5 +1,4 @@
-// Package binder turns a JSON document into resilience policies, and follows the document
-// while it changes.
+// Package binder turns a JSON document into resilience policies, and follows the document while it changes.
 //
 //	{"Resilience": {
 //	    "Retry":             {"MaxRetries": 3, "RetryForever": false,
@@ -24,12 +23,10 @@
 // values out of range and keys that come twice are errors. All that is wrong is reported at
 // once, as [Problems] with path, line and what to write instead. A document is at most 64 KiB.
 //
-// [NewLiveChain] builds of the document of a [Source], a [File] or any function, and again when
-// another one is there. Requests under way end on the chain they began on; a document that is
-// no good changes nothing and is reported. A circuit goes on if its section is as it was. With a
-// registry in [Deps] circuits are shared by name; a reload that changes their settings is
-// refused then.
+// [NewLiveChain] builds of the document of a [Source], a [File] or any function, and again when another one is there.
+// Requests under way end on the chain they began on; a document that is no good changes nothing and is reported. A
+// circuit goes on if its section is as it was. With a registry in [Deps] circuits are shared by name; a reload that
+// changes their settings is refused then.
 //
-// No goroutine is started: [Live.Run] is its caller's. Models and whatever is bound are safe
-// for concurrent use.
+// No goroutine is started: [Live.Run] is its caller's. Models and whatever is bound are safe for concurrent use.
 package binder

@@ -125,8 +125,7 @@ func reload(t *testing.T, l reloader, doc *page, text string) {
 	require.True(t, changed)
 }
 
-// A request under way keeps the timeout it began with, and the chain that it is in is
-// open until its body has ended.
+// A request under way keeps the timeout it began with, and the chain that it is in is open until its body has ended.
 func TestLiveChainFinishesOnTheOldOne(t *testing.T) {
 	slow := func(w http.ResponseWriter, req *http.Request) {
 		w.(http.Flusher).Flush()

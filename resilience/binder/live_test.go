@@ -230,8 +230,7 @@ func TestLiveRunFollowsTheSource(t *testing.T) {
 	})
 }
 
-// Uses, reloads and a Close at the same time: each part is closed once, and never under a
-// use.
+// Uses, reloads and a Close at the same time: each part is closed once, and never under a use.
 func TestLiveUnderLoad(t *testing.T) {
 	doc := &page{doc: second1}
 	var parts []*part

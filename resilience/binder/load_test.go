@@ -231,9 +231,8 @@ func TestWriteReadsBack(t *testing.T) {
 	require.Equal(t, `{"Resilience":{}}`, string(text))
 }
 
-// FuzzLoad holds the law of the loader: what loads, written out and loaded again, is equal,
-// as JSON and as the YAML that JSON is too; and what does not load says why without
-// repeating the document.
+// FuzzLoad holds the law of the loader: what loads, written out and loaded again, is equal, as JSON and as the YAML
+// that JSON is too; and what does not load says why without repeating the document.
 func FuzzLoad(f *testing.F) {
 	f.Add([]byte(whole))
 	f.Add([]byte(`{"retry": {"backoff": {"base_ms": 0.001e3, "type": "none"}}, "fallback": {"status_codes": []}}`))

@@ -12,9 +12,8 @@ import (
 // comparison takes time in proportion to the product of the lengths.
 const longest = 80
 
-// Distance is how many letters have to be inserted, deleted, replaced or swapped with their
-// neighbour to make b of a (optimal string alignment). A word that is too long to be
-// compared is as far as its length.
+// Distance is how many letters have to be inserted, deleted, replaced or swapped with their neighbour to make b of a
+// (optimal string alignment). A word that is too long to be compared is as far as its length.
 func Distance(a, b string) int {
 	if len(a) > longest || len(b) > longest {
 		return max(len(a), len(b))

@@ -189,8 +189,7 @@ func TestConfigIsChecked(t *testing.T) {
 	require.ErrorContains(t, err, "MaxSites -2")
 }
 
-// FuzzSet: whatever a server sets, what is sent back fits into one header line and goes to
-// nobody else.
+// FuzzSet: whatever a server sets, what is sent back fits into one header line and goes to nobody else.
 func FuzzSet(f *testing.F) {
 	for _, s := range []string{"k=v", "k=v; Domain=.test; Path=/", "__Host-k=v; Secure", `k="v"; Max-Age=9`, "=;=;"} {
 		f.Add(s, "/a/b")

@@ -310,8 +310,7 @@ func (l *looped) Read(b []byte) (int, error) {
 	return l.tape.Read(b)
 }
 
-// TestPlainAnswers: the short way is taken by what common servers send, and otherwise
-// nothing has been read.
+// TestPlainAnswers: the short way is taken by what common servers send, and otherwise nothing has been read.
 func TestPlainAnswers(t *testing.T) {
 	req := &http.Request{Method: http.MethodGet}
 	plain := func(said string, req *http.Request) bool {

@@ -132,8 +132,7 @@ func (s *site) transport(t *testing.T, change func(*Config)) *Transport {
 	return tr
 }
 
-// requests reads requests and answers each with what answer says; it ends when that is
-// false, or the connection does.
+// requests reads requests and answers each with what answer says; it ends when that is false, or the connection does.
 func requests(answer func(c net.Conn, path string) bool) func(net.Conn, int) {
 	return func(c net.Conn, _ int) {
 		in := bufio.NewReader(c)

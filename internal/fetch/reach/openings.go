@@ -233,8 +233,7 @@ func (o *Openings) open(host string, port uint16, addrs []netip.Addr) {
 	}
 }
 
-// add enters the addresses that are not public, and reports whether there is one. The caller
-// holds the lock.
+// add enters the addresses that are not public, and reports whether there is one. The caller holds the lock.
 func (o *Openings) add(port uint16, addrs []netip.Addr) (some bool) {
 	if o.pairs == nil {
 		o.pairs = make(map[netip.AddrPort]struct{})
@@ -265,8 +264,7 @@ func (o *Openings) setName(host string, n *name) {
 	o.names[host] = n
 }
 
-// Localhost reports whether a name means this machine, whatever name servers say (RFC 6761,
-// 6.3).
+// Localhost reports whether a name means this machine, whatever name servers say (RFC 6761, 6.3).
 func Localhost(host string) bool {
 	host = normal(host)
 	return host == "localhost" || strings.HasSuffix(host, ".localhost")

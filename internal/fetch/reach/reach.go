@@ -1,10 +1,9 @@
 // Package reach tells how far an address reaches: whether anybody could have named it, or only
 // somebody within the network or on the machine that the crawler runs on.
 //
-// An address that stands for an IPv4 address behind it is judged by that one: those mapped into
-// IPv6 (RFC 4291, 2.5.5.2), and those of the well-known prefix of NAT64 (RFC 6052, 2.1), by
-// which networks without IPv4 reach all of it. A prefix that a network has for its own NAT64
-// (RFC 8215) is its own affair, and private.
+// An address that stands for an IPv4 address behind it is judged by that one: those mapped into IPv6 (RFC 4291,
+// 2.5.5.2), and those of the well-known prefix of NAT64 (RFC 6052, 2.1), by which networks without IPv4 reach all of
+// it. A prefix that a network has for its own NAT64 (RFC 8215) is its own affair, and private.
 //
 // [Openings] are the exceptions: the addresses that are not public and that a user has named.
 // Whoever connects for others asks them at the moment of the connection.

@@ -1,10 +1,9 @@
 // Package redact takes secrets out of what people get to read: logs, errors, records.
 //
-// Secrets reach a text by four ways: the value of a header (Authorization, Cookie), the
-// user information of a URL, the value of a query parameter (?access_token=...), and an
-// error that quotes any of them. [Redactor.Header], [Redactor.URL] and [Redactor.Text]
-// mask them where they stand; [Redactor.Secrets] lists those of a request, so that Text
-// finds them also where nothing around them says what they are.
+// Secrets reach a text by four ways: the value of a header (Authorization, Cookie), the user information of a URL,
+// the value of a query parameter (?access_token=...), and an error that quotes any of them. [Redactor.Header],
+// [Redactor.URL] and [Redactor.Text] mask them where they stand; [Redactor.Secrets] lists those of a request, so that
+// Text finds them also where nothing around them says what they are.
 //
 // What is taken for a secret is broad on purpose: a masked harmless value costs a reader
 // nothing. Paths are not masked; a secret in a path cannot be told from a page's name.

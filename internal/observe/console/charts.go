@@ -176,8 +176,7 @@ func pausesOf(events []ratelimit.Event, now time.Time) []dashboard.Band {
 	return pauses
 }
 
-// bandsOf is when the circuit was not closed. A sample tells what it saw; an event tells when
-// that began.
+// bandsOf is when the circuit was not closed. A sample tells what it saw; an event tells when that began.
 func bandsOf(samples []hostSample, events []ratelimit.Event, now time.Time) []dashboard.Band {
 	type change struct {
 		at    time.Time

@@ -1,12 +1,10 @@
-// Package console is the endpoint by which people and programs see and steer a crawl that
-// runs: health for whoever keeps the process alive, the [pipeline.Snapshot] as JSON, what
-// is known of one host, the events of the limiter as a stream, metrics for Prometheus, pages
-// ([dashboard]), and orders such as "pause" or "block this host".
+// Package console is the endpoint by which people and programs see and steer a crawl that runs: health for whoever
+// keeps the process alive, the [pipeline.Snapshot] as JSON, what is known of one host, the events of the limiter as a
+// stream, metrics for Prometheus, pages ([dashboard]), and orders such as "pause" or "block this host".
 //
-// A [Console] is built over the functions of a [Crawl]; [Console.Serve] serves it on a socket until
-// its context ends, and leaves nothing running. It holds a bounded history for the pages, and the last
-// snapshot for a tenth of a second and up to ten times of what it took, so that many who look cost
-// what one does.
+// A [Console] is built over the functions of a [Crawl]; [Console.Serve] serves it on a socket until its context ends,
+// and leaves nothing running. It holds a bounded history for the pages, and the last snapshot for a tenth of a second
+// and up to ten times of what it took, so that many who look cost what one does.
 //
 // Every request is checked first, by its headers alone:
 //
@@ -113,8 +111,7 @@ type Config struct {
 	Log *slog.Logger
 }
 
-// Console is the endpoint of one crawl. Make it by [New]. All methods are safe for
-// concurrent use.
+// Console is the endpoint of one crawl. Make it by [New]. All methods are safe for concurrent use.
 type Console struct {
 	cfg     Config // never changes after New
 	crawl   Crawl

@@ -121,8 +121,7 @@ type history struct {
 
 func newHistory() *history { return &history{tracks: make(map[string]*track)} }
 
-// event keeps an event of a host that has a history, or may have one without another
-// losing its own.
+// event keeps an event of a host that has a history, or may have one without another losing its own.
 func (h *history) event(e *ratelimit.Event) {
 	h.mu.Lock()
 	defer h.mu.Unlock()

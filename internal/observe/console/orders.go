@@ -13,8 +13,7 @@ import (
 	"time"
 )
 
-// maxBody is the longest order, in bytes: a URL of eight thousand, as long as servers take
-// them, with room to spare.
+// maxBody is the longest order, in bytes: a URL of eight thousand, as long as servers take them, with room to spare.
 const maxBody = 16 << 10
 
 // order is what an operator may have done: to the crawl, or to a host.

@@ -115,8 +115,7 @@ func (c *Console) login(w http.ResponseWriter, r *http.Request) {
 	c.show(w, http.StatusOK, page, err)
 }
 
-// enter is the form, filled in. It takes a token as a header has it, and gives a cookie for
-// a number of our own.
+// enter is the form, filled in. It takes a token as a header has it, and gives a cookie for a number of our own.
 func (c *Console) enter(w http.ResponseWriter, r *http.Request) {
 	r.Body = http.MaxBytesReader(w, r.Body, maxBody)
 	token := r.PostFormValue("token")
@@ -320,8 +319,7 @@ func withEarlier(kept, known []ratelimit.Event) []ratelimit.Event {
 
 const (
 	maxListed = 100_000 // how many hosts a table is made of; the others are counted. It is 20 MB.
-	// listEvery is for how long one list serves all who look, and listTimes how many times as
-	// long as it took.
+	// listEvery is for how long one list serves all who look, and listTimes how many times as long as it took.
 	listEvery = time.Second
 	listTimes = 9
 	listTime  = time.Minute // how long a list is kept that nobody looks at

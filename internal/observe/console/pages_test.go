@@ -206,8 +206,7 @@ func TestStateOf(t *testing.T) {
 	}
 }
 
-// TestListIsShared counts the walks for many who look at a slow crawl, and the hosts of one
-// that has too many.
+// TestListIsShared counts the walks for many who look at a slow crawl, and the hosts of one that has too many.
 func TestListIsShared(t *testing.T) {
 	walks := 0
 	g := newRig(t, "8080", "", nil)

@@ -33,9 +33,8 @@ const (
 	shutdownTime = 2 * time.Second
 )
 
-// Serve answers on l, which it closes, until ctx ends. It returns within two seconds of
-// that, and nothing it started is left then. The error is that of the socket; nil if it
-// was ctx that ended it. It may be called once.
+// Serve answers on l, which it closes, until ctx ends. It returns within two seconds of that, and nothing it started
+// is left then. The error is that of the socket; nil if it was ctx that ended it. It may be called once.
 func (c *Console) Serve(ctx context.Context, l net.Listener) error {
 	work, cancel := context.WithCancel(context.WithoutCancel(ctx)) // ends after ctx, with the last answer
 	defer cancel()
@@ -167,10 +166,9 @@ const minToken = 16
 // ErrToken means that a token is no secret.
 var ErrToken = errors.New("the token is too short")
 
-// ParseAddress reads an address as a person types it: an IP address or "localhost", with a
-// port; or a port alone, with or without a colon, which is one of the loopback address.
-// Port 0 is any that is free. Other names are refused, because which addresses they have
-// is decided elsewhere.
+// ParseAddress reads an address as a person types it: an IP address or "localhost", with a port; or a port alone,
+// with or without a colon, which is one of the loopback address. Port 0 is any that is free. Other names are refused,
+// because which addresses they have is decided elsewhere.
 func ParseAddress(text string) (Address, error) {
 	host, port, err := net.SplitHostPort(text)
 	if err != nil {

@@ -29,8 +29,7 @@ type Chart struct {
 type Panel struct {
 	Title string
 	Lines []Line
-	// Marks are moments to be seen below the axis, such as refusals; MarksName is their
-	// entry in the legend.
+	// Marks are moments to be seen below the axis, such as refusals; MarksName is their entry in the legend.
 	Marks     []Mark
 	MarksName string
 }
@@ -212,8 +211,7 @@ func (p *painter) axes(base int, unit string) {
 	}
 }
 
-// timeStep is what is between two figures of a time axis: as people count time, and ten at
-// most.
+// timeStep is what is between two figures of a time axis: as people count time, and ten at most.
 func timeStep(end time.Duration) time.Duration {
 	for _, step := range []time.Duration{
 		time.Second, 2 * time.Second, 5 * time.Second, 10 * time.Second, 30 * time.Second, time.Minute, 2 * time.Minute,

@@ -79,8 +79,7 @@ func (m *Meter) Collectors() []prometheus.Collector {
 	return all
 }
 
-// Request takes in a request that was made. firstByte is zero and body is negative if there was
-// no answer.
+// Request takes in a request that was made. firstByte is zero and body is negative if there was no answer.
 func (m *Meter) Request(class outcome.Class, firstByte, total time.Duration, body int64) {
 	if !m.On() {
 		return

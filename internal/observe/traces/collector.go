@@ -27,8 +27,7 @@ import (
 
 const (
 	sends = 3 // how often a batch is sent at most, if the collector says "later"
-	// pause is what lies between, unless the collector says how long; and the longest that it
-	// may say.
+	// pause is what lies between, unless the collector says how long; and the longest that it may say.
 	pause, maxPause = time.Second, 5 * time.Second
 	// maxAnswer bounds what is read of an answer, in bytes.
 	maxAnswer = 64 << 10
@@ -71,8 +70,7 @@ func (c *client) Stop(context.Context) error {
 	return nil
 }
 
-// UploadTraces implements [otlptrace.Client]: it sends a batch, again if the collector says
-// "later".
+// UploadTraces implements [otlptrace.Client]: it sends a batch, again if the collector says "later".
 func (c *client) UploadTraces(ctx context.Context, spans []*tracepb.ResourceSpans) error {
 	ctx, cancel := context.WithTimeout(ctx, sending)
 	defer cancel()

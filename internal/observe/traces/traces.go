@@ -83,8 +83,7 @@ type Config struct {
 	Log   *slog.Logger // told when the collector cannot be reached, and of what was dropped. Nil: nobody is.
 }
 
-// Exporter traces one crawl. Make it by New. A nil Exporter has no metrics and needs no Start
-// and Close.
+// Exporter traces one crawl. Make it by New. A nil Exporter has no metrics and needs no Start and Close.
 type Exporter struct {
 	cfg    Config
 	client *client
@@ -170,8 +169,7 @@ func (e *Exporter) resource() *resource.Resource {
 	return all
 }
 
-// Close sends what is left, within five seconds, and leaves nothing running. What comes after
-// it is not traced.
+// Close sends what is left, within five seconds, and leaves nothing running. What comes after it is not traced.
 func (e *Exporter) Close() {
 	if e == nil || !e.started.Swap(false) {
 		return

@@ -1,11 +1,10 @@
 // Package dashboard turns the state of a crawl into pages for a browser: the overview, one
 // host, and the form that asks for the token.
 //
-// [Pages] renders an [Overview], a [Host] or the login that package console has filled in. Pages are
-// whole without script. With it they ask for themselves once a second and put in place what is marked
-// data-live. All texts of a page may be those of a stranger: they reach it through html/template
-// alone, and [Policy] has a browser run and load nothing but the two files here. All may be used
-// concurrently.
+// [Pages] renders an [Overview], a [Host] or the login that package console has filled in. Pages are whole without
+// script. With it they ask for themselves once a second and put in place what is marked data-live. All texts of a
+// page may be those of a stranger: they reach it through html/template alone, and [Policy] has a browser run and load
+// nothing but the two files here. All may be used concurrently.
 package dashboard
 
 import (
@@ -65,8 +64,7 @@ func (p *Pages) render(name string, v any) ([]byte, error) {
 	return b.Bytes(), nil
 }
 
-// Asset is a file that pages load, and its media type. It is not ok if there is none of that
-// name.
+// Asset is a file that pages load, and its media type. It is not ok if there is none of that name.
 func (p *Pages) Asset(name string) (content []byte, media string, ok bool) {
 	if name != path.Base(name) {
 		return nil, "", false
