@@ -172,10 +172,6 @@ func (o *fleetOptions) check(changed func(flag string) bool, action string) erro
 // set changes bounds of the job, and says what follows of it.
 func (o *fleetOptions) set(ctx context.Context, fleet *redis.Fleet) error {
 	before, err := fleet.Set(ctx, o.bounds)
-	if errors.Is(err, redis.ErrUncounted) {
-		return cli.Usagef("--max-pages: the job %s has no max_pages, so that its processes may not count their pages: "+
-			"'crawl fleet drain' it, set the bound, and begin them again", o.Job)
-	}
 	if err != nil {
 		return cli.IO(&crawl.FleetError{Job: o.Job, Err: err})
 	}

@@ -199,14 +199,18 @@ func TestFleetSet(t *testing.T) {
 // A process hears while it crawls that the job's time is to be over, or its pages.
 func TestFleetSetWhileItCrawls(t *testing.T) {
 	t.Parallel()
-	f := newJob(t, redistest.Redis.Start(t), "--rate", "10", "--max-rate", "10", "--no-sitemaps", "--no-robots", "--set", "fleet.lease=1s")
-	f.serve(testsite.Uniform(2, 200, 0))
-	p := f.start("w1")
-	f.served(3)
-	require.Contains(t, f.fleet(cli.CodeUsage, "set", "--max-pages", "5"), "--max-pages: the job e2e has no max_pages")
-	f.fleet(0, "set", "--max-time", "2s")
-	f.ends(p, cli.CodeLimit)
-	require.Contains(t, f.fleet(0, "status"), "e2e: ended: max_time, begun ")
+	for bound, end := range map[string]struct {
+		value string
+		code  int
+	}{"max_pages": {"5", cli.CodeDone}, "max_time": {"2s", cli.CodeLimit}} {
+		f := newJob(t, redistest.Redis.Start(t), "--rate", "10", "--max-rate", "10", "--no-sitemaps", "--no-robots", "--set", "fleet.lease=1s")
+		f.serve(testsite.Uniform(2, 200, 0))
+		p := f.start("w1")
+		f.served(3)
+		f.fleet(0, "set", "--"+strings.ReplaceAll(bound, "_", "-"), end.value)
+		f.ends(p, end.code)
+		require.Contains(t, f.fleet(0, "status"), "e2e: ended: "+bound+", begun ")
+	}
 }
 
 // A flag that would have no effect is refused, and nothing is done.

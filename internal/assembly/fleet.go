@@ -17,7 +17,6 @@ import (
 	tokens "github.com/treadlight/crawl/internal/admission/redis"
 	"github.com/treadlight/crawl/internal/clock"
 	"github.com/treadlight/crawl/internal/frontier/redis"
-	"github.com/treadlight/crawl/internal/observe/console"
 	"github.com/treadlight/crawl/internal/pipeline"
 	"github.com/treadlight/crawl/internal/ratelimit"
 	"github.com/treadlight/crawl/internal/web/canonical"
@@ -105,21 +104,18 @@ func AwaitJob(ctx context.Context, settings *Settings, log *slog.Logger) error {
 
 // fleet is this process's part in a crawl of several.
 type fleet struct {
-	crawl   *Crawler
-	job     string
-	tokens  *tokens.Repository // of budgets that processes share; nil: there are none
-	store   *redis.Store       // nil before open
-	control chan redis.Control // the newest; room for one
-	bounds  chan redis.Bounds  // that operators have set, the newest; room for one
-	pipe    atomic.Pointer[pipeline.Pipeline]
+	crawl  *Crawler
+	job    string
+	tokens *tokens.Repository // of budgets that processes share; nil: there are none
+	store  *redis.Store       // nil before open
+	orders chan redis.Order   // of operators, the newest; room for one
+	pipe   atomic.Pointer[pipeline.Pipeline]
 }
 
 // newFleet prepares to join the job of the settings. The limiter's budgets, if there are any, are those of all
 // processes.
 func newFleet(c *Crawler, lc *ratelimit.Config) (*fleet, error) {
-	f := &fleet{
-		crawl: c, job: c.cfg.Fleet.Job, control: make(chan redis.Control, 1), bounds: make(chan redis.Bounds, 1),
-	}
+	f := &fleet{crawl: c, job: c.cfg.Fleet.Job, orders: make(chan redis.Order, 1)}
 	if !lc.Enabled || lc.GlobalRPS == 0 && lc.IPRPS == 0 && lc.SiteRPS == 0 && lc.GlobalConcurrency == 0 && lc.GlobalBytes == 0 {
 		return f, nil
 	}
@@ -151,11 +147,7 @@ func (f *fleet) open() error {
 	if err != nil {
 		return &FleetError{f.job, err}
 	}
-	select {
-	case b := <-f.bounds: // that were set before we came
-		f.adoptBounds(b)
-	default:
-	}
+	f.adoptBounds(f.store.Order().Bounds) // that were set before we came
 	if left := f.store.Left(); left.Known > 0 && left.Queued == 0 {
 		f.crawl.log.Warn("the job is complete: only URLs that are new to it will be asked for; 'crawl fleet purge' forgets it",
 			slog.String("job", f.job), slog.Int64("done", left.Known))
@@ -170,8 +162,7 @@ func (f *fleet) storeConfig() (redis.Config, error) {
 		Job: s.Job, Worker: s.Worker, Terms: c.cfg.Terms(),
 		MaxPages: c.cfg.MaxPages, MaxPagesPerHost: int(c.cfg.MaxPagesPerHost),
 		Lease: s.Lease, Join: c.cfg.Join, Seeding: !c.cfg.Join, OnSeed: f.hearSeed, Log: c.log, Clock: c.clk,
-		OnControl: func(control redis.Control) { keepNewest(f.control, control) },
-		OnBounds:  func(b redis.Bounds) { keepNewest(f.bounds, b) },
+		OnOrder: f.keepNewest,
 	}
 	rc.Terms["engine"] = fleetEngine
 	if d := durableSinks(c.cfg.Sinks, c.cfg.Archives); len(d) > 0 {
@@ -218,14 +209,19 @@ func (f *fleet) hearSeed(url string, hops uint8) {
 }
 
 // keepNewest keeps the newest order until it is carried out.
-func keepNewest[T any](orders chan T, order T) {
+func (f *fleet) keepNewest(order redis.Order) {
 	for {
 		select {
-		case orders <- order:
+		case f.orders <- order:
 			return
-		case <-orders:
+		case <-f.orders:
 		}
 	}
+}
+
+// bounds are those of this process, or where operators have set others for the job, those.
+func (f *fleet) bounds(b redis.Bounds) (pages int64, span time.Duration) {
+	return *cmp.Or(b.Pages, &f.crawl.cfg.MaxPages), *cmp.Or(b.Time, &f.crawl.cfg.MaxTime)
 }
 
 // adoptBounds takes the bounds of the job for those of this process.
@@ -237,40 +233,39 @@ func (f *fleet) adoptBounds(b redis.Bounds) {
 				slog.String("setting", setting), slog.String("job", there), slog.String("here", here))
 		}
 	}
-	pages, span := *cmp.Or(b.Pages, &cfg.MaxPages), *cmp.Or(b.Time, &cfg.MaxTime)
+	pages, span := f.bounds(b)
 	tell("max_pages", strconv.FormatInt(cfg.MaxPages, 10), strconv.FormatInt(pages, 10))
 	tell("max_time", cfg.MaxTime.String(), span.String())
 	cfg.MaxPages, cfg.MaxTime = pages, span
 }
 
-// setBounds has the crawl go on by bounds that an operator has set.
-func (f *fleet) setBounds(ctx context.Context, b redis.Bounds) {
-	pages, span := *cmp.Or(b.Pages, &f.crawl.cfg.MaxPages), *cmp.Or(b.Time, &f.crawl.cfg.MaxTime)
-	f.crawl.log.Info("an operator has set bounds of the job; zero is none",
-		slog.Int64("max_pages", pages), slog.Duration("max_time", span))
-	f.insist(ctx, func() bool { return f.crawl.pipe.SetBounds(int(pages), span) })
-}
-
 // obey carries out what operators say to all processes of the job, until ctx ends.
 func (f *fleet) obey(ctx context.Context) {
-	log := f.crawl.log
+	log, pipe := f.crawl.log, f.crawl.pipe
+	control, maxPages, maxTime := redis.Running, f.crawl.cfg.MaxPages, f.crawl.cfg.MaxTime
 	for {
 		select {
 		case <-ctx.Done():
 			return
-		case b := <-f.bounds:
-			f.setBounds(ctx, b)
-		case control := <-f.control:
-			switch control {
+		case order := <-f.orders:
+			if pages, span := f.bounds(order.Bounds); pages != maxPages || span != maxTime {
+				maxPages, maxTime = pages, span
+				log.Info("an operator has set bounds of the job; zero is none", slog.Int64("max_pages", pages), slog.Duration("max_time", span))
+				f.insist(ctx, func() bool { return pipe.SetBounds(int(pages), span) })
+			}
+			if order.Control == control {
+				continue
+			}
+			switch control = order.Control; control {
 			case redis.Draining:
 				log.Info("the job is being drained: what is under way is finished")
 				f.crawl.Stop()
 			case redis.Paused:
 				log.Info("the job is paused: nothing further is asked for")
-				f.insist(ctx, f.crawl.pipe.Pause)
+				f.insist(ctx, pipe.Pause)
 			case redis.Running:
 				log.Info("the job goes on")
-				f.insist(ctx, f.crawl.pipe.Unpause)
+				f.insist(ctx, pipe.Unpause)
 			}
 		}
 	}
@@ -315,7 +310,7 @@ func (f *fleet) shareSlots(ctx context.Context) {
 	for {
 		held, want := c.limiter.Slots()
 		want = min(want, c.cfg.Concurrency)
-		if f.store.Statistics().Hosts > 0 {
+		if f.store.Hosts() > 0 {
 			want = max(want, 1) // for the next one, which may be due soon
 		}
 		share, until, err := f.store.Slots(ctx, plan, held, want)
@@ -379,17 +374,4 @@ func (f *fleet) join(pc *pipeline.Config) {
 	pc.State = &pipeline.State{Storage: f.store, Progress: f.store, Left: f.store.Left(), Owner: f.store, Peers: f.store}
 	pc.Key, pc.Job, pc.Elapsed = f.store.Key(), f.job, f.store.Elapsed()
 	pc.Budgets = nil // the job counts for them
-}
-
-// figures are those of a console. It asks nothing of Redis.
-func (f *fleet) figures() console.Fleet {
-	st, whole := f.store.Statistics(), f.store.Whole()
-	control, silent := f.store.Standing()
-	return console.Fleet{
-		Job: f.job, Worker: st.Worker, State: string(control), Hosts: st.Hosts, Loaded: st.Loaded, Pending: st.Pending,
-		SilentSeconds: silent.Seconds(), LeaseSeconds: f.crawl.cfg.Fleet.Lease.Seconds(), TripSeconds: st.LastTrip.Seconds(),
-		Commands: st.Commands, Repeated: st.Retries, Acquired: st.Acquired, Given: st.Given, Lost: st.Lost,
-		Dropped: st.Dropped, Full: st.Full, AgeSeconds: f.crawl.clk.Since(whole.At).Seconds(),
-		Known: whole.Known, Done: whole.Done, Queued: whole.Queued, Leased: whole.Leased, Processes: whole.Processes,
-	}
 }

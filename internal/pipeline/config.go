@@ -109,34 +109,25 @@ type Guesses interface {
 }
 
 // Peers are the processes that work on a crawl together, this one among them. They count its pages together, and
-// decide together that only blocked hosts remain. What one says by Answered, Visited or Unruled the others know
-// before a URL that is acknowledged afterwards counts as done.
+// decide together that only blocked hosts remain. Who works on one alone is a [solo].
 type Peers interface {
 	// Seeded says that this one brings no more seeds.
 	Seeded()
-
-	// Counted is whether pages are counted for all. If not, neither Pages nor More is called.
-	Counted() bool
 	// Pages is how many pages may be leased in all now that so many are, and whether there will be no more.
 	Pages(leased int) (most int, last bool)
-	// More receives when Pages may say otherwise than before.
-	More() <-chan struct{}
-
 	// Idles says how far this one has nothing to do.
 	Idles(frontier.Idleness)
+	// Noted says whether a host has answered to a request, of robots.txt too; whether one has to a URL; and why the
+	// first URL was given up whose robots.txt cannot be had. The others know it before a URL that is acknowledged
+	// afterwards counts as done.
+	Noted(answered, visited bool, unruled string)
 	// Verdict is why only blocked hosts remain to all of them; empty: some others do.
 	Verdict() string
-	// Judged receives when Verdict may say otherwise than before.
-	Judged() <-chan struct{}
-	// Answered says that a host has answered to a request, of robots.txt too.
-	Answered()
-	// Visited says that a host has answered to a URL that is no robots.txt.
-	Visited()
-	// Unruled says that a URL is given up as its robots.txt cannot be had, and why.
-	Unruled(reason string)
 	// Unvisited is why no URL could be asked for by anybody, as of when the crawl was found to be over; empty: one
 	// could, or there was none.
 	Unvisited() string
+	// Changed receives when Pages or Verdict may say otherwise than before.
+	Changed() <-chan struct{}
 }
 
 // Page is a visited URL as handlers see it: the record, and what is too big for it.
@@ -210,8 +201,7 @@ type Config struct {
 	Processors int
 	// Elapsed is how long the crawl went on before; it counts for MaxTime.
 	Elapsed time.Duration
-	// MaxPages ends the crawl after that many pages. Zero means no bound. With Peers that count them they are those of
-	// all who work on the crawl.
+	// MaxPages ends the crawl after that many pages. Zero means no bound. With Peers they count, and this is only told.
 	MaxPages int
 	// MaxPagesPerHost bounds the pages of one host. Zero means no bound.
 	MaxPagesPerHost int

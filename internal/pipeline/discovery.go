@@ -34,39 +34,31 @@ type discovery struct {
 	sitemaps counters // of hosts
 	guesses  guesses  // where sitemaps usually are
 	paused   bool
-	fleet
+	peers    Peers // a solo, if there is nobody else
+	shared   bool  // there is
+	noted    noted // as the peers were told
 	blocking
 	ending
 
 	busySince time.Time // since when it has not looked for what arrives; zero if nobody measures
 }
 
-// fleet is who else works on the crawl.
-type fleet struct {
-	peers    Peers           // nil: there is nobody else
-	counted  bool            // its pages are counted for all of them
-	more     <-chan struct{} // of the pages
-	judged   <-chan struct{}
-	answered bool // the peers know that a host has
-	visited  bool // the peers know that a URL was
+// noted is what was found of hosts: see [Peers].
+type noted struct {
+	answered, visited bool
+	unruled           string
 }
 
 // run leases URLs until the crawl is over, and closes the leases channel.
 func (d *discovery) run(ctx context.Context) error {
 	defer func() { d.stopping = true }()
 	defer close(d.p.leases)
-	clk, s := d.p.cfg.Clock, d.p.cfg.State
+	clk := d.p.cfg.Clock
 	if d.began = d.p.status.since; d.began.IsZero() {
 		d.began = clk.Now()
 	}
 	d.began = d.began.Add(-d.p.cfg.Elapsed)
-	if s != nil && s.Peers != nil {
-		d.peers, d.judged = s.Peers, s.Peers.Judged()
-		if d.counted = d.peers.Counted(); d.counted {
-			d.more = d.peers.More()
-			defer func() { d.peers.Pages(d.pages) }() // some may have come back unfetched
-		}
-	}
+	defer func() { d.peers.Pages(d.pages) }() // some may have come back unfetched
 	d.recall()
 	d.bound(d.p.cfg.MaxPages, d.p.cfg.MaxTime)
 	select {
@@ -131,7 +123,8 @@ func (d *discovery) wait(ctx context.Context, now, wake time.Time) error {
 		d.works()
 		if ok {
 			d.seed(u)
-		} else if d.seeds = nil; d.peers != nil {
+		} else {
+			d.seeds = nil
 			d.peers.Seeded()
 		}
 	case outbox <- first:
@@ -150,8 +143,7 @@ func (d *discovery) wait(ctx context.Context, now, wake time.Time) error {
 			return fmt.Errorf("the state of the crawl is damaged: %w", err)
 		}
 	case <-room:
-	case <-d.more:
-	case <-d.judged:
+	case <-d.peers.Changed():
 	case <-failed:
 		return fmt.Errorf("keep the state of the crawl: %w", d.p.cfg.State.Err())
 	case <-ctx.Done():
@@ -212,12 +204,7 @@ func earlier(a, b time.Time) time.Time {
 // at which there may be more; zero means that only an event can bring more.
 func (d *discovery) dispatch(now time.Time) time.Time {
 	for !d.stopping && !d.paused && d.slots < d.p.cfg.Concurrency && d.out < d.p.cfg.MaxOut && len(d.outbox) < outboxFull {
-		reached, last := d.maxPages > 0 && d.pages >= d.maxPages, true
-		if d.counted {
-			most, final := d.peers.Pages(d.pages)
-			reached, last = d.pages >= most, final
-		}
-		if reached {
+		if most, last := d.peers.Pages(d.pages); d.pages >= most {
 			if d.out > 0 || !last {
 				return d.deadline // what is out may come back unfetched
 			}
@@ -271,9 +258,6 @@ func (d *discovery) refused(l *frontier.Lease, now time.Time) {
 	default:
 		if s.unruled.Add(1) == 1 {
 			d.unruled = l.URL.Origin() + ": " + l.Refused.Reason
-		}
-		if d.peers != nil && s.answered.Load() > 0 {
-			d.peers.Unruled(d.unruled)
 		}
 	}
 	rec := newRecord(l, now)
@@ -364,19 +348,12 @@ func (d *discovery) put(link *found, now time.Time) frontier.Added {
 }
 
 func (d *discovery) acknowledge(w written) {
-	now, s := d.p.cfg.Clock.Now(), &d.p.stats
-	if d.peers != nil && !d.answered && s.answered.Load() > 0 {
-		d.answered = true
-		d.peers.Answered()
-	}
-	if d.peers != nil && !d.visited && s.visited.Load() > 0 {
-		d.visited = true
-		d.peers.Visited()
-	}
+	now := d.p.cfg.Clock.Now()
+	d.note()
 	for _, r := range w.results {
 		l := r.lease
 		d.add(l, r.links, now)
-		if r.quiet && d.peers == nil { // a shared store hears of it with the end of the lease
+		if r.quiet && !d.shared { // a shared store hears of it with the end of the lease
 			d.guess(l.URL, d.frontier.Fingerprint(&l.Item), nil, now)
 		}
 		switch {

@@ -1,8 +1,10 @@
 package pipeline
 
 import (
+	"cmp"
 	"fmt"
 	"log/slog"
+	"math"
 	"time"
 
 	"github.com/treadlight/crawl/internal/frontier"
@@ -67,13 +69,7 @@ func (d *discovery) over(now time.Time) bool {
 	if d.paused || d.seeds != nil || !d.frontier.Over() {
 		return false
 	}
-	reason := "" // why nothing could be asked for, here or by all who work on the crawl
-	if s := &d.p.stats; d.peers != nil {
-		reason = d.peers.Unvisited()
-	} else if s.answered.Load() > 0 && s.visited.Load() == 0 {
-		reason = d.unruled
-	}
-	if reason != "" {
+	if reason := d.peers.Unvisited(); reason != "" {
 		d.halt(EndUnruled, reason)
 	}
 	return true
@@ -151,13 +147,13 @@ type blocking struct {
 	excludedTil  time.Time         // until when an operator may unblock one of the hosts, all that are left; zero: there are others
 	blockedTil   time.Time         // until when the last warning said that they do
 	keptSince    time.Time         // since when the Fetcher's queues have let nothing pass; zero: they do
-	stuck        frontier.Idleness // of that, for the peers; zero: it is not for so long yet
+	stuck        frontier.Idleness // of that; zero: it is not for so long yet
 	idleness     frontier.Idleness // as it is known last
 	told         frontier.Idleness // of it, to the peers
 }
 
-// blocked ends the crawl when all hosts refuse and MaxBlocked is over, or will be before the first of them
-// may be asked again by its own order. A crawl of several processes ends when that holds for all of them.
+// blocked ends the crawl when all hosts refuse and MaxBlocked is over, or will be before the first of them may be
+// asked again by its own order, for all who work on it.
 func (d *discovery) blocked(now time.Time) (ended bool) {
 	b := d.frontier.Blocked(now)
 	if b.Unsure {
@@ -170,26 +166,21 @@ func (d *discovery) blocked(now time.Time) (ended bool) {
 	if d.blockedSince.IsZero() {
 		d.blockedSince = now
 	}
-	limit := d.blockedSince.Add(d.p.cfg.MaxBlocked)
+	d.idleness = frontier.Idleness{Blockage: b, Since: d.blockedSince, Patience: d.p.cfg.MaxBlocked}
+	if b.Whole {
+		d.idleness.Reason = d.refusal(&b, now)
+	}
+	if d.endAll() {
+		return true
+	}
+	if !b.Whole {
+		return false
+	}
 	until := b.Until
 	if b.Excluded {
-		until = limit
-	}
-	switch {
-	case d.peers != nil:
-		d.idleness = frontier.Idleness{Blockage: b, Since: d.blockedSince, Patience: d.p.cfg.MaxBlocked}
-		if d.endAll() {
-			return true
+		if until = d.blockedSince.Add(d.p.cfg.MaxBlocked); until.After(now) {
+			d.excludedTil = until
 		}
-		if !b.Whole {
-			return false
-		}
-		d.idleness.Reason = d.refusal(&b, now)
-	case b.Excluded && !now.Before(limit), !b.Excluded && (now.After(limit) || b.Ordered && until.After(limit)):
-		d.halt(EndBlocked, d.refusal(&b, now))
-		return true
-	case b.Excluded:
-		d.excludedTil = limit
 	}
 	d.warnBlocked(now, until)
 	return false
@@ -233,9 +224,6 @@ func moment(now, t time.Time) string {
 
 // testify tells the others whether there is something to do here.
 func (d *discovery) testify() {
-	if d.peers == nil {
-		return
-	}
 	c := d.frontier.Counts()
 	if d.out > 0 || d.seeds != nil || d.paused || len(d.outbox) > 0 || c.Leased > 0 {
 		d.idleness = frontier.Idleness{}
@@ -251,6 +239,52 @@ func (d *discovery) testify() {
 		d.told = d.idleness
 		d.peers.Idles(d.told)
 	}
+}
+
+// note tells the others what was found of hosts.
+func (d *discovery) note() {
+	s := &d.p.stats
+	n := noted{answered: s.answered.Load() > 0, visited: s.visited.Load() > 0}
+	if n.answered {
+		n.unruled = d.unruled
+	}
+	if n != d.noted {
+		d.noted = n
+		d.peers.Noted(n.answered, n.visited, n.unruled)
+	}
+}
+
+// solo is who works on a crawl alone, and decides for all who do.
+type solo struct{ d *discovery }
+
+func (solo) Seeded()                   {}
+func (solo) Idles(frontier.Idleness)   {}
+func (solo) Noted(_, _ bool, _ string) {}
+func (solo) Changed() <-chan struct{}  { return nil }
+
+// Pages is the bound of the settings.
+func (s solo) Pages(int) (most int, last bool) { return cmp.Or(s.d.maxPages, math.MaxInt), true }
+
+// Verdict is that the patience with hosts that refuse is over, or will be before the first of them may be asked.
+func (s solo) Verdict() string {
+	i, now := &s.d.idleness, s.d.p.cfg.Clock.Now()
+	limit := i.Since.Add(i.Patience)
+	late := now.After(limit) || i.Ordered && i.Until.After(limit)
+	if i.Excluded || *i == s.d.stuck {
+		late = !now.Before(limit)
+	}
+	if i.Whole && late {
+		return i.Reason
+	}
+	return ""
+}
+
+// Unvisited is why nothing could be asked for, if a host has answered.
+func (s solo) Unvisited() string {
+	if s.d.note(); s.d.noted.visited {
+		return ""
+	}
+	return s.d.noted.unruled
 }
 
 // warnBlocked says once per wait why nothing moves.
@@ -290,14 +324,15 @@ func (d *discovery) keep(ev event, now time.Time) {
 	if d.p.asking.Load() > 0 || now.Sub(d.keptSince) < limit {
 		return
 	}
-	reason := fmt.Sprintf("no request could be sent for %v: %v", limit, ev.err)
-	switch {
-	case d.peers == nil:
-		d.halt(EndBlocked, reason)
-	case d.endAll() || d.stuck.Whole:
-	default:
-		d.stuck = frontier.Idleness{Blockage: frontier.Blockage{Whole: true}, Since: d.keptSince, Patience: limit, Reason: reason}
-		log.Warn("no request can be sent: the hosts of this process are for others to ask",
-			slog.Duration("since", limit), slog.Any("error", ev.err))
+	if !d.stuck.Whole {
+		d.stuck = frontier.Idleness{
+			Blockage: frontier.Blockage{Whole: true}, Since: d.keptSince, Patience: limit,
+			Reason: fmt.Sprintf("no request could be sent for %v: %v", limit, ev.err),
+		}
+		if d.testify(); d.shared {
+			log.Warn("no request can be sent: the hosts of this process are for others to ask",
+				slog.Duration("since", limit), slog.Any("error", ev.err))
+		}
 	}
+	d.endAll()
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"net/http"
 	"strings"
 	"sync"
@@ -107,15 +108,11 @@ func (j *judging) say(verdict string) {
 	j.verdict = verdict
 }
 
-func (j *judging) Seeded()                 {}
-func (j *judging) Counted() bool           { return false }
-func (j *judging) Pages(int) (int, bool)   { panic("pages are not counted") }
-func (j *judging) More() <-chan struct{}   { panic("pages are not counted") }
-func (j *judging) Judged() <-chan struct{} { return j.judged }
-func (j *judging) Answered()               {}
-func (j *judging) Visited()                {}
-func (j *judging) Unruled(string)          {}
-func (j *judging) Unvisited() string       { return "" }
+func (j *judging) Seeded()                   {}
+func (j *judging) Pages(int) (int, bool)     { return math.MaxInt, false }
+func (j *judging) Changed() <-chan struct{}  { return j.judged }
+func (j *judging) Noted(_, _ bool, _ string) {}
+func (j *judging) Unvisited() string         { return "" }
 
 // A process whose queues let nothing pass says so to the others and tries on; the crawl ends by what
 // is so of all of them, or goes on when a request can be sent.
@@ -167,7 +164,7 @@ func TestWhoHasNoHostsIsNotStuck(t *testing.T) {
 	require.NoError(t, err)
 	j := &judging{}
 	stuck := frontier.Idleness{Blockage: frontier.Blockage{Whole: true}, Since: time.Now(), Reason: "no place"}
-	d := &discovery{p: &Pipeline{}, frontier: f, fleet: fleet{peers: j}, blocking: blocking{stuck: stuck, idleness: stuck, told: stuck}}
+	d := &discovery{p: &Pipeline{}, frontier: f, peers: j, blocking: blocking{stuck: stuck, idleness: stuck, told: stuck}}
 	d.testify()
 	require.Equal(t, []frontier.Idleness{{}}, j.told)
 }

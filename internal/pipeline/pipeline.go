@@ -138,6 +138,10 @@ func New(cfg Config) (*Pipeline, error) {
 		return nil, err
 	}
 	p.discovery = &discovery{p: p, frontier: f, pages: cfg.Pages, sitemaps: newCounters(), guesses: make(guesses)}
+	p.discovery.peers = solo{p.discovery}
+	if cfg.State != nil && cfg.State.Peers != nil {
+		p.discovery.peers, p.discovery.shared = cfg.State.Peers, true
+	}
 	for _, host := range cfg.Blocked {
 		if err := p.discovery.exclude(host); err != nil {
 			return nil, err

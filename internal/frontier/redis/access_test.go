@@ -33,7 +33,7 @@ func reach(t *testing.T, url string, roots *x509.CertPool) (*Store, error) {
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), redistest.Patience)
 	defer cancel()
-	s, err := Open(ctx, Config{Redis: o, Job: "j", Partitions: 2})
+	s, err := Open(ctx, Config{Redis: o, Job: "j", partitions: 2})
 	if err == nil {
 		t.Cleanup(func() { _ = s.Close() })
 	}

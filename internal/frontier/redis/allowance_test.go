@@ -24,7 +24,7 @@ func use(t testing.TB, s *Store, used, n int) (now int, last bool) {
 			return now, true
 		default:
 			select {
-			case <-s.More():
+			case <-s.Changed():
 			case <-s.Failed():
 				t.Fatal(s.Err())
 			case <-time.After(redistest.Patience):

@@ -22,7 +22,7 @@ func BenchmarkStore(b *testing.B) {
 		b.Run(fmt.Sprintf("processes=%d", processes), func(b *testing.B) {
 			server := redistest.Redis.Start(b)
 			r := realTime(rigOn(b, server.Addr))
-			r.cfg.Partitions = 64
+			r.cfg.partitions = 64
 			const hosts, each = 500, 200
 			var stores []*Store
 			for range processes {
@@ -90,8 +90,8 @@ func BenchmarkStore(b *testing.B) {
 					}
 				}
 			})
-			st := stores[0].Statistics()
-			b.Logf("%d scripts in %d trips, %d bytes", st.Commands, st.Trips, st.Bytes)
+			l := &stores[0].link
+			b.Logf("%d scripts in %d trips, %d bytes", l.commands.Load(), l.trips.Load(), l.bytes.Load())
 			left := float64(memoryOf(b, server)-before) / (hosts * each)
 			b.Logf("%.1f bytes for each URL that is done", left)
 		})

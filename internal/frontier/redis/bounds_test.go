@@ -23,7 +23,7 @@ func TestSetPages(t *testing.T) {
 		r.cfg.Lease = 400 * time.Millisecond
 		bounded := func(c *Config) { c.MaxPages, c.Terms = 20, map[string]string{maxPages: "20"} }
 		heard := make(chan Bounds, 10)
-		a := r.open(bounded, func(c *Config) { c.OnBounds = func(b Bounds) { heard <- b } })
+		a := r.open(bounded, func(c *Config) { c.OnOrder = func(o Order) { heard <- o.Bounds } })
 		used, last := use(t, a, 0, 30)
 		require.True(t, last)
 		require.Equal(t, 20, used)
@@ -38,7 +38,7 @@ func TestSetPages(t *testing.T) {
 		require.Equal(t, 30, used)
 
 		joined := make(chan Bounds, 1)
-		b := r.open(bounded, func(c *Config) { c.OnBounds = func(b Bounds) { joined <- b } })
+		b := r.open(bounded, func(c *Config) { c.OnOrder = func(o Order) { joined <- o.Bounds } })
 		require.EqualValues(t, 50, *(<-joined).Pages, "before Open returns")
 		a.Pages(used)
 		require.NoError(t, a.Close())
@@ -57,7 +57,6 @@ func TestSetPages(t *testing.T) {
 		require.Empty(t, st.Budgets)
 
 		c := r.open(bounded) // that comes while there is none
-		require.True(t, c.Counted())
 		used, last = use(t, c, 0, 300)
 		require.False(t, last)
 		require.Equal(t, 300, used)
@@ -69,64 +68,74 @@ func TestSetPages(t *testing.T) {
 	})
 }
 
-// Pages that nobody counts cannot be bounded while processes are there. When they are not, what
-// is done counts.
+// Pages are counted whether there is a bound or not, so that there may be one later. Processes of earlier versions
+// counted none then: of a job of theirs what is done counts.
 func TestSetPagesOfAJobWithout(t *testing.T) {
-	r := realTime(newRig(t))
-	f := func() *Fleet { return r.dial() }
-	s := r.open()
-	put(t, s, "http://a.test/1", "http://a.test/2", "http://a.test/3")
-	flush(t, s)
-	_, err := f().Set(t.Context(), pages(2))
-	require.ErrorIs(t, err, ErrUncounted)
-	rouse(t, s, 1)
-	_, got := load(t, s, "a.test", 1)
-	s.Done(got.Items[0].URL.Host(), &got.Items[0], frontier.Visit{})
-	require.NoError(t, s.Close())
-	before, err := f().Set(t.Context(), pages(2))
-	require.NoError(t, err)
-	require.Equal(t, map[string]string{maxPages: ""}, before)
-	used, last := use(t, r.open(), 0, 5)
-	require.True(t, last)
-	require.Equal(t, 1, used, "one was done before")
-
-	_, err = f().Set(t.Context(), pages(-1))
-	require.ErrorContains(t, err, "below zero")
-	hour := time.Hour
-	_, err = f().Set(t.Context(), Bounds{Time: &hour})
-	require.NoError(t, err)
-	var heard Bounds
-	r.open(func(c *Config) { c.OnBounds = func(b Bounds) { heard = b } })
-	require.Equal(t, time.Hour, *heard.Time)
-	require.EqualValues(t, 2, *heard.Pages)
-	gone := f()
-	_, err = gone.Purge(t.Context())
-	require.NoError(t, err)
-	_, err = gone.Set(t.Context(), pages(2))
-	require.ErrorIs(t, err, ErrNoJob)
+	for _, earlier := range []bool{false, true} {
+		r := realTime(newRig(t))
+		r.cfg.Lease = 400 * time.Millisecond
+		s, f := r.open(), r.dial()
+		used, last := use(t, s, 0, 300)
+		require.False(t, last)
+		require.Equal(t, 300, used)
+		put(t, s, "http://a.test/1", "http://a.test/2", "http://a.test/3")
+		rouse(t, s, 1)
+		_, got := load(t, s, "a.test", 1)
+		s.Done(got.Items[0].URL.Host(), &got.Items[0], frontier.Visit{})
+		flush(t, s)
+		want, bound := 50, int64(350)
+		if earlier {
+			require.NoError(t, s.link.Do(t.Context(), s.link.B().Hdel().Key(s.key("job")).Field("counted").Build()).Error())
+			require.NoError(t, s.link.Do(t.Context(), s.link.B().Del().Key(s.key("drawn")).Build()).Error())
+			want, bound = 1, 2
+		}
+		s.Pages(used)
+		require.NoError(t, s.Close())
+		before, err := f.Set(t.Context(), pages(bound))
+		require.NoError(t, err)
+		require.Equal(t, map[string]string{maxPages: ""}, before)
+		used, last = use(t, r.open(), 0, 100)
+		require.True(t, last)
+		require.Equal(t, want, used)
+	}
 }
 
-// That there is no bound where there was none changes nothing while processes are there that do not
-// count their pages; when they are not, those that come do.
-func TestSetNoPagesOfAJobWithout(t *testing.T) {
+// Of pages that were drawn when there was no bound, those that were not used are drawn anew by the bound.
+func TestSetPagesWhileTheyAreUsed(t *testing.T) {
+	r := newRig(t)
+	a, b := r.open(), r.open()
+	first, _ := use(t, a, 0, 10)
+	second, _ := use(t, b, 0, 20)
+	_, err := r.dial().Set(t.Context(), pages(40))
+	require.NoError(t, err)
+	beat(t, a, b)
+	for last := false; !last; {
+		first, last = use(t, a, first, 1)
+		if !last {
+			second, _ = use(t, b, second, 1)
+		}
+	}
+	second, last := use(t, b, second, 40)
+	require.True(t, last)
+	require.Equal(t, 40, first+second)
+}
+
+// What is set together is heard of together; what makes no sense, or is of a job that is gone, is an error.
+func TestSetBoth(t *testing.T) {
 	r := realTime(newRig(t))
-	s, f := r.open(), r.dial()
-	require.False(t, s.Counted())
-	before, err := f.Set(t.Context(), pages(0))
+	r.open()
+	f, hour := r.dial(), time.Hour
+	_, err := f.Set(t.Context(), pages(-1))
+	require.ErrorContains(t, err, "below zero")
+	_, err = f.Set(t.Context(), Bounds{Pages: pages(2).Pages, Time: &hour})
 	require.NoError(t, err)
-	require.Equal(t, map[string]string{maxPages: ""}, before)
-	_, err = f.Set(t.Context(), pages(7))
-	require.ErrorIs(t, err, ErrUncounted)
-	require.NoError(t, s.Close())
-	_, err = f.Set(t.Context(), pages(0))
+	heard := r.open().Order().Bounds
+	require.Equal(t, time.Hour, *heard.Time)
+	require.EqualValues(t, 2, *heard.Pages)
+	_, err = f.Purge(t.Context())
 	require.NoError(t, err)
-	s = r.open()
-	require.True(t, s.Counted())
-	used, last := use(t, s, 0, 5)
-	require.False(t, last)
-	_, err = f.Set(t.Context(), pages(7))
-	require.NoError(t, err)
-	require.Eventually(t, func() bool { _, last := s.Pages(used + 1000); return last }, redistest.Patience, time.Millisecond)
+	_, err = f.Set(t.Context(), pages(2))
+	require.ErrorIs(t, err, ErrNoJob)
 }
 
 // A bound below what is used ends the job, and is raised again; two that are set at once are
@@ -165,21 +174,6 @@ func TestSetBelowWhatIsUsed(t *testing.T) {
 		now, last = use(t, a, used, 1)
 	}
 	require.Equal(t, used+1, now, "it goes on")
-}
-
-// A reply that is under way when the bound is heard to be another does not end the crawl by the
-// old one.
-func TestRaisedWhileDrawing(t *testing.T) {
-	a := newAllowance(5)
-	a.drewLocked(0, 3, 0, 0, a.opened)
-	require.True(t, a.spent)
-	sent := a.opened
-	a.reopen()
-	require.False(t, a.spent)
-	a.drewLocked(0, 3, 0, 0, sent)
-	require.False(t, a.spent)
-	a.drewLocked(0, 3, 0, 0, a.opened)
-	require.True(t, a.spent, "asked anew, there are no more")
 }
 
 // What settings call a span, and back.

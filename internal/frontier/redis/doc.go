@@ -44,7 +44,7 @@
 //	job      HASH  id, key, partitions, max, created, ready, control, parted (when a process left last),
 //	               blocked (the verdict), answered (1 if a host has, to any request), visited (1 if a URL
 //	               was), unruled (why one could not be asked for), its terms, which of them operators have
-//	               set since, and how often (changes)
+//	               set since, how often (changes), and counted (1: all processes count their pages)
 //	seeds    ZSET  seeds by the order in which they came
 //	openings HASH  the addresses that are not public and that seeds have opened, by host and port; "-" for none
 //	workers  ZSET  processes by when they were last heard of

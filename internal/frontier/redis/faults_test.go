@@ -36,7 +36,7 @@ func TestScriptFlush(t *testing.T) {
 		require.Equal(t, 1, n, u)
 	}
 	w.isWhole()
-	require.NotZero(t, w.workers[0].store.Statistics().Reloads)
+	require.NotZero(t, w.workers[0].store.link.reloads.Load())
 }
 
 // realTime has a job go by the clocks of the computer and the server.
@@ -57,7 +57,7 @@ func TestNoMemory(t *testing.T) {
 		server.Do(t, "CONFIG", "SET", "maxmemory", "1")
 		put(t, a, "http://a.test/3", "http://b.test/1")
 		flush(t, a)
-		st := a.Statistics()
+		st := a.Figures()
 		require.EqualValues(t, 2, st.Dropped)
 		require.True(t, st.Full)
 		require.False(t, a.Known(item(t, "http://a.test/3").URL.Fingerprint(7)), "it is not")
@@ -67,11 +67,11 @@ func TestNoMemory(t *testing.T) {
 		a.Spent(got.Items[1].URL.Host(), &got.Items[1])
 		a.Deactivate("a.test", time.Time{})
 		flush(t, a)
-		require.EqualValues(t, 1, a.Statistics().Done)
+		require.EqualValues(t, 1, a.counts.done.Load())
 		server.Do(t, "CONFIG", "SET", "maxmemory", "0")
 		put(t, a, "http://a.test/3", "http://b.test/1")
 		flush(t, a)
-		require.False(t, a.Statistics().Full)
+		require.False(t, a.counts.oom.Load())
 		require.ElementsMatch(t, []string{"a.test", "b.test"}, names(rouse(t, a, 9)))
 		urls, _ = load(t, a, "a.test", 9)
 		require.Equal(t, []string{"http://a.test/2", "http://a.test/3"}, urls)
@@ -92,12 +92,12 @@ func TestServerRestarts(t *testing.T) {
 		a.Done(got.Items[0].URL.Host(), &got.Items[0], frontier.Visit{})
 		put(t, a, "http://b.test/1")
 		a.Load("a.test", frontier.Place{}, 9)
-		require.Eventually(t, func() bool { return a.Statistics().Retries > 0 }, redistest.Patience, time.Millisecond)
+		require.Eventually(t, func() bool { return a.link.retries.Load() > 0 }, redistest.Patience, time.Millisecond)
 		server.Restart(t)
 		answer, _ := next(t, a)
 		require.Len(t, answer.Items, 1)
 		require.Equal(t, "http://a.test/2", answer.Items[0].URL.String())
-		require.EqualValues(t, 1, a.Statistics().Done)
+		require.EqualValues(t, 1, a.counts.done.Load())
 		require.NoError(t, a.Close())
 		st := r.status()
 		require.EqualValues(t, 3, st.Known)
@@ -128,7 +128,7 @@ func TestServerLosesAll(t *testing.T) {
 func TestServerStandsStill(t *testing.T) {
 	server := redistest.Redis.Start(t)
 	r := rigOn(t, server.Addr)
-	r.cfg.MaxPending = 4
+	r.cfg.maxPending = 4
 	a := r.open()
 	put(t, a, "http://a.test/1", "http://a.test/2")
 	rouse(t, a, 1)
@@ -168,7 +168,7 @@ func TestServerStandsStill(t *testing.T) {
 func TestGiveUp(t *testing.T) {
 	server := redistest.Redis.Start(t)
 	r := realTime(rigOn(t, server.Addr))
-	r.cfg.GiveUp, r.cfg.Lease = 50*time.Millisecond, minLease
+	r.cfg.giveUp, r.cfg.Lease = 50*time.Millisecond, 300*time.Millisecond
 	a := r.open()
 	server.Stop()
 	a.Activate(1)
@@ -197,7 +197,7 @@ func TestCluster(t *testing.T) {
 		require.ErrorContains(t, err, "and with +cluster|slots")
 	}
 	r.cfg.Redis.Username = "least"
-	r.cfg.Partitions, r.cfg.Lease = 16, 10*time.Minute
+	r.cfg.partitions, r.cfg.Lease = 16, 10*time.Minute
 	w := newWorld(r, 120)
 	w.begin()
 	w.begin()
@@ -249,7 +249,7 @@ func jobAt(t *testing.T, masters []*redistest.Server, master int64) string {
 // another, operators are told all but what was with it; of others, which master it is.
 func masterAway(t *testing.T, masters []*redistest.Server, user rueidis.ClientOption) {
 	r := realTime(rigOn(t, masters[0].Addr))
-	r.cfg.Partitions, r.cfg.Redis = 12, user
+	r.cfg.partitions, r.cfg.Redis = 12, user
 	dead, gone := masters[1], jobAt(t, masters, 1)
 	r.cfg.Job = jobAt(t, masters, 2)
 	s := r.open()
@@ -296,7 +296,7 @@ e7d1 :0@0 master,noaddr - 0 1 4 disconnected
 func TestSeenSet(t *testing.T) {
 	r := newRig(t)
 	server := redistest.Redis.Shared(t)
-	a := r.open(func(c *Config) { c.KnownFPs = 1 })
+	a := r.open(func(c *Config) { c.known = 1 })
 	const n = 5_000
 	for range 2 { // what is known is known
 		for i := range n {
@@ -305,10 +305,9 @@ func TestSeenSet(t *testing.T) {
 		}
 		flush(t, a)
 	}
-	st := a.Statistics()
 	require.NoError(t, a.Err())
-	require.EqualValues(t, n, st.Added)
-	require.EqualValues(t, n, st.Duplicates)
+	require.EqualValues(t, n, a.counts.added.Load())
+	require.EqualValues(t, n, a.counts.duplicates.Load())
 	keys, err := server.Do(t, "KEYS", root(r.cfg.Job, 0)+"s:*").AsStrSlice()
 	require.NoError(t, err)
 	require.Greater(t, len(keys), n/416)
@@ -336,7 +335,7 @@ func TestScriptsAreIdempotent(t *testing.T) {
 	_, got := load(t, a, "a.test", 2)
 	flush(t, a)
 	h := a.find("a.test")
-	seq := decimal(a.seq(got.Items[0].ID))
+	seq := decimal(a.writer.seq(got.Items[0].ID))
 	token := decimal(h.token)
 	it := item(t, "http://c.test/1")
 	for _, tc := range []struct {
@@ -347,7 +346,7 @@ func TestScriptsAreIdempotent(t *testing.T) {
 		{scriptAcquire, a.args(h.session, "12000", "9", "1001", "1")},
 		{scriptLoad, a.args(h.session, "a.test", token, "1", "1002")},
 		{scriptDone, a.args(h.session, "s", "a.test", token, seq, encode("a.test", it), "m", "a.test", token, "0", "0.5 1 2 3 4 5", "d", "a.test", token, seq, "")},
-		{scriptDone, a.args(h.session, "r", "a.test", token, decimal(a.seq(got.Items[1].ID)), "")},
+		{scriptDone, a.args(h.session, "r", "a.test", token, decimal(a.writer.seq(got.Items[1].ID)), "")},
 		{scriptRenew, a.args(h.session, "12000")},
 		{scriptRelease, a.args(h.session, "0", "a.test", token, "1500", "2 0 0 0 0 500")},
 		{scriptRelease, a.args(h.session, "1")},
@@ -398,7 +397,7 @@ func dump(t *testing.T, server *redistest.Server, job string) map[string]string 
 func TestControl(t *testing.T) {
 	r := newRig(t)
 	var heard atomic.Value
-	r.open(func(c *Config) { c.OnControl = func(control Control) { heard.Store(control) } })
+	r.open(func(c *Config) { c.OnOrder = func(o Order) { heard.Store(o.Control) } })
 	f := r.dial()
 	require.NoError(t, f.SetControl(t.Context(), Draining))
 	require.Eventually(t, func() bool {
@@ -406,7 +405,7 @@ func TestControl(t *testing.T) {
 		return heard.Load() == Draining
 	}, redistest.Patience, time.Millisecond)
 	late := Control("")
-	r.open(func(c *Config) { c.OnControl = func(control Control) { late = control } })
+	r.open(func(c *Config) { c.OnOrder = func(o Order) { late = o.Control } })
 	require.Equal(t, Draining, late, "before Open has returned")
 }
 
@@ -416,7 +415,7 @@ func TestCloseWithoutServer(t *testing.T) {
 	for _, begun := range []bool{false, true} {
 		server := redistest.Redis.Start(t)
 		r := rigOn(t, server.Addr)
-		r.cfg.Lease = minLease
+		r.cfg.Lease = 300 * time.Millisecond
 		a := r.open()
 		put(t, a, "http://a.test/1")
 		rouse(t, a, 1)
@@ -446,7 +445,7 @@ func TestCloseWithoutServer(t *testing.T) {
 func TestCloseAwaitsServer(t *testing.T) {
 	server := redistest.Redis.Start(t)
 	r := rigOn(t, server.Addr)
-	r.cfg.Lease = minLease
+	r.cfg.Lease = 300 * time.Millisecond
 	a := r.open()
 	put(t, a, "http://a.test/1")
 	rouse(t, a, 1)

@@ -70,12 +70,8 @@ func (f *Fleet) SetControl(ctx context.Context, control Control) error {
 	return nil
 }
 
-// ErrUncounted is that a bound of pages is wanted of processes that do not count them.
-var ErrUncounted = errors.New("its processes may not count their pages, as it has no max_pages: drain the job, set it, and begin them again")
-
 // Set changes bounds of the job, and returns the old ones by their terms; empty: none. Processes hear of it within a
-// third of their leases. The error is [ErrUncounted] for a first bound of pages while a process is there; URLs done
-// before count as pages.
+// third of their leases.
 func (f *Fleet) Set(ctx context.Context, b Bounds) (before map[string]string, err error) {
 	values := map[string]string{}
 	if b.Pages != nil {
@@ -96,11 +92,9 @@ func (f *Fleet) Set(ctx context.Context, b Bounds) (before map[string]string, er
 	for _, term := range terms {
 		args = append(args, term, values[term])
 	}
-	keys := []string{jobKey(f.job.name, "job"), jobKey(f.job.name, "workers"), jobKey(f.job.name, "drawn")}
+	keys := []string{jobKey(f.job.name, "job"), jobKey(f.job.name, "drawn")}
 	was, err := f.client.Do(ctx, f.client.B().Eval().Script(scriptSet.text).Numkeys(int64(len(keys))).Key(keys...).Arg(args...).Build()).AsStrSlice()
 	switch {
-	case err != nil && strings.Contains(err.Error(), "UNCOUNTED"):
-		return nil, ErrUncounted
 	case err != nil && strings.Contains(err.Error(), "NOJOB"):
 		return nil, fmt.Errorf("redis: %w", ErrNoJob)
 	case err != nil:

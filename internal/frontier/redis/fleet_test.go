@@ -120,7 +120,7 @@ func (w *world) run(every func(step int)) {
 	for step := 0; ; step++ {
 		if time.Since(begun) > redistest.Patience {
 			for _, wk := range w.workers {
-				w.t.Logf("counts %+v, store %+v, hosts %+v", wk.front.Counts(), wk.store.Statistics(), wk.front.Hosts(w.clk.Now(), 9))
+				w.t.Logf("counts %+v, store %+v, hosts %+v", wk.front.Counts(), wk.store.Figures(), wk.front.Hosts(w.clk.Now(), 9))
 			}
 			w.t.Fatalf("no end after %d steps, %v and %d visits", step, w.clk.Now().Sub(noon), len(w.visits))
 		}
@@ -175,7 +175,7 @@ func TestNoMoreHostsThanSlots(t *testing.T) {
 		flush(t, s)
 		takeAll(t, f, s, r.clk.Now())
 	}
-	require.LessOrEqual(t, s.Statistics().Hosts, 2*slots)
+	require.LessOrEqual(t, s.Hosts(), 2*slots)
 }
 
 // takeAll has a frontier take in what has been answered.
@@ -195,7 +195,7 @@ func TestFleet(t *testing.T) {
 	for n, program := range map[int]redistest.Program{1: redistest.Redis, 2: redistest.Valkey, 4: redistest.Redis} {
 		t.Run(fmt.Sprint(n), func(t *testing.T) {
 			r := rigOn(t, program.Shared(t).Addr)
-			r.cfg.Partitions, r.cfg.Lease = 3, 10*time.Minute // no lease ends because the computer is slow
+			r.cfg.partitions, r.cfg.Lease = 3, 10*time.Minute // no lease ends because the computer is slow
 			w := newWorld(r, 300)
 			for range n {
 				w.begin()
@@ -222,7 +222,7 @@ func (w *world) isWhole() {
 // Processes die at any instant and others come: every URL is visited all the same.
 func TestFleetOfMortals(t *testing.T) {
 	r := newRig(t)
-	r.cfg.Partitions, r.cfg.Lease = 3, 10*time.Second
+	r.cfg.partitions, r.cfg.Lease = 3, 10*time.Second
 	w := newWorld(r, 250)
 	for range 3 {
 		w.begin()

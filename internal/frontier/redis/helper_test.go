@@ -34,7 +34,7 @@ func rigOn(t testing.TB, addr string) *rig {
 	r := &rig{t: t, clk: clocktest.NewFake(noon)}
 	r.cfg = Config{
 		Redis: rueidis.ClientOption{InitAddress: []string{addr}}, Job: fmt.Sprintf("job-%d", jobs.Add(1)),
-		Partitions: 1, Key: 7, Lease: 12 * time.Second, KnownFPs: 1 << 12, Worker: "w", Clock: r.clk,
+		partitions: 1, key: 7, Lease: 12 * time.Second, known: 1 << 12, Worker: "w", Clock: r.clk,
 		now: func() int64 { return r.clk.Now().UnixMilli() },
 	}
 	return r

@@ -68,8 +68,8 @@ func TestVerdict(t *testing.T) {
 			beat(t, b, a)
 			require.Equal(t, c.reason, a.Verdict())
 			require.Equal(t, c.reason, b.Verdict())
-			<-a.Judged()
-			<-b.Judged()
+			<-a.Changed()
+			<-b.Changed()
 		})
 	}
 }

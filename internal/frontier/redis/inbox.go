@@ -1,6 +1,7 @@
 package redis
 
 import (
+	"context"
 	"sync"
 	"time"
 
@@ -18,13 +19,30 @@ const (
 	opLearned
 	opSeeded
 	opGive
+	opDraw
 	opLoad
 	opRouse
 )
 
-// phase orders kinds of calls: notes and found URLs, outcomes, returned hosts, questions. Calls of a phase keep their
-// order.
-var phase = [...]uint8{opNote: 0, opPut: 1, opSpent: 2, opDone: 2, opLearned: 2, opSeeded: 3, opGive: 4, opLoad: 5, opRouse: 6}
+// phases are in which order kinds of calls are sent, and by what: notes and found URLs, outcomes, returned hosts,
+// questions. Calls of a phase keep their order.
+var phases = [...]struct {
+	at     uint8
+	send   func(s *writer, ctx context.Context, ops []op) error
+	single bool // one call at a time
+}{
+	opNote:    {0, (*writer).note, false},
+	opPut:     {1, (*writer).put, false},
+	opSpent:   {2, (*writer).finish, false},
+	opDone:    {2, (*writer).finish, false},
+	opLearned: {2, (*writer).finish, false},
+	opSeeded:  {3, func(s *writer, _ context.Context, _ []op) error { s.member.seeded(); return nil }, false},
+	opGive:    {4, (*writer).give, false},
+	opLoad:    {5, (*writer).load, false},
+	// One page may be asked for that Pages has not heard of.
+	opDraw:  {6, func(s *writer, ctx context.Context, ops []op) error { return s.draw(ctx, ops[0].n, 1) }, true},
+	opRouse: {7, func(s *writer, ctx context.Context, ops []op) error { return s.acquire(ctx, int(ops[0].n)) }, true},
+}
 
 // op is one call, until it is sent.
 type op struct {
@@ -36,12 +54,14 @@ type op struct {
 	fp   uint64
 	also uint64 // opPut: the fingerprint under which it is a page where no sitemap is; zero: none is looked for there
 	none bool   // opPut: no URL, but that there is no sitemap
-	n    int64  // opPut: rank; opGive: milliseconds; opLoad, opRouse: how many
+	n    int64  // opPut: rank; opGive: milliseconds; opDraw, opLoad, opRouse: how many
 	text string // an item, what was learned, or opNote: why
 	seed string // opPut: the URL of a seed
 
 	budget  string // opPut: as the script takes it
 	refused bool   // opDone: it was not to be fetched
+
+	answered, visited bool // opNote: a host has answered, and to a URL
 }
 
 // inbox is what the writer has been told and has not taken yet.
@@ -65,7 +85,7 @@ func (in *inbox) add(o op) (taken bool) {
 		return false
 	}
 	in.ops = append(in.ops, o)
-	in.asked = in.asked || o.kind >= opLoad
+	in.asked = in.asked || o.kind >= opDraw
 	if len(in.ops) == 1 || in.asked || len(in.ops) >= urgent {
 		signal(in.wake)
 	}

@@ -122,8 +122,9 @@ func (r *reader) text(n uint64) string {
 	return s
 }
 
-// item reads what load handed out: the rank, the number in the partition, and the item.
-func (s *Store) item(h *held, line string) (frontier.Item, error) {
+// itemOf reads what load handed out, of a job of so many partitions: the rank, the number in the partition, and the
+// item.
+func itemOf(partitions int, h *held, line string) (frontier.Item, error) {
 	rank, rest, ok1 := strings.Cut(line, " ")
 	seq, body, ok2 := strings.Cut(rest, " ")
 	r, err1 := strconv.ParseInt(rank, 10, 32)
@@ -132,6 +133,6 @@ func (s *Store) item(h *held, line string) (frontier.Item, error) {
 		return frontier.Item{}, errItem
 	}
 	it, err := decode(h.name, body)
-	it.Rank, it.ID = int32(r), n*int64(s.job.partitions)+int64(h.part.index)
+	it.Rank, it.ID = int32(r), n*int64(partitions)+int64(h.part.index)
 	return it, err
 }

@@ -101,13 +101,13 @@ func makeJob(ctx context.Context, l *link, cfg *Config) (j *job, err error) {
 	if cfg.Join {
 		j, err = findJob(ctx, l.Client, cfg.Job)
 	} else {
-		key := cfg.Key
+		key := cfg.key
 		for key == 0 {
 			key = rand.Uint64()
 		}
 		args := []string{
 			timeArg(cfg.now), strconv.FormatUint(rand.Uint64(), 36) + strconv.FormatUint(rand.Uint64(), 36),
-			strconv.FormatUint(key, 10), decimal(cfg.Partitions), decimal(cfg.MaxPagesPerHost),
+			strconv.FormatUint(key, 10), decimal(cfg.partitions), decimal(cfg.MaxPagesPerHost),
 		}
 		for term, value := range cfg.Terms {
 			args = append(args, term, value)
@@ -116,11 +116,7 @@ func makeJob(ctx context.Context, l *link, cfg *Config) (j *job, err error) {
 		if reply, err = l.one(ctx, &call{script: scriptJob, keys: []string{jobKey(cfg.Job, "job")}, args: args}); err != nil {
 			return nil, err
 		}
-		fields := make(map[string]string, len(reply)/2)
-		for i := 0; i+1 < len(reply); i += 2 {
-			fields[text(reply[i])] = text(reply[i+1])
-		}
-		j, err = readJob(cfg.Job, fields)
+		j, err = readJob(cfg.Job, pairs(reply))
 	}
 	if err != nil {
 		return nil, err
@@ -244,34 +240,36 @@ func tallyOf(ctx context.Context, c rueidis.Client, j *job) (tally, error) {
 // counters).
 func tallyServed(ctx context.Context, c rueidis.Client, j *job, pass func(error) bool) (t tally, unread map[int]bool, err error) {
 	unread = make(map[int]bool)
-	fields := []string{"done", "refused", "reclaimed", "added"}
-	figures := make([][4]int64, j.partitions)
-	for i, field := range fields {
+	figures := make(map[int]tally, j.partitions)
+	for _, fields := range [][]string{{"v", "done", "refused", "reclaimed"}, {"v", "added"}} {
 		var list rueidis.Commands
 		var of []int // the partition of each
 		for p := range j.partitions {
 			if !unread[p] {
-				list, of = append(list, c.B().Hmget().Key(counters(j.name, p)).Field("v", field).Build()), append(of, p)
+				list, of = append(list, c.B().Hmget().Key(counters(j.name, p)).Field(fields...).Build()), append(of, p)
 			}
 		}
-		for k, res := range c.DoMulti(ctx, list...) {
-			p := of[k]
+		for i, res := range c.DoMulti(ctx, list...) {
 			values, err := res.AsStrSlice()
+			f := figures[of[i]]
 			switch {
 			case err != nil && pass(err):
-				unread[p] = true
+				unread[of[i]] = true
 			case err != nil:
 				return t, nil, fmt.Errorf("redis: %w", err)
-			case len(values) != 2 || values[0] != j.id:
+			case len(values) != len(fields) || values[0] != j.id:
 				return t, nil, fmt.Errorf("redis: %w", ErrNoJob)
+			case len(fields) == 2:
+				f.added = parse(values[1])
 			default:
-				figures[p][i] = parse(values[1])
+				f.done, f.refused, f.reclaimed = parse(values[1]), parse(values[2]), parse(values[3])
 			}
+			figures[of[i]] = f
 		}
 	}
-	for p, n := range figures {
+	for p, f := range figures {
 		if !unread[p] {
-			t.done, t.refused, t.reclaimed, t.added = t.done+n[0], t.refused+n[1], t.reclaimed+n[2], t.added+n[3]
+			t.done, t.refused, t.reclaimed, t.added = t.done+f.done, t.refused+f.refused, t.reclaimed+f.reclaimed, t.added+f.added
 		}
 	}
 	return t, unread, nil

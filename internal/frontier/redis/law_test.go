@@ -53,7 +53,7 @@ func (s *lawful) Reopen() frontier.Left {
 	s.close()
 	var err error
 	s.Store, err = Open(s.t.Context(), Config{
-		Redis: rueidis.ClientOption{InitAddress: []string{s.addr}}, Job: s.job, Key: frontiertest.Key, Partitions: 1, KnownFPs: 64, MaxPagesPerHost: s.most,
+		Redis: rueidis.ClientOption{InitAddress: []string{s.addr}}, Job: s.job, key: frontiertest.Key, partitions: 1, known: 64, MaxPagesPerHost: s.most,
 	})
 	require.NoError(s.t, err)
 	s.open = 0

@@ -2,6 +2,9 @@ package redis
 
 import (
 	"context"
+	"crypto/sha1" // by which Redis names scripts; nothing is kept secret by it
+	"embed"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"io"
@@ -194,7 +197,57 @@ func number(m message) int64 {
 	return n
 }
 
+// pairs is a reply that lists the fields of a hash and their values.
+func pairs(reply []message) map[string]string {
+	fields := make(map[string]string, len(reply)/2)
+	for pair := range slices.Chunk(reply, 2) {
+		fields[text(pair[0])] = text(pair[len(pair)-1])
+	}
+	return fields
+}
+
 func list(m message) []message {
 	a, _ := m.ToArray() // empty if it is none
 	return a
+}
+
+//go:embed lua
+var lua embed.FS
+
+// script is a text that servers run, and what they call it.
+type script struct{ name, text, sha string }
+
+// The scripts of a partition, then those of a job. Only light ones, which need little memory, run on a server out of
+// memory.
+var (
+	scriptAdd     = newScript("add", false, "common", "add")
+	scriptAcquire = newScript("acquire", true, "common", "acquire")
+	scriptLoad    = newScript("load", true, "common", "load")
+	scriptDone    = newScript("done", true, "common", "done")
+	scriptRelease = newScript("release", true, "common", "release")
+	scriptRenew   = newScript("renew", true, "common", "renew")
+
+	scriptJob   = newScript("job", false, "job")
+	scriptHello = newScript("hello", true, "hello")
+	scriptSeeds = newScript("seeds", false, "seeds")
+	scriptDraw  = newScript("draw", true, "draw")
+	scriptSlots = newScript("slots", true, "slots")
+	scriptSet   = newScript("set", true, "set")
+	scriptNote  = newScript("note", true, "note")
+)
+
+func newScript(name string, light bool, files ...string) *script {
+	text := "#!lua\n"
+	if light {
+		text = "#!lua flags=allow-oom\n"
+	}
+	for _, file := range files {
+		part, err := lua.ReadFile("lua/" + file + ".lua")
+		if err != nil {
+			panic("redis: " + err.Error()) // it is compiled in
+		}
+		text += string(part)
+	}
+	sum := sha1.Sum([]byte(text))
+	return &script{name, text, hex.EncodeToString(sum[:])}
 }

@@ -94,7 +94,7 @@ func TestSyncOfMany(t *testing.T) {
 	var syncs atomic.Int64
 	a := r.open(func(c *Config) {
 		c.Sync = func() error { syncs.Add(1); return nil }
-		c.MaxPending = 4
+		c.maxPending = 4
 	})
 	put(t, a, "http://a.test/1", "http://a.test/2", "http://a.test/3", "http://a.test/4")
 	rouse(t, a, 1)

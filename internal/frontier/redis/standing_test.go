@@ -90,5 +90,5 @@ func TestFirstBeat(t *testing.T) {
 	r.clk.BlockUntil(2) // of the heartbeat, and of the lease
 	r.clk.Advance(firstBeat)
 	require.Eventually(t, func() bool { return doing().Hosts == 1 }, redistest.Patience, time.Millisecond)
-	require.EqualValues(t, 2, s.Statistics().Heartbeats)
+	require.EqualValues(t, 2, s.counts.heartbeats.Load())
 }

@@ -2,6 +2,7 @@ package redis
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"strconv"
@@ -23,53 +24,59 @@ const (
 	fpMask = 1<<63 - 1
 )
 
-// Store is the part of one process in the frontier of a job. It is made by [Open] and must be closed.
-type Store struct {
+// process is what all parts of a store share.
+type process struct {
 	frontier.Progress // a call is stored when it is sent
 	cfg               Config
-	job               *job
+	job               *job   // as it was when the store was opened
 	worker            string // the id of this process
 	link              link
-	left              frontier.Left
-	elapsed           time.Duration // of the job, when the store was opened
-
-	inbox inbox
-	known known
-	sending
-	running
-	counts counts
-	pages  *allowance // nil: the job has no bound of them
-
-	seeding atomic.Bool // seeds of this process may come yet
-	unruled atomic.Bool // why a URL could not be asked for was told
-	slotted atomic.Bool // it has asked for slots
-	hearing
-
-	mu     sync.Mutex // guards what follows
-	parts  []*part
-	hosts  map[string]*held
-	loaded int // URLs that were handed out and are not done
-	turned turned
-	news   frontier.Update
-	told   bool // that there are news is among the answers
-	standing
+	inbox             inbox
+	counts            counts
+	life              context.Context // ends when nothing further is done
+	end               context.CancelFunc
+	work              sync.WaitGroup // what runs in the background
 }
 
-// sending is what the writer alone uses.
-type sending struct {
-	request   int64        // of scripts that want a number
-	hints     map[int]bool // partitions in which a host may be ready
-	unsettled unsettled
+// counts are the counters of a process.
+type counts struct {
+	added, duplicates, refused, dropped, done, stale, lost, given, acquired, heartbeats, setbacks, syncs, rtt atomic.Int64
+
+	oom atomic.Bool
 }
 
-// running is what a store runs in the background.
-type running struct {
-	life  context.Context
-	end   context.CancelFunc
-	work  sync.WaitGroup
-	wake  chan struct{} // holds one, for the watch: a session has begun
-	stir  chan struct{} // holds one, for keep: there is something to tell the others
-	close func() error
+// args are those that all scripts begin with.
+func (p *process) args(more ...string) []string {
+	return append([]string{timeArg(p.cfg.now), p.job.id}, more...)
+}
+
+// key is a key of the job as a whole.
+func (p *process) key(what string) string { return jobKey(p.job.name, what) }
+
+func (p *process) tell(o op) {
+	p.Told(1)
+	if p.Err() != nil || !p.inbox.add(o) {
+		p.Told(-1)
+	}
+}
+
+// fail ends the work of the store. Only the first reason counts.
+func (p *process) fail(err error) {
+	if p.Fail(fmt.Errorf("job %s: %w", p.job.name, err)) {
+		p.end()
+	}
+}
+
+// Store is the part of one process in the frontier of a job. It is made by [Open] and must be closed.
+type Store struct {
+	*process
+	*seen   // which URLs are known
+	*leases // the hosts of this process
+	*member // the job as a whole
+	writer  writer
+	left    frontier.Left
+	elapsed time.Duration // of the job, when the store was opened
+	close   func() error
 }
 
 var (
@@ -87,34 +94,24 @@ func Open(ctx context.Context, cfg Config) (*Store, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Store{
-		cfg: cfg, worker: strconv.FormatUint(rand.Uint64(), 36), known: newKnown(cfg.KnownFPs),
-		inbox:   inbox{wake: make(chan struct{}, 1), done: make(chan struct{})},
-		running: running{wake: make(chan struct{}, 1), stir: make(chan struct{}, 1)}, sending: sending{hints: make(map[int]bool)},
-		hosts: make(map[string]*held), turned: turned{hosts: make(map[string][]uint64)},
-		link:     link{Client: client, clk: cfg.Clock, giveUp: cfg.GiveUp},
-		standing: standing{control: Running, judged: make(chan struct{}, 1)},
+	p := &process{
+		cfg: cfg, worker: strconv.FormatUint(rand.Uint64(), 36), link: link{Client: client, clk: cfg.Clock, giveUp: cfg.giveUp},
+		inbox: inbox{wake: make(chan struct{}, 1), done: make(chan struct{})},
 	}
-	s.Begin(cfg.MaxPending)
-	s.seeding.Store(cfg.Seeding)
-	s.life, s.end = context.WithCancel(context.Background())
+	p.Begin(cfg.maxPending)
+	p.life, p.end = context.WithCancel(context.Background())
+	s := &Store{process: p, seen: newSeen(p), leases: &leases{process: p, hosts: make(map[string]*held)}}
+	s.member = newMember(p, s.leases)
+	s.writer = writer{process: p, seen: s.seen, leases: s.leases, member: s.member, hints: make(map[int]bool)}
 	s.close = sync.OnceValue(s.shut)
 	if err := s.joinSoon(ctx); err != nil {
 		s.end()
 		client.Close()
 		return nil, err
 	}
-	if s.bounds.Pages != nil || cfg.MaxPages > 0 { // or the job may be bounded later
-		plan := cfg.MaxPages
-		if s.bounds.Pages != nil {
-			plan = *s.bounds.Pages
-		}
-		s.pages = newAllowance(plan)
-		s.work.Go(s.draw)
+	for _, run := range []func(){s.writer.run, s.keep, s.watch} {
+		s.work.Go(run)
 	}
-	s.work.Go(s.write)
-	s.work.Go(s.keep)
-	s.work.Go(s.watch)
 	return s, nil
 }
 
@@ -146,7 +143,7 @@ func (s *Store) join(ctx context.Context) (err error) {
 	if s.job, err = makeJob(ctx, &s.link, &s.cfg); err != nil {
 		return err
 	}
-	s.parts = nil
+	s.parts, s.marks = nil, make([]mark, s.job.partitions)
 	for p := range s.job.partitions {
 		s.parts = append(s.parts, &part{index: p, key: counters(s.job.name, p), hosts: make(map[string]*held)})
 	}
@@ -155,7 +152,7 @@ func (s *Store) join(ctx context.Context) (err error) {
 		return err
 	}
 	s.left = frontier.Left{Queued: t.added - t.done, Known: t.added}
-	s.whole = Whole{At: s.cfg.Clock.Now(), Known: t.added, Done: t.done, Queued: max(0, t.added-t.done)}
+	s.whole = whole{at: s.cfg.Clock.Now(), tally: t, processes: 1}
 	now, err := serverTime(ctx, s.link.Client, s.cfg.now)
 	if err != nil {
 		return err
@@ -173,12 +170,9 @@ func (s *Store) Left() frontier.Left { return s.left }
 // Elapsed is how long ago the job was begun, by the server's clock, when the store was opened.
 func (s *Store) Elapsed() time.Duration { return s.elapsed }
 
-// Known reports whether a URL of that fingerprint is surely in the job. If not, it may be all the same.
-func (s *Store) Known(fp uint64) bool { return s.known.has(fp) }
-
 // Put has the job decide about a URL: one that is new is queued, whosever its host is.
 func (s *Store) Put(host string, it *frontier.Item, fp uint64, _ bool) {
-	s.known.add(fp)
+	s.add(fp)
 	o := op{kind: opPut, host: host, text: encode(host, it), fp: fp, n: int64(it.Rank), budget: s.budgetOf(it)}
 	if it.Kind == frontier.Page && !it.Seed && frontier.IsUsual(it.URL) {
 		o.also = frontier.AsPage(fp)
@@ -223,27 +217,6 @@ func (s *Store) Done(host string, it *frontier.Item, v frontier.Visit) {
 	s.tell(op{kind: opDone, held: h, id: it.ID, refused: v.Refused})
 }
 
-// asked notes that a URL of a host was asked for, and that so many are done; nil if the host is not ours.
-func (s *Store) asked(host string, done int) *held {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	h := s.hosts[host]
-	if h == nil {
-		return nil
-	}
-	done = min(done, h.loaded)
-	h.loaded, s.loaded = h.loaded-done, s.loaded-done
-	h.used, h.last = true, s.cfg.Clock.Now()
-	return h
-}
-
-// Seeded says that this process brings no more seeds than it has put.
-func (s *Store) Seeded() {
-	if s.seeding.Load() {
-		s.tell(op{kind: opSeeded})
-	}
-}
-
 // Load asks for the next URLs of a host of ours, which come by Answers; the place is of no account.
 func (s *Store) Load(host string, _ frontier.Place, n int) {
 	s.tell(op{kind: opLoad, host: host, held: s.find(host), n: int64(min(n, loadMost))})
@@ -254,81 +227,11 @@ func (s *Store) Activate(n int) { s.tell(op{kind: opRouse, n: int64(n)}) }
 
 // Deactivate gives a host back, not to be asked before an instant.
 func (s *Store) Deactivate(host string, notBefore time.Time) {
-	s.mu.Lock()
-	h := s.hosts[host]
-	if h != nil {
-		s.dropLocked(h)
-	}
-	s.mu.Unlock()
-	if h != nil {
+	if h := s.find(host); h != nil && s.drop(h) {
 		s.counts.given.Add(1)
 		wait := max(0, notBefore.Sub(s.cfg.Clock.Now()))
 		s.tell(op{kind: opGive, held: h, n: int64((wait + time.Millisecond - 1) / time.Millisecond), text: s.memory(h)})
 	}
-}
-
-// Learned stores what the limiter knows of a host.
-func (s *Store) Learned(host string) {
-	if h := s.find(host); h != nil {
-		s.learned(h)
-	}
-}
-
-func (s *Store) learned(h *held) {
-	if text := s.memory(h); text != "" {
-		s.tell(op{kind: opLearned, held: h, text: text})
-	}
-}
-
-// find is a host of ours.
-func (s *Store) find(host string) *held {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.hosts[host]
-}
-
-// dropLocked forgets a host.
-func (s *Store) dropLocked(h *held) {
-	if s.hosts[h.name] == h {
-		s.loaded -= h.loaded
-		delete(s.hosts, h.name)
-		delete(h.part.hosts, h.name)
-		s.readmitLocked(h.name)
-	}
-}
-
-// margin is how long before the end of a session nothing is asked any more.
-func (s *Store) margin() time.Duration { return s.cfg.Lease / 4 }
-
-// Until is when the host ceases to be ours if its lease is not renewed; zero if it is not.
-func (s *Store) Until(host string) time.Time {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	h := s.hosts[host]
-	if h == nil || h.part.until.IsZero() {
-		return time.Time{}
-	}
-	return h.part.until.Add(-s.margin())
-}
-
-// errLost ends a host's context. To the fetch, the request was cancelled.
-var errLost = fmt.Errorf("the lease of the host has ended: %w", context.Canceled)
-
-// nobodys is the context of hosts that are not ours.
-var nobodys = func() context.Context {
-	ctx, cancel := context.WithCancelCause(context.Background())
-	cancel(errLost)
-	return ctx
-}()
-
-// Held is a context that ends when the host may no longer be ours, to cancel its requests.
-func (s *Store) Held(host string) context.Context {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if h := s.hosts[host]; h != nil && h.part.ctx != nil {
-		return h.part.ctx
-	}
-	return nobodys
 }
 
 // Commit does nothing: calls are sent in order, outcomes after [Config.Sync]; positions are not kept.
@@ -337,17 +240,10 @@ func (s *Store) Commit([]frontier.Position) {}
 // Owned is nil: the files of a process are its own, whoever has its hosts.
 func (s *Store) Owned() error { return nil }
 
-// fail ends the work of the store. Only the first reason counts.
-func (s *Store) fail(err error) {
-	if s.Fail(fmt.Errorf("job %s: %w", s.job.name, err)) {
-		s.end()
-	}
-}
-
 // Opening is what the job has of a named host and port, as [Store.Open] was told, or empty.
 func (s *Store) Opening(ctx context.Context, host string) (addrs string, err error) {
 	c := s.link.Client
-	addrs, err = c.Do(ctx, c.B().Hget().Key(jobKey(s.job.name, "openings")).Field(host).Build()).ToString()
+	addrs, err = c.Do(ctx, c.B().Hget().Key(s.key("openings")).Field(host).Build()).ToString()
 	if err != nil && !rueidis.IsRedisNil(err) {
 		return "", fmt.Errorf("redis: read what seeds have opened: %w", err)
 	}
@@ -357,34 +253,10 @@ func (s *Store) Opening(ctx context.Context, host string) (addrs string, err err
 // Open notes what a host and a port that the user named have opened, unless another process has before.
 func (s *Store) Open(ctx context.Context, host, addrs string) error {
 	c := s.link.Client
-	if err := c.Do(ctx, c.B().Hsetnx().Key(jobKey(s.job.name, "openings")).Field(host).Value(addrs).Build()).Error(); err != nil {
+	if err := c.Do(ctx, c.B().Hsetnx().Key(s.key("openings")).Field(host).Value(addrs).Build()).Error(); err != nil {
 		return fmt.Errorf("redis: keep what seeds have opened: %w", err)
 	}
 	return nil
-}
-
-// seedsMost bounds the seeds that are read at a time.
-const seedsMost = 1000
-
-type seed struct {
-	url  string
-	hops uint8
-	at   int64
-}
-
-// seedsBehind reads some of the seeds of the job.
-func (s *Store) seedsBehind(ctx context.Context, last int64) ([]seed, error) {
-	c := s.link.Client
-	found, err := c.Do(ctx, c.B().Zrangebyscore().Key(jobKey(s.job.name, "seeds")).
-		Min("("+decimal(last)).Max("+inf").Withscores().Limit(0, seedsMost).Build()).AsZScores()
-	if err != nil {
-		return nil, fmt.Errorf("redis: read the seeds: %w", err)
-	}
-	seeds := make([]seed, len(found))
-	for i, z := range found {
-		seeds[i] = seed{z.Member, uint8(int64(z.Score) & 255), int64(z.Score)}
-	}
-	return seeds, nil
 }
 
 // Close sends what was told, gives all hosts back and stops the store. A silent server costs a lease, and 10 s at
@@ -393,7 +265,7 @@ func (s *Store) seedsBehind(ctx context.Context, last int64) ([]seed, error) {
 func (s *Store) Close() error { return s.close() }
 
 // patience is how long Close waits for the server, also with short leases, to store what was found.
-func (s *Store) patience() time.Duration { return max(s.cfg.Lease, closeLeast) }
+func (p *process) patience() time.Duration { return max(p.cfg.Lease, closeLeast) }
 
 func (s *Store) shut() error {
 	patience := s.cfg.Clock.NewTimer(s.patience())
@@ -411,53 +283,86 @@ func (s *Store) shut() error {
 	return s.Err()
 }
 
-// counts are the counters of [Statistics].
-type counts struct {
-	added, duplicates, refused, dropped, done, stale, lost, given, acquired, heartbeats, setbacks, syncs, rtt atomic.Int64
+// firstBeat is when a process is heard of again after it has come, with the hosts that it has got by then.
+const firstBeat = time.Second
 
-	oom atomic.Bool
-}
-
-// Statistics is what a Store has counted since it was opened.
-type Statistics struct {
-	Worker     string        `json:"worker"`
-	Trips      int64         `json:"trips"`      // pipelines sent
-	Commands   int64         `json:"commands"`   // scripts in them
-	Bytes      int64         `json:"bytes"`      // of their arguments
-	Retries    int64         `json:"retries"`    // commands sent again, as no answer came
-	Reloads    int64         `json:"reloads"`    // of scripts that a server did not know
-	Added      int64         `json:"added"`      // URLs that were new
-	Duplicates int64         `json:"duplicates"` // URLs that turned out to be known
-	Refused    int64         `json:"refused"`    // URLs beyond the bound of their host
-	Dropped    int64         `json:"dropped"`    // URLs for which the server had no memory
-	Done       int64         `json:"done"`       // URLs
-	Stale      int64         `json:"stale"`      // hosts of which a write came too late
-	Lost       int64         `json:"lost"`       // hosts whose lease ended
-	Given      int64         `json:"given"`      // hosts given back
-	Acquired   int64         `json:"acquired"`   // hosts
-	Hosts      int           `json:"hosts"`      // that this process has
-	Loaded     int           `json:"loaded"`     // URLs handed out to it and not done
-	Pending    int64         `json:"pending"`    // calls that wait to be sent
-	LastTrip   time.Duration `json:"last_trip"`  // how long the last batch took
-	Full       bool          `json:"full"`       // the server has no memory left for new URLs
-	Heartbeats int64         `json:"heartbeats"` // answered
-	Setbacks   int64         `json:"setbacks"`   // times the server had lost what it had acknowledged
-	Syncs      int64         `json:"syncs"`      // of the sinks
-}
-
-// Statistics is what was counted so far.
-func (s *Store) Statistics() Statistics {
-	s.mu.Lock()
-	hosts, loaded := len(s.hosts), s.loaded
-	s.mu.Unlock()
-	c, l := &s.counts, &s.link
-	pending, _ := s.Pending()
-	return Statistics{
-		Worker: s.cfg.Worker, Trips: l.trips.Load(), Commands: l.commands.Load(), Bytes: l.bytes.Load(),
-		Retries: l.retries.Load(), Reloads: l.reloads.Load(), Added: c.added.Load(), Duplicates: c.duplicates.Load(),
-		Refused: c.refused.Load(), Dropped: c.dropped.Load(), Done: c.done.Load(), Stale: c.stale.Load(),
-		Lost: c.lost.Load(), Given: c.given.Load(), Acquired: c.acquired.Load(), Hosts: hosts, Loaded: loaded, Pending: pending,
-		LastTrip: time.Duration(c.rtt.Load()), Full: c.oom.Load(), Heartbeats: c.heartbeats.Load(),
-		Setbacks: c.setbacks.Load(), Syncs: c.syncs.Load(),
+// keep renews the sessions and has the process be heard of, until the store is closed.
+func (s *Store) keep() {
+	period := s.cfg.Lease / 3
+	for wait := min(period, firstBeat); ; {
+		timer := s.cfg.Clock.NewTimer(wait)
+		select {
+		case <-timer.C():
+		case <-s.stir:
+		case <-s.life.Done():
+		}
+		timer.Stop()
+		if s.life.Err() != nil {
+			return
+		}
+		for _, h := range s.used() {
+			s.learned(h)
+		}
+		err := s.renew(s.life)
+		if err == nil {
+			err = s.beat(s.life)
+		}
+		if err == nil {
+			s.checkMarks(s.life)
+			s.survey(s.life)
+		}
+		wait = period
+		if errors.Is(err, ErrNoJob) {
+			s.fail(err)
+		} else if err != nil {
+			wait = period / 4
+		}
 	}
+}
+
+// Figures are those of a process and of its job, for the console: see [Store.Figures].
+type Figures struct {
+	Job    string `json:"job"`
+	Worker string `json:"worker"`
+	State  string `json:"state"` // a [Control]
+
+	Hosts   int   `json:"hosts"`   // that this process has
+	Loaded  int   `json:"loaded"`  // URLs that it was handed and are not done
+	Pending int64 `json:"pending"` // operations not sent yet
+
+	SilentSeconds float64 `json:"silent_seconds"` // since Redis was heard last
+	LeaseSeconds  float64 `json:"lease_seconds"`
+	TripSeconds   float64 `json:"trip_seconds"` // the last batch
+
+	Commands int64 `json:"commands"`
+	Repeated int64 `json:"repeated"` // commands sent again
+	Acquired int64 `json:"acquired"` // hosts
+	Given    int64 `json:"given"`    // hosts
+	Lost     int64 `json:"lost"`     // hosts
+	Dropped  int64 `json:"dropped"`  // URLs for which Redis had no memory
+	Full     bool  `json:"full"`     // it has none
+
+	// AgeSeconds is how old the figures of all processes are, which follow. Those of partitions are of slightly
+	// different moments.
+	AgeSeconds float64 `json:"age_seconds"`
+	Known      int64   `json:"known"`  // URLs ever added
+	Done       int64   `json:"done"`   // of them
+	Queued     int64   `json:"queued"` // URLs that are not done
+	Leased     int64   `json:"leased"` // of these, those that processes were handed, as they told last
+	Processes  int     `json:"processes"`
+}
+
+// Figures is how this process and its job stand, without a request. Asking has those of the job read with the next
+// heartbeat.
+func (s *Store) Figures() Figures {
+	c, now := &s.counts, s.cfg.Clock.Now()
+	f := Figures{
+		Job: s.job.name, Worker: s.cfg.Worker, LeaseSeconds: s.cfg.Lease.Seconds(),
+		TripSeconds: time.Duration(c.rtt.Load()).Seconds(), Commands: s.link.commands.Load(), Repeated: s.link.retries.Load(),
+		Acquired: c.acquired.Load(), Given: c.given.Load(), Lost: c.lost.Load(), Dropped: c.dropped.Load(), Full: c.oom.Load(),
+	}
+	f.Pending, _ = s.Pending()
+	f.Hosts, f.Loaded = s.leases.size()
+	s.member.stand(&f, now)
+	return f
 }

@@ -23,7 +23,7 @@ func TestFromOneToAnother(t *testing.T) {
 	require.Equal(t, []string{"a.test", "b.test"}, names(got))
 	require.Equal(t, 3, got.Hosts[0].Queued)
 	require.Equal(t, 3, got.Hosts[0].Pages)
-	require.EqualValues(t, 1, b.Statistics().Duplicates)
+	require.EqualValues(t, 1, b.counts.duplicates.Load())
 	urls, first := load(t, b, "a.test", 2)
 	require.Equal(t, []string{"http://a.test/1", "http://a.test/2"}, urls)
 	require.Equal(t, 1, first.Left)
@@ -207,7 +207,7 @@ func TestGive(t *testing.T) {
 	require.Equal(t, 1500*time.Millisecond, rouse(t, b, 1).Next)
 	r.clk.Advance(1500 * time.Millisecond)
 	require.Equal(t, []string{"a.test"}, names(rouse(t, b, 1)))
-	require.Zero(t, a.Statistics().Loaded)
+	require.Zero(t, a.Figures().Loaded)
 }
 
 // Who was thought dead and is not has lost its hosts: nothing that it still tells changes
@@ -229,8 +229,8 @@ func TestStaleToken(t *testing.T) {
 	a.Spent(got.Items[1].URL.Host(), &got.Items[1])
 	a.Deactivate("a.test", time.Time{})
 	flush(t, a)
-	require.EqualValues(t, 1, a.Statistics().Stale)
-	require.Zero(t, a.Statistics().Done)
+	require.EqualValues(t, 1, a.counts.stale.Load())
+	require.Zero(t, a.counts.done.Load())
 	urls, _ := load(t, b, "a.test", 9)
 	require.Equal(t, []string{"http://a.test/1", "http://a.test/2"}, urls)
 
@@ -269,7 +269,7 @@ func TestLapse(t *testing.T) {
 		n = (<-a.Answers()).Update()
 	}
 	require.Equal(t, []string{"a.test"}, n.Lost)
-	require.EqualValues(t, 1, a.Statistics().Lost)
+	require.EqualValues(t, 1, a.counts.lost.Load())
 	die(a)
 }
 
@@ -281,7 +281,7 @@ func TestRenewal(t *testing.T) {
 	rouse(t, a, 1)
 	for range 10 {
 		before := a.Until("a.test")
-		r.clk.BlockUntil(3) // both wait to renew, and a for the end of its lease
+		r.clk.BlockUntil(4) // both wait to renew, and look for the end of their leases
 		r.clk.Advance(r.cfg.Lease / 3)
 		require.Eventually(t, func() bool { return a.Until("a.test").After(before) }, redistest.Patience, time.Millisecond)
 	}
@@ -396,10 +396,9 @@ func TestMaxPagesPerHost(t *testing.T) {
 	a := r.open(func(c *Config) { c.MaxPagesPerHost = 2 })
 	put(t, a, "http://a.test/1", "http://a.test/2", "http://a.test/3", "http://a.test/1", "http://b.test/1")
 	require.Len(t, rouse(t, a, 9).Hosts, 2)
-	st := a.Statistics()
-	require.EqualValues(t, 3, st.Added)
-	require.EqualValues(t, 1, st.Refused)
-	require.EqualValues(t, 1, st.Duplicates)
+	require.EqualValues(t, 3, a.counts.added.Load())
+	require.EqualValues(t, 1, a.counts.refused.Load())
+	require.EqualValues(t, 1, a.counts.duplicates.Load())
 }
 
 // A URL keeps the tries that it has spent.

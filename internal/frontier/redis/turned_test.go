@@ -1,9 +1,7 @@
 package redis
 
 import (
-	"fmt"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -22,9 +20,8 @@ func TestBoundCountsPages(t *testing.T) {
 	}
 	put(t, a, "http://a.test/1", "http://a.test/2", "http://a.test/3")
 	flush(t, a)
-	require.EqualValues(t, 1, a.Statistics().Refused)
+	require.EqualValues(t, 1, a.counts.refused.Load())
 	third := item(t, "http://a.test/3").URL.Fingerprint(a.Key())
-	require.True(t, a.Known(third), "to offer it again would be a trip for nothing")
 	require.Equal(t, 5, rouse(t, a, 1).Hosts[0].Pages, "all that is known")
 	urls, got := load(t, a, "a.test", 9)
 	require.Len(t, urls, 5)
@@ -36,40 +33,12 @@ func TestBoundCountsPages(t *testing.T) {
 	done(3, false)
 	put(t, a, "http://a.test/3", "http://a.test/4")
 	flush(t, a)
-	require.EqualValues(t, 3, a.Statistics().Refused)
-	require.True(t, a.Known(third))
+	require.EqualValues(t, 3, a.counts.refused.Load())
+	require.False(t, a.Known(third), "there may be room for it later")
 	done(4, true)
-	require.False(t, a.Known(third))
 	put(t, a, "http://a.test/3", "http://a.test/5")
 	flush(t, a)
 	urls, _ = load(t, a, "a.test", 9)
 	require.Equal(t, []string{"http://a.test/3"}, urls)
-	require.EqualValues(t, 4, a.Statistics().Refused)
-	fifth := item(t, "http://a.test/5").URL.Fingerprint(a.Key())
-	require.True(t, a.Known(fifth))
-	a.Deactivate("a.test", time.Time{})
-	require.False(t, a.Known(fifth), "another process may make room that this one does not hear of")
-}
-
-// What is beyond bounds is remembered within a bound of its own.
-func TestTurnedAwayIsBounded(t *testing.T) {
-	r := newRig(t)
-	a := r.open(func(c *Config) { c.MaxPagesPerHost, c.KnownFPs = 1, 1<<18 })
-	const each = maxTurned / 2
-	for h := range 3 {
-		for i := range each {
-			o := op{host: fmt.Sprintf("h%d.test", h), fp: uint64(h*each + i + 1)}
-			a.known.add(o.fp)
-			a.turnAway(&o)
-		}
-	}
-	require.Equal(t, maxTurned, a.turned.n)
-	require.Len(t, a.turned.hosts, 2)
-	forgotten := 0
-	for fp := range uint64(3 * each) {
-		if !a.known.has(fp + 1) {
-			forgotten++
-		}
-	}
-	require.Equal(t, each, forgotten, "the host that had to go is offered again")
+	require.EqualValues(t, 4, a.counts.refused.Load())
 }

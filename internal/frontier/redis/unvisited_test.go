@@ -18,11 +18,11 @@ func TestUnvisited(t *testing.T) {
 		want string
 	}{
 		"nothing was noted":    {func(*Store) {}, func(*Store) {}, ""},
-		"of one host":          {func(s *Store) { s.Unruled(why) }, func(*Store) {}, why},
-		"the first reason":     {func(s *Store) { s.Unruled(why); s.Unruled("another") }, func(s *Store) { s.Unruled("of the other") }, why},
-		"another was visited":  {func(s *Store) { s.Unruled(why) }, func(s *Store) { s.Visited() }, ""},
-		"it was, before":       {func(s *Store) { s.Visited() }, func(s *Store) { s.Unruled(why) }, ""},
-		"a reason beyond room": {func(s *Store) { s.Unruled(strings.Repeat("x", reasonMost-1) + "é") }, func(*Store) {}, strings.Repeat("x", reasonMost-1)},
+		"of one host":          {func(s *Store) { s.Noted(true, false, why) }, func(*Store) {}, why},
+		"the first reason":     {func(s *Store) { s.Noted(true, false, why); s.Noted(true, false, "another") }, func(s *Store) { s.Noted(true, false, "of the other") }, why},
+		"another was visited":  {func(s *Store) { s.Noted(true, false, why) }, func(s *Store) { s.Noted(true, true, "") }, ""},
+		"it was, before":       {func(s *Store) { s.Noted(true, true, "") }, func(s *Store) { s.Noted(true, false, why) }, ""},
+		"a reason beyond room": {func(s *Store) { s.Noted(true, false, strings.Repeat("x", reasonMost-1)+"é") }, func(*Store) {}, strings.Repeat("x", reasonMost-1)},
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := newRig(t)
@@ -32,7 +32,6 @@ func TestUnvisited(t *testing.T) {
 			visitOne(t, a, c.a)
 			visitOne(t, b, c.b)
 			for _, s := range []*Store{a, b, r.open()} {
-				require.Empty(t, s.Unvisited(), "it has not looked yet")
 				require.True(t, rouse(t, s, 1).Complete)
 				require.Equal(t, c.want, s.Unvisited())
 			}
@@ -52,10 +51,10 @@ func TestNotedBeforeDone(t *testing.T) {
 	rouse(t, s, 1)
 	_, got := load(t, s, "a.test", 1)
 	s.Done(got.Items[0].URL.Host(), &got.Items[0], frontier.Visit{})
-	s.Visited()
+	s.Noted(true, true, "")
 	ops, _, _ := s.inbox.take(true)
 	require.Len(t, ops, 2)
-	require.NoError(t, s.send(t.Context(), ops))
+	require.NoError(t, s.writer.send(t.Context(), ops))
 	require.Equal(t, opNote, ops[0].kind, "whatever was told first")
 	require.Equal(t, opDone, ops[1].kind)
 }
@@ -67,8 +66,8 @@ func TestUnanswered(t *testing.T) {
 		want bool
 	}{
 		"nobody was": {func(*Store) {}, true},
-		"one was":    {(*Store).Answered, false},
-		"to a URL":   {(*Store).Visited, false},
+		"one was":    {func(s *Store) { s.Noted(true, false, "") }, false},
+		"to a URL":   {func(s *Store) { s.Noted(true, true, "") }, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := newRig(t)
@@ -78,7 +77,6 @@ func TestUnanswered(t *testing.T) {
 			visitOne(t, a, c.note)
 			visitOne(t, b, func(*Store) {})
 			for _, s := range []*Store{a, b, r.open()} {
-				require.False(t, s.Unanswered(), "it has not looked yet")
 				require.True(t, rouse(t, s, 1).Complete)
 				require.Equal(t, c.want, s.Unanswered())
 			}

@@ -12,19 +12,24 @@ import (
 	"github.com/treadlight/crawl/internal/frontier"
 )
 
-func (s *Store) tell(o op) {
-	s.Told(1)
-	if s.Err() != nil || !s.inbox.add(o) {
-		s.Told(-1)
-	}
+// writer sends what was told, on a goroutine of its own.
+type writer struct {
+	*process
+	seen      *seen
+	leases    *leases
+	member    *member
+	request   int64        // of scripts that want a number
+	hints     map[int]bool // partitions in which a host may be ready
+	unsettled []op         // done URLs whose records may not be on disk yet, told once they are
+	settled   alarm        // for them
 }
 
-// write sends what was told until the store is closed or fails.
-func (s *Store) write() {
+// run sends what was told until the store is closed or fails.
+func (s *writer) run() {
 	defer close(s.inbox.done)
 	var linger alarm
 	defer linger.stop()
-	defer s.unsettled.stop()
+	defer s.settled.stop()
 	for {
 		timeIsUp, overdue := false, false
 		select {
@@ -33,12 +38,12 @@ func (s *Store) write() {
 		case <-s.inbox.wake:
 		case <-linger.due:
 			timeIsUp, linger.due = true, nil
-		case <-s.unsettled.due:
-			overdue, s.unsettled.due = true, nil
+		case <-s.settled.due:
+			overdue, s.settled.due = true, nil
 		}
 		ops, later, closed := s.inbox.take(timeIsUp)
 		if later {
-			linger.set(s.cfg.Clock, s.cfg.Linger)
+			linger.set(s.cfg.Clock, s.cfg.linger)
 		} else {
 			linger.due = nil
 		}
@@ -66,76 +71,51 @@ func (s *Store) write() {
 // settleEvery is how long outcomes may wait, to sync the sinks less often.
 const settleEvery = 100 * time.Millisecond
 
-// unsettled are done URLs whose records may not be on disk yet, told once they are. The writer's alone.
-type unsettled struct {
-	ops []op
-	alarm
-}
-
 // settle takes out of ops what is to wait, and adds what need not, after a sync. Returns and questions depend on all
 // calls before.
-func (s *Store) settle(ops []op, now bool) ([]op, error) {
+func (s *writer) settle(ops []op, now bool) ([]op, error) {
 	if s.cfg.Sync == nil {
 		return ops, nil
 	}
-	u := &s.unsettled
 	rest := ops[:0]
 	for _, o := range ops {
 		if o.kind == opDone {
-			u.ops = append(u.ops, o)
+			s.unsettled = append(s.unsettled, o)
 			continue
 		}
 		now = now || o.kind == opGive || o.kind == opRouse
 		rest = append(rest, o)
 	}
-	if len(u.ops) == 0 {
+	if len(s.unsettled) == 0 {
 		return rest, nil
 	}
-	if !now && len(u.ops) <= s.cfg.MaxPending/2 {
-		u.set(s.cfg.Clock, settleEvery)
+	if !now && len(s.unsettled) <= s.cfg.maxPending/2 {
+		s.settled.set(s.cfg.Clock, settleEvery)
 		return rest, nil
 	}
 	if err := s.cfg.Sync(); err != nil {
 		return nil, err
 	}
 	s.counts.syncs.Add(1)
-	rest = append(rest, u.ops...)
-	clear(u.ops)
-	u.ops, u.due = u.ops[:0], nil
+	rest = append(rest, s.unsettled...)
+	clear(s.unsettled)
+	s.unsettled, s.settled.due = s.unsettled[:0], nil
 	return rest, nil
 }
 
 // send sends a batch, phase by phase.
-func (s *Store) send(ctx context.Context, ops []op) error {
+func (s *writer) send(ctx context.Context, ops []op) error {
 	if len(ops) == 0 {
 		return nil
 	}
 	begun := s.cfg.Clock.Now()
-	slices.SortStableFunc(ops, func(a, b op) int { return cmp.Compare(phase[a.kind], phase[b.kind]) })
+	slices.SortStableFunc(ops, func(a, b op) int { return cmp.Compare(phases[a.kind].at, phases[b.kind].at) })
 	for len(ops) > 0 {
-		n := 1
-		for n < len(ops) && phase[ops[n].kind] == phase[ops[0].kind] && ops[n].kind != opRouse {
+		phase, n := phases[ops[0].kind], 1
+		for n < len(ops) && phases[ops[n].kind].at == phase.at && !phase.single {
 			n++
 		}
-		var err error
-		switch ops[0].kind {
-		case opNote:
-			err = s.note(ctx, ops[:n])
-		case opPut:
-			err = s.put(ctx, ops[:n])
-		case opSeeded:
-			s.seeding.Store(false)
-			signal(s.stir)
-		case opSpent, opDone, opLearned:
-			err = s.finish(ctx, ops[:n])
-		case opGive:
-			err = s.give(ctx, ops[:n])
-		case opLoad:
-			err = s.load(ctx, ops[:n])
-		case opRouse:
-			err = s.acquire(ctx, int(ops[0].n))
-		}
-		if err != nil {
+		if err := phase.send(s, ctx, ops[:n]); err != nil {
 			return err
 		}
 		s.Stored(n)
@@ -156,7 +136,7 @@ const (
 type batch struct {
 	script *script
 	most   int
-	head   func(session string) []string // the first arguments
+	head   func(session ...string) []string // the first arguments
 	calls  []*call
 	ops    [][]op // of each call
 	open   map[place]int
@@ -183,32 +163,25 @@ func (b *batch) add(p *part, session string, o op, args ...string) {
 	b.ops[i] = append(b.ops[i], o)
 }
 
-// args are those that all scripts begin with.
-func (s *Store) args(more ...string) []string {
-	return append([]string{timeArg(s.cfg.now), s.job.id}, more...)
-}
-
-func (s *Store) argsOf(session string) []string { return s.args(session) }
-
 func decimal[T int | int64](n T) string { return strconv.FormatInt(int64(n), 10) }
 
 func millis(d time.Duration) string { return decimal(d.Milliseconds()) }
 
 // put adds URLs, the seeds among them to those of the job before.
-func (s *Store) put(ctx context.Context, ops []op) error {
-	seeds := &call{script: scriptSeeds, keys: []string{jobKey(s.job.name, "seeds")}}
+func (s *writer) put(ctx context.Context, ops []op) error {
+	seeds := &call{script: scriptSeeds, keys: []string{s.key("seeds")}}
 	var numbers []int64 // of the calls
-	b := batch{script: scriptAdd, most: addMost, head: func(session string) []string {
+	b := batch{script: scriptAdd, most: addMost, head: func(session ...string) []string {
 		s.request++
 		numbers = append(numbers, s.request)
-		return s.args(session, s.worker, decimal(s.request))
+		return s.args(session[0], s.worker, decimal(s.request))
 	}}
 	for _, o := range ops {
 		if o.seed != "" {
 			seeds.args = append(seeds.args, o.seed, decimal(int(o.hops)))
 		}
-		p := s.parts[s.job.partitionOf(o.host)]
-		b.add(p, s.sessionOf(p), o, o.host, o.fingerprint(), decimal(o.n), o.budget, o.text)
+		p := s.leases.parts[s.job.partitionOf(o.host)]
+		b.add(p, s.leases.sessionOf(p), o, o.host, o.fingerprint(), decimal(o.n), o.budget, o.text)
 	}
 	if len(seeds.args) > 0 {
 		// One that the server has no memory for is a seed of this process alone.
@@ -224,7 +197,7 @@ func (s *Store) put(ctx context.Context, ops []op) error {
 		if errors.Is(c.err, errMemory) {
 			full = true
 			for _, o := range b.ops[i] {
-				s.known.forget(o.fp)
+				s.seen.forget(o.fp)
 			}
 			s.counts.dropped.Add(int64(len(b.ops[i])))
 			continue
@@ -238,7 +211,7 @@ func (s *Store) put(ctx context.Context, ops []op) error {
 		}
 	}
 	s.noteFull(full)
-	s.noteLost(lost)
+	s.seen.noteLost(lost)
 	return nil
 }
 
@@ -255,7 +228,7 @@ func (o *op) fingerprint() string {
 }
 
 // noteFull tells once when the server begins to refuse new URLs, and when it takes them again.
-func (s *Store) noteFull(full bool) {
+func (s *writer) noteFull(full bool) {
 	if was := s.counts.oom.Swap(full); was == full {
 		return
 	}
@@ -268,24 +241,24 @@ func (s *Store) noteFull(full bool) {
 }
 
 // added takes in the outcome of offered URLs, and reports whether the partition has lost earlier ones.
-func (s *Store) added(reply []message, ops []op, serial int64) (lost bool) {
+func (s *writer) added(reply []message, ops []op, serial int64) (lost bool) {
 	fresh, refused := number(reply[0]), list(reply[1])
 	s.counts.added.Add(fresh)
 	s.counts.refused.Add(int64(len(refused)))
 	s.counts.duplicates.Add(int64(len(ops)) - fresh - int64(len(refused)))
 	for _, m := range refused {
-		if i := number(m); i >= 0 && i < int64(len(ops)) && s.job.max > 0 {
-			s.turnAway(&ops[i])
+		if i := number(m); i >= 0 && i < int64(len(ops)) { // a page that is refused makes room for it
+			s.seen.forget(ops[i].fp)
 		}
 	}
 	p := s.job.partitionOf(ops[0].host)
-	lost = s.acknowledged(s.parts[p], number(reply[4]), serial)
+	lost = s.seen.acknowledged(p, number(reply[4]), serial)
 	grown, ready := list(reply[2]), number(reply[3]) == 1
 	if ready {
 		s.hints[p] = true
 	}
 	if ready || len(grown) > 0 {
-		s.announce(func(n *frontier.Update) {
+		s.leases.announce(func(n *frontier.Update) {
 			n.Ready = n.Ready || ready
 			for i := 0; i+1 < len(grown); i += 2 {
 				n.Grown = append(n.Grown, frontier.HostLeft{Name: text(grown[i]), Queued: int(number(grown[i+1]))})
@@ -295,52 +268,9 @@ func (s *Store) added(reply []message, ops []op, serial int64) (lost bool) {
 	return lost
 }
 
-// announce adds to the news and lets it be known that there are some.
-func (s *Store) announce(add func(*frontier.Update)) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	add(&s.news)
-	if !s.told { // if there is no room the next to announce tries again
-		s.told = s.Offer(frontier.Answer{Update: s.takeNews})
-	}
-}
-
-// takeNews is all that is new by now.
-func (s *Store) takeNews() frontier.Update {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	n := s.news
-	s.news, s.told = frontier.Update{}, false
-	return n
-}
-
-// heard takes in the news that a script has added to its reply.
-func (s *Store) heard(p *part, reply []message) {
-	if len(reply) < 2 {
-		return
-	}
-	wants, grown := int(number(reply[0])), list(reply[1])
-	if wants <= 0 && len(grown) == 0 {
-		return
-	}
-	s.announce(func(n *frontier.Update) {
-		if wants > 0 {
-			if len(n.Wanted) == 0 || wants-1 < n.Poorest {
-				n.Poorest = wants - 1
-			}
-			for name := range p.hosts {
-				n.Wanted = append(n.Wanted, name)
-			}
-		}
-		for _, name := range grown {
-			n.Grown = append(n.Grown, frontier.HostLeft{Name: text(name)})
-		}
-	})
-}
-
 // finish stores what became of URLs, and what was learned.
-func (s *Store) finish(ctx context.Context, ops []op) error {
-	b := batch{script: scriptDone, most: doneMost, head: s.argsOf}
+func (s *writer) finish(ctx context.Context, ops []op) error {
+	b := batch{script: scriptDone, most: doneMost, head: s.args}
 	for _, o := range ops {
 		what := map[kind]string{opDone: "d", opSpent: "s", opLearned: "m"}[o.kind]
 		if o.refused {
@@ -359,22 +289,21 @@ func (s *Store) finish(ctx context.Context, ops []op) error {
 		s.counts.done.Add(number(reply[0]))
 		for _, stale := range list(reply[1]) {
 			at := slices.IndexFunc(b.ops[i], func(o op) bool { return o.held.name == text(stale) })
-			if s.counts.stale.Add(1); at >= 0 {
-				s.loseHost(b.ops[i][at].held)
+			if at >= 0 {
+				s.leases.loseHost(b.ops[i][at].held)
 			}
 		}
-		s.heard(b.ops[i][0].held.part, list(reply[2]))
+		s.leases.heard(b.ops[i][0].held.part, list(reply[2]))
 	}
-	s.readmit(ops)
 	return nil
 }
 
 // seq is the number of a URL in its partition.
-func (s *Store) seq(id int64) int64 { return id / int64(s.job.partitions) }
+func (s *writer) seq(id int64) int64 { return id / int64(s.job.partitions) }
 
 // give returns hosts.
-func (s *Store) give(ctx context.Context, ops []op) error {
-	b := batch{script: scriptRelease, most: giveMost, head: func(session string) []string { return s.args(session, "0") }}
+func (s *writer) give(ctx context.Context, ops []op) error {
+	b := batch{script: scriptRelease, most: giveMost, head: func(session ...string) []string { return s.args(session[0], "0") }}
 	for _, o := range ops {
 		b.add(o.held.part, o.held.session, o, o.held.name, decimal(o.held.token), decimal(o.n), o.text)
 	}
@@ -390,8 +319,8 @@ func (s *Store) give(ctx context.Context, ops []op) error {
 }
 
 // load answers with the next URLs of hosts.
-func (s *Store) load(ctx context.Context, ops []op) error {
-	b := batch{script: scriptLoad, most: giveMost, head: s.argsOf}
+func (s *writer) load(ctx context.Context, ops []op) error {
+	b := batch{script: scriptLoad, most: giveMost, head: s.args}
 	for _, o := range ops {
 		if o.held == nil {
 			if !s.Answer(ctx.Done(), frontier.Answer{Host: o.host}) {
@@ -410,7 +339,7 @@ func (s *Store) load(ctx context.Context, ops []op) error {
 		if err != nil {
 			return err
 		}
-		s.heard(b.ops[i][0].held.part, list(reply[1]))
+		s.leases.heard(b.ops[i][0].held.part, list(reply[1]))
 		replies := list(reply[0])
 		for j, o := range b.ops[i] {
 			if j >= len(replies) {
@@ -429,53 +358,153 @@ func (s *Store) load(ctx context.Context, ops []op) error {
 }
 
 // loadedOf is the answer about one host.
-func (s *Store) loadedOf(h *held, reply []message) (frontier.Answer, error) {
+func (s *writer) loadedOf(h *held, reply []message) (frontier.Answer, error) {
 	a := frontier.Answer{Host: h.name, Lease: h.token}
 	if len(reply) < 2 {
 		return a, fmt.Errorf("redis: load: the reply about %s cannot be read", h.name)
 	}
 	left := number(reply[0])
 	if left < 0 {
-		s.counts.stale.Add(1)
-		s.loseHost(h)
+		s.leases.loseHost(h)
 		return a, nil
 	}
 	a.Left = int(left)
 	for _, m := range list(reply[1]) {
-		it, err := s.item(h, text(m))
+		it, err := itemOf(s.job.partitions, h, text(m))
 		if err != nil {
 			return a, fmt.Errorf("redis: %s of %s: %w: go on with the program that stored it", root(s.job.name, h.part.index)+"x:"+h.name, s.job.name, err)
 		}
 		a.Items = append(a.Items, it)
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.hosts[h.name] == h { // else it was lost meanwhile, and nobody wants the answer
-		h.loaded, s.loaded = h.loaded+len(a.Items), s.loaded+len(a.Items)
-	}
+	s.leases.handed(h, len(a.Items))
 	return a, nil
 }
 
-// What an opNote tells beside a reason.
-const (
-	noteVisited  = 1
-	noteAnswered = 2
-)
+// acquire answers with hosts that belong to nobody: of partitions where there may be some, or else of all.
+func (s *writer) acquire(ctx context.Context, n int) error {
+	var a frontier.Answer
+	var some []*part
+	for i := range s.hints {
+		some = append(some, s.leases.parts[i])
+	}
+	clear(s.hints)
+	for _, parts := range [][]*part{some, s.leases.parts} {
+		if len(a.Hosts) > 0 || len(parts) == 0 {
+			continue
+		}
+		if err := s.ask(ctx, parts, n, &a); err != nil {
+			return err
+		}
+	}
+	a.Complete = len(a.Hosts) == 0 && s.member.complete(ctx)
+	a.More = len(s.hints) > 0
+	if !s.Answer(ctx.Done(), a) {
+		return ctx.Err()
+	}
+	return nil
+}
+
+// ask acquires hosts of partitions, about as many of each.
+func (s *writer) ask(ctx context.Context, parts []*part, n int, a *frontier.Answer) error {
+	quota := max(1, (n+len(parts)-1)/len(parts))
+	s.request++
+	sent := s.cfg.Clock.Now()
+	calls, sessions := make([]*call, len(parts)), make([]string, len(parts))
+	has, _ := s.leases.size()
+	for i, p := range parts {
+		sessions[i] = s.leases.begin(p)
+		calls[i] = &call{script: scriptAcquire, keys: []string{p.key}, args: s.args(
+			sessions[i], millis(s.cfg.Lease), decimal(quota), decimal(s.request), decimal(has))}
+	}
+	if err := s.link.run(ctx, calls); err != nil {
+		return err
+	}
+	earlier := func(d *time.Duration, m message) {
+		if wait := time.Duration(number(m)) * time.Millisecond; wait > 0 && (*d == 0 || wait < *d) {
+			*d = wait
+		}
+	}
+	for i, c := range calls {
+		reply, err := c.parts(4)
+		if err != nil {
+			return err
+		}
+		earlier(&a.Next, reply[1])
+		earlier(&a.Due, reply[3])
+		before := len(a.Hosts)
+		s.leases.granted(parts[i], sessions[i], sent, list(reply[0]), a)
+		if len(a.Hosts)-before >= quota {
+			s.hints[parts[i].index] = true // there may be more
+		}
+	}
+	return nil
+}
 
 // note stores notes with the job, before the URL of their origin counts as done, so that whoever finds the job
 // complete sees them.
-func (s *Store) note(ctx context.Context, ops []op) error {
-	visited, answered, reason := "0", "0", ""
+func (s *writer) note(ctx context.Context, ops []op) error {
+	answered, visited, reason := "0", "0", ""
 	for _, o := range ops {
-		switch {
-		case o.n == noteVisited:
-			visited = "1"
-		case o.n == noteAnswered:
+		if o.answered {
 			answered = "1"
-		case reason == "":
-			reason = o.text
 		}
+		if o.visited {
+			visited = "1"
+		}
+		reason = cmp.Or(reason, o.text)
 	}
-	_, err := s.link.one(ctx, &call{script: scriptNote, keys: []string{jobKey(s.job.name, "job")}, args: s.args(visited, reason, answered)})
+	_, err := s.link.one(ctx, &call{script: scriptNote, keys: []string{s.key("job")}, args: s.args(visited, reason, answered)})
 	return err
+}
+
+// draw draws pages, or with none wanted gives back those that are not used, but for some.
+func (s *writer) draw(ctx context.Context, n, kept int64) error {
+	a, back := &s.member.pages, int64(0)
+	a.mu.Lock()
+	if n == 0 {
+		back = max(0, a.drawn-a.used-kept)
+		a.drawn, a.spent = a.drawn-back, false
+	}
+	a.mu.Unlock()
+	if n+back > 0 {
+		s.request++
+		c := &call{script: scriptDraw, keys: []string{s.key("job"), s.key("drawn")}, args: s.args(
+			s.worker, decimal(s.request), maxPages, decimal(s.cfg.MaxPages), decimal(n), decimal(back))}
+		if err := s.link.run(ctx, []*call{c}); err != nil {
+			return err
+		}
+		reply, err := c.parts(2)
+		if err != nil {
+			return err
+		}
+		granted := number(reply[0])
+		a.mu.Lock()
+		a.drawn, a.left, a.asked = a.drawn+granted, number(reply[1]), a.asked && n == 0
+		a.spent = a.left == 0 && granted < n
+		a.mu.Unlock()
+	}
+	signal(s.member.changed)
+	return nil
+}
+
+// leave gives back all that this process has, and has it be heard of no more.
+func (s *writer) leave(ctx context.Context) error {
+	wait := int64(0)
+	if s.member.Verdict() != "" { // all are to hear of it first, or what this one leaves would keep them from their end
+		wait = s.cfg.Lease.Milliseconds()
+	}
+	err := s.give(ctx, s.leases.returns(wait))
+	if err == nil {
+		err = s.leases.endSessions(ctx)
+	}
+	if err != nil {
+		return fmt.Errorf("give the hosts back: %w", err)
+	}
+	if err := s.draw(ctx, 0, 0); err != nil {
+		return fmt.Errorf("give back what was drawn: %w", err)
+	}
+	if err := s.seen.dropMarks(ctx); err != nil {
+		return fmt.Errorf("leave the job: %w", err)
+	}
+	return s.member.part(ctx)
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/collectors"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
+	"github.com/treadlight/crawl/internal/frontier/redis"
 	"github.com/treadlight/crawl/internal/observe/console/dashboard"
 	"github.com/treadlight/crawl/internal/pipeline"
 	"github.com/treadlight/crawl/internal/web/neardup"
@@ -253,34 +254,7 @@ func keptRows(kept func() Kept) []row {
 }
 
 // Fleet is the part of this process in a crawl that several share, and how the whole stands.
-type Fleet struct {
-	Job    string `json:"job"`
-	Worker string `json:"worker"`
-	State  string `json:"state"` // one of fleetStates
-
-	Hosts   int   `json:"hosts"`   // that this process has
-	Loaded  int   `json:"loaded"`  // URLs that it was handed and are not done
-	Pending int64 `json:"pending"` // operations not sent yet
-
-	SilentSeconds float64 `json:"silent_seconds"` // since Redis was heard last
-	LeaseSeconds  float64 `json:"lease_seconds"`
-	TripSeconds   float64 `json:"trip_seconds"` // the last batch
-
-	Commands int64 `json:"commands"`
-	Repeated int64 `json:"repeated"` // commands sent again
-	Acquired int64 `json:"acquired"` // hosts
-	Given    int64 `json:"given"`    // hosts
-	Lost     int64 `json:"lost"`     // hosts
-	Dropped  int64 `json:"dropped"`  // URLs for which Redis had no memory
-	Full     bool  `json:"full"`     // it has none
-
-	AgeSeconds float64 `json:"age_seconds"` // how old the figures of all processes are, which follow
-	Known      int64   `json:"known"`       // URLs
-	Done       int64   `json:"done"`        // URLs
-	Queued     int64   `json:"queued"`      // URLs
-	Leased     int64   `json:"leased"`      // URLs
-	Processes  int     `json:"processes"`
-}
+type Fleet = redis.Figures
 
 var fleetStates = []string{"running", "paused", "draining", "cut_off"}
 
@@ -327,7 +301,7 @@ func fleetInfo(f Fleet) prometheus.Collector {
 	return info
 }
 
-func (f *Fleet) summary() string {
+func fleetSummary(f *Fleet) string {
 	if f == nil {
 		return ""
 	}

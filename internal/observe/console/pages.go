@@ -36,7 +36,7 @@ func (c *Console) overview(w http.ResponseWriter, r *http.Request) {
 	v.Outcomes = outcomesOf(s.Outcomes)
 	v.Waits = waitsOf(rows)
 	v.Working = workingOf(&s)
-	v.Fleet = s.Fleet.summary()
+	v.Fleet = fleetSummary(s.Fleet)
 	seen := c.crawl.Recent()
 	v.Errors, v.Pages = seen.Errors, seen.Pages
 	v.Changed = changedOf(c.crawl.Controls())

@@ -5,8 +5,8 @@
 -- and what it tells. Then what it is at: w (it works), i (it has no URL), b (all its hosts
 -- refuse) or x (operators have blocked them all); for how long; until when the first refuses;
 -- 1 if hosts have ordered that; for how long they may; and why, for people. Spans are in
--- milliseconds. The reply: the job's control, the number of the last seed, why the job is at
--- its end with only blocked hosts left (empty: it is not), and how often its bounds were changed.
+-- milliseconds. The reply: the fields of the job and their values, among them why it is at its end with only
+-- blocked hosts left; the number of the last seed; and what each other process that is there tells.
 local now = tonumber(ARGV[1])
 if now == 0 then
   local t = redis.call('TIME')
@@ -74,5 +74,8 @@ if not why and kind ~= 'w' and tonumber(ARGV[4]) > 0 then
   why = blocked()
   if why then redis.call('HSET', job, 'blocked', why) end
 end
-local last = redis.call('ZRANGE', KEYS[4], -1, -1, 'WITHSCORES')
-return { redis.call('HGET', KEYS[1], 'control') or 'running', last[2] or '0', why or '', redis.call('HGET', job, 'changes') or '0' }
+local last, others = redis.call('ZRANGE', KEYS[4], -1, -1, 'WITHSCORES'), {}
+for _, id in ipairs(redis.call('ZRANGEBYSCORE', KEYS[2], string.format('(%d', now), '+inf')) do
+  if id ~= ARGV[3] then others[#others + 1] = redis.call('HGET', KEYS[3], id) or '' end
+end
+return { redis.call('HGETALL', job), last[2] or '0', others }

@@ -7,7 +7,7 @@ if now == 0 then
   now = t[1] * 1000 + math.floor(t[2] / 1000)
 end
 if redis.call('HSETNX', KEYS[1], 'id', ARGV[2]) == 1 then
-  redis.call('HSET', KEYS[1], 'key', ARGV[3], 'partitions', ARGV[4], 'max', ARGV[5], 'created', string.format('%d', now), 'control', 'running')
+  redis.call('HSET', KEYS[1], 'key', ARGV[3], 'partitions', ARGV[4], 'max', ARGV[5], 'created', string.format('%d', now), 'control', 'running', 'counted', '1')
   for i = 6, #ARGV, 2 do redis.call('HSET', KEYS[1], 'term:' .. ARGV[i], ARGV[i + 1]) end
 end
 return redis.call('HGETALL', KEYS[1])

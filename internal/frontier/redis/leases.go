@@ -2,17 +2,30 @@ package redis
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"math"
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
+	"github.com/treadlight/crawl/internal/clock"
 	"github.com/treadlight/crawl/internal/frontier"
 	"github.com/treadlight/crawl/internal/ratelimit"
 )
+
+// leases are the hosts of a process, and the sessions by which it has them.
+type leases struct {
+	*process
+
+	mu     sync.Mutex // guards what follows
+	parts  []*part
+	hosts  map[string]*held
+	loaded int // URLs that were handed out and are not done
+	news   frontier.Update
+	told   bool // that there are news is among the answers
+}
 
 // part is a partition, and the session that this process has in it.
 type part struct {
@@ -22,8 +35,6 @@ type part struct {
 	session string
 	until   time.Time // by our clock; zero: there is none
 	hosts   map[string]*held
-	acked   int64           // the number of this process that the partition has; zero: none yet
-	ackedAt time.Time       // when that was acknowledged
 	ctx     context.Context // ends with the session
 	cancel  context.CancelCauseFunc
 }
@@ -39,92 +50,133 @@ type held struct {
 	last    time.Time // when a request to it was over; zero: none was
 }
 
+// size is how many hosts there are, and URLs that were handed out and are not done.
+func (s *leases) size() (hosts, loaded int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return len(s.hosts), s.loaded
+}
+
+// Hosts is how many hosts this process has.
+func (s *leases) Hosts() int {
+	n, _ := s.size()
+	return n
+}
+
+// find is a host of ours; nil if it is not.
+func (s *leases) find(host string) *held {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.hosts[host]
+}
+
+// asked notes that a URL of a host was asked for, and that so many are done; nil if the host is not ours.
+func (s *leases) asked(host string, done int) *held {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	h := s.hosts[host]
+	if h == nil {
+		return nil
+	}
+	done = min(done, h.loaded)
+	h.loaded, s.loaded = h.loaded-done, s.loaded-done
+	h.used, h.last = true, s.cfg.Clock.Now()
+	return h
+}
+
+// handed notes URLs of a host that were handed out, unless it was lost meanwhile: then nobody wants them.
+func (s *leases) handed(h *held, urls int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.hosts[h.name] == h {
+		h.loaded, s.loaded = h.loaded+urls, s.loaded+urls
+	}
+}
+
+// drop forgets a host, and reports whether it was ours.
+func (s *leases) drop(h *held) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.dropLocked(h)
+}
+
+func (s *leases) dropLocked(h *held) bool {
+	if s.hosts[h.name] != h {
+		return false
+	}
+	s.loaded -= h.loaded
+	delete(s.hosts, h.name)
+	delete(h.part.hosts, h.name)
+	return true
+}
+
+// margin is how long before the end of a session nothing is asked any more.
+func (p *process) margin() time.Duration { return p.cfg.Lease / 4 }
+
+// Until is when the host ceases to be ours if its lease is not renewed; zero if it is not.
+func (s *leases) Until(host string) time.Time {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	h := s.hosts[host]
+	if h == nil || h.part.until.IsZero() {
+		return time.Time{}
+	}
+	return h.part.until.Add(-s.margin())
+}
+
+// errLost ends a host's context. To the fetch, the request was cancelled.
+var errLost = fmt.Errorf("the lease of the host has ended: %w", context.Canceled)
+
+// nobodys is the context of hosts that are not ours.
+var nobodys = func() context.Context {
+	ctx, cancel := context.WithCancelCause(context.Background())
+	cancel(errLost)
+	return ctx
+}()
+
+// Held is a context that ends when the host may no longer be ours, to cancel its requests.
+func (s *leases) Held(host string) context.Context {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if h := s.hosts[host]; h != nil && h.part.ctx != nil {
+		return h.part.ctx
+	}
+	return nobodys
+}
+
+// Learned stores what the limiter knows of a host.
+func (s *leases) Learned(host string) {
+	if h := s.find(host); h != nil {
+		s.learned(h)
+	}
+}
+
+func (s *leases) learned(h *held) {
+	if text := s.memory(h); text != "" {
+		s.tell(op{kind: opLearned, held: h, text: text})
+	}
+}
+
 // sessionOf is the session in a partition; empty if there is none.
-func (s *Store) sessionOf(p *part) string {
+func (s *leases) sessionOf(p *part) string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return p.session
 }
 
-// acquire answers with hosts that belong to nobody: of partitions where there may be some, or else of all.
-func (s *Store) acquire(ctx context.Context, n int) error {
-	var a frontier.Answer
-	var some []*part
-	for i := range s.hints {
-		some = append(some, s.parts[i])
-	}
-	clear(s.hints)
-	for _, parts := range [][]*part{some, s.parts} {
-		if len(a.Hosts) > 0 || len(parts) == 0 {
-			continue
-		}
-		if err := s.ask(ctx, parts, n, &a); err != nil {
-			return err
-		}
-	}
-	if len(a.Hosts) == 0 {
-		t, err := tallyOf(ctx, s.link.Client, s.job)
-		if err != nil && ctx.Err() != nil {
-			return ctx.Err()
-		}
-		a.Complete = err == nil && t.added == t.done && !s.othersSeed(ctx) && s.hearUnvisited(ctx) == nil // or it is asked again soon
-	}
-	a.More = len(s.hints) > 0
-	if !s.Answer(ctx.Done(), a) {
-		return ctx.Err()
-	}
-	return nil
-}
-
-// othersSeed reports whether a process that is heard of brings seeds yet. Of what cannot be read it takes the worst.
-func (s *Store) othersSeed(ctx context.Context) bool {
-	workers, _, err := workersOf(ctx, s.link.Client, s.job.name, s.cfg.now)
-	return err != nil || slices.ContainsFunc(workers, func(w Worker) bool { return w.Alive && w.Seeding && w.ID != s.worker })
-}
-
-// ask acquires hosts of partitions, about as many of each.
-func (s *Store) ask(ctx context.Context, parts []*part, n int, a *frontier.Answer) error {
-	quota := max(1, (n+len(parts)-1)/len(parts))
-	s.request++
-	sent := s.cfg.Clock.Now()
-	calls, sessions := make([]*call, len(parts)), make([]string, len(parts))
+// begin is the session in a partition, a new one if there is none. It has time once it is granted a host.
+func (s *leases) begin(p *part) string {
 	s.mu.Lock()
-	for i, p := range parts {
-		if p.session == "" {
-			p.epoch++
-			p.session = s.worker + "." + strconv.Itoa(p.epoch)
-		}
-		sessions[i] = p.session
-		calls[i] = &call{script: scriptAcquire, keys: []string{p.key}, args: s.args(
-			p.session, millis(s.cfg.Lease), decimal(quota), decimal(s.request), decimal(len(s.hosts)))}
+	defer s.mu.Unlock()
+	if p.session == "" {
+		p.epoch++
+		p.session = s.worker + "." + strconv.Itoa(p.epoch)
 	}
-	s.mu.Unlock()
-	if err := s.link.run(ctx, calls); err != nil {
-		return err
-	}
-	earlier := func(d *time.Duration, m message) {
-		if wait := time.Duration(number(m)) * time.Millisecond; wait > 0 && (*d == 0 || wait < *d) {
-			*d = wait
-		}
-	}
-	for i, c := range calls {
-		reply, err := c.parts(4)
-		if err != nil {
-			return err
-		}
-		earlier(&a.Next, reply[1])
-		earlier(&a.Due, reply[3])
-		before := len(a.Hosts)
-		s.granted(parts[i], sessions[i], sent, list(reply[0]), a)
-		if len(a.Hosts)-before >= quota {
-			s.hints[parts[i].index] = true // there may be more
-		}
-	}
-	return nil
+	return p.session
 }
 
 // granted takes in hosts that a session was given.
-func (s *Store) granted(p *part, session string, sent time.Time, reply []message, a *frontier.Answer) {
+func (s *leases) granted(p *part, session string, sent time.Time, reply []message, a *frontier.Answer) {
 	const fields = 5 // of each host
 	if len(reply) < fields {
 		return
@@ -142,7 +194,6 @@ func (s *Store) granted(p *part, session string, sent time.Time, reply []message
 	if p.until.IsZero() {
 		p.until = sent.Add(s.cfg.Lease)
 		p.ctx, p.cancel = context.WithCancelCause(s.life)
-		signal(s.wake)
 	}
 	for f := range slices.Chunk(reply, fields) {
 		h := &held{name: text(f[0]), part: p, session: session, token: number(f[1])}
@@ -176,7 +227,7 @@ func recalled(host, line string, now time.Time) (m ratelimit.HostMemory, ok bool
 const longestGap = time.Hour
 
 // memory is the limiter's knowledge of a host, in spans from now that end no earlier than they should, or empty.
-func (s *Store) memory(h *held) string {
+func (s *leases) memory(h *held) string {
 	if s.cfg.Remember == nil {
 		return ""
 	}
@@ -203,59 +254,21 @@ func (s *Store) memory(h *held) string {
 	}, " ")
 }
 
-// firstBeat is when a process is heard of again after it has come, with the hosts that it has got by then.
-const firstBeat = time.Second
-
-// keep renews the sessions and has the process be heard of, until the store is closed.
-func (s *Store) keep() {
-	period := s.cfg.Lease / 3
-	for wait := min(period, firstBeat); ; {
-		timer := s.cfg.Clock.NewTimer(wait)
-		select {
-		case <-timer.C():
-		case <-s.stir:
-		case <-s.life.Done():
-		}
-		timer.Stop()
-		if s.life.Err() != nil {
-			return
-		}
-		s.noteUsed()
-		err := s.renew(s.life)
-		if err == nil {
-			err = s.beat(s.life)
-		}
-		if err == nil {
-			s.checkMarks(s.life)
-			s.survey(s.life)
-		}
-		wait = period
-		if errors.Is(err, ErrNoJob) {
-			s.fail(err)
-		} else if err != nil {
-			wait = period / 4
-		}
-	}
-}
-
-// noteUsed stores what is known of the hosts that were asked since.
-func (s *Store) noteUsed() {
-	var used []*held
+// used are the hosts that were asked since the last time.
+func (s *leases) used() (used []*held) {
 	s.mu.Lock()
+	defer s.mu.Unlock()
 	for _, h := range s.hosts {
 		if h.used {
 			h.used = false
 			used = append(used, h)
 		}
 	}
-	s.mu.Unlock()
-	for _, h := range used {
-		s.learned(h)
-	}
+	return used
 }
 
 // renew has all sessions last for another lease. One that the server has ended is lost.
-func (s *Store) renew(ctx context.Context) error {
+func (s *leases) renew(ctx context.Context) error {
 	var calls []*call
 	var parts []*part
 	var sessions []string
@@ -288,46 +301,26 @@ func (s *Store) renew(ctx context.Context) error {
 	return err
 }
 
+// watchEvery is how many times in a lease it is seen to that sessions end in time.
+const watchEvery = 32
+
 // watch ends the sessions that were not renewed in time, whatever the server says.
-func (s *Store) watch() {
-	for s.life.Err() == nil {
-		now := s.cfg.Clock.Now()
-		var next time.Time
+func (s *leases) watch() {
+	for clock.Sleep(s.life, s.cfg.Clock, s.cfg.Lease/watchEvery) == nil {
+		late := s.cfg.Clock.Now().Add(s.margin())
 		for _, p := range s.parts {
-			if at := s.lapse(p, now); !at.IsZero() && (next.IsZero() || at.Before(next)) {
-				next = at
+			s.mu.Lock()
+			session, over := p.session, !p.until.IsZero() && !late.Before(p.until)
+			s.mu.Unlock()
+			if over {
+				s.lose(p, session)
 			}
 		}
-		var a alarm
-		if !next.IsZero() {
-			a.set(s.cfg.Clock, next.Sub(now))
-		}
-		select {
-		case <-a.due:
-		case <-s.wake:
-		case <-s.life.Done():
-		}
-		a.stop()
 	}
-}
-
-// lapse ends the session of a partition if its time has come, and else returns when that is.
-func (s *Store) lapse(p *part, now time.Time) time.Time {
-	s.mu.Lock()
-	session, until := p.session, p.until
-	s.mu.Unlock()
-	if until.IsZero() {
-		return until
-	}
-	if at := until.Add(-s.margin()); at.After(now) {
-		return at
-	}
-	s.lose(p, session)
-	return time.Time{}
 }
 
 // lose ends a session: its hosts are not ours any more.
-func (s *Store) lose(p *part, session string) {
+func (s *leases) lose(p *part, session string) {
 	s.mu.Lock()
 	if p.session != session || p.until.IsZero() {
 		s.mu.Unlock()
@@ -349,56 +342,29 @@ func (s *Store) lose(p *part, session string) {
 }
 
 // loseHost takes in that the server has a newer token of a host.
-func (s *Store) loseHost(h *held) {
-	s.mu.Lock()
-	ours := s.hosts[h.name] == h
-	if ours {
-		s.dropLocked(h)
-	}
-	s.mu.Unlock()
-	if ours {
+func (s *leases) loseHost(h *held) {
+	s.counts.stale.Add(1)
+	if s.drop(h) {
 		s.counts.lost.Add(1)
 		s.announce(func(n *frontier.Update) { n.Lost = append(n.Lost, h.name) })
 	}
 }
 
-// leave gives back all that this process has, and has it be heard of no more.
-func (s *Store) leave(ctx context.Context) error {
-	var ops []op
+// returns are the calls by which all hosts go back, not to be asked for so many milliseconds.
+func (s *leases) returns(wait int64) (ops []op) {
 	s.mu.Lock()
 	for _, h := range s.hosts {
-		ops = append(ops, op{kind: opGive, held: h})
+		ops = append(ops, op{kind: opGive, held: h, n: wait})
 	}
 	s.mu.Unlock()
-	wait := int64(0)
-	if s.Verdict() != "" { // all are to hear of it first, or what this one leaves would keep them from their end
-		wait = s.cfg.Lease.Milliseconds()
-	}
 	for i := range ops {
-		ops[i].text, ops[i].n = s.memory(ops[i].held), wait
+		ops[i].text = s.memory(ops[i].held)
 	}
-	err := s.give(ctx, ops)
-	if err == nil {
-		err = s.endSessions(ctx)
-	}
-	if err != nil {
-		return fmt.Errorf("give the hosts back: %w", err)
-	}
-	if err := s.giveBudgets(ctx); err != nil {
-		return fmt.Errorf("give back what was drawn: %w", err)
-	}
-	if err := s.dropMarks(ctx); err != nil {
-		return fmt.Errorf("leave the job: %w", err)
-	}
-	s.beating.Lock()
-	defer s.beating.Unlock()
-	s.parted = true
-	_, err = s.link.one(ctx, s.hello(0))
-	return err
+	return ops
 }
 
 // endSessions ends all sessions, some hosts at a time.
-func (s *Store) endSessions(ctx context.Context) error {
+func (s *leases) endSessions(ctx context.Context) error {
 	var rest []*call
 	s.mu.Lock()
 	for _, p := range s.parts {
@@ -420,4 +386,47 @@ func (s *Store) endSessions(ctx context.Context) error {
 		rest = more
 	}
 	return nil
+}
+
+// announce adds to the news and lets it be known that there are some.
+func (s *leases) announce(add func(*frontier.Update)) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	add(&s.news)
+	if !s.told { // if there is no room the next to announce tries again
+		s.told = s.Offer(frontier.Answer{Update: s.takeNews})
+	}
+}
+
+// takeNews is all that is new by now.
+func (s *leases) takeNews() frontier.Update {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	n := s.news
+	s.news, s.told = frontier.Update{}, false
+	return n
+}
+
+// heard takes in the news that a script has added to its reply.
+func (s *leases) heard(p *part, reply []message) {
+	if len(reply) < 2 {
+		return
+	}
+	wants, grown := int(number(reply[0])), list(reply[1])
+	if wants <= 0 && len(grown) == 0 {
+		return
+	}
+	s.announce(func(n *frontier.Update) {
+		if wants > 0 {
+			if len(n.Wanted) == 0 || wants-1 < n.Poorest {
+				n.Poorest = wants - 1
+			}
+			for name := range p.hosts {
+				n.Wanted = append(n.Wanted, name)
+			}
+		}
+		for _, name := range grown {
+			n.Grown = append(n.Grown, frontier.HostLeft{Name: text(name)})
+		}
+	})
 }

@@ -1,0 +1,128 @@
+package redis
+
+import (
+	"context"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/redis/rueidis"
+)
+
+// seen is what a process knows of the URLs that the job has.
+//
+// A server may lose acknowledged writes, by failover or between append-only syncs. Lost links are found again on other
+// pages, unless the cache has them as known. So each call that adds URLs has a number, kept by the partition per
+// process. A process that finds a lower one than acknowledged empties its cache and adds again what it finds.
+type seen struct {
+	*process
+	slots []atomic.Uint64 // a lossy cache of fingerprints surely in the store; a miss costs a trip
+
+	mu    sync.Mutex // guards what follows
+	marks []mark     // by partition
+}
+
+// mark is the number that a partition has of this process, and when that was acknowledged; zero: none yet.
+type mark struct {
+	acked int64
+	at    time.Time
+}
+
+// markFor is how long an idle process's number is surely kept: half the script's time.
+const markFor = 12 * time.Hour
+
+func newSeen(p *process) *seen {
+	size := 1
+	for size < p.cfg.known {
+		size *= 2
+	}
+	return &seen{process: p, slots: make([]atomic.Uint64, size)}
+}
+
+func (s *seen) at(fp uint64) *atomic.Uint64 { return &s.slots[fp&uint64(len(s.slots)-1)] }
+
+// Known reports whether a URL of that fingerprint is surely in the job. If not, it may be all the same. Zero never is.
+func (s *seen) Known(fp uint64) bool { return fp != 0 && s.at(fp).Load() == fp }
+
+func (s *seen) add(fp uint64) { s.at(fp).Store(fp) }
+
+// forget takes a fingerprint out whose URL is not in the store.
+func (s *seen) forget(fp uint64) { s.at(fp).CompareAndSwap(fp, 0) }
+
+func (s *seen) markKey(partition int) string {
+	return root(s.job.name, partition) + "a:" + s.worker
+}
+
+// acknowledged takes in that a partition acknowledged a call, and reports whether its number before was too low.
+func (s *seen) acknowledged(partition int, before, number int64) (lost bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	m, now := &s.marks[partition], s.cfg.Clock.Now()
+	lost = before < m.acked && now.Sub(m.at) < markFor
+	*m = mark{max(before, number), now}
+	return lost
+}
+
+// marked are the partitions that have a number of this process, no longer than a time ago.
+func (s *seen) marked(within time.Duration) (parts []int, acked []int64, keys []string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for p, m := range s.marks {
+		if m.acked > 0 && s.cfg.Clock.Since(m.at) < within {
+			parts, acked, keys = append(parts, p), append(acked, m.acked), append(keys, s.markKey(p))
+		}
+	}
+	return parts, acked, keys
+}
+
+// checkMarks looks for losses in all partitions, as without adds none would show. Unreadable ones wait.
+func (s *seen) checkMarks(ctx context.Context) {
+	var list rueidis.Commands
+	parts, acked, keys := s.marked(markFor)
+	for _, key := range keys {
+		list = append(list, s.link.B().Get().Key(key).Build())
+	}
+	ctx, cancel := context.WithTimeout(ctx, tripTimeout)
+	defer cancel()
+	lost := 0
+	for i, res := range s.link.DoMulti(ctx, list...) {
+		was, err := res.AsInt64()
+		if err != nil && !rueidis.IsRedisNil(err) || was >= acked[i] {
+			continue
+		}
+		lost++
+		s.mu.Lock()
+		if m := &s.marks[parts[i]]; m.acked == acked[i] { // or it was found when more was added
+			m.acked = was
+		}
+		s.mu.Unlock()
+	}
+	s.noteLost(lost)
+}
+
+// noteLost empties the cache if partitions have lost something.
+func (s *seen) noteLost(partitions int) {
+	if partitions == 0 {
+		return
+	}
+	for i := range s.slots {
+		s.slots[i].Store(0)
+	}
+	s.counts.setbacks.Add(1)
+	s.cfg.Log.Warn("Redis has lost what it had acknowledged: links are added again as they are found again", "job", s.job.name, "partitions", partitions)
+}
+
+// dropMarks removes what the partitions have of this process, at its end.
+func (s *seen) dropMarks(ctx context.Context) error {
+	var list rueidis.Commands
+	_, _, keys := s.marked(1<<63 - 1)
+	for _, key := range keys {
+		list = append(list, s.link.B().Del().Key(key).Build())
+	}
+	for _, res := range s.link.DoMulti(ctx, list...) {
+		if err := res.Error(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
