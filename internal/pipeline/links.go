@@ -84,7 +84,7 @@ func (w *processor) followAll(r *result, l *frontier.Lease) {
 // obeys reports whether a link is not to be followed because the page says so, of it or of all its links, and
 // counts it. What a page is made of is no link to its readers.
 func (w *processor) obeys(l *extract.Link) bool {
-	if w.p.cfg.FollowNofollow || l.Kind == extract.Resource || !w.found.NoFollow && !l.NoFollow() {
+	if w.p.cfg.FollowNofollow || l.Kind == extract.Resource || !w.found.NoFollow && !l.NoFollow {
 		return false
 	}
 	w.p.stats.nofollow.Add(1)
@@ -108,7 +108,7 @@ func (w *processor) list(rec *sink.Record) {
 			to = &rec.Resources
 		}
 		*to = append(*to, link.URL.String())
-		if link.NoFollow() {
+		if link.NoFollow {
 			rec.NofollowLinks = append(rec.NofollowLinks, link.URL.String())
 		}
 	}

@@ -2,7 +2,7 @@ package extract
 
 import (
 	"bytes"
-	"strings"
+	"slices"
 )
 
 // maxName is longer than any element or attribute that matters.
@@ -13,7 +13,6 @@ type attr uint8
 
 const (
 	attrHref attr = iota
-	attrXlinkHref
 	attrSrc
 	attrSrcset
 	attrImageSrcset
@@ -30,7 +29,6 @@ const (
 	attrShadowRootMode
 	attrAs
 	attrHrefLang
-	attrStyle
 	attrSrcdoc
 	attrManifest
 	attrCode
@@ -55,35 +53,36 @@ const (
 	attrDataHref
 	attrDataURL
 	attrDataLink
-	attrDataSrc                       // the first of the data-* images
-	attrDataSrcset = attrDataSrc + 11 // the first of the data-* image sets
-	numAttrs       = attrDataSrcset + 3
+	attrXlinkHref
+	attrStyle
+	attrDataSrc // the first of the data-* images, whose sets come after them
+	numAttrs    = attrDataSrc + 14
+
+	firstShared = attrDataHref
 )
 
 // attrNames are their names in the order of attr.
 var attrNames = [numAttrs]string{
-	"href", "xlink:href", "src", "srcset", "imagesrcset", "poster", "data", "rel", "type",
-	"name", "property", "content", "http-equiv", "lang", "xml:lang", "shadowrootmode", "as", "hreflang",
-	"style", "srcdoc", "manifest", "code", "archive", "codebase", "value", "valuetype", "lowsrc", "dynsrc",
-	"action", "method", "formaction", "formmethod", "checked", "selected", "multiple", "disabled", "cite", "longdesc", "background", "charset",
-	"data-href", "data-url", "data-link",
+	"href", "src", "srcset", "imagesrcset", "poster", "data", "rel", "type", "name", "property", "content", "http-equiv",
+	"lang", "xml:lang", "shadowrootmode", "as", "hreflang", "srcdoc", "manifest", "code", "archive", "codebase", "value",
+	"valuetype", "lowsrc", "dynsrc", "action", "method", "formaction", "formmethod", "checked", "selected", "multiple",
+	"disabled", "cite", "longdesc", "background", "charset",
+	"data-href", "data-url", "data-link", "xlink:href", "style",
 	"data-src", "data-original", "data-lazy", "data-lazy-src", "data-lazyload", "data-poster", "data-image",
 	"data-bg", "data-bg-src", "data-background", "data-background-image",
 	"data-srcset", "data-lazy-srcset", "data-bgset",
 }
 
-// leastShared is the length of the shortest name in sharedNavigation. In tags without a meaning
-// shorter attributes are skipped.
-const leastShared = len("data-url")
-
-// Attributes of any element: those that scripts make links of, and those that show something.
+// The attributes of any element that matter: those that scripts make links of, and with those
+// that show something.
 const (
-	attrSets         = 1<<attrSrcset | 1<<attrImageSrcset | sharedSets
-	sharedNavigation = 1<<attrDataHref | 1<<attrDataURL | 1<<attrDataLink
-	sharedSets       = 1<<numAttrs - 1<<attrDataSrcset
-	sharedImages     = 1<<attrDataSrcset - 1<<attrDataSrc
-	sharedResource   = sharedImages | sharedSets | 1<<attrStyle | 1<<attrBackground | 1<<attrXlinkHref
-	sharedAttrs      = sharedNavigation | sharedResource
+	sharedPages = 1<<attrDataHref | 1<<attrDataURL | 1<<attrDataLink
+	sharedAttrs = 1<<numAttrs - 1<<firstShared
+	// resourceAttrs are those and what shows something in one element or another.
+	resourceAttrs = sharedAttrs | 1<<attrSrc | 1<<attrSrcset | 1<<attrPoster | 1<<attrBackground
+	// leastShared is the length of the shortest name in sharedPages. In tags without a meaning
+	// shorter attributes are skipped.
+	leastShared = len("data-url")
 )
 
 // shapes rules most names out by their length, first and last letter.
@@ -106,12 +105,16 @@ func (x *shapes) has(name []byte) bool {
 	return n > 0 && n <= maxName && x.first[name[0]&31]&x.last[name[n-1]&31]&(1<<n) != 0
 }
 
-// tagShapes are those of the elements that matter without text.
-var tagShapes = shapesOf("a", "amp-anim", "amp-audio", "amp-iframe", "amp-img", "amp-video", "applet", "area", "audio",
-	"base", "bgsound", "blockquote", "button", "del", "embed", "feimage", "fencedframe", "form", "frame", "html",
-	"iframe", "image", "img", "input", "ins", "link", "meta", "noembed", "noframes", "noscript", "object", "option",
-	"param", "plaintext", "portal", "q", "script", "select", "source", "style", "svg", "template", "textarea", "title",
-	"track", "use", "video", "xmp")
+// tagShapes are those of the elements that matter without text and resources.
+var tagShapes = func() shapes {
+	names := []string{"noembed", "plaintext", "xmp"} // for their raw text
+	for _, el := range slices.Concat(elements[:]...) {
+		if el.open != nil || el.close != nil || el.field || slices.ContainsFunc(el.refs, reference.isPage) {
+			names = append(names, el.name)
+		}
+	}
+	return shapesOf(names...)
+}()
 
 // attrShapes are those of the attributes; attrsByLen are the attributes by length.
 var (
@@ -267,14 +270,4 @@ func lowered(dst, s []byte) []byte {
 		dst = append(dst, lower(c))
 	}
 	return dst
-}
-
-// hasToken reports whether the space-separated list has token. Both are in lower case.
-func hasToken(list, token string) bool {
-	for t := range strings.FieldsSeq(list) {
-		if t == token {
-			return true
-		}
-	}
-	return false
 }

@@ -2,7 +2,6 @@ package extract
 
 import (
 	"bytes"
-	"fmt"
 	"regexp"
 	"slices"
 	"strings"
@@ -26,7 +25,7 @@ func (e *Extractor) decode(body []byte, declared string) []byte {
 		return bytes.TrimPrefix(body, []byte("\ufeff"))
 	}
 	if encodesQueries(name) {
-		e.enc = enc
+		e.links.enc = enc
 	}
 	out, _, err := transform.Append(enc.NewDecoder(), e.decoded[:0], body)
 	if err != nil {
@@ -46,41 +45,6 @@ func encodesQueries(name string) bool {
 	return true
 }
 
-// inCharset encodes the query of ref in the encoding of the page (URL standard, percent-encode
-// after encoding). Paths are always UTF-8.
-func (e *Extractor) inCharset(ref []byte) []byte {
-	q := bytes.IndexByte(ref, '?')
-	if e.enc == nil || q < 0 || isASCII(ref[q:]) {
-		return ref
-	}
-	out := append(make([]byte, 0, 2*len(ref)), ref[:q]...)
-	encoder := e.enc.NewEncoder()
-	for _, r := range string(ref[q:]) {
-		if r < utf8.RuneSelf {
-			out = append(out, byte(r))
-			continue
-		}
-		b, err := encoder.Bytes([]byte(string(r)))
-		if err != nil || bytes.HasPrefix(b, []byte("&#")) { // not in the charset: what a form sends
-			out = fmt.Appendf(out, "%%26%%23%d%%3B", r)
-			continue
-		}
-		out = appendBytes(out, b)
-	}
-	return out
-}
-
-func appendBytes(dst, s []byte) []byte {
-	for _, c := range s {
-		if c < utf8.RuneSelf {
-			dst = append(dst, c)
-		} else {
-			dst = fmt.Appendf(dst, "%%%02X", c)
-		}
-	}
-	return dst
-}
-
 func isASCII(s []byte) bool {
 	for _, c := range s {
 		if c >= utf8.RuneSelf {
@@ -88,14 +52,6 @@ func isASCII(s []byte) bool {
 		}
 	}
 	return true
-}
-
-// plainText keeps a body without markup as it is: its line ends and indentation are its form.
-func (e *Extractor) plainText(body []byte) {
-	if e.opts.Text {
-		e.text.buf = append(e.text.buf, bytes.TrimSpace(body)...)
-		e.dst.Text = e.text.string()
-	}
 }
 
 // UTF8 converts body from the encoding name, [Result].Charset; an unknown one is UTF-8. A body

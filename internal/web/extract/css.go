@@ -21,11 +21,11 @@ type cssScanner struct {
 }
 
 // css adds the references of a style sheet or declaration as resources.
-func (e *Extractor) css(tag, attr string, s []byte) {
+func (e *Extractor) css(s []byte) {
 	c := cssScanner{s: s}
-	for ref := c.next(); ref != nil && e.opts.Budget.Spend(1); ref = c.next() {
+	for ref := c.next(); e.opts.Resources && ref != nil && e.opts.Budget.Spend(1); ref = c.next() {
 		if ref = trim(ref); len(ref) > 0 && ref[0] != '#' {
-			e.put(pending{tag: tag, attr: attr, kind: Resource}, ref)
+			e.links.add(part, ref)
 		}
 	}
 }
@@ -278,8 +278,8 @@ func prolog(body []byte, instruction func([]byte)) (root string) {
 	return ""
 }
 
-// xmlForm decides by the root element. Feeds and sitemaps have a parser of their own.
-func xmlForm(body []byte) form {
+// syntaxOfXML decides by the root element. Feeds and sitemaps have a parser of their own.
+func syntaxOfXML(body []byte) syntax {
 	switch prolog(body, nil) {
 	case "html":
 		return xhtml
@@ -300,7 +300,7 @@ func (e *Extractor) styleSheets(body []byte) {
 				continue
 			}
 			if ref := s.read(val, reading{refs: true, attr: true}); len(ref) > 0 && ref[0] != '#' {
-				e.put(pending{tag: "xml-stylesheet", attr: "href", kind: Resource}, ref)
+				e.links.add(part, ref)
 			}
 		}
 	})
@@ -308,37 +308,34 @@ func (e *Extractor) styleSheets(body []byte) {
 
 // manifest has the URLs of a web application manifest.
 type manifest struct {
-	StartURL    string          `json:"start_url"`
-	Icons       []manifestImage `json:"icons"`
-	Screenshots []manifestImage `json:"screenshots"`
+	StartURL    string  `json:"start_url"`
+	Icons       []image `json:"icons"`
+	Screenshots []image `json:"screenshots"`
 	Shortcuts   []struct {
-		URL   string          `json:"url"`
-		Icons []manifestImage `json:"icons"`
+		URL   string  `json:"url"`
+		Icons []image `json:"icons"`
 	} `json:"shortcuts"`
 }
 
-type manifestImage struct {
+type image struct {
 	Src string `json:"src"`
 }
 
 func (e *Extractor) webManifest(body []byte) {
 	var m manifest
 	_ = json.Unmarshal(body, &m) // what can be read counts
-	add := func(kind Kind, attr, ref string) {
-		if ref != "" && (kind == Navigation || e.opts.Resources) {
-			e.put(pending{tag: "manifest", attr: attr, kind: kind}, []byte(ref))
+	add := func(url string, images ...image) {
+		if url != "" {
+			e.links.add(toFollow, []byte(url))
+		}
+		for _, i := range images {
+			if e.opts.Resources && i.Src != "" {
+				e.links.add(part, []byte(i.Src))
+			}
 		}
 	}
-	images := func(attr string, list []manifestImage) {
-		for _, i := range list {
-			add(Resource, attr, i.Src)
-		}
-	}
-	add(Navigation, "start_url", m.StartURL)
-	images("icons", m.Icons)
-	images("screenshots", m.Screenshots)
+	add(m.StartURL, append(m.Icons, m.Screenshots...)...)
 	for i := range m.Shortcuts {
-		add(Navigation, "shortcuts", m.Shortcuts[i].URL)
-		images("icons", m.Shortcuts[i].Icons)
+		add(m.Shortcuts[i].URL, m.Shortcuts[i].Icons...)
 	}
 }

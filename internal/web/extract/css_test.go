@@ -175,10 +175,9 @@ func TestStyleSheet(t *testing.T) {
 	var e Extractor
 	var r Result
 	require.NoError(t, e.Page(mustParse(t, docURL), "text/css", "", []byte(sheet), Options{Resources: true}, &r))
-	require.Equal(t, "\nR css.url https://example.com/dir/a.css\nR css.url https://example.com/d.png", listing(&r))
+	require.Equal(t, "\nR https://example.com/dir/a.css\nR https://example.com/d.png", listing(&r))
 	require.True(t, r.HTML)
-	require.Equal(t, 1, r.SkippedSchemes)
 
 	require.NoError(t, e.Page(mustParse(t, docURL), "text/css", "latin1", []byte("a{b:url(?\xfc)}"), Options{Resources: true}, &r))
-	require.Equal(t, "\nR css.url https://example.com/dir/page.html?%C3%BC", listing(&r), "queries are UTF-8 there")
+	require.Equal(t, "\nR https://example.com/dir/page.html?%C3%BC", listing(&r), "queries are UTF-8 there")
 }

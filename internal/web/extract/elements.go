@@ -2,40 +2,182 @@ package extract
 
 import (
 	"bytes"
-	"cmp"
 	"math/bits"
 	"slices"
+	"strings"
 
 	"github.com/treadlight/crawl/internal/web/canonical"
 )
 
-// maxSrcdoc bounds the documents within a page, in bytes.
-const maxSrcdoc = 1 << 20
+// meaning is how an attribute refers to something.
+type meaning uint8
+
+const (
+	toPage    meaning = iota // a page
+	toPart                   // a resource
+	toParts                  // a set of resources, as srcset
+	inStyle                  // resources in declarations
+	xlink                    // a resource in SVG, a page in other XML
+	likePage                 // a page, if it looks like a URL
+	pathLike                 // a page, if it also begins like the path of one
+	likePart                 // a resource, if it looks like a URL, or as in a style
+	likeParts                // a set of resources, if the first looks like a URL
+)
+
+// reference is an attribute that refers to something.
+type reference struct {
+	attr attr
+	as   meaning
+}
+
+func (r reference) isPage() bool { return r.as == toPage || r.as == likePage }
+
+// anywhere is what the attributes of any element mean, by attr from firstShared on. Those of data-
+// belong to the page, but most scripts that load images late or make rows clickable use the same
+// names.
+var anywhere = [numAttrs - firstShared]meaning{
+	likePage, pathLike, pathLike, xlink, inStyle,
+	likePart, likePart, likePart, likePart, likePart, likePart, likePart, likePart, likePart, likePart, likePart,
+	likeParts, likeParts, likeParts,
+}
+
+// element is what an element means.
+type element struct {
+	name  string
+	gap   gap              // it separates text
+	refs  []reference      // in the order of their links
+	own   uint64           // the attributes of refs, which mean nothing else here
+	open  func(*Extractor) // what else its start tag means, before refs
+	close func(*Extractor) // what its end tag means
+	field bool             // of a form, or the form itself
+}
+
+// elementTable finds elements by name, faster than a map: a slot has few.
+type elementTable [1 << 9][]*element
+
+func slotOf(name []byte) int {
+	return (len(name)<<6 ^ int(name[0])<<2 ^ int(name[len(name)-1])) % (1 << 9)
+}
+
+func (t *elementTable) find(name []byte) *element {
+	if len(name) == 0 {
+		return nil
+	}
+	for _, el := range t[slotOf(name)] {
+		if el.name == string(name) {
+			return el
+		}
+	}
+	return nil
+}
+
+// elements are all that mean something.
+var elements = func() *elementTable {
+	one := func(as meaning, list ...attr) (refs []reference) {
+		for _, a := range list {
+			refs = append(refs, reference{a, as})
+		}
+		return refs
+	}
+	src := one(toPart, attrSrc)
+	images := append(one(toPart, attrSrc), one(toParts, attrSrcset)...)
+	frame := []reference{{attrSrc, toPage}, {attrDataSrc, likePage}, {attrLongDesc, toPage}}
+	all := new(elementTable)
+	for _, row := range []struct {
+		names string
+		element
+	}{
+		{"td th img option button label input select iframe video audio", element{gap: blank}},
+		{"p div br hr li ul ol dl dt dd tr table caption thead tbody tfoot h1 h2 h3 h4 h5 h6 pre blockquote section " +
+			"article aside header footer nav main address figure figcaption form fieldset legend details summary dialog " +
+			"body title textarea center menu search hgroup xmp noscript optgroup", element{gap: line}},
+		{"form button select option input textarea", element{field: true}},
+		{"title", element{open: (*Extractor).openTitle}},
+		{"script", element{open: (*Extractor).silence, refs: src}},
+		{"textarea", element{open: (*Extractor).silence}},
+		{"style", element{open: (*Extractor).openStyle}},
+		{"iframe", element{open: (*Extractor).openIframe, refs: frame}},
+		{"title script textarea style iframe", element{close: (*Extractor).closeRaw}},
+		{"noscript noframes", element{open: func(e *Extractor) { e.source.markup() }}}, // we are who it is written for
+		{"template", element{open: (*Extractor).openTemplate, close: func(e *Extractor) { e.template = max(0, e.template-1) }}},
+		{"svg", element{open: (*Extractor).openSVG, close: func(e *Extractor) { e.svg = max(0, e.svg-1) }}},
+		{"form", element{close: func(e *Extractor) { e.form.end(&e.links) }}},
+		{"option", element{close: func(e *Extractor) { e.form.endWords() }}},
+		{"select", element{close: func(e *Extractor) { e.form.endSelect() }}},
+		{"html", element{open: (*Extractor).openHTML, refs: one(toPart, attrManifest)}},
+		{"base", element{open: (*Extractor).openBase}},
+		{"meta", element{open: (*Extractor).openMeta}},
+		{"link", element{open: (*Extractor).openLink}},
+		{"a", element{open: (*Extractor).openAnchor, own: 1 << attrXlinkHref}},
+		{"area", element{refs: one(toPage, attrHref)}},
+		{"frame fencedframe portal amp-iframe", element{open: (*Extractor).openFrame, refs: frame}},
+		{"blockquote q ins del", element{refs: one(toPage, attrCite)}},
+		{"body table thead tbody tfoot tr td th", element{refs: one(toPart, attrBackground)}},
+		{"img", element{refs: slices.Concat(one(toPage, attrLongDesc), images, one(toPart, attrLowSrc, attrDynSrc))}},
+		{"source amp-img amp-anim", element{refs: images}},
+		{"video", element{refs: one(toPart, attrSrc, attrPoster)}},
+		{"audio track embed bgsound amp-audio amp-video", element{refs: src}},
+		{"input", element{open: func(e *Extractor) { e.takeIf(is(e.attr(attrType), "image"), attrSrc, toPart) }}},
+		{"object", element{open: (*Extractor).openObject, refs: one(toPart, attrData)}},
+		{"param", element{open: (*Extractor).openParam}},
+		{"applet", element{open: (*Extractor).openApplet}},
+		{"image use feimage", element{open: (*Extractor).openGraphic}},
+	} {
+		for name := range strings.FieldsSeq(row.names) {
+			el := all.find([]byte(name))
+			if el == nil {
+				el = &element{name: name}
+				slot := slotOf([]byte(name))
+				all[slot] = append(all[slot], el)
+			}
+			el.gap, el.field, el.own = max(el.gap, row.gap), el.field || row.field, el.own|row.own
+			for _, r := range row.refs {
+				el.refs, el.own = append(el.refs, r), el.own|1<<r.attr
+			}
+			if row.open != nil {
+				el.open = row.open
+			}
+			if row.close != nil {
+				el.close = row.close
+			}
+		}
+	}
+	return all
+}()
 
 // scan goes over the page once.
 func (e *Extractor) scan(body []byte, isXML bool) {
 	e.source.reset(body, isXML, (e.opts.Text || e.opts.Forms) && !e.inner)
-	e.scanner.every, e.sharedMask, e.referring = e.form == xml, sharedNavigation|1<<attrXlinkHref, pageAttrs
-	if e.opts.Resources {
-		e.scanner.every, e.sharedMask, e.referring = true, sharedAttrs, pageAttrs|resourceAttrs
+	switch {
+	case e.opts.Resources:
+		e.shared, e.scanner.shared = sharedAttrs, resourceAttrs
+	case e.syntax == xml:
+		e.shared, e.scanner.shared = sharedPages|1<<attrXlinkHref, sharedAttrs
+	default:
+		e.shared = sharedPages
 	}
 	e.xhtml = isXML
 	for {
 		at, t := e.scanner.at, e.source.next()
 		if t == endOfPage || !e.opts.Budget.SpendText(e.scanner.at-at) {
-			e.endForm()
+			e.form.end(&e.links)
 			return
 		}
 		switch t {
 		case startTag:
 			e.start()
 		case endTag:
-			e.end()
+			if el := e.element(); el != nil && el.close != nil {
+				el.close(e)
+			}
 		case chars:
 			e.chars()
 		}
 	}
 }
+
+// maxSrcdoc bounds the documents within a page, in bytes.
+const maxSrcdoc = 1 << 20
 
 // scanInner scans the srcdoc documents of frames. Their references are relative to the base of
 // the page, and they have no srcdoc of their own.
@@ -43,298 +185,107 @@ func (e *Extractor) scanInner() {
 	e.inner = true
 	for _, body := range e.srcdocs {
 		e.title, e.style, e.silent, e.template, e.svg = false, false, false, 0, 0
-		e.endAnchor()
 		e.scan(body, false)
 	}
 }
 
-// references are the attributes of an element that refer to something, in the order of their
-// links: pages and, if the Options say so, resources.
-var references = map[string]struct{ pages, resources []attr }{
-	"blockquote": {pages: []attr{attrCite}}, "q": {pages: []attr{attrCite}},
-	"ins": {pages: []attr{attrCite}}, "del": {pages: []attr{attrCite}},
-	"html": {resources: []attr{attrManifest}}, "object": {resources: []attr{attrData}},
-	"img":    {[]attr{attrLongDesc}, []attr{attrSrc, attrSrcset, attrLowSrc, attrDynSrc}},
-	"source": {resources: []attr{attrSrc, attrSrcset}}, "amp-img": {resources: []attr{attrSrc, attrSrcset}},
-	"amp-anim": {resources: []attr{attrSrc, attrSrcset}}, "video": {resources: []attr{attrSrc, attrPoster}},
-	"script": {resources: []attr{attrSrc}}, "input": {resources: []attr{attrSrc}}, "audio": {resources: []attr{attrSrc}},
-	"track": {resources: []attr{attrSrc}}, "embed": {resources: []attr{attrSrc}}, "bgsound": {resources: []attr{attrSrc}},
-	"amp-audio": {resources: []attr{attrSrc}}, "amp-video": {resources: []attr{attrSrc}},
+// element is that of the current tag, or nil. It separates text.
+func (e *Extractor) element() *element {
+	el := elements.find(e.source.tag())
+	if el != nil && e.opts.Text && !e.inner {
+		e.text.due = max(e.text.due, el.gap)
+	}
+	return el
 }
 
-const (
-	pageAttrs     = 1<<attrCite | 1<<attrLongDesc
-	resourceAttrs = 1<<attrSrc | 1<<attrSrcset | 1<<attrLowSrc | 1<<attrDynSrc | 1<<attrPoster | 1<<attrData |
-		1<<attrManifest
-)
-
 func (e *Extractor) start() {
-	name := e.source.tag()
-	if e.opts.Text && !e.inner {
-		e.text.breakBefore(name)
+	el, has := e.element(), e.source.has()
+	shared := has & e.shared
+	if el != nil {
+		shared &^= el.own
 	}
-	if has := e.source.has() & e.sharedMask; has != 0 && e.template == 0 {
-		e.shared(name, has)
+	if e.template == 0 {
+		for ; shared != 0; shared &= shared - 1 {
+			a := attr(bits.TrailingZeros64(shared))
+			e.take(a, anywhere[a-firstShared])
+		}
 	}
-	switch string(name) { // which does not allocate
-	case "a":
-		e.endAnchor() // links do not nest
-		e.anchor = e.link("a", attrHref, attrXlinkHref)
-		return
-	case "area":
-		e.link("area", attrHref)
-		return
-	case "iframe", "frame", "fencedframe", "portal", "amp-iframe":
-		e.frame(name)
-		return
-	case "link":
-		e.linkElement()
-		return
-	case "base":
-		e.baseElement()
-		return
-	case "meta":
-		e.metaElement()
+	if el == nil {
 		return
 	}
-	e.startHidden(name)
-	if e.opts.Forms {
-		e.startForm(name)
+	if el.open != nil {
+		el.open(e)
 	}
 	if e.template > 0 {
 		return
 	}
-	switch string(name) {
-	case "html":
-		e.htmlElement()
-	case "object":
-		if f := formOf(string(e.attr(attrType)), nil); f == html || f == xhtml {
-			e.leads("object", attrData)
-		}
-	case "input":
-		if !is(e.attr(attrType), "image") { // of all others it would be no attribute
-			return
-		}
-	case "applet":
-		e.applet()
-	case "param":
-		e.param()
-	case "image", "use", "feimage":
-		e.graphic(name)
+	if el.field && e.opts.Forms {
+		e.form.start(e.source, e.links.doc, e.silent)
 	}
-	if e.source.has()&e.referring == 0 {
+	if has&el.own == 0 {
 		return
 	}
-	if refs, ok := references[string(name)]; ok {
-		tag := e.interned(name, maxName)
-		for _, a := range refs.pages {
-			e.leads(tag, a)
-		}
-		for _, a := range refs.resources {
-			e.resource(tag, a)
+	for _, r := range el.refs {
+		if has&(1<<r.attr) != 0 {
+			e.take(r.attr, r.as)
 		}
 	}
 }
 
-// startHidden handles elements whose content is not for reading, or is only in part.
-func (e *Extractor) startHidden(name []byte) {
-	switch string(name) {
-	case "title":
-		e.title = !e.hasTitle && e.svg == 0 && e.template == 0 && !e.inner
-		e.silence()
-	case "script", "textarea":
-		e.silence()
-	case "style":
-		e.silence()
-		e.style = e.silent && e.opts.Resources && e.template == 0
-	case "noscript", "noframes":
-		e.source.markup() // we are who it is written for
-	case "template":
-		e.startTemplate()
-	case "svg":
-		if !e.source.selfClosing() {
-			e.svg++
+// attr is an attribute of the current tag, or empty.
+func (e *Extractor) attr(a attr) []byte {
+	val, _ := e.source.attr(a)
+	return val
+}
+
+func (e *Extractor) takeIf(is bool, a attr, as meaning) {
+	if is && e.template == 0 {
+		e.take(a, as)
+	}
+}
+
+// take adds what an attribute of the current tag refers to. What is no URL is recognised by its
+// form.
+func (e *Extractor) take(a attr, as meaning) {
+	val := e.attr(a)
+	switch as {
+	case toPage:
+		if len(val) > 0 {
+			e.links.add(worthOf(e.attr(attrRel)), val)
 		}
-	}
-}
-
-func (e *Extractor) startForm(name []byte) {
-	switch string(name) {
-	case "form":
-		e.formElement()
-	case "textarea":
-		if e.silent {
-			e.formField(name)
+	case toPart:
+		if e.opts.Resources && len(val) > 0 && val[0] != '#' {
+			e.links.add(part, val)
 		}
-	case "button", "select", "option", "input":
-		e.formField(name)
-	}
-}
-
-// leads adds a link to a page, unless it is empty.
-func (e *Extractor) leads(tag string, a attr) {
-	if ref := e.attr(a); len(ref) > 0 && e.template == 0 {
-		e.add(Navigation, tag, attrNames[a], ref)
-	}
-}
-
-// frame handles an element that shows a page. Scripts may make data-src its src.
-func (e *Extractor) frame(name []byte) {
-	tag := e.interned(name, maxName)
-	if tag == "iframe" {
-		e.silence()
-	}
-	e.leads(tag, attrSrc)
-	if likeURL(e.attr(attrDataSrc)) {
-		e.leads(tag, attrDataSrc)
-	}
-	e.leads(tag, attrLongDesc)
-	if doc := e.attr(attrSrcdoc); len(doc) > 0 && e.template == 0 && !e.inner {
-		doc = doc[:min(len(doc), maxSrcdoc-e.srcdocBytes)]
-		e.srcdocBytes += len(doc)
-		e.srcdocs = append(e.srcdocs, bytes.Clone(doc))
-	}
-}
-
-// graphic handles elements of SVG. In HTML, image is img.
-func (e *Extractor) graphic(name []byte) {
-	switch {
-	case e.svg > 0:
-		e.resource(e.interned(name, maxName), attrHref) // xlink:href is for any element
-	case string(name) == "image":
-		e.resource("image", attrSrc)
-		e.resource("image", attrSrcset)
-	}
-}
-
-// silence handles an element with hidden text. In XML and SVG it may be empty; then there is no
-// end tag.
-func (e *Extractor) silence() {
-	if (e.xhtml || e.svg > 0) && e.source.selfClosing() {
-		e.source.markup()
-		e.title = false
-		return
-	}
-	e.silent = true
-}
-
-// startTemplate hides templates. A shadow root is shown.
-func (e *Extractor) startTemplate() {
-	if e.xhtml && e.source.selfClosing() {
-		return
-	}
-	if _, shadow := e.source.attr(attrShadowRootMode); e.template > 0 || !shadow {
-		e.template++
-	}
-}
-
-// end handles an end tag. Elements may be left open, or closed without being open.
-func (e *Extractor) end() {
-	name := e.source.tag()
-	if e.opts.Text && !e.inner {
-		e.text.breakBefore(name)
-	}
-	switch string(name) {
-	case "a":
-		e.endAnchor()
-	case "title", "script", "style", "textarea", "iframe":
-		e.endWords()
-		e.title, e.style = false, false
-		e.silent = false // raw text does not nest
-	case "template":
-		e.template = max(0, e.template-1)
-	case "svg":
-		e.svg = max(0, e.svg-1)
-	case "form":
-		e.endForm()
-	case "option":
-		e.endWords()
-	case "select":
-		e.endWords()
-		e.endSelect()
-	}
-}
-
-// chars handles text. It is decoded only if it is kept.
-func (e *Extractor) chars() {
-	if e.sent.wordsOf != "" {
-		e.sent.takeWords(e.source.text())
-	}
-	switch {
-	case e.title && !e.hasTitle:
-		e.dst.Title = field(e.source.text())
-		e.hasTitle = e.dst.Title != ""
-	case e.style:
-		e.css("style", "css", e.source.text())
-	case e.opts.Text && !e.silent && e.template == 0 && !e.inner:
-		e.text.add(e.source.text())
-	}
-}
-
-// shared handles the attributes of any element. Those of data- belong to the page, but most
-// scripts that load images late or make rows clickable use the same names; what is no URL is
-// recognised by its form.
-func (e *Extractor) shared(name []byte, has uint64) {
-	tag := e.tagName(name)
-	if has&sharedNavigation != 0 {
-		e.sharedLinks(tag)
-	}
-	if ref := e.attr(attrXlinkHref); len(ref) > 0 && tag != "a" {
-		switch {
-		case e.svg > 0:
-			e.resource(tag, attrXlinkHref)
-		case e.form == xml:
-			e.leads(tag, attrXlinkHref)
-		}
-	}
-	if !e.opts.Resources || has&(sharedResource&^(1<<attrXlinkHref)) == 0 {
-		return
-	}
-	if style := e.attr(attrStyle); bytes.IndexByte(style, '(') >= 0 {
-		e.css(tag, "style", style)
-	}
-	switch tag {
-	case "body", "table", "thead", "tbody", "tfoot", "tr", "td", "th":
-		e.resource(tag, attrBackground)
-	}
-	for rest := has & sharedImages; rest != 0; rest &= rest - 1 {
-		e.sharedImage(tag, attr(bits.TrailingZeros64(rest)))
-	}
-	for rest := has & sharedSets; rest != 0; rest &= rest - 1 {
-		if a := attr(bits.TrailingZeros64(rest)); likeURL(bytes.TrimRight(first(e.attr(a)), ",")) {
-			e.resource(tag, a)
-		}
-	}
-}
-
-// sharedLinks adds links to pages. Only data-href always is one.
-func (e *Extractor) sharedLinks(tag string) {
-	rel := "" // as other elements have none
-	if tag == "a" || tag == "area" {
-		rel = e.relOf()
-	}
-	if ref := e.attr(attrDataHref); likeURL(ref) {
-		e.put(pending{tag: tag, attr: attrNames[attrDataHref], kind: Navigation, rel: rel}, ref)
-	}
-	for _, a := range [...]attr{attrDataURL, attrDataLink} {
-		ref := trim(e.attr(a))
-		for _, start := range [...]string{"/", "./", "../", "?", "http://", "https://"} {
-			if hasPrefix(ref, start) && likeURL(ref) {
-				e.put(pending{tag: tag, attr: attrNames[a], kind: Navigation, rel: rel}, ref)
-				break
+	case toParts:
+		for e.opts.Resources && len(val) > 0 && e.opts.Budget.Spend(1) {
+			var ref []byte
+			if ref, val = nextImage(val); len(ref) > 0 {
+				e.links.add(part, ref)
 			}
 		}
-	}
-}
-
-// sharedImage adds an image, given as a URL or as in a style.
-func (e *Extractor) sharedImage(tag string, a attr) {
-	switch ref := e.attr(a); {
-	case tag == "iframe" || tag == "amp-iframe": // which shows pages
-	case hasPrefix(trim(ref), "url("):
-		e.css(tag, attrNames[a], ref)
-	case likeURL(ref):
-		e.resource(tag, a)
+	case inStyle:
+		if bytes.IndexByte(val, '(') >= 0 {
+			e.css(val)
+		}
+	case xlink:
+		if e.svg > 0 {
+			e.take(a, toPart)
+		} else if e.syntax == xml {
+			e.take(a, toPage)
+		}
+	case likePage:
+		e.takeIf(likeURL(val), a, toPage)
+	case pathLike:
+		e.takeIf(likePath(val) && likeURL(val), a, toPage)
+	case likePart:
+		if hasPrefix(trim(val), "url(") {
+			e.css(val)
+		} else if likeURL(val) {
+			e.take(a, toPart)
+		}
+	case likeParts:
+		e.takeIf(likeURL(bytes.TrimRight(first(val), ",")), a, toParts)
 	}
 }
 
@@ -358,52 +309,139 @@ func likeURL(s []byte) bool {
 	return letters && marks
 }
 
-func first(s []byte) []byte {
-	s = trim(s)
-	for i, c := range s {
-		if isSpace(c) {
-			return s[:i]
-		}
-	}
-	return s
+var paths = [...]string{"/", "./", "../", "?", "http://", "https://"}
+
+func likePath(s []byte) bool {
+	return slices.ContainsFunc(paths[:], func(start string) bool { return hasPrefix(trim(s), start) })
 }
 
-// tagName is an element name for a [Link], "other" if it is no name of HTML or SVG.
-func (e *Extractor) tagName(name []byte) string {
-	for _, c := range name {
-		if kinds[c]&(letter|digit) == 0 && c != '-' && c != ':' {
-			return "other"
-		}
+func first(s []byte) []byte {
+	s = trim(s)
+	return s[:endOf(s, 0, space)]
+}
+
+// openAnchor adds a link. That of SVG has two attributes for one.
+func (e *Extractor) openAnchor() {
+	ref, has := e.source.attr(attrHref)
+	if !has {
+		ref = e.attr(attrXlinkHref)
 	}
-	return cmp.Or(e.interned(name, maxName), "other")
+	if len(ref) > 0 && e.template == 0 {
+		e.links.add(worthOf(e.attr(attrRel)), ref)
+	}
+}
+
+func (e *Extractor) openTitle() {
+	e.title = !e.hasTitle && e.svg == 0 && e.template == 0 && !e.inner
+	e.silence()
+}
+
+func (e *Extractor) openStyle() {
+	e.silence()
+	e.style = e.silent && e.opts.Resources && e.template == 0
+}
+
+func (e *Extractor) openIframe() {
+	e.silence()
+	e.openFrame()
+}
+
+// openFrame keeps the document within a frame.
+func (e *Extractor) openFrame() {
+	if doc := e.attr(attrSrcdoc); len(doc) > 0 && e.template == 0 && !e.inner {
+		doc = doc[:min(len(doc), maxSrcdoc-e.srcdocBytes)]
+		e.srcdocBytes += len(doc)
+		e.srcdocs = append(e.srcdocs, bytes.Clone(doc))
+	}
+}
+
+// silence handles an element with hidden text. In XML and SVG it may be empty; then there is no
+// end tag.
+func (e *Extractor) silence() {
+	if (e.xhtml || e.svg > 0) && e.source.selfClosing() {
+		e.source.markup()
+		e.title = false
+		return
+	}
+	e.silent = true
+}
+
+// closeRaw ends an element whose content is raw text, which does not nest.
+func (e *Extractor) closeRaw() {
+	e.form.endWords()
+	e.title, e.style, e.silent = false, false, false
+}
+
+// openTemplate hides templates. A shadow root is shown.
+func (e *Extractor) openTemplate() {
+	if e.xhtml && e.source.selfClosing() {
+		return
+	}
+	if _, shadow := e.source.attr(attrShadowRootMode); e.template > 0 || !shadow {
+		e.template++
+	}
+}
+
+func (e *Extractor) openSVG() {
+	if !e.source.selfClosing() {
+		e.svg++
+	}
+}
+
+func (e *Extractor) openObject() {
+	s := syntaxOf(string(e.attr(attrType)), nil)
+	e.takeIf(s == html || s == xhtml, attrData, toPage)
+}
+
+// openGraphic handles elements of SVG. In HTML, image is img.
+func (e *Extractor) openGraphic() {
+	isImage := string(e.source.tag()) == "image"
+	e.takeIf(e.svg > 0, attrHref, toPart) // xlink:href is for any element
+	e.takeIf(e.svg == 0 && isImage, attrSrc, toPart)
+	e.takeIf(e.svg == 0 && isImage, attrSrcset, toParts)
 }
 
 // maxArchives bounds the archives of an applet.
 const maxArchives = 64
 
-// applet adds the program of an applet. Its codebase is a directory.
-func (e *Extractor) applet() {
+// openApplet adds the program of an applet. Its codebase is a directory.
+func (e *Extractor) openApplet() {
+	if e.template > 0 || !e.opts.Resources {
+		return
+	}
 	base := bytes.Clone(trim(e.attr(attrCodebase)))
 	if len(base) > 0 && base[len(base)-1] != '/' {
 		base = append(base, '/')
 	}
 	for _, a := range [...]attr{attrCode, attrArchive} {
-		list := e.attr(a)
-		for n := 0; len(list) > 0 && n < maxArchives; n++ {
-			var ref []byte
-			ref, list, _ = bytes.Cut(list, []byte(","))
-			if ref = trim(ref); len(ref) > 0 {
-				e.add(Resource, "applet", attrNames[a], append(slices.Clip(base), ref...))
+		for i, ref := range bytes.SplitN(e.attr(a), []byte(","), maxArchives+1) {
+			if ref = trim(ref); len(ref) > 0 && i < maxArchives {
+				e.links.add(part, append(slices.Clip(base), ref...))
 			}
 		}
 	}
 }
 
-// param adds what an object is to load.
-func (e *Extractor) param() {
-	names := []string{"movie", "src", "filename", "url", "href", "ref", "data"}
-	known := slices.ContainsFunc(names, func(n string) bool { return is(e.attr(attrName), n) })
-	if is(e.attr(attrValueType), "ref") || known && likeURL(e.attr(attrValue)) {
-		e.resource("param", attrValue)
+var params = []string{"movie", "src", "filename", "url", "href", "ref", "data"}
+
+// openParam adds what an object is to load.
+func (e *Extractor) openParam() {
+	known := slices.ContainsFunc(params, func(name string) bool { return is(e.attr(attrName), name) })
+	e.takeIf(is(e.attr(attrValueType), "ref") || known && likeURL(e.attr(attrValue)), attrValue, toPart)
+}
+
+// chars handles text. It is decoded only if it is kept.
+func (e *Extractor) chars() {
+	if e.form.wordsOf != "" {
+		e.form.takeWords(e.source.text())
+	}
+	switch {
+	case e.title && !e.hasTitle:
+		e.dst.Title = field(e.source.text())
+		e.hasTitle = e.dst.Title != ""
+	case e.style:
+		e.css(e.source.text())
+	case e.opts.Text && !e.silent && e.template == 0 && !e.inner:
+		e.text.add(e.source.text())
 	}
 }

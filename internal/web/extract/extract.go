@@ -2,8 +2,9 @@
 //
 // An [Extractor] goes over a page once, tag by tag, without a tree, in one worker; it and the
 // [Result] it fills are reused from page to page. scanner.go and attributes.go find tags, text.go
-// text, elements.go decides what each tag means, with rel.go, forms.go, css.go and meta.go, which
-// also reads the response header. links.go collects references and resolves them at the end.
+// text. elements.go has the table of what each tag and attribute means; rel.go, forms.go, css.go
+// and meta.go, which also reads the response header, have what is more than a row of it. links.go
+// collects references and resolves them at the end.
 //
 // Links to pages are: href of a, area and, by rel, link; src of frames, portals and iframes, and
 // the links in srcdoc; longdesc; cite; data of an object with an HTML type; href of SVG's a; the
@@ -23,7 +24,7 @@
 //
 // # Bounds
 //
-// A page costs a few times its own size: links beyond Options.MaxLinks are counted and dropped,
+// A page costs a few times its own size: links beyond Options.MaxLinks or 2 MiB are counted and dropped,
 // title and metadata are cut at 1 KiB. Any input is a page: an Extractor never panics and never
 // fails on what a server sends. It caches at most 5 MB of earlier pages.
 //
@@ -36,22 +37,21 @@
 package extract
 
 import (
+	"bytes"
+	"cmp"
 	"errors"
-	"hash/maphash"
 	"net/http"
 	"strings"
 	"time"
-
-	"golang.org/x/text/encoding"
 
 	"github.com/treadlight/crawl/internal/web/canonical"
 	"github.com/treadlight/crawl/internal/web/effort"
 )
 
 const (
-	defaultMaxLinks = 10_000 // more than pages written for people have
-	// maxLinkBytes bounds the resolved links of one page, and grows with Options.MaxLinks: a long
-	// base with short references makes a small page many megabytes.
+	defaultMaxLinks = 10_000 // of a page; more than those written for people have
+	// maxLinkBytes bounds the resolved links of one page: a long base with short references makes
+	// a small page many megabytes.
 	maxLinkBytes = 2 << 20
 	maxKept      = 1 << 20 // bytes of each buffer that is kept from page to page
 	maxField     = 1 << 10 // bytes of title and metadata
@@ -59,12 +59,11 @@ const (
 
 // Options select what is read. The zero Options select links to pages and metadata.
 type Options struct {
-	// Text reads the text of the page and of its links.
+	// Text reads the text of the page.
 	Text bool
 	// Resources reads links to images, scripts, styles and media too.
 	Resources bool
-	// MaxLinks bounds the links of one page, and their bytes: 209 for each, at least 2 MiB. Zero
-	// or less is 10,000.
+	// MaxLinks bounds the links of one page. Zero is 10,000.
 	MaxLinks int
 	// Rules are applied to every link.
 	Rules *canonical.Rules
@@ -97,20 +96,10 @@ type Link struct {
 	URL canonical.URL
 	// Fingerprint is that of URL under Options.Key.
 	Fingerprint uint64
-	// Tag and Attr are the element and attribute, in lower case.
-	Tag, Attr string
-	// Rel is the rel attribute in lower case, at most 256 bytes of it.
-	Rel string
-	// Type is the media type by a link element or Link header, in lower case, with parameters.
-	// Empty for resources.
-	Type string
-	// Text is the text of an a element, if Options.Text.
-	Text string
-	Kind Kind
+	Kind        Kind
+	// NoFollow says that the page asks crawlers not to follow it, wherever it has it as a link.
+	NoFollow bool
 }
-
-// NoFollow reports whether the page asks crawlers not to follow the link.
-func (l *Link) NoFollow() bool { return hasToken(l.Rel, "nofollow") }
 
 // Meta is the metadata of a page. Each field is the first of its name, with space collapsed, at
 // most 1 KiB.
@@ -151,10 +140,9 @@ type Result struct {
 	Text string
 	// Charset is the WHATWG name of the encoding.
 	Charset string
-	// BadLinks counts references that are no URL, SkippedSchemes those of mailto:, javascript:
-	// and the like, LongLinks those longer than [canonical.MaxLength], DroppedLinks those beyond
-	// MaxLinks. Repeated references count once, but for dropped and long ones.
-	BadLinks, SkippedSchemes, LongLinks, DroppedLinks int
+	// LongLinks counts references longer than [canonical.MaxLength], DroppedLinks those beyond
+	// the bounds of a page, each as often as it is there.
+	LongLinks, DroppedLinks int
 }
 
 // Reset empties r and keeps its memory for the next page.
@@ -170,55 +158,37 @@ type Extractor struct {
 
 	// Memory that pages share: at most maxKept for each buffer, and nothing of a page's body.
 
-	source    source // nil is scanner; tests have another one
-	scanner   scanner
-	pending   []pending         // at most MaxLinks
-	refs      []byte            // those of pending and relations, one after another
-	relations []relation        // at most maxAlternates and three
-	byRef     index             // pending by its reference
-	byURL     index             // links by their fingerprint
-	resolved  resolvedCache     // resolved references
-	loaded    uint64            // so that loads are not optimised away
-	linkBytes int               // of the links kept, and of the first that was not
-	rels      map[string]string // interned values of rel and the like, bounded by maxRels
+	source  source // nil is scanner; tests have another one
+	scanner scanner
+	links   links
+	text    textBuffer
+	decoded []byte // a body that was not UTF-8
 
 	lastRobots     string // the last content of a meta robots
 	lastDirectives directives
-	decoded        []byte       // a body that was not UTF-8
-	seed           maphash.Seed // secret, against constructed collisions
-	dirSeed        maphash.Seed // of page.dir: a reference may be equal to a directory
-	hasSeed        bool
 }
 
 // page is the state of one page.
 type page struct {
-	opts Options
-	dst  *Result
-	doc  canonical.URL
-	base canonical.URL
-	dir  uint64            // hash of the directory that references are relative to
-	enc  encoding.Encoding // nil if queries are UTF-8
+	opts   Options
+	dst    *Result
+	syntax syntax
+	xhtml  bool   // its syntax is that of XML
+	shared uint64 // the attributes that matter whatever element has them
 
-	form     form
-	xhtml    bool // its syntax is that of XML
-	hasBase  bool
-	text     textBuffer
 	title    bool // the next text is the title
 	hasTitle bool
 	style    bool // the next text is a style sheet
 	silent   bool // within an element whose text is not for reading
 	template int  // open template elements
 	svg      int  // open svg elements
-	anchor   int  // index of the pending link whose text is being read, or -1
+	hasBase  bool
+	form     form
 
 	directives           directives
 	metaLang, headerLang string
-	related              relMeaning // which relations there are
-	sent                 formState
 	srcdocs              [][]byte // documents within this one
 	srcdocBytes          int      // of all, at most maxSrcdoc
-	sharedMask           uint64   // the attributes that matter whatever element has them
-	referring            uint64   // those that matter by references
 	inner                bool     // one of them is being read
 }
 
@@ -240,75 +210,73 @@ func (e *Extractor) Document(d *Document, opts Options, dst *Result) error {
 	if d.URL.IsZero() {
 		return errors.New("extract: no base to resolve links against")
 	}
-	if opts.MaxLinks <= 0 {
-		opts.MaxLinks = defaultMaxLinks
-	}
 	dst.Reset()
 	defer e.release()
-	e.page = page{opts: opts, dst: dst, doc: d.URL, base: d.URL, anchor: -1, text: textBuffer{buf: e.text.buf[:0]}}
+	opts.MaxLinks = cmp.Or(opts.MaxLinks, defaultMaxLinks)
+	e.page = page{opts: opts, dst: dst}
+	e.text = textBuffer{buf: e.text.buf[:0]}
+	if e.source == nil {
+		e.source = &e.scanner
+	}
+	e.links.begin(d.URL, &e.opts, dst)
 	dst.Base = d.URL.String()
-	e.begin()
 	e.header(d.Header)
-	e.read(formOf(d.MediaType, d.Body), d)
+	e.read(syntaxOf(d.MediaType, d.Body), d)
 	e.finish()
 	return nil
 }
 
-func (e *Extractor) read(f form, d *Document) {
-	if f == css && !e.opts.Resources {
-		f = opaque
+func (e *Extractor) read(s syntax, d *Document) {
+	if s == css && !e.opts.Resources {
+		s = opaque
 	}
-	if f == opaque {
+	if s == opaque {
 		return
 	}
 	e.opts.Budget.SpendText(len(d.Body))
 	body := e.decode(d.Body, d.Charset)
-	if f == xml {
-		f = xmlForm(body)
+	if s == xml {
+		s = syntaxOfXML(body)
 	}
-	e.form, e.dst.HTML = f, f > plain
-	switch f {
+	e.syntax, e.dst.HTML = s, s > plain
+	switch s {
 	case opaque:
 		e.dst.Charset = ""
-	case plain:
-		e.plainText(body)
+	case plain: // its line ends and indentation are its form
+		if e.opts.Text {
+			e.text.buf = append(e.text.buf, bytes.TrimSpace(body)...)
+		}
 	case css:
-		e.enc = nil // whose queries are always UTF-8
-		e.css("css", "url", body)
+		e.links.enc = nil // whose queries are always UTF-8
+		e.css(body)
 	case appManifest:
 		e.webManifest(body)
 	case xml, xhtml, html:
-		if f != html && e.opts.Resources {
+		if s != html && e.opts.Resources {
 			e.styleSheets(body)
 		}
-		e.scan(body, f != html)
+		e.scan(body, s != html)
 		e.scanInner()
 	}
 }
 
-// begin resets what is reused. A page cannot learn the seeds from the links we follow, so they
-// last.
-func (e *Extractor) begin() {
-	if !e.hasSeed {
-		e.seed, e.dirSeed, e.hasSeed = maphash.MakeSeed(), maphash.MakeSeed(), true
+// finish completes the result.
+func (e *Extractor) finish() {
+	d := e.dst
+	if e.opts.Text {
+		d.Text = e.text.string()
 	}
-	if e.source == nil {
-		e.source = &e.scanner
-	}
-	e.pending, e.refs, e.relations = e.pending[:0], e.refs[:0], e.relations[:0]
-	e.byRef.reset()
-	e.byURL.reset()
-	e.resolved.reset(e.opts.Key, e.opts.Rules)
-	e.linkBytes = 0
+	d.Lang = cmp.Or(d.Lang, e.metaLang, e.headerLang)
+	d.Directives, d.NoIndex, d.NoFollow = e.directives.list, e.directives.noIndex, e.directives.noFollow
+	d.UnavailableAfter = e.directives.unavailableAfter
+	e.links.finish()
 }
 
 // release drops the page and large buffers.
 func (e *Extractor) release() {
-	e.dst, e.srcdocs, e.sent = nil, nil, formState{}
+	e.page = page{}
 	e.scanner.release()
-	if cap(e.refs) > maxKept {
-		e.refs = nil
-	}
+	e.links.release()
 	if cap(e.decoded) > maxKept {
 		e.decoded = nil
 	}
@@ -317,10 +285,11 @@ func (e *Extractor) release() {
 	}
 }
 
-type form uint8
+// syntax is how a document is to be read.
+type syntax uint8
 
 const (
-	opaque form = iota // not read
+	opaque syntax = iota // not read
 	plain
 	html // this and the next ones are read for links
 	xhtml
@@ -329,8 +298,8 @@ const (
 	appManifest
 )
 
-// formOf is the form by the media type or, without one, by the body.
-func formOf(mediaType string, body []byte) form {
+// syntaxOf is the syntax by the media type or, without one, by the body.
+func syntaxOf(mediaType string, body []byte) syntax {
 	mediaType = essence(mediaType)
 	if mediaType == "" {
 		mediaType = essence(http.DetectContentType(body))

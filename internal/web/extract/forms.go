@@ -1,6 +1,10 @@
 package extract
 
-import "bytes"
+import (
+	"bytes"
+
+	"github.com/treadlight/crawl/internal/web/canonical"
+)
 
 const (
 	maxFields  = 64      // of a form; one with more is for people
@@ -8,8 +12,10 @@ const (
 	maxSubmits = 8       // buttons of a form
 )
 
-// formState is the form being read, with its default values.
-type formState struct {
+// form is the form being read, with its default values. Forms do not nest.
+type form struct {
+	src    source
+	doc    canonical.URL
 	open   bool
 	asks   bool   // for a password, a file, or too much
 	post   bool   // it is not sent by GET, unless a button says so
@@ -38,30 +44,62 @@ type submit struct {
 	at     int    // its place in the query
 }
 
-// formElement begins a form. Forms do not nest.
-func (e *Extractor) formElement() {
-	if !e.opts.Forms || e.template > 0 || e.sent.open {
+// start handles the start tag of a form or a field. hasEnd: its end tag will come.
+func (f *form) start(src source, doc canonical.URL, hasEnd bool) {
+	name := string(src.tag())
+	if name == "form" && !f.open {
+		*f = form{src: src, doc: doc, open: true}
+		f.post, _ = f.posts(attrMethod)
+		f.action = f.actionOf(attrAction)
 		return
 	}
-	method := e.attr(attrMethod)
-	e.sent = formState{open: true, post: len(method) > 0 && !is(method, "get"), action: e.actionOf(attrAction)}
+	if !f.open || f.has(attrDisabled) && name != "option" {
+		return
+	}
+	switch name {
+	case "input":
+		f.input()
+	case "button":
+		if kind := f.attr(attrType); len(kind) == 0 || is(kind, "submit") {
+			f.submitButton()
+		}
+	case "select":
+		f.endSelect()
+		f.inSelect, f.selectName, f.multiple = true, bytes.Clone(f.attr(attrName)), f.has(attrMultiple)
+	case "option":
+		f.option()
+	case "textarea":
+		if hasEnd {
+			f.wordsOf, f.wordsName = name, bytes.Clone(f.attr(attrName))
+		}
+	}
+}
+
+func (f *form) attr(a attr) []byte {
+	val, _ := f.src.attr(a)
+	return val
+}
+
+func (f *form) has(a attr) bool { return f.src.has()&(1<<a) != 0 }
+
+// posts reports whether a method is another one than GET, and whether it is said.
+func (f *form) posts(a attr) (post, said bool) {
+	method, said := f.src.attr(a)
+	return len(method) > 0 && !is(method, "get"), said
 }
 
 // actionOf is the target of a form, without query and fragment.
-func (e *Extractor) actionOf(a attr) []byte {
-	action, _, _ := bytes.Cut(trim(e.attr(a)), []byte("#"))
-	action, _, _ = bytes.Cut(action, []byte("?"))
+func (f *form) actionOf(a attr) []byte {
+	action, _, _ := bytes.Cut(withoutFragment(f.attr(a)), []byte("?"))
 	if len(action) == 0 { // which is the document, not the base
-		action, _, _ = bytes.Cut([]byte(e.doc.String()), []byte("?"))
+		action, _, _ = bytes.Cut([]byte(f.doc.String()), []byte("?"))
 	}
 	return bytes.Clone(action)
 }
 
-// endForm adds a link for the form, and for each further target.
-func (e *Extractor) endForm() {
-	e.endWords()
-	e.endSelect()
-	f := &e.sent
+// end adds a link for the form, and for each further target.
+func (f *form) end(to *links) {
+	f.endSelect()
 	if f.open && len(f.submits) == 0 && !f.post {
 		f.submits = []submit{{action: f.action}}
 	}
@@ -77,80 +115,53 @@ func (e *Extractor) endForm() {
 			}
 			ref = append(ref, part...)
 		}
-		e.put(pending{tag: "form", attr: "action", kind: Navigation}, bytes.TrimSuffix(ref, []byte("?")))
+		to.add(toFollow, bytes.TrimSuffix(ref, []byte("?")))
 	}
-	e.sent = formState{}
-}
-
-func (e *Extractor) formField(name []byte) {
-	if !e.sent.open || e.template > 0 {
-		return
-	}
-	if _, disabled := e.source.attr(attrDisabled); disabled && string(name) != "option" {
-		return
-	}
-	switch string(name) {
-	case "input":
-		e.input()
-	case "button":
-		if kind := e.attr(attrType); len(kind) == 0 || is(kind, "submit") {
-			e.submitButton()
-		}
-	case "select":
-		e.endSelect()
-		e.sent.inSelect, e.sent.selectName = true, bytes.Clone(e.attr(attrName))
-		_, e.sent.multiple = e.source.attr(attrMultiple)
-	case "option":
-		e.option()
-	case "textarea":
-		e.sent.wordsOf, e.sent.wordsName = "textarea", bytes.Clone(e.attr(attrName))
-	}
+	*f = form{}
 }
 
 // input handles an input element by its type.
-func (e *Extractor) input() {
-	f := &e.sent
-	switch kind := lowered(nil, e.attr(attrType)); string(kind) {
+func (f *form) input() {
+	switch kind := lowered(nil, f.attr(attrType)); string(kind) {
 	case "password", "file":
 		f.asks = true
 	case "submit":
-		e.submitButton()
+		f.submitButton()
 	case "image": // which sends coordinates, not its value
-		if _, has := e.source.attr(attrFormAction); has {
-			e.submitButton()
+		if f.has(attrFormAction) {
+			f.submitButton()
 		}
 	case "reset", "button", "color", "range": // have no value, or one of their own
 	case "checkbox", "radio":
-		if _, checked := e.source.attr(attrChecked); checked {
-			value, has := e.source.attr(attrValue)
-			if !has {
-				value = []byte("on")
-			}
-			f.add(e.attr(attrName), value)
+		if !f.has(attrChecked) {
+			return
 		}
+		value, has := f.src.attr(attrValue)
+		if !has {
+			value = []byte("on")
+		}
+		f.add(f.attr(attrName), value)
 	default:
-		f.add(e.attr(attrName), e.attr(attrValue))
+		f.add(f.attr(attrName), f.attr(attrValue))
 	}
 }
 
 // submitButton keeps the first button, and others with an action of their own.
-func (e *Extractor) submitButton() {
-	f := &e.sent
-	_, own := e.source.attr(attrFormAction)
+func (f *form) submitButton() {
+	own := f.has(attrFormAction)
 	if len(f.submits) > 0 && !own || len(f.submits) == maxSubmits {
 		return
 	}
 	s := submit{at: len(f.query)}
-	method, has := e.source.attr(attrFormMethod)
-	switch post := has && len(method) > 0 && !is(method, "get"); {
-	case post, !has && f.post:
+	switch post, said := f.posts(attrFormMethod); {
+	case post, !said && f.post:
 	case own:
-		s.action = e.actionOf(attrFormAction)
+		s.action = f.actionOf(attrFormAction)
 	default:
 		s.action = bytes.Clone(f.action)
 	}
-	if !is(e.attr(attrType), "image") {
-		name, value := e.attr(attrName), e.attr(attrValue)
+	if !is(f.attr(attrType), "image") {
+		name, value := f.attr(attrName), f.attr(attrValue)
 		if f.asks = f.asks || len(name)+len(value) > maxQuery; !f.asks {
 			s.field = appendField(nil, name, value)
 		}
@@ -159,22 +170,20 @@ func (e *Extractor) submitButton() {
 }
 
 // option handles an option, whose value may be its text.
-func (e *Extractor) option() {
-	e.endWords()
-	f := &e.sent
-	if _, disabled := e.source.attr(attrDisabled); disabled || !f.inSelect {
+func (f *form) option() {
+	f.endWords()
+	if f.has(attrDisabled) || !f.inSelect {
 		return
 	}
-	_, f.selected = e.source.attr(attrSelected)
-	if value, has := e.source.attr(attrValue); has {
-		e.choose(value)
+	f.selected = f.has(attrSelected)
+	if value, has := f.src.attr(attrValue); has {
+		f.choose(value)
 		return
 	}
 	f.wordsOf = "option"
 }
 
-func (e *Extractor) choose(value []byte) {
-	f := &e.sent
+func (f *form) choose(value []byte) {
 	if !f.hasFirst {
 		f.first, f.hasFirst = bytes.Clone(value), true
 	}
@@ -185,25 +194,24 @@ func (e *Extractor) choose(value []byte) {
 }
 
 // endSelect ends a select element. Without a choice its first option counts.
-func (e *Extractor) endSelect() {
-	f := &e.sent
+func (f *form) endSelect() {
+	f.endWords()
 	if f.inSelect && !f.chosen && !f.multiple && f.hasFirst {
 		f.add(f.selectName, f.first)
 	}
 	f.inSelect, f.chosen, f.multiple, f.hasFirst, f.first = false, false, false, false, nil
 }
 
-func (f *formState) takeWords(s []byte) {
-	if f.wordsOf != "" && len(f.words)+len(s) <= maxQuery {
+func (f *form) takeWords(s []byte) {
+	if len(f.words)+len(s) <= maxQuery {
 		f.words = append(f.words, s...)
 	}
 }
 
-func (e *Extractor) endWords() {
-	f := &e.sent
+func (f *form) endWords() {
 	switch f.wordsOf {
 	case "option":
-		e.choose([]byte(field(f.words)))
+		f.choose([]byte(field(f.words)))
 	case "textarea":
 		f.add(f.wordsName, bytes.TrimPrefix(f.words, []byte("\n"))) // which stands there for looks
 	}
@@ -212,7 +220,7 @@ func (e *Extractor) endWords() {
 
 // add appends a field to the query, URL standard §5.2, if it has a name. Characters beyond ASCII
 // stay, to be sent in the encoding of the page.
-func (f *formState) add(name, value []byte) {
+func (f *form) add(name, value []byte) {
 	if len(name) == 0 {
 		return
 	}

@@ -28,7 +28,7 @@ func TestForms(t *testing.T) {
 		"nothing":       {`<form action=/s></form>`, "/s"},
 		"formaction":    {`<form action=/no><input name=a><button formaction=/s name=b value=1></button><input name=c></form>`, "/s?a=&b=1&c="},
 		"by an input":   {`<form action=/no><input name=a><input type=submit formaction=" /s#x "></form>`, "/s?a="},
-		"two actions":   {`<form action=/r><input name=a><button name=b>1</button><input type=image src=x formaction="/s?old=1"><input name=c></form>`, "/r?a=&b=&c=\nform.action https://example.com/s?a=&c="},
+		"two actions":   {`<form action=/r><input name=a><button name=b>1</button><input type=image src=x formaction="/s?old=1"><input name=c></form>`, "/r?a=&b=&c=\nhttps://example.com/s?a=&c="},
 		"button posts":  {`<form action=/no><input name=a><button formmethod=post></button><button formaction=/s formmethod=GET></button><button formaction=/no formmethod=post></button></form>`, "/s?a="},
 		"button gets":   {`<form action=/s method=post><input name=a><button formmethod=get name=b value=1></button></form>`, "/s?a=&b=1"},
 		"no submission": {`<form action=/s><button type=button formaction=/no></button><button type=reset formaction=/no></button><button disabled formaction=/no></button></form><button formaction=/no></button>`, "/s"},
@@ -45,7 +45,7 @@ func TestForms(t *testing.T) {
 		r := read(t, tt.page, Options{Forms: true})
 		want := tt.want
 		if want != "" {
-			want = "\nform.action https://example.com" + want
+			want = "\nhttps://example.com" + want
 		}
 		require.Equal(t, want, listing(r), name)
 		require.Empty(t, read(t, tt.page, Options{}).Links, name)
@@ -59,7 +59,7 @@ func TestFormCharset(t *testing.T) {
 	var r Result
 	const page = "<form action='/s'><input name=q value='\xfc&#1234;'></form>"
 	require.NoError(t, e.Page(mustParse(t, docURL), "text/html", "latin1", []byte(page), Options{Forms: true}, &r))
-	require.Equal(t, "\nform.action https://example.com/s?q=%FC%26%231234%3B", listing(&r))
+	require.Equal(t, "\nhttps://example.com/s?q=%FC%26%231234%3B", listing(&r))
 }
 
 // The query of a link is in the encoding of its page, also where the page is in ASCII and only

@@ -97,17 +97,17 @@ func TestHeaderLinks(t *testing.T) {
 		want      string
 	}{
 		{"text/html", Options{Resources: true, Feeds: true}, `
-			header.link/next https://example.com/dir/next
-			R header.link/preload stylesheet https://example.com/dir/s.css
-			R header.link/preload https://example.com/dir/i.png
-			header.link/alternate https://example.com/dir/feed
-			header.link/canonical https://example.com/c
-			header.refresh https://example.com/dir/r
-			a.href https://example.com/b/x`},
+			https://example.com/dir/next
+			R https://example.com/dir/s.css
+			R https://example.com/dir/i.png
+			https://example.com/dir/feed
+			https://example.com/c
+			https://example.com/dir/r
+			https://example.com/b/x`},
 		{"application/pdf", Options{}, `
-			header.link/next https://example.com/dir/next
-			header.link/canonical https://example.com/c
-			header.refresh https://example.com/dir/r`},
+			https://example.com/dir/next
+			https://example.com/c
+			https://example.com/dir/r`},
 	} {
 		var e Extractor
 		var r Result
@@ -117,7 +117,6 @@ func TestHeaderLinks(t *testing.T) {
 		require.Equal(t, "https://example.com/c", r.Meta.Canonical)
 		require.Equal(t, "https://example.com/dir/next", r.Next)
 		require.Equal(t, []Alternate{{"https://example.com/dir/feed", "de", "application/rss+xml"}}, r.Alternates)
-		require.Equal(t, 1, r.SkippedSchemes)
 	}
 
 	many := http.Header{"Link": {strings.Repeat("<x>; rel=next, ", maxHeaderLinks) + "<y>; rel=next"}}

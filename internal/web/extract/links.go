@@ -4,109 +4,118 @@ import (
 	"bytes"
 	"cmp"
 	"errors"
+	"fmt"
 	"hash/maphash"
-	"strings"
+	"unicode/utf8"
+
+	"golang.org/x/text/encoding"
 
 	"github.com/treadlight/crawl/internal/web/canonical"
 )
 
+// worth ranks links to one URL: the highest counts.
+type worth uint8
+
+const (
+	unfollowed worth = iota // to a page, not to be followed
+	part                    // to a resource
+	toFollow                // to a page
+)
+
+// worthOf is that of a link to a page, by its rel.
+func worthOf(rel []byte) worth {
+	for rel = rel[:min(len(rel), maxRel)]; len(rel) > 0; {
+		end := endOf(rel, 0, space)
+		if is(rel[:end], "nofollow") {
+			return unfollowed
+		}
+		rel = rel[min(end+1, len(rel)):]
+	}
+	return toFollow
+}
+
 // pending is a link whose reference is resolved at the end of the page, when the base is known.
 type pending struct {
-	tag, attr, rel, mediaType string
-	kind                      Kind
-	hash                      uint64 // of the reference
-	from, to                  int    // in Extractor.refs
-	text, textEnd             int    // in the text
+	worth    worth
+	hash     uint64 // of the reference
+	from, to int    // in links.refs
 }
 
-// link adds the first of the attributes that the tag has as a link to a page, and returns the index
-// of the pending link or -1.
-func (e *Extractor) link(tag string, from ...attr) int {
-	if e.template > 0 {
-		return -1
-	}
-	for _, a := range from {
-		if ref, has := e.source.attr(a); has {
-			return e.add(Navigation, tag, attrNames[a], ref)
-		}
-	}
-	return -1
+// links collects the references of a page and resolves them. Its buffers last from page to page.
+type links struct {
+	opts      *Options
+	dst       *Result
+	doc, base canonical.URL
+	enc       encoding.Encoding // nil if queries are UTF-8
+
+	pending   []pending // at most Options.MaxLinks
+	refs      []byte    // those of pending and relations, one after another
+	relations []relation
+	related   relMeaning    // which relations there are
+	byRef     index         // pending by its reference
+	byURL     index         // links by their fingerprint
+	resolved  resolvedCache // resolved references
+	loaded    uint64        // so that loads are not optimised away
+	bytes     int           // of the links kept, and of the first that was not
+
+	dir     uint64       // hash of the directory that references are relative to
+	seed    maphash.Seed // secret, against constructed collisions
+	dirSeed maphash.Seed // of dir: a reference may be equal to a directory
+	hasSeed bool
 }
 
-// attr is an attribute of the current tag, or empty.
-func (e *Extractor) attr(a attr) []byte {
-	val, _ := e.source.attr(a)
-	return val
+// begin resets what is reused. A page cannot learn the seeds from the links we follow, so they
+// last.
+func (l *links) begin(doc canonical.URL, opts *Options, dst *Result) {
+	if !l.hasSeed {
+		l.seed, l.dirSeed, l.hasSeed = maphash.MakeSeed(), maphash.MakeSeed(), true
+	}
+	l.opts, l.dst, l.doc, l.base, l.enc = opts, dst, doc, doc, nil
+	l.pending, l.refs, l.relations, l.related, l.bytes = l.pending[:0], l.refs[:0], l.relations[:0], 0, 0
+	l.byRef.reset()
+	l.byURL.reset()
+	l.resolved.reset(opts.Key, opts.Rules)
 }
 
-// resource adds the resource that an attribute refers to, or all of a set.
-func (e *Extractor) resource(tag string, a attr) {
-	if !e.opts.Resources || e.template > 0 {
-		return
-	}
-	rest := e.attr(a)
-	if 1<<a&attrSets == 0 {
-		if len(rest) > 0 && rest[0] != '#' {
-			e.add(Resource, tag, attrNames[a], rest)
-		}
-		return
-	}
-	for len(rest) > 0 && e.opts.Budget.Spend(1) {
-		var ref []byte
-		if ref, rest = nextImage(rest); len(ref) > 0 {
-			e.add(Resource, tag, attrNames[a], ref)
-		}
+func (l *links) release() {
+	if l.dst = nil; cap(l.refs) > maxKept {
+		l.refs = nil
 	}
 }
 
-// add adds a reference of the current tag; see put.
-func (e *Extractor) add(kind Kind, tag, attr string, ref []byte) int {
-	return e.put(pending{tag: tag, attr: attr, kind: kind, rel: e.relOf()}, ref)
-}
-
-// put adds a reference unless the page had it before. It returns the index of the pending link,
-// or -1.
-func (e *Extractor) put(now pending, ref []byte) int {
-	ref = trim(ref) // without its fragment, so that links to sections are one
-	if i := bytes.IndexByte(ref, '#'); i >= 0 {
-		ref = ref[:i]
-	}
+// add adds a reference unless the page had it before; then the higher worth counts.
+func (l *links) add(w worth, ref []byte) {
+	ref = withoutFragment(ref) // so that links to sections are one
 	if len(ref) > canonical.MaxLength {
-		_, err := e.doc.ResolveBytes(ref)
-		e.count(cmp.Or(err, canonical.ErrLong))
-		return -1
+		_, err := l.doc.ResolveBytes(ref)
+		l.count(cmp.Or(err, canonical.ErrLong))
+		return
 	}
-	e.opts.Budget.SpendText(len(ref))
-	now.hash = maphash.Bytes(e.seed, ref)
-	if old, ok := e.byRef[now.hash]; ok {
-		return e.again(now, old)
+	l.opts.Budget.SpendText(len(ref))
+	hash := maphash.Bytes(l.seed, ref)
+	if old, ok := l.byRef[hash]; ok {
+		l.pending[old].worth = max(l.pending[old].worth, w)
+		return
 	}
-	if len(e.pending) >= e.opts.MaxLinks {
-		e.dst.DroppedLinks++
-		return -1
+	if len(l.pending) >= l.opts.MaxLinks {
+		l.dst.DroppedLinks++
+		return
 	}
-	e.byRef[now.hash] = len(e.pending)
-	now.from = len(e.refs)
-	e.refs = append(e.refs, ref...)
-	now.to = len(e.refs)
-	now.text = len(e.text.buf)
-	now.textEnd = now.text
-	e.pending = append(e.pending, now)
-	return len(e.pending) - 1
+	l.byRef[hash] = len(l.pending)
+	l.pending = append(l.pending, l.store(pending{worth: w, hash: hash}, ref))
 }
 
-// again merges a link into the pending one with the same reference. The first text counts: many
-// logos have a caption.
-func (e *Extractor) again(now pending, old int) int {
-	was := &e.pending[old]
-	if worth(now.kind, now.rel) > worth(was.kind, was.rel) {
-		was.tag, was.attr, was.kind, was.rel, was.mediaType = now.tag, now.attr, now.kind, now.rel, now.mediaType
-	}
-	if was.textEnd > was.text {
-		return -1
-	}
-	was.text, was.textEnd = len(e.text.buf), len(e.text.buf)
-	return old
+// store keeps the reference of p.
+func (l *links) store(p pending, ref []byte) pending {
+	p.from = len(l.refs)
+	l.refs = append(l.refs, ref...)
+	p.to = len(l.refs)
+	return p
+}
+
+func withoutFragment(ref []byte) []byte {
+	ref, _, _ = bytes.Cut(trim(ref), []byte("#"))
+	return ref
 }
 
 // trim removes C0 controls and space, as for URLs.
@@ -120,105 +129,51 @@ func trim(s []byte) []byte {
 	return s
 }
 
-// worth ranks links to one URL: nofollow, resource, navigation.
-func worth(kind Kind, rel string) int {
-	switch {
-	case kind == Resource:
-		return 1
-	case hasToken(rel, "nofollow"):
-		return 0
+// count counts a reference that is too long.
+func (l *links) count(err error) {
+	if errors.Is(err, canonical.ErrLong) {
+		l.dst.LongLinks++
 	}
-	return 2
 }
 
-func (e *Extractor) endAnchor() {
-	if e.anchor >= 0 {
-		e.pending[e.anchor].textEnd = len(e.text.buf)
+// finish resolves all references.
+func (l *links) finish() {
+	// With the seed of references, a link to that directory would cancel it out.
+	l.dir = maphash.String(l.dirSeed, l.base.Dir())
+	for i := range l.pending { // all slots load in the time of one
+		l.loaded ^= l.resolved.at(l.pending[i].hash ^ l.dir).hash
 	}
-	e.anchor = -1
-}
-
-// finish completes the result.
-func (e *Extractor) finish() {
-	e.endAnchor()
-	text := e.text.string()
-	if e.opts.Text {
-		e.dst.Text = text
-	}
-	d := e.dst
-	d.Lang = cmp.Or(d.Lang, e.metaLang, e.headerLang)
-	d.Directives, d.NoIndex, d.NoFollow = e.directives.list, e.directives.noIndex, e.directives.noFollow
-	d.UnavailableAfter = e.directives.unavailableAfter
-	e.inDirectory()
-	for i := range e.pending { // all slots load in the time of one
-		e.loaded ^= e.resolved.at(e.pending[i].hash ^ e.dir).hash
-	}
-	for i := range e.pending {
-		p := &e.pending[i]
-		to, ok := e.target(p)
-		if !ok {
-			continue
+	for i := range l.pending {
+		p := &l.pending[i]
+		if to, err := l.target(p); err == nil {
+			l.keep(to, p.worth)
+		} else {
+			l.count(err)
 		}
-		l := Link{URL: to.url, Fingerprint: to.fp, Tag: p.tag, Attr: p.attr, Rel: p.rel, Type: p.mediaType, Kind: p.kind}
-		if p.textEnd > p.text {
-			l.Text = strings.TrimSpace(text[min(p.text, len(text)):min(p.textEnd, len(text))])
+	}
+	l.relate()
+}
+
+// keep adds a link, or merges it with one to the same URL: the first place counts, and the higher
+// worth.
+func (l *links) keep(to target, w worth) {
+	link := Link{URL: to.url, Fingerprint: to.fp, NoFollow: w == unfollowed}
+	if w == part {
+		link.Kind = Resource
+	}
+	if old, ok := l.byURL[to.fp]; ok {
+		if was := &l.dst.Links[old]; was.NoFollow || was.Kind == Resource && w == toFollow {
+			*was = link
 		}
-		e.keep(l)
-	}
-	e.relate()
-}
-
-// resolve also counts what is no link: a mere fragment is none, unless the base is another
-// document.
-func (e *Extractor) resolve(ref []byte) (canonical.URL, bool) {
-	if len(ref) == 0 {
-		return e.opts.Rules.Apply(e.base), e.base != e.doc
-	}
-	e.opts.Budget.SpendText(len(ref) + len(e.base.String()))
-	u, err := e.base.ResolveBytes(e.inCharset(ref))
-	e.count(err)
-	return e.opts.Rules.Apply(u), err == nil
-}
-
-// count counts a reference that is no link.
-func (e *Extractor) count(err error) {
-	switch {
-	case errors.Is(err, canonical.ErrScheme):
-		e.dst.SkippedSchemes++
-	case errors.Is(err, canonical.ErrLong):
-		e.dst.LongLinks++
-	case err != nil:
-		e.dst.BadLinks++
-	}
-}
-
-// keep adds l, or merges it with the link to the same URL: the first place counts, and the
-// higher worth.
-func (e *Extractor) keep(l Link) {
-	old, ok := e.byURL[l.Fingerprint]
-	if !ok {
-		if e.linkBytes += len(l.URL.String()); e.linkBytes > max(maxLinkBytes, e.opts.MaxLinks*(maxLinkBytes/defaultMaxLinks)) {
-			e.dst.DroppedLinks++
-			return
-		}
-		e.byURL[l.Fingerprint] = len(e.dst.Links)
-		e.dst.Links = append(e.dst.Links, l)
 		return
 	}
-	was := &e.dst.Links[old]
-	if worth(l.Kind, l.Rel) > worth(was.Kind, was.Rel) {
-		l.Text = cmp.Or(was.Text, l.Text)
-		*was = l
-	} else if was.Text == "" {
-		was.Text = l.Text
+	if l.bytes += len(to.url.String()); l.bytes > maxLinkBytes {
+		l.dst.DroppedLinks++
+		return
 	}
+	l.byURL[to.fp] = len(l.dst.Links)
+	l.dst.Links = append(l.dst.Links, link)
 }
-
-const (
-	minResolved    = 1 << 9  // 20 KB
-	maxResolved    = 1 << 14 // pages of a site repeat a few thousand references
-	maxResolvedURL = 256     // bytes, 4 MB for all: links of menus are shorter
-)
 
 // target is a URL and its fingerprint, and the hash of the reference that resolves to them.
 type target struct {
@@ -226,6 +181,67 @@ type target struct {
 	url  canonical.URL
 	fp   uint64
 }
+
+// target is what a pending reference resolves to, from the cache or anew.
+func (l *links) target(p *pending) (target, error) {
+	ref := l.refs[p.from:p.to]
+	hash := p.hash ^ l.dir
+	known := canonical.Portable(ref) && l.enc == nil && hash != 0
+	if t := l.resolved.at(hash); known && t.hash == hash {
+		return *t, nil
+	}
+	u, err := l.resolve(ref)
+	t := target{hash, u, u.Fingerprint(l.opts.Key)}
+	if err == nil && known && len(u.String()) <= maxResolvedURL {
+		l.resolved.put(t)
+	}
+	return t, err
+}
+
+var errSelf = errors.New("it is the page itself")
+
+// resolve resolves a reference. A mere fragment is no link, unless the base is another document.
+func (l *links) resolve(ref []byte) (u canonical.URL, err error) {
+	if u = l.base; len(ref) == 0 && u == l.doc {
+		err = errSelf
+	} else if len(ref) > 0 {
+		l.opts.Budget.SpendText(len(ref) + len(u.String()))
+		u, err = u.ResolveBytes(l.inCharset(ref))
+	}
+	return l.opts.Rules.Apply(u), err
+}
+
+// inCharset encodes the query of ref in the encoding of the page (URL standard, percent-encode
+// after encoding). Paths are always UTF-8.
+func (l *links) inCharset(ref []byte) []byte {
+	q := bytes.IndexByte(ref, '?')
+	if l.enc == nil || q < 0 || isASCII(ref[q:]) {
+		return ref
+	}
+	out := append(make([]byte, 0, 2*len(ref)), ref[:q]...)
+	encoder := l.enc.NewEncoder()
+	for _, r := range string(ref[q:]) {
+		b, err := encoder.Bytes([]byte(string(r)))
+		if r >= utf8.RuneSelf && (err != nil || bytes.HasPrefix(b, []byte("&#"))) { // not in the charset: what a form sends
+			out = fmt.Appendf(out, "%%26%%23%d%%3B", r)
+			continue
+		}
+		for _, c := range b {
+			if c < utf8.RuneSelf {
+				out = append(out, c)
+			} else {
+				out = fmt.Appendf(out, "%%%02X", c)
+			}
+		}
+	}
+	return out
+}
+
+const (
+	minResolved    = 1 << 9  // 20 KB
+	maxResolved    = 1 << 14 // pages of a site repeat a few thousand references
+	maxResolvedURL = 256     // bytes, 4 MB for all: links of menus are shorter
+)
 
 // resolvedCache holds what references resolved to, by a seeded hash of the reference and the
 // directory of the base: pages of a site repeat them. Of two in one slot the later is kept.
@@ -262,26 +278,6 @@ func (k *resolvedCache) put(t target) {
 	}
 	*at = t
 }
-
-// target is what a pending reference resolves to, from the cache or anew.
-func (e *Extractor) target(p *pending) (target, bool) {
-	ref := e.refs[p.from:p.to]
-	hash := p.hash ^ e.dir
-	known := canonical.Portable(ref) && e.enc == nil && hash != 0
-	if t := e.resolved.at(hash); known && t.hash == hash {
-		return *t, true
-	}
-	u, ok := e.resolve(ref)
-	t := target{hash, u, u.Fingerprint(e.opts.Key)}
-	if ok && known && len(u.String()) <= maxResolvedURL {
-		e.resolved.put(t)
-	}
-	return t, ok
-}
-
-// inDirectory hashes the directory of the base with a seed of its own: with the seed of
-// references, a link to that directory would cancel it out.
-func (e *Extractor) inDirectory() { e.dir = maphash.String(e.dirSeed, e.base.Dir()) }
 
 // index finds a position by a 64-bit hash, without storing keys: of 10,000 links on a page, two
 // share a seeded hash once in 10^11 pages, and then one link is lost.

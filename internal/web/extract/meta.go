@@ -9,10 +9,10 @@ import (
 	"time"
 )
 
-// htmlElement reads the language of the first html tag that has one: pages made of templates
-// have several.
-func (e *Extractor) htmlElement() {
-	if e.inner {
+// openHTML reads the language of the first html tag that has one: pages made of templates have
+// several.
+func (e *Extractor) openHTML() {
+	if e.inner || e.template > 0 {
 		return
 	}
 	for _, a := range [...]attr{attrLang, attrXMLLang} {
@@ -22,7 +22,7 @@ func (e *Extractor) htmlElement() {
 	}
 }
 
-func (e *Extractor) baseElement() {
+func (e *Extractor) openBase() {
 	if e.hasBase || e.template > 0 || e.inner {
 		return
 	}
@@ -31,20 +31,20 @@ func (e *Extractor) baseElement() {
 		return
 	}
 	e.hasBase = true // the first counts, even if it is of no use
-	if u, err := e.doc.ResolveBytes(ref); err == nil {
-		e.base = u
+	if u, err := e.links.doc.ResolveBytes(ref); err == nil {
+		e.links.base = u
 		e.dst.Base = u.String()
 	}
 }
 
-func (e *Extractor) metaElement() {
+func (e *Extractor) openMeta() {
 	if e.template > 0 {
 		return
 	}
 	content := e.attr(attrContent)
 	if equiv := e.attr(attrHTTPEquiv); is(equiv, "refresh") {
 		if target := refreshTarget(content); len(target) > 0 {
-			e.add(Navigation, "meta", "content", target)
+			e.links.add(toFollow, target)
 		}
 		return
 	} else if is(equiv, "content-language") && e.metaLang == "" && bytes.IndexByte(content, ',') < 0 {
@@ -64,7 +64,14 @@ func (e *Extractor) metaElement() {
 	if s := string(name); s == defaultAgent || s == e.opts.Agent {
 		e.robots(content[:min(len(content), maxField)])
 	}
-	e.metaLink(name, content)
+	switch string(name) {
+	case "og:url":
+		e.take(attrContent, toPage)
+	case "og:image", "og:image:url", "og:image:secure_url", "og:video", "og:video:url", "og:video:secure_url",
+		"og:audio", "og:audio:url", "og:audio:secure_url", "twitter:image", "twitter:image:src", "twitter:player:stream",
+		"msapplication-tileimage", "thumbnail":
+		e.take(attrContent, toPart)
+	}
 }
 
 // robots reads directives. The pages of a site repeat them, so the last ones are kept.
@@ -79,17 +86,6 @@ func (e *Extractor) robots(content []byte) {
 		e.lastDirectives.list = slices.Clip(e.lastDirectives.list)
 	}
 	e.directives = e.lastDirectives
-}
-
-func (e *Extractor) metaLink(name, content []byte) {
-	switch string(name) {
-	case "og:url":
-		e.add(Navigation, "meta", "content", content)
-	case "og:image", "og:image:url", "og:image:secure_url", "og:video", "og:video:url", "og:video:secure_url",
-		"og:audio", "og:audio:url", "og:audio:secure_url", "twitter:image", "twitter:image:src", "twitter:player:stream",
-		"msapplication-tileimage", "thumbnail":
-		e.resource("meta", attrContent)
-	}
 }
 
 // put keeps the first value of a name; of robots all.
@@ -238,42 +234,34 @@ func (e *Extractor) header(h http.Header) {
 		for rest := value; rest != "" && n < maxHeaderLinks; n++ {
 			var l headerLink
 			l, rest = nextLink(rest)
-			e.headerLink(l)
+			e.links.headerLink(l)
 		}
 	}
 	if target := refreshTarget([]byte(h.Get("Refresh"))); len(target) > 0 {
-		if ref, ok := e.fromDocument(target); ok {
-			e.put(pending{tag: "header", attr: "refresh", kind: Navigation}, ref)
+		if ref, ok := e.links.fromDocument(target); ok {
+			e.links.add(toFollow, ref)
 		}
 	}
 }
 
 // headerLink handles a link of the header like a link element. Without a relation it is none
 // (RFC 8288 §3.3).
-func (e *Extractor) headerLink(l headerLink) {
-	ref, ok := e.fromDocument([]byte(l.target))
-	if !ok || l.params["rel"] == "" {
-		return
+func (l *links) headerLink(h headerLink) {
+	ref, ok := l.fromDocument([]byte(h.target))
+	param := func(name string) []byte { return []byte(h.params[name]) }
+	if ok && h.params["rel"] != "" {
+		l.linked(&linked{ref, param("rel"), param("type"), param("as"), param("hreflang"), h.params["anchor"] != ""})
 	}
-	e.linked(&linked{
-		tag: "header", attr: "link", ref: ref, rel: e.interned([]byte(l.params["rel"]), maxRel),
-		mediaType: []byte(l.params["type"]), as: []byte(l.params["as"]), hrefLang: []byte(l.params["hreflang"]),
-		ofAnotherDocument: l.params["anchor"] != "",
-	})
 }
 
 // fromDocument resolves a reference against the document.
-func (e *Extractor) fromDocument(ref []byte) ([]byte, bool) {
-	ref, _, _ = bytes.Cut(trim(ref), []byte("#"))
-	if len(ref) == 0 {
+func (l *links) fromDocument(ref []byte) ([]byte, bool) {
+	if ref = withoutFragment(ref); len(ref) == 0 {
 		return nil, false
 	}
-	u, err := e.doc.ResolveBytes(ref)
-	if err != nil {
-		e.count(err)
-		return nil, false
-	}
-	return []byte(u.String()), true
+	u, err := l.doc.ResolveBytes(ref)
+	l.count(err)
+	return []byte(u.String()), err == nil
 }
 
 // headerLink is a link of a Link header, with the first of each parameter.

@@ -148,7 +148,7 @@ func requireSame(tb testing.TB, base canonical.URL, body []byte, markup uint64) 
 		{},
 		{Text: true, Agent: "treadlight"},
 		{Resources: true, Feeds: true},
-		{Text: true, Resources: true, MaxLinks: 3},
+		{Text: true, Resources: true},
 		{Forms: true, Feeds: true},
 		{Forms: true, Resources: true},
 	} {

@@ -1,7 +1,6 @@
 package extract
 
 import (
-	"bytes"
 	"hash/maphash"
 	"slices"
 	"strings"
@@ -10,8 +9,7 @@ import (
 )
 
 const (
-	maxRel        = 256 // bytes of a rel attribute that are kept
-	maxRels       = 256 // interned values; further ones are allocated for each link
+	maxRel        = 256 // bytes of a rel attribute or media type that are read
 	maxAlternates = 100 // of a page
 )
 
@@ -46,83 +44,108 @@ const (
 	relOfPage = relCanonical | relNext | relPrev | relAlternate
 )
 
+// relMeanings are those of single tokens. Unknown ones have none, and those for programs, such as
+// preconnect and pingback.
+var relMeanings = func() map[string]relMeaning {
+	all := make(map[string]relMeaning)
+	for m, tokens := range map[relMeaning]string{
+		relResource: "stylesheet icon apple-touch-icon apple-touch-icon-precomposed mask-icon fluid-icon " +
+			"apple-touch-startup-image image_src modulepreload manifest",
+		relResource | relDocument: "preload prefetch",
+		relPage | relCanonical:    "canonical",
+		relPage | relNext:         "next",
+		relPage | relPrev:         "prev previous",
+		relPage | relAlternate:    "alternate",
+		relPage | relSitemap:      "sitemap",
+		relPage: "amphtml author help license search shortlink index contents copyright first last up start glossary chapter " +
+			"section subsection appendix bookmark privacy-policy terms-of-service about archives cite-as collection " +
+			"convertedfrom current describedby home item latest-version me memento original payment predecessor-version " +
+			"prerender related replies self source successor-version tag toc top version-history via",
+	} {
+		for token := range strings.FieldsSeq(tokens) {
+			all[token] = m
+		}
+	}
+	return all
+}()
+
+func meaningOf(rel []byte) (m relMeaning) {
+	var buf [maxRel]byte
+	rest := lowered(buf[:0], rel[:min(len(rel), maxRel)])
+	for len(rest) > 0 {
+		end := endOf(rest, 0, space)
+		m |= relMeanings[string(rest[:end])]
+		rest = rest[min(end+1, len(rest)):]
+	}
+	return m
+}
+
 // linked is a link element, or a link of a Link header.
 type linked struct {
-	tag, attr         string
-	ref               []byte
-	rel               string // in lower case
+	ref, rel          []byte
 	mediaType, as     []byte
 	hrefLang          []byte
 	ofAnotherDocument bool // by the anchor of the header
 }
 
-func (e *Extractor) linkElement() {
+func (e *Extractor) openLink() {
 	if e.template > 0 {
 		return
 	}
-	l := linked{
-		tag: "link", attr: "href", ref: e.attr(attrHref), rel: e.relOf(),
-		mediaType: e.attr(attrType), as: e.attr(attrAs), hrefLang: e.attr(attrHrefLang), ofAnotherDocument: e.inner,
-	}
-	if e.linked(&l) {
-		e.resource("link", attrImageSrcset)
-	}
+	resource := e.links.linked(&linked{
+		ref: e.attr(attrHref), rel: e.attr(attrRel), mediaType: e.attr(attrType), as: e.attr(attrAs),
+		hrefLang: e.attr(attrHrefLang), ofAnotherDocument: e.inner,
+	})
+	e.takeIf(resource, attrImageSrcset, toParts)
 }
 
 // linked handles a link by its rel, and reports whether it is a resource.
-func (e *Extractor) linked(l *linked) (resource bool) {
-	rel := meaningOf(l.rel)
-	if rel&relDocument != 0 && is(l.as, "document") {
+func (l *links) linked(k *linked) (resource bool) {
+	rel := meaningOf(k.rel)
+	if rel&relDocument != 0 && is(k.as, "document") {
 		rel = rel&^relResource | relPage
 	}
-	resource = rel&relResource != 0
-	if len(l.ref) == 0 {
-		return resource
-	}
-	switch {
-	case resource:
-		if e.opts.Resources {
-			e.put(pending{tag: l.tag, attr: l.attr, kind: Resource, rel: l.rel}, l.ref)
+	switch resource = rel&relResource != 0; {
+	case len(k.ref) == 0:
+	case resource && l.opts.Resources:
+		l.add(part, k.ref)
+	case !resource && rel&relPage != 0:
+		mediaType := strings.ToLower(strings.ToValidUTF8(string(k.mediaType[:min(len(k.mediaType), maxRel)]), "\ufffd"))
+		if !k.ofAnotherDocument && rel&relOfPage != 0 {
+			l.relation(k, rel, mediaType)
 		}
-	case rel&relPage != 0:
-		mediaType := e.interned(l.mediaType, maxRel)
-		if !l.ofAnotherDocument && rel&relOfPage != 0 {
-			e.relation(l, rel, mediaType)
-		}
-		if isPageType(mediaType) || e.opts.Feeds && (isFeedType(mediaType) || rel&relSitemap != 0) {
-			e.put(pending{tag: l.tag, attr: l.attr, kind: Navigation, rel: l.rel, mediaType: mediaType}, l.ref)
+		of := essence(mediaType)
+		if slices.Contains(pageTypes, of) || l.opts.Feeds && (slices.Contains(feedTypes, of) || rel&relSitemap != 0) {
+			l.add(worthOf(k.rel), k.ref)
 		}
 	}
 	return resource
 }
 
 // relation keeps the first link of each relation, and several alternates.
-func (e *Extractor) relation(l *linked, rel relMeaning, mediaType string) {
-	ref, _, _ := bytes.Cut(trim(l.ref), []byte("#"))
+func (l *links) relation(k *linked, rel relMeaning, mediaType string) {
+	ref := withoutFragment(k.ref)
 	if len(ref) > canonical.MaxLength {
 		return
 	}
-	if len(e.relations) >= maxAlternates {
+	if len(l.relations) >= maxAlternates {
 		rel &^= relAlternate
 	}
-	rel &= relOfPage &^ (e.related &^ relAlternate)
-	e.related |= rel
+	rel &= relOfPage &^ (l.related &^ relAlternate)
+	l.related |= rel
 	for ; rel != 0; rel &= rel - 1 {
-		p := pending{hash: maphash.Bytes(e.seed, ref), from: len(e.refs)}
-		e.refs = append(e.refs, ref...)
-		p.to = len(e.refs)
-		e.relations = append(e.relations, relation{rel & -rel, p, field(l.hrefLang), mediaType})
+		p := l.store(pending{hash: maphash.Bytes(l.seed, ref)}, ref)
+		l.relations = append(l.relations, relation{rel & -rel, p, field(k.hrefLang), mediaType})
 	}
 }
 
-// relate resolves the relations. Invalid ones were counted as links.
-func (e *Extractor) relate() {
-	d := e.dst
-	bad, skipped, long := d.BadLinks, d.SkippedSchemes, d.LongLinks
-	for i := range e.relations {
-		r := &e.relations[i]
-		to, ok := e.target(&r.of)
-		if !ok && r.of.from != r.of.to { // what is empty is the page itself
+// relate resolves the relations.
+func (l *links) relate() {
+	d := l.dst
+	for i := range l.relations {
+		r := &l.relations[i]
+		to, err := l.target(&r.of)
+		if err != nil && r.of.from != r.of.to { // what is empty is the page itself
 			continue
 		}
 		switch url := to.url.String(); r.kind {
@@ -136,47 +159,6 @@ func (e *Extractor) relate() {
 			d.Alternates = append(d.Alternates, Alternate{url, r.hrefLang, r.typ})
 		}
 	}
-	d.BadLinks, d.SkippedSchemes, d.LongLinks = bad, skipped, long
-}
-
-// meaningOf ignores unknown tokens, and those for programs, such as preconnect and pingback.
-func meaningOf(rel string) (m relMeaning) {
-	for token := range strings.FieldsSeq(rel) {
-		switch token {
-		case "stylesheet", "icon", "apple-touch-icon", "apple-touch-icon-precomposed", "mask-icon", "fluid-icon",
-			"apple-touch-startup-image", "image_src", "modulepreload", "manifest":
-			m |= relResource
-		case "preload", "prefetch":
-			m |= relResource | relDocument
-		case "canonical":
-			m |= relPage | relCanonical
-		case "next":
-			m |= relPage | relNext
-		case "prev", "previous":
-			m |= relPage | relPrev
-		case "alternate":
-			m |= relPage | relAlternate
-		case "sitemap":
-			m |= relPage | relSitemap
-		case "amphtml", "author", "help", "license", "search", "shortlink", "index", "contents", "copyright", "first",
-			"last", "up", "start", "glossary", "chapter", "section", "subsection", "appendix", "bookmark",
-			"privacy-policy", "terms-of-service", "about", "archives", "cite-as", "collection", "convertedfrom",
-			"current", "describedby", "home", "item", "latest-version", "me", "memento", "original", "payment",
-			"predecessor-version", "prerender", "related", "replies", "self", "source", "successor-version", "tag",
-			"toc", "top", "version-history", "via":
-			m |= relPage
-		}
-	}
-	return m
-}
-
-// isPageType excludes feeds, search descriptions and the like. The type is in lower case.
-func isPageType(mediaType string) bool {
-	return slices.Contains([]string{"", "text/html", "application/xhtml+xml", "text/plain", "application/pdf", "text/markdown"}, essence(mediaType))
-}
-
-func isFeedType(mediaType string) bool {
-	return slices.Contains([]string{"application/rss+xml", "application/atom+xml", "application/rdf+xml"}, essence(mediaType))
 }
 
 func essence(mediaType string) string {
@@ -184,25 +166,8 @@ func essence(mediaType string) string {
 	return strings.TrimSpace(mediaType)
 }
 
-func (e *Extractor) relOf() string { return e.interned(e.attr(attrRel), maxRel) }
-
-// interned is s in lower case, cut to atMost bytes (at most maxRel), without repeated
-// allocation.
-func (e *Extractor) interned(s []byte, atMost int) string {
-	if len(s) == 0 {
-		return ""
-	}
-	var buf [maxRel]byte
-	s = lowered(buf[:0], s[:min(len(s), atMost)])
-	if known, ok := e.rels[string(s)]; ok {
-		return known
-	}
-	valid := strings.ToValidUTF8(string(s), "\ufffd")
-	if e.rels == nil {
-		e.rels = make(map[string]string)
-	}
-	if len(e.rels) < maxRels {
-		e.rels[string(s)] = valid
-	}
-	return valid
-}
+var (
+	// pageTypes are without feeds, search descriptions and the like.
+	pageTypes = []string{"", "text/html", "application/xhtml+xml", "text/plain", "application/pdf", "text/markdown"}
+	feedTypes = []string{"application/rss+xml", "application/atom+xml", "application/rdf+xml"}
+)

@@ -68,12 +68,12 @@ func TestKnownIsBounded(t *testing.T) {
 		require.NoError(t, e.Page(base, "text/html", "", []byte(page.String()), Options{}, &r))
 		require.Len(t, r.Links, 9000)
 	}
-	require.Len(t, e.resolved.slots, maxResolved)
+	require.Len(t, e.links.resolved.slots, maxResolved)
 
 	long := strings.Repeat("l", maxResolvedURL)
 	require.NoError(t, e.Page(base, "text/html", "", []byte("<a href="+long+">"), Options{Key: 1}, &r))
 	require.Len(t, r.Links, 1)
-	require.Zero(t, e.resolved.used, "another key begins anew, and a long URL is not kept")
+	require.Zero(t, e.links.resolved.used, "another key begins anew, and a long URL is not kept")
 }
 
 // A link that is known costs no allocation, nor does what a page holds beside. Of many

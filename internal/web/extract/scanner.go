@@ -46,7 +46,7 @@ type scanner struct {
 	at       int // where the next token begins
 	xhtml    bool
 	withText bool
-	every    bool // the attributes of any tag matter
+	shared   uint64 // the attributes that matter in any tag
 
 	name     []byte // of the current tag, in nameBuf
 	nameBuf  [maxName]byte
@@ -60,7 +60,7 @@ type scanner struct {
 }
 
 func (s *scanner) reset(body []byte, xhtml, withText bool) {
-	*s = scanner{body: body, xhtml: xhtml, withText: withText, decoded: s.decoded[:0]}
+	*s = scanner{body: body, xhtml: xhtml, withText: withText, shared: sharedPages, decoded: s.decoded[:0]}
 }
 
 func (s *scanner) release() {
@@ -96,7 +96,7 @@ func (s *scanner) next() token {
 
 // find is where the next markup is that matters.
 func (s *scanner) find(i int) int {
-	if s.withText || s.every {
+	if s.withText || s.every() {
 		return s.markupFrom(i)
 	}
 	return skim(s.body, i)
@@ -155,7 +155,7 @@ func (s *scanner) tagAt(i int, t token) (token, bool) {
 		s.at = len(s.body)
 		return endOfPage, true
 	}
-	if !wanted && s.attrs.has&s.shared() == 0 {
+	if !wanted && s.attrs.has&s.shared == 0 {
 		return t, false
 	}
 	s.name = s.nameBuf[:0]
@@ -168,20 +168,15 @@ func (s *scanner) tagAt(i int, t token) (token, bool) {
 	return t, true
 }
 
-// shared is the attributes that matter in any tag.
-func (s *scanner) shared() uint64 {
-	if s.every {
-		return sharedAttrs
-	}
-	return sharedNavigation
-}
+// every reports whether short attributes matter in any tag too.
+func (s *scanner) every() bool { return s.shared != sharedPages }
 
 // leastKept is the least length of the attributes of a tag to keep.
 func (s *scanner) leastKept(t token, wanted bool) int {
 	switch {
 	case t == endTag:
 		return len(s.body) // none
-	case wanted || s.every:
+	case wanted || s.every():
 		return 0
 	}
 	return leastShared

@@ -54,19 +54,6 @@ func (t *textBuffer) fill() {
 	t.due = none
 }
 
-// breakBefore separates text at a tag, by its name alone: styles are not read.
-func (t *textBuffer) breakBefore(name []byte) {
-	switch string(name) {
-	case "td", "th", "img", "option", "button", "label", "input", "select", "iframe", "video", "audio":
-		t.due = max(t.due, blank)
-	case "p", "div", "br", "hr", "li", "ul", "ol", "dl", "dt", "dd", "tr", "table", "caption", "thead", "tbody", "tfoot",
-		"h1", "h2", "h3", "h4", "h5", "h6", "pre", "blockquote", "section", "article", "aside", "header", "footer",
-		"nav", "main", "address", "figure", "figcaption", "form", "fieldset", "legend", "details", "summary", "dialog",
-		"body", "title", "textarea", "center", "menu", "search", "hgroup", "xmp", "noscript", "optgroup":
-		t.due = line
-	}
-}
-
 func (t *textBuffer) string() string { return strings.ToValidUTF8(string(t.buf), "\ufffd") }
 
 // field is s with white space collapsed, as valid UTF-8, at most maxField bytes of whole
