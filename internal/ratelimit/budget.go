@@ -65,8 +65,8 @@ type shared struct {
 	bell    chan struct{}  // holds one: there are some
 	active  []*tokenSource // of scopes, for usedSince
 
-	news  groupNews
-	fresh atomic.Bool // some of it is untold
+	news  journal[Event] // of groups
+	fresh atomic.Bool    // some of it is untold
 }
 
 func (l *AdaptiveRateLimiter) makeShared() {

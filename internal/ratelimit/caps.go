@@ -11,11 +11,7 @@ import (
 	"github.com/treadlight/crawl/limit"
 )
 
-// Caps are the user's hard limits beside what is learned, each a limiter of package limit for one domain, asked under
-// that domain's lock. A grant needs room in every cap, and takes from each.
-//
-// The limiters of a rule are in one [limit.Keyed]. A live state pins its own; those not full outlive eviction, so that
-// it is no way round a cap. Beyond MaxDomains+MaxTombstones such domains share one limiter, which is slower for each.
+// The user's hard limits beside what is learned, each a limiter of package limit.
 const (
 	capRate  = iota // HostRule.Cap
 	capQuota        // HostRule.Quota
@@ -28,16 +24,22 @@ type hardCap struct {
 	keyed *limit.Keyed[string]
 }
 
-type ruleCaps [numCaps]*hardCap
-
-type heldCaps [numCaps]limit.Pinned[string]
+// caps are the hard limits of a domain, asked under its lock. A grant needs room in every one, and takes from each.
+//
+// The limiters of a rule are in one [limit.Keyed]. A live state pins its own; those not full outlive eviction, so that
+// it is no way round a cap. Beyond MaxDomains+MaxTombstones such domains share one limiter, which is slower for each.
+type caps struct {
+	rule   *[numCaps]*hardCap
+	domain string                        // empty in a rule
+	held   [numCaps]limit.Pinned[string] // the domain's, while it has a state
+}
 
 // newCaps makes the caps of a rule, or nil. A quota without a kind is a fixed window.
-func (c *Config) newCaps(h HostRule) (*ruleCaps, error) {
+func (c *Config) newCaps(h HostRule) (*caps, error) {
 	if h.Quota != (limit.Spec{}) && h.Quota.Kind == "" {
 		h.Quota.Kind = limit.KindFixedWindow
 	}
-	var caps ruleCaps
+	var all [numCaps]*hardCap
 	for i, set := range [numCaps]hardCap{{why: LimitCap, spec: h.Cap}, {why: LimitQuota, spec: h.Quota}} {
 		if set.spec == (limit.Spec{}) {
 			continue
@@ -53,94 +55,83 @@ func (c *Config) newCaps(h HostRule) (*ruleCaps, error) {
 		if set.why == LimitQuota && set.spec.Kind == limit.KindConcurrency {
 			return nil, fmt.Errorf("%s: Kind is %s: set it to one that counts over time, such as %s", field, set.spec.Kind, limit.KindFixedWindow)
 		}
-		caps[i] = &set
+		all[i] = &set
 	}
-	if caps == (ruleCaps{}) {
+	if all == ([numCaps]*hardCap{}) {
 		return nil, nil
 	}
-	return &caps, nil
+	return &caps{rule: &all}, nil
 }
 
-// pinCaps gives a new state its limiters, in a copy of the rules, as most states have none.
-func (s *state) pinCaps() {
-	if s.rules.caps == nil {
-		return
-	}
-	own := *s.rules
-	own.held = new(heldCaps)
-	for i, c := range own.caps {
-		if c != nil {
-			own.held[i], _ = c.keyed.Pin(s.domain) // it shares where it is full, and is never closed
-		}
-	}
-	s.rules = &own
-}
-
-func (s *state) unpinCaps() {
-	if s.rules.held != nil {
-		for i := range s.rules.held {
-			s.rules.held[i].Unpin()
+func (c *caps) pin() {
+	for i, r := range c.rule {
+		if r != nil {
+			c.held[i], _ = r.keyed.Pin(c.domain) // it shares where it is full, and is never closed
 		}
 	}
 }
 
-func (r *rules) sweepCaps() {
-	if r.caps == nil {
-		return
+func (c *caps) unpin() {
+	for i := range c.held {
+		c.held[i].Unpin()
 	}
-	for _, c := range r.caps {
-		if c != nil {
-			c.keyed.Sweep()
+	c.held = [numCaps]limit.Pinned[string]{}
+}
+
+func (c *caps) sweep() {
+	for _, r := range c.rule {
+		if r != nil {
+			r.keyed.Sweep()
 		}
 	}
 }
 
-// capWaitLocked is how long n permits of a cap are away, for a state without limiters those of its domain.
-func (s *state) capWaitLocked(i int, n int64) time.Duration {
-	if s.rules.held != nil && !s.dead {
-		return s.rules.held[i].Limiter.Wait(n)
+// wait is how long n permits of a cap are away.
+func (c *caps) wait(i int, n int64) time.Duration {
+	if l := c.held[i].Limiter; l != nil {
+		return l.Wait(n)
 	}
-	return s.rules.caps[i].keyed.Wait(s.domain, n)
+	return c.rule[i].keyed.Wait(c.domain, n)
 }
 
-func (s *state) capLeftLocked(i int) int64 {
-	if s.rules.held != nil && !s.dead {
-		return s.rules.held[i].Limiter.Statistics().Available
+func (c *caps) left(i int) int64 {
+	if l := c.held[i].Limiter; l != nil {
+		return l.Statistics().Available
 	}
-	c := s.rules.caps[i]
-	if st, ok := c.keyed.Statistics(s.domain); ok {
+	r := c.rule[i]
+	if st, ok := r.keyed.Statistics(c.domain); ok {
 		return st.Available
 	}
-	return max(c.spec.Permits, c.spec.Burst) // of one that has not been made yet
+	return max(r.spec.Permits, r.spec.Burst) // of one that has not been made yet
 }
 
-// capsWhenLocked is the earliest instant with room for the grant after ahead others, and the limiting cap, without
-// caps of requests in flight: see capFullLocked.
-func (s *state) capsWhenLocked(now clock.Instant, ahead int) (at clock.Instant, why Limit) {
+// when is the earliest instant with room for the grant after ahead others, and the limiting cap, without one of
+// requests in flight: see full.
+func (c *caps) when(now clock.Instant, ahead int) (at clock.Instant, why Limit) {
 	at = now
-	for i, c := range s.rules.caps {
-		if c == nil || c.spec.Kind == limit.KindConcurrency {
+	for i, r := range c.rule {
+		if r == nil || r.spec.Kind == limit.KindConcurrency {
 			continue
 		}
-		if t := now.Add(min(s.capAheadLocked(i, int64(ahead)+1), longest)); t > at {
-			at, why = t, c.why
+		if t := now.Add(min(c.ahead(i, int64(ahead)+1), longest)); t > at {
+			at, why = t, r.why
 		}
 	}
 	return at, why
 }
 
-// capAheadLocked is how long until the n-th of sequential grants; if unknown, too early rather than too late, which
+// ahead is how long until the n-th of sequential grants; if unknown, too early rather than too late, which
 // would refuse.
-func (s *state) capAheadLocked(i int, n int64) time.Duration {
-	spec := &s.rules.caps[i].spec
+func (c *caps) ahead(i int, n int64) time.Duration {
+	spec := &c.rule[i].spec
 	if n == 1 {
-		return s.capWaitLocked(i, 1)
+		return c.wait(i, 1)
 	}
 	first := min(n, cmp.Or(spec.Burst, spec.Permits)) // of those that may be there at once
 	more := n - first
 	switch spec.Kind {
 	case limit.KindFixedWindow, limit.KindSlidingWindow:
-		return s.windowAheadLocked(i, n)
+		return c.windowAhead(i, n)
 	case limit.KindLeakyBucket: // it never has room for two
 		first, more = 1, n-1
 	case limit.KindSlidingWindowLog: // each makes room for another a span later
@@ -151,13 +142,13 @@ func (s *state) capAheadLocked(i int, n int64) time.Duration {
 			more = (more - 1) / spec.Permits * spec.Permits
 		}
 	}
-	return andThen(s.capWaitLocked(i, first), spec, more)
+	return andThen(c.wait(i, first), spec, more)
 }
 
-// windowAheadLocked is capAheadLocked of windows: what is left, then whole fixed windows, or a sliding one at its
+// windowAhead is ahead of windows: what is left, then whole fixed windows, or a sliding one at its
 // fastest. A lower bound where the limiter does not tell.
-func (s *state) windowAheadLocked(i int, n int64) time.Duration {
-	spec, left := &s.rules.caps[i].spec, s.capLeftLocked(i)
+func (c *caps) windowAhead(i int, n int64) time.Duration {
+	spec, left := &c.rule[i].spec, c.left(i)
 	if n <= left {
 		return 0
 	}
@@ -167,7 +158,7 @@ func (s *state) windowAheadLocked(i int, n int64) time.Duration {
 		more = more / spec.Permits * spec.Permits
 	}
 	if left == 0 || fixed && left < spec.Permits {
-		wait = s.capWaitLocked(i, left+1)
+		wait = c.wait(i, left+1)
 	}
 	return andThen(wait, spec, more)
 }
@@ -177,50 +168,49 @@ func andThen(wait time.Duration, spec *limit.Spec, n int64) time.Duration {
 	return min(wait, longest) + time.Duration(min(more, float64(longest)))
 }
 
-// capFullLocked reports which rule's bound of requests in flight is reached, if any; only a release makes room.
-func (s *state) capFullLocked() (why Limit, full bool) {
-	if m := s.rules.maxInFlight; m > 0 && s.inFlight >= m {
-		return LimitRule, true
+// atATime is how many requests may be out; zero for no such cap.
+func (c *caps) atATime() int64 {
+	if c == nil || c.rule[capRate] == nil || c.rule[capRate].spec.Kind != limit.KindConcurrency {
+		return 0
 	}
-	if c := s.rules.atATime(); c != nil && s.capWaitLocked(capRate, 1) > 0 {
-		return c.why, true
-	}
-	return LimitNone, false
+	return c.rule[capRate].spec.Permits
 }
 
-func (r *rules) atATime() *hardCap {
-	if r.caps == nil || r.caps[capRate] == nil || r.caps[capRate].spec.Kind != limit.KindConcurrency {
-		return nil
-	}
-	return r.caps[capRate]
-}
+// full reports whether only a release makes room.
+func (c *caps) full() bool { return c.atATime() > 0 && c.wait(capRate, 1) > 0 }
 
-// takeCapsLocked takes a permit of each cap, all of which had room under this lock. It fails, having taken nothing,
+// take takes a permit of each cap, all of which had room under this lock. It fails, having taken nothing,
 // only where domains share a limiter.
-func (s *state) takeCapsLocked() bool {
-	for i, c := range s.rules.caps {
-		if c != nil && !s.rules.held[i].Limiter.TryAcquire() {
-			s.releaseCapsLocked(i)
+func (c *caps) take() bool {
+	if c == nil {
+		return true
+	}
+	for i := range c.held {
+		if l := c.held[i].Limiter; l != nil && !l.TryAcquire() {
+			c.release(i)
 			return false
 		}
 	}
 	return true
 }
 
-func (s *state) releaseCapsLocked(n int) {
+func (c *caps) release(n int) {
+	if c == nil {
+		return
+	}
 	for i := range n {
-		if s.rules.held[i].Limiter != nil {
-			s.rules.held[i].Limiter.Release()
+		if l := c.held[i].Limiter; l != nil {
+			l.Release()
 		}
 	}
 }
 
 // InFlightCap is how many requests of the domain the user's rules let be in flight; zero: no rule. It is constant.
 func (l *AdaptiveRateLimiter) InFlightCap(domain string) int {
-	r := l.rulesFor(Domain(domain))
+	r := l.laid.Load().match(Domain(domain))
 	n := int64(r.maxInFlight)
-	if c := r.atATime(); c != nil && (n == 0 || c.spec.Permits < n) {
-		n = c.spec.Permits
+	if m := r.caps.atATime(); m > 0 && (n == 0 || m < n) {
+		n = m
 	}
 	return int(n)
 }
@@ -360,13 +350,13 @@ func snapshotOf(why Limit, spec limit.Spec, left int64, wait time.Duration) CapS
 	return c
 }
 
-func (s *state) describeCapsLocked() (all []CapSnapshot) {
-	if s.rules.caps == nil {
+func (c *caps) describe() (all []CapSnapshot) {
+	if c == nil {
 		return nil
 	}
-	for i, c := range s.rules.caps {
-		if c != nil {
-			all = append(all, snapshotOf(c.why, c.spec, s.capLeftLocked(i), s.capWaitLocked(i, 1)))
+	for i, r := range c.rule {
+		if r != nil {
+			all = append(all, snapshotOf(r.why, r.spec, c.left(i), c.wait(i, 1)))
 		}
 	}
 	return all

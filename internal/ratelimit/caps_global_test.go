@@ -97,7 +97,7 @@ func TestAWaiterPastHisDeadlineTakesNothing(t *testing.T) {
 	now := s.nowLocked()
 	w := &waiter{domain: host, wake: make(chan struct{}, 1), deadline: now - 1}
 	s.joinLocked(w)
-	_, _, err := s.turnLocked(t.Context(), w, now)
+	_, _, err := s.turnLocked(t.Context(), w, now, now)
 	require.ErrorIs(t, err, context.DeadlineExceeded)
 	require.Nil(t, s.line)
 	sh := s.sharesLocked()
@@ -221,10 +221,10 @@ func TestCapsOfAStateThatIsGone(t *testing.T) {
 	require.True(t, kept)
 	r.to(time.Hour)
 	r.grants("b.test", true)
-	r.laid.Load().hosts[0].rules.sweepCaps()
+	r.laid.Load().hosts[0].rules.caps.sweep()
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	require.True(t, s.dead)
-	require.Zero(t, s.capWaitLocked(capRate, 1))
-	require.EqualValues(t, 1, s.capLeftLocked(capRate))
+	require.Zero(t, s.rules.caps.wait(capRate, 1))
+	require.EqualValues(t, 1, s.rules.caps.left(capRate))
 }

@@ -233,11 +233,12 @@ func TestCapsSurviveEviction(t *testing.T) {
 			total := 0
 			for i := range 50 {
 				total += r.grants(host, true)
+				r.clk.Advance(1) // the others are used later
 				for j := range 3 {
 					r.grants(fmt.Sprintf("other-%d.test", (i+j)%6), true)
 				}
 				require.False(t, r.kept(host))
-				r.to(time.Duration(i) * time.Minute / 10)
+				r.to(time.Duration(i)*time.Minute/10 + time.Second)
 			}
 			want := 2
 			if kind == limit.KindLeakyBucket {
@@ -256,7 +257,7 @@ func TestFullCapsAreForgotten(t *testing.T) {
 		c.MaxTombstones = 16
 		c.Hosts[0].Match = "*"
 	})
-	keyed := r.laid.Load().hosts[0].rules.caps[capRate].keyed
+	keyed := r.laid.Load().hosts[0].rules.caps.rule[capRate].keyed
 	for i := range 2000 {
 		r.to(time.Duration(i) * time.Second)
 		r.grants(fmt.Sprintf("h%d.test", i), true)

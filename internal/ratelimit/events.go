@@ -3,6 +3,7 @@ package ratelimit
 import (
 	"math"
 	"slices"
+	"sync"
 	"time"
 
 	"github.com/treadlight/crawl/internal/clock"
@@ -28,16 +29,16 @@ type Event struct {
 
 func (s *state) noteLocked(e control.Event) {
 	if s.journal == nil {
-		s.journal = new(journal)
+		s.journal = new(journal[entry])
 	}
-	s.journal.note(e)
+	s.journal.note(entryOf(&e))
 	s.unreported = true
 }
 
 // notePlanLocked notes the changes in a plan since gate, but those of time alone. Crawl-delay bounds the rates told.
 func (s *state) notePlanLocked(now clock.Instant, p *control.Plan, gate breaker.State) {
-	if number := uint16(p.Event.Number); number != s.seenEvent && p.Event.Cause != control.CauseNone {
-		s.seenEvent = number
+	if number := uint16(p.Event.Number); number != s.plan.seenEvent && p.Event.Cause != control.CauseNone {
+		s.plan.seenEvent = number
 		e, top := p.Event, float32(s.ceilingLocked().rps())
 		e.From, e.To, e.State = min(e.From, top), min(e.To, top), p.State
 		s.noteLocked(e)
@@ -50,11 +51,11 @@ func (s *state) notePlanLocked(now clock.Instant, p *control.Plan, gate breaker.
 // noteRetryAfterLocked notes a Retry-After. Those of requests in flight at the first are one event unless they ask for
 // more.
 func (s *state) noteRetryAfterLocked(now, sentAt clock.Instant, fb *Feedback) {
-	if last, ok := s.journal.latest(control.CauseRetryAfter); ok && sentAt <= last.At && fb.RetryAfter <= last.Hold+time.Second {
+	if last, ok := latest(s.journal, control.CauseRetryAfter); ok && sentAt <= last.At && fb.RetryAfter <= last.Hold+time.Second {
 		return
 	}
 	e := control.Event{
-		At: now, Cause: control.CauseRetryAfter, State: s.stateLocked(now),
+		At: now, Cause: control.CauseRetryAfter, State: s.plan.state(now),
 		From: float32(s.bucket.rate.rps()), Hold: fb.RetryAfter,
 	}
 	if fb.Err == nil && fb.StatusCode > 0 && fb.StatusCode < 1000 {
@@ -64,32 +65,33 @@ func (s *state) noteRetryAfterLocked(now, sentAt clock.Instant, fb *Feedback) {
 }
 
 func (s *state) noteRestoredLocked(now clock.Instant) {
-	if !s.taught && s.delay == 0 && s.retryUntil <= now {
+	if !s.taught && s.owes.crawlDelay == 0 && s.owes.retryUntil <= now {
 		return
 	}
 	s.noteLocked(control.Event{
-		At: now, Cause: control.CauseRevived, State: s.stateLocked(now),
-		To: float32(s.bucket.rate.rps()), Hold: max(s.retryUntil, s.notBefore, now).Sub(now),
+		At: now, Cause: control.CauseRevived, State: s.plan.state(now),
+		To: float32(s.bucket.rate.rps()), Hold: max(s.owes.retryUntil, s.plan.notBefore, now).Sub(now),
 	})
 }
 
-// report calls OnEvent without a lock held. One goroutine at a time does, also for what others note, to keep the
-// order; of more than keptEvents meanwhile the last are told.
-func (s *state) report(l *AdaptiveRateLimiter) {
-	for {
-		var list [keptEvents]control.Event
-		s.mu.Lock()
-		news := s.journal.last(int(s.journal.unreported), list[:0])
-		s.journal.unreported, s.unreported = 0, false
-		s.journal.reporting = len(news) > 0
-		s.mu.Unlock()
+// tell calls OnEvent with what a journal has untold, in order and without its lock held. One goroutine at a time does,
+// also for what others note; of more than keptEvents meanwhile the last are told.
+func tell[E any](l *AdaptiveRateLimiter, mu *sync.Mutex, j *journal[E], event func(*E) Event) {
+	for mine := false; ; mine = true {
+		mu.Lock()
+		var room [keptEvents]E
+		news := append(room[:0], j.last(int(j.untold))...)
+		if j.telling && !mine {
+			news = nil
+		} else {
+			j.untold, j.telling = 0, len(news) > 0
+		}
+		mu.Unlock()
 		if len(news) == 0 {
 			return
 		}
 		for i := range news {
-			e := l.eventOf(&news[i])
-			e.Domain = s.domain
-			l.cfg.OnEvent(e)
+			l.cfg.OnEvent(event(&news[i]))
 		}
 	}
 }
@@ -107,38 +109,34 @@ func figures(rps float32) float64 { return float64(int64(float64(rps)*1e4+0.5)) 
 // keptEvents is how many events of a domain are kept, in 128 bytes.
 const keptEvents = 8
 
-// journal is the last events of one domain; it grows by two at a time.
-type journal struct {
-	events     []entry // the oldest first
-	unreported uint8   // of the latest, to OnEvent
-	reporting  bool    // someone tells, and will tell what comes meanwhile
+// journal is the last events of a domain, or of groups; it grows by two at a time.
+type journal[E any] struct {
+	events  []E   // the oldest first
+	untold  uint8 // of the latest, to OnEvent
+	telling bool  // someone tells, and will tell what comes meanwhile
 }
 
-func (j *journal) note(e control.Event) {
+func (j *journal[E]) note(e E) {
 	switch n := len(j.events); {
 	case n == keptEvents:
 		j.events = j.events[:copy(j.events, j.events[1:])]
 	case n == cap(j.events):
-		j.events = append(make([]entry, 0, n+2), j.events...)
+		j.events = append(make([]E, 0, n+2), j.events...)
 	}
-	j.events = append(j.events, entryOf(&e))
-	j.unreported = min(j.unreported+1, keptEvents)
+	j.events = append(j.events, e)
+	j.untold = min(j.untold+1, keptEvents)
 }
 
-func (j *journal) last(n int, list []control.Event) []control.Event {
+func (j *journal[E]) last(n int) []E {
 	if j == nil {
-		return list
+		return nil
 	}
-	for i := max(len(j.events)-n, 0); i < len(j.events); i++ {
-		list = append(list, j.events[i].event())
-	}
-	return list
+	return j.events[max(len(j.events)-n, 0):]
 }
 
-func (j *journal) latest(c control.Cause) (e control.Event, ok bool) {
-	var room [keptEvents]control.Event
-	for _, e := range slices.Backward(j.last(keptEvents, room[:0])) {
-		if e.Cause == c {
+func latest(j *journal[entry], c control.Cause) (e control.Event, ok bool) {
+	for _, n := range slices.Backward(j.last(keptEvents)) {
+		if e = n.event(); e.Cause == c {
 			return e, true
 		}
 	}

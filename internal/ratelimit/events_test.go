@@ -126,7 +126,7 @@ func TestEventsAreBounded(t *testing.T) {
 	j := r.lockedJournal(host)
 	require.Equal(t, []int{8, 8}, []int{len(j.events), cap(j.events)})
 	require.Equal(t, 128, keptEvents*int(unsafe.Sizeof(entry{})))
-	require.Equal(t, 32, int(unsafe.Sizeof(journal{})))
+	require.Equal(t, 32, int(unsafe.Sizeof(journal[entry]{})))
 	text, err := json.Marshal(r.see(host))
 	require.NoError(t, err)
 	var back DomainSnapshot
@@ -134,7 +134,7 @@ func TestEventsAreBounded(t *testing.T) {
 	require.Equal(t, shown, back.Events)
 }
 
-func (r *rig) lockedJournal(domain string) *journal {
+func (r *rig) lockedJournal(domain string) *journal[entry] {
 	s := r.lock(domain)
 	defer s.mu.Unlock()
 	return s.journal
@@ -175,8 +175,8 @@ func TestEventsAreToldInOrder(t *testing.T) {
 	wg.Wait()
 	require.Positive(t, calls.Load())
 	j := r.lockedJournal(host)
-	require.Zero(t, j.unreported, "an event was left behind")
-	require.False(t, j.reporting)
+	require.Zero(t, j.untold, "an event was left behind")
+	require.False(t, j.telling)
 }
 
 // What comes while a hook is slow is told after it, as far as it is kept.

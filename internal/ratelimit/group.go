@@ -104,7 +104,7 @@ func (l *AdaptiveRateLimiter) SetAddress(domain string, addr netip.Addr) {
 			}
 		}
 	}
-	s.nudgeLocked() // the head may stand in the line it has left
+	s.line.nudge() // the head may stand in the line it has left
 }
 
 // joinLocked finds or makes the group and counts one member more.
@@ -308,54 +308,18 @@ func (h *shared) describe() (groups, merged int, events []Event) {
 			merged++
 		}
 	}
-	return len(h.groups), merged, slices.Clone(h.news.kept)
-}
-
-// groupNews are the last events of groups, which no domain's journal has. Guarded by shared's lock.
-type groupNews struct {
-	kept    []Event // keptEvents at most, the oldest first
-	untold  int     // of the last of them, to OnEvent
-	telling bool    // someone tells, and will tell what comes meanwhile
+	return len(h.groups), merged, slices.Clone(h.news.events)
 }
 
 // note notes that the members are paced as one from now on, or no longer; hosts caused it, and the rates are those of
 // all together.
 func (g *group) note(now clock.Instant, cause control.Cause, hosts []string, from, to float64, text string) {
-	n := &g.l.shared.news
-	if len(n.kept) == keptEvents {
-		n.kept = slices.Delete(n.kept, 0, 1)
-	}
-	n.kept = append(n.kept, Event{
+	g.l.shared.news.note(Event{
 		Time: g.l.timeOf(now).UTC().Truncate(time.Millisecond), Domain: g.key.String(), Cause: cause,
 		FromRPS: figures(float32(from)), ToRPS: figures(float32(to)), Hosts: hosts,
 		Text: fmt.Sprintf("%d hosts at this address are %s", g.hosts, text),
 	})
-	n.untold = min(n.untold+1, keptEvents)
 	g.l.shared.fresh.Store(true)
-}
-
-// reportGroups calls OnEvent without a lock held. One goroutine at a time does, also for what others note meanwhile,
-// to keep the order.
-func (l *AdaptiveRateLimiter) reportGroups() {
-	h := &l.shared
-	for again := false; ; again = true {
-		h.mu.Lock()
-		n := &h.news
-		if n.telling && !again {
-			h.mu.Unlock()
-			return
-		}
-		h.fresh.Store(false)
-		list := slices.Clone(n.kept[len(n.kept)-n.untold:])
-		n.untold, n.telling = 0, len(list) > 0
-		h.mu.Unlock()
-		if len(list) == 0 {
-			return
-		}
-		for _, e := range list {
-			l.cfg.OnEvent(e)
-		}
-	}
 }
 
 func someOf(hosts []string) string {

@@ -148,7 +148,7 @@ func (g *group) suspect(s *state, now, sentAt clock.Instant, latency time.Durati
 	if gap := now.Sub(n.at); !known || gap > trialShort {
 		// A refusal soon after another is that of a trial, at no rate of its own.
 		at := s.bucket.rate
-		if s.notBefore > now {
+		if s.plan.notBefore > now {
 			at = max(at, n.rate) // a trial's: half of what was refused before it
 		}
 		n.rate, n.gap, n.top = at, gap, s.ceilingLocked()

@@ -294,10 +294,10 @@ func TestGroupNewsAreBounded(t *testing.T) {
 		want = append(want, fmt.Sprintf("0 hosts at this address are %d", i))
 	}
 	want = want[2*keptEvents:]
-	r.reportGroups()
+	r.Feedback(host, Feedback{})
 	require.Equal(t, want, told)
 	require.Len(t, r.Snapshot().GroupEvents, keptEvents)
-	r.reportGroups()
+	r.Feedback(host, Feedback{})
 	require.Equal(t, want, told, "once each")
 }
 

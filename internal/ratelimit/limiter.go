@@ -139,7 +139,7 @@ func (l *AdaptiveRateLimiter) Acquire(ctx context.Context, domain string) (Permi
 func (l *AdaptiveRateLimiter) use(domain string) (s *state, now clock.Instant) {
 	s = l.lock(domain)
 	now = s.nowLocked()
-	s.touched, s.lastActive = true, now
+	s.lastActive = now
 	return s, now
 }
 
@@ -177,8 +177,7 @@ func (l *AdaptiveRateLimiter) Feedback(domain string, fb Feedback) {
 }
 
 // SetCrawlDelay sets robots.txt's delay as the least time between grants of the domain, and its inverse as a ceiling
-// of the rate. It is rounded up to the millisecond and capped by Config.MaxCrawlDelay and 24 days; zero or less ends
-// it.
+// of the rate. It is capped by Config.MaxCrawlDelay; zero or less ends it.
 func (l *AdaptiveRateLimiter) SetCrawlDelay(domain string, d time.Duration) {
 	if !l.cfg.Enabled {
 		return
@@ -188,13 +187,13 @@ func (l *AdaptiveRateLimiter) SetCrawlDelay(domain string, d time.Duration) {
 		d = min(d, l.cfg.MaxCrawlDelay)
 	}
 	s := l.lock(Domain(domain))
-	now, before, was := s.nowLocked(), s.bucket.rate, s.delay
-	s.setCrawlDelayLocked(d)
+	now, before, was := s.nowLocked(), s.bucket.rate, s.owes.crawlDelay
+	s.owes.crawlDelay = d
 	s.replanLocked(now)
-	if s.delay != was {
+	if d != was {
 		s.noteLocked(control.Event{
-			At: now, Cause: control.CauseCrawlDelay, State: s.stateLocked(now),
-			From: float32(before.rps()), To: float32(s.bucket.rate.rps()), Hold: s.crawlDelayLocked(),
+			At: now, Cause: control.CauseCrawlDelay, State: s.plan.state(now),
+			From: float32(before.rps()), To: float32(s.bucket.rate.rps()), Hold: d,
 		})
 	}
 	s.rearmLocked(now)
@@ -233,16 +232,20 @@ func (l *AdaptiveRateLimiter) ReadyAt(domain string, ahead, all int) (at time.Ti
 
 // unlock unlocks the domain, then reports events without a lock held.
 func (l *AdaptiveRateLimiter) unlock(s *state) {
-	tell := s.unreported && l.cfg.OnEvent != nil && !s.journal.reporting
-	if tell {
-		s.journal.reporting = true
-	}
+	news := s.unreported && l.cfg.OnEvent != nil
+	s.unreported = false
 	s.mu.Unlock()
-	if tell {
-		s.report(l)
+	if news {
+		tell(l, &s.mu, s.journal, func(n *entry) Event {
+			e := n.event()
+			told := l.eventOf(&e)
+			told.Domain = s.domain
+			return told
+		})
 	}
 	if l.cfg.OnEvent != nil && l.shared.fresh.Load() {
-		l.reportGroups()
+		l.shared.fresh.Store(false)
+		tell(l, &l.shared.mu, &l.shared.news, func(e *Event) Event { return *e })
 	}
 }
 

@@ -124,7 +124,7 @@ func (l *AdaptiveRateLimiter) Remember() iter.Seq[HostMemory] {
 		for i := range l.shards {
 			sh := &l.shards[i]
 			sh.mu.RLock() // all are listed in one go, so that none is met twice
-			states, domains, tombs := sh.states.list(), sh.tombs.Keys(), sh.tombs.Values()
+			states, domains, tombs := sh.index.appendAll(nil), sh.tombs.Keys(), sh.tombs.Values()
 			sh.mu.RUnlock()
 			for _, s := range states {
 				s.mu.Lock()
@@ -192,7 +192,7 @@ func (l *AdaptiveRateLimiter) Recall(hosts iter.Seq[HostMemory]) (recalled int) 
 }
 
 func (l *AdaptiveRateLimiter) tombstoneOf(m *HostMemory, at moment) tombstone {
-	t := tombstone{lastGrant: at.instant(m.LastUsed), retryUntil: at.instant(m.RetryUntil)}
+	t := tombstone{owes: owes{lastGrant: at.instant(m.LastUsed), retryUntil: at.instant(m.RetryUntil)}}
 	if l.strategy.Learns {
 		t.memory = control.Memory{Rate: m.Rate, Pause: m.Pause}
 	}
@@ -260,7 +260,7 @@ func (l *AdaptiveRateLimiter) Adopt(m HostMemory) bool {
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		if s.activeLocked() {
-			s.retryUntil = max(s.retryUntil, t.retryUntil)
+			s.owes.retryUntil = max(s.owes.retryUntil, t.retryUntil)
 			return true
 		}
 		l.evictLocked(sh, s, l.now())

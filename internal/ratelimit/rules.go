@@ -42,19 +42,19 @@ type Rules struct {
 	Hosts      []HostRule
 }
 
-// rules are what the user has laid down for a domain. Domains share them by pointer; only one
-// with caps, or with a ceiling of its own, has a copy.
+// rules are what the user has laid down for a domain. Domains share them by pointer; only one with caps, or with a
+// ceiling of its own, has a copy.
 type rules struct {
 	l                     *AdaptiveRateLimiter // here instead of in each state, which saves it a word
 	start, floor, ceiling rate
 	minDelay              time.Duration
-	capacity              int64     // of the bucket, in its units
-	maxInFlight           int32     // zero for none
-	bounded               bool      // there is maxInFlight or a cap
-	operator              bool      // the ceiling is SetCeiling's, and there is no minDelay
-	caps                  *ruleCaps // nil for none
-	held                  *heldCaps // those of the one domain whose rules these are; nil if they are shared
+	capacity              int64 // of the bucket, in its units
+	maxInFlight           int32 // zero for none
+	operator              bool  // the ceiling is SetCeiling's, and there is no minDelay
+	caps                  *caps // nil for none
 }
+
+func (r *rules) bounded() bool { return r.maxInFlight > 0 || r.caps != nil }
 
 func (r *rules) host(m control.Memory) control.Host {
 	return control.Host{Start: r.start.rps(), Floor: r.floor.rps(), Ceiling: r.ceiling.rps(), Memory: m}
@@ -186,7 +186,6 @@ func (l *AdaptiveRateLimiter) lay(cfg *Config, old *ruleSet) (*ruleSet, error) {
 		} else if m.rules.caps, err = cfg.newCaps(h); err != nil {
 			return nil, fmt.Errorf("ratelimit: Hosts[%d].%w", i, err)
 		}
-		m.rules.bounded = h.MaxInFlight > 0 || m.rules.caps != nil
 		laid.hosts = append(laid.hosts, m)
 	}
 	if old != nil {
@@ -195,22 +194,32 @@ func (l *AdaptiveRateLimiter) lay(cfg *Config, old *ruleSet) (*ruleSet, error) {
 	return laid, nil
 }
 
-func (l *AdaptiveRateLimiter) rulesFor(domain string) *rules {
-	laid := l.laid.Load()
-	r := &laid.base
+// match is what is laid down for a domain, but for a ceiling of its own.
+func (laid *ruleSet) match(domain string) *rules {
 	for i := range laid.hosts {
 		if laid.hosts[i].matches(domain) {
-			r = &laid.hosts[i].rules
-			break
+			return &laid.hosts[i].rules
 		}
 	}
-	if ceiling, ok := laid.ceilings[domain]; ok {
-		own := *r
+	return &laid.base
+}
+
+func (l *AdaptiveRateLimiter) rulesFor(domain string) *rules {
+	laid := l.laid.Load()
+	r := laid.match(domain)
+	ceiling, operator := laid.ceilings[domain]
+	if r.caps == nil && !operator {
+		return r
+	}
+	own := *r
+	if own.caps != nil {
+		own.caps = &caps{rule: r.caps.rule, domain: domain}
+	}
+	if operator {
 		own.operator, own.ceiling, own.minDelay = true, ceiling, 0
 		own.floor = min(own.floor, ceiling) // start stays: it is what a fixed rate goes back to
-		return &own
 	}
-	return r
+	return &own
 }
 
 func (l *AdaptiveRateLimiter) base() *rules { return &l.laid.Load().base }
@@ -248,7 +257,7 @@ func (l *AdaptiveRateLimiter) SetRules(r Rules) error {
 	for i := range l.shards {
 		sh := &l.shards[i]
 		sh.mu.RLock()
-		states := sh.states.list()
+		states := sh.index.appendAll(nil)
 		sh.mu.RUnlock()
 		for _, s := range states {
 			l.applyRules(s)
@@ -280,12 +289,9 @@ func (l *AdaptiveRateLimiter) applyRules(s *state) {
 		s.mu.Unlock()
 		return
 	}
-	held := s.rules.held
-	s.rules = l.rulesFor(s.domain)
-	if held != nil {
-		own := *s.rules
-		own.held = held
-		s.rules = &own
+	held := s.rules.caps
+	if s.rules = l.rulesFor(s.domain); held != nil {
+		s.rules.caps = held
 	}
 	now := s.nowLocked()
 	s.replanLocked(now)

@@ -6,7 +6,6 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
-	"time"
 
 	"github.com/cespare/xxhash/v2"
 	"github.com/hashicorp/golang-lru/v2/simplelru"
@@ -15,12 +14,10 @@ import (
 	"github.com/treadlight/crawl/internal/ratelimit/control"
 )
 
-// shard holds a part of the domains. The hot path reads its index without a lock, and only marks the state used.
-// Eviction starts at the oldest and gives marked ones a second chance.
+// shard holds a part of the domains. The hot path reads its index without a lock.
 type shard struct {
 	mu      sync.RWMutex // guards what follows
 	index   index        // of states; read without the lock
-	states  useOrder     // in the order of their use, roughly
 	tombs   *simplelru.LRU[string, tombstone]
 	cap     int      // of states; exceeded only while all are active
 	granted uint64   // by states that are gone
@@ -31,10 +28,8 @@ type shard struct {
 // breaker's failures are forgotten, and the bucket is taken as empty at the last grant. Tombstones are bounded; the
 // longest unused is forgotten.
 type tombstone struct {
-	retryUntil clock.Instant // never, if there was none
-	lastGrant  clock.Instant // never, if there was none
-	crawlDelay time.Duration
-	memory     control.Memory // of the strategy; what it learned is forgotten a day after the last grant
+	owes
+	memory control.Memory // of the strategy; what it learned is forgotten a day after the last grant
 }
 
 func (l *AdaptiveRateLimiter) makeShards() {
@@ -79,7 +74,9 @@ func (l *AdaptiveRateLimiter) create(sh *shard, id identity, domain string) *sta
 	sh.tombs.Remove(domain)
 	s := t.restore(l.rulesFor(domain), now)             // under the lock: SetRules looks at each shard after the rules have changed
 	s.check, s.domain = id.check, strings.Clone(domain) // the caller's may be part of a page
-	s.pinCaps()
+	if s.rules.caps != nil {
+		s.rules.caps.pin()
+	}
 	if l.cfg.SiteRPS != 0 {
 		if key := siteKey(domain); key != (groupKey{}) {
 			l.shared.mu.Lock()
@@ -88,25 +85,19 @@ func (l *AdaptiveRateLimiter) create(sh *shard, id identity, domain string) *sta
 		}
 	}
 	sh.index.put(id.tag, s)
-	sh.states.add(s)
 	return s
 }
 
-// makeRoomLocked evicts idle states, the longest unused first, until there is room for one more, unless all are
-// active.
+// makeRoomLocked evicts idle states until there is room for one more, unless all are active.
 func (l *AdaptiveRateLimiter) makeRoomLocked(sh *shard, now clock.Instant) {
-	// Two turns: the first may only take marks away.
-	for tries := 2 * sh.states.n; sh.states.n >= sh.cap; tries-- {
-		if tries == 0 {
+	for sh.index.live >= sh.cap {
+		s := sh.index.longestUnused()
+		if s == nil {
 			l.overCap.Add(1)
 			return
 		}
-		s := sh.states.oldest
 		s.mu.Lock()
-		if s.activeLocked() || s.touched {
-			s.touched = false
-			sh.states.oldest = s.newer
-		} else {
+		if !s.activeLocked() { // as it was a moment ago
 			l.evictLocked(sh, s, now)
 		}
 		s.mu.Unlock()
@@ -117,7 +108,9 @@ func (s *state) activeLocked() bool { return s.inFlight > 0 || s.line != nil }
 
 func (l *AdaptiveRateLimiter) evictLocked(sh *shard, s *state, now clock.Instant) {
 	s.dead = true
-	s.unpinCaps()
+	if s.rules.caps != nil {
+		s.rules.caps.unpin()
+	}
 	if s.site != nil || s.addr != nil {
 		l.shared.mu.Lock()
 		l.shared.partLocked(now, s, s.site)
@@ -125,7 +118,6 @@ func (l *AdaptiveRateLimiter) evictLocked(sh *shard, s *state, now clock.Instant
 		s.site, s.addr = nil, nil
 		l.shared.mu.Unlock()
 	}
-	sh.states.remove(s)
 	sh.index.remove(l.tagOf(s.domain), s)
 	sh.granted += uint64(s.granted)
 	l.evicted.Add(1)
@@ -136,13 +128,13 @@ func (l *AdaptiveRateLimiter) evictLocked(sh *shard, s *state, now clock.Instant
 
 func (s *state) tombstoneLocked(now clock.Instant) (t tombstone, owes bool) {
 	now = max(now, s.bucket.at)
-	t = tombstone{retryUntil: s.retryUntil, lastGrant: s.lastGrant, crawlDelay: s.crawlDelayLocked()}
+	t.owes = s.owes
 	if s.taught {
 		t.memory = s.strategy.Memory(now)
 	}
 	spacing, _ := s.spacingLocked()
 	owes = t.retryUntil > now || t.crawlDelay > 0 || t.memory != (control.Memory{}) ||
-		s.bucket.levelAt(now, s.capacityLocked()) < s.capacityLocked() || s.lastGrant.Add(spacing) > now
+		s.bucket.levelAt(now, s.capacityLocked()) < s.capacityLocked() || t.lastGrant.Add(spacing) > now
 	return t, owes
 }
 
@@ -155,8 +147,7 @@ func (t tombstone) restore(r *rules, now clock.Instant) *state {
 		t.memory = control.Memory{Held: t.memory.Held}
 	}
 	s := newState(r, now, t.memory)
-	s.retryUntil, s.lastGrant = t.retryUntil, t.lastGrant
-	s.setCrawlDelayLocked(t.crawlDelay)
+	s.owes = t.owes
 	s.taught = t.memory != (control.Memory{})
 	if t.lastGrant != never {
 		s.bucket.level, s.bucket.at = 0, t.lastGrant
@@ -187,7 +178,7 @@ func (l *AdaptiveRateLimiter) sweep() {
 		sh := &l.shards[i]
 		sh.mu.Lock()
 		now := l.now()
-		for _, s := range sh.states.list() {
+		for _, s := range sh.index.appendAll(nil) {
 			s.mu.Lock()
 			switch {
 			case s.activeLocked():
@@ -202,7 +193,9 @@ func (l *AdaptiveRateLimiter) sweep() {
 	}
 	l.shared.sweep(l.now())
 	for _, h := range l.laid.Load().hosts {
-		h.rules.sweepCaps()
+		if h.rules.caps != nil {
+			h.rules.caps.sweep()
+		}
 	}
 }
 
@@ -222,7 +215,11 @@ type index struct {
 	table atomic.Pointer[table]
 	used  int // slots whose tag is set, of live and of removed states
 	live  int
+	hand  uint64 // the slot that longestUnused looked at last
 }
+
+// evictSample is how many idle states are looked at for the longest unused: all of a shard with no more.
+const evictSample = 16
 
 // table is an open-addressing hash table of 2^n slots. Tags are only ever set, so that a concurrent search ends;
 // removed ones go when the table is copied.
@@ -267,6 +264,32 @@ func (x *index) appendAll(list []*state) []*state {
 	return list
 }
 
+// longestUnused is that of some idle states; nil while all are active.
+func (x *index) longestUnused() (oldest *state) {
+	var since clock.Instant
+	t, seen := *x.table.Load(), 0
+	for range t {
+		x.hand = t.next(x.hand)
+		s := t[x.hand].state.Load()
+		if s == nil {
+			continue
+		}
+		s.mu.Lock()
+		active, used := s.activeLocked(), s.lastActive
+		s.mu.Unlock()
+		if active {
+			continue
+		}
+		if oldest == nil || used < since {
+			oldest, since = s, used
+		}
+		if seen++; seen == evictSample {
+			break
+		}
+	}
+	return oldest
+}
+
 // put adds a new state. At three quarters full, the live states are copied to a table at most half full.
 func (x *index) put(tag uint64, s *state) {
 	p := x.table.Load()
@@ -309,40 +332,4 @@ func (x *index) remove(tag uint64, s *state) {
 			return
 		}
 	}
-}
-
-// useOrder keeps a shard's states roughly by use, the longest unused first. Links are in the states, to save a hundred
-// bytes per domain. Guarded by the shard's lock.
-type useOrder struct {
-	oldest *state // nil while there is none; the newest is the one before it, in a ring
-	n      int
-}
-
-func (o *useOrder) add(s *state) {
-	o.n++
-	if o.oldest == nil {
-		o.oldest, s.newer, s.older = s, s, s
-		return
-	}
-	newest := o.oldest.older
-	s.older, s.newer = newest, o.oldest
-	newest.newer, o.oldest.older = s, s
-}
-
-func (o *useOrder) remove(s *state) {
-	if o.n--; o.n == 0 {
-		o.oldest = nil
-	} else if o.oldest == s {
-		o.oldest = s.newer
-	}
-	s.older.newer, s.newer.older = s.newer, s.older
-	s.newer, s.older = nil, nil
-}
-
-func (o *useOrder) list() []*state {
-	all := make([]*state, 0, o.n)
-	for s := o.oldest; len(all) < o.n; s = s.newer {
-		all = append(all, s)
-	}
-	return all
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -63,15 +62,15 @@ func TestSweepEvictsTheIdleOnly(t *testing.T) {
 	})
 }
 
-// Room is made by the longest unused. A mark spares what was used since the hand
-// last came by, once.
 func TestCapEvictsTheLongestUnused(t *testing.T) {
 	r := newRig(t, small(3))
-	for _, domain := range []string{"a.test", "b.test", "c.test", "d.test"} {
-		r.request(domain, ok(0)) // d takes every mark away, then a's place
+	for i, domain := range []string{"a.test", "b.test", "c.test", "d.test"} {
+		r.to(time.Duration(i) * time.Second)
+		r.request(domain, ok(0))
 	}
 	require.False(t, r.kept("a.test"))
-	r.Feedback("b.test", ok(0)) // marked again, unlike c
+	r.to(4 * time.Second)
+	r.Feedback("b.test", ok(0)) // used since, unlike c
 	r.request("e.test", ok(0))
 	require.True(t, r.kept("b.test"))
 	require.False(t, r.kept("c.test"))
@@ -249,41 +248,9 @@ func TestIndexIsASet(t *testing.T) {
 	})
 }
 
-// TestOrder holds an order against a slice that does the same.
-func TestOrder(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		var o useOrder
-		var want []*state
-		for range rapid.IntRange(0, 40).Draw(t, "steps") {
-			switch do := rapid.IntRange(0, 3).Draw(t, "do"); {
-			case do == 0 && len(want) > 0:
-				i := rapid.IntRange(0, len(want)-1).Draw(t, "i")
-				o.remove(want[i])
-				require.Nil(t, want[i].newer, "it keeps nobody alive")
-				require.Nil(t, want[i].older)
-				want = slices.Delete(want, i, i+1)
-			case do == 1 && len(want) > 0:
-				o.oldest = o.oldest.newer
-				want = append(want[1:], want[0])
-			default:
-				s := new(state)
-				o.add(s)
-				want = append(want, s)
-			}
-			require.Equal(t, len(want), o.n)
-			if !slices.Equal(want, o.list()) {
-				t.Fatal("not in the order of use")
-			}
-			if len(want) == 0 {
-				require.Nil(t, o.oldest)
-			}
-		}
-	})
-}
-
 // Whatever comes at once (grants, answers, evictions, sweeps, new rules, looks, hosts that
-// come from elsewhere), the order and the index have the same states, and none that is dead.
-func TestOrderBesideUse(t *testing.T) {
+// come from elsewhere), the index has the states that there are, and none that is dead.
+func TestIndexBesideUse(t *testing.T) {
 	c := DefaultConfig()
 	c.Shards, c.MaxDomains, c.MaxTombstones, c.DomainStateTTL = 1, 8, 8, time.Millisecond
 	c.MaxRPS, c.InitialRPS = 1000, 1000
@@ -293,28 +260,23 @@ func TestOrderBesideUse(t *testing.T) {
 	answers := []Feedback{ok(time.Millisecond), status(429), status(503), {StatusCode: 429, RetryAfter: time.Millisecond}}
 	var users, others sync.WaitGroup
 	done := make(chan struct{})
-	for _, look := range []func(i int){
-		func(int) { l.Snapshot() },
-		func(int) { l.sweep() },
-		func(i int) {
-			laws := rulesOf(c)
-			laws.MinDelay = time.Duration(i % 2)
-			if err := l.SetRules(laws); err != nil {
-				t.Error(err)
-			}
-		},
-		func(int) {
+	laws := rulesOf(c)
+	for _, look := range []func(i int) error{
+		func(int) error { l.Snapshot(); return nil },
+		func(int) error { l.sweep(); return nil },
+		func(i int) error { laws.MinDelay = time.Duration(i % 2); return l.SetRules(laws) },
+		func(int) error {
 			for m := range l.Remember() {
 				l.Adopt(m)
 			}
+			return nil
 		},
-		func(i int) { l.MemoryOf(names[i%len(names)]) },
-		func(i int) {
-			if err := l.SetCeiling(names[i%3], float64(i%2*500)); err != nil {
-				t.Error(err)
-			}
+		func(i int) error { l.MemoryOf(names[i%len(names)]); return nil },
+		func(i int) error { return l.SetCeiling(names[i%3], float64(i%2*500)) },
+		func(i int) error {
+			l.SetAddress(names[i%len(names)], addr(fmt.Sprintf("192.0.2.%d", i%3)))
+			return nil
 		},
-		func(i int) { l.SetAddress(names[i%len(names)], addr(fmt.Sprintf("192.0.2.%d", i%3))) },
 	} {
 		others.Go(func() {
 			for i := 0; ; i++ {
@@ -322,7 +284,9 @@ func TestOrderBesideUse(t *testing.T) {
 				case <-done:
 					return
 				default:
-					look(i)
+					if err := look(i); err != nil {
+						t.Error(err)
+					}
 				}
 			}
 		})
@@ -346,18 +310,14 @@ func TestOrderBesideUse(t *testing.T) {
 	close(done)
 	others.Wait()
 	sh := &l.shards[0]
-	list := sh.states.list()
+	list := sh.index.appendAll(nil)
 	require.Len(t, list, sh.index.live)
-	require.Len(t, sh.index.appendAll(nil), sh.index.live)
-	for i, s := range list {
+	for _, s := range list {
 		require.False(t, s.dead)
 		require.Same(t, s, sh.index.get(l.identify(s.domain)))
-		require.Same(t, list[(i+1)%len(list)], s.newer)
-		require.Same(t, s, s.newer.older)
 	}
 	l.cfg.DomainStateTTL = 0
 	l.sweep()
-	require.Zero(t, sh.states.n)
-	require.Nil(t, sh.states.oldest)
+	require.Zero(t, sh.index.live)
 	require.Empty(t, sh.index.appendAll(nil))
 }

@@ -11,7 +11,6 @@ import (
 
 	"github.com/treadlight/crawl/internal/clock"
 	"github.com/treadlight/crawl/internal/ratelimit/breaker"
-	"github.com/treadlight/crawl/internal/ratelimit/control"
 )
 
 // LimiterSnapshot is the state of a limiter at one moment. Its size is bounded by
@@ -108,8 +107,8 @@ func (l *AdaptiveRateLimiter) addShard(snap *LimiterSnapshot, last *lastUsed, sh
 		s.mu.Lock()
 		snap.Requests += uint64(s.granted)
 		snap.InFlight += int(s.inFlight)
-		snap.Waiting += s.waitingLocked()
-		switch s.stateLocked(max(clk, s.bucket.at)) {
+		snap.Waiting += s.line.len()
+		switch s.plan.state(max(clk, s.bucket.at)) {
 		case breaker.Open:
 			snap.Open++
 		case breaker.HalfOpen:
@@ -164,15 +163,16 @@ func (l *AdaptiveRateLimiter) Inspect(domain string) (d DomainSnapshot, known bo
 // describe is what a state is now. The events are put into words with no lock held, as that takes
 // longer than all the rest.
 func (l *AdaptiveRateLimiter) describe(s *state, domain string) DomainSnapshot {
-	var room [keptEvents]control.Event
+	var room [keptEvents]entry
 	s.mu.Lock()
 	now := s.nowLocked()
 	s.reviewLocked(now) // what was planned may be over: the rate is told with its reason
 	d := s.describeLocked(domain, now)
-	events := s.journal.last(keptEvents, room[:0])
+	events := append(room[:0], s.journal.last(keptEvents)...)
 	s.mu.Unlock()
-	for i := range events {
-		d.Events = append(d.Events, l.eventOf(&events[i]))
+	for _, n := range events {
+		e := n.event()
+		d.Events = append(d.Events, l.eventOf(&e))
 	}
 	return d
 }
@@ -181,11 +181,11 @@ func (s *state) describeLocked(domain string, now clock.Instant) DomainSnapshot 
 	d := DomainSnapshot{
 		Domain: domain, FillRate: s.bucket.rate.rps(), CeilingRPS: s.ceilingLocked().rps(),
 		Tokens:       float64(s.bucket.levelAt(now, s.capacityLocked())) / float64(token),
-		AvgLatencyMS: millis(s.tail.Mean()), P95LatencyMS: millis(s.tail.At(0.95)), LatencyTargetMS: float64(s.target) / 1e3,
-		ErrorRate: s.window.Sum(now).ErrorRate(), State: s.stateLocked(now),
-		ConsecutiveFails: s.strategy.Failures(), InFlight: int(s.inFlight), Waiting: s.waitingLocked(),
+		AvgLatencyMS: millis(s.tail.Mean()), P95LatencyMS: millis(s.tail.At(0.95)), LatencyTargetMS: float64(s.plan.target) / 1e3,
+		ErrorRate: s.window.Sum(now).ErrorRate(), State: s.plan.state(now),
+		ConsecutiveFails: s.strategy.Failures(), InFlight: int(s.inFlight), Waiting: s.line.len(),
 	}
-	d.Group, d.Caps = s.groupLocked(now), s.describeCapsLocked()
+	d.Group, d.Caps = s.groupLocked(now), s.rules.caps.describe()
 	at, why := s.readyLocked(now, 0, 0)
 	wait := at.Sub(now)
 	if why == LimitNone {
@@ -210,8 +210,8 @@ func (s *state) pacerLocked() Limit {
 	if spacing, asked := s.spacingLocked(); spacing > 0 && rateEvery(spacing) <= s.bucket.rate {
 		return asked
 	}
-	if s.rules.caps != nil && s.rules.caps[capRate] != nil { // a quota paces nothing until it is used up
-		spec, rps := &s.rules.caps[capRate].spec, maxRPS
+	if c := s.rules.caps; c != nil && c.rule[capRate] != nil { // a quota paces nothing until it is used up
+		spec, rps := &c.rule[capRate].spec, maxRPS
 		if spec.Per > 0 {
 			rps = float64(spec.Permits) / spec.Per.Seconds()
 		}
@@ -235,12 +235,12 @@ func (s *state) reasonLocked(now clock.Instant, why Limit, wait time.Duration) s
 		}
 		return why
 	case LimitCrawlDelay:
-		return fmt.Sprintf("robots.txt asks for %v between requests", s.crawlDelayLocked())
+		return fmt.Sprintf("robots.txt asks for %v between requests", s.owes.crawlDelay)
 	case LimitRetryAfter:
 		return fmt.Sprintf("the server asked to wait %v more", wait)
 	case LimitRule:
-		if limit, full := s.capFullLocked(); full && limit == LimitRule {
-			return fmt.Sprintf("your rule: at most %d requests out at a time", s.rules.maxInFlight)
+		if m := s.rules.maxInFlight; m > 0 && s.inFlight >= m {
+			return fmt.Sprintf("your rule: at most %d requests out at a time", m)
 		}
 		if s.rules.minDelay > 0 && rateEvery(s.rules.minDelay) <= s.bucket.rate {
 			return fmt.Sprintf("your rule: %v between requests", s.rules.minDelay)
@@ -260,7 +260,7 @@ func (s *state) reasonLocked(now clock.Instant, why Limit, wait time.Duration) s
 		defer l.shared.mu.Unlock()
 		return fmt.Sprintf("%s: at most %.4g/s", l.shared.global.tokenSource.whose(), l.cfg.GlobalRPS)
 	case LimitCap, LimitQuota:
-		return capReason(why, s.describeCapsLocked())
+		return capReason(why, s.rules.caps.describe())
 	case LimitGlobalConcurrency, LimitGlobalBytes:
 		return capReason(why, s.rules.l.globalCaps())
 	case LimitShared:
@@ -308,5 +308,5 @@ func (l *AdaptiveRateLimiter) Brief(domain string) (b Brief, known bool) {
 	s, known := l.peek(Domain(domain))
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return Brief{s.bucket.rate.rps(), millis(s.tail.Mean()), s.stateLocked(s.nowLocked())}, known
+	return Brief{s.bucket.rate.rps(), millis(s.tail.Mean()), s.plan.state(s.nowLocked())}, known
 }

@@ -22,46 +22,61 @@ type state struct {
 	rules *rules // guarded by mu: SetRules replaces it
 	check uint64 // of the domain's identity; never changes, nor does domain
 
-	mu         sync.Mutex    // guards what follows
-	touched    bool          // used since the evictor last came by
-	dead       bool          // evicted: look the domain up again
-	taught     bool          // an answer, or a tombstone, has taught something
-	gate       breaker.State // the plan's
-	unreported bool          // the journal has what OnEvent was not told
-	favoured   bool          // by a trial of its address
-	mustWait   waits         // what ReadyAt has told since the last grant
-	seenEvent  uint16        // the latest of the strategy's events, the end of its number
-	catchUp    uint16        // the plan's, in milliseconds
-	inFlight   int32         // permits granted and not released
-	inCap      uint16        // bound on inFlight; zero for none
-	hintCap    uint16        // what the host said that inFlight may be; zero if it did not
-	granted    uint32        // permits, modulo 2^32
+	mu         sync.Mutex // guards what follows
+	dead       bool       // evicted: look the domain up again
+	taught     bool       // an answer, or a tombstone, has taught something
+	unreported bool       // the journal has what OnEvent was not told
+	favoured   bool       // by a trial of its address
+	mustWait   waits      // what ReadyAt has told since the last grant
+	inFlight   int32      // permits granted and not released
+	granted    uint32     // permits, modulo 2^32
+	plan       plan
 	bucket     bucket
-	retryUntil clock.Instant // end of the latest Retry-After, or of a quota that is used up
-	notBefore  clock.Instant // the plan's, as the next two
-	review     clock.Instant
-	lastGrant  clock.Instant // or the latest sending, when that is known to be later
+	owes       owes
 	lastActive clock.Instant
-	delay      int32  // of robots.txt, in milliseconds, as crawlDelayLocked has it
-	target     uint32 // of the last plan, in microseconds: who looks at it must not have another one made
 	line       *line  // nil while nobody waits
 	site, addr *group // that the domain belongs to; nil for none
 	strategy   control.Strategy
 
-	domain       string
-	newer, older *state // in the shard's order, guarded by its lock
-	window       estimate.Window
-	tail         estimate.Quantile // latencies of the last answers
-	journal      *journal          // of events; nil before the first
+	domain  string
+	window  estimate.Window
+	tail    estimate.Quantile // latencies of the last answers
+	journal *journal[entry]   // of events; nil before the first
+}
+
+// plan is what the strategy wants, as it is in force.
+type plan struct {
+	notBefore clock.Instant // never for no such wish
+	review    clock.Instant
+	target    uint32        // in microseconds: who looks at it must not have another plan made
+	seenEvent uint16        // the latest of the strategy's events, the end of its number
+	catchUp   uint16        // in milliseconds
+	inCap     uint16        // bound on inFlight; zero for none
+	hintCap   uint16        // what the host said that it may be; zero if it did not
+	gate      breaker.State // the strategy's
+}
+
+func (p *plan) state(now clock.Instant) breaker.State {
+	if p.gate == breaker.Open && now >= p.notBefore {
+		return breaker.HalfOpen
+	}
+	return p.gate
+}
+
+func (p *plan) shut(now clock.Instant) bool { return p.gate != breaker.Closed && now < p.notBefore }
+
+// owes is what a domain owes, whatever was learned of it.
+type owes struct {
+	retryUntil clock.Instant // end of the latest Retry-After, or of a quota that is used up; never, if there was none
+	lastGrant  clock.Instant // or the latest sending, when that is known to be later; never, if there was none
+	crawlDelay time.Duration // of robots.txt
 }
 
 func newState(r *rules, now clock.Instant, memory control.Memory) *state {
 	l := r.l
 	s := &state{
-		rules: r, strategy: l.strategy.New(&l.control, now, r.host(memory)),
-		window:     l.window,
-		bucket:     bucket{level: r.capacity, at: now, rate: r.start},
-		retryUntil: never, notBefore: never, lastGrant: never, lastActive: now,
+		rules: r, strategy: l.strategy.New(&l.control, now, r.host(memory)), window: l.window, lastActive: now,
+		bucket: bucket{level: r.capacity, at: now, rate: r.start}, owes: owes{retryUntil: never, lastGrant: never},
 	}
 	s.replanLocked(now)
 	s.journal, s.unreported = nil, false // what a strategy remembers is no news
@@ -86,20 +101,12 @@ func (s *state) noteWaitLocked(now, at clock.Instant, why Limit) {
 	}
 }
 
-// grantedLocked counts a permit as throttled if it was waited for, in Acquire or before.
-func (s *state) grantedLocked(waited time.Duration) {
-	if s.mustWait&waitsLong != 0 || waited >= s.rules.l.cfg.ThrottledAfter {
-		s.rules.l.throttled.Add(1)
-	}
-	s.mustWait = 0
-}
-
 // restartLocked has the strategy begin anew, no slower than the domain is asked now.
 func (s *state) restartLocked(now clock.Instant) {
 	l, h := s.rules.l, s.rules.host(control.Memory{})
 	h.Start = max(s.bucket.rate, s.rules.start).rps()
 	s.strategy = l.strategy.New(&l.control, now, h)
-	s.seenEvent = 0 // the new one's events are counted anew
+	s.plan.seenEvent = 0 // the new one's events are counted anew
 }
 
 // nowLocked reads the clock under the lock, and never below the bucket's last instant, so that time does not go back.
@@ -108,60 +115,43 @@ func (s *state) nowLocked() clock.Instant {
 }
 
 func (s *state) ceilingLocked() rate {
-	if s.delay > 0 {
-		return min(s.rules.ceiling, rateEvery(s.crawlDelayLocked()))
+	if s.owes.crawlDelay > 0 {
+		return min(s.rules.ceiling, rateEvery(s.owes.crawlDelay))
 	}
 	return s.rules.ceiling
 }
 
-func (s *state) crawlDelayLocked() time.Duration { return time.Duration(s.delay) * time.Millisecond }
-
-// setCrawlDelayLocked keeps one to the millisecond, rounded up, 24 days at most.
-func (s *state) setCrawlDelayLocked(d time.Duration) {
-	s.delay = int32((min(d, math.MaxInt32*time.Millisecond) + time.Millisecond - 1) / time.Millisecond)
-}
-
 // capacityLocked is the bucket's capacity: the user's, and what the strategy needs to catch up.
 func (s *state) capacityLocked() int64 {
-	return s.rules.capacity + min(int64(s.bucket.rate)*int64(time.Duration(s.catchUp)*time.Millisecond), token)
+	return s.rules.capacity + min(int64(s.bucket.rate)*int64(time.Duration(s.plan.catchUp)*time.Millisecond), token)
 }
 
 // replanLocked puts the strategy's plan into effect. Accrued tokens stay.
 func (s *state) replanLocked(now clock.Instant) {
 	s.bucket.advance(now, s.capacityLocked())
 	p := s.strategy.Plan(now)
-	s.target = uint32(min(p.Target.Microseconds(), math.MaxUint32))
-	if uint16(p.Event.Number) != s.seenEvent || p.State != s.gate {
-		s.notePlanLocked(now, &p, s.gate)
+	in := &s.plan
+	if uint16(p.Event.Number) != in.seenEvent || p.State != in.gate {
+		s.notePlanLocked(now, &p, in.gate)
 	}
 	s.bucket.rate = min(max(rateOf(p.Rate), s.rules.floor), s.ceilingLocked())
-	s.gate, s.inCap, s.review = p.State, uint16(min(p.InFlight, math.MaxUint16)), p.Review
-	if s.hintCap > 0 && (s.inCap == 0 || s.inCap > s.hintCap) {
-		s.inCap = s.hintCap
+	in.target = uint32(min(p.Target.Microseconds(), math.MaxUint32))
+	in.gate, in.review, in.inCap = p.State, p.Review, uint16(min(p.InFlight, math.MaxUint16))
+	if in.hintCap > 0 && (in.inCap == 0 || in.inCap > in.hintCap) {
+		in.inCap = in.hintCap
 	}
-	if s.notBefore = p.NotBefore; p.NotBefore == 0 {
-		s.notBefore = never
+	if in.notBefore = p.NotBefore; p.NotBefore == 0 {
+		in.notBefore = never
 	}
-	s.catchUp = uint16(min(p.CatchUp, time.Second) / time.Millisecond)
+	in.catchUp = uint16(min(p.CatchUp, time.Second) / time.Millisecond)
 	if s.favoured || s.addr != nil && s.rules.l.shared.live.Load() > 0 {
 		s.favourLocked()
 	}
 	s.bucket.level = min(s.bucket.level, s.capacityLocked())
 }
 
-func (s *state) stateLocked(now clock.Instant) breaker.State {
-	if s.gate == breaker.Open && now >= s.notBefore {
-		return breaker.HalfOpen
-	}
-	return s.gate
-}
-
-func (s *state) shutLocked(now clock.Instant) bool {
-	return s.gate != breaker.Closed && now < s.notBefore
-}
-
 func (s *state) reviewLocked(now clock.Instant) {
-	if now >= s.review {
+	if now >= s.plan.review {
 		s.replanLocked(now)
 		return
 	}
@@ -169,7 +159,7 @@ func (s *state) reviewLocked(now clock.Instant) {
 }
 
 func (s *state) spacingLocked() (time.Duration, Limit) {
-	if d := s.crawlDelayLocked(); d > 0 && d >= s.rules.minDelay {
+	if d := s.owes.crawlDelay; d > 0 && d >= s.rules.minDelay {
 		return d, LimitCrawlDelay
 	}
 	return s.rules.minDelay, LimitRule
@@ -180,19 +170,19 @@ func (s *state) spacingLocked() (time.Duration, Limit) {
 func (s *state) scheduleLocked(now clock.Instant, ahead int) (at clock.Instant, why Limit) {
 	at = now
 	if s.rules.caps != nil {
-		at, why = s.capsWhenLocked(now, 0)
+		at, why = s.rules.caps.when(now, 0)
 	}
-	if s.retryUntil > at {
-		at, why = s.retryUntil, LimitRetryAfter
+	if s.owes.retryUntil > at {
+		at, why = s.owes.retryUntil, LimitRetryAfter
 	}
-	if s.notBefore > at {
-		if at, why = s.notBefore, LimitLearned; s.gate != breaker.Closed {
+	if s.plan.notBefore > at {
+		if at, why = s.plan.notBefore, LimitLearned; s.plan.gate != breaker.Closed {
 			why = LimitBreaker
 		}
 	}
 	spacing, asked := s.spacingLocked()
 	if spacing > 0 {
-		if t := s.lastGrant.Add(spacing); t > at {
+		if t := s.owes.lastGrant.Add(spacing); t > at {
 			at, why = t, asked
 		}
 	}
@@ -210,7 +200,7 @@ func (s *state) scheduleLocked(now clock.Instant, ahead int) (at clock.Instant, 
 		at, why = t, s.paceLocked()
 	}
 	if s.rules.caps != nil {
-		if t, limit := s.capsWhenLocked(now, ahead); t > at {
+		if t, limit := s.rules.caps.when(now, ahead); t > at {
 			at, why = t, limit
 		}
 	}
@@ -229,26 +219,29 @@ func (s *state) paceLocked() Limit {
 	return LimitStart
 }
 
-// fullLocked reports whether another grant needs an answer first, and for which limit.
+// fullLocked reports whether another grant needs an answer or a release first, and for which limit.
 func (s *state) fullLocked() (why Limit, full bool) {
-	if s.rules.bounded {
-		if why, full = s.capFullLocked(); full {
-			return why, true
+	if s.rules.bounded() {
+		if m := s.rules.maxInFlight; m > 0 && s.inFlight >= m {
+			return LimitRule, true
+		}
+		if c := s.rules.caps; c != nil && c.full() {
+			return LimitCap, true
 		}
 	}
-	return LimitLearned, s.inCap > 0 && s.inFlight >= int32(s.inCap)
+	return LimitLearned, s.plan.inCap > 0 && s.inFlight >= int32(s.plan.inCap)
 }
 
 // readyLocked is scheduleLocked after those in line and ahead more, with breaker and shared budgets. While the breaker
 // is not closed, each one ahead is a probe, and takes up to its timeout.
 func (s *state) readyLocked(now clock.Instant, ahead, all int) (at clock.Instant, why Limit) {
-	at, why = s.scheduleLocked(now, ahead+s.waitingLocked())
+	at, why = s.scheduleLocked(now, ahead+s.line.len())
 	if limit, full := s.fullLocked(); full {
 		at, why = max(at, now.Add(s.bucket.rate.interval())), limit
 	}
-	if s.gate != breaker.Closed && ahead > 0 {
+	if s.plan.gate != breaker.Closed && ahead > 0 {
 		probes := min(s.rules.l.cfg.OpenStateDuration, longest/time.Duration(ahead+1)) * time.Duration(ahead)
-		at, why = max(at, max(now, s.notBefore).Add(probes)), LimitBreaker
+		at, why = max(at, max(now, s.plan.notBefore).Add(probes)), LimitBreaker
 	}
 	sh := s.sharesLocked()
 	if t, limit := s.rules.l.shared.when(&sh, now, all); t > at {
@@ -259,8 +252,8 @@ func (s *state) readyLocked(now clock.Instant, ahead, all int) (at clock.Instant
 
 // reviewedLocked is when to look again at a grant due at at, as time alone may raise its rate.
 func (s *state) reviewedLocked(now, at clock.Instant, why Limit) clock.Instant {
-	if (why == LimitLearned || why == LimitStart) && s.notBefore <= now && s.review > now && s.review < at {
-		return s.review
+	if (why == LimitLearned || why == LimitStart) && s.plan.notBefore <= now && s.plan.review > now && s.plan.review < at {
+		return s.plan.review
 	}
 	return at
 }
@@ -269,7 +262,7 @@ func (s *state) reviewedLocked(now, at clock.Instant, why Limit) clock.Instant {
 func (s *state) acquireLocked(ctx context.Context, domain string, now clock.Instant) (Permit, error) {
 	l := s.rules.l
 	s.reviewLocked(now)
-	if s.shutLocked(now) {
+	if s.plan.shut(now) {
 		l.denied.Add(1)
 		return nil, s.denialLocked(domain)
 	}
@@ -277,13 +270,12 @@ func (s *state) acquireLocked(ctx context.Context, domain string, now clock.Inst
 	if t, ok := ctx.Deadline(); ok {
 		deadline = l.instantOf(t)
 	}
-	waiting := s.waitingLocked()
+	waiting := s.line.len()
 	at, why := s.scheduleLocked(now, waiting)
 	sh := s.sharesLocked()
 	if _, full := s.fullLocked(); at <= now && waiting == 0 && now <= deadline && !full {
-		if t, ok := l.shared.tryTake(&sh, now); ok && (s.rules.held == nil || s.takeCapsLocked()) {
-			s.grantedLocked(0)
-			return s.grantLocked(now, t), nil
+		if t, ok := l.shared.tryTake(&sh, now); ok && s.rules.caps.take() {
+			return s.grantLocked(now, 0, t), nil
 		} else if ok {
 			l.shared.giveUp(now, t)
 		}
@@ -304,9 +296,14 @@ func (s *state) acquireLocked(ctx context.Context, domain string, now clock.Inst
 	return s.waitLocked(ctx, &waiter{domain: domain, wake: make(chan struct{}, 1), deadline: deadline}, now)
 }
 
-func (s *state) grantLocked(now clock.Instant, t ticket) Permit {
+// grantLocked counts a permit as throttled if it was waited for, in Acquire or before.
+func (s *state) grantLocked(now clock.Instant, waited time.Duration, t ticket) Permit {
+	if s.mustWait&waitsLong != 0 || waited >= s.rules.l.cfg.ThrottledAfter {
+		s.rules.l.throttled.Add(1)
+	}
+	s.mustWait = 0
 	s.bucket.take()
-	s.lastGrant = now
+	s.owes.lastGrant = now
 	s.inFlight++
 	if s.granted++; s.granted == 0 {
 		s.rules.l.granted.Add(1 << 32)
@@ -316,7 +313,7 @@ func (s *state) grantLocked(now clock.Instant, t ticket) Permit {
 		return s
 	}
 	s.replanLocked(now)
-	if trial != 0 && s.gate != breaker.Closed {
+	if trial != 0 && s.plan.gate != breaker.Closed {
 		s.refuseWaitersLocked() // who waits behind a probe would wait for its verdict, not for a token
 	}
 	return &probe{state: s, trial: trial, ticket: t}
@@ -337,11 +334,9 @@ func (s *state) releaseLocked() {
 	s.inFlight--
 	r := s.rules
 	r.l.shared.released()
-	if r.held != nil {
-		s.releaseCapsLocked(numCaps)
-	}
-	if s.inCap > 0 || r.bounded {
-		s.nudgeLocked()
+	r.caps.release(numCaps)
+	if s.plan.inCap > 0 || r.bounded() {
+		s.line.nudge()
 	}
 }
 
@@ -370,26 +365,26 @@ func (p *probe) Release() {
 func (s *state) learnLocked(now, sentAt clock.Instant, class outcome.Class, fb *Feedback) {
 	if fb.RetryAfter > 0 {
 		s.noteRetryAfterLocked(now, sentAt, fb)
-		s.retryUntil = max(s.retryUntil, now.Add(fb.RetryAfter))
+		s.owes.retryUntil = max(s.owes.retryUntil, now.Add(fb.RetryAfter))
 	}
 	if !fb.Quota.IsZero() && fb.Quota.Remaining <= 0 {
 		// Nothing is left until then: as good as a Retry-After, whatever the strategy reads.
-		s.retryUntil = max(s.retryUntil, now.Add(max(fb.Quota.Reset, 0)))
+		s.owes.retryUntil = max(s.owes.retryUntil, now.Add(max(fb.Quota.Reset, 0)))
 	}
 	// The spacing is between requests, and one may go out later than its grant.
-	s.lastGrant = max(s.lastGrant, sentAt)
+	s.owes.lastGrant = max(s.owes.lastGrant, sentAt)
 	if !s.groupFeedbackLocked(now, sentAt, class, fb) {
 		s.observeLocked(now, sentAt, class, fb)
 	}
 	s.replanLocked(now)
-	if s.shutLocked(now) {
+	if s.plan.shut(now) {
 		s.refuseWaitersLocked()
 	}
 }
 
 func (s *state) observeLocked(now, sentAt clock.Instant, class outcome.Class, fb *Feedback) {
 	if n := fb.Quota.InFlight; n > 0 {
-		s.hintCap = uint16(min(n, math.MaxUint16))
+		s.plan.hintCap = uint16(min(n, math.MaxUint16))
 	}
 	s.taught = s.taught || class.Answered() || class.Overload() || fb.RetryAfter > 0
 	s.strategy.Observe(now, control.Observation{

@@ -14,6 +14,20 @@ type line struct {
 	armed   clock.Instant // when the head's timer fires; forever if it waits for something else
 }
 
+func (ln *line) len() int {
+	if ln == nil {
+		return 0
+	}
+	return len(ln.waiters)
+}
+
+// nudge has the head look again.
+func (ln *line) nudge() {
+	if ln != nil {
+		ln.waiters[0].nudge()
+	}
+}
+
 type waiter struct {
 	domain   string
 	wake     chan struct{} // holds one: look again
@@ -52,7 +66,7 @@ func (s *state) leaveLocked(w *waiter) {
 	}
 	ln.waiters[0] = nil
 	ln.waiters, ln.armed = ln.waiters[1:], forever
-	s.nudgeLocked()
+	s.line.nudge()
 }
 
 func (s *state) refuseWaitersLocked() {
@@ -64,26 +78,13 @@ func (s *state) refuseWaitersLocked() {
 }
 
 func (s *state) denialLocked(domain string) error {
-	return &CircuitOpenError{Domain: domain, Until: s.rules.l.timeOf(s.notBefore)}
+	return &CircuitOpenError{Domain: domain, Until: s.rules.l.timeOf(s.plan.notBefore)}
 }
 
 func (s *state) dropLocked(w *waiter, err error) {
 	w.err = err
 	s.leaveLocked(w)
 	w.nudge()
-}
-
-func (s *state) waitingLocked() int {
-	if s.line == nil {
-		return 0
-	}
-	return len(s.line.waiters)
-}
-
-func (s *state) nudgeLocked() {
-	if s.line != nil {
-		s.line.waiters[0].nudge()
-	}
 }
 
 // rearmLocked follows a change of the schedule: the head sets its timer anew, and those who now miss their deadlines
@@ -93,7 +94,7 @@ func (s *state) rearmLocked(now clock.Instant) {
 		return
 	}
 	at, _ := s.scheduleLocked(now, 0)
-	if at == s.line.armed && s.inCap == 0 {
+	if at == s.line.armed && s.plan.inCap == 0 {
 		return
 	}
 	if at > s.line.armed {
@@ -108,7 +109,7 @@ func (s *state) rearmLocked(now clock.Instant) {
 			ahead++
 		}
 	}
-	s.nudgeLocked()
+	s.line.nudge()
 }
 
 // waitLocked queues up and returns the permit or why there is none. It holds the domain's lock when it returns, and
@@ -119,10 +120,7 @@ func (s *state) waitLocked(ctx context.Context, w *waiter, now clock.Instant) (P
 	var sleeper clock.Sleeper
 	defer sleeper.Stop()
 	for s.joinLocked(w); ; now = s.nowLocked() {
-		permit, at, err := s.turnLocked(ctx, w, now)
-		if permit != nil {
-			s.grantedLocked(now.Sub(begun))
-		}
+		permit, at, err := s.turnLocked(ctx, w, now, begun)
 		if permit != nil || err != nil {
 			return permit, err
 		}
@@ -137,7 +135,7 @@ func (s *state) waitLocked(ctx context.Context, w *waiter, now clock.Instant) (P
 }
 
 // turnLocked decides whether w goes, gives up, or sleeps until at at most. One who goes or gives up has left the line.
-func (s *state) turnLocked(ctx context.Context, w *waiter, now clock.Instant) (p Permit, at clock.Instant, err error) {
+func (s *state) turnLocked(ctx context.Context, w *waiter, now, begun clock.Instant) (p Permit, at clock.Instant, err error) {
 	if w.err != nil {
 		return nil, 0, w.err
 	}
@@ -149,14 +147,14 @@ func (s *state) turnLocked(ctx context.Context, w *waiter, now clock.Instant) (p
 		return nil, forever, nil
 	}
 	s.reviewLocked(now)
-	if s.shutLocked(now) {
+	if s.plan.shut(now) {
 		s.refuseWaitersLocked()
 		return nil, 0, w.err
 	}
 	at, why, t, ok := s.claimLocked(w, now)
 	if ok {
 		s.leaveLocked(w)
-		return s.grantLocked(now, t), now, nil
+		return s.grantLocked(now, now.Sub(begun), t), now, nil
 	}
 	wait := at.Sub(now)
 	if at == unknown {
@@ -188,7 +186,7 @@ func (s *state) claimLocked(w *waiter, now clock.Instant) (at clock.Instant, why
 	if at, why, t = h.turn(w, &sh, now); at > now {
 		return at, why, t, false
 	}
-	if s.rules.held == nil || s.takeCapsLocked() {
+	if s.rules.caps.take() {
 		return now, LimitNone, t, true
 	}
 	h.giveUp(now, t)
