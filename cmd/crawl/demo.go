@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"strings"
 	"time"
@@ -107,5 +108,9 @@ func demo(ctx context.Context, s cli.Streams, loaded *config.Loaded) error {
 	}
 	// Written last and to standard output: it is the result, as the crawler's own report is not.
 	report := site.Report()
-	return cli.Output(writeHostsView(s.Out, &report, max(cli.WidthOf(s.Out), cli.UsualWidth)))
+	var b strings.Builder
+	b.WriteString("\nWhat the hosts saw:\n")
+	writeHosts(&b, &report, max(cli.WidthOf(s.Out), cli.UsualWidth))
+	_, err = io.WriteString(s.Out, b.String())
+	return cli.Output(err)
 }

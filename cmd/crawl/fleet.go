@@ -307,16 +307,7 @@ func budgetLine(b *redis.Budget) string {
 }
 
 func workerColumns(s *redis.Status) cli.Rows {
-	t := cli.Rows{
-		{Title: "process", Left: true},
-		{Title: "state", Left: true},
-		{Title: "hosts"},
-		{Title: "done"},
-		{Title: "found", Keep: 3},
-		{Title: "dropped", Dull: "0", Keep: 2},
-		{Title: "hosts lost", Dull: "0", Keep: 1},
-		{Title: "lease", Left: true},
-	}
+	t := cli.Columns("<process", "<state", "hosts", "done", "found~3", "dropped=0~2", "hosts lost=0~1", "<lease")
 	for i := range s.Workers {
 		p := &s.Workers[i]
 		lease := "ended"

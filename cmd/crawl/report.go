@@ -213,14 +213,8 @@ const longestWait = 168 * time.Hour
 
 // knownColumns is the table, a column each.
 func knownColumns(known []ratelimit.HostMemory, now time.Time) cli.Rows {
-	t := cli.Rows{
-		{Title: "host", Left: true},
-		{Title: "rate/s", Dull: cli.Unknown},
-		{Title: "asked", Keep: 1}, // ago
-		{Title: "refused for", Dull: cli.Unknown, Keep: 2},
-		{Title: "Retry-After", Dull: cli.Unknown}, // in
-		{Title: "held for", Dull: cli.Unknown},    // in
-	}
+	// How long ago it was asked, and in what time what is waited for is over.
+	t := cli.Columns("<host", "rate/s=-", "asked~1", "refused for=-~2", "Retry-After=-", "held for=-")
 	for i := range known {
 		m := &known[i]
 		t.Row(

@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -159,7 +160,7 @@ func (o *siteOptions) serve(ctx context.Context, s cli.Streams) error {
 		return cli.IO(err)
 	}
 	r := site.Report()
-	told := r.WriteTable
+	told := func(w io.Writer) error { return writeReport(w, &r) }
 	asJSON := func(w io.Writer) error { return cli.WriteJSON(w, &r) }
 	if o.AsJSON {
 		told = asJSON
@@ -221,37 +222,69 @@ func (o *siteOptions) readScenario() (testsite.Config, error) {
 	return cfg, cli.Usage(errors.Join(lines...))
 }
 
-// writeHostsView is the other side of the crawl, in the few columns that fit beside the crawler's own table. `crawl
-// testsite` prints all there is.
-func writeHostsView(w io.Writer, r *testsite.Report, columns int) error {
-	t := cli.Rows{
-		{Title: "host", Left: true},
-		{Title: "requests"},
-		{Title: "refused"},
-		{Title: "too early", Keep: 3},
-		{Title: "peak/s", Keep: 2},
-		{Title: "limit/s", Dull: "", Keep: 2},
-		{Title: "min gap", Keep: 1},
-		{Title: "pages"},
-		{Title: "twice"},
-		{Title: "robots.txt broken"},
-	}
-	for i := range r.Hosts {
-		h := &r.Hosts[i]
-		limit := cli.Unknown
-		if h.Allowed > 0 {
-			limit = fmt.Sprintf("%.3g", h.Allowed)
+// writeHosts writes the report for people: a line per host, a line of sums, and what the columns mean. On a screen
+// that is narrower than the table some columns are left out.
+func writeHosts(b *strings.Builder, r *testsite.Report, columns int) {
+	t := cli.Columns("<host", "requests", "ok~9", "refused", "too early~12", "in flight~1", "5xx/lost~8", "avg/s~3", "peak/s~10",
+		"limit/s~11", "min gap~7", "open~2", "pages", "twice~6", "robots~4", "violations~13", "KiB~5")
+	for _, h := range append(slices.Clip(r.Hosts), r.Total) {
+		ok, failed := int64(0), h.Resets+h.Hangs+h.Left-h.Unavailable // without being refusals; a 404 is an answer
+		for status, n := range h.Statuses {
+			if status < 400 {
+				ok += n
+			} else if status >= 500 {
+				failed += n
+			}
 		}
-		t.Row(
-			h.Name, cli.Count(h.Requests), cli.Count(h.Refusals), cli.Count(h.InsideRetryAfter), fmt.Sprint(h.Peak), limit,
-			h.MinGap.Round(time.Millisecond).String(), fmt.Sprintf("%d/%d", h.Distinct, h.URLs),
-			cli.Count(h.Duplicates), cli.Count(h.RobotsViolations+h.DelayViolations),
-		)
+		rate, peak, limit, gap, open := "", "", "", "", ""
+		if h.URL != "" { // not the line of sums
+			rate, peak, open = fmt.Sprintf("%.1f", h.Rate), fmt.Sprint(h.Peak), fmt.Sprint(h.MaxOpen)
+			limit = cli.OrUnknown(h.Allowed > 0, fmt.Sprintf("%.3g", h.Allowed))
+			gap = cli.OrUnknown(h.Requests > 1, h.MinGap.Round(100*time.Microsecond).String())
+		}
+		t.Row(h.Name, cli.Count(h.Requests), cli.Count(ok), cli.Count(h.Refusals), cli.Count(h.InsideRetryAfter), cli.Count(h.InFlight),
+			cli.Count(max(0, failed)), rate, peak, limit, gap, open, fmt.Sprintf("%d/%d", h.Distinct, h.URLs), cli.Count(h.Duplicates),
+			cli.Count(h.Robots), fmt.Sprintf("%d+%d", h.RobotsViolations, h.DelayViolations), cli.Count(h.Bytes>>10))
 	}
+	cli.Layout(b, t, columns)
+	fmt.Fprintf(b, "too early: arrived inside a Retry-After; in flight: the same, within %v of the refusal, so probably sent before it was read\n"+
+		"pages: served / there to be served; twice: served again; violations: of disallow and of crawl-delay\n", r.Grace)
+	if r.Total.Listed > 0 {
+		fmt.Fprintf(b, "found by sitemap alone: %d of %d pages\n", r.Total.ListedServed, r.Total.Listed)
+	}
+}
+
+// writeReport is all that a site has seen, for people: a file has room for every column.
+func writeReport(w io.Writer, r *testsite.Report) error {
+	const wide = 1000
 	var b strings.Builder
-	b.WriteString("\nWhat the hosts saw:\n")
-	cli.Layout(&b, t, columns)
-	b.WriteString("too early: inside a Retry-After; twice: pages served again\n")
+	writeHosts(&b, r, wide)
+	fmt.Fprintf(&b, "seed %d, %v\n", r.Seed, r.Elapsed.Round(time.Millisecond))
+	t := cli.Columns("<host", "admitted", "possible", "used", "refused/1000", "reached", "converged", "bans", "banned", "<limits")
+	for _, h := range append(slices.Clip(r.Hosts), r.Total) {
+		if h.Limits == "" && h.URL != "" {
+			continue
+		}
+		reached, converged := "", "" // of the line of sums
+		if h.URL != "" {
+			reached, converged = orNever(h.Reached), orNever(h.Converged)
+		}
+		t.Row(h.Name, cli.Count(h.Admitted), fmt.Sprintf("%.0f", h.Possible), fmt.Sprintf("%.1f%%", 100*h.UsedShare),
+			fmt.Sprintf("%.1f", h.RefusedPer1000), reached, converged, cli.Count(h.Bans), cli.Count(h.Banned), h.Limits)
+	}
+	if len(t[0].Cells) > 1 {
+		b.WriteString("\n")
+		cli.Layout(&b, t, wide)
+		b.WriteString("possible: what a client that knew the limits could have had admitted in the same time\n" +
+			"reached: when 10s were used to 90 % for the first time; converged: from when on all were\n")
+	}
 	_, err := io.WriteString(w, b.String())
 	return err
+}
+
+func orNever(d *time.Duration) string {
+	if d == nil {
+		return "never"
+	}
+	return d.Round(100 * time.Millisecond).String()
 }

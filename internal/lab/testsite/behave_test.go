@@ -229,7 +229,7 @@ func TestRefusalsWith5xxAreNoFailures(t *testing.T) {
 	require.Equal(t, "509", r.status("/"))
 	got := r.report()
 	require.Equal(t, int64(1), got.Unavailable)
-	require.Zero(t, got.failed())
+	require.Equal(t, got.Statuses[509], got.Unavailable, "none of them is a failure")
 	require.InDelta(t, 500, got.RefusedPer1000, 0)
 }
 

@@ -1,14 +1,9 @@
 package testsite
 
 import (
-	"errors"
-	"fmt"
-	"io"
 	"maps"
 	"net/http"
 	"reflect"
-	"strings"
-	"text/tabwriter"
 	"time"
 
 	"github.com/treadlight/crawl/internal/clock"
@@ -258,71 +253,4 @@ func (t *HostReport) add(h *HostReport) {
 			v.SetInt(v.Int() + from.FieldByIndex(f.Index).Int())
 		}
 	}
-}
-
-func (t *HostReport) ok() int64 {
-	var n int64
-	for status, count := range t.Statuses {
-		if status < 400 {
-			n += count
-		}
-	}
-	return n
-}
-
-// failed is how many failed without being refusals, by the host or by the client's timeout. A
-// 404 is an answer.
-func (t *HostReport) failed() int64 {
-	n := t.Resets + t.Hangs + t.Left - t.Unavailable
-	for status, count := range t.Statuses {
-		if status >= 500 {
-			n += count
-		}
-	}
-	return max(0, n) // during a run a refusal is counted before its status is
-}
-
-// WriteTable writes the report for people: a line per host, a line of sums, and what the
-// columns mean. An error is that of w.
-func (r *Report) WriteTable(w io.Writer) error {
-	tw := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
-	// What is written to a tabwriter before Flush only fills its cells.
-	_, _ = fmt.Fprintln(tw, strings.Join([]string{
-		"host", "requests", "ok", "refused", "inside", "in flight", "5xx/lost", "avg/s", "peak/s", "limit/s",
-		"min gap", "open", "pages", "twice", "robots", "violations", "KiB", "",
-	}, "\t"))
-	for i := range r.Hosts {
-		r.Hosts[i].writeRow(tw)
-	}
-	r.Total.writeRow(tw)
-	if err := tw.Flush(); err != nil {
-		return err
-	}
-	_, err := fmt.Fprintf(w, "inside: arrived while a Retry-After ran; in flight: the same, within %v of the refusal, so probably sent before it was read\n"+
-		"pages: served / there to be served; twice: served again; violations: of disallow and of crawl-delay; seed %d, %v\n",
-		r.Grace, r.Seed, r.Elapsed.Round(time.Millisecond))
-	if t := &r.Total; t.Listed > 0 {
-		_, e := fmt.Fprintf(w, "found by sitemap alone: %d of %d pages\n", t.ListedServed, t.Listed)
-		err = errors.Join(err, e)
-	}
-	return errors.Join(err, r.writeUsage(w))
-}
-
-// writeRow leaves cells empty that have no meaning in the line of sums, and writes a hyphen
-// for what a host does not have.
-func (t *HostReport) writeRow(w io.Writer) {
-	rate, peak, limit, gap, open := "", "", "", "", ""
-	if t.URL != "" { // not the line of sums
-		rate, peak, open = fmt.Sprintf("%.1f", t.Rate), fmt.Sprint(t.Peak), fmt.Sprint(t.MaxOpen)
-		limit, gap = "-", "-"
-		if t.Allowed > 0 {
-			limit = fmt.Sprintf("%.3g", t.Allowed)
-		}
-		if t.Requests > 1 {
-			gap = t.MinGap.Round(100 * time.Microsecond).String()
-		}
-	}
-	_, _ = fmt.Fprintf(w, "%s\t%d\t%d\t%d\t%d\t%d\t%d\t%s\t%s\t%s\t%s\t%s\t%d/%d\t%d\t%d\t%d+%d\t%d\t\n",
-		t.Name, t.Requests, t.ok(), t.Refusals, t.InsideRetryAfter, t.InFlight, t.failed(), rate, peak, limit,
-		gap, open, t.Distinct, t.URLs, t.Duplicates, t.Robots, t.RobotsViolations, t.DelayViolations, t.Bytes>>10)
 }

@@ -1,10 +1,7 @@
 package testsite
 
 import (
-	"bytes"
 	"encoding/json"
-	"errors"
-	"strings"
 	"testing"
 	"time"
 
@@ -107,7 +104,7 @@ func TestRobots429IsNoAnswer(t *testing.T) {
 	require.Zero(t, got.RobotsViolations)
 }
 
-func TestReportJSONAndTable(t *testing.T) {
+func TestReportAsJSON(t *testing.T) {
 	r := newRig(t, Config{Seed: 7, Hosts: []Host{
 		{Name: "plain", Pages: 3},
 		{Name: "busy", Pages: 2, Limit: Limit{Rate: 1}, Refusal: Refusal{Status: 503}, Flaky: Flaky{Probability: 1, Kinds: []string{"503"}}},
@@ -120,34 +117,13 @@ func TestReportJSONAndTable(t *testing.T) {
 	report := r.site.Report()
 	require.Equal(t, int64(4), report.Total.Requests)
 	require.Equal(t, map[int]int64{200: 2, 503: 2}, report.Total.Statuses)
-	require.Equal(t, int64(1), report.Hosts[1].failed(), "a 503 is a failure or a refusal, not both")
+	require.Equal(t, int64(1), report.Hosts[1].Unavailable, "of two 503 one is a refusal")
 
 	data, err := json.Marshal(report)
 	require.NoError(t, err)
 	var back Report
 	require.NoError(t, json.Unmarshal(data, &back))
 	require.Equal(t, report, back)
-
-	var out bytes.Buffer
-	require.NoError(t, report.WriteTable(&out))
-	lines := strings.Split(out.String(), "\n")
-	require.Len(t, lines, 13)
-	require.Equal(t, strings.Fields("host requests ok refused inside in flight 5xx/lost avg/s peak/s limit/s min gap open pages twice robots violations KiB"), strings.Fields(lines[0]))
-	require.Equal(t, []string{"plain", "2", "2", "0", "0", "0", "0", "0.7", "1", "-", "1.5s", "1", "2/3", "0", "0", "0+0"}, strings.Fields(lines[1])[:16])
-	require.Equal(t, []string{"busy", "2", "0", "1", "0", "0", "1", "0.0", "2", "1", "0s", "1", "0/2", "0", "0", "0+0", "0"}, strings.Fields(lines[2]))
-	require.Equal(t, []string{"total", "4", "2", "1", "0", "0", "1", "2/5"}, strings.Fields(lines[3])[:8])
-	require.Contains(t, lines[4], "50ms", "the grace is part of the figure")
-	require.Contains(t, lines[5], "seed 7, 1.5s")
-}
-
-type brokenWriter struct{ err error }
-
-func (w brokenWriter) Write([]byte) (int, error) { return 0, w.err }
-
-func TestWriteTableReportsErrors(t *testing.T) {
-	broken := errors.New("broken")
-	r := newRig(t, one(Host{})).site.Report()
-	require.ErrorIs(t, r.WriteTable(brokenWriter{broken}), broken)
 }
 
 func TestReportIsACopy(t *testing.T) {

@@ -2,10 +2,8 @@ package testsite
 
 import (
 	"fmt"
-	"io"
 	"math"
 	"strings"
-	"text/tabwriter"
 	"time"
 
 	"github.com/treadlight/crawl/internal/clock"
@@ -278,38 +276,4 @@ func (t *Usage) add(u *Usage) {
 	t.Admitted += u.Admitted
 	t.Possible += u.Possible
 	t.UsedShare = float64(t.Admitted) / t.Possible
-}
-
-func (r *Report) writeUsage(w io.Writer) error {
-	tw := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
-	// What is written to a tabwriter before Flush only fills its cells.
-	_, _ = fmt.Fprintf(tw, "\nhost\tadmitted\tpossible\tused\trefused/1000\treached\tconverged\tbans\tbanned\t  limits\n")
-	rows := 0
-	for i := range r.Hosts {
-		h := &r.Hosts[i]
-		if h.Limits == "" {
-			continue
-		}
-		rows++
-		_, _ = fmt.Fprintf(tw, "%s\t%d\t%.0f\t%.1f%%\t%.1f\t%s\t%s\t%d\t%d\t  %s\n", h.Name, h.Admitted, h.Possible,
-			100*h.UsedShare, h.RefusedPer1000, orNever(h.Reached), orNever(h.Converged), h.Bans, h.Banned, h.Limits)
-	}
-	if rows == 0 {
-		return nil
-	}
-	t := &r.Total
-	_, _ = fmt.Fprintf(tw, "%s\t%d\t%.0f\t%.1f%%\t%.1f\t\t\t%d\t%d\t\n", t.Name, t.Admitted, t.Possible, 100*t.UsedShare, t.RefusedPer1000, t.Bans, t.Banned)
-	if err := tw.Flush(); err != nil {
-		return err
-	}
-	_, err := fmt.Fprint(w, "possible: what a client that knew the limits could have had admitted in the same time\n"+
-		"reached: when 10s were used to 90 % for the first time; converged: from when on all were\n")
-	return err
-}
-
-func orNever(d *time.Duration) string {
-	if d == nil {
-		return "never"
-	}
-	return d.Round(100 * time.Millisecond).String()
 }

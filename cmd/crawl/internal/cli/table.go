@@ -2,6 +2,7 @@ package cli
 
 import (
 	"slices"
+	"strconv"
 	"strings"
 )
 
@@ -16,6 +17,19 @@ type Column struct {
 
 // Rows is a table that is filled row by row.
 type Rows []Column
+
+// Columns is a table without rows. A word for each column has its title, after a < if it is one of text; and may
+// end with =DULL, with ~KEEP, or with both, in this order.
+func Columns(words ...string) Rows {
+	t := make(Rows, len(words))
+	for i, word := range words {
+		title, keep, _ := strings.Cut(word, "~")
+		title, t[i].Dull, _ = strings.Cut(title, "=")
+		t[i].Title, t[i].Left = strings.CutPrefix(title, "<")
+		t[i].Keep, _ = strconv.Atoi(keep)
+	}
+	return t
+}
 
 // Row adds a row of one line each: foreign text may hold line ends.
 func (t Rows) Row(cells ...string) {

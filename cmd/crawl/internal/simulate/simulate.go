@@ -224,7 +224,7 @@ func (o *Options) writeList(scs []simulate.Scenario) error {
 		}
 		return cli.WriteJSON(o.Out, list)
 	}
-	t := cli.Rows{{Title: "scenario", Left: true}, {Title: "runs for"}, {Title: "the host", Left: true}}
+	t := cli.Columns("<scenario", "runs for", "<the host")
 	for i := range scs {
 		sc := describeScenario(&scs[i])
 		t.Row(sc.Name, cli.Seconds(sc.Duration), sc.Doc)

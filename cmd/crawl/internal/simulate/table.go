@@ -258,18 +258,7 @@ func (o *FleetOptions) Run() error {
 }
 
 func fleetColumns(all []fleet.Result) cli.Rows {
-	t := cli.Rows{
-		{Title: "processes"},
-		{Title: "pages/s"},
-		{Title: "busy"},
-		{Title: "50%"},
-		{Title: "90%"},
-		{Title: "99%"},
-		{Title: "all"},
-		{Title: "commands/s"},
-		{Title: "memory"},
-		{Title: "line/process"},
-	}
+	t := cli.Columns("processes", "pages/s", "busy", "50%", "90%", "99%", "all", "commands/s", "memory", "line/process")
 	for _, r := range all {
 		t.Row(
 			cli.Count(r.Processes), short(r.Rate), fmt.Sprintf("%.0f%%", 100*r.Busy), days(r.Half), days(r.Most), days(r.Nearly), days(r.Seconds),

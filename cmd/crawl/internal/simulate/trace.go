@@ -142,16 +142,7 @@ func (o *Options) runTrace(ctx context.Context, scs []simulate.Scenario, cfgs []
 // traceColumns is the table for people. Columns that say nothing go: a host that never fails, a circuit that never
 // opens.
 func traceColumns(moments []moment) cli.Rows {
-	table := cli.Rows{
-		{Title: "until"},
-		{Title: "host/s"},
-		{Title: "rate/s", Dull: cli.Unknown},
-		{Title: "admitted/s"},
-		{Title: "refused"},
-		{Title: "failed", Dull: "0"},
-		{Title: "circuit", Left: true, Dull: breaker.Closed.String()},
-		{Title: "reason", Left: true},
-	}
+	table := cli.Columns("until", "host/s", "rate/s=-", "admitted/s", "refused", "failed=0", "<circuit=closed", "<reason")
 	for i := range moments {
 		m := &moments[i]
 		rate := cli.OrUnknown(m.Rate > 0, perSecond(m.Rate)) // the one who knows the server has no rate

@@ -384,17 +384,7 @@ func (p *picture) table(columns, room int, title string, rows []hostRow, none st
 // columns are those of a table of hosts. As in the report, what a host is known by and what limits it are left out
 // last.
 func (p *picture) columns(rows []hostRow, screen int) cli.Rows {
-	t := cli.Rows{
-		{Title: "host", Left: true},
-		{Title: "state", Left: true, Keep: 5},
-		{Title: "URLs", Keep: 2},
-		{Title: "queued", Keep: 6},
-		{Title: "active", Keep: 1},
-		{Title: "rate/s", Keep: 7},
-		{Title: "max/s", Keep: 3},
-		{Title: "trend", Left: true, Keep: 4},
-		{Title: "limited by", Left: true},
-	}
+	t := cli.Columns("<host", "<state~5", "URLs~2", "queued~6", "active~1", "rate/s~7", "max/s~3", "<trend~4", "<limited by")
 	longest, trendRoom := min(max(screen/5, leastName), 40), min(screen/8, 16)
 	for i := range rows {
 		r := &rows[i]

@@ -274,18 +274,9 @@ func circuits(l *ratelimit.LimiterSnapshot) string {
 // hostColumns joins what the frontier and the limiter know of each host. What a host is known by, how much of it
 // there is and what limits it are never left out.
 func (r *Report) hostColumns() cli.Rows {
-	t := cli.Rows{
-		{Title: "host", Left: true},
-		{Title: "URLs"}, // asked for so far, pages or not
-		{Title: "queued", Dull: "0"},
-		{Title: "active", Dull: "0", Keep: 2},
-		{Title: "rate/s", Dull: cli.Unknown, Keep: 6},
-		{Title: "avg ms", Dull: cli.Unknown, Keep: 3},
-		{Title: "p95 ms", Dull: cli.Unknown, Keep: 1},
-		{Title: "errors", Dull: "0%", Keep: 5},
-		{Title: "circuit", Left: true, Dull: "closed", Keep: 4},
-		{Title: "limited by", Left: true, Dull: cli.Unknown},
-	}
+	// URLs are those asked for so far, pages or not.
+	t := cli.Columns("<host", "URLs", "queued=0", "active=0~2", "rate/s=-~6", "avg ms=-~3", "p95 ms=-~1", "errors=0%~5",
+		"<circuit=closed~4", "<limited by=-")
 	s := r.Snap
 	for i := range s.Hosts[:min(len(s.Hosts), reportHosts)] {
 		h := &s.Hosts[i]

@@ -149,12 +149,12 @@ func (t *Text) head() {
 
 func (t *Text) statuses() {
 	s := t.Sum
-	g := cli.Rows{{Title: "  status", Left: true}, {Title: "URLs"}, {Title: ""}, {Title: "meaning", Left: true, Dull: ""}}
+	g := cli.Columns("<  status", "URLs", "", "<meaning")
 	for _, c := range s.Statuses {
 		g.Row("  "+c.Name, cli.Count(c.N), t.percent(c.N), cmp.Or(summary.Meaning(c.Name), " "))
 	}
 	t.table("Answers", g)
-	g = cli.Rows{{Title: "  error", Left: true}, {Title: "URLs"}, {Title: ""}}
+	g = cli.Columns("<  error", "URLs", "")
 	for _, c := range s.Errors {
 		g.Row(t.name(c.Name), cli.Count(c.N), t.percent(c.N))
 	}
@@ -224,16 +224,7 @@ func (t *Text) changes() {
 
 func (t *Text) hosts() {
 	x := &t.Sum.Hosts
-	g := cli.Rows{
-		{Title: "  host", Left: true},
-		{Title: "URLs"},
-		{Title: "failed", Dull: "0"},
-		{Title: "size", Keep: 1},
-		{Title: "p50 ms", Dull: "0", Keep: 2},
-		{Title: "p95 ms", Dull: "0"},
-		{Title: "p99 ms", Dull: "0", Keep: 2},
-		{Title: "waited", Dull: "0.0s"},
-	}
+	g := cli.Columns("<  host", "URLs", "failed=0", "size~1", "p50 ms=0~2", "p95 ms=0", "p99 ms=0~2", "waited=0.0s")
 	title, limits := "Hosts, the slowest first", false
 	for _, h := range x.Listed {
 		if cli.Seconds(h.Waited) != "0.0s" {
@@ -260,7 +251,7 @@ func (t *Text) rates() {
 	if t.Sum.Crawl == nil {
 		return
 	}
-	g := cli.Rows{{Title: "  host", Left: true}, {Title: "rate/s"}, {Title: "refused for", Dull: cli.Unknown}}
+	g := cli.Columns("<  host", "rate/s", "refused for=-")
 	for _, r := range t.Sum.Crawl.Rates {
 		g.Row(t.name(r.Host), fmt.Sprintf("%.2f", r.PerSecond), cli.OrUnknown(r.Pause > 0, cli.Seconds(r.Pause)))
 	}
@@ -283,7 +274,7 @@ func (t *Text) pages(title string, list []summary.Page, value func(float64) stri
 
 func (t *Text) types() {
 	types := t.Sum.Types
-	g := cli.Rows{{Title: "  type", Left: true}, {Title: "URLs"}, {Title: ""}, {Title: "size"}}
+	g := cli.Columns("<  type", "URLs", "", "size")
 	for _, x := range types[:min(len(types), 2*fewNames)] { // the rest is a page here and there
 		g.Row(t.name(x.Name), cli.Count(x.Pages), t.percent(x.Pages), cli.Size(x.Bytes))
 	}
