@@ -11,7 +11,9 @@ import (
 	"strings"
 	"time"
 
+	"github.com/redis/rueidis"
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/treadlight/crawl"
 	"github.com/treadlight/crawl/cmd/crawl/internal/cli"
@@ -34,19 +36,19 @@ func fleetCommand(s cli.Streams) *cobra.Command {
 	}
 	f := cmd.Flags()
 	cmd.RunE = flags.Interruptible(func(ctx context.Context, args []string) error {
-		if err := o.check(f.Changed, args[0]); err != nil {
-			return cli.Usage(err)
+		if err := o.check(f, args[0]); err != nil {
+			return flags.Wrong(err)
 		}
 		return o.run(ctx, args[0])
 	})
 	f.SortFlags = false // the order is by importance
-	f.StringVar(&o.Job, "job", "", "`name` of the crawl; empty = CRAWL_FLEET_JOB")
-	f.StringVar(&o.Redis, "redis", "", "`URL` of its Redis or Valkey, ${NAME} in it for a variable of the environment; empty = CRAWL_FLEET_REDIS")
-	f.StringVar(&o.CAFile, "redis-ca-file", "", "PEM `file` of authorities for its TLS; empty = CRAWL_FLEET_CA_FILE")
-	f.StringVar(&o.PasswordFile, "redis-passfile", "", "`file` with its password; empty = CRAWL_FLEET_PASSWORD_FILE")
+	f.String("job", "", "`name` of the crawl; empty = CRAWL_FLEET_JOB")
+	f.String("redis", "", "`URL` of its Redis or Valkey, ${NAME} in it for a variable of the environment; empty = CRAWL_FLEET_REDIS")
+	f.String("redis-ca-file", "", "PEM `file` of authorities for its TLS; empty = CRAWL_FLEET_CA_FILE")
+	f.String("redis-passfile", "", "`file` with its password; empty = CRAWL_FLEET_PASSWORD_FILE")
 	f.BoolVar(&o.AsJSON, "json", false, "of status: write it as JSON")
-	f.Int64Var(&o.MaxPages, "max-pages", 0, "of set: pages of all processes together, `N`; 0 = no bound")
-	f.DurationVar(&o.MaxTime, "max-time", 0, "of set: `time` since the job was begun, such as 90m; 0 = no bound")
+	f.String("max-pages", "", "of set: pages of all processes together, `N`; 0 = no bound")
+	f.String("max-time", "", "of set: `time` since the job was begun, such as 90m; 0 = no bound")
 	f.BoolVar(&o.Yes, "yes", false, "of purge: without this it is refused")
 	return cmd
 }
@@ -54,13 +56,16 @@ func fleetCommand(s cli.Streams) *cobra.Command {
 // fleetOptions is `crawl fleet` with its flags.
 type fleetOptions struct {
 	cli.Streams
-	Redis, Job   string
-	CAFile       string
-	PasswordFile string
-	Yes, AsJSON  bool
-	MaxPages     int64
-	MaxTime      time.Duration
-	bounds       redis.Bounds // of those that were given
+	Yes, AsJSON bool
+	Job         string
+	client      rueidis.ClientOption
+	bounds      redis.Bounds // of those that were given
+}
+
+// fleetSettings are the flags that are settings of a crawl too, which checks them.
+var fleetSettings = map[string]string{
+	"job": "fleet.job", "redis": "fleet.redis", "redis-ca-file": "fleet.ca_file", "redis-passfile": "fleet.password_file",
+	"max-pages": "max_pages", "max-time": "max_time",
 }
 
 // fleetActions are what can be done, and what is said when it is.
@@ -69,31 +74,49 @@ var fleetActions = map[string]redis.Control{"pause": redis.Paused, "resume": red
 // fleetPatience is how long an operator waits for a Redis that does not answer.
 const fleetPatience = 30 * time.Second
 
-// run does what the command asks of the fleet.
-func (o *fleetOptions) run(ctx context.Context, action string) error {
-	for flag, name := range map[*string]string{
-		&o.Redis: "CRAWL_FLEET_REDIS", &o.Job: "CRAWL_FLEET_JOB", &o.CAFile: "CRAWL_FLEET_CA_FILE", &o.PasswordFile: "CRAWL_FLEET_PASSWORD_FILE",
-	} {
-		if *flag == "" {
-			*flag = cli.LookupEnv(o.Env, name)
+// check takes the flags and variables, and refuses what would have no effect.
+func (o *fleetOptions) check(set *pflag.FlagSet, action string) error {
+	from := config.Sources{Env: slices.DeleteFunc(slices.Clone(o.Env), func(kv string) bool { return !strings.HasPrefix(kv, "CRAWL_FLEET_") })}
+	set.Visit(func(f *pflag.Flag) {
+		if path := fleetSettings[f.Name]; path != "" {
+			from.Flags = append(from.Flags, config.FlagValue{Name: "set", Value: path + "=" + f.Value.String()})
 		}
+	})
+	loaded, err := config.Load(from)
+	if err != nil {
+		return err
 	}
+	if set.Changed("max-pages") {
+		o.bounds.Pages = &loaded.Config.MaxPages
+	}
+	if set.Changed("max-time") {
+		o.bounds.Time = &loaded.Config.MaxTime
+	}
+	o.Job = loaded.Config.Fleet.Job
+	given := o.bounds != redis.Bounds{}
 	switch {
-	case o.Redis == "":
-		return cli.Usagef("no Redis: give --redis URL, or CRAWL_FLEET_REDIS")
 	case o.Job == "":
-		return cli.Usagef("no job: give --job NAME, or CRAWL_FLEET_JOB")
+		return errors.New("no job: give --job NAME and --redis URL, or CRAWL_FLEET_JOB and CRAWL_FLEET_REDIS")
+	case action == "set" && !given:
+		return errors.New("set needs what to set: --max-pages N, --max-time TIME, or both")
+	case action != "set" && given:
+		return fmt.Errorf("--max-pages and --max-time are for 'fleet set', and not for 'fleet %s'", action)
+	case o.AsJSON && action != "status":
+		return fmt.Errorf("--json is for 'fleet status', and not for 'fleet %s'", action)
+	case o.Yes && action != "purge":
+		return fmt.Errorf("--yes is for 'fleet purge', and not for 'fleet %s', which asks nothing", action)
 	case action == "purge" && !o.Yes:
-		return cli.Usagef("purge forgets the job %s with all its URLs, and cannot be undone: add --yes if that is meant", o.Job)
+		return fmt.Errorf("purge forgets the job %s with all its URLs, and cannot be undone: add --yes if that is meant", o.Job)
 	}
-	at := config.Fleet{Redis: o.Redis, CAFile: o.CAFile, PasswordFile: o.PasswordFile}
-	opt, err := at.Client(func(name string) (string, bool) {
+	o.client, err = loaded.Config.Fleet.Client(func(name string) (string, bool) {
 		v := cli.LookupEnv(o.Env, name)
 		return v, v != ""
 	})
-	if err != nil {
-		return cli.Usage(err)
-	}
+	return err
+}
+
+// run does what the command asks of the fleet.
+func (o *fleetOptions) run(ctx context.Context, action string) error {
 	whole := ctx
 	ctx, cancel := context.WithTimeout(ctx, fleetPatience)
 	defer cancel()
@@ -102,7 +125,7 @@ func (o *fleetOptions) run(ctx context.Context, action string) error {
 	if action == "purge" {
 		dial = redis.DialToPurge
 	}
-	fleet, err := dial(ctx, opt, o.Job)
+	fleet, err := dial(ctx, o.client, o.Job)
 	if errors.Is(err, redis.ErrNoJob) {
 		return cli.IOf("there is no job %s in that Redis", o.Job)
 	}
@@ -135,38 +158,6 @@ func (o *fleetOptions) run(ctx context.Context, action string) error {
 	}
 	_, err = fmt.Fprintf(o.Out, "%s: %s\n", o.Job, fleetActions[action])
 	return cli.Output(err)
-}
-
-// mostPages and longestTime are what the settings of the same names have at most.
-const (
-	mostPages   = 1_000_000_000_000
-	longestTime = 8760 * time.Hour
-)
-
-// check takes the flags of set, and refuses those that would have no effect.
-func (o *fleetOptions) check(changed func(flag string) bool, action string) error {
-	if changed("max-pages") {
-		o.bounds.Pages = &o.MaxPages
-	}
-	if changed("max-time") {
-		o.bounds.Time = &o.MaxTime
-	}
-	given := o.bounds != redis.Bounds{}
-	switch {
-	case action == "set" && !given:
-		return errors.New("set needs what to set: --max-pages N, --max-time TIME, or both")
-	case action != "set" && given:
-		return fmt.Errorf("--max-pages and --max-time are for 'fleet set', and not for 'fleet %s'", action)
-	case o.MaxPages < 0 || o.MaxPages > mostPages:
-		return fmt.Errorf("--max-pages %d: give 0 for no bound, or 1 to %d", o.MaxPages, int64(mostPages))
-	case o.MaxTime < 0 || o.MaxTime > 0 && o.MaxTime < time.Second || o.MaxTime > longestTime:
-		return fmt.Errorf("--max-time %v: give 0 for no bound, or 1s to %v", o.MaxTime, longestTime)
-	case o.AsJSON && action != "status":
-		return fmt.Errorf("--json is for 'fleet status', and not for 'fleet %s'", action)
-	case o.Yes && action != "purge":
-		return fmt.Errorf("--yes is for 'fleet purge', and not for 'fleet %s', which asks nothing", action)
-	}
-	return nil
 }
 
 // set changes bounds of the job, and says what follows of it.

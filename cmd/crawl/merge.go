@@ -17,7 +17,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/treadlight/crawl/cmd/crawl/internal/cli"
-	"github.com/treadlight/crawl/cmd/crawl/internal/filekind"
 	"github.com/treadlight/crawl/cmd/crawl/internal/flags"
 	"github.com/treadlight/crawl/internal/clock"
 	"github.com/treadlight/crawl/internal/records/merge"
@@ -158,10 +157,7 @@ func mergeError(ctx context.Context, err error) error {
 	if errors.Is(err, context.Canceled) && ctx.Err() != nil {
 		return &cli.Error{Code: cli.CodeInterrupted, Err: errors.New("interrupted: the output was not written")}
 	}
-	if e, ok := errors.AsType[*merge.DamageError](err); ok {
-		if kind := filekind.Of(e.Path); kind != "" && e.Line == 1 {
-			return cli.IOf("%w; %s", err, kind)
-		}
+	if cli.Has[*merge.DamageError](err) {
 		return cli.IOf("%w; mend it, or pass over such lines with --skip-damaged", err)
 	}
 	return cli.IO(err)

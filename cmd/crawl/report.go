@@ -13,7 +13,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/treadlight/crawl/cmd/crawl/internal/cli"
-	"github.com/treadlight/crawl/cmd/crawl/internal/filekind"
 	"github.com/treadlight/crawl/cmd/crawl/internal/flags"
 	"github.com/treadlight/crawl/cmd/crawl/internal/view"
 	"github.com/treadlight/crawl/internal/clock"
@@ -73,9 +72,6 @@ func (o *reporting) run(ctx context.Context) error {
 	case errors.Is(err, context.Canceled):
 		return &cli.Error{Code: cli.CodeInterrupted, Err: errors.New("interrupted: the report needs the whole file")}
 	case err != nil:
-		if e, ok := errors.AsType[*summary.NoRecordsError](err); ok && e.Err != nil && filekind.Of(o.path) != "" {
-			err = fmt.Errorf("%w: %s", err, filekind.Of(o.path)) // it is something else
-		}
 		return cli.IO(err)
 	}
 	if err := o.addLimits(sum); err != nil {
@@ -192,20 +188,13 @@ func loadHosts(path string) ([]ratelimit.HostMemory, memory.Damage, error) {
 	return file.Load()
 }
 
-// noHosts says of a file that is something else what it is, and what to give instead: the advice of the crawl, to
-// name a file that does not exist yet, is none for who wants to read.
+// noHosts says of a file that is something else what to give instead: the advice of the crawl, to name a file that
+// does not exist yet, is none for who wants to read.
 func noHosts(path string, err error) error {
 	if format, ok := errors.AsType[*memory.FormatError](err); !ok || format.Version != 0 {
 		return err
 	}
-	kind := filekind.Of(path)
-	switch kind {
-	case filekind.Hosts:
-		return err
-	case "":
-		kind = "it is none of this program's files"
-	}
-	return fmt.Errorf("%s has nothing that was learned of hosts: %s; give one that 'crawl --remember FILE' has written", path, kind)
+	return fmt.Errorf("%s has nothing that was learned of hosts: give one that 'crawl --remember FILE' has written", path)
 }
 
 // longestWait is the largest ratelimit.max_retry_after, since the file does not tell which it was written under.

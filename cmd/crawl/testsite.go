@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -12,6 +13,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/treadlight/crawl/cmd/crawl/internal/cli"
 	"github.com/treadlight/crawl/cmd/crawl/internal/flags"
@@ -31,6 +33,9 @@ func testsiteCommand(s cli.Streams) *cobra.Command {
 		return o.serve(ctx, s)
 	})
 	f.SortFlags = false
+	f.SetNormalizeFunc(func(_ *pflag.FlagSet, name string) pflag.NormalizedName {
+		return pflag.NormalizedName(cmp.Or(map[string]string{"file": "scenario"}[name], name)) // what it was called
+	})
 	f.IntVar(&o.Hosts, "hosts", 1, "hosts, each on its own address")
 	f.IntVar(&o.Pages, "pages", 100, "pages per host")
 	f.DurationVar(&o.Latency, "latency", 0, "time until an answer")
@@ -40,7 +45,6 @@ func testsiteCommand(s cli.Streams) *cobra.Command {
 	f.Uint64Var(&o.Seed, "seed", 1, "what pages and links are drawn from")
 	f.StringVar(&o.Preset, "preset", "", "a `word` instead of the flags above: mixed, uniform or headofline")
 	f.StringVar(&o.File, "scenario", "", "read the hosts from this YAML or JSON `file` instead")
-	f.StringVar(&o.File, "file", "", "the older name of --scenario: a `file`")
 	f.IntVar(&o.Port, "port", 0, "port of every host; 0 = that of the file, or a free one")
 	f.DurationVar(&o.Time, "for", 0, "stop after that long; 0 = when interrupted")
 	f.StringVar(&o.ReportTo, "report", "", "write the report as JSON to this `file`, whole or not at all; - = the same as --json")
@@ -52,7 +56,6 @@ func testsiteCommand(s cli.Streams) *cobra.Command {
 // siteOptions are the flags of the verb.
 type siteOptions struct {
 	File, Preset  string
-	given         string // the flag that names the file
 	ReportTo      string
 	Hosts, Pages  int
 	Latency, Time time.Duration
@@ -76,7 +79,7 @@ func (o *siteOptions) check(changed func(flag string) bool) error {
 	}
 	other := "--preset " + o.Preset
 	if o.File != "" {
-		other = o.given
+		other = "--scenario"
 	}
 	own := o.File == "" && (o.Preset == "" || o.Preset == "uniform") // the flags describe the site
 	for _, name := range []string{"hosts", "pages", "latency", "limit", "burst", "retry-after", "seed"} {
@@ -92,7 +95,7 @@ func (o *siteOptions) config() (testsite.Config, error) {
 	var cfg testsite.Config
 	switch {
 	case o.File != "" && o.Preset != "":
-		return cfg, cli.Usagef("%s and --preset both name a site: give one of them", o.given)
+		return cfg, cli.Usagef("--scenario and --preset both name a site: give one of them")
 	case o.File != "":
 		var err error
 		if cfg, err = o.readScenario(); err != nil {
@@ -176,18 +179,12 @@ func (o *siteOptions) serve(ctx context.Context, s cli.Streams) error {
 	return err
 }
 
-// checkFiles is about --scenario, --file and --report. What is wrong with the report's place is better said before an
+// checkFiles is about --scenario and --report. What is wrong with the report's place is better said before an
 // hour of measuring than after it.
 func (o *siteOptions) checkFiles(changed func(string) bool) error {
-	o.given = "--file"
-	if changed("scenario") {
-		o.given = "--scenario"
-	}
 	switch {
-	case changed("scenario") && changed("file"):
-		return cli.Usagef("--scenario and --file both name a site: give one of them")
-	case (changed("scenario") || changed("file")) && o.File == "":
-		return cli.Usagef("%s: give the name of a file", o.given)
+	case changed("scenario") && o.File == "":
+		return cli.Usagef("--scenario: give the name of a file")
 	case changed("report") && o.ReportTo == "":
 		return cli.Usagef("--report: give the name of a file, or - for standard output")
 	case o.ReportTo == "-":
@@ -209,7 +206,7 @@ func (o *siteOptions) checkFiles(changed func(string) bool) error {
 func (o *siteOptions) readScenario() (testsite.Config, error) {
 	data, err := os.ReadFile(o.File)
 	if err != nil {
-		return testsite.Config{}, cli.IOf("read %s %s: %w", o.given, o.File, cli.Cause(err))
+		return testsite.Config{}, cli.IOf("read --scenario %s: %w", o.File, cli.Cause(err))
 	}
 	cfg, err := testsite.Parse(data)
 	if err == nil {

@@ -3,6 +3,7 @@ package integration_test
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"fmt"
 	"log/slog"
 	"os"
@@ -47,7 +48,7 @@ func requireManners(t *testing.T, r testsite.Report) {
 // logTable prints what the hosts have seen.
 func logTable(t *testing.T, r testsite.Report) {
 	t.Helper()
-	require.NoError(t, r.WriteTable(t.Output()))
+	require.NoError(t, json.NewEncoder(t.Output()).Encode(r))
 }
 
 // breakerTimes are when a host's breaker was first seen open, and closed for good.

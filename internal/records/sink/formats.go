@@ -24,8 +24,6 @@ type Spec struct {
 	Endings []string
 	// Note stands behind the first ending in help. Empty: the ending says enough.
 	Note string
-	// Kind says in messages what a file of the format is.
-	Kind string
 	// Complete formats hold all of a record. False: lists, texts and bodies are left out.
 	Complete bool
 	// Separator stands between the cells of a table, which begins with a line of column names and has a column for
@@ -41,21 +39,17 @@ type Spec struct {
 var formats = []Spec{
 	{
 		Format: JSONL, Endings: []string{".jsonl", ".ndjson", ".json"}, Complete: true,
-		Kind:   "it has the records of a crawl, as --output writes them",
 		begins: func(line []byte) bool { return line[0] == '{' }, encode: appendJSON,
 	},
 	{
 		Format: CSV, Endings: []string{".csv"}, Separator: ',',
-		Kind: "it has the records of a crawl, in CSV, as --output writes them",
 	},
 	{
 		Format: URLs, Endings: []string{".txt", ".urls"}, Note: " (URLs)",
-		Kind:   "it is a list of URLs, for --input-file",
 		begins: isURL, encode: appendURL,
 	},
 	{
 		Format: WARC, Endings: []string{".warc"},
-		Kind:   "it is an archive (WARC), as --warc and --output NAME.warc.gz write it",
 		begins: func(line []byte) bool { return bytes.HasPrefix(line, []byte("WARC/")) },
 	},
 }

@@ -15,8 +15,6 @@ import (
 
 	"github.com/treadlight/crawl"
 	"github.com/treadlight/crawl/cmd/crawl/internal/cli"
-	"github.com/treadlight/crawl/cmd/crawl/internal/filekind"
-	"github.com/treadlight/crawl/internal/records/sink"
 )
 
 const (
@@ -56,7 +54,10 @@ func openSeeds(paths []string, stdin io.Reader, log *slog.Logger) (*seedSource, 
 	for _, path := range paths {
 		one := seedFile{"standard input", stdin}
 		if path != "-" {
-			f, err := openList(path)
+			f, err := os.Open(path)
+			if info, e := os.Stat(path); e == nil && info.IsDir() {
+				err = errors.Join(fmt.Errorf("%s is a directory: give a file with one URL per line", path), f.Close())
+			}
 			if err != nil {
 				return nil, errors.Join(cli.IOf("open --input-file: %w", err), s.close())
 			}
@@ -67,29 +68,6 @@ func openSeeds(paths []string, stdin io.Reader, log *slog.Logger) (*seedSource, 
 		s.files = append(s.files, one)
 	}
 	return s, nil
-}
-
-// openList opens a file of seeds. What shows at its beginning that it is another file is told as what it is.
-func openList(path string) (*os.File, error) {
-	f, err := os.Open(path)
-	if err != nil {
-		return nil, err
-	}
-	info, err := f.Stat()
-	switch {
-	case err != nil:
-	case info.IsDir():
-		err = fmt.Errorf("%s is a directory: give a file with one URL per line", path)
-	case info.Mode().IsRegular(): // to look into a pipe is to wait for it
-		urls := sink.URLs.Spec()
-		if kind := filekind.Of(path); kind != "" && kind != urls.Kind {
-			err = fmt.Errorf("%s: %s: give a text with one URL per line", path, kind)
-		}
-	}
-	if err != nil {
-		return nil, errors.Join(err, f.Close())
-	}
-	return f, nil
 }
 
 func (s *seedSource) close() error {
@@ -198,10 +176,7 @@ type seedLine struct {
 	err    error // why the line is no seed
 }
 
-var (
-	errLongSeed   = errors.New("the line is longer than 64 KiB")
-	errMarkedSeed = errors.New("a byte order mark within the line: begin a new line there, as two files seem to have been put together")
-)
+var errLongSeed = errors.New("the line is longer than 64 KiB")
 
 // read hands out the lines that may hold a seed.
 func (s *seedSource) read(yield func(seedLine) bool) {
@@ -215,7 +190,7 @@ func (s *seedSource) read(yield func(seedLine) bool) {
 				_, err = r.ReadSlice('\n')
 			}
 			if line.err == nil {
-				line.text, line.err = seedText(text)
+				line.text = seedText(text)
 			}
 			if (line.text != "" || line.err != nil) && !yield(line) {
 				return
@@ -232,15 +207,11 @@ func (s *seedSource) read(yield func(seedLine) bool) {
 }
 
 // seedText is what a line says: nothing if it is empty or begins with #. Of files that were put together a byte order
-// mark may be in front of any line; one within a line says that a file before ended without a line break, and two
-// URLs are one.
-func seedText(line []byte) (string, error) {
+// mark may be in front of any line.
+func seedText(line []byte) string {
 	text := strings.TrimFunc(string(line), func(r rune) bool { return unicode.IsSpace(r) || r == byteOrderMark })
-	switch {
-	case strings.ContainsRune(text, byteOrderMark):
-		return "", errMarkedSeed
-	case strings.HasPrefix(text, "#"):
-		return "", nil
+	if strings.HasPrefix(text, "#") {
+		return ""
 	}
-	return text, nil
+	return text
 }

@@ -15,7 +15,6 @@ import (
 
 	"github.com/treadlight/crawl"
 	"github.com/treadlight/crawl/cmd/crawl/internal/cli"
-	"github.com/treadlight/crawl/cmd/crawl/internal/filekind"
 	"github.com/treadlight/crawl/cmd/crawl/internal/flags"
 	"github.com/treadlight/crawl/internal/config"
 	"github.com/treadlight/crawl/internal/records/sink"
@@ -238,7 +237,7 @@ func (j *Job) openSink() (*destination, error) {
 		if w.lock, err = lockOwn(o.Path, j.Settings.Fleet.Worker); err != nil {
 			return nil, cli.Open("--output", err)
 		}
-		cfg.Existing, cfg.Position, behind, err = goingOn(o.Path)
+		cfg.Existing, cfg.Position, behind, err = goingOn(o.Path, cfg.Format)
 	}
 	if o.Overwrite {
 		cfg.Existing, cfg.Position, behind, err = sink.Overwrite, 0, 0, nil
@@ -378,7 +377,7 @@ func lockOwn(path, worker string) (io.Closer, error) {
 
 // goingOn is how a file of records is opened by a process whose name it has: it goes on behind the last whole record,
 // since the process before it may have been killed, and cuts off what is behind that.
-func goingOn(path string) (how sink.Existing, whole, cut int64, err error) {
+func goingOn(path string, format sink.Format) (how sink.Existing, whole, cut int64, err error) {
 	f, err := os.Open(path)
 	if errors.Is(err, os.ErrNotExist) {
 		return 0, 0, 0, nil
@@ -391,13 +390,12 @@ func goingOn(path string) (how sink.Existing, whole, cut int64, err error) {
 	if err != nil || !info.Mode().IsRegular() || info.Size() == 0 {
 		return 0, 0, 0, err
 	}
-	head := make([]byte, min(info.Size(), filekind.PeekBytes))
+	head := make([]byte, min(info.Size(), 4096))
 	if _, err = io.ReadFull(f, head); err == nil {
 		whole, err = lastLine(f, info.Size())
 	}
-	first := whole == 0 && bytes.HasPrefix(head, []byte(`{"url":`)) // a record that was cut off
-	if spec := sink.ByStart(head); err == nil && !first && (!spec.Lines() || filekind.OfStart(head) != spec.Kind) {
-		err = fmt.Errorf("%s is not the records of a crawl, to go on behind them: choose another fleet.worker or --output", path)
+	if spec := sink.ByStart(head); err == nil && spec.Format != format && whole > 0 {
+		err = fmt.Errorf("%s is no file of %s, to go on behind its records: choose another fleet.worker or --output", path, format)
 	}
 	return sink.Resume, whole, info.Size() - whole, err
 }

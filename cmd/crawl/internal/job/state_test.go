@@ -11,7 +11,6 @@ import (
 
 	"github.com/treadlight/crawl"
 	"github.com/treadlight/crawl/cmd/crawl/internal/cli"
-	"github.com/treadlight/crawl/cmd/crawl/internal/filekind"
 	"github.com/treadlight/crawl/internal/config"
 	"github.com/treadlight/crawl/internal/pipeline"
 	"github.com/treadlight/crawl/internal/records/sink"
@@ -133,8 +132,7 @@ func TestRoundPath(t *testing.T) {
 	}
 }
 
-// A file of each format is told as what it is, a worker goes on behind its records, and the page on records names the
-// format.
+// A worker goes on behind its records in each format, and the page on records names the format.
 func TestEveryFormat(t *testing.T) {
 	page, err := os.ReadFile("../../../../docs/reference/records.md")
 	require.NoError(t, err)
@@ -149,8 +147,7 @@ func TestEveryFormat(t *testing.T) {
 		require.NoError(t, err)
 		require.NoError(t, w.Write(&sink.Record{URL: "http://a.test/", Kind: "page", Status: 200}))
 		require.NoError(t, w.Close())
-		require.Equal(t, spec.Kind, filekind.Of(path), spec.Format)
-		how, whole, behind, err := goingOn(path)
+		how, whole, behind, err := goingOn(path, spec.Format)
 		require.NoError(t, err)
 		require.Zero(t, behind)
 		require.Equal(t, sink.Resume, how)
@@ -183,21 +180,21 @@ func TestFilesOfAWorker(t *testing.T) {
 func TestGoingOn(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "records-w1.jsonl")
 	record := `{"url":"http://a.test/","fetched_at":"2026-11-22T10:00:00Z","text":"` + strings.Repeat("x", 100_000) + `"}` + "\n"
-	how, _, cut, err := goingOn(path)
+	how, _, cut, err := goingOn(path, sink.JSONL)
 	require.NoError(t, err)
 	require.Zero(t, cut)
 	require.Zero(t, how, "there is nothing to go on behind")
 	for _, half := range []string{"", record[:99_000], record[:1]} {
 		require.NoError(t, os.WriteFile(path, []byte(record+record+half), 0o600))
-		how, whole, cut, err := goingOn(path)
+		how, whole, cut, err := goingOn(path, sink.JSONL)
 		require.NoError(t, err)
 		require.Equal(t, sink.Resume, how)
 		require.EqualValues(t, 2*len(record), whole)
 		require.EqualValues(t, len(half), cut)
 	}
 	require.NoError(t, os.WriteFile(path, []byte("dear diary\n"), 0o600))
-	_, _, _, err = goingOn(path)
-	require.ErrorContains(t, err, "is not the records of a crawl")
+	_, _, _, err = goingOn(path, sink.JSONL)
+	require.ErrorContains(t, err, "is no file of jsonl")
 }
 
 // A file is gone on with if it was named after the process, not if its name looks like it; and only one process at a

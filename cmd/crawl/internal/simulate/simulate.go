@@ -2,7 +2,6 @@
 package simulate
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -190,29 +189,18 @@ func (o *Options) scenarios() ([]simulate.Scenario, error) {
 	return scs, nil
 }
 
-// maxNear is how many names a mistake is answered with.
-const maxNear = 5
-
-// nearScenarios lists the names that may have been meant: those that go on where the pattern ends, or else those that
-// are a slip away. Case is no difference.
+// nearScenarios lists the first names that go on where the pattern ends, or else the one that is a slip away.
 func (o *Options) nearScenarios(pattern string) string {
-	typed := strings.ToLower(pattern)
-	far := func(name string) int {
-		if strings.HasPrefix(strings.ToLower(name), typed) {
-			return 0
-		}
-		return spelling.Distance(typed, strings.ToLower(name))
-	}
-	names := slices.Clone(simulate.Names(o.All))
-	slices.SortStableFunc(names, func(a, b string) int { return cmp.Compare(far(a), far(b)) })
-	names = slices.DeleteFunc(names, func(name string) bool {
-		// As package spelling has it, but for one slip less: names are short. Who began a name did not mean another.
-		return far(name) > 1+len(typed)/4 || far(name) > 0 && far(names[0]) == 0
+	names := slices.DeleteFunc(simulate.Names(o.All), func(name string) bool {
+		return !strings.HasPrefix(strings.ToLower(name), strings.ToLower(pattern))
 	})
+	if near := spelling.Nearest(pattern, simulate.Names(o.All)); near != "" && len(names) == 0 {
+		names = []string{near}
+	}
 	if len(names) == 0 {
 		return ""
 	}
-	return "; near it: " + strings.Join(names[:min(len(names), maxNear)], ", ")
+	return "; near it: " + strings.Join(names[:min(len(names), 5)], ", ")
 }
 
 // writeList says what there is to run.

@@ -7,7 +7,6 @@ import (
 	"os"
 	"os/signal"
 	"sync"
-	"syscall"
 	"time"
 
 	tea "charm.land/bubbletea/v2"
@@ -110,10 +109,7 @@ func (l *Live) session(ctx context.Context) (suspended bool, err error) {
 	waiting.Go(func() {
 		select {
 		case <-ctx.Done():
-		case sig := <-signals: // then the view is away until it is seen whose the terminal is
-			if sig == syscall.SIGQUIT {
-				l.dump()
-			}
+		case <-signals: // then the view is away until it is seen whose the terminal is
 		}
 		p.Quit()
 	})
@@ -154,12 +150,6 @@ func (l *Live) Abort() {
 	case <-done:
 	case <-time.After(time.Second):
 	}
-}
-
-// dump ends the process as SIGQUIT does, with the stacks of all goroutines on a terminal that can show them.
-func (l *Live) dump() {
-	l.Abort()
-	raiseQuit()
 }
 
 // pause carries out the order of the API, and is logged as that is.
@@ -246,8 +236,6 @@ func (m *model) press(key string) tea.Cmd {
 	case "ctrl+z":
 		m.suspended = true
 		return tea.Quit
-	case `ctrl+\`:
-		return func() tea.Msg { m.live.dump(); return nil }
 	case "tab":
 		v.page, v.help = (v.page+1)%numPages, false
 	case "shift+tab":

@@ -5,8 +5,6 @@ package view
 import (
 	"context"
 	"os"
-
-	"github.com/treadlight/crawl/cmd/crawl/internal/cli"
 )
 
 // Where there are no jobs every terminal is ours, and nothing is suspended.
@@ -16,5 +14,3 @@ func viewSignals() []os.Signal { return []os.Signal{os.Kill} } // which never co
 func foreground(*os.File) bool { return true }
 
 func suspend(context.Context) {}
-
-func raiseQuit() { os.Exit(cli.CodeInternal) }

@@ -17,7 +17,7 @@ import (
 // viewSignals are those at which the live view gives the terminal back. SIGTSTP is not among them: a program in Go
 // that has ever caught it does not stop at it any more. Who was stopped from elsewhere draws the screen anew when it
 // goes on.
-func viewSignals() []os.Signal { return []os.Signal{syscall.SIGCONT, syscall.SIGQUIT} }
+func viewSignals() []os.Signal { return []os.Signal{syscall.SIGCONT} }
 
 // foreground reports whether the terminal is ours to draw on and to read from: to a job in the background the system
 // would say that by stopping it. A terminal that has no jobs is.
@@ -40,11 +40,4 @@ func suspend(ctx context.Context) {
 	case <-ctx.Done():
 	case <-time.After(cli.StatusEvery): // of which nothing passes while the process stands
 	}
-}
-
-// raiseQuit ends the process with the stacks of all goroutines.
-func raiseQuit() {
-	signal.Reset(syscall.SIGQUIT)
-	_ = syscall.Kill(os.Getpid(), syscall.SIGQUIT) // one may always signal oneself
-	select {}
 }
