@@ -55,14 +55,10 @@ func secrets(s *Settings) *redact.Redactor {
 	for i := range s.Hosts {
 		lines = append(lines, s.Hosts[i].Headers...)
 	}
-	var cfg redact.Config
-	for _, line := range lines {
-		if name, _, _ := strings.Cut(line, ":"); strings.TrimSpace(name) != "" {
-			cfg.Headers = append(cfg.Headers, name)
-		}
+	for i, line := range lines {
+		lines[i], _, _ = strings.Cut(line, ":")
 	}
-	r, _ := redact.New(cfg) // it refuses empty names only
-	return r
+	return redact.New(lines...)
 }
 
 // hostname is what this machine is called; empty if it has no name.

@@ -159,26 +159,18 @@ func (c checker) window() {
 	}
 }
 
-// apart are files that would have the lines of others in them, or be replaced under those who read them.
-var apart = []struct {
-	path string
-	from []string
-}{
-	{"ratelimit.remember", []string{"output.path", "output.events", "stats.path", "seeds.file"}},
-	{"stats.path", []string{"output.path"}},
-	{"output.events", []string{"output.path", "stats.path"}},
-}
-
+// files reports those that would have the lines of others in them, or be replaced under those who read them.
 func (c checker) files() {
-	for _, a := range apart {
-		name := c.get(a.path).(string)
-		for _, path := range a.from {
-			is := c.get(path)
-			files, _ := is.([]string)
-			if is != name && !slices.Contains(files, name) || name == "" || name == "-" && a.path != "stats.path" { // another stream than theirs
+	writers := []string{"output.path", "stats.path", "output.events", "ratelimit.remember"}
+	for i, path := range writers {
+		name := c.get(path).(string)
+		for _, other := range append(writers[:i:i], "seeds.file") {
+			is := c.get(other)
+			seeds, _ := is.([]string)
+			if is != name && !slices.Contains(seeds, name) || name == "" || name == "-" && path != "stats.path" { // another stream than theirs
 				continue
 			}
-			c.wrong(a.path, "%s is %s as well%s; change %s or %s", document.Quote(name), path, c.place(path), handle(a.path), handle(path))
+			c.wrong(path, "%s is %s as well%s; change %s or %s", document.Quote(name), other, c.place(other), handle(path), handle(other))
 		}
 	}
 }

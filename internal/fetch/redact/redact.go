@@ -12,7 +12,6 @@
 package redact
 
 import (
-	"fmt"
 	"net/http"
 	"net/url"
 	"slices"
@@ -25,34 +24,16 @@ const Mask = "xxx"
 // maxURL bounds a URL inside a line in bytes: a log line, not the record.
 const maxURL = 500
 
-// Config says what is secret beyond the rules of the package.
-type Config struct {
-	Headers []string // further names of headers whose values are masked, in any case
-	Params  []string // further names of query parameters whose values are masked, in any case
-}
+// Redactor masks secrets. Made by [New], safe for concurrent use. Nil and zero know the rules of the package only.
+type Redactor struct{ headers []string } // in lower case
 
-// Redactor masks secrets. It is made by [New] and safe for concurrent use. Nil and zero know the package's rules only.
-type Redactor struct {
-	headers []string // lower case
-	params  []string // lower case
-}
-
-// New returns a Redactor, or an error naming the field of cfg that has an empty name.
-func New(cfg Config) (*Redactor, error) {
-	r := &Redactor{}
-	for _, f := range []struct {
-		name string
-		from []string
-		to   *[]string
-	}{{"Headers", cfg.Headers, &r.headers}, {"Params", cfg.Params, &r.params}} {
-		for i, name := range f.from {
-			if name = strings.ToLower(strings.TrimSpace(name)); name == "" {
-				return nil, fmt.Errorf("redact: Config.%s[%d] is empty: give a name or remove it", f.name, i)
-			}
-			*f.to = append(*f.to, name)
-		}
+// New returns a Redactor that masks the values of these headers as well, in any case.
+func New(headers ...string) *Redactor {
+	r := new(Redactor)
+	for _, name := range headers {
+		r.headers = append(r.headers, strings.ToLower(strings.TrimSpace(name)))
 	}
-	return r, nil
+	return r
 }
 
 // URL is rawURL without user information and fragment, secret query parameters masked, cut to a line's length.
@@ -81,7 +62,7 @@ func withoutUser(rest string) string {
 
 // secretPair reports a secret key, or a value that is a URL or query with a secret in it.
 func (r *Redactor) secretPair(key, value string) bool {
-	if r.secretParam(key) {
+	if secretParam(key) {
 		return true
 	}
 	// Twice, for a target that was escaped when it was passed on.
@@ -97,12 +78,11 @@ func (r *Redactor) secretPair(key, value string) bool {
 	return strings.Contains(value, "=") && r.Text("?"+value) != "?"+value
 }
 
-func (r *Redactor) secretParam(key string) bool {
+func secretParam(key string) bool {
 	if plain, err := url.QueryUnescape(key); err == nil {
 		key = plain
 	}
-	key = strings.ToLower(key)
-	return looksSecret(key) || r != nil && slices.Contains(r.params, key)
+	return looksSecret(strings.ToLower(key))
 }
 
 func looksSecret(name string) bool {
@@ -120,7 +100,7 @@ func looksSecret(name string) bool {
 }
 
 // SecretHeader reports whether this header is masked: Authorization, Proxy-Authorization, Cookie, Set-Cookie,
-// X-Api-Key, secret-looking names, and those of the Config.
+// X-Api-Key, secret-looking names, and those given to New.
 func (r *Redactor) SecretHeader(name string) bool {
 	name = strings.ToLower(name)
 	return strings.Contains(name, "cookie") || looksSecret(name) || r != nil && slices.Contains(r.headers, name)

@@ -48,10 +48,9 @@ func TestText(t *testing.T) {
 }
 
 func TestHeader(t *testing.T) {
-	r, err := redact.New(redact.Config{Headers: []string{"X-Internal "}, Params: []string{"Ticket"}})
-	require.NoError(t, err)
-	h := http.Header{"Content-Type": {"text/html"}, "Location": {"http://u:p@a.test/?ticket=1&q=2"}}
-	want := http.Header{"Content-Type": {"text/html"}, "Location": {"http://a.test/?ticket=xxx&q=2"}}
+	r := redact.New("X-Internal ")
+	h := http.Header{"Content-Type": {"text/html"}, "Location": {"http://u:p@a.test/?token=1&q=2"}}
+	want := http.Header{"Content-Type": {"text/html"}, "Location": {"http://a.test/?token=xxx&q=2"}}
 	for _, name := range []string{
 		"Authorization", "Proxy-Authorization", "Cookie", "Set-Cookie", "X-Api-Key", "X-Auth-Token", "X-Internal",
 	} {
@@ -60,13 +59,6 @@ func TestHeader(t *testing.T) {
 	require.Equal(t, want, r.Header(h))
 	require.Equal(t, "opens", h.Get("Cookie"), "the original is left alone")
 	require.False(t, (*redact.Redactor)(nil).SecretHeader("X-Internal"))
-}
-
-func TestNewRejects(t *testing.T) {
-	_, err := redact.New(redact.Config{Headers: []string{"A", " "}})
-	require.EqualError(t, err, "redact: Config.Headers[1] is empty: give a name or remove it")
-	_, err = redact.New(redact.Config{Params: []string{""}})
-	require.ErrorContains(t, err, "Config.Params[0]")
 }
 
 func TestSecretsOfRequest(t *testing.T) {

@@ -94,7 +94,7 @@ func (r *Redactor) Secrets(req *http.Request) []string {
 	}
 	for pair := range strings.SplitSeq(req.URL.RawQuery, "&") {
 		key, value, ok := strings.Cut(pair, "=")
-		if !ok || !r.secretParam(key) {
+		if !ok || !secretParam(key) {
 			continue
 		}
 		list = append(list, value)
