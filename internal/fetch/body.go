@@ -25,6 +25,9 @@ const (
 	// beyond.
 	maxDrain  = 64 << 10
 	drainTime = time.Second
+	// maxRatio is how many times its encoded size a body may decode to: figures pack to a hundredth, and brotli and
+	// zstd have no bound.
+	maxRatio = 1000
 	// Below ratioFree bytes the ratio of a body is not checked: a coding's headers decide it there.
 	ratioFree = 1 << 20
 	// maxEmptyReads is how often a decoder may return nothing at all in a row.
@@ -177,13 +180,12 @@ type measured struct {
 	r    io.Reader
 	wire *wire
 	n    int64 // bytes decoded
-	max  int64 // times the bytes read
 }
 
 func (m *measured) Read(p []byte) (int, error) {
 	n, err := m.r.Read(p)
-	if m.n += int64(n); m.n > ratioFree && m.n/m.max > m.wire.n {
-		return n, fmt.Errorf("%w: more than %d times as much", errRatio, m.max)
+	if m.n += int64(n); m.n > ratioFree && m.n/maxRatio > m.wire.n {
+		return n, fmt.Errorf("%w: more than %d times as much", errRatio, maxRatio)
 	}
 	return n, err
 }
@@ -228,7 +230,7 @@ func (c *Client) decodeBody(w *wire, list []string, length int64, res *Response,
 	}
 	defer closeAll(closers)
 	if len(closers) > 0 {
-		r = &measured{r: r, wire: w, max: c.cfg.MaxRatio}
+		r = &measured{r: r, wire: w}
 	}
 	res.c, res.buf = c, c.buffers.get(min(length, bound)+1)
 	more, err := c.buffers.fill(res.buf, r, length, bound)

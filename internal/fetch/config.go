@@ -29,7 +29,6 @@ const (
 	defaultTimeout        = 30 * time.Second
 	defaultMaxBody        = 10 << 20
 
-	defaultMaxRatio        = 1000      // figures pack to a hundredth; brotli and zstd have no bound
 	defaultMaxHeaderBytes  = 256 << 10 // servers seldom send more than 64 KiB
 	defaultMaxConnsPerHost = 8
 	maxIdle                = 1000             // beyond it the oldest have mostly been closed by their servers
@@ -48,7 +47,6 @@ type Config struct {
 	Timeout        time.Duration // bounds the request from the call of Fetch to the end of the body. Zero means 30s
 
 	MaxBody        int64 // bounds the decoded body; what lies beyond is not read. Zero means 10 MiB
-	MaxRatio       int64 // how many times its encoded size a body may decode to, once it has come to a mebibyte. Zero means 1000
 	MaxHeaderBytes int64 // bounds the header, informational answers included. Zero means 256 KiB
 
 	MaxConnsPerHost int // connections to one host, kept ones included; a Fetch beyond it waits. Zero means 8
@@ -95,7 +93,7 @@ func (c Config) withDefaults() (Config, error) {
 		fill("HeaderTimeout", &c.HeaderTimeout, defaultHeaderTimeout), fill("BodyTimeout", &c.BodyTimeout, defaultBodyTimeout),
 		fill("Timeout", &c.Timeout, defaultTimeout),
 		fill("MaxBody", &c.MaxBody, defaultMaxBody), fill("MaxHeaderBytes", &c.MaxHeaderBytes, defaultMaxHeaderBytes),
-		fill("MaxConnsPerHost", &c.MaxConnsPerHost, defaultMaxConnsPerHost), fill("MaxRatio", &c.MaxRatio, defaultMaxRatio),
+		fill("MaxConnsPerHost", &c.MaxConnsPerHost, defaultMaxConnsPerHost),
 		c.checkHeader(),
 	} {
 		if err != nil {

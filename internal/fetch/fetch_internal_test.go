@@ -27,7 +27,6 @@ func TestConfigDefaults(t *testing.T) {
 		BodyTimeout:     15 * time.Second,
 		Timeout:         30 * time.Second,
 		MaxBody:         10 << 20,
-		MaxRatio:        1000,
 		MaxHeaderBytes:  256 << 10,
 		MaxConnsPerHost: 8,
 	}, got)
