@@ -21,9 +21,8 @@ const kindAll Kind = "all"
 // member too which has room for it last, so that nobody passes it where it waits and it keeps
 // nobody waiting where it does not. There is no order between the callers of two composites.
 //
-// TryAcquire grants when nobody waits here nor at any member. Members may be used beside the
-// composite, and be in others. They stay their owner's: Close does not close them, and Release
-// frees what was acquired here only.
+// TryAcquire grants when nobody waits here nor at any member. Members may be used beside the composite, and be in
+// others. They stay their owner's: Close does not close them, and Release frees what was acquired here only.
 type Composite struct {
 	core
 	state members
@@ -67,8 +66,7 @@ func All(limiters ...Weighted) (*Composite, error) {
 	return a, nil
 }
 
-// members is the algorithm of a Composite. Its methods lock the members, and are called with the
-// composite's lock.
+// members is the algorithm of a Composite. Its methods lock the members, and are called with the composite's lock.
 type members struct {
 	list  []*core // never changes
 	out   slots   // the composite's permits, if a member has some that come back
@@ -88,8 +86,7 @@ func (a *members) unlock() {
 	}
 }
 
-// hasRoomLocked reports whether m could serve n now, to one who stands in its line as place or
-// in none.
+// hasRoomLocked reports whether m could serve n now, to one who stands in its line as place or in none.
 func (c *core) hasRoomLocked(n int64, place *waiter) bool {
 	return !c.line.closed && c.fits(n) && (c.line.head == nil || c.line.head == place) && c.alg.wait(c.last, n) == 0
 }
@@ -116,10 +113,9 @@ func (a *members) takeLocked(n int64) bool {
 	return true
 }
 
-// serve takes what the composite's first waits for and returns 0; or has it stand at the member
-// that will have room last, and returns for how long it can sleep there. One whose next release
-// nobody knows is waited for when all others have room: to stand there before that would keep
-// its other users from slots that could not be taken yet.
+// serve takes what the composite's first waits for and returns 0; or has it stand at the member that will have room
+// last, and returns for how long it can sleep there. One whose next release nobody knows is waited for when all others
+// have room: to stand there before that would keep its other users from slots that could not be taken yet.
 func (a *members) serve(w *waiter) time.Duration {
 	a.lock()
 	defer a.unlock()
@@ -211,8 +207,7 @@ func (a *members) outlook(line *line, n int64) (o outlook) {
 	return o
 }
 
-// limitError names the member that is waited for longest. A wait that depends on a Release is
-// not known.
+// limitError names the member that is waited for longest. A wait that depends on a Release is not known.
 func (a *members) limitError(line *line, n int64) (e *Error, known time.Duration) {
 	o := a.outlook(line, n)
 	if o.wait == Never && o.full != nil {

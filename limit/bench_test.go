@@ -71,8 +71,7 @@ func hosts(n int) []string {
 	return all
 }
 
-// BenchmarkKeyed is a limiter for each of a hundred thousand hosts, in an order that caches cannot
-// follow.
+// BenchmarkKeyed is a limiter for each of a hundred thousand hosts, in an order that caches cannot follow.
 func BenchmarkKeyed(b *testing.B) {
 	names := hosts(100_000)
 	k := keyed(b, limit.KeyedConfig[string]{

@@ -88,8 +88,7 @@ func TestChargeMakesTheLineWait(t *testing.T) {
 	})
 }
 
-// Whatever is charged and taken in between, the level is what a sum says that forgets
-// nothing but what ran over.
+// Whatever is charged and taken in between, the level is what a sum says that forgets nothing but what ran over.
 func TestChargeAgainstAModel(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		burst := rapid.Int64Range(1, 50).Draw(t, "burst")

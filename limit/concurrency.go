@@ -12,9 +12,8 @@ type ConcurrencyConfig struct {
 	Max int64 // how many permits may be out; at least 1. Zero is an error.
 }
 
-// Concurrency bounds how many permits are out at a time. A permit comes back by Release, or by
-// the function of [AcquireRelease]; time brings none, so Wait is 0 or [Never] and a Error's
-// RetryAfter is 0: nobody knows.
+// Concurrency bounds how many permits are out at a time. A permit comes back by Release, or by the function of
+// [AcquireRelease]; time brings none, so Wait is 0 or [Never] and a Error's RetryAfter is 0: nobody knows.
 //
 // A Release too many is counted in Statistics.OverReleased and frees nothing where it can be
 // told: when no plain permit is out. Permits of AcquireRelease are beyond its reach.

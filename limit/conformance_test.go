@@ -12,8 +12,7 @@ import (
 	"github.com/treadlight/crawl/limit"
 )
 
-// What every limiter does alike, without a wait. The tests with waits are in
-// conformance_wait_test.go.
+// What every limiter does alike, without a wait. The tests with waits are in conformance_wait_test.go.
 
 func TestFreshLimiter(t *testing.T) {
 	eachSubject(t, func(t *testing.T, s subject) {

@@ -246,8 +246,7 @@ func TestOneTimerForTheHead(t *testing.T) {
 	})
 }
 
-// A permit is never lost between a waiter who is being served and gives up at the same
-// instant and those behind it.
+// A permit is never lost between a waiter who is being served and gives up at the same instant and those behind it.
 func TestCancellationAtTheInstantOfTheTurn(t *testing.T) {
 	eachBubble(t, func(t *testing.T, s subject) {
 		for round := range 20 {

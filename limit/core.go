@@ -10,10 +10,9 @@ import (
 	"github.com/treadlight/crawl/internal/clock"
 )
 
-// algorithm is what makes one limiter different from another: a small state that is told the
-// time and neither reads a clock nor waits. The core calls it under its lock, with instants that
-// never go back and with weights from 1 to settings.max. Once wait is 0 it stays 0 while nobody
-// takes, so a forecast holds.
+// algorithm is what makes one limiter different from another: a small state that is told the time and neither reads a
+// clock nor waits. The core calls it under its lock, with instants that never go back and with weights from 1 to
+// settings.max. Once wait is 0 it stays 0 while nobody takes, so a forecast holds.
 type algorithm interface {
 	// take spends n if there is room for it.
 	take(now clock.Instant, n int64) bool
@@ -23,8 +22,7 @@ type algorithm interface {
 	available(now clock.Instant) int64
 	// standing is how a client of it stands, but for Next.
 	standing(now clock.Instant) Standing
-	// clone is a copy with which the future can be played through, good until the original is
-	// asked again.
+	// clone is a copy with which the future can be played through, good until the original is asked again.
 	clone() algorithm
 }
 
@@ -83,8 +81,7 @@ func (c *core) passLocked(n int64, ticket bool) bool {
 	return true
 }
 
-// grantedLocked counts what the algorithm has given. Ticketed permits are the property of who
-// holds the ticket.
+// grantedLocked counts what the algorithm has given. Ticketed permits are the property of who holds the ticket.
 func (c *core) grantedLocked(n int64, ticket bool) {
 	c.acquired = addCount(c.acquired, n)
 	if !ticket {
@@ -98,8 +95,7 @@ func (c *core) grantedLocked(n int64, ticket bool) {
 // TryAcquire takes a permit if there is one now and nobody waits for it.
 func (c *core) TryAcquire() bool { return c.TryAcquireN(1) }
 
-// TryAcquireN takes n permits if they are there now and nobody waits. A weight out of range is
-// never granted.
+// TryAcquireN takes n permits if they are there now and nobody waits. A weight out of range is never granted.
 func (c *core) TryAcquireN(n int64) bool {
 	c.mu.Lock()
 	ok := c.passLocked(n, false)
@@ -121,8 +117,7 @@ func (c *core) AcquireTimeout(ctx context.Context, n int64, d time.Duration) err
 	return c.acquire(ctx, n, max(d, 0), false)
 }
 
-// acquire is all the Acquires. A caller whose permits are there pays for no timer, no place in
-// line and no memory.
+// acquire is all the Acquires. A caller whose permits are there pays for no timer, no place in line and no memory.
 func (c *core) acquire(ctx context.Context, n int64, limit time.Duration, ticket bool) error {
 	ended := ctx.Err() != nil
 	c.mu.Lock()
@@ -214,8 +209,7 @@ func (c *core) limitErrorLocked(n int64) (e *Error, known time.Duration) {
 	return &Error{Name: of.name, Algorithm: string(of.spec.Kind), RetryAfter: known}, known
 }
 
-// endedLocked is the end of a caller's context. A deadline that passed in the line is the
-// limiter's doing.
+// endedLocked is the end of a caller's context. A deadline that passed in the line is the limiter's doing.
 func (c *core) endedLocked(ctx context.Context, n int64) error {
 	if err := ctx.Err(); !errors.Is(err, context.DeadlineExceeded) {
 		return fmt.Errorf("acquire %s: %w", c.set.name, err)

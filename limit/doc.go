@@ -10,18 +10,16 @@
 //		return err // is ErrLimited, ErrQueueFull, ErrClosed or the context's
 //	}
 //
-// [New] builds the limiter that a [Spec] describes. [All] takes several limiters together or
-// not at all, and [Keyed] has one for each of a bounded number of keys. [AcquireRelease] is
-// the safe way to hold a slot of a [Concurrency] limiter. To limit HTTP requests see package
-// transport; to have rates learned see crawl.Client.
+// [New] builds the limiter that a [Spec] describes. [All] takes several limiters together or not at all, and [Keyed]
+// has one for each of a bounded number of keys. [AcquireRelease] is the safe way to hold a slot of a [Concurrency]
+// limiter. To limit HTTP requests see package transport; to have rates learned see crawl.Client.
 //
 // # Which one
 //
-// A token bucket for most things: a rate, and a burst on top. A leaky bucket where requests
-// must lie apart. A window where the rule reads "so many per minute": the log where it must
-// hold for any minute, the counter where the log's memory is too much, the fixed window where
-// twice as many around the border of two windows do no harm. Concurrency bounds how many
-// requests are in flight.
+// A token bucket for most things: a rate, and a burst on top. A leaky bucket where requests must lie apart. A window
+// where the rule reads "so many per minute": the log where it must hold for any minute, the counter where the log's
+// memory is too much, the fixed window where twice as many around the border of two windows do no harm. Concurrency
+// bounds how many requests are in flight.
 //
 //	feature                        TokenBucket    FixedWindow  SlidingWindow  SlidingWindowLog  LeakyBucket     Concurrency
 //	most in any span of Per        Burst+Permits  2×Permits    2×Permits      Permits           Permits+weight  no bound
@@ -31,11 +29,10 @@
 //	a deadline too early fails     at once        at once      at once        at once           at once         when it comes
 //	Release                        does nothing   does nothing does nothing   does nothing      does nothing    frees a slot
 //
-// All take weights as one, serve callers strictly in the order of arrival, let the others move
-// up when a caller gives up, and allocate nothing when a permit is ready (but a log that
-// grows). While anyone waits TryAcquire is false. Only the first in line has a timer, set for
-// the nanosecond at which there is room; when it leaves, it wakes the next. A grant that a
-// timer delayed is not made up for by a burst.
+// All take weights as one, serve callers strictly in the order of arrival, let the others move up when a caller gives
+// up, and allocate nothing when a permit is ready (but a log that grows). While anyone waits TryAcquire is false. Only
+// the first in line has a timer, set for the nanosecond at which there is room; when it leaves, it wakes the next. A
+// grant that a timer delayed is not made up for by a burst.
 //
 // # What always holds
 //

@@ -28,8 +28,7 @@ const (
 	evictScan = 256
 )
 
-// Overflow is what becomes of a key for which there is no place. The zero Overflow is
-// [OverflowShare].
+// Overflow is what becomes of a key for which there is no place. The zero Overflow is [OverflowShare].
 type Overflow uint8
 
 // The overflows.
@@ -42,13 +41,11 @@ const (
 type KeyedConfig[K comparable] struct {
 	Name  string // by which errors call it. Zero means the kind, or "keyed" if New is set.
 	Limit Spec   // what each key gets, unless New is set. Zero is an error.
-	// New, if set, makes the limiter of a key. It is called with no lock held, now and then for a
-	// limiter that is not used after all. Those it made are closed when they are dropped. Zero
-	// means Limit for all keys.
+	// New, if set, makes the limiter of a key. It is called with no lock held, now and then for a limiter that is not
+	// used after all. Those it made are closed when they are dropped. Zero means Limit for all keys.
 	New func(key K) (Weighted, error)
-	// MaxKeys is how many keys have a limiter at a time. They are spread over parts by a hash, and
-	// a part may be full when a few hundredths of them are missing yet; up to 511 keys there is one
-	// part. Zero means DefaultMaxKeys.
+	// MaxKeys is how many keys have a limiter at a time. They are spread over parts by a hash, and a part may be full
+	// when a few hundredths of them are missing yet; up to 511 keys there is one part. Zero means DefaultMaxKeys.
 	MaxKeys int
 	// IdleAfter is for how long a key must not have been asked for before it may be forgotten while
 	// there is place; beyond MaxKeys it does not count. Zero means a minute.
@@ -56,10 +53,9 @@ type KeyedConfig[K comparable] struct {
 	Overflow  Overflow // what the others get. Zero means that they share one limiter, which New makes for the zero key.
 }
 
-// Keyed is a limiter per key, for no more than so many keys. It forgets a key only while its
-// limiter is full and nobody waits, holds a permit or is on the way to it: then a new one would
-// decide the same, so forgetting is no way round a limit. Each new key looks at some others that
-// may be forgotten; there is no goroutine.
+// Keyed is a limiter per key, for no more than so many keys. It forgets a key only while its limiter is full and
+// nobody waits, holds a permit or is on the way to it: then a new one would decide the same, so forgetting is no way
+// round a limit. Each new key looks at some others that may be forgotten; there is no goroutine.
 //
 // Permits that come back are had by AcquireRelease: there is no Release by key, for it could meet
 // another limiter than the one that granted. All methods are safe for concurrent use.
@@ -281,9 +277,8 @@ func (k *Keyed[K]) known(key K) (p Pinned[K], full bool) {
 	return p, sh.table.Len() >= sh.max
 }
 
-// Wait is how long until TryAcquireN(key, n) could succeed as things stand; see [Weighted]. It
-// makes no limiter: a key without one is told what a new one would say, or, if there is no place
-// for it, the shared one; or Never.
+// Wait is how long until TryAcquireN(key, n) could succeed as things stand; see [Weighted]. It makes no limiter: a key
+// without one is told what a new one would say, or, if there is no place for it, the shared one; or Never.
 func (k *Keyed[K]) Wait(key K, n int64) time.Duration {
 	p, full := k.known(key)
 	defer p.Unpin()

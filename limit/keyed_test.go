@@ -197,8 +197,7 @@ func TestKeyedClose(t *testing.T) {
 	})
 }
 
-// Limiters may be made by the caller: here each host has a cap of its own under one that
-// all share.
+// Limiters may be made by the caller: here each host has a cap of its own under one that all share.
 func TestKeyedNew(t *testing.T) {
 	clk := fakeClock()
 	shared := build(t, limit.Spec{Permits: 3, Per: time.Minute}, limit.WithClock(clk))

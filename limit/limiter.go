@@ -11,9 +11,8 @@ import (
 	"github.com/treadlight/crawl/internal/clock"
 )
 
-// Never is the wait for what time alone will not bring: more permits than the limiter ever has,
-// a slot that only a Release can free, anything of a closed limiter, or an instant more than 292
-// years away.
+// Never is the wait for what time alone will not bring: more permits than the limiter ever has, a slot that only a
+// Release can free, anything of a closed limiter, or an instant more than 292 years away.
 const Never = clock.Forever
 
 // Limiter is what all limiters of the package are, for callers who ask for one permit at a time.
@@ -44,15 +43,13 @@ type Weighted interface {
 	// AcquireN is Acquire for n permits. It fails with ErrExceedsCapacity when n is more than
 	// there ever are, and with ErrInvalidWeight when n is below 1.
 	AcquireN(ctx context.Context, n int64) error
-	// AcquireTimeout is AcquireN for those who wait no longer than d, which is d included. Zero or
-	// less means now or never. When the permits come later than that it fails, at once if that is
-	// known, with a Error.
+	// AcquireTimeout is AcquireN for those who wait no longer than d, which is d included. Zero or less means now or
+	// never. When the permits come later than that it fails, at once if that is known, with a Error.
 	AcquireTimeout(ctx context.Context, n int64, d time.Duration) error
 	// ReleaseN is Release for n permits. Below 1 it does nothing.
 	ReleaseN(n int64)
-	// Wait is how long it takes until TryAcquireN(n) could succeed as things stand: 0 is now,
-	// [Never] is never. It is exact to the nanosecond: those who wait already are served first, as
-	// soon as they can be. It changes nothing.
+	// Wait is how long it takes until TryAcquireN(n) could succeed as things stand: 0 is now, [Never] is never. It is
+	// exact to the nanosecond: those who wait already are served first, as soon as they can be. It changes nothing.
 	Wait(n int64) time.Duration
 	// Standing is how a client stands with the limiter, for the headers of an answer. That of a
 	// [Concurrency] limiter has no Window: what is left of it is how many more permits may be out
@@ -60,9 +57,8 @@ type Weighted interface {
 	Standing() Standing
 }
 
-// Statistics is what a limiter has done and how it stands. The counters count permits and stop
-// at their maximum: the weight of every call is in exactly one of Acquired, Rejected and
-// Cancelled once the call has returned.
+// Statistics is what a limiter has done and how it stands. The counters count permits and stop at their maximum: the
+// weight of every call is in exactly one of Acquired, Rejected and Cancelled once the call has returned.
 type Statistics struct {
 	Acquired     uint64 // granted
 	Rejected     uint64 // refused without a wait
@@ -79,10 +75,9 @@ type ticketer interface {
 	acquireTicket(ctx context.Context, n int64, limit time.Duration) (release func(), err error)
 }
 
-// AcquireRelease acquires a permit of l and returns the function that gives it back. The function
-// may be called by any goroutine and any number of times: once counts, and the others are
-// harmless and counted in Statistics.OverReleased. A permit acquired here is given back by its
-// function only, so that somebody else's stray Release cannot free it.
+// AcquireRelease acquires a permit of l and returns the function that gives it back. The function may be called by any
+// goroutine and any number of times: once counts, and the others are harmless and counted in Statistics.OverReleased.
+// A permit acquired here is given back by its function only, so that somebody else's stray Release cannot free it.
 func AcquireRelease(ctx context.Context, l Limiter) (release func(), err error) {
 	if t, ok := l.(ticketer); ok {
 		return t.acquireTicket(ctx, 1, Never)

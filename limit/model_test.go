@@ -117,9 +117,8 @@ func (m *logModel) fits(now clock.Instant, n int64) bool {
 	return n <= left
 }
 
-// pacerModel: the slot after a grant is as many intervals later as it weighs, counted
-// from the slot it took if it took it in the first possible nanosecond, and else from
-// when it came.
+// pacerModel: the slot after a grant is as many intervals later as it weighs, counted from the slot it took if it took
+// it in the first possible nanosecond, and else from when it came.
 type pacerModel struct{ grants }
 
 func (m *pacerModel) fits(now clock.Instant, _ int64) bool {
@@ -175,9 +174,8 @@ func drawGrants(t *rapid.T) grants {
 	return g
 }
 
-// property checks an algorithm against its model over a random course of asking and
-// waiting: both say the same, and wait is the first nanosecond for which the model
-// says yes. A clone leaves the original alone.
+// property checks an algorithm against its model over a random course of asking and waiting: both say the same, and
+// wait is the first nanosecond for which the model says yes. A clone leaves the original alone.
 func property(m modelled) func(t *rapid.T) {
 	return func(t *rapid.T) {
 		g := drawGrants(t)
@@ -280,9 +278,8 @@ func longLog(t *testing.T, entries int64) *journal {
 	return j
 }
 
-// While somebody waits, each further question plays the line through: with a log of a
-// million grants that must not copy them. The steps are counted as bytes allocated, and
-// as entries of the copy that were forgotten or taken.
+// While somebody waits, each further question plays the line through: with a log of a million grants that must not
+// copy them. The steps are counted as bytes allocated, and as entries of the copy that were forgotten or taken.
 func TestLongLogIsNotCopied(t *testing.T) {
 	const entries = 1 << 20
 	j := longLog(t, entries)

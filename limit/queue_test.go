@@ -22,9 +22,8 @@ type caller struct {
 	served          bool
 }
 
-// TestLineAgainstModels plays random callers against the plain models: each is served in
-// the order of arrival, at the first nanosecond at which those before it have left and
-// there is room, and leaves no trace when it gives up.
+// TestLineAgainstModels plays random callers against the plain models: each is served in the order of arrival, at the
+// first nanosecond at which those before it have left and there is room, and leaves no trace when it gives up.
 func TestLineAgainstModels(t *testing.T) {
 	for _, m := range models() {
 		t.Run(m.name, func(t *testing.T) {

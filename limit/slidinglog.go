@@ -8,10 +8,9 @@ import (
 	"github.com/treadlight/crawl/internal/clock"
 )
 
-// SlidingWindowLog remembers every grant of the last window and so keeps the bound
-// exactly: in no window, wherever it begins, are there more than Permits. A window holds
-// its beginning and not its end. It needs 16 bytes for each instant of a grant in the
-// last window, of which there are Permits at most.
+// SlidingWindowLog remembers every grant of the last window and so keeps the bound exactly: in no window, wherever it
+// begins, are there more than Permits. A window holds its beginning and not its end. It needs 16 bytes for each
+// instant of a grant in the last window, of which there are Permits at most.
 type SlidingWindowLog struct {
 	core
 	state journal

@@ -40,8 +40,7 @@ type Spec struct {
 	Queue   int           // how many may wait. Zero means DefaultQueueLimit, and less than zero that nobody may.
 }
 
-// New builds the limiter that s describes. Its errors name the field and the fix; the options go
-// before what s says.
+// New builds the limiter that s describes. Its errors name the field and the fix; the options go before what s says.
 func New(s Spec, opts ...Option) (Weighted, error) {
 	set, err := newSettings(s, opts)
 	if err != nil {
@@ -138,8 +137,7 @@ func WithClock(clk clock.Clock) Option {
 	}
 }
 
-// WithName sets the name by which errors call the limiter. The default, and that of an empty
-// name, is its kind.
+// WithName sets the name by which errors call the limiter. The default, and that of an empty name, is its kind.
 func WithName(name string) Option {
 	return func(s *settings) error {
 		if name != "" {
@@ -214,8 +212,7 @@ type Standing struct {
 	Limit  int64         // so many
 	Window time.Duration // in so long a time; zero if they come back and not with the time: as many at once
 	Left   int64         // what can be taken at once
-	// Next is how long until one can be taken, if none is left; of a refusal, until what was
-	// refused could be.
+	// Next is how long until one can be taken, if none is left; of a refusal, until what was refused could be.
 	Next time.Duration
 	// Lasts is for how long what is left should last: who takes it evenly meanwhile uses what
 	// the limit grants, and finds one more after it. Zero means that all is there.
@@ -240,16 +237,14 @@ func (s Standing) PerWindow() (limit int64, window time.Duration) {
 // Told is what remains, and the reset, as clients are told. Both are for a client that spreads
 // the one over the other: it uses what the limit grants, and finds something left each time.
 //
-// What remains is what can be taken at once, and the reset is for how long it should last. The
-// time until all is back, which is longer for whatever slides or flows, would have an obedient
-// client use half of that. Where that is less than a second, which cannot be told, it is so many
-// in so many seconds, one after the other. If nothing is left, the reset is when there is one
-// more; of a refusal it is what Retry-After says.
+// What remains is what can be taken at once, and the reset is for how long it should last. The time until all is back,
+// which is longer for whatever slides or flows, would have an obedient client use half of that. Where that is less
+// than a second, which cannot be told, it is so many in so many seconds, one after the other. If nothing is left, the
+// reset is when there is one more; of a refusal it is what Retry-After says.
 //
-// The time for which what is left should last is rounded down, as that may be taken at once;
-// what is to be waited for is rounded up where it is written. The one makes good for what is
-// lost by the other, but for a limit where that is lost: there the two are such that their
-// quotient is right.
+// The time for which what is left should last is rounded down, as that may be taken at once; what is to be waited for
+// is rounded up where it is written. The one makes good for what is lost by the other, but for a limit where that is
+// lost: there the two are such that their quotient is right.
 func (s Standing) Told() (remaining int64, reset time.Duration) {
 	switch {
 	case s.Refused:

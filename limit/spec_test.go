@@ -112,9 +112,8 @@ func TestRefillText(t *testing.T) {
 	require.EqualError(t, r.UnmarshalText([]byte("hourly")), `refill is "hourly": say "continuous" or "interval"`)
 }
 
-// TestObedientClient has a client do what the headers of each algorithm say, in virtual time:
-// it spreads what remains over the reset, and holds no more at a time than it is told. It gets
-// what the limiter grants, and is not refused.
+// TestObedientClient has a client do what the headers of each algorithm say, in virtual time: it spreads what remains
+// over the reset, and holds no more at a time than it is told. It gets what the limiter grants, and is not refused.
 func TestObedientClient(t *testing.T) {
 	for _, kind := range limit.Kinds() {
 		for _, permits := range []int64{1, 2, 3, 5, 7, 10, 17, 100} {

@@ -170,10 +170,9 @@ func (b *bucket) clone() algorithm {
 	return &c
 }
 
-// Charge takes n tokens at once, whether they are there or not, for what was used before
-// its price was known, such as the bytes of an answer. What is missing is a debt: nothing
-// is granted before it is paid, and Statistics.Available is as far below zero. A debt
-// ends at the range of int64; n below 1 is no charge. It counts as acquired.
+// Charge takes n tokens at once, whether they are there or not, for what was used before its price was known, such as
+// the bytes of an answer. What is missing is a debt: nothing is granted before it is paid, and Statistics.Available is
+// as far below zero. A debt ends at the range of int64; n below 1 is no charge. It counts as acquired.
 //
 // Those in line look again when their timers fire: a charge only makes them wait longer.
 func (l *TokenBucket) Charge(n int64) {

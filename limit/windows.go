@@ -20,11 +20,10 @@ type FixedWindow struct {
 	state counter
 }
 
-// SlidingWindow is the sliding-window counter. It counts per window as [FixedWindow] does, and
-// supposes that the permits of the window before were spread evenly over it: it grants a permit
-// while the estimate before it, previous·(1−elapsed/window) + current, is below Permits, and n as
-// if they were asked for one after another. So a client that asks Permits times per window,
-// evenly, is never refused. It is wrong by as much as the supposition is.
+// SlidingWindow is the sliding-window counter. It counts per window as [FixedWindow] does, and supposes that the
+// permits of the window before were spread evenly over it: it grants a permit while the estimate before it,
+// previous·(1−elapsed/window) + current, is below Permits, and n as if they were asked for one after another. So a
+// client that asks Permits times per window, evenly, is never refused. It is wrong by as much as the supposition is.
 //
 // The estimate is of the window that ends with the present nanosecond: elapsed includes it. Who
 // comes exactly one window after a burst finds a permit.

@@ -22,8 +22,7 @@ type AdminConfig struct {
 	Log      *slog.Logger // of changes and of requests with a wrong token. Zero means no log.
 }
 
-// Admin returns the endpoint by which plans and rules are looked at and changed while requests are
-// under way:
+// Admin returns the endpoint by which plans and rules are looked at and changed while requests are under way:
 //
 //	GET    /plans               all plans
 //	PUT    /plans/{name}        adds a plan or changes it
@@ -36,10 +35,9 @@ type AdminConfig struct {
 //	DELETE /keys/{key}          forgets what a key has used of all plans; its slashes as %2F
 //	GET    /statistics          what was decided so far
 //
-// Plans and rules are spelled as in files. What is wrong in them is told in a problem document (RFC
-// 9457) with status 400 or, where one change contradicts what else there is, 409. A change is first
-// saved, then in force, and then answered; one that cannot be saved is never in force, and answered
-// with status 500.
+// Plans and rules are spelled as in files. What is wrong in them is told in a problem document (RFC 9457) with status
+// 400 or, where one change contradicts what else there is, 409. A change is first saved, then in force, and then
+// answered; one that cannot be saved is never in force, and answered with status 500.
 //
 // Mount it with [http.StripPrefix], over TLS or on loopback: the token is a password.
 func Admin(cfg AdminConfig) (http.Handler, error) {

@@ -172,8 +172,7 @@ func TestAdminRefusesWhatIsWrong(t *testing.T) {
 	require.NoFileExists(t, file, "nothing was saved")
 }
 
-// TestAdminTakesBackWhatItCannotSave: what is answered with an error is not in force, and
-// the file is as it was.
+// TestAdminTakesBackWhatItCannotSave: what is answered with an error is not in force, and the file is as it was.
 func TestAdminTakesBackWhatItCannotSave(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "gone")
 	require.NoError(t, os.Mkdir(dir, 0o700))
@@ -340,8 +339,7 @@ func quiet(t *testing.T, cfg doorwayConfig) *doorway {
 	return newDoorway(t, cfg)
 }
 
-// TestProgramAndAdministratorAtOnce change different things, and neither takes back what the
-// other did.
+// TestProgramAndAdministratorAtOnce change different things, and neither takes back what the other did.
 func TestProgramAndAdministratorAtOnce(t *testing.T) {
 	o := newOffice(t, filepath.Join(t.TempDir(), "rules.json"))
 	const each = 50
@@ -373,9 +371,8 @@ func TestProgramAndAdministratorAtOnce(t *testing.T) {
 	require.Len(t, o.rules.Rules(), 1+2*each)
 }
 
-// TestFilesAreInForceWhole loads two files in turn, of which each forbids by itself: the
-// cost of the one and the plan of the other, or the rule of the one and the plans of the
-// other, are never together.
+// TestFilesAreInForceWhole loads two files in turn, of which each forbids by itself: the cost of the one and the plan
+// of the other, or the rule of the one and the plans of the other, are never together.
 func TestFilesAreInForceWhole(t *testing.T) {
 	d := quiet(t, onePlan(admission.Plan{Name: "p", Capacity: 1, TokensPerSecond: 1e-9}, nil))
 	dir := t.TempDir()

@@ -15,9 +15,8 @@ import (
 	"github.com/treadlight/crawl/internal/clock"
 )
 
-// DefaultDeadline is how long a store may take. One in the same data centre answers in a
-// millisecond or two, one across an ocean in 150; a request that waits longer than this for its
-// permission is served late.
+// DefaultDeadline is how long a store may take. One in the same data centre answers in a millisecond or two, one
+// across an ocean in 150; a request that waits longer than this for its permission is served late.
 const DefaultDeadline = 250 * time.Millisecond
 
 // OnError is what is decided when the store does not answer, as files spell it.
@@ -81,9 +80,8 @@ type Statistics struct {
 	Down         bool   `json:"down"`          // the store, or a part of it, is out of reach
 }
 
-// Admitter looks plans up, asks the repository, and decides when that does not answer. It is safe
-// for concurrent use. While the repository is out of reach and there is a fallback it has a
-// goroutine, which Close ends.
+// Admitter looks plans up, asks the repository, and decides when that does not answer. It is safe for concurrent use.
+// While the repository is out of reach and there is a fallback it has a goroutine, which Close ends.
 type Admitter struct {
 	cfg      Config // never changes after New
 	combos   combos
@@ -96,8 +94,7 @@ type Admitter struct {
 	allowed, denied, failures, fallbacks, timeouts, opened, closed atomic.Uint64
 }
 
-// New returns an Admitter. Its errors name the field and the fix. It does not close what it is
-// given.
+// New returns an Admitter. Its errors name the field and the fix. It does not close what it is given.
 func New(cfg Config) (*Admitter, error) {
 	switch {
 	case cfg.Repository == nil:
@@ -172,8 +169,7 @@ func (a *Admitter) Decide(ctx context.Context, req Request) (res Result, err err
 }
 
 // decide is Decide for a request that is in order, whose key is folded and whose plans were found, with room for the
-// Result: copying both from call to call would cost more than the decision. Its error is that of
-// ctx.
+// Result: copying both from call to call would cost more than the decision. Its error is that of ctx.
 func (a *Admitter) decide(ctx context.Context, req *Request, res *Result) (err error) {
 	s := a.partOf(req.Key)
 	switch {
@@ -237,10 +233,9 @@ func (e *DeniedError) Error() string {
 // Is reports whether target is ErrDenied.
 func (e *DeniedError) Is(target error) bool { return target == ErrDenied }
 
-// Guard calls fn if key may be charged tokens under plans, and returns its error. If it may not,
-// fn is not called and the error is a [*DeniedError]. The errors of [Admitter.Allow] come as they
-// are, without fn being called either. What fn does is paid for, whether it succeeds, fails or
-// panics.
+// Guard calls fn if key may be charged tokens under plans, and returns its error. If it may not, fn is not called and
+// the error is a [*DeniedError]. The errors of [Admitter.Allow] come as they are, without fn being called either. What
+// fn does is paid for, whether it succeeds, fails or panics.
 func (a *Admitter) Guard(ctx context.Context, key string, plans []string, tokens int64, fn func(context.Context) error) error {
 	res, err := a.Allow(ctx, key, plans, tokens)
 	switch {
@@ -252,16 +247,14 @@ func (a *Admitter) Guard(ctx context.Context, key string, plans []string, tokens
 	return fn(ctx)
 }
 
-// Remove forgets what key has used under all plans, at the repository and at the
-// fallback.
+// Remove forgets what key has used under all plans, at the repository and at the fallback.
 func (a *Admitter) Remove(ctx context.Context, key string) error {
 	return a.remove(ctx, foldKey(key), a.cfg.Rules.Plans())
 }
 
-// RemoveWhere removes, as [Admitter.Remove] does, all keys that the repository or the fallback
-// knows and of which match is true, and says how many, also with an error. A key longer than 256
-// bytes is known by its digest only, "sha256:…". Keys that come meanwhile may be missed. It looks
-// at every key: it is for operators, not for requests.
+// RemoveWhere removes, as [Admitter.Remove] does, all keys that the repository or the fallback knows and of which
+// match is true, and says how many, also with an error. A key longer than 256 bytes is known by its digest only,
+// "sha256:…". Keys that come meanwhile may be missed. It looks at every key: it is for operators, not for requests.
 func (a *Admitter) RemoveWhere(ctx context.Context, match func(key string) bool) (removed int, err error) {
 	plans := a.cfg.Rules.Plans()
 	matching := map[string]bool{}

@@ -303,8 +303,7 @@ func TestFallbackIsWarm(t *testing.T) {
 	require.True(t, allow(t, a, "ann", 1, "api").Allowed, "Remove reaches the fallback")
 }
 
-// TestRemoveWhereOfTheFallback removes keys that asked while the store was away: they are known
-// to the fallback alone.
+// TestRemoveWhereOfTheFallback removes keys that asked while the store was away: they are known to the fallback alone.
 func TestRemoveWhereOfTheFallback(t *testing.T) {
 	clk := admissiontest.NewClock()
 	repo := newStore(t, clk)

@@ -66,8 +66,7 @@ func (t *ruleTable) specs() []Rule {
 	return rules
 }
 
-// excludeSpecs is the exclusions as they were given: never nil, so that files have an empty list for
-// none.
+// excludeSpecs is the exclusions as they were given: never nil, so that files have an empty list for none.
 func (t *ruleTable) excludeSpecs() []string {
 	texts := make([]string, len(t.exclude))
 	for i := range t.exclude {
@@ -144,8 +143,7 @@ func (r *compiledRule) has(method string) bool {
 	return len(r.Methods) == 0 || slices.ContainsFunc(r.Methods, func(m string) bool { return covers(m, method) })
 }
 
-// covers reports whether a rule for one method is for another. The handlers of GET are asked for
-// HEAD too.
+// covers reports whether a rule for one method is for another. The handlers of GET are asked for HEAD too.
 func covers(m, method string) bool {
 	return m == method || m == http.MethodGet && method == http.MethodHead
 }
@@ -264,10 +262,9 @@ func validMethod(s string) bool {
 	return s != "" && strings.Trim(s, "ABCDEFGHIJKLMNOPQRSTUVWXYZ-_") == ""
 }
 
-// equip gives a rule the limiters of this process: those of the rule of the same name where nothing
-// changes for them, as a change of something else must not let in as many requests again as are
-// under way. Those that are replaced are not closed: requests that they let in still give their
-// places back to them, and who waits at them goes on waiting.
+// equip gives a rule the limiters of this process: those of the rule of the same name where nothing changes for them,
+// as a change of something else must not let in as many requests again as are under way. Those that are replaced are
+// not closed: requests that they let in still give their places back to them, and who waits at them goes on waiting.
 func (r *compiledRule) equip(s *RuleSet, old *ruleTable) (err error) {
 	before := &compiledRule{}
 	if i := slices.IndexFunc(old.rules, func(o *compiledRule) bool { return o.Name == r.Name }); i >= 0 {
@@ -336,8 +333,7 @@ func (s *RuleSet) oneKey(name string) KeyFunc {
 	return nil
 }
 
-// terms are what a rule comes to with its plans: all that is the same for each of its requests. They never
-// change.
+// terms are what a rule comes to with its plans: all that is the same for each of its requests. They never change.
 type terms struct {
 	set    *planSet      // in which the plans were found
 	plans  []Plan        // what is charged, each once

@@ -18,8 +18,7 @@ type Micros int64
 // MicrosOf is the instant t, rounded down.
 func MicrosOf(t time.Time) Micros { return Micros(t.UnixMicro()) }
 
-// Never is the wait for what time alone does not bring, and for what takes longer than a Duration
-// can say.
+// Never is the wait for what time alone does not bring, and for what takes longer than a Duration can say.
 const Never = limit.Never
 
 // duration is a number of microseconds as a Duration, or Never.
@@ -46,8 +45,7 @@ func (p *Plan) Fresh(now Micros) State {
 	return State{At: startOf(now, p.micros())}
 }
 
-// Take asks for n ≥ 0 tokens of s at now. Denied, or asked for none, it returns s itself. The plan
-// must be settled.
+// Take asks for n ≥ 0 tokens of s at now. Denied, or asked for none, it returns s itself. The plan must be settled.
 func (p *Plan) Take(s State, now Micros, n int64) (State, Result) {
 	var r Result
 	p.Charge(&s, now, n, &r)
@@ -65,10 +63,9 @@ func (p *Plan) Charge(s *State, now Micros, n int64, r *Result) {
 	}
 }
 
-// TakeAll is the decision over several plans: n tokens of each of them, or of none. states[i] is
-// of plans[i], which must be as many and of different names. If it is allowed the states are
-// charged in place, and otherwise left as they are. The Result is that of the tightest plan;
-// without plans it is allowed.
+// TakeAll is the decision over several plans: n tokens of each of them, or of none. states[i] is of plans[i], which
+// must be as many and of different names. If it is allowed the states are charged in place, and otherwise left as they
+// are. The Result is that of the tightest plan; without plans it is allowed.
 func TakeAll(states []State, plans []Plan, now Micros, n int64) Result {
 	tightest := Result{Allowed: true}
 	for i := range plans {
@@ -84,9 +81,8 @@ func TakeAll(states []State, plans []Plan, now Micros, n int64) Result {
 	return tightest
 }
 
-// chargeBucket is Charge of a token bucket. Its numbers are those of the Redis form, and it
-// computes with doubles, the same operations in the same order as the script does there, so that
-// both come to the same bits.
+// chargeBucket is Charge of a token bucket. Its numbers are those of the Redis form, and it computes with doubles, the
+// same operations in the same order as the script does there, so that both come to the same bits.
 func (p *Plan) chargeBucket(s *State, now Micros, n int64, r *Result) {
 	tokens, at := p.refill(s, now)
 	before, since := s.Tokens, s.At // not read back from s: a decision would wait for that
@@ -164,12 +160,11 @@ func (p *Plan) when(s *State, want float64) Micros {
 	return s.At + late
 }
 
-// chargeWindow is Charge of a window. Windows follow each other from the Unix epoch on, the same
-// for all keys, so that a store may forget a key whose window is over and another process agrees
-// with it. The sliding one admits a token while the estimate before it,
-// previous·(1−elapsed/length) + current, is below the capacity, and n as if they were asked for one
-// after another. The estimate is of the window that ends with the present microsecond: elapsed
-// includes it.
+// chargeWindow is Charge of a window. Windows follow each other from the Unix epoch on, the same for all keys, so that
+// a store may forget a key whose window is over and another process agrees with it. The sliding one admits a token
+// while the estimate before it, previous·(1−elapsed/length) + current, is below the capacity, and n as if they were
+// asked for one after another. The estimate is of the window that ends with the present microsecond: elapsed includes
+// it.
 func (p *Plan) chargeWindow(s *State, now Micros, n int64, r *Result) {
 	length, sliding := p.micros(), p.Kind == KindSlidingWindow
 	start, current, previous := s.advance(now, length, sliding)

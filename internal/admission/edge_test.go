@@ -31,8 +31,7 @@ func TestShadowLetsInWhatHasEnded(t *testing.T) {
 	}
 }
 
-// TestWhatPlansDoNotDecideIsCounted: statistics and hooks have every refusal, also for want
-// of a place or of a key.
+// TestWhatPlansDoNotDecideIsCounted: statistics and hooks have every refusal, also for want of a place or of a key.
 func TestWhatPlansDoNotDecideIsCounted(t *testing.T) {
 	cfg := onePlan(two, func(r *admission.Rule) { r.Concurrency, r.Key, r.OnError = 1, "bad", admission.FailClosed })
 	bad := false
@@ -101,9 +100,8 @@ func TestHeadersOfTheFallback(t *testing.T) {
 	require.Equal(t, http.StatusNotFound, d.get("/").Code)
 }
 
-// TestKeysOfTheProgramStandApart: what a client may write into a key of the program's own
-// is not the account of another client, and who has no such key is not one with all
-// others who have none.
+// TestKeysOfTheProgramStandApart: what a client may write into a key of the program's own is not the account of
+// another client, and who has no such key is not one with all others who have none.
 func TestKeysOfTheProgramStandApart(t *testing.T) {
 	by := func(name string) func(*http.Request) (string, error) {
 		return func(r *http.Request) (string, error) { return r.URL.Query().Get(name), nil }

@@ -33,9 +33,8 @@ var (
 	errMore      = errors.New("there is more after the first value: remove it")
 )
 
-// LoadFile puts the plans, rules and exclusions of a file in the place of all others, or, if it
-// returns an error, nothing. The file is JSON if its name ends in ".json", and YAML if in ".yaml" or
-// ".yml":
+// LoadFile puts the plans, rules and exclusions of a file in the place of all others, or, if it returns an error,
+// nothing. The file is JSON if its name ends in ".json", and YAML if in ".yaml" or ".yml":
 //
 //	plans:
 //	  - {name: login, kind: sliding-window, capacity: 5, window: 1m}

@@ -39,11 +39,10 @@ const (
 	legacyPolicy    = "X-Ratelimit-Policy"
 )
 
-// tell writes what a decision says into the headers of its answer, before the handler runs, which may
-// change them. What nobody knows is not told: when the store does not answer there is no number to
-// believe. The values are those of the writers of package header, which a test compares; each request
-// pays for them, so they are one text and one list, and nothing is canonicalized. clk is asked where
-// a header tells a time.
+// tell writes what a decision says into the headers of its answer, before the handler runs, which may change them.
+// What nobody knows is not told: when the store does not answer there is no number to believe. The values are those of
+// the writers of package header, which a test compares; each request pays for them, so they are one text and one list,
+// and nothing is canonicalized. clk is asked where a header tells a time.
 func (h Headers) tell(to http.Header, t *terms, res *Result, clk clock.Clock) {
 	if h == HeadersNone {
 		return

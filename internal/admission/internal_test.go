@@ -44,10 +44,9 @@ func anyState(rnd *rand.Rand, p *Plan, now Micros) State {
 	return s
 }
 
-// TestWhatIsToldIsTrue goes through plans of all sizes: what a Result tells, another
-// question confirms. Wait is exact to the microsecond, Remaining to the token; after Reset
-// nothing counts; and a client that spreads what is told to remain over the reset finds
-// something. That it finds all that it needs is TestObedientClient.
+// TestWhatIsToldIsTrue goes through plans of all sizes: what a Result tells, another question confirms. Wait is exact
+// to the microsecond, Remaining to the token; after Reset nothing counts; and a client that spreads what is told to
+// remain over the reset finds something. That it finds all that it needs is TestObedientClient.
 func TestWhatIsToldIsTrue(t *testing.T) {
 	rnd := rand.New(rand.NewPCG(7, 11))
 	for range 200_000 {
@@ -86,9 +85,8 @@ func TestWhatIsToldIsTrue(t *testing.T) {
 	}
 }
 
-// TestObedientClient has a client do what the headers say, in virtual time: it spreads what
-// remains over the reset, and with nothing left waits for it. It gets what the plan grants, and
-// is not refused.
+// TestObedientClient has a client do what the headers say, in virtual time: it spreads what remains over the reset,
+// and with nothing left waits for it. It gets what the plan grants, and is not refused.
 func TestObedientClient(t *testing.T) {
 	for _, kind := range Kinds() {
 		for _, permits := range []int64{1, 2, 3, 5, 7, 10, 30, 100, 1000} {

@@ -10,13 +10,11 @@ import (
 	"strings"
 )
 
-// KeyFunc says who is counted for a request. It must be safe for concurrent use and must
-// not change the request.
+// KeyFunc says who is counted for a request. It must be safe for concurrent use and must not change the request.
 //
-// Those of this package begin each key with what it is of, so that a user who calls
-// himself "192.0.2.1" is not counted with that address. An error means that nobody can be
-// counted; then the rule's OnError decides. Return one only for what a client cannot
-// bring about, or it is a way round the limit.
+// Those of this package begin each key with what it is of, so that a user who calls himself "192.0.2.1" is not counted
+// with that address. An error means that nobody can be counted; then the rule's OnError decides. Return one only for
+// what a client cannot bring about, or it is a way round the limit.
 type KeyFunc func(r *http.Request) (string, error)
 
 // Global counts all requests together.
@@ -58,9 +56,8 @@ func byName(prefix string, key, missing KeyFunc) KeyFunc {
 	}
 }
 
-// User counts by the user, whom principal names, such as from the context into which the
-// authentication has put him. Who has no name is counted by missing, and not with all others
-// who have none: nil means ClientIP without proxies.
+// User counts by the user, whom principal names, such as from the context into which the authentication has put him.
+// Who has no name is counted by missing, and not with all others who have none: nil means ClientIP without proxies.
 func User(principal func(*http.Request) string, missing KeyFunc) KeyFunc {
 	return byName("user:", func(r *http.Request) (string, error) {
 		if principal == nil {
@@ -70,10 +67,9 @@ func User(principal func(*http.Request) string, missing KeyFunc) KeyFunc {
 	}, missing)
 }
 
-// Route counts all requests to a route together: by the pattern that http.ServeMux has
-// matched, or, in front of a mux, by method and path, decoded, cleaned, without parameters and
-// in one case, so that other spellings of a path have no account of their own. A client that
-// varies the path has one for each, so count by the address too.
+// Route counts all requests to a route together: by the pattern that http.ServeMux has matched, or, in front of a mux,
+// by method and path, decoded, cleaned, without parameters and in one case, so that other spellings of a path have no
+// account of their own. A client that varies the path has one for each, so count by the address too.
 func Route() KeyFunc {
 	return func(r *http.Request) (string, error) {
 		if r.Pattern != "" {
@@ -124,16 +120,13 @@ const (
 	realIP       = "X-Real-Ip"
 )
 
-// ClientIP counts by the address of the client: an IPv6 one by its /64, and an IPv4 one
-// mapped into IPv6 as itself.
+// ClientIP counts by the address of the client: an IPv6 one by its /64, and an IPv4 one mapped into IPv6 as itself.
 //
-// Without trusted prefixes that is the address of the connection, whatever headers say.
-// If the connection comes from a trusted one, X-Forwarded-For is read from the right,
-// where the nearest proxy wrote, to the left: the first address that is not trusted is
-// the client's, because a trusted proxy saw it. A hop that cannot be read ends the walk
-// at the hop before. Without that header X-Real-IP tells. A trusted proxy must set or
-// remove the X-Forwarded-For of its clients; one that only sets X-Real-IP passes on
-// theirs. RFC 7239's Forwarded is not read.
+// Without trusted prefixes that is the address of the connection, whatever headers say. If the connection comes from a
+// trusted one, X-Forwarded-For is read from the right, where the nearest proxy wrote, to the left: the first address
+// that is not trusted is the client's, because a trusted proxy saw it. A hop that cannot be read ends the walk at the
+// hop before. Without that header X-Real-IP tells. A trusted proxy must set or remove the X-Forwarded-For of its
+// clients; one that only sets X-Real-IP passes on theirs. RFC 7239's Forwarded is not read.
 //
 // A peer without an address, as over a Unix socket, is as local as loopback: it is
 // trusted if 127.0.0.1 or ::1 is. It never returns an error.
@@ -201,9 +194,8 @@ func (l proxyList) client(h http.Header) (netip.Addr, bool) {
 	return netip.Addr{}, false
 }
 
-// walk reads the lines, which together are one list, from the right. It allocates
-// nothing: a client may send a megabyte of them. If all hops are trusted the leftmost is
-// the client.
+// walk reads the lines, which together are one list, from the right. It allocates nothing: a client may send a
+// megabyte of them. If all hops are trusted the leftmost is the client.
 func (l proxyList) walk(lines []string) (client netip.Addr, found bool) {
 	for _, line := range slices.Backward(lines) {
 		rest, more := line, true

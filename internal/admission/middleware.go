@@ -17,8 +17,7 @@ import (
 const (
 	// bypassHeader is where bypass tokens are looked for, as net/http keeps it.
 	bypassHeader = "X-Ratelimit-Bypass"
-	// minToken is the shortest secret: below it, it can be guessed at the rate at which
-	// a server answers.
+	// minToken is the shortest secret: below it, it can be guessed at the rate at which a server answers.
 	minToken = 16
 )
 
@@ -62,15 +61,12 @@ func (d Denial) LogValue() slog.Value {
 	)
 }
 
-// Middleware returns what puts rules in front of a handler. Its errors name the field and
-// the fix.
+// Middleware returns what puts rules in front of a handler. Its errors name the field and the fix.
 //
-// The handler gets the ResponseWriter of the server itself, so that all that it can do
-// works: Flush, Hijack, ReadFrom, deadlines, pushes. A place among a rule's Concurrency
-// is given back when the handler returns or panics.
+// The handler gets the ResponseWriter of the server itself, so that all that it can do works: Flush, Hijack, ReadFrom,
+// deadlines, pushes. A place among a rule's Concurrency is given back when the handler returns or panics.
 //
-// Of a request whose path can be read in several ways the rules of all readings must let
-// it in; see [RuleSet].
+// Of a request whose path can be read in several ways the rules of all readings must let it in; see [RuleSet].
 func Middleware(cfg MiddlewareConfig) (func(http.Handler) http.Handler, error) {
 	switch {
 	case cfg.Admitter == nil:
@@ -246,10 +242,9 @@ func (v *verdict) patience() time.Duration {
 	return max(0, v.rule.Wait-v.door.clk.Since(v.begun))
 }
 
-// charge asks the plans, and goes on asking while the rule has the request wait: each time when the
-// last answer said that there would be tokens. Those who have to wait do so in line, so that one of
-// each key asks and the others come in turn. Who finds nobody in line asks at once, beside others who
-// do: a store that is far away is asked by many.
+// charge asks the plans, and goes on asking while the rule has the request wait: each time when the last answer said
+// that there would be tokens. Those who have to wait do so in line, so that one of each key asks and the others come
+// in turn. Who finds nobody in line asks at once, beside others who do: a store that is far away is asked by many.
 func (v *verdict) charge(r *http.Request) error {
 	ctx, rule, a := r.Context(), v.rule, v.door.cfg.Admitter
 	req := Request{

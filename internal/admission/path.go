@@ -14,10 +14,9 @@ import (
 // more often than that is decoded to its end at once.
 const maxDecodings = 2
 
-// readings are the paths that the handlers behind may take u for. Of a plain path there is
-// one. Of one with dots, empty segments, parameters, backslashes or an encoding that need not
-// be there are several, and a limiter that knew but one of them could be passed by spelling
-// it another way:
+// readings are the paths that the handlers behind may take u for. Of a plain path there is one. Of one with dots,
+// empty segments, parameters, backslashes or an encoding that need not be there are several, and a limiter that knew
+// but one of them could be passed by spelling it another way:
 //
 //   - decoded and cleaned, as most frameworks do: "/a%2F..%2Fb" is "/b";
 //   - decoded and as it is, for who looks at its prefix: "/a/../b";
@@ -141,8 +140,7 @@ func encoded(s string) (c byte, ok bool) {
 	return byte(n), err == nil
 }
 
-// bySegments decodes each segment. A slash within one stays encoded, so that it divides
-// nothing.
+// bySegments decodes each segment. A slash within one stays encoded, so that it divides nothing.
 func bySegments(escaped string) string {
 	segments := strings.Split(escaped, "/")
 	for i, s := range segments {
@@ -179,8 +177,7 @@ func isDots(rest string) bool {
 	return rest == "" || rest[0] == '/'
 }
 
-// maxGlob bounds a pattern. Those that people write are a tenth of it, and matching
-// costs in proportion to it.
+// maxGlob bounds a pattern. Those that people write are a tenth of it, and matching costs in proportion to it.
 const maxGlob = 1024
 
 // glob is a pattern of paths. "*" stands for one segment, or for any part of one, and
@@ -231,10 +228,9 @@ func trimSlash(path string) string {
 	return path
 }
 
-// match reports whether path matches, which begins with "/" and does not end with it
-// unless that is all. It goes back to the last "**" only: what the ones before it have
-// swallowed is no matter, because it may swallow everything. So it needs time in
-// proportion to path times pattern, whoever wrote the path.
+// match reports whether path matches, which begins with "/" and does not end with it unless that is all. It goes back
+// to the last "**" only: what the ones before it have swallowed is no matter, because it may swallow everything. So it
+// needs time in proportion to path times pattern, whoever wrote the path.
 func (g *glob) match(path string) bool {
 	if g.literal {
 		return path == g.text

@@ -126,10 +126,9 @@ func FuzzReadings(f *testing.F) {
 	})
 }
 
-// routers are the ways in which services find the route of a request: by http.ServeMux,
-// by the decoded path as it came, by the same cleaned, and by the path as it was sent if
-// that is another.
-// Each is empty if it serves nothing there, as where the mux redirects.
+// routers are the ways in which services find the route of a request: by http.ServeMux, by the decoded path as it
+// came, by the same cleaned, and by the path as it was sent if that is another. Each is empty if it serves nothing
+// there, as where the mux redirects.
 func routers() map[string]func(*http.Request) string {
 	mux := http.NewServeMux()
 	for pattern, name := range map[string]string{
@@ -182,9 +181,8 @@ func routers() map[string]func(*http.Request) string {
 	}
 }
 
-// FuzzNoWayAround has the law for which paths are read in several ways: whatever route a
-// service finds for a request, the rule of that route is among those that count it, and
-// what is excluded is nothing else to any of them.
+// FuzzNoWayAround has the law for which paths are read in several ways: whatever route a service finds for a request,
+// the rule of that route is among those that count it, and what is excluded is nothing else to any of them.
 func FuzzNoWayAround(f *testing.F) {
 	for _, seed := range []string{
 		"/API/login", "/api/login;v=1", "/api;x/login", "/api/log%2569n", "/api/log%252569n", `/api\login`, "/api/x/..;/login",
@@ -277,8 +275,7 @@ func TestGlobErrors(t *testing.T) {
 	}
 }
 
-// TestGlobIsNotExponential has a path with which a matcher that tries everything would
-// never end.
+// TestGlobIsNotExponential has a path with which a matcher that tries everything would never end.
 func TestGlobIsNotExponential(t *testing.T) {
 	g, err := parseGlob("/" + strings.Repeat("**/a*a*a*a*b/", 40) + "c")
 	require.NoError(t, err)

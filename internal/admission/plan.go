@@ -65,8 +65,7 @@ var (
 	ErrInvalidRule = errors.New("invalid rule")
 )
 
-// FieldError is one thing wrong with a plan or a rule. It is an [ErrInvalidPlan] or an
-// [ErrInvalidRule].
+// FieldError is one thing wrong with a plan or a rule. It is an [ErrInvalidPlan] or an [ErrInvalidRule].
 type FieldError struct {
 	Field string // as files spell it: "name", "tokens_per_second", "plans[1]", …
 	Value any    // what was said
@@ -148,8 +147,7 @@ func (p Plan) Period() time.Duration {
 // the Period, and at least a second.
 func (p Plan) TTL() time.Duration { return max(minTTL, p.Period()) }
 
-// PerWindow is the plan as so many tokens in so long a time. Of a bucket the time is the one
-// in which it fills.
+// PerWindow is the plan as so many tokens in so long a time. Of a bucket the time is the one in which it fills.
 func (p Plan) PerWindow() (tokens int64, window time.Duration) {
 	if p.Window != 0 {
 		return p.Capacity, p.Window

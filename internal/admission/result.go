@@ -13,9 +13,8 @@ import (
 // documents and tests all print it as it is.
 type Reason string
 
-// The reasons. The repositories decide for the first three of them, the Admitter for the next
-// four, the middleware for the others. A request that no rule is for, or that shows a bypass
-// token, has no decision.
+// The reasons. The repositories decide for the first three of them, the Admitter for the next four, the middleware for
+// the others. A request that no rule is for, or that shows a bypass token, has no decision.
 const (
 	ReasonOK       Reason = ""          // there were tokens, and they were charged
 	ReasonLimited  Reason = "LIMITED"   // there were not enough tokens; Wait says when there are
@@ -32,9 +31,8 @@ const (
 	ReasonConcurrency Reason = "CONCURRENCY" // too many at a time
 )
 
-// Result is a decision with what headers need to tell about it. Of several plans it tells about
-// the tightest: the one that denies for longest, or, if all allow, the one with the fewest tokens
-// left; of equals the first.
+// Result is a decision with what headers need to tell about it. Of several plans it tells about the tightest: the one
+// that denies for longest, or, if all allow, the one with the fewest tokens left; of equals the first.
 type Result struct {
 	Allowed   bool  `json:"allowed"`
 	Limit     int64 `json:"limit"`     // the plan's capacity in tokens. Zero means that no plan was asked.

@@ -115,12 +115,11 @@ type RuleSetConfig struct {
 // cost nothing. All are replaced together while requests are under way. Make it by [NewRuleSet]; all
 // methods are safe for concurrent use.
 //
-// Some paths are read in one way by one handler and in another by the next: with dots, empty
-// segments, parameters after a semicolon, backslashes, capitals, or an encoding that need not be or
-// is there twice, as "/a/..%2Fb", "/Login", "/login;v=1" and "/log%2569n". For such a request the
-// first rule of each reading counts it, mostly the same one, and it is not excluded. So nobody
-// comes by a strict rule by spelling its path so that a lenient one matches, or none. Two rules
-// whose patterns differ in case alone both count a request.
+// Some paths are read in one way by one handler and in another by the next: with dots, empty segments, parameters
+// after a semicolon, backslashes, capitals, or an encoding that need not be or is there twice, as "/a/..%2Fb",
+// "/Login", "/login;v=1" and "/log%2569n". For such a request the first rule of each reading counts it, mostly the
+// same one, and it is not excluded. So nobody comes by a strict rule by spelling its path so that a lenient one
+// matches, or none. Two rules whose patterns differ in case alone both count a request.
 type RuleSet struct {
 	cfg   RuleSetConfig             // never changes after NewRuleSet
 	table atomic.Pointer[ruleTable] // what a request is judged by to its end

@@ -61,8 +61,7 @@ func undecided(err error) bool {
 	return (errors.Is(err, ErrUndecided) || errors.Is(err, context.DeadlineExceeded)) && !errors.Is(err, ErrNotCharged)
 }
 
-// answered notes that the store is there, and keeps the fallback warm. That the fallback may deny
-// is no matter.
+// answered notes that the store is there, and keeps the fallback warm. That the fallback may deny is no matter.
 func (a *Admitter) answered(ctx context.Context, s *standby, req *Request, res *Result) {
 	if a.cfg.Fallback == nil {
 		if s.away.Load() && s.away.Swap(false) {
@@ -80,10 +79,9 @@ func (a *Admitter) answered(ctx context.Context, s *standby, req *Request, res *
 	}
 }
 
-// unanswered decides about a question that the store was asked at an instant and did not answer.
-// That nothing was charged means that the store is out of reach. That nobody knows means it when it
-// happens again and again; until then the request is kept out, because what is granted here would
-// add to what the store may have granted in its answer.
+// unanswered decides about a question that the store was asked at an instant and did not answer. That nothing was
+// charged means that the store is out of reach. That nobody knows means it when it happens again and again; until then
+// the request is kept out, because what is granted here would add to what the store may have granted in its answer.
 func (a *Admitter) unanswered(ctx context.Context, s *standby, req *Request, res *Result, asked time.Time, err error) {
 	a.failures.Add(1)
 	switch {
@@ -130,8 +128,7 @@ func keptOut(p *Plan, why Reason) Result {
 	return Result{Limit: p.Capacity, Plan: p.Name, Reason: why, Wait: failClosedWait}
 }
 
-// fail is the decision when nothing answers. Open, it tells no remaining tokens: nobody knows of
-// any.
+// fail is the decision when nothing answers. Open, it tells no remaining tokens: nobody knows of any.
 func (a *Admitter) fail(p *Plan, how OnError) Result {
 	if how == FailClosed || how == "" && a.cfg.OnError == FailClosed {
 		a.closed.Add(1)
@@ -174,9 +171,8 @@ func (a *Admitter) leave(ctx context.Context, s *standby, req *Request, cause er
 	})
 }
 
-// settle charges the store what was granted here, and then has it decide again. It is not ok if the
-// store went away meanwhile. Decisions go on here while it charges; only for what was granted
-// meanwhile do they wait.
+// settle charges the store what was granted here, and then has it decide again. It is not ok if the store went away
+// meanwhile. Decisions go on here while it charges; only for what was granted meanwhile do they wait.
 func (a *Admitter) settle(s *standby) (ok bool) {
 	s.mu.Lock()
 	debts := a.debtsLocked(s)
@@ -331,9 +327,8 @@ func (a *Admitter) inTurn(plans *combo, n int64) (res Result) {
 	return res
 }
 
-// turn is how long it is until the process has a turn at a plan of such a cycle. Processes whose
-// numbers follow each other have theirs one after the other, so that together they grant no more in a
-// window than the whole plan does.
+// turn is how long it is until the process has a turn at a plan of such a cycle. Processes whose numbers follow each
+// other have theirs one after the other, so that together they grant no more in a window than the whole plan does.
 func (a *Admitter) turn(part *Plan, cycle int64) time.Duration {
 	length, now := part.micros(), a.now()
 	start := startOf(now, length)

@@ -209,9 +209,8 @@ func TestClosedIsClosed(t *testing.T) {
 	})
 }
 
-// TestLimitBelowProcesses: while the store is away, processes of which each has less than one
-// token of a limit take turns, and together grant no more than the limit in any whole window,
-// however often they are asked.
+// TestLimitBelowProcesses: while the store is away, processes of which each has less than one token of a limit take
+// turns, and together grant no more than the limit in any whole window, however often they are asked.
 func TestLimitBelowProcesses(t *testing.T) {
 	for _, kind := range admission.Kinds() {
 		for _, tc := range []struct {

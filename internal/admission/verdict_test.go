@@ -268,8 +268,7 @@ func TestConcurrencyIsReleasedIfAStorePanics(t *testing.T) {
 	require.Equal(t, in, d.get("/").Code, "the place is free again")
 }
 
-// TestRuleChangeKeepsWhatIsUnderWay: putting a rule in its own place does not forget
-// the requests that it counts.
+// TestRuleChangeKeepsWhatIsUnderWay: putting a rule in its own place does not forget the requests that it counts.
 func TestRuleChangeKeepsWhatIsUnderWay(t *testing.T) {
 	inBubble(t, slots(1, nil), func(t *testing.T, d *doorway) {
 		go d.get("/")

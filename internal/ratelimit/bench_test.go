@@ -155,8 +155,7 @@ func TestStateFitsItsSizeClass(t *testing.T) {
 	}
 }
 
-// career is what the domains of a measurement have gone through: an answer each second,
-// some of which are refusals.
+// career is what the domains of a measurement have gone through: an answer each second, some of which are refusals.
 type career struct {
 	name    string
 	answers int
@@ -169,8 +168,7 @@ var careers = []career{
 	{name: "refused", answers: 60, refused: []int{10, 20, 30}},
 }
 
-// run leads the domains through it. What one of them may not send in its second it does
-// not send.
+// run leads the domains through it. What one of them may not send in its second it does not send.
 func (c career) run(t tester, l *AdaptiveRateLimiter, names []string) {
 	t.Helper()
 	clk := l.cfg.Clock.(*clocktest.Fake)
@@ -199,9 +197,8 @@ func (c career) run(t tester, l *AdaptiveRateLimiter, names []string) {
 	}
 }
 
-// bytesPerDomain is what a domain costs with all that belongs to it (name, index, order of
-// use, state, strategy, latencies, error window, events) after its career, and when it has
-// been idle for a minute since.
+// bytesPerDomain is what a domain costs with all that belongs to it (name, index, order of use, state, strategy,
+// latencies, error window, events) after its career, and when it has been idle for a minute since.
 func bytesPerDomain(t tester, strategy string, c career, names []string) (l *AdaptiveRateLimiter, used, idle float64) {
 	t.Helper()
 	cfg := DefaultConfig()

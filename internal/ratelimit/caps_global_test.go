@@ -142,9 +142,8 @@ func drawSpec(t *rapid.T, name string, longestSpan int64) limit.Spec {
 	}
 }
 
-// ReadyAt is exact under any two caps beside a rate and a spacing: a nanosecond before it
-// nothing is granted, at it something is. And no state that comes and goes, as other hosts
-// crowd it out, makes a difference.
+// ReadyAt is exact under any two caps beside a rate and a spacing: a nanosecond before it nothing is granted, at it
+// something is. And no state that comes and goes, as other hosts crowd it out, makes a difference.
 func TestReadyAtIsExactUnderCaps(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		rule := HostRule{
@@ -212,8 +211,7 @@ func TestForecastsUnderCapsAreNeverTooLate(t *testing.T) {
 	})
 }
 
-// One who looks at a state that is evicted at that moment is told the truth, though its
-// limiter is closed.
+// One who looks at a state that is evicted at that moment is told the truth, though its limiter is closed.
 func TestCapsOfAStateThatIsGone(t *testing.T) {
 	r := capped(t, HostRule{Cap: limit.Spec{Permits: 1, Per: time.Second}}, small(1))
 	r.grants(host, true)

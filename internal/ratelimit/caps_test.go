@@ -107,8 +107,7 @@ func TestConcurrencyCapFreesWithThePermit(t *testing.T) {
 	}
 }
 
-// One who waits for a place is woken by the release, in the order of arrival, and one
-// whose time is up is told then.
+// One who waits for a place is woken by the release, in the order of arrival, and one whose time is up is told then.
 func TestWaitersForAPlace(t *testing.T) {
 	for name, change := range map[string]func(c *Config){
 		"cap":    func(c *Config) { c.Hosts[0].Cap = limit.Spec{Kind: limit.KindConcurrency, Permits: 1} },
@@ -219,8 +218,7 @@ func TestCapsInTheSnapshot(t *testing.T) {
 	require.Equal(t, snap.Caps, back.Caps)
 }
 
-// Eviction is no way round a cap, however often and whatever was taken in between, and the
-// full ones are forgotten.
+// Eviction is no way round a cap, however often and whatever was taken in between, and the full ones are forgotten.
 func TestCapsSurviveEviction(t *testing.T) {
 	for _, kind := range []limit.Kind{
 		limit.KindTokenBucket, limit.KindFixedWindow, limit.KindSlidingWindow, limit.KindSlidingWindowLog, limit.KindLeakyBucket,

@@ -1,5 +1,4 @@
-// Package ratelimit is the adaptive engine: it learns how fast each host may be asked and
-// lets nobody ask faster.
+// Package ratelimit is the adaptive engine: it learns how fast each host may be asked and lets nobody ask faster.
 //
 //	permit, err := limiter.Acquire(ctx, host) // waits for the host's turn
 //	if err != nil {
@@ -15,24 +14,21 @@
 // strategy that sets its rate and is its circuit breaker (package control), latencies, a window
 // of errors, and obligations: Retry-After, an exhausted quota, Crawl-delay, the user's rules.
 //
-// It is made by the first call for its domain and evicted when it has been idle for
-// DomainStateTTL or is the longest unused of more than MaxDomains, but never while a permit is
-// out or somebody waits. What it owes stays in a tombstone, which [AdaptiveRateLimiter.Remember]
-// and [AdaptiveRateLimiter.Recall] carry to a later crawl: what was learned counts for a day, an
-// obligation until it ends.
+// It is made by the first call for its domain and evicted when it has been idle for DomainStateTTL or is the longest
+// unused of more than MaxDomains, but never while a permit is out or somebody waits. What it owes stays in a
+// tombstone, which [AdaptiveRateLimiter.Remember] and [AdaptiveRateLimiter.Recall] carry to a later crawl: what was
+// learned counts for a day, an obligation until it ends.
 //
 // # When a request may go
 //
-// Acquire grants at the latest of these instants: the bucket has a token; MinDelay and
-// Crawl-delay have passed since the last grant; Retry-After is over; each cap has room; each
-// budget that the domain shares has a token. A scheduler asks [AdaptiveRateLimiter.ReadyAt]
-// beforehand, so that nobody waits in Acquire.
+// Acquire grants at the latest of these instants: the bucket has a token; MinDelay and Crawl-delay have passed since
+// the last grant; Retry-After is over; each cap has room; each budget that the domain shares has a token. A scheduler
+// asks [AdaptiveRateLimiter.ReadyAt] beforehand, so that nobody waits in Acquire.
 //
-// Domains share budgets: all of them GlobalRPS, GlobalConcurrency and GlobalBytes; those at one
-// address, or of one registrable domain, a cap of the user. Where the hosts at an address turn
-// out to have one common limit, which an experiment finds, one strategy paces them together.
-// With Config.Fleet the budgets are those of several processes. A cap or quota of a [HostRule]
-// is a limiter of package limit, taken with the rest of a grant or not at all.
+// Domains share budgets: all of them GlobalRPS, GlobalConcurrency and GlobalBytes; those at one address, or of one
+// registrable domain, a cap of the user. Where the hosts at an address turn out to have one common limit, which an
+// experiment finds, one strategy paces them together. With Config.Fleet the budgets are those of several processes. A
+// cap or quota of a [HostRule] is a limiter of package limit, taken with the rest of a grant or not at all.
 //
 // # What always holds
 //

@@ -36,8 +36,7 @@ type tester interface {
 	Context() context.Context
 }
 
-// simplest is a configuration with the simplest strategy that learns: its figures can
-// be worked out by hand.
+// simplest is a configuration with the simplest strategy that learns: its figures can be worked out by hand.
 func simplest() Config {
 	c := DefaultConfig()
 	c.Strategy = control.NameAIMD

@@ -231,8 +231,7 @@ func TestListeningAllocatesNothing(t *testing.T) {
 	}
 }
 
-// An event is kept to the millisecond and to five figures, and what is out of range is the
-// most there is.
+// An event is kept to the millisecond and to five figures, and what is out of range is the most there is.
 func TestEntry(t *testing.T) {
 	const ms, day, year = time.Millisecond, 24 * time.Hour, 365 * 24 * time.Hour
 	full := control.Event{

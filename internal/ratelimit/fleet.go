@@ -431,9 +431,8 @@ func (r *UseRates) Now() (budgets map[string]float64, scopes map[string]map[stri
 	return budgets, all
 }
 
-// usedSince tells what was used of budgets that processes share since it was called before: of
-// IPRPS and SiteRPS in the n scopes of which most was. Of more than maxActive scopes the first
-// that were used are looked at.
+// usedSince tells what was used of budgets that processes share since it was called before: of IPRPS and SiteRPS in
+// the n scopes of which most was. Of more than maxActive scopes the first that were used are looked at.
 func (l *AdaptiveRateLimiter) usedSince(n int) uses {
 	all := make(uses)
 	h := &l.shared

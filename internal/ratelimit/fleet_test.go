@@ -130,8 +130,7 @@ func names(prefix, suffix string, n int) (all []string) {
 	return all
 }
 
-// Whoever shares a budget, the sum is what one alone would have had, and no span has more
-// than is stated.
+// Whoever shares a budget, the sum is what one alone would have had, and no span has more than is stated.
 func TestFleetSumsToThePlan(t *testing.T) {
 	for _, c := range []struct {
 		name      string

@@ -184,8 +184,7 @@ func TestGroupServesInOrder(t *testing.T) {
 	})
 }
 
-// Whatever the order of calls: in no span does a group get more than its capacity and
-// its rate allow.
+// Whatever the order of calls: in no span does a group get more than its capacity and its rate allow.
 func TestGroupBudgetsAreNeverExceeded(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		ip := rapid.Float64Range(0.5, 5).Draw(t, "ip")

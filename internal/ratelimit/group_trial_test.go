@@ -28,9 +28,8 @@ func (s *leaky) admit(now time.Time) bool {
 	return true
 }
 
-// block is a world of many hosts at one address and a client with an endless backlog
-// for each, in steps of ten milliseconds: a request is judged in the step after it was sent, and
-// answered two steps later.
+// block is a world of many hosts at one address and a client with an endless backlog for each, in steps of ten
+// milliseconds: a request is judged in the step after it was sent, and answered two steps later.
 type block struct {
 	*AdaptiveRateLimiter
 	clk     *clocktest.Fake
@@ -202,8 +201,7 @@ func (b *block) lockedGroup(domain string) *group {
 	return s.addr
 }
 
-// An order to wait holds its host, and all hosts of the address only if they are
-// limited as one.
+// An order to wait holds its host, and all hosts of the address only if they are limited as one.
 func TestRetryAfterHoldsMergedHostsOnly(t *testing.T) {
 	b := newBlock(t, 20, nil)
 	common := &leaky{rate: 20, burst: 10}

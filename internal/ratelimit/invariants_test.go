@@ -131,8 +131,7 @@ func (w *world) pick() *errand {
 	return e
 }
 
-// answer gives a request its answer and ends it; or only one of the two, or both in the
-// wrong order.
+// answer gives a request its answer and ends it; or only one of the two, or both in the wrong order.
 func (w *world) answer() {
 	e := w.pick()
 	if e == nil {

@@ -214,8 +214,7 @@ func TestTombstoneForgetsAfterADay(t *testing.T) {
 	}
 }
 
-// A tombstone is a cache line at most, and the collector has nothing to look for in
-// hundreds of thousands of them.
+// A tombstone is a cache line at most, and the collector has nothing to look for in hundreds of thousands of them.
 func TestTombstoneHoldsNoPointers(t *testing.T) {
 	var walk func(typ reflect.Type)
 	walk = func(typ reflect.Type) {
@@ -230,8 +229,7 @@ func TestTombstoneHoldsNoPointers(t *testing.T) {
 	walk(reflect.TypeFor[tombstone]())
 }
 
-// Every field that a strategy remembers survives: the zero of one that was left out of
-// Learned would show here.
+// Every field that a strategy remembers survives: the zero of one that was left out of Learned would show here.
 func TestLearnedHoldsTheWholeMemory(t *testing.T) {
 	require.Equal(t, reflect.TypeFor[control.Memory]().NumField(), reflect.TypeFor[Learned]().NumField()+1, "but for Held")
 }
@@ -340,8 +338,7 @@ func TestAdoptOfOneThatIsAsked(t *testing.T) {
 	permit.Release()
 }
 
-// A host that was evicted is handed over no sooner than the user's rules allow, though nothing
-// was learned of it.
+// A host that was evicted is handed over no sooner than the user's rules allow, though nothing was learned of it.
 func TestGapOfAnEvictedHost(t *testing.T) {
 	for _, tc := range []struct {
 		name   string

@@ -88,8 +88,7 @@ func TestSpacing(t *testing.T) {
 	}
 }
 
-// A refusal that is one URL's says nothing of the host; an order to wait that came with it
-// holds like any other.
+// A refusal that is one URL's says nothing of the host; an order to wait that came with it holds like any other.
 func TestRefusalOfURL(t *testing.T) {
 	for _, strategy := range control.Names() {
 		r := newRig(t, func(c *Config) { c.Strategy = strategy })

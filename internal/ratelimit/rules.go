@@ -230,12 +230,11 @@ func (h HostRule) binding() bool {
 	return h.MaxInFlight > 0 || h.Cap != (limit.Spec{}) || h.Quota != (limit.Spec{})
 }
 
-// SetRules replaces the rates and delays that New was given, at once and for all domains:
-// who waits is told anew when the turn comes. What was learned, what a host asked for and
-// what is out stays. Caps, quotas and bounds on what is in flight are being counted and
-// must be as they were; where there is one, so must the list of matches. The error names
-// the field and leaves everything as it was. It may be called at any time, but not by a
-// hook; of two calls at a time one counts.
+// SetRules replaces the rates and delays that New was given, at once and for all domains: who waits is told anew when
+// the turn comes. What was learned, what a host asked for and what is out stays. Caps, quotas and bounds on what is in
+// flight are being counted and must be as they were; where there is one, so must the list of matches. The error names
+// the field and leaves everything as it was. It may be called at any time, but not by a hook; of two calls at a time
+// one counts.
 func (l *AdaptiveRateLimiter) SetRules(r Rules) error {
 	cfg := l.cfg
 	cfg.InitialRPS, cfg.MinRPS, cfg.MaxRPS, cfg.MinDelay, cfg.Hosts = r.InitialRPS, r.MinRPS, r.MaxRPS, r.MinDelay, r.Hosts
@@ -299,20 +298,18 @@ func (l *AdaptiveRateLimiter) applyRules(s *state) {
 	l.unlock(s)
 }
 
-// maxCeilings bounds the domains with a ceiling of their own: a person who sets that many
-// wants a HostRule.
+// maxCeilings bounds the domains with a ceiling of their own: a person who sets that many wants a HostRule.
 const maxCeilings = 1 << 12
 
 // ErrTooManyCeilings is what SetCeiling returns when as many domains have one as may.
 var ErrTooManyCeilings = fmt.Errorf("ratelimit: %d hosts have a ceiling of their own: set one of them to 0 first, or lay down a rule for many", maxCeilings)
 
-// SetCeiling has one domain be asked at most rps times a second from now on, in place of the
-// MaxRPS and the MinDelay that its rules lay down, be it less or more. It is a bound: how much
-// of it is used is learned as before, and a fixed rate below it stays. What robots.txt and
-// the server ask for holds as before, and so do caps and quotas. An rps of zero takes it back:
-// then the rules hold again. It outlives [AdaptiveRateLimiter.SetRules] and the eviction of
-// the domain. The error names what is wrong and leaves everything as it was. It may be called
-// at any time, but not by a hook.
+// SetCeiling has one domain be asked at most rps times a second from now on, in place of the MaxRPS and the MinDelay
+// that its rules lay down, be it less or more. It is a bound: how much of it is used is learned as before, and a fixed
+// rate below it stays. What robots.txt and the server ask for holds as before, and so do caps and quotas. An rps of
+// zero takes it back: then the rules hold again. It outlives [AdaptiveRateLimiter.SetRules] and the eviction of the
+// domain. The error names what is wrong and leaves everything as it was. It may be called at any time, but not by a
+// hook.
 func (l *AdaptiveRateLimiter) SetCeiling(domain string, rps float64) error {
 	if !l.cfg.Enabled {
 		return errors.New("ratelimit: rates are not limited: there is no ceiling to change")

@@ -217,8 +217,7 @@ func TestEvictionRacesWithUse(t *testing.T) {
 	require.NotZero(t, s.Evicted)
 }
 
-// The index is a set of states by identity, whatever was put in and taken out, also
-// when tags collide.
+// The index is a set of states by identity, whatever was put in and taken out, also when tags collide.
 func TestIndexIsASet(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		var x index

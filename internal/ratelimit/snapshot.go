@@ -90,11 +90,10 @@ func (l *AdaptiveRateLimiter) Snapshot() LimiterSnapshot {
 	return snap
 }
 
-// addShard adds a shard's totals, and its domains to those used last. It lists the states
-// and what the departed have granted in one go, and looks at them after: a state
-// that goes in between keeps its count and is not counted twice. The list is that of the
-// index, which lies in one piece; in the order of use each state is somewhere else. It
-// returns the list for its room to be used again.
+// addShard adds a shard's totals, and its domains to those used last. It lists the states and what the departed have
+// granted in one go, and looks at them after: a state that goes in between keeps its count and is not counted twice.
+// The list is that of the index, which lies in one piece; in the order of use each state is somewhere else. It returns
+// the list for its room to be used again.
 func (l *AdaptiveRateLimiter) addShard(snap *LimiterSnapshot, last *lastUsed, sh *shard, room []*state) []*state {
 	sh.mu.RLock()
 	states := sh.index.appendAll(room[:0])
@@ -282,9 +281,8 @@ func (snap LimiterSnapshot) LogValue() slog.Value {
 	)
 }
 
-// Snapshots yields a snapshot every interval, on the limiter's clock, until ctx ends
-// or the loop over it does. The first comes after one interval, which is at least a
-// millisecond: less would do nothing but snapshots.
+// Snapshots yields a snapshot every interval, on the limiter's clock, until ctx ends or the loop over it does. The
+// first comes after one interval, which is at least a millisecond: less would do nothing but snapshots.
 func (l *AdaptiveRateLimiter) Snapshots(ctx context.Context, interval time.Duration) iter.Seq[LimiterSnapshot] {
 	return func(yield func(LimiterSnapshot) bool) {
 		for clock.Sleep(ctx, l.cfg.Clock, max(interval, time.Millisecond)) == nil {

@@ -15,9 +15,8 @@ import (
 
 var errReset = syscall.ECONNRESET
 
-// holder is a strategy with a kilobyte of its own that uses all of a plan: it holds
-// still for a while after a refusal, then lets one request out at a time until an
-// answer comes. It stands for those that learn more than a rate.
+// holder is a strategy with a kilobyte of its own that uses all of a plan: it holds still for a while after a refusal,
+// then lets one request out at a time until an answer comes. It stands for those that learn more than a rate.
 type holder struct {
 	history [256]uint32
 	n       int

@@ -12,9 +12,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// queue starts an Acquire and lets it come to rest before the next is started, so
-// that the order of arrival is known. The order and the times of the grants, counted
-// from its making, are in log.
+// queue starts an Acquire and lets it come to rest before the next is started, so that the order of arrival is known.
+// The order and the times of the grants, counted from its making, are in log.
 type queue struct {
 	t     *testing.T
 	l     *AdaptiveRateLimiter
@@ -74,8 +73,7 @@ func TestNewcomerQueuesWhileAnyoneWaits(t *testing.T) {
 		q := newQueue(t, nil)
 		q.join(t.Context(), host, "a")
 		q.join(t.Context(), host, "b")
-		// At the instant at which b is due a newcomer finds the token there and b
-		// perhaps not awake yet.
+		// At the instant at which b is due a newcomer finds the token there and b perhaps not awake yet.
 		s := q.l.lock(host)
 		time.Sleep(time.Second)
 		q.wg.Go(func() { q.join(t.Context(), host, "c") })

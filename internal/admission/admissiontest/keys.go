@@ -175,8 +175,7 @@ func (s *suite) oneAtOnce() {
 	}
 }
 
-// threeAtOnce names three plans in all orders: whoever locks or writes them one by one
-// gets stuck or loses count.
+// threeAtOnce names three plans in all orders: whoever locks or writes them one by one gets stuck or loses count.
 func (s *suite) threeAtOnce() {
 	p := []admission.Plan{Bucket("p", 130, 1e-3), Sliding("q", 100, 24*time.Hour), Fixed("r", 170, 24*time.Hour)}
 	orders := [][]admission.Plan{{p[0], p[1], p[2]}, {p[2], p[1], p[0]}, {p[1], p[2], p[0]}, {p[0], p[2], p[1]}}

@@ -131,8 +131,7 @@ func (s *suite) allOrNone() {
 	}
 }
 
-// looking asks for no tokens, which is always allowed and changes nothing, not for a key
-// that is not known either.
+// looking asks for no tokens, which is always allowed and changes nothing, not for a key that is not known either.
 func (s *suite) looking() {
 	p := Bucket("b", 3, 1)
 	for range 5 {

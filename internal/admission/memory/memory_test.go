@@ -191,9 +191,8 @@ func heap() int64 {
 	return int64(m.HeapAlloc)
 }
 
-// TestForgetsOnlyWhatIsOver has half of the keys refill and come nobody back for: they
-// make place for others, and those that have not refilled do not. The table is no longer
-// than what one search for a place looks at.
+// TestForgetsOnlyWhatIsOver has half of the keys refill and come nobody back for: they make place for others, and
+// those that have not refilled do not. The table is no longer than what one search for a place looks at.
 func TestForgetsOnlyWhatIsOver(t *testing.T) {
 	clk := admissiontest.NewClock()
 	r := repository(t, clk, memory.Config{MaxKeys: 150})

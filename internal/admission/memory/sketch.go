@@ -28,8 +28,7 @@ const (
 // sketch with conservative update. It is wrong only to the disadvantage of a key, and rarely.
 // The hash it is asked by has a seed of this process, so that nobody can choose whom to meet.
 //
-// What is in it is forgotten after one to two periods: there is a sketch of this period and
-// one of that before.
+// What is in it is forgotten after one to two periods: there is a sketch of this period and one of that before.
 type sketch struct {
 	period admission.Micros // at least that of each plan in it
 	turn   admission.Micros // the end of the present one

@@ -5,8 +5,7 @@ import (
 	"github.com/treadlight/crawl/internal/clock"
 )
 
-// SetTime has decisions take their time from clk instead of the server. Nothing expires
-// there while a test runs.
+// SetTime has decisions take their time from clk instead of the server. Nothing expires there while a test runs.
 func (r *Repository) SetTime(clk clock.Clock) {
 	r.now = func() admission.Micros { return admission.MicrosOf(clk.Now()) }
 }

@@ -85,9 +85,8 @@ var down = []struct {
 	{"killed", func(_ testing.TB, s *server) { s.Stop() }, func(t testing.TB, s *server) { s.Restart(t) }, false},
 }
 
-// A decision fails within its own deadline; after a few the breaker is open, and then
-// no decision waits for anything: no trip is made, and no probe is waited for. When the
-// server is back, so is the count.
+// A decision fails within its own deadline; after a few the breaker is open, and then no decision waits for anything:
+// no trip is made, and no probe is waited for. When the server is back, so is the count.
 func TestServerDown(t *testing.T) { onEach(t, testServerDown) }
 
 func testServerDown(t *testing.T, program program) {

@@ -53,8 +53,7 @@ type entry struct {
 	lines []*line
 }
 
-// line is those who ask for tokens of the same plans of a key, and the lease: tokens that were charged
-// already.
+// line is those who ask for tokens of the same plans of a key, and the lease: tokens that were charged already.
 type line struct {
 	plans   []admission.Plan
 	flying  int     // questions under way
@@ -143,8 +142,7 @@ func (sh *shard) entryLocked(key string) *entry {
 	return sh.aloft[key]
 }
 
-// line is that of a list of plans, made if there is none. Plans whose numbers were replaced are another
-// list.
+// line is that of a list of plans, made if there is none. Plans whose numbers were replaced are another list.
 func (e *entry) line(plans []admission.Plan) *line {
 	for _, l := range e.lines {
 		if slices.Equal(l.plans, plans) {

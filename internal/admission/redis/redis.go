@@ -14,14 +14,13 @@
 //
 // # When Redis does not answer
 //
-// Each decision has a deadline of its own, which begins when there is a connection: that is made beside
-// the decisions, with the script loaded, and only the first of them wait for it. A late decision fails
-// with context.DeadlineExceeded, and may have been charged. After three failures in a row, of which
-// those that were under way together count as one, a breaker opens, and from then on Take fails at once,
-// with [ErrOpen]; the store is tried again in the background, by a question that charges nothing. In a
-// cluster there is a breaker for each sixteenth of the slots: a node that is down takes no others with
-// it. What an error means for a request is the [admission.Admitter]'s to say. Nothing is sent twice, but
-// for a script the server did not know: it did nothing, and is sent again at once with its text.
+// Each decision has a deadline of its own, which begins when there is a connection: that is made beside the decisions,
+// with the script loaded, and only the first of them wait for it. A late decision fails with context.DeadlineExceeded,
+// and may have been charged. After three failures in a row, of which those that were under way together count as one,
+// a breaker opens, and from then on Take fails at once, with [ErrOpen]; the store is tried again in the background, by
+// a question that charges nothing. In a cluster there is a breaker for each sixteenth of the slots: a node that is
+// down takes no others with it. What an error means for a request is the [admission.Admitter]'s to say. Nothing is
+// sent twice, but for a script the server did not know: it did nothing, and is sent again at once with its text.
 //
 // # Fewer trips
 //
@@ -32,14 +31,13 @@
 // What a denial told is remembered for a minute at most. Others only ever take, so while the remembered
 // state denies, Redis would too. Only a Remove by another process is seen late.
 //
-// Leases ([Config.Lease]) are tokens charged before they are needed and given out here without a trip.
-// They are charged as all are, so the long run is exact. But a token may be used up to the length L of a
-// lease after it was charged: over any time W all processes together admit capacity + rate·(W+L) of a
-// bucket, which is rate·L more than without. A fixed window admits not one more, since no lease reaches
-// into the next; of a sliding one the rate is capacity by length. What is not used when a lease is over
-// is lost to the client: a lease is no larger than what was used in the one before, or what that would
-// have needed when it was used up early, and never larger than rate·L and capacity/(2·processes). Where
-// that is below two there are none.
+// Leases ([Config.Lease]) are tokens charged before they are needed and given out here without a trip. They are
+// charged as all are, so the long run is exact. But a token may be used up to the length L of a lease after it was
+// charged: over any time W all processes together admit capacity + rate·(W+L) of a bucket, which is rate·L more than
+// without. A fixed window admits not one more, since no lease reaches into the next; of a sliding one the rate is
+// capacity by length. What is not used when a lease is over is lost to the client: a lease is no larger than what was
+// used in the one before, or what that would have needed when it was used up early, and never larger than rate·L and
+// capacity/(2·processes). Where that is below two there are none.
 //
 // All of it is safe for concurrent use. [New] starts nothing and does not need Redis to be there;
 // goroutines are begun by questions, and [Repository.Close] waits for them.
@@ -197,8 +195,7 @@ func New(cfg Config) (*Repository, error) {
 	return r, nil
 }
 
-// Immediate marks a repository that has a deadline of its own, and one that begins when there is a
-// connection.
+// Immediate marks a repository that has a deadline of its own, and one that begins when there is a connection.
 func (r *Repository) Immediate() {}
 
 // Connect has a connection made in the background, so that the first decision need not wait for it.
@@ -211,11 +208,10 @@ func (r *Repository) Part(key string) (part, of int) { return r.gateIndex(storeK
 // instant is the local time, for all that is no part of a decision.
 func (r *Repository) instant() clock.Instant { return clock.Instant(r.cfg.Clock.Since(r.begun)) }
 
-// Take decides as [admission.Repository] says, within the deadline, once there is a connection: the
-// first decision waits for that, for as long as connecting may take; no other does after that has failed
-// once. A caller that gives up before may be let go only at the deadline. It fails with [ErrOpen] at once
-// while Redis does not answer. An error after the question was sent wraps [admission.ErrUndecided] or
-// context.DeadlineExceeded; it is not sent again.
+// Take decides as [admission.Repository] says, within the deadline, once there is a connection: the first decision
+// waits for that, for as long as connecting may take; no other does after that has failed once. A caller that gives up
+// before may be let go only at the deadline. It fails with [ErrOpen] at once while Redis does not answer. An error
+// after the question was sent wraps [admission.ErrUndecided] or context.DeadlineExceeded; it is not sent again.
 func (r *Repository) Take(ctx context.Context, key string, plans []admission.Plan, tokens int64) (res admission.Result, err error) {
 	switch {
 	case ctx.Err() != nil:
@@ -230,8 +226,7 @@ func (r *Repository) Take(ctx context.Context, key string, plans []admission.Pla
 	return res, err
 }
 
-// Remove forgets what key has used under plans, here and in Redis. It asks whether the breaker is open or
-// not.
+// Remove forgets what key has used under plans, here and in Redis. It asks whether the breaker is open or not.
 func (r *Repository) Remove(ctx context.Context, key string, plans []admission.Plan) error {
 	c, err := r.link.connected(ctx, true)
 	if err == nil && len(plans) > 0 {
@@ -250,8 +245,7 @@ func (r *Repository) Remove(ctx context.Context, key string, plans []admission.P
 	return nil
 }
 
-// Keys scans all servers of a cluster. It asks whether the breaker is open or not, and takes as long as
-// ctx allows.
+// Keys scans all servers of a cluster. It asks whether the breaker is open or not, and takes as long as ctx allows.
 func (r *Repository) Keys(ctx context.Context, plans []admission.Plan, yield func(key string) bool) error {
 	c, err := r.link.connected(ctx, true)
 	if err != nil {

@@ -50,8 +50,7 @@ func startServer(t testing.TB, args ...string) *server { return redistest.Redis.
 
 func sharedServer(t testing.TB) *server { return redistest.Redis.Shared(t) }
 
-// open is a repository on a server; zero fields that would make a test depend on the
-// computer's speed are set.
+// open is a repository on a server; zero fields that would make a test depend on the computer's speed are set.
 func open(t testing.TB, cfg redis.Config, addrs ...string) *redis.Repository {
 	t.Helper()
 	cfg.Redis.InitAddress = addrs

@@ -14,9 +14,8 @@ import (
 // foreignEvery is how often it is told that something else is in the place of a key of ours.
 const foreignEvery = time.Minute
 
-// Shared is the repository as what counts the tokens of budgets that limiters share. It tells log
-// which key is not ours, if that is what is wrong: who has no tokens asks for nothing, and nobody
-// would know why.
+// Shared is the repository as what counts the tokens of budgets that limiters share. It tells log which key is not
+// ours, if that is what is wrong: who has no tokens asks for nothing, and nobody would know why.
 func (r *Repository) Shared(log *slog.Logger) ratelimit.SharedTokens {
 	return &shared{take: r.Take, now: r.cfg.Clock.Now, log: log}
 }

@@ -34,10 +34,9 @@ const (
 	// slots is how many a cluster has, by the protocol.
 	slots = 1 << 14
 
-	// inFlight is how many questions are under way at a time at the first gate, which is the only one
-	// without a cluster, and inFlightEach at the others. The client queues 1024 on a connection and
-	// then blocks beyond any deadline, so all of them are fewer. A server decides about 100 in a
-	// millisecond.
+	// inFlight is how many questions are under way at a time at the first gate, which is the only one without a
+	// cluster, and inFlightEach at the others. The client queues 1024 on a connection and then blocks beyond any
+	// deadline, so all of them are fewer. A server decides about 100 in a millisecond.
 	inFlight     = 256
 	inFlightEach = 48
 
@@ -104,8 +103,7 @@ func (g *gate) drop(t breaker.Ticket) {
 	g.breaker.Drop(t)
 }
 
-// attempt asks q within the deadline, which begins when there is a connection, and tells the breaker how
-// that went.
+// attempt asks q within the deadline, which begins when there is a connection, and tells the breaker how that went.
 func (r *Repository) attempt(parent context.Context, g *gate, ticket breaker.Ticket, q question) (a answer, err error) {
 	c, err := r.link.connected(parent, ticket.Probe())
 	ctx, cancel := context.WithTimeout(parent, r.cfg.Deadline)
@@ -178,8 +176,7 @@ func noVerdict(err, ended error, early bool) bool {
 	return foreign || errors.Is(err, errBusy) || errors.Is(ended, context.Canceled) || ended != nil && early
 }
 
-// lost reports whether an error says neither that the question was not sent nor what the server
-// answered.
+// lost reports whether an error says neither that the question was not sent nor what the server answered.
 func lost(err error) bool {
 	if answered := new(rueidis.RedisError); errors.As(err, &answered) {
 		return false
@@ -239,11 +236,10 @@ func (r *Repository) run(ctx context.Context, c *client, g *gate, q question) (a
 	return decode(reply, q.plans)
 }
 
-// do sends one command when there is a place for it, and waits until ctx ends. The client keeps to ctx on
-// a connection that is there, but not always while it makes one to a server that is silent, or asks a
-// cluster where slots are. So unless the server has just been heard another goroutine waits for the
-// client, and keeps the place as long. To do so always would cost each decision two changes of
-// goroutines, half a trip.
+// do sends one command when there is a place for it, and waits until ctx ends. The client keeps to ctx on a connection
+// that is there, but not always while it makes one to a server that is silent, or asks a cluster where slots are. So
+// unless the server has just been heard another goroutine waits for the client, and keeps the place as long. To do so
+// always would cost each decision two changes of goroutines, half a trip.
 func (r *Repository) do(ctx context.Context, c *client, g *gate, cmd rueidis.Completed) rueidis.RedisResult {
 	if err := r.enter(ctx, g); err != nil {
 		return rueidis.NewErrorResult(err)
@@ -265,8 +261,7 @@ func (r *Repository) do(ctx context.Context, c *client, g *gate, cmd rueidis.Com
 	}
 }
 
-// finish gives the place back, after it is known whether the server was heard: who gets the place should
-// know.
+// finish gives the place back, after it is known whether the server was heard: who gets the place should know.
 func (r *Repository) finish(g *gate, res rueidis.RedisResult) rueidis.RedisResult {
 	heard := silent
 	if res.NonRedisError() == nil {

@@ -50,8 +50,7 @@ func escape(key string) string {
 	return strings.NewReplacer("%", "%25", "{", "%7B", "}", "%7D").Replace(key)
 }
 
-// keyOf is the key that [storeKey] has put into name, with its plan. It is not ok for a name
-// of somebody else's.
+// keyOf is the key that [storeKey] has put into name, with its plan. It is not ok for a name of somebody else's.
 func keyOf(name string) (plan, key string, ok bool) {
 	rest, ok := strings.CutPrefix(name, storePrefix)
 	if !ok {
@@ -117,8 +116,7 @@ func appendDouble(b []byte, f float64) []byte {
 	return binary.BigEndian.AppendUint64(b, math.Float64bits(f))
 }
 
-// answer is what the script replied: the states as they were before, at now, and the
-// tokens taken of them, or denied.
+// answer is what the script replied: the states as they were before, at now, and the tokens taken of them, or denied.
 type answer struct {
 	now    admission.Micros
 	taken  int64
@@ -292,9 +290,8 @@ func (l *link) dialing(insist bool) *dial {
 	return d
 }
 
-// make makes the client, with the servers knowing the script, which would cost the first decision a
-// second trip; one that does not learn it is told with that. If the link was closed meanwhile it closes
-// the client.
+// make makes the client, with the servers knowing the script, which would cost the first decision a second trip; one
+// that does not learn it is told with that. If the link was closed meanwhile it closes the client.
 func (l *link) make(d *dial) {
 	defer close(d.done)
 	c, err := rueidis.NewClient(l.option)

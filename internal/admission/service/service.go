@@ -25,8 +25,7 @@ import (
 	"github.com/treadlight/crawl/resilience"
 )
 
-// Config says who may come in how often: the AdmitConfig of the package crawl, which says what
-// each field means.
+// Config says who may come in how often: the AdmitConfig of the package crawl, which says what each field means.
 type Config struct {
 	Plans      []admission.Plan
 	Rules      []admission.Rule

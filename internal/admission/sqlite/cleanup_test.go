@@ -70,8 +70,7 @@ func TestCleanupOfTheFuture(t *testing.T) {
 	require.Equal(t, []string{"b:right", "f:ahead", "f:right", "s:ahead", "s:right"}, keysOf(t, path))
 }
 
-// Steps go through the whole table, whatever its keys are, and neither skip a row nor
-// take one that still counts.
+// Steps go through the whole table, whatever its keys are, and neither skip a row nor take one that still counts.
 func TestCleanupSteps(t *testing.T) {
 	for _, n := range []int{0, 1, sqlite.CleanupStep - 1, sqlite.CleanupStep, sqlite.CleanupStep + 1, 2*sqlite.CleanupStep + 500} {
 		t.Run(fmt.Sprint(n), func(t *testing.T) {

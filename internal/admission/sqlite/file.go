@@ -125,8 +125,7 @@ func (f *file) checkSchema() error {
 	return f.db.Exec(`DELETE FROM rate_limit_entries WHERE key IS NULL`)
 }
 
-// finish does what is left of the transaction that has begun, and commits. After an error the file is as it
-// was.
+// finish does what is left of the transaction that has begun, and commits. After an error the file is as it was.
 func (f *file) finish(do func() error) error {
 	err := do()
 	if err == nil {

@@ -29,8 +29,7 @@ func lock(t testing.TB, path string) (unlock func()) {
 	}
 }
 
-// pageInLog is what a changed page takes in the log: SQLite's page of 4096 bytes and a
-// head of 24.
+// pageInLog is what a changed page takes in the log: SQLite's page of 4096 bytes and a head of 24.
 const pageInLog = 4096 + 24
 
 // Those who come while the lock is not to be had are decided in one transaction for each hundred, which
@@ -101,8 +100,7 @@ func (c *hasty) NewTimer(d time.Duration) clock.Timer {
 	return clock.System().NewTimer(d)
 }
 
-// A worker that has gone on for long pauses if another connection has written meanwhile,
-// and only then.
+// A worker that has gone on for long pauses if another connection has written meanwhile, and only then.
 func TestRest(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "limits.db")
 	clk := &hasty{}
@@ -191,8 +189,7 @@ func TestCloseWhileLocked(t *testing.T) {
 	}
 }
 
-// Close in the midst of many callers: each has an answer or ErrClosed, and what was
-// answered is in the file.
+// Close in the midst of many callers: each has an answer or ErrClosed, and what was answered is in the file.
 func TestCloseAmongMany(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "limits.db")
 	r := open(t, sqlite.Config{Path: path})

@@ -34,8 +34,7 @@ func asNobody(t *testing.T, f func()) {
 	require.Zero(t, <-done)
 }
 
-// A file or a directory that cannot be written is an error when it is opened, not at the
-// first decision.
+// A file or a directory that cannot be written is an error when it is opened, not at the first decision.
 func TestReadOnly(t *testing.T) {
 	dir, err := os.MkdirTemp("", "limits") // since t.TempDir is in a directory of its owner's only
 	require.NoError(t, err)

@@ -11,13 +11,12 @@
 // The work is done by a goroutine that Take starts when there is none and that ends when nobody waits,
 // so that a caller whose context ends can leave though the disk stands still.
 //
-// While another process has the write lock the goroutine asks again every millisecond or two, and not by
-// SQLite's own busy timeout, which knows nothing of contexts and soon waits a tenth of a second at a
-// time. A process that sees others write pauses from time to time, as the lock knows no queue. All
-// processes must see the same memory: no network file systems. Nothing in these processes may open and
-// close the file by other means than SQLite, because that gives up the locks that the process has on it.
-// A file that is deleted or replaced while it is in use is noticed before the next decision, and the one
-// that has its name then is opened, or made.
+// While another process has the write lock the goroutine asks again every millisecond or two, and not by SQLite's own
+// busy timeout, which knows nothing of contexts and soon waits a tenth of a second at a time. A process that sees
+// others write pauses from time to time, as the lock knows no queue. All processes must see the same memory: no
+// network file systems. Nothing in these processes may open and close the file by other means than SQLite, because
+// that gives up the locks that the process has on it. A file that is deleted or replaced while it is in use is noticed
+// before the next decision, and the one that has its name then is opened, or made.
 //
 // There is one row per plan and key in the table rate_limit_entries:
 //
@@ -55,9 +54,8 @@ import (
 )
 
 const (
-	// batchSize is as many callers as one transaction decides for. At a hundred what a transaction costs
-	// is a small part of what its rows cost, and it is over in a millisecond or two, so that other
-	// processes get their turn.
+	// batchSize is as many callers as one transaction decides for. At a hundred what a transaction costs is a small
+	// part of what its rows cost, and it is over in a millisecond or two, so that other processes get their turn.
 	batchSize = 100
 
 	// busyTimeout is how long another process may hold the write lock until those who wait get an error.
@@ -116,9 +114,8 @@ type Repository struct {
 
 var _ admission.Repository = (*Repository)(nil)
 
-// New opens the file of a Repository, or makes it. A file that is no database, of another program, damaged
-// at its beginning or not to be written is an error now, which says what to do. Errors about cfg name the
-// field and the fix.
+// New opens the file of a Repository, or makes it. A file that is no database, of another program, damaged at its
+// beginning or not to be written is an error now, which says what to do. Errors about cfg name the field and the fix.
 func New(cfg Config) (*Repository, error) {
 	switch {
 	case cfg.Path == "":

@@ -25,8 +25,7 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m)
 }
 
-// open makes a repository that is closed when the test ends, of a file of its own unless
-// cfg names one.
+// open makes a repository that is closed when the test ends, of a file of its own unless cfg names one.
 func open(t testing.TB, cfg sqlite.Config) *sqlite.Repository {
 	t.Helper()
 	if cfg.Path == "" {

@@ -1,9 +1,8 @@
 // Package backoff says how long to wait before another try.
 //
-// The delay before try n+1 is random between nothing and a ceiling that doubles with each
-// failure ("full jitter"), which keeps clients that failed together from returning together.
-// That is [Policy], the only one that the engine knows; for callers who choose, a [Schedule] is
-// any of the usual ways to wait. Nothing here sleeps or keeps state.
+// The delay before try n+1 is random between nothing and a ceiling that doubles with each failure ("full jitter"),
+// which keeps clients that failed together from returning together. That is [Policy], the only one that the engine
+// knows; for callers who choose, a [Schedule] is any of the usual ways to wait. Nothing here sleeps or keeps state.
 package backoff
 
 import (

@@ -1,9 +1,8 @@
 // Package breaker is the circuit breaker of hosts: closed, open, half-open.
 //
-// A closed breaker lets calls pass and listens to their results. Too many failures open it;
-// while it is open nobody calls. After a while it is half-open and lets a few probes out, one
-// at a time: enough successes close it, the first failure opens
-// it again. Only the results of calls begun since the last change of state count.
+// A closed breaker lets calls pass and listens to their results. Too many failures open it; while it is open nobody
+// calls. After a while it is half-open and lets a few probes out, one at a time: enough successes close it, the first
+// failure opens it again. Only the results of calls begun since the last change of state count.
 //
 // [Breaker.Allow] hands out a [Ticket]. [Breaker.Record] ends it with a verdict, [Breaker.Drop]
 // without one. A probe of which nothing comes back counts as lost after [Config.ProbeTimeout].

@@ -1,9 +1,8 @@
 // Package estimate summarises a stream of measurements in a few bytes.
 //
-// [EWMA] is the running mean that forgets, [Quantile] the tail of the last durations, [Window]
-// the outcomes of the last half minute or so. All three are values that belong to one owner,
-// who serialises the calls: they take no lock and read no clock. They are small because an
-// engine keeps one of each for every host it knows.
+// [EWMA] is the running mean that forgets, [Quantile] the tail of the last durations, [Window] the outcomes of the
+// last half minute or so. All three are values that belong to one owner, who serialises the calls: they take no lock
+// and read no clock. They are small because an engine keeps one of each for every host it knows.
 package estimate
 
 import (

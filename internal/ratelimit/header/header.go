@@ -1,10 +1,9 @@
 // Package header reads what servers say about their limits.
 //
-// Three dialects are in use. Retry-After ([RetryAfterOf]) is an order and beats the others.
-// X-RateLimit-Limit, -Remaining and -Reset were never standardised: the reset may be a delta, an
-// epoch in seconds or in milliseconds, or a date. RateLimit and RateLimit-Policy are the IETF's,
-// in the form of draft-ietf-httpapi-ratelimit-headers-10 or of its seventh draft. [Parse] asks
-// all but Retry-After and returns the tightest quota.
+// Three dialects are in use. Retry-After ([RetryAfterOf]) is an order and beats the others. X-RateLimit-Limit,
+// -Remaining and -Reset were never standardised: the reset may be a delta, an epoch in seconds or in milliseconds, or
+// a date. RateLimit and RateLimit-Policy are the IETF's, in the form of draft-ietf-httpapi-ratelimit-headers-10 or of
+// its seventh draft. [Parse] asks all but Retry-After and returns the tightest quota.
 //
 // A header that is malformed counts as absent as a whole. Dates are taken by the clock of who
 // sent them. Every function is pure and safe for concurrent use.
@@ -45,9 +44,8 @@ func QuotaOf(s limit.Standing) (q Quota) {
 	return q
 }
 
-// tighter reports whether q allows fewer requests per second than r until its reset.
-// A quota without a reset is compared over a second, as if it were to end at once;
-// of two that are used up the later reset is the tighter.
+// tighter reports whether q allows fewer requests per second than r until its reset. A quota without a reset is
+// compared over a second, as if it were to end at once; of two that are used up the later reset is the tighter.
 func (q Quota) tighter(r Quota) bool {
 	if a, b := q.pace(), r.pace(); a != b {
 		return a < b

@@ -1,13 +1,12 @@
 // Package memory keeps what crawls learn of hosts in an SQLite database, from one crawl to the
 // next. A crawl's own state has the same table ([Table]).
 //
-// There is one table, rates (see [TableSchema]), to be looked into with any shell while crawls
-// run. A [Database] is open only while it is read or saved. A save is one transaction that merges
-// the hosts of this crawl in: of two entries of a host the newer one counts, and the later of
-// their Retry-After, so that no crawl loses what another has learned. A kill leaves what was there
-// before. A row that no limiter has written costs its host; a database that is damaged as a
-// whole, or is another program's, is an error, and is left as it is. Times lose what is less than
-// a millisecond, orders to wait upward.
+// There is one table, rates (see [TableSchema]), to be looked into with any shell while crawls run. A [Database] is
+// open only while it is read or saved. A save is one transaction that merges the hosts of this crawl in: of two
+// entries of a host the newer one counts, and the later of their Retry-After, so that no crawl loses what another has
+// learned. A kill leaves what was there before. A row that no limiter has written costs its host; a database that is
+// damaged as a whole, or is another program's, is an error, and is left as it is. Times lose what is less than a
+// millisecond, orders to wait upward.
 //
 // Older versions kept lines of JSON: a header and one [ratelimit.HostMemory] in each. Such a file
 // is read, and replaced as a whole by the first save.

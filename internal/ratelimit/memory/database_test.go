@@ -142,8 +142,7 @@ func TestPathsThatCannotBe(t *testing.T) {
 
 const head = `{"format":"treadlight-hosts","version":1}` + "\n"
 
-// Lines of JSON are read, and the first save makes a database of them, with their mode and behind
-// their link.
+// Lines of JSON are read, and the first save makes a database of them, with their mode and behind their link.
 func TestLinesOfBefore(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, "hosts.jsonl")

@@ -1,10 +1,9 @@
 // Package outcome gives the end of a request its one meaning.
 //
-// [Of] turns a status or an error into a [Class]; it is the only code in the tree that reads
-// meaning into either. The limiter, the breaker, the retry decision, the record and the metrics
-// all consume the class, so they cannot disagree. A class answers two questions.
-// [Class.Transient]: may the same request succeed later? [Class.Overload]: does it speak of a
-// host in trouble? A 500 is a sign of trouble that another try seldom cures.
+// [Of] turns a status or an error into a [Class]; it is the only code in the tree that reads meaning into either. The
+// limiter, the breaker, the retry decision, the record and the metrics all consume the class, so they cannot disagree.
+// A class answers two questions. [Class.Transient]: may the same request succeed later? [Class.Overload]: does it
+// speak of a host in trouble? A 500 is a sign of trouble that another try seldom cures.
 package outcome
 
 import (
@@ -94,9 +93,8 @@ type Classed interface {
 	Class() Class
 }
 
-// Of is the class of a request that ended with this status or this error. An error
-// goes before a status: a 200 whose body broke off is not OK. A status of zero
-// without an error is Unknown.
+// Of is the class of a request that ended with this status or this error. An error goes before a status: a 200 whose
+// body broke off is not OK. A status of zero without an error is Unknown.
 func Of(status int, err error) Class {
 	if err != nil {
 		return ofError(err)
@@ -172,9 +170,8 @@ func is[E error](err error) bool {
 	return ok
 }
 
-// streamError is how net/http tells of an HTTP/2 stream that the host has reset, as over
-// HTTP/1 it would have reset the connection. Its own type is not exported, but lets itself
-// be copied into any struct of these fields.
+// streamError is how net/http tells of an HTTP/2 stream that the host has reset, as over HTTP/1 it would have reset
+// the connection. Its own type is not exported, but lets itself be copied into any struct of these fields.
 type streamError struct {
 	StreamID uint32
 	Code     uint32

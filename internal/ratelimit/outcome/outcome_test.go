@@ -100,8 +100,7 @@ func TestNamesReadBack(t *testing.T) {
 	}
 }
 
-// TestResetStream: over HTTP/2 a host that gives up resets the stream, and that is a
-// broken connection like any.
+// TestResetStream: over HTTP/2 a host that gives up resets the stream, and that is a broken connection like any.
 func TestResetStream(t *testing.T) {
 	srv := httptest.NewUnstartedServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }))
 	srv.EnableHTTP2 = true
