@@ -50,6 +50,7 @@ type ticket struct {
 
 // shared are the shared budgets, under one lock: a grant takes from all of its budgets or from none.
 type shared struct {
+	l      *AdaptiveRateLimiter
 	mu     sync.Mutex // guards what follows, all budgets and all groups; taken last
 	seq    uint64     // of the latest waiter who joined a line
 	groups map[groupKey]*group
@@ -69,8 +70,9 @@ type shared struct {
 	fresh atomic.Bool    // some of it is untold
 }
 
-func (l *AdaptiveRateLimiter) makeShared() {
-	h, c := &l.shared, &l.cfg
+func (h *shared) init(l *AdaptiveRateLimiter) {
+	h.l = l
+	c := &l.cfg
 	h.bell = make(chan struct{}, 1)
 	h.groups = make(map[groupKey]*group)
 	h.idle, _ = simplelru.NewLRU[*group, struct{}](c.MaxTombstones, nil) // which wants one or more
@@ -80,10 +82,10 @@ func (l *AdaptiveRateLimiter) makeShared() {
 	h.global = newBudget(max(rateOf(c.GlobalRPS), 1), scopeGlobal)
 	b := h.global
 	if b.unpaced = c.GlobalRPS == 0; !b.unpaced {
-		b.tokenSource = l.newTokenSource(b, "global", "global", c.GlobalRPS)
+		b.tokenSource = h.newTokenSource(b, "global", "global", c.GlobalRPS)
 		b.capacity = b.capacityAt(b.bucket.rate)
 	}
-	l.makeGlobalCaps(b)
+	b.caps = h.newGlobalCaps(b)
 }
 
 func newBudget(r rate, sl scope) *budget {

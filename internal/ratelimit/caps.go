@@ -232,23 +232,23 @@ type globalCaps struct {
 // sizeWeight is the weight of an answer in the expected size of the next.
 const sizeWeight = 0.05
 
-func (l *AdaptiveRateLimiter) makeGlobalCaps(b *budget) {
-	c := &l.cfg
+func (h *shared) newGlobalCaps(b *budget) *globalCaps {
+	c := &h.l.cfg
 	if c.GlobalConcurrency == 0 && c.GlobalBytes == 0 {
-		return
+		return nil
 	}
 	g := &globalCaps{most: int64(c.GlobalConcurrency), burst: c.GlobalBytes}
-	b.caps = g
 	if g.share, g.until = g.most, forever; c.Fleet != nil {
 		g.share, g.until = 0, never
 	}
 	if c.GlobalBytes == 0 {
-		return
+		return g
 	}
-	if g.tokenSource = l.newTokenSource(b, "bytes", "bytes", float64(c.GlobalBytes)); g.tokenSource != nil {
+	if g.tokenSource = h.newTokenSource(b, "bytes", "bytes", float64(c.GlobalBytes)); g.tokenSource != nil {
 		g.tokenSource.size = max(1, g.tokenSource.bucket.Capacity/8) // nobody fetches a single byte
 	}
 	g.bytes, _ = limit.NewTokenBucket(limit.TokenBucketConfig{Permits: c.GlobalBytes, Per: time.Second}, limit.WithClock(c.Clock))
+	return g
 }
 
 func (g *globalCaps) shareAt(now clock.Instant) int64 {
@@ -362,20 +362,19 @@ func (c *caps) describe() (all []CapSnapshot) {
 	return all
 }
 
-func (l *AdaptiveRateLimiter) globalCaps() (all []CapSnapshot) {
-	b := l.shared.global
-	if b == nil || b.caps == nil {
+func (h *shared) describeCaps() (all []CapSnapshot) {
+	if h.global == nil || h.global.caps == nil {
 		return nil
 	}
-	l.shared.mu.Lock()
-	defer l.shared.mu.Unlock()
-	c, now := b.caps, l.now()
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	c, now := h.global.caps, h.l.now()
 	if c.most > 0 {
 		cap := snapshotOf(LimitGlobalConcurrency, limit.Spec{Kind: limit.KindConcurrency, Permits: c.most}, c.shareAt(now)-c.out, limit.Never)
 		switch {
 		case now >= c.until:
 			cap.among = wholeFleet + unanswered
-		case l.cfg.Fleet != nil:
+		case h.l.cfg.Fleet != nil:
 			cap.among = fmt.Sprintf("%s, of which this process has %d", wholeFleet, c.share)
 		}
 		all = append(all, cap)

@@ -96,7 +96,7 @@ func TestAWaiterPastHisDeadlineTakesNothing(t *testing.T) {
 	defer s.mu.Unlock()
 	now := s.nowLocked()
 	w := &waiter{domain: host, wake: make(chan struct{}, 1), deadline: now - 1}
-	s.joinLocked(w)
+	s.line = &line{waiters: []*waiter{w}}
 	_, _, err := s.turnLocked(t.Context(), w, now, now)
 	require.ErrorIs(t, err, context.DeadlineExceeded)
 	require.Nil(t, s.line)

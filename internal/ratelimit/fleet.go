@@ -89,12 +89,13 @@ type tokenBatch struct {
 	until      clock.Instant
 }
 
-func (l *AdaptiveRateLimiter) newTokenSource(of *budget, name, key string, rate float64) *tokenSource {
-	if l.cfg.Fleet == nil {
+func (h *shared) newTokenSource(of *budget, name, key string, rate float64) *tokenSource {
+	cfg := &h.l.cfg
+	if cfg.Fleet == nil {
 		return nil
 	}
 	b := SharedBucket{name, min(max(int64(math.Ceil(rate*batchSpan.Seconds())), 1), maxShared), min(rate, maxSourceRate)}
-	return &tokenSource{of: of, key: l.cfg.FleetName + "/" + key, bucket: b, size: 1, again: never}
+	return &tokenSource{of: of, key: cfg.FleetName + "/" + key, bucket: b, size: 1, again: never}
 }
 
 // left is how many tokens there are now; below zero: so many are owed.
@@ -213,11 +214,10 @@ func (h *shared) wait(sh *shares, now clock.Instant, why Limit) {
 	}
 }
 
-func (l *AdaptiveRateLimiter) refill(ctx context.Context) {
-	h := &l.shared
+func (h *shared) refill(ctx context.Context) {
 	var all sync.WaitGroup
 	defer all.Wait()
-	all.Go(func() { l.refillOwedBytes(ctx) })
+	all.Go(func() { h.refillOwedBytes(ctx) })
 	places := make(chan struct{}, refillers)
 	for {
 		select {
@@ -232,7 +232,7 @@ func (l *AdaptiveRateLimiter) refill(ctx context.Context) {
 		for _, f := range pending {
 			places <- struct{}{}
 			all.Go(func() {
-				l.fetch(ctx, f)
+				h.fetch(ctx, f)
 				<-places
 			})
 		}
@@ -240,23 +240,22 @@ func (l *AdaptiveRateLimiter) refill(ctx context.Context) {
 }
 
 // refillOwedBytes asks for what bytes are owed, also while nobody wants to go.
-func (l *AdaptiveRateLimiter) refillOwedBytes(ctx context.Context) {
-	h := &l.shared
+func (h *shared) refillOwedBytes(ctx context.Context) {
 	if h.global == nil || h.global.caps == nil || h.global.caps.tokenSource == nil {
 		return
 	}
-	for clock.Sleep(ctx, l.cfg.Clock, batchSpan) == nil {
+	for clock.Sleep(ctx, h.l.cfg.Clock, batchSpan) == nil {
 		h.mu.Lock()
 		if f := h.global.caps.tokenSource; f.owed > 0 {
-			h.ask(f, l.now(), 1)
+			h.ask(f, h.l.now(), 1)
 		}
 		h.mu.Unlock()
 	}
 }
 
 // fetch asks for a lease and what is owed, within the bucket. With fewer tokens it takes those, unless it has some.
-func (l *AdaptiveRateLimiter) fetch(ctx context.Context, f *tokenSource) {
-	h := &l.shared
+func (h *shared) fetch(ctx context.Context, f *tokenSource) {
+	l := h.l
 	sent := l.now()
 	h.mu.Lock()
 	n, left := min(f.size+f.owed, f.bucket.Capacity), f.left(sent)
@@ -307,7 +306,7 @@ func (f *tokenSource) whose() string {
 // ShareSlots tells how many of Config.GlobalConcurrency this process has until an instant. Nothing is granted beyond
 // that or before the first call, nor while more is in flight. Without Config.Fleet it does nothing.
 func (l *AdaptiveRateLimiter) ShareSlots(n int, until time.Time) {
-	if c := l.sharedSlots(); c != nil {
+	if c := l.shared.slots(); c != nil {
 		l.shared.mu.Lock()
 		defer l.shared.mu.Unlock()
 		c.share, c.until = int64(n), l.instantOf(until)
@@ -318,7 +317,7 @@ func (l *AdaptiveRateLimiter) ShareSlots(n int, until time.Time) {
 // Slots is how many requests may be in flight until ShareSlots is called, at least those that are, and how many could
 // be used, by the use since the last call. Zero without a share of Config.GlobalConcurrency.
 func (l *AdaptiveRateLimiter) Slots() (held, want int) {
-	c := l.sharedSlots()
+	c := l.shared.slots()
 	if c == nil {
 		return 0, 0
 	}
@@ -332,11 +331,12 @@ func (l *AdaptiveRateLimiter) Slots() (held, want int) {
 	return int(max(c.out, c.shareAt(l.now()))), int(min(n, c.most))
 }
 
-func (l *AdaptiveRateLimiter) sharedSlots() *globalCaps {
-	if l.cfg.Fleet == nil || l.cfg.GlobalConcurrency == 0 {
+// slots are the caps on requests in flight, if processes share them; nil if not.
+func (h *shared) slots() *globalCaps {
+	if h.l.cfg.Fleet == nil || h.l.cfg.GlobalConcurrency == 0 {
 		return nil
 	}
-	return l.shared.global.caps
+	return h.global.caps
 }
 
 const (
@@ -400,7 +400,7 @@ func (r *UseRates) Now() (budgets map[string]float64, scopes map[string]map[stri
 	}
 	now := r.l.cfg.Clock.Now()
 	if now.Sub(r.last) >= time.Second || len(r.marks) == 0 {
-		r.marks = append(r.marks, useMark{r.last, r.l.usedSince(busiestScopes)})
+		r.marks = append(r.marks, useMark{r.last, r.l.shared.usedSince(busiestScopes)})
 		r.last = now
 	}
 	for len(r.marks) > 1 && now.Sub(r.marks[1].from) >= useSpan {
@@ -423,7 +423,7 @@ func (r *UseRates) Now() (budgets map[string]float64, scopes map[string]map[stri
 			delete(all, name)
 		}
 	}
-	if c := r.l.sharedSlots(); c != nil {
+	if c := r.l.shared.slots(); c != nil {
 		r.l.shared.mu.Lock()
 		budgets["ratelimit.global_concurrency"] = float64(c.out)
 		r.l.shared.mu.Unlock()
@@ -433,9 +433,8 @@ func (r *UseRates) Now() (budgets map[string]float64, scopes map[string]map[stri
 
 // usedSince tells what was used of budgets that processes share since it was called before: of IPRPS and SiteRPS in
 // the n scopes of which most was. Of more than maxActive scopes the first that were used are looked at.
-func (l *AdaptiveRateLimiter) usedSince(n int) uses {
+func (h *shared) usedSince(n int) uses {
 	all := make(uses)
-	h := &l.shared
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	take := func(name, scope string, f *tokenSource) {
@@ -445,7 +444,7 @@ func (l *AdaptiveRateLimiter) usedSince(n int) uses {
 		}
 	}
 	for _, f := range h.active {
-		kind, scope, _ := strings.Cut(strings.TrimPrefix(f.key, l.cfg.FleetName+"/"), ":")
+		kind, scope, _ := strings.Cut(strings.TrimPrefix(f.key, h.l.cfg.FleetName+"/"), ":")
 		take(kind+"_rps", scope, f)
 	}
 	clear(h.active)

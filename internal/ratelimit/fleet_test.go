@@ -316,7 +316,7 @@ func TestNoFleetNoFeeds(t *testing.T) {
 	r := newRig(t, func(c *Config) { c.GlobalRPS, c.SiteRPS, c.GlobalBytes, c.GlobalConcurrency = 5, 5, 5, 5 })
 	require.Nil(t, r.shared.global.tokenSource)
 	require.Nil(t, r.shared.global.caps.tokenSource)
-	require.Nil(t, r.sharedSlots())
+	require.Nil(t, r.shared.slots())
 	budgets, scopes := NewUseRates(r.AdaptiveRateLimiter).Now()
 	require.True(t, budgets == nil && scopes == nil)
 	r.ShareSlots(1, start)
@@ -370,7 +370,7 @@ func TestScopeUses(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newFleetWorld(t)
 		l, _ := w.join(func(c *Config) { c.IPRPS, c.SiteRPS = 50, 100 })
-		require.Empty(t, l.usedSince(5))
+		require.Empty(t, l.shared.usedSince(5))
 		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 		defer cancel()
 		hosts := []string{"a.one.test", "b.one.test", "c.two.test"}
@@ -378,13 +378,13 @@ func TestScopeUses(t *testing.T) {
 			l.SetAddress(h, netip.MustParseAddr(fmt.Sprintf("192.0.2.%d", i+1)))
 		}
 		w.work(ctx, l, hosts, time.Millisecond)
-		uses := l.usedSince(2)
+		uses := l.shared.usedSince(2)
 		require.Len(t, uses["ratelimit.ip_rps"], 2, "of three addresses")
 		sites := uses["ratelimit.site_rps"]
 		require.Len(t, sites, 2)
 		require.Greater(t, sites["one.test"], sites["two.test"])
 		require.InDelta(t, w.sum(), sites["one.test"]+sites["two.test"], 0.1, "every request is of a site")
-		require.Empty(t, l.usedSince(2), "it was told before")
+		require.Empty(t, l.shared.usedSince(2), "it was told before")
 		require.LessOrEqual(t, cap(l.shared.active), maxActive)
 	})
 }

@@ -94,7 +94,7 @@ func (l *AdaptiveRateLimiter) SetAddress(domain string, addr netip.Addr) {
 	now := s.nowLocked()
 	h.partLocked(now, s, s.addr)
 	if s.addr = nil; key != (groupKey{}) {
-		g := l.joinLocked(now, key)
+		g := h.join(now, key)
 		s.addr = g
 		// The request by which the address was found went out unknown to the group.
 		if g.advance(now); g.cap > 0 && g.bucket.level >= token {
@@ -107,12 +107,11 @@ func (l *AdaptiveRateLimiter) SetAddress(domain string, addr netip.Addr) {
 	s.line.nudge() // the head may stand in the line it has left
 }
 
-// joinLocked finds or makes the group and counts one member more.
-func (l *AdaptiveRateLimiter) joinLocked(now clock.Instant, key groupKey) *group {
-	h := &l.shared
+// join finds or makes the group and counts one member more.
+func (h *shared) join(now clock.Instant, key groupKey) *group {
 	g := h.groups[key]
 	if g == nil {
-		g = l.newGroup(now, key)
+		g = h.newGroup(now, key)
 		h.groups[key] = g
 	}
 	h.idle.Remove(g)
@@ -120,7 +119,8 @@ func (l *AdaptiveRateLimiter) joinLocked(now clock.Instant, key groupKey) *group
 	return g
 }
 
-func (l *AdaptiveRateLimiter) newGroup(now clock.Instant, key groupKey) *group {
+func (h *shared) newGroup(now clock.Instant, key groupKey) *group {
+	l := h.l
 	sl, rps := scopeAddress, l.cfg.IPRPS
 	if key.site != "" {
 		sl, rps = scopeSite, l.cfg.SiteRPS
@@ -131,8 +131,8 @@ func (l *AdaptiveRateLimiter) newGroup(now clock.Instant, key groupKey) *group {
 	if g.cap > 0 {
 		name := key.String()
 		kind, _, _ := strings.Cut(name, ":")
-		if g.tokenSource = l.newTokenSource(&g.budget, kind, name, rps); g.tokenSource != nil {
-			g.tokenSource.active = &l.shared.active
+		if g.tokenSource = h.newTokenSource(&g.budget, kind, name, rps); g.tokenSource != nil {
+			g.tokenSource.active = &h.active
 		}
 		g.capacity = g.capacityAt(g.cap)
 	}
@@ -231,7 +231,7 @@ func (g *group) ceiling() float64 {
 	if g.cap > 0 {
 		return g.cap.rps()
 	}
-	return min(float64(g.hosts)*g.l.base().ceiling.rps(), maxRPS)
+	return min(float64(g.hosts)*g.l.laid.Load().base.ceiling.rps(), maxRPS)
 }
 
 func (g *group) review(now clock.Instant) {

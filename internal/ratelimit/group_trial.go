@@ -331,7 +331,7 @@ type merge struct {
 
 // mergeMembers merges the members after a passed trial, at a little less than what was admitted.
 func (g *group) mergeMembers(now clock.Instant) {
-	w, floor, top := g.watch, g.l.base().floor.rps(), g.ceiling()
+	w, floor, top := g.watch, g.l.laid.Load().base.floor.rps(), g.ceiling()
 	all := w.trial.all
 	at := min(max(mergeShare*all, floor), top)
 	host := control.Host{Start: at, Floor: floor, Ceiling: top, Memory: control.Memory{Rate: float32(at)}}
@@ -421,7 +421,7 @@ func (g *group) learn(s *state, now, sentAt clock.Instant, class outcome.Class, 
 		SentAt: sentAt, Class: class, RetryAfter: fb.RetryAfter, InFlight: 1,
 		// Latencies count per member: in a mixture, a change of members would look like a queue.
 		Latency: g.l.cfg.LatencyTarget / 2,
-		Quota:   fb.Quota, Floor: g.l.base().floor.rps(), Ceiling: g.ceiling(), Window: &m.window,
+		Quota:   fb.Quota, Floor: g.l.laid.Load().base.floor.rps(), Ceiling: g.ceiling(), Window: &m.window,
 	})
 	g.replan(now)
 	return refused

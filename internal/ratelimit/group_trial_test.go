@@ -285,7 +285,7 @@ func hostNames(b *block) (names []string) {
 func TestGroupNewsAreBounded(t *testing.T) {
 	var told []string
 	r := newRig(t, func(c *Config) { c.OnEvent = func(e Event) { told = append(told, e.Text) } })
-	g := r.newGroup(0, addressKey(blockAddress))
+	g := r.shared.newGroup(0, addressKey(blockAddress))
 	var want []string
 	for i := range 3 * keptEvents {
 		g.note(0, control.CauseParted, nil, 0, 0, strconv.Itoa(i))

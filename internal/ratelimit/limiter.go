@@ -95,12 +95,12 @@ func New(cfg Config) (*AdaptiveRateLimiter, error) {
 	if l.strategy, err = control.Find(cfg.Strategy); err != nil {
 		return nil, fmt.Errorf("ratelimit: Strategy = %w", err)
 	}
-	laid, err := l.lay(&cfg, nil)
+	laid, err := newRuleSet(l, &cfg, nil)
 	if err != nil {
 		return nil, err
 	}
 	l.laid.Store(laid)
-	l.makeShared()
+	l.shared.init(l)
 	l.makeShards()
 	return l, nil
 }
@@ -260,7 +260,7 @@ func (l *AdaptiveRateLimiter) peek(domain string) (s *state, kept bool) {
 	sh.mu.RLock()
 	t, _ := sh.tombs.Peek(domain)
 	sh.mu.RUnlock()
-	s = t.restore(l.rulesFor(domain), l.now())
+	s = t.restore(l.laid.Load().rulesFor(domain), l.now())
 	s.domain = domain
 	if l.cfg.SiteRPS != 0 {
 		l.shared.mu.Lock()

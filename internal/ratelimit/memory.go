@@ -89,12 +89,13 @@ func earlier(a, b time.Time) time.Time {
 
 // moment is one instant on both time lines, which part when the computer sleeps or its clock is set.
 type moment struct {
+	l    *AdaptiveRateLimiter
 	now  clock.Instant
 	wall time.Time
 }
 
 func (l *AdaptiveRateLimiter) moment() moment {
-	return moment{l.now(), l.cfg.Clock.Now().Round(0).UTC()} // without its monotonic reading
+	return moment{l, l.now(), l.cfg.Clock.Now().Round(0).UTC()} // without its monotonic reading
 }
 
 // time is the wall time of an instant; of never, the zero time.
@@ -118,7 +119,7 @@ func (m moment) instant(t time.Time) clock.Instant {
 func (l *AdaptiveRateLimiter) Remember() iter.Seq[HostMemory] {
 	return func(yield func(HostMemory) bool) {
 		tell := func(domain string, t tombstone) bool {
-			m, ok := l.memoryFrom(domain, t)
+			m, ok := l.moment().memoryOf(domain, t)
 			return !ok || m.Validate() != nil || yield(m)
 		}
 		for i := range l.shards {
@@ -143,10 +144,9 @@ func (l *AdaptiveRateLimiter) Remember() iter.Seq[HostMemory] {
 	}
 }
 
-func (l *AdaptiveRateLimiter) memoryFrom(domain string, t tombstone) (m HostMemory, ok bool) {
-	at := l.moment()
+func (at moment) memoryOf(domain string, t tombstone) (m HostMemory, ok bool) {
 	m = HostMemory{Domain: domain, LastUsed: at.time(t.lastGrant), RetryUntil: at.time(t.retryUntil)}
-	if l.strategy.Learns {
+	if at.l.strategy.Learns {
 		m.Learned = Learned{Rate: t.memory.Rate, Pause: t.memory.Pause}
 	}
 	if t.memory.Held != 0 {
@@ -155,7 +155,7 @@ func (l *AdaptiveRateLimiter) memoryFrom(domain string, t tombstone) (m HostMemo
 	if m.LastUsed.IsZero() {
 		return m, false // never asked
 	}
-	return m.At(at.wall, l.cfg.MaxRetryAfter)
+	return m.At(at.wall, at.l.cfg.MaxRetryAfter)
 }
 
 // Recall takes up what earlier limiters remembered, at any time, and returns for how many domains. Domains known here
@@ -182,8 +182,8 @@ func (l *AdaptiveRateLimiter) Recall(hosts iter.Seq[HostMemory]) (recalled int) 
 		id := l.identify(m.Domain)
 		sh := l.shardOf(id)
 		sh.mu.Lock()
-		if sh.index.get(id) == nil && !sh.tombs.Contains(m.Domain) && sh.tombs.Len() < l.tombsPerShard() {
-			sh.tombs.Add(m.Domain, l.tombstoneOf(&m, at))
+		if sh.index.get(id) == nil && !sh.tombs.Contains(m.Domain) && sh.tombs.Len() < sh.mostTombs {
+			sh.tombs.Add(m.Domain, at.tombstoneOf(&m))
 			recalled++
 		}
 		sh.mu.Unlock()
@@ -191,9 +191,9 @@ func (l *AdaptiveRateLimiter) Recall(hosts iter.Seq[HostMemory]) (recalled int) 
 	return recalled
 }
 
-func (l *AdaptiveRateLimiter) tombstoneOf(m *HostMemory, at moment) tombstone {
+func (at moment) tombstoneOf(m *HostMemory) tombstone {
 	t := tombstone{owes: owes{lastGrant: at.instant(m.LastUsed), retryUntil: at.instant(m.RetryUntil)}}
-	if l.strategy.Learns {
+	if at.l.strategy.Learns {
 		t.memory = control.Memory{Rate: m.Rate, Pause: m.Pause}
 	}
 	if !m.HeldUntil.IsZero() {
@@ -217,7 +217,7 @@ func (l *AdaptiveRateLimiter) MemoryOf(domain string) (m HostMemory, gap time.Du
 	t, known := sh.tombs.Peek(domain)
 	sh.mu.RUnlock()
 	if known {
-		r := l.rulesFor(domain) // which hold whatever is remembered
+		r := l.laid.Load().match(domain) // which hold whatever is remembered
 		gap = max(t.crawlDelay, r.minDelay, r.ceiling.interval())
 		if t.memory.Rate > 0 {
 			gap = max(gap, rateOf(float64(t.memory.Rate)).interval())
@@ -233,7 +233,7 @@ func (l *AdaptiveRateLimiter) MemoryOf(domain string) (m HostMemory, gap time.Du
 	if t.lastGrant == never || s == nil && !known {
 		return HostMemory{}, 0, false
 	}
-	if m, ok = l.memoryFrom(domain, t); !ok {
+	if m, ok = l.moment().memoryOf(domain, t); !ok {
 		m = HostMemory{Domain: domain, LastUsed: l.moment().time(t.lastGrant)}
 	}
 	if m.Validate() != nil {
@@ -251,7 +251,7 @@ func (l *AdaptiveRateLimiter) Adopt(m HostMemory) bool {
 	if !l.cfg.Enabled || !ok || m.Validate() != nil {
 		return false
 	}
-	t := l.tombstoneOf(&m, at)
+	t := at.tombstoneOf(&m)
 	id := l.identify(m.Domain)
 	sh := l.shardOf(id)
 	sh.mu.Lock()

@@ -170,9 +170,9 @@ type ruleSet struct {
 	ceilings map[string]rate // of single domains, by SetCeiling: maxCeilings at most
 }
 
-// lay makes rules of a configuration that is valid. Ceilings and caps are taken over from old,
+// newRuleSet makes rules of a configuration that is valid. Ceilings and caps are taken over from old,
 // if it is not nil and has the same caps: what was taken of them counts on.
-func (l *AdaptiveRateLimiter) lay(cfg *Config, old *ruleSet) (*ruleSet, error) {
+func newRuleSet(l *AdaptiveRateLimiter, cfg *Config, old *ruleSet) (*ruleSet, error) {
 	laid := &ruleSet{given: slices.Clone(cfg.Hosts), base: rules{
 		l: l, start: rateOf(cfg.InitialRPS), floor: rateOf(cfg.MinRPS), ceiling: rateOf(cfg.MaxRPS),
 		minDelay: cfg.MinDelay, capacity: int64(cfg.TokenBucketCapacity * float64(token)),
@@ -204,8 +204,7 @@ func (laid *ruleSet) match(domain string) *rules {
 	return &laid.base
 }
 
-func (l *AdaptiveRateLimiter) rulesFor(domain string) *rules {
-	laid := l.laid.Load()
+func (laid *ruleSet) rulesFor(domain string) *rules {
 	r := laid.match(domain)
 	ceiling, operator := laid.ceilings[domain]
 	if r.caps == nil && !operator {
@@ -221,8 +220,6 @@ func (l *AdaptiveRateLimiter) rulesFor(domain string) *rules {
 	}
 	return &own
 }
-
-func (l *AdaptiveRateLimiter) base() *rules { return &l.laid.Load().base }
 
 func (laid *ruleSet) binding() bool { return slices.ContainsFunc(laid.given, HostRule.binding) }
 
@@ -248,7 +245,7 @@ func (l *AdaptiveRateLimiter) SetRules(r Rules) error {
 	if err := old.counts(cfg.Hosts); err != nil {
 		return err
 	}
-	laid, err := l.lay(&cfg, old)
+	laid, err := newRuleSet(l, &cfg, old)
 	if err != nil {
 		return err
 	}
@@ -289,7 +286,7 @@ func (l *AdaptiveRateLimiter) applyRules(s *state) {
 		return
 	}
 	held := s.rules.caps
-	if s.rules = l.rulesFor(s.domain); held != nil {
+	if s.rules = l.laid.Load().rulesFor(s.domain); held != nil {
 		s.rules.caps = held
 	}
 	now := s.nowLocked()

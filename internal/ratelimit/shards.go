@@ -16,12 +16,13 @@ import (
 
 // shard holds a part of the domains. The hot path reads its index without a lock.
 type shard struct {
-	mu      sync.RWMutex // guards what follows
-	index   index        // of states; read without the lock
-	tombs   *simplelru.LRU[string, tombstone]
-	cap     int      // of states; exceeded only while all are active
-	granted uint64   // by states that are gone
-	_       [64]byte // the next shard's lock is on another cache line
+	mu        sync.RWMutex // guards what follows
+	index     index        // of states; read without the lock
+	tombs     *simplelru.LRU[string, tombstone]
+	cap       int // of states; exceeded only while all are active
+	mostTombs int
+	granted   uint64   // by states that are gone
+	_         [64]byte // the next shard's lock is on another cache line
 }
 
 // tombstone is what an evicted or recalled domain owes, in at most 64 bytes. Latency, error window and a closed
@@ -38,11 +39,10 @@ func (l *AdaptiveRateLimiter) makeShards() {
 	for i := range l.shards {
 		sh := &l.shards[i]
 		sh.cap = (l.cfg.MaxDomains + n - 1) / n
-		sh.tombs, _ = simplelru.NewLRU[string, tombstone](l.tombsPerShard(), nil) // which wants one or more
+		sh.mostTombs = max(1, l.cfg.MaxTombstones/n)
+		sh.tombs, _ = simplelru.NewLRU[string, tombstone](sh.mostTombs, nil) // which wants one or more
 	}
 }
-
-func (l *AdaptiveRateLimiter) tombsPerShard() int { return max(1, l.cfg.MaxTombstones/l.cfg.Shards) }
 
 func (l *AdaptiveRateLimiter) shardOf(id identity) *shard { return &l.shards[id.check&l.mask] }
 
@@ -72,7 +72,7 @@ func (l *AdaptiveRateLimiter) create(sh *shard, id identity, domain string) *sta
 	l.makeRoomLocked(sh, now)
 	t, _ := sh.tombs.Peek(domain)
 	sh.tombs.Remove(domain)
-	s := t.restore(l.rulesFor(domain), now)             // under the lock: SetRules looks at each shard after the rules have changed
+	s := t.restore(l.laid.Load().rulesFor(domain), now) // under the lock: SetRules looks at each shard after the rules have changed
 	s.check, s.domain = id.check, strings.Clone(domain) // the caller's may be part of a page
 	if s.rules.caps != nil {
 		s.rules.caps.pin()
@@ -80,7 +80,7 @@ func (l *AdaptiveRateLimiter) create(sh *shard, id identity, domain string) *sta
 	if l.cfg.SiteRPS != 0 {
 		if key := siteKey(domain); key != (groupKey{}) {
 			l.shared.mu.Lock()
-			s.site = l.joinLocked(now, key)
+			s.site = l.shared.join(now, key)
 			l.shared.mu.Unlock()
 		}
 	}
@@ -118,7 +118,7 @@ func (l *AdaptiveRateLimiter) evictLocked(sh *shard, s *state, now clock.Instant
 		s.site, s.addr = nil, nil
 		l.shared.mu.Unlock()
 	}
-	sh.index.remove(l.tagOf(s.domain), s)
+	sh.index.remove(l.identify(s.domain).tag, s)
 	sh.granted += uint64(s.granted)
 	l.evicted.Add(1)
 	if t, owes := s.tombstoneLocked(now); owes {
@@ -162,7 +162,7 @@ func (t tombstone) restore(r *rules, now clock.Instant) *state {
 func (l *AdaptiveRateLimiter) Run(ctx context.Context) error {
 	if l.cfg.Fleet != nil {
 		var filled sync.WaitGroup
-		filled.Go(func() { l.refill(ctx) })
+		filled.Go(func() { l.shared.refill(ctx) })
 		defer filled.Wait()
 	}
 	for {
@@ -203,12 +203,10 @@ func (l *AdaptiveRateLimiter) sweep() {
 // a million names collide by chance with a probability of about 1e-27.
 type identity struct{ tag, check uint64 }
 
+// The tag has its low bit set, since zero marks an empty slot.
 func (l *AdaptiveRateLimiter) identify(domain string) identity {
-	return identity{l.tagOf(domain), xxhash.Sum64String(domain)}
+	return identity{maphash.String(l.seed, domain) | 1, xxhash.Sum64String(domain)}
 }
-
-// tagOf is the keyed tag, with the low bit set, since zero marks an empty slot.
-func (l *AdaptiveRateLimiter) tagOf(domain string) uint64 { return maphash.String(l.seed, domain) | 1 }
 
 // index finds a shard's states without a lock in two reads. Only holders of the shard's write lock change it.
 type index struct {

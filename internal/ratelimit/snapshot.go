@@ -86,7 +86,7 @@ func (l *AdaptiveRateLimiter) Snapshot() LimiterSnapshot {
 		snap.Top = append(snap.Top, l.describe(each.state, each.state.domain))
 	}
 	snap.Groups, snap.Merged, snap.GroupEvents = l.shared.describe()
-	snap.Caps = l.globalCaps()
+	snap.Caps = l.shared.describeCaps()
 	return snap
 }
 
@@ -261,7 +261,7 @@ func (s *state) reasonLocked(now clock.Instant, why Limit, wait time.Duration) s
 	case LimitCap, LimitQuota:
 		return capReason(why, s.rules.caps.describe())
 	case LimitGlobalConcurrency, LimitGlobalBytes:
-		return capReason(why, s.rules.l.globalCaps())
+		return capReason(why, s.rules.l.shared.describeCaps())
 	case LimitShared:
 		return "a rate that it shares with other hosts"
 	case LimitNone:

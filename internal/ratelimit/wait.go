@@ -45,13 +45,6 @@ func (w *waiter) nudge() {
 	}
 }
 
-func (s *state) joinLocked(w *waiter) {
-	if s.line == nil {
-		s.line = &line{armed: forever}
-	}
-	s.line.waiters = append(s.line.waiters, w)
-}
-
 func (s *state) leaveLocked(w *waiter) {
 	s.rules.l.shared.leave(w)
 	ln := s.line
@@ -119,7 +112,11 @@ func (s *state) waitLocked(ctx context.Context, w *waiter, now clock.Instant) (P
 	begun := now
 	var sleeper clock.Sleeper
 	defer sleeper.Stop()
-	for s.joinLocked(w); ; now = s.nowLocked() {
+	if s.line == nil {
+		s.line = &line{armed: forever}
+	}
+	s.line.waiters = append(s.line.waiters, w)
+	for ; ; now = s.nowLocked() {
 		permit, at, err := s.turnLocked(ctx, w, now, begun)
 		if permit != nil || err != nil {
 			return permit, err
