@@ -14,9 +14,8 @@ import (
 	"github.com/treadlight/crawl/internal/lab/redistest"
 )
 
-// BenchmarkStore is the work of processes of their own on one server: URLs of 60 bytes that
-// are found, of which each is new, and their way through a process: their host is acquired,
-// they are loaded, done, and the host given back.
+// BenchmarkStore is the work of processes of their own on one server: URLs of 60 bytes that are found, of which each is
+// new, and their way through a process: their host is acquired, they are loaded, done, and the host given back.
 func BenchmarkStore(b *testing.B) {
 	for _, processes := range []int{1, 4} {
 		b.Run(fmt.Sprintf("processes=%d", processes), func(b *testing.B) {

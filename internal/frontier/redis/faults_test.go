@@ -276,8 +276,7 @@ func masterAway(t *testing.T, masters []*redistest.Server, user rueidis.ClientOp
 	require.ErrorContains(t, err, "of the cluster the master "+dead.Addr+" is away")
 }
 
-// Whoever is left tells which masters have slots and are away: by what those say of them, or as
-// they do not answer.
+// Whoever is left tells which masters have slots and are away: by what those say of them, or as they do not answer.
 func TestAwayOf(t *testing.T) {
 	const nodes = `07c3 127.0.0.1:1@11,a.test myself,master - 0 1 1 connected 0-5460
 67ed 127.0.0.1:2@12 master - 0 1 2 connected 5461-10922
@@ -409,8 +408,7 @@ func TestControl(t *testing.T) {
 	require.Equal(t, Draining, late, "before Open has returned")
 }
 
-// A store that is closed while the server is away does not keep its process, whether it has
-// begun to send or not.
+// A store that is closed while the server is away does not keep its process, whether it has begun to send or not.
 func TestCloseWithoutServer(t *testing.T) {
 	for _, begun := range []bool{false, true} {
 		server := redistest.Redis.Start(t)
@@ -440,8 +438,7 @@ func TestCloseWithoutServer(t *testing.T) {
 	}
 }
 
-// A server that comes back when the lease is over, but not the patience, is told all the same
-// what was found.
+// A server that comes back when the lease is over, but not the patience, is told all the same what was found.
 func TestCloseAwaitsServer(t *testing.T) {
 	server := redistest.Redis.Start(t)
 	r := rigOn(t, server.Addr)

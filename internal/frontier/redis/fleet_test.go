@@ -15,8 +15,7 @@ import (
 	"github.com/treadlight/crawl/internal/web/canonical"
 )
 
-// world is a job that several frontiers work on: pages in a binary tree of links, by turns
-// on some hosts.
+// world is a job that several frontiers work on: pages in a binary tree of links, by turns on some hosts.
 type world struct {
 	*rig
 	rand    *rand.Rand

@@ -74,8 +74,7 @@ func TestStatusTellsTheBusiest(t *testing.T) {
 	require.WithinDuration(t, st.Now, st.Workers[0].Until, time.Minute)
 }
 
-// A process that has come is heard of again as soon as it has hosts, and not only when its lease
-// is renewed.
+// A process that has come is heard of again as soon as it has hosts, and not only when its lease is renewed.
 func TestFirstBeat(t *testing.T) {
 	r := newRig(t)
 	r.cfg.Lease = time.Minute

@@ -74,8 +74,7 @@ type Status struct {
 	// MemoryBytes is what the masters use, and MemoryLimit their bound; zero: none.
 	MemoryBytes int64 `json:"memory_bytes"`
 	MemoryLimit int64 `json:"memory_limit"`
-	// Unread is how many partitions are in no figure, as their masters do not answer, and Away those masters, if
-	// known.
+	// Unread is how many partitions are in no figure, as their masters do not answer, and Away those masters, if known.
 	Unread int      `json:"unread,omitempty"`
 	Away   []string `json:"away,omitempty"`
 }

@@ -210,8 +210,7 @@ func TestGive(t *testing.T) {
 	require.Zero(t, a.Figures().Loaded)
 }
 
-// Who was thought dead and is not has lost its hosts: nothing that it still tells changes
-// anything, and it hears so.
+// Who was thought dead and is not has lost its hosts: nothing that it still tells changes anything, and it hears so.
 func TestStaleToken(t *testing.T) {
 	r := newRig(t)
 	a, b := r.open(), r.open()

@@ -41,8 +41,7 @@ func TestUnvisited(t *testing.T) {
 	}
 }
 
-// What was found is noted before the URL of which it was found is done, though what is done waits
-// for nothing.
+// What was found is noted before the URL of which it was found is done, though what is done waits for nothing.
 func TestNotedBeforeDone(t *testing.T) {
 	r := newRig(t)
 	s := r.open()
