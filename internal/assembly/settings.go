@@ -159,9 +159,7 @@ func compileInto(pc *pipeline.Config, s *Settings) (err error) {
 	if err != nil {
 		return err
 	}
-	if pc.Rank, err = pipeline.NewRank(s.Frontier.Order, scores); err != nil {
-		return err
-	}
+	pc.Rank = pipeline.NewRank(s.Frontier.Order, scores)
 	pc.Budgets, err = budgets(s)
 	return err
 }

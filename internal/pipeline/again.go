@@ -168,9 +168,6 @@ func change(before *frontier.Visit, r *result) frontier.Change {
 	return frontier.Changed
 }
 
-// changeNames are the changes in the order of their counters.
-var changeNames = [...]frontier.Change{frontier.Appeared, frontier.Changed, frontier.Unchanged, frontier.Gone}
-
 // stored is what the state keeps of a result.
 func (r *result) stored() *frontier.Visit {
 	v := r.version

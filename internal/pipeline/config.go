@@ -3,7 +3,6 @@ package pipeline
 import (
 	"cmp"
 	"context"
-	"fmt"
 	"log/slog"
 	"net/http"
 	"net/netip"
@@ -257,36 +256,10 @@ type Config struct {
 	Log *slog.Logger
 }
 
-func (c Config) withDefaults() (Config, error) {
-	for _, f := range []struct {
-		name  string
-		wrong bool
-		fix   string
-	}{
-		{"Limiter", c.Limiter == nil, "nil: give it a rate limiter"},
-		{"Fetcher", c.Fetcher == nil, "nil: give it a fetch.Client"},
-		{"Retries", c.Retries < 0 || c.Retries > 100, fmt.Sprintf("%d: give it a number from 0 to 100", c.Retries)},
-		{"Scope", c.Scope == nil, "nil: give it a scope"},
-	} {
-		if f.wrong {
-			return c, fmt.Errorf("pipeline: %s is %s", f.name, f.fix)
-		}
-	}
-	for _, f := range []struct {
-		name  string
-		value *int
-		def   int
-	}{
-		{"Concurrency", &c.Concurrency, 64},
-		{"PerHost", &c.PerHost, 8},
-		{"Processors", &c.Processors, runtime.GOMAXPROCS(0)},
-		{"Sitemaps.Max", &c.Sitemaps.Max, defaultSitemaps},
-	} {
-		if *f.value < 0 {
-			return c, fmt.Errorf("pipeline: %s is %d: give it a number above zero", f.name, *f.value)
-		}
-		*f.value = cmp.Or(*f.value, f.def)
-	}
+func (c Config) withDefaults() Config {
+	c.Concurrency, c.PerHost = cmp.Or(c.Concurrency, 64), cmp.Or(c.PerHost, 8)
+	c.Processors = cmp.Or(c.Processors, runtime.GOMAXPROCS(0))
+	c.Sitemaps.Max = cmp.Or(c.Sitemaps.Max, defaultSitemaps)
 	c.MaxOut = max(cmp.Or(c.MaxOut, 4*c.Concurrency), c.Concurrency)
 	if c.Queues { // which bound what is under way by themselves
 		c.MaxOut = c.Concurrency
@@ -294,13 +267,8 @@ func (c Config) withDefaults() (Config, error) {
 	if c.ranked = c.Rank != nil; !c.ranked {
 		c.Rank = func(canonical.URL, int32) int32 { return 0 }
 	}
-	if c.Clock == nil {
-		c.Clock = clock.System()
-	}
-	if c.Meter == nil {
-		c.Meter = noMeter{}
-	}
+	c.Clock, c.Meter = cmp.Or(c.Clock, clock.System()), cmp.Or(c.Meter, Meter(noMeter{}))
 	c.MaxRetryAfter = cmp.Or(c.MaxRetryAfter, time.Hour)
 	c.Log = cmp.Or(c.Log, slog.New(slog.DiscardHandler))
-	return c, nil
+	return c
 }

@@ -14,7 +14,6 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/treadlight/crawl/internal/fetch"
 	"github.com/treadlight/crawl/internal/lab/testsite"
 	"github.com/treadlight/crawl/internal/records/sink"
 	"github.com/treadlight/crawl/internal/web/canonical"
@@ -282,25 +281,6 @@ func TestRunsOnce(t *testing.T) {
 	})
 }
 
-func TestNewRejects(t *testing.T) {
-	for _, tc := range []struct {
-		change func(*Config)
-		want   string
-	}{
-		{func(c *Config) { c.Limiter = nil }, "Limiter"},
-		{func(c *Config) { c.Fetcher = nil }, "Fetcher"},
-		{func(c *Config) { c.Scope = nil }, "Scope"},
-		{func(c *Config) { c.Concurrency = -1 }, "Concurrency"},
-	} {
-		w := newWorldOn(t, fetch.Config{})
-		w.build(t)
-		cfg := w.Config
-		tc.change(&cfg)
-		_, err := New(cfg)
-		require.ErrorContains(t, err, tc.want)
-	}
-}
-
 // The pages of a host are asked for in the order that was chosen.
 func TestOrderOfAHost(t *testing.T) {
 	// A tree: the page /a links to /aa and /ab, and so on to a depth of four.
@@ -327,9 +307,7 @@ func TestOrderOfAHost(t *testing.T) {
 			w, _ := served(t, map[string]http.Handler{"h.test": tree})
 			w.Robots, w.PerHost, w.Concurrency, w.Processors = nil, 1, 1, 1
 			w.limits.InitialRPS = 1 // so that links are known before the next page is due
-			var err error
-			w.Rank, err = NewRank(tt.order, tt.scores)
-			require.NoError(t, err)
+			w.Rank = NewRank(tt.order, tt.scores)
 			w.finish(t, EndDone, "http://h.test/")
 			var got []string
 			for _, rec := range w.out.records {

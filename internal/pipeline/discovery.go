@@ -248,15 +248,15 @@ func (d *discovery) refused(l *frontier.Lease, now time.Time) {
 	s := &d.p.stats
 	switch l.Refused.Class {
 	case classTrap:
-		s.left.Add(1)
+		s.count(&s.n.Trapped, 1)
 	case classRobots:
-		s.refused.Add(1)
+		s.count(&s.n.Refused, 1)
 	case scope.Excluded.String():
 		s.out[scope.Excluded].Add(1)
 	case scope.NotIncluded.String():
 		s.out[scope.NotIncluded].Add(1)
 	default:
-		if s.unruled.Add(1) == 1 {
+		if s.count(&s.n.Unruled, 1) == 1 {
 			d.unruled = l.URL.Origin() + ": " + l.Refused.Reason
 		}
 	}

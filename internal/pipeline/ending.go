@@ -243,9 +243,8 @@ func (d *discovery) testify() {
 
 // note tells the others what was found of hosts.
 func (d *discovery) note() {
-	s := &d.p.stats
-	n := noted{answered: s.answered.Load() > 0, visited: s.visited.Load() > 0}
-	if n.answered {
+	var n noted
+	if n.answered, n.visited = d.p.stats.met(); n.answered {
 		n.unruled = d.unruled
 	}
 	if n != d.noted {

@@ -120,11 +120,11 @@ func (p *Pipeline) visit(ctx context.Context, l *frontier.Lease) (event, *fetche
 	}
 	if t.denied != nil && !t.over {
 		if errors.Is(t.denied, ratelimit.ErrCircuitOpen) || errors.Is(t.denied, context.DeadlineExceeded) {
-			p.stats.returned.Add(1)
+			p.stats.count(&p.stats.n.Returned, 1)
 		}
 		return unused(l, 0, attribution.Outcome{}), nil
 	}
-	p.stats.workerBusy.Add(int64(t.f.total))
+	p.stats.spend(&p.stats.n.Workers.BusySeconds, t.f.total)
 	ev, page := t.judge()
 	// The Trip of a lease that does not go on to Processing ends here. One without a request is no trip.
 	if trip := t.f.trip; ev.fate != fateProcessed && trip != nil && !trip.Ended.IsZero() {
@@ -162,7 +162,7 @@ func (t *try) judge() (event, *fetched) {
 	} else {
 		ev.fate, ev.end = fateOf[d.Whose], frontier.RetryAt(at, d)
 	}
-	p.stats.retries.Add(1)
+	p.stats.count(&p.stats.n.Retries, 1)
 	f.resp.Release()
 	return ev, nil
 }
@@ -276,7 +276,7 @@ func (t *try) take(ctx context.Context) error {
 func (t *try) waited(now time.Time) time.Duration {
 	d := now.Sub(t.since)
 	t.since = now
-	t.p.stats.workerWait.Add(int64(d))
+	t.p.stats.spend(&t.p.stats.n.Workers.WaitSeconds, d)
 	return d
 }
 
@@ -326,8 +326,9 @@ func (t *try) again(ctx context.Context, before *fetch.Response, err error) erro
 	if err := t.take(ctx); err != nil {
 		return err
 	}
-	t.p.stats.workerBusy.Add(int64(t.f.total))
-	t.p.stats.retries.Add(1)
+	s := &t.p.stats
+	s.spend(&s.n.Workers.BusySeconds, t.f.total)
+	s.count(&s.n.Retries, 1)
 	*t.f = fetched{lease: t.f.lease, sent: t.f.sent, permitWait: t.f.permitWait, trip: t.f.trip, again: true}
 	t.over, t.told, t.last = false, false, nil
 	return nil

@@ -137,7 +137,7 @@ func (t *try) decide(o attribution.Outcome, now time.Time) (attribution.Decision
 		if d.Final {
 			attempts++ // this one
 		}
-		p.stats.ofURL.Add(1)
+		p.stats.count(&p.stats.n.OfURL, 1)
 		p.cfg.Log.Debug("a URL failed while its host answered others", slog.String("url", l.URL.String()), slog.Int("tries", attempts))
 	}
 	return d, now.Add(t.backoff(&d))

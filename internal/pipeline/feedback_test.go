@@ -428,8 +428,9 @@ func TestHostsOfOneAddressShareItsRate(t *testing.T) {
 		require.GreaterOrEqual(t, took, time.Duration(hosts*pages-1)*time.Second/rate)
 		// Ten per cent more: the start, when addresses are not known, and the last page.
 		require.Less(t, took, time.Duration(hosts*pages)*time.Second/rate*11/10)
-		busy, waited := p.stats.workerBusy.Load(), p.stats.workerWait.Load()
+		s := p.Snapshot()
+		busy, waited := s.Workers.BusySeconds, s.Workers.WaitSeconds
 		require.Less(t, waited, busy/100)
-		require.Less(t, p.stats.returned.Load(), int64(hosts), "leases that came to nothing")
+		require.Less(t, s.Returned, int64(hosts), "leases that came to nothing")
 	})
 }

@@ -206,22 +206,11 @@ var depthSteps = map[string]int32{"found": 0, "breadth": 1, "depth": -1}
 type Rank func(u canonical.URL, depth int32) int32
 
 // NewRank is the rank for an order, "found", "breadth" or "depth", and scores, of which the first that matches counts.
-// Nil, which is rank zero for every URL, if they make no difference. The error names what is wrong.
-func NewRank(order string, scores []Score) (Rank, error) {
-	step, known := depthSteps[order]
-	if !known {
-		return nil, fmt.Errorf("order %q: use one of found, breadth and depth", order)
-	}
-	for i, s := range scores {
-		switch {
-		case s.Match == nil:
-			return nil, fmt.Errorf("pipeline: Scores[%d].Match is nil: give it a pattern", i)
-		case s.Points < -MaxPoints || s.Points > MaxPoints:
-			return nil, fmt.Errorf("pipeline: Scores[%d].Points is %d: give it -%d to %d", i, s.Points, MaxPoints, MaxPoints)
-		}
-	}
+// Nil, which is rank zero for every URL, if they make no difference.
+func NewRank(order string, scores []Score) Rank {
+	step := depthSteps[order]
 	if step == 0 && len(scores) == 0 {
-		return nil, nil //nolint:nilnil // there is none, and that is no error
+		return nil
 	}
 	scores = slices.Clone(scores)
 	return func(u canonical.URL, depth int32) int32 {
@@ -230,5 +219,5 @@ func NewRank(order string, scores []Score) (Rank, error) {
 			rank -= int32(scores[i].Points * pointSteps)
 		}
 		return rank
-	}, nil
+	}
 }

@@ -151,13 +151,10 @@ func (p *Pipeline) write(r *result) error {
 	if r.quiet {
 		return nil
 	}
-	if r.unindexed {
-		p.stats.unindexed.Add(1)
-	}
 	if err := writeTo(p.cfg.Sinks, r, "output"); err != nil {
 		return err
 	}
-	p.stats.record(r.rec)
+	p.stats.record(r.rec, r.unindexed)
 	p.recent.note(r.rec)
 	return nil
 }

@@ -98,12 +98,9 @@ type signal struct {
 
 func (s *signal) give() { s.once.Do(func() { close(s.c) }) }
 
-// New builds a crawl and starts nothing. The error names the field that is wrong.
+// New builds a crawl and starts nothing. The error is that of the frontier, or that too many hosts are blocked.
 func New(cfg Config) (*Pipeline, error) {
-	cfg, err := cfg.withDefaults()
-	if err != nil {
-		return nil, err
-	}
+	cfg = cfg.withDefaults()
 	p := &Pipeline{
 		cfg:     cfg,
 		leases:  make(chan *frontier.Lease, cfg.MaxOut),
@@ -114,14 +111,13 @@ func New(cfg Config) (*Pipeline, error) {
 		asks:    make(chan func(*discovery)),
 		bodies:  semaphore.NewWeighted(maxHeld),
 		gate:    newGate(&cfg),
+		budgets: newBudgets(cfg.Budgets),
 	}
 	for _, s := range []*signal{&p.stop, &p.stopping, &p.halt, &p.gone} {
 		s.c = make(chan struct{})
 	}
+	p.stats.init()
 	p.excluded.Store(&map[string]struct{}{})
-	if p.budgets, err = newBudgets(cfg.Budgets); err != nil {
-		return nil, err
-	}
 	fc := frontier.Config{
 		Pacer: cfg.Limiter, Slots: cfg.Concurrency, ExtraSlots: cfg.MaxOut - cfg.Concurrency, PerHost: cfg.PerHost,
 		MaxURLs: cfg.MaxURLs, MaxHosts: cfg.MaxHosts, Resident: cfg.Resident, MaxPagesPerHost: cfg.MaxPagesPerHost,
@@ -271,7 +267,7 @@ func (p *Pipeline) End() (End, string) {
 
 // drop counts links that are not followed for want of room or budget, and says so the first time for a reason.
 func (p *Pipeline) drop(reason string, links int, first, fix string) {
-	if p.stats.dropped.add(reason, links) {
+	if p.stats.tally(p.stats.n.Dropped, reason, links) {
 		p.warnDropped(reason, first, fix)
 	}
 }

@@ -258,7 +258,7 @@ func (w *processor) deeper(r *result, l *frontier.Lease, u canonical.URL) {
 	sc := w.p.cfg.Scope
 	switch v := sc.CheckSitemap(u, int(l.Depth)+1, 0); {
 	case level > sitemap.MaxLevel:
-		w.p.stats.dropped.add(reasonSitemaps, 1)
+		w.p.stats.tally(w.p.stats.n.Dropped, reasonSitemaps, 1)
 	case !v.In:
 		w.p.stats.outOfScope(v)
 	case u.Host() != l.URL.Host() && !sc.Reaches(u):

@@ -1,6 +1,7 @@
 package pipeline
 
 import (
+	"maps"
 	"net/http"
 	"slices"
 	"strings"
@@ -18,96 +19,117 @@ import (
 
 // stats are the live counters of a crawl. All are only ever added to.
 type stats struct {
-	requests   atomic.Int64 // answered or failed, robots.txt included
-	answered   atomic.Int64 // requests to which a host answered with a status
-	classes    [outcome.Canceled + 1]atomic.Int64
-	helpers    [outcome.Canceled + 1]atomic.Int64 // of classes, those for robots.txt and sitemaps
-	wireBytes  atomic.Int64
-	retries    atomic.Int64
-	ofURL      atomic.Int64 // refusals of one URL while others were served
-	returned   atomic.Int64 // leases given back because the host's situation had changed
-	refused    atomic.Int64 // URLs that robots.txt refuses
-	unruled    atomic.Int64 // URLs given up because robots.txt cannot be had
-	records    atomic.Int64
-	visited    atomic.Int64 // records of URLs to which the host answered
-	pages      atomic.Int64 // records of pages with a 2xx status
-	errors     atomic.Int64 // records of URLs that failed, see sink.Counts
-	bytes      atomic.Int64
-	out        [scope.NumCodes]atomic.Int64
-	dropped    tally        // links there was no room for, or no budget, by reason
-	full       atomic.Bool  // the frontier has had no room for a link
-	trapped    tally        // links that lead nowhere, by reason
-	left       atomic.Int64 // URLs not asked for, as those like them had nothing new
-	nofollow   atomic.Int64 // links not followed because their page says so
-	unindexed  atomic.Int64 // records left out because their page says so
-	changes    [len(changeNames)]atomic.Int64
-	workerBusy atomic.Int64 // nanoseconds of fetching
-	workerWait atomic.Int64 // nanoseconds of waiting for a permit
+	full     atomic.Bool                  // the frontier has had no room for a link
+	nofollow atomic.Int64                 // links not followed because their page says so
+	out      [scope.NumCodes]atomic.Int64 // links out of scope
+
+	mu      sync.Mutex // guards what follows
+	n       Snapshot   // of its counters, the others
+	visited int64      // records of URLs to which the host answered
 }
 
-// tally counts by name what is rare.
-type tally struct {
-	mu sync.Mutex // guards what follows
-	n  map[string]int64
+func (s *stats) init() {
+	for _, m := range s.n.tallies() {
+		*m = make(map[string]int64)
+	}
 }
 
-// add counts n, which may be none, and reports whether they are the first.
-func (t *tally) add(name string, n int) (first bool) {
+// tallies are the counters by name.
+func (s *Snapshot) tallies() []*map[string]int64 {
+	return []*map[string]int64{&s.Outcomes, &s.Helpers, &s.OutOfScope, &s.Dropped, &s.Suspected, &s.Changes}
+}
+
+// count adds to a counter of n, and returns what it is then.
+func (s *stats) count(counter *int64, n int64) int64 {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	*counter += n
+	return *counter
+}
+
+// spend adds to the time of workers.
+func (s *stats) spend(seconds *float64, d time.Duration) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	*seconds += d.Seconds()
+}
+
+// tally counts so many by a name, which may be none, and reports whether they are the first.
+func (s *stats) tally(names map[string]int64, name string, n int) (first bool) {
 	if n == 0 {
 		return false
 	}
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if t.n == nil {
-		t.n = make(map[string]int64)
-	}
-	first = t.n[name] == 0
-	t.n[name] += int64(n)
-	return first
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	names[name] += int64(n)
+	return names[name] == int64(n)
 }
 
-// into adds the counts to others.
-func (t *tally) into(to map[string]int64) map[string]int64 {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	for name, n := range t.n {
-		to[name] += n
-	}
-	return to
+// met reports whether a host has answered to a request, and whether one has to a URL.
+func (s *stats) met() (answered, visited bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.n.Answered > 0, s.visited > 0
 }
 
 func (s *stats) request(f *fetched) {
-	s.requests.Add(1)
-	s.classes[f.class].Add(1)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.n.Requests++
+	s.n.Outcomes[f.class.String()]++
 	if f.lease.Kind != frontier.Page {
-		s.helpers[f.class].Add(1)
+		s.n.Helpers[f.class.String()]++
+	}
+	if c := f.class; !c.Success() && c != outcome.ClientError && c != outcome.Filtered && c != outcome.Canceled {
+		s.n.Failed++
 	}
 	if f.resp != nil {
-		s.answered.Add(1)
-		s.wireBytes.Add(f.resp.WireBytes)
+		s.n.Answered++
+		s.n.WireBytes += f.resp.WireBytes
 	}
 }
 
-// record counts a record.
-func (s *stats) record(rec *sink.Record) {
-	s.records.Add(1)
-	s.bytes.Add(rec.Bytes)
-	if rec.Status != 0 {
-		s.visited.Add(1)
-	}
+// record counts a record, and whether it is left out.
+func (s *stats) record(rec *sink.Record, unindexed bool) {
 	page, failed := sink.Counts(rec.Kind, rec.Status, rec.ErrorClass())
-	if page {
-		s.pages.Add(1)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	add := func(counter *int64, counts bool) {
+		if counts {
+			*counter++
+		}
 	}
-	if failed {
-		s.errors.Add(1)
-	}
-	if i := slices.Index(changeNames[:], frontier.Change(rec.Change)); i >= 0 {
-		s.changes[i].Add(1)
+	add(&s.n.Records, !unindexed)
+	add(&s.n.Unindexed, unindexed)
+	add(&s.visited, rec.Status != 0)
+	add(&s.n.Pages, page)
+	add(&s.n.Errors, failed)
+	s.n.Bytes += rec.Bytes
+	if rec.Change != "" {
+		s.n.Changes[rec.Change]++
 	}
 }
 
 func (s *stats) outOfScope(v scope.Decision) { s.out[v.Code].Add(1) }
+
+// snapshot is what was counted so far.
+func (s *stats) snapshot() Snapshot {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	to := s.n
+	for _, m := range to.tallies() {
+		*m = maps.Clone(*m)
+	}
+	for c := range s.out {
+		if n := s.out[c].Load(); n > 0 {
+			to.OutOfScope[scope.Code(c).String()] = n
+		}
+	}
+	if n := s.nofollow.Load(); n > 0 {
+		to.OutOfScope[reasonNofollow] = n
+	}
+	return to
+}
 
 // Workers is how the fetching goroutines spend their time.
 type Workers struct {
@@ -164,8 +186,7 @@ const snapshotHosts = 50
 // Snapshot tells the state of the crawl. It may be called at any time, from any goroutine; while the crawl runs
 // it waits for Discovery's next free moment.
 func (p *Pipeline) Snapshot() Snapshot {
-	now := p.cfg.Clock.Now()
-	var s Snapshot
+	now, s := p.cfg.Clock.Now(), p.stats.snapshot()
 	p.ask(func(d *discovery) { s.Hosts = d.frontier.Hosts(now, snapshotHosts) })
 	s.Time, s.Limiter, s.Frontier = now, p.cfg.Limiter.Snapshot(), p.discovery.frontier.Counts()
 	p.mu.Lock()
@@ -178,7 +199,6 @@ func (p *Pipeline) Snapshot() Snapshot {
 	case !life.start.IsZero():
 		s.ElapsedSeconds = now.Sub(life.start).Seconds()
 	}
-	p.stats.into(&s, p.cfg.Traps.Report)
 	if x := p.cfg.Duplicates; x != nil {
 		t := x.Totals()
 		s.Duplicates = &t
@@ -188,49 +208,6 @@ func (p *Pipeline) Snapshot() Snapshot {
 		s.Round = p.cfg.Round
 	}
 	return s
-}
-
-// into fills a snapshot. With report links that lead nowhere were followed.
-func (s *stats) into(to *Snapshot, report bool) {
-	to.Pages, to.Errors, to.Unindexed = s.pages.Load(), s.errors.Load(), s.unindexed.Load()
-	to.Records = s.records.Load() - to.Unindexed
-	to.Requests, to.Answered = s.requests.Load(), s.answered.Load()
-	to.OfURL, to.Unruled, to.Trapped = s.ofURL.Load(), s.unruled.Load(), s.left.Load()
-	to.Retries, to.Returned, to.Refused = s.retries.Load(), s.returned.Load(), s.refused.Load()
-	to.Bytes, to.WireBytes = s.bytes.Load(), s.wireBytes.Load()
-	to.Workers.BusySeconds = time.Duration(s.workerBusy.Load()).Seconds()
-	to.Workers.WaitSeconds = time.Duration(s.workerWait.Load()).Seconds()
-	for c := range s.classes {
-		switch class := outcome.Class(c); {
-		case class == outcome.ClientError, class == outcome.Filtered, class == outcome.Canceled, class.Success():
-		default:
-			to.Failed += s.classes[c].Load()
-		}
-	}
-	to.Outcomes = counted(s.classes[:], func(i int) string { return outcome.Class(i).String() })
-	to.Helpers = counted(s.helpers[:], func(i int) string { return outcome.Class(i).String() })
-	to.Changes = counted(s.changes[:], func(i int) string { return string(changeNames[i]) })
-	to.OutOfScope = counted(s.out[:], func(i int) string { return scope.Code(i).String() })
-	if n := s.nofollow.Load(); n > 0 {
-		to.OutOfScope[reasonNofollow] = n
-	}
-	to.Dropped = s.dropped.into(make(map[string]int64))
-	if report {
-		to.Suspected = s.trapped.into(make(map[string]int64))
-	} else {
-		s.trapped.into(to.Dropped)
-	}
-}
-
-// counted names the counters that are not zero.
-func counted(counters []atomic.Int64, name func(int) string) map[string]int64 {
-	m := make(map[string]int64)
-	for i := range counters {
-		if n := counters[i].Load(); n > 0 {
-			m[name(i)] = n
-		}
-	}
-	return m
 }
 
 // Recent is the last that the crawl has dealt with, the newest first.

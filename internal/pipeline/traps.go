@@ -66,7 +66,12 @@ func (d *discovery) trapped(from *frontier.Lease, link *found, now time.Time) bo
 	if !t.Report && t.Detector.AllowProbe(it.URL) {
 		return false
 	}
-	d.p.stats.trapped.add(why.String(), 1)
+	s := &d.p.stats
+	names := s.n.Dropped
+	if t.Report {
+		names = s.n.Suspected
+	}
+	s.tally(names, why.String(), 1)
 	t.tell(it.URL, why)
 	return !t.Report
 }
@@ -212,18 +217,8 @@ type budgets struct {
 	told []bool   // by budget: that it is spent
 }
 
-// newBudgets checks a list. The error names the one that is wrong.
-func newBudgets(list []Budget) (*budgets, error) {
-	for i, b := range list {
-		switch {
-		case b.Match == nil:
-			return nil, fmt.Errorf("pipeline: Budgets[%d].Match is nil: give it a pattern", i)
-		case b.MaxPages < 1 || b.MaxPages > math.MaxInt32:
-			return nil, fmt.Errorf("pipeline: Budgets[%d].MaxPages is %d: give it 1 to %d, or leave such URLs out of the scope",
-				i, b.MaxPages, math.MaxInt32)
-		}
-	}
-	return &budgets{counters: newCounters(), list: slices.Clone(list), told: make([]bool, len(list))}, nil
+func newBudgets(list []Budget) *budgets {
+	return &budgets{counters: newCounters(), list: slices.Clone(list), told: make([]bool, len(list))}
 }
 
 // of is the budget of a URL, counted from 1; zero if it is of none.
@@ -287,7 +282,7 @@ func (d *discovery) overBudget(link *found) bool {
 	if d.frontier.Known(link.fp) {
 		return true
 	}
-	d.p.stats.dropped.add(reasonBudget, 1)
+	d.p.stats.tally(d.p.stats.n.Dropped, reasonBudget, 1)
 	if i := link.budget - 1; !b.told[i] {
 		b.told[i] = true
 		d.p.warnDropped(reasonBudget, it.URL.String(), fmt.Sprintf("raise scope.budgets[%d]", i))

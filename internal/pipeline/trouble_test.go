@@ -319,8 +319,8 @@ func TestErrorsOfRecords(t *testing.T) {
 		{Kind: "sitemap", Status: 200},
 		{Kind: "sitemap", Status: 500},
 	} {
-		s.record(&rec)
+		s.record(&rec, false)
 	}
-	require.EqualValues(t, 1, s.pages.Load())
-	require.EqualValues(t, 2, s.errors.Load())
+	require.EqualValues(t, 1, s.n.Pages)
+	require.EqualValues(t, 2, s.n.Errors)
 }
