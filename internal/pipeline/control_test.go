@@ -1,10 +1,7 @@
 package pipeline
 
 import (
-	"fmt"
 	"net/http"
-	"slices"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -16,8 +13,6 @@ import (
 	"github.com/treadlight/crawl/internal/fetch"
 	"github.com/treadlight/crawl/internal/frontier"
 	"github.com/treadlight/crawl/internal/frontier/attribution"
-	"github.com/treadlight/crawl/internal/ratelimit"
-	"github.com/treadlight/crawl/internal/web/canonical"
 	"github.com/treadlight/crawl/internal/web/scope"
 )
 
@@ -304,60 +299,4 @@ func TestExcludedSeeds(t *testing.T) {
 		require.Equal(t, 4, v.of("a.test"))
 		require.Equal(t, scope.Excluded.String(), w.out.byURL(t)["http://b.test/"].Error.Class)
 	})
-}
-
-// BenchmarkSnapshot is what Discovery is kept from its work for by one look at a crawl of a
-// hundred thousand hosts, and what the look costs who looks.
-func BenchmarkSnapshot(b *testing.B) {
-	const hosts = 100_000
-	limits := ratelimit.DefaultConfig()
-	limits.MaxDomains = 2 * hosts
-	limiter, err := ratelimit.New(limits)
-	require.NoError(b, err)
-	sc, err := scope.New(scope.Config{Mode: scope.Any})
-	require.NoError(b, err)
-	client, err := fetch.New(fetch.Config{})
-	require.NoError(b, err)
-	defer client.Close()
-	p, err := New(Config{Limiter: limiter, Fetcher: client, Scope: sc})
-	require.NoError(b, err)
-	now := time.Now()
-	for h := range hosts {
-		name := fmt.Sprintf("h%d.test", h)
-		for i := range 1 + h*7919%3 {
-			u, err := canonical.Parse(fmt.Sprintf("http://%s/%d", name, i))
-			require.NoError(b, err)
-			it := frontier.Item{URL: u}
-			p.discovery.frontier.Add(now, it, p.discovery.frontier.Fingerprint(&it))
-		}
-		permit, err := limiter.Acquire(b.Context(), strings.Clone(name))
-		require.NoError(b, err)
-		limiter.Feedback(name, ratelimit.Feedback{StatusCode: 200, Latency: time.Millisecond})
-		permit.Release()
-	}
-	p.began.Store(true)
-	stop, ended := make(chan struct{}), make(chan struct{})
-	d := p.discovery
-	var stalls []time.Duration
-	go func() { // nothing but to be asked
-		defer close(ended)
-		for {
-			select {
-			case ask := <-p.asks:
-				begin := time.Now()
-				ask(d)
-				stalls = append(stalls, time.Since(begin))
-			case <-stop:
-				return
-			}
-		}
-	}()
-	for b.Loop() {
-		p.Snapshot()
-	}
-	close(stop)
-	<-ended
-	slices.Sort(stalls)
-	b.ReportMetric(float64(stalls[len(stalls)/2].Microseconds()), "median-stall-µs")
-	b.ReportMetric(float64(stalls[len(stalls)-1].Microseconds()), "longest-stall-µs")
 }

@@ -247,19 +247,6 @@ func TestStopBeforeRun(t *testing.T) {
 	})
 }
 
-// BenchmarkBudget is what a link costs Discovery whose budget is not spent, beside what the frontier takes.
-func BenchmarkBudget(b *testing.B) {
-	list := newBudgets([]Budget{bound(math.MaxInt32, `/cal/`, false)})
-	u, err := canonical.Parse("https://www.example.com/docs/cal/2026-11-21")
-	require.NoError(b, err)
-	b.ReportAllocs()
-	for b.Loop() {
-		if budget := list.of(u.String()); !list.spent(budget, u) {
-			list.count(budget, u)
-		}
-	}
-}
-
 // leftPattern is a detector that has left the URLs /n/… of a.test.
 func leftPattern(t *testing.T) *trap.Detector {
 	t.Helper()
