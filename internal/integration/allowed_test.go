@@ -17,6 +17,7 @@ import (
 
 	"github.com/treadlight/crawl"
 	"github.com/treadlight/crawl/internal/assembly"
+	"github.com/treadlight/crawl/internal/lab/fetchtest"
 	"github.com/treadlight/crawl/internal/store/sqlitedb"
 	"github.com/treadlight/crawl/transport"
 )
@@ -110,9 +111,9 @@ func TestNothingLeadsToSpecialAddresses(t *testing.T) {
 		links = append(links, "http://"+host+"/link", fmt.Sprintf("/redirect/%d", i))
 	}
 	target := ""
-	inner := newRawHost(t, func(c net.Conn, _ string) bool { return sayPage(c, "internal") })
-	inner.listen(t, "127.0.24.9:0")
-	outer := newRawHost(t, func(c net.Conn, path string) bool {
+	inner := fetchtest.NewRaw(t, func(c net.Conn, _ string) bool { return sayPage(c, "internal") })
+	inner.Listen(t, "127.0.24.9:0")
+	outer := fetchtest.NewRaw(t, func(c net.Conn, path string) bool {
 		var i int
 		switch _, err := fmt.Sscanf(path, "/redirect/%d", &i); {
 		case err == nil:
@@ -130,7 +131,7 @@ func TestNothingLeadsToSpecialAddresses(t *testing.T) {
 		}
 		return sayPage(c, anchors(links...))
 	})
-	origin := outer.listen(t, "127.0.24.1:0")
+	origin := outer.Listen(t, "127.0.24.1:0")
 	for _, robots := range []bool{false, true} {
 		c, out := probed(t, names, func(cfg *assembly.Config) { cfg.Robots.Enabled = robots })
 		require.NoError(t, c.Run(t.Context(), origin+"/"))
@@ -154,7 +155,7 @@ func TestNothingLeadsToSpecialAddresses(t *testing.T) {
 		require.Error(t, c.Run(t.Context(), origin+"/"), target)
 		require.Equal(t, "address_denied", class(byURL(t, out.list)[origin+"/"]), target)
 	}
-	require.Empty(t, inner.heads)
+	require.Empty(t, inner.Heads())
 }
 
 // What a name of a seed leads to is decided when the crawl begins, for the ports of its seeds and
@@ -163,11 +164,11 @@ func TestNamesOfSeedsOpenWhatTheyWere(t *testing.T) {
 	const at, elsewhere, public = "127.0.24.1", "127.0.24.2", "192.0.66.2"
 	names := new(answers)
 	var links []string
-	host := newRawHost(t, func(c net.Conn, _ string) bool { return sayPage(c, anchors(links...)) })
-	port := portOf(t, host.listen(t, at+":0"))
-	other := newRawHost(t, func(c net.Conn, _ string) bool { return sayPage(c, "internal") })
-	another := portOf(t, other.listen(t, at+":0"))
-	other.listen(t, elsewhere+":"+port)
+	host := fetchtest.NewRaw(t, func(c net.Conn, _ string) bool { return sayPage(c, anchors(links...)) })
+	port := portOf(t, host.Listen(t, at+":0"))
+	other := fetchtest.NewRaw(t, func(c net.Conn, _ string) bool { return sayPage(c, "internal") })
+	another := portOf(t, other.Listen(t, at+":0"))
+	other.Listen(t, elsewhere+":"+port)
 	seed := "http://seed.test:" + port
 	literal := "http://" + at + ":" + port
 	siblings := []string{
@@ -222,7 +223,7 @@ func TestNamesOfSeedsOpenWhatTheyWere(t *testing.T) {
 			require.Equal(t, tc.want, class(byURL(t, out.list)[seed+"/"]), "%+v, late %v", tc, late)
 		}
 	}
-	require.Empty(t, other.heads)
+	require.Empty(t, other.Heads())
 }
 
 // What seeds have opened is kept: a crawl that goes on opens nothing else, and says how to have
@@ -230,10 +231,10 @@ func TestNamesOfSeedsOpenWhatTheyWere(t *testing.T) {
 func TestResumedCrawlsOpenNothingNew(t *testing.T) {
 	const at, elsewhere, public = "127.0.24.1", "127.0.24.2", "192.0.66.2"
 	names := new(answers)
-	host := newRawHost(t, func(c net.Conn, _ string) bool { return sayPage(c, anchors("/a", "/b", "/c")) })
-	port := portOf(t, host.listen(t, at+":0"))
-	moved := newRawHost(t, func(c net.Conn, _ string) bool { return sayPage(c, "moved") })
-	moved.listen(t, elsewhere+":"+port)
+	host := fetchtest.NewRaw(t, func(c net.Conn, _ string) bool { return sayPage(c, anchors("/a", "/b", "/c")) })
+	port := portOf(t, host.Listen(t, at+":0"))
+	moved := fetchtest.NewRaw(t, func(c net.Conn, _ string) bool { return sayPage(c, "moved") })
+	moved.Listen(t, elsewhere+":"+port)
 	seed := "http://seed.test:" + port
 	literal := "http://" + at + ":" + port
 	for _, tc := range []struct {
@@ -281,8 +282,8 @@ func TestResumedCrawlsOpenNothingNew(t *testing.T) {
 func TestRoundsOpenWhatNamesWereWhenTheyBegan(t *testing.T) {
 	const at, public = "127.0.24.1", "192.0.66.2"
 	names := new(answers)
-	host := newRawHost(t, func(c net.Conn, _ string) bool { return sayPage(c, anchors("/a", "/b", "/c")) })
-	port := portOf(t, host.listen(t, at+":0"))
+	host := fetchtest.NewRaw(t, func(c net.Conn, _ string) bool { return sayPage(c, anchors("/a", "/b", "/c")) })
+	port := portOf(t, host.Listen(t, at+":0"))
 	seed, literal := "http://seed.test:"+port, "http://"+at+":"+port
 	for _, tc := range []struct{ first, again, resumed, want string }{
 		{public, at, at, ""},
@@ -321,8 +322,8 @@ func TestStatesWithoutOpenings(t *testing.T) {
 	const at = "127.0.24.1"
 	names := new(answers)
 	names.set("seed.test", at)
-	host := newRawHost(t, func(c net.Conn, _ string) bool { return sayPage(c, anchors("/a", "/b", "/c")) })
-	port := portOf(t, host.listen(t, at+":0"))
+	host := fetchtest.NewRaw(t, func(c net.Conn, _ string) bool { return sayPage(c, anchors("/a", "/b", "/c")) })
+	port := portOf(t, host.Listen(t, at+":0"))
 	dir := filepath.Join(t.TempDir(), "state")
 	c, _ := probed(t, names, func(cfg *assembly.Config) { cfg.State.Dir, cfg.MaxPages = dir, 2 })
 	require.NoError(t, c.Run(t.Context(), "http://seed.test:"+port+"/", "http://seed.test:"+port+"/d"))
@@ -353,8 +354,8 @@ func TestStatesWithoutOpenings(t *testing.T) {
 func TestSeedsOfOthersOpenNothing(t *testing.T) {
 	names := new(answers)
 	names.set("seed.test", "127.0.24.2")
-	inner := newRawHost(t, func(c net.Conn, _ string) bool { return sayPage(c, "internal") })
-	private := inner.listen(t, "127.0.24.2:0")
+	inner := fetchtest.NewRaw(t, func(c net.Conn, _ string) bool { return sayPage(c, "internal") })
+	private := inner.Listen(t, "127.0.24.2:0")
 	port := portOf(t, private)
 	brought := []string{private + "/", "http://localhost:" + port + "/", "http://seed.test:" + port + "/"}
 	for _, allowed := range []bool{false, true} {
@@ -371,7 +372,7 @@ func TestSeedsOfOthersOpenNothing(t *testing.T) {
 				require.NoError(t, res.Body.Close())
 			}
 		}
-		outer := newRawHost(t, func(c net.Conn, _ string) bool {
+		outer := fetchtest.NewRaw(t, func(c net.Conn, _ string) bool {
 			once.Do(order)
 			return sayPage(c, "fine")
 		})
@@ -381,7 +382,7 @@ func TestSeedsOfOthersOpenNothing(t *testing.T) {
 		ctx, leave := context.WithCancel(t.Context())
 		served := make(chan error)
 		go func() { served <- console.Serve(ctx, c) }()
-		require.NoError(t, c.Run(t.Context(), outer.listen(t, "127.0.24.1:0")+"/"))
+		require.NoError(t, c.Run(t.Context(), outer.Listen(t, "127.0.24.1:0")+"/"))
 		leave()
 		require.NoError(t, <-served)
 		check := func(list []crawl.Record) {
@@ -396,7 +397,7 @@ func TestSeedsOfOthersOpenNothing(t *testing.T) {
 			}
 		}
 		check(out.list)
-		require.Equal(t, allowed, len(inner.heads) > 0)
+		require.Equal(t, allowed, len(inner.Heads()) > 0)
 
 		check(goOn(t, names, openAgain(t, dir, assembly.Again{}), nil))
 	}
@@ -404,13 +405,13 @@ func TestSeedsOfOthersOpenNothing(t *testing.T) {
 
 // What a program asks a client for is no seed either, wherever the address comes from.
 func TestClientLeadsToNoSpecialAddress(t *testing.T) {
-	inner := newRawHost(t, func(c net.Conn, path string) bool {
+	inner := fetchtest.NewRaw(t, func(c net.Conn, path string) bool {
 		if path == "/metadata" {
 			return say(c, "302 Found", "Location: http://169.254.169.254/latest\r\n", "")
 		}
 		return sayPage(c, "internal")
 	})
-	private := inner.listen(t, "127.0.24.2:0")
+	private := inner.Listen(t, "127.0.24.2:0")
 	urls := []string{private, "http://localhost:" + portOf(t, private)}
 	for _, a := range special {
 		urls = append(urls, "http://"+net.JoinHostPort(a, "7"))
@@ -436,7 +437,7 @@ func TestClientLeadsToNoSpecialAddress(t *testing.T) {
 			for _, url := range urls {
 				require.True(t, refused(url), url)
 			}
-			require.Empty(t, inner.heads)
+			require.Empty(t, inner.Heads())
 		}
 		require.NoError(t, c.Close())
 	}

@@ -103,11 +103,11 @@ func TestFleetOpensWhatItsSeedsOpen(t *testing.T) {
 	names := new(answers)
 	var links []string
 	served := make(chan struct{}, 1000)
-	host := newRawHost(t, func(c net.Conn, _ string) bool { served <- struct{}{}; return sayPage(c, anchors(links...)) })
-	port := portOf(t, host.listen(t, at+":0"))
-	other := newRawHost(t, func(c net.Conn, _ string) bool { return sayPage(c, "internal") })
-	another := portOf(t, other.listen(t, at+":0"))
-	other.listen(t, elsewhere+":"+port)
+	host := fetchtest.NewRaw(t, func(c net.Conn, _ string) bool { served <- struct{}{}; return sayPage(c, anchors(links...)) })
+	port := portOf(t, host.Listen(t, at+":0"))
+	other := fetchtest.NewRaw(t, func(c net.Conn, _ string) bool { return sayPage(c, "internal") })
+	another := portOf(t, other.Listen(t, at+":0"))
+	other.Listen(t, elsewhere+":"+port)
 	seed, literal := "http://seed.test:"+port, "http://"+at+":"+port
 	siblings := []string{
 		"http://seed.test:" + another + "/", "http://sub.seed.test:" + port + "/", "http://" + at + ":" + another + "/",
@@ -161,5 +161,5 @@ func TestFleetOpensWhatItsSeedsOpen(t *testing.T) {
 		}
 		require.Positive(t, n, "%+v", tc)
 	}
-	require.Empty(t, other.heads)
+	require.Empty(t, other.Heads())
 }

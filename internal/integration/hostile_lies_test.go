@@ -1,9 +1,6 @@
 package integration_test
 
 import (
-	"bufio"
-	"context"
-	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -11,7 +8,6 @@ import (
 	"regexp"
 	"strings"
 	"sync"
-	"syscall"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -20,6 +16,7 @@ import (
 
 	"github.com/treadlight/crawl"
 	"github.com/treadlight/crawl/internal/assembly"
+	"github.com/treadlight/crawl/internal/lab/fetchtest"
 )
 
 // lie is an answer that is not what it says, and what must be made of it.
@@ -96,7 +93,7 @@ func lies(t *testing.T) map[string]lie {
 func TestLies(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		all := lies(t)
-		h := newRawHost(t, func(c net.Conn, path string) bool {
+		h := fetchtest.NewRaw(t, func(c net.Conn, path string) bool {
 			if l, ok := all[path]; ok {
 				_, _ = io.WriteString(c, l.answer) // whether or not it is taken
 				return false
@@ -112,7 +109,7 @@ func TestLies(t *testing.T) {
 		})
 		cfg := unpaced()
 		cfg.Robots.Enabled, cfg.Scope.Mode = false, "any"
-		list, _ := visitOver(t, cfg, h.dial, "http://a.test/")
+		list, _ := visitOver(t, cfg, h.DialContext, "http://a.test/")
 		got := byURL(t, list)
 		for path, want := range all {
 			rec, ok := got[liar(path)+path]
@@ -127,7 +124,7 @@ func TestLies(t *testing.T) {
 			}
 		}
 		require.Equal(t, 200, got[liar("/type-none")+"/linked"].Status)
-		for _, head := range h.heads {
+		for _, head := range h.Heads() {
 			require.NotContains(t, head, "Smuggled: 1")
 		}
 	})
@@ -149,7 +146,7 @@ func TestSpoiltRefusals(t *testing.T) {
 		t.Run(name, bubble(func(t *testing.T) {
 			var mu sync.Mutex
 			var at []time.Time
-			h := newRawHost(t, func(c net.Conn, path string) bool {
+			h := fetchtest.NewRaw(t, func(c net.Conn, path string) bool {
 				if path != "/x" {
 					return sayPage(c, anchors("/x"))
 				}
@@ -163,7 +160,7 @@ func TestSpoiltRefusals(t *testing.T) {
 				}
 				return sayPage(c, "at last")
 			})
-			list, _ := visitOver(t, assembly.DefaultConfig(), h.dial, "http://a.test/")
+			list, _ := visitOver(t, assembly.DefaultConfig(), h.DialContext, "http://a.test/")
 			rec := byURL(t, list)["http://a.test/x"]
 			require.Equal(t, 200, rec.Status)
 			require.Empty(t, class(rec), "%+v", rec.Error)
@@ -227,7 +224,7 @@ var wellFormed = regexp.MustCompile(`^GET (/[!-~]*) HTTP/1\.1\r\n` +
 // request is one well-formed GET of a URL that has a record.
 func TestMalformedLinks(t *testing.T) {
 	var refs []string
-	own := newRawHost(t, func(c net.Conn, path string) bool {
+	own := fetchtest.NewRaw(t, func(c net.Conn, path string) bool {
 		if path == "/" {
 			var b strings.Builder
 			for i, ref := range refs {
@@ -240,17 +237,17 @@ func TestMalformedLinks(t *testing.T) {
 		}
 		return sayPage(c, "end")
 	})
-	other := newRawHost(t, func(c net.Conn, _ string) bool { return sayPage(c, "out of scope") })
-	origin, foreign := own.listen(t, "127.0.22.1:0"), other.listen(t, "127.0.22.2:0")
+	other := fetchtest.NewRaw(t, func(c net.Conn, _ string) bool { return sayPage(c, "out of scope") })
+	origin, foreign := own.Listen(t, "127.0.22.1:0"), other.Listen(t, "127.0.22.2:0")
 	refs = weirdRefs(origin, foreign)
 	cfg := unpaced()
 	cfg.Robots.Enabled, cfg.Sitemaps.Enabled = false, false
 	list, snap := visit(t, cfg, origin+"/")
 	got := byURL(t, list)
 	require.Greater(t, len(got), 200)
-	require.Empty(t, other.heads, "requests out of scope")
+	require.Empty(t, other.Heads(), "requests out of scope")
 	asked := map[string]bool{}
-	for _, head := range own.heads {
+	for _, head := range own.Heads() {
 		m := wellFormed.FindStringSubmatch(head)
 		require.NotNil(t, m, "malformed request %.300q", head)
 		require.Equal(t, strings.TrimPrefix(origin, "http://"), m[2])
@@ -270,18 +267,18 @@ func TestMalformedLinks(t *testing.T) {
 // A robots.txt may move to another host, but not to a private one; and where a seed
 // redirects to is in scope, but no more allowed than a link.
 func TestRedirectsOfSeedAndRobotsAreChecked(t *testing.T) {
-	inner := newRawHost(t, func(c net.Conn, _ string) bool { return sayPage(c, "internal") })
-	private := inner.listen(t, "127.0.23.4:0")
-	public := newRawHost(t, func(c net.Conn, path string) bool {
+	inner := fetchtest.NewRaw(t, func(c net.Conn, _ string) bool { return sayPage(c, "internal") })
+	private := inner.Listen(t, "127.0.23.4:0")
+	public := fetchtest.NewRaw(t, func(c net.Conn, path string) bool {
 		return say(c, "302 Found", "Location: "+private+path+"\r\n", "")
 	})
-	origin := public.listen(t, "127.0.23.3:0")
+	origin := public.Listen(t, "127.0.23.3:0")
 	for _, robots := range []bool{false, true} {
 		cfg := unpaced()
 		cfg.Robots.Enabled = robots
 		c, out := recorded(t, cfg, cfg.Dial)
 		err := c.Run(t.Context(), origin+"/")
-		require.Empty(t, inner.heads, "the private host was asked")
+		require.Empty(t, inner.Heads(), "the private host was asked")
 		got := byURL(t, out.list)
 		if robots {
 			require.ErrorIs(t, err, crawl.ErrBlocked, "nothing could be asked for")
@@ -292,170 +289,6 @@ func TestRedirectsOfSeedAndRobotsAreChecked(t *testing.T) {
 			require.Equal(t, "address_denied", class(got[private+"/"]))
 		}
 	}
-}
-
-// rawHost answers requests with bytes as they are, on sockets or pipes, and keeps the
-// requests as they came.
-type rawHost struct {
-	// answer writes to c and reports whether the connection goes on. It may be called by
-	// several goroutines at a time.
-	answer func(c net.Conn, path string) bool
-
-	running sync.WaitGroup
-
-	mu     sync.Mutex // guards what follows
-	conns  map[net.Conn]bool
-	closed bool
-	heads  []string // up to the blank line
-	paths  []string
-	sent   map[string]int64 // bytes by path
-}
-
-// newRawHost makes a host that ends with t.
-func newRawHost(t *testing.T, answer func(c net.Conn, path string) bool) *rawHost {
-	h := &rawHost{answer: answer, conns: make(map[net.Conn]bool), sent: make(map[string]int64)}
-	t.Cleanup(func() {
-		h.mu.Lock()
-		h.closed = true
-		for c := range h.conns {
-			_ = c.Close() // only to end its goroutine
-		}
-		h.mu.Unlock()
-		h.running.Wait()
-	})
-	return h
-}
-
-// listen serves on a loopback address and returns the origin.
-func (h *rawHost) listen(t *testing.T, addr string) string {
-	t.Helper()
-	ln, err := net.Listen("tcp", addr)
-	require.NoError(t, err)
-	accepting := make(chan struct{})
-	go func() {
-		defer close(accepting)
-		for {
-			c, err := ln.Accept()
-			if err != nil || !h.start(c) {
-				return
-			}
-		}
-	}()
-	t.Cleanup(func() {
-		_ = ln.Close() // only to end Accept
-		<-accepting
-	})
-	return "http://" + ln.Addr().String()
-}
-
-// dial connects through a pipe, whatever the address.
-func (h *rawHost) dial(context.Context, string, string) (net.Conn, error) {
-	near, far := net.Pipe()
-	if !h.start(far) {
-		return nil, net.ErrClosed
-	}
-	return socketLike{near}, nil
-}
-
-// socketLike is a pipe on which writing to a peer that has gone fails as on a socket.
-type socketLike struct{ net.Conn }
-
-func (c socketLike) Write(p []byte) (int, error) {
-	n, err := c.Conn.Write(p)
-	if errors.Is(err, io.ErrClosedPipe) {
-		err = &net.OpError{Op: "write", Net: "pipe", Err: syscall.EPIPE}
-	}
-	return n, err
-}
-
-func (h *rawHost) start(c net.Conn) bool {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	if h.closed {
-		_ = c.Close() // nobody is there to be told
-		return false
-	}
-	h.conns[c] = true
-	h.running.Go(func() {
-		h.serve(c)
-		_ = c.Close() // it may be closed already
-		h.mu.Lock()
-		delete(h.conns, c)
-		h.mu.Unlock()
-	})
-	return true
-}
-
-func (h *rawHost) serve(c net.Conn) {
-	br := bufio.NewReader(c)
-	for {
-		head, path, err := readRequest(br)
-		if err != nil {
-			return
-		}
-		h.mu.Lock()
-		h.heads, h.paths = append(h.heads, head), append(h.paths, path)
-		h.mu.Unlock()
-		counted := &countedConn{Conn: c}
-		on := h.answer(counted, path)
-		h.mu.Lock()
-		h.sent[path] += counted.n
-		h.mu.Unlock()
-		if !on {
-			return
-		}
-	}
-}
-
-// readRequest reads up to the blank line.
-func readRequest(br *bufio.Reader) (head, path string, err error) {
-	for {
-		line, err := br.ReadString('\n')
-		if err != nil {
-			return "", "", err
-		}
-		if line == "\r\n" || line == "\n" {
-			break
-		}
-		head += line
-	}
-	fields := strings.Fields(head)
-	if len(fields) < 2 {
-		return "", "", errors.New("not a request")
-	}
-	return head, fields[1], nil
-}
-
-// countedConn counts what is written.
-type countedConn struct {
-	net.Conn
-	n int64
-}
-
-func (c *countedConn) Write(p []byte) (int, error) {
-	n, err := c.Conn.Write(p)
-	c.n += int64(n)
-	return n, err
-}
-
-// count is how many requests asked for a path.
-func (h *rawHost) count(path string) int {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	n := 0
-	for _, p := range h.paths {
-		if p == path {
-			n++
-		}
-	}
-	return n
-}
-
-// bytes is how much was sent in answer to requests for a path.
-func (h *rawHost) bytes(path string) int64 {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	return h.sent[path]
 }
 
 // say writes an answer with a length and reports that the connection goes on.

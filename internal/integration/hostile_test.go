@@ -121,8 +121,7 @@ func requireHostile(t *testing.T, h *fetchtest.HostileServer, got map[string]cra
 func beside(h *fetchtest.HostileServer, others *fetchtest.Net) dialer {
 	return func(ctx context.Context, network, addr string) (net.Conn, error) {
 		if strings.HasSuffix(addr, h.Addr()+":80") {
-			c, err := h.DialContext(ctx, network, addr)
-			return socketLike{c}, err
+			return h.DialContext(ctx, network, addr)
 		}
 		return others.DialContext(ctx, network, addr)
 	}
@@ -193,7 +192,7 @@ func TestConnectionsThatEnd(t *testing.T) {
 		}
 		return say(c, "200 OK", header+htmlHeader, "page "+path)
 	}
-	tcp := func(c net.Conn) *net.TCPConn { return c.(*countedConn).Conn.(*net.TCPConn) }
+	tcp := func(c net.Conn) *net.TCPConn { return c.(*fetchtest.Conn).Conn.(*net.TCPConn) }
 	for _, tc := range []struct {
 		name  string
 		tries int // the most that a page may need; with 2 it is answered well from the second time on
@@ -216,7 +215,7 @@ func TestConnectionsThatEnd(t *testing.T) {
 		for _, conns := range []int{1, 8} {
 			t.Run(fmt.Sprintf("%s, %d at a time", tc.name, conns), func(t *testing.T) {
 				var seen sync.Map
-				h := newRawHost(t, func(c net.Conn, path string) bool {
+				h := fetchtest.NewRaw(t, func(c net.Conn, path string) bool {
 					_, again := seen.LoadOrStore(path, true)
 					if tc.tries > 1 && (again || path == "/" || path == "/robots.txt") {
 						return full(c, path, "")
@@ -224,7 +223,7 @@ func TestConnectionsThatEnd(t *testing.T) {
 					tc.end(c, path)
 					return false
 				})
-				origin := h.listen(t, "127.0.24.1:0")
+				origin := h.Listen(t, "127.0.24.1:0")
 				cfg := unpaced()
 				cfg.PerHostMax, cfg.Sitemaps.Enabled = conns, false
 				cfg.RateLimit.RetryBaseDelay = time.Millisecond
@@ -328,7 +327,7 @@ func robotsAnswers(t *testing.T) []robotsAnswer {
 func TestHostileRobots(t *testing.T) {
 	for _, tc := range robotsAnswers(t) {
 		t.Run(tc.name, bubble(func(t *testing.T) {
-			h := newRawHost(t, func(c net.Conn, path string) bool {
+			h := fetchtest.NewRaw(t, func(c net.Conn, path string) bool {
 				if path == "/robots.txt" {
 					return tc.answer(c)
 				}
@@ -336,26 +335,26 @@ func TestHostileRobots(t *testing.T) {
 			})
 			cfg := assembly.DefaultConfig()
 			begun := time.Now()
-			c, out := recorded(t, cfg, h.dial)
+			c, out := recorded(t, cfg, h.DialContext)
 			if err := c.Run(t.Context(), "http://a.test/"); err != nil && !errors.Is(err, crawl.ErrBlocked) {
 				require.ErrorIs(t, err, crawl.ErrUnreachable)
 			}
 			got := byURL(t, out.list)
 			synctest.Wait() // the host hears that nobody reads any more
 			t.Logf("ended after %v: %v; robots.txt asked for %d times, %d bytes of it sent",
-				time.Since(begun), c.Snapshot().State, h.count("/robots.txt"), h.bytes("/robots.txt"))
+				time.Since(begun), c.Snapshot().State, h.Count("/robots.txt"), h.Sent("/robots.txt"))
 			require.Equal(t, tc.pages, class(got["http://a.test/"]), "%+v", got["http://a.test/"].Error)
 			if tc.pages == "" {
 				require.Len(t, got, 5)
 				require.Equal(t, tc.secret, class(got["http://a.test/secret"]))
 			}
-			require.Equal(t, tc.asked, h.count("/robots.txt"))
+			require.Equal(t, tc.asked, h.Count("/robots.txt"))
 			if tc.secret != "" {
-				require.Zero(t, h.count("/secret"))
+				require.Zero(t, h.Count("/secret"))
 			}
 			// 500 KiB are read, and 64 KiB to see whether the connection can be kept; the rest
 			// is what had left the server by then.
-			require.LessOrEqual(t, h.bytes("/robots.txt"), int64(tc.asked)<<20)
+			require.LessOrEqual(t, h.Sent("/robots.txt"), int64(tc.asked)<<20)
 		}))
 	}
 }

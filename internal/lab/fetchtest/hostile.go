@@ -23,32 +23,58 @@ import (
 	"github.com/treadlight/crawl/internal/clock"
 )
 
-// HostileServer breaks the rules of HTTP in the way that the path of a request names, a
-// [Behavior]; it answers another path with a small page.
-type HostileServer struct {
-	listener net.Listener // nil when only pipes are served
-	running  sync.WaitGroup
-	over     context.Context // ends with the test, and every slow behavior with it
-	stop     context.CancelFunc
+// Raw answers requests with bytes as they are, on sockets or pipes, and keeps the requests as they came. It is safe
+// for concurrent use.
+type Raw struct {
+	answer  func(c net.Conn, path string) bool
+	running sync.WaitGroup
 
 	mu     sync.Mutex // guards what follows
 	conns  map[net.Conn]struct{}
 	closed bool
-	seen   map[Behavior]int
+	heads  []string // up to the blank line
+	sent   map[string]int64
+	count  map[string]int
 }
 
-// Hostile starts a server on a loopback socket. It ends with t.
-func Hostile(t testing.TB) *HostileServer {
+// NewRaw makes a server that ends with t. Answer writes to c and reports whether the connection goes on; it may be
+// called by several goroutines at a time. The Conn of a [Conn] is the connection itself.
+func NewRaw(t testing.TB, answer func(c net.Conn, path string) bool) *Raw {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
+	h := &Raw{answer: answer, conns: make(map[net.Conn]struct{}), sent: make(map[string]int64), count: make(map[string]int)}
+	t.Cleanup(func() {
+		h.mu.Lock()
+		h.closed = true
+		for c := range h.conns {
+			_ = c.Close() // only to end its goroutine
+		}
+		h.mu.Unlock()
+		h.running.Wait()
+	})
+	return h
+}
+
+// Conn is one connection of a [Raw].
+type Conn struct {
+	net.Conn
+	requests int
+	sent     int64
+}
+
+// Write counts what is written.
+func (c *Conn) Write(p []byte) (int, error) {
+	n, err := c.Conn.Write(p)
+	c.sent += int64(n)
+	return n, err
+}
+
+// Listen serves on a loopback address too, and returns the origin.
+func (h *Raw) Listen(t testing.TB, addr string) string {
+	t.Helper()
+	l, err := net.Listen("tcp", addr)
 	if err != nil {
 		t.Fatalf("fetchtest: listen: %v", err)
 	}
-	for _, pack := range bombs {
-		pack() // now, and not during a client's timeout
-	}
-	h := HostilePipes(t)
-	h.listener = l
 	h.running.Go(func() {
 		for {
 			c, err := l.Accept()
@@ -58,39 +84,12 @@ func Hostile(t testing.TB) *HostileServer {
 			h.start(c)
 		}
 	})
-	return h
+	t.Cleanup(func() { _ = l.Close() }) // only to end Accept
+	return "http://" + l.Addr().String()
 }
 
-// HostilePipes is a server without a socket, for synctest bubbles: its DialContext reaches it
-// under every address. It ends with t.
-func HostilePipes(t testing.TB) *HostileServer {
-	t.Helper()
-	h := &HostileServer{conns: make(map[net.Conn]struct{}), seen: make(map[Behavior]int)}
-	h.over, h.stop = context.WithCancel(context.Background())
-	t.Cleanup(h.close)
-	return h
-}
-
-// URL is where this behavior is met.
-func (h *HostileServer) URL(b Behavior) string { return "http://" + h.Addr() + string(b) }
-
-// Addr is the host and port of the server; a made-up one if it has no socket.
-func (h *HostileServer) Addr() string {
-	if h.listener == nil {
-		return "hostile.test"
-	}
-	return h.listener.Addr().String()
-}
-
-// Seen is how many requests have asked for this behavior.
-func (h *HostileServer) Seen(b Behavior) int {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	return h.seen[b]
-}
-
-// DialContext connects to the server through a pipe; it fits fetch.Config.
-func (h *HostileServer) DialContext(ctx context.Context, _, _ string) (net.Conn, error) {
+// DialContext connects through a pipe, whatever the address; it fits fetch.Config.
+func (h *Raw) DialContext(ctx context.Context, _, addr string) (net.Conn, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
@@ -98,10 +97,31 @@ func (h *HostileServer) DialContext(ctx context.Context, _, _ string) (net.Conn,
 	if !h.start(far) {
 		return nil, net.ErrClosed
 	}
-	return near, nil
+	return &pipe{Conn: near, local: "127.0.0.1:1", remote: address(addr)}, nil
 }
 
-func (h *HostileServer) start(c net.Conn) bool {
+// Heads are the requests so far, each up to the blank line.
+func (h *Raw) Heads() []string {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return slices.Clone(h.heads)
+}
+
+// Count is how many requests asked for a path, and Sent how many bytes were sent in answer to them.
+func (h *Raw) Count(path string) int {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.count[path]
+}
+
+// Sent is how many bytes were sent in answer to requests for a path.
+func (h *Raw) Sent(path string) int64 {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.sent[path]
+}
+
+func (h *Raw) start(c net.Conn) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.closed {
@@ -110,8 +130,8 @@ func (h *HostileServer) start(c net.Conn) bool {
 	}
 	h.conns[c] = struct{}{}
 	h.running.Go(func() {
-		h.serve(c)
-		_ = c.Close() // some behaviors have closed it already
+		h.serve(&Conn{Conn: c})
+		_ = c.Close() // it may be closed already
 		h.mu.Lock()
 		delete(h.conns, c)
 		h.mu.Unlock()
@@ -119,63 +139,90 @@ func (h *HostileServer) start(c net.Conn) bool {
 	return true
 }
 
-func (h *HostileServer) close() {
-	h.stop()
-	if h.listener != nil {
-		_ = h.listener.Close() // only to end Accept
-	}
-	h.mu.Lock()
-	h.closed = true
-	for c := range h.conns {
-		_ = c.Close() // only to end its goroutine
-	}
-	h.mu.Unlock()
-	h.running.Wait()
-}
-
-func (h *HostileServer) serve(c net.Conn) {
+func (h *Raw) serve(c *Conn) {
 	br := bufio.NewReader(c)
 	if first, err := br.Peek(1); err == nil && first[0] == 0x16 { // a TLS ClientHello
 		_, _ = io.WriteString(c, "\x16\x7f\x7fthis is no handshake") // garbage either way
 		return
 	}
-	for n := 1; ; n++ {
-		b, err := readHead(br)
+	for on := true; on; {
+		head, path, err := readHead(br)
 		if err != nil {
 			return
 		}
 		h.mu.Lock()
-		h.seen[b]++
+		h.heads = append(h.heads, head)
+		h.count[path]++
 		h.mu.Unlock()
-		act, ok := behaviors[b]
-		if !ok {
-			act = plain
-		}
-		if !act(&victim{Conn: c, h: h, requests: n}) {
-			return
-		}
+		before := c.sent
+		c.requests++
+		on = h.answer(c, path)
+		h.mu.Lock()
+		h.sent[path] += c.sent - before
+		h.mu.Unlock()
 	}
 }
 
-func readHead(br *bufio.Reader) (Behavior, error) {
-	var path string
-	for first := true; ; first = false {
+func readHead(br *bufio.Reader) (head, path string, err error) {
+	for {
 		line, err := br.ReadString('\n')
 		if err != nil {
-			return "", err
+			return "", "", err
 		}
-		line = strings.TrimSpace(line)
-		if first {
-			fields := strings.Fields(line)
-			if len(fields) != 3 {
-				return "", errors.New("not a request line")
-			}
-			path = fields[1]
-		} else if line == "" {
-			return Behavior(path), nil
+		if line == "\r\n" || line == "\n" {
+			break
 		}
+		head += line
 	}
+	fields := strings.Fields(head)
+	if len(fields) < 2 {
+		return "", "", errors.New("not a request")
+	}
+	return head, fields[1], nil
 }
+
+// HostileServer breaks the rules of HTTP in the way that the path of a request names, a
+// [Behavior]; it answers another path with a small page.
+type HostileServer struct {
+	*Raw
+	addr string
+}
+
+// Hostile starts a server on a loopback socket. It ends with t.
+func Hostile(t testing.TB) *HostileServer {
+	t.Helper()
+	for _, pack := range bombs {
+		pack() // now, and not during a client's timeout
+	}
+	h := HostilePipes(t)
+	h.addr = strings.TrimPrefix(h.Listen(t, "127.0.0.1:0"), "http://")
+	return h
+}
+
+// HostilePipes is a server without a socket, for synctest bubbles: its DialContext reaches it
+// under every address. It ends with t.
+func HostilePipes(t testing.TB) *HostileServer {
+	t.Helper()
+	over, stop := context.WithCancel(context.Background()) // every slow behavior ends with it
+	h := &HostileServer{addr: "hostile.test", Raw: NewRaw(t, func(c net.Conn, path string) bool {
+		act, ok := behaviors[Behavior(path)]
+		if !ok {
+			act = plain
+		}
+		return act(&victim{Conn: c.(*Conn), over: over}) //nolint:forcetypeassert // as NewRaw says
+	})}
+	t.Cleanup(stop)
+	return h
+}
+
+// URL is where this behavior is met.
+func (h *HostileServer) URL(b Behavior) string { return "http://" + h.addr + string(b) }
+
+// Addr is the host and port of the server; a made-up one if it has no socket.
+func (h *HostileServer) Addr() string { return h.addr }
+
+// Seen is how many requests have asked for this behavior.
+func (h *HostileServer) Seen(b Behavior) int { return h.Count(string(b)) }
 
 // Behavior is a way of misbehaving, named by the path on which it is met.
 type Behavior string
@@ -199,9 +246,8 @@ func behavior(path Behavior, act func(*victim) bool) Behavior {
 func Behaviors() []Behavior { return slices.Sorted(maps.Keys(behaviors)) }
 
 type victim struct {
-	net.Conn
-	h        *HostileServer
-	requests int
+	*Conn
+	over context.Context
 }
 
 func (v *victim) say(format string, args ...any) bool {
@@ -221,7 +267,7 @@ func (v *victim) forever(text string) bool {
 
 func (v *victim) slowly(text string) bool {
 	for v.say("%s", text) {
-		if clock.Sleep(v.h.over, clock.System(), SlowPause) != nil {
+		if clock.Sleep(v.over, clock.System(), SlowPause) != nil {
 			break
 		}
 	}
@@ -303,7 +349,7 @@ var (
 
 // reset makes the close of a TCP connection a reset; a pipe only closes.
 func reset(v *victim) bool {
-	if c, ok := v.Conn.(*net.TCPConn); ok {
+	if c, ok := v.Conn.Conn.(*net.TCPConn); ok {
 		_ = c.SetLinger(0) // without it the test would see a mere close and fail
 	}
 	return false
