@@ -102,21 +102,6 @@ func TestAdmitSQLite(t *testing.T) {
 	}
 }
 
-// TestAdmitWithoutRedis goes on by itself, with its part of each plan, and says so once.
-func TestAdmitWithoutRedis(t *testing.T) {
-	var text bytes.Buffer
-	cfg := few(10)
-	cfg.Store, cfg.Processes = "redis://127.0.0.1:1/0?master_set=main", 5 // no sentinel listens there
-	cfg.Log = slog.New(slog.NewTextHandler(&text, nil))
-	a := admit(t, cfg)
-	h := a.Handler(hello)
-	for _, want := range []int{http.StatusOK, http.StatusOK, http.StatusTooManyRequests} {
-		require.Equal(t, want, knock(h, "192.0.2.1", "/"))
-	}
-	require.Equal(t, uint64(3), a.Statistics().Fallbacks)
-	require.Equal(t, 1, strings.Count(text.String(), "admission store does not answer"))
-}
-
 func TestAdmitByWhom(t *testing.T) {
 	cfg := few(1)
 	cfg.Rules[0].Key = "tenant+user"
@@ -149,24 +134,6 @@ func TestAdmitByWhom(t *testing.T) {
 		h.ServeHTTP(w, r)
 		require.Equal(t, tc.want, w.Code, tc)
 	}
-}
-
-func TestAdmitGuard(t *testing.T) {
-	a := admit(t, few(1))
-	called := 0
-	call := func() error {
-		return a.Guard(t.Context(), "mail:ann", []string{"few"}, 1, func(context.Context) error { called++; return nil })
-	}
-	require.NoError(t, call())
-	err := call()
-	require.ErrorIs(t, err, crawl.ErrDenied)
-	var denied *crawl.DeniedError
-	require.ErrorAs(t, err, &denied)
-	require.Greater(t, denied.Result.Wait, 9*time.Hour)
-	require.Equal(t, 1, called)
-	res, err := a.Allow(t.Context(), "mail:ann", []string{"few"}, 0)
-	require.NoError(t, err)
-	require.Zero(t, res.Remaining)
 }
 
 // TestAdmitSubscribe: who subscribed is told each denial, of requests and of calls, in
@@ -320,31 +287,5 @@ func TestAdmitAfterClose(t *testing.T) {
 		a := admit(t, cfg)
 		require.NoError(t, a.Close())
 		require.Equal(t, want, knock(a.Handler(hello), "192.0.2.1", "/"))
-	}
-}
-
-// An operator can forget a key, or all keys of a kind, in whatever store.
-func TestAdmitRemove(t *testing.T) {
-	for _, store := range []string{"memory", "sqlite:" + filepath.Join(t.TempDir(), "limits.db")} {
-		a := admit(t, crawl.AdmitConfig{Store: store, Plans: []crawl.AdmitPlan{{Name: "few", Kind: "fixed-window", Capacity: 1, Window: 10 * time.Hour}}})
-		allowed := func(key string) bool {
-			res, err := a.Allow(t.Context(), key, []string{"few"}, 1)
-			require.NoError(t, err)
-			return res.Allowed
-		}
-		for _, key := range []string{"user:a", "user:b", "host:c"} {
-			require.True(t, allowed(key))
-			require.False(t, allowed(key))
-		}
-		require.NoError(t, a.Remove(t.Context(), "user:a"))
-		require.NoError(t, a.Remove(t.Context(), "nobody"))
-		require.True(t, allowed("user:a"))
-		require.False(t, allowed("user:b"))
-		n, err := a.RemoveWhere(t.Context(), func(key string) bool { return strings.HasPrefix(key, "user:") })
-		require.NoError(t, err)
-		require.Equal(t, 2, n)
-		require.True(t, allowed("user:a"))
-		require.True(t, allowed("user:b"))
-		require.False(t, allowed("host:c"))
 	}
 }

@@ -56,33 +56,6 @@ func TestCrawlsDoNotDisturbEachOther(t *testing.T) {
 	all.Wait()
 }
 
-// A crawler that is asked to run again says so, and the crawl under way does not notice.
-func TestRunsOnce(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		net := fetchtest.Serve(t, map[string]http.Handler{"a.test": star(20)})
-		c, out := recorded(t, assembly.DefaultConfig(), net.DialContext)
-		ended := make(chan error, 1)
-		go func() { ended <- c.Run(t.Context(), "http://a.test/") }()
-		time.Sleep(3 * time.Second) // of the bubble: the crawl is under way
-		for range 3 {
-			require.ErrorContains(t, c.Run(t.Context(), "http://b.test/"), "Run was called before")
-		}
-		for page, err := range c.Pages(t.Context(), "http://c.test/") {
-			require.Nil(t, page)
-			require.ErrorContains(t, err, "Run was called before")
-		}
-		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-		defer cancel()
-		select {
-		case err := <-ended:
-			require.NoError(t, err)
-		case <-ctx.Done():
-			t.Fatal("the crawl under way does not end")
-		}
-		require.Len(t, byURL(t, out.list), 21)
-	})
-}
-
 func TestBadSeedsAreNamedTogether(t *testing.T) {
 	c, err := assembly.New(assembly.DefaultConfig())
 	require.NoError(t, err)

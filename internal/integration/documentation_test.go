@@ -14,7 +14,6 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 
 	whatwg "github.com/nlnwa/whatwg-url/url"
@@ -39,7 +38,7 @@ func TestRealDocumentation(t *testing.T) {
 		t.Run(site.name, func(t *testing.T) {
 			t.Parallel()
 			root := site.dir(t)
-			want := reachable(t, root, site.start)
+			want := oracle(t, realserver.Nginx(t, root, "", "").URL+site.start)
 			server := realserver.Nginx(t, root, "", "")
 			cfg := unpaced()
 			cfg.Sitemaps.Enabled = false // the oracle has none
@@ -66,23 +65,6 @@ func TestRealDocumentation(t *testing.T) {
 			t.Logf("%d URLs, %d pages, %d bytes in %.2fs", len(got), snap.Pages, snap.Bytes, snap.ElapsedSeconds)
 		})
 	}
-}
-
-// oracles are what the oracle has found, by directory: it takes longer than the crawls.
-var oracles = struct {
-	sync.Mutex
-	found map[string]map[string]int
-}{found: make(map[string]map[string]int)}
-
-// reachable is what the oracle visits of a directory that nginx serves, from a page of it.
-func reachable(t *testing.T, root, page string) map[string]int {
-	t.Helper()
-	oracles.Lock()
-	defer oracles.Unlock()
-	if oracles.found[root+page] == nil {
-		oracles.found[root+page] = oracle(t, realserver.Nginx(t, root, "", "").URL+page)
-	}
-	return oracles.found[root+page]
 }
 
 func requireSameURLs(t *testing.T, want, got map[string]int) {

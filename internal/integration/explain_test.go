@@ -223,17 +223,3 @@ func TestTracesWithoutACollector(t *testing.T) {
 	})
 	require.Len(t, s.parents, 5)
 }
-
-func TestTracesSettings(t *testing.T) {
-	for complaint, change := range map[string]func(*assembly.Config){
-		"traces.endpoint":   func(c *assembly.Config) { c.Traces.Endpoint = "localhost" },
-		"traces.sample":     func(c *assembly.Config) { c.Traces.Sample = 2 },
-		"traces.headers[0]": func(c *assembly.Config) { c.Traces.Headers = []string{"X: ${TREADLIGHT_NO_SUCH_VARIABLE}"} },
-	} {
-		cfg := assembly.DefaultConfig()
-		cfg.Traces.Endpoint = "http://127.0.0.1:1"
-		change(&cfg)
-		_, err := assembly.New(cfg)
-		require.ErrorContains(t, err, complaint)
-	}
-}

@@ -220,24 +220,6 @@ func heapPeak() (stop func() int64) {
 	}
 }
 
-// serveHandler serves on a loopback address until the test ends, and returns the origin.
-func serveHandler(t *testing.T, addr string, h http.Handler) string {
-	t.Helper()
-	ln, err := net.Listen("tcp", addr)
-	require.NoError(t, err)
-	srv := &http.Server{Handler: h}
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		_ = srv.Serve(ln) // ends with Close
-	}()
-	t.Cleanup(func() {
-		_ = srv.Close() // of a test: nothing to lose
-		<-done
-	})
-	return "http://" + ln.Addr().String()
-}
-
 // lockedBuffer is a log that is read while it is written.
 type lockedBuffer struct {
 	mu sync.Mutex

@@ -5,11 +5,13 @@ import (
 	"bytes"
 	"compress/gzip"
 	"fmt"
+	"io/fs"
 	"maps"
 	"net/http"
 	"net/http/httptest"
 	"os"
 	"path"
+	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -147,7 +149,14 @@ func TestMaze(t *testing.T) {
 func decoys(t *testing.T) int {
 	t.Helper()
 	n := 0
-	require.NoError(t, fsWalk(mazeDir, func(body []byte) { n += bytes.Count(body, []byte("/decoy/")) }))
+	require.NoError(t, filepath.WalkDir(mazeDir, func(path string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() {
+			return err
+		}
+		body, err := os.ReadFile(path)
+		n += bytes.Count(body, []byte("/decoy/"))
+		return err
+	}))
 	return n
 }
 
@@ -169,25 +178,6 @@ func mazeRecords(t *testing.T, origin string, got []crawl.Record) {
 	require.Equal(t, []string{"noarchive", "nofollow"}, by["/tagged.html"].Directives)
 	require.Empty(t, by["/others.html"].Directives)
 	require.Equal(t, []string{origin + "/decoy/a-nofollow", origin + "/decoy/a-nofollow-of-two"}, by["/obeyed.html"].NofollowLinks)
-}
-
-// fsWalk reads every file below dir.
-func fsWalk(dir string, each func([]byte)) error {
-	entries, err := os.ReadDir(dir)
-	for _, e := range entries {
-		name := path.Join(dir, e.Name())
-		if e.IsDir() {
-			err = fsWalk(name, each)
-		} else {
-			var body []byte
-			body, err = os.ReadFile(name)
-			each(body)
-		}
-		if err != nil {
-			return err
-		}
-	}
-	return err
 }
 
 // crawlMaze serves the pages of testdata/conformance/crawl-maze, and notes what is asked for.

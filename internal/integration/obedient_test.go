@@ -119,12 +119,12 @@ func TestClientUsesWhatEachAlgorithmGrants(t *testing.T) {
 		if kind == limit.KindConcurrency {
 			continue // TestClientHoldsWhatConcurrencyGrants
 		}
-		for _, legacy := range []bool{false, true} {
+		for _, headers := range []string{"ietf", "legacy"} {
 			for _, tc := range perWindow {
-				t.Run(fmt.Sprintf("%s, %d per %v, legacy %v", kind, tc.permits, tc.window, legacy), bubble(func(t *testing.T) {
+				t.Run(fmt.Sprintf("%s, %d per %v, %s", kind, tc.permits, tc.window, headers), bubble(func(t *testing.T) {
 					l, err := limit.New(limit.Spec{Kind: kind, Permits: tc.permits, Per: tc.window})
 					require.NoError(t, err)
-					used, refused := askAll(t, limited(t, l, legacy), tc.permits, tc.window)
+					used, refused := askAll(t, limited(t, l, headers), tc.permits, tc.window)
 					checkObedient(t, used, refused)
 				}))
 			}
@@ -172,22 +172,23 @@ func TestClientHoldsWhatConcurrencyGrants(t *testing.T) {
 	}
 }
 
-// limited is a handler behind a limiter.
-func limited(t *testing.T, l limit.Weighted, legacy bool) http.Handler {
+// limited is a handler behind a limiter, which tells what is left by the headers, or tells nothing.
+func limited(t *testing.T, l limit.Weighted, headers string) http.Handler {
 	t.Helper()
 	return http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		ok := l.TryAcquire()
 		s := l.Standing()
 		s.Refused = !ok
 		q := header.QuotaOf(s)
-		if legacy {
+		switch headers {
+		case "legacy":
 			for name, value := range map[string]string{
 				"Limit": strconv.FormatInt(q.Limit, 10), "Remaining": strconv.FormatInt(q.Remaining, 10), "Reset": header.FormatRetryAfter(q.Reset),
 				"Policy": fmt.Sprintf("%d;w=%s", q.Limit, header.FormatRetryAfter(q.Window)),
 			} {
 				w.Header().Set("X-RateLimit-"+name, value)
 			}
-		} else {
+		case "ietf":
 			policy, err := header.FormatPolicies([]header.Policy{{Name: "p", Quota: q.Limit, Window: q.Window}})
 			if err != nil {
 				t.Error(err)
@@ -196,7 +197,9 @@ func limited(t *testing.T, l limit.Weighted, legacy bool) http.Handler {
 			w.Header().Set("RateLimit", fmt.Sprintf(`"p";r=%d;t=%s`, q.Remaining, header.FormatRetryAfter(q.Reset)))
 		}
 		if !ok {
-			w.Header().Set("Retry-After", header.FormatRetryAfter(s.Next))
+			if headers != "" {
+				w.Header().Set("Retry-After", header.FormatRetryAfter(s.Next))
+			}
 			w.WriteHeader(http.StatusTooManyRequests)
 		}
 	})

@@ -115,50 +115,6 @@ func TestResume(t *testing.T) {
 	})
 }
 
-// Whatever instant a process is killed at, what it leaves behind leads to the same records.
-func TestResumeFromAnyInstant(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		net := fetchtest.Serve(t, map[string]http.Handler{"a.test": star(6), "b.test": star(5)})
-		whole, _ := visitOver(t, assembly.DefaultConfig(), net.DialContext, "http://a.test/", "http://b.test/")
-		dir := filepath.Join(t.TempDir(), "state")
-		var mu sync.Mutex
-		var copies []string
-		kill := func() {
-			mu.Lock()
-			defer mu.Unlock()
-			copies = append(copies, copyState(t, dir))
-		}
-		out := &ledger{}
-		cfg := assembly.DefaultConfig()
-		cfg.State.Dir, cfg.Sinks, cfg.Concurrency = dir, []crawl.Sink{out}, 1
-		cfg.OnPage = func(context.Context, *crawl.Page) error {
-			kill()
-			return nil
-		}
-		c := newOver(t, cfg, net.DialContext)
-		// Seeds of a sequence are given again by whoever resumes, those before it are kept.
-		require.NoError(t, c.RunSeq(t.Context(), func(yield func(string) bool) {
-			kill()
-			yield("http://b.test/")
-		}, "http://a.test/"))
-		require.Len(t, copies, len(whole)+1)
-		for i, dir := range copies {
-			st := openState(t, dir)
-			again := &ledger{list: append([]crawl.Record(nil), out.list[:st.Position("ledger").Records]...)}
-			cfg := st.Config()
-			cfg.Sinks = []crawl.Sink{again}
-			c := newOver(t, cfg, net.DialContext)
-			more := []string{}
-			if !st.Seeded() {
-				more = append(more, "http://b.test/")
-			}
-			require.NoError(t, c.Run(t.Context(), more...))
-			require.Equal(t, content(whole), content(again.list), "copy %d", i)
-			byURL(t, again.list)
-		}
-	})
-}
-
 // Where a seed has redirected to is in scope again when the crawl goes on.
 func TestResumeKnowsRedirectedSeeds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -367,39 +323,4 @@ func endless() http.Handler {
 		page(anchors(fmt.Sprintf("/cal/%d", day+1), fmt.Sprintf("/cal/%d", day+2), "/"))(w, r)
 	})
 	return mux
-}
-
-// days counts the records of calendars.
-func days(list []crawl.Record) (n int) {
-	for i := range list {
-		if strings.Contains(list[i].URL, "/cal/") {
-			n++
-		}
-	}
-	return n
-}
-
-// A crawl that is stopped as it goes on has lost nothing, and asked for nothing.
-func TestStopBeforeACrawlGoesOn(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		net := fetchtest.Serve(t, map[string]http.Handler{"a.test": endless()})
-		out := &ledger{}
-		cfg := assembly.DefaultConfig()
-		cfg.State.Dir, cfg.Sinks, cfg.MaxPages = t.TempDir(), []crawl.Sink{out}, 2
-		cfg.Scope.Budgets = []string{`5 /cal/`}
-		runOver(t, cfg, net.DialContext, "http://a.test/")
-
-		st := openState(t, cfg.State.Dir)
-		cfg = st.Config()
-		cfg.Sinks, cfg.MaxPages = []crawl.Sink{out}, 0
-		c := newOver(t, cfg, net.DialContext)
-		c.Stop()
-		require.NoError(t, c.Run(t.Context()))
-		require.Len(t, out.list, 2)
-		require.Zero(t, c.Snapshot().Requests)
-
-		resumed(t, cfg.State.Dir, net.DialContext, out, func(cfg *assembly.Config) { cfg.MaxPages = 0 })
-		require.Equal(t, 5, days(out.list))
-		byURL(t, out.list)
-	})
 }
