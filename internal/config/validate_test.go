@@ -28,109 +28,49 @@ func TestZeroConfigIsRefused(t *testing.T) {
 	}
 }
 
+// programs is what a program may make of the defaults and what Validate says of it.
+var programs = []struct {
+	change func(*Config)
+	want   string
+}{
+	{func(*Config) {}, ""},
+	{func(c *Config) { c.RateLimit.InitialRPS = 20 }, "ratelimit.initial_rps: 20 is above ratelimit.max_rps, which is 10; lower --rate or raise --max-rate"},
+	{func(c *Config) { c.RateLimit.LatencyDegradeFactor = math.NaN() }, "ratelimit.latency_degrade_factor: NaN is not a number; give a factor between 1 and 100"},
+	{func(c *Config) { c.Scope.Mode = "hosts" }, `scope.mode: "hosts" is not a choice; give one of host, domain, prefix, any`},
+	{func(c *Config) { c.Scope.Exclude = []string{"ok", "["} }, `scope.exclude[1]: "[" is not a regular expression (missing closing ]: "["); see the syntax of Go's regexp package`},
+	{func(c *Config) { c.Hosts = []Host{{Match: "a.test", InitialRPS: 1, MinRPS: 1}} }, "hosts[0].max_rps: 0 is below 0.001; give a rate in requests per second between 0.001 and 1000000"},
+	{func(c *Config) { c.RateLimit.StatsWindow = 45 * time.Second }, "ratelimit.stats_window: 45s is not a whole number of ratelimit.stats_bucket, which is 2s; give 46s"},
+	{func(c *Config) { c.RateLimit.StatsBucket = time.Minute }, "ratelimit.stats_window: 30s is not a whole number of ratelimit.stats_bucket, which is 1m; give 1m"},
+	{func(c *Config) { c.RateLimit.StatsBucket = 10 * time.Millisecond }, "ratelimit.stats_window: 30s is more than 1000 times ratelimit.stats_bucket, which is 10ms; give at most 10s or raise the other"},
+	{func(c *Config) { c.RateLimit.StatsBucket = 0 }, "ratelimit.stats_bucket: 0 is below 10ms; give a duration with its unit, such as 1m30s, between 10ms and 1h"},
+	{func(c *Config) { c.RateLimit.Shards = 24 }, "ratelimit.shards: 24 is not a power of two; give 16 or 32"},
+	{func(c *Config) { c.Stats.Path = "-" }, `stats.path: "-" is output.path as well; change --stats or --output`},
+	{func(c *Config) { c.Output.Path, c.Output.Events = "x", "x" }, `output.events: "x" is output.path as well; change output.events or --output`},
+	{func(c *Config) { c.Stats.Path, c.Output.Events = "x", "x" }, `output.events: "x" is stats.path as well; change output.events or --stats`},
+	{func(c *Config) { c.Output.Path, c.RateLimit.Remember = "x", "x" }, `ratelimit.remember: "x" is output.path as well; change --remember or --output`},
+	{func(c *Config) { c.Stats.Path, c.RateLimit.Remember = "x", "x" }, `ratelimit.remember: "x" is stats.path as well; change --remember or --stats`},
+	{func(c *Config) { c.Seeds.Files, c.RateLimit.Remember = []string{"x"}, "x" }, `ratelimit.remember: "x" is seeds.file as well; change --remember or --input-file`},
+	{func(c *Config) { c.RateLimit.Remember = "-" }, `ratelimit.remember: "-" cannot be read back as a file can; give a file name, or ./- for a file of that name`},
+	{func(c *Config) { c.Output.Record = []string{"text", "links"} }, `output.record[1]: "links" is none of the words; give some of text, main-text, metadata, body, no-links, no-digest`},
+	{func(c *Config) { c.Fetch.UserAgent = "a\r\nb" }, "fetch.user_agent: contains the unprintable character U+000D; remove it"},
+	{func(c *Config) { c.Concurrency, c.Depth, c.Log.Level = 0, -5, "" }, "concurrency: 0 is below 1; give a whole number of fetches between 1 and 10000\n" +
+		"depth: -5 is below -1; give a whole number of links between -1 and 1000000\n" +
+		`log.level: "" is not a choice; give one of debug, info, warn, error`},
+}
+
 func TestValidateWhatAProgramMade(t *testing.T) {
-	for _, c := range []struct {
-		name   string
-		change func(*Config)
-		want   string
-	}{
-		{"nothing", func(*Config) {}, ""},
-		{
-			"a rate above the maximum is not moved", func(c *Config) { c.RateLimit.InitialRPS = 20 },
-			"ratelimit.initial_rps: 20 is above ratelimit.max_rps, which is 10; lower --rate or raise --max-rate",
-		},
-		{
-			"no number", func(c *Config) { c.RateLimit.LatencyDegradeFactor = math.NaN() },
-			"ratelimit.latency_degrade_factor: NaN is not a number; give a factor between 1 and 100",
-		},
-		{
-			"unknown word", func(c *Config) { c.Scope.Mode = "hosts" },
-			`scope.mode: "hosts" is not a choice; give one of host, domain, prefix, any`,
-		},
-		{
-			"pattern", func(c *Config) { c.Scope.Exclude = []string{"ok", "["} },
-			`scope.exclude[1]: "[" is not a regular expression (missing closing ]: "["); see the syntax of Go's regexp package`,
-		},
-		{"a rule that is not whole", func(c *Config) {
-			c.Hosts = []Host{{Match: "a.test", InitialRPS: 1, MinRPS: 1}}
-		}, "hosts[0].max_rps: 0 is below 0.001; give a rate in requests per second between 0.001 and 1000000"},
-		{
-			"window in steps", func(c *Config) { c.RateLimit.StatsWindow = 45 * time.Second },
-			"ratelimit.stats_window: 45s is not a whole number of ratelimit.stats_bucket, which is 2s; give 46s",
-		},
-		{
-			"step above window", func(c *Config) { c.RateLimit.StatsBucket = time.Minute },
-			"ratelimit.stats_window: 30s is not a whole number of ratelimit.stats_bucket, which is 1m; give 1m",
-		},
-		{
-			"too many steps", func(c *Config) { c.RateLimit.StatsBucket = 10 * time.Millisecond },
-			"ratelimit.stats_window: 30s is more than 1000 times ratelimit.stats_bucket, which is 10ms; give at most 10s or raise the other",
-		},
-		{
-			"step of zero", func(c *Config) { c.RateLimit.StatsBucket = 0 },
-			"ratelimit.stats_bucket: 0 is below 10ms; give a duration with its unit, such as 1m30s, between 10ms and 1h",
-		},
-		{
-			"shards", func(c *Config) { c.RateLimit.Shards = 24 },
-			"ratelimit.shards: 24 is not a power of two; give 16 or 32",
-		},
-		{
-			"two streams", func(c *Config) { c.Stats.Path = "-" },
-			`stats.path: "-" is output.path as well; change --stats or --output`,
-		},
-		{
-			"events among the records", func(c *Config) { c.Output.Path, c.Output.Events = "x", "x" },
-			`output.events: "x" is output.path as well; change output.events or --output`,
-		},
-		{
-			"events among the snapshots", func(c *Config) { c.Stats.Path, c.Output.Events = "x", "x" },
-			`output.events: "x" is stats.path as well; change output.events or --stats`,
-		},
-		{
-			"records over the memory", func(c *Config) { c.Output.Path, c.RateLimit.Remember = "x", "x" },
-			`ratelimit.remember: "x" is output.path as well; change --remember or --output`,
-		},
-		{
-			"snapshots over the memory", func(c *Config) { c.Stats.Path, c.RateLimit.Remember = "x", "x" },
-			`ratelimit.remember: "x" is stats.path as well; change --remember or --stats`,
-		},
-		{
-			"memory over the seeds", func(c *Config) { c.Seeds.Files, c.RateLimit.Remember = []string{"x"}, "x" },
-			`ratelimit.remember: "x" is seeds.file as well; change --remember or --input-file`,
-		},
-		{
-			"memory in a stream", func(c *Config) { c.RateLimit.Remember = "-" },
-			`ratelimit.remember: "-" cannot be read back as a file can; give a file name, or ./- for a file of that name`,
-		},
-		{
-			"a word of a list", func(c *Config) { c.Output.Record = []string{"text", "links"} },
-			`output.record[1]: "links" is none of the words; give some of text, main-text, metadata, body, no-links, no-digest`,
-		},
-		{
-			"injection", func(c *Config) { c.Fetch.UserAgent = "a\r\nb" },
-			"fetch.user_agent: contains the unprintable character U+000D; remove it",
-		},
-		{
-			"all at once", func(c *Config) { c.Concurrency, c.Depth, c.Log.Level = 0, -5, "" },
-			"concurrency: 0 is below 1; give a whole number of fetches between 1 and 10000\n" +
-				"depth: -5 is below -1; give a whole number of links between -1 and 1000000\n" +
-				`log.level: "" is not a choice; give one of debug, info, warn, error`,
-		},
-	} {
-		t.Run(c.name, func(t *testing.T) {
-			cfg := Default()
-			c.change(&cfg)
-			before := cfg
-			err := cfg.Validate()
-			if c.want == "" {
-				require.NoError(t, err)
-			} else {
-				require.EqualError(t, err, c.want)
-			}
-			if before.RateLimit.LatencyDegradeFactor == before.RateLimit.LatencyDegradeFactor {
-				require.Equal(t, before, cfg, "validating changes nothing")
-			}
-		})
+	for _, c := range programs {
+		cfg := Default()
+		c.change(&cfg)
+		before := cfg
+		if err := cfg.Validate(); c.want == "" {
+			require.NoError(t, err)
+		} else {
+			require.EqualError(t, err, c.want)
+		}
+		if f := before.RateLimit.LatencyDegradeFactor; !math.IsNaN(f) {
+			require.Equal(t, before, cfg, "validating changes nothing")
+		}
 	}
 }
 

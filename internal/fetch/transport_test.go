@@ -148,62 +148,66 @@ func fields(pairs ...string) []byte {
 }
 
 // TestHostileFrames: each ends in its class, within its bound, and without a request that nobody has counted.
+// heads begins an answer of these fields.
+func heads(f *http2.Framer, stream uint32, named ...string) {
+	_ = f.WriteHeaders(http2.HeadersFrameParam{StreamID: stream, BlockFragment: fields(named...), EndHeaders: true})
+}
+
+var hostileFrames = map[string]struct {
+	answer func(f *http2.Framer, c net.Conn, stream uint32)
+	class  outcome.Class
+}{
+	"reset": {func(f *http2.Framer, _ net.Conn, s uint32) { _ = f.WriteRSTStream(s, http2.ErrCodeInternal) }, outcome.Network},
+	"reset in the body": {func(f *http2.Framer, _ net.Conn, s uint32) {
+		heads(f, s, ":status", "200")
+		_ = f.WriteData(s, false, []byte("half"))
+		_ = f.WriteRSTStream(s, http2.ErrCodeInternal)
+	}, outcome.Network},
+	"closed":              {func(_ *http2.Framer, c net.Conn, _ uint32) { _ = c.Close() }, outcome.Network},
+	"silence":             {func(*http2.Framer, net.Conn, uint32) {}, outcome.Timeout},
+	"silence in the body": {func(f *http2.Framer, _ net.Conn, s uint32) { heads(f, s, ":status", "200") }, outcome.Timeout},
+	"no frames": {func(_ *http2.Framer, c net.Conn, _ uint32) {
+		_, _ = io.WriteString(c, strings.Repeat("HTTP/1.1 200 OK\r\n", 9))
+	}, outcome.Protocol},
+	"no status": {func(f *http2.Framer, _ net.Conn, s uint32) {
+		_ = f.WriteHeaders(http2.HeadersFrameParam{StreamID: s, BlockFragment: fields("x", "y"), EndHeaders: true, EndStream: true})
+	}, outcome.Network}, // as net/http tells of what it finds wrong with a stream
+	"broken fields": {func(f *http2.Framer, _ net.Conn, s uint32) {
+		_ = f.WriteHeaders(http2.HeadersFrameParam{StreamID: s, BlockFragment: []byte{0xff, 0xff, 0xff, 0xff, 0xff, 0xff}, EndHeaders: true})
+	}, outcome.Protocol},
+	"fields without end": {func(f *http2.Framer, _ net.Conn, s uint32) {
+		block := fields(":status", "200", "x", strings.Repeat("y", 16000))
+		_ = f.WriteHeaders(http2.HeadersFrameParam{StreamID: s, BlockFragment: block})
+		for i := range 200 {
+			if f.WriteContinuation(s, false, fields(fmt.Sprint("x", i), strings.Repeat("z", 16000))) != nil {
+				return
+			}
+		}
+	}, outcome.Unknown}, // its class is that of any of several bounds
+	"more than it said": {func(f *http2.Framer, _ net.Conn, s uint32) {
+		heads(f, s, ":status", "200", "content-length", "2")
+		_ = f.WriteData(s, true, []byte("more than two"))
+	}, outcome.Unknown},
+	"a body without end": {func(f *http2.Framer, _ net.Conn, s uint32) {
+		heads(f, s, ":status", "200")
+		for range 100 { // the window of a stream would end it, too
+			if f.WriteData(s, false, make([]byte, 16000)) != nil {
+				return
+			}
+		}
+	}, outcome.TooLarge},
+	"pings": {func(f *http2.Framer, _ net.Conn, s uint32) {
+		for range 2_000 { // whose answers nobody reads
+			if f.WritePing(false, [8]byte{}) != nil {
+				return
+			}
+		}
+		_ = f.WriteRSTStream(s, http2.ErrCodeInternal)
+	}, outcome.Unknown},
+}
+
 func TestHostileFrames(t *testing.T) {
-	ok := func(f *http2.Framer, stream uint32, end bool) {
-		_ = f.WriteHeaders(http2.HeadersFrameParam{StreamID: stream, BlockFragment: fields(":status", "200"), EndHeaders: true, EndStream: end})
-	}
-	for name, tc := range map[string]struct {
-		answer func(f *http2.Framer, c net.Conn, stream uint32)
-		class  outcome.Class
-	}{
-		"reset": {func(f *http2.Framer, _ net.Conn, s uint32) { _ = f.WriteRSTStream(s, http2.ErrCodeInternal) }, outcome.Network},
-		"reset in the body": {func(f *http2.Framer, _ net.Conn, s uint32) {
-			ok(f, s, false)
-			_ = f.WriteData(s, false, []byte("half"))
-			_ = f.WriteRSTStream(s, http2.ErrCodeInternal)
-		}, outcome.Network},
-		"closed":              {func(_ *http2.Framer, c net.Conn, _ uint32) { _ = c.Close() }, outcome.Network},
-		"silence":             {func(*http2.Framer, net.Conn, uint32) {}, outcome.Timeout},
-		"silence in the body": {func(f *http2.Framer, _ net.Conn, s uint32) { ok(f, s, false) }, outcome.Timeout},
-		"no frames": {func(_ *http2.Framer, c net.Conn, _ uint32) {
-			_, _ = io.WriteString(c, strings.Repeat("HTTP/1.1 200 OK\r\n", 9))
-		}, outcome.Protocol},
-		"no status": {func(f *http2.Framer, _ net.Conn, s uint32) {
-			_ = f.WriteHeaders(http2.HeadersFrameParam{StreamID: s, BlockFragment: fields("x", "y"), EndHeaders: true, EndStream: true})
-		}, outcome.Network}, // as net/http tells of what it finds wrong with a stream
-		"broken fields": {func(f *http2.Framer, _ net.Conn, s uint32) {
-			_ = f.WriteHeaders(http2.HeadersFrameParam{StreamID: s, BlockFragment: []byte{0xff, 0xff, 0xff, 0xff, 0xff, 0xff}, EndHeaders: true})
-		}, outcome.Protocol},
-		"fields without end": {func(f *http2.Framer, _ net.Conn, s uint32) {
-			block := fields(":status", "200", "x", strings.Repeat("y", 16000))
-			_ = f.WriteHeaders(http2.HeadersFrameParam{StreamID: s, BlockFragment: block})
-			for i := range 200 {
-				if f.WriteContinuation(s, false, fields(fmt.Sprint("x", i), strings.Repeat("z", 16000))) != nil {
-					return
-				}
-			}
-		}, outcome.Unknown}, // its class is that of any of several bounds
-		"more than it said": {func(f *http2.Framer, _ net.Conn, s uint32) {
-			_ = f.WriteHeaders(http2.HeadersFrameParam{StreamID: s, BlockFragment: fields(":status", "200", "content-length", "2"), EndHeaders: true})
-			_ = f.WriteData(s, true, []byte("more than two"))
-		}, outcome.Unknown},
-		"a body without end": {func(f *http2.Framer, _ net.Conn, s uint32) {
-			ok(f, s, false)
-			for range 100 { // the window of a stream would end it, too
-				if f.WriteData(s, false, make([]byte, 16000)) != nil {
-					return
-				}
-			}
-		}, outcome.TooLarge},
-		"pings": {func(f *http2.Framer, _ net.Conn, s uint32) {
-			for range 2_000 { // whose answers nobody reads
-				if f.WritePing(false, [8]byte{}) != nil {
-					return
-				}
-			}
-			_ = f.WriteRSTStream(s, http2.ErrCodeInternal)
-		}, outcome.Unknown},
-	} {
+	for name, tc := range hostileFrames {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			url, requests := framed(t, tc.answer)

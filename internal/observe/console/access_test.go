@@ -12,53 +12,56 @@ import (
 )
 
 // Who may come in by which headers, in the order in which they are judged.
+const loopback, public, one = "8080", "0.0.0.0:8080", "192.0.2.7:8080"
+
+var doors = []struct {
+	at, method string
+	headers    []string
+	status     int
+}{
+	{loopback, "GET", nil, 200},
+	{loopback, "GET", []string{"Host: 127.0.0.1:8080"}, 200},
+	{loopback, "GET", []string{"Host: [::1]:8080"}, 200},
+	{loopback, "GET", []string{"Host: LOCALHOST"}, 200},
+	{loopback, "GET", []string{"Host: localhost:9000"}, 200}, // a tunnel's port
+	{loopback, "GET", []string{"Host: evil.example"}, 421},
+	{loopback, "GET", []string{"Host: localhost.evil.example:8080"}, 421},
+	{loopback, "GET", []string{"Host: 192.0.2.7:8080"}, 421},
+	{loopback, "GET", []string{"Host: "}, 421},
+	{one, "GET", []string{"Host: 192.0.2.7:8080", bearer}, 200},
+	{one, "GET", []string{"Host: 192.0.2.8:8080", bearer}, 421},
+	{public, "GET", []string{"Host: 192.0.2.8:8080", bearer}, 200},
+	{public, "GET", []string{"Host: evil.example", bearer}, 421},
+
+	{loopback, "GET", []string{"Sec-Fetch-Site: cross-site", "Sec-Fetch-Mode: no-cors"}, 403},
+	{loopback, "GET", []string{"Sec-Fetch-Site: cross-site", "Sec-Fetch-Mode: navigate"}, 200}, // a link
+	{loopback, "GET", []string{"Sec-Fetch-Site: same-origin", "Sec-Fetch-Mode: cors"}, 200},
+	{loopback, "POST", []string{isOrder, "Sec-Fetch-Site: same-origin"}, 200},
+	{loopback, "POST", []string{isOrder, "Sec-Fetch-Site: same-site"}, 403},
+	{loopback, "POST", []string{isOrder, "Sec-Fetch-Site: cross-site", "Sec-Fetch-Mode: navigate"}, 403},
+	{loopback, "POST", []string{isOrder, "Origin: http://localhost:8080"}, 200},
+	{loopback, "POST", []string{isOrder, "Origin: http://localhost:3000"}, 403},
+	{loopback, "POST", []string{isOrder, "Origin: null"}, 403},
+	{loopback, "POST", []string{isOrder, "Origin: https://evil.example"}, 403},
+
+	{public, "GET", nil, 401},
+	{public, "POST", []string{isOrder}, 401},
+	{public, "POST", []string{isOrder, bearer}, 200},
+	{public, "POST", []string{isOrder, "Authorization: bearer " + token}, 200},
+	{public, "POST", []string{isOrder, "Authorization: Basic " + token}, 401},
+	{public, "POST", []string{isOrder, bearer + "x"}, 401},
+	{public, "POST", []string{isOrder, "Authorization: Bearer "}, 401},
+	{public, "POST", []string{isOrder, "Authorization: " + token}, 401},
+
+	{loopback, "POST", nil, 415},
+	{loopback, "POST", []string{"Content-Type: text/plain"}, 415},
+	{loopback, "POST", []string{"Content-Type: application/x-www-form-urlencoded"}, 415},
+	{loopback, "POST", []string{"Content-Type: application/json; charset=utf-8"}, 200},
+	{loopback, "POST", []string{"Content-Type: application/jsonp"}, 415},
+}
+
 func TestDoor(t *testing.T) {
-	loopback, public, one := "8080", "0.0.0.0:8080", "192.0.2.7:8080"
-	for _, c := range []struct {
-		at, method string
-		headers    []string
-		status     int
-	}{
-		{loopback, "GET", nil, 200},
-		{loopback, "GET", []string{"Host: 127.0.0.1:8080"}, 200},
-		{loopback, "GET", []string{"Host: [::1]:8080"}, 200},
-		{loopback, "GET", []string{"Host: LOCALHOST"}, 200},
-		{loopback, "GET", []string{"Host: localhost:9000"}, 200}, // a tunnel's port
-		{loopback, "GET", []string{"Host: evil.example"}, 421},
-		{loopback, "GET", []string{"Host: localhost.evil.example:8080"}, 421},
-		{loopback, "GET", []string{"Host: 192.0.2.7:8080"}, 421},
-		{loopback, "GET", []string{"Host: "}, 421},
-		{one, "GET", []string{"Host: 192.0.2.7:8080", bearer}, 200},
-		{one, "GET", []string{"Host: 192.0.2.8:8080", bearer}, 421},
-		{public, "GET", []string{"Host: 192.0.2.8:8080", bearer}, 200},
-		{public, "GET", []string{"Host: evil.example", bearer}, 421},
-
-		{loopback, "GET", []string{"Sec-Fetch-Site: cross-site", "Sec-Fetch-Mode: no-cors"}, 403},
-		{loopback, "GET", []string{"Sec-Fetch-Site: cross-site", "Sec-Fetch-Mode: navigate"}, 200}, // a link
-		{loopback, "GET", []string{"Sec-Fetch-Site: same-origin", "Sec-Fetch-Mode: cors"}, 200},
-		{loopback, "POST", []string{isOrder, "Sec-Fetch-Site: same-origin"}, 200},
-		{loopback, "POST", []string{isOrder, "Sec-Fetch-Site: same-site"}, 403},
-		{loopback, "POST", []string{isOrder, "Sec-Fetch-Site: cross-site", "Sec-Fetch-Mode: navigate"}, 403},
-		{loopback, "POST", []string{isOrder, "Origin: http://localhost:8080"}, 200},
-		{loopback, "POST", []string{isOrder, "Origin: http://localhost:3000"}, 403},
-		{loopback, "POST", []string{isOrder, "Origin: null"}, 403},
-		{loopback, "POST", []string{isOrder, "Origin: https://evil.example"}, 403},
-
-		{public, "GET", nil, 401},
-		{public, "POST", []string{isOrder}, 401},
-		{public, "POST", []string{isOrder, bearer}, 200},
-		{public, "POST", []string{isOrder, "Authorization: bearer " + token}, 200},
-		{public, "POST", []string{isOrder, "Authorization: Basic " + token}, 401},
-		{public, "POST", []string{isOrder, bearer + "x"}, 401},
-		{public, "POST", []string{isOrder, "Authorization: Bearer "}, 401},
-		{public, "POST", []string{isOrder, "Authorization: " + token}, 401},
-
-		{loopback, "POST", nil, 415},
-		{loopback, "POST", []string{"Content-Type: text/plain"}, 415},
-		{loopback, "POST", []string{"Content-Type: application/x-www-form-urlencoded"}, 415},
-		{loopback, "POST", []string{"Content-Type: application/json; charset=utf-8"}, 200},
-		{loopback, "POST", []string{"Content-Type: application/jsonp"}, 415},
-	} {
+	for _, c := range doors {
 		t.Run(fmt.Sprintf("%s %s %v", c.at, c.method, c.headers), func(t *testing.T) {
 			key := ""
 			if c.at != loopback {
