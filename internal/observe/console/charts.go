@@ -27,54 +27,63 @@ func window(first, now time.Time, span string) (from, to time.Time) {
 	return from, to
 }
 
+// drawing makes the charts of some samples.
+type drawing[S any] struct {
+	like    dashboard.Chart // what all have in common
+	samples []S
+	at      func(*S) time.Time
+}
+
+func (d *drawing[S]) chart(id, title, unit string, lines ...dashboard.Line) dashboard.Chart {
+	c := d.like
+	c.ID, c.Title, c.Unit, c.Lines = id, title, unit, lines
+	return c
+}
+
+func (d *drawing[S]) gauge(name, class string, value func(*S) float64) dashboard.Line {
+	l := dashboard.Line{Name: name, Class: class}
+	for i := range d.samples {
+		l.Points = append(l.Points, dashboard.Point{At: d.at(&d.samples[i]), Value: value(&d.samples[i])})
+	}
+	return l
+}
+
+// rate is how fast a counter grows, at the end of each step. A counter that is not known is negative, and leaves a gap.
+func (d *drawing[S]) rate(name, class string, counter func(*S) int64) dashboard.Line {
+	l := dashboard.Line{Name: name, Class: class}
+	for i := 1; i < len(d.samples); i++ {
+		before, now := &d.samples[i-1], &d.samples[i]
+		p := dashboard.Point{At: d.at(now), Value: math.NaN()}
+		from, to := counter(before), counter(now)
+		if took := p.At.Sub(d.at(before)).Seconds(); took > 0 && from >= 0 && to >= from {
+			p.Value = float64(to-from) / took
+		}
+		l.Points = append(l.Points, p)
+	}
+	return l
+}
+
 func chartsOf(ms []crawlSample, now time.Time, span string) []dashboard.Chart {
 	first := time.Time{}
 	if len(ms) > 0 {
 		first = ms[0].at
 	}
 	from, to := window(first, now, span)
-	chart := func(id, title, unit string, lines ...dashboard.Line) dashboard.Chart {
-		return dashboard.Chart{ID: id, Title: title, Unit: unit, From: from, To: to, Lines: lines, AtLeast: 1}
-	}
-	gauge := func(name, class string, value func(*crawlSample) int64) dashboard.Line {
-		l := dashboard.Line{Name: name, Class: class}
-		for i := range ms {
-			l.Points = append(l.Points, dashboard.Point{At: ms[i].at, Value: float64(value(&ms[i]))})
-		}
-		return l
-	}
-	rate := func(name, class string, counter func(*crawlSample) int64) dashboard.Line {
-		return dashboard.Line{Name: name, Class: class, Points: perSecond(len(ms), func(i int) (time.Time, int64) { return ms[i].at, counter(&ms[i]) })}
-	}
+	type sample = crawlSample
+	d := drawing[sample]{dashboard.Chart{From: from, To: to, AtLeast: 1}, ms, func(m *sample) time.Time { return m.at }}
 	return []dashboard.Chart{
-		chart("throughput", "Throughput", "per second",
-			rate("pages", "a", func(m *crawlSample) int64 { return m.pages }),
-			rate("requests", "b", func(m *crawlSample) int64 { return m.requests }),
-			rate("errors", "c", func(m *crawlSample) int64 { return m.errors })),
-		chart("queue", "Queue", "URLs", gauge("queued", "a", func(m *crawlSample) int64 { return m.queued })),
-		chart("flight", "Requests in flight", "requests",
-			gauge("in flight", "a", func(m *crawlSample) int64 { return int64(m.inFlight) }),
-			gauge("waiting for a permit", "b", func(m *crawlSample) int64 { return int64(m.waiting) })),
-		chart("circuits", "Paused hosts", "hosts",
-			gauge("open circuit", "a", func(m *crawlSample) int64 { return int64(m.open) }),
-			gauge("half-open circuit", "b", func(m *crawlSample) int64 { return int64(m.half) })),
+		d.chart("throughput", "Throughput", "per second",
+			d.rate("pages", "a", func(m *sample) int64 { return m.pages }),
+			d.rate("requests", "b", func(m *sample) int64 { return m.requests }),
+			d.rate("errors", "c", func(m *sample) int64 { return m.errors })),
+		d.chart("queue", "Queue", "URLs", d.gauge("queued", "a", func(m *sample) float64 { return float64(m.queued) })),
+		d.chart("flight", "Requests in flight", "requests",
+			d.gauge("in flight", "a", func(m *sample) float64 { return float64(m.inFlight) }),
+			d.gauge("waiting for a permit", "b", func(m *sample) float64 { return float64(m.waiting) })),
+		d.chart("circuits", "Paused hosts", "hosts",
+			d.gauge("open circuit", "a", func(m *sample) float64 { return float64(m.open) }),
+			d.gauge("half-open circuit", "b", func(m *sample) float64 { return float64(m.half) })),
 	}
-}
-
-// perSecond is how fast a counter grows, at the end of each step. A counter that is not known
-// is negative, and leaves a gap.
-func perSecond(n int, at func(i int) (time.Time, int64)) []dashboard.Point {
-	points := make([]dashboard.Point, 0, n)
-	for i := 1; i < n; i++ {
-		before, from := at(i - 1)
-		now, to := at(i)
-		p := dashboard.Point{At: now, Value: math.NaN()}
-		if d := now.Sub(before).Seconds(); d > 0 && from >= 0 && to >= from {
-			p.Value = float64(to-from) / d
-		}
-		points = append(points, p)
-	}
-	return points
 }
 
 // hostCharts is a host over time. The rate shows what the controller does: each sample, and
@@ -90,28 +99,19 @@ func hostCharts(samples []hostSample, events []ratelimit.Event, now time.Time, s
 	from, to := window(first, now, span)
 	pauses := pausesOf(events, now)
 	marks, bands := marksOf(events), append(bandsOf(samples, events, now), pauses...)
-	chart := func(id, title, unit string, lines ...dashboard.Line) dashboard.Chart {
-		return dashboard.Chart{ID: id, Title: title, Unit: unit, From: from, To: to, Lines: lines, Bands: bands, Marks: marks}
-	}
-	gauge := func(name, class string, value func(*hostSample) float64) dashboard.Line {
-		l := dashboard.Line{Name: name, Class: class}
-		for i := range samples {
-			l.Points = append(l.Points, dashboard.Point{At: samples[i].at, Value: value(&samples[i])})
-		}
-		return l
-	}
-	asked := perSecond(len(samples), func(i int) (time.Time, int64) { return samples[i].at, int64(samples[i].asked) })
+	type sample = hostSample
+	d := drawing[sample]{dashboard.Chart{From: from, To: to, Bands: bands, Marks: marks}, samples, func(b *sample) time.Time { return b.at }}
 	return []dashboard.Chart{
-		chart("rate", "Rate", "requests per second",
+		d.chart("rate", "Rate", "requests per second",
 			dashboard.Line{Name: "allowed", Class: "a", Points: ratePoints(samples, events, pauses)},
-			dashboard.Line{Name: "sent", Class: "b", Points: asked}),
-		chart("latency", "Latency", "ms",
-			gauge("mean", "a", func(b *hostSample) float64 { return float64(b.avg) }),
-			gauge("95th percentile", "c", func(b *hostSample) float64 { return float64(b.p95) })),
-		chart("failures", "Failures, refusals apart", "% of the last requests",
-			gauge("failed", "b", func(b *hostSample) float64 { return 100 * float64(b.errorRate) })),
-		chart("flight", "Requests in flight", "requests",
-			gauge("in flight", "a", func(b *hostSample) float64 { return float64(b.inFlight) })),
+			d.rate("sent", "b", func(b *sample) int64 { return int64(b.asked) })),
+		d.chart("latency", "Latency", "ms",
+			d.gauge("mean", "a", func(b *sample) float64 { return float64(b.avg) }),
+			d.gauge("95th percentile", "c", func(b *sample) float64 { return float64(b.p95) })),
+		d.chart("failures", "Failures, refusals apart", "% of the last requests",
+			d.gauge("failed", "b", func(b *sample) float64 { return 100 * float64(b.errorRate) })),
+		d.chart("flight", "Requests in flight", "requests",
+			d.gauge("in flight", "a", func(b *sample) float64 { return float64(b.inFlight) })),
 	}
 }
 
@@ -200,20 +200,16 @@ func bandsOf(samples []hostSample, events []ratelimit.Event, now time.Time) []da
 		if end < len(changes) {
 			until = changes[end].at
 		}
-		if kind, text := bandKind(changes[i].state); kind != "" {
-			bands = append(bands, dashboard.Band{From: changes[i].at, To: until, Kind: kind, Text: text})
+		if b, ok := bandTexts[changes[i].state]; ok {
+			b.From, b.To = changes[i].at, until
+			bands = append(bands, b)
 		}
 		i = end
 	}
 	return bands
 }
 
-func bandKind(s breaker.State) (kind dashboard.Kind, text string) {
-	switch s {
-	case breaker.Open:
-		return dashboard.Open, "no requests"
-	case breaker.HalfOpen:
-		return dashboard.Half, "probes only"
-	}
-	return "", ""
+var bandTexts = map[breaker.State]dashboard.Band{
+	breaker.Open:     {Kind: dashboard.Open, Text: "no requests"},
+	breaker.HalfOpen: {Kind: dashboard.Half, Text: "probes only"},
 }

@@ -254,18 +254,15 @@ func (h *history) add(m crawlSample, samples map[string]hostSample) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.crawl.add(m)
-	for name, b := range samples { // those that have a history first, so that none loses it to a newcomer of this moment
-		if t := h.tracks[name]; t != nil {
-			t.samples.add(b)
-			t.touched = m.at
-		}
-	}
-	for name, b := range samples {
-		if h.tracks[name] != nil {
-			continue
-		}
-		if t := h.trackLocked(name, m.at); t != nil {
-			t.samples.add(b)
+	for _, had := range []bool{true, false} { // first those that have one, so that none loses it to a newcomer of this moment
+		for name, b := range samples {
+			if (h.tracks[name] != nil) != had {
+				continue
+			}
+			if t := h.trackLocked(name, m.at); t != nil {
+				t.samples.add(b)
+				t.touched = m.at
+			}
 		}
 	}
 }

@@ -2,7 +2,6 @@ package console
 
 import (
 	"fmt"
-	"math"
 	"testing"
 	"time"
 
@@ -128,17 +127,17 @@ func TestSample(t *testing.T) {
 }
 
 func TestPerSecond(t *testing.T) {
-	counts := []int64{0, 10, -1, 20, 40, 30}
-	points := perSecond(len(counts), func(i int) (time.Time, int64) { return second(2 * float64(i)), counts[i] })
-	var got []float64
-	for _, p := range points {
-		got = append(got, p.Value)
+	asked := func(s *hostSample) int64 { return int64(s.asked) }
+	d := drawing[hostSample]{at: func(s *hostSample) time.Time { return s.at }}
+	require.Empty(t, d.rate("", "", asked).Points)
+	for i, n := range []int{0, 10, -1, 20, 40, 30} {
+		d.samples = append(d.samples, hostSample{at: second(2 * float64(i)), asked: n})
 	}
-	require.InDelta(t, 5, got[0], 0)
-	require.True(t, math.IsNaN(got[1]) && math.IsNaN(got[2]), "it was not known")
-	require.InDelta(t, 10, got[3], 0)
-	require.True(t, math.IsNaN(got[4]), "a counter does not fall: the host began again")
-	require.Empty(t, perSecond(0, nil))
+	var got []string
+	for _, p := range d.rate("", "", asked).Points {
+		got = append(got, fmt.Sprint(p.Value))
+	}
+	require.Equal(t, []string{"5", "NaN", "NaN", "10", "NaN"}, got, "it was not known, and does not fall: the host began again")
 }
 
 // TestRateIsDrawn is a search, a cut, a hold and what comes after it.

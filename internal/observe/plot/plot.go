@@ -91,7 +91,8 @@ func (s Style) class() string { return [...]string{"area", "solid", "dashed"}[mi
 
 // Write writes the picture to w.
 func (c *Chart) Write(w io.Writer) error {
-	p := &painter{w: bufio.NewWriter(w), end: c.end(), top: NiceCeil(c.max())}
+	end, most := c.bounds()
+	p := &painter{w: bufio.NewWriter(w), end: end, top: NiceCeil(most)}
 	height := headHeight + panelHeight*len(c.Panels)
 	p.put(`<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 %d %d" width="%d" height="%d" role="img" aria-labelledby="title desc">`+"\n", width, height, width, height)
 	p.put(`<title id="title">%s</title>`+"\n"+`<desc id="desc">%s</desc>`+"\n", escape(c.Title), escape(c.Subject))
@@ -105,30 +106,19 @@ func (c *Chart) Write(w io.Writer) error {
 	return p.w.Flush() // which has the first error of all
 }
 
-func (c *Chart) end() time.Duration {
-	end := time.Second
-	for _, p := range c.Panels {
-		for _, l := range p.Lines {
-			if n := len(l.Points); n > 0 {
-				end = max(end, l.Points[n-1].At)
-			}
-		}
-	}
-	return end
-}
-
-func (c *Chart) max() float64 {
-	most := 0.0
+// bounds are the last moment and the largest value of all.
+func (c *Chart) bounds() (end time.Duration, most float64) {
+	end = time.Second
 	for _, p := range c.Panels {
 		for _, l := range p.Lines {
 			for _, point := range l.Points {
-				if !math.IsInf(point.Value, 0) && point.Value > most {
+				if end = max(end, point.At); !math.IsInf(point.Value, 0) && point.Value > most {
 					most = point.Value
 				}
 			}
 		}
 	}
-	return most
+	return end, most
 }
 
 // NiceCeil is the next number from v on that is 1, 2 or 5 with zeros, and 1 for none.
@@ -233,51 +223,40 @@ func clockTime(d time.Duration) string {
 	return fmt.Sprintf("%d:%02d:%02d", s/3600, s/60%60, s%60)
 }
 
+// line draws a curve, which ends before a gap and begins anew behind it. In an area a value holds until the next; as
+// long as it does not change there is nothing to write.
 func (p *painter) line(l *Line, base int) {
-	draw := tracer{base: base, area: l.Style == Area}
+	var d strings.Builder
+	area, down := l.Style == Area, false // the pen
+	var x, y float64
+	lift := func() {
+		if down && area {
+			fmt.Fprintf(&d, "H%sV%dz", number(x), base)
+		}
+		down = false
+	}
 	for _, point := range l.Points {
 		if math.IsNaN(point.Value) || math.IsInf(point.Value, 0) {
-			draw.lift()
+			lift()
 			continue
 		}
-		draw.to(p.x(point.At), p.y(point.Value, base))
+		before := y
+		x, y = p.x(point.At), p.y(point.Value, base)
+		switch {
+		case !down && area:
+			fmt.Fprintf(&d, "M%s %dV%s", number(x), base, number(y))
+		case !down:
+			fmt.Fprintf(&d, "M%s %s", number(x), number(y))
+		case !area:
+			fmt.Fprintf(&d, "L%s %s", number(x), number(y))
+		case y != before:
+			fmt.Fprintf(&d, "H%sV%s", number(x), number(y))
+		}
+		down = true
 	}
-	draw.lift()
-	if draw.Len() > 0 {
-		p.put(`<path class="%s" d="%s"><title>%s</title></path>`+"\n", l.Style.class(), draw.String(), escape(l.Name))
+	if lift(); d.Len() > 0 {
+		p.put(`<path class="%s" d="%s"><title>%s</title></path>`+"\n", l.Style.class(), d.String(), escape(l.Name))
 	}
-}
-
-type tracer struct {
-	strings.Builder
-	base int  // the zero
-	area bool // in steps, and filled down to the zero
-
-	down bool // the pen
-	x, y float64
-}
-
-// to goes on to a point, or begins there. In an area a value holds until the next; as long
-// as it does not change there is nothing to write.
-func (t *tracer) to(x, y float64) {
-	switch {
-	case !t.down && t.area:
-		fmt.Fprintf(&t.Builder, "M%s %dV%s", number(x), t.base, number(y))
-	case !t.down:
-		fmt.Fprintf(&t.Builder, "M%s %s", number(x), number(y))
-	case !t.area:
-		fmt.Fprintf(&t.Builder, "L%s %s", number(x), number(y))
-	case y != t.y:
-		fmt.Fprintf(&t.Builder, "H%sV%s", number(x), number(y))
-	}
-	t.down, t.x, t.y = true, x, y
-}
-
-func (t *tracer) lift() {
-	if t.down && t.area {
-		fmt.Fprintf(&t.Builder, "H%sV%dz", number(t.x), t.base)
-	}
-	t.down = false
 }
 
 func (p *painter) marks(marks []Mark, base int) {
