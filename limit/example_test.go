@@ -23,7 +23,8 @@ func ExampleNew() {
 	err = l.Acquire(ctx) // does not wait a second to find that out
 	fmt.Println(errors.Is(err, limit.ErrLimited), errors.Is(err, context.DeadlineExceeded))
 	// Output:
-	// true true false true true
+	// true true false
+	// true true
 }
 
 func ExampleAll() {
@@ -37,7 +38,8 @@ func ExampleAll() {
 	fmt.Println(both.TryAcquireN(3), both.TryAcquire())
 	fmt.Println(perSecond.Statistics().Acquired, "of ten taken: what the day refuses costs the second nothing")
 	// Output:
-	// true false 3 of ten taken: what the day refuses costs the second nothing
+	// true false
+	// 3 of ten taken: what the day refuses costs the second nothing
 }
 
 func ExampleNewKeyed() {

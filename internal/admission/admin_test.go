@@ -230,15 +230,27 @@ func TestLoadFileErrors(t *testing.T) {
 		{"p.yaml", "plans:\n- {name: a, kind: fixed-window, capacity: 1, window: 90}", `plans[0].window is 90: write a duration`},
 		{"p.yaml", "plans: [\n", "line"},
 		{"p.yaml", "plans: []\nplans: []\n", "already defined"},
+		{"p.yaml", "plans: [{name: n, capacity: 1, tokens_per_second: 1}]\nrules: [{name: x, path: /, plans: [daily]}]", `rules[0].plans[0] is "daily"`},
+		{"p.yaml", "rules: [{name: x, pathh: /}]", "pathh"},
+		{"p.yaml", "rules: {}", "rules"},
+		{"p.yaml", "", "rules is missing"},
+		{"p.yaml", "plans: []", "rules is missing"},
+		{"p.yaml", "rules:", "rules is missing"},
+		{"p.yaml", "exclude: [1]", "exclude"},
+		{"p.yaml", "plans: [{name: n}]", "plans[0].capacity"},
+		{"p.yaml", "rules: [{name: x, path: /, wait: soon}]", `wait is "soon"`},
+		{"p.yaml", "rules: [{name: x, path: /, concurrency: 1.5}]", "concurrency"},
 		{"p.toml", "", "end the file's name in .json, .yaml or .yml"},
 		{"p.json", strings.Repeat(" ", 16<<20+1), "larger than"},
 	} {
 		s := plansOf(t, daily)
+		require.NoError(t, s.Put(admission.Rule{Name: "r", Path: "/", Plans: []string{"daily"}}, ""))
 		path := write(t, tc.file, tc.text)
 		err := s.LoadFile(path)
 		require.ErrorContains(t, err, tc.want, tc.text)
 		require.ErrorContains(t, err, "load "+path+": ", "the path comes first")
 		require.Equal(t, []admission.Plan{daily}, s.Plans(), "an error changes nothing")
+		require.Equal(t, "r", ruleFor(s, "GET /"))
 	}
 	path := filepath.Join(t.TempDir(), "none.json")
 	s := plansOf(t)

@@ -50,36 +50,6 @@ func TestRefill(t *testing.T) {
 	require.Equal(t, bucket(10, t0), p.Fresh(t0))
 }
 
-// TestTokenBucketWaitIsNotTheQuotient has rates at which missing/rate is not the first
-// microsecond at which Refill finds the tokens, but one or many too early or too late.
-func TestTokenBucketWaitIsNotTheQuotient(t *testing.T) {
-	for _, tc := range []struct {
-		rate, tokens float64
-		n            int64
-		want         admission.Micros
-		quotient     admission.Micros
-	}{
-		{4.648648648648648, 9.41656, 98, 19055741, 19055740},
-		{38.63636363636363, 1.7128999999999999, 28, 680373, 680372},
-		{0.08163265306122448, 5.107, 56, 623439251, 623439250},
-		{2.5454545454545454, 18.170379999999998, 60, 16433065, 16433066},
-		{13.58695652173913, 13.022499999999999, 18, 366344, 366345},
-		{5.611111111111111, 15.32922, 55, 7070040, 7070041},
-		{1e-3, 7.227819809625289e+11, 722781980963, 471008301, 471069336}, // where a double counts in 8192nds
-		{1e-3, 5.5791457592698654e+10, 55791457593, 301342011, 301345826},
-	} {
-		p := settled(t, admission.Plan{Name: "p", Capacity: admission.MaxCapacity, TokensPerSecond: tc.rate})
-		b := admission.State{Tokens: tc.tokens, At: t0}
-		require.InDelta(t, float64(tc.quotient), (float64(tc.n)-tc.tokens)/tc.rate*1e6, 1, "the quotient")
-		_, r := p.Take(b, t0, tc.n)
-		require.Equal(t, time.Duration(tc.want)*time.Microsecond, r.Wait)
-		_, r = p.Take(b, t0+tc.want-1, tc.n)
-		require.Equal(t, time.Microsecond, r.Wait)
-		_, r = p.Take(b, t0+tc.want, tc.n)
-		require.True(t, r.Allowed)
-	}
-}
-
 // TestTokenBucketNeverGrantsMore has a clock that goes to and fro a little: what is
 // granted is at most what was there and what flowed in up to the furthest instant.
 func TestTokenBucketNeverGrantsMore(t *testing.T) {

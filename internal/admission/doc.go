@@ -1,27 +1,22 @@
-// Package admission is the server's side of politeness: it decides whether a request may come in,
-// and tells the client when to come again.
+// Package admission is the server's side of politeness: it decides whether a request may come in, and tells the client
+// when to come again.
 //
-// A [Plan] is a limit: a token bucket, or a fixed or sliding window. A key is who is counted: an address, a user, an
-// API key. A [Repository] keeps what each key has used of each plan, in memory, in SQLite or in Redis (the packages
-// below this one), and decides over several plans at once: all are charged, or none. What it decides by is written
-// once, as pure functions of a [State] and a time: [Plan.Take], and [TakeAll] over several plans. Repositories call
-// these, or do the same operations in the same order elsewhere, as the Redis script does; the suite in admissiontest
-// compares every step.
+// A [Plan] is a limit: a token bucket, or a fixed or sliding window. A key is who is counted: an address, a user, an API
+// key. A [Repository] keeps what each key has used of each plan, in memory, in SQLite or in Redis (the packages below
+// this one), and decides over several plans at once: all are charged, or none. It decides by pure functions of a [State]
+// and a time, [Plan.Take] and [TakeAll], or does the same operations in the same order, as the Redis script does; the
+// suite in admissiontest compares every step.
 //
-// A [RuleSet] has plans by name and the rules that name them. An [Admitter] is the service over both: it looks plans
-// up, sets the store a deadline, and when the store does not answer lets in ([FailOpen]) or keeps out ([FailClosed]),
-// or asks a local repository that was kept warm, and says so in the [Reason] of the [Result]. On top of it stand
-// rules, key functions, the net/http middleware and the guard of single functions.
+// A [RuleSet] has plans by name and the rules that name them, all in force together: a request is judged by the limits
+// of the moment it came, to its end. What is refused, or cannot be saved, was never in force. An [Admitter] is the
+// service over both: it looks plans up, sets the store a deadline, and when that does not answer lets in ([FailOpen]) or
+// keeps out ([FailClosed]), or asks a local repository that was kept warm, and says so in the [Reason] of the [Result].
+// On top of it stand key functions, the net/http middleware and the guard of single functions.
 //
-// Time is in microseconds of the repository's one clock. A clock that goes back a little stops the
-// refill until it has caught up and grants nothing twice. A state from further in the future than
-// its plan reaches was written by a wrong clock, and counts as none.
-//
-// Plans, rules and exclusions that come together, from a file or an administrator, are in force together: a request is
-// judged by the limits of the moment it came, to its end. What is refused, or cannot be saved, was never in force.
-//
-// Every store forgets a key once nothing it used counts any more ([Plan.Period]): then a new state
-// decides the same, so that forgetting is no way round a limit.
+// Time is in microseconds of the repository's one clock. A clock that goes back a little stops the refill until it has
+// caught up and grants nothing twice. A state from further in the future than its plan reaches was written by a wrong
+// clock, and counts as none. Every store forgets a key once nothing it used counts any more ([Plan.Period]): then a new
+// state decides the same, so that forgetting is no way round a limit.
 //
 // Everything here is safe for concurrent use unless it says otherwise.
 package admission

@@ -7,8 +7,6 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/netip"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -175,33 +173,6 @@ func TestPutAndRemoveRules(t *testing.T) {
 	require.ErrorIs(t, s.Remove("zero"), admission.ErrUnknownRule)
 	require.Equal(t, "three one two", names())
 	require.Equal(t, []string{"/x"}, s.Excluded())
-}
-
-// TestLoadFileIsAllOrNothing: a file whose rules are no good does not leave its plans behind.
-func TestLoadFileIsAllOrNothing(t *testing.T) {
-	s := ruleSet(t, []admission.Rule{{Name: "r", Path: "/", Plans: []string{"a"}}})
-	for text, want := range map[string]string{
-		"plans: [{name: n, capacity: 1, tokens_per_second: 1}]\nrules: [{name: x, path: /, plans: [a]}]": `rules[0].plans[0] is "a"`,
-		"rules: [{name: x, pathh: /}]": "pathh",
-		"rules: {}":                    "rules",
-		"":                             "rules is missing",
-		"plans: []":                    "rules is missing",
-		"rules:":                       "rules is missing",
-		"exclude: [1]":                 "exclude",
-		"limits: []":                   "limits",
-		"plans: [{name: n}]":           "plans[0].capacity",
-		"rules: [{name: x, path: /, wait: soon}]":       `wait is "soon"`,
-		"rules: [{name: x, path: /, concurrency: 1.5}]": "concurrency",
-	} {
-		file := filepath.Join(t.TempDir(), "rules.yaml")
-		require.NoError(t, os.WriteFile(file, []byte(text), 0o600))
-		err := s.LoadFile(file)
-		require.ErrorContains(t, err, want)
-		require.ErrorContains(t, err, file)
-		require.Len(t, s.Rules(), 1)
-		require.Equal(t, "r", ruleFor(s, "GET /"))
-		require.ErrorContains(t, s.Put(admission.Rule{Name: "n", Path: "/", Plans: []string{"n"}}, ""), `plans[0] is "n"`)
-	}
 }
 
 func TestDefaultRules(t *testing.T) {

@@ -1,46 +1,40 @@
-// Package redis keeps what keys have used of plans in Redis, so that many processes share one count:
-// a single server, one behind Sentinel, or a cluster, of Redis or Valkey.
+// Package redis keeps what keys have used of plans in Redis or Valkey, so that many processes share one count: a single
+// server, one behind Sentinel, or a cluster.
 //
-// A decision is one script, take.lua, and one trip. It reads the server's clock, so that the clocks of
-// the processes do not matter, checks all plans, and writes only if all of them allow. It replies with
-// what it has found, and the pure functions of package admission make the Result of it. The two decide
-// the same to the last bit, and a reply on which they do not agree is an error.
+// A decision is one script, take.lua, and one trip. It reads the server's clock, checks all plans, and writes only if
+// all of them allow. It replies with what it has found, of which the pure functions of package admission make the
+// Result. The two decide the same to the last bit, and a reply on which they do not agree is an error.
 //
-// The key is rate_limiter:<plan>:{<key>}. The braces are a cluster's hash tag: all plans of a key are in
-// one slot. Braces within the key are escaped, and %. The value is a hash with v, the version "1", and
-// binary fields of eight bytes, big-endian: of a bucket t, its tokens (a double), and ts, the
-// microsecond they were right (an integer); of a window ts, when it began, c and p, the tokens taken in
-// it and in the one before (integers). It expires after [admission.Plan.TTL].
+// The key is rate_limiter:<plan>:{<key>}. The braces are a cluster's hash tag: all plans of a key are in one slot.
+// Braces within the key are escaped, and %. The value is a hash with v, the version "1", and big-endian fields of eight
+// bytes: of a bucket t, its tokens (a double), and ts, the microsecond they were right (an integer); of a window ts,
+// when it began, c and p, the tokens taken in it and in the one before. It expires after [admission.Plan.TTL].
 //
 // # When Redis does not answer
 //
-// Each decision has a deadline of its own, which begins when there is a connection: that is made beside the decisions,
-// with the script loaded, and only the first of them wait for it. A late decision fails with context.DeadlineExceeded,
-// and may have been charged. After three failures in a row, of which those that were under way together count as one,
-// a breaker opens, and from then on Take fails at once, with [ErrOpen]; the store is tried again in the background, by
-// a question that charges nothing. In a cluster there is a breaker for each sixteenth of the slots: a node that is
-// down takes no others with it. What an error means for a request is the [admission.Admitter]'s to say. Nothing is
-// sent twice, but for a script the server did not know: it did nothing, and is sent again at once with its text.
+// Each decision has a deadline of its own, which begins when there is a connection. A late decision fails with
+// context.DeadlineExceeded, and may have been charged. After three failures in a row, of which those that were under way
+// together count as one, a breaker opens: Take fails at once, with [ErrOpen], and the store is tried again in the
+// background, by a question that charges nothing. In a cluster each sixteenth of the slots has a breaker: a node that is
+// down takes no others with it. Nothing is sent twice, but for a script the server did not know.
 //
 // # Fewer trips
 //
-// Those who ask for one token of a key while others do go together: one question for all who came since
-// the last one left, which goes when that has been answered, or after a sixteenth of the deadline. The
-// tokens go to those who came first.
+// Those who ask for one token of a key while others do go together, when the question under way has been answered, or
+// after a sixteenth of the deadline. The tokens go to those who came first.
 //
-// What a denial told is remembered for a minute at most. Others only ever take, so while the remembered
-// state denies, Redis would too. Only a Remove by another process is seen late.
+// What a denial told is remembered for a minute at most. Others only ever take, so while the remembered state denies,
+// Redis would too. Only a Remove by another process is seen late.
 //
-// Leases ([Config.Lease]) are tokens charged before they are needed and given out here without a trip. They are
-// charged as all are, so the long run is exact. But a token may be used up to the length L of a lease after it was
-// charged: over any time W all processes together admit capacity + rate·(W+L) of a bucket, which is rate·L more than
-// without. A fixed window admits not one more, since no lease reaches into the next; of a sliding one the rate is
-// capacity by length. What is not used when a lease is over is lost to the client: a lease is no larger than what was
-// used in the one before, or what that would have needed when it was used up early, and never larger than rate·L and
-// capacity/(2·processes). Where that is below two there are none.
+// Leases ([Config.Lease]) are tokens charged before they are needed and given out here without a trip. A token may be
+// used up to the length L of a lease after it was charged: over any time W all processes together admit capacity +
+// rate·(W+L) of a bucket. A fixed window admits not one more, since no lease reaches into the next; of a sliding one the
+// rate is capacity by length. What is not used when a lease is over is lost to the client, so a lease is as large as the
+// use of the one before, or what that would have needed, and never larger than rate·L and capacity/(2·processes). Where
+// that is below two there are none.
 //
-// All of it is safe for concurrent use. [New] starts nothing and does not need Redis to be there;
-// goroutines are begun by questions, and [Repository.Close] waits for them.
+// All of it is safe for concurrent use. [New] starts nothing and does not need Redis to be there; goroutines are begun
+// by questions, and [Repository.Close] waits for them.
 package redis
 
 import (
@@ -199,7 +193,7 @@ func New(cfg Config) (*Repository, error) {
 func (r *Repository) Immediate() {}
 
 // Connect has a connection made in the background, so that the first decision need not wait for it.
-func (r *Repository) Connect() { r.link.dialing(true) }
+func (r *Repository) Connect() { r.link.dialing() }
 
 // Part is the part of a cluster a key is in, of so many that can be out of reach by themselves; without
 // a cluster it is always the same.
@@ -208,10 +202,10 @@ func (r *Repository) Part(key string) (part, of int) { return r.gateIndex(storeK
 // instant is the local time, for all that is no part of a decision.
 func (r *Repository) instant() clock.Instant { return clock.Instant(r.cfg.Clock.Since(r.begun)) }
 
-// Take decides as [admission.Repository] says, within the deadline, once there is a connection: the first decision
-// waits for that, for as long as connecting may take; no other does after that has failed once. A caller that gives up
-// before may be let go only at the deadline. It fails with [ErrOpen] at once while Redis does not answer. An error
-// after the question was sent wraps [admission.ErrUndecided] or context.DeadlineExceeded; it is not sent again.
+// Take decides as [admission.Repository] says, within the deadline, once there is a connection, for which it waits as
+// long as connecting may take. A caller that gives up before may be let go only at the deadline. It fails with [ErrOpen]
+// at once while Redis does not answer. An error after the question was sent wraps [admission.ErrUndecided] or
+// context.DeadlineExceeded; it is not sent again.
 func (r *Repository) Take(ctx context.Context, key string, plans []admission.Plan, tokens int64) (res admission.Result, err error) {
 	switch {
 	case ctx.Err() != nil:
@@ -228,7 +222,7 @@ func (r *Repository) Take(ctx context.Context, key string, plans []admission.Pla
 
 // Remove forgets what key has used under plans, here and in Redis. It asks whether the breaker is open or not.
 func (r *Repository) Remove(ctx context.Context, key string, plans []admission.Plan) error {
-	c, err := r.link.connected(ctx, true)
+	c, err := r.link.connected(ctx)
 	if err == nil && len(plans) > 0 {
 		ctx, cancel := context.WithTimeout(ctx, r.cfg.Deadline)
 		defer cancel()
@@ -247,7 +241,7 @@ func (r *Repository) Remove(ctx context.Context, key string, plans []admission.P
 
 // Keys scans all servers of a cluster. It asks whether the breaker is open or not, and takes as long as ctx allows.
 func (r *Repository) Keys(ctx context.Context, plans []admission.Plan, yield func(key string) bool) error {
-	c, err := r.link.connected(ctx, true)
+	c, err := r.link.connected(ctx)
 	if err != nil {
 		return fmt.Errorf("redis: %w", err)
 	}
@@ -275,7 +269,7 @@ func (r *Repository) Keys(ctx context.Context, plans []admission.Plan, yield fun
 // ctx allows; that ctx was cancelled may be seen a second later.
 func (r *Repository) Ping(ctx context.Context) error {
 	plan := admission.Plan{Name: "ping", Kind: admission.KindTokenBucket, Capacity: 1, TokensPerSecond: 1}
-	c, err := r.link.connected(ctx, true)
+	c, err := r.link.connected(ctx)
 	if err == nil {
 		_, err = r.run(ctx, c, &r.gates[0], ask(serverTime, "", []admission.Plan{plan}, 0, 0))
 	}

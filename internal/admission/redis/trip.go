@@ -105,7 +105,7 @@ func (g *gate) drop(t breaker.Ticket) {
 
 // attempt asks q within the deadline, which begins when there is a connection, and tells the breaker how that went.
 func (r *Repository) attempt(parent context.Context, g *gate, ticket breaker.Ticket, q question) (a answer, err error) {
-	c, err := r.link.connected(parent, ticket.Probe())
+	c, err := r.link.connected(parent)
 	ctx, cancel := context.WithTimeout(parent, r.cfg.Deadline)
 	defer cancel()
 	sent := r.instant()

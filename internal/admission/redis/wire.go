@@ -14,7 +14,6 @@ import (
 	"github.com/redis/rueidis"
 
 	"github.com/treadlight/crawl/internal/admission"
-	"github.com/treadlight/crawl/internal/clock"
 )
 
 // script is the decision. What it expects and replies is told in it.
@@ -179,11 +178,8 @@ func (r *reader) state(p *admission.Plan, now admission.Micros) admission.State 
 	return s
 }
 
-// redialAfter is how long nobody tries to connect after that has failed.
-const redialAfter = time.Second / 2
-
-// link is the way to the servers. The client is made when it is first needed, because making it fails
-// while they are down.
+// link is the way to the servers. The client is made when it is first needed, because making it fails while they are
+// down.
 type link struct {
 	option rueidis.ClientOption
 	client atomic.Pointer[client]
@@ -192,7 +188,7 @@ type link struct {
 	end    context.CancelFunc
 
 	mu   sync.Mutex     // guards what follows
-	dial *dial          // the last; nil before the first
+	dial *dial          // under way; nil for none
 	work sync.WaitGroup // what Close waits for
 }
 
@@ -203,21 +199,9 @@ type client struct {
 
 // dial is the making of a client, for which all who need it wait.
 type dial struct {
-	before error         // of the dial before, if that failed
-	done   chan struct{} // closed after what follows is there
-	c      *client
-	err    error
-	over   time.Time
-}
-
-// ended reports whether the dial is over.
-func (d *dial) ended() bool {
-	select {
-	case <-d.done:
-		return true
-	default:
-		return false
-	}
+	done chan struct{} // closed after what follows is there
+	c    *client
+	err  error
 }
 
 func (l *link) init(option rueidis.ClientOption) {
@@ -236,26 +220,20 @@ func (l *link) begin(f func(ctx context.Context)) bool {
 	return true
 }
 
-// connected is the client, made if there is none. While that fails, those who do not insist are told so
-// at once, and it is tried again beside them.
-func (l *link) connected(ctx context.Context, insist bool) (*client, error) {
-	if l.closed.Load() {
-		return nil, admission.ErrClosed
-	}
+// connected is the client, made if there is none. While that fails, those who ask share one failure, and the breaker
+// keeps the others from asking.
+func (l *link) connected(ctx context.Context) (*client, error) {
 	if c := l.client.Load(); c != nil {
 		return c, nil
 	}
-	d := l.dialing(insist)
-	switch {
-	case d == nil:
+	d := l.dialing()
+	if d == nil {
 		return nil, admission.ErrClosed
-	case d.before != nil && !insist && !d.ended():
-		return nil, notConnected(d.before)
 	}
 	select {
 	case <-d.done:
 		if d.err != nil {
-			return nil, notConnected(d.err)
+			return nil, fmt.Errorf("cannot connect: %w: %w", d.err, admission.ErrNotCharged)
 		}
 		return d.c, nil
 	case <-ctx.Done():
@@ -263,31 +241,23 @@ func (l *link) connected(ctx context.Context, insist bool) (*client, error) {
 	}
 }
 
-func notConnected(err error) error {
-	return fmt.Errorf("cannot connect: %w: %w", err, admission.ErrNotCharged)
-}
-
-// dialing is the dial under way, or the one that has failed just now, unless who asks insists; else it
-// is begun. It is nil if the link is closed.
-func (l *link) dialing(insist bool) *dial {
+// dialing is the dial under way, begun if there is none; nil if the link is closed.
+func (l *link) dialing() *dial {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	last := l.dial
-	switch {
-	case l.closed.Load():
+	if l.closed.Load() {
 		return nil
-	case last != nil && (!last.ended() || l.client.Load() == last.c && last.c != nil):
-		return last
-	case last != nil && last.err != nil && !insist && clock.System().Since(last.over) < redialAfter:
-		return last
 	}
-	l.dial = &dial{done: make(chan struct{})}
-	if last != nil {
-		l.dial.before = last.err
+	if l.dial == nil {
+		d := &dial{done: make(chan struct{})}
+		if d.c = l.client.Load(); d.c != nil { // made meanwhile
+			close(d.done)
+			return d
+		}
+		l.dial = d
+		l.work.Go(func() { l.make(d) })
 	}
-	d := l.dial
-	l.work.Go(func() { l.make(d) })
-	return d
+	return l.dial
 }
 
 // make makes the client, with the servers knowing the script, which would cost the first decision a second trip; one
@@ -304,7 +274,7 @@ func (l *link) make(d *dial) {
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	d.err, d.over = err, clock.System().Now()
+	l.dial, d.err = nil, err
 	switch {
 	case err != nil:
 	case l.closed.Load():

@@ -2,7 +2,6 @@ package sqlite_test
 
 import (
 	"context"
-	"errors"
 	"path/filepath"
 	"sync"
 	"sync/atomic"
@@ -187,31 +186,4 @@ func TestCloseWhileLocked(t *testing.T) {
 	for range 3 {
 		require.ErrorIs(t, <-failed, admission.ErrClosed)
 	}
-}
-
-// Close in the midst of many callers: each has an answer or ErrClosed, and what was answered is in the file.
-func TestCloseAmongMany(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "limits.db")
-	r := open(t, sqlite.Config{Path: path})
-	var granted atomic.Int64
-	var wg sync.WaitGroup
-	for range 50 {
-		wg.Go(func() {
-			for {
-				_, err := r.Take(context.Background(), "key", []admission.Plan{wide}, 1)
-				if errors.Is(err, admission.ErrClosed) {
-					return
-				}
-				if err != nil {
-					t.Errorf("Take among many = %v, want ErrClosed", err)
-					return
-				}
-				granted.Add(1)
-			}
-		})
-	}
-	require.Eventually(t, func() bool { return granted.Load() > 500 }, time.Minute, time.Millisecond)
-	require.NoError(t, r.Close())
-	wg.Wait()
-	require.Equal(t, wide.Capacity-granted.Load(), take(t, open(t, sqlite.Config{Path: path}), "key", 0, wide).Remaining)
 }

@@ -1,22 +1,19 @@
-// Package sqlite keeps what keys have used of plans in an SQLite file, so that it outlives the process
-// and several processes on one computer share one count.
+// Package sqlite keeps what keys have used of plans in an SQLite file, so that it outlives the process and several
+// processes on one computer share one count.
 //
-// The states are read and written as rows, and decided upon by the pure functions of package admission,
-// within one immediate transaction: it holds the file's write lock from its first statement on, so that
-// what it has read is still true when it writes. A denial writes nothing. Callers that come while a
-// transaction is under way are decided together in the next one, in the order they came; nobody waits
-// for a batch to fill. Each has its answer only after the commit: a process that is killed loses nothing
-// that was granted, and a power cut what the system has not written yet.
+// States are rows, decided upon by the pure functions of package admission within one immediate transaction. A denial
+// writes nothing. Callers that come while a transaction is under way are decided together in the next one, in the order
+// they came; nobody waits for a batch to fill. Each has its answer after the commit: a process that is killed loses
+// nothing that was granted, and a power cut what the system has not written yet.
 //
-// The work is done by a goroutine that Take starts when there is none and that ends when nobody waits,
-// so that a caller whose context ends can leave though the disk stands still.
+// The work is done by a goroutine that Take starts when there is none and that ends when nobody waits, so that a caller
+// whose context ends can leave though the disk stands still. While another process has the write lock it asks again
+// every millisecond or two: SQLite's own busy timeout knows nothing of contexts. A process that sees others write pauses
+// from time to time, as the lock knows no queue.
 //
-// While another process has the write lock the goroutine asks again every millisecond or two, and not by SQLite's own
-// busy timeout, which knows nothing of contexts and soon waits a tenth of a second at a time. A process that sees
-// others write pauses from time to time, as the lock knows no queue. All processes must see the same memory: no
-// network file systems. Nothing in these processes may open and close the file by other means than SQLite, because
-// that gives up the locks that the process has on it. A file that is deleted or replaced while it is in use is noticed
-// before the next decision, and the one that has its name then is opened, or made.
+// All processes must see the same memory: no network file systems. Nothing in them may open and close the file by other
+// means than SQLite, which would give up its locks. A file that is deleted or replaced is noticed before the next
+// decision, and the one that has its name then is opened, or made.
 //
 // There is one row per plan and key in the table rate_limit_entries:
 //
@@ -28,12 +25,11 @@
 //	expires_at    when nothing of it counts any more
 //	created_at    when the row was made
 //
-// Times are microseconds since the Unix epoch: datetime(expires_at/1e6, 'unixepoch') is for people. The
-// table rate_limit_schema has the version of all this, so that the file may hold other tables too.
+// Times are microseconds since the Unix epoch: datetime(expires_at/1e6, 'unixepoch') is for people. The table
+// rate_limit_schema has the version of all this, so that the file may hold other tables too.
 //
-// [Repository.Run] deletes what is over, every hour, in steps of some rows. There is no index on
-// expires_at: each decision would have to move its row in it, and that costs more than to look at the
-// whole table once an hour. The file does not shrink; its free pages are used again.
+// [Repository.Run] deletes what is over, every hour, in steps of some rows. There is no index on expires_at, in which
+// each decision would have to move its row. The file does not shrink; its free pages are used again.
 package sqlite
 
 import (

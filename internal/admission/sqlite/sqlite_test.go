@@ -2,7 +2,6 @@ package sqlite_test
 
 import (
 	"database/sql"
-	"errors"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -192,22 +191,6 @@ func TestSharedFile(t *testing.T) {
 	var url string
 	require.NoError(t, db.QueryRow(`SELECT url FROM urls`).Scan(&url))
 	require.Equal(t, "a", url)
-}
-
-// Several repositories of one process have nothing in common, or the file.
-func TestTwoInOneProcess(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "limits.db")
-	one, two, other := open(t, sqlite.Config{Path: path}), open(t, sqlite.Config{Path: path}), open(t, sqlite.Config{})
-	for range 10 {
-		take(t, one, "key", 1, narrow)
-		take(t, two, "key", 1, narrow)
-	}
-	require.EqualValues(t, 980, take(t, one, "key", 0, narrow).Remaining)
-	require.EqualValues(t, 1000, take(t, other, "key", 0, narrow).Remaining)
-	require.NoError(t, two.Close())
-	_, err := two.Take(t.Context(), "key", []admission.Plan{narrow}, 1)
-	require.True(t, errors.Is(err, admission.ErrClosed))
-	require.True(t, take(t, one, "key", 1, narrow).Allowed)
 }
 
 // What SQLite was told to do is what makes the promises about crashes and power cuts.
