@@ -13,7 +13,7 @@ import (
 
 // Defaults and bounds of [Config].
 const (
-	maxTTL          = 24 * time.Hour // RFC 9309 section 2.4
+	maxTTL          = 24 * time.Hour // RFC 9309 section 2.4; as long again while the origin is unreachable
 	defaultOrigins  = 10_000
 	defaultMaxBytes = 64 << 20
 	retryBase       = 2 * time.Second // the pause after a failure; it doubles with each further one
@@ -29,11 +29,6 @@ type Config struct {
 	MaxOrigins int
 	// MaxBytes bounds the memory of all rules, approximately. Zero means 64 MiB.
 	MaxBytes int
-	// TTL is how long a file is obeyed before it is fetched again, at most 24h. Zero means 24h.
-	TTL time.Duration
-	// Stale is how long after that a copy stays in force while the origin is unreachable, at
-	// most 24h. Zero means 24h.
-	Stale time.Duration
 }
 
 // State is the state of an origin.
@@ -46,11 +41,6 @@ const (
 	Known                    // rules are in force
 	Unreachable              // the last try failed; the next is due at RetryAt
 )
-
-var stateNames = [...]string{"unknown", "pending", "known", "unreachable"}
-
-// String is the name in logs and explanations.
-func (s State) String() string { return stateNames[s] }
 
 // Entry is what is known of an origin at one time.
 type Entry struct {
@@ -76,21 +66,6 @@ type Entry struct {
 // Due reports whether to request robots.txt now, with Begin.
 func (e Entry) Due(now time.Time) bool {
 	return (e.State == Unknown || e.State == Unreachable) && !now.Before(e.RetryAt)
-}
-
-// Check decides on a path. Without rules nothing is allowed for now.
-func (e Entry) Check(path string) Decision {
-	if e.Rules != nil {
-		return e.Rules.Check(path)
-	}
-	return (&Rules{fixed: e.wait()}).Check(path)
-}
-
-func (e Entry) wait() string {
-	if e.State == Unreachable {
-		return fmt.Sprintf("robots.txt unreachable (%s), next try at %s", e.Reason, e.RetryAt.UTC().Format(time.RFC3339))
-	}
-	return "robots.txt is not known yet"
 }
 
 type record struct {
@@ -123,7 +98,6 @@ func New(cfg Config) (*Cache, error) {
 		return nil, fmt.Errorf("robots: Config.Agent is %q: begin it with a letter, as in %q", cfg.Agent, "treadlight")
 	}
 	cfg.MaxOrigins, cfg.MaxBytes = cmp.Or(cfg.MaxOrigins, defaultOrigins), cmp.Or(cfg.MaxBytes, defaultMaxBytes)
-	cfg.TTL, cfg.Stale = min(cmp.Or(cfg.TTL, maxTTL), maxTTL), min(cmp.Or(cfg.Stale, maxTTL), maxTTL)
 	c := &Cache{cfg: cfg}
 	origins, err := simplelru.NewLRU(cfg.MaxOrigins, func(_ string, r *record) { c.bytes -= r.size })
 	if err != nil {
@@ -141,17 +115,17 @@ func (c *Cache) Lookup(origin string, now time.Time) Entry {
 	if !ok {
 		return Entry{}
 	}
-	return r.entry(now, c.cfg.Stale)
+	return r.entry(now)
 }
 
-func (r *record) entry(now time.Time, stale time.Duration) Entry {
+func (r *record) entry(now time.Time) Entry {
 	e := Entry{State: r.state(now), RetryAt: r.retryAt, Attempts: r.attempts, Class: r.class, Lasting: r.lasting, Reason: r.reason}
 	if e.State == Known {
 		e.RetryAt = r.expires
 	}
 	end := r.expires
 	if r.failed {
-		end = end.Add(stale)
+		end = end.Add(maxTTL)
 	}
 	if r.rules != nil && now.Before(end) {
 		e.Rules, e.Sitemaps = r.rules, r.sitemaps
@@ -186,7 +160,7 @@ func (c *Cache) Begin(origin string, now time.Time) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	r := c.recordLocked(origin)
-	if !r.entry(now, c.cfg.Stale).Due(now) {
+	if !r.entry(now).Due(now) {
 		return false
 	}
 	r.pending = true
@@ -207,12 +181,12 @@ func (c *Cache) Answer(origin string, now time.Time, res Result) Entry {
 	default:
 		r.putOff(now, res)
 	}
-	return r.entry(now, c.cfg.Stale)
+	return r.entry(now)
 }
 
 // fresh is the record of a result with rules, or nil.
 func (c *Cache) fresh(now time.Time, res Result) *record {
-	r := &record{rules: new(Rules), expires: now.Add(c.cfg.TTL), reason: res.Reason}
+	r := &record{rules: new(Rules), expires: now.Add(maxTTL), reason: res.Reason}
 	switch {
 	case res.Kind == Found && res.File != nil:
 		r.rules, r.sitemaps = res.File.Agent(c.cfg.Agent), res.File.Sitemaps()
@@ -244,8 +218,7 @@ func (r *record) weigh() int {
 	return n
 }
 
-// putOff schedules the next try: at once if we gave up, otherwise after a pause that doubles,
-// and not before Retry-After.
+// putOff schedules the next try: at once if we gave up, otherwise after a pause that doubles.
 func (r *record) putOff(now time.Time, res Result) {
 	r.pending = false
 	r.reason = res.Reason
@@ -255,14 +228,8 @@ func (r *record) putOff(now time.Time, res Result) {
 	}
 	r.failed = r.failed || res.Kind == Failed
 	r.lasting, r.class = res.Lasting, res.Class
-	pause := retryBase
-	for range r.attempts {
-		if pause = min(2*pause, retryMax); pause == retryMax {
-			break
-		}
-	}
+	r.retryAt = now.Add(min(retryBase<<min(r.attempts, 16), retryMax))
 	r.attempts++
-	r.retryAt = now.Add(max(pause, min(res.RetryAfter, maxTTL)))
 }
 
 // MaxRedirects is how many redirects are followed for one robots.txt (RFC 9309 section 2.3.1.2).
@@ -271,12 +238,11 @@ const MaxRedirects = 5
 
 // Answer is how one request for robots.txt ended.
 type Answer struct {
-	Status     int           // zero if no header arrived
-	Err        error         // nil if the answer arrived whole
-	Body       []byte        // what arrived of the body, decoded
-	Location   string        // target of a redirect; empty if there is none
-	Hops       int           // redirects already followed on the way to this answer
-	RetryAfter time.Duration // the host's wish; zero if it had none
+	Status   int    // zero if no header arrived
+	Err      error  // nil if the answer arrived whole
+	Body     []byte // what arrived of the body, decoded
+	Location string // target of a redirect; empty if there is none
+	Hops     int    // redirects already followed on the way to this answer
 }
 
 // Kind is the meaning of an [Answer].
@@ -294,20 +260,29 @@ const (
 
 // Result is what follows from an [Answer].
 type Result struct {
-	Kind       Kind
-	File       *File         // of kind Found; otherwise nil
-	Location   string        // of kind Moved, unresolved; otherwise empty
-	RetryAfter time.Duration // do not ask again sooner; zero means the schedule decides
-	Reason     string        // for people, such as "status 503"
-	Class      outcome.Class // of the answer; Unknown if the Result was not made of one
-	Lasting    bool          // of kind Failed: waiting will not cure it, such as a name that does not exist
+	Kind     Kind
+	File     *File         // of kind Found; otherwise nil
+	Location string        // of kind Moved, unresolved; otherwise empty
+	Reason   string        // for people, such as "status 503"
+	Class    outcome.Class // of the answer; Unknown if the Result was not made of one
+	Lasting  bool          // of kind Failed: waiting will not cure it, such as a name that does not exist
 }
 
 // FromAnswer classifies an answer. A body that was cut at a size limit is parsed; one that broke
-// off is not, because a rule may be missing.
+// off is not, because a rule may be missing. The body matters only for a success.
 func FromAnswer(a Answer) Result {
-	class, success := classOf(a)
-	r := Result{RetryAfter: a.RetryAfter, Reason: reason(a, class), Class: class}
+	success := a.Status/100 == 2
+	class := outcome.Of(a.Status, a.Err)
+	if a.Status != 0 && !success && class != outcome.Canceled {
+		class = outcome.Of(a.Status, nil)
+	}
+	r := Result{Reason: fmt.Sprintf("status %d", a.Status), Class: class}
+	switch {
+	case class == outcome.Redirect && a.Hops >= MaxRedirects:
+		r.Reason = fmt.Sprintf("more than %d redirects", MaxRedirects)
+	case a.Err != nil && !class.Answered():
+		r.Reason = fmt.Sprintf("%v: %v", class, a.Err)
+	}
 	switch {
 	case class == outcome.Canceled, class == outcome.Unknown:
 		r.Kind = NoAnswer
@@ -323,24 +298,4 @@ func FromAnswer(a Answer) Result {
 		r.Kind, r.Lasting = Failed, a.Status == 0 && !class.Transient()
 	}
 	return r
-}
-
-// classOf is the class of an answer. The body matters only for a success.
-func classOf(a Answer) (class outcome.Class, success bool) {
-	success = a.Status/100 == 2
-	class = outcome.Of(a.Status, a.Err)
-	if a.Status != 0 && !success && class != outcome.Canceled {
-		class = outcome.Of(a.Status, nil)
-	}
-	return class, success
-}
-
-func reason(a Answer, class outcome.Class) string {
-	switch {
-	case class == outcome.Redirect && a.Hops >= MaxRedirects:
-		return fmt.Sprintf("more than %d redirects", MaxRedirects)
-	case a.Err != nil && !class.Answered():
-		return fmt.Sprintf("%v: %v", class, a.Err)
-	}
-	return fmt.Sprintf("status %d", a.Status)
 }

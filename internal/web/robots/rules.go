@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 )
@@ -12,7 +13,6 @@ import (
 type Rules struct {
 	rules []rule // in the order of precedence
 	pause time.Duration
-	fixed string // if not empty, why everything but robots.txt is refused
 }
 
 type rule struct {
@@ -84,8 +84,6 @@ func (r *Rules) Check(path string) Decision {
 		return Decision{Allowed: true, Reason: "robots.txt itself is always allowed"}
 	case r == nil:
 		return Decision{Allowed: true, Reason: noRule}
-	case r.fixed != "":
-		return Decision{Reason: r.fixed}
 	}
 	for i := range r.rules {
 		if match(r.rules[i].pattern, path) {
@@ -137,49 +135,33 @@ func normalise(s string, stars bool) string {
 	if i == len(s) {
 		return s
 	}
-	out := make([]byte, i, len(s)+8)
-	copy(out, s)
-	query := strings.IndexByte(s, '?')
-	for ; i < len(s); i++ {
-		c := s[i]
-		if c == '%' && i+2 < len(s) && isHex(s[i+1]) && isHex(s[i+2]) {
-			c = unhex(s[i+1])<<4 | unhex(s[i+2])
-			i += 2
-			// ":" and "@", and "/" and "?" in a query, have no other meaning either (RFC 3986
-			// sections 3.3 and 3.4).
-			if unreserved(c) || c == ':' || c == '@' || query >= 0 && i > query && (c == '/' || c == '?') {
-				out = append(out, c)
-				continue
+	out := append(make([]byte, 0, len(s)+8), s[:i]...)
+	for query := strings.Contains(s[:i], "?"); i < len(s); i++ {
+		c, literal := s[i], plain(s[i], stars)
+		if c == '%' && i+2 < len(s) {
+			if v, err := strconv.ParseUint(s[i+1:i+3], 16, 8); err == nil {
+				// ":" and "@", and "/" and "?" in a query, have no other meaning either (RFC 3986
+				// sections 3.3 and 3.4).
+				c = byte(v)
+				literal = unreserved(c) || c == ':' || c == '@' || query && (c == '/' || c == '?')
+				i += 2
 			}
-		} else if plain(c, stars) {
-			out = append(out, c)
-			continue
 		}
-		out = append(out, '%', upperHex[c>>4], upperHex[c&15])
+		query = query || s[i] == '?'
+		if literal {
+			out = append(out, c)
+		} else {
+			out = fmt.Appendf(out, "%%%02X", c)
+		}
 	}
 	return string(out)
 }
 
-const upperHex = "0123456789ABCDEF"
-
 // unreserved is RFC 3986 section 2.3.
 func unreserved(c byte) bool {
-	return 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || '0' <= c && c <= '9' ||
-		c == '-' || c == '.' || c == '_' || c == '~'
+	return 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || '0' <= c && c <= '9' || strings.IndexByte("-._~", c) >= 0
 }
 
 func plain(c byte, stars bool) bool {
-	if c == '*' {
-		return stars
-	}
-	return unreserved(c) || strings.IndexByte("/?:@!&'()+,;=", c) >= 0
-}
-
-func isHex(c byte) bool { return '0' <= c && c <= '9' || 'a' <= c|0x20 && c|0x20 <= 'f' }
-
-func unhex(c byte) byte {
-	if c <= '9' {
-		return c - '0'
-	}
-	return c | 0x20 - 'a' + 10
+	return c == '*' && stars || unreserved(c) || strings.IndexByte("/?:@!&'()+,;=", c) >= 0
 }
