@@ -358,7 +358,7 @@ func TestRandomWorlds(t *testing.T) {
 			net := fetchtest.Serve(t, hosts)
 			w := newWorldOn(t, fetch.Config{DialContext: net.DialContext, Timeout: 10 * time.Second})
 			var err error
-			w.Robots, err = robots.New(robots.Config{Agent: "Treadlight", TTL: time.Second + dur(30*time.Second), Stale: time.Second + dur(30*time.Second), MaxOrigins: 1 + int(dur(8))})
+			w.Robots, err = robots.New(robots.Config{Agent: "Treadlight", TTL: time.Second + dur(30*time.Second), MaxOrigins: 1 + int(dur(8))})
 			require.NoError(t, err)
 			w.Concurrency, w.PerHost, w.Processors = 1+rnd.IntN(12), 1+rnd.IntN(4), 1+rnd.IntN(3)
 			w.limits.InitialRPS, w.limits.MaxDomains, w.limits.Shards = 5, 1+rnd.IntN(20), 1

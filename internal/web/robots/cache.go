@@ -29,6 +29,8 @@ type Config struct {
 	MaxOrigins int
 	// MaxBytes bounds the memory of all rules, approximately. Zero means 64 MiB.
 	MaxBytes int
+	// TTL is how long a file is obeyed before it is fetched again. Zero means 24h.
+	TTL time.Duration
 }
 
 // State is the state of an origin.
@@ -98,6 +100,7 @@ func New(cfg Config) (*Cache, error) {
 		return nil, fmt.Errorf("robots: Config.Agent is %q: begin it with a letter, as in %q", cfg.Agent, "treadlight")
 	}
 	cfg.MaxOrigins, cfg.MaxBytes = cmp.Or(cfg.MaxOrigins, defaultOrigins), cmp.Or(cfg.MaxBytes, defaultMaxBytes)
+	cfg.TTL = cmp.Or(cfg.TTL, maxTTL)
 	c := &Cache{cfg: cfg}
 	origins, err := simplelru.NewLRU(cfg.MaxOrigins, func(_ string, r *record) { c.bytes -= r.size })
 	if err != nil {
@@ -186,7 +189,7 @@ func (c *Cache) Answer(origin string, now time.Time, res Result) Entry {
 
 // fresh is the record of a result with rules, or nil.
 func (c *Cache) fresh(now time.Time, res Result) *record {
-	r := &record{rules: new(Rules), expires: now.Add(maxTTL), reason: res.Reason}
+	r := &record{rules: new(Rules), expires: now.Add(c.cfg.TTL), reason: res.Reason}
 	switch {
 	case res.Kind == Found && res.File != nil:
 		r.rules, r.sitemaps = res.File.Agent(c.cfg.Agent), res.File.Sitemaps()

@@ -77,9 +77,6 @@ var codeNames = [NumCodes]string{
 // String is the name that metrics and records carry.
 func (c Code) String() string { return codeNames[c] }
 
-// MarshalText writes the name, so that JSON shows it.
-func (c Code) MarshalText() ([]byte, error) { return []byte(c.String()), nil }
-
 // Decision is whether a URL is in scope, and why.
 type Decision struct {
 	In   bool
@@ -116,9 +113,6 @@ func (v Decision) Reason() string {
 	return v.Code.String()
 }
 
-// String is Reason.
-func (v Decision) String() string { return v.Reason() }
-
 // Unlimited is no bound on the depth.
 const Unlimited = -1
 
@@ -154,9 +148,6 @@ type Scope struct {
 	known map[string]struct{} // hosts in scope in mode Domain, to look them up once
 }
 
-// maxKnown bounds the known hosts of mode Domain, at less than 10 MB.
-const maxKnown = 1 << 16
-
 // New makes a scope without seeds, in which only mode Any lets anything in. The error names the
 // invalid pattern.
 func New(cfg Config) (*Scope, error) {
@@ -164,29 +155,24 @@ func New(cfg Config) (*Scope, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Scope{
-		cfg: cfg, areas: make(map[string]struct{}), hosts: make(map[string]struct{}), known: make(map[string]struct{}),
-	}
+	s := &Scope{cfg: cfg, areas: make(map[string]struct{}), hosts: make(map[string]struct{}), known: make(map[string]struct{})}
 	s.patterns.Store(p)
 	return s, nil
 }
 
-// AddSeed adds the area of u. It reports false if there is no room.
-func (s *Scope) AddSeed(u canonical.URL) bool {
+// AddSeed adds the area of u, if there is room.
+func (s *Scope) AddSeed(u canonical.URL) {
 	area := s.areaOf(u)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if _, ok := s.areas[area]; ok || s.cfg.Mode == Prefix && s.hasPrefixLocked(area) {
-		return true
-	}
-	if len(s.areas) >= maxSeeds {
-		return false
+	_, known := s.areas[area]
+	if known || s.cfg.Mode == Prefix && s.hasPrefixLocked(area) || len(s.areas) >= maxSeeds {
+		return
 	}
 	s.areas[strings.Clone(area)] = struct{}{} // not to keep the whole URL
 	if s.cfg.Mode == Prefix {
 		s.hosts[strings.Clone(u.Host())] = struct{}{}
 	}
-	return true
 }
 
 // fileName has an extension, as index.html; v1.2 is a directory.
@@ -197,10 +183,7 @@ func (s *Scope) areaOf(u canonical.URL) string {
 	case Domain:
 		return domainOf(u.Hostname())
 	case Prefix:
-		p := u.HostPath()
-		if q := strings.IndexByte(p, '?'); q >= 0 {
-			p = p[:q]
-		}
+		p, _, _ := strings.Cut(u.HostPath(), "?")
 		last := strings.LastIndexByte(p, '/')
 		if last == len(p)-1 || fileName.MatchString(p[last+1:]) {
 			return p[:last]
@@ -214,48 +197,57 @@ func (s *Scope) areaOf(u canonical.URL) string {
 // page or as a resource of one. It does not allocate for a URL in scope, but for the first of a
 // host in mode Domain.
 func (s *Scope) Check(u canonical.URL, depth, redirects int, resource bool) Decision {
-	v := Decision{scope: s, url: u, depth: depth, redirects: redirects}
+	v := s.checkDistance(u, depth, redirects)
 	switch {
 	case resource && !s.cfg.Resources:
 		v.Code = NoResources
-	case s.checkDistance(&v):
-	case s.cfg.Mode != Any && !s.within(u):
+	case v.Code == In && !s.within(u):
 		v.Code = Code(s.cfg.Mode) + OtherHost
-	default:
-		v.Code, v.by = s.patterns.Load().check(u, depth > 0)
 	}
-	v.In = v.Code == In
-	return v
+	return v.byPatterns(depth > 0)
 }
 
 // CheckSitemap decides on u as a sitemap, whose pages are depth links away from a seed. It may be
 // outside of the area of the seeds, and Include does not apply.
 func (s *Scope) CheckSitemap(u canonical.URL, depth, redirects int) Decision {
+	return s.checkDistance(u, depth, redirects).byPatterns(false)
+}
+
+// Recheck decides by the present patterns on what is about to be fetched: a seed, which was not
+// checked before, or a URL that was in scope by earlier patterns. exempt (seeds and sitemaps)
+// leaves Include out.
+func (s *Scope) Recheck(u canonical.URL, exempt bool) Decision {
+	return Decision{scope: s, url: u}.byPatterns(!exempt)
+}
+
+func (s *Scope) checkDistance(u canonical.URL, depth, redirects int) Decision {
 	v := Decision{scope: s, url: u, depth: depth, redirects: redirects}
-	if !s.checkDistance(&v) {
-		v.Code, v.by = s.patterns.Load().check(u, false)
+	switch {
+	case s.cfg.MaxDepth != Unlimited && depth > s.cfg.MaxDepth:
+		v.Code = TooDeep
+	case redirects > s.cfg.MaxRedirects:
+		v.Code = TooManyRedirects
+	}
+	return v
+}
+
+// byPatterns decides on what is in scope but for the patterns, by Include only if include is set.
+func (v Decision) byPatterns(include bool) Decision {
+	if v.Code == In {
+		p := v.scope.patterns.Load()
+		if v.by = firstMatch(p.exclude, v.url.String()); v.by != nil {
+			v.Code = Excluded
+		} else if include && len(p.include) > 0 && firstMatch(p.include, v.url.String()) == nil {
+			v.Code = NotIncluded
+		}
 	}
 	v.In = v.Code == In
 	return v
 }
 
-// checkDistance reports whether v is out of scope for its depth or redirects.
-func (s *Scope) checkDistance(v *Decision) bool {
-	switch {
-	case s.cfg.MaxDepth != Unlimited && v.depth > s.cfg.MaxDepth:
-		v.Code = TooDeep
-	case v.redirects > s.cfg.MaxRedirects:
-		v.Code = TooManyRedirects
-	}
-	return v.Code != In
-}
-
 // Reaches reports whether any page of u's host can be in scope.
 func (s *Scope) Reaches(u canonical.URL) bool {
-	switch s.cfg.Mode {
-	case Any:
-		return true
-	case Prefix:
+	if s.cfg.Mode == Prefix {
 		return s.has(s.hosts, u.Host())
 	}
 	return s.within(u)
@@ -264,6 +256,8 @@ func (s *Scope) Reaches(u canonical.URL) bool {
 // within reports whether u lies in an area that a seed spans.
 func (s *Scope) within(u canonical.URL) bool {
 	switch s.cfg.Mode {
+	case Any:
+		return true
 	case Domain:
 		return s.has(s.known, u.Host()) || s.has(s.areas, domainOf(u.Hostname())) && s.remember(u.Host())
 	case Prefix:
@@ -281,6 +275,9 @@ func (s *Scope) has(set map[string]struct{}, key string) bool {
 	return ok
 }
 
+// maxKnown bounds the known hosts of mode Domain, at less than 10 MB.
+const maxKnown = 1 << 16
+
 // remember adds a host of mode Domain that is in scope, and returns true.
 func (s *Scope) remember(host string) bool {
 	s.mu.Lock()
@@ -293,20 +290,16 @@ func (s *Scope) remember(host string) bool {
 
 // hasPrefixLocked looks up p and every directory above it.
 func (s *Scope) hasPrefixLocked(p string) bool {
-	end := len(p)
-	if q := strings.IndexByte(p, '?'); q >= 0 {
-		end = q
-	}
-	for i := range end {
-		if p[i] != '/' {
+	p, _, _ = strings.Cut(p, "?")
+	for i := range len(p) + 1 {
+		if i < len(p) && p[i] != '/' {
 			continue
 		}
 		if _, ok := s.areas[p[:i]]; ok {
 			return true
 		}
 	}
-	_, ok := s.areas[p[:end]]
-	return ok
+	return false
 }
 
 // domainOf is the registrable domain: the public suffix and one label. Addresses, single labels
@@ -362,17 +355,6 @@ func compile(field string, patterns []string) ([]*regexp.Regexp, error) {
 	return out, nil
 }
 
-// check decides on a URL in the area of the seeds, by Include only if include is set.
-func (p *patterns) check(u canonical.URL, include bool) (code Code, by *regexp.Regexp) {
-	if re := firstMatch(p.exclude, u.String()); re != nil {
-		return Excluded, re
-	}
-	if include && len(p.include) > 0 && firstMatch(p.include, u.String()) == nil {
-		return NotIncluded, nil
-	}
-	return In, nil
-}
-
 func firstMatch(patterns []*regexp.Regexp, s string) *regexp.Regexp {
 	for _, re := range patterns {
 		if re.MatchString(s) {
@@ -405,14 +387,4 @@ func texts(patterns []*regexp.Regexp) []string {
 		out[i] = re.String()
 	}
 	return out
-}
-
-// Recheck decides by the present patterns on what is about to be fetched: a seed, which was not
-// checked before, or a URL that was in scope by earlier patterns. exempt (seeds and sitemaps)
-// leaves Include out.
-func (s *Scope) Recheck(u canonical.URL, exempt bool) Decision {
-	v := Decision{scope: s, url: u}
-	v.Code, v.by = s.patterns.Load().check(u, !exempt)
-	v.In = v.Code == In
-	return v
 }
