@@ -26,14 +26,28 @@ const (
 	numRules
 )
 
-var ruleNames = [numRules]string{"sessions", "slashes", "tracking", "drop", "empty-query", "index", "sort"}
+// rules has the word of each in settings, and what it does, as a clause for people.
+var rules = [numRules]struct{ name, why string }{
+	Sessions:   {"sessions", "session ids are another for every visitor"},
+	Slashes:    {"slashes", "slashes that follow a slash are left out"},
+	Tracking:   {"tracking", "parameters that tell where a visitor came from are left out"},
+	Drop:       {"drop", "these parameters are to be left out"},
+	EmptyQuery: {"empty-query", "a ? with nothing behind it is left out"},
+	Index:      {"index", "a directory's own page goes by the directory's name"},
+	Sort:       {"sort", "parameters go in the order of their names"},
+}
 
 // String is the word used in settings.
-func (r Rule) String() string { return ruleNames[r] }
+func (r Rule) String() string { return rules[r].name }
 
 // RuleNames lists the words that [NewRules] takes, in the order of the rules.
-func RuleNames() []string {
-	return slices.DeleteFunc(slices.Clone(ruleNames[:]), func(s string) bool { return s == Drop.String() })
+func RuleNames() (names []string) {
+	for r := range numRules {
+		if r != Drop {
+			names = append(names, r.String())
+		}
+	}
+	return names
 }
 
 // Rules are the rules of a crawl, immutable. Nil has none.
@@ -60,7 +74,9 @@ func NewRules(words []string) (*Rules, error) {
 		if glob, ok := strings.CutPrefix(w, dropWord); ok {
 			r.drop, r.on[Drop] = append(r.drop, strings.ToLower(glob)), true
 		} else {
-			r.on[slices.Index(ruleNames[:], w)] = true
+			for rule := range numRules {
+				r.on[rule] = r.on[rule] || rule.String() == w
+			}
 		}
 	}
 	return r, nil
@@ -97,34 +113,37 @@ func (r *Rules) Apply(u URL) URL {
 	if r == nil || u.s == "" {
 		return u
 	}
-	var buf [workspace]byte
-	out := append(buf[:0], u.s...)
+	var buf, room [workspace]byte
+	path, query, asks := bytes.Cut(append(buf[:0], u.s[u.path:]...), []byte("?"))
+	path = path[:len(path):len(path)]
 	for rule := range numRules {
-		if r.on[rule] {
-			out = r.apply(rule, out, int(u.path))
+		switch {
+		case !r.on[rule]:
+		case rule == Slashes:
+			path = mergeSlashes(path)
+		case rule == EmptyQuery:
+			asks = asks && len(query) > 0
+		case rule == Index && !asks:
+			path = cutIndex(path)
+		case rule == Sort && asks:
+			query = sortParams(query)
+		case rule == Sessions || rule == Tracking || rule == Drop:
+			if rule == Sessions {
+				path = cutPathSessions(path)
+			}
+			if asks {
+				query, asks = r.dropParams(rule, query)
+			}
 		}
+	}
+	out := append(append(room[:0], u.Origin()...), path...)
+	if asks {
+		out = append(append(out, '?'), query...)
 	}
 	if string(out) == u.s {
 		return u
 	}
 	return Restore(string(out))
-}
-
-// apply applies one rule in place. The path of s begins at root.
-func (r *Rules) apply(rule Rule, s []byte, root int) []byte {
-	switch rule {
-	case Sessions:
-		return r.dropParams(rule, cutPathSessions(s, root), root)
-	case Slashes:
-		return mergeSlashes(s, root)
-	case Tracking, Drop:
-		return r.dropParams(rule, s, root)
-	case EmptyQuery:
-		return cutEmptyQuery(s, root)
-	case Index:
-		return cutIndex(s, root)
-	}
-	return sortParams(s, root)
 }
 
 func (r *Rules) drops(rule Rule, name, value []byte) bool {
@@ -171,71 +190,58 @@ func lower(c byte) byte {
 	return c
 }
 
-// dropParams removes the parameters that a rule drops, and the "?" if none is left.
-func (r *Rules) dropParams(rule Rule, s []byte, root int) []byte {
-	mark := root + index(s[root:], '?')
-	if mark == len(s) {
-		return s
-	}
-	out := s[:mark]
-	separator := byte('?')
-	for at := mark; at < len(s); {
-		next := at + 1 + index(s[at+1:], '&')
-		param := s[at+1 : next]
-		name := nameOf(param)
-		if !r.drops(rule, name, param[min(len(name)+1, len(param)):]) {
-			out = append(append(out, separator), param...)
-			separator = '&'
+// dropParams removes the parameters that a rule drops, in place, and reports whether any is left.
+func (r *Rules) dropParams(rule Rule, query []byte) (kept []byte, some bool) {
+	kept = query[:0]
+	for more := true; more; {
+		var param []byte
+		param, query, more = bytes.Cut(query, []byte("&"))
+		name, value, _ := bytes.Cut(param, []byte("="))
+		if r.drops(rule, name, value) {
+			continue
 		}
-		at = next
+		if some {
+			kept = append(kept, '&')
+		}
+		kept, some = append(kept, param...), true
 	}
-	return out
+	return kept, some
 }
 
 // sortParams sorts parameters by name. Those of one name keep their order.
-func sortParams(s []byte, root int) []byte {
-	mark := root + index(s[root:], '?')
-	if mark == len(s) || inOrder(s[mark+1:]) {
-		return s
+func sortParams(query []byte) []byte {
+	if inOrder(query) {
+		return query
 	}
-	params := bytes.Split(bytes.Clone(s[mark+1:]), []byte("&"))
+	params := bytes.Split(bytes.Clone(query), []byte("&")) // so that query need not be on the heap
 	slices.SortStableFunc(params, func(a, b []byte) int { return bytes.Compare(nameOf(a), nameOf(b)) })
-	return append(s[:mark+1], bytes.Join(params, []byte("&"))...)
+	return bytes.Join(params, []byte("&"))
 }
 
 func inOrder(query []byte) bool {
-	before := []byte(nil)
-	for {
-		end := index(query, '&')
-		name := nameOf(query[:end])
+	var before []byte
+	for more := true; more; {
+		var param []byte
+		param, query, more = bytes.Cut(query, []byte("&"))
+		name := nameOf(param)
 		if bytes.Compare(before, name) > 0 {
 			return false
 		}
-		if end == len(query) {
-			return true
-		}
-		before, query = name, query[end+1:]
+		before = name
 	}
+	return true
 }
 
 func nameOf(param []byte) []byte { return param[:index(param, '=')] }
 
-func cutEmptyQuery(s []byte, root int) []byte {
-	if mark := root + index(s[root:], '?'); mark == len(s)-1 {
-		return s[:mark]
-	}
-	return s
-}
-
-func mergeSlashes(s []byte, root int) []byte {
-	end := root + index(s[root:], '?')
-	out := s[:root+1]
-	for i := root + 1; i < end; i++ {
-		if s[i] != '/' || s[i-1] != '/' {
-			out = append(out, s[i])
+func mergeSlashes(path []byte) []byte {
+	out := path[:0]
+	for i, c := range path {
+		if i == 0 || c != '/' || out[len(out)-1] != '/' {
+			out = append(out, c)
 		}
 	}
-	return append(out, s[end:]...)
+	return out
 }
 
 // indexes are the default names of directory index pages.
@@ -244,16 +250,13 @@ var indexes = []string{
 	"default.html", "default.htm", "default.asp", "default.aspx",
 }
 
-// cutIndex removes the name of a directory index page, unless there is a query.
-func cutIndex(s []byte, root int) []byte {
-	if index(s[root:], '?') < len(s)-root {
-		return s
+// cutIndex removes the name of a directory index page.
+func cutIndex(path []byte) []byte {
+	slash := bytes.LastIndexByte(path, '/')
+	if slices.Contains(indexes, string(path[slash+1:])) {
+		return path[:slash+1]
 	}
-	slash := bytes.LastIndexByte(s, '/')
-	if slices.Contains(indexes, string(s[slash+1:])) {
-		return s[:slash+1]
-	}
-	return s
+	return path
 }
 
 // trackers are the parameters that analytics and advertisement services document.
@@ -297,19 +300,18 @@ var (
 	withParams  = regexp.MustCompile(`/[^/;]*;[^/]*`)
 )
 
-// cutPathSessions removes session ids from the path. Dot segments keep theirs: without them they
+// cutPathSessions removes session ids from a path. Dot segments keep theirs: without them they
 // would lead elsewhere.
-func cutPathSessions(s []byte, root int) []byte {
-	end := root + index(s[root:], '?')
-	if !bytes.ContainsAny(s[root:end], ";(") {
-		return s
+func cutPathSessions(path []byte) []byte {
+	if !bytes.ContainsAny(path, ";(") {
+		return path
 	}
-	path := bytes.Clone(s[root:end]) // so that s need not be on the heap
-	path = withParams.ReplaceAllFunc(path, func(segment []byte) []byte {
+	own := bytes.Clone(path) // as above
+	own = withParams.ReplaceAllFunc(own, func(segment []byte) []byte {
 		if name := string(segment[:index(segment, ';')]); name == "/." || name == "/.." {
 			return segment
 		}
 		return pathSession.ReplaceAll(segment, nil)
 	})
-	return slices.Concat(s[:root], cookieless.ReplaceAll(path, []byte("/")), s[end:])
+	return cookieless.ReplaceAll(own, []byte("/"))
 }

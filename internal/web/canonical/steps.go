@@ -20,7 +20,7 @@ type Step struct {
 // [Parse], and the steps are those before it.
 //
 // It does one after another what [URL.Resolve] does at once; a test compares both.
-func Steps(text string, rules *Rules) ([]Step, URL, error) {
+func Steps(text string, r *Rules) ([]Step, URL, error) {
 	w := walk{now: text}
 	u, err := Parse(text)
 	w.step("white space", "controls and space around a URL, and line ends within, are not part of it", clean(text))
@@ -31,25 +31,15 @@ func Steps(text string, rules *Rules) ([]Step, URL, error) {
 	w.authority(u)
 	w.path(u)
 	for rule := range numRules {
-		if rules == nil || !rules.on[rule] {
+		if r == nil || !r.on[rule] {
 			continue
 		}
-		only := &Rules{drop: rules.drop}
+		only := &Rules{drop: r.drop}
 		only.on[rule] = true
 		u = only.Apply(u)
-		w.step("rule "+rule.String(), ruleWhys[rule], u.s)
+		w.step("rule "+rule.String(), rules[rule].why, u.s)
 	}
 	return w.steps, u, nil
-}
-
-var ruleWhys = [numRules]string{
-	Sessions:   "session ids are another for every visitor",
-	Slashes:    "slashes that follow a slash are left out",
-	Tracking:   "parameters that tell where a visitor came from are left out",
-	Drop:       "these parameters are to be left out",
-	EmptyQuery: "a ? with nothing behind it is left out",
-	Index:      "a directory's own page goes by the directory's name",
-	Sort:       "parameters go in the order of their names",
 }
 
 type walk struct {
