@@ -1,8 +1,8 @@
 // Package canonical gives every resource one spelling.
 //
-// A [URL] is an immutable, comparable value that holds the canonical string; it is made by
-// [Parse] from text that people or files give, and by [URL.Resolve] from the links of pages. Two
-// URLs are the same resource exactly when they are ==.
+// A [URL] is an immutable, comparable value that holds the canonical string; it is made by [Parse] from text that
+// people or files give, and by [URL.Resolve] from the links of pages. Two URLs are the same resource exactly when
+// they are ==.
 //
 // The canonical string is the WHATWG serialisation of an http or https URL, and further:
 //
@@ -12,13 +12,12 @@
 //   - A host name has no trailing dot.
 //   - An empty query stays: by RFC 3986 §6.2.3 "/?" may be another resource than "/".
 //
-// Other schemes ([ErrScheme]), credentials, names that DNS cannot hold and anything longer than
-// [MaxLength] ([ErrLong]) are refused. What may merge resources that differ, such as sorting
-// parameters, is left to [Rules].
+// Other schemes ([ErrScheme]), credentials, names that DNS cannot hold and anything longer than [MaxLength]
+// ([ErrLong]) are refused. What may merge resources that differ, such as sorting parameters, is left to [Rules].
 //
-// Path, query and relative references are resolved here, in one pass and one allocation, because
-// pages hold many links; host names other than plain ones go through nlnwa/whatwg-url, for IDNA
-// and the many forms of IP addresses. Fuzz tests compare both on every input.
+// Path, query and relative references are resolved here, in one pass and one allocation, because pages hold many
+// links; host names other than plain ones go through nlnwa/whatwg-url, for IDNA and the many forms of IP addresses.
+// Fuzz tests compare both on every input.
 package canonical
 
 import (
@@ -29,12 +28,11 @@ import (
 	"github.com/cespare/xxhash/v2"
 )
 
-// MaxLength is the longest canonical string, in bytes: servers refuse longer request lines (8
-// KiB by default in Apache and nginx).
+// MaxLength is the longest canonical string, in bytes: servers refuse longer request lines (8 KiB by default in
+// Apache and nginx).
 const MaxLength = 8 << 10
 
-// ErrScheme says that a reference has another scheme than http or https, such as mailto:, javascript: or
-// data:.
+// ErrScheme says that a reference has another scheme than http or https, such as mailto:, javascript: or data:.
 var ErrScheme = errors.New("scheme is not http or https")
 
 // ErrLong says that a reference, or the URL it resolves to, is longer than [MaxLength].
@@ -50,8 +48,8 @@ var (
 	errLongHost = errors.New("host name is longer than 253 bytes")
 )
 
-// URL is one resource. The zero URL is none: IsZero is true and every part is empty. Values may
-// be compared with == and used as map keys.
+// URL is one resource. The zero URL is none: IsZero is true and every part is empty. Values may be compared with ==
+// and used as map keys.
 type URL struct {
 	s    string
 	host uint16 // where the host begins
@@ -59,8 +57,7 @@ type URL struct {
 	path uint16 // where the path begins
 }
 
-// Parse reads an absolute http or https URL. The error says what is wrong and never repeats
-// credentials.
+// Parse reads an absolute http or https URL. The error says what is wrong and never repeats credentials.
 func Parse(s string) (URL, error) {
 	u, err := URL{}.Resolve(s)
 	if err != nil {
@@ -69,8 +66,8 @@ func Parse(s string) (URL, error) {
 	return u, nil
 }
 
-// Resolve resolves ref as a link in the document u: absolute, relative, or only a fragment,
-// which is u itself. It never panics. The error wraps [ErrScheme] for another scheme.
+// Resolve resolves ref as a link in the document u: absolute, relative, or only a fragment, which is u itself. It
+// never panics. The error wraps [ErrScheme] for another scheme.
 func (u URL) Resolve(ref string) (URL, error) { return resolve(u, ref) }
 
 // ResolveBytes is Resolve for a buffer, of which it keeps nothing.
@@ -124,8 +121,7 @@ func (u URL) Dir() string {
 // HostPath is the canonical string without its scheme.
 func (u URL) HostPath() string { return u.s[u.host:] }
 
-// Fingerprint is a 64-bit hash of the canonical string under the secret key of one crawl. It
-// does not allocate.
+// Fingerprint is a 64-bit hash of the canonical string under the secret key of one crawl. It does not allocate.
 func (u URL) Fingerprint(key uint64) uint64 {
 	var d xxhash.Digest
 	d.ResetWithSeed(key)
@@ -152,8 +148,8 @@ func (u *URL) UnmarshalText(text []byte) error {
 	return err
 }
 
-// Restore is the URL whose String is s, ten times as fast as Parse. It does not validate: s must
-// come from String in this process.
+// Restore is the URL whose String is s, ten times as fast as Parse. It does not validate: s must come from String in
+// this process.
 func Restore(s string) URL {
 	host := len("http://")
 	if s[len("http")] == 's' {

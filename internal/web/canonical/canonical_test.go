@@ -201,8 +201,8 @@ func TestTextRoundTrip(t *testing.T) {
 	require.Equal(t, "> http://example.com/%C3%BC", string(text))
 }
 
-// TestAllocations pins what the crawler's speed rests on: one string per new link,
-// and none where there already is one.
+// TestAllocations pins what the crawler's speed rests on: one string per new link, and none where there already is
+// one.
 func TestAllocations(t *testing.T) {
 	base := mustParse(t, "https://docs.example.com:8443/3/library/os.html?v=1")
 	tests := []struct {

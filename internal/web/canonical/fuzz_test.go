@@ -60,8 +60,7 @@ func seeds(f *testing.F) {
 	}
 }
 
-// FuzzResolve compares with the library on every input, bytes with strings, and
-// holds the laws.
+// FuzzResolve compares with the library on every input, bytes with strings, and holds the laws.
 func FuzzResolve(f *testing.F) {
 	seeds(f)
 	f.Fuzz(func(t *testing.T, baseText, ref string) {
@@ -88,8 +87,7 @@ func FuzzResolve(f *testing.F) {
 	})
 }
 
-// FuzzPortable has two pages of one directory, which must agree on every reference
-// that is portable.
+// FuzzPortable has two pages of one directory, which must agree on every reference that is portable.
 func FuzzPortable(f *testing.F) {
 	seeds(f)
 	for _, ref := range []string{"ht\ntp:?x", "https:", "https:?x=http://y", "\t?x", " #", "a?x=b:c", "x://y", "\n", "https:/x"} {

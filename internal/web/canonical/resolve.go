@@ -14,8 +14,7 @@ type text interface{ ~string | ~[]byte }
 // workspace is the buffer in which a URL is built; longer ones cost one allocation more.
 const workspace = 512
 
-// resolve is the WHATWG URL parser for http and https, on whole parts in place of single
-// characters.
+// resolve is the WHATWG URL parser for http and https, on whole parts in place of single characters.
 func resolve[T text](base URL, ref T) (URL, error) {
 	ref = strip(trim(ref))
 	if len(ref) == 0 {
@@ -35,9 +34,9 @@ func resolve[T text](base URL, ref T) (URL, error) {
 	return Restore(asString(out, ref)), nil
 }
 
-// Portable reports whether ref resolves to the same URL, or the same error, against every page
-// of one directory (see [URL.Dir]), so that the result may be cached. It is false for references
-// that keep the page's own name, and for some others.
+// Portable reports whether ref resolves to the same URL, or the same error, against every page of one directory (see
+// [URL.Dir]), so that the result may be cached. It is false for references that keep the page's own name, and for
+// some others.
 func Portable(ref []byte) bool {
 	ref = trim(ref)
 	if len(ref) == 0 || ref[0] == '?' || ref[0] == '#' {
@@ -250,8 +249,8 @@ const (
 	maxAuthority = 10 * maxHost // given to the library: escaped UTF-8 is longer than the name
 )
 
-// appendHost appends the host of an authority, with its port unless it is the default. Most
-// links are to their own host, and most others have plain names.
+// appendHost appends the host of an authority, with its port unless it is the default. Most links are to their own
+// host, and most others have plain names.
 func appendHost[T text](dst []byte, base URL, scheme string, authority T) ([]byte, error) {
 	if string(authority) == base.Host() && scheme == base.Scheme() {
 		return append(dst, authority...), nil
@@ -269,9 +268,9 @@ func appendHost[T text](dst []byte, base URL, scheme string, authority T) ([]byt
 	return append(dst, host...), err
 }
 
-// appendPlainHost appends a plain name (letters, digits, hyphens, underscores) in lower case, with
-// its port unless it is the default. It is not ok for anything else:
-// other forms of numbers may be addresses, and "--" in third place may be punycode.
+// appendPlainHost appends a plain name (letters, digits, hyphens, underscores) in lower case, with its port unless it
+// is the default. It is not ok for anything else: other forms of numbers may be addresses, and "--" in third place
+// may be punycode.
 func appendPlainHost[T text](dst []byte, scheme string, authority T) ([]byte, bool) {
 	colon := index(authority, ':')
 	dst, ok := appendPlainName(dst, authority[:colon])
@@ -369,8 +368,8 @@ const (
 	inHost                 // may stand in a name that needs no IDNA; upper case is lowered
 )
 
-// classes follows the percent-encode sets of the WHATWG URL standard, §1.3, for special schemes.
-// "/", "?" and "%" have a meaning and are in neither set.
+// classes follows the percent-encode sets of the WHATWG URL standard, §1.3, for special schemes. "/", "?" and "%"
+// have a meaning and are in neither set.
 var classes = func() (t [256]byte) {
 	set := func(chars string, bits byte) {
 		for _, c := range []byte(chars) {
@@ -440,8 +439,7 @@ func appendDirty[T text](dst []byte, s T, allowed byte) []byte {
 	return dst
 }
 
-// appendRune escapes the character at s[i] and returns the index of the next. Invalid UTF-8
-// becomes U+FFFD.
+// appendRune escapes the character at s[i] and returns the index of the next. Invalid UTF-8 becomes U+FFFD.
 func appendRune[T text](dst []byte, s T, i int) ([]byte, int) {
 	var b [utf8.UTFMax]byte
 	r, n := utf8.DecodeRune(b[:copy(b[:], s[i:])])

@@ -29,8 +29,7 @@ func TestPortable(t *testing.T) {
 	}
 }
 
-// benchRefs are the kinds of link a documentation page has, about as often as it
-// has them.
+// benchRefs are the kinds of link a documentation page has, about as often as it has them.
 func benchRefs() [][]byte {
 	refs := []string{
 		"../library/os.html#os.walk", "#index-3", "functions.html", "../index.html", "https://docs.example.org/3/whatsnew/3.11.html",
@@ -123,8 +122,8 @@ func same(walked []byte, u URL) bool {
 	return string(out[:len(out)-1]) == path
 }
 
-// FuzzSteps: the steps follow on one another from the text to the URL, and what the path
-// was walked to differs from the URL's by escapes alone.
+// FuzzSteps: the steps follow on one another from the text to the URL, and what the path was walked to differs from
+// the URL's by escapes alone.
 func FuzzSteps(f *testing.F) {
 	for _, s := range []string{
 		"http:a", "HTTP:///h:80\\..\\%2E/b/..?x", "https://h:?#", "http://[::1]:443/a//../b", "http://0x7f.1:080/%zz/..", "http://h/%/%41/.%2e", "http://h\t/\n.\r/",

@@ -9,12 +9,12 @@ import (
 	"strings"
 )
 
-// Rule is a way of merging spellings beyond the URL standard. It may merge resources that
-// differ, so none is on by default.
+// Rule is a way of merging spellings beyond the URL standard. It may merge resources that differ, so none is on by
+// default.
 type Rule uint8
 
-// The rules, in the order in which they are applied: those that remove parameters come before
-// those that ask whether there are any.
+// The rules, in the order in which they are applied: those that remove parameters come before those that ask whether
+// there are any.
 const (
 	Sessions   Rule = iota // session ids in path and query
 	Slashes                // slashes that follow a slash in the path
@@ -59,9 +59,9 @@ type Rules struct {
 // dropWord begins the word for a parameter to drop: "drop:ref".
 const dropWord = "drop:"
 
-// NewRules reads the words of settings, among them drop:NAME for parameters to drop: names in
-// which "*" stands for any text, upper and lower case being the same. Without any the Rules
-// are nil. The error names the word that is wrong.
+// NewRules reads the words of settings, among them drop:NAME for parameters to drop: names in which "*" stands for
+// any text, upper and lower case being the same. Without any the Rules are nil. The error names the word that is
+// wrong.
 func NewRules(words []string) (*Rules, error) {
 	if len(words) == 0 {
 		return nil, nil //nolint:nilnil // there are none, and that is no error
@@ -107,8 +107,8 @@ func checkDrop(glob string) error {
 	return nil
 }
 
-// Apply rewrites u by the rules. The host stays, and applying twice changes nothing more. It
-// does not allocate if nothing changes.
+// Apply rewrites u by the rules. The host stays, and applying twice changes nothing more. It does not allocate if
+// nothing changes.
 func (r *Rules) Apply(u URL) URL {
 	if r == nil || u.s == "" {
 		return u
@@ -160,8 +160,8 @@ func matchAny(globs []string, name []byte) bool {
 	return slices.ContainsFunc(globs, func(glob string) bool { return matchFold(glob, name) })
 }
 
-// matchFold matches name against a lower-case glob. It backtracks to the last star only, so it
-// takes at most the product of both lengths.
+// matchFold matches name against a lower-case glob. It backtracks to the last star only, so it takes at most the
+// product of both lengths.
 func matchFold(glob string, name []byte) bool {
 	star, from := -1, 0
 	g := 0
@@ -292,16 +292,15 @@ func looksRandom(value []byte) bool {
 	return len(value) >= minSession && letters > 0 && digits > 0
 }
 
-// Session ids in the path: parameters of a segment, by the Servlet specification (Jakarta Servlet
-// section 7.1.3) and imitations, and segments of ASP.NET such as "/(S(id))/".
+// Session ids in the path: parameters of a segment, by the Servlet specification (Jakarta Servlet section 7.1.3) and
+// imitations, and segments of ASP.NET such as "/(S(id))/".
 var (
 	pathSession = regexp.MustCompile(`(?i);(?:jsessionid|phpsessid|sid)=[^;/]*`)
 	cookieless  = regexp.MustCompile(`/(?:\((?:[SAFX]\([^()]+\))+\)/)+`)
 	withParams  = regexp.MustCompile(`/[^/;]*;[^/]*`)
 )
 
-// cutPathSessions removes session ids from a path. Dot segments keep theirs: without them they
-// would lead elsewhere.
+// cutPathSessions removes session ids from a path. Dot segments keep theirs: without them they would lead elsewhere.
 func cutPathSessions(path []byte) []byte {
 	if !bytes.ContainsAny(path, ";(") {
 		return path

@@ -116,8 +116,8 @@ func TestRulesCostNothing(t *testing.T) {
 	require.Zero(t, testing.AllocsPerRun(100, func() { r.Apply(u) }))
 }
 
-// FuzzRules holds the laws for every rule alone and for all: what comes out is canonical,
-// of the same origin, no longer, and final.
+// FuzzRules holds the laws for every rule alone and for all: what comes out is canonical, of the same origin, no
+// longer, and final.
 func FuzzRules(f *testing.F) {
 	for _, s := range []string{
 		"https://h/a//(S(x1))//index.html;jsessionid=1?z=1&utm_source=b&ref=c&a=2", "http://h/..;sid=1/x", "http://h/?&&=&?",

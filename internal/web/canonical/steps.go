@@ -15,9 +15,8 @@ type Step struct {
 	Why      string // what the step does, as a clause
 }
 
-// Steps explains how the text of an absolute URL becomes canonical, the rules last; the text of
-// the last step is the URL. Nil rules are none. If the text is no URL, the error is that of
-// [Parse], and the steps are those before it.
+// Steps explains how the text of an absolute URL becomes canonical, the rules last; the text of the last step is the
+// URL. Nil rules are none. If the text is no URL, the error is that of [Parse], and the steps are those before it.
 //
 // It does one after another what [URL.Resolve] does at once; a test compares both.
 func Steps(text string, r *Rules) ([]Step, URL, error) {
@@ -120,8 +119,8 @@ func ParseTyped(s string) (URL, error) {
 	return Parse(Typed(s))
 }
 
-// Typed removes blanks and quotes around s and adds a missing scheme: https, or http if the port
-// is neither 443 nor 8443.
+// Typed removes blanks and quotes around s and adds a missing scheme: https, or http if the port is neither 443 nor
+// 8443.
 func Typed(s string) string {
 	s = unquoted(s)
 	if strings.Contains(s, "://") || s == "" {

@@ -23,8 +23,8 @@ var (
 	library = whatwg.NewParser(whatwg.WithPathPercentEncodeSet(whatwg.PathPercentEncodeSet.Set('^')))
 )
 
-// byLibrary is the slow and plain way to the same string: the library does all of
-// the work, and what this package adds to the standard is added to its answer.
+// byLibrary is the slow and plain way to the same string: the library does all of the work, and what this package
+// adds to the standard is added to its answer.
 func byLibrary(base URL, ref string) (string, error) {
 	u, err := library.ParseRef(base.String(), ref)
 	if err != nil {
@@ -50,8 +50,7 @@ func byLibrary(base URL, ref string) (string, error) {
 	return out, nil
 }
 
-// normalEscapes rewrites one escape at a time and takes a step back whenever that
-// would have made a new escape.
+// normalEscapes rewrites one escape at a time and takes a step back whenever that would have made a new escape.
 func normalEscapes(s string) string {
 	out := ""
 	for s != "" {
@@ -72,8 +71,7 @@ func normalEscapes(s string) string {
 	return out
 }
 
-// endsStray reports whether v would be one of the two digits after a lone "%" of its
-// segment.
+// endsStray reports whether v would be one of the two digits after a lone "%" of its segment.
 func endsStray(out string, v byte) bool {
 	rest := oneEscape.ReplaceAllString(out[strings.LastIndexByte(out, '/')+1:], "___")
 	i := strings.LastIndexByte(rest, '%')
@@ -82,8 +80,7 @@ func endsStray(out string, v byte) bool {
 
 func refusedUserinfo(err error) bool { return errors.Is(err, errUserinfo) }
 
-// whatwgData reads a list of the test data that come with the library's module. Texts in
-// it are comments.
+// whatwgData reads a list of the test data that come with the library's module. Texts in it are comments.
 func whatwgData[T any](t *testing.T, name string) (cases []T) {
 	t.Helper()
 	dir, err := exec.Command("go", "list", "-m", "-f", "{{.Dir}}", "github.com/nlnwa/whatwg-url").Output()
@@ -115,8 +112,7 @@ func (c webCase) isWeb() bool {
 	return strings.HasPrefix(c.Href, "http://") || strings.HasPrefix(c.Href, "https://")
 }
 
-// right reports whether got and err are what the standard asks for, with this
-// package's additions on top.
+// right reports whether got and err are what the standard asks for, with this package's additions on top.
 func (c webCase) right(base, got URL, err error) bool {
 	switch {
 	case c.Failure:
@@ -137,8 +133,8 @@ func (c webCase) skip() string {
 	return ""
 }
 
-// TestWHATWG runs the standard's own cases. What differs are the empty labels that DNS
-// cannot hold, and credentials, which are refused, even empty ones.
+// TestWHATWG runs the standard's own cases. What differs are the empty labels that DNS cannot hold, and credentials,
+// which are refused, even empty ones.
 func TestWHATWG(t *testing.T) {
 	all := whatwgData[webCase](t, "urltestdata.json")
 	result := conformance.Result{Cases: len(all), Differs: map[string]int{}, NotRun: map[string]int{}}
@@ -168,9 +164,8 @@ func TestWHATWG(t *testing.T) {
 	}
 }
 
-// TestHosts runs the standard's cases of names. One of them that is an IPv4 address or has
-// a dot at its end is what it is here; a name that the standard lets pass and DNS does not
-// may be refused.
+// TestHosts runs the standard's cases of names. One of them that is an IPv4 address or has a dot at its end is what
+// it is here; a name that the standard lets pass and DNS does not may be refused.
 func TestHosts(t *testing.T) {
 	for file, id := range map[string]string{"toascii.json": "toascii", "IdnaTestV2.json": "idna"} {
 		cases := whatwgData[struct{ Input, Output *string }](t, file)

@@ -1,13 +1,13 @@
 // Package chardet guesses the encoding of a text without any declaration of it.
 //
-// UTF-8, UTF-16 and ISO-2022-JP are recognised by their form. For other encodings a model of each
-// language gives every character beyond ASCII a price in bits, by its frequency; the encoding in
-// which the text is cheapest wins (minimum description length). Unusual neighbours, such as
-// letters of two scripts, cost more. models.go has the languages.
+// UTF-8, UTF-16 and ISO-2022-JP are recognised by their form. For other encodings a model of each language gives
+// every character beyond ASCII a price in bits, by its frequency; the encoding in which the text is cheapest wins
+// (minimum description length). Unusual neighbours, such as letters of two scripts, cost more. models.go has the
+// languages.
 //
-// The default is windows-1252, which the HTML standard names for western languages, unless another
-// encoding is clearly cheaper. Encodings of the WHATWG list without a model, such as windows-1258
-// and those of the Macintosh, are never guessed.
+// The default is windows-1252, which the HTML standard names for western languages, unless another encoding is
+// clearly cheaper. Encodings of the WHATWG list without a model, such as windows-1258 and those of the Macintosh, are
+// never guessed.
 package chardet
 
 import (
@@ -28,8 +28,8 @@ const Default = "windows-1252"
 
 const (
 	maxSample = 4 << 10 // bytes
-	// margin is by how many bits another encoding must be cheaper than the default. With 12, one
-	// in ten short Central European texts is lost, and no western one is won.
+	// margin is by how many bits another encoding must be cheaper than the default. With 12, one in ten short Central
+	// European texts is lost, and no western one is won.
 	margin = 5
 )
 
@@ -90,8 +90,8 @@ func utf16(text []byte) string {
 	return ""
 }
 
-// nearlyUTF8 is true of UTF-8 with a few invalid bytes, as of a page that was cut off. In other
-// encodings valid sequences are chance.
+// nearlyUTF8 is true of UTF-8 with a few invalid bytes, as of a page that was cut off. In other encodings valid
+// sequences are chance.
 func nearlyUTF8(text []byte) bool {
 	good, bad := 0, 0
 	for len(text) > 0 {
@@ -223,8 +223,7 @@ func priced(name string, l language) *prices {
 	return p
 }
 
-// zipf distributes a probability over characters by rank, about as fast as letter frequencies
-// fall.
+// zipf distributes a probability over characters by rank, about as fast as letter frequencies fall.
 func zipf(letters string, all float64) map[rune]float64 {
 	chances, sum := map[rune]float64{}, 0.0
 	n := float64(utf8.RuneCountInString(letters))

@@ -83,8 +83,8 @@ func pieces(text string, size int) (all []string) {
 	return all
 }
 
-// TestAccuracy guesses samples and pieces of them, and holds what was guessed to be right
-// if the text reads the same in it. Pieces without a character beyond ASCII are left out.
+// TestAccuracy guesses samples and pieces of them, and holds what was guessed to be right if the text reads the same
+// in it. Pieces without a character beyond ASCII are left out.
 func TestAccuracy(t *testing.T) {
 	for _, size := range []struct {
 		name  string

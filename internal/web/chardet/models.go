@@ -2,8 +2,8 @@ package chardet
 
 import "unicode"
 
-// language is the letters of a language beyond ASCII, or all of another script, most frequent
-// first, without capitals.
+// language is the letters of a language beyond ASCII, or all of another script, most frequent first, without
+// capitals.
 type language struct {
 	letters string
 	latin   bool // its words have ASCII letters as well
@@ -45,8 +45,8 @@ var western = []language{german, french, spanish, portuguese, italian, swedish, 
 
 var central = []language{polish, czech, slovak, hungarian, romanian, croatian}
 
-// charsets are the encodings with one byte per character and their languages. Of those that
-// differ in signs only, the one with more is here.
+// charsets are the encodings with one byte per character and their languages. Of those that differ in signs only, the
+// one with more is here.
 var charsets = []struct {
 	name      string
 	languages []language
@@ -97,8 +97,8 @@ var japanese = []share{{hiragana, 0.5}, {katakana, 0.08}, {kanji, 0.1}, {wide, 0
 // usual are signs of any text, without ASCII.
 const usual = "“”‘’„‚«»‹›–—…·•§©®°№€™\u00a0¿¡"
 
-// The most frequent characters of languages with thousands: about four in ten of a Chinese text
-// are among these hundred.
+// The most frequent characters of languages with thousands: about four in ten of a Chinese text are among these
+// hundred.
 const (
 	simplified  = "的一是不了在人有我他这个们中来上大为和国地到以说时要就出会可也你对生能而子那得于着下自之年过发后作里用道行所然家种事成方多经么去法学如都同现当没动面起看定天分还进好小部其些主样理心她本前开但因只从想实"
 	traditional = "的一是不了在人有我他這個們中來上大為和國地到以說時要就出會可也你對生能而子那得於著下自之年過發後作裡用道行所然家種事成方多經麼去法學如都同現當沒動面起看定天分還進好小部其些主樣理心她本前開但因只從想實"

@@ -1,16 +1,14 @@
-// Package dom builds the tree of a page, for the few things that need one: selectors,
-// and what of a page is its main text. Links and plain text come from package extract,
-// which reads pages without a tree.
+// Package dom builds the tree of a page, for the few things that need one: selectors, and what of a page is its main
+// text. Links and plain text come from package extract, which reads pages without a tree.
 //
-// [Parse] is the parser of x/net/html, which follows the HTML standard, scripts off: what
-// stands in noscript is part of the page. That parser gives up on a page with more than
-// 512 elements open at a time, which careless templates reach. Such a page is built again
-// by lenient.go, which knows the usual omissions of tags but not the standard's repairs,
-// and lets no element be deeper than maxDepth. So every page has a tree.
+// [Parse] is the parser of x/net/html, which follows the HTML standard, scripts off: what stands in noscript is part
+// of the page. That parser gives up on a page with more than 512 elements open at a time, which careless templates
+// reach. Such a page is built again by lenient.go, which knows the usual omissions of tags but not the standard's
+// repairs, and lets no element be deeper than maxDepth. So every page has a tree.
 //
-// A tree takes about ten times the memory of its page. [MaxBytes], the elements that the
-// caller allows and the page's budget bound it; what is beyond them is cut off, and
-// Document.Cut says so. feed.go keeps pages from costing the parser more than that.
+// A tree takes about ten times the memory of its page. [MaxBytes], the elements that the caller allows and the page's
+// budget bound it; what is beyond them is cut off, and Document.Cut says so. feed.go keeps pages from costing the
+// parser more than that.
 package dom
 
 import (
@@ -27,8 +25,8 @@ import (
 const (
 	// MaxBytes is how much of a page is parsed. Pages written for people have a tenth.
 	MaxBytes = 4 << 20
-	// MaxElements bounds a tree unless the caller has another bound. The specification of HTML
-	// on one page, among the largest there are, has about three times as many.
+	// MaxElements bounds a tree unless the caller has another bound. The specification of HTML on one page, among the
+	// largest there are, has about three times as many.
 	MaxElements = 100_000
 )
 
@@ -38,8 +36,8 @@ type Document struct {
 	Root *html.Node
 	// Lenient says that the page was nested too deeply for the standard's parser.
 	Lenient bool
-	// Cut says that the tree lacks something of the page: what is beyond MaxBytes, the
-	// elements or the budget, or attributes that no reader would miss.
+	// Cut says that the tree lacks something of the page: what is beyond MaxBytes, the elements or the budget, or
+	// attributes that no reader would miss.
 	Cut bool
 	// Budget is what all who read the tree share. Nil has no bound.
 	Budget *effort.Budget
@@ -48,9 +46,8 @@ type Document struct {
 // Parse is [ParseWithin] with MaxElements and no budget.
 func Parse(body []byte) *Document { return ParseWithin(body, MaxElements, nil) }
 
-// ParseWithin builds the tree of body, which is UTF-8; bytes that are none stay as they are.
-// It takes any input and keeps nothing of it. The tree has at most so many elements, and what
-// it costs is taken from the budget.
+// ParseWithin builds the tree of body, which is UTF-8; bytes that are none stay as they are. It takes any input and
+// keeps nothing of it. The tree has at most so many elements, and what it costs is taken from the budget.
 func ParseWithin(body []byte, elements int, budget *effort.Budget) *Document {
 	d := &Document{Budget: budget}
 	if len(body) > MaxBytes {
@@ -98,8 +95,8 @@ func cutAfter(n, root *html.Node) {
 	n.Parent.RemoveChild(n)
 }
 
-// After is the node that follows n and all that is in it, in the order of the page. It is
-// nil after the last one below root.
+// After is the node that follows n and all that is in it, in the order of the page. It is nil after the last one
+// below root.
 func After(n, root *html.Node) *html.Node {
 	for ; n != nil && n != root; n = n.Parent {
 		if n.NextSibling != nil {
@@ -109,9 +106,9 @@ func After(n, root *html.Node) *html.Node {
 	return nil
 }
 
-// TextWithin is what a reader sees of n: its text, each run of space as one space, words of
-// different blocks apart. Scripts, styles and templates have none. At most limit bytes are
-// collected, at the cost of a budget: when that is spent the rest is left out.
+// TextWithin is what a reader sees of n: its text, each run of space as one space, words of different blocks apart.
+// Scripts, styles and templates have none. At most limit bytes are collected, at the cost of a budget: when that is
+// spent the rest is left out.
 func TextWithin(n *html.Node, limit int, budget *effort.Budget) string {
 	var t Collapser
 	t.children(n, limit, budget)
@@ -173,8 +170,7 @@ func (t *Collapser) Add(s string) {
 	}
 }
 
-// spaces are those of HTML and the one that does not break, which is a space to readers of
-// a value.
+// spaces are those of HTML and the one that does not break, which is a space to readers of a value.
 const spaces = " \t\n\r\f\u00a0"
 
 // Break puts what follows apart.

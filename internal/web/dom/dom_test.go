@@ -83,8 +83,7 @@ func TestDeepPagesAreNotLost(t *testing.T) {
 	}
 }
 
-// The lenient builder gives tidy pages the tree that the standard gives them, white space
-// between blocks aside.
+// The lenient builder gives tidy pages the tree that the standard gives them, white space between blocks aside.
 func TestLenientTreesOfTidyPages(t *testing.T) {
 	for _, page := range []string{
 		`<!doctype html><html lang=en><head><title>T</title><meta charset=utf-8></head><body class=x><h1>H</h1><p>one<p>two<ul><li>a<li>b<ul><li>c</ul></ul></body></html>`,

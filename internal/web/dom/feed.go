@@ -13,30 +13,28 @@ import (
 )
 
 const (
-	// maxAttrs is how many attributes of one tag the parser gets. It copies them with each
-	// formatting element that it opens again. Pages written for people have a dozen.
+	// maxAttrs is how many attributes of one tag the parser gets. It copies them with each formatting element that it
+	// opens again. Pages written for people have a dozen.
 	maxAttrs = 256
-	// maxRoots is how many html and body tags keep their attributes. The parser merges those
-	// of each one into the element and looks at all that the element has each time.
+	// maxRoots is how many html and body tags keep their attributes. The parser merges those of each one into the
+	// element and looks at all that the element has each time.
 	maxRoots = 16
-	// nodesPerElement bounds the nodes that are made for one element that may be kept: itself,
-	// its text, and the formatting elements that the parser opens again.
+	// nodesPerElement bounds the nodes that are made for one element that may be kept: itself, its text, and the
+	// formatting elements that the parser opens again.
 	nodesPerElement = 5
-	// minNodes is for pages of a few tags; of larger ones the tree has no more nodes than the
-	// page has bytes.
+	// minNodes is for pages of a few tags; of larger ones the tree has no more nodes than the page has bytes.
 	minNodes = 1000
 )
 
-// feed is the page as the tokenizer gets it: a reader that hands out one token at a time and
-// stops when the page has cost enough. The parser of x/net/html cannot be interrupted, and
-// some pages cost it, or have it allocate, the square of their length: the standard has it
-// open all formatting elements again in each new block, and merge the attributes of every
-// html and body tag. So what goes in is bounded, by what the parser would do with it.
+// feed is the page as the tokenizer gets it: a reader that hands out one token at a time and stops when the page has
+// cost enough. The parser of x/net/html cannot be interrupted, and some pages cost it, or have it allocate, the
+// square of their length: the standard has it open all formatting elements again in each new block, and merge the
+// attributes of every html and body tag. So what goes in is bounded, by what the parser would do with it.
 //
-// Which token comes next depends on the parser's state: in script and in SVG tags are read
-// differently. As the tokenizer asks for bytes only when it has used up all it had, its state
-// at a call of Read is that right before the next token. The feed reads it by reflection: the
-// names of a few unexported fields, which watch checks. It never writes.
+// Which token comes next depends on the parser's state: in script and in SVG tags are read differently. As the
+// tokenizer asks for bytes only when it has used up all it had, its state at a call of Read is that right before the
+// next token. The feed reads it by reflection: the names of a few unexported fields, which watch checks. It never
+// writes.
 type feed struct {
 	page   []byte
 	at     int    // what comes before has been handed out, or left out
@@ -120,8 +118,7 @@ const (
 	inToken               // more of a token that is no text
 )
 
-// next is what comes next: a text with the two bytes behind it, or the rest of the token
-// that they begin.
+// next is what comes next: a text with the two bytes behind it, or the rest of the token that they begin.
 func (f *feed) next(held int) []byte {
 	from, was := f.at, f.inside
 	f.inside = inToken
@@ -177,8 +174,7 @@ func (f *feed) depth() int {
 	return f.open.Len()
 }
 
-// endTag charges for an end tag. That of a formatting element that is not the innermost has
-// others made again.
+// endTag charges for an end tag. That of a formatting element that is not the innermost has others made again.
 func (f *feed) endTag() {
 	f.budget.Spend(f.depth())
 	if !f.formatted.IsValid() || f.formatted.Len() == 0 || f.depth() == 0 {
@@ -189,8 +185,8 @@ func (f *feed) endTag() {
 	}
 }
 
-// misnested is how many nodes the end tag of a formatting element may have the parser make:
-// three in each of eight rounds (HTML standard, adoption agency algorithm).
+// misnested is how many nodes the end tag of a formatting element may have the parser make: three in each of eight
+// rounds (HTML standard, adoption agency algorithm).
 const misnested = 24
 
 func formatting(s []byte) bool {
@@ -210,8 +206,8 @@ func index(name string) []int {
 	return f.Index
 }
 
-// reopened charges for the formatting elements that the next text or tag has the parser open
-// again: those that were closed with what they stood in.
+// reopened charges for the formatting elements that the next text or tag has the parser open again: those that were
+// closed with what they stood in.
 func (f *feed) reopened() {
 	if !f.formatted.IsValid() {
 		return
@@ -265,9 +261,9 @@ func tagEnd(s []byte, i int) int {
 	return end
 }
 
-// attributes goes over those of a tag whose name ends at i, as the tokenizer of x/net does. It
-// returns the end of the tag, how many attributes it has, and where it would have to end to
-// have no more than most; if it has no more, that is its end.
+// attributes goes over those of a tag whose name ends at i, as the tokenizer of x/net does. It returns the end of the
+// tag, how many attributes it has, and where it would have to end to have no more than most; if it has no more, that
+// is its end.
 func attributes(s []byte, i, most int) (kept, count, end int) {
 	kept = -1
 	for i = extract.SkipSpace(s, i); i < len(s) && s[i] != '>'; i = extract.SkipSpace(s, i) {

@@ -95,8 +95,8 @@ func nodes(root *html.Node) (n, attrs int) {
 	return n, attrs
 }
 
-// checkFeed holds that a tree costs no more than its page may, has no more nodes than the page
-// has bytes, and is the parser's own unless the document says otherwise.
+// checkFeed holds that a tree costs no more than its page may, has no more nodes than the page has bytes, and is the
+// parser's own unless the document says otherwise.
 func checkFeed(t *testing.T, page []byte) {
 	t.Helper()
 	budget := counting(len(page))
@@ -113,8 +113,8 @@ func checkFeed(t *testing.T, page []byte) {
 	require.Equal(t, shape("", want), shape("", d.Root))
 }
 
-// The fields that the feed reads are there, so that an update of x/net that renames them is
-// noticed here and not by a page.
+// The fields that the feed reads are there, so that an update of x/net that renames them is noticed here and not by a
+// page.
 func TestFeedSeesTheParser(t *testing.T) {
 	f := newFeed([]byte("<p><b>x<p>y<script>"), MaxElements, nil)
 	_, err := html.ParseWithOptions(f, f.option())
@@ -135,8 +135,7 @@ func TestHostilePagesCostNoMoreThanOthers(t *testing.T) {
 	}
 }
 
-// Attributes of a tag and of repeated html and body tags are bounded, and the rest of the
-// page is there.
+// Attributes of a tag and of repeated html and body tags are bounded, and the rest of the page is there.
 func TestAttributesAreBounded(t *testing.T) {
 	d := Parse([]byte(hostile["roots"](200_000) + "<p id=last>"))
 	require.True(t, d.Cut)
@@ -187,8 +186,8 @@ func TestTheBudgetEndsThePage(t *testing.T) {
 	require.Less(t, count(d.Root, isElement), 20_000)
 }
 
-// What the parser does for a tag is charged: it goes over the open elements, the attributes, and
-// the formatting elements that it opens again.
+// What the parser does for a tag is charged: it goes over the open elements, the attributes, and the formatting
+// elements that it opens again.
 func TestWhatTheParserDoesIsCharged(t *testing.T) {
 	const n = 500
 	font := "<p><font" + numbered(" a#=x")(600) + ">"

@@ -8,12 +8,11 @@ import (
 )
 
 const (
-	// maxDepth is how deep a tree may be that was built leniently. Elements that are opened
-	// deeper stand side by side at that depth, each with its own text, as in browsers, which
-	// stop at 512.
+	// maxDepth is how deep a tree may be that was built leniently. Elements that are opened deeper stand side by side
+	// at that depth, each with its own text, as in browsers, which stop at 512.
 	maxDepth = 256
-	// maxLook is how many elements an end tag may close, so that a page of start tags and
-	// end tags that do not match costs no more than others.
+	// maxLook is how many elements an end tag may close, so that a page of start tags and end tags that do not match
+	// costs no more than others.
 	maxLook = 512
 )
 
@@ -86,8 +85,7 @@ func (b *builder) start(t *html.Token) {
 	}
 }
 
-// place is where an element goes: what describes the page into the head, if the body has
-// nothing yet.
+// place is where an element goes: what describes the page into the head, if the body has nothing yet.
 func (b *builder) place(a atom.Atom) *html.Node {
 	switch a {
 	case atom.Title, atom.Meta, atom.Link, atom.Base:
@@ -98,8 +96,8 @@ func (b *builder) place(a atom.Atom) *html.Node {
 	return b.open[min(len(b.open), maxDepth)-1]
 }
 
-// end closes the innermost element of that name and all that is in it. One that is not
-// open is no reason to close others.
+// end closes the innermost element of that name and all that is in it. One that is not open is no reason to close
+// others.
 func (b *builder) end(t *html.Token) {
 	for i := len(b.open) - 1; i > max(0, len(b.open)-1-maxLook); i-- {
 		if b.open[i].Data == t.Data {
@@ -121,8 +119,8 @@ func adopt(n *html.Node, attrs []html.Attribute) {
 	}
 }
 
-// ends are the open elements that a start tag closes: those whose end tag is left out as the
-// standard allows, section 13.1.2.4. Blocks close a paragraph.
+// ends are the open elements that a start tag closes: those whose end tag is left out as the standard allows, section
+// 13.1.2.4. Blocks close a paragraph.
 func ends(a atom.Atom) []atom.Atom {
 	if closes, ok := omitted[a]; ok {
 		return closes

@@ -1,9 +1,8 @@
 // Package effort bounds the work that one page may cost.
 //
-// All readers of a page charge one [Budget]: a step is one node, token or comparison, or [Bytes]
-// bytes of text. When it is spent each reader stops and returns what it has, so that costs can be
-// tested without a clock. A budget also has a deadline, for what steps measure badly, and a
-// context; both are checked every few thousand steps.
+// All readers of a page charge one [Budget]: a step is one node, token or comparison, or [Bytes] bytes of text. When
+// it is spent each reader stops and returns what it has, so that costs can be tested without a clock. A budget also
+// has a deadline, for what steps measure badly, and a context; both are checked every few thousand steps.
 package effort
 
 import (
@@ -36,8 +35,7 @@ type Budget struct {
 	until      time.Time
 }
 
-// New is a budget of so many steps, which ends early at until, by now, or when ctx is done. A nil
-// now is no deadline.
+// New is a budget of so many steps, which ends early at until, by now, or when ctx is done. A nil now is no deadline.
 func New(ctx context.Context, steps int64, now func() time.Time, until time.Time) *Budget {
 	return &Budget{most: steps, left: steps, look: max(0, steps-lookEvery), ctx: ctx, now: now, until: until}
 }
@@ -56,8 +54,8 @@ func (b *Budget) Spend(n int) bool {
 // maxCall bounds one call that checks no budget, such as a regular expression: 0.1 to 0.2 seconds.
 const maxCall = 1 << 21
 
-// AllowCall reports whether an uninterruptible call may cost n steps, which it does not take. One
-// that costs too much ends the work.
+// AllowCall reports whether an uninterruptible call may cost n steps, which it does not take. One that costs too much
+// ends the work.
 func (b *Budget) AllowCall(n int) bool {
 	if b != nil && n > maxCall {
 		b.left, b.spent = min(b.left, 0), true

@@ -33,8 +33,7 @@ func TestSpendText(t *testing.T) {
 	require.Equal(t, int64(1+1+11), b.Used())
 }
 
-// A call that cannot be interrupted is refused beyond a bound, whatever is left, and takes nothing
-// below it.
+// A call that cannot be interrupted is refused beyond a bound, whatever is left, and takes nothing below it.
 func TestAllowCall(t *testing.T) {
 	b := New(t.Context(), math.MaxInt64, nil, time.Time{})
 	require.True(t, b.AllowCall(maxCall))

@@ -73,15 +73,14 @@ var attrNames = [numAttrs]string{
 	"data-srcset", "data-lazy-srcset", "data-bgset",
 }
 
-// The attributes of any element that matter: those that scripts make links of, and with those
-// that show something.
+// The attributes of any element that matter: those that scripts make links of, and with those that show something.
 const (
 	sharedPages = 1<<attrDataHref | 1<<attrDataURL | 1<<attrDataLink
 	sharedAttrs = 1<<numAttrs - 1<<firstShared
 	// resourceAttrs are those and what shows something in one element or another.
 	resourceAttrs = sharedAttrs | 1<<attrSrc | 1<<attrSrcset | 1<<attrPoster | 1<<attrBackground
-	// leastShared is the length of the shortest name in sharedPages. In tags without a meaning
-	// shorter attributes are skipped.
+	// leastShared is the length of the shortest name in sharedPages. In tags without a meaning shorter attributes are
+	// skipped.
 	leastShared = len("data-url")
 )
 
@@ -177,9 +176,8 @@ func (s *scanner) attr(a attr) (val []byte, has bool) {
 
 func (s *scanner) has() uint64 { return s.attrs.has }
 
-// attributes reads a tag whose name ends at i, §13.2.5.32 to 40, with its ">". It returns where
-// the page goes on, or -1 if it ends within the tag. Attributes that matter are kept if they
-// have at least atLeast letters.
+// attributes reads a tag whose name ends at i, §13.2.5.32 to 40, with its ">". It returns where the page goes on, or
+// -1 if it ends within the tag. Attributes that matter are kept if they have at least atLeast letters.
 func (s *scanner) attributes(i, atLeast int) int {
 	s.attrs.has, s.attrs.read = 0, 0
 	for {
@@ -198,8 +196,8 @@ func (s *scanner) attributes(i, atLeast int) int {
 	}
 }
 
-// NextAttr reads the attribute at i, where there is neither space nor ">", and returns where the
-// next one can begin. A slash is an attribute without a name.
+// NextAttr reads the attribute at i, where there is neither space nor ">", and returns where the next one can begin.
+// A slash is an attribute without a name.
 func NextAttr(s []byte, i int) (key, val []byte, next int) {
 	start := i
 	if s[i] == '=' { // at its beginning it belongs to the name
@@ -236,9 +234,8 @@ func value(s []byte, i int) (val []byte, next int) {
 	return s[i:end], end
 }
 
-// selfClosing reports whether the tag ends in a slash. The last slash may be the end of a value
-// without quotes, unless its attribute is not the first of its name: x/net/html forgets those too
-// early, and so do we.
+// selfClosing reports whether the tag ends in a slash. The last slash may be the end of a value without quotes,
+// unless its attribute is not the first of its name: x/net/html forgets those too early, and so do we.
 func (s *scanner) selfClosing() bool {
 	end := s.at - len(">")
 	if s.body[end-1] != '/' {

@@ -20,9 +20,8 @@ type benchPage struct {
 	body []byte
 }
 
-// benchPages are the pages of an installed documentation in the order of their paths,
-// so that neighbours link to each other as in a crawl, or made-up ones with fewer and
-// longer paragraphs if there is none.
+// benchPages are the pages of an installed documentation in the order of their paths, so that neighbours link to each
+// other as in a crawl, or made-up ones with fewer and longer paragraphs if there is none.
 func benchPages(b *testing.B) (pages []benchPage) {
 	b.Helper()
 	const dir = "/usr/share/doc/libboost-doc/doc/"
@@ -83,8 +82,8 @@ func tokenize(p *benchPage) (links int) {
 	return links
 }
 
-// BenchmarkPage reads pages with each engine: ours for links and for all, ours on the
-// tokenizer of x/net/html, and the bare loop, which resolves nothing.
+// BenchmarkPage reads pages with each engine: ours for links and for all, ours on the tokenizer of x/net/html, and
+// the bare loop, which resolves nothing.
 func BenchmarkPage(b *testing.B) {
 	for _, bb := range []struct {
 		name string

@@ -16,8 +16,7 @@ import (
 
 const utf8Name = "utf-8"
 
-// decode converts the body to UTF-8 and notes its encoding. A body in UTF-8 is not copied;
-// invalid bytes stay.
+// decode converts the body to UTF-8 and notes its encoding. A body in UTF-8 is not copied; invalid bytes stay.
 func (e *Extractor) decode(body []byte, declared string) []byte {
 	enc, name := encodingOf(&e.scanner, body, declared)
 	e.dst.Charset = name
@@ -35,8 +34,8 @@ func (e *Extractor) decode(body []byte, declared string) []byte {
 	return out
 }
 
-// encodesQueries is true of encodings that are used in queries. For others UTF-8 is; the escape
-// sequences of ISO-2022-JP are not worth their code.
+// encodesQueries is true of encodings that are used in queries. For others UTF-8 is; the escape sequences of
+// ISO-2022-JP are not worth their code.
 func encodesQueries(name string) bool {
 	switch name {
 	case utf8Name, "utf-16le", "utf-16be", "replacement", "iso-2022-jp", "x-user-defined":
@@ -54,8 +53,8 @@ func isASCII(s []byte) bool {
 	return true
 }
 
-// UTF8 converts body from the encoding name, [Result].Charset; an unknown one is UTF-8. A body
-// in UTF-8 is not copied.
+// UTF8 converts body from the encoding name, [Result].Charset; an unknown one is UTF-8. A body in UTF-8 is not
+// copied.
 func UTF8(body []byte, name string) []byte {
 	if enc, name := charset.Lookup(name); enc != nil && name != utf8Name {
 		if out, _, err := transform.Append(enc.NewDecoder(), nil, body); err == nil {
@@ -70,10 +69,9 @@ const (
 	lateWithin     = 64 << 10 // where browsers accept it as well
 )
 
-// encodingOf finds the encoding of a page by the HTML standard, §13.2.3.2: byte order mark,
-// Content-Type, declaration of the page. A page without any that is valid UTF-8 is UTF-8, and so
-// is one beyond ASCII that declares windows-1252: other text is not valid by chance. Otherwise it
-// is guessed.
+// encodingOf finds the encoding of a page by the HTML standard, §13.2.3.2: byte order mark, Content-Type, declaration
+// of the page. A page without any that is valid UTF-8 is UTF-8, and so is one beyond ASCII that declares
+// windows-1252: other text is not valid by chance. Otherwise it is guessed.
 func encodingOf(s *scanner, body []byte, server string) (encoding.Encoding, string) {
 	if hasMark(body) {
 		enc, name, _ := charset.DetermineEncoding(body, "")
@@ -133,8 +131,8 @@ func declared(s *scanner, head []byte) (encoding.Encoding, string) {
 	return nil, ""
 }
 
-// charsetParam finds the label in the content of a meta tag (HTML standard, extracting a character
-// encoding from a meta element).
+// charsetParam finds the label in the content of a meta tag (HTML standard, extracting a character encoding from a
+// meta element).
 var charsetParam = regexp.MustCompile(`(?i)charset[ \t\n\f\r]*=[ \t\n\f\r]*(?:"([^"]*)"|'([^']*)'|([^"' \t\n\f\r;][^ \t\n\f\r;]*))`)
 
 // hasEscapes is true of valid UTF-8 that may be UTF-16 or ISO-2022-JP: it has zeros or escapes.

@@ -8,9 +8,9 @@ import (
 	"time"
 )
 
-// BenchmarkCost has our engine and the bare loop take turns on the same pages, a few
-// milliseconds each, and reports what each costs in processor time, the collector's
-// included: on a machine that does other things too, their ratio still holds.
+// BenchmarkCost has our engine and the bare loop take turns on the same pages, a few milliseconds each, and reports
+// what each costs in processor time, the collector's included: on a machine that does other things too, their ratio
+// still holds.
 func BenchmarkCost(b *testing.B) {
 	const turn = 64
 	pages := benchPages(b)

@@ -7,9 +7,8 @@ import (
 	"unicode/utf8"
 )
 
-// cssScanner finds the references of a style sheet: url(), src(), @import and the strings of
-// image-set() and image(), whether their rules apply or not. Of the CSS syntax it knows
-// comments, strings, escapes, names and brackets.
+// cssScanner finds the references of a style sheet: url(), src(), @import and the strings of image-set() and image(),
+// whether their rules apply or not. Of the CSS syntax it knows comments, strings, escapes, names and brackets.
 type cssScanner struct {
 	s   []byte
 	at  int
@@ -97,8 +96,7 @@ func (c *cssScanner) word() []byte {
 	return nil
 }
 
-// url reads the string or URL in the brackets that begin here. It is nil if there is no
-// reference.
+// url reads the string or URL in the brackets that begin here. It is nil if there is no reference.
 func (c *cssScanner) url() []byte {
 	c.open(false)
 	c.at = SkipSpace(c.s, c.at)
@@ -115,8 +113,7 @@ func (c *cssScanner) url() []byte {
 	return ref
 }
 
-// unquoted reads a URL without quotes, CSS syntax §4.3.6. It is nil if it has invalid
-// characters.
+// unquoted reads a URL without quotes, CSS syntax §4.3.6. It is nil if it has invalid characters.
 func (c *cssScanner) unquoted() []byte {
 	from, to, bad := c.at, -1, false
 	for c.at < len(c.s) && c.s[c.at] != ')' {
@@ -257,9 +254,8 @@ func hexValue(c byte) rune {
 // is reports whether name is want in any case.
 func is(name []byte, want string) bool { return bytes.EqualFold(name, []byte(want)) }
 
-// prolog reads an XML document up to its root element, whose name it returns in lower case
-// without a prefix, empty if there is none. It calls instruction for each processing
-// instruction.
+// prolog reads an XML document up to its root element, whose name it returns in lower case without a prefix, empty if
+// there is none. It calls instruction for each processing instruction.
 func prolog(body []byte, instruction func([]byte)) (root string) {
 	s := scanner{body: body, xhtml: true, withText: true}
 	for i := s.markupFrom(0); i+1 < len(body); i = s.markupFrom(s.at) {

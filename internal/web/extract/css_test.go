@@ -79,8 +79,8 @@ func TestCSS(t *testing.T) {
 	}
 }
 
-// TestCSSWritten writes references in every way that there is, between all that can
-// stand around them, and reads them back.
+// TestCSSWritten writes references in every way that there is, between all that can stand around them, and reads them
+// back.
 func TestCSSWritten(t *testing.T) {
 	around := []string{" ", "\n", "/* url(no) ' */", "a", "{", "}", ";", ":", ",", "'str)('", "\"s'\"", "\\66oo", "f(1)", "#h", "3px", "(", ")", "[x]", "!important", "@media x", "é"}
 	for seed := range uint64(4000) {
@@ -132,8 +132,8 @@ func escaped(r *rand.Rand, s, need string) string {
 	return b.String()
 }
 
-// FuzzCSS holds what is true of every sheet: each reference is in it, but for its escapes,
-// the next begins behind it, and a comment in front of the sheet changes nothing.
+// FuzzCSS holds what is true of every sheet: each reference is in it, but for its escapes, the next begins behind it,
+// and a comment in front of the sheet changes nothing.
 func FuzzCSS(f *testing.F) {
 	for _, sheet := range []string{
 		"@import 'a'; b{c:url(d)}", `@namespace url(x);a{b:image-set("c" 1x,url(d))}`, "\\75 rl(x\\)\\20 y)", "/*", "url('", "url(\\", "@import \\", "a{b:url(a b)}'\\\n'",

@@ -120,8 +120,8 @@ func plainASCII(b []byte) []byte {
 	return out
 }
 
-// expected is the encoding of a page by the library, where it says something. It answers by
-// the text where the page says nothing, and so differently to two texts.
+// expected is the encoding of a page by the library, where it says something. It answers by the text where the page
+// says nothing, and so differently to two texts.
 func expected(body []byte, server string) string {
 	_, name, certain := charset.DetermineEncoding(body, "")
 	if certain {

@@ -32,9 +32,8 @@ type reference struct {
 
 func (r reference) isPage() bool { return r.as == toPage || r.as == likePage }
 
-// anywhere is what the attributes of any element mean, by attr from firstShared on. Those of data-
-// belong to the page, but most scripts that load images late or make rows clickable use the same
-// names.
+// anywhere is what the attributes of any element mean, by attr from firstShared on. Those of data- belong to the
+// page, but most scripts that load images late or make rows clickable use the same names.
 var anywhere = [numAttrs - firstShared]meaning{
 	likePage, pathLike, pathLike, xlink, inStyle,
 	likePart, likePart, likePart, likePart, likePart, likePart, likePart, likePart, likePart, likePart, likePart,
@@ -179,8 +178,8 @@ func (e *Extractor) scan(body []byte, isXML bool) {
 // maxSrcdoc bounds the documents within a page, in bytes.
 const maxSrcdoc = 1 << 20
 
-// scanInner scans the srcdoc documents of frames. Their references are relative to the base of
-// the page, and they have no srcdoc of their own.
+// scanInner scans the srcdoc documents of frames. Their references are relative to the base of the page, and they
+// have no srcdoc of their own.
 func (e *Extractor) scanInner() {
 	e.inner = true
 	for _, body := range e.srcdocs {
@@ -244,8 +243,7 @@ func (e *Extractor) takeIf(is bool, a attr, as meaning) {
 	}
 }
 
-// take adds what an attribute of the current tag refers to. What is no URL is recognised by its
-// form.
+// take adds what an attribute of the current tag refers to. What is no URL is recognised by its form.
 func (e *Extractor) take(a attr, as meaning) {
 	val := e.attr(a)
 	switch as {
@@ -355,8 +353,7 @@ func (e *Extractor) openFrame() {
 	}
 }
 
-// silence handles an element with hidden text. In XML and SVG it may be empty; then there is no
-// end tag.
+// silence handles an element with hidden text. In XML and SVG it may be empty; then there is no end tag.
 func (e *Extractor) silence() {
 	if (e.xhtml || e.svg > 0) && e.source.selfClosing() {
 		e.source.markup()

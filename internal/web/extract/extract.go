@@ -1,39 +1,36 @@
 // Package extract reads links, text and metadata out of a page.
 //
-// An [Extractor] goes over a page once, tag by tag, without a tree, in one worker; it and the
-// [Result] it fills are reused from page to page. scanner.go and attributes.go find tags, text.go
-// text. elements.go has the table of what each tag and attribute means; rel.go, forms.go, css.go
-// and meta.go, which also reads the response header, have what is more than a row of it. links.go
-// collects references and resolves them at the end.
+// An [Extractor] goes over a page once, tag by tag, without a tree, in one worker; it and the [Result] it fills are
+// reused from page to page. scanner.go and attributes.go find tags, text.go text. elements.go has the table of what
+// each tag and attribute means; rel.go, forms.go, css.go and meta.go, which also reads the response header, have what
+// is more than a row of it. links.go collects references and resolves them at the end.
 //
-// Links to pages are: href of a, area and, by rel, link; src of frames, portals and iframes, and
-// the links in srcdoc; longdesc; cite; data of an object with an HTML type; href of SVG's a; the
-// targets of meta refresh and of the headers Refresh and Link; og:url; data-href, and data-url
-// and data-link where they look like a URL; the start of a web manifest; XLink in any XML; feeds
-// and forms if the Options say so.
+// Links to pages are: href of a, area and, by rel, link; src of frames, portals and iframes, and the links in srcdoc;
+// longdesc; cite; data of an object with an HTML type; href of SVG's a; the targets of meta refresh and of the
+// headers Refresh and Link; og:url; data-href, and data-url and data-link where they look like a URL; the start of a
+// web manifest; XLink in any XML; feeds and forms if the Options say so.
 //
-// Resources, if the Options say so, are: src, srcset, imagesrcset, poster and data of media and
-// scripts, background, lowsrc, dynsrc, applets and params; what use, image and others of SVG
-// refer to; link by rel; images of Open Graph and Twitter; url() and @import in style sheets,
-// style elements and attributes; xml-stylesheet; data-src and similar ones that look like a URL.
+// Resources, if the Options say so, are: src, srcset, imagesrcset, poster and data of media and scripts, background,
+// lowsrc, dynsrc, applets and params; what use, image and others of SVG refer to; link by rel; images of Open Graph
+// and Twitter; url() and @import in style sheets, style elements and attributes; xml-stylesheet; data-src and similar
+// ones that look like a URL.
 //
-// Links in noscript and noframes count. Links in comments, scripts, textareas and templates do
-// not, nor references that are only a fragment. Links are in the order of the page and unique by
-// canonical URL; Navigation wins over Resource, and both win over a nofollow link. References
-// resolve against the first base element with an href, wherever it is.
+// Links in noscript and noframes count. Links in comments, scripts, textareas and templates do not, nor references
+// that are only a fragment. Links are in the order of the page and unique by canonical URL; Navigation wins over
+// Resource, and both win over a nofollow link. References resolve against the first base element with an href,
+// wherever it is.
 //
 // # Bounds
 //
-// A page costs a few times its own size: links beyond Options.MaxLinks or 2 MiB are counted and dropped,
-// title and metadata are cut at 1 KiB. Any input is a page: an Extractor never panics and never
-// fails on what a server sends. It caches at most 5 MB of earlier pages.
+// A page costs a few times its own size: links beyond Options.MaxLinks or 2 MiB are counted and dropped, title and
+// metadata are cut at 1 KiB. Any input is a page: an Extractor never panics and never fails on what a server sends.
+// It caches at most 5 MB of earlier pages.
 //
 // # Why a scanner of our own
 //
-// The tokenizer of x/net/html takes more than three times as long as this whole package
-// (BenchmarkCost): it looks at every byte of text and copies every attribute. The tests require
-// the scanner to give the same tokens on every input, where the tokenizer strays from the
-// standard too.
+// The tokenizer of x/net/html takes more than three times as long as this whole package (BenchmarkCost): it looks at
+// every byte of text and copies every attribute. The tests require the scanner to give the same tokens on every
+// input, where the tokenizer strays from the standard too.
 package extract
 
 import (
@@ -50,8 +47,8 @@ import (
 
 const (
 	defaultMaxLinks = 10_000 // of a page; more than those written for people have
-	// maxLinkBytes bounds the resolved links of one page: a long base with short references makes
-	// a small page many megabytes.
+	// maxLinkBytes bounds the resolved links of one page: a long base with short references makes a small page many
+	// megabytes.
 	maxLinkBytes = 2 << 20
 	maxKept      = 1 << 20 // bytes of each buffer that is kept from page to page
 	maxField     = 1 << 10 // bytes of title and metadata
@@ -69,16 +66,15 @@ type Options struct {
 	Rules *canonical.Rules
 	// Feeds takes alternates that are feeds, and the page's sitemap, as links to pages.
 	Feeds bool
-	// Forms takes GET forms with their default values as links to pages, but for those with a
-	// password, a file or more than 64 fields.
+	// Forms takes GET forms with their default values as links to pages, but for those with a password, a file or
+	// more than 64 fields.
 	Forms bool
-	// Agent is the lower-case name of this crawler in robots directives, as in
-	// meta name=treadlight. Empty: only those for all robots are read.
+	// Agent is the lower-case name of this crawler in robots directives, as in meta name=treadlight. Empty: only
+	// those for all robots are read.
 	Agent string
 	// Budget bounds the cost; when it is spent the rest is left out. Nil is no bound.
 	Budget *effort.Budget
-	// Key seeds the fingerprints of links. It should be secret, so that no page can construct
-	// collisions.
+	// Key seeds the fingerprints of links. It should be secret, so that no page can construct collisions.
 	Key uint64
 }
 
@@ -101,8 +97,7 @@ type Link struct {
 	NoFollow bool
 }
 
-// Meta is the metadata of a page. Each field is the first of its name, with space collapsed, at
-// most 1 KiB.
+// Meta is the metadata of a page. Each field is the first of its name, with space collapsed, at most 1 KiB.
 type Meta struct {
 	Description string `json:"description,omitempty"`
 	Robots      string `json:"robots,omitempty"` // all of them, joined by ", "
@@ -119,29 +114,29 @@ type Result struct {
 	HTML  bool
 	Links []Link
 	Title string
-	// Lang is the lang attribute of the html element, or meta http-equiv=content-language, or
-	// the header Content-Language if it names one language.
+	// Lang is the lang attribute of the html element, or meta http-equiv=content-language, or the header
+	// Content-Language if it names one language.
 	Lang string
 	// Base is what references were resolved against.
 	Base string
 	Meta Meta
-	// Directives are those of the page and its header for robots or the Agent, each once:
-	// "noindex", "max-snippet:20". "none" is replaced by its meaning, permissions are left out,
-	// an unavailable_after has its time in RFC 3339. At most 24 of at most 64 bytes.
+	// Directives are those of the page and its header for robots or the Agent, each once: "noindex",
+	// "max-snippet:20". "none" is replaced by its meaning, permissions are left out, an unavailable_after has its
+	// time in RFC 3339. At most 24 of at most 64 bytes.
 	Directives []string
 	// NoIndex, NoFollow and UnavailableAfter are these Directives.
 	NoIndex, NoFollow bool
 	UnavailableAfter  time.Time
-	// Alternates are the other forms of the page, at most 100, Next and Prev its neighbours in a
-	// series; all are canonical.
+	// Alternates are the other forms of the page, at most 100, Next and Prev its neighbours in a series; all are
+	// canonical.
 	Alternates []Alternate
 	Next, Prev string
 	// Text is the page's text with space collapsed and a line per block, if Options.Text.
 	Text string
 	// Charset is the WHATWG name of the encoding.
 	Charset string
-	// LongLinks counts references longer than [canonical.MaxLength], DroppedLinks those beyond
-	// the bounds of a page, each as often as it is there.
+	// LongLinks counts references longer than [canonical.MaxLength], DroppedLinks those beyond the bounds of a page,
+	// each as often as it is there.
 	LongLinks, DroppedLinks int
 }
 
@@ -151,8 +146,7 @@ func (r *Result) Reset() {
 	*r = Result{Links: r.Links[:0]}
 }
 
-// Extractor reads pages. The zero Extractor is ready. It must not be used concurrently, nor
-// copied after use.
+// Extractor reads pages. The zero Extractor is ready. It must not be used concurrently, nor copied after use.
 type Extractor struct {
 	page // what is known of the current page
 
@@ -203,9 +197,9 @@ type Document struct {
 	Body []byte
 }
 
-// Document reads d and replaces all of *dst. Links are read from the header, from HTML, XHTML,
-// SVG and other XML but for feeds and sitemaps, and, if Options.Resources, from style sheets; of
-// text/plain the text is read. The error is about the arguments, never about the document.
+// Document reads d and replaces all of *dst. Links are read from the header, from HTML, XHTML, SVG and other XML but
+// for feeds and sitemaps, and, if Options.Resources, from style sheets; of text/plain the text is read. The error is
+// about the arguments, never about the document.
 func (e *Extractor) Document(d *Document, opts Options, dst *Result) error {
 	if d.URL.IsZero() {
 		return errors.New("extract: no base to resolve links against")

@@ -21,8 +21,8 @@ func TestNoLinks(t *testing.T) {
 	require.Empty(t, read(t, `<a href="http://u:p@h/">3</a><a href="http://[/">4</a><img src="data:image/png;base64,`+strings.Repeat("A", 9000)+`">`, all).Links)
 }
 
-// What is longer than any URL is counted as that, whether it is written so or becomes so; a page's
-// relations are no second links.
+// What is longer than any URL is counted as that, whether it is written so or becomes so; a page's relations are no
+// second links.
 func TestLongLinks(t *testing.T) {
 	long, fits := strings.Repeat("a", canonical.MaxLength+1), strings.Repeat("a", canonical.MaxLength-len("https://example.com/"))
 	r := read(t, `<link rel=next href="`+long+`"><link rel=next href="/`+fits+`b">
@@ -156,8 +156,8 @@ func TestCharsets(t *testing.T) {
 	}
 }
 
-// TestOversizedTokens has what is longer than anyone writes, in every place where it can
-// be, between two links that must both be found.
+// TestOversizedTokens has what is longer than anyone writes, in every place where it can be, between two links that
+// must both be found.
 func TestOversizedTokens(t *testing.T) {
 	huge := strings.Repeat("x ", 1<<20)
 	const decoy = "</div><a href=decoy>"
@@ -227,8 +227,7 @@ func read(tb testing.TB, page string, opts Options) *Result {
 	return &r
 }
 
-// listing is the URLs of links, one per line, with R for resources and N for what is not to be
-// followed.
+// listing is the URLs of links, one per line, with R for resources and N for what is not to be followed.
 func listing(r *Result) string {
 	var b strings.Builder
 	for _, l := range r.Links {

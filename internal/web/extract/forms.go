@@ -218,8 +218,8 @@ func (f *form) endWords() {
 	f.wordsOf, f.words = "", f.words[:0]
 }
 
-// add appends a field to the query, URL standard §5.2, if it has a name. Characters beyond ASCII
-// stay, to be sent in the encoding of the page.
+// add appends a field to the query, URL standard §5.2, if it has a name. Characters beyond ASCII stay, to be sent in
+// the encoding of the page.
 func (f *form) add(name, value []byte) {
 	if len(name) == 0 {
 		return

@@ -62,8 +62,8 @@ func TestFormCharset(t *testing.T) {
 	require.Equal(t, "\nhttps://example.com/s?q=%FC%26%231234%3B", listing(&r))
 }
 
-// The query of a link is in the encoding of its page, also where the page is in ASCII and only
-// a character reference is not: URL standard, "percent-encode after encoding".
+// The query of a link is in the encoding of its page, also where the page is in ASCII and only a character reference
+// is not: URL standard, "percent-encode after encoding".
 func TestQueryCharset(t *testing.T) {
 	for page, want := range map[string]string{
 		"<meta charset=iso-8859-1><a href='/&uuml;?q=&uuml;&amp;w=&#x20ac;&#1234;'>x</a>":               "/%C3%BC?q=%FC&w=%80%26%231234%3B",

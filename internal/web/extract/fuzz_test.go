@@ -15,8 +15,7 @@ import (
 	"github.com/treadlight/crawl/internal/web/effort"
 )
 
-// FuzzPage holds what is true of every result, and that nothing of one page reaches
-// the next.
+// FuzzPage holds what is true of every result, and that nothing of one page reaches the next.
 func FuzzPage(f *testing.F) {
 	for _, page := range []string{
 		`<html lang=de><title>T</title><base href="/b/"><a href=x rel=nofollow>t</a><img srcset="a 1x,b"><link rel=canonical href=c>`,
@@ -94,8 +93,8 @@ func TestPagesCostInProportionToTheirSize(t *testing.T) {
 	}
 }
 
-// What is read is charged: bytes of markup, each reference of a list, and a long base at each of
-// them. Without a budget left a list ends.
+// What is read is charged: bytes of markup, each reference of a list, and a long base at each of them. Without a
+// budget left a list ends.
 func TestWhatIsReadIsCharged(t *testing.T) {
 	const n = 2000
 	image := func(i int) string { return fmt.Sprintf("/%d, ", i) }
@@ -155,8 +154,7 @@ func TestTheBudgetEndsThePage(t *testing.T) {
 	}
 }
 
-// checkSays holds that what a page says of itself is bounded, and that its relations are
-// canonical URLs.
+// checkSays holds that what a page says of itself is bounded, and that its relations are canonical URLs.
 func checkSays(t *testing.T, r *Result) {
 	t.Helper()
 	if len(r.Directives) > maxDirectives || len(r.Alternates) > maxAlternates {

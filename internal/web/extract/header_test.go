@@ -58,8 +58,8 @@ func TestNextLink(t *testing.T) {
 	}
 }
 
-// FuzzLinkHeader holds that every step ends nearer to the end, and that what is written as
-// RFC 8288 has it is read back.
+// FuzzLinkHeader holds that every step ends nearer to the end, and that what is written as RFC 8288 has it is read
+// back.
 func FuzzLinkHeader(f *testing.F) {
 	f.Add("<a>; rel=next, <b>; rel=\"prev\\\"\"", "target", "rel")
 	f.Add(",<;,;>\";=", "a;b,c", "x \" \\ y")
@@ -196,8 +196,8 @@ func TestDirectivesAreBounded(t *testing.T) {
 	require.True(t, d.noIndex, "what matters is seen, though the list is full")
 }
 
-// FuzzDirectives holds that whatever is said, what comes of it is bounded and printable,
-// and that to say it again changes nothing.
+// FuzzDirectives holds that whatever is said, what comes of it is bounded and printable, and that to say it again
+// changes nothing.
 func FuzzDirectives(f *testing.F) {
 	for _, s := range []string{"noindex, nofollow", "bot: none, treadlight: noindex", "unavailable_after: Fri, 25 Jun 2010 15:00:00 GMT, x", ":::,,,:", "unavailable_after:unavailable_after"} {
 		f.Add(s)

@@ -64,8 +64,7 @@ type links struct {
 	hasSeed bool
 }
 
-// begin resets what is reused. A page cannot learn the seeds from the links we follow, so they
-// last.
+// begin resets what is reused. A page cannot learn the seeds from the links we follow, so they last.
 func (l *links) begin(doc canonical.URL, opts *Options, dst *Result) {
 	if !l.hasSeed {
 		l.seed, l.dirSeed, l.hasSeed = maphash.MakeSeed(), maphash.MakeSeed(), true
@@ -154,8 +153,7 @@ func (l *links) finish() {
 	l.relate()
 }
 
-// keep adds a link, or merges it with one to the same URL: the first place counts, and the higher
-// worth.
+// keep adds a link, or merges it with one to the same URL: the first place counts, and the higher worth.
 func (l *links) keep(to target, w worth) {
 	link := Link{URL: to.url, Fingerprint: to.fp, NoFollow: w == unfollowed}
 	if w == part {
@@ -211,8 +209,8 @@ func (l *links) resolve(ref []byte) (u canonical.URL, err error) {
 	return l.opts.Rules.Apply(u), err
 }
 
-// inCharset encodes the query of ref in the encoding of the page (URL standard, percent-encode
-// after encoding). Paths are always UTF-8.
+// inCharset encodes the query of ref in the encoding of the page (URL standard, percent-encode after encoding). Paths
+// are always UTF-8.
 func (l *links) inCharset(ref []byte) []byte {
 	q := bytes.IndexByte(ref, '?')
 	if l.enc == nil || q < 0 || isASCII(ref[q:]) {
@@ -243,8 +241,8 @@ const (
 	maxResolvedURL = 256     // bytes, 4 MB for all: links of menus are shorter
 )
 
-// resolvedCache holds what references resolved to, by a seeded hash of the reference and the
-// directory of the base: pages of a site repeat them. Of two in one slot the later is kept.
+// resolvedCache holds what references resolved to, by a seeded hash of the reference and the directory of the base:
+// pages of a site repeat them. Of two in one slot the later is kept.
 type resolvedCache struct {
 	slots []target // a power of two; the hash is the index
 	used  int
@@ -279,8 +277,8 @@ func (k *resolvedCache) put(t target) {
 	*at = t
 }
 
-// index finds a position by a 64-bit hash, without storing keys: of 10,000 links on a page, two
-// share a seeded hash once in 10^11 pages, and then one link is lost.
+// index finds a position by a 64-bit hash, without storing keys: of 10,000 links on a page, two share a seeded hash
+// once in 10^11 pages, and then one link is lost.
 type index map[uint64]int
 
 // maxIndex is the entries for which memory is kept from page to page; few pages have more.

@@ -9,8 +9,7 @@ import (
 	"time"
 )
 
-// openHTML reads the language of the first html tag that has one: pages made of templates have
-// several.
+// openHTML reads the language of the first html tag that has one: pages made of templates have several.
 func (e *Extractor) openHTML() {
 	if e.inner || e.template > 0 {
 		return
@@ -125,8 +124,8 @@ const (
 // defaultAgent is the name of all robots.
 const defaultAgent = "robots"
 
-// directives collects robots directives, each once. Those for all robots and those for the Agent
-// add up, as for Google and Bing.
+// directives collects robots directives, each once. Those for all robots and those for the Agent add up, as for
+// Google and Bing.
 type directives struct {
 	list             []string
 	words            int // that were read
@@ -135,8 +134,8 @@ type directives struct {
 	unavailableAfter time.Time
 }
 
-// read reads a list of directives. In that of an X-Robots-Tag "name:" before a directive says for
-// which robot it and the next ones are.
+// read reads a list of directives. In that of an X-Robots-Tag "name:" before a directive says for which robot it and
+// the next ones are.
 func (d *directives) read(list, agent string, addressed bool) {
 	ours := true
 	for ; list != "" && d.words < maxDirectiveWords; d.words++ {
@@ -157,8 +156,7 @@ const afterWord = "unavailable_after"
 
 var nextDirective = regexp.MustCompile(`(?i)^[ \t\r\n\f,]*((?:[^,:]*:[ \t]*)*?` + afterWord + `[ \t:=]*[a-z]+,[ \t]*\d[^,]*|[^,]*)`)
 
-// agentOf splits the name of a robot off a directive, unless the name is that of a directive
-// with a value.
+// agentOf splits the name of a robot off a directive, unless the name is that of a directive with a value.
 func agentOf(word string) (name, rest string, named bool) {
 	name, rest, named = strings.Cut(word, ":")
 	name = strings.ToLower(strings.TrimSpace(name))
@@ -244,8 +242,7 @@ func (e *Extractor) header(h http.Header) {
 	}
 }
 
-// headerLink handles a link of the header like a link element. Without a relation it is none
-// (RFC 8288 §3.3).
+// headerLink handles a link of the header like a link element. Without a relation it is none (RFC 8288 §3.3).
 func (l *links) headerLink(h headerLink) {
 	ref, ok := l.fromDocument([]byte(h.target))
 	param := func(name string) []byte { return []byte(h.params[name]) }
@@ -270,8 +267,8 @@ type headerLink struct {
 	params map[string]string
 }
 
-// nextLink splits the first link off the value of a Link header, RFC 8288 appendix B. What is no
-// link is skipped up to the next comma outside of quotes, and the link is zero.
+// nextLink splits the first link off the value of a Link header, RFC 8288 appendix B. What is no link is skipped up
+// to the next comma outside of quotes, and the link is zero.
 func nextLink(s string) (l headerLink, rest string) {
 	s = strings.TrimLeft(s, " \t,")
 	if target, params, closed := strings.Cut(s, ">"); strings.HasPrefix(s, "<") {

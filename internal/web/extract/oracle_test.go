@@ -21,8 +21,7 @@ import (
 	"github.com/treadlight/crawl/internal/web/canonical"
 )
 
-// oracle is a source by the tokenizer of x/net/html, in the plainest way: every token,
-// every attribute, every text.
+// oracle is a source by the tokenizer of x/net/html, in the plainest way: every token, every attribute, every text.
 type oracle struct {
 	z     *nethtml.Tokenizer
 	kind  nethtml.TokenType
@@ -93,8 +92,8 @@ func (o *oracle) text() []byte { return o.words }
 
 func (o *oracle) markup() { o.z.NextIsNotRawText() }
 
-// story tells all that a source says of a page. The raw text of the n-th element that
-// has some is read as markup if that bit of markup is set.
+// story tells all that a source says of a page. The raw text of the n-th element that has some is read as markup if
+// that bit of markup is set.
 func story(s source, body []byte, xhtml bool, markup uint64) string {
 	var b strings.Builder
 	s.reset(body, xhtml, true)
@@ -122,8 +121,7 @@ func story(s source, body []byte, xhtml bool, markup uint64) string {
 	}
 }
 
-// spelled is a name that elements can have; the others, in which the tokenizer replaces
-// NUL, are all alike to us.
+// spelled is a name that elements can have; the others, in which the tokenizer replaces NUL, are all alike to us.
 func spelled(name []byte) []byte {
 	for _, c := range name {
 		if c == 0 || c >= utf8.RuneSelf {
@@ -133,8 +131,7 @@ func spelled(name []byte) []byte {
 	return name
 }
 
-// requireSame holds the scanner to the oracle: the same tokens, and the same page with
-// each of the options.
+// requireSame holds the scanner to the oracle: the same tokens, and the same page with each of the options.
 func requireSame(tb testing.TB, base canonical.URL, body []byte, markup uint64) {
 	tb.Helper()
 	for _, xhtml := range []bool{false, true} {
@@ -185,8 +182,8 @@ var crumbs = []string{
 	"mailto:x", "javascript:", "http://h.example/", "//h", "../", "?", "#f", "https:?d", "https:y", "ht\ntps:z", "text",
 }
 
-// TestScannerIsTheTokenizer holds the scanner to the oracle on pages made of crumbs,
-// from a seed that is written down so that a failure comes again.
+// TestScannerIsTheTokenizer holds the scanner to the oracle on pages made of crumbs, from a seed that is written down
+// so that a failure comes again.
 func TestScannerIsTheTokenizer(t *testing.T) {
 	base := mustParse(t, docURL)
 	for seed := range uint64(6_000) {
@@ -218,9 +215,9 @@ func FuzzScanner(f *testing.F) {
 	f.Fuzz(func(t *testing.T, body []byte, markup uint64) { requireSame(t, base, body, markup) })
 }
 
-// TestHTML5LibTokenizer holds the scanner to the oracle on the inputs of html5lib's tests of
-// tokenizers, which x/net carries. Whether the oracle is right about them is for x/net's own
-// tests: what matters here is that we stray from it nowhere.
+// TestHTML5LibTokenizer holds the scanner to the oracle on the inputs of html5lib's tests of tokenizers, which x/net
+// carries. Whether the oracle is right about them is for x/net's own tests: what matters here is that we stray from
+// it nowhere.
 func TestHTML5LibTokenizer(t *testing.T) {
 	out, err := exec.Command("go", "list", "-m", "-f", "{{.Dir}}", "golang.org/x/net").Output()
 	require.NoError(t, err)
@@ -237,8 +234,7 @@ func TestHTML5LibTokenizer(t *testing.T) {
 		}
 		require.NoError(t, json.Unmarshal(content, &suite), f)
 		for _, c := range suite.Tests {
-			// Some are meant for a state within an element, where no page begins. They are
-			// scanned all the same.
+			// Some are meant for a state within an element, where no page begins. They are scanned all the same.
 			page := []byte(c.Input + `<a href=after>y</a>`)
 			require.Equal(t, story(&oracle{}, page, false, 0), story(&scanner{}, page, false, 0), "%q", c.Input)
 			if inputs%10 == 0 { // a page with all there is to it costs ten times as much

@@ -44,8 +44,8 @@ const (
 	relOfPage = relCanonical | relNext | relPrev | relAlternate
 )
 
-// relMeanings are those of single tokens. Unknown ones have none, and those for programs, such as
-// preconnect and pingback.
+// relMeanings are those of single tokens. Unknown ones have none, and those for programs, such as preconnect and
+// pingback.
 var relMeanings = func() map[string]relMeaning {
 	all := make(map[string]relMeaning)
 	for m, tokens := range map[relMeaning]string{

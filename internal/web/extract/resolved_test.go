@@ -9,8 +9,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestKnown reads pages of several directories with an extractor that remembers and
-// with new ones, which must find the same.
+// TestKnown reads pages of several directories with an extractor that remembers and with new ones, which must find
+// the same.
 func TestKnown(t *testing.T) {
 	refs := []string{
 		"https://a.example/", "https://a.example/d/", "http://a.example/d/", "https://b.example/d/",
@@ -41,8 +41,8 @@ func TestKnown(t *testing.T) {
 	}
 }
 
-// A link by the whole name of the directory that the page lies in is a link like any other, and
-// so are those of two pages to each other's directories.
+// A link by the whole name of the directory that the page lies in is a link like any other, and so are those of two
+// pages to each other's directories.
 func TestLinksToDirectories(t *testing.T) {
 	var e Extractor
 	var r Result
@@ -76,8 +76,8 @@ func TestKnownIsBounded(t *testing.T) {
 	require.Zero(t, e.links.resolved.used, "another key begins anew, and a long URL is not kept")
 }
 
-// A link that is known costs no allocation, nor does what a page holds beside. Of many
-// links a few fall to one place, and cost one each.
+// A link that is known costs no allocation, nor does what a page holds beside. Of many links a few fall to one place,
+// and cost one each.
 func TestKnownLinksDoNotAllocate(t *testing.T) {
 	for links, most := range map[int]float64{1: 0, 100: 50} {
 		var e Extractor

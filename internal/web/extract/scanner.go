@@ -16,8 +16,8 @@ const (
 	chars // text: of the page if it was asked for, and of elements that hold raw text
 )
 
-// source yields the tokens of a page that matter, in order; it may leave out others. The tests
-// compare scanner with another source, the tokenizer of x/net/html.
+// source yields the tokens of a page that matter, in order; it may leave out others. The tests compare scanner with
+// another source, the tokenizer of x/net/html.
 type source interface {
 	// reset begins a page. Text between tags is yielded if withText.
 	reset(body []byte, xhtml, withText bool)
@@ -37,10 +37,9 @@ type source interface {
 	markup()
 }
 
-// scanner is the source of production: the tokenizer of the HTML standard, §13.2.5, on a body in
-// memory. It jumps from one "<" to the next, skips most tags by the first letter and length of
-// their names, and copies only what has character references. A tag that the page cuts off is
-// none.
+// scanner is the source of production: the tokenizer of the HTML standard, §13.2.5, on a body in memory. It jumps
+// from one "<" to the next, skips most tags by the first letter and length of their names, and copies only what has
+// character references. A tag that the page cuts off is none.
 type scanner struct {
 	body     []byte
 	at       int // where the next token begins
@@ -211,8 +210,8 @@ func (s *scanner) declaration(i int) (text bool) {
 	return false
 }
 
-// CommentEnd is where a comment ends whose text begins at i: after "-->", "--!>" or, at its very
-// beginning, ">" or "->"; or the end of s.
+// CommentEnd is where a comment ends whose text begins at i: after "-->", "--!>" or, at its very beginning, ">" or
+// "->"; or the end of s.
 func CommentEnd(s []byte, i int) int {
 	for end := i; ; {
 		n := bytes.IndexByte(s[end:], '>')
@@ -300,8 +299,8 @@ func lower(c byte) byte {
 	return c
 }
 
-// skim is [scanner.markupFrom] without text and shared attributes of every tag. It skips tags
-// without a meaning that have the usual form, with fewer steps than the standard needs.
+// skim is [scanner.markupFrom] without text and shared attributes of every tag. It skips tags without a meaning that
+// have the usual form, with fewer steps than the standard needs.
 func skim(s []byte, i int) int {
 	for i < len(s) {
 		lt := near(s, i, '<')
@@ -326,9 +325,9 @@ func skim(s []byte, i int) int {
 	return len(s)
 }
 
-// passOver is where the page goes on after the tag whose name begins at i, or -1 if it may
-// matter, is not closed, or is not of the usual form: attributes without a value or with one in
-// quotes. Attributes shorter than least do not matter.
+// passOver is where the page goes on after the tag whose name begins at i, or -1 if it may matter, is not closed, or
+// is not of the usual form: attributes without a value or with one in quotes. Attributes shorter than least do not
+// matter.
 func passOver(s []byte, i, least int) int {
 	name := i
 	i = endOf(s, i, endsKey) // a tag name with "=" ends at -1 below
@@ -367,9 +366,8 @@ func passOver(s []byte, i, least int) int {
 // nearWords is how many words of eight bytes near tests before it calls IndexByte.
 const nearWords = 4
 
-// near is the index of the next c from i, or -1. In a page it is usually a few bytes away, where
-// IndexByte costs more. The test of a word is that of H. S. Warren, Hacker's Delight, section
-// 6-1: its lowest hit is exact.
+// near is the index of the next c from i, or -1. In a page it is usually a few bytes away, where IndexByte costs
+// more. The test of a word is that of H. S. Warren, Hacker's Delight, section 6-1: its lowest hit is exact.
 func near(s []byte, i int, c byte) int {
 	const ones, tops = 0x0101010101010101, 0x8080808080808080
 	want := ones * uint64(c)

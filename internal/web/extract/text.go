@@ -18,8 +18,7 @@ const (
 	line
 )
 
-// textBuffer collects the text of a page: one space for white space, a new line between blocks,
-// none at the ends.
+// textBuffer collects the text of a page: one space for white space, a new line between blocks, none at the ends.
 type textBuffer struct {
 	buf []byte
 	due gap
@@ -56,8 +55,7 @@ func (t *textBuffer) fill() {
 
 func (t *textBuffer) string() string { return strings.ToValidUTF8(string(t.buf), "\ufffd") }
 
-// field is s with white space collapsed, as valid UTF-8, at most maxField bytes of whole
-// characters.
+// field is s with white space collapsed, as valid UTF-8, at most maxField bytes of whole characters.
 func field(s []byte) string {
 	if len(s) == 0 {
 		return ""
@@ -76,8 +74,8 @@ func field(s []byte) string {
 	return out[:end]
 }
 
-// refreshTarget is the URL of a meta refresh such as "5; url=next.html": HTML standard §4.2.5.3,
-// shared declarative refresh steps. It is empty if there is none.
+// refreshTarget is the URL of a meta refresh such as "5; url=next.html": HTML standard §4.2.5.3, shared declarative
+// refresh steps. It is empty if there is none.
 func refreshTarget(s []byte) []byte {
 	s = bytes.TrimLeft(s, " \t\n\f\r")
 	digits := len(s)
@@ -116,8 +114,8 @@ func afterURLEquals(s []byte) []byte {
 	return bytes.TrimLeft(rest[1:], " \t\n\f\r")
 }
 
-// nextImage splits the first URL off a srcset: HTML standard §4.8.4.3.8. Commas end a candidate
-// only after a URL or its descriptors.
+// nextImage splits the first URL off a srcset: HTML standard §4.8.4.3.8. Commas end a candidate only after a URL or
+// its descriptors.
 func nextImage(s []byte) (ref, rest []byte) {
 	s = bytes.TrimLeft(s, " \t\n\f\r,")
 	end := 0
@@ -183,9 +181,8 @@ func (s *scanner) read(raw []byte, as reading) []byte {
 	return out[from:]
 }
 
-// appendReference appends what the reference at the beginning of s stands for, and returns its
-// length. In an attribute, where "&copy=1" is part of a query, a name must be complete and not
-// followed by "=".
+// appendReference appends what the reference at the beginning of s stands for, and returns its length. In an
+// attribute, where "&copy=1" is part of a query, a name must be complete and not followed by "=".
 func appendReference(dst, s []byte, attr bool) ([]byte, int) {
 	n := referenceLen(s)
 	switch string(s[:n]) {
@@ -201,8 +198,8 @@ func appendReference(dst, s []byte, attr bool) ([]byte, int) {
 	if !complete && n < len(s) && s[n] == '=' || n > longestName {
 		return append(dst, '&'), 1
 	}
-	// If the library took only a part of the name, the result ends as the name does; no whole
-	// name stands for a letter, digit or semicolon, but one.
+	// If the library took only a part of the name, the result ends as the name does; no whole name stands for a
+	// letter, digit or semicolon, but one.
 	out := nethtml.UnescapeString(string(s[:n]))
 	if out[len(out)-1] == s[n-1] && string(s[:n]) != "&semi;" {
 		return append(dst, '&'), 1
@@ -231,8 +228,7 @@ func referenceLen(s []byte) int {
 	return n
 }
 
-// rawElement is name if its content is raw text, or "". The extractor handles XHTML and foreign
-// elements.
+// rawElement is name if its content is raw text, or "". The extractor handles XHTML and foreign elements.
 func rawElement(name []byte) string {
 	switch string(name) {
 	case "script", "style", "title", "textarea", "iframe", "noscript", "noframes", "noembed", "xmp", "plaintext":
@@ -241,8 +237,7 @@ func rawElement(name []byte) string {
 	return ""
 }
 
-// rawText reads the content of the element just begun and reports whether it has any: there are
-// no empty text tokens.
+// rawText reads the content of the element just begun and reports whether it has any: there are no empty text tokens.
 func (s *scanner) rawText() bool {
 	from, to := s.at, RawTextEnd(s.body, s.at, s.raw)
 	s.setText(from, to, to)
@@ -252,8 +247,8 @@ func (s *scanner) rawText() bool {
 	return to > from
 }
 
-// RawTextEnd is where the end tag of a raw text element is whose content begins at i, or the end
-// of s. The name is in lower case.
+// RawTextEnd is where the end tag of a raw text element is whose content begins at i, or the end of s. The name is in
+// lower case.
 func RawTextEnd(s []byte, i int, name string) int {
 	switch name {
 	case "plaintext": // which nothing ends
@@ -277,8 +272,7 @@ func rawEnd(s []byte, i int, name string) int {
 	}
 }
 
-// isTag reports whether the tag name at i is name. At the end of the page it is not: the name
-// could go on.
+// isTag reports whether the tag name at i is name. At the end of the page it is not: the name could go on.
 func isTag(s []byte, i int, name string) bool {
 	if i+len(name) >= len(s) {
 		return false
@@ -286,9 +280,9 @@ func isTag(s []byte, i int, name string) bool {
 	return spells(s[i:i+len(name)], name) && kinds[s[i+len(name)]]&endsName != 0
 }
 
-// scriptEnd is where the end tag of a script is, or the end of s. Old pages hide scripts in
-// comments, and a script in a comment may contain a script: §13.2.5.15 to 31. Where a comment
-// contains a "<" that begins no tag it ends, as in x/net/html; by the standard it goes on.
+// scriptEnd is where the end tag of a script is, or the end of s. Old pages hide scripts in comments, and a script in
+// a comment may contain a script: §13.2.5.15 to 31. Where a comment contains a "<" that begins no tag it ends, as in
+// x/net/html; by the standard it goes on.
 func scriptEnd(s []byte, i int) int {
 	const tag, comment = "script", "<!--"
 	for {
@@ -311,11 +305,11 @@ func scriptEnd(s []byte, i int) int {
 	}
 }
 
-// hiddenScript reads a script within a comment, up to the end of either, and reports whether it
-// was that of the script.
+// hiddenScript reads a script within a comment, up to the end of either, and reports whether it was that of the
+// script.
 //
-// The eleven states of the standard are two values: how many dashes came right before, since two
-// and a ">" end the comment, and whether another script was begun within it.
+// The eleven states of the standard are two values: how many dashes came right before, since two and a ">" end the
+// comment, and whether another script was begun within it.
 func hiddenScript(s []byte, i int) (next int, end bool) {
 	const tag = "script"
 	nested := false                // within a script within the comment

@@ -104,8 +104,7 @@ func hint(s string) string {
 	return "write one such as article h1, .price or a[rel=author]"
 }
 
-// compileXPath compiles an expression and runs it once: the library panics on wrong arguments of
-// functions only then.
+// compileXPath compiles an expression and runs it once: the library panics on wrong arguments of functions only then.
 func compileXPath(s string) (expr *xpath.Expr, err error) {
 	defer func() {
 		if p := recover(); p != nil {
@@ -156,12 +155,11 @@ func (e *Extractor) Wants(url string) bool {
 
 func (c *compiled) wants(url string) bool { return c.match == nil || c.match.MatchString(url) }
 
-// maxProgram bounds the instructions of a regular expression: each byte of text may run all of
-// them.
+// maxProgram bounds the instructions of a regular expression: each byte of text may run all of them.
 const maxProgram = 10_000
 
-// patternSteps is the cost of a regular expression per byte of text. The error is for one that
-// is too long; an invalid one costs nothing.
+// patternSteps is the cost of a regular expression per byte of text. The error is for one that is too long; an
+// invalid one costs nothing.
 func patternSteps(pattern string) (steps int, err error) {
 	parsed, err := syntax.Parse(pattern, syntax.Perl)
 	if err != nil {
@@ -183,9 +181,9 @@ var xpathToken = regexp.MustCompile(`"[^"]*"|'[^']*'|[-\w.:@/\x80-\x{10ffff}]+|\
 // maxGrowth bounds how much longer the calls of replace may make a text together.
 const maxGrowth = 1 << 20
 
-// callSteps checks the calls in a valid expression whose arguments but the first must be literals:
-// from a page they could be megabytes each, of which the result is the product, or a pattern of
-// any size. It returns the cost of their patterns per byte of text.
+// callSteps checks the calls in a valid expression whose arguments but the first must be literals: from a page they
+// could be megabytes each, of which the result is the product, or a pattern of any size. It returns the cost of their
+// patterns per byte of text.
 func callSteps(expr string) (steps int, err error) {
 	type call struct {
 		name string
@@ -221,8 +219,8 @@ func callSteps(expr string) (steps int, err error) {
 
 var literalArgs = map[string]bool{"matches": true, "replace": true, "string-join": true, "translate": true}
 
-// literals checks the arguments behind the first of a call. It returns the cost of a pattern, and
-// how much longer the call may make a text.
+// literals checks the arguments behind the first of a call. It returns the cost of a pattern, and how much longer the
+// call may make a text.
 func literals(name string, args [][]string) (steps, growth int, err error) {
 	growth = 1
 	for n, tokens := range args {

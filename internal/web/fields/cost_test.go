@@ -103,8 +103,8 @@ func TestRulesCostNoMoreThanThePageMay(t *testing.T) {
 	require.False(t, spent)
 }
 
-// What a rule looks at is charged: nodes, bytes of attributes, siblings, and each byte of a text
-// as often as a pattern may look at it.
+// What a rule looks at is charged: nodes, bytes of attributes, siblings, and each byte of a text as often as a
+// pattern may look at it.
 func TestWhatRulesDoIsCharged(t *testing.T) {
 	const n, long = 100, 6400
 	attr := `<p class="` + strings.Repeat("x", long) + `">`
@@ -172,8 +172,7 @@ func TestPatternsOfTooManyInstructions(t *testing.T) {
 	require.Positive(t, steps)
 }
 
-// What an expression was doing when the budget was spent is forgotten: the next page has its
-// values.
+// What an expression was doing when the budget was spent is forgotten: the next page has its values.
 func TestAnInterruptedExpressionStartsAnew(t *testing.T) {
 	for _, line := range costly {
 		r, err := Parse("x=" + line)
@@ -194,8 +193,8 @@ func TestAnInterruptedExpressionStartsAnew(t *testing.T) {
 	}
 }
 
-// One call of a pattern cannot be interrupted: on a text that would take it long it is not made,
-// and the page has cost enough. The texts of two elements are two calls.
+// One call of a pattern cannot be interrupted: on a text that would take it long it is not made, and the page has
+// cost enough. The texts of two elements are two calls.
 func TestPatternsThatWouldTakeLong(t *testing.T) {
 	const pattern = "[xy]{1000}z"
 	steps, err := patternSteps(pattern)

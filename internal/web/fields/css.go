@@ -12,11 +12,10 @@ import (
 	"github.com/treadlight/crawl/internal/web/effort"
 )
 
-// The library matches one element at a time, and for "a ~ b ~ c" goes over all earlier siblings for
-// each: the square or cube of their number, uninterruptible. Here a selector is matched in one walk
-// over the tree, from left to right: each element knows which parts its parent, ancestors and
-// siblings matched, so the cost is elements times parts. The library parses selectors and tests
-// what needs one element alone.
+// The library matches one element at a time, and for "a ~ b ~ c" goes over all earlier siblings for each: the square
+// or cube of their number, uninterruptible. Here a selector is matched in one walk over the tree, from left to right:
+// each element knows which parts its parent, ancestors and siblings matched, so the cost is elements times parts. The
+// library parses selectors and tests what needs one element alone.
 
 // maxParts bounds the parts of the selectors of one rule: a bit for each.
 const maxParts = 64
@@ -49,14 +48,13 @@ type place struct {
 	total  map[string]int        // how many there are of a name, and of all by ""
 }
 
-// each calls yield with the matching elements in the order of the page, until it returns false
-// or the budget is spent.
+// each calls yield with the matching elements in the order of the page, until it returns false or the budget is
+// spent.
 func (m *matcher) each(s *selector, yield func(*html.Node) bool) {
 	m.children(s, m.root, 0, 0, yield)
 }
 
-// children matches what is in parent. The parts in self match parent, those in above an ancestor
-// or parent.
+// children matches what is in parent. The parts in self match parent, those in above an ancestor or parent.
 func (m *matcher) children(s *selector, parent *html.Node, self, above uint64, yield func(*html.Node) bool) bool {
 	var before, earlier uint64 // what matches the sibling before, and any before
 	at := place{parent: parent}
@@ -197,8 +195,7 @@ func (m *matcher) content(n *html.Node, perByte int) bool {
 	return true
 }
 
-// upward charges for the ancestors of n, and the siblings of legends, before a test that visits
-// them.
+// upward charges for the ancestors of n, and the siblings of legends, before a test that visits them.
 func upward(t test) test {
 	return func(m *matcher, n *html.Node, at *place) bool {
 		for p := n; p != nil; p = p.Parent {

@@ -38,9 +38,8 @@ type page struct {
 	errs   []error
 }
 
-// Page extracts the fields of a page, in the order of the rules. url is that of the page, and
-// base what references resolve against. The error says what was cut or failed; the fields are
-// valid all the same.
+// Page extracts the fields of a page, in the order of the rules. url is that of the page, and base what references
+// resolve against. The error says what was cut or failed; the fields are valid all the same.
 func (e *Extractor) Page(url, base canonical.URL, d *dom.Document) ([]Field, error) {
 	if e == nil {
 		return nil, nil
@@ -216,9 +215,9 @@ func (l *limited) Write(b []byte) (int, error) {
 
 // number is the first number of a text as JSON writes it, or empty: "1.234,50 €" is 1234.50.
 //
-// Of point and comma, the last is the decimal point and the other groups digits. One that
-// repeats groups digits, and so does a single comma before three digits; a single point is a
-// decimal point. Spaces, apostrophes and underscores between digits group them.
+// Of point and comma, the last is the decimal point and the other groups digits. One that repeats groups digits, and
+// so does a single comma before three digits; a single point is a decimal point. Spaces, apostrophes and underscores
+// between digits group them.
 func number(s string) string {
 	start := strings.IndexAny(s, digits)
 	if start < 0 {
@@ -263,8 +262,8 @@ var (
 	group   = regexp.MustCompile(`(\D*)(\d+)`)
 )
 
-// run is the digits at the beginning of s with the points and commas between them. Other marks
-// group three digits: two years in a row are no number.
+// run is the digits at the beginning of s with the points and commas between them. Other marks group three digits:
+// two years in a row are no number.
 func run(s string) string {
 	var b strings.Builder
 	for i, g := range group.FindAllStringSubmatch(numeral.FindString(s), -1) {

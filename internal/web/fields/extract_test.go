@@ -100,8 +100,7 @@ func TestPage(t *testing.T) {
 	}
 }
 
-// The first rule of a name that finds something gives the field, and fields are in the
-// order of the rules.
+// The first rule of a name that finds something gives the field, and fields are in the order of the rules.
 func TestFallback(t *testing.T) {
 	got, err := extract(t, shop, "b=css:.nothing", "a=css:h1", "b:number=css:.price", "b=css:h1", "a=css:title")
 	require.NoError(t, err)

@@ -11,16 +11,15 @@ import (
 	"github.com/treadlight/crawl/internal/web/effort"
 )
 
-// navigator is a place in a tree for the XPath interpreter, which moves it. Each move is a step.
-// The interpreter cannot be stopped, so a move without a step left panics with errSpent.
+// navigator is a place in a tree for the XPath interpreter, which moves it. Each move is a step. The interpreter
+// cannot be stopped, so a move without a step left panics with errSpent.
 type navigator struct {
 	htmlquery.NodeNavigator
 	budget  *effort.Budget
 	perByte int // steps of the patterns of the expression for each byte of text
 }
 
-// copySteps is the cost of a copy: the interpreter keeps copies, so that the cost bounds its
-// memory.
+// copySteps is the cost of a copy: the interpreter keeps copies, so that the cost bounds its memory.
 const copySteps = 4
 
 var errSpent = errors.New("the page has cost enough")

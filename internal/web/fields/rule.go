@@ -1,14 +1,13 @@
-// Package fields extracts named values from pages by rules of the user: a CSS selector or an XPath
-// expression for each, and the type of the value.
+// Package fields extracts named values from pages by rules of the user: a CSS selector or an XPath expression for
+// each, and the type of the value.
 //
-// [Parse] reads a [Rule] from one line, [New] compiles all rules and reports all problems at once.
-// The [Set] is shared; each worker has its own [Extractor], because an XPath expression keeps
-// state. Of several rules with one name the first that finds something gives the field.
+// [Parse] reads a [Rule] from one line, [New] compiles all rules and reports all problems at once. The [Set] is
+// shared; each worker has its own [Extractor], because an XPath expression keeps state. Of several rules with one
+// name the first that finds something gives the field.
 //
-// A value is cut at [MaxValue] bytes, a field at [MaxValues] values, all fields of a page at
-// [MaxPage] bytes; the error of Extractor.Page says what was cut. The work of rules is charged to
-// the budget of the page (package effort): an expression may compare every element with every
-// other one.
+// A value is cut at [MaxValue] bytes, a field at [MaxValues] values, all fields of a page at [MaxPage] bytes; the
+// error of Extractor.Page says what was cut. The work of rules is charged to the budget of the page (package effort):
+// an expression may compare every element with every other one.
 package fields
 
 import (

@@ -1,8 +1,8 @@
 // Package metadata reads Open Graph properties, Twitter cards and JSON-LD from the tree of a page.
 //
-// Properties are meta elements whose property or name has a prefix such as og: or article:, as
-// they are written, white space collapsed; a repeated property keeps all values. JSON-LD is kept
-// as JSON; usual mistakes of templates are repaired, other invalid blocks counted.
+// Properties are meta elements whose property or name has a prefix such as og: or article:, as they are written,
+// white space collapsed; a repeated property keeps all values. JSON-LD is kept as JSON; usual mistakes of templates
+// are repaired, other invalid blocks counted.
 package metadata
 
 import (
@@ -139,9 +139,8 @@ func (r *reader) block(script *html.Node) {
 	r.JSONLD = append(r.JSONLD, json)
 }
 
-// repair compacts a block. It accepts what browsers and search engines do: comments and CDATA
-// marks around it, a semicolon at the end, line ends within strings, trailing commas, and quotes
-// as character references.
+// repair compacts a block. It accepts what browsers and search engines do: comments and CDATA marks around it, a
+// semicolon at the end, line ends within strings, trailing commas, and quotes as character references.
 func repair(s string) (string, bool) {
 	s = unwrap(s)
 	if compact, ok := compactJSON(s); ok {

@@ -88,8 +88,8 @@ func TestBounds(t *testing.T) {
 	require.Equal(t, 1, m.Dropped)
 }
 
-// A block of nested arrays that Go still reads would, within a record, be too deep for it, and
-// the whole record lost to whoever reads the file.
+// A block of nested arrays that Go still reads would, within a record, be too deep for it, and the whole record lost
+// to whoever reads the file.
 func TestDeepBlocks(t *testing.T) {
 	block := func(n int) string {
 		return `<script type="application/ld+json">` + strings.Repeat("[", n) + `"[\"["` + strings.Repeat("]", n) + "</script>"

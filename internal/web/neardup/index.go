@@ -42,9 +42,8 @@ type Totals struct {
 	Clusters []Cluster `json:"clusters,omitempty"` // the largest, at most ten
 }
 
-// Index holds pages by fingerprint. Fingerprints that differ in three bits have one of four
-// quarters in common, so there is a chain for each quarter, and a fifth for the hash of the
-// body. Build it with NewIndex.
+// Index holds pages by fingerprint. Fingerprints that differ in three bits have one of four quarters in common, so
+// there is a chain for each quarter, and a fifth for the hash of the body. Build it with NewIndex.
 type Index struct {
 	nearBits, maxPages, maxBytes int // never change
 
@@ -74,9 +73,9 @@ type page struct {
 	exact, near int32
 }
 
-// NewIndex builds an Index in which near pages differ in at most so many bits, up to 3; with zero
-// only exact ones are found. It holds a million pages that repeat no other, about 70 bytes and the
-// URL each, at 128 MB of URLs; the oldest are evicted.
+// NewIndex builds an Index in which near pages differ in at most so many bits, up to 3; with zero only exact ones are
+// found. It holds a million pages that repeat no other, about 70 bytes and the URL each, at 128 MB of URLs; the
+// oldest are evicted.
 func NewIndex(nearBits int) *Index {
 	x := &Index{nearBits: nearBits, maxPages: 1_000_000, maxBytes: 128_000_000, oldest: 1, next: 1}
 	for i := range x.heads {
@@ -85,8 +84,7 @@ func NewIndex(nearBits int) *Index {
 	return x
 }
 
-// Add looks up a page by the hash of its body and its fingerprint (zero: none), and stores it if
-// it repeats none.
+// Add looks up a page by the hash of its body and its fingerprint (zero: none), and stores it if it repeats none.
 func (x *Index) Add(url string, body, sim uint64) Match {
 	x.mu.Lock()
 	defer x.mu.Unlock()

@@ -94,8 +94,7 @@ func TestIndexFromManyGoroutines(t *testing.T) {
 	require.EqualValues(t, 3*pages, x.Totals().Exact)
 }
 
-// The oldest are forgotten, by number or by the bytes of their URLs, and what is there is
-// found.
+// The oldest are forgotten, by number or by the bytes of their URLs, and what is there is found.
 func TestIndexForgets(t *testing.T) {
 	for _, tc := range []struct {
 		maxPages, maxBytes int

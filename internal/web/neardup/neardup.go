@@ -1,18 +1,16 @@
 // Package neardup finds pages with equal or nearly equal text.
 //
-// A [Reader] hashes the text of a page into a [Text]. Package trap counts how many of its runs of
-// three words are new. [Text.SimHash] is a fingerprint of 64 bits of which similar pages differ in
-// few (Charikar 2002); an [Index] finds the first page whose fingerprint differs in at most so
-// many bits, or whose body is equal.
+// A [Reader] hashes the text of a page into a [Text]. Package trap counts how many of its runs of three words are
+// new. [Text.SimHash] is a fingerprint of 64 bits of which similar pages differ in few (Charikar 2002); an [Index]
+// finds the first page whose fingerprint differs in at most so many bits, or whose body is equal.
 //
-// The text is that of shown elements, in any encoding, without decoding entities or running
-// scripts. A word is a run of letters and digits; in scripts without spaces each character is one.
-// ASCII case does not count. Words that begin with a digit are numbers and kept apart: dates,
-// counters and durations differ on pages that are otherwise equal.
+// The text is that of shown elements, in any encoding, without decoding entities or running scripts. A word is a run
+// of letters and digits; in scripts without spaces each character is one. ASCII case does not count. Words that begin
+// with a digit are numbers and kept apart: dates, counters and durations differ on pages that are otherwise equal.
 //
-// The fingerprint is over the distinct pairs of words, without numbers and the order of elements.
-// With three bits (Manku, Jain and Das Sarma 2007) pages are near if at most one word in a hundred
-// differs; many near short pages are missed. Pages below [MinWords] words have no fingerprint.
+// The fingerprint is over the distinct pairs of words, without numbers and the order of elements. With three bits
+// (Manku, Jain and Das Sarma 2007) pages are near if at most one word in a hundred differs; many near short pages are
+// missed. Pages below [MinWords] words have no fingerprint.
 //
 // A Reader and its Text belong to one goroutine. An Index is safe for concurrent use.
 package neardup
@@ -33,8 +31,8 @@ const MaxRead = 64 << 10
 
 // Text is the text of a page as hashes, valid until its Reader reads the next page.
 type Text struct {
-	// Pairs are the words with the one before in their element, so that the order of elements
-	// does not matter. Repetitions are kept.
+	// Pairs are the words with the one before in their element, so that the order of elements does not matter.
+	// Repetitions are kept.
 	Pairs   []uint64
 	Runs    []uint64 // the same words with the two before
 	Numbers []uint64 // the words that begin with a digit
@@ -45,8 +43,8 @@ type Text struct {
 	kinds uint64 // a bit for each word, by its hash
 }
 
-// Different is about how many different words there are, without numbers: never more than 64,
-// and up to a dozen rarely more than one too few.
+// Different is about how many different words there are, without numbers: never more than 64, and up to a dozen
+// rarely more than one too few.
 func (t *Text) Different() int { return bits.OnesCount64(t.kinds) }
 
 // SimHash is the fingerprint, zero for fewer than MinWords words. Each pair counts once.
@@ -72,8 +70,8 @@ const hadBits = 1 << 16
 // Distance is the number of bits in which two fingerprints differ.
 func Distance(a, b uint64) int { return bits.OnesCount64(a ^ b) }
 
-// accumulator counts for each of 64 bits how many hashes had it set. Bit i of all 64 counters is
-// one word, so that adding a hash takes as many steps as carries go far.
+// accumulator counts for each of 64 bits how many hashes had it set. Bit i of all 64 counters is one word, so that
+// adding a hash takes as many steps as carries go far.
 type accumulator struct {
 	planes [planes]uint64
 	n      uint32
@@ -89,8 +87,7 @@ func (a *accumulator) add(h uint64) {
 	}
 }
 
-// majority has the bits that most hashes had. It compares all counters with half at once, from
-// the highest bit down.
+// majority has the bits that most hashes had. It compares all counters with half at once, from the highest bit down.
 func (a *accumulator) majority() (m uint64) {
 	half := a.n / 2
 	equal, above := ^uint64(0), uint64(0)
@@ -171,8 +168,7 @@ var classes = func() (c [256]uint8) {
 	return c
 }()
 
-// ideographs is the first lead byte in UTF-8 of characters that are words: Chinese, Japanese,
-// Korean.
+// ideographs is the first lead byte in UTF-8 of characters that are words: Chinese, Japanese, Korean.
 const ideographs = 0xe3
 
 // FNV-1a, 64 bits.
@@ -233,8 +229,8 @@ func fnv(s []byte) uint64 {
 	return h
 }
 
-// sign is the length of a sign or space beyond ASCII at the beginning of page (U+0080 to U+00BF,
-// U+2000 to U+2FFF), which separates words, or zero.
+// sign is the length of a sign or space beyond ASCII at the beginning of page (U+0080 to U+00BF, U+2000 to U+2FFF),
+// which separates words, or zero.
 func sign(page []byte) int {
 	switch page[0] {
 	case 0xc2:

@@ -132,16 +132,15 @@ func (l language) text(words int) []string {
 	return list
 }
 
-// template is a page around a text: what sites put around, with a date, a counter and an
-// advertisement.
+// template is a page around a text: what sites put around, with a date, a counter and an advertisement.
 func (l language) template(head, text []string) string {
 	ad := []string{"buy shoes now", "cheap flights today", "the best coffee"}[l.IntN(3)]
 	return fmt.Sprintf("<nav>%s</nav><p>%s</p><footer>seen %d times, made on %d May at %d:%d <b>%s</b></footer>",
 		strings.Join(head, " "), strings.Join(text, " "), l.IntN(1_000_000), l.IntN(31), l.IntN(24), l.IntN(60), ad)
 }
 
-// TestNearPages: of pages whose date, counter and advertisement changed, nearly all are
-// found near; of pages with texts of their own in the same template, none.
+// TestNearPages: of pages whose date, counter and advertisement changed, nearly all are found near; of pages with
+// texts of their own in the same template, none.
 func TestNearPages(t *testing.T) {
 	l := language{rand.New(rand.NewPCG(3, 4))} //nolint:gosec // the same each time
 	for _, tc := range []struct {
@@ -208,8 +207,7 @@ func TestTheBudgetEndsTheReading(t *testing.T) {
 	}
 }
 
-// FuzzRead: what is read is as long as it says, the same each time, and costs any page a few steps
-// for each byte.
+// FuzzRead: what is read is as long as it says, the same each time, and costs any page a few steps for each byte.
 func FuzzRead(f *testing.F) {
 	for _, s := range []string{"", "<", "<a", "</script", "<script><", "<!--", "<h1>x", "<img src=", "<img src='", "\xc2", "\xe6\x9d", "a\xe2", "<video src=a>"} {
 		f.Add([]byte(s))

@@ -132,8 +132,8 @@ func (s *splitter) verbatim(n *html.Node) {
 	}
 }
 
-// words counts runs of letters and digits; in scripts without spaces two characters are a word,
-// the mean length in Chinese and Japanese.
+// words counts runs of letters and digits; in scripts without spaces two characters are a word, the mean length in
+// Chinese and Japanese.
 func words(s string) (n int) {
 	inside, dense := false, 0
 	for _, r := range s {
@@ -158,8 +158,7 @@ func words(s string) (n int) {
 	return n + (dense+1)/2
 }
 
-// count is the words in n that are neither links nor aside, and stores those of each block-level
-// element in prose.
+// count is the words in n that are neither links nor aside, and stores those of each block-level element in prose.
 func count(n *html.Node, linked bool, prose map[*html.Node]int, budget *effort.Budget) (total int) {
 	for c := n.FirstChild; c != nil && budget.SpendText(len(c.Data)); c = c.NextSibling {
 		switch {
@@ -209,8 +208,7 @@ func aside(n *html.Node) bool {
 const (
 	// formProse is how many words make a form the page itself: some systems put pages into one.
 	formProse = 150
-	// namedProse is how many words let an element stay in spite of its class, as in <div
-	// class="with-sidebar">.
+	// namedProse is how many words let an element stay in spite of its class, as in <div class="with-sidebar">.
 	namedProse = 250
 )
 
@@ -281,8 +279,7 @@ func isMain(before, b, after *block) bool {
 	return after.words > 17 && after.links() <= 0.333333
 }
 
-// maxGap is how many short blocks between two of the main text belong to it: list items, table
-// cells, lines of code.
+// maxGap is how many short blocks between two of the main text belong to it: list items, table cells, lines of code.
 const maxGap = 12
 
 // fuse adds the few blocks without links between selected ones.
@@ -314,8 +311,8 @@ const (
 	maxLine     = 12 // words between a heading and its text
 )
 
-// leadIn adds headings before selected blocks, with a short line between at most, such as a date
-// or author, and removes those without text.
+// leadIn adds headings before selected blocks, with a short line between at most, such as a date or author, and
+// removes those without text.
 func leadIn(blocks []block) {
 	main, lines, headings := false, 0, 0 // what comes next, and how much stands before it
 	for i := len(blocks) - 1; i >= 0; i-- {

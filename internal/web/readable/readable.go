@@ -1,16 +1,15 @@
-// Package readable finds the main text of a page, without navigation, asides, footers, forms and
-// notices about cookies.
+// Package readable finds the main text of a page, without navigation, asides, footers, forms and notices about
+// cookies.
 //
-// [Text] cuts the page into blocks of text, without what is marked as boilerplate by its element,
-// role or class; selects blocks by their words, the share of link words, and the same of their
-// neighbours (Kohlschütter, Fankhauser and Nejdl: Boilerplate Detection using Shallow Text
-// Features, WSDM 2010, figure 2 and the decision tree on number of words); and joins headings and
-// short blocks to the long ones. Where a page marks its main text, with a main element, a single
-// article or role=main, only that is read, and less is needed to be selected.
+// [Text] cuts the page into blocks of text, without what is marked as boilerplate by its element, role or class;
+// selects blocks by their words, the share of link words, and the same of their neighbours (Kohlschütter, Fankhauser
+// and Nejdl: Boilerplate Detection using Shallow Text Features, WSDM 2010, figure 2 and the decision tree on number
+// of words); and joins headings and short blocks to the long ones. Where a page marks its main text, with a main
+// element, a single article or role=main, only that is read, and less is needed to be selected.
 //
-// On the real documentation of the tests the result was as good as that of the port of Mozilla's
-// Readability, with more of the text of reference pages. It is an estimate, for search and for
-// language models; the whole text is package extract's.
+// On the real documentation of the tests the result was as good as that of the port of Mozilla's Readability, with
+// more of the text of reference pages. It is an estimate, for search and for language models; the whole text is
+// package extract's.
 package readable
 
 import (
@@ -25,8 +24,8 @@ import (
 // MaxText bounds the text in bytes.
 const MaxText = 1 << 20
 
-// marks are the elements that mark main text, and the share of the page's words that they need:
-// lists of teasers are articles too.
+// marks are the elements that mark main text, and the share of the page's words that they need: lists of teasers are
+// articles too.
 var marks = [...]struct {
 	element atom.Atom
 	role    string
@@ -36,8 +35,8 @@ var marks = [...]struct {
 	{atom.Article, "article", 0.3},
 }
 
-// Text is the main text, a line per block, white space collapsed but in preformatted text, cut
-// at MaxText. It is empty if nothing stands out, as on pages of links.
+// Text is the main text, a line per block, white space collapsed but in preformatted text, cut at MaxText. It is
+// empty if nothing stands out, as on pages of links.
 func Text(d *dom.Document) string {
 	body := find(d.Root, nil, func(n *html.Node) bool { return n.DataAtom == atom.Body })
 	if body == nil {

@@ -15,8 +15,8 @@ import (
 	"github.com/treadlight/crawl/internal/web/dom"
 )
 
-// score is how much of what was taken is main text, and how much of that was taken, by
-// words and how often each comes.
+// score is how much of what was taken is main text, and how much of that was taken, by words and how often each
+// comes.
 type score struct{ right, taken, wanted int }
 
 func (s score) precision() float64 { return float64(s.right) / float64(max(1, s.taken)) }
@@ -58,8 +58,8 @@ func compare(got, want string) (s score) {
 	return s
 }
 
-// marked takes the attribute data-main off a page and returns the text it stood on: what a
-// person says is the main text.
+// marked takes the attribute data-main off a page and returns the text it stood on: what a person says is the main
+// text.
 func marked(d *dom.Document) string {
 	var b strings.Builder
 	for n := range d.Root.Descendants() {
@@ -118,8 +118,8 @@ func hasClass(name string) func(*html.Node) bool {
 	}
 }
 
-// withoutContents is the text of the main part of a page but for its table of contents,
-// which leads to the text and is none.
+// withoutContents is the text of the main part of a page but for its table of contents, which leads to the text and
+// is none.
 func withoutContents(page []byte, main func(*html.Node) bool) string {
 	root := dom.Parse(page).Root
 	for toc := find(root, nil, hasClass("toc")); toc != nil; toc = find(root, nil, hasClass("toc")) {
@@ -137,8 +137,8 @@ func linked(n *html.Node) float64 {
 	return all.links()
 }
 
-// TestDocumentation measures real documentation: with the marks that its pages have, and
-// without any class, id or role, as old pages are.
+// TestDocumentation measures real documentation: with the marks that its pages have, and without any class, id or
+// role, as old pages are.
 func TestDocumentation(t *testing.T) {
 	for _, set := range []documentation{
 		{"python3-doc", "/usr/share/doc/python3-doc/html/*/*.html", hasClass("body"), 0.9},

@@ -40,8 +40,7 @@ func TestWhatSaysThatItIsNoMainText(t *testing.T) {
 	}
 }
 
-// A class says something of the page and not of the element when the element holds the
-// page's text.
+// A class says something of the page and not of the element when the element holds the page's text.
 func TestNamesOfLargeElements(t *testing.T) {
 	require.Equal(t, 8, strings.Count(text("<div class='layout sidebar'>"+strings.Repeat(long, 8)+"</div>"), "A paragraph"))
 	require.Empty(t, text("<div class='sidebar'>"+long+"</div>"))
@@ -112,8 +111,8 @@ func TestTheWaysOverAPageAreCharged(t *testing.T) {
 	}
 }
 
-// FuzzText: any page has main text within its bounds, and what it costs grows with its size:
-// nesting must not multiply the work.
+// FuzzText: any page has main text within its bounds, and what it costs grows with its size: nesting must not
+// multiply the work.
 func FuzzText(f *testing.F) {
 	f.Add("<main>" + long + "</main>")
 	f.Add(strings.Repeat("<div class=nav><form>", 200) + long)

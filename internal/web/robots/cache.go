@@ -22,8 +22,7 @@ const (
 
 // Config is the settings of a [Cache].
 type Config struct {
-	// Agent is the product token whose rules are kept, such as "treadlight". A version after it
-	// is ignored. Required.
+	// Agent is the product token whose rules are kept, such as "treadlight". A version after it is ignored. Required.
 	Agent string
 	// MaxOrigins bounds the origins. Zero means 10000.
 	MaxOrigins int
@@ -47,13 +46,12 @@ const (
 // Entry is what is known of an origin at one time.
 type Entry struct {
 	State State
-	// Rules are those in force, in any State while an older copy may be used; nil while URLs of
-	// the origin have to wait.
+	// Rules are those in force, in any State while an older copy may be used; nil while URLs of the origin have to
+	// wait.
 	Rules *Rules
 	// Sitemaps are the sitemap URLs of the file in force. They must not be changed.
 	Sitemaps []string
-	// RetryAt is when the rules expire (Known) or the file may be requested (Unknown,
-	// Unreachable). Zero means now.
+	// RetryAt is when the rules expire (Known) or the file may be requested (Unknown, Unreachable). Zero means now.
 	RetryAt time.Time
 	// Attempts is how many tries in a row have failed or been put off.
 	Attempts int
@@ -84,8 +82,8 @@ type record struct {
 	reason   string
 }
 
-// Cache holds the robots.txt of origins for one crawler. An evicted origin is unknown again, and
-// its file is requested once more.
+// Cache holds the robots.txt of origins for one crawler. An evicted origin is unknown again, and its file is
+// requested once more.
 type Cache struct {
 	cfg Config // never changes after New
 
@@ -157,8 +155,8 @@ func (c *Cache) recordLocked(origin string) *record {
 	return r
 }
 
-// Begin claims the request for robots.txt. If it is true, which it is for one caller only, the
-// caller makes the request and reports its end with Answer. False means that it is not due.
+// Begin claims the request for robots.txt. If it is true, which it is for one caller only, the caller makes the
+// request and reports its end with Answer. False means that it is not due.
 func (c *Cache) Begin(origin string, now time.Time) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -170,8 +168,8 @@ func (c *Cache) Begin(origin string, now time.Time) bool {
 	return true
 }
 
-// Answer records the end of a request and returns the new state. A result of kind Moved changes
-// nothing: the caller follows the redirect. Answers without Begin are taken as well.
+// Answer records the end of a request and returns the new state. A result of kind Moved changes nothing: the caller
+// follows the redirect. Answers without Begin are taken as well.
 func (c *Cache) Answer(origin string, now time.Time, res Result) Entry {
 	fresh := c.fresh(now, res) // before the lock: a large file takes a while
 	c.mu.Lock()
@@ -235,8 +233,8 @@ func (r *record) putOff(now time.Time, res Result) {
 	r.attempts++
 }
 
-// MaxRedirects is how many redirects are followed for one robots.txt (RFC 9309 section 2.3.1.2).
-// A file behind more does not exist.
+// MaxRedirects is how many redirects are followed for one robots.txt (RFC 9309 section 2.3.1.2). A file behind more
+// does not exist.
 const MaxRedirects = 5
 
 // Answer is how one request for robots.txt ended.
@@ -271,8 +269,8 @@ type Result struct {
 	Lasting  bool          // of kind Failed: waiting will not cure it, such as a name that does not exist
 }
 
-// FromAnswer classifies an answer. A body that was cut at a size limit is parsed; one that broke
-// off is not, because a rule may be missing. The body matters only for a success.
+// FromAnswer classifies an answer. A body that was cut at a size limit is parsed; one that broke off is not, because
+// a rule may be missing. The body matters only for a success.
 func FromAnswer(a Answer) Result {
 	success := a.Status/100 == 2
 	class := outcome.Of(a.Status, a.Err)

@@ -271,8 +271,8 @@ func TestCacheOneRequest(t *testing.T) {
 	require.EqualValues(t, 1, begun.Load())
 }
 
-// TestCacheLaws drives a cache at random and checks what must hold at every step: at
-// most one request is out, none before it is due, and no rules are older than two days.
+// TestCacheLaws drives a cache at random and checks what must hold at every step: at most one request is out, none
+// before it is due, and no rules are older than two days.
 func TestCacheLaws(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		c, err := robots.New(robots.Config{Agent: agent})

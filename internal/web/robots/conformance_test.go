@@ -82,8 +82,8 @@ func repeatedLetter(s string) string {
 	})
 }
 
-// TestGoogle asks what Google's parser and its specification tests are asked. What differs
-// is marked, and fails once it does not.
+// TestGoogle asks what Google's parser and its specification tests are asked. What differs is marked, and fails once
+// it does not.
 func TestGoogle(t *testing.T) {
 	result := conformance.Result{Differs: map[string]int{}, NotRun: map[string]int{
 		"whether a name may be that of a crawler, and how URLs are cut and escaped, are questions to functions within Google's parser":                         11 + 19 + 4,

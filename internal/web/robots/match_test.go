@@ -133,8 +133,8 @@ func TestMatch(t *testing.T) {
 	}
 }
 
-// TestPercent is the table of section 2.2.2 and its relatives: each pair of spellings
-// is one resource or is two, whichever side the rule is on.
+// TestPercent is the table of section 2.2.2 and its relatives: each pair of spellings is one resource or is two,
+// whichever side the rule is on.
 func TestPercent(t *testing.T) {
 	for _, tc := range []struct {
 		a, b string
@@ -176,8 +176,8 @@ func TestCheckSpellings(t *testing.T) {
 	}
 }
 
-// slowMatch is the meaning of a pattern, as a regular expression; both sides are spelled
-// such that no percent-encoding is at play.
+// slowMatch is the meaning of a pattern, as a regular expression; both sides are spelled such that no
+// percent-encoding is at play.
 func slowMatch(pattern, path string) bool {
 	body, anchored := strings.CutSuffix(pattern, "$")
 	expr := "^" + strings.ReplaceAll(regexp.QuoteMeta(body), `\*`, ".*")

@@ -51,8 +51,8 @@ func drawFile(rnd *rand.Rand) (text string, rules []drawnRule) {
 	return b.String(), rules
 }
 
-// drawPath is a path of a few segments, with what else may be in one. It begins with what is
-// nowhere else in it, since the other parser looks for rules with a wildcard anywhere.
+// drawPath is a path of a few segments, with what else may be in one. It begins with what is nowhere else in it,
+// since the other parser looks for rules with a wildcard anywhere.
 func drawPath(rnd *rand.Rand, special ...string) string {
 	alphabet := append([]string{"/a", "/b", "/", "a", "b", ".x", "?", "q=1", "-"}, special...)
 	path := "/~"
@@ -62,10 +62,9 @@ func drawPath(rnd *rand.Rand, special ...string) string {
 	return path
 }
 
-// TestConformsWithAnotherParser asks temoto/robotstxt beside ours: on its own it is asked
-// whether a rule is for a path. Which of those that are decides is in RFC 9309 section 2.2.2,
-// the one with the most octets, and of equals Allow; where the other parser decides otherwise,
-// that is counted, and must have one of the reasons below.
+// TestConformsWithAnotherParser asks temoto/robotstxt beside ours: on its own it is asked whether a rule is for a
+// path. Which of those that are decides is in RFC 9309 section 2.2.2, the one with the most octets, and of equals
+// Allow; where the other parser decides otherwise, that is counted, and must have one of the reasons below.
 func TestConformsWithAnotherParser(t *testing.T) {
 	rnd := rand.New(rand.NewPCG(9309, 1))
 	result := conformance.Result{Differs: map[string]int{}}

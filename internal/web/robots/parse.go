@@ -1,21 +1,19 @@
 // Package robots reads robots.txt (RFC 9309) and decides what may be requested.
 //
-// [Parse] reads a [File] and never fails: what is readable is obeyed. [File.Agent] selects the
-// [Rules] of one crawler, and [Rules.Check] gives a [Decision] on a path, with the line that
-// decided.
+// [Parse] reads a [File] and never fails: what is readable is obeyed. [File.Agent] selects the [Rules] of one
+// crawler, and [Rules.Check] gives a [Decision] on a path, with the line that decided.
 //
-// A [Cache] keeps the rules of each origin, which is unknown, pending while its file is
-// requested, known, or unreachable. The caller looks an origin up before it fetches a URL of it;
-// without rules the URL waits. If [Cache.Begin] is true the caller requests robots.txt, paced
-// like any request, and passes the result of [FromAnswer] to [Cache.Answer].
+// A [Cache] keeps the rules of each origin, which is unknown, pending while its file is requested, known, or
+// unreachable. The caller looks an origin up before it fetches a URL of it; without rules the URL waits. If
+// [Cache.Begin] is true the caller requests robots.txt, paced like any request, and passes the result of [FromAnswer]
+// to [Cache.Answer].
 //
-// By section 2.3.1, a file is obeyed for a day; the caller follows up to five redirects; 4xx
-// other than 429 allows everything; 429 is no answer yet; 5xx and an unreachable host forbid
-// everything until a later try succeeds, but an earlier copy stays in force for a day longer.
-// Crawl-delay and Request-rate, which RFC 9309 does not have, become [Rules.Pause].
+// By section 2.3.1, a file is obeyed for a day; the caller follows up to five redirects; 4xx other than 429 allows
+// everything; 429 is no answer yet; 5xx and an unreachable host forbid everything until a later try succeeds, but an
+// earlier copy stays in force for a day longer. Crawl-delay and Request-rate, which RFC 9309 does not have, become
+// [Rules.Pause].
 //
-// Nothing here reads a clock, waits or does I/O. Files and Rules are immutable; a Cache is safe
-// for concurrent use.
+// Nothing here reads a clock, waits or does I/O. Files and Rules are immutable; a Cache is safe for concurrent use.
 package robots
 
 import (
@@ -33,8 +31,7 @@ import (
 // MaxBytes is how much of a file is read: the least that RFC 9309 section 2.5 allows.
 const MaxBytes = 500 << 10
 
-// File is a parsed robots.txt. The zero File allows everything. Its memory is a small multiple
-// of MaxBytes.
+// File is a parsed robots.txt. The zero File allows everything. Its memory is a small multiple of MaxBytes.
 type File struct {
 	groups   []group
 	sitemaps []string
@@ -58,8 +55,8 @@ func Parse(body []byte) *File {
 	return p.f
 }
 
-// textOf is the first MaxBytes of a file as UTF-8, without the last line if the limit may have
-// cut it. UTF-16 is read if it has a byte order mark.
+// textOf is the first MaxBytes of a file as UTF-8, without the last line if the limit may have cut it. UTF-16 is read
+// if it has a byte order mark.
 func textOf(body []byte) []byte {
 	limited := len(body) >= MaxBytes
 	body = body[:min(len(body), MaxBytes)]
@@ -143,8 +140,7 @@ func (p *parser) agent(value string) {
 	}
 }
 
-// rule adds to the current group. One before any group binds nobody; one without a path only
-// ends the list of agents.
+// rule adds to the current group. One before any group binds nobody; one without a path only ends the list of agents.
 func (p *parser) rule(n int, allow bool, path string) {
 	p.inList = false
 	if len(p.f.groups) == 0 || path == "" {
@@ -180,8 +176,8 @@ func split(line string) (key, value string) {
 	return "", ""
 }
 
-// token is the product token at the beginning of value, in lower case: "bot" of "Bot/1.0 (x)".
-// Unlike in RFC 9309 digits belong to it: real names have them.
+// token is the product token at the beginning of value, in lower case: "bot" of "Bot/1.0 (x)". Unlike in RFC 9309
+// digits belong to it: real names have them.
 func token(value string) string {
 	end := strings.IndexFunc(value, func(c rune) bool {
 		return (c|0x20 < 'a' || c|0x20 > 'z') && (c < '0' || c > '9') && c != '_' && c != '-'
@@ -195,8 +191,8 @@ func token(value string) string {
 // Sitemaps are the sitemap URLs as they are written, in order, of any host.
 func (f *File) Sitemaps() []string { return slices.Clone(f.sitemaps) }
 
-// Agent is the rules of all groups for this product token, or else of all groups for "*". A
-// version after the token ("bot/1.0") is ignored.
+// Agent is the rules of all groups for this product token, or else of all groups for "*". A version after the token
+// ("bot/1.0") is ignored.
 func (f *File) Agent(name string) *Rules {
 	name = token(name)
 	r, found := f.collect(name)
@@ -236,9 +232,8 @@ func parseDelay(value string) time.Duration {
 	return time.Duration(min(seconds*float64(time.Second), float64(maxPause)))
 }
 
-// parseRate reads "n/t", n requests in every t seconds, minutes or hours, as a pause, rounded up.
-// A time of day is ignored: the pause holds around the clock. Anything else is zero, and so is a
-// rate of no requests.
+// parseRate reads "n/t", n requests in every t seconds, minutes or hours, as a pause, rounded up. A time of day is
+// ignored: the pause holds around the clock. Anything else is zero, and so is a rate of no requests.
 func parseRate(value string) time.Duration {
 	m := rateForm.FindStringSubmatch(value)
 	if m == nil {

@@ -27,8 +27,7 @@ func utf16(order binary.AppendByteOrder, text string) string {
 
 func rulesOf(file string) *robots.Rules { return robots.Parse([]byte(file)).Agent(agent) }
 
-// TestGroups is about which rules bind us: the path is always /x, and a file refuses it
-// if its rules for us say so.
+// TestGroups is about which rules bind us: the path is always /x, and a file refuses it if its rules for us say so.
 func TestGroups(t *testing.T) {
 	for _, tc := range []struct {
 		name, file string
@@ -229,9 +228,8 @@ func TestLineNumbers(t *testing.T) {
 	}
 }
 
-// FuzzParse: whatever the bytes, parsing and checking stand it, give the same decision
-// every time, and name a line that exists; and no line asks for more than a day's pause,
-// or makes us quicker than the others have asked for.
+// FuzzParse: whatever the bytes, parsing and checking stand it, give the same decision every time, and name a line
+// that exists; and no line asks for more than a day's pause, or makes us quicker than the others have asked for.
 func FuzzParse(f *testing.F) {
 	f.Add([]byte("User-agent: *\nDisallow: /a*b$\nAllow: /\r\rCrawl-delay: 1.5\nSitemap: x"), "/a/b?c")
 	f.Add([]byte("\xef\xbb\xbfuser-agent treadlight\x00\ndisallow /%4"), "/%4")

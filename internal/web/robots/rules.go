@@ -48,8 +48,8 @@ func newRule(line int, allow bool, path string) rule {
 	return r
 }
 
-// sorted orders rules by precedence (RFC 9309 section 2.2.2): the most octets first, Allow
-// before Disallow among equals.
+// sorted orders rules by precedence (RFC 9309 section 2.2.2): the most octets first, Allow before Disallow among
+// equals.
 func (r *Rules) sorted() *Rules {
 	slices.SortStableFunc(r.rules, func(a, b rule) int {
 		if c := cmp.Compare(len(b.pattern), len(a.pattern)); c != 0 || a.allow == b.allow {
@@ -63,8 +63,8 @@ func (r *Rules) sorted() *Rules {
 	return r
 }
 
-// Pause is the least time between two requests by Crawl-delay and Request-rate, at most a day.
-// Zero means that the file has neither.
+// Pause is the least time between two requests by Crawl-delay and Request-rate, at most a day. Zero means that the
+// file has neither.
 func (r *Rules) Pause() time.Duration {
 	if r == nil {
 		return 0
@@ -103,9 +103,8 @@ func (r *rule) decision() Decision {
 	return Decision{Allowed: r.allow, Line: r.line, Rule: text, Reason: fmt.Sprintf("robots.txt line %d: %s", r.line, text)}
 }
 
-// match matches a normalised pattern with the start of a normalised path, or the whole of it if
-// the pattern ends in "$". Each literal between stars is matched as early as possible, so
-// nothing is tried twice.
+// match matches a normalised pattern with the start of a normalised path, or the whole of it if the pattern ends in
+// "$". Each literal between stars is matched as early as possible, so nothing is tried twice.
 func match(pattern, path string) bool {
 	pattern, anchored := strings.CutSuffix(pattern, "$")
 	first, rest, star := strings.Cut(pattern, "*")
@@ -124,9 +123,9 @@ func match(pattern, path string) bool {
 	return ok && (!anchored || path == "")
 }
 
-// normalise percent-encodes s in one way (RFC 9309 section 2.2.2): only characters that need it
-// are encoded, in upper case. "*" is a wildcard if stars is set; otherwise it is literal and
-// becomes "%2A", as it does when escaped. So does "$", which newRule keeps at the end.
+// normalise percent-encodes s in one way (RFC 9309 section 2.2.2): only characters that need it are encoded, in upper
+// case. "*" is a wildcard if stars is set; otherwise it is literal and becomes "%2A", as it does when escaped. So
+// does "$", which newRule keeps at the end.
 func normalise(s string, stars bool) string {
 	i := 0
 	for i < len(s) && plain(s[i], stars) {
@@ -140,8 +139,8 @@ func normalise(s string, stars bool) string {
 		c, literal := s[i], plain(s[i], stars)
 		if c == '%' && i+2 < len(s) {
 			if v, err := strconv.ParseUint(s[i+1:i+3], 16, 8); err == nil {
-				// ":" and "@", and "/" and "?" in a query, have no other meaning either (RFC 3986
-				// sections 3.3 and 3.4).
+				// ":" and "@", and "/" and "?" in a query, have no other meaning either (RFC 3986 sections 3.3 and
+				// 3.4).
 				c = byte(v)
 				literal = unreserved(c) || c == ':' || c == '@' || query && (c == '/' || c == '?')
 				i += 2

@@ -1,12 +1,12 @@
 // Package scope decides which URLs belong to a crawl.
 //
-// A [Scope] has the seeds and the limits of the user. [Scope.Check] gives a [Decision] on a URL,
-// with a [Code] to count and a reason in words. It asks, in this order: is it a resource, too
-// deep, one redirect too many, outside of the area of the seeds, excluded, not included.
+// A [Scope] has the seeds and the limits of the user. [Scope.Check] gives a [Decision] on a URL, with a [Code] to
+// count and a reason in words. It asks, in this order: is it a resource, too deep, one redirect too many, outside of
+// the area of the seeds, excluded, not included.
 //
-// Patterns may be replaced at any time; [Scope.Recheck] checks again what earlier ones let in.
-// Seeds may be added at any time: the caller adds the target of a seed's redirect, so that
-// http://example.com leads into https://www.example.com. A Scope remembers no URL it checked.
+// Patterns may be replaced at any time; [Scope.Recheck] checks again what earlier ones let in. Seeds may be added at
+// any time: the caller adds the target of a seed's redirect, so that http://example.com leads into
+// https://www.example.com. A Scope remembers no URL it checked.
 package scope
 
 import (
@@ -123,11 +123,9 @@ const maxSeeds = 1 << 20
 type Config struct {
 	// Mode is the area that each seed spans. Zero is Host.
 	Mode Mode
-	// Include are regular expressions of which one must match the canonical URL. Seeds are
-	// exempt. Empty: all match.
+	// Include are regular expressions of which one must match the canonical URL. Seeds are exempt. Empty: all match.
 	Include []string
-	// Exclude are regular expressions of which none may match, for seeds too. They come before
-	// Include.
+	// Exclude are regular expressions of which none may match, for seeds too. They come before Include.
 	Exclude []string
 	// MaxDepth is how many links away from a seed a page may be, or Unlimited.
 	MaxDepth int
@@ -148,8 +146,7 @@ type Scope struct {
 	known map[string]struct{} // hosts in scope in mode Domain, to look them up once
 }
 
-// New makes a scope without seeds, in which only mode Any lets anything in. The error names the
-// invalid pattern.
+// New makes a scope without seeds, in which only mode Any lets anything in. The error names the invalid pattern.
 func New(cfg Config) (*Scope, error) {
 	p, err := newPatterns(cfg.Include, cfg.Exclude)
 	if err != nil {
@@ -193,9 +190,8 @@ func (s *Scope) areaOf(u canonical.URL) string {
 	return u.Host()
 }
 
-// Check decides on u, found depth links away from a seed (seeds: 0) after so many redirects, as a
-// page or as a resource of one. It does not allocate for a URL in scope, but for the first of a
-// host in mode Domain.
+// Check decides on u, found depth links away from a seed (seeds: 0) after so many redirects, as a page or as a
+// resource of one. It does not allocate for a URL in scope, but for the first of a host in mode Domain.
 func (s *Scope) Check(u canonical.URL, depth, redirects int, resource bool) Decision {
 	v := s.checkDistance(u, depth, redirects)
 	switch {
@@ -207,15 +203,14 @@ func (s *Scope) Check(u canonical.URL, depth, redirects int, resource bool) Deci
 	return v.byPatterns(depth > 0)
 }
 
-// CheckSitemap decides on u as a sitemap, whose pages are depth links away from a seed. It may be
-// outside of the area of the seeds, and Include does not apply.
+// CheckSitemap decides on u as a sitemap, whose pages are depth links away from a seed. It may be outside of the area
+// of the seeds, and Include does not apply.
 func (s *Scope) CheckSitemap(u canonical.URL, depth, redirects int) Decision {
 	return s.checkDistance(u, depth, redirects).byPatterns(false)
 }
 
-// Recheck decides by the present patterns on what is about to be fetched: a seed, which was not
-// checked before, or a URL that was in scope by earlier patterns. exempt (seeds and sitemaps)
-// leaves Include out.
+// Recheck decides by the present patterns on what is about to be fetched: a seed, which was not checked before, or a
+// URL that was in scope by earlier patterns. exempt (seeds and sitemaps) leaves Include out.
 func (s *Scope) Recheck(u canonical.URL, exempt bool) Decision {
 	return Decision{scope: s, url: u}.byPatterns(!exempt)
 }
@@ -302,8 +297,8 @@ func (s *Scope) hasPrefixLocked(p string) bool {
 	return false
 }
 
-// domainOf is the registrable domain: the public suffix and one label. Addresses, single labels
-// and public suffixes are themselves.
+// domainOf is the registrable domain: the public suffix and one label. Addresses, single labels and public suffixes
+// are themselves.
 func domainOf(name string) string {
 	if strings.IndexByte(name, '.') < 0 || isAddress(name) {
 		return name
@@ -364,8 +359,8 @@ func firstMatch(patterns []*regexp.Regexp, s string) *regexp.Regexp {
 	return nil
 }
 
-// SetPatterns replaces Include and Exclude for all later checks. The error names the invalid
-// pattern, and changes nothing.
+// SetPatterns replaces Include and Exclude for all later checks. The error names the invalid pattern, and changes
+// nothing.
 func (s *Scope) SetPatterns(include, exclude []string) error {
 	p, err := newPatterns(include, exclude)
 	if err != nil {

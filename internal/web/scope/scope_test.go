@@ -303,8 +303,7 @@ func parse(tb testing.TB, s string) canonical.URL {
 	return u
 }
 
-// New patterns hold at once, for links, sitemaps and what was let in before; what is wrong
-// changes nothing.
+// New patterns hold at once, for links, sitemaps and what was let in before; what is wrong changes nothing.
 func TestSetPatterns(t *testing.T) {
 	s, err := New(Config{MaxDepth: Unlimited, MaxRedirects: 1, Exclude: []string{"/old/"}})
 	require.NoError(t, err)

@@ -76,8 +76,8 @@ func read(t testing.TB, name string, body []byte) string {
 	return fmt.Sprintf("%v %d %s\n%s", sum.Format, sum.Problems, sum.Problem, b.String())
 }
 
-// BenchmarkRead reads a sitemap as large as the protocol allows, next to what the standard
-// library's tokenizer takes for it without resolving anything.
+// BenchmarkRead reads a sitemap as large as the protocol allows, next to what the standard library's tokenizer takes
+// for it without resolving anything.
 func BenchmarkRead(b *testing.B) {
 	body := urlset(sitemap.MaxURLs)
 	base := parseURL(b, "http://a.test/sitemap.xml")

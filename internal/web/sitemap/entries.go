@@ -38,8 +38,7 @@ func (r *reader) startOfProtocol(e string) {
 	}
 }
 
-// loc begins a URL: of an image, of the entry, or of the next one, if that has no element of its
-// own.
+// loc begins a URL: of an image, of the entry, or of the next one, if that has no element of its own.
 func (r *reader) loc() {
 	switch {
 	case r.inside != "":
@@ -181,8 +180,7 @@ func (r *reader) rebase(base canonical.URL) canonical.URL {
 	return base
 }
 
-// flush yields the open entry. At the end of the document one without a URL is left out: it may
-// have been cut off.
+// flush yields the open entry. At the end of the document one without a URL is left out: it may have been cut off.
 func (r *reader) flush(last bool) {
 	g := &r.group
 	if !g.open {
@@ -282,9 +280,8 @@ var dateLayouts = func() (all []string) {
 	return append(all, time.DateOnly, "2006-01", "2006")
 }()
 
-// ParseTime reads a date of a sitemap or feed: each form of the W3C's note, from a year alone to
-// fractions of a second, with a space in the place of "T" and without a zone (UTC) too; and the
-// form of RFC 5322, which RSS has.
+// ParseTime reads a date of a sitemap or feed: each form of the W3C's note, from a year alone to fractions of a
+// second, with a space in the place of "T" and without a zone (UTC) too; and the form of RFC 5322, which RSS has.
 func ParseTime(s []byte) (time.Time, bool) {
 	if len(s) > longestDate {
 		return time.Time{}, false

@@ -15,9 +15,9 @@ import (
 	"github.com/treadlight/crawl/internal/web/sitemap"
 )
 
-// FuzzRead holds the laws of any document: the entries are within the bounds and as many as
-// the summary says, resolved URLs stay what they are, a part of the document has the first of
-// its entries, and it makes no difference whether it comes as a whole or zipped.
+// FuzzRead holds the laws of any document: the entries are within the bounds and as many as the summary says,
+// resolved URLs stay what they are, a part of the document has the first of its entries, and it makes no difference
+// whether it comes as a whole or zipped.
 func FuzzRead(f *testing.F) {
 	archive, err := txtar.ParseFile("../../../testdata/conformance/sitemap/cases.txtar")
 	if err != nil {
@@ -73,8 +73,8 @@ func FuzzRead(f *testing.F) {
 	})
 }
 
-// checkCost holds that what a document costs is in proportion to its size. One that is
-// packed may be larger than that.
+// checkCost holds that what a document costs is in proportion to its size. One that is packed may be larger than
+// that.
 func checkCost(t *testing.T, doc sitemap.Document) {
 	t.Helper()
 	if bytes.HasPrefix(doc.Body, []byte("\x1f\x8b")) {
@@ -87,8 +87,7 @@ func checkCost(t *testing.T, doc sitemap.Document) {
 	}
 }
 
-// A budget that is spent ends the reading, a packed document's too, and the entries before are
-// there.
+// A budget that is spent ends the reading, a packed document's too, and the entries before are there.
 func TestTheBudgetEndsTheDocument(t *testing.T) {
 	for _, body := range [][]byte{urlset(5000), zipped(t, urlset(5000))} {
 		all, sum := list(t, sitemap.Document{Body: body, Budget: effort.New(t.Context(), 2000, nil, time.Time{})})

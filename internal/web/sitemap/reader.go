@@ -16,8 +16,8 @@ import (
 	"github.com/treadlight/crawl/internal/web/canonical"
 )
 
-// isSpace is true of what may surround names and values: white space of Unicode, controls, and two
-// characters without width that editors leave.
+// isSpace is true of what may surround names and values: white space of Unicode, controls, and two characters without
+// width that editors leave.
 func isSpace(c rune) bool { return c <= ' ' || unicode.IsSpace(c) || c == '\u200b' || c == '\ufeff' }
 
 // reader is the state of Read.
@@ -69,8 +69,8 @@ func (r *reader) charge(n int) bool {
 	return !r.stopped
 }
 
-// lines reads a list of URLs, one per line. At the first "<" where no URL is, markup follows,
-// such as after the warning of a script. The last line of a truncated document is not whole.
+// lines reads a list of URLs, one per line. At the first "<" where no URL is, markup follows, such as after the
+// warning of a script. The last line of a truncated document is not whole.
 func (r *reader) lines() {
 	for !r.stopped {
 		line, err := r.text.ReadSlice('\n')
@@ -204,8 +204,7 @@ func (r *reader) chars(raw []byte) {
 	}
 }
 
-// appendUnescaped replaces the entities of XML. A "&" that begins none stays: many do not escape
-// URLs.
+// appendUnescaped replaces the entities of XML. A "&" that begins none stays: many do not escape URLs.
 func appendUnescaped(dst, s []byte) []byte {
 	const longest = 16 // "#x10FFFF;" with some zeros in front
 	for {

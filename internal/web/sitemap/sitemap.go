@@ -1,22 +1,20 @@
 // Package sitemap reads the lists of URLs that sites publish for crawlers and feed readers.
 //
-// [Read] yields an [Entry] for each URL of a document, in order, and returns a [Summary]. It reads
-// urlset and sitemapindex of the Sitemaps protocol with the extensions for images, videos and
-// languages; RSS 0.9x, 1.0 and 2.0; Atom; and text with one URL per line. Each may be compressed
-// with gzip, be in any encoding of the web, and use any namespace prefix. [Detect] tests whether
-// a page is one of them, by its root element.
+// [Read] yields an [Entry] for each URL of a document, in order, and returns a [Summary]. It reads urlset and
+// sitemapindex of the Sitemaps protocol with the extensions for images, videos and languages; RSS 0.9x, 1.0 and 2.0;
+// Atom; and text with one URL per line. Each may be compressed with gzip, be in any encoding of the web, and use any
+// namespace prefix. [Detect] tests whether a page is one of them, by its root element.
 //
-// Broken documents are read as far as possible, which is why the tokenizer is that of HTML: tags
-// need not be balanced, "&" need not be escaped, a tag without an end stops at the next, URLs may
-// be relative. Problems are counted, and the first is reported with its line. An entry is yielded
-// when the tag after its URL was read, so that the entries of a truncated document are the first
-// of the whole. Whether a sitemap may list a URL, as of another directory, is for the caller to
-// decide.
+// Broken documents are read as far as possible, which is why the tokenizer is that of HTML: tags need not be
+// balanced, "&" need not be escaped, a tag without an end stops at the next, URLs may be relative. Problems are
+// counted, and the first is reported with its line. An entry is yielded when the tag after its URL was read, so that
+// the entries of a truncated document are the first of the whole. Whether a sitemap may list a URL, as of another
+// directory, is for the caller to decide.
 //
-// At most [MaxBytes] are read, counted after decompression, and [MaxURLs] entries besides
-// [MaxExtras] alternates and resources. A URL or date beyond 64 KiB is skipped, a tag or text
-// beyond 4 MiB ends the document. Nothing is recursive, and of entities only the five of XML and
-// numeric ones are expanded. Memory is a few buffers, one entry and the longest tag or text.
+// At most [MaxBytes] are read, counted after decompression, and [MaxURLs] entries besides [MaxExtras] alternates and
+// resources. A URL or date beyond 64 KiB is skipped, a tag or text beyond 4 MiB ends the document. Nothing is
+// recursive, and of entities only the five of XML and numeric ones are expanded. Memory is a few buffers, one entry
+// and the longest tag or text.
 //
 // All functions are safe for concurrent use.
 package sitemap
@@ -51,8 +49,7 @@ const (
 	maxExtras = 1000
 	maxField  = 64 << 10 // bytes of a URL or date: eight times the longest
 	maxToken  = 4 << 20  // bytes of a tag or text
-	// MaxLevel is the deepest level of a sitemap: 0 is named by robots.txt, and each index leads
-	// one deeper.
+	// MaxLevel is the deepest level of a sitemap: 0 is named by robots.txt, and each index leads one deeper.
 	MaxLevel = 2
 )
 
@@ -98,8 +95,7 @@ type Entry struct {
 	LastMod time.Time
 	// Priority is from 0 to 1, compared with the other pages of the site.
 	Priority float32
-	// ChangeFreq is one of the seven words of the protocol, from "always" to "never". Empty
-	// if there is none.
+	// ChangeFreq is one of the seven words of the protocol, from "always" to "never". Empty if there is none.
 	ChangeFreq string
 	Rel        Rel
 }
@@ -139,8 +135,8 @@ type Summary struct {
 	LastMod time.Time
 }
 
-// Read yields the entries of a document in order, until yield returns false. It takes any input;
-// errors are in the Summary.
+// Read yields the entries of a document in order, until yield returns false. It takes any input; errors are in the
+// Summary.
 func Read(doc Document, yield func(Entry) bool) Summary {
 	r := reader{doc: doc, base: doc.Base, yield: yield}
 	if err := r.open(doc.Body, doc.Charset, MaxBytes); err != nil {
@@ -164,8 +160,8 @@ func Read(doc Document, yield func(Entry) bool) Summary {
 // detectWithin is how much of a document Detect reads to find its root.
 const detectWithin = 8 << 10
 
-// Detect is the format of a page by its root element; [None] for everything else, lists in plain
-// text too. The media type is without parameters; only that of HTML decides.
+// Detect is the format of a page by its root element; [None] for everything else, lists in plain text too. The media
+// type is without parameters; only that of HTML decides.
 func Detect(mediaType string, body []byte) Format {
 	if strings.EqualFold(mediaType, "text/html") || strings.EqualFold(mediaType, "application/xhtml+xml") {
 		return None
@@ -188,8 +184,8 @@ const (
 	declaredWithin = 256      // bytes in which an XML declaration is looked for
 )
 
-// open makes r read a body as UTF-8, at most limit bytes before it is decoded: there are escape
-// sequences that yield no text. The error is that of the gzip header.
+// open makes r read a body as UTF-8, at most limit bytes before it is decoded: there are escape sequences that yield
+// no text. The error is that of the gzip header.
 func (r *reader) open(body []byte, declared string, limit int64) error {
 	r.raw = io.LimitedReader{R: bytes.NewReader(body), N: limit + 1}
 	if bytes.HasPrefix(body, []byte("\x1f\x8b")) {
@@ -210,8 +206,8 @@ func (r *reader) open(body []byte, declared string, limit int64) error {
 	return nil
 }
 
-// encodingOf is the encoding by the byte order mark, the server, or the XML declaration (RFC
-// 7303 section 3). Nil is UTF-8. What begins with single bytes is never UTF-16.
+// encodingOf is the encoding by the byte order mark, the server, or the XML declaration (RFC 7303 section 3). Nil is
+// UTF-8. What begins with single bytes is never UTF-16.
 func encodingOf(head []byte, declared string) encoding.Encoding {
 	for _, order := range [...]struct{ begins, name string }{
 		{mark, ""}, {"\xff\xfe", "utf-16le"}, {"<\x00", "utf-16le"}, {"\xfe\xff", "utf-16be"}, {"\x00<", "utf-16be"},

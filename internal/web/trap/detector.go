@@ -54,8 +54,8 @@ func newLRU[K comparable, V any](size int, evicted func(K, V)) *simplelru.LRU[K,
 	return lru
 }
 
-// CheckLink decides on a link, in that year. Seeds and sitemap URLs are checked with CheckQueued
-// alone. CheckLink changes nothing.
+// CheckLink decides on a link, in that year. Seeds and sitemap URLs are checked with CheckQueued alone. CheckLink
+// changes nothing.
 func (d *Detector) CheckLink(u canonical.URL, thisYear int) Decision {
 	if why := checkURL(u); why != Follow {
 		return why
@@ -78,8 +78,8 @@ func (d *Detector) farFrom(u canonical.URL) bool {
 	return pages > d.cfg.After && d.far[i] >= maxFar
 }
 
-// RecordAccepted records that u, which CheckLink let pass, was new and is queued. It was found
-// on the page from, which may be zero.
+// RecordAccepted records that u, which CheckLink let pass, was new and is queued. It was found on the page from,
+// which may be zero.
 func (d *Detector) RecordAccepted(from, u canonical.URL, thisYear int) {
 	if d.large.Load() == 0 {
 		return
@@ -117,8 +117,8 @@ func (d *Detector) credit(from canonical.URL, to *shape) {
 	}
 }
 
-// AllowProbe counts a new URL that CheckLink refused, and reports whether to fetch it all the
-// same, as a probe of its pattern.
+// AllowProbe counts a new URL that CheckLink refused, and reports whether to fetch it all the same, as a probe of its
+// pattern.
 func (d *Detector) AllowProbe(u canonical.URL) (pass bool) {
 	if d.skipped.Load() == 0 {
 		return false
@@ -130,8 +130,8 @@ func (d *Detector) AllowProbe(u canonical.URL) (pass bool) {
 	return p != nil && p.probe(u)
 }
 
-// CheckQueued decides on a URL that is to be fetched next, by what was learned since it was
-// queued. It counts refusals and lets probes pass.
+// CheckQueued decides on a URL that is to be fetched next, by what was learned since it was queued. It counts
+// refusals and lets probes pass.
 func (d *Detector) CheckQueued(u canonical.URL) Decision { return d.checkLearned(u, true) }
 
 // checkLearned decides by what pages have shown. next means that u is to be fetched now.

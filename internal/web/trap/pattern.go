@@ -66,8 +66,8 @@ func (p *pattern) pause() int { return min(256+p.visited/4, 1024) }
 
 func (p *pattern) count() { p.since, p.grown = p.visited, 0 }
 
-// grows reports whether at least one URL was found for every two visited pages. Otherwise the
-// pattern is finite, and no trap.
+// grows reports whether at least one URL was found for every two visited pages. Otherwise the pattern is finite, and
+// no trap.
 func (p *pattern) grows() bool { return 2*p.grown >= p.visited-p.since }
 
 // visitLocked counts a page and begins a trial when it is due.
@@ -144,8 +144,7 @@ func (d *Detector) end(p *pattern) {
 	p.count()
 }
 
-// add reports whether a hash is new in the filter. A full filter misses a quarter of the new
-// ones.
+// add reports whether a hash is new in the filter. A full filter misses a quarter of the new ones.
 func (t *trial) add(h uint64) bool {
 	i, bit := h%filterBits/64, uint64(1)<<(h>>32%64)
 	if t.filter[i]&bit != 0 {
@@ -228,8 +227,8 @@ func (t *trial) addPage(news int, stale, notFound bool) {
 	}
 }
 
-// ended reports whether a trial passes: pages bring as much as the first ones did, the filter is
-// full, or many pages were read.
+// ended reports whether a trial passes: pages bring as much as the first ones did, the filter is full, or many pages
+// were read.
 func (t *trial) ended(l level) bool {
 	return t.read == warmUp+steady && t.stale <= steady/4 && 2*t.late >= t.early ||
 		t.set > fullFilter || t.read >= longTrial*staleFactor[l]

@@ -10,8 +10,8 @@ import (
 	"github.com/treadlight/crawl/internal/web/neardup"
 )
 
-// sessions are the parts of URLs that look random: parameters of the query, parameters of path
-// segments, and segments. They are tested for being session ids.
+// sessions are the parts of URLs that look random: parameters of the query, parameters of path segments, and
+// segments. They are tested for being session ids.
 type sessions struct {
 	parts *simplelru.LRU[uint64, *part]  // by host and name
 	seen  *simplelru.LRU[uint64, uint64] // by URL without its session id: the hash of the id that is visited
@@ -20,8 +20,7 @@ type sessions struct {
 const (
 	maxParts = 1 << 12 // about 900 bytes each while they are tested
 	maxSeen  = 1 << 17 // about 90 bytes each; one that is forgotten may be visited once more
-	// So many pairs of pages under two ids decide: equal ones for a session id, different
-	// ones against it.
+	// So many pairs of pages under two ids decide: equal ones for a session id, different ones against it.
 	equalPages, differentPages = 6, 6
 	maxTries                   = 256 // pages read for one test
 	places                     = 32
@@ -75,8 +74,8 @@ func (s *sessions) findSession(u canonical.URL, seed uint64) (f foundPart, ok bo
 	return f, ok
 }
 
-// randomIn finds the first part of a path with query that looks random, and its name; from is
-// negative if there is none.
+// randomIn finds the first part of a path with query that looks random, and its name; from is negative if there is
+// none.
 func randomIn(s string) (name string, from, to int) {
 	from = 1
 	query := false
@@ -98,11 +97,10 @@ func randomIn(s string) (name string, from, to int) {
 }
 
 const (
-	// The least bytes of the value of a parameter named like a session, and of any other part
-	// (64 bits in hex).
+	// The least bytes of the value of a parameter named like a session, and of any other part (64 bits in hex).
 	shortID, longID = 6, 16
-	// A random text of that length changes between letters and digits at least so often: hex
-	// digits twice as often, names with a number hardly ever.
+	// A random text of that length changes between letters and digits at least so often: hex digits twice as often,
+	// names with a number hardly ever.
 	turns = 4
 )
 
@@ -188,8 +186,8 @@ func (s *sessions) learn(u canonical.URL, seed uint64, text *neardup.Text) bool 
 	return p.session
 }
 
-// visited reports whether another URL is visited for this one. With next u is to be visited
-// now, and is remembered if it is the first.
+// visited reports whether another URL is visited for this one. With next u is to be visited now, and is remembered if
+// it is the first.
 func (s *sessions) visited(u canonical.URL, seed uint64, next bool) bool {
 	f, ok := s.findSession(u, seed)
 	if !ok {

@@ -68,8 +68,8 @@ func TestRandomIn(t *testing.T) {
 	}
 }
 
-// A part that looks random and is none is told by pages that differ, in words or in images;
-// and pages that are too short to differ are not read for ever.
+// A part that looks random and is none is told by pages that differ, in words or in images; and pages that are too
+// short to differ are not read for ever.
 func TestRandomButNoSession(t *testing.T) {
 	for name, page := range map[string]func(i int) string{
 		"words":  func(i int) string { return prose(fmt.Sprint(i), 100) },

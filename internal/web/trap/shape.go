@@ -133,8 +133,8 @@ func names(query string) (sum uint64) {
 	return sum
 }
 
-// titleHash is a hash of a title without its numbers, which differ on every page of a calendar
-// or counter; zero if nothing is left.
+// titleHash is a hash of a title without its numbers, which differ on every page of a calendar or counter; zero if
+// nothing is left.
 func titleHash(title string) uint64 {
 	const most = 128 // what tells titles apart comes first
 	h, word := hasher(0), false
@@ -153,9 +153,8 @@ func titleHash(title string) uint64 {
 	return final(uint64(h), byHost)
 }
 
-// notFoundTexts are parts of titles and headings of "not found" pages, in lower case: in
-// English, German, French, Spanish, Portuguese, Italian, Dutch, Polish, Russian, Chinese,
-// Japanese and Korean.
+// notFoundTexts are parts of titles and headings of "not found" pages, in lower case: in English, German, French,
+// Spanish, Portuguese, Italian, Dutch, Polish, Russian, Chinese, Japanese and Korean.
 var notFoundTexts = []string{
 	"404", "not found", "page not found", "does not exist", "doesn't exist", "no longer available", "no results", "nothing found", "can't be found",
 	"nicht gefunden", "existiert nicht", "keine ergebnisse",
@@ -168,8 +167,8 @@ var notFoundTexts = []string{
 	"页面不存在", "未找到", "找不到", "見つかりません", "存在しません", "찾을 수 없",
 }
 
-// SaysNotFound reports whether a title or heading reads like that of a "not found" page. A page
-// about error 404 does too.
+// SaysNotFound reports whether a title or heading reads like that of a "not found" page. A page about error 404 does
+// too.
 func SaysNotFound(text string) bool {
 	const most = 256 // what a person would read of it
 	text = strings.ToLower(text[:min(len(text), most)])
@@ -192,8 +191,8 @@ func checkURL(u canonical.URL) Decision {
 	return Follow
 }
 
-// maxSimilar is an upper bound of how often any one segment occurs: segments of equal length,
-// first and last byte are counted together. Nearly all paths pass this cheap test.
+// maxSimilar is an upper bound of how often any one segment occurs: segments of equal length, first and last byte are
+// counted together. Nearly all paths pass this cheap test.
 func maxSimilar(path string) (most int) {
 	var counts [64]uint8
 	for rest, more := path[1:], true; more; {
@@ -208,17 +207,16 @@ func maxSimilar(path string) (most int) {
 	return most
 }
 
-// longestGroup is how many segments may repeat together: relative links without a slash repeat
-// the directories from the root, which are few.
+// longestGroup is how many segments may repeat together: relative links without a slash repeat the directories from
+// the root, which are few.
 const longestGroup = 8
 
 // maxSegments bounds what is compared.
 const maxSegments = 64
 
-// repeats reports whether segments occur more often than allowed: in a row, as /a/b in
-// /a/b/a/b/a/b/a/b, or one of them anywhere. Numbers and single characters may follow themselves
-// as often as they may occur: coordinates are often zero, and collections are stored by the
-// digits of a hash.
+// repeats reports whether segments occur more often than allowed: in a row, as /a/b in /a/b/a/b/a/b/a/b, or one of
+// them anywhere. Numbers and single characters may follow themselves as often as they may occur: coordinates are
+// often zero, and collections are stored by the digits of a hash.
 func repeats(path string) bool {
 	var room [maxSegments]string
 	list := room[:0]
@@ -257,8 +255,7 @@ func inRow(list []string, group, times int) bool {
 
 func number(s string) bool { return s != "" && digits(s, len(s)) == len(s) }
 
-// Dates that are not far: newspaper archives begin after 1700, few events are planned for later
-// than in five years.
+// Dates that are not far: newspaper archives begin after 1700, few events are planned for later than in five years.
 const (
 	firstYear = 1700
 	yearsOn   = 5
@@ -268,8 +265,8 @@ func far(year, thisYear int) bool {
 	return year != 0 && (year < firstYear || year > thisYear+yearsOn)
 }
 
-// date finds the first date of a URL: a year and a month, as in /2031/04, 2031-04-01 or
-// 20310401, or a parameter named like a year. A year alone in a path may be any name.
+// date finds the first date of a URL: a year and a month, as in /2031/04, 2031-04-01 or 20310401, or a parameter
+// named like a year. A year alone in a path may be any name.
 func date(u string) (year int, ok bool) {
 	path, query, _ := strings.Cut(u, "?")
 	if year, ok = dateIn(path); ok {

@@ -150,8 +150,8 @@ func see(t testing.TB, j *Detector, path, title, text string) {
 	}
 }
 
-// A pattern that was left lets one URL pass after 64, 128 and so on were refused, whether
-// they are new or were accepted before; and it is open again when such a page is fresh.
+// A pattern that was left lets one URL pass after 64, 128 and so on were refused, whether they are new or were
+// accepted before; and it is open again when such a page is fresh.
 func TestProbes(t *testing.T) {
 	j := newJudge(t, Config{})
 	const patterns = "/n/%d"
@@ -184,8 +184,7 @@ func TestProbes(t *testing.T) {
 	require.Equal(t, PatternBudget, j.CheckLink(parse(t, "/n/5000"), thisYear), "and can be left once more")
 }
 
-// What was learned is not what a page before the next trial says: a trap that begins late is
-// left too.
+// What was learned is not what a page before the next trial says: a trap that begins late is left too.
 func TestTrapThatBeginsLate(t *testing.T) {
 	j := newJudge(t, Config{})
 	for i := range 2000 {
@@ -316,8 +315,7 @@ func FuzzLink(f *testing.F) {
 	})
 }
 
-// BenchmarkLink is what a link costs: usually, while a trial is on, and when a pattern was
-// left.
+// BenchmarkLink is what a link costs: usually, while a trial is on, and when a pattern was left.
 func BenchmarkLink(b *testing.B) {
 	u := parse(b, "https://www.example.com/docs/library/stdtypes/methods.html?lang=en")
 	usual, left := newJudge(b, Config{}), newJudge(b, Config{})
@@ -361,8 +359,8 @@ func TestAfter(t *testing.T) {
 	}
 }
 
-// The pages of a host with a thousand of them are neither read nor left, whatever they say
-// and whatever their dates, ids and titles; it has URLs beyond.
+// The pages of a host with a thousand of them are neither read nor left, whatever they say and whatever their dates,
+// ids and titles; it has URLs beyond.
 func TestSmallSitesAreWhole(t *testing.T) {
 	for name, site := range map[string]func(path string) *paper{
 		"one page a thousand times": func(path string) *paper {
