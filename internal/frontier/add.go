@@ -2,11 +2,9 @@ package frontier
 
 import (
 	"bytes"
-	"container/heap"
 	"strings"
 	"time"
 
-	"github.com/treadlight/crawl/internal/ratelimit"
 	"github.com/treadlight/crawl/internal/web/canonical"
 )
 
@@ -18,7 +16,7 @@ func (f *Frontier) Add(now time.Time, it Item, fp uint64) Added {
 	if f.Known(fp) {
 		return Seen
 	}
-	if f.fleet != nil {
+	if f.owner != nil {
 		return f.put(now, &it, fp)
 	}
 	if f.counts.known.Load() >= int64(f.cfg.MaxURLs) || f.bytes >= usualLength*f.cfg.MaxURLs {
@@ -26,7 +24,7 @@ func (f *Frontier) Add(now time.Time, it Item, fp uint64) Added {
 	}
 	name := nameOf(it.URL)
 	h := f.host(name)
-	if h == nil && f.stored == nil {
+	if h == nil && f.store == nil {
 		return HostsFull
 	}
 	if h != nil && it.Kind == Page && f.cfg.MaxPagesPerHost > 0 && int(h.known) >= f.cfg.MaxPagesPerHost {
@@ -41,8 +39,8 @@ func (f *Frontier) Add(now time.Time, it Item, fp uint64) Added {
 	case h == nil:
 		f.lodge(name, &it, fp)
 		return Queued
-	case f.stored != nil:
-		f.stored.Put(name, &it, fp, false)
+	case f.store != nil:
+		f.store.Put(name, &it, fp, false)
 	default:
 		f.seen.Add(fp)
 	}
@@ -51,8 +49,8 @@ func (f *Frontier) Add(now time.Time, it Item, fp uint64) Added {
 	}
 	if it.Wait > 0 {
 		f.counts.queued.Add(-1) // enqueue counts it
-		if f.stored != nil {
-			f.stored.away[it.ID] = struct{}{}
+		if f.store != nil {
+			f.away[it.ID] = struct{}{}
 		}
 		f.enqueue(h, it, now, now.Add(it.Wait))
 		return Queued
@@ -68,8 +66,8 @@ func (f *Frontier) Expect(fp uint64) { f.seen.Expect(fp) }
 
 // Known reports whether a URL of that fingerprint has been accepted.
 func (f *Frontier) Known(fp uint64) bool {
-	if f.stored != nil {
-		return f.stored.Known(fp)
+	if f.store != nil {
+		return f.store.Known(fp)
 	}
 	return f.seen.Has(fp)
 }
@@ -83,48 +81,6 @@ func (f *Frontier) AddRobots(now time.Time, it Item) bool {
 	it.Kind, it.Queued = Robots, now
 	f.enqueue(h, it, now, now.Add(it.Wait))
 	return true
-}
-
-// queue counts an item that joins (1) or leaves (-1) a queue in memory.
-func (f *Frontier) queue(it *Item, n int) {
-	f.counts.queued.Add(int64(n))
-	f.bytes += n * len(it.URL.String())
-}
-
-func (f *Frontier) enqueue(h *host, it Item, now, notBefore time.Time) {
-	if h.parted {
-		f.giveUpRobots(&it, now)
-		return // it is asked again by who has the host next
-	}
-	h.delay(it, notBefore)
-	f.queue(&it, 1)
-	f.offer(h, now, notBefore)
-}
-
-// offer schedules a host no later than at, unless the host is at its PerHost bound or waits for a slot.
-func (f *Frontier) offer(h *host, now, at time.Time) {
-	if h.parted {
-		return
-	}
-	f.settle(h, now)
-	if h.queued() == 0 || h.inLine || h.full() {
-		return
-	}
-	if h.excluded {
-		at = now.Add(excludedFor)
-		h.why, h.reason = ratelimit.LimitNone, byOperator
-	}
-	if h.index >= 0 {
-		if at.Before(h.at) {
-			h.at = at
-			heap.Fix(&f.due, int(h.index))
-		}
-		return
-	}
-	h.at = at
-	f.order++
-	h.order = f.order
-	heap.Push(&f.due, h)
 }
 
 // UsualSitemap is where a sitemap is looked for that nobody has told of.
@@ -159,8 +115,8 @@ type Guess struct {
 // Linked tells a shared store of a link to a URL that this process knows, as another process may have found no sitemap
 // there. It reports whether there is such a store.
 func (f *Frontier) Linked(now time.Time, it Item, fp uint64) bool {
-	if f.fleet != nil {
+	if f.owner != nil {
 		f.put(now, &it, fp)
 	}
-	return f.fleet != nil
+	return f.owner != nil
 }

@@ -133,10 +133,10 @@ func TestRoll(t *testing.T) {
 				f.End(now, l, Done(nil))
 			}
 		}
-		require.Len(t, f.roll.hosts, len(f.hosts))
+		require.Len(t, f.roll, len(f.hosts))
 		for _, h := range f.hosts {
-			require.Same(t, h, f.roll.hosts[h.place])
-			require.Equal(t, workOf(h), f.roll.work[h.place], h.name)
+			require.Same(t, h, f.roll[h.place])
+			require.Equal(t, workOf(h), f.work[h.place], h.name)
 		}
 	}
 	all := f.Hosts(now, 100)

@@ -1,8 +1,6 @@
 package frontier
 
 import (
-	"container/heap"
-	"strings"
 	"time"
 
 	"github.com/treadlight/crawl/internal/ratelimit"
@@ -38,90 +36,81 @@ const (
 	leaseOver = "lease: to be renewed"
 )
 
+// fleet is what a process does about the hosts that it has by turns with others.
 type fleet struct {
-	Ownership
-	next     time.Time // no question for hosts before
-	pause    time.Duration
-	idle     bool      // nothing was left here when hosts were last to be asked for
-	found    bool      // a URL was put since hosts were asked for last
-	complete bool      // no process had any URL left when that was asked last, and none was put since
-	none     bool      // no host was to be had when that was asked last, and no URL was put since
-	due      time.Time // when a host comes up that no process had then; zero: none was known
-	dry      []parted  // hosts without URLs, the first to go first
-	busy     int       // slots that are held
-	leaving  []*host   // hosts to be given back when the last of their leases has ended
-	surplus  int       // hosts that may be given to others yet, as they wait for a slot here
-	yielded  time.Time
-	excess   int // hosts that may be given to others yet, as those have fewer
-	evened   time.Time
-	spared   time.Time // no host is asked for before: those that were given are for others
-	jammed   time.Time // nor before this, as there is no place for a request; zero: one was made since
+	backlog
+	askAt     time.Time // no question for hosts before
+	pause     time.Duration
+	spent     bool      // nothing was left here when hosts were last to be asked for
+	found     bool      // a URL was put since hosts were asked for last
+	complete  bool      // no process had any URL left when that was asked last, and none was put since
+	none      bool      // no host was to be had when that was asked last, and no URL was put since
+	elsewhere time.Time // when a host comes up that no process had then; zero: none was known
+	leaving   []*host   // hosts to be given back when the last of their leases has ended
+	surplus   int       // hosts that may be given to others yet, as they wait for a slot here
+	yielded   time.Time
+	excess    int // hosts that may be given to others yet, as those have fewer
+	evened    time.Time
+	spared    time.Time // no host is asked for before: those that were given are for others
 }
 
-type parted struct {
-	h    *host
-	till time.Time
-}
-
-// Over reports whether nothing is left to do: for this process, or with a shared store for all of them.
-func (f *Frontier) Over() bool {
-	c := f.counts.load()
-	return c.Queued+c.Leased == 0 && (f.fleet == nil || f.fleet.complete)
-}
-
-func (f *Frontier) put(now time.Time, it *Item, fp uint64) Added {
+// put tells the store of a URL, which decides whether it is new and whose its host is.
+func (f *fleet) put(now time.Time, it *Item, fp uint64) Added {
 	it.Queued = now
-	f.fleet.complete, f.fleet.none, f.fleet.found = false, false, true
+	f.complete, f.none, f.found = false, false, true
 	f.counts.known.Add(1)
-	f.stored.Put(nameOf(it.URL), it, fp, true)
+	f.store.Put(nameOf(it.URL), it, fp, true)
 	return Queued
 }
 
+// Over reports whether nothing is left to do: for this process, or with a shared store for all of them.
+func (f *fleet) Over() bool { return f.drained() && (f.owner == nil || f.complete) }
+
+// drained reports whether nothing is left to do for this process.
+func (f *fleet) drained() bool {
+	c := f.counts.load()
+	return c.Queued+c.Leased == 0
+}
+
 // sweep asks for hosts, as nothing that this process has can be leased now, and returns when to look again.
-func (f *Frontier) sweep(now, wake time.Time) time.Time {
-	fl, v := f.fleet, f.stored
-	f.partDry(now, now)
+func (f *fleet) sweep(now, wake time.Time) time.Time {
+	f.partIdle(now, lingerFor)
 	if len(f.hosts) >= f.cfg.MaxHosts {
-		f.partDry(now, now.Add(lingerFor)) // others may have something to do
+		f.partIdle(now, 0) // others may have something to do
 		f.makePlace(now)
 	}
-	c := f.counts.load()
-	idle := c.Queued+c.Leased == 0
-	if idle && !fl.idle { // it may be the end
-		fl.next, fl.pause, fl.spared = now, 0, time.Time{}
+	spent := f.drained()
+	if spent && !f.spent { // it may be the end
+		f.askAt, f.pause, f.spared = now, 0, time.Time{}
 	}
-	fl.idle = idle
+	f.spent = spent
 	room := min(f.cfg.MaxHosts-len(f.hosts), f.cfg.Slots) // few at a time, as others want some
 	if f.othersAhead(classNew) {
 		room = 0 // hosts wait for a slot here, and so would those that come: others may have them
 	}
-	next := maxTime(fl.next, fl.spared)
-	if !fl.jammed.IsZero() {
-		room, next = min(room, 1), maxTime(next, fl.jammed) // with one it is seen whether there is place again
+	next := maxTime(f.askAt, f.spared)
+	if !f.jammed.IsZero() {
+		room, next = min(room, 1), maxTime(next, f.jammed) // with one it is seen whether there is place again
 	}
-	if !v.activating && room > 0 && !now.Before(next) {
-		v.activating, fl.found = true, false
-		v.Activate(room)
+	if !f.activating && room > 0 && !now.Before(next) {
+		f.activating, f.found = true, false
+		f.store.Activate(room)
 	}
 	soon := now.Add(time.Millisecond)
-	if !v.activating && room > 0 {
+	if !f.activating && room > 0 {
 		wake = earlier(wake, maxTime(next, soon))
 	}
 	if len(f.hosts) >= f.cfg.MaxHosts {
-		wake = earlier(wake, maxTime(v.resting.next, soon))
+		wake = earlier(wake, maxTime(f.resting.next, soon))
 	}
-	if len(fl.dry) > 0 {
-		wake = earlier(wake, fl.dry[0].till)
-	}
-	return wake
+	return earlier(wake, f.idleFrom(lingerFor))
 }
 
-func (f *Frontier) swept(now time.Time, a *Answer) {
-	fl := f.fleet
-	f.stored.activating = false
+func (f *fleet) swept(now time.Time, a *Answer) {
+	f.activating = false
 	for _, left := range a.Hosts {
 		h := f.hosts[left.Name]
-		if h != nil && !h.foreign || fl.Until(left.Name).IsZero() {
+		if h != nil && !h.foreign || f.owner.Until(left.Name).IsZero() {
 			continue // it was lost since
 		}
 		if h == nil {
@@ -133,25 +122,25 @@ func (f *Frontier) swept(now time.Time, a *Answer) {
 		f.offer(h, now, now)
 	}
 	if len(a.Hosts) > 0 {
-		fl.pause, fl.next, fl.complete, fl.none = 0, now, false, false
+		f.pause, f.askAt, f.complete, f.none = 0, now, false, false
 		if !a.More {
-			fl.pause, fl.next = sweepFirst, now.Add(sweepFirst)
+			f.pause, f.askAt = sweepFirst, now.Add(sweepFirst)
 		}
 		return
 	}
-	fl.complete, fl.none = a.Complete && !fl.found, !fl.found // the answer may not know of it
-	fl.due = time.Time{}
+	f.complete, f.none = a.Complete && !f.found, !f.found // the answer may not know of it
+	f.elsewhere = time.Time{}
 	if a.Due > 0 {
-		fl.due = now.Add(a.Due)
+		f.elsewhere = now.Add(a.Due)
 	}
-	fl.pause = min(max(2*fl.pause, sweepFirst), sweepMost)
-	fl.next = now.Add(fl.pause)
-	if at := now.Add(a.Next); a.Next > 0 && at.Before(fl.next) {
-		fl.next = at
+	f.pause = min(max(2*f.pause, sweepFirst), sweepMost)
+	f.askAt = now.Add(f.pause)
+	if at := now.Add(a.Next); a.Next > 0 && at.Before(f.askAt) {
+		f.askAt = at
 	}
 }
 
-func (f *Frontier) expect(h *host, n int) {
+func (f *fleet) expect(h *host, n int) {
 	was := 0
 	if h.over != nil {
 		was = h.over.left
@@ -169,7 +158,7 @@ func (f *Frontier) expect(h *host, n int) {
 }
 
 // arrived takes the URLs of an answer into memory. They are this process's from then on.
-func (f *Frontier) arrived(now time.Time, a *Answer) {
+func (f *fleet) arrived(now time.Time, a *Answer) {
 	h := f.hosts[a.Host]
 	if h == nil || h.lease != a.Lease || h.foreign {
 		return // it was lost meanwhile
@@ -186,9 +175,9 @@ func (f *Frontier) arrived(now time.Time, a *Answer) {
 	f.review(h, now)
 }
 
-func (f *Frontier) updated(now time.Time, n Update) {
+func (f *fleet) updated(now time.Time, n Update) {
 	if n.Ready {
-		f.fleet.next, f.fleet.pause, f.fleet.none = now, 0, false
+		f.askAt, f.pause, f.none = now, 0, false
 	}
 	for _, name := range n.Lost {
 		if h := f.hosts[name]; h != nil && !h.foreign {
@@ -217,19 +206,18 @@ func (f *Frontier) updated(now time.Time, n Update) {
 
 // yield gives half of the waiting hosts to others, if more wait for a slot or a place here than have one. Seldom, it
 // also gives half of its surplus to an idle process with far fewer hosts.
-func (f *Frontier) yield(now time.Time, names []string, poorest int) {
-	fl := f.fleet
+func (f *fleet) yield(now time.Time, names []string, poorest int) {
 	if len(names) == 0 || f.held.After(now) {
 		return
 	}
-	if !now.Before(fl.yielded.Add(yieldEvery)) {
-		fl.yielded, fl.surplus = now, (f.waitsForSlot(now)+f.waitsForPlace(now)+1)/2
+	if !now.Before(f.yielded.Add(yieldEvery)) {
+		f.yielded, f.surplus = now, (f.waitsForSlot(now)+f.waitsForPlace(now)+1)/2
 	}
-	if has := max(0, len(f.hosts)-len(fl.dry)-len(fl.leaving)); !now.Before(fl.evened.Add(evenEvery)) && has >= evenFrom*(poorest+1) {
-		fl.evened, fl.excess = now, (has-poorest)/2
+	if has := max(0, len(f.hosts)-len(f.idle)-len(f.leaving)); !now.Before(f.evened.Add(evenEvery)) && has >= evenFrom*(poorest+1) {
+		f.evened, f.excess = now, (has-poorest)/2
 	}
 	for _, name := range names {
-		if fl.surplus == 0 && fl.excess == 0 {
+		if f.surplus == 0 && f.excess == 0 {
 			return
 		}
 		h := f.hosts[name]
@@ -237,22 +225,22 @@ func (f *Frontier) yield(now time.Time, names []string, poorest int) {
 			continue
 		}
 		switch {
-		case fl.surplus > 0:
-			fl.surplus--
+		case f.surplus > 0:
+			f.surplus--
 		case h.queued() < evenLeast || h.index >= 0 && h.blocked() && h.at.After(now.Add(evenEvery)):
 			continue // the next has hardly found its pace when it is done, or nothing to ask of it
 		default:
-			fl.excess--
-			fl.spared = now.Add(2 * sweepMost) // others ask by then
+			f.excess--
+			f.spared = now.Add(2 * sweepMost) // others ask by then
 		}
 		h.leaving = true
-		fl.leaving = append(fl.leaving, h)
+		f.leaving = append(f.leaving, h)
 	}
 }
 
-func (f *Frontier) waitsForSlot(now time.Time) (n int) {
-	n = f.waiting[classNew] + f.waiting[classSlow] - len(f.fleet.leaving)
-	if 8*f.fleet.busy < 7*f.cfg.Slots {
+func (f *fleet) waitsForSlot(now time.Time) (n int) {
+	n = f.waiting[classNew] + f.waiting[classSlow] - len(f.leaving)
+	if 8*f.sharing.out < 7*f.cfg.Slots {
 		return max(n, 0)
 	}
 	for _, h := range f.due {
@@ -263,7 +251,7 @@ func (f *Frontier) waitsForSlot(now time.Time) (n int) {
 	return max(n, 0)
 }
 
-func (f *Frontier) waitsForPlace(now time.Time) (n int) {
+func (f *fleet) waitsForPlace(now time.Time) (n int) {
 	if !f.keeping {
 		return 0
 	}
@@ -276,9 +264,9 @@ func (f *Frontier) waitsForPlace(now time.Time) (n int) {
 	return n
 }
 
-func (f *Frontier) partLeaving(now time.Time) {
-	stay := f.fleet.leaving[:0]
-	for _, h := range f.fleet.leaving {
+func (f *fleet) partLeaving(now time.Time) {
+	stay := f.leaving[:0]
+	for _, h := range f.leaving {
 		switch {
 		case h.parted:
 		case h.open > 0 || len(h.out) > 0 || h.over != nil && h.over.loading:
@@ -287,60 +275,46 @@ func (f *Frontier) partLeaving(now time.Time) {
 			f.part(h, now)
 		}
 	}
-	clear(f.fleet.leaving[len(stay):])
-	f.fleet.leaving = stay
+	clear(f.leaving[len(stay):])
+	f.leaving = stay
 }
 
 // makePlace gives hosts back that refuse to be asked for long, for others to have their places.
-func (f *Frontier) makePlace(now time.Time) {
-	r := &f.stored.resting
-	if now.Before(r.next) {
+func (f *fleet) makePlace(now time.Time) {
+	if now.Before(f.resting.next) {
 		return
 	}
-	r.next = now.Add(deactivateEvery)
-	var going []*host
-	for i := len(f.due) - 1; i >= 0 && len(going) < f.cfg.Slots; i-- {
-		if h := f.due[i]; h != f.nextUp && !h.excluded && !h.at.Before(now.Add(deactivateFrom)) && h.mayDeactivate(false) {
-			going = append(going, h)
-		}
-	}
-	for _, h := range going {
+	for _, h := range f.refusing(now, f.cfg.Slots, false) {
 		f.part(h, now)
 	}
 }
 
-// partDry gives back the hosts that have had no URL for a while, at an instant.
-func (f *Frontier) partDry(now, till time.Time) {
-	fl := f.fleet
-	for len(fl.dry) > 0 && !fl.dry[0].till.After(till) {
-		h := fl.dry[0].h
-		fl.dry[0] = parted{}
-		fl.dry = fl.dry[1:]
-		h.idle = false
-		if f.hosts[h.name] != h || h.busy() {
-			continue
-		}
-		if h.foreign {
+// partIdle gives back the hosts that have had no URL for a while.
+func (f *fleet) partIdle(now time.Time, while time.Duration) {
+	for len(f.idle) > 0 && !f.idleFrom(while).After(now) {
+		switch h := f.unidle(); {
+		case h == nil:
+		case h.foreign:
 			f.drop(h)
 			h.parted = true
-			continue
+		default:
+			f.part(h, now)
 		}
-		f.part(h, now)
 	}
 }
 
-func (f *Frontier) part(h *host, now time.Time) {
+func (f *fleet) part(h *host, now time.Time) {
 	at, _ := f.cfg.Pacer.ReadyAt(h.name, 0, 0)
 	at = maxTime(maxTime(at, h.keptTil), now)
 	if h.index >= 0 && !h.excluded && h.blocked() {
 		at = maxTime(at, h.at)
 	}
 	f.leave(h, now)
-	f.stored.Deactivate(h.name, at)
+	f.store.Deactivate(h.name, at)
 }
 
 // leave moves a host out of memory with all its URLs. Leases that are out are void: the next owner asks again.
-func (f *Frontier) leave(h *host, now time.Time) {
+func (f *fleet) leave(h *host, now time.Time) {
 	f.counts.queued.Add(-int64(h.queued()))
 	away := f.unload(h)
 	h.parted = true
@@ -349,52 +323,16 @@ func (f *Frontier) leave(h *host, now time.Time) {
 	}
 }
 
-// unload takes a host out of memory with all its URLs, and returns those that wait for another try.
-func (f *Frontier) unload(h *host) (away []*Item) {
-	if h.index >= 0 {
-		heap.Remove(&f.due, int(h.index))
-	}
-	f.leaveLine(h)
-	if f.nextUp == h {
-		f.nextUp = nil
-	}
-	for h.queue.len() > 0 {
-		it := h.queue.pop()
-		f.bytes -= len(it.URL.String())
-	}
-	away = h.retries.all()
-	for _, it := range away {
-		f.bytes -= len(it.URL.String())
-	}
-	h.retries, h.over = nil, nil
-	if h.quick {
-		h.quick = false
-		f.quick--
-	}
-	f.drop(h)
-	return away
-}
-
-// giveUpRobots gives a robots.txt up that cannot be asked for any more, and has whoever waits for it ask anew.
-func (f *Frontier) giveUpRobots(it *Item, now time.Time) {
-	if it.Kind != Robots || f.cfg.RobotsGivenUp == nil {
-		return
-	}
-	f.cfg.RobotsGivenUp(it.Origin, now)
-	_, host, _ := strings.Cut(it.Origin, "://")
-	f.Wake(now, host)
-}
-
 // outOfLease reports whether a host must not be asked, as it is to be given back or its lease is about to end, and
 // schedules another look.
-func (f *Frontier) outOfLease(h *host, now time.Time) bool {
-	if f.fleet == nil || h.foreign {
+func (f *fleet) outOfLease(h *host, now time.Time) bool {
+	if f.owner == nil || h.foreign {
 		return false
 	}
 	if h.leaving {
 		return true // it is given back when the last of its leases has ended
 	}
-	if now.Before(f.fleet.Until(h.name)) {
+	if now.Before(f.owner.Until(h.name)) {
 		return false
 	}
 	h.why, h.reason = ratelimit.LimitNone, leaseOver

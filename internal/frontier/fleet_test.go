@@ -48,13 +48,12 @@ func TestYieldEvens(t *testing.T) {
 				add(t, f, start, fmt.Sprintf("http://%s/%d", name, i))
 			}
 		}
-		f.fleet = &fleet{}
 		return f, names
 	}
 	given := func(f *Frontier, at time.Duration, names []string, poorest int) int {
-		before := len(f.fleet.leaving)
+		before := len(f.leaving)
 		f.yield(start.Add(at), names, poorest)
-		return len(f.fleet.leaving) - before
+		return len(f.leaving) - before
 	}
 	f, names := many(12, evenLeast)
 	require.Zero(t, given(f, 0, names, 4), "it has a third")
@@ -95,9 +94,8 @@ func TestYieldWhatFindsNoPlace(t *testing.T) {
 		l := next(t, f, start)
 		unused(f, start, l, true)
 	}
-	f.fleet = &fleet{}
 	f.yield(start, names, 7)
-	require.Len(t, f.fleet.leaving, 4)
+	require.Len(t, f.leaving, 4)
 	require.Equal(t, 4, f.waitsForPlace(start))
 	require.Zero(t, f.waitsForPlace(start.Add(keepFirst)))
 }
@@ -118,9 +116,9 @@ func TestHostsAreNotAskedForWithoutPlace(t *testing.T) {
 	f := open(t, Config{Slots: 64})
 	add(t, f, start, "http://a.test/1", "http://a.test/2")
 	s := &asking{}
-	f.fleet, f.stored = &fleet{Ownership: s}, &storageQueue{Storage: s}
+	f.owner, f.store = s, s
 	asked := func(after time.Duration) []int {
-		s.rooms, f.stored.activating = nil, false
+		s.rooms, f.activating = nil, false
 		f.sweep(start.Add(after), time.Time{})
 		return s.rooms
 	}

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/treadlight/crawl/internal/frontier/seen"
 	"github.com/treadlight/crawl/internal/ratelimit"
 )
 
@@ -31,9 +32,13 @@ type overflow struct {
 	done    map[int64]struct{} // since it was asked, of those behind bound that were away
 }
 
-// storageQueue is the frontier's side of a store.
-type storageQueue struct {
-	Storage
+// backlog is what lies in the store and not in memory. Without one all hosts and URLs are in memory.
+type backlog struct {
+	timetable
+	seen       seen.Set           // empty if there is a store
+	store      Storage            // nil if there is none
+	owner      Ownership          // nil if one process has all hosts
+	last       int64              // the largest ID given
 	away       map[int64]struct{} // URLs in memory that are leased or wait for another try
 	loads      int                // questions for URLs that are out
 	toRefill   []*host            // hosts for which there is a question to ask
@@ -47,46 +52,67 @@ type storageQueue struct {
 // interim is what was put for a host while the store was asked for it.
 type interim struct{ urls, others int }
 
-// Take takes in an answer of the store. An error says that the store has lost URLs, and the crawl cannot go on.
-func (f *Frontier) Take(now time.Time, a Answer) (err error) {
-	switch {
-	case a.Update != nil:
-		f.updated(now, a.Update())
-		return nil
-	case a.Host == "" && f.fleet != nil:
-		f.swept(now, &a)
-		return nil
-	case a.Host == "":
-		return f.activated(now, &a)
+// host finds or makes a host. It is nil without room: when all MaxHosts have work or a page budget to keep, or when
+// there are inactive hosts, of which it may be one. A forgotten host begins again as a new one, which is more careful.
+func (b *backlog) host(name string) *host {
+	h := b.hosts[name]
+	if h != nil && !h.foreign {
+		return h
 	}
-	f.stored.loads--
-	if f.fleet != nil {
-		f.arrived(now, &a)
-	} else if h := f.hosts[a.Host]; h != nil && h.over != nil {
-		err = f.loaded(h, now, &a)
-		f.offer(h, now, now)
+	if b.inactive > 0 || b.forgot && b.cfg.MaxPagesPerHost > 0 {
+		return nil
 	}
-	for f.stored.loads < maxLoads && len(f.stored.toRefill) > 0 {
-		h := f.stored.toRefill[0]
-		f.stored.toRefill[0] = nil
-		f.stored.toRefill = f.stored.toRefill[1:]
-		if !h.parted {
-			f.ask(h)
+	if h != nil {
+		h.foreign = false // nothing is inactive
+		return h
+	}
+	if len(b.hosts) >= b.cfg.MaxHosts && !b.forget() {
+		return nil
+	}
+	return b.adopt(name)
+}
+
+// robotsHost finds or makes the host of a moved robots.txt, even without room, as hosts in memory wait for the file.
+func (b *backlog) robotsHost(name string) *host {
+	if h := b.hosts[name]; h != nil {
+		return h
+	}
+	var h *host
+	if b.owner == nil { // or it may be another process's
+		h = b.host(name)
+	}
+	if h == nil && b.store != nil {
+		h = b.adopt(name)
+		h.foreign = true
+	}
+	return h
+}
+
+// forget drops the host that has been without work the longest.
+func (b *backlog) forget() bool {
+	if b.store == nil && b.cfg.MaxPagesPerHost > 0 || b.activating {
+		return false // the store's answer may tell of it
+	}
+	for len(b.idle) > 0 {
+		if h := b.unidle(); h != nil {
+			b.drop(h)
+			b.forgot = b.store != nil
+			return true
 		}
 	}
-	return err
+	return false
 }
 
 // head is how many URLs of a host are in memory at most.
-func (f *Frontier) head() int {
+func (b *backlog) head() int {
 	most := headMax
-	if f.fleet != nil {
+	if b.owner != nil {
 		most = sharedMax
 	}
-	return min(max(f.cfg.Resident/max(1, len(f.hosts)), headMin), most)
+	return min(max(b.cfg.Resident/max(1, len(b.hosts)), headMin), most)
 }
 
-func (f *Frontier) admit(h *host, it *Item) {
+func (b *backlog) admit(h *host, it *Item) {
 	if o := h.over; o != nil && !it.Place().Before(o.bound) {
 		o.add(it)
 		if o.loading && (o.missed == Place{} || it.Place().Before(o.missed)) {
@@ -95,13 +121,13 @@ func (f *Frontier) admit(h *host, it *Item) {
 		return
 	}
 	h.queue.push(*it)
-	f.bytes += len(it.URL.String())
-	if f.stored == nil || h.queue.len() <= f.head() {
+	b.bytes += len(it.URL.String())
+	if b.store == nil || h.queue.len() <= b.head() {
 		return
 	}
 	// The last one goes, which was the new one but for ranks.
 	worst := h.queue.popBack()
-	f.bytes -= len(worst.URL.String())
+	b.bytes -= len(worst.URL.String())
 	if h.over == nil {
 		h.over = new(overflow)
 	}
@@ -116,22 +142,22 @@ func (o *overflow) add(it *Item) {
 	}
 }
 
-func (f *Frontier) refill(h *host) {
-	if h.over == nil || h.over.loading || 2*h.queue.len() > f.head() || h.retries.len() >= maxAway {
+func (b *backlog) refill(h *host) {
+	if h.over == nil || h.over.loading || 2*h.queue.len() > b.head() || h.retries.len() >= maxAway {
 		return
 	}
 	h.over.loading = true
-	if f.stored.loads < maxLoads {
-		f.ask(h)
+	if b.loads < maxLoads {
+		b.ask(h)
 	} else {
-		f.stored.toRefill = append(f.stored.toRefill, h)
+		b.toRefill = append(b.toRefill, h)
 	}
 }
 
-func (f *Frontier) ask(h *host) {
+func (b *backlog) ask(h *host) {
 	h.over.missed, h.over.done = Place{}, nil
-	f.stored.loads++
-	f.stored.Load(h.name, h.over.bound, f.head())
+	b.loads++
+	b.store.Load(h.name, h.over.bound, b.head())
 }
 
 // gone notes that a loaded URL is done. An answer under way may still have it.
@@ -147,7 +173,7 @@ func (h *host) gone(it *Item) {
 }
 
 // loaded takes in the URLs of an answer that are still next: since the question a better one may have been put.
-func (f *Frontier) loaded(h *host, now time.Time, a *Answer) error {
+func (b *backlog) loaded(h *host, now time.Time, a *Answer) error {
 	o := h.over
 	o.loading = false
 	if a.Behind == o.bound {
@@ -156,7 +182,7 @@ func (f *Frontier) loaded(h *host, now time.Time, a *Answer) error {
 			if (o.missed != Place{}) && !it.Place().Before(o.missed) {
 				break
 			}
-			f.accept(h, now, it)
+			b.accept(h, now, it)
 		}
 		if !a.More && o.missed == (Place{}) && o.left != 0 {
 			return fmt.Errorf("%d URLs of %s are not where they were put", o.left, h.name)
@@ -165,14 +191,14 @@ func (f *Frontier) loaded(h *host, now time.Time, a *Answer) error {
 	if o.left == 0 {
 		h.over = nil
 	}
-	f.refill(h)
+	b.refill(h)
 	return nil
 }
 
-func (f *Frontier) accept(h *host, now time.Time, it *Item) {
+func (b *backlog) accept(h *host, now time.Time, it *Item) {
 	o := h.over
 	o.bound = it.Place()
-	_, away := f.stored.away[it.ID]
+	_, away := b.away[it.ID]
 	if _, done := o.done[it.ID]; away || done {
 		return // it was in memory all the time
 	}
@@ -181,79 +207,78 @@ func (f *Frontier) accept(h *host, now time.Time, it *Item) {
 	if it.Kind != Page {
 		o.others--
 	}
-	if f.cfg.MaxPagesPerHost > 0 && it.Kind == Page && pages <= int(h.known-h.returned)-f.cfg.MaxPagesPerHost {
+	if b.cfg.MaxPagesPerHost > 0 && it.Kind == Page && pages <= int(h.known-h.returned)-b.cfg.MaxPagesPerHost {
 		// The host was found beyond its budget while it was inactive.
 		h.known--
-		f.counts.queued.Add(-1)
-		f.stored.Done(h.name, it, Visit{At: now, Class: HostPages.String(), Refused: true})
+		b.counts.queued.Add(-1)
+		b.store.Done(h.name, it, Visit{At: now, Class: HostPages.String(), Refused: true})
 		return
 	}
 	it.Since = 0 // that counts from what the host served since it is known
 	h.queue.push(*it)
-	f.bytes += len(it.URL.String())
+	b.bytes += len(it.URL.String())
 }
 
-func (f *Frontier) lodge(name string, it *Item, fp uint64) {
-	v := f.stored
-	v.Put(name, it, fp, true)
-	v.inactive++
-	v.resting.found(name)
-	if v.activating {
-		n := v.interim[name]
+// lodge puts a URL of a host that has no room in memory.
+func (b *backlog) lodge(name string, it *Item, fp uint64) {
+	b.store.Put(name, it, fp, true)
+	b.inactive++
+	b.resting.found(name)
+	if b.activating {
+		n := b.interim[name]
 		n.urls++
 		if it.Kind != Page {
 			n.others++
 		}
-		v.interim[name] = n
+		b.interim[name] = n
 	}
 }
 
-func (f *Frontier) activate(now time.Time) {
-	v := f.stored
-	if v == nil || v.inactive == 0 || v.activating {
+// activate asks for inactive hosts if there is room, or can be made.
+func (b *backlog) activate(now time.Time) {
+	if b.inactive == 0 || b.activating {
 		return
 	}
 	for range activateMost {
-		if len(f.hosts)+activateMost <= f.cfg.MaxHosts || !f.forget() {
+		if len(b.hosts)+activateMost <= b.cfg.MaxHosts || !b.forget() {
 			break
 		}
 	}
-	if len(f.hosts) >= f.cfg.MaxHosts {
-		f.exchange(now)
+	if len(b.hosts) >= b.cfg.MaxHosts {
+		b.exchange(now)
 	}
-	if room := min(f.cfg.MaxHosts-len(f.hosts), activateMost); room > 0 {
-		v.activating = true
-		v.Activate(room)
+	if room := min(b.cfg.MaxHosts-len(b.hosts), activateMost); room > 0 {
+		b.activating = true
+		b.store.Activate(room)
 	}
 }
 
 // activated takes in hosts that were inactive. A host may come twice, if URLs were put while it was being activated.
-func (f *Frontier) activated(now time.Time, a *Answer) error {
-	v := f.stored
-	v.activating = false
+func (b *backlog) activated(now time.Time, a *Answer) error {
+	b.activating = false
 	for _, left := range a.Hosts {
-		more := v.interim[left.Name]
+		more := b.interim[left.Name]
 		left.Queued += more.urls
 		left.Others += more.others
 		left.Pages += more.urls - more.others
-		h := f.hosts[left.Name]
+		h := b.hosts[left.Name]
 		if h != nil && !h.foreign || left.Queued == 0 {
 			continue
 		}
 		if h == nil {
-			h = f.adopt(left.Name)
+			h = b.adopt(left.Name)
 		}
 		h.foreign, h.known, h.returned = false, int32(left.Pages), int32(left.Returned)
 		h.history.Visited = left.Pages > left.Queued-left.Others
 		h.over = &overflow{left: left.Queued, others: left.Others, bound: firstPlace}
-		v.resting.remove(left.Name)
-		v.inactive -= int64(left.Queued)
-		f.offer(h, now, now)
+		b.resting.remove(left.Name)
+		b.inactive -= int64(left.Queued)
+		b.offer(h, now, now)
 	}
-	if !a.More && len(v.interim) == 0 && v.inactive > 0 {
-		return fmt.Errorf("%d URLs of hosts that had no room are not where they were put", v.inactive)
+	if !a.More && len(b.interim) == 0 && b.inactive > 0 {
+		return fmt.Errorf("%d URLs of hosts that had no room are not where they were put", b.inactive)
 	}
-	clear(v.interim)
+	clear(b.interim)
 	return nil
 }
 
@@ -326,27 +351,40 @@ func (r *resting) over(now time.Time) bool {
 	return !r.first.IsZero() && !now.Before(r.first)
 }
 
-func (f *Frontier) exchange(now time.Time) {
-	v := f.stored
-	r := &v.resting
-	if now.Before(r.next) || v.inactive == r.queued && !r.over(now) || len(r.hosts) >= maxResting {
+// exchange deactivates hosts that refuse to be asked for long.
+func (b *backlog) exchange(now time.Time) {
+	r := &b.resting
+	if now.Before(r.next) || b.inactive == r.queued && !r.over(now) || len(r.hosts) >= maxResting {
 		return
 	}
-	r.next = now.Add(deactivateEvery)
+	going := b.refusing(now, activateMost, r.stuck)
+	r.stuck = false
+	for _, h := range going {
+		n := int64(h.queued())
+		for _, it := range b.unload(h) {
+			b.store.Spent(h.name, it)
+			delete(b.away, it.ID)
+		}
+		b.inactive += n
+		r.add(h.name, rest{h.at, n, h.ordered()})
+		b.store.Deactivate(h.name, time.Time{})
+	}
+}
+
+// refusing lists hosts that may give up their places, and has none be looked for again for a while.
+func (b *backlog) refusing(now time.Time, most int, stuck bool) (going []*host) {
+	b.resting.next = now.Add(deactivateEvery)
 	least := now.Add(deactivateFrom)
-	if r.stuck {
+	if stuck {
 		least = now.Add(1)
 	}
-	var going []*host
-	for i := len(f.due) - 1; i >= 0 && len(going) < activateMost; i-- { // the later ones are at the end
-		if h := f.due[i]; h != f.nextUp && !h.at.Before(least) && h.mayDeactivate(r.stuck) {
+	for i := len(b.due) - 1; i >= 0 && len(going) < most; i-- { // the later ones are at the end
+		h := b.due[i]
+		if h != b.nextUp && !h.at.Before(least) && h.mayDeactivate(stuck) && (b.owner == nil || !h.excluded) {
 			going = append(going, h)
 		}
 	}
-	r.stuck = false
-	for _, h := range going {
-		f.deactivate(h)
-	}
+	return going
 }
 
 // mayDeactivate reports whether a scheduled host refuses to be asked and has nothing that the store lacks, such as the
@@ -357,29 +395,41 @@ func (h *host) mayDeactivate(stuck bool) bool {
 		(h.over == nil || !h.over.loading) && !h.retries.robots()
 }
 
-func (f *Frontier) deactivate(h *host) {
-	v, n := f.stored, int64(h.queued())
-	for _, it := range f.unload(h) {
-		v.Spent(h.name, it)
-		delete(v.away, it.ID)
-	}
-	v.inactive += n
-	v.resting.add(h.name, rest{h.at, n, h.ordered()})
-	v.Deactivate(h.name, time.Time{})
-}
-
 // sooner is the instant to look again for room, if there is one before wake.
-func (f *Frontier) sooner(wake time.Time) time.Time {
-	v := f.stored
-	if v == nil || v.inactive == 0 || v.activating || len(v.resting.hosts) >= maxResting {
+func (b *backlog) sooner(wake time.Time) time.Time {
+	if b.inactive == 0 || b.activating || len(b.resting.hosts) >= maxResting {
 		return wake
 	}
-	at := v.resting.next
-	if v.inactive == v.resting.queued {
-		at = maxTime(at, v.resting.first)
+	at := b.resting.next
+	if b.inactive == b.resting.queued {
+		at = maxTime(at, b.resting.first)
 	}
 	if at.IsZero() {
 		return at
 	}
 	return earlier(wake, at)
+}
+
+// Revise has all hosts that wait for the pacer looked at again, piece by piece in Next, as a hundred thousand take a
+// second.
+func (b *backlog) Revise(now time.Time) {
+	b.held = time.Time{}
+	b.resting = newResting()
+	b.revising = len(b.roll)
+	b.reviseSome(now)
+}
+
+// Include has a host asked again that was excluded. It reports whether it was.
+func (b *backlog) Include(now time.Time, name string) bool {
+	name = ratelimit.Domain(name)
+	if _, ok := b.excluded[name]; !ok {
+		return false
+	}
+	delete(b.excluded, name)
+	if h := b.hosts[name]; h != nil {
+		h.excluded, h.reason = false, ""
+		b.offer(h, now, now)
+	}
+	b.resting.remove(name)
+	return true
 }

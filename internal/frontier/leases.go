@@ -57,20 +57,29 @@ func (f *Frontier) Release(now time.Time, l *Lease, took time.Duration, o attrib
 	if l.extra {
 		f.extraOut--
 	} else {
-		f.giveBack(l)
+		f.hold(h, -1)
 	}
 	h.latest = f.tenths(now)
 	if took > 0 {
 		h.held(took)
 		h.late = l.waited
 		h.kept = 0
-		if f.fleet != nil {
-			f.fleet.jammed = time.Time{}
-		}
+		f.jammed = time.Time{}
 	}
 	h.proven = h.proven || o.Answered() && l.Kind != Robots
 	h.history.Ended(&l.Evidence, &l.Tries, &o)
 	f.offer(h, now, now)
+}
+
+// Overdue says that a lease has waited for its first byte for SlowAfter. It reports whether the lease holds an extra
+// slot in place of a normal one, and may be called again.
+func (f *Frontier) Overdue(now time.Time, l *Lease) (extra bool) {
+	l.waited, l.host.late = true, true
+	if f.setAside(l) {
+		f.held = time.Time{} // for all that is known
+	}
+	f.review(l.host, now)
+	return l.extra
 }
 
 // End acknowledges a lease, exactly once: a second End would make the count of what is left wrong.
@@ -103,17 +112,17 @@ func (f *Frontier) End(now time.Time, l *Lease, d Disposition) {
 
 func (f *Frontier) visited(l *Lease, v *Visit) {
 	h := l.host
-	if f.stored == nil || l.ID == 0 || h.parted {
+	if f.store == nil || l.ID == 0 || h.parted {
 		return
 	}
-	delete(f.stored.away, l.ID)
+	delete(f.away, l.ID)
 	h.gone(&l.Item)
 	var visit Visit
 	if v != nil {
 		visit = *v
 	}
 	visit.Refused = l.Refused != nil
-	f.stored.Done(h.name, &l.Item, visit)
+	f.store.Done(h.name, &l.Item, visit)
 }
 
 // retry queues a requested URL again. The store hears of an attempt; what the host is to blame for is not stored.
@@ -123,13 +132,13 @@ func (f *Frontier) retry(now time.Time, l *Lease, d Disposition) {
 	}
 	h, it, decision := l.host, l.Item, d.decision
 	h.history.Retried(&l.Evidence, &decision, now)
-	if (decision.Whose == attribution.OfHost || decision.Whose == attribution.Either) && f.fleet != nil && !h.parted && !h.foreign {
-		f.fleet.Learned(h.name)
+	if (decision.Whose == attribution.OfHost || decision.Whose == attribution.Either) && f.owner != nil && !h.parted && !h.foreign {
+		f.owner.Learned(h.name)
 	}
 	it.Tries = decision.Tries
-	if it.Attempt != l.Attempt && f.stored != nil && it.ID != 0 && !h.parted {
+	if it.Attempt != l.Attempt && f.store != nil && it.ID != 0 && !h.parted {
 		spent := it // or each retry would have a copy that lives on
-		f.stored.Spent(h.name, &spent)
+		f.store.Spent(h.name, &spent)
 	}
 	f.enqueue(h, it, now, d.at)
 }
@@ -143,8 +152,8 @@ func (f *Frontier) Abandon(now time.Time, most int) (out []*Lease) {
 		f.counts.leased.Add(1)
 		out = append(out, &Lease{Item: *it, host: h, at: now, started: true, freed: true})
 	}
-	for ; f.abandoning < len(f.roll.hosts) && len(out) < most; f.abandoning++ {
-		h := f.roll.hosts[f.abandoning]
+	for ; f.abandoning < len(f.roll) && len(out) < most; f.abandoning++ {
+		h := f.roll[f.abandoning]
 		if h.retries == nil {
 			continue
 		}

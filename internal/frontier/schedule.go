@@ -2,318 +2,193 @@ package frontier
 
 import (
 	"container/heap"
-	"errors"
+	"fmt"
+	"strings"
 	"sync/atomic"
 	"time"
 
-	"github.com/treadlight/crawl/internal/frontier/seen"
 	"github.com/treadlight/crawl/internal/ratelimit"
 )
 
-// Frontier is the URLs of a crawl that are not yet visited, and which is next. Make it with New.
-type Frontier struct {
-	cfg      Config
-	seen     seen.Set            // empty if there is a store
-	stored   *storageQueue       // nil if there is none
-	fleet    *fleet              // nil if one process has all hosts
-	last     int64               // the largest ID given
-	since    time.Time           // of the first lease; zero before
-	bytes    int                 // of the URLs queued in memory
-	hosts    map[string]*host    // at most MaxHosts
-	excluded map[string]struct{} // hosts of which nothing is to be asked: at most maxExcluded
-	roll     roll
-	idle     []*host // hosts without work, oldest first; entries may be out of date
+// timetable is when each host in memory comes up.
+type timetable struct {
+	roster
+	sharing
 	due      schedule
 	order    uint64
-
-	sharing
-	revising   int  // hosts, from the first on the roll, that Revise has not come to
-	abandoning int  // hosts, from the first on the roll, that Abandon has come to
-	keeping    bool // hosts may rest as there was no place for a request
-
-	held   time.Time // no host may be asked before; in the past if that is not so
-	heldBy ratelimit.Limit
-	handed atomic.Int32 // leases of all hosts whose holder has not asked for its permit
-	counts counts
+	held     time.Time // no host may be asked before; in the past if that is not so
+	heldBy   ratelimit.Limit
+	handed   atomic.Int32 // leases of all hosts whose holder has not asked for its permit
+	revising int          // hosts, from the first on the roll, that Revise has not come to
+	keeping  bool         // hosts may rest as there was no place for a request
+	jammed   time.Time    // until when none is to come, as there is no place for a request; zero: one was made since
 }
 
-// New returns an empty frontier. The error names the field of cfg that is wrong.
-func New(cfg Config) (*Frontier, error) {
-	if cfg.Pacer == nil {
-		return nil, errors.New("frontier: Pacer is nil: give it the rate limiter")
+// offer schedules a host no later than at, unless the host is at its PerHost bound or waits for a slot.
+func (t *timetable) offer(h *host, now, at time.Time) {
+	if h.parted {
+		return
 	}
-	f := &Frontier{cfg: cfg.withDefaults(), hosts: make(map[string]*host), last: cfg.Left.LastID, excluded: make(map[string]struct{})}
-	f.total, f.extra = f.cfg.Slots, f.cfg.ExtraSlots
-	if cfg.Store != nil {
-		f.stored = &storageQueue{
-			Storage: cfg.Store, away: make(map[int64]struct{}), interim: make(map[string]interim),
-			inactive: cfg.Left.Queued, forgot: cfg.Left.Known > 0, resting: newResting(),
-		}
-		f.counts.known.Store(cfg.Left.Known)
-		if cfg.Owner != nil {
-			f.fleet = &fleet{Ownership: cfg.Owner}
-			f.stored.inactive, f.stored.forgot = 0, false
-			return f, nil
-		}
-		f.counts.queued.Store(cfg.Left.Queued)
+	t.settle(h, now)
+	if h.queued() == 0 || h.inLine || h.full() {
+		return
 	}
-	return f, nil
+	if h.excluded {
+		at = now.Add(excludedFor)
+		h.why, h.reason = ratelimit.LimitNone, byOperator
+	}
+	if h.index >= 0 {
+		if at.Before(h.at) {
+			t.move(h, at)
+		}
+		return
+	}
+	h.at = at
+	t.order++
+	h.order = t.order
+	heap.Push(&t.due, h)
 }
 
-// Counts is the number of URLs in each state. It may be called from any goroutine.
-func (f *Frontier) Counts() Counts { return f.counts.load() }
+func (t *timetable) move(h *host, at time.Time) {
+	h.at = at
+	heap.Fix(&t.due, int(h.index))
+}
+
+// settle updates the class of a host after a change of its work or time, and whether it may be forgotten. It reports
+// whether one that waited for its class no longer does.
+func (t *timetable) settle(h *host, now time.Time) (left bool) {
+	if h.parted {
+		return false
+	}
+	t.note(h)
+	return t.reclass(h, now)
+}
+
+// review settles a host, and puts it back into the schedule if it has left those that wait.
+func (t *timetable) review(h *host, now time.Time) {
+	if t.settle(h, now) {
+		t.offer(h, now, now)
+	}
+}
+
+// enqueue queues an item again, or for later.
+func (t *timetable) enqueue(h *host, it Item, now, notBefore time.Time) {
+	if h.parted {
+		t.giveUpRobots(&it, now)
+		return // it is asked again by who has the host next
+	}
+	h.delay(it, notBefore)
+	t.queue(&it, 1)
+	t.offer(h, now, notBefore)
+}
+
+// giveUpRobots gives a robots.txt up that cannot be asked for any more, and has whoever waits for it ask anew.
+func (t *timetable) giveUpRobots(it *Item, now time.Time) {
+	if it.Kind != Robots || t.cfg.RobotsGivenUp == nil {
+		return
+	}
+	t.cfg.RobotsGivenUp(it.Origin, now)
+	_, host, _ := strings.Cut(it.Origin, "://")
+	t.Wake(now, host)
+}
+
+// unload takes a host out of memory with all its URLs, and returns those that wait for another try.
+func (t *timetable) unload(h *host) (away []*Item) {
+	if h.index >= 0 {
+		heap.Remove(&t.due, int(h.index))
+	}
+	t.forgetPlace(h)
+	for h.queue.len() > 0 {
+		it := h.queue.pop()
+		t.bytes -= len(it.URL.String())
+	}
+	away = h.retries.all()
+	for _, it := range away {
+		t.bytes -= len(it.URL.String())
+	}
+	h.retries, h.over = nil, nil
+	if h.quick {
+		h.quick = false
+		t.quick--
+	}
+	t.drop(h)
+	return away
+}
+
+// first takes the host that comes up first, or returns nil and the instant at which to look again.
+func (t *timetable) first(now time.Time) (*host, time.Time) {
+	t.callNext(now)
+	switch {
+	case len(t.due) == 0:
+		return nil, time.Time{}
+	case t.due[0].at.After(now):
+		if t.due[0].excluded { // and so are all behind it
+			return nil, time.Time{}
+		}
+		return nil, t.due[0].at
+	case t.held.After(now):
+		return nil, t.held
+	}
+	return heap.Pop(&t.due).(*host), time.Time{}
+}
+
+// callNext schedules the first host that waits for a slot, if there is one, and reserves it. The classes take turns,
+// so that none starves.
+func (t *timetable) callNext(now time.Time) {
+	for i := range numClasses - classNew {
+		ln := classNew + (t.lastClass+i)%(numClasses-classNew) // from the one after the last
+		for t.nextUp == nil && len(t.lines[ln]) > 0 && t.classOpen(ln) {
+			h := t.lines[ln][0]
+			t.lines[ln][0] = nil
+			t.lines[ln] = t.lines[ln][1:]
+			if !h.inLine || h.class != ln {
+				continue // it has left
+			}
+			t.leaveLine(h)
+			t.offer(h, now, now)
+			if h.index >= 0 {
+				t.nextUp, t.lastClass = h, ln
+			}
+		}
+	}
+}
 
 // Wake has a host looked at again, because what it waited for may have come.
-func (f *Frontier) Wake(now time.Time, name string) {
-	if h := f.hosts[ratelimit.Domain(name)]; h != nil {
-		f.offer(h, now, now)
+func (t *timetable) Wake(now time.Time, name string) {
+	if h := t.hosts[ratelimit.Domain(name)]; h != nil {
+		t.offer(h, now, now)
 	}
 }
 
 // revised is how many hosts are looked at again in one go: half a millisecond, with what the pacer takes for each.
 const revised = 64
 
-// Revise has all hosts that wait for the pacer looked at again, piece by piece in Next, as a hundred thousand take a
-// second.
-func (f *Frontier) Revise(now time.Time) {
-	f.held = time.Time{}
-	if f.stored != nil {
-		f.stored.resting = newResting()
-	}
-	f.revising = len(f.roll.hosts)
-	f.reviseSome(now)
-}
-
 // reviseSome goes from the end of the roll to its beginning, as a host that is removed is replaced by the last.
-func (f *Frontier) reviseSome(now time.Time) {
-	f.revising = min(f.revising, len(f.roll.hosts))
-	for n := 0; n < revised && f.revising > 0; n++ {
-		f.revising--
-		if h := f.roll.hosts[f.revising]; h.index >= 0 && h.reason == "" && h.at.After(now) {
-			h.at = now
-			heap.Fix(&f.due, int(h.index))
+func (t *timetable) reviseSome(now time.Time) {
+	t.revising = min(t.revising, len(t.roll))
+	for n := 0; n < revised && t.revising > 0; n++ {
+		t.revising--
+		if h := t.roll[t.revising]; h.index >= 0 && h.reason == "" && h.at.After(now) {
+			t.move(h, now)
 		}
 	}
 }
 
-// Next leases the URL of the host that comes up first. Without one it returns nil and the instant at which to ask
-// again; zero means that only Release, End, Add, Wake, Include or Revise can change the answer. The caller keeps the
-// leases with a slot within Config.Slots. It costs O(log hosts).
-func (f *Frontier) Next(now time.Time) (*Lease, time.Time) {
-	if f.fleet != nil {
-		f.partLeaving(now)
-	} else {
-		f.activate(now)
-	}
-	f.reviseSome(now)
-	l, wake := f.next(now)
-	switch {
-	case l != nil:
-	case f.fleet != nil:
-		wake = f.sweep(now, wake)
+// later has a host that was taken wait as the pacer wants. On a limit of all hosts it stays in its place until all may
+// be asked again, so that ten thousand due hosts do not each ask at every token; Release ends that, as the limit may be
+// on requests in flight.
+func (t *timetable) later(h *host, called bool, now, at time.Time, why ratelimit.Limit) {
+	h.why, h.reason = why, ""
+	switch why {
+	case ratelimit.LimitGlobal, ratelimit.LimitGlobalConcurrency, ratelimit.LimitGlobalBytes:
+		heap.Push(&t.due, h)
+		if called {
+			t.nextUp = h
+		}
+		t.held, t.heldBy = at, why
 	default:
-		wake = f.sooner(wake)
+		t.offer(h, now, at)
 	}
-	if l == nil && f.revising > 0 {
-		wake = now
-	}
-	return l, wake
-}
-
-// next leases the URL of the host that comes up first of those in memory.
-func (f *Frontier) next(now time.Time) (*Lease, time.Time) {
-	for {
-		f.callNext(now)
-		if len(f.due) == 0 {
-			return nil, time.Time{}
-		}
-		h := f.due[0]
-		if h.at.After(now) {
-			if h.excluded { // and so are all behind it
-				return nil, time.Time{}
-			}
-			return nil, h.at
-		}
-		if f.held.After(now) {
-			return nil, f.held
-		}
-		heap.Pop(&f.due)
-		if l := f.lease(h, now); l != nil {
-			return l, time.Time{}
-		}
-	}
-}
-
-// lease takes the next URL of a host that has come up, or schedules the host later or has it wait for a slot.
-func (f *Frontier) lease(h *host, now time.Time) *Lease {
-	called := h == f.nextUp
-	if called {
-		f.nextUp = nil
-	}
-	if f.kept(h, now) || f.outOfLease(h, now) {
-		return nil
-	}
-	it := h.peek(now)
-	f.refill(h)
-	if it == nil {
-		h.why, h.reason = ratelimit.LimitNone, retrying
-		if h.over != nil {
-			h.reason = loading
-		}
-		if due := h.retries.due(); !due.IsZero() {
-			f.offer(h, now, due)
-		}
-		return nil
-	}
-	if n := len(h.out); h.history.Controlled() && n > 0 && h.out[n-1].Kind == Control {
-		h.why, h.reason = ratelimit.LimitNone, retrying
-		return nil // what is sent beside a control request would say that the host fails still; Release offers the host again
-	}
-	v := f.check(it, now)
-	switch v.Pass {
-	case Refuse:
-		return f.refuse(h, now, v.Refusal)
-	case Wait:
-		f.awaitRules(h, now, &v)
-		return nil
-	}
-	f.settle(h, now)
-	if !f.classOpen(h.class) || h.class != classFast && !called && f.othersAhead(h.class) {
-		h.inLine = true
-		f.lines[h.class] = append(f.lines[h.class], h)
-		f.waiting[h.class]++
-		return nil
-	}
-	at, why := f.cfg.Pacer.ReadyAt(h.name, int(h.handed.Load()), int(f.handed.Load()))
-	if at.After(now) {
-		h.why, h.reason = why, ""
-		switch why {
-		case ratelimit.LimitGlobal, ratelimit.LimitGlobalConcurrency, ratelimit.LimitGlobalBytes:
-			f.hold(h, called, at, why)
-		default:
-			f.offer(h, now, at)
-		}
-		return nil
-	}
-	if v.Pass == Go && f.isolate(h, it, now) {
-		return nil
-	}
-	l := &Lease{extra: h.class == classStalled && f.roomExtra(), Foreign: h.foreign, host: h, all: &f.handed, at: now, due: h.at}
-	if v.Pass == Ask {
-		l.Item, l.Cause = robotsItem(it, now), it.URL
-	} else if control := f.control(h, it, now); control != nil {
-		l.Item = *control
-	} else {
-		l.Item = f.pop(h, now)
-	}
-	if h.retries != nil {
-		h.retries.quietUntil = time.Time{}
-	}
-	f.out(l, now)
-	return l
-}
-
-func (f *Frontier) check(it *Item, now time.Time) (v Verdict) {
-	if it.Kind != Robots && f.cfg.Gate != nil {
-		v = f.cfg.Gate.Check(it, now)
-	}
-	return v
-}
-
-func (f *Frontier) awaitRules(h *host, now time.Time, v *Verdict) {
-	h.why, h.reason = ratelimit.LimitNone, v.Reason
-	if !v.Until.IsZero() {
-		f.offer(h, now, maxTime(v.Until, now.Add(time.Millisecond)))
-	} else if h.retries.robots() {
-		f.offer(h, now, h.retries.later[0].notBefore) // the rules have moved, and are asked for then
-	}
-}
-
-func (f *Frontier) pop(h *host, now time.Time) Item {
-	it := h.pop(now)
-	f.queue(&it, -1)
-	if f.stored != nil && f.fleet == nil && it.ID != 0 {
-		f.stored.away[it.ID] = struct{}{}
-	}
-	return it
-}
-
-// robotsItem asks for the rules under which it falls.
-func robotsItem(it *Item, now time.Time) Item {
-	origin := it.URL.Origin()
-	u, err := it.URL.Resolve("/robots.txt")
-	if err != nil {
-		// A canonical URL always has a root to resolve against.
-		panic("frontier: resolve /robots.txt against " + it.URL.String() + ": " + err.Error())
-	}
-	return Item{URL: u, Origin: origin, Kind: Robots, Queued: now, Found: Found{Depth: it.Depth}}
-}
-
-// refuse leases a URL that must not be fetched: it needs no slot and does not count against the page budget.
-func (f *Frontier) refuse(h *host, now time.Time, why *Refusal) *Lease {
-	l := &Lease{Item: f.pop(h, now), Refused: why, host: h, at: now, started: true, freed: true}
-	h.open++
-	if l.Kind == Page {
-		h.known--
-	}
-	f.counts.leased.Add(1)
-	f.offer(h, now, now)
-	return l
-}
-
-// out gives a lease its slot.
-func (f *Frontier) out(l *Lease, now time.Time) {
-	h := l.host
-	l.Evidence = h.history.Begin(l.subject(), &l.Tries)
-	if l.Evidence.Number() == 1 {
-		h.first = f.tenths(now)
-	}
-	h.out = append(h.out, l)
-	h.open++
-	if l.extra {
-		f.extraOut++
-		f.lastOverdue = false
-	} else {
-		h.holding++
-		if h.class != classFast {
-			f.slowOut++
-		}
-		if f.fleet != nil {
-			f.fleet.busy++
-		}
-	}
-	h.handed.Add(1)
-	f.handed.Add(1)
-	h.why, h.reason = ratelimit.LimitNone, ""
-	if l.Kind != Robots && l.Kind != Control && l.Attempt == 0 && l.Returns == 0 {
-		h.asked++
-	}
-	f.counts.leased.Add(1)
-	f.offer(h, now, now)
-}
-
-func earlier(a, b time.Time) time.Time {
-	if a.IsZero() || !b.IsZero() && b.Before(a) {
-		return b
-	}
-	return a
-}
-
-func maxTime(a, b time.Time) time.Time {
-	if a.After(b) {
-		return a
-	}
-	return b
-}
-
-// hold leaves a host in its place until all hosts may be asked again, so that ten thousand due hosts do not each ask
-// at every token. Release ends it, as the limit may be on requests in flight.
-func (f *Frontier) hold(h *host, called bool, until time.Time, why ratelimit.Limit) {
-	heap.Push(&f.due, h)
-	if called {
-		f.nextUp = h
-	}
-	f.held, f.heldBy = until, why
 }
 
 // Bounds of the pause, doubling, of a host whose request had no place: the time of a page, up to where a thousand
@@ -324,24 +199,57 @@ const (
 )
 
 // keep has a host pause for whose request there was no place, and returns until when.
-func (f *Frontier) keep(h *host, now time.Time) time.Time {
-	if f.fleet != nil {
-		f.fleet.jammed = now.Add(jammedFor)
-	}
+func (t *timetable) keep(h *host, now time.Time) time.Time {
+	t.jammed = now.Add(jammedFor)
 	if !h.keptTil.After(now) { // several that were refused together are one
 		h.keptTil = now.Add(keepFirst << min(h.kept, keepDouble))
 		h.kept = min(h.kept, keepDouble) + 1
-		f.keeping = true
+		t.keeping = true
 	}
 	return h.keptTil
 }
 
 // kept reports whether a host rests, and has it looked at again when it does not.
-func (f *Frontier) kept(h *host, now time.Time) bool {
+func (t *timetable) kept(h *host, now time.Time) bool {
 	if !h.keptTil.After(now) {
 		return false
 	}
 	h.why, h.reason = ratelimit.LimitNone, retrying
-	f.offer(h, now, h.keptTil)
+	t.offer(h, now, h.keptTil)
 	return true
+}
+
+// An excluded host counts as one that refuses to be asked for a hundred years, so it gives up its place in memory.
+
+const (
+	// maxExcluded bounds the hosts that are excluded, some 100 bytes each. More are a matter of the scope.
+	maxExcluded = 1 << 12
+	excludedFor = 100 * 365 * 24 * time.Hour
+	byOperator  = "blocked by the operator"
+)
+
+// ErrTooManyExcluded is what [Frontier.Exclude] returns when as many hosts are excluded as may.
+var ErrTooManyExcluded = fmt.Errorf("%d hosts are blocked already: unblock one of them, or exclude them by the scope", maxExcluded)
+
+// Exclude stops leases of a host, known or not, until Include. Leases that are out go on. Its URLs stay queued, and do
+// not keep a crawl alive: see [Blockage].
+func (t *timetable) Exclude(now time.Time, name string) error {
+	name = ratelimit.Domain(name)
+	if _, ok := t.excluded[name]; ok {
+		return nil
+	}
+	if len(t.excluded) >= maxExcluded {
+		return ErrTooManyExcluded
+	}
+	t.excluded[name] = struct{}{}
+	if h := t.hosts[name]; h != nil {
+		h.excluded = true
+		t.forgetPlace(h)
+		if h.index >= 0 {
+			h.why, h.reason = ratelimit.LimitNone, byOperator
+			t.move(h, now.Add(excludedFor))
+		}
+		t.offer(h, now, now)
+	}
+	return nil
 }

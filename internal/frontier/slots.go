@@ -1,8 +1,6 @@
 package frontier
 
-import (
-	"time"
-)
+import "time"
 
 // hostClass is the hosts with which a host shares slots.
 type hostClass uint8
@@ -15,6 +13,7 @@ const (
 	numClasses
 )
 
+// sharing is who holds the slots, and who waits for one.
 type sharing struct {
 	total, extra int // Config.Slots and Config.ExtraSlots
 
@@ -22,7 +21,8 @@ type sharing struct {
 	waiting     [numClasses]int     // how many of them still wait
 	nextUp      *host               // the waiting host whose turn it is, until it comes up; nil for none
 	lastClass   hostClass           // of the last one called
-	slowOut     int                 // slots held by hosts of the other classes than the quick one
+	out         int                 // slots held
+	slowOut     int                 // of them, those of hosts of the other classes than the quick one
 	extraOut    int                 // leases that hold an extra slot
 	lastOverdue bool                // the last place went to a lease that had held a slot
 	quick       int                 // quick hosts that have work queued or out
@@ -49,56 +49,24 @@ func (h *host) classAt(now time.Time) hostClass {
 	return classFast
 }
 
-// Overdue says that a lease has waited for its first byte for SlowAfter. It reports whether the lease holds an extra
-// slot in place of a normal one, and may be called again.
-func (f *Frontier) Overdue(now time.Time, l *Lease) (extra bool) {
-	h := l.host
-	l.waited, h.late = true, true
-	if !l.extra && f.roomExtra() && (f.waiting[classStalled] == 0 || !f.lastOverdue) { // else it is their turn
-		f.giveBack(l)
-		l.extra, f.lastOverdue = true, true
-		f.extraOut++
-		f.held = time.Time{} // for all that is known
-	}
-	f.review(h, now)
-	return l.extra
-}
-
-func (f *Frontier) giveBack(l *Lease) {
-	h := l.host
-	h.holding--
+// hold counts a slot that a host takes (1) or gives back (-1).
+func (s *sharing) hold(h *host, n int) {
+	s.out += n
+	h.holding += int32(n)
 	if h.class != classFast {
-		f.slowOut--
-	}
-	if f.fleet != nil {
-		f.fleet.busy--
+		s.slowOut += n
 	}
 }
 
-// settle updates the class of a host after a change of its work or time, and whether it may be forgotten. It reports
-// whether one that waited for its class no longer does.
-func (f *Frontier) settle(h *host, now time.Time) (left bool) {
-	if h.parted {
+// setAside has a lease hold an extra slot in place of its own, if there is one and nobody's turn comes before.
+func (s *sharing) setAside(l *Lease) bool {
+	if l.extra || !s.roomExtra() || s.waiting[classStalled] > 0 && s.lastOverdue {
 		return false
 	}
-	f.roll.note(h)
-	left = f.reclass(h, now)
-	if !h.busy() && !h.idle {
-		h.idle = true
-		if f.fleet != nil {
-			f.fleet.dry = append(f.fleet.dry, parted{h, now.Add(lingerFor)})
-		} else {
-			f.idle = append(f.idle, h)
-		}
-	}
-	return left
-}
-
-// review settles a host, and puts it back into the schedule if it has left those that wait.
-func (f *Frontier) review(h *host, now time.Time) {
-	if f.settle(h, now) {
-		f.offer(h, now, now)
-	}
+	s.hold(l.host, -1)
+	l.extra, s.lastOverdue = true, true
+	s.extraOut++
+	return true
 }
 
 // reclass updates the class in which a host's slots count. It reports whether one that waited for its class no longer
@@ -145,11 +113,30 @@ func (s *sharing) classOpen(ln hostClass) bool {
 // roomExtra reports whether one more lease may be out that holds no slot.
 func (s *sharing) roomExtra() bool { return s.extraOut < s.extra }
 
+// mustWait reports whether a host has to wait for a slot, and puts it into the line if so. One that was called goes.
+func (s *sharing) mustWait(h *host, called bool) bool {
+	if s.classOpen(h.class) && (h.class == classFast || called || !s.othersAhead(h.class)) {
+		return false
+	}
+	h.inLine = true
+	s.lines[h.class] = append(s.lines[h.class], h)
+	s.waiting[h.class]++
+	return true
+}
+
 // leaveLine has a host wait for its class no longer; its entry is skipped when it comes up.
 func (s *sharing) leaveLine(h *host) {
 	if h.inLine {
 		h.inLine = false
 		s.waiting[h.class]--
+	}
+}
+
+// forgetPlace has a host wait for no slot, and have none reserved.
+func (s *sharing) forgetPlace(h *host) {
+	s.leaveLine(h)
+	if s.nextUp == h {
+		s.nextUp = nil
 	}
 }
 
@@ -159,25 +146,4 @@ func (s *sharing) othersAhead(ln hostClass) bool {
 		return s.waiting[ln] > 0 || s.nextUp != nil && s.nextUp.class == ln
 	}
 	return s.nextUp != nil || s.waiting[classNew]+s.waiting[classSlow]+s.waiting[classStalled] > 0
-}
-
-// callNext schedules the first host that waits for a slot, if there is one, and reserves it. The classes take turns,
-// so that none starves.
-func (f *Frontier) callNext(now time.Time) {
-	for i := range numClasses - classNew {
-		ln := classNew + (f.lastClass+i)%(numClasses-classNew) // from the one after the last
-		for f.nextUp == nil && len(f.lines[ln]) > 0 && f.classOpen(ln) {
-			h := f.lines[ln][0]
-			f.lines[ln][0] = nil
-			f.lines[ln] = f.lines[ln][1:]
-			if !h.inLine || h.class != ln {
-				continue // it has left
-			}
-			f.leaveLine(h)
-			f.offer(h, now, now)
-			if h.index >= 0 {
-				f.nextUp, f.lastClass = h, ln
-			}
-		}
-	}
 }

@@ -1,6 +1,10 @@
 package frontier
 
 import (
+	"cmp"
+	"iter"
+	"maps"
+	"slices"
 	"time"
 
 	"github.com/treadlight/crawl/internal/ratelimit"
@@ -60,12 +64,9 @@ func (i *Idleness) Still() bool { return i.Whole || i.Idle }
 // Blocked reports whether every host with work refuses to be asked. Valid only while nothing is leased; O(hosts with
 // work).
 func (f *Frontier) Blocked(now time.Time) Blockage {
-	unsure := Blockage{Unsure: f.fleet != nil}
-	if v := f.stored; v != nil && (v.loads > 0 || v.activating && f.fleet == nil) {
-		return unsure // others are about to come up
-	}
-	if f.revising > 0 {
-		return unsure // what they wait for may be over
+	unsure := Blockage{Unsure: f.owner != nil}
+	if f.loads > 0 || f.activating && f.owner == nil || f.revising > 0 {
+		return unsure // others are about to come up, or what they wait for may be over
 	}
 	b := Blockage{Whole: len(f.due) > 0, Ordered: true}
 	for _, h := range f.due {
@@ -74,21 +75,16 @@ func (f *Frontier) Blocked(now time.Time) Blockage {
 		}
 		b.Ordered = b.Ordered && h.ordered()
 	}
-	if fl := f.fleet; fl != nil && len(f.hosts) < f.cfg.MaxHosts && (!fl.none || !fl.due.IsZero() && !fl.due.After(now)) {
+	if f.owner != nil && len(f.hosts) < f.cfg.MaxHosts && (!f.none || !f.elsewhere.IsZero() && !f.elsewhere.After(now)) {
 		return unsure // hosts may be there that this process has not asked for yet
 	}
 	if !b.Whole {
-		c := f.counts.load()
-		b.Idle = f.fleet != nil && c.Queued+c.Leased == 0
+		b.Idle = f.owner != nil && f.drained()
 		return b
 	}
-	b.Until = f.due[0].at
-	if f.fleet != nil {
-		b.Until = earlier(b.Until, f.fleet.due)
-	}
-	if v := f.stored; v != nil && v.inactive > 0 {
-		r := &v.resting
-		if v.inactive > r.queued && len(r.hosts) < maxResting {
+	b.Until = earlier(f.due[0].at, f.elsewhere)
+	if r := &f.resting; f.inactive > 0 {
+		if f.inactive > r.queued && len(r.hosts) < maxResting {
 			r.stuck = true // let others be asked
 			return Blockage{}
 		}
@@ -159,3 +155,47 @@ func (f *Frontier) Host(now time.Time, name string) (HostState, bool) {
 	}
 	return f.describe(h, now), true
 }
+
+// Hosts lists up to limit hosts: those with the most queued first, then those that took the longest. It costs a number
+// for each of the others.
+func (f *Frontier) Hosts(now time.Time, limit int) []HostState {
+	top := f.top(limit)
+	states := make([]HostState, len(top))
+	for i := range top {
+		states[i] = f.describe(f.roll[top[i].place], now)
+	}
+	slices.SortStableFunc(states, func(a, b HostState) int {
+		return cmp.Or(cmp.Compare(b.Queued, a.Queued), cmp.Compare(b.TakenSeconds, a.TakenSeconds), cmp.Compare(b.Pages, a.Pages), cmp.Compare(a.Host, b.Host))
+	})
+	return states
+}
+
+// Walk visits the hosts in memory a few at a time, to keep the frontier's owner free. A host that comes or goes
+// meanwhile may be missed; none is seen twice. Every call must come from the frontier's owner, and end with Stop.
+type Walk struct {
+	f    *Frontier
+	next func() (string, *host, bool)
+	stop func()
+}
+
+// Walk begins a walk, in no order.
+func (f *Frontier) Walk() *Walk {
+	next, stop := iter.Pull2(maps.All(f.hosts))
+	return &Walk{f, next, stop}
+}
+
+// Next describes up to n further hosts. Fewer mean that there are no more.
+func (w *Walk) Next(now time.Time, n int) []HostState {
+	list := make([]HostState, 0, n)
+	for len(list) < n {
+		_, h, ok := w.next()
+		if !ok {
+			break
+		}
+		list = append(list, w.f.describe(h, now))
+	}
+	return list
+}
+
+// Stop ends a walk, which may have ended by itself.
+func (w *Walk) Stop() { w.stop() }

@@ -1,0 +1,237 @@
+package frontier
+
+import (
+	"errors"
+	"time"
+
+	"github.com/treadlight/crawl/internal/ratelimit"
+)
+
+// Frontier is the URLs of a crawl that are not yet visited, and which is next. Make it with New. Each part of it uses
+// those below alone: the leases, here; what several processes agree on (fleet); what lies in the store (backlog); when
+// each host comes up (timetable), by the slots (sharing); and the hosts in memory (roster).
+type Frontier struct {
+	fleet
+	abandoning int // hosts, from the first on the roll, that Abandon has come to
+}
+
+// New returns an empty frontier. The error names the field of cfg that is wrong.
+func New(cfg Config) (*Frontier, error) {
+	if cfg.Pacer == nil {
+		return nil, errors.New("frontier: Pacer is nil: give it the rate limiter")
+	}
+	f := new(Frontier)
+	f.cfg, f.store, f.owner, f.last = cfg.withDefaults(), cfg.Store, cfg.Owner, cfg.Left.LastID
+	f.hosts, f.excluded = make(map[string]*host), make(map[string]struct{})
+	f.away, f.interim, f.resting = make(map[int64]struct{}), make(map[string]interim), newResting()
+	f.total, f.extra = f.cfg.Slots, f.cfg.ExtraSlots
+	f.counts.known.Store(cfg.Left.Known)
+	if f.owner == nil {
+		f.inactive, f.forgot = cfg.Left.Queued, cfg.Left.Known > 0
+		f.counts.queued.Store(cfg.Left.Queued)
+	}
+	return f, nil
+}
+
+// Counts is the number of URLs in each state. It may be called from any goroutine.
+func (f *Frontier) Counts() Counts { return f.counts.load() }
+
+// Take takes in an answer of the store. An error says that the store has lost URLs, and the crawl cannot go on.
+func (f *Frontier) Take(now time.Time, a Answer) (err error) {
+	switch {
+	case a.Update != nil:
+		f.updated(now, a.Update())
+		return nil
+	case a.Host == "" && f.owner != nil:
+		f.swept(now, &a)
+		return nil
+	case a.Host == "":
+		return f.activated(now, &a)
+	}
+	f.loads--
+	if f.owner != nil {
+		f.arrived(now, &a)
+	} else if h := f.hosts[a.Host]; h != nil && h.over != nil {
+		err = f.loaded(h, now, &a)
+		f.offer(h, now, now)
+	}
+	for f.loads < maxLoads && len(f.toRefill) > 0 {
+		h := f.toRefill[0]
+		f.toRefill[0] = nil
+		f.toRefill = f.toRefill[1:]
+		if !h.parted {
+			f.ask(h)
+		}
+	}
+	return err
+}
+
+// Next leases the URL of the host that comes up first. Without one it returns nil and the instant at which to ask
+// again; zero means that only Release, End, Add, Wake, Include or Revise can change the answer. The caller keeps the
+// leases with a slot within Config.Slots. It costs O(log hosts).
+func (f *Frontier) Next(now time.Time) (*Lease, time.Time) {
+	if f.owner != nil {
+		f.partLeaving(now)
+	} else {
+		f.activate(now)
+	}
+	f.reviseSome(now)
+	l, wake := f.next(now)
+	switch {
+	case l != nil:
+	case f.owner != nil:
+		wake = f.sweep(now, wake)
+	default:
+		wake = f.sooner(wake)
+	}
+	if l == nil && f.revising > 0 {
+		wake = now
+	}
+	return l, wake
+}
+
+// next leases the URL of the host that comes up first of those in memory.
+func (f *Frontier) next(now time.Time) (*Lease, time.Time) {
+	for {
+		h, wake := f.first(now)
+		if h == nil {
+			return nil, wake
+		}
+		if l := f.lease(h, now); l != nil {
+			return l, time.Time{}
+		}
+	}
+}
+
+// lease takes the next URL of a host that has come up, or schedules the host later or has it wait for a slot.
+func (f *Frontier) lease(h *host, now time.Time) *Lease {
+	called := h == f.nextUp
+	if called {
+		f.nextUp = nil
+	}
+	if f.kept(h, now) || f.outOfLease(h, now) {
+		return nil
+	}
+	it := h.peek(now)
+	f.refill(h)
+	if it == nil {
+		h.why, h.reason = ratelimit.LimitNone, retrying
+		if h.over != nil {
+			h.reason = loading
+		}
+		if due := h.retries.due(); !due.IsZero() {
+			f.offer(h, now, due)
+		}
+		return nil
+	}
+	if n := len(h.out); h.history.Controlled() && n > 0 && h.out[n-1].Kind == Control {
+		h.why, h.reason = ratelimit.LimitNone, retrying
+		return nil // what is sent beside a control request would say that the host fails still; Release offers the host again
+	}
+	v := f.check(it, now)
+	switch v.Pass {
+	case Refuse:
+		return f.refuse(h, now, v.Refusal)
+	case Wait:
+		f.awaitRules(h, now, &v)
+		return nil
+	}
+	f.settle(h, now)
+	if f.mustWait(h, called) {
+		return nil
+	}
+	at, why := f.cfg.Pacer.ReadyAt(h.name, int(h.handed.Load()), int(f.handed.Load()))
+	if at.After(now) {
+		f.later(h, called, now, at, why)
+		return nil
+	}
+	if v.Pass == Go && f.isolate(h, it, now) {
+		return nil
+	}
+	l := &Lease{extra: h.class == classStalled && f.roomExtra(), Foreign: h.foreign, host: h, all: &f.handed, at: now, due: h.at}
+	if v.Pass == Ask {
+		l.Item, l.Cause = robotsItem(it, now), it.URL
+	} else if control := f.control(h, it, now); control != nil {
+		l.Item = *control
+	} else {
+		l.Item = f.pop(h, now)
+	}
+	if h.retries != nil {
+		h.retries.quietUntil = time.Time{}
+	}
+	f.grant(l, now)
+	return l
+}
+
+func (f *Frontier) check(it *Item, now time.Time) (v Verdict) {
+	if it.Kind != Robots && f.cfg.Gate != nil {
+		v = f.cfg.Gate.Check(it, now)
+	}
+	return v
+}
+
+func (f *Frontier) awaitRules(h *host, now time.Time, v *Verdict) {
+	h.why, h.reason = ratelimit.LimitNone, v.Reason
+	if !v.Until.IsZero() {
+		f.offer(h, now, maxTime(v.Until, now.Add(time.Millisecond)))
+	} else if h.retries.robots() {
+		f.offer(h, now, h.retries.later[0].notBefore) // the rules have moved, and are asked for then
+	}
+}
+
+func (f *Frontier) pop(h *host, now time.Time) Item {
+	it := h.pop(now)
+	f.queue(&it, -1)
+	if f.store != nil && f.owner == nil && it.ID != 0 {
+		f.away[it.ID] = struct{}{}
+	}
+	return it
+}
+
+// robotsItem asks for the rules under which it falls.
+func robotsItem(it *Item, now time.Time) Item {
+	origin := it.URL.Origin()
+	u, err := it.URL.Resolve("/robots.txt")
+	if err != nil {
+		// A canonical URL always has a root to resolve against.
+		panic("frontier: resolve /robots.txt against " + it.URL.String() + ": " + err.Error())
+	}
+	return Item{URL: u, Origin: origin, Kind: Robots, Queued: now, Found: Found{Depth: it.Depth}}
+}
+
+// refuse leases a URL that must not be fetched: it needs no slot and does not count against the page budget.
+func (f *Frontier) refuse(h *host, now time.Time, why *Refusal) *Lease {
+	l := &Lease{Item: f.pop(h, now), Refused: why, host: h, at: now, started: true, freed: true}
+	h.open++
+	if l.Kind == Page {
+		h.known--
+	}
+	f.counts.leased.Add(1)
+	f.offer(h, now, now)
+	return l
+}
+
+// grant gives a lease its slot.
+func (f *Frontier) grant(l *Lease, now time.Time) {
+	h := l.host
+	l.Evidence = h.history.Begin(l.subject(), &l.Tries)
+	if l.Evidence.Number() == 1 {
+		h.first = f.tenths(now)
+	}
+	h.out = append(h.out, l)
+	h.open++
+	if l.extra {
+		f.extraOut++
+		f.lastOverdue = false
+	} else {
+		f.hold(h, 1)
+	}
+	h.handed.Add(1)
+	f.handed.Add(1)
+	h.why, h.reason = ratelimit.LimitNone, ""
+	if l.Kind != Robots && l.Kind != Control && l.Attempt == 0 && l.Returns == 0 {
+		h.asked++
+	}
+	f.counts.leased.Add(1)
+	f.offer(h, now, now)
+}
