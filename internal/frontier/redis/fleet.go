@@ -184,91 +184,44 @@ var ErrComplete = errors.New("all of its URLs are done")
 // Await waits until a job has URLs, for a process without seeds. wait, if set, is called when it waits for the job
 // itself or its first URL. The error is that of ctx, [ErrComplete], or the server's: at first at once, later after
 // giveUp.
-func Await(ctx context.Context, o rueidis.ClientOption, job string, giveUp time.Duration, clk clock.Clock, wait func(there bool)) error {
-	if err := settleAddress(&o, job); err != nil {
+func Await(ctx context.Context, o rueidis.ClientOption, name string, giveUp time.Duration, clk clock.Clock, wait func(there bool)) error {
+	if err := settleAddress(&o, name); err != nil {
 		return err
 	}
 	client, err := dial(o)
 	if err != nil {
 		return err
 	}
-	defer client.Close()
+	f := &Fleet{client, &job{name: name}}
+	defer f.Close()
 	var answered time.Time
-	begun, said := clk.Now(), stage(0)
-	for {
-		now := clk.Now()
-		stage, err := stageOf(ctx, client, job)
+	var said *bool
+	for begun := clk.Now(); ; {
+		trip, cancel := context.WithTimeout(ctx, tripTimeout)
+		s, err := f.Status(trip)
+		cancel()
+		now, there := clk.Now(), err == nil
 		switch {
 		case ctx.Err() != nil:
 			return ctx.Err()
-		case err == nil:
-			answered = now
-		case answered.IsZero() && client.Mode() == rueidis.ClientModeCluster && heals(err) && now.Sub(begun) < healsWithin:
+		case there && s.Seeds > 0 && s.Known > 0:
+			if s.Complete && !slices.ContainsFunc(s.Workers, func(w Worker) bool { return w.Alive && w.Seeding }) {
+				return ErrComplete
+			}
+			return nil
+		case there || errors.Is(err, ErrNoJob):
+			if answered = now; wait != nil && (said == nil || *said != there) {
+				wait(there)
+			}
+			said = &there
+		case answered.IsZero() && f.unserved(err) && now.Sub(begun) < healsWithin:
 		case answered.IsZero():
 			return err
 		case now.Sub(answered) >= giveUp:
 			return fmt.Errorf("not answered within %v: %w", giveUp, err)
 		}
-		switch stage {
-		case stageBegun:
-			return nil
-		case stageComplete:
-			return ErrComplete
-		case stageAbsent, stageEmpty:
-			if stage != said && wait != nil {
-				wait(stage == stageEmpty)
-			}
-			said = stage
-		}
 		if err := clock.Sleep(ctx, clk, awaitEvery); err != nil {
 			return err
 		}
 	}
-}
-
-// stage is what a job is to somebody who waits for it; zero: it is not known.
-type stage int
-
-const (
-	stageAbsent stage = iota + 1
-	stageEmpty        // nobody has brought a URL
-	stageBegun
-	stageComplete
-)
-
-// stageOf looks at a job. The figures of its partitions are read once it has a seed.
-func stageOf(ctx context.Context, c rueidis.Client, job string) (stage, error) {
-	ctx, cancel := context.WithTimeout(ctx, tripTimeout)
-	defer cancel()
-	j, err := findJob(ctx, c, job)
-	if errors.Is(err, ErrNoJob) {
-		return stageAbsent, nil
-	}
-	if err != nil {
-		return 0, err
-	}
-	seeds, err := c.Do(ctx, c.B().Zcard().Key(jobKey(job, "seeds")).Build()).ToInt64()
-	if err != nil {
-		return 0, fmt.Errorf("redis: %w", err)
-	}
-	if seeds == 0 || j.fields["ready"] != "1" {
-		return stageEmpty, nil
-	}
-	t, err := tallyOf(ctx, c, j)
-	switch {
-	case err != nil:
-		return 0, err
-	case t.added == 0:
-		return stageEmpty, nil
-	case t.added > t.done:
-		return stageBegun, nil
-	}
-	workers, _, err := workersOf(ctx, c, job, nil)
-	if err != nil {
-		return 0, fmt.Errorf("redis: %w", err)
-	}
-	if slices.ContainsFunc(workers, func(w Worker) bool { return w.Alive && w.Seeding }) {
-		return stageBegun, nil // there is more to come
-	}
-	return stageComplete, nil
 }

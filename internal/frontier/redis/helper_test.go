@@ -123,10 +123,7 @@ func load(t testing.TB, s *Store, host string, n int) (urls []string, a frontier
 // flush waits until all that was told is stored.
 func flush(t testing.TB, s *Store) {
 	t.Helper()
-	s.inbox.mu.Lock()
-	s.inbox.asked = true
-	signal(s.inbox.wake)
-	s.inbox.mu.Unlock()
+	signal(s.inbox.hurry)
 	require.Eventually(t, func() bool { n, _ := s.Pending(); return n == 0 || s.Err() != nil }, redistest.Patience, 100*time.Microsecond)
 }
 

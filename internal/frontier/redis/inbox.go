@@ -3,9 +3,6 @@ package redis
 import (
 	"context"
 	"sync"
-	"time"
-
-	"github.com/treadlight/crawl/internal/clock"
 )
 
 // kind is what a call asks for.
@@ -66,12 +63,12 @@ type op struct {
 
 // inbox is what the writer has been told and has not taken yet.
 type inbox struct {
-	wake chan struct{} // holds one, for the writer
-	done chan struct{} // closed: the writer has ended
+	wake  chan struct{} // holds one: there is something
+	hurry chan struct{} // holds one: it is not to wait for more
+	done  chan struct{} // closed: the writer has ended
 
 	mu     sync.Mutex // guards what follows
 	ops    []op
-	asked  bool // there is a question among ops
 	closed bool
 }
 
@@ -84,23 +81,21 @@ func (in *inbox) add(o op) (taken bool) {
 	if in.closed {
 		return false
 	}
-	in.ops = append(in.ops, o)
-	in.asked = in.asked || o.kind >= opDraw
-	if len(in.ops) == 1 || in.asked || len(in.ops) >= urgent {
+	if in.ops = append(in.ops, o); len(in.ops) == 1 {
 		signal(in.wake)
+	}
+	if o.kind >= opDraw || len(in.ops) >= urgent {
+		signal(in.hurry)
 	}
 	return true
 }
 
-// take hands over all that was told, unless it may wait for more. later says that there is such.
-func (in *inbox) take(timeIsUp bool) (ops []op, later, closed bool) {
+// take hands over all that was told.
+func (in *inbox) take() (ops []op, closed bool) {
 	in.mu.Lock()
 	defer in.mu.Unlock()
-	if len(in.ops) > 0 && !timeIsUp && !in.asked && len(in.ops) < urgent && !in.closed {
-		return nil, true, false
-	}
-	ops, in.ops, in.asked = in.ops, nil, false
-	return ops, false, in.closed
+	ops, in.ops = in.ops, nil
+	return ops, in.closed
 }
 
 func (in *inbox) close() {
@@ -108,35 +103,12 @@ func (in *inbox) close() {
 	defer in.mu.Unlock()
 	in.closed = true
 	signal(in.wake)
+	signal(in.hurry)
 }
 
 func signal(c chan struct{}) {
 	select {
 	case c <- struct{}{}:
 	default: // it will be heard
-	}
-}
-
-// alarm is a timer that is set unless it runs, and made when it is needed.
-type alarm struct {
-	timer clock.Timer
-	due   <-chan time.Time // nil: it is not set
-}
-
-func (a *alarm) set(clk clock.Clock, d time.Duration) {
-	switch {
-	case a.due != nil:
-		return
-	case a.timer == nil:
-		a.timer = clk.NewTimer(d)
-	default:
-		a.timer.Reset(d)
-	}
-	a.due = a.timer.C()
-}
-
-func (a *alarm) stop() {
-	if a.timer != nil {
-		a.timer.Stop()
 	}
 }

@@ -10,7 +10,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/treadlight/crawl/internal/clock"
 	"github.com/treadlight/crawl/internal/frontier"
 	"github.com/treadlight/crawl/internal/ratelimit"
 )
@@ -306,7 +305,7 @@ const watchEvery = 32
 
 // watch ends the sessions that were not renewed in time, whatever the server says.
 func (s *leases) watch() {
-	for clock.Sleep(s.life, s.cfg.Clock, s.cfg.Lease/watchEvery) == nil {
+	for s.wait(s.cfg.Lease/watchEvery, nil) {
 		late := s.cfg.Clock.Now().Add(s.margin())
 		for _, p := range s.parts {
 			s.mu.Lock()

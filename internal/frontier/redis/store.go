@@ -67,6 +67,21 @@ func (p *process) fail(err error) {
 	}
 }
 
+// wait waits for a time, or less if something comes early, and reports whether the store goes on.
+func (p *process) wait(d time.Duration, early <-chan struct{}) bool {
+	return p.await(p.cfg.Clock.NewTimer(d), early)
+}
+
+func (p *process) await(timer clock.Timer, early <-chan struct{}) bool {
+	defer timer.Stop()
+	select {
+	case <-timer.C():
+	case <-early:
+	case <-p.life.Done():
+	}
+	return p.life.Err() == nil
+}
+
 // Store is the part of one process in the frontier of a job. It is made by [Open] and must be closed.
 type Store struct {
 	*process
@@ -96,13 +111,13 @@ func Open(ctx context.Context, cfg Config) (*Store, error) {
 	}
 	p := &process{
 		cfg: cfg, worker: strconv.FormatUint(rand.Uint64(), 36), link: link{Client: client, clk: cfg.Clock, giveUp: cfg.giveUp},
-		inbox: inbox{wake: make(chan struct{}, 1), done: make(chan struct{})},
+		inbox: inbox{wake: make(chan struct{}, 1), hurry: make(chan struct{}, 1), done: make(chan struct{})},
 	}
 	p.Begin(cfg.maxPending)
 	p.life, p.end = context.WithCancel(context.Background())
 	s := &Store{process: p, seen: newSeen(p), leases: &leases{process: p, hosts: make(map[string]*held)}}
 	s.member = newMember(p, s.leases)
-	s.writer = writer{process: p, seen: s.seen, leases: s.leases, member: s.member, hints: make(map[int]bool)}
+	s.writer = writer{process: p, seen: s.seen, leases: s.leases, member: s.member, hints: make(map[int]bool), overdue: make(chan struct{}, 1)}
 	s.close = sync.OnceValue(s.shut)
 	if err := s.joinSoon(ctx); err != nil {
 		s.end()
@@ -290,14 +305,7 @@ const firstBeat = time.Second
 func (s *Store) keep() {
 	period := s.cfg.Lease / 3
 	for wait := min(period, firstBeat); ; {
-		timer := s.cfg.Clock.NewTimer(wait)
-		select {
-		case <-timer.C():
-		case <-s.stir:
-		case <-s.life.Done():
-		}
-		timer.Stop()
-		if s.life.Err() != nil {
+		if !s.wait(wait, s.stir) {
 			return
 		}
 		for _, h := range s.used() {

@@ -51,7 +51,7 @@ func TestNotedBeforeDone(t *testing.T) {
 	_, got := load(t, s, "a.test", 1)
 	s.Done(got.Items[0].URL.Host(), &got.Items[0], frontier.Visit{})
 	s.Noted(true, true, "")
-	ops, _, _ := s.inbox.take(true)
+	ops, _ := s.inbox.take()
 	require.Len(t, ops, 2)
 	require.NoError(t, s.writer.send(t.Context(), ops))
 	require.Equal(t, opNote, ops[0].kind, "whatever was told first")

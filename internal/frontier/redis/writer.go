@@ -21,32 +21,25 @@ type writer struct {
 	request   int64        // of scripts that want a number
 	hints     map[int]bool // partitions in which a host may be ready
 	unsettled []op         // done URLs whose records may not be on disk yet, told once they are
-	settled   alarm        // for them
+	timed     bool         // it will be overdue
+	overdue   chan struct{}
 }
 
 // run sends what was told until the store is closed or fails.
 func (s *writer) run() {
 	defer close(s.inbox.done)
-	var linger alarm
-	defer linger.stop()
-	defer s.settled.stop()
-	for {
-		timeIsUp, overdue := false, false
+	for closed := false; !closed; {
+		overdue := false
 		select {
 		case <-s.life.Done():
 			return
 		case <-s.inbox.wake:
-		case <-linger.due:
-			timeIsUp, linger.due = true, nil
-		case <-s.settled.due:
-			overdue, s.settled.due = true, nil
+			s.wait(s.cfg.linger, s.inbox.hurry)
+		case <-s.overdue:
+			overdue, s.timed = true, false
 		}
-		ops, later, closed := s.inbox.take(timeIsUp)
-		if later {
-			linger.set(s.cfg.Clock, s.cfg.linger)
-		} else {
-			linger.due = nil
-		}
+		var ops []op
+		ops, closed = s.inbox.take()
 		ctx, cancel := s.life, context.CancelFunc(func() {})
 		if closed {
 			ctx, cancel = context.WithTimeout(s.life, s.patience())
@@ -59,10 +52,10 @@ func (s *writer) run() {
 			err = s.leave(ctx)
 		}
 		cancel()
-		if err != nil && s.life.Err() == nil {
-			s.fail(err)
-		}
-		if err != nil || closed {
+		if err != nil {
+			if s.life.Err() == nil {
+				s.fail(err)
+			}
 			return
 		}
 	}
@@ -90,7 +83,11 @@ func (s *writer) settle(ops []op, now bool) ([]op, error) {
 		return rest, nil
 	}
 	if !now && len(s.unsettled) <= s.cfg.maxPending/2 {
-		s.settled.set(s.cfg.Clock, settleEvery)
+		if !s.timed {
+			s.timed = true
+			timer := s.cfg.Clock.NewTimer(settleEvery)
+			s.work.Go(func() { s.await(timer, nil); signal(s.overdue) })
+		}
 		return rest, nil
 	}
 	if err := s.cfg.Sync(); err != nil {
@@ -99,7 +96,7 @@ func (s *writer) settle(ops []op, now bool) ([]op, error) {
 	s.counts.syncs.Add(1)
 	rest = append(rest, s.unsettled...)
 	clear(s.unsettled)
-	s.unsettled, s.settled.due = s.unsettled[:0], nil
+	s.unsettled = s.unsettled[:0]
 	return rest, nil
 }
 
@@ -161,6 +158,23 @@ func (b *batch) add(p *part, session string, o op, args ...string) {
 	}
 	b.calls[i].args = append(b.calls[i].args, args...)
 	b.ops[i] = append(b.ops[i], o)
+}
+
+// each runs a batch, and takes the replies of its calls, of so many parts.
+func (s *writer) each(ctx context.Context, b *batch, parts int, take func(ops []op, reply []message) error) error {
+	if err := s.link.run(ctx, b.calls); err != nil {
+		return err
+	}
+	for i, c := range b.calls {
+		reply, err := c.parts(parts)
+		if err == nil {
+			err = take(b.ops[i], reply)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 func decimal[T int | int64](n T) string { return strconv.FormatInt(int64(n), 10) }
@@ -278,24 +292,16 @@ func (s *writer) finish(ctx context.Context, ops []op) error {
 		}
 		b.add(o.held.part, o.held.session, o, what, o.held.name, decimal(o.held.token), decimal(s.seq(o.id)), o.text)
 	}
-	if err := s.link.run(ctx, b.calls); err != nil {
-		return err
-	}
-	for i, c := range b.calls {
-		reply, err := c.parts(3)
-		if err != nil {
-			return err
-		}
+	return s.each(ctx, &b, 3, func(ops []op, reply []message) error {
 		s.counts.done.Add(number(reply[0]))
 		for _, stale := range list(reply[1]) {
-			at := slices.IndexFunc(b.ops[i], func(o op) bool { return o.held.name == text(stale) })
-			if at >= 0 {
-				s.leases.loseHost(b.ops[i][at].held)
+			if i := slices.IndexFunc(ops, func(o op) bool { return o.held.name == text(stale) }); i >= 0 {
+				s.leases.loseHost(ops[i].held)
 			}
 		}
-		s.leases.heard(b.ops[i][0].held.part, list(reply[2]))
-	}
-	return nil
+		s.leases.heard(ops[0].held.part, list(reply[2]))
+		return nil
+	})
 }
 
 // seq is the number of a URL in its partition.
@@ -307,15 +313,7 @@ func (s *writer) give(ctx context.Context, ops []op) error {
 	for _, o := range ops {
 		b.add(o.held.part, o.held.session, o, o.held.name, decimal(o.held.token), decimal(o.n), o.text)
 	}
-	if err := s.link.run(ctx, b.calls); err != nil {
-		return err
-	}
-	for _, c := range b.calls {
-		if c.err != nil {
-			return c.err
-		}
-	}
-	return nil
+	return s.each(ctx, &b, 0, func([]op, []message) error { return nil })
 }
 
 // load answers with the next URLs of hosts.
@@ -331,21 +329,14 @@ func (s *writer) load(ctx context.Context, ops []op) error {
 		s.request++
 		b.add(o.held.part, o.held.session, o, o.held.name, decimal(o.held.token), decimal(o.n), decimal(s.request))
 	}
-	if err := s.link.run(ctx, b.calls); err != nil {
-		return err
-	}
-	for i, c := range b.calls {
-		reply, err := c.parts(2)
-		if err != nil {
-			return err
-		}
-		s.leases.heard(b.ops[i][0].held.part, list(reply[1]))
+	return s.each(ctx, &b, 2, func(ops []op, reply []message) error {
+		s.leases.heard(ops[0].held.part, list(reply[1]))
 		replies := list(reply[0])
-		for j, o := range b.ops[i] {
-			if j >= len(replies) {
-				return errors.New("redis: load: a reply cannot be read")
-			}
-			a, err := s.loadedOf(o.held, list(replies[j]))
+		if len(replies) < len(ops) {
+			return errors.New("redis: load: a reply cannot be read")
+		}
+		for i, o := range ops {
+			a, err := s.loadedOf(o.held, list(replies[i]))
 			if err != nil {
 				return err
 			}
@@ -353,8 +344,8 @@ func (s *writer) load(ctx context.Context, ops []op) error {
 				return ctx.Err()
 			}
 		}
-	}
-	return nil
+		return nil
+	})
 }
 
 // loadedOf is the answer about one host.
