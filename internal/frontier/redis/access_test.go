@@ -2,9 +2,7 @@ package redis
 
 import (
 	"context"
-	"crypto/tls"
 	"crypto/x509"
-	"fmt"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -90,40 +88,32 @@ func TestAccess(t *testing.T) {
 			require.ErrorContains(t, err, tc.want, tc.url)
 			require.NotContains(t, err.Error(), "hunter")
 		}
-		for i, url := range []string{
-			"redis://:hunter2@" + locked.Addr, "redis://least:hunter2@" + srv.Addr, "rediss://least:hunter2@" + secure.Addr,
+		for url, roots := range map[string]*x509.CertPool{
+			"redis://:hunter2@" + locked.Addr: nil, "redis://least:hunter2@" + srv.Addr: nil, "rediss://least:hunter2@" + secure.Addr: roots,
 		} {
-			from := roots
-			if i < 2 {
-				from = nil
-			}
-			s, err := reach(t, url, from)
-			require.NoError(t, err, url)
-			page := fmt.Sprintf("http://a%d.test/", i)
-			put(t, s, page)
-			flush(t, s)
-			a := rouse(t, s, 9)
-			require.Len(t, a.Hosts, 1)
-			urls, got := load(t, s, a.Hosts[0].Name, 9)
-			require.Equal(t, []string{page}, urls)
-			s.Done(a.Hosts[0].Name, &got.Items[0], frontier.Visit{})
-			require.NoError(t, s.Close())
-			o, err := rueidis.ParseURL(url)
-			require.NoError(t, err)
-			if from != nil {
-				o.TLSConfig = &tls.Config{RootCAs: from, ServerName: "example.com", MinVersion: tls.VersionTLS12}
-			}
-			f, err := Dial(t.Context(), o, "j")
-			require.NoError(t, err)
-			st, err := f.Status(t.Context())
-			require.NoError(t, err)
-			require.Zero(t, st.Queued)
-			if i == 2 {
-				keys, err := f.Purge(t.Context())
-				require.NoError(t, err, "the least rights are enough for that, too")
-				require.Positive(t, keys)
-			}
-			f.Close()
+			letIn(t, url, roots)
 		}
 	})
+}
+
+// letIn visits a page by a URL of a server, and purges the job.
+func letIn(t *testing.T, url string, roots *x509.CertPool) {
+	t.Helper()
+	s, err := reach(t, url, roots)
+	require.NoError(t, err, url)
+	put(t, s, "http://a.test/")
+	require.Equal(t, []string{"a.test"}, names(rouse(t, s, 9)))
+	_, got := load(t, s, "a.test", 9)
+	require.Len(t, got.Items, 1)
+	s.Done("a.test", &got.Items[0], frontier.Visit{})
+	require.NoError(t, s.Close())
+	f, err := Dial(t.Context(), s.cfg.Redis, "j")
+	require.NoError(t, err)
+	defer f.Close()
+	st, err := f.Status(t.Context())
+	require.NoError(t, err)
+	require.Zero(t, st.Queued)
+	keys, err := f.Purge(t.Context())
+	require.NoError(t, err, "the least rights are enough for that, too")
+	require.Positive(t, keys)
 }

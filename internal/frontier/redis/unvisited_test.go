@@ -9,20 +9,24 @@ import (
 	"github.com/treadlight/crawl/internal/frontier"
 )
 
-// Whether anything of a job could be asked for is the same to all its processes, whichever of
-// them has found out, and stays so for those that come later.
-func TestUnvisited(t *testing.T) {
+// Whether anything of a job could be asked for, and whether any host has answered, is the same to all its processes,
+// whichever of them has found out, and stays so for those that come later.
+func TestNotes(t *testing.T) {
 	const why = "http://a.test: robots.txt cannot be had"
+	unruled := func(why string) func(*Store) { return func(s *Store) { s.Noted(true, false, why) } }
+	nothing, answered, visited := func(*Store) {}, unruled(""), func(s *Store) { s.Noted(true, true, "") }
 	for name, c := range map[string]struct {
-		a, b func(*Store)
-		want string
+		a, b       func(*Store)
+		unvisited  string
+		unanswered bool
 	}{
-		"nothing was noted":    {func(*Store) {}, func(*Store) {}, ""},
-		"of one host":          {func(s *Store) { s.Noted(true, false, why) }, func(*Store) {}, why},
-		"the first reason":     {func(s *Store) { s.Noted(true, false, why); s.Noted(true, false, "another") }, func(s *Store) { s.Noted(true, false, "of the other") }, why},
-		"another was visited":  {func(s *Store) { s.Noted(true, false, why) }, func(s *Store) { s.Noted(true, true, "") }, ""},
-		"it was, before":       {func(s *Store) { s.Noted(true, true, "") }, func(s *Store) { s.Noted(true, false, why) }, ""},
-		"a reason beyond room": {func(s *Store) { s.Noted(true, false, strings.Repeat("x", reasonMost-1)+"é") }, func(*Store) {}, strings.Repeat("x", reasonMost-1)},
+		"nothing was noted":    {nothing, nothing, "", true},
+		"one has answered":     {answered, nothing, "", false},
+		"of one host":          {unruled(why), nothing, why, false},
+		"the first reason":     {func(s *Store) { unruled(why)(s); unruled("another")(s) }, unruled("of the other"), why, false},
+		"another was visited":  {unruled(why), visited, "", false},
+		"it was, before":       {visited, unruled(why), "", false},
+		"a reason beyond room": {unruled(strings.Repeat("x", reasonMost-1) + "é"), nothing, strings.Repeat("x", reasonMost-1), false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := newRig(t)
@@ -33,10 +37,12 @@ func TestUnvisited(t *testing.T) {
 			visitOne(t, b, c.b)
 			for _, s := range []*Store{a, b, r.open()} {
 				require.True(t, rouse(t, s, 1).Complete)
-				require.Equal(t, c.want, s.Unvisited())
+				require.Equal(t, c.unvisited, s.Unvisited())
+				require.Equal(t, c.unanswered, s.Unanswered())
 			}
 			st := r.status()
-			require.Equal(t, c.want, st.Unvisited)
+			require.Equal(t, c.unvisited, st.Unvisited)
+			require.Equal(t, c.unanswered, st.Unanswered)
 		})
 	}
 }
@@ -56,33 +62,6 @@ func TestNotedBeforeDone(t *testing.T) {
 	require.NoError(t, s.writer.send(t.Context(), ops))
 	require.Equal(t, opNote, ops[0].kind, "whatever was told first")
 	require.Equal(t, opDone, ops[1].kind)
-}
-
-// Whether any host has answered is the same to all processes of a job, and to those that come later.
-func TestUnanswered(t *testing.T) {
-	for name, c := range map[string]struct {
-		note func(*Store)
-		want bool
-	}{
-		"nobody was": {func(*Store) {}, true},
-		"one was":    {func(s *Store) { s.Noted(true, false, "") }, false},
-		"to a URL":   {func(s *Store) { s.Noted(true, true, "") }, false},
-	} {
-		t.Run(name, func(t *testing.T) {
-			r := newRig(t)
-			a, b := r.open(), r.open()
-			put(t, a, "http://a.test/1", "http://b.test/1")
-			flush(t, a)
-			visitOne(t, a, c.note)
-			visitOne(t, b, func(*Store) {})
-			for _, s := range []*Store{a, b, r.open()} {
-				require.True(t, rouse(t, s, 1).Complete)
-				require.Equal(t, c.want, s.Unanswered())
-			}
-			st := r.status()
-			require.Equal(t, c.want, st.Unanswered)
-		})
-	}
 }
 
 // visitOne has a process take a host and end the visit of its one URL, behind what it notes.
