@@ -9,7 +9,6 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/treadlight/crawl/internal/frontier"
 	"github.com/treadlight/crawl/internal/lab/redistest"
 )
 
@@ -81,7 +80,7 @@ func TestSetPagesOfAJobWithout(t *testing.T) {
 		put(t, s, "http://a.test/1", "http://a.test/2", "http://a.test/3")
 		rouse(t, s, 1)
 		_, got := load(t, s, "a.test", 1)
-		s.Done(got.Items[0].URL.Host(), &got.Items[0], frontier.Visit{})
+		visit(s, &got.Items[0])
 		flush(t, s)
 		want, bound := 50, int64(350)
 		if earlier {

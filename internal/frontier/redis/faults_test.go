@@ -63,7 +63,7 @@ func TestNoMemory(t *testing.T) {
 		require.False(t, a.Known(item(t, "http://a.test/3").URL.Fingerprint(7)), "it is not")
 		urls, got := load(t, a, "a.test", 9)
 		require.Equal(t, []string{"http://a.test/1", "http://a.test/2"}, urls)
-		a.Done(got.Items[0].URL.Host(), &got.Items[0], frontier.Visit{})
+		visit(a, &got.Items[0])
 		a.Spent(got.Items[1].URL.Host(), &got.Items[1])
 		a.Deactivate("a.test", time.Time{})
 		flush(t, a)
@@ -89,7 +89,7 @@ func TestServerRestarts(t *testing.T) {
 		rouse(t, a, 1)
 		_, got := load(t, a, "a.test", 1)
 		server.Stop()
-		a.Done(got.Items[0].URL.Host(), &got.Items[0], frontier.Visit{})
+		visit(a, &got.Items[0])
 		put(t, a, "http://b.test/1")
 		a.Load("a.test", frontier.Place{}, 9)
 		require.Eventually(t, func() bool { return a.link.retries.Load() > 0 }, redistest.Patience, time.Millisecond)
@@ -145,7 +145,7 @@ func TestServerStandsStill(t *testing.T) {
 		return held.Err() != nil
 	}, redistest.Patience, time.Millisecond)
 	require.Zero(t, a.Until("a.test"))
-	a.Done(got.Items[0].URL.Host(), &got.Items[0], frontier.Visit{}) // too late
+	visit(a, &got.Items[0]) // too late
 	server.Signal(t, syscall.SIGCONT)
 	require.Eventually(t, func() bool {
 		r.clk.Advance(time.Millisecond) // for a trip that is repeated

@@ -120,6 +120,9 @@ func load(t testing.TB, s *Store, host string, n int) (urls []string, a frontier
 	return urls, a
 }
 
+// visit has a process end the visit of a URL that it has loaded.
+func visit(s *Store, it *frontier.Item) { s.Done(it.URL.Host(), it, frontier.Visit{}) }
+
 // flush waits until all that was told is stored.
 func flush(t testing.TB, s *Store) {
 	t.Helper()

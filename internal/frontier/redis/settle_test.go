@@ -8,7 +8,6 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/treadlight/crawl/internal/frontier"
 	"github.com/treadlight/crawl/internal/lab/redistest"
 )
 
@@ -38,8 +37,8 @@ func TestSyncBeforeDone(t *testing.T) {
 	_, got := load(t, a, "a.test", 9)
 	require.Zero(t, syncs.Load(), "nothing is done")
 
-	a.Done(got.Items[0].URL.Host(), &got.Items[0], frontier.Visit{})
-	a.Done(got.Items[1].URL.Host(), &got.Items[1], frontier.Visit{})
+	visit(a, &got.Items[0])
+	visit(a, &got.Items[1])
 	load(t, a, "a.test", 1) // which comes after them
 	require.Zero(t, syncs.Load())
 	require.Zero(t, done())
@@ -48,13 +47,13 @@ func TestSyncBeforeDone(t *testing.T) {
 	require.EqualValues(t, 1, syncs.Load())
 	told.Store(2)
 
-	a.Done(got.Items[2].URL.Host(), &got.Items[2], frontier.Visit{})
+	visit(a, &got.Items[2])
 	rouse(t, a, 1) // its answer says whether all is done
 	require.EqualValues(t, 3, done())
 	require.EqualValues(t, 2, syncs.Load())
 	told.Store(3)
 
-	a.Done(got.Items[3].URL.Host(), &got.Items[3], frontier.Visit{})
+	visit(a, &got.Items[3])
 	a.Deactivate("a.test", time.Time{})
 	flush(t, a)
 	require.EqualValues(t, 4, done(), "or it would be too late")
@@ -63,7 +62,7 @@ func TestSyncBeforeDone(t *testing.T) {
 	require.EqualValues(t, 3, syncs.Load(), "there was nothing to sync for")
 
 	_, got = load(t, a, "a.test", 9)
-	a.Done(got.Items[0].URL.Host(), &got.Items[0], frontier.Visit{})
+	visit(a, &got.Items[0])
 	require.NoError(t, a.Close())
 	require.EqualValues(t, 5, done())
 	require.EqualValues(t, 4, syncs.Load())
@@ -78,7 +77,7 @@ func TestSyncFails(t *testing.T) {
 	put(t, a, "http://a.test/1", "http://a.test/2")
 	rouse(t, a, 1)
 	_, got := load(t, a, "a.test", 1)
-	a.Done(got.Items[0].URL.Host(), &got.Items[0], frontier.Visit{})
+	visit(a, &got.Items[0])
 	a.Activate(1)
 	<-a.Failed()
 	require.ErrorIs(t, a.Err(), full)
@@ -101,7 +100,7 @@ func TestSyncOfMany(t *testing.T) {
 	_, got := load(t, a, "a.test", 9)
 	require.Len(t, got.Items, 4)
 	for i := range got.Items {
-		a.Done(got.Items[i].URL.Host(), &got.Items[i], frontier.Visit{})
+		visit(a, &got.Items[i])
 	}
 	require.NotNil(t, a.Room())
 	flush(t, a)

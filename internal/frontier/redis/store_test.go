@@ -35,7 +35,7 @@ func TestFromOneToAnother(t *testing.T) {
 	urls, _ = load(t, a, "a.test", 2)
 	require.Empty(t, urls, "of a host that is not ours")
 
-	b.Done(first.Items[0].URL.Host(), &first.Items[0], frontier.Visit{})
+	visit(b, &first.Items[0])
 	b.Deactivate("a.test", time.Time{})
 	require.Equal(t, []string{"a.test"}, names(rouse(t, b, 10)))
 	urls, again := load(t, b, "a.test", 9)
@@ -52,12 +52,12 @@ func TestComplete(t *testing.T) {
 	require.False(t, rouse(t, b, 1).Complete)
 	_, got := load(t, a, "a.test", 1)
 	put(t, a, "http://b.test/1") // found on it, and told first
-	a.Done(got.Items[0].URL.Host(), &got.Items[0], frontier.Visit{})
+	visit(a, &got.Items[0])
 	flush(t, a)
 	require.Equal(t, []string{"b.test"}, names(rouse(t, b, 1)))
 	require.False(t, rouse(t, a, 1).Complete)
 	_, got = load(t, b, "b.test", 1)
-	b.Done(got.Items[0].URL.Host(), &got.Items[0], frontier.Visit{})
+	visit(b, &got.Items[0])
 	flush(t, b)
 	require.True(t, rouse(t, a, 1).Complete)
 	require.True(t, rouse(t, b, 1).Complete)
@@ -80,7 +80,7 @@ func TestDeath(t *testing.T) {
 	put(t, a, "http://a.test/1", "http://a.test/2", "http://a.test/3")
 	require.Equal(t, []string{"a.test"}, names(rouse(t, a, 1)))
 	_, got := load(t, a, "a.test", 2)
-	a.Done(got.Items[0].URL.Host(), &got.Items[0], frontier.Visit{})
+	visit(a, &got.Items[0])
 	a.Learned("a.test")
 	flush(t, a)
 	die(a)
@@ -224,7 +224,7 @@ func TestStaleToken(t *testing.T) {
 	server = server.Add(time.Second)
 	require.Equal(t, []string{"a.test"}, names(rouse(t, b, 1)))
 
-	a.Done(got.Items[0].URL.Host(), &got.Items[0], frontier.Visit{})
+	visit(a, &got.Items[0])
 	a.Spent(got.Items[1].URL.Host(), &got.Items[1])
 	a.Deactivate("a.test", time.Time{})
 	flush(t, a)
@@ -389,15 +389,39 @@ func TestRanks(t *testing.T) {
 	require.Zero(t, got.Left)
 }
 
-// A job of a bound refuses what is beyond it, and may take it when it is asked later.
-func TestMaxPagesPerHost(t *testing.T) {
+// Pages of a host count for its bound, whatever else of it is known; one that is refused makes
+// room for another, also for one that was found when there was none.
+func TestBoundCountsPages(t *testing.T) {
 	r := newRig(t)
 	a := r.open(func(c *Config) { c.MaxPagesPerHost = 2 })
-	put(t, a, "http://a.test/1", "http://a.test/2", "http://a.test/3", "http://a.test/1", "http://b.test/1")
-	require.Len(t, rouse(t, a, 9).Hosts, 2)
-	require.EqualValues(t, 3, a.counts.added.Load())
+	for _, url := range []string{"http://a.test/map1", "http://a.test/map2", "http://a.test/map3"} {
+		it := item(t, url)
+		it.Kind = frontier.Sitemap
+		a.Put("a.test", it, it.URL.Fingerprint(a.Key()), true)
+	}
+	put(t, a, "http://a.test/1", "http://a.test/2", "http://a.test/3")
+	flush(t, a)
 	require.EqualValues(t, 1, a.counts.refused.Load())
-	require.EqualValues(t, 1, a.counts.duplicates.Load())
+	third := item(t, "http://a.test/3").URL.Fingerprint(a.Key())
+	require.Equal(t, 5, rouse(t, a, 1).Hosts[0].Pages, "all that is known")
+	urls, got := load(t, a, "a.test", 9)
+	require.Len(t, urls, 5)
+	done := func(i int, refused bool) {
+		a.Done(got.Items[i].URL.Host(), &got.Items[i], frontier.Visit{Refused: refused})
+		flush(t, a)
+	}
+	done(0, true) // a sitemap
+	done(3, false)
+	put(t, a, "http://a.test/3", "http://a.test/4")
+	flush(t, a)
+	require.EqualValues(t, 3, a.counts.refused.Load())
+	require.False(t, a.Known(third), "there may be room for it later")
+	done(4, true)
+	put(t, a, "http://a.test/3", "http://a.test/5")
+	flush(t, a)
+	urls, _ = load(t, a, "a.test", 9)
+	require.Equal(t, []string{"http://a.test/3"}, urls)
+	require.EqualValues(t, 4, a.counts.refused.Load())
 }
 
 // A URL keeps the tries that it has spent.

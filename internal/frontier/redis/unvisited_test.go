@@ -6,7 +6,6 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/treadlight/crawl/internal/frontier"
 )
 
 // Whether anything of a job could be asked for, and whether any host has answered, is the same to all its processes,
@@ -55,7 +54,7 @@ func TestNotedBeforeDone(t *testing.T) {
 	flush(t, s)
 	rouse(t, s, 1)
 	_, got := load(t, s, "a.test", 1)
-	s.Done(got.Items[0].URL.Host(), &got.Items[0], frontier.Visit{})
+	visit(s, &got.Items[0])
 	s.Noted(true, true, "")
 	ops, _ := s.inbox.take()
 	require.Len(t, ops, 2)
@@ -71,6 +70,6 @@ func visitOne(t *testing.T, s *Store, note func(*Store)) {
 	require.Len(t, hosts, 1)
 	_, got := load(t, s, hosts[0], 9)
 	note(s)
-	s.Done(got.Items[0].URL.Host(), &got.Items[0], frontier.Visit{})
+	visit(s, &got.Items[0])
 	flush(t, s)
 }

@@ -68,7 +68,7 @@ func TestLinkToWhereNoSitemapIs(t *testing.T) {
 			for i := range got.Items {
 				require.Equal(t, at, urls[i])
 				require.Equal(t, frontier.Page, got.Items[i].Kind)
-				both[0].Done(got.Items[i].URL.Host(), &got.Items[i], frontier.Visit{})
+				visit(both[0], &got.Items[i])
 			}
 			link(both[1])
 			urls, _ = load(t, both[0], "a.test", 9)
