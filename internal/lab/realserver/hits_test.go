@@ -1,6 +1,7 @@
 package realserver_test
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -116,78 +117,39 @@ func told(ms, status, seconds int) realserver.Hit {
 	return h
 }
 
+// logged are hits, each as MILLISECONDS:STATUS or, with an order to wait, MILLISECONDS:STATUS:SECONDS.
+func logged(t *testing.T, text string) (hits []realserver.Hit) {
+	t.Helper()
+	for word := range strings.FieldsSeq(text) {
+		var ms, status, seconds int
+		_, err := fmt.Sscanf(strings.ReplaceAll(word+":0:0", ":", " "), "%d %d %d", &ms, &status, &seconds)
+		require.NoError(t, err)
+		hits = append(hits, told(ms, status, seconds))
+	}
+	return hits
+}
+
 func TestMeasure(t *testing.T) {
 	for _, tc := range []struct {
-		name     string
-		hits     []realserver.Hit
-		from, to int // seconds
-		want     realserver.Figures
+		name, hits string
+		from, to   int // seconds
+		want       realserver.Figures
 	}{
-		{"nothing", nil, 0, 10, realserver.Figures{}},
-		{
-			"half of 1/s",
-			[]realserver.Hit{hit(0, 200), hit(2000, 200), hit(4000, 200), hit(6000, 204), hit(8000, 200)},
-			0, 10,
-			realserver.Figures{Requests: 5, Used: 0.5},
-		},
-		{
-			"a page that does not exist is let through",
-			[]realserver.Hit{hit(0, 404), hit(2000, 200), hit(4000, 429)},
-			0, 4,
-			realserver.Figures{Requests: 2, Used: 0.5},
-		},
-		{
-			"the span is half open",
-			[]realserver.Hit{hit(0, 200), hit(5000, 200), hit(10000, 200)},
-			5, 10,
-			realserver.Figures{Requests: 1, Used: 0.2},
-		},
-		{
-			"a refusal for a moment is no block",
-			[]realserver.Hit{hit(0, 200), hit(100, 429), hit(2099, 200)},
-			0, 10,
-			realserver.Figures{Requests: 3, Refused: 1, Used: 0.2},
-		},
-		{
-			"one for two seconds is",
-			[]realserver.Hit{hit(0, 200), hit(100, 403), hit(1000, 403), hit(2100, 200)},
-			0, 10,
-			realserver.Figures{Requests: 4, Refused: 2, Blocks: 1, Used: 0.2},
-		},
-		{
-			"two of them, the last still shut",
-			[]realserver.Hit{hit(0, 200), hit(100, 503), hit(3000, 200), hit(7000, 503)},
-			0, 10,
-			realserver.Figures{Requests: 4, Refused: 2, Blocks: 2, Used: 0.2},
-		},
-		{
-			"a door never seen open is not shut",
-			[]realserver.Hit{hit(0, 503), hit(5000, 200)},
-			0, 10,
-			realserver.Figures{Requests: 2, Refused: 1, Used: 0.1},
-		},
-		{
-			"inside a Retry-After",
-			[]realserver.Hit{hit(0, 200), told(1000, 429, 3), hit(1200, 200), hit(1201, 200), hit(3999, 200), hit(4000, 200)},
-			0, 10,
-			realserver.Figures{Requests: 6, Refused: 1, Inside: 2, Used: 0.5},
-		},
-		{
-			"one that runs into the span",
-			[]realserver.Hit{hit(0, 200), told(1000, 503, 9), hit(8000, 200)},
-			5, 10,
-			realserver.Figures{Requests: 1, Inside: 1, Blocks: 1, Used: 0.2},
-		},
-		{
-			"that of a good answer orders nothing",
-			[]realserver.Hit{told(0, 200, 9), hit(1000, 200)},
-			0, 10,
-			realserver.Figures{Requests: 2, Used: 0.2},
-		},
+		{"nothing", "", 0, 10, realserver.Figures{}},
+		{"half of 1/s", "0:200 2000:200 4000:200 6000:204 8000:200", 0, 10, realserver.Figures{Requests: 5, Used: 0.5}},
+		{"a page that does not exist is let through", "0:404 2000:200 4000:429", 0, 4, realserver.Figures{Requests: 2, Used: 0.5}},
+		{"the span is half open", "0:200 5000:200 10000:200", 5, 10, realserver.Figures{Requests: 1, Used: 0.2}},
+		{"a refusal for a moment is no block", "0:200 100:429 2099:200", 0, 10, realserver.Figures{Requests: 3, Refused: 1, Used: 0.2}},
+		{"one for two seconds is", "0:200 100:403 1000:403 2100:200", 0, 10, realserver.Figures{Requests: 4, Refused: 2, Blocks: 1, Used: 0.2}},
+		{"two of them, the last not over", "0:200 100:503 3000:200 7000:503", 0, 10, realserver.Figures{Requests: 4, Refused: 2, Blocks: 2, Used: 0.2}},
+		{"what never admitted does not block", "0:503 5000:200", 0, 10, realserver.Figures{Requests: 2, Refused: 1, Used: 0.1}},
+		{"inside a Retry-After", "0:200 1000:429:3 1200:200 1201:200 3999:200 4000:200", 0, 10, realserver.Figures{Requests: 6, Refused: 1, Inside: 2, Used: 0.5}},
+		{"one that runs into the span", "0:200 1000:503:9 8000:200", 5, 10, realserver.Figures{Requests: 1, Inside: 1, Blocks: 1, Used: 0.2}},
+		{"that of a good answer orders nothing", "0:200:9 1000:200", 0, 10, realserver.Figures{Requests: 2, Used: 0.2}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			at := func(s int) time.Time { return begin.Add(time.Duration(s) * time.Second) }
-			require.Equal(t, tc.want, realserver.Measure(tc.hits, at(tc.from), at(tc.to), 1))
+			require.Equal(t, tc.want, realserver.Measure(logged(t, tc.hits), at(tc.from), at(tc.to), 1))
 		})
 	}
 }

@@ -20,22 +20,6 @@ func steadyHost(name string) Scenario {
 	return sc
 }
 
-func TestComparisonCountsSeedsFromTheFirst(t *testing.T) {
-	c := Comparison{Scenarios: []Scenario{steadyHost("A")}, Configs: Strategies(Oracle), Seeds: 3, Seed: 5}
-	rows, err := c.Run(t.Context())
-	require.NoError(t, err)
-	var seeds []uint64
-	for _, r := range rows[0].Runs[0] {
-		seeds = append(seeds, r.Seed)
-	}
-	require.Equal(t, []uint64{5, 6, 7}, seeds)
-	c.Seeds, c.Seed = 0, 0
-	rows, err = c.Run(t.Context())
-	require.NoError(t, err)
-	require.Len(t, rows[0].Runs[0], 1)
-	require.Equal(t, uint64(1), rows[0].Runs[0][0].Seed)
-}
-
 func TestComparisonTellsOfEveryRun(t *testing.T) {
 	var mu sync.Mutex
 	var told []int

@@ -98,13 +98,13 @@ func TestCompareKeepsOrderAndSeeds(t *testing.T) {
 	for i := range scs {
 		scs[i].Duration = 90 * time.Second
 	}
-	rows, err := compare(scs, Strategies(aimd, Oracle), 2)
+	rows, err := Comparison{Scenarios: scs, Configs: Strategies(aimd, Oracle), Seeds: 2, Seed: 5}.Run(t.Context())
 	require.NoError(t, err)
 	for i, row := range rows {
 		require.Equal(t, scs[i].Name, row.Scenario.Name)
 		for c, strategy := range []string{aimd, Oracle} {
 			for s, r := range row.Runs[c] {
-				want, err := Run(scs[i], Config(strategy), uint64(s)+1)
+				want, err := Run(scs[i], Config(strategy), uint64(s)+5)
 				require.NoError(t, err)
 				require.Equal(t, want, r)
 			}

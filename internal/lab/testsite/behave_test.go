@@ -259,19 +259,6 @@ func TestQuotaHeaders(t *testing.T) {
 		{"window", headersIETF, Limiter{Kind: kindFixed, Requests: 2, Window: 10 * time.Second}, [][]string{
 			ietf(`"default";q=2;w=10`, `"default";r=1;t=2`), ietf(`"default";q=2;w=10`, `"default";r=0;t=5`),
 		}},
-		{"sliding", headersLegacy, Limiter{Kind: kindSliding, Requests: 2, Window: 10 * time.Second}, [][]string{
-			legacy(2, 1, 4), legacy(2, 0, 5), legacy(2, 0, 5), // refused, until the window ends in 4.7s and the first goes out of view
-		}},
-		{"bucket", headersLegacy, Limiter{Kind: kindToken, Rate: 0.5, Burst: 3}, [][]string{
-			legacy(3, 2, 2), legacy(3, 1, 2), legacy(3, 0, 2), legacy(3, 0, 2),
-		}},
-		{"leaky", headersIETF, Limiter{Kind: kindLeaky, Rate: 0.5, Burst: 2}, [][]string{
-			ietf(`"default";q=3;w=6`, `"default";r=2;t=2`), ietf(`"default";q=3;w=6`, `"default";r=1;t=2`),
-			ietf(`"default";q=3;w=6`, `"default";r=0;t=2`), ietf(`"default";q=3;w=6`, `"default";r=0;t=2`),
-		}},
-		{"log", headersLegacy, Limiter{Kind: kindLog, Requests: 2, Window: 10 * time.Second}, [][]string{
-			legacy(2, 1, 5), legacy(2, 0, 10), legacy(2, 0, 10),
-		}},
 		{"silent", headersNone, Limiter{Kind: kindLog, Requests: 1, Window: 10 * time.Second}, [][]string{
 			ietf("", ""), ietf("", ""),
 		}},

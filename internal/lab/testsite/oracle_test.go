@@ -1,7 +1,6 @@
 package testsite
 
 import (
-	"fmt"
 	"math"
 	"net/http"
 	"strconv"
@@ -228,34 +227,5 @@ func TestDrawIsSplitMix64(t *testing.T) {
 	d := draw(1234567)
 	for i, want := range []uint64{6457827717110365317, 3203168211198807973, 9817491932198370423, 4593380528125082431, 16408922859458223821} {
 		require.Equal(t, want, d.next(), "output %d", i)
-	}
-}
-
-func TestDraws(t *testing.T) {
-	first := map[uint64]string{}
-	for host := range 20 {
-		for stream := streamPage; stream <= streamFlaky; stream++ {
-			for n := range 50 {
-				d := newDraw(uint64(host), stream, n)
-				key := fmt.Sprint(host, stream, n)
-				v := d.next()
-				require.Empty(t, first[v], "%s begins like another", key)
-				first[v] = key
-			}
-		}
-	}
-	counts := make([]int, 10)
-	sum := 0.0
-	d := newDraw(1, streamPage, 1)
-	for range 10_000 {
-		u := d.unit()
-		require.Greater(t, u, 0.0)
-		require.Less(t, u, 1.0)
-		sum += u
-		counts[d.below(10)]++
-	}
-	require.InDelta(t, 0.5, sum/10_000, 0.012, "four standard deviations of a mean of 10000")
-	for digit, n := range counts {
-		require.InDelta(t, 1000, n, 120, "digit %d", digit)
 	}
 }

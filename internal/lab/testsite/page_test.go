@@ -227,15 +227,6 @@ func TestMediaIsWhatItSays(t *testing.T) {
 	}
 }
 
-func TestWordsFillADraw(t *testing.T) {
-	require.Len(t, words, 64, "six bits choose a word")
-	seen := map[string]bool{}
-	for _, w := range words {
-		require.False(t, seen[w], w)
-		seen[w] = true
-	}
-}
-
 // bodyOf is the answer to a GET.
 func bodyOf(t *testing.T, c *http.Client, url string) (status int, contentType string, body []byte) {
 	t.Helper()

@@ -2,7 +2,7 @@ package testsite
 
 import (
 	"encoding/json"
-	"math"
+	"os"
 	"reflect"
 	"slices"
 	"strings"
@@ -130,48 +130,24 @@ func TestParseErrorsNameTheLine(t *testing.T) {
 	}
 }
 
-func TestNewErrorsNamePathAndFix(t *testing.T) {
-	for want, h := range map[string]Host{
-		`hosts[0].name: "Slow!" has other signs`:                    {Name: "Slow!"},
-		"hosts[0].count: 10001 is out of range; use 0 to 10000":     {Count: 10001},
-		"hosts[0].fanout: -1 is out":                                {Fanout: -1},
-		"hosts[0].size: min 3 is above max 2; swap":                 {Size: Size{Min: 3, Max: 2}},
-		"hosts[0].latency.dist: normal is unknown; use one of":      {Latency: Latency{Dist: "normal"}},
-		"hosts[0].latency.spread: 1.5 is out of range; use 0 to 1":  {Latency: Latency{Spread: 1.5}},
-		"hosts[0].latency.spread: NaN is out":                       {Latency: Latency{Spread: math.NaN()}},
-		"hosts[0].latency.spread: 2.5 is out of range; use 0 to 2":  {Latency: Latency{Spread: 2.5, Dist: distLognormal}},
-		"hosts[0].limit.rate: 1e-05 is out of range; use 0.001":     {Limit: Limit{Rate: 1e-5}},
-		"hosts[0].limit.burst: it has no meaning without rate":      {Limit: Limit{Burst: 1}},
-		"hosts[0].limit.requests: it has no meaning without window": {Limit: Limit{Requests: 1}},
-		"hosts[0].refusal.status: 302 is out of range; use 400":     {Refusal: Refusal{Status: 302}},
-		"hosts[0].refusal.retry_after: date is unknown; use":        {Refusal: Refusal{RetryAfter: "date"}},
-		"hosts[0].script[0]: 302 is no status of a script; use":     {Script: []Step{{Status: 302}}},
-		"hosts[0].script[0]: -2 is out of range":                    {Script: []Step{{Status: 200, Times: -2}}},
-		"hosts[0].flaky.kinds[1]: 404 is unknown; use one of":       {Flaky: Flaky{Kinds: []string{"500", "404"}}},
-		"hosts[0].flaky.probability: 2 is out of range; use 0":      {Flaky: Flaky{Probability: 2}},
-		"hosts[0].outages[0].for: 0s is out of range; use 1ns to":   {Outages: []Outage{{After: 1}}},
-		"hosts[0].outages[0].mode: down is unknown; use one of":     {Outages: []Outage{{For: 1, Mode: "down"}}},
-		"hosts[0].outages[1].after: 5ns is before the end of the":   {Outages: []Outage{{For: 10}, {After: 5, For: 1}}},
-		`hosts[0].robots.disallow[0]: "private" is no plain`:        {Robots: Robots{Disallow: []string{"private"}}},
-		`hosts[0].robots.disallow[0]: "/*.gif" is no plain prefix`:  {Robots: Robots{Disallow: []string{"/*.gif"}}},
-		"hosts[0].robots.times: it has no meaning without status":   {Robots: Robots{Times: 2}},
-		"hosts[0].refusal.wait: it has no meaning without":          {Refusal: Refusal{Wait: time.Second}},
-		"hosts[0].robots.status: 200 is out of range; use 400 to":   {Robots: Robots{Status: 200}},
-	} {
-		_, err := New(one(h))
-		require.ErrorContains(t, err, want)
+// What is wrong with a site is told with its path and what to write instead: testdata/wrong.txt has a part of a file and
+// the error in each line.
+func TestErrorsNamePathAndFix(t *testing.T) {
+	text, err := os.ReadFile("testdata/wrong.txt")
+	require.NoError(t, err)
+	cases := 0
+	for line := range strings.Lines(string(text)) {
+		if file, want, ok := strings.Cut(strings.TrimSpace(line), " => "); ok {
+			_, err := Parse([]byte(file))
+			require.ErrorContains(t, err, want, file)
+			cases++
+		}
 	}
-	for want, cfg := range map[string]Config{
-		"hosts (counted): 10001 is out":                                 {Hosts: []Host{{Count: 10000}, {}}},
-		"port: 65536 is out of range; use 0 to 65535":                   {Port: 65536, Hosts: []Host{{}}},
-		"grace: -1ns is out":                                            {Grace: -1, Hosts: []Host{{}}},
-		`base: "10.0.0.1" is no address in 127.0.0.0/8; use one such`:   {Base: "10.0.0.1", Hosts: []Host{{}}},
-		`base: "::1" is no`:                                             {Base: "::1", Hosts: []Host{{}}},
-		"base: 3 hosts from 127.255.255.254 on leave 127.0.0.0/8; use ": {Base: "127.255.255.254", Hosts: []Host{{Count: 3}}},
-	} {
-		_, err := New(cfg)
-		require.ErrorContains(t, err, want)
-	}
+	require.Equal(t, 55, cases)
+	_, err = New(Config{Base: "127.255.255.254", Hosts: []Host{{Count: 3, OneAddress: true}}})
+	require.NoError(t, err, "one address is enough for them")
+	_, err = New(one(Host{Refusal: Refusal{Body: strings.Repeat("x", 65537)}}))
+	require.ErrorContains(t, err, "hosts[0].refusal.body (bytes): 65537 is out of range")
 }
 
 func TestStepText(t *testing.T) {
@@ -247,40 +223,4 @@ func TestEveryProblemAtOnce(t *testing.T) {
 			require.ErrorContains(t, err, want)
 		}
 	}
-}
-
-func TestLimitErrorsNamePathAndFix(t *testing.T) {
-	bucket := []Limiter{{Kind: kindToken, Rate: 1}}
-	for want, h := range map[string]Host{
-		"hosts[0].limits[0].kind:  is unknown; use one of":             {Limits: []Limiter{{}}},
-		"hosts[0].limits[0].rate: 1e-05 is out of range; use 0.001":    {Limits: []Limiter{{Kind: kindLeaky, Rate: 1e-5}}},
-		"hosts[0].limits[0].window: 10ns is out of range; use 1ms":     {Limits: []Limiter{{Kind: kindLog, Requests: 1, Window: 10}}},
-		"hosts[0].limits[0].window: a sliding-window-log needs one":    {Limits: []Limiter{{Kind: kindLog, Requests: 1}}},
-		"hosts[0].limits[0].delay: a token-bucket has none; remove it": {Limits: []Limiter{{Kind: kindToken, Rate: 1, Delay: true}}},
-		"hosts[0].limits[0].concurrent: a concurrency needs one":       {Limits: []Limiter{{Kind: kindSlots}}},
-		"hosts[0].limits (listed): 17 is out of range; use 0 to 16":    {Limits: make([]Limiter, 17)},
-		"hosts[0].one_address: it has no meaning without count":        {OneAddress: true},
-		"hosts[0].ban.after: it has no meaning without for":            {Ban: Ban{After: 1}, Limits: bucket},
-		"hosts[0].ban.mode: it has no meaning without after":           {Ban: Ban{Mode: modeDrop}},
-		"hosts[0].ban.mode: hang is unknown; use one of [status drop]": {Ban: Ban{After: 1, For: 1, Mode: modeHang}, Limits: bucket},
-		"hosts[0].day.length: 1ms is out of range; use 1s to":          {Day: Day{Length: ms, Low: 0.5}, Limits: bucket},
-		"hosts[0].day.low: 0.001 is out of range; use 0.01 to 1":       {Day: Day{Low: 0.001}, Limits: bucket},
-		"hosts[0].day: low and table both say how the day goes":        {Day: Day{Low: 0.5, Table: []Hour{{Speed: 1}}}, Limits: bucket},
-		"hosts[0].day.table[0].speed: 0 is out of range; use 0.01":     {Day: Day{Table: []Hour{{}}}, Limits: bucket},
-		"hosts[0].day.table[1].at: 1s is not within a day of 24h0m0s":  {Day: Day{Table: []Hour{{At: time.Second, Speed: 1}, {At: time.Second, Speed: 1}}}, Limits: bucket},
-		"hosts[0].day.table[0].at: 24h0m0s is not within a day":        {Day: Day{Table: []Hour{{At: 24 * time.Hour, Speed: 1}}}, Limits: bucket},
-		"hosts[0].load.rate: 1e-06 is out of range; use 0.001":         {Load: Load{Rate: 1e-6}},
-		"hosts[0].load.max_wait: it has no meaning without rate":       {Load: Load{MaxWait: 1}},
-		"hosts[0].load.workers: -1 is out of range":                    {Load: Load{Workers: -1}},
-		"hosts[0].refusal.headers: both is unknown; use one of [none":  {Refusal: Refusal{Headers: "both"}, Limits: bucket},
-		"hosts[0].refusal.body (bytes): 65537 is out of range":         {Refusal: Refusal{Body: strings.Repeat("x", 65537)}},
-		"hosts: 1001 on one address need as many ports from 0 on":      {Count: 1001, OneAddress: true},
-	} {
-		_, err := New(one(h))
-		require.ErrorContains(t, err, want)
-	}
-	_, err := New(Config{Port: 65534, Hosts: []Host{{Count: 3, OneAddress: true}}})
-	require.ErrorContains(t, err, "hosts: 3 on one address need as many ports from 65534 on")
-	_, err = New(Config{Base: "127.255.255.254", Hosts: []Host{{Count: 3, OneAddress: true}}})
-	require.NoError(t, err, "one address is enough for them")
 }
