@@ -107,44 +107,41 @@ func (l *Limit) limiters() (all []Limiter) {
 // add makes a limiter of package limit for l. A window of its own begins with the hours of the day, so that its
 // limiter is made at the begin of the present one.
 func (g *gate) add(l *Limiter, name string, tells bool) error {
-	opts := []limit.Option{limit.WithClock(&g.time), limit.WithQueueLimit(0)}
-	window := limit.WindowConfig{Permits: int64(l.Requests), Per: l.Window}
 	if g.time.at = 0; l.Window > 0 && !l.fromNew {
 		g.time.at = -clock.Instant(time.Duration(g.time.base.UnixNano()) % l.Window)
 	}
-	var member limit.Weighted
-	var err error
-	switch l.Kind {
-	case kindSlots:
-		member, err = limit.NewConcurrency(limit.ConcurrencyConfig{Max: int64(l.Concurrent)}, opts...)
-		tells = false
-	case kindLeaky:
-		// limit_req's excess, at most burst, is a bucket of burst+1 tokens upside down.
-		member, err = limit.NewTokenBucket(limit.TokenBucketConfig{Permits: 1, Per: interval(l.Rate), Burst: int64(l.Burst) + 1}, opts...)
-		if l.Delay && l.Burst > 0 {
-			g.delays = append(g.delays, delay{member, int64(l.Burst)})
-		}
-	case kindToken:
-		member, err = limit.NewTokenBucket(limit.TokenBucketConfig{Permits: 1, Per: interval(l.Rate), Burst: int64(l.capacity())}, opts...)
-	case kindLog:
-		member, err = limit.NewSlidingWindowLog(window, opts...)
-	case kindSliding:
-		member, err = limit.NewSlidingWindow(window, opts...)
-	default:
-		member, err = limit.NewFixedWindow(window, opts...)
-	}
+	member, err := limit.New(l.spec(), limit.WithClock(&g.time))
 	if err != nil {
 		return fmt.Errorf("%s: %w", name, err)
 	}
 	g.members = append(g.members, member)
-	if tells {
+	if tells && l.Kind != kindSlots {
 		g.quotas = append(g.quotas, member)
+	}
+	if l.Delay && l.Burst > 0 {
+		g.delays = append(g.delays, delay{member, int64(l.Burst)})
 	}
 	return nil
 }
 
-func (l *Limiter) capacity() int {
-	if l.Burst > 0 {
+// spec is the limiter of package limit that does what l says. The excess of limit_req, at most burst, is a bucket of
+// burst+1 tokens upside down.
+func (l *Limiter) spec() limit.Spec {
+	switch l.Kind {
+	case kindLeaky, kindToken:
+		return limit.Spec{Permits: 1, Per: interval(l.Rate), Burst: int64(l.first()), Queue: -1}
+	case kindSlots:
+		return limit.Spec{Kind: limit.KindConcurrency, Permits: int64(l.Concurrent), Queue: -1}
+	}
+	return limit.Spec{Kind: limit.Kind(l.Kind), Permits: int64(l.Requests), Per: l.Window, Queue: -1}
+}
+
+// first is how many requests a bucket admits at once.
+func (l *Limiter) first() int {
+	switch {
+	case l.Kind == kindLeaky:
+		return 1 + l.Burst
+	case l.Burst > 0:
 		return l.Burst
 	}
 	return max(1, int(l.Rate))

@@ -73,17 +73,24 @@ type target struct {
 
 func (h *Host) urls() int { return h.Pages + h.Media + h.Private + h.Listed }
 
+// group is what a host has of one kind.
 type group struct {
 	kind  kind
+	dir   string
 	count int
 	path  func(int) string
 }
 
-// groups are in the order of their bits in [record].served.
-func (h *host) groups() [4]group {
+// groups begin with what has content, in the order of its bits in [record].served.
+func (h *host) groups() [6]group {
 	c := &h.cfg
-	return [...]group{{kindPage, c.Pages, pagePath}, {kindMedia, c.Media, mediaPath}, {kindPrivate, c.Private, privatePath}, {kindListed, c.Listed, listedPath}}
+	return [...]group{
+		{kindPage, "p", c.Pages, pagePath}, {kindMedia, "m", c.Media, mediaPath}, {kindPrivate, "private", c.Private, privatePath},
+		{kindListed, "s", c.Listed, listedPath}, {kindRedirect, "r", c.Redirects, redirectPath}, {kindSitemap, "sitemaps", h.parts(), partPath},
+	}
 }
+
+const withContent = 4 // of the groups
 
 func (h *host) slot(t target) int {
 	before := 0
@@ -124,34 +131,18 @@ func (h *host) find(path string) target {
 		}
 	}
 	dir, name, _ := strings.Cut(strings.TrimPrefix(path, "/"), "/")
-	switch dir {
-	case "p":
-		return numbered(kindPage, path, name, h.cfg.Pages, pagePath)
-	case "m":
-		return numbered(kindMedia, path, name, h.cfg.Media, mediaPath)
-	case "r":
-		return numbered(kindRedirect, path, name, h.cfg.Redirects, redirectPath)
-	case "private":
-		return numbered(kindPrivate, path, name, h.cfg.Private, privatePath)
-	case "s":
-		return numbered(kindListed, path, name, h.cfg.Listed, listedPath)
-	case "sitemaps":
-		if t := numbered(kindSitemap, path, name, h.parts(), partPath); t.kind == kindSitemap {
-			return target{kind: kindSitemap, n: t.n + 1}
+	base, _, _ := strings.Cut(name, ".")
+	n, err := strconv.Atoi(base)
+	for _, g := range h.groups() {
+		// Another spelling of the number is another path.
+		if g.dir == dir && err == nil && n >= 0 && n < g.count && g.path(n) == path {
+			if g.kind == kindSitemap {
+				n++ // behind the index
+			}
+			return target{kind: g.kind, n: n}
 		}
 	}
 	return target{}
-}
-
-// numbered is the target of that kind whose path it is, or a missing one if there are not so many or the
-// path is not its one spelling.
-func numbered(k kind, path, name string, count int, spelled func(int) string) target {
-	base, _, _ := strings.Cut(name, ".")
-	n, err := strconv.Atoi(base)
-	if err != nil || n < 0 || n >= count || spelled(n) != path {
-		return target{}
-	}
-	return target{kind: k, n: n}
 }
 
 // disallowed looks at the path as it was requested: a crawler that normalizes never requests
@@ -167,7 +158,8 @@ func (h *host) expected() int {
 	if len(h.cfg.Robots.Disallow) == 0 {
 		return total
 	}
-	for _, g := range h.groups() {
+	all := h.groups()
+	for _, g := range all[:withContent] {
 		for n := range g.count {
 			if h.disallowed(g.path(n)) {
 				total--

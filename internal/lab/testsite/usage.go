@@ -39,10 +39,8 @@ func boundsOf(h *Host, epoch time.Time) bounds {
 	var all bounds
 	add := func(l *Limiter) {
 		switch l.Kind {
-		case kindLeaky:
-			all = append(all, rated(l.Kind, l.Rate, 1+l.Burst))
-		case kindToken:
-			all = append(all, rated(l.Kind, l.Rate, l.capacity()))
+		case kindLeaky, kindToken:
+			all = append(all, rated(l.Kind, l.Rate, l.first()))
 		case kindSlots:
 			all = append(all, held(l.Kind, l.Concurrent))
 		default:
