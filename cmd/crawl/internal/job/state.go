@@ -220,31 +220,57 @@ func (j *Job) seedFiles() []string {
 	return files
 }
 
+// claim is what the state calls the output at a path, with a lock on it if this process is not to share it; and, if the
+// output is gone on with, how far the state has it. To take one that is not known for one of which nothing is certain
+// would empty it.
+func (j *Job) claim(path string, alone, goOn bool) (w *destination, at crawl.Position, err error) {
+	w = &destination{name: recordsName(j.state, path)}
+	if alone {
+		w.lock, err = lockOwn(path, j.Settings.Fleet.Worker)
+	}
+	if err != nil || !goOn {
+		return w, at, err
+	}
+	at = j.state.Position(w.name)
+	if absolute, err := filepath.Abs(path); at.Format == "" && err == nil && path != sink.Stdout {
+		at = j.state.Position(absolute)
+	}
+	info, errStat := os.Stat(path)
+	holds := errStat == nil && info.Mode().IsRegular() && info.Size() > 0
+	if errStat == nil && info.IsDir() {
+		files, _ := filepath.Glob(filepath.Join(path, "*.warc*"))
+		holds = len(files) > 0
+	}
+	if _, pages := j.state.Left(); at.Format == "" && pages > 0 && holds {
+		err = fmt.Errorf("the crawl to resume does not know what is in %s: move %s to where it was, or that away", path, j.state.Dir())
+	}
+	return w, at, err
+}
+
 // openSink opens what records are written to: where the state has it, of a crawl that is resumed.
 func (j *Job) openSink() (*destination, error) {
 	o := &j.Settings.Output
 	if o.Format == string(sink.WARC) {
 		return j.openArchive(o.Path)
 	}
-	w := &destination{name: recordsName(j.state, o.Path)}
 	cfg := sink.Config{Format: sink.Format(o.Format), Fields: j.Settings.Extract.Names(), Gzip: o.Compressed()}
 	if cfg.Gzip && j.Settings.Fleet.Shared() {
 		return nil, cli.Usagef("--output %s: several processes of a job write no compressed files; give a name without .gz", o.Path)
 	}
+	resumes := j.Resumed && !j.Again // another round has a file of its own
+	w, at, err := j.claim(o.Path, j.own, resumes)
+	switch {
+	case err != nil:
+	case resumes:
+		cfg.Existing, cfg.Position, cfg.Records = sink.Resume, at.Bytes, at.Records
+	case o.Overwrite:
+		cfg.Existing = sink.Overwrite
+	case j.own:
+		cfg.Existing, cfg.Position, err = goingOn(o.Path, cfg.Format)
+	}
 	var behind int64
-	var err error
-	if j.own {
-		if w.lock, err = lockOwn(o.Path, j.Settings.Fleet.Worker); err != nil {
-			return nil, cli.Open("--output", err)
-		}
-		cfg.Existing, cfg.Position, behind, err = goingOn(o.Path, cfg.Format)
-	}
-	if o.Overwrite {
-		cfg.Existing, cfg.Position, behind, err = sink.Overwrite, 0, 0, nil
-	}
-	if j.Resumed && !j.Again { // another round has a file of its own
-		cfg.Existing = sink.Resume
-		cfg.Position, cfg.Records, behind, err = j.committed(w.name)
+	if info, e := os.Stat(o.Path); e == nil && info.Mode().IsRegular() && cfg.Existing == sink.Resume { // the rest has nothing to lose
+		behind = info.Size() - cfg.Position
 	}
 	switch {
 	case err != nil:
@@ -271,36 +297,25 @@ func (j *Job) openSink() (*destination, error) {
 // openArchive opens a directory for archives, or the file of one: where the state has them, of a crawl that is
 // resumed.
 func (j *Job) openArchive(dir string) (*destination, error) {
-	w := &destination{name: recordsName(j.state, dir)}
-	one := j.Settings.Output.OneArchive()
-	cfg := crawl.ArchiveConfig{Dir: dir, File: one, Settings: *j.Settings, Version: cli.Version()}
-	unknown := false
-	if j.Resumed && (!j.Again || !one) { // another round has a file of its own
-		p := j.position(w.name, dir)
-		// To take archives that are not known for some of which nothing is certain would remove them.
-		_, pages := j.state.Left()
-		if unknown = p.Format == "" && pages > 0; !unknown {
-			cfg.Resume = &p
+	one, shared := j.Settings.Output.OneArchive(), j.Settings.Fleet.Shared()
+	cfg := crawl.ArchiveConfig{Dir: dir, File: one, GoOn: shared, Settings: *j.Settings, Version: cli.Version()}
+	if shared && !one { // it is named after this process
+		if err := os.MkdirAll(dir, 0o777); err != nil { // less what the user's mask forbids
+			return nil, cli.Open("the archives", err)
 		}
 	}
-	var err error
-	if j.Settings.Fleet.Shared() { // it is named after this process
-		if !one {
-			err = os.MkdirAll(dir, 0o777) // less what the user's mask forbids
+	resumes := j.Resumed && (!j.Again || !one) // another round has a file of its own
+	w, at, err := j.claim(dir, shared, resumes)
+	if resumes {
+		if _, pages := j.state.Left(); at.Format != "" || pages == 0 {
+			cfg.Resume = &at
 		}
-		if err == nil {
-			w.lock, err = lockOwn(dir, j.Settings.Fleet.Worker)
-		}
-		cfg.GoOn = true
 	}
 	if err == nil {
 		w.Durable, err = crawl.OpenArchive(cfg)
 	}
 	if err != nil {
 		_ = w.Close() // nothing was written
-		if unknown {
-			return nil, cli.IOf("open the archives: the crawl to resume does not know those in %s: move %s to where it was, or the archives away", dir, j.state.Dir())
-		}
 		return nil, cli.Open("the archives", err)
 	}
 	if c, ok := w.Durable.(interface{ Cut() int64 }); ok && c.Cut() > 0 {
@@ -315,30 +330,6 @@ func (j *Job) archiveDir() string {
 		return j.Settings.Output.Path
 	}
 	return j.Settings.WARC.Dir
-}
-
-// committed is how far the state has the records that it may call by that name, and how many bytes of their file
-// stand behind that. To take a file that is not known for one of which nothing is certain would empty it.
-func (j *Job) committed(name string) (bytes, records, behind int64, err error) {
-	path := j.Settings.Output.Path
-	p := j.position(name, path)
-	if info, err := os.Stat(path); err == nil && info.Mode().IsRegular() { // the rest has nothing to lose
-		behind = info.Size() - p.Bytes
-	}
-	if _, pages := j.state.Left(); p.Format == "" && pages > 0 && behind > 0 {
-		err = fmt.Errorf("%s has %d bytes, and the crawl to resume does not know the file: move %s to where it was, or the file away",
-			path, behind, j.state.Dir())
-	}
-	return p.Bytes, p.Records, behind, err
-}
-
-// position is how far the state has what it calls by that name, or by the one that a path has everywhere.
-func (j *Job) position(name, path string) crawl.Position {
-	p := j.state.Position(name)
-	if absolute, err := filepath.Abs(path); p.Format == "" && err == nil && path != sink.Stdout {
-		p = j.state.Position(absolute)
-	}
-	return p
 }
 
 // recordsName is what a state calls the file of the records, whatever the working directory of a run is and wherever
@@ -377,18 +368,18 @@ func lockOwn(path, worker string) (io.Closer, error) {
 
 // goingOn is how a file of records is opened by a process whose name it has: it goes on behind the last whole record,
 // since the process before it may have been killed, and cuts off what is behind that.
-func goingOn(path string, format sink.Format) (how sink.Existing, whole, cut int64, err error) {
+func goingOn(path string, format sink.Format) (how sink.Existing, whole int64, err error) {
 	f, err := os.Open(path)
 	if errors.Is(err, os.ErrNotExist) {
-		return 0, 0, 0, nil
+		return 0, 0, nil
 	}
 	if err != nil {
-		return 0, 0, 0, err
+		return 0, 0, err
 	}
 	defer func() { _ = f.Close() }() // it was only read
 	info, err := f.Stat()
 	if err != nil || !info.Mode().IsRegular() || info.Size() == 0 {
-		return 0, 0, 0, err
+		return 0, 0, err
 	}
 	head := make([]byte, min(info.Size(), 4096))
 	if _, err = io.ReadFull(f, head); err == nil {
@@ -397,7 +388,7 @@ func goingOn(path string, format sink.Format) (how sink.Existing, whole, cut int
 	if spec := sink.ByStart(head); err == nil && spec.Format != format && whole > 0 {
 		err = fmt.Errorf("%s is no file of %s, to go on behind its records: choose another fleet.worker or --output", path, format)
 	}
-	return sink.Resume, whole, info.Size() - whole, err
+	return sink.Resume, whole, err
 }
 
 // lastLine is where the last whole line of a file ends.
