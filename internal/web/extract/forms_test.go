@@ -11,48 +11,6 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-func TestForms(t *testing.T) {
-	for name, tt := range map[string]struct{ page, want string }{
-		"search":        {`<form action=/s><input name=q><input type=submit name=go value="Find it"></form>`, "/s?q=&go=Find+it"},
-		"document":      {`<base href=/b/><form><input name=q value=x></form>`, "/dir/page.html?q=x"},
-		"action's base": {`<base href=/b/><form action="f?old=1#x"><input name=q value=x></form>`, "/b/f?q=x"},
-		"types": {`<form action=/s METHOD=Get><input type=hidden name=h value="a&amp;b=c"><input type=checkbox name=c checked><input type=checkbox name=no value=1>
-			<input type=radio name=r value=1><input type=radio name=r value=2 checked><input type=image name=no src=x><input type=reset name=no value=1>
-			<input value=no><input name=no value=1 disabled><input type=strange name=s value="é /*-._~"></form>`, "/s?h=a%26b%3Dc&c=on&r=2&s=%C3%A9+%2F*-._~"},
-		"select": {`<form action=/s><select name=a><option value=1>one<option>  two  words <option value=3></select><select name=b><option value=1><option value=2 selected><option value=3 selected></select>
-			<select name=c multiple><option value=1><option selected>two</option><option value=3 selected></select><select name=d><option disabled value=no><option>first</select><select name=e></select></form>`, "/s?a=1&b=2&c=two&c=3&d=first"},
-		"textarea":      {"<form action=/s><textarea name=t>\na &amp; b\n</textarea></form>", "/s?t=a+%26+b%0A"},
-		"buttons":       {`<form action=/s><button type=button name=no value=1></button><button name=a value=1></button><button name=no value=2></button></form>`, "/s?a=1"},
-		"nested":        {`<form action=/s><form action=/no><input name=a></form><input name=no>`, "/s?a="},
-		"open":          {`<form action=/s><input name=a value=1><p>`, "/s?a=1"},
-		"nothing":       {`<form action=/s></form>`, "/s"},
-		"formaction":    {`<form action=/no><input name=a><button formaction=/s name=b value=1></button><input name=c></form>`, "/s?a=&b=1&c="},
-		"by an input":   {`<form action=/no><input name=a><input type=submit formaction=" /s#x "></form>`, "/s?a="},
-		"two actions":   {`<form action=/r><input name=a><button name=b>1</button><input type=image src=x formaction="/s?old=1"><input name=c></form>`, "/r?a=&b=&c=\nhttps://example.com/s?a=&c="},
-		"button posts":  {`<form action=/no><input name=a><button formmethod=post></button><button formaction=/s formmethod=GET></button><button formaction=/no formmethod=post></button></form>`, "/s?a="},
-		"button gets":   {`<form action=/s method=post><input name=a><button formmethod=get name=b value=1></button></form>`, "/s?a=&b=1"},
-		"no submission": {`<form action=/s><button type=button formaction=/no></button><button type=reset formaction=/no></button><button disabled formaction=/no></button></form><button formaction=/no></button>`, "/s"},
-		"to itself":     {`<form action=/s><button formaction=""></button></form>`, "/dir/page.html"},
-		"post":          {`<form action=/no method=post><input name=a></form><form action=/no method=dialog></form>`, ""},
-		"password":      {`<form action=/no><input name=u><input type=PassWord name=p></form>`, ""},
-		"file":          {`<form action=/no><input type=file name=f></form>`, ""},
-		"template":      {`<template><form action=/no></form></template>`, ""},
-		"outside":       {`<input name=a><select name=b><option></select><textarea name=c></textarea>`, ""},
-		"mail":          {`<form action="mailto:x"><input name=a></form>`, ""},
-		"javascript":    {`<form action="javascript:x()"><input name=a></form>`, ""},
-		"empty options": {`<form action=/s><select name=a><option><option>x</select><input name=b></form>`, "/s?a=&b="},
-	} {
-		r := read(t, tt.page, Options{Forms: true})
-		want := tt.want
-		if want != "" {
-			want = "\nhttps://example.com" + want
-		}
-		require.Equal(t, want, listing(r), name)
-		require.Empty(t, read(t, tt.page, Options{}).Links, name)
-		require.Empty(t, r.Text, name)
-	}
-}
-
 // Forms are sent in the encoding of their page.
 func TestFormCharset(t *testing.T) {
 	var e Extractor
