@@ -139,7 +139,7 @@ func (w *processor) examine(r *result, f *fetched) {
 		}
 		if look.Read && whole {
 			missing := trap.SaysNotFound(w.found.Title) || trap.SaysNotFound(string(text.Heading))
-			detector.RecordText(f.lease.URL, &look, text, missing)
+			detector.RecordText(&look, text, missing)
 		}
 	}
 	if p.cfg.Duplicates == nil || len(body) == 0 {

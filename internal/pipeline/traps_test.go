@@ -256,7 +256,7 @@ func leftPattern(t *testing.T) *trap.Detector {
 		u := pageURL(t, i)
 		detector.RecordAccepted(canonical.URL{}, u, 2026)
 		if look := detector.RecordVisit(u, "Page"); look.Read {
-			detector.RecordText(u, &look, r.Read([]byte("all pages of this site say the very same thing"), nil), false)
+			detector.RecordText(&look, r.Read([]byte("all pages of this site say the very same thing"), nil), false)
 		}
 	}
 	require.Equal(t, trap.PatternBudget, detector.CheckLink(pageURL(t, 1000), 2026))

@@ -34,7 +34,7 @@ const farBits = 14
 
 // New builds a Detector.
 func New(cfg Config) *Detector {
-	d := &Detector{cfg: cfg, sessions: newSessions()}
+	d := &Detector{cfg: cfg, sessions: newSessions(cfg.Key)}
 	d.hosts = newLRU(maxHosts, func(_ uint64, pages int) {
 		if pages > cfg.After {
 			d.large.Add(-1)
@@ -92,7 +92,7 @@ func (d *Detector) RecordAccepted(from, u canonical.URL, thisYear int) {
 		d.far[i]++
 	}
 	if d.learned.Load() > 0 {
-		d.sessions.accept(u, d.cfg.Key)
+		d.sessions.visited(u, true)
 	}
 	for _, key := range s.keys {
 		if p, ok := d.patterns.Peek(key); ok {
@@ -143,7 +143,7 @@ func (d *Detector) checkLearned(u canonical.URL, next bool) Decision {
 	s := d.of(u)
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if learned && d.sessions.visited(u, d.cfg.Key, next) {
+	if learned && d.sessions.visited(u, next) {
 		return Sessions
 	}
 	p := d.skippedLocked(&s)
@@ -168,7 +168,8 @@ func (d *Detector) skippedLocked(s *shape) *pattern {
 type Visit struct {
 	Read bool // the text of the page is wanted
 
-	session  bool // the page tests a possible session id
+	part     foundPart // that the page tests for being a session id
+	tests    bool
 	shape    shape
 	newTitle [levels]bool
 }
@@ -182,8 +183,8 @@ func (d *Detector) RecordVisit(u canonical.URL, title string) (v Visit) {
 	name := titleHash(title)
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	v.session = d.sessions.open(u, d.cfg.Key)
-	v.Read = v.session
+	v.part, v.tests = d.sessions.open(u)
+	v.Read = v.tests
 	for l := range levels {
 		key := v.shape.keys[l]
 		if key == 0 {
@@ -201,11 +202,11 @@ func (d *Detector) RecordVisit(u canonical.URL, title string) (v Visit) {
 	return v
 }
 
-// RecordText takes the text of the page of u. notFound: it reads like a "not found" page.
-func (d *Detector) RecordText(u canonical.URL, v *Visit, text *neardup.Text, notFound bool) {
+// RecordText takes the text of a page. notFound: it reads like a "not found" page.
+func (d *Detector) RecordText(v *Visit, text *neardup.Text, notFound bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if v.session && d.sessions.learn(u, d.cfg.Key, text) {
+	if v.tests && d.sessions.learn(v.part, text) {
 		d.learned.Add(1)
 	}
 	for l := range levels {

@@ -13,6 +13,7 @@ import (
 // sessions are the parts of URLs that look random: parameters of the query, parameters of path segments, and
 // segments. They are tested for being session ids.
 type sessions struct {
+	seed  uint64
 	parts *simplelru.LRU[uint64, *part]  // by host and name
 	seen  *simplelru.LRU[uint64, uint64] // by URL without its session id: the hash of the id that is visited
 }
@@ -37,8 +38,8 @@ type part struct {
 // sighting is the first page of a URL without its id.
 type sighting struct{ url, value, sim, images uint64 }
 
-func newSessions() sessions {
-	return sessions{newLRU[uint64, *part](maxParts, nil), newLRU[uint64, uint64](maxSeen, nil)}
+func newSessions(seed uint64) sessions {
+	return sessions{seed, newLRU[uint64, *part](maxParts, nil), newLRU[uint64, uint64](maxSeen, nil)}
 }
 
 // foundPart is the first part of a URL that looks random.
@@ -48,30 +49,20 @@ type foundPart struct {
 	rest  uint64 // the URL without it
 }
 
-func find(u canonical.URL, seed uint64) (p foundPart, ok bool) {
-	s := u.Path()
-	name, from, to := randomIn(s)
+func (s *sessions) find(u canonical.URL) (p foundPart, ok bool) {
+	path := u.Path()
+	name, from, to := randomIn(path)
 	if from < 0 {
 		return p, false
 	}
-	p.key = final(xxhash.Sum64String(u.Host())^seed^xxhash.Sum64String(name), byHost)
-	p.value = xxhash.Sum64String(s[from:to])
+	p.key = final(xxhash.Sum64String(u.Host())^s.seed^xxhash.Sum64String(name), byHost)
+	p.value = xxhash.Sum64String(path[from:to])
 	h := hasher(p.key)
-	h.text(s[:from])
+	h.text(path[:from])
 	h.byte(0)
-	h.text(s[to:])
+	h.text(path[to:])
 	p.rest = final(uint64(h), byHost)
 	return p, true
-}
-
-// findSession is the part of u if it is a session id.
-func (s *sessions) findSession(u canonical.URL, seed uint64) (f foundPart, ok bool) {
-	if f, ok = find(u, seed); ok {
-		var p *part
-		p, ok = s.parts.Get(f.key)
-		ok = ok && p.session
-	}
-	return f, ok
 }
 
 // randomIn finds the first part of a path with query that looks random, and its name; from is negative if there is
@@ -139,26 +130,22 @@ func sessionName(name string) bool {
 	return strings.Contains(name, "sess") || name == "sid" || name == "cfid" || name == "cftoken"
 }
 
-// open reports whether the page of u is wanted to test its part.
-func (s *sessions) open(u canonical.URL, seed uint64) bool {
-	f, ok := find(u, seed)
+// open is the part of u, and whether its page is wanted to test that.
+func (s *sessions) open(u canonical.URL) (f foundPart, wanted bool) {
+	f, ok := s.find(u)
 	if !ok {
-		return false
+		return f, false
 	}
 	p, ok := s.parts.Get(f.key)
 	if !ok {
 		p = &part{first: new([places]sighting)}
 		s.parts.Add(f.key, p)
 	}
-	return !p.decided
+	return f, !p.decided
 }
 
-// learn compares the page of u and reports whether its part is now known to be a session id.
-func (s *sessions) learn(u canonical.URL, seed uint64, text *neardup.Text) bool {
-	f, ok := find(u, seed)
-	if !ok {
-		return false
-	}
+// learn compares a page and reports whether its part is now known to be a session id.
+func (s *sessions) learn(f foundPart, text *neardup.Text) bool {
 	p, ok := s.parts.Get(f.key)
 	if !ok || p.decided {
 		return false
@@ -178,19 +165,21 @@ func (s *sessions) learn(u canonical.URL, seed uint64, text *neardup.Text) bool 
 		p.different++
 	}
 	p.tries++
-	if p.different >= differentPages || p.tries >= maxTries {
-		p.decided, p.first = true, nil
-	} else if p.equal >= equalPages && p.equal >= 4*p.different {
-		p.decided, p.session, p.first = true, true, nil
+	p.session = p.equal >= equalPages && p.equal >= 4*p.different
+	if p.decided = p.session || p.different >= differentPages || p.tries >= maxTries; p.decided {
+		p.first = nil
 	}
 	return p.session
 }
 
-// visited reports whether another URL is visited for this one. With next u is to be visited now, and is remembered if
-// it is the first.
-func (s *sessions) visited(u canonical.URL, seed uint64, next bool) bool {
-	f, ok := s.findSession(u, seed)
+// visited reports whether another URL is visited for this one. With next u is to be visited now, or queued, and is
+// remembered if it is the first.
+func (s *sessions) visited(u canonical.URL, next bool) bool {
+	f, ok := s.find(u)
 	if !ok {
+		return false
+	}
+	if p, ok := s.parts.Get(f.key); !ok || !p.session {
 		return false
 	}
 	value, ok := s.seen.Get(f.rest)
@@ -198,13 +187,4 @@ func (s *sessions) visited(u canonical.URL, seed uint64, next bool) bool {
 		s.seen.Add(f.rest, f.value)
 	}
 	return ok && (!next || value != f.value)
-}
-
-// accept remembers a URL that is queued.
-func (s *sessions) accept(u canonical.URL, seed uint64) {
-	if f, ok := s.findSession(u, seed); ok {
-		if !s.seen.Contains(f.rest) {
-			s.seen.Add(f.rest, f.value)
-		}
-	}
 }

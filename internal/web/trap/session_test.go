@@ -115,9 +115,9 @@ func TestBounds(t *testing.T) {
 		}
 	}
 	require.Equal(t, trying, j.trying.Load())
-	s := newSessions()
+	s := newSessions(0)
 	for i := range 3 * maxParts {
-		s.open(parse(t, fmt.Sprintf("/x?name%d=0a1b2c3d4e5f6071", i)), 0)
+		s.open(parse(t, fmt.Sprintf("/x?name%d=0a1b2c3d4e5f6071", i)))
 	}
 	require.Equal(t, maxParts, s.parts.Len())
 }

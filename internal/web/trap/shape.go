@@ -1,7 +1,6 @@
 package trap
 
 import (
-	"math"
 	"slices"
 	"strconv"
 	"strings"
@@ -185,26 +184,10 @@ func checkURL(u canonical.URL) Decision {
 	if n > maxDepth {
 		return PathDepth
 	}
-	if n > maxRepeats && maxSimilar(path) > maxRepeats && repeats(path) {
+	if n > maxRepeats && repeats(path) {
 		return PathRepetition
 	}
 	return Follow
-}
-
-// maxSimilar is an upper bound of how often any one segment occurs: segments of equal length, first and last byte are
-// counted together. Nearly all paths pass this cheap test.
-func maxSimilar(path string) (most int) {
-	var counts [64]uint8
-	for rest, more := path[1:], true; more; {
-		var segment string
-		if segment, rest, more = strings.Cut(rest, "/"); segment == "" {
-			continue
-		}
-		slot := (len(segment)<<4 ^ int(segment[0])<<1 ^ int(segment[len(segment)-1])) % len(counts)
-		counts[slot] += min(1, math.MaxUint8-counts[slot]) // and no further
-		most = max(most, int(counts[slot]))
-	}
-	return most
 }
 
 // longestGroup is how many segments may repeat together: relative links without a slash repeat the directories from
