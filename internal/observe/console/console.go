@@ -119,13 +119,10 @@ type Console struct {
 	metrics *metrics
 	streams *streams
 	history *history
-	listing listing
+	listing shared[listing]
+	last    shared[state]
 	pages   *dashboard.Pages
 	handler http.Handler
-
-	mu   sync.Mutex // guards what follows, and is held while a snapshot is taken
-	last state
-	next time.Time // when last serves no longer
 }
 
 type state struct {
@@ -135,12 +132,43 @@ type state struct {
 }
 
 const (
-	sharedFor = 100 * time.Millisecond // for how long one snapshot serves all who ask: less than a person notices
-	// sharedTimes is how many times as long as it took it does so at least, so that however
+	// sharedFor is for how long one snapshot serves all who ask, less than a person notices, and listedFor one list.
+	sharedFor, listedFor = 100 * time.Millisecond, time.Second
+	// sharedTimes is how many times as long as it took either does so at least, so that however
 	// many look, a tenth of the time goes into it at most: a snapshot looks at every host, and
 	// one of 100 000 was seen to take a third of a second where the processors had other work.
 	sharedTimes = 9
 )
+
+// shared is what one look at the crawl has brought, for all who look a few moments later.
+type shared[T any] struct {
+	mu     sync.Mutex // guards what follows, and is held while the crawl is looked at
+	value  T
+	next   time.Time // when value serves no longer
+	looked time.Time
+}
+
+func (s *shared[T]) get(clk clock.Clock, least time.Duration, look func(now time.Time) T) T {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.looked = clk.Now()
+	if !s.looked.Before(s.next) {
+		s.value = look(s.looked)
+		end := clk.Now()
+		s.next = end.Add(max(least, sharedTimes*end.Sub(s.looked)))
+	}
+	return s.value
+}
+
+// forget has the next look be a fresh one, if nobody has looked since then.
+func (s *shared[T]) forget(since time.Time) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.looked.Before(since) {
+		var none T
+		s.value, s.next = none, time.Time{}
+	}
+}
 
 // New builds a console and starts nothing. The error names the field and the fix.
 func New(cfg Config, crawl Crawl) (*Console, error) {
@@ -204,24 +232,19 @@ func (c *Console) Event(e ratelimit.Event) {
 }
 
 func (c *Console) sharedSnapshot() state {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if begun := c.cfg.Clock.Now(); !begun.Before(c.next) {
-		c.last = state{Snapshot: c.crawl.Snapshot(), Paused: c.crawl.Paused()}
+	return c.last.get(c.cfg.Clock, sharedFor, func(time.Time) state {
+		s := state{Snapshot: c.crawl.Snapshot(), Paused: c.crawl.Paused()}
 		if c.crawl.Fleet != nil {
 			f := c.crawl.Fleet()
-			c.last.Fleet = &f
+			s.Fleet = &f
 		}
-		end := c.cfg.Clock.Now()
-		c.next = end.Add(max(sharedFor, sharedTimes*end.Sub(begun)))
-	}
-	return c.last
+		return s
+	})
 }
 
 // forget has the next look be a fresh one, after an order has changed something.
 func (c *Console) forget() {
-	c.listing.stale()
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.next = time.Time{}
+	later := c.cfg.Clock.Now().Add(1)
+	c.listing.forget(later)
+	c.last.forget(later)
 }

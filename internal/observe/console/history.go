@@ -247,7 +247,7 @@ func (c *Console) sample() {
 		}
 	}
 	c.history.add(crawlSampleOf(now, &s), own)
-	c.listing.forget(now)
+	c.listing.forget(now.Add(-listTime))
 }
 
 func (h *history) add(m crawlSample, samples map[string]hostSample) {

@@ -8,7 +8,6 @@ import (
 	"net/http"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/treadlight/crawl/internal/frontier"
@@ -26,15 +25,15 @@ const spanRecent = recentRoom * sampleEvery
 func (c *Console) overview(w http.ResponseWriter, r *http.Request) {
 	v := dashboard.Overview{Frame: c.frame(r, "Crawl"), Table: dashboard.ParseTable(r.URL.Query())}
 	s := c.sharedSnapshot()
-	rows, left, taken := c.list()
+	hosts := c.list()
 	v.Table.Span = v.Span
-	v.Table.Taken, v.Table.Left = taken, left
-	v.Table.Fill(rows)
+	v.Table.Taken, v.Table.Left = hosts.taken, hosts.left
+	v.Table.Fill(hosts.rows)
 	crawlSamples := c.history.ofCrawl(v.Span == spanAll)
 	v.Figures = figuresOf(&s)
 	v.Charts = chartsOf(crawlSamples, v.Now, v.Span)
 	v.Outcomes = outcomesOf(s.Outcomes)
-	v.Waits = waitsOf(rows)
+	v.Waits = waitsOf(hosts.rows)
 	v.Working = workingOf(&s)
 	v.Fleet = fleetSummary(s.Fleet)
 	seen := c.crawl.Recent()
@@ -318,32 +317,20 @@ func withEarlier(kept, known []ratelimit.Event) []ratelimit.Event {
 }
 
 const (
-	maxListed = 100_000 // how many hosts a table is made of; the others are counted. It is 20 MB.
-	// listEvery is for how long one list serves all who look, and listTimes how many times as long as it took.
-	listEvery = time.Second
-	listTimes = 9
+	maxListed = 100_000     // how many hosts a table is made of; the others are counted. It is 20 MB.
 	listTime  = time.Minute // how long a list is kept that nobody looks at
 )
 
+// listing is the hosts when they were listed, and how many were too many. Nobody may change them.
 type listing struct {
-	mu     sync.Mutex // guards what follows, and is held while the hosts are listed
-	rows   []dashboard.Row
-	left   int
-	taken  time.Time
-	next   time.Time // when rows serve no longer
-	looked time.Time
+	rows  []dashboard.Row
+	left  int
+	taken time.Time
 }
 
-// list is the hosts, a few moments old at most, when they were listed, and how many were too
-// many. Nobody may change them.
-func (c *Console) list() (rows []dashboard.Row, left int, taken time.Time) {
-	l := &c.listing
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	begun := c.cfg.Clock.Now()
-	l.looked = begun
-	if !begun.Before(l.next) {
-		l.rows, l.left, l.taken = nil, 0, begun
+func (c *Console) list() listing {
+	return c.listing.get(c.cfg.Clock, listedFor, func(now time.Time) listing {
+		l := listing{taken: now}
 		c.crawl.EachHost(func(h frontier.HostState, b ratelimit.Brief) {
 			if len(l.rows) >= maxListed {
 				l.left++
@@ -351,24 +338,8 @@ func (c *Console) list() (rows []dashboard.Row, left int, taken time.Time) {
 			}
 			l.rows = append(l.rows, rowOf(&h, b))
 		})
-		end := c.cfg.Clock.Now()
-		l.next = end.Add(max(listEvery, listTimes*end.Sub(begun)))
-	}
-	return l.rows, l.left, l.taken
-}
-
-func (l *listing) forget(now time.Time) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if now.Sub(l.looked) > listTime {
-		l.rows, l.next = nil, time.Time{}
-	}
-}
-
-func (l *listing) stale() {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.next = time.Time{}
+		return l
+	})
 }
 
 func rowOf(h *frontier.HostState, b ratelimit.Brief) dashboard.Row {

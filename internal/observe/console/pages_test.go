@@ -218,12 +218,12 @@ func TestListIsShared(t *testing.T) {
 		g.clk.Advance(time.Second)
 	}
 	for range 10 {
-		rows, left, _ := g.list()
-		require.Len(t, rows, maxListed)
-		require.Equal(t, 3, left)
+		l := g.list()
+		require.Len(t, l.rows, maxListed)
+		require.Equal(t, 3, l.left)
 	}
 	require.Equal(t, 1, walks)
-	g.clk.Advance(listTimes*time.Second - 1)
+	g.clk.Advance(sharedTimes*time.Second - 1)
 	g.list()
 	require.Equal(t, 1, walks, "a tenth of the time goes into it at most")
 	g.clk.Advance(1)
@@ -234,5 +234,5 @@ func TestListIsShared(t *testing.T) {
 	require.Equal(t, 3, walks, "an order is seen at once")
 	g.clk.Advance(2 * listTime)
 	g.sample()
-	require.Nil(t, g.listing.rows, "nobody looks")
+	require.Nil(t, g.listing.value.rows, "nobody looks")
 }
