@@ -281,29 +281,22 @@ func TestContextsThatCannotBeCompared(t *testing.T) {
 
 func TestConstructorsNameTheFieldToMend(t *testing.T) {
 	limiter := must(limit.NewConcurrency(limit.ConcurrencyConfig{Max: 1}))
-	for want, build := range map[string]func() error{
-		"HintsConfig.OnHint":   func() error { _, err := transport.Hints(transport.HintsConfig{}); return err },
-		"PoliteConfig.Limiter": func() error { _, err := transport.Polite(transport.PoliteConfig{}); return err },
-		"Policy.Limiter":       func() error { _, err := transport.RateLimit(transport.Policy{}); return err },
-		"fallback: Action":     func() error { _, err := transport.NewFallback(fallbackConfig{}); return err },
-		"Policy.AcquireTimeout": func() error {
-			_, err := transport.RateLimit(transport.Policy{Limiter: limiter, AcquireTimeout: -2})
-			return err
-		},
-		"Policy.MaxRetryAfter": func() error {
-			_, err := transport.RateLimit(transport.Policy{Limiter: limiter, MaxRetryAfter: -1})
-			return err
-		},
-		"HintsConfig.MaxRetryAfter": func() error {
-			_, err := transport.Hints(transport.HintsConfig{OnHint: func(transport.Hint) {}, MaxRetryAfter: -1})
-			return err
-		},
+	for want, err := range map[string]error{
+		"HintsConfig.OnHint":        refused(transport.Hints(transport.HintsConfig{})),
+		"HintsConfig.MaxRetryAfter": refused(transport.Hints(transport.HintsConfig{OnHint: func(transport.Hint) {}, MaxRetryAfter: -1})),
+		"PoliteConfig.Limiter":      refused(transport.Polite(transport.PoliteConfig{})),
+		"Policy.Limiter":            refused(transport.RateLimit(transport.Policy{})),
+		"Policy.AcquireTimeout":     refused(transport.RateLimit(transport.Policy{Limiter: limiter, AcquireTimeout: -2})),
+		"Policy.MaxRetryAfter":      refused(transport.RateLimit(transport.Policy{Limiter: limiter, MaxRetryAfter: -1})),
+		"fallback: Action":          refused(transport.NewFallback(fallbackConfig{})), //nolint:bodyclose // a policy
 	} {
-		require.ErrorContains(t, build(), want)
+		require.ErrorContains(t, err, want)
 	}
 	require.Nil(t, transport.Apply(nil))
 	require.Nil(t, transport.Log(transport.LogConfig{}))
 }
+
+func refused[T any](_ T, err error) error { return err }
 
 func TestCheckStatus(t *testing.T) {
 	req := get(t, "http://me:pw@a.test/?token=1&q=2")

@@ -147,6 +147,9 @@ func ordering(status int, h http.Header) stub {
 	}
 }
 
+// later answers with an order to wait for half a minute, and then well.
+func later() stub { return ordering(429, http.Header{"Retry-After": {"30"}}) }
+
 func TestRateLimitRespectsServers(t *testing.T) {
 	for name, tc := range map[string]struct {
 		status int
@@ -169,13 +172,15 @@ func TestRateLimitRespectsServers(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				rt := limited(transport.Policy{Limiter: slots(9), RespectServerHeaders: true, MaxRetryAfter: time.Minute}, ordering(tc.status, tc.header))
-				start := time.Now()
-				do(t, rt, get(t, "http://a.test/"))
-				do(t, rt, get(t, "http://b.test/"))
-				require.Zero(t, time.Since(start), "another host has ordered nothing")
-				do(t, rt, get(t, "http://A.test/"))
-				require.Equal(t, tc.want, time.Since(start))
+				for _, respect := range []bool{false, true} {
+					rt := limited(transport.Policy{Limiter: slots(9), RespectServerHeaders: respect, MaxRetryAfter: time.Minute}, ordering(tc.status, tc.header))
+					start := time.Now()
+					do(t, rt, get(t, "http://a.test/"))
+					do(t, rt, get(t, "http://b.test/"))
+					require.Zero(t, time.Since(start), "another host has ordered nothing")
+					do(t, rt, get(t, "http://A.test/"))
+					require.Equal(t, map[bool]time.Duration{true: tc.want}[respect], time.Since(start))
+				}
 			})
 		})
 	}
@@ -237,23 +242,13 @@ func moving(seconds int) stub {
 	}
 }
 
-func TestRateLimitWithoutRespectForServers(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		rt := limited(transport.Policy{Limiter: slots(9)}, ordering(429, http.Header{"Retry-After": {"30"}}))
-		start := time.Now()
-		do(t, rt, get(t, "http://a.test/"))
-		do(t, rt, get(t, "http://a.test/"))
-		require.Zero(t, time.Since(start))
-	})
-}
-
 // An order that the caller has no time for fails at once; it tells of the time to come back.
 func TestRateLimitHoldFailsAtOnce(t *testing.T) {
 	for name, timeout := range map[string]time.Duration{"a deadline": 0, "a timeout": 10 * time.Second, "now or never": transport.NowOrNever} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				l := slots(9)
-				rt := limited(transport.Policy{Limiter: l, RespectServerHeaders: true, AcquireTimeout: timeout}, ordering(429, http.Header{"Retry-After": {"30"}}))
+				rt := limited(transport.Policy{Limiter: l, RespectServerHeaders: true, AcquireTimeout: timeout}, later())
 				ctx := t.Context()
 				if timeout == 0 {
 					var cancel context.CancelFunc
@@ -279,7 +274,7 @@ func TestRateLimitHoldFailsAtOnce(t *testing.T) {
 func TestRateLimitHoldsWhoWaitsAlready(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := slots(1)
-		rt := limited(transport.Policy{Limiter: l, RespectServerHeaders: true}, ordering(429, http.Header{"Retry-After": {"30"}}))
+		rt := limited(transport.Policy{Limiter: l, RespectServerHeaders: true}, later())
 		require.True(t, l.TryAcquire()) // somebody else's
 		start := time.Now()
 		var wg sync.WaitGroup
@@ -320,7 +315,7 @@ func TestRateLimitKeepsTheLaterOrder(t *testing.T) {
 
 func TestRateLimitHoldEndsWithTheCaller(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		rt := limited(transport.Policy{Limiter: slots(9), RespectServerHeaders: true}, ordering(429, http.Header{"Retry-After": {"30"}}))
+		rt := limited(transport.Policy{Limiter: slots(9), RespectServerHeaders: true}, later())
 		do(t, rt, get(t, "http://a.test/"))
 		ctx, cancel := context.WithCancel(t.Context())
 		time.AfterFunc(time.Second, cancel)
