@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"sync"
-	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -169,6 +168,10 @@ func TestHedgeFailures(t *testing.T) {
 			name: "a failure is waited out while another runs", tries: []try{{after: 3 * s, v: "a"}, {v: "bad"}},
 			want: "a", took: 3 * s, at: []time.Duration{0, d}, discarded: []string{"bad"},
 		},
+		{ // for which there was no place: neither does it end the first nor stand for it
+			name: "a spare that was never made", attempts: 3, tries: []try{{after: 5 * s, v: "a"}, {err: &resilience.BulkheadError{Name: "full"}}},
+			want: "a", took: 5 * s, at: []time.Duration{0, d, d},
+		},
 		{
 			name: "all fail with errors", attempts: 3, tries: []try{{err: errDown}, {err: other}, {after: s, err: errDown}},
 			err: []error{resilience.ErrHedgeFailed, errDown, other}, took: s, at: []time.Duration{0, 0, 0},
@@ -292,31 +295,4 @@ func TestHedgeLosesNoValue(t *testing.T) {
 			require.ElementsMatch(t, f.made, got, "seed %d", seed)
 		})
 	}
-}
-
-// TestHedgeASpareRefusalDecidesNothing: a further attempt that was never made, because there
-// was no place for it, neither ends the first nor stands for it.
-func TestHedgeASpareRefusalDecidesNothing(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		h, err := resilience.NewHedge(resilience.HedgeConfig[string]{Delay: time.Second, MaxAttempts: 3})
-		require.NoError(t, err)
-		defer h.Close()
-		var n atomic.Int32
-		begin := time.Now()
-		v, err := h.Execute(t.Context(), func(ctx context.Context) (string, error) {
-			if n.Add(1) > 1 {
-				return "", &resilience.BulkheadError{Name: "full"}
-			}
-			select {
-			case <-time.After(5 * time.Second):
-				return "first", nil
-			case <-ctx.Done():
-				return "", context.Cause(ctx)
-			}
-		})
-		require.NoError(t, err)
-		require.Equal(t, "first", v)
-		require.Equal(t, 5*time.Second, time.Since(begin))
-		require.EqualValues(t, 3, n.Load())
-	})
 }

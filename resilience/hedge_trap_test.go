@@ -2,7 +2,6 @@ package resilience_test
 
 import (
 	"context"
-	"errors"
 	"runtime"
 	"testing"
 	"testing/synctest"
@@ -16,34 +15,22 @@ import (
 // These are mistakes that hedges in use have made, one test each, and what a call may do
 // to a hedge by leaving it in another way than by its result.
 
+// One that does not honour its context does not hold up the result, and its value is discarded.
 func TestTrapHedgeLoserIsCancelledAndItsLateValueDiscarded(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		f := serve(try{after: 3 * s, v: "a"}, try{after: time.Minute, v: "late", deaf: true})
-		h := newHedge(t, f, resilience.HedgeConfig[string]{Delay: s})
-		v, err := h.Execute(t.Context(), f.call)
-		require.NoError(t, err)
-		require.Equal(t, "a", v)
-		require.Equal(t, 3*s, time.Since(f.begun), "it does not wait for the deaf one")
-		require.ErrorContains(t, context.Cause(f.contexts[1]), "was first")
-		require.NoError(t, h.Close())
-		require.Equal(t, s+time.Minute, time.Since(f.begun), "but Close does")
-		require.Equal(t, []string{"late"}, f.discarded)
-	})
-}
-
-// A first call that does not honour its context does not hold up the result, and its value is discarded.
-func TestHedgeFirstCallThatIsDeaf(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		f := serve(try{after: 5 * s, v: "late", deaf: true}, try{v: "b"})
-		h := newHedge(t, f, resilience.HedgeConfig[string]{Delay: s})
-		v, err := h.Execute(t.Context(), f.call)
-		require.NoError(t, err)
-		require.Equal(t, "b", v)
-		require.Equal(t, s, time.Since(f.begun))
-		require.ErrorContains(t, context.Cause(f.contexts[0]), "was first")
-		require.NoError(t, h.Close())
-		require.Equal(t, []string{"late"}, f.discarded)
-	})
+	for loser, tries := range [][]try{{{after: time.Minute, v: "late", deaf: true}, {after: 2 * s, v: "a"}}, {{after: 3 * s, v: "a"}, {after: time.Minute, v: "late", deaf: true}}} {
+		synctest.Test(t, func(t *testing.T) {
+			f := serve(tries...)
+			h := newHedge(t, f, resilience.HedgeConfig[string]{Delay: s})
+			v, err := h.Execute(t.Context(), f.call)
+			require.NoError(t, err)
+			require.Equal(t, "a", v)
+			require.Equal(t, 3*s, time.Since(f.begun), "it does not wait for the deaf one")
+			require.ErrorContains(t, context.Cause(f.contexts[loser]), "was first")
+			require.NoError(t, h.Close())
+			require.Equal(t, f.at[loser]+time.Minute, time.Since(f.begun), "but Close does")
+			require.Equal(t, []string{"late"}, f.discarded)
+		})
+	}
 }
 
 func TestTrapHedgeWinnersContextLivesAsLongAsItsValue(t *testing.T) {
@@ -117,60 +104,34 @@ func TestTrapHedgeCallerGivesUp(t *testing.T) {
 	})
 }
 
-// Panics and exits of attempts go on in the caller, and leave nothing behind.
+// Panics and exits of attempts go on in the caller, and leave nothing behind, whichever attempt it was.
 func TestTrapHedgePanicsAndExits(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		boom := errors.New("boom")
-		f := serve(try{after: 2 * s, v: "late", deaf: true}, try{do: func() { panic(boom) }})
-		h := newHedge(t, f, resilience.HedgeConfig[string]{Delay: s})
-		func() {
-			defer func() {
-				err, _ := recover().(error)
-				require.ErrorIs(t, err, boom)
-				require.ErrorContains(t, err, "hedge_test.go", "with the stack of the attempt")
-			}()
-			_, _ = h.Execute(t.Context(), f.call)
-		}()
-		require.NoError(t, h.Close())
-		require.Equal(t, []string{"late"}, f.discarded)
-
-		g := serve(try{after: 2 * s, v: "late", deaf: true}, try{})
-		h = newHedge(t, g, resilience.HedgeConfig[string]{Delay: s})
-		went := true
-		goexits(func() {
-			_, _ = h.Execute(t.Context(), func(ctx context.Context) (string, error) {
-				if v, err := g.call(ctx); v != "" {
-					return v, err
+	late := try{after: 5 * s, v: "late", deaf: true}
+	for panics, end := range map[bool]func(){true: func() { panic(errDown) }, false: runtime.Goexit} {
+		for _, tries := range [][]try{{late, {do: end}}, {{after: 2 * s, deaf: true, do: end}, late}} {
+			synctest.Test(t, func(t *testing.T) {
+				f := serve(tries...)
+				h := newHedge(t, f, resilience.HedgeConfig[string]{Delay: s})
+				var panicked any
+				went := true
+				goexits(func() {
+					defer func() { panicked = recover() }()
+					_, _ = h.Execute(t.Context(), f.call)
+					went = false
+				})
+				require.True(t, went)
+				require.Equal(t, panics, panicked != nil)
+				if err, ok := panicked.(error); ok {
+					require.ErrorIs(t, err, errDown)
+					require.ErrorContains(t, err, "hedge_test.go", "with the stack of the attempt")
 				}
-				return exit(ctx)
+				require.NoError(t, h.Close())
+				require.Equal(t, []string{"late"}, f.discarded)
+				require.Error(t, f.contexts[0].Err())
+				require.Error(t, f.contexts[1].Err())
 			})
-			went = false
-		})
-		require.True(t, went)
-		require.NoError(t, h.Close())
-		require.Equal(t, []string{"late"}, g.discarded)
-	})
-}
-
-// A first attempt that panics or exits before another has won ends the call.
-func TestHedgeFirstCallPanicsAndExits(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		for _, end := range []func(){func() { panic("first") }, runtime.Goexit} {
-			f := serve(try{after: 2 * s, deaf: true, do: end}, try{after: 5 * s, v: "late", deaf: true})
-			h := newHedge(t, f, resilience.HedgeConfig[string]{Delay: s})
-			went := true
-			goexits(func() {
-				defer func() { _ = recover() }()
-				_, _ = h.Execute(t.Context(), f.call)
-				went = false
-			})
-			require.True(t, went)
-			require.NoError(t, h.Close())
-			require.Equal(t, []string{"late"}, f.discarded)
-			require.Error(t, f.contexts[0].Err())
-			require.Error(t, f.contexts[1].Err())
 		}
-	})
+	}
 }
 
 // A panic of a loser cannot go on anywhere; it is counted.
