@@ -148,68 +148,83 @@ func TestSnapshotsAreShared(t *testing.T) {
 	require.Equal(t, 3, g.snapshots)
 }
 
-// One that takes long serves for longer, so that the crawl does more than to be looked at.
-func TestSlowSnapshots(t *testing.T) {
-	n := 0
-	var g *rig
-	g = newRig(t, "8080", "", func(_ *Config, c *Crawl) {
-		c.Snapshot = func() (s pipeline.Snapshot) {
-			n++
-			g.clk.Advance(time.Second)
-			return s
-		}
-	})
-	for range 100 {
-		g.ask("GET", "/api/snapshot", "")
-		g.clk.Advance(time.Second)
-	}
-	require.Equal(t, 12, n, "of a second each, in 112 of them")
+// orders are what operators say, and what they are answered.
+var orders = []struct {
+	path, body string
+	status     int
+	says       string
+}{
+	{"pause", "", 200, `"order":"pause"`},
+	{"resume", "{}", 200, `"order":"resume"`},
+	{"seeds", `{"url":"a.test"}`, 200, `"url":"https://a.test/"`},
+	{"seeds", `{"url":"a b"}`, 422, "there is a space in it"},
+	{"seeds", `{}`, 422, "the URL is missing"},
+	{"seeds", `{"uri":"a.test"}`, 400, "unknown field"},
+	{"seeds", `{"url":"a.test"} {}`, 400, "something behind"},
+	{"seeds", `[`, 400, "write a JSON object"},
+	{"seeds", `{"url":"` + strings.Repeat("x", maxBody) + `"}`, 413, "16384 bytes at most"},
+	{"checkpoint", "", 200, `"order":"checkpoint"`},
+	{"checkpoint", "", 500, "the disk is full"},
+	{"stop", "", 200, `"order":"stop"`},
+	{"hosts/a.test/block", "", 200, `"order":"block","host":"a.test"`},
+	{"hosts/a.test:8080/unblock", "{}", 200, `"host":"a.test:8080"`},
+	{"hosts/%5B::1%5D:8080/block", "", 200, `"host":"[::1]:8080"`},
+	{"hosts/a%20b/block", "", 422, "there is a space in it"},
+	{"hosts/a.test/ceiling", `{"max_rps":2.5}`, 200, `"order":"ceiling"`},
+	{"hosts/a.test/ceiling", `{"max_rps":0}`, 200, `"order":"ceiling"`},
+	{"hosts/a.test/ceiling", "", 422, "the rate is missing"},
+	{"hosts/a.test/ceiling", `{"max_rps":"5"}`, 400, "write a JSON object"},
+	{"hosts/a.test/ceiling", `{"rps":5}`, 400, "unknown field"},
+	{"scope", `{"include":["/blog/"],"exclude":[]}`, 200, `"order":"scope"`},
+	{"scope", `{"include":["/blog/"]}`, 422, "both lists are replaced"},
+	{"scope", `{"include":null,"exclude":[]}`, 422, "both lists are replaced"},
+	{"scope", `{"include":"x","exclude":[]}`, 400, "write a JSON object"},
+	{"scope", `{"include":[],"exclude":["` + strings.Repeat("x", maxBody) + `"]}`, 413, "bytes at most"},
+	{"hosts/a.test/pause", "", 404, "there are block, unblock, ceiling"},
+	{"block", "", 404, "there are pause"},
 }
 
+// Orders do what they say; what is missing or wrong is named, changes nothing, and is logged and counted too.
 func TestOrders(t *testing.T) {
 	flushed := 0
 	g := newRig(t, "8080", "", func(_ *Config, c *Crawl) {
 		c.Checkpoint = func(context.Context) error {
-			flushed++
-			if flushed == 2 {
+			if flushed++; flushed == 2 {
 				return errors.New("the disk is full")
 			}
 			return nil
 		}
 	})
-	for _, c := range []struct {
-		order, body string
-		status      int
-		says        string
-	}{
-		{"pause", "", 200, `"order":"pause"`},
-		{"resume", "{}", 200, `"order":"resume"`},
-		{"seeds", `{"url":"a.test"}`, 200, `"url":"https://a.test/"`},
-		{"seeds", `{"url":"a b"}`, 422, "there is a space in it"},
-		{"seeds", `{}`, 422, "the URL is missing"},
-		{"seeds", `{"uri":"a.test"}`, 400, "unknown field"},
-		{"seeds", `{"url":"a.test"} {}`, 400, "something behind"},
-		{"seeds", `[`, 400, "write a JSON object"},
-		{"seeds", `{"url":"` + strings.Repeat("x", maxBody) + `"}`, 413, "16384 bytes at most"},
-		{"checkpoint", "", 200, `"order":"checkpoint"`},
-		{"checkpoint", "", 500, "the disk is full"},
-		{"stop", "", 200, `"order":"stop"`},
-	} {
-		w := g.ask("POST", "/api/"+c.order, c.body, isOrder)
-		require.Equal(t, c.status, w.Code, "%s %s: %s", c.order, c.body, w.Body)
+	for _, c := range orders {
+		w := g.ask("POST", "/api/"+c.path, c.body, isOrder)
+		require.Equal(t, c.status, w.Code, "%s %s: %s", c.path, c.body, w.Body)
 		require.Contains(t, w.Body.String(), c.says)
 		g.clk.Advance(time.Minute)
 	}
-	require.Equal(t, []string{"pause", "resume", "seed a.test", "stop"}, g.did)
-	require.Contains(t, g.log(), `msg="an order was carried out" order=seeds who=127.0.0.1:1234 url=a.test`)
-	require.Contains(t, g.log(), `msg="an order could not be carried out" order=checkpoint who=127.0.0.1:1234 error="the disk is full"`)
-	require.Equal(t, "6", g.value(t, `treadlight_console_orders_total{order="seeds",result="failed"}`))
-	require.Equal(t, "1", g.value(t, `treadlight_console_orders_total{order="seeds",result="done"}`))
+	require.Equal(t, []string{
+		"pause", "resume", "seed a.test", "stop",
+		"block a.test", "unblock a.test:8080", "block [::1]:8080", "ceiling a.test 2.5", "ceiling a.test 0", "scope [/blog/] []",
+	}, g.did)
+	for _, line := range []string{
+		`msg="an order was carried out" order=seeds who=127.0.0.1:1234 url=a.test`,
+		`msg="an order could not be carried out" order=checkpoint who=127.0.0.1:1234 error="the disk is full"`,
+		`msg="an order was carried out" order=block who=127.0.0.1:1234 host=a.test`,
+		`msg="an order was carried out" order=ceiling who=127.0.0.1:1234 host=a.test max_rps=2.5`,
+		`msg="an order was carried out" order=scope who=127.0.0.1:1234 include=/blog/ exclude=""`,
+		`msg="an order could not be carried out" order=block who=127.0.0.1:1234 host="a b" error="there is a space in it"`,
+	} {
+		require.Contains(t, g.log(), line)
+	}
+	for of, want := range map[string]string{
+		`order="seeds",result="failed"`: "6", `order="seeds",result="done"`: "1", `order="ceiling",result="failed"`: "3", `order="block",result="done"`: "2",
+	} {
+		require.Equal(t, want, g.value(t, "treadlight_console_orders_total{"+of+"}"))
+	}
 
 	g.over = true
-	for _, order := range []string{"pause", "resume", "seeds"} {
-		w := g.ask("POST", "/api/"+order, `{"url":"a.test"}`, isOrder)
-		require.Equal(t, 409, w.Code)
+	for _, path := range []string{"pause", "resume", "seeds", "hosts/a.test/block", "hosts/a.test/unblock", "hosts/a.test/ceiling", "scope"} {
+		w := g.ask("POST", "/api/"+path, `{"url":"a.test","max_rps":1,"include":[],"exclude":[]}`, isOrder)
+		require.Equal(t, 409, w.Code, path)
 		require.Equal(t, ErrGone.Error(), detail(t, w))
 	}
 	none := newRig(t, "8080", "", nil)
@@ -234,59 +249,6 @@ func TestMetrics(t *testing.T) {
 }
 
 var _ http.Handler = (*Console)(nil)
-
-// Hosts are blocked and bounded, and the scope is replaced, by what the body says; what is
-// missing or wrong is named, changes nothing, and is logged and counted too.
-func TestControlOrders(t *testing.T) {
-	g := newRig(t, "8080", "", nil)
-	for _, c := range []struct {
-		path, body string
-		status     int
-		says       string
-	}{
-		{"hosts/a.test/block", "", 200, `"order":"block","host":"a.test"`},
-		{"hosts/a.test:8080/unblock", "{}", 200, `"host":"a.test:8080"`},
-		{"hosts/%5B::1%5D:8080/block", "", 200, `"host":"[::1]:8080"`},
-		{"hosts/a%20b/block", "", 422, "there is a space in it"},
-		{"hosts/a.test/ceiling", `{"max_rps":2.5}`, 200, `"order":"ceiling"`},
-		{"hosts/a.test/ceiling", `{"max_rps":0}`, 200, `"order":"ceiling"`},
-		{"hosts/a.test/ceiling", "", 422, "the rate is missing"},
-		{"hosts/a.test/ceiling", `{"max_rps":"5"}`, 400, "write a JSON object"},
-		{"hosts/a.test/ceiling", `{"rps":5}`, 400, "unknown field"},
-		{"scope", `{"include":["/blog/"],"exclude":[]}`, 200, `"order":"scope"`},
-		{"scope", `{"include":["/blog/"]}`, 422, "both lists are replaced"},
-		{"scope", `{"include":null,"exclude":[]}`, 422, "both lists are replaced"},
-		{"scope", `{"include":"x","exclude":[]}`, 400, "write a JSON object"},
-		{"scope", `{"include":[],"exclude":["` + strings.Repeat("x", maxBody) + `"]}`, 413, "bytes at most"},
-		{"hosts/a.test/pause", "", 404, "there are block, unblock, ceiling"},
-		{"block", "", 404, "there are pause"},
-	} {
-		w := g.ask("POST", "/api/"+c.path, c.body, isOrder)
-		require.Equal(t, c.status, w.Code, "%s %s: %s", c.path, c.body, w.Body)
-		require.Contains(t, w.Body.String(), c.says)
-		g.clk.Advance(time.Minute)
-	}
-	require.Equal(t, []string{
-		"block a.test", "unblock a.test:8080", "block [::1]:8080", "ceiling a.test 2.5", "ceiling a.test 0", "scope [/blog/] []",
-	}, g.did)
-	for _, line := range []string{
-		`msg="an order was carried out" order=block who=127.0.0.1:1234 host=a.test`,
-		`msg="an order was carried out" order=ceiling who=127.0.0.1:1234 host=a.test max_rps=2.5`,
-		`msg="an order was carried out" order=scope who=127.0.0.1:1234 include=/blog/ exclude=""`,
-		`msg="an order could not be carried out" order=block who=127.0.0.1:1234 host="a b" error="there is a space in it"`,
-	} {
-		require.Contains(t, g.log(), line)
-	}
-	require.Equal(t, "3", g.value(t, `treadlight_console_orders_total{order="ceiling",result="failed"}`))
-	require.Equal(t, "2", g.value(t, `treadlight_console_orders_total{order="block",result="done"}`))
-
-	g.over = true
-	for _, path := range []string{"hosts/a.test/block", "hosts/a.test/unblock", "hosts/a.test/ceiling", "scope"} {
-		w := g.ask("POST", "/api/"+path, `{"max_rps":1,"include":[],"exclude":[]}`, isOrder)
-		require.Equal(t, 409, w.Code, path)
-		require.Equal(t, ErrGone.Error(), detail(t, w))
-	}
-}
 
 // What is in force can be read, to be changed.
 func TestControls(t *testing.T) {

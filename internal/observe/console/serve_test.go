@@ -51,6 +51,17 @@ func serve(t *testing.T, change func(*Config, *Crawl)) *served {
 	return s
 }
 
+// serving runs a test with a console, in a bubble, and ends it.
+func serving(t *testing.T, change func(*Config, *Crawl), test func(t *testing.T, s *served)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		s := serve(t, change)
+		test(t, s)
+		s.end()
+		require.NoError(t, <-s.ended)
+	})
+}
+
 // listen opens the stream and returns its lines.
 func (s *served) listen(t *testing.T, headers ...string) (*bufio.Scanner, *http.Response) {
 	t.Helper()
@@ -80,8 +91,7 @@ func next(t *testing.T, lines *bufio.Scanner) string {
 // A stream carries events with their numbers, breaks long silences, outlives the time that
 // requests have, and says when it is over.
 func TestStream(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s := serve(t, nil)
+	serving(t, nil, func(t *testing.T, s *served) {
 		s.Event(ratelimit.Event{Domain: "before.test"})
 		lines, res := s.listen(t)
 		require.Equal(t, "text/event-stream", res.Header.Get("Content-Type"))
@@ -100,14 +110,12 @@ func TestStream(t *testing.T) {
 		require.Contains(t, next(t, lines), "id: 3 ")
 		s.end()
 		require.Equal(t, "event: end data: {}", next(t, lines))
-		require.NoError(t, <-s.ended)
 	})
 }
 
 // Who reads slowly loses events and is told how many, in their place; who comes again too.
 func TestSlowReader(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s := serve(t, nil)
+	serving(t, nil, func(t *testing.T, s *served) {
 		lines, res := s.listen(t)
 		synctest.Wait()
 		const sent = streamQueue + 100
@@ -140,7 +148,6 @@ func TestSlowReader(t *testing.T) {
 		require.Equal(t, ": alive", next(t, lines))
 		s.end()
 		require.Equal(t, "event: end data: {}", next(t, lines))
-		require.NoError(t, <-s.ended)
 	})
 }
 
@@ -224,16 +231,13 @@ func TestEndWaitsForAnswers(t *testing.T) {
 
 // A slow order outlives the time that clients have to write theirs.
 func TestSlowOrder(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s := serve(t, func(_ *Config, c *Crawl) {
-			c.Checkpoint = func(ctx context.Context) error { return clock.Sleep(ctx, clock.System(), 2*readTimeout) }
-		})
+	serving(t, func(_ *Config, c *Crawl) {
+		c.Checkpoint = func(ctx context.Context) error { return clock.Sleep(ctx, clock.System(), 2*readTimeout) }
+	}, func(t *testing.T, s *served) {
 		res, err := s.client.Post("http://"+at+"/api/checkpoint", "application/json", strings.NewReader("{}"))
 		require.NoError(t, err)
 		require.Equal(t, 200, res.StatusCode)
 		require.NoError(t, res.Body.Close())
-		s.end()
-		require.NoError(t, <-s.ended)
 	})
 }
 
@@ -252,8 +256,7 @@ func TestHostileClients(t *testing.T) {
 		"another protocol": {"\x16\x03\x01\x00\xa5\x01\x00\x00\xa1\x03\x03\r\n\r\n", readTimeout, "400"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				s := serve(t, nil)
+			serving(t, nil, func(t *testing.T, s *served) {
 				conn, err := s.network.DialContext(t.Context(), "tcp", at)
 				require.NoError(t, err)
 				begun := time.Now()
@@ -263,8 +266,6 @@ func TestHostileClients(t *testing.T) {
 				require.Contains(t, string(answer), c.answers)
 				require.Empty(t, s.did)
 				require.NoError(t, conn.Close())
-				s.end()
-				require.NoError(t, <-s.ended)
 			})
 		})
 	}
@@ -302,8 +303,7 @@ func TestSlowConnectionsHoldUpNobody(t *testing.T) {
 		"an answer is not read":         {probe, false},
 	} {
 		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				s := serve(t, nil)
+			serving(t, nil, func(t *testing.T, s *served) {
 				lines, _ := s.listen(t)
 				begun := time.Now()
 				var open atomic.Int64
@@ -333,8 +333,6 @@ func TestSlowConnectionsHoldUpNobody(t *testing.T) {
 				require.Less(t, time.Since(begun), time.Second)
 				s.Event(ratelimit.Event{Domain: "a.test"})
 				require.Contains(t, next(t, lines), `"host":"a.test"`, "the stream goes on")
-				s.end()
-				require.NoError(t, <-s.ended)
 			})
 		})
 	}

@@ -275,50 +275,47 @@ func TestSample(t *testing.T) {
 // Whatever the collector does, nobody waits for it, and what it did not take is counted and said.
 func TestUnwillingCollectors(t *testing.T) {
 	lost := func(e *Exporter, why string) float64 { return valueOf(t, e.queue.lost.WithLabelValues(why)) }
-	t.Run("away", func(t *testing.T) {
-		c := newCollector(t, nil)
-		c.Close()
-		e := c.begin(t, nil)
-		visit(t, e, "http://a.test/", nil)
-		e.Close()
-		require.InDelta(t, 11, lost(e, lostExport), 0)
-		require.Contains(t, c.logged(), `msg="the collector takes no spans; they are dropped and the crawl goes on"`)
-		require.Contains(t, c.logged(), "refused")
-		require.Contains(t, c.logged(), `msg="the traces are not complete" dropped_spans=11`)
-	})
-	t.Run("no", func(t *testing.T) {
-		c := newCollector(t, func(_ int, w http.ResponseWriter) { w.WriteHeader(http.StatusUnauthorized) })
-		e := c.begin(t, nil)
-		visit(t, e, "http://a.test/", nil)
-		e.Close()
-		require.InDelta(t, 11, lost(e, lostExport), 0)
-		require.Contains(t, c.logged(), "it answers 401")
-		require.Len(t, c.requests, 1)
-	})
-	t.Run("later", func(t *testing.T) {
-		c := newCollector(t, func(n int, w http.ResponseWriter) {
+	status := func(status int) func(int, http.ResponseWriter) {
+		return func(_ int, w http.ResponseWriter) { w.WriteHeader(status) }
+	}
+	for name, tc := range map[string]struct {
+		answer   func(n int, w http.ResponseWriter)
+		why      string // of what was lost
+		lost     float64
+		requests int
+		says     []string
+	}{
+		"away": {nil, lostExport, 11, 0, []string{
+			`msg="the collector takes no spans; they are dropped and the crawl goes on"`, "refused", `msg="the traces are not complete" dropped_spans=11`,
+		}},
+		"no": {status(http.StatusUnauthorized), lostExport, 11, 1, []string{"it answers 401"}},
+		"later": {func(n int, w http.ResponseWriter) {
 			if n == 1 {
 				w.Header().Set("Retry-After", "0")
 				w.WriteHeader(http.StatusServiceUnavailable)
 			}
-		})
-		e := c.begin(t, nil)
-		visit(t, e, "http://a.test/", nil)
-		e.Close()
-		require.InDelta(t, 11, valueOf(t, e.queue.exported), 0)
-		require.Len(t, c.requests, 2)
-	})
-	t.Run("in part", func(t *testing.T) {
-		c := newCollector(t, func(_ int, w http.ResponseWriter) {
+		}, lostExport, 0, 2, nil},
+		"in part": {func(_ int, w http.ResponseWriter) {
 			partial := protowire.AppendString(protowire.AppendTag(protowire.AppendVarint(protowire.AppendTag(nil, 1, protowire.VarintType), 3), 2, protowire.BytesType), "too old")
 			_, _ = w.Write(protowire.AppendBytes(protowire.AppendTag(nil, 1, protowire.BytesType), partial))
+		}, lostRejected, 3, 1, []string{"dropped_spans=3"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c := newCollector(t, tc.answer)
+			if tc.requests == 0 {
+				c.Close()
+			}
+			e := c.begin(t, nil)
+			visit(t, e, "http://a.test/", nil)
+			e.Close()
+			require.InDelta(t, tc.lost, lost(e, tc.why), 0)
+			require.InDelta(t, 11-lost(e, lostExport), valueOf(t, e.queue.exported), 0)
+			require.Len(t, c.requests, tc.requests)
+			for _, part := range tc.says {
+				require.Contains(t, c.logged(), part)
+			}
 		})
-		e := c.begin(t, nil)
-		visit(t, e, "http://a.test/", nil)
-		e.Close()
-		require.InDelta(t, 3, lost(e, lostRejected), 0)
-		require.Contains(t, c.logged(), "dropped_spans=3")
-	})
+	}
 	t.Run("hangs", func(t *testing.T) {
 		hold := make(chan struct{})
 		c := &collector{}
