@@ -81,12 +81,13 @@ type Statistics struct {
 }
 
 // Admitter looks plans up, asks the repository, and decides when that does not answer. It is safe for concurrent use.
-// While the repository is out of reach and there is a fallback it has a goroutine, which Close ends.
+// While the repository is out of reach it has a goroutine, which Close ends.
 type Admitter struct {
 	cfg      Config // never changes after New
 	combos   combos
 	part     func(key string) int // of the repository; nil if it has one
 	standbys []standby            // of each part
+	remote   bool                 // the repository may be out of reach
 	life     context.Context      // ends with Close
 	end      context.CancelFunc
 	beside   sync.WaitGroup
@@ -108,7 +109,8 @@ func New(cfg Config) (*Admitter, error) {
 	case !(cfg.Share >= 0 && cfg.Share <= 1): // true of no number too
 		return nil, fieldError("Share", cfg.Share, "set it to more than 0 and at most 1, or leave it out for 1")
 	}
-	if _, ok := cfg.Repository.(interface{ Immediate() }); cfg.Deadline == 0 && !ok {
+	_, immediate := cfg.Repository.(interface{ Immediate() })
+	if cfg.Deadline == 0 && !immediate {
 		cfg.Deadline = DefaultDeadline
 	}
 	if cfg.Share == 0 {
@@ -123,7 +125,7 @@ func New(cfg Config) (*Admitter, error) {
 	if cfg.Clock == nil {
 		cfg.Clock = clock.System()
 	}
-	a := &Admitter{cfg: cfg, standbys: make([]standby, 1)}
+	a := &Admitter{cfg: cfg, standbys: make([]standby, 1), remote: !immediate || cfg.Fallback != nil}
 	if cfg.Fallback != nil {
 		a.combos.share = cfg.Share
 	}
@@ -131,7 +133,7 @@ func New(cfg Config) (*Admitter, error) {
 		Part(key string) (part, of int)
 	}); ok {
 		_, of := r.Part("")
-		a.standbys = make([]standby, of)
+		a.standbys, a.remote = make([]standby, of), true
 		a.part = func(key string) int { part, _ := r.Part(key); return part }
 	}
 	a.life, a.end = context.WithCancel(context.Background())
@@ -175,10 +177,10 @@ func (a *Admitter) decide(ctx context.Context, req *Request, res *Result) (err e
 	switch {
 	case len(req.whole) == 0:
 		*res = Result{Allowed: true}
-	case a.cfg.Fallback != nil && s.away.Load() && a.without(ctx, s, req, res):
+	case s.away.Load() && a.without(ctx, s, req, res):
 	default:
 		var asked time.Time
-		if a.cfg.Fallback != nil {
+		if a.remote {
 			asked = a.cfg.Clock.Now()
 		}
 		if *res, err = a.take(ctx, req.Key, req.whole, req.Tokens); err == nil {

@@ -187,30 +187,43 @@ func TestStoreDown(t *testing.T) {
 	}
 }
 
-// TestStoreLoggedOncePerChange has the store go down twice, for many questions each time.
+// TestStoreLoggedOncePerChange has the store go down twice, for many questions each time, of which but the first ask it.
 func TestStoreLoggedOncePerChange(t *testing.T) {
-	var log bytes.Buffer
+	synctest.Test(t, func(t *testing.T) {
+		var log bytes.Buffer
+		repo := newStore(t, admissiontest.NewClock())
+		a := admitter(t, admission.Config{Repository: repo, Log: slog.New(slog.NewTextHandler(&log, nil))})
+		for range 2 {
+			repo.failWith(errDown)
+			for range 10 {
+				require.Equal(t, admission.ReasonFailOpen, allow(t, a, "ann", 1, "api").Reason)
+			}
+			require.True(t, a.Statistics().Down)
+			repo.failWith(nil)
+			time.Sleep(time.Second) // a question whether it is back
+			synctest.Wait()
+			require.False(t, a.Statistics().Down)
+			require.Empty(t, allow(t, a, "ann", 1, "api").Reason)
+		}
+		lines := strings.Split(strings.TrimSpace(log.String()), "\n")
+		require.Len(t, lines, 4, log.String())
+		for i, want := range []string{`level=WARN msg="admission store does not answer" error="connection refused"`, `level=INFO msg="admission store answers again"`} {
+			require.Contains(t, lines[i], want)
+			require.Contains(t, lines[i+2], want)
+		}
+		require.Equal(t, uint64(2), a.Statistics().Failures)
+	})
+}
+
+// TestOneBadKey is no verdict on the store: the others are decided by it.
+func TestOneBadKey(t *testing.T) {
 	repo := newStore(t, admissiontest.NewClock())
-	a := admitter(t, admission.Config{Repository: repo, Log: slog.New(slog.NewTextHandler(&log, nil))})
-	for range 2 {
-		repo.failWith(errDown)
-		for range 10 {
-			allow(t, a, "ann", 1, "api")
-		}
-		require.True(t, a.Statistics().Down)
-		repo.failWith(nil)
-		for range 10 {
-			allow(t, a, "ann", 1, "api")
-		}
-		require.False(t, a.Statistics().Down)
-	}
-	lines := strings.Split(strings.TrimSpace(log.String()), "\n")
-	require.Len(t, lines, 4, log.String())
-	for i, want := range []string{`level=WARN msg="admission store does not answer" error="connection refused"`, `level=INFO msg="admission store answers again"`} {
-		require.Contains(t, lines[i], want)
-		require.Contains(t, lines[i+2], want)
-	}
-	require.Equal(t, uint64(20), a.Statistics().Failures)
+	a := admitter(t, admission.Config{Repository: repo, Fallback: newStore(t, admissiontest.NewClock())})
+	repo.failWith(fmt.Errorf("the key is another's: %w", admission.ErrNoVerdict))
+	require.Equal(t, admission.ReasonFailOpen, allow(t, a, "ann", 1, "api").Reason)
+	require.False(t, a.Statistics().Down)
+	repo.failWith(nil)
+	require.Empty(t, allow(t, a, "bob", 1, "api").Reason)
 }
 
 // TestStoreHangs has a store that answers only when its context ends: the decision comes

@@ -35,6 +35,8 @@ var (
 	ErrUndecided = errors.New("the answer was lost, and the tokens may have been charged")
 	// ErrNotCharged is wrapped when it is known that nothing was charged.
 	ErrNotCharged = errors.New("nothing was charged")
+	// ErrNoVerdict is wrapped when an error is about one question and says nothing of the store.
+	ErrNoVerdict = errors.New("the store may be there")
 )
 
 // Repository keeps what keys have used of plans and decides. All its methods are safe for

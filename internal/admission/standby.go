@@ -38,7 +38,7 @@ const (
 // the fallback. What it grants it also keeps, as accounts under plans of their own, so that what is
 // charged to the store when it is back is what of it counts then.
 type standby struct {
-	away atomic.Bool // set with mu held, if there is a fallback
+	away atomic.Bool // set with mu held
 	miss atomic.Int32
 
 	mu      sync.Mutex // guards what follows
@@ -63,57 +63,45 @@ func undecided(err error) bool {
 
 // answered notes that the store is there, and keeps the fallback warm. That the fallback may deny is no matter.
 func (a *Admitter) answered(ctx context.Context, s *standby, req *Request, res *Result) {
-	if a.cfg.Fallback == nil {
-		if s.away.Load() && s.away.Swap(false) {
-			a.cfg.Log.InfoContext(ctx, "admission store answers again")
-		}
-		return
-	}
 	if s.miss.Load() != 0 {
 		s.miss.Store(0)
 	}
-	if res.Allowed && req.Tokens > 0 {
-		if plans, err := a.combos.of(req.set, req.Plans); err == nil { // they were found before
-			_, _ = a.fallBack(ctx, req, &plans)
-		}
+	if a.cfg.Fallback == nil || !res.Allowed || req.Tokens == 0 {
+		return
+	}
+	if plans, err := a.combos.of(req.set, req.Plans); err == nil { // they were found before
+		_, _ = a.fallBack(ctx, req, &plans)
 	}
 }
 
 // unanswered decides about a question that the store was asked at an instant and did not answer. That nothing was
 // charged means that the store is out of reach. That nobody knows means it when it happens again and again; until then
-// the request is kept out, because what is granted here would add to what the store may have granted in its answer.
+// the request is kept out if there is a fallback, because what that granted would add to what the store may have granted
+// in its answer.
 func (a *Admitter) unanswered(ctx context.Context, s *standby, req *Request, res *Result, asked time.Time, err error) {
 	a.failures.Add(1)
+	if !errors.Is(err, ErrNoVerdict) && (!undecided(err) || s.missedBy(asked, a.cfg.Clock.Now())) {
+		a.leave(ctx, s, req, err)
+	}
 	switch {
-	case a.cfg.Fallback == nil: // each question asks anew
-		if !s.away.Swap(true) {
-			a.cfg.Log.WarnContext(ctx, "admission store does not answer", slog.Any("error", err))
-		}
+	case s.away.Load() && a.without(ctx, s, req, res):
+	case a.cfg.Fallback == nil || a.onError(req) == FailClosed || !undecided(err):
 		*res = a.fail(&req.whole[0], req.OnError)
-	case undecided(err) && !s.missedBy(asked, a.cfg.Clock.Now()):
-		if a.onError(req) == FailClosed {
-			*res = a.fail(&req.whole[0], FailClosed)
-			return
-		}
+	default:
 		a.timeouts.Add(1)
 		*res = keptOut(&req.whole[0], ReasonTimeout)
-	default:
-		a.leave(ctx, s, req, err)
-		a.without(ctx, s, req, res)
 	}
 }
 
 // without decides while the store is out of reach. It is not ok if it is not.
 func (a *Admitter) without(ctx context.Context, s *standby, req *Request, res *Result) (ok bool) {
-	if a.onError(req) != FailClosed && a.decideHere(ctx, s, req, res) {
+	if a.cfg.Fallback != nil && a.onError(req) != FailClosed && a.decideHere(ctx, s, req, res) {
 		return true
 	}
-	if !s.away.Load() && a.life.Err() == nil {
-		*res = keptOut(&req.whole[0], ReasonTimeout)
-		return false
+	if ok = s.away.Load(); ok {
+		*res = a.fail(&req.whole[0], req.OnError)
 	}
-	*res = a.fail(&req.whole[0], req.OnError)
-	return true
+	return ok
 }
 
 func (a *Admitter) onError(req *Request) OnError {
@@ -160,7 +148,7 @@ func (a *Admitter) leave(ctx context.Context, s *standby, req *Request, cause er
 	}
 	s.away.Store(true)
 	s.since, s.decided, s.granted = a.cfg.Clock.Now(), 0, 0
-	a.cfg.Log.WarnContext(ctx, "admission store does not answer: this process decides by its share of each plan until it does", slog.Any("error", cause))
+	a.cfg.Log.WarnContext(ctx, "admission store does not answer", slog.Any("error", cause))
 	key, plans := req.Key, req.whole
 	a.beside.Go(func() {
 		for clock.Sleep(a.life, a.cfg.Clock, retryPause) == nil {
@@ -187,7 +175,7 @@ func (a *Admitter) settle(s *standby) (ok bool) {
 	}
 	s.away.Store(false)
 	s.miss.Store(0)
-	a.cfg.Log.Info("admission store answers again: it has been charged what was granted here",
+	a.cfg.Log.Info("admission store answers again",
 		slog.Duration("after", a.cfg.Clock.Since(s.since)), slog.Int64("decided_here", s.decided), slog.Int64("granted_here", s.granted))
 	return true
 }
@@ -210,6 +198,9 @@ func (p Plan) owed(share float64) Plan {
 // debtsLocked takes what was granted out of the fallback's accounts.
 func (a *Admitter) debtsLocked(s *standby) (debts []debt) {
 	plans, local := a.cfg.Rules.Plans(), a.cfg.Fallback
+	if local == nil {
+		return nil
+	}
 	owed := a.owedOf(plans)
 	_ = local.Keys(a.life, owed, func(key string) bool { // a fallback that fails has nothing to tell
 		for i := range plans {

@@ -13,10 +13,9 @@
 // # When Redis does not answer
 //
 // Each decision has a deadline of its own, which begins when there is a connection. A late decision fails with
-// context.DeadlineExceeded, and may have been charged. After three failures in a row, of which those that were under way
-// together count as one, a breaker opens: Take fails at once, with [ErrOpen], and the store is tried again in the
-// background, by a question that charges nothing. In a cluster each sixteenth of the slots has a breaker: a node that is
-// down takes no others with it. Nothing is sent twice, but for a script the server did not know.
+// context.DeadlineExceeded, and may have been charged. Nothing is sent twice, but for a script the server did not know.
+// What an error means, and when to ask again, is the [admission.Admitter]'s to say: of a cluster for each sixteenth of
+// the slots, so that a node that is down takes no others with it ([Repository.Part]).
 //
 // # Fewer trips
 //
@@ -42,7 +41,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math"
 	"slices"
 	"sync/atomic"
 	"time"
@@ -51,18 +49,12 @@ import (
 
 	"github.com/treadlight/crawl/internal/admission"
 	"github.com/treadlight/crawl/internal/clock"
-	"github.com/treadlight/crawl/internal/ratelimit/breaker"
 )
 
 const (
 	// DefaultDeadline is above what a trip takes to another continent. Within a data centre it takes
 	// half a millisecond.
 	DefaultDeadline = admission.DefaultDeadline
-
-	// lostAfter and openFor are the breaker's defaults: so many failures in a row, and one question a
-	// second, which costs a server that comes up again nothing.
-	lostAfter = 3
-	openFor   = time.Second
 
 	// DefaultKeys is how many keys are remembered: some ten megabytes when all of them are.
 	DefaultKeys = 1 << 14
@@ -90,9 +82,6 @@ type Config struct {
 	// Deadline is how long a decision may take once there is a connection, unless its context ends
 	// before. Zero means DefaultDeadline.
 	Deadline time.Duration
-	// Breaker says when to stop asking and to try again, by failures in a row. Zero means its package's
-	// defaults, but three of them, and one probe a second, the first success of which closes.
-	Breaker breaker.Config
 	// Keys is how many keys are remembered here, for denials and leases. Below zero nothing is
 	// remembered of any, which does not go with leases. Zero means DefaultKeys.
 	Keys int
@@ -101,7 +90,7 @@ type Config struct {
 	Lease time.Duration
 	// Instances is how many processes share the plans, for the size of leases. Zero means 1.
 	Instances int
-	// Clock is for the breaker, denials and leases, and no part of a decision; deadlines are the
+	// Clock is for denials and leases, and no part of a decision; deadlines are the
 	// system's. Zero means the system's.
 	Clock clock.Clock
 }
@@ -121,11 +110,6 @@ func (c *Config) settle() error {
 		return fmt.Errorf("redis: Instances is %d: set it to 1 or more, or leave it out for 1", c.Instances)
 	}
 	c.Deadline, c.Keys, c.Instances = cmp.Or(c.Deadline, DefaultDeadline), cmp.Or(c.Keys, DefaultKeys), cmp.Or(c.Instances, 1)
-	b := &c.Breaker
-	b.OpenFor, b.Probes, b.Consecutive = cmp.Or(b.OpenFor, openFor), cmp.Or(b.Probes, 1), cmp.Or(b.Consecutive, lostAfter)
-	if err := b.Validate(); err != nil {
-		return fmt.Errorf("redis: Breaker: %w", err)
-	}
 	if c.Clock == nil {
 		c.Clock = clock.System()
 	}
@@ -152,7 +136,7 @@ type Repository struct {
 	link  link
 	name  string // what servers call the script
 
-	trips, reloads, failures, refused, denials, leased atomic.Uint64 // see Statistics
+	trips, reloads, failures, denials, leased atomic.Uint64 // see Statistics
 }
 
 var _ admission.Repository = (*Repository)(nil)
@@ -162,11 +146,8 @@ type Statistics struct {
 	Trips    uint64 `json:"trips"`    // commands sent, those of probes and those sent again included
 	Reloads  uint64 `json:"reloads"`  // of these, those sent again with their text, as the server did not know them
 	Failures uint64 `json:"failures"` // questions that were not answered
-	Refused  uint64 `json:"refused"`  // decisions for which Redis was not asked, with ErrOpen
 	Denials  uint64 `json:"denials"`  // denials decided by what was remembered
 	Leased   uint64 `json:"leased"`   // decisions charged to a lease
-	// State is that of the breaker; of a cluster's, of the one that is open if any is.
-	State breaker.State `json:"state"`
 }
 
 // New returns a Repository. It does not connect; [Repository.Connect] and [Repository.Ping] do, and the
@@ -179,7 +160,6 @@ func New(cfg Config) (*Repository, error) {
 		cfg: cfg, begun: cfg.Clock.Now(), name: scriptName(), now: func() admission.Micros { return serverTime },
 	}
 	for i := range r.gates {
-		r.gates[i].breaker, r.gates[i].late = breaker.New(&r.cfg.Breaker), math.MinInt64
 		r.gates[i].heard.Store(silent)
 		r.gates[i].places = make(chan struct{}, inFlightEach)
 	}
@@ -203,9 +183,8 @@ func (r *Repository) Part(key string) (part, of int) { return r.gateIndex(storeK
 func (r *Repository) instant() clock.Instant { return clock.Instant(r.cfg.Clock.Since(r.begun)) }
 
 // Take decides as [admission.Repository] says, within the deadline, once there is a connection, for which it waits as
-// long as connecting may take. A caller that gives up before may be let go only at the deadline. It fails with [ErrOpen]
-// at once while Redis does not answer. An error after the question was sent wraps [admission.ErrUndecided] or
-// context.DeadlineExceeded; it is not sent again.
+// long as connecting may take. A caller that gives up before may be let go only at the deadline. An error after the
+// question was sent wraps [admission.ErrUndecided] or context.DeadlineExceeded; it is not sent again.
 func (r *Repository) Take(ctx context.Context, key string, plans []admission.Plan, tokens int64) (res admission.Result, err error) {
 	switch {
 	case ctx.Err() != nil:
@@ -220,7 +199,7 @@ func (r *Repository) Take(ctx context.Context, key string, plans []admission.Pla
 	return res, err
 }
 
-// Remove forgets what key has used under plans, here and in Redis. It asks whether the breaker is open or not.
+// Remove forgets what key has used under plans, here and in Redis.
 func (r *Repository) Remove(ctx context.Context, key string, plans []admission.Plan) error {
 	c, err := r.link.connected(ctx)
 	if err == nil && len(plans) > 0 {
@@ -239,7 +218,7 @@ func (r *Repository) Remove(ctx context.Context, key string, plans []admission.P
 	return nil
 }
 
-// Keys scans all servers of a cluster. It asks whether the breaker is open or not, and takes as long as ctx allows.
+// Keys scans all servers of a cluster. It takes as long as ctx allows.
 func (r *Repository) Keys(ctx context.Context, plans []admission.Plan, yield func(key string) bool) error {
 	c, err := r.link.connected(ctx)
 	if err != nil {
@@ -265,7 +244,7 @@ func (r *Repository) Keys(ctx context.Context, plans []admission.Plan, yield fun
 }
 
 // Ping connects, and asks the server a question that charges nothing and is the script's, so that a
-// server is refused that cannot run it. It asks whether the breaker is open or not, and waits as long as
+// server is refused that cannot run it. It waits as long as
 // ctx allows; that ctx was cancelled may be seen a second later.
 func (r *Repository) Ping(ctx context.Context) error {
 	plan := admission.Plan{Name: "ping", Kind: admission.KindTokenBucket, Capacity: 1, TokensPerSecond: 1}
@@ -281,17 +260,10 @@ func (r *Repository) Ping(ctx context.Context) error {
 
 // Statistics is what was counted so far.
 func (r *Repository) Statistics() Statistics {
-	s := Statistics{
+	return Statistics{
 		Trips: r.trips.Load(), Reloads: r.reloads.Load(), Failures: r.failures.Load(),
-		Refused: r.refused.Load(), Denials: r.denials.Load(), Leased: r.leased.Load(),
+		Denials: r.denials.Load(), Leased: r.leased.Load(),
 	}
-	now := r.instant()
-	for i := range r.gates {
-		if state := r.gates[i].state(now); s.State == breaker.Closed || state == breaker.Open {
-			s.State = state
-		}
-	}
-	return s
 }
 
 // Close gives the connections back and waits for what is under way, which fails: some deadlines, or the

@@ -16,7 +16,6 @@ import (
 	"github.com/treadlight/crawl/internal/admission"
 	"github.com/treadlight/crawl/internal/admission/admissiontest"
 	"github.com/treadlight/crawl/internal/admission/redis"
-	"github.com/treadlight/crawl/internal/ratelimit/breaker"
 )
 
 func hash(t testing.TB, s *server, key string) map[string]string {
@@ -200,6 +199,7 @@ func testForeignKey(t *testing.T, program program) {
 		require.ErrorContains(t, err, "WRONGTYPE")
 		foreign, ok := errors.AsType[*redis.ForeignKeyError](err)
 		require.True(t, ok, "%v", err)
+		require.ErrorIs(t, err, admission.ErrNoVerdict)
 		require.Equal(t, redis.StoreKey("p", "ann"), foreign.Key, "who reads it knows what to delete")
 	}
 	require.True(t, take(t, r, "bob", 1, p).Allowed)
@@ -257,7 +257,6 @@ func TestConfigErrorsNameTheField(t *testing.T) {
 		{redis.Config{Redis: there, Lease: time.Minute}, "Lease is 1m0s: set it to at most 10s"},
 		{redis.Config{Redis: there, Lease: time.Second, Keys: -1}, "set Keys to 1 or more"},
 		{redis.Config{Redis: there, Instances: -2}, "Instances is -2: set it to 1 or more"},
-		{redis.Config{Redis: there, Breaker: breaker.Config{ErrorRate: 2}}, "Breaker: breaker: ErrorRate = 2"},
 	} {
 		r, err := redis.New(tc.cfg)
 		require.ErrorContains(t, err, tc.want)

@@ -9,7 +9,6 @@ import (
 	"math"
 	"net"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -17,17 +16,13 @@ import (
 
 	"github.com/treadlight/crawl/internal/admission"
 	"github.com/treadlight/crawl/internal/clock"
-	"github.com/treadlight/crawl/internal/ratelimit/breaker"
 )
 
-// ErrOpen is the error of a decision for which Redis was not asked, because it did not answer lately.
-var ErrOpen = fmt.Errorf("redis: the breaker is open: %w", admission.ErrNotCharged)
-
 // errBusy is for a question for which there was no place in time.
-var errBusy = errors.New("too many questions are under way")
+var errBusy = fmt.Errorf("too many questions are under way: %w: %w", admission.ErrNotCharged, admission.ErrNoVerdict)
 
 const (
-	// gates is how many breakers there are for a cluster. Nodes have slots in long rows, so most
+	// gates is how many parts there are of a cluster. Nodes have slots in long rows, so most
 	// sixteenths are of one node, and sixteen are few enough to open quickly.
 	gates = 16
 
@@ -48,14 +43,10 @@ const (
 	silent int64 = math.MinInt64
 )
 
-// gate is a breaker with its lock, and the places for what has passed it.
+// gate is the places for questions to a part of the slots.
 type gate struct {
 	places chan struct{}
 	heard  atomic.Int64 // the instant of the last reply, or silent
-
-	mu      sync.Mutex // guards what follows
-	breaker breaker.Breaker
-	late    clock.Instant // when the last question was found to be late
 }
 
 // gateOf is the gate of a stored key: in a cluster that of its slot, and else the first.
@@ -70,47 +61,15 @@ func (r *Repository) gateIndex(key string) int {
 	return int(cmd.Slot() % slots / (slots / gates))
 }
 
-func (g *gate) state(now clock.Instant) breaker.State {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	return g.breaker.State(now)
-}
-
-// exchange asks q through the breaker of its slot.
-func (r *Repository) exchange(ctx context.Context, q question) (answer, error) {
-	g := r.gateOf(q.keys[0])
-	g.mu.Lock()
-	ticket, _, ok := g.breaker.Allow(r.instant())
-	g.mu.Unlock()
-	if ok && !ticket.Probe() {
-		return r.attempt(ctx, g, ticket, q)
-	}
-	r.refused.Add(1)
-	if ok {
-		// In the background, for no tokens: the caller does not wait for a server of which nobody knows
-		// whether it is there.
-		q = ask(r.now(), q.key, q.plans, 0, 0)
-		if !r.link.begin(func(ctx context.Context) { _, _ = r.attempt(ctx, g, ticket, q) }) {
-			g.drop(ticket)
-		}
-	}
-	return answer{}, ErrOpen
-}
-
-func (g *gate) drop(t breaker.Ticket) {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	g.breaker.Drop(t)
-}
-
-// attempt asks q within the deadline, which begins when there is a connection, and tells the breaker how that went.
-func (r *Repository) attempt(parent context.Context, g *gate, ticket breaker.Ticket, q question) (a answer, err error) {
+// exchange asks q within the deadline, which begins when there is a connection.
+func (r *Repository) exchange(parent context.Context, q question) (a answer, err error) {
 	c, err := r.link.connected(parent)
 	ctx, cancel := context.WithTimeout(parent, r.cfg.Deadline)
 	defer cancel()
-	sent := r.instant()
 	if err == nil {
-		a, err = r.run(ctx, c, g, q)
+		if a, err = r.run(ctx, c, r.gateOf(q.keys[0]), q); err == nil {
+			return a, nil
+		}
 	}
 	var timeout net.Error // of a connection whose deadline was the context's
 	if errors.As(err, &timeout) && timeout.Timeout() && !errors.Is(err, context.DeadlineExceeded) {
@@ -120,60 +79,18 @@ func (r *Repository) attempt(parent context.Context, g *gate, ticket breaker.Tic
 	if at, ok := parent.Deadline(); ok && ended == nil && !clock.System().Now().Before(at) {
 		ended = context.DeadlineExceeded // its timer is about to fire
 	}
-	now := r.instant()
 	switch {
-	case err == nil:
-		g.record(now, ticket, false)
-		return a, nil
 	case r.link.closed.Load():
-		g.drop(ticket)
 		return answer{}, admission.ErrClosed
-	case errors.Is(err, ErrOpen):
-		g.drop(ticket)
-		r.refused.Add(1)
-		return answer{}, ErrOpen
-	case noVerdict(err, ended, now.Sub(sent) < r.cfg.Deadline/4),
-		errors.Is(err, context.DeadlineExceeded) && !ticket.Probe() && !g.lateFor(sent, now):
-		g.drop(ticket)
-	default:
-		r.failures.Add(1)
-		if g.record(now, ticket, true) {
-			r.link.drop()
-		}
-	}
-	if ended != nil {
+	case ended != nil:
 		return answer{}, fmt.Errorf("redis: %w", ended)
-	}
-	if lost(err) {
+	case lost(err):
 		err = fmt.Errorf("%w: %w", admission.ErrUndecided, err)
 	}
-	return answer{}, fmt.Errorf("redis: within %v: %w", r.cfg.Deadline, err)
-}
-
-// record counts a result and reports whether it has opened the breaker.
-func (g *gate) record(now clock.Instant, t breaker.Ticket, failed bool) (opened bool) {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	return g.breaker.Record(now, t, failed, 0, 0) && failed
-}
-
-// lateFor reports whether a question sent at an instant that is late now says something new: those that
-// were under way together say the same thing once. A burst is served late by a server that is there.
-func (g *gate) lateFor(sent, now clock.Instant) bool {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	if sent < g.late {
-		return false
+	if !errors.Is(err, admission.ErrNoVerdict) {
+		r.failures.Add(1)
 	}
-	g.late = now
-	return true
-}
-
-// noVerdict reports whether an error says nothing about the server: the caller has ended it, early; too
-// many others were asking; or one key is that of something else.
-func noVerdict(err, ended error, early bool) bool {
-	_, foreign := errors.AsType[*ForeignKeyError](err)
-	return foreign || errors.Is(err, errBusy) || errors.Is(ended, context.Canceled) || ended != nil && early
+	return answer{}, fmt.Errorf("redis: within %v: %w", r.cfg.Deadline, err)
 }
 
 // lost reports whether an error says neither that the question was not sent nor what the server answered.
@@ -197,8 +114,8 @@ func (e *ForeignKeyError) Error() string {
 	return fmt.Sprintf("the key %s is another's, by its type: delete it: %v", e.Key, e.err)
 }
 
-// Unwrap is what the server said.
-func (e *ForeignKeyError) Unwrap() error { return e.err }
+// Unwrap is what the server said, which is no verdict on it.
+func (e *ForeignKeyError) Unwrap() []error { return []error{e.err, admission.ErrNoVerdict} }
 
 // foreign finds out which key of a question is another's, if that is what a server has said. The script
 // reads them in their order, and so says it of the first.
@@ -272,8 +189,7 @@ func (r *Repository) finish(g *gate, res rueidis.RedisResult) rueidis.RedisResul
 	return res
 }
 
-// enter takes a place at the gate. Whoever had to wait for it looks again whether those before it have
-// found the server down.
+// enter takes a place at the gate.
 func (r *Repository) enter(ctx context.Context, g *gate) error {
 	select {
 	case g.places <- struct{}{}:
@@ -282,12 +198,8 @@ func (r *Repository) enter(ctx context.Context, g *gate) error {
 	}
 	select {
 	case g.places <- struct{}{}:
+		return nil
 	case <-ctx.Done():
 		return fmt.Errorf("%w: %w", errBusy, ctx.Err())
 	}
-	if g.state(r.instant()) == breaker.Open {
-		<-g.places
-		return ErrOpen
-	}
-	return nil
 }

@@ -220,8 +220,7 @@ func (l *link) begin(f func(ctx context.Context)) bool {
 	return true
 }
 
-// connected is the client, made if there is none. While that fails, those who ask share one failure, and the breaker
-// keeps the others from asking.
+// connected is the client, made if there is none. While that fails, those who ask share one failure.
 func (l *link) connected(ctx context.Context) (*client, error) {
 	if c := l.client.Load(); c != nil {
 		return c, nil
@@ -283,18 +282,6 @@ func (l *link) make(d *dial) {
 	default:
 		d.c = &client{c, c.Mode() == rueidis.ClientModeCluster}
 		l.client.Store(d.c)
-	}
-}
-
-// drop has the next question make a new client. The old one learns of each of its connections that it
-// is broken only by a question that fails. A cluster's client is kept: most of its nodes are there.
-func (l *link) drop() {
-	c := l.client.Load()
-	if c == nil || c.cluster || !l.client.CompareAndSwap(c, nil) {
-		return
-	}
-	if !l.begin(func(context.Context) { c.Close() }) {
-		c.Close()
 	}
 }
 
