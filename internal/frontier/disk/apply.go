@@ -272,23 +272,14 @@ func (w *writer) activate(n int) error {
 // left counts what a host has.
 func (w *writer) left(h *host) (frontier.HostLeft, error) {
 	left := frontier.HostLeft{Name: h.name, Returned: int(h.returned)}
-	count := func(q *sqlitedb.Stmt, to ...*int) error {
-		q.Int(1, h.id)
-		if _, err := q.Step(); err != nil {
-			return err
-		}
-		for i := range to {
-			*to[i] = int(q.ColumnInt(i))
-		}
-		q.Reset()
-		return nil
+	q := w.f.countHost
+	defer q.Reset()
+	q.Int(1, h.id)
+	_, err := q.Step()
+	if err == nil {
+		left.Queued, left.Others = int(q.ColumnInt(0)), int(q.ColumnInt(2))
+		left.Pages = int(h.known - h.refused - q.ColumnInt(1))
 	}
-	var asides int // ever
-	if err := count(w.f.countQueue, &left.Queued); err != nil {
-		return left, err
-	}
-	err := count(w.f.countAsides, &asides, &left.Others)
-	left.Pages = int(h.known-h.refused) - asides
 	return left, err
 }
 

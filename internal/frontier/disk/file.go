@@ -16,15 +16,12 @@ type file struct {
 	db  *sqlitedb.DB
 	ids []identity // of the files it consists of, and of the lock
 
-	begin, commit, rollback             *sqlitedb.Stmt
-	putURL, putPlace, putPlaced         *sqlitedb.Stmt
-	unqueue, visit, spent               *sqlitedb.Stmt
-	load, urlOf                         *sqlitedb.Stmt
-	hostByName, countQueue, countAsides *sqlitedb.Stmt
-	putHost                             *sqlitedb.Stmt
-	putMeta, putSink                    *sqlitedb.Stmt
-	putGuess                            *sqlitedb.Stmt
-	rates                               *memory.Table
+	begin, commit, rollback                     *sqlitedb.Stmt
+	putURL, putPlace, putPlaced, unqueue, spent *sqlitedb.Stmt
+	visit, load, urlOf, hostByName, countHost   *sqlitedb.Stmt
+	putHost, putMeta, putSink, putGuess         *sqlitedb.Stmt
+
+	rates *memory.Table
 }
 
 // openFile opens the database, makes or migrates its tables, and prepares the statements.
@@ -160,10 +157,10 @@ func (f *file) queries() []query {
 			WHERE q.host = ? AND (q.rank, q.url) > (?, ?) ORDER BY q.rank, q.url LIMIT ?`},
 		{&f.urlOf, `SELECT url FROM urls WHERE id = ?`},
 		{&f.hostByName, `SELECT ` + hostColumns + ` FROM hosts WHERE name = ?`},
-		{&f.countQueue, `SELECT count(*) FROM places WHERE host = ?`},
-		// Of what is no page a host has few; pages are not looked at.
-		{&f.countAsides, `SELECT count(*), count(q.url) FROM urls u LEFT JOIN places q ON q.host = u.host AND q.rank = u.rank AND q.url = u.id
-			WHERE u.host = ? AND u.kind IS NOT NULL`},
+		// The URLs queued, and those ever and queued that are no pages, of which a host has few; pages are not looked at.
+		{&f.countHost, `SELECT (SELECT count(*) FROM places WHERE host = ?1), count(*), count(q.url)
+			FROM urls u LEFT JOIN places q ON q.host = u.host AND q.rank = u.rank AND q.url = u.id
+			WHERE u.host = ?1 AND u.kind IS NOT NULL`},
 		{&f.putHost, `INSERT INTO hosts (id, name, known, dormant, refused) VALUES (?, ?, ?, nullif(?, 0), ?)
 			ON CONFLICT (id) DO UPDATE SET known = excluded.known, dormant = excluded.dormant, refused = excluded.refused`},
 		{&f.putMeta, `INSERT INTO meta (key, value) VALUES (?, ?) ON CONFLICT (key) DO UPDATE SET value = excluded.value`},

@@ -117,11 +117,8 @@ const layDownQuery = `UPDATE hosts SET dormant = id +
 	(SELECT min(0, coalesce(min(dormant), 0)) FROM hosts) - (SELECT max(id) FROM hosts) - 1
 	WHERE dormant IS NULL AND EXISTS (SELECT 1 FROM places WHERE host = hosts.id)`
 
-// restore reads the figures, and lays the hosts down.
+// restore reads the figures.
 func (hs *hosts) restore() (c Counts, err error) {
-	if err := hs.f.db.Transact(func() error { return hs.f.db.Exec(layDownQuery) }); err != nil {
-		return c, err
-	}
 	err = hs.f.db.Each(`SELECT total(known), (SELECT count(*) FROM places), count(*), max(id), max(dormant) FROM hosts`, func(s *sqlitedb.Stmt) error {
 		c.Known, c.Queued, c.Hosts = s.ColumnInt(0), s.ColumnInt(1), s.ColumnInt(2)
 		c.Done = c.Known - c.Queued

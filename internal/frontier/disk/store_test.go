@@ -1,11 +1,9 @@
 package disk
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 	"math"
 	"os"
 	"path/filepath"
@@ -333,8 +331,7 @@ func TestShortLogIsLeft(t *testing.T) {
 
 // A process that reads for long keeps the log from being emptied, and nothing else.
 func TestReaderHoldsUpNobody(t *testing.T) {
-	var told bytes.Buffer
-	s := openState(t, t.TempDir(), Config{walBytes: 10_000, linger: -1, Log: slog.New(slog.NewTextHandler(&told, nil))})
+	s := openState(t, t.TempDir(), Config{walBytes: 10_000, linger: -1})
 	putMany(t, s, 1, 10)
 	flush(t, s)
 	db, err := sqlitedb.Open(s.path, sqlitedb.Config{ReadOnly: true})
@@ -348,12 +345,9 @@ func TestReaderHoldsUpNobody(t *testing.T) {
 	n, err := db.QueryInt(`SELECT count(*) FROM urls`)
 	require.NoError(t, err)
 	require.EqualValues(t, 10, n, "it reads what was there when it began")
-	require.Equal(t, 1, strings.Count(told.String(), "another process has been reading the state for long"), told.String())
-	require.NotContains(t, told.String(), "short again")
 	require.NoError(t, db.Exec("COMMIT"))
 	putMany(t, s, 5000, 1)
 	flush(t, s)
-	require.Equal(t, 1, strings.Count(told.String(), "the log of the state is short again"), told.String())
 	n, err = db.QueryInt(`SELECT count(*) FROM urls`)
 	require.NoError(t, err)
 	require.EqualValues(t, 2011, n)

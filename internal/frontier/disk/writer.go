@@ -1,6 +1,7 @@
 package disk
 
 import (
+	"cmp"
 	"errors"
 	"os"
 	"time"
@@ -11,10 +12,9 @@ import (
 
 // writer is what the writer's goroutine has. Nobody else uses any of it.
 type writer struct {
-	s     *Store
-	f     *file
-	hosts hosts
-
+	s        *Store
+	f        *file
+	hosts    hosts
 	unplaced unplaced
 
 	round     int64 // under way
@@ -25,7 +25,6 @@ type writer struct {
 	positions map[string]frontier.Position // to be committed
 
 	indexErr error // that was told
-	longLog  bool  // likewise
 
 	timer clock.Timer      // nil until it is needed
 	due   <-chan time.Time // nil while nothing waits
@@ -33,22 +32,19 @@ type writer struct {
 
 // restore reads the figures kept in memory, as counting rows reads the whole table.
 func (w *writer) restore() (err error) {
-	if err := w.f.db.Transact(func() error { return w.f.db.Exec(placeQuery) }); err != nil {
+	if err := w.f.db.Transact(func() error { return w.f.db.Exec(placeQuery + ";" + layDownQuery) }); err != nil {
 		return err
 	}
 	w.hosts = newHosts(w.f)
 	if w.counts, err = w.hosts.restore(); err != nil {
 		return err
 	}
-	if w.round, err = w.f.db.QueryInt(`SELECT max(round) FROM rounds`); err != nil {
-		return err
-	}
-	// IDs go on from there. That of an uncommitted URL is reused: nothing durable knows it.
-	if w.lastPut, err = w.f.db.QueryInt(`SELECT max(id) FROM urls`); err != nil {
-		return err
-	}
+	// IDs go on from the last one. That of an uncommitted URL is reused: nothing durable knows it.
+	var err1, err2 error
+	w.round, err1 = w.f.db.QueryInt(`SELECT max(round) FROM rounds`)
+	w.lastPut, err2 = w.f.db.QueryInt(`SELECT max(id) FROM urls`)
 	guesses, err := readGuesses(w.f.db, frontier.MaxGuesses)
-	if err != nil {
+	if err = cmp.Or(err1, err2, err); err != nil {
 		return err
 	}
 	w.unplaced = unplaced{last: make(map[int64]int32)}
@@ -114,15 +110,15 @@ func (w *writer) do(t *taken, timeIsUp bool) error {
 		return err
 	}
 	limit := w.s.cfg.walBytes
+	if t.closed {
+		limit = 0
+	}
 	for _, o := range t.orders {
 		if o.do == nil {
 			limit = 0
 		} else if err := o.do(w); err != nil {
 			return err
 		}
-	}
-	if t.closed {
-		limit = 0
 	}
 	if err := w.checkpoint(limit); err != nil {
 		return err
@@ -214,8 +210,12 @@ func (w *writer) writePositions() error {
 	return nil
 }
 
-// checkpointWait is how long a checkpoint, and the crawl, wait for readers; the next commit tries again.
-const checkpointWait = 20 * time.Millisecond
+const (
+	// checkpointWait is how long a checkpoint, and the crawl, wait for readers; the next commit tries again.
+	checkpointWait = 20 * time.Millisecond
+	// writeWait is how long a transaction waits for another process that writes, which a person with a shell may do.
+	writeWait = 5 * time.Second
+)
 
 // checkpoint moves the log into the database when it is longer than limit.
 func (w *writer) checkpoint(limit int64) error {
@@ -224,42 +224,20 @@ func (w *writer) checkpoint(limit int64) error {
 		return nil //nolint:nilerr // the next commit finds that it is gone, and says so
 	}
 	w.f.db.SetBusyTimeout(checkpointWait)
-	whole, err := w.f.db.Checkpoint()
-	w.f.db.SetBusyTimeout(writeWait)
-	if err == nil {
-		w.tellOfReaders(whole, info.Size())
-	}
+	defer w.f.db.SetBusyTimeout(writeWait)
+	_, err = w.f.db.Checkpoint()
 	return err
 }
-
-// longLog times Config.walBytes is a log that people are warned of, as by an open transaction in a shell.
-const longLog = 8
-
-// tellOfReaders warns once of a reader that keeps the log from being emptied, and tells when it has gone.
-func (w *writer) tellOfReaders(emptied bool, size int64) {
-	switch long := size > longLog*w.s.cfg.walBytes; {
-	case emptied && w.longLog:
-		w.s.cfg.Log.Info("the log of the state is short again", "path", w.f.db.Path())
-		w.longLog = false
-	case !emptied && long && !w.longLog:
-		w.s.cfg.Log.Warn("another process has been reading the state for long, and its log grows: end the query, or close that shell",
-			"path", w.f.db.Path(), "log_bytes", size)
-		w.longLog = true
-	}
-}
-
-// writeWait is how long a transaction waits for another process that writes, which a person with a shell may do.
-const writeWait = 5 * time.Second
 
 // end gives the file back. Of a store that has failed nothing is committed.
 func (w *writer) end(orders []*order) error {
 	if w.timer != nil {
 		w.timer.Stop()
 	}
-	failed := w.s.Err()
 	if w.within {
 		_ = w.f.rollback.Run() // of many failures SQLite has done that itself, and says so
 	}
+	failed := w.s.Err()
 	if bad := (*rowError)(nil); errors.As(failed, &bad) { // whoever looks for it in places finds it there
 		_ = w.f.db.Transact(func() error { return w.f.db.Exec(placeQuery) }) // else the next process does
 	}

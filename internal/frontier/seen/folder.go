@@ -8,10 +8,10 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"runtime"
 	"slices"
 	"strings"
-	"syscall"
+
+	"github.com/treadlight/crawl/internal/store/atomicfile"
 )
 
 const (
@@ -101,20 +101,9 @@ func (d folder) rename(tmp, path string) error {
 
 // sync makes what was renamed and removed outlast a power cut.
 func (d folder) sync() error {
-	if runtime.GOOS == "windows" { // directories cannot be synced there
-		return nil
-	}
-	if err := d.before("sync", d.path); err != nil {
-		return err
-	}
-	dir, err := os.Open(d.path)
-	if err != nil {
-		return err
-	}
-	err = dir.Sync()
-	_ = dir.Close() // it was only read
-	if errors.Is(err, errors.ErrUnsupported) || errors.Is(err, syscall.EINVAL) {
-		return nil // nor on some network file systems
+	err := d.before("sync", d.path)
+	if err == nil {
+		atomicfile.SyncDir(d.path)
 	}
 	return err
 }
@@ -138,10 +127,8 @@ func (d folder) load(check uint64) (runs []*run, err error) {
 			rest = append(rest, d.file(s))
 		}
 	}
-	if len(rest) > 0 {
-		if err := d.removeAll(rest); err != nil {
-			return nil, err
-		}
+	if err := d.removeAll(rest); err != nil {
+		return nil, err
 	}
 	for _, s := range chain {
 		r, err := openRun(d, s, check)
@@ -195,6 +182,9 @@ func (d folder) clear() error {
 
 // removeAll deletes files in their order, for good.
 func (d folder) removeAll(paths []string) error {
+	if len(paths) == 0 {
+		return nil
+	}
 	for _, path := range paths {
 		if err := d.remove(path); err != nil {
 			return err

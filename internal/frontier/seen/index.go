@@ -1,6 +1,7 @@
 package seen
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -24,8 +25,6 @@ var (
 const (
 	defaultMemtable = 1 << 19 // 8 MB, and a file of 5 MB, large enough that its fsyncs do not show
 	defaultWaiting  = 4       // two million URLs, far more than any database is behind
-	// maxMemtable keeps slots and sorted copy below 3 GB.
-	maxMemtable = 1 << 27
 	// minRecent is 256 KB: the links that a site repeats on every page, of some hundred sites at a time. maxRecent is
 	// 8 MB.
 	minRecent, maxRecent = 1 << 15, 1 << 20
@@ -34,24 +33,8 @@ const (
 // Config says whose index it is, and how much memory it may take.
 type Config struct {
 	Key         uint64 // of the fingerprints; an index made with another is dropped; zero is a key
-	MemtableFPs int    // fingerprints in memory before a run is written, up to 2²⁷; zero means 524288
+	MemtableFPs int    // fingerprints in memory before a run is written; zero means 524288
 	Waiting     int    // full memtables that may wait for their commit or for the disk; zero means 4
-}
-
-func (c *Config) check() error {
-	if c.MemtableFPs == 0 {
-		c.MemtableFPs = defaultMemtable
-	}
-	if c.Waiting == 0 {
-		c.Waiting = defaultWaiting
-	}
-	if c.MemtableFPs < 0 || c.MemtableFPs > maxMemtable {
-		return fmt.Errorf("seen: MemtableFPs = %d: want 1 to %d", c.MemtableFPs, maxMemtable)
-	}
-	if c.Waiting < 0 {
-		return fmt.Errorf("seen: Waiting = %d: want 1 or more", c.Waiting)
-	}
-	return nil
 }
 
 // memtable is a set that covers rows. One that is sealed does not change any more.
@@ -79,15 +62,14 @@ type Index struct {
 	recent []uint64 // found in a run not long ago, by its lower bits; a power of two
 	block  [blockSize]byte
 
-	failed atomic.Bool          // fail is set
-	count  atomic.Int64         // fingerprints
-	memory atomic.Int64         // bytes of the active memtable
-	now    atomic.Pointer[view] // changed with mu held; a run of the present one is open for who holds it for reading
+	fail   atomic.Pointer[error] // why no answer is right any more; nil: they are
+	count  atomic.Int64          // fingerprints
+	memory atomic.Int64          // bytes of the active memtable
+	now    atomic.Pointer[view]  // changed with mu held; a run of the present one is open for who holds it for reading
 
 	mu        sync.RWMutex // guards what follows
 	changed   sync.Cond    // after each of the worker's steps
 	committed int64
-	fail      error // no answer is right any more
 	err       error // of the last attempt to write or merge; nil if it went well
 	paused    bool  // nothing is tried before a memtable is sealed
 }
@@ -97,9 +79,7 @@ type Index struct {
 func Open(dir string, cfg Config) (*Index, error) { return open(folder{path: dir}, cfg) }
 
 func open(d folder, cfg Config) (*Index, error) {
-	if err := cfg.check(); err != nil {
-		return nil, err
-	}
+	cfg.MemtableFPs, cfg.Waiting = cmp.Or(cfg.MemtableFPs, defaultMemtable), cmp.Or(cfg.Waiting, defaultWaiting)
 	if err := os.MkdirAll(d.path, 0o700); err != nil {
 		if errors.Is(err, syscall.ENOTDIR) {
 			err = fmt.Errorf("%w: move it away, and the index is made anew", err)
@@ -113,18 +93,16 @@ func open(d folder, cfg Config) (*Index, error) {
 		return nil, fmt.Errorf("seen: %w", err)
 	}
 	x.begin(runs, nil)
-	ctx, cancel := context.WithCancel(context.Background())
-	x.stop = cancel
-	x.worker.Go(func() { x.work(ctx) })
+	x.start()
 	return x, nil
 }
 
-// begin starts with runs and nothing else; fail is why no answer is right.
-func (x *Index) begin(runs []*run, fail error) {
+// begin starts with runs and nothing else; fail, unless it is nil, is why no answer is right.
+func (x *Index) begin(runs []*run, fail *error) {
 	x.mu.Lock()
 	x.now.Store(&view{runs: runs})
-	x.fail, x.err, x.paused = fail, nil, false
-	x.failed.Store(fail != nil)
+	x.fail.Store(fail)
+	x.err, x.paused = nil, false
 	x.committed = x.Mark() // nothing uncommitted was ever written
 	x.active = &memtable{span: span{x.committed, x.committed}}
 	x.mu.Unlock()
@@ -150,8 +128,8 @@ func recentFor(n int64) int {
 // Has reports whether fp was added. It may read a block of 4 KiB for each run that has it or seems to. The error is
 // ErrDamaged, and stays until Reset; or ErrClosed.
 func (x *Index) Has(fp uint64) (found bool, err error) {
-	if x.failed.Load() {
-		return false, x.failure()
+	if fail := x.fail.Load(); fail != nil {
+		return false, *fail
 	}
 	slot := &x.recent[fp&uint64(len(x.recent)-1)]
 	if fp != 0 && *slot == fp || x.active.Has(fp) { // nothing ever leaves the set
@@ -197,8 +175,8 @@ func (x *Index) lookup(fp uint64) (found bool, err error) {
 // Add blocks while Config.Waiting committed memtables wait to be written. If they cannot be, the error is ErrFull with
 // the reason, nothing is added, and a later call tries again.
 func (x *Index) Add(fp uint64, id int64) error {
-	if x.failed.Load() {
-		return x.failure()
+	if fail := x.fail.Load(); fail != nil {
+		return *fail
 	}
 	if id <= x.active.last {
 		return fmt.Errorf("seen: ID %d after ID %d: add them in ascending order, above Mark", id, x.active.last)
@@ -227,8 +205,8 @@ func (x *Index) seal() error {
 	for len(x.now.Load().sealed) >= x.cfg.Waiting {
 		oldest := x.now.Load().sealed[0].last
 		switch {
-		case x.fail != nil:
-			return x.fail
+		case x.fail.Load() != nil:
+			return *x.fail.Load()
 		case oldest > x.committed:
 			return fmt.Errorf("%w: row %d is not committed, only %d is", ErrFull, oldest, x.committed)
 		case x.paused:
@@ -293,23 +271,20 @@ func (x *Index) Err() error {
 	return x.err
 }
 
-func (x *Index) failure() error {
-	x.mu.RLock()
-	defer x.mu.RUnlock()
-	return x.fail
+func (x *Index) closed() bool {
+	fail := x.fail.Load()
+	return fail != nil && errors.Is(*fail, ErrClosed)
 }
 
 // Reset empties the index, also on disk, and mends damage. The owner adds all rows again and tells what is committed.
 // An error names a file that could not be removed, which the next Open may find.
 func (x *Index) Reset() error {
-	if errors.Is(x.failure(), ErrClosed) {
+	if x.closed() {
 		return ErrClosed
 	}
 	x.halt(nil)
 	err := x.d.clear()
-	ctx, cancel := context.WithCancel(context.Background())
-	x.stop = cancel
-	x.worker.Go(func() { x.work(ctx) })
+	x.start()
 	if err != nil {
 		return fmt.Errorf("seen: reset: %w", err)
 	}
@@ -319,17 +294,24 @@ func (x *Index) Reset() error {
 // Close waits for the worker, which gives up a merge, and closes the files. What is in memory only is not written: it
 // is above Mark. A second Close does nothing.
 func (x *Index) Close() error {
-	if !errors.Is(x.failure(), ErrClosed) {
-		x.halt(ErrClosed)
+	if !x.closed() {
+		closed := ErrClosed
+		x.halt(&closed)
 	}
 	return nil
 }
 
-func (x *Index) halt(fail error) {
+func (x *Index) halt(fail *error) {
 	x.stop()
 	x.worker.Wait()
 	closeRuns(x.now.Load().runs)
 	x.begin(nil, fail)
+}
+
+func (x *Index) start() {
+	ctx, cancel := context.WithCancel(context.Background())
+	x.stop = cancel
+	x.worker.Go(func() { x.work(ctx) })
 }
 
 func (x *Index) rouse() {
@@ -360,7 +342,7 @@ func (x *Index) flushable() *memtable {
 	x.mu.RLock()
 	defer x.mu.RUnlock()
 	v := x.now.Load()
-	if x.fail != nil || x.paused || len(v.sealed) == 0 || len(v.runs) >= maxRuns || v.sealed[0].last > x.committed {
+	if x.fail.Load() != nil || x.paused || len(v.sealed) == 0 || len(v.runs) >= maxRuns || v.sealed[0].last > x.committed {
 		return nil
 	}
 	return v.sealed[0]
@@ -394,7 +376,7 @@ func (x *Index) tried(op string, err error) {
 func (x *Index) mergeable() []*run {
 	x.mu.RLock()
 	defer x.mu.RUnlock()
-	if x.fail != nil || x.paused {
+	if x.fail.Load() != nil || x.paused {
 		return nil
 	}
 	var counts []int64
@@ -450,9 +432,6 @@ func (x *Index) merge(ctx context.Context, inputs []*run) {
 func (x *Index) damage(err error) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	if x.fail == nil {
-		x.fail = err
-		x.failed.Store(true)
-	}
+	x.fail.CompareAndSwap(nil, &err)
 	x.changed.Broadcast()
 }

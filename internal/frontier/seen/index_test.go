@@ -12,18 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-func TestConfigNamesTheFieldThatIsWrong(t *testing.T) {
-	for _, c := range []struct {
-		cfg   Config
-		field string
-	}{
-		{Config{MemtableFPs: -1}, "MemtableFPs"},
-		{Config{MemtableFPs: maxMemtable + 1}, "MemtableFPs"},
-		{Config{Waiting: -1}, "Waiting"},
-	} {
-		_, err := Open(t.TempDir(), c.cfg)
-		require.ErrorContains(t, err, c.field)
-	}
+func TestOpenNamesThePath(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "file")
 	require.NoError(t, os.WriteFile(file, nil, 0o600))
 	_, err := Open(filepath.Join(file, "seen"), Config{})

@@ -13,6 +13,7 @@ import (
 	"io/fs"
 	"math/bits"
 	"os"
+	"slices"
 	"sort"
 )
 
@@ -176,16 +177,12 @@ func (r *run) blockSum(i int64, body []byte) uint32 { return checksum(r.seed^uin
 // writeWords writes numbers and continues the checksum over them.
 func writeWords(out io.Writer, words []uint64, sum uint32) (uint32, error) {
 	var b []byte
-	for len(words) > 0 {
-		n := min(len(words), perBlock)
-		b = b[:0]
-		for _, v := range words[:n] {
-			b = binary.LittleEndian.AppendUint64(b, v)
-		}
+	for part := range slices.Chunk(words, perBlock) {
+		b, _ = binary.Append(b[:0], binary.LittleEndian, part) // which knows numbers
 		if _, err := out.Write(b); err != nil {
 			return 0, err
 		}
-		sum, words = checksum(sum, b), words[n:]
+		sum = checksum(sum, b)
 	}
 	return sum, nil
 }
@@ -247,14 +244,13 @@ func readRun(f *os.File) (*run, error) {
 // memory allows.
 func readWords(in io.Reader, to []uint64, sum uint32) (uint32, error) {
 	buf := make([]byte, chunkSize)
-	for len(to) > 0 {
-		part := buf[:min(len(buf), 8*len(to))]
+	for words := range slices.Chunk(to, chunkSize/8) {
+		part := buf[:8*len(words)]
 		if _, err := io.ReadFull(in, part); err != nil {
 			return 0, unreadable(err)
 		}
 		sum = checksum(sum, part)
-		decodeWords(to[:len(part)/8], part)
-		to = to[len(part)/8:]
+		decodeWords(words, part)
 	}
 	return sum, nil
 }
@@ -264,9 +260,7 @@ func unreadable(err error) error { return fmt.Errorf("%w: %w", ErrDamaged, err) 
 
 // decodeWords fills to with numbers from b, and returns it.
 func decodeWords(to []uint64, b []byte) []uint64 {
-	for i := range to {
-		to[i] = binary.LittleEndian.Uint64(b[8*i:])
-	}
+	_, _ = binary.Decode(b, binary.LittleEndian, to) // b is long enough
 	return to
 }
 
