@@ -94,8 +94,7 @@ func TestCredentialsGoOverTLS(t *testing.T) {
 		Withheld: func(authority string) { t.Errorf("kept from %s", authority) },
 		Access:   newTable(t, access.Config{Netrc: []access.Login{{Match: "127.0.0.1", Authorization: "of netrc"}}}),
 	})
-	res, err := c.Fetch(t.Context(), fetch.Request{URL: s.URL})
-	require.NoError(t, err)
+	res := fetched(t, c, s.URL)
 	require.Equal(t, "of netrc||||", string(res.Body))
 }
 
@@ -118,8 +117,7 @@ func TestCookiesComeBack(t *testing.T) {
 	cfg := fetch.Config{Cookies: jar, Header: http.Header{"Cookie": {"mine=0"}}}
 	inMemory(t, cfg, hosts, func(t *testing.T, c *fetch.Client, _ *fetchtest.Net) {
 		get := func(u string) string {
-			res, err := c.Fetch(t.Context(), fetch.Request{URL: u})
-			require.NoError(t, err)
+			res := fetched(t, c, u)
 			return string(res.Body)
 		}
 		require.Equal(t, "|mine=0|||", get("http://a.test/"))
@@ -147,9 +145,7 @@ func TestClientCertificates(t *testing.T) {
 	_, port, _ := strings.Cut(strings.TrimPrefix(s.URL, "https://"), ":")
 	at, err := resolve.ParseStatic("example.com:*:127.0.0.1")
 	require.NoError(t, err)
-	r, err := resolve.New(resolve.Config{Static: []resolve.Static{at}})
-	require.NoError(t, err)
-	defer r.Close()
+	r := resolver(t, resolve.Config{Static: []resolve.Static{at}})
 	rule := func(match string) *access.Table {
 		return newTable(t, access.Config{Rules: []access.Rule{{Match: match, Certificate: &cert}}})
 	}

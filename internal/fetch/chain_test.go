@@ -104,8 +104,7 @@ func TestAgainDecides(t *testing.T) {
 			Again: func(context.Context, *fetch.Response, error) error { return refused },
 		})
 		require.ErrorIs(t, err, refused)
-		e, ok := errors.AsType[*fetch.Error](err)
-		require.True(t, ok)
+		e := asError(t, err)
 		require.Equal(t, fetch.OpPolicy, e.Op)
 		require.Equal(t, outcome.Canceled, e.Class())
 		require.Len(t, site.Requests(), 1)
@@ -151,13 +150,11 @@ func TestAPolicyThatRefusesSendsNothing(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
 		_, err := c.Fetch(ctx, fetch.Request{URL: "http://a.test/"})
-		e, ok := errors.AsType[*fetch.Error](err)
-		require.True(t, ok)
+		e := asError(t, err)
 		require.Equal(t, fetch.OpPolicy, e.Op)
 		require.Zero(t, e.Sends)
 		require.NoError(t, <-done)
-		_, err = c.Fetch(t.Context(), fetch.Request{URL: "http://a.test/"})
-		require.NoError(t, err, "the slot came free with the body")
+		fetched(t, c, "http://a.test/", "the slot came free with the body")
 		require.Len(t, site.Requests(), 2)
 	})
 }
@@ -231,17 +228,15 @@ func TestWithoutAPermitNothingIsSent(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			inMemory(t, cfg, spoilt(), func(t *testing.T, c *fetch.Client, site *fetchtest.Net) {
-				_, err := c.Fetch(t.Context(), fetch.Request{URL: "http://a.test/"})
-				require.NoError(t, err, "what is left of another request does not show")
+				fetched(t, c, "http://a.test/", "what is left of another request does not show")
 				asked := 0
-				_, err = c.Fetch(t.Context(), fetch.Request{
+				_, err := c.Fetch(t.Context(), fetch.Request{
 					URL:    "http://a.test/",
 					Permit: func(context.Context) error { asked++; return refused },
 					Again:  func(context.Context, *fetch.Response, error) error { t.Error("asked again"); return nil },
 				})
 				require.ErrorIs(t, err, refused)
-				e, ok := errors.AsType[*fetch.Error](err)
-				require.True(t, ok)
+				e := asError(t, err)
 				require.Equal(t, fetch.OpPolicy, e.Op)
 				require.Zero(t, e.Sends)
 				require.Equal(t, outcome.Canceled, e.Class())
@@ -284,8 +279,7 @@ func TestTheFailureBeforeStands(t *testing.T) {
 			Again: func(context.Context, *fetch.Response, error) error { return nil },
 		})
 		require.Equal(t, 10*time.Second, time.Since(begin))
-		e, ok := errors.AsType[*fetch.Error](err)
-		require.True(t, ok)
+		e := asError(t, err)
 		require.Equal(t, outcome.Network, e.Class(), "and not the timeout that ended the pause")
 		require.Zero(t, e.Took)
 		require.Len(t, site.Requests(), 1)

@@ -35,8 +35,7 @@ func TestFetchFillsTheResponse(t *testing.T) {
 	cfg := fetch.Config{UserAgent: "Bot/1", Header: http.Header{"x-extra": {"yes"}}}
 	inMemory(t, cfg, hosts, func(t *testing.T, c *fetch.Client, _ *fetchtest.Net) {
 		begin := time.Now()
-		res, err := c.Fetch(t.Context(), fetch.Request{URL: "http://a.test/x?y#z"})
-		require.NoError(t, err)
+		res := fetched(t, c, "http://a.test/x?y#z")
 		require.Equal(t, http.StatusFound, res.Status)
 		require.Equal(t, "Bot/1|gzip, br, zstd|yes", string(res.Body))
 		require.Equal(t, "/next", res.Location)
@@ -128,8 +127,7 @@ func TestWireForm(t *testing.T) {
 					}
 					_, _ = io.WriteString(far, "HTTP/1.1 204 No Content\r\nConnection: close\r\n\r\n")
 				})})
-				_, err := c.Fetch(t.Context(), fetch.Request{URL: url})
-				require.NoError(t, err)
+				fetched(t, c, url)
 				require.Equal(t, []string{
 					line, "Host: a.test", "User-Agent: Treadlight",
 					"Accept: text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8",
@@ -201,16 +199,13 @@ func TestNoReplay(t *testing.T) {
 			require.Equal(t, 3, h.Seen(fetchtest.SecondTime), "net/http has not replayed: is the care still needed?")
 
 			c := newClient(t, fetch.Config{AllowPrivate: true, HTTP2: http2})
-			_, err := c.Fetch(t.Context(), fetch.Request{URL: h.URL(fetchtest.SecondTime)})
-			require.NoError(t, err)
-			_, err = c.Fetch(t.Context(), fetch.Request{URL: h.URL(fetchtest.SecondTime)})
-			e := asError(t, err)
+			fetched(t, c, h.URL(fetchtest.SecondTime))
+			e, _ := failed(t, c, h.URL(fetchtest.SecondTime))
 			require.True(t, e.Stale)
 			require.Equal(t, 1, e.Sends)
 			require.Equal(t, outcome.Network, e.Class())
 			require.Equal(t, 5, h.Seen(fetchtest.SecondTime))
-			_, err = c.Fetch(t.Context(), fetch.Request{URL: h.URL(fetchtest.SecondTime)})
-			require.NoError(t, err, "with another permit")
+			fetched(t, c, h.URL(fetchtest.SecondTime), "with another permit")
 			require.Equal(t, 6, h.Seen(fetchtest.SecondTime))
 		})
 	}
@@ -246,8 +241,7 @@ func TestDeadKeptConnection(t *testing.T) {
 			return m, err
 		}})
 		for range 20 {
-			res, err := c.Fetch(t.Context(), fetch.Request{URL: "http://a.test/"})
-			require.NoError(t, err)
+			res := fetched(t, c, "http://a.test/")
 			require.Equal(t, 1, res.Sends)
 			require.False(t, res.Timings.Reused)
 			mu.Lock()
@@ -301,19 +295,15 @@ func TestClose(t *testing.T) {
 func TestReleaseAndReuse(t *testing.T) {
 	hosts := onePage(func(w http.ResponseWriter, r *http.Request) { _, _ = io.WriteString(w, r.URL.Path) })
 	inMemory(t, fetch.Config{}, hosts, func(t *testing.T, c *fetch.Client, _ *fetchtest.Net) {
-		first, err := c.Fetch(t.Context(), fetch.Request{URL: "http://a.test/first"})
-		require.NoError(t, err)
-		second, err := c.Fetch(t.Context(), fetch.Request{URL: "http://a.test/other"})
-		require.NoError(t, err)
+		first := fetched(t, c, "http://a.test/first")
+		second := fetched(t, c, "http://a.test/other")
 		require.Equal(t, "/first", string(first.Body), "a second Fetch took the first one's memory")
 		first.Release()
 		first.Release()
 		require.Nil(t, first.Body)
-		third, err := c.Fetch(t.Context(), fetch.Request{URL: "http://a.test/third"})
-		require.NoError(t, err)
+		third := fetched(t, c, "http://a.test/third")
 		first.Release() // must not free what third has now
-		fourth, err := c.Fetch(t.Context(), fetch.Request{URL: "http://a.test/4"})
-		require.NoError(t, err)
+		fourth := fetched(t, c, "http://a.test/4")
 		require.Equal(t, "/other /third /4", fmt.Sprintf("%s %s %s", second.Body, third.Body, fourth.Body))
 	})
 }

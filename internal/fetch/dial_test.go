@@ -46,17 +46,20 @@ func names(t *testing.T, ttl int, answer string) (*resolve.Resolver, *atomic.Int
 	if ttl < 0 {
 		cfg.TTL = -1
 	}
+	return resolver(t, cfg), asked
+}
+
+func resolver(t *testing.T, cfg resolve.Config) *resolve.Resolver {
+	t.Helper()
 	r, err := resolve.New(cfg)
 	require.NoError(t, err)
 	t.Cleanup(r.Close)
-	return r, asked
+	return r
 }
 
 // TestNamesThatLeadInwards: no name may, in whatever form the address comes.
 func TestNamesThatLeadInwards(t *testing.T) {
-	h := fetchtest.Hostile(t)
-	_, port, err := net.SplitHostPort(h.Addr())
-	require.NoError(t, err)
+	h, port := hostile(t)
 	for _, inward := range []string{
 		"127.0.0.1", "::1", "10.1.2.3", "192.168.0.1", "172.16.0.1", "169.254.169.254", "100.64.0.1", "0.0.0.0", "::",
 		"::ffff:127.0.0.1", "64:ff9b::7f00:1", "64:ff9b::a00:1", "2002:7f00:1::", "2001::1", "fe80::1", "fc00::1", "ff02::1",
@@ -65,8 +68,7 @@ func TestNamesThatLeadInwards(t *testing.T) {
 		r, _ := names(t, -1, inward)
 		c := newClient(t, fetch.Config{Resolver: r, Openings: seeds("http://other.test:"+port, "http://rebound.test")})
 		before := h.Seen("/")
-		_, err := c.Fetch(t.Context(), fetch.Request{URL: "http://rebound.test:" + port + "/"})
-		e := asError(t, err)
+		e, err := failed(t, c, "http://rebound.test:"+port+"/")
 		require.Equal(t, outcome.AddressDenied, e.Class(), "%s: %v", inward, err)
 		require.Equal(t, before, h.Seen("/"))
 	}
@@ -75,17 +77,14 @@ func TestNamesThatLeadInwards(t *testing.T) {
 // TestRebinding: a name that has been found at a good address is found at a bad one. What is
 // checked is what is dialled, at each connection, also from the memory of the resolver.
 func TestRebinding(t *testing.T) {
-	h := fetchtest.Hostile(t)
-	_, port, err := net.SplitHostPort(h.Addr())
-	require.NoError(t, err)
+	_, port := hostile(t)
 	url := "http://rebound.test:" + port + "/"
 	for _, ttl := range []int{-1, 0} {
 		r, asked := names(t, ttl, "127.0.0.1")
 		c := newClient(t, fetch.Config{Resolver: r, Openings: seeds(url)}) // to which the address is a good one
-		_, err = c.Fetch(t.Context(), fetch.Request{URL: url})
-		require.NoError(t, err)
+		fetched(t, c, url)
 		c = newClient(t, fetch.Config{Resolver: r})
-		_, err = c.Fetch(t.Context(), fetch.Request{URL: url})
+		_, err := c.Fetch(t.Context(), fetch.Request{URL: url})
 		require.Equal(t, outcome.AddressDenied, asError(t, err).Class())
 		require.EqualValues(t, map[int]int{-1: 2, 0: 1}[ttl], asked.Load())
 	}
@@ -94,9 +93,7 @@ func TestRebinding(t *testing.T) {
 // TestNamesOfSeedsLeadWhereTheyLed: where a seed's name leads is decided by the first answer,
 // whether that comes before the first connection or with it.
 func TestNamesOfSeedsLeadWhereTheyLed(t *testing.T) {
-	h := fetchtest.Hostile(t)
-	_, port, err := net.SplitHostPort(h.Addr())
-	require.NoError(t, err)
+	h, port := hostile(t)
 	n, err := strconv.ParseUint(port, 10, 16)
 	require.NoError(t, err)
 	const public = "192.0.66.2" // nobody connects to it: the answer before counts
@@ -113,15 +110,13 @@ func TestNamesOfSeedsLeadWhereTheyLed(t *testing.T) {
 		{"", "127.0.0.1", true}, // there was no answer yet
 	} {
 		answer := tc.first
-		r, err := resolve.New(resolve.Config{TTL: -1, Lookup: func(context.Context, string, string) ([]netip.Addr, error) {
+		r := resolver(t, resolve.Config{TTL: -1, Lookup: func(context.Context, string, string) ([]netip.Addr, error) {
 			var addrs []netip.Addr
 			for a := range strings.FieldsSeq(answer) {
 				addrs = append(addrs, netip.MustParseAddr(a))
 			}
 			return addrs, nil
 		}})
-		require.NoError(t, err)
-		t.Cleanup(r.Close)
 		url := "http://seed.test:" + port + "/"
 		c := newClient(t, fetch.Config{Resolver: r, Openings: seeds(url)})
 		c.Settle(t.Context(), "seed.test", uint16(n), false)
@@ -141,19 +136,13 @@ func TestNamesOfSeedsLeadWhereTheyLed(t *testing.T) {
 
 // TestAStaticAddressIsTheUsersWord: it may be anywhere, and only for the host and port that it was given for.
 func TestAStaticAddressIsTheUsersWord(t *testing.T) {
-	h := fetchtest.Hostile(t)
-	_, port, err := net.SplitHostPort(h.Addr())
-	require.NoError(t, err)
+	h, port := hostile(t)
 	at, err := resolve.ParseStatic("a.test:" + port + ":127.0.0.1")
 	require.NoError(t, err)
-	r, err := resolve.New(resolve.Config{Static: []resolve.Static{at}, Lookup: func(context.Context, string, string) ([]netip.Addr, error) {
+	c := newClient(t, fetch.Config{Resolver: resolver(t, resolve.Config{Static: []resolve.Static{at}, Lookup: func(context.Context, string, string) ([]netip.Addr, error) {
 		return []netip.Addr{netip.MustParseAddr("127.0.0.1")}, nil
-	}})
-	require.NoError(t, err)
-	t.Cleanup(r.Close)
-	c := newClient(t, fetch.Config{Resolver: r})
-	res, err := c.Fetch(t.Context(), fetch.Request{URL: "http://a.test:" + port + "/"})
-	require.NoError(t, err)
+	}})})
+	res := fetched(t, c, "http://a.test:"+port+"/")
 	require.Equal(t, h.Addr(), res.RemoteAddr)
 	n, err := strconv.Atoi(port)
 	require.NoError(t, err)
@@ -165,16 +154,13 @@ func TestAStaticAddressIsTheUsersWord(t *testing.T) {
 
 // TestAddressesAreKept over connections, and doubted when nobody is there.
 func TestAddressesAreKept(t *testing.T) {
-	h := fetchtest.Hostile(t)
-	_, port, err := net.SplitHostPort(h.Addr())
-	require.NoError(t, err)
+	_, port := hostile(t)
 	r, asked := names(t, 0, "127.0.0.1")
 	c := newClient(t, fetch.Config{Resolver: r, AllowPrivate: true})
 	for range 3 {
 		_, err := c.Fetch(t.Context(), fetch.Request{URL: "http://a.test:" + port + string(fetchtest.Reset)})
 		require.Error(t, err, "so that the next one needs a connection")
-		_, err = c.Fetch(t.Context(), fetch.Request{URL: "http://a.test:" + port + "/"})
-		require.NoError(t, err)
+		fetched(t, c, "http://a.test:"+port+"/")
 	}
 	require.EqualValues(t, 1, asked.Load())
 	l, err := net.Listen("tcp", "127.0.0.1:0")

@@ -68,6 +68,33 @@ func asError(t testing.TB, err error) *fetch.Error {
 	return e
 }
 
+// hostile is the list of behaviours, and the port that it is at.
+func hostile(t testing.TB) (h *fetchtest.HostileServer, port string) {
+	t.Helper()
+	h = fetchtest.Hostile(t)
+	_, port, err := net.SplitHostPort(h.Addr())
+	require.NoError(t, err)
+	return h, port
+}
+
+// fetched is what a URL answers, which no error may come with.
+func fetched(t testing.TB, c *fetch.Client, url string, why ...any) *fetch.Response {
+	t.Helper()
+	res, err := c.Fetch(t.Context(), fetch.Request{URL: url})
+	if len(why) == 0 {
+		why = []any{url}
+	}
+	require.NoError(t, err, why...)
+	return res
+}
+
+// failed is the error of a URL, in both forms.
+func failed(t testing.TB, c *fetch.Client, url string) (*fetch.Error, error) {
+	t.Helper()
+	_, err := c.Fetch(t.Context(), fetch.Request{URL: url})
+	return asError(t, err), err
+}
+
 // loopback is a raw server: it hands each connection to serve and ends with the test.
 func loopback(t testing.TB, serve func(net.Conn)) string {
 	t.Helper()

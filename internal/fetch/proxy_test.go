@@ -257,8 +257,7 @@ func TestProxies(t *testing.T) {
 					{"https://example.com/x", "example.com /x "},
 				} {
 					for i := range 2 {
-						res, err := c.Fetch(t.Context(), fetch.Request{URL: tc.url})
-						require.NoError(t, err, "%s %s", kind, tc.url)
+						res := fetched(t, c, tc.url, "%s %s", kind, tc.url)
 						require.True(t, strings.HasPrefix(string(res.Body), tc.want), "%s %s: %s", kind, tc.url, res.Body)
 						require.NotContains(t, string(res.Body), "Basic", "no host sees the proxy's credentials")
 						require.Equal(t, 1, res.Sends)
@@ -309,8 +308,7 @@ func TestWhoseFaultItIs(t *testing.T) {
 		{p.socks, "http://forbidden.test/", outcome.AddressDenied, "not allowed by ruleset"},
 	} {
 		c := newClient(t, fetch.Config{Proxy: proxyURL(t, tc.proxy), RootCAs: p.roots})
-		_, err := c.Fetch(t.Context(), fetch.Request{URL: tc.url})
-		e := asError(t, err)
+		e, err := failed(t, c, tc.url)
 		require.Equal(t, tc.class, e.Class(), err)
 		require.Equal(t, fetch.OpProxy, e.Op, err)
 		require.ErrorContains(t, err, tc.text)
@@ -321,8 +319,7 @@ func TestWhoseFaultItIs(t *testing.T) {
 	}
 	require.False(t, outcome.Proxy.Overload(), "no breaker of a host is to count it")
 	c := newClient(t, fetch.Config{Proxy: proxyURL(t, p.http)})
-	res, err := c.Fetch(t.Context(), fetch.Request{URL: "http://gone.test/"})
-	require.NoError(t, err, "a status for plain HTTP cannot be told from the host's")
+	res := fetched(t, c, "http://gone.test/", "a status for plain HTTP cannot be told from the host's")
 	require.Equal(t, http.StatusBadGateway, res.Status)
 }
 
@@ -338,8 +335,7 @@ func TestProxyOfARule(t *testing.T) {
 	require.NoError(t, err)
 	c := newClient(t, fetch.Config{Proxy: proxyURL(t, first.http), Access: table, Insecure: true, AllowPrivate: true})
 	for _, u := range []string{"http://plain.test/", "http://plain.test:81/", "https://example.com/", direct.URL} {
-		res, err := c.Fetch(t.Context(), fetch.Request{URL: u})
-		require.NoError(t, err, u)
+		res := fetched(t, c, u, u)
 		require.Equal(t, u == direct.URL, res.RemoteAddr != "", u)
 	}
 	require.Equal(t, []string{"GET http://plain.test/"}, first.seen)
@@ -359,8 +355,7 @@ func TestProxyThatIsChosen(t *testing.T) {
 		return nil, nil
 	}})
 	for _, u := range []string{"http://plain.test/", "https://example.com/"} {
-		res, err := c.Fetch(t.Context(), fetch.Request{URL: u})
-		require.NoError(t, err)
+		res := fetched(t, c, u)
 		require.Equal(t, http.StatusOK, res.Status)
 	}
 	_, err := c.Fetch(t.Context(), fetch.Request{URL: "http://bad.test/"})
@@ -384,8 +379,7 @@ func TestAProxyIsNoWayInwards(t *testing.T) {
 			require.Equal(t, outcome.AddressDenied, asError(t, err).Class(), u)
 		}
 		if at == p.socks {
-			res, err := c.Fetch(t.Context(), fetch.Request{URL: "http://127.0.0.1:1234/"})
-			require.NoError(t, err, "it was named")
+			res := fetched(t, c, "http://127.0.0.1:1234/", "it was named")
 			require.Equal(t, http.StatusOK, res.Status)
 		}
 	}

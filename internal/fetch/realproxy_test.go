@@ -110,8 +110,7 @@ func TestThroughRealProxies(t *testing.T) {
 			for _, path := range []string{
 				"/length", "/gzip", "/br", "/zstd", "/twice", "/none", "/chunked", "/chunkedgzip", "/old", "/close", "/extension",
 			} {
-				res, err := c.Fetch(t.Context(), fetch.Request{URL: proxy.URL + path})
-				require.NoError(t, err, path)
+				res := fetched(t, c, proxy.URL+path, path)
 				require.Equal(t, http.StatusOK, res.Status, path)
 				require.False(t, res.Truncated, path)
 				require.True(t, proxiedText == string(res.Body), "%s: %d bytes, %q", path, len(res.Body), res.Header)

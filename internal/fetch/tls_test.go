@@ -14,7 +14,6 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
-	"net/url"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -54,8 +53,7 @@ func TestProtocolChoice(t *testing.T) {
 		s := secure(t, tc.spoken)
 		c := newClient(t, fetch.Config{HTTP2: tc.offered, Insecure: true, AllowPrivate: true})
 		for i := range 2 {
-			res, err := c.Fetch(t.Context(), fetch.Request{URL: s.URL})
-			require.NoError(t, err)
+			res := fetched(t, c, s.URL)
 			require.Equal(t, tc.want, res.Proto)
 			require.Equal(t, tc.want, string(res.Body))
 			require.Equal(t, 1, res.Sends)
@@ -81,8 +79,7 @@ func TestTLSFailures(t *testing.T) {
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			c := newClient(t, fetch.Config{AllowPrivate: true})
-			_, err := c.Fetch(t.Context(), fetch.Request{URL: tc.url})
-			e := asError(t, err)
+			e, err := failed(t, c, tc.url)
 			require.Equal(t, fetch.OpTLS, e.Op, err)
 			require.Equal(t, tc.class, e.Class(), err)
 			require.Zero(t, e.Sends)
@@ -117,8 +114,7 @@ func TestSetupTimeouts(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				c := newClient(t, tc.cfg)
 				begin := time.Now()
-				_, err := c.Fetch(t.Context(), fetch.Request{URL: "https://a.test/"})
-				e := asError(t, err)
+				e, err := failed(t, c, "https://a.test/")
 				require.Equal(t, tc.op, e.Op, err)
 				require.Equal(t, tc.class, e.Class(), err)
 				require.Equal(t, tc.took, time.Since(begin), err)
@@ -130,9 +126,7 @@ func TestSetupTimeouts(t *testing.T) {
 
 // TestGuard dials loopback: nothing may arrive there unless the host was named.
 func TestGuard(t *testing.T) {
-	h := fetchtest.Hostile(t)
-	_, port, err := net.SplitHostPort(h.Addr())
-	require.NoError(t, err)
+	h, port := hostile(t)
 	only := func(name string) *reach.Openings { return seeds("http://" + name + ":" + port) }
 	for _, tc := range []struct {
 		name, host string
@@ -173,23 +167,9 @@ func TestRefusedConnection(t *testing.T) {
 	require.NoError(t, err)
 	require.NoError(t, l.Close())
 	c := newClient(t, fetch.Config{AllowPrivate: true})
-	_, err = c.Fetch(t.Context(), fetch.Request{URL: "http://" + l.Addr().String()})
-	e := asError(t, err)
+	e, err := failed(t, c, "http://"+l.Addr().String())
 	require.Equal(t, fetch.OpConnect, e.Op)
 	require.Equal(t, outcome.Network, e.Class())
-}
-
-func TestProxy(t *testing.T) {
-	inMemory(t, fetch.Config{Proxy: &url.URL{Scheme: "http", Host: "proxy.test:3128"}}, map[string]http.Handler{
-		"proxy.test:3128": http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { _, _ = io.WriteString(w, r.RequestURI) }),
-	}, func(t *testing.T, c *fetch.Client, _ *fetchtest.Net) {
-		for _, u := range []string{"http://a.test/x?y", "http://b.test/a|b"} {
-			res, err := c.Fetch(t.Context(), fetch.Request{URL: u})
-			require.NoError(t, err)
-			require.Equal(t, u, string(res.Body))
-			require.Empty(t, res.RemoteAddr, "where the host is nobody knows")
-		}
-	})
 }
 
 // certified is a certificate by its own hand, good for 127.0.0.1 today unless change says otherwise.
@@ -238,8 +218,7 @@ func TestHostileTLS(t *testing.T) {
 				heard <- n
 			})
 			c := newClient(t, fetch.Config{AllowPrivate: true})
-			_, err := c.Fetch(t.Context(), fetch.Request{URL: "https://" + addr + "/secret"})
-			e := asError(t, err)
+			e, err := failed(t, c, "https://"+addr+"/secret")
 			require.Equal(t, fetch.OpTLS, e.Op, err)
 			require.Equal(t, outcome.TLS, e.Class(), err)
 			require.ErrorContains(t, err, tc.why)
