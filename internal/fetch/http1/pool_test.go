@@ -24,10 +24,17 @@ func slow(c net.Conn, _ string) bool {
 	return say(c, page)
 }
 
-func TestRequestsWaitInTurn(t *testing.T) {
+// withSite runs a test in a bubble, with a site and a Transport to it.
+func withSite(t *testing.T, serve func(net.Conn, int), change func(*Config), test func(*testing.T, *site, *Transport)) {
+	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		s := &site{serve: requests(slow)}
-		tr := s.transport(t, nil)
+		s := &site{serve: serve}
+		test(t, s, s.transport(t, change))
+	})
+}
+
+func TestRequestsWaitInTurn(t *testing.T) {
+	withSite(t, requests(slow), nil, func(t *testing.T, s *site, tr *Transport) {
 		begin := time.Now()
 		done := make([]time.Duration, 7)
 		var all sync.WaitGroup
@@ -51,9 +58,7 @@ func TestRequestsWaitInTurn(t *testing.T) {
 
 func TestWhoGivesUpWaitingCostsNobody(t *testing.T) {
 	errGone := errors.New("gone")
-	synctest.Test(t, func(t *testing.T) {
-		s := &site{serve: requests(slow)}
-		tr := s.transport(t, func(c *Config) { c.MaxPerHost = 1 })
+	withSite(t, requests(slow), func(c *Config) { c.MaxPerHost = 1 }, func(t *testing.T, s *site, tr *Transport) {
 		begin := time.Now()
 		ctx, cancel := context.WithCancelCause(t.Context())
 		ends := make([]time.Duration, 4)
@@ -115,9 +120,7 @@ func TestTurnAndEndAtOnce(t *testing.T) {
 }
 
 func TestTheOldestAreClosed(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s := &site{serve: requests(slow)}
-		tr := s.transport(t, func(c *Config) { c.MaxIdle = 2 })
+	withSite(t, requests(slow), func(c *Config) { c.MaxIdle = 2 }, func(t *testing.T, s *site, tr *Transport) {
 		ask := func(host string) bool {
 			w := wait(t.Context())
 			_, err := get(tr, w, host, "/")
@@ -136,9 +139,7 @@ func TestTheOldestAreClosed(t *testing.T) {
 }
 
 func TestKeptForSoLong(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s := &site{serve: requests(slow)}
-		tr := s.transport(t, nil)
+	withSite(t, requests(slow), nil, func(t *testing.T, s *site, tr *Transport) {
 		begin := time.Now()
 		for _, host := range []string{"a", "b"} {
 			_, err := get(tr, wait(t.Context()), host, "/") // kept at 1s, and at 31s
@@ -157,9 +158,7 @@ func TestKeptForSoLong(t *testing.T) {
 }
 
 func TestCloseWhileRequestsAreUnderWay(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s := &site{serve: requests(slow)}
-		tr := s.transport(t, nil)
+	withSite(t, requests(slow), nil, func(t *testing.T, s *site, tr *Transport) {
 		var all sync.WaitGroup
 		for range 5 {
 			all.Go(func() {
@@ -210,9 +209,7 @@ func TestADialThatFailsLeavesNothing(t *testing.T) {
 
 // TestATurnThatComesTooLate gives a turn to somebody who is about to leave.
 func TestATurnThatComesTooLate(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s := &site{serve: requests(slow)}
-		tr := s.transport(t, nil)
+	withSite(t, requests(slow), nil, func(t *testing.T, s *site, tr *Transport) {
 		_, err := get(tr, wait(t.Context()), "a", "/")
 		require.NoError(t, err)
 		p, key := &tr.pool, hostKey{host: "a"}
@@ -311,9 +308,7 @@ func TestTheWatchEndsTheDial(t *testing.T) {
 // TestAnEndThatComesLate ends the wait at the instant at which the answer is complete: the
 // answer may be whole, but nobody else gets the connection, which is being closed.
 func TestAnEndThatComesLate(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s := &site{serve: requests(slow)}
-		tr := s.transport(t, nil)
+	withSite(t, requests(slow), nil, func(t *testing.T, s *site, tr *Transport) {
 		for range 100 {
 			ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 			_, _ = get(tr, wait(ctx), "a", "/")
@@ -327,9 +322,7 @@ func TestAnEndThatComesLate(t *testing.T) {
 
 // TestAfterTheEnd ends the context when the answer has been read, as callers do.
 func TestAfterTheEnd(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s := &site{serve: requests(slow)}
-		tr := s.transport(t, nil)
+	withSite(t, requests(slow), nil, func(t *testing.T, s *site, tr *Transport) {
 		for i := range 5 {
 			ctx, cancel := context.WithCancel(t.Context())
 			w := wait(ctx)

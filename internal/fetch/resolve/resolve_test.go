@@ -93,6 +93,16 @@ func newResolver(t *testing.T, cfg resolve.Config) *resolve.Resolver {
 	return r
 }
 
+// withZone runs a test in a bubble, with a resolver that asks z, which knows a.test.
+func withZone(t *testing.T, z *zone, cfg resolve.Config, test func(*testing.T, *zone, *resolve.Resolver)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		z.set("a.test", "192.0.2.1")
+		cfg.Lookup = z.lookup
+		test(t, z, newResolver(t, cfg))
+	})
+}
+
 func addrs(t *testing.T, r *resolve.Resolver, host string) []netip.Addr {
 	t.Helper()
 	a, err := r.Lookup(t.Context(), host, 80)
@@ -126,9 +136,7 @@ func TestAnswersAreKept(t *testing.T) {
 }
 
 func TestNoNameIsKeptShorter(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		z := new(zone)
-		r := newResolver(t, resolve.Config{Lookup: z.lookup})
+	withZone(t, new(zone), resolve.Config{}, func(t *testing.T, z *zone, r *resolve.Resolver) {
 		for range 3 {
 			_, err := r.Lookup(t.Context(), "gone.test", 80)
 			require.True(t, isNotFound(err), err)
@@ -142,9 +150,7 @@ func TestNoNameIsKeptShorter(t *testing.T) {
 
 // TestFailuresAreNotKept: that no server answers says nothing of the name.
 func TestFailuresAreNotKept(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		z := &zone{err: errServers}
-		r := newResolver(t, resolve.Config{Lookup: z.lookup})
+	withZone(t, &zone{err: errServers}, resolve.Config{}, func(t *testing.T, z *zone, r *resolve.Resolver) {
 		for range 2 {
 			_, err := r.Lookup(t.Context(), "a.test", 80)
 			require.ErrorIs(t, err, errServers)
@@ -154,10 +160,7 @@ func TestFailuresAreNotKept(t *testing.T) {
 }
 
 func TestStaleAnswersServeWhileThereAreNone(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		z := new(zone)
-		z.set("a.test", "192.0.2.1")
-		r := newResolver(t, resolve.Config{Lookup: z.lookup})
+	withZone(t, new(zone), resolve.Config{}, func(t *testing.T, z *zone, r *resolve.Resolver) {
 		addrs(t, r, "a.test")
 		z.fail(errServers)
 		time.Sleep(time.Hour)
@@ -175,10 +178,7 @@ func TestStaleAnswersServeWhileThereAreNone(t *testing.T) {
 
 // TestANameThatIsGoneIsGone: a stale answer is for servers that fail, not for a no.
 func TestANameThatIsGoneIsGone(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		z := new(zone)
-		z.set("a.test", "192.0.2.1")
-		r := newResolver(t, resolve.Config{Lookup: z.lookup})
+	withZone(t, new(zone), resolve.Config{}, func(t *testing.T, z *zone, r *resolve.Resolver) {
 		addrs(t, r, "a.test")
 		time.Sleep(3 * time.Minute)
 		z.set("a.test")
@@ -192,10 +192,7 @@ func TestANameThatIsGoneIsGone(t *testing.T) {
 }
 
 func TestDoubt(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		z := new(zone)
-		z.set("a.test", "192.0.2.1")
-		r := newResolver(t, resolve.Config{Lookup: z.lookup})
+	withZone(t, new(zone), resolve.Config{}, func(t *testing.T, z *zone, r *resolve.Resolver) {
 		r.Doubt("a.test") // of what nothing is known
 		addrs(t, r, "a.test")
 		z.set("a.test", "192.0.2.2")
@@ -209,10 +206,7 @@ func TestDoubt(t *testing.T) {
 
 // TestOneLookupForAll: it serves who came meanwhile, and outlives who gave up.
 func TestOneLookupForAll(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		z := &zone{takes: 3 * time.Second}
-		z.set("a.test", "192.0.2.1")
-		r := newResolver(t, resolve.Config{Lookup: z.lookup})
+	withZone(t, &zone{takes: 3 * time.Second}, resolve.Config{}, func(t *testing.T, z *zone, r *resolve.Resolver) {
 		var all sync.WaitGroup
 		all.Go(func() {
 			ctx, cancel := context.WithTimeout(t.Context(), time.Second)
@@ -233,9 +227,7 @@ func TestOneLookupForAll(t *testing.T) {
 }
 
 func TestLookupsEnd(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		z := &zone{takes: time.Hour}
-		r := newResolver(t, resolve.Config{Lookup: z.lookup, Timeout: 4 * time.Second})
+	withZone(t, &zone{takes: time.Hour}, resolve.Config{Timeout: 4 * time.Second}, func(t *testing.T, z *zone, r *resolve.Resolver) {
 		begin := time.Now()
 		_, err := r.Lookup(t.Context(), "a.test", 80)
 		require.ErrorContains(t, err, "i/o timeout")
@@ -244,9 +236,7 @@ func TestLookupsEnd(t *testing.T) {
 }
 
 func TestCloseEndsLookups(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		z := &zone{takes: time.Hour}
-		r := newResolver(t, resolve.Config{Lookup: z.lookup})
+	withZone(t, &zone{takes: time.Hour}, resolve.Config{}, func(t *testing.T, z *zone, r *resolve.Resolver) {
 		done := make(chan error)
 		go func() {
 			_, err := r.Lookup(t.Context(), "a.test", 80)
@@ -261,9 +251,7 @@ func TestCloseEndsLookups(t *testing.T) {
 }
 
 func TestTheCacheIsBounded(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		z := new(zone)
-		r := newResolver(t, resolve.Config{Lookup: z.lookup, Max: 10})
+	withZone(t, new(zone), resolve.Config{Max: 10}, func(t *testing.T, z *zone, r *resolve.Resolver) {
 		for i := range 20 {
 			name := fmt.Sprintf("h%d.test", i)
 			z.set(name, "192.0.2.1")
