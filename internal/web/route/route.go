@@ -1,0 +1,365 @@
+// Package route finds the handler of a URL by patterns of the user, of which the most specific one wins.
+//
+// Unlike those of net/http, patterns are for other people's URLs: a wildcard may be a part of a segment, a query may
+// be asked for, and no URL is rewritten to fit. [Parse] reads a pattern:
+//
+//	[HOST]/PATH[?QUERY]
+//
+//	/                          the root, and nothing below it
+//	/catalogue/page-{n}        page-1, page-2 …: a wildcard is one or more characters of a segment
+//	/docs/{path...}            all below /docs/, and /docs/ itself: only at the end, as a whole segment
+//	shop.example/{name}.html   of one host; *.example is any host below it
+//	/search?q={words}&lang=de  a parameter that must be there, and one that must have that value
+//
+// Text in a pattern is compared with the URL after both are unescaped, segment by segment, so that %2F is a
+// character and no slash. Parameters that a pattern does not name do not matter, nor does the port.
+//
+// A pattern is more specific than another if all URLs that it matches are matched by the other one too. A pattern
+// with a host goes before one without, and a host before *.host. Two patterns that match some URL alike, of which
+// neither is more specific, are a conflict, which [Table.Add] reports with examples.
+package route
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"net/url"
+	"regexp"
+	"slices"
+	"strings"
+	"unicode/utf8"
+)
+
+// separator stands for the slash between segments, as a segment may have one too.
+const separator = 0
+
+// MaxLength bounds a pattern in bytes.
+const MaxLength = 1000
+
+// Pattern is what a route matches. Patterns are immutable.
+type Pattern struct {
+	text  string
+	host  string // in lower case, "*.example" for all below it; empty: any
+	path  []token
+	re    *regexp.Regexp // of the path, with a group for each wildcard
+	query []condition    // by key
+	names []string       // of the wildcards of the path, then of the query
+}
+
+// condition is what a pattern asks of a parameter.
+type condition struct {
+	key, value string
+	any        bool // the value is a wildcard
+}
+
+// String is the pattern as it was written.
+func (p *Pattern) String() string { return p.text }
+
+// Parse reads a pattern. The error says what is wrong and what to write.
+func Parse(text string) (*Pattern, error) {
+	p := &Pattern{text: text}
+	if err := p.parse(); err != nil {
+		return nil, fmt.Errorf("pattern %q: %w", text, err)
+	}
+	return p, nil
+}
+
+func (p *Pattern) parse() error {
+	switch {
+	case len(p.text) > MaxLength:
+		return fmt.Errorf("longer than %d bytes", MaxLength)
+	case strings.Contains(p.text, "://"):
+		return errors.New("leave the scheme out: HOST/PATH, or /PATH for any host")
+	case strings.Contains(p.text, "#"):
+		return errors.New("a fragment is not sent to servers, so that no page has one: leave it out")
+	}
+	host, rest, found := strings.Cut(p.text, "/")
+	if !found {
+		return errors.New("it has no path: write / at least, or HOST/")
+	}
+	if err := p.parseHost(host); err != nil {
+		return err
+	}
+	path, query, asks := cutQuery(rest)
+	if err := p.parsePath(path); err != nil {
+		return err
+	}
+	if asks {
+		return p.parseQuery(query)
+	}
+	return nil
+}
+
+// cutQuery cuts at the first question mark that is in no wildcard.
+func cutQuery(s string) (path, query string, found bool) {
+	depth := 0
+	for i, c := range s {
+		switch c {
+		case '{':
+			depth++
+		case '}':
+			depth--
+		case '?':
+			if depth == 0 {
+				return s[:i], s[i+1:], true
+			}
+		}
+	}
+	return s, "", false
+}
+
+func (p *Pattern) parseHost(host string) error {
+	name, below := strings.CutPrefix(host, "*.")
+	switch {
+	case strings.ContainsAny(name, "*{}"):
+		return errors.New("a host is a whole name, or *.NAME for all hosts below it")
+	case strings.Contains(name, ":"):
+		return errors.New("leave the port out: a pattern is for all ports of a host")
+	case below && name == "":
+		return errors.New("*. needs the name of a host behind it")
+	}
+	p.host = strings.ToLower(host)
+	return nil
+}
+
+func (p *Pattern) parsePath(path string) error {
+	var re strings.Builder
+	re.WriteString(`(?s)^`)
+	segments := strings.Split(path, "/")
+	for i, segment := range segments {
+		if i > 0 {
+			p.path = append(p.path, token{kind: literal, char: separator})
+			re.WriteString(`\x00`)
+		}
+		if name, ok := strings.CutSuffix(segment, "...}"); ok && strings.HasPrefix(name, "{") {
+			if i < len(segments)-1 {
+				return fmt.Errorf("%s must be at the end of the path", segment)
+			}
+			if err := p.name(name[1:]); err != nil {
+				return err
+			}
+			p.path = append(p.path, token{kind: rest})
+			re.WriteString(`(.*)`)
+			break
+		}
+		if err := p.parseSegment(segment, &re); err != nil {
+			return err
+		}
+	}
+	re.WriteString(`$`)
+	var err error
+	p.re, err = regexp.Compile(re.String())
+	return err
+}
+
+func (p *Pattern) parseSegment(segment string, re *strings.Builder) error {
+	wildcard := false // before what comes next
+	for segment != "" {
+		text, after, found := strings.Cut(segment, "{")
+		if strings.Contains(text, "}") {
+			return errors.New("} without {")
+		}
+		plain, err := unescape(text)
+		switch {
+		case err != nil:
+			return err
+		case !utf8.ValidString(plain):
+			return fmt.Errorf("%q is not UTF-8", text)
+		}
+		for i := range len(plain) {
+			p.path = append(p.path, token{kind: literal, char: plain[i]})
+		}
+		re.WriteString(regexp.QuoteMeta(plain))
+		if segment = ""; !found {
+			break
+		}
+		if wildcard && text == "" {
+			return errors.New("there must be text between two wildcards of a segment")
+		}
+		name, behind, closed := strings.Cut(after, "}")
+		if !closed {
+			return errors.New("{ without }")
+		}
+		if err := p.name(name); err != nil {
+			return err
+		}
+		p.path = append(p.path, token{kind: one}, token{kind: more})
+		re.WriteString(`([^\x00]+?)`)
+		wildcard, segment = true, behind
+	}
+	return nil
+}
+
+// unescape makes one segment what it is compared as.
+func unescape(s string) (string, error) {
+	plain, err := url.PathUnescape(s)
+	return strings.ReplaceAll(plain, "\x00", "\x01"), err
+}
+
+func (p *Pattern) parseQuery(query string) error {
+	for part := range strings.SplitSeq(query, "&") {
+		key, value, _ := strings.Cut(part, "=")
+		c := condition{}
+		var err error
+		if c.key, err = url.QueryUnescape(key); err != nil || c.key == "" || strings.ContainsAny(key, "{}") {
+			return fmt.Errorf("%q: a query is NAME={wildcard} or NAME=VALUE, with & between several", part)
+		}
+		if name, ok := strings.CutPrefix(value, "{"); ok && strings.HasSuffix(name, "}") {
+			c.any = true
+			if err := p.name(strings.TrimSuffix(name, "}")); err != nil {
+				return err
+			}
+		} else if c.value, err = url.QueryUnescape(value); err != nil || strings.ContainsAny(value, "{}") {
+			return fmt.Errorf("%q: the value of a parameter is a wildcard, or text without one", part)
+		}
+		if slices.ContainsFunc(p.query, func(o condition) bool { return o.key == c.key }) {
+			return fmt.Errorf("parameter %q is there twice", c.key)
+		}
+		p.query = append(p.query, c)
+	}
+	return nil
+}
+
+var identifier = regexp.MustCompile(`^[\pL_][\pL\p{Nd}_]*$`)
+
+func (p *Pattern) name(name string) error {
+	switch {
+	case !identifier.MatchString(name):
+		return fmt.Errorf("{%s}: the name of a wildcard is letters, digits and _", name)
+	case slices.Contains(p.names, name):
+		return fmt.Errorf("{%s} is there twice", name)
+	}
+	p.names = append(p.names, name)
+	return nil
+}
+
+// subject is a URL as patterns look at it.
+type subject struct {
+	host, path string
+	query      url.Values // nil until a pattern asks for it
+	raw        string
+}
+
+func newSubject(u *url.URL) subject {
+	s := subject{host: strings.ToLower(u.Hostname()), raw: u.RawQuery}
+	var path strings.Builder
+	for i, segment := range strings.Split(strings.TrimPrefix(u.EscapedPath(), "/"), "/") {
+		if i > 0 {
+			path.WriteByte(separator)
+		}
+		plain, err := unescape(segment)
+		if err != nil { // a URL that was made by hand
+			plain = segment
+		}
+		path.WriteString(plain)
+	}
+	s.path = path.String()
+	return s
+}
+
+// match returns the values of the wildcards, in the order of the names.
+func (p *Pattern) match(s *subject) ([]string, bool) {
+	if !p.hostMatches(s.host) {
+		return nil, false
+	}
+	groups := p.re.FindStringSubmatchIndex(s.path)
+	if groups == nil {
+		return nil, false
+	}
+	values := make([]string, 0, len(p.names))
+	for i := 2; i < len(groups); i += 2 {
+		values = append(values, strings.ReplaceAll(s.path[groups[i]:groups[i+1]], "\x00", "/"))
+	}
+	if len(p.query) > 0 && s.query == nil {
+		s.query, _ = url.ParseQuery(s.raw) //nolint:errcheck // what can be read of it counts
+	}
+	for _, c := range p.query {
+		if !s.query.Has(c.key) || !c.any && s.query.Get(c.key) != c.value {
+			return nil, false
+		}
+		if c.any {
+			values = append(values, s.query.Get(c.key))
+		}
+	}
+	return values, true
+}
+
+func (p *Pattern) hostMatches(host string) bool {
+	name, below := strings.CutPrefix(p.host, "*")
+	return p.host == "" || host == p.host || below && strings.HasSuffix(host, name)
+}
+
+// Table is routes with what they lead to. The zero Table is empty. [Table.Find] may be called concurrently, and
+// [Table.Add] before that.
+type Table[T any] struct {
+	routes []entry[T] // what is more specific goes first
+}
+
+type entry[T any] struct {
+	*Pattern
+	to T
+}
+
+// Conflict is two patterns of which neither goes before the other.
+type Conflict struct {
+	Old, New *Pattern
+	Why      string // with examples
+}
+
+func (c *Conflict) Error() string {
+	return fmt.Sprintf("pattern %q conflicts with %q: %s", c.New, c.Old, c.Why)
+}
+
+// Add adds a route. The error is a [*Conflict].
+func (t *Table[T]) Add(p *Pattern, to T) error {
+	at := len(t.routes)
+	for i := range t.routes {
+		switch o := t.routes[i].Pattern; {
+		case p.host != o.host:
+			if at == len(t.routes) && byHost(p.host, o.host) < 0 {
+				at = i
+			}
+		default:
+			first, why := compare(p, o)
+			if why != "" {
+				return &Conflict{o, p, why}
+			}
+			if first && at == len(t.routes) {
+				at = i
+			}
+		}
+	}
+	t.routes = slices.Insert(t.routes, at, entry[T]{p, to})
+	return nil
+}
+
+// byHost orders hosts: names, then those below a name, the longer first, then any.
+func byHost(a, b string) int {
+	return cmp.Or(cmp.Compare(hostClass(a), hostClass(b)), cmp.Compare(len(b), len(a)), strings.Compare(a, b))
+}
+
+func hostClass(host string) int {
+	switch {
+	case host == "":
+		return 2
+	case strings.HasPrefix(host, "*."):
+		return 1
+	default:
+		return 0
+	}
+}
+
+// Find returns what the most specific route of a URL leads to, with the names and values of its wildcards, which are
+// unescaped.
+func (t *Table[T]) Find(u *url.URL) (to T, names, values []string, found bool) {
+	if len(t.routes) == 0 {
+		return to, nil, nil, false
+	}
+	s := newSubject(u)
+	for i := range t.routes {
+		if values, ok := t.routes[i].match(&s); ok {
+			return t.routes[i].to, t.routes[i].names, values, true
+		}
+	}
+	return to, nil, nil, false
+}

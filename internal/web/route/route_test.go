@@ -1,0 +1,218 @@
+package route_test
+
+import (
+	"fmt"
+	"net/url"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
+
+	"github.com/treadlight/crawl/internal/web/route"
+)
+
+func TestParseErrors(t *testing.T) {
+	for text, want := range map[string]string{
+		"https://books.example/a": "leave the scheme out",
+		"books.example":           "it has no path",
+		"/a#b":                    "a fragment is not sent",
+		"books.example:8080/":     "leave the port out",
+		"*/a":                     "a host is a whole name",
+		"{shop}.example/":         "a host is a whole name",
+		"*./a":                    "*. needs the name of a host",
+		"/{a}{b}":                 "text between two wildcards",
+		"/{a}/{a}":                "{a} is there twice",
+		"/{a-b}":                  "the name of a wildcard",
+		"/{}":                     "the name of a wildcard",
+		"/{a":                     "{ without }",
+		"/a}":                     "} without {",
+		"/{a...}/b":               "must be at the end",
+		"/x{a...}":                "the name of a wildcard",
+		"/%zz":                    "invalid URL escape",
+		"/%ff":                    "is not UTF-8",
+		"/a?{k}=1":                "NAME={wildcard}",
+		"/a?k=x{v}":               "the value of a parameter",
+		"/a?k=1&k=2":              `parameter "k" is there twice`,
+		"/{k}?k={k}":              "{k} is there twice",
+	} {
+		_, err := route.Parse(text)
+		require.ErrorContains(t, err, want, text)
+		require.ErrorContains(t, err, fmt.Sprintf("pattern %q: ", text))
+	}
+}
+
+// Each URL goes to the most specific of all patterns, in whatever order they were added.
+func TestFind(t *testing.T) {
+	patterns := []string{
+		"/", "/{path...}", "/catalogue/page-{n}", "/catalogue/{name}", "/catalogue/{name}/index.html", "/catalogue/page-1",
+		"/docs/{path...}", "/docs/{version}/api", "/search?q={words}", "/search?q={words}&lang=de", "/search",
+		"shop.example/{item}.html", "*.example/{item}.html", "*.shop.example/{path...}", "/{year}-{month}-{day}", "/a%2Fb", "/ä",
+	}
+	for _, tc := range []struct{ url, pattern, values string }{
+		{"https://books.test/", "/", "[]"},
+		{"https://books.test", "/", "[]"},
+		{"https://books.test/x", "/{path...}", "[x]"},
+		{"https://books.test/x//y/", "/{path...}", "[x//y/]"},
+		{"https://books.test/catalogue/page-2", "/catalogue/page-{n}", "[2]"},
+		{"https://books.test:8080/catalogue/page-2?sort=up#top", "/catalogue/page-{n}", "[2]"},
+		{"https://books.test/catalogue/page-1", "/catalogue/page-1", "[]"},
+		{"https://books.test/catalogue/page-", "/catalogue/{name}", "[page-]"},
+		{"https://books.test/catalogue/", "/{path...}", "[catalogue/]"},
+		{"https://books.test/catalogue/a%20b/index.html", "/catalogue/{name}/index.html", "[a b]"},
+		{"https://books.test/docs/", "/docs/{path...}", "[]"},
+		{"https://books.test/docs", "/{path...}", "[docs]"},
+		{"https://books.test/docs/v2/api", "/docs/{version}/api", "[v2]"},
+		{"https://books.test/search?q=a+b&x=1", "/search?q={words}", "[a b]"},
+		{"https://books.test/search?lang=de&q=a", "/search?q={words}&lang=de", "[a]"},
+		{"https://books.test/search?lang=de", "/search", "[]"},
+		{"https://shop.example/cup.html", "shop.example/{item}.html", "[cup]"},
+		{"https://SHOP.example/cup", "/{path...}", "[cup]"},
+		{"https://x.example/cup.html", "*.example/{item}.html", "[cup]"},
+		{"https://a.shop.example/cup.html", "*.shop.example/{path...}", "[cup.html]"},
+		{"https://example/cup.html", "/{path...}", "[cup.html]"},
+		{"https://books.test/2026-11-26", "/{year}-{month}-{day}", "[2026 11 26]"},
+		{"https://books.test/a-b-c-d", "/{year}-{month}-{day}", "[a b c-d]"},
+		{"https://books.test/a%2fb", "/a%2Fb", "[]"},
+		{"https://books.test/a/b", "/{path...}", "[a/b]"},
+		{"https://books.test/%C3%A4", "/ä", "[]"},
+		{"https://books.test/%ff%00", "/{path...}", "[\xff\x01]"},
+	} {
+		u, err := url.Parse(tc.url)
+		require.NoError(t, err)
+		for turn := range patterns {
+			var table route.Table[string]
+			for i := range patterns {
+				text := patterns[(i*7+turn)%len(patterns)]
+				require.NoError(t, table.Add(parse(t, text), text))
+			}
+			to, names, values, found := table.Find(u)
+			require.True(t, found)
+			require.Equal(t, tc.pattern+tc.values, to+fmt.Sprint(values), tc.url)
+			require.Len(t, values, len(names))
+		}
+	}
+	var table route.Table[string]
+	_, _, _, found := table.Find(&url.URL{Path: "/"})
+	require.False(t, found)
+	require.NoError(t, table.Add(parse(t, "a.test/x"), ""))
+	_, _, _, found = table.Find(&url.URL{Host: "b.test", Path: "/x"})
+	require.False(t, found)
+}
+
+func TestConflicts(t *testing.T) {
+	for _, tc := range []struct{ old, new, want string }{
+		{"/posts/{id}", "/{resource}/latest", "both match /posts/latest, but /x/latest matches only the first and /posts/x only the second"},
+		{"/a", "/a", "they match the same URLs"},
+		{"/{a}", "/{b}", "they match the same URLs"},
+		{"/a-{x}", "/{x}-b", "both match /a-b, but /x-b matches only the first and /a-x only the second"},
+		{"/a", "/{x}?q=1", "both match /a?q=1, but /x?q=1 matches only the first and /a only the second"},
+		{"/a?p=1", "/a?q={v}", "both match /a?q=x&p=1, but /a?q=x matches only the first and /a?p=1 only the second"},
+		{"*.example/{a}x", "*.example/x{a}", "neither is more specific"},
+		// None of these is one.
+		{"shop.example/{a}/latest", "/posts/{id}", ""},
+		{"*.example/{a}/latest", "shop.example/posts/{id}", ""},
+		{"/a?q=1", "/a?q=2", ""},
+		{"/a/{x}", "/a/{x...}", ""},
+		{"/{a}-{b}", "/{a}", ""},
+		{"/a{x}", "/b{x}", ""},
+	} {
+		var table route.Table[int]
+		require.NoError(t, table.Add(parse(t, tc.old), 1))
+		err := table.Add(parse(t, tc.new), 2)
+		if tc.want == "" {
+			require.NoError(t, err, "%s and %s", tc.old, tc.new)
+			continue
+		}
+		require.ErrorContains(t, err, tc.want)
+		var conflict *route.Conflict
+		require.ErrorAs(t, err, &conflict)
+		require.Equal(t, tc.old+tc.new, conflict.Old.String()+conflict.New.String())
+	}
+}
+
+func parse(t require.TestingT, text string) *route.Pattern {
+	p, err := route.Parse(text)
+	require.NoError(t, err)
+	return p
+}
+
+// One of two patterns goes before the other one only if it matches nothing that the other does not.
+func TestMostSpecificWins(t *testing.T) {
+	path := func(t *rapid.T, name string, of []string) string {
+		text := ""
+		for i, s := range rapid.SliceOfN(rapid.SampledFrom(of), 1, 4).Draw(t, name) {
+			text += "/" + strings.ReplaceAll(s, "N", strconv.Itoa(i))
+		}
+		return text
+	}
+	rapid.Check(t, func(t *rapid.T) {
+		of := []string{"a", "b", "{wN}", "a{wN}", "{wN}b", "a{wN}-{xN}b"}
+		p, q := parse(t, path(t, "p", of)), parse(t, path(t, "q", of))
+		var table route.Table[*route.Pattern]
+		require.NoError(t, table.Add(p, p))
+		err := table.Add(q, q)
+		for range 20 {
+			u := &url.URL{Host: "x", Path: path(t, "url", []string{"a", "b", "ab", "aab", "a-b", "aa--bb", "c"})}
+			inP, inQ := matches(p, u), matches(q, u)
+			if err != nil || !inP || !inQ {
+				continue
+			}
+			first, _, _, _ := table.Find(u)
+			second := p
+			if first == p {
+				second = q
+			}
+			for range 5 {
+				v := &url.URL{Host: "x", Path: path(t, "other", []string{"a", "b", "ab", "a-b", "c"})}
+				if matches(first, v) {
+					require.True(t, matches(second, v), "%s goes before %s, which does not match %s", first, second, v.Path)
+				}
+			}
+		}
+	})
+}
+
+func matches(p *route.Pattern, u *url.URL) bool {
+	var table route.Table[int]
+	if table.Add(p, 0) != nil {
+		return false
+	}
+	_, _, _, found := table.Find(u)
+	return found
+}
+
+// Whatever is a pattern matches what it says it does, and is in conflict with itself.
+func FuzzParse(f *testing.F) {
+	for _, seed := range []string{"/", "/a/{b}-{c}?d={e}&f=g", "*.example/{x...}", "/%2F", "/{a", "://"} {
+		f.Add(seed, "https://example.test/a/b-c?d=e")
+	}
+	f.Fuzz(func(t *testing.T, text, raw string) {
+		p, err := route.Parse(text)
+		u, bad := url.Parse(raw)
+		if err != nil || bad != nil {
+			return
+		}
+		require.Equal(t, text, p.String())
+		var table route.Table[int]
+		require.NoError(t, table.Add(p, 0))
+		_, names, values, found := table.Find(u)
+		if found {
+			require.Len(t, values, len(names))
+		}
+		require.Error(t, table.Add(p, 1))
+	})
+}
+
+func BenchmarkFind(b *testing.B) {
+	var table route.Table[int]
+	for i := range 20 {
+		require.NoError(b, table.Add(parse(b, fmt.Sprintf("/section-%d/{name}/index.html", i)), i))
+	}
+	u, err := url.Parse("https://books.example/section-19/a-book/index.html")
+	require.NoError(b, err)
+	for b.Loop() {
+		table.Find(u)
+	}
+}
