@@ -23,6 +23,9 @@ func TestConfigIsConvertedWhole(t *testing.T) {
 	from, to := reflect.ValueOf(cfg), reflect.ValueOf(cfg.inner())
 	for i := range from.NumField() {
 		name := from.Type().Field(i).Name
+		if name == "Router" { // a handler too
+			continue
+		}
 		require.False(t, from.Field(i).IsZero(), "set %s here", name)
 		require.True(t, to.FieldByName(name).IsValid(), name)
 		require.False(t, to.FieldByName(name).IsZero(), "%s is lost", name)

@@ -21,10 +21,6 @@ const Homepage = assembly.Homepage
 // and Log are the command's: a program that embeds the package gives [Config.Sinks] and [Config.Log] instead.
 type Settings = config.Config
 
-// Page is a visited URL: its [Record], embedded; the Header of the response, nil without one; and
-// Body, the decoded bytes. In [Config.OnPage] the Body is valid until the function returns.
-type Page = pipeline.Page
-
 // Record is what is written about one visited URL. The fields that most programs read: URL (canonical), Kind ("page",
 // "robots" or "sitemap"), Status (0 without a response), Error (with Class and Message; nil if the response is whole,
 // whatever its status), Depth, Referrer, FetchedAt, Attempt, RedirectTo, ContentType, Charset, Bytes, WireBytes,
@@ -82,9 +78,11 @@ var (
 type Config struct {
 	Settings
 
-	// OnPage, if set, is called with every visited page, by several goroutines at a time. Page.Body is valid only until
-	// it returns. An error ends the crawl, and so does runtime.Goexit; a panic ends the program, as in any goroutine.
-	OnPage func(ctx context.Context, page *Page) error
+	// Router, if set, gives each page that is [Page.OK] to the handler of its route.
+	Router *Router
+	// OnPage, if set, handles every visited URL, redirects, sitemaps and failures included, before the Router does. See
+	// [HandlerFunc].
+	OnPage HandlerFunc
 	// OnEvent, if set, is called with what changes the pace of a host, in order for each
 	// host, by the goroutines that fetch. It must not block: they wait for it. Nil means
 	// that nobody wants to know; the last events are in the [Snapshot] in any case.
@@ -113,8 +111,28 @@ type Config struct {
 
 func (c Config) inner() assembly.Config {
 	return assembly.Config{
-		Settings: c.Settings, OnPage: c.OnPage, OnEvent: c.OnEvent, Sinks: c.Sinks, Archives: c.Archives,
+		Settings: c.Settings, OnPage: c.handler(), OnEvent: c.OnEvent, Sinks: c.Sinks, Archives: c.Archives,
 		Kept: c.Kept.unwrap(), Join: c.Join, Began: c.Began, Version: c.Version, Log: c.Log,
+	}
+}
+
+// handler is what the program does with pages; nil if that is nothing.
+func (c *Config) handler() func(context.Context, *pipeline.Page) error {
+	onPage, router := c.OnPage, c.Router
+	if onPage == nil && router == nil {
+		return nil
+	}
+	return func(ctx context.Context, inner *pipeline.Page) error {
+		page := newPage(inner)
+		if onPage != nil {
+			if err := onPage(ctx, page); err != nil {
+				return err
+			}
+		}
+		if router != nil {
+			return router.handle(ctx, page)
+		}
+		return nil
 	}
 }
 
@@ -157,11 +175,24 @@ func (c *Crawler) RunSeq(ctx context.Context, more iter.Seq[string], first ...st
 	return c.inner.RunSeq(ctx, more, first...)
 }
 
-// Pages crawls like [Crawler.Run] and yields each page as it is visited. The page and
-// its body belong to the caller. The crawl goes no faster than the loop takes pages,
-// and leaving the loop ends it. An error is yielded once, last, with a nil page.
-func (c *Crawler) Pages(ctx context.Context, seeds ...string) iter.Seq2[*Page, error] {
-	return c.inner.Pages(ctx, seeds...)
+// Crawl crawls like [Crawler.Run] and yields each visited URL, redirects, sitemaps and failures included: [Page.OK] tells
+// pages from those. The page and its Body are the program's to keep. The crawl counts a page as under way until the loop
+// takes the next one, and goes no faster than that. An error is yielded once, last, with a nil page.
+//
+// Leaving the loop stops the crawl: what is under way has a second to end, and with a state what is left is kept for
+// another run.
+func (c *Crawler) Crawl(ctx context.Context, seeds ...string) iter.Seq2[*Page, error] {
+	return func(yield func(*Page, error) bool) {
+		for inner, err := range c.inner.Pages(ctx, seeds...) {
+			if err != nil {
+				yield(nil, err)
+				return
+			}
+			if !yield(newPage(inner), nil) {
+				return
+			}
+		}
+	}
 }
 
 // Stop ends a crawl in order: nothing new is begun, what is under way is finished and recorded, or cancelled when the

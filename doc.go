@@ -5,12 +5,13 @@
 //
 //	c, err := crawl.New(crawl.DefaultConfig())
 //	...
-//	for page, err := range c.Pages(ctx, "https://example.com/") {
+//	for page, err := range c.Crawl(ctx, "https://example.com/") {
 //		...
 //	}
 //
-// [Crawler.Run] does the same with a handler ([Config.OnPage]) or sinks ([Config.Sinks]) in place of the loop. A
-// [Crawler] is one crawl; any number of them may run in one process, and they share nothing.
+// [Crawler.Run] does the same with handlers ([Config.Router], [Config.OnPage]) or sinks ([Config.Sinks]) in place of
+// the loop. A [Page] has what came and what is in it: its fields, its text, elements by selectors; it may follow links.
+// A [Crawler] is one crawl; any number of them may run in one process, and they share nothing.
 //
 // # Nouns
 //

@@ -36,8 +36,8 @@ func serve() (url string, stop func()) {
 	return site.URL(0), func() { cancel(); <-done }
 }
 
-// Pages is the shortest way to a crawl: a loop.
-func ExampleCrawler_Pages() {
+// Crawl is the shortest way to a crawl: a loop.
+func ExampleCrawler_Crawl() {
 	url, stop := serve()
 	defer stop()
 
@@ -48,11 +48,11 @@ func ExampleCrawler_Pages() {
 		log.Fatal(err)
 	}
 	n := 0
-	for page, err := range c.Pages(context.Background(), url) {
+	for page, err := range c.Crawl(context.Background(), url) {
 		if err != nil {
 			log.Fatal(err)
 		}
-		if page.Status == 200 && len(page.Body) > 0 {
+		if page.OK() {
 			n++
 		}
 	}
@@ -69,7 +69,7 @@ func ExampleCrawler_Run() {
 	cfg.RateLimit.InitialRPS, cfg.RateLimit.MaxRPS = 50, 100
 	cfg.MaxPages = 1
 	cfg.OnPage = func(_ context.Context, page *crawl.Page) error {
-		fmt.Println(page.Status, page.ContentType, len(page.Links), "links")
+		fmt.Println(page.Status, page.ContentType, len(page.Links()), "links")
 		return nil
 	}
 	c, err := crawl.New(cfg)
@@ -246,12 +246,12 @@ func ExampleOpenAgain() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	for page, err := range c.Pages(context.Background()) {
+	for page, err := range c.Crawl(context.Background()) {
 		if err != nil {
 			log.Fatal(err)
 		}
 		if page.Change == "changed" {
-			fmt.Println("changed:", page.Title)
+			fmt.Println("changed:", page.Title())
 		}
 	}
 	fmt.Println(c.Snapshot().Changes)

@@ -25,13 +25,33 @@ var goCode = []any{
 		if err != nil {
 			return err
 		}
-		for page, err := range c.Pages(ctx, "https://example.com/") {
+		for page, err := range c.Crawl(ctx, "https://example.com/") {
 			if err != nil {
 				return err
 			}
-			fmt.Println(page.URL, page.Title, len(page.Body))
+			fmt.Println(page.URL, page.Title(), len(page.Body))
 		}
 		return nil
+	},
+	func(ctx context.Context) error {
+		r := crawl.NewRouter()
+		r.Handle("/catalogue/page-{n}", func(_ context.Context, p *crawl.Page) error {
+			for a := range p.Find("article h3 a") {
+				p.Follow(a.Attr("href"), crawl.WithPriority(1)) // before other pages of the host
+			}
+			return nil
+		})
+		r.Handle("/catalogue/{name}/index.html", func(_ context.Context, p *crawl.Page) error {
+			fmt.Println(p.Param("name"), p.First("h1").Text(), p.First(".price").Text())
+			return nil
+		})
+		cfg := crawl.DefaultConfig()
+		cfg.Router = r
+		c, err := crawl.New(cfg)
+		if err != nil {
+			return err
+		}
+		return c.Run(ctx, "https://books.example/catalogue/page-1")
 	},
 	func() error {
 		client, err := crawl.Client(crawl.ClientConfig{UserAgent: "feedreader/1.0 (+mailto:ops@example.org)"})

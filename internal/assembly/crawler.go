@@ -87,8 +87,9 @@ type Crawler struct {
 	named    named
 	changes  changes
 
-	pauses  <-chan struct{}     // a host has asked for a pause that is worth saving; nil: nothing is saved
-	pages   chan *pipeline.Page // for Pages; nil otherwise; set before anything is started
+	pauses  <-chan struct{} // a host has asked for a pause that is worth saving; nil: nothing is saved
+	turns   chan turn       // for Pages; nil otherwise; set before anything is started
+	left    chan struct{}   // closed when the loop over Pages is left
 	began   atomic.Bool
 	stopped context.Context // ends with Stop
 	stop    context.CancelFunc
@@ -256,7 +257,7 @@ func (c *Crawler) RunSeq(ctx context.Context, more iter.Seq[string], first ...st
 
 // start lets one run have the crawler: another one must not get as far as run, which at its end closes the client of
 // both. A nil later says that there are no more seeds.
-func (c *Crawler) start(ctx context.Context, pages chan *pipeline.Page, first []string, later iter.Seq[canonical.URL]) error {
+func (c *Crawler) start(ctx context.Context, turns chan turn, first []string, later iter.Seq[canonical.URL]) error {
 	urls, err := parseSeeds(first)
 	if err != nil {
 		return err
@@ -264,8 +265,8 @@ func (c *Crawler) start(ctx context.Context, pages chan *pipeline.Page, first []
 	if c.began.Swap(true) {
 		return errors.New("Run was called before: build a new Crawler for another crawl")
 	}
-	if pages != nil {
-		c.pages = pages
+	if turns != nil {
+		c.turns, c.left = turns, make(chan struct{})
 		c.pipe.Handle(c.handle)
 	}
 	c.policies.logTo(c.cfg.Log)
@@ -382,23 +383,31 @@ func (c *Crawler) Stopping() <-chan struct{} { return c.pipe.Stopping() }
 // Snapshot tells the state of the crawl, at any time before, during and after it.
 func (c *Crawler) Snapshot() pipeline.Snapshot { return c.pipe.Snapshot() }
 
+// turn is a page that a loop looks at. The crawl counts it as under way until the loop is done with it.
+type turn struct {
+	page *pipeline.Page
+	over chan struct{}
+}
+
 // Pages crawls like [Crawler.Run] and yields each page as it is visited. An error is yielded once, last, with a nil
-// page.
+// page. A loop that is left stops the crawl.
 func (c *Crawler) Pages(ctx context.Context, seeds ...string) iter.Seq2[*pipeline.Page, error] {
 	return func(yield func(*pipeline.Page, error) bool) {
 		ctx, cancel := context.WithCancel(ctx)
-		pages := make(chan *pipeline.Page)
-		var err error // of the run, once pages is closed
+		turns := make(chan turn)
+		var err error // of the run, once turns is closed
 		var running sync.WaitGroup
 		running.Go(func() {
-			defer close(pages)
-			err = c.start(ctx, pages, seeds, nil)
+			defer close(turns)
+			err = c.start(ctx, turns, seeds, nil)
 		})
 		// However the loop is left, a panic in it included, nothing is left running.
 		defer running.Wait()
 		defer cancel()
-		for page := range pages {
-			if !yield(page, nil) {
+		for t := range turns {
+			more := yield(t.page, nil)
+			if close(t.over); !more {
+				c.leave(running.Wait)
 				return
 			}
 		}
@@ -408,18 +417,47 @@ func (c *Crawler) Pages(ctx context.Context, seeds ...string) iter.Seq2[*pipelin
 	}
 }
 
-// handle passes a page to who ranges over Pages, and to OnPage.
+// leave stops a crawl whose loop was left, and waits for its end. What is under way has a second.
+func (c *Crawler) leave(wait func()) {
+	close(c.left)
+	c.Stop()
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		wait()
+	}()
+	timer := c.clk.NewTimer(time.Second)
+	defer timer.Stop()
+	select {
+	case <-timer.C():
+		c.pipe.Cut()
+	case <-ended:
+	}
+	<-ended
+}
+
+// handle passes a page to OnPage, and to who ranges over Pages, to keep.
 func (c *Crawler) handle(ctx context.Context, page *pipeline.Page) error {
+	if c.cfg.OnPage != nil {
+		if err := c.cfg.OnPage(ctx, page); err != nil {
+			return err
+		}
+	}
 	own := *page
 	own.Body = bytes.Clone(page.Body)
 	own.Links, own.Resources = slices.Clone(page.Links), slices.Clone(page.Resources)
+	t := turn{&own, make(chan struct{})}
 	select {
-	case c.pages <- &own:
+	case c.turns <- t:
+	case <-c.left:
+		return pipeline.ErrNotHandled
 	case <-ctx.Done():
 		return ctx.Err()
 	}
-	if c.cfg.OnPage != nil {
-		return c.cfg.OnPage(ctx, page)
+	select {
+	case <-t.over:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
 	}
-	return nil
 }

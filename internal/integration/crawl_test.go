@@ -19,6 +19,7 @@ import (
 	"github.com/treadlight/crawl/internal/assembly"
 	"github.com/treadlight/crawl/internal/lab/fetchtest"
 	"github.com/treadlight/crawl/internal/lab/testsite"
+	"github.com/treadlight/crawl/internal/pipeline"
 )
 
 // Crawls share nothing: two at once over one site, with different settings, and twenty
@@ -100,7 +101,7 @@ func TestLeavingPagesEndsTheCrawl(t *testing.T) {
 			time.Sleep(time.Minute)
 			require.Len(t, net.Requests(), made, "requests after the loop was left")
 			require.LessOrEqual(t, made, 12, "robots.txt, ten pages, and one that was on its way")
-			require.Equal(t, "failed", c.Snapshot().State.String())
+			require.Equal(t, map[bool]string{true: "failed", false: "interrupted"}[panics], c.Snapshot().State.String())
 		})
 	}
 }
@@ -115,7 +116,7 @@ func TestSlowConsumerHoldsTheCrawlBack(t *testing.T) {
 		cfg.RateLimit.Strategy = "off"
 		c := newOver(t, cfg, net.DialContext)
 		taken, most := 0, 0
-		bodies := make(map[string]*crawl.Page)
+		bodies := make(map[string]*pipeline.Page)
 		for page, err := range c.Pages(t.Context(), "http://a.test/") {
 			require.NoError(t, err)
 			taken++
@@ -182,7 +183,7 @@ func TestHandlerThatExits(t *testing.T) {
 		net := fetchtest.Serve(t, map[string]http.Handler{"a.test": star(50)})
 		cfg := assembly.DefaultConfig()
 		var calls atomic.Int64
-		cfg.OnPage = func(context.Context, *crawl.Page) error {
+		cfg.OnPage = func(context.Context, *pipeline.Page) error {
 			if calls.Add(1) == 5 {
 				runtime.Goexit()
 			}

@@ -19,6 +19,7 @@ import (
 	"github.com/treadlight/crawl"
 	"github.com/treadlight/crawl/internal/assembly"
 	"github.com/treadlight/crawl/internal/lab/fetchtest"
+	"github.com/treadlight/crawl/internal/pipeline"
 	"github.com/treadlight/crawl/internal/store/sqlitedb"
 )
 
@@ -191,7 +192,7 @@ func TestResumeKeepsWhatWasReloaded(t *testing.T) {
 		cfg := assembly.DefaultConfig()
 		cfg.State.Dir, cfg.MaxPages = t.TempDir(), 2
 		var c *assembly.Crawler
-		cfg.OnPage = func(context.Context, *crawl.Page) error {
+		cfg.OnPage = func(context.Context, *pipeline.Page) error {
 			slower := cfg.Settings
 			slower.RateLimit.InitialRPS, slower.RateLimit.MaxRPS = 0.5, 0.5
 			_, _, err := c.Reload(&slower)
@@ -290,7 +291,7 @@ func TestCheckpoint(t *testing.T) {
 	var c *assembly.Crawler
 	var mu sync.Mutex // pages are handled by several goroutines
 	var kept []bool
-	cfg.OnPage = func(ctx context.Context, _ *crawl.Page) error {
+	cfg.OnPage = func(ctx context.Context, _ *pipeline.Page) error {
 		mu.Lock()
 		defer mu.Unlock()
 		err := c.Checkpoint(ctx)

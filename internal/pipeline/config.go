@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"log/slog"
-	"net/http"
 	"net/netip"
 	"runtime"
 	"time"
@@ -129,16 +128,6 @@ type Peers interface {
 	Changed() <-chan struct{}
 }
 
-// Page is a visited URL as handlers see it: the record, and what is too big for it.
-type Page struct {
-	sink.Record
-	// Header is the answer's header; nil when there was no answer.
-	Header http.Header
-	// Body is the decoded body. It belongs to the pipeline and is valid only until the handler returns; a handler
-	// that keeps it must copy it.
-	Body []byte
-}
-
 // Config shapes a crawl. Limiter, Fetcher and Scope are required.
 type Config struct {
 	// The addresses of answers are told to the Limiter. A Fetcher that goes by a proxy knows none.
@@ -168,7 +157,8 @@ type Config struct {
 	// Archives are sinks that receive every record, with its Exchange if there was an answer, and beside them that of
 	// each robots.txt. They come before Sinks, and like these. Nil has the bytes of exchanges forgotten.
 	Archives []sink.Sink
-	// Handle, if set, is called with every page, by several goroutines at a time. An error ends the crawl.
+	// Handle, if set, is called with every page, by several goroutines at a time. An error, or a panic, is the page's:
+	// its record has it, of class "handler". [ErrStop] ends the crawl.
 	Handle func(context.Context, *Page) error
 	// Extract says what to read out of pages besides links, and Tree what takes their trees.
 	Extract extract.Options

@@ -161,3 +161,13 @@ func (p *Pipeline) EachHost(see func(frontier.HostState) bool) {
 		}
 	}
 }
+
+// Cut cancels what workers and handlers have under way in a crawl that was told to stop. See Pause.
+func (p *Pipeline) Cut() {
+	p.ask(func(d *discovery) {
+		if d.hurried {
+			d.deadline = time.Time{}
+			d.cut()
+		}
+	})
+}

@@ -7,7 +7,6 @@ import (
 	"regexp"
 	"slices"
 	"strings"
-	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -136,16 +135,6 @@ func TestFailuresEndTheCrawl(t *testing.T) {
 	for what, failing := range map[string]func(*testing.T, *world){
 		"write output":  func(_ *testing.T, w *world) { w.out.fail = errFull },
 		"write archive": func(_ *testing.T, w *world) { w.Archives = []sink.Sink{&memorySink{fail: errFull}} },
-		"handle http": func(t *testing.T, w *world) {
-			var calls atomic.Int64
-			w.Handle = func(_ context.Context, page *Page) error {
-				require.NotEmpty(t, page.Body)
-				if calls.Add(1) == 3 {
-					return errFull
-				}
-				return nil
-			}
-		},
 	} {
 		t.Run(what, bubble(func(t *testing.T) {
 			w := newWorld(t, testsite.Uniform(2, 50, 0))
@@ -155,6 +144,57 @@ func TestFailuresEndTheCrawl(t *testing.T) {
 			require.ErrorContains(t, err, what)
 			requireEnd(t, p, EndFailed)
 		}))
+	}
+}
+
+// What a handler makes of a page is the page's: its error, its panic, and the links that it follows if it does not fail.
+// It ends the crawl with ErrStop only.
+func TestHandlers(t *testing.T) {
+	for _, tc := range []struct {
+		name    string
+		handle  func(*Page) error
+		end     End
+		records int
+		class   string
+		left    string // a URL that is not visited
+	}{
+		{"an error", func(p *Page) error { follow(p, "/extra"); return errFull }, EndDone, 21, "handler: no space left on device", "/extra"},
+		{"a panic", func(p *Page) error { follow(p, "/extra"); panic("oh") }, EndDone, 21, "handler: panic: oh", "/extra"},
+		{"the end", func(*Page) error { return fmt.Errorf("enough: %w", ErrStop) }, EndInterrupted, 1, "", ""},
+		{"a link", func(p *Page) error { follow(p, "/extra"); return nil }, EndDone, 22, "", ""},
+	} {
+		t.Run(tc.name, bubble(func(t *testing.T) {
+			w, _ := served(t, map[string]http.Handler{"a.test": noRobots(func(rw http.ResponseWriter, r *http.Request) {
+				if r.URL.Path == "/" {
+					html(rw, links(20))
+				}
+			})})
+			w.Concurrency = 1
+			w.Handle = func(_ context.Context, p *Page) error {
+				if p.URL == "http://a.test/" {
+					return tc.handle(p)
+				}
+				return nil
+			}
+			p := w.build(t)
+			require.NoError(t, w.run(t.Context(), t, p, "http://a.test/"))
+			requireEnd(t, p, tc.end)
+			require.Len(t, w.out.records, tc.records)
+			got := ""
+			for _, r := range w.out.records {
+				if r.Error != nil {
+					got += r.Error.Class + ": " + r.Error.Message
+				}
+				require.NotEqual(t, "http://a.test"+tc.left, r.URL)
+			}
+			require.Equal(t, tc.class, got)
+		}))
+	}
+}
+
+func follow(p *Page, ref string) {
+	if _, d, err := p.Follow(ref, 0); err != nil || !d.In {
+		panic(fmt.Sprint(d, err))
 	}
 }
 

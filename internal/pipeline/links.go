@@ -221,3 +221,9 @@ func NewRank(order string, scores []Score) Rank {
 		return rank
 	}
 }
+
+// promote is a rank with more points, within what points there are.
+func promote(rank int32, points int) int32 {
+	const most = MaxPoints*pointSteps + deepest
+	return int32(min(max(int64(rank)-int64(points)*pointSteps, -most), most))
+}

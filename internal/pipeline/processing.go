@@ -6,7 +6,6 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
-	"fmt"
 	"net/http"
 	"time"
 	"unicode/utf8"
@@ -41,6 +40,7 @@ type processor struct {
 	reader    neardup.Reader
 	budget    *effort.Budget      // of the page that is being read
 	follows   []found             // of the page, until it is known how many there are
+	read      bool                // found is of the page
 	send      func(*result) error // to Output; it fails when the crawl is given up
 }
 
@@ -106,16 +106,9 @@ func (w *processor) page(ctx, work context.Context, f *fetched) (*result, error)
 	if r.quiet = r.quiet || nothingThere(r.rec, f.lease); r.quiet || w.p.cfg.Handle == nil {
 		return r, nil
 	}
-	page := &Page{Record: *r.rec}
-	if f.resp != nil {
-		page.Header, page.Body = f.resp.Header, f.resp.Body
-	}
-	if err := w.p.cfg.Handle(work, page); err != nil {
-		if work.Err() != nil && ctx.Err() == nil {
-			w.p.unhold(r)
-			return w.cutOff(f), nil
-		}
-		return nil, fmt.Errorf("handle %s: %w", r.rec.URL, err)
+	if err := w.handle(work, r, f); err != nil {
+		w.p.unhold(r)
+		return w.cutOff(f), nil
 	}
 	return r, nil
 }
@@ -135,7 +128,7 @@ func (w *processor) cutOff(f *fetched) *result {
 // answer fills in what the host answered. The end of work ends the reading.
 func (w *processor) answer(work context.Context, r *result, f *fetched) {
 	resp, rec := f.resp, r.rec
-	w.budget = nil
+	w.budget, w.read = nil, false
 	rec.Status, rec.Proto, rec.RemoteAddr = resp.Status, resp.Proto, resp.RemoteAddr
 	rec.ContentType, rec.Charset, rec.IgnoredCodings = resp.ContentType, resp.Charset, resp.IgnoredCodings
 	rec.Bytes, rec.WireBytes, rec.Truncated = int64(len(resp.Body)), resp.WireBytes, resp.Truncated
@@ -196,6 +189,7 @@ func (w *processor) content(r *result, f *fetched) {
 		return
 	}
 	w.lost(rec.URL)
+	w.read = true
 	page := &w.found
 	rec.Title, rec.Lang, rec.Text, rec.Meta = page.Title, page.Lang, page.Text, sink.Meta(page.Meta)
 	rec.Charset = cmp.Or(page.Charset, rec.Charset)

@@ -170,20 +170,18 @@ func beyond(only string, there bool, both string, p, o *Pattern) string {
 }
 
 func example(path string, queries ...[]condition) string {
-	text := "/" + strings.ReplaceAll(path, string(rune(separator)), "/")
-	mark := "?"
-	var keys []string
+	var conditions []string
 	for _, c := range slices.Concat(queries...) {
-		if slices.Contains(keys, c.key) {
-			continue
-		}
-		keys = append(keys, c.key)
-		value := c.value
 		if c.any {
-			value = "x"
+			c.value = "x"
 		}
-		text += mark + c.key + "=" + value
-		mark = "&"
+		if !slices.ContainsFunc(conditions, func(o string) bool { return strings.HasPrefix(o, c.key+"=") }) {
+			conditions = append(conditions, c.key+"="+c.value)
+		}
+	}
+	text := "/" + strings.ReplaceAll(path, string(rune(separator)), "/")
+	if len(conditions) > 0 {
+		text += "?" + strings.Join(conditions, "&")
 	}
 	return text
 }

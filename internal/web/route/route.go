@@ -170,8 +170,8 @@ func (p *Pattern) parseSegment(segment string, re *strings.Builder) error {
 			p.path = append(p.path, token{kind: literal, char: plain[i]})
 		}
 		re.WriteString(regexp.QuoteMeta(plain))
-		if segment = ""; !found {
-			break
+		if !found {
+			return nil
 		}
 		if wildcard && text == "" {
 			return errors.New("there must be text between two wildcards of a segment")
@@ -271,7 +271,7 @@ func (p *Pattern) match(s *subject) ([]string, bool) {
 		values = append(values, strings.ReplaceAll(s.path[groups[i]:groups[i+1]], "\x00", "/"))
 	}
 	if len(p.query) > 0 && s.query == nil {
-		s.query, _ = url.ParseQuery(s.raw) //nolint:errcheck // what can be read of it counts
+		s.query, _ = url.ParseQuery(s.raw) // what can be read of it counts
 	}
 	for _, c := range p.query {
 		if !s.query.Has(c.key) || !c.any && s.query.Get(c.key) != c.value {
@@ -310,8 +310,8 @@ func (c *Conflict) Error() string {
 	return fmt.Sprintf("pattern %q conflicts with %q: %s", c.New, c.Old, c.Why)
 }
 
-// Add adds a route. The error is a [*Conflict].
-func (t *Table[T]) Add(p *Pattern, to T) error {
+// Add adds a route. The error is a [*Conflict] with the route of old.
+func (t *Table[T]) Add(p *Pattern, to T) (old T, err error) {
 	at := len(t.routes)
 	for i := range t.routes {
 		switch o := t.routes[i].Pattern; {
@@ -322,7 +322,7 @@ func (t *Table[T]) Add(p *Pattern, to T) error {
 		default:
 			first, why := compare(p, o)
 			if why != "" {
-				return &Conflict{o, p, why}
+				return t.routes[i].to, &Conflict{o, p, why}
 			}
 			if first && at == len(t.routes) {
 				at = i
@@ -330,7 +330,7 @@ func (t *Table[T]) Add(p *Pattern, to T) error {
 		}
 	}
 	t.routes = slices.Insert(t.routes, at, entry[T]{p, to})
-	return nil
+	return old, nil
 }
 
 // byHost orders hosts: names, then those below a name, the longer first, then any.

@@ -85,7 +85,7 @@ func TestFind(t *testing.T) {
 			var table route.Table[string]
 			for i := range patterns {
 				text := patterns[(i*7+turn)%len(patterns)]
-				require.NoError(t, table.Add(parse(t, text), text))
+				add(t, &table, parse(t, text), text)
 			}
 			to, names, values, found := table.Find(u)
 			require.True(t, found)
@@ -96,7 +96,7 @@ func TestFind(t *testing.T) {
 	var table route.Table[string]
 	_, _, _, found := table.Find(&url.URL{Path: "/"})
 	require.False(t, found)
-	require.NoError(t, table.Add(parse(t, "a.test/x"), ""))
+	add(t, &table, parse(t, "a.test/x"), "")
 	_, _, _, found = table.Find(&url.URL{Host: "b.test", Path: "/x"})
 	require.False(t, found)
 }
@@ -119,17 +119,23 @@ func TestConflicts(t *testing.T) {
 		{"/a{x}", "/b{x}", ""},
 	} {
 		var table route.Table[int]
-		require.NoError(t, table.Add(parse(t, tc.old), 1))
-		err := table.Add(parse(t, tc.new), 2)
+		add(t, &table, parse(t, tc.old), 1)
+		old, err := table.Add(parse(t, tc.new), 2)
 		if tc.want == "" {
 			require.NoError(t, err, "%s and %s", tc.old, tc.new)
 			continue
 		}
 		require.ErrorContains(t, err, tc.want)
+		require.Equal(t, 1, old)
 		var conflict *route.Conflict
 		require.ErrorAs(t, err, &conflict)
 		require.Equal(t, tc.old+tc.new, conflict.Old.String()+conflict.New.String())
 	}
+}
+
+func add[T any](t require.TestingT, table *route.Table[T], p *route.Pattern, to T) {
+	_, err := table.Add(p, to)
+	require.NoError(t, err)
 }
 
 func parse(t require.TestingT, text string) *route.Pattern {
@@ -151,8 +157,8 @@ func TestMostSpecificWins(t *testing.T) {
 		of := []string{"a", "b", "{wN}", "a{wN}", "{wN}b", "a{wN}-{xN}b"}
 		p, q := parse(t, path(t, "p", of)), parse(t, path(t, "q", of))
 		var table route.Table[*route.Pattern]
-		require.NoError(t, table.Add(p, p))
-		err := table.Add(q, q)
+		add(t, &table, p, p)
+		_, err := table.Add(q, q)
 		for range 20 {
 			u := &url.URL{Host: "x", Path: path(t, "url", []string{"a", "b", "ab", "aab", "a-b", "aa--bb", "c"})}
 			inP, inQ := matches(p, u), matches(q, u)
@@ -176,7 +182,7 @@ func TestMostSpecificWins(t *testing.T) {
 
 func matches(p *route.Pattern, u *url.URL) bool {
 	var table route.Table[int]
-	if table.Add(p, 0) != nil {
+	if _, err := table.Add(p, 0); err != nil {
 		return false
 	}
 	_, _, _, found := table.Find(u)
@@ -196,19 +202,20 @@ func FuzzParse(f *testing.F) {
 		}
 		require.Equal(t, text, p.String())
 		var table route.Table[int]
-		require.NoError(t, table.Add(p, 0))
+		add(t, &table, p, 0)
 		_, names, values, found := table.Find(u)
 		if found {
 			require.Len(t, values, len(names))
 		}
-		require.Error(t, table.Add(p, 1))
+		_, err = table.Add(p, 1)
+		require.Error(t, err)
 	})
 }
 
 func BenchmarkFind(b *testing.B) {
 	var table route.Table[int]
 	for i := range 20 {
-		require.NoError(b, table.Add(parse(b, fmt.Sprintf("/section-%d/{name}/index.html", i)), i))
+		add(b, &table, parse(b, fmt.Sprintf("/section-%d/{name}/index.html", i)), i)
 	}
 	u, err := url.Parse("https://books.example/section-19/a-book/index.html")
 	require.NoError(b, err)

@@ -1,0 +1,165 @@
+package pipeline
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"runtime/debug"
+	"sync"
+	"time"
+
+	"github.com/treadlight/crawl/internal/frontier"
+	"github.com/treadlight/crawl/internal/records/sink"
+	"github.com/treadlight/crawl/internal/web/canonical"
+	"github.com/treadlight/crawl/internal/web/dom"
+	"github.com/treadlight/crawl/internal/web/effort"
+	"github.com/treadlight/crawl/internal/web/extract"
+	"github.com/treadlight/crawl/internal/web/scope"
+)
+
+// Page is what a handler gets. It is for one goroutine at a time.
+type Page struct {
+	sink.Record
+	// Header is the answer's header; nil when there was no answer.
+	Header http.Header
+	// Body is the decoded body. It belongs to the pipeline and is valid only until the handler returns; a handler
+	// that keeps it must copy it.
+	Body []byte
+
+	base  canonical.URL // what references resolve against
+	tree  *Tree
+	doc   *dom.Document // of Document
+	visit *visit
+}
+
+// visit is what can be done to the crawl while a page is handled. Copies of a page share it.
+type visit struct {
+	mu   sync.Mutex
+	w    *processor // nil once the handler has returned
+	r    *result
+	from *frontier.Lease
+	left int // of maxFollowed
+}
+
+// maxFollowed is how many links a handler may follow on one page, as many as are followed of a page's own.
+const maxFollowed = 10_000
+
+// classHandler is the class of the error of a page whose handler failed.
+const classHandler = "handler"
+
+// What a handler may return, or wrap, beside errors of the page.
+var (
+	// ErrStop ends the crawl as [Pipeline.Stop] does. The page is done.
+	ErrStop = errors.New("the handler ends the crawl")
+	// ErrNotHandled leaves the page to the next run of the crawl, if there is a state.
+	ErrNotHandled = errors.New("the page was not handled")
+)
+
+// The errors of [Page.Follow], beside those of a reference that is no URL.
+var (
+	ErrPageOver   = errors.New("the handler of the page has returned: follow links before that")
+	ErrTooManyOut = fmt.Errorf("a handler follows at most %d links of a page", maxFollowed)
+)
+
+// FollowReason is the name of an error of [Page.Follow].
+func FollowReason(err error) string {
+	switch {
+	case errors.Is(err, ErrPageOver):
+		return "over"
+	case errors.Is(err, ErrTooManyOut):
+		return reasonPageLinks
+	default:
+		return "invalid"
+	}
+}
+
+// Base is what references on the page resolve against.
+func (p *Page) Base() canonical.URL { return p.base }
+
+// Document is the tree of an HTML page, built at the first call; that of anything else is empty. Its size is bounded as
+// extract.max_elements says.
+func (p *Page) Document() *dom.Document {
+	if p.doc == nil {
+		var body []byte
+		if p.ContentType == "" || p.ContentType == "text/html" || p.ContentType == "application/xhtml+xml" {
+			body = extract.UTF8(p.Body, p.Charset)
+		}
+		elements := cmp.Or(p.tree.MaxElements, dom.MaxElements)
+		budget := effort.New(context.Background(), effort.Steps(len(body), stepsPerElement*int64(elements)), nil, time.Time{})
+		p.doc = dom.ParseWithin(body, elements, budget)
+	}
+	return p.doc
+}
+
+// Follow puts a reference on its way to the frontier if it is a URL in scope, and returns that in its canonical form with
+// what the scope says. Points are those of a [Score]. It may be called by several goroutines.
+func (p *Page) Follow(ref string, points int) (canonical.URL, scope.Decision, error) {
+	v := p.visit
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	u, err := p.base.Resolve(ref)
+	switch {
+	case err != nil:
+	case v.w == nil:
+		err = ErrPageOver
+	case v.left == 0:
+		err = ErrTooManyOut
+	}
+	if err != nil {
+		return u, scope.Decision{}, err
+	}
+	v.left--
+	cfg := &v.w.p.cfg
+	u = cfg.Rules.Apply(u)
+	it := frontier.Item{URL: u, Found: frontier.Found{Referrer: v.r.rec.URL, FoundOn: v.from.ID, Depth: v.from.Depth + 1}}
+	d := v.w.follow(v.r, it, u.Fingerprint(cfg.Key), false)
+	if d.In {
+		v.r.links[len(v.r.links)-1].item.Rank = promote(cfg.Rank(u, it.Depth), points)
+	}
+	return u, d, nil
+}
+
+// handle has the handler look at the page of r. An error means that the page is not done.
+func (w *processor) handle(ctx context.Context, r *result, f *fetched) error {
+	page := &Page{Record: *r.rec, base: f.lease.URL, tree: &w.p.cfg.Tree}
+	if f.resp != nil {
+		page.Header, page.Body = f.resp.Header, f.resp.Body
+		if base, err := canonical.Parse(w.found.Base); err == nil && w.read {
+			page.base = base
+		}
+	}
+	page.visit = &visit{w: w, r: r, from: f.lease, left: maxFollowed}
+	defer func() {
+		page.visit.mu.Lock()
+		defer page.visit.mu.Unlock()
+		page.visit.w, page.visit.r = nil, nil
+	}()
+	own := len(r.links)
+	err := w.call(ctx, page)
+	switch {
+	case errors.Is(err, ErrStop):
+		w.p.Stop()
+		return nil
+	case err == nil || errors.Is(err, ErrNotHandled) || ctx.Err() != nil:
+		return err
+	}
+	r.links = r.links[:own] // the handler's are given up
+	w.p.cfg.Log.Warn("the handler of a page failed", "url", page.URL, "err", err)
+	if r.rec.Error == nil {
+		r.rec.Error = &sink.Error{Class: classHandler, Message: err.Error()}
+	}
+	return nil
+}
+
+// call turns a panic of the handler into an error. Its stack goes to the log.
+func (w *processor) call(ctx context.Context, page *Page) (err error) {
+	defer func() {
+		if v := recover(); v != nil {
+			err = fmt.Errorf("panic: %v", v)
+			w.p.cfg.Log.Error("the handler of a page panicked", "url", page.URL, "panic", v, "stack", string(debug.Stack()))
+		}
+	}()
+	return w.p.cfg.Handle(ctx, page)
+}

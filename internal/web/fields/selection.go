@@ -1,0 +1,65 @@
+package fields
+
+import (
+	"fmt"
+
+	"github.com/antchfx/xpath"
+	"golang.org/x/net/html"
+
+	"github.com/treadlight/crawl/internal/web/effort"
+)
+
+// Selector selects elements, as a rule of CSS does. It is safe for concurrent use.
+type Selector struct{ css *selector }
+
+// ParseSelector compiles a list of CSS selectors.
+func ParseSelector(s string) (*Selector, error) {
+	css, err := compileCSS(s)
+	return &Selector{css}, err
+}
+
+// Each calls yield with the elements below root that match, in the order of the page, until it returns false or the
+// budget is spent.
+func (s *Selector) Each(root *html.Node, budget *effort.Budget, yield func(*html.Node) bool) {
+	m := matcher{root: root, budget: budget, sets: map[*selector]map[*html.Node]bool{}}
+	m.each(s.css, yield)
+}
+
+// Found is what an XPath expression finds: a Node, or the Value of an attribute or a computation.
+type Found struct {
+	Node  *html.Node
+	Value string
+}
+
+// Find evaluates an XPath expression with root as its context, as far as the budget goes.
+func Find(expr string, root *html.Node, budget *effort.Budget) (found []Found, err error) {
+	e, err := compileXPath(expr)
+	if err != nil {
+		return nil, err
+	}
+	perByte, err := callSteps(expr)
+	if err != nil {
+		return nil, err
+	}
+	defer func() {
+		if v := recover(); v != nil && v != any(errSpent) {
+			err = fmt.Errorf("%q failed: %v", expr, v)
+		}
+	}()
+	nodes, ok := e.Evaluate(navigate(root, budget, perByte)).(*xpath.NodeIterator)
+	if !ok {
+		return []Found{{Value: fmt.Sprint(e.Evaluate(navigate(root, budget, perByte)))}}, nil
+	}
+	for nodes.MoveNext() {
+		nav, ok := nodes.Current().(*navigator)
+		switch {
+		case !ok:
+			return found, nil
+		case nav.NodeType() == xpath.ElementNode || nav.NodeType() == xpath.RootNode:
+			found = append(found, Found{Node: nav.NodeNavigator.Current()})
+		default:
+			found = append(found, Found{Value: nav.Value()})
+		}
+	}
+	return found, nil
+}

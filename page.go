@@ -1,0 +1,354 @@
+package crawl
+
+import (
+	"encoding/json"
+	"iter"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+	"time"
+
+	lru "github.com/hashicorp/golang-lru/v2"
+	"golang.org/x/net/html"
+
+	"github.com/treadlight/crawl/internal/pipeline"
+	"github.com/treadlight/crawl/internal/web/dom"
+	"github.com/treadlight/crawl/internal/web/fields"
+)
+
+// Page is a URL that was visited, with whatever came of it: [Page.OK] tells a page from a redirect, an error page, or a
+// host that did not answer. A Page is for one goroutine at a time, but for [Page.Follow].
+type Page struct {
+	// URL is what was asked for, in its canonical form; never nil. It is the program's own to change.
+	URL *url.URL
+	// Kind is "page", "sitemap" (feeds too) or "robots".
+	Kind string
+	// Status is the HTTP status. Zero: there was no response, and Err says why.
+	Status int
+	// Header is that of the response. Nil: there was none.
+	Header http.Header
+	// Body is the response's body, its content codings undone, cut at fetch.max_body. In a handler it is valid until
+	// the handler returns; in a loop over [Crawler.Crawl] it is the program's to keep. Empty: there is none.
+	Body []byte
+	// ContentType is the media type in lower case without parameters, such as "text/html". Empty: the host said none.
+	ContentType string
+	// Charset is the encoding of a text, by its WHATWG name. Empty: it was not read as one.
+	Charset string
+	// RedirectTo is the canonical URL that a redirect names, which is visited as a page of its own if it is in scope.
+	// Empty: it is no redirect.
+	RedirectTo string
+	// Err is why there is no response, or not the whole of it, or why it could not be read; it is a [*PageError]. Nil
+	// does not say that the status is a good one.
+	Err error
+
+	// Depth is how many links the page is away from a seed; zero is a seed.
+	Depth int
+	// Referrer is the canonical URL of the page that had the link, or redirected here. Empty: it is a seed.
+	Referrer string
+	// FetchedAt is when the request was sent.
+	FetchedAt time.Time
+	// Attempt is which request for the URL this was, from 1. Zero: there was none, as when robots.txt refuses the URL.
+	Attempt int
+	// Timings are where the time went.
+	Timings Timings
+	// RemoteAddr is the address and port that answered. Empty: nobody did.
+	RemoteAddr string
+
+	// WireBytes is the size of the body as it was sent, in bytes.
+	WireBytes int64
+	// Truncated says that only a part of the page was read: see extract.max_elements, extract.max_time and
+	// fetch.max_body of the settings.
+	Truncated bool
+	// Digest is "sha256:" and the hash of the Body in hex. Empty: there is no body, or the settings leave it out.
+	Digest string
+	// Change says how the page differs from an earlier round of the crawl: "new", "changed", "unchanged" or "gone".
+	// Empty: this is the first round.
+	Change string
+
+	inner  *pipeline.Page
+	names  []string // of the wildcards of the route, and their values
+	values []string
+}
+
+// PageError is why there is no response to a request, or no whole one.
+type PageError struct {
+	// Class is a name to count by, such as "timeout", "dns", "refused", "robots", "truncated" or "handler";
+	// docs/reference/records.md has all.
+	Class string
+	// Message is for people, and may change.
+	Message string
+}
+
+// Error is the message.
+func (e *PageError) Error() string { return e.Message }
+
+// Timings are where the time of a request went. What took none is zero.
+type Timings struct {
+	Queue      time.Duration // in the frontier
+	PermitWait time.Duration // for the host's rate
+	DNS        time.Duration // for its address
+	Connect    time.Duration // for the TCP connection
+	TLS        time.Duration // for the TLS handshake
+	FirstByte  time.Duration // from the request sent to the first byte of the response
+	Body       time.Duration // from the first byte to the last
+	Total      time.Duration // of the request
+}
+
+func newPage(p *pipeline.Page) *Page {
+	u, err := url.Parse(p.URL)
+	if err != nil { // a canonical URL is one
+		u = &url.URL{Opaque: p.URL}
+	}
+	page := &Page{
+		URL: u, Kind: p.Kind, Status: p.Status, Header: p.Header, Body: p.Body, ContentType: p.ContentType, Charset: p.Charset,
+		RedirectTo: p.RedirectTo, Depth: p.Depth, Referrer: p.Referrer, FetchedAt: p.FetchedAt, Attempt: p.Attempt,
+		Timings: Timings(p.Timings), RemoteAddr: p.RemoteAddr, WireBytes: p.WireBytes, Truncated: p.Truncated,
+		Digest: p.Digest, Change: p.Change, inner: p,
+	}
+	if p.Error != nil {
+		page.Err = (*PageError)(p.Error)
+	}
+	return page
+}
+
+// OK reports whether this is a page: its status is 2xx, its whole body is there, and it is no sitemap.
+func (p *Page) OK() bool { return p.Kind == "page" && p.Status/100 == 2 && p.Err == nil }
+
+// Title is the text of the title element, at most 1 KiB. Empty: there is none.
+func (p *Page) Title() string { return p.inner.Title }
+
+// Lang is the language of the page as it or its header says, such as "de-CH". Empty: neither does.
+func (p *Page) Lang() string { return p.inner.Lang }
+
+// Text is what a reader sees of an HTML page, white space collapsed, at most 4 MiB of it. Empty: it is none.
+func (p *Page) Text() string {
+	if p.inner.Text != "" {
+		return p.inner.Text
+	}
+	return p.root().Text()
+}
+
+// Links are the canonical URLs of the pages that the page links to, each once, in their order, at most 10,000; of a
+// sitemap none. Nil: there are none, or the settings leave them out of records. They are what is followed, as far as it
+// is in scope, whether or not a handler looks at them. The slice is the program's own.
+func (p *Page) Links() []string { return slices.Clone(p.inner.Links) }
+
+// JSONLD are the JSON-LD blocks of an HTML page that are JSON, as they are written, at most 1 MiB.
+func (p *Page) JSONLD() iter.Seq[json.RawMessage] {
+	return func(yield func(json.RawMessage) bool) {
+		left := 1 << 20
+		for e := range p.Find(`script[type="application/ld+json"]`) {
+			text := e.raw()
+			if left -= len(text); left < 0 || json.Valid([]byte(text)) && !yield(json.RawMessage(text)) {
+				return
+			}
+		}
+	}
+}
+
+// Values are what the rules of the settings (extract.fields) took out of the page under a name. Nil: nothing.
+func (p *Page) Values(name string) []string {
+	for _, f := range p.inner.Fields {
+		if f.Name == name {
+			return slices.Clone(f.Values)
+		}
+	}
+	return nil
+}
+
+// Param is the value of a wildcard of the route by which a [Router] found the handler, unescaped. Empty: the route has no
+// such wildcard, or there is no route.
+func (p *Page) Param(name string) string {
+	if i := slices.Index(p.names, name); i >= 0 {
+		return p.values[i]
+	}
+	return ""
+}
+
+// Find yields the elements that a list of CSS selectors selects, in the order of the page. It selects in the tree of an
+// HTML page, which is built when a method first needs it, at some ten times the size of the page in memory and within the
+// page's budget (extract.max_elements); of anything else the tree is empty. A selector that is none panics, as it is the
+// program's.
+func (p *Page) Find(selector string) iter.Seq[Element] { return p.root().Find(selector) }
+
+// First is the first element of [Page.Find], or the zero Element if there is none.
+func (p *Page) First(selector string) Element { return p.root().First(selector) }
+
+// XPath yields what an XPath 1.0 expression finds: elements, and for attributes, texts, numbers and the like an Element
+// that has nothing but its [Element.Text]. For the rest it is as [Page.Find].
+func (p *Page) XPath(expression string) iter.Seq[Element] { return p.root().XPath(expression) }
+
+func (p *Page) root() Element { return Element{page: p, node: p.inner.Document().Root} }
+
+// Followed is what became of [Page.Follow].
+type Followed struct {
+	// URL is the reference, resolved and canonical. Empty: it is no URL that can be fetched.
+	URL string
+	// Reason is why it is not followed, by a name to count by: "invalid" (it is no URL), "over" (the handler has
+	// returned), "page_links" (a page follows 10,000 links at most), or what the scope says: "other_host",
+	// "other_domain", "other_prefix", "too_deep", "excluded", "not_included". Empty: it is on its way to the
+	// frontier, where it is left out if it was seen before, and asked for when its host and robots.txt allow it.
+	Reason string
+	// Detail is the Reason in words, such as "depth 6 > 5". Empty: it is followed.
+	Detail string
+}
+
+// OK reports whether the reference is followed.
+func (f Followed) OK() bool { return f.Reason == "" }
+
+// FollowOption changes what [Page.Follow] asks for.
+type FollowOption func(*followOptions)
+
+type followOptions struct{ points int }
+
+// WithPriority has the URL visited before those of its host with fewer points, from -1000 to 1000. Others have those of
+// frontier.order and scope.score of the settings, which are 0 if these say nothing.
+func WithPriority(points int) FollowOption {
+	return func(o *followOptions) { o.points = min(max(points, -pipeline.MaxPoints), pipeline.MaxPoints) }
+}
+
+// Follow adds a link to the crawl, as if the page had it: the reference is resolved against the base of the page, made
+// canonical, and checked by the scope. It says at once whether it is followed. The links that the page itself has are
+// followed in any case. If the handler fails, what it followed is not.
+//
+// It may be called until the handler returns, or the loop takes its next page, by any goroutine.
+func (p *Page) Follow(ref string, options ...FollowOption) Followed {
+	var o followOptions
+	for _, option := range options {
+		option(&o)
+	}
+	u, decision, err := p.inner.Follow(strings.TrimSpace(ref), o.points)
+	f := Followed{URL: u.String()}
+	switch {
+	case err != nil:
+		f.Reason, f.Detail = pipeline.FollowReason(err), err.Error()
+	case !decision.In:
+		f.Reason, f.Detail = decision.Code.String(), decision.Reason()
+	}
+	return f
+}
+
+// Element is an element of a page. The zero Element is none: its methods return nothing.
+type Element struct {
+	page  *Page
+	node  *html.Node
+	value string // in place of a node
+}
+
+// selectors are those that programs use again and again, compiled.
+var selectors = func() *lru.Cache[string, *fields.Selector] {
+	c, err := lru.New[string, *fields.Selector](1000)
+	if err != nil {
+		panic(err) // the size is no good
+	}
+	return c
+}()
+
+func selectorOf(text string) *fields.Selector {
+	if s, ok := selectors.Get(text); ok {
+		return s
+	}
+	s, err := fields.ParseSelector(text)
+	if err != nil {
+		panic("crawl: " + err.Error())
+	}
+	selectors.Add(text, s)
+	return s
+}
+
+// Find yields the elements below e that a list of CSS selectors selects; see [Page.Find].
+func (e Element) Find(selector string) iter.Seq[Element] {
+	s := selectorOf(selector)
+	return func(yield func(Element) bool) {
+		if e.node != nil {
+			s.Each(e.node, e.page.inner.Document().Budget, func(n *html.Node) bool { return yield(Element{page: e.page, node: n}) })
+		}
+	}
+}
+
+// First is the first element of [Element.Find], or the zero Element if there is none.
+func (e Element) First(selector string) Element {
+	for found := range e.Find(selector) {
+		return found
+	}
+	return Element{}
+}
+
+// XPath yields what an expression finds with e as its context; see [Page.XPath].
+func (e Element) XPath(expression string) iter.Seq[Element] {
+	return func(yield func(Element) bool) {
+		if e.node == nil {
+			return
+		}
+		found, err := fields.Find(expression, e.node, e.page.inner.Document().Budget)
+		if err != nil {
+			panic("crawl: " + err.Error())
+		}
+		for _, f := range found {
+			if !yield(Element{page: e.page, node: f.Node, value: f.Value}) {
+				return
+			}
+		}
+	}
+}
+
+// OK reports whether there is an element, or a value in its place.
+func (e Element) OK() bool { return e.node != nil || e.value != "" }
+
+// Name is that of the element, in lower case: "a". Empty: it is none.
+func (e Element) Name() string {
+	if e.node == nil || e.node.Type != html.ElementNode {
+		return ""
+	}
+	return e.node.Data
+}
+
+// Attr is the value of an attribute as it is written, its name in lower case. Empty: there is none.
+func (e Element) Attr(name string) string {
+	if e.node == nil {
+		return ""
+	}
+	value, _ := dom.Attr(e.node, name)
+	return value
+}
+
+// URL is the value of an attribute, resolved against the base of the page and canonical. Empty: it is no URL that can be
+// fetched.
+func (e Element) URL(attribute string) string {
+	ref := strings.TrimSpace(e.Attr(attribute))
+	if ref == "" {
+		return ""
+	}
+	u, err := e.page.inner.Base().Resolve(ref)
+	if err != nil {
+		return ""
+	}
+	return u.String()
+}
+
+// Text is what a reader sees of the element, white space collapsed, at most 4 MiB.
+func (e Element) Text() string {
+	if e.node == nil {
+		return strings.Join(strings.Fields(e.value), " ")
+	}
+	return dom.TextWithin(e.node, dom.MaxBytes, e.page.inner.Document().Budget)
+}
+
+// HTML is the element as HTML, what is in it included. Empty: there is none.
+func (e Element) HTML() string {
+	if e.node == nil {
+		return ""
+	}
+	var b strings.Builder
+	_ = html.Render(&b, e.node) // a Builder takes everything, and what is not rendered is no HTML
+	return b.String()
+}
+
+// raw is the text of a script.
+func (e Element) raw() string {
+	if e.node == nil || e.node.FirstChild == nil {
+		return ""
+	}
+	return e.node.FirstChild.Data
+}

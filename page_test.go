@@ -1,0 +1,277 @@
+package crawl_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/treadlight/crawl"
+)
+
+// site is pages by their paths.
+type site map[string]string
+
+func (s site) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	body, found := s[r.URL.RequestURI()]
+	if !found {
+		http.NotFound(w, r)
+		return
+	}
+	w.Header().Set("Content-Type", "text/html; charset=utf-8")
+	fmt.Fprint(w, body)
+}
+
+// fast is a crawl of a server of our own.
+func fast(s http.Handler, t *testing.T) (crawl.Config, string) {
+	t.Helper()
+	server := httptest.NewServer(s)
+	t.Cleanup(server.Close)
+	cfg := crawl.DefaultConfig()
+	cfg.RateLimit.Strategy, cfg.Robots.Enabled, cfg.Sitemaps.Enabled = "off", false, false
+	return cfg, server.URL
+}
+
+func run(t *testing.T, cfg crawl.Config, seed string) *crawl.Crawler {
+	t.Helper()
+	c, err := crawl.New(cfg)
+	require.NoError(t, err)
+	require.NoError(t, c.Run(t.Context(), seed))
+	return c
+}
+
+func TestPage(t *testing.T) {
+	const body = `<html lang=de><head><title> A  shop </title><base href="/goods/">
+<script type="application/ld+json">{"@type":"Product"}</script><script type="application/ld+json">{broken</script></head>
+<body><h1>Cups</h1><ul><li class=item id=a><a href="cup.html">A <b>cup</b></a><li class="item"><a href=" mug.html ">A mug</a></ul></body></html>`
+	cfg, url := fast(site{"/": body}, t)
+	cfg.MaxPages = 1
+	var pages []*crawl.Page
+	c, err := crawl.New(cfg)
+	require.NoError(t, err)
+	for page, err := range c.Crawl(t.Context(), url) {
+		require.NoError(t, err)
+		pages = append(pages, page)
+	}
+	require.Len(t, pages, 1)
+	p := pages[0]
+	require.True(t, p.OK())
+	require.Equal(t, url+"/", p.URL.String())
+	require.Equal(t, []any{200, "page", "text/html", "utf-8", 0, 1, "A shop", "de", body},
+		[]any{p.Status, p.Kind, p.ContentType, p.Charset, p.Depth, p.Attempt, p.Title(), p.Lang(), string(p.Body)})
+	require.Equal(t, []string{url + "/goods/cup.html", url + "/goods/mug.html"}, p.Links())
+	require.Equal(t, "Cups A cup A mug", strings.Join(strings.Fields(p.Text()), " "))
+	require.Empty(t, p.Param("n"))
+	require.Nil(t, p.Values("price"))
+
+	items := slices.Collect(p.Find("li.item"))
+	require.Len(t, items, 2)
+	require.Equal(t, "a", items[0].Attr("id"))
+	require.Equal(t, "li", items[0].Name())
+	require.Equal(t, "A cup", items[0].Text())
+	require.Equal(t, `<b>cup</b>`, items[0].First("b").HTML())
+	require.Equal(t, url+"/goods/mug.html", items[1].First("a").URL("href"))
+	require.Equal(t, "A mug", slices.Collect(items[1].XPath("./a"))[0].Text())
+	values := slices.Collect(p.XPath("//li/@class"))
+	require.Len(t, values, 2)
+	require.Equal(t, "item", values[0].Text())
+	require.Equal(t, "2", slices.Collect(p.XPath("count(//li)"))[0].Text())
+	require.Equal(t, []string{`{"@type":"Product"}`}, collect(p))
+
+	none := p.First("table")
+	require.False(t, none.OK())
+	require.Equal(t, "", none.Text()+none.Name()+none.HTML()+none.Attr("x")+none.URL("x")+none.First("a").Text())
+	require.Empty(t, slices.Collect(none.XPath("//a")))
+	require.Panics(t, func() { p.First("li[") })
+	require.Panics(t, func() { require.Empty(t, slices.Collect(p.XPath("//li["))) })
+	require.Equal(t, crawl.Followed{URL: url + "/goods/x", Reason: "over", Detail: "the handler of the page has returned: follow links before that"}, p.Follow("x"))
+}
+
+func collect(p *crawl.Page) (blocks []string) {
+	for b := range p.JSONLD() {
+		blocks = append(blocks, string(b))
+	}
+	return blocks
+}
+
+// What is not HTML has an empty tree, and what failed says why.
+func TestPagesThatAreNone(t *testing.T) {
+	mux := http.NewServeMux()
+	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
+		switch r.URL.Path {
+		case "/":
+			w.Header().Set("Content-Type", "text/html")
+			fmt.Fprint(w, `<a href=moved>1</a><a href=gone>2</a><a href=broken>3</a><a href=data.json>4</a>`)
+		case "/moved":
+			http.Redirect(w, r, "/data.json", http.StatusFound)
+		case "/broken":
+			panic(http.ErrAbortHandler)
+		case "/data.json":
+			w.Header().Set("Content-Type", "application/json")
+			fmt.Fprint(w, `{"a": "<p>no page</p>"}`)
+		default:
+			http.NotFound(w, r)
+		}
+	})
+	cfg, url := fast(mux, t)
+	cfg.RateLimit.RetryMaxAttempts = 0
+	c, err := crawl.New(cfg)
+	require.NoError(t, err)
+	got := map[string]string{}
+	for p, err := range c.Crawl(t.Context(), url) {
+		require.NoError(t, err)
+		class := ""
+		if e, ok := errors.AsType[*crawl.PageError](p.Err); ok {
+			class = e.Class
+			require.NotEmpty(t, p.Err.Error())
+		}
+		got[p.URL.Path] = fmt.Sprint(p.Status, " ", p.OK(), " ", strings.TrimPrefix(p.RedirectTo, url), " ", class, " ", p.First("p").OK(), p.Text() == "")
+	}
+	require.Equal(t, map[string]string{
+		"/": "200 true   false false", "/moved": "302 false /data.json  false false", "/gone": "404 false   false true",
+		"/broken": "0 false  network false true", "/data.json": "200 true   false true",
+	}, got)
+}
+
+func TestRouter(t *testing.T) {
+	cfg, url := fast(site{
+		"/":                         `<a href=/catalogue/page-1>c</a>`,
+		"/catalogue/page-1":         `<article><h3><a href=/catalogue/a-b/index.html>A</a></h3></article><a href=/gone>g</a>`,
+		"/catalogue/a-b/index.html": `<h1>A b</h1>`,
+	}, t)
+	var mu sync.Mutex
+	var got []string
+	note := func(name string) crawl.HandlerFunc {
+		return func(_ context.Context, p *crawl.Page) error {
+			mu.Lock()
+			defer mu.Unlock()
+			got = append(got, name+" "+p.Param("n")+p.Param("name")+" "+p.First("h1").Text())
+			return nil
+		}
+	}
+	r := crawl.NewRouter()
+	r.Handle("/catalogue/{name}/index.html", note("item"))
+	r.Handle("/catalogue/page-{n}", note("list"))
+	r.Handle("/{path...}", note("rest"))
+	cfg.Router = r
+	run(t, cfg, url)
+	require.ElementsMatch(t, []string{"rest  ", "list 1 ", "item a-b A b"}, got) // and nothing for /gone, a 404
+
+	for _, tc := range []struct {
+		pattern string
+		handler crawl.HandlerFunc
+		want    string
+	}{
+		{"/catalogue/page-{x}", note(""), `crawl: pattern "/catalogue/page-{x}" conflicts with "/catalogue/page-{n}": they match the same URLs (page_test.go:`},
+		{"https://a.test/", note(""), `crawl: pattern "https://a.test/": leave the scheme out`},
+		{"/x", nil, `crawl: the handler of pattern "/x" (page_test.go:`},
+	} {
+		func() {
+			defer func() { require.Contains(t, fmt.Sprint(recover()), tc.want) }()
+			r.Handle(tc.pattern, tc.handler)
+		}()
+	}
+}
+
+func TestFollow(t *testing.T) {
+	pages := site{"/": `<p>no links</p>`, "/late": "late", "/first": "first", "/dropped": "dropped", "/dropped?b": "b"}
+	for i := range 20 {
+		pages[fmt.Sprint("/", i)] = "page"
+	}
+	var order []string // of requests, one at a time
+	cfg, url := fast(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		order = append(order, r.URL.RequestURI())
+		pages.ServeHTTP(w, r)
+	}), t)
+	cfg.Concurrency, cfg.PerHostMax, cfg.Scope.Exclude = 1, 1, []string{"secret"}
+	cfg.OnPage = func(_ context.Context, p *crawl.Page) error {
+		switch p.URL.Path {
+		case "/":
+			for i := range 20 {
+				require.True(t, p.Follow(fmt.Sprint(i)).OK())
+			}
+			require.True(t, p.Follow("first#x", crawl.WithPriority(2000)).OK())
+			require.True(t, p.Follow("late", crawl.WithPriority(-1)).OK())
+			require.Equal(t, crawl.Followed{URL: "http://other.test/", Reason: "other_host", Detail: "host other.test is not a seed host"}, p.Follow("http://other.test"))
+			require.Equal(t, "excluded", p.Follow("/secret").Reason)
+			require.Equal(t, "invalid", p.Follow("mailto:a@b.test").Reason)
+			require.Equal(t, "invalid", p.Follow("http://[").Reason)
+		case "/3":
+			p.Follow("/dropped")
+			return errors.New("no good")
+		case "/4":
+			p.Follow("/dropped?b")
+			panic("worse")
+		}
+		return nil
+	}
+	var records sinkOf
+	cfg.Sinks = []crawl.Sink{&records}
+	c := run(t, cfg, url)
+	require.Equal(t, "done", c.Snapshot().State.String())
+	require.Len(t, order, 23, order)
+	require.Equal(t, "/", order[0])
+	require.Equal(t, "/first", order[1])
+	require.Equal(t, "/late", order[22])
+	require.Equal(t, "handler no good", records.errors["/3"])
+	require.Equal(t, "handler panic: worse", records.errors["/4"])
+	require.Equal(t, "", records.errors["/5"])
+}
+
+// sinkOf keeps the errors of records, by path.
+type sinkOf struct{ errors map[string]string }
+
+func (s *sinkOf) Write(r *crawl.Record) error {
+	if s.errors == nil {
+		s.errors = map[string]string{}
+	}
+	path := r.URL[strings.LastIndexByte(r.URL, '/'):]
+	if s.errors[path] = ""; r.Error != nil {
+		s.errors[path] = r.Error.Class + " " + r.Error.Message
+	}
+	return nil
+}
+func (s *sinkOf) Flush() error { return nil }
+func (s *sinkOf) Close() error { return nil }
+
+// A loop that takes its time, follows links, adds seeds and is left: the page that it holds is under way.
+func TestLoop(t *testing.T) {
+	cfg, url := fast(site{"/": "one", "/two": "two", "/three": "three", "/four": "four"}, t)
+	c, err := crawl.New(cfg)
+	require.NoError(t, err)
+	var got []string
+	for p, err := range c.Crawl(t.Context(), url) {
+		require.NoError(t, err)
+		switch got = append(got, p.URL.Path); len(got) {
+		case 1:
+			require.True(t, p.Follow("/two").OK())
+		case 2:
+			require.NoError(t, c.AddSeed(url+"/three"))
+		}
+		if len(got) == 3 {
+			p.Follow("/four")
+			break
+		}
+	}
+	require.Equal(t, []string{"/", "/two", "/three"}, got)
+	require.Equal(t, "interrupted", c.Snapshot().State.String())
+}
+
+func TestErrStop(t *testing.T) {
+	cfg, url := fast(site{"/": "<a href=/a>a</a>", "/a": "<a href=/b>b</a>"}, t)
+	n := 0
+	cfg.OnPage = func(context.Context, *crawl.Page) error {
+		n++
+		return fmt.Errorf("enough: %w", crawl.ErrStop)
+	}
+	c := run(t, cfg, url)
+	require.Equal(t, 1, n)
+	require.Equal(t, int64(1), c.Snapshot().Records)
+}

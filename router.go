@@ -1,0 +1,79 @@
+package crawl
+
+import (
+	"context"
+	"fmt"
+	"runtime"
+	"strings"
+
+	"github.com/treadlight/crawl/internal/pipeline"
+	"github.com/treadlight/crawl/internal/web/route"
+)
+
+// ErrStop ends the crawl in order if a handler returns or wraps it, as [Crawler.Stop] does. Its page is done.
+var ErrStop = pipeline.ErrStop
+
+// HandlerFunc handles a page. Several run at a time. The context ends with the crawl; the page and its Body are valid until
+// the handler returns.
+//
+// An error is the page's: its record has it, of class "handler", what it followed is dropped, and the crawl goes on. So is a
+// panic, whose stack is logged. [ErrStop] ends the crawl.
+type HandlerFunc func(ctx context.Context, page *Page) error
+
+// Router gives each page to the handler of the most specific pattern that matches its URL. A pattern is
+// [HOST]/PATH[?QUERY]:
+//
+//	/                          the root of a host, and nothing below it
+//	/catalogue/page-{n}        a wildcard is one or more characters of a segment; see [Page.Param]
+//	/docs/{path...}            all below /docs/, and /docs/ itself: only at the end
+//	shop.example/{name}.html   of one host; *.example is any host below it
+//	/search?q={words}&lang=de  a parameter that must be there, and one that must have that value
+//
+// A pattern matches whole URLs, of any scheme and port, whatever parameters they have that it does not name. Text is
+// compared unescaped, segment by segment. One pattern is more specific than another if all URLs that it matches are matched
+// by the other too; one with a host goes before one without.
+//
+// Only pages that are [Page.OK] go to handlers; those that no pattern matches go to none. Routes are added before the crawl,
+// by one goroutine. The zero Router is empty.
+type Router struct{ table route.Table[registration] }
+
+// registration is a route, and where in the program it was made.
+type registration struct {
+	handler HandlerFunc
+	at      string
+}
+
+// NewRouter makes an empty router.
+func NewRouter() *Router { return &Router{} }
+
+// Handle adds a route. It panics if the pattern is none, or conflicts with another one: both match some URL, and neither is
+// more specific. The message names both places in the program, and examples.
+func (r *Router) Handle(pattern string, handler HandlerFunc) {
+	to := registration{handler: handler}
+	if _, file, line, ok := runtime.Caller(1); ok {
+		to.at = fmt.Sprintf("%s:%d", file[strings.LastIndexByte(file, '/')+1:], line)
+	}
+	if handler == nil {
+		panic(fmt.Sprintf("crawl: the handler of pattern %q (%s) is nil", pattern, to.at))
+	}
+	p, err := route.Parse(pattern)
+	if err != nil {
+		panic(fmt.Sprintf("crawl: %v (%s)", err, to.at))
+	}
+	if old, err := r.table.Add(p, to); err != nil {
+		panic(fmt.Sprintf("crawl: %v (%s and %s)", err, to.at, old.at))
+	}
+}
+
+// handle gives a page to its handler.
+func (r *Router) handle(ctx context.Context, page *Page) error {
+	if !page.OK() {
+		return nil
+	}
+	to, names, values, found := r.table.Find(page.URL)
+	if !found {
+		return nil
+	}
+	page.names, page.values = names, values
+	return to.handler(ctx, page)
+}
