@@ -4,7 +4,6 @@ import (
 	"bufio"
 	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -12,7 +11,6 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/treadlight/crawl/internal/records/recordfile"
 	"github.com/treadlight/crawl/internal/records/sink"
@@ -29,8 +27,6 @@ const (
 
 var (
 	packed      = []string{"", ".gz", ".zst"} // what may stand behind the ending of a file
-	errNoURL    = errors.New("it has no url")
-	errLong     = errors.New("it is too long")
 	errNoIndex  = errors.New("it is no line of an index")
 	errUnsorted = errors.New("it belongs above the line before it: sort the file bytewise, by 'LC_ALL=C sort'")
 )
@@ -179,37 +175,26 @@ func (s *source) pass(l recordfile.Line, err error, skip bool) error {
 	return nil
 }
 
-// parse reads what decides whether a record counts.
+// parse reads what decides whether a record counts. Of a line of text that is cut off, what is there may be half of
+// what was to be.
 func (s *source) parse(l recordfile.Line) (f fact, err error) {
 	switch {
-	case l.Long:
-		return f, errLong
-	case s.format == sink.JSONL:
-		err = json.Unmarshal(l.Text, &f)
-		if f.failed = len(f.Error) > 0 && string(f.Error) != "null"; err == nil && f.URL == "" {
-			err = errNoURL
-		}
-		return f, err
-	case !l.Whole: // what is there may be half of what was to be
+	case s.format != sink.JSONL && !l.Whole && !l.Long:
 		return f, recordfile.ErrColumns
-	case s.table == nil:
-		if f.URL = string(l.Text); !strings.Contains(f.URL, "://") {
-			err = errNoURL
-		}
-		return f, err
+	case s.format == sink.JSONL || s.table != nil || l.Long:
+		err = recordfile.Decode(l, s.table, &f, func() {
+			t := s.table
+			f = fact{URL: t.Text("url"), Status: int(t.Number("status")), FetchedAt: t.Time(), Attempt: int(t.Number("attempt"))}
+			f.failed = t.Text("error_class") != ""
+		})
+		f.failed = f.failed || len(f.Error) > 0 && string(f.Error) != "null"
+	case bytes.Contains(l.Text, []byte("://")):
+		f.URL = string(l.Text)
 	}
-	t := s.table
-	if err := t.Read(l.Text); err != nil {
-		return f, err
+	if err == nil && f.URL == "" {
+		err = recordfile.ErrNoURL
 	}
-	f = fact{URL: t.Text("url"), Status: int(t.Number("status")), Attempt: int(t.Number("attempt")), failed: t.Text("error_class") != ""}
-	if f.URL == "" {
-		return f, errNoURL
-	}
-	if f.FetchedAt, err = time.Parse(time.RFC3339, t.Text("fetched_at")); err != nil {
-		return f, fmt.Errorf("fetched_at: %w", err)
-	}
-	return f, t.Err()
+	return f, err
 }
 
 // writeIndex merges indexes of archives, which are sorted, into one that is, without lines that are there twice.

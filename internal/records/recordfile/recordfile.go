@@ -14,6 +14,7 @@ import (
 	"compress/gzip"
 	"context"
 	"encoding/csv"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -21,6 +22,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 	"unicode"
 
 	"github.com/klauspost/compress/zstd"
@@ -210,8 +212,27 @@ func CutOff(err error) bool {
 	}, func(e error) bool { return errors.Is(err, e) })
 }
 
-// ErrColumns is returned for a line that has not the columns of the first.
-var ErrColumns = errors.New("it has not the columns of the first line")
+// What is wrong with lines that are no records.
+var (
+	ErrColumns = errors.New("it has not the columns of the first line")
+	ErrLong    = errors.New("it is too long")
+	ErrNoURL   = errors.New("it has no url")
+)
+
+// Decode reads a line into a record: its JSON into v, or if there is a table its cells, by cells.
+func Decode(l Line, t *Table, v any, cells func()) error {
+	switch {
+	case l.Long:
+		return ErrLong
+	case t == nil:
+		return json.Unmarshal(l.Text, v)
+	}
+	if err := t.Read(l.Text); err != nil {
+		return err
+	}
+	cells()
+	return t.err
+}
 
 // Table reads the lines of a table, one after another: no cell that a crawl writes has a line feed in it. Its cells
 // are found by the names of their columns.
@@ -266,7 +287,7 @@ func (t *Table) Text(name string) string {
 	return strings.Clone(s) // or it would keep all of its line
 }
 
-// Number is a cell; zero if it is empty, or no number, which [Table.Err] tells.
+// Number is a cell; zero if it is empty, or no number, which [Decode] tells.
 func (t *Table) Number(name string) float64 {
 	s := t.Text(name)
 	if s == "" {
@@ -279,5 +300,11 @@ func (t *Table) Number(name string) float64 {
 	return v
 }
 
-// Err is what is wrong with the first cell of the line that is no number.
-func (t *Table) Err() error { return t.err }
+// Time is the cell fetched_at; what is wrong with it [Decode] tells.
+func (t *Table) Time() time.Time {
+	at, err := time.Parse(time.RFC3339, t.Text("fetched_at"))
+	if err != nil && t.err == nil {
+		t.err = fmt.Errorf("fetched_at: %w", err)
+	}
+	return at
+}

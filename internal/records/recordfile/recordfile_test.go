@@ -105,13 +105,17 @@ func TestTable(t *testing.T) {
 	require.EqualError(t, err, "its first line has no column x, y")
 	table, err := recordfile.NewTable([]byte("url,n"), ',', "url")
 	require.NoError(t, err)
-	require.NoError(t, table.Read([]byte(`"'=a, ""b""",2.5`)))
-	require.Equal(t, `=a, "b"`, table.Text("url"))
-	require.InDelta(t, 2.5, table.Number("n"), 0)
-	require.Zero(t, table.Number("none"))
-	require.NoError(t, table.Err())
-	require.ErrorIs(t, table.Read([]byte("a")), recordfile.ErrColumns)
-	require.NoError(t, table.Read([]byte("a,b")))
-	require.Zero(t, table.Number("n"))
-	require.EqualError(t, table.Err(), `n is "b": it is no number`)
+	decode := func(text string) (url string, n float64, err error) {
+		err = recordfile.Decode(recordfile.Line{Text: []byte(text)}, table, nil, func() { url, n = table.Text("url"), table.Number("n")+table.Number("none") })
+		return url, n, err
+	}
+	url, n, err := decode(`"'=a, ""b""",2.5`)
+	require.NoError(t, err)
+	require.Equal(t, `=a, "b"`, url)
+	require.InDelta(t, 2.5, n, 0)
+	_, _, err = decode("a")
+	require.ErrorIs(t, err, recordfile.ErrColumns)
+	_, n, err = decode("a,b")
+	require.Zero(t, n)
+	require.EqualError(t, err, `n is "b": it is no number`)
 }

@@ -5,7 +5,6 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"os"
 	"strings"
@@ -90,11 +89,6 @@ type file struct {
 	problem error // of the first damaged line
 }
 
-var (
-	errNoURL = errors.New("a line has no url")
-	errLong  = errors.New("a line is too long")
-)
-
 // read hands out every record. A line that is none is counted; the last one, if it has no end, is only cut off.
 func (f *file) read(ctx context.Context, add func(*record)) error {
 	r, err := recordfile.Open(f.path, 0)
@@ -115,18 +109,11 @@ func (f *file) read(ctx context.Context, add func(*record)) error {
 			return err
 		}
 		rec := new(record)
-		switch {
-		case l.Long:
-			err = errLong
-		case table != nil:
-			err = rec.fromRow(table, l.Text)
-		default:
-			err = json.Unmarshal(l.Text, rec)
-			f.src.Links = f.src.Links || bytes.Contains(l.Text, []byte(`"links":[`))
-		}
+		err = recordfile.Decode(l, table, rec, func() { rec.fromRow(table) })
 		if err == nil && rec.URL == "" {
-			err = errNoURL
+			err = recordfile.ErrNoURL
 		}
+		f.src.Links = f.src.Links || table == nil && bytes.Contains(l.Text, []byte(`"links":[`))
 		switch {
 		case err == nil:
 			add(rec)
@@ -252,15 +239,12 @@ func (r *record) clamp() {
 	}
 }
 
-// fromRow takes a line of a table. Of lists it has only the lengths.
-func (r *record) fromRow(t *recordfile.Table, line []byte) (err error) {
-	if err := t.Read(line); err != nil {
-		return err
-	}
+// fromRow takes the cells of a line. Of lists a table has only the lengths.
+func (r *record) fromRow(t *recordfile.Table) {
 	integer := func(name string) int { return int(t.Number(name)) }
 	*r = record{
 		URL: t.Text("url"), Kind: t.Text("kind"), Status: integer("status"), Depth: integer("depth"),
-		Referrer: t.Text("referrer"), Attempt: integer("attempt"), RedirectTo: t.Text("redirect_to"),
+		Referrer: t.Text("referrer"), FetchedAt: t.Time(), Attempt: integer("attempt"), RedirectTo: t.Text("redirect_to"),
 		ContentType: t.Text("content_type"), Bytes: int64(t.Number("bytes")), WireBytes: int64(t.Number("wire_bytes")),
 		Truncated: t.Text("truncated") == "true", Digest: t.Text("digest"), Change: t.Text("change"), Title: t.Text("title"),
 		Timings: timings{Total: t.Number("total_ms")},
@@ -269,11 +253,4 @@ func (r *record) fromRow(t *recordfile.Table, line []byte) (err error) {
 	if d := t.Text("directives"); d != "" {
 		r.Directives = strings.Split(d, "; ")
 	}
-	if err := t.Err(); err != nil {
-		return err
-	}
-	if r.FetchedAt, err = time.Parse(time.RFC3339, t.Text("fetched_at")); err != nil {
-		return fmt.Errorf("fetched_at: %w", err)
-	}
-	return nil
 }

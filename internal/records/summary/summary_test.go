@@ -310,7 +310,7 @@ func TestNoRecords(t *testing.T) {
 		"":                                "f is empty: nothing was crawled",
 		"\n\n":                            "f is empty: nothing was crawled",
 		"hello\n":                         "f has no records of a crawl: ",
-		`{"a":1}` + "\n":                  "f has no records of a crawl: a line has no url",
+		`{"a":1}` + "\n":                  "f has no records of a crawl: it has no url",
 		`{"url":"http://a.te`:             "f has no records of a crawl: ",
 		"url,kind,status,\n":              "f is empty: nothing was crawled",
 		"url,kind,status,\nhttp://a.test": "f has no records of a crawl: ",
