@@ -34,6 +34,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"hash/maphash"
 	"io"
 
 	"github.com/treadlight/crawl/internal/records/recordfile"
@@ -133,7 +134,7 @@ const usualLine = 400
 func (m *Merged) firstReading(ctx context.Context) error {
 	sorted := newSorter(m.cfg.Memory, m.cfg.TempDir, m.total/2/usualLine)
 	defer sorted.close()
-	k := newKeys()
+	k := keys{maphash.MakeSeed(), maphash.MakeSeed()}
 	var ordinal uint64
 	var before int64
 	for _, s := range m.sources {

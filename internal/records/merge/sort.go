@@ -65,8 +65,6 @@ const entrySize = 48
 // keys are two hash functions that nobody outside knows, so that nobody can make URLs that hash alike.
 type keys [2]maphash.Seed
 
-func newKeys() keys { return keys{maphash.MakeSeed(), maphash.MakeSeed()} }
-
 // entry notes a record. The hash of its line must be the same in every run, as it decides which of two records counts
 // that are alike in all else.
 func (k *keys) entry(f *fact, line []byte, ordinal uint64, newest bool) entry {
@@ -90,18 +88,6 @@ func compare(a, b entry) int {
 		cmp.Compare(b.rank>>32, a.rank>>32), cmp.Compare(b.at, a.at), cmp.Compare(b.rank, a.rank),
 		cmp.Compare(b.sum, a.sum), cmp.Compare(a.ordinal, b.ordinal),
 	)
-}
-
-func (e *entry) append(dst []byte) []byte {
-	for _, w := range [...]uint64{e.key[0], e.key[1], e.rank, uint64(e.at), e.sum, e.ordinal} {
-		dst = binary.LittleEndian.AppendUint64(dst, w)
-	}
-	return dst
-}
-
-func (e *entry) decode(b []byte) {
-	word := func(i int) uint64 { return binary.LittleEndian.Uint64(b[8*i:]) }
-	*e = entry{[2]uint64{word(0), word(1)}, word(2), int64(word(3)), word(4), word(5)}
 }
 
 // leastEntries is how many are sorted in memory whatever the bound: fewer make more runs than can be open at once
@@ -151,8 +137,12 @@ func (s *sorter) spill() (err error) {
 	slices.SortFunc(s.held, compare)
 	w := bufio.NewWriterSize(s.file, runBuffer)
 	var line [entrySize]byte
-	for i := range s.held {
-		if _, err := w.Write(s.held[i].append(line[:0])); err != nil {
+	for _, e := range s.held {
+		words := line[:0]
+		for _, w := range [...]uint64{e.key[0], e.key[1], e.rank, uint64(e.at), e.sum, e.ordinal} {
+			words = binary.LittleEndian.AppendUint64(words, w)
+		}
+		if _, err := w.Write(words); err != nil {
 			return fmt.Errorf("sort: %w", err)
 		}
 	}
@@ -208,7 +198,8 @@ func (r *run) next() (more bool, err error) {
 		}
 		return false, fmt.Errorf("sort: %w", err)
 	}
-	r.head.decode(line[:])
+	word := func(i int) uint64 { return binary.LittleEndian.Uint64(line[8*i:]) }
+	r.head = entry{[2]uint64{word(0), word(1)}, word(2), int64(word(3)), word(4), word(5)}
 	return true, nil
 }
 

@@ -154,7 +154,9 @@ func (r *Reader) Next(maxLine int) (Line, error) {
 			return Line{}, fmt.Errorf("read %s: %w", r.path, err)
 		}
 		if !line.Long {
-			line.Text = bytes.TrimRightFunc(bytes.TrimLeftFunc(r.buf, unicode.IsSpace), isSpace)
+			line.Text = bytes.TrimRightFunc(bytes.TrimLeftFunc(r.buf, unicode.IsSpace), func(r rune) bool {
+				return r != '\t' && unicode.IsSpace(r) // tabs at the end of a table's line are empty cells
+			})
 		}
 		if line.Long || len(line.Text) > 0 {
 			return line, nil
@@ -177,9 +179,6 @@ func (r *Reader) line(buf []byte, limit int) (line []byte, long bool, err error)
 		}
 	}
 }
-
-// isSpace is true of space that ends no line of a table: there tabs are empty cells.
-func isSpace(r rune) bool { return r != '\t' && unicode.IsSpace(r) }
 
 // Cut reports whether a compressed file was found to end too early, or to go on with something else.
 func (r *Reader) Cut() bool { return r.cut }

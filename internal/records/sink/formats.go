@@ -46,16 +46,15 @@ var formats = []Spec{
 	},
 	{
 		Format: URLs, Endings: []string{".txt", ".urls"}, Note: " (URLs)",
-		begins: isURL, encode: appendURL,
+		begins: func(line []byte) bool {
+			return bytes.Contains(line, []byte("://")) && !bytes.ContainsAny(line, " \t\x00")
+		},
+		encode: appendURL,
 	},
 	{
 		Format: WARC, Endings: []string{".warc"},
 		begins: func(line []byte) bool { return bytes.HasPrefix(line, []byte("WARC/")) },
 	},
-}
-
-func isURL(line []byte) bool {
-	return bytes.Contains(line, []byte("://")) && !bytes.ContainsAny(line, " \t\x00")
 }
 
 // Formats are all formats.

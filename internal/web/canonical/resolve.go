@@ -31,7 +31,10 @@ func resolve[T text](base URL, ref T) (URL, error) {
 	if len(out) > MaxLength {
 		return URL{}, ErrLong
 	}
-	return Restore(asString(out, ref)), nil
+	if s, ok := any(ref).(string); ok && s == string(out) { // without allocating
+		return Restore(s), nil
+	}
+	return Restore(string(out)), nil
 }
 
 // Portable reports whether ref resolves to the same URL, or the same error, against every page of one directory (see
@@ -44,14 +47,6 @@ func Portable(ref []byte) bool {
 	}
 	colon := bytes.IndexByte(ref, ':')
 	return colon < 0 || len(ref) > colon+2 && ref[colon+1] == '/' && ref[colon+2] == '/'
-}
-
-// asString is out as a string, without allocating if that is ref.
-func asString[T text](out []byte, ref T) string {
-	if s, ok := any(ref).(string); ok && s == string(out) {
-		return s
-	}
-	return string(out)
 }
 
 // trim removes C0 controls and space at both ends, as the standard does.
@@ -281,7 +276,7 @@ func appendPlainHost[T text](dst []byte, scheme string, authority T) ([]byte, bo
 	if !isPlainNumber(port, 0xffff) {
 		return nil, false
 	}
-	if string(port) == defaultPort(scheme) {
+	if string(port) == "80" && scheme == "http" || string(port) == "443" && scheme == "https" {
 		return dst, true
 	}
 	return append(append(dst, ':'), port...), true
@@ -324,13 +319,6 @@ func isPlainNumber[T text](s T, limit int) bool {
 		}
 	}
 	return true
-}
-
-func defaultPort(scheme string) string {
-	if scheme == "https" {
-		return "443"
-	}
-	return "80"
 }
 
 // parseHost uses the library, and checks that DNS can hold the result.
@@ -415,7 +403,7 @@ func appendDirty[T text](dst []byte, s T, allowed byte) []byte {
 		case classes[c]&allowed != 0:
 			dst = append(dst, c)
 			i++
-		case c == '%' && isEscape(s, i):
+		case c == '%' && i+2 < len(s) && classes[s[i+1]]&classes[s[i+2]]&hexDigit != 0:
 			v := unhex(s[i+1])<<4 | unhex(s[i+2])
 			// Bare, a hex digit right behind a stray "%" would make an escape of it.
 			joins := classes[v]&hexDigit != 0 && len(dst)-stray < len("%XX")
@@ -447,10 +435,6 @@ func appendRune[T text](dst []byte, s T, i int) ([]byte, int) {
 		dst = appendHex(dst, c)
 	}
 	return dst, i + n
-}
-
-func isEscape[T text](s T, i int) bool {
-	return i+2 < len(s) && classes[s[i+1]]&hexDigit != 0 && classes[s[i+2]]&hexDigit != 0
 }
 
 func appendHex(dst []byte, c byte) []byte {

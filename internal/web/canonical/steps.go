@@ -22,7 +22,8 @@ type Step struct {
 func Steps(text string, r *Rules) ([]Step, URL, error) {
 	w := walk{now: text}
 	u, err := Parse(text)
-	w.step("white space", "controls and space around a URL, and line ends within, are not part of it", clean(text))
+	w.step("white space", "controls and space around a URL, and line ends within, are not part of it",
+		strings.NewReplacer("\t", "", "\n", "", "\r", "").Replace(trim(text)))
 	w.step("fragment", "what follows # is never sent", w.now[:index(w.now, '#')])
 	if err != nil {
 		return w.steps, URL{}, err
@@ -49,10 +50,6 @@ type walk struct {
 func (w *walk) step(rule, why, to string) {
 	w.steps = append(w.steps, Step{Rule: rule, From: w.now, To: to, Why: why})
 	w.now = to
-}
-
-func clean(text string) string {
-	return strings.NewReplacer("\t", "", "\n", "", "\r", "").Replace(trim(text))
 }
 
 // authority explains scheme, host and port.

@@ -35,12 +35,15 @@ const (
 
 // Detect guesses the encoding of any text and returns its WHATWG name, in lower case.
 func Detect(text []byte) string {
-	if name := byForm(text); name != "" {
+	sample := sampleOf(text)
+	if len(sample) == 0 && (bytes.Contains(text, []byte("\x1b$B")) || bytes.Contains(text, []byte("\x1b$@"))) {
+		return "iso-2022-jp"
+	}
+	if name := utf16(text); name != "" {
 		return name
 	}
-	sample := sampleOf(text)
-	if len(sample) == 0 {
-		return "utf-8" // ASCII
+	if nearlyUTF8(text) || len(sample) == 0 { // the latter is ASCII
+		return "utf-8"
 	}
 	best, cheapest := Default, math.Inf(1)
 	for _, m := range models() {
@@ -53,20 +56,6 @@ func Detect(text []byte) string {
 		}
 	}
 	return best
-}
-
-// byForm recognises encodings without a language.
-func byForm(text []byte) string {
-	if (bytes.Contains(text, []byte("\x1b$B")) || bytes.Contains(text, []byte("\x1b$@"))) && len(sampleOf(text)) == 0 {
-		return "iso-2022-jp"
-	}
-	if name := utf16(text); name != "" {
-		return name
-	}
-	if nearlyUTF8(text) {
-		return "utf-8"
-	}
-	return ""
 }
 
 // utf16 recognises UTF-16 without a mark: every other byte of markup is zero.

@@ -70,7 +70,7 @@ func ParseWithin(body []byte, elements int, budget *effort.Budget) *Document {
 	return d
 }
 
-// prune takes out the elements beyond most, in the order of the page.
+// prune takes out the elements beyond most, in the order of the page, and all that comes after them.
 func prune(root *html.Node, most int) bool {
 	elements := 0
 	for n := range root.Descendants() {
@@ -78,21 +78,16 @@ func prune(root *html.Node, most int) bool {
 			continue
 		}
 		if elements++; elements > most {
-			cutAfter(n, root)
+			for c := n; c != root; c = c.Parent {
+				for c.NextSibling != nil {
+					c.Parent.RemoveChild(c.NextSibling)
+				}
+			}
+			n.Parent.RemoveChild(n)
 			return true
 		}
 	}
 	return false
-}
-
-// cutAfter takes n out, and all that comes after it.
-func cutAfter(n, root *html.Node) {
-	for c := n; c != root; c = c.Parent {
-		for c.NextSibling != nil {
-			c.Parent.RemoveChild(c.NextSibling)
-		}
-	}
-	n.Parent.RemoveChild(n)
 }
 
 // After is the node that follows n and all that is in it, in the order of the page. It is nil after the last one

@@ -28,7 +28,7 @@ func parseLeniently(z *html.Tokenizer) *html.Node {
 		case html.ErrorToken:
 			return b.root
 		case html.TextToken:
-			b.text(z.Token().Data)
+			b.top().AppendChild(&html.Node{Type: html.TextNode, Data: z.Token().Data})
 		case html.StartTagToken, html.SelfClosingTagToken:
 			t := z.Token()
 			b.start(&t)
@@ -57,11 +57,6 @@ func element(a atom.Atom) *html.Node {
 }
 
 func (b *builder) top() *html.Node { return b.open[len(b.open)-1] }
-
-// text goes to the innermost element.
-func (b *builder) text(s string) {
-	b.top().AppendChild(&html.Node{Type: html.TextNode, Data: s})
-}
 
 // start adds an element, and closes those that it ends without saying so.
 func (b *builder) start(t *html.Token) {

@@ -108,7 +108,7 @@ func (x *shapes) has(name []byte) bool {
 var tagShapes = func() shapes {
 	names := []string{"noembed", "plaintext", "xmp"} // for their raw text
 	for _, el := range slices.Concat(elements[:]...) {
-		if el.open != nil || el.close != nil || el.field || slices.ContainsFunc(el.refs, reference.isPage) {
+		if el.open != nil || el.close != nil || el.field || slices.ContainsFunc(el.refs, func(r reference) bool { return r.as == toPage || r.as == likePage }) {
 			names = append(names, el.name)
 		}
 	}

@@ -23,7 +23,8 @@ func (e *Extractor) decode(body []byte, declared string) []byte {
 	if name == utf8Name {
 		return bytes.TrimPrefix(body, []byte("\ufeff"))
 	}
-	if encodesQueries(name) {
+	// Other queries are in UTF-8; the escape sequences of ISO-2022-JP are not worth their code.
+	if !slices.Contains([]string{"utf-16le", "utf-16be", "replacement", "iso-2022-jp", "x-user-defined"}, name) {
 		e.links.enc = enc
 	}
 	out, _, err := transform.Append(enc.NewDecoder(), e.decoded[:0], body)
@@ -32,16 +33,6 @@ func (e *Extractor) decode(body []byte, declared string) []byte {
 	}
 	e.decoded = out
 	return out
-}
-
-// encodesQueries is true of encodings that are used in queries. For others UTF-8 is; the escape sequences of
-// ISO-2022-JP are not worth their code.
-func encodesQueries(name string) bool {
-	switch name {
-	case utf8Name, "utf-16le", "utf-16be", "replacement", "iso-2022-jp", "x-user-defined":
-		return false
-	}
-	return true
 }
 
 func isASCII(s []byte) bool {
@@ -73,7 +64,7 @@ const (
 // of the page. A page without any that is valid UTF-8 is UTF-8, and so is one beyond ASCII that declares
 // windows-1252: other text is not valid by chance. Otherwise it is guessed.
 func encodingOf(s *scanner, body []byte, server string) (encoding.Encoding, string) {
-	if hasMark(body) {
+	if hasPrefix(body, "\xef\xbb\xbf") || hasPrefix(body, "\xfe\xff") || hasPrefix(body, "\xff\xfe") { // a byte order mark
 		enc, name, _ := charset.DetermineEncoding(body, "")
 		return enc, name
 	}
@@ -87,7 +78,8 @@ func encodingOf(s *scanner, body []byte, server string) (encoding.Encoding, stri
 				return enc, name
 			}
 		}
-		if hasEscapes(body) {
+		// Zeros or escapes in valid UTF-8 may be UTF-16 or ISO-2022-JP.
+		if bytes.IndexByte(body[:min(len(body), declaredWithin)], 0) >= 0 || bytes.IndexByte(body, 0x1b) >= 0 {
 			return charset.Lookup(chardet.Detect(body))
 		}
 	}
@@ -135,11 +127,6 @@ func declared(s *scanner, head []byte) (encoding.Encoding, string) {
 // meta element).
 var charsetParam = regexp.MustCompile(`(?i)charset[ \t\n\f\r]*=[ \t\n\f\r]*(?:"([^"]*)"|'([^']*)'|([^"' \t\n\f\r;][^ \t\n\f\r;]*))`)
 
-// hasEscapes is true of valid UTF-8 that may be UTF-16 or ISO-2022-JP: it has zeros or escapes.
-func hasEscapes(body []byte) bool {
-	return bytes.IndexByte(body[:min(len(body), declaredWithin)], 0) >= 0 || bytes.IndexByte(body, 0x1b) >= 0
-}
-
 // xmlDeclaration finds the label in one ("get an XML encoding").
 var xmlDeclaration = regexp.MustCompile(`^<\?xml[^>]*?encoding[\x00- ]*=[\x00- ]*(?:"([^"\x00- >]*)"|'([^'\x00- >]*)')[^>]*>`)
 
@@ -153,9 +140,4 @@ func inASCII(label []byte) (encoding.Encoding, string) {
 		return encoding.Nop, utf8Name
 	}
 	return enc, name
-}
-
-// hasMark reports whether body begins with the byte order mark of UTF-8 or UTF-16.
-func hasMark(body []byte) bool {
-	return hasPrefix(body, "\xef\xbb\xbf") || hasPrefix(body, "\xfe\xff") || hasPrefix(body, "\xff\xfe")
 }

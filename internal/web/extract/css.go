@@ -49,8 +49,10 @@ func (c *cssScanner) next() []byte {
 			c.at++
 			c.importing, c.namespace, c.functions = false, false, 0
 		case b == '@' || b == '#' || kinds[b]&digit != 0:
-			c.at++
-			c.atRule(b, c.name())
+			c.at++ // after a hash or a digit a name is no function
+			if name := c.name(); b == '@' {
+				c.importing, c.namespace = is(name, "import"), is(name, "namespace")
+			}
 		case startsName(c.s[c.at:]):
 			if ref := c.word(); ref != nil {
 				return ref
@@ -68,14 +70,6 @@ func (c *cssScanner) open(references bool) {
 	c.functions <<= 1
 	if references {
 		c.functions |= 1
-	}
-}
-
-// atRule handles a name after "@". After a hash or a digit it is no function.
-func (c *cssScanner) atRule(first byte, name []byte) {
-	if first == '@' {
-		c.importing = is(name, "import")
-		c.namespace = is(name, "namespace")
 	}
 }
 
@@ -272,17 +266,6 @@ func prolog(body []byte, instruction func([]byte)) (root string) {
 		}
 	}
 	return ""
-}
-
-// syntaxOfXML decides by the root element. Feeds and sitemaps have a parser of their own.
-func syntaxOfXML(body []byte) syntax {
-	switch prolog(body, nil) {
-	case "html":
-		return xhtml
-	case "", "urlset", "sitemapindex", "rss", "feed", "rdf":
-		return opaque
-	}
-	return xml
 }
 
 // styleSheets adds the xml-stylesheets before the root.

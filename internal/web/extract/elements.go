@@ -30,8 +30,6 @@ type reference struct {
 	as   meaning
 }
 
-func (r reference) isPage() bool { return r.as == toPage || r.as == likePage }
-
 // anywhere is what the attributes of any element mean, by attr from firstShared on. Those of data- belong to the
 // page, but most scripts that load images late or make rows clickable use the same names.
 var anywhere = [numAttrs - firstShared]meaning{
@@ -275,7 +273,8 @@ func (e *Extractor) take(a attr, as meaning) {
 	case likePage:
 		e.takeIf(likeURL(val), a, toPage)
 	case pathLike:
-		e.takeIf(likePath(val) && likeURL(val), a, toPage)
+		begins := func(start string) bool { return hasPrefix(trim(val), start) }
+		e.takeIf(slices.ContainsFunc(paths, begins) && likeURL(val), a, toPage)
 	case likePart:
 		if hasPrefix(trim(val), "url(") {
 			e.css(val)
@@ -283,9 +282,12 @@ func (e *Extractor) take(a attr, as meaning) {
 			e.take(a, toPart)
 		}
 	case likeParts:
-		e.takeIf(likeURL(bytes.TrimRight(first(val), ",")), a, toParts)
+		first := trim(val)
+		e.takeIf(likeURL(bytes.TrimRight(first[:endOf(first, 0, space)], ",")), a, toParts)
 	}
 }
+
+var paths = []string{"/", "./", "../", "?", "http://", "https://"}
 
 // likeURL rules out words, numbers, colours, data and templates.
 func likeURL(s []byte) bool {
@@ -305,17 +307,6 @@ func likeURL(s []byte) bool {
 		}
 	}
 	return letters && marks
-}
-
-var paths = [...]string{"/", "./", "../", "?", "http://", "https://"}
-
-func likePath(s []byte) bool {
-	return slices.ContainsFunc(paths[:], func(start string) bool { return hasPrefix(trim(s), start) })
-}
-
-func first(s []byte) []byte {
-	s = trim(s)
-	return s[:endOf(s, 0, space)]
 }
 
 // openAnchor adds a link. That of SVG has two attributes for one.
@@ -429,8 +420,10 @@ func (e *Extractor) openParam() {
 
 // chars handles text. It is decoded only if it is kept.
 func (e *Extractor) chars() {
-	if e.form.wordsOf != "" {
-		e.form.takeWords(e.source.text())
+	if f := &e.form; f.wordsOf != "" {
+		if s := e.source.text(); len(f.words)+len(s) <= maxQuery {
+			f.words = append(f.words, s...)
+		}
 	}
 	switch {
 	case e.title && !e.hasTitle:

@@ -229,8 +229,13 @@ func (e *Extractor) read(s syntax, d *Document) {
 	}
 	e.opts.Budget.SpendText(len(d.Body))
 	body := e.decode(d.Body, d.Charset)
-	if s == xml {
-		s = syntaxOfXML(body)
+	if s == xml { // the root element decides; feeds and sitemaps have a parser of their own
+		switch prolog(body, nil) {
+		case "html":
+			s = xhtml
+		case "", "urlset", "sitemapindex", "rss", "feed", "rdf":
+			s = opaque
+		}
 	}
 	e.syntax, e.dst.HTML = s, s > plain
 	switch s {
@@ -258,7 +263,7 @@ func (e *Extractor) read(s syntax, d *Document) {
 func (e *Extractor) finish() {
 	d := e.dst
 	if e.opts.Text {
-		d.Text = e.text.string()
+		d.Text = strings.ToValidUTF8(string(e.text.buf), "\ufffd")
 	}
 	d.Lang = cmp.Or(d.Lang, e.metaLang, e.headerLang)
 	d.Directives, d.NoIndex, d.NoFollow = e.directives.list, e.directives.noIndex, e.directives.noFollow

@@ -202,12 +202,6 @@ func (f *form) endSelect() {
 	f.inSelect, f.chosen, f.multiple, f.hasFirst, f.first = false, false, false, false, nil
 }
 
-func (f *form) takeWords(s []byte) {
-	if len(f.words)+len(s) <= maxQuery {
-		f.words = append(f.words, s...)
-	}
-}
-
 func (f *form) endWords() {
 	switch f.wordsOf {
 	case "option":

@@ -31,7 +31,10 @@ func (t *textBuffer) add(s []byte) {
 			n++
 		}
 		if n > 0 {
-			t.fill()
+			if len(t.buf) > 0 && t.due != none {
+				t.buf = append(t.buf, " \n"[t.due-blank])
+			}
+			t.due = none
 			t.buf = append(t.buf, s[:n]...)
 		}
 		if s = s[n:]; len(s) > 0 {
@@ -40,20 +43,6 @@ func (t *textBuffer) add(s []byte) {
 		}
 	}
 }
-
-func (t *textBuffer) fill() {
-	if len(t.buf) > 0 {
-		switch t.due {
-		case blank:
-			t.buf = append(t.buf, ' ')
-		case line:
-			t.buf = append(t.buf, '\n')
-		}
-	}
-	t.due = none
-}
-
-func (t *textBuffer) string() string { return strings.ToValidUTF8(string(t.buf), "\ufffd") }
 
 // field is s with white space collapsed, as valid UTF-8, at most maxField bytes of whole characters.
 func field(s []byte) string {

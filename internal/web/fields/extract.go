@@ -156,9 +156,10 @@ func attr(n *html.Node, name string) (string, bool) {
 func (p *page) element(c *compiled, n *html.Node) string {
 	switch c.Type {
 	case HTML:
-		v := render(n)
-		p.budget.SpendText(len(v))
-		return v
+		var l limited
+		_ = html.Render(&l, n) // its error is that of the writer, which is full
+		p.budget.SpendText(l.b.Len())
+		return l.b.String()
 	case URL:
 		for _, name := range []string{"href", "src", "content", "data", "cite"} {
 			if v, ok := dom.Attr(n, name); ok {
@@ -195,14 +196,7 @@ func (p *page) read(t Type, s string) string {
 	return c.String()
 }
 
-// render is an element as HTML, at most a little more than MaxValue.
-func render(n *html.Node) string {
-	var l limited
-	_ = html.Render(&l, n) // its error is that of the writer, which is full
-	return l.b.String()
-}
-
-// limited fails when it has more than MaxValue bytes.
+// limited takes at most a little more than MaxValue bytes.
 type limited struct{ b strings.Builder }
 
 // Write keeps b, unless there is enough.

@@ -37,19 +37,16 @@ type splitter struct {
 	budget  *effort.Budget
 }
 
-// split cuts top into blocks. prose is the words of each element.
-func split(top *html.Node, prose map[*html.Node]int, budget *effort.Budget) []block {
-	s := splitter{prose: prose, budget: budget}
-	s.children(top, false)
-	s.end()
-	return s.blocks
-}
-
 func (s *splitter) children(n *html.Node, linked bool) {
 	for c := n.FirstChild; c != nil && s.budget.SpendText(len(c.Data)); c = c.NextSibling {
 		switch {
 		case c.Type == html.TextNode:
-			s.text(c.Data, linked)
+			s.line.Add(c.Data)
+			n := words(c.Data)
+			s.open.words += n
+			if linked {
+				s.open.linked += n
+			}
 		case c.Type == html.ElementNode && !dom.Silent(c) && !s.boilerplate(c):
 			s.element(c, linked)
 		}
@@ -89,15 +86,6 @@ func isHeading(a atom.Atom) bool {
 		return true
 	}
 	return false
-}
-
-func (s *splitter) text(t string, linked bool) {
-	s.line.Add(t)
-	n := words(t)
-	s.open.words += n
-	if linked {
-		s.open.linked += n
-	}
 }
 
 func (s *splitter) end() {

@@ -45,7 +45,10 @@ func Text(d *dom.Document) string {
 	prose := make(map[*html.Node]int)
 	count(body, false, prose, d.Budget)
 	top, marked := container(body, prose)
-	blocks := split(top, prose, d.Budget)
+	s := splitter{prose: prose, budget: d.Budget}
+	s.children(top, false)
+	s.end()
+	blocks := s.blocks
 	if marked {
 		chooseMarked(blocks)
 	} else {

@@ -131,7 +131,10 @@ func withoutContents(page []byte, main func(*html.Node) bool) string {
 // linked is the share of words that are links.
 func linked(n *html.Node) float64 {
 	var all block
-	for _, b := range split(n, map[*html.Node]int{}, nil) {
+	s := splitter{prose: map[*html.Node]int{}}
+	s.children(n, false)
+	s.end()
+	for _, b := range s.blocks {
 		all.words, all.linked = all.words+b.words, all.linked+b.linked
 	}
 	return all.links()

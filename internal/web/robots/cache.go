@@ -178,7 +178,12 @@ func (c *Cache) Answer(origin string, now time.Time, res Result) Entry {
 	switch {
 	case res.Kind == Moved:
 	case fresh != nil:
-		c.storeLocked(r, fresh)
+		c.bytes += fresh.size - r.size
+		*r = *fresh
+		// The origin itself is the newest, and stays if it is alone.
+		for c.bytes > c.cfg.MaxBytes && c.origins.Len() > 1 {
+			c.origins.RemoveOldest()
+		}
 	default:
 		r.putOff(now, res)
 	}
@@ -196,15 +201,6 @@ func (c *Cache) fresh(now time.Time, res Result) *record {
 	}
 	r.size = r.weigh()
 	return r
-}
-
-func (c *Cache) storeLocked(r, fresh *record) {
-	c.bytes += fresh.size - r.size
-	*r = *fresh
-	// The origin itself is the newest, and stays if it is alone.
-	for c.bytes > c.cfg.MaxBytes && c.origins.Len() > 1 {
-		c.origins.RemoveOldest()
-	}
 }
 
 func (r *record) weigh() int {

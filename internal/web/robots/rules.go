@@ -87,21 +87,18 @@ func (r *Rules) Check(path string) Decision {
 	}
 	for i := range r.rules {
 		if match(r.rules[i].pattern, path) {
-			return r.rules[i].decision()
+			d := Decision{Allowed: r.rules[i].allow, Line: r.rules[i].line, Rule: "Disallow: " + r.rules[i].written}
+			if d.Allowed {
+				d.Rule = "Allow: " + r.rules[i].written
+			}
+			d.Reason = fmt.Sprintf("robots.txt line %d: %s", d.Line, d.Rule)
+			return d
 		}
 	}
 	return Decision{Allowed: true, Reason: noRule}
 }
 
 const noRule = "no rule in robots.txt matches"
-
-func (r *rule) decision() Decision {
-	text := "Disallow: " + r.written
-	if r.allow {
-		text = "Allow: " + r.written
-	}
-	return Decision{Allowed: r.allow, Line: r.line, Rule: text, Reason: fmt.Sprintf("robots.txt line %d: %s", r.line, text)}
-}
 
 // match matches a normalised pattern with the start of a normalised path, or the whole of it if the pattern ends in
 // "$". Each literal between stars is matched as early as possible, so nothing is tried twice.

@@ -34,14 +34,17 @@ const farBits = 14
 
 // New builds a Detector.
 func New(cfg Config) *Detector {
-	d := &Detector{cfg: cfg, sessions: newSessions(cfg.Key)}
+	d := &Detector{cfg: cfg, sessions: sessions{cfg.Key, newLRU[uint64, *part](maxParts, nil), newLRU[uint64, uint64](maxSeen, nil)}}
 	d.hosts = newLRU(maxHosts, func(_ uint64, pages int) {
 		if pages > cfg.After {
 			d.large.Add(-1)
 		}
 	})
 	d.patterns = newLRU(maxPatterns, func(_ uint64, p *pattern) { d.forget(p) })
-	d.trials = newLRU(maxTrials, func(p *pattern, _ struct{}) { d.drop(p) })
+	d.trials = newLRU(maxTrials, func(p *pattern, _ struct{}) { // a skipped pattern stays skipped, without probes
+		d.end(p)
+		p.trial, p.probeAt = nil, 0
+	})
 	return d
 }
 
@@ -63,19 +66,17 @@ func (d *Detector) CheckLink(u canonical.URL, thisYear int) Decision {
 	if d.large.Load() == 0 {
 		return Follow
 	}
-	if year, _ := date(u.Path()); far(year, thisYear) && d.farFrom(u) {
-		return Calendar
+	if year, _ := date(u.Path()); far(year, thisYear) {
+		i := d.of(u).keys[byNames] >> (64 - farBits)
+		d.mu.Lock()
+		pages, _ := d.hosts.Peek(d.host(u))
+		used := pages > d.cfg.After && d.far[i] >= maxFar
+		d.mu.Unlock()
+		if used {
+			return Calendar
+		}
 	}
 	return d.checkLearned(u, false)
-}
-
-// farFrom reports whether the pattern of u has used up its URLs with far dates.
-func (d *Detector) farFrom(u canonical.URL) bool {
-	i := d.of(u).keys[byNames] >> (64 - farBits)
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	pages, _ := d.hosts.Peek(d.host(u))
-	return pages > d.cfg.After && d.far[i] >= maxFar
 }
 
 // RecordAccepted records that u, which CheckLink let pass, was new and is queued. It was found on the page from,

@@ -61,9 +61,6 @@ var (
 	staleFactor = [levels]int{1, 2, 4, 8}
 )
 
-// pause is how many pages pass until the next trial.
-func (p *pattern) pause() int { return min(256+p.visited/4, 1024) }
-
 func (p *pattern) count() { p.since, p.grown = p.visited, 0 }
 
 // grows reports whether at least one URL was found for every two visited pages. Otherwise the pattern is finite, and
@@ -130,17 +127,11 @@ func (p *pattern) probe(u canonical.URL) bool {
 	return true
 }
 
-// drop evicts a trial. A skipped pattern stays skipped, without probes.
-func (d *Detector) drop(p *pattern) {
-	d.end(p)
-	p.trial, p.probeAt = nil, 0
-}
-
 func (d *Detector) end(p *pattern) {
 	if p.trying {
 		d.trying.Add(-1)
 	}
-	p.trying, p.trialAt = false, p.visited+p.pause()
+	p.trying, p.trialAt = false, p.visited+min(256+p.visited/4, 1024)
 	p.count()
 }
 
@@ -183,7 +174,7 @@ func (d *Detector) addText(p *pattern, v *Visit, l level, text *neardup.Text, no
 	switch {
 	case p.decision != Follow:
 		if !stale && !notFound { // it was on its way when the pattern was left, or a probe
-			p.reopen()
+			p.decision, p.trialAt = Follow, p.visited+minPages[byNames]
 			d.skipped.Add(-1)
 		}
 		return
@@ -249,8 +240,4 @@ func (d *Detector) skip(p *pattern, s *shape, l level) {
 	d.end(p)
 	p.refused, p.probeAt, p.passedTrial = 0, firstProbe, false
 	d.skipped.Add(1)
-}
-
-func (p *pattern) reopen() {
-	p.decision, p.trialAt = Follow, p.visited+minPages[byNames]
 }

@@ -38,10 +38,6 @@ type part struct {
 // sighting is the first page of a URL without its id.
 type sighting struct{ url, value, sim, images uint64 }
 
-func newSessions(seed uint64) sessions {
-	return sessions{seed, newLRU[uint64, *part](maxParts, nil), newLRU[uint64, uint64](maxSeen, nil)}
-}
-
 // foundPart is the first part of a URL that looks random.
 type foundPart struct {
 	key   uint64 // of host and name

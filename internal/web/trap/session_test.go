@@ -115,7 +115,7 @@ func TestBounds(t *testing.T) {
 		}
 	}
 	require.Equal(t, trying, j.trying.Load())
-	s := newSessions(0)
+	s := newJudge(t, Config{}).sessions
 	for i := range 3 * maxParts {
 		s.open(parse(t, fmt.Sprintf("/x?name%d=0a1b2c3d4e5f6071", i)))
 	}

@@ -222,21 +222,14 @@ func repeats(path string) bool {
 			return true
 		}
 		for group := 1; group <= longestGroup && i+group*(maxRepeats+1) <= len(list); group++ {
-			if (group > 1 || len(segment) > 1 && !number(segment)) && inRow(list[i:], group, maxRepeats+1) {
+			n := group * maxRepeats // segments that are those a group before
+			if (group > 1 || len(segment) > 1 && digits(segment, len(segment)) < len(segment)) && slices.Equal(list[i:i+n], list[i+group:i+group+n]) {
 				return true
 			}
 		}
 	}
 	return false
 }
-
-// inRow reports whether the first group of segments is there so many times in a row.
-func inRow(list []string, group, times int) bool {
-	n := group * (times - 1)
-	return slices.Equal(list[:n], list[group:group+n])
-}
-
-func number(s string) bool { return s != "" && digits(s, len(s)) == len(s) }
 
 // Dates that are not far: newspaper archives begin after 1700, few events are planned for later than in five years.
 const (
@@ -278,7 +271,7 @@ func dateIn(s string) (year int, ok bool) {
 		}
 		part := s[i : i+n]
 		switch {
-		case n == 8 && month(part[4:6]) && day(part[6:]):
+		case n == 8 && month(part[4:6]) && atoi(part[6:]) >= 1 && atoi(part[6:]) <= 31:
 			return atoi(part[:4]), true
 		case n == 4 && i+n+1 < len(s) && (s[i+n] == '/' || s[i+n] == '-'):
 			behind := s[i+n+1:]
@@ -306,5 +299,3 @@ func atoi(s string) int {
 }
 
 func month(s string) bool { n := atoi(s); return n >= 1 && n <= 12 }
-
-func day(s string) bool { n := atoi(s); return n >= 1 && n <= 31 }

@@ -124,13 +124,6 @@ func (r *record) revisit(head []byte, profile string, to original) {
 	r.add("WARC-Refers-To-Date", to.date)
 }
 
-// note stands for an exchange that is left out, and says why. It tells nothing of the page.
-func (x *exchange) note() *record {
-	said := *x.Record
-	said.Links, said.Resources = nil, nil
-	return (&exchange{Record: &said, date: x.date, info: x.info}).about("")
-}
-
 // beside is the header of the other records of the exchange whose answer has that ID.
 func (x *exchange) beside(kind, media, answer string, block []byte) *record {
 	return &record{

@@ -55,7 +55,8 @@ func (f *file) remove(dir string) error {
 
 func nameOf(prefix, host string, serial int, now time.Time) string {
 	name := fmt.Sprintf("%s-%s-%05d", prefix, now.UTC().Format("20060102150405"), serial)
-	if host = hostPart(host); host != "" {
+	host = regexp.MustCompile("[^a-zA-Z0-9.-]").ReplaceAllString(host, "-")
+	if host = strings.Trim(host[:min(len(host), maxHostPart)], "-."); host != "" {
 		name += "-" + host
 	}
 	return name + ending
@@ -63,12 +64,6 @@ func nameOf(prefix, host string, serial int, now time.Time) string {
 
 // maxHostPart bounds the name of the machine in that of a file, which systems bound at 255.
 const maxHostPart = 64
-
-// hostPart is the name of a machine as it may stand in that of a file.
-func hostPart(host string) string {
-	name := regexp.MustCompile("[^a-zA-Z0-9.-]").ReplaceAllString(host, "-")
-	return strings.Trim(name[:min(len(name), maxHostPart)], "-.")
-}
 
 func single(path string) ([]*file, error) {
 	info, err := os.Stat(path)

@@ -421,5 +421,5 @@ func TestNames(t *testing.T) {
 	require.Equal(t, "p-20261122120000-00007.warc.gz", nameOf("p", "", 7, noon))
 	require.Equal(t, "p-20261122120000-123456-b-cher.warc.gz", nameOf("p", "bücher", 123456, noon))
 	require.Equal(t, "p-20261122120000-00001.warc.gz", nameOf("p", "../-", 1, noon))
-	require.Equal(t, strings.Repeat("x", 64), hostPart(strings.Repeat("x", 300)))
+	require.Equal(t, "p-20261122120000-00001-"+strings.Repeat("x", 64)+".warc.gz", nameOf("p", strings.Repeat("x", 300), 1, noon))
 }

@@ -278,7 +278,10 @@ func (w *Writer) attach(f *file, out *os.File) {
 func (w *Writer) exchange(r *sink.Record) error {
 	x := &exchange{Record: r, head: headerLength(r.Exchange.Response), date: dateOf(r.FetchedAt), info: w.info}
 	if w.cfg.ObeyNoArchive && slices.Contains(x.Directives, "noarchive") {
-		return w.enc.put(&w.buf, x.note())
+		said := *r // and of the page only that
+		said.Links, said.Resources = nil, nil
+		x.Record = &said
+		return w.enc.put(&w.buf, x.about(""))
 	}
 	request := r.Exchange.Request
 	if !w.cfg.Credentials {
