@@ -213,7 +213,7 @@ func TestOverloadIsShared(t *testing.T) {
 }
 
 // Slow hosts that could fill every slot leave half of them to quick ones for as long as
-// those have work, and none of the slow ones starves either.
+// those have work, and none of the slow ones starves either. Then they have every slot.
 func TestSlowHostsBesideQuickOnes(t *testing.T) {
 	const quick, slow, slots, pages = 20, 12, 16, 400
 	const soon, late = 50 * time.Millisecond, 3 * time.Second
@@ -248,6 +248,12 @@ func TestSlowHostsBesideQuickOnes(t *testing.T) {
 		// At first new hosts take every second of their slots.
 		require.LessOrEqual(t, c.widest(name(i)), (slow+half/2-1)/(half/2)*late, name(i))
 	}
+	most := 0
+	c.run(func() bool { // after the first of those that are out has ended
+		most = max(most, len(c.out)+1)
+		return most == slots
+	})
+	require.Equal(t, slots, most)
 }
 
 // A stream of hosts that nobody knows yet keeps slow ones waiting for every second slot and
@@ -323,4 +329,32 @@ func BenchmarkNextPaced(b *testing.B) {
 		turns++
 	}
 	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(turns), "ns/turn")
+}
+
+// BenchmarkDispatch is one lease and its end among many hosts, ready or waiting.
+func BenchmarkDispatch(b *testing.B) {
+	for _, hosts := range []int{1, 1000, 100_000} {
+		b.Run(fmt.Sprintf("hosts=%d", hosts), func(b *testing.B) {
+			p := newPaced()
+			f, err := New(Config{Pacer: p})
+			require.NoError(b, err)
+			for h := range hosts {
+				it := link(b, fmt.Sprintf("http://h%d.test/", h))
+				f.Add(start, it, f.Fingerprint(&it))
+				p.interval[fmt.Sprintf("h%d.test", h)] = time.Duration(h) * time.Millisecond
+			}
+			f.Prove()
+			now := start
+			b.ReportAllocs()
+			for b.Loop() {
+				l, wake := f.Next(now)
+				if l == nil {
+					now = wake
+					continue
+				}
+				p.take(l, now)
+				retry(f, now, l, now, attribution.Nobody)
+			}
+		})
+	}
 }

@@ -111,3 +111,14 @@ func unused(f *Frontier, now time.Time, l *Lease, full bool) {
 	f.Release(now, l, 0, attribution.Outcome{})
 	f.End(now, l, WaitHost(full))
 }
+
+// Bytes is the length of the URLs queued in memory.
+func (f *Frontier) Bytes() int { return f.bytes }
+
+// Prove has all hosts in memory be such as have answered before, which may have more than one
+// lease out.
+func (f *Frontier) Prove() {
+	for _, h := range f.hosts {
+		h.proven = true
+	}
+}

@@ -1,7 +1,6 @@
 package frontier
 
 import (
-	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -300,80 +299,4 @@ func TestOneQueuePerBudget(t *testing.T) {
 	f := open(t, Config{})
 	add(t, f, start, "http://a.test:443/", "https://a.test/", "http://a.test/")
 	require.Equal(t, int64(1), f.Counts().Hosts)
-}
-
-// Slow hosts must leave half of the slots to quick ones, and take them all when there
-// are no others.
-func TestSlowLane(t *testing.T) {
-	const slots = 8
-	f := open(t, Config{Slots: slots, PerHost: slots})
-	for h := range 6 {
-		for i := range 20 {
-			add(t, f, start, fmt.Sprintf("http://slow%d.test/%d", h, i))
-		}
-	}
-	out := map[*Lease]bool{}
-	lease := func(now time.Time) (n int) {
-		for len(out) < slots {
-			l, _ := f.Next(now)
-			if l == nil {
-				break
-			}
-			l.Started()
-			out[l] = true
-			n++
-		}
-		return n
-	}
-	require.Equal(t, slots/2, lease(start), "hosts that have not answered share half of the slots")
-
-	add(t, f, start, "http://quick.test/0")
-	require.Zero(t, lease(start), "nobody knows yet that it is quick")
-	for l := range out {
-		end(f, at(5*time.Second), l)
-		delete(out, l)
-	}
-	now := at(5 * time.Second)
-	for len(f.hosts["quick.test"].out) == 0 {
-		require.NotZero(t, lease(now))
-		for l := range out {
-			if l.Host() != "quick.test" {
-				now = now.Add(5 * time.Second)
-				end(f, now, l)
-				delete(out, l)
-			}
-		}
-	}
-	for l := range out {
-		f.Release(now, l, 20*time.Millisecond, attribution.Outcome{})
-		f.End(now, l, Done(nil))
-		delete(out, l)
-	}
-	for i := range 100 {
-		add(t, f, now, fmt.Sprintf("http://quick.test/more%d", i))
-	}
-	lease(now)
-	slow := 0
-	for l := range out {
-		if l.Host() != "quick.test" {
-			slow++
-		}
-	}
-	require.LessOrEqual(t, slow, slots/2, "slow hosts while a quick one has work")
-	require.Len(t, out, slots, "the quick one takes the rest")
-
-	for range 10000 { // the quick host runs dry, and then the slow ones may have every slot
-		for l := range out {
-			if l.Host() == "quick.test" {
-				f.Release(now, l, 20*time.Millisecond, attribution.Outcome{})
-				f.End(now, l, Done(nil))
-				delete(out, l)
-			}
-		}
-		lease(now)
-		if f.quick == 0 {
-			break
-		}
-	}
-	require.Len(t, out, slots)
 }

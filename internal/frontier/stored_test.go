@@ -1,7 +1,9 @@
 package frontier_test
 
 import (
+	"cmp"
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -9,10 +11,309 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/treadlight/crawl/internal/frontier"
+	"github.com/treadlight/crawl/internal/frontier/attribution"
 	"github.com/treadlight/crawl/internal/frontier/frontiertest"
 	"github.com/treadlight/crawl/internal/ratelimit"
 	"github.com/treadlight/crawl/internal/web/canonical"
 )
+
+// stored is a frontier over a naive store, of which little fits in memory.
+type stored struct {
+	*testing.T
+	*frontier.Frontier
+	store *frontiertest.Naive
+}
+
+func newStored(t *testing.T, cfg frontier.Config) *stored {
+	t.Helper()
+	s := &stored{T: t, store: frontiertest.NewNaive()}
+	s.reopen(cfg, frontier.Left{})
+	return s
+}
+
+// reopen makes the frontier anew of what the store has.
+func (s *stored) reopen(cfg frontier.Config, left frontier.Left) {
+	s.Helper()
+	if cfg.Pacer == nil {
+		cfg.Pacer = always{}
+	}
+	cfg.Store, cfg.Left, cfg.Resident = s.store, left, cmp.Or(cfg.Resident, 1)
+	var err error
+	s.Frontier, err = frontier.New(cfg)
+	require.NoError(s, err)
+}
+
+func urlOf(t *testing.T, s string) canonical.URL {
+	t.Helper()
+	u, err := canonical.Parse(s)
+	require.NoError(t, err)
+	return u
+}
+
+func (s *stored) add(url string, rank int32) frontier.Added {
+	it := frontier.Item{URL: urlOf(s.T, url), Rank: rank}
+	defer s.Prove()
+	return s.Add(noon, it, s.Fingerprint(&it))
+}
+
+func (s *stored) lease(now time.Time) *frontier.Lease {
+	s.Helper()
+	l, wake := s.Next(now)
+	require.NotNil(s, l, "until %v: %+v", wake, s.Hosts(now, 9))
+	return l
+}
+
+func (s *stored) end(now time.Time, l *frontier.Lease) {
+	s.Release(now, l, time.Millisecond, attribution.Outcome{})
+	s.End(now, l, frontier.Done(nil))
+}
+
+// answer takes in all answers that are there, and reports whether there were any.
+func (s *stored) answer(now time.Time) (some bool) {
+	for {
+		a, ok := s.store.Answer()
+		if !ok {
+			return some
+		}
+		some = true
+		require.NoError(s, s.Take(now, a))
+	}
+}
+
+// drain visits all that is left, and returns how often each URL was leased.
+func (s *stored) drain(now time.Time) map[string]int {
+	times := map[string]int{}
+	for range 10_000 {
+		if l, wake := s.Next(now); l != nil {
+			times[l.URL.String()]++
+			s.end(now, l)
+		} else if wake.After(now) {
+			now = wake
+		}
+		s.answer(now)
+		if c := s.Counts(); c.Queued+c.Leased == 0 {
+			require.Zero(s, s.Bytes())
+			return times
+		}
+	}
+	s.Fatalf("it does not drain: %+v, %+v", s.Counts(), s.Hosts(now, 9))
+	return nil
+}
+
+// A URL that is done while an answer that still has it is under way stays done.
+func TestDoneWhileItsHostLoads(t *testing.T) {
+	s := newStored(t, frontier.Config{PerHost: 8})
+	s.add("http://a.test/out", 5)
+	out := s.lease(noon)
+	for i := range 6 { // better ones: the place in memory ends before the one that is out
+		s.add(fmt.Sprintf("http://a.test/%d", i), 0)
+	}
+	a, b, c := s.lease(noon), s.lease(noon), s.lease(noon) // and the host asks for more
+	s.end(noon, out)
+	s.answer(noon)
+	for _, l := range []*frontier.Lease{a, b, c} {
+		s.end(noon, l)
+	}
+	require.NotContains(t, s.drain(noon), "http://a.test/out")
+}
+
+// A slot that is freed after its page is done is that of a host that is remembered.
+func TestFreedAfterDone(t *testing.T) {
+	f, err := frontier.New(frontier.Config{Pacer: always{}, MaxHosts: 1})
+	require.NoError(t, err)
+	add := func(url string) frontier.Added {
+		it := frontier.Item{URL: urlOf(t, url)}
+		return f.Add(noon, it, f.Fingerprint(&it))
+	}
+	require.Equal(t, frontier.Queued, add("http://a.test/1"))
+	l, _ := f.Next(noon)
+	f.End(noon, l, frontier.Done(nil))
+	require.Equal(t, frontier.HostsFull, add("http://b.test/1"), "a.test has a request out")
+	f.Release(noon, l, time.Second, attribution.Outcome{})
+	require.Equal(t, frontier.Queued, add("http://b.test/1"))
+	require.Equal(t, frontier.HostsFull, add("http://a.test/2"))
+}
+
+// robots.txt may move to a host of which URLs are inactive, and to one that nobody knows.
+func TestRobotsMoveToADormantHost(t *testing.T) {
+	s := newStored(t, frontier.Config{MaxHosts: 1})
+	for i := range 3 {
+		s.add(fmt.Sprintf("http://a.test/%d", i), 0)
+		s.add(fmt.Sprintf("http://b.test/%d", i), 0)
+	}
+	for _, host := range []string{"b.test", "c.test"} {
+		require.True(t, s.AddRobots(noon, frontier.Item{URL: urlOf(t, "http://"+host+"/robots.txt"), Origin: "http://a.test"}))
+	}
+	s.add("http://b.test/late", 0)
+	times := s.drain(noon)
+	require.Len(t, times, 9)
+	for url, n := range times {
+		require.Equal(t, 1, n, url)
+	}
+}
+
+// What robots.txt refuses is none of the pages of its host, before a restart and after.
+func TestRefusedURLsAreNoPagesOfTheBudget(t *testing.T) {
+	cfg := frontier.Config{MaxPagesPerHost: 10, Gate: forbids("/no")}
+	s := newStored(t, cfg)
+	for i := range 8 {
+		require.Equal(t, frontier.Queued, s.add(fmt.Sprintf("http://a.test/no%d", i), 0))
+	}
+	for range 8 {
+		l := s.lease(noon)
+		require.NotNil(t, l.Refused)
+		s.End(noon, l, frontier.Done(nil))
+		s.answer(noon)
+	}
+	for i := range 10 {
+		require.Equal(t, frontier.Queued, s.add(fmt.Sprintf("http://a.test/%d", i), 0))
+	}
+	require.Equal(t, frontier.HostPages, s.add("http://a.test/10", 0))
+	s.reopen(cfg, s.store.Reopen())
+	require.Len(t, s.drain(noon), 10)
+	require.Equal(t, frontier.HostPages, s.add("http://a.test/10", 0))
+}
+
+// Of a host that was found beyond its budget while it was inactive the last URLs go. What is
+// refused meanwhile makes room for as many.
+func TestBudgetOfADormantHost(t *testing.T) {
+	s := newStored(t, frontier.Config{MaxHosts: 1, MaxPagesPerHost: 10, Gate: forbids("/no")})
+	s.add("http://a.test/", 0)
+	for _, page := range []string{"no1", "no2", "no3"} {
+		s.add("http://b.test/"+page, 0)
+	}
+	for i := range 15 {
+		s.add(fmt.Sprintf("http://b.test/%d", i), 0)
+	}
+	times := s.drain(noon)
+	require.Len(t, times, 1+3+10)
+	require.Contains(t, times, "http://b.test/9")
+	refused := 0
+	for _, u := range s.store.URLs {
+		if u.Refused {
+			refused++
+		}
+	}
+	require.Equal(t, 3+5, refused, "they are no pages of the host when the crawl goes on")
+}
+
+// What is no page does not count for the budget of a host, whenever the host is looked at.
+func TestSitemapsAreNoPagesOfTheBudget(t *testing.T) {
+	cfg := frontier.Config{MaxHosts: 1, MaxPagesPerHost: 10}
+	s := newStored(t, cfg)
+	s.add("http://a.test/", 0)
+	sitemaps := func(from, to int) {
+		for i := from; i < to; i++ {
+			it := frontier.Item{URL: urlOf(t, fmt.Sprintf("http://b.test/s%d", i)), Kind: frontier.Sitemap, Rank: int32(i % 3)}
+			require.Equal(t, frontier.Queued, s.Add(noon, it, s.Fingerprint(&it)))
+		}
+	}
+	sitemaps(0, 7)
+	for i := range 12 { // beyond the budget, as the host is inactive
+		s.add(fmt.Sprintf("http://b.test/%d", i), 1)
+	}
+	require.Len(t, s.drain(noon), 1+7+10)
+
+	sitemaps(7, 9)
+	cfg.MaxHosts = 2
+	s.reopen(cfg, s.store.Reopen())
+	sitemaps(9, 20)
+	require.Len(t, s.drain(noon), 13)
+	s.reopen(cfg, s.store.Again())
+	require.Len(t, s.drain(noon), 1+20+10, "another round has as many pages")
+	require.Equal(t, frontier.HostPages, s.add("http://b.test/more", 0))
+}
+
+// In another round, what robots.txt refused in the one before takes nobody's place, whether or
+// not it is refused again.
+func TestBudgetOfAnotherRound(t *testing.T) {
+	cfg := frontier.Config{MaxPagesPerHost: 10, Gate: forbids("/no")}
+	s := newStored(t, cfg)
+	for i := range 5 {
+		s.add(fmt.Sprintf("http://a.test/no%d", i), 0)
+		s.add(fmt.Sprintf("http://a.test/%d", i), 0)
+	}
+	s.drain(noon)
+	for i := range 9 {
+		s.add(fmt.Sprintf("http://a.test/%d", i), 0)
+	}
+	s.drain(noon)
+	for round, tc := range []struct {
+		gate string
+		more frontier.Added
+	}{{"/no", frontier.Queued}, {"/nothing", frontier.HostPages}} {
+		cfg.Resident, cfg.Gate = 64, forbids(tc.gate)
+		s.reopen(cfg, s.store.Again())
+		times := s.drain(noon)
+		for i := range 9 {
+			require.Contains(t, times, fmt.Sprintf("http://a.test/%d", i))
+		}
+		require.Equal(t, tc.more, s.add(fmt.Sprintf("http://a.test/more%d", round), 0), tc.gate)
+		s.drain(noon)
+	}
+}
+
+// forbids is a gate that refuses URLs that hold it.
+type forbids string
+
+func (g forbids) Check(it *frontier.Item, _ time.Time) frontier.Verdict {
+	if strings.Contains(it.URL.Path(), string(g)) {
+		return frontier.Verdict{Pass: frontier.Refuse, Refusal: &frontier.Refusal{Class: "robots"}}
+	}
+	return frontier.Verdict{}
+}
+
+// An outage does not bring a whole host into memory, URL by URL.
+func TestURLsThatWaitForAnotherTryAreBounded(t *testing.T) {
+	s := newStored(t, frontier.Config{Resident: 64})
+	for i := range 3000 {
+		require.Equal(t, frontier.Queued, s.add(fmt.Sprintf("http://a.test/%d", i), 0))
+	}
+	tries := 0
+	for l, _ := s.Next(noon); l != nil; l, _ = s.Next(noon) {
+		tries++
+		s.Release(noon, l, time.Millisecond, attribution.Outcome{})
+		s.End(noon, l, frontier.RetryAt(noon.Add(time.Hour), attribution.Again(l.Tries, attribution.Either)))
+		s.answer(noon)
+	}
+	require.InDelta(t, 1024+64, tries, 64)
+	require.Len(t, s.drain(noon.Add(time.Hour)), 3000)
+}
+
+// An answer that comes after better URLs have moved the bound is of no use any more.
+func TestBetterURLsWhileTheirHostLoads(t *testing.T) {
+	s := newStored(t, frontier.Config{PerHost: 99})
+	for i := range 6 {
+		s.add(fmt.Sprintf("http://a.test/late%d", i), 5)
+	}
+	for range 3 { // and the host asks for more behind the fourth
+		s.lease(noon)
+	}
+	for i := range 4 { // of which the last sends the fourth back
+		s.add(fmt.Sprintf("http://a.test/early%d", i), 0)
+	}
+	s.answer(noon)
+	var order []string
+	for range 7 {
+		order = append(order, s.lease(noon).URL.Path())
+		s.answer(noon)
+	}
+	require.Equal(t, []string{"/early0", "/early1", "/early2", "/early3", "/late3", "/late4", "/late5"}, order)
+}
+
+// What is put while its host is being activated counts for the budget.
+func TestBudgetOfAHostThatIsBeingRoused(t *testing.T) {
+	s := newStored(t, frontier.Config{MaxHosts: 1, MaxPagesPerHost: 10})
+	s.add("http://a.test/", 0)
+	s.add("http://b.test/", 0)
+	s.end(noon, s.lease(noon))
+	l, _ := s.Next(noon) // and b.test is asked for
+	require.Nil(t, l)
+	for i := range 15 {
+		s.add(fmt.Sprintf("http://b.test/%d", i), 0)
+	}
+	require.Len(t, s.drain(noon), 10)
+}
 
 func TestLaw(t *testing.T) {
 	t.Run("memory", func(t *testing.T) { frontiertest.Law(t, nil) })

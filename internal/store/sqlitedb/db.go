@@ -26,17 +26,12 @@ const defaultBusyTimeout = 5 * time.Second
 type Config struct {
 	// ReadOnly refuses all writing through this connection, and to make the file or change its mode. Zero allows them.
 	ReadOnly bool
-	// Durable has each commit wait until the disk has it. Zero means that a power cut may cost the commits since the
-	// last checkpoint, and damages nothing; a process that is killed loses no commit either way.
-	Durable bool
 	// BusyTimeout is how long a statement waits for another connection's lock, in whole milliseconds; less than zero
 	// means not at all. Zero means 5 seconds, far above what a transaction takes whose owner has not forgotten it.
 	BusyTimeout time.Duration
 	// CacheBytes bounds the pages kept in memory; the process grows by about twice as
 	// much. Zero means SQLite's default of 2 MB.
 	CacheBytes int64
-	// PageSize is that of a file that is made, a power of two from 512 to 65536. Zero means SQLite's default of 4096.
-	PageSize int
 	// Accept, if set, is asked about the file before anything is written to it. Its error is that of Open.
 	Accept func(*DB) error
 
@@ -129,11 +124,6 @@ func (d *DB) setUp(cfg Config) error {
 		cfg.BusyTimeout = defaultBusyTimeout
 	}
 	d.SetBusyTimeout(cfg.BusyTimeout)
-	if cfg.PageSize != 0 {
-		if err := d.Exec(fmt.Sprintf("PRAGMA page_size = %d", cfg.PageSize)); err != nil {
-			return err
-		}
-	}
 	if err := d.Exec("SELECT 1 FROM sqlite_schema"); err != nil { // the first look at the file
 		return err
 	}
@@ -147,10 +137,7 @@ func (d *DB) setUp(cfg Config) error {
 			return err
 		}
 	}
-	pragmas := "PRAGMA synchronous = NORMAL;"
-	if cfg.Durable {
-		pragmas = "PRAGMA synchronous = FULL;"
-	}
+	pragmas := "PRAGMA synchronous = NORMAL;" // a power cut may cost the commits since the last checkpoint, and damages nothing
 	if cfg.CacheBytes > 0 {
 		pragmas += fmt.Sprintf("PRAGMA cache_size = -%d;", max(1, cfg.CacheBytes/1024))
 	}

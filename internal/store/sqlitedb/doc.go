@@ -12,8 +12,7 @@
 // Neither is safe for concurrent use, and nothing here waits but for another process's
 // lock, up to [Config.BusyTimeout]. A DB must be closed, its statements are with it.
 //
-// A file that Open makes is there from then on, also after a power cut; [Config.Durable] is
-// about what is written later. One that is deleted or replaced under its connection is
+// A file that Open makes is there from then on, also after a power cut. One that is deleted or replaced under its connection is
 // written to as before, and nobody else sees it: [DB.Gone] tells.
 //
 // Every error is an [*Error]: it names the file, what is wrong with it and what helps, and [Error.Code] lets callers

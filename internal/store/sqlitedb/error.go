@@ -40,7 +40,7 @@ func (e *Error) Unwrap() error {
 }
 
 // Damage is the error of a file whose content cannot be, although SQLite has read it: what
-// says what was found there. It is [IsDamage].
+// says what was found there.
 func Damage(path, what string) error {
 	return &Error{Path: path, Code: codes.SQLITE_CORRUPT, Message: what}
 }
@@ -98,12 +98,6 @@ func code(err error) int {
 func IsBusy(err error) bool {
 	c := code(err)
 	return c == codes.SQLITE_BUSY || c == codes.SQLITE_PROTOCOL
-}
-
-// IsDamage reports whether the file is no database, or no whole one.
-func IsDamage(err error) bool {
-	c := code(err)
-	return c == codes.SQLITE_NOTADB || c == codes.SQLITE_CORRUPT
 }
 
 // InUseError says that another process has a lock.
