@@ -31,9 +31,7 @@ type changes struct {
 	blocked  map[string]struct{} // as many as the frontier takes at most
 	ceilings map[string]float64  // as many as the limiter takes at most; requests per second
 	rescoped bool                // the scope is another than some queued URLs were judged by
-
-	reloading sync.Mutex // guards what follows; locked after mu
-	inForce   Settings   // those of the crawl, with what Reload and SetScope changed
+	inForce  Settings            // those of the crawl, with what Reload and SetScope changed
 }
 
 // savedChanges is the form in which a state has them. The patterns of the scope are with the settings.
@@ -44,8 +42,8 @@ type savedChanges struct {
 }
 
 func (h *changes) settings() Settings {
-	h.reloading.Lock()
-	defer h.reloading.Unlock()
+	h.mu.Lock()
+	defer h.mu.Unlock()
 	return h.inForce
 }
 
@@ -139,13 +137,10 @@ func (c *Crawler) SetScope(include, exclude []string) error {
 	if err := whileRunning(c.pipe.SetScope(include, exclude)); err != nil {
 		return err
 	}
-	h.reloading.Lock()
 	h.inForce.Scope.Include, h.inForce.Scope.Exclude = slices.Clone(include), slices.Clone(exclude)
-	settings := h.inForce
-	h.reloading.Unlock()
 	h.rescoped = true
 	if c.state != nil {
-		if err := c.state.keep(settings); err != nil {
+		if err := c.state.keep(h.inForce); err != nil {
 			return err
 		}
 	}
@@ -218,8 +213,8 @@ func (c *Crawler) Reload(s *Settings) (applied, refused []config.Change, err err
 		return nil, nil, err
 	}
 	h := &c.changes
-	h.reloading.Lock()
-	defer h.reloading.Unlock()
+	h.mu.Lock()
+	defer h.mu.Unlock()
 	now, applied, refused, err := config.Update(&h.inForce, s)
 	if err != nil || len(applied) == 0 {
 		return nil, refused, err
@@ -264,8 +259,7 @@ func checkedAddress(addr, token string) (console.Address, error) {
 	return a, err
 }
 
-// Listen opens the socket of a console. Errors about the address and the token come before anything is opened; all
-// others are of the socket.
+// Listen opens the socket of a console. Errors about the address and the token come before anything is opened.
 func Listen(cfg ListenConfig) (*Console, error) {
 	a, err := checkedAddress(cfg.Addr, cfg.Token)
 	if err != nil {

@@ -3,6 +3,7 @@ package pipeline
 import (
 	"context"
 	"fmt"
+	"math"
 	"net/http"
 	"regexp"
 	"slices"
@@ -356,5 +357,14 @@ func TestOrderOfAHost(t *testing.T) {
 			require.Len(t, got, 15)
 			require.Equal(t, tt.want, slices.Clip(got[:8]))
 		}))
+	}
+	require.Nil(t, NewRank("found", nil))
+	for _, order := range []string{"breadth", "depth"} { // however deep: the most points, none, and the fewest
+		rank := NewRank(order, []Score{{regexp.MustCompile(`old`), -MaxPoints}, {regexp.MustCompile(`top`), MaxPoints}})
+		for _, depths := range [][3]int32{{math.MaxInt32, 0, math.MaxInt32}, {0, math.MaxInt32, 0}, {math.MaxInt32, 0, 0}, {0, 0, math.MaxInt32}} {
+			top, none, old := rank(parse(t, "http://a.test/top"), depths[0]), rank(parse(t, "http://a.test/"), depths[1]), rank(parse(t, "http://a.test/old"), depths[2])
+			require.Less(t, top, none)
+			require.Less(t, none, old)
+		}
 	}
 }

@@ -263,7 +263,11 @@ func TestRetryAfterOfAURL(t *testing.T) {
 		require.Zero(t, others[1], "the host waits the first time")
 		require.Positive(t, others[2], "others do not wait for what the URL was told")
 		require.Equal(t, http.StatusTooManyRequests, w.out.byURL(t)["http://a.test/login50"].Status)
-		require.EqualValues(t, 3, p.Snapshot().OfURL)
+		snap := p.Snapshot()
+		require.EqualValues(t, 3, snap.OfURL)
+		require.Len(t, snap.Hosts, 1)
+		require.Zero(t, snap.Hosts[0].Failures, "what was the URL's affair to the end is no failure of its host")
+		require.Empty(t, snap.Hosts[0].Trouble)
 	})
 }
 
@@ -381,17 +385,6 @@ func TestURLsAskedForHaveRecordsAtTheEnd(t *testing.T) {
 			}
 		}
 	}
-}
-
-// What was the URL's affair to the end is no failure of its host.
-func TestLastRefusalOfAURLIsNotTheHosts(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		_, p := failing(200, 1, "").crawl(t, control.NameSteer, nil)
-		hosts := p.Snapshot().Hosts
-		require.Len(t, hosts, 1)
-		require.Zero(t, hosts[0].Failures)
-		require.Empty(t, hosts[0].Trouble)
-	})
 }
 
 // Whichever request is the last of a quota, that of a URL that is asked alone too, the crawl ends then and

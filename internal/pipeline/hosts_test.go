@@ -154,89 +154,85 @@ func TestRetryAfterHoldsFromTheHeader(t *testing.T) {
 	})
 }
 
-// Our own slow pace after a refusal is no reason to end.
-func TestPaceIsNotBlockage(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+// Our own slow pace after a refusal is no reason to end, nor is a connection lost between two requests; and a host that
+// keeps its pace is work to do, whoever else refuses.
+func TestNoBlockage(t *testing.T) {
+	refusing := func(which int32, wait string) http.HandlerFunc {
 		var n atomic.Int32
-		w, _ := served(t, map[string]http.Handler{"a.test": http.HandlerFunc(func(rw http.ResponseWriter, _ *http.Request) {
-			if n.Add(1) == 3 {
-				rw.Header().Set("Retry-After", "1")
+		return func(rw http.ResponseWriter, _ *http.Request) {
+			if n.Add(1) == which {
+				rw.Header().Set("Retry-After", wait)
 				rw.WriteHeader(http.StatusTooManyRequests)
 				return
 			}
 			html(rw, links(3))
-		})})
-		w.limits.MinDelay = 10 * time.Minute
-		w.finish(t, EndDone, "http://a.test/")
-	})
-}
-
-// A connection lost between two requests is no refusal.
-func TestStaleConnectionIsNotBlockage(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		var n atomic.Int32
-		w, _ := served(t, map[string]http.Handler{"a.test": noRobots(func(rw http.ResponseWriter, _ *http.Request) {
-			if n.Add(1) == 1 {
-				panic(http.ErrAbortHandler) // the kept connection is gone
+		}
+	}
+	var lost atomic.Bool
+	for name, tc := range map[string]struct {
+		a, b     http.Handler
+		wait     time.Duration // MaxBlocked
+		minDelay time.Duration
+		records  int
+	}{
+		"a slow pace": {refusing(3, "1"), nil, 5 * time.Minute, 10 * time.Minute, 4},
+		"a kept connection that is gone": {noRobots(func(rw http.ResponseWriter, _ *http.Request) {
+			if !lost.Swap(true) {
+				panic(http.ErrAbortHandler)
 			}
 			html(rw, "x")
-		})})
-		w.MaxBlocked = 0
-		w.finish(t, EndDone, "http://a.test/")
-		require.Len(t, w.out.records, 1)
-	})
+		}), nil, 0, 0, 1},
+		"another keeps its pace": {refusing(2, "5"), files{"/robots.txt": "User-agent: *\nCrawl-delay: 20\n", "/": links(3)}, 0, 0, 0},
+	} {
+		t.Run(name, bubble(func(t *testing.T) {
+			w, net := served(t, map[string]http.Handler{"a.test": tc.a, "b.test": tc.b})
+			w.MaxBlocked, w.limits.MinDelay = tc.wait, tc.minDelay
+			if tc.b == nil {
+				w.finish(t, EndDone, "http://a.test/")
+				require.Len(t, w.out.records, tc.records)
+				return
+			}
+			w.must(t, "http://a.test/", "http://b.test/")
+			require.Equal(t, 1, net.Count("b.test", "/"), "b.test only keeps its pace")
+		}))
+	}
 }
 
-// A host that keeps its pace is work to do, whoever else refuses.
-func TestOneBlockedHostIsNotAll(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		var n atomic.Int32
-		w, net := served(t, map[string]http.Handler{
-			"a.test": http.HandlerFunc(func(rw http.ResponseWriter, _ *http.Request) {
-				if n.Add(1) == 2 {
-					rw.Header().Set("Retry-After", "5")
-					rw.WriteHeader(http.StatusTooManyRequests)
-					return
-				}
-				html(rw, links(3))
-			}),
-			"b.test": files{"/robots.txt": "User-agent: *\nCrawl-delay: 20\n", "/": links(3)},
-		})
-		w.MaxBlocked = 0
-		w.must(t, "http://a.test/", "http://b.test/")
-		require.Equal(t, 1, net.Count("b.test", "/"), "b.test only keeps its pace")
-	})
-}
-
-// A port where nobody listens is given up after two tries, each with a permit, whether
-// it is robots.txt that is asked for or the page; every seed of it says why.
+// A port where nobody listens is given up after two tries, each with a permit, whether it is robots.txt that is asked
+// for, or where that has moved, or the page; every seed of it says why.
 func TestDeadPort(t *testing.T) {
 	for _, tc := range []struct {
 		name   string
+		host   string
 		robots bool
 		seeds  int
+		told   int // requests that the limiter hears of
+		end    End
 		within time.Duration
 	}{
-		{"with robots.txt", true, 1, 4 * time.Second},
-		{"many seeds with robots.txt", true, 50, 4 * time.Second},
-		{"without robots.txt", false, 1, 4 * time.Second},
+		{"with robots.txt", "shut.test", true, 1, attribution.MaxContacts, EndDone, 4 * time.Second},
+		{"many seeds with robots.txt", "shut.test", true, 50, attribution.MaxContacts, EndDone, 4 * time.Second},
+		{"without robots.txt", "shut.test", false, 1, attribution.MaxContacts, EndDone, 4 * time.Second},
+		{"with a robots.txt that has moved there", "a.test", true, 1, 2 * attribution.MaxContacts, EndUnruled, 6 * time.Second},
 	} {
 		t.Run(tc.name, bubble(func(t *testing.T) {
-			w, _ := served(t, map[string]http.Handler{"shut.test": nil})
+			w, _ := served(t, map[string]http.Handler{
+				"a.test": http.RedirectHandler("http://shut.test/robots.txt", http.StatusFound), "shut.test": nil,
+			})
 			if !tc.robots {
 				w.Robots = nil
 			}
 			p, r := recorded(t, w)
 			var seeds []string
 			for i := range tc.seeds {
-				seeds = append(seeds, fmt.Sprintf("http://shut.test/%d", i))
+				seeds = append(seeds, fmt.Sprintf("http://%s/%d", tc.host, i))
 			}
 			require.NoError(t, w.run(t.Context(), t, p, seeds...))
-			requireEnd(t, p, EndDone)
+			requireEnd(t, p, tc.end)
 			t.Logf("given up after %v", time.Since(w.began))
 			require.Less(t, time.Since(w.began), tc.within)
-			require.Len(t, r.told, attribution.MaxContacts)
-			require.GreaterOrEqual(t, r.told[1].after-r.told[0].after, 999*time.Millisecond, "the second try is paced")
+			require.Len(t, r.told, tc.told)
+			require.GreaterOrEqual(t, r.told[len(r.told)-1].after-r.told[0].after, 999*time.Millisecond, "the second try is paced")
 			require.Len(t, w.out.records, tc.seeds)
 			for _, rec := range w.out.records {
 				require.Equal(t, outcome.Network.String(), rec.Error.Class)
@@ -262,20 +258,6 @@ func TestOutageIsNoDeadPort(t *testing.T) {
 			require.Equal(t, 1, network.Count("a.test", "/"))
 		}))
 	}
-}
-
-// A robots.txt may be moved to a host that nobody listens at: that is no answer, and soon.
-func TestRobotsMovedToDeadPort(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		w, network := served(t, map[string]http.Handler{
-			"a.test": http.RedirectHandler("http://shut.test/robots.txt", http.StatusFound), "shut.test": nil,
-		})
-		w.must(t, "http://a.test/")
-		require.Len(t, w.out.records, 1)
-		require.Equal(t, outcome.Network.String(), w.out.records[0].Error.Class)
-		require.Less(t, time.Since(w.began), 6*time.Second)
-		require.Zero(t, network.Count("a.test", "/"))
-	})
 }
 
 // Request-rate is obeyed like Crawl-delay, the slower of both wins, and the switch that

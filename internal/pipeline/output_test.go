@@ -172,58 +172,38 @@ func TestEachHost(t *testing.T) {
 	})
 }
 
-// What a page has too many of is counted, and said once with what to change, rather than lost without a word.
-func TestPagesWithTooManyLinks(t *testing.T) {
-	for _, tc := range []struct {
-		max, pages int
-		dropped    int64
-	}{{4, 5, 5 * 3}, {7, 8, 0}} { // each page has seven
-		synctest.Test(t, func(t *testing.T) {
-			w, _ := served(t, map[string]http.Handler{
-				"a.test": http.HandlerFunc(func(rw http.ResponseWriter, _ *http.Request) { html(rw, links(7)) }),
-			})
-			w.Extract.MaxLinks = tc.max
-			var log bytes.Buffer
-			w.Log = slog.New(slog.NewTextHandler(&log, nil))
-			p := w.finish(t, EndDone, "http://a.test/")
-			require.Len(t, w.out.byURL(t), tc.pages)
-			require.Equal(t, tc.dropped, p.Snapshot().Dropped["page_links"])
-			said := strings.Count(log.String(), `msg="links are being dropped" reason=page_links first=http://a.test/ fix="none: a page has at most 10,000 links that are followed"`)
-			require.Equal(t, tc.dropped > 0, said == 1, log.String())
-		})
-	}
-}
-
-// A link that no URL is long enough for is counted beside those that only the settings forbid, and whatever these are.
-func TestLinksLongerThanAnyURL(t *testing.T) {
+// What a page has too many of is counted, and said once with what to change, rather than lost without a word. A link that
+// no URL is long enough for is counted beside those that only the settings forbid, and whatever these are.
+func TestLinksThatAreLost(t *testing.T) {
+	long := "<a href=/" + strings.Repeat("a", 9000) + "><a href=/" + strings.Repeat("b", 9000) + "><a href=/" + strings.Repeat("c", 8100) + ">"
 	for name, tc := range map[string]struct {
+		page          string
+		maxLinks      int
 		traps, report bool
 		pages         int
+		reason        string
 		dropped       int64
 	}{
-		"without traps": {pages: 2, dropped: 2},
-		"reported":      {traps: true, report: true, pages: 2, dropped: 2},
-		"left":          {traps: true, pages: 1, dropped: 3},
+		"too many":          {links(7), 4, false, false, 5, "page_links", 5 * 3},
+		"just as many":      {links(7), 7, false, false, 8, "page_links", 0},
+		"long, no traps":    {long, 0, false, false, 2, "url_length", 4},
+		"long and reported": {long, 0, true, true, 2, "url_length", 4},
+		"long and left":     {long, 0, true, false, 1, "url_length", 3},
 	} {
 		t.Run(name, bubble(func(t *testing.T) {
-			page := "<a href=/" + strings.Repeat("a", 9000) + "><a href=/" + strings.Repeat("b", 9000) + "><a href=/" + strings.Repeat("c", 8100) + ">"
-			w, _ := served(t, map[string]http.Handler{
-				"a.test": http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
-					if r.URL.Path == "/" {
-						html(rw, page)
-					}
-				}),
-			})
-			if w.Traps.Report = tc.report; tc.traps {
+			w, _ := served(t, map[string]http.Handler{"a.test": plainPage(tc.page)})
+			if w.Extract.MaxLinks, w.Traps.Report = tc.maxLinks, tc.report; tc.traps {
 				w.Traps.Detector = trap.New(trap.Config{After: 1000})
 			}
 			var log bytes.Buffer
 			w.Log = slog.New(slog.NewTextHandler(&log, nil))
-			p := w.must(t, "http://a.test/")
+			p := w.finish(t, EndDone, "http://a.test/")
 			require.Len(t, w.out.byURL(t), tc.pages)
-			require.Equal(t, tc.dropped, p.Snapshot().Dropped["url_length"])
-			require.Equal(t, tc.report, p.Snapshot().Suspected["url_length"] == 1)
-			require.Contains(t, log.String(), `msg="links are being dropped" reason=url_length first=http://a.test/ fix="none: `)
+			s := p.Snapshot()
+			require.Equal(t, tc.dropped, s.Dropped[tc.reason])
+			require.Equal(t, tc.report, s.Suspected[tc.reason] > 0)
+			said := strings.Count(log.String(), `msg="links are being dropped" reason=`+tc.reason+` first=http://a.test/ fix="none: `)
+			require.Equal(t, tc.dropped > 0, said == 1, log.String())
 		}))
 	}
 }

@@ -95,15 +95,9 @@ func TestTrees(t *testing.T) {
 	require.Nil(t, all["http://h.test/plain"].Fields)
 	require.Contains(t, all["http://h.test/large"].FieldsError, "only a part of the page was looked at")
 	require.Equal(t, "Large", all["http://h.test/large"].Fields[0].Values[0])
-}
-
-// Without being asked nothing is read, and records have nothing of it.
-func TestNoTrees(t *testing.T) {
-	for u, rec := range crawlTrees(t, Tree{}) {
-		require.Nil(t, rec.Fields, u)
-		require.Nil(t, rec.Properties, u)
-		require.Nil(t, rec.JSONLD, u)
+	for u, rec := range crawlTrees(t, Tree{}) { // without being asked nothing is read
 		require.Empty(t, rec.MainText, u)
+		require.Zero(t, len(rec.Fields)+len(rec.Properties)+len(rec.JSONLD), u)
 	}
 }
 
@@ -359,19 +353,20 @@ func TestPagesThatSay(t *testing.T) {
 	for _, tt := range []struct {
 		name             string
 		follow, skip     bool
+		omit             bool // the links, and what a page says of them
 		agent            string
 		barred, left     []string // pages whose links are not followed, and those without a record
 		nofollow, hidden int64
 	}{
-		{"as they ask", false, false, "treadlight", []string{"/nofollow", "/ours", "/tagged"}, nil, 4, 0},
-		{"under another name", false, false, "", []string{"/nofollow", "/tagged"}, nil, 3, 0},
-		{"without those that are not to be found", false, true, "treadlight", []string{"/nofollow", "/ours", "/tagged"}, []string{"/noindex", "/ours", "/gone"}, 4, 3},
-		{"against their wishes", true, false, "treadlight", nil, nil, 0, 0},
+		{"as they ask", false, false, false, "treadlight", []string{"/nofollow", "/ours", "/tagged"}, nil, 4, 0},
+		{"under another name", false, false, true, "", []string{"/nofollow", "/tagged"}, nil, 3, 0},
+		{"without those that are not to be found", false, true, false, "treadlight", []string{"/nofollow", "/ours", "/tagged"}, []string{"/noindex", "/ours", "/gone"}, 4, 3},
+		{"against their wishes", true, false, false, "treadlight", nil, nil, 0, 0},
 	} {
 		t.Run(tt.name, bubble(func(t *testing.T) {
 			asked := map[string]int{}
 			w := newWorldOn(t, pagesThatSay(t, asked))
-			w.FollowNofollow, w.SkipNoindex, w.Extract.Agent, w.Extract.Resources = tt.follow, tt.skip, tt.agent, true
+			w.FollowNofollow, w.SkipNoindex, w.OmitLinks, w.Extract.Agent, w.Extract.Resources = tt.follow, tt.skip, tt.omit, tt.agent, true
 			var err error
 			w.Scope, err = scope.New(scope.Config{MaxDepth: scope.Unlimited, Resources: true})
 			require.NoError(t, err)
@@ -391,25 +386,12 @@ func TestPagesThatSay(t *testing.T) {
 			require.EqualValues(t, len(records), snap.Records)
 
 			front := records["http://h.test/"]
-			require.Equal(t, []string{"http://h.test/never"}, front.NofollowLinks)
+			require.Equal(t, tt.omit, front.NofollowLinks == nil)
+			require.Subset(t, []string{"http://h.test/never"}, front.NofollowLinks)
 			require.Equal(t, "http://h.test/plain", front.Next)
 			require.Equal(t, []sink.Alternate{{Href: "http://h.test/theirs", HrefLang: "de", Type: "text/html"}}, front.Alternates)
 			require.Equal(t, []string{"nofollow", "noarchive"}, records["http://h.test/tagged"].Directives)
 			require.Nil(t, records["http://h.test/plain"].Directives)
 		}))
 	}
-}
-
-// What a page says of its links is left out of records that have none.
-func TestNofollowLinksAreLinks(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		w := newWorldOn(t, pagesThatSay(t, map[string]int{}))
-		w.OmitLinks = true
-		began := time.Now()
-		w.must(t, "http://h.test/")
-		front := w.out.byURL(t)["http://h.test/"]
-		require.Empty(t, front.NofollowLinks)
-		require.Len(t, front.Alternates, 1)
-		require.False(t, front.FetchedAt.Before(began))
-	})
 }

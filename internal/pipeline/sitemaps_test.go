@@ -73,14 +73,18 @@ func TestOnlyInTheSitemap(t *testing.T) {
 		"an index linked as a page":   {"/": "<a href=/map>1</a>", "/map": indexOf("/s1.xml"), "/s1.xml": sitemapOf(all...)},
 		"broken":                      {"/sitemap.xml": strings.ReplaceAll(sitemapOf(all...), "</url>", "")},
 		"alternates":                  {"/sitemap.xml": `<?xml version="1.0"?><urlset><url><loc>http://a.test/1</loc><x:link rel="alternate" href="http://a.test/2"/><x:link rel="alternate" href="http://a.test/3"/></url><url><loc>http://a.test/4</loc></url></urlset>`},
+		"without robots.txt":          {"/sitemap.xml": sitemapOf(all...)},
 		"without an end, and cut off": {"/sitemap.xml": strings.TrimSuffix(sitemapOf(append(slices.Clone(all), "http://a.test/5")...), "test/5</loc></url></urlset>")},
 	} {
 		t.Run(name, bubble(func(t *testing.T) {
 			site := maps.Clone(pages)
 			maps.Copy(site, more)
 			w, net := mapped(t, map[string]files{"a.test": site})
-			w.Extract.Feeds = true
+			if w.Extract.Feeds = true; name == "without robots.txt" {
+				w.Robots = nil
+			}
 			w.finish(t, EndDone, "http://a.test/")
+			require.Equal(t, w.Robots == nil, net.Count("a.test", "/robots.txt") == 0)
 			got := w.out.byURL(t)
 			for _, u := range all {
 				require.Contains(t, got, u)
@@ -207,16 +211,6 @@ func TestSitemapMovedToAPage(t *testing.T) {
 			require.Equal(t, tc.want, got)
 		}))
 	}
-}
-
-func TestSitemapsWithoutRobots(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		w, net := mapped(t, map[string]files{"a.test": {"/": "x", "/1": "x", "/sitemap.xml": sitemapOf("http://a.test/1")}})
-		w.Robots = nil
-		w.must(t, "http://a.test/")
-		require.Equal(t, 1, net.Count("a.test", "/1"))
-		require.Zero(t, net.Count("a.test", "/robots.txt"))
-	})
 }
 
 // A sitemap may lie on a host that is not in scope, and then nothing else of that host is asked for but its robots.txt.

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"iter"
 	"log/slog"
-	"math"
 	"net/http"
 	"regexp"
 	"strings"
@@ -301,37 +300,6 @@ func TestTrapGate(t *testing.T) {
 			if v.Pass == frontier.Refuse {
 				require.Equal(t, &frontier.Refusal{Class: "trap", Reason: "pattern_budget: pages of URLs like it have nothing new"}, v.Refusal)
 			}
-		})
-	}
-}
-
-func TestRank(t *testing.T) {
-	scores := []Score{
-		{regexp.MustCompile(`/news/old/`), -MaxPoints},
-		{regexp.MustCompile(`/news/`), 7},
-		{regexp.MustCompile(`/top`), MaxPoints},
-	}
-	require.Nil(t, NewRank("found", nil))
-	for _, tc := range []struct {
-		name   string
-		order  string
-		scores []Score
-		before [2]string // the first of them goes first
-		depths [2]int32
-	}{
-		{"near before far", "breadth", nil, [2]string{"/a", "/b"}, [2]int32{1, 2}},
-		{"far before near", "depth", nil, [2]string{"/a", "/b"}, [2]int32{2, 1}},
-		{"points before none", "found", scores, [2]string{"/news/", "/b"}, [2]int32{9, 0}},
-		{"points before depth", "breadth", scores, [2]string{"/news/", "/b"}, [2]int32{math.MaxInt32, 0}},
-		{"points before depth, the other way", "depth", scores, [2]string{"/news/", "/b"}, [2]int32{0, math.MaxInt32}},
-		{"depth among equal points", "breadth", scores, [2]string{"/news/1", "/news/2"}, [2]int32{1, 2}},
-		{"most points before many", "depth", scores, [2]string{"/top", "/news/"}, [2]int32{0, math.MaxInt32}},
-		{"none before fewer than none", "breadth", scores, [2]string{"/b", "/news/old/"}, [2]int32{math.MaxInt32, 0}},
-	} {
-		t.Run(tc.name, func(t *testing.T) {
-			rank := NewRank(tc.order, tc.scores)
-			first, second := parse(t, "https://a.test"+tc.before[0]), parse(t, "https://a.test"+tc.before[1])
-			require.Less(t, rank(first, tc.depths[0]), rank(second, tc.depths[1]))
 		})
 	}
 }

@@ -191,11 +191,7 @@ func TestPrivatePagesAreFinal(t *testing.T) {
 			}))
 		}
 	}
-}
-
-// A host that forbids everything has said so with its first answer to each.
-func TestHostThatForbidsAll(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) { // a host that forbids everything has said so with its first answer to each
 		site := forbidding(200, 0, func(time.Time) bool { return true })
 		w, p := site.crawl(t, control.NameSteer, nil)
 		requireEnd(t, p, EndDone)
