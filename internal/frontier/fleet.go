@@ -291,7 +291,7 @@ func (f *fleet) makePlace(now time.Time) {
 
 // partIdle gives back the hosts that have had no URL for a while.
 func (f *fleet) partIdle(now time.Time, while time.Duration) {
-	for len(f.idle) > 0 && !f.idleFrom(while).After(now) {
+	for len(f.idle) > 0 && (f.idle[0].busy() || !f.idleFrom(while).After(now)) {
 		switch h := f.unidle(); {
 		case h == nil:
 		case h.foreign:
