@@ -29,7 +29,7 @@ func ExampleNew() {
 
 func ExampleAll() {
 	perSecond, err1 := limit.NewTokenBucket(limit.TokenBucketConfig{Permits: 10, Per: time.Second})
-	perDay, err2 := limit.NewFixedWindow(limit.WindowConfig{Permits: 3, Per: 24 * time.Hour})
+	perDay, err2 := limit.New(limit.Spec{Kind: limit.KindFixedWindow, Permits: 3, Per: 24 * time.Hour})
 	both, err3 := limit.All(perSecond, perDay)
 	if err := errors.Join(err1, err2, err3); err != nil {
 		fmt.Println(err)
@@ -56,7 +56,7 @@ func ExampleNewKeyed() {
 }
 
 func ExampleError() {
-	l, err := limit.NewFixedWindow(limit.WindowConfig{Permits: 1, Per: time.Minute}, limit.WithName("mails"))
+	l, err := limit.New(limit.Spec{Kind: limit.KindFixedWindow, Permits: 1, Per: time.Minute}, limit.WithName("mails"))
 	if err != nil {
 		fmt.Println(err)
 		return

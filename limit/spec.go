@@ -14,12 +14,28 @@ type Kind string
 
 // The six kinds.
 const (
-	KindTokenBucket      Kind = "token-bucket"
-	KindFixedWindow      Kind = "fixed-window"
-	KindSlidingWindow    Kind = "sliding-window"
+	// KindTokenBucket grants as long as it has tokens, which come in at a rate and are kept up to the burst; see
+	// [TokenBucket].
+	KindTokenBucket Kind = "token-bucket"
+	// KindFixedWindow grants so many permits in each window. Windows follow each other without gaps from the limiter's
+	// start, so around the border of two there can be twice as many.
+	KindFixedWindow Kind = "fixed-window"
+	// KindSlidingWindow counts per window too, and supposes that the permits of the window before were spread evenly
+	// over it: it grants a permit while the estimate before it, previous·(1−elapsed/window) + current, is below Permits,
+	// and n as if they were asked for one after another. So a client that asks Permits times per window, evenly, is
+	// never refused. It is wrong by as much as the supposition is. The estimate is of the window that ends with the
+	// present nanosecond: who comes exactly one window after a burst finds a permit.
+	KindSlidingWindow Kind = "sliding-window"
+	// KindSlidingWindowLog remembers every grant of the last window: in no window, wherever it begins, are there more
+	// than Permits. A window holds its beginning and not its end. It needs 16 bytes for each instant of a grant.
 	KindSlidingWindowLog Kind = "sliding-window-log"
-	KindLeakyBucket      Kind = "leaky-bucket"
-	KindConcurrency      Kind = "concurrency"
+	// KindLeakyBucket paces: two grants are never closer than the interval, which is Per/Permits, however long nothing
+	// was asked for. The line of those who wait is the bucket, and Queue its size. A grant of weight n, up to Permits,
+	// is followed by n intervals. An interval that is no whole number of nanoseconds is kept as a fraction: the grants
+	// of a busy line lie on the first nanosecond after their exact instants.
+	KindLeakyBucket Kind = "leaky-bucket"
+	// KindConcurrency bounds how much goes on at a time; see [Concurrency].
+	KindConcurrency Kind = "concurrency"
 )
 
 // Kinds is all kinds, in the order of the package's table.
@@ -61,18 +77,28 @@ func of[L any](s Spec, opts []Option, build func(*settings) *L) (*L, error) {
 // build makes any number of limiters, which share the settings.
 func (s *settings) build() Weighted {
 	switch s.spec.Kind {
-	case KindFixedWindow:
-		return newFixedWindow(s)
-	case KindSlidingWindow:
-		return newSlidingWindow(s)
+	case KindFixedWindow, KindSlidingWindow:
+		l := &timed[counter]{state: counter{set: s}}
+		l.init(s, &l.state)
+		return l
 	case KindSlidingWindowLog:
-		return newSlidingWindowLog(s)
+		l := &timed[journal]{state: journal{set: s}}
+		l.init(s, &l.state)
+		return l
 	case KindLeakyBucket:
-		return newLeakyBucket(s)
+		l := &timed[pacer]{state: pacer{set: s}}
+		l.init(s, &l.state)
+		return l
 	case KindConcurrency:
 		return newConcurrency(s)
 	}
 	return newTokenBucket(s)
+}
+
+// timed is a limiter that time fills, with its state beside the core.
+type timed[A any] struct {
+	core
+	state A
 }
 
 // check rejects what the kind does not have as well as what it lacks: a burst that a window

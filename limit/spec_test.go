@@ -57,21 +57,17 @@ func TestSpecErrorsNameTheFieldAndTheFix(t *testing.T) {
 }
 
 func TestConstructorsReject(t *testing.T) {
-	bad := limit.WindowConfig{Permits: 0, Per: time.Second}
 	for name, tc := range map[string]struct {
 		err  error
 		want string
 	}{
-		"token bucket":       {second(limit.NewTokenBucket(limit.TokenBucketConfig{Permits: 1})), "Per is 0s"},
-		"burst":              {second(limit.NewTokenBucket(limit.TokenBucketConfig{Permits: 1, Per: 1, Burst: -1})), "Burst is -1"},
-		"refill":             {second(limit.NewTokenBucket(limit.TokenBucketConfig{Permits: 1, Per: 1, Refill: 7})), "Refill is refill(7)"},
-		"fixed window":       {second(limit.NewFixedWindow(bad)), "Permits is 0"},
-		"sliding window":     {second(limit.NewSlidingWindow(bad)), "Permits is 0"},
-		"sliding window log": {second(limit.NewSlidingWindowLog(bad)), "Permits is 0"},
-		"leaky bucket":       {second(limit.NewLeakyBucket(limit.LeakyBucketConfig{Per: 1})), "Permits is 0"},
-		"concurrency":        {second(limit.NewConcurrency(limit.ConcurrencyConfig{})), "Max is 0"},
-		"clock":              {second(limit.NewConcurrency(limit.ConcurrencyConfig{Max: 1}, limit.WithClock(nil))), "WithClock is nil"},
-		"queue":              {second(limit.NewConcurrency(limit.ConcurrencyConfig{Max: 1}, limit.WithQueueLimit(-1))), "WithQueueLimit is -1"},
+		"token bucket": {second(limit.NewTokenBucket(limit.TokenBucketConfig{Permits: 1})), "Per is 0s"},
+		"burst":        {second(limit.NewTokenBucket(limit.TokenBucketConfig{Permits: 1, Per: 1, Burst: -1})), "Burst is -1"},
+		"refill":       {second(limit.NewTokenBucket(limit.TokenBucketConfig{Permits: 1, Per: 1, Refill: 7})), "Refill is refill(7)"},
+		"leaky bucket": {second(limit.New(limit.Spec{Kind: limit.KindLeakyBucket, Per: 1})), "Permits is 0"},
+		"concurrency":  {second(limit.NewConcurrency(limit.ConcurrencyConfig{})), "Max is 0"},
+		"clock":        {second(limit.NewConcurrency(limit.ConcurrencyConfig{Max: 1}, limit.WithClock(nil))), "WithClock is nil"},
+		"queue":        {second(limit.NewConcurrency(limit.ConcurrencyConfig{Max: 1}, limit.WithQueueLimit(-1))), "WithQueueLimit is -1"},
 	} {
 		require.ErrorContains(t, tc.err, tc.want, name)
 	}
