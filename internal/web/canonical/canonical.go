@@ -129,25 +129,6 @@ func (u URL) Fingerprint(key uint64) uint64 {
 	return d.Sum64()
 }
 
-// AppendText appends the canonical string.
-func (u URL) AppendText(b []byte) ([]byte, error) { return append(b, u.s...), nil }
-
-// MarshalText is the canonical string.
-func (u URL) MarshalText() ([]byte, error) { return []byte(u.s), nil }
-
-// UnmarshalText reads any spelling. Empty text is the zero URL.
-func (u *URL) UnmarshalText(text []byte) error {
-	if len(text) == 0 {
-		*u = URL{}
-		return nil
-	}
-	v, err := Parse(string(text))
-	if err == nil {
-		*u = v
-	}
-	return err
-}
-
 // Restore is the URL whose String is s, ten times as fast as Parse. It does not validate: s must come from String in
 // this process.
 func Restore(s string) URL {

@@ -1,7 +1,6 @@
 package canonical
 
 import (
-	"encoding/json"
 	"errors"
 	"strings"
 	"testing"
@@ -181,24 +180,6 @@ func TestFingerprint(t *testing.T) {
 	require.NotEqual(t, a.Fingerprint(1), a.Fingerprint(2), "the key matters")
 	require.NotEqual(t, a.Fingerprint(1), mustParse(t, "http://example.com/b").Fingerprint(1))
 	require.Zero(t, testing.AllocsPerRun(100, func() { a.Fingerprint(3) }))
-}
-
-func TestTextRoundTrip(t *testing.T) {
-	type doc struct{ U URL }
-	in := doc{mustParse(t, "http://example.com/ü")}
-	data, err := json.Marshal(in)
-	require.NoError(t, err)
-	require.JSONEq(t, `{"U":"http://example.com/%C3%BC"}`, string(data))
-	var out doc
-	require.NoError(t, json.Unmarshal(data, &out))
-	require.Equal(t, in, out)
-
-	require.NoError(t, json.Unmarshal([]byte(`{"U":""}`), &out))
-	require.True(t, out.U.IsZero())
-	require.ErrorIs(t, json.Unmarshal([]byte(`{"U":"mailto:a"}`), &out), ErrScheme)
-	text, err := in.U.AppendText([]byte("> "))
-	require.NoError(t, err)
-	require.Equal(t, "> http://example.com/%C3%BC", string(text))
 }
 
 // TestAllocations pins what the crawler's speed rests on: one string per new link, and none where there already is

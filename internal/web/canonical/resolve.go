@@ -62,26 +62,23 @@ func trim[T text](s T) T {
 
 // strip removes the fragment, tabs and line ends, as the standard does.
 func strip[T text](s T) T {
+	s = s[:index(s, '#')]
 	for i := range len(s) {
-		switch s[i] {
-		case '#':
-			return s[:i]
-		case '\t', '\n', '\r':
-			return stripFrom(s, i)
+		if !isStripped(s[i]) {
+			continue
 		}
+		out := append(make([]byte, 0, len(s)), s[:i]...)
+		for ; i < len(s); i++ {
+			if !isStripped(s[i]) {
+				out = append(out, s[i])
+			}
+		}
+		return T(out)
 	}
 	return s
 }
 
-func stripFrom[T text](s T, i int) T {
-	out := append(make([]byte, 0, len(s)), s[:i]...)
-	for ; i < len(s) && s[i] != '#'; i++ {
-		if c := s[i]; c != '\t' && c != '\n' && c != '\r' {
-			out = append(out, c)
-		}
-	}
-	return T(out)
-}
+func isStripped(c byte) bool { return c == '\t' || c == '\n' || c == '\r' }
 
 func appendResolved[T text](dst []byte, base URL, ref T) ([]byte, error) {
 	if n := schemeLen(ref); n > 0 {

@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/treadlight/crawl/internal/web/sitemap"
 )
 
 // openHTML reads the language of the first html tag that has one: pages made of templates have several.
@@ -203,18 +205,8 @@ func unavailable(word string) (time.Time, bool) {
 	if len(word) < len(afterWord) || !strings.EqualFold(word[:len(afterWord)], afterWord) {
 		return time.Time{}, false
 	}
-	date := strings.TrimLeft(word[len(afterWord):], " \t:=")
-	date = strings.ToUpper(strings.TrimSpace(date)) // as months are read in any case
-	for _, layout := range [...]string{
-		time.RFC3339, "2006-01-02T15:04Z07:00", "2006-01-02T15:04:05", time.DateTime, time.DateOnly,
-		time.RFC1123, time.RFC1123Z, time.RFC850, "2 Jan 2006 15:04:05 MST", "2 Jan 2006 15:04:05 -0700",
-		"2-Jan-2006 15:04:05 MST", "2-Jan-06 15:04:05 MST", "2 Jan 2006", "Mon, 2 Jan 2006",
-	} {
-		if at, err := time.Parse(layout, date); err == nil && at.Year() > 0 && at.Year() < 10_000 {
-			return at, true
-		}
-	}
-	return time.Time{}, false
+	date := strings.ToUpper(strings.Trim(word[len(afterWord):], " \t:=")) // as zones are
+	return sitemap.ParseTime([]byte(date))
 }
 
 const maxHeaderLinks = 512 // of one response

@@ -2,6 +2,8 @@ package extract
 
 import (
 	"bytes"
+	"regexp"
+	"slices"
 	"strings"
 	"unicode/utf8"
 
@@ -63,44 +65,18 @@ func field(s []byte) string {
 	return out[:end]
 }
 
-// refreshTarget is the URL of a meta refresh such as "5; url=next.html": HTML standard §4.2.5.3, shared declarative
-// refresh steps. It is empty if there is none.
-func refreshTarget(s []byte) []byte {
-	s = bytes.TrimLeft(s, " \t\n\f\r")
-	digits := len(s)
-	s = bytes.TrimLeft(s, "0123456789")
-	if digits == len(s) && (len(s) == 0 || s[0] != '.') {
-		return nil
-	}
-	s = bytes.TrimLeft(s, "0123456789.")
-	if len(s) == 0 || s[0] != ';' && s[0] != ',' && !isSpace(s[0]) {
-		return nil
-	}
-	s = bytes.TrimLeft(s, " \t\n\f\r")
-	if len(s) > 0 && (s[0] == ';' || s[0] == ',') {
-		s = s[1:]
-	}
-	s = afterURLEquals(bytes.TrimLeft(s, " \t\n\f\r"))
-	if len(s) > 0 && (s[0] == '"' || s[0] == '\'') {
-		q := s[0]
-		s = s[1:]
-		if i := bytes.IndexByte(s, q); i >= 0 {
-			s = s[:i]
-		}
-	}
-	return bytes.TrimSpace(s)
-}
+// refresh is the content of a meta refresh such as "5; url=next.html": HTML standard §4.2.5.3, shared declarative
+// refresh steps.
+var refresh = regexp.MustCompile(`(?is)^[ \t\n\f\r]*(?:\d+|\d*\.)[\d.]*(?:[;,]|[ \t\n\f\r]+[;,]?)[ \t\n\f\r]*` +
+	`(?:url[ \t\n\f\r]*=[ \t\n\f\r]*)?(?:"([^"]*)|'([^']*)|(.*))`)
 
-// afterURLEquals skips an optional "url=".
-func afterURLEquals(s []byte) []byte {
-	if len(s) < len("url") || !bytes.EqualFold(s[:len("url")], []byte("url")) {
-		return s
+// refreshTarget is the URL in the content of a meta refresh, empty if there is none.
+func refreshTarget(s []byte) []byte {
+	m := refresh.FindSubmatch(s)
+	if m == nil {
+		return nil
 	}
-	rest := bytes.TrimLeft(s[len("url"):], " \t\n\f\r")
-	if len(rest) == 0 || rest[0] != '=' {
-		return s
-	}
-	return bytes.TrimLeft(rest[1:], " \t\n\f\r")
+	return bytes.TrimSpace(slices.Concat(m[1:]...))
 }
 
 // nextImage splits the first URL off a srcset: HTML standard §4.8.4.3.8. Commas end a candidate only after a URL or

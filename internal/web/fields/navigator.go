@@ -28,10 +28,11 @@ func navigate(root *html.Node, budget *effort.Budget, perByte int) *navigator {
 	return &navigator{*htmlquery.CreateXPathNavigator(root), budget, perByte}
 }
 
-func (n *navigator) spend(steps int) {
+func (n *navigator) spend(steps int) bool {
 	if !n.budget.Spend(steps) {
 		panic(errSpent)
 	}
+	return true
 }
 
 // spendText charges for a text, the last part of one of whole bytes.
@@ -63,22 +64,21 @@ func (n *navigator) MoveToRoot() {
 }
 
 // MoveToParent moves to the parent, or from an attribute to its element.
-func (n *navigator) MoveToParent() bool {
-	n.spend(1)
-	return n.NodeNavigator.MoveToParent()
-}
+func (n *navigator) MoveToParent() bool { return n.spend(1) && n.NodeNavigator.MoveToParent() }
 
 // MoveToNextAttribute moves to the first or the next attribute.
 func (n *navigator) MoveToNextAttribute() bool {
-	n.spend(1)
-	return n.NodeNavigator.MoveToNextAttribute()
+	return n.spend(1) && n.NodeNavigator.MoveToNextAttribute()
 }
 
 // MoveToChild moves to the first child.
-func (n *navigator) MoveToChild() bool {
-	n.spend(1)
-	return n.NodeNavigator.MoveToChild()
-}
+func (n *navigator) MoveToChild() bool { return n.spend(1) && n.NodeNavigator.MoveToChild() }
+
+// MoveToNext moves to the next sibling.
+func (n *navigator) MoveToNext() bool { return n.spend(1) && n.NodeNavigator.MoveToNext() }
+
+// MoveToPrevious moves to the sibling before.
+func (n *navigator) MoveToPrevious() bool { return n.spend(1) && n.NodeNavigator.MoveToPrevious() }
 
 // MoveToFirst moves to the first sibling.
 func (n *navigator) MoveToFirst() (moved bool) {
@@ -86,18 +86,6 @@ func (n *navigator) MoveToFirst() (moved bool) {
 		moved = true
 	}
 	return moved
-}
-
-// MoveToNext moves to the next sibling.
-func (n *navigator) MoveToNext() bool {
-	n.spend(1)
-	return n.NodeNavigator.MoveToNext()
-}
-
-// MoveToPrevious moves to the sibling before.
-func (n *navigator) MoveToPrevious() bool {
-	n.spend(1)
-	return n.NodeNavigator.MoveToPrevious()
 }
 
 // Value is the text of a place. Of an element it is charged for each node.

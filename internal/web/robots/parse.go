@@ -46,52 +46,33 @@ type group struct {
 // Parse reads the first MaxBytes of a file and skips what is no valid line.
 func Parse(body []byte) *File {
 	p := parser{f: new(File)}
-	body = textOf(body)
-	for n := 1; len(body) > 0; n++ {
-		var line []byte
-		line, body = nextLine(body)
-		p.line(n, string(line))
+	text := strings.NewReplacer("\r\n", "\n", "\r", "\n").Replace(textOf(body))
+	n := 0
+	for line := range strings.SplitSeq(text, "\n") {
+		n++
+		p.line(n, line)
 	}
 	return p.f
 }
 
-// textOf is the first MaxBytes of a file as UTF-8, without the last line if the limit may have cut it. UTF-16 is read
-// if it has a byte order mark.
-func textOf(body []byte) []byte {
+// textOf is the first MaxBytes of a file as UTF-8 without a byte order mark, even one without its end, and without the
+// last line if the limit may have cut it. UTF-16 is read if it has a mark.
+func textOf(body []byte) string {
 	limited := len(body) >= MaxBytes
 	body = body[:min(len(body), MaxBytes)]
 	if bytes.HasPrefix(body, []byte("\xff\xfe")) || bytes.HasPrefix(body, []byte("\xfe\xff")) {
 		body, _ = unicode.UTF16(unicode.BigEndian, unicode.ExpectBOM).NewDecoder().Bytes(body) // cannot fail: the mark is there
-	} else {
-		body = withoutBOM(body)
+	}
+	for _, mark := range []string{"\xef\xbb\xbf", "\xef\xbb", "\xef"} {
+		if rest, ok := bytes.CutPrefix(body, []byte(mark)); ok {
+			body = rest
+			break
+		}
 	}
 	if limited {
 		body = body[:bytes.LastIndexAny(body, "\r\n")+1]
 	}
-	return body
-}
-
-// withoutBOM drops a byte order mark, also one without its end.
-func withoutBOM(body []byte) []byte {
-	const bom = "\xef\xbb\xbf"
-	for n := len(bom); n > 0; n-- {
-		if rest, ok := bytes.CutPrefix(body, []byte(bom[:n])); ok {
-			return rest
-		}
-	}
-	return body
-}
-
-func nextLine(body []byte) (line, rest []byte) {
-	i := bytes.IndexAny(body, "\r\n")
-	if i < 0 {
-		return body, nil
-	}
-	rest = body[i+1:]
-	if body[i] == '\r' && len(rest) > 0 && rest[0] == '\n' {
-		rest = rest[1:]
-	}
-	return body[:i], rest
+	return string(body)
 }
 
 // parser is the state of Parse. Only a rule ends a list of agents (RFC 9309 section 2.2.4).

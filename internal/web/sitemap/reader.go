@@ -69,6 +69,9 @@ func (r *reader) charge(n int) bool {
 	return !r.stopped
 }
 
+// web is a line with a URL.
+var web = regexp.MustCompile(`(?i)^[\x00-\x20\x{85}\x{a0}\p{Z}\x{200b}\x{feff}]*https?://`)
+
 // lines reads a list of URLs, one per line. At the first "<" where no URL is, markup follows, such as after the
 // warning of a script. The last line of a truncated document is not whole.
 func (r *reader) lines() {
@@ -76,9 +79,15 @@ func (r *reader) lines() {
 		line, err := r.text.ReadSlice('\n')
 		i := bytes.IndexByte(line, '<')
 		switch head := bytes.TrimFunc(line[:max(i, 0)], isSpace); {
-		case isWeb(bytes.TrimLeftFunc(line, isSpace)):
-			if err == nil || errors.Is(err, io.EOF) && !r.doc.Truncated && r.raw.N > 0 {
-				r.urls(line)
+		case web.Match(line):
+			if err != nil && (!errors.Is(err, io.EOF) || r.doc.Truncated || r.raw.N <= 0) {
+				break
+			}
+			for part := range bytes.SplitSeq(bytes.TrimFunc(line, isSpace), []byte("\r")) { // that alone ends lines on old Macintoshes
+				if u, ok := r.resolve(part); ok {
+					r.sum.Format = Text
+					r.emit(&Entry{URL: u, Priority: DefaultPriority})
+				}
 			}
 		case i >= 0:
 			if len(head) > 0 {
@@ -97,21 +106,6 @@ func (r *reader) lines() {
 		}
 		r.ends++
 		r.charge(len(line))
-	}
-}
-
-func isWeb(line []byte) bool {
-	s := strings.ToLower(string(line[:min(len(line), len("https://"))]))
-	return strings.HasPrefix(s, "http://") || s == "https://"
-}
-
-// urls emits a line. Old Macintoshes end lines with a carriage return alone.
-func (r *reader) urls(line []byte) {
-	for part := range bytes.SplitSeq(bytes.TrimFunc(line, isSpace), []byte("\r")) {
-		if u, ok := r.resolve(part); ok {
-			r.sum.Format = Text
-			r.emit(&Entry{URL: u, Priority: DefaultPriority})
-		}
 	}
 }
 
@@ -137,44 +131,34 @@ func (r *reader) markup(from io.Reader) {
 			return
 		}
 		switch kind {
-		case html.ErrorToken:
-			r.end(z.Err(), len(raw) > 0)
+		case html.ErrorToken: // what stopped here is no entry
+			whole := errors.Is(z.Err(), io.EOF)
+			switch {
+			case whole && len(raw) > 0:
+				r.problem("the document ends within markup")
+			case whole && r.field != "":
+				r.problem("the document ends within an element")
+			}
+			r.flush(true)
+			r.broken(z.Err())
 			return
 		case html.TextToken:
 			r.chars(raw)
 		case html.StartTagToken, html.SelfClosingTagToken, html.EndTagToken:
 			r.tag(z, raw)
 			z.NextIsNotRawText()
-		case html.DoctypeToken:
-			r.doctype(raw)
+		case html.DoctypeToken: // the first declaration in it ends this token
+			if bytes.IndexByte(raw, '[') >= 0 {
+				r.problem("a document type that declares something, of which nothing is used")
+			}
+			if words := bytes.Fields(bytes.TrimSuffix(raw, []byte(">"))); len(words) > 1 && bytes.EqualFold(words[1], []byte("html")) {
+				r.refuse("an HTML page")
+			}
 		case html.CommentToken:
 			if raw[len(raw)-1] != '>' {
 				r.problem("the document ends within markup")
 			}
 		}
-	}
-}
-
-// end ends a document, perhaps within a tag. What stopped in it is no entry.
-func (r *reader) end(err error, within bool) {
-	whole := errors.Is(err, io.EOF)
-	switch {
-	case whole && within:
-		r.problem("the document ends within markup")
-	case whole && r.field != "":
-		r.problem("the document ends within an element")
-	}
-	r.flush(true)
-	r.broken(err)
-}
-
-// doctype notes a document type with declarations, whose first ends this token.
-func (r *reader) doctype(raw []byte) {
-	if bytes.IndexByte(raw, '[') >= 0 {
-		r.problem("a document type that declares something, of which nothing is used")
-	}
-	if words := bytes.Fields(bytes.TrimSuffix(raw, []byte(">"))); len(words) > 1 && bytes.EqualFold(words[1], []byte("html")) {
-		r.refuse("an HTML page")
 	}
 }
 
