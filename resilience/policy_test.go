@@ -66,7 +66,7 @@ func each(t *testing.T, bind resilience.Bind[string]) map[string]subject {
 	core := must[*resilience.Breaker](t)(resilience.NewBreaker(resilience.BreakerConfig{Failures: 1, BreakFor: 1, SuccessThreshold: 1000}))
 	ticket := must[resilience.Ticket](t)(core.Allow())
 	ticket.Done(resilience.Failure)
-	time.Sleep(1)
+	time.Sleep(time.Nanosecond)
 	probes := func() int64 {
 		probe, err := core.Allow()
 		if err != nil {

@@ -288,7 +288,7 @@ func TestConstructorsNameTheFieldToMend(t *testing.T) {
 		"Policy.Limiter":            refused(transport.RateLimit(transport.Policy{})),
 		"Policy.AcquireTimeout":     refused(transport.RateLimit(transport.Policy{Limiter: limiter, AcquireTimeout: -2})),
 		"Policy.MaxRetryAfter":      refused(transport.RateLimit(transport.Policy{Limiter: limiter, MaxRetryAfter: -1})),
-		"fallback: Action":          refused(transport.NewFallback(fallbackConfig{})), //nolint:bodyclose // a policy
+		"fallback: Action":          refused(transport.NewFallback(fallbackConfig{})),
 	} {
 		require.ErrorContains(t, err, want)
 	}

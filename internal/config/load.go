@@ -62,7 +62,7 @@ func Load(src Sources) (*Loaded, error) {
 	l.loadEnv(src.Env)
 	l.loadFlags(src.Flags)
 	l.settle()
-	c := checker{l.tree}
+	c := checker(l)
 	c.all()
 	if src.Saved != nil {
 		c.saved(src.Saved)

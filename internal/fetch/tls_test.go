@@ -167,7 +167,7 @@ func TestRefusedConnection(t *testing.T) {
 	require.NoError(t, err)
 	require.NoError(t, l.Close())
 	c := newClient(t, fetch.Config{AllowPrivate: true})
-	e, err := failed(t, c, "http://"+l.Addr().String())
+	e, _ := failed(t, c, "http://"+l.Addr().String())
 	require.Equal(t, fetch.OpConnect, e.Op)
 	require.Equal(t, outcome.Network, e.Class())
 }

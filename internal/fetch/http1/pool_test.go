@@ -209,7 +209,7 @@ func TestADialThatFailsLeavesNothing(t *testing.T) {
 
 // TestATurnThatComesTooLate gives a turn to somebody who is about to leave.
 func TestATurnThatComesTooLate(t *testing.T) {
-	withSite(t, requests(slow), nil, func(t *testing.T, s *site, tr *Transport) {
+	withSite(t, requests(slow), nil, func(t *testing.T, _ *site, tr *Transport) {
 		_, err := get(tr, wait(t.Context()), "a", "/")
 		require.NoError(t, err)
 		p, key := &tr.pool, hostKey{host: "a"}
@@ -308,7 +308,7 @@ func TestTheWatchEndsTheDial(t *testing.T) {
 // TestAnEndThatComesLate ends the wait at the instant at which the answer is complete: the
 // answer may be whole, but nobody else gets the connection, which is being closed.
 func TestAnEndThatComesLate(t *testing.T) {
-	withSite(t, requests(slow), nil, func(t *testing.T, s *site, tr *Transport) {
+	withSite(t, requests(slow), nil, func(t *testing.T, _ *site, tr *Transport) {
 		for range 100 {
 			ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 			_, _ = get(tr, wait(ctx), "a", "/")
@@ -322,7 +322,7 @@ func TestAnEndThatComesLate(t *testing.T) {
 
 // TestAfterTheEnd ends the context when the answer has been read, as callers do.
 func TestAfterTheEnd(t *testing.T) {
-	withSite(t, requests(slow), nil, func(t *testing.T, s *site, tr *Transport) {
+	withSite(t, requests(slow), nil, func(t *testing.T, _ *site, tr *Transport) {
 		for i := range 5 {
 			ctx, cancel := context.WithCancel(t.Context())
 			w := wait(ctx)

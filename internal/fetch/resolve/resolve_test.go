@@ -227,7 +227,7 @@ func TestOneLookupForAll(t *testing.T) {
 }
 
 func TestLookupsEnd(t *testing.T) {
-	withZone(t, &zone{takes: time.Hour}, resolve.Config{Timeout: 4 * time.Second}, func(t *testing.T, z *zone, r *resolve.Resolver) {
+	withZone(t, &zone{takes: time.Hour}, resolve.Config{Timeout: 4 * time.Second}, func(t *testing.T, _ *zone, r *resolve.Resolver) {
 		begin := time.Now()
 		_, err := r.Lookup(t.Context(), "a.test", 80)
 		require.ErrorContains(t, err, "i/o timeout")
@@ -236,7 +236,7 @@ func TestLookupsEnd(t *testing.T) {
 }
 
 func TestCloseEndsLookups(t *testing.T) {
-	withZone(t, &zone{takes: time.Hour}, resolve.Config{}, func(t *testing.T, z *zone, r *resolve.Resolver) {
+	withZone(t, &zone{takes: time.Hour}, resolve.Config{}, func(t *testing.T, _ *zone, r *resolve.Resolver) {
 		done := make(chan error)
 		go func() {
 			_, err := r.Lookup(t.Context(), "a.test", 80)
