@@ -157,7 +157,10 @@ func mergeError(ctx context.Context, err error) error {
 	if errors.Is(err, context.Canceled) && ctx.Err() != nil {
 		return &cli.Error{Code: cli.CodeInterrupted, Err: errors.New("interrupted: the output was not written")}
 	}
-	if cli.Has[*merge.DamageError](err) {
+	if e, ok := errors.AsType[*merge.DamageError](err); ok {
+		if kind := cli.FileKind(e.Path); kind != "" && e.Line == 1 {
+			return cli.IOf("%w; %s", err, kind)
+		}
 		return cli.IOf("%w; mend it, or pass over such lines with --skip-damaged", err)
 	}
 	return cli.IO(err)

@@ -72,6 +72,9 @@ func (o *reporting) run(ctx context.Context) error {
 	case errors.Is(err, context.Canceled):
 		return &cli.Error{Code: cli.CodeInterrupted, Err: errors.New("interrupted: the report needs the whole file")}
 	case err != nil:
+		if e, ok := errors.AsType[*summary.NoRecordsError](err); ok && e.Err != nil && cli.FileKind(o.path) != "" {
+			err = fmt.Errorf("%w: %s", err, cli.FileKind(o.path)) // it is something else
+		}
 		return cli.IO(err)
 	}
 	if err := o.addLimits(sum); err != nil {
@@ -188,13 +191,14 @@ func loadHosts(path string) ([]ratelimit.HostMemory, memory.Damage, error) {
 	return file.Load()
 }
 
-// noHosts says of a file that is something else what to give instead: the advice of the crawl, to name a file that
-// does not exist yet, is none for who wants to read.
+// noHosts says of a file that is something else what it is, and what to give instead: the advice of the crawl, to
+// name a file that does not exist yet, is none for who wants to read.
 func noHosts(path string, err error) error {
-	if format, ok := errors.AsType[*memory.FormatError](err); !ok || format.Version != 0 {
+	kind := cmp.Or(cli.FileKind(path), "it is none of this program's files")
+	if format, ok := errors.AsType[*memory.FormatError](err); !ok || format.Version != 0 || kind == cli.HostsKind {
 		return err
 	}
-	return fmt.Errorf("%s has nothing that was learned of hosts: give one that 'crawl --remember FILE' has written", path)
+	return fmt.Errorf("%s has nothing that was learned of hosts: %s; give one that 'crawl --remember FILE' has written", path, kind)
 }
 
 // longestWait is the largest ratelimit.max_retry_after, since the file does not tell which it was written under.

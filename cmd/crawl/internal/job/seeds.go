@@ -54,10 +54,7 @@ func openSeeds(paths []string, stdin io.Reader, log *slog.Logger) (*seedSource, 
 	for _, path := range paths {
 		one := seedFile{"standard input", stdin}
 		if path != "-" {
-			f, err := os.Open(path)
-			if info, e := os.Stat(path); e == nil && info.IsDir() {
-				err = errors.Join(fmt.Errorf("%s is a directory: give a file with one URL per line", path), f.Close())
-			}
+			f, err := openList(path)
 			if err != nil {
 				return nil, errors.Join(cli.IOf("open --input-file: %w", err), s.close())
 			}
@@ -68,6 +65,18 @@ func openSeeds(paths []string, stdin io.Reader, log *slog.Logger) (*seedSource, 
 		s.files = append(s.files, one)
 	}
 	return s, nil
+}
+
+// openList opens a file of seeds. What shows at its beginning that it is another file is told as what it is.
+func openList(path string) (*os.File, error) {
+	if info, err := os.Stat(path); err == nil && info.IsDir() {
+		return nil, fmt.Errorf("%s is a directory: give a file with one URL per line", path)
+	} else if err == nil && info.Mode().IsRegular() { // to look into a pipe is to wait for it
+		if kind := cli.FileKind(path); kind != "" && kind != cli.SeedsKind {
+			return nil, fmt.Errorf("%s: %s: give a text with one URL per line", path, kind)
+		}
+	}
+	return os.Open(path)
 }
 
 func (s *seedSource) close() error {

@@ -1,0 +1,62 @@
+package cli
+
+import (
+	"bufio"
+	"bytes"
+	"compress/gzip"
+	"os"
+	"regexp"
+)
+
+// Kinds of files whose readers know more than that.
+const (
+	SeedsKind = "it is a list of URLs, for --input-file"
+	HostsKind = "it is a memory of hosts"
+)
+
+// kinds are what files are that this program reads or writes, by how they begin: the first that matches counts.
+var kinds = [][2]string{
+	{`WARC/`, "it is an archive (WARC), as --warc and --output NAME.warc.gz write it"},
+	{"SQLite format 3\x00", "it is a database"},
+	{"[^\n]*\x00", "it is no text"},
+	{`\{"format":`, HostsKind},
+	{`\{.*"elapsed_seconds":`, "it has the states of a crawl, as --stats writes them: show it with 'crawl stats'"},
+	{`\{"time":.*"cause":`, "it has the events of a crawl, as output.events writes them"},
+	{`\{"url":.*"fetched_at":`, "it has the records of a crawl, as --output writes them"},
+	{`\{`, "it is JSON of another kind"},
+	{`url,kind,status,`, "it has the records of a crawl, in CSV, as --output writes them"},
+	{`\S+ \d{14} \{`, "it is the index of an archive (CDXJ), as --warc writes it"},
+	{`https?://\S+\s`, SeedsKind},
+}
+
+// FileKind says in words what a file is that was given where another was wanted, and what may be done with it; empty
+// if that cannot be told.
+func FileKind(path string) string {
+	f, err := os.Open(path)
+	if err != nil {
+		return ""
+	}
+	defer func() { _ = f.Close() }() // it was only read
+	const peek = 64 << 10            // longer than the first line of nearly any record
+	head, _ := bufio.NewReaderSize(f, peek).Peek(peek)
+	return kindOf(head)
+}
+
+// kindOf is FileKind of a file that begins so.
+func kindOf(head []byte) string {
+	if bytes.HasPrefix(head, []byte{0x1f, 0x8b}) {
+		if gz, err := gzip.NewReader(bytes.NewReader(head)); err == nil {
+			start, _ := bufio.NewReader(gz).Peek(len("WARC/"))
+			if string(start) == "WARC/" {
+				return kindOf(start)
+			}
+		}
+		return "it is compressed with gzip"
+	}
+	for _, kind := range kinds {
+		if regexp.MustCompile(`^\s*` + kind[0]).Match(head) {
+			return kind[1]
+		}
+	}
+	return ""
+}
