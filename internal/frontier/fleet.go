@@ -289,7 +289,8 @@ func (f *fleet) makePlace(now time.Time) {
 	}
 }
 
-// partIdle gives back the hosts that have had no URL for a while.
+// partIdle gives back the hosts that have had no URL for a while. Those that have work again, which may be for ever,
+// are not counted as idle any longer.
 func (f *fleet) partIdle(now time.Time, while time.Duration) {
 	for len(f.idle) > 0 && (f.idle[0].busy() || !f.idleFrom(while).After(now)) {
 		switch h := f.unidle(); {

@@ -75,6 +75,14 @@ func TestYieldEvens(t *testing.T) {
 	}
 	require.Equal(t, 2, given(f, 0, names, 0), "one that refuses is of no use to others")
 
+	f, names = many(12, evenLeast)
+	for _, h := range f.hosts { // each has had no URL once, and asks without end since
+		h.idle, h.latest = true, 1<<20
+		f.roster.idle = append(f.roster.idle, h)
+	}
+	f.partIdle(start, lingerFor)
+	require.Equal(t, 6, given(f, 0, names, 0), "those that have work again are not idle")
+
 	f, names = many(12, evenLeast-1)
 	require.Zero(t, given(f, 0, names, 0), "they are done soon")
 	f, names = many(12, evenLeast)
