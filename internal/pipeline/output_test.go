@@ -110,26 +110,6 @@ func TestArchives(t *testing.T) {
 	}
 }
 
-// What is left out of the records is followed and counted all the same.
-func TestOmitted(t *testing.T) {
-	for name, omit := range map[string]bool{"whole records": false, "short ones": true} {
-		t.Run(name, bubble(func(t *testing.T) {
-			w, _ := served(t, map[string]http.Handler{"h.test": http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-				html(w, links(3))
-			})})
-			w.OmitLinks, w.OmitDigest = omit, omit
-			w.must(t, "http://h.test/")
-			records := w.out.byURL(t)
-			require.Len(t, records, 4)
-			for u, rec := range records {
-				require.Equal(t, omit, rec.Digest == "", u)
-				require.Equal(t, omit, rec.Links == nil, u)
-				require.Positive(t, rec.Bytes, u)
-			}
-		}))
-	}
-}
-
 func TestRecent(t *testing.T) {
 	p := &Pipeline{}
 	p.recent.note(&sink.Record{URL: "http://a.test/early", Status: 200})

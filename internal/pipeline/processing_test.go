@@ -353,7 +353,7 @@ func TestPagesThatSay(t *testing.T) {
 	for _, tt := range []struct {
 		name             string
 		follow, skip     bool
-		omit             bool // the links, and what a page says of them
+		omit             bool // links and digests, which are followed and counted all the same
 		agent            string
 		barred, left     []string // pages whose links are not followed, and those without a record
 		nofollow, hidden int64
@@ -366,7 +366,8 @@ func TestPagesThatSay(t *testing.T) {
 		t.Run(tt.name, bubble(func(t *testing.T) {
 			asked := map[string]int{}
 			w := newWorldOn(t, pagesThatSay(t, asked))
-			w.FollowNofollow, w.SkipNoindex, w.OmitLinks, w.Extract.Agent, w.Extract.Resources = tt.follow, tt.skip, tt.omit, tt.agent, true
+			w.FollowNofollow, w.SkipNoindex, w.Extract.Agent, w.Extract.Resources = tt.follow, tt.skip, tt.agent, true
+			w.OmitLinks, w.OmitDigest = tt.omit, tt.omit
 			var err error
 			w.Scope, err = scope.New(scope.Config{MaxDepth: scope.Unlimited, Resources: true})
 			require.NoError(t, err)
@@ -387,6 +388,9 @@ func TestPagesThatSay(t *testing.T) {
 
 			front := records["http://h.test/"]
 			require.Equal(t, tt.omit, front.NofollowLinks == nil)
+			require.Equal(t, tt.omit, front.Links == nil)
+			require.Equal(t, tt.omit, front.Digest == "")
+			require.Positive(t, front.Bytes)
 			require.Subset(t, []string{"http://h.test/never"}, front.NofollowLinks)
 			require.Equal(t, "http://h.test/plain", front.Next)
 			require.Equal(t, []sink.Alternate{{Href: "http://h.test/theirs", HrefLang: "de", Type: "text/html"}}, front.Alternates)
