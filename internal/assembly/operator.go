@@ -20,6 +20,7 @@ import (
 	"github.com/treadlight/crawl/internal/pipeline"
 	"github.com/treadlight/crawl/internal/ratelimit"
 	"github.com/treadlight/crawl/internal/web/canonical"
+	"github.com/treadlight/crawl/internal/web/scope"
 )
 
 // ErrNotRunning is the error of what can be done to a crawl only while it runs.
@@ -196,13 +197,12 @@ func (c *Crawler) restoreChanges(pc *pipeline.Config) error {
 }
 
 // controls is what is in force, for people.
-func (c *Crawler) controls() console.Controls {
-	h := &c.changes
+func (h *changes) controls(sc *scope.Scope) console.Controls {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	k := console.Controls{Blocked: slices.AppendSeq([]string{}, maps.Keys(h.blocked)), Ceilings: maps.Clone(h.ceilings)}
 	slices.Sort(k.Blocked)
-	k.Include, k.Exclude = c.scope.Patterns()
+	k.Include, k.Exclude = sc.Patterns()
 	return k
 }
 
@@ -311,7 +311,8 @@ func (l *Console) shown(c *Crawler) console.Crawl {
 	all := console.Crawl{
 		Snapshot: c.Snapshot, Host: c.host, Recent: c.pipe.Recent,
 		Paused: c.pipe.Paused, Pause: c.pipe.Pause, Resume: c.pipe.Unpause, AddSeed: c.addForeignSeed,
-		Block: c.Block, Unblock: c.Unblock, SetCeiling: c.SetCeiling, SetScope: c.SetScope, Controls: c.controls,
+		Block: c.Block, Unblock: c.Unblock, SetCeiling: c.SetCeiling, SetScope: c.SetScope,
+		Controls:   func() console.Controls { return c.changes.controls(c.scope) },
 		Collectors: append(c.meter.Collectors(), c.tracer.Collectors()...),
 		EachHost: func(see func(frontier.HostState, ratelimit.Brief)) {
 			c.pipe.EachHost(func(h frontier.HostState) bool {
