@@ -76,6 +76,7 @@ func TestYieldEvens(t *testing.T) {
 	require.Equal(t, 2, given(f, 0, names, 0), "one that refuses is of no use to others")
 
 	f, names = many(12, evenLeast)
+	f.since = start
 	for _, h := range f.hosts { // each has had no URL once, and asks without end since
 		h.idle, h.latest = true, 1<<20
 		f.roster.idle = append(f.roster.idle, h)
