@@ -149,8 +149,10 @@ func (m modelled) alg(g grants) algorithm {
 	if err != nil {
 		panic(err)
 	}
-	return set.build().(interface{ cores() []*core }).cores()[0].alg
+	return set.build().(interface{ algorithm() algorithm }).algorithm()
 }
+
+func (c *core) algorithm() algorithm { return c.alg }
 
 func models() []modelled {
 	return []modelled{
