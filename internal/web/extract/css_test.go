@@ -3,6 +3,7 @@ package extract
 import (
 	"bytes"
 	"fmt"
+	"iter"
 	"math/rand/v2"
 	"os"
 	"strings"
@@ -24,13 +25,8 @@ func refs(sheet string) string {
 
 // The cases are in testdata/css.txt: a sheet and its references.
 func TestCSS(t *testing.T) {
-	text, err := os.ReadFile("testdata/css.txt")
-	require.NoError(t, err)
-	for line := range strings.Lines(string(text)) {
-		var sheet, want string
-		_, err := fmt.Sscanf(line, "%q %q", &sheet, &want)
-		require.NoError(t, err, line)
-		require.Equal(t, want, refs(sheet), line)
+	for sheet, want := range pairs(t, "css.txt") {
+		require.Equal(t, want, refs(sheet), "%q", sheet)
 	}
 }
 
@@ -135,4 +131,21 @@ func TestStyleSheet(t *testing.T) {
 
 	require.NoError(t, e.Page(mustParse(t, docURL), "text/css", "latin1", []byte("a{b:url(?\xfc)}"), Options{Resources: true}, &r))
 	require.Equal(t, "\nR https://example.com/dir/page.html?%C3%BC", listing(&r), "queries are UTF-8 there")
+}
+
+// pairs are the lines of a file of cases: what is read, and what comes of it.
+func pairs(t *testing.T, name string) iter.Seq2[string, string] {
+	t.Helper()
+	text, err := os.ReadFile("testdata/" + name)
+	require.NoError(t, err)
+	return func(yield func(string, string) bool) {
+		for line := range strings.Lines(string(text)) {
+			var in, out string
+			_, err := fmt.Sscanf(line, "%q %q", &in, &out)
+			require.NoError(t, err, line)
+			if !yield(in, out) {
+				return
+			}
+		}
+	}
 }

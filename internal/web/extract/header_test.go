@@ -14,34 +14,7 @@ import (
 )
 
 func TestNextLink(t *testing.T) {
-	for value, want := range map[string]string{
-		"":                                   "",
-		"<a>; rel=next":                      "a rel=next",
-		"<a>;rel=next":                       "a rel=next",
-		`<a>; rel="next"`:                    "a rel=next",
-		`<a> ; rel = "next" `:                "a rel=next",
-		`<a>; REL="next last"; rel=no`:       "a rel=next last",
-		"<a>; rel=next, <b>; rel=prev":       "a rel=next|b rel=prev",
-		"<a>; rel=next,<b>;rel=prev,":        "a rel=next|b rel=prev",
-		", ,<a>; rel=next":                   "a rel=next",
-		`<a>; title="x, <no>; y"; rel=next`:  "a rel=next",
-		`<a>; title="\", <no>"; rel=next`:    "a rel=next",
-		`<a,b;c>; rel=next`:                  "a,b;c rel=next",
-		"<a>; rel=preload; as=style; nopush": "a rel=preload as=style",
-		"<a>; nopush; rel=next":              "a rel=next",
-		"<a>; title*=UTF-8'de'x; rel=next":   "a rel=next",
-		"<a>; rel=alternate; hreflang=de; type=\"text/html; charset=x\"; anchor=\"#f\"": "a rel=alternate type=text/html; charset=x hreflang=de anchor=#f",
-		"<a>;;rel=next":            "a rel=next",
-		"<a":                       "",
-		"junk, <a>; rel=next":      "|a rel=next",
-		`"<no>, " , <a>; rel=next`: "|a rel=next",
-		`<a>; rel="next`:           "a rel=next",
-		`<a> junk; rel=no, <b>`:    "a|b",
-		"<>; rel=next":             " rel=next",
-		"<a>; rel=next;":           "a rel=next",
-		"<a>; =x; rel=next":        "a rel=next",
-		"<a>; rel=, <b>; rel=next": "a|b rel=next",
-	} {
+	for value, want := range pairs(t, "link-header.txt") {
 		var got []string
 		for rest := value; rest != ""; {
 			var l headerLink

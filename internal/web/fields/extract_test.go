@@ -2,6 +2,7 @@ package fields
 
 import (
 	"fmt"
+	"iter"
 	"os"
 	"path/filepath"
 	"strings"
@@ -47,45 +48,7 @@ func extract(t testing.TB, page string, lines ...string) ([]Field, error) {
 }
 
 func TestPage(t *testing.T) {
-	for line, want := range map[string]string{
-		"x=css:h1":                "[A lamp]",
-		"x=css:title":             "[A lamp]",
-		"x=css:#text":             "[One. Two three.]",
-		"x=css:.price":            "[1.234,50 €]",
-		"x:all=css:.price":        "[1.234,50 €|no number]",
-		"x:number=css:.price":     "[1234.50]",
-		"x:number:all=css:.price": "[1234.50]",
-		"x:number=css:meta[itemprop=price]@content":      "[1234.50]",
-		"x=css:meta[name=author]@CONTENT":                "[Ann Ot]",
-		"x=css:a@href":                                   "[/tag/a?x=1#y]",
-		"x:url=css:a@href":                               "[http://h.test/tag/a?x=1]",
-		"x:url:all=css:a[rel=tag]":                       "[http://h.test/tag/a?x=1|http://h.test/shop/b]",
-		"x:url=css:img":                                  "[http://h.test/shop/lamp.jpg]",
-		"x:all=css:.tags li":                             "[light|home]",
-		"x=css:svg a@xlink:href":                         "[#z]",
-		"x=css:img@alt":                                  "[]",
-		"x=css:.nothing":                                 "[]",
-		"x:html=css:h1":                                  "[<h1>A <em>lamp</em></h1>]",
-		"x=css:h1, .price":                               "[A lamp]",
-		"x=css:li:has(a[href=b])":                        "[home]",
-		"x=css:li:nth-child(2) a":                        "[home]",
-		"x=xpath://h1":                                   "[A lamp]",
-		"x=xpath://h1/text()":                            "[A]",
-		"x=xpath://meta[@name='author']/@content":        "[Ann Ot]",
-		"x:all=xpath://a[@rel='tag']":                    "[light|home]",
-		"x:url:all=xpath://a[@rel='tag']/@href":          "[http://h.test/tag/a?x=1|http://h.test/shop/b]",
-		"x:html=xpath://h1":                              "[<h1>A <em>lamp</em></h1>]",
-		"x=xpath:count(//li)":                            "[3]",
-		"x=xpath:string(//title)":                        "[A lamp]",
-		"x=xpath:normalize-space(//h1)":                  "[A lamp]",
-		"x=xpath:concat(//h1/em, '-', //li[2])":          "[lamp- home]",
-		"x=xpath:boolean(//nothing)":                     "[false]",
-		"x:number=xpath:number(//nothing)":               "[]",
-		"x=xpath://nothing":                              "[]",
-		"x:number=xpath:substring-before(//span[1],'€')": "[1234.50]",
-		"x=css:h1 url~/shop/":                            "[A lamp]",
-		"x=css:h1 url~/other/":                           "[]",
-	} {
+	for line, want := range pairs(t, "page.txt") {
 		got, err := extract(t, shop, line)
 		require.NoError(t, err, line)
 		var values []string
@@ -335,4 +298,21 @@ func FuzzSelector(f *testing.F) {
 		theirs, ours := elements(t, dom.Parse([]byte(page)).Root, css)
 		require.Equal(t, names(theirs), names(ours), css)
 	})
+}
+
+// pairs are the lines of a file of cases: what is read, and what comes of it.
+func pairs(t *testing.T, name string) iter.Seq2[string, string] {
+	t.Helper()
+	text, err := os.ReadFile("testdata/" + name)
+	require.NoError(t, err)
+	return func(yield func(string, string) bool) {
+		for line := range strings.Lines(string(text)) {
+			var in, out string
+			_, err := fmt.Sscanf(line, "%q %q", &in, &out)
+			require.NoError(t, err, line)
+			if !yield(in, out) {
+				return
+			}
+		}
+	}
 }

@@ -1,6 +1,9 @@
 package robots_test
 
 import (
+	"fmt"
+	"iter"
+	"os"
 	"regexp"
 	"strings"
 	"testing"
@@ -51,84 +54,48 @@ User-Agent: quxbot
 	}
 }
 
+// cases are the lines of a file of cases.
+func cases(t *testing.T, name string) iter.Seq[string] {
+	t.Helper()
+	text, err := os.ReadFile("testdata/" + name)
+	require.NoError(t, err)
+	return strings.Lines(string(text))
+}
+
+// scan reads the fields of a case.
+func scan(t *testing.T, line string, fields ...any) {
+	t.Helper()
+	form := "%q %q %t"
+	if _, ok := fields[2].(*string); ok {
+		form = "%q %q %q"
+	}
+	_, err := fmt.Sscanf(line, form, fields...)
+	require.NoError(t, err, line)
+}
+
 // TestSpecificity pits rules against each other: section 2.2.2 and section 5.2.
 func TestSpecificity(t *testing.T) {
-	for _, tc := range []struct {
-		rules, path string
-		allowed     bool
-	}{
-		{"A /example/page/ | D /example/page/disallowed.gif", "/example/page/disallowed.gif", false},
-		{"A /example/page/ | D /example/page/disallowed.gif", "/example/page/x", true},
-		{"D /x/ | A /", "/x/page.html", false},
-		{"A /x | D /x", "/x", true},
-		{"D /x | A /x", "/x", true},
-		{"D /x | A /x/", "/x", false},
-		{"D /x | A /x/", "/x/", true},
-		{"A /p | D /", "/page", true},
-		{"A /folder | D /folder", "/folder/page", true},
-		{"A /page | D /*.htm", "/page.htm", false},
-		{"A /page | D /*.ph", "/page.php5", true},
-		{"A /$ | D /", "/", true},
-		{"A /$ | D /", "/page.htm", false},
-		{"D /a* | A /a", "/ab", false},    // the star counts
-		{"D /a$ | A /a", "/a", false},     // and the dollar
-		{"D /%61a | A /aa", "/aa", true},  // but not a needless escape
-		{"D /ü | A /??????", "/ü", false}, // an escape that is needed does, wherever it is made
-		{"D /ü | A /%c3%bc", "/ü", true},
-		{"D / | A /robots.txt", "/robots.txt", true},
-		{"D /robots.txt", "/robots.txt", true}, // section 2.2.2: implicitly allowed
-		{"D /robots.txt", "/robots.txt.bak", false},
-		{"D /", "/robots.txt?x", false},
-		{"D /", "/robots%2etxt", true},
-	} {
-		rules := strings.NewReplacer("A ", "Allow: ", "D ", "Disallow: ", " | ", "\n").Replace(tc.rules)
-		v := rulesOf("User-agent: *\n" + rules).Check(tc.path)
-		require.Equal(t, tc.allowed, v.Allowed, "%s, asked for %s: %s", tc.rules, tc.path, v.Reason)
+	for line := range cases(t, "specificity.txt") {
+		var rules, path string
+		var allowed bool
+		scan(t, line, &rules, &path, &allowed)
+		text := strings.NewReplacer("A ", "Allow: ", "D ", "Disallow: ", " | ", "\n").Replace(rules)
+		v := rulesOf("User-agent: *\n" + text).Check(path)
+		require.Equal(t, allowed, v.Allowed, "%s, asked for %s: %s", rules, path, v.Reason)
 	}
 }
 
 // TestMatch asks whether a lone Disallow matches a path.
 func TestMatch(t *testing.T) {
-	for _, tc := range []struct {
-		pattern      string
-		match, other string // blank-separated paths that do and do not match
-	}{
-		{"/", "/ /x /x/y?z", ""},
-		{"/fish", "/fish /fish.html /fish/salmon /fishheads /fish.php?id=x", "/Fish /catfish /?id=fish /desert/fish"},
-		{"/fish*", "/fish /fish.html /fishheads/y", "/Fish /catfish"},
-		{"/fish/", "/fish/ /fish/?id=x /fish/salmon", "/fish /fish.html /animals/fish/"},
-		{"/*.php", "/index.php /a/b.php?c /a.php.x /a/.php/", "/ /windows.PHP /php"},
-		{"/*.php$", "/a.php /a/b.php", "/a.php?x /a.php/ /a.php5"},
-		{"/fish*.php", "/fish.php /fishheads/catfish.php?x", "/Fish.PHP /fish"},
-		{"*/x", "/x /a/x /a/b/x/c", "/ax /"},
-		{"*", "/ /x", ""},
-		{"**", "/ /x", ""},
-		{"*$", "/ /x", ""},
-		{"/a*$", "/a /ab", "/b"},
-		{"/$", "/", "/x /?"},
-		{"$", "", "/ /$"},
-		{"$$", "", "/ /$"},
-		{"/a*a", "/aa /aba /aaaa", "/a /ab"},
-		{"/a*a$", "/aa /aba", "/a /aab"},
-		{"/*a*b*c$", "/abc /xaxbxc /abcc /aabbcc", "/ab /acb /abcx"},
-		{"/a$b", "/a$b /a$bc /a%24b", "/a /ab"},
-		{"/a%24", "/a$ /a$b /a%24", "/a"},
-		{"/a%2A", "/a* /a*b /a%2a", "/a /ab"},
-		{"/a\\*", "/a\\x /a%5C", "/a /ax"},
-		{"/?", "/? /?x", "/ /x?"},
-		{"/a?b", "/a?b /a?bc", "/ab /axb /a"},
-		{"x", "", "/x x"},
-		{"http://a.test/x", "", "/x"},
-		{"/a b", "/a%20b", "/a /a+b"},
-		{"/a.b", "/a.b", "/axb"},
-		{"/(a|b)[c]+", "/(a|b)[c]+ /(a%7Cb)%5Bc%5D+", "/ac"},
-	} {
-		r := rulesOf("User-agent: *\nDisallow: " + tc.pattern)
-		for path := range strings.FieldsSeq(tc.match) {
-			require.False(t, r.Check(path).Allowed, "%s should match %s", tc.pattern, path)
+	for line := range cases(t, "match.txt") {
+		var pattern, match, other string // paths with blanks between that do and do not match
+		scan(t, line, &pattern, &match, &other)
+		r := rulesOf("User-agent: *\nDisallow: " + pattern)
+		for path := range strings.FieldsSeq(match) {
+			require.False(t, r.Check(path).Allowed, "%s should match %s", pattern, path)
 		}
-		for path := range strings.FieldsSeq(tc.other) {
-			require.True(t, r.Check(path).Allowed, "%s should not match %s", tc.pattern, path)
+		for path := range strings.FieldsSeq(other) {
+			require.True(t, r.Check(path).Allowed, "%s should not match %s", pattern, path)
 		}
 	}
 }
@@ -136,35 +103,13 @@ func TestMatch(t *testing.T) {
 // TestPercent is the table of section 2.2.2 and its relatives: each pair of spellings is one resource or is two,
 // whichever side the rule is on.
 func TestPercent(t *testing.T) {
-	for _, tc := range []struct {
-		a, b string
-		same bool
-	}{
-		{"/foo/bar?baz=quz", "/foo/bar?baz=quz", true},
-		{"/foo/bar?baz=https://foo.bar", "/foo/bar?baz=https%3A%2F%2Ffoo.bar", true},
-		{"/foo/bar/\u30c4", "/foo/bar/%E3%83%84", true},
-		{"/foo/bar/%e3%83%84", "/foo/bar/%E3%83%84", true},
-		{"/foo/bar/%62%61%7A", "/foo/bar/baz", true},
-		{"/%7Ejoe/", "/~joe/", true},
-		{"/%2d%2E%5f", "/-._", true},
-		{"/a%3Ab%40c", "/a:b@c", true},
-		{"/a%3cb", "/a%3Cb", true},
-		{"/a<b", "/a%3Cb", true},
-		{"/100%", "/100%25", true},
-		{"/%zz", "/%25zz", true},
-		{"/%4", "/%254", true},
-		{"/a%2fb", "/a/b", false},
-		{"/a%3fb", "/a?b", false},
-		{"/a%26b", "/a&b", false},
-		{"/?a%26b", "/?a&b", false},
-		{"/%2541", "/A", false},
-		{"/%2541", "/%41", false},
-		{"/\xff", "/%FF", true},
-		{"/%00", "/%0", false},
-	} {
-		for _, p := range [][2]string{{tc.a, tc.b}, {tc.b, tc.a}} {
+	for line := range cases(t, "percent.txt") {
+		var a, b string
+		var same bool
+		scan(t, line, &a, &b, &same)
+		for _, p := range [][2]string{{a, b}, {b, a}} {
 			r := rulesOf("User-agent: *\nDisallow: " + p[0] + "$")
-			require.Equal(t, tc.same, !r.Check(p[1]).Allowed, "rule %s, path %s", p[0], p[1])
+			require.Equal(t, same, !r.Check(p[1]).Allowed, "rule %s, path %s", p[0], p[1])
 		}
 	}
 }
