@@ -22,7 +22,13 @@ type builder struct {
 }
 
 func parseLeniently(z *html.Tokenizer) *html.Node {
-	b := newBuilder()
+	element := func(a atom.Atom) *html.Node { return &html.Node{Type: html.ElementNode, DataAtom: a, Data: a.String()} }
+	b := builder{root: &html.Node{Type: html.DocumentNode}, head: element(atom.Head), body: element(atom.Body)}
+	top := element(atom.Html)
+	b.root.AppendChild(top)
+	top.AppendChild(b.head)
+	top.AppendChild(b.body)
+	b.open = []*html.Node{b.body}
 	for {
 		switch z.Next() {
 		case html.ErrorToken:
@@ -39,21 +45,6 @@ func parseLeniently(z *html.Tokenizer) *html.Node {
 			b.top().AppendChild(&html.Node{Type: html.CommentNode, Data: z.Token().Data})
 		}
 	}
-}
-
-func newBuilder() *builder {
-	b := &builder{root: &html.Node{Type: html.DocumentNode}}
-	top := element(atom.Html)
-	b.head, b.body = element(atom.Head), element(atom.Body)
-	b.root.AppendChild(top)
-	top.AppendChild(b.head)
-	top.AppendChild(b.body)
-	b.open = []*html.Node{b.body}
-	return b
-}
-
-func element(a atom.Atom) *html.Node {
-	return &html.Node{Type: html.ElementNode, DataAtom: a, Data: a.String()}
 }
 
 func (b *builder) top() *html.Node { return b.open[len(b.open)-1] }

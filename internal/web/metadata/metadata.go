@@ -50,8 +50,12 @@ func Read(d *dom.Document) Metadata {
 		case n.Type != html.ElementNode:
 		case n.DataAtom == atom.Meta:
 			r.meta(n)
-		case n.DataAtom == atom.Script && isJSONLD(n):
-			r.block(n)
+		case n.DataAtom == atom.Script:
+			mediaType, _ := dom.Attr(n, "type")
+			mediaType, _, _ = strings.Cut(mediaType, ";")
+			if strings.EqualFold(strings.TrimSpace(mediaType), "application/ld+json") {
+				r.block(n)
+			}
 		}
 		switch {
 		case n.DataAtom == atom.Template: // it is no part of the page yet
@@ -106,12 +110,6 @@ func (r *reader) add(name, value string) {
 	default:
 		r.Properties[i].Values = append(r.Properties[i].Values, value)
 	}
-}
-
-func isJSONLD(script *html.Node) bool {
-	mediaType, _ := dom.Attr(script, "type")
-	mediaType, _, _ = strings.Cut(mediaType, ";")
-	return strings.EqualFold(strings.TrimSpace(mediaType), "application/ld+json")
 }
 
 // repairPasses bounds how often the text of a block is read.

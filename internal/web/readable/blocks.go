@@ -69,7 +69,7 @@ func (s *splitter) element(n *html.Node, linked bool) {
 	}
 	s.end()
 	before := s.heading
-	s.heading = before || isHeading(n.DataAtom)
+	s.heading = before || slices.Contains(headings, n.DataAtom)
 	s.children(n, link)
 	s.end()
 	s.heading = before
@@ -80,13 +80,7 @@ func hasHref(n *html.Node) bool {
 	return ok
 }
 
-func isHeading(a atom.Atom) bool {
-	switch a {
-	case atom.H1, atom.H2, atom.H3, atom.H4, atom.H5, atom.H6, atom.Dt, atom.Caption, atom.Figcaption:
-		return true
-	}
-	return false
-}
+var headings = []atom.Atom{atom.H1, atom.H2, atom.H3, atom.H4, atom.H5, atom.H6, atom.Dt, atom.Caption, atom.Figcaption}
 
 func (s *splitter) end() {
 	if s.line.Len() > 0 {
@@ -235,16 +229,9 @@ const maxClass = 1 << 10
 
 // choose selects blocks by the decision tree of the paper, with its figures.
 func choose(blocks []block) {
-	var none block
+	around := slices.Concat([]block{{}}, blocks, []block{{}})
 	for i := range blocks {
-		before, after := &none, &none
-		if i > 0 {
-			before = &blocks[i-1]
-		}
-		if i+1 < len(blocks) {
-			after = &blocks[i+1]
-		}
-		blocks[i].main = isMain(before, &blocks[i], after)
+		blocks[i].main = isMain(&around[i], &blocks[i], &around[i+2])
 	}
 }
 
@@ -283,14 +270,6 @@ func fuse(blocks []block) {
 			}
 		}
 		last = i
-	}
-}
-
-// chooseMarked selects all blocks of marked main text but for links.
-func chooseMarked(blocks []block) {
-	for i := range blocks {
-		b := &blocks[i]
-		b.main = b.links() <= 0.5 || b.heading || b.words > b.linked && b.words-b.linked >= 3
 	}
 }
 

@@ -49,8 +49,11 @@ func Text(d *dom.Document) string {
 	s.children(top, false)
 	s.end()
 	blocks := s.blocks
-	if marked {
-		chooseMarked(blocks)
+	if marked { // all but links
+		for i := range blocks {
+			b := &blocks[i]
+			b.main = b.links() <= 0.5 || b.heading || b.words-b.linked >= 3
+		}
 	} else {
 		choose(blocks)
 		fuse(blocks)

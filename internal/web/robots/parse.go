@@ -86,9 +86,22 @@ func (p *parser) line(n int, text string) {
 	key, value := split(text)
 	switch key {
 	case "user-agent":
-		p.agent(value)
-	case "allow", "disallow":
-		p.rule(n, key == "allow", value)
+		if !p.inList {
+			p.f.groups = append(p.f.groups, group{})
+			p.inList = true
+		}
+		name := token(value)
+		if f := strings.Fields(value); len(f) > 0 && f[0] == "*" { // not "*WordPress*", which is not in RFC 9309
+			name = "*"
+		}
+		if g := p.group(); name != "" {
+			g.agents = append(g.agents, name)
+		}
+	case "allow", "disallow": // before any group it binds nobody; without a path it only ends the list of agents
+		p.inList = false
+		if g := p.group(); g != nil && value != "" {
+			g.rules = append(g.rules, newRule(n, key == "allow", value))
+		}
 	case "crawl-delay":
 		p.pause(parseDelay(value))
 	case "request-rate":
@@ -102,33 +115,17 @@ func (p *parser) line(n int, text string) {
 
 // pause keeps the longest pause of a group; zero is none.
 func (p *parser) pause(d time.Duration) {
-	if n := len(p.f.groups); n > 0 {
-		p.f.groups[n-1].pause = max(p.f.groups[n-1].pause, d)
+	if g := p.group(); g != nil {
+		g.pause = max(g.pause, d)
 	}
 }
 
-func (p *parser) agent(value string) {
-	if !p.inList {
-		p.f.groups = append(p.f.groups, group{})
-		p.inList = true
+// group is the current one, or nil.
+func (p *parser) group() *group {
+	if len(p.f.groups) == 0 {
+		return nil
 	}
-	name := token(value)
-	if f := strings.Fields(value); len(f) > 0 && f[0] == "*" { // not "*WordPress*", which is not in RFC 9309
-		name = "*"
-	}
-	if g := &p.f.groups[len(p.f.groups)-1]; name != "" {
-		g.agents = append(g.agents, name)
-	}
-}
-
-// rule adds to the current group. One before any group binds nobody; one without a path only ends the list of agents.
-func (p *parser) rule(n int, allow bool, path string) {
-	p.inList = false
-	if len(p.f.groups) == 0 || path == "" {
-		return
-	}
-	g := &p.f.groups[len(p.f.groups)-1]
-	g.rules = append(g.rules, newRule(n, allow, path))
+	return &p.f.groups[len(p.f.groups)-1]
 }
 
 // keys are the names of records that matter, with their common misspellings.
