@@ -289,9 +289,6 @@ func TestFingerprintOfAPageAtThePlaceOfASitemap(t *testing.T) {
 			s = openState(t, filepath.Dir(s.path), Config{})
 			require.True(t, s.Known(fp))
 			require.Equal(t, tc.sitemap, s.Known(frontier.AsPage(fp)))
-			require.NoError(t, s.rebuild())
-			require.True(t, s.Known(fp))
-			require.Equal(t, tc.sitemap, s.Known(frontier.AsPage(fp)))
 		})
 	}
 }

@@ -81,7 +81,7 @@ func (s *Store) start(dir string) error {
 	w := &writer{s: s, f: f, positions: make(map[string]frontier.Position)}
 	err = s.restore(w)
 	if err == nil {
-		s.index, err = seen.Open(filepath.Join(dir, seenName), seen.Config{Key: s.key, MemtableFPs: s.cfg.memtableFPs})
+		s.index, err = seen.Open(filepath.Join(dir, seenName), w.lastPut, seen.Config{Key: s.key, MemtableFPs: s.cfg.memtableFPs})
 	}
 	if err == nil {
 		if err = s.replay(f.db); err != nil {

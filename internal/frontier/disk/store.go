@@ -85,11 +85,6 @@ func (s *Store) Round() int {
 // Known reports whether a URL of that fingerprint was ever put.
 func (s *Store) Known(fp uint64) bool {
 	known, err := s.index.Has(fp)
-	if errors.Is(err, seen.ErrDamaged) {
-		if err = s.rebuild(); err == nil {
-			known, err = s.index.Has(fp)
-		}
-	}
 	if err != nil {
 		s.fail(err)
 		return true // so that nothing more is added
@@ -103,28 +98,17 @@ func (s *Store) Put(host string, it *frontier.Item, fp uint64, dormant bool) {
 	if s.Err() != nil {
 		return
 	}
-	if err := s.learn(fp, it.ID); err != nil {
+	err := s.index.Add(fp, it.ID)
+	if errors.Is(err, seen.ErrFull) { // of uncommitted URLs: those of ended batches are committed
+		if err = s.Flush(context.Background()); err == nil {
+			err = s.index.Add(fp, it.ID)
+		}
+	}
+	if err != nil {
 		s.fail(err)
 		return
 	}
 	s.tell(op{kind: opPut, dormant: dormant, host: host, item: *it})
-}
-
-// learn adds a fingerprint to the index. If the index is full of uncommitted URLs, those of ended batches are
-// committed; if it is damaged, it is built anew.
-func (s *Store) learn(fp uint64, id int64) error {
-	err := s.index.Add(fp, id)
-	if errors.Is(err, seen.ErrFull) {
-		if err = s.Flush(context.Background()); err == nil {
-			err = s.index.Add(fp, id)
-		}
-	}
-	if errors.Is(err, seen.ErrDamaged) {
-		if err = s.rebuild(); err == nil {
-			err = s.index.Add(fp, id)
-		}
-	}
-	return err
 }
 
 // Spent stores the tries of a queued URL. Of robots.txt, which is not stored, it stores nothing, and nor does Done.

@@ -10,7 +10,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/treadlight/crawl/internal/clock"
 	"github.com/treadlight/crawl/internal/frontier"
 	"github.com/treadlight/crawl/internal/store/sqlitedb"
 	"github.com/treadlight/crawl/internal/web/canonical"
@@ -173,8 +172,17 @@ func (v View) Check(ctx context.Context, problem func(string)) (c Checked, err e
 			return err
 		}
 		defer func() { err = errors.Join(err, db.Exec("ROLLBACK")) }()
-		settle := interruptedBy(ctx, db)
-		defer func() { err = settle(err) }()
+		ended := make(chan struct{})
+		stop := context.AfterFunc(ctx, func() {
+			defer close(ended)
+			db.Interrupt()
+		})
+		defer func() {
+			if !stop() {
+				<-ended // or it might come upon a connection that is closed
+				err = ctx.Err()
+			}
+		}()
 		for _, step := range []func(*sqlitedb.DB, func(string)) error{checkStructure, checkRows, checkURLs} {
 			if err = ctx.Err(); err == nil {
 				err = step(db, problem)
@@ -190,33 +198,6 @@ func (v View) Check(ctx context.Context, problem func(string)) (c Checked, err e
 		return err
 	})
 	return c, err
-}
-
-// interruptAgain is how often an interrupt is repeated: one that comes between two statements is lost.
-const interruptAgain = 10 * time.Millisecond
-
-// interruptedBy ends reads when ctx does. settle ends that, and returns its argument, or the error of ctx if that
-// ended the reads.
-func interruptedBy(ctx context.Context, db *sqlitedb.DB) (settle func(error) error) {
-	on, leave := context.WithCancel(context.Background())
-	ended := make(chan struct{})
-	stop := context.AfterFunc(ctx, func() {
-		defer close(ended)
-		for err := error(nil); err == nil; err = clock.Sleep(on, clock.System(), interruptAgain) {
-			db.Interrupt()
-		}
-	})
-	return func(err error) error {
-		leave()
-		if stop() {
-			return err
-		}
-		<-ended // or it might come upon a connection that is closed
-		if err != nil {
-			return ctx.Err()
-		}
-		return nil
-	}
 }
 
 func checkStructure(db *sqlitedb.DB, problem func(string)) error {

@@ -13,7 +13,7 @@ import (
 // grown is an index of n fingerprints, those of 1 to n, with nothing left to merge.
 func grown(b *testing.B, n int64) *Index {
 	b.Helper()
-	x, err := Open(b.TempDir(), Config{})
+	x, err := Open(b.TempDir(), 0, Config{})
 	require.NoError(b, err)
 	b.Cleanup(func() { require.NoError(b, x.Close()) })
 	for id := int64(1); id <= n; id++ {

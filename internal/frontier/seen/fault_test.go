@@ -2,6 +2,7 @@ package seen
 
 import (
 	"errors"
+	"math"
 	"os"
 	"path/filepath"
 	"strings"
@@ -37,30 +38,30 @@ func TestAMergeThatIsNotSyncedRemovesNothing(t *testing.T) {
 	})
 }
 
-// TestAResetThatStopsLeavesAChain lets the removal of each run fail in turn, and looks at the
+// TestARemovalThatStopsLeavesAChain lets the removal of each run fail in turn, and looks at the
 // order of steps to what a power cut asks for.
-func TestAResetThatStopsLeavesAChain(t *testing.T) {
+func TestARemovalThatStopsLeavesAChain(t *testing.T) {
 	for removed, mark := range []int64{60, 50, 40, 0} {
 		synctest.Test(t, func(t *testing.T) {
-			removals, stop := 0, false
+			removals := 0
 			var last string
-			d := folder{t.TempDir(), nil}
+			d := folder{path: t.TempDir()}
+			x := opened(t, d, Config{MemtableFPs: 10, Waiting: 6})
+			fill(t, x, 1, 61)
+			x.Committed(61)
+			synctest.Wait()
+			require.NoError(t, x.Close())
+			require.Len(t, files(t, d), 3)
 			d.step = func(op, path string) error {
 				last = op + " " + path
-				if stop && op == "remove" {
+				if op == "remove" {
 					if removals++; removals > removed {
 						return syscall.EIO
 					}
 				}
 				return nil
 			}
-			x := opened(t, d, Config{MemtableFPs: 10, Waiting: 6})
-			fill(t, x, 1, 61)
-			x.Committed(61)
-			synctest.Wait()
-			require.Len(t, files(t, d), 3)
-			stop = true
-			if err := x.Reset(); removed == 3 {
+			if err := d.clear(); removed == 3 {
 				require.NoError(t, err)
 				require.Equal(t, "sync "+d.path, last, "or a run could come back")
 			} else {
@@ -252,7 +253,7 @@ func TestWhatCannotBeRemovedIsRemovedByTheNextOpen(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		disk := &faulty{op: "remove", err: syscall.EIO}
 		d := folder{t.TempDir(), disk.step}
-		x, err := open(d, Config{MemtableFPs: 10})
+		x, err := open(d, math.MaxInt64, Config{MemtableFPs: 10})
 		require.NoError(t, err)
 		fill(t, x, 1, 45)
 		x.Committed(45)
@@ -260,10 +261,9 @@ func TestWhatCannotBeRemovedIsRemovedByTheNextOpen(t *testing.T) {
 		requireRows(t, x, 45)
 		require.ErrorIs(t, x.Err(), syscall.EIO)
 		require.Len(t, files(t, d), 5)
-		require.ErrorIs(t, x.Reset(), syscall.EIO)
 		require.NoError(t, x.Close())
 
-		_, err = open(d, Config{})
+		_, err = open(d, math.MaxInt64, Config{})
 		require.ErrorIs(t, err, syscall.EIO)
 		disk.err = nil
 		x = opened(t, d, Config{})
@@ -310,7 +310,9 @@ func TestAnyWriteOfARunMayFail(t *testing.T) {
 		require.GreaterOrEqual(t, whole, 4)
 		for bad = 1; bad <= whole; bad++ {
 			writes = 0
-			require.NoError(t, x.Reset())
+			require.NoError(t, x.Close())
+			require.NoError(t, d.clear())
+			x = opened(t, d, Config{MemtableFPs: n, Waiting: 1})
 			fill(t, x, 1, n+1)
 			x.Committed(n + 1)
 			synctest.Wait()
@@ -329,7 +331,7 @@ func TestARunThatCannotBeOpenedIsNotDropped(t *testing.T) {
 	d, path := written(t, 10)
 	loop := d.file(span{10, 20})
 	require.NoError(t, os.Symlink(loop, loop))
-	_, err := open(d, Config{})
+	_, err := open(d, math.MaxInt64, Config{})
 	require.ErrorIs(t, err, syscall.ELOOP)
 	require.ErrorContains(t, err, loop)
 	require.FileExists(t, path)

@@ -109,8 +109,8 @@ func (d folder) sync() error {
 }
 
 // load opens the chain of runs from row zero, the largest of each place, and removes all others. If one is damaged all
-// are dropped, as the first is most of the index.
-func (d folder) load(check uint64) (runs []*run, err error) {
+// are dropped, as the first is most of the index; and if they have rows behind the last, as after a power cut.
+func (d folder) load(check uint64, last int64) (runs []*run, err error) {
 	spans, rest, err := d.list()
 	if err != nil {
 		return nil, err
@@ -126,6 +126,9 @@ func (d folder) load(check uint64) (runs []*run, err error) {
 		} else {
 			rest = append(rest, d.file(s))
 		}
+	}
+	if mark > last {
+		return nil, d.clear()
 	}
 	if err := d.removeAll(rest); err != nil {
 		return nil, err

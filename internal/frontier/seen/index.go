@@ -13,9 +13,8 @@ import (
 )
 
 var (
-	// ErrDamaged is what Has returns when a run is not what was written. What the index says is not to be believed
-	// until Reset.
-	ErrDamaged = errors.New("seen: the index is damaged: it has to be built anew")
+	// ErrDamaged is what Has returns, from then on, when a run is not what was written. Close removes the index then.
+	ErrDamaged = errors.New("the index of fingerprints is damaged: resume the crawl, and it is made anew")
 	// ErrFull is what Add returns when it has no more memory for what cannot be written.
 	ErrFull = errors.New("seen: too many fingerprints wait to be written")
 	// ErrClosed is what an index returns after Close.
@@ -74,11 +73,14 @@ type Index struct {
 	paused    bool  // nothing is tried before a memtable is sealed
 }
 
-// Open opens the index in a directory, making both if need be. Runs that are damaged, missing or of another key are
-// dropped without an error, and Mark says what is left. An error names the path or the Config field at fault.
-func Open(dir string, cfg Config) (*Index, error) { return open(folder{path: dir}, cfg) }
+// Open opens the index of a database whose largest committed ID is last in a directory, making both if need be. Runs
+// that are damaged, missing or of another key are dropped without an error, as are those of a database that had more
+// rows, and Mark says what is left. An error names the path at fault.
+func Open(dir string, last int64, cfg Config) (*Index, error) {
+	return open(folder{path: dir}, last, cfg)
+}
 
-func open(d folder, cfg Config) (*Index, error) {
+func open(d folder, last int64, cfg Config) (*Index, error) {
 	cfg.MemtableFPs, cfg.Waiting = cmp.Or(cfg.MemtableFPs, defaultMemtable), cmp.Or(cfg.Waiting, defaultWaiting)
 	if err := os.MkdirAll(d.path, 0o700); err != nil {
 		if errors.Is(err, syscall.ENOTDIR) {
@@ -86,33 +88,23 @@ func open(d folder, cfg Config) (*Index, error) {
 		}
 		return nil, fmt.Errorf("seen: %w", err)
 	}
-	x := &Index{cfg: cfg, d: d, wake: make(chan struct{}, 1)}
-	x.changed.L = &x.mu
-	runs, err := d.load(keyCheck(cfg.Key))
+	runs, err := d.load(keyCheck(cfg.Key), last)
 	if err != nil {
 		return nil, fmt.Errorf("seen: %w", err)
 	}
-	x.begin(runs, nil)
-	x.start()
-	return x, nil
-}
-
-// begin starts with runs and nothing else; fail, unless it is nil, is why no answer is right.
-func (x *Index) begin(runs []*run, fail *error) {
-	x.mu.Lock()
+	x := &Index{cfg: cfg, d: d, wake: make(chan struct{}, 1)}
+	x.changed.L = &x.mu
 	x.now.Store(&view{runs: runs})
-	x.fail.Store(fail)
-	x.err, x.paused = nil, false
 	x.committed = x.Mark() // nothing uncommitted was ever written
 	x.active = &memtable{span: span{x.committed, x.committed}}
-	x.mu.Unlock()
-	x.memory.Store(0)
-	var n int64
 	for _, r := range runs {
-		n += r.count
+		x.count.Add(r.count)
 	}
-	x.count.Store(n)
-	x.recent = make([]uint64, recentFor(n))
+	x.recent = make([]uint64, recentFor(x.Len()))
+	ctx, cancel := context.WithCancel(context.Background())
+	x.stop = cancel
+	x.worker.Go(func() { x.work(ctx) })
+	return x, nil
 }
 
 // recentFor is how many slots are worth their memory among n fingerprints: one for each, as long as that is not much.
@@ -126,7 +118,7 @@ func recentFor(n int64) int {
 }
 
 // Has reports whether fp was added. It may read a block of 4 KiB for each run that has it or seems to. The error is
-// ErrDamaged, and stays until Reset; or ErrClosed.
+// ErrDamaged, and stays; or ErrClosed.
 func (x *Index) Has(fp uint64) (found bool, err error) {
 	if fail := x.fail.Load(); fail != nil {
 		return false, *fail
@@ -271,47 +263,21 @@ func (x *Index) Err() error {
 	return x.err
 }
 
-func (x *Index) closed() bool {
-	fail := x.fail.Load()
-	return fail != nil && errors.Is(*fail, ErrClosed)
-}
-
-// Reset empties the index, also on disk, and mends damage. The owner adds all rows again and tells what is committed.
-// An error names a file that could not be removed, which the next Open may find.
-func (x *Index) Reset() error {
-	if x.closed() {
-		return ErrClosed
-	}
-	x.halt(nil)
-	err := x.d.clear()
-	x.start()
-	if err != nil {
-		return fmt.Errorf("seen: reset: %w", err)
-	}
-	return nil
-}
-
 // Close waits for the worker, which gives up a merge, and closes the files. What is in memory only is not written: it
-// is above Mark. A second Close does nothing.
-func (x *Index) Close() error {
-	if !x.closed() {
-		closed := ErrClosed
-		x.halt(&closed)
+// is above Mark. A damaged index is removed, and made anew after the next Open. A second Close does nothing.
+func (x *Index) Close() (err error) {
+	closed := ErrClosed
+	fail := x.fail.Swap(&closed)
+	if fail != nil && errors.Is(*fail, ErrClosed) {
+		return nil
 	}
-	return nil
-}
-
-func (x *Index) halt(fail *error) {
 	x.stop()
 	x.worker.Wait()
-	closeRuns(x.now.Load().runs)
-	x.begin(nil, fail)
-}
-
-func (x *Index) start() {
-	ctx, cancel := context.WithCancel(context.Background())
-	x.stop = cancel
-	x.worker.Go(func() { x.work(ctx) })
+	closeRuns(x.now.Swap(&view{}).runs)
+	if fail != nil {
+		err = x.d.clear()
+	}
+	return err
 }
 
 func (x *Index) rouse() {
@@ -428,7 +394,7 @@ func (x *Index) merge(ctx context.Context, inputs []*run) {
 	}
 }
 
-// damage ends all answers until Reset.
+// damage ends all answers.
 func (x *Index) damage(err error) {
 	x.mu.Lock()
 	defer x.mu.Unlock()

@@ -18,9 +18,9 @@ import (
 func TestOpenNamesThePath(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "file")
 	require.NoError(t, os.WriteFile(file, nil, 0o600))
-	_, err := Open(filepath.Join(file, "seen"), Config{})
+	_, err := Open(filepath.Join(file, "seen"), 0, Config{})
 	require.ErrorContains(t, err, file)
-	_, err = Open(file, Config{})
+	_, err = Open(file, 0, Config{})
 	require.ErrorContains(t, err, file+": not a directory: move it away")
 }
 
@@ -95,34 +95,12 @@ func TestOpenFindsWhatWasWritten(t *testing.T) {
 	})
 }
 
-func TestResetBeginsAnew(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		d := folder{path: t.TempDir()}
-		x := opened(t, d, Config{MemtableFPs: 10, Waiting: 10})
-		fill(t, x, 1, 95)
-		x.Committed(95)
-		synctest.Wait()
-		requireRows(t, x, 95)
-		require.NoError(t, x.Reset())
-		require.Empty(t, files(t, d))
-		require.Zero(t, x.Mark())
-		require.Zero(t, x.Len())
-		requireRows(t, x, 0)
-
-		fill(t, x, 1, 35)
-		synctest.Wait()
-		require.Zero(t, x.Mark(), "what was committed before is so no more")
-		x.Committed(35)
-		synctest.Wait()
-		require.Equal(t, int64(30), x.Mark())
-		requireRows(t, x, 35)
-
-		require.NoError(t, x.Close())
-		require.ErrorIs(t, x.Reset(), ErrClosed)
-		_, err := x.Has(1)
-		require.ErrorIs(t, err, ErrClosed)
-		require.ErrorIs(t, x.Add(1, 1000), ErrClosed)
-	})
+func TestClosed(t *testing.T) {
+	x := opened(t, folder{path: t.TempDir()}, Config{})
+	require.NoError(t, x.Close())
+	_, err := x.Has(1)
+	require.ErrorIs(t, err, ErrClosed)
+	require.ErrorIs(t, x.Add(1, 1000), ErrClosed)
 }
 
 // TestCommitsAndSnapshotsComeFromAnywhere is for the race detector, with merges on the way.

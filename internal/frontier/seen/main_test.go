@@ -1,6 +1,7 @@
 package seen
 
 import (
+	"math"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -21,7 +22,7 @@ func fingerprint(i int64) uint64 {
 // opened opens an index that is closed when the test ends.
 func opened(t *testing.T, d folder, cfg Config) *Index {
 	t.Helper()
-	x, err := open(d, cfg)
+	x, err := open(d, math.MaxInt64, cfg)
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, x.Close()) })
 	return x
