@@ -143,14 +143,14 @@ func (f *fleet) swept(now time.Time, a *Answer) {
 func (f *fleet) expect(h *host, n int) {
 	was := 0
 	if h.over != nil {
-		was = h.over.left
+		was = h.over.urls
 	}
 	f.counts.queued.Add(int64(n - was))
 	switch {
 	case h.over != nil:
-		h.over.left = n
+		h.over.urls = n
 	case n > 0:
-		h.over = &overflow{left: n}
+		h.over = &overflow{tally: tally{urls: n}}
 	}
 	if n == 0 && h.over != nil && !h.over.loading {
 		h.over = nil
@@ -194,7 +194,7 @@ func (f *fleet) updated(now time.Time, n Update) {
 			more = 1 // the next answer tells how many
 		}
 		if h.over != nil {
-			more += h.over.left
+			more += h.over.urls
 		}
 		if h.over != nil || more > 0 {
 			f.expect(h, more)

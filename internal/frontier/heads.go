@@ -22,10 +22,22 @@ const (
 	maxAway = 1024
 )
 
+// tally counts URLs.
+type tally struct {
+	urls   int
+	others int // of them, those that are no pages
+}
+
+func (t *tally) add(it *Item, n int) {
+	t.urls += n
+	if it.Kind != Page {
+		t.others += n
+	}
+}
+
 // overflow is what a host has in the store and not in memory.
 type overflow struct {
-	left    int                // URLs
-	others  int                // of them, those that are no pages
+	tally
 	bound   Place              // they are behind it, and all others of the host are not
 	loading bool               // the store was asked for the first of them, or is to be
 	missed  Place              // the first that the store did not have when it was asked; zero for none
@@ -44,13 +56,10 @@ type backlog struct {
 	toRefill   []*host            // hosts for which there is a question to ask
 	inactive   int64              // URLs of inactive hosts
 	activating bool               // the question for hosts is out
-	interim    map[string]interim // URLs that were put as inactive since
+	interim    map[string]tally   // of hosts, URLs that were put as inactive since
 	forgot     bool               // hosts were forgotten of which the store knows more
 	resting    resting            // of the inactive hosts
 }
-
-// interim is what was put for a host while the store was asked for it.
-type interim struct{ urls, others int }
 
 // host finds or makes a host. It is nil without room: when all MaxHosts have work or a page budget to keep, or when
 // there are inactive hosts, of which it may be one. A forgotten host begins again as a new one, which is more careful.
@@ -114,7 +123,7 @@ func (b *backlog) head() int {
 
 func (b *backlog) admit(h *host, it *Item) {
 	if o := h.over; o != nil && !it.Place().Before(o.bound) {
-		o.add(it)
+		o.add(it, 1)
 		if o.loading && (o.missed == Place{} || it.Place().Before(o.missed)) {
 			o.missed = it.Place()
 		}
@@ -131,15 +140,8 @@ func (b *backlog) admit(h *host, it *Item) {
 	if h.over == nil {
 		h.over = new(overflow)
 	}
-	h.over.add(&worst)
+	h.over.add(&worst, 1)
 	h.over.bound = h.queue.back().Place()
-}
-
-func (o *overflow) add(it *Item) {
-	o.left++
-	if it.Kind != Page {
-		o.others++
-	}
 }
 
 func (b *backlog) refill(h *host) {
@@ -184,11 +186,11 @@ func (b *backlog) loaded(h *host, now time.Time, a *Answer) error {
 			}
 			b.accept(h, now, it)
 		}
-		if !a.More && o.missed == (Place{}) && o.left != 0 {
-			return fmt.Errorf("%d URLs of %s are not where they were put", o.left, h.name)
+		if !a.More && o.missed == (Place{}) && o.urls != 0 {
+			return fmt.Errorf("%d URLs of %s are not where they were put", o.urls, h.name)
 		}
 	}
-	if o.left == 0 {
+	if o.urls == 0 {
 		h.over = nil
 	}
 	b.refill(h)
@@ -202,11 +204,8 @@ func (b *backlog) accept(h *host, now time.Time, it *Item) {
 	if _, done := o.done[it.ID]; away || done {
 		return // it was in memory all the time
 	}
-	pages := o.left - o.others
-	o.left--
-	if it.Kind != Page {
-		o.others--
-	}
+	pages := o.urls - o.others
+	o.add(it, -1)
 	if b.cfg.MaxPagesPerHost > 0 && it.Kind == Page && pages <= int(h.known-h.returned)-b.cfg.MaxPagesPerHost {
 		// The host was found beyond its budget while it was inactive.
 		h.known--
@@ -226,10 +225,7 @@ func (b *backlog) lodge(name string, it *Item, fp uint64) {
 	b.resting.found(name)
 	if b.activating {
 		n := b.interim[name]
-		n.urls++
-		if it.Kind != Page {
-			n.others++
-		}
+		n.add(it, 1)
 		b.interim[name] = n
 	}
 }
@@ -270,7 +266,7 @@ func (b *backlog) activated(now time.Time, a *Answer) error {
 		}
 		h.foreign, h.known, h.returned = false, int32(left.Pages), int32(left.Returned)
 		h.history.Visited = left.Pages > left.Queued-left.Others
-		h.over = &overflow{left: left.Queued, others: left.Others, bound: firstPlace}
+		h.over = &overflow{tally: tally{left.Queued, left.Others}, bound: firstPlace}
 		b.resting.remove(left.Name)
 		b.inactive -= int64(left.Queued)
 		b.offer(h, now, now)

@@ -198,7 +198,7 @@ func (h *host) fresh() int {
 	if h.over == nil {
 		return h.queue.len()
 	}
-	return h.queue.len() + h.over.left
+	return h.queue.len() + h.over.urls
 }
 
 // busy reports whether the host may not be forgotten. A slot may be freed after its URL is done.

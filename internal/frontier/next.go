@@ -26,7 +26,7 @@ func New(cfg Config) (*Frontier, error) {
 	f := new(Frontier)
 	f.cfg, f.store, f.owner, f.last = cfg.withDefaults(), cfg.Store, cfg.Owner, cfg.Left.LastID
 	f.hosts, f.excluded = make(map[string]*host), make(map[string]struct{})
-	f.away, f.interim, f.resting = make(map[int64]struct{}), make(map[string]interim), newResting()
+	f.away, f.interim, f.resting = make(map[int64]struct{}), make(map[string]tally), newResting()
 	f.total, f.extra = f.cfg.Slots, f.cfg.ExtraSlots
 	f.counts.known.Store(cfg.Left.Known)
 	if f.owner == nil {

@@ -123,7 +123,7 @@ func TestAFileThatIsNotOursIsDropped(t *testing.T) {
 			}
 			x := opened(t, d, c.cfg)
 			require.Zero(t, x.Mark())
-			require.Zero(t, x.Len())
+			require.Zero(t, x.count())
 			requireRows(t, x, 0)
 			require.Empty(t, files(t, d))
 		})

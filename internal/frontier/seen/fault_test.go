@@ -185,7 +185,7 @@ func TestAFullDisk(t *testing.T) {
 				require.ErrorIs(t, err, ErrFull)
 				require.ErrorIs(t, err, syscall.ENOSPC)
 				requireRows(t, x, 40)
-				require.Equal(t, int64(40), x.Len())
+				require.Equal(t, int64(40), x.count())
 				require.Zero(t, x.Mark())
 				require.Empty(t, files(t, d), "nothing is left of what failed")
 

@@ -62,7 +62,6 @@ type Index struct {
 	block  [blockSize]byte
 
 	fail   atomic.Pointer[error] // why no answer is right any more; nil: they are
-	count  atomic.Int64          // fingerprints
 	memory atomic.Int64          // bytes of the active memtable
 	now    atomic.Pointer[view]  // changed with mu held; a run of the present one is open for who holds it for reading
 
@@ -97,10 +96,7 @@ func open(d folder, last int64, cfg Config) (*Index, error) {
 	x.now.Store(&view{runs: runs})
 	x.committed = x.Mark() // nothing uncommitted was ever written
 	x.active = &memtable{span: span{x.committed, x.committed}}
-	for _, r := range runs {
-		x.count.Add(r.count)
-	}
-	x.recent = make([]uint64, recentFor(x.Len()))
+	x.recent = make([]uint64, recentFor(x.count()))
 	ctx, cancel := context.WithCancel(context.Background())
 	x.stop = cancel
 	x.worker.Go(func() { x.work(ctx) })
@@ -180,7 +176,6 @@ func (x *Index) Add(fp uint64, id int64) error {
 	}
 	x.active.Set.Add(fp)
 	x.active.last = id
-	x.count.Add(1)
 	if b := x.active.bytes(); b != x.memory.Load() { // which is cheaper than to store it
 		x.memory.Store(b)
 	}
@@ -210,7 +205,7 @@ func (x *Index) seal() error {
 	x.now.Store(&view{append(slices.Clip(v.sealed), x.active), v.runs})
 	x.rouse()
 	x.active = &memtable{Set: Set{slots: make([]uint64, len(x.active.slots))}, span: span{x.active.last, x.active.last}}
-	if n := recentFor(x.count.Load()); n > len(x.recent) {
+	if n := recentFor(x.count()); n > len(x.recent) {
 		x.recent = make([]uint64, n) // what it knew is found again
 	}
 	return nil
@@ -237,8 +232,18 @@ func (x *Index) Mark() int64 {
 	return runs[len(runs)-1].last
 }
 
-// Len is the number of fingerprints.
-func (x *Index) Len() int64 { return x.count.Load() }
+// count is the number of fingerprints. For the owner only.
+func (x *Index) count() int64 {
+	n := int64(x.active.Len())
+	v := x.now.Load()
+	for _, m := range v.sealed {
+		n += int64(m.Len())
+	}
+	for _, r := range v.runs {
+		n += r.count
+	}
+	return n
+}
 
 // Bytes is what the index holds in memory, beside at most 8 MB for what was found lately and what a write or a merge
 // takes for its time, and on disk, beside what a merge writes.

@@ -95,7 +95,7 @@ func (w *world) requireHas(t *rapid.T, fp uint64, want bool) {
 
 // check compares the sets.
 func (w *world) check(t *rapid.T) {
-	require.Equal(t, int64(len(w.known)), w.x.Len())
+	require.Equal(t, int64(len(w.known)), w.x.count())
 	for fp := range w.known {
 		w.requireHas(t, fp, true)
 	}
