@@ -278,13 +278,13 @@ func (c *Crawler) start(ctx context.Context, turns chan turn, first []string, la
 	defer c.tracer.Close()
 	starting, done := c.starting(ctx)
 	defer done()
-	if c.state == nil {
+	switch {
+	case c.fleet != nil:
 		c.admitSeeds(starting, urls)
-		run := func() error { return c.crawl(ctx, chain(urls, later)) }
-		if c.fleet != nil {
-			return c.fleet.run(ctx, run)
-		}
-		return run()
+		return c.fleet.end(c.crawl(ctx, chain(urls, later)))
+	case c.state == nil:
+		c.admitSeeds(starting, urls)
+		return c.crawl(ctx, chain(urls, later))
 	}
 	urls, err = c.resume(starting, urls, later != nil)
 	if starting.Err() != nil && errors.Is(err, starting.Err()) {
@@ -340,7 +340,7 @@ func chain(first []canonical.URL, later iter.Seq[canonical.URL]) iter.Seq[canoni
 
 // crawl runs the pipeline, with what goes on beside it, and tells its end.
 func (c *Crawler) crawl(ctx context.Context, seeds iter.Seq[canonical.URL]) error {
-	leave, err := c.startMemory(ctx)
+	leave, err := c.startBeside(ctx)
 	if err != nil {
 		return err
 	}

@@ -10,7 +10,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -283,19 +282,6 @@ func (f *fleet) insist(ctx context.Context, order func() bool) {
 			return
 		}
 	}
-}
-
-// run runs a crawl with what the fleet needs beside it.
-func (f *fleet) run(ctx context.Context, crawl func() error) error {
-	f.pipe.Store(f.crawl.pipe)
-	beside, stop := context.WithCancel(ctx)
-	var companions sync.WaitGroup
-	companions.Go(func() { f.obey(beside) })
-	companions.Go(func() { f.shareSlots(beside) })
-	err := crawl()
-	stop()
-	companions.Wait()
-	return f.end(err)
 }
 
 // shareSlots asks for this process's share of ratelimit.global_concurrency until ctx ends.

@@ -64,9 +64,9 @@ func CheckMemory(s *Settings) error {
 	return err
 }
 
-// startMemory recalls what earlier crawls learned and starts what runs beside the crawl. What it returns ends that and
+// startBeside recalls what earlier crawls learned and starts what runs beside the crawl. What it returns ends that and
 // leaves what was learned to later crawls.
-func (c *Crawler) startMemory(ctx context.Context) (leave func(), err error) {
+func (c *Crawler) startBeside(ctx context.Context) (leave func(), err error) {
 	k := &memory.Keeper{Limiter: c.limiter, Clock: c.clk, Log: c.log, Pauses: c.pauses}
 	if c.state != nil && c.cfg.RateLimit.Enabled() {
 		k.Places = append(k.Places, stateMemory{c.state.store.Rates(), c.state})
@@ -83,6 +83,11 @@ func (c *Crawler) startMemory(ctx context.Context) (leave func(), err error) {
 	var companions sync.WaitGroup
 	companions.Go(func() { _ = c.limiter.Run(beside) }) // ends with beside, and has no other error
 	companions.Go(func() { k.Run(beside) })
+	if f := c.fleet; f != nil {
+		f.pipe.Store(c.pipe)
+		companions.Go(func() { f.obey(beside) })
+		companions.Go(func() { f.shareSlots(beside) })
+	}
 	return func() {
 		stop()
 		companions.Wait()
