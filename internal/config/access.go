@@ -9,7 +9,6 @@ import (
 
 	"github.com/treadlight/crawl/internal/document"
 	"github.com/treadlight/crawl/internal/fetch/access"
-	"github.com/treadlight/crawl/internal/fetch/redact"
 	"github.com/treadlight/crawl/internal/observe/console"
 )
 
@@ -109,7 +108,7 @@ func redactProxy(s string) string { return access.RedactProxy(s, redacted) }
 func (f *Fetch) SecretHeaders() (names []string) {
 	for _, line := range f.Headers {
 		name, _, _ := strings.Cut(line, ":")
-		if name = strings.TrimSpace(name); (*redact.Redactor)(nil).SecretHeader(name) && !slices.Contains(names, name) {
+		if name = strings.TrimSpace(name); secretHeader(name) && !slices.Contains(names, name) {
 			names = append(names, name)
 		}
 	}
@@ -170,14 +169,6 @@ func (c checker) listen() {
 	case err != nil:
 		c.wrong(path, "%v; the token is %s (CRAWL_LISTEN_TOKEN)", err, other)
 	}
-}
-
-func redactHeaderValue(s string) string {
-	name, _, ok := strings.Cut(s, ":")
-	if !ok {
-		return redacted
-	}
-	return name + ": " + redacted
 }
 
 // standardEnv takes in what the specification of OpenTelemetry says about the environment of a program. It

@@ -19,6 +19,7 @@ import (
 	"golang.org/x/net/http/httpguts"
 
 	"github.com/treadlight/crawl/internal/document"
+	"github.com/treadlight/crawl/internal/fetch/redact"
 	"github.com/treadlight/crawl/internal/web/canonical"
 )
 
@@ -233,27 +234,28 @@ func canonicalHost(host string, wild bool) (string, error) {
 	return u.Host(), nil
 }
 
-// secretWords are the parts of a header's name that say its value opens something.
-var secretWords = []string{
-	"auth", "cookie", "credential", "key", "passw", "secret", "session", "signature", "token",
-}
-
 // redacted stands where a secret stood. It is a valid value, so that a printed configuration can be loaded again.
 const redacted = "REDACTED"
 
 // redactHeader hides the value of a header that may carry a credential, and all of a
 // line in which no name can be told from a value.
 func redactHeader(s string) string {
+	name, _, _ := strings.Cut(s, ":")
+	if strings.Contains(s, ":") && !strings.Contains(strings.ToLower(name), "key") && !secretHeader(name) {
+		return s
+	}
+	return redactHeaderValue(s)
+}
+
+func redactHeaderValue(s string) string {
 	name, _, ok := strings.Cut(s, ":")
 	if !ok {
 		return redacted
 	}
-	lower := strings.ToLower(name)
-	if slices.ContainsFunc(secretWords, func(w string) bool { return strings.Contains(lower, w) }) {
-		return name + ": " + redacted
-	}
-	return s
+	return name + ": " + redacted
 }
+
+var secretHeader = (*redact.Redactor)(nil).SecretHeader
 
 // Budget is an item of [Scope].Budgets in its parts.
 type Budget struct {

@@ -296,7 +296,7 @@ func TestProblemsReadInOrder(t *testing.T) {
 		{Text: "whole"},
 		{Path: "depth", Text: "a", Origin: Origin{"file", "f", 10}},
 	}
-	ps.sort()
+	sortProblems(ps)
 	require.EqualError(t, ps, "whole\ndepth: z [file f:9]\ndepth: a [file f:10]\ndepth: y [file f:10]\nhosts[10].match: c [file f:11]\nhosts[2].match: b [file f:12]")
 	var p Problem
 	require.ErrorAs(t, error(ps), &p)

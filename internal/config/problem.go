@@ -5,6 +5,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/treadlight/crawl/internal/document"
 )
 
 // Origin is where a value was written. The zero Origin is unknown: the value was set by a program.
@@ -76,28 +78,10 @@ func (p Problem) Error() string {
 func (p Problem) Unwrap() error { return p.cause }
 
 // Problems are everything that is wrong, sorted by path.
-type Problems []Problem
+type Problems = document.Problems[Problem]
 
-// Error has one line for each problem.
-func (ps Problems) Error() string {
-	lines := make([]string, len(ps))
-	for i, p := range ps {
-		lines[i] = p.Error()
-	}
-	return strings.Join(lines, "\n")
-}
-
-// Unwrap gives the problems to [errors.Is] and [errors.As].
-func (ps Problems) Unwrap() []error {
-	errs := make([]error, len(ps))
-	for i, p := range ps {
-		errs[i] = p
-	}
-	return errs
-}
-
-// sort orders by path, and rules and items of lists by line, so that the same mistakes always read the same.
-func (ps Problems) sort() {
+// sortProblems orders by path, and rules and items of lists by line, so that the same mistakes always read the same.
+func sortProblems(ps Problems) {
 	list := func(path string) string {
 		before, _, _ := strings.Cut(path, "[")
 		return before

@@ -102,7 +102,7 @@ func (t *tree) err() error {
 	if len(t.problems) == 0 {
 		return nil
 	}
-	t.problems.sort() // before the last line, which has no path and would come first
+	sortProblems(t.problems) // before the last line, which has no path and would come first
 	if t.more > 0 {
 		t.problems = append(t.problems, Problem{Text: fmt.Sprintf("and %d more", t.more)})
 	}

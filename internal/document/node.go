@@ -192,3 +192,24 @@ func Ungroup(s string) string {
 	}
 	return b.String()
 }
+
+// Problems are what is wrong with a document, each an error of its own.
+type Problems[P error] []P
+
+// Error has one line for each problem.
+func (ps Problems[P]) Error() string {
+	lines := make([]string, len(ps))
+	for i, p := range ps {
+		lines[i] = p.Error()
+	}
+	return strings.Join(lines, "\n")
+}
+
+// Unwrap gives the problems to [errors.Is] and [errors.As].
+func (ps Problems[P]) Unwrap() []error {
+	errs := make([]error, len(ps))
+	for i, p := range ps {
+		errs[i] = p
+	}
+	return errs
+}

@@ -46,19 +46,7 @@ func (p Problem) Error() string {
 }
 
 // Problems are everything that is wrong with a document, in the order of its lines.
-type Problems []Problem
-
-// Error has one line for each problem.
-func (ps Problems) Error() string { return errors.Join(ps.Unwrap()...).Error() }
-
-// Unwrap gives the problems to [errors.Is] and [errors.As].
-func (ps Problems) Unwrap() []error {
-	errs := make([]error, len(ps))
-	for i, p := range ps {
-		errs[i] = p
-	}
-	return errs
-}
+type Problems = document.Problems[Problem]
 
 // Load reads a JSON document and returns its checked model. Every error is [Problems] with all that is wrong. Keys
 // beside a group "Resilience" are ignored.
