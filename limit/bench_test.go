@@ -42,6 +42,12 @@ func BenchmarkTryAcquire(b *testing.B) {
 			}
 		})
 	}
+	b.Run("all of three", func(b *testing.B) {
+		l := all(b, ample(b, limit.KindTokenBucket), ample(b, limit.KindFixedWindow), ample(b, limit.KindLeakyBucket))
+		for b.Loop() {
+			l.TryAcquire()
+		}
+	})
 }
 
 // BenchmarkHandOver is callers around one slot.

@@ -31,7 +31,7 @@ type algorithm interface {
 type core struct {
 	set *settings
 
-	mu       sync.Mutex // guards what follows
+	mu       sync.Mutex // guards what follows; a composite's is taken before those of its members
 	line     line
 	acquired uint64
 
@@ -45,13 +45,20 @@ func (c *core) init(set *settings, alg algorithm) { c.set, c.alg = set, alg }
 
 // slots counts the permits that are out, if they come back; nil for a rate.
 func (c *core) slots() *slots {
+	switch {
+	case c.set.timed:
+		return nil
+	case c.set.all != nil:
+		return &c.set.all.out
+	}
 	s, _ := c.alg.(*slots)
 	return s
 }
 
-// nowLocked reads the clock under the lock, so that two callers cannot come in with their instants the wrong way round.
+// nowLocked reads the clock under the lock, so that two callers cannot come in with their
+// instants the wrong way round. The members of a composite read it for themselves.
 func (c *core) nowLocked() clock.Instant {
-	if c.set.timed {
+	if c.set.timed && c.set.all == nil {
 		c.last = max(c.last, clock.Instant(c.set.clk.Since(c.set.epoch)))
 	}
 	return c.last
@@ -143,7 +150,7 @@ func (c *core) refusalLocked(ctx context.Context, n int64, limit time.Duration, 
 		c.cancelled = addCount(c.cancelled, n)
 		return c.endedLocked(ctx, n)
 	}
-	err := c.set.unfit(n, c.line.closed)
+	err := c.unfitLocked(n)
 	if err == nil {
 		err = c.denialLocked(ctx, n, limit)
 	}
@@ -153,11 +160,20 @@ func (c *core) refusalLocked(ctx context.Context, n int64, limit time.Duration, 
 	return err
 }
 
+// unfitLocked is why n will never be granted, or nil.
+func (c *core) unfitLocked(n int64) error {
+	err := c.set.unfit(n, c.line.closed)
+	if err == nil && c.set.all != nil {
+		err = c.set.all.unfit(n)
+	}
+	return err
+}
+
 // denialLocked is the refusal of a caller whom waiting would not help. A turn that comes with
 // the timeout is in time; one that comes with the end of the context is not.
 func (c *core) denialLocked(ctx context.Context, n int64, limit time.Duration) error {
 	if limit == 0 || int64(c.line.n) >= c.set.queue {
-		e := c.limitErrorLocked(n)
+		e, _ := c.limitErrorLocked(n)
 		if limit > 0 {
 			e.Err = ErrQueueFull
 		}
@@ -167,23 +183,30 @@ func (c *core) denialLocked(ctx context.Context, n int64, limit time.Duration) e
 	if !bound && limit == Never {
 		return nil
 	}
-	e := c.limitErrorLocked(n)
-	switch known := e.RetryAfter; {
-	case known == 0 || known <= limit && (!bound || known < deadline.Sub(c.set.clk.Now())):
+	e, known := c.limitErrorLocked(n)
+	switch {
+	case known == 0:
 		return nil
-	case known <= limit:
+	case bound && known <= limit && known >= deadline.Sub(c.set.clk.Now()):
 		e.Err = context.DeadlineExceeded
+	case known <= limit:
+		return nil
 	}
+	e.RetryAfter = known
 	return e
 }
 
-// limitErrorLocked is a refusal of n, with the time until a caller who came now would be served, if that is known.
-func (c *core) limitErrorLocked(n int64) *Error {
-	e := &Error{Name: c.set.name, Algorithm: string(c.set.spec.Kind)}
-	if c.set.timed {
-		e.RetryAfter = c.untilLocked(n)
+// limitErrorLocked is a refusal of n, with the time until a caller who came now would be
+// served; known is how long that takes at least, zero if nobody knows.
+func (c *core) limitErrorLocked(n int64) (e *Error, known time.Duration) {
+	of := c.set
+	switch {
+	case of.all != nil:
+		return of.all.limitError(&c.line, n)
+	case of.timed:
+		known = c.untilLocked(n)
 	}
-	return e
+	return &Error{Name: of.name, Algorithm: string(of.spec.Kind), RetryAfter: known}, known
 }
 
 // endedLocked is the end of a caller's context. A deadline that passed in the line is the limiter's doing.
@@ -191,7 +214,7 @@ func (c *core) endedLocked(ctx context.Context, n int64) error {
 	if err := ctx.Err(); !errors.Is(err, context.DeadlineExceeded) {
 		return fmt.Errorf("acquire %s: %w", c.set.name, err)
 	}
-	e := c.limitErrorLocked(n)
+	e, _ := c.limitErrorLocked(n)
 	e.Err = context.DeadlineExceeded
 	return e
 }
@@ -228,27 +251,45 @@ func (c *core) turnLocked(ctx context.Context, w *waiter, rest time.Duration, ti
 	if w.gone { // and counted by Close
 		return 0, c.set.unfit(w.n, true)
 	}
-	if ctx.Err() != nil {
+	if err = c.unfitLocked(w.n); err == nil && ctx.Err() != nil {
 		err = c.endedLocked(ctx, w.n)
 	}
 	pause = Never
 	if err == nil && c.line.head == w {
-		if pause = c.alg.wait(c.last, w.n); pause == 0 {
-			c.alg.take(c.last, w.n)
+		if pause = c.serveLocked(w); pause == 0 {
 			c.grantedLocked(w.n, ticket)
-			c.line.remove(w)
+			c.leaveLocked(w)
 			return 0, nil
 		}
 	}
 	if err == nil && rest <= 0 {
-		err = c.limitErrorLocked(w.n)
+		err, _ = c.limitErrorLocked(w.n)
 	}
 	if err != nil {
 		c.cancelled = addCount(c.cancelled, w.n)
-		c.line.remove(w)
+		c.leaveLocked(w)
 		return 0, err
 	}
 	return min(pause, rest), nil
+}
+
+// serveLocked takes what the first in line waits for and returns 0, or how long to sleep.
+func (c *core) serveLocked(w *waiter) time.Duration {
+	if c.set.all != nil {
+		return c.set.all.serve(w)
+	}
+	pause := c.alg.wait(c.last, w.n)
+	if pause == 0 {
+		c.alg.take(c.last, w.n)
+	}
+	return pause
+}
+
+func (c *core) leaveLocked(w *waiter) {
+	if c.set.all != nil && c.line.head == w {
+		c.set.all.leave()
+	}
+	c.line.remove(w)
 }
 
 // Wait is how long until TryAcquireN(n) could succeed; see [Weighted].
@@ -265,8 +306,10 @@ func (c *core) untilLocked(n int64) time.Duration {
 		return Never
 	case c.line.head == nil:
 		return c.alg.wait(c.last, n)
+	case c.set.all != nil:
+		return c.set.all.outlook(&c.line, n).wait
 	}
-	f := c.forecastLocked()
+	f := c.forecastLocked(nil)
 	return f.wait(n)
 }
 
@@ -304,7 +347,8 @@ func (c *core) standingLocked() Standing {
 // Release gives one permit back, where permits come back; see [Limiter].
 func (c *core) Release() { c.ReleaseN(1) }
 
-// ReleaseN gives n permits back, where permits come back; for a rate it does nothing.
+// ReleaseN gives n permits back, where permits come back; for a rate it does nothing. A permit
+// of a [Composite] goes back to each member that is a [Concurrency] limiter.
 func (c *core) ReleaseN(n int64) { c.release(n, false) }
 
 func (c *core) release(n int64, ticket bool) {
@@ -320,7 +364,11 @@ func (c *core) release(n int64, ticket bool) {
 func (c *core) releaseLocked(n int64, ticket bool) {
 	freed := c.slots().free(n, ticket)
 	c.overReleased = addCount(c.overReleased, n-freed)
-	if freed > 0 && c.line.head != nil {
+	switch {
+	case freed == 0:
+	case c.set.all != nil:
+		c.set.all.release(freed)
+	case c.line.head != nil:
 		c.line.head.nudge()
 	}
 }
@@ -331,6 +379,9 @@ func (c *core) Close() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.cancelled = c.line.close(c.cancelled)
+	if c.set.all != nil {
+		c.set.all.leave()
+	}
 	return nil
 }
 
@@ -342,10 +393,13 @@ type forecast struct {
 	at   time.Duration // after from: when the last of the line was served, or Never
 }
 
-func (c *core) forecastLocked() forecast {
+// forecastLocked leaves out skip, whom the caller plays through himself.
+func (c *core) forecastLocked(skip *waiter) forecast {
 	f := forecast{alg: c.alg.clone(), from: c.last}
 	for w := range c.line.all() {
-		f.serve(f.wait(w.n), w.n)
+		if w != skip {
+			f.serve(f.wait(w.n), w.n)
+		}
 	}
 	return f
 }

@@ -10,9 +10,10 @@
 //		return err // is ErrLimited, ErrQueueFull, ErrClosed or the context's
 //	}
 //
-// [New] builds the limiter of any [Kind] that a [Spec] describes; a [TokenBucket] can be charged afterwards, too.
-// [Keyed] has one for each of a bounded number of keys. [AcquireRelease] is the safe way to hold a slot of a
-// [Concurrency] limiter. To limit HTTP requests see package transport; to have rates learned see crawl.Client.
+// [New] builds the limiter of any [Kind] that a [Spec] describes; a [TokenBucket] can be charged afterwards, too. [All]
+// takes several limiters together or not at all, and [Keyed] has one for each of a bounded number of keys.
+// [AcquireRelease] is the safe way to hold a slot of a [Concurrency] limiter. To limit HTTP requests see package
+// transport; to have rates learned see crawl.Client.
 //
 // # Which one
 //

@@ -27,6 +27,21 @@ func ExampleNew() {
 	// true true
 }
 
+func ExampleAll() {
+	perSecond, err1 := limit.NewTokenBucket(limit.TokenBucketConfig{Permits: 10, Per: time.Second})
+	perDay, err2 := limit.New(limit.Spec{Kind: limit.KindFixedWindow, Permits: 3, Per: 24 * time.Hour})
+	both, err3 := limit.All(perSecond, perDay)
+	if err := errors.Join(err1, err2, err3); err != nil {
+		fmt.Println(err)
+		return
+	}
+	fmt.Println(both.TryAcquireN(3), both.TryAcquire())
+	fmt.Println(perSecond.Statistics().Acquired, "of ten taken: what the day refuses costs the second nothing")
+	// Output:
+	// true false
+	// 3 of ten taken: what the day refuses costs the second nothing
+}
+
 func ExampleNewKeyed() {
 	perUser, err := limit.NewKeyed(limit.KeyedConfig[string]{
 		Limit: limit.Spec{Permits: 1, Per: time.Hour}, MaxKeys: 10_000, Overflow: limit.OverflowDeny,

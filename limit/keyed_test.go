@@ -197,26 +197,32 @@ func TestKeyedClose(t *testing.T) {
 	})
 }
 
-// Limiters may be made by the caller, of what the key says.
+// Limiters may be made by the caller: here each host has a cap of its own under one that all share.
 func TestKeyedNew(t *testing.T) {
 	clk := fakeClock()
+	shared := build(t, limit.Spec{Permits: 3, Per: time.Minute}, limit.WithClock(clk))
 	k := keyed(t, limit.KeyedConfig[string]{Overflow: limit.OverflowDeny, New: func(host string) (limit.Weighted, error) {
 		if host == "bad" {
 			return nil, errors.New("no such host")
 		}
-		return limit.New(limit.Spec{Permits: int64(len(host)), Per: time.Second}, limit.WithClock(clk))
+		own, err := limit.New(limit.Spec{Kind: limit.KindSlidingWindowLog, Permits: 2, Per: time.Second}, limit.WithClock(clk))
+		if err != nil {
+			return nil, err
+		}
+		return limit.All(shared, own)
 	}}, limit.WithClock(clk))
-	require.True(t, k.TryAcquireN("bb", 2))
-	require.False(t, k.TryAcquireN("a", 2))
+	require.True(t, k.TryAcquireN("a", 2))
+	require.False(t, k.TryAcquireN("b", 2), "the shared cap has one left")
+	require.True(t, k.TryAcquire("b"))
 	require.EqualError(t, k.Acquire(t.Context(), "bad"), "make the limiter of key bad: no such host")
 	require.False(t, k.TryAcquire("bad"))
 	require.Equal(t, limit.Never, k.Wait("bad", 1))
 	require.Equal(t, 2, k.Len())
 	require.NoError(t, k.Close())
+	require.Zero(t, shared.Wait(0)-limit.Never)
+	clk.Advance(time.Minute)
+	require.True(t, shared.TryAcquire(), "it is its owner's")
 }
-
-// foreignWeighted is a limiter of another package.
-type foreignWeighted struct{ limit.Weighted }
 
 // A foreign limiter has no tickets of its own.
 func TestKeyedOfForeignLimiters(t *testing.T) {

@@ -53,7 +53,7 @@ type Weighted interface {
 	Wait(n int64) time.Duration
 	// Standing is how a client stands with the limiter, for the headers of an answer. That of a
 	// [Concurrency] limiter has no Window: what is left of it is how many more permits may be out
-	// at once.
+	// at once. That of a [Composite] is of the member that has the least left.
 	Standing() Standing
 }
 
@@ -109,7 +109,7 @@ var (
 // that too: [ErrQueueFull], [ErrTooManyKeys], or [context.DeadlineExceeded] when the caller's
 // deadline comes before the permits do.
 type Error struct {
-	Name      string // of the limiter
+	Name      string // of the limiter; in a composition, of the member that is waited for longest
 	Algorithm string // its Kind
 	// RetryAfter is the exact time until the same call could succeed without a wait, as things
 	// stood. Zero means that it is not known: it depends on a Release.
@@ -157,6 +157,7 @@ type waiter struct {
 	next, prev *waiter
 	wake       chan struct{} // of one, so that a nudge never waits: look again
 	gone       bool          // turned away, its owner having been closed
+	guest      bool          // a composite's place: its calls are counted there
 }
 
 func newWaiter(n int64) *waiter { return &waiter{n: n, wake: make(chan struct{}, 1)} }
@@ -214,7 +215,9 @@ func (ln *line) close(count uint64) uint64 {
 	for ln.head != nil {
 		w := ln.head.prev
 		w.gone = true
-		count = addCount(count, w.n)
+		if !w.guest {
+			count = addCount(count, w.n)
+		}
 		ln.remove(w)
 		w.nudge()
 	}

@@ -46,7 +46,7 @@ func of(kind limit.Kind, tune func(*limit.Spec)) subject {
 	}, kind != limit.KindConcurrency}
 }
 
-// subjects are the six, the bucket with its two refills.
+// subjects are the six, the bucket with its two refills, and compositions.
 func subjects() []subject {
 	var all []subject
 	for _, kind := range limit.Kinds() {
@@ -54,14 +54,28 @@ func subjects() []subject {
 	}
 	interval := of(limit.KindTokenBucket, func(s *limit.Spec) { s.Refill = limit.RefillInterval })
 	interval.name = "token-bucket-interval"
-	return append(all, interval)
+	fast := of(limit.KindTokenBucket, func(s *limit.Spec) { s.Permits, s.Per, s.Burst = 1, 1, suiteMax })
+	return append(all, interval,
+		both("all-rates", all[0], all[3]), both("all-mixed", fast, all[5]), both("all-one", all[2]))
 }
 
-func build(tb testing.TB, spec limit.Spec, opts ...limit.Option) limit.Weighted {
-	tb.Helper()
-	l, err := limit.New(spec, opts...)
-	require.NoError(tb, err)
-	return l
+// both composes the subjects. Where one of them is a Concurrency, permits are made to
+// come by releases only, which the caller sees to.
+func both(name string, members ...subject) subject {
+	s := subject{name: name, timed: true}
+	for _, m := range members {
+		s.timed = s.timed && m.timed
+	}
+	s.make = func(tb testing.TB, opts ...limit.Option) limit.Weighted {
+		var parts []limit.Weighted
+		for _, m := range members {
+			parts = append(parts, m.make(tb, opts...))
+		}
+		l, err := limit.All(parts...)
+		require.NoError(tb, err)
+		return l
+	}
+	return s
 }
 
 // eachSubject runs the test for every subject.

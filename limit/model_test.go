@@ -149,10 +149,8 @@ func (m modelled) alg(g grants) algorithm {
 	if err != nil {
 		panic(err)
 	}
-	return set.build().(interface{ algorithm() algorithm }).algorithm()
+	return set.build().(interface{ cores() []*core }).cores()[0].alg
 }
-
-func (c *core) algorithm() algorithm { return c.alg }
 
 func models() []modelled {
 	return []modelled{

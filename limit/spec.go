@@ -143,9 +143,10 @@ type settings struct {
 	epoch time.Time // instants count from here
 	spec  Spec
 	name  string
-	max   int64 // the largest weight that is ever admitted
-	queue int64 // how many may wait
-	timed bool  // time alone brings permits
+	max   int64    // the largest weight that is ever admitted
+	queue int64    // how many may wait
+	timed bool     // time alone brings permits
+	all   *members // of a composite; nil for the others
 }
 
 // Option is a setting that all limiters have.
