@@ -16,7 +16,7 @@ import (
 func TestConfigIsConvertedWhole(t *testing.T) {
 	cfg := DefaultConfig()
 	cfg.OnPage = func(context.Context, *Page) error { return nil }
-	cfg.OnEvent = func(Event) {}
+	cfg.OnEvent, cfg.HandlersFollow = func(Event) {}, true
 	cfg.Sinks, cfg.Archives = []Sink{nil}, []Sink{nil, nil}
 	cfg.Kept, cfg.Join, cfg.Began, cfg.Version, cfg.Log = &State{&assembly.State{}}, true, time.Now(), "1", slog.Default()
 

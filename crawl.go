@@ -80,6 +80,9 @@ type Config struct {
 
 	// Router, if set, gives each page that is [Page.OK] to the handler of its route.
 	Router *Router
+	// HandlersFollow leaves the links of pages to [Page.Follow]: they are followed only if a handler or a loop does so. False:
+	// all that are in scope are.
+	HandlersFollow bool
 	// OnPage, if set, handles every visited URL, redirects, sitemaps and failures included, before the Router does. See
 	// [HandlerFunc].
 	OnPage HandlerFunc
@@ -111,7 +114,7 @@ type Config struct {
 
 func (c Config) inner() assembly.Config {
 	return assembly.Config{
-		Settings: c.Settings, OnPage: c.handler(), OnEvent: c.OnEvent, Sinks: c.Sinks, Archives: c.Archives,
+		Settings: c.Settings, OnPage: c.handler(), HandlersFollow: c.HandlersFollow, OnEvent: c.OnEvent, Sinks: c.Sinks, Archives: c.Archives,
 		Kept: c.Kept.unwrap(), Join: c.Join, Began: c.Began, Version: c.Version, Log: c.Log,
 	}
 }

@@ -1,6 +1,7 @@
 package crawl
 
 import (
+	"cmp"
 	"encoding/json"
 	"iter"
 	"net/http"
@@ -24,6 +25,8 @@ type Page struct {
 	URL *url.URL
 	// Kind is "page", "sitemap" (feeds too) or "robots".
 	Kind string
+	// Method is that of the request, "GET" unless [WithMethod] or [WithBody] said otherwise.
+	Method string
 	// Status is the HTTP status. Zero: there was no response, and Err says why.
 	Status int
 	// Header is that of the response. Nil: there was none.
@@ -101,7 +104,7 @@ func newPage(p *pipeline.Page) *Page {
 		u = &url.URL{Opaque: p.URL}
 	}
 	page := &Page{
-		URL: u, Kind: p.Kind, Status: p.Status, Header: p.Header, Body: p.Body, ContentType: p.ContentType, Charset: p.Charset,
+		URL: u, Kind: p.Kind, Method: cmp.Or(p.Record.Method, http.MethodGet), Status: p.Status, Header: p.Header, Body: p.Body, ContentType: p.ContentType, Charset: p.Charset,
 		RedirectTo: p.RedirectTo, Depth: p.Depth, Referrer: p.Referrer, FetchedAt: p.FetchedAt, Attempt: p.Attempt,
 		Timings: Timings(p.Timings), RemoteAddr: p.RemoteAddr, WireBytes: p.WireBytes, Truncated: p.Truncated,
 		Digest: p.Digest, Change: p.Change, inner: p,
@@ -197,28 +200,72 @@ type Followed struct {
 // OK reports whether the reference is followed.
 func (f Followed) OK() bool { return f.Reason == "" }
 
-// FollowOption changes what [Page.Follow] asks for.
+// FollowOption changes what [Page.Follow] asks for. What it sets is kept with the URL in every frontier, on disk and in a
+// fleet too, in clear: it is no place for passwords.
 type FollowOption func(*followOptions)
 
-type followOptions struct{ points int }
+type followOptions struct{ pipeline.Request }
 
 // WithPriority has the URL visited before those of its host with fewer points, from -1000 to 1000. Others have those of
 // frontier.order and scope.score of the settings, which are 0 if these say nothing.
 func WithPriority(points int) FollowOption {
-	return func(o *followOptions) { o.points = min(max(points, -pipeline.MaxPoints), pipeline.MaxPoints) }
+	return func(q *followOptions) { q.Points = min(max(points, -pipeline.MaxPoints), pipeline.MaxPoints) }
 }
+
+// WithMeta attaches a value to the request, for [Page.Meta] of the page that comes of it, or of where that redirects. Label,
+// keys and values of a request are 1 KiB together at most; beyond it is "invalid". They are not passed on from page to page.
+func WithMeta(key, value string) FollowOption {
+	return func(q *followOptions) {
+		if q.Meta == nil {
+			q.Meta = make(map[string]string)
+		}
+		q.Meta[key] = value
+	}
+}
+
+// WithLabel has the page that comes of it go to the handler of the pattern "label:NAME" of a [Router].
+func WithLabel(name string) FollowOption { return func(q *followOptions) { q.Label = name } }
+
+// WithHeader sends a field over that of the settings; given again, another value of it. Host, Content-Length, Connection
+// and the like are the client's own: with them the request is "invalid".
+func WithHeader(name, value string) FollowOption {
+	return func(q *followOptions) {
+		if q.Header == nil {
+			q.Header = make(http.Header)
+		}
+		q.Header.Add(name, value)
+	}
+}
+
+// WithMethod sends another method than GET. With it, or a body, the request is another one than the page's: both are
+// visited. POST, PATCH and the like are sent once, and again only if the host has refused them or was not reached.
+func WithMethod(method string) FollowOption { return func(q *followOptions) { q.Method = method } }
+
+// WithBody sends a body, by POST unless [WithMethod] says otherwise. All of a request is 64 KiB at most.
+func WithBody(contentType string, body []byte) FollowOption {
+	return func(q *followOptions) {
+		if q.Method == "" {
+			q.Method = http.MethodPost
+		}
+		q.Body = body
+		WithHeader("Content-Type", contentType)(q)
+	}
+}
+
+// WithAgain visits the URL although it was seen. The same key makes the same visit: given by two pages, it is made once.
+func WithAgain(key string) FollowOption { return func(q *followOptions) { q.Again = "again " + key } }
 
 // Follow adds a link to the crawl, as if the page had it: the reference is resolved against the base of the page, made
 // canonical, and checked by the scope. It says at once whether it is followed. The links that the page itself has are
-// followed in any case. If the handler fails, what it followed is not.
+// followed in any case, after these, unless [Config.HandlersFollow] is set. If the handler fails, what it followed is not.
 //
 // It may be called until the handler returns, or the loop takes its next page, by any goroutine.
 func (p *Page) Follow(ref string, options ...FollowOption) Followed {
-	var o followOptions
+	var q followOptions
 	for _, option := range options {
-		option(&o)
+		option(&q)
 	}
-	u, decision, err := p.inner.Follow(strings.TrimSpace(ref), o.points)
+	u, decision, err := p.inner.Follow(strings.TrimSpace(ref), q.Request)
 	f := Followed{URL: u.String()}
 	switch {
 	case err != nil:
@@ -228,6 +275,12 @@ func (p *Page) Follow(ref string, options ...FollowOption) Followed {
 	}
 	return f
 }
+
+// Meta is what [WithMeta] attached under a key. Empty: nothing.
+func (p *Page) Meta(key string) string { return p.inner.Asked().Meta[key] }
+
+// Label is that of [WithLabel]. Empty: there is none.
+func (p *Page) Label() string { return p.inner.Asked().Label }
 
 // Element is an element of a page. The zero Element is none: its methods return nothing.
 type Element struct {

@@ -4,8 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"net/http/httptest"
+	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -274,4 +276,85 @@ func TestErrStop(t *testing.T) {
 	c := run(t, cfg, url)
 	require.Equal(t, 1, n)
 	require.Equal(t, int64(1), c.Snapshot().Records)
+}
+
+// What is followed with more than a URL is asked for so, and what was attached comes with the page, over a redirect, and in
+// the next run of a crawl that was interrupted.
+func TestRequests(t *testing.T) {
+	var mu sync.Mutex
+	var asked []string
+	mux := http.NewServeMux()
+	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
+		body, err := io.ReadAll(r.Body)
+		require.NoError(t, err)
+		mu.Lock()
+		asked = append(asked, strings.TrimSpace(r.Method+" "+r.RequestURI+" "+r.Header.Get("X-Mine")+" "+r.Header.Get("Content-Type")+" "+string(body)))
+		mu.Unlock()
+		switch r.URL.Path {
+		case "/moved", "/kept":
+			code := map[string]int{"/moved": http.StatusFound, "/kept": http.StatusTemporaryRedirect}[r.URL.Path]
+			http.Redirect(w, r, "/to"+r.URL.Path, code)
+		case "/broken":
+			panic(http.ErrAbortHandler)
+		default:
+			w.Header().Set("Content-Type", "text/html")
+			fmt.Fprint(w, "<a href=/own>own</a>")
+		}
+	})
+	cfg, url := fast(mux, t)
+	cfg.HandlersFollow, cfg.Concurrency, cfg.RateLimit.RetryMaxAttempts = true, 1, 2
+	cfg.State.Dir = filepath.Join(t.TempDir(), "state")
+	var got []string
+	router := crawl.NewRouter()
+	router.Handle("label:form", func(_ context.Context, p *crawl.Page) error {
+		got = append(got, "form "+p.Method+" "+p.URL.Path+" "+p.Meta("from"))
+		return nil
+	})
+	router.Handle("/{path...}", func(_ context.Context, p *crawl.Page) error {
+		got = append(got, strings.TrimSpace(p.Method+" "+p.URL.Path+" "+p.Meta("from")+p.Label()))
+		return nil
+	})
+	cfg.Router = router
+	cfg.OnPage = func(_ context.Context, p *crawl.Page) error {
+		if p.URL.Path != "/" {
+			return nil
+		}
+		follow := func(ref string, options ...crawl.FollowOption) {
+			f := p.Follow(ref, options...)
+			require.True(t, f.OK(), f)
+		}
+		meta := crawl.WithMeta("from", "home")
+		follow("/plain", meta, crawl.WithHeader("X-Mine", "yes"))
+		follow("/form", crawl.WithBody("application/x-www-form-urlencoded", []byte("a=1")), crawl.WithLabel("form"), meta)
+		follow("/form", crawl.WithBody("application/x-www-form-urlencoded", []byte("a=2")), crawl.WithLabel("form"))
+		follow("/form", crawl.WithBody("application/x-www-form-urlencoded", []byte("a=2"))) // seen
+		follow("/moved", crawl.WithBody("text/plain", []byte("x")), meta)
+		follow("/kept", crawl.WithBody("text/plain", []byte("y")), crawl.WithLabel("form"), meta)
+		follow("/head", crawl.WithMethod("HEAD"))
+		follow("/broken", crawl.WithMethod("POST"))
+		follow("/", crawl.WithAgain("1"), crawl.WithLabel("once more"))
+		for _, bad := range []crawl.FollowOption{
+			crawl.WithMeta("x", strings.Repeat("x", 1025)), crawl.WithHeader("Host", "other.test"), crawl.WithHeader("a b", "c"),
+			crawl.WithMethod("G T"), crawl.WithMethod("CONNECT"), crawl.WithBody("text/plain", make([]byte, 64<<10)),
+		} {
+			require.Equal(t, "invalid", p.Follow("/bad", bad).Reason)
+		}
+		if len(asked) == 1 {
+			return crawl.ErrStop // the rest is for the next run
+		}
+		return nil
+	}
+	run(t, cfg, url)
+	state, err := crawl.OpenState(crawl.StateConfig{Dir: cfg.State.Dir})
+	require.NoError(t, err)
+	kept := state.Config()
+	kept.OnPage, kept.Router, kept.HandlersFollow = cfg.OnPage, cfg.Router, true
+	run(t, kept, url)
+	require.ElementsMatch(t, []string{
+		"GET /", "GET /plain yes", "POST /form  application/x-www-form-urlencoded a=1", "POST /form  application/x-www-form-urlencoded a=2",
+		"POST /moved  text/plain x", "GET /to/moved", "POST /kept  text/plain y", "POST /to/kept  text/plain y", "HEAD /head", "POST /broken", "GET /",
+	}, asked)
+	require.ElementsMatch(t, []string{
+		"GET /plain home", "form POST /form home", "form POST /form ", "GET /to/moved home", "form POST /to/kept home", "HEAD /head", "GET / once more",
+	}, got)
 }

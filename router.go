@@ -29,13 +29,18 @@ type HandlerFunc func(ctx context.Context, page *Page) error
 //	shop.example/{name}.html   of one host; *.example is any host below it
 //	/search?q={words}&lang=de  a parameter that must be there, and one that must have that value
 //
-// A pattern matches whole URLs, of any scheme and port, whatever parameters they have that it does not name. Text is
+//	label:details              what was followed with that label, whatever its URL
+//
+// A label goes before all patterns of URLs. A pattern matches whole URLs, of any scheme and port, whatever parameters they have that it does not name. Text is
 // compared unescaped, segment by segment. One pattern is more specific than another if all URLs that it matches are matched
 // by the other too; one with a host goes before one without.
 //
 // Only pages that are [Page.OK] go to handlers; those that no pattern matches go to none. Routes are added before the crawl,
 // by one goroutine. The zero Router is empty.
-type Router struct{ table route.Table[registration] }
+type Router struct {
+	table  route.Table[registration]
+	labels map[string]registration
+}
 
 // registration is a route, and where in the program it was made.
 type registration struct {
@@ -56,6 +61,16 @@ func (r *Router) Handle(pattern string, handler HandlerFunc) {
 	if handler == nil {
 		panic(fmt.Sprintf("crawl: the handler of pattern %q (%s) is nil", pattern, to.at))
 	}
+	if label, ok := strings.CutPrefix(pattern, "label:"); ok {
+		if old, taken := r.labels[label]; taken {
+			panic(fmt.Sprintf("crawl: pattern %q is there twice (%s and %s)", pattern, to.at, old.at))
+		}
+		if r.labels == nil {
+			r.labels = make(map[string]registration)
+		}
+		r.labels[label] = to
+		return
+	}
 	p, err := route.Parse(pattern)
 	if err != nil {
 		panic(fmt.Sprintf("crawl: %v (%s)", err, to.at))
@@ -69,6 +84,9 @@ func (r *Router) Handle(pattern string, handler HandlerFunc) {
 func (r *Router) handle(ctx context.Context, page *Page) error {
 	if !page.OK() {
 		return nil
+	}
+	if to, found := r.labels[page.Label()]; found {
+		return to.handler(ctx, page)
 	}
 	to, names, values, found := r.table.Find(page.URL)
 	if !found {

@@ -37,12 +37,12 @@ var goCode = []any{
 		r := crawl.NewRouter()
 		r.Handle("/catalogue/page-{n}", func(_ context.Context, p *crawl.Page) error {
 			for a := range p.Find("article h3 a") {
-				p.Follow(a.Attr("href"), crawl.WithPriority(1)) // before other pages of the host
+				p.Follow(a.Attr("href"), crawl.WithPriority(1), crawl.WithMeta("list", p.Param("n")))
 			}
 			return nil
 		})
 		r.Handle("/catalogue/{name}/index.html", func(_ context.Context, p *crawl.Page) error {
-			fmt.Println(p.Param("name"), p.First("h1").Text(), p.First(".price").Text())
+			fmt.Println(p.Meta("list"), p.Param("name"), p.First("h1").Text(), p.First(".price").Text())
 			return nil
 		})
 		cfg := crawl.DefaultConfig()

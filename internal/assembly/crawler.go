@@ -45,7 +45,10 @@ var (
 type Config struct {
 	Settings
 
-	OnPage   func(ctx context.Context, page *pipeline.Page) error
+	OnPage func(ctx context.Context, page *pipeline.Page) error
+
+	HandlersFollow bool
+
 	OnEvent  func(ratelimit.Event)
 	Sinks    []sink.Sink
 	Archives []sink.Sink

@@ -104,7 +104,7 @@ func (c *Crawler) pipelineConfig() (pipeline.Config, error) {
 		MaxURLs: s.Frontier.MaxURLs, MaxHosts: s.Frontier.MaxHosts(),
 		Retries: s.RateLimit.RetryMaxAttempts,
 		Backoff: backoff.Policy{Base: s.RateLimit.RetryBaseDelay, Max: s.RateLimit.RetryMaxDelay},
-		Key:     rand.Uint64(), Clock: c.clk, Log: c.cfg.Log, Handle: c.cfg.OnPage, Meter: c.meter,
+		Key:     rand.Uint64(), Clock: c.clk, Log: c.cfg.Log, Handle: c.cfg.OnPage, HandlersFollow: c.cfg.HandlersFollow, Meter: c.meter,
 		OmitLinks: !s.Output.Has("links"), OmitDigest: !s.Output.Has("digest"), StoreBody: s.Output.Has("body"),
 		IgnoreCrawlDelay: s.Robots.MaxCrawlDelay == 0, FollowNofollow: s.Robots.FollowNofollow, SkipNoindex: s.Output.SkipNoindex,
 		Sitemaps: pipeline.Sitemaps{Enabled: s.Sitemaps.Enabled, Feeds: s.Sitemaps.Feeds},

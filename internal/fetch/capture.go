@@ -66,19 +66,19 @@ func (r *recorder) onWire() *http1.Recording {
 }
 
 // asks notes the request that net/http's transport is about to send.
-func (r *recorder) asks(to target, h http.Header) error {
+func (r *recorder) asks(x *exchange, to target, h http.Header) error {
 	if r == nil {
 		return nil
 	}
 	fields, err := http1.AppendHeader(nil, h)
-	r.asksOf(to, fields)
+	r.asksOf(x, to, fields)
 	return err
 }
 
 // asksOf notes a request as the host is to see it, whoever it goes to.
-func (r *recorder) asksOf(to target, fields []byte) {
+func (r *recorder) asksOf(x *exchange, to target, fields []byte) {
 	if r != nil {
-		req := http1.Request{Host: to.host, Target: to.uri, Fields: fields}
+		req := http1.Request{Method: x.method, Body: x.payload, Host: to.host, Target: to.uri, Fields: fields}
 		r.request = req.AppendTo(nil)
 	}
 }

@@ -81,6 +81,7 @@ func (c *Client) Fetch(ctx context.Context, req Request) (*Response, error) {
 	}
 	x := c.begin(ctx)
 	defer x.end()
+	x.method, x.payload = req.Method, req.Payload
 	if req.Capture {
 		x.capture = c.bound(&req) + wireSlack + c.cfg.MaxHeaderBytes
 	}

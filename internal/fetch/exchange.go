@@ -28,6 +28,9 @@ type exchange struct {
 	cancel context.CancelCauseFunc
 	over   *timeoutError // why the watchdog has ended it
 
+	method  string // of the Request
+	payload []byte
+
 	caller context.Context // the one given to Fetch
 	via    context.Context // the one that came through the policies; nil without
 	start  time.Time

@@ -38,11 +38,11 @@ type sender struct{ c *Client }
 // exchangeKey is where policies carry the exchange of a request, in its context.
 type exchangeKey struct{}
 
-// through sends the request through rt. The policies see a plain GET; the transport gets its own form on the wire.
+// through sends the request through rt. The policies see a plain request; the transport gets its own form on the wire.
 func (x *exchange) through(rt http.RoundTripper, req *Request, to target, h http.Header) (*http.Response, error) {
 	x.passed.req = req
 	ctx := context.WithValue(x.context(), exchangeKey{}, x)
-	return rt.RoundTrip(x.c.newRequest(ctx, to.url, h))
+	return rt.RoundTrip(x.newRequest(ctx, to.url, h))
 }
 
 var (

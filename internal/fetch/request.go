@@ -1,7 +1,9 @@
 package fetch
 
 import (
+	"bytes"
 	"context"
+	"io"
 	"maps"
 	"net"
 	"net/http"
@@ -16,9 +18,11 @@ import (
 	"github.com/treadlight/crawl/internal/fetch/redact"
 )
 
-// Request is one GET.
+// Request is one request, a GET unless it has a Method.
 type Request struct {
 	URL     string      // absolute, http or https; user information is sent as Basic authentication, a fragment is not sent
+	Method  string      // empty is GET
+	Payload []byte      // the body that is sent; nil is none
 	Header  http.Header // sent over the Config's, name by name
 	MaxBody int64       // of the decoded body in bytes; zero means the Config's bound
 	// Filter says which bodies are wanted. For others Fetch fails with [OpFilter] and class filtered, beside a
@@ -141,12 +145,18 @@ func (c *Client) keepCookies(to target, h http.Header) {
 	}
 }
 
-func (c *Client) newRequest(ctx context.Context, u *url.URL, h http.Header) *http.Request {
+func (x *exchange) newRequest(ctx context.Context, u *url.URL, h http.Header) *http.Request {
 	if h == nil {
-		h = c.base
+		h = x.c.base
 	}
-	req := c.template.WithContext(ctx)
+	req := x.c.template.WithContext(ctx)
 	req.URL, req.Host, req.Header = u, u.Host, h
+	if x.method != "" {
+		req.Method = x.method
+	}
+	if len(x.payload) > 0 {
+		req.Body, req.ContentLength = io.NopCloser(bytes.NewReader(x.payload)), int64(len(x.payload))
+	}
 	return req
 }
 

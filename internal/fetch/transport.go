@@ -42,7 +42,7 @@ type own struct {
 
 func (o own) roundTrip(x *exchange, to target, h http.Header) (*http.Response, error) {
 	rec := x.record()
-	req := http1.Request{TLS: to.tls, Host: to.host, Target: to.uri, Fields: o.base, Recording: rec.onWire()}
+	req := http1.Request{Method: x.method, Body: x.payload, TLS: to.tls, Host: to.host, Target: to.uri, Fields: o.base, Recording: rec.onWire()}
 	if h != nil {
 		var err error
 		if req.Fields, err = http1.AppendHeader(nil, h); err != nil {
@@ -50,7 +50,7 @@ func (o own) roundTrip(x *exchange, to target, h http.Header) (*http.Response, e
 		}
 	}
 	if to.via != nil {
-		rec.asksOf(to, req.Fields)
+		rec.asksOf(x, to, req.Fields)
 		req.Target = to.absolute()
 		if auth := proxyAuth(to.via); auth != "" {
 			req.Fields = append(slices.Clip(req.Fields), proxyAuthorization+": "+auth+"\r\n"...)
@@ -158,9 +158,9 @@ func newStandard(cfg Config, d *dialer) *http.Transport {
 
 // roundTrip is one try. Through a proxy for plain HTTP it carries the whole URL unchanged.
 func (s standard) roundTrip(x *exchange, to target, h http.Header) (*http.Response, error) {
-	req := x.c.newRequest(x.sent(), to.url, h)
+	req := x.newRequest(x.sent(), to.url, h)
 	rec := x.record()
-	if err := rec.asks(to, req.Header); err != nil {
+	if err := rec.asks(x, to, req.Header); err != nil {
 		return nil, err
 	}
 	if to.via != nil {

@@ -40,9 +40,15 @@ type Item struct {
 	Queued time.Time     // when it was first added
 	Wait   time.Duration // for how long after it was added it is not leased; not stored
 	Origin string        // for Robots: the origin whose rules are asked for
+	// Request is what is asked for besides the URL, as whoever adds the item wrote it: up to the first line break what
+	// makes it another resource than the URL alone, which may be nothing, then what does not. Empty: the URL alone.
+	Request string
 	// Before is what an earlier round found at the URL, from a store, or nil.
 	Before *Visit
 }
+
+// size is what the item takes in memory beside its fields, in bytes.
+func (it *Item) size() int { return len(it.URL.String()) + len(it.Request) }
 
 // Found is where a URL was found.
 type Found struct {

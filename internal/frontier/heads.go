@@ -130,7 +130,7 @@ func (b *backlog) admit(h *host, it *Item) {
 		return
 	}
 	h.queue.push(*it)
-	b.bytes += len(it.URL.String())
+	b.bytes += it.size()
 	if b.store == nil || h.queue.len() <= b.head() {
 		return
 	}
@@ -215,7 +215,7 @@ func (b *backlog) accept(h *host, now time.Time, it *Item) {
 	}
 	it.Since = 0 // that counts from what the host served since it is known
 	h.queue.push(*it)
-	b.bytes += len(it.URL.String())
+	b.bytes += it.size()
 }
 
 // lodge puts a URL of a host that has no room in memory.

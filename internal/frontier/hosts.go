@@ -90,7 +90,7 @@ func (r *roster) unidle() *host {
 // queue counts an item that joins (1) or leaves (-1) a queue in memory.
 func (r *roster) queue(it *Item, n int) {
 	r.counts.queued.Add(int64(n))
-	r.bytes += n * len(it.URL.String())
+	r.bytes += n * it.size()
 }
 
 const tenth = 100 * time.Millisecond

@@ -6,6 +6,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/cespare/xxhash/v2"
+
 	"github.com/treadlight/crawl/internal/ratelimit"
 	"github.com/treadlight/crawl/internal/web/canonical"
 )
@@ -240,7 +242,21 @@ func (f *Frontier) grant(l *Lease, now time.Time) {
 }
 
 // Fingerprint is the identity of a URL in this frontier.
-func (f *Frontier) Fingerprint(it *Item) uint64 { return it.URL.Fingerprint(f.cfg.Key) }
+func (f *Frontier) Fingerprint(it *Item) uint64 {
+	return WithRequest(it.URL.Fingerprint(f.cfg.Key), it.Request)
+}
+
+// WithRequest is the fingerprint of an item, by that of its URL and its [Item.Request].
+func WithRequest(url uint64, request string) uint64 {
+	identity, _, _ := strings.Cut(request, "\n")
+	if identity == "" {
+		return url
+	}
+	var d xxhash.Digest
+	d.ResetWithSeed(url)
+	_, _ = d.WriteString(identity) // a hash has nowhere to fail
+	return d.Sum64()
+}
 
 // Add offers a URL. The caller has computed the fingerprint outside of the frontier's goroutine.
 func (f *Frontier) Add(now time.Time, it Item, fp uint64) Added {

@@ -197,6 +197,7 @@ const (
 	flagReferrer             // Referrer, FoundOn, Depth and Rank
 	flagQueued               // Queued
 	flagTried                // what is known of an item that was leased before, and its Kind
+	flagRequest              // Request
 )
 
 func pack(items []Item) block {
@@ -239,6 +240,10 @@ func appendItem(b []byte, it, was *Item, queued int64) []byte {
 		b[flags] |= flagQueued
 		b = binary.AppendVarint(b, queued)
 	}
+	if it.Request != was.Request {
+		b[flags] |= flagRequest
+		b = appendText(b, it.Request, was.Request)
+	}
 	if t := &it.Tries; it.Hops|uint8(it.Kind) != 0 || !t.None() {
 		b[flags] |= flagTried
 		b = t.Append(append(b, it.Hops, byte(it.Kind)))
@@ -280,6 +285,9 @@ func (b *block) unpack(items []Item) []Item {
 		}
 		if flags&flagQueued != 0 {
 			at = at.Add(time.Duration(r.varint()))
+		}
+		if flags&flagRequest != 0 {
+			it.Request = r.text(it.Request)
 		}
 		it.Queued, it.Seed = at, flags&flagSeed != 0
 		one := it

@@ -178,6 +178,9 @@ func FuzzPack(f *testing.F) {
 				it.Returns, it.Since, it.ID = uint16(n>>40), int32(n>>16), -it.ID
 				it.Status, it.Class = uint16(n>>48), outcome.Class(n>>56)
 			}
+			if n&128 != 0 {
+				it.Request = referrer + "\n" + strconv.Itoa(int(n>>62))
+			}
 			if n&96 == 96 {
 				it.Before, it.Origin = &Visit{Status: 200}, it.URL.Host()
 			}

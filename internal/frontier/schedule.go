@@ -100,11 +100,11 @@ func (t *timetable) unload(h *host) (away []*Item) {
 	t.forgetPlace(h)
 	for h.queue.len() > 0 {
 		it := h.queue.pop()
-		t.bytes -= len(it.URL.String())
+		t.bytes -= it.size()
 	}
 	away = h.retries.all()
 	for _, it := range away {
-		t.bytes -= len(it.URL.String())
+		t.bytes -= it.size()
 	}
 	h.retries, h.over = nil, nil
 	if h.quick {

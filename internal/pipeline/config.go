@@ -160,6 +160,9 @@ type Config struct {
 	// Handle, if set, is called with every page, by several goroutines at a time. An error, or a panic, is the page's:
 	// its record has it, of class "handler". [ErrStop] ends the crawl.
 	Handle func(context.Context, *Page) error
+	// HandlersFollow leaves the links of pages to [Page.Follow]; redirects and sitemaps are followed. False: all in scope
+	// are followed.
+	HandlersFollow bool
 	// Extract says what to read out of pages besides links, and Tree what takes their trees.
 	Extract extract.Options
 	Tree    Tree

@@ -194,7 +194,7 @@ func TestHandlers(t *testing.T) {
 }
 
 func follow(p *Page, ref string) {
-	if _, d, err := p.Follow(ref, 0); err != nil || !d.In {
+	if _, d, err := p.Follow(ref, Request{}); err != nil || !d.In {
 		panic(fmt.Sprint(d, err))
 	}
 }

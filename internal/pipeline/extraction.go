@@ -113,7 +113,7 @@ func (p *Pipeline) visit(ctx context.Context, l *frontier.Lease) (event, *fetche
 		ctx = until
 	}
 	begin := p.cfg.Clock.Now()
-	t := &try{p: p, f: &fetched{lease: l, sent: begin, trip: p.trip(l)}, begin: begin, since: begin}
+	t := &try{p: p, asked: requestOf(&l.Item), f: &fetched{lease: l, sent: begin, trip: p.trip(l)}, begin: begin, since: begin}
 	defer t.release()
 	if p.cfg.Queues || t.take(ctx) == nil {
 		t.request(ctx)
@@ -185,6 +185,7 @@ func aside(f *fetched) *fetched {
 // has failed, with a permit of its own. The limiter hears of each of them once, and so do the statistics.
 type try struct {
 	p     *Pipeline
+	asked Request
 	f     *fetched  // the request under way, or the last one
 	begin time.Time // of the Fetcher's work
 	since time.Time // when the wait for the permit began
@@ -209,6 +210,7 @@ func (t *try) request(ctx context.Context) {
 		req.MaxBody = sitemap.MaxBytes // what the protocol allows, whatever a page may have
 	case frontier.Page:
 		req.Filter = p.cfg.Filter
+		t.asked.apply(&req)
 	}
 	t.begin = t.f.sent
 	if p.cfg.Queues {

@@ -57,6 +57,9 @@ func (w *processor) lost(page string) {
 // followAll follows the links of a page. They are gathered in memory that serves again, and copied when it is known
 // how many there are. Once the frontier had no room it is told of every link each time: there may be room again.
 func (w *processor) followAll(r *result, l *frontier.Lease) {
+	if w.p.cfg.HandlersFollow {
+		return
+	}
 	r.links = w.follows[:0]
 	all := w.p.stats.full.Load()
 	for i := range w.found.Links {
@@ -145,6 +148,11 @@ func (w *processor) redirect(r *result, f *fetched) {
 		URL: to, Found: frontier.Found{Referrer: l.URL.String(), FoundOn: l.ID, Depth: l.Depth, Hops: l.Hops + 1},
 		Wait: w.p.cfg.waitOfTarget(f.resp),
 	}
+	if l.Request != "" {
+		q := requestOf(&l.Item)
+		q = q.moved(f.resp.Status)
+		it.Request, _ = q.encode() // it was one before
+	}
 	if l.Kind == frontier.Sitemap {
 		w.moved(r, l, it)
 		return
@@ -153,7 +161,8 @@ func (w *processor) redirect(r *result, f *fetched) {
 		// The user named a site by an address it no longer lives at; where it sends us is what was meant.
 		w.p.cfg.Scope.AddSeed(to)
 	}
-	w.tooFar(r, w.follow(r, it, to.Fingerprint(w.p.cfg.Key), false))
+	fp := frontier.WithRequest(to.Fingerprint(w.p.cfg.Key), it.Request)
+	w.tooFar(r, w.follow(r, it, fp, false))
 }
 
 // tooFar reports whether a chain of redirects was too long, and notes it in the record.

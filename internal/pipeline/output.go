@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/treadlight/crawl/internal/frontier"
@@ -36,6 +37,7 @@ type result struct {
 	lease *frontier.Lease
 	rec   *sink.Record
 	links []found
+	asked Request
 
 	version   frontier.Visit  // ETag, LastModified, Digest and Change alone
 	visit     *frontier.Visit // what the state keeps of it, once it is written; nil without a state
@@ -130,7 +132,11 @@ func (p *Pipeline) write(r *result) error {
 	}
 	defer p.unhold(r)
 	if p.cfg.Job != "" {
-		r.rec.ID = sink.ID(p.cfg.Job, r.rec.Kind, r.rec.URL)
+		identity := ""
+		if r.lease != nil {
+			identity, _, _ = strings.Cut(r.lease.Request, "\n")
+		}
+		r.rec.ID = sink.ID(p.cfg.Job, r.rec.Kind, r.rec.URL+identity)
 	}
 	if t := r.trip; t != nil {
 		t.Write.From = p.cfg.Clock.Now()

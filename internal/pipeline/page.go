@@ -29,6 +29,7 @@ type Page struct {
 	Body []byte
 
 	base  canonical.URL // what references resolve against
+	asked Request
 	tree  *Tree
 	doc   *dom.Document // of Document
 	visit *visit
@@ -38,7 +39,7 @@ type Page struct {
 type visit struct {
 	mu   sync.Mutex
 	w    *processor // nil once the handler has returned
-	r    *result
+	out  result     // of which the links are followed
 	from *frontier.Lease
 	left int // of maxFollowed
 }
@@ -93,13 +94,20 @@ func (p *Page) Document() *dom.Document {
 	return p.doc
 }
 
+// Asked is what the page was asked for by.
+func (p *Page) Asked() Request { return p.asked }
+
 // Follow puts a reference on its way to the frontier if it is a URL in scope, and returns that in its canonical form with
-// what the scope says. Points are those of a [Score]. It may be called by several goroutines.
-func (p *Page) Follow(ref string, points int) (canonical.URL, scope.Decision, error) {
+// what the scope says. It may be called by several goroutines.
+func (p *Page) Follow(ref string, q Request) (canonical.URL, scope.Decision, error) {
 	v := p.visit
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	u, err := p.base.Resolve(ref)
+	var request string
+	if err == nil {
+		request, err = q.encode()
+	}
 	switch {
 	case err != nil:
 	case v.w == nil:
@@ -113,44 +121,50 @@ func (p *Page) Follow(ref string, points int) (canonical.URL, scope.Decision, er
 	v.left--
 	cfg := &v.w.p.cfg
 	u = cfg.Rules.Apply(u)
-	it := frontier.Item{URL: u, Found: frontier.Found{Referrer: v.r.rec.URL, FoundOn: v.from.ID, Depth: v.from.Depth + 1}}
-	d := v.w.follow(v.r, it, u.Fingerprint(cfg.Key), false)
+	it := frontier.Item{URL: u, Request: request, Found: frontier.Found{Referrer: p.URL, FoundOn: v.from.ID, Depth: v.from.Depth + 1}}
+	d := v.w.follow(&v.out, it, frontier.WithRequest(u.Fingerprint(cfg.Key), request), false)
 	if d.In {
-		v.r.links[len(v.r.links)-1].item.Rank = promote(cfg.Rank(u, it.Depth), points)
+		v.out.links[len(v.out.links)-1].item.Rank = promote(cfg.Rank(u, it.Depth), q.Points)
 	}
 	return u, d, nil
 }
 
 // handle has the handler look at the page of r. An error means that the page is not done.
 func (w *processor) handle(ctx context.Context, r *result, f *fetched) error {
-	page := &Page{Record: *r.rec, base: f.lease.URL, tree: &w.p.cfg.Tree}
+	page := &Page{Record: *r.rec, base: f.lease.URL, tree: &w.p.cfg.Tree, asked: r.asked}
 	if f.resp != nil {
 		page.Header, page.Body = f.resp.Header, f.resp.Body
 		if base, err := canonical.Parse(w.found.Base); err == nil && w.read {
 			page.base = base
 		}
 	}
-	page.visit = &visit{w: w, r: r, from: f.lease, left: maxFollowed}
-	defer func() {
-		page.visit.mu.Lock()
-		defer page.visit.mu.Unlock()
-		page.visit.w, page.visit.r = nil, nil
-	}()
-	own := len(r.links)
+	v := &visit{w: w, from: f.lease, left: maxFollowed}
+	page.visit = v
+	defer v.end()
 	err := w.call(ctx, page)
-	switch {
+	switch followed := v.end(); {
 	case errors.Is(err, ErrStop):
 		w.p.Stop()
+		fallthrough
+	case err == nil:
+		r.links = append(followed, r.links...) // they come first: what they say of a URL counts
 		return nil
-	case err == nil || errors.Is(err, ErrNotHandled) || ctx.Err() != nil:
+	case errors.Is(err, ErrNotHandled) || ctx.Err() != nil:
 		return err
 	}
-	r.links = r.links[:own] // the handler's are given up
 	w.p.cfg.Log.Warn("the handler of a page failed", "url", page.URL, "err", err)
 	if r.rec.Error == nil {
 		r.rec.Error = &sink.Error{Class: classHandler, Message: err.Error()}
 	}
 	return nil
+}
+
+// end closes the visit, and returns what was followed until then.
+func (v *visit) end() []found {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	v.w = nil
+	return v.out.links
 }
 
 // call turns a panic of the handler into an error. Its stack goes to the log.

@@ -90,6 +90,8 @@ func (w *processor) page(ctx, work context.Context, f *fetched) (*result, error)
 	r := &result{lease: f.lease, rec: newRecord(f.lease, f.sent)}
 	r.rec.Timings.Queue = f.sent.Add(-f.permitWait).Sub(f.lease.Queued)
 	r.rec.Timings.PermitWait, r.rec.Timings.Total = f.permitWait, f.total
+	r.asked = requestOf(&f.lease.Item)
+	r.rec.Method = r.asked.Method
 	if f.err != nil {
 		r.rec.Error = &sink.Error{Class: outcome.Of(0, f.err).String(), Message: f.err.Error()}
 	}

@@ -6,13 +6,16 @@ import (
 	"maps"
 	"net/http"
 	"slices"
+	"strconv"
 	"strings"
 
 	"golang.org/x/net/http/httpguts"
 )
 
-// Request is a GET. The zero Request asks nobody.
+// Request is a GET, or has a Method. The zero Request asks nobody.
 type Request struct {
+	Method    string     // empty is GET; for others a connection of their own is made, as they may not be sent twice
+	Body      []byte     // sent as it is, with its length; nil is none
 	TLS       bool       // asks by https
 	Host      string     // as in a URL: a name or an address, and a port unless it is the usual one; empty is an error
 	Target    string     // path and query, or the absolute form; empty is an error
@@ -21,6 +24,7 @@ type Request struct {
 }
 
 var (
+	errMethod = errors.New("http1: a method that would break the request")
 	errHost   = errors.New("http1: no host that can be asked")
 	errTarget = errors.New("http1: a request target that would break the request")
 	errHeader = errors.New("http1: a header field that would break the request")
@@ -33,6 +37,9 @@ func (r *Request) check() error {
 	}
 	if r.Target == "" || !ascii(r.Target) {
 		return errTarget
+	}
+	if !httpguts.ValidHeaderFieldName(r.method()) {
+		return errMethod
 	}
 	return nil
 }
@@ -48,10 +55,16 @@ func ascii(s string) bool {
 
 // AppendTo appends the request as it is on the wire (RFC 9112, 3).
 func (r *Request) AppendTo(b []byte) []byte {
-	b = append(append(append(b, "GET "...), r.Target...), " HTTP/1.1\r\nHost: "...)
+	b = append(append(append(append(b, r.method()...), ' '), r.Target...), " HTTP/1.1\r\nHost: "...)
 	b = append(append(b, withoutZone(r.Host)...), "\r\n"...)
-	return append(append(b, r.Fields...), "\r\n"...)
+	b = append(b, r.Fields...)
+	if len(r.Body) > 0 || r.method() == http.MethodPost {
+		b = append(strconv.AppendInt(append(b, "Content-Length: "...), int64(len(r.Body)), 10), "\r\n"...)
+	}
+	return append(append(b, "\r\n"...), r.Body...)
 }
+
+func (r *Request) method() string { return cmp.Or(r.Method, http.MethodGet) }
 
 // AppendHeader appends the fields of h, User-Agent first, others by name, without Host. It fails if a field would
 // break the request.

@@ -97,7 +97,11 @@ func (t *Transport) exchange(c *conn, r *Request) (*http.Response, error) {
 		return nil, err
 	}
 	c.watch.FirstByte()
-	resp, err := t.readFinal(c)
+	req := &t.get
+	if r.Method != "" {
+		req = &http.Request{Method: r.Method}
+	}
+	resp, err := t.readFinal(c, req)
 	if err != nil {
 		if c.left <= 0 {
 			err = &HeaderTooLargeError{t.cfg.MaxHeaderBytes}
@@ -119,11 +123,13 @@ func (t *Transport) exchange(c *conn, r *Request) (*http.Response, error) {
 }
 
 // readFinal skips informational answers, bounded by their bytes. A switch of protocols is final.
-func (t *Transport) readFinal(c *conn) (*http.Response, error) {
-	in, req := c.in, &t.get
+func (t *Transport) readFinal(c *conn, req *http.Request) (*http.Response, error) {
+	in := c.in
 	for {
-		if resp := readPlain(in, req); resp != nil {
-			return resp, nil
+		if req.Method != http.MethodHead {
+			if resp := readPlain(in, req); resp != nil {
+				return resp, nil
+			}
 		}
 		old := chunkedOld(in)
 		resp, err := http.ReadResponse(in, req)
@@ -177,7 +183,7 @@ func (t *Transport) connect(r *Request, w Watch) (c *conn, reused bool, err erro
 		return nil, false, err
 	}
 	if c != nil {
-		if c.alive() {
+		if r.Method == "" && c.alive() {
 			return c, true, nil
 		}
 		c.discard()

@@ -54,6 +54,13 @@ func (w *writer) put(o *op) error {
 	if err := u.Run(); err != nil {
 		return err
 	}
+	if it.Request != "" {
+		w.f.putRequest.Int(1, it.ID)
+		w.f.putRequest.Text(2, it.Request)
+		if err := w.f.putRequest.Run(); err != nil {
+			return err
+		}
+	}
 	if it.Tries.None() {
 		w.unplaced.add(unplacedRow{id: it.ID, host: h.id, rank: it.Rank})
 		return nil
@@ -203,6 +210,7 @@ func (w *writer) item(q *sqlitedb.Stmt) (it frontier.Item, err error) {
 	if !q.ColumnIsNull(12) {
 		it.Before = scanVisit(q, 13)
 	}
+	it.Request = q.ColumnText(19)
 	return it, err
 }
 

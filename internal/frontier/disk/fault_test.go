@@ -107,7 +107,7 @@ func TestVersions(t *testing.T) {
 	s := openState(t, dir, Config{})
 	putMany(t, s, 1, 3)
 	require.NoError(t, s.Close())
-	edit(t, path, fmt.Sprintf(`PRAGMA user_version = %d; DROP TABLE guesses`, oldest))
+	edit(t, path, fmt.Sprintf(`PRAGMA user_version = %d; DROP TABLE guesses; DROP TABLE requests`, oldest))
 	_, err = Look(dir)
 	require.NoError(t, err)
 	s = openState(t, dir, Config{})
@@ -118,7 +118,7 @@ func TestVersions(t *testing.T) {
 
 	for _, other := range []int{1, oldest - 1, version + 1} {
 		edit(t, path, fmt.Sprintf(`PRAGMA user_version = %d; UPDATE meta SET value = 'crawl 9.9' WHERE key = 'program'`, other))
-		want := fmt.Sprintf("its schema has version %d, as crawl 9.9 writes it, and crawl 1.0 knows 5 to 6: use the former, or name another directory", other)
+		want := fmt.Sprintf("its schema has version %d, as crawl 9.9 writes it, and crawl 1.0 knows 5 to 7: use the former, or name another directory", other)
 		_, err := Open(dir, Config{Program: "crawl 1.0"})
 		require.ErrorContains(t, err, want)
 		_, err = Look(dir)
@@ -126,7 +126,7 @@ func TestVersions(t *testing.T) {
 	}
 	edit(t, path, `DROP TABLE meta`)
 	_, err = Open(dir, Config{})
-	require.ErrorContains(t, err, "version 7")
+	require.ErrorContains(t, err, "version 8")
 }
 
 // A database of which a part is missing or wrong is refused, or fails when it comes there,

@@ -18,6 +18,7 @@ type file struct {
 
 	begin, commit, rollback                     *sqlitedb.Stmt
 	putURL, putPlace, putPlaced, unqueue, spent *sqlitedb.Stmt
+	putRequest                                  *sqlitedb.Stmt
 	visit, load, urlOf, hostByName, countHost   *sqlitedb.Stmt
 	putHost, putMeta, putSink, putGuess         *sqlitedb.Stmt
 
@@ -144,6 +145,7 @@ func (f *file) queries() []query {
 		{&f.commit, `COMMIT`},
 		{&f.rollback, `ROLLBACK`},
 		{&f.putURL, `INSERT INTO urls (id, host, rank, depth, hops, seed, referrer, queued_at, url, kind) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`},
+		{&f.putRequest, `INSERT INTO requests (url, request) VALUES (?, ?)`},
 		{&f.putPlace, `INSERT INTO places (host, rank, url, attempts, returns, strikes) VALUES (?, ?, ?, ?, ?, ?)`},
 		{&f.putPlaced, `UPDATE placed SET url = ?, visit = ?`},
 		{&f.unqueue, `DELETE FROM places WHERE host = ? AND rank = ? AND url = ?`},
@@ -152,8 +154,8 @@ func (f *file) queries() []query {
 		{&f.spent, `UPDATE places SET attempts = ?, returns = ?, strikes = ? WHERE host = ? AND rank = ? AND url = ?`},
 		// LEFT, so that a row that is missing is not passed over.
 		{&f.load, `SELECT q.rank, q.url, q.attempts, q.returns, q.strikes, u.depth, u.hops, u.seed, u.referrer, u.queued_at, u.url, u.kind,
-			q.visit, v.at, v.status, v.bytes, v.etag, v.modified, v.digest
-			FROM places q LEFT JOIN urls u ON u.id = q.url LEFT JOIN visits v ON v.id = q.visit
+			q.visit, v.at, v.status, v.bytes, v.etag, v.modified, v.digest, r.request
+			FROM places q LEFT JOIN urls u ON u.id = q.url LEFT JOIN visits v ON v.id = q.visit LEFT JOIN requests r ON r.url = q.url
 			WHERE q.host = ? AND (q.rank, q.url) > (?, ?) ORDER BY q.rank, q.url LIMIT ?`},
 		{&f.urlOf, `SELECT url FROM urls WHERE id = ?`},
 		{&f.hostByName, `SELECT ` + hostColumns + ` FROM hosts WHERE name = ?`},

@@ -87,13 +87,14 @@ func (s *Store) replay(db *sqlitedb.DB) error {
 		s.cfg.Log.Info("building the fingerprint index from the database", "path", s.path, "urls", last)
 	}
 	// In a damaged table IDs may not ascend.
-	return db.Each(`SELECT id, url, kind FROM urls WHERE id > ? AND id <= ? ORDER BY id`, func(q *sqlitedb.Stmt) error {
+	return db.Each(`SELECT u.id, u.url, u.kind, r.request FROM urls u LEFT JOIN requests r ON r.url = u.id
+		WHERE u.id > ? AND u.id <= ? ORDER BY u.id`, func(q *sqlitedb.Stmt) error {
 		id := q.ColumnInt(0)
 		if id <= mark || id > last {
 			return sqlitedb.Damage(s.path, fmt.Sprintf("row %d of urls stands behind row %d", id, mark))
 		}
 		mark = id
-		fp, err := s.fingerprintAs(q.ColumnBytes(1), q.ColumnIsNull(2))
+		fp, err := s.fingerprintAs(q.ColumnBytes(1), q.ColumnText(3), q.ColumnIsNull(2))
 		if err != nil {
 			return err
 		}
@@ -111,9 +112,9 @@ func fingerprintOf(url []byte, key uint64) uint64 {
 
 // fingerprintAs is the fingerprint of a row of urls: that of its URL, but for a page where a sitemap was looked for
 // before, whose row comes earlier.
-func (s *Store) fingerprintAs(url []byte, page bool) (uint64, error) {
-	fp := fingerprintOf(url, s.key)
-	if !page || !frontier.EndsAsUsual(url) {
+func (s *Store) fingerprintAs(url []byte, request string, page bool) (uint64, error) {
+	fp := frontier.WithRequest(fingerprintOf(url, s.key), request)
+	if !page || request != "" || !frontier.EndsAsUsual(url) {
 		return fp, nil
 	}
 	known, err := s.index.Has(fp)

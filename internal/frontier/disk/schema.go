@@ -11,7 +11,7 @@ import (
 const applicationID = 0x54724c74
 
 // version is that of the schema, and oldest the oldest that can be brought there.
-const version, oldest = 6, 5
+const version, oldest = 7, 5
 
 // Rows of urls and visits are only appended, so that writes go to the ends. Only places, the smallest, is written all
 // over. An index on visits (url) would cost a page written per visit. A column of zeros, or of NULL, takes a byte per
@@ -143,13 +143,24 @@ CREATE TABLE guesses (
 ) STRICT, WITHOUT ROWID;
 `
 
+// requestsTable has what is asked for besides the URL, of the few that have that.
+const requestsTable = `
+CREATE TABLE requests (
+	url     INTEGER PRIMARY KEY,
+	request TEXT    NOT NULL
+) STRICT;
+`
+
 // migrate makes the tables, or brings those of an older version to the newest.
 func migrate(db *sqlitedb.DB, program string) error {
 	found, err := checkVersion(db, program)
 	if err != nil || found == version {
 		return err
 	}
-	script := guessesTable
+	script := requestsTable
+	if found < 6 {
+		script += guessesTable
+	}
 	if found == 0 {
 		script += schema
 	}

@@ -35,11 +35,14 @@ func encode(host string, it *frontier.Item) string {
 	if it.Seed {
 		flags |= 1 << 4
 	}
+	if it.Request != "" {
+		flags |= 1 << 5
+	}
 	common := 0
 	for common < len(url) && common < len(it.Referrer) && url[common] == it.Referrer[common] {
 		common++
 	}
-	b := make([]byte, 0, 32+len(rest)+len(it.Referrer)-common)
+	b := make([]byte, 0, 32+len(rest)+len(it.Referrer)-common+len(it.Request))
 	b = append(b, itemVersion, flags, it.Hops, it.Attempt, it.URLFailures)
 	b = binary.AppendUvarint(b, uint64(it.Returns))
 	b = binary.AppendUvarint(b, uint64(uint32(it.Depth)))
@@ -47,6 +50,10 @@ func encode(host string, it *frontier.Item) string {
 	b = binary.AppendVarint(b, it.FoundOn)
 	b = binary.AppendUvarint(b, uint64(len(rest)))
 	b = append(b, rest...)
+	if it.Request != "" {
+		b = binary.AppendUvarint(b, uint64(len(it.Request)))
+		b = append(b, it.Request...)
+	}
 	b = binary.AppendUvarint(b, uint64(common))
 	b = append(b, it.Referrer[common:]...)
 	return string(b)
@@ -57,7 +64,7 @@ var errItem = errors.New("the item of a URL cannot be read: it is of another ver
 
 // decode reads an item that is stored with a host.
 func decode(host, text string) (it frontier.Item, err error) {
-	if len(text) < 5 || text[0] != itemVersion || text[1] > 0x1f {
+	if len(text) < 5 || text[0] != itemVersion || text[1] > 0x3f {
 		return it, errItem
 	}
 	flags := text[1]
@@ -74,6 +81,9 @@ func decode(host, text string) (it frontier.Item, err error) {
 		url = "http://" + host + url
 	case httpsHost:
 		url = "https://" + host + url
+	}
+	if flags&(1<<5) != 0 {
+		it.Request = in.text(in.uint(math.MaxInt32))
 	}
 	common := in.uint(math.MaxInt32)
 	if in.bad || common > uint64(len(url)) || flags&3 > httpsHost || it.Kind == frontier.Robots || it.Kind > frontier.Sitemap {

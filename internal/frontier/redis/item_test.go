@@ -1,6 +1,7 @@
 package redis
 
 import (
+	"strings"
 	"testing"
 	"time"
 
@@ -29,13 +30,14 @@ func TestItem(t *testing.T) {
 				Attempt: rapid.Uint8().Draw(t, "attempt"), Returns: rapid.Uint16().Draw(t, "returns"),
 				URLFailures: rapid.Uint8().Draw(t, "failures of the URL"),
 			},
-			Kind: rapid.SampledFrom([]frontier.Kind{frontier.Page, frontier.Sitemap}).Draw(t, "kind"),
+			Kind:    rapid.SampledFrom([]frontier.Kind{frontier.Page, frontier.Sitemap}).Draw(t, "kind"),
+			Request: rapid.SampledFrom([]string{"", "POST\n{}", "\n" + strings.Repeat("x", 1<<16)}).Draw(t, "request"),
 		}
 		text := encode(host, &it)
 		got, err := decode(host, text)
 		require.NoError(t, err)
 		require.Equal(t, it, got)
-		require.LessOrEqual(t, len(text), len(u.String())+len(it.Referrer)+48)
+		require.LessOrEqual(t, len(text), len(u.String())+len(it.Referrer)+len(it.Request)+48)
 	})
 }
 

@@ -85,6 +85,7 @@ func appendJSON(dst []byte, r *Record) []byte {
 	o := object{buf: append(dst, '{')}
 	o.must("url", r.URL)
 	o.must("kind", r.Kind)
+	o.text("method", r.Method)
 	o.text("id", r.ID)
 	o.some("status", r.Status)
 	o.number("depth", int64(r.Depth))

@@ -17,6 +17,7 @@ import (
 type Record struct {
 	URL            string            `json:"url" doc:"the canonical URL"`
 	Kind           string            `json:"kind" doc:"what was asked for: page, robots or sitemap"`
+	Method         string            `json:"method,omitempty" doc:"HTTP method of the request if a program asked by another one than GET"`
 	ID             string            `json:"id,omitempty" doc:"of a job that several processes share: the same for a URL whoever fetches it, 32 hex digits"`
 	Status         int               `json:"status,omitempty" doc:"HTTP status; none if there was no answer"`
 	Depth          int               `json:"depth" unit:"links" doc:"links away from a seed; 0 is a seed"`

@@ -26,7 +26,7 @@ var (
 // full is a record with every field set.
 func full() *Record {
 	return &Record{
-		URL: "https://example.com/a?b=c", Kind: "page", ID: "0123", Status: 200, Depth: 2, Referrer: "https://example.com/",
+		URL: "https://example.com/a?b=c", Kind: "page", Method: "POST", ID: "0123", Status: 200, Depth: 2, Referrer: "https://example.com/",
 		FetchedAt: time.Date(2026, 11, 20, 16, 39, 1, 234e6, time.UTC), Attempt: 1, RedirectTo: "https://example.com/z",
 		ContentType: "text/html", Charset: "utf-8", IgnoredCodings: "none", Bytes: 12345, WireBytes: 2345, Truncated: true, Digest: "sha256:00ff", SimHash: "00000000000000ff", Duplicate: "near", DuplicateOf: "http://a.test/", Change: "changed",
 		Title: `Tee & "Kaffee" <b>`, Lang: "de",
@@ -45,7 +45,7 @@ func full() *Record {
 }
 
 func TestJSONGolden(t *testing.T) {
-	require.Equal(t, `{"url":"https://example.com/a?b=c","kind":"page","id":"0123","status":200,"depth":2,"referrer":"https://example.com/",`+
+	require.Equal(t, `{"url":"https://example.com/a?b=c","kind":"page","method":"POST","id":"0123","status":200,"depth":2,"referrer":"https://example.com/",`+
 		`"fetched_at":"2026-11-20T16:39:01.234Z","attempt":1,"redirect_to":"https://example.com/z","content_type":"text/html","charset":"utf-8",`+
 		`"ignored_codings":"none","bytes":12345,"wire_bytes":2345,"truncated":true,"digest":"sha256:00ff","change":"changed","simhash":"00000000000000ff","duplicate":"near","duplicate_of":"http://a.test/","title":"Tee & \"Kaffee\" <b>","lang":"de",`+
 		`"meta":{"description":"d","robots":"r","generator":"g","canonical":"https://example.com/c","og_title":"ot","og_type":"oy","og_image":"oi"},`+

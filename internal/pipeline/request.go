@@ -1,0 +1,140 @@
+package pipeline
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+
+	"golang.org/x/net/http/httpguts"
+
+	"github.com/treadlight/crawl/internal/fetch"
+	"github.com/treadlight/crawl/internal/frontier"
+	"github.com/treadlight/crawl/internal/ratelimit/outcome"
+)
+
+// Request is what a handler asks for besides a URL. It is kept with the URL in every frontier. The zero Request is a GET of
+// the URL alone.
+type Request struct {
+	// Method and Body make it another resource than the URL alone; a Method of "" is GET.
+	Method string `json:"method,omitempty"`
+	Body   []byte `json:"body,omitempty"`
+	// Again makes it another one than all others of its URL; empty: it does not.
+	Again string `json:"again,omitempty"`
+
+	Header http.Header       `json:"header,omitempty"`
+	Label  string            `json:"label,omitempty"`
+	Meta   map[string]string `json:"meta,omitempty"`
+
+	Points int `json:"-"` // of its rank, see [Score]
+}
+
+const (
+	// MaxMeta bounds the keys and values of Meta, and the Label, in bytes.
+	MaxMeta = 1 << 10
+	// MaxRequest bounds all of a Request, in bytes as it is stored.
+	MaxRequest = 64 << 10
+)
+
+// forbidden are the fields of a header that are the client's own, and no Request's.
+var forbidden = []string{"Host", "Connection", "Content-Length", "Transfer-Encoding", "Te", "Trailer", "Upgrade", "Expect", "Proxy-Authorization"}
+
+// check says what is wrong with a Request that a program made.
+func (q *Request) check() error {
+	for name, values := range q.Header {
+		switch {
+		case !httpguts.ValidHeaderFieldName(name) || slices.ContainsFunc(values, func(v string) bool { return !httpguts.ValidHeaderFieldValue(v) }):
+			return fmt.Errorf("header field %q is none that can be sent", name)
+		case slices.Contains(forbidden, http.CanonicalHeaderKey(name)):
+			return fmt.Errorf("header field %s is the client's own", name)
+		}
+	}
+	if q.Method != "" && !httpguts.ValidHeaderFieldName(q.Method) || q.Method == http.MethodConnect {
+		return fmt.Errorf("method %q cannot be sent", q.Method)
+	}
+	size := len(q.Label)
+	for key, value := range q.Meta {
+		size += len(key) + len(value)
+	}
+	if size > MaxMeta {
+		return fmt.Errorf("label and meta have %d bytes, more than %d", size, MaxMeta)
+	}
+	return nil
+}
+
+// encode is the Request as an [frontier.Item] has it.
+func (q *Request) encode() (string, error) {
+	if err := q.check(); err != nil {
+		return "", err
+	}
+	if q.Method == http.MethodGet {
+		q.Method = ""
+	}
+	text, err := json.Marshal(q)
+	if err != nil || string(text) == "{}" {
+		return "", err
+	}
+	identity := ""
+	if q.Method != "" || len(q.Body) > 0 || q.Again != "" {
+		sum := sha256.Sum256(q.Body)
+		identity = strings.TrimSpace(q.Method + " " + hex.EncodeToString(sum[:8]) + " " + q.Again)
+	}
+	if len(identity)+len(text) >= MaxRequest {
+		return "", fmt.Errorf("the request has more than %d bytes", MaxRequest)
+	}
+	return identity + "\n" + string(text), nil
+}
+
+// requestOf is what encode made a text of. What a program did not write is a GET of the URL alone.
+func requestOf(it *frontier.Item) (q Request) {
+	if it.Request == "" {
+		return q
+	}
+	_, text, _ := strings.Cut(it.Request, "\n")
+	if json.Unmarshal([]byte(text), &q) != nil || q.check() != nil {
+		return Request{}
+	}
+	return q
+}
+
+// unsafe reports whether a host may do the same twice if it is asked twice (RFC 9110 section 9.2.2).
+func (q *Request) unsafe() bool {
+	return !slices.Contains([]string{"", http.MethodGet, http.MethodHead, http.MethodOptions, http.MethodPut, http.MethodDelete}, q.Method)
+}
+
+// apply has a fetch ask for it.
+func (q *Request) apply(to *fetch.Request) {
+	to.Method, to.Payload = q.Method, q.Body
+	if len(q.Header) == 0 {
+		return
+	}
+	h := q.Header.Clone()
+	for name, values := range to.Header {
+		h[name] = values
+	}
+	to.Header = h
+}
+
+// moved is what is asked for where a redirect of that status leads (RFC 9110 section 15.4): the same after a 307 or 308, and
+// a GET after others.
+func (q Request) moved(status int) Request {
+	if status != http.StatusTemporaryRedirect && status != http.StatusPermanentRedirect && q.Method != http.MethodHead {
+		q.Method, q.Body, q.Header = "", nil, q.Header.Clone()
+		q.Header.Del("Content-Type")
+	}
+	return q
+}
+
+// mayRepeat reports whether a request that came to that may be sent again: an unsafe one if the host has refused it, or it
+// was never sent.
+func (q *Request) mayRepeat(class outcome.Class, err error) bool {
+	if !q.unsafe() || class == outcome.Throttled || class == outcome.Unavailable {
+		return true
+	}
+	e, ok := errors.AsType[*fetch.Error](err)
+	return ok && slices.Contains([]fetch.Op{fetch.OpDNS, fetch.OpConnect, fetch.OpTLS, fetch.OpProxy}, e.Op)
+}
