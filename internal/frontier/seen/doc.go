@@ -20,9 +20,9 @@
 // The name of a run says which rows it covers. A run is written under a name ending in .tmp, synced, renamed, and the
 // directory is synced before any run that it replaces is removed. [Open] removes what a kill leaves: a .tmp and runs
 // that a larger one covers. Every byte is under a CRC-32C checksum, verified when read. A damaged run, or one of
-// another version or key, is never used: Open drops all runs then, and later Has returns [ErrDamaged] until Close removes them.
-// When a run cannot be written its fingerprints stay in memory, answers stay right, and [Index.Err] says what failed.
-// Writing is tried again whenever a memtable is sealed; [ErrFull] bounds the memory.
+// another version or key, is never used: Open drops all runs then, and later Has returns [ErrDamaged], and Close drops
+// them. When a run cannot be written its fingerprints stay in memory, answers stay right, and [Index.Err] says what
+// failed. Writing is tried again whenever a memtable is sealed; [ErrFull] bounds the memory.
 //
 // # Memory and disk
 //
@@ -34,6 +34,6 @@
 // A merge needs the filter and the disk space of its result too. A filter of 12 bits per fingerprint has 0.4 % false
 // positives, which cost a read. Has is wrong only for two URLs of one fingerprint, a chance of n²/2⁶⁵ for any.
 //
-// One goroutine, the owner, calls Has, Add and Close; the rest may be called from anywhere. The lock of the
-// crawl's state keeps a second process away.
+// One goroutine, the owner, calls Has, Add and Close; the rest may be called from anywhere. The lock of the crawl's
+// state keeps a second process away.
 package seen

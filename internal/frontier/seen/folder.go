@@ -38,32 +38,29 @@ type folder struct {
 	step func(op, path string) error
 }
 
-func (d folder) before(op, path string) error {
+func (d folder) do(op, path string, f func() error) error {
 	if d.step != nil {
 		if err := d.step(op, path); err != nil {
 			return &fs.PathError{Op: op, Path: path, Err: err}
 		}
 	}
-	return nil
+	return f()
 }
 
 func (d folder) file(s span) string { return filepath.Join(d.path, s.name()) }
 
 // create writes a file and has it on the disk.
 func (d folder) create(path string, content func(io.Writer) error) error {
-	if err := d.before("create", path); err != nil {
-		return err
-	}
-	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
-	if err != nil {
-		return err
-	}
-	if err = content(target{d, f}); err == nil {
-		if err = d.before("sync", path); err == nil {
-			err = f.Sync()
+	return d.do("create", path, func() error {
+		f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
+		if err != nil {
+			return err
 		}
-	}
-	return errors.Join(err, f.Close())
+		if err = content(target{d, f}); err == nil {
+			err = d.do("sync", path, f.Sync)
+		}
+		return errors.Join(err, f.Close())
+	})
 }
 
 // target is the one way to a file that is being written.
@@ -73,39 +70,34 @@ type target struct {
 }
 
 // Write implements [io.Writer].
-func (t target) Write(p []byte) (int, error) {
-	if err := t.d.before("write", t.f.Name()); err != nil {
-		return 0, err
-	}
-	return t.f.Write(p)
+func (t target) Write(p []byte) (n int, err error) {
+	err = t.d.do("write", t.f.Name(), func() error {
+		n, err = t.f.Write(p)
+		return err
+	})
+	return n, err
 }
 
 // remove deletes a file. One that is gone is deleted.
 func (d folder) remove(path string) error {
-	if err := d.before("remove", path); err != nil {
-		return err
+	err := d.do("remove", path, func() error { return os.Remove(path) })
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
 	}
-	if err := os.Remove(path); !errors.Is(err, fs.ErrNotExist) {
-		return err
-	}
-	return nil
+	return err
 }
 
 // rename gives a file that was written under its temporary name the one it is found by.
 func (d folder) rename(tmp, path string) error {
-	if err := d.before("rename", path); err != nil {
-		return err
-	}
-	return os.Rename(tmp, path)
+	return d.do("rename", path, func() error { return os.Rename(tmp, path) })
 }
 
 // sync makes what was renamed and removed outlast a power cut.
 func (d folder) sync() error {
-	err := d.before("sync", d.path)
-	if err == nil {
+	return d.do("sync", d.path, func() error {
 		atomicfile.SyncDir(d.path)
-	}
-	return err
+		return nil
+	})
 }
 
 // load opens the chain of runs from row zero, the largest of each place, and removes all others. If one is damaged all
@@ -115,9 +107,6 @@ func (d folder) load(check uint64, last int64) (runs []*run, err error) {
 	if err != nil {
 		return nil, err
 	}
-	slices.SortFunc(spans, func(a, b span) int {
-		return cmp.Or(cmp.Compare(a.after, b.after), cmp.Compare(b.last, a.last))
-	})
 	var chain []span
 	var mark int64
 	for _, s := range spans {
@@ -154,8 +143,8 @@ func closeRuns(runs []*run) {
 	}
 }
 
-// list reads the directory: the spans of the runs, and the paths of files that are ours by their ending and yet no
-// runs. Other files are left alone.
+// list reads the directory: the spans of the runs, the first rows and the largest first, and the paths of files that
+// are ours by their ending and yet no runs. Other files are left alone.
 func (d folder) list() (spans []span, rest []string, err error) {
 	entries, err := os.ReadDir(d.path)
 	for _, e := range entries {
@@ -166,6 +155,9 @@ func (d folder) list() (spans []span, rest []string, err error) {
 			rest = append(rest, filepath.Join(d.path, name))
 		}
 	}
+	slices.SortFunc(spans, func(a, b span) int {
+		return cmp.Or(cmp.Compare(a.after, b.after), cmp.Compare(b.last, a.last))
+	})
 	return spans, rest, err
 }
 
@@ -176,8 +168,7 @@ func (d folder) clear() error {
 	if err != nil {
 		return err
 	}
-	slices.SortFunc(spans, func(a, b span) int { return cmp.Compare(b.last, a.last) })
-	for _, s := range spans {
+	for _, s := range slices.Backward(spans) {
 		rest = append(rest, d.file(s))
 	}
 	return d.removeAll(rest)
