@@ -63,20 +63,14 @@ func TestFallback(t *testing.T) {
 				f := must[*resilience.Fallback[string]](t)(resilience.NewFallback(fallbackConfig{
 					Name: "f", When: tc.when, Discard: c.discard, Hub: &hub,
 					Action: func(_ context.Context, v string, err error) (string, error) {
-						if v != tc.r.v || !errors.Is(err, tc.r.err) {
-							t.Errorf("Action(%q, %v), want %q, %v", v, err, tc.r.v, tc.r.err)
-						}
-						if len(c.discards) > 0 {
-							t.Error("the value was discarded before Action had read it")
-						}
+						assert.True(t, v == tc.r.v && errors.Is(err, tc.r.err), "Action(%q, %v), want %q, %v", v, err, tc.r.v, tc.r.err)
+						assert.Empty(t, c.discards, "the value was discarded before Action had read it")
 						return tc.action.v, tc.action.err
 					},
 				}))
 				v, err := f.Execute(t.Context(), c.call)
 				hub.Close()
-				if v != tc.v || (err != nil) != (tc.text != "") || err != nil && err.Error() != tc.text {
-					t.Errorf("Execute = %q, %v, want %q, %s", v, err, tc.v, tc.text)
-				}
+				assert.True(t, v == tc.v && (err == nil) == (tc.text == "") && (err == nil || err.Error() == tc.text), "Execute = %q, %v, want %q, %s", v, err, tc.v, tc.text)
 				for _, want := range tc.errs {
 					assert.ErrorIs(t, err, want)
 				}

@@ -75,6 +75,15 @@ func wantEqual[E comparable](t *testing.T, what string, got, want []E) {
 	assert.True(t, slices.Equal(got, want), "%s = %v, want %v", what, got, want)
 }
 
+// wantResult takes what a call returned, which is to be this value.
+func wantResult(t *testing.T, want string) func(v string, err error) {
+	t.Helper()
+	return func(v string, err error) {
+		t.Helper()
+		assert.Equal(t, []any{want, nil}, []any{v, err}, "what Execute returned")
+	}
+}
+
 // kept is the context of a call, to look at after the call.
 type kept struct{ ctx context.Context }
 

@@ -29,9 +29,7 @@ func TestWrap(t *testing.T) {
 		notes = append(notes, "call")
 		return "v", errDown
 	})
-	if v != "v" || !errors.Is(err, errDown) {
-		t.Errorf("Execute = %q, %v, want what the call returned", v, err)
-	}
+	assert.True(t, v == "v" && errors.Is(err, errDown), "Execute = %q, %v, want what the call returned", v, err)
 	if err := p.Close(); !errors.Is(err, errA) || !errors.Is(err, errC) {
 		t.Errorf("Close = %v, want the errors of a and c", err)
 	}
@@ -48,9 +46,7 @@ func TestWrap(t *testing.T) {
 
 func TestWrapOfNone(t *testing.T) {
 	p := resilience.Wrap[string]()
-	if v, err := p.Execute(t.Context(), newCallee(result{v: "good"}).call); v != "good" || err != nil {
-		t.Errorf("Execute = %q, %v, want what the call returned", v, err)
-	}
+	wantResult(t, "good")(p.Execute(t.Context(), newCallee(result{v: "good"}).call))
 }
 
 // subject is a policy under test, and how many calls it takes to be under way; nil for those that do not count.
@@ -269,9 +265,7 @@ func TestWrapWorksTogether(t *testing.T) {
 			must[*resilience.Retry[string]](t)(resilience.NewRetry(retryConfig{Forever: true, Backoff: backoff.Constant(sec)})),
 			newTimeout(t, timeoutConfig{Name: "try", After: 3 * sec}),
 		)
-		if v, err := p.Execute(t.Context(), c.call); v != "spare" || err != nil {
-			t.Errorf("Execute = %q, %v, want the replacement", v, err)
-		}
+		wantResult(t, "spare")(p.Execute(t.Context(), c.call))
 		// The third attempt is cut by the total time: it began at 8 s and has till 9 s.
 		wantEqual(t, "calls at", c.at, []time.Duration{0, 4 * sec, 8 * sec})
 		var total *resilience.TimeoutError

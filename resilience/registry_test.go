@@ -8,7 +8,6 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"reflect"
-	"strings"
 	"sync"
 	"testing"
 
@@ -49,9 +48,7 @@ func TestRegistry(t *testing.T) {
 		require.NoError(t, err)
 	}
 	wantEqual(t, "Names", r.Names(), []string{"a", "b", "c"})
-	if p, err := resilience.Lookup[string](&r, "a"); err != nil || p != resilience.Policy[string](a) {
-		t.Errorf("Lookup of a = %v, %v", p, err)
-	}
+	assert.Equal(t, resilience.Policy[string](a), must[resilience.Policy[string]](t)(resilience.Lookup[string](&r, "a")))
 	lookup := func(name string) error {
 		_, err := resilience.Lookup[string](&r, name)
 		return err
@@ -63,20 +60,14 @@ func TestRegistry(t *testing.T) {
 		`there are ["a" "b" "c"`: lookup("d"),
 		"stand[int]":             lookup("b"),
 	} {
-		if err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("error %v, want one that says %q", err, want)
-		}
+		assert.ErrorContains(t, err, want)
 	}
-	if err := r.Remove("c"); err != nil || r.Remove("c") != nil {
-		t.Errorf("Remove = %v, want nil, also of what is not there", err)
-	}
-	if err := r.Close(); !errors.Is(err, errClose) || r.Close() != nil {
-		t.Errorf("Close = %v, want that of a, once", err)
-	}
+	assert.NoError(t, errors.Join(r.Remove("c"), r.Remove("c")), "also of what is not there")
+	assert.ErrorIs(t, r.Close(), errClose)
+	assert.NoError(t, r.Close())
 	wantEqual(t, "closed", notes, []string{"close c", "close a", "close b"})
-	if err := resilience.Register[string](&r, "a", a); !errors.Is(err, resilience.ErrClosed) || !errors.Is(lookup("a"), resilience.ErrClosed) {
-		t.Errorf("after Close: Register %v, Lookup %v, want ErrClosed", err, lookup("a"))
-	}
+	assert.ErrorIs(t, resilience.Register[string](&r, "a", a), resilience.ErrClosed)
+	assert.ErrorIs(t, lookup("a"), resilience.ErrClosed)
 }
 
 // What is replaced is closed; what is refused is not, and stays the caller's.
@@ -85,18 +76,12 @@ func TestRegistryReplaces(t *testing.T) {
 	var notes []string
 	errClose := errors.New("it sticks")
 	a, b, c := stand[string]{"a", &notes, nil}, stand[int]{"b", &notes, errClose}, stand[string]{"c", &notes, nil}
-	if err := resilience.Replace[string](&r, "x", a); err == nil || !strings.Contains(err.Error(), "none to replace") {
-		t.Errorf("Replace of what is not there = %v", err)
-	}
+	assert.ErrorContains(t, resilience.Replace[string](&r, "x", a), "none to replace")
 	assert.NoError(t, resilience.Put[string](&r, "x", a))
 	assert.NoError(t, resilience.Replace[int](&r, "x", b))
-	if _, err := resilience.Lookup[int](&r, "x"); err != nil {
-		t.Errorf("Lookup of what has replaced another = %v", err)
-	}
+	must[resilience.Policy[int]](t)(resilience.Lookup[int](&r, "x"))
 	assert.ErrorIs(t, resilience.Put[string](&r, "x", c), errClose)
-	if p, err := resilience.Lookup[string](&r, "x"); err != nil || p != resilience.Policy[string](c) {
-		t.Errorf("Lookup = %v, %v, want the new one, though the old one closed with an error", p, err)
-	}
+	assert.Equal(t, resilience.Policy[string](c), must[resilience.Policy[string]](t)(resilience.Lookup[string](&r, "x")))
 	wantEqual(t, "closed", notes, []string{"close a", "close b"})
 	r.Close()
 	for _, err := range []error{resilience.Put[string](&r, "x", a), resilience.Replace[string](&r, "x", a)} {

@@ -125,9 +125,7 @@ func TestRetryDiscardsBeforeTheDelay(t *testing.T) {
 			Discard: func(string) { freed = time.Since(start) },
 		}))
 		r.Execute(t.Context(), c.call)
-		if freed != 0 || len(c.at) != 2 || !heard {
-			t.Errorf("discarded at %v, before calls at %v, and OnRetry saw the value alive = %v; want 0s and true", freed, c.at, heard)
-		}
+		assert.True(t, freed == 0 && len(c.at) == 2 && heard, "discarded at %v, before calls at %v, and OnRetry saw the value alive = %v; want 0s and true", freed, c.at, heard)
 	})
 }
 
@@ -289,9 +287,7 @@ func TestRetryWhenSeesAttemptAndElapsed(t *testing.T) {
 			OnRetry: func(_ string, e resilience.RetryEvent) { told = append(told, e.Elapsed) },
 		}))
 		v, err := r.Execute(t.Context(), c.call)
-		if v != "bad" || err != nil {
-			t.Errorf("Execute = %q, %v, want the last value", v, err)
-		}
+		assert.True(t, v == "bad" && err == nil, "Execute = %q, %v, want the last value", v, err)
 		wantEqual(t, "seen", seen, []string{`"bad" <nil> 1 1s`, `"" down 2 4s`, `"bad" <nil> 3 7s`})
 		wantEqual(t, "told", told, []time.Duration{sec, 4 * sec})
 	})

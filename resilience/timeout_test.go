@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"math"
 	"net"
-	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -58,12 +57,8 @@ func TestTimeout(t *testing.T) {
 				if v != tc.v || !errors.Is(err, tc.err) || errors.Is(err, resilience.ErrTimeout) != tc.ours {
 					t.Errorf("Execute = %q, %v, want %q, %v, ours %v", v, err, tc.v, tc.err, tc.ours)
 				}
-				if took := time.Since(c.start); took != tc.took {
-					t.Errorf("took %v, want %v", took, tc.took)
-				}
-				if (len(heard) == 1) != tc.ours || tc.ours && (heard[0].Name != "try" || heard[0].After != tc.after) {
-					t.Errorf("events %v, want one if it was ours: %v", heard, tc.ours)
-				}
+				assert.Equal(t, tc.took, time.Since(c.start))
+				assert.True(t, (len(heard) == 1) == tc.ours && (!tc.ours || heard[0].Name == "try" && heard[0].After == tc.after), "events %v, want one if it was ours: %v", heard, tc.ours)
 			})
 		})
 	}
@@ -73,29 +68,22 @@ func TestTimeoutError(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := newTimeout(t, timeoutConfig{Name: "try", After: sec})
 		_, err := p.Execute(t.Context(), newCallee(result{after: time.Hour}).call)
-		if want := "timeout (try) after 1s"; err == nil || err.Error() != want {
-			t.Errorf("error %q, want %q", err, want)
-		}
+		assert.EqualError(t, err, "timeout (try) after 1s")
 		var timeout net.Error
-		if !errors.As(err, &timeout) || !timeout.Timeout() {
-			t.Errorf("%v is no net.Error with a timeout", err)
-		}
+		assert.True(t, errors.As(err, &timeout) && timeout.Timeout(), "%v is no net.Error with a timeout", err)
 		// What the call itself said stays.
 		_, err = p.Execute(t.Context(), func(ctx context.Context) (string, error) {
 			<-ctx.Done()
 			return "", errDown
 		})
-		if want := "timeout (try) after 1s: down"; !errors.Is(err, errDown) || err.Error() != want {
-			t.Errorf("error %q, want %q", err, want)
-		}
+		assert.EqualError(t, err, "timeout (try) after 1s: down")
+		assert.ErrorIs(t, err, errDown)
 		// A call that returns the cause, as an HTTP transport does, is not told it twice.
 		_, err = p.Execute(t.Context(), func(ctx context.Context) (string, error) {
 			<-ctx.Done()
 			return "", context.Cause(ctx)
 		})
-		if want := "timeout (try) after 1s"; err == nil || err.Error() != want {
-			t.Errorf("error %q, want %q", err, want)
-		}
+		assert.EqualError(t, err, "timeout (try) after 1s")
 	})
 }
 
@@ -121,13 +109,11 @@ func TestTimeoutOfCallThatDoesNotHeedIt(t *testing.T) {
 				return v
 			},
 		})
-		for name, tc := range map[string]struct {
+		for _, tc := range map[string]struct {
 			p  *resilience.Timeout[string]
 			fn func(context.Context) (string, error)
 		}{"unbound": {newTimeout(t, timeoutConfig{After: sec}), tied}, "untied": {p, slow}} {
-			if v, err := tc.p.Execute(t.Context(), tc.fn); v != "late" || err != nil {
-				t.Errorf("%s: Execute = %q, %v, want the late value", name, v, err)
-			}
+			wantResult(t, "late")(tc.p.Execute(t.Context(), tc.fn))
 		}
 		if v, err := p.Execute(t.Context(), tied); v != "" || !errors.Is(err, resilience.ErrTimeout) {
 			t.Errorf("Execute = %q, %v, want a TimeoutError", v, err)
@@ -179,9 +165,7 @@ func TestTimeoutCoversTheLifeOfTheValue(t *testing.T) {
 				assert.ErrorIs(t, scope.ctx.Err(), tc.ended)
 				end(tc.failed)
 				hub.Close()
-				if scope.ctx.Err() == nil || events != tc.events {
-					t.Errorf("the scope is %v after the end and %d events, want an ended one and %d", scope.ctx.Err(), events, tc.events)
-				}
+				assert.True(t, scope.ctx.Err() != nil && events == tc.events, "the scope is %v after the end and %d events, want an ended one and %d", scope.ctx.Err(), events, tc.events)
 			})
 		})
 	}
@@ -204,9 +188,7 @@ func TestTimeoutsNest(t *testing.T) {
 				<-ctx.Done()
 				return "", context.Cause(ctx)
 			})
-			if err == nil || !strings.HasPrefix(err.Error(), tc.text) {
-				t.Errorf("total %v, try %v: error %v, want %s", tc.total, tc.try, err, tc.text)
-			}
+			assert.ErrorContains(t, err, tc.text, "total %v, try %v", tc.total, tc.try)
 		})
 	}
 	synctest.Test(t, func(t *testing.T) { // one policy within itself: the outer one began first
@@ -217,9 +199,7 @@ func TestTimeoutsNest(t *testing.T) {
 			_, inner = p.Execute(ctx, newCallee(result{after: time.Hour}).call)
 			return "", inner
 		})
-		if errors.Is(inner, resilience.ErrTimeout) || !errors.Is(outer, resilience.ErrTimeout) {
-			t.Errorf("inner error %v, outer %v, want the outer to be the timeout", inner, outer)
-		}
+		assert.True(t, !errors.Is(inner, resilience.ErrTimeout) && errors.Is(outer, resilience.ErrTimeout), "inner error %v, outer %v, want the outer to be the timeout", inner, outer)
 	})
 }
 
@@ -227,9 +207,7 @@ func TestTimeoutOfAges(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := newTimeout(t, timeoutConfig{After: math.MaxInt64})
 		time.Sleep(time.Hour)
-		if v, err := p.Execute(t.Context(), newCallee(result{v: "good", after: 24 * 365 * time.Hour}).call); v != "good" || err != nil {
-			t.Errorf("Execute = %q, %v, want the value after a year", v, err)
-		}
+		wantResult(t, "good")(p.Execute(t.Context(), newCallee(result{v: "good", after: 24 * 365 * time.Hour}).call))
 	})
 }
 
@@ -364,9 +342,7 @@ func TestTimeoutContextIsWaitedForByMany(t *testing.T) {
 			wg.Wait()
 			return "", ctx.Err()
 		})
-		if err == nil {
-			t.Error("Execute = nil, want a TimeoutError")
-		}
+		assert.Error(t, err)
 	})
 }
 
@@ -415,9 +391,7 @@ func TestTimeoutContextConcurrently(t *testing.T) {
 					defer cancel()
 					_, _ = ctx.Err(), ctx.Value(plainKey("k"))
 					<-child.Done()
-					if ctx.Err() == nil || context.Cause(ctx) == nil {
-						t.Error("the child ended before the scope did")
-					}
+					assert.True(t, ctx.Err() != nil && context.Cause(ctx) != nil, "the child ended before the scope did")
 				})
 			}
 			return "", nil
@@ -438,11 +412,7 @@ func TestTimeoutContextAfterItsScope(t *testing.T) {
 	child, cancel := context.WithCancel(scope.ctx)
 	defer cancel()
 	for name, ctx := range map[string]context.Context{"scope": scope.ctx, "child": child} {
-		if got, want := view(ctx), "done context canceled, cause context canceled"; got != want {
-			t.Errorf("%s: %s, want %s", name, got, want)
-		}
-		if v := ctx.Value(plainKey("k")); v != "v" {
-			t.Errorf("%s: value %v, want v", name, v)
-		}
+		assert.Equal(t, "done context canceled, cause context canceled", view(ctx), name)
+		assert.Equal(t, "v", ctx.Value(plainKey("k")), name)
 	}
 }
