@@ -193,12 +193,8 @@ func property(m modelled) func(t *rapid.T) {
 				now = later(now, wait)
 			}
 			copied, want := alg.clone(), mod.fits(now, n)
-			if got := copied.take(now, n); got != want {
-				t.Fatalf("clone: take %d at %d = %v, want %v", n, now, got, want)
-			}
-			if got := alg.take(now, n); got != want {
-				t.Fatalf("take %d at %d = %v, want %v", n, now, got, want)
-			}
+			require.EqualValues(t, want, copied.take(now, n))
+			require.EqualValues(t, want, alg.take(now, n))
 			if want {
 				mod.grant(now, n)
 			}

@@ -111,9 +111,7 @@ func FuzzForwardedFor(f *testing.F) {
 		addr := netip.AddrFrom4([4]byte{byte(client>>24) | 128, byte(client >> 16), byte(client >> 8), byte(client)})
 		r := asked("10.0.0.1:1")
 		r.Header["X-Forwarded-For"] = []string{line, left + "," + addr.String() + ", 10.1.2.3", "10.0.0.2"}
-		if got := keyOf(t, key, r); got != "ip:"+addr.String() {
-			t.Errorf("key = %q, want that of %v, for %q", got, addr, r.Header["X-Forwarded-For"])
-		}
+		require.EqualValues(t, "ip:"+addr.String(), keyOf(t, key, r))
 		r.Header["X-Forwarded-For"] = []string{line, left}
 		got := keyOf(t, key, r)
 		rest := strings.TrimSuffix(strings.TrimPrefix(got, "ip:"), "/64")

@@ -9,6 +9,8 @@ import (
 	"time"
 	"unsafe"
 
+	"github.com/stretchr/testify/require"
+
 	"github.com/treadlight/crawl/internal/clock/clocktest"
 	"github.com/treadlight/crawl/internal/ratelimit/control"
 )
@@ -134,9 +136,7 @@ func TestHotPathAllocatesNothing(t *testing.T) {
 				continue // it bounds the permits that are out
 			}
 			for range 100 {
-				if err := s.do(l, t.Context(), host); err != nil {
-					t.Fatal(err)
-				}
+				require.NoError(t, s.do(l, t.Context(), host))
 			}
 			if n := testing.AllocsPerRun(1000, func() { _ = s.do(l, t.Context(), host) }); n != 0 {
 				t.Errorf("%s: %s allocates %v times, want 0", strategy, s.name, n)

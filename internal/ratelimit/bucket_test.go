@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
 
 	"github.com/treadlight/crawl/internal/clock"
@@ -67,9 +68,7 @@ func TestBucketWhen(t *testing.T) {
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			b := bucket{level: tc.level, rate: rateOf(tc.rps)}
-			if got := b.when(at(tc.from), tc.capacity, tc.n); got != tc.want {
-				t.Errorf("when(%v, %d) = %v, want %v", tc.from, tc.n, time.Duration(got), time.Duration(tc.want))
-			}
+			require.EqualValues(t, tc.want, b.when(at(tc.from), tc.capacity, tc.n), "%+v", tc)
 		})
 	}
 }

@@ -141,9 +141,7 @@ func TestAIMDTrajectory(t *testing.T) {
 		t.Run(tc.name, func(t *testing.T) {
 			r := newRig(t, nil)
 			r.Feedback(host, tc.fb)
-			if got := r.see(host).FillRate; got != tc.want {
-				t.Errorf("rate = %v, want %v", got, tc.want)
-			}
+			require.EqualValues(t, tc.want, r.see(host).FillRate, "%+v", tc)
 		})
 	}
 }
@@ -189,9 +187,7 @@ func TestOneDecreasePerCongestion(t *testing.T) {
 			r.to(2 * time.Second)
 		}
 		r.Feedback(host, Feedback{StatusCode: tc.code, SentAt: tc.sent})
-		if got := r.see(host).FillRate; got != tc.want {
-			t.Errorf("step %d: rate = %v, want %v", i, got, tc.want)
-		}
+		require.EqualValues(t, tc.want, r.see(host).FillRate, "%+v", tc)
 	}
 }
 
@@ -210,9 +206,7 @@ func TestLatencyTargetFollowsTheHost(t *testing.T) {
 	} {
 		r.to(time.Duration(i+1) * time.Second)
 		r.Feedback(host, ok(tc.latency))
-		if got := r.see(host).FillRate; got != tc.want {
-			t.Errorf("step %d: rate = %v, want %v", i, got, tc.want)
-		}
+		require.EqualValues(t, tc.want, r.see(host).FillRate, "%+v", tc)
 	}
 	near := newRig(t, func(c *Config) { c.LatencyTarget = 100 * time.Millisecond })
 	for i := range 50 {

@@ -3,7 +3,6 @@ package ratelimit
 import (
 	"fmt"
 	"net/netip"
-	"strconv"
 	"testing"
 	"time"
 
@@ -279,24 +278,6 @@ func hostNames(b *block) (names []string) {
 		names = append(names, h.name)
 	}
 	return names
-}
-
-// The events of groups are bounded; a hook that comes late is told the last, in order.
-func TestGroupNewsAreBounded(t *testing.T) {
-	var told []string
-	r := newRig(t, func(c *Config) { c.OnEvent = func(e Event) { told = append(told, e.Text) } })
-	g := r.shared.newGroup(0, addressKey(blockAddress))
-	var want []string
-	for i := range 3 * keptEvents {
-		g.note(0, control.CauseParted, nil, 0, 0, strconv.Itoa(i))
-		want = append(want, fmt.Sprintf("0 hosts at this address are %d", i))
-	}
-	want = want[2*keptEvents:]
-	r.Feedback(host, Feedback{})
-	require.Equal(t, want, told)
-	require.Len(t, r.Snapshot().GroupEvents, keptEvents)
-	r.Feedback(host, Feedback{})
-	require.Equal(t, want, told, "once each")
 }
 
 func TestSomeOf(t *testing.T) {

@@ -37,9 +37,7 @@ func TestHostRules(t *testing.T) {
 		{"port.test:8080", 1},
 		{"[::1]:9000", 2},
 	} {
-		if got := r.see(tc.domain).FillRate; got != tc.want {
-			t.Errorf("%s starts at %v/s, want %v", tc.domain, got, tc.want)
-		}
+		require.EqualValues(t, tc.want, r.see(tc.domain).FillRate, "%+v", tc)
 	}
 }
 
@@ -146,9 +144,7 @@ func TestGlobalCapacityIsTenMilliseconds(t *testing.T) {
 	}{
 		{1e-6, token}, {100, token}, {200, 2 * token}, {1e5, 1000 * token}, {1e6, 1000 * token},
 	} {
-		if got := newRig(t, func(c *Config) { c.GlobalRPS = tc.rps }).shared.global.capacity; got != tc.want {
-			t.Errorf("capacity at %v/s = %d, want %d", tc.rps, got, tc.want)
-		}
+		require.EqualValues(t, tc.want, newRig(t, func(c *Config) { c.GlobalRPS = tc.rps }).shared.global.capacity, "%+v", tc)
 	}
 }
 

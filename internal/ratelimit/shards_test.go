@@ -235,9 +235,7 @@ func TestIndexIsASet(t *testing.T) {
 			for tag := range uint64(8) {
 				for check := range uint64(10) {
 					id := identity{tag<<1 | 1, check}
-					if got := x.get(id); got != model[id] {
-						t.Fatalf("get(%v) = %p, want %p", id, got, model[id])
-					}
+					require.EqualValues(t, model[id], x.get(id))
 				}
 			}
 			if x.live != len(model) {

@@ -62,9 +62,7 @@ func TestReasons(t *testing.T) {
 	} {
 		r := newRig(t, tc.change)
 		tc.do(r)
-		if got := r.see(host).Reason; got != tc.want {
-			t.Errorf("reason = %q, want %q", got, tc.want)
-		}
+		require.EqualValues(t, tc.want, r.see(host).Reason, "%+v", tc)
 	}
 }
 

@@ -24,9 +24,7 @@ func TestStoreKey(t *testing.T) {
 		{"%7D", "rate_limiter:gold:{%257D}"},
 		{"\x00\r\n\xff", "rate_limiter:gold:{\x00\r\n\xff}"},
 	} {
-		if got := redis.StoreKey("gold", tc.key); got != tc.want {
-			t.Errorf("key of %q = %q, want %q", tc.key, got, tc.want)
-		}
+		require.EqualValues(t, tc.want, redis.StoreKey("gold", tc.key), "%+v", tc)
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
 
 	"github.com/treadlight/crawl/internal/ratelimit/backoff"
@@ -38,9 +39,7 @@ func TestCeiling(t *testing.T) {
 		{-1, limit, 5, 0},
 	} {
 		p := backoff.Policy{Base: tc.base, Max: tc.max}
-		if got := p.Ceiling(tc.attempt); got != tc.want {
-			t.Errorf("%+v.Ceiling(%d) = %v, want %v", p, tc.attempt, got, tc.want)
-		}
+		require.EqualValues(t, tc.want, p.Ceiling(tc.attempt), "%+v", tc)
 	}
 }
 
@@ -68,9 +67,7 @@ func TestDelayCoversTheWholeRange(t *testing.T) {
 		{p, 0, edge{true}, 0},
 		{backoff.Policy{Base: math.MaxInt64}, 5, edge{true}, math.MaxInt64 - 1},
 	} {
-		if got := tc.p.Delay(tc.attempt, tc.rnd); got != tc.want {
-			t.Errorf("%+v.Delay(%d) = %v, want %v", tc.p, tc.attempt, got, tc.want)
-		}
+		require.EqualValues(t, tc.want, tc.p.Delay(tc.attempt, tc.rnd), "%+v", tc)
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
 
 	"github.com/treadlight/crawl/internal/clock"
@@ -15,9 +16,7 @@ import (
 func config(t *testing.T) *breaker.Config {
 	t.Helper()
 	c := &breaker.Config{OpenFor: 10 * time.Second, ProbeTimeout: 4 * time.Second}
-	if err := c.Validate(); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, c.Validate())
 	return c
 }
 
@@ -147,9 +146,7 @@ func TestSuccessStartsTheCountAgain(t *testing.T) {
 	b := breaker.New(config(t))
 	run(t, &b, append(trip[:4:4], step{4, "ok", closed, false}, step{5, "fail", closed, false}))
 	run(t, &b, trip[:3])
-	if got := b.Consecutive(); got != 4 {
-		t.Errorf("Consecutive = %d, want 4", got)
-	}
+	require.EqualValues(t, 4, b.Consecutive())
 }
 
 // A call from before the trip ends in each later state, and counts in none.
@@ -214,9 +211,7 @@ func TestErrorRate(t *testing.T) {
 		b := breaker.New(config(t))
 		ticket, _, _ := b.Allow(0)
 		b.Record(0, ticket, false, tc.rate, tc.samples)
-		if got := b.State(0); got != tc.want {
-			t.Errorf("rate %v of %d: %v, want %v", tc.rate, tc.samples, got, tc.want)
-		}
+		require.EqualValues(t, tc.want, b.State(0), "%+v", tc)
 	}
 }
 
@@ -235,9 +230,7 @@ func TestTrip(t *testing.T) {
 
 func TestValidate(t *testing.T) {
 	var c breaker.Config
-	if err := c.Validate(); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, c.Validate())
 	if want := (breaker.Config{0.5, 10, 5, 15 * time.Second, 2, 15 * time.Second}); c != want {
 		t.Errorf("defaults = %+v, want %+v", c, want)
 	}
@@ -261,9 +254,7 @@ func TestValidate(t *testing.T) {
 func TestStatesReadBack(t *testing.T) {
 	for s := breaker.Closed; s <= breaker.HalfOpen; s++ {
 		text, err := json.Marshal(s)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		var back breaker.State
 		if err := json.Unmarshal(text, &back); err != nil || back != s {
 			t.Errorf("%s reads back as %v, %v, want %v", text, back, err, s)
@@ -280,9 +271,7 @@ func TestStatesReadBack(t *testing.T) {
 func TestNeverStuck(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		c := &breaker.Config{OpenFor: 10, ProbeTimeout: 5, Consecutive: 2}
-		if err := c.Validate(); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, c.Validate())
 		b := breaker.New(c)
 		now := clock.Instant(0)
 		var tickets []breaker.Ticket

@@ -7,6 +7,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/require"
+
 	"github.com/treadlight/crawl/internal/clock"
 	"github.com/treadlight/crawl/internal/ratelimit/estimate"
 )
@@ -89,9 +91,7 @@ func TestQuantileAgainstSorting(t *testing.T) {
 
 func TestQuantileMean(t *testing.T) {
 	var q estimate.Quantile
-	if got := q.Mean(); got != 0 {
-		t.Errorf("Mean of nothing = %v, want 0", got)
-	}
+	require.EqualValues(t, 0, q.Mean())
 	for _, d := range []time.Duration{100, 200, 600} {
 		q.Add(d*time.Millisecond, estimate.Samples)
 	}
@@ -122,9 +122,7 @@ func TestAddAllocatesNothing(t *testing.T) {
 func newWindow(t *testing.T, span, width time.Duration) estimate.Window {
 	t.Helper()
 	w, err := estimate.NewWindow(span, width)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return w
 }
 
@@ -147,9 +145,7 @@ func TestWindowForgetsAtBorders(t *testing.T) {
 	} {
 		w := newWindow(t, 6*time.Second, 2*time.Second)
 		w.Add(clock.Instant(tc.event), false)
-		if got := w.Sum(clock.Instant(tc.look)).Total; got != tc.want {
-			t.Errorf("event at %v, seen at %v: %d, want %d", tc.event, tc.look, got, tc.want)
-		}
+		require.EqualValues(t, tc.want, w.Sum(clock.Instant(tc.look)).Total, "%+v", tc)
 	}
 }
 
@@ -165,9 +161,7 @@ func TestWindowCountsErrors(t *testing.T) {
 	if got.ErrorRate() != 0.75 {
 		t.Errorf("ErrorRate = %v, want 0.75", got.ErrorRate())
 	}
-	if got := (estimate.Counts{}).ErrorRate(); got != 0 {
-		t.Errorf("ErrorRate of nothing = %v, want 0", got)
-	}
+	require.EqualValues(t, 0, (estimate.Counts{}).ErrorRate())
 }
 
 // A bucket that is full stops counting, errors too, so its share stays in range.
@@ -186,9 +180,7 @@ func TestWindowResetAndTrim(t *testing.T) {
 	w := newWindow(t, 6*time.Second, 2*time.Second)
 	w.Add(0, true)
 	w.Trim(0)
-	if got := w.Sum(0).Total; got != 1 {
-		t.Errorf("Trim forgot: %d in view, want 1", got)
-	}
+	require.EqualValues(t, 1, w.Sum(0).Total)
 	w.Reset()
 	w.Add(clock.Instant(time.Second), false)
 	if got := w.Sum(clock.Instant(time.Second)); got != (estimate.Counts{Total: 1}) {
@@ -228,9 +220,7 @@ func FuzzWindow(f *testing.F) {
 			return
 		}
 		w, err := estimate.NewWindow(time.Duration(n)*time.Duration(width), time.Duration(width))
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		type event struct {
 			bucket int64
 			failed bool
@@ -264,9 +254,7 @@ func FuzzWindow(f *testing.F) {
 					want.Errors++
 				}
 			}
-			if got := w.Sum(now); got != want {
-				t.Fatalf("Sum(%d) = %+v, want %+v", now, got, want)
-			}
+			require.EqualValues(t, want, w.Sum(now))
 		}
 	})
 }

@@ -9,6 +9,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/require"
+
 	"github.com/treadlight/crawl/internal/lab/conformance"
 	"github.com/treadlight/crawl/internal/ratelimit/header"
 )
@@ -47,9 +49,7 @@ func TestRetryAfter(t *testing.T) {
 		{"Fri, 06 Nov 2026 08:50:07 UTC", 0, false},
 	} {
 		got, ok := header.RetryAfterOf(headers("Retry-After", tc.value), now, time.Hour)
-		if got != tc.want || ok != tc.ok {
-			t.Errorf("RetryAfter(%q) = %v, %v, want %v, %v", tc.value, got, ok, tc.want, tc.ok)
-		}
+		require.Equal(t, []any{tc.want, tc.ok}, []any{got, ok}, "%+v", tc)
 	}
 	if got, ok := header.RetryAfterOf(headers("Retry-After", "99999999999999999999"), now, 0); got != math.MaxInt64 || !ok {
 		t.Errorf("RetryAfter without a limit = %v, %v, want the longest Duration", got, ok)
@@ -63,9 +63,7 @@ func TestFormatRetryAfter(t *testing.T) {
 	}{
 		{-time.Second, "0"}, {0, "0"}, {1, "1"}, {time.Second, "1"}, {time.Second + 1, "2"}, {math.MaxInt64, "9223372037"},
 	} {
-		if got := header.FormatRetryAfter(tc.d); got != tc.want {
-			t.Errorf("FormatRetryAfter(%v) = %q, want %q", tc.d, got, tc.want)
-		}
+		require.EqualValues(t, tc.want, header.FormatRetryAfter(tc.d), "%+v", tc)
 	}
 }
 
@@ -110,9 +108,7 @@ func TestParseLegacy(t *testing.T) {
 		{"nothing", headers(), header.Quota{}, false},
 	} {
 		got, ok := header.Parse(tc.h, now)
-		if got != tc.want || ok != tc.ok {
-			t.Errorf("%s: %+v, %v, want %+v, %v", tc.name, got, ok, tc.want, tc.ok)
-		}
+		require.Equal(t, []any{tc.want, tc.ok}, []any{got, ok}, "%+v", tc)
 	}
 }
 
@@ -148,9 +144,7 @@ func TestParse(t *testing.T) {
 		{"nothing", headers(), header.Quota{}, false},
 	} {
 		got, ok := header.Parse(tc.h, now)
-		if got != tc.want || ok != tc.ok {
-			t.Errorf("%s: %+v, %v, want %+v, %v", tc.name, got, ok, tc.want, tc.ok)
-		}
+		require.Equal(t, []any{tc.want, tc.ok}, []any{got, ok}, "%+v", tc)
 	}
 }
 
@@ -346,14 +340,10 @@ func TestSecond(t *testing.T) {
 		if tc.age != "" {
 			h.Set("Age", tc.age)
 		}
-		if got := header.Second(h); got != tc.want {
-			t.Errorf("Second of %q, age %q = %d, want %d", tc.date, tc.age, got, tc.want)
-		}
+		require.EqualValues(t, tc.want, header.Second(h), "%+v", tc)
 	}
 	two := http.Header{"Date": {"Sun, 06 Nov 1994 08:49:37 GMT", "Sun, 06 Nov 1994 08:49:38 GMT"}}
-	if got := header.Second(two); got != 0 {
-		t.Errorf("Second of two dates = %d, want 0", got)
-	}
+	require.EqualValues(t, 0, header.Second(two))
 }
 
 // Whatever a Date says, its second is none or that of a minute, and a date that is one has it.
@@ -373,9 +363,7 @@ func FuzzSecond(f *testing.F) {
 // The cases are in testdata/conformance/headers.
 func TestConformance(t *testing.T) {
 	text, err := os.ReadFile("../../../testdata/conformance/headers/cases.txt")
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	received := time.Date(2019, 8, 5, 9, 27, 0, 0, time.UTC)
 	result := conformance.Result{Differs: map[string]int{}}
 	name, h, asked := "", http.Header{}, false

@@ -16,6 +16,8 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/stretchr/testify/require"
+
 	"github.com/treadlight/crawl/internal/ratelimit/outcome"
 )
 
@@ -86,9 +88,7 @@ func TestOf(t *testing.T) {
 func TestNamesReadBack(t *testing.T) {
 	for c := outcome.Unknown; c <= outcome.Canceled; c++ {
 		text, err := json.Marshal(c)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		var back outcome.Class
 		if err := json.Unmarshal(text, &back); err != nil || back != c {
 			t.Errorf("%s reads back as %v, %v, want %v", text, back, err, c)
@@ -120,9 +120,7 @@ func TestResetStream(t *testing.T) {
 func TestDeclined(t *testing.T) {
 	for c := outcome.Unknown; c <= outcome.Canceled; c++ {
 		want := c == outcome.TooLarge || c == outcome.Bomb || c == outcome.Filtered
-		if got := c.Declined(); got != want {
-			t.Errorf("%v.Declined() = %v, want %v", c, got, want)
-		}
+		require.EqualValues(t, want, c.Declined())
 		if want && (c.Transient() || c.Overload()) {
 			t.Errorf("%v is held against the host", c)
 		}
@@ -140,8 +138,6 @@ func TestRetryAfter(t *testing.T) {
 		case status == 301, status == 302, status == 303, status == 307, status == 308:
 			want = outcome.WaitsTarget
 		}
-		if got := outcome.RetryAfter(status); got != want {
-			t.Errorf("RetryAfter(%d) = %v, want %v", status, got, want)
-		}
+		require.EqualValues(t, want, outcome.RetryAfter(status))
 	}
 }
