@@ -1,7 +1,6 @@
 package pipeline
 
 import (
-	"fmt"
 	"net/http"
 	"slices"
 	"strings"
@@ -74,14 +73,6 @@ func cappedWorld(t *testing.T, c *counter, hosts ...string) *world {
 	w.limits.Strategy = "fixed"
 	w.limits.InitialRPS, w.limits.MaxRPS = 100, 100
 	return w
-}
-
-func hostNames(n int) []string {
-	hosts := make([]string, n)
-	for i := range hosts {
-		hosts[i] = fmt.Sprintf("h%d.test", i)
-	}
-	return hosts
 }
 
 func seedsOf(hosts []string) (seeds []string) {

@@ -8,7 +8,7 @@
 // unless it is renewed; a host belongs to the session that has acquired it, by a token that is larger than any before.
 // Every write that concerns a host carries its token, and one that is stale changes nothing. The holder counts the
 // time of a session from before it sent the renewal, the server from after; and it ceases to ask a quarter of
-// [Config.Lease] earlier: the frontier leases nothing more ([Store.Until]), and what is on its way is cut off
+// [Config.Lease] earlier: the frontier leases nothing more ([Store.Until]), and soon after what is on its way is cut off
 // ([Store.Held]). So no two processes ask a host at once, but for a robots.txt that has moved there.
 //
 // A host goes to its next holder with the URLs that were handed out and not done, and with what is known of it

@@ -16,8 +16,8 @@ import (
 
 // Fleet is a job as an operator sees it. It is safe for concurrent use.
 type Fleet struct {
-	client rueidis.Client
-	job    *job
+	link link
+	job  *job
 }
 
 // Dial connects to a job. The error is [ErrNoJob] if there is none.
@@ -42,7 +42,7 @@ func dialJob(ctx context.Context, o rueidis.ClientOption, name string, damaged b
 	if damaged && errors.Is(err, errDamaged) {
 		j, err = &job{name: name, partitions: maxPartitions}, nil
 	}
-	f := &Fleet{client, j}
+	f := newFleet(client, j)
 	if err != nil {
 		err = f.explain(ctx, err)
 		client.Close()
@@ -51,8 +51,10 @@ func dialJob(ctx context.Context, o rueidis.ClientOption, name string, damaged b
 	return f, nil
 }
 
+func newFleet(client rueidis.Client, j *job) *Fleet { return &Fleet{link{Client: client}, j} }
+
 // Close gives the connections back.
-func (f *Fleet) Close() { f.client.Close() }
+func (f *Fleet) Close() { f.link.Close() }
 
 // SetControl has all processes of the job do something else, which they hear of within a third of their leases.
 func (f *Fleet) SetControl(ctx context.Context, control Control) error {
@@ -60,10 +62,10 @@ func (f *Fleet) SetControl(ctx context.Context, control Control) error {
 		return fmt.Errorf("redis: control %q: want %s, %s or %s", control, Running, Paused, Draining)
 	}
 	// Of a job that is gone nothing is to be made again.
-	if _, err := findJob(ctx, f.client, f.job.name); err != nil {
+	if _, err := findJob(ctx, f.link.Client, f.job.name); err != nil {
 		return err
 	}
-	err := f.client.Do(ctx, f.client.B().Hset().Key(jobKey(f.job.name, "job")).FieldValue().FieldValue("control", string(control)).Build()).Error()
+	err := f.link.Do(ctx, f.link.B().Hset().Key(jobKey(f.job.name, "job")).FieldValue().FieldValue("control", string(control)).Build()).Error()
 	if err != nil {
 		return fmt.Errorf("redis: %w", err)
 	}
@@ -83,7 +85,7 @@ func (f *Fleet) Set(ctx context.Context, b Bounds) (before map[string]string, er
 	if (b.Pages != nil && *b.Pages < 0) || (b.Time != nil && *b.Time < 0) {
 		return nil, errors.New("redis: a bound is below zero: want zero for none, or more")
 	}
-	t, err := tallyOf(ctx, f.client, f.job)
+	t, err := tallyOf(ctx, f.link.Client, f.job)
 	if err != nil {
 		return nil, f.explain(ctx, err)
 	}
@@ -93,16 +95,13 @@ func (f *Fleet) Set(ctx context.Context, b Bounds) (before map[string]string, er
 		args = append(args, term, values[term])
 	}
 	keys := []string{jobKey(f.job.name, "job"), jobKey(f.job.name, "drawn")}
-	was, err := f.client.Do(ctx, f.client.B().Eval().Script(scriptSet.text).Numkeys(int64(len(keys))).Key(keys...).Arg(args...).Build()).AsStrSlice()
-	switch {
-	case err != nil && strings.Contains(err.Error(), "NOJOB"):
-		return nil, fmt.Errorf("redis: %w", ErrNoJob)
-	case err != nil:
-		return nil, fmt.Errorf("redis: %w", said(err))
+	was, err := f.link.once(ctx, &call{script: scriptSet, keys: keys, args: args}, len(terms))
+	if err != nil {
+		return nil, f.explain(ctx, err)
 	}
 	before = make(map[string]string, len(terms))
 	for i, term := range terms {
-		before[term] = was[i]
+		before[term] = text(was[i])
 	}
 	return before, nil
 }
@@ -127,7 +126,7 @@ func (f *Fleet) Purge(ctx context.Context) (keys int64, err error) {
 	}
 	keys, err = f.unlink(ctx, first)
 	for _, pattern := range []string{"crawl:{" + f.job.name + "/*}:*", "crawl:{" + f.job.name + "}:*"} {
-		for _, node := range f.client.Nodes() { // a replica's keys are its master's
+		for _, node := range f.link.Nodes() { // a replica's keys are its master's
 			for cursor, more := uint64(0), true; more && err == nil; more = cursor != 0 {
 				var entry rueidis.ScanEntry
 				if entry, err = node.Do(ctx, node.B().Scan().Cursor(cursor).Match(pattern).Count(1000).Build()).AsScanEntry(); err != nil {
@@ -150,9 +149,9 @@ func (f *Fleet) Purge(ctx context.Context) (keys int64, err error) {
 func (f *Fleet) unlink(ctx context.Context, keys []string) (n int64, err error) {
 	var list rueidis.Commands
 	for _, key := range keys {
-		list = append(list, f.client.B().Unlink().Key(key).Build())
+		list = append(list, f.link.B().Unlink().Key(key).Build())
 	}
-	for _, res := range f.client.DoMulti(ctx, list...) {
+	for _, res := range f.link.DoMulti(ctx, list...) {
 		one, err := res.ToInt64()
 		if err != nil {
 			return n, err
@@ -192,7 +191,7 @@ func Await(ctx context.Context, o rueidis.ClientOption, name string, giveUp time
 	if err != nil {
 		return err
 	}
-	f := &Fleet{client, &job{name: name}}
+	f := newFleet(client, &job{name: name})
 	defer f.Close()
 	var answered time.Time
 	var said *bool

@@ -36,9 +36,8 @@ var phases = [...]struct {
 	opSeeded:  {3, func(s *writer, _ context.Context, _ []op) error { s.member.seeded(); return nil }, false},
 	opGive:    {4, (*writer).give, false},
 	opLoad:    {5, (*writer).load, false},
-	// One page may be asked for that Pages has not heard of.
-	opDraw:  {6, func(s *writer, ctx context.Context, ops []op) error { return s.draw(ctx, ops[0].n, 1) }, true},
-	opRouse: {7, func(s *writer, ctx context.Context, ops []op) error { return s.acquire(ctx, int(ops[0].n)) }, true},
+	opDraw:    {6, func(s *writer, ctx context.Context, ops []op) error { return s.draw(ctx, ops[0].n) }, true},
+	opRouse:   {7, func(s *writer, ctx context.Context, ops []op) error { return s.acquire(ctx, int(ops[0].n)) }, true},
 }
 
 // op is one call, until it is sent.

@@ -173,6 +173,14 @@ func (l *link) one(ctx context.Context, c *call) ([]message, error) {
 	return c.reply, c.err
 }
 
+// once runs a script that is not repeated, and returns its reply, if that has so many parts.
+func (l *link) once(ctx context.Context, c *call, parts int) ([]message, error) {
+	if err := l.try(ctx, []*call{c}); err != nil {
+		return nil, fmt.Errorf("redis: %w", err)
+	}
+	return c.parts(parts)
+}
+
 // parts is the reply of a call, if it has so many parts.
 func (c *call) parts(n int) ([]message, error) {
 	if c.err == nil && len(c.reply) < n {
@@ -226,6 +234,7 @@ var (
 	scriptDone    = newScript("done", true, "common", "done")
 	scriptRelease = newScript("release", true, "common", "release")
 	scriptRenew   = newScript("renew", true, "common", "renew")
+	scriptLook    = newScript("look", true, "common", "look")
 
 	scriptJob   = newScript("job", false, "job")
 	scriptHello = newScript("hello", true, "hello")
@@ -234,6 +243,7 @@ var (
 	scriptSlots = newScript("slots", true, "slots")
 	scriptSet   = newScript("set", true, "set")
 	scriptNote  = newScript("note", true, "note")
+	scriptTell  = newScript("tell", true, "tell")
 )
 
 func newScript(name string, light bool, files ...string) *script {

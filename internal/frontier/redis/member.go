@@ -25,10 +25,11 @@ type member struct {
 	seeding atomic.Bool   // seeds of this process may come yet
 	slotted atomic.Bool   // it has asked for slots
 
-	beating  sync.Mutex // held while this process is heard of; taken before mu; guards what follows
-	parted   bool       // the others were told that it has gone
-	lastSeed int64
-	order    Order
+	beating   sync.Mutex // held while this process is heard of; taken before mu; guards what follows
+	parted    bool       // the others were told that it has gone
+	lastSeed  int64
+	order     Order
+	serverNow time.Time // of the last heartbeat
 
 	mu       sync.Mutex // guards what follows
 	heard    *job       // as the server answered last
@@ -142,14 +143,11 @@ func (s *member) beat(ctx context.Context) error {
 	if s.parted {
 		return nil
 	}
-	c := s.hello(s.cfg.Lease)
-	if err := s.link.try(ctx, []*call{c}); err != nil {
-		return err
-	}
-	reply, err := c.parts(3)
+	reply, err := s.link.once(ctx, s.hello(s.cfg.Lease), 4)
 	if err != nil {
 		return err
 	}
+	s.serverNow = time.UnixMilli(number(reply[3]))
 	j, err := readJob(s.job.name, pairs(list(reply[0])))
 	if err != nil {
 		return err
@@ -158,9 +156,7 @@ func (s *member) beat(ctx context.Context) error {
 	s.take(j, list(reply[2]))
 	if o := j.order(); o.Control != s.order.Control || o.changes != s.order.changes {
 		s.order = o
-		s.pages.mu.Lock()
-		s.pages.spent = false
-		s.pages.mu.Unlock()
+		s.pages.yield(1)         // which may be asked for, and Pages has not heard of it
 		s.tell(op{kind: opDraw}) // what is drawn and not used is drawn anew, by the new bound
 		if s.cfg.OnOrder != nil {
 			s.cfg.OnOrder(o)
@@ -376,9 +372,18 @@ type allowance struct {
 	mu    sync.Mutex // guards what follows
 	drawn int64
 	used  int64
+	back  int64 // drawn, and to be given back
 	left  int64 // of the job, as far as is known
 	asked bool  // a draw is under way
 	spent bool  // nothing was left when it was drawn last
+}
+
+// yield has all pages but some given back that are not used.
+func (a *allowance) yield(kept int64) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	n := max(0, a.drawn-a.used-kept)
+	a.drawn, a.back, a.spent = a.drawn-n, a.back+n, false
 }
 
 // Pages is how many pages this process may have asked for in all, after used, and whether that is final. Until then
@@ -402,11 +407,7 @@ func (s *member) Pages(used int) (most int, last bool) {
 func (s *member) Slots(ctx context.Context, plan, held, want int) (share int, until time.Time, err error) {
 	s.slotted.Store(true)
 	until = s.cfg.Clock.Now().Add(s.cfg.Lease - s.margin())
-	c := s.slotsCall(plan, held, want)
-	if err := s.link.try(ctx, []*call{c}); err != nil {
-		return 0, time.Time{}, err
-	}
-	reply, err := c.parts(1)
+	reply, err := s.link.once(ctx, s.slotsCall(plan, held, want), 1)
 	if err != nil {
 		return 0, time.Time{}, err
 	}

@@ -119,11 +119,11 @@ const (
 
 // Status reads how far the job is: some commands for each partition.
 func (f *Fleet) Status(ctx context.Context) (Status, error) {
-	j, err := findJob(ctx, f.client, f.job.name)
+	j, err := findJob(ctx, f.link.Client, f.job.name)
 	if err != nil {
 		return Status{}, f.explain(ctx, err)
 	}
-	t, unread, err := tallyServed(ctx, f.client, j, f.unserved)
+	t, unread, err := tallyServed(ctx, f.link.Client, j, f.unserved)
 	if err != nil {
 		return Status{}, err
 	}
@@ -131,53 +131,40 @@ func (f *Fleet) Status(ctx context.Context) (Status, error) {
 		Job: j.name, Control: Control(j.fields["control"]), Complete: t.added == t.done && len(unread) == 0, Unread: len(unread),
 		Created: j.created, Partitions: j.partitions, Terms: j.terms, Blocked: j.fields["blocked"], Unanswered: !j.answered(), Unvisited: j.unvisited(),
 		Known: t.added, Queued: max(0, t.added-t.done), Done: t.done, Refused: t.refused, Reclaimed: t.reclaimed,
+		Workers: []Worker{}, Budgets: []Budget{},
 	}
 	if s.Unread > 0 {
 		s.Away = f.away(ctx)
 	}
-	if err := f.look(ctx, &s, unread); err != nil {
-		return s, f.explain(ctx, fmt.Errorf("redis: %w", err))
+	if err := f.look(ctx, &s, j.id, unread); err != nil {
+		return s, f.explain(ctx, err)
 	}
 	return s, nil
 }
 
 // look fills in what is no counter, but for partitions that cannot be read.
-func (f *Fleet) look(ctx context.Context, s *Status, unread map[int]bool) (err error) {
-	if s.Workers, s.Now, err = workersOf(ctx, f.client, s.Job, nil); err != nil {
+func (f *Fleet) look(ctx context.Context, s *Status, id string, unread map[int]bool) error {
+	drawn, err := f.workers(ctx, s, id)
+	if err != nil {
 		return err
 	}
-	c, now := f.client, decimal(s.Now.UnixMilli())
-	count := func(cmd rueidis.Completed) (n int64) {
-		if err == nil {
-			n, err = c.Do(ctx, cmd).ToInt64()
-		}
-		return n
-	}
+	var calls []*call
 	for p := range s.Partitions {
-		if unread[p] {
-			continue
+		if !unread[p] {
+			calls = append(calls, &call{script: scriptLook, keys: []string{counters(s.Job, p)}, args: []string{"0", id}})
 		}
-		at := root(s.Job, p)
-		ready := count(c.B().Zcount().Key(at + "ready").Min("-inf").Max(now).Build())
-		s.Ready += ready
-		s.Waiting += max(0, count(c.B().Zcard().Key(at+"ready").Build())-ready)
+	}
+	if err := f.link.try(ctx, calls); err != nil {
+		return err
+	}
+	for _, c := range calls {
+		reply, err := c.parts(3)
 		if err != nil {
 			return err
 		}
-		sessions, err := c.Do(ctx, c.B().Zrange().Key(at+"w").Min("0").Max("-1").Build()).AsStrSlice()
-		if err != nil {
-			return err
-		}
-		for _, session := range sessions {
-			s.Owned += max(0, count(c.B().Hlen().Key(at+"o:"+session).Build())-1) // one is the number of its last request
-		}
+		s.Ready, s.Waiting, s.Owned = s.Ready+number(reply[0]), s.Waiting+number(reply[1]), s.Owned+number(reply[2])
 	}
-	if s.Seeds = count(c.B().Zcard().Key(jobKey(s.Job, "seeds")).Build()); err != nil {
-		return err
-	}
-	if err := f.budgets(ctx, s); err != nil {
-		return err
-	}
+	s.budgets(drawn)
 	for i := range s.Workers {
 		s.Workers[i].Doing = s.Workers[i].doing(s.Control)
 	}
@@ -185,58 +172,36 @@ func (f *Fleet) look(ctx context.Context, s *Status, unread map[int]bool) (err e
 	return f.memory(ctx, s)
 }
 
-// serverTime is the time by a server's clock, or that of a test.
-func serverTime(ctx context.Context, c rueidis.Client, test func() int64) (time.Time, error) {
-	if test != nil {
-		return time.UnixMilli(test()).UTC(), nil
+// workers fills in the processes heard of lately, and what else is of the job as a whole.
+func (f *Fleet) workers(ctx context.Context, s *Status, id string) (drawn int64, err error) {
+	var keys []string
+	for _, what := range []string{"job", "workers", "info", "seeds", "drawn"} {
+		keys = append(keys, jobKey(s.Job, what))
 	}
-	clock, err := c.Do(ctx, c.B().Time().Build()).AsIntSlice()
-	if err != nil && c.Mode() == rueidis.ClientModeCluster && heals(err) {
-		for _, node := range c.Nodes() { // any will do, and that one is away
-			if clock, err = node.Do(ctx, node.B().Time().Build()).AsIntSlice(); err == nil {
-				break
-			}
-		}
-	}
-	if err != nil || len(clock) != 2 {
-		return time.Time{}, fmt.Errorf("TIME: %w", err)
-	}
-	return time.Unix(clock[0], clock[1]*1000).UTC(), nil
-}
-
-// workersOf are the processes heard of lately, and the server's (or test's) time.
-func workersOf(ctx context.Context, c rueidis.Client, job string, test func() int64) ([]Worker, time.Time, error) {
-	now, err := serverTime(ctx, c, test)
+	reply, err := f.link.once(ctx, &call{script: scriptTell, keys: keys, args: []string{"0", id}}, 5)
 	if err != nil {
-		return nil, now, err
+		return 0, err
 	}
-	ids, err := c.Do(ctx, c.B().Zrange().Key(jobKey(job, "workers")).Min("0").Max("-1").Withscores().Build()).AsZScores()
-	if err != nil {
-		return nil, now, err
+	s.Now, s.Seeds = time.UnixMilli(number(reply[0])).UTC(), number(reply[3])
+	infos := list(reply[2])
+	for pair := range slices.Chunk(list(reply[1]), 2) {
+		w := Worker{ID: text(pair[0]), Until: time.UnixMilli(parse(text(pair[1]))).UTC()}
+		w.Alive = w.Until.After(s.Now)
+		_ = json.Unmarshal([]byte(text(infos[len(s.Workers)])), &w.WorkerInfo) // of another version: what is there of it
+		s.Workers = append(s.Workers, w)
 	}
-	infos, err := c.Do(ctx, c.B().Hgetall().Key(jobKey(job, "info")).Build()).AsStrMap()
-	if err != nil {
-		return nil, now, err
-	}
-	workers := make([]Worker, 0, len(ids))
-	for _, id := range ids {
-		w := Worker{ID: id.Member, Until: time.UnixMilli(int64(id.Score)).UTC()}
-		w.Alive = w.Until.After(now)
-		_ = json.Unmarshal([]byte(infos[id.Member]), &w.WorkerInfo) // of another version: what is there of it
-		workers = append(workers, w)
-	}
-	slices.SortFunc(workers, func(a, b Worker) int { return strings.Compare(a.Name+"\x00"+a.ID, b.Name+"\x00"+b.ID) })
-	return workers, now, nil
+	slices.SortFunc(s.Workers, func(a, b Worker) int { return strings.Compare(a.Name+"\x00"+a.ID, b.Name+"\x00"+b.ID) })
+	return parse(text(reply[4])), nil
 }
 
 func (f *Fleet) memory(ctx context.Context, s *Status) error {
-	for _, node := range f.client.Nodes() {
+	for _, node := range f.link.Nodes() {
 		info, err := node.Do(ctx, node.B().Info().Build()).ToString()
 		if err != nil && f.unserved(err) {
 			continue // a replica is enough not to be there
 		}
 		if err != nil {
-			return err
+			return fmt.Errorf("redis: %w", err)
 		}
 		if fields := infoOf(info); fields["role"] == "master" {
 			s.MemoryBytes += parse(fields["used_memory"])
@@ -252,8 +217,7 @@ var budgetTerms = []string{
 }
 
 // budgets fills in those that the job has.
-func (f *Fleet) budgets(ctx context.Context, s *Status) error {
-	s.Budgets = []Budget{}
+func (s *Status) budgets(drawn int64) {
 	for _, name := range budgetTerms {
 		plan, ok := s.Terms[name]
 		if !ok || plan == "0" { // an operator has taken the bound away
@@ -262,11 +226,7 @@ func (f *Fleet) budgets(ctx context.Context, s *Status) error {
 		b := Budget{Name: name, Plan: plan}
 		switch name {
 		case maxPages:
-			drawn, err := f.client.Do(ctx, f.client.B().Hmget().Key(jobKey(s.Job, "drawn")).Field(maxPages).Build()).AsStrSlice()
-			if err != nil {
-				return err
-			}
-			b.Used = float64(parse(drawn[0]))
+			b.Used = float64(drawn)
 		case maxTime:
 			b.Used = s.Now.Sub(s.Created).Seconds()
 		case "ratelimit.ip_rps", "ratelimit.site_rps":
@@ -280,7 +240,6 @@ func (f *Fleet) budgets(ctx context.Context, s *Status) error {
 		}
 		s.Budgets = append(s.Budgets, b)
 	}
-	return nil
 }
 
 // busiest is the scope of which all processes together use most, as far as each has told of it.
@@ -357,7 +316,7 @@ const awayPatience = 3 * time.Second
 
 // unserved reports whether an error is that a master of a cluster is away.
 func (f *Fleet) unserved(err error) bool {
-	return f.client.Mode() == rueidis.ClientModeCluster && heals(err)
+	return f.link.Mode() == rueidis.ClientModeCluster && heals(err)
 }
 
 // explain adds to an error that a master of a cluster is away, and which.
@@ -381,7 +340,7 @@ func (f *Fleet) away(ctx context.Context) []string {
 	ctx, cancel := context.WithTimeout(ctx, awayPatience)
 	defer cancel()
 	silent, nodes := make(map[string]bool), ""
-	for addr, node := range f.client.Nodes() {
+	for addr, node := range f.link.Nodes() {
 		text, err := node.Do(ctx, node.B().ClusterNodes().Build()).ToString()
 		if silent[addr] = err != nil; err == nil {
 			nodes = text

@@ -168,12 +168,11 @@ func (s *Store) join(ctx context.Context) (err error) {
 	}
 	s.left = frontier.Left{Queued: t.added - t.done, Known: t.added}
 	s.whole = whole{at: s.cfg.Clock.Now(), tally: t, processes: 1}
-	now, err := serverTime(ctx, s.link.Client, s.cfg.now)
-	if err != nil {
+	if err := s.beat(ctx); err != nil {
 		return err
 	}
-	s.elapsed = max(0, now.Sub(s.job.created))
-	return s.beat(ctx)
+	s.elapsed = max(0, s.serverNow.Sub(s.job.created))
+	return nil
 }
 
 // Key is the key of the fingerprints of the job.

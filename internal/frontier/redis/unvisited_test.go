@@ -5,7 +5,6 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
-
 )
 
 // Whether anything of a job could be asked for, and whether any host has answered, is the same to all its processes,

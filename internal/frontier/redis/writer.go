@@ -448,14 +448,12 @@ func (s *writer) note(ctx context.Context, ops []op) error {
 	return err
 }
 
-// draw draws pages, or with none wanted gives back those that are not used, but for some.
-func (s *writer) draw(ctx context.Context, n, kept int64) error {
-	a, back := &s.member.pages, int64(0)
+// draw draws so many pages, and gives back those that are to be.
+func (s *writer) draw(ctx context.Context, n int64) error {
+	a := &s.member.pages
 	a.mu.Lock()
-	if n == 0 {
-		back = max(0, a.drawn-a.used-kept)
-		a.drawn, a.spent = a.drawn-back, false
-	}
+	back := a.back
+	a.back = 0
 	a.mu.Unlock()
 	if n+back > 0 {
 		s.request++
@@ -491,7 +489,8 @@ func (s *writer) leave(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("give the hosts back: %w", err)
 	}
-	if err := s.draw(ctx, 0, 0); err != nil {
+	s.member.pages.yield(0)
+	if err := s.draw(ctx, 0); err != nil {
 		return fmt.Errorf("give back what was drawn: %w", err)
 	}
 	if err := s.seen.dropMarks(ctx); err != nil {

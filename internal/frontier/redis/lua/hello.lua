@@ -6,7 +6,7 @@
 -- refuse) or x (operators have blocked them all); for how long; until when the first refuses;
 -- 1 if hosts have ordered that; for how long they may; and why, for people. Spans are in
 -- milliseconds. The reply: the fields of the job and their values, among them why it is at its end with only
--- blocked hosts left; the number of the last seed; and what each other process that is there tells.
+-- blocked hosts left; the number of the last seed; what each other process that is there tells; and the time.
 local now = tonumber(ARGV[1])
 if now == 0 then
   local t = redis.call('TIME')
@@ -78,4 +78,4 @@ local last, others = redis.call('ZRANGE', KEYS[4], -1, -1, 'WITHSCORES'), {}
 for _, id in ipairs(redis.call('ZRANGEBYSCORE', KEYS[2], string.format('(%d', now), '+inf')) do
   if id ~= ARGV[3] then others[#others + 1] = redis.call('HGET', KEYS[3], id) or '' end
 end
-return { redis.call('HGETALL', job), last[2] or '0', others }
+return { redis.call('HGETALL', job), last[2] or '0', others, now }
