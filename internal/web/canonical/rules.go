@@ -115,7 +115,7 @@ func (r *Rules) Apply(u URL) URL {
 	}
 	var buf, room [workspace]byte
 	path, query, asks := bytes.Cut(append(buf[:0], u.s[u.path:]...), []byte("?"))
-	path = path[:len(path):len(path)]
+	path = slices.Clip(path)
 	for rule := range numRules {
 		switch {
 		case !r.on[rule]:

@@ -1,10 +1,9 @@
 // Package dom builds the tree of a page, for the few things that need one: selectors, and what of a page is its main
 // text. Links and plain text come from package extract, which reads pages without a tree.
 //
-// [Parse] is the parser of x/net/html, which follows the HTML standard, scripts off: what stands in noscript is part
-// of the page. That parser gives up on a page with more than 512 elements open at a time, which careless templates
-// reach. Such a page is built again by lenient.go, which knows the usual omissions of tags but not the standard's
-// repairs, and lets no element be deeper than maxDepth. So every page has a tree.
+// [Parse] is the parser of x/net/html, which follows the HTML standard, scripts off: what stands in noscript is part of
+// the page. That parser gives up on a page with more than 512 elements open at a time, which careless templates reach:
+// elements beyond maxDepth are made to stand side by side at that depth. So every page has a tree.
 //
 // A tree takes about ten times the memory of its page. [MaxBytes], the elements that the caller allows and the page's
 // budget bound it; what is beyond them is cut off, and Document.Cut says so. feed.go keeps pages from costing the
@@ -12,7 +11,6 @@
 package dom
 
 import (
-	"reflect"
 	"strings"
 	"unicode/utf8"
 
@@ -34,8 +32,6 @@ const (
 type Document struct {
 	// Root is the document node; its tree has html, head and body.
 	Root *html.Node
-	// Lenient says that the page was nested too deeply for the standard's parser.
-	Lenient bool
 	// Cut says that the tree lacks something of the page: what is beyond MaxBytes, the elements or the budget, or
 	// attributes that no reader would miss.
 	Cut bool
@@ -59,11 +55,9 @@ func ParseWithin(body []byte, elements int, budget *effort.Budget) *Document {
 	}
 	in := newFeed(body, elements, budget)
 	root, err := html.ParseWithOptions(in, html.ParseOptionEnableScripting(false), in.option())
-	if err != nil { // a feed has no errors, so it is the depth
-		in = newFeed(body, elements, budget)
-		z := html.NewTokenizer(in)
-		in.watch = watchTokenizer(reflect.ValueOf(z))
-		root, d.Lenient = parseLeniently(z), true
+	if err != nil { // too deep all the same
+		root, _ = html.Parse(strings.NewReader("")) // which has no errors
+		d.Cut = true
 	}
 	d.Root = root
 	d.Cut = prune(root, elements) || in.cut || d.Cut

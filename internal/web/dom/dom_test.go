@@ -46,10 +46,6 @@ func shape(page string, root *html.Node) string {
 	return page + "\n" + b.String()
 }
 
-func lenient(page string) *html.Node {
-	return parseLeniently(html.NewTokenizer(strings.NewReader(page)))
-}
-
 func TestNoscriptIsPartOfThePage(t *testing.T) {
 	d := Parse([]byte(`<p>a<noscript><b>shown</b></noscript>`))
 	require.NotNil(t, find(d.Root, "b"))
@@ -65,8 +61,6 @@ func TestDeepPagesAreNotLost(t *testing.T) {
 	for _, tag := range []string{"div", "font", "table", "b", "section", "x-y", "span"} {
 		for _, n := range []int{10, 500, 513, 20_000} {
 			d := Parse([]byte(deep(tag, n)))
-			require.Equal(t, n > 510 && tag != "table", d.Lenient, // a table in a table stands beside it
-				"%d of %s", n, tag)
 			require.LessOrEqual(t, depth(d.Root), 600)
 			text := TextWithin(d.Root, 1<<20, nil)
 			if n == 20_000 && !d.Cut {
@@ -81,33 +75,6 @@ func TestDeepPagesAreNotLost(t *testing.T) {
 			}
 		}
 	}
-}
-
-// The lenient builder gives tidy pages the tree that the standard gives them, white space between blocks aside.
-func TestLenientTreesOfTidyPages(t *testing.T) {
-	for _, page := range []string{
-		`<!doctype html><html lang=en><head><title>T</title><meta charset=utf-8></head><body class=x><h1>H</h1><p>one<p>two<ul><li>a<li>b<ul><li>c</ul></ul></body></html>`,
-		`<title>T</title><body><dl><dt>a<dd>b<dt>c<dd>d</dl><hr><p>x<br>y<img src=i>z`,
-		`<!doctype html><title>T</title><table><tbody><tr><td>1<td>2<tr><th>3<td><p>4<table><tbody><tr><td>5</table></table><p>after`,
-		`<title>T</title><body><select><option>a<option>b</select><pre>x</pre><script>if (a<b) </script><div>d</div>`,
-		`<title>T</title><body><p>a<a href=x>b</a><em>c</em></p><div><p>d</div>e`,
-	} {
-		want, err := html.ParseWithOptions(strings.NewReader(page), html.ParseOptionEnableScripting(false))
-		require.NoError(t, err)
-		if want.FirstChild.Type == html.DoctypeNode {
-			want.RemoveChild(want.FirstChild)
-		}
-		require.Equal(t, shape(page, want), shape(page, lenient(page)))
-	}
-}
-
-// An end tag closes nothing beyond its cell, nor anything if nothing of its name is open.
-func TestLenientEndTags(t *testing.T) {
-	root := lenient(`<div><table><tr><td>a</div></b></tr><tr><td>b</table>c</div>d</div></body></html>e`)
-	table := find(root, "table")
-	require.Equal(t, "a b", TextWithin(table, 100, nil))
-	require.Equal(t, atom.Div, table.Parent.DataAtom)
-	require.Equal(t, "a b c de", TextWithin(root, 100, nil))
 }
 
 func TestPagesAreCut(t *testing.T) {
@@ -157,7 +124,7 @@ func TestAttr(t *testing.T) {
 	require.False(t, ok)
 }
 
-// FuzzParse: every input has a tree within its bounds, and the lenient one too.
+// FuzzParse: every input has a tree within its bounds.
 func FuzzParse(f *testing.F) {
 	f.Add([]byte("<p>a<table><div><td>b</table><b><p></b>"))
 	f.Add([]byte(strings.Repeat("<a><b>", 300) + "x"))
@@ -167,11 +134,10 @@ func FuzzParse(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, page []byte) {
 		checkFeed(t, page)
-		for _, root := range []*html.Node{Parse(page).Root, lenient(string(page))} {
-			require.LessOrEqual(t, count(root, isElement), minNodes+len(page)+overshoot)
-			require.LessOrEqual(t, depth(root), 600)
-			require.LessOrEqual(t, len(TextWithin(root, 50, nil)), 50)
-		}
+		root := Parse(page).Root
+		require.LessOrEqual(t, count(root, isElement), minNodes+len(page)+overshoot)
+		require.LessOrEqual(t, depth(root), 600)
+		require.LessOrEqual(t, len(TextWithin(root, 50, nil)), 50)
 	})
 }
 

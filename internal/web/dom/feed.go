@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"io"
 	"reflect"
+	"slices"
 
 	"golang.org/x/net/html"
 	"golang.org/x/net/html/atom"
@@ -22,6 +23,9 @@ const (
 	// nodesPerElement bounds the nodes that are made for one element that may be kept: itself, its text, and the
 	// formatting elements that the parser opens again.
 	nodesPerElement = 5
+	// maxDepth is how many elements may be open, with the formatting elements that may be opened again, before further
+	// ones are left out. With those that the parser implies, and others that do not stay open, it is below 512.
+	maxDepth = 480
 	// minNodes is for pages of a few tags; of larger ones the tree has no more nodes than the page has bytes.
 	minNodes = 1000
 )
@@ -45,6 +49,7 @@ type feed struct {
 	elements, nodes int // how many more the parser may make
 	roots           int // html and body tags so far
 	inside          inside
+	ended           int // the start tag before which an element was ended last
 
 	watch
 }
@@ -137,11 +142,50 @@ func (f *feed) next(held int) []byte {
 	case was == inStart, was == inToken && held > 0:
 		f.at = extract.Through(f.page, from, ">")
 	default:
+		return f.textAt(from)
+	}
+	return f.page[from:f.at]
+}
+
+// textAt is a text with the two bytes behind it. Before a start tag that would be too deep the innermost element ends,
+// so that the new one stands beside it; where that has not helped the tag is left out.
+func (f *feed) textAt(from int) []byte {
+	for {
 		f.nodes--
 		f.reopened()
 		f.at, f.inside = textEnd(f.page, from), inStart
+		tag := f.at - len("<x")
+		if f.depth() == 0 || f.depth()+f.formatted.Len() < maxDepth || tag < from || f.page[tag] != '<' || !letter(f.page[tag+1]) {
+			return f.page[from:f.at]
+		}
+		name := extract.TagNameEnd(f.page, f.at)
+		if shallow(f.page[tag+1 : name]) {
+			return f.page[from:f.at]
+		}
+		if f.inside = inToken; f.ended < tag {
+			f.at, f.ended = tag, tag
+			f.endTag()
+			innermost := f.open.Index(f.depth() - 1).Elem().FieldByIndex(dataOf).String()
+			return slices.Concat(f.page[from:tag], []byte("</"), []byte(innermost), []byte(">"))
+		}
+		_, _, f.at = attributes(f.page, name, 0)
+		f.inside, f.cut = inText, true
+		if tag > from || !f.budget.Spend(1) {
+			return f.page[from:tag]
+		}
+		from = f.at
 	}
-	return f.page[from:f.at]
+}
+
+// shallow reports whether an element of that name does not stay open while others are begun.
+func shallow(name []byte) bool {
+	switch atom.Lookup(bytes.ToLower(name[:min(len(name), len("plaintext")+1)])) {
+	case atom.Area, atom.Base, atom.Br, atom.Col, atom.Embed, atom.Hr, atom.Img, atom.Input, atom.Link, atom.Meta, atom.Param,
+		atom.Source, atom.Track, atom.Wbr, atom.Script, atom.Style, atom.Textarea, atom.Title, atom.Iframe, atom.Noembed,
+		atom.Noframes, atom.Xmp, atom.Plaintext:
+		return true
+	}
+	return false
 }
 
 // startTag is the rest of a start tag without the attributes that are too many.
@@ -199,7 +243,7 @@ func formatting(s []byte) bool {
 }
 
 // fields of a node, for those that only reflection reaches.
-var typeOf, attrOf = index("Type"), index("Attr")
+var typeOf, attrOf, dataOf = index("Type"), index("Attr"), index("Data")
 
 func index(name string) []int {
 	f, _ := reflect.TypeFor[html.Node]().FieldByName(name)
