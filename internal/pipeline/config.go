@@ -137,23 +137,18 @@ type Config struct {
 	// Queues says that requests may have to wait within Fetcher, or be refused there, before they are sent; it calls
 	// their Permit when they have not. False: it sends them at once, and permits are taken before.
 	Queues bool
-	// Robots remembers the rules of origins. Nil ignores robots.txt altogether.
-	Robots *robots.Cache
+	Robots *robots.Cache // remembers the rules of origins; nil ignores robots.txt altogether
 	// IgnoreCrawlDelay leaves the Crawl-delay and Request-rate of robots.txt out of account. False obeys them.
 	IgnoreCrawlDelay bool
-	// State keeps the frontier, so that the crawl can be resumed. Nil keeps it in memory.
-	State *State
-	// Blocked are hosts that are blocked from the beginning, as by [Pipeline.Block].
-	Blocked []string
-	// Pages is how many pages earlier runs of the crawl have had; they count for MaxPages.
-	Pages int
+	State            *State   // keeps the frontier, so that the crawl can be resumed; nil keeps it in memory
+	Blocked          []string // hosts that are blocked from the beginning, as by [Pipeline.Block]
+	Pages            int      // how many pages earlier runs of the crawl have had; they count for MaxPages
 	// Round is which round of the crawl this is. From the second on, records say how a page differs from what rounds
 	// before have found. Zero means the first.
 	Round int
 	// Unconditional asks for every page whole. False has one that the State knows sent only if it has changed.
 	Unconditional bool
-	// Sinks receive every record, in this order. The pipeline flushes and does not close them.
-	Sinks []sink.Sink
+	Sinks         []sink.Sink // receive every record, in this order; the pipeline flushes and does not close them
 	// Archives are sinks that receive every record, with its Exchange if there was an answer, and beside them that of
 	// each robots.txt. They come before Sinks, and like these. Nil has the bytes of exchanges forgotten.
 	Archives []sink.Sink
@@ -163,15 +158,12 @@ type Config struct {
 	// HandlersFollow leaves the links of pages to [Page.Follow]; redirects and sitemaps are followed. False: all in scope
 	// are followed.
 	HandlersFollow bool
-	// Extract says what to read out of pages besides links, and Tree what takes their trees.
-	Extract extract.Options
-	Tree    Tree
-	// PageTime is how long the reading of one page may take, whatever is read of it. Zero means 2 s.
-	PageTime time.Duration
+	Extract        extract.Options // says what to read out of pages besides links, and Tree what takes their trees
+	Tree           Tree
+	PageTime       time.Duration // how long the reading of one page may take, whatever is read of it; zero means 2 s
 	// OmitLinks and OmitDigest leave the links and the digest of pages out of records. False writes them.
 	OmitLinks, OmitDigest bool
-	// StoreBody writes the bodies of answers into records. False leaves them out.
-	StoreBody bool
+	StoreBody             bool // writes the bodies of answers into records; false leaves them out
 	// FollowNofollow follows links that pages ask crawlers to leave alone: by rel=nofollow, or all of theirs by meta
 	// robots or X-Robots-Tag. False does not.
 	FollowNofollow bool
@@ -186,25 +178,18 @@ type Config struct {
 	Concurrency int
 	// MaxOut is the number of fetches under way in all. Zero means four times Concurrency. With Queues, and if it is
 	// less than Concurrency, it is that.
-	MaxOut int
-	// PerHost is the number of fetches under way at a time for one host. Zero means 8.
-	PerHost int
-	// Processors is the number of goroutines that parse. Zero means one per CPU in use.
-	Processors int
-	// Elapsed is how long the crawl went on before; it counts for MaxTime.
-	Elapsed time.Duration
+	MaxOut     int
+	PerHost    int           // the number of fetches under way at a time for one host; zero means 8
+	Processors int           // the number of goroutines that parse; zero means one per CPU in use
+	Elapsed    time.Duration // how long the crawl went on before; it counts for MaxTime
 	// MaxPages ends the crawl after that many pages. Zero means no bound. With Peers they count, and this is only told.
-	MaxPages int
-	// MaxPagesPerHost bounds the pages of one host. Zero means no bound.
-	MaxPagesPerHost int
+	MaxPages        int
+	MaxPagesPerHost int // bounds the pages of one host; zero means no bound
 	// Budgets bound the URLs that match patterns; the first that matches counts. Nil bounds none.
-	Budgets []Budget
-	// Traps is what is done about URLs that lead nowhere. The zero Traps follows all.
-	Traps Traps
-	// Duplicates finds pages that repeat others. Nil looks for none.
-	Duplicates *neardup.Index
-	// MaxTime ends the crawl after that long. Zero means no bound.
-	MaxTime time.Duration
+	Budgets    []Budget
+	Traps      Traps          // what is done about URLs that lead nowhere; the zero Traps follows all
+	Duplicates *neardup.Index // finds pages that repeat others; nil looks for none
+	MaxTime    time.Duration  // ends the crawl after that long; zero means no bound
 	// Grace is how long what is under way may take once MaxTime is over or Stop was called. After three quarters of it
 	// requests are cancelled, the context of handlers ends, and what is not written yet is dropped: those URLs stay
 	// queued. Without a State the URLs that were asked for are recorded as cancelled instead. The rest of the time is
@@ -221,29 +206,23 @@ type Config struct {
 	MaxURLs, MaxHosts, Resident int
 	// Rules are applied to every URL before it is known: those of seeds, links, redirects and sitemaps. Nil applies
 	// none.
-	Rules *canonical.Rules
-	// Sitemaps says which lists of URLs are read. Zero asks for none.
-	Sitemaps Sitemaps
+	Rules    *canonical.Rules
+	Sitemaps Sitemaps // says which lists of URLs are read; zero asks for none
 	// Rank orders the URLs of a host; see [NewRank]. Nil is rank zero for all but those of sitemaps, which have
 	// priorities: they go as they were found.
 	Rank Rank
 	// Retries is how often a URL is tried again after a transient failure, up to 100. Zero means never.
 	Retries int
-	// Backoff is the pause before another try. Zero means none.
-	Backoff backoff.Policy
+	Backoff backoff.Policy // the pause before another try; zero means none
 	// Job, if set, is the name of a crawl that several processes share: records have an ID then.
 	Job string
-	// Key seeds the fingerprints of URLs; see [frontier.Config].
-	Key uint64
+	Key uint64 // seeds the fingerprints of URLs; see [frontier.Config]
 
 	ranked bool // Rank was given
 
-	// Tracer is told of every URL. Nil has none told.
-	Tracer Tracer
-	// Meter measures how long things take. Nil has nothing measured.
-	Meter Meter
-	// Clock tells the time. Nil means the system clock.
-	Clock clock.Clock
+	Tracer Tracer      // told of every URL; nil has none told
+	Meter  Meter       // measures how long things take; nil has nothing measured
+	Clock  clock.Clock // tells the time; nil means the system clock
 	// Log receives what a person may want to know. Its handler must not ask for a Snapshot: it is called by the
 	// goroutine that would have to answer. Nil means nobody is told.
 	Log *slog.Logger

@@ -221,14 +221,10 @@ func newRecord(l *frontier.Lease, now time.Time) *sink.Record {
 // Tree says what is read out of pages by way of their trees, which cost several times what all else does that
 // is done with a page. The zero Tree builds none.
 type Tree struct {
-	// Fields are the user's rules. Nil: none.
-	Fields *fields.Set
-	// Metadata asks for Open Graph, Twitter cards and JSON-LD.
-	Metadata bool
-	// MainText asks for the text without navigation and the like.
-	MainText bool
-	// MaxElements bounds a tree. Zero means 100,000.
-	MaxElements int
+	Fields      *fields.Set // the user's rules; nil: none
+	Metadata    bool        // asks for Open Graph, Twitter cards and JSON-LD
+	MainText    bool        // asks for the text without navigation and the like
+	MaxElements int         // bounds a tree; zero means 100,000
 }
 
 // tree puts what the tree of a page has into its record.

@@ -31,10 +31,8 @@ type Sitemaps struct {
 	// Enabled asks for the sitemaps that robots.txt names, or for /sitemap.xml if it names none; without
 	// robots.txt only for that of the seeds' origins. False asks for none.
 	Enabled bool
-	// Feeds reads RSS and Atom that were fetched as pages. False takes nothing from them.
-	Feeds bool
-	// Max bounds the sitemaps of one host. Zero means 1000.
-	Max int
+	Feeds   bool // reads RSS and Atom that were fetched as pages; false takes nothing from them
+	Max     int  // bounds the sitemaps of one host; zero means 1000
 }
 
 const (

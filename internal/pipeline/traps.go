@@ -25,10 +25,8 @@ const classTrap = "trap"
 
 // Traps is what is done about URLs that lead nowhere.
 type Traps struct {
-	// Detector finds them. Nil has every URL followed.
-	Detector *trap.Detector
-	// Report has them counted and followed all the same. False leaves them.
-	Report bool
+	Detector *trap.Detector // finds them; nil has every URL followed
+	Report   bool           // has them counted and followed all the same; false leaves them
 }
 
 // traps is Discovery's side of it.
@@ -158,9 +156,8 @@ func (w *processor) examine(r *result, f *fetched) {
 // them alone. Seeds count, and are accepted even so.
 type Budget struct {
 	Match    *regexp.Regexp
-	MaxPages int // from 1 to 2³¹-1
-	// PerCrawl has all hosts share the budget. False: each host has one of its own.
-	PerCrawl bool
+	MaxPages int  // from 1 to 2³¹-1
+	PerCrawl bool // has all hosts share the budget; false: each host has one of its own
 }
 
 const (

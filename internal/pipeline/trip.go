@@ -23,12 +23,10 @@ type Tracer interface {
 // Trip is one lease from beginning to end: a request for a URL with what comes before and after it. A URL that is
 // tried again has several, and the last of them is Final.
 type Trip struct {
-	URL   canonical.URL
-	Cause canonical.URL // as in [Tracer.Begin]
-	// Parent is the value of a traceparent header for the request. Empty sends none.
-	Parent string
-	// State belongs to the Tracer.
-	State any
+	URL    canonical.URL
+	Cause  canonical.URL // as in [Tracer.Begin]
+	Parent string        // the value of a traceparent header for the request; empty sends none
+	State  any           // belongs to the Tracer
 
 	Kind    frontier.Kind
 	Depth   int

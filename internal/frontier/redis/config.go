@@ -50,12 +50,9 @@ const (
 
 // Config says which job, and how it is worked on. Redis.InitAddress and Job are required.
 type Config struct {
-	// Redis is how the servers are reached. Retries and client-side caching are always off.
-	Redis rueidis.ClientOption
-	// Job is the name of the crawl: 1 to 64 letters, digits, dots, hyphens and underscores.
-	Job string
-	// Join says that the job must be there already, or the error is [ErrNoJob]. False makes one.
-	Join bool
+	Redis rueidis.ClientOption // how the servers are reached; retries and client-side caching are always off
+	Job   string               // the name of the crawl: 1 to 64 letters, digits, dots, hyphens and underscores
+	Join  bool                 // says that the job must be there already, or the error is [ErrNoJob]; false makes one
 	// Worker is what people call this process. Zero means the machine's name and the process's number.
 	Worker string
 	// Terms are what all processes must agree on, by the names of their options. The first process stores them; [Open]
@@ -64,8 +61,7 @@ type Config struct {
 	// MaxPagesPerHost bounds the pages of a host in a new job, queued or visited but not refused, without sitemaps.
 	// Zero: no bound.
 	MaxPagesPerHost int
-	// MaxPages bounds the pages of all processes together; see [Store.Pages]. Zero: no bound.
-	MaxPages int64
+	MaxPages        int64 // bounds the pages of all processes together; see [Store.Pages]; zero: no bound
 	// Budget, if set, returns the budget of its host that a URL belongs to, from 1, and its size; zero: none. The same
 	// in all processes, and safe for concurrent use.
 	Budget func(url string) (budget, most int)
@@ -74,9 +70,8 @@ type Config struct {
 	// Sync, if set, syncs the sinks before the job is told that URLs are done, each tenth of a second and when others
 	// depend on it, on a goroutine of the store; its error is the store's. If nil, a power cut may lose records of
 	// done URLs.
-	Sync func() error
-	// Lease is how long a process that is not heard of keeps its hosts. Zero means 15 s.
-	Lease time.Duration
+	Sync  func() error
+	Lease time.Duration // how long a process that is not heard of keeps its hosts; zero means 15 s
 	// Seeding says that this process brings seeds: no other finds the job complete until Seeded, or its death.
 	Seeding bool
 	// Remember, if set, returns a host's memory for its next holder, and the gap between requests. Safe for concurrent

@@ -71,10 +71,8 @@ type Order struct {
 
 // Bounds are those of a job that an operator may change. A set one overrides that of a joining process.
 type Bounds struct {
-	// Pages of all processes together. Zero means no bound; nil means that nobody has changed it.
-	Pages *int64
-	// Time since the job was made. Zero means no bound; nil means that nobody has changed it.
-	Time *time.Duration
+	Pages *int64         // of all processes together; zero means no bound; nil means that nobody has changed it
+	Time  *time.Duration // since the job was made; zero means no bound; nil means that nobody has changed it
 }
 
 // order is what operators have said. A bound that cannot be read was not stored by us, and is left out.

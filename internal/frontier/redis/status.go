@@ -28,19 +28,16 @@ type WorkerInfo struct {
 	Use map[string]float64 `json:"use,omitempty"`
 	// Busiest is the highest use of budgets per scope, by budget and scope.
 	Busiest map[string]map[string]float64 `json:"busiest,omitempty"`
-	// Leased is how many URLs it is asking for.
-	Leased int `json:"leased"`
+	Leased  int                           `json:"leased"` // how many URLs it is asking for
 }
 
 // Worker is a process of a job.
 type Worker struct {
 	ID string `json:"id"`
 	WorkerInfo
-	Alive bool `json:"alive"` // its lease has not ended
-	// Until is when its lease ends, or has ended, by the server's clock.
-	Until time.Time `json:"until"`
-	// Doing is what it is at, for people: see [Doing].
-	Doing Doing `json:"doing"`
+	Alive bool      `json:"alive"` // its lease has not ended
+	Until time.Time `json:"until"` // when its lease ends, or has ended, by the server's clock
+	Doing Doing     `json:"doing"` // what it is at, for people: see [Doing]
 }
 
 // Status is how far a job is. The figures of partitions are of slightly different moments.
@@ -51,9 +48,8 @@ type Status struct {
 	// Ended is why nobody is at it any more, though it is not purged: see [Ended].
 	Ended Ended `json:"ended,omitempty"`
 	// Blocked is which hosts refuse, when only such remain and the job has come to its end.
-	Blocked string `json:"blocked,omitempty"`
-	// Unanswered is whether no host has answered to any request so far.
-	Unanswered bool `json:"unanswered,omitempty"`
+	Blocked    string `json:"blocked,omitempty"`
+	Unanswered bool   `json:"unanswered,omitempty"` // whether no host has answered to any request so far
 	// Unvisited is why no URL could be asked for, as the robots.txt of no host can be had; empty as soon as one was.
 	Unvisited  string            `json:"unvisited,omitempty"`
 	Created    time.Time         `json:"created"`
@@ -85,9 +81,8 @@ type Budget struct {
 	Plan string `json:"plan"` // as the term has it
 	// Used is pages, seconds, requests or bytes a second, or requests in flight, as the budget bounds; the last kinds
 	// sum what processes last told.
-	Used float64 `json:"used"`
-	// Scope is the busiest scope of a budget per scope. Empty: the whole job, or no use.
-	Scope string `json:"scope,omitempty"`
+	Used  float64 `json:"used"`
+	Scope string  `json:"scope,omitempty"` // the busiest scope of a budget per scope; empty: the whole job, or no use
 }
 
 // Doing is what a process of a job is at.
