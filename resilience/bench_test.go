@@ -15,15 +15,15 @@ func BenchmarkExecute(b *testing.B) {
 	value := new(int)
 	bind := func(v *int, end func(error)) *int { end(nil); return v }
 	retry := func(cfg resilience.RetryConfig[*int]) resilience.Policy[*int] {
-		return must[*resilience.Retry[*int]](b)(resilience.NewRetry(cfg))
+		return must(resilience.NewRetry(cfg))
 	}
 	timeout := func(after time.Duration, bind resilience.Bind[*int]) resilience.Policy[*int] {
-		return must[*resilience.Timeout[*int]](b)(resilience.NewTimeout(resilience.TimeoutConfig[*int]{After: after, Bind: bind}))
+		return must(resilience.NewTimeout(resilience.TimeoutConfig[*int]{After: after, Bind: bind}))
 	}
 	places := resilience.BulkheadConfig{MaxConcurrency: 100}
-	core := must[*resilience.Breaker](b)(resilience.NewBreaker(resilience.BreakerConfig{}))
-	pool := must[*resilience.Bulkhead](b)(resilience.NewBulkhead(places))
-	pools := must[*resilience.Isolation](b)(resilience.NewIsolation(places))
+	core := must(resilience.NewBreaker(resilience.BreakerConfig{}))
+	pool := must(resilience.NewBulkhead(places))
+	pools := must(resilience.NewIsolation(places))
 	key := func(context.Context) string { return "a" }
 	twice := 0
 	for _, bench := range []struct {
@@ -42,13 +42,13 @@ func BenchmarkExecute(b *testing.B) {
 		{"timeout", timeout(time.Minute, nil), nil},
 		{"timeout bound", timeout(time.Minute, bind), nil},
 		{"timeout waited for", timeout(time.Minute, nil), func(ctx context.Context) (*int, error) { _ = ctx.Done(); return value, nil }},
-		{"fallback", must[*resilience.Fallback[*int]](b)(resilience.NewFallback(resilience.FallbackConfig[*int]{
+		{"fallback", must(resilience.NewFallback(resilience.FallbackConfig[*int]{
 			Action: func(context.Context, *int, error) (*int, error) { return value, nil },
 		})), nil},
-		{"breaker", must[resilience.Policy[*int]](b)(resilience.NewCircuitBreaker(core, resilience.CircuitBreakerConfig[*int]{Bind: bind})), nil},
-		{"bulkhead", must[resilience.Policy[*int]](b)(resilience.NewBulkheadPolicy(pool, bind)), nil},
-		{"isolation", must[resilience.Policy[*int]](b)(resilience.NewIsolationPolicy(pools, key, bind)), nil},
-		{"hedge", must[resilience.Policy[*int]](b)(resilience.NewHedge(resilience.HedgeConfig[*int]{Bind: bind})), nil},
+		{"breaker", must(resilience.NewCircuitBreaker(core, resilience.CircuitBreakerConfig[*int]{Bind: bind})), nil},
+		{"bulkhead", must(resilience.NewBulkheadPolicy(pool, bind)), nil},
+		{"isolation", must(resilience.NewIsolationPolicy(pools, key, bind)), nil},
+		{"hedge", must(resilience.NewHedge(resilience.HedgeConfig[*int]{Bind: bind})), nil},
 		{"wrap of three", resilience.Wrap(timeout(time.Minute, nil), retry(resilience.RetryConfig[*int]{}), timeout(time.Second, nil)), nil},
 	} {
 		b.Run(bench.name, func(b *testing.B) {

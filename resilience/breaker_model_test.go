@@ -6,7 +6,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
 
 	"github.com/treadlight/crawl/internal/clock/clocktest"
@@ -183,8 +182,7 @@ func TestBreakerAgainstModel(t *testing.T) {
 		m, cfg := drawBreaker(t)
 		clk := clocktest.NewFake(epoch)
 		cfg.Clock = clk
-		b, err := resilience.NewBreaker(cfg)
-		require.NoError(t, err)
+		b := must(resilience.NewBreaker(cfg))
 		now := 0
 		var out []*modelTicket
 		for id := range rapid.IntRange(1, 150).Draw(t, "steps") {

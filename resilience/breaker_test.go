@@ -33,8 +33,7 @@ func newCircuit(t *testing.T, cfg resilience.BreakerConfig) *circuit {
 	t.Helper()
 	clk := clocktest.NewFake(epoch)
 	cfg.Clock = clk
-	b, err := resilience.NewBreaker(cfg)
-	require.NoError(t, err)
+	b := must(resilience.NewBreaker(cfg))
 	return &circuit{Breaker: b, t: t, clk: clk, tickets: map[string]resilience.Ticket{}}
 }
 
@@ -166,8 +165,7 @@ func (w *wound) Since(time.Time) time.Duration { return w.since }
 
 func TestBreakerTimeDoesNotGoBack(t *testing.T) {
 	w := &wound{Clock: clock.System(), since: 10 * s}
-	b, err := resilience.NewBreaker(resilience.BreakerConfig{BreakFor: 5 * s, Clock: w})
-	require.NoError(t, err)
+	b := must(resilience.NewBreaker(resilience.BreakerConfig{BreakFor: 5 * s, Clock: w}))
 	for range 5 {
 		ticket, err := b.Allow()
 		require.NoError(t, err)
@@ -177,7 +175,7 @@ func TestBreakerTimeDoesNotGoBack(t *testing.T) {
 	require.Equal(t, halfOpen, b.State())
 	w.since = 11 * s
 	require.Equal(t, halfOpen, b.State())
-	_, err = b.Allow()
+	_, err := b.Allow()
 	require.NoError(t, err)
 }
 
@@ -205,8 +203,7 @@ func TestBreakerSnapshot(t *testing.T) {
 
 func TestBreakerAllocatesNothing(t *testing.T) {
 	for _, w := range []resilience.Window{resilience.ConsecutiveWindow(), resilience.CountWindow(100), resilience.TimeWindow(10*s, 10)} {
-		b, err := resilience.NewBreaker(resilience.BreakerConfig{Window: w, SlowCall: time.Minute})
-		require.NoError(t, err)
+		b := must(resilience.NewBreaker(resilience.BreakerConfig{Window: w, SlowCall: time.Minute}))
 		allocs := testing.AllocsPerRun(100, func() {
 			ticket, _ := b.Allow()
 			ticket.Done(resilience.Success)

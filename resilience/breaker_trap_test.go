@@ -22,10 +22,8 @@ type circuitPolicy struct {
 
 func newPolicy(t *testing.T, cfg resilience.BreakerConfig, of resilience.CircuitBreakerConfig[string]) circuitPolicy {
 	t.Helper()
-	core, err := resilience.NewBreaker(cfg)
-	require.NoError(t, err)
-	p, err := resilience.NewCircuitBreaker(core, of)
-	require.NoError(t, err)
+	core := must(resilience.NewBreaker(cfg))
+	p := must(resilience.NewCircuitBreaker(core, of))
 	return circuitPolicy{p, core}
 }
 
@@ -72,8 +70,7 @@ func TestTimeoutOfAPolicyCounts(t *testing.T) {
 			<-ctx.Done()
 			return "", ctx.Err()
 		}
-		limit, err := resilience.NewTimeout(resilience.TimeoutConfig[string]{After: s})
-		require.NoError(t, err)
+		limit := must(resilience.NewTimeout(resilience.TimeoutConfig[string]{After: s}))
 		for _, inside := range []bool{true, false} {
 			p := newPolicy(t, resilience.BreakerConfig{Failures: 1}, resilience.CircuitBreakerConfig[string]{})
 			chain := resilience.Wrap[string](limit, p)
@@ -98,10 +95,8 @@ func TestTrapCallbackThatAsksTheBreaker(t *testing.T) {
 			_ = b.Snapshot()
 			got = append(got, resilience.CircuitEvent{Name: e.Name, From: e.From, To: e.To, Forced: e.Forced})
 		})
-		b, err := resilience.NewBreaker(resilience.BreakerConfig{Name: "api", Failures: 1, BreakFor: s, Hub: &hub})
-		require.NoError(t, err)
-		p, err := resilience.NewCircuitBreaker(b, resilience.CircuitBreakerConfig[string]{})
-		require.NoError(t, err)
+		b = must(resilience.NewBreaker(resilience.BreakerConfig{Name: "api", Failures: 1, BreakFor: s, Hub: &hub}))
+		p := must(resilience.NewCircuitBreaker(b, resilience.CircuitBreakerConfig[string]{}))
 		_, _ = p.Execute(t.Context(), down)
 		time.Sleep(s)
 		_, _ = p.Execute(t.Context(), down)
@@ -127,8 +122,7 @@ func TestTrapCallbackThatAsksTheBreaker(t *testing.T) {
 func TestTicketEndsOnce(t *testing.T) {
 	b := newCircuit(t, resilience.BreakerConfig{Failures: 2})
 	func() {
-		ticket, err := b.Allow()
-		require.NoError(t, err)
+		ticket := must(b.Allow())
 		defer ticket.Done(resilience.Failure)
 		ticket.Done(resilience.Failure)
 	}()

@@ -15,8 +15,7 @@ import (
 
 func newBulkhead(t *testing.T, cfg resilience.BulkheadConfig) *resilience.Bulkhead {
 	t.Helper()
-	b, err := resilience.NewBulkhead(cfg)
-	require.NoError(t, err)
+	b := must(resilience.NewBulkhead(cfg))
 	return b
 }
 
@@ -119,8 +118,7 @@ func TestBulkheadClose(t *testing.T) {
 
 func newIsolation(t *testing.T, cfg resilience.BulkheadConfig) *resilience.Isolation {
 	t.Helper()
-	i, err := resilience.NewIsolation(cfg)
-	require.NoError(t, err)
+	i := must(resilience.NewIsolation(cfg))
 	return i
 }
 
@@ -128,18 +126,16 @@ func newIsolation(t *testing.T, cfg resilience.BulkheadConfig) *resilience.Isola
 func TestIsolationKeepsPoolsApart(t *testing.T) {
 	i := newIsolation(t, resilience.BulkheadConfig{Name: "hosts", MaxConcurrency: 2})
 	type key struct{}
-	p, err := resilience.NewIsolationPolicy[string](i, func(ctx context.Context) string { v, _ := ctx.Value(key{}).(string); return v }, nil)
-	require.NoError(t, err)
+	p := must(resilience.NewIsolationPolicy[string](i, func(ctx context.Context) string { v, _ := ctx.Value(key{}).(string); return v }, nil))
 	for range 2 {
 		_, err := i.Acquire(t.Context(), "hangs")
 		require.NoError(t, err)
 	}
-	_, err = p.Execute(context.WithValue(t.Context(), key{}, "hangs"), up)
+	_, err := p.Execute(context.WithValue(t.Context(), key{}, "hangs"), up)
 	var refusal *resilience.BulkheadError
 	require.ErrorAs(t, err, &refusal)
 	require.Equal(t, []string{"hosts", "hangs"}, []string{refusal.Name, refusal.Key})
-	v, err := p.Execute(context.WithValue(t.Context(), key{}, "works"), up)
-	require.NoError(t, err)
+	v := must(p.Execute(context.WithValue(t.Context(), key{}, "works"), up))
 	require.Equal(t, "up", v)
 	got := i.Statistics("hangs")
 	require.Equal(t, int64(2), got.InUse)

@@ -60,7 +60,7 @@ func TestFallback(t *testing.T) {
 				var heard []resilience.FallbackEvent
 				resilience.Subscribe(&hub, func(e resilience.FallbackEvent) { heard = append(heard, e) })
 				c := newCallee(tc.r)
-				f := must[*resilience.Fallback[string]](t)(resilience.NewFallback(fallbackConfig{
+				f := must(resilience.NewFallback(fallbackConfig{
 					Name: "f", When: tc.when, Discard: c.discard, Hub: &hub,
 					Action: func(_ context.Context, v string, err error) (string, error) {
 						assert.True(t, v == tc.r.v && errors.Is(err, tc.r.err), "Action(%q, %v), want %q, %v", v, err, tc.r.v, tc.r.err)
@@ -84,7 +84,7 @@ func TestFallback(t *testing.T) {
 // Nobody waits for the replacement when the caller has given up.
 func TestFallbackCallerGaveUp(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
-	f := must[*resilience.Fallback[string]](t)(resilience.NewFallback(fallbackConfig{
+	f := must(resilience.NewFallback(fallbackConfig{
 		Action: func(context.Context, string, error) (string, error) {
 			t.Error("Action was called")
 			return "", nil
@@ -100,7 +100,7 @@ func TestFallbackCallerGaveUp(t *testing.T) {
 
 func TestFallbackDiscardsWhenActionPanics(t *testing.T) {
 	c := newCallee(result{v: "bad"})
-	f := must[*resilience.Fallback[string]](t)(resilience.NewFallback(fallbackConfig{
+	f := must(resilience.NewFallback(fallbackConfig{
 		When:    func(string, error) bool { return true },
 		Action:  func(context.Context, string, error) (string, error) { panic("action") },
 		Discard: c.discard,
@@ -111,7 +111,7 @@ func TestFallbackDiscardsWhenActionPanics(t *testing.T) {
 
 func newBudget(tb testing.TB, cfg resilience.BudgetConfig) *resilience.Budget {
 	tb.Helper()
-	return must[*resilience.Budget](tb)(resilience.NewBudget(cfg))
+	return must(resilience.NewBudget(cfg))
 }
 
 // spend takes extra calls until there are no more, at most 1000.
@@ -177,7 +177,7 @@ func TestBudgetLaw(t *testing.T) {
 		}
 		clk := clocktest.NewFake(time.Unix(0, 0))
 		cfg.Clock = clk
-		b := must[*resilience.Budget](&testing.T{})(resilience.NewBudget(cfg))
+		b := must(resilience.NewBudget(cfg))
 		var calls, extra []int64 // the bucket of each
 		inView := func(all []int64, now int64) (n int64) {
 			for _, bucket := range all {

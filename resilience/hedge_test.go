@@ -84,8 +84,7 @@ func newHedge(t *testing.T, f *server, cfg resilience.HedgeConfig[string]) *resi
 	if cfg.Classify == nil {
 		cfg.Classify = bad
 	}
-	h, err := resilience.NewHedge(cfg)
-	require.NoError(t, err)
+	h := must(resilience.NewHedge(cfg))
 	t.Cleanup(func() { require.NoError(t, h.Close()) })
 	return h
 }
@@ -206,8 +205,7 @@ func TestHedgeBudget(t *testing.T) {
 		require.Equal(t, []int64{2, 1}, []int64{calls, extra})
 
 		g := serve(try{after: 10 * s, v: "a"})
-		v, err := newHedge(t, g, resilience.HedgeConfig[string]{Delay: s, Budget: budget}).Execute(t.Context(), g.call)
-		require.NoError(t, err)
+		v := must(newHedge(t, g, resilience.HedgeConfig[string]{Delay: s, Budget: budget}).Execute(t.Context(), g.call))
 		require.Equal(t, "a", v, "the one there is goes on")
 		require.Len(t, g.at, 1)
 	})
@@ -241,8 +239,7 @@ func TestHedgeClose(t *testing.T) {
 		h := newHedge(t, f, resilience.HedgeConfig[string]{})
 		var wg sync.WaitGroup
 		wg.Go(func() {
-			v, err := h.Execute(t.Context(), f.call)
-			require.NoError(t, err, "calls under way go on")
+			v := must(h.Execute(t.Context(), f.call))
 			require.Equal(t, "a", v)
 		})
 		synctest.Wait()

@@ -21,8 +21,7 @@ func TestTrapHedgeLoserIsCancelledAndItsLateValueDiscarded(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			f := serve(tries...)
 			h := newHedge(t, f, resilience.HedgeConfig[string]{Delay: s})
-			v, err := h.Execute(t.Context(), f.call)
-			require.NoError(t, err)
+			v := must(h.Execute(t.Context(), f.call))
 			require.Equal(t, "a", v)
 			require.Equal(t, 3*s, time.Since(f.begun), "it does not wait for the deaf one")
 			require.ErrorContains(t, context.Cause(f.contexts[loser]), "was first")
@@ -139,8 +138,7 @@ func TestHedgeLosersPanicIsCounted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := serve(try{after: 2 * s, v: "a"}, try{after: 5 * s, deaf: true, do: func() { panic("late") }})
 		h := newHedge(t, f, resilience.HedgeConfig[string]{Delay: s})
-		v, err := h.Execute(t.Context(), f.call)
-		require.NoError(t, err)
+		v := must(h.Execute(t.Context(), f.call))
 		require.Equal(t, "a", v)
 		require.NoError(t, h.Close())
 		require.Equal(t, uint64(1), h.Panics())

@@ -20,14 +20,11 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 var errDown = errors.New("down")
 
 // must takes the result of a constructor that is to succeed.
-func must[P any](tb testing.TB) func(P, error) P {
-	return func(p P, err error) P {
-		tb.Helper()
-		if err != nil {
-			tb.Fatal(err)
-		}
-		return p
+func must[T any](v T, err error) T {
+	if err != nil {
+		panic(err)
 	}
+	return v
 }
 
 // result is what one attempt gives, after a while.

@@ -59,8 +59,8 @@ type subject struct {
 // breaker, and a bulkhead of one place. With a bind its values live on.
 func each(t *testing.T, bind resilience.Bind[string]) map[string]subject {
 	t.Helper()
-	core := must[*resilience.Breaker](t)(resilience.NewBreaker(resilience.BreakerConfig{Failures: 1, BreakFor: 1, SuccessThreshold: 1000}))
-	ticket := must[resilience.Ticket](t)(core.Allow())
+	core := must(resilience.NewBreaker(resilience.BreakerConfig{Failures: 1, BreakFor: 1, SuccessThreshold: 1000}))
+	ticket := must(core.Allow())
 	ticket.Done(resilience.Failure)
 	time.Sleep(time.Nanosecond)
 	probes := func() int64 {
@@ -75,15 +75,15 @@ func each(t *testing.T, bind resilience.Bind[string]) map[string]subject {
 	bulkhead, isolation := newBulkhead(t, one), newIsolation(t, one)
 	key := func(context.Context) string { return "a" }
 	return map[string]subject{
-		"retry": {must[*resilience.Retry[string]](t)(resilience.NewRetry(retryConfig{MaxAttempts: 3, Backoff: backoff.Constant(sec)})), nil},
-		"fallback": {must[*resilience.Fallback[string]](t)(resilience.NewFallback(fallbackConfig{
+		"retry": {must(resilience.NewRetry(retryConfig{MaxAttempts: 3, Backoff: backoff.Constant(sec)})), nil},
+		"fallback": {must(resilience.NewFallback(fallbackConfig{
 			Action: func(context.Context, string, error) (string, error) { return "spare", nil },
 		})), nil},
 		"timeout": {newTimeout(t, timeoutConfig{After: time.Minute, Bind: bind}), nil},
-		"breaker": {must[*resilience.CircuitBreaker[string]](t)(
+		"breaker": {must(
 			resilience.NewCircuitBreaker(core, resilience.CircuitBreakerConfig[string]{Bind: bind})), probes},
-		"bulkhead":  {must[resilience.Policy[string]](t)(resilience.NewBulkheadPolicy(bulkhead, bind)), func() int64 { return bulkhead.Statistics().InUse }},
-		"isolation": {must[resilience.Policy[string]](t)(resilience.NewIsolationPolicy(isolation, key, bind)), func() int64 { return isolation.Statistics("a").InUse }},
+		"bulkhead":  {must(resilience.NewBulkheadPolicy(bulkhead, bind)), func() int64 { return bulkhead.Statistics().InUse }},
+		"isolation": {must(resilience.NewIsolationPolicy(isolation, key, bind)), func() int64 { return isolation.Statistics("a").InUse }},
 	}
 }
 
@@ -255,14 +255,14 @@ func TestWrapWorksTogether(t *testing.T) {
 		var replaced error
 		c := newCallee(result{v: "late", after: time.Hour})
 		p := resilience.Wrap[string](
-			must[*resilience.Fallback[string]](t)(resilience.NewFallback(fallbackConfig{
+			must(resilience.NewFallback(fallbackConfig{
 				Action: func(_ context.Context, _ string, err error) (string, error) {
 					replaced = err
 					return "spare", nil
 				},
 			})),
 			newTimeout(t, timeoutConfig{Name: "total", After: 9 * sec}),
-			must[*resilience.Retry[string]](t)(resilience.NewRetry(retryConfig{Forever: true, Backoff: backoff.Constant(sec)})),
+			must(resilience.NewRetry(retryConfig{Forever: true, Backoff: backoff.Constant(sec)})),
 			newTimeout(t, timeoutConfig{Name: "try", After: 3 * sec}),
 		)
 		wantResult(t, "spare")(p.Execute(t.Context(), c.call))
@@ -307,9 +307,9 @@ func (l *law) failed(_ int, err error) bool {
 }
 
 // policy is one of those that throw values away.
-func (l *law) policy(tb testing.TB) resilience.Policy[int] {
+func (l *law) policy() resilience.Policy[int] {
 	if rapid.Bool().Draw(l.t, "retry") {
-		return must[*resilience.Retry[int]](tb)(resilience.NewRetry(resilience.RetryConfig[int]{
+		return must(resilience.NewRetry(resilience.RetryConfig[int]{
 			Backoff: backoff.Constant(0), Discard: l.discard,
 			OnRetry: func(int, resilience.RetryEvent) { l.hook("OnRetry") },
 			Classify: func(v int, err error) resilience.Classification {
@@ -320,7 +320,7 @@ func (l *law) policy(tb testing.TB) resilience.Policy[int] {
 			},
 		}))
 	}
-	return must[*resilience.Fallback[int]](tb)(resilience.NewFallback(resilience.FallbackConfig[int]{
+	return must(resilience.NewFallback(resilience.FallbackConfig[int]{
 		When: l.failed, Discard: l.discard,
 		Action: func(ctx context.Context, _ int, _ error) (int, error) { return l.call(ctx) },
 	}))
@@ -332,7 +332,7 @@ func TestValuesAreNeitherLostNorGivenTwice(t *testing.T) {
 		l := &law{t: rt, gone: make(map[int]int)}
 		var policies []resilience.Policy[int]
 		for range rapid.IntRange(1, 3).Draw(rt, "policies") {
-			policies = append(policies, l.policy(t))
+			policies = append(policies, l.policy())
 		}
 		func() {
 			defer func() {
@@ -419,7 +419,7 @@ func TestClassificationOnTheCallersEnd(t *testing.T) {
 	} {
 		ctx, cancel := context.WithCancelCause(t.Context())
 		asked := false
-		r := must[*resilience.Retry[string]](t)(resilience.NewRetry(retryConfig{Classify: func(string, error) resilience.Classification {
+		r := must(resilience.NewRetry(retryConfig{Classify: func(string, error) resilience.Classification {
 			asked = true
 			return resilience.Failure
 		}}))

@@ -48,7 +48,7 @@ func TestRegistry(t *testing.T) {
 		require.NoError(t, err)
 	}
 	wantEqual(t, "Names", r.Names(), []string{"a", "b", "c"})
-	assert.Equal(t, resilience.Policy[string](a), must[resilience.Policy[string]](t)(resilience.Lookup[string](&r, "a")))
+	assert.Equal(t, resilience.Policy[string](a), must(resilience.Lookup[string](&r, "a")))
 	lookup := func(name string) error {
 		_, err := resilience.Lookup[string](&r, name)
 		return err
@@ -79,9 +79,9 @@ func TestRegistryReplaces(t *testing.T) {
 	assert.ErrorContains(t, resilience.Replace[string](&r, "x", a), "none to replace")
 	assert.NoError(t, resilience.Put[string](&r, "x", a))
 	assert.NoError(t, resilience.Replace[int](&r, "x", b))
-	must[resilience.Policy[int]](t)(resilience.Lookup[int](&r, "x"))
+	must(resilience.Lookup[int](&r, "x"))
 	assert.ErrorIs(t, resilience.Put[string](&r, "x", c), errClose)
-	assert.Equal(t, resilience.Policy[string](c), must[resilience.Policy[string]](t)(resilience.Lookup[string](&r, "x")))
+	assert.Equal(t, resilience.Policy[string](c), must(resilience.Lookup[string](&r, "x")))
 	wantEqual(t, "closed", notes, []string{"close a", "close b"})
 	r.Close()
 	for _, err := range []error{resilience.Put[string](&r, "x", a), resilience.Replace[string](&r, "x", a)} {
@@ -92,8 +92,7 @@ func TestRegistryReplaces(t *testing.T) {
 
 func newBreakers(t *testing.T, cfg resilience.BreakersConfig) *resilience.Breakers {
 	t.Helper()
-	r, err := resilience.NewBreakers(cfg)
-	require.NoError(t, err)
+	r := must(resilience.NewBreakers(cfg))
 	return r
 }
 
@@ -109,11 +108,9 @@ func TestBreakersShareByName(t *testing.T) {
 	for _, b := range got {
 		require.Same(t, got[0], b)
 	}
-	same, err := r.Get("api", resilience.BreakerConfig{Name: "api", Failures: 3, BreakFor: 15 * s})
-	require.NoError(t, err, "a default that is written out is the same setting")
+	same := must(r.Get("api", resilience.BreakerConfig{Name: "api", Failures: 3, BreakFor: 15 * s}))
 	require.Same(t, got[0], same)
-	other, err := r.Get("other", resilience.BreakerConfig{})
-	require.NoError(t, err)
+	other := must(r.Get("other", resilience.BreakerConfig{}))
 	require.NotSame(t, got[0], other)
 	require.Equal(t, []string{"api", "other"}, r.Names())
 	have, ok := r.Lookup("api")
@@ -200,8 +197,7 @@ func TestBreakersHealth(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, http.StatusOK, get(http.MethodGet).Code)
 	for range 5 {
-		ticket, err := a.Allow()
-		require.NoError(t, err)
+		ticket := must(a.Allow())
 		ticket.Done(resilience.Failure)
 	}
 	clk.Advance(4 * s)

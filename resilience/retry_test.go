@@ -51,7 +51,7 @@ func (tc retryCase) run(t *testing.T) {
 		}
 		c := newCallee(tc.results...)
 		tc.cfg.Discard = c.discard
-		v, err := must[*resilience.Retry[string]](t)(resilience.NewRetry(tc.cfg)).Execute(ctx, c.call)
+		v, err := must(resilience.NewRetry(tc.cfg)).Execute(ctx, c.call)
 		assert.Equal(t, tc.v, v)
 		assert.True(t, errors.Is(err, tc.err), "error %v, want %v", err, tc.err)
 		var exhausted resilience.RetryError
@@ -119,7 +119,7 @@ func TestRetryDiscardsBeforeTheDelay(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		start, freed, heard := time.Now(), time.Duration(-1), false
 		c := newCallee(result{v: "bad"}, result{v: "good"})
-		r := must[*resilience.Retry[string]](t)(resilience.NewRetry(retryConfig{
+		r := must(resilience.NewRetry(retryConfig{
 			Backoff: backoff.Constant(sec), Classify: bad,
 			OnRetry: func(string, resilience.RetryEvent) { heard = freed < 0 },
 			Discard: func(string) { freed = time.Since(start) },
@@ -154,7 +154,7 @@ func TestRetryCallerGivesUp(t *testing.T) {
 					cancel(cause)
 				}()
 				c := newCallee(result{err: errDown, after: sec})
-				r := must[*resilience.Retry[string]](t)(resilience.NewRetry(retryConfig{Backoff: backoff.Constant(time.Minute)}))
+				r := must(resilience.NewRetry(retryConfig{Backoff: backoff.Constant(time.Minute)}))
 				v, err := r.Execute(ctx, c.call)
 				if v != tc.v || !errors.Is(err, tc.err) || !errors.Is(err, context.Canceled) || errors.Is(err, resilience.ErrRetriesExhausted) {
 					t.Errorf("Execute = %q, %v, want %q, %v", v, err, tc.v, tc.err)
@@ -176,7 +176,7 @@ func TestRetryTells(t *testing.T) {
 		}
 		resilience.Subscribe(&hub, func(e resilience.RetryEvent) { heard = append(heard, line(e)) })
 		c := newCallee(result{err: errDown}, result{v: "bad"}, result{v: "good"})
-		r := must[*resilience.Retry[string]](t)(resilience.NewRetry(retryConfig{
+		r := must(resilience.NewRetry(retryConfig{
 			Name: "r", MaxAttempts: 3, Backoff: backoff.Linear(sec, 0), Classify: bad, Hub: &hub,
 			OnRetry: func(v string, e resilience.RetryEvent) { told = append(told, v+" "+line(e)) },
 		}))
@@ -188,8 +188,8 @@ func TestRetryTells(t *testing.T) {
 }
 
 func TestRetryBudget(t *testing.T) {
-	budget := must[*resilience.Budget](t)(resilience.NewBudget(resilience.BudgetConfig{Ratio: 0.5, Minimum: 1}))
-	r := must[*resilience.Retry[string]](t)(resilience.NewRetry(retryConfig{
+	budget := must(resilience.NewBudget(resilience.BudgetConfig{Ratio: 0.5, Minimum: 1}))
+	r := must(resilience.NewRetry(retryConfig{
 		MaxAttempts: 10, Backoff: backoff.Constant(0), Budget: budget,
 	}))
 	var calls []int
@@ -207,7 +207,7 @@ func TestRetryBudget(t *testing.T) {
 func TestRetryClose(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCallee(result{err: errDown})
-		r := must[*resilience.Retry[string]](t)(resilience.NewRetry(retryConfig{Forever: true, Backoff: backoff.Constant(sec)}))
+		r := must(resilience.NewRetry(retryConfig{Forever: true, Backoff: backoff.Constant(sec)}))
 		go func() {
 			time.Sleep(5 * sec / 2)
 			r.Close()
@@ -220,8 +220,8 @@ func TestRetryClose(t *testing.T) {
 
 func TestAttemptsNest(t *testing.T) {
 	var seen []int
-	inner := must[*resilience.Retry[string]](t)(resilience.NewRetry(retryConfig{MaxAttempts: 2, Backoff: backoff.Constant(0)}))
-	outer := must[*resilience.Retry[string]](t)(resilience.NewRetry(retryConfig{MaxAttempts: 2, Backoff: backoff.Constant(0)}))
+	inner := must(resilience.NewRetry(retryConfig{MaxAttempts: 2, Backoff: backoff.Constant(0)}))
+	outer := must(resilience.NewRetry(retryConfig{MaxAttempts: 2, Backoff: backoff.Constant(0)}))
 	_, err := resilience.Wrap[string](outer, inner).Execute(t.Context(), func(ctx context.Context) (string, error) {
 		seen = append(seen, resilience.AttemptFrom(ctx))
 		return "", errDown
@@ -278,7 +278,7 @@ func TestRetryWhenSeesAttemptAndElapsed(t *testing.T) {
 		var seen []string
 		var told []time.Duration
 		c := newCallee(result{v: "bad", after: sec}, result{err: errDown, after: sec}, result{v: "bad", after: sec}, result{v: "never"})
-		r := must[*resilience.Retry[string]](t)(resilience.NewRetry(retryConfig{
+		r := must(resilience.NewRetry(retryConfig{
 			Forever: true, Backoff: backoff.Constant(2 * sec),
 			When: func(v string, err error, a resilience.Attempt) bool {
 				seen = append(seen, fmt.Sprintf("%q %v %d %v", v, err, a.Number, a.Elapsed))
@@ -296,7 +296,7 @@ func TestRetryWhenSeesAttemptAndElapsed(t *testing.T) {
 // Whoever has given up is not asked whether to go on.
 func TestRetryWhenIsNotAskedAfterTheCaller(t *testing.T) {
 	ctx, leave := context.WithCancel(t.Context())
-	r := must[*resilience.Retry[string]](t)(resilience.NewRetry(retryConfig{
+	r := must(resilience.NewRetry(retryConfig{
 		When: func(string, error, resilience.Attempt) bool { t.Error("asked"); return true },
 	}))
 	_, err := r.Execute(ctx, func(context.Context) (string, error) { leave(); return "", errDown })
@@ -308,8 +308,7 @@ func TestRetryWhenIsNotAskedAfterTheCaller(t *testing.T) {
 
 func TestForeverBreak(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		b, err := resilience.NewBreaker(resilience.BreakerConfig{Failures: 1, BreakFor: math.MaxInt64})
-		require.NoError(t, err)
+		b := must(resilience.NewBreaker(resilience.BreakerConfig{Failures: 1, BreakFor: math.MaxInt64}))
 		time.Sleep(s)
 		ticket, err := b.Allow()
 		require.NoError(t, err)
@@ -324,8 +323,7 @@ func TestForeverBreak(t *testing.T) {
 // The first calls of a hedge with a quantile go by Delay, later ones by what was measured.
 func TestForeverHedgeDelay(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		h, err := resilience.NewHedge(resilience.HedgeConfig[int]{Delay: math.MaxInt64, Quantile: 0.5})
-		require.NoError(t, err)
+		h := must(resilience.NewHedge(resilience.HedgeConfig[int]{Delay: math.MaxInt64, Quantile: 0.5}))
 		time.Sleep(s)
 		var calls atomic.Int32
 		lasts := func(d time.Duration) {

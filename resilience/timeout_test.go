@@ -20,7 +20,7 @@ type timeoutConfig = resilience.TimeoutConfig[string]
 
 func newTimeout(tb testing.TB, cfg timeoutConfig) *resilience.Timeout[string] {
 	tb.Helper()
-	return must[*resilience.Timeout[string]](tb)(resilience.NewTimeout(cfg))
+	return must(resilience.NewTimeout(cfg))
 }
 
 func TestTimeout(t *testing.T) {

@@ -46,8 +46,7 @@ func loopback(t *testing.T, handler http.HandlerFunc) *httptest.Server {
 
 func newClient(t *testing.T, cfg transport.ClientConfig) *transport.Client {
 	t.Helper()
-	c, err := transport.NewClient(cfg)
-	require.NoError(t, err)
+	c := must(transport.NewClient(cfg))
 	t.Cleanup(func() { require.NoError(t, c.Close()) })
 	return c
 }
@@ -83,8 +82,7 @@ func TestClientVerbs(t *testing.T) {
 		{"Delete", func() (*http.Response, error) { return c.Delete(ctx, "a") }, map[string]string{"method": "DELETE", "path": "/api/a"}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			res, err := tc.send()
-			require.NoError(t, err)
+			res := must(tc.send())
 			want := map[string]string{"body": "", "type": "", "accept": ""}
 			maps.Copy(want, tc.want)
 			var got map[string]string
@@ -92,8 +90,7 @@ func TestClientVerbs(t *testing.T) {
 			require.Equal(t, want, got)
 		})
 	}
-	res, err := c.Head(ctx, "a")
-	require.NoError(t, err)
+	res := must(c.Head(ctx, "a"))
 	require.NoError(t, res.Body.Close())
 	require.Equal(t, "HEAD", res.Request.Method)
 
@@ -206,8 +203,7 @@ func TestClientCloseIdleConnections(t *testing.T) {
 	c := newClient(t, transport.ClientConfig{BaseURL: site.URL})
 	var peers [3]string
 	for i := range peers {
-		res, err := c.Get(t.Context(), "/")
-		require.NoError(t, err)
+		res := must(c.Get(t.Context(), "/"))
 		peers[i] = read(t, res)
 		if i == 1 {
 			c.HTTP().CloseIdleConnections()
@@ -268,8 +264,7 @@ func TestBaseGuardsRedirects(t *testing.T) {
 
 func TestBaseCloseEndsDials(t *testing.T) {
 	before := goleak.IgnoreCurrent()
-	silent, err := net.Listen("tcp", "127.0.0.1:0")
-	require.NoError(t, err)
+	silent := must(net.Listen("tcp", "127.0.0.1:0"))
 	defer silent.Close()
 	base := transport.NewBase(transport.BaseConfig{})
 	ctx, cancel := context.WithCancel(t.Context())

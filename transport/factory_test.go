@@ -17,8 +17,7 @@ import (
 
 func newFactory(t *testing.T, cfg transport.FactoryConfig) *transport.Factory {
 	t.Helper()
-	f, err := transport.NewFactory(cfg)
-	require.NoError(t, err)
+	f := must(transport.NewFactory(cfg))
 	t.Cleanup(func() { require.NoError(t, f.Close()) })
 	return f
 }
@@ -46,8 +45,7 @@ func TestFactoryBuildsOnce(t *testing.T) {
 	for _, c := range clients {
 		require.Same(t, clients[0], c)
 	}
-	other, err := f.Client("b")
-	require.NoError(t, err)
+	other := must(f.Client("b"))
 	require.NotSame(t, clients[0], other)
 	require.EqualValues(t, 2, built.Load())
 	require.Equal(t, []string{"a", "b"}, f.Names())
@@ -61,10 +59,8 @@ func TestFactorySharesItsTransport(t *testing.T) {
 	})})
 	peers := map[string]string{}
 	for _, name := range []string{"a", "b", "own"} {
-		c, err := f.Client(name)
-		require.NoError(t, err)
-		res, err := c.Get(t.Context(), "/")
-		require.NoError(t, err)
+		c := must(f.Client(name))
+		res := must(c.Get(t.Context(), "/"))
 		peers[name] = read(t, res)
 	}
 	require.Equal(t, peers["a"], peers["b"])
@@ -149,18 +145,15 @@ func TestFactoryInvalidate(t *testing.T) {
 		return transport.ClientConfig{}, nil
 	}})
 	require.NoError(t, f.Invalidate("a"), "what was not built")
-	old, err := f.Client("a")
-	require.NoError(t, err)
+	old := must(f.Client("a"))
 	other, err := f.Client("b")
 	require.NoError(t, err)
 	require.NoError(t, f.Invalidate("a"))
 	_, err = old.Get(t.Context(), "http://a.test/")
 	require.ErrorIs(t, err, resilience.ErrClosed)
-	next, err := f.Client("a")
-	require.NoError(t, err, "it gave its place back")
+	next := must(f.Client("a"))
 	require.NotSame(t, old, next)
-	same, err := f.Client("b")
-	require.NoError(t, err)
+	same := must(f.Client("b"))
 	require.Same(t, other, same)
 	require.EqualValues(t, 3, built.Load())
 }

@@ -160,8 +160,7 @@ func TestBulkheadIsPerChainAndIsolationPerHost(t *testing.T) {
 		{isolation, "http://a.test/", "http://b.test/", false},
 		{isolation, "http://a.test/", "http://a.test:8080/", false},
 	} {
-		first, err := tc.rt.RoundTrip(get(t, tc.url))
-		require.NoError(t, err)
+		first := must(tc.rt.RoundTrip(get(t, tc.url)))
 		second, err := tc.rt.RoundTrip(get(t, tc.sameAs))
 		if tc.forbidden {
 			require.ErrorIs(t, err, resilience.ErrBulkheadFull, tc.sameAs)

@@ -27,8 +27,7 @@ func retrying(t testing.TB, cfg retryConfig, base http.RoundTripper) http.RoundT
 	if cfg.Backoff == nil {
 		cfg.Backoff = backoff.Constant(0)
 	}
-	p, err := transport.NewRetry(cfg)
-	require.NoError(t, err)
+	p := must(transport.NewRetry(cfg))
 	return transport.Layers{Retry: p}.Chain(base)
 }
 
@@ -52,8 +51,7 @@ func TestRetriesUseOneConnection(t *testing.T) {
 			url, base, conns := onLoopback(t, everyThird(page))
 			rt := retrying(t, retryConfig{MaxAttempts: 3}, base)
 			for range 20 {
-				res, err := rt.RoundTrip(counting(get(t, url), conns))
-				require.NoError(t, err)
+				res := must(rt.RoundTrip(counting(get(t, url), conns)))
 				require.Equal(t, 200, res.StatusCode)
 				require.Equal(t, 3, transport.Attempts(res))
 				require.Equal(t, page, read(t, res))
@@ -137,8 +135,7 @@ func TestWhichRequestsAreRetried(t *testing.T) {
 			rt := retrying(t, retryConfig{MaxAttempts: 3}, stub(func(req *http.Request) (*http.Response, error) {
 				text := ""
 				if req.Body != nil {
-					b, err := io.ReadAll(req.Body)
-					require.NoError(t, err)
+					b := must(io.ReadAll(req.Body))
 					text = string(b)
 				}
 				bodies = append(bodies, text)
@@ -302,8 +299,7 @@ func TestHedgeClosesTheBodyOfALateLoser(t *testing.T) {
 				require.Equal(t, time.Duration(4-loser)*time.Second, time.Since(start))
 				time.Sleep(10 * time.Second)
 				require.Positive(t, late.closed.Load())
-				rest, err := io.ReadAll(late)
-				require.NoError(t, err)
+				rest := must(io.ReadAll(late))
 				require.Empty(t, rest, "and it was drained")
 			})
 		})

@@ -354,8 +354,7 @@ func TestStandardVariables(t *testing.T) {
 			if c.file != "" {
 				src.File, src.Reader = "crawl.yaml", strings.NewReader(c.file)
 			}
-			loaded, err := Load(src)
-			require.NoError(t, err)
+			loaded := must(Load(src))
 			got := loaded.Config.Traces
 			require.Equal(t, c.want.Endpoint, got.Endpoint)
 			require.ElementsMatch(t, c.want.Headers, got.Headers)
@@ -365,8 +364,7 @@ func TestStandardVariables(t *testing.T) {
 	_, err := Load(Sources{Env: []string{"OTEL_EXPORTER_OTLP_ENDPOINT=collector:4318"}})
 	require.ErrorContains(t, err, "OTEL_EXPORTER_OTLP_ENDPOINT")
 	require.ErrorContains(t, err, "is no URL of a collector")
-	loaded, err := Load(Sources{Env: []string{"OTEL_EXPORTER_OTLP_HEADERS=api-key=hush"}})
-	require.NoError(t, err)
+	loaded := must(Load(Sources{Env: []string{"OTEL_EXPORTER_OTLP_HEADERS=api-key=hush"}}))
 	var b strings.Builder
 	require.NoError(t, loaded.WriteYAML(&b))
 	require.NotContains(t, b.String(), "hush")

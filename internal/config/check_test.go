@@ -240,8 +240,7 @@ func TestParseBudget(t *testing.T) {
 		"5/host /x":      "5 false /x",
 		"1_0/crawl  /x ": "10 true /x",
 	} {
-		b, err := ParseBudget(text)
-		require.NoError(t, err)
+		b := must(ParseBudget(text))
 		require.Equal(t, want, fmt.Sprint(b.MaxPages, b.PerCrawl, b.Match))
 	}
 }
@@ -352,8 +351,7 @@ func TestFormatDuration(t *testing.T) {
 		100 * time.Hour: "100h", 1500 * time.Millisecond: "1.5s", 10 * time.Minute: "10m", -time.Minute: "-1m",
 	} {
 		require.Equal(t, want, formatDuration(d))
-		back, err := time.ParseDuration(want)
-		require.NoError(t, err)
+		back := must(time.ParseDuration(want))
 		require.Equal(t, d, back)
 	}
 }

@@ -189,8 +189,7 @@ extract:
 
 	var b strings.Builder
 	require.NoError(t, l.WriteYAML(&b))
-	again, err := loadText(b.String())
-	require.NoError(t, err)
+	again := must(loadText(b.String()))
 	require.Equal(t, l.Config, again.Config, "what is written is read back the same")
 }
 
@@ -283,8 +282,7 @@ func TestPartsWithoutAPlace(t *testing.T) {
 		"{output: {record: [text, body, metadata, main-text]}}":                  "",
 		"{output: {format: csv}}":                                                "",
 	} {
-		l, err := loadText(strings.Replace(text, "{a: b}", "{a: css:b}", 1))
-		require.NoError(t, err)
+		l := must(loadText(strings.Replace(text, "{a: b}", "{a: css:b}", 1)))
 		told := strings.Join(l.Warnings, "\n")
 		if want == "" {
 			require.NotContains(t, told, "output.record", text)

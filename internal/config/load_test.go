@@ -18,8 +18,7 @@ func yamlFile(text string) Sources {
 
 func mustLoad(t *testing.T, src Sources) *Loaded {
 	t.Helper()
-	l, err := Load(src)
-	require.NoError(t, err)
+	l := must(Load(src))
 	return l
 }
 

@@ -136,8 +136,7 @@ func flags(pairs ...string) (given []FlagValue) {
 // first is the configuration of a first run.
 func first(t *testing.T, src Sources) *Config {
 	t.Helper()
-	loaded, err := Load(src)
-	require.NoError(t, err)
+	loaded := must(Load(src))
 	var b bytes.Buffer
 	require.NoError(t, loaded.Config.Save(&b))
 	back, err := Load(Sources{File: "saved.yaml", Reader: &b})
@@ -168,8 +167,7 @@ func TestSavedIsWhole(t *testing.T) {
 	require.Equal(t, []string{"Authorization: Bearer s3cret", `X-Quote: "a" 'b'`}, c.Fetch.Headers, "credentials are needed again")
 	first(t, Sources{})
 	// With nothing given now, all is as it was.
-	again, err := Load(Sources{Saved: c, SavedIn: "out"})
-	require.NoError(t, err)
+	again := must(Load(Sources{Saved: c, SavedIn: "out"}))
 	require.Equal(t, *c, again.Config)
 	require.Equal(t, "state out", again.Origins["concurrency"].String())
 	require.Equal(t, "state out", again.Origins["scope.include[1]"].String())
@@ -201,8 +199,7 @@ func TestSavedGivesWay(t *testing.T) {
 			if tc.file != "" {
 				src.File, src.Reader = "now.yaml", strings.NewReader(tc.file)
 			}
-			got, err := Load(src)
-			require.NoError(t, err)
+			got := must(Load(src))
 			want := Default()
 			tc.want(&want)
 			require.Equal(t, want, got.Config)
@@ -300,11 +297,9 @@ func TestSavedNamesStay(t *testing.T) {
 		text := b.String()
 		_, err := Load(Sources{File: "settings.yaml", Reader: strings.NewReader(text)})
 		require.ErrorContains(t, err, tc.refused, "as a file that a person has written")
-		saved, err := Load(Sources{File: "settings.yaml", Reader: strings.NewReader(text), SavedIn: "out"})
-		require.NoError(t, err)
+		saved := must(Load(Sources{File: "settings.yaml", Reader: strings.NewReader(text), SavedIn: "out"}))
 		require.Equal(t, old, saved.Config)
-		resumed, err := Load(Sources{Saved: &saved.Config, SavedIn: "out"})
-		require.NoError(t, err)
+		resumed := must(Load(Sources{Saved: &saved.Config, SavedIn: "out"}))
 		require.Equal(t, old, resumed.Config)
 	}
 }
@@ -363,12 +358,10 @@ func TestSavedPathsMoveAlong(t *testing.T) {
 	}
 	c.State.Dir = begun
 	before := c.Seeds.Files[0]
-	text, err := c.SaveIn(begun)
-	require.NoError(t, err)
+	text := must(c.SaveIn(begun))
 	require.NotContains(t, text, begun)
 	require.Equal(t, before, c.Seeds.Files[0], "what is saved is not changed")
-	back, err := LoadSaved(moved, text)
-	require.NoError(t, err)
+	back := must(LoadSaved(moved, text))
 	for i, p := range paths(&back) {
 		require.Equal(t, in(moved, fmt.Sprint("f", i)), *p)
 	}

@@ -228,11 +228,9 @@ func TestLayersAgainstAModel(t *testing.T) {
 				model[f.path], from[f.path] = v, fromFlag
 			}
 		}
-		text, err := json.Marshal(file)
-		require.NoError(t, err)
+		text := must(json.Marshal(file))
 		src.File, src.Reader = "m.json", bytes.NewReader(text)
-		l, err := Load(src)
-		require.NoError(t, err)
+		l := must(Load(src))
 		for i := range rows {
 			f := &rows[i]
 			want, source := f.bound(f.def), fromDefault
