@@ -3,6 +3,7 @@ package crawl
 import (
 	"cmp"
 	"encoding/json"
+	"fmt"
 	"iter"
 	"net/http"
 	"net/url"
@@ -274,6 +275,17 @@ func (p *Page) Follow(ref string, options ...FollowOption) Followed {
 		f.Reason, f.Detail = decision.Code.String(), decision.Reason()
 	}
 	return f
+}
+
+// Emit has an item written with the record of the page: by each of the sinks that takes its type, as [Items] does, before the
+// record, and acknowledged with it. So after whatever end of the process an item is in the file once, and those of a handler
+// that fails are not. The error is that no sink takes the type, that it cannot be encoded as JSON, that the items of the page
+// exceed 1 MiB, or that the handler has returned. It may be called by any goroutine until then.
+func (p *Page) Emit(item any) error {
+	if err := p.inner.Emit(item); err != nil {
+		return fmt.Errorf("emit %T: %w", item, err)
+	}
+	return nil
 }
 
 // Meta is what [WithMeta] attached under a key. Empty: nothing.

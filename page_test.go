@@ -7,10 +7,12 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -93,7 +95,7 @@ func TestPage(t *testing.T) {
 	require.Empty(t, slices.Collect(none.XPath("//a")))
 	require.Panics(t, func() { p.First("li[") })
 	require.Panics(t, func() { require.Empty(t, slices.Collect(p.XPath("//li["))) })
-	require.Equal(t, crawl.Followed{URL: url + "/goods/x", Reason: "over", Detail: "the handler of the page has returned: follow links before that"}, p.Follow("x"))
+	require.Equal(t, crawl.Followed{URL: url + "/goods/x", Reason: "over", Detail: "the handler of the page has returned"}, p.Follow("x"))
 }
 
 func collect(p *crawl.Page) (blocks []string) {
@@ -357,4 +359,83 @@ func TestRequests(t *testing.T) {
 	require.ElementsMatch(t, []string{
 		"GET /plain home", "form POST /form home", "form POST /form ", "GET /to/moved home", "form POST /to/kept home", "HEAD /head", "GET / once more",
 	}, got)
+}
+
+// Items are in their files once, whatever ends the process, and those of handlers that fail are not.
+func TestEmit(t *testing.T) {
+	type book struct {
+		Title string `json:"title"`
+		On    string `json:"on"`
+	}
+	type note struct{ Text string }
+	pages := site{"/": ""}
+	for i := range 30 {
+		pages["/"] += fmt.Sprintf("<a href=/%d>x</a>", i)
+		pages[fmt.Sprint("/", i)] = fmt.Sprintf("<h1>Book %d</h1>", i)
+	}
+	cfg, url := fast(pages, t)
+	dir := t.TempDir()
+	cfg.State.Dir = filepath.Join(dir, "state")
+	var handled atomic.Int64
+	handler := func(_ context.Context, p *crawl.Page) error {
+		title := p.First("h1").Text()
+		if title == "" {
+			return nil
+		}
+		require.NoError(t, p.Emit(book{title, p.URL.Path}))
+		require.NoError(t, p.Emit(&note{"of " + title}))
+		require.ErrorContains(t, p.Emit(42), "emit int: no sink takes items of type int")
+		require.ErrorContains(t, p.Emit(func() {}), "unsupported type")
+		if p.URL.Path == "/7" {
+			return errors.New("it is not to be")
+		}
+		if handled.Add(1) == 10 {
+			return crawl.ErrStop
+		}
+		return nil
+	}
+	files := func(position func(string) *crawl.Position) (all []crawl.Sink) {
+		books, err := crawl.Items[book](filepath.Join(dir, "books.jsonl"), position("books.jsonl"))
+		require.NoError(t, err)
+		notes, err := crawl.Items[note](filepath.Join(dir, "notes.jsonl"), position("notes.jsonl"))
+		require.NoError(t, err)
+		return []crawl.Sink{books, notes}
+	}
+	cfg.Concurrency, cfg.OnPage = 1, handler
+	cfg.Sinks = files(func(string) *crawl.Position { return nil })
+	run(t, cfg, url)
+	for _, s := range cfg.Sinks {
+		require.NoError(t, s.Close())
+	}
+	file, err := os.OpenFile(filepath.Join(dir, "books.jsonl"), os.O_APPEND|os.O_WRONLY, 0)
+	require.NoError(t, err)
+	_, err = file.WriteString("{\"title\":\"what a crash left behind")
+	require.NoError(t, err)
+	require.NoError(t, file.Close())
+
+	state, err := crawl.OpenState(crawl.StateConfig{Dir: cfg.State.Dir})
+	require.NoError(t, err)
+	kept := state.Config()
+	kept.OnPage, kept.Sinks = handler, files(func(name string) *crawl.Position {
+		p := state.Position(filepath.Join(dir, name))
+		return &p
+	})
+	run(t, kept, url)
+	for _, s := range kept.Sinks {
+		require.NoError(t, s.Close())
+	}
+	var want []string
+	for i := range 30 {
+		if i != 7 {
+			want = append(want, fmt.Sprintf(`{"title":"Book %d","on":"/%d"}`, i, i))
+		}
+	}
+	text, err := os.ReadFile(filepath.Join(dir, "books.jsonl"))
+	require.NoError(t, err)
+	require.ElementsMatch(t, want, strings.Split(strings.TrimSpace(string(text)), "\n"))
+	text, err = os.ReadFile(filepath.Join(dir, "notes.jsonl"))
+	require.NoError(t, err)
+	require.Equal(t, 29, strings.Count(string(text), `{"Text":"of Book `))
+	_, err = crawl.Items[book](filepath.Join(dir, "books.jsonl"), nil)
+	require.ErrorContains(t, err, "exists and is not empty")
 }

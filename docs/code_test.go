@@ -17,6 +17,9 @@ import (
 	"github.com/treadlight/crawl/resilience/binder"
 )
 
+// Book is an item of the code below.
+type Book struct{ Title, Price, List string }
+
 // The Go code of docs/how-to/use-in-go.md, in its order. It is compiled here, and the test
 // below says what of it is not as it is there.
 var goCode = []any{
@@ -42,11 +45,15 @@ var goCode = []any{
 			return nil
 		})
 		r.Handle("/catalogue/{name}/index.html", func(_ context.Context, p *crawl.Page) error {
-			fmt.Println(p.Meta("list"), p.Param("name"), p.First("h1").Text(), p.First(".price").Text())
-			return nil
+			return p.Emit(Book{Title: p.First("h1").Text(), Price: p.First(".price").Text(), List: p.Meta("list")})
 		})
+		books, err := crawl.Items[Book]("books.jsonl", nil) // a line of JSON each
+		if err != nil {
+			return err
+		}
+		defer books.Close()
 		cfg := crawl.DefaultConfig()
-		cfg.Router = r
+		cfg.Router, cfg.Sinks = r, []crawl.Sink{books}
 		c, err := crawl.New(cfg)
 		if err != nil {
 			return err

@@ -170,8 +170,28 @@ func writeTo(sinks []sink.Sink, r *result, what string) error {
 		return nil
 	}
 	for _, s := range sinks {
+		if err := writeItems(s, r.rec); err != nil {
+			return fmt.Errorf("write %s: %w", what, err)
+		}
 		if err := s.Write(r.rec); err != nil {
 			return fmt.Errorf("write %s: %w", what, err)
+		}
+	}
+	return nil
+}
+
+// writeItems gives a sink the items that it takes.
+func writeItems(s sink.Sink, rec *sink.Record) error {
+	to, ok := s.(sink.ItemSink)
+	if !ok {
+		return nil
+	}
+	for _, item := range rec.Items {
+		if !to.Takes(item.Value) {
+			continue
+		}
+		if err := to.WriteItem(rec, item); err != nil {
+			return err
 		}
 	}
 	return nil

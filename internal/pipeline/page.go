@@ -3,10 +3,12 @@ package pipeline
 import (
 	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
 	"runtime/debug"
+	"slices"
 	"sync"
 	"time"
 
@@ -42,10 +44,16 @@ type visit struct {
 	out  result     // of which the links are followed
 	from *frontier.Lease
 	left int // of maxFollowed
+
+	items []sink.Item
+	room  int // of maxItems
 }
 
 // maxFollowed is how many links a handler may follow on one page, as many as are followed of a page's own.
 const maxFollowed = 10_000
+
+// maxItems bounds the items of a page, in bytes of their JSON.
+const maxItems = 1 << 20
 
 // classHandler is the class of the error of a page whose handler failed.
 const classHandler = "handler"
@@ -60,8 +68,10 @@ var (
 
 // The errors of [Page.Follow], beside those of a reference that is no URL.
 var (
-	ErrPageOver   = errors.New("the handler of the page has returned: follow links before that")
+	ErrPageOver   = errors.New("the handler of the page has returned")
 	ErrTooManyOut = fmt.Errorf("a handler follows at most %d links of a page", maxFollowed)
+
+	errItems = fmt.Errorf("the items of a page have more than %d bytes", maxItems)
 )
 
 // FollowReason is the name of an error of [Page.Follow].
@@ -129,6 +139,29 @@ func (p *Page) Follow(ref string, q Request) (canonical.URL, scope.Decision, err
 	return u, d, nil
 }
 
+// Emit has an item written with the record of the page, if the handler does not fail. It may be called by several
+// goroutines.
+func (p *Page) Emit(value any) error {
+	v := p.visit
+	text, err := json.Marshal(value)
+	if err != nil {
+		return err
+	}
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	switch {
+	case v.w == nil:
+		return ErrPageOver
+	case v.room < len(text):
+		return errItems
+	case !slices.ContainsFunc(v.w.p.cfg.Sinks, func(s sink.Sink) bool { to, ok := s.(sink.ItemSink); return ok && to.Takes(value) }):
+		return fmt.Errorf("no sink takes items of type %T", value)
+	}
+	v.room -= len(text)
+	v.items = append(v.items, sink.Item{Value: value, JSON: text})
+	return nil
+}
+
 // handle has the handler look at the page of r. An error means that the page is not done.
 func (w *processor) handle(ctx context.Context, r *result, f *fetched) error {
 	page := &Page{Record: *r.rec, base: f.lease.URL, tree: &w.p.cfg.Tree, asked: r.asked}
@@ -138,7 +171,7 @@ func (w *processor) handle(ctx context.Context, r *result, f *fetched) error {
 			page.base = base
 		}
 	}
-	v := &visit{w: w, from: f.lease, left: maxFollowed}
+	v := &visit{w: w, from: f.lease, left: maxFollowed, room: maxItems}
 	page.visit = v
 	defer v.end()
 	err := w.call(ctx, page)
@@ -148,6 +181,7 @@ func (w *processor) handle(ctx context.Context, r *result, f *fetched) error {
 		fallthrough
 	case err == nil:
 		r.links = append(followed, r.links...) // they come first: what they say of a URL counts
+		r.rec.Items = v.items
 		return nil
 	case errors.Is(err, ErrNotHandled) || ctx.Err() != nil:
 		return err

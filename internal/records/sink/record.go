@@ -64,6 +64,8 @@ type Record struct {
 	// was sent whose answer a 304 stands for, if that is known. Lines have neither.
 	Exchange *fetch.Capture `json:"-"`
 	SameAs   time.Time      `json:"-"`
+	// Items are what handlers emitted, for an [ItemSink].
+	Items []Item `json:"-"`
 }
 
 // Meta is what a page says about itself. Package extract's Meta converts to it.

@@ -57,6 +57,21 @@ type Durable interface {
 	Sync() error
 }
 
+// Item is a value that a handler emitted for a page.
+type Item struct {
+	Value any
+	JSON  []byte // of it, without a line break
+}
+
+// ItemSink is a Sink that takes items, too, those of a page right before its record.
+type ItemSink interface {
+	Sink
+	// Takes reports whether it takes a value. It is safe for concurrent use.
+	Takes(value any) bool
+	// WriteItem takes an item that it says it takes, as Write does a record.
+	WriteItem(r *Record, item Item) error
+}
+
 // Position is how far a destination is.
 type Position struct {
 	Path    string // as it was opened; "-" is standard output; empty for a plain writer
@@ -185,6 +200,18 @@ func (w *Writer) Write(r *Record) error {
 		w.pending++
 	}
 	if len(w.buf) < flushSize {
+		return nil
+	}
+	return w.Flush()
+}
+
+// WriteLine takes a line as it is, which ends itself, in place of a record.
+func (w *Writer) WriteLine(line []byte) error {
+	if w.err != nil {
+		return w.err
+	}
+	w.buf = append(w.buf, line...)
+	if w.pending++; len(w.buf) < flushSize {
 		return nil
 	}
 	return w.Flush()
