@@ -95,17 +95,6 @@ func TestKeysAreDrawn(t *testing.T) {
 	require.NotEqual(t, a.Key(), b.Key())
 }
 
-func TestSecondOpenIsRefused(t *testing.T) {
-	dir := t.TempDir()
-	s := openState(t, dir, Config{})
-	_, err := Open(dir, Config{})
-	var inUse *sqlitedb.InUseError
-	require.ErrorAs(t, err, &inUse)
-	require.Equal(t, os.Getpid(), inUse.PID)
-	require.NoError(t, s.Close())
-	openState(t, dir, Config{})
-}
-
 func TestFingerprintOf(t *testing.T) {
 	for _, text := range []string{"http://a.test/", "https://xn--bcher-kva.test:8080/%C3%BC?q=%20#"} {
 		u, err := canonical.Parse(text)
@@ -434,51 +423,11 @@ func TestRates(t *testing.T) {
 	a := learned("a.test", time.Second, 4.85)
 	a.Pause, a.RetryUntil, a.HeldUntil = 1500*time.Millisecond, ratesNow.Add(time.Minute+time.Microsecond), ratesNow.Add(time.Second)
 	put(s, testItem(t, 1, "http://a.test/"), false)
-	saveRates(t, s, learned("b.test:8080", time.Minute, 1), a, learned("old.test", 25*time.Hour, 1))
+	saveRates(t, s, learned("b.test:8080", time.Minute, 1), a, learned("old.test", 25*time.Hour, 1), learned("d.test", 3*time.Hour, 1))
+	saveRates(t, s, learned("c.test", 2*time.Hour, 1)) // and there is room for three
 	require.Equal(t, s.path, s.Rates().Path())
 	s = reopen(t, s)
 	require.Zero(t, s.Left().Known)
 	a.RetryUntil = ratesNow.Add(time.Minute + time.Millisecond) // never earlier than it was
-	require.Equal(t, []ratelimit.HostMemory{a, learned("b.test:8080", time.Minute, 1)}, loadRates(t, s))
-}
-
-// Of two entries the newer one counts, but no order to wait is lost.
-func TestRatesMerge(t *testing.T) {
-	older, newer := learned("a.test", time.Minute, 1), learned("a.test", time.Second, 2)
-	older.RetryUntil = ratesNow.Add(time.Minute)
-	want := newer
-	want.RetryUntil = older.RetryUntil
-	for _, order := range [][]ratelimit.HostMemory{{older, newer}, {newer, older}} {
-		s := openState(t, t.TempDir(), ratesConfig())
-		saveRates(t, s, order[0])
-		saveRates(t, s, order[1])
-		require.Equal(t, []ratelimit.HostMemory{want}, loadRates(t, s))
-	}
-}
-
-// Those used last are kept, and what says nothing any more is not.
-func TestRatesAreBounded(t *testing.T) {
-	s := openState(t, t.TempDir(), ratesConfig())
-	saveRates(t, s, learned("a.test", 4*time.Hour, 1), learned("b.test", 2*time.Hour, 1), learned("c.test", 3*time.Hour, 1), learned("d.test", time.Hour, 1))
-	hosts := loadRates(t, s)
-	require.Len(t, hosts, 3)
-	require.Equal(t, []string{"d.test", "b.test", "c.test"}, []string{hosts[0].Domain, hosts[1].Domain, hosts[2].Domain})
-	s.cfg.clock.(*clocktest.Fake).Advance(22 * time.Hour)
-	saveRates(t, s)
-	require.EqualValues(t, 1, ask(t, s, `SELECT count(*) FROM rates`))
-}
-
-// Rows that no limiter has written are passed over, and told of.
-func TestRatesDamage(t *testing.T) {
-	s := openState(t, t.TempDir(), ratesConfig())
-	saveRates(t, s, learned("a.test", 0, 1), learned("b.test", time.Hour, 1))
-	require.NoError(t, s.Close())
-	edit(t, s.path, `UPDATE rates SET rate = -1 WHERE host = 'b.test'`)
-	s = openState(t, filepath.Dir(s.path), s.cfg)
-	hosts, damage, err := s.Rates().Load()
-	require.NoError(t, err)
-	require.Len(t, hosts, 1)
-	require.Equal(t, 1, damage.Lines)
-	require.Equal(t, 2, damage.First)
-	require.ErrorContains(t, damage.Err, "rate = -1")
+	require.Equal(t, []ratelimit.HostMemory{a, learned("b.test:8080", time.Minute, 1), learned("c.test", 2*time.Hour, 1)}, loadRates(t, s))
 }
