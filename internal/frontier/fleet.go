@@ -77,7 +77,11 @@ func (f *fleet) sweep(now, wake time.Time) time.Time {
 	f.partIdle(now, lingerFor)
 	if len(f.hosts) >= f.cfg.MaxHosts {
 		f.partIdle(now, 0) // others may have something to do
-		f.makePlace(now)
+		if !now.Before(f.resting.next) {
+			for _, h := range f.refusing(now, f.cfg.Slots, false) {
+				f.part(h, now) // nor have those anything to do for long
+			}
+		}
 	}
 	spent := f.drained()
 	if spent && !f.spent { // it may be the end
@@ -109,17 +113,13 @@ func (f *fleet) sweep(now, wake time.Time) time.Time {
 func (f *fleet) swept(now time.Time, a *Answer) {
 	f.activating = false
 	for _, left := range a.Hosts {
-		h := f.hosts[left.Name]
-		if h != nil && !h.foreign || f.owner.Until(left.Name).IsZero() {
+		if f.owner.Until(left.Name).IsZero() {
 			continue // it was lost since
 		}
-		if h == nil {
-			h = f.adopt(left.Name)
+		if h := f.enter(&left); h != nil {
+			f.expect(h, left.Queued)
+			f.offer(h, now, now)
 		}
-		h.foreign, h.known, h.lease = false, int32(left.Pages), left.Lease
-		h.history.Visited = left.Pages > left.Queued
-		f.expect(h, left.Queued)
-		f.offer(h, now, now)
 	}
 	if len(a.Hosts) > 0 {
 		f.pause, f.askAt, f.complete, f.none = 0, now, false, false
@@ -172,7 +172,6 @@ func (f *fleet) arrived(now time.Time, a *Answer) {
 	}
 	f.expect(h, a.Left)
 	f.offer(h, now, now)
-	f.review(h, now)
 }
 
 func (f *fleet) updated(now time.Time, n Update) {
@@ -277,16 +276,6 @@ func (f *fleet) partLeaving(now time.Time) {
 	}
 	clear(f.leaving[len(stay):])
 	f.leaving = stay
-}
-
-// makePlace gives hosts back that refuse to be asked for long, for others to have their places.
-func (f *fleet) makePlace(now time.Time) {
-	if now.Before(f.resting.next) {
-		return
-	}
-	for _, h := range f.refusing(now, f.cfg.Slots, false) {
-		f.part(h, now)
-	}
 }
 
 // partIdle gives back the hosts that have had no URL for a while. Those that have work again, which may be for ever,

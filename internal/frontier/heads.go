@@ -249,6 +249,20 @@ func (b *backlog) activate(now time.Time) {
 	}
 }
 
+// enter takes a host into memory that was inactive. It is nil if it is there already.
+func (b *backlog) enter(left *HostLeft) *host {
+	h := b.hosts[left.Name]
+	switch {
+	case h == nil:
+		h = b.adopt(left.Name)
+	case !h.foreign:
+		return nil
+	}
+	h.foreign, h.known, h.returned, h.lease = false, int32(left.Pages), int32(left.Returned), left.Lease
+	h.history.Visited = left.Pages > left.Queued-left.Others
+	return h
+}
+
 // activated takes in hosts that were inactive. A host may come twice, if URLs were put while it was being activated.
 func (b *backlog) activated(now time.Time, a *Answer) error {
 	b.activating = false
@@ -257,19 +271,15 @@ func (b *backlog) activated(now time.Time, a *Answer) error {
 		left.Queued += more.urls
 		left.Others += more.others
 		left.Pages += more.urls - more.others
-		h := b.hosts[left.Name]
-		if h != nil && !h.foreign || left.Queued == 0 {
+		if left.Queued == 0 {
 			continue
 		}
-		if h == nil {
-			h = b.adopt(left.Name)
+		if h := b.enter(&left); h != nil {
+			h.over = &overflow{tally: tally{left.Queued, left.Others}, bound: firstPlace}
+			b.resting.remove(left.Name)
+			b.inactive -= int64(left.Queued)
+			b.offer(h, now, now)
 		}
-		h.foreign, h.known, h.returned = false, int32(left.Pages), int32(left.Returned)
-		h.history.Visited = left.Pages > left.Queued-left.Others
-		h.over = &overflow{tally: tally{left.Queued, left.Others}, bound: firstPlace}
-		b.resting.remove(left.Name)
-		b.inactive -= int64(left.Queued)
-		b.offer(h, now, now)
 	}
 	if !a.More && len(b.interim) == 0 && b.inactive > 0 {
 		return fmt.Errorf("%d URLs of hosts that had no room are not where they were put", b.inactive)
