@@ -62,9 +62,9 @@ type shared struct {
 	bound atomic.Int32 // groups of addresses whose budget holds
 	live  atomic.Int32 // groups that listen to the answers of their members
 
-	pending []*tokenSource // that want tokens, each at most once
-	bell    chan struct{}  // holds one: there are some
-	active  []*tokenSource // of scopes, for usedSince
+	pending []*tokenSource   // that want tokens, each at most once
+	bell    chan struct{}    // holds one: there are some
+	use     map[string]int64 // of tokens, by the keys of their sources, for usedSince
 
 	news  journal[Event] // of groups
 	fresh atomic.Bool    // some of it is untold
@@ -74,7 +74,7 @@ func (h *shared) init(l *AdaptiveRateLimiter) {
 	h.l = l
 	c := &l.cfg
 	h.bell = make(chan struct{}, 1)
-	h.groups = make(map[groupKey]*group)
+	h.groups, h.use = make(map[groupKey]*group), make(map[string]int64)
 	h.idle, _ = simplelru.NewLRU[*group, struct{}](c.MaxTombstones, nil) // which wants one or more
 	if c.GlobalRPS == 0 && c.GlobalConcurrency == 0 && c.GlobalBytes == 0 {
 		return

@@ -71,17 +71,13 @@ type tokenSource struct {
 	key    string
 	bucket SharedBucket // whose capacity is also the most of a lease
 
-	size     int64         // of the next lease
-	batches  [4]tokenBatch // the one that ends first comes first; of size zero for none
-	owed     int64         // used before they were charged
-	asking   bool          // a question is queued or under way
-	again    clock.Instant
-	failed   bool  // the last question was not answered
-	used     int64 // since it was made
-	reported int64 // of that, by usedSince
-
-	active *[]*tokenSource // those of scopes of which something was used since usedSince; nil: it is of none
-	listed bool            // it is among them
+	size    int64         // of the next lease
+	batches [4]tokenBatch // the one that ends first comes first; of size zero for none
+	owed    int64         // used before they were charged
+	asking  bool          // a question is queued or under way
+	again   clock.Instant
+	failed  bool             // the last question was not answered
+	use     map[string]int64 // by key, of all sources: what was used since usedSince
 }
 
 type tokenBatch struct {
@@ -95,7 +91,7 @@ func (h *shared) newTokenSource(of *budget, name, key string, rate float64) *tok
 		return nil
 	}
 	b := SharedBucket{name, min(max(int64(math.Ceil(rate*batchSpan.Seconds())), 1), maxShared), min(rate, maxSourceRate)}
-	return &tokenSource{of: of, key: cfg.FleetName + "/" + key, bucket: b, size: 1, again: never}
+	return &tokenSource{of: of, key: cfg.FleetName + "/" + key, bucket: b, size: 1, again: never, use: h.use}
 }
 
 // left is how many tokens there are now; below zero: so many are owed.
@@ -110,10 +106,8 @@ func (f *tokenSource) left(now clock.Instant) int64 {
 }
 
 func (f *tokenSource) spend(now clock.Instant, n int64) {
-	f.used += n
-	if f.active != nil && !f.listed && len(*f.active) < maxActive {
-		f.listed = true
-		*f.active = append(*f.active, f)
+	if used, known := f.use[f.key]; known || len(f.use) < maxActive {
+		f.use[f.key] = used + n
 	}
 	for i := range f.batches {
 		if ls := &f.batches[i]; now < ls.until {
@@ -400,7 +394,7 @@ func (r *UseRates) Now() (budgets map[string]float64, scopes map[string]map[stri
 	}
 	now := r.l.cfg.Clock.Now()
 	if now.Sub(r.last) >= time.Second || len(r.marks) == 0 {
-		r.marks = append(r.marks, useMark{r.last, r.l.shared.usedSince(busiestScopes)})
+		r.marks = append(r.marks, useMark{r.last, r.l.shared.usedSince()})
 		r.last = now
 	}
 	for len(r.marks) > 1 && now.Sub(r.marks[1].from) >= useSpan {
@@ -431,30 +425,20 @@ func (r *UseRates) Now() (budgets map[string]float64, scopes map[string]map[stri
 	return budgets, all
 }
 
-// usedSince tells what was used of budgets that processes share since it was called before: of IPRPS and SiteRPS in
-// the n scopes of which most was. Of more than maxActive scopes the first that were used are looked at.
-func (h *shared) usedSince(n int) uses {
+// useNames are the settings of the budgets, by the beginnings of their keys.
+var useNames = map[string]string{"global": "global_rps", "bytes": "global_bytes", "ip": "ip_rps", "site": "site_rps"}
+
+// usedSince tells what was used of budgets that processes share since it was called before, by the setting: of IPRPS and
+// SiteRPS in the scopes of which most was. Of more than maxActive scopes the first that were used are looked at.
+func (h *shared) usedSince() uses {
 	all := make(uses)
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	take := func(name, scope string, f *tokenSource) {
-		if f != nil {
-			all.add("ratelimit."+name, scope, float64(f.used-f.reported))
-			f.reported, f.listed = f.used, false
-		}
+	for key, n := range h.use {
+		kind, scope, _ := strings.Cut(strings.TrimPrefix(key, h.l.cfg.FleetName+"/"), ":")
+		all.add("ratelimit."+useNames[kind], scope, float64(n))
 	}
-	for _, f := range h.active {
-		kind, scope, _ := strings.Cut(strings.TrimPrefix(f.key, h.l.cfg.FleetName+"/"), ":")
-		take(kind+"_rps", scope, f)
-	}
-	clear(h.active)
-	h.active = h.active[:0]
-	if b := h.global; b != nil {
-		take("global_rps", "", b.tokenSource)
-		if b.caps != nil {
-			take("global_bytes", "", b.caps.tokenSource)
-		}
-	}
-	all.keepBusiest(n)
+	clear(h.use)
+	all.keepBusiest(busiestScopes)
 	return all
 }

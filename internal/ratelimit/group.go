@@ -131,9 +131,7 @@ func (h *shared) newGroup(now clock.Instant, key groupKey) *group {
 	if g.cap > 0 {
 		name := key.String()
 		kind, _, _ := strings.Cut(name, ":")
-		if g.tokenSource = h.newTokenSource(&g.budget, kind, name, rps); g.tokenSource != nil {
-			g.tokenSource.active = &h.active
-		}
+		g.tokenSource = h.newTokenSource(&g.budget, kind, name, rps)
 		g.capacity = g.capacityAt(g.cap)
 	}
 	g.bind(g.cap > 0)

@@ -51,8 +51,6 @@ const (
 	// a share p of the requests with probability p^(n-1); below runChance it is not chance.
 	runLeast  = 4
 	runChance = 1e-3
-	// slack is the share of its rate below which a group is not what bounds its members.
-	slack = 0.5
 	// A merge is undone if, after judgeAfter, the members get less together than the part worth of what they got
 	// before.
 	judgeAfter = 2 * time.Minute
@@ -315,7 +313,6 @@ type merge struct {
 	review      clock.Instant
 	retryUntil  clock.Instant
 	trialAt     clock.Instant  // when the controller's trial was sent; zero while none is out
-	refusedAt   clock.Instant  // the latest refusal; at first, when they were merged
 	begun       map[*state]int // members whose strategy has begun anew, and their answers since the run did
 	total       int            // answers of all since the run of refusals began
 	run         *state         // who was refused the last times
@@ -337,7 +334,7 @@ func (g *group) mergeMembers(now clock.Instant) {
 	host := control.Host{Start: at, Floor: floor, Ceiling: top, Memory: control.Memory{Rate: float32(at)}}
 	g.merge = &merge{
 		strategy: g.l.strategy.New(&g.l.control, now, host),
-		window:   g.l.window, refusedAt: now, begun: make(map[*state]int), retryUntil: never, before: all, since: now,
+		window:   g.l.window, begun: make(map[*state]int), retryUntil: never, before: all, since: now,
 	}
 	g.setWatch(nil)
 	g.replan(now)
@@ -427,8 +424,7 @@ func (g *group) learn(s *state, now, sentAt clock.Instant, class outcome.Class, 
 	return refused
 }
 
-// parts says why the members are to part, if so: one is refused alone, they get far less together than before, or the
-// common rate has long bounded nobody.
+// parts says why the members are to part, if so: one is refused alone, or they get far less together than before.
 func (g *group) parts(s *state, now, sentAt clock.Instant, refused bool) (hosts []string, before float64, why string) {
 	m := g.merge
 	alone := m.refusedAlone(s, now, sentAt, refused)
@@ -443,9 +439,6 @@ func (g *group) parts(s *state, now, sentAt clock.Instant, refused bool) (hosts 
 		return []string{s.domain}, 0, s.domain + " was refused again and again while the others were served"
 	case costs:
 		return nil, m.before, fmt.Sprintf("together they got less than the %.3g/s that they had got each for itself", m.before)
-	case now.Sub(m.refusedAt) >= g.l.cfg.DomainStateTTL &&
-		float64(m.window.Sum(now).Total)/g.l.cfg.StatsWindow.Seconds() < slack*g.bucket.rate.rps():
-		return nil, 0, "the common rate has long bounded nobody"
 	}
 	return nil, 0, ""
 }
@@ -458,7 +451,6 @@ func (m *merge) refusedAlone(s *state, now, sentAt clock.Instant, refused bool) 
 		m.otherServed = m.otherServed || s != m.run && sentAt > m.runAt
 		return false
 	}
-	m.refusedAt = now
 	if s != m.run {
 		m.run, m.runAt, m.length, m.otherServed, m.total = s, now, 1, false, 0
 		for member := range m.begun {

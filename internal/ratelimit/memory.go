@@ -99,19 +99,19 @@ func (l *AdaptiveRateLimiter) moment() moment {
 }
 
 // time is the wall time of an instant; of never, the zero time.
-func (m moment) time(i clock.Instant) time.Time {
+func (at moment) time(i clock.Instant) time.Time {
 	if i == never {
 		return time.Time{}
 	}
-	return m.wall.Add(i.Sub(m.now))
+	return at.wall.Add(i.Sub(at.now))
 }
 
 // instant is that of a wall time; of the zero time, never.
-func (m moment) instant(t time.Time) clock.Instant {
+func (at moment) instant(t time.Time) clock.Instant {
 	if t.IsZero() {
 		return never
 	}
-	return m.now.Add(min(max(t.Sub(m.wall), -longest), longest))
+	return at.now.Add(min(max(t.Sub(at.wall), -longest), longest))
 }
 
 // Remember yields what is known of each domain, in no order, without unknown and invalid ones. No lock is held in the
