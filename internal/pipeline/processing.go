@@ -193,14 +193,11 @@ func (w *processor) content(r *result, f *fetched) {
 	w.lost(rec.URL)
 	w.read = true
 	page := &w.found
-	rec.Title, rec.Lang, rec.Text, rec.Meta = page.Title, page.Lang, page.Text, sink.Meta(page.Meta)
+	rec.Title, rec.Lang, rec.Text, rec.Meta = page.Title, page.Lang, page.Text, page.Meta
 	rec.Charset = cmp.Or(page.Charset, rec.Charset)
 	w.examine(r, f) // before what may spend the budget: it costs little, and traps are to be known
 	w.tree(rec, l.URL, f.resp.Body)
-	rec.Directives, rec.Next, rec.Prev = page.Directives, page.Next, page.Prev
-	for _, a := range page.Alternates {
-		rec.Alternates = append(rec.Alternates, sink.Alternate(a))
-	}
+	rec.Directives, rec.Next, rec.Prev, rec.Alternates = page.Directives, page.Next, page.Prev, page.Alternates
 	if w.p.cfg.SkipNoindex && l.Kind == frontier.Page {
 		r.unindexed = page.NoIndex || !page.UnavailableAfter.IsZero() && page.UnavailableAfter.Before(f.sent)
 	}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/treadlight/crawl/internal/fetch"
 	"github.com/treadlight/crawl/internal/ratelimit/outcome"
+	"github.com/treadlight/crawl/internal/web/extract"
 )
 
 // Record is what became of one URL. Zero fields mean that there is nothing to say, and most of them are left out of
@@ -68,16 +69,11 @@ type Record struct {
 	Items []Item `json:"-"`
 }
 
-// Meta is what a page says about itself. Package extract's Meta converts to it.
-type Meta struct {
-	Description string `json:"description,omitempty" doc:"meta description"`
-	Robots      string `json:"robots,omitempty" doc:"meta robots; several are joined by \", \""`
-	Generator   string `json:"generator,omitempty" doc:"meta generator"`
-	Canonical   string `json:"canonical,omitempty" doc:"link rel=canonical, resolved"`
-	OGTitle     string `json:"og_title,omitempty" doc:"Open Graph title"`
-	OGType      string `json:"og_type,omitempty" doc:"Open Graph type"`
-	OGImage     string `json:"og_image,omitempty" doc:"Open Graph image, as written"`
-}
+// Meta is what a page says about itself.
+type Meta = extract.Meta
+
+// Alternate is another form of a page.
+type Alternate = extract.Alternate
 
 // Sitemap is what a sitemap or a feed was. Links of a record of kind "sitemap" are counted here and not listed: there
 // may be 50,000.
@@ -90,13 +86,6 @@ type Sitemap struct {
 	Problems     int       `json:"problems,omitempty" doc:"things that are wrong with it"`
 	Problem      string    `json:"problem,omitempty" doc:"the first of them in words, with its line"`
 	LastModified time.Time `json:"last_modified,omitzero" doc:"the latest date in it"`
-}
-
-// Alternate is another form of a page. Package extract's Alternate converts to it.
-type Alternate struct {
-	Href     string `json:"href" doc:"canonical URL of one"`
-	HrefLang string `json:"hreflang,omitempty" doc:"its language"`
-	Type     string `json:"type,omitempty" doc:"its media type"`
 }
 
 // Error is why a URL has no answer, or not the whole of it. Class is one of a small set of names, to count by;

@@ -14,13 +14,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/treadlight/crawl/internal/lab/docpage"
-	"github.com/treadlight/crawl/internal/web/extract"
-)
-
-// The pipeline converts one into the other; a field more in either breaks here.
-var (
-	_ = Meta(extract.Meta{})
-	_ = Alternate(extract.Alternate{})
 )
 
 // full is a record with every field set.
@@ -30,10 +23,10 @@ func full() *Record {
 		FetchedAt: time.Date(2026, 11, 20, 16, 39, 1, 234e6, time.UTC), Attempt: 1, RedirectTo: "https://example.com/z",
 		ContentType: "text/html", Charset: "utf-8", IgnoredCodings: "none", Bytes: 12345, WireBytes: 2345, Truncated: true, Digest: "sha256:00ff", SimHash: "00000000000000ff", Duplicate: "near", DuplicateOf: "http://a.test/", Change: "changed",
 		Title: `Tee & "Kaffee" <b>`, Lang: "de",
-		Meta:       Meta{"d", "r", "g", "https://example.com/c", "ot", "oy", "oi"},
+		Meta:       Meta{Description: "d", Robots: "r", Generator: "g", Canonical: "https://example.com/c", OGTitle: "ot", OGType: "oy", OGImage: "oi"},
 		Sitemap:    &Sitemap{"urlset", 3, 1, 2, 4, 5, "line 7: x", time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)},
 		Directives: []string{"noindex", "max-snippet:20"}, Next: "https://example.com/n", Prev: "https://example.com/p",
-		Alternates:    []Alternate{{"https://example.com/de", "de", "text/html"}, {"https://example.com/x", "", ""}},
+		Alternates:    []Alternate{{Href: "https://example.com/de", HrefLang: "de", Type: "text/html"}, {Href: "https://example.com/x"}},
 		NofollowLinks: []string{"https://example.com/1"},
 		Links:         []string{"https://example.com/1", `https://example.com/?\`}, Resources: []string{"https://example.com/i.png"}, Text: "a\nb\tc",
 		Fields: Named{{Name: "f", Values: []string{"1"}, Number: true}}, FieldsError: "fe", Properties: Named{{Name: "og:a", Values: []string{"b", "c"}, List: true}},
@@ -239,7 +232,7 @@ func fuzzed(a, b, c string, n int64, flags uint8) *Record {
 	}
 	if flags&8 != 0 {
 		r.Directives, r.NofollowLinks, r.Next, r.Prev = []string{a, c}, []string{b}, c, a
-		r.Alternates = []Alternate{{a, b, c}, {Href: b}}
+		r.Alternates = []Alternate{{Href: a, HrefLang: b, Type: c}, {Href: b}}
 	}
 	if flags&4 != 0 {
 		r.Error, r.Resources = &Error{a, c}, []string{c}

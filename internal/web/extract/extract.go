@@ -99,13 +99,13 @@ type Link struct {
 
 // Meta is the metadata of a page. Each field is the first of its name, with space collapsed, at most 1 KiB.
 type Meta struct {
-	Description string `json:"description,omitempty"`
-	Robots      string `json:"robots,omitempty"` // all of them, joined by ", "
-	Generator   string `json:"generator,omitempty"`
-	Canonical   string `json:"canonical,omitempty"` // link rel=canonical, resolved
-	OGTitle     string `json:"og_title,omitempty"`
-	OGType      string `json:"og_type,omitempty"`
-	OGImage     string `json:"og_image,omitempty"` // as written
+	Description string `json:"description,omitempty" doc:"meta description"`
+	Robots      string `json:"robots,omitempty" doc:"meta robots; several are joined by \", \""`
+	Generator   string `json:"generator,omitempty" doc:"meta generator"`
+	Canonical   string `json:"canonical,omitempty" doc:"link rel=canonical, resolved"`
+	OGTitle     string `json:"og_title,omitempty" doc:"Open Graph title"`
+	OGType      string `json:"og_type,omitempty" doc:"Open Graph type"`
+	OGImage     string `json:"og_image,omitempty" doc:"Open Graph image, as written"`
 }
 
 // Result is what was read of a page.

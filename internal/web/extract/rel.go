@@ -15,9 +15,9 @@ const (
 
 // Alternate is another form of the page: a translation, a feed, a printable one.
 type Alternate struct {
-	Href     string // canonical
-	HrefLang string // as written, at most 1 KiB; empty if it is not said
-	Type     string // the media type in lower case; empty if it is not said
+	Href     string `json:"href" doc:"canonical URL of one"`
+	HrefLang string `json:"hreflang,omitempty" doc:"its language"` // as written, at most 1 KiB
+	Type     string `json:"type,omitempty" doc:"its media type"`   // in lower case
 }
 
 // relation is a canonical, next, prev or alternate link, resolved at the end of the page.
