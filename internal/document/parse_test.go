@@ -140,3 +140,10 @@ func inside(t *testing.T, n document.Node, lines int) {
 		inside(t, item, lines)
 	}
 }
+
+func TestProblems(t *testing.T) {
+	first, second := &document.SyntaxError{Line: 1, Text: "is odd"}, &document.SyntaxError{Line: 2, Text: "is even"}
+	err := error(document.Problems[*document.SyntaxError]{first, second})
+	require.EqualError(t, err, first.Error()+"\n"+second.Error())
+	require.ErrorIs(t, err, second)
+}
