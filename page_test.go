@@ -308,14 +308,17 @@ func TestRequests(t *testing.T) {
 	cfg.State.Dir = filepath.Join(t.TempDir(), "state")
 	var got []string
 	router := crawl.NewRouter()
-	router.Handle("label:form", func(_ context.Context, p *crawl.Page) error {
-		got = append(got, "form "+p.Method+" "+p.URL.Path+" "+p.Meta("from"))
-		return nil
-	})
-	router.Handle("/{path...}", func(_ context.Context, p *crawl.Page) error {
-		got = append(got, strings.TrimSpace(p.Method+" "+p.URL.Path+" "+p.Meta("from")+p.Label()))
-		return nil
-	})
+	note := func(what string) crawl.HandlerFunc {
+		return func(_ context.Context, p *crawl.Page) error {
+			mu.Lock()
+			defer mu.Unlock()
+			got = append(got, what+p.Method+" "+p.URL.Path+" "+p.Meta("from"))
+			return nil
+		}
+	}
+	router.Handle("label:form", note("form "))
+	router.Handle("label:once more", note("once more "))
+	router.Handle("/{path...}", note(""))
 	cfg.Router = router
 	cfg.OnPage = func(_ context.Context, p *crawl.Page) error {
 		if p.URL.Path != "/" {
@@ -341,6 +344,8 @@ func TestRequests(t *testing.T) {
 		} {
 			require.Equal(t, "invalid", p.Follow("/bad", bad).Reason)
 		}
+		mu.Lock()
+		defer mu.Unlock()
 		if len(asked) == 1 {
 			return crawl.ErrStop // the rest is for the next run
 		}
@@ -357,7 +362,7 @@ func TestRequests(t *testing.T) {
 		"POST /moved  text/plain x", "GET /to/moved", "POST /kept  text/plain y", "POST /to/kept  text/plain y", "HEAD /head", "POST /broken", "GET /",
 	}, asked)
 	require.ElementsMatch(t, []string{
-		"GET /plain home", "form POST /form home", "form POST /form ", "GET /to/moved home", "form POST /to/kept home", "HEAD /head", "GET / once more",
+		"GET /plain home", "form POST /form home", "form POST /form ", "GET /to/moved home", "form POST /to/kept home", "HEAD /head ", "once more GET / ",
 	}, got)
 }
 
