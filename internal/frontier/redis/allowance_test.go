@@ -1,7 +1,6 @@
 package redis
 
 import (
-	"encoding/json"
 	"fmt"
 	"sync"
 	"testing"
@@ -148,34 +147,40 @@ func TestBudgetsOfHosts(t *testing.T) {
 	require.EqualValues(t, 1, c.counts.refused.Load())
 }
 
-// The time of a job begins when it is made, whenever its processes come.
-func TestElapsed(t *testing.T) {
-	r := newRig(t)
-	require.Zero(t, r.open().Elapsed())
-	r.clk.Advance(90 * time.Second)
-	require.Equal(t, 90*time.Second, r.open().Elapsed())
-}
-
-// Operators see what the job has and what is used of it.
+// Operators see what the job has and what is used of it: pages drawn, the time since the job was made, whenever its
+// processes came, the sum of what these have told, and of a budget that each scope has the busiest.
 func TestStatusTellsBudgets(t *testing.T) {
 	r := realTime(newRig(t))
 	terms := func(c *Config) {
 		c.MaxPages = 640
-		c.Terms = map[string]string{"max_pages": "640", "max_time": "1h", "ratelimit.global_rps": "50", "depth": "3"}
+		c.Terms = map[string]string{
+			"max_pages": "640", "max_time": "1h", "ratelimit.global_rps": "50", "ratelimit.ip_rps": "5", "ratelimit.site_rps": "9", "depth": "3",
+		}
 	}
-	for _, rate := range []float64{20, 22.5} {
+	for rate, ips := range map[float64]map[string]float64{
+		20: {"192.0.2.1": 2, "192.0.2.2": 1.5}, 22.5: {"192.0.2.2": 1.5, "192.0.2.3": 2.5},
+	} {
 		s := r.open(terms, func(c *Config) {
-			c.Tell = func(i *WorkerInfo) { i.Use = map[string]float64{"ratelimit.global_rps": rate} }
+			c.Tell = func(i *WorkerInfo) {
+				i.Leased, i.Use, i.Busiest = 3, map[string]float64{"ratelimit.global_rps": rate}, map[string]map[string]float64{"ratelimit.ip_rps": ips}
+			}
 		})
 		use(t, s, 0, 1)
 	}
 	st := r.status()
-	require.Len(t, st.Budgets, 3)
-	require.InDelta(t, 12, st.Budgets[0].Used, 12, "drawn, some ahead of their use")
-	require.GreaterOrEqual(t, st.Budgets[0].Used, 2.0)
-	require.Equal(t, Budget{Name: "max_time", Plan: "1h", Used: st.Budgets[1].Used}, st.Budgets[1])
-	require.Equal(t, Budget{Name: "ratelimit.global_rps", Plan: "50", Used: 42.5}, st.Budgets[2], "the sum of what both have told")
-	text, err := json.Marshal(st.Budgets)
-	require.NoError(t, err)
-	require.Contains(t, string(text), `{"name":"max_pages","plan":"640"`)
+	require.Len(t, st.Budgets, 5)
+	require.InDelta(t, 12, st.Budgets[0].Used, 10, "drawn, some ahead of their use")
+	require.Equal(t, []Budget{
+		{Name: "max_pages", Plan: "640", Used: st.Budgets[0].Used}, {Name: "max_time", Plan: "1h", Used: st.Budgets[1].Used},
+		{Name: "ratelimit.global_rps", Plan: "50", Used: 42.5}, {Name: "ratelimit.ip_rps", Plan: "5", Used: 3, Scope: "192.0.2.2"},
+		{Name: "ratelimit.site_rps", Plan: "9"},
+	}, st.Budgets)
+	require.Len(t, st.Workers, 2)
+	require.Equal(t, Crawling, st.Workers[0].Doing)
+	require.True(t, st.Complete)
+	require.WithinDuration(t, st.Now, st.Workers[0].Until, time.Minute)
+	r = newRig(t)
+	require.Zero(t, r.open().Elapsed())
+	r.clk.Advance(90 * time.Second)
+	require.Equal(t, 90*time.Second, r.open().Elapsed())
 }

@@ -53,27 +53,6 @@ func TestEnded(t *testing.T) {
 	}
 }
 
-// Of a budget that each scope has operators see the busiest, of all processes together.
-func TestStatusTellsTheBusiest(t *testing.T) {
-	r := realTime(newRig(t))
-	terms := func(c *Config) { c.Terms = map[string]string{"ratelimit.ip_rps": "5", "ratelimit.site_rps": "9"} }
-	for _, use := range []map[string]float64{{"192.0.2.1": 2, "192.0.2.2": 1.5}, {"192.0.2.2": 1.5, "192.0.2.3": 2.5}} {
-		r.open(terms, func(c *Config) {
-			c.Tell = func(i *WorkerInfo) {
-				i.Leased, i.Busiest = 3, map[string]map[string]float64{"ratelimit.ip_rps": use}
-			}
-		})
-	}
-	st := r.status()
-	require.Equal(t, []Budget{
-		{Name: "ratelimit.ip_rps", Plan: "5", Used: 3, Scope: "192.0.2.2"}, {Name: "ratelimit.site_rps", Plan: "9"},
-	}, st.Budgets)
-	require.Len(t, st.Workers, 2)
-	require.Equal(t, Crawling, st.Workers[0].Doing)
-	require.True(t, st.Complete)
-	require.WithinDuration(t, st.Now, st.Workers[0].Until, time.Minute)
-}
-
 // A process that has come is heard of again as soon as it has hosts, and not only when its lease is renewed.
 func TestFirstBeat(t *testing.T) {
 	r := newRig(t)
