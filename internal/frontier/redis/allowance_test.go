@@ -171,8 +171,10 @@ func TestStatusTellsBudgets(t *testing.T) {
 	require.Len(t, st.Budgets, 5)
 	require.InDelta(t, 12, st.Budgets[0].Used, 10, "drawn, some ahead of their use")
 	require.Equal(t, []Budget{
-		{Name: "max_pages", Plan: "640", Used: st.Budgets[0].Used}, {Name: "max_time", Plan: "1h", Used: st.Budgets[1].Used},
-		{Name: "ratelimit.global_rps", Plan: "50", Used: 42.5}, {Name: "ratelimit.ip_rps", Plan: "5", Used: 3, Scope: "192.0.2.2"},
+		{Name: "max_pages", Plan: "640", Used: st.Budgets[0].Used},
+		{Name: "max_time", Plan: "1h", Used: st.Budgets[1].Used},
+		{Name: "ratelimit.global_rps", Plan: "50", Used: 42.5},
+		{Name: "ratelimit.ip_rps", Plan: "5", Used: 3, Scope: "192.0.2.2"},
 		{Name: "ratelimit.site_rps", Plan: "9"},
 	}, st.Budgets)
 	require.Len(t, st.Workers, 2)

@@ -63,7 +63,7 @@ func TestSetPages(t *testing.T) {
 		require.NoError(t, err, "all of them have counted")
 		for bound := (<-joined).Pages; *bound != 60; bound = (<-joined).Pages {
 		}
-		require.Eventually(t, func() bool { _, last := c.Pages(used + 1000); return last }, redistest.Patience, time.Millisecond, "what they have used is more")
+		require.Eventually(t, func() bool { used, last = use(t, c, used, 1); return last }, redistest.Patience, time.Millisecond, "what they have used is more")
 	})
 }
 
