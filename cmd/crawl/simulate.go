@@ -11,14 +11,11 @@ import (
 )
 
 // simulateCommand runs strategies against model servers.
-func simulateCommand(s cli.Streams) *cobra.Command { return simulateAmong(s, lab.Scenarios()) }
-
-// simulateAmong is simulateCommand with the scenarios of all.
-func simulateAmong(s cli.Streams, all []lab.Scenario) *cobra.Command {
-	o := simulate.Options{Streams: s, All: all}
+func simulateCommand(s cli.Streams) *cobra.Command {
+	o := simulate.Options{Streams: s}
 	cmd := verb("simulate")
 	cmd.Args = cobra.ArbitraryArgs // names of scenarios, beside the command below it
-	cmd.ValidArgsFunction = cobra.FixedCompletions(lab.Names(all), cobra.ShellCompDirectiveNoFileComp)
+	cmd.ValidArgsFunction = cobra.FixedCompletions(lab.Names(lab.Scenarios()), cobra.ShellCompDirectiveNoFileComp)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		o.Patterns, o.Given = args, cmd.Flags().Changed
 		return o.Run(cmd.Context())

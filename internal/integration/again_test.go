@@ -12,7 +12,6 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -24,7 +23,6 @@ import (
 	"github.com/treadlight/crawl/internal/assembly"
 	"github.com/treadlight/crawl/internal/config"
 	"github.com/treadlight/crawl/internal/lab/fetchtest"
-	"github.com/treadlight/crawl/internal/records/sink/warc"
 )
 
 // versions is a site of pages that have a version each, and tells it.
@@ -135,24 +133,6 @@ func TestAgain(t *testing.T) {
 	})
 }
 
-// Pages that are new enough are not asked for, and a round without anything to do is none
-// whose seeds cannot be reached.
-func TestAgainMaxAge(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		site := versions{"/": "1", "/a": "1"}
-		net := fetchtest.Serve(t, map[string]http.Handler{"a.test": site})
-		dir := filepath.Join(t.TempDir(), "state")
-		kept(t, dir, net.DialContext, 0)
-		time.Sleep(time.Hour)
-		changes, c := round(t, dir, net.DialContext, assembly.Again{MaxAge: 2 * time.Hour}, nil)
-		require.Empty(t, changes)
-		require.Equal(t, "done", c.Snapshot().State.String())
-		require.Zero(t, c.Snapshot().Requests)
-		changes, _ = round(t, dir, net.DialContext, assembly.Again{MaxAge: time.Minute}, func(cfg *assembly.Config) { cfg.Fetch.Conditional = false })
-		require.Equal(t, map[string]string{"/": "200 unchanged", "/a": "200 unchanged"}, changes)
-	})
-}
-
 // A round that was asked for and did not begin leaves the state as it was; one that has begun
 // is resumed with the settings it began with.
 func TestAgainBegins(t *testing.T) {
@@ -183,36 +163,6 @@ func TestAgainBegins(t *testing.T) {
 		_, err := assembly.OpenAgain(assembly.StateConfig{Dir: filepath.Join(dir, "none")}, assembly.Again{})
 		require.True(t, errors.Is(err, os.ErrNotExist))
 	})
-}
-
-// answersIn is the URL of each response in the archives of a directory, in the order in which
-// they were written, and the blocks of the first record.
-func answersIn(t *testing.T, dir string) (urls []string, info string) {
-	t.Helper()
-	files, err := filepath.Glob(filepath.Join(dir, "*.warc.gz"))
-	require.NoError(t, err)
-	for _, path := range files {
-		f, err := os.Open(path)
-		require.NoError(t, err)
-		r := warc.NewReader(f)
-		for {
-			rec, err := r.Next()
-			if errors.Is(err, io.EOF) {
-				break
-			}
-			require.NoError(t, err)
-			switch rec.Get("WARC-Type") {
-			case "warcinfo":
-				text, err := io.ReadAll(rec.Block)
-				require.NoError(t, err)
-				info += string(text)
-			case "response", "revisit":
-				urls = append(urls, rec.Get("WARC-Target-URI"))
-			}
-		}
-		require.NoError(t, f.Close())
-	}
-	return urls, info
 }
 
 // What a crawl is let in by is not handed on with its archives, whatever the field is called.
@@ -253,79 +203,6 @@ func TestArchivesOpenNothing(t *testing.T) {
 		require.NotContains(t, string(text), "hunter2")
 		require.NotContains(t, string(text), "cmVhZGVyOmh1bnRlcjI=")
 	})
-}
-
-// A program archives its crawl, stops, and goes on where the state has the archives.
-func TestArchive(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		net := fetchtest.Serve(t, map[string]http.Handler{"a.test": star(12)})
-		dir, archives := filepath.Join(t.TempDir(), "state"), t.TempDir()
-		cfg := assembly.DefaultConfig()
-		cfg.State.Dir, cfg.MaxPages, cfg.Sitemaps.Enabled = dir, 5, false
-		cfg.Fetch.Contact, cfg.Fetch.Headers = "https://example.com/bot", []string{"Authorization: Basic c2VjcmV0"}
-		archive, err := crawl.OpenArchive(crawl.ArchiveConfig{Dir: archives, Settings: cfg.Settings, Version: "1.2"})
-		require.NoError(t, err)
-		cfg.Archives = []crawl.Sink{archive}
-		runOver(t, cfg, net.DialContext, "http://a.test/")
-		// It is not closed, as if the process had been killed, and something stands behind it.
-		files, err := filepath.Glob(filepath.Join(archives, "*.open"))
-		require.NoError(t, err)
-		require.Len(t, files, 1)
-		f, err := os.OpenFile(files[0], os.O_APPEND|os.O_WRONLY, 0)
-		require.NoError(t, err)
-		_, err = f.WriteString("half a record")
-		require.NoError(t, errors.Join(err, f.Close()))
-
-		st := openState(t, dir)
-		cfg = st.Config()
-		cfg.MaxPages = 0
-		at := st.Position(archives)
-		require.EqualValues(t, 6, at.Records, "5 pages and robots.txt")
-		again, err := crawl.OpenArchive(crawl.ArchiveConfig{Dir: archives, Settings: cfg.Settings, Resume: &at})
-		require.NoError(t, err)
-		cfg.Archives = []crawl.Sink{again}
-		runOver(t, cfg, net.DialContext)
-		require.NoError(t, again.Close())
-		_ = archive.Close() // nothing more comes of it
-
-		urls, info := answersIn(t, archives)
-		seen := map[string]int{}
-		for _, u := range urls {
-			seen[u]++
-		}
-		require.Equal(t, 2, seen["http://a.test/robots.txt"], "each run asks for it")
-		delete(seen, "http://a.test/robots.txt")
-		require.Len(t, seen, 13)
-		for u, n := range seen {
-			require.Equal(t, 1, n, u)
-		}
-		require.Contains(t, info, "software: Treadlight/1.2 (https://github.com/treadlight/crawl)\r\n")
-		require.Contains(t, info, "http-header-user-agent: Treadlight/1.2 (+https://example.com/bot)\r\n")
-		require.Contains(t, info, "robots: obey\r\noperator: https://example.com/bot\r\n")
-		require.Contains(t, info, "setting: max_pages: 5\r\n")
-		require.NotContains(t, info, "c2VjcmV0", "a secret")
-		require.NotContains(t, info, dir, "a name of a file here")
-	})
-}
-
-func TestArchiveOfAnotherCrawl(t *testing.T) {
-	dir := t.TempDir()
-	require.NoError(t, os.WriteFile(filepath.Join(dir, "treadlight-20260101000000-00001.warc.gz"), nil, 0o600))
-	cfg := crawl.ArchiveConfig{Dir: dir, Settings: assembly.DefaultConfig().Settings}
-	_, err := crawl.OpenArchive(cfg)
-	require.ErrorContains(t, err, "holds archives")
-	cfg.Settings.Output.Overwrite = true
-	archive, err := crawl.OpenArchive(cfg)
-	require.NoError(t, err)
-	require.NoError(t, archive.Close())
-	left, err := os.ReadDir(dir)
-	require.NoError(t, err)
-	require.Empty(t, left)
-
-	cfg.Settings.WARC.Prefix = strings.Repeat("x", 65)
-	archive, err = crawl.OpenArchive(cfg)
-	require.Error(t, err)
-	require.True(t, archive == nil, fmt.Sprint(archive))
 }
 
 // What comes before the first request counts for MaxTime, and Stop ends it: here name servers that do

@@ -134,7 +134,7 @@ func TestNothingLeadsToSpecialAddresses(t *testing.T) {
 	origin := outer.Listen(t, "127.0.24.1:0")
 	for _, robots := range []bool{false, true} {
 		c, out := probed(t, names, func(cfg *assembly.Config) { cfg.Robots.Enabled = robots })
-		require.NoError(t, c.Run(t.Context(), origin+"/"))
+		require.NoError(t, c.Run(t.Context(), origin+"/", origin+"/redirect/0")) // where a seed leads to is no seed
 		n := 0
 		for url, rec := range byURL(t, out.list) {
 			if strings.HasPrefix(url, origin) {

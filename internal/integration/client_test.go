@@ -181,10 +181,11 @@ func TestClientFollowsItsFile(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		write(`{"Retry": {"MaxRetries": 0}}`)
 		var told []string
+		var lines bytes.Buffer
 		var asked atomic.Int32
 		c, site := politeClient(t, crawl.ClientConfig{
 			InitialRPS: 10, ResilienceFile: path,
-			OnReload: func(err error) { told = append(told, errString(err)) },
+			OnReload: func(err error) { told = append(told, errString(err)) }, Log: slog.New(slog.NewTextHandler(&lines, nil)),
 		}, map[string]http.Handler{"a.test": http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 			if asked.Add(1) < 3 {
 				w.WriteHeader(http.StatusBadGateway)
@@ -200,6 +201,8 @@ func TestClientFollowsItsFile(t *testing.T) {
 		time.Sleep(6 * time.Second)
 		require.NoError(t, c.Close())
 		require.Equal(t, []string{"ok", "Retry.MaxRetry: is not a setting; did you mean MaxRetries? [line 1]"}, told)
+		require.Contains(t, lines.String(), `level=INFO msg="new policies are in use"`)
+		require.Contains(t, lines.String(), `level=WARN msg="the new policies are not used"`)
 	})
 }
 
@@ -208,22 +211,6 @@ func errString(err error) string {
 		return "ok"
 	}
 	return err.Error()
-}
-
-func TestClientLogsReloads(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "resilience.json")
-	synctest.Test(t, func(t *testing.T) {
-		require.NoError(t, os.WriteFile(path, []byte(`{}`), 0o600))
-		var lines bytes.Buffer
-		c, _ := politeClient(t, crawl.ClientConfig{ResilienceFile: path, Log: slog.New(slog.NewTextHandler(&lines, nil))}, nil)
-		for _, doc := range []string{`{"Timeout": {}}`, ``} {
-			require.NoError(t, os.WriteFile(path, []byte(doc), 0o600))
-			time.Sleep(6 * time.Second)
-		}
-		require.NoError(t, c.Close())
-		require.Contains(t, lines.String(), `level=INFO msg="new policies are in use"`)
-		require.Contains(t, lines.String(), `level=WARN msg="the new policies are not used"`)
-	})
 }
 
 // Close ends what waits for its turn and what is under way, and leaves nothing behind: no goroutine, no connection.

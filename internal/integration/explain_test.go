@@ -6,7 +6,6 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
-	"path/filepath"
 	"sync"
 	"testing"
 
@@ -211,15 +210,4 @@ func TestTracesAreNotForHosts(t *testing.T) {
 	var none traced
 	none.crawl(t, func(c *assembly.Config) { c.Traces.Sample = 0 })
 	require.Empty(t, none.spans)
-}
-
-// A crawl whose collector is away ends as it would without one, one with a state too.
-func TestTracesWithoutACollector(t *testing.T) {
-	gone := httptest.NewServer(http.NotFoundHandler())
-	gone.Close()
-	var s traced
-	s.crawl(t, func(c *assembly.Config) {
-		c.Traces.Endpoint, c.State.Dir = gone.URL, filepath.Join(t.TempDir(), "state")
-	})
-	require.Len(t, s.parents, 5)
 }

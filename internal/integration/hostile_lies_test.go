@@ -14,7 +14,6 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/treadlight/crawl"
 	"github.com/treadlight/crawl/internal/assembly"
 	"github.com/treadlight/crawl/internal/lab/fetchtest"
 )
@@ -262,33 +261,6 @@ func TestMalformedLinks(t *testing.T) {
 		require.Equal(t, 200, rec.Status, "%s: %+v", rec.URL, rec.Error)
 	}
 	t.Logf("%d references: %d pages of this host, %v out of scope", len(refs), len(got), snap.OutOfScope)
-}
-
-// A robots.txt may move to another host, but not to a private one; and where a seed
-// redirects to is in scope, but no more allowed than a link.
-func TestRedirectsOfSeedAndRobotsAreChecked(t *testing.T) {
-	inner := fetchtest.NewRaw(t, func(c net.Conn, _ string) bool { return sayPage(c, "internal") })
-	private := inner.Listen(t, "127.0.23.4:0")
-	public := fetchtest.NewRaw(t, func(c net.Conn, path string) bool {
-		return say(c, "302 Found", "Location: "+private+path+"\r\n", "")
-	})
-	origin := public.Listen(t, "127.0.23.3:0")
-	for _, robots := range []bool{false, true} {
-		cfg := unpaced()
-		cfg.Robots.Enabled = robots
-		c, out := recorded(t, cfg, cfg.Dial)
-		err := c.Run(t.Context(), origin+"/")
-		require.Empty(t, inner.Heads(), "the private host was asked")
-		got := byURL(t, out.list)
-		if robots {
-			require.ErrorIs(t, err, crawl.ErrBlocked, "nothing could be asked for")
-			require.Equal(t, "address_denied", class(got[origin+"/"]))
-		} else {
-			require.NoError(t, err)
-			require.Equal(t, private+"/", got[origin+"/"].RedirectTo)
-			require.Equal(t, "address_denied", class(got[private+"/"]))
-		}
-	}
 }
 
 // say writes an answer with a length and reports that the connection goes on.

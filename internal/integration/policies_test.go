@@ -127,19 +127,6 @@ func TestARetryDoesNotBeatThePace(t *testing.T) {
 	})
 }
 
-// A pause that fetch.timeout ends is not held against the host.
-func TestARetryEndsWithTheTimeout(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		cfg := configured(t, "fetch: {timeout: 5s}\nresilience: {retry: {retry_forever: true, backoff: {type: constant, base_ms: 60000, max_delay_ms: 60000, use_jitter: false}}}\n")
-		net := fetchtest.Serve(t, map[string]http.Handler{"a.test": shop(3, 0, first(1, unavailable))})
-		got, s := visitOver(t, cfg, net.DialContext, "http://a.test/")
-		require.Len(t, got, 3)
-		require.Len(t, arrivals(net, "/robots.txt"), 2)
-		require.EqualValues(t, 1, s.Outcomes["unavailable"])
-		require.Zero(t, s.Outcomes["timeout"])
-	})
-}
-
 // flights counts the requests that a set of hosts has under way.
 type flights struct {
 	http.Handler
@@ -225,26 +212,6 @@ func TestQueuesDoNotBeatThePace(t *testing.T) {
 		got, _ := visitOver(t, cfg, net.DialContext, "http://a.test/")
 		require.Len(t, got, 40)
 		require.GreaterOrEqual(t, net.MinGap("a.test"), 300*time.Millisecond)
-	})
-}
-
-func TestTheTimeoutIsOfEachRequest(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		hosts := map[string]http.Handler{"a.test": http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-			fmt.Fprint(w, "<p>a beginning")
-			w.(http.Flusher).Flush()
-			time.Sleep(10 * time.Second)
-		})}
-		net := fetchtest.Serve(t, hosts)
-		cfg := configured(t, "resilience: {timeout: {seconds: 1.5}}\nrobots: {enabled: false}\n")
-		cfg.RateLimit.RetryMaxAttempts = 1
-		got, s := visitOver(t, cfg, net.DialContext, "http://a.test/")
-		require.Len(t, got, 1)
-		require.Equal(t, "timeout", class(got[0]))
-		require.Equal(t, 1500*time.Millisecond, got[0].Timings.Total)
-		require.Len(t, net.Requests(), 2)
-		require.EqualValues(t, 2, s.Outcomes["timeout"])
-		time.Sleep(time.Minute) // the handlers end
 	})
 }
 

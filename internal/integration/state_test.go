@@ -10,7 +10,6 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"sync"
 	"testing"
 	"testing/synctest"
 
@@ -283,35 +282,6 @@ var errPower = errors.New("no power")
 type failing struct{ ledger }
 
 func (*failing) Sync() error { return errPower }
-
-func TestCheckpoint(t *testing.T) {
-	net := fetchtest.Serve(t, map[string]http.Handler{"a.test": star(3)})
-	cfg := assembly.DefaultConfig()
-	cfg.RateLimit.Strategy, cfg.Sinks = "off", []crawl.Sink{&ledger{}}
-	var c *assembly.Crawler
-	var mu sync.Mutex // pages are handled by several goroutines
-	var kept []bool
-	cfg.OnPage = func(ctx context.Context, _ *pipeline.Page) error {
-		mu.Lock()
-		defer mu.Unlock()
-		err := c.Checkpoint(ctx)
-		if cfg.State.Dir == "" || err != nil {
-			return err
-		}
-		st, err := assembly.OpenState(assembly.StateConfig{Dir: copyState(t, cfg.State.Dir)})
-		if err != nil {
-			return err
-		}
-		kept = append(kept, st.Config().State.Dir != cfg.State.Dir)
-		return st.Close()
-	}
-	for _, dir := range []string{"", t.TempDir()} {
-		cfg.State.Dir, cfg.Concurrency = dir, 1
-		c = newOver(t, cfg, net.DialContext)
-		require.NoError(t, c.Run(t.Context(), "http://a.test/"))
-	}
-	require.Equal(t, []bool{true, true, true, true}, kept)
-}
 
 // endless is a page, and a calendar without an end.
 func endless() http.Handler {

@@ -26,7 +26,6 @@ import (
 // Options is the verb with its flags.
 type Options struct {
 	cli.Streams
-	All      []simulate.Scenario
 	Patterns []string
 	Given    func(flag string) bool // on the command line, be it with the default
 
@@ -174,9 +173,9 @@ func (o *Options) scenarios() ([]simulate.Scenario, error) {
 	for i := range o.Random {
 		patterns = append(patterns, fmt.Sprintf("R%d", i+1))
 	}
-	scs, err := simulate.Select(o.All, patterns...)
+	scs, err := simulate.Select(simulate.Scenarios(), patterns...)
 	if unknown, ok := errors.AsType[*simulate.UnknownError](err); ok {
-		return nil, cli.Usagef("no scenario matches %q%s; --list has all", unknown.Pattern, o.nearScenarios(unknown.Pattern))
+		return nil, cli.Usagef("no scenario matches %q%s; --list has all", unknown.Pattern, nearScenarios(unknown.Pattern))
 	}
 	if err != nil {
 		return nil, err
@@ -190,11 +189,12 @@ func (o *Options) scenarios() ([]simulate.Scenario, error) {
 }
 
 // nearScenarios lists the first names that go on where the pattern ends, or else the one that is a slip away.
-func (o *Options) nearScenarios(pattern string) string {
-	names := slices.DeleteFunc(simulate.Names(o.All), func(name string) bool {
+func nearScenarios(pattern string) string {
+	all := simulate.Names(simulate.Scenarios())
+	names := slices.DeleteFunc(slices.Clone(all), func(name string) bool {
 		return !strings.HasPrefix(strings.ToLower(name), strings.ToLower(pattern))
 	})
-	if near := spelling.Nearest(pattern, simulate.Names(o.All)); near != "" && len(names) == 0 {
+	if near := spelling.Nearest(pattern, all); near != "" && len(names) == 0 {
 		names = []string{near}
 	}
 	if len(names) == 0 {

@@ -173,21 +173,3 @@ func TestTraceLosesNothing(t *testing.T) {
 		}
 	}
 }
-
-func TestNearScenarios(t *testing.T) {
-	o := Options{All: simulate.Scenarios()}
-	for pattern, want := range map[string]string{
-		"S1":      "; near it: S1a, S1b, S1c, S1d, S1e", // five are enough
-		"s7":      "; near it: S7, S7b, S7c, S7d",
-		"S7z":     "; near it: S7",
-		"nowhere": "",
-	} {
-		require.Equal(t, want, o.nearScenarios(pattern), pattern)
-	}
-}
-
-func TestPerSecond(t *testing.T) {
-	for rps, want := range map[float64]string{0: "0", 0.25: "0.25", 9.994: "9.99", 9.996: "10.0", 99.96: "100", 12.34: "12.3", 1234.5: "1234"} {
-		require.Equal(t, want, perSecond(rps))
-	}
-}
