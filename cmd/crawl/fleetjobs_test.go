@@ -67,18 +67,6 @@ func TestFleetSecrets(t *testing.T) {
 	}
 }
 
-// A server that does not let a user count rates is told of at once: nothing would be asked for.
-func TestFleetMayNotCountRates(t *testing.T) {
-	t.Parallel()
-	srv := redistest.Redis.Start(t)
-	srv.Do(t, "ACL", "SETUSER", "norates", "on", ">hunter2", "~crawl:*", "+@all")
-	cmd := exec.Command("crawl", "--redis", "redis://norates:hunter2@"+srv.Addr, "--job", "j", "--global-rate", "5", "--contact", "a@b.test", "http://127.0.0.1:1/")
-	said, err := cmd.CombinedOutput()
-	require.ErrorContains(t, err, "exit status 3", "%s", said)
-	require.Contains(t, string(said), "ACL SETUSER it ~crawl:* ~rate_limiter:* ")
-	require.NotContains(t, string(said), "hunter2")
-}
-
 // The master is killed while two processes crawl: Sentinels name another, and all goes on.
 func TestFleetFailover(t *testing.T) {
 	t.Parallel()
@@ -210,19 +198,6 @@ func TestFleetSetWhileItCrawls(t *testing.T) {
 		f.fleet(0, "set", "--"+strings.ReplaceAll(bound, "_", "-"), end.value)
 		f.ends(p, end.code)
 		require.Contains(t, f.fleet(0, "status"), "e2e: ended: "+bound+", begun ")
-	}
-}
-
-// A flag that would have no effect is refused, and nothing is done.
-func TestFleetFlagsOfAnother(t *testing.T) {
-	f := &fleetTest{t: t, redis: &redistest.Server{Addr: "127.0.0.1:1"}}
-	for said, args := range map[string][]string{
-		"--json is for 'fleet status', and not for 'fleet set'":                      {"set", "--max-pages", "5", "--json"},
-		"--json is for 'fleet status', and not for 'fleet drain'":                    {"drain", "--json"},
-		"--yes is for 'fleet purge', and not for 'fleet set', which asks nothing":    {"set", "--max-pages", "5", "--yes"},
-		"--yes is for 'fleet purge', and not for 'fleet status', which asks nothing": {"status", "--yes"},
-	} {
-		require.Contains(t, f.fleet(cli.CodeUsage, args...), said)
 	}
 }
 

@@ -2,6 +2,7 @@ package simulate
 
 import (
 	"bytes"
+	"cmp"
 	_ "embed" // of the scenarios
 	"fmt"
 	"math"
@@ -11,6 +12,8 @@ import (
 	"time"
 
 	"go.yaml.in/yaml/v3"
+
+	"github.com/treadlight/crawl/internal/clock"
 )
 
 //go:embed scenarios.yaml
@@ -147,10 +150,7 @@ func (l *limit) bucket() *leaky {
 }
 
 func (l *limit) status() int {
-	if l.Status == 0 {
-		return tooMany
-	}
-	return l.Status
+	return cmp.Or(l.Status, tooMany)
 }
 
 // server makes a server of a run; nil for no limit. A fixed window on the clock has a random phase, so that a run
@@ -160,29 +160,32 @@ func (l *limit) server(rnd *rand.Rand) Server {
 	case "leaky":
 		return l.bucket()
 	case "fixed":
-		s := &fixed{max: l.N, window: l.Per, opening: l.Opening, status: l.status(), hint: l.Hint, quota: l.Quota}
-		if s.opening == onTheClock {
-			s.phase = time.Duration(rnd.Float64() * float64(s.window))
+		s := &fixed{limit: l}
+		if l.Opening == onTheClock {
+			s.phase = time.Duration(rnd.Float64() * float64(l.Per))
 		}
 		return s
 	case "log":
-		s := newSliding(l.N, l.Per, l.status(), l.Hint)
-		s.quota = l.Quota
-		return s
+		return &sliding{limit: l, log: make([]clock.Instant, l.N)}
 	case "approximate":
-		return &approximate{max: float64(l.N), window: l.Per, status: l.status(), hint: l.Hint}
+		return &approximate{limit: l}
 	case "counter":
-		return &counter{approximate: approximate{max: float64(l.N), window: l.Per, status: l.status(), hint: l.Hint}, quota: l.Quota}
+		return &counter{approximate{limit: l}}
 	case "evasive":
-		return &evasive{max: l.N, block: l.Block}
+		return &evasive{limit: l}
 	case "whole":
-		return &whole{max: l.N, period: l.Per, status: l.status()}
+		return &whole{limit: l}
 	case "connections":
-		return &connections{most: l.N, takes: l.Per}
+		return &connections{limit: l}
 	case "queue":
-		return newQueue(l.N, l.Per, l.Slower, rnd)
+		return &queue{limit: l, free: make([]clock.Instant, l.N), rnd: rnd}
 	}
 	return nil
+}
+
+// refuse is the answer to a request that had to wait for that long.
+func (l *limit) refuse(now clock.Instant, wait time.Duration) Answer {
+	return Answer{Status: l.status(), Refused: true, RetryAfter: l.Hint.after(now, wait)}
 }
 
 func (l *limit) rps(t time.Duration) float64 {

@@ -136,11 +136,10 @@ func (s *leaky) Next(now clock.Instant) clock.Instant {
 // seconds converts and rounds up, but for a thousandth of a nanosecond, a rounding error.
 func seconds(s float64) time.Duration { return time.Duration(math.Ceil(s*1e9 - 1e-3)) }
 
-// evasive is mod_evasive: after more than max requests in a second of the clock it answers 403
+// evasive is mod_evasive: after more than N requests in a second of the clock it answers 403
 // until no request has come for the block's length.
 type evasive struct {
-	max    int
-	block  time.Duration
+	*limit
 	second clock.Instant
 	count  int
 	until  clock.Instant // end of the block, which every request moves
@@ -154,10 +153,10 @@ func (s *evasive) Serve(now clock.Instant) Answer {
 	if !blocked {
 		s.count++
 	}
-	if !blocked && s.count <= s.max {
+	if !blocked && s.count <= s.N {
 		return admitted()
 	}
-	s.until = now.Add(s.block)
+	s.until = now.Add(s.Block)
 	return Answer{Status: http.StatusForbidden, Refused: true, Ban: !blocked}
 }
 
@@ -165,7 +164,7 @@ func (s *evasive) Next(now clock.Instant) clock.Instant {
 	if now < s.until {
 		return s.until
 	}
-	if second := now / clock.Instant(time.Second); second <= s.second && s.count >= s.max {
+	if second := now / clock.Instant(time.Second); second <= s.second && s.count >= s.N {
 		return (s.second + 1) * clock.Instant(time.Second)
 	}
 	return now
@@ -217,23 +216,14 @@ const (
 // queue is M/M/c: so many workers, exponential service times, in the order of arrival. It
 // refuses nothing and becomes slow instead.
 type queue struct {
-	service time.Duration   // mean
-	slower  steps           // factor of it
-	free    []clock.Instant // when each worker is done with what it has
-	rnd     *rand.Rand
-	paced   clock.Instant // when Oracle's next is due
-}
-
-func newQueue(workers int, service time.Duration, slower steps, rnd *rand.Rand) *queue {
-	return &queue{service: service, slower: slower, free: make([]clock.Instant, workers), rnd: rnd}
-}
-
-func (s *queue) capacity(t time.Duration) float64 {
-	return float64(len(s.free)) / (s.service.Seconds() * s.slower.at(t))
+	*limit
+	free  []clock.Instant // when each worker is done with what it has
+	rnd   *rand.Rand
+	paced clock.Instant // when Oracle's next is due
 }
 
 func (s *queue) Serve(now clock.Instant) Answer {
-	s.paced = max(s.paced, now.Add(-lag)).Add(seconds(1 / ((1 - spare/math.Sqrt(float64(len(s.free)))) * s.capacity(time.Duration(now)))))
+	s.paced = max(s.paced, now.Add(-lag)).Add(seconds(1 / ((1 - spare/math.Sqrt(float64(s.N))) * s.rps(time.Duration(now)))))
 	first := 0
 	for i, at := range s.free {
 		if at < s.free[first] {
@@ -244,7 +234,7 @@ func (s *queue) Serve(now clock.Instant) Answer {
 	if start.Sub(now) > patience {
 		return Answer{Status: http.StatusServiceUnavailable}
 	}
-	work := float64(s.service) * s.slower.at(time.Duration(now)) * s.rnd.ExpFloat64()
+	work := float64(s.Per) * s.Slower.at(time.Duration(now)) * s.rnd.ExpFloat64()
 	s.free[first] = start.Add(time.Duration(work))
 	a := admitted()
 	a.Delay = s.free[first].Sub(now)

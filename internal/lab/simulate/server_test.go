@@ -40,7 +40,7 @@ func TestServersAtExactInstants(t *testing.T) {
 		t.Run(c.Name, func(t *testing.T) {
 			c.Near = true // its pages take no time
 			server := c.server(source())
-			if f, ok := server.(*fixed); ok && f.opening == onTheClock {
+			if f, ok := server.(*fixed); ok && f.Opening == onTheClock {
 				f.phase = 3 * time.Second
 			}
 			for line := range strings.Lines(c.Visits) {
@@ -64,7 +64,7 @@ func TestServersAtExactInstants(t *testing.T) {
 
 // A queue of two workers: the third request waits for the first of them to be free.
 func TestQueueServesInOrder(t *testing.T) {
-	q := newQueue(2, time.Second, always(1), source())
+	q := (&limit{Kind: "queue", N: 2, Per: time.Second}).server(source())
 	twin := source()
 	work := func() time.Duration { return time.Duration(float64(time.Second) * twin.ExpFloat64()) }
 	a, b, c := work(), work(), work()
@@ -74,7 +74,7 @@ func TestQueueServesInOrder(t *testing.T) {
 }
 
 func TestQueueShedsWhatNobodyWaitsFor(t *testing.T) {
-	q := newQueue(1, time.Second, always(1), source())
+	q := (&limit{Kind: "queue", N: 1, Per: time.Second}).server(source())
 	var last Answer
 	for range 100 {
 		if last = q.Serve(0); last.Status != http.StatusOK {
@@ -88,9 +88,10 @@ func TestQueueShedsWhatNobodyWaitsFor(t *testing.T) {
 }
 
 func TestQueuePacesItsOracle(t *testing.T) {
-	q := newQueue(4, 100*ms, steps{{0, 1}, {time.Minute, 4}}, source())
-	require.InDelta(t, 40, q.capacity(0), 1e-9)
-	require.InDelta(t, 10, q.capacity(time.Minute), 1e-9)
+	l := &limit{Kind: "queue", N: 4, Per: 100 * ms, Slower: steps{{0, 1}, {time.Minute, 4}}}
+	q := l.server(source())
+	require.InDelta(t, 40, l.rps(0), 1e-9)
+	require.InDelta(t, 10, l.rps(time.Minute), 1e-9)
 	var now clock.Instant
 	for range 361 { // 36/s, nine tenths of 40
 		now = q.Next(now)
@@ -100,7 +101,7 @@ func TestQueuePacesItsOracle(t *testing.T) {
 }
 
 func TestQuotaHeadersCountDown(t *testing.T) {
-	w := &fixed{max: 2, window: time.Minute, status: tooMany, quota: true}
+	w := &fixed{limit: &limit{N: 2, Per: time.Minute, Quota: true}}
 	require.Equal(t, header.Quota{Limit: 2, Remaining: 1, Reset: time.Minute, Window: time.Minute}, w.Serve(0).Quota)
 	require.Equal(t, header.Quota{Limit: 2, Remaining: 0, Reset: 59 * time.Second, Window: time.Minute}, w.Serve(at(1500*ms)).Quota)
 	a := w.Serve(at(59500 * ms))
@@ -202,7 +203,7 @@ func TestWholeTokens(t *testing.T) {
 		gap  time.Duration
 		want int
 	}{{50 * time.Millisecond, 1000}, {49 * time.Millisecond, 20}, {60 * time.Millisecond, 1000}} {
-		s, admitted := &whole{max: 20, period: time.Second, status: tooMany}, 0
+		s, admitted := &whole{limit: &limit{N: 20, Per: time.Second}}, 0
 		for i := range 1000 {
 			if !s.Serve(clock.Instant(i) * clock.Instant(tc.gap)).Refused {
 				admitted++
@@ -218,8 +219,7 @@ func TestWholeTokens(t *testing.T) {
 
 // A moving window tells what is left and when its oldest request leaves it.
 func TestMovingWindowTellsItsQuota(t *testing.T) {
-	s := newSliding(2, 10*time.Second, tooMany, hint{form: exact})
-	s.quota = true
+	s := (&limit{Kind: "log", N: 2, Per: 10 * time.Second, Hint: hint{form: exact}, Quota: true}).server(source())
 	for _, tc := range []struct {
 		at        time.Duration
 		remaining int64

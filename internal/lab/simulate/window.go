@@ -16,16 +16,10 @@ const (
 	byWholeSecond                // likewise, but reckoned in whole seconds, as mod_qos does
 )
 
-// fixed admits max requests per window and refuses the rest of it.
+// fixed admits N requests per window and refuses the rest of it.
 type fixed struct {
-	max     int
-	window  time.Duration
-	opening opening
-	phase   time.Duration // of the multiples, below window: no window begins with the run
-	status  int
-	hint    hint
-	quota   bool // tell what is left in each answer
-
+	*limit
+	phase time.Duration // of windows on the clock, below Per: none begins with the run
 	start clock.Instant
 	count int
 	open  bool
@@ -34,10 +28,10 @@ type fixed struct {
 func (s *fixed) roll(now clock.Instant) {
 	start := s.start
 	switch {
-	case s.open && now < s.start.Add(s.window):
-	case s.opening == onTheClock:
-		start = now.Add(-(time.Duration(now) + s.phase) % s.window)
-	case s.opening == byWholeSecond:
+	case s.open && now < s.start.Add(s.Per):
+	case s.Opening == onTheClock:
+		start = now.Add(-(time.Duration(now) + s.phase) % s.Per)
+	case s.Opening == byWholeSecond:
 		start = now / clock.Instant(time.Second) * clock.Instant(time.Second)
 	default:
 		start = now
@@ -50,16 +44,16 @@ func (s *fixed) roll(now clock.Instant) {
 func (s *fixed) Serve(now clock.Instant) Answer {
 	s.roll(now)
 	a := admitted()
-	left := s.start.Add(s.window).Sub(now)
-	if s.count < s.max {
+	left := s.start.Add(s.Per).Sub(now)
+	if s.count < s.N {
 		s.count++
 	} else {
-		a = Answer{Status: s.status, Refused: true, RetryAfter: s.hint.after(now, left)}
+		a = s.refuse(now, left)
 	}
-	if s.quota {
+	if s.Quota {
 		a.Quota = header.Quota{
-			Limit: int64(s.max), Remaining: int64(s.max - s.count),
-			Reset: ceil(left, time.Second), Window: s.window,
+			Limit: int64(s.N), Remaining: int64(s.N - s.count),
+			Reset: ceil(left, time.Second), Window: s.Per,
 		}
 	}
 	return a
@@ -68,36 +62,29 @@ func (s *fixed) Serve(now clock.Instant) Answer {
 func (s *fixed) Next(now clock.Instant) clock.Instant {
 	c := *s
 	c.roll(now)
-	if c.count < c.max {
+	if c.count < c.N {
 		return now
 	}
-	return c.start.Add(c.window)
+	return c.start.Add(c.Per)
 }
 
-// sliding keeps a log of admissions and admits max in any window. It does not log refusals.
+// sliding keeps a log of admissions and admits N in any window. It does not log refusals.
 type sliding struct {
-	window time.Duration
-	status int
-	hint   hint
-	log    []clock.Instant // ring of the last len(log) admissions
+	*limit
+	log    []clock.Instant // ring of the last N admissions
 	at     int             // of the oldest
-	n      int             // admissions so far, up to len(log)
-	quota  bool            // tell what is left in each answer
-	tail   int             // of the oldest that is in the window still, if quota is told
+	n      int             // admissions so far, up to N
+	tail   int             // of the oldest that is in the window still, if Quota is told
 	inside int             // of them, in the window
 }
 
-func newSliding(limit int, window time.Duration, status int, o hint) *sliding {
-	return &sliding{window: window, status: status, hint: o, log: make([]clock.Instant, limit)}
-}
-
 func (s *sliding) Serve(now clock.Instant) Answer {
-	for s.quota && s.inside > 0 && s.log[s.tail] <= now.Add(-s.window) {
+	for s.Quota && s.inside > 0 && s.log[s.tail] <= now.Add(-s.Per) {
 		s.tail = (s.tail + 1) % len(s.log)
 		s.inside--
 	}
 	if free := s.Next(now); free > now {
-		return s.tell(now, Answer{Status: s.status, Refused: true, RetryAfter: s.hint.after(now, free.Sub(now))})
+		return s.tell(now, s.refuse(now, free.Sub(now)))
 	}
 	s.log[s.at] = now
 	s.n = min(s.n+1, len(s.log))
@@ -111,10 +98,10 @@ func (s *sliding) Serve(now clock.Instant) Answer {
 // tell adds the quota of Flask-Limiter's moving window: the reset is when the oldest request
 // leaves the window, rounded to the next whole second.
 func (s *sliding) tell(now clock.Instant, a Answer) Answer {
-	if s.quota {
+	if s.Quota {
 		a.Quota = header.Quota{
 			Limit: int64(len(s.log)), Remaining: int64(len(s.log) - s.inside),
-			Reset: s.log[s.tail].Add(s.window).Sub(now)/time.Second*time.Second + time.Second,
+			Reset: s.log[s.tail].Add(s.Per).Sub(now)/time.Second*time.Second + time.Second,
 		}
 	}
 	return a
@@ -124,27 +111,25 @@ func (s *sliding) Next(now clock.Instant) clock.Instant {
 	if s.n < len(s.log) {
 		return now
 	}
-	return max(now, s.log[s.at].Add(s.window))
+	return max(now, s.log[s.at].Add(s.Per))
 }
 
 // whole is Varnish's vsthrottle: a bucket that gets whole tokens for the time since the last
 // request it admitted, and drops the rest of that time.
 type whole struct {
-	max    int
-	period time.Duration
-	status int
-	spent  int // of max
-	last   clock.Instant
+	*limit
+	spent int // of N
+	last  clock.Instant
 }
 
 func (s *whole) after(now clock.Instant) int {
-	return max(0, s.spent-int(now.Sub(s.last).Seconds()/s.period.Seconds()*float64(s.max)))
+	return max(0, s.spent-int(now.Sub(s.last).Seconds()/s.Per.Seconds()*float64(s.N)))
 }
 
 func (s *whole) Serve(now clock.Instant) Answer {
 	spent := s.after(now)
-	if spent >= s.max {
-		return Answer{Status: s.status, Refused: true}
+	if spent >= s.N {
+		return s.refuse(now, 0)
 	}
 	s.spent, s.last = spent+1, now
 	return admitted()
@@ -152,26 +137,23 @@ func (s *whole) Serve(now clock.Instant) Answer {
 
 // Next keeps half of the bucket for jitter.
 func (s *whole) Next(now clock.Instant) clock.Instant {
-	if s.after(now) < s.max/2 {
+	if s.after(now) < s.N/2 {
 		return now
 	}
-	return max(now, s.last.Add(s.period/time.Duration(s.max)))
+	return max(now, s.last.Add(s.Per/time.Duration(s.N)))
 }
 
 // approximate is haproxy's http_req_rate: the count of this period and the share of the last
 // that a sliding window would still contain. It counts refused requests too.
 type approximate struct {
-	max       float64
-	window    time.Duration
-	status    int
-	hint      hint
+	*limit
 	start     clock.Instant // of this period
 	cur, prev float64
 }
 
 // roll begins the period of now; what lies two periods back is forgotten.
 func (s *approximate) roll(now clock.Instant) {
-	passed := now.Sub(s.start) / s.window
+	passed := now.Sub(s.start) / s.Per
 	if passed == 0 {
 		return
 	}
@@ -180,18 +162,18 @@ func (s *approximate) roll(now clock.Instant) {
 		s.prev = 0
 	}
 	s.cur = 0
-	s.start = s.start.Add(passed * s.window)
+	s.start = s.start.Add(passed * s.Per)
 }
 
 func (s *approximate) estimate(now clock.Instant) float64 {
-	return s.cur + s.prev*(1-now.Sub(s.start).Seconds()/s.window.Seconds())
+	return s.cur + s.prev*(1-now.Sub(s.start).Seconds()/s.Per.Seconds())
 }
 
 func (s *approximate) Serve(now clock.Instant) Answer {
 	s.roll(now)
 	s.cur++
-	if s.estimate(now) > s.max+1e-6 {
-		return Answer{Status: s.status, Refused: true, RetryAfter: s.hint.after(now, s.window)}
+	if s.estimate(now) > float64(s.N)+1e-6 {
+		return s.refuse(now, s.Per)
 	}
 	return admitted()
 }
@@ -200,49 +182,47 @@ func (s *approximate) Serve(now clock.Instant) Answer {
 func (s *approximate) Next(now clock.Instant) clock.Instant {
 	c := *s
 	c.roll(now)
-	over := c.estimate(now) + 1 - (c.max - min(4, c.max/50))
+	most := float64(c.N)
+	over := c.estimate(now) + 1 - (most - min(4, most/50))
 	if over <= 1e-6 {
 		return now
 	}
-	end := c.start.Add(c.window)
+	end := c.start.Add(c.Per)
 	if c.prev == 0 {
 		return end
 	}
-	return min(end, now.Add(seconds(over/c.prev*c.window.Seconds())))
+	return min(end, now.Add(seconds(over/c.prev*c.Per.Seconds())))
 }
 
 // counter is the sliding-window counter of API gateways: as [approximate], but without the refused
 // requests.
-type counter struct {
-	approximate
-	quota bool // tell what is left in each answer
-}
+type counter struct{ approximate }
 
 func (s *counter) free(now clock.Instant) clock.Instant {
 	c := *s
 	c.roll(now)
-	room := c.max - c.cur - 1
+	room := float64(c.N) - c.cur - 1
 	if room < 0 {
-		now, c.prev, room = c.start.Add(c.window), c.cur, c.max-1
+		now, c.prev, room = c.start.Add(c.Per), c.cur, float64(c.N)-1
 		c.start = now
 	}
 	if c.prev <= room {
 		return now
 	}
-	return max(now, c.start.Add(seconds((1-room/c.prev)*c.window.Seconds())))
+	return max(now, c.start.Add(seconds((1-room/c.prev)*c.Per.Seconds())))
 }
 
 func (s *counter) Serve(now clock.Instant) Answer {
 	s.roll(now)
 	a := admitted()
 	if free := s.free(now); free > now {
-		a = Answer{Status: s.status, Refused: true, RetryAfter: s.hint.after(now, free.Sub(now))}
+		a = s.refuse(now, free.Sub(now))
 	} else {
 		s.cur++
 	}
-	if s.quota {
-		left := max(0, math.Floor(s.max-s.estimate(now)))
-		a.Quota = header.Quota{Limit: int64(s.max), Remaining: int64(left), Reset: s.window, Window: s.window}
+	if s.Quota {
+		left := max(0, math.Floor(float64(s.N)-s.estimate(now)))
+		a.Quota = header.Quota{Limit: int64(s.N), Remaining: int64(left), Reset: s.Per, Window: s.Per}
 		if a.Refused {
 			a.Quota.Reset = ceil(s.free(now).Sub(now), time.Second)
 		}
@@ -254,21 +234,20 @@ func (s *counter) Next(now clock.Instant) clock.Instant { return s.free(now) }
 
 // connections is nginx's limit_conn: it refuses while so many requests are open.
 type connections struct {
-	most  int
-	takes time.Duration   // of each answer
-	ends  []clock.Instant // of the open requests, in order
+	*limit
+	ends []clock.Instant // of the open requests, in order
 }
 
 func (c *connections) Serve(now clock.Instant) Answer {
 	for len(c.ends) > 0 && c.ends[0] <= now {
 		c.ends = c.ends[1:]
 	}
-	if len(c.ends) >= c.most {
+	if len(c.ends) >= c.N {
 		return Answer{Status: unavailable, Refused: true}
 	}
-	c.ends = append(c.ends, now.Add(c.takes))
+	c.ends = append(c.ends, now.Add(c.Per))
 	a := admitted()
-	a.Delay = c.takes
+	a.Delay = c.Per
 	return a
 }
 
@@ -277,8 +256,8 @@ func (c *connections) Next(now clock.Instant) clock.Instant {
 	for gone < len(c.ends) && c.ends[gone] <= now {
 		gone++
 	}
-	if in := len(c.ends) - gone; in >= c.most {
-		return c.ends[gone+in-c.most]
+	if in := len(c.ends) - gone; in >= c.N {
+		return c.ends[gone+in-c.N]
 	}
 	return now
 }

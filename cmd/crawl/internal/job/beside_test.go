@@ -389,19 +389,3 @@ func TestEventsFull(t *testing.T) {
 	require.Contains(t, log.String(), "no space left on device")
 	require.Equal(t, "0 in standard error, then no space left on device", e.summary())
 }
-
-// Without a file nothing is written, and one that cannot be opened is an error.
-func TestNoLines(t *testing.T) {
-	s, err := openStats("", io.Discard)
-	require.NoError(t, err)
-	require.NoError(t, errors.Join(s.run(t.Context(), 0), s.write(), s.close()))
-	e, err := openEvents("", io.Discard, quiet)
-	require.NoError(t, err)
-	require.Nil(t, e.hook())
-	e.run(t.Context())
-	e.close()
-	require.Empty(t, e.summary())
-	_, err = openEvents(filepath.Join(t.TempDir(), "none", "events.jsonl"), io.Discard, quiet)
-	require.ErrorContains(t, err, "open output.events: ")
-	require.Equal(t, cli.CodeIO, cli.CodeOf(err))
-}
