@@ -180,12 +180,13 @@ func TestClientFollowsItsFile(t *testing.T) {
 	write := func(doc string) { require.NoError(t, os.WriteFile(path, []byte(doc), 0o600)) }
 	synctest.Test(t, func(t *testing.T) {
 		write(`{"Retry": {"MaxRetries": 0}}`)
+		var lines bytes.Buffer // without OnReload it is logged
+		logs, _ := politeClient(t, crawl.ClientConfig{ResilienceFile: path, Log: slog.New(slog.NewTextHandler(&lines, nil))}, nil)
 		var told []string
-		var lines bytes.Buffer
 		var asked atomic.Int32
 		c, site := politeClient(t, crawl.ClientConfig{
 			InitialRPS: 10, ResilienceFile: path,
-			OnReload: func(err error) { told = append(told, errString(err)) }, Log: slog.New(slog.NewTextHandler(&lines, nil)),
+			OnReload: func(err error) { told = append(told, errString(err)) },
 		}, map[string]http.Handler{"a.test": http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 			if asked.Add(1) < 3 {
 				w.WriteHeader(http.StatusBadGateway)
@@ -201,6 +202,7 @@ func TestClientFollowsItsFile(t *testing.T) {
 		time.Sleep(6 * time.Second)
 		require.NoError(t, c.Close())
 		require.Equal(t, []string{"ok", "Retry.MaxRetry: is not a setting; did you mean MaxRetries? [line 1]"}, told)
+		require.NoError(t, logs.Close())
 		require.Contains(t, lines.String(), `level=INFO msg="new policies are in use"`)
 		require.Contains(t, lines.String(), `level=WARN msg="the new policies are not used"`)
 	})
