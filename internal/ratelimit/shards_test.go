@@ -250,8 +250,7 @@ func TestIndexIsASet(t *testing.T) {
 func TestIndexBesideUse(t *testing.T) {
 	c := DefaultConfig()
 	c.Shards, c.MaxDomains, c.MaxTombstones, c.DomainStateTTL = 1, 8, 8, time.Millisecond
-	c.MaxRPS, c.InitialRPS = 1000, 1000
-	c.IPRPS, c.SiteRPS, c.GlobalRPS = 1e5, 1e5, 1e5
+	c.MaxRPS, c.InitialRPS, c.IPRPS, c.SiteRPS, c.GlobalRPS = 1000, 1000, 1e5, 1e5, 1e5
 	l := mustNew(t, c)
 	names := domains(32)
 	answers := []Feedback{ok(time.Millisecond), status(429), status(503), {StatusCode: 429, RetryAfter: time.Millisecond}}

@@ -52,23 +52,20 @@ import (
 )
 
 const (
-	// DefaultDeadline is above what a trip takes to another continent. Within a data centre it takes
-	// half a millisecond.
+	// DefaultDeadline is above what a trip takes to another continent.
 	DefaultDeadline = admission.DefaultDeadline
 
 	// DefaultKeys is how many keys are remembered: some ten megabytes when all of them are.
 	DefaultKeys = 1 << 14
 
-	// maxLease is so long that a client sees its tokens come late. It also keeps what a lease may
-	// overdraw, rate·L, in proportion to capacities.
+	// maxLease is so long that a client sees its tokens come late. It keeps what a lease may overdraw in proportion.
 	maxLease = 10 * time.Second
 
-	// serverTimeout is for connecting, and for a connection on which nothing is answered. Both are well
-	// above the deadline: giving up a decision does not mean giving up the connection.
+	// serverTimeout is for connecting, and for a connection on which nothing is answered: well above the deadline, as
+	// giving up a decision does not mean giving up the connection.
 	serverTimeout = time.Second
 
-	// scanStep is how many keys a server looks at in a step of a scan: some tenths of a millisecond,
-	// for which decisions wait.
+	// scanStep is how many keys a server looks at in a step of a scan: some tenths of a millisecond.
 	scanStep = 1000
 )
 

@@ -50,28 +50,25 @@ import (
 )
 
 const (
-	// batchSize is as many callers as one transaction decides for. At a hundred what a transaction costs is a small
-	// part of what its rows cost, and it is over in a millisecond or two, so that other processes get their turn.
+	// batchSize is as many callers as one transaction decides for: their rows cost most of it then, and it is over in a
+	// millisecond or two, so that other processes get their turn.
 	batchSize = 100
 
-	// busyTimeout is how long another process may hold the write lock until those who wait get an error.
-	// It is far above what other processes of this package need, and so tells them from one that has
-	// forgotten to end its transaction.
+	// busyTimeout is how long another process may hold the write lock until those who wait get an error: long enough to
+	// tell one that has forgotten to end its transaction.
 	busyTimeout = 5 * time.Second
 
-	// firstPoll and longestPoll are the pauses between two attempts to get the lock. A transaction of
-	// another process takes from some ten microseconds to a millisecond or two.
+	// firstPoll and longestPoll are the pauses between two attempts to get the lock, which others have for less.
 	firstPoll   = 100 * time.Microsecond
 	longestPoll = 2 * time.Millisecond
 
-	// turnLength is how long a worker goes on while other processes write too, and turnPause how long it
-	// then leaves the lock to them: so long that each of them asks once.
+	// turnLength is how long a worker goes on while other processes write too, and turnPause how long it then leaves the
+	// lock to them: so long that each of them asks once.
 	turnLength = 10 * time.Millisecond
 	turnPause  = longestPoll
 
-	// cleanupEvery is rare enough for the second of work that a million rows are, and often enough for
-	// these to be all. cleanupStep is how many rows a transaction looks at: a millisecond or so, in which
-	// decisions wait. keepFor is how long a row stays that is over, for clocks that go back.
+	// cleanupStep is how many rows a transaction looks at: a millisecond or so, in which decisions wait. keepFor is how
+	// long a row stays that is over, for clocks that go back.
 	cleanupEvery = time.Hour
 	cleanupStep  = 1000
 	keepFor      = admission.Micros(60e6)
