@@ -118,4 +118,15 @@ func TestTable(t *testing.T) {
 	_, n, err = decode("a,b")
 	require.Zero(t, n)
 	require.EqualError(t, err, `n is "b": it is no number`)
+
+	table, err = recordfile.NewTable([]byte("fetched_at"), ',')
+	require.NoError(t, err)
+	for text, want := range map[string]string{"2026-01-02T03:04:05Z": "", "soon": "fetched_at: "} {
+		err := recordfile.Decode(recordfile.Line{Text: []byte(text)}, table, nil, func() { require.Equal(t, want != "", table.Time().IsZero()) })
+		require.Equal(t, want == "", err == nil, text)
+	}
+	var v struct{ URL string }
+	require.NoError(t, recordfile.Decode(recordfile.Line{Text: []byte(`{"url":"u"}`)}, nil, &v, nil))
+	require.Equal(t, "u", v.URL)
+	require.ErrorIs(t, recordfile.Decode(recordfile.Line{Long: true}, nil, &v, nil), recordfile.ErrLong)
 }

@@ -159,3 +159,10 @@ func BenchmarkParse(b *testing.B) {
 		}
 	})
 }
+
+func TestAfter(t *testing.T) {
+	root := Parse([]byte("<body><p>a<b>b</b></p><i>c</i>")).Root
+	body := find(root, "body")
+	require.Equal(t, find(root, "i"), After(find(root, "b"), body))
+	require.Nil(t, After(find(root, "i"), body))
+}
