@@ -85,8 +85,12 @@ type group struct {
 func (h *host) groups() [6]group {
 	c := &h.cfg
 	return [...]group{
-		{kindPage, "p", c.Pages, pagePath}, {kindMedia, "m", c.Media, mediaPath}, {kindPrivate, "private", c.Private, privatePath},
-		{kindListed, "s", c.Listed, listedPath}, {kindRedirect, "r", c.Redirects, redirectPath}, {kindSitemap, "sitemaps", h.parts(), partPath},
+		{kindPage, "p", c.Pages, pagePath},
+		{kindMedia, "m", c.Media, mediaPath},
+		{kindPrivate, "private", c.Private, privatePath},
+		{kindListed, "s", c.Listed, listedPath},
+		{kindRedirect, "r", c.Redirects, redirectPath},
+		{kindSitemap, "sitemaps", h.parts(), partPath},
 	}
 }
 
