@@ -68,18 +68,13 @@ func (e Entry) Due(now time.Time) bool {
 	return (e.State == Unknown || e.State == Unreachable) && !now.Before(e.RetryAt)
 }
 
+// record is what the Cache has of an origin: an Entry without its State, with the rules of the last file however old.
 type record struct {
-	pending  bool
-	rules    *Rules // of the last file, or nil
-	sitemaps []string
-	size     int       // bytes charged for this record
-	expires  time.Time // of rules
-	retryAt  time.Time
-	attempts int
-	failed   bool // the last try has failed, or else it was put off
-	lasting  bool // and will again
-	class    outcome.Class
-	reason   string
+	Entry
+	pending bool
+	failed  bool // the last try has failed, or else it was put off
+	size    int  // bytes charged for this record
+	expires time.Time
 }
 
 // Cache holds the robots.txt of origins for one crawler. An evicted origin is unknown again, and its file is
@@ -120,30 +115,22 @@ func (c *Cache) Lookup(origin string, now time.Time) Entry {
 }
 
 func (r *record) entry(now time.Time) Entry {
-	e := Entry{State: r.state(now), RetryAt: r.retryAt, Attempts: r.attempts, Class: r.class, Lasting: r.lasting, Reason: r.reason}
-	if e.State == Known {
-		e.RetryAt = r.expires
+	e, end := r.Entry, r.expires
+	switch {
+	case r.pending:
+		e.State = Pending
+	case r.Rules != nil && now.Before(r.expires):
+		e.State, e.RetryAt = Known, r.expires
+	case r.failed:
+		e.State = Unreachable
 	}
-	end := r.expires
 	if r.failed {
 		end = end.Add(maxTTL)
 	}
-	if r.rules != nil && now.Before(end) {
-		e.Rules, e.Sitemaps = r.rules, r.sitemaps
+	if !now.Before(end) {
+		e.Rules, e.Sitemaps = nil, nil
 	}
 	return e
-}
-
-func (r *record) state(now time.Time) State {
-	switch {
-	case r.pending:
-		return Pending
-	case r.rules != nil && now.Before(r.expires):
-		return Known
-	case r.failed:
-		return Unreachable
-	}
-	return Unknown
 }
 
 func (c *Cache) recordLocked(origin string) *record {
@@ -192,10 +179,10 @@ func (c *Cache) Answer(origin string, now time.Time, res Result) Entry {
 
 // fresh is the record of a result with rules, or nil.
 func (c *Cache) fresh(now time.Time, res Result) *record {
-	r := &record{rules: new(Rules), expires: now.Add(c.cfg.TTL), reason: res.Reason}
+	r := &record{Entry: Entry{Rules: new(Rules), Reason: res.Reason}, expires: now.Add(c.cfg.TTL)}
 	switch {
 	case res.Kind == Found && res.File != nil:
-		r.rules, r.sitemaps = res.File.Agent(c.cfg.Agent), res.File.Sitemaps()
+		r.Rules, r.Sitemaps = res.File.Agent(c.cfg.Agent), res.File.Sitemaps()
 	case res.Kind != Absent:
 		return nil
 	}
@@ -206,10 +193,10 @@ func (c *Cache) fresh(now time.Time, res Result) *record {
 func (r *record) weigh() int {
 	const perRecord, perRule, perString = 300, 64, 16
 	n := perRecord
-	for i := range r.rules.rules {
-		n += perRule + len(r.rules.rules[i].pattern) + len(r.rules.rules[i].written)
+	for i := range r.Rules.rules {
+		n += perRule + len(r.Rules.rules[i].pattern) + len(r.Rules.rules[i].written)
 	}
-	for _, s := range r.sitemaps {
+	for _, s := range r.Sitemaps {
 		n += perString + len(s)
 	}
 	return n
@@ -218,15 +205,15 @@ func (r *record) weigh() int {
 // putOff schedules the next try: at once if we gave up, otherwise after a pause that doubles.
 func (r *record) putOff(now time.Time, res Result) {
 	r.pending = false
-	r.reason = res.Reason
+	r.Reason = res.Reason
 	if res.Kind == NoAnswer {
-		r.retryAt = now
+		r.RetryAt = now
 		return
 	}
 	r.failed = r.failed || res.Kind == Failed
-	r.lasting, r.class = res.Lasting, res.Class
-	r.retryAt = now.Add(min(retryBase<<min(r.attempts, 16), retryMax))
-	r.attempts++
+	r.Lasting, r.Class = res.Lasting, res.Class
+	r.RetryAt = now.Add(min(retryBase<<min(r.Attempts, 16), retryMax))
+	r.Attempts++
 }
 
 // MaxRedirects is how many redirects are followed for one robots.txt (RFC 9309 section 2.3.1.2). A file behind more
