@@ -17,8 +17,8 @@
 //
 // # What does not fit in memory
 //
-// Without a [Storage], in a long queue of a host and a rank some hundred URLs at each end are as they are used, and
-// those between them packed. With one every URL lies there, and memory holds the heads of queues: of each host the URLs
+// In a long queue, of a host and a rank, some hundred URLs at each end are as they are used, and those between them
+// packed. With a [Storage] every URL lies there as well, and memory holds the heads of queues: of each host the URLs
 // that go first, as many as [Config.Resident] allows. When half of them are gone the host asks the store for more,
 // and goes on with what it has; the answer comes to [Frontier.Take]. Hosts beyond [Config.MaxHosts] are inactive in
 // the store with all their URLs, and are activated first come first served as others run out of work. A host that

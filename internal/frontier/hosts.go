@@ -40,7 +40,6 @@ func (r *roster) adopt(name string) *host {
 		}
 	}
 	h := &host{name: name, turn: turn{index: -1}, slotUse: slotUse{slots: int32(n)}, place: int32(len(r.roll))}
-	h.queue.packs = r.cfg.Store == nil
 	_, h.excluded = r.excluded[name]
 	r.hosts[name] = h
 	r.roll, r.work = append(r.roll, h), append(r.work, workOf(h))

@@ -12,8 +12,7 @@ import (
 // priorityQueue has a level for each rank, in order, with the URLs in the order in which they were found.
 type priorityQueue struct {
 	levels []level // none of them is empty
-	n      int32
-	packs  bool // the middle of a long level is packed, and nothing is taken from its back
+	n      int
 }
 
 type level struct {
@@ -21,7 +20,7 @@ type level struct {
 	fifo
 }
 
-func (q *priorityQueue) len() int { return int(q.n) }
+func (q *priorityQueue) len() int { return q.n }
 
 // push takes in an item that was found after all others of its rank.
 func (q *priorityQueue) push(it Item) {
@@ -32,7 +31,7 @@ func (q *priorityQueue) push(it Item) {
 	if i == len(q.levels) || q.levels[i].rank != it.Rank {
 		q.levels = slices.Insert(q.levels, i, level{rank: it.Rank})
 	}
-	q.levels[i].push(it, q.packs)
+	q.levels[i].push(it)
 	q.n++
 }
 
@@ -49,42 +48,56 @@ func (q *priorityQueue) popBack() Item { return q.take(len(q.levels)-1, (*fifo).
 func (q *priorityQueue) take(i int, pop func(*fifo) Item) Item {
 	it := pop(&q.levels[i].fifo)
 	q.n--
-	if q.levels[i].empty() {
+	if q.levels[i].len() == 0 {
 		q.levels = slices.Delete(q.levels, i, i+1)
 	}
 	return it
 }
 
-// fifo is a queue over a slice, with amortized O(1) push and pop. The middle of a long one may be packed in blocks.
+// fifo is a queue over a slice, with amortized O(1) push and pop. The middle of a long one is packed in blocks.
 type fifo struct {
 	items []Item
 	head  int
 	more  *packed // nil for none: that of a queue that is not empty is behind some items
 }
 
-func (q *fifo) empty() bool { return q.head == len(q.items) }
+func (q *fifo) len() int {
+	if q.more == nil {
+		return len(q.items) - q.head
+	}
+	return len(q.items) - q.head + q.more.len()
+}
 
 func (q *fifo) front() *Item { return &q.items[q.head] }
 
-func (q *fifo) back() *Item { return &q.items[len(q.items)-1] }
-
-func (q *fifo) push(it Item, packs bool) {
-	if q.more == nil {
-		if !packs || len(q.items)-q.head < unpackedMost {
-			q.items = append(q.items, it)
-			return
-		}
-		q.more = new(packed)
+func (q *fifo) back() *Item {
+	if q.more != nil {
+		return q.more.last()
 	}
-	q.more.push(it)
+	return &q.items[len(q.items)-1]
+}
+
+func (q *fifo) push(it Item) {
+	switch {
+	case q.more != nil:
+		q.more.push(it)
+	case len(q.items)-q.head < unpackedMost:
+		q.items = append(q.items, it)
+	default:
+		q.more = new(packed)
+		q.more.push(it)
+	}
 }
 
 func (q *fifo) popBack() Item {
-	last := len(q.items) - 1
-	it := q.items[last]
-	q.items[last] = Item{}
-	q.items = q.items[:last]
-	return it
+	if q.more != nil {
+		it := q.more.pop()
+		if q.more.len() == 0 {
+			q.more = nil
+		}
+		return it
+	}
+	return popLast(&q.items)
 }
 
 func (q *fifo) pop() Item {
@@ -94,7 +107,7 @@ func (q *fifo) pop() Item {
 	switch {
 	case q.head == len(q.items) && q.more != nil:
 		q.items, q.head = q.more.first(q.items[:0]), 0
-		if len(q.more.blocks)+len(q.more.back) == 0 {
+		if q.more.len() == 0 {
 			q.more = nil
 		}
 	case q.head == len(q.items):
@@ -107,6 +120,14 @@ func (q *fifo) pop() Item {
 	return it
 }
 
+func popLast(items *[]Item) Item {
+	last := len(*items) - 1
+	it := (*items)[last]
+	(*items)[last] = Item{}
+	*items = (*items)[:last]
+	return it
+}
+
 // unpackedMost is how many items stay unpacked at each end: two blocks, so that one item does not pack and unpack a
 // block.
 const unpackedMost = 2 * blockLen
@@ -116,6 +137,8 @@ type packed struct {
 	blocks []block // in their order, and before back
 	back   []Item
 }
+
+func (p *packed) len() int { return blockLen*len(p.blocks) + len(p.back) }
 
 func (p *packed) push(it Item) {
 	p.back = append(p.back, it)
@@ -138,6 +161,21 @@ func (p *packed) first(items []Item) []Item {
 	p.blocks[0] = block{}
 	p.blocks = p.blocks[1:]
 	return items
+}
+
+func (p *packed) last() *Item {
+	if len(p.back) == 0 {
+		i := len(p.blocks) - 1
+		p.back = p.blocks[i].unpack(p.back)
+		p.blocks[i] = block{}
+		p.blocks = p.blocks[:i]
+	}
+	return &p.back[len(p.back)-1]
+}
+
+func (p *packed) pop() Item {
+	p.last()
+	return popLast(&p.back)
 }
 
 // blockLen is the number of items of a block: large enough for differences to pay, small enough to unpack in

@@ -52,7 +52,7 @@ func anyItem(t *rapid.T, n int64) Item {
 // it is taken from, and no item comes out of it another than it went in.
 func TestLadder(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		q := priorityQueue{packs: rapid.Bool().Draw(t, "packs")}
+		var q priorityQueue
 		levels := map[int32][]Item{}
 		ends := func() (first, last int32) {
 			first, last = 9, -9
@@ -77,7 +77,7 @@ func TestLadder(t *testing.T) {
 		for range rapid.IntRange(1, 8).Draw(t, "steps") {
 			what, rank := rapid.IntRange(0, 3).Draw(t, "step"), rapid.Int32Range(-1, 0).Draw(t, "rank")
 			for range many.Draw(t, "many") {
-				if what > 1 && q.len() == 0 || what == 3 && q.packs {
+				if what > 1 && q.len() == 0 {
 					break
 				}
 				first, last := ends()
@@ -118,7 +118,7 @@ func TestLongQueueIsSmall(t *testing.T) {
 	var q fifo
 	const n = 10_000
 	for i := range int64(n) {
-		q.push(numbered(t, i/2, i), true)
+		q.push(numbered(t, i/2, i))
 	}
 	size := 0
 	for _, b := range q.more.blocks {
@@ -143,11 +143,11 @@ func BenchmarkFIFO(b *testing.B) {
 		b.Run(fmt.Sprint(n), func(b *testing.B) {
 			var q fifo
 			for i := range n {
-				q.push(items[i%len(items)], true)
+				q.push(items[i%len(items)])
 			}
 			b.ReportAllocs()
 			for i := range b.N {
-				q.push(items[i%len(items)], true)
+				q.push(items[i%len(items)])
 				q.pop()
 			}
 		})

@@ -107,7 +107,7 @@ type taken struct {
 }
 
 // mostSpare bounds the memory that stays for calls, in batches of usual size.
-const mostSpare = 8
+const mostSpare = 4
 
 // take hands over the work due now, in place of the last. Batches may wait until time is up, or until they are worth a
 // transaction with the calls already written.
