@@ -120,6 +120,15 @@ func load(t testing.TB, s *Store, host string, n int) (urls []string, a frontier
 	return urls, a
 }
 
+// own has a process put URLs, get the host a.test and load so many of its URLs.
+func own(t testing.TB, s *Store, n int, urls ...string) frontier.Answer {
+	t.Helper()
+	put(t, s, urls...)
+	rouse(t, s, 1)
+	_, a := load(t, s, "a.test", n)
+	return a
+}
+
 // visit has a process end the visit of a URL that it has loaded.
 func visit(s *Store, it *frontier.Item) { s.Done(it.URL.Host(), it, frontier.Visit{}) }
 

@@ -32,9 +32,7 @@ func TestSyncBeforeDone(t *testing.T) {
 		require.NoError(t, err)
 		return n
 	}
-	put(t, a, "http://a.test/1", "http://a.test/2", "http://a.test/3", "http://a.test/4", "http://a.test/5", "http://b.test/1")
-	rouse(t, a, 1)
-	_, got := load(t, a, "a.test", 9)
+	got := own(t, a, 9, "http://a.test/1", "http://a.test/2", "http://a.test/3", "http://a.test/4", "http://a.test/5", "http://b.test/1")
 	require.Zero(t, syncs.Load(), "nothing is done")
 
 	visit(a, &got.Items[0])
@@ -74,9 +72,7 @@ func TestSyncFails(t *testing.T) {
 	r := newRig(t)
 	full := errors.New("sync out.jsonl: no space left on device")
 	a := r.open(func(c *Config) { c.Sync = func() error { return full } })
-	put(t, a, "http://a.test/1", "http://a.test/2")
-	rouse(t, a, 1)
-	_, got := load(t, a, "a.test", 1)
+	got := own(t, a, 1, "http://a.test/1", "http://a.test/2")
 	visit(a, &got.Items[0])
 	a.Activate(1)
 	<-a.Failed()
@@ -95,9 +91,7 @@ func TestSyncOfMany(t *testing.T) {
 		c.Sync = func() error { syncs.Add(1); return nil }
 		c.maxPending = 4
 	})
-	put(t, a, "http://a.test/1", "http://a.test/2", "http://a.test/3", "http://a.test/4")
-	rouse(t, a, 1)
-	_, got := load(t, a, "a.test", 9)
+	got := own(t, a, 9, "http://a.test/1", "http://a.test/2", "http://a.test/3", "http://a.test/4")
 	require.Len(t, got.Items, 4)
 	for i := range got.Items {
 		visit(a, &got.Items[i])

@@ -108,11 +108,9 @@ func TestDeath(t *testing.T) {
 // An order to wait outlives the process that got it.
 func TestDeathInARetryAfter(t *testing.T) {
 	r := newRig(t)
-	a := r.open(func(c *Config) {
-		c.Remember = func(host string) (ratelimit.HostMemory, time.Duration, bool) {
-			return ratelimit.HostMemory{Domain: host, LastUsed: r.clk.Now(), RetryUntil: noon.Add(time.Minute)}, 0, true
-		}
-	})
+	a := r.open(remembers(0, func() ratelimit.HostMemory {
+		return ratelimit.HostMemory{LastUsed: r.clk.Now(), RetryUntil: noon.Add(time.Minute)}
+	}))
 	b := r.open()
 	put(t, a, "http://a.test/1")
 	rouse(t, a, 1)
@@ -130,11 +128,7 @@ func TestDeathInARetryAfter(t *testing.T) {
 // host long after it was let go.
 func TestGapFromTheEndOfARequest(t *testing.T) {
 	r := newRig(t)
-	a := r.open(func(c *Config) {
-		c.Remember = func(host string) (ratelimit.HostMemory, time.Duration, bool) {
-			return ratelimit.HostMemory{Domain: host, LastUsed: noon}, time.Second, true
-		}
-	})
+	a := r.open(remembers(time.Second, func() ratelimit.HostMemory { return ratelimit.HostMemory{LastUsed: noon} }))
 	b := r.open()
 	put(t, a, "http://a.test/1", "http://a.test/2", "http://a.test/3")
 	for _, over := range []func(it *frontier.Item){
@@ -155,6 +149,17 @@ func TestGapFromTheEndOfARequest(t *testing.T) {
 	}
 }
 
+// remembers has a process know so much of each host, whose requests keep a gap.
+func remembers(gap time.Duration, m func() ratelimit.HostMemory) func(*Config) {
+	return func(c *Config) {
+		c.Remember = func(host string) (ratelimit.HostMemory, time.Duration, bool) {
+			known := m()
+			known.Domain = host
+			return known, gap, true
+		}
+	}
+}
+
 // Of a host that has never refused no rate is known, and yet its pace is kept by the next
 // holder, however the one before went.
 func TestGapWithoutARate(t *testing.T) {
@@ -164,11 +169,7 @@ func TestGapWithoutARate(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := newRig(t)
-			a := r.open(func(c *Config) {
-				c.Remember = func(host string) (ratelimit.HostMemory, time.Duration, bool) {
-					return ratelimit.HostMemory{Domain: host, LastUsed: r.clk.Now()}, 1500*time.Millisecond + 1, true
-				}
-			})
+			a := r.open(remembers(1500*time.Millisecond+1, func() ratelimit.HostMemory { return ratelimit.HostMemory{LastUsed: r.clk.Now()} }))
 			b := r.open()
 			put(t, a, "http://a.test/1")
 			rouse(t, a, 1)
@@ -214,9 +215,7 @@ func TestGive(t *testing.T) {
 func TestStaleToken(t *testing.T) {
 	r := newRig(t)
 	a, b := r.open(), r.open()
-	put(t, a, "http://a.test/1", "http://a.test/2")
-	rouse(t, a, 1)
-	_, got := load(t, a, "a.test", 2)
+	got := own(t, a, 2, "http://a.test/1", "http://a.test/2")
 	// The server's clock alone goes on.
 	server := noon.Add(r.cfg.Lease + time.Millisecond)
 	b.cfg.now = func() int64 { return server.UnixMilli() }
@@ -428,9 +427,7 @@ func TestBoundCountsPages(t *testing.T) {
 func TestSpent(t *testing.T) {
 	r := newRig(t)
 	a, b := r.open(), r.open()
-	put(t, a, "http://a.test/1")
-	rouse(t, a, 1)
-	_, got := load(t, a, "a.test", 1)
+	got := own(t, a, 1, "http://a.test/1")
 	it := got.Items[0]
 	it.Attempt, it.URLFailures, it.Returns = 2, 1, 300
 	a.Spent(it.URL.Host(), &it)
