@@ -163,8 +163,7 @@ func (f *feed) textAt(from int) []byte {
 			return f.page[from:f.at]
 		}
 		if f.inside = inToken; f.ended < tag {
-			f.at, f.ended = tag, tag
-			f.endTag()
+			f.at, f.ended = tag, tag // it costs the parser no look at those that are open
 			innermost := f.open.Index(f.depth() - 1).Elem().FieldByIndex(dataOf).String()
 			return slices.Concat(f.page[from:tag], []byte("</"), []byte(innermost), []byte(">"))
 		}
