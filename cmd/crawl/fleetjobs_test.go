@@ -67,6 +67,18 @@ func TestFleetSecrets(t *testing.T) {
 	}
 }
 
+// A server that does not let a user count rates is told of at once: nothing would be asked for.
+func TestFleetMayNotCountRates(t *testing.T) {
+	t.Parallel()
+	srv := redistest.Redis.Start(t)
+	srv.Do(t, "ACL", "SETUSER", "norates", "on", ">hunter2", "~crawl:*", "+@all")
+	cmd := exec.Command("crawl", "--redis", "redis://norates:hunter2@"+srv.Addr, "--job", "j", "--global-rate", "5", "--contact", "a@b.test", "http://127.0.0.1:1/")
+	said, err := cmd.CombinedOutput()
+	require.ErrorContains(t, err, "exit status 3", "%s", said)
+	require.Contains(t, string(said), "ACL SETUSER it ~crawl:* ~rate_limiter:* ")
+	require.NotContains(t, string(said), "hunter2")
+}
+
 // The master is killed while two processes crawl: Sentinels name another, and all goes on.
 func TestFleetFailover(t *testing.T) {
 	t.Parallel()
