@@ -127,6 +127,19 @@ func TestARetryDoesNotBeatThePace(t *testing.T) {
 	})
 }
 
+// A pause that fetch.timeout ends is not held against the host.
+func TestARetryEndsWithTheTimeout(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		cfg := configured(t, "fetch: {timeout: 5s}\nresilience: {retry: {retry_forever: true, backoff: {type: constant, base_ms: 60000, max_delay_ms: 60000, use_jitter: false}}}\n")
+		net := fetchtest.Serve(t, map[string]http.Handler{"a.test": shop(3, 0, first(1, unavailable))})
+		got, s := visitOver(t, cfg, net.DialContext, "http://a.test/")
+		require.Len(t, got, 3)
+		require.Len(t, arrivals(net, "/robots.txt"), 2)
+		require.EqualValues(t, 1, s.Outcomes["unavailable"])
+		require.Zero(t, s.Outcomes["timeout"])
+	})
+}
+
 // flights counts the requests that a set of hosts has under way.
 type flights struct {
 	http.Handler
