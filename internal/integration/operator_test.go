@@ -3,7 +3,6 @@ package integration_test
 import (
 	"encoding/json"
 	"log/slog"
-	"net/url"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -19,12 +18,7 @@ import (
 )
 
 // hostOf is the first host of the site, as paths of the console name it.
-func (s *steered) hostOf(t *testing.T) string {
-	t.Helper()
-	u, err := url.Parse(s.site.URL(0))
-	require.NoError(t, err)
-	return u.Host
-}
+func (s *steered) hostOf() string { return hostOf(s.site, 0) }
 
 func (s *steered) controls(t *testing.T) (c console.Controls) {
 	t.Helper()
@@ -36,7 +30,7 @@ func (s *steered) controls(t *testing.T) (c console.Controls) {
 
 func (s *steered) look(t *testing.T) (h console.Host) {
 	t.Helper()
-	status, answer, _ := s.do(t, "GET", "api/hosts/"+s.hostOf(t), "")
+	status, answer, _ := s.do(t, "GET", "api/hosts/"+s.hostOf(), "")
 	require.Equal(t, 200, status, answer)
 	require.NoError(t, json.Unmarshal([]byte(answer), &h))
 	return h
@@ -45,7 +39,7 @@ func (s *steered) look(t *testing.T) (h console.Host) {
 // A blocked host gets no further request, by its own count, and gets them again when it is unblocked.
 func TestBlockOrder(t *testing.T) {
 	s := steer(t, assembly.ListenConfig{Addr: "0"}, nil)
-	host := s.hostOf(t)
+	host := s.hostOf()
 	require.ErrorIs(t, s.crawler.Block(host), crawl.ErrNotRunning)
 	s.run(t)
 	s.order(t, "hosts/"+host+"/block", "")
@@ -74,7 +68,7 @@ func TestBlockOrder(t *testing.T) {
 // outlives other settings; zero brings the settings back.
 func TestCeilingOrder(t *testing.T) {
 	s := steer(t, assembly.ListenConfig{Addr: "0"}, nil)
-	host := s.hostOf(t)
+	host := s.hostOf()
 	require.ErrorIs(t, s.crawler.SetCeiling(host, 1), crawl.ErrNotRunning)
 	s.run(t)
 	s.order(t, "hosts/"+host+"/ceiling", `{"max_rps": 2}`)
@@ -146,16 +140,14 @@ func TestScopeOrder(t *testing.T) {
 func TestControlsOutliveTheProcess(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "state")
 	s := steer(t, assembly.ListenConfig{Addr: "0"}, func(c *assembly.Config) { c.State.Dir = dir })
-	host := s.hostOf(t)
+	host := s.hostOf()
 	s.run(t)
 	s.order(t, "hosts/"+host+"/ceiling", `{"max_rps": 50}`)
 	s.order(t, "scope", `{"include":[],"exclude":["/never/"]}`)
 	s.order(t, "hosts/"+host+"/block", "")
 	s.order(t, "checkpoint", "")
 	s.order(t, "stop", "")
-	err := <-s.ended
-	s.ended <- err
-	require.NoError(t, err)
+	s.end(t)
 
 	state := openState(t, dir)
 	before := s.asked()
@@ -165,7 +157,7 @@ func TestControlsOutliveTheProcess(t *testing.T) {
 	cfg.Log = slog.New(slog.NewTextHandler(log, nil))
 	require.Equal(t, []string{"/never/"}, cfg.Scope.Exclude)
 	again := newOver(t, cfg, cfg.Dial)
-	err = again.Run(t.Context())
+	err := again.Run(t.Context())
 	require.ErrorIs(t, err, crawl.ErrBlocked)
 	require.ErrorContains(t, err, "only hosts are left that the operator has blocked")
 	require.Equal(t, before, s.asked(), "not even its robots.txt")

@@ -283,6 +283,19 @@ type failing struct{ ledger }
 
 func (*failing) Sync() error { return errPower }
 
+// A handler may have the state kept, if there is one.
+func TestCheckpointByAHandler(t *testing.T) {
+	net := fetchtest.Serve(t, map[string]http.Handler{"a.test": star(3)})
+	cfg := assembly.DefaultConfig()
+	cfg.RateLimit.Strategy, cfg.Sinks = "off", []crawl.Sink{&ledger{}}
+	for _, dir := range []string{"", t.TempDir()} {
+		var c *assembly.Crawler
+		cfg.State.Dir, cfg.OnPage = dir, func(ctx context.Context, _ *pipeline.Page) error { return c.Checkpoint(ctx) }
+		c = newOver(t, cfg, net.DialContext)
+		require.NoError(t, c.Run(t.Context(), "http://a.test/"))
+	}
+}
+
 // endless is a page, and a calendar without an end.
 func endless() http.Handler {
 	mux := http.NewServeMux()
