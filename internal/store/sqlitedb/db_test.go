@@ -2,6 +2,7 @@ package sqlitedb_test
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"math"
 	"os"
@@ -124,6 +125,18 @@ func TestQueries(t *testing.T) {
 	_, err = db.QueryInt(`SELECT FROM`)
 	require.ErrorContains(t, err, "syntax error")
 	require.ErrorContains(t, db.Exec(`SELECT 1; nonsense`), "syntax error")
+	var rows []string
+	stop := errors.New("no more")
+	require.ErrorIs(t, db.Each(`SELECT ? || value FROM json_each('[1, 2, 3]') WHERE value < ?`, func(s *sqlitedb.Stmt) error {
+		if rows = append(rows, s.ColumnText(0)); len(rows) == 2 {
+			return stop
+		}
+		return nil
+	}, "x", int64(9)), stop)
+	require.Equal(t, []string{"x1", "x2"}, rows)
+	require.ErrorContains(t, db.Each(`SELECT FROM`, nil), "syntax error")
+	_, err = sqlitedb.Open(db.Path(), sqlitedb.Config{Accept: func(*sqlitedb.DB) error { return stop }})
+	require.ErrorIs(t, err, stop)
 	_, err = db.Prepare(`SELECT * FROM nowhere`)
 	require.ErrorContains(t, err, db.Path()+": no such table: nowhere (1)")
 }
