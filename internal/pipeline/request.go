@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"net/http"
 	"slices"
 	"strings"
@@ -113,9 +114,7 @@ func (q *Request) apply(to *fetch.Request) {
 		return
 	}
 	h := q.Header.Clone()
-	for name, values := range to.Header {
-		h[name] = values
-	}
+	maps.Copy(h, to.Header)
 	to.Header = h
 }
 

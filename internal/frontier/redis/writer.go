@@ -129,37 +129,6 @@ const (
 	giveMost = 64
 )
 
-// batch is calls of one script, one per session and up to so many operations, in order per session.
-type batch struct {
-	script *script
-	most   int
-	head   func(session ...string) []string // the first arguments
-	calls  []*call
-	ops    [][]op // of each call
-	open   map[place]int
-}
-
-type place struct {
-	partition int
-	session   string // its name is the same in many partitions
-}
-
-func (b *batch) add(p *part, session string, o op, args ...string) {
-	at := place{p.index, session}
-	i, ok := b.open[at]
-	if !ok || len(b.ops[i]) >= b.most {
-		i = len(b.calls)
-		if b.open == nil {
-			b.open = make(map[place]int)
-		}
-		b.open[at] = i
-		b.calls = append(b.calls, &call{script: b.script, keys: []string{p.key}, args: b.head(session)})
-		b.ops = append(b.ops, nil)
-	}
-	b.calls[i].args = append(b.calls[i].args, args...)
-	b.ops[i] = append(b.ops[i], o)
-}
-
 // each runs a batch, and takes the replies of its calls, of so many parts.
 func (s *writer) each(ctx context.Context, b *batch, parts int, take func(ops []op, reply []message) error) error {
 	if err := s.link.run(ctx, b.calls); err != nil {
