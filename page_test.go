@@ -280,34 +280,44 @@ func TestErrStop(t *testing.T) {
 	require.Equal(t, int64(1), c.Snapshot().Records)
 }
 
+// echo answers with a page, a redirect or not at all, by the path, and keeps what it was asked.
+type echo struct {
+	mu    sync.Mutex
+	asked []string
+}
+
+func (e *echo) all() []string {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return slices.Clone(e.asked)
+}
+
+func (e *echo) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	body, err := io.ReadAll(r.Body)
+	if err != nil || r.URL.Path == "/broken" {
+		defer panic(http.ErrAbortHandler)
+	}
+	e.mu.Lock()
+	e.asked = append(e.asked, strings.TrimSpace(r.Method+" "+r.RequestURI+" "+r.Header.Get("X-Mine")+" "+r.Header.Get("Content-Type")+" "+string(body)))
+	e.mu.Unlock()
+	if code := map[string]int{"/moved": http.StatusFound, "/kept": http.StatusTemporaryRedirect}[r.URL.Path]; code != 0 {
+		http.Redirect(w, r, "/to"+r.URL.Path, code)
+		return
+	}
+	w.Header().Set("Content-Type", "text/html")
+	fmt.Fprint(w, "<a href=/own>own</a>")
+}
+
 // What is followed with more than a URL is asked for so, and what was attached comes with the page, over a redirect, and in
 // the next run of a crawl that was interrupted.
 func TestRequests(t *testing.T) {
-	var mu sync.Mutex
-	var asked []string
-	mux := http.NewServeMux()
-	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
-		body, err := io.ReadAll(r.Body)
-		require.NoError(t, err)
-		mu.Lock()
-		asked = append(asked, strings.TrimSpace(r.Method+" "+r.RequestURI+" "+r.Header.Get("X-Mine")+" "+r.Header.Get("Content-Type")+" "+string(body)))
-		mu.Unlock()
-		switch r.URL.Path {
-		case "/moved", "/kept":
-			code := map[string]int{"/moved": http.StatusFound, "/kept": http.StatusTemporaryRedirect}[r.URL.Path]
-			http.Redirect(w, r, "/to"+r.URL.Path, code)
-		case "/broken":
-			panic(http.ErrAbortHandler)
-		default:
-			w.Header().Set("Content-Type", "text/html")
-			fmt.Fprint(w, "<a href=/own>own</a>")
-		}
-	})
-	cfg, url := fast(mux, t)
+	var echo echo
+	cfg, url := fast(&echo, t)
 	cfg.HandlersFollow, cfg.Concurrency, cfg.RateLimit.RetryMaxAttempts = true, 1, 2
 	cfg.State.Dir = filepath.Join(t.TempDir(), "state")
 	var got []string
 	router := crawl.NewRouter()
+	var mu sync.Mutex
 	note := func(what string) crawl.HandlerFunc {
 		return func(_ context.Context, p *crawl.Page) error {
 			mu.Lock()
@@ -344,9 +354,7 @@ func TestRequests(t *testing.T) {
 		} {
 			require.Equal(t, "invalid", p.Follow("/bad", bad).Reason)
 		}
-		mu.Lock()
-		defer mu.Unlock()
-		if len(asked) == 1 {
+		if len(echo.all()) == 1 {
 			return crawl.ErrStop // the rest is for the next run
 		}
 		return nil
@@ -360,19 +368,32 @@ func TestRequests(t *testing.T) {
 	require.ElementsMatch(t, []string{
 		"GET /", "GET /plain yes", "POST /form  application/x-www-form-urlencoded a=1", "POST /form  application/x-www-form-urlencoded a=2",
 		"POST /moved  text/plain x", "GET /to/moved", "POST /kept  text/plain y", "POST /to/kept  text/plain y", "HEAD /head", "POST /broken", "GET /",
-	}, asked)
+	}, echo.all())
 	require.ElementsMatch(t, []string{
 		"GET /plain home", "form POST /form home", "form POST /form ", "GET /to/moved home", "form POST /to/kept home", "HEAD /head ", "once more GET / ",
 	}, got)
 }
 
-// Items are in their files once, whatever ends the process, and those of handlers that fail are not.
-func TestEmit(t *testing.T) {
-	type book struct {
+type (
+	book struct {
 		Title string `json:"title"`
 		On    string `json:"on"`
 	}
-	type note struct{ Text string }
+	note struct{ Text string }
+)
+
+// runInto is run with sinks, which it closes.
+func runInto(t *testing.T, cfg crawl.Config, seed string, sinks []crawl.Sink) {
+	t.Helper()
+	cfg.Sinks = sinks
+	run(t, cfg, seed)
+	for _, s := range sinks {
+		require.NoError(t, s.Close())
+	}
+}
+
+// Items are in their files once, whatever ends the process, and those of handlers that fail are not.
+func TestEmit(t *testing.T) {
 	pages := site{"/": ""}
 	for i := range 30 {
 		pages["/"] += fmt.Sprintf("<a href=/%d>x</a>", i)
@@ -407,11 +428,7 @@ func TestEmit(t *testing.T) {
 		return []crawl.Sink{books, notes}
 	}
 	cfg.Concurrency, cfg.OnPage = 1, handler
-	cfg.Sinks = files(func(string) *crawl.Position { return nil })
-	run(t, cfg, url)
-	for _, s := range cfg.Sinks {
-		require.NoError(t, s.Close())
-	}
+	runInto(t, cfg, url, files(func(string) *crawl.Position { return nil }))
 	file, err := os.OpenFile(filepath.Join(dir, "books.jsonl"), os.O_APPEND|os.O_WRONLY, 0)
 	require.NoError(t, err)
 	_, err = file.WriteString("{\"title\":\"what a crash left behind")
@@ -421,14 +438,11 @@ func TestEmit(t *testing.T) {
 	state, err := crawl.OpenState(crawl.StateConfig{Dir: cfg.State.Dir})
 	require.NoError(t, err)
 	kept := state.Config()
-	kept.OnPage, kept.Sinks = handler, files(func(name string) *crawl.Position {
+	kept.OnPage = handler
+	runInto(t, kept, url, files(func(name string) *crawl.Position {
 		p := state.Position(filepath.Join(dir, name))
 		return &p
-	})
-	run(t, kept, url)
-	for _, s := range kept.Sinks {
-		require.NoError(t, s.Close())
-	}
+	}))
 	var want []string
 	for i := range 30 {
 		if i != 7 {

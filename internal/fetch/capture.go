@@ -49,10 +49,10 @@ type recorder struct {
 
 // record returns a fresh recorder for the next attempt; nil if nobody wants one.
 func (x *exchange) record() *recorder {
-	if x.capture == 0 {
+	if x.asked.capture == 0 {
 		return nil
 	}
-	x.recorder = &recorder{max: x.capture}
+	x.recorder = &recorder{max: x.asked.capture}
 	return x.recorder
 }
 
@@ -78,7 +78,7 @@ func (r *recorder) asks(x *exchange, to target, h http.Header) error {
 // asksOf notes a request as the host is to see it, whoever it goes to.
 func (r *recorder) asksOf(x *exchange, to target, fields []byte) {
 	if r != nil {
-		req := http1.Request{Method: x.method, Body: x.payload, Host: to.host, Target: to.uri, Fields: fields}
+		req := http1.Request{Method: x.asked.method, Body: x.asked.payload, Host: to.host, Target: to.uri, Fields: fields}
 		r.request = req.AppendTo(nil)
 	}
 }

@@ -81,9 +81,9 @@ func (c *Client) Fetch(ctx context.Context, req Request) (*Response, error) {
 	}
 	x := c.begin(ctx)
 	defer x.end()
-	x.method, x.payload = req.Method, req.Payload
+	x.asked.method, x.asked.payload = req.Method, req.Payload
 	if req.Capture {
-		x.capture = c.bound(&req) + wireSlack + c.cfg.MaxHeaderBytes
+		x.asked.capture = c.bound(&req) + wireSlack + c.cfg.MaxHeaderBytes
 	}
 	hres, err := c.send(x, &req, to)
 	if err != nil {

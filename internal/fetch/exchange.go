@@ -28,8 +28,7 @@ type exchange struct {
 	cancel context.CancelCauseFunc
 	over   *timeoutError // why the watchdog has ended it
 
-	method  string // of the Request
-	payload []byte
+	asked asked
 
 	caller context.Context // the one given to Fetch
 	via    context.Context // the one that came through the policies; nil without
@@ -38,7 +37,6 @@ type exchange struct {
 	passed passage      // through the policies; zero if there are none
 	first  atomic.Int64 // nanoseconds from start to the first byte; zero before
 
-	capture  int64     // bytes of an answer to capture; zero for none
 	recorder *recorder // of the current attempt; nil without
 
 	connected bool // the current attempt has a connection
@@ -49,6 +47,13 @@ type exchange struct {
 	began     int64         // writes begun on conn before
 	written   int64         // bytes written on conn before
 	got       time.Duration // from start to the connection
+}
+
+// asked is what the Request of an exchange says of it.
+type asked struct {
+	method  string
+	payload []byte
+	capture int64 // bytes of an answer to capture; zero for none
 }
 
 func (c *Client) begin(ctx context.Context) *exchange {
@@ -62,7 +67,7 @@ func (c *Client) begin(ctx context.Context) *exchange {
 	x.whole, x.passed = false, passage{}
 	x.connected, x.tries, x.replayed = false, 0, nil // nothing may come of it, if a policy refuses
 	x.caller, x.via = ctx, nil
-	x.capture, x.recorder = 0, nil
+	x.asked.capture, x.recorder = 0, nil
 	x.cause.Store(c.tooLong)
 	if x.timer == nil {
 		x.timer = time.AfterFunc(c.cfg.Timeout, x.timeUp) //nolint:forbidigo // a watchdog ends a wait; nothing waits on it

@@ -151,11 +151,11 @@ func (x *exchange) newRequest(ctx context.Context, u *url.URL, h http.Header) *h
 	}
 	req := x.c.template.WithContext(ctx)
 	req.URL, req.Host, req.Header = u, u.Host, h
-	if x.method != "" {
-		req.Method = x.method
+	if x.asked.method != "" {
+		req.Method = x.asked.method
 	}
-	if len(x.payload) > 0 {
-		req.Body, req.ContentLength = io.NopCloser(bytes.NewReader(x.payload)), int64(len(x.payload))
+	if len(x.asked.payload) > 0 {
+		req.Body, req.ContentLength = io.NopCloser(bytes.NewReader(x.asked.payload)), int64(len(x.asked.payload))
 	}
 	return req
 }
