@@ -1,0 +1,79 @@
+package steer
+
+import (
+	"math"
+	"time"
+
+	"github.com/treadlight/crawl/internal/clock"
+)
+
+// connections is what is known of a host that bounds the requests in flight, and not their rate.
+type connections struct {
+	limit uint16        // requests in flight that went well; zero for not known
+	seen  uint16        // in flight at the last refusal
+	since uint16        // willing answers since
+	well  uint16        // of them, those with as many in flight as were refused
+	times uint8         // refusals in a row with as many in flight, and seldom as many well
+	raced bool          // the latest had one fewer
+	until clock.Instant // then it is asked anew
+}
+
+const (
+	sameDoors   = 3
+	perRace     = 16
+	fewestDoors = 3
+	doorsFor    = 10 * time.Minute
+)
+
+func (d *connections) refused(now clock.Instant, inFlight int) (learned bool) {
+	n := uint16(min(max(inFlight, 0), math.MaxUint16))
+	if d.since < n {
+		return false // of the same moment as the last
+	}
+	raced := n+1 == d.seen && !d.raced
+	if n != d.seen && !raced || d.well > 1+d.since/perRace {
+		d.seen, d.times = n, 0
+	}
+	d.well, d.since, d.raced = 0, 0, raced && n != d.seen
+	if d.raced {
+		return false
+	}
+	d.times = min(d.times+1, sameDoors)
+	switch {
+	case n < fewestDoors:
+		return false
+	case d.times == sameDoors:
+		learned = d.bound(now) != int(n)-1
+		d.limit, d.until = n-1, now.Add(doorsFor)
+	case n <= d.limit:
+		d.limit = 0
+	}
+	return learned
+}
+
+func (d *connections) passed(inFlight int) {
+	d.since = min(d.since+1, math.MaxUint16-1)
+	if inFlight >= int(d.seen) {
+		d.well = min(d.well+1, math.MaxUint16-1)
+	}
+}
+
+func (d *connections) bound(now clock.Instant) int {
+	if now >= d.until {
+		return 0
+	}
+	return int(d.limit)
+}
+
+// inFlight is the most requests that the host may have at once: by Little's law, and by its own bound.
+func (s *Steer) inFlight(now clock.Instant, rate float64) int {
+	n := 4 + int(4*rate*float64(s.queueing.usual))
+	if s.queueing.answers > 0 {
+		m := rate * float64(s.queueing.usual)
+		n = int(math.Ceil(1.25*m + 4*math.Sqrt(m) + 4))
+	}
+	if d := s.connections.bound(now); d > 0 {
+		n = min(n, d)
+	}
+	return n
+}

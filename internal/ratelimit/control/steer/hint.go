@@ -1,0 +1,195 @@
+package steer
+
+import (
+	"math"
+	"time"
+
+	"github.com/treadlight/crawl/internal/clock"
+	"github.com/treadlight/crawl/internal/ratelimit/control"
+	"github.com/treadlight/crawl/internal/ratelimit/header"
+)
+
+// hint paces by what the host says of its hint: what is left is spread over the
+// time until it is whole again.
+type hint struct {
+	left    float64 // requests that may still be sent; meaningless after reset
+	reset   clock.Instant
+	said    int64         // requests left, in the last answer
+	limit   int64         // of the hint that was told of
+	pace    float64       // of a window that slides, in requests per second; zero for one that ends
+	since   clock.Instant // such a window has had that pace
+	due     clock.Instant // what is sent from then on finds the hint whole, unless its window slides
+	askedAt clock.Instant // of the request whose answer was the last word
+	longest int32         // of the resets that were told, in milliseconds
+	moved   uint8         // times the reset moved on before it was reached, or did not make the hint whole
+	exact   bool          // pace is of a length that was told, not of a reset
+	average float64       // requests per second that the limit grants; zero if its window is not told
+	most    float64       // the same, or what is left per second if that is more
+	steady  bool          // what is left lasts at the average until the reset
+	until   clock.Instant // these hold, if no answer says otherwise
+}
+
+// slides is how often a reset must have moved on for the window to be one that slides:
+// an answer that was overtaken may look like it once.
+const slides = 3
+
+const toldMargin = .02
+
+// rounding is more than what whole seconds and the way of an answer do to a reset.
+const rounding = 2 * time.Second
+
+const (
+	// leastSpare requests of a window that slides are left unused, or one in spareOf: the pace
+	// falls with what is left below that. Who uses up the last is told to wait for the reset,
+	// and that may be as long as the window.
+	leastSpare = 2
+	spareOf    = 60
+	// mostMore bounds how much faster than its pace such a window may be asked. Whole seconds,
+	// clocks and the way of an answer make a reset longer by up to two seconds and more, and
+	// the longest of hundreds is as long as that. One of a second may be told as two: shortMore.
+	mostMore  = 1.5
+	shortMore = 2
+)
+
+// active reports whether the host's own word sets the pace. A nil hint never does.
+func (q *hint) active(now clock.Instant) bool {
+	return q != nil && (now < q.reset || q.average > 0 && now < q.until)
+}
+
+func (q *hint) send() {
+	if q != nil {
+		q.left--
+	}
+}
+
+// observe takes in what an answer says. What is in flight may not be counted yet.
+func (q *hint) observe(now clock.Instant, o *control.Observation) {
+	if o.Quota.IsZero() || o.Quota.Reset <= 0 || o.SentAt < q.askedAt {
+		return // it says nothing, or was overtaken by what says more
+	}
+	q.observeAverage(now, o.Quota)
+	reset := now.Add(o.Quota.Reset)
+	switch {
+	case o.Quota.Limit != q.limit: // a host may tell of two quotas in turn
+		q.pace, q.moved, q.longest, q.due = 0, 0, 0, 0
+	case o.SentAt >= q.due || q.pace == 0 && o.Quota.Remaining > q.said+int64(o.InFlight):
+		// The window is over, or more is left again than answers in another order explain.
+		q.renewed(now, o)
+		q.due = 0
+	case now < q.reset.Add(-rounding) && reset > q.reset.Add(rounding):
+		// The end moves on before it is reached: the window slides, and gives back all the
+		// time what spreading the rest would wait for.
+		if q.moved = min(q.moved+1, slides); q.moved == slides {
+			q.slide(now, o)
+		}
+	case q.active(now) && q.pace == 0:
+		reset = min(reset, q.reset) // the same window: whole seconds are rounded up each time
+	}
+	if o.SentAt >= q.due || now < q.due { // or it was on its way at the reset, and has no say on that
+		q.due = reset
+	}
+	q.longest = max(q.longest, int32(min(o.Quota.Reset/time.Millisecond, math.MaxInt32)))
+	q.reset, q.said, q.limit, q.askedAt = reset, o.Quota.Remaining, o.Quota.Limit, o.SentAt
+	q.left = float64(o.Quota.Remaining) - float64(max(o.InFlight-1, 0))
+}
+
+// observeAverage takes in the limit over its window, and whether what is left of it lasts until
+// the reset at that rate, as far as whole seconds and requests can tell. Whoever then asks no
+// faster finds something left, whether the window ends, slides or flows: that need not be known.
+func (q *hint) observeAverage(now clock.Instant, told header.Quota) {
+	q.average, q.steady = 0, false
+	if told.Window <= 0 || told.Limit <= 0 {
+		return
+	}
+	left, lasts := float64(told.Remaining), (told.Reset).Seconds()
+	q.average = float64(told.Limit) / (told.Window).Seconds()
+	q.most = max(q.average, left/lasts)
+	q.steady = left <= q.average*(lasts+1) && left+1 >= q.average*(lasts-1)
+	q.until = now.Add(rounding + 2*told.Window)
+}
+
+// renewed is told of the first answer of what should be a new window. If the hint is not whole
+// then, the window gives back one by one what it took.
+func (q *hint) renewed(now clock.Instant, o *control.Observation) {
+	whole := o.Quota.Limit - int64(o.InFlight)
+	if q.moved = min(q.moved+1, slides); o.Quota.Remaining >= whole-whole/10 {
+		q.pace, q.moved = 0, 0
+	} else if q.moved == slides {
+		q.slide(now, o)
+	}
+}
+
+// slide takes the window for one that slides. If its length is not told, that is the longest
+// reset, which was told when the window was empty.
+func (q *hint) slide(now clock.Instant, o *control.Observation) {
+	w := o.Quota.Window
+	if q.exact = w > 0; !q.exact {
+		w = max(o.Quota.Reset, q.longestReset())
+	}
+	if q.pace == 0 {
+		q.since = now
+	}
+	q.pace = (1 - toldMargin) * float64(o.Quota.Limit) / (w).Seconds()
+}
+
+// longestReset is the longest reset that was told.
+func (q *hint) longestReset() time.Duration { return time.Duration(q.longest) * time.Millisecond }
+
+// sliding is the rate for a window that slides. What is left of it sets that, once it was
+// asked at its pace for as long as it is; until then there is always much left.
+func (q *hint) sliding(now clock.Instant) float64 {
+	most := 1.0
+	if w := q.longestReset(); !q.exact && now >= q.since.Add(w) {
+		if most = mostMore; w <= 2*time.Second {
+			most = shortMore
+		}
+	}
+	spare := max(leastSpare, float64(q.limit)/spareOf)
+	return q.pace * min(max(q.left, 0.5)/spare, most)
+}
+
+// binds reports whether a plan at that rate has to be lowered.
+func (q *hint) binds(now clock.Instant, rate float64) bool {
+	p := control.Plan{Rate: rate}
+	q.apply(now, &p)
+	return p.Rate < rate || p.NotBefore > now
+}
+
+// apply lowers a plan to the hint.
+func (q *hint) apply(now clock.Instant, p *control.Plan) {
+	if !q.active(now) {
+		return
+	}
+	if q.average > 0 {
+		p.Rate = min(p.Rate, q.most)
+	}
+	switch {
+	case q.steady:
+		if p.Rate = min(p.Rate, (1-toldMargin)*q.average); q.said == 0 {
+			p.NotBefore = q.reset
+		}
+		return
+	case now >= q.reset:
+		return
+	}
+	if q.pace > 0 {
+		p.Rate = min(p.Rate, q.sliding(now))
+		return
+	}
+	if q.left < 1+q.kept() {
+		p.NotBefore = q.reset
+		return
+	}
+	left := max(q.reset.Sub(now).Seconds(), 0.001)
+	p.Rate = min(p.Rate, (q.left+1-q.kept())/left) // evenly: the last of n goes before the reset
+	p.Review = min(p.Review, q.reset, now.Add(time.Second))
+}
+
+// kept is what is left unused of a window of a second. Who uses up the last of it is
+// told to wait for the reset, and that is rounded up to as long as the window.
+func (q *hint) kept() float64 {
+	if q.longest <= 1000 && q.limit > 1 {
+		return 1
+	}
+	return 0
+}

@@ -1,0 +1,108 @@
+package steer
+
+import (
+	"math"
+	"time"
+
+	"github.com/treadlight/crawl/internal/clock"
+)
+
+// history counts the requests a host admitted, by the time they were sent, over the
+// last 25 minutes. What a quota admitted in one window can be read from it,
+// whatever the window.
+//
+// It keeps four rings of equal length whose slots are 1, 4, 16 and 64 seconds wide: a
+// window is measured to a few hundredths of itself in 96 bytes, where one ring of
+// seconds would take 1,536. A host that gets so far as to fill a slot's byte, which takes
+// more than four requests a second, has a second one for each slot from then on. After a pause of ten minutes it still knows what was admitted
+// in the ten before: a quota of ten minutes is not known otherwise. A slot that a span covers in part counts in proportion.
+type history struct {
+	newest int32  // the latest second counted
+	probed int32  // of what was sent since the latest probe began; kept here, where there is room
+	slots  rings  // the counts' low bytes
+	high   *rings // their high bytes; nil while those are zero
+}
+
+type rings [4][slotsPerRing]uint8
+
+const (
+	slotsPerRing = 24
+	coarser      = 2 // each ring's slots are 1<<coarser times as wide as the last's
+)
+
+// width is the width of a ring's slots in seconds.
+func width(ring int) int64 { return 1 << (coarser * ring) }
+
+// add counts one admitted request sent at the instant.
+func (h *history) add(at clock.Instant) {
+	sec := secondOf(at)
+	h.advance(sec)
+	for r := range h.slots {
+		n := sec / width(r)
+		if int64(h.newest)/width(r)-n >= slotsPerRing {
+			continue // an answer so late that its second has left this ring
+		}
+		h.count(r, n%slotsPerRing)
+	}
+}
+
+// count adds one to a slot, unless that is full.
+func (h *history) count(ring int, n int64) {
+	if slot := &h.slots[ring][n]; *slot < math.MaxUint8 {
+		*slot++
+		return
+	}
+	if h.high == nil {
+		h.high = new(rings)
+	}
+	if high := &h.high[ring][n]; *high < math.MaxUint8 {
+		*high++
+		h.slots[ring][n] = 0
+	}
+}
+
+// counted is the count in a slot.
+func (h *history) counted(ring int, n int64) float64 {
+	if h.high == nil {
+		return float64(h.slots[ring][n])
+	}
+	return float64(int(h.high[ring][n])<<8 + int(h.slots[ring][n]))
+}
+
+// advance empties the slots that come into view.
+func (h *history) advance(sec int64) {
+	if sec <= int64(h.newest) {
+		return
+	}
+	for r := range h.slots {
+		from, to := int64(h.newest)/width(r), sec/width(r)
+		for n := max(from+1, to-slotsPerRing+1); n <= to; n++ {
+			h.slots[r][n%slotsPerRing] = 0
+			if h.high != nil {
+				h.high[r][n%slotsPerRing] = 0
+			}
+		}
+	}
+	h.newest = int32(min(sec, math.MaxInt32))
+}
+
+// between is how many were admitted of those sent from the first instant to the
+// second. What lies further back than the rings reach counts as nothing.
+func (h *history) between(from, to clock.Instant) float64 {
+	if from = max(from, 0); to <= from {
+		return 0
+	}
+	ring := 0
+	for ring < len(h.slots)-1 && int64(from)/int64(time.Second)/width(ring) <= int64(h.newest)/width(ring)-slotsPerRing {
+		ring++
+	}
+	w := clock.Instant(width(ring) * int64(time.Second))
+	oldest := clock.Instant(max(int64(h.newest)/width(ring)-slotsPerRing+1, 0)) * w
+	sum := 0.0
+	for at := max(from/w*w, oldest); at < to && int64(at/w) <= int64(h.newest)/width(ring); at += w {
+		// The last slot counts whole: spans end where sending stopped for a while.
+		part := at + w - max(from, at)
+		sum += h.counted(ring, int64(at/w)%slotsPerRing) * min(1, float64(part)/float64(w))
+	}
+	return sum
+}

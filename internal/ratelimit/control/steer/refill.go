@@ -1,0 +1,45 @@
+package steer
+
+import (
+	"math"
+	"time"
+
+	"github.com/treadlight/crawl/internal/clock"
+)
+
+// refill counts what was admitted between two refusals: a bucket was empty at both, so that is
+// what it sustains, whatever its burst allowance.
+type refill struct {
+	since   clock.Instant // the last refused request was sent, or the first of all
+	n       float64       // admitted since
+	longest float64       // seconds of the longest cycle
+	cycled  bool          // the cycle began with a refusal
+}
+
+func (r *refill) add(sentAt clock.Instant) {
+	if sentAt > r.since {
+		r.n++
+	}
+}
+
+// mean is what was admitted per second until an instant, and how many answers say so.
+func (r *refill) mean(now clock.Instant) (perSecond, n float64) {
+	return r.n / max(now.Sub(r.since).Seconds(), .001), r.n
+}
+
+// begin starts a cycle at a refusal.
+func (r *refill) begin(at clock.Instant) {
+	if r.cycled && r.n < leastCycle {
+		return // too few to measure anything: the cycle goes on
+	}
+	r.longest = max(r.longest*.9, at.Sub(r.since).Seconds())
+	*r = refill{since: at, longest: r.longest, cycled: true}
+}
+
+var _ = math.Inf
+
+// leastCycle is how many answers make a mean.
+const leastCycle = 10
+
+// skip leaves a time out of the cycle, in which nothing was to be had.
+func (r *refill) skip(d time.Duration) { r.since = r.since.Add(d) }

@@ -1,0 +1,365 @@
+package steer
+
+import (
+	"fmt"
+	"math"
+	"time"
+
+	"github.com/treadlight/crawl/internal/clock"
+	"github.com/treadlight/crawl/internal/ratelimit/breaker"
+	"github.com/treadlight/crawl/internal/ratelimit/control"
+	"github.com/treadlight/crawl/internal/ratelimit/outcome"
+)
+
+// Steer is the strategy.
+type Steer struct {
+	cfg    *control.Config
+	tune   *Tuning
+	floor  float64 // bounds of the rate, as the owner gives them
+	most   float64
+	mode   Mode
+	modeAt clock.Instant
+	stepAt clock.Instant // of the last step of growth, drift or ramp
+	rate   float64       // the rate that is wanted now
+
+	belief
+	refill
+	use usage
+	health
+	history
+	queueing
+	connections
+	hint   *hint
+	*pause // nil before the first
+
+	event  control.Event
+	begun  clock.Instant // the first request was expected
+	demand float64       // seconds of work that wait for this host
+	out    int           // requests in flight
+}
+
+// New begins with a stranger, or with what is remembered.
+func New(cfg *control.Config, now clock.Instant, h control.Host) control.Strategy {
+	s := &Steer{cfg: cfg, tune: &DefaultTuning, floor: h.Floor, most: h.Ceiling, rate: h.Start, modeAt: now, stepAt: now}
+	s.belief = belief{interval: interval{lo: h.Floor, hi: math.Inf(1), open: 1}, credit: float32(s.tune.CreditStart), creditAt: now}
+	s.refill.since, s.begun = now, now
+	s.use.last = now
+	s.demand = s.tune.Horizon
+	s.recall(now, h.Memory)
+	return s
+}
+
+// recall takes up what was known of the host: the way back to the remembered rate.
+func (s *Steer) recall(now clock.Instant, m control.Memory) {
+	if m.Rate > 0 {
+		s.lo = s.bounded(float64(m.Rate)) / (1 - s.tune.Margin)
+		s.hi = s.lo * (1 + 2*s.tune.Near)
+		s.cost = float32(m.Pause.Seconds())
+		s.enter(now, Recover)
+		s.rate = s.bounded(s.cruise() / 4)
+	}
+	if m.Held != 0 {
+		s.note(now, control.CauseFailures, s.rate, 0, m.Held.Sub(now))
+		s.meetPause()
+		s.pause.begin(now, s.mode, s.rate)
+		s.enter(now, Wait)
+		s.till, s.foreign = m.Held, true
+		s.wait = time.Second
+	}
+}
+
+func (s *Steer) bounded(r float64) float64 { return min(max(r, s.floor), s.most) }
+
+// cruise is the rate just below what is proven.
+func (s *Steer) cruise() float64 { return min(s.most, (1-s.tune.Margin)*s.lo) }
+
+// step is the least time in which the effect of a change of rate shows.
+func (s *Steer) step() time.Duration { return max(time.Second, seconds(2*float64(s.srtt))) }
+
+func (s *Steer) enter(now clock.Instant, m Mode) {
+	s.mode, s.modeAt, s.stepAt, s.driftN = m, now, now, s.answered
+}
+
+// Plan implements [control.Strategy].
+func (s *Steer) Plan(now clock.Instant) control.Plan {
+	s.tick(now)
+	s.rate = s.bounded(s.rate)
+	p := control.Plan{Rate: s.rate, Review: now.Add(max(beat, seconds(1/s.rate))), InFlight: s.inFlight(now, s.rate), CatchUp: catchUp(s.rate), Event: s.event}
+	if s.mode == Wait {
+		s.planPause(now, &p)
+		return p
+	}
+	if s.mode == Recover {
+		p.Review = now.Add(beat)
+	}
+	if s.use.late >= 1 {
+		p.Rate = min(makeUp*p.Rate, s.most)
+	}
+	if s.pause != nil {
+		s.win.apply(s, now, &p)
+	}
+	s.hint.apply(now, &p)
+	return p
+}
+
+// beat is how often the plan is looked at when nothing happens.
+const beat = 250 * time.Millisecond
+
+// catchUp is the lateness of timers that is made good: more where requests are close together.
+func catchUp(rate float64) time.Duration {
+	if rate*0.01 > 1 {
+		return 10 * time.Millisecond
+	}
+	return time.Millisecond
+}
+
+// Sent implements [control.Strategy].
+func (s *Steer) Sent(now clock.Instant, inFlight int) (trial uint32) {
+	s.out = inFlight
+	s.keepUp(now, inFlight)
+	s.use.send(now, s.rate)
+	s.hint.send()
+	if s.mode != Wait {
+		return 0
+	}
+	s.trialAt = now
+	s.trials++
+	return s.trials
+}
+
+// keepUp notes whether a grant came late because the sender's machine was busy.
+func (s *Steer) keepUp(now clock.Instant, inFlight int) {
+	if s.mode == Wait || s.mode == Search || s.pause != nil && (s.blocks > 0 || s.use.last < s.endAt) || s.hint.active(now) || inFlight >= s.inFlight(now, s.rate) {
+		s.use.late = 0
+		return
+	}
+	s.use.behind(now, s.rate)
+}
+
+// Lost implements [control.Strategy].
+func (s *Steer) Lost(now clock.Instant, trial uint32) {
+	if s.mode == Wait && s.trialAt != 0 && trial == s.trials {
+		s.trialAt = 0
+		s.till = now.Add(s.wait)
+	}
+}
+
+// Observe implements [control.Strategy].
+func (s *Steer) Observe(now clock.Instant, o control.Observation) {
+	s.allow(o.Floor, o.Ceiling)
+	s.out = o.InFlight - 1
+	trial := s.mode == Wait && s.trialAt != 0 && o.SentAt >= s.trialAt
+	if !speaks(o.Class) {
+		if trial {
+			s.Lost(now, s.trials)
+		}
+		return
+	}
+	if o.RetryAfter == 0 {
+		o.Window.Add(now, o.Class.Overload())
+	}
+	s.tick(now)
+	if s.hint == nil && !o.Quota.IsZero() {
+		s.hint = &hint{askedAt: never}
+	}
+	s.hint.observe(now, &o)
+	s.earn(now)
+	if o.Class.Overload() || o.Forbidden {
+		s.failed(now, &o, trial)
+	} else {
+		s.succeeded(now, &o, trial)
+	}
+}
+
+// allow takes in the bounds of the rate.
+func (s *Steer) allow(floor, most float64) {
+	s.floor = min(floor, most)
+	if most > s.most && math.IsInf(s.hi, 1) && s.mode == Cruise {
+		s.mode = Search // only the owner's bound ended it
+	}
+	s.most = most
+}
+
+func (s *Steer) succeeded(now clock.Instant, o *control.Observation, trial bool) {
+	s.history.add(o.SentAt)
+	s.credit = min(s.credit+float32(s.tune.CreditPerAnswer), float32(s.tune.CreditMax))
+	s.refill.add(o.SentAt)
+	s.connections.passed(o.InFlight)
+	s.queueing.time(o)
+	if s.pause != nil {
+		s.pause.passed(o)
+	}
+	if trial {
+		s.resume(now)
+		return
+	}
+	if s.pause != nil {
+		s.tally.add(o.Second)
+	}
+	if s.mode == Wait || s.pause != nil && o.SentAt <= s.at {
+		return // of the time before the refusal
+	}
+	s.answered++
+	s.health.pass(s, now)
+	s.queueing.observe(s, now, o)
+	if s.mode == Search {
+		s.grow(now)
+	}
+}
+
+// grow raises the rate of a host that has refused nothing yet.
+func (s *Steer) grow(now clock.Instant) {
+	dt := min(now.Sub(s.stepAt).Seconds(), 1)
+	s.stepAt = now
+	if !s.use.busy(now, s.rate) {
+		return
+	}
+	s.rate *= math.Exp(s.tune.Growth * dt / s.step().Seconds())
+	if s.rate >= s.most {
+		s.lo = s.most / (1 - s.tune.Margin)
+		s.enter(now, Cruise)
+		s.rate = s.most
+	}
+}
+
+// tick does what time alone brings about.
+func (s *Steer) tick(now clock.Instant) {
+	switch s.mode {
+	case Recover:
+		s.ramp(now)
+	case Cruise:
+		if now >= s.stepAt.Add(time.Second) {
+			s.drift(now)
+			if !s.endDoubt(now) {
+				s.decide(now)
+			}
+		}
+	case Probe:
+		if now >= s.stepAt.Add(time.Second) {
+			s.drift(now)
+		}
+		if !s.endDoubt(now) {
+			s.prove(now)
+		}
+	case Search, Wait:
+	}
+}
+
+// ramp doubles the rate with each step until it is cruise.
+func (s *Steer) ramp(now clock.Instant) {
+	for step := s.step(); s.rate < s.cruise() && now >= s.stepAt.Add(step); {
+		s.stepAt = s.stepAt.Add(step)
+		s.rate = min(s.cruise(), 2*s.rate)
+	}
+	if s.rate >= s.cruise() {
+		s.enter(now, Cruise)
+		s.decide(now)
+	}
+}
+
+// decide chooses the next rate by the one rule.
+func (s *Steer) decide(now clock.Instant) {
+	s.rate = s.cruise()
+	if s.mayRise(now) {
+		if x := s.best(now, s.tune, s.demand, s.most, s.chance); x > s.lo {
+			s.enter(now, Probe)
+			s.probe = probe{from: s.lo, rate: x, at: now, answers: s.answered, before: now}
+			s.rate = x
+			s.widest(now)
+		}
+	}
+}
+
+// mayRise reports whether an upward move may be risked.
+func (s *Steer) mayRise(now clock.Instant) bool {
+	return s.credit >= 1 && s.lo < s.most/(1-s.tune.Margin) && !s.hint.binds(now, s.rate) && s.use.busy(now, s.rate)
+}
+
+// prove ends a probe that was not refused for long enough.
+func (s *Steer) prove(now clock.Instant) {
+	took := now.Sub(s.probe.at)
+	if took < s.proofTime() {
+		return
+	}
+	n := float64(s.answered - s.probe.answers)
+	expect := s.rate * (took.Seconds() - float64(s.srtt))
+	if n < s.tune.Used*expect || s.hint.binds(now, s.rate) {
+		s.enter(now, Cruise)
+		s.rate = s.cruise()
+		return
+	}
+	if !s.queueing.limits && s.probe.rate < 1.1*s.probe.from && n-s.probe.from*took.Seconds() < ordinaryBurst && took < 5*time.Minute {
+		return // a burst allowance may hide the limit
+	}
+	if n < 5 && took < 5*s.proofTime() {
+		return
+	}
+	s.lo, s.run = max(s.lo, s.probe.rate), float32(n)
+	s.open = min(2*s.open, 1)
+	s.hi = max(s.hi, s.lo*(1+s.tune.Near))
+	s.refute(now)
+	if s.lo > 1.05*s.probe.from {
+		s.note(now, control.CauseProbed, s.probe.from, s.rate, 0)
+	}
+	s.enter(now, Cruise)
+	s.decide(now)
+}
+
+// proofTime is how long a rate must have gone well to be proven.
+func (s *Steer) proofTime() time.Duration {
+	return seconds(max(1, 1.2*s.lastPause(), min(s.refill.longest/4, 20)) + 2*float64(s.srtt))
+}
+
+// Memory implements [control.Strategy].
+func (s *Steer) Memory(now clock.Instant) control.Memory {
+	var m control.Memory
+	if !math.IsInf(s.hi, 1) {
+		m.Rate, m.Pause = float32(s.cruise()), seconds(float64(s.cost))
+	}
+	if s.mode == Wait {
+		m.Held = max(s.till, now)
+	}
+	return m
+}
+
+// Failures implements [control.Strategy].
+func (s *Steer) Failures() int { return int(s.consecutive) }
+
+// note makes the latest event one of now.
+func (s *Steer) note(now clock.Instant, c control.Cause, from, to float64, hold time.Duration) {
+	s.event = control.Event{At: now, From: float32(from), To: float32(to), Hold: hold, Number: s.event.Number + 1, Cause: c}
+}
+
+// speaks is true of outcomes that say something of the host.
+func speaks(c outcome.Class) bool {
+	switch c {
+	case outcome.TLS, outcome.Protocol, outcome.Decode, outcome.TooLarge, outcome.Bomb, outcome.Filtered:
+		return true
+	}
+	return c.Answered() || c.Overload()
+}
+
+const (
+	forever = clock.Instant(1<<62 - 1)
+	never   = -forever
+)
+
+// seconds is a number of seconds as a duration, bounded to what can be added to any instant.
+func seconds(s float64) time.Duration {
+	return time.Duration(min(max(s, 0), 1e8) * float64(time.Second))
+}
+
+var _ = breaker.Closed
+
+// Explain implements [control.Strategy].
+func (s *Steer) Explain(now clock.Instant) string {
+	return fmt.Sprintf("mode %d rate %.3g lo %.4g hi %.4g open %.3f run %.0f cost %.2f credit %.1f win %v", s.mode, s.rate, s.lo, s.hi, s.open, s.run, s.cost, s.credit, s.winText())
+}
+
+func (s *Steer) winText() string {
+	if s.pause == nil {
+		return ""
+	}
+	w := s.win
+	return fmt.Sprintf("told %.4g least %.4g most %.4g", w.told, w.least, w.most)
+}
