@@ -7,114 +7,175 @@ import (
 	"github.com/treadlight/crawl/internal/ratelimit/control"
 )
 
-// health tells failures that depend on the rate from those that do not, by a cumulative sum (Page,
-// "Continuous inspection schemes", 1954): it grows with each failure and shrinks with each answer, by
-// how much more likely that is of a host that refuses than at its usual share of failures.
+// health tells failures that depend on the rate from those that do not. An event is a cumulative
+// sum (Page, "Continuous inspection schemes", 1954): it grows with each failure and shrinks with each
+// answer, by how much more likely that is of a host that refuses than of its usual share of failures.
+// Then an experiment lowers the rate, twice at most, and a sequential test (Wald, 1945) says whether
+// it fails as often there: if it does twice, it fails at any rate.
 type health struct {
 	sum         float32 // evidence that the host refuses
 	runN, runB  uint16  // outcomes and failures since the sum was zero
-	good, bad   float32 // at rates that are proven, of late
+	good, bad   float32 // outcomes of experiments, of late
 	consecutive uint16
-	suspect     *suspect // the latest event, until its failures are explained
+	test        *experiment // nil if none goes on
 }
 
-// suspect is an event that may be of the rate or not.
-type suspect struct {
-	rate, share float64
-	before      interval
-	from        Mode
-	answers     int64
+// experiment is the present one.
+type experiment struct {
+	rate    float64  // what is tried
+	failed  float64  // the rate that failed before it
+	share   float64  // of failures there
+	first   float64  // the rate of the event
+	before  interval // what was believed
+	from    Mode     // of the event
+	sum     float64  // evidence that it fails here too
+	n, b    float32  // outcomes and failures in all
+	stage   uint8
+	before0 float32 // failures before this stage
 }
+
+const (
+	eventSum   = 8.0 // the evidence that makes an event
+	slower     = 0.7
+	noiseSum   = 4.0  // the evidence that it fails at a lower rate too
+	limitSum   = -2.5 // and that it does not
+	leastShare = 0.06
+	mostShare  = 0.6
+	tells      = 300 // tested answers after which a host is known to fail for its rate alone
+)
 
 // usual is the share of failures that has nothing to do with the rate.
-func (h *health) usual() float64 { return float64(h.bad+.5) / float64(h.good+h.bad+50) }
+func (h *health) usual() float64 { return float64(h.bad+.1) / float64(h.good+h.bad+50) }
 
-func (h *health) count(s *Steer, bad bool) {
-	u := h.usual()
-	refusing := min(max(.2, 4*u), .8)
-	by := math.Log((1 - refusing) / (1 - u))
-	if bad {
-		by = math.Log(refusing / u)
+// telling reports whether the host fails for its rate alone.
+func (h *health) telling() bool { return h.good > tells && h.bad < 1 }
+
+// pass counts a willing answer.
+func (h *health) pass(s *Steer, now clock.Instant) {
+	h.consecutive = 0
+	if h.test != nil {
+		h.try(s, now, false)
+		return
 	}
+	h.count(false)
+}
+
+func (h *health) count(bad bool) {
+	u := h.usual()
+	refusing := min(max(.03, 4*u), .8)
 	if h.sum == 0 {
 		h.runN, h.runB = 0, 0
 	}
-	h.sum = max(0, h.sum+float32(by))
 	h.runN = min(h.runN, math.MaxUint16-1) + 1
+	by := math.Log((1 - refusing) / (1 - u))
 	if bad {
+		by = math.Log(refusing / u)
 		h.runB++
 	}
-	if s.mode == Probe {
-		return
-	}
-	if bad {
-		h.bad++
-	} else {
-		h.good++
-	}
-	if h.good+h.bad > 1000 {
-		h.good, h.bad = h.good/2, h.bad/2
-	}
-}
-
-// pass counts a willing answer.
-func (h *health) pass(s *Steer, _ clock.Instant) {
-	h.consecutive = 0
-	h.count(s, false)
+	h.sum = max(0, h.sum+float32(by))
 }
 
 // fail counts a failure that may be a limit's or not.
 func (h *health) fail(s *Steer, now clock.Instant, o *control.Observation) {
 	h.consecutive = min(h.consecutive, math.MaxUint16-1) + 1
-	h.count(s, true)
-	enough := float32(9)
-	if s.mode == Probe {
-		enough = 6
+	u := h.usual()
+	if h.test != nil {
+		h.try(s, now, true)
+		if h.test != nil && float64(h.consecutive) > 3+20*u+10*h.test.share {
+			s.hit(now, o, control.CauseFailures)
+		}
+		return
 	}
-	if h.sum >= enough {
+	h.count(true)
+	enough := float32(eventSum)
+	if s.mode == Probe || h.telling() {
+		enough = 3
+	}
+	if h.sum >= enough || float64(h.consecutive) > 3+20*u {
 		s.pay(1)
 		s.hit(now, o, control.CauseFailures)
 	}
 }
 
-// share is the share of failures in the run that was the event.
-func (h *health) share() float64 { return float64(h.runB) / float64(h.runN+4) }
-
-// judge takes an event that ended soon for a refusal by the rate, and two that fail as much at a much
-// lower rate for what the host usually fails.
+// judge is the end of a pause that failures led to.
 func (h *health) judge(s *Steer, now clock.Instant) {
-	share := h.share()
-	h.bad = max(0, h.bad-float32(h.runB))
-	p := h.suspect
-	if p != nil && s.failRate < .7*p.rate && share > .5*p.share && share < .5 && h.runN >= 8 && s.answered-p.answers < 500 {
-		h.suspect = nil
-		n := max(100, h.good+h.bad)
-		h.good, h.bad = n*float32(1-share), n*float32(share)
-		from := s.rate
-		s.interval, s.sure = p.before, interval{}
-		s.credit = min(s.credit+2, float32(s.tune.CreditMax))
-		if math.IsInf(s.hi, 1) {
-			s.enter(now, Search)
-			s.rate = s.bounded(p.rate)
-		} else {
-			s.enter(now, Recover)
-		}
-		s.note(now, control.CauseNoise, from, s.rate, 0)
+	e := h.test
+	lasted := s.tries >= 2
+	if e != nil && !lasted {
+		s.enter(now, Cruise)
+		s.rate = s.bounded(e.rate)
 		return
 	}
-	before := s.interval
-	if p != nil && s.answered-p.answers < 500 {
-		before = p.before
-	}
-	rate := s.failRate
+	before, rate := s.interval, s.failRate
 	s.learn(now, rate, now.Sub(s.at))
-	if most := .85 * rate * (1 - share); s.lo > most && s.run < 30 {
-		s.lo = s.bounded(most)
+	h.test = nil
+	if !lasted && !h.telling() {
+		share := min(max(float64(h.runB)/float64(h.runN+1), leastShare), mostShare)
+		h.test = &experiment{first: rate, failed: rate, share: share, before: before, from: s.from}
+		h.test.rate = min(s.cruise(), slower*rate)
 	}
-	h.suspect = &suspect{rate: rate, share: share, before: before, from: s.from, answers: s.answered}
+	h.reset()
 	s.enter(now, Cruise)
 	s.decide(now)
 	s.note(now, control.CauseEstimated, 0, s.rate, 0)
+}
+
+// try counts an outcome of the experiment.
+func (h *health) try(s *Steer, now clock.Instant, bad bool) {
+	e, u := h.test, h.usual()
+	share := max(e.share, 2*u)
+	e.n++
+	if bad {
+		e.b++
+		e.sum += math.Log(share / u)
+	} else {
+		e.sum += math.Log((1 - share) / (1 - u))
+	}
+	switch {
+	case e.sum > limitSum*max(1, min(e.first/8, 8)) && e.sum < noiseSum:
+	case e.b == e.before0:
+		h.end(s, now)
+	case e.stage == 0:
+		e.stage, e.sum, e.failed, e.before0 = 1, 0, e.rate, e.b
+		e.rate /= 2
+		s.rate = s.bounded(e.rate)
+	default:
+		h.noise(s, now)
+	}
+}
+
+// end is that of an experiment that found a limit: above the rate that was tried, and below the one
+// that failed before it.
+func (h *health) end(s *Steer, now clock.Instant) {
+	e := h.test
+	h.test = nil
+	h.good += e.n
+	h.forget()
+	if e.stage > 0 {
+		s.lo, s.run, s.open = e.rate, 0, 1
+		s.hi = min(s.hi, e.failed)
+	}
+	s.decide(now)
+}
+
+// noise is the end of one that found that the host fails at any rate.
+func (h *health) noise(s *Steer, now clock.Instant) {
+	e := h.test
+	h.test = nil
+	h.good, h.bad = h.good+e.n-e.b, h.bad+e.b
+	h.forget()
+	from := s.rate
+	s.interval, s.sure = e.before, interval{}
+	s.credit = min(s.credit+2, float32(s.tune.CreditMax))
+	s.back(now, e.first, 0)
+	s.note(now, control.CauseNoise, from, s.rate, 0)
+}
+
+// forget keeps what was found from being final.
+func (h *health) forget() {
+	if n := h.good + h.bad; n > 2000 {
+		h.good, h.bad = h.good/2, h.bad/2
+	}
 }
 
 func (h *health) reset() { h.sum, h.runN, h.runB = 0, 0, 0 }

@@ -205,7 +205,6 @@ func (s *Steer) resume(now clock.Instant) {
 	case !s.explicit:
 		s.health.judge(s, now)
 		s.win.note(s, now)
-		s.health.reset()
 		s.refill.begin(s.sentAt)
 		return
 	default:
@@ -229,7 +228,6 @@ func (s *Steer) outage(now clock.Instant, took time.Duration) bool {
 	if took < 2*time.Second || s.rates && s.order > 0 {
 		return false
 	}
-	s.health.bad = max(0, s.health.bad-float32(s.health.runB)) // they were no noise
 	if s.down {
 		return true
 	}

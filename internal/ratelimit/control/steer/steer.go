@@ -260,6 +260,10 @@ func (s *Steer) ramp(now clock.Instant) {
 // decide chooses the next rate by the one rule.
 func (s *Steer) decide(now clock.Instant) {
 	s.rate = s.cruise()
+	if s.test != nil {
+		s.rate = s.bounded(min(s.rate, s.test.rate))
+		return
+	}
 	if s.mayRise(now) {
 		if x := s.best(now, s.tune, s.demand, s.most, s.chance); x > s.lo {
 			s.enter(now, Probe)
