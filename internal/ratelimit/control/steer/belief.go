@@ -29,8 +29,10 @@ type belief struct {
 // probe is the present upward move, or the last.
 type probe struct {
 	from, rate float64
-	at, before clock.Instant
+	at, step   clock.Instant
+	want       float64 // requests that were to be sent before step
 	answers    int64
+	hides      float64 // so many answers above what was proven may be a burst
 }
 
 // interval is that of the ceiling.
@@ -108,6 +110,12 @@ func (s *Steer) wellNow(now clock.Instant) float64 {
 func (s *Steer) noteWell(now clock.Instant) {
 	const span = 30
 	rate := s.history.between(now.Add(-span*time.Second), now) / span
+	switch {
+	case s.cycled && s.refill.n >= leastCycle:
+		rate, _ = s.refill.mean(now)
+	case s.cycled, now.Sub(s.refill.since) < span*time.Second:
+		return // a burst allowance may be in it
+	}
 	if rate >= s.wellNow(now) {
 		s.peak, s.peakAt = float32(rate), now
 	}
@@ -144,6 +152,7 @@ func (s *Steer) learn(now clock.Instant, rate float64, took time.Duration) {
 	case s.win.predicts(s, now):
 		return
 	case math.IsInf(s.hi, 1): // the search's first
+		s.peak = 0
 		s.lo, s.run = min(mean, rate/1.1), max(0, float32(n)-ordinaryBurst)
 		s.hi, s.open = rate, 1
 		if n < 5 {
@@ -155,19 +164,19 @@ func (s *Steer) learn(now clock.Instant, rate float64, took time.Duration) {
 			s.doubts++
 		}
 		s.doubtTill = now.Add(seconds(min(max(s.refill.longest, 5), 60) * float64(int(1)<<min(s.doubts, 4)) / 2))
-		s.narrow(rate, mean, n)
+		s.narrow(rate, mean, n, lasting(took, rate))
 	default:
-		s.narrow(rate, mean, n)
+		s.narrow(rate, mean, n, lasting(took, rate))
 	}
 	s.lo = max(s.lo, s.floor)
 	s.hi = max(s.hi, s.lo*(1+t.Near/4))
 }
 
 // narrow takes in a refusal of a rate after n answers with that mean.
-func (s *Steer) narrow(rate, mean, n float64) {
+func (s *Steer) narrow(rate, mean, n float64, lasted bool) {
 	t := s.tune
 	s.hi = rate
-	if n > float64(s.run) && n >= 10 {
+	if n > float64(s.run) && n >= 10 && (mean > s.lo || s.run < ordinaryBurst || lasted) {
 		s.lo, s.run = min(mean, rate), float32(n)
 		s.open = min(s.open, 2/math.Sqrt(n))
 	}

@@ -225,7 +225,7 @@ func (s *Steer) resume(now clock.Instant) {
 // outage reports a pause that says nothing of the rate: it comes out of the blue, and is the first
 // of its kind.
 func (s *Steer) outage(now clock.Instant, took time.Duration) bool {
-	if took < 2*time.Second || s.rates && s.order > 0 {
+	if took < max(2*time.Second, seconds(4/s.failRate)) || s.tries == 0 || s.rates && s.order > 0 {
 		return false
 	}
 	if s.down {

@@ -267,7 +267,7 @@ func (s *Steer) decide(now clock.Instant) {
 	if s.mayRise(now) {
 		if x := s.best(now, s.tune, s.demand, s.most, s.chance); x > s.lo {
 			s.enter(now, Probe)
-			s.probe = probe{from: s.lo, rate: x, at: now, answers: s.answered, before: now}
+			s.probe = probe{from: s.lo, rate: x, at: now, step: now, answers: s.answered, hides: s.saved(now)}
 			s.rate = x
 			s.widest(now)
 		}
@@ -279,26 +279,31 @@ func (s *Steer) mayRise(now clock.Instant) bool {
 	return s.credit >= 1 && s.lo < s.most/(1-s.tune.Margin) && !s.hint.binds(now, s.rate) && s.use.busy(now, s.rate)
 }
 
-// prove ends a probe that was not refused for long enough.
+// prove ends a probe that was not refused for long enough, and speeds it up while a burst allowance may
+// hide the limit.
 func (s *Steer) prove(now clock.Instant) {
-	took := now.Sub(s.probe.at)
-	if took < s.proofTime() {
+	if now.Sub(s.probe.step) < s.proofTime() {
 		return
 	}
+	took := now.Sub(s.probe.at)
 	n := float64(s.answered - s.probe.answers)
-	expect := s.rate * (took.Seconds() - float64(s.srtt))
-	if n < s.tune.Used*expect || s.hint.binds(now, s.rate) {
+	expect := s.probe.want + s.rate*now.Sub(s.probe.step).Seconds()
+	if n < s.tune.Used*(expect-s.rate*float64(s.srtt)) || s.hint.binds(now, s.rate) {
 		s.enter(now, Cruise)
 		s.rate = s.cruise()
 		return
 	}
-	if !s.queueing.limits && s.probe.rate < 1.1*s.probe.from && n-s.probe.from*took.Seconds() < ordinaryBurst && took < 5*time.Minute {
-		return // a burst allowance may hide the limit
-	}
 	if n < 5 && took < 5*s.proofTime() {
 		return
 	}
-	s.lo, s.run = max(s.lo, s.probe.rate), float32(n)
+	if !s.queueing.limits && n-s.probe.from*took.Seconds() < s.probe.hides && took < 5*time.Minute && s.rate < s.most {
+		s.probe.step, s.probe.want = now, expect
+		gain := s.rate/s.probe.from - 1
+		s.rate = s.bounded(s.probe.from * (1 + max(gain, min(ramp*gain, .5))))
+		return
+	}
+	mean := max(s.probe.rate, min(s.rate, n/max(took.Seconds()-float64(s.srtt), .001)))
+	s.lo, s.run = max(s.lo, mean), float32(n)
 	s.open = min(2*s.open, 1)
 	s.hi = max(s.hi, s.lo*(1+s.tune.Near))
 	s.refute(now)
@@ -308,6 +313,17 @@ func (s *Steer) prove(now clock.Instant) {
 	s.enter(now, Cruise)
 	s.decide(now)
 }
+
+// saved is how many requests above what is proven a limiter may admit before it refuses: what it can
+// have saved since it last did, and no more than an ordinary burst allowance.
+func (s *Steer) saved(now clock.Instant) float64 {
+	if s.pause == nil {
+		return ordinaryBurst
+	}
+	return min(ordinaryBurst, 2+s.lo*(s.last+.03*now.Sub(s.endAt).Seconds()))
+}
+
+const ramp = 1.3
 
 // proofTime is how long a rate must have gone well to be proven.
 func (s *Steer) proofTime() time.Duration {
