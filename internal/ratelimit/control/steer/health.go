@@ -22,16 +22,16 @@ type health struct {
 
 // experiment is the present one.
 type experiment struct {
-	rate    float64  // what is tried
-	failed  float64  // the rate that failed before it
-	share   float64  // of failures there
-	first   float64  // the rate of the event
-	before  interval // what was believed
-	from    Mode     // of the event
-	sum     float64  // evidence that it fails here too
-	n, b    float32  // outcomes and failures in all
-	stage   uint8
-	before0 float32 // failures before this stage
+	rate   float64  // what is tried
+	failed float64  // the rate that failed before it
+	share  float64  // of failures there
+	first  float64  // the rate of the event
+	before interval // what was believed
+	from   Mode     // of the event
+	sum    float64  // evidence that it fails here too
+	n, b   float32  // outcomes and failures in all
+	stage  uint8
+	n0, b0 float32 // outcomes before this stage
 }
 
 const (
@@ -131,13 +131,20 @@ func (h *health) try(s *Steer, now clock.Instant, bad bool) {
 	} else {
 		e.sum += math.Log((1 - share) / (1 - u))
 	}
+	n, b := e.n-e.n0, e.b-e.b0
 	switch {
-	case e.sum > limitSum*max(1, min(e.first/8, 8)) && e.sum < noiseSum:
-	case e.b == e.before0:
+	case e.sum > limitSum*max(1, min(e.first/8, 8)) && (e.sum < noiseSum || n < 8 || b < 3):
+	case b == 0:
 		h.end(s, now)
+	case b > .5*n: // who fails so often at any rate is down, or it is a limit still
+		s.learn(now, e.rate, 0)
+		h.test = nil
+		s.decide(now)
 	case e.stage == 0:
-		e.stage, e.sum, e.failed, e.before0 = 1, 0, e.rate, e.b
-		e.rate /= 2
+		// A limit admits no more of this than of a slower rate, so none would fail at what was admitted.
+		e.stage, e.sum, e.failed, e.n0, e.b0 = 1, 0, e.rate, e.n, e.b
+		e.share = min(max(float64(b/n), leastShare), mostShare)
+		e.rate *= min(.5, .9*float64(1-b/n))
 		s.rate = s.bounded(e.rate)
 	default:
 		h.noise(s, now)
