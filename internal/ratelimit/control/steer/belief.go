@@ -13,6 +13,7 @@ type belief struct {
 	sure      interval // before evidence that is doubtful; zero for none
 	doubtTill clock.Instant
 	doubts    uint8
+	loose     float32 // of the drift: less after each refusal that was no news
 	cost      float32 // seconds that a refusal costs, smoothed
 
 	answered int64 // willing answers ever
@@ -91,6 +92,9 @@ func (s *Steer) drift(now clock.Instant) {
 	most := 1e9
 	if s.recovering(now) {
 		most = max(s.hi, 1.2*s.wellNow(now))
+	}
+	if !s.recovering(now) {
+		by *= float64(s.loose)
 	}
 	s.hi = min(s.hi*math.Exp(by*share), most)
 	s.open = min(s.open+by*share/2, 1)
@@ -175,6 +179,11 @@ func (s *Steer) learn(now clock.Instant, rate float64, took time.Duration) {
 // narrow takes in a refusal of a rate after n answers with that mean.
 func (s *Steer) narrow(rate, mean, n float64, lasted bool) {
 	t := s.tune
+	if rate > s.lo {
+		s.loose = max(.05, s.loose*float32(t.Confirm))
+	} else {
+		s.loose = 1
+	}
 	s.hi = rate
 	if n > float64(s.run) && n >= 10 && (mean > s.lo || s.run < ordinaryBurst || lasted) {
 		s.lo, s.run = min(mean, rate), float32(n)

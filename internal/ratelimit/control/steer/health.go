@@ -107,6 +107,7 @@ func (h *health) judge(s *Steer, now clock.Instant) {
 		return
 	}
 	before, rate := s.interval, s.failRate
+	h.good *= .9
 	s.learn(now, rate, now.Sub(s.at))
 	h.test = nil
 	if !lasted && !h.telling() {
@@ -136,6 +137,8 @@ func (h *health) try(s *Steer, now clock.Instant, bad bool) {
 	case e.sum > limitSum*max(1, min(e.first/8, 8)) && (e.sum < noiseSum || n < 8 || b < 3):
 	case b == 0:
 		h.end(s, now)
+	case e.sum < noiseSum: // some, but far fewer than a limit refuses
+		h.noise(s, now)
 	case b > .5*n: // who fails so often at any rate is down, or it is a limit still
 		s.learn(now, e.rate, 0)
 		h.test = nil

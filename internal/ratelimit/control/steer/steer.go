@@ -41,7 +41,7 @@ type Steer struct {
 // New begins with a stranger, or with what is remembered.
 func New(cfg *control.Config, now clock.Instant, h control.Host) control.Strategy {
 	s := &Steer{cfg: cfg, tune: &DefaultTuning, floor: h.Floor, most: h.Ceiling, rate: h.Start, modeAt: now, stepAt: now}
-	s.belief = belief{interval: interval{lo: h.Floor, hi: math.Inf(1), open: 1}, credit: float32(s.tune.CreditStart), creditAt: now}
+	s.belief = belief{loose: 1, interval: interval{lo: h.Floor, hi: math.Inf(1), open: 1}, credit: float32(s.tune.CreditStart), creditAt: now}
 	s.refill.since, s.begun = now, now
 	s.use.last = now
 	s.demand = s.tune.Horizon
@@ -308,6 +308,7 @@ func (s *Steer) prove(now clock.Instant) {
 	s.hi = max(s.hi, s.lo*(1+s.tune.Near))
 	s.refute(now)
 	if s.lo > 1.05*s.probe.from {
+		s.loose = 1
 		s.note(now, control.CauseProbed, s.probe.from, s.rate, 0)
 	}
 	s.enter(now, Cruise)

@@ -12,6 +12,7 @@ type Tuning struct {
 	Drift, DriftTime, DriftCosts     float64
 	DriftAnswers                     float64
 	WellHalf                         float64 // seconds
+	Confirm                          float64 // factor of the drift after a refusal that was no news
 	CreditStart, CreditMax           float64
 	CreditPerAnswer, CreditPerSecond float64
 	Fall                             float64
@@ -23,5 +24,5 @@ var DefaultTuning = Tuning{
 	Growth: .5, Margin: .015, Near: .03, Horizon: 600, Fixed: .5, Aversion: 3, Used: .85,
 	Drift: .06, DriftTime: 60, DriftCosts: 60, DriftAnswers: 800, WellHalf: 1200,
 	CreditStart: 5, CreditMax: 8, CreditPerAnswer: 1. / 400, CreditPerSecond: 1. / 900,
-	Fall: .6, Trial: .25,
+	Confirm: .7, Fall: .6, Trial: .25,
 }
