@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/treadlight/crawl/internal/clock"
+	"github.com/treadlight/crawl/internal/ratelimit/control"
 )
 
 // belief is the interval in which the host's ceiling lies.
@@ -153,7 +154,7 @@ func (s *Steer) learn(now clock.Instant, rate float64, took time.Duration) {
 	}
 	s.cost += .3 * (float32(took.Seconds()) - s.cost)
 	switch {
-	case s.win.predicts(s, now):
+	case s.sentAt < s.win.wholeAt && s.givesBack(s.sentAt):
 		return
 	case math.IsInf(s.hi, 1): // the search's first
 		s.peak = 0
@@ -196,6 +197,42 @@ func (s *Steer) narrow(rate, mean, n float64, lasted bool) {
 	}
 	if s.sure.run > 0 && (n >= float64(s.sure.run) || s.doubts > 3) {
 		s.sure, s.doubts = interval{}, 0
+	}
+}
+
+// settle takes what a window says of a refusal that has just ended for the belief.
+func (s *Steer) settle(now clock.Instant) {
+	w := &s.win
+	e := w.estimate()
+	if w.spells[0].from < s.sentAt.Add(-time.Second) || e.Confidence < .9 || e.Most > 1.2*e.Rate {
+		return
+	}
+	s.interval = interval{lo: e.Rate, hi: max(s.hi, e.Most*(1+s.tune.Near/2)), run: float32(w.rest.n), open: max(s.tune.Near, math.Log(e.Most/e.Rate))}
+	s.sure, s.doubts = interval{}, 0
+}
+
+// chance is how likely a rate is refused by what is known of windows, and the seconds that this costs.
+func (s *Steer) chance(now clock.Instant, x float64) (p, pause float64) {
+	if s.pause == nil {
+		return 0, 0
+	}
+	p, pause = s.win.chance(now, x)
+	return min(p, .97), pause
+}
+
+// givesBack reports whether as much as a window admits was admitted in one up to an instant.
+func (s *Steer) givesBack(at clock.Instant) bool {
+	q := &s.win.rest
+	return s.win.spells[0].to < at && s.win.standing() && s.history.between(at.Add(-seconds(q.length)), at) >= .95*q.n
+}
+
+// awaitWhole keeps a plan from asking for what a window has not given back yet.
+func (s *Steer) awaitWhole(now clock.Instant, p *control.Plan) {
+	w := &s.win
+	q := &w.rest
+	if w.standing() && s.history.between(now.Add(-seconds(q.length)), now)+float64(s.out) >= q.n-1 {
+		p.NotBefore = now.Add(max(beat, seconds(1/p.Rate)))
+		p.Review = p.NotBefore
 	}
 }
 

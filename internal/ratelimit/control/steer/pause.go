@@ -48,6 +48,7 @@ func (s *Steer) meetPause() {
 	if s.pause == nil {
 		s.pause = &pause{at: never, sentAt: never, endAt: never}
 		s.unlearned.at = never
+		s.win.now.since = s.begun
 		s.block.forbidAt = never
 	}
 }
@@ -117,7 +118,7 @@ func (s *Steer) hit(now clock.Instant, o *control.Observation, cause control.Cau
 		s.wait = max(blockWait, s.gap)
 	}
 	s.enter(now, Wait)
-	s.till = now.Add(max(s.wait, o.RetryAfter))
+	s.till = max(now.Add(max(s.wait, o.RetryAfter)), s.win.end(&s.history))
 	s.note(now, cause, s.rate, 0, s.till.Sub(now))
 }
 
@@ -193,9 +194,7 @@ func (s *Steer) resume(now clock.Instant) {
 	case s.blocked:
 		s.endBlock(now, took)
 	case s.outage(now, took):
-		if !s.down {
-			s.win.note(s, now)
-		} else {
+		if s.down {
 			s.refill.skip(took)
 		}
 		s.health.reset()
@@ -204,12 +203,12 @@ func (s *Steer) resume(now clock.Instant) {
 		return
 	case !s.explicit:
 		s.health.judge(s, now)
-		s.win.note(s, now)
+		s.settle(now)
 		s.refill.begin(s.sentAt)
 		return
 	default:
 		s.learn(now, s.failRate, took)
-		s.win.note(s, now)
+		s.settle(now)
 	}
 	s.refill.begin(s.sentAt)
 	if took > 5*time.Second && s.order == 0 && !math.IsInf(s.hi, 1) {

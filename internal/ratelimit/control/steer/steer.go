@@ -95,8 +95,8 @@ func (s *Steer) Plan(now clock.Instant) control.Plan {
 	if s.use.late >= 1 {
 		p.Rate = min(makeUp*p.Rate, s.most)
 	}
-	if s.pause != nil {
-		s.win.apply(s, now, &p)
+	if s.pause != nil && now < s.win.wholeAt {
+		s.awaitWhole(now, &p)
 	}
 	s.hint.apply(now, &p)
 	return p
@@ -163,6 +163,13 @@ func (s *Steer) Observe(now clock.Instant, o control.Observation) {
 		s.hint = &hint{askedAt: never}
 	}
 	s.hint.observe(now, &o)
+	x := Sample{&o, now, s.rate}
+	if x.refused() {
+		s.meetPause()
+	}
+	if s.pause != nil {
+		s.win.observe(&s.history, &x)
+	}
 	s.earn(now)
 	if o.Class.Overload() || o.Forbidden {
 		s.failed(now, &o, trial)
@@ -266,6 +273,9 @@ func (s *Steer) decide(now clock.Instant) {
 	}
 	if s.mayRise(now) {
 		if x := s.best(now, s.tune, s.demand, s.most, s.chance); x > s.lo {
+			if s.pause != nil && s.win.doubtful(now) {
+				x = min(x, s.lo*climb)
+			}
 			s.enter(now, Probe)
 			s.probe = probe{from: s.lo, rate: x, at: now, step: now, answers: s.answered, hides: s.saved(now)}
 			s.rate = x
@@ -274,9 +284,12 @@ func (s *Steer) decide(now clock.Instant) {
 	}
 }
 
+// climb is the longest step upward where a refusal soon above would say more than one far above.
+const climb = 1.5
+
 // mayRise reports whether an upward move may be risked.
 func (s *Steer) mayRise(now clock.Instant) bool {
-	return s.credit >= 1 && s.lo < s.most/(1-s.tune.Margin) && !s.hint.binds(now, s.rate) && s.use.busy(now, s.rate)
+	return s.credit >= 1 && (s.pause == nil || now >= s.win.wholeAt) && s.lo < s.most/(1-s.tune.Margin) && !s.hint.binds(now, s.rate) && s.use.busy(now, s.rate)
 }
 
 // prove ends a probe that was not refused for long enough, and speeds it up while a burst allowance may
@@ -306,7 +319,9 @@ func (s *Steer) prove(now clock.Instant) {
 	s.lo, s.run = max(s.lo, mean), float32(n)
 	s.open = min(2*s.open, 1)
 	s.hi = max(s.hi, s.lo*(1+s.tune.Near))
-	s.refute(now)
+	if s.pause != nil {
+		s.win.refute(&s.history, s.probe.at, now)
+	}
 	if s.lo > 1.05*s.probe.from {
 		s.loose = 1
 		s.note(now, control.CauseProbed, s.probe.from, s.rate, 0)
@@ -328,7 +343,11 @@ const ramp = 1.3
 
 // proofTime is how long a rate must have gone well to be proven.
 func (s *Steer) proofTime() time.Duration {
-	return seconds(max(1, 1.2*s.lastPause(), min(s.refill.longest/4, 20)) + 2*float64(s.srtt))
+	window := 0.
+	if s.pause != nil {
+		window = s.win.proof(s.probe.at, s.probe.rate)
+	}
+	return seconds(max(1, window, min(1.2*s.lastPause(), 20), min(s.refill.longest/4, 20)) + 2*float64(s.srtt))
 }
 
 // Memory implements [control.Strategy].
@@ -382,5 +401,5 @@ func (s *Steer) winText() string {
 		return ""
 	}
 	w := s.win
-	return fmt.Sprintf("told %.4g least %.4g most %.4g", w.told, w.least, w.most)
+	return fmt.Sprintf("order %.4g rest %.4g", w.order, w.rest)
 }

@@ -5,179 +5,299 @@ import (
 	"time"
 
 	"github.com/treadlight/crawl/internal/clock"
-	"github.com/treadlight/crawl/internal/ratelimit/control"
 )
 
-// window finds a limiter that counts over a span of time and refuses until the span is over. What
-// was admitted in the span that ends where a refusal ends is the same each time; for one that orders
-// to wait as long as it counts, what was admitted in the span before the refusal.
+// window finds a limiter that counts over a span of time and refuses until the span is over, fixed or
+// sliding. Two explanations of a refusal that lasts are weighed: the span that ended with it (rest),
+// in which as much is admitted each time; and for one that orders to wait as long as it counts, the
+// span of that length before the refusal (order).
 type window struct {
-	stops [2]span // the latest refusals that lasted, the newest first
-	told  quota   // that the order names
-	least quota   // the shortest that explains both stops
-	most  quota   // the longest
+	spells [2]spell // the latest refusals that lasted, the newest first
+	now   spell    // the present one, or one that did not last
+	rest  quota
+	order quota
+	habit bool // the order is no window's
+	agree uint8 // refusals in a row that say the same
 
-	known    bool
-	agreed   bool          // two refusals agree on what was told
-	gate     quota         // what may be asked for
-	gateTill clock.Instant // until then it gives back what was taken before it was known
+	wholeAt clock.Instant // until then it gives back what was taken before it was known
 }
 
-// span is a refusal: when it began and when it was over.
-type span struct {
-	from, to clock.Instant
-	order    time.Duration
+// spell is a refusal that went on for a while.
+type spell struct {
+	since    clock.Instant // end of the last one, or the first request of all
+	from     clock.Instant // when what was refused first was sent
+	told     clock.Instant // when that was known
+	last, to clock.Instant // it ended between these; to is zero until it ended
+	order    time.Duration // to wait, as told last
+	rate     float64       // that was asked for
+	inFlight int           // when it was known
 }
 
-// quota is so many requests in so many seconds, with a weight from 0 to 1.
-type quota struct{ n, length, weight float64 }
+func (s *spell) took() time.Duration { return s.to.Sub(s.from) }
 
-func (q quota) rate() float64 { return q.n / q.length }
+// quota is so many requests in a span, of which low and high bound the rate.
+type quota struct {
+	n, length float64 // length in seconds, the shortest that is possible
+	longest   float64
+	low, high float64 // requests per second
+	weight    float64 // from 0 to 1, as of the newest spell
+}
 
-// note takes in a refusal at the end of its pause.
-func (w *window) note(s *Steer, now clock.Instant) {
-	stop := span{from: s.sentAt, to: now, order: s.order}
-	if s.order > 0 && s.tries == 0 {
-		stop.to = min(now, s.pause.refused)
+const (
+	longOrder    = 3 * time.Second // what is shorter is a bucket's next token
+	longestSpan  = 600             // seconds; the history reaches further
+	sameStops    = 10 * time.Minute
+	leastCounted = 5
+	// tooMany times what a window admitted is not admitted in as long by the same. One that slides
+	// by halves, or is asked across its border, may admit somewhat more.
+	tooMany = 1.3
+	tooFew  = .6 // of a window's count is refused for another reason
+)
+
+// observe takes in an answer, and reports whether it ended a refusal that lasted.
+func (w *window) observe(h *history, x *Sample) bool {
+	s := &w.now
+	switch open := s.from != 0 && s.to == 0; {
+	case x.refused() && !open:
+		if s.to != 0 {
+			s.since = s.to
+		}
+		*s = spell{since: s.since, from: x.SentAt, told: x.At, last: x.SentAt, order: x.RetryAfter, rate: x.Rate, inFlight: x.InFlight}
+	case x.refused():
+		s.last, s.order = max(s.last, x.SentAt), x.RetryAfter
+		if s.order > 0 {
+			s.last = max(s.last, x.At.Add(s.order-time.Second))
+		}
+	case open && x.admitted() && x.SentAt > s.told:
+		s.to = x.SentAt
+		s.last = min(max(s.last, s.from.Add(s.order-time.Second)), s.to)
+		return w.lasted(h)
 	}
-	least := max(time.Second, seconds(8/s.failRate))
-	if s.order > 0 {
-		least = max(time.Second, seconds(3/s.failRate))
+	return false
+}
+
+// lasted weighs a refusal that is over, if it was longer than a bucket needs for its next token.
+func (w *window) lasted(h *history) bool {
+	tokens := 8.
+	if w.now.order > 0 {
+		tokens = 3
 	}
-	if stop.to.Sub(s.at) < least {
+	if w.now.took() < max(time.Second, seconds(tokens/w.now.rate)) {
+		return false
+	}
+	if w.now.from < w.wholeAt {
+		return false // of what the window still gives back
+	}
+	before := w.spells[0]
+	if before.to == 0 || w.now.to.Sub(before.to) > max(sameStops, 10*before.took()) {
+		before = spell{}
+	}
+	w.spells = [2]spell{w.now, before}
+	w.weighOrder(h)
+	w.weighRest(h)
+	if w.order.weight < .9 && w.rest.weight < .9 {
+		w.agree = 0
+	}
+	w.wholeAt = w.now.to.Add(min(w.now.from.Sub(w.now.since), seconds(max(w.order.length, w.rest.length))))
+	return true
+}
+
+// agreed counts one refusal more that says the same as the one before, and is how much that is worth.
+func (w *window) agreed() float64 {
+	w.agree = min(w.agree+1, 3)
+	return 1 - math.Pow(.3, float64(w.agree)+1)
+}
+
+// standing reports whether the span that ends with a refusal is likely enough to keep to it.
+func (w *window) standing() bool {
+	return w.rest.weight >= .9 || w.rest.weight >= .6 && w.spells[0].order > 0
+}
+
+// end is when the present refusal is over, if as much was admitted since the last one as before that;
+// zero if that is not known.
+func (w *window) end(h *history) clock.Instant {
+	a, b := &w.now, &w.spells[0]
+	if a.to != 0 || b.to == 0 || a.order > 0 || b.order > 0 || a.since != b.to {
+		return 0
+	}
+	n, m := h.between(a.since, a.from), h.between(b.since, b.from)
+	if slack := max(1, m/50); n < leastCounted || n > m+slack || n+float64(a.inFlight) < m-slack {
+		return 0
+	}
+	return a.since.Add(b.last.Sub(b.since) - b.to.Sub(b.last))
+}
+
+// sameOrder reports whether both refusals ordered the same wait.
+func (w *window) sameOrder() bool {
+	a, b := w.spells[0].order, w.spells[1].order
+	return a > 0 && math.Abs(float64(a-b)) <= min(.05*float64(a), float64(rounding)/2)
+}
+
+// weighOrder looks whether the order is the length.
+func (w *window) weighOrder(h *history) {
+	a, known, was := &w.spells[0], w.order.n, w.order.weight
+	w.order = quota{}
+	if a.order < longOrder && !w.sameOrder() {
 		return
 	}
-	if w.stops[0].to != 0 && now.Sub(w.stops[0].to) < 10*time.Minute {
-		w.stops[1] = w.stops[0]
-	} else {
-		w.stops[1] = span{}
-	}
-	w.stops[0] = stop
-	w.fitTold(s)
-	w.fit(s)
-	w.settle(s, now)
-}
-
-// settle takes a window that two refusals agree on for the belief.
-func (w *window) settle(s *Steer, now clock.Instant) {
-	low, high := w.most, w.least
-	if w.agreed {
-		low, high = w.told, w.told
-	}
-	if w.known = (w.agreed || low.weight+high.weight > .8) && high.rate() < s.failRate*(1+s.tune.Near); !w.known {
+	n := h.between(a.from.Add(-a.order), a.from)
+	if n < leastCounted {
 		return
 	}
-	near := s.tune.Near / 2
-	s.interval = interval{lo: low.rate() * (1 - near), hi: max(s.hi, high.rate()*(1+near)), run: float32(low.n), open: s.tune.Near}
-	s.sure, s.doubts = interval{}, 0
-	if low == w.most {
-		s.cost = min(s.cost, float32(s.tune.Near*low.length))
-	}
-	w.gate, w.gateTill = low, now.Add(seconds(2*low.length))
-}
-
-// apply keeps a plan from asking for what a window has not given back yet.
-func (w *window) apply(s *Steer, now clock.Instant, p *control.Plan) {
-	if !w.known || now >= w.gateTill {
-		return
-	}
-	if s.history.between(now.Add(-seconds(w.gate.length)), now)+float64(s.out) >= w.gate.n-1 {
-		p.NotBefore = now.Add(max(beat, seconds(1/p.Rate)))
-		p.Review = p.NotBefore
-	}
-}
-
-// predicts reports whether a refusal is of what the window has not given back.
-func (w *window) predicts(s *Steer, now clock.Instant) bool {
-	return w.known && now < w.gateTill && s.history.between(s.sentAt.Add(-seconds(w.gate.length)), s.sentAt) >= .95*w.gate.n
-}
-
-// fitTold looks whether the order is the length.
-func (w *window) fitTold(s *Steer) {
-	a, b := w.stops[0], w.stops[1]
-	if a.order < 3*time.Second && !(a.order > 0 && a.order == b.order) {
-		w.told = quota{}
-		return
-	}
-	length := a.order.Seconds()
-	n := s.history.between(a.from.Add(-a.order), a.from)
+	weight := .1
 	switch {
-	case n < 5:
-		w.told = quota{}
-	case b.to == 0 || b.order == 0 || math.Abs(b.order.Seconds()/length-1) > .02:
-		w.told = quota{n, length, 0}
-		if isRound(a.order) && b.to == 0 {
-			w.told.weight = .9
+	case w.sameOrder():
+		if w.habit = w.habit || n > tooMany*known+1; w.habit {
+			return
 		}
-	default:
-		m := s.history.between(b.from.Add(-a.order), b.from)
-		if math.Abs(m-n) <= max(1.5, .1*n) {
-			w.told = quota{min(m, n), length, .97}
-		} else {
-			w.told.weight = 0
-		}
-	}
-}
-
-// fit looks for the lengths in which as much was admitted up to the ends of both refusals.
-func (w *window) fit(s *Steer) {
-	w.least, w.most = quota{}, quota{}
-	w.agreed = w.told.weight > .95
-	if w.agreed {
-		w.told.weight = .9
-	}
-	a, b := w.stops[0], w.stops[1]
-	if b.to == 0 || a.order > 0 && math.Abs(a.order.Seconds()/b.order.Seconds()-1) < .02 {
-		return // an order that is always the same is no rest of a window
-	}
-	age := b.to.Sub(s.begun).Seconds()
-	for x := max(1, a.to.Sub(a.from).Seconds(), b.to.Sub(b.from).Seconds()); x < min(age, 600); x *= 1.02 {
-		m, n := s.history.between(a.to.Add(-seconds(x)), a.to), s.history.between(b.to.Add(-seconds(x)), b.to)
-		if m >= 5 && math.Abs(m-n) <= max(1.5, .04*m) {
-			w.most = quota{(m + n) / 2, x, .5}
-			if w.least.n == 0 {
-				w.least = w.most
-			}
-		} else if w.least.n > 0 {
+		if n < tooFew*known {
+			n, weight = known, was
 			break
 		}
+		low := known / a.order.Seconds()
+		if a.rate > 1.02*low {
+			n = known // it is not whole again after the pause before
+		}
+		if weight = .75; a.rate < 2*low {
+			weight = w.agreed() // it was counted over the whole span
+		}
+	case w.habit:
+		return
+	case isRound(a.order):
+		weight = .6
 	}
-	if w.agreed {
-		w.least.weight, w.most.weight = 0, 0
-	} else {
-		w.told.weight = min(w.told.weight, .4)
-		w.least.weight, w.most.weight = min(w.least.weight, .5-w.told.weight/2), min(w.most.weight, .47-w.told.weight/2)
-	}
+	l := a.order.Seconds()
+	w.order = quota{n: n, length: l, longest: l, low: n / l, high: n / l, weight: weight}
 }
 
-// chance is how likely the windows that are known of refuse a rate, and the seconds of pause that
-// this costs in the mean.
-func (s *Steer) chance(now clock.Instant, x float64) (p, pause float64) {
-	if s.pause == nil {
-		return 0, 0
+// weighRest looks for the lengths in which as much was admitted up to the ends of both refusals.
+func (w *window) weighRest(h *history) {
+	w.rest = quota{}
+	a, b := &w.spells[0], &w.spells[1]
+	if w.sameOrder() {
+		return // what is left of a window differs
 	}
-	for i, q := range [...]quota{s.win.told, s.win.least, s.win.most} {
-		if q.n == 0 || x <= q.rate() {
+	q := w.one(h, a)
+	switch {
+	case a.order == 0:
+		q.weight = .6
+	case isRound(a.order):
+		q.weight = .1
+	default:
+		q.weight = .6
+	}
+	if b.to != 0 {
+		q = w.both(h, q)
+	}
+	w.rest = q
+}
+
+// one is what a single refusal says: all of what was admitted since the last one was in the window, or
+// the window is the span before the end with the highest mean.
+func (w *window) one(h *history, s *spell) (q quota) {
+	age := s.to.Sub(s.since).Seconds()
+	q.n, q.longest = h.between(s.since, s.from), age
+	q.low = q.n / age
+	for x := max(1, s.last.Sub(s.from).Seconds()); x < min(age, longestSpan); x *= 1.02 {
+		if n := h.between(s.last.Add(-seconds(x)), s.last); n/x > q.high {
+			q.high, q.length = n/x, x
+		}
+	}
+	q.high = max(q.high, q.low)
+	q.length = min(max(q.length, q.n/q.high), q.longest)
+	return q
+}
+
+// both narrows what the newest refusal says to what the one before says too.
+func (w *window) both(h *history, q quota) quota {
+	a, b := &w.spells[0], &w.spells[1]
+	p := q
+	p.length = 0
+	low, high := math.Inf(1), 0.
+	for x := max(1, a.last.Sub(a.from).Seconds(), b.last.Sub(b.from).Seconds()); x < min(b.to.Sub(b.since).Seconds()+a.to.Sub(b.to).Seconds(), longestSpan); x *= 1.02 {
+		span := seconds(x)
+		m0, m1 := h.between(a.to.Add(-span), a.to), h.between(a.last.Add(-span), a.last)
+		n0, n1 := h.between(b.to.Add(-span), b.to), h.between(b.last.Add(-span), b.last)
+		slack := max(1, .02*m1)
+		if m1 < leastCounted || m0 > n1+slack || n0 > m1+slack {
+			if p.length > 0 {
+				break
+			}
 			continue
 		}
-		w := q.weight * math.Exp(-now.Sub(s.win.stops[0].to).Seconds()/max(120, 20*q.length))
-		p += w
-		if i == 0 {
-			pause += w * q.length
-		} else {
-			pause += w * q.length * (1 - q.rate()/x)
+		n := min(m1, n1) // most is admitted as soon as the last window is over
+		if n/x < .97*q.low {
+			continue
 		}
+		if p.length == 0 {
+			p.length, p.n = x, n
+		}
+		low, high, p.longest = min(low, n/x), max(high, n/x), x
 	}
-	return min(p, .97), pause
+	if p.length == 0 {
+		q.weight = min(q.weight, .4)
+		return q
+	}
+	p.low, p.high, p.weight = max(low, q.low), max(high, q.low), w.agreed()
+	return p
 }
 
-// refute drops the windows that admitted more than they can.
-func (s *Steer) refute(now clock.Instant) {
-	if s.pause == nil {
-		return
+// chance is how likely a rate is refused, and the seconds of pause that this costs in the mean.
+func (w *window) chance(now clock.Instant, x float64) (p, pause float64) {
+	ok := 1.
+	for i, q := range [...]*quota{&w.order, &w.rest} {
+		if q.weight == 0 || x <= q.low {
+			continue
+		}
+		c := q.weight * w.fresh(now, q)
+		if x < q.high {
+			c *= math.Log(x/q.low) / math.Log(q.high/q.low)
+		}
+		ok *= 1 - c
+		if i > 0 {
+			pause += c * q.length * (1 - q.low/x)
+		} else {
+			pause += c * q.length
+		}
 	}
-	for _, q := range [...]*quota{&s.win.told, &s.win.least, &s.win.most} {
-		if q.n > 0 && s.history.between(now.Add(-seconds(q.length)), now) > 1.04*q.n+1 {
+	return 1 - ok, pause
+}
+
+// fresh falls with the time since the evidence: limits change.
+func (w *window) fresh(now clock.Instant, q *quota) float64 {
+	return math.Exp(-now.Sub(w.spells[0].to).Seconds() / max(120, 20*q.length))
+}
+
+// doubtful reports whether an explanation stands that a refusal soon above it would prove.
+func (w *window) doubtful(now clock.Instant) bool {
+	p, _ := w.chance(now, math.MaxFloat64)
+	return p > .3
+}
+
+// proof is how long a rate must go well to refute what stands against it.
+func (w *window) proof(now clock.Instant, x float64) (seconds float64) {
+	for _, q := range [...]*quota{&w.order, &w.rest} {
+		if x > q.low && q.weight*w.fresh(now, q) > .05 {
+			seconds = max(seconds, 1.05*q.length)
+		}
+	}
+	return seconds
+}
+
+// estimate is the likelier explanation.
+func (w *window) estimate() Estimate {
+	q := &w.rest
+	if w.order.weight > q.weight {
+		q = &w.order
+	}
+	return Estimate{Rate: q.low, Most: q.high, Confidence: q.weight}
+}
+
+// refute drops what is contradicted by a rate that was not refused since an instant.
+func (w *window) refute(h *history, since, now clock.Instant) {
+	for _, q := range [...]*quota{&w.order, &w.rest} {
+		if q.weight > 0 && now.Sub(since).Seconds() >= q.length && h.between(now.Add(-seconds(q.longest)), now) > tooMany*q.high*q.longest+1 {
+			w.habit = w.habit || q == &w.order
 			*q = quota{}
 		}
 	}
