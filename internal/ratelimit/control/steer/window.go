@@ -98,7 +98,9 @@ func (w *window) lasted(h *history) bool {
 	if w.order.weight < .9 && w.rest.weight < .9 {
 		w.agree = 0
 	}
-	w.wholeAt = w.now.to.Add(min(w.now.from.Sub(w.now.since), seconds(max(w.order.length, w.rest.length))))
+	if w.standing() || w.order.weight > .5 {
+		w.wholeAt = w.now.to.Add(min(w.now.from.Sub(w.now.since), seconds(max(w.order.length, w.rest.length))))
+	}
 	return true
 }
 
