@@ -309,10 +309,11 @@ func (s *Steer) prove(now clock.Instant) {
 	if n < 5 && took < 5*s.proofTime() {
 		return
 	}
-	if !s.queueing.limits && n-s.probe.from*took.Seconds() < s.probe.hides && took < 5*time.Minute && s.rate < s.most {
+	if more := s.probe.hides - (n - s.probe.from*took.Seconds()); !s.queueing.limits && more > 0 && took < 5*time.Minute && s.rate < s.most {
 		s.probe.step, s.probe.want = now, expect
-		gain := s.rate/s.probe.from - 1
-		s.rate = s.bounded(s.probe.from * (1 + max(gain, min(ramp*gain, .5))))
+		if gain := s.rate - s.probe.from; more > patience*gain {
+			s.rate = s.bounded(s.probe.from + max(gain, min(ramp*gain, .5*s.probe.from)))
+		}
 		return
 	}
 	mean := max(s.probe.rate, min(s.rate, n/max(took.Seconds()-float64(s.srtt), .001)))
@@ -339,7 +340,8 @@ func (s *Steer) saved(now clock.Instant) float64 {
 	return min(ordinaryBurst, 2+s.lo*(s.last+.03*now.Sub(s.endAt).Seconds()))
 }
 
-const ramp = 1.3
+const ramp = 1.5
+const patience = 60
 
 // proofTime is how long a rate must have gone well to be proven.
 func (s *Steer) proofTime() time.Duration {
