@@ -31,7 +31,8 @@ type experiment struct {
 	sum    float64  // evidence that it fails here too
 	n, b   float32  // outcomes and failures in all
 	stage  uint8
-	n0, b0 float32 // outcomes before this stage
+	since  clock.Instant // what was sent before was at another rate
+	n0, b0 float32       // outcomes before this stage
 }
 
 const (
@@ -51,10 +52,10 @@ func (h *health) usual() float64 { return float64(h.bad+.1) / float64(h.good+h.b
 func (h *health) telling() bool { return h.good > tells && h.bad < 1 }
 
 // pass counts a willing answer.
-func (h *health) pass(s *Steer, now clock.Instant) {
+func (h *health) pass(s *Steer, now clock.Instant, o *control.Observation) {
 	h.consecutive = 0
 	if h.test != nil {
-		h.try(s, now, false)
+		h.try(s, now, o, false)
 		return
 	}
 	h.count(false)
@@ -80,7 +81,7 @@ func (h *health) fail(s *Steer, now clock.Instant, o *control.Observation) {
 	h.consecutive = min(h.consecutive, math.MaxUint16-1) + 1
 	u := h.usual()
 	if h.test != nil {
-		h.try(s, now, true)
+		h.try(s, now, o, true)
 		if h.test != nil && float64(h.consecutive) > 3+20*u+10*h.test.share {
 			s.hit(now, o, control.CauseFailures)
 		}
@@ -122,8 +123,11 @@ func (h *health) judge(s *Steer, now clock.Instant) {
 }
 
 // try counts an outcome of the experiment.
-func (h *health) try(s *Steer, now clock.Instant, bad bool) {
+func (h *health) try(s *Steer, now clock.Instant, o *control.Observation, bad bool) {
 	e, u := h.test, h.usual()
+	if o.SentAt < e.since {
+		return // at the rate before
+	}
 	share := max(e.share, 2*u)
 	e.n++
 	if bad {
@@ -145,7 +149,7 @@ func (h *health) try(s *Steer, now clock.Instant, bad bool) {
 		s.decide(now)
 	case e.stage == 0:
 		// A limit admits no more of this than of a slower rate, so none would fail at what was admitted.
-		e.stage, e.sum, e.failed, e.n0, e.b0 = 1, 0, e.rate, e.n, e.b
+		e.stage, e.sum, e.failed, e.n0, e.b0, e.since = 1, 0, e.rate, e.n, e.b, now.Add(s.step())
 		e.share = min(max(float64(b/n), leastShare), mostShare)
 		e.rate *= min(.5, .9*float64(1-b/n))
 		s.rate = s.bounded(e.rate)

@@ -174,7 +174,7 @@ func (s *Steer) planPause(now clock.Instant, p *control.Plan) {
 func (s *Steer) resume(now clock.Instant) {
 	s.trialAt = 0
 	took := now.Sub(s.at)
-	defer func() { s.last, s.endAt = took.Seconds(), now }()
+	s.last, s.endAt = took.Seconds(), now
 	switch {
 	case s.foreign:
 		s.foreign = false
@@ -194,8 +194,8 @@ func (s *Steer) resume(now clock.Instant) {
 	case s.blocked:
 		s.endBlock(now, took)
 	case s.outage(now, took):
-		if s.down {
-			s.refill.skip(took)
+		if s.last = 0; s.down {
+			s.refill.skip(now.Sub(s.sentAt))
 		}
 		s.health.reset()
 		s.back(now, s.failRate, 0)

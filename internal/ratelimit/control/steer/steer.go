@@ -207,7 +207,7 @@ func (s *Steer) succeeded(now clock.Instant, o *control.Observation, trial bool)
 		return // of the time before the refusal
 	}
 	s.answered++
-	s.health.pass(s, now)
+	s.health.pass(s, now, o)
 	s.queueing.observe(s, now, o)
 	if s.mode == Search {
 		s.grow(now)

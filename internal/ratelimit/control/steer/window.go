@@ -13,11 +13,11 @@ import (
 // span of that length before the refusal (order).
 type window struct {
 	spells [2]spell // the latest refusals that lasted, the newest first
-	now   spell    // the present one, or one that did not last
-	rest  quota
-	order quota
-	habit bool // the order is no window's
-	agree uint8 // refusals in a row that say the same
+	now    spell    // the present one, or one that did not last
+	rest   quota
+	order  quota
+	habit  bool  // the order is no window's
+	agree  uint8 // refusals in a row that say the same
 
 	wholeAt clock.Instant // until then it gives back what was taken before it was known
 }
