@@ -145,8 +145,9 @@ func (s *Steer) pay(n float64) { s.credit = max(s.credit-float32(n), -4) }
 func (s *Steer) learn(now clock.Instant, rate float64, took time.Duration) {
 	t := s.tune
 	s.queueing.limits = false
-	mean, n := s.refill.mean(s.sentAt)
-	if lasting(took, rate) {
+	mean, n := s.refill.sustained(s.sentAt)
+	lasted := lasting(took, rate) && !(s.order > 0 && s.win.habit)
+	if lasted {
 		mean, n = s.refill.mean(now)
 	}
 	if s.cost == 0 {
@@ -169,9 +170,9 @@ func (s *Steer) learn(now clock.Instant, rate float64, took time.Duration) {
 			s.doubts++
 		}
 		s.doubtTill = now.Add(seconds(min(max(s.refill.longest, 5), 60) * float64(int(1)<<min(s.doubts, 4)) / 2))
-		s.narrow(rate, mean, n, lasting(took, rate))
+		s.narrow(rate, mean, n, lasted)
 	default:
-		s.narrow(rate, mean, n, lasting(took, rate))
+		s.narrow(rate, mean, n, lasted)
 	}
 	s.lo = max(s.lo, s.floor)
 	s.hi = max(s.hi, s.lo*(1+t.Near/4))

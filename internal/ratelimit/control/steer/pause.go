@@ -178,12 +178,12 @@ func (s *Steer) resume(now clock.Instant) {
 	switch {
 	case s.foreign:
 		s.foreign = false
-		s.refill.begin(s.sentAt)
+		s.refill.begin(s.sentAt, now.Sub(s.sentAt))
 		s.back(now, s.failRate, s.tries)
 		s.note(now, control.CauseRecovered, 0, s.rate, 0)
 		return
 	case s.opened:
-		s.refill.begin(s.sentAt)
+		s.refill.begin(s.sentAt, now.Sub(s.sentAt))
 		if math.IsInf(s.hi, 1) { // the rate may be anything
 			s.lo, s.hi = s.failRate, 4*s.failRate
 		}
@@ -204,13 +204,13 @@ func (s *Steer) resume(now clock.Instant) {
 	case !s.explicit:
 		s.health.judge(s, now)
 		s.settle(now)
-		s.refill.begin(s.sentAt)
+		s.refill.begin(s.sentAt, now.Sub(s.sentAt))
 		return
 	default:
 		s.learn(now, s.failRate, took)
 		s.settle(now)
 	}
-	s.refill.begin(s.sentAt)
+	s.refill.begin(s.sentAt, now.Sub(s.sentAt))
 	if took > 5*time.Second && s.order == 0 && !math.IsInf(s.hi, 1) {
 		s.enter(now, Recover)
 		s.rate = s.bounded(s.cruise() / 2)

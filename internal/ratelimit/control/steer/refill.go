@@ -13,6 +13,7 @@ type refill struct {
 	since   clock.Instant // the last refused request was sent, or the first of all
 	n       float64       // admitted since
 	longest float64       // seconds of the longest cycle
+	idle    float64       // seconds of it in which nothing was asked for
 	cycled  bool          // the cycle began with a refusal
 }
 
@@ -27,8 +28,16 @@ func (r *refill) mean(now clock.Instant) (perSecond, n float64) {
 	return r.n / max(now.Sub(r.since).Seconds(), .001), r.n
 }
 
+// sustained is what a bucket sustains at least that was empty at an instant: in a pause it saves no more
+// than an ordinary burst allowance.
+func (r *refill) sustained(at clock.Instant) (perSecond, n float64) {
+	perSecond, n = r.mean(at)
+	return max(perSecond, (n-ordinaryBurst)/max(at.Sub(r.since).Seconds()-r.idle, .001)), n
+}
+
 // begin starts a cycle at a refusal.
-func (r *refill) begin(at clock.Instant) {
+func (r *refill) begin(at clock.Instant, pause time.Duration) {
+	defer func() { r.idle += pause.Seconds() }()
 	if r.cycled && r.n < leastCycle {
 		return // too few to measure anything: the cycle goes on
 	}
