@@ -144,7 +144,6 @@ func (s *Steer) pay(n float64) { s.credit = max(s.credit-float32(n), -4) }
 // learn takes in a refusal at a rate, at the end of its pause.
 func (s *Steer) learn(now clock.Instant, rate float64, took time.Duration) {
 	t := s.tune
-	s.queueing.limits = false
 	mean, n := s.refill.sustained(s.sentAt)
 	lasted := lasting(took, rate) && !(s.order > 0 && s.win.habit)
 	if lasted {

@@ -65,13 +65,9 @@ func (d *connections) bound(now clock.Instant) int {
 	return int(d.limit)
 }
 
-// inFlight is the most requests that the host may have at once: by Little's law, and by its own bound.
+// inFlight is the most requests that the host may have at once.
 func (s *Steer) inFlight(now clock.Instant, rate float64) int {
-	n := 4 + int(4*rate*float64(s.queueing.usual))
-	if s.queueing.answers > 0 {
-		m := rate * float64(s.queueing.usual)
-		n = int(math.Ceil(1.25*m + 4*math.Sqrt(m) + 4))
-	}
+	n := s.queueing.inFlight(rate)
 	if d := s.connections.bound(now); d > 0 {
 		n = min(n, d)
 	}

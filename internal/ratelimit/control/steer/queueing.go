@@ -8,41 +8,56 @@ import (
 	"github.com/treadlight/crawl/internal/ratelimit/control"
 )
 
-// queueing watches for answers that wait at the host.
+// queueing watches for answers that wait at the host, which shows before anything is refused. While
+// there is a queue the host gets done all that it can: that is its capacity. Latencies are compared in
+// logarithms, where one huge page weighs little, span by span, and with an absolute floor: on a near
+// host a third of a millisecond becomes one by the scheduler's doing.
 type queueing struct {
-	windowAt            clock.Instant
-	sum, squares, plain float32
+	spanAt              clock.Instant
+	sum, squares, plain float32 // of the present span's latencies: logarithms, their squares, seconds
 	srtt                float32 // smoothed latency in seconds
 	mu, variance, usual float32 // of undisturbed latencies: mean and variance of their logarithms, and their mean
-	n                   uint16
-	answers             uint8 // in mu and variance
-	bad                 uint8 // slow windows in a row
-	limits              bool  // a queue was the last limit that was met
-	drain               *drain
+	n                   uint16  // answers in the span
+	answers             uint8   // in mu and variance
+	bad                 uint8   // slow spans in a row
+	*queue                      // nil before the first
 }
 
-// drain is the slow time in which a host's queue empties.
+// queue is what is known of a host that has had one.
+type queue struct {
+	capacity float64 // requests per second that it got done meanwhile
+	weight   float64 // answers that say so
+	allowed  float64 // requests per second; zero for any
+	at       clock.Instant
+	drain    drain
+}
+
+// drain is the slow time in which a queue empties. The zero drain is none.
 type drain struct {
 	before float64 // mean of logarithms that began it
 	until  clock.Instant
-	lo, hi float64 // as believed before
-	from   Mode
+	was    float64 // allowed before
 	times  uint8
 	deeper bool
-	at     float64 // the rate that is proven slow
 }
 
 const (
+	// Slow is twice as slow as usual, and beyond four standard errors of the two means.
 	latencyRatio = 2
 	latencyZ     = 4
-	latencyFloor = 0.05
+	latencyFloor = 0.05 // seconds
+	// plainAnswers make a plain mean, after which what is usual moves slowly. Of fewer than
+	// fewAnswers the spread is not believed to be less than a factor of two either way.
 	plainAnswers = 200
 	fewAnswers   = 50
 	leastSpread  = 0.5
+	draining     = .7  // of the rate that is allowed
+	most         = 150 // answers that a capacity is the mean of
 )
 
-func (q *queueing) time(o *control.Observation) {
-	l := float32(max(o.Latency.Seconds(), 1e-6))
+// time takes in a latency, of whatever answer.
+func (q *queueing) time(latency time.Duration) {
+	l := float32(max(latency.Seconds(), 1e-6))
 	if q.srtt == 0 {
 		q.srtt, q.usual = l, l
 	}
@@ -52,57 +67,55 @@ func (q *queueing) time(o *control.Observation) {
 	}
 }
 
-func (q *queueing) observe(s *Steer, now clock.Instant, o *control.Observation) {
-	l := max(o.Latency.Seconds(), 1e-6)
+// observe takes in an answer given in the ordinary course. If the rate is rising, a queue is believed
+// at once. It reports what it found, if anything.
+func (q *queueing) observe(x *Sample, rising bool) control.Cause {
 	if q.n == 0 {
-		q.windowAt = now
+		q.spanAt = x.At
 	}
+	l := max(x.Latency.Seconds(), 1e-6)
 	ln := math.Log(l)
 	q.n++
 	q.sum += float32(ln)
 	q.squares += float32(ln * ln)
 	q.plain += float32(l)
-	age := now.Sub(q.windowAt)
+	age := x.At.Sub(q.spanAt)
 	first := q.answers == 0 && q.n >= 4
 	full := q.n >= 16 && age >= time.Second || q.n >= 4 && age >= 5*time.Second || q.n == math.MaxUint16
 	if !first && !full {
-		return
+		return 0
 	}
-	q.judge(s, now)
+	cause := q.judge(x, rising)
 	q.n, q.sum, q.squares, q.plain = 0, 0, 0, 0
+	return cause
 }
 
-func (q *queueing) judge(s *Steer, now clock.Instant) {
+// judge compares a full span with what is usual.
+func (q *queueing) judge(x *Sample, rising bool) control.Cause {
 	n := float64(q.n)
-	m := float64(q.sum) / n
+	m, plain := float64(q.sum)/n, float64(q.plain)/n
 	v := max(float64(q.squares)/n-m*m, 0)
-	plain := float64(q.plain) / n
-	if q.answers == 0 {
-		q.learn(m, v, plain)
-		return
-	}
-	mu := float64(q.mu)
-	slow := math.Exp(m)-math.Exp(mu) > latencyFloor &&
-		m-mu > max(math.Log(latencyRatio), latencyZ*math.Sqrt(q.spread()*(1/n+1/float64(q.answers))))
-	if !slow {
+	done := (n - 1) / max(x.At.Sub(q.spanAt).Seconds(), .001)
+	slow := q.answers > 0 && math.Exp(m)-math.Exp(float64(q.mu)) > latencyFloor &&
+		m-float64(q.mu) > max(math.Log(latencyRatio), latencyZ*math.Sqrt(q.spread()*(1/n+1/float64(q.answers))))
+	switch {
+	case !slow:
 		q.bad = 0
-		if q.drain != nil {
-			q.drain = nil
-			s.enter(now, Cruise)
-			s.decide(now)
-		}
-		if s.mode != Probe {
+		if !rising && (q.queue == nil || m < float64(q.mu) || done < draining*q.capacity) || q.answers == 0 {
 			q.learn(m, v, plain)
 		}
-		return
+		if q.queue != nil {
+			q.quiet(x.At, done, n)
+		}
+	case q.queue != nil && q.drain.until != 0:
+		q.measure(done, n)
+		return q.drainOn(x.At, m, plain)
+	default:
+		if q.bad++; rising || q.bad >= 2 {
+			return q.begin(x, m, done, n)
+		}
 	}
-	q.bad++
-	switch {
-	case q.drain != nil:
-		q.drainOn(s, now, m, plain)
-	case s.mode == Search, s.mode == Probe, s.mode == Cruise && q.bad >= 2:
-		q.begin(s, now, m)
-	}
+	return 0
 }
 
 func (q *queueing) spread() float64 {
@@ -112,6 +125,7 @@ func (q *queueing) spread() float64 {
 	return float64(q.variance)
 }
 
+// learn moves what is usual towards a span.
 func (q *queueing) learn(m, v, plain float64) {
 	n := float64(q.n)
 	weight := n / (float64(q.answers) + n)
@@ -131,39 +145,58 @@ func towards(mean float32, to, weight float64) float32 {
 	return float32(float64(mean) + weight*(to-float64(mean)))
 }
 
-// begin lowers the rate to what the host got done and slows down, so that its queue empties.
-func (q *queueing) begin(s *Steer, now clock.Instant, m float64) {
-	q.drain = &drain{before: m, lo: s.lo, hi: s.hi, from: s.mode}
-	done := float64(q.n-1) / max(now.Sub(q.windowAt).Seconds(), 0.001)
-	ceil := 0.98 * min(s.rate, done)
-	from := s.rate
-	if s.mode == Probe {
-		ceil = max(ceil, .7*s.lo)
+// begin lowers what is allowed to what the host got done, and slows down so that its queue empties.
+func (q *queueing) begin(x *Sample, m, done, n float64) control.Cause {
+	if q.queue == nil {
+		q.queue = &queue{}
 	}
-	s.lo, s.run = s.bounded(ceil), 0
-	s.hi = s.lo * (1 + s.tune.Near/2)
-	s.cost = max(s.cost, 3)
-	s.open = s.tune.Near
-	q.limits = true
-	q.bad = 0
-	s.enter(now, Cruise)
-	s.slower(now)
-	q.drain.until = now.Add(q.drainTime())
-	s.note(now, control.CauseLatency, from, s.rate, 0)
+	q.measure(done, n)
+	rate := x.Rate
+	if q.allowed > 0 {
+		rate = min(rate, q.allowed)
+	}
+	q.drain = drain{before: m, was: q.allowed, until: x.At.Add(q.drainTime())}
+	q.allowed, q.at, q.bad = min(.95*rate, .95*q.capacity), x.At, 0
+	return control.CauseLatency
 }
 
-// slower is the rate while a queue empties.
-func (s *Steer) slower(clock.Instant) { s.rate = s.bounded(.7 * s.lo) }
+// measure takes in what was done in a span with a queue.
+func (q *queue) measure(done, n float64) {
+	if math.Abs(done-q.capacity) > 3*q.capacity*math.Sqrt(1/n+1/(q.weight+1)) {
+		q.weight = 0 // it is another one now
+	}
+	q.weight = min(q.weight+n, most)
+	q.capacity += (done - q.capacity) * min(1, n/q.weight)
+}
+
+// quiet takes in a span without a queue: what is allowed rises, if it was used, slowly near what was too
+// much and the faster the longer ago that is.
+func (q *queue) quiet(now clock.Instant, done, n float64) {
+	if q.drain.until != 0 {
+		q.drain, q.at = drain{}, now
+		return
+	}
+	if q.allowed == 0 || done < .8*q.allowed {
+		return
+	}
+	age := now.Sub(q.at).Seconds() / 10
+	gain := min(.2, .002*(1+age*age))
+	if q.allowed > q.capacity && q.allowed < 1.15*q.capacity {
+		gain = min(gain, .005)
+	}
+	q.allowed *= 1 + gain*n/q.allowed
+}
 
 func (q *queueing) drainTime() time.Duration {
 	return max(3*time.Second, seconds(4*float64(q.usual)))
 }
 
 // drainOn goes lower while that helps. What does not get better at half the rate has nothing to do with it.
-func (q *queueing) drainOn(s *Steer, now clock.Instant, m, plain float64) {
-	d := q.drain
+func (q *queueing) drainOn(now clock.Instant, m, plain float64) control.Cause {
+	d := &q.drain
 	if now < d.until {
-		return
+		d.before = max(d.before, m) // what was sent before comes back now
+		return 0
 	}
 	d.until = now.Add(q.drainTime())
 	better := m < d.before-0.1
@@ -171,23 +204,38 @@ func (q *queueing) drainOn(s *Steer, now clock.Instant, m, plain float64) {
 	case better && d.times < 5:
 		d.times++
 		d.before = m
-		s.lo *= .9
-		s.hi = s.lo * (1 + s.tune.Near/2)
-		s.slower(now)
+		q.allowed *= .9
 	case !better && !d.deeper:
 		d.deeper = true
-		s.rate = s.bounded(.7 * s.rate)
-	default:
+	default: // it is slower now, and that is usual
 		q.mu, q.usual, q.bad = float32(m), float32(plain), 0
-		from := s.rate
-		s.lo, s.hi = d.lo, d.hi
-		if math.IsInf(s.hi, 1) && d.from == Search {
-			s.enter(now, Search)
-		} else {
-			s.enter(now, Cruise)
-			s.rate = s.cruise()
-		}
-		q.drain = nil
-		s.note(now, control.CauseRebased, from, s.rate, 0)
+		q.allowed, q.drain = d.was, drain{}
+		return control.CauseRebased
 	}
+	return 0
+}
+
+// estimate is what the host gets done without a queue; while one empties, less.
+func (q *queueing) estimate() Estimate {
+	if q.queue == nil || q.allowed == 0 {
+		return Estimate{}
+	}
+	e := Estimate{Rate: q.allowed, Confidence: 1, Cause: control.CauseLatency}
+	if q.drain.until != 0 {
+		e.Rate *= draining
+		if q.drain.deeper {
+			e.Rate *= draining
+		}
+	}
+	return e
+}
+
+// inFlight is the most requests at once that a rate needs, by Little's law, with four standard
+// deviations of what comes at random.
+func (q *queueing) inFlight(rate float64) int {
+	if q.answers == 0 {
+		return 4 + int(4*rate*float64(q.usual))
+	}
+	m := rate * float64(q.usual)
+	return int(math.Ceil(1.25*m + 4*math.Sqrt(m) + 4))
 }

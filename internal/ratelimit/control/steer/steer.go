@@ -84,11 +84,12 @@ func (s *Steer) enter(now clock.Instant, m Mode) {
 func (s *Steer) Plan(now clock.Instant) control.Plan {
 	s.tick(now)
 	s.rate = s.bounded(s.rate)
-	p := control.Plan{Rate: s.rate, Review: now.Add(max(beat, seconds(1/s.rate))), InFlight: s.inFlight(now, s.rate), CatchUp: catchUp(s.rate), Event: s.event}
+	p := control.Plan{Rate: s.rate, Review: now.Add(max(beat, seconds(1/s.rate))), InFlight: s.inFlight(now, s.queueAllows(s.rate)), CatchUp: catchUp(s.rate), Event: s.event}
 	if s.mode == Wait {
 		s.planPause(now, &p)
 		return p
 	}
+	p.Rate = s.queueAllows(p.Rate)
 	if s.mode == Recover {
 		p.Review = now.Add(beat)
 	}
@@ -129,7 +130,7 @@ func (s *Steer) Sent(now clock.Instant, inFlight int) (trial uint32) {
 
 // keepUp notes whether a grant came late because the sender's machine was busy.
 func (s *Steer) keepUp(now clock.Instant, inFlight int) {
-	if s.mode == Wait || s.mode == Search || s.pause != nil && (s.blocks > 0 || s.use.last < s.endAt) || s.hint.active(now) || inFlight >= s.inFlight(now, s.rate) {
+	if s.mode == Wait || s.mode == Search || s.pause != nil && (s.blocks > 0 || s.use.last < s.endAt) || s.hint.active(now) || s.queueAllows(s.rate) < s.rate || inFlight >= s.inFlight(now, s.rate) {
 		s.use.late = 0
 		return
 	}
@@ -192,7 +193,7 @@ func (s *Steer) succeeded(now clock.Instant, o *control.Observation, trial bool)
 	s.credit = min(s.credit+float32(s.tune.CreditPerAnswer), float32(s.tune.CreditMax))
 	s.refill.add(o.SentAt)
 	s.connections.passed(o.InFlight)
-	s.queueing.time(o)
+	s.queueing.time(o.Latency)
 	if s.pause != nil {
 		s.pause.passed(o)
 	}
@@ -208,10 +209,29 @@ func (s *Steer) succeeded(now clock.Instant, o *control.Observation, trial bool)
 	}
 	s.answered++
 	s.health.pass(s, now, o)
-	s.queueing.observe(s, now, o)
+	s.queued(now, o)
 	if s.mode == Search {
 		s.grow(now)
 	}
+}
+
+// queued lets the latency estimator judge an answer of the ordinary course.
+func (s *Steer) queued(now clock.Instant, o *control.Observation) {
+	if s.mode == Recover {
+		return
+	}
+	x := Sample{o, now, s.rate}
+	if cause := s.queueing.observe(&x, s.mode != Cruise); cause != 0 {
+		s.note(now, cause, s.rate, s.queueing.estimate().Rate, 0)
+	}
+}
+
+// queueAllows is a rate that makes no queue.
+func (s *Steer) queueAllows(rate float64) float64 {
+	if e := s.queueing.estimate(); e.Rate > 0 {
+		return s.bounded(min(rate, e.Rate))
+	}
+	return rate
 }
 
 // grow raises the rate of a host that has refused nothing yet.
@@ -222,6 +242,9 @@ func (s *Steer) grow(now clock.Instant) {
 		return
 	}
 	s.rate *= math.Exp(s.tune.Growth * dt / s.step().Seconds())
+	if e := s.queueing.estimate(); e.Rate > 0 {
+		s.rate = min(s.rate, max(s.queueing.allowed, s.floor))
+	}
 	if s.rate >= s.most {
 		s.lo = s.most / (1 - s.tune.Margin)
 		s.enter(now, Cruise)
@@ -309,7 +332,7 @@ func (s *Steer) prove(now clock.Instant) {
 	if n < 5 && took < 5*s.proofTime() {
 		return
 	}
-	if more := s.probe.hides - (n - s.probe.from*took.Seconds()); !s.queueing.limits && more > 0 && took < 5*time.Minute && s.rate < s.most {
+	if more := s.probe.hides - (n - s.probe.from*took.Seconds()); more > 0 && took < 5*time.Minute && s.rate < s.most {
 		s.probe.step, s.probe.want = now, expect
 		if gain := s.rate - s.probe.from; more > patience*gain {
 			s.rate = s.bounded(s.probe.from + max(gain, min(ramp*gain, .5*s.probe.from)))
@@ -395,7 +418,7 @@ var _ = breaker.Closed
 
 // Explain implements [control.Strategy].
 func (s *Steer) Explain(now clock.Instant) string {
-	return fmt.Sprintf("mode %d rate %.3g lo %.4g hi %.4g open %.3f run %.0f cost %.2f credit %.1f win %v", s.mode, s.rate, s.lo, s.hi, s.open, s.run, s.cost, s.credit, s.winText())
+	return fmt.Sprintf("mode %d rate %.3g lo %.4g hi %.4g open %.3f run %.0f cost %.2f credit %.1f Q%v mu %.3f srtt %.3f win %v", s.mode, s.rate, s.lo, s.hi, s.open, s.run, s.cost, s.credit, s.queueText(), math.Exp(float64(s.mu)), s.srtt, s.winText())
 }
 
 func (s *Steer) winText() string {
@@ -404,4 +427,11 @@ func (s *Steer) winText() string {
 	}
 	w := s.win
 	return fmt.Sprintf("order %.4g rest %.4g", w.order, w.rest)
+}
+
+func (s *Steer) queueText() string {
+	if s.queue == nil {
+		return ""
+	}
+	return fmt.Sprintf("%.1f", *s.queue)
 }
