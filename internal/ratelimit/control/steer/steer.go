@@ -433,5 +433,5 @@ func (s *Steer) queueText() string {
 	if s.queue == nil {
 		return ""
 	}
-	return fmt.Sprintf("%.1f", *s.queue)
+	return fmt.Sprintf("capacity %.1f allowed %.1f", s.capacity, s.allowed)
 }
