@@ -14,10 +14,10 @@ import (
 type hint struct {
 	left    float64 // requests that may still be sent; meaningless after reset
 	reset   clock.Instant
+	soonest clock.Instant // the soonest reset that was told of this window: each is rounded up
 	said    int64         // requests left, in the last answer
 	limit   int64         // of the hint that was told of
 	pace    float64       // of a window that slides, in requests per second; zero for one that ends
-	since   clock.Instant // such a window has had that pace
 	due     clock.Instant // what is sent from then on finds the hint whole, unless its window slides
 	askedAt clock.Instant // of the request whose answer was the last word
 	longest int32         // of the resets that were told, in milliseconds
@@ -27,6 +27,9 @@ type hint struct {
 	most    float64       // the same, or what is left per second if that is more
 	steady  bool          // what is left lasts at the average until the reset
 	until   clock.Instant // these hold, if no answer says otherwise
+	more    float64       // times its pace that a window that slides is asked for
+	least   float64       // that was left since moreAt
+	moreAt  clock.Instant
 }
 
 // slides is how often a reset must have moved on for the window to be one that slides:
@@ -44,11 +47,9 @@ const (
 	// and that may be as long as the window.
 	leastSpare = 2
 	spareOf    = 60
-	// mostMore bounds how much faster than its pace such a window may be asked. Whole seconds,
-	// clocks and the way of an answer make a reset longer by up to two seconds and more, and
-	// the longest of hundreds is as long as that. One of a second may be told as two: shortMore.
-	mostMore  = 1.5
-	shortMore = 2
+	// mostMore bounds how much faster than its pace such a window may be asked: whole seconds and the
+	// way of an answer make a short reset longer by up to a second.
+	mostMore = 4
 )
 
 // active reports whether the host's own word sets the pace. A nil hint never does.
@@ -69,9 +70,15 @@ func (q *hint) observe(now clock.Instant, o *control.Observation) {
 	}
 	q.observeAverage(now, o.Quota)
 	reset := now.Add(o.Quota.Reset)
+	if o.Quota.Remaining > q.said || q.soonest < o.SentAt {
+		q.soonest = reset
+	}
+	q.soonest = min(q.soonest, reset)
 	switch {
 	case o.Quota.Limit != q.limit: // a host may tell of two quotas in turn
 		q.pace, q.moved, q.longest, q.due = 0, 0, 0, 0
+	case q.pace == 0 && o.SentAt >= q.due && o.Quota.Remaining < q.said && reset <= q.reset.Add(rounding/2+o.Latency):
+		reset = max(q.reset, o.SentAt).Add(o.Latency) // it is as good as over, and what is told is rounded up
 	case o.SentAt >= q.due || q.pace == 0 && o.Quota.Remaining > q.said+int64(o.InFlight):
 		// The window is over, or more is left again than answers in another order explain.
 		q.renewed(now, o)
@@ -91,13 +98,14 @@ func (q *hint) observe(now clock.Instant, o *control.Observation) {
 	q.longest = max(q.longest, int32(min(o.Quota.Reset/time.Millisecond, math.MaxInt32)))
 	q.reset, q.said, q.limit, q.askedAt = reset, o.Quota.Remaining, o.Quota.Limit, o.SentAt
 	q.left = float64(o.Quota.Remaining) - float64(max(o.InFlight-1, 0))
+	q.adapt(now)
 }
 
 // observeAverage takes in the limit over its window, and whether what is left of it lasts until
 // the reset at that rate, as far as whole seconds and requests can tell. Whoever then asks no
 // faster finds something left, whether the window ends, slides or flows: that need not be known.
 func (q *hint) observeAverage(now clock.Instant, told header.Quota) {
-	q.average, q.steady = 0, false
+	q.average, q.most, q.steady = 0, 0, false
 	if told.Window <= 0 || told.Limit <= 0 {
 		return
 	}
@@ -127,7 +135,7 @@ func (q *hint) slide(now clock.Instant, o *control.Observation) {
 		w = max(o.Quota.Reset, q.longestReset())
 	}
 	if q.pace == 0 {
-		q.since = now
+		q.more, q.moreAt, q.least = 1, now, math.MaxFloat64
 	}
 	q.pace = (1 - toldMargin) * float64(o.Quota.Limit) / (w).Seconds()
 }
@@ -135,60 +143,69 @@ func (q *hint) slide(now clock.Instant, o *control.Observation) {
 // longestReset is the longest reset that was told.
 func (q *hint) longestReset() time.Duration { return time.Duration(q.longest) * time.Millisecond }
 
-// sliding is the rate for a window that slides. What is left of it sets that, once it was
-// asked at its pace for as long as it is; until then there is always much left.
-func (q *hint) sliding(now clock.Instant) float64 {
-	most := 1.0
-	if w := q.longestReset(); !q.exact && now >= q.since.Add(w) {
-		if most = mostMore; w <= 2*time.Second {
-			most = shortMore
-		}
-	}
-	spare := max(leastSpare, float64(q.limit)/spareOf)
-	return q.pace * min(max(q.left, 0.5)/spare, most)
+// sliding is the rate for a window that slides. What is left of it sets that.
+func (q *hint) sliding() float64 {
+	return q.pace * q.more * min(max(q.left, 0.5)/q.spare(), 1)
 }
 
-// binds reports whether a plan at that rate has to be lowered.
-func (q *hint) binds(now clock.Instant, rate float64) bool {
-	p := control.Plan{Rate: rate}
-	q.apply(now, &p)
-	return p.Rate < rate || p.NotBefore > now
-}
+// spare requests are left unused.
+func (q *hint) spare() float64 { return max(leastSpare, float64(q.limit)/spareOf) }
 
-// apply lowers a plan to the hint.
-func (q *hint) apply(now clock.Instant, p *control.Plan) {
-	if !q.active(now) {
+// adapt asks a window that slides for more where much was left all the time, and for less where it was
+// nearly used up: the pace that was told has a resolution.
+func (q *hint) adapt(now clock.Instant) {
+	if q.least = min(q.least, q.left); q.pace == 0 || q.exact || now < q.moreAt.Add(max(time.Second, q.longestReset())) {
 		return
 	}
-	if q.average > 0 {
-		p.Rate = min(p.Rate, q.most)
+	if q.least > q.spare() {
+		q.more = min(1.15*q.more, mostMore)
+	} else if q.least < q.spare()/2 {
+		q.more = max(.9*q.more, 1)
 	}
+	q.least, q.moreAt = math.MaxFloat64, now
+}
+
+// binds reports whether a rate has to be lowered.
+func (q *hint) binds(now clock.Instant, rate float64) bool {
+	e := q.estimate(now)
+	return e.Rate > 0 && e.Rate < rate || e.NotBefore > now
+}
+
+// estimate is what the host's own word allows.
+func (q *hint) estimate(now clock.Instant) (e Estimate) {
+	if !q.active(now) {
+		return e
+	}
+	e.Confidence, e.Rate = 1, q.most
 	switch {
 	case q.steady:
-		if p.Rate = min(p.Rate, (1-toldMargin)*q.average); q.said == 0 {
-			p.NotBefore = q.reset
+		if e.Rate = (1 - toldMargin) * q.average; q.left < 1+q.kept() {
+			e.NotBefore = q.soonest
 		}
-		return
 	case now >= q.reset:
-		return
+	case q.pace > 0:
+		e.Rate = lower(e.Rate, q.sliding())
+	case q.left < 1+q.kept():
+		e.NotBefore = q.reset
+	default:
+		left := max(q.reset.Sub(now).Seconds(), 0.001)
+		e.Rate = lower(e.Rate, (q.left+1-q.kept())/left) // evenly: the last of n goes before the reset
 	}
-	if q.pace > 0 {
-		p.Rate = min(p.Rate, q.sliding(now))
-		return
-	}
-	if q.left < 1+q.kept() {
-		p.NotBefore = q.reset
-		return
-	}
-	left := max(q.reset.Sub(now).Seconds(), 0.001)
-	p.Rate = min(p.Rate, (q.left+1-q.kept())/left) // evenly: the last of n goes before the reset
-	p.Review = min(p.Review, q.reset, now.Add(time.Second))
+	return e
 }
 
-// kept is what is left unused of a window of a second. Who uses up the last of it is
-// told to wait for the reset, and that is rounded up to as long as the window.
+// lower is the lower of two rates, of which zero is none.
+func lower(a, b float64) float64 {
+	if a == 0 || b > 0 && b < a {
+		return b
+	}
+	return a
+}
+
+// kept is what is left unused of a window. Who uses up the last of it is told to wait for the reset,
+// and that is rounded up to a whole second, which is worth more than a request where these are many.
 func (q *hint) kept() float64 {
-	if q.longest <= 1000 && q.limit > 1 {
+	if q.limit > 1 && float64(q.limit) > 2*q.longestReset().Seconds() {
 		return 1
 	}
 	return 0

@@ -99,7 +99,12 @@ func (s *Steer) Plan(now clock.Instant) control.Plan {
 	if s.pause != nil && now < s.win.wholeAt {
 		s.awaitWhole(now, &p)
 	}
-	s.hint.apply(now, &p)
+	if e := s.hint.estimate(now); e.Confidence > 0 {
+		p.Rate, p.NotBefore = lower(p.Rate, e.Rate), max(p.NotBefore, e.NotBefore)
+		if now < s.hint.reset {
+			p.Review = min(p.Review, s.hint.reset, now.Add(time.Second))
+		}
+	}
 	return p
 }
 
