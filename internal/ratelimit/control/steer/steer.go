@@ -301,7 +301,7 @@ func (s *Steer) decide(now clock.Instant) {
 	}
 	if s.mayRise(now) {
 		if x := s.best(now, s.tune, s.demand, s.most, s.chance); x > s.lo {
-			if s.pause != nil && s.win.doubtful(now) {
+			if !s.recovering(now) && !(s.pause != nil && s.win.habit) {
 				x = min(x, s.lo*climb)
 			}
 			s.enter(now, Probe)
