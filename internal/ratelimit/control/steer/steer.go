@@ -337,7 +337,7 @@ func (s *Steer) prove(now clock.Instant) {
 	if n < 5 && took < 5*s.proofTime() {
 		return
 	}
-	if more := s.probe.hides - (n - s.probe.from*took.Seconds()); more > 0 && took < 5*time.Minute && s.rate < s.most {
+	if more := s.probe.hides - (n - s.probe.from*took.Seconds()); more > 0 && took < time.Minute && s.rate < s.most {
 		s.probe.step, s.probe.want = now, expect
 		if gain := s.rate - s.probe.from; more > patience*gain {
 			s.rate = s.bounded(s.probe.from + max(gain, min(ramp*gain, .5*s.probe.from)))
