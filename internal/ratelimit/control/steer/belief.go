@@ -64,7 +64,8 @@ func (b *belief) best(now clock.Instant, t *Tuning, horizon, most float64, chanc
 		ok := 1 - at
 		p, pause := chance(now, x)
 		ok *= 1 - p
-		v := ok*(x-b.lo)*horizon - ((1-ok)*(float64(b.cost)+t.Fixed)+pause)*t.Aversion*b.lo
+		risk := at*(1-p)*float64(b.cost) + pause + (1-ok)*t.Fixed // seconds
+		v := ok*(x-b.lo)*horizon - risk*t.Aversion*b.lo
 		if v > value {
 			top, value = x, v
 		}

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/treadlight/crawl/internal/clock"
+	"github.com/treadlight/crawl/internal/ratelimit/control"
 )
 
 // connections is what is known of a host that bounds the requests in flight, and not their rate.
@@ -68,8 +69,16 @@ func (d *connections) bound(now clock.Instant) int {
 // inFlight is the most requests that the host may have at once.
 func (s *Steer) inFlight(now clock.Instant, rate float64) int {
 	n := s.queueing.inFlight(rate)
-	if d := s.connections.bound(now); d > 0 {
-		n = min(n, d)
+	if e := s.connections.estimate(now); e.InFlight > 0 {
+		n = min(n, e.InFlight)
 	}
 	return n
+}
+
+// estimate is how many requests at once the host admits.
+func (d *connections) estimate(now clock.Instant) Estimate {
+	if n := d.bound(now); n > 0 {
+		return Estimate{InFlight: n, Confidence: 1, Cause: control.CauseDoors}
+	}
+	return Estimate{}
 }

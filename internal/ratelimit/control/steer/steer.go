@@ -226,7 +226,7 @@ func (s *Steer) queued(now clock.Instant, o *control.Observation) {
 		return
 	}
 	x := Sample{o, now, s.rate}
-	if cause := s.queueing.observe(&x, s.mode != Cruise); cause != 0 {
+	if cause := s.queueing.observe(&x, s.mode == Search); cause != 0 {
 		s.note(now, cause, s.rate, s.queueing.estimate().Rate, 0)
 	}
 }

@@ -16,6 +16,7 @@ type window struct {
 	now    spell    // the present one, or one that did not last
 	rest   quota
 	order  quota
+	single quota // rest, as the newest refusal alone says
 	habit  bool  // the order is no window's
 	agree  uint8 // refusals in a row that say the same
 
@@ -48,6 +49,7 @@ const (
 	longestSpan  = 600             // seconds; the history reaches further
 	sameStops    = 10 * time.Minute
 	leastCounted = 5
+	slack        = .03 // of what a history measures
 	// tooMany times what a window admitted is not admitted in as long by the same. One that slides
 	// by halves, or is asked across its border, may admit somewhat more.
 	tooMany = 1.3
@@ -123,7 +125,7 @@ func (w *window) end(h *history) clock.Instant {
 		return 0
 	}
 	n, m := h.between(a.since, a.from), h.between(b.since, b.from)
-	if slack := max(1, m/50); n < leastCounted || n > m+slack || n+float64(a.inFlight) < m-slack {
+	if slack := max(1, slack*m); n < leastCounted || n > m+slack || n+float64(a.inFlight) < m-slack {
 		return 0
 	}
 	return a.since.Add(b.last.Sub(b.since) - b.to.Sub(b.last))
@@ -172,24 +174,32 @@ func (w *window) weighOrder(h *history) {
 	w.order = quota{n: n, length: l, longest: l, low: n / l, high: n / l, weight: weight}
 }
 
-// weighRest looks for the lengths in which as much was admitted up to the ends of both refusals.
+// weighRest takes what the newest refusal says, narrowed to what the one before says too.
 func (w *window) weighRest(h *history) {
-	w.rest = quota{}
 	a, b := &w.spells[0], &w.spells[1]
-	if w.sameOrder() {
-		return // what is left of a window differs
-	}
-	q := w.one(h, a)
 	switch {
+	case a.order > 0 && a.order <= rounding && w.rest.weight > 0:
+		return // it is rounded up, and says nothing
+	case w.sameOrder() && a.order > rounding:
+		w.rest = quota{} // what is left of a window differs
+		return
+	}
+	q, p := w.one(h, a), w.single
+	w.single = q
+	switch {
+	case b.to != 0 && p.n > 0 && q.low < p.high*(1+slack) && p.low < q.high*(1+slack):
+		if q.high = max(min(q.high, p.high), q.low); p.low < q.high {
+			q.low = max(q.low, p.low)
+		}
+		q.weight = w.agreed()
+	case b.to != 0:
+		q.weight = .4
 	case a.order == 0:
 		q.weight = .6
 	case isRound(a.order):
 		q.weight = .1
 	default:
 		q.weight = .6
-	}
-	if b.to != 0 {
-		q = w.both(h, q)
 	}
 	w.rest = q
 }
@@ -208,40 +218,6 @@ func (w *window) one(h *history, s *spell) (q quota) {
 	q.high = max(q.high, q.low)
 	q.length = min(max(q.length, q.n/q.high), q.longest)
 	return q
-}
-
-// both narrows what the newest refusal says to what the one before says too.
-func (w *window) both(h *history, q quota) quota {
-	a, b := &w.spells[0], &w.spells[1]
-	p := q
-	p.length = 0
-	low, high := math.Inf(1), 0.
-	for x := max(1, a.last.Sub(a.from).Seconds(), b.last.Sub(b.from).Seconds()); x < min(b.to.Sub(b.since).Seconds()+a.to.Sub(b.to).Seconds(), longestSpan); x *= 1.02 {
-		span := seconds(x)
-		m0, m1 := h.between(a.to.Add(-span), a.to), h.between(a.last.Add(-span), a.last)
-		n0, n1 := h.between(b.to.Add(-span), b.to), h.between(b.last.Add(-span), b.last)
-		slack := max(1, .02*m1)
-		if m1 < leastCounted || m0 > n1+slack || n0 > m1+slack {
-			if p.length > 0 {
-				break
-			}
-			continue
-		}
-		n := min(m1, n1) // most is admitted as soon as the last window is over
-		if n/x < .97*q.low {
-			continue
-		}
-		if p.length == 0 {
-			p.length, p.n = x, n
-		}
-		low, high, p.longest = min(low, n/x), max(high, n/x), x
-	}
-	if p.length == 0 {
-		q.weight = min(q.weight, .4)
-		return q
-	}
-	p.low, p.high, p.weight = max(low, q.low), max(high, q.low), w.agreed()
-	return p
 }
 
 // chance is how likely a rate is refused, and the seconds of pause that this costs in the mean.

@@ -1,0 +1,280 @@
+package steer
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+
+	"github.com/treadlight/crawl/internal/clock"
+	"github.com/treadlight/crawl/internal/ratelimit/control"
+	"github.com/treadlight/crawl/internal/ratelimit/header"
+	"github.com/treadlight/crawl/internal/ratelimit/outcome"
+)
+
+// reply is what a model of a server answers.
+type reply struct {
+	class   outcome.Class
+	order   time.Duration
+	quota   header.Quota
+	latency time.Duration // beyond that of the way
+}
+
+// model is a server: it is asked in the order of time.
+type model func(at clock.Instant, inFlight int) reply
+
+func refusal(order time.Duration) reply { return reply{class: outcome.Throttled, order: order} }
+
+// bucket refills so many a second. Its order is always the same.
+func bucket(rate, burst float64, order time.Duration) model {
+	left, last := burst, clock.Instant(0)
+	return func(at clock.Instant, _ int) reply {
+		left, last = min(burst, left+rate*at.Sub(last).Seconds()), at
+		if left < 1 {
+			return refusal(order)
+		}
+		left--
+		return reply{}
+	}
+}
+
+// wholeRest is an order to wait for the rest, in whole seconds.
+func wholeRest(rest time.Duration) time.Duration {
+	return (rest + time.Second - 1).Truncate(time.Second)
+}
+
+func silent(time.Duration) time.Duration { return 0 }
+
+// fixed counts n in each span on the clock; told says so in each answer.
+func fixed(n int, span time.Duration, order func(time.Duration) time.Duration, told bool) model {
+	const phase = 3 * time.Second
+	count, in := 0, int64(-1)
+	return func(at clock.Instant, _ int) (r reply) {
+		now := int64(time.Duration(at)+phase) / int64(span)
+		if now != in {
+			in, count = now, 0
+		}
+		rest := time.Duration((now+1)*int64(span)) - phase - time.Duration(at)
+		if count++; count > n {
+			r = refusal(order(rest))
+		}
+		if told {
+			r.quota = header.Quota{Limit: int64(n), Remaining: int64(max(n-count, 0)), Reset: wholeRest(rest)}
+		}
+		return r
+	}
+}
+
+// logged counts n in any span. If it counts what it refuses too, it orders to wait for the whole span.
+func logged(n int, span time.Duration, order func(time.Duration) time.Duration, refused bool) model {
+	var log []clock.Instant
+	return func(at clock.Instant, _ int) reply {
+		for len(log) > 0 && log[0] <= at.Add(-span) {
+			log = log[1:]
+		}
+		if full := len(log) >= n; full && refused {
+			log = append(log, at)
+			return refusal(span)
+		} else if full {
+			return refusal(order(log[0].Add(span).Sub(at)))
+		}
+		log = append(log, at)
+		return reply{}
+	}
+}
+
+// workers make a page each in a time, one after the other, and refuse nothing.
+func workers(n int, page time.Duration) model {
+	free := make([]clock.Instant, n)
+	return func(at clock.Instant, _ int) reply {
+		slices.Sort(free)
+		free[0] = max(free[0], at).Add(page)
+		return reply{latency: free[0].Sub(at)}
+	}
+}
+
+// doors admit so many at once, for a time each.
+func doors(n int, page time.Duration) model {
+	var ends []clock.Instant
+	return func(at clock.Instant, _ int) reply {
+		ends = slices.DeleteFunc(ends, func(end clock.Instant) bool { return end <= at })
+		if len(ends) >= n {
+			return refusal(0)
+		}
+		ends = append(ends, at.Add(page))
+		return reply{latency: page}
+	}
+}
+
+// flaky fails one in ten, whatever the rate.
+func flaky() model {
+	n := 0
+	return func(clock.Instant, int) reply {
+		if n++; n%10 == 7 {
+			return reply{class: outcome.ServerError}
+		}
+		return reply{}
+	}
+}
+
+// panel is every estimator, each of which sees the same samples and no other.
+type panel struct {
+	history
+	window
+	queueing
+	connections
+	hint
+}
+
+func (p *panel) see(x *Sample, rising bool) {
+	if x.admitted() {
+		p.history.add(x.SentAt)
+		p.connections.passed(x.InFlight)
+		p.queueing.time(x.Latency)
+		p.queueing.observe(x, rising)
+	} else if x.refused() {
+		p.connections.refused(x.At, x.InFlight)
+	}
+	p.window.observe(&p.history, x)
+	p.hint.observe(x.At, x.Observation)
+}
+
+// estimates are what each says at an instant.
+func (p *panel) estimates(now clock.Instant) map[string]Estimate {
+	return map[string]Estimate{
+		"window": p.window.estimate(), "queueing": p.queueing.estimate(),
+		"connections": p.connections.estimate(now), "hint": p.hint.estimate(now),
+	}
+}
+
+// sender asks a model as a simple client would: ever faster until it is refused, then, when a trial
+// succeeded, 20 to 40 % faster than was admitted since the last refusal.
+type sender struct {
+	*panel
+	rate    float64
+	now     clock.Instant
+	flying  []Sample // in the order of their answers
+	refused clock.Instant
+	cycle   clock.Instant // when the last refusal began
+	n       int           // admitted since
+	cycles  int
+	wait    time.Duration
+	trial   bool // one is out
+	begun   bool // something was refused
+}
+
+// claimed is the confidence of an explanation that stands after one event; two that agree are beyond .9.
+const claimed = .6
+
+const way = 20 * time.Millisecond
+
+func (s *sender) answer(x Sample) {
+	s.now = max(s.now, x.At)
+	x.InFlight, x.Rate = len(s.flying)+1, s.rate
+	s.see(&x, !s.begun)
+	switch {
+	case x.refused() && (s.wait == 0 || s.trial):
+		if s.wait == 0 {
+			s.refused = x.SentAt
+		}
+		s.begun, s.trial = true, false
+		s.wait = max(100*time.Millisecond, s.now.Sub(s.refused)/4, x.RetryAfter)
+	case x.admitted() && s.wait > 0 && s.trial:
+		s.cycles++
+		s.rate = max(.5, (1.2+.1*float64(s.cycles%3))*float64(s.n)/s.now.Sub(s.cycle).Seconds())
+		s.cycle, s.n, s.wait, s.trial = s.now, 0, 0, false
+	case x.admitted():
+		s.n++
+	}
+}
+
+// run asks a model for some time, at most so many times a second.
+func (s *sender) run(m model, d time.Duration, most float64) {
+	s.panel = &panel{hint: hint{askedAt: never}}
+	s.rate = 1
+	for next := clock.Instant(0); s.now < clock.Instant(d); {
+		for len(s.flying) > 0 && s.flying[0].At <= next {
+			x := s.flying[0]
+			s.flying = s.flying[1:]
+			waits := s.wait
+			if s.answer(x); s.wait > 0 && s.wait != waits {
+				next = s.now.Add(s.wait)
+			}
+		}
+		if s.trial {
+			next = s.flying[len(s.flying)-1].At
+			continue
+		}
+		s.now = max(s.now, next)
+		growth := .5 // per second
+		if s.trial = s.wait > 0; s.begun {
+			growth = .02
+		}
+		s.rate = min(most, s.rate*math.Exp(growth/max(s.rate, 1)))
+		r := m(s.now.Add(way/2), len(s.flying)+1)
+		s.hint.send()
+		x := Sample{&control.Observation{
+			SentAt: s.now, Class: r.class, RetryAfter: r.order, Quota: r.quota, Latency: way + r.latency,
+		}, s.now.Add(way + r.latency), s.rate}
+		i, _ := slices.BinarySearchFunc(s.flying, x.At, func(y Sample, at clock.Instant) int { return int(y.At - at) })
+		s.flying = slices.Insert(s.flying, i, x)
+		next = s.now.Add(seconds(1 / s.rate))
+		h, q := s.hint.estimate(s.now), s.queueing.estimate() // as everybody would
+		next = max(s.now.Add(seconds(1/lower(lower(s.rate, h.Rate), q.Rate))), h.NotBefore)
+	}
+}
+
+// Each estimator claims the limits whose cause it knows, and no other: models x estimators.
+func TestEstimatorsTellCausesApart(t *testing.T) {
+	t.Parallel()
+	var table strings.Builder
+	names := []string{"window", "queueing", "connections", "hint"}
+	fmt.Fprintf(&table, "%-34s", "")
+	for _, name := range names {
+		fmt.Fprintf(&table, "%-16s", name)
+	}
+	for _, tc := range []struct {
+		name   string
+		model  model
+		most   float64 // asked for per second
+		claims string
+		want   float64 // requests per second, or at once
+	}{
+		{"no limit", func(clock.Instant, int) reply { return reply{} }, 50, "", 0},
+		{"a tenth fails", flaky(), 50, "", 0},
+		{"bucket 10/s of 20", bucket(10, 20, 0), 400, "", 0},
+		{"bucket 10/s of 20, orders 1 s", bucket(10, 20, time.Second), 400, "", 0},
+		{"fixed 100 in 10 s, bare", fixed(100, 10*time.Second, silent, false), 400, "window", 10},
+		{"fixed 600 in 60 s, orders the rest", fixed(600, time.Minute, wholeRest, false), 400, "window", 10},
+		{"log 100 in 10 s, bare", logged(100, 10*time.Second, silent, false), 400, "window", 10},
+		{"log 300 in 60 s, orders the rest", logged(300, time.Minute, wholeRest, false), 400, "window", 5},
+		{"log 200 in 10 s, orders all of it", logged(200, 10*time.Second, silent, true), 400, "window", 20},
+		{"fixed 80 in 4 s, told", fixed(80, 4*time.Second, wholeRest, true), 400, "hint", 20},
+		{"4 workers, 100 ms each", workers(4, 100*time.Millisecond), 400, "queueing", 40},
+		{"4 doors, a second each", doors(4, time.Second), 40, "connections", 4},
+	} {
+		var s sender
+		s.run(tc.model, 5*time.Minute, tc.most)
+		fmt.Fprintf(&table, "\n%-34s", tc.name)
+		for name, e := range s.estimates(s.now) {
+			if claim := e.Confidence >= claimed; name == tc.claims {
+				assert.True(t, claim, "%s of %s: %+v", name, tc.name, e)
+				assert.InEpsilon(t, tc.want, max(e.Rate, float64(e.InFlight)), .12, "%s of %s: %+v", name, tc.name, e)
+			} else {
+				assert.False(t, claim, "%s of %s: %+v", name, tc.name, e)
+			}
+		}
+		for _, name := range names {
+			cell := "-"
+			if e := s.estimates(s.now)[name]; e.Confidence > 0 {
+				cell = fmt.Sprintf("%.3g (%.2f)", max(e.Rate, float64(e.InFlight)), e.Confidence)
+			}
+			fmt.Fprintf(&table, "%-16s", cell)
+		}
+	}
+	t.Log("requests per second or at once (confidence):\n" + table.String())
+}
