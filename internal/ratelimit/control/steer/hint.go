@@ -19,6 +19,8 @@ type hint struct {
 	limit   int64         // of the hint that was told of
 	pace    float64       // of a window that slides, in requests per second; zero for one that ends
 	due     clock.Instant // what is sent from then on finds the hint whole, unless its window slides
+	top     int64         // requests left at the first answer of the present window
+	answers uint16        // since then
 	askedAt clock.Instant // of the request whose answer was the last word
 	longest int32         // of the resets that were told, in milliseconds
 	moved   uint8         // times the reset moved on before it was reached, or did not make the hint whole
@@ -36,6 +38,9 @@ type hint struct {
 // an answer that was overtaken may look like it once.
 const slides = 3
 
+// fewAnswered show that what is left does not fall, if the first of them do not.
+const fewAnswered = 6
+
 const toldMargin = .02
 
 // rounding is more than what whole seconds and the way of an answer do to a reset.
@@ -48,8 +53,8 @@ const (
 	leastSpare = 2
 	spareOf    = 60
 	// mostMore bounds how much faster than its pace such a window may be asked: whole seconds and the
-	// way of an answer make a short reset longer by up to a second.
-	mostMore = 4
+	// way of an answer make a short reset many times as long as what it stands for.
+	mostMore = 100
 )
 
 // active reports whether the host's own word sets the pace. A nil hint never does.
@@ -76,7 +81,7 @@ func (q *hint) observe(now clock.Instant, o *control.Observation) {
 	q.soonest = min(q.soonest, reset)
 	switch {
 	case o.Quota.Limit != q.limit: // a host may tell of two quotas in turn
-		q.pace, q.moved, q.longest, q.due = 0, 0, 0, 0
+		q.pace, q.moved, q.longest, q.due, q.answers, q.top = 0, 0, 0, 0, 0, o.Quota.Remaining
 	case q.pace == 0 && o.SentAt >= q.due && o.Quota.Remaining < q.said && reset <= q.reset.Add(rounding/2+o.Latency):
 		reset = max(q.reset, o.SentAt).Add(o.Latency) // it is as good as over, and what is told is rounded up
 	case o.SentAt >= q.due || q.pace == 0 && o.Quota.Remaining > q.said+int64(o.InFlight):
@@ -89,12 +94,15 @@ func (q *hint) observe(now clock.Instant, o *control.Observation) {
 		if q.moved = min(q.moved+1, slides); q.moved == slides {
 			q.slide(now, o)
 		}
+	case q.pace == 0 && q.refills(o.Quota.Remaining):
+		q.slide(now, o)
 	case q.active(now) && q.pace == 0:
 		reset = min(reset, q.reset) // the same window: whole seconds are rounded up each time
 	}
 	if o.SentAt >= q.due || now < q.due { // or it was on its way at the reset, and has no say on that
 		q.due = reset
 	}
+	q.answers = min(q.answers+1, math.MaxUint16-1)
 	q.longest = max(q.longest, int32(min(o.Quota.Reset/time.Millisecond, math.MaxInt32)))
 	q.reset, q.said, q.limit, q.askedAt = reset, o.Quota.Remaining, o.Quota.Limit, o.SentAt
 	q.left = float64(o.Quota.Remaining) - float64(max(o.InFlight-1, 0))
@@ -120,11 +128,21 @@ func (q *hint) observeAverage(now clock.Instant, told header.Quota) {
 // then, the window gives back one by one what it took.
 func (q *hint) renewed(now clock.Instant, o *control.Observation) {
 	whole := o.Quota.Limit - int64(o.InFlight)
-	if q.moved = min(q.moved+1, slides); o.Quota.Remaining >= whole-whole/10 {
+	switch q.moved = min(q.moved+1, slides); {
+	case q.refills(q.said):
+		q.slide(now, o)
+	case o.Quota.Remaining >= whole-whole/10:
 		q.pace, q.moved = 0, 0
-	} else if q.moved == slides {
+	case q.moved == slides:
 		q.slide(now, o)
 	}
+	q.answers, q.top = 0, o.Quota.Remaining
+}
+
+// refills reports whether what is left falls by less than half of what is asked for: it comes back all
+// the time, and what is told of a reset is no pace.
+func (q *hint) refills(left int64) bool {
+	return q.answers >= fewAnswered && 2*(q.top-left) < int64(q.answers)
 }
 
 // slide takes the window for one that slides. If its length is not told, that is the longest
