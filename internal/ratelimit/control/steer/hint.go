@@ -75,14 +75,15 @@ func (q *hint) observe(now clock.Instant, o *control.Observation) {
 	}
 	q.observeAverage(now, o.Quota)
 	reset := now.Add(o.Quota.Reset)
-	if o.Quota.Remaining > q.said || q.soonest < o.SentAt {
+	if o.Quota.Limit != q.limit || o.Quota.Remaining > q.said || q.soonest < o.SentAt {
 		q.soonest = reset
 	}
 	q.soonest = min(q.soonest, reset)
 	switch {
 	case o.Quota.Limit != q.limit: // a host may tell of two quotas in turn
 		q.pace, q.moved, q.longest, q.due, q.answers, q.top = 0, 0, 0, 0, 0, o.Quota.Remaining
-	case q.pace == 0 && o.SentAt >= q.due && o.Quota.Remaining < q.said && reset <= q.reset.Add(rounding/2+o.Latency):
+	case q.pace == 0 && o.SentAt >= q.due && o.Quota.Remaining < q.said && o.Quota.Remaining >= q.said-int64(o.InFlight) &&
+		reset <= q.reset.Add(rounding/2+o.Latency):
 		reset = max(q.reset, o.SentAt).Add(o.Latency) // it is as good as over, and what is told is rounded up
 	case o.SentAt >= q.due || q.pace == 0 && o.Quota.Remaining > q.said+int64(o.InFlight):
 		// The window is over, or more is left again than answers in another order explain.
@@ -223,7 +224,11 @@ func lower(a, b float64) float64 {
 // kept is what is left unused of a window. Who uses up the last of it is told to wait for the reset,
 // and that is rounded up to a whole second, which is worth more than a request where these are many.
 func (q *hint) kept() float64 {
-	if q.limit > 1 && float64(q.limit) > 2*q.longestReset().Seconds() {
+	rate := q.average
+	if rate == 0 {
+		rate = float64(q.limit) / max(q.longestReset().Seconds(), .001)
+	}
+	if q.limit > 1 && rate > 2 {
 		return 1
 	}
 	return 0

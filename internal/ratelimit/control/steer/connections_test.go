@@ -1,0 +1,64 @@
+package steer
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/treadlight/crawl/internal/clock"
+)
+
+// feed tells doors of willing answers with as many in flight each.
+func (d *connections) feed(n, inFlight int) {
+	for range n {
+		d.passed(inFlight)
+	}
+}
+
+// Refusals with the same number in flight, and seldom that many well, are a bound on
+// connections; it is asked anew after a while.
+func TestDoors(t *testing.T) {
+	for _, tc := range []struct {
+		name     string
+		inFlight []int // at the refusals
+		answers  int   // in between, most with fewer in flight than were refused
+		well     int   // of them, those with as many
+		want     int   // the bound
+	}{
+		{"the same", []int{9, 9, 9}, 50, 0, 8},
+		{"it varies", []int{9, 10, 9, 10}, 50, 0, 0},
+		{"as many went well", []int{9, 9, 9}, 50, 50, 0},
+		{"as many went well too often", []int{9, 9, 9}, 50, 5, 0},
+		{"one moment", []int{9, 9, 9}, 8, 0, 0},
+		{"a near host", []int{2, 2, 2}, 50, 0, 0},
+		{"an answer came before a refusal", []int{9, 8, 9, 9}, 50, 0, 8},
+		{"answers came before the next was on its way", []int{9, 9, 9}, 50, 4, 8},
+		{"the first was not the bound's", []int{9, 8, 8, 8, 8}, 50, 0, 7},
+		{"one fewer again and again", []int{9, 8, 8, 9, 8, 8}, 50, 0, 0},
+	} {
+		var d connections
+		learned := false
+		for _, n := range tc.inFlight {
+			require.False(t, learned, tc.name)
+			d.feed(tc.answers-tc.well, tc.inFlight[0]-2)
+			d.feed(tc.well, tc.inFlight[0])
+			learned = d.refused(0, n)
+		}
+		require.Equal(t, tc.want > 0, learned, tc.name)
+		require.Equal(t, tc.want, d.bound(clock.Instant(doorsFor)-1), tc.name)
+		require.Zero(t, d.bound(clock.Instant(doorsFor)), tc.name)
+	}
+}
+
+// Refused with fewer in flight than the bound allows, it was no such bound.
+func TestDoorsAreDoubted(t *testing.T) {
+	var d connections
+	for range sameDoors {
+		d.feed(50, 8)
+		d.refused(0, 9)
+	}
+	require.Equal(t, 8, d.bound(0))
+	d.feed(50, 6)
+	require.False(t, d.refused(0, 7))
+	require.Zero(t, d.bound(0))
+}

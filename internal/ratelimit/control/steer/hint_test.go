@@ -1,0 +1,250 @@
+package steer
+
+import (
+	"cmp"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
+
+	"github.com/treadlight/crawl/internal/clock"
+	"github.com/treadlight/crawl/internal/ratelimit/control"
+	"github.com/treadlight/crawl/internal/ratelimit/header"
+)
+
+// told gives a quota what an answer says.
+func (q *hint) told(now clock.Instant, remaining int64, reset time.Duration, inFlight int) {
+	q.observe(now, &control.Observation{SentAt: now, Quota: header.Quota{Limit: 100, Remaining: remaining, Reset: reset}, InFlight: inFlight})
+}
+
+func TestQuotaIsSpreadEvenly(t *testing.T) {
+	for _, tc := range []struct {
+		name      string
+		remaining int64
+		reset     time.Duration
+		inFlight  int
+		rate      float64
+		notBefore time.Duration
+	}{
+		{"the last but one goes before the reset", 10, 10 * time.Second, 1, 1, 0},
+		{"what is in flight may not be counted", 20, 10 * time.Second, 11, 1, 0},
+		{"far more than the plan asks for", 1e6, 10 * time.Second, 1, 50, 0},
+		{"nothing left", 0, 10 * time.Second, 1, 50, 10 * time.Second},
+		{"nothing left but for what is in flight", 3, 10 * time.Second, 5, 50, 10 * time.Second},
+	} {
+		var q hint
+		q.told(0, tc.remaining, tc.reset, tc.inFlight)
+		require.True(t, q.active(0), tc.name)
+		e := q.estimate(0)
+		require.InDelta(t, tc.rate, lower(50, e.Rate), 1e-9, tc.name)
+		require.Equal(t, clock.Instant(tc.notBefore), e.NotBefore, tc.name)
+		require.Zero(t, q.estimate(clock.Instant(tc.reset)), "%s: over", tc.name)
+	}
+}
+
+// TestAverageOfAToldWindow: a host that tells its window is asked at the limit's average, answer
+// after answer, as long as what is left lasts at that; otherwise by what is left, and no faster
+// than that or the average.
+func TestAverageOfAToldWindow(t *testing.T) {
+	for _, tc := range []struct {
+		name      string
+		limit     int64
+		window    time.Duration
+		remaining int64
+		reset     time.Duration
+		rate      float64
+		notBefore time.Duration // after the last answer
+	}{
+		{"flows within a second", 2, time.Second, 2, time.Second, (1 - toldMargin) * 2, 0},
+		{"flows", 100, time.Minute, 30, 18 * time.Second, (1 - toldMargin) * 100 / 60, 0},
+		{"rounded to whole seconds", 100, 10 * time.Second, 37, 3 * time.Second, (1 - toldMargin) * 10, 0},
+		{"the last one", 5, 10 * time.Second, 1, 2 * time.Second, (1 - toldMargin) / 2, 0},
+		{"none until the next", 5, 10 * time.Second, 0, 2 * time.Second, (1 - toldMargin) / 2, 2*time.Second - 500*time.Millisecond},
+		{"more is left", 100, time.Minute, 17, 8 * time.Second, 17.0 / 8, 0},
+		{"less is left", 100, time.Minute, 5, 20 * time.Second, 6 / 19.5, 0},
+	} {
+		var q hint
+		say := func(now clock.Instant) {
+			q.observe(now, &control.Observation{SentAt: now, InFlight: 1, Quota: header.Quota{
+				Limit: tc.limit, Window: tc.window, Remaining: tc.remaining, Reset: tc.reset,
+			}})
+		}
+		const later = clock.Instant(500 * time.Millisecond)
+		say(0)
+		say(later)
+		require.True(t, q.active(later), tc.name)
+		e := q.estimate(later)
+		require.InDelta(t, tc.rate, e.Rate, 1e-9, tc.name)
+		want := clock.Instant(0)
+		if tc.notBefore > 0 {
+			want = later.Add(tc.notBefore)
+		}
+		require.Equal(t, want, e.NotBefore, tc.name)
+	}
+}
+
+// An answer that says nothing, or of a quota that is over, changes nothing.
+func TestNoQuota(t *testing.T) {
+	var q hint
+	q.told(0, 5, 0, 1)
+	q.observe(0, &control.Observation{})
+	require.Equal(t, hint{}, q)
+}
+
+// Whole seconds are rounded up each time: the first word on a window's end is kept, and
+// a new window is recognised by having more left.
+func TestResetIsKept(t *testing.T) {
+	var q hint
+	q.told(0, 50, 10*time.Second, 1)
+	q.told(clock.Instant(500*time.Millisecond), 49, 10*time.Second, 1)
+	require.Equal(t, clock.Instant(10*time.Second), q.reset)
+	q.told(clock.Instant(9900*time.Millisecond), 100, 10*time.Second, 1)
+	require.Equal(t, clock.Instant(19900*time.Millisecond), q.reset)
+}
+
+// A window that slides tells of an end that moves on before it is reached. It gives back
+// all the time what spreading the rest would wait for, so it is paced by its length.
+func TestSlidingQuota(t *testing.T) {
+	var q hint
+	const limit, window = 100, 10 * time.Second
+	now, pace := clock.Instant(0), (1-toldMargin)*limit/window.Seconds()
+	for moved := range slides + 1 {
+		require.Zero(t, q.pace, "moved %d times", moved)
+		q.told(now, 50, window, 1)
+		now = now.Add(rounding + time.Second)
+	}
+	require.InDelta(t, pace, q.pace, 1e-9)
+	for _, tc := range []struct {
+		left int64
+		rate float64
+	}{
+		{50, pace}, {2, pace}, {1, pace / 2}, {0, pace / 4},
+	} {
+		q.said, q.left, q.reset = tc.left, float64(tc.left), now.Add(window)
+		e := q.estimate(now)
+		require.InDelta(t, tc.rate, e.Rate, 1e-9, "%+v", tc)
+		require.Zero(t, e.NotBefore)
+		require.True(t, q.binds(now, 50))
+		require.False(t, q.binds(now, tc.rate/2))
+	}
+	q.more = 2
+	q.left = 50
+	require.InDelta(t, 2*pace, q.estimate(now).Rate, 1e-9)
+	now = q.reset
+	q.told(now, limit-1, window, 1)
+	require.Zero(t, q.pace, "whole at the reset: it does not slide")
+}
+
+// One that tells when its oldest request leaves the window is not whole at that reset, time
+// and again; the longest reset it told was that of the window.
+func TestQuotaResetOfOneRequest(t *testing.T) {
+	var q hint
+	const limit, window = 100, 10 * time.Second
+	now := clock.Instant(0)
+	q.told(now, limit-1, window, 1)
+	now = q.reset
+	for range slides {
+		require.Zero(t, q.pace)
+		q.told(now, 5, time.Second, 1)
+		now = q.reset
+	}
+	require.InDelta(t, (1-toldMargin)*limit/window.Seconds(), q.pace, 1e-9)
+	q.told(now, limit-2, window, 1)
+	require.Zero(t, q.pace)
+}
+
+// A window of a second that slides is told by whole seconds, so that its end is never seen to
+// move on, and there may be no moment at which nothing is in flight. What tells are requests
+// that are sent after a reset, or that find more left than before: the quota is not whole.
+func TestShortQuotaSlides(t *testing.T) {
+	const latency, window = 200 * time.Millisecond, time.Second
+	for name, remaining := range map[string]func(i int64) int64{
+		"it stays about full":       func(i int64) int64 { return 30 - i%3 },
+		"it is given back in leaps": func(i int64) int64 { return 10 + i%7*10 },
+	} {
+		var q hint
+		now := clock.Instant(0)
+		for i := range int64(40) {
+			q.observe(now, &control.Observation{
+				SentAt: now.Add(-latency), InFlight: 4,
+				Quota: header.Quota{Limit: 100, Remaining: remaining(i), Reset: window},
+			})
+			now = now.Add(100 * time.Millisecond)
+		}
+		require.InDelta(t, (1-toldMargin)*100, q.pace, 1e-9, name)
+	}
+}
+
+// counter is a fixed window that says what it counts. The best is what of several quotas
+// a header parser would return: the one with the fewest left per second.
+type counter struct {
+	max  int64
+	span time.Duration
+	used int64
+	at   clock.Instant
+}
+
+func (c *counter) count(at clock.Instant) (q header.Quota, over bool) {
+	if k := at / clock.Instant(c.span); k != c.at {
+		c.at, c.used = k, 0
+	}
+	c.used++
+	rest := c.span - time.Duration(at)%c.span
+	return header.Quota{
+		Limit: c.max, Remaining: max(0, c.max-c.used), Reset: (rest + time.Second - 1).Truncate(time.Second), Window: c.span,
+	}, c.used > c.max
+}
+
+// One that begins anew each second is whole then, to who sends that much later, though answers
+// arrive in another order, of requests that were on their way at the reset too.
+func TestShortQuotaEnds(t *testing.T) {
+	for _, overtaken := range []time.Duration{0, 30 * time.Millisecond, 250 * time.Millisecond} {
+		var q hint
+		var c counter
+		c.max, c.span = 20, time.Second
+		type answer struct {
+			at, sent clock.Instant
+			quota    header.Quota
+		}
+		var answers []answer
+		for i := range 180 {
+			sent := clock.Instant(i) * clock.Instant(55*time.Millisecond)
+			said, _ := c.count(sent)
+			at := sent.Add(200 * time.Millisecond)
+			if i%5 == 0 {
+				at = at.Add(overtaken)
+			}
+			answers = append(answers, answer{at, sent, said})
+		}
+		slices.SortStableFunc(answers, func(a, b answer) int { return cmp.Compare(a.at, b.at) })
+		for _, a := range answers {
+			q.observe(a.at, &control.Observation{SentAt: a.sent, InFlight: 5, Quota: a.quota})
+			require.Zero(t, q.pace, "at %v, overtaken by %v", a.at, overtaken)
+		}
+	}
+}
+
+// Whatever an answer says, no more goes out before the reset than it said were left.
+func TestQuotaLaw(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		var q hint
+		remaining := rapid.Int64Range(0, 200).Draw(t, "remaining")
+		reset := time.Duration(rapid.Int64Range(1, int64(time.Hour)).Draw(t, "reset"))
+		out := rapid.IntRange(1, 20).Draw(t, "in flight")
+		q.told(0, remaining, reset, out)
+		now, sent := clock.Instant(0), int64(0)
+		for range 1000 {
+			e := q.estimate(now)
+			if now = max(now.Add(seconds(1/lower(1e4, e.Rate))), e.NotBefore); now >= clock.Instant(reset) {
+				break
+			}
+			q.send()
+			sent++
+		}
+		if sent+int64(out)-1 > max(remaining, int64(out)-1) {
+			t.Fatalf("%d sent beside %d in flight, want no more than %d", sent, out-1, remaining)
+		}
+	})
+}
