@@ -17,6 +17,7 @@ type health struct {
 	runN, runB  uint16  // outcomes and failures since the sum was zero
 	good, bad   float32 // outcomes of experiments, of late
 	consecutive uint16
+	cleared     int64       // answers before the latest failures that no limiter gives
 	test        *experiment // nil if none goes on
 }
 
@@ -109,16 +110,26 @@ func (h *health) judge(s *Steer, now clock.Instant) {
 	}
 	before, rate := s.interval, s.failRate
 	h.good *= .9
-	s.learn(now, rate, now.Sub(s.at))
+	if again := s.answered-h.cleared < 500; !s.down || lasted || again && h.cleared > 0 {
+		s.learn(now, rate, now.Sub(s.at))
+	} else {
+		h.cleared = s.answered // no limit answers so, unless it does so again
+	}
 	h.test = nil
 	if !lasted && !h.telling() {
 		share := min(max(float64(h.runB)/float64(h.runN+1), leastShare), mostShare)
 		h.test = &experiment{first: rate, failed: rate, share: share, before: before, from: s.from}
-		h.test.rate = min(s.cruise(), slower*rate)
+		if h.test.rate = slower * rate; !math.IsInf(s.hi, 1) {
+			h.test.rate = min(s.cruise(), h.test.rate)
+		}
 	}
 	h.reset()
 	s.enter(now, Cruise)
-	s.decide(now)
+	if math.IsInf(s.hi, 1) && h.test == nil {
+		s.back(now, 2*rate, 0)
+	} else {
+		s.decide(now)
+	}
 	s.note(now, control.CauseEstimated, 0, s.rate, 0)
 }
 
@@ -168,6 +179,10 @@ func (h *health) end(s *Steer, now clock.Instant) {
 	if e.stage > 0 {
 		s.lo, s.run, s.open = e.rate, 0, 1
 		s.hi = min(s.hi, e.failed)
+	}
+	if math.IsInf(s.hi, 1) {
+		s.back(now, 2*e.rate, 0)
+		return
 	}
 	s.decide(now)
 }

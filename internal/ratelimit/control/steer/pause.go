@@ -221,10 +221,13 @@ func (s *Steer) resume(now clock.Instant) {
 	s.note(now, control.CauseMeasured, 0, s.rate, 0)
 }
 
+// cheapOrder is the longest that is waited for once more to know whether it has to do with the rate.
+const cheapOrder = 5 * time.Second
+
 // outage reports a pause that says nothing of the rate: it comes out of the blue, and is the first
 // of its kind.
 func (s *Steer) outage(now clock.Instant, took time.Duration) bool {
-	if took < max(2*time.Second, seconds(4/s.failRate)) || s.tries == 0 || s.rates && s.order > 0 {
+	if took < max(2*time.Second, seconds(4/s.failRate)) || s.tries == 0 && (s.order == 0 || s.order > cheapOrder) || s.rates && s.order > 0 {
 		return false
 	}
 	if s.down {

@@ -296,7 +296,10 @@ func (s *Steer) ramp(now clock.Instant) {
 func (s *Steer) decide(now clock.Instant) {
 	s.rate = s.cruise()
 	if s.test != nil {
-		s.rate = s.bounded(min(s.rate, s.test.rate))
+		if s.rate = s.test.rate; !math.IsInf(s.hi, 1) {
+			s.rate = min(s.cruise(), s.rate)
+		}
+		s.rate = s.bounded(s.rate)
 		return
 	}
 	if s.mayRise(now) {
