@@ -12,6 +12,7 @@ import (
 	"github.com/treadlight/crawl/internal/clock"
 	"github.com/treadlight/crawl/internal/ratelimit/breaker"
 	"github.com/treadlight/crawl/internal/ratelimit/control"
+	_ "github.com/treadlight/crawl/internal/ratelimit/control/steer" // a strategy
 	"github.com/treadlight/crawl/internal/ratelimit/enum"
 	"github.com/treadlight/crawl/internal/ratelimit/estimate"
 	"github.com/treadlight/crawl/internal/ratelimit/header"

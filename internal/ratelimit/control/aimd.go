@@ -83,3 +83,7 @@ func (a *aimd) observe(now clock.Instant, o Observation) (cause Cause) {
 func (a *aimd) explain() string {
 	return fmt.Sprintf("learned rate %.4g/s: a step up per prompt answer, down by a factor at overload", a.rate)
 }
+
+// latencyFloor is the seconds below which the laws take no answer for slow: near hosts answer in less than a
+// scheduler takes.
+const latencyFloor = 0.05

@@ -113,10 +113,13 @@ type Info struct {
 	New    Maker
 }
 
+// Steer makes the strategy of that name. Package steer sets it, since it is built on this one.
+var Steer Maker
+
 // strategies are all of them, the default first.
 var strategies = []Info{
 	{NameSteer, "searches for the limit of the host and stays below it", true, func(cfg *Config, now clock.Instant, h Host) Strategy {
-		return newSteer(cfg, now, h)
+		return Steer(cfg, now, h)
 	}},
 	{NameAIMD, "a step up at each fast success, down by a factor at overload", true, func(cfg *Config, _ clock.Instant, h Host) Strategy {
 		return guard(cfg, h, newAIMD(cfg, h))
@@ -141,12 +144,9 @@ func Names() []string {
 	return names
 }
 
-// Trial is a strategy that is found by its name and not offered: one that is being built.
-var Trial []Info
-
 // Find returns the strategy with that name.
 func Find(name string) (Info, error) {
-	for _, info := range slices.Concat(strategies, Trial) {
+	for _, info := range strategies {
 		if info.Name == name {
 			return info, nil
 		}

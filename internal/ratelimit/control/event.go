@@ -83,14 +83,14 @@ type Event struct {
 	Status   uint16        // of CauseRetryAfter; filled by the owner, zero if there was none
 }
 
-// next is the event after e.
-func (e Event) next(now clock.Instant, c Cause, from, to float64, hold time.Duration) Event {
+// Next is the event after e.
+func (e Event) Next(now clock.Instant, c Cause, from, to float64, hold time.Duration) Event {
 	return Event{At: now, From: float32(from), To: float32(to), Hold: hold, Number: e.Number + 1, Cause: c}
 }
 
 // Text is the event as a sentence for people, with its figures.
 func (e Event) Text() string {
-	from, hold := perSec(float64(e.From)), pauseOf(e.Hold)
+	from, hold := PerSecond(float64(e.From)), Rounded(e.Hold)
 	switch e.Cause {
 	case CauseRefused:
 		return fmt.Sprintf("the host refused at %s: %s", from, e.outcome())
@@ -146,14 +146,14 @@ var leads = [numCauses]string{
 // so the same cause may end in either.
 func (e Event) outcome() string {
 	if e.Hold > 0 {
-		return fmt.Sprintf("nothing for %v, then one trial", pauseOf(e.Hold))
+		return fmt.Sprintf("nothing for %v, then one trial", Rounded(e.Hold))
 	}
 	return e.move()
 }
 
 // move is what became of the rate. Before a pause's end there was none to compare with.
 func (e Event) move() string {
-	from, to := perSec(float64(e.From)), perSec(float64(e.To))
+	from, to := PerSecond(float64(e.From)), PerSecond(float64(e.To))
 	switch {
 	case e.From == 0 || from == to:
 		return "on at " + to
@@ -163,8 +163,8 @@ func (e Event) move() string {
 	return fmt.Sprintf("up from %s to %s", from, to)
 }
 
-// perSec is a rate for people: three figures, more before the point, and no exponent.
-func perSec(rate float64) string {
+// PerSecond is a rate for people: three figures, more before the point, and no exponent.
+func PerSecond(rate float64) string {
 	if !(rate > 0) || math.IsInf(rate, 1) {
 		return "0/s" // of a rate that is none; nothing is asked at such a one
 	}
@@ -172,8 +172,8 @@ func perSec(rate float64) string {
 	return strconv.FormatFloat(rate, 'f', digits, 64) + "/s"
 }
 
-// pauseOf rounds to what a reader can use: of half a minute, milliseconds are no news.
-func pauseOf(d time.Duration) time.Duration {
+// Rounded is a pause rounded to what a reader can use: of half a minute, milliseconds are no news.
+func Rounded(d time.Duration) time.Duration {
 	if d >= 10*time.Second {
 		return d.Round(time.Second)
 	}

@@ -7,8 +7,6 @@ import (
 
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
-
-	"github.com/treadlight/crawl/internal/clock"
 )
 
 // The sentences are what people read in an events file: each has its figures and units.
@@ -78,103 +76,4 @@ func TestEventTextOfAnyFigures(t *testing.T) {
 
 func TestEventSize(t *testing.T) {
 	require.Equal(t, 32, int(unsafe.Sizeof(Event{})), "an owner keeps several of each host")
-}
-
-// The explanation of each mode, on what the ceiling rests and since when.
-func TestExplainSteer(t *testing.T) {
-	const now = clock.Instant(10 * time.Minute)
-	since := func(d time.Duration) clock.Instant { return now.Add(-d) }
-	for _, tc := range []struct {
-		want string
-		set  func(s *steer)
-	}{
-		{"1.00/s: searching upward, nothing refused so far", func(*steer) {}},
-		{"19.4/s: just under the ceiling of 20.0/s, measured between two refusals 41s ago", func(s *steer) {
-			s.mode, s.rate, s.ceil, s.event = cruising, 19.4, 20, Event{Cause: CauseMeasured, At: since(41 * time.Second)}
-		}},
-		{"20.0/s: trying whether more is tolerated than the ceiling of 20.0/s, raised when a faster rate was not refused, just now", func(s *steer) {
-			s.mode, s.rate, s.ceil, s.event = probing, 19.98, 20, Event{Cause: CauseProbed, At: since(time.Millisecond)}
-		}},
-		{"4.85/s: on the way back up to the ceiling of 20.0/s, remembered from before", func(s *steer) {
-			s.mode, s.rate, s.ceil = ramping, 4.85, 20
-		}},
-		{"4.85/s: on the way back up to the ceiling of 20.0/s, as before an outage that ended 2s ago", func(s *steer) {
-			s.mode, s.rate, s.ceil, s.event = ramping, 4.85, 20, Event{Cause: CauseRecovered, At: since(2 * time.Second)}
-		}},
-		{"14.0/s: slower, so that a queue at the host empties; the ceiling of 20.0/s, lowered when answers began to queue 3s ago", func(s *steer) {
-			s.mode, s.rate, s.ceil, s.event = draining, 14, 20, Event{Cause: CauseLatency, At: since(3 * time.Second)}
-		}},
-		{"13.6/s: slower for a while, to see whether failures depend on the rate; the ceiling of 20.0/s, estimated where the search upward met a limit 1m30s ago", func(s *steer) {
-			s.mode, s.rate, s.ceil, s.testing, s.event = cruising, 13.6, 20, true, Event{Cause: CauseSearched, At: since(90 * time.Second)}
-		}},
-		{"0.970/s: just under the ceiling of 1.00/s, what one window of a quota admitted whose refusals last 1m0s; measured 5s ago", func(s *steer) {
-			s.mode, s.rate, s.ceil, s.lag, s.event = cruising, 0.97, 1, time.Minute, Event{Cause: CauseQuota, At: since(5 * time.Second)}
-		}},
-		{"4.85/s: just under the ceiling of 5.00/s, estimated 2s ago", func(s *steer) {
-			s.mode, s.rate, s.ceil, s.event = cruising, 4.85, 5, Event{Cause: CauseEstimated, At: since(2 * time.Second)}
-		}},
-		{"4.85/s: just under the ceiling of 5.00/s, after a block that ended 2s ago", func(s *steer) {
-			s.mode, s.rate, s.ceil, s.event = cruising, 4.85, 5, Event{Cause: CauseBlocked, At: since(2 * time.Second)}
-		}},
-		{"500/s: as fast as is allowed, and nothing was refused at it", func(s *steer) { s.mode, s.rate, s.ceil = cruising, 500, 600 }},
-		{"the host says that 40 more requests may come within 12s", func(s *steer) {
-			s.rate, s.quota = 20, &quota{left: 40, reset: now.Add(12 * time.Second)}
-		}},
-		{"paused after a refusal at 20.1/s: one trial in 1.2s", func(s *steer) {
-			s.mode, s.explicit, s.failRate, s.till = held, true, 20.1, now.Add(1200*time.Millisecond)
-		}},
-		{"paused after a refusal at 20.1/s: one trial is out", func(s *steer) {
-			s.mode, s.explicit, s.failRate, s.trialAt = held, true, 20.1, now
-		}},
-		{"circuit open after failures at 9.80/s", func(s *steer) { s.mode, s.failRate, s.till = held, 9.8, now.Add(time.Second) }},
-		{"circuit half_open after failures at 9.80/s, failed trials since: 3: one trial is out", func(s *steer) {
-			s.mode, s.failRate, s.tries, s.trialAt, s.event = held, 9.8, 3, now, Event{Cause: CauseTrial}
-		}},
-		{"circuit open after a run of 403 at 2.00/s", func(s *steer) {
-			s.mode, s.explicit, s.blocked, s.failRate, s.till = held, true, true, 2, now.Add(time.Hour)
-		}},
-	} {
-		s := begin(t, NameSteer, stranger).(*steer)
-		s.meetTrouble()
-		s.meetWindow()
-		tc.set(s)
-		require.Equal(t, tc.want, s.Explain(now))
-	}
-}
-
-// What the end of a pause is told to rest on: a measurement is between two refusals.
-func TestEvidence(t *testing.T) {
-	for _, tc := range []struct {
-		name  string
-		found finding
-		quota bool
-		set   func(s *steer)
-		want  Cause
-	}{
-		{"two refusals", measured, false, func(*steer) {}, CauseMeasured},
-		{"the first refusal", measured, false, func(s *steer) { s.cycled = false }, CauseEstimated},
-		{"a fall that is believed step by step", measured, false, func(s *steer) { s.provisional = true }, CauseEstimated},
-		{"a cycle too short", nothing, false, func(*steer) {}, CauseEstimated},
-		{"a limit that rose", guessed, false, func(*steer) {}, CauseEstimated},
-		{"a bound in flight", measured, false, func(s *steer) { s.opened = true }, CauseEstimated},
-		{"a block", measured, false, func(s *steer) { s.blocked = true }, CauseBlocked},
-		{"a window", measured, true, func(s *steer) { s.provisional = true }, CauseQuota},
-		{"the search", guessed, true, func(s *steer) { s.from = searching }, CauseSearched},
-	} {
-		r := cruisingAt(t, 20)
-		r.from = cruising
-		tc.set(r.steer)
-		require.Equal(t, tc.want, r.evidence(tc.found, tc.quota), tc.name)
-	}
-}
-
-// After a long pause the rate goes back up by steps, and the event tells both ends.
-func TestEndOfPauseTellsTheWay(t *testing.T) {
-	r := cruisingAt(t, 20)
-	r.noteEnd(r.now, CauseBlocked)
-	require.Equal(t, "the block is over: on at 19.4/s", r.event.Text())
-	r.enter(r.now, ramping)
-	r.rate = r.cruise() / 4
-	r.noteEnd(r.now, CauseBlocked)
-	require.Equal(t, "the block is over: up from 4.85/s to 19.4/s", r.event.Text())
 }

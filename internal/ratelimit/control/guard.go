@@ -63,7 +63,7 @@ func (g *guarded) Lost(_ clock.Instant, trial uint32) { g.breaker.Lose(trial) }
 func (g *guarded) Observe(now clock.Instant, o Observation) {
 	before := g.law.perSecond()
 	if cause := g.law.observe(now, o); cause != CauseNone {
-		g.event = g.event.next(now, cause, before, g.law.perSecond(), 0)
+		g.event = g.event.Next(now, cause, before, g.law.perSecond(), 0)
 	}
 	g.judge(now, &o, before)
 }
@@ -96,10 +96,10 @@ func (g *guarded) judge(now clock.Instant, o *Observation, before float64) {
 	rate := g.law.perSecond()
 	if g.breaker.State(now) == breaker.Closed {
 		o.Window.Reset() // or the errors that opened it would open it again
-		g.event = g.event.next(now, CauseRecovered, rate, rate, 0)
+		g.event = g.event.Next(now, CauseRecovered, rate, rate, 0)
 		return
 	}
-	g.event = g.event.next(now, CauseFailures, rate, 0, g.cfg.Breaker.OpenFor)
+	g.event = g.event.Next(now, CauseFailures, rate, 0, g.cfg.Breaker.OpenFor)
 }
 
 // overdue reports whether a closed breaker would open too late: a law that slows down at

@@ -19,6 +19,8 @@ type classic struct {
 	now clock.Instant
 }
 
+const usualLatency = 100 * time.Millisecond
+
 func newClassic(t *testing.T, h Host) *classic {
 	t.Helper()
 	return &classic{begin(t, NameAIMD, h).(*guarded), newWindow(t), 0}

@@ -162,13 +162,16 @@ func (s *Steer) planPause(now clock.Instant, p *control.Plan) {
 	default:
 		p.State = breaker.HalfOpen
 	}
-	if s.explicit && !s.blocked && (s.tries == 0 || s.order > 0) {
+	if s.patient() {
 		p.State = breaker.Closed
 	}
 	if p.Review = p.NotBefore; p.Review == 0 {
 		p.Review = forever
 	}
 }
+
+// patient is true of a pause that is no outage: who waits may go on waiting.
+func (s *Steer) patient() bool { return s.explicit && !s.blocked && (s.tries == 0 || s.order > 0) }
 
 // resume is the end of a pause: its trial was answered.
 func (s *Steer) resume(now clock.Instant) {

@@ -1,12 +1,10 @@
 package steer
 
 import (
-	"fmt"
 	"math"
 	"time"
 
 	"github.com/treadlight/crawl/internal/clock"
-	"github.com/treadlight/crawl/internal/ratelimit/breaker"
 	"github.com/treadlight/crawl/internal/ratelimit/control"
 	"github.com/treadlight/crawl/internal/ratelimit/outcome"
 )
@@ -37,6 +35,8 @@ type Steer struct {
 	demand float64       // seconds of work that wait for this host
 	out    int           // requests in flight
 }
+
+func init() { control.Steer = New }
 
 // New begins with a stranger, or with what is remembered.
 func New(cfg *control.Config, now clock.Instant, h control.Host) control.Strategy {
@@ -400,7 +400,7 @@ func (s *Steer) Failures() int { return int(s.consecutive) }
 
 // note makes the latest event one of now.
 func (s *Steer) note(now clock.Instant, c control.Cause, from, to float64, hold time.Duration) {
-	s.event = control.Event{At: now, From: float32(from), To: float32(to), Hold: hold, Number: s.event.Number + 1, Cause: c}
+	s.event = s.event.Next(now, c, from, to, hold)
 }
 
 // speaks is true of outcomes that say something of the host.
@@ -420,26 +420,4 @@ const (
 // seconds is a number of seconds as a duration, bounded to what can be added to any instant.
 func seconds(s float64) time.Duration {
 	return time.Duration(min(max(s, 0), 1e8) * float64(time.Second))
-}
-
-var _ = breaker.Closed
-
-// Explain implements [control.Strategy].
-func (s *Steer) Explain(now clock.Instant) string {
-	return fmt.Sprintf("mode %d rate %.3g lo %.4g hi %.4g open %.3f run %.0f cost %.2f credit %.1f Q%v mu %.3f srtt %.3f win %v", s.mode, s.rate, s.lo, s.hi, s.open, s.run, s.cost, s.credit, s.queueText(), math.Exp(float64(s.mu)), s.srtt, s.winText())
-}
-
-func (s *Steer) winText() string {
-	if s.pause == nil {
-		return ""
-	}
-	w := s.win
-	return fmt.Sprintf("order %.4g rest %.4g", w.order, w.rest)
-}
-
-func (s *Steer) queueText() string {
-	if s.queue == nil {
-		return ""
-	}
-	return fmt.Sprintf("capacity %.1f allowed %.1f", s.capacity, s.allowed)
 }

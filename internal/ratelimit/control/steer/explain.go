@@ -1,0 +1,64 @@
+package steer
+
+import (
+	"fmt"
+	"math"
+	"time"
+
+	"github.com/treadlight/crawl/internal/clock"
+	"github.com/treadlight/crawl/internal/ratelimit/control"
+)
+
+// Explain implements [control.Strategy]: the rate, what goes on, and what is believed of the ceiling. The
+// host's own word comes before all that was worked out.
+func (s *Steer) Explain(now clock.Instant) string {
+	rate := control.PerSecond(s.rate)
+	switch {
+	case s.mode == Wait:
+		return s.explainWait(now)
+	case s.hint.binds(now, s.rate):
+		return fmt.Sprintf("the host says that %.0f more requests may come within %v",
+			max(math.Floor(s.hint.left), 0), control.Rounded(s.hint.reset.Sub(now)))
+	case s.queueAllows(s.rate) < s.rate:
+		return control.PerSecond(s.queueAllows(s.rate)) + ": slower, so that no queue grows at the host"
+	case s.test != nil:
+		return rate + ": slower for a while, to see whether failures depend on the rate"
+	case math.IsInf(s.hi, 1) && s.rate >= s.most:
+		return rate + ": as fast as is allowed, and nothing was refused at it"
+	case math.IsInf(s.hi, 1):
+		return rate + ": searching upward, nothing refused so far"
+	}
+	doing := [...]string{"searching upward again", "just under what is proven", "trying whether more is tolerated", "on the way back up", ""}[s.mode]
+	return fmt.Sprintf("%s: %s; %s goes well and %s was refused", rate, doing, control.PerSecond(s.lo), control.PerSecond(s.hi))
+}
+
+// explainWait tells of a pause. How long a circuit stays open is for the owner to add.
+func (s *Steer) explainWait(now clock.Instant) string {
+	why := "failures"
+	switch {
+	case s.blocked:
+		why = "a run of 403"
+	case s.explicit:
+		why = "a refusal"
+	}
+	what := "circuit open"
+	switch {
+	case s.patient():
+		what = "paused"
+	case s.trialAt != 0 || now >= s.till:
+		what = "circuit half_open"
+	}
+	text := fmt.Sprintf("%s after %s at %s", what, why, control.PerSecond(s.failRate))
+	if s.event.Cause == control.CauseTrial {
+		text += fmt.Sprintf(", failed trials since: %d", s.tries)
+	}
+	switch {
+	case s.trialAt != 0:
+		return text + ": one trial is out"
+	case s.patient() && now >= s.till:
+		return text + ": one trial is due"
+	case s.patient():
+		return fmt.Sprintf("%s: one trial in %v", text, control.Rounded(max(s.till.Sub(now), time.Millisecond)))
+	}
+	return text
+}
