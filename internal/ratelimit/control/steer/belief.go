@@ -11,21 +11,23 @@ import (
 // belief is the interval in which the host's ceiling lies.
 type belief struct {
 	interval
-	sure      interval // before evidence that is doubtful; zero for none
-	doubtTill clock.Instant
-	doubts    uint8
-	loose     float32 // of the drift: less after each refusal that was no news
-	cost      float32 // seconds that a refusal costs, smoothed
+	loose float32 // of the drift: less after each refusal that was no news
+	cost  float32 // seconds that a refusal costs, smoothed
 
 	answered int64 // willing answers ever
-	driftAt  clock.Instant
 	driftN   int64
 	peak     float32 // the highest lo of late
 	peakAt   clock.Instant
 
 	credit   float32
 	creditAt clock.Instant
-	probe    probe
+}
+
+// doubt is what was believed before evidence that is doubtful.
+type doubt struct {
+	sure      interval // zero for none
+	doubtTill clock.Instant
+	doubts    uint8
 }
 
 // probe is the present upward move, or the last.
@@ -42,8 +44,6 @@ type interval struct {
 	lo  float64 // the highest rate that is proven
 	hi  float64 // the lowest that was refused of late; infinite before any was
 	run float32 // answers that prove lo
-	// open is the scale, in logarithms, on which the ceiling may be above lo.
-	open float64
 }
 
 // best is the rate with the greatest expected number of pages over the horizon, at least lo.
@@ -99,7 +99,6 @@ func (s *Steer) drift(now clock.Instant) {
 		by *= float64(s.loose)
 	}
 	s.hi = min(s.hi*math.Exp(by*share), most)
-	s.open = min(s.open+by*share/2, 1)
 	s.run += float32(dn)
 	s.noteWell(now)
 }
@@ -126,9 +125,6 @@ func (s *Steer) noteWell(now clock.Instant) {
 		s.peak, s.peakAt = float32(rate), now
 	}
 }
-
-// widest keeps a probe from being at a rate that is not proven.
-func (s *Steer) widest(clock.Instant) {}
 
 // earn adds to the budget what time alone earns.
 func (s *Steer) earn(now clock.Instant) {
@@ -160,7 +156,7 @@ func (s *Steer) learn(now clock.Instant, rate float64, took time.Duration) {
 	case math.IsInf(s.hi, 1): // the search's first
 		s.peak = 0
 		s.lo, s.run = min(mean, rate/1.1), max(0, float32(n)-ordinaryBurst)
-		s.hi, s.open = rate, 1
+		s.hi = rate
 		if n < 5 {
 			s.lo, s.run = rate/4, 0
 		}
@@ -169,7 +165,7 @@ func (s *Steer) learn(now clock.Instant, rate float64, took time.Duration) {
 			s.sure = s.interval
 			s.doubts++
 		}
-		s.doubtTill = now.Add(seconds(min(max(s.refill.longest, 5), 60) * float64(int(1)<<min(s.doubts, 4)) / 2))
+		s.doubtTill = now.Add(seconds(min(max(float64(s.refill.longest), 5), 60) * float64(int(1)<<min(s.doubts, 4)) / 2))
 		s.narrow(rate, mean, n, lasted)
 	default:
 		s.narrow(rate, mean, n, lasted)
@@ -189,12 +185,9 @@ func (s *Steer) narrow(rate, mean, n float64, lasted bool) {
 	s.hi = rate
 	if n > float64(s.run) && n >= 10 && (mean > s.lo || s.run < ordinaryBurst || lasted) {
 		s.lo, s.run = min(mean, rate), float32(n)
-		s.open = min(s.open, 2/math.Sqrt(n))
 	}
-	s.open = max(t.Near/2, min(s.open/2, max(t.Near, math.Log(rate/s.lo)/2)))
 	if s.lo > rate/(1+t.Near) {
 		s.lo, s.run = max(min(mean, rate/(1+t.Near)), rate*t.Fall), 0
-		s.open = max(s.open, .2)
 	}
 	if s.sure.run > 0 && (n >= float64(s.sure.run) || s.doubts > 3) {
 		s.sure, s.doubts = interval{}, 0
@@ -208,7 +201,7 @@ func (s *Steer) settle(now clock.Instant) {
 	if w.spells[0].from < s.sentAt.Add(-time.Second) || e.Confidence < .9 || e.Most > 1.2*e.Rate {
 		return
 	}
-	s.interval = interval{lo: e.Rate, hi: max(s.hi, e.Most*(1+s.tune.Near/2)), run: float32(w.rest.n), open: max(s.tune.Near, math.Log(e.Most/e.Rate))}
+	s.interval = interval{lo: e.Rate, hi: max(s.hi, e.Most*(1+s.tune.Near/2)), run: float32(w.rest.n)}
 	s.sure, s.doubts = interval{}, 0
 }
 
@@ -239,7 +232,7 @@ func (s *Steer) awaitWhole(now clock.Instant, p *control.Plan) {
 
 // endDoubt goes back to what was believed before.
 func (s *Steer) endDoubt(now clock.Instant) bool {
-	if s.sure.run == 0 || now < s.doubtTill {
+	if s.pause == nil || s.sure.run == 0 || now < s.doubtTill {
 		return false
 	}
 	s.interval, s.sure = s.sure, interval{}

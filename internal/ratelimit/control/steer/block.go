@@ -52,7 +52,7 @@ func (s *Steer) endBlock(now clock.Instant, took time.Duration) {
 	if s.from == Probe {
 		s.lo = min(s.lo, s.probe.from)
 	}
-	s.run, s.open = 0, s.tune.Near
+	s.run = 0
 	s.hi = max(s.lo*(1+s.tune.Near/2), x)
 	s.cost = max(s.cost, float32(took.Seconds()))
 }

@@ -177,7 +177,7 @@ func (h *health) end(s *Steer, now clock.Instant) {
 	h.good += e.n
 	h.forget()
 	if e.stage > 0 {
-		s.lo, s.run, s.open = e.rate, 0, 1
+		s.lo, s.run = e.rate, 0
 		s.hi = min(s.hi, e.failed)
 	}
 	if math.IsInf(s.hi, 1) {

@@ -18,7 +18,6 @@ import (
 // in the ten before: a quota of ten minutes is not known otherwise. A slot that a span covers in part counts in proportion.
 type history struct {
 	newest int32  // the latest second counted
-	probed int32  // of what was sent since the latest probe began; kept here, where there is room
 	slots  rings  // the counts' low bytes
 	high   *rings // their high bytes; nil while those are zero
 }

@@ -31,6 +31,9 @@ type pause struct {
 	foreign  bool
 	opened   bool // by the number in flight
 
+	doubt
+	probe probe
+
 	unlearned stop // the last pause that taught nothing
 	win       window
 	block
@@ -237,7 +240,7 @@ func (s *Steer) outage(now clock.Instant, took time.Duration) bool {
 		return true
 	}
 	u := s.unlearned
-	n := s.refill.n
+	n := float64(s.refill.n)
 	s.unlearned = stop{at: now, rate: s.failRate, n: n, took: took.Seconds()}
 	again := u.at != never && now.Sub(u.at) < max(10*time.Minute, seconds(10*u.took)) &&
 		(s.at.Sub(u.at) < max(30*time.Second, seconds(1.2*u.took)) || math.Abs(n/u.n-1) < .25)

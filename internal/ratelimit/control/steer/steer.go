@@ -16,7 +16,6 @@ type Steer struct {
 	floor  float64 // bounds of the rate, as the owner gives them
 	most   float64
 	mode   Mode
-	modeAt clock.Instant
 	stepAt clock.Instant // of the last step of growth, drift or ramp
 	rate   float64       // the rate that is wanted now
 
@@ -28,23 +27,21 @@ type Steer struct {
 	queueing
 	connections
 	hint   *hint
-	*pause // nil before the first
+	*pause // nil before the first refusal or probe
 
-	event  control.Event
-	begun  clock.Instant // the first request was expected
-	demand float64       // seconds of work that wait for this host
-	out    int           // requests in flight
+	event control.Event
+	begun clock.Instant // the first request was expected
+	out   int           // requests in flight
 }
 
 func init() { control.Steer = New }
 
 // New begins with a stranger, or with what is remembered.
 func New(cfg *control.Config, now clock.Instant, h control.Host) control.Strategy {
-	s := &Steer{cfg: cfg, tune: &DefaultTuning, floor: h.Floor, most: h.Ceiling, rate: h.Start, modeAt: now, stepAt: now}
-	s.belief = belief{loose: 1, interval: interval{lo: h.Floor, hi: math.Inf(1), open: 1}, credit: float32(s.tune.CreditStart), creditAt: now}
+	s := &Steer{cfg: cfg, tune: &DefaultTuning, floor: h.Floor, most: h.Ceiling, rate: h.Start, stepAt: now}
+	s.belief = belief{loose: 1, interval: interval{lo: h.Floor, hi: math.Inf(1)}, credit: float32(s.tune.CreditStart), creditAt: now}
 	s.refill.since, s.begun = now, now
 	s.use.last = now
-	s.demand = s.tune.Horizon
 	s.recall(now, h.Memory)
 	return s
 }
@@ -77,7 +74,7 @@ func (s *Steer) cruise() float64 { return min(s.most, (1-s.tune.Margin)*s.lo) }
 func (s *Steer) step() time.Duration { return max(time.Second, seconds(2*float64(s.srtt))) }
 
 func (s *Steer) enter(now clock.Instant, m Mode) {
-	s.mode, s.modeAt, s.stepAt, s.driftN = m, now, now, s.answered
+	s.mode, s.stepAt, s.driftN = m, now, s.answered
 }
 
 // Plan implements [control.Strategy].
@@ -303,14 +300,14 @@ func (s *Steer) decide(now clock.Instant) {
 		return
 	}
 	if s.mayRise(now) {
-		if x := s.best(now, s.tune, s.demand, s.most, s.chance); x > s.lo {
+		if x := s.best(now, s.tune, s.tune.Horizon, s.most, s.chance); x > s.lo {
 			if !s.recovering(now) && !(s.pause != nil && s.win.habit) {
 				x = min(x, s.lo*climb)
 			}
 			s.enter(now, Probe)
+			s.meetPause()
 			s.probe = probe{from: s.lo, rate: x, at: now, step: now, answers: s.answered, hides: s.saved(now)}
 			s.rate = x
-			s.widest(now)
 		}
 	}
 }
@@ -349,7 +346,6 @@ func (s *Steer) prove(now clock.Instant) {
 	}
 	mean := max(s.probe.rate, min(s.rate, n/max(took.Seconds()-float64(s.srtt), .001)))
 	s.lo, s.run = max(s.lo, mean), float32(n)
-	s.open = min(2*s.open, 1)
 	s.hi = max(s.hi, s.lo*(1+s.tune.Near))
 	if s.pause != nil {
 		s.win.refute(&s.history, s.probe.at, now)
@@ -380,7 +376,7 @@ func (s *Steer) proofTime() time.Duration {
 	if s.pause != nil {
 		window = s.win.proof(s.probe.at, s.probe.rate)
 	}
-	return seconds(max(1, window, min(1.2*s.lastPause(), 20), min(s.refill.longest/4, 20)) + 2*float64(s.srtt))
+	return seconds(max(1, window, min(1.2*s.lastPause(), 20), min(float64(s.refill.longest)/4, 20)) + 2*float64(s.srtt))
 }
 
 // Memory implements [control.Strategy].
