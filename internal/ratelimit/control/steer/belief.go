@@ -237,7 +237,7 @@ func (s *Steer) endDoubt(now clock.Instant) bool {
 	}
 	s.interval, s.sure = s.sure, interval{}
 	s.run *= .7
-	s.enter(now, Recover)
+	s.on(now, Returning)
 	s.rate = s.bounded(s.cruise() / 2)
 	return true
 }

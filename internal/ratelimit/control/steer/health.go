@@ -104,7 +104,7 @@ func (h *health) judge(s *Steer, now clock.Instant) {
 	e := h.test
 	lasted := s.tries >= 2
 	if e != nil && !lasted {
-		s.enter(now, Cruise)
+		s.on(now, Settled)
 		s.rate = s.bounded(e.rate)
 		return
 	}
@@ -124,7 +124,7 @@ func (h *health) judge(s *Steer, now clock.Instant) {
 		}
 	}
 	h.reset()
-	s.enter(now, Cruise)
+	s.on(now, Settled)
 	if math.IsInf(s.hi, 1) && h.test == nil {
 		s.back(now, 2*rate, 0)
 	} else {

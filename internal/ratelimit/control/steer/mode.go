@@ -1,5 +1,12 @@
 package steer
 
+import (
+	"fmt"
+	"strings"
+
+	"github.com/treadlight/crawl/internal/clock"
+)
+
 // Mode is what the controller does at present.
 type Mode uint8
 
@@ -10,4 +17,62 @@ const (
 	Probe               // a faster rate is tried
 	Recover             // back to cruise, step by step
 	Wait                // nothing goes out; then one trial
+	modes
 )
+
+// Event is what may change the mode.
+type Event uint8
+
+// The events.
+const (
+	Refused   Event = iota // a refusal or an outage
+	Bounded                // all that the owner allows goes well
+	Raised                 // the owner allows more than what ended the search
+	Promising              // a faster rate is worth its risk
+	Settled                // a pause was judged, a probe is over, the rate is back
+	Returning              // what is believed of the host lies above what it is asked
+	Restarted              // nothing is believed of it after all
+	events
+)
+
+// next is the mode after each event. It stays as it is where that is what stands there.
+var next = [modes][events]Mode{
+	//        Refused Bounded Raised  Promising Settled Returning Restarted
+	Search:  {Wait, Cruise, Search, Search, Cruise, Recover, Search},
+	Cruise:  {Wait, Cruise, Search, Probe, Cruise, Recover, Search},
+	Probe:   {Wait, Probe, Probe, Probe, Cruise, Recover, Search},
+	Recover: {Wait, Recover, Recover, Recover, Cruise, Recover, Search},
+	Wait:    {Wait, Wait, Wait, Wait, Cruise, Recover, Search},
+}
+
+// on is the one place where the mode changes.
+func (s *Steer) on(now clock.Instant, e Event) {
+	s.mode, s.stepAt, s.driftN = next[s.mode][e], now, s.answered
+}
+
+var (
+	modeNames  = [modes]string{"search", "cruise", "probe", "recover", "wait"}
+	eventNames = [events]string{"refused", "bounded", "raised", "promising", "settled", "returning", "restarted"}
+)
+
+// String is the mode's name.
+func (m Mode) String() string { return modeNames[m] }
+
+// Drawing is the machine as text, a line for each change of mode.
+func Drawing() string {
+	var b strings.Builder
+	for m := range modes {
+		for to := range modes {
+			var by []string
+			for e := range events {
+				if next[m][e] == to && m != to {
+					by = append(by, eventNames[e])
+				}
+			}
+			if by != nil {
+				fmt.Fprintf(&b, "%-8s -> %-8s %s\n", m, to, strings.Join(by, ", "))
+			}
+		}
+	}
+	return b.String()
+}

@@ -120,7 +120,7 @@ func (s *Steer) hit(now clock.Instant, o *control.Observation, cause control.Cau
 	if s.blocked {
 		s.wait = max(blockWait, s.gap)
 	}
-	s.enter(now, Wait)
+	s.on(now, Refused)
 	s.till = max(now.Add(max(s.wait, o.RetryAfter)), s.win.end(&s.history))
 	s.note(now, cause, s.rate, 0, s.till.Sub(now))
 }
@@ -193,7 +193,7 @@ func (s *Steer) resume(now clock.Instant) {
 		if math.IsInf(s.hi, 1) { // the rate may be anything
 			s.lo, s.hi = s.failRate, 4*s.failRate
 		}
-		s.enter(now, Cruise)
+		s.on(now, Settled)
 		s.decide(now)
 		s.note(now, control.CauseDoors, 0, s.rate, 0)
 		return
@@ -218,10 +218,10 @@ func (s *Steer) resume(now clock.Instant) {
 	}
 	s.refill.begin(s.sentAt, now.Sub(s.sentAt))
 	if took > 5*time.Second && s.order == 0 && !math.IsInf(s.hi, 1) {
-		s.enter(now, Recover)
+		s.on(now, Returning)
 		s.rate = s.bounded(s.cruise() / 2)
 	} else {
-		s.enter(now, Cruise)
+		s.on(now, Settled)
 		s.decide(now)
 	}
 	s.note(now, control.CauseMeasured, 0, s.rate, 0)
@@ -250,13 +250,13 @@ func (s *Steer) outage(now clock.Instant, took time.Duration) bool {
 // back goes back to a rate after a pause that taught nothing.
 func (s *Steer) back(now clock.Instant, rate float64, tries uint8) {
 	if math.IsInf(s.hi, 1) {
-		s.enter(now, Search)
+		s.on(now, Restarted)
 		s.rate = s.bounded(rate / 2)
 		if s.lo >= s.most {
-			s.enter(now, Recover)
+			s.on(now, Returning)
 		}
 		return
 	}
-	s.enter(now, Recover)
+	s.on(now, Returning)
 	s.rate = s.bounded(min(rate, s.cruise()) / float64(int(2)<<min(tries, 4)))
 }

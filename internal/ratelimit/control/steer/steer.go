@@ -52,14 +52,14 @@ func (s *Steer) recall(now clock.Instant, m control.Memory) {
 		s.lo = s.bounded(float64(m.Rate)) / (1 - s.tune.Margin)
 		s.hi = s.lo * (1 + 2*s.tune.Near)
 		s.cost = float32(m.Pause.Seconds())
-		s.enter(now, Recover)
+		s.on(now, Returning)
 		s.rate = s.bounded(s.cruise() / 4)
 	}
 	if m.Held != 0 {
 		s.note(now, control.CauseFailures, s.rate, 0, m.Held.Sub(now))
 		s.meetPause()
 		s.pause.begin(now, s.mode, s.rate)
-		s.enter(now, Wait)
+		s.on(now, Refused)
 		s.till, s.foreign = m.Held, true
 		s.wait = time.Second
 	}
@@ -72,10 +72,6 @@ func (s *Steer) cruise() float64 { return min(s.most, (1-s.tune.Margin)*s.lo) }
 
 // step is the least time in which the effect of a change of rate shows.
 func (s *Steer) step() time.Duration { return max(time.Second, seconds(2*float64(s.srtt))) }
-
-func (s *Steer) enter(now clock.Instant, m Mode) {
-	s.mode, s.stepAt, s.driftN = m, now, s.answered
-}
 
 // Plan implements [control.Strategy].
 func (s *Steer) Plan(now clock.Instant) control.Plan {
@@ -185,7 +181,7 @@ func (s *Steer) Observe(now clock.Instant, o control.Observation) {
 func (s *Steer) allow(floor, most float64) {
 	s.floor = min(floor, most)
 	if most > s.most && math.IsInf(s.hi, 1) && s.mode == Cruise {
-		s.mode = Search // only the owner's bound ended it
+		s.mode = next[s.mode][Raised] // only the owner's bound ended the search
 	}
 	s.most = most
 }
@@ -249,7 +245,7 @@ func (s *Steer) grow(now clock.Instant) {
 	}
 	if s.rate >= s.most {
 		s.lo = s.most / (1 - s.tune.Margin)
-		s.enter(now, Cruise)
+		s.on(now, Bounded)
 		s.rate = s.most
 	}
 }
@@ -284,7 +280,7 @@ func (s *Steer) ramp(now clock.Instant) {
 		s.rate = min(s.cruise(), 2*s.rate)
 	}
 	if s.rate >= s.cruise() {
-		s.enter(now, Cruise)
+		s.on(now, Settled)
 		s.decide(now)
 	}
 }
@@ -304,7 +300,7 @@ func (s *Steer) decide(now clock.Instant) {
 			if !s.recovering(now) && !(s.pause != nil && s.win.habit) {
 				x = min(x, s.lo*climb)
 			}
-			s.enter(now, Probe)
+			s.on(now, Promising)
 			s.meetPause()
 			s.probe = probe{from: s.lo, rate: x, at: now, step: now, answers: s.answered, hides: s.saved(now)}
 			s.rate = x
@@ -330,7 +326,7 @@ func (s *Steer) prove(now clock.Instant) {
 	n := float64(s.answered - s.probe.answers)
 	expect := s.probe.want + s.rate*now.Sub(s.probe.step).Seconds()
 	if n < s.tune.Used*(expect-s.rate*float64(s.srtt)) || s.hint.binds(now, s.rate) {
-		s.enter(now, Cruise)
+		s.on(now, Settled)
 		s.rate = s.cruise()
 		return
 	}
@@ -354,7 +350,7 @@ func (s *Steer) prove(now clock.Instant) {
 		s.loose = 1
 		s.note(now, control.CauseProbed, s.probe.from, s.rate, 0)
 	}
-	s.enter(now, Cruise)
+	s.on(now, Settled)
 	s.decide(now)
 }
 
