@@ -436,10 +436,10 @@ func TestRetestsAreNoWayRoundALimit(t *testing.T) {
 		refuse             func() limit
 		steer, aimd, whole int // refusals; pages if all are to be had
 	}{
-		"bucket":              {func() limit { return tokens(3, 1) }, 10, 64, 1001},
+		"bucket":              {func() limit { return tokens(3, 1) }, 12, 64, 1001},
 		"bucket with a burst": {func() limit { return tokens(3, 10) }, 40, 45, 1001},
-		"17 in 10s":           {func() limit { return window(17, 10*time.Second) }, 15, 75, 0},
-		"20 in 10s":           {func() limit { return window(20, 10*time.Second) }, 15, 75, 0},
+		"17 in 10s":           {func() limit { return window(17, 10*time.Second) }, 20, 75, 0},
+		"20 in 10s":           {func() limit { return window(20, 10*time.Second) }, 20, 75, 0},
 		"33 in 5s":            {func() limit { return window(33, 5*time.Second) }, 15, 32, 1001},
 		"closes":              {func() limit { return closing(100) }, 50, 43, 0},
 		"is closed":           {func() limit { return closing(3) }, 50, 43, 0},

@@ -11,13 +11,9 @@ import (
 // belief is the interval in which the host's ceiling lies.
 type belief struct {
 	interval
-	loose float32 // of the drift: less after each refusal that was no news
-	cost  float32 // seconds that a refusal costs, smoothed
 
-	answered int64 // willing answers ever
-	driftN   int64
-	peak     float32 // the highest lo of late
-	peakAt   clock.Instant
+	answered uint32 // willing answers ever
+	driftN   uint32
 
 	credit   float32
 	creditAt clock.Instant
@@ -35,7 +31,7 @@ type probe struct {
 	from, rate float64
 	at, step   clock.Instant
 	want       float64 // requests that were to be sent before step
-	answers    int64
+	answers    uint32
 	hides      float64 // so many answers above what was proven may be a burst
 }
 
@@ -47,8 +43,9 @@ type interval struct {
 }
 
 // best is the rate with the greatest expected number of pages over the horizon, at least lo.
-func (b *belief) best(now clock.Instant, t *Tuning, horizon, most float64, chance func(clock.Instant, float64) (p, pause float64)) float64 {
-	if !(b.hi > b.lo) {
+func (s *Steer) best(now clock.Instant) float64 {
+	b, t, most := &s.interval, s.tune, s.most
+	if s.pause == nil || !(b.hi > b.lo) {
 		return b.lo
 	}
 	ln := math.Log(b.hi / b.lo)
@@ -62,10 +59,10 @@ func (b *belief) best(now clock.Instant, t *Tuning, horizon, most float64, chanc
 			at = max(0, math.Log(x/b.lo)/ln)
 		}
 		ok := 1 - at
-		p, pause := chance(now, x)
+		p, pause := s.chance(now, x)
 		ok *= 1 - p
-		risk := at*(1-p)*float64(b.cost) + pause + (1-ok)*t.Fixed // seconds
-		v := ok*(x-b.lo)*horizon - risk*t.Aversion*b.lo
+		risk := at*(1-p)*float64(s.cost) + pause + (1-ok)*t.Fixed // seconds
+		v := ok*(x-b.lo)*t.Horizon - risk*t.Aversion*b.lo
 		if v > value {
 			top, value = x, v
 		}
@@ -105,7 +102,7 @@ func (s *Steer) drift(now clock.Instant) {
 
 // recovering reports whether lo is far below what was proven of late.
 func (s *Steer) recovering(now clock.Instant) bool {
-	return s.lo < 0.7*s.wellNow(now)
+	return s.pause != nil && s.lo < 0.7*s.wellNow(now)
 }
 
 func (s *Steer) wellNow(now clock.Instant) float64 {
@@ -170,7 +167,7 @@ func (s *Steer) learn(now clock.Instant, rate float64, took time.Duration) {
 	default:
 		s.narrow(rate, mean, n, lasted)
 	}
-	s.lo = max(s.lo, s.floor)
+	s.lo = max(s.lo, float64(s.floor))
 	s.hi = max(s.hi, s.lo*(1+t.Near/4))
 }
 

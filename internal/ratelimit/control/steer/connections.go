@@ -69,6 +69,9 @@ func (d *connections) bound(now clock.Instant) int {
 // inFlight is the most requests that the host may have at once.
 func (s *Steer) inFlight(now clock.Instant, rate float64) int {
 	n := s.queueing.inFlight(rate)
+	if s.pause == nil {
+		return n
+	}
 	if e := s.connections.estimate(now); e.InFlight > 0 {
 		n = min(n, e.InFlight)
 	}

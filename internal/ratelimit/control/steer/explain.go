@@ -21,7 +21,7 @@ func (s *Steer) Explain(now clock.Instant) string {
 			max(math.Floor(s.hint.left), 0), control.Rounded(s.hint.reset.Sub(now)))
 	case s.queueAllows(s.rate) < s.rate:
 		return control.PerSecond(s.queueAllows(s.rate)) + ": slower, so that no queue grows at the host"
-	case s.test != nil:
+	case s.pause != nil && s.test != nil:
 		return rate + ": slower for a while, to see whether failures depend on the rate"
 	case math.IsInf(s.hi, 1) && s.rate >= s.most:
 		return rate + ": as fast as is allowed, and nothing was refused at it"

@@ -17,7 +17,7 @@ type health struct {
 	runN, runB  uint16  // outcomes and failures since the sum was zero
 	good, bad   float32 // outcomes of experiments, of late
 	consecutive uint16
-	cleared     int64       // answers before the latest failures that no limiter gives
+	cleared     uint32      // answers before the latest failures that no limiter gives
 	test        *experiment // nil if none goes on
 }
 
@@ -110,12 +110,15 @@ func (h *health) judge(s *Steer, now clock.Instant) {
 	}
 	before, rate := s.interval, s.failRate
 	h.good *= .9
-	if again := s.answered-h.cleared < 500; !s.down || lasted || again && h.cleared > 0 {
-		s.learn(now, rate, now.Sub(s.at))
-	} else {
-		h.cleared = s.answered // no limit answers so, unless it does so again
-	}
 	h.test = nil
+	if again := h.cleared > 0 && s.answered+1-h.cleared < 500; s.down && !lasted && !again {
+		h.cleared = s.answered + 1 // no limiter answers so, unless it does so again
+		h.reset()
+		s.back(now, rate, 0)
+		s.note(now, control.CauseRecovered, 0, s.rate, 0)
+		return
+	}
+	s.learn(now, rate, now.Sub(s.at))
 	if !lasted && !h.telling() {
 		share := min(max(float64(h.runB)/float64(h.runN+1), leastShare), mostShare)
 		h.test = &experiment{first: rate, failed: rate, share: share, before: before, from: s.from}

@@ -32,7 +32,14 @@ type pause struct {
 	opened   bool // by the number in flight
 
 	doubt
-	probe probe
+	health
+	connections
+	event  control.Event
+	probe  probe
+	loose  float32 // of the drift: less after each refusal that was no news
+	cost   float32 // seconds that a refusal costs, smoothed
+	peak   float32 // the highest rate that went well of late
+	peakAt clock.Instant
 
 	unlearned stop // the last pause that taught nothing
 	win       window
@@ -51,7 +58,8 @@ func (s *Steer) meetPause() {
 	if s.pause == nil {
 		s.pause = &pause{at: never, sentAt: never, endAt: never}
 		s.unlearned.at = never
-		s.win.now.since = s.begun
+		s.win.now.since = s.refill.since
+		s.loose = 1
 		s.block.forbidAt = never
 	}
 }

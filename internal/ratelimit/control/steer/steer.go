@@ -13,8 +13,9 @@ import (
 type Steer struct {
 	cfg    *control.Config
 	tune   *Tuning
-	floor  float64 // bounds of the rate, as the owner gives them
-	most   float64
+	most   float64 // bounds of the rate, as the owner gives them
+	floor  float32
+	out    uint16 // requests in flight
 	mode   Mode
 	stepAt clock.Instant // of the last step of growth, drift or ramp
 	rate   float64       // the rate that is wanted now
@@ -22,25 +23,20 @@ type Steer struct {
 	belief
 	refill
 	use usage
-	health
 	history
 	queueing
-	connections
 	hint   *hint
 	*pause // nil before the first refusal or probe
 
-	event control.Event
-	begun clock.Instant // the first request was expected
-	out   int           // requests in flight
 }
 
 func init() { control.Steer = New }
 
 // New begins with a stranger, or with what is remembered.
 func New(cfg *control.Config, now clock.Instant, h control.Host) control.Strategy {
-	s := &Steer{cfg: cfg, tune: &DefaultTuning, floor: h.Floor, most: h.Ceiling, rate: h.Start, stepAt: now}
-	s.belief = belief{loose: 1, interval: interval{lo: h.Floor, hi: math.Inf(1)}, credit: float32(s.tune.CreditStart), creditAt: now}
-	s.refill.since, s.begun = now, now
+	s := &Steer{cfg: cfg, tune: &DefaultTuning, floor: float32(h.Floor), most: h.Ceiling, rate: h.Start, stepAt: now}
+	s.belief = belief{interval: interval{lo: h.Floor, hi: math.Inf(1)}, credit: float32(s.tune.CreditStart), creditAt: now}
+	s.refill.since = now
 	s.use.last = now
 	s.recall(now, h.Memory)
 	return s
@@ -51,6 +47,7 @@ func (s *Steer) recall(now clock.Instant, m control.Memory) {
 	if m.Rate > 0 {
 		s.lo = s.bounded(float64(m.Rate)) / (1 - s.tune.Margin)
 		s.hi = s.lo * (1 + 2*s.tune.Near)
+		s.meetPause()
 		s.cost = float32(m.Pause.Seconds())
 		s.on(now, Returning)
 		s.rate = s.bounded(s.cruise() / 4)
@@ -65,7 +62,7 @@ func (s *Steer) recall(now clock.Instant, m control.Memory) {
 	}
 }
 
-func (s *Steer) bounded(r float64) float64 { return min(max(r, s.floor), s.most) }
+func (s *Steer) bounded(r float64) float64 { return min(max(r, float64(s.floor)), s.most) }
 
 // cruise is the rate just below what is proven.
 func (s *Steer) cruise() float64 { return min(s.most, (1-s.tune.Margin)*s.lo) }
@@ -77,7 +74,10 @@ func (s *Steer) step() time.Duration { return max(time.Second, seconds(2*float64
 func (s *Steer) Plan(now clock.Instant) control.Plan {
 	s.tick(now)
 	s.rate = s.bounded(s.rate)
-	p := control.Plan{Rate: s.rate, Review: now.Add(max(beat, seconds(1/s.rate))), InFlight: s.inFlight(now, s.queueAllows(s.rate)), CatchUp: catchUp(s.rate), Event: s.event}
+	p := control.Plan{Rate: s.rate, Review: now.Add(max(beat, seconds(1/s.rate))), InFlight: s.inFlight(now, s.queueAllows(s.rate)), CatchUp: catchUp(s.rate)}
+	if s.pause != nil {
+		p.Event = s.event
+	}
 	if s.mode == Wait {
 		s.planPause(now, &p)
 		return p
@@ -114,7 +114,7 @@ func catchUp(rate float64) time.Duration {
 
 // Sent implements [control.Strategy].
 func (s *Steer) Sent(now clock.Instant, inFlight int) (trial uint32) {
-	s.out = inFlight
+	s.out = uint16(min(inFlight, math.MaxUint16))
 	s.keepUp(now, inFlight)
 	s.use.send(now, s.rate)
 	s.hint.send()
@@ -146,7 +146,7 @@ func (s *Steer) Lost(now clock.Instant, trial uint32) {
 // Observe implements [control.Strategy].
 func (s *Steer) Observe(now clock.Instant, o control.Observation) {
 	s.allow(o.Floor, o.Ceiling)
-	s.out = o.InFlight - 1
+	s.out = uint16(min(max(o.InFlight-1, 0), math.MaxUint16))
 	trial := s.mode == Wait && s.trialAt != 0 && o.SentAt >= s.trialAt
 	if !speaks(o.Class) {
 		if trial {
@@ -179,7 +179,7 @@ func (s *Steer) Observe(now clock.Instant, o control.Observation) {
 
 // allow takes in the bounds of the rate.
 func (s *Steer) allow(floor, most float64) {
-	s.floor = min(floor, most)
+	s.floor = float32(min(floor, most))
 	if most > s.most && math.IsInf(s.hi, 1) && s.mode == Cruise {
 		s.mode = next[s.mode][Raised] // only the owner's bound ended the search
 	}
@@ -190,9 +190,9 @@ func (s *Steer) succeeded(now clock.Instant, o *control.Observation, trial bool)
 	s.history.add(o.SentAt)
 	s.credit = min(s.credit+float32(s.tune.CreditPerAnswer), float32(s.tune.CreditMax))
 	s.refill.add(o.SentAt)
-	s.connections.passed(o.InFlight)
 	s.queueing.time(o.Latency)
 	if s.pause != nil {
+		s.connections.passed(o.InFlight)
 		s.pause.passed(o)
 	}
 	if trial {
@@ -206,7 +206,9 @@ func (s *Steer) succeeded(now clock.Instant, o *control.Observation, trial bool)
 		return // of the time before the refusal
 	}
 	s.answered++
-	s.health.pass(s, now, o)
+	if s.pause != nil {
+		s.health.pass(s, now, o)
+	}
 	s.queued(now, o)
 	if s.mode == Search {
 		s.grow(now)
@@ -241,7 +243,7 @@ func (s *Steer) grow(now clock.Instant) {
 	}
 	s.rate *= math.Exp(s.tune.Growth * dt / s.step().Seconds())
 	if e := s.queueing.estimate(); e.Rate > 0 {
-		s.rate = min(s.rate, max(s.queueing.allowed, s.floor))
+		s.rate = min(s.rate, max(s.queueing.allowed, float64(s.floor)))
 	}
 	if s.rate >= s.most {
 		s.lo = s.most / (1 - s.tune.Margin)
@@ -288,7 +290,7 @@ func (s *Steer) ramp(now clock.Instant) {
 // decide chooses the next rate by the one rule.
 func (s *Steer) decide(now clock.Instant) {
 	s.rate = s.cruise()
-	if s.test != nil {
+	if s.pause != nil && s.test != nil {
 		if s.rate = s.test.rate; !math.IsInf(s.hi, 1) {
 			s.rate = min(s.cruise(), s.rate)
 		}
@@ -296,7 +298,7 @@ func (s *Steer) decide(now clock.Instant) {
 		return
 	}
 	if s.mayRise(now) {
-		if x := s.best(now, s.tune, s.tune.Horizon, s.most, s.chance); x > s.lo {
+		if x := s.best(now); x > s.lo {
 			if !s.recovering(now) && !(s.pause != nil && s.win.habit) {
 				x = min(x, s.lo*climb)
 			}
@@ -388,10 +390,16 @@ func (s *Steer) Memory(now clock.Instant) control.Memory {
 }
 
 // Failures implements [control.Strategy].
-func (s *Steer) Failures() int { return int(s.consecutive) }
+func (s *Steer) Failures() int {
+	if s.pause == nil {
+		return 0
+	}
+	return int(s.consecutive)
+}
 
 // note makes the latest event one of now.
 func (s *Steer) note(now clock.Instant, c control.Cause, from, to float64, hold time.Duration) {
+	s.meetPause()
 	s.event = s.event.Next(now, c, from, to, hold)
 }
 

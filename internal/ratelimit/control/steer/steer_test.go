@@ -130,5 +130,5 @@ func TestSameHistorySamePlan(t *testing.T) {
 // What a host takes is what a million take.
 func TestHostsAreSmall(t *testing.T) {
 	t.Logf("a host takes %d bytes, one that has refused %d more", unsafe.Sizeof(Steer{}), unsafe.Sizeof(pause{}))
-	require.LessOrEqual(t, unsafe.Sizeof(Steer{}), uintptr(1024))
+	require.LessOrEqual(t, unsafe.Sizeof(Steer{}), uintptr(320))
 }

@@ -9,10 +9,9 @@ import (
 
 // usage is whether the sender uses the rate that it has. A rate that nobody uses proves nothing.
 type usage struct {
-	last      clock.Instant // grant
-	sent      [busySpan]uint16
-	late      float32 // requests that the sender's machine was too late for
-	starvedAt clock.Instant
+	last clock.Instant // grant
+	sent [busySpan]uint16
+	late float32 // requests that the sender's machine was too late for
 }
 
 const (
@@ -23,9 +22,6 @@ const (
 )
 
 func (u *usage) send(now clock.Instant, rate float64) {
-	if now > u.last.Add(max(time.Second, seconds(3/rate))) {
-		u.starvedAt = now
-	}
 	last, sec := secondOf(u.last), secondOf(now)
 	for n := max(last+1, sec-busySpan+1); n <= sec; n++ {
 		u.sent[n%busySpan] = 0
