@@ -51,7 +51,7 @@ const (
 	plainAnswers = 200
 	fewAnswers   = 50
 	leastSpread  = 0.5
-	draining     = .7  // of the rate that is allowed
+	draining     = .75 // of the rate that is allowed
 	most         = 150 // answers that a capacity is the mean of
 )
 
@@ -101,7 +101,7 @@ func (q *queueing) judge(x *Sample, rising bool) control.Cause {
 	switch {
 	case !slow:
 		q.bad = 0
-		if !rising && (q.queue == nil || m < float64(q.mu) || done < draining*q.capacity) || q.answers == 0 {
+		if q.queue == nil || m < float64(q.mu) || done < draining*q.capacity {
 			q.learn(m, v, plain)
 		}
 		if q.queue != nil {
@@ -156,7 +156,7 @@ func (q *queueing) begin(x *Sample, m, done, n float64) control.Cause {
 		rate = min(rate, q.allowed)
 	}
 	q.drain = drain{before: m, was: q.allowed, until: x.At.Add(q.drainTime())}
-	q.allowed, q.at, q.bad = min(.95*rate, .95*q.capacity), x.At, 0
+	q.allowed, q.at, q.bad = min(.99*rate, 1.03*q.capacity), x.At, 0
 	return control.CauseLatency
 }
 
@@ -180,9 +180,9 @@ func (q *queue) quiet(now clock.Instant, done, n float64) {
 		return
 	}
 	age := now.Sub(q.at).Seconds() / 10
-	gain := min(.2, .002*(1+age*age))
+	gain := min(.2, .01*(1+age*age))
 	if q.allowed > q.capacity && q.allowed < 1.15*q.capacity {
-		gain = min(gain, .005)
+		gain = min(gain, .02)
 	}
 	q.allowed *= 1 + gain*n/q.allowed
 }
