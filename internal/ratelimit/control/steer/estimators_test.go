@@ -236,7 +236,6 @@ func (s *sender) run(m model, d time.Duration, most float64) {
 		}, s.now.Add(way + r.latency), s.rate}
 		i, _ := slices.BinarySearchFunc(s.flying, x.At, func(y Sample, at clock.Instant) int { return int(y.At - at) })
 		s.flying = slices.Insert(s.flying, i, x)
-		next = s.now.Add(seconds(1 / s.rate))
 		h, q := s.hint.estimate(s.now), s.queueing.estimate() // as everybody would
 		next = max(s.now.Add(seconds(1/lower(lower(s.rate, h.Rate), q.Rate))), h.NotBefore)
 	}

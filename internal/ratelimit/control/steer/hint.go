@@ -118,8 +118,8 @@ func (q *hint) observeAverage(now clock.Instant, told header.Quota) {
 	if told.Window <= 0 || told.Limit <= 0 {
 		return
 	}
-	left, lasts := float64(told.Remaining), (told.Reset).Seconds()
-	q.average = float64(told.Limit) / (told.Window).Seconds()
+	left, lasts := float64(told.Remaining), told.Reset.Seconds()
+	q.average = float64(told.Limit) / told.Window.Seconds()
 	q.most = max(q.average, left/lasts)
 	q.steady = left <= q.average*(lasts+1) && left+1 >= q.average*(lasts-1)
 	q.until = now.Add(rounding + 2*told.Window)
@@ -156,7 +156,7 @@ func (q *hint) slide(now clock.Instant, o *control.Observation) {
 	if q.pace == 0 {
 		q.more, q.moreAt, q.least = 1, now, math.MaxFloat64
 	}
-	q.pace = (1 - toldMargin) * float64(o.Quota.Limit) / (w).Seconds()
+	q.pace = (1 - toldMargin) * float64(o.Quota.Limit) / w.Seconds()
 }
 
 // longestReset is the longest reset that was told.

@@ -246,12 +246,6 @@ func (w *window) fresh(now clock.Instant, q *quota) float64 {
 	return math.Exp(-now.Sub(w.spells[0].to).Seconds() / max(120, 20*q.length))
 }
 
-// doubtful reports whether an explanation stands that a refusal soon above it would prove.
-func (w *window) doubtful(now clock.Instant) bool {
-	p, _ := w.chance(now, math.MaxFloat64)
-	return p > .3
-}
-
 // proof is how long a rate must go well to refute what stands against it.
 func (w *window) proof(now clock.Instant, x float64) (seconds float64) {
 	for _, q := range [...]*quota{&w.order, &w.rest} {
