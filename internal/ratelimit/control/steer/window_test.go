@@ -1,0 +1,100 @@
+package steer
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/treadlight/crawl/internal/clock"
+	"github.com/treadlight/crawl/internal/ratelimit/control"
+	"github.com/treadlight/crawl/internal/ratelimit/outcome"
+)
+
+// seen is a window and its history as samples made them.
+type seen struct {
+	window
+	history
+}
+
+// asked admits n requests, evenly, between two seconds.
+func (s *seen) asked(n int, from, to float64) {
+	for i := range n {
+		at := clock.Instant((from + (to-from)*float64(i)/float64(n)) * 1e9)
+		s.history.add(at)
+		s.window.observe(&s.history, &Sample{&control.Observation{SentAt: at}, at, float64(n) / (to - from)})
+	}
+}
+
+// refused is turned away at a second with an order, at a rate.
+func (s *seen) refused(at float64, order time.Duration, rate float64) {
+	sent := clock.Instant(at * 1e9)
+	s.window.observe(&s.history, &Sample{&control.Observation{SentAt: sent, Class: outcome.Throttled, RetryAfter: order}, sent, rate})
+}
+
+// One refusal bounds the rate of the window it was the rest of; a second one, after as much again, makes
+// that sure.
+func TestRestOfAWindow(t *testing.T) {
+	var s seen
+	s.asked(600, 0, 12)
+	s.refused(12, 48*time.Second, 100)
+	s.asked(600, 60.1, 110) // the window is over at 60
+	e := s.estimate()
+	require.InDelta(t, .6, e.Confidence, 1e-9)
+	require.LessOrEqual(t, e.Rate, 10.1)
+	require.GreaterOrEqual(t, e.Most, 9.9)
+	s.refused(110, 10*time.Second, 12)
+	s.asked(1, 120.1, 121)
+	e = s.estimate()
+	require.Greater(t, e.Confidence, .9)
+	require.InEpsilon(t, 10, e.Rate, .03)
+	require.InEpsilon(t, 10, e.Most, .03)
+	p, _ := s.chance(clock.Instant(121e9), 11)
+	require.Greater(t, p, .85, "of a rate beyond it")
+	p, _ = s.chance(clock.Instant(121e9), 9)
+	require.Zero(t, p)
+}
+
+// An order that comes though far more was admitted in as long is a habit and no window, for good.
+func TestOrderOfHabit(t *testing.T) {
+	var s seen
+	s.asked(60, 0, 6)
+	s.refused(6, 30*time.Second, 30)
+	s.asked(300, 36.1, 66)
+	require.InDelta(t, .6, s.order.weight, 1e-9)
+	s.refused(66, 30*time.Second, 10)
+	s.asked(300, 96.1, 126)
+	require.True(t, s.habit)
+	require.Zero(t, s.order)
+	s.refused(126, 30*time.Second, 10)
+	s.asked(1, 156.1, 157)
+	require.Zero(t, s.order)
+}
+
+// A rate that goes well for as long as a window refutes it.
+func TestWindowIsRefuted(t *testing.T) {
+	var s seen
+	s.asked(60, 0, 6)
+	s.refused(6, 30*time.Second, 30)
+	s.asked(200, 36.1, 80)
+	s.refute(&s.history, clock.Instant(60e9), clock.Instant(80e9))
+	require.Positive(t, s.order.weight, "not for long enough")
+	s.refute(&s.history, clock.Instant(37e9), clock.Instant(80e9))
+	require.Zero(t, s.order)
+	require.True(t, s.habit)
+}
+
+// The end of a silent window is foreseen when as much was admitted as in the one before.
+func TestEndOfASilentWindow(t *testing.T) {
+	var s seen
+	s.asked(600, 0, 12)
+	s.refused(12, 0, 100)
+	s.refused(59, 0, 100) // the last trial that failed
+	s.asked(600, 60, 72)
+	s.refused(72, 0, 100)
+	require.InDelta(t, 118, time.Duration(s.end(&s.history)).Seconds(), .1)
+	s.asked(1, 121, 122)
+	s.asked(50, 122, 130)
+	s.refused(130, 0, 10)
+	require.Zero(t, s.end(&s.history), "far fewer were admitted")
+}
