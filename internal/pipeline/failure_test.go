@@ -104,7 +104,7 @@ func TestURLsThatAlwaysFail(t *testing.T) {
 		{200, 1, time.Minute, some, []int{0, 3}},
 		{200, 5, 4 * time.Minute, some, []int{0, 3}},
 		{50, 50, time.Hour, some, []int{0, 3}},
-		{15, 15, 90 * time.Second, []behaviour{{429, ""}, {503, ""}, {403, ""}}, []int{0, 3}},
+		{15, 15, 105 * time.Second, []behaviour{{429, ""}, {503, ""}, {403, ""}}, []int{0, 3}},
 	} {
 		for _, does := range tc.does {
 			for _, retries := range tc.retries {

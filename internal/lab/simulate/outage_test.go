@@ -91,16 +91,16 @@ func (c cell) back(t *testing.T) (d time.Duration, trials int) {
 // time to give up to notice them, and by more where a search is cut short that was about to meet a limit
 // which answers in the same way, so that it takes a second pause to tell them apart.
 var late = map[string]bool{
-	"429 from 12s for 1m0s, at most 100/s, nginx 50/s": true,
-	"429 from 12s for 20s, at most 100/s, nginx 50/s": true,
-	"429 from 12s for 4s, at most 100/s, nginx 50/s": true,
-	"503 from 12s for 1m0s, at most 100/s, nginx 50/s": true,
-	"503 from 12s for 20s, at most 100/s, nginx 50/s": true,
-	"503 from 12s for 4s, at most 100/s, nginx 50/s": true,
+	"429 from 12s for 1m0s, at most 100/s, nginx 50/s":               true,
+	"429 from 12s for 20s, at most 100/s, nginx 50/s":                true,
+	"429 from 12s for 4s, at most 100/s, nginx 50/s":                 true,
+	"503 from 12s for 1m0s, at most 100/s, nginx 50/s":               true,
+	"503 from 12s for 20s, at most 100/s, nginx 50/s":                true,
+	"503 from 12s for 4s, at most 100/s, nginx 50/s":                 true,
 	"503 with an order from 12s for 1m0s, at most 100/s, nginx 50/s": true,
-	"503 with an order from 12s for 20s, at most 100/s, nginx 50/s": true,
-	"no answer from 12s for 4s, at most 100/s, nginx 50/s": true,
-	"no answer from 2s for 4s, at most 10/s, nginx 0/s": true,
+	"503 with an order from 12s for 20s, at most 100/s, nginx 50/s":  true,
+	"no answer from 12s for 4s, at most 100/s, nginx 50/s":           true,
+	"no answer from 2s for 4s, at most 10/s, nginx 0/s":              true,
 }
 
 // TestOutages: failures teach nothing of the rate, unless they come again at it. A run with an outage
