@@ -1,28 +1,33 @@
 package steer
 
-// Tuning is every constant of the controller.
+// Tuning is what several parts share of the constants; each estimator has its own beside it.
 type Tuning struct {
-	Growth                           float64 // of the search, per second
-	Margin                           float64
-	Near                             float64 // two rates that near are one
-	Horizon                          float64 // seconds
-	Fixed                            float64 // seconds that any refusal costs
-	Aversion                         float64 // weight of a refusal's cost
-	Used                             float64 // share of a rate that must be used to be proven
-	Drift, DriftTime, DriftCosts     float64
-	DriftAnswers                     float64
-	WellHalf                         float64 // seconds
-	Confirm                          float64 // factor of the drift after a refusal that was no news
-	CreditStart, CreditMax           float64
-	CreditPerAnswer, CreditPerSecond float64
-	Fall                             float64
-	Trial                            float64
+	Growth   float64 // of the search, in logarithms per second: 1/s to 1000/s in 14 s, and not far beyond a limit
+	Margin   float64 // share of what is proven that is left unused: jitter
+	Near     float64 // share by which two rates may differ that are one: what a count of some dozens can tell
+	Horizon  float64 // seconds over which a faster rate has to pay for its risk
+	Fixed    float64 // seconds that any refusal costs, however short its pause
+	Aversion float64 // how many pages a page is worth that a refusal costs
+	Used     float64 // share of a rate that must have been sent for it to be proven
+
+	Drift        float64 // logarithm by which the lowest refused rate moves up
+	DriftTime    float64 // in so many seconds at the least,
+	DriftCosts   float64 // in so many pauses of a refusal,
+	DriftAnswers float64 // and in so many answers: limits change, but seldom
+	Confirm      float64 // factor of that after each refusal that was no news
+	WellHalf     float64 // seconds in which half of a rate that once went well is forgotten
+
+	CreditStart     float64 // refusals that may be risked at first,
+	CreditMax       float64 // and at most
+	CreditPerAnswer float64 // refusals that an answer earns: a quarter of a percent
+	CreditPerSecond float64 // and that time earns, for hosts that answer seldom
+	Trial           float64 // refusals that a failed trial costs: it was waited for
+	Fall            float64 // share of a refused rate that lo falls to at most at once
 }
 
 // DefaultTuning is what hosts get.
 var DefaultTuning = Tuning{
 	Growth: .5, Margin: .015, Near: .03, Horizon: 600, Fixed: .5, Aversion: 3, Used: .85,
-	Drift: .06, DriftTime: 60, DriftCosts: 60, DriftAnswers: 800, WellHalf: 1200,
-	CreditStart: 5, CreditMax: 8, CreditPerAnswer: 1. / 400, CreditPerSecond: 1. / 900,
-	Confirm: .7, Fall: .6, Trial: .25,
+	Drift: .06, DriftTime: 60, DriftCosts: 60, DriftAnswers: 800, Confirm: .7, WellHalf: 1200,
+	CreditStart: 5, CreditMax: 8, CreditPerAnswer: 1. / 400, CreditPerSecond: 1. / 900, Trial: .25, Fall: .6,
 }
