@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/treadlight/crawl/internal/frontier/attribution"
+	"github.com/treadlight/crawl/internal/ratelimit"
 	"github.com/treadlight/crawl/internal/ratelimit/outcome"
 )
 
@@ -167,6 +168,22 @@ func TestTwoRefusalsInARowAreTheHosts(t *testing.T) {
 	l := next(t, f, now)
 	require.Equal(t, "/1", l.URL.Path(), "not /y, which had no witness")
 	require.False(t, l.Evidence.OfURL)
+}
+
+// The pause before a URL is asked for alone is the host's pace, and not the time that a trial of its circuit may take.
+func TestIsolatedWhileTheCircuitIsOpen(t *testing.T) {
+	for why, pause := range map[ratelimit.Limit]time.Duration{ratelimit.LimitLearned: 15 * time.Second, ratelimit.LimitBreaker: quiet} {
+		f := site(t, 6, "/x", "/y")
+		for _, path := range []string{"/x", "/y"} {
+			refuse(f, start, page(t, f, start, path))
+		}
+		l := page(t, f, start, "/0")
+		host := l.Host()
+		f.cfg.Pacer = &paced{map[string]time.Duration{host: 15 * time.Second}, map[string]time.Time{host: start}, why}
+		end(f, start, l)
+		wantNone(t, f, start, start.Add(pause))
+		page(t, f, start.Add(pause), "/x")
+	}
 }
 
 // A host of which several URLs were refused on their own refuses some and serves others; one

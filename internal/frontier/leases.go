@@ -278,7 +278,10 @@ func (f *Frontier) isolate(h *host, it *Item, now time.Time) bool {
 	}
 	r := h.retries
 	if r.quietUntil.IsZero() {
-		at, _ := f.cfg.Pacer.ReadyAt(h.name, int(h.handed.Load())+1, int(f.handed.Load())+1)
+		at, why := f.cfg.Pacer.ReadyAt(h.name, int(h.handed.Load())+1, int(f.handed.Load())+1)
+		if why == ratelimit.LimitBreaker { // the one ahead would be a trial, with all the time that it has: there is none
+			at, _ = f.cfg.Pacer.ReadyAt(h.name, int(h.handed.Load()), int(f.handed.Load()))
+		}
 		r.quietUntil = maxTime(now.Add(quiet), at)
 		if longest := now.Add(longestQuiet); r.quietUntil.After(longest) {
 			r.quietUntil = longest // it is no pace but a quota that is about to be used up

@@ -139,7 +139,7 @@ func (s *Steer) pay(n float64) { s.credit = max(s.credit-float32(n), -4) }
 func (s *Steer) learn(now clock.Instant, rate float64, took time.Duration) {
 	t := s.tune
 	mean, n := s.refill.sustained(s.sentAt)
-	lasted := lasting(took, rate) && !(s.order > 0 && s.win.habit)
+	lasted := lasting(took, rate) && (s.order == 0 || !s.win.habit)
 	if lasted {
 		mean, n = s.refill.mean(now)
 	}
@@ -192,7 +192,7 @@ func (s *Steer) narrow(rate, mean, n float64, lasted bool) {
 }
 
 // settle takes what a window says of a refusal that has just ended for the belief.
-func (s *Steer) settle(now clock.Instant) {
+func (s *Steer) settle() {
 	w := &s.win
 	e := w.estimate()
 	if w.spells[0].from < s.sentAt.Add(-time.Second) || e.Confidence < .9 || e.Most > 1.2*e.Rate {

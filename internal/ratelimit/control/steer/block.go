@@ -41,7 +41,7 @@ func (s *Steer) forbid(now clock.Instant, o *control.Observation) {
 }
 
 // endBlock stays under the rate that was blocked.
-func (s *Steer) endBlock(now clock.Instant, took time.Duration) {
+func (s *Steer) endBlock(took time.Duration) {
 	s.gap = s.wait
 	s.blocks = min(s.blocks+1, 200)
 	x := .95 * s.failRate

@@ -206,7 +206,7 @@ func (s *Steer) resume(now clock.Instant) {
 		s.note(now, control.CauseDoors, 0, s.rate, 0)
 		return
 	case s.blocked:
-		s.endBlock(now, took)
+		s.endBlock(took)
 	case s.outage(now, took):
 		if s.last = 0; s.down {
 			s.refill.skip(now.Sub(s.sentAt))
@@ -217,12 +217,12 @@ func (s *Steer) resume(now clock.Instant) {
 		return
 	case !s.explicit:
 		s.health.judge(s, now)
-		s.settle(now)
+		s.settle()
 		s.refill.begin(s.sentAt, now.Sub(s.sentAt))
 		return
 	default:
 		s.learn(now, s.failRate, took)
-		s.settle(now)
+		s.settle()
 	}
 	s.refill.begin(s.sentAt, now.Sub(s.sentAt))
 	if took > 5*time.Second && s.order == 0 && !math.IsInf(s.hi, 1) {

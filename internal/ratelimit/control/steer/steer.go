@@ -27,7 +27,6 @@ type Steer struct {
 	queueing
 	hint   *hint
 	*pause // nil before the first refusal or probe
-
 }
 
 func init() { control.Steer = New }
@@ -116,7 +115,7 @@ func catchUp(rate float64) time.Duration {
 func (s *Steer) Sent(now clock.Instant, inFlight int) (trial uint32) {
 	s.out = uint16(min(inFlight, math.MaxUint16))
 	s.keepUp(now, inFlight)
-	s.use.send(now, s.rate)
+	s.use.send(now)
 	s.hint.send()
 	if s.mode != Wait {
 		return 0
@@ -299,7 +298,7 @@ func (s *Steer) decide(now clock.Instant) {
 	}
 	if s.mayRise(now) {
 		if x := s.best(now); x > s.lo {
-			if !s.recovering(now) && !(s.pause != nil && s.win.habit) {
+			if !s.recovering(now) && (s.pause == nil || !s.win.habit) {
 				x = min(x, s.lo*climb)
 			}
 			s.on(now, Promising)
@@ -365,8 +364,10 @@ func (s *Steer) saved(now clock.Instant) float64 {
 	return min(ordinaryBurst, 2+s.lo*(s.last+.03*now.Sub(s.endAt).Seconds()))
 }
 
-const ramp = 1.5
-const patience = 60
+const (
+	ramp     = 1.5
+	patience = 60
+)
 
 // proofTime is how long a rate must have gone well to be proven.
 func (s *Steer) proofTime() time.Duration {

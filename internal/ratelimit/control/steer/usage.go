@@ -21,7 +21,7 @@ const (
 	stalled    = time.Second
 )
 
-func (u *usage) send(now clock.Instant, rate float64) {
+func (u *usage) send(now clock.Instant) {
 	last, sec := secondOf(u.last), secondOf(now)
 	for n := max(last+1, sec-busySpan+1); n <= sec; n++ {
 		u.sent[n%busySpan] = 0

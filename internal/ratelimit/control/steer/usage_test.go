@@ -26,14 +26,14 @@ func TestBusy(t *testing.T) {
 		var f usage
 		now := clock.Instant(0)
 		for ; now < at(20); now = now.Add(tc.every) {
-			f.send(now, tc.every.Seconds())
+			f.send(now)
 		}
 		require.Equal(t, tc.want, f.busy(now-1, tc.rate), tc.every)
 		require.False(t, f.busy(now.Add(busySpan*time.Second), tc.rate), "long ago")
 	}
 	f := usage{last: at(7)}
 	f.sent[7%busySpan] = math.MaxUint16
-	f.send(at(7), 1)
+	f.send(at(7))
 	require.Equal(t, uint16(math.MaxUint16), f.sent[7%busySpan])
 }
 
@@ -44,7 +44,7 @@ func TestBusyLaw(t *testing.T) {
 		all, now := naive{}, clock.Instant(0)
 		for range rapid.IntRange(1, 50).Draw(t, "grants") {
 			now = now.Add(time.Duration(rapid.Int64Range(0, int64(3*time.Second)).Draw(t, "gap")))
-			f.send(now, 1)
+			f.send(now)
 			all[int64(now)/int64(time.Second)]++
 		}
 		sec := int64(now) / int64(time.Second)
