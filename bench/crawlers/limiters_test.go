@@ -61,8 +61,8 @@ func strangers() []limited {
 	}
 	return append(
 		all,
-		limited{name: "httprate-100-10", rule: "Go, sliding counter, 100 per 10 s: 429, headers, Retry-After", available: 10, start: goServer(httprate.LimitByIP(100, 10*time.Second))},
-		limited{name: "httprate-600-60", rule: "Go, sliding counter, 600 per minute: 429, headers, Retry-After", available: 10, final: true, start: goServer(httprate.LimitByIP(600, time.Minute))},
+		limited{name: "httprate-100-10", rule: "Go, sliding counter, 100 per 10 s: 429, headers, Retry-After", available: 10, start: goServer(sliding(100, 10*time.Second))},
+		limited{name: "httprate-600-60", rule: "Go, sliding counter, 600 per minute: 429, headers, Retry-After", available: 10, final: true, start: goServer(sliding(600, time.Minute))},
 		limited{name: "ulule-50-1", rule: "Go, fixed window, 50 per second: 429, headers", available: 50, start: goServer(ulule(50, time.Second))},
 		limited{name: "ulule-300-60", rule: "Go, fixed window, 300 per minute: 429, headers", available: 5, final: true, start: goServer(ulule(300, time.Minute))},
 		limited{name: "throttled-15", rule: "Go, GCRA, 15/s, burst 4: 429, headers in whole seconds, Retry-After", available: 15, start: goServer(gcra(throttled.PerSec(15), 4))},
@@ -117,44 +117,45 @@ func node(name, setting string) func(*testing.T) place {
 	}
 }
 
-func ulule(n int64, period time.Duration) func(http.Handler) http.Handler {
-	return stdlib.NewMiddleware(limiter.New(memory.NewStore(), limiter.Rate{Limit: n, Period: period})).Handler
+func sliding(n int, period time.Duration) func(*testing.T, http.Handler) http.Handler {
+	return func(_ *testing.T, next http.Handler) http.Handler { return httprate.LimitByIP(n, period)(next) }
 }
 
-func gcra(rate throttled.Rate, burst int) func(http.Handler) http.Handler {
-	return func(next http.Handler) http.Handler {
+func ulule(n int64, period time.Duration) func(*testing.T, http.Handler) http.Handler {
+	return func(_ *testing.T, next http.Handler) http.Handler {
+		return stdlib.NewMiddleware(limiter.New(memory.NewStoreWithOptions(limiter.StoreOptions{}), limiter.Rate{Limit: n, Period: period})).Handler(next)
+	}
+}
+
+func gcra(rate throttled.Rate, burst int) func(*testing.T, http.Handler) http.Handler {
+	return func(t *testing.T, next http.Handler) http.Handler {
+		t.Helper()
 		store, err := memstore.NewCtx(1000)
-		if err != nil {
-			panic(err)
-		}
+		require.NoError(t, err)
 		l, err := throttled.NewGCRARateLimiterCtx(store, throttled.RateQuota{MaxRate: rate, MaxBurst: burst})
-		if err != nil {
-			panic(err)
-		}
+		require.NoError(t, err)
 		h := throttled.HTTPRateLimiterCtx{RateLimiter: l, VaryBy: &throttled.VaryBy{RemoteAddr: false}}
 		return h.RateLimit(next)
 	}
 }
 
-func sethvargo(n uint64, period time.Duration) func(http.Handler) http.Handler {
-	return func(next http.Handler) http.Handler {
+func sethvargo(n uint64, period time.Duration) func(*testing.T, http.Handler) http.Handler {
+	return func(t *testing.T, next http.Handler) http.Handler {
+		t.Helper()
 		store, err := memorystore.New(&memorystore.Config{Tokens: n, Interval: period})
-		if err != nil {
-			panic(err)
-		}
+		require.NoError(t, err)
+		t.Cleanup(func() { require.NoError(t, store.Close(context.Background())) })
 		m, err := httplimit.NewMiddleware(store, func(*http.Request) (string, error) { return "all", nil })
-		if err != nil {
-			panic(err)
-		}
+		require.NoError(t, err)
 		return m.Handle(next)
 	}
 }
 
 // chunks is the bucket of Envoy's local_ratelimit: so many tokens at most, to which some are added now and then.
-func chunks(most, fill int, every time.Duration) func(http.Handler) http.Handler {
-	var mu sync.Mutex
-	tokens, last := most, time.Now()
-	return func(next http.Handler) http.Handler {
+func chunks(most, fill int, every time.Duration) func(*testing.T, http.Handler) http.Handler {
+	return func(_ *testing.T, next http.Handler) http.Handler {
+		var mu sync.Mutex
+		tokens, last := most, time.Now()
 		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			mu.Lock()
 			n := int(time.Since(last) / every)
@@ -175,12 +176,12 @@ func chunks(most, fill int, every time.Duration) func(http.Handler) http.Handler
 }
 
 // goServer serves the small page behind a middleware and keeps the log itself.
-func goServer(middleware func(http.Handler) http.Handler) func(*testing.T) place {
+func goServer(middleware func(*testing.T, http.Handler) http.Handler) func(*testing.T) place {
 	return func(t *testing.T) place {
 		t.Helper()
 		var mu sync.Mutex
 		var hits []realserver.Hit
-		page := middleware(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		page := middleware(t, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 			w.Header().Set("Content-Type", "text/html")
 			io.WriteString(w, "<!DOCTYPE html><title>A page</title><p>The same small page under every query.\n")
 		}))
