@@ -32,7 +32,7 @@ func startRelay(t *testing.T, server string, rtt time.Duration) (near string, aw
 		defer mu.Unlock()
 		cancel()
 		if !gone {
-			ctx, cancel = context.WithCancel(t.Context())
+			ctx, cancel = context.WithCancel(t.Context()) //nolint:fatcontext // of the next connections
 		}
 	}
 	var all sync.WaitGroup
