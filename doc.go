@@ -24,7 +24,7 @@
 // # Politeness
 //
 // A strategy decides how fast a host may be asked. The default, steer, searches until a host refuses, measures what it
-// admits and stays 3 % below; the others are aimd, gradient, fixed and off. Retry-After, Crawl-delay, Request-rate and
+// admits and stays just below; the others are aimd, gradient, fixed and off. Retry-After, Crawl-delay, Request-rate and
 // the caps of the settings hold over any of them but off. Hosts at one address that are limited as one are paced as
 // one.
 //
