@@ -118,7 +118,9 @@ func node(name, setting string) func(*testing.T) place {
 }
 
 func sliding(n int, period time.Duration) func(*testing.T, http.Handler) http.Handler {
-	return func(_ *testing.T, next http.Handler) http.Handler { return httprate.LimitBy(n, period, httprate.Key("*"))(next) }
+	return func(_ *testing.T, next http.Handler) http.Handler {
+		return httprate.LimitBy(n, period, httprate.Key("*"))(next)
+	}
 }
 
 func ulule(n int64, period time.Duration) func(*testing.T, http.Handler) http.Handler {
