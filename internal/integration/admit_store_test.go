@@ -52,7 +52,7 @@ func TestAdmitManyProcessesAtOnce(t *testing.T) {
 				var group sync.WaitGroup
 				for i := range 2000 {
 					group.Go(func() {
-						switch knock(all[i%4], "192.0.2.1", "/") {
+						switch statusFor(all[i%4], "192.0.2.1", "/") {
 						case http.StatusOK:
 							granted.Add(1)
 						case http.StatusServiceUnavailable:
@@ -148,7 +148,7 @@ func TestAdmitSaysWhatProcessesMean(t *testing.T) {
 		cfg.Store, cfg.Log = store, slog.New(slog.NewTextHandler(&text, nil))
 		h := admit(t, cfg).Handler(hello)
 		for range 10 {
-			knock(h, "192.0.2.1", "/")
+			statusFor(h, "192.0.2.1", "/")
 		}
 		require.Equal(t, want, strings.Count(text.String(), "granted_by_four_processes=400"), text.String())
 	}

@@ -28,8 +28,8 @@ func admit(t *testing.T, cfg crawl.AdmitConfig) *crawl.Admission {
 	return a
 }
 
-// knock asks for a path as from an address, and returns the answer's status.
-func knock(h http.Handler, peer, target string) int {
+// statusFor asks for a path as from an address, and returns the answer's status.
+func statusFor(h http.Handler, peer, target string) int {
 	r := httptest.NewRequest(http.MethodGet, target, nil)
 	r.RemoteAddr = peer + ":1234"
 	w := httptest.NewRecorder()
@@ -50,18 +50,18 @@ func few(n int64) crawl.AdmitConfig {
 func TestAdmitDefaults(t *testing.T) {
 	h := admit(t, crawl.AdmitConfig{}).Handler(hello)
 	for range 5 {
-		require.Equal(t, http.StatusOK, knock(h, "192.0.2.1", "/api/auth/login"))
+		require.Equal(t, http.StatusOK, statusFor(h, "192.0.2.1", "/api/auth/login"))
 	}
-	require.Equal(t, http.StatusTooManyRequests, knock(h, "192.0.2.1", "/api/auth/login"))
-	require.Equal(t, http.StatusOK, knock(h, "192.0.2.2", "/api/auth/login"))
-	require.Equal(t, http.StatusOK, knock(h, "192.0.2.1", "/api/health"))
-	require.Equal(t, http.StatusOK, knock(h, "192.0.2.1", "/"))
+	require.Equal(t, http.StatusTooManyRequests, statusFor(h, "192.0.2.1", "/api/auth/login"))
+	require.Equal(t, http.StatusOK, statusFor(h, "192.0.2.2", "/api/auth/login"))
+	require.Equal(t, http.StatusOK, statusFor(h, "192.0.2.1", "/api/health"))
+	require.Equal(t, http.StatusOK, statusFor(h, "192.0.2.1", "/"))
 	excluding := admit(t, crawl.AdmitConfig{Exclude: []string{"/api/auth/logout"}}).Handler(hello)
 	for range 5 { // who names only what costs nothing does not mean that all does
-		knock(excluding, "192.0.2.1", "/api/auth/login")
-		require.Equal(t, http.StatusOK, knock(excluding, "192.0.2.1", "/api/auth/logout"))
+		statusFor(excluding, "192.0.2.1", "/api/auth/login")
+		require.Equal(t, http.StatusOK, statusFor(excluding, "192.0.2.1", "/api/auth/logout"))
 	}
-	require.Equal(t, http.StatusTooManyRequests, knock(excluding, "192.0.2.1", "/api/auth/login"))
+	require.Equal(t, http.StatusTooManyRequests, statusFor(excluding, "192.0.2.1", "/api/auth/login"))
 }
 
 func TestAdmitRejects(t *testing.T) {
@@ -102,7 +102,7 @@ func TestAdmitSQLite(t *testing.T) {
 	for _, want := range []int{http.StatusOK, http.StatusOK, http.StatusOK, http.StatusTooManyRequests} {
 		a, err := crawl.Admit(cfg)
 		require.NoError(t, err)
-		require.Equal(t, want, knock(a.Handler(hello), "192.0.2.1", "/"))
+		require.Equal(t, want, statusFor(a.Handler(hello), "192.0.2.1", "/"))
 		require.NoError(t, a.Close())
 		require.NoError(t, a.Close(), "it may be called again")
 	}
@@ -153,8 +153,8 @@ func TestAdmitSubscribe(t *testing.T) {
 	cfg.Rules = append([]crawl.AdmitRule{{Name: "try", Path: "/try", Plans: []string{"few"}, Shadow: true}}, cfg.Rules...)
 	a := admit(t, cfg)
 	h := a.Handler(hello)
-	require.Equal(t, http.StatusOK, knock(h, "192.0.2.1", "/"))
-	require.Equal(t, http.StatusTooManyRequests, knock(h, "192.0.2.1", "/nobody-listens-yet"))
+	require.Equal(t, http.StatusOK, statusFor(h, "192.0.2.1", "/"))
+	require.Equal(t, http.StatusTooManyRequests, statusFor(h, "192.0.2.1", "/nobody-listens-yet"))
 
 	var told []crawl.Denial
 	blocked := make(chan struct{})
@@ -163,8 +163,8 @@ func TestAdmitSubscribe(t *testing.T) {
 	left := 0
 	off := a.Subscribe(func(crawl.Denial) { left++ })
 	off()
-	require.Equal(t, http.StatusTooManyRequests, knock(h, "192.0.2.1", "/a"))
-	require.Equal(t, http.StatusOK, knock(h, "192.0.2.1", "/try"))
+	require.Equal(t, http.StatusTooManyRequests, statusFor(h, "192.0.2.1", "/a"))
+	require.Equal(t, http.StatusOK, statusFor(h, "192.0.2.1", "/try"))
 	call := func(context.Context) error { return &crawl.DeniedError{} } // of a guard within
 	require.ErrorIs(t, a.Guard(t.Context(), "mail:ann", []string{"few"}, 1, call), crawl.ErrDenied)
 	require.ErrorIs(t, a.Guard(t.Context(), "mail:ann", []string{"few"}, 1, call), crawl.ErrDenied)
@@ -205,7 +205,7 @@ func TestAdmitDropsRatherThanWaits(t *testing.T) {
 	a.Subscribe(func(crawl.Denial) { <-blocked; told++ })
 	const denials = 5000
 	for range denials + 1 {
-		knock(h, "192.0.2.1", "/")
+		statusFor(h, "192.0.2.1", "/")
 	}
 	require.NotZero(t, a.Dropped())
 	close(blocked)
@@ -226,7 +226,7 @@ func TestAdmitPlansAlone(t *testing.T) {
 		h := admit(t, cfg).Handler(hello)
 		got := 0
 		for range 10 {
-			if knock(h, "192.0.2.1", "/api/auth/login") == http.StatusOK {
+			if statusFor(h, "192.0.2.1", "/api/auth/login") == http.StatusOK {
 				got++
 			}
 		}
@@ -251,20 +251,20 @@ func TestAdmitAdminAndReload(t *testing.T) {
 	require.Equal(t, http.StatusUnauthorized, change(a.Admin(), "another token"))
 	require.Equal(t, http.StatusOK, change(a.Admin(), token))
 	h := a.Handler(hello)
-	require.Equal(t, http.StatusOK, knock(h, "192.0.2.1", "/"))
-	require.Equal(t, http.StatusTooManyRequests, knock(h, "192.0.2.1", "/"))
+	require.Equal(t, http.StatusOK, statusFor(h, "192.0.2.1", "/"))
+	require.Equal(t, http.StatusTooManyRequests, statusFor(h, "192.0.2.1", "/"))
 
 	cfg.Plans = nil // which the rules would need if they counted
 	next := admit(t, cfg).Handler(hello)
-	require.Equal(t, http.StatusOK, knock(next, "192.0.2.1", "/"))
-	require.Equal(t, http.StatusTooManyRequests, knock(next, "192.0.2.1", "/"), "the file counts, not the program")
+	require.Equal(t, http.StatusOK, statusFor(next, "192.0.2.1", "/"))
+	require.Equal(t, http.StatusTooManyRequests, statusFor(next, "192.0.2.1", "/"), "the file counts, not the program")
 
 	text, err := os.ReadFile(cfg.File)
 	require.NoError(t, err)
 	require.NoError(t, os.WriteFile(cfg.File, bytes.Replace(text, []byte("path: /**"), []byte("path: /only"), 1), 0o600))
 	require.NoError(t, a.Reload())
-	require.Equal(t, http.StatusOK, knock(h, "192.0.2.1", "/"))
-	require.Equal(t, http.StatusTooManyRequests, knock(h, "192.0.2.1", "/only"))
+	require.Equal(t, http.StatusOK, statusFor(h, "192.0.2.1", "/"))
+	require.Equal(t, http.StatusTooManyRequests, statusFor(h, "192.0.2.1", "/only"))
 
 	closed := admit(t, few(1))
 	require.Equal(t, http.StatusForbidden, change(closed.Admin(), ""))
@@ -280,6 +280,6 @@ func TestAdmitAfterClose(t *testing.T) {
 		}
 		a := admit(t, cfg)
 		require.NoError(t, a.Close())
-		require.Equal(t, want, knock(a.Handler(hello), "192.0.2.1", "/"))
+		require.Equal(t, want, statusFor(a.Handler(hello), "192.0.2.1", "/"))
 	}
 }

@@ -16,22 +16,22 @@ type Cause uint8
 
 // The causes. CauseNone is no event.
 const (
-	CauseNone      Cause = iota
-	CauseRefused         // 429, or an order to wait
-	CauseFailures        // 5xx, timeouts or network errors beyond this host's usual
-	CauseForbidden       // a run of 403
-	CauseLatency         // answers wait in a queue at the host
-	CauseTrial           // a trial failed
-	CauseRecovered       // a trial succeeded after failures
-	CauseMeasured        // the ceiling was measured between two refusals
-	CauseQuota           // the ceiling is what one window admitted
-	CauseSearched        // the first estimate after the search upward
-	CauseProbed          // an upward move was not refused
-	CauseNoise           // the failures had nothing to do with the rate
-	CauseDoors           // as many in flight were refused again and again, at whatever rate
-	CauseRebased         // slower answers had nothing to do with the rate
-	CauseEstimated       // the ceiling is a guess, of too little to measure it
-	CauseBlocked         // a block ended, of which nobody knows the limit
+	CauseNone        Cause = iota
+	CauseRefused           // 429, or an order to wait
+	CauseFailures          // 5xx, timeouts or network errors beyond this host's usual
+	CauseForbidden         // a run of 403
+	CauseLatency           // answers wait in a queue at the host
+	CauseTrial             // a trial failed
+	CauseRecovered         // a trial succeeded after failures
+	CauseMeasured          // the ceiling was measured between two refusals
+	CauseQuota             // the ceiling is what one window admitted
+	CauseSearched          // the first estimate after the search upward
+	CauseProbed            // an upward move was not refused
+	CauseNoise             // the failures had nothing to do with the rate
+	CauseConnections       // as many in flight were refused again and again, at whatever rate
+	CauseRebased           // slower answers had nothing to do with the rate
+	CauseEstimated         // the ceiling is a guess, of too little to measure it
+	CauseBlocked           // a block ended, of which nobody knows the limit
 
 	// No strategy gives these: its owner does, so that one list tells all that happened
 	// to a host, and in order.
@@ -96,7 +96,7 @@ func (e Event) Text() string {
 		return fmt.Sprintf("the host refused at %s: %s", from, e.outcome())
 	case CauseFailures:
 		return fmt.Sprintf("requests failed at %s: %s", from, e.outcome())
-	case CauseDoors:
+	case CauseConnections:
 		return fmt.Sprintf("the host refuses by the number of requests in flight, not by their rate (%s): %s", from, e.outcome())
 	case CauseForbidden:
 		return fmt.Sprintf("a run of 403 at %s looks like a block: %s", from, e.outcome())

@@ -20,10 +20,10 @@ type connections struct {
 }
 
 const (
-	sameDoors   = 3
-	perRace     = 16
-	fewestDoors = 3
-	doorsFor    = 10 * time.Minute
+	sameCount  = 3
+	perRace    = 16
+	leastLimit = 3
+	limitFor   = 10 * time.Minute
 )
 
 func (d *connections) refused(now clock.Instant, inFlight int) (learned bool) {
@@ -39,13 +39,13 @@ func (d *connections) refused(now clock.Instant, inFlight int) (learned bool) {
 	if d.raced {
 		return false
 	}
-	d.times = min(d.times+1, sameDoors)
+	d.times = min(d.times+1, sameCount)
 	switch {
-	case n < fewestDoors:
+	case n < leastLimit:
 		return false
-	case d.times == sameDoors:
+	case d.times == sameCount:
 		learned = d.bound(now) != int(n)-1
-		d.limit, d.until = n-1, now.Add(doorsFor)
+		d.limit, d.until = n-1, now.Add(limitFor)
 	case n <= d.limit:
 		d.limit = 0
 	}
@@ -81,7 +81,7 @@ func (s *Steer) inFlight(now clock.Instant, rate float64) int {
 // estimate is how many requests at once the host admits.
 func (d *connections) estimate(now clock.Instant) Estimate {
 	if n := d.bound(now); n > 0 {
-		return Estimate{InFlight: n, Confidence: 1, Cause: control.CauseDoors}
+		return Estimate{InFlight: n, Confidence: 1, Cause: control.CauseConnections}
 	}
 	return Estimate{}
 }

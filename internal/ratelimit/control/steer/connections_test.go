@@ -8,7 +8,7 @@ import (
 	"github.com/treadlight/crawl/internal/clock"
 )
 
-// feed tells doors of willing answers with as many in flight each.
+// feed tells the estimator of willing answers with as many in flight each.
 func (d *connections) feed(n, inFlight int) {
 	for range n {
 		d.passed(inFlight)
@@ -17,7 +17,7 @@ func (d *connections) feed(n, inFlight int) {
 
 // Refusals with the same number in flight, and seldom that many well, are a bound on
 // connections; it is asked anew after a while.
-func TestDoors(t *testing.T) {
+func TestConnectionLimit(t *testing.T) {
 	for _, tc := range []struct {
 		name     string
 		inFlight []int // at the refusals
@@ -45,15 +45,15 @@ func TestDoors(t *testing.T) {
 			learned = d.refused(0, n)
 		}
 		require.Equal(t, tc.want > 0, learned, tc.name)
-		require.Equal(t, tc.want, d.bound(clock.Instant(doorsFor)-1), tc.name)
-		require.Zero(t, d.bound(clock.Instant(doorsFor)), tc.name)
+		require.Equal(t, tc.want, d.bound(clock.Instant(limitFor)-1), tc.name)
+		require.Zero(t, d.bound(clock.Instant(limitFor)), tc.name)
 	}
 }
 
 // Refused with fewer in flight than the bound allows, it was no such bound.
-func TestDoorsAreDoubted(t *testing.T) {
+func TestConnectionLimitIsDoubted(t *testing.T) {
 	var d connections
-	for range sameDoors {
+	for range sameCount {
 		d.feed(50, 8)
 		d.refused(0, 9)
 	}

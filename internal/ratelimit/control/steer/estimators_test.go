@@ -111,8 +111,8 @@ func workers(n int, page time.Duration) model {
 	}
 }
 
-// doors admit so many at once, for a time each.
-func doors(n int, page time.Duration) model {
+// connectionLimit admits so many at once, for a time each.
+func connectionLimit(n int, page time.Duration) model {
 	var ends []clock.Instant
 	return func(at clock.Instant, _ int) reply {
 		ends = slices.DeleteFunc(ends, func(end clock.Instant) bool { return end <= at })
@@ -269,7 +269,7 @@ func TestEstimatorsTellCausesApart(t *testing.T) {
 		{"fixed 80 in 4 s, told", fixed(80, 4*time.Second, wholeRest, true), 400, "hint", 20},
 		{"bucket 15/s of 5, told", gcra(15, 5), 400, "hint", 15},
 		{"4 workers, 100 ms each", workers(4, 100*time.Millisecond), 400, "queueing", 40},
-		{"4 doors, a second each", doors(4, time.Second), 40, "connections", 4},
+		{"4 connections, a second each", connectionLimit(4, time.Second), 40, "connections", 4},
 	} {
 		var s sender
 		s.run(tc.model, 5*time.Minute, tc.most)

@@ -102,7 +102,7 @@ func (s *Steer) failed(now clock.Instant, o *control.Observation, trial bool) {
 	case o.SentAt <= s.at:
 	case (o.Class == outcome.Throttled || o.Class == outcome.Unavailable) && s.connections.refused(now, o.InFlight):
 		s.opened = true
-		s.hit(now, o, control.CauseDoors)
+		s.hit(now, o, control.CauseConnections)
 	case refused(o):
 		s.pay(1)
 		s.hit(now, o, control.CauseRefused)
@@ -119,7 +119,7 @@ func (s *Steer) hit(now clock.Instant, o *control.Observation, cause control.Cau
 	s.sentAt, s.order = o.SentAt, o.RetryAfter
 	s.pause.refused = now.Add(o.RetryAfter)
 	s.blocked = cause == control.CauseForbidden
-	s.opened = cause == control.CauseDoors
+	s.opened = cause == control.CauseConnections
 	s.explicit = cause == control.CauseRefused || s.opened || s.blocked
 	s.rates = o.Class == outcome.Throttled || s.blocked
 	s.down = o.Class.Overload() && o.Class != outcome.Throttled && o.Class != outcome.Unavailable
@@ -203,7 +203,7 @@ func (s *Steer) resume(now clock.Instant) {
 		}
 		s.on(now, Settled)
 		s.decide(now)
-		s.note(now, control.CauseDoors, 0, s.rate, 0)
+		s.note(now, control.CauseConnections, 0, s.rate, 0)
 		return
 	case s.blocked:
 		s.endBlock(took)
