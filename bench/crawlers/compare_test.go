@@ -15,7 +15,11 @@ import (
 	"github.com/treadlight/crawl/internal/lab/realserver"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) {
+	goleak.VerifyTestMain(m, // what a fiber app starts and never ends
+		goleak.IgnoreTopFunction("github.com/gofiber/fiber/v2/internal/memory.(*Storage).gc"),
+		goleak.IgnoreTopFunction("github.com/gofiber/fiber/v2/utils.StartTimeStampUpdater.func1.1"))
+}
 
 // What to compare. The defaults are for `make test`: they show that every client finds
 // its server and is measured.

@@ -20,12 +20,18 @@ import (
 	"github.com/go-chi/httprate"
 	"github.com/sethvargo/go-limiter/httplimit"
 	"github.com/sethvargo/go-limiter/memorystore"
+	"github.com/gofiber/fiber/v2"
+	"github.com/gofiber/fiber/v2/middleware/adaptor"
+	fiberlimiter "github.com/gofiber/fiber/v2/middleware/limiter"
+	"github.com/labstack/echo/v4"
+	"github.com/labstack/echo/v4/middleware"
 	"github.com/stretchr/testify/require"
 	"github.com/throttled/throttled/v2"
 	"github.com/throttled/throttled/v2/store/memstore"
 	"github.com/ulule/limiter/v3"
 	"github.com/ulule/limiter/v3/drivers/middleware/stdlib"
 	"github.com/ulule/limiter/v3/drivers/store/memory"
+	"golang.org/x/time/rate"
 
 	"github.com/treadlight/crawl/internal/lab/realserver"
 )
@@ -52,37 +58,56 @@ type place struct {
 	stop func() []realserver.Hit
 }
 
-// strangers lists limiters in two halves. What is in the second half is run once, when a change is done: a rule that
-// was made for a limiter says nothing about others.
+// strangers lists limiters in two parts. What is final is run once, when a change is done, and is for tuning from then
+// on: a rule that was made for a limiter says nothing about others.
 func strangers() []limited {
 	var all []limited
-	for i, k := range realserver.Others() {
-		all = append(all, limited{name: k.Name, rule: k.Rule, available: k.Available, final: i%2 == 1, start: func(t *testing.T) place { return of(k.Start(t)) }})
+	add := func(kinds []realserver.Kind, final bool) {
+		for _, k := range kinds {
+			all = append(all, limited{name: k.Name, rule: k.Rule, available: k.Available, final: final, start: func(t *testing.T) place { return of(k.Start(t)) }})
+		}
 	}
+	add(realserver.Others(), false)
+	add(realserver.Kept(), true)
 	return append(
 		all,
 		limited{name: "httprate-100-10", rule: "Go, sliding counter, 100 per 10 s: 429, headers, Retry-After", available: 10, start: goServer(sliding(100, 10*time.Second))},
-		limited{name: "httprate-600-60", rule: "Go, sliding counter, 600 per minute: 429, headers, Retry-After", available: 10, final: true, start: goServer(sliding(600, time.Minute))},
+		limited{name: "httprate-600-60", rule: "Go, sliding counter, 600 per minute: 429, headers, Retry-After", available: 10, start: goServer(sliding(600, time.Minute))},
 		limited{name: "ulule-50-1", rule: "Go, fixed window, 50 per second: 429, headers", available: 50, start: goServer(ulule(50, time.Second))},
-		limited{name: "ulule-300-60", rule: "Go, fixed window, 300 per minute: 429, headers", available: 5, final: true, start: goServer(ulule(300, time.Minute))},
+		limited{name: "ulule-300-60", rule: "Go, fixed window, 300 per minute: 429, headers", available: 5, start: goServer(ulule(300, time.Minute))},
 		limited{name: "throttled-15", rule: "Go, GCRA, 15/s, burst 4: 429, headers in whole seconds, Retry-After", available: 15, start: goServer(gcra(throttled.PerSec(15), 4))},
-		limited{name: "throttled-8", rule: "Go, GCRA, 480/min, burst 20: 429, headers in whole seconds, Retry-After", available: 8, final: true, start: goServer(gcra(throttled.PerMin(480), 20))},
+		limited{name: "throttled-8", rule: "Go, GCRA, 480/min, burst 20: 429, headers in whole seconds, Retry-After", available: 8, start: goServer(gcra(throttled.PerMin(480), 20))},
 		limited{name: "sethvargo-40-2", rule: "Go, fixed window, 40 per 2 s: 429, headers and Retry-After as dates", available: 20, start: goServer(sethvargo(40, 2*time.Second))},
-		limited{name: "sethvargo-12-1", rule: "Go, fixed window, 12 per second: 429, headers and Retry-After as dates", available: 12, final: true, start: goServer(sethvargo(12, time.Second))},
+		limited{name: "sethvargo-12-1", rule: "Go, fixed window, 12 per second: 429, headers and Retry-After as dates", available: 12, start: goServer(sethvargo(12, time.Second))},
 		limited{name: "envoy-20-5", rule: "bucket of 20, 5 tokens per 250 ms: 429", available: 20, start: goServer(chunks(20, 5, 250*time.Millisecond))},
-		limited{name: "envoy-60-60", rule: "bucket of 60, 60 tokens per 3 s: 429", available: 20, final: true, start: goServer(chunks(60, 60, 3*time.Second))},
+		limited{name: "envoy-60-60", rule: "bucket of 60, 60 tokens per 3 s: 429", available: 20, start: goServer(chunks(60, 60, 3*time.Second))},
 		limited{name: "express-rate-limit-150-15", rule: "Node, fixed window, 150 per 15 s: 429, RateLimit draft 8, Retry-After", available: 10, start: node("express-rate-limit", "a")},
-		limited{name: "express-rate-limit-900-60", rule: "Node, fixed window, 900 per minute: 429, X-RateLimit, Retry-After", available: 15, final: true, start: node("express-rate-limit", "b")},
+		limited{name: "express-rate-limit-900-60", rule: "Node, fixed window, 900 per minute: 429, X-RateLimit, Retry-After", available: 15, start: node("express-rate-limit", "b")},
 		limited{name: "rate-limiter-flexible-30-2", rule: "Node, fixed window, 30 per 2 s: 429", available: 15, start: node("rate-limiter-flexible", "a")},
-		limited{name: "rate-limiter-flexible-100-5", rule: "Node, fixed window, 100 per 5 s: 429, blocks for 10 s", available: 20, final: true, start: node("rate-limiter-flexible", "b")},
+		limited{name: "rate-limiter-flexible-100-5", rule: "Node, fixed window, 100 per 5 s: 429, blocks for 10 s", available: 20, start: node("rate-limiter-flexible", "b")},
 		limited{name: "fastify-80-4", rule: "Node, fixed window, 80 per 4 s: 429, X-RateLimit, Retry-After", available: 20, start: node("@fastify/rate-limit", "a")},
-		limited{name: "fastify-25-1", rule: "Node, fixed window, 25 per second: 429, X-RateLimit, Retry-After", available: 25, final: true, start: node("@fastify/rate-limit", "b")},
+		limited{name: "fastify-25-1", rule: "Node, fixed window, 25 per second: 429, X-RateLimit, Retry-After", available: 25, start: node("@fastify/rate-limit", "b")},
 		limited{name: "koa-ratelimit-90-6", rule: "Node, sliding window, 90 per 6 s: 429, X-RateLimit, Retry-After", available: 15, start: node("koa-ratelimit", "a")},
-		limited{name: "koa-ratelimit-500-30", rule: "Node, sliding window, 500 per 30 s: 429, Retry-After", available: 500.0 / 30, final: true, start: node("koa-ratelimit", "b")},
+		limited{name: "koa-ratelimit-500-30", rule: "Node, sliding window, 500 per 30 s: 429, Retry-After", available: 500.0 / 30, start: node("koa-ratelimit", "b")},
 		limited{name: "rack-attack-60-5", rule: "Ruby, fixed window, 60 per 5 s: 429", available: 12, start: script("ruby", "attack.rb", "{{.Host}}", "{{.Port}}", "a")},
-		limited{name: "rack-attack-200-20", rule: "Ruby, fixed window, 200 per 20 s: 429, Retry-After", available: 10, final: true, start: script("ruby", "attack.rb", "{{.Host}}", "{{.Port}}", "b")},
+		limited{name: "rack-attack-200-20", rule: "Ruby, fixed window, 200 per 20 s: 429, Retry-After", available: 10, start: script("ruby", "attack.rb", "{{.Host}}", "{{.Port}}", "b")},
 		limited{name: "symfony-30-12", rule: "PHP, bucket of 30, 12/s: 429", available: 12, start: script("env", "symfony.php", "SETTING=a", "DIR={{.Dir}}", "php", "-S", "{{.Host}}:{{.Port}}", "FILE")},
-		limited{name: "symfony-150-10", rule: "PHP, sliding counter, 150 per 10 s: 429, Retry-After", available: 15, final: true, start: script("env", "symfony.php", "SETTING=b", "DIR={{.Dir}}", "php", "-S", "{{.Host}}:{{.Port}}", "FILE")},
+		limited{name: "symfony-150-10", rule: "PHP, sliding counter, 150 per 10 s: 429, Retry-After", available: 15, start: script("env", "symfony.php", "SETTING=b", "DIR={{.Dir}}", "php", "-S", "{{.Host}}:{{.Port}}", "FILE")},
+		// Chosen before any of them was measured.
+		limited{name: "httprate-240-15", rule: "Go, sliding counter, 240 per 15 s: 429, headers, Retry-After", available: 16, final: true, start: goServer(sliding(240, 15*time.Second))},
+		limited{name: "ulule-120-10", rule: "Go, fixed window, 120 per 10 s: 429, headers", available: 12, final: true, start: goServer(ulule(120, 10*time.Second))},
+		limited{name: "throttled-22", rule: "Go, GCRA, 22/s, burst 6: 429, headers in whole seconds, Retry-After", available: 22, final: true, start: goServer(gcra(throttled.PerSec(22), 6))},
+		limited{name: "sethvargo-45-3", rule: "Go, fixed window, 45 per 3 s: 429, headers and Retry-After as dates", available: 15, final: true, start: goServer(sethvargo(45, 3*time.Second))},
+		limited{name: "envoy-30-9", rule: "bucket of 30, 9 tokens per 500 ms: 429", available: 18, final: true, start: goServer(chunks(30, 9, 500*time.Millisecond))},
+		limited{name: "echo-14-7", rule: "Go, bucket of 7, 14/s: 429", available: 14, final: true, start: goServer(echoes(14, 7))},
+		limited{name: "fiber-105-7", rule: "Go, sliding counter, 105 per 7 s, in whole seconds: 429, X-RateLimit, Retry-After", available: 105.0 / 8, final: true, start: goServer(fibers(105, 7*time.Second))},
+		limited{name: "express-rate-limit-260-20", rule: "Node, fixed window, 260 per 20 s: 429, RateLimit draft 6, Retry-After", available: 13, final: true, start: node("express-rate-limit", "c")},
+		limited{name: "rate-limiter-flexible-72-6", rule: "Node, fixed window, 72 per 6 s: 429, blocks for 6 s", available: 12, final: true, start: node("rate-limiter-flexible", "c")},
+		limited{name: "fastify-210-15", rule: "Node, fixed window, 210 per 15 s: 429, X-RateLimit, Retry-After", available: 14, final: true, start: node("@fastify/rate-limit", "c")},
+		limited{name: "koa-ratelimit-48-3", rule: "Node, sliding window, 48 per 3 s: 429, Retry-After", available: 16, final: true, start: node("koa-ratelimit", "c")},
+		limited{name: "rack-attack-110-10", rule: "Ruby, fixed window, 110 per 10 s: 429, Retry-After", available: 11, final: true, start: script("ruby", "attack.rb", "{{.Host}}", "{{.Port}}", "c")},
+		limited{name: "symfony-95-5", rule: "PHP, fixed window, 95 per 5 s: 429", available: 19, final: true, start: script("env", "symfony.php", "SETTING=c", "DIR={{.Dir}}", "php", "-S", "{{.Host}}:{{.Port}}", "FILE")},
+		limited{name: "django-rest-900-60", rule: "Python, sliding log, 900 per minute: 429, Retry-After", available: 15, final: true, start: script("/usr/bin/python3", "django_rest.py", "{{.Host}}", "{{.Port}}", "900/min")},
 	)
 }
 
@@ -138,6 +163,24 @@ func gcra(rate throttled.Rate, burst int) func(*testing.T, http.Handler) http.Ha
 		require.NoError(t, err)
 		h := throttled.HTTPRateLimiterCtx{RateLimiter: l, VaryBy: &throttled.VaryBy{RemoteAddr: false}}
 		return h.RateLimit(next)
+	}
+}
+
+func echoes(perSecond rate.Limit, burst int) func(*testing.T, http.Handler) http.Handler {
+	return func(_ *testing.T, next http.Handler) http.Handler {
+		e := echo.New()
+		e.Use(middleware.RateLimiter(middleware.NewRateLimiterMemoryStoreWithConfig(middleware.RateLimiterMemoryStoreConfig{Rate: perSecond, Burst: burst})))
+		e.Any("/*", echo.WrapHandler(next))
+		return e
+	}
+}
+
+func fibers(n int, period time.Duration) func(*testing.T, http.Handler) http.Handler {
+	return func(_ *testing.T, next http.Handler) http.Handler {
+		app := fiber.New()
+		app.Use(fiberlimiter.New(fiberlimiter.Config{Max: n, Expiration: period, LimiterMiddleware: fiberlimiter.SlidingWindow{}}))
+		app.All("/*", adaptor.HTTPHandler(next))
+		return adaptor.FiberApp(app)
 	}
 }
 

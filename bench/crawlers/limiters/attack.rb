@@ -15,6 +15,9 @@ when 'a'
 when 'b'
   Rack::Attack.throttle('all', limit: 200, period: 20) { |req| req.ip }
   Rack::Attack.throttled_response_retry_after_header = true
+when 'c'
+  Rack::Attack.throttle('all', limit: 110, period: 10) { |req| req.ip }
+  Rack::Attack.throttled_response_retry_after_header = true
 end
 
 $stdout.sync = true

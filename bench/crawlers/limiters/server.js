@@ -22,18 +22,22 @@ const start = {
   'express-rate-limit': {
     a: () => express(require('express-rate-limit').rateLimit({ windowMs: 15000, limit: 150, standardHeaders: 'draft-8', legacyHeaders: false })),
     b: () => express(require('express-rate-limit').rateLimit({ windowMs: 60000, limit: 900 })),
+    c: () => express(require('express-rate-limit').rateLimit({ windowMs: 20000, limit: 260, standardHeaders: 'draft-6', legacyHeaders: false })),
   },
   'rate-limiter-flexible': {
     a: () => express(flexible({ points: 30, duration: 2 })),
     b: () => express(flexible({ points: 100, duration: 5, blockDuration: 10 })),
+    c: () => express(flexible({ points: 72, duration: 6, blockDuration: 6 })),
   },
   '@fastify/rate-limit': {
     a: () => fastify({ max: 80, timeWindow: 4000 }),
     b: () => fastify({ max: 25, timeWindow: 1000 }),
+    c: () => fastify({ max: 210, timeWindow: 15000 }),
   },
   'koa-ratelimit': {
     a: () => koa({ max: 90, duration: 6000 }),
     b: () => koa({ max: 500, duration: 30000, disableHeader: true }),
+    c: () => koa({ max: 48, duration: 3000, disableHeader: true }),
   },
 }
 

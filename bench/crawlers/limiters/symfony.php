@@ -12,6 +12,7 @@ $at = microtime(true);
 $settings = [
     'a' => ['id' => 'a', 'policy' => 'token_bucket', 'limit' => 30, 'rate' => ['interval' => '1 second', 'amount' => 12]],
     'b' => ['id' => 'b', 'policy' => 'sliding_window', 'limit' => 150, 'interval' => '10 seconds'],
+    'c' => ['id' => 'c', 'policy' => 'fixed_window', 'limit' => 95, 'interval' => '5 seconds'],
 ];
 $storage = new CacheStorage(new FilesystemAdapter('limits', 0, getenv('DIR')));
 $limit = (new RateLimiterFactory($settings[getenv('SETTING')], $storage))->create($_SERVER['REMOTE_ADDR'])->consume();

@@ -90,6 +90,19 @@ func Others() []Kind {
 	}
 }
 
+// Kept are the same servers once more, chosen before any of them was measured, for a final run.
+func Kept() []Kind {
+	return []Kind{
+		{Name: "nginx-25", Rule: "limit_req 25 r/s, burst 12 nodelay: 429", Nominal: 25, Available: 25, AtOnce: 13, Status: 429, recipe: nginxLimit("25r/s", "burst=12 nodelay", "limit_req_status 429;")},
+		{Name: "nginx-9-503", Rule: "limit_req 9 r/s, burst 4 nodelay: 503", Nominal: 9, Available: 9, AtOnce: 5, Status: 503, recipe: nginxLimit("9r/s", "burst=4 nodelay", "")},
+		{Name: "haproxy-80-5", Rule: "stick-table, > 80 in 5 s: 429, Retry-After 3", Nominal: 16, Available: 16, AtOnce: 80, Status: 429, RetryAfter: true, recipe: haproxyLimit(80, 5, 3)},
+		{Name: "mod_qos-160-8", Rule: "160 per 8 s: 503", Nominal: 20, Available: 159.0 / 9, AtOnce: 159, Status: 503, Why: qosWhy, recipe: modQoS(160, 8)},
+		{Name: "mod_evasive-18", Rule: "> 18 in a second: 403 for 10 s, renewed", Nominal: 18, Available: 18, AtOnce: 18, Status: 403, recipe: modEvasive(18, 10)},
+		{Name: "varnish-150-10-20", Rule: "vsthrottle, bucket of 150 per 10 s: 429, blocks for 20 s", Nominal: 15, Available: 15, AtOnce: 150, Status: 429, recipe: varnish(150, "10s, 20s")},
+		{Name: "flask-limiter-80-4", Rule: "moving window, 80 per 4 s: 429, quota headers", Nominal: 20, Available: 20, AtOnce: 80, Status: 429, RetryAfter: true, recipe: flask(80, 4, true)},
+	}
+}
+
 const qosWhy = "it refuses the last one, and the window lasts a second more"
 
 // Program runs a program of the caller's, whose first word is looked for in the path and whose standard output
