@@ -253,7 +253,7 @@ func (s *State) join(pc *pipeline.Config, settings Settings) error {
 		}
 		s.pending = false
 	}
-	pc.State = &pipeline.State{Storage: s.store, Progress: s.store, Left: s.store.Left(), Guesses: s.store}
+	pc.State = &pipeline.State{Storage: s.store, Progress: s.store, Left: s.store.Left()}
 	pc.Key, pc.Pages, s.sinks = s.store.Key(), int(s.pages), durableSinks(pc.Sinks, pc.Archives)
 	pc.Round, pc.Unconditional = s.store.Round(), !settings.Fetch.Conditional
 	return nil

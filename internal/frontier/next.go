@@ -1,7 +1,6 @@
 package frontier
 
 import (
-	"bytes"
 	"errors"
 	"strings"
 	"time"
@@ -9,7 +8,6 @@ import (
 	"github.com/cespare/xxhash/v2"
 
 	"github.com/treadlight/crawl/internal/ratelimit"
-	"github.com/treadlight/crawl/internal/web/canonical"
 )
 
 // Frontier is the URLs of a crawl that are not yet visited, and which is next. Make it with New. Each part of it uses
@@ -242,14 +240,24 @@ func (f *Frontier) grant(l *Lease, now time.Time) {
 }
 
 // Fingerprint is the identity of a URL in this frontier.
-func (f *Frontier) Fingerprint(it *Item) uint64 {
-	return WithRequest(it.URL.Fingerprint(f.cfg.Key), it.Request)
+func (f *Frontier) Fingerprint(it *Item) uint64 { return it.Fingerprint(f.cfg.Key) }
+
+// Fingerprint is the identity of an item in a crawl of a key.
+func (it *Item) Fingerprint(key uint64) uint64 {
+	return Identity(it.URL.Fingerprint(key), it.URL.String(), it.Request, it.Kind)
 }
 
-// WithRequest is the fingerprint of an item, by that of its URL and its [Item.Request].
-func WithRequest(url uint64, request string) uint64 {
+// asSitemap tells the fingerprint of a sitemap at the usual place from that of a page there.
+const asSitemap = 0x9e3779b97f4a7c15
+
+// Identity is the fingerprint of an item, by that of its URL. What is asked for besides the URL makes it another
+// resource. A sitemap is looked for at the usual place of every origin, so it is not the page there that others link to.
+func Identity(url uint64, text, request string, kind Kind) uint64 {
 	identity, _, _ := strings.Cut(request, "\n")
 	if identity == "" {
+		if kind == Sitemap && isUsual(text) {
+			url ^= asSitemap
+		}
 		return url
 	}
 	var d xxhash.Digest
@@ -333,37 +341,8 @@ func (f *Frontier) AddRobots(now time.Time, it Item) bool {
 // UsualSitemap is where a sitemap is looked for that nobody has told of.
 const UsualSitemap = "/sitemap.xml"
 
-// asPage tells the fingerprint of a URL that was asked for as a sitemap from that of the page.
-const asPage = 0x9e3779b97f4a7c15
-
-// IsUsual reports whether a sitemap is looked for there.
-func IsUsual(u canonical.URL) bool { return strings.EqualFold(u.Path(), UsualSitemap) }
-
-// EndsAsUsual reports whether the text of a canonical URL ends as one for which [IsUsual] holds, which few others do.
-func EndsAsUsual(url []byte) bool {
+// isUsual reports whether that is the place of the canonical URL of that text.
+func isUsual(url string) bool {
 	at := len(url) - len(UsualSitemap)
-	return at > 0 && bytes.EqualFold(url[at:], []byte(UsualSitemap)) && bytes.Count(url, []byte("/")) == 3
-}
-
-// AsPage is the fingerprint under which a page is known at whose URL, of that fingerprint, a sitemap was looked for.
-func AsPage(fp uint64) uint64 { return fp ^ asPage }
-
-// MaxGuesses bounds the guessed sitemaps that are remembered. A link to one that is not remembered is not followed.
-const MaxGuesses = 1 << 16
-
-// Guess is what a crawl knows of a place where a sitemap usually is, and has to know again when it is resumed.
-type Guess struct {
-	URL    canonical.URL // of the place
-	Absent bool          // there is no sitemap
-	// Link is the first link to the URL since it was known, or nil. Depth, Hops, Seed, FoundOn and Referrer count.
-	Link *Item
-}
-
-// Linked tells a shared store of a link to a URL that this process knows, as another process may have found no sitemap
-// there. It reports whether there is such a store.
-func (f *Frontier) Linked(now time.Time, it Item, fp uint64) bool {
-	if f.owner != nil {
-		f.put(now, &it, fp)
-	}
-	return f.owner != nil
+	return at > 0 && strings.EqualFold(url[at:], UsualSitemap) && strings.Count(url, "/") == 3
 }

@@ -33,8 +33,6 @@ type Visit struct {
 	Bytes  int64     // of the decoded body
 	// Refused says that the URL was not fetched, and does not count as a page visited. The frontier sets it.
 	Refused bool
-	// Absent says that a sitemap was looked for where one usually is, and that there is none.
-	Absent bool
 	// ETag and LastModified are the server's validators of the page, for a later round. Zero: none.
 	ETag         string
 	LastModified time.Time

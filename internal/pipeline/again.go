@@ -171,6 +171,6 @@ func change(before *frontier.Visit, r *result) frontier.Change {
 // stored is what the state keeps of a result.
 func (r *result) stored() *frontier.Visit {
 	v := r.version
-	v.At, v.Status, v.Bytes, v.Class, v.Absent = r.rec.FetchedAt, r.rec.Status, r.rec.Bytes, r.rec.ErrorClass(), r.quiet
+	v.At, v.Status, v.Bytes, v.Class = r.rec.FetchedAt, r.rec.Status, r.rec.Bytes, r.rec.ErrorClass()
 	return &v
 }

@@ -79,10 +79,9 @@ func (noMeter) Took(Phase, time.Duration)                                  {}
 type State struct {
 	frontier.Storage
 	Progress
-	Left    frontier.Left      // what was there when the state was opened
-	Owner   frontier.Ownership // nil: all hosts are this process's
-	Peers   Peers              // nil: nobody else works on the crawl
-	Guesses Guesses            // nil: they are not kept
+	Left  frontier.Left      // what was there when the state was opened
+	Owner frontier.Ownership // nil: all hosts are this process's
+	Peers Peers              // nil: nobody else works on the crawl
 }
 
 // Progress says how far a state has come with what it was told and asked.
@@ -96,14 +95,6 @@ type Progress interface {
 	Err() error
 	// Owned is why no record may be written, as another process may write it by now. Then the state has failed too.
 	Owned() error
-}
-
-// Guesses keeps what is known of the places where sitemaps usually are.
-type Guesses interface {
-	// Guess keeps one, as part of the batch, in place of what was kept of its URL.
-	Guess(g frontier.Guess)
-	// TakeGuesses are those that were kept when the state was opened, for who asks first.
-	TakeGuesses() []frontier.Guess
 }
 
 // Peers are the processes that work on a crawl together, this one among them. They count its pages together, and

@@ -32,7 +32,6 @@ type discovery struct {
 	pages    int                  // pages leased and not come back
 
 	sitemaps counters // of hosts
-	guesses  guesses  // where sitemaps usually are
 	paused   bool
 	peers    Peers // a solo, if there is nobody else
 	shared   bool  // there is
@@ -59,7 +58,6 @@ func (d *discovery) run(ctx context.Context) error {
 	}
 	d.began = d.began.Add(-d.p.cfg.Elapsed)
 	defer func() { d.peers.Pages(d.pages) }() // some may have come back unfetched
-	d.recall()
 	d.bound(d.p.cfg.MaxPages, d.p.cfg.MaxTime)
 	select {
 	case <-d.p.stop.c: // before it began
@@ -324,13 +322,7 @@ func (d *discovery) add(from *frontier.Lease, links []found, now time.Time) {
 		if d.overBudget(link) || d.trapped(from, link, now) {
 			continue
 		}
-		switch d.put(link, now) {
-		case frontier.Seen:
-			// A page links to it. It may be known as a sitemap.
-			if link.item.Kind == frontier.Page && d.p.cfg.Sitemaps.Enabled {
-				d.guess(link.item.URL, link.fp, link, now)
-			}
-		case frontier.Queued:
+		if d.put(link, now) == frontier.Queued {
 			d.p.budgets.count(link.budget, link.item.URL)
 			d.p.gate.traps.accepted(from, &link.item, now)
 		}
@@ -353,9 +345,6 @@ func (d *discovery) acknowledge(w written) {
 	for _, r := range w.results {
 		l := r.lease
 		d.add(l, r.links, now)
-		if r.quiet && !d.shared { // a shared store hears of it with the end of the lease
-			d.guess(l.URL, d.frontier.Fingerprint(&l.Item), nil, now)
-		}
 		switch {
 		case r.dropped:
 			d.late = true

@@ -161,8 +161,7 @@ func (w *processor) redirect(r *result, f *fetched) {
 		// The user named a site by an address it no longer lives at; where it sends us is what was meant.
 		w.p.cfg.Scope.AddSeed(to)
 	}
-	fp := frontier.WithRequest(to.Fingerprint(w.p.cfg.Key), it.Request)
-	w.tooFar(r, w.follow(r, it, fp, false))
+	w.tooFar(r, w.follow(r, it, it.Fingerprint(w.p.cfg.Key), false))
 }
 
 // tooFar reports whether a chain of redirects was too long, and notes it in the record.

@@ -132,7 +132,7 @@ func (p *Page) Follow(ref string, q Request) (canonical.URL, scope.Decision, err
 	cfg := &v.w.p.cfg
 	u = cfg.Rules.Apply(u)
 	it := frontier.Item{URL: u, Request: request, Found: frontier.Found{Referrer: p.URL, FoundOn: v.from.ID, Depth: v.from.Depth + 1}}
-	d := v.w.follow(&v.out, it, frontier.WithRequest(u.Fingerprint(cfg.Key), request), false)
+	d := v.w.follow(&v.out, it, it.Fingerprint(cfg.Key), false)
 	if d.In {
 		v.out.links[len(v.out.links)-1].item.Rank = promote(cfg.Rank(u, it.Depth), q.Points)
 	}

@@ -133,7 +133,7 @@ func New(cfg Config) (*Pipeline, error) {
 	if err != nil {
 		return nil, err
 	}
-	p.discovery = &discovery{p: p, frontier: f, pages: cfg.Pages, sitemaps: newCounters(), guesses: make(guesses)}
+	p.discovery = &discovery{p: p, frontier: f, pages: cfg.Pages, sitemaps: newCounters()}
 	p.discovery.peers = solo{p.discovery}
 	if cfg.State != nil && cfg.State.Peers != nil {
 		p.discovery.peers, p.discovery.shared = cfg.State.Peers, true

@@ -120,10 +120,10 @@ func (d *discovery) offerSitemap(it frontier.Item, now time.Time) {
 }
 
 // addSitemap is add for a sitemap. Its rank tells its level, and is settled here. A crawl that is resumed
-// counts anew; what it knows already it does not ask for.
+// counts anew; what it knows already it does not ask for, be it as a page: that is read as a list if it is one.
 func (d *discovery) addSitemap(link *found, now time.Time) {
 	it := &link.item
-	if d.frontier.Known(link.fp) {
+	if d.frontier.Known(link.fp) || d.frontier.Known(it.URL.Fingerprint(d.p.cfg.Key)) {
 		return
 	}
 	n := d.sitemaps.next(pair{host: ratelimit.Domain(it.URL.Host())})
@@ -271,7 +271,7 @@ func (w *processor) deeper(r *result, l *frontier.Lease, u canonical.URL) {
 // sitemap puts a sitemap on its way to the frontier.
 func (w *processor) sitemap(r *result, it frontier.Item) {
 	it.Kind = frontier.Sitemap
-	r.links = append(r.links, found{item: it, fp: it.URL.Fingerprint(w.p.cfg.Key)})
+	r.links = append(r.links, found{item: it, fp: it.Fingerprint(w.p.cfg.Key)})
 }
 
 // guessed reports whether a sitemap was looked for at the usual place: that it is there, or where that led,
@@ -307,82 +307,5 @@ func (w *processor) moved(r *result, l *frontier.Lease, it frontier.Item) {
 	case w.tooFar(r, v):
 	default:
 		w.p.stats.outOfScope(v)
-	}
-}
-
-// A sitemap is looked for at its usual place, and where there is none that is no news. If a page links to that place
-// it is: what is there is then asked for once more, as the page that the link promises, and has its record whatever it
-// is. A state keeps what was looked for and linked to, and the store of several processes has it for all of them.
-
-// guesses are the usual places of sitemaps, by their fingerprints; Discovery's alone.
-type guesses map[uint64]*guess
-
-// guess is what is known of one.
-type guess struct {
-	absent bool   // there is no sitemap
-	link   *found // the first of a page to it, that was not followed yet; nil for none
-}
-
-// of is the guess of a fingerprint, or nil if there is no room for it.
-func (g guesses) of(fp uint64) *guess {
-	one := g[fp]
-	if one == nil && len(g) < frontier.MaxGuesses {
-		one = new(guess)
-		g[fp] = one
-	}
-	return one
-}
-
-// guess takes in what is known of a usual place: a page's link to it, or, if that is nil, that there is no sitemap.
-// When both are so, the link is followed.
-func (d *discovery) guess(u canonical.URL, fp uint64, link *found, now time.Time) {
-	if !frontier.IsUsual(u) {
-		return
-	}
-	g := d.guesses.of(fp)
-	switch {
-	case g == nil || link == nil && g.absent || link != nil && g.link != nil:
-		return
-	case link == nil:
-		g.absent = true
-	default:
-		again := *link
-		again.fp = frontier.AsPage(fp)
-		g.link = &again
-	}
-	if s := d.p.cfg.State; s != nil && s.Guesses != nil {
-		kept := frontier.Guess{URL: u, Absent: g.absent}
-		if g.link != nil {
-			it := g.link.item
-			kept.Link = &it
-		}
-		s.Guesses.Guess(kept)
-	}
-	if link != nil && d.frontier.Linked(now, link.item, fp) {
-		return // a shared store follows it
-	}
-	if g.absent && g.link != nil {
-		d.add(nil, []found{*g.link}, now)
-	}
-}
-
-// recall takes in the guesses that the state has kept. A link to where there is no sitemap was followed in the
-// batch by which the second of both was known.
-func (d *discovery) recall() {
-	s := d.p.cfg.State
-	if s == nil || s.Guesses == nil {
-		return
-	}
-	for _, kept := range s.Guesses.TakeGuesses() {
-		fp := kept.URL.Fingerprint(d.p.cfg.Key)
-		g := d.guesses.of(fp)
-		if g == nil {
-			return
-		}
-		g.absent = kept.Absent
-		if it := kept.Link; it != nil {
-			it.Rank = d.p.cfg.Rank(it.URL, it.Depth)
-			g.link = &found{*it, frontier.AsPage(fp), d.p.budgets.of(it.URL.String())}
-		}
 	}
 }

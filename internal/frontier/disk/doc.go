@@ -41,6 +41,6 @@
 //
 // The process holds the cache of pages (64 MiB at most by the default of 32, as SQLite in Go takes twice as much), 4
 // MB of calls that wait, 10 MB of hosts, 8 to 17 MB of URLs that have none, and what package seen states. The
-// goroutine of the frontier calls Known, Put, Spent, Done, Guess, Load, Activate and Deactivate, and Commit.
+// goroutine of the frontier calls Known, Put, Spent, Done, Load, Activate and Deactivate, and Commit.
 // Everything else is safe to call from anywhere.
 package disk

@@ -20,7 +20,7 @@ type file struct {
 	putURL, putPlace, putPlaced, unqueue, spent *sqlitedb.Stmt
 	putRequest                                  *sqlitedb.Stmt
 	visit, load, urlOf, hostByName, countHost   *sqlitedb.Stmt
-	putHost, putMeta, putSink, putGuess         *sqlitedb.Stmt
+	putHost, putMeta, putSink                   *sqlitedb.Stmt
 
 	rates *memory.Table
 }
@@ -166,8 +166,6 @@ func (f *file) queries() []query {
 		{&f.putHost, `INSERT INTO hosts (id, name, known, dormant, refused) VALUES (?, ?, ?, nullif(?, 0), ?)
 			ON CONFLICT (id) DO UPDATE SET known = excluded.known, dormant = excluded.dormant, refused = excluded.refused`},
 		{&f.putMeta, `INSERT INTO meta (key, value) VALUES (?, ?) ON CONFLICT (key) DO UPDATE SET value = excluded.value`},
-		{&f.putGuess, `INSERT INTO guesses (url, absent, referrer, depth, hops) VALUES (?, ?, ?, ?, ?)
-			ON CONFLICT (url) DO UPDATE SET absent = excluded.absent, referrer = excluded.referrer, depth = excluded.depth, hops = excluded.hops`},
 		{&f.putSink, `INSERT INTO sinks (path, format, bytes, records) VALUES (?, ?, ?, ?)
 			ON CONFLICT (path) DO UPDATE SET format = excluded.format, bytes = excluded.bytes, records = excluded.records`},
 	}

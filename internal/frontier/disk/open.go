@@ -81,7 +81,8 @@ func (s *Store) start(dir string) error {
 	w := &writer{s: s, f: f, positions: make(map[string]frontier.Position)}
 	err = s.restore(w)
 	if err == nil {
-		s.index, err = seen.Open(filepath.Join(dir, seenName), w.lastPut, seen.Config{Key: s.key, MemtableFPs: s.cfg.memtableFPs})
+		// What fingerprints are made of may change with the version: the index of another is made anew.
+		s.index, err = seen.Open(filepath.Join(dir, seenName), w.lastPut, seen.Config{Key: s.key ^ version, MemtableFPs: s.cfg.memtableFPs})
 	}
 	if err == nil {
 		if err = s.replay(f.db); err != nil {

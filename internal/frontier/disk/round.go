@@ -2,13 +2,11 @@ package disk
 
 import (
 	"fmt"
-	"math"
 
 	"github.com/cespare/xxhash/v2"
 
 	"github.com/treadlight/crawl/internal/frontier"
 	"github.com/treadlight/crawl/internal/store/sqlitedb"
-	"github.com/treadlight/crawl/internal/web/canonical"
 )
 
 // A whole answer, or that there is nothing, holds until the next; failures and refusals say nothing of the page.
@@ -43,42 +41,6 @@ func (w *writer) beginRound(since int64, meta map[string]string) error {
 	return nil
 }
 
-func (f *file) putGuessRow(g *frontier.Guess) error {
-	q := f.putGuess
-	q.Text(1, g.URL.String())
-	q.Int(2, integer(g.Absent))
-	l, none := g.Link, g.Link == nil
-	if none {
-		l = new(frontier.Item)
-	}
-	for i, v := range []int64{l.FoundOn, int64(l.Depth), int64(l.Hops)} {
-		intOrNull(q, 3+i, v, none)
-	}
-	return q.Run()
-}
-
-// readGuesses reads the first most of them and skips invalid rows: links to those are not followed.
-func readGuesses(db *sqlitedb.DB, most int) (all []frontier.Guess, err error) {
-	return all, db.Each(`SELECT g.url, g.absent, g.referrer, g.depth, g.hops, r.url FROM guesses g LEFT JOIN urls r ON r.id = g.referrer`, func(q *sqlitedb.Stmt) error {
-		if len(all) == most {
-			return nil
-		}
-		u, err := canonical.Parse(q.ColumnText(0))
-		if err != nil || !frontier.IsUsual(u) {
-			return nil //nolint:nilerr // see above
-		}
-		g := frontier.Guess{URL: u, Absent: q.ColumnInt(1) != 0}
-		if !q.ColumnIsNull(2) {
-			g.Link = &frontier.Item{URL: u, Found: frontier.Found{
-				FoundOn: q.ColumnInt(2), Seed: q.ColumnInt(2) == 0, Referrer: q.ColumnText(5),
-				Depth: int32(min(max(0, q.ColumnInt(3)), math.MaxInt32)), Hops: uint8(min(max(0, q.ColumnInt(4)), math.MaxUint8)),
-			}}
-		}
-		all = append(all, g)
-		return nil
-	})
-}
-
 // replay brings the fingerprint index up to date with what is committed.
 func (s *Store) replay(db *sqlitedb.DB) error {
 	mark, last := s.index.Mark(), s.committed.Load()
@@ -94,32 +56,18 @@ func (s *Store) replay(db *sqlitedb.DB) error {
 			return sqlitedb.Damage(s.path, fmt.Sprintf("row %d of urls stands behind row %d", id, mark))
 		}
 		mark = id
-		fp, err := s.fingerprintAs(q.ColumnBytes(1), q.ColumnText(3), q.ColumnIsNull(2))
-		if err != nil {
-			return err
+		kind, url := frontier.Page, q.ColumnText(1)
+		if !q.ColumnIsNull(2) {
+			kind = frontier.Sitemap
 		}
-		return s.index.Add(fp, id)
+		return s.index.Add(frontier.Identity(fingerprintOf(url, s.key), url, q.ColumnText(3), kind), id)
 	}, mark, last)
 }
 
 // fingerprintOf is [canonical.URL.Fingerprint] of a URL in the database, which is canonical.
-func fingerprintOf(url []byte, key uint64) uint64 {
+func fingerprintOf(url string, key uint64) uint64 {
 	var d xxhash.Digest
 	d.ResetWithSeed(key)
-	_, _ = d.Write(url) // a hash has nowhere to fail
+	_, _ = d.WriteString(url) // a hash has nowhere to fail
 	return d.Sum64()
-}
-
-// fingerprintAs is the fingerprint of a row of urls: that of its URL, but for a page where a sitemap was looked for
-// before, whose row comes earlier.
-func (s *Store) fingerprintAs(url []byte, request string, page bool) (uint64, error) {
-	fp := frontier.WithRequest(fingerprintOf(url, s.key), request)
-	if !page || request != "" || !frontier.EndsAsUsual(url) {
-		return fp, nil
-	}
-	known, err := s.index.Has(fp)
-	if known {
-		fp = frontier.AsPage(fp)
-	}
-	return fp, err
 }

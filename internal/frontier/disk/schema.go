@@ -11,7 +11,7 @@ import (
 const applicationID = 0x54724c74
 
 // version is that of the schema, and oldest the oldest that can be brought there.
-const version, oldest = 7, 5
+const version, oldest = 8, 5
 
 // Rows of urls and visits are only appended, so that writes go to the ends. Only places, the smallest, is written all
 // over. An index on visits (url) would cost a page written per visit. A column of zeros, or of NULL, takes a byte per
@@ -131,18 +131,6 @@ LEFT JOIN urls r ON r.id = u.referrer
 WHERE v.change IS NOT NULL;
 ` + memory.TableSchema
 
-// guessesTable has at most one row per origin: a link to where a sitemap was looked for in vain is a link to a page,
-// whatever comes first. States of the oldest version have none.
-const guessesTable = `
-CREATE TABLE guesses (
-	url      TEXT    PRIMARY KEY,
-	absent   INTEGER NOT NULL,
-	referrer INTEGER,
-	depth    INTEGER,
-	hops     INTEGER
-) STRICT, WITHOUT ROWID;
-`
-
 // requestsTable has what is asked for besides the URL, of the few that have that.
 const requestsTable = `
 CREATE TABLE requests (
@@ -157,9 +145,9 @@ func migrate(db *sqlitedb.DB, program string) error {
 	if err != nil || found == version {
 		return err
 	}
-	script := requestsTable
-	if found < 6 {
-		script += guessesTable
+	script := `DROP TABLE IF EXISTS guesses;` // of version 6 and 7
+	if found < 7 {
+		script += requestsTable
 	}
 	if found == 0 {
 		script += schema

@@ -54,7 +54,6 @@ type Store struct {
 	noted     []op // of meta, for the batch
 	positions map[string]frontier.Position
 	left      frontier.Left
-	guesses   []frontier.Guess
 	round     int
 
 	// The goroutine of the frontier alone uses these.
@@ -211,21 +210,6 @@ func (s *Store) SetMeta(key, value string) {
 	defer s.mu.Unlock()
 	s.meta[key] = value
 	s.noted = append(s.noted, op{kind: opNote, do: func(w *writer) error { return w.f.putMetaRow(key, value) }})
-}
-
-// Guess stores, as part of the batch, what is known of a usual place of a sitemap, replacing what was stored before.
-func (s *Store) Guess(g frontier.Guess) {
-	s.tell(op{kind: opNote, do: func(w *writer) error { return w.f.putGuessRow(&g) }})
-}
-
-// TakeGuesses returns, once, the first [frontier.MaxGuesses] stored when the state was opened, or at Again. Safe for
-// concurrent use.
-func (s *Store) TakeGuesses() []frontier.Guess {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	taken := s.guesses
-	s.guesses = nil
-	return taken
 }
 
 func (s *Store) tell(o op) { s.batch = append(s.batch, o) }

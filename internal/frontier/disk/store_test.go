@@ -99,7 +99,7 @@ func TestFingerprintOf(t *testing.T) {
 	for _, text := range []string{"http://a.test/", "https://xn--bcher-kva.test:8080/%C3%BC?q=%20#"} {
 		u, err := canonical.Parse(text)
 		require.NoError(t, err)
-		require.Equal(t, u.Fingerprint(testKey), fingerprintOf([]byte(u.String()), testKey))
+		require.Equal(t, u.Fingerprint(testKey), fingerprintOf(u.String(), testKey))
 	}
 }
 

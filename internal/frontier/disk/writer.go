@@ -43,15 +43,14 @@ func (w *writer) restore() (err error) {
 	var err1, err2 error
 	w.round, err1 = w.f.db.QueryInt(`SELECT max(round) FROM rounds`)
 	w.lastPut, err2 = w.f.db.QueryInt(`SELECT max(id) FROM urls`)
-	guesses, err := readGuesses(w.f.db, frontier.MaxGuesses)
-	if err = cmp.Or(err1, err2, err); err != nil {
+	if err = cmp.Or(err1, err2); err != nil {
 		return err
 	}
 	w.unplaced = unplaced{last: make(map[int64]int32)}
 	s := w.s
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.left, s.guesses, s.round = frontier.Left{Queued: w.counts.Queued, Known: w.counts.Known, LastID: w.lastPut}, guesses, int(w.round)
+	s.left, s.round = frontier.Left{Queued: w.counts.Queued, Known: w.counts.Known, LastID: w.lastPut}, int(w.round)
 	w.publish()
 	return nil
 }

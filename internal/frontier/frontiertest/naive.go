@@ -2,7 +2,6 @@ package frontiertest
 
 import (
 	"cmp"
-	"maps"
 	"slices"
 	"time"
 
@@ -16,7 +15,6 @@ type Naive struct {
 	seen     map[uint64]bool
 	inactive []string // hosts, as they came
 	answers  []frontier.Answer
-	guesses  map[string]frontier.Guess // by their URLs
 }
 
 // NaiveURL is what a [Naive] has of a URL.
@@ -33,7 +31,7 @@ var _ Backend = (*Naive)(nil)
 
 // NewNaive returns an empty store.
 func NewNaive() *Naive {
-	return &Naive{URLs: make(map[int64]*NaiveURL), seen: make(map[uint64]bool), guesses: make(map[string]frontier.Guess)}
+	return &Naive{URLs: make(map[int64]*NaiveURL), seen: make(map[uint64]bool)}
 }
 
 // Known implements [frontier.Storage].
@@ -59,12 +57,6 @@ func (s *Naive) Done(_ string, it *frontier.Item, v frontier.Visit) {
 	}
 	u.Done, u.Refused, u.Visit = true, v.Refused, v
 }
-
-// Guess keeps one, in place of what was kept of its URL.
-func (s *Naive) Guess(g frontier.Guess) { s.guesses[g.URL.String()] = g }
-
-// TakeGuesses are those that are kept, in no order.
-func (s *Naive) TakeGuesses() []frontier.Guess { return slices.Collect(maps.Values(s.guesses)) }
 
 // Again begins a new round: all URLs are queued again, with what is known of them. Unlike a store on disk it knows
 // only the last visit, whether or not that says anything.

@@ -34,7 +34,7 @@
 //	a:<process>  STRING  the number of the last call by which it added URLs
 //	h:<host>     HASH    t (token), o (session), r (ranks), k (URLs known), p (pages, where they are bounded),
 //	                     m (what is remembered), nb (not before), lo, ls (last load), b1, b2, … (URLs of
-//	                     budgets), g (1 if no sitemap is where one usually is), gl (a link to there)
+//	                     budgets)
 //	q:<host>:<r> LIST    its queued URLs of rank r
 //	x:<host>     HASH    its URLs that are handed out
 //	s:<i>        SET     fingerprints: buckets of a linear hash table, each an intset

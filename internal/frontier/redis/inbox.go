@@ -48,8 +48,6 @@ type op struct {
 	held *held
 	id   int64
 	fp   uint64
-	also uint64 // opPut: the fingerprint under which it is a page where no sitemap is; zero: none is looked for there
-	none bool   // opPut: no URL, but that there is no sitemap
 	n    int64  // opPut: rank; opGive: milliseconds; opDraw, opLoad, opRouse: how many
 	text string // an item, what was learned, or opNote: why
 	seed string // opPut: the URL of a seed

@@ -188,9 +188,6 @@ func (s *Store) Elapsed() time.Duration { return s.elapsed }
 func (s *Store) Put(host string, it *frontier.Item, fp uint64, _ bool) {
 	s.add(fp)
 	o := op{kind: opPut, host: host, text: encode(host, it), fp: fp, n: int64(it.Rank), budget: s.budgetOf(it)}
-	if it.Kind == frontier.Page && !it.Seed && frontier.IsUsual(it.URL) {
-		o.also = frontier.AsPage(fp)
-	}
 	if it.Seed {
 		o.seed, o.hops = it.URL.String(), it.Hops
 	}
@@ -221,14 +218,9 @@ func (s *Store) Spent(host string, it *frontier.Item) {
 
 // Done stores that a URL that was loaded is not queued any more, and whether it was refused.
 func (s *Store) Done(host string, it *frontier.Item, v frontier.Visit) {
-	h := s.asked(host, 1)
-	if h == nil {
-		return
+	if h := s.asked(host, 1); h != nil {
+		s.tell(op{kind: opDone, held: h, id: it.ID, refused: v.Refused})
 	}
-	if v.Absent { // before it is done: a page may be found by it
-		s.tell(op{kind: opPut, host: h.name, none: true})
-	}
-	s.tell(op{kind: opDone, held: h, id: it.ID, refused: v.Refused})
 }
 
 // Load asks for the next URLs of a host of ours, which come by Answers; the place is of no account.

@@ -164,7 +164,7 @@ func (s *writer) put(ctx context.Context, ops []op) error {
 			seeds.args = append(seeds.args, o.seed, decimal(int(o.hops)))
 		}
 		p := s.leases.parts[s.job.partitionOf(o.host)]
-		b.add(p, s.leases.sessionOf(p), o, o.host, o.fingerprint(), decimal(o.n), o.budget, o.text)
+		b.add(p, s.leases.sessionOf(p), o, o.host, strconv.FormatUint(o.fp&fpMask, 10), decimal(o.n), o.budget, o.text)
 	}
 	if len(seeds.args) > 0 {
 		// One that the server has no memory for is a seed of this process alone.
@@ -196,18 +196,6 @@ func (s *writer) put(ctx context.Context, ops []op) error {
 	s.noteFull(full)
 	s.seen.noteLost(lost)
 	return nil
-}
-
-// fingerprint is that of a URL, as the script takes it.
-func (o *op) fingerprint() string {
-	text := strconv.FormatUint(o.fp&fpMask, 10)
-	switch {
-	case o.none:
-		return "!"
-	case o.also != 0:
-		return text + "/" + strconv.FormatUint(o.also&fpMask, 10)
-	}
-	return text
 }
 
 // noteFull tells once when the server begins to refuse new URLs, and when it takes them again.

@@ -8,10 +8,6 @@
 -- bound of their host has refused; then the hosts of the session that got some, each with how
 -- many; whether a host is ready that was not; and the number of the process's call before, which
 -- is lower than that was if this server never heard of it.
---
--- A page where sitemaps are looked for has two fingerprints, with / between them: if the first is
--- known, and no sitemap was found there, it is added under the second. If that is not known yet, it
--- is kept with the host until ! stands for a fingerprint, by which there is none.
 local session, mark = ARGV[3], root .. 'a:' .. ARGV[4]
 local before = tonumber(call('GET', mark) or '0')
 local c = call('HMGET', counters, 'seq', 'count', 'level', 'split', 'max')
@@ -54,28 +50,11 @@ local hosts, order = {}, {}
 local function find(name)
   local s = hosts[name]
   if not s then
-    local f = call('HMGET', root .. 'h:' .. name, 'o', 'r', 'k', 'nb', 'p', 'g')
-    s = { owner = f[1], ranks = ranks(f[2]), known = tonumber(f[3] or '0'), before = tonumber(f[4] or '0'), pages = tonumber(f[5] or '0'), absent = f[6] == '1', added = 0, changed = false, budgets = {} }
+    local f = call('HMGET', root .. 'h:' .. name, 'o', 'r', 'k', 'nb', 'p')
+    s = { owner = f[1], ranks = ranks(f[2]), known = tonumber(f[3] or '0'), before = tonumber(f[4] or '0'), pages = tonumber(f[5] or '0'), added = 0, changed = false, budgets = {} }
     hosts[name], order[#order + 1] = s, name
   end
   return s
-end
-
--- usual is a URL where sitemaps are looked for, as it is to be added; nothing, if it is not yet.
-local function usual(name, fp, rank, limit, item)
-  local s, h = find(name), root .. 'h:' .. name
-  if fp == '!' then
-    local line = call('HGET', h, 'gl')
-    s.absent = true
-    call('HSET', h, 'g', '1')
-    if line then return string.match(line, '^(%d+) (%S+) (%S*) (.*)$') end
-    return nil
-  end
-  local own, other = string.match(fp, '^(%d+)/(%d+)$')
-  if call('SISMEMBER', bucketOf(own), own) == 0 then return own, rank, limit, item end
-  if s.absent then return other, rank, limit, item end
-  if s.known > 0 then call('HSETNX', h, 'gl', other .. ' ' .. rank .. ' ' .. limit .. ' ' .. item) end
-  return own, rank, limit, item
 end
 
 local added, refused, isReady = 0, {}, 0
@@ -106,9 +85,7 @@ local function offer(i, name, fp, rank, limit, item)
 end
 
 for i = 6, #ARGV, 5 do
-  local name, fp, rank, limit, item = ARGV[i], ARGV[i + 1], ARGV[i + 2], ARGV[i + 3], ARGV[i + 4]
-  if not string.find(fp, '^%d+$') then fp, rank, limit, item = usual(name, fp, rank, limit, item) end
-  if fp then offer(i, name, fp, rank, limit, item) end
+  offer(i, ARGV[i], ARGV[i + 1], ARGV[i + 2], ARGV[i + 3], ARGV[i + 4])
 end
 
 local grown = {}
