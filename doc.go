@@ -24,9 +24,8 @@
 // # Politeness
 //
 // A strategy decides how fast a host may be asked. The default, steer, searches until a host refuses, measures what it
-// admits and stays just below; the others are aimd, gradient, fixed and off. Retry-After, Crawl-delay, Request-rate and
-// the caps of the settings hold over any of them but off. Hosts at one address that are limited as one are paced as
-// one.
+// admits and stays just below; the setting ratelimit.strategy names the others. Retry-After, Crawl-delay, Request-rate
+// and the caps of the settings hold over any of them but off. Hosts at one address that are limited as one are paced as one.
 //
 // Why a host's rate is what it is stands in [Crawler.Snapshot] as a sentence, and [Config.OnEvent] is told of each
 // change. What was learned goes on to later crawls through a file, if the settings name one (ratelimit.remember).

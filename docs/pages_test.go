@@ -13,6 +13,7 @@ import (
 
 	"github.com/treadlight/crawl/internal/config"
 	"github.com/treadlight/crawl/internal/lab/docpage"
+	"github.com/treadlight/crawl/internal/ratelimit/control"
 )
 
 // docs/reference/settings.md has what `crawl config --reference` prints.
@@ -20,6 +21,14 @@ func TestDocsHaveEverySetting(t *testing.T) {
 	var text strings.Builder
 	require.NoError(t, config.Reference(&text))
 	docpage.Check(t, "docs/reference/settings.md", "settings", text.String())
+}
+
+// docs/explanation/politeness.md says of each strategy what it does and whom it is for.
+func TestDocsHaveEveryStrategy(t *testing.T) {
+	page := docpage.Read(t, "docs/explanation/politeness.md")
+	for _, name := range control.Names() {
+		require.Contains(t, page, "\n| `"+name+"` | ")
+	}
 }
 
 // The front page is one that people read to its end.

@@ -123,7 +123,7 @@ func TestCountOfSettings(t *testing.T) {
 			shown++
 		}
 	}
-	require.LessOrEqual(t, shown, 48, "flags of a crawl")
+	require.LessOrEqual(t, shown, 60, "flags of a crawl")
 }
 
 func flags(pairs ...string) (given []FlagValue) {

@@ -44,9 +44,15 @@ func begin(t interface{ Fatal(args ...any) }, name string, h Host) Strategy {
 }
 
 func TestFind(t *testing.T) {
-	require.Equal(t, []string{"steer", "aimd", "gradient", "fixed"}, Names())
+	for i, info := range Strategies() {
+		require.Equal(t, info.Name, Names()[i])
+		found, err := Find(info.Name)
+		require.NoError(t, err)
+		require.Equal(t, info.Help, found.Help)
+		require.NotEmpty(t, info.Help, info.Name)
+	}
 	_, err := Find("guess")
-	require.EqualError(t, err, `"guess": want one of steer, aimd, gradient, fixed`)
+	require.ErrorContains(t, err, `"guess": want one of steer, aimd, gradient, fixed`)
 }
 
 // drawObservation is anything an owner might report, in whatever order.

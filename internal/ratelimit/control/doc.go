@@ -20,12 +20,9 @@
 //
 // # Where each idea is
 //
-//	control.go   the contract: Strategy, Plan, Observation, Memory, the names
+//	control.go   the contract: Strategy, Plan, Observation, Memory; the table of strategies
 //	event.go     causes, and events in words
-//	guard.go     the classic circuit breaker, around the laws that follow
-//	aimd.go      a step up per prompt answer, down by a factor at overload
-//	gradient.go  up while answers are prompt, down as they slow: for one's own servers
-//	fixed.go     the rate that the user gave
+//	guard.go     the classic circuit breaker, around the laws: one in each of the other files
 //
 // The default, steer, searches for the limit of a host and stays below it: package steer.
 //

@@ -5,6 +5,7 @@ import (
 	"math"
 	"net/http"
 	"os"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -398,6 +399,23 @@ func TestConformance(t *testing.T) {
 	if !t.Failed() {
 		conformance.Report(t, "headers", result)
 	}
+}
+
+// Each header that the sources name has a case: what is looked up.
+func TestEachHeaderHasACase(t *testing.T) {
+	text, err := os.ReadFile("../../../testdata/conformance/headers/cases.txt")
+	require.NoError(t, err)
+	names := regexp.MustCompile(`(?:prefix\+|h\[|h\.Get\(|parseFamily\(h, )"([A-Za-z-]+)"`)
+	found := 0
+	for _, file := range []string{"header.go", "structured.go"} {
+		source, err := os.ReadFile(file)
+		require.NoError(t, err)
+		for _, m := range names.FindAllStringSubmatch(string(source), -1) {
+			found++
+			require.Regexp(t, `(?mi)^\S*`+m[1]+`\S*: `, string(text), "%s names %s", file, m[1])
+		}
+	}
+	require.GreaterOrEqual(t, found, 9)
 }
 
 // said is what a header says, in the words of the cases.

@@ -22,6 +22,8 @@ type Spec struct {
 	Format Format
 	// Endings are those of file names. The first is given to files that the program names.
 	Endings []string
+	// Help says what is written, for docs/reference/records.md.
+	Help string
 	// Note stands behind the first ending in help. Empty: the ending says enough.
 	Note string
 	// Complete formats hold all of a record. False: lists, texts and bodies are left out.
@@ -39,13 +41,16 @@ type Spec struct {
 var formats = []Spec{
 	{
 		Format: JSONL, Endings: []string{".jsonl", ".ndjson", ".json"}, Complete: true,
+		Help:   "all fields, one JSON object per line",
 		begins: func(line []byte) bool { return line[0] == '{' }, encode: appendJSON,
 	},
 	{
 		Format: CSV, Endings: []string{".csv"}, Separator: ',',
+		Help: "the same without lists; an apostrophe stands before what a spreadsheet would take for a formula, also where semicolons separate cells",
 	},
 	{
 		Format: URLs, Endings: []string{".txt", ".urls"}, Note: " (URLs)",
+		Help: "one URL per page",
 		begins: func(line []byte) bool {
 			return bytes.Contains(line, []byte("://")) && !bytes.ContainsAny(line, " \t\x00")
 		},
@@ -53,6 +58,7 @@ var formats = []Spec{
 	},
 	{
 		Format: WARC, Endings: []string{".warc"},
+		Help:   "[archives](../how-to/archives.md) in the place of records",
 		begins: func(line []byte) bool { return bytes.HasPrefix(line, []byte("WARC/")) },
 	},
 }

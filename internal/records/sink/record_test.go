@@ -151,6 +151,16 @@ func TestDocsHaveEveryField(t *testing.T) {
 	docpage.Check(t, "docs/reference/records.md", "fields", table.String())
 }
 
+// docs/reference/records.md has a row for each format.
+func TestDocsHaveEveryFormat(t *testing.T) {
+	table := "| `--format` | ending of `-o` | what is written |\n|---|---|---|\n"
+	for _, spec := range Formats() {
+		require.NotEmpty(t, spec.Help, spec.Format)
+		table += fmt.Sprintf("| `%s` | `%s` | %s |\n", spec.Format, strings.Join(spec.Endings, "` `"), spec.Help)
+	}
+	docpage.Check(t, "docs/reference/records.md", "formats", table)
+}
+
 // TestSchemaIsTrue holds what the schema says against what is written.
 func TestSchemaIsTrue(t *testing.T) {
 	everything, nothing := decode(t, full()), decode(t, &Record{Error: &Error{}, Alternates: []Alternate{{}}, Sitemap: &Sitemap{}})

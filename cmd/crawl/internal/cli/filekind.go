@@ -6,6 +6,8 @@ import (
 	"compress/gzip"
 	"os"
 	"regexp"
+
+	"github.com/treadlight/crawl/internal/records/sink"
 )
 
 // Kinds of files whose readers know more than that.
@@ -24,7 +26,6 @@ var kinds = [][2]string{
 	{`\{"time":.*"cause":`, "it has the events of a crawl, as output.events writes them"},
 	{`\{"url":.*"fetched_at":`, "it has the records of a crawl, as --output writes them"},
 	{`\{`, "it is JSON of another kind"},
-	{`url,kind,status,`, "it has the records of a crawl, in CSV, as --output writes them"},
 	{`\S+ \d{14} \{`, "it is the index of an archive (CDXJ), as --warc writes it"},
 	{`https?://\S+\s`, SeedsKind},
 }
@@ -52,6 +53,9 @@ func kindOf(head []byte) string {
 			}
 		}
 		return "it is compressed with gzip"
+	}
+	if table := sink.ByStart(head); table.Separator != 0 {
+		return "it has the records of a crawl, as --format " + string(table.Format) + " writes them"
 	}
 	for _, kind := range kinds {
 		if regexp.MustCompile(`^\s*` + kind[0]).Match(head) {

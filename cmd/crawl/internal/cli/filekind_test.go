@@ -23,7 +23,7 @@ func TestKindOf(t *testing.T) {
 	for _, tc := range []struct{ head, want string }{
 		{`{"url":"http://a.test/","kind":"page","depth":0,"fetched_at":"2026-01-02T03:04:05Z"}` + "\n", "records"},
 		{`{"url":"http://a.test/","kind":"page","depth":0,"fetched_at":"2026-01-02T03:04:05Z","text":"` + long, "records"},
-		{"url,kind,status,depth\nhttp://a.test/,page,200,0\n", "CSV"},
+		{"url,kind,status,depth\nhttp://a.test/,page,200,0\n", "--format csv"},
 		{`{"time":"2026-01-02T03:04:05.000Z","elapsed_seconds":1}`, "crawl stats"},
 		{`{"time":"2026-01-02T03:04:05.000Z","host":"a.test","cause":"refused"}`, "output.events"},
 		{"\nhttps://a.test/\nhttps://b.test/\n", "--input-file"},
