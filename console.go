@@ -5,6 +5,7 @@ import (
 	"log/slog"
 
 	"github.com/treadlight/crawl/internal/assembly"
+	"github.com/treadlight/crawl/internal/config"
 )
 
 // ListenConfig says where a crawl is to be seen and steered. Addr is required.
@@ -32,7 +33,7 @@ type Console struct{ inner *assembly.Console }
 
 // Listen opens the socket of a console. Errors about the address and the token come before
 // anything is opened; all others are of the socket. Give [Console.Event] to the crawl as
-// [Config.OnEvent], and call Serve beside its Run, or Close.
+// [Options.OnEvent], and call Serve beside its Run, or Close.
 func Listen(cfg ListenConfig) (*Console, error) {
 	inner, err := assembly.Listen(assembly.ListenConfig(cfg))
 	if err != nil {
@@ -97,10 +98,23 @@ func (c *Crawler) SetScope(include, exclude []string) error {
 	return c.inner.SetScope(include, exclude)
 }
 
-// Reload applies those settings of s that may change while the crawl runs: rates and delays of hosts. It returns the
-// changes that it applied and those that it refused, because they would need a new crawl; the log level is among the
-// applied ones, for the owner of the log to follow. An error means that nothing changed, and names the setting. What
-// was learned of hosts, and their pauses, stay. It may be called at any time, but not by a hook.
-func (c *Crawler) Reload(s *Settings) (applied, refused []Change, err error) {
-	return c.inner.Reload(s)
+// Reload applies those options that may change while the crawl runs: rates and delays of hosts. It returns the changes
+// that it applied and those that it refused, because they would need a new crawl, each as a line with the field, the
+// old value and the new one. An error means that nothing changed, and names the field. What was learned of hosts, and
+// their pauses, stay. It may be called at any time, but not by a hook.
+func (c *Crawler) Reload(options Options) (applied, refused []string, err error) {
+	settings, err := options.settings()
+	if err != nil {
+		return nil, nil, err
+	}
+	was, not, err := c.inner.Reload(&settings)
+	return changes(was), changes(not), err
+}
+
+func changes(all []config.Change) (lines []string) {
+	for _, c := range all {
+		c.Path = "Options." + config.ProgramField(c.Path)
+		lines = append(lines, c.String())
+	}
+	return lines
 }

@@ -13,31 +13,24 @@ import (
 )
 
 // Nothing that a program sets is lost on the way to what builds the crawl.
-func TestConfigIsConvertedWhole(t *testing.T) {
-	cfg := DefaultConfig()
-	cfg.OnPage = func(context.Context, *Page) error { return nil }
-	cfg.OnEvent, cfg.HandlersFollow = func(Event) {}, true
-	cfg.Sinks, cfg.Archives = []Sink{nil}, []Sink{nil, nil}
-	cfg.Kept, cfg.Join, cfg.Began, cfg.Version, cfg.Log = &State{&assembly.State{}}, true, time.Now(), "1", slog.Default()
-
-	from, to := reflect.ValueOf(cfg), reflect.ValueOf(cfg.inner())
-	for i := range from.NumField() {
-		name := from.Type().Field(i).Name
-		if name == "Router" { // a handler too
-			continue
-		}
-		require.False(t, from.Field(i).IsZero(), "set %s here", name)
-		require.True(t, to.FieldByName(name).IsValid(), name)
-		require.False(t, to.FieldByName(name).IsZero(), "%s is lost", name)
+func TestOptionsAreConvertedWhole(t *testing.T) {
+	o := Options{
+		OnPage: func(context.Context, *Page) error { return nil }, OnEvent: func(Event) {}, HandlersFollow: true,
+		Sinks: []Sink{nil}, Archives: []Sink{nil, nil}, State: &State{&assembly.State{}}, Join: true, Began: time.Now(), Version: "1", Log: slog.Default(),
 	}
+	cfg, err := o.inner()
+	require.NoError(t, err)
+	to := reflect.ValueOf(cfg)
 	for i := range to.NumField() {
-		name := to.Type().Field(i).Name
-		if name == "Dial" || name == "Lookup" { // for tests
-			continue
+		switch name := to.Type().Field(i).Name; name {
+		case "Dial", "Lookup": // for tests
+		default:
+			require.False(t, to.Field(i).IsZero(), "%s cannot be set", name)
 		}
-		require.True(t, from.FieldByName(name).IsValid(), "%s cannot be set", name)
 	}
-	require.Equal(t, cfg.Settings, cfg.inner().Settings)
-	require.Same(t, cfg.Kept.inner, cfg.inner().Kept)
-	require.Nil(t, Config{}.inner().Kept)
+	require.Same(t, o.State.inner, cfg.Kept)
+	cfg, err = new(Options).inner()
+	require.NoError(t, err)
+	require.Nil(t, cfg.Kept)
+	require.Equal(t, assembly.DefaultConfig(), cfg)
 }

@@ -3,11 +3,8 @@ package crawl
 import (
 	"context"
 	"iter"
-	"log/slog"
-	"time"
 
 	"github.com/treadlight/crawl/internal/assembly"
-	"github.com/treadlight/crawl/internal/config"
 	"github.com/treadlight/crawl/internal/fetch"
 	"github.com/treadlight/crawl/internal/pipeline"
 	"github.com/treadlight/crawl/internal/ratelimit"
@@ -16,10 +13,6 @@ import (
 
 // Homepage is where operators can read what Treadlight is.
 const Homepage = assembly.Homepage
-
-// Settings is everything a configuration file can set; `crawl config --reference` describes each field. Output, Stats
-// and Log are the command's: a program that embeds the package gives [Config.Sinks] and [Config.Log] instead.
-type Settings = config.Config
 
 // Record is what is written about one visited URL. The fields that most programs read: URL (canonical), Kind ("page",
 // "robots" or "sitemap"), Status (0 without a response), Error (with Class and Message; nil if the response is whole,
@@ -53,10 +46,6 @@ type Snapshot = pipeline.Snapshot
 // sentence), and Hosts if a group of them is paced as one.
 type Event = ratelimit.Event
 
-// Change is a setting that has another value: Path ("ratelimit.max_rps"), Was and Is as a file would
-// have them, without credentials, and Live if it may change while a crawl runs.
-type Change = config.Change
-
 // Exchange is the bytes of one request and its response, in a [Record] of a crawl with archives:
 // Request (credentials included), Response from its status line on, Payload (the body, its encodings
 // not undone) and Truncated (why not all of it is there: "length", "time" or "disconnect").
@@ -74,90 +63,20 @@ var (
 	ErrBlocked = assembly.ErrBlocked
 )
 
-// Config is what a [Crawler] is built from. Start from [DefaultConfig].
-type Config struct {
-	Settings
-
-	// Router, if set, gives each page that is [Page.OK] to the handler of its route.
-	Router *Router
-	// HandlersFollow leaves the links of pages to [Page.Follow]: they are followed only if a handler or a loop does so. False:
-	// all that are in scope are.
-	HandlersFollow bool
-	// OnPage, if set, handles every visited URL, redirects, sitemaps and failures included, before the Router does. See
-	// [HandlerFunc].
-	OnPage HandlerFunc
-	// OnEvent, if set, is called with what changes the pace of a host, in order for each
-	// host, by the goroutines that fetch. It must not block: they wait for it. Nil means
-	// that nobody wants to know; the last events are in the [Snapshot] in any case.
-	OnEvent func(Event)
-	// Sinks receive every record. They are flushed as the crawl goes, and not closed. Those of a crawl with a state
-	// should be [Durable]; all of one that is resumed have been cut back to their [State.Position].
-	Sinks []Sink
-	// Archives receive every record before Sinks do, with its Exchange if there was an answer, and that of each
-	// robots.txt; see [OpenArchive]. For the rest they are as Sinks are. Nil has the bytes of exchanges forgotten.
-	Archives []Sink
-	// Kept is where the crawl is kept as it goes, new or to be resumed. The Crawler takes it
-	// over if New does not fail. Nil: New makes a state if the settings name a directory
-	// (state.dir), and without one the crawl ends with the process.
-	Kept *State
-	// Join has [New] fail with [ErrNoJob] unless the job of the settings (fleet.job) is there
-	// already: for a process that brings no seeds. False makes one that is not.
-	Join bool
-	// Began is when the run began, if that was before [Crawler.Run], as when a large state had
-	// to be opened first: MaxTime counts from it. Zero means when Run is called.
-	Began time.Time
-	// Version is what the User-Agent says after "Treadlight/". Empty leaves it out.
-	Version string
-	// Log receives what a person may want to know. Nil means nobody does.
-	Log *slog.Logger
-}
-
-func (c Config) inner() assembly.Config {
-	return assembly.Config{
-		Settings: c.Settings, OnPage: c.handler(), HandlersFollow: c.HandlersFollow, OnEvent: c.OnEvent, Sinks: c.Sinks, Archives: c.Archives,
-		Kept: c.Kept.unwrap(), Join: c.Join, Began: c.Began, Version: c.Version, Log: c.Log,
-	}
-}
-
-// handler is what the program does with pages; nil if that is nothing.
-func (c *Config) handler() func(context.Context, *pipeline.Page) error {
-	onPage, router := c.OnPage, c.Router
-	if onPage == nil && router == nil {
-		return nil
-	}
-	return func(ctx context.Context, inner *pipeline.Page) error {
-		page := newPage(inner)
-		if onPage != nil {
-			if err := onPage(ctx, page); err != nil {
-				return err
-			}
-		}
-		if router != nil {
-			return router.handle(ctx, page)
-		}
-		return nil
-	}
-}
-
-// DefaultConfig is a polite crawl of the seeds' hosts: robots.txt obeyed, one request
-// per second and host to begin with and ten at most, no limit of depth or pages.
-func DefaultConfig() Config { return Config{Settings: config.Default()} }
-
 // Check reports whether every seed is a URL to begin from. The error joins one [ErrSeed] for each that is not.
 func Check(seeds ...string) error { return assembly.Check(seeds...) }
-
-// CheckMemory reports what is wrong with the file of ratelimit.remember, as a run would:
-// before other files are opened, of which one might be replaced in vain. It changes
-// nothing and returns nil if there is no such file yet, or none is named.
-func CheckMemory(s *Settings) error { return assembly.CheckMemory(s) }
 
 // Crawler is one crawl. Its methods are safe for concurrent use.
 type Crawler struct{ inner *assembly.Crawler }
 
-// New builds a crawl and fetches nothing. The error lists every setting that is wrong, by its path, with the fix; or
-// it is a [*StateError]. A Crawler with a state of which Run is not called must be closed.
-func New(cfg Config) (*Crawler, error) {
-	inner, err := assembly.New(cfg.inner())
+// New builds a crawl and fetches nothing. The error lists every field that is wrong, with the fix; or it is a
+// [*StateError] or a [*FleetError]. A Crawler with a state of which Run is not called must be closed.
+func New(options Options) (*Crawler, error) {
+	cfg, err := options.inner()
+	if err != nil {
+		return nil, err
+	}
+	inner, err := assembly.New(cfg)
 	if err != nil {
 		return nil, err
 	}
@@ -230,23 +149,27 @@ type ArchiveConfig struct {
 	// File makes one archive of all, without an index, of which Dir is the file. It is
 	// compressed if its name ends in .gz. False: a series of archives in a directory.
 	File bool
-	// Settings are those of the crawl. Their section warc says how to write, and what else is not as by default is told
-	// in the archives, but for secrets; output.overwrite has archives of other crawls with the same prefix replaced.
-	Settings Settings
-	// Version names the program in the archives, as in [Config]. Empty: not told.
-	Version string
+	// Options are those of the crawl. Their Archive says how to write, and what else is not as by default is told in the
+	// archives, but for secrets; Output.Overwrite has archives of other crawls with the same prefix replaced.
+	Options Options
 	// Resume is how far the archives were that a crawl goes on with: its [State.Position].
 	// What they have behind that is cut off. Nil begins new ones.
 	Resume *Position
 	// GoOn writes behind what is there, for a process that restarts and knows no Position: what follows the last whole
-	// exchange is cut off. False, or with Resume or output.overwrite: it does not.
+	// exchange is cut off. False, or with Resume or Output.Overwrite: it does not.
 	GoOn bool
 }
 
 // OpenArchive opens a directory for web archives, WARC/1.1 files with an index beside each, or one such file: a sink
-// for [Config.Archives], to be closed after the crawl. Its [Position] has the path of the directory, or of the file.
+// for [Options.Archives], to be closed after the crawl. Its [Position] has the path of the directory, or of the file.
 func OpenArchive(cfg ArchiveConfig) (Durable, error) {
-	return assembly.OpenArchive(assembly.ArchiveConfig(cfg))
+	settings, err := cfg.Options.settings()
+	if err != nil {
+		return nil, err
+	}
+	return assembly.OpenArchive(assembly.ArchiveConfig{
+		Dir: cfg.Dir, File: cfg.File, Settings: settings, Version: cfg.Options.Version, Resume: cfg.Resume, GoOn: cfg.GoOn,
+	})
 }
 
 // FleetError is trouble with a crawl of several processes or with its Redis: Job names the job, and
@@ -258,10 +181,3 @@ var ErrNoJob = assembly.ErrNoJob
 
 // ErrJobComplete is what a [FleetError] is if the job to join has nothing left to do.
 var ErrJobComplete = assembly.ErrJobComplete
-
-// AwaitJob waits until the job of the settings (fleet.job) has URLs to visit: for a process that brings no seeds, with
-// [Config.Join], and may be begun before the one that does. It tells log, which may be nil, what it waits for. The
-// error is that of ctx, or a [*FleetError]: [ErrJobComplete], or trouble with the Redis.
-func AwaitJob(ctx context.Context, settings *Settings, log *slog.Logger) error {
-	return assembly.AwaitJob(ctx, settings, log)
-}

@@ -3,13 +3,13 @@
 //
 // Two calls make a crawl:
 //
-//	c, err := crawl.New(crawl.DefaultConfig())
+//	c, err := crawl.New(crawl.Options{})
 //	...
 //	for page, err := range c.Crawl(ctx, "https://example.com/") {
 //		...
 //	}
 //
-// [Crawler.Run] does the same with handlers ([Config.Router], [Config.OnPage]) or sinks ([Config.Sinks]) in place of
+// [Crawler.Run] does the same with handlers ([Options.Router], [Options.OnPage]) or sinks ([Options.Sinks]) in place of
 // the loop. A [Page] has what came and what is in it: its fields, its text, elements by selectors; it may follow links.
 // A [Crawler] is one crawl; any number of them may run in one process, and they share nothing.
 //
@@ -27,12 +27,12 @@
 // admits and stays just below; the setting ratelimit.strategy names the others. Retry-After, Crawl-delay, Request-rate
 // and the caps of the settings hold over any of them but off. Hosts at one address that are limited as one are paced as one.
 //
-// Why a host's rate is what it is stands in [Crawler.Snapshot] as a sentence, and [Config.OnEvent] is told of each
+// Why a host's rate is what it is stands in [Crawler.Snapshot] as a sentence, and [Options.OnEvent] is told of each
 // change. What was learned goes on to later crawls through a file, if the settings name one (ratelimit.remember).
 //
 // # Crawls that survive
 //
-// A crawl with a state (state.dir of the settings, or [Config.Kept]) is kept on disk as it goes: URLs, what became of
+// A crawl with a state ([Options.StateDir], or [Options.State]) is kept on disk as it goes: URLs, what became of
 // them, the rates of hosts and the settings. Whatever ends it, the machine's power included, [OpenState] gets what it
 // takes to go on: what was recorded is not fetched again, nothing that was found is lost, and a sink that is [Durable]
 // and is cut back to its [State.Position] has no record twice. Without a state a crawl is in memory and ends with the

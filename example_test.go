@@ -41,8 +41,8 @@ func ExampleCrawler_Crawl() {
 	url, stop := serve()
 	defer stop()
 
-	cfg := crawl.DefaultConfig()
-	cfg.RateLimit.InitialRPS, cfg.RateLimit.MaxRPS = 50, 100 // it is our own server
+	cfg := crawl.Options{}
+	cfg.Politeness.InitialRPS, cfg.Politeness.MaxRPS = 50, 100 // it is our own server
 	c, err := crawl.New(cfg)
 	if err != nil {
 		log.Fatal(err)
@@ -65,8 +65,8 @@ func ExampleCrawler_Run() {
 	url, stop := serve()
 	defer stop()
 
-	cfg := crawl.DefaultConfig()
-	cfg.RateLimit.InitialRPS, cfg.RateLimit.MaxRPS = 50, 100
+	cfg := crawl.Options{}
+	cfg.Politeness.InitialRPS, cfg.Politeness.MaxRPS = 50, 100
 	cfg.MaxPages = 1
 	cfg.OnPage = func(_ context.Context, page *crawl.Page) error {
 		fmt.Println(page.Status, page.ContentType, len(page.Links()), "links")
@@ -129,9 +129,9 @@ func ExampleOpenState() {
 	}
 	defer os.RemoveAll(dir)
 
-	cfg := crawl.DefaultConfig()
-	cfg.RateLimit.InitialRPS, cfg.RateLimit.MaxRPS = 50, 100
-	cfg.State.Dir, cfg.MaxPages = dir, 2
+	cfg := crawl.Options{}
+	cfg.Politeness.InitialRPS, cfg.Politeness.MaxRPS = 50, 100
+	cfg.StateDir, cfg.MaxPages = dir, 2
 	c, err := crawl.New(cfg)
 	if err != nil {
 		log.Fatal(err)
@@ -146,7 +146,7 @@ func ExampleOpenState() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	again := state.Config()
+	again := state.Options()
 	again.MaxPages = 0 // no limit
 	c, err = crawl.New(again)
 	if err != nil {
@@ -225,9 +225,9 @@ func ExampleOpenAgain() {
 	}
 	defer os.RemoveAll(dir)
 
-	cfg := crawl.DefaultConfig()
-	cfg.RateLimit.InitialRPS, cfg.RateLimit.MaxRPS = 50, 100
-	cfg.State.Dir, cfg.Sitemaps.Enabled = dir, false
+	cfg := crawl.Options{}
+	cfg.Politeness.InitialRPS, cfg.Politeness.MaxRPS = 50, 100
+	cfg.StateDir, cfg.Scope.IgnoreSitemaps = dir, true
 	c, err := crawl.New(cfg)
 	if err != nil {
 		log.Fatal(err)
@@ -242,7 +242,7 @@ func ExampleOpenAgain() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	c, err = crawl.New(state.Config())
+	c, err = crawl.New(state.Options())
 	if err != nil {
 		log.Fatal(err)
 	}

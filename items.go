@@ -12,7 +12,7 @@ type Item = sink.Item
 type ItemSink = sink.ItemSink
 
 // Items opens a file for items of type T, and pointers to it: a line of JSON each, in the order of their pages, in a file that
-// must not exist or be empty. It is a sink for [Config.Sinks], to be closed after the crawl, and takes no records. For a crawl
+// must not exist or be empty. It is a sink for [Options.Sinks], to be closed after the crawl, and takes no records. For a crawl
 // that goes on, resume is how far the file was, [State.Position] of its path: what it has behind that is cut off. Nil begins
 // anew.
 func Items[T any](path string, resume *Position) (Durable, error) {

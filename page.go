@@ -258,7 +258,7 @@ func WithAgain(key string) FollowOption { return func(q *followOptions) { q.Agai
 
 // Follow adds a link to the crawl, as if the page had it: the reference is resolved against the base of the page, made
 // canonical, and checked by the scope. It says at once whether it is followed. The links that the page itself has are
-// followed in any case, after these, unless [Config.HandlersFollow] is set. If the handler fails, what it followed is not.
+// followed in any case, after these, unless [Options.HandlersFollow] is set. If the handler fails, what it followed is not.
 //
 // It may be called until the handler returns, or the loop takes its next page, by any goroutine.
 func (p *Page) Follow(ref string, options ...FollowOption) Followed {

@@ -34,16 +34,16 @@ func (s site) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 }
 
 // fast is a crawl of a server of our own.
-func fast(s http.Handler, t *testing.T) (crawl.Config, string) {
+func fast(s http.Handler, t *testing.T) (crawl.Options, string) {
 	t.Helper()
 	server := httptest.NewServer(s)
 	t.Cleanup(server.Close)
-	cfg := crawl.DefaultConfig()
-	cfg.RateLimit.Strategy, cfg.Robots.Enabled, cfg.Sitemaps.Enabled = "off", false, false
+	cfg := crawl.Options{}
+	cfg.Politeness.Strategy, cfg.Politeness.IgnoreRobots, cfg.Scope.IgnoreSitemaps = "off", true, true
 	return cfg, server.URL
 }
 
-func run(t *testing.T, cfg crawl.Config, seed string) *crawl.Crawler {
+func run(t *testing.T, cfg crawl.Options, seed string) *crawl.Crawler {
 	t.Helper()
 	c, err := crawl.New(cfg)
 	require.NoError(t, err)
@@ -125,7 +125,7 @@ func TestPagesThatAreNone(t *testing.T) {
 		}
 	})
 	cfg, url := fast(mux, t)
-	cfg.RateLimit.RetryMaxAttempts = 0
+	cfg.Politeness.Retries = -1
 	c, err := crawl.New(cfg)
 	require.NoError(t, err)
 	got := map[string]string{}
@@ -313,8 +313,8 @@ func (e *echo) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 func TestRequests(t *testing.T) {
 	var echo echo
 	cfg, url := fast(&echo, t)
-	cfg.HandlersFollow, cfg.Concurrency, cfg.RateLimit.RetryMaxAttempts = true, 1, 2
-	cfg.State.Dir = filepath.Join(t.TempDir(), "state")
+	cfg.HandlersFollow, cfg.Concurrency, cfg.Politeness.Retries = true, 1, 2
+	cfg.StateDir = filepath.Join(t.TempDir(), "state")
 	var got []string
 	router := crawl.NewRouter()
 	var mu sync.Mutex
@@ -360,9 +360,9 @@ func TestRequests(t *testing.T) {
 		return nil
 	}
 	run(t, cfg, url)
-	state, err := crawl.OpenState(crawl.StateConfig{Dir: cfg.State.Dir})
+	state, err := crawl.OpenState(crawl.StateConfig{Dir: cfg.StateDir})
 	require.NoError(t, err)
-	kept := state.Config()
+	kept := state.Options()
 	kept.OnPage, kept.Router, kept.HandlersFollow = cfg.OnPage, cfg.Router, true
 	run(t, kept, url)
 	require.ElementsMatch(t, []string{
@@ -383,7 +383,7 @@ type (
 )
 
 // runInto is run with sinks, which it closes.
-func runInto(t *testing.T, cfg crawl.Config, seed string, sinks []crawl.Sink) {
+func runInto(t *testing.T, cfg crawl.Options, seed string, sinks []crawl.Sink) {
 	t.Helper()
 	cfg.Sinks = sinks
 	run(t, cfg, seed)
@@ -401,7 +401,7 @@ func TestEmit(t *testing.T) {
 	}
 	cfg, url := fast(pages, t)
 	dir := t.TempDir()
-	cfg.State.Dir = filepath.Join(dir, "state")
+	cfg.StateDir = filepath.Join(dir, "state")
 	var handled atomic.Int64
 	handler := func(_ context.Context, p *crawl.Page) error {
 		title := p.First("h1").Text()
@@ -435,9 +435,9 @@ func TestEmit(t *testing.T) {
 	require.NoError(t, err)
 	require.NoError(t, file.Close())
 
-	state, err := crawl.OpenState(crawl.StateConfig{Dir: cfg.State.Dir})
+	state, err := crawl.OpenState(crawl.StateConfig{Dir: cfg.StateDir})
 	require.NoError(t, err)
-	kept := state.Config()
+	kept := state.Options()
 	kept.OnPage = handler
 	runInto(t, kept, url, files(func(name string) *crawl.Position {
 		p := state.Position(filepath.Join(dir, name))

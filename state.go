@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/treadlight/crawl/internal/assembly"
+	"github.com/treadlight/crawl/internal/config"
 )
 
 // StateConfig says which state. Dir is required.
@@ -22,7 +23,7 @@ type StateConfig struct {
 
 // State is a directory in which a crawl is kept as it goes: the URLs and what became of them, how far sinks are, the
 // rates of hosts, and the settings with the values of headers as they were given, in files for their owner alone.
-// [NewState] makes one and [OpenState] opens that of a crawl to be resumed; [Config.Kept] gives it to a [Crawler],
+// [NewState] makes one and [OpenState] opens that of a crawl to be resumed; [Options.State] gives it to a [Crawler],
 // which closes it at the end of its run. Until then the directory is this process's.
 //
 // It survives whatever ends the process. What the last tenth of a second brought may be
@@ -51,7 +52,7 @@ func NewState(cfg StateConfig) (*State, error) {
 	return wrapState(assembly.NewState(assembly.StateConfig(cfg)))
 }
 
-// OpenState opens the state of a crawl that has ended before all was visited, however it ended. [State.Config] has its
+// OpenState opens the state of a crawl that has ended before all was visited, however it ended. [State.Options] has its
 // settings. The error is [fs.ErrNotExist] if there is none; another process that has it is named.
 func OpenState(cfg StateConfig) (*State, error) {
 	return wrapState(assembly.OpenState(assembly.StateConfig(cfg)))
@@ -75,7 +76,7 @@ var ErrUnfinished = assembly.ErrUnfinished
 // what has not changed is answered with 304 and costs a header, and [Record.Change] says of each page whether it is
 // new, changed, unchanged or gone.
 //
-// [State.Config] has the settings of the round before. The new one begins with [New], and is gone on with by
+// [State.Options] has the settings of the round before. The new one begins with [New], and is gone on with by
 // [OpenState] if it is interrupted. Its sinks should be others than those of the round before, which are closed.
 //
 // What the round before has left beyond a limit, or of hosts that refused to be asked, is still queued, behind what was
@@ -88,12 +89,17 @@ func OpenAgain(cfg StateConfig, again Again) (*State, error) {
 // Dir is the directory.
 func (s *State) Dir() string { return s.inner.Dir() }
 
-// Config is what the crawl was begun with, for the crawl that goes on: its settings, and the state itself. Programs
-// add what settings do not hold, and may change the settings. Of a state that is new it is [DefaultConfig].
-func (s *State) Config() Config { return Config{Settings: s.inner.Config().Settings, Kept: s} }
+// Options are what the crawl was begun with, for the crawl that goes on: its settings, and the state itself. Programs
+// add what settings do not hold, and may change the settings. Of a state that is new they are zero but for the state.
+func (s *State) Options() Options {
+	o := Options{State: s}
+	settings := s.inner.Config().Settings
+	config.ToProgram(&settings, &o)
+	return o
+}
 
 // Left is what the state had when it was opened, or when a new round began: URLs that are still to be visited, and
-// pages that earlier runs of this round have visited, which count for the max_pages of the settings.
+// pages that earlier runs of this round have visited, which count for MaxPages of the options.
 func (s *State) Left() (queued, pages int64) { return s.inner.Left() }
 
 // Obtained reports whether earlier runs of this round had a page from a host.
@@ -123,34 +129,3 @@ func (s *State) Close() error { return s.inner.Close() }
 // wrong and mostly what to do. It is [fs.ErrExist] if there is a state where a new one was to be,
 // and [fs.ErrNotExist] if there is none. What was committed before is kept.
 type StateError = assembly.StateError
-
-// StateView looks at the state of a crawl, which may be under way in another process. Make
-// one by [ViewState]. It is not safe for concurrent use.
-type StateView struct{ inner *assembly.StateView }
-
-// ViewState opens a view of the state in a directory. The error is [fs.ErrNotExist] if there is none.
-func ViewState(dir string) (*StateView, error) {
-	inner, err := assembly.ViewState(dir)
-	if err != nil {
-		return nil, err
-	}
-	return &StateView{inner}, nil
-}
-
-// Settings are those of its last run.
-func (v *StateView) Settings() Settings { return v.inner.Settings() }
-
-// Seeds are the URLs that it began with, and those to which they were redirected.
-func (v *StateView) Seeds() []string { return v.inner.Seeds() }
-
-// Find is what the state has of a URL in its canonical form, as an [Explanation] has it. It
-// reads all URLs: some seconds for ten million.
-func (v *StateView) Find(url string) (KnownURL, error) { return v.inner.Find(url) }
-
-// Close ends the view.
-func (v *StateView) Close() error { return v.inner.Close() }
-
-// KnownURL is what the state of a crawl has of a URL. State is "unknown" if the crawl never took it up, "queued" if it
-// is still to be visited, and "visited"; Depth, Seed, Referrer and QueuedAt are how it came in; and VisitedAt, Round
-// (from 1), Status, Class (of its error) and Change are of the latest visit.
-type KnownURL = assembly.KnownURL

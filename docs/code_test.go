@@ -24,7 +24,7 @@ type Book struct{ Title, Price, List string }
 // below says what of it is not as it is there.
 var goCode = []any{
 	func(ctx context.Context) error {
-		c, err := crawl.New(crawl.DefaultConfig())
+		c, err := crawl.New(crawl.Options{})
 		if err != nil {
 			return err
 		}
@@ -52,7 +52,7 @@ var goCode = []any{
 			return err
 		}
 		defer books.Close()
-		cfg := crawl.DefaultConfig()
+		cfg := crawl.Options{}
 		cfg.Router, cfg.Sinks = r, []crawl.Sink{books}
 		c, err := crawl.New(cfg)
 		if err != nil {

@@ -44,10 +44,10 @@ const ceiling = 500
 // ours crawls with everything as it comes, but for what would hide the strategy.
 func ours(strategy string) func(*testing.T, string, time.Duration) {
 	return func(t *testing.T, page string, d time.Duration) {
-		cfg := crawl.DefaultConfig()
-		cfg.RateLimit.Strategy = strategy
-		cfg.RateLimit.MaxRPS = ceiling
-		cfg.Robots.Enabled = false // as Scrapy does it by default
+		cfg := crawl.Options{}
+		cfg.Politeness.Strategy = strategy
+		cfg.Politeness.MaxRPS = ceiling
+		cfg.Politeness.IgnoreRobots = true // as Scrapy does it by default
 		cfg.MaxTime = d
 		c, err := crawl.New(cfg)
 		require.NoError(t, err)

@@ -11,10 +11,10 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/treadlight/crawl"
 	"github.com/treadlight/crawl/cmd/crawl/internal/cli"
 	"github.com/treadlight/crawl/cmd/crawl/internal/flags"
 	"github.com/treadlight/crawl/cmd/crawl/internal/job"
+	"github.com/treadlight/crawl/internal/assembly"
 	"github.com/treadlight/crawl/internal/config"
 
 	"github.com/treadlight/crawl/internal/lab/testsite"
@@ -59,7 +59,7 @@ func demoFlags(length time.Duration) []config.FlagValue {
 	return []config.FlagValue{
 		{Name: "rate", Value: "2"},
 		{Name: "max-time", Value: length.String()},
-		{Name: "contact", Value: crawl.Homepage},
+		{Name: "contact", Value: assembly.Homepage},
 		{Name: "output", Value: os.DevNull},
 	}
 }

@@ -16,9 +16,9 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/treadlight/crawl"
 	"github.com/treadlight/crawl/cmd/crawl/internal/cli"
 	"github.com/treadlight/crawl/cmd/crawl/internal/flags"
+	"github.com/treadlight/crawl/internal/assembly"
 	"github.com/treadlight/crawl/internal/config"
 	"github.com/treadlight/crawl/internal/observe/console"
 )
@@ -51,14 +51,14 @@ type explaining struct {
 	seeds              []string
 	robots, control    string
 	offline, all, json bool
-	kept               *crawl.StateView // nil: none is asked
+	kept               *assembly.StateView // nil: none is asked
 }
 
 // explained is what is printed of a URL.
 type explained struct {
-	crawl.Explanation
-	Crawl *console.Host   `json:"crawl,omitempty"` // nil: no crawl was asked, or it knows nothing
-	State *crawl.KnownURL `json:"state,omitempty"` // nil: no state was asked
+	assembly.Explanation
+	Crawl *console.Host      `json:"crawl,omitempty"` // nil: no crawl was asked, or it knows nothing
+	State *assembly.KnownURL `json:"state,omitempty"` // nil: no state was asked
 }
 
 // run explains each URL of args; with kept, by the state that --state names.
@@ -73,14 +73,14 @@ func (x *explaining) run(ctx context.Context, settings *flags.Settings, kept boo
 		}
 		defer func() { err = errors.Join(err, x.kept.Close()) }()
 	}
-	cfg := crawl.ExplainConfig{Seeds: x.seeds, Offline: x.offline}
+	cfg := assembly.ExplainConfig{Seeds: x.seeds, Offline: x.offline}
 	cfg.Settings, cfg.Version = loaded.Config, cli.Version()
 	if x.robots != "" {
 		if cfg.Robots, err = os.ReadFile(x.robots); err != nil {
 			return cli.IO(err)
 		}
 	}
-	all, err := crawl.Explain(ctx, cfg, args...)
+	all, err := assembly.Explain(ctx, cfg, args...)
 	switch {
 	case errors.Is(err, context.Canceled):
 		return &cli.Error{Code: cli.CodeInterrupted, Err: errors.New("interrupted")}
@@ -92,7 +92,7 @@ func (x *explaining) run(ctx context.Context, settings *flags.Settings, kept boo
 
 // openState has a crawl that was kept say by what to explain. What is given now is stronger.
 func (x *explaining) openState(dir string, settings *flags.Settings) (_ *config.Loaded, err error) {
-	if x.kept, err = crawl.ViewState(dir); err != nil {
+	if x.kept, err = assembly.ViewState(dir); err != nil {
 		return nil, cli.IO(err)
 	}
 	saved := x.kept.Settings()
@@ -110,7 +110,7 @@ func (x *explaining) openState(dir string, settings *flags.Settings) (_ *config.
 }
 
 // print asks the crawl that runs, if there is one, and writes.
-func (x *explaining) print(ctx context.Context, all []crawl.Explanation, token string) error {
+func (x *explaining) print(ctx context.Context, all []assembly.Explanation, token string) error {
 	bad := 0
 	for _, e := range all {
 		p := explained{Explanation: e}
@@ -121,7 +121,7 @@ func (x *explaining) print(ctx context.Context, all []crawl.Explanation, token s
 			p.Crawl, err = askCrawl(ctx, x.control, token, p.Host)
 		}
 		if err == nil && e.Error == "" && x.kept != nil {
-			p.State = new(crawl.KnownURL)
+			p.State = new(assembly.KnownURL)
 			*p.State, err = x.kept.Find(p.URL)
 		}
 		if err != nil {

@@ -15,9 +15,9 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"github.com/treadlight/crawl"
 	"github.com/treadlight/crawl/cmd/crawl/internal/cli"
 	"github.com/treadlight/crawl/cmd/crawl/internal/flags"
+	"github.com/treadlight/crawl/internal/assembly"
 	"github.com/treadlight/crawl/internal/config"
 	"github.com/treadlight/crawl/internal/frontier/redis"
 )
@@ -120,7 +120,7 @@ func (o *fleetOptions) run(ctx context.Context, action string) error {
 	whole := ctx
 	ctx, cancel := context.WithTimeout(ctx, fleetPatience)
 	defer cancel()
-	fail := func(err error) error { return cli.IO(&crawl.FleetError{Job: o.Job, Err: err}) }
+	fail := func(err error) error { return cli.IO(&assembly.FleetError{Job: o.Job, Err: err}) }
 	dial := redis.Dial
 	if action == "purge" {
 		dial = redis.DialToPurge
@@ -164,11 +164,11 @@ func (o *fleetOptions) run(ctx context.Context, action string) error {
 func (o *fleetOptions) set(ctx context.Context, fleet *redis.Fleet) error {
 	before, err := fleet.Set(ctx, o.bounds)
 	if err != nil {
-		return cli.IO(&crawl.FleetError{Job: o.Job, Err: err})
+		return cli.IO(&assembly.FleetError{Job: o.Job, Err: err})
 	}
 	st, err := fleet.Status(ctx)
 	if err != nil {
-		return cli.IO(&crawl.FleetError{Job: o.Job, Err: err})
+		return cli.IO(&assembly.FleetError{Job: o.Job, Err: err})
 	}
 	for _, term := range slices.Sorted(maps.Keys(before)) {
 		cli.Say(o.Out, "%s: %s is %s, was %s\n", o.Job, term, bound(st.Terms[term]), bound(before[term]))

@@ -23,10 +23,10 @@ import (
 	"github.com/spf13/pflag"
 	"github.com/stretchr/testify/require"
 
-	"github.com/treadlight/crawl"
 	"github.com/treadlight/crawl/cmd/crawl/internal/cli"
 	"github.com/treadlight/crawl/cmd/crawl/internal/flags"
 	"github.com/treadlight/crawl/cmd/crawl/internal/job"
+	"github.com/treadlight/crawl/internal/assembly"
 	"github.com/treadlight/crawl/internal/config"
 	"github.com/treadlight/crawl/internal/lab/docpage"
 	"github.com/treadlight/crawl/internal/records/sink"
@@ -312,9 +312,9 @@ func TestExitCodes(t *testing.T) {
 		{errors.New("a bug"), cli.CodeInternal},
 		{cli.Usage(errors.New("a flag")), cli.CodeUsage},
 		{fmt.Errorf("write output: %w", full), cli.CodeIO},
-		{errors.Join(crawl.ErrUnreachable, cli.IO(full)), cli.CodeIO},
-		{fmt.Errorf("%w: why", crawl.ErrUnreachable), cli.CodeNothing},
-		{fmt.Errorf("%w: why", crawl.ErrBlocked), cli.CodeBlocked},
+		{errors.Join(assembly.ErrUnreachable, cli.IO(full)), cli.CodeIO},
+		{fmt.Errorf("%w: why", assembly.ErrUnreachable), cli.CodeNothing},
+		{fmt.Errorf("%w: why", assembly.ErrBlocked), cli.CodeBlocked},
 		{job.ErrForced, cli.CodeForced},
 		{context.Canceled, cli.CodeForced},
 	} {

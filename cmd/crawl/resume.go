@@ -6,10 +6,10 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/treadlight/crawl"
 	"github.com/treadlight/crawl/cmd/crawl/internal/cli"
 	"github.com/treadlight/crawl/cmd/crawl/internal/flags"
 	"github.com/treadlight/crawl/cmd/crawl/internal/job"
+	"github.com/treadlight/crawl/internal/assembly"
 	"github.com/treadlight/crawl/internal/frontier/disk"
 )
 
@@ -20,14 +20,14 @@ func resumeCommand(s cli.Streams) *cobra.Command {
 	settings := flags.AddAll(cmd, true)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		j := &job.Job{Options: job.Options{Streams: s, Resumed: true}}
-		return j.GoOnIn(cmd.Context(), settings, args[0], crawl.OpenState)
+		return j.GoOnIn(cmd.Context(), settings, args[0], assembly.OpenState)
 	}
 	return cmd
 }
 
 // againCommand visits anew what a crawl has visited.
 func againCommand(s cli.Streams) *cobra.Command {
-	var again crawl.Again
+	var again assembly.Again
 	cmd := verb("again")
 	cmd.Args, cmd.ValidArgsFunction = flags.OneDir("again"), flags.CompleteDirs
 	cmd.Flags().DurationVar(&again.MaxAge, "max-age", 0, "ask only for what was answered longer ago than that `time`, or not at all; 0 = for everything")
@@ -38,8 +38,8 @@ func againCommand(s cli.Streams) *cobra.Command {
 			return cli.Usagef("--max-age is %v: give a time above zero, such as 24h", again.MaxAge)
 		}
 		j := &job.Job{Options: job.Options{Streams: s, Resumed: true, Again: true}}
-		return j.GoOnIn(cmd.Context(), settings, args[0], func(cfg crawl.StateConfig) (*crawl.State, error) {
-			return crawl.OpenAgain(cfg, again)
+		return j.GoOnIn(cmd.Context(), settings, args[0], func(cfg assembly.StateConfig) (*assembly.State, error) {
+			return assembly.OpenAgain(cfg, again)
 		})
 	}
 	return cmd

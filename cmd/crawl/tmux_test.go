@@ -22,10 +22,10 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/treadlight/crawl"
 	"github.com/treadlight/crawl/cmd/crawl/internal/cli"
 	"github.com/treadlight/crawl/cmd/crawl/internal/view"
 	"github.com/treadlight/crawl/internal/lab/testsite"
+	"github.com/treadlight/crawl/internal/pipeline"
 )
 
 // pane is a terminal of tmux with a shell in it.
@@ -353,7 +353,7 @@ func TestFiguresAreTheSameEverywhere(t *testing.T) {
 	said := &proc.err
 	require.True(t, proc.until(steering), "%s", said)
 	console := steering.FindStringSubmatch(said.String())[1]
-	snapshot := func() (s crawl.Snapshot) {
+	snapshot := func() (s pipeline.Snapshot) {
 		require.NoError(t, json.Unmarshal([]byte(get(t, console+"api/snapshot")), &s))
 		return s
 	}

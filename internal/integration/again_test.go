@@ -181,7 +181,7 @@ func TestArchivesOpenNothing(t *testing.T) {
 		cfg := assembly.DefaultConfig()
 		cfg.Fetch.Headers = []string{"X-Plain: plain", "X-Odd: ${SECRET_OF_TEST}", "X-Api-Key: hunter2-key"}
 		cfg.Hosts = []config.Host{{Match: "a.test", InitialRPS: 1, MinRPS: 1, MaxRPS: 1, Headers: []string{"X-Site: hunter2-site"}, Auth: "reader:hunter2"}}
-		archive, err := crawl.OpenArchive(crawl.ArchiveConfig{Dir: dir, Settings: cfg.Settings})
+		archive, err := assembly.OpenArchive(assembly.ArchiveConfig{Dir: dir, Settings: cfg.Settings})
 		require.NoError(t, err)
 		cfg.Archives = []crawl.Sink{archive}
 		runOver(t, cfg, net.DialContext, "http://a.test/")

@@ -32,9 +32,9 @@ func robotsAt(t *testing.T, answer http.HandlerFunc) string {
 	return srv.URL
 }
 
-func explain(t *testing.T, cfg crawl.ExplainConfig, url string) crawl.Explanation {
+func explain(t *testing.T, cfg assembly.ExplainConfig, url string) assembly.Explanation {
 	t.Helper()
-	all, err := crawl.Explain(t.Context(), cfg, url)
+	all, err := assembly.Explain(t.Context(), cfg, url)
 	require.NoError(t, err)
 	require.Len(t, all, 1)
 	return all[0]
@@ -61,7 +61,7 @@ func TestExplainRobots(t *testing.T) {
 		"busy":   {func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusTooManyRequests) }, "unknown", "robots.txt cannot be had yet: status 429"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			cfg := crawl.ExplainConfig{Config: crawl.DefaultConfig()}
+			cfg := assembly.ExplainConfig{Config: assembly.DefaultConfig()}
 			cfg.RateLimit.InitialRPS, cfg.RateLimit.MaxRPS = 1000, 1000
 			e := explain(t, cfg, robotsAt(t, c.answer)+"/moved")
 			require.Equal(t, c.verdict, e.Robots.Verdict)
@@ -74,7 +74,7 @@ func TestExplainRobots(t *testing.T) {
 // TestExplainAsksNobody when it is told so, or when the settings do not ask for rules.
 func TestExplainAsksNobody(t *testing.T) {
 	url := robotsAt(t, func(_ http.ResponseWriter, r *http.Request) { t.Errorf("asked for %s", r.URL) })
-	cfg := crawl.ExplainConfig{Config: crawl.DefaultConfig(), Offline: true}
+	cfg := assembly.ExplainConfig{Config: assembly.DefaultConfig(), Offline: true}
 	require.Equal(t, "unknown", explain(t, cfg, url).Robots.Verdict)
 	cfg.Offline, cfg.Robots = false, []byte("User-agent: *\nDisallow: /\n")
 	require.Equal(t, "refused", explain(t, cfg, url).Robots.Verdict)
@@ -84,28 +84,28 @@ func TestExplainAsksNobody(t *testing.T) {
 
 // TestExplainScope: a seed is in even where a link would not be.
 func TestExplainScope(t *testing.T) {
-	cfg := crawl.ExplainConfig{Config: crawl.DefaultConfig(), Offline: true, Seeds: []string{"example.com/a?utm_source=x"}}
+	cfg := assembly.ExplainConfig{Config: assembly.DefaultConfig(), Offline: true, Seeds: []string{"example.com/a?utm_source=x"}}
 	cfg.Depth, cfg.Scope.Include, cfg.Scope.Canonical = 0, []string{"/never/"}, []string{"tracking"}
-	require.Equal(t, crawl.ExplainScope{In: true, Reason: "it is a seed"}, explain(t, cfg, "https://example.com/a").Scope)
-	require.Equal(t, crawl.ExplainScope{Reason: "depth 1 > 0"}, explain(t, cfg, "https://example.com/b").Scope)
+	require.Equal(t, assembly.ExplainScope{In: true, Reason: "it is a seed"}, explain(t, cfg, "https://example.com/a").Scope)
+	require.Equal(t, assembly.ExplainScope{Reason: "depth 1 > 0"}, explain(t, cfg, "https://example.com/b").Scope)
 	cfg.Depth = -1
-	require.Equal(t, crawl.ExplainScope{Reason: "matches no include pattern"}, explain(t, cfg, "https://example.com/b").Scope)
+	require.Equal(t, assembly.ExplainScope{Reason: "matches no include pattern"}, explain(t, cfg, "https://example.com/b").Scope)
 	cfg.Scope.Exclude = []string{"/a$"}
-	require.Equal(t, crawl.ExplainScope{Reason: "excluded by //a$/"}, explain(t, cfg, "https://example.com/a").Scope)
+	require.Equal(t, assembly.ExplainScope{Reason: "excluded by //a$/"}, explain(t, cfg, "https://example.com/a").Scope)
 }
 
 func TestExplainMistakes(t *testing.T) {
-	cfg := crawl.ExplainConfig{Config: crawl.DefaultConfig(), Offline: true, Seeds: []string{"mailto:a"}}
-	_, err := crawl.Explain(t.Context(), cfg, "example.com")
-	require.ErrorIs(t, err, crawl.ErrSeed)
+	cfg := assembly.ExplainConfig{Config: assembly.DefaultConfig(), Offline: true, Seeds: []string{"mailto:a"}}
+	_, err := assembly.Explain(t.Context(), cfg, "example.com")
+	require.ErrorIs(t, err, assembly.ErrSeed)
 	cfg.Seeds, cfg.Concurrency = nil, 0
-	_, err = crawl.Explain(t.Context(), cfg, "example.com")
+	_, err = assembly.Explain(t.Context(), cfg, "example.com")
 	require.ErrorContains(t, err, "concurrency")
 
-	cfg = crawl.ExplainConfig{Config: crawl.DefaultConfig()}
+	cfg = assembly.ExplainConfig{Config: assembly.DefaultConfig()}
 	ctx, cancel := context.WithCancel(t.Context())
 	url := robotsAt(t, func(_ http.ResponseWriter, r *http.Request) { cancel(); <-r.Context().Done() })
-	_, err = crawl.Explain(ctx, cfg, url)
+	_, err = assembly.Explain(ctx, cfg, url)
 	require.ErrorIs(t, err, context.Canceled)
 }
 

@@ -437,8 +437,8 @@ func TestMemoryThatIsNone(t *testing.T) {
 	c := newOver(t, cfg, cfg.Dial)
 	err := c.Run(t.Context(), "http://127.0.0.1:1/")
 	require.ErrorContains(t, err, "ratelimit.remember: "+cfg.RateLimit.Remember+" is no regular file")
-	require.EqualError(t, crawl.CheckMemory(&cfg.Settings), err.Error())
+	require.EqualError(t, assembly.CheckMemory(&cfg.Settings), err.Error())
 	require.Zero(t, c.Snapshot().Requests)
 	cfg.RateLimit.Strategy = "off"
-	require.NoError(t, crawl.CheckMemory(&cfg.Settings), "which nobody reads")
+	require.NoError(t, assembly.CheckMemory(&cfg.Settings), "which nobody reads")
 }

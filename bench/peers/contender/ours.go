@@ -60,9 +60,9 @@ func profile(path string) (stop func() error, err error) {
 const outOfReach = 10_000
 
 func crawlOnce(o options) (crawl.Snapshot, error) {
-	cfg := crawl.DefaultConfig()
-	cfg.RateLimit.Strategy = o.strategy
-	cfg.RateLimit.InitialRPS, cfg.RateLimit.MaxRPS = outOfReach, outOfReach
+	cfg := crawl.Options{}
+	cfg.Politeness.Strategy = o.strategy
+	cfg.Politeness.InitialRPS, cfg.Politeness.MaxRPS = outOfReach, outOfReach
 	cfg.Concurrency, cfg.PerHostMax = o.inFlight, o.inFlight
 	out, err := sink.New(io.Discard, sink.Config{})
 	if err != nil {

@@ -17,14 +17,28 @@ import (
 //	<!-- end of NAME -->
 func Check(tb testing.TB, page, name, want string) {
 	tb.Helper()
+	Between(tb, page, "<!-- "+name+": generated, see `make docs` -->\n", "<!-- end of "+name+" -->\n", want)
+}
+
+// File is Check for a file that is generated whole.
+func File(tb testing.TB, page, want string) {
+	tb.Helper()
+	Between(tb, page, "", "", want)
+}
+
+// Between is Check for a part between two texts, each with the end of its line.
+func Between(tb testing.TB, page, begin, end, want string) {
+	tb.Helper()
 	path := filepath.Join(Root(tb), filepath.FromSlash(page))
 	text, err := os.ReadFile(path)
 	if err != nil {
 		tb.Fatal(err)
 	}
-	begin, end := "<!-- "+name+": generated, see `make docs` -->\n", "<!-- end of "+name+" -->\n"
 	before, rest, begun := strings.Cut(string(text), begin)
 	have, after, ended := strings.Cut(rest, end)
+	if end == "" {
+		have, after = rest, ""
+	}
 	if !begun || !ended {
 		tb.Fatalf("%s has no lines %q and %q", page, begin, end)
 	}
@@ -37,7 +51,7 @@ func Check(tb testing.TB, page, name, want string) {
 		}
 	default:
 		line, wrote, should := firstDifference(have, want)
-		tb.Errorf("%s is out of date: `make docs` writes it anew. Line %d of %s is\n%s\nand should be\n%s", page, line, name, wrote, should)
+		tb.Errorf("%s is out of date: `make docs` writes it anew. Line %d of that part is\n%s\nand should be\n%s", page, line, wrote, should)
 	}
 }
 

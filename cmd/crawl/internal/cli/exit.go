@@ -12,7 +12,7 @@ import (
 	"strings"
 	"syscall"
 
-	"github.com/treadlight/crawl"
+	"github.com/treadlight/crawl/internal/assembly"
 	"github.com/treadlight/crawl/internal/records/sink"
 )
 
@@ -57,11 +57,11 @@ var Codes = []Code{
 	{CodeInternal, Restart, false, nil, "an internal error: please report it"},
 	{CodeUsage, Failure, false, nil, "usage or configuration: a flag, a setting or a seed is wrong"},
 	{CodeIO, Failure, false, nil, "a file, an output or the state of the crawl could not be read or written"},
-	{CodeNothing, Failure, true, []error{crawl.ErrUnreachable, ErrNothing}, "nothing was obtained: no URL was answered with a page, because nobody answered, all answers were refusals or errors, or robots.txt or --exclude leaves nothing"},
+	{CodeNothing, Failure, true, []error{assembly.ErrUnreachable, ErrNothing}, "nothing was obtained: no URL was answered with a page, because nobody answered, all answers were refusals or errors, or robots.txt or --exclude leaves nothing"},
 	{CodeLimit, Success, true, nil, "--max-time, or another limit that was not asked for as the goal, cut the crawl off"},
 	{CodeInterrupted, Success, false, nil, "interrupted: what was under way was finished, or stays queued; a crawl with a state can be resumed"},
 	{CodeForced, Restart, false, nil, "interrupted twice: what was under way was given up; a crawl with a state can be resumed"},
-	{CodeBlocked, Success, true, []error{crawl.ErrBlocked}, "URLs are left, all on hosts that refuse requests for now; a crawl with a state can be resumed"},
+	{CodeBlocked, Success, true, []error{assembly.ErrBlocked}, "URLs are left, all on hosts that refuse requests for now; a crawl with a state can be resumed"},
 	{CodeFindings, Restart, false, nil, "findings: kept for audits, no command ends with it yet"},
 }
 
@@ -149,7 +149,7 @@ func CodeOf(err error) int {
 	if e, ok := errors.AsType[*Error](err); ok {
 		return e.Code
 	}
-	if Has[*sink.WriteError](err) || Has[*crawl.StateError](err) || Has[*crawl.FleetError](err) {
+	if Has[*sink.WriteError](err) || Has[*assembly.StateError](err) || Has[*assembly.FleetError](err) {
 		return CodeIO
 	}
 	for _, c := range Codes {

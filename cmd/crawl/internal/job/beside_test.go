@@ -18,11 +18,11 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/treadlight/crawl"
 	"github.com/treadlight/crawl/cmd/crawl/internal/cli"
 	"github.com/treadlight/crawl/cmd/crawl/internal/view"
 	"github.com/treadlight/crawl/internal/frontier"
 	"github.com/treadlight/crawl/internal/pipeline"
+	"github.com/treadlight/crawl/internal/ratelimit"
 	"github.com/treadlight/crawl/internal/ratelimit/breaker"
 	"github.com/treadlight/crawl/internal/ratelimit/control"
 	"github.com/treadlight/crawl/internal/records/sink"
@@ -219,8 +219,8 @@ func TestStatsFile(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "stats.json")
 	s, err := openStats(path, io.Discard)
 	require.NoError(t, err)
-	snap := &crawl.Snapshot{Hosts: []frontier.HostState{{Host: "a.test", Pages: 7}}}
-	s.snapshot = func() crawl.Snapshot { return *snap }
+	snap := &pipeline.Snapshot{Hosts: []frontier.HostState{{Host: "a.test", Pages: 7}}}
+	s.snapshot = func() pipeline.Snapshot { return *snap }
 	padding := strings.Repeat("x", view.StatsTail/2)
 	for i := range 5 { // more than the tail that is read
 		snap.Pages, snap.Reason, snap.State = int64(i), padding, pipeline.EndInterrupted
@@ -245,7 +245,7 @@ func TestStatsInterval(t *testing.T) {
 		var b bytes.Buffer
 		s, err := openStats("-", &b)
 		require.NoError(t, err)
-		s.snapshot = func() crawl.Snapshot { return crawl.Snapshot{} }
+		s.snapshot = func() pipeline.Snapshot { return pipeline.Snapshot{} }
 		ctx, cancel := context.WithTimeout(t.Context(), 35*time.Second)
 		defer cancel()
 		require.NoError(t, s.run(ctx, 10*time.Second))
@@ -258,7 +258,7 @@ func TestStatsInterval(t *testing.T) {
 func TestStatsFull(t *testing.T) {
 	s, err := openStats("-", brokenWriter{syscall.ENOSPC})
 	require.NoError(t, err)
-	s.snapshot = func() crawl.Snapshot { return crawl.Snapshot{} }
+	s.snapshot = func() pipeline.Snapshot { return pipeline.Snapshot{} }
 	err = s.run(t.Context(), time.Nanosecond)
 	require.EqualError(t, err, "write --stats standard output: no space left on device: free some room there, or name another place")
 	require.Equal(t, cli.CodeIO, cli.CodeOf(err))
@@ -272,7 +272,7 @@ func FuzzLastSnapshot(f *testing.F) {
 	f.Fuzz(func(t *testing.T, before []byte) {
 		got, err := view.LastSnapshot(bytes.NewReader(before))
 		require.Equal(t, err == nil, got != nil)
-		line, err := json.Marshal(&crawl.Snapshot{Pages: 42, State: pipeline.EndBlocked})
+		line, err := json.Marshal(&pipeline.Snapshot{Pages: 42, State: pipeline.EndBlocked})
 		require.NoError(t, err)
 		got, err = view.LastSnapshot(bytes.NewReader(append(append(before, '\n'), line...)))
 		require.NoError(t, err)
@@ -281,7 +281,7 @@ func FuzzLastSnapshot(f *testing.F) {
 }
 
 // refusal is an event as the engine tells it.
-var refusal = crawl.Event{
+var refusal = ratelimit.Event{
 	Time: time.Date(2026, 3, 1, 12, 0, 0, 250_000_000, time.UTC), Domain: "a.test", Cause: control.CauseRefused, State: breaker.Open,
 	FromRPS: 19.4, HoldMS: 1200, Text: "the host refused at 19.4/s: nothing for 1.2s, then one trial",
 }

@@ -21,11 +21,12 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/treadlight/crawl"
 	"github.com/treadlight/crawl/cmd/crawl/internal/cli"
 	"github.com/treadlight/crawl/cmd/crawl/internal/flags"
+	"github.com/treadlight/crawl/internal/assembly"
 	"github.com/treadlight/crawl/internal/config"
 	"github.com/treadlight/crawl/internal/pipeline"
+	"github.com/treadlight/crawl/internal/ratelimit"
 	"github.com/treadlight/crawl/internal/records/sink"
 )
 
@@ -48,10 +49,10 @@ type Options struct {
 type Job struct {
 	Options
 
-	dir       string       // of the state that is opened to go on with it
-	own       bool         // of several processes, and the records are in a file named after this one
-	state     *crawl.State // nil = there is none
-	moreSeeds bool         // of a crawl that is resumed: there are seeds that earlier runs were not given
+	dir       string          // of the state that is opened to go on with it
+	own       bool            // of several processes, and the records are in a file named after this one
+	state     *assembly.State // nil = there is none
+	moreSeeds bool            // of a crawl that is resumed: there are seeds that earlier runs were not given
 
 	began   time.Time
 	late    *time.Timer // ends a start that takes too long
@@ -63,10 +64,10 @@ type Job struct {
 	in      *seedSource   // of --input-file, or empty
 	stats   *statsWriter
 	events  *eventsWriter
-	out     *destination   // of --output
-	archive *destination   // of --warc; nil = there is none beside the output
-	console *crawl.Console // of --listen; nil = there is none
-	tty     *os.File       // the keyboard, if that is not standard input
+	out     *destination      // of --output
+	archive *destination      // of --warc; nil = there is none beside the output
+	console *assembly.Console // of --listen; nil = there is none
+	tty     *os.File          // the keyboard, if that is not standard input
 
 	deadline *shutdownDeadline // of the crawl, once it runs
 	cut      atomic.Bool       // the process ends before the crawl has
@@ -77,7 +78,7 @@ var ErrNoSeeds = errors.New("no seeds: name at least one URL, or a file of them 
 
 // Run crawls and reports. The error carries the exit code, of a crawl that was ended by a limit or a signal too.
 func (j *Job) Run(ctx context.Context) error {
-	if err := crawl.Check(j.Seeds...); err != nil {
+	if err := assembly.Check(j.Seeds...); err != nil {
 		return cli.Usage(err)
 	}
 	// A reader that goes away is an error to tell, like any other end of the output; by default it would end the
@@ -147,7 +148,7 @@ func (j *Job) open() (err error) {
 	if j.in, err = openSeeds(seeds, j.Streams.In, j.log); err != nil {
 		return err
 	}
-	if err := crawl.CheckMemory(j.Settings); err != nil {
+	if err := assembly.CheckMemory(j.Settings); err != nil {
 		return cli.IO(err)
 	}
 	if err := j.openState(); err != nil {
@@ -160,7 +161,7 @@ func (j *Job) open() (err error) {
 		return err
 	}
 	if listen := j.Settings.Listen; listen.Addr != "" { // one that is taken is to cost nothing
-		j.console, err = crawl.Listen(crawl.ListenConfig{
+		j.console, err = assembly.Listen(assembly.ListenConfig{
 			Addr: listen.Addr, Token: listen.Token, Version: cli.Version(), Log: j.log, OnStop: func() { j.in.stop() },
 		})
 		if err != nil {
@@ -195,7 +196,7 @@ func (j *Job) abandon() error {
 }
 
 // onEvent is who wants to know of events; nil if nobody does, see [eventsWriter.hook].
-func (j *Job) onEvent() func(crawl.Event) {
+func (j *Job) onEvent() func(ratelimit.Event) {
 	file := j.events.hook()
 	switch {
 	case j.console == nil:
@@ -203,7 +204,7 @@ func (j *Job) onEvent() func(crawl.Event) {
 	case file == nil:
 		return j.console.Event
 	}
-	return func(e crawl.Event) {
+	return func(e ratelimit.Event) {
 		file(e)
 		j.console.Event(e)
 	}
@@ -211,21 +212,21 @@ func (j *Job) onEvent() func(crawl.Event) {
 
 // crawl crawls between what is open, closes it, and tells a person how it went.
 func (j *Job) crawl(ctx context.Context) error {
-	cfg := crawl.Config{
+	cfg := assembly.Config{
 		Settings: *j.Settings, OnEvent: j.onEvent(), Version: cli.Version(), Log: j.log, Kept: j.state, Join: j.Join, Began: j.began,
 	}
 	switch {
 	case j.Settings.Output.Format == string(sink.WARC):
-		cfg.Archives = []crawl.Sink{j.out}
+		cfg.Archives = []sink.Sink{j.out}
 	case j.archive != nil:
-		cfg.Archives = []crawl.Sink{j.archive}
+		cfg.Archives = []sink.Sink{j.archive}
 		fallthrough
 	default:
-		cfg.Sinks = []crawl.Sink{j.out}
+		cfg.Sinks = []sink.Sink{j.out}
 	}
-	c, err := crawl.New(cfg)
+	c, err := assembly.New(cfg)
 	switch {
-	case cli.Has[*crawl.FleetError](err):
+	case cli.Has[*assembly.FleetError](err):
 		return errors.Join(cli.IO(err), j.abandon())
 	case err != nil:
 		return errors.Join(flags.Wrong(err), j.abandon())
@@ -255,7 +256,7 @@ func (j *Job) crawl(ctx context.Context) error {
 }
 
 // supervise runs the crawl, and beside it signals, progress, and snapshots.
-func (j *Job) supervise(ctx context.Context, c *crawl.Crawler) error {
+func (j *Job) supervise(ctx context.Context, c *assembly.Crawler) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	// What runs beside the crawl stays until the crawl has returned: while it is being given up, a third interrupt
@@ -312,7 +313,7 @@ func (j *Job) supervise(ctx context.Context, c *crawl.Crawler) error {
 
 // reloader is what SIGHUP asks for; nil if there is no file to read again. Flags and variables stay stronger than the
 // file. Whatever is wrong with the file, the crawl goes on as it was.
-func (j *Job) reloader(c *crawl.Crawler) func() {
+func (j *Job) reloader(c *assembly.Crawler) func() {
 	if j.Reread == nil {
 		return nil
 	}
@@ -352,13 +353,13 @@ func (j *Job) reloader(c *crawl.Crawler) func() {
 
 // explain adds to the end of a crawl what a person needs to mend it.
 func (j *Job) explain(err error, end pipeline.End) error {
-	if cli.Has[*crawl.StateError](err) {
+	if cli.Has[*assembly.StateError](err) {
 		return fmt.Errorf("%w: when that is mended, go on with '%s'", err, j.goOn(pipeline.EndFailed, ""))
 	}
 	if e, ok := errors.AsType[*sink.WriteError](err); ok && !errors.Is(e, syscall.EPIPE) {
 		return cli.IOf("%s; %s", cli.Message(e), j.afterWriteError(e))
 	}
-	switch unreachable := errors.Is(err, crawl.ErrUnreachable); {
+	switch unreachable := errors.Is(err, assembly.ErrUnreachable); {
 	case j.in.failed != nil && (err == nil || unreachable):
 		return cli.IO(j.in.failed)
 	case unreachable && len(j.Seeds)+j.in.good == 0:
@@ -370,7 +371,7 @@ func (j *Job) explain(err error, end pipeline.End) error {
 		return fmt.Errorf("%w%s", err, j.out.failures())
 	case end == pipeline.EndUnruled:
 		return fmt.Errorf("%w; its pages are not asked for without it: try again later, or give --no-robots for a site of your own", err)
-	case errors.Is(err, crawl.ErrBlocked):
+	case errors.Is(err, assembly.ErrBlocked):
 		return fmt.Errorf("%w; max_blocked says how long to wait for them", err)
 	}
 	return err
@@ -395,7 +396,7 @@ func (j *Job) afterWriteError(e *sink.WriteError) string {
 // ended is the error of a crawl that ended without one: the exit code of its end. It obtained something if it has a
 // page, with its earlier runs, or one that the settings kept out. A process of several need not have any, nor need a
 // round in which nothing was due.
-func (j *Job) ended(final *crawl.Snapshot) error {
+func (j *Job) ended(final *pipeline.Snapshot) error {
 	obtained := final.Pages > 0 || j.out.good || j.Settings.Fleet.Shared()
 	if j.Resumed {
 		_, before := j.state.Left()

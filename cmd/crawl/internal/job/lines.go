@@ -12,9 +12,10 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/treadlight/crawl"
 	"github.com/treadlight/crawl/cmd/crawl/internal/cli"
 	"github.com/treadlight/crawl/internal/clock"
+	"github.com/treadlight/crawl/internal/pipeline"
+	"github.com/treadlight/crawl/internal/ratelimit"
 )
 
 // lineFile is a file that JSON lines are added to, or a stream that is not ours and stays open.
@@ -42,7 +43,7 @@ func openLines(what, path, streamName string, stream io.Writer) (lineFile, error
 // statsWriter writes snapshots as JSON, one per line: every interval, on SIGUSR1, and once at the end. Without
 // --stats it does nothing. It is safe for concurrent use once snapshot is set.
 type statsWriter struct {
-	snapshot func() crawl.Snapshot
+	snapshot func() pipeline.Snapshot
 
 	mu sync.Mutex // guards what follows
 	lineFile
@@ -107,7 +108,7 @@ const (
 type eventsWriter struct {
 	lineFile
 	log     *slog.Logger
-	queue   chan crawl.Event
+	queue   chan ratelimit.Event
 	dropped atomic.Int64
 
 	// Of run alone, and of others once it has returned.
@@ -119,16 +120,16 @@ type eventsWriter struct {
 
 func openEvents(path string, stderr io.Writer, log *slog.Logger) (*eventsWriter, error) {
 	f, err := openLines("output.events", path, "standard error", stderr)
-	return &eventsWriter{lineFile: f, log: log, queue: make(chan crawl.Event, eventsQueued)}, err
+	return &eventsWriter{lineFile: f, log: log, queue: make(chan ratelimit.Event, eventsQueued)}, err
 }
 
 // hook is what takes the events, without waiting; nil if nobody wants them, so that the engine does not even put them
 // into words.
-func (e *eventsWriter) hook() func(crawl.Event) {
+func (e *eventsWriter) hook() func(ratelimit.Event) {
 	if e.name == "" {
 		return nil
 	}
-	return func(event crawl.Event) {
+	return func(event ratelimit.Event) {
 		select {
 		case e.queue <- event:
 		default:
@@ -182,10 +183,10 @@ type droppedLine struct {
 // stamp is RFC 3339 with milliseconds.
 func stamp(t time.Time) string { return t.UTC().Format("2006-01-02T15:04:05.000Z07:00") }
 
-func (e *eventsWriter) add(event crawl.Event) {
+func (e *eventsWriter) add(event ratelimit.Event) {
 	e.addLine(struct { // every time as long as the others
 		Time string `json:"time"`
-		crawl.Event
+		ratelimit.Event
 	}{stamp(event.Time), event})
 	e.waiting++
 	if e.buf.Len() >= eventsBuffer {

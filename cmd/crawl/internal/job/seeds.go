@@ -13,8 +13,8 @@ import (
 	"sync"
 	"unicode"
 
-	"github.com/treadlight/crawl"
 	"github.com/treadlight/crawl/cmd/crawl/internal/cli"
+	"github.com/treadlight/crawl/internal/assembly"
 )
 
 const (
@@ -102,7 +102,7 @@ func (s *seedSource) name() string {
 }
 
 // crawl runs c on the seeds of the arguments and then those of the files.
-func (s *seedSource) crawl(ctx context.Context, c *crawl.Crawler, seeds []string) error {
+func (s *seedSource) crawl(ctx context.Context, c *assembly.Crawler, seeds []string) error {
 	if s.files == nil {
 		return c.Run(ctx, seeds...)
 	}
@@ -165,7 +165,7 @@ func (s *seedSource) check(line *seedLine) bool {
 	}
 	err := line.err
 	if err == nil {
-		err = crawl.Check(line.text)
+		err = assembly.Check(line.text)
 	}
 	if err == nil {
 		s.good++

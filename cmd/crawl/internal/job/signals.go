@@ -10,9 +10,9 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/treadlight/crawl"
 	"github.com/treadlight/crawl/cmd/crawl/internal/cli"
 	"github.com/treadlight/crawl/cmd/crawl/internal/view"
+	"github.com/treadlight/crawl/internal/assembly"
 	"github.com/treadlight/crawl/internal/pipeline"
 )
 
@@ -201,9 +201,9 @@ func (j *Job) await(ctx context.Context) error {
 		tell: func() error { j.log.Info("still waiting", slog.String("job", j.Settings.Fleet.Job)); return nil },
 	})
 	defer w.end()
-	err := crawl.AwaitJob(waiting, j.Settings, j.log)
+	err := assembly.AwaitJob(waiting, j.Settings, j.log)
 	switch {
-	case errors.Is(err, crawl.ErrJobComplete):
+	case errors.Is(err, assembly.ErrJobComplete):
 		j.log.Info("the job is complete: there is nothing left to do. Give URLs that are new to it to go on, or have 'crawl fleet purge' forget it", slog.String("job", j.Settings.Fleet.Job))
 		return &cli.Error{Code: cli.CodeDone}
 	case waiting.Err() != nil:
@@ -273,7 +273,7 @@ func cutCode(end pipeline.End, forced bool) int {
 }
 
 // cutOff ends the process, with a word about it if that can be said.
-func (j *Job) cutOff(c *crawl.Crawler, live *view.Live, forced bool) {
+func (j *Job) cutOff(c *assembly.Crawler, live *view.Live, forced bool) {
 	live.Abort()
 	code := make(chan int, 1)
 	told := make(chan struct{})

@@ -13,9 +13,9 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/treadlight/crawl"
 	"github.com/treadlight/crawl/cmd/crawl/internal/cli"
 	"github.com/treadlight/crawl/cmd/crawl/internal/flags"
+	"github.com/treadlight/crawl/internal/assembly"
 	"github.com/treadlight/crawl/internal/config"
 	"github.com/treadlight/crawl/internal/records/sink"
 )
@@ -82,7 +82,7 @@ func settleWorker(cfg *config.Config) {
 // openState makes the state of a crawl that is to be kept, if it is not there already to be resumed.
 func (j *Job) openState() (err error) {
 	if j.state == nil && j.Settings.State.Dir != "" {
-		j.state, err = crawl.NewState(crawl.StateConfig{
+		j.state, err = assembly.NewState(assembly.StateConfig{
 			Dir: j.Settings.State.Dir, Overwrite: j.Settings.Output.Overwrite, Version: cli.Version(), Log: j.log,
 		})
 	}
@@ -101,7 +101,7 @@ func (j *Job) openState() (err error) {
 }
 
 // GoOnIn opens a state and runs the crawl in it.
-func (j *Job) GoOnIn(ctx context.Context, settings *flags.Settings, dir string, open func(crawl.StateConfig) (*crawl.State, error)) error {
+func (j *Job) GoOnIn(ctx context.Context, settings *flags.Settings, dir string, open func(assembly.StateConfig) (*assembly.State, error)) error {
 	// What is wrong with a flag is told before anything is touched, and how messages are to look is needed before the
 	// settings of the first run can be had.
 	given, err := flags.Load(config.Sources{File: settings.File, Flags: settings.Given})
@@ -119,7 +119,7 @@ func (j *Job) GoOnIn(ctx context.Context, settings *flags.Settings, dir string, 
 		return j.told(err)
 	}
 	j.log.Debug("opening the state", slog.String("state", dir))
-	if j.state, err = open(crawl.StateConfig{Dir: dir, Version: cli.Version(), Log: j.log}); err != nil {
+	if j.state, err = open(assembly.StateConfig{Dir: dir, Version: cli.Version(), Log: j.log}); err != nil {
 		return end(err)
 	}
 	saved := j.state.Config().Settings
@@ -223,7 +223,7 @@ func (j *Job) seedFiles() []string {
 // claim is what the state calls the output at a path, with a lock on it if this process is not to share it; and, if the
 // output is gone on with, how far the state has it. To take one that is not known for one of which nothing is certain
 // would empty it.
-func (j *Job) claim(path string, alone, goOn bool) (w *destination, at crawl.Position, err error) {
+func (j *Job) claim(path string, alone, goOn bool) (w *destination, at sink.Position, err error) {
 	w = &destination{name: recordsName(j.state, path)}
 	if alone {
 		w.lock, err = lockOwn(path, j.Settings.Fleet.Worker)
@@ -298,7 +298,7 @@ func (j *Job) openSink() (*destination, error) {
 // resumed.
 func (j *Job) openArchive(dir string) (*destination, error) {
 	one, shared := j.Settings.Output.OneArchive(), j.Settings.Fleet.Shared()
-	cfg := crawl.ArchiveConfig{Dir: dir, File: one, GoOn: shared, Settings: *j.Settings, Version: cli.Version()}
+	cfg := assembly.ArchiveConfig{Dir: dir, File: one, GoOn: shared, Settings: *j.Settings, Version: cli.Version()}
 	if shared && !one { // it is named after this process
 		if err := os.MkdirAll(dir, 0o777); err != nil { // less what the user's mask forbids
 			return nil, cli.Open("the archives", err)
@@ -312,7 +312,7 @@ func (j *Job) openArchive(dir string) (*destination, error) {
 		}
 	}
 	if err == nil {
-		w.Durable, err = crawl.OpenArchive(cfg)
+		w.Durable, err = assembly.OpenArchive(cfg)
 	}
 	if err != nil {
 		_ = w.Close() // nothing was written
@@ -334,7 +334,7 @@ func (j *Job) archiveDir() string {
 
 // recordsName is what a state calls the file of the records, whatever the working directory of a run is and wherever
 // the state has been moved with the file in it.
-func recordsName(state *crawl.State, path string) string {
+func recordsName(state *assembly.State, path string) string {
 	if state == nil || path == sink.Stdout {
 		return path
 	}

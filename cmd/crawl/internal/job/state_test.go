@@ -9,8 +9,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/treadlight/crawl"
 	"github.com/treadlight/crawl/cmd/crawl/internal/cli"
+	"github.com/treadlight/crawl/internal/assembly"
 	"github.com/treadlight/crawl/internal/config"
 	"github.com/treadlight/crawl/internal/pipeline"
 	"github.com/treadlight/crawl/internal/records/sink"
@@ -75,7 +75,7 @@ func TestShellWord(t *testing.T) {
 func TestRecordsName(t *testing.T) {
 	require.Equal(t, "x.jsonl", recordsName(nil, "x.jsonl"))
 	dir := t.TempDir()
-	st, err := crawl.NewState(crawl.StateConfig{Dir: dir})
+	st, err := assembly.NewState(assembly.StateConfig{Dir: dir})
 	require.NoError(t, err)
 	defer func() { require.NoError(t, st.Close()) }()
 	require.Equal(t, "-", recordsName(st, "-"))
@@ -88,7 +88,7 @@ func TestRecordsName(t *testing.T) {
 }
 
 func TestGoOn(t *testing.T) {
-	st, err := crawl.NewState(crawl.StateConfig{Dir: filepath.Join(t.TempDir(), "a b")})
+	st, err := assembly.NewState(assembly.StateConfig{Dir: filepath.Join(t.TempDir(), "a b")})
 	require.NoError(t, err)
 	defer func() { require.NoError(t, st.Close()) }()
 	command := "crawl resume '" + st.Dir() + "'"

@@ -14,9 +14,9 @@ import (
 	"strings"
 	"time"
 
-	"github.com/treadlight/crawl"
 	"github.com/treadlight/crawl/cmd/crawl/internal/cli"
 	"github.com/treadlight/crawl/cmd/crawl/internal/view"
+	"github.com/treadlight/crawl/internal/assembly"
 	"github.com/treadlight/crawl/internal/pipeline"
 	"github.com/treadlight/crawl/internal/ratelimit/outcome"
 	"github.com/treadlight/crawl/internal/records/sink"
@@ -25,7 +25,7 @@ import (
 
 // liveView is the live view of a crawl; nil where a person would rather have something else: no terminal, no wish for
 // it, or a terminal on which lines are to be read as they come.
-func (j *Job) liveView(c *crawl.Crawler, interrupt func()) *view.Live {
+func (j *Job) liveView(c *assembly.Crawler, interrupt func()) *view.Live {
 	out, ok := j.Err.(*os.File)
 	switch {
 	case !ok || !cli.IsTerminal(out) || !j.term.Live() || cli.LookupEnv(j.Env, "TERM") == "",
@@ -90,7 +90,7 @@ func (j *Job) title() string {
 
 // progress shows how a crawl is doing until ctx ends: on the whole screen, in a status line, or a log line now and
 // then where there is no terminal.
-func (j *Job) progress(ctx context.Context, c *crawl.Crawler, live *view.Live) {
+func (j *Job) progress(ctx context.Context, c *assembly.Crawler, live *view.Live) {
 	if j.tty != nil {
 		defer func() { _ = j.tty.Close() }() // it was only read
 	}
@@ -100,7 +100,7 @@ func (j *Job) progress(ctx context.Context, c *crawl.Crawler, live *view.Live) {
 }
 
 // tell reports the end of the crawl.
-func (j *Job) tell(final *crawl.Snapshot) error {
+func (j *Job) tell(final *pipeline.Snapshot) error {
 	switch {
 	case j.Settings.Log.Quiet():
 		return nil
@@ -124,7 +124,7 @@ func (j *Job) tell(final *crawl.Snapshot) error {
 }
 
 // tellNow is what SIGUSR1 asks for: a line in the file of --stats, or else a report; and a checkpoint.
-func (j *Job) tellNow(c *crawl.Crawler) error {
+func (j *Job) tellNow(c *assembly.Crawler) error {
 	if j.Settings.Stats.Path != "" {
 		if err := j.stats.write(); err != nil {
 			return err
@@ -140,7 +140,7 @@ func (j *Job) tellNow(c *crawl.Crawler) error {
 const checkpointPatience = 10 * time.Second
 
 // checkpoint puts a crawl that is kept on its disk, and says so.
-func (j *Job) checkpoint(c *crawl.Crawler) error {
+func (j *Job) checkpoint(c *assembly.Crawler) error {
 	if j.state == nil {
 		return nil
 	}
@@ -159,7 +159,7 @@ func (j *Job) checkpoint(c *crawl.Crawler) error {
 
 // report prints what a person wants to know, at the end or when asked. Where the records are is said only of files,
 // and what a failed crawl wrote is in the error.
-func (j *Job) report(snap *crawl.Snapshot, events string) error {
+func (j *Job) report(snap *pipeline.Snapshot, events string) error {
 	r := view.Report{Snap: snap, Columns: j.term.Columns(), Events: events, GoOn: j.goOn(snap.State, snap.Reason)}
 	under, failed := snap.State == pipeline.EndNone, snap.State == pipeline.EndFailed
 	if j.Resumed {

@@ -9,7 +9,6 @@ import (
 
 	"github.com/charmbracelet/x/ansi"
 
-	"github.com/treadlight/crawl"
 	"github.com/treadlight/crawl/cmd/crawl/internal/cli"
 	"github.com/treadlight/crawl/internal/frontier"
 	"github.com/treadlight/crawl/internal/observe/console"
@@ -23,7 +22,7 @@ import (
 // picture is what the live view shows at an instant: the last snapshot, what was before it, and what whoever looks
 // has chosen. Drawing it changes nothing.
 type picture struct {
-	snap     *crawl.Snapshot // nil before the first
+	snap     *pipeline.Snapshot // nil before the first
 	history  *history
 	names    map[string]string // what to call hosts; nil = by their names
 	title    string            // what is crawled
@@ -203,7 +202,7 @@ func (p *picture) facts(columns int) []string {
 }
 
 // failedAs are the requests that went wrong, refusals apart, by their class.
-func failedAs(s *crawl.Snapshot) map[string]int64 {
+func failedAs(s *pipeline.Snapshot) map[string]int64 {
 	return tallies(s, func(c outcome.Class) bool {
 		return !c.Success() && !isRefusal(c) && c != outcome.Filtered && c != outcome.Unknown && c != outcome.Canceled
 	})
@@ -211,7 +210,7 @@ func failedAs(s *crawl.Snapshot) map[string]int64 {
 
 func isRefusal(c outcome.Class) bool { return c == outcome.Throttled || c == outcome.Unavailable }
 
-func tallies(s *crawl.Snapshot, wanted func(outcome.Class) bool) map[string]int64 {
+func tallies(s *pipeline.Snapshot, wanted func(outcome.Class) bool) map[string]int64 {
 	n := maps.Clone(s.Outcomes)
 	if n[outcome.ClientError.String()] > 0 { // that there is no sitemap, or no robots.txt, is nothing wrong
 		n[outcome.ClientError.String()] -= s.Helpers[outcome.ClientError.String()]

@@ -8,7 +8,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/treadlight/crawl"
 	"github.com/treadlight/crawl/cmd/crawl/internal/cli"
 	"github.com/treadlight/crawl/internal/clock"
 	"github.com/treadlight/crawl/internal/pipeline"
@@ -50,7 +49,7 @@ type trail struct {
 func last[T any](list []T, n int) []T { return slices.Delete(list, 0, max(len(list)-n, 0)) }
 
 // note adds a snapshot. Hosts that snapshots have not had for as long as a trail reaches are forgotten.
-func (p *history) note(s *crawl.Snapshot) {
+func (p *history) note(s *pipeline.Snapshot) {
 	old := slices.IndexFunc(p.moments, func(m instant) bool { return s.Time.Sub(m.at) <= historyTime })
 	if old < 0 {
 		old = len(p.moments)
@@ -169,7 +168,7 @@ const (
 // second half of what is remembered, no host keeps its URLs waiting by a refusal, and nobody has paused the crawl.
 // Then it is the queue by the rate at which it became shorter; or, if that is later, the queue of the host that takes
 // longest by the rate at which that host may be asked.
-func (p *history) remaining(s *crawl.Snapshot, paused bool) (left time.Duration, known bool) {
+func (p *history) remaining(s *pipeline.Snapshot, paused bool) (left time.Duration, known bool) {
 	n := len(p.moments)
 	if paused || s.State != pipeline.EndNone || n < 3 {
 		return 0, false
@@ -231,7 +230,7 @@ func Progress(ctx context.Context, t *cli.Terminal, log *slog.Logger, c Crawl, e
 }
 
 // statusParts are the parts of the status line, the most telling first: a narrow terminal shows only those.
-func statusParts(s *crawl.Snapshot, perSecond float64) []string {
+func statusParts(s *pipeline.Snapshot, perSecond float64) []string {
 	parts := []string{
 		cli.Seconds(s.ElapsedSeconds), cli.Plural(s.Pages, "page"), fmt.Sprintf("%.1f/s", perSecond),
 		cli.Count(s.Frontier.Queued) + " queued", fmt.Sprintf("%d active", s.Frontier.Leased),
@@ -250,7 +249,7 @@ func statusParts(s *crawl.Snapshot, perSecond float64) []string {
 
 // logProgress has the same as the live view, in fields that can be searched. They are always all there, in this
 // order.
-func logProgress(log *slog.Logger, c Crawl, p *history, s *crawl.Snapshot) {
+func logProgress(log *slog.Logger, c Crawl, p *history, s *pipeline.Snapshot) {
 	perSecond, bytes := p.pace()
 	state := "running"
 	switch {

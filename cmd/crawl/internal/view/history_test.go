@@ -8,15 +8,14 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/treadlight/crawl"
 	"github.com/treadlight/crawl/internal/frontier"
 	"github.com/treadlight/crawl/internal/pipeline"
 	"github.com/treadlight/crawl/internal/ratelimit"
 )
 
 // at is a snapshot so many seconds after noon.
-func at(elapsed float64, pages, queued int64) *crawl.Snapshot {
-	return &crawl.Snapshot{
+func at(elapsed float64, pages, queued int64) *pipeline.Snapshot {
+	return &pipeline.Snapshot{
 		Time: noon.Add(time.Duration(elapsed * float64(time.Second))), ElapsedSeconds: elapsed,
 		Pages: pages, Bytes: 1000 * pages, Frontier: frontier.Counts{Queued: queued},
 	}
@@ -27,7 +26,7 @@ func TestPace(t *testing.T) {
 	var p history
 	pages, bytes := p.pace()
 	require.Zero(t, pages+bytes, "before the first snapshot there is no rate")
-	p.note(&crawl.Snapshot{})
+	p.note(&pipeline.Snapshot{})
 	pages, bytes = p.pace()
 	require.Zero(t, pages+bytes, "nor at the very start")
 	p = history{}
@@ -95,9 +94,9 @@ func TestSparkline(t *testing.T) {
 
 // The end is told only of a queue that becomes shorter, and stays so; see remaining.
 func TestRemaining(t *testing.T) {
-	drain := func(n int, queued func(i int) int64) (*history, *crawl.Snapshot) {
+	drain := func(n int, queued func(i int) int64) (*history, *pipeline.Snapshot) {
 		p := new(history)
-		var s *crawl.Snapshot
+		var s *pipeline.Snapshot
 		for i := range n {
 			s = at(float64(i), 0, queued(i))
 			p.note(s)
@@ -108,7 +107,7 @@ func TestRemaining(t *testing.T) {
 	for name, c := range map[string]struct {
 		n      int
 		queued func(i int) int64
-		change func(s *crawl.Snapshot)
+		change func(s *pipeline.Snapshot)
 		paused bool
 		want   time.Duration // negative: it is not known
 	}{
@@ -121,18 +120,18 @@ func TestRemaining(t *testing.T) {
 		"hardly moves":             {n: 41, queued: func(i int) int64 { return int64(100000 - i) }, want: -1},
 		"is empty":                 {n: 41, queued: func(i int) int64 { return int64(400 - 10*i) }, want: -1},
 		"is paused":                {n: 41, queued: even, paused: true, want: -1},
-		"is over":                  {n: 41, queued: even, change: func(s *crawl.Snapshot) { s.State = pipeline.EndDone }, want: -1},
-		"one host takes longer": {n: 41, queued: even, change: func(s *crawl.Snapshot) {
+		"is over":                  {n: 41, queued: even, change: func(s *pipeline.Snapshot) { s.State = pipeline.EndDone }, want: -1},
+		"one host takes longer": {n: 41, queued: even, change: func(s *pipeline.Snapshot) {
 			s.Hosts = []frontier.HostState{{Host: "a.test", Queued: 500}, {Host: "b.test", Queued: 10}}
 			s.Limiter.Top = []ratelimit.DomainSnapshot{{Domain: "a.test", FillRate: 2}, {Domain: "b.test", FillRate: 2}}
 		}, want: 250 * time.Second},
-		"one host refuses": {n: 41, queued: even, change: func(s *crawl.Snapshot) {
+		"one host refuses": {n: 41, queued: even, change: func(s *pipeline.Snapshot) {
 			s.Hosts = []frontier.HostState{{Host: "a.test", Queued: 500, Blocked: true}}
 		}, want: -1},
-		"a host that refused is done": {n: 41, queued: even, change: func(s *crawl.Snapshot) {
+		"a host that refused is done": {n: 41, queued: even, change: func(s *pipeline.Snapshot) {
 			s.Hosts = []frontier.HostState{{Host: "a.test", Blocked: true}}
 		}, want: 60 * time.Second},
-		"one host takes a year": {n: 41, queued: even, change: func(s *crawl.Snapshot) {
+		"one host takes a year": {n: 41, queued: even, change: func(s *pipeline.Snapshot) {
 			s.Hosts = []frontier.HostState{{Host: "a.test", Queued: 500}}
 			s.Limiter.Top = []ratelimit.DomainSnapshot{{Domain: "a.test", FillRate: 0.00001}}
 		}, want: -1},

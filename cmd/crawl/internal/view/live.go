@@ -12,9 +12,9 @@ import (
 	tea "charm.land/bubbletea/v2"
 	"github.com/charmbracelet/colorprofile"
 
-	"github.com/treadlight/crawl"
 	"github.com/treadlight/crawl/cmd/crawl/internal/cli"
 	"github.com/treadlight/crawl/internal/clock"
+	"github.com/treadlight/crawl/internal/pipeline"
 )
 
 const (
@@ -28,7 +28,7 @@ const (
 
 // Crawl is a crawl as the live view sees and steers it.
 type Crawl struct {
-	Snapshot      func() crawl.Snapshot
+	Snapshot      func() pipeline.Snapshot
 	Paused        func() bool
 	Pause, Resume func() error
 	Halted        <-chan struct{} // closed once it stops
@@ -185,7 +185,7 @@ type model struct {
 
 // look is what is new about the crawl.
 type look struct {
-	snap *crawl.Snapshot // nil: that of before is still good
+	snap *pipeline.Snapshot // nil: that of before is still good
 	took time.Duration
 }
 

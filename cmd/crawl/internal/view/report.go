@@ -14,7 +14,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/treadlight/crawl"
 	"github.com/treadlight/crawl/cmd/crawl/internal/cli"
 	"github.com/treadlight/crawl/internal/frontier"
 	"github.com/treadlight/crawl/internal/pipeline"
@@ -37,7 +36,7 @@ func longestHost(columns int) int { return min(max(columns/3, 24), 40) }
 
 // Report is what a person is told of a crawl, at its end or while it goes. Empty fields are not told.
 type Report struct {
-	Snap    *crawl.Snapshot
+	Snap    *pipeline.Snapshot
 	Columns int               // of the screen
 	Records string            // where the records are
 	Archive string            // where the archives are
@@ -195,7 +194,7 @@ func (r *Report) facts() (l facts) {
 }
 
 // round says how the pages of a later round differ from those before.
-func (l *facts) round(s *crawl.Snapshot) {
+func (l *facts) round(s *pipeline.Snapshot) {
 	var parts []string
 	for _, change := range []frontier.Change{frontier.Appeared, frontier.Changed, frontier.Gone, frontier.Unchanged} {
 		if n := s.Changes[string(change)]; n > 0 {
@@ -223,7 +222,7 @@ func (l *facts) duplicates(t *neardup.Totals) {
 
 // requests is how many there were and what became of them. Those for what is no page are apart: most hosts have no
 // sitemap where one is looked for, and a client_error there is nothing wrong.
-func (l *facts) requests(s *crawl.Snapshot) {
+func (l *facts) requests(s *pipeline.Snapshot) {
 	if len(s.Helpers) == 0 {
 		l.counts("requests", s.Outcomes)
 		return
@@ -293,7 +292,7 @@ func (r *Report) hostColumns() cli.Rows {
 }
 
 // limitOf is what the limiter knows of a host; nil if it is not among those used last.
-func limitOf(s *crawl.Snapshot, host string) *ratelimit.DomainSnapshot {
+func limitOf(s *pipeline.Snapshot, host string) *ratelimit.DomainSnapshot {
 	i := slices.IndexFunc(s.Limiter.Top, func(d ratelimit.DomainSnapshot) bool { return d.Domain == host })
 	if i < 0 {
 		return nil
@@ -302,7 +301,7 @@ func limitOf(s *crawl.Snapshot, host string) *ratelimit.DomainSnapshot {
 }
 
 // waiting is what limits a host, and how long it is idle for that. d may be nil.
-func waiting(s *crawl.Snapshot, h *frontier.HostState, d *ratelimit.DomainSnapshot) string {
+func waiting(s *pipeline.Snapshot, h *frontier.HostState, d *ratelimit.DomainSnapshot) string {
 	limit := ""
 	if d != nil {
 		limit = d.Reason
@@ -368,7 +367,7 @@ func worthTelling(events []ratelimit.Event) []ratelimit.Event {
 }
 
 // worstHosts are the hosts with the most trouble, the worst first.
-func worstHosts(s *crawl.Snapshot) []*ratelimit.DomainSnapshot {
+func worstHosts(s *pipeline.Snapshot) []*ratelimit.DomainSnapshot {
 	var hosts []*ratelimit.DomainSnapshot
 	for i := range s.Limiter.Top {
 		if incidents(&s.Limiter.Top[i]) > 0 {
@@ -402,7 +401,7 @@ const StatsTail = 1 << 20
 
 // LastSnapshot reads the last line of a stats file. A line cut off by a crash is passed over when there is a whole
 // one before it.
-func LastSnapshot(r io.Reader) (*crawl.Snapshot, error) {
+func LastSnapshot(r io.Reader) (*pipeline.Snapshot, error) {
 	if seeker, ok := r.(io.Seeker); ok {
 		// What cannot seek, a pipe, and what is shorter than the tail, is read from its beginning.
 		_, _ = seeker.Seek(-StatsTail, io.SeekEnd)
@@ -417,7 +416,7 @@ func LastSnapshot(r io.Reader) (*crawl.Snapshot, error) {
 			continue
 		}
 		var saved struct {
-			crawl.Snapshot
+			pipeline.Snapshot
 			State *pipeline.End `json:"state"` // nil: the line is something else
 		}
 		err := json.Unmarshal(line, &saved)

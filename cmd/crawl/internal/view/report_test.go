@@ -17,7 +17,6 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/treadlight/crawl"
 	"github.com/treadlight/crawl/cmd/crawl/internal/cli"
 	"github.com/treadlight/crawl/internal/config"
 	"github.com/treadlight/crawl/internal/frontier"
@@ -41,7 +40,7 @@ func TestReport(t *testing.T) {
 
 // Of hundreds of hosts the table has the first, and the rest are counted.
 func TestReportOfManyHosts(t *testing.T) {
-	s := &crawl.Snapshot{State: pipeline.EndLimit, Reason: "max_pages 5000 reached", ElapsedSeconds: 0.4, Pages: 1}
+	s := &pipeline.Snapshot{State: pipeline.EndLimit, Reason: "max_pages 5000 reached", ElapsedSeconds: 0.4, Pages: 1}
 	s.Frontier = frontier.Counts{Queued: 1, Hosts: 1500}
 	for i := range 50 {
 		s.Hosts = append(s.Hosts, frontier.HostState{Host: fmt.Sprintf("host-%d.example", i), Pages: 100 - i})
@@ -56,7 +55,7 @@ func TestReportOfManyHosts(t *testing.T) {
 // that repeat others the most often repeated are told.
 func TestFacts(t *testing.T) {
 	clusters := []neardup.Cluster{{URL: "http://a.test/", Exact: 3, Near: 4}, {URL: "http://b.test/", Near: 2}, {URL: "http://c.test/", Exact: 1}, {URL: "http://d.test/", Near: 1}}
-	for want, s := range map[string]crawl.Snapshot{
+	for want, s := range map[string]pipeline.Snapshot{
 		"":                                     {},
 		"requests: 3 (2 ok, 1 client_error)\n": {Outcomes: map[string]int64{"ok": 2, "client_error": 1}}, // of an older program
 		"requests: 4 for pages (3 ok, 1 client_error)\nbesides: 2 for robots.txt and sitemaps (2 client_error)\n": {
@@ -82,9 +81,9 @@ func TestFacts(t *testing.T) {
 
 // Hosts that are paced as one are told of even when none of them is in trouble by itself.
 func TestTroubleOfGroups(t *testing.T) {
-	snap := crawl.Snapshot{Time: noon}
+	snap := pipeline.Snapshot{Time: noon}
 	for i := range 6 {
-		snap.Limiter.GroupEvents = append(snap.Limiter.GroupEvents, crawl.Event{
+		snap.Limiter.GroupEvents = append(snap.Limiter.GroupEvents, ratelimit.Event{
 			Time: noon.Add(time.Duration(i-6) * time.Minute), Domain: "ip:192.0.2.1", Cause: control.CauseMerged, Text: "20 hosts are limited as one",
 		})
 	}
@@ -199,7 +198,7 @@ func TestEverythingForPeopleIsHarmless(t *testing.T) {
 }
 
 // hostileSnapshot has s wherever a crawl tells of strangers.
-func hostileSnapshot(s string) *crawl.Snapshot {
+func hostileSnapshot(s string) *pipeline.Snapshot {
 	snap := busy()
 	snap.Reason = s
 	snap.OutOfScope, snap.Dropped = map[string]int64{s: 1}, map[string]int64{s: 2}
@@ -224,7 +223,7 @@ func golden(t *testing.T, name, got string) {
 var noon = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 
 // busy is a crawl under way over hosts in every situation.
-func busy() *crawl.Snapshot {
+func busy() *pipeline.Snapshot {
 	host := func(name string, pages, queued int) frontier.HostState {
 		return frontier.HostState{Host: name, Pages: pages, Queued: queued}
 	}
@@ -236,7 +235,7 @@ func busy() *crawl.Snapshot {
 	down.Reason, down.Until, down.Blocked = "breaker", noon.Add(12*time.Second), true
 	closed := host("closed.example", 0, 4)
 	closed.Reason, closed.Until, closed.Blocked = "robots.txt cannot be had yet: status 503", noon.Add(8*time.Second), true
-	return &crawl.Snapshot{
+	return &pipeline.Snapshot{
 		Time: noon, ElapsedSeconds: 3725, State: pipeline.EndNone,
 		Records: 1560, Pages: 1547, Errors: 13, Retries: 1, Refused: 2, Bytes: 123456789,
 		Outcomes:   map[string]int64{"ok": 1547, "throttled": 3, "unavailable": 9, "client_error": 12},

@@ -16,7 +16,6 @@ import (
 	"github.com/charmbracelet/x/ansi"
 	"github.com/stretchr/testify/require"
 
-	"github.com/treadlight/crawl"
 	"github.com/treadlight/crawl/cmd/crawl/internal/cli"
 	"github.com/treadlight/crawl/internal/config"
 	"github.com/treadlight/crawl/internal/frontier"
@@ -27,7 +26,7 @@ import (
 // busyPicture is a crawl of a minute over the hosts of busy.
 func busyPicture() *picture {
 	var p history
-	var s *crawl.Snapshot
+	var s *pipeline.Snapshot
 	for i := range 60 {
 		s = busy()
 		s.Time = noon.Add(time.Duration(i-59) * time.Second)
@@ -78,7 +77,7 @@ func TestLiveView(t *testing.T) {
 	show("help", p, 80, 24)
 	p = &picture{history: &history{}, title: "crawl seeds.txt"}
 	show("nothing known, no keyboard", p, 60, 8)
-	p.snap = &crawl.Snapshot{Time: noon, State: pipeline.EndNone}
+	p.snap = &pipeline.Snapshot{Time: noon, State: pipeline.EndNone}
 	show("no host yet", p, 60, 12)
 	golden(t, "live.golden", b.String())
 }
@@ -196,7 +195,7 @@ func FuzzTame(f *testing.F) {
 
 // What is not there beside the pages, as robots.txt and sitemaps often are not, is no failure of a page.
 func TestFailuresAreThoseOfPages(t *testing.T) {
-	absent := crawl.Snapshot{Outcomes: map[string]int64{"client_error": 2, "network": 1}, Helpers: map[string]int64{"client_error": 2, "network": 1}}
+	absent := pipeline.Snapshot{Outcomes: map[string]int64{"client_error": 2, "network": 1}, Helpers: map[string]int64{"client_error": 2, "network": 1}}
 	require.Equal(t, map[string]int64{"network": 1}, failedAs(&absent))
 }
 
@@ -270,7 +269,7 @@ func TestKeys(t *testing.T) {
 func TestNews(t *testing.T) {
 	p, paused := busyPicture(), false
 	term, _ := screen()
-	live := &Live{Term: term, Crawl: Crawl{Snapshot: func() crawl.Snapshot { return *p.snap }, Paused: func() bool { return paused }}}
+	live := &Live{Term: term, Crawl: Crawl{Snapshot: func() pipeline.Snapshot { return *p.snap }, Paused: func() bool { return paused }}}
 	m := &model{live: live, view: picture{history: &live.history, title: "crawl x"}}
 	require.Empty(t, m.View().Content, "before the size of the screen is known")
 	m.Update(tea.WindowSizeMsg{Width: 60, Height: 12})
@@ -324,9 +323,9 @@ func TestMessagesBehindTheView(t *testing.T) {
 func ticking() Crawl {
 	began := time.Now()
 	return Crawl{
-		Snapshot: func() crawl.Snapshot {
+		Snapshot: func() pipeline.Snapshot {
 			elapsed := time.Since(began).Seconds()
-			return crawl.Snapshot{Time: time.Now(), ElapsedSeconds: elapsed, Pages: int64(3 * elapsed), Bytes: int64(2048 * elapsed)}
+			return pipeline.Snapshot{Time: time.Now(), ElapsedSeconds: elapsed, Pages: int64(3 * elapsed), Bytes: int64(2048 * elapsed)}
 		},
 		Paused: func() bool { return false },
 	}
@@ -355,7 +354,7 @@ func TestProgressInALog(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), 35*time.Second)
 		defer cancel()
 		halted, began := make(chan struct{}), time.Now()
-		c := Crawl{Paused: func() bool { return time.Since(began) > 15*time.Second }, Halted: halted, Snapshot: func() crawl.Snapshot {
+		c := Crawl{Paused: func() bool { return time.Since(began) > 15*time.Second }, Halted: halted, Snapshot: func() pipeline.Snapshot {
 			s := *busy()
 			s.Time = time.Now()
 			return s
@@ -373,10 +372,10 @@ func TestSlowSnapshots(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		defer cancel()
 		taken := 0
-		Progress(ctx, term, slog.New(slog.DiscardHandler), Crawl{Snapshot: func() crawl.Snapshot {
+		Progress(ctx, term, slog.New(slog.DiscardHandler), Crawl{Snapshot: func() pipeline.Snapshot {
 			taken++
 			time.Sleep(100 * time.Millisecond)
-			return crawl.Snapshot{}
+			return pipeline.Snapshot{}
 		}}, time.Second)
 		require.Equal(t, 29, taken, "one in 2.1s after the first")
 	})

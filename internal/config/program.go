@@ -1,0 +1,123 @@
+package config
+
+import (
+	"reflect"
+	"slices"
+
+	"github.com/treadlight/crawl/internal/document"
+)
+
+// A Go program has settings in structs of its own, whose fields name theirs by a tag: `set:"fetch.timeout"`. In those
+// the zero value is the default of each setting, a number below zero is a setting of zero, and a bool is the opposite
+// of a setting that is true by default. The package crawl has such structs; they are generated, see [WriteProgram].
+
+const tagName = "set"
+
+// FromProgram is the configuration of a program's structs. Settings that it leaves out move next to those that it
+// does not, as with [Load]. The error is a [Problems] whose paths and texts name the fields, behind the name root.
+func FromProgram(root string, options any) (Config, error) {
+	l := loader{newTree(Default())}
+	l.program = root
+	for _, f := range fields() {
+		l.origins[f.path] = Origin{Source: fromDefault}
+	}
+	l.takeProgram("", reflect.Indirect(reflect.ValueOf(options)))
+	l.settle()
+	checker(l).all()
+	for i := range l.problems {
+		p := &l.problems[i]
+		p.Path, p.Text = root+"."+ProgramField(p.Path), InProgram(root, p.Text)
+	}
+	if err := l.err(); err != nil {
+		return Config{}, err
+	}
+	return l.cfg, nil
+}
+
+// takeProgram stores what the fields of a struct say, whose paths begin with base.
+func (l loader) takeProgram(base string, v reflect.Value) {
+	for i := range v.NumField() {
+		field, tag := v.Field(i), v.Type().Field(i).Tag.Get(tagName)
+		switch {
+		case tag == hostsPath && field.Len() == 0: // as is the default
+		case tag == hostsPath:
+			l.cfg.Hosts, l.origins[hostsPath] = make([]Host, field.Len()), Origin{}
+			for i := range field.Len() {
+				l.takeProgram(document.Item(hostsPath, i), field.Index(i))
+			}
+		case tag == resiliencePath:
+			at(&l.cfg, resiliencePath).Set(field)
+		case field.Kind() == reflect.Struct:
+			l.takeProgram(document.Join(base, tag), field)
+		case tag != "":
+			l.takeValue(document.Join(base, tag), field)
+		}
+	}
+}
+
+func (l loader) takeValue(path string, v reflect.Value) {
+	f := row(path)
+	if f.kind == kindList && v.IsNil() || f.kind != kindList && v.IsZero() {
+		return
+	}
+	value := widened(v)
+	switch x, isNumber := number(value); {
+	case f.kind == kindBool && f.def == "true":
+		value = false
+	case isNumber && x < 0 && f.zeroAllowed():
+		value = f.bound("0")
+	}
+	l.set(path, value)
+	l.origins[path] = Origin{}
+}
+
+// zeroAllowed reports whether zero is a value of a number, and not just the absence of one.
+func (f *field) zeroAllowed() bool { return f.zero != "" || f.inRange(f.bound("0")) == nil }
+
+// ToProgram stores a valid configuration in a program's structs, so that [FromProgram] makes the same of them. Fields
+// without a tag stay as they are.
+func ToProgram(c *Config, options any) { giveProgram(c, "", reflect.ValueOf(options).Elem()) }
+
+func giveProgram(root any, base string, v reflect.Value) {
+	for i := range v.NumField() {
+		field, tag := v.Field(i), v.Type().Field(i).Tag.Get(tagName)
+		switch {
+		case tag == hostsPath:
+			hosts := root.(*Config).Hosts
+			field.Set(reflect.MakeSlice(field.Type(), len(hosts), len(hosts)))
+			for i := range hosts {
+				giveProgram(&hosts[i], "", field.Index(i))
+			}
+			if len(hosts) == 0 {
+				field.SetZero()
+			}
+		case tag == resiliencePath:
+			field.Set(at(root, tag))
+		case field.Kind() == reflect.Struct:
+			giveProgram(root, document.Join(base, tag), field)
+		case tag != "":
+			giveValue(root, document.Join(base, tag), field)
+		}
+	}
+}
+
+func giveValue(root any, path string, to reflect.Value) {
+	rows := fields()
+	_, ofHost := root.(*Host)
+	if ofHost {
+		rows = hostFields()
+	}
+	f, v := find(rows, path), at(root, path)
+	value := widened(v)
+	x, isNumber := number(value)
+	switch {
+	case f.kind == kindBool:
+		to.SetBool(v.Bool() != (f.def == "true"))
+	case !ofHost && f.kind != kindList && value == f.bound(f.def), ofHost && !slices.Contains(hostKeys, path) && v.IsZero():
+		to.SetZero()
+	case isNumber && x == 0:
+		to.Set(reflect.ValueOf(-1).Convert(to.Type()))
+	default:
+		to.Set(v.Convert(to.Type()))
+	}
+}

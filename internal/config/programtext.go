@@ -1,0 +1,250 @@
+package config
+
+import (
+	"bytes"
+	"cmp"
+	"fmt"
+	"go/format"
+	"reflect"
+	"regexp"
+	"slices"
+	"strings"
+)
+
+// programGroups are the structs of a program's settings: those of the sections whose names they have, and of others.
+var programGroups = []struct{ name, sections, doc string }{
+	{"Scope", "scope robots.follow_nofollow traps sitemaps", "says which of the URLs found belong to the crawl."},
+	{"Politeness", "ratelimit robots", "says how fast hosts are asked, and what of their wishes is obeyed."},
+	{"Fetch", "fetch", "says how a page is asked for."},
+	{"Access", "access", "says who the crawl is to sites, and which way it takes to them. Texts with a secret may have ${NAME} for a variable of the environment, which is looked up when the crawl is built and not kept with it."},
+	{"Extract", "extract duplicates", "says what is read out of pages beside links and text."},
+	{"Output", "output", "says what records have in them."},
+	{"Archive", "warc", "says how archives are written, see [OpenArchive]."},
+	{"Fleet", "fleet", "says which crawl of several processes this is a part of."},
+	{"Traces", "traces", "says where a trace of each URL is sent, by OTLP over HTTP."},
+}
+
+// ofCommand are the settings that a program has other means for, and so no field.
+var ofCommand = []string{"seeds", "output.path", "output.format", "output.events", "warc.dir", "stats", "listen", "log"}
+
+// programNames are the names of fields that have another name than in [Config], above all those of a setting that is
+// true by default: the field says the opposite.
+var programNames = map[string]string{
+	"robots.enabled": "IgnoreRobots", "traps.enabled": "FollowTraps", "traps.report": "ReportTraps", "traps.after": "TrapsAfter",
+	"sitemaps.enabled": "IgnoreSitemaps", "sitemaps.feeds": "IgnoreFeeds", "fetch.conditional": "Unconditional",
+	"warc.host": "HideHost", "duplicates.find": "Duplicates", "ratelimit.retry_max_attempts": "Retries", "state.dir": "StateDir",
+}
+
+// programDocs are what a program is told of a setting in other words than a user of the command.
+var programDocs = map[string]string{
+	"depth":             "links that a page may be away from a seed; negative = the seeds alone, zero = no limit",
+	"sitemaps.enabled":  "do not ask for the sitemaps that robots.txt names, or for /sitemap.xml",
+	"sitemaps.feeds":    "do not follow the RSS and Atom feeds that pages name",
+	"robots.enabled":    "do not ask for robots.txt; for servers of one's own",
+	"traps.enabled":     "follow URLs that lead nowhere too, as those of endless calendars and of filters whose pages have nothing new",
+	"fetch.conditional": "in later rounds, ask for every page whole, and not only if it has changed",
+	"warc.host":         "keep the name of this machine out of the names of archives and of what they tell of themselves",
+	"scope.include":     "regular expressions of which a URL must match one; seeds need not; none = every URL does",
+	"scope.exclude":     "regular expressions that a URL, a seed too, must not match",
+	"output.overwrite":  "replace archives, and the state of another crawl",
+	"output.record":     "what records have beside the usual: text, main-text (without navigation and footers), metadata (Open Graph, Twitter, JSON-LD), body; and what not: no-links, no-digest (SHA-256 of the body)",
+	"fleet.worker":      "name of this process in it; empty = that of the machine and the number of the process",
+}
+
+// program is the field of a setting in a program's structs: its group, empty for the one around all, and its name.
+func (f *field) program() (group, name string, ok bool) {
+	s := section(f.path)
+	if f.noStruct || slices.Contains(ofCommand, f.path) || slices.Contains(ofCommand, s) {
+		return "", "", false
+	}
+	for _, path := range []string{f.path, s} {
+		for _, g := range programGroups {
+			if group == "" && slices.Contains(strings.Fields(g.sections), path) {
+				group = g.name
+			}
+		}
+	}
+	name = programNames[f.path]
+	if name == "" {
+		name = goName(reflect.TypeFor[Config](), f.path)
+	}
+	return group, name, true
+}
+
+// goName is the name of the struct field of a path.
+func goName(typ reflect.Type, path string) (name string) {
+	for part := range strings.SplitSeq(path, ".") {
+		f := typ.Field(places(typ)[strings.ReplaceAll(part, "_", "")])
+		typ, name = f.Type, f.Name
+	}
+	return name
+}
+
+// ProgramField is where a program sets a path: "Politeness.MaxRPS". Empty: nowhere.
+func ProgramField(path string) string {
+	if base, key, ok := strings.Cut(path, "]."); ok && strings.HasPrefix(base, hostsPath+"[") {
+		return "Politeness.Hosts" + base[len(hostsPath):] + "]." + goPath(key)
+	}
+	switch f := row(path); {
+	case path == hostsPath || strings.HasPrefix(path, hostsPath+"["):
+		return "Politeness.Hosts" + path[len(hostsPath):]
+	case path == resiliencePath || strings.HasPrefix(path, resiliencePath+"."):
+		return "Resilience" + path[len(resiliencePath):]
+	case f != nil:
+		if group, name, ok := f.program(); ok {
+			return strings.TrimPrefix(group+"."+name, ".")
+		}
+	}
+	return ""
+}
+
+// goPath is the path of a key of a rule in names of fields.
+func goPath(key string) string {
+	if s := section(key); s != "" {
+		return goName(reflect.TypeFor[Host](), s) + "." + goName(reflect.TypeFor[Host](), key)
+	}
+	return goName(reflect.TypeFor[Host](), key)
+}
+
+// ProgramGroups is the Go source of the structs that a program sets, and ProgramFields that of the fields that stand
+// in the struct around them.
+func ProgramGroups() ([]byte, error) {
+	var b bytes.Buffer
+	b.WriteString("// Code generated from the table of settings by make docs. DO NOT EDIT.\n\npackage crawl\n\nimport \"time\"\n")
+	for _, g := range programGroups {
+		writeComment(&b, "", g.name+"Options "+g.doc)
+		fmt.Fprintf(&b, "type %sOptions struct {\n", g.name)
+		writeFields(&b, g.name)
+		if g.name == "Politeness" {
+			writeComment(&b, "\t", "Hosts are rules for single hosts; the first that matches counts.")
+			b.WriteString("\tHosts []HostOptions `set:\"hosts\"`\n")
+		}
+		b.WriteString("}\n\n")
+	}
+	writeHost(&b)
+	return format.Source(b.Bytes())
+}
+
+// ProgramFields is described at [ProgramGroups].
+func ProgramFields() []byte {
+	var b bytes.Buffer
+	writeFields(&b, "")
+	return b.Bytes()
+}
+
+func writeFields(b *bytes.Buffer, group string) {
+	for _, f := range fields() {
+		if of, _, ok := f.program(); ok && of == group {
+			writeField(b, &f, new(Config), f.path, f.def)
+		}
+	}
+}
+
+func writeHost(b *bytes.Buffer) {
+	writeComment(b, "", "HostOptions is a rule for the hosts that Match names. What it leaves out is as for all hosts.")
+	b.WriteString("type HostOptions struct {\n")
+	for _, f := range hostFields() {
+		if section(f.path) != "" {
+			continue
+		}
+		zero := ""
+		if slices.Contains(hostKeys, f.path) {
+			zero = "as for all hosts"
+		}
+		writeField(b, &f, new(Host), f.path, zero)
+	}
+	writeComment(b, "\t", "Cap is a limit of requests that each host of the rule has. Zero: none.")
+	b.WriteString("\tCap Cap `set:\"cap\"`\n")
+	writeComment(b, "\t", "Quota is a limit after which a host of the rule is blocked until its windows have passed. Its Kind is not token-bucket, leaky-bucket or concurrency; empty: fixed-window. Zero: none.")
+	b.WriteString("\tQuota Cap `set:\"quota\"`\n}\n\n")
+	writeComment(b, "", "Cap is a limit of requests to each host of a rule. The zero Cap is none.")
+	b.WriteString("type Cap struct {\n")
+	for _, f := range hostCaps {
+		if section(f.path) == capPath {
+			writeField(b, &f, new(Host), leaf(f.path), "")
+		}
+	}
+	b.WriteString("}\n")
+}
+
+// writeField writes a field of a struct with its documentation.
+func writeField(b *bytes.Buffer, f *field, root any, tag, zero string) {
+	name := goName(reflect.TypeOf(root).Elem(), f.path)
+	if _, ofCrawl := root.(*Config); ofCrawl {
+		_, name, _ = f.program()
+	}
+	writeComment(b, "\t", f.programDoc(name, zero))
+	fmt.Fprintf(b, "\t%s %s `set:%q`\n", name, at(root, f.path).Type(), tag)
+}
+
+var (
+	forFlags  = regexp.MustCompile(`, repeatable|, one of them if repeated|; empty = none$`)
+	zeroMeans = regexp.MustCompile(`\b0 = `)
+	mentioned = regexp.MustCompile(`\b[a-z]+\.[a-z_]+\b`)
+)
+
+// programDoc is what a field of a program means: the sentence of the manual, the range, and what zero is.
+func (f *field) programDoc(name, zero string) string {
+	text := cmp.Or(programDocs[f.path], f.doc)
+	text = forFlags.ReplaceAllString(text, "")
+	if f.def != "0" {
+		text = zeroMeans.ReplaceAllString(text, "negative = ")
+	}
+	text = InProgram("", text)
+	if f.kind == kindBool {
+		return name + ": " + text + "."
+	}
+	if f.kind == kindChoice || len(f.enum) > 0 {
+		text += ". One of " + strings.Join(f.enum, ", ")
+		if f.kind == kindList {
+			text = strings.Replace(text, "One of", "Words", 1)
+		}
+	}
+	if f.min != "" {
+		text += ". Range: " + f.min + " to " + f.max
+		if f.kind == kindSize {
+			text += ", in bytes"
+		}
+	}
+	switch {
+	case zero != "" && f.kind == kindChoice || zero != "" && f.kind == kindText:
+		text += ". Empty: " + zero
+	case zero != "" && !strings.Contains(text, "0 = ") && !strings.Contains(text, "zero = "):
+		text += ". Zero: " + zero
+	}
+	if f.example != "" {
+		text += ". For example " + f.example
+	}
+	return name + ": " + text + "."
+}
+
+// InProgram puts the names of fields in the place of those of settings. Root and a dot stand before them unless it is
+// empty.
+func InProgram(root, text string) string {
+	return mentioned.ReplaceAllStringFunc(text, func(path string) string {
+		name := ""
+		if row(path) != nil || path == hostsPath {
+			name = ProgramField(path)
+		}
+		switch {
+		case name == "":
+			return path
+		case root != "":
+			return root + "." + name
+		}
+		return name
+	})
+}
+
+// writeComment writes a text as comment lines of at most 120 characters.
+func writeComment(b *bytes.Buffer, indent, text string) {
+	line := ""
+	for word := range strings.FieldsSeq(text) {
+		if line != "" && len(indent)*4+len(line)+len(word) > 115 {
+			fmt.Fprintf(b, "%s//%s\n", indent, line)
+			line = ""
+		}
+		line += " " + word
+	}
+	fmt.Fprintf(b, "%s//%s\n", indent, line)
+}
