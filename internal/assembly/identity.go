@@ -27,7 +27,7 @@ import (
 type identity struct {
 	header      http.Header
 	table       *access.Table
-	jar         *cookies.Jar
+	jar         cookies.Keeper
 	resolver    *resolve.Resolver
 	roots       *x509.CertPool
 	certificate *tls.Certificate
@@ -225,13 +225,13 @@ func (r *identityReader) file(path, name string, read func(io.Reader) error) boo
 }
 
 // cookies makes the jar, if there is to be one.
-func (r *identityReader) cookies(a *config.Access, clk clock.Clock) *cookies.Jar {
+func (r *identityReader) cookies(a *config.Access, clk clock.Clock) cookies.Keeper {
 	if !a.Cookies && a.CookieFile == "" {
 		return nil
 	}
 	jar, err := cookies.New(cookies.Config{Clock: clk})
 	if r.fail("access.cookies", err) || a.CookieFile == "" {
-		return jar
+		return jar // of no use with an error
 	}
 	r.file("access.cookie_file", a.CookieFile, jar.Load)
 	return jar

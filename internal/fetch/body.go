@@ -191,7 +191,7 @@ func (m *measured) Read(p []byte) (int, error) {
 }
 
 // readBody fills res from the body of hres, and closes it. After an error res has what arrived.
-func (c *Client) readBody(x *exchange, hres *http.Response, res *Response, bound int64) (Op, error) {
+func (c *Client) readBody(x *exchange, hres *http.Response, res *Response, bound int64, s *Stream) (Op, error) {
 	defer hres.Body.Close() //nolint:errcheck // everything of use has been read
 	w := &wire{body: hres.Body, x: x, bound: bound + wireSlack}
 	if hres.ContentLength != 0 {
@@ -199,7 +199,7 @@ func (c *Client) readBody(x *exchange, hres *http.Response, res *Response, bound
 	}
 	list, ignored := codings(hres.Header)
 	res.IgnoredCodings = strings.Join(ignored, ", ")
-	op, err := c.decodeBody(w, list, hres.ContentLength, res, bound)
+	op, err := c.decodeBody(w, list, hres.ContentLength, res, bound, s)
 	res.WireBytes = w.n
 	if err != nil {
 		err = x.explain(err)
@@ -220,8 +220,12 @@ func (c *Client) drain(x *exchange, hres *http.Response, read int64) {
 	_, _ = io.Copy(io.Discard, io.LimitReader(hres.Body, maxDrain))
 }
 
-func (c *Client) decodeBody(w *wire, list []string, length int64, res *Response, bound int64) (Op, error) {
-	if length == 0 {
+func (c *Client) decodeBody(w *wire, list []string, length int64, res *Response, bound int64, s *Stream) (Op, error) {
+	switch {
+	case length != 0:
+	case s != nil:
+		return c.stream(w, nil, res, s)
+	default:
 		return "", nil
 	}
 	r, closers, err := c.decoders.open(w, list)
@@ -231,6 +235,9 @@ func (c *Client) decodeBody(w *wire, list []string, length int64, res *Response,
 	defer closeAll(closers)
 	if len(closers) > 0 {
 		r = &measured{r: r, wire: w}
+	}
+	if s != nil {
+		return c.stream(w, r, res, s)
 	}
 	res.c, res.buf = c, c.buffers.get(min(length, bound)+1)
 	more, err := c.buffers.fill(res.buf, r, length, bound)

@@ -1,6 +1,7 @@
 package fetch
 
 import (
+	"cmp"
 	"context"
 	"net/http"
 	"net/url"
@@ -19,6 +20,7 @@ type Client struct {
 	template  *http.Request // copied for every request that net/http or a policy sees
 	transport transport
 	short     bool              // it needs no *url.URL
+	hooked    bool              // there are hooks
 	chain     http.RoundTripper // around sender; nil if there are no policies
 	repeating http.RoundTripper // for requests that may be sent again
 	dialer    *dialer
@@ -53,7 +55,10 @@ func New(cfg Config) (*Client, error) {
 	if c.transport, err = newTransport(cfg, c.dialer, c.base); err != nil {
 		return nil, err
 	}
-	_, c.short = c.transport.(own)
+	c.hooked = cfg.OnRequest != nil || cfg.OnResponse != nil
+	if _, c.short = c.transport.(own); c.hooked {
+		c.short = false
+	}
 	if cfg.Chain != nil {
 		c.chain = cfg.Chain(sender{c})
 	}
@@ -147,6 +152,12 @@ func (c *Client) send(x *exchange, req *Request, to target) (*http.Response, err
 // roundTrip sends until something has left: a kept connection that was closed before a byte was written costs the host
 // nothing, so the next is taken, up to a fresh one.
 func (c *Client) roundTrip(x *exchange, to target, h http.Header) (*http.Response, error) {
+	if c.hooked {
+		var err error
+		if to, h, err = c.outgoing(x, to, h); err != nil {
+			return nil, err
+		}
+	}
 	if err := c.relay(&to); err != nil {
 		return nil, err
 	}
@@ -201,15 +212,13 @@ func (c *Client) receive(x *exchange, req Request, hres *http.Response) (*Respon
 	}
 	res := newResponse(req.URL, hres, now())
 	x.head(res)
-	if req.OnHeader != nil && x.passed.before == nil { // which it has been called for
-		req.OnHeader(res)
+	if x.passed.before == nil { // which they have been called for
+		if req.OnHeader != nil {
+			req.OnHeader(res)
+		}
+		c.inspect(x, hres)
 	}
-	op, err := OpFilter, req.Filter.refuses(res, hres.ContentLength)
-	if err != nil {
-		c.unread(x, hres)
-	} else {
-		op, err = c.readBody(x, hres, res, c.bound(&req))
-	}
+	op, err := c.readWanted(x, &req, hres, res)
 	x.finish(res, headed)
 	if err != nil {
 		failed := x.failure(op, req.URL, err)
@@ -218,6 +227,25 @@ func (c *Client) receive(x *exchange, req Request, hres *http.Response) (*Respon
 	}
 	res.Capture = x.captured(hres, nil)
 	return res, nil
+}
+
+// readWanted reads the body, or the part of it that is wanted, into res or to whom it is for.
+func (c *Client) readWanted(x *exchange, req *Request, hres *http.Response, res *Response) (Op, error) {
+	if x.objection != nil {
+		c.unread(x, hres)
+		return OpHook, x.objection
+	}
+	if req.Stream != nil {
+		if s := req.Stream(res); s != nil {
+			x.limit, x.tooLong = cmp.Or(s.Timeout, unbounded), &timeoutError{"not done", s.Timeout}
+			return c.readBody(x, hres, res, cmp.Or(s.MaxBytes, unbounded), s)
+		}
+	}
+	if err := req.Filter.refuses(res, hres.ContentLength); err != nil {
+		c.unread(x, hres)
+		return OpFilter, err
+	}
+	return c.readBody(x, hres, res, c.bound(req), nil)
 }
 
 func (c *Client) bound(req *Request) int64 {

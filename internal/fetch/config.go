@@ -5,6 +5,7 @@ import (
 	"context"
 	"crypto/tls"
 	"crypto/x509"
+	"errors"
 	"fmt"
 	"net"
 	"net/http"
@@ -69,7 +70,7 @@ type Config struct {
 	Trusted func(authority string, tls bool) bool
 	// Withheld, if set, is called by Fetch's goroutine when Trusted has kept credentials of Access from a host.
 	Withheld func(authority string)
-	Cookies  *cookies.Jar      // keeps what answers set, and sends it back. Nil means no cookies but those of Header
+	Cookies  cookies.Keeper    // keeps what answers set, and sends it back. Nil means no cookies but those of Header
 	Resolver *resolve.Resolver // finds addresses. It stays its owner's to close. Nil means one of its own
 
 	// AllowPrivate lets any host lead to a private or loopback address; else only Openings may. Link-local and cloud
@@ -80,6 +81,15 @@ type Config struct {
 
 	// DialContext, if set, replaces the dialler and its check of addresses, for in-memory networks in tests.
 	DialContext func(ctx context.Context, network, addr string) (net.Conn, error)
+	// Transport, if set, sends the requests in place of the Client's own connections, with whatever else there is for them:
+	// proxies, the resolver, the check of addresses. Bounds of time end the request's context, which it must heed.
+	Transport http.RoundTripper
+	// OnRequest, if set, may change the header and the path and query of each request before it is sent, on Fetch's
+	// goroutine, with its permit. An error has nothing sent, and Fetch fail with a [HookError].
+	OnRequest func(*http.Request) error
+	// OnResponse, if set, is shown the header of each answer after OnHeader, on Fetch's goroutine. An error has the body not
+	// read, and Fetch fail with a [HookError] beside the Response.
+	OnResponse func(*http.Response) error
 	// Chain, if set, puts policies around the transport, once. It must send each request at most once.
 	Chain func(http.RoundTripper) http.RoundTripper
 	// Repeating, if set, is Chain for requests with an Again: it may send one several times in sequence.
@@ -128,6 +138,9 @@ func (c *Config) checkHeader() error {
 				return fmt.Errorf("fetch: Config.Header has a bad value for %s: remove control characters", name)
 			}
 		}
+	}
+	if c.Transport != nil && (c.Proxy != nil || c.ProxyFor != nil) {
+		return errors.New("fetch: Config.Transport replaces the connections that Config.Proxy is for: set one of them")
 	}
 	if c.Proxy == nil {
 		return nil

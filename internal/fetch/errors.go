@@ -25,6 +25,7 @@ const (
 	OpTLS     Op = "tls"     // the TLS handshake was under way
 	OpSend    Op = "send"    // connected, and nothing had left yet
 	OpHeader  Op = "header"  // the request had left, the header was not complete
+	OpHook    Op = "hook"    // the program's own code refused the request or the answer, or failed: see [HookError]
 	OpFilter  Op = "filter"  // the header was there, and the body is not wanted
 	OpBody    Op = "body"    // the body was being read
 	OpDecode  Op = "decode"  // the body is not what Content-Encoding says
@@ -85,7 +86,7 @@ func classify(op Op, err error) outcome.Class {
 	if errors.Is(err, errClosed) || op == OpPolicy {
 		return outcome.Canceled
 	}
-	if op == OpFilter {
+	if op == OpFilter || op == OpHook {
 		return outcome.Filtered
 	}
 	if errors.Is(err, errRatio) {

@@ -94,9 +94,13 @@ func (p *passage) remember(x *exchange, hres *http.Response, err error) {
 	}
 	p.before = newResponse(p.req.URL, hres, now())
 	x.head(p.before)
-	if p.req.OnHeader != nil && hres.StatusCode >= http.StatusOK {
+	if hres.StatusCode < http.StatusOK {
+		return
+	}
+	if p.req.OnHeader != nil {
 		p.req.OnHeader(p.before)
 	}
+	x.c.inspect(x, hres)
 }
 
 func (p *passage) permit(ctx context.Context) error {

@@ -131,7 +131,7 @@ const lookHere = time.Second
 
 // looksUp reports whether names for via, nil for direct, are looked up here: not for socks5h.
 func (d *dialer) looksUp(via *url.URL) bool {
-	return !d.cfg.AllowPrivate && d.cfg.DialContext == nil && (via == nil || via.Scheme != "socks5h")
+	return !d.cfg.AllowPrivate && d.cfg.DialContext == nil && d.cfg.Transport == nil && (via == nil || via.Scheme != "socks5h")
 }
 
 // inward refuses to have a proxy connect to its own machine or network because of a link. Names are judged by local

@@ -27,7 +27,9 @@ type Request struct {
 	MaxBody int64       // of the decoded body in bytes; zero means the Config's bound
 	// Filter says which bodies are wanted. For others Fetch fails with [OpFilter] and class filtered, beside a
 	// Response with the header. Nil: all.
-	Filter  *Filter
+	Filter *Filter
+	// Stream, if set, is asked at the header who takes the body as it comes, whatever Filter says. Nil: Response.Body does.
+	Stream  func(*Response) *Stream
 	Capture bool // asks for Response.Capture, which costs a copy of all that comes
 	// OnHeader, if set, is called by Fetch's goroutine at the header, before the body is read, so that orders to wait
 	// hold at once. The Response has no Body, and of Timings only FirstByte and Reused. With an Again it is called for
@@ -155,7 +157,9 @@ func (x *exchange) newRequest(ctx context.Context, u *url.URL, h http.Header) *h
 		req.Method = x.asked.method
 	}
 	if len(x.asked.payload) > 0 {
-		req.Body, req.ContentLength = io.NopCloser(bytes.NewReader(x.asked.payload)), int64(len(x.asked.payload))
+		body := func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(x.asked.payload)), nil }
+		req.GetBody, req.ContentLength = body, int64(len(x.asked.payload))
+		req.Body, _ = body()
 	}
 	return req
 }

@@ -18,7 +18,9 @@ type Response struct {
 
 	Body      []byte   // decoded, at most as long as the bound; valid until Release
 	WireBytes int64    // of the encoded body that were read, without chunk framing
-	Truncated bool     // the body went on beyond Body
+	Truncated bool     // the body went on beyond Body, or what a Stream took
+	Streamed  bool     // a Stream took it, and Body is nil
+	Size      int64    // of what it took, decoded
 	Capture   *Capture // the exchange as it was, if Request.Capture asked for it
 
 	Location       string        // of a redirect, not resolved; empty if there is none

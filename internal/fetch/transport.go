@@ -20,8 +20,11 @@ type transport interface {
 	CloseIdleConnections()
 }
 
-// newTransport is our own, with a third less CPU time, or net/http's for HTTP/2. The dialler does proxies.
+// newTransport is the program's, or our own, with a third less CPU time, or net/http's for HTTP/2. The dialler does proxies.
 func newTransport(cfg Config, d *dialer, base http.Header) (transport, error) {
+	if cfg.Transport != nil {
+		return foreign{cfg.Transport}, nil
+	}
 	if cfg.HTTP2 {
 		return standard{newStandard(cfg, d)}, nil
 	}

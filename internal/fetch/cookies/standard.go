@@ -1,0 +1,58 @@
+package cookies
+
+import (
+	"net/http"
+	"net/url"
+	"strings"
+)
+
+// Keeper keeps cookies: a [*Jar], or another one by [Standard]. It is safe for concurrent use.
+type Keeper interface {
+	// Set takes in the Set-Cookie lines of an answer from o.
+	Set(o Origin, lines []string)
+	// Header is the value of the Cookie field of a request to o. Empty: there are none.
+	Header(o Origin) string
+}
+
+var (
+	_ Keeper = (*Jar)(nil)
+	_ Keeper = Standard{}
+)
+
+// Standard is a jar as net/http has it.
+type Standard struct{ Jar http.CookieJar }
+
+// Set passes on what net/http can read of the lines.
+func (s Standard) Set(o Origin, lines []string) {
+	if list := (&http.Response{Header: http.Header{"Set-Cookie": lines}}).Cookies(); len(list) > 0 {
+		s.Jar.SetCookies(o.url(), list)
+	}
+}
+
+// Header is the cookies of the jar for o, in its order.
+func (s Standard) Header(o Origin) string {
+	var b strings.Builder
+	for i, c := range s.Jar.Cookies(o.url()) {
+		if i > 0 {
+			b.WriteString("; ")
+		}
+		b.WriteString(c.Name + "=")
+		if c.Quoted {
+			b.WriteString(`"` + c.Value + `"`)
+		} else {
+			b.WriteString(c.Value)
+		}
+	}
+	return b.String()
+}
+
+func (o *Origin) url() *url.URL {
+	u := &url.URL{Scheme: "http", Host: o.Host, Path: o.Path}
+	if o.TLS {
+		u.Scheme = "https"
+	}
+	if strings.Contains(o.Host, ":") {
+		u.Host = "[" + o.Host + "]"
+	}
+	return u
+}

@@ -1,0 +1,236 @@
+package fetch
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"hash"
+	"io"
+	"math"
+	"net"
+	"net/http"
+	"slices"
+	"time"
+
+	"golang.org/x/net/http/httpguts"
+)
+
+// foreign is a transport of the program's own.
+type foreign struct{ http.RoundTripper }
+
+var errNothing = errors.New("the transport returned neither a response nor an error")
+
+// roundTrip is one try. What the transport tells of its connections by package httptrace is heard; if it tells nothing, the
+// request counts as sent.
+func (f foreign) roundTrip(x *exchange, to target, h http.Header) (*http.Response, error) {
+	u := *to.url
+	req := x.newRequest(x.sent(), &u, h)
+	req.Header = req.Header.Clone() // nobody keeps it from changing them
+	rec := x.record()
+	if err := rec.asks(x, to, req.Header); err != nil {
+		return nil, err
+	}
+	x.arm(x.c.cfg.HeaderTimeout, x.c.silent)
+	hres, err := f.RoundTrip(req)
+	if err == nil && hres == nil {
+		err = errNothing
+	}
+	if !x.connected && !dialFailed(err) {
+		x.connected, x.tries = true, 1
+	}
+	if err != nil {
+		return nil, err
+	}
+	if !x.answered() {
+		x.FirstByte()
+	}
+	tidy(hres)
+	rec.hear(hres)
+	return hres, nil
+}
+
+// CloseIdleConnections leaves them: the transport is its owner's.
+func (foreign) CloseIdleConnections() {}
+
+func dialFailed(err error) bool {
+	op, ok := errors.AsType[*net.OpError](err)
+	_, dns := errors.AsType[*net.DNSError](err)
+	return dns || ok && op.Op == "dial"
+}
+
+// tidy fills in what a response made by hand may lack.
+func tidy(hres *http.Response) {
+	if hres.Header == nil {
+		hres.Header = make(http.Header)
+	}
+	switch {
+	case hres.Body == nil:
+		hres.Body = http.NoBody
+	case hres.ContentLength == 0 && hres.Body != http.NoBody:
+		hres.ContentLength = -1
+	}
+	hres.Proto = cmp.Or(hres.Proto, "HTTP/1.1")
+}
+
+// HookError is the error of the program's own code: of Config.OnRequest, with which nothing is sent; of Config.OnResponse,
+// after which the body is not read; or of a [Stream].
+type HookError struct {
+	Hook string // such as "OnRequest"
+	Err  error
+}
+
+// Error names the hook.
+func (e *HookError) Error() string { return e.Hook + ": " + e.Err.Error() }
+
+// Unwrap returns the cause.
+func (e *HookError) Unwrap() error { return e.Err }
+
+// fixed are the fields of a header that no hook may set: the transport does.
+var fixed = []string{"Host", "Connection", "Content-Length", "Transfer-Encoding", "Te", "Trailer", "Upgrade", "Expect", "Proxy-Authorization"}
+
+// outgoing lets Config.OnRequest change a request that is about to be sent.
+func (c *Client) outgoing(x *exchange, to target, h http.Header) (target, http.Header, error) {
+	u := *to.url
+	req := x.newRequest(x.sent(), &u, h)
+	req.Header = req.Header.Clone()
+	if x.request = req; c.cfg.OnRequest == nil {
+		return to, h, nil
+	}
+	method, body := req.Method, req.Body
+	err := c.cfg.OnRequest(req)
+	if err == nil {
+		switch {
+		case req.URL == nil || req.URL.Scheme != to.url.Scheme || req.URL.Host != to.url.Host || req.Host != "" && req.Host != to.url.Host:
+			err = errors.New("the hook has changed the host, which is not its to change")
+		case req.Method != method || req.Body != body:
+			err = errors.New("the hook has changed the method or the body, which are not its to change")
+		default:
+			err = checkFields(req.Header)
+		}
+	}
+	if err == nil {
+		user := to.user
+		if to, err = targetOf(req.URL); err == nil && !printable(to.uri) {
+			err = errBadURL
+		}
+		to.user = user
+	}
+	if err != nil {
+		return to, h, &phaseError{OpHook, &HookError{"OnRequest", err}}
+	}
+	return to, req.Header, nil
+}
+
+func checkFields(h http.Header) error {
+	for name, values := range h {
+		switch {
+		case !httpguts.ValidHeaderFieldName(name) || !allOf(values, httpguts.ValidHeaderFieldValue):
+			return fmt.Errorf("the hook has set header field %q, which cannot be sent", name)
+		case slices.Contains(fixed, http.CanonicalHeaderKey(name)):
+			return fmt.Errorf("the hook has set header field %s, which is the client's own", name)
+		}
+	}
+	return nil
+}
+
+func allOf(values []string, ok func(string) bool) bool {
+	for _, v := range values {
+		if !ok(v) {
+			return false
+		}
+	}
+	return true
+}
+
+// inspect shows the header of an answer to Config.OnResponse.
+func (c *Client) inspect(x *exchange, hres *http.Response) {
+	if c.cfg.OnResponse == nil {
+		return
+	}
+	shown := *hres
+	shown.Request, shown.Header, shown.Trailer, shown.Body = x.request, hres.Header.Clone(), nil, http.NoBody
+	x.objection = nil
+	if err := c.cfg.OnResponse(&shown); err != nil {
+		x.objection = &HookError{"OnResponse", err}
+	}
+}
+
+// Stream takes a body as it comes, in place of Response.Body.
+type Stream struct {
+	// MaxBytes bounds the decoded body. Zero is no bound.
+	MaxBytes int64
+	// Timeout bounds the request from the call of Fetch to the end of the body, in place of Config.Timeout. Zero is no bound
+	// but Config.BodyTimeout, for each wait for more of it.
+	Timeout time.Duration
+	// Hash, if set, is given what is read.
+	Hash hash.Hash
+	// Read is called by Fetch's goroutine. What it leaves of the body is not read. Its error is that of Fetch, as a
+	// [HookError], unless the body has failed it.
+	Read func(io.Reader) error
+}
+
+// unbounded is a time that is never over; so late that there is no overflow.
+const unbounded = math.MaxInt64 / 2
+
+// streamed is a body on its way to a Stream. The watchdog is told of the host's silence alone, not of the reader's.
+type streamed struct {
+	x     *exchange
+	r     io.Reader
+	s     *Stream
+	n     int64
+	over  bool // the body went on beyond the bound
+	ended bool
+	err   error
+}
+
+func (b *streamed) Read(p []byte) (int, error) {
+	switch {
+	case b.err != nil:
+		return 0, b.err
+	case b.ended:
+		return 0, io.EOF
+	case len(p) == 0:
+		return 0, nil
+	}
+	if left := b.s.MaxBytes - b.n; b.s.MaxBytes > 0 && int64(len(p)) > left {
+		p = p[:left+1] // to see whether there is more
+	}
+	b.x.alive()
+	n, err := b.r.Read(p)
+	b.x.arm(unbounded, b.x.tooLong)
+	if b.n += int64(n); b.s.MaxBytes > 0 && b.n > b.s.MaxBytes {
+		n, b.n, b.over, err = n-1, b.s.MaxBytes, true, errTooLarge
+	}
+	if b.s.Hash != nil {
+		_, _ = b.s.Hash.Write(p[:n]) // which never fails
+	}
+	switch {
+	case err == io.EOF:
+		b.ended = true
+	case err != nil:
+		b.err = b.x.explain(err)
+		err = b.err
+	}
+	return n, err
+}
+
+// stream has a Stream read a body.
+func (c *Client) stream(w *wire, r io.Reader, res *Response, s *Stream) (Op, error) {
+	b := &streamed{x: w.x, r: r, s: s, ended: r == nil}
+	w.x.arm(unbounded, w.x.tooLong)
+	err := s.Read(b)
+	res.Size, res.Streamed, res.Truncated = b.n, true, !b.ended
+	switch {
+	case b.over:
+		return OpBody, errTooLarge
+	case w.err != nil:
+		return OpBody, w.err
+	case errors.Is(b.err, errRatio):
+		return OpBody, b.err
+	case b.err != nil:
+		return OpDecode, b.err
+	case err != nil:
+		return OpHook, &HookError{"body handler", err}
+	}
+	return "", nil
+}
