@@ -9,6 +9,7 @@ import (
 	"github.com/treadlight/crawl/internal/clock"
 	"github.com/treadlight/crawl/internal/ratelimit/backoff"
 	"github.com/treadlight/crawl/internal/ratelimit/control"
+	"github.com/treadlight/crawl/internal/ratelimit/control/steer"
 	"github.com/treadlight/crawl/internal/ratelimit/estimate"
 )
 
@@ -19,6 +20,8 @@ type Config struct {
 	Enabled bool
 	// Strategy decides how the rate follows what a host does; see [control.Strategies]. Empty means the first of them.
 	Strategy string
+	// Tuning are the constants of the strategy steer, for experiments. Nil means [steer.DefaultTuning].
+	Tuning *steer.Tuning
 
 	InitialRPS          float64 // rate of a host nothing is known of; zero means 1
 	MinRPS              float64 // floor of the learned rate; zero means 0.1

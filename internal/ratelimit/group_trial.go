@@ -333,7 +333,7 @@ func (g *group) mergeMembers(now clock.Instant) {
 	at := min(max(mergeShare*all, floor), top)
 	host := control.Host{Start: at, Floor: floor, Ceiling: top, Memory: control.Memory{Rate: float32(at)}}
 	g.merge = &merge{
-		strategy: g.l.strategy.New(&g.l.control, now, host),
+		strategy: g.l.make(&g.l.control, now, host),
 		window:   g.l.window, begun: make(map[*state]int), retryUntil: never, before: all, since: now,
 	}
 	g.setWatch(nil)

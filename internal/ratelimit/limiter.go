@@ -12,7 +12,7 @@ import (
 	"github.com/treadlight/crawl/internal/clock"
 	"github.com/treadlight/crawl/internal/ratelimit/breaker"
 	"github.com/treadlight/crawl/internal/ratelimit/control"
-	_ "github.com/treadlight/crawl/internal/ratelimit/control/steer" // a strategy
+	"github.com/treadlight/crawl/internal/ratelimit/control/steer"
 	"github.com/treadlight/crawl/internal/ratelimit/enum"
 	"github.com/treadlight/crawl/internal/ratelimit/estimate"
 	"github.com/treadlight/crawl/internal/ratelimit/header"
@@ -53,6 +53,7 @@ type AdaptiveRateLimiter struct {
 	cfg      Config         // never changes after New, as all up to the counters
 	control  control.Config // shared by all strategies
 	strategy control.Info
+	make     control.Maker           // of the strategy
 	window   estimate.Window         // an empty one, to copy
 	laid     atomic.Pointer[ruleSet] // what the user has laid down; only SetRules replaces it
 	rulesMu  sync.Mutex              // held by SetRules
@@ -96,6 +97,7 @@ func New(cfg Config) (*AdaptiveRateLimiter, error) {
 	if l.strategy, err = control.Find(cfg.Strategy); err != nil {
 		return nil, fmt.Errorf("ratelimit: Strategy = %w", err)
 	}
+	l.make = makers(&cfg)[cfg.Strategy]
 	laid, err := newRuleSet(l, &cfg, nil)
 	if err != nil {
 		return nil, err
@@ -104,6 +106,14 @@ func New(cfg Config) (*AdaptiveRateLimiter, error) {
 	l.shared.init(l)
 	l.makeShards()
 	return l, nil
+}
+
+// makers make the strategies, by name.
+func makers(cfg *Config) map[string]control.Maker {
+	return map[string]control.Maker{
+		control.NameSteer: steer.Maker(cfg.Tuning), control.NameAIMD: control.AIMD,
+		control.NameGradient: control.Gradient, control.NameFixed: control.Fixed,
+	}
 }
 
 func (l *AdaptiveRateLimiter) now() clock.Instant {

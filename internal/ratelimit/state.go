@@ -75,7 +75,7 @@ type owes struct {
 func newState(r *rules, now clock.Instant, memory control.Memory) *state {
 	l := r.l
 	s := &state{
-		rules: r, strategy: l.strategy.New(&l.control, now, r.host(memory)), window: l.window, lastActive: now,
+		rules: r, strategy: l.make(&l.control, now, r.host(memory)), window: l.window, lastActive: now,
 		bucket: bucket{level: r.capacity, at: now, rate: r.start}, owes: owes{retryUntil: never, lastGrant: never},
 	}
 	s.replanLocked(now)
@@ -105,7 +105,7 @@ func (s *state) noteWaitLocked(now, at clock.Instant, why Limit) {
 func (s *state) restartLocked(now clock.Instant) {
 	l, h := s.rules.l, s.rules.host(control.Memory{})
 	h.Start = max(s.bucket.rate, s.rules.start).rps()
-	s.strategy = l.strategy.New(&l.control, now, h)
+	s.strategy = l.make(&l.control, now, h)
 	s.plan.seenEvent = 0 // the new one's events are counted anew
 }
 

@@ -110,26 +110,27 @@ type Info struct {
 	Name   string
 	Help   string // what the rate does, in a few words
 	Learns bool   // the rate is what the host tolerates: it is worth remembering, and hosts that share a limit are looked for
-	New    Maker
 }
-
-// Steer makes the strategy of that name. Package steer sets it, since it is built on this one.
-var Steer Maker
 
 // strategies are all of them, the default first.
 var strategies = []Info{
-	{NameSteer, "searches for the limit of the host and stays below it", true, func(cfg *Config, now clock.Instant, h Host) Strategy {
-		return Steer(cfg, now, h)
-	}},
-	{NameAIMD, "a step up at each fast success, down by a factor at overload", true, func(cfg *Config, _ clock.Instant, h Host) Strategy {
-		return guard(cfg, h, newAIMD(cfg, h))
-	}},
-	{NameGradient, "up while responses are fast, down as they slow", true, func(cfg *Config, _ clock.Instant, h Host) Strategy {
-		return guard(cfg, h, newGradient(cfg, h))
-	}},
-	{NameFixed, "stays at --rate", false, func(cfg *Config, _ clock.Instant, h Host) Strategy {
-		return guard(cfg, h, &fixed{rate: h.known()})
-	}},
+	{NameSteer, "searches for the limit of the host and stays below it", true},
+	{NameAIMD, "a step up at each fast success, down by a factor at overload", true},
+	{NameGradient, "up while responses are fast, down as they slow", true},
+	{NameFixed, "stays at --rate", false},
+}
+
+// AIMD is the [Maker] of that strategy.
+func AIMD(cfg *Config, _ clock.Instant, h Host) Strategy { return guard(cfg, h, newAIMD(cfg, h)) }
+
+// Gradient is the [Maker] of that strategy.
+func Gradient(cfg *Config, _ clock.Instant, h Host) Strategy {
+	return guard(cfg, h, newGradient(cfg, h))
+}
+
+// Fixed is the [Maker] of that strategy.
+func Fixed(cfg *Config, _ clock.Instant, h Host) Strategy {
+	return guard(cfg, h, &fixed{rate: h.known()})
 }
 
 // Strategies are the strategies there are, the default first.

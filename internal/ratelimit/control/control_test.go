@@ -1,19 +1,12 @@
 package control
 
 import (
-	"math"
-	"math/rand/v2"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
-	"pgregory.net/rapid"
 
-	"github.com/treadlight/crawl/internal/clock"
-	"github.com/treadlight/crawl/internal/ratelimit/breaker"
 	"github.com/treadlight/crawl/internal/ratelimit/estimate"
-	"github.com/treadlight/crawl/internal/ratelimit/header"
-	"github.com/treadlight/crawl/internal/ratelimit/outcome"
 )
 
 // config is the engine's default.
@@ -35,14 +28,6 @@ func newWindow(t interface{ Fatal(args ...any) }) *estimate.Window {
 
 var stranger = Host{Start: 1, Floor: 0.1, Ceiling: 500}
 
-func begin(t interface{ Fatal(args ...any) }, name string, h Host) Strategy {
-	m, err := Find(name)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return m.New(config(t), 0, h)
-}
-
 func TestFind(t *testing.T) {
 	for i, info := range Strategies() {
 		require.Equal(t, info.Name, Names()[i])
@@ -53,98 +38,4 @@ func TestFind(t *testing.T) {
 	}
 	_, err := Find("guess")
 	require.ErrorContains(t, err, `"guess": want one of steer, aimd, gradient, fixed`)
-}
-
-// drawObservation is anything an owner might report, in whatever order.
-func drawObservation(t *rapid.T, now clock.Instant, w *estimate.Window) Observation {
-	o := Observation{
-		SentAt:   now - clock.Instant(rapid.Int64Range(0, int64(time.Minute)).Draw(t, "ago")),
-		Class:    outcome.Class(rapid.IntRange(0, int(outcome.Canceled)).Draw(t, "class")),
-		Latency:  time.Duration(rapid.Int64Range(0, int64(time.Hour)).Draw(t, "latency")),
-		InFlight: rapid.IntRange(0, 100).Draw(t, "in flight"),
-		Floor:    rapid.Float64Range(1e-6, 10).Draw(t, "floor"),
-		Window:   w,
-	}
-	o.Forbidden = o.Class == outcome.ClientError && rapid.Bool().Draw(t, "forbidden")
-	o.Ceiling = o.Floor + rapid.Float64Range(0, 1e6).Draw(t, "span")
-	if rapid.IntRange(0, 3).Draw(t, "told") == 0 {
-		o.RetryAfter = time.Duration(rapid.Int64Range(0, int64(time.Hour)).Draw(t, "order"))
-	}
-	if rapid.IntRange(0, 3).Draw(t, "quota") == 0 {
-		o.Quota = header.Quota{
-			Limit:     rapid.SampledFrom([]int64{0, 1, 20, 600, math.MaxInt64}).Draw(t, "limit"),
-			Remaining: rapid.SampledFrom([]int64{0, 1, 10, 599, math.MaxInt64}).Draw(t, "remaining"),
-			Reset:     time.Duration(rapid.Int64Range(0, int64(time.Hour)).Draw(t, "reset")),
-			Window:    rapid.SampledFrom([]time.Duration{0, 0, 1, time.Second, time.Hour}).Draw(t, "window"),
-		}
-	}
-	o.Second = rapid.Uint8Range(0, 61).Draw(t, "second")
-	o.Lifted = o.Class.Answered() && rapid.IntRange(0, 9).Draw(t, "lifted") == 0
-	return o
-}
-
-// Whatever happens, in whatever order: the rate is a number and within bounds, nothing
-// is granted before its time, and no two trials are out at once.
-func anyOrder(t *rapid.T) {
-	name := rapid.SampledFrom(Names()[1:]).Draw(t, "strategy") // steer has a test of its own
-	s := begin(t, name, stranger)
-	w, now, sent, out := newWindow(t), clock.Instant(0), clock.Instant(0), uint32(0)
-	floor, ceiling := stranger.Floor, stranger.Ceiling
-	for range rapid.IntRange(1, 80).Draw(t, "steps") {
-		now += clock.Instant(rapid.Int64Range(0, int64(20*time.Second)).Draw(t, "pass"))
-		p := s.Plan(now)
-		outside := p.Rate < floor && p.Rate < ceiling || p.Rate > ceiling
-		if math.IsNaN(p.Rate) || p.Rate < 0 || outside && name != NameFixed {
-			t.Fatalf("rate %v outside %v to %v", p.Rate, floor, ceiling)
-		}
-		if p.State != breaker.HalfOpen {
-			out = 0
-		}
-		if now >= p.NotBefore && p.State != breaker.Open && rapid.Bool().Draw(t, "send") {
-			trial := s.Sent(now, 1)
-			if trial != 0 && out != 0 && now < sent.Add(15*time.Second) { // later it counts as lost
-				t.Fatalf("trial %d goes out while %d is", trial, out)
-			}
-			sent, out = now, trial
-		}
-		switch rapid.IntRange(0, 2).Draw(t, "then") {
-		case 0:
-			s.Lost(now, out)
-			out = 0
-		case 1:
-			o := drawObservation(t, now, w)
-			s.Observe(now, o)
-			if o.SentAt >= sent {
-				out = 0 // only the trial was sent so late: this was its answer
-			}
-			floor, ceiling = o.Floor, o.Ceiling
-		}
-		_, _, _ = s.Explain(now), s.Memory(now), s.Failures()
-	}
-}
-
-func TestAnyOrder(t *testing.T) { rapid.Check(t, anyOrder) }
-
-func FuzzAnyOrder(f *testing.F) { f.Fuzz(rapid.MakeFuzz(anyOrder)) }
-
-func TestSameHistorySamePlan(t *testing.T) {
-	run := func(name string) (plans []Plan) {
-		rnd := rand.New(rand.NewPCG(7, 7))
-		s, w := begin(t, name, stranger), newWindow(t)
-		for i := range 2000 {
-			now := clock.Instant(i) * clock.Instant(100*time.Millisecond)
-			if p := s.Plan(now); now >= p.NotBefore && p.State != breaker.Open {
-				s.Sent(now, 1)
-			}
-			s.Observe(now, Observation{
-				SentAt: now - clock.Instant(rnd.Int64N(int64(2*time.Second))), Class: outcome.Of(200+303*(rnd.IntN(20)/19), nil),
-				Latency: time.Millisecond, Floor: 0.1, Ceiling: 1000, Window: w,
-			})
-			plans = append(plans, s.Plan(now))
-		}
-		return plans
-	}
-	for _, name := range Names()[1:] {
-		require.Equal(t, run(name), run(name), name)
-	}
 }

@@ -23,7 +23,7 @@ const usualLatency = 100 * time.Millisecond
 
 func newClassic(t *testing.T, h Host) *classic {
 	t.Helper()
-	return &classic{begin(t, NameAIMD, h).(*guarded), newWindow(t), 0}
+	return &classic{AIMD(config(t), 0, h).(*guarded), newWindow(t), 0}
 }
 
 // ask sends a request now and tells its answer a moment later.
@@ -120,10 +120,10 @@ func TestOrdersDoNotOpenTheBreaker(t *testing.T) {
 
 // A guarded host that was held stays so, whatever the law.
 func TestBreakerIsRemembered(t *testing.T) {
-	for _, name := range Names()[1:] { // steer has a test of its own
+	for name, maker := range map[string]Maker{NameAIMD: AIMD, NameGradient: Gradient, NameFixed: Fixed} {
 		h := stranger
 		h.Memory = Memory{Rate: 7, Held: clock.Instant(10 * time.Second)}
-		s := begin(t, name, h)
+		s := maker(config(t), 0, h)
 		p := s.Plan(0)
 		require.Equal(t, breaker.Open, p.State, name)
 		require.Equal(t, h.Memory.Held, p.NotBefore, name)
@@ -131,5 +131,5 @@ func TestBreakerIsRemembered(t *testing.T) {
 		require.InDelta(t, 7, p.Rate, 1e-6, name)
 		require.Equal(t, h.Memory.Held, s.Memory(0).Held, name)
 	}
-	require.Contains(t, begin(t, NameFixed, stranger).Explain(0), "fixed at 1/s")
+	require.Contains(t, Fixed(config(t), 0, stranger).Explain(0), "fixed at 1/s")
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/treadlight/crawl/internal/clock"
 	"github.com/treadlight/crawl/internal/ratelimit/breaker"
 	"github.com/treadlight/crawl/internal/ratelimit/control"
+	"github.com/treadlight/crawl/internal/ratelimit/control/controltest"
 	"github.com/treadlight/crawl/internal/ratelimit/estimate"
 	"github.com/treadlight/crawl/internal/ratelimit/outcome"
 )
@@ -24,7 +25,7 @@ type rig struct {
 }
 
 func newRig(t *testing.T, h control.Host) *rig {
-	return &rig{Steer: New(config(t), 0, h).(*Steer), t: t, w: newWindow(t), host: h}
+	return &rig{Steer: newSteer(&DefaultTuning, controltest.Config(), 0, h), t: t, w: controltest.Window(), host: h}
 }
 
 // hear tells of an answer, now, to a request that was sent at an instant.
@@ -55,7 +56,7 @@ func (r *rig) run(d time.Duration, status int) {
 // Nothing goes out while an order to wait runs, and one request does when it is over.
 func TestOrderIsKept(t *testing.T) {
 	for _, status := range []int{429, 503} {
-		r := newRig(t, stranger)
+		r := newRig(t, controltest.Stranger)
 		r.run(5*time.Second, 200)
 		at := r.now
 		r.hear(at.Add(-50*time.Millisecond), status, 30*time.Second)
@@ -76,7 +77,7 @@ func TestOrderIsKept(t *testing.T) {
 
 // What was sent before a pause began neither ends nor prolongs it, and is no second refusal.
 func TestAnswersOfBeforeARefusal(t *testing.T) {
-	r := newRig(t, stranger)
+	r := newRig(t, controltest.Stranger)
 	r.run(8*time.Second, 200)
 	before := r.now.Add(-200 * time.Millisecond)
 	r.hear(before, 429, 0)
@@ -92,10 +93,10 @@ func TestAnswersOfBeforeARefusal(t *testing.T) {
 
 // Pages that are not there, or not for everyone, say nothing of the rate.
 func TestPagesThatAreMissingDoNotSlow(t *testing.T) {
-	want := newRig(t, stranger)
+	want := newRig(t, controltest.Stranger)
 	want.run(6*time.Second, 200)
 	for _, status := range []int{301, 401, 404, 410} {
-		r := newRig(t, stranger)
+		r := newRig(t, controltest.Stranger)
 		r.run(6*time.Second, status)
 		require.InDelta(t, want.rate, r.rate, 1e-9, status)
 		require.Zero(t, r.Failures())
@@ -105,7 +106,7 @@ func TestPagesThatAreMissingDoNotSlow(t *testing.T) {
 // A bound of the owner is no knowledge of the host: the search goes on when it is raised, and a lower one
 // holds at once.
 func TestBoundsOfTheOwner(t *testing.T) {
-	h := stranger
+	h := controltest.Stranger
 	h.Ceiling = 10
 	r := newRig(t, h)
 	r.run(20*time.Second, 200)
@@ -122,7 +123,7 @@ func TestBoundsOfTheOwner(t *testing.T) {
 
 // What is remembered is gone back to, from a quarter of it.
 func TestRecall(t *testing.T) {
-	h := stranger
+	h := controltest.Stranger
 	h.Memory = control.Memory{Rate: 40}
 	r := newRig(t, h)
 	require.InDelta(t, 10, r.Plan(r.now).Rate, .1)
@@ -137,7 +138,7 @@ func TestRecall(t *testing.T) {
 
 // No call of the ordinary course allocates.
 func TestNoAllocations(t *testing.T) {
-	r := newRig(t, stranger)
+	r := newRig(t, controltest.Stranger)
 	r.run(30*time.Second, 200)
 	r.hear(r.now.Add(-time.Millisecond), 429, 0)
 	r.run(30*time.Second, 200)

@@ -29,11 +29,19 @@ type Steer struct {
 	*pause // nil before the first refusal or probe
 }
 
-func init() { control.Steer = New }
+// Maker makes steers with these constants, which must not change afterwards. Nil means [DefaultTuning].
+func Maker(t *Tuning) control.Maker {
+	if t == nil {
+		t = &DefaultTuning
+	}
+	return func(cfg *control.Config, now clock.Instant, h control.Host) control.Strategy {
+		return newSteer(t, cfg, now, h)
+	}
+}
 
-// New begins with a stranger, or with what is remembered.
-func New(cfg *control.Config, now clock.Instant, h control.Host) control.Strategy {
-	s := &Steer{cfg: cfg, tune: &DefaultTuning, floor: float32(h.Floor), most: h.Ceiling, rate: h.Start, stepAt: now}
+// newSteer begins with a stranger, or with what is remembered.
+func newSteer(t *Tuning, cfg *control.Config, now clock.Instant, h control.Host) *Steer {
+	s := &Steer{cfg: cfg, tune: t, floor: float32(h.Floor), most: h.Ceiling, rate: h.Start, stepAt: now}
 	s.belief = belief{interval: interval{lo: h.Floor, hi: math.Inf(1)}, credit: float32(s.tune.CreditStart), creditAt: now}
 	s.refill.since = now
 	s.use.last = now

@@ -1,131 +1,23 @@
 package steer
 
 import (
-	"math"
-	"math/rand/v2"
 	"testing"
-	"time"
 	"unsafe"
 
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
 
-	"github.com/treadlight/crawl/internal/clock"
-	"github.com/treadlight/crawl/internal/ratelimit/breaker"
-	"github.com/treadlight/crawl/internal/ratelimit/control"
-	"github.com/treadlight/crawl/internal/ratelimit/estimate"
-	"github.com/treadlight/crawl/internal/ratelimit/header"
-	"github.com/treadlight/crawl/internal/ratelimit/outcome"
+	"github.com/treadlight/crawl/internal/ratelimit/control/controltest"
 )
 
-var stranger = control.Host{Start: 1, Floor: 0.1, Ceiling: 500}
-
-func config(t interface{ Fatal(args ...any) }) *control.Config {
-	c := &control.Config{Increase: 0.1, Decrease: 0.5, Latency: time.Second, Degrade: 2}
-	if err := c.Breaker.Validate(); err != nil {
-		t.Fatal(err)
-	}
-	return c
-}
-
-func newWindow(t interface{ Fatal(args ...any) }) *estimate.Window {
-	w, err := estimate.NewWindow(30*time.Second, 2*time.Second)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return &w
-}
-
-// drawObservation is anything an owner might report, in whatever order.
-func drawObservation(t *rapid.T, now clock.Instant, w *estimate.Window) control.Observation {
-	o := control.Observation{
-		SentAt:   now - clock.Instant(rapid.Int64Range(0, int64(time.Minute)).Draw(t, "ago")),
-		Class:    outcome.Class(rapid.IntRange(0, int(outcome.Canceled)).Draw(t, "class")),
-		Latency:  time.Duration(rapid.Int64Range(0, int64(time.Hour)).Draw(t, "latency")),
-		InFlight: rapid.IntRange(0, 100).Draw(t, "in flight"),
-		Floor:    rapid.Float64Range(1e-6, 10).Draw(t, "floor"),
-		Window:   w,
-	}
-	o.Forbidden = o.Class == outcome.ClientError && rapid.Bool().Draw(t, "forbidden")
-	o.Ceiling = o.Floor + rapid.Float64Range(0, 1e6).Draw(t, "span")
-	if rapid.IntRange(0, 3).Draw(t, "told") == 0 {
-		o.RetryAfter = time.Duration(rapid.Int64Range(0, int64(time.Hour)).Draw(t, "order"))
-	}
-	if rapid.IntRange(0, 3).Draw(t, "quota") == 0 {
-		o.Quota = header.Quota{
-			Limit:     rapid.SampledFrom([]int64{0, 1, 20, 600, math.MaxInt64}).Draw(t, "limit"),
-			Remaining: rapid.SampledFrom([]int64{0, 1, 10, 599, math.MaxInt64}).Draw(t, "remaining"),
-			Reset:     time.Duration(rapid.Int64Range(0, int64(time.Hour)).Draw(t, "reset")),
-			Window:    rapid.SampledFrom([]time.Duration{0, 0, 1, time.Second, time.Hour}).Draw(t, "window"),
-		}
-	}
-	o.Second = rapid.Uint8Range(0, 61).Draw(t, "second")
-	o.Lifted = o.Class.Answered() && rapid.IntRange(0, 9).Draw(t, "lifted") == 0
-	return o
-}
-
-// Whatever happens, in whatever order: the rate is a number and within bounds, nothing
-// is granted before its time, and no two trials are out at once.
-func anyOrder(t *rapid.T) {
-	s := New(config(t), 0, stranger)
-	w, now, sent, out := newWindow(t), clock.Instant(0), clock.Instant(0), uint32(0)
-	ceiling := stranger.Ceiling
-	for range rapid.IntRange(1, 80).Draw(t, "steps") {
-		now += clock.Instant(rapid.Int64Range(0, int64(20*time.Second)).Draw(t, "pass"))
-		p := s.Plan(now)
-		// The host's own quota may ask for less than the user's floor.
-		if math.IsNaN(p.Rate) || p.Rate < 0 || p.Rate > ceiling {
-			t.Fatalf("rate %v above %v", p.Rate, ceiling)
-		}
-		if p.State != breaker.HalfOpen {
-			out = 0
-		}
-		if now >= p.NotBefore && p.State != breaker.Open && rapid.Bool().Draw(t, "send") {
-			trial := s.Sent(now, 1)
-			if trial != 0 && out != 0 && now < sent.Add(15*time.Second) { // later it counts as lost
-				t.Fatalf("trial %d goes out while %d is", trial, out)
-			}
-			sent, out = now, trial
-		}
-		switch rapid.IntRange(0, 2).Draw(t, "then") {
-		case 0:
-			s.Lost(now, out)
-			out = 0
-		case 1:
-			o := drawObservation(t, now, w)
-			s.Observe(now, o)
-			if o.SentAt >= sent {
-				out = 0 // only the trial was sent so late: this was its answer
-			}
-			ceiling = o.Ceiling
-		}
-		_, _, _ = s.Explain(now), s.Memory(now), s.Failures()
-	}
-}
+// The host's own quota may ask for less than the user's floor.
+var anyOrder = controltest.AnyOrder(Maker(nil), func(rate, _, ceiling float64) bool { return rate > ceiling })
 
 func TestAnyOrder(t *testing.T) { rapid.Check(t, anyOrder) }
 
 func FuzzAnyOrder(f *testing.F) { f.Fuzz(rapid.MakeFuzz(anyOrder)) }
 
-func TestSameHistorySamePlan(t *testing.T) {
-	run := func() (plans []control.Plan) {
-		rnd := rand.New(rand.NewPCG(7, 7))
-		s, w := New(config(t), 0, stranger), newWindow(t)
-		for i := range 2000 {
-			now := clock.Instant(i) * clock.Instant(100*time.Millisecond)
-			if p := s.Plan(now); now >= p.NotBefore && p.State != breaker.Open {
-				s.Sent(now, 1)
-			}
-			s.Observe(now, control.Observation{
-				SentAt: now - clock.Instant(rnd.Int64N(int64(2*time.Second))), Class: outcome.Of(200+303*(rnd.IntN(20)/19), nil),
-				Latency: time.Millisecond, Floor: 0.1, Ceiling: 1000, Window: w,
-			})
-			plans = append(plans, s.Plan(now))
-		}
-		return plans
-	}
-	require.Equal(t, run(), run())
-}
+func TestSameHistorySamePlan(t *testing.T) { controltest.SameHistorySamePlan(t, Maker(nil)) }
 
 // What a host takes is what a million take.
 func TestHostsAreSmall(t *testing.T) {
