@@ -153,6 +153,7 @@ func (s *Steer) Lost(now clock.Instant, trial uint32) {
 // Observe implements [control.Strategy].
 func (s *Steer) Observe(now clock.Instant, o control.Observation) {
 	s.allow(o.Floor, o.Ceiling)
+	o.Forbidden = o.Forbidden && s.tune.has(Blocks)
 	s.out = uint16(min(max(o.InFlight-1, 0), math.MaxUint16))
 	trial := s.mode == Wait && s.trialAt != 0 && o.SentAt >= s.trialAt
 	if !speaks(o.Class) {
@@ -165,7 +166,7 @@ func (s *Steer) Observe(now clock.Instant, o control.Observation) {
 		o.Window.Add(now, o.Class.Overload())
 	}
 	s.tick(now)
-	if s.hint == nil && !o.Quota.IsZero() {
+	if s.hint == nil && !o.Quota.IsZero() && s.tune.has(Quotas) {
 		s.hint = &hint{askedAt: never}
 	}
 	s.hint.observe(now, &o)
@@ -173,7 +174,7 @@ func (s *Steer) Observe(now clock.Instant, o control.Observation) {
 	if x.refused() {
 		s.meetPause()
 	}
-	if s.pause != nil {
+	if s.pause != nil && s.tune.has(Windows) {
 		s.win.observe(&s.history, &x)
 	}
 	s.earn(now)
@@ -224,7 +225,7 @@ func (s *Steer) succeeded(now clock.Instant, o *control.Observation, trial bool)
 
 // queued lets the latency estimator judge an answer of the ordinary course.
 func (s *Steer) queued(now clock.Instant, o *control.Observation) {
-	if s.mode == Recover {
+	if s.mode == Recover || !s.tune.has(Queues) {
 		return
 	}
 	x := Sample{o, now, s.rate}
@@ -241,11 +242,14 @@ func (s *Steer) queueAllows(rate float64) float64 {
 	return rate
 }
 
+// busy reports whether the sender uses the rate that it has.
+func (s *Steer) busy(now clock.Instant) bool { return !s.tune.has(Use) || s.use.busy(now, s.rate) }
+
 // grow raises the rate of a host that has refused nothing yet.
 func (s *Steer) grow(now clock.Instant) {
 	dt := min(now.Sub(s.stepAt).Seconds(), 1)
 	s.stepAt = now
-	if !s.use.busy(now, s.rate) {
+	if !s.busy(now) {
 		return
 	}
 	s.rate *= math.Exp(s.tune.Growth * dt / s.step().Seconds())
@@ -322,7 +326,7 @@ const climb = 1.5
 
 // mayRise reports whether an upward move may be risked.
 func (s *Steer) mayRise(now clock.Instant) bool {
-	return s.credit >= 1 && (s.pause == nil || now >= s.win.wholeAt) && s.lo < s.most/(1-s.tune.Margin) && !s.hint.binds(now, s.rate) && s.use.busy(now, s.rate)
+	return s.credit >= 1 && (s.pause == nil || now >= s.win.wholeAt) && s.lo < s.most/(1-s.tune.Margin) && !s.hint.binds(now, s.rate) && s.busy(now)
 }
 
 // prove ends a probe that was not refused for long enough, and speeds it up while a burst allowance may

@@ -23,7 +23,30 @@ type Tuning struct {
 	CreditPerSecond float64 // and that time earns, for hosts that answer seldom
 	Trial           float64 // refusals that a failed trial costs: it was waited for
 	Fall            float64 // share of a refused rate that lo falls to at most at once
+
+	Without Part // what is left out, for experiments
 }
+
+// Part is a set of estimators.
+type Part uint8
+
+// The estimators, by the cause that each knows.
+const (
+	Windows     Part = 1 << iota // quotas over a span of time, told by none
+	Quotas                       // told by headers
+	Queues                       // answers that wait at the host
+	Connections                  // a bound on the requests in flight
+	Blocks                       // runs of 403
+	Use                          // of the rate, by the sender itself
+)
+
+// Parts are the names of single estimators.
+func Parts() map[Part]string {
+	return map[Part]string{Windows: "windows", Quotas: "told quotas", Queues: "queues", Connections: "connections", Blocks: "blocks", Use: "use of the rate"}
+}
+
+// has reports whether an estimator takes part.
+func (t *Tuning) has(p Part) bool { return t.Without&p == 0 }
 
 // DefaultTuning is what hosts get.
 var DefaultTuning = Tuning{
