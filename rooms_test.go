@@ -18,7 +18,7 @@ import (
 // right: code imports rooms to the left of its own and no other. Those in one line stand side by
 // side and do not import each other. binder is resilience/binder.
 var rooms = [][]string{
-	{"clock"},
+	{"clock", "backend"},
 	{"store", "document"},
 	{"ratelimit"},
 	{"resilience"},
@@ -43,8 +43,8 @@ var (
 	testCode = regexp.MustCompile(`_test\.go$|test/[^/]*$|^internal/lab/`)
 	// forTests are libraries that production code has no use for.
 	forTests = regexp.MustCompile(`^(github\.com/stretchr/testify|pgregory\.net/rapid)(/|$)`)
-	// faces are the packages that give a room a public name, beside the root.
-	faces = regexp.MustCompile(`^adaptive(/|$)`)
+	// faces are the packages that give a room a public name, or have a program link what a room needs, beside the root.
+	faces = regexp.MustCompile(`^(adaptive|sqlite)(/|$)`)
 )
 
 // level is where the room of a path stands; -1: it is in none.

@@ -13,6 +13,7 @@ import (
 	"github.com/treadlight/crawl/internal/admission/memory"
 	"github.com/treadlight/crawl/internal/admission/redis"
 	"github.com/treadlight/crawl/internal/admission/sqlite"
+	_ "github.com/treadlight/crawl/sqlite"
 )
 
 // endless is a limit that no run exhausts: what is measured is the grant.

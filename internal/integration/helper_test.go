@@ -23,6 +23,7 @@ import (
 	"github.com/treadlight/crawl"
 	"github.com/treadlight/crawl/internal/assembly"
 	"github.com/treadlight/crawl/internal/lab/testsite"
+	_ "github.com/treadlight/crawl/sqlite"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }

@@ -14,6 +14,7 @@ import (
 	"github.com/treadlight/crawl/internal/admission"
 	"github.com/treadlight/crawl/internal/admission/admissiontest"
 	"github.com/treadlight/crawl/internal/admission/sqlite"
+	_ "github.com/treadlight/crawl/internal/store/sqlitedb/engine"
 )
 
 // TestMain is also the main of the processes that tests start.

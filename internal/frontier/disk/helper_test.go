@@ -11,6 +11,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/treadlight/crawl/internal/frontier"
+	_ "github.com/treadlight/crawl/internal/store/sqlitedb/engine"
 	"github.com/treadlight/crawl/internal/web/canonical"
 )
 

@@ -41,9 +41,12 @@ const (
 // The error is [ErrExists], [ErrMissing] or an [*sqlitedb.InUseError], with the path in front, or says what is wrong
 // with the database and what helps. Errors about cfg name the field and the fix.
 func Open(dir string, cfg Config) (_ *Store, err error) {
+	if err := sqlitedb.Linked(); err != nil { // before anything is made
+		return nil, err
+	}
 	cfg.settle()
 	path := filepath.Join(dir, databaseName)
-	if cfg.Mode == Resume && !exists(path) { // before anything is made
+	if cfg.Mode == Resume && !exists(path) {
 		return nil, fmt.Errorf("%s: %w", dir, ErrMissing)
 	}
 	if err := os.MkdirAll(dir, 0o777); err != nil { // less what the user's mask forbids
@@ -160,6 +163,9 @@ func readPositions(db *sqlitedb.DB) (map[string]frontier.Position, error) {
 // interrupted removal leaves no state. The error is [*sqlitedb.InUseError] if a process has it. A database of another
 // program is an error.
 func Remove(dir string) error {
+	if err := sqlitedb.Linked(); err != nil { // by which databases of other programs are told from ours
+		return err
+	}
 	path := filepath.Join(dir, databaseName)
 	if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
 		return nil

@@ -18,6 +18,7 @@ import (
 	"github.com/treadlight/crawl/internal/clock/clocktest"
 	"github.com/treadlight/crawl/internal/ratelimit"
 	"github.com/treadlight/crawl/internal/store/sqlitedb"
+	_ "github.com/treadlight/crawl/internal/store/sqlitedb/engine"
 )
 
 var now = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)

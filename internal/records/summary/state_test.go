@@ -16,6 +16,7 @@ import (
 	"github.com/treadlight/crawl/internal/frontier/disk"
 	"github.com/treadlight/crawl/internal/records/sink"
 	"github.com/treadlight/crawl/internal/store/sqlitedb"
+	_ "github.com/treadlight/crawl/internal/store/sqlitedb/engine"
 )
 
 // kept makes the state of a crawl in two rounds, whose rows are written by hand.

@@ -11,11 +11,6 @@ import (
 	"strings"
 	"syscall"
 	"time"
-	"unsafe"
-
-	"modernc.org/libc"
-	_ "modernc.org/sqlite" // adapts SQLite to the page size of some machines
-	codes "modernc.org/sqlite/lib"
 
 	"github.com/treadlight/crawl/internal/store/atomicfile"
 )
@@ -42,16 +37,20 @@ type Config struct {
 type DB struct {
 	path  string
 	info  fs.FileInfo // which file it is, whatever its name
-	tls   *libc.TLS
-	db    uintptr
-	word  uintptr // room for one pointer that a call returns
+	open  Opener
+	conn  Conn // nil when it is closed
 	stmts []*Stmt
 }
 
 // Open opens a file in WAL mode, or in its own if read only, or makes it, readable for its owner only and durable, in
-// an existing directory. A file that is no database is refused, and left as it is. Its error may be [IsBusy].
+// an existing directory. A file that is no database is refused, and left as it is. Its error may be [IsBusy], or that of
+// [Linked].
 func Open(path string, cfg Config) (*DB, error) {
-	path, err := filepath.Abs(path)
+	open, err := Engine.Get()
+	if err != nil {
+		return nil, err
+	}
+	path, err = filepath.Abs(path)
 	if err != nil {
 		return nil, err
 	}
@@ -61,13 +60,12 @@ func Open(path string, cfg Config) (*DB, error) {
 	if cfg.syncDir == nil {
 		cfg.syncDir = atomicfile.SyncDir
 	}
-	d := &DB{path: path}
+	d := &DB{path: path, open: open}
 	made, err := d.claim(!cfg.ReadOnly)
 	if err != nil {
 		return nil, err
 	}
-	d.tls = libc.NewTLS()
-	if err := d.open(cfg); err != nil {
+	if err := d.openAs(cfg); err != nil {
 		return nil, errors.Join(err, d.Close())
 	}
 	if made {
@@ -76,20 +74,15 @@ func Open(path string, cfg Config) (*DB, error) {
 	return d, nil
 }
 
-func (d *DB) open(cfg Config) error {
-	d.word = libc.Xmalloc(d.tls, libc.Tsize_t(unsafe.Sizeof(uintptr(0))))
-	if d.word == 0 {
-		return errMemory
-	}
+func (d *DB) openAs(cfg Config) error {
 	if !cfg.ReadOnly {
-		return d.connect(cfg, d.path, codes.SQLITE_OPEN_CREATE)
+		return d.connect(cfg, d.path, Make)
 	}
-	err := d.connect(cfg, d.path, 0)
+	err := d.connect(cfg, d.path, Existing)
 	if e, ok := errors.AsType[*Error](err); ok && e.unwritable() && d.settled() {
-		_ = codes.Xsqlite3_close_v2(d.tls, d.db) // nothing was done with it
-		d.db = 0
+		_ = d.conn.Close() // nothing was done with it
 		uri := url.URL{Scheme: "file", Path: filepath.ToSlash(d.path), RawQuery: "immutable=1"}
-		return d.connect(cfg, uri.String(), codes.SQLITE_OPEN_URI)
+		return d.connect(cfg, uri.String(), ByURI)
 	}
 	return err
 }
@@ -102,18 +95,9 @@ func (d *DB) settled() bool {
 	return err == nil && file.Mode().IsRegular() && (errors.Is(errLog, fs.ErrNotExist) || errLog == nil && log.Size() == 0)
 }
 
-// connect opens the file by its name or, with that flag, by its URI.
-func (d *DB) connect(cfg Config, path string, flag int32) error {
-	name, err := libc.CString(path)
-	if err != nil {
-		return err
-	}
-	defer libc.Xfree(d.tls, name)
-	// Without its own mutex, since one goroutine at a time uses a connection.
-	flag |= codes.SQLITE_OPEN_READWRITE | codes.SQLITE_OPEN_NOMUTEX | codes.SQLITE_OPEN_EXRESCODE
-	rc := codes.Xsqlite3_open_v2(d.tls, name, d.word, flag, 0)
-	d.db = wordAt(d.word)
-	if rc != codes.SQLITE_OK {
+func (d *DB) connect(cfg Config, name string, how How) (err error) {
+	var rc Code
+	if d.conn, rc = d.open(name, how); rc != OK {
 		return d.fail(rc)
 	}
 	return d.setUp(cfg)
@@ -149,7 +133,7 @@ func (d *DB) setUp(cfg Config) error {
 
 // SetBusyTimeout is [Config.BusyTimeout] from now on.
 func (d *DB) SetBusyTimeout(wait time.Duration) {
-	codes.Xsqlite3_busy_timeout(d.tls, d.db, int32(min(max(0, wait.Milliseconds()), math.MaxInt32)))
+	d.conn.BusyTimeout(int32(min(max(0, wait.Milliseconds()), math.MaxInt32)))
 }
 
 // useWAL has writers append to a log: then a commit is one write, and a reader, say a person with a shell, does not
@@ -167,14 +151,7 @@ func (d *DB) useWAL() error {
 func (d *DB) Path() string { return d.path }
 
 // Exec runs statements that are needed once, and passes over the rows they return.
-func (d *DB) Exec(script string) error {
-	text, err := libc.CString(script)
-	if err != nil {
-		return err
-	}
-	defer libc.Xfree(d.tls, text)
-	return d.check(codes.Xsqlite3_exec(d.tls, d.db, text, 0, 0, 0))
-}
+func (d *DB) Exec(script string) error { return d.check(d.conn.Exec(script)) }
 
 // Transact runs f in a transaction that no other writer can come between. Its error is that of f,
 // or of the transaction, and then nothing was changed.
@@ -251,48 +228,41 @@ func (d *DB) Checkpoint() (whole bool, err error) {
 
 // Interrupt has the statement that is being stepped, if there is one, end soon with an error. It may be
 // called from any goroutine, but not after Close has begun.
-func (d *DB) Interrupt() { codes.Xsqlite3_interrupt(d.tls, d.db) }
+func (d *DB) Interrupt() { d.conn.Interrupt() }
 
 // Close finalizes all statements and gives the file back. The last connection of all to
 // close it moves the log into it. Further calls do nothing.
 func (d *DB) Close() error {
-	if d.tls == nil {
+	if d.conn == nil {
 		return nil
 	}
 	for _, s := range d.stmts {
 		_ = s.close() // whose error is that of its last step, which was told
 	}
 	var err error
-	if d.db != 0 {
-		err = d.check(codes.Xsqlite3_close_v2(d.tls, d.db))
+	if rc := d.conn.Close(); rc != OK {
+		err = &Error{Path: d.path, Code: rc, Message: "it was not closed"}
 	}
-	libc.Xfree(d.tls, d.word)
-	d.tls.Close()
-	d.tls, d.db, d.stmts = nil, 0, nil
+	d.conn, d.stmts = nil, nil
 	return err
 }
 
-var errMemory = errors.New("there is no memory left")
-
 // check is nil for a result that is none of an error.
-func (d *DB) check(rc int32) error {
-	if rc == codes.SQLITE_OK || rc == codes.SQLITE_ROW || rc == codes.SQLITE_DONE {
+func (d *DB) check(rc Code) error {
+	if rc == OK || rc == codeRow || rc == codeDone {
 		return nil
 	}
 	return d.fail(rc)
 }
 
 // fail is the error of the call that has just returned rc.
-func (d *DB) fail(rc int32) error {
-	e := &Error{Path: d.path, Code: int(rc)}
-	if d.db == 0 {
-		e.Message = libc.GoString(codes.Xsqlite3_errstr(d.tls, rc))
-		return e
-	}
-	e.Message = libc.GoString(codes.Xsqlite3_errmsg(d.tls, d.db))
-	switch rc & 0xff { // of others it is that of some call before
-	case codes.SQLITE_IOERR, codes.SQLITE_CANTOPEN, codes.SQLITE_FULL:
-		e.Errno = syscall.Errno(codes.Xsqlite3_system_errno(d.tls, d.db))
+func (d *DB) fail(rc Code) error {
+	e := &Error{Path: d.path, Code: rc}
+	var errno syscall.Errno
+	e.Message, errno = d.conn.Message(rc)
+	switch rc.primary() { // of others it is that of some call before
+	case codeIO, codeCantOpen, codeFull:
+		e.Errno = errno
 	}
 	return e
 }

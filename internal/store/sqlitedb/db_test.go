@@ -16,6 +16,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/treadlight/crawl/internal/store/sqlitedb"
+	_ "github.com/treadlight/crawl/internal/store/sqlitedb/engine"
 )
 
 // open opens a file that is closed when the test ends.

@@ -18,6 +18,8 @@
 // Every error is an [*Error]: it names the file, what is wrong with it and what helps, and [Error.Code] lets callers
 // tell the kinds apart. [Lock] keeps a second process away from a whole directory.
 //
+// SQLite itself is there only if package engine is linked: see [Linked].
+//
 // # Why not database/sql (2026)
 //
 // The pure Go translation of SQLite is called directly, below its driver. On the driver's own connections the

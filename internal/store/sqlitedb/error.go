@@ -6,14 +6,12 @@ import (
 	"os"
 	"path/filepath"
 	"syscall"
-
-	codes "modernc.org/sqlite/lib"
 )
 
 // Error is what SQLite says went wrong with a file.
 type Error struct {
 	Path    string
-	Code    int           // SQLite's extended result code; the primary one is its low byte
+	Code    Code          // SQLite's extended result code; the primary one is its low byte
 	Message string        // SQLite's own
 	Errno   syscall.Errno // of the system call that failed; zero for none
 }
@@ -42,7 +40,7 @@ func (e *Error) Unwrap() error {
 // Damage is the error of a file whose content cannot be, although SQLite has read it: what
 // says what was found there.
 func Damage(path, what string) error {
-	return &Error{Path: path, Code: codes.SQLITE_CORRUPT, Message: what}
+	return &Error{Path: path, Code: codeCorrupt, Message: what}
 }
 
 // full reports whether the disk is, or this user's part of it.
@@ -50,8 +48,8 @@ func (e *Error) full() bool { return e.Errno == syscall.ENOSPC || e.Errno == sys
 
 // unwritable reports whether SQLite could not make or write a file.
 func (e *Error) unwritable() bool {
-	c := e.Code & 0xff
-	return c == codes.SQLITE_CANTOPEN || c == codes.SQLITE_READONLY || e.full()
+	c := e.Code.primary()
+	return c == codeCantOpen || c == codeReadOnly || e.full()
 }
 
 // fix is what a person can do about it.
@@ -59,25 +57,25 @@ func (e *Error) fix() string {
 	if e.full() {
 		return noRoom
 	}
-	switch e.Code & 0xff {
-	case codes.SQLITE_NOTADB:
+	switch e.Code.primary() {
+	case codeNotADB:
 		return "it is no SQLite database: name another file, or move this one away"
-	case codes.SQLITE_CORRUPT:
+	case codeCorrupt:
 		return "it is damaged: restore it from a copy, with its -wal, or move it away, with its -wal and -shm, to begin anew"
-	case codes.SQLITE_READONLY, codes.SQLITE_PERM, codes.SQLITE_AUTH:
+	case codeReadOnly, codePerm, codeAuth:
 		return "it cannot be written: make it and its directory writable for this user"
-	case codes.SQLITE_CANTOPEN:
+	case codeCantOpen:
 		if _, err := os.Stat(e.Path); err == nil {
 			return "it cannot be opened: make it and its directory readable and writable for this user, " +
 				"or copy it, with its -wal, to where they are"
 		}
 		return fmt.Sprintf("it cannot be opened: make the directory %s, and make both readable and writable for this user",
 			filepath.Dir(e.Path))
-	case codes.SQLITE_FULL:
+	case codeFull:
 		return noRoom
-	case codes.SQLITE_IOERR:
+	case codeIO:
 		return "it cannot be read or written: look after its disk"
-	case codes.SQLITE_BUSY, codes.SQLITE_PROTOCOL:
+	case codeBusy, codeProtocol:
 		return "another process has its lock: have it end its transaction"
 	}
 	return ""
@@ -86,9 +84,9 @@ func (e *Error) fix() string {
 const noRoom = "there is no room for it: free some on its disk"
 
 // code is the primary result code behind err, or 0.
-func code(err error) int {
+func code(err error) Code {
 	if e, ok := errors.AsType[*Error](err); ok {
-		return e.Code & 0xff
+		return e.Code.primary()
 	}
 	return 0
 }
@@ -97,7 +95,7 @@ func code(err error) int {
 // PROTOCOL is what SQLite says when it has lost too many races for the log in a row.
 func IsBusy(err error) bool {
 	c := code(err)
-	return c == codes.SQLITE_BUSY || c == codes.SQLITE_PROTOCOL
+	return c == codeBusy || c == codeProtocol
 }
 
 // InUseError says that another process has a lock.

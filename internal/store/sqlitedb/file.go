@@ -6,8 +6,6 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-
-	codes "modernc.org/sqlite/lib"
 )
 
 // leastFile is the least size of an SQLite file, by its format: one page of 512
@@ -23,7 +21,7 @@ func (d *DB) claim(mayMake bool) (made bool, err error) {
 		createPrivate(d.path)
 		d.info, _ = os.Stat(d.path) // SQLite says what is wrong if there is none
 	case err == nil && d.info.Size() > 0 && d.info.Size() < leastFile:
-		return false, &Error{Path: d.path, Code: codes.SQLITE_NOTADB, Message: fmt.Sprintf("it has %d bytes", d.info.Size())}
+		return false, &Error{Path: d.path, Code: codeNotADB, Message: fmt.Sprintf("it has %d bytes", d.info.Size())}
 	}
 	return mayMake && (d.info == nil || d.info.Size() == 0), nil
 }
@@ -46,9 +44,9 @@ func createPrivate(path string) {
 func IsDatabase(path string) (bool, error) {
 	d, err := Open(path, Config{ReadOnly: true, BusyTimeout: -1})
 	switch {
-	case code(err) == codes.SQLITE_NOTADB:
+	case code(err) == codeNotADB:
 		return false, nil
-	case code(err) == codes.SQLITE_CORRUPT, IsBusy(err):
+	case code(err) == codeCorrupt, IsBusy(err):
 		return true, nil
 	case err != nil:
 		return false, err
