@@ -7,7 +7,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/treadlight/crawl/internal/fetch"
 	"github.com/treadlight/crawl/internal/frontier"
 	"github.com/treadlight/crawl/internal/ratelimit/outcome"
 	"github.com/treadlight/crawl/internal/records/sink"
@@ -108,7 +107,7 @@ func (w *processor) compare(r *result, f *fetched) {
 		return
 	}
 	if f.resp != nil && r.rec.Error == nil {
-		r.identify(f.resp)
+		r.identify(f)
 	}
 	if w.p.cfg.Round > 1 {
 		r.version.Change = change(f.lease.Before, r)
@@ -117,8 +116,8 @@ func (w *processor) compare(r *result, f *fetched) {
 }
 
 // identify takes in what tells this version of a page from others. The hash of a body may be in the record already.
-func (r *result) identify(resp *fetch.Response) {
-	v := &r.version
+func (r *result) identify(f *fetched) {
+	v, resp := &r.version, f.resp
 	switch {
 	case resp.Status == http.StatusNotModified:
 		before := r.lease.Before
@@ -135,7 +134,7 @@ func (r *result) identify(resp *fetch.Response) {
 		if known, err := hex.DecodeString(strings.TrimPrefix(r.rec.Digest, digestPrefix)); err == nil && len(known) == len(v.Digest) {
 			copy(v.Digest[:], known)
 		} else {
-			v.Digest = sha256.Sum256(resp.Body)
+			v.Digest = f.sum()
 		}
 		if !resp.Truncated { // or the rest could not be had with a larger max_body
 			v.ETag, v.LastModified = validators(resp.Header)

@@ -149,9 +149,18 @@ type Config struct {
 	// HandlersFollow leaves the links of pages to [Page.Follow]; redirects and sitemaps are followed. False: all in scope
 	// are followed.
 	HandlersFollow bool
-	Extract        extract.Options // says what to read out of pages besides links, and Tree what takes their trees
-	Tree           Tree
-	PageTime       time.Duration // how long the reading of one page may take, whatever is read of it; zero means 2 s
+	// OnError, if set, is called with each [Failure]: by the workers that fetch if the URL is asked for again, else by those
+	// that handle pages, after Handle and before the record is written. It is called by several goroutines at a time.
+	OnError func(Failure)
+	// OnSkip, if set, is called with each [Skip] by one goroutine, Output, after the record of the page that had the link.
+	OnSkip func(Skip)
+	// Bodies, if set, says who takes the body of a page as it comes, by its media type; nil: nobody does.
+	Bodies func(mediaType string) *BodyHandler
+	// Extractors read the pages of media types, in lower case, in place of what is built in. Nil: it reads all.
+	Extractors map[string]Extractor
+	Extract    extract.Options // says what to read out of pages besides links, and Tree what takes their trees
+	Tree       Tree
+	PageTime   time.Duration // how long the reading of one page may take, whatever is read of it; zero means 2 s
 	// OmitLinks and OmitDigest leave the links and the digest of pages out of records. False writes them.
 	OmitLinks, OmitDigest bool
 	StoreBody             bool // writes the bodies of answers into records; false leaves them out

@@ -38,6 +38,7 @@ type discovery struct {
 	noted    noted // as the peers were told
 	blocking
 	ending
+	skipping
 
 	busySince time.Time // since when it has not looked for what arrives; zero if nobody measures
 }
@@ -262,6 +263,8 @@ func (d *discovery) refused(l *frontier.Lease, now time.Time) {
 	rec.Attempt = 0
 	rec.Error = &sink.Error{Class: l.Refused.Class, Message: l.Refused.Reason}
 	d.record(l, rec)
+	d.skip(&l.Item, l.Refused.Class, l.Refused.Reason)
+	d.passSkips()
 }
 
 // record has Output write the record of a URL that no worker has.
@@ -287,10 +290,11 @@ func (d *discovery) seed(u canonical.URL) {
 	u = cfg.Rules.Apply(u)
 	cfg.Scope.AddSeed(u)
 	it := frontier.Item{URL: u, Found: frontier.Found{Seed: true}, Rank: cfg.Rank(u, 0)}
-	d.add(nil, []found{{it, d.frontier.Fingerprint(&it), d.p.budgets.of(u.String())}}, now)
+	d.add(nil, []found{{item: it, fp: d.frontier.Fingerprint(&it), budget: d.p.budgets.of(u.String())}}, now)
 	if cfg.Robots == nil && cfg.Sitemaps.Enabled && cfg.Scope.Recheck(u, true).In { // nobody names its sitemap
 		d.usualSitemap(u, 0, now)
 	}
+	d.passSkips()
 	d.commit(nil)
 }
 
@@ -322,7 +326,10 @@ func (d *discovery) add(from *frontier.Lease, links []found, now time.Time) {
 		if d.overBudget(link) || d.trapped(from, link, now) {
 			continue
 		}
-		if d.put(link, now) == frontier.Queued {
+		switch d.put(link, now) {
+		case frontier.Seen:
+			d.skipSeen(link)
+		case frontier.Queued:
 			d.p.budgets.count(link.budget, link.item.URL)
 			d.p.gate.traps.accepted(from, &link.item, now)
 		}
@@ -335,6 +342,7 @@ func (d *discovery) put(link *found, now time.Time) frontier.Added {
 	if added > frontier.Seen {
 		d.p.stats.full.Store(true)
 		d.p.drop(added.String(), 1, link.item.URL.String(), fixes[added])
+		d.skip(&link.item, added.String(), fixes[added])
 	}
 	return added
 }
@@ -356,6 +364,7 @@ func (d *discovery) acknowledge(w written) {
 			d.frontier.End(now, l, frontier.Done(r.visit))
 		}
 	}
+	d.passSkips()
 	d.commit(w.positions)
 }
 

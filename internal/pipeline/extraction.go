@@ -37,6 +37,8 @@ type fetched struct {
 	again      bool         // the Fetcher has sent it before
 	kept       bool         // the Fetcher has not sent it
 	trip       *Trip        // nil: it is not traced
+	unasked    bool         // a hook has kept the request from being sent
+	streamed   *streamed    // by a BodyHandler; nil: the body was read as usual
 	aside      *sink.Record // for Archives alone, and the only field then; nil: it is a page
 }
 
@@ -139,6 +141,12 @@ func (t *try) judge() (event, *fetched) {
 	p, f, l := t.p, t.f, t.f.lease
 	now := p.cfg.Clock.Now()
 	ev := event{lease: l, took: f.total, outcome: outcomeOf(f, f.class)}
+	if f.unasked {
+		ev.outcome = attribution.Outcome{}
+	}
+	if f.err != nil && f.class != outcome.Canceled && !p.heard.Load() {
+		p.trouble.CompareAndSwap(nil, &f.err)
+	}
 	lost := stale(f.err) && l.Returns < maxLost
 	switch {
 	case f.class == outcome.Canceled:
@@ -153,6 +161,10 @@ func (t *try) judge() (event, *fetched) {
 		return ev, aside
 	}
 	ev.outcome.Lost = lost || t.refusesCondition()
+	if f.unasked && l.Kind != frontier.Control {
+		ev.fate = fateProcessed
+		return ev, f
+	}
 	if l.Kind == frontier.Control {
 		ev.fate, ev.end = fateControl, frontier.GiveUp()
 	} else if d, at := t.decide(ev.outcome, now); d.Final {
@@ -163,6 +175,7 @@ func (t *try) judge() (event, *fetched) {
 		ev.fate, ev.end = fateOf[d.Whose], frontier.RetryAt(at, d)
 	}
 	p.stats.count(&p.stats.n.Retries, 1)
+	p.cfg.failedOnce(f)
 	f.resp.Release()
 	return ev, nil
 }
@@ -211,6 +224,9 @@ func (t *try) request(ctx context.Context) {
 	case frontier.Page:
 		req.Filter = p.cfg.Filter
 		t.asked.apply(&req)
+		if p.cfg.Bodies != nil {
+			req.Stream = func(resp *fetch.Response) *fetch.Stream { return t.stream(ctx, resp) }
+		}
 	}
 	t.begin = t.f.sent
 	if p.cfg.Queues {
@@ -220,6 +236,9 @@ func (t *try) request(ctx context.Context) {
 	switch {
 	case t.over: // what was before stands, and err says only that nothing came after it
 	case t.permit == nil && t.denied != nil: // nothing was sent
+	case resp == nil && hooked(err):
+		t.f.unasked, t.f.err, t.f.class = true, err, outcome.Filtered
+		t.waited(p.cfg.Clock.Now())
 	case unsent(err), p.cutOff(err):
 		t.f.kept, t.f.err = true, err
 		t.waited(p.cfg.Clock.Now())

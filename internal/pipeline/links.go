@@ -65,6 +65,9 @@ func (w *processor) followAll(r *result, l *frontier.Lease) {
 	for i := range w.found.Links {
 		link := &w.found.Links[i]
 		if w.obeys(link) {
+			if w.p.cfg.OnSkip != nil {
+				r.skips = append(r.skips, Skip{URL: link.URL.String(), Referrer: r.rec.URL, Reason: reasonNofollow, Detail: "the page asks crawlers not to follow it"})
+			}
 			continue
 		}
 		t := passed{link.Fingerprint, l.Depth + 1, link.Kind}
@@ -122,9 +125,9 @@ func (w *processor) follow(r *result, it frontier.Item, fp uint64, resource bool
 	v := w.p.cfg.Scope.Check(it.URL, int(it.Depth), int(it.Hops), resource)
 	if v.In {
 		it.Rank = w.p.cfg.Rank(it.URL, it.Depth)
-		r.links = append(r.links, found{it, fp, w.p.budgets.of(it.URL.String())})
+		r.links = append(r.links, found{item: it, fp: fp, budget: w.p.budgets.of(it.URL.String())})
 	} else {
-		w.p.stats.outOfScope(v)
+		w.outOfScope(r, it.URL, it.Referrer, v)
 	}
 	return v
 }

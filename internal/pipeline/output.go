@@ -28,7 +28,8 @@ const (
 type found struct {
 	item   frontier.Item
 	fp     uint64
-	budget int // see budgets.of
+	budget int  // see budgets.of
+	asked  bool // by a handler
 }
 
 // result is what Processing hands to Output, and Discovery too for URLs that were refused without a fetch. One
@@ -45,6 +46,8 @@ type result struct {
 	dropped   bool            // the lease alone: the page was cut off, and its URL is queued again
 	aside     bool            // it is for Archives alone, and nobody waits for it
 	quiet     bool            // it is for Archives alone, and not worth a record
+	text      string          // what an Extractor has read, for handlers
+	skips     []Skip          // to be told of once it is written
 	held      int64           // bytes of bodies, see maxHeld
 	trip      *Trip           // nil: it is not traced
 }
@@ -85,6 +88,7 @@ func (p *Pipeline) output(ctx, work context.Context) error {
 			if !late {
 				took = clk.Since(from)
 			}
+			r.tellSkips(p.cfg.OnSkip)
 			if !r.aside {
 				r.rec, r.trip = nil, nil // they may be large
 				batch.results = append(batch.results, r)

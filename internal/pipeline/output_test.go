@@ -223,7 +223,7 @@ func TestLinksArePassedOnOnce(t *testing.T) {
 			step.first()
 		}
 		r := &result{lease: &frontier.Lease{Item: frontier.Item{URL: home, Found: frontier.Found{Depth: step.depth}, ID: 7}}, rec: &sink.Record{URL: home.String()}}
-		worker.content(r, &fetched{lease: r.lease, resp: &fetch.Response{ContentType: "text/html", Body: []byte(step.body)}})
+		worker.content(t.Context(), r, &fetched{lease: r.lease, resp: &fetch.Response{ContentType: "text/html", Body: []byte(step.body)}})
 		var got []string
 		for _, l := range r.links {
 			got = append(got, l.item.URL.Path())

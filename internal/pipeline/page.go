@@ -134,7 +134,8 @@ func (p *Page) Follow(ref string, q Request) (canonical.URL, scope.Decision, err
 	it := frontier.Item{URL: u, Request: request, Found: frontier.Found{Referrer: p.URL, FoundOn: v.from.ID, Depth: v.from.Depth + 1}}
 	d := v.w.follow(&v.out, it, it.Fingerprint(cfg.Key), false)
 	if d.In {
-		v.out.links[len(v.out.links)-1].item.Rank = promote(cfg.Rank(u, it.Depth), q.Points)
+		link := &v.out.links[len(v.out.links)-1]
+		link.item.Rank, link.asked = promote(cfg.Rank(u, it.Depth), q.Points), true
 	}
 	return u, d, nil
 }
@@ -171,17 +172,20 @@ func (w *processor) handle(ctx context.Context, r *result, f *fetched) error {
 			page.base = base
 		}
 	}
+	if page.Text == "" {
+		page.Text = r.text
+	}
 	v := &visit{w: w, from: f.lease, left: maxFollowed, room: maxItems}
 	page.visit = v
 	defer v.end()
 	err := w.call(ctx, page)
-	switch followed := v.end(); {
+	v.end()
+	switch {
 	case errors.Is(err, ErrStop):
 		w.p.Stop()
 		fallthrough
 	case err == nil:
-		r.links = append(followed, r.links...) // they come first: what they say of a URL counts
-		r.rec.Items = v.items
+		v.into(r)
 		return nil
 	case errors.Is(err, ErrNotHandled) || ctx.Err() != nil:
 		return err
@@ -193,12 +197,18 @@ func (w *processor) handle(ctx context.Context, r *result, f *fetched) error {
 	return nil
 }
 
-// end closes the visit, and returns what was followed until then.
-func (v *visit) end() []found {
+// end closes the visit.
+func (v *visit) end() {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	v.w = nil
-	return v.out.links
+}
+
+// into passes on what was done until the end. The links come first: what they say of a URL counts.
+func (v *visit) into(r *result) {
+	r.links = append(v.out.links, r.links...)
+	r.skips = append(v.out.skips, r.skips...)
+	r.rec.Items = append(r.rec.Items, v.items...)
 }
 
 // call turns a panic of the handler into an error. Its stack goes to the log.

@@ -61,6 +61,7 @@ type Pipeline struct {
 	recent    recent
 	asking    atomic.Int32                        // requests that hold a permit, if the Fetcher has queues
 	heard     atomic.Bool                         // there was an answer
+	trouble   atomic.Pointer[error]               // of the first request that got none, while there was none
 	excluded  atomic.Pointer[map[string]struct{}] // hosts that operators have blocked; never nil, never written to
 
 	leases  chan *frontier.Lease // room for every worker: Discovery never waits on it
@@ -134,7 +135,7 @@ func New(cfg Config) (*Pipeline, error) {
 		return nil, err
 	}
 	p.discovery = &discovery{p: p, frontier: f, pages: cfg.Pages, sitemaps: newCounters()}
-	p.discovery.peers = solo{p.discovery}
+	p.discovery.peers, p.discovery.tells = solo{p.discovery}, cfg.OnSkip != nil
 	if cfg.State != nil && cfg.State.Peers != nil {
 		p.discovery.peers, p.discovery.shared = cfg.State.Peers, true
 	}
@@ -265,13 +266,21 @@ func (p *Pipeline) End() (End, string) {
 	return p.status.end, p.status.reason
 }
 
+// Trouble is why the first request failed that got no answer, if none had before; nil: there was none.
+func (p *Pipeline) Trouble() error {
+	if err := p.trouble.Load(); err != nil {
+		return *err
+	}
+	return nil
+}
+
 // drop counts links that are not followed for want of room or budget, and says so the first time for a reason.
 func (p *Pipeline) drop(reason string, links int, first, fix string) {
 	if p.stats.tally(p.stats.n.Dropped, reason, links) {
-		p.warnDropped(reason, first, fix)
+		warnDropped(p.cfg.Log, reason, first, fix)
 	}
 }
 
-func (p *Pipeline) warnDropped(reason, first, fix string) {
-	p.cfg.Log.Warn("links are being dropped", slog.String("reason", reason), slog.String("first", first), slog.String("fix", fix))
+func warnDropped(log *slog.Logger, reason, first, fix string) {
+	log.Warn("links are being dropped", slog.String("reason", reason), slog.String("first", first), slog.String("fix", fix))
 }

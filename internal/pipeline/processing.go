@@ -3,7 +3,6 @@ package pipeline
 import (
 	"cmp"
 	"context"
-	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
 	"net/http"
@@ -93,7 +92,10 @@ func (w *processor) page(ctx, work context.Context, f *fetched) (*result, error)
 	r.asked = requestOf(&f.lease.Item)
 	r.rec.Method = r.asked.Method
 	if f.err != nil {
-		r.rec.Error = &sink.Error{Class: outcome.Of(0, f.err).String(), Message: f.err.Error()}
+		r.rec.Error = &sink.Error{Class: classOfFailure(f.err), Message: f.err.Error()}
+	}
+	if f.unasked {
+		r.rec.Attempt--
 	}
 	if f.resp != nil {
 		w.answer(work, r, f)
@@ -105,13 +107,17 @@ func (w *processor) page(ctx, work context.Context, f *fetched) (*result, error)
 	if err := w.hold(ctx, r); err != nil {
 		return nil, err
 	}
-	if r.quiet = r.quiet || nothingThere(r.rec, f.lease); r.quiet || w.p.cfg.Handle == nil {
+	f.streamed.take(r, f)
+	if r.quiet = r.quiet || nothingThere(r.rec, f.lease); r.quiet {
 		return r, nil
 	}
-	if err := w.handle(work, r, f); err != nil {
-		w.p.unhold(r)
-		return w.cutOff(f), nil
+	if w.p.cfg.Handle != nil {
+		if err := w.handle(work, r, f); err != nil {
+			w.p.unhold(r)
+			return w.cutOff(f), nil
+		}
 	}
+	w.p.cfg.failedFor(r.rec)
 	return r, nil
 }
 
@@ -145,8 +151,11 @@ func (w *processor) answer(work context.Context, r *result, f *fetched) {
 	t := &resp.Timings
 	rec.Timings.DNS, rec.Timings.Connect, rec.Timings.TLS = t.DNS, t.Connect, t.TLS
 	rec.Timings.FirstByte, rec.Timings.Body = t.FirstByte, t.Body
-	if len(resp.Body) > 0 && !w.p.cfg.OmitDigest {
-		sum := sha256.Sum256(resp.Body)
+	if resp.Streamed {
+		rec.Bytes = resp.Size
+	}
+	if rec.Bytes > 0 && !w.p.cfg.OmitDigest {
+		sum := f.sum()
 		rec.Digest = digestPrefix + hex.EncodeToString(sum[:])
 	}
 	switch class := outcome.Of(resp.Status, nil); {
@@ -154,9 +163,9 @@ func (w *processor) answer(work context.Context, r *result, f *fetched) {
 		w.notModified(r, f)
 	case class == outcome.Redirect:
 		w.redirect(r, f)
-	case class == outcome.OK:
+	case class == outcome.OK && !resp.Streamed:
 		w.budget = w.p.cfg.effort(work, len(resp.Body))
-		w.content(r, f)
+		w.content(work, r, f)
 		rec.Truncated = rec.Truncated || w.budget.Spent()
 	}
 }
@@ -165,17 +174,24 @@ func (w *processor) answer(work context.Context, r *result, f *fetched) {
 // look at all of them.
 const stepsPerElement = 500
 
+// defaultPageTime is how long the reading of a page may take.
+const defaultPageTime = 2 * time.Second
+
 // effort is what reading a page of so many bytes may cost. It ends with ctx, so that a crawl that stops need
 // not wait for a page.
 func (c *Config) effort(ctx context.Context, bytes int) *effort.Budget {
 	elements := cmp.Or(c.Tree.MaxElements, dom.MaxElements)
 	now := c.Clock.Now
-	steps, end := effort.Steps(bytes, stepsPerElement*int64(elements)), now().Add(cmp.Or(c.PageTime, 2*time.Second))
+	steps, end := effort.Steps(bytes, stepsPerElement*int64(elements)), now().Add(cmp.Or(c.PageTime, defaultPageTime))
 	return effort.New(ctx, steps, now, end)
 }
 
 // content reads links and metadata out of a page.
-func (w *processor) content(r *result, f *fetched) {
+func (w *processor) content(work context.Context, r *result, f *fetched) {
+	if read := w.p.cfg.Extractors[f.resp.ContentType]; read != nil && f.lease.Kind == frontier.Page {
+		w.own(work, r, f, read)
+		return
+	}
 	if w.listing(r, f) {
 		return
 	}

@@ -145,7 +145,7 @@ func TestFingerprintsOfPagesThatCostTooMuch(t *testing.T) {
 			steps = whole - 500 // enough for the links, and not for the words
 		}
 		reader.budget = effort.New(t.Context(), steps, nil, time.Time{})
-		reader.content(r, f())
+		reader.content(t.Context(), r, f())
 		if whole == 0 {
 			whole = reader.budget.Used()
 			require.NotEmpty(t, r.rec.SimHash)

@@ -114,6 +114,7 @@ func (d *discovery) offerSitemap(it frontier.Item, now time.Time) {
 	it.Kind, it.URL, it.Rank = frontier.Sitemap, p.cfg.Rules.Apply(it.URL), sitemapRank(0, 0)
 	if v := p.cfg.Scope.CheckSitemap(it.URL, int(it.Depth)+1, 0); !v.In {
 		p.stats.outOfScope(v)
+		d.skip(&it, v.Code.String(), v.Reason())
 		return
 	}
 	d.addSitemap(&found{item: it, fp: d.frontier.Fingerprint(&it)}, now)
@@ -129,6 +130,7 @@ func (d *discovery) addSitemap(link *found, now time.Time) {
 	n := d.sitemaps.next(pair{host: ratelimit.Domain(it.URL.Host())})
 	if n >= d.p.cfg.Sitemaps.Max {
 		d.overSitemaps(1, it.URL.String())
+		d.skip(it, reasonSitemaps, "the host has more sitemaps than are read")
 		return
 	}
 	it.Rank = sitemapRank(n, sitemapLevel(it.Rank))
@@ -258,9 +260,9 @@ func (w *processor) deeper(r *result, l *frontier.Lease, u canonical.URL) {
 	case level > sitemap.MaxLevel:
 		w.p.stats.tally(w.p.stats.n.Dropped, reasonSitemaps, 1)
 	case !v.In:
-		w.p.stats.outOfScope(v)
+		w.outOfScope(r, u, l.URL.String(), v)
 	case u.Host() != l.URL.Host() && !sc.Reaches(u):
-		w.p.stats.outOfScope(sc.Check(u, int(l.Depth)+1, 0, false))
+		w.outOfScope(r, u, l.URL.String(), sc.Check(u, int(l.Depth)+1, 0, false))
 	default:
 		w.sitemap(r, frontier.Item{
 			URL: u, Rank: sitemapRank(0, level), Found: frontier.Found{Referrer: l.URL.String(), FoundOn: l.ID, Depth: l.Depth},
@@ -306,6 +308,6 @@ func (w *processor) moved(r *result, l *frontier.Lease, it frontier.Item) {
 		w.sitemap(r, it)
 	case w.tooFar(r, v):
 	default:
-		w.p.stats.outOfScope(v)
+		w.outOfScope(r, it.URL, it.Referrer, v)
 	}
 }

@@ -59,6 +59,7 @@ func (d *discovery) trapped(from *frontier.Lease, link *found, now time.Time) bo
 		return false
 	}
 	if d.frontier.Known(link.fp) {
+		d.skipSeen(link)
 		return true // whatever becomes of it, it need not be added
 	}
 	if !t.Report && t.Detector.AllowProbe(it.URL) {
@@ -71,6 +72,9 @@ func (d *discovery) trapped(from *frontier.Lease, link *found, now time.Time) bo
 	}
 	s.tally(names, why.String(), 1)
 	t.tell(it.URL, why)
+	if !t.Report {
+		d.skip(it, classTrap, why.String()+": "+why.Why())
+	}
 	return !t.Report
 }
 
@@ -277,12 +281,14 @@ func (d *discovery) overBudget(link *found) bool {
 		return false
 	}
 	if d.frontier.Known(link.fp) {
+		d.skipSeen(link)
 		return true
 	}
+	d.skip(it, reasonBudget, fmt.Sprintf("no more of scope.budgets[%d] is left", link.budget-1))
 	d.p.stats.tally(d.p.stats.n.Dropped, reasonBudget, 1)
 	if i := link.budget - 1; !b.told[i] {
 		b.told[i] = true
-		d.p.warnDropped(reasonBudget, it.URL.String(), fmt.Sprintf("raise scope.budgets[%d]", i))
+		warnDropped(d.p.cfg.Log, reasonBudget, it.URL.String(), fmt.Sprintf("raise scope.budgets[%d]", i))
 	}
 	return true
 }
