@@ -5,7 +5,6 @@ import (
 	"time"
 
 	"github.com/treadlight/crawl/internal/clock"
-	"github.com/treadlight/crawl/internal/ratelimit/control"
 )
 
 // belief is the interval in which the host's ceiling lies.
@@ -29,8 +28,7 @@ type doubt struct {
 // probe is the present upward move, or the last.
 type probe struct {
 	from, rate float64
-	at, step   clock.Instant
-	want       float64 // requests that were to be sent before step
+	at         clock.Instant
 	answers    uint32
 	hides      float64 // so many answers above what was proven may be a burst
 }
@@ -148,8 +146,6 @@ func (s *Steer) learn(now clock.Instant, rate float64, took time.Duration) {
 	}
 	s.cost += .3 * (float32(took.Seconds()) - s.cost)
 	switch {
-	case s.sentAt < s.win.wholeAt && s.givesBack(s.sentAt):
-		return
 	case math.IsInf(s.hi, 1): // the search's first
 		s.peak = 0
 		s.lo, s.run = min(mean, rate/1.1), max(0, float32(n)-ordinaryBurst)
@@ -209,22 +205,6 @@ func (s *Steer) chance(now clock.Instant, x float64) (p, pause float64) {
 	}
 	p, pause = s.win.chance(now, x)
 	return min(p, .97), pause
-}
-
-// givesBack reports whether as much as a window admits was admitted in one up to an instant.
-func (s *Steer) givesBack(at clock.Instant) bool {
-	q := &s.win.rest
-	return s.win.spells[0].to < at && s.win.standing() && s.history.between(at.Add(-seconds(q.length)), at) >= .95*q.n
-}
-
-// awaitWhole keeps a plan from asking for what a window has not given back yet.
-func (s *Steer) awaitWhole(now clock.Instant, p *control.Plan) {
-	w := &s.win
-	q := &w.rest
-	if w.standing() && s.history.between(now.Add(-seconds(q.length)), now)+float64(s.out) >= q.n-1 {
-		p.NotBefore = now.Add(max(beat, seconds(1/p.Rate)))
-		p.Review = p.NotBefore
-	}
 }
 
 // endDoubt goes back to what was believed before.

@@ -114,7 +114,7 @@ func (h *health) judge(s *Steer, now clock.Instant) {
 	if again := h.cleared > 0 && s.answered+1-h.cleared < 500; s.down && !lasted && !again {
 		h.cleared = s.answered + 1 // no limiter answers so, unless it does so again
 		h.reset()
-		s.back(now, rate, 0)
+		s.back(now, rate)
 		s.note(now, control.CauseRecovered, 0, s.rate, 0)
 		return
 	}
@@ -129,7 +129,7 @@ func (h *health) judge(s *Steer, now clock.Instant) {
 	h.reset()
 	s.on(now, Settled)
 	if math.IsInf(s.hi, 1) && h.test == nil {
-		s.back(now, 2*rate, 0)
+		s.back(now, 2*rate)
 	} else {
 		s.decide(now)
 	}
@@ -184,7 +184,7 @@ func (h *health) end(s *Steer, now clock.Instant) {
 		s.hi = min(s.hi, e.failed)
 	}
 	if math.IsInf(s.hi, 1) {
-		s.back(now, 2*e.rate, 0)
+		s.back(now, 2*e.rate)
 		return
 	}
 	s.decide(now)
@@ -199,7 +199,7 @@ func (h *health) noise(s *Steer, now clock.Instant) {
 	from := s.rate
 	s.interval, s.sure = e.before, interval{}
 	s.credit = min(s.credit+2, float32(s.tune.CreditMax))
-	s.back(now, e.first, 0)
+	s.back(now, e.first)
 	s.note(now, control.CauseNoise, from, s.rate, 0)
 }
 

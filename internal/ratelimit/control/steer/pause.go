@@ -129,7 +129,7 @@ func (s *Steer) hit(now clock.Instant, o *control.Observation, cause control.Cau
 		s.wait = max(blockWait, s.gap)
 	}
 	s.on(now, Refused)
-	s.till = max(now.Add(max(s.wait, o.RetryAfter)), s.win.end(&s.history))
+	s.till = now.Add(max(s.wait, o.RetryAfter))
 	s.note(now, cause, s.rate, 0, s.till.Sub(now))
 }
 
@@ -193,7 +193,7 @@ func (s *Steer) resume(now clock.Instant) {
 	case s.foreign:
 		s.foreign = false
 		s.refill.begin(s.sentAt, now.Sub(s.sentAt))
-		s.back(now, s.failRate, s.tries)
+		s.back(now, s.failRate)
 		s.note(now, control.CauseRecovered, 0, s.rate, 0)
 		return
 	case s.opened:
@@ -212,7 +212,7 @@ func (s *Steer) resume(now clock.Instant) {
 			s.refill.skip(now.Sub(s.sentAt))
 		}
 		s.health.reset()
-		s.back(now, s.failRate, 0)
+		s.back(now, s.failRate)
 		s.note(now, control.CauseRecovered, 0, s.rate, 0)
 		return
 	case !s.explicit:
@@ -256,7 +256,7 @@ func (s *Steer) outage(now clock.Instant, took time.Duration) bool {
 }
 
 // back goes back to a rate after a pause that taught nothing.
-func (s *Steer) back(now clock.Instant, rate float64, tries uint8) {
+func (s *Steer) back(now clock.Instant, rate float64) {
 	if math.IsInf(s.hi, 1) {
 		s.on(now, Restarted)
 		s.rate = s.bounded(rate / 2)
@@ -266,5 +266,5 @@ func (s *Steer) back(now clock.Instant, rate float64, tries uint8) {
 		return
 	}
 	s.on(now, Returning)
-	s.rate = s.bounded(min(rate, s.cruise()) / float64(int(2)<<min(tries, 4)))
+	s.rate = s.bounded(min(rate, s.cruise()) / 2)
 }

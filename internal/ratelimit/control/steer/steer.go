@@ -96,9 +96,6 @@ func (s *Steer) Plan(now clock.Instant) control.Plan {
 	if s.use.late >= 1 {
 		p.Rate = min(makeUp*p.Rate, s.most)
 	}
-	if s.pause != nil && now < s.win.wholeAt {
-		s.awaitWhole(now, &p)
-	}
 	if e := s.hint.estimate(now); e.Confidence > 0 {
 		p.Rate, p.NotBefore = lower(p.Rate, e.Rate), max(p.NotBefore, e.NotBefore)
 		if now < s.hint.reset {
@@ -253,9 +250,6 @@ func (s *Steer) grow(now clock.Instant) {
 		return
 	}
 	s.rate *= math.Exp(s.tune.Growth * dt / s.step().Seconds())
-	if e := s.queueing.estimate(); e.Rate > 0 {
-		s.rate = min(s.rate, max(s.queueing.allowed, float64(s.floor)))
-	}
 	if s.rate >= s.most {
 		s.lo = s.most / (1 - s.tune.Margin)
 		s.on(now, Bounded)
@@ -315,7 +309,7 @@ func (s *Steer) decide(now clock.Instant) {
 			}
 			s.on(now, Promising)
 			s.meetPause()
-			s.probe = probe{from: s.lo, rate: x, at: now, step: now, answers: s.answered, hides: s.saved(now)}
+			s.probe = probe{from: s.lo, rate: x, at: now, answers: s.answered, hides: s.saved(now)}
 			s.rate = x
 		}
 	}
@@ -326,35 +320,26 @@ const climb = 1.5
 
 // mayRise reports whether an upward move may be risked.
 func (s *Steer) mayRise(now clock.Instant) bool {
-	return s.credit >= 1 && (s.pause == nil || now >= s.win.wholeAt) && s.lo < s.most/(1-s.tune.Margin) && !s.hint.binds(now, s.rate) && s.busy(now)
+	return s.credit >= 1 && s.lo < s.most/(1-s.tune.Margin) && !s.hint.binds(now, s.rate) && s.busy(now)
 }
 
-// prove ends a probe that was not refused for long enough, and speeds it up while a burst allowance may
-// hide the limit.
+// prove ends a probe that was not refused for long enough. Where a burst allowance may hide the limit it
+// goes on, for a minute at most.
 func (s *Steer) prove(now clock.Instant) {
-	if now.Sub(s.probe.step) < s.proofTime() {
+	took := now.Sub(s.probe.at)
+	if took < s.proofTime() {
 		return
 	}
-	took := now.Sub(s.probe.at)
 	n := float64(s.answered - s.probe.answers)
-	expect := s.probe.want + s.rate*now.Sub(s.probe.step).Seconds()
-	if n < s.tune.Used*(expect-s.rate*float64(s.srtt)) || s.hint.binds(now, s.rate) {
+	if n < s.tune.Used*s.rate*(took.Seconds()-float64(s.srtt)) || s.hint.binds(now, s.rate) {
 		s.on(now, Settled)
 		s.rate = s.cruise()
 		return
 	}
-	if n < 5 && took < 5*s.proofTime() {
+	if n-s.probe.from*took.Seconds() < s.probe.hides && took < time.Minute && s.rate < s.most {
 		return
 	}
-	if more := s.probe.hides - (n - s.probe.from*took.Seconds()); more > 0 && took < time.Minute && s.rate < s.most {
-		s.probe.step, s.probe.want = now, expect
-		if gain := s.rate - s.probe.from; more > patience*gain {
-			s.rate = s.bounded(s.probe.from + max(gain, min(ramp*gain, .5*s.probe.from)))
-		}
-		return
-	}
-	mean := max(s.probe.rate, min(s.rate, n/max(took.Seconds()-float64(s.srtt), .001)))
-	s.lo, s.run = max(s.lo, mean), float32(n)
+	s.lo, s.run = max(s.lo, s.probe.rate), float32(n)
 	s.hi = max(s.hi, s.lo*(1+s.tune.Near))
 	if s.pause != nil {
 		s.win.refute(&s.history, s.probe.at, now)
@@ -375,11 +360,6 @@ func (s *Steer) saved(now clock.Instant) float64 {
 	}
 	return min(ordinaryBurst, 2+s.lo*(s.last+.03*now.Sub(s.endAt).Seconds()))
 }
-
-const (
-	ramp     = 1.5
-	patience = 60
-)
 
 // proofTime is how long a rate must have gone well to be proven.
 func (s *Steer) proofTime() time.Duration {

@@ -19,8 +19,6 @@ type window struct {
 	single quota // rest, as the newest refusal alone says
 	habit  bool  // the order is no window's
 	agree  uint8 // refusals in a row that say the same
-
-	wholeAt clock.Instant // until then it gives back what was taken before it was known
 }
 
 // spell is a refusal that went on for a while.
@@ -31,7 +29,6 @@ type spell struct {
 	last, to clock.Instant // it ended between these; to is zero until it ended
 	order    time.Duration // to wait, as told last
 	rate     float64       // that was asked for
-	inFlight int           // when it was known
 }
 
 func (s *spell) took() time.Duration { return s.to.Sub(s.from) }
@@ -64,7 +61,7 @@ func (w *window) observe(h *history, x *Sample) bool {
 		if s.to != 0 {
 			s.since = s.to
 		}
-		*s = spell{since: s.since, from: x.SentAt, told: x.At, last: x.SentAt, order: x.RetryAfter, rate: x.Rate, inFlight: x.InFlight}
+		*s = spell{since: s.since, from: x.SentAt, told: x.At, last: x.SentAt, order: x.RetryAfter, rate: x.Rate}
 	case x.refused():
 		s.last, s.order = max(s.last, x.SentAt), x.RetryAfter
 		if s.order > 0 {
@@ -87,9 +84,6 @@ func (w *window) lasted(h *history) bool {
 	if w.now.took() < max(time.Second, seconds(tokens/w.now.rate)) {
 		return false
 	}
-	if w.now.from < w.wholeAt {
-		return false // of what the window still gives back
-	}
 	before := w.spells[0]
 	if before.to == 0 || w.now.to.Sub(before.to) > max(sameStops, 10*before.took()) {
 		before = spell{}
@@ -100,9 +94,6 @@ func (w *window) lasted(h *history) bool {
 	if w.order.weight < .9 && w.rest.weight < .9 {
 		w.agree = 0
 	}
-	if w.standing() || w.order.weight > .5 {
-		w.wholeAt = w.now.to.Add(min(w.now.from.Sub(w.now.since), seconds(max(w.order.length, w.rest.length))))
-	}
 	return true
 }
 
@@ -110,25 +101,6 @@ func (w *window) lasted(h *history) bool {
 func (w *window) agreed() float64 {
 	w.agree = min(w.agree+1, 3)
 	return 1 - math.Pow(.3, float64(w.agree)+1)
-}
-
-// standing reports whether the span that ends with a refusal is likely enough to keep to it.
-func (w *window) standing() bool {
-	return w.rest.weight >= .9 || w.rest.weight >= .6 && w.spells[0].order > 0
-}
-
-// end is when the present refusal is over, if as much was admitted since the last one as before that;
-// zero if that is not known.
-func (w *window) end(h *history) clock.Instant {
-	a, b := &w.now, &w.spells[0]
-	if a.to != 0 || b.to == 0 || a.order > 0 || b.order > 0 || a.since != b.to {
-		return 0
-	}
-	n, m := h.between(a.since, a.from), h.between(b.since, b.from)
-	if slack := max(1, slack*m); n < leastCounted || n > m+slack || n+float64(a.inFlight) < m-slack {
-		return 0
-	}
-	return a.since.Add(b.last.Sub(b.since) - b.to.Sub(b.last))
 }
 
 // sameOrder reports whether both refusals ordered the same wait.

@@ -83,18 +83,3 @@ func TestWindowIsRefuted(t *testing.T) {
 	require.Zero(t, s.order)
 	require.True(t, s.habit)
 }
-
-// The end of a silent window is foreseen when as much was admitted as in the one before.
-func TestEndOfASilentWindow(t *testing.T) {
-	var s seen
-	s.asked(600, 0, 12)
-	s.refused(12, 0, 100)
-	s.refused(59, 0, 100) // the last trial that failed
-	s.asked(600, 60, 72)
-	s.refused(72, 0, 100)
-	require.InDelta(t, 118, time.Duration(s.end(&s.history)).Seconds(), .1)
-	s.asked(1, 121, 122)
-	s.asked(50, 122, 130)
-	s.refused(130, 0, 10)
-	require.Zero(t, s.end(&s.history), "far fewer were admitted")
-}
