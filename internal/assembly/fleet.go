@@ -357,7 +357,7 @@ func (f *fleet) close() (err error) {
 
 // join has the pipeline work on the job.
 func (f *fleet) join(pc *pipeline.Config) {
-	pc.State = &pipeline.State{Storage: f.store, Progress: f.store, Left: f.store.Left(), Owner: f.store, Peers: f.store}
+	pc.State = &pipeline.State{Storage: f.store, Progress: f.store, Left: f.store.Left(), Peers: f.store}
 	pc.Key, pc.Job, pc.Elapsed = f.store.Key(), f.job, f.store.Elapsed()
 	pc.Budgets = nil // the job counts for them
 }

@@ -43,8 +43,8 @@ type fleet struct {
 	pause     time.Duration
 	spent     bool      // nothing was left here when hosts were last to be asked for
 	found     bool      // a URL was put since hosts were asked for last
-	complete  bool      // no process had any URL left when that was asked last, and none was put since
-	none      bool      // no host was to be had when that was asked last, and no URL was put since
+	complete  bool      // no process had any URL left when that was asked last, and none was put since; alone: always
+	none      bool      // no host was to be had when that was asked last, and no URL was put since; alone: always
 	elsewhere time.Time // when a host comes up that no process had then; zero: none was known
 	leaving   []*host   // hosts to be given back when the last of their leases has ended
 	surplus   int       // hosts that may be given to others yet, as they wait for a slot here
@@ -64,7 +64,7 @@ func (f *fleet) put(now time.Time, it *Item, fp uint64) Added {
 }
 
 // Over reports whether nothing is left to do: for this process, or with a shared store for all of them.
-func (f *fleet) Over() bool { return f.drained() && (f.owner == nil || f.complete) }
+func (f *fleet) Over() bool { return f.drained() && f.complete }
 
 // drained reports whether nothing is left to do for this process.
 func (f *fleet) drained() bool {
@@ -113,7 +113,7 @@ func (f *fleet) sweep(now, wake time.Time) time.Time {
 func (f *fleet) swept(now time.Time, a *Answer) {
 	f.activating = false
 	for _, left := range a.Hosts {
-		if f.owner.Until(left.Name).IsZero() {
+		if left.Tenure.Over(now) {
 			continue // it was lost since
 		}
 		if h := f.enter(&left); h != nil {
@@ -316,13 +316,10 @@ func (f *fleet) leave(h *host, now time.Time) {
 // outOfLease reports whether a host must not be asked, as it is to be given back or its lease is about to end, and
 // schedules another look.
 func (f *fleet) outOfLease(h *host, now time.Time) bool {
-	if f.owner == nil || h.foreign {
-		return false
-	}
 	if h.leaving {
 		return true // it is given back when the last of its leases has ended
 	}
-	if now.Before(f.owner.Until(h.name)) {
+	if !h.tenure.Over(now) {
 		return false
 	}
 	h.why, h.reason = ratelimit.LimitNone, leaseOver

@@ -112,12 +112,10 @@ func TestYieldWhatFindsNoPlace(t *testing.T) {
 // asking is a shared store that is asked for hosts and has none.
 type asking struct {
 	Storage
-	Ownership
 	rooms []int
 }
 
-func (s *asking) Activate(n int)         { s.rooms = append(s.rooms, n) }
-func (s *asking) Until(string) time.Time { return start.Add(time.Hour) }
+func (s *asking) Activate(n int) { s.rooms = append(s.rooms, n) }
 
 // A process that can send nothing does not have others give it hosts again and again: after a while it
 // asks for one, and for as many as it can have once a request was made.
@@ -125,7 +123,7 @@ func TestHostsAreNotAskedForWithoutPlace(t *testing.T) {
 	f := open(t, Config{Slots: 64})
 	add(t, f, start, "http://a.test/1", "http://a.test/2")
 	s := &asking{}
-	f.owner, f.store = s, s
+	f.store, f.shared = s, true
 	asked := func(after time.Duration) []int {
 		s.rooms, f.activating = nil, false
 		f.sweep(start.Add(after), time.Time{})

@@ -67,8 +67,8 @@ type Lease struct {
 	Cause canonical.URL
 	// Evidence is by what a failure of the request is attributed.
 	Evidence attribution.Evidence
-	// Foreign says that the host of a moved robots.txt may be another process's, of a shared store.
-	Foreign bool
+	// Tenure is for how long the host is this process's. Nil: for ever, or it is asked for a moved robots.txt alone.
+	Tenure *Tenure
 
 	host     *host
 	all      *atomic.Int32 // Frontier.handed
@@ -184,10 +184,8 @@ type Config struct {
 	MaxHosts int
 	// Store keeps the URLs. Nil keeps them in memory alone.
 	Store Storage
-	// Owner, if set, lets several processes with this Store have the hosts by turns; then MaxHosts bounds those that
-	// this one has, and MaxURLs and MaxPagesPerHost are the store's to keep.
-	Owner Ownership
-	// Left is what Store has left of an earlier crawl. All hosts of it are inactive there.
+	// Left is what Store has left of an earlier crawl. All hosts of it are inactive there. If the store is shared MaxHosts
+	// bounds the hosts that this process has, and MaxURLs and MaxPagesPerHost are the store's to keep.
 	Left Left
 	// Resident is how many queued URLs are in memory at least before others lie in the Store alone, about 150 bytes
 	// and their length each at most. Beside it each host may have headMin, whatever their number. Without a Store it

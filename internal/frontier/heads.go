@@ -44,12 +44,14 @@ type overflow struct {
 	done    map[int64]struct{} // since it was asked, of those behind bound that were away
 }
 
-// backlog is what lies in the store and not in memory. Without one all hosts and URLs are in memory.
+// backlog is what lies in the store and not in memory.
 type backlog struct {
 	timetable
-	seen       seen.Set           // empty if there is a store
-	store      Storage            // nil if there is none
-	owner      Ownership          // nil if one process has all hosts
+	seen       seen.Set // of what is known, if it is in memory
+	store      Storage
+	whole      bool               // all that is known is in memory
+	shared     bool               // see Left
+	headMost   int                // URLs of a host in memory
 	last       int64              // the largest ID given
 	away       map[int64]struct{} // URLs in memory that are leased or wait for another try
 	loads      int                // questions for URLs that are out
@@ -87,10 +89,10 @@ func (b *backlog) robotsHost(name string) *host {
 		return h
 	}
 	var h *host
-	if b.owner == nil { // or it may be another process's
+	if !b.shared { // or it may be another process's
 		h = b.host(name)
 	}
-	if h == nil && b.store != nil {
+	if h == nil && !b.whole {
 		h = b.adopt(name)
 		h.foreign = true
 	}
@@ -99,13 +101,13 @@ func (b *backlog) robotsHost(name string) *host {
 
 // forget drops the host that has been without work the longest.
 func (b *backlog) forget() bool {
-	if b.store == nil && b.cfg.MaxPagesPerHost > 0 || b.activating {
+	if b.whole && b.cfg.MaxPagesPerHost > 0 || b.activating {
 		return false // the store's answer may tell of it
 	}
 	for len(b.idle) > 0 {
 		if h := b.unidle(); h != nil {
 			b.drop(h)
-			b.forgot = b.store != nil
+			b.forgot = !b.whole
 			return true
 		}
 	}
@@ -114,11 +116,7 @@ func (b *backlog) forget() bool {
 
 // head is how many URLs of a host are in memory at most.
 func (b *backlog) head() int {
-	most := headMax
-	if b.owner != nil {
-		most = sharedMax
-	}
-	return min(max(b.cfg.Resident/max(1, len(b.hosts)), headMin), most)
+	return min(max(b.cfg.Resident/max(1, len(b.hosts)), headMin), b.headMost)
 }
 
 func (b *backlog) admit(h *host, it *Item) {
@@ -131,7 +129,7 @@ func (b *backlog) admit(h *host, it *Item) {
 	}
 	h.queue.push(*it)
 	b.bytes += it.size()
-	if b.store == nil || h.queue.len() <= b.head() {
+	if h.queue.len() <= b.head() {
 		return
 	}
 	// The last one goes, which was the new one but for ranks.
@@ -258,7 +256,7 @@ func (b *backlog) enter(left *HostLeft) *host {
 	case !h.foreign:
 		return nil
 	}
-	h.foreign, h.known, h.returned, h.lease = false, int32(left.Pages), int32(left.Returned), left.Lease
+	h.foreign, h.known, h.returned, h.lease, h.tenure = false, int32(left.Pages), int32(left.Returned), left.Lease, left.Tenure
 	h.history.Visited = left.Pages > left.Queued-left.Others
 	return h
 }
@@ -386,7 +384,7 @@ func (b *backlog) refusing(now time.Time, most int, stuck bool) (going []*host) 
 	}
 	for i := len(b.due) - 1; i >= 0 && len(going) < most; i-- { // the later ones are at the end
 		h := b.due[i]
-		if h != b.nextUp && !h.at.Before(least) && h.mayDeactivate(stuck) && (b.owner == nil || !h.excluded) {
+		if h != b.nextUp && !h.at.Before(least) && h.mayDeactivate(stuck) && !(b.shared && h.excluded) {
 			going = append(going, h)
 		}
 	}

@@ -147,6 +147,7 @@ type host struct {
 	history attribution.Host
 	out     []*Lease // its leases that hold a slot, oldest first
 	lease   int64    // by which it is this process's, of a shared store
+	tenure  *Tenure  // likewise, and until when
 	open    int32    // its leases not yet acknowledged
 	place   int32    // on the roll
 	pageCounts

@@ -112,7 +112,7 @@ func (f *Frontier) End(now time.Time, l *Lease, d Disposition) {
 
 func (f *Frontier) visited(l *Lease, v *Visit) {
 	h := l.host
-	if f.store == nil || l.ID == 0 || h.parted {
+	if l.ID == 0 || h.parted {
 		return
 	}
 	delete(f.away, l.ID)
@@ -125,18 +125,15 @@ func (f *Frontier) visited(l *Lease, v *Visit) {
 	f.store.Done(h.name, &l.Item, visit)
 }
 
-// retry queues a requested URL again. The store hears of an attempt; what the host is to blame for is not stored.
+// retry queues a requested URL again.
 func (f *Frontier) retry(now time.Time, l *Lease, d Disposition) {
 	if l.Kind == Control {
 		return
 	}
 	h, it, decision := l.host, l.Item, d.decision
 	h.history.Retried(&l.Evidence, &decision, now)
-	if (decision.Whose == attribution.OfHost || decision.Whose == attribution.Either) && f.owner != nil && !h.parted && !h.foreign {
-		f.owner.Learned(h.name)
-	}
 	it.Tries = decision.Tries
-	if it.Attempt != l.Attempt && f.store != nil && it.ID != 0 && !h.parted {
+	if it.ID != 0 && !h.parted {
 		spent := it // or each retry would have a copy that lives on
 		f.store.Spent(h.name, &spent)
 	}

@@ -2,6 +2,7 @@ package frontier
 
 import (
 	"errors"
+	"math"
 	"strings"
 	"time"
 
@@ -24,12 +25,18 @@ func New(cfg Config) (*Frontier, error) {
 		return nil, errors.New("frontier: Pacer is nil: give it the rate limiter")
 	}
 	f := new(Frontier)
-	f.cfg, f.store, f.owner, f.last = cfg.withDefaults(), cfg.Store, cfg.Owner, cfg.Left.LastID
+	f.cfg, f.store, f.shared, f.last, f.headMost = cfg.withDefaults(), cfg.Store, cfg.Left.Shared, cfg.Left.LastID, headMax
+	f.complete, f.none = !f.shared, !f.shared
 	f.hosts, f.excluded = make(map[string]*host), make(map[string]struct{})
 	f.away, f.interim, f.resting = make(map[int64]struct{}), make(map[string]tally), newResting()
 	f.total, f.extra = f.cfg.Slots, f.cfg.ExtraSlots
 	f.counts.known.Store(cfg.Left.Known)
-	if f.owner == nil {
+	switch {
+	case f.store == nil:
+		f.store, f.whole, f.headMost, f.cfg.Resident = memory{&f.seen}, true, math.MaxInt, math.MaxInt
+	case f.shared:
+		f.headMost = sharedMax
+	default:
 		f.inactive, f.forgot = cfg.Left.Queued, cfg.Left.Known > 0
 		f.counts.queued.Store(cfg.Left.Queued)
 	}
@@ -45,14 +52,14 @@ func (f *Frontier) Take(now time.Time, a Answer) (err error) {
 	case a.Update != nil:
 		f.updated(now, a.Update())
 		return nil
-	case a.Host == "" && f.owner != nil:
+	case a.Host == "" && f.shared:
 		f.swept(now, &a)
 		return nil
 	case a.Host == "":
 		return f.activated(now, &a)
 	}
 	f.loads--
-	if f.owner != nil {
+	if f.shared {
 		f.arrived(now, &a)
 	} else if h := f.hosts[a.Host]; h != nil && h.over != nil {
 		err = f.loaded(h, now, &a)
@@ -73,7 +80,7 @@ func (f *Frontier) Take(now time.Time, a Answer) (err error) {
 // again; zero means that only Release, End, Add, Wake, Include or Revise can change the answer. The caller keeps the
 // leases with a slot within Config.Slots. It costs O(log hosts).
 func (f *Frontier) Next(now time.Time) (*Lease, time.Time) {
-	if f.owner != nil {
+	if f.shared {
 		f.partLeaving(now)
 	} else {
 		f.activate(now)
@@ -82,7 +89,7 @@ func (f *Frontier) Next(now time.Time) (*Lease, time.Time) {
 	l, wake := f.next(now)
 	switch {
 	case l != nil:
-	case f.owner != nil:
+	case f.shared:
 		wake = f.sweep(now, wake)
 	default:
 		wake = f.sooner(wake)
@@ -151,7 +158,7 @@ func (f *Frontier) lease(h *host, now time.Time) *Lease {
 	if v.Pass == Go && f.isolate(h, it, now) {
 		return nil
 	}
-	l := &Lease{extra: h.class == classStalled && f.roomExtra(), Foreign: h.foreign, host: h, all: &f.handed, at: now, due: h.at}
+	l := &Lease{extra: h.class == classStalled && f.roomExtra(), Tenure: h.tenure, host: h, all: &f.handed, at: now, due: h.at}
 	if v.Pass == Ask {
 		l.Item, l.Cause = robotsItem(it, now), it.URL
 	} else if control := f.control(h, it, now); control != nil {
@@ -185,7 +192,7 @@ func (f *Frontier) awaitRules(h *host, now time.Time, v *Verdict) {
 func (f *Frontier) pop(h *host, now time.Time) Item {
 	it := h.pop(now)
 	f.queue(&it, -1)
-	if f.store != nil && f.owner == nil && it.ID != 0 {
+	if !f.whole && !f.shared && it.ID != 0 {
 		f.away[it.ID] = struct{}{}
 	}
 	return it
@@ -271,7 +278,7 @@ func (f *Frontier) Add(now time.Time, it Item, fp uint64) Added {
 	if f.Known(fp) {
 		return Seen
 	}
-	if f.owner != nil {
+	if f.shared {
 		return f.put(now, &it, fp)
 	}
 	if f.counts.known.Load() >= int64(f.cfg.MaxURLs) || f.bytes >= usualLength*f.cfg.MaxURLs {
@@ -279,7 +286,7 @@ func (f *Frontier) Add(now time.Time, it Item, fp uint64) Added {
 	}
 	name := nameOf(it.URL)
 	h := f.host(name)
-	if h == nil && f.store == nil {
+	if h == nil && f.whole {
 		return HostsFull
 	}
 	if h != nil && it.Kind == Page && f.cfg.MaxPagesPerHost > 0 && int(h.known) >= f.cfg.MaxPagesPerHost {
@@ -290,21 +297,17 @@ func (f *Frontier) Add(now time.Time, it Item, fp uint64) Added {
 	it.ID, it.Queued = f.last, now
 	f.counts.known.Add(1)
 	f.counts.queued.Add(1)
-	switch {
-	case h == nil:
+	if h == nil {
 		f.lodge(name, &it, fp)
 		return Queued
-	case f.store != nil:
-		f.store.Put(name, &it, fp, false)
-	default:
-		f.seen.Add(fp)
 	}
+	f.store.Put(name, &it, fp, false)
 	if it.Kind == Page {
 		h.known++
 	}
 	if it.Wait > 0 {
 		f.counts.queued.Add(-1) // enqueue counts it
-		if f.store != nil {
+		if !f.whole {
 			f.away[it.ID] = struct{}{}
 		}
 		f.enqueue(h, it, now, now.Add(it.Wait))
@@ -320,12 +323,7 @@ func (f *Frontier) Add(now time.Time, it Item, fp uint64) Added {
 func (f *Frontier) Expect(fp uint64) { f.seen.Expect(fp) }
 
 // Known reports whether a URL of that fingerprint has been accepted.
-func (f *Frontier) Known(fp uint64) bool {
-	if f.store != nil {
-		return f.store.Known(fp)
-	}
-	return f.seen.Has(fp)
-}
+func (f *Frontier) Known(fp uint64) bool { return f.store.Known(fp) }
 
 // AddRobots queues a robots.txt request ahead of all else of its host, seen before or not: a redirect of robots.txt.
 func (f *Frontier) AddRobots(now time.Time, it Item) bool {

@@ -64,8 +64,8 @@ func (i *Idleness) Still() bool { return i.Whole || i.Idle }
 // Blocked reports whether every host with work refuses to be asked. Valid only while nothing is leased; O(hosts with
 // work).
 func (f *Frontier) Blocked(now time.Time) Blockage {
-	unsure := Blockage{Unsure: f.owner != nil}
-	if f.loads > 0 || f.activating && f.owner == nil || f.revising > 0 {
+	unsure := Blockage{Unsure: f.shared}
+	if f.loads > 0 || f.activating && !f.shared || f.revising > 0 {
 		return unsure // others are about to come up, or what they wait for may be over
 	}
 	b := Blockage{Whole: len(f.due) > 0, Ordered: true}
@@ -75,11 +75,11 @@ func (f *Frontier) Blocked(now time.Time) Blockage {
 		}
 		b.Ordered = b.Ordered && h.ordered()
 	}
-	if f.owner != nil && len(f.hosts) < f.cfg.MaxHosts && (!f.none || !f.elsewhere.IsZero() && !f.elsewhere.After(now)) {
+	if len(f.hosts) < f.cfg.MaxHosts && (!f.none || !f.elsewhere.IsZero() && !f.elsewhere.After(now)) {
 		return unsure // hosts may be there that this process has not asked for yet
 	}
 	if !b.Whole {
-		b.Idle = f.owner != nil && f.drained()
+		b.Idle = f.drained()
 		return b
 	}
 	b.Until = earlier(f.due[0].at, f.elsewhere)

@@ -7,6 +7,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/treadlight/crawl/internal/frontier/seen"
 )
 
 // Place orders the URLs of a host: by rank, then by the order of finding. The zero Place is before all of rank zero.
@@ -65,7 +67,7 @@ type Storage interface {
 	// Put stores a new URL as queued; IDs ascend. An inactive one is of a host without room in the frontier, which the
 	// storage remembers until Activate.
 	Put(host string, it *Item, fp uint64, inactive bool)
-	// Spent stores the tries of a queued URL of a host: Attempt, Returns and URLFailures.
+	// Spent stores the tries of a queued URL of a host that failed: Attempt, Returns and URLFailures.
 	Spent(host string, it *Item)
 	// Done stores that a URL of a host is not queued any more, and what became of it.
 	Done(host string, it *Item, v Visit)
@@ -81,20 +83,38 @@ type Storage interface {
 	Commit(positions []Position)
 }
 
-// Ownership says which hosts are this process's, where several share a [Storage]: those given by Activate, until
-// Deactivate or loss. URLs found go to the storage whosever their host is, and come by Load to its owner, so a URL may
-// turn out to be known only there, and the storage assigns IDs.
-//
-// Others may ask for what lies in the storage at any time, so loaded URLs go before those found later, whatever their
-// ranks.
-type Ownership interface {
-	// Until is when the lease of a host ends unless renewed; nothing is asked of it after. Zero: not ours. Quick,
-	// without effect.
-	Until(host string) time.Time
-	// Learned has the storage note what the limiter knows of a host, because it has refused.
-	Learned(host string)
-	// Held ends when a host is not ours any more, with whatever is under way there.
-	Held(host string) context.Context
+// memory is the storage of a crawl all of whose URLs are in the queues of its frontier: only what is known is here.
+type memory struct{ *seen.Set }
+
+func (m memory) Known(fp uint64) bool                     { return m.Has(fp) }
+func (m memory) Put(_ string, _ *Item, fp uint64, _ bool) { m.Add(fp) }
+func (memory) Spent(string, *Item)                        {}
+func (memory) Done(string, *Item, Visit)                  {}
+func (memory) Load(string, Place, int)                    {}
+func (memory) Activate(int)                               {}
+func (memory) Deactivate(string, time.Time)               {}
+func (memory) Commit([]Position)                          {}
+
+// Tenure is for how long hosts are a process's, where several share a [Storage]. It is safe for concurrent use. Nil:
+// for ever.
+type Tenure struct {
+	context.Context // ends with it, and so does what is under way at the hosts
+	until           atomic.Pointer[time.Time]
+}
+
+// NewTenure returns a tenure that lasts until an instant, or the end of a context.
+func NewTenure(ctx context.Context, until time.Time) *Tenure {
+	t := &Tenure{Context: ctx}
+	t.Extend(until)
+	return t
+}
+
+// Extend has it last until an instant.
+func (t *Tenure) Extend(until time.Time) { t.until.Store(&until) }
+
+// Over reports whether nothing is to be asked of the hosts any more.
+func (t *Tenure) Over(now time.Time) bool {
+	return t != nil && (t.Err() != nil || !now.Before(*t.until.Load()))
 }
 
 // Answer is what a store has been asked for: the URLs of one host, or hosts.
@@ -126,14 +146,23 @@ type HostLeft struct {
 	// leave out no others, as they cannot be told apart: the round may visit that many pages beyond the budget. Zero
 	// in a first round.
 	Returned int
-	Lease    int64 // by which the host is ours, of several processes
+
+	// Of several processes alone:
+
+	Lease  int64   // by which the host is ours
+	Tenure *Tenure // until when
 }
 
-// Left is what a store has of an earlier crawl.
+// Left is what a store has of an earlier crawl, and whose it is.
 type Left struct {
 	Queued int64 // URLs
 	Known  int64 // URLs, visited or queued
 	LastID int64 // the largest of them
+	// Shared says that several processes have the hosts by turns. A host is a process's from Activate to Deactivate, or
+	// to the end of its [Tenure]. URLs found go to the storage whosever their host is, and come by Load to its holder,
+	// so a URL may turn out to be known only there, and the storage assigns IDs. Others may ask for what lies there at
+	// any time, so loaded URLs go before those found later, whatever their ranks.
+	Shared bool
 }
 
 // Position is how far a destination of records is, as a state keeps it.

@@ -79,9 +79,8 @@ func (noMeter) Took(Phase, time.Duration)                                  {}
 type State struct {
 	frontier.Storage
 	Progress
-	Left  frontier.Left      // what was there when the state was opened
-	Owner frontier.Ownership // nil: all hosts are this process's
-	Peers Peers              // nil: nobody else works on the crawl
+	Left  frontier.Left // what was there when the state was opened
+	Peers Peers         // nil: nobody else works on the crawl
 }
 
 // Progress says how far a state has come with what it was told and asked.

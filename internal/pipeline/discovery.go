@@ -34,7 +34,6 @@ type discovery struct {
 	sitemaps counters // of hosts
 	paused   bool
 	peers    Peers // a solo, if there is nobody else
-	shared   bool  // there is
 	noted    noted // as the peers were told
 	blocking
 	ending

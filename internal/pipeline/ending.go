@@ -328,10 +328,11 @@ func (d *discovery) keep(ev event, now time.Time) {
 			Blockage: frontier.Blockage{Whole: true}, Since: d.keptSince, Patience: limit,
 			Reason: fmt.Sprintf("no request could be sent for %v: %v", limit, ev.err),
 		}
-		if d.testify(); d.shared {
+		if d.testify(); !d.endAll() {
 			log.Warn("no request can be sent: the hosts of this process are for others to ask",
 				slog.Duration("since", limit), slog.Any("error", ev.err))
 		}
+		return
 	}
 	d.endAll()
 }

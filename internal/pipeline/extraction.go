@@ -107,11 +107,10 @@ func (p *Pipeline) extract(ctx, work context.Context) error {
 
 // visit makes the request of one lease.
 func (p *Pipeline) visit(ctx context.Context, l *frontier.Lease) (event, *fetched) {
-	if p.cfg.State != nil && p.cfg.State.Owner != nil && !l.Foreign { // for as long as its host is this process's
+	if l.Tenure != nil { // for as long as its host is this process's
 		until, cancel := context.WithCancelCause(ctx)
 		defer cancel(nil)
-		held := p.cfg.State.Owner.Held(l.Host())
-		defer context.AfterFunc(held, func() { cancel(context.Cause(held)) })()
+		defer context.AfterFunc(l.Tenure, func() { cancel(context.Cause(l.Tenure)) })()
 		ctx = until
 	}
 	begin := p.cfg.Clock.Now()

@@ -128,7 +128,7 @@ func New(cfg Config) (*Pipeline, error) {
 		fc.RobotsGivenUp = p.gate.robotsGivenUp
 	}
 	if cfg.State != nil {
-		fc.Store, fc.Left, fc.Owner = cfg.State, cfg.State.Left, cfg.State.Owner
+		fc.Store, fc.Left = cfg.State, cfg.State.Left
 	}
 	f, err := frontier.New(fc)
 	if err != nil {
@@ -137,7 +137,7 @@ func New(cfg Config) (*Pipeline, error) {
 	p.discovery = &discovery{p: p, frontier: f, pages: cfg.Pages, sitemaps: newCounters()}
 	p.discovery.peers, p.discovery.tells = solo{p.discovery}, cfg.OnSkip != nil
 	if cfg.State != nil && cfg.State.Peers != nil {
-		p.discovery.peers, p.discovery.shared = cfg.State.Peers, true
+		p.discovery.peers = cfg.State.Peers
 	}
 	for _, host := range cfg.Blocked {
 		if err := p.discovery.exclude(host); err != nil {

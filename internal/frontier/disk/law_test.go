@@ -55,8 +55,6 @@ func (s *lawful) Reopen() frontier.Left {
 	return s.Left()
 }
 
-func (s *lawful) Owner() frontier.Ownership { return nil }
-
 func (s *lawful) close() {
 	if s.Store != nil {
 		s.Commit(nil)

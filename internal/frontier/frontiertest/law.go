@@ -24,8 +24,6 @@ type Backend interface {
 	// Reopen closes the store and opens it again, as a later process does; nothing is lost by it but the questions.
 	// It is called before the first use, too.
 	Reopen() frontier.Left
-	// Owner says which hosts are this process's; nil: all.
-	Owner() frontier.Ownership
 }
 
 // Key is that of the fingerprints of [Law].
@@ -43,8 +41,7 @@ func Law(t *testing.T, backend func(t *rapid.T) Backend) {
 		l.cfg = frontier.Config{Key: Key, Pacer: l.pacer, Slots: 4, PerHost: 2}
 		if backend != nil {
 			l.store = backend(t)
-			l.cfg.Store, l.cfg.Owner = l.store, l.store.Owner()
-			l.shared = l.cfg.Owner != nil
+			l.cfg.Store = l.store
 			l.cfg.Resident = rapid.IntRange(1, 30).Draw(t, "resident")
 			l.cfg.MaxHosts = rapid.IntRange(1, 5).Draw(t, "hosts")
 		}
@@ -251,8 +248,7 @@ func Bound(t *testing.T, backend func(t *rapid.T, most int) Backend) {
 		asleep := false
 		if backend != nil {
 			b.store = backend(t, b.most)
-			b.cfg.Store, b.cfg.Owner = b.store, b.store.Owner()
-			b.shared = b.cfg.Owner != nil
+			b.cfg.Store = b.store
 			b.cfg.Resident = rapid.IntRange(1, 30).Draw(t, "resident")
 			if asleep = rapid.Bool().Draw(t, "asleep"); asleep {
 				b.cfg.MaxHosts = rapid.IntRange(1, 2).Draw(t, "hosts")
@@ -388,6 +384,7 @@ type run struct {
 func (r *run) begin() {
 	if r.store != nil {
 		r.cfg.Left = r.store.Reopen()
+		r.shared = r.cfg.Left.Shared
 	}
 	f, err := frontier.New(r.cfg)
 	require.NoError(r, err)

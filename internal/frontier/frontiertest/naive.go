@@ -129,9 +129,6 @@ func (s *Naive) Deactivate(host string, _ time.Time) {
 // Commit implements [frontier.Storage]: all is stored as it comes.
 func (s *Naive) Commit([]frontier.Position) {}
 
-// Owner implements [Backend].
-func (s *Naive) Owner() frontier.Ownership { return nil }
-
 // Answer implements [Backend].
 func (s *Naive) Answer() (a frontier.Answer, ok bool) {
 	if len(s.answers) == 0 {

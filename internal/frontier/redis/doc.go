@@ -8,8 +8,8 @@
 // unless it is renewed; a host belongs to the session that has acquired it, by a token that is larger than any before.
 // Every write that concerns a host carries its token, and one that is stale changes nothing. The holder counts the
 // time of a session from before it sent the renewal, the server from after; and it ceases to ask a quarter of
-// [Config.Lease] earlier: the frontier leases nothing more ([Store.Until]), and soon after what is on its way is cut off
-// ([Store.Held]). So no two processes ask a host at once, but for a robots.txt that has moved there.
+// [Config.Lease] earlier: the frontier leases nothing more ([frontier.Tenure]), and soon after what is on its way is cut
+// off. So no two processes ask a host at once, but for a robots.txt that has moved there.
 //
 // A host goes to its next holder with the URLs that were handed out and not done, and with what is known of it
 // ([ratelimit.HostMemory]). When a process dies its hosts come back when its sessions end, and then wait for the last
@@ -55,6 +55,6 @@
 //
 // Times are milliseconds of the server's clock, and what clients tell and are told are spans.
 //
-// The goroutine of the frontier calls Known, Put, Spent, Done, Load, Activate, Deactivate, Learned and Commit.
+// The goroutine of the frontier calls Known, Put, Spent, Done, Load, Activate, Deactivate and Commit.
 // Everything else may be called from anywhere.
 package redis

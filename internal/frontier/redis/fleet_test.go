@@ -42,7 +42,7 @@ func (wk *worker) ReadyAt(host string, ahead, _ int) (time.Time, ratelimit.Limit
 func (w *world) begin() *worker {
 	wk := &worker{w: w, store: w.open(), free: map[string]time.Time{}}
 	f, err := frontier.New(frontier.Config{
-		Pacer: wk, Store: wk.store, Owner: wk.store, Left: wk.store.Left(), Key: wk.store.Key(), Slots: 4, PerHost: 1, MaxHosts: 8, Resident: 20,
+		Pacer: wk, Store: wk.store, Left: wk.store.Left(), Key: wk.store.Key(), Slots: 4, PerHost: 1, MaxHosts: 8, Resident: 20,
 	})
 	require.NoError(w.t, err)
 	wk.front = f
@@ -82,7 +82,7 @@ func (wk *worker) step() (busy bool) {
 		}
 		for _, other := range wk.w.workers {
 			for _, o := range other.out {
-				if other != wk && o.Host() == l.Host() && other.store.Held(o.Host()).Err() == nil {
+				if other != wk && o.Host() == l.Host() && o.Tenure.Err() == nil {
 					wk.w.t.Fatalf("%s is asked by two processes", l.Host())
 				}
 			}
@@ -155,7 +155,7 @@ func TestNoMoreHostsThanSlots(t *testing.T) {
 	}
 	flush(t, s)
 	f, err := frontier.New(frontier.Config{
-		Pacer: &worker{w: &world{rig: r}}, Store: s, Owner: s, Left: s.Left(), Key: s.Key(), Slots: slots, PerHost: 1, MaxHosts: all, Resident: all,
+		Pacer: &worker{w: &world{rig: r}}, Store: s, Left: s.Left(), Key: s.Key(), Slots: slots, PerHost: 1, MaxHosts: all, Resident: all,
 	})
 	require.NoError(t, err)
 	leased := 0

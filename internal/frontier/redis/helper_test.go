@@ -130,6 +130,17 @@ func own(t testing.TB, s *Store, n int, urls ...string) frontier.Answer {
 }
 
 // visit has a process end the visit of a URL that it has loaded.
+// tenureOf is for how long the process has a host; nil if it does not.
+func tenureOf(s *Store, host string) *frontier.Tenure {
+	if h := s.find(host); h != nil {
+		return h.part.tenure
+	}
+	return nil
+}
+
+// learn has the process note what the limiter knows of a host of its own.
+func learn(s *Store, host string) { s.learned(s.find(host)) }
+
 func visit(s *Store, it *frontier.Item) { s.Done(it.URL.Host(), it, frontier.Visit{}) }
 
 // flush waits until all that was told is stored.

@@ -170,7 +170,7 @@ func TestIdleness(t *testing.T) {
 	r := newRig(t)
 	r.cfg.Lease = idleLease
 	s, other := r.open(), r.open()
-	f, err := frontier.New(frontier.Config{Pacer: refusal{}, Store: s, Owner: s, Left: s.Left(), Key: s.Key(), Slots: 4, PerHost: 1, MaxHosts: 8, Resident: 20})
+	f, err := frontier.New(frontier.Config{Pacer: refusal{}, Store: s, Left: s.Left(), Key: s.Key(), Slots: 4, PerHost: 1, MaxHosts: 8, Resident: 20})
 	require.NoError(t, err)
 	turn := func() frontier.Blockage {
 		for range 4 { // hosts are asked for, their URLs, and whether there are more

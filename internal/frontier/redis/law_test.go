@@ -60,8 +60,6 @@ func (s *lawful) Reopen() frontier.Left {
 	return s.Left()
 }
 
-func (s *lawful) Owner() frontier.Ownership { return s }
-
 func (s *lawful) close() {
 	if s.Store != nil {
 		require.NoError(s.t, s.Close())

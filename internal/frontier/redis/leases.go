@@ -32,9 +32,8 @@ type part struct {
 	key     string // of its counters
 	epoch   int    // of sessions, from 1
 	session string
-	until   time.Time // by our clock; zero: there is none
 	hosts   map[string]*held
-	ctx     context.Context // ends with the session
+	tenure  *frontier.Tenure // of the session; nil: it has no host yet
 	cancel  context.CancelCauseFunc
 }
 
@@ -112,44 +111,13 @@ func (s *leases) dropLocked(h *held) bool {
 // margin is how long before the end of a session nothing is asked any more.
 func (p *process) margin() time.Duration { return p.cfg.Lease / 4 }
 
-// Until is when the host ceases to be ours if its lease is not renewed; zero if it is not.
-func (s *leases) Until(host string) time.Time {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	h := s.hosts[host]
-	if h == nil || h.part.until.IsZero() {
-		return time.Time{}
-	}
-	return h.part.until.Add(-s.margin())
-}
+// until is when a session ends for this process that was renewed by a request of an instant.
+func (p *process) until(sent time.Time) time.Time { return sent.Add(p.cfg.Lease - p.margin()) }
 
 // errLost ends a host's context. To the fetch, the request was cancelled.
 var errLost = fmt.Errorf("the lease of the host has ended: %w", context.Canceled)
 
-// nobodys is the context of hosts that are not ours.
-var nobodys = func() context.Context {
-	ctx, cancel := context.WithCancelCause(context.Background())
-	cancel(errLost)
-	return ctx
-}()
-
-// Held is a context that ends when the host may no longer be ours, to cancel its requests.
-func (s *leases) Held(host string) context.Context {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if h := s.hosts[host]; h != nil && h.part.ctx != nil {
-		return h.part.ctx
-	}
-	return nobodys
-}
-
-// Learned stores what the limiter knows of a host.
-func (s *leases) Learned(host string) {
-	if h := s.find(host); h != nil {
-		s.learned(h)
-	}
-}
-
+// learned stores what the limiter knows of a host.
 func (s *leases) learned(h *held) {
 	if text := s.memory(h); text != "" {
 		s.tell(op{kind: opLearned, held: h, text: text})
@@ -190,15 +158,15 @@ func (s *leases) granted(p *part, session string, sent time.Time, reply []messag
 	if p.session != session {
 		return // it ended meanwhile, and the hosts with it
 	}
-	if p.until.IsZero() {
-		p.until = sent.Add(s.cfg.Lease)
-		p.ctx, p.cancel = context.WithCancelCause(s.life)
+	if p.tenure == nil {
+		ctx, cancel := context.WithCancelCause(s.life)
+		p.tenure, p.cancel = frontier.NewTenure(ctx, s.until(sent)), cancel
 	}
 	for f := range slices.Chunk(reply, fields) {
 		h := &held{name: text(f[0]), part: p, session: session, token: number(f[1])}
 		s.hosts[h.name], p.hosts[h.name] = h, h
 		s.counts.acquired.Add(1)
-		a.Hosts = append(a.Hosts, frontier.HostLeft{Name: h.name, Queued: int(number(f[2])), Pages: int(number(f[3])), Lease: h.token})
+		a.Hosts = append(a.Hosts, frontier.HostLeft{Name: h.name, Queued: int(number(f[2])), Pages: int(number(f[3])), Lease: h.token, Tenure: p.tenure})
 	}
 }
 
@@ -273,13 +241,13 @@ func (s *leases) renew(ctx context.Context) error {
 	var sessions []string
 	s.mu.Lock()
 	for _, p := range s.parts {
-		if !p.until.IsZero() {
+		if p.tenure != nil {
 			parts, sessions = append(parts, p), append(sessions, p.session)
 			calls = append(calls, &call{script: scriptRenew, keys: []string{p.key}, args: s.args(p.session, millis(s.cfg.Lease))})
 		}
 	}
 	s.mu.Unlock()
-	until := s.cfg.Clock.Now().Add(s.cfg.Lease)
+	until := s.until(s.cfg.Clock.Now())
 	err := s.link.try(ctx, calls)
 	for i, c := range calls {
 		switch {
@@ -290,8 +258,8 @@ func (s *leases) renew(ctx context.Context) error {
 			s.lose(parts[i], sessions[i])
 		default:
 			s.mu.Lock()
-			if p := parts[i]; p.session == sessions[i] && !p.until.IsZero() {
-				p.until = until
+			if p := parts[i]; p.session == sessions[i] && p.tenure != nil {
+				p.tenure.Extend(until)
 			}
 			s.mu.Unlock()
 			s.heard(parts[i], list(c.reply[1]))
@@ -306,10 +274,10 @@ const watchEvery = 32
 // watch ends the sessions that were not renewed in time, whatever the server says.
 func (s *leases) watch() {
 	for s.wait(s.cfg.Lease/watchEvery, nil) {
-		late := s.cfg.Clock.Now().Add(s.margin())
+		now := s.cfg.Clock.Now()
 		for _, p := range s.parts {
 			s.mu.Lock()
-			session, over := p.session, !p.until.IsZero() && !late.Before(p.until)
+			session, over := p.session, p.tenure.Over(now)
 			s.mu.Unlock()
 			if over {
 				s.lose(p, session)
@@ -321,7 +289,7 @@ func (s *leases) watch() {
 // lose ends a session: its hosts are not ours any more.
 func (s *leases) lose(p *part, session string) {
 	s.mu.Lock()
-	if p.session != session || p.until.IsZero() {
+	if p.session != session || p.tenure == nil {
 		s.mu.Unlock()
 		return
 	}
@@ -331,7 +299,7 @@ func (s *leases) lose(p *part, session string) {
 		s.dropLocked(h)
 	}
 	p.cancel(errLost)
-	p.session, p.until, p.ctx, p.cancel = "", time.Time{}, nil, nil
+	p.session, p.tenure, p.cancel = "", nil, nil
 	s.mu.Unlock()
 	s.counts.lost.Add(int64(len(names)))
 	if len(names) > 0 {

@@ -94,10 +94,7 @@ type Store struct {
 	close   func() error
 }
 
-var (
-	_ frontier.Storage   = (*Store)(nil)
-	_ frontier.Ownership = (*Store)(nil)
-)
+var _ frontier.Storage = (*Store)(nil)
 
 // Open makes or joins the job, and starts. The error is a [*TermsError] or [ErrNoJob], names the wrong field of cfg,
 // or says what is wrong with the server.
@@ -166,7 +163,7 @@ func (s *Store) join(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	s.left = frontier.Left{Queued: t.added - t.done, Known: t.added}
+	s.left = frontier.Left{Queued: t.added - t.done, Known: t.added, Shared: true}
 	s.whole = whole{at: s.cfg.Clock.Now(), tally: t, processes: 1}
 	if err := s.beat(ctx); err != nil {
 		return err
@@ -209,9 +206,10 @@ func (s *Store) budgetOf(it *frontier.Item) string {
 	return decimal(budget) + ":" + decimal(most)
 }
 
-// Spent stores the tries of a URL that was loaded.
+// Spent stores the tries of a URL that was loaded, and what the limiter knows of its host.
 func (s *Store) Spent(host string, it *frontier.Item) {
 	if h := s.asked(host, 0); h != nil {
+		s.learned(h)
 		s.tell(op{kind: opSpent, held: h, id: it.ID, text: encode(h.name, it)})
 	}
 }

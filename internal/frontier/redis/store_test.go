@@ -81,7 +81,7 @@ func TestDeath(t *testing.T) {
 	require.Equal(t, []string{"a.test"}, names(rouse(t, a, 1)))
 	_, got := load(t, a, "a.test", 2)
 	visit(a, &got.Items[0])
-	a.Learned("a.test")
+	learn(a, "a.test")
 	flush(t, a)
 	die(a)
 
@@ -114,7 +114,7 @@ func TestDeathInARetryAfter(t *testing.T) {
 	b := r.open()
 	put(t, a, "http://a.test/1")
 	rouse(t, a, 1)
-	a.Learned("a.test")
+	learn(a, "a.test")
 	flush(t, a)
 	die(a)
 	r.clk.Advance(time.Minute - time.Millisecond)
@@ -173,7 +173,7 @@ func TestGapWithoutARate(t *testing.T) {
 			b := r.open()
 			put(t, a, "http://a.test/1")
 			rouse(t, a, 1)
-			a.Learned("a.test")
+			learn(a, "a.test")
 			flush(t, a)
 			wait := rouse(t, b, 1).Next
 			require.Equal(t, r.cfg.Lease+time.Millisecond, wait, "when the session of a ends, if it does")
@@ -198,12 +198,9 @@ func TestGive(t *testing.T) {
 	a, b := r.open(), r.open()
 	put(t, a, "http://a.test/1")
 	rouse(t, a, 1)
-	held := a.Held("a.test")
-	require.NoError(t, held.Err())
 	load(t, a, "a.test", 1)
 	a.Deactivate("a.test", noon.Add(1500*time.Millisecond))
-	require.Error(t, a.Held("a.test").Err())
-	require.Zero(t, a.Until("a.test"))
+	require.Nil(t, tenureOf(a, "a.test"))
 	flush(t, a)
 	require.Equal(t, 1500*time.Millisecond, rouse(t, b, 1).Next)
 	r.clk.Advance(1500 * time.Millisecond)
@@ -250,8 +247,9 @@ func TestLapse(t *testing.T) {
 	a := r.open()
 	put(t, a, "http://a.test/1")
 	rouse(t, a, 1)
-	held, until := a.Held("a.test"), a.Until("a.test")
-	require.Equal(t, noon.Add(r.cfg.Lease*3/4), until)
+	held := tenureOf(a, "a.test")
+	require.False(t, held.Over(noon.Add(r.cfg.Lease*3/4-1)))
+	require.True(t, held.Over(noon.Add(r.cfg.Lease*3/4)))
 	a.link.Close() // nothing reaches the server any more
 	r.clk.BlockUntil(2)
 	r.clk.Advance(r.cfg.Lease*3/4 - time.Millisecond)
@@ -261,7 +259,7 @@ func TestLapse(t *testing.T) {
 		return held.Err() != nil
 	}, redistest.Patience, time.Millisecond)
 	require.ErrorIs(t, context.Cause(held), context.Canceled)
-	require.Zero(t, a.Until("a.test"))
+	require.Nil(t, tenureOf(a, "a.test"))
 	var n frontier.Update
 	for len(n.Lost) == 0 {
 		n = (<-a.Answers()).Update()
@@ -278,13 +276,13 @@ func TestRenewal(t *testing.T) {
 	put(t, a, "http://a.test/1")
 	rouse(t, a, 1)
 	for range 10 {
-		before := a.Until("a.test")
+		end := r.clk.Now().Add(r.cfg.Lease * 3 / 4)
 		r.clk.BlockUntil(4) // both wait to renew, and look for the end of their leases
 		r.clk.Advance(r.cfg.Lease / 3)
-		require.Eventually(t, func() bool { return a.Until("a.test").After(before) }, redistest.Patience, time.Millisecond)
+		require.Eventually(t, func() bool { return !tenureOf(a, "a.test").Over(end) }, redistest.Patience, time.Millisecond)
 	}
 	require.Empty(t, rouse(t, b, 1).Hosts)
-	require.NoError(t, a.Held("a.test").Err())
+	require.NoError(t, tenureOf(a, "a.test").Err())
 }
 
 // A process that closes gives all back at once, with what it had loaded.
@@ -353,7 +351,7 @@ func TestOthersFindURLs(t *testing.T) {
 	load(t, a, "a.test", 9)
 	put(t, b, "http://a.test/2")
 	flush(t, b)
-	a.Learned("a.test") // says nothing, as there is no limiter
+	learn(a, "a.test") // says nothing, as there is no limiter
 	a.Load("a.test", frontier.Place{}, 1)
 	_, news := next(t, a)
 	require.Len(t, news, 1)

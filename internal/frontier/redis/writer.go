@@ -277,7 +277,8 @@ func (s *writer) give(ctx context.Context, ops []op) error {
 func (s *writer) load(ctx context.Context, ops []op) error {
 	b := batch{script: scriptLoad, most: giveMost, head: s.args}
 	for _, o := range ops {
-		if o.held == nil {
+		if o.held == nil { // should the frontier have taken it in after it was lost
+			s.leases.announce(func(n *frontier.Update) { n.Lost = append(n.Lost, o.host) })
 			if !s.Answer(ctx.Done(), frontier.Answer{Host: o.host}) {
 				return ctx.Err()
 			}
