@@ -59,8 +59,8 @@ func Open(dir string, cfg Config) (_ *Store, err error) {
 	s := &Store{
 		cfg: cfg, View: View{path}, unlock: unlock,
 		quit: make(chan struct{}), ended: make(chan struct{}),
-		in: inbox{enough: cfg.maxPending / 2, wake: make(chan struct{}, 1)},
 	}
+	s.in = frontier.NewInbox[op](&s.Progress, cfg.maxPending/2)
 	s.Begin(cfg.maxPending)
 	s.close = sync.OnceValue(s.shut)
 	if err := s.start(dir); err != nil {

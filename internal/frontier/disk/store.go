@@ -1,6 +1,7 @@
 package disk
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -40,7 +41,7 @@ type Store struct {
 	unlock func() error
 
 	frontier.Progress
-	in     inbox
+	in     *frontier.Inbox[op]
 	quit   chan struct{} // closed: nobody takes answers any more
 	ended  chan struct{} // closed: the writer has ended
 	endErr error         // set before ended is closed
@@ -58,6 +59,7 @@ type Store struct {
 
 	// The goroutine of the frontier alone uses these.
 	batch []op // under way
+	asked bool // there is a question in it
 	index *seen.Index
 }
 
@@ -126,12 +128,12 @@ func (s *Store) Done(host string, it *frontier.Item, v frontier.Visit) {
 
 // Load asks for queued URLs of a host, which come by Answers.
 func (s *Store) Load(host string, behind frontier.Place, n int) {
-	s.tell(op{kind: opAsk, do: func(w *writer) error { return w.load(host, behind, n) }})
+	s.ask(func(w *writer) error { return w.load(host, behind, n) })
 }
 
 // Activate asks for dormant hosts, which come by Answers.
 func (s *Store) Activate(n int) {
-	s.tell(op{kind: opAsk, do: func(w *writer) error { return w.activate(n) }})
+	s.ask(func(w *writer) error { return w.activate(n) })
 }
 
 // Deactivate makes a host dormant, behind all others.
@@ -166,14 +168,8 @@ func (s *Store) Commit(positions []frontier.Position) {
 	if len(s.batch) == 0 {
 		return
 	}
-	s.Told(len(s.batch))
-	if !s.in.add(s.batch) {
-		s.Told(-len(s.batch))
-	}
-	clear(s.batch)
-	if s.batch = s.batch[:0]; cap(s.batch) > mostSpare*s.in.enough {
-		s.batch = nil
-	}
+	s.in.Add(s.asked, s.batch...)
+	s.batch, s.asked = s.in.Spare(s.batch), false
 }
 
 // Positions are those that were committed last, and those that are about to be.
@@ -214,6 +210,11 @@ func (s *Store) SetMeta(key, value string) {
 
 func (s *Store) tell(o op) { s.batch = append(s.batch, o) }
 
+func (s *Store) ask(do func(*writer) error) {
+	s.asked = true
+	s.tell(op{kind: opAsk, do: do})
+}
+
 // Owned is nil while the state is this process's alone. If its files or lock have lost their names, another process
 // may write to them: the store fails then, with the error of Err. It takes microseconds and is safe for concurrent
 // use.
@@ -228,25 +229,22 @@ func (s *Store) Owned() error {
 }
 
 // fail ends the work of the store. Only the first reason counts.
-func (s *Store) fail(err error) {
-	err = fmt.Errorf("%w; what was committed before is kept", err)
-	if s.Fail(err) {
-		s.in.end(err, true)
-	}
-}
+func (s *Store) fail(err error) { s.Fail(fmt.Errorf("%w; what was committed before is kept", err)) }
 
 // Flush waits until all ended batches are committed and on disk; calls since the last Commit are not. Safe for
 // concurrent use. If ctx ends first its error is returned, and the work goes on.
 func (s *Store) Flush(ctx context.Context) error { return s.await(ctx, nil) }
 
 func (s *Store) await(ctx context.Context, do func(*writer) error) error {
-	o := &order{do, make(chan error, 1)}
-	if err := s.in.order(o); err != nil {
-		return err
+	o := op{kind: opOrder, do: do, done: make(chan struct{})}
+	if !s.in.Add(true, o) {
+		return cmp.Or(s.Err(), ErrClosed)
 	}
 	select {
-	case err := <-o.done:
-		return err
+	case <-o.done:
+		return nil
+	case <-s.Failed():
+		return s.Err()
 	case <-ctx.Done():
 		return ctx.Err()
 	}
@@ -294,7 +292,7 @@ func (s *Store) Close() error { return s.close() }
 
 func (s *Store) shut() error {
 	close(s.quit)
-	s.in.end(ErrClosed, false)
+	s.in.Close()
 	<-s.ended
 	return errors.Join(s.Err(), s.endErr, s.index.Close(), s.unlock())
 }

@@ -64,68 +64,99 @@ func (w *writer) publish() {
 // run works until the store is closed or fails.
 func (w *writer) run() {
 	defer close(w.s.ended)
-	var t taken
-	for !t.closed && w.s.Err() == nil {
-		timeIsUp := w.s.cfg.linger < 0
+	in, linger := w.s.in, w.s.cfg.linger
+	var ops []op
+	for closed := false; !closed && w.s.Err() == nil; {
+		timeIsUp := linger < 0
 		select {
 		case <-w.s.Failed():
-		case <-w.s.in.wake:
+		case <-in.Wake:
+			if !timeIsUp {
+				w.setTimer(linger)
+				continue
+			}
+		case <-in.Hurry:
 		case <-w.due:
 			timeIsUp, w.due = true, nil
 		}
-		t = w.s.in.take(timeIsUp, w.ops, t.ops)
-		if err := w.do(&t, timeIsUp); err != nil {
+		ops, closed = in.Take(ops)
+		err := w.applyAll(ops)
+		if err == nil && (timeIsUp || closed || w.ops >= in.Enough) {
+			err = w.settle(closed)
+		}
+		if err != nil {
 			w.s.fail(err)
 		}
-		w.setTimer(t.later || w.within)
 	}
-	w.s.endErr = w.end(t.orders)
+	w.s.endErr = w.end()
 }
 
 // setTimer has run wake up when what waits has waited for long.
-func (w *writer) setTimer(wanted bool) {
+func (w *writer) setTimer(linger time.Duration) {
 	switch {
-	case !wanted:
-		w.due = nil
 	case w.due != nil: // it runs
+		return
 	case w.timer == nil:
-		w.timer = w.s.cfg.clock.NewTimer(w.s.cfg.linger)
-		w.due = w.timer.C()
+		w.timer = w.s.cfg.clock.NewTimer(linger)
 	default:
-		w.timer.Reset(w.s.cfg.linger)
-		w.due = w.timer.C()
+		w.timer.Reset(linger)
 	}
+	w.due = w.timer.C()
 }
 
-// do writes what was taken, and if it is time to commits it, carries the orders out and keeps the log short.
-func (w *writer) do(t *taken, timeIsUp bool) error {
-	if err := w.applyAll(t.ops); err != nil {
-		return err
+// applyAll writes calls, in a transaction that it begins if need be: an immediate one, so that what it reads stays
+// true.
+func (w *writer) applyAll(ops []op) error {
+	for i := range ops {
+		o := &ops[i]
+		if o.kind == opOrder {
+			if err := w.obey(o); err != nil {
+				return err
+			}
+			continue
+		}
+		if !w.within {
+			if err := w.f.begin.Run(); err != nil {
+				return err
+			}
+			w.within = true
+		}
+		if err := w.apply(o); err != nil {
+			return err
+		}
+		w.ops++
 	}
-	if !timeIsUp && w.ops < w.s.in.enough && len(t.orders) == 0 && !t.closed {
-		return nil
+	w.s.Stored(len(ops))
+	return nil
+}
+
+// obey commits what was told before an order, and carries it out.
+func (w *writer) obey(o *op) error {
+	err := w.commit()
+	if err == nil && o.do != nil {
+		err = o.do(w)
 	}
+	if err == nil {
+		err = w.settle(o.do == nil)
+	}
+	if err == nil {
+		close(o.done)
+	}
+	return err
+}
+
+// settle commits and keeps the log short; whole leaves nothing in it.
+func (w *writer) settle(whole bool) error {
 	if err := w.commit(); err != nil {
 		return err
 	}
 	limit := w.s.cfg.walBytes
-	if t.closed {
+	if whole {
 		limit = 0
-	}
-	for _, o := range t.orders {
-		if o.do == nil {
-			limit = 0
-		} else if err := o.do(w); err != nil {
-			return err
-		}
 	}
 	if err := w.checkpoint(limit); err != nil {
 		return err
 	}
-	for _, o := range t.orders {
-		o.done <- nil
-	}
-	t.orders = nil
 	err := w.s.index.Err()
 	if err != nil && w.indexErr == nil { // no error yet: it holds some millions of fingerprints in memory, and tries again
 		w.s.cfg.Log.Warn("fingerprint index cannot be written, and stays in memory", "error", err)
@@ -134,32 +165,13 @@ func (w *writer) do(t *taken, timeIsUp bool) error {
 	return nil
 }
 
-// applyAll writes calls, in a transaction that it begins if need be: an immediate one, so that what it reads stays
-// true.
-func (w *writer) applyAll(ops []op) error {
-	if len(ops) == 0 {
-		return nil
-	}
-	if !w.within {
-		if err := w.f.begin.Run(); err != nil {
-			return err
-		}
-		w.within = true
-	}
-	for i := range ops {
-		if err := w.apply(&ops[i]); err != nil {
-			return err
-		}
-	}
-	w.ops += len(ops)
-	w.s.Stored(len(ops))
-	return w.placeSurplus()
-}
-
 // commit ends the transaction, if there is one or is to be one.
 func (w *writer) commit() error {
 	if !w.within {
 		return nil
+	}
+	if err := w.placeSurplus(); err != nil {
+		return err
 	}
 	if u := &w.unplaced; u.upTo > 0 || len(u.rows) >= w.s.cfg.unplaced { // as many as a commit may take time for
 		if err := w.placeNext(max(1, w.s.cfg.unplaced/placesShare)); err != nil {
@@ -229,7 +241,7 @@ func (w *writer) checkpoint(limit int64) error {
 }
 
 // end gives the file back. Of a store that has failed nothing is committed.
-func (w *writer) end(orders []*order) error {
+func (w *writer) end() error {
 	if w.timer != nil {
 		w.timer.Stop()
 	}
@@ -239,9 +251,6 @@ func (w *writer) end(orders []*order) error {
 	failed := w.s.Err()
 	if bad := (*rowError)(nil); errors.As(failed, &bad) { // whoever looks for it in places finds it there
 		_ = w.f.db.Transact(func() error { return w.f.db.Exec(placeQuery) }) // else the next process does
-	}
-	for _, o := range orders {
-		o.done <- failed
 	}
 	return w.f.db.Close()
 }

@@ -445,9 +445,7 @@ func TestCloseAwaitsServer(t *testing.T) {
 	closed := make(chan error, 1)
 	go func() { closed <- a.Close() }()
 	require.Eventually(t, func() bool { // its patience has begun
-		a.inbox.mu.Lock()
-		defer a.inbox.mu.Unlock()
-		return a.inbox.closed
+		return !a.inbox.Add(false)
 	}, redistest.Patience, time.Millisecond)
 	r.clk.Advance(closeLeast - time.Millisecond)
 	server.Signal(t, syscall.SIGCONT)

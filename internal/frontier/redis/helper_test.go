@@ -146,7 +146,7 @@ func visit(s *Store, it *frontier.Item) { s.Done(it.URL.Host(), it, frontier.Vis
 // flush waits until all that was told is stored.
 func flush(t testing.TB, s *Store) {
 	t.Helper()
-	signal(s.inbox.hurry)
+	frontier.Signal(s.inbox.Hurry)
 	require.Eventually(t, func() bool { n, _ := s.Pending(); return n == 0 || s.Err() != nil }, redistest.Patience, 100*time.Microsecond)
 }
 

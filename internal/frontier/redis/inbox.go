@@ -2,7 +2,6 @@ package redis
 
 import (
 	"context"
-	"sync"
 )
 
 // kind is what a call asks for.
@@ -56,58 +55,6 @@ type op struct {
 	refused bool   // opDone: it was not to be fetched
 
 	answered, visited bool // opNote: a host has answered, and to a URL
-}
-
-// inbox is what the writer has been told and has not taken yet.
-type inbox struct {
-	wake  chan struct{} // holds one: there is something
-	hurry chan struct{} // holds one: it is not to wait for more
-	done  chan struct{} // closed: the writer has ended
-
-	mu     sync.Mutex // guards what follows
-	ops    []op
-	closed bool
-}
-
-// urgent is how many calls are not made to wait for more.
-const urgent = 1024
-
-func (in *inbox) add(o op) (taken bool) {
-	in.mu.Lock()
-	defer in.mu.Unlock()
-	if in.closed {
-		return false
-	}
-	if in.ops = append(in.ops, o); len(in.ops) == 1 {
-		signal(in.wake)
-	}
-	if o.kind >= opDraw || len(in.ops) >= urgent {
-		signal(in.hurry)
-	}
-	return true
-}
-
-// take hands over all that was told.
-func (in *inbox) take() (ops []op, closed bool) {
-	in.mu.Lock()
-	defer in.mu.Unlock()
-	ops, in.ops = in.ops, nil
-	return ops, in.closed
-}
-
-func (in *inbox) close() {
-	in.mu.Lock()
-	defer in.mu.Unlock()
-	in.closed = true
-	signal(in.wake)
-	signal(in.hurry)
-}
-
-func signal(c chan struct{}) {
-	select {
-	case c <- struct{}{}:
-	default: // it will be heard
-	}
 }
 
 // batch is calls of one script, one per session and up to so many operations, in order per session.

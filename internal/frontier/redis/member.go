@@ -104,7 +104,7 @@ func (s *member) Seeded() {
 // seeded has the others hear of it, once all seeds are stored.
 func (s *member) seeded() {
 	s.seeding.Store(false)
-	signal(s.stir)
+	frontier.Signal(s.stir)
 }
 
 // hello is the call by which this process is heard of for a while.
@@ -178,7 +178,7 @@ func (s *member) take(j *job, infos []message) {
 	s.verdict = verdict
 	s.mu.Unlock()
 	if changed {
-		signal(s.changed)
+		frontier.Signal(s.changed)
 	}
 }
 
@@ -281,7 +281,7 @@ func (s *member) Idles(i frontier.Idleness) {
 	}
 	s.mu.Unlock()
 	if correct {
-		signal(s.stir)
+		frontier.Signal(s.stir)
 	}
 }
 

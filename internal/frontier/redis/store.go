@@ -18,6 +18,8 @@ import (
 )
 
 const (
+	// urgent is how many calls are not made to wait for more.
+	urgent = 1024
 	// loadMost bounds the URLs of one answer, and so what a script moves at a time.
 	loadMost = 256
 	// fpMask leaves 63 bits of a fingerprint: the server's intsets have signed numbers.
@@ -31,7 +33,8 @@ type process struct {
 	job               *job   // as it was when the store was opened
 	worker            string // the id of this process
 	link              link
-	inbox             inbox
+	inbox             *frontier.Inbox[op]
+	ended             chan struct{} // closed: the writer has ended
 	counts            counts
 	life              context.Context // ends when nothing further is done
 	end               context.CancelFunc
@@ -53,12 +56,7 @@ func (p *process) args(more ...string) []string {
 // key is a key of the job as a whole.
 func (p *process) key(what string) string { return jobKey(p.job.name, what) }
 
-func (p *process) tell(o op) {
-	p.Told(1)
-	if p.Err() != nil || !p.inbox.add(o) {
-		p.Told(-1)
-	}
-}
+func (p *process) tell(o op) { p.inbox.Add(o.kind >= opDraw, o) }
 
 // fail ends the work of the store. Only the first reason counts.
 func (p *process) fail(err error) {
@@ -108,8 +106,9 @@ func Open(ctx context.Context, cfg Config) (*Store, error) {
 	}
 	p := &process{
 		cfg: cfg, worker: strconv.FormatUint(rand.Uint64(), 36), link: link{Client: client, clk: cfg.Clock, giveUp: cfg.giveUp},
-		inbox: inbox{wake: make(chan struct{}, 1), hurry: make(chan struct{}, 1), done: make(chan struct{})},
+		ended: make(chan struct{}),
 	}
+	p.inbox = frontier.NewInbox[op](&p.Progress, urgent)
 	p.Begin(cfg.maxPending)
 	p.life, p.end = context.WithCancel(context.Background())
 	s := &Store{process: p, seen: newSeen(p), leases: &leases{process: p, hosts: make(map[string]*held)}}
@@ -274,12 +273,12 @@ func (p *process) patience() time.Duration { return max(p.cfg.Lease, closeLeast)
 func (s *Store) shut() error {
 	patience := s.cfg.Clock.NewTimer(s.patience())
 	defer patience.Stop()
-	s.inbox.close()
+	s.inbox.Close()
 	select {
-	case <-s.inbox.done: // the writer has sent what it had, or seen that it cannot
+	case <-s.ended: // the writer has sent what it had, or seen that it cannot
 	case <-patience.C(): // it may be at a batch that was told before
 		s.fail(fmt.Errorf("redis: %w: the server has not taken within %v what it was told last; that is not stored, and others fetch it again", context.DeadlineExceeded, s.patience()))
-		<-s.inbox.done
+		<-s.ended
 	}
 	s.end()
 	s.work.Wait()

@@ -55,7 +55,7 @@ func TestNotedBeforeDone(t *testing.T) {
 	_, got := load(t, s, "a.test", 1)
 	visit(s, &got.Items[0])
 	s.Noted(true, true, "")
-	ops, _ := s.inbox.take()
+	ops, _ := s.inbox.Take(nil)
 	require.Len(t, ops, 2)
 	require.NoError(t, s.writer.send(t.Context(), ops))
 	require.Equal(t, opNote, ops[0].kind, "whatever was told first")

@@ -27,19 +27,20 @@ type writer struct {
 
 // run sends what was told until the store is closed or fails.
 func (s *writer) run() {
-	defer close(s.inbox.done)
+	defer close(s.ended)
 	for closed := false; !closed; {
 		overdue := false
 		select {
 		case <-s.life.Done():
 			return
-		case <-s.inbox.wake:
-			s.wait(s.cfg.linger, s.inbox.hurry)
+		case <-s.inbox.Wake:
+			s.wait(s.cfg.linger, s.inbox.Hurry)
+		case <-s.inbox.Hurry:
 		case <-s.overdue:
 			overdue, s.timed = true, false
 		}
 		var ops []op
-		ops, closed = s.inbox.take()
+		ops, closed = s.inbox.Take(nil)
 		ctx, cancel := s.life, context.CancelFunc(func() {})
 		if closed {
 			ctx, cancel = context.WithTimeout(s.life, s.patience())
@@ -86,7 +87,7 @@ func (s *writer) settle(ops []op, now bool) ([]op, error) {
 		if !s.timed {
 			s.timed = true
 			timer := s.cfg.Clock.NewTimer(settleEvery)
-			s.work.Go(func() { s.await(timer, nil); signal(s.overdue) })
+			s.work.Go(func() { s.await(timer, nil); frontier.Signal(s.overdue) })
 		}
 		return rest, nil
 	}
@@ -433,7 +434,7 @@ func (s *writer) draw(ctx context.Context, n int64) error {
 		}
 		a.mu.Unlock()
 	}
-	signal(s.member.changed)
+	frontier.Signal(s.member.changed)
 	return nil
 }
 
