@@ -10,13 +10,14 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/treadlight/crawl/internal/assembly"
+	"github.com/treadlight/crawl/record"
 )
 
 // Nothing that a program sets is lost on the way to what builds the crawl.
 func TestOptionsAreConvertedWhole(t *testing.T) {
 	o := Options{
 		OnPage: func(context.Context, *Page) error { return nil }, OnEvent: func(Event) {}, HandlersFollow: true,
-		Sinks: []Sink{nil}, Archives: []Sink{nil, nil}, State: &State{&assembly.State{}}, Join: true, Began: time.Now(), Version: "1", Log: slog.Default(),
+		Sinks: []record.Sink{nil}, Archives: []record.Sink{nil, nil}, State: &State{&assembly.State{}}, Join: true, Began: time.Now(), Version: "1", Log: slog.Default(),
 	}
 	cfg, err := o.inner()
 	require.NoError(t, err)

@@ -5,34 +5,13 @@ import (
 	"iter"
 
 	"github.com/treadlight/crawl/internal/assembly"
-	"github.com/treadlight/crawl/internal/fetch"
 	"github.com/treadlight/crawl/internal/pipeline"
 	"github.com/treadlight/crawl/internal/ratelimit"
-	"github.com/treadlight/crawl/internal/records/sink"
+	"github.com/treadlight/crawl/record"
 )
 
 // Homepage is where operators can read what Treadlight is.
 const Homepage = assembly.Homepage
-
-// Record is what is written about one visited URL. The fields that most programs read: URL (canonical), Kind ("page",
-// "robots" or "sitemap"), Status (0 without a response), Error (with Class and Message; nil if the response is whole,
-// whatever its status), Depth, Referrer, FetchedAt, Attempt, RedirectTo, ContentType, Charset, Bytes, WireBytes,
-// Truncated, Digest, Change (in a later round), Title, Lang, Links, Text, Fields, MainText, Timings and RemoteAddr.
-// `crawl config --reference` says which settings fill them; docs/reference/records.md has all of them.
-type Record = sink.Record
-
-// Sink takes records, one call at a time. Write takes one, which may stay in memory until Flush;
-// Flush hands all of them to the system; Close flushes and gives the destination up.
-type Sink = sink.Sink
-
-// Durable is a Sink that knows how far it is: Mark returns the [Position] up to the last Flush, and
-// Sync puts on the disk what was flushed, also beside the other methods. After a crash, what was
-// written behind the last batch of a [State] can be cut off; records of other sinks may come twice.
-type Durable = sink.Durable
-
-// Position is how far a sink is: the Path as it was opened ("-" is standard output), the Format, and
-// the Bytes and Records up to the last whole record.
-type Position = sink.Position
 
 // Snapshot is the state of a crawl at one instant, ready for JSON: Time, ElapsedSeconds, State
 // ("running", "done", "limit", "blocked", "unruled", "interrupted" or "failed") and Reason; counts
@@ -45,11 +24,6 @@ type Snapshot = pipeline.Snapshot
 // rate before and after (FromRPS, ToRPS), the pause in milliseconds (HoldMS), Text (the same as a
 // sentence), and Hosts if a group of them is paced as one.
 type Event = ratelimit.Event
-
-// Exchange is the bytes of one request and its response, in a [Record] of a crawl with archives:
-// Request (credentials included), Response from its status line on, Payload (the body, its encodings
-// not undone) and Truncated (why not all of it is there: "length", "time" or "disconnect").
-type Exchange = fetch.Capture
 
 // The ends of a crawl that a caller may want to tell apart. All others are nil, the
 // context's error, or the error of a sink or handler.
@@ -154,15 +128,15 @@ type ArchiveConfig struct {
 	Options Options
 	// Resume is how far the archives were that a crawl goes on with: its [State.Position].
 	// What they have behind that is cut off. Nil begins new ones.
-	Resume *Position
+	Resume *record.Position
 	// GoOn writes behind what is there, for a process that restarts and knows no Position: what follows the last whole
 	// exchange is cut off. False, or with Resume or Output.Overwrite: it does not.
 	GoOn bool
 }
 
 // OpenArchive opens a directory for web archives, WARC/1.1 files with an index beside each, or one such file: a sink
-// for [Options.Archives], to be closed after the crawl. Its [Position] has the path of the directory, or of the file.
-func OpenArchive(cfg ArchiveConfig) (Durable, error) {
+// for [Options.Archives], to be closed after the crawl. Its [record.Position] has the path of the directory, or of the file.
+func OpenArchive(cfg ArchiveConfig) (record.Durable, error) {
 	settings, err := cfg.Options.settings()
 	if err != nil {
 		return nil, err

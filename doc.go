@@ -34,7 +34,7 @@
 //
 // A crawl with a state ([Options.StateDir], or [Options.State]) is kept on disk as it goes: URLs, what became of
 // them, the rates of hosts and the settings. Whatever ends it, the machine's power included, [OpenState] gets what it
-// takes to go on: what was recorded is not fetched again, nothing that was found is lost, and a sink that is [Durable]
+// takes to go on: what was recorded is not fetched again, nothing that was found is lost, and a sink that is [record.Durable]
 // and is cut back to its [State.Position] has no record twice. Without a state a crawl is in memory and ends with the
 // process. [OpenAgain] begins a new round over a crawl that is done, which asks of every page whether it has changed.
 // [OpenArchive] keeps the exchanges themselves, as WARC.

@@ -2,20 +2,14 @@ package crawl
 
 import (
 	"github.com/treadlight/crawl/internal/records/sink"
+	"github.com/treadlight/crawl/record"
 )
-
-// Item is what [Page.Emit] was given: the Value, and its JSON without a line break.
-type Item = sink.Item
-
-// ItemSink is a [Sink] that takes items too: for each that Takes reports true of, WriteItem is called before Write is with the
-// record of its page, by the same goroutine. Takes is called by the goroutines of handlers.
-type ItemSink = sink.ItemSink
 
 // Items opens a file for items of type T, and pointers to it: a line of JSON each, in the order of their pages, in a file that
 // must not exist or be empty. It is a sink for [Options.Sinks], to be closed after the crawl, and takes no records. For a crawl
 // that goes on, resume is how far the file was, [State.Position] of its path: what it has behind that is cut off. Nil begins
 // anew.
-func Items[T any](path string, resume *Position) (Durable, error) {
+func Items[T any](path string, resume *record.Position) (record.Durable, error) {
 	cfg := sink.Config{}
 	if resume != nil {
 		cfg = sink.Config{Existing: sink.Resume, Position: resume.Bytes, Records: resume.Records}
@@ -31,9 +25,9 @@ func Items[T any](path string, resume *Position) (Durable, error) {
 type items[T any] struct{ *sink.Writer }
 
 // Write takes no records.
-func (*items[T]) Write(*Record) error { return nil }
+func (*items[T]) Write(*record.Record) error { return nil }
 
-// Takes implements [ItemSink].
+// Takes implements [record.ItemSink].
 func (*items[T]) Takes(value any) bool {
 	switch value.(type) {
 	case T, *T:
@@ -42,5 +36,7 @@ func (*items[T]) Takes(value any) bool {
 	return false
 }
 
-// WriteItem implements [ItemSink].
-func (w *items[T]) WriteItem(_ *Record, item Item) error { return w.WriteLine(append(item.JSON, '\n')) }
+// WriteItem implements [record.ItemSink].
+func (w *items[T]) WriteItem(_ *record.Record, item record.Item) error {
+	return w.WriteLine(append(item.JSON, '\n'))
+}

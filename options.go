@@ -8,6 +8,7 @@ import (
 	"github.com/treadlight/crawl/internal/assembly"
 	"github.com/treadlight/crawl/internal/config"
 	"github.com/treadlight/crawl/internal/pipeline"
+	"github.com/treadlight/crawl/record"
 	"github.com/treadlight/crawl/resilience/binder"
 )
 
@@ -77,11 +78,11 @@ type Options struct {
 	// that nobody wants to know; the last events are in the [Snapshot] in any case.
 	OnEvent func(Event)
 	// Sinks receive every record. They are flushed as the crawl goes, and not closed. Those of a crawl with a state
-	// should be [Durable]; all of one that is resumed have been cut back to their [State.Position].
-	Sinks []Sink
+	// should be [record.Durable]; all of one that is resumed have been cut back to their [State.Position].
+	Sinks []record.Sink
 	// Archives receive every record before Sinks do, with its Exchange if there was an answer, and that of each
 	// robots.txt; see [OpenArchive]. For the rest they are as Sinks are. Nil has the bytes of exchanges forgotten.
-	Archives []Sink
+	Archives []record.Sink
 	// State is where the crawl is kept as it goes, new or to be resumed. The Crawler takes it
 	// over if New does not fail. Nil: New makes a state in StateDir, and without that the crawl ends with the process.
 	State *State

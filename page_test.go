@@ -18,6 +18,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/treadlight/crawl"
+	"github.com/treadlight/crawl/record"
 )
 
 // site is pages by their paths.
@@ -217,7 +218,7 @@ func TestFollow(t *testing.T) {
 		return nil
 	}
 	var records sinkOf
-	cfg.Sinks = []crawl.Sink{&records}
+	cfg.Sinks = []record.Sink{&records}
 	c := run(t, cfg, url)
 	require.Equal(t, "done", c.Snapshot().State.String())
 	require.Len(t, order, 23, order)
@@ -232,7 +233,7 @@ func TestFollow(t *testing.T) {
 // sinkOf keeps the errors of records, by path.
 type sinkOf struct{ errors map[string]string }
 
-func (s *sinkOf) Write(r *crawl.Record) error {
+func (s *sinkOf) Write(r *record.Record) error {
 	if s.errors == nil {
 		s.errors = map[string]string{}
 	}
@@ -383,7 +384,7 @@ type (
 )
 
 // runInto is run with sinks, which it closes.
-func runInto(t *testing.T, cfg crawl.Options, seed string, sinks []crawl.Sink) {
+func runInto(t *testing.T, cfg crawl.Options, seed string, sinks []record.Sink) {
 	t.Helper()
 	cfg.Sinks = sinks
 	run(t, cfg, seed)
@@ -420,15 +421,15 @@ func TestEmit(t *testing.T) {
 		}
 		return nil
 	}
-	files := func(position func(string) *crawl.Position) (all []crawl.Sink) {
+	files := func(position func(string) *record.Position) (all []record.Sink) {
 		books, err := crawl.Items[book](filepath.Join(dir, "books.jsonl"), position("books.jsonl"))
 		require.NoError(t, err)
 		notes, err := crawl.Items[note](filepath.Join(dir, "notes.jsonl"), position("notes.jsonl"))
 		require.NoError(t, err)
-		return []crawl.Sink{books, notes}
+		return []record.Sink{books, notes}
 	}
 	cfg.Concurrency, cfg.OnPage = 1, handler
-	runInto(t, cfg, url, files(func(string) *crawl.Position { return nil }))
+	runInto(t, cfg, url, files(func(string) *record.Position { return nil }))
 	file, err := os.OpenFile(filepath.Join(dir, "books.jsonl"), os.O_APPEND|os.O_WRONLY, 0)
 	require.NoError(t, err)
 	_, err = file.WriteString("{\"title\":\"what a crash left behind")
@@ -439,7 +440,7 @@ func TestEmit(t *testing.T) {
 	require.NoError(t, err)
 	kept := state.Options()
 	kept.OnPage = handler
-	runInto(t, kept, url, files(func(name string) *crawl.Position {
+	runInto(t, kept, url, files(func(name string) *record.Position {
 		p := state.Position(filepath.Join(dir, name))
 		return &p
 	}))

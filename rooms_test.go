@@ -20,6 +20,7 @@ import (
 var rooms = [][]string{
 	{"clock", "backend"},
 	{"store", "document"},
+	{"record"},
 	{"ratelimit"},
 	{"resilience"},
 	{"fetch"},
@@ -56,7 +57,7 @@ func level(path string) (at int, room string) {
 		room = "binder"
 	case strings.HasPrefix(path+"/", "limit/"):
 		room = "ratelimit" // its limiters, which the engine is built on
-	case room == "resilience" || room == "transport":
+	case room == "resilience" || room == "transport" || room == "record":
 	case !ok:
 		return -1, ""
 	}

@@ -6,6 +6,7 @@ import (
 
 	"github.com/treadlight/crawl/internal/assembly"
 	"github.com/treadlight/crawl/internal/config"
+	"github.com/treadlight/crawl/record"
 )
 
 // StateConfig says which state. Dir is required.
@@ -73,7 +74,7 @@ var ErrUnfinished = assembly.ErrUnfinished
 
 // OpenAgain opens the state of a crawl for another round: every URL that it knows is asked for again, and what is
 // found on the way is, too. A host is asked by what it called the version that is known (ETag, Last-Modified), so that
-// what has not changed is answered with 304 and costs a header, and [Record.Change] says of each page whether it is
+// what has not changed is answered with 304 and costs a header, and [record.Record.Change] says of each page whether it is
 // new, changed, unchanged or gone.
 //
 // [State.Options] has the settings of the round before. The new one begins with [New], and is gone on with by
@@ -115,7 +116,7 @@ func (s *State) Done() bool { return s.inner.Done() }
 
 // Position is how far the sink of that path was when the state last heard of it; zero if it never did. Before a crawl
 // goes on its sinks are to be cut back to that, or records would be there twice.
-func (s *State) Position(path string) Position { return s.inner.Position(path) }
+func (s *State) Position(path string) record.Position { return s.inner.Position(path) }
 
 // Round is the number of the round that the crawl is in, or will be with the Crawler of a
 // state that was opened by [OpenAgain]. The first is 1.

@@ -14,6 +14,7 @@ import (
 	"github.com/treadlight/crawl"
 	"github.com/treadlight/crawl/internal/config"
 	"github.com/treadlight/crawl/internal/lab/docpage"
+	"github.com/treadlight/crawl/record"
 	"github.com/treadlight/crawl/resilience/binder"
 )
 
@@ -53,7 +54,7 @@ var goCode = []any{
 		}
 		defer books.Close()
 		cfg := crawl.Options{}
-		cfg.Router, cfg.Sinks = r, []crawl.Sink{books}
+		cfg.Router, cfg.Sinks = r, []record.Sink{books}
 		c, err := crawl.New(cfg)
 		if err != nil {
 			return err

@@ -10,6 +10,7 @@ import (
 	"github.com/treadlight/crawl/internal/fetch/redact"
 	"github.com/treadlight/crawl/internal/records/sink"
 	"github.com/treadlight/crawl/internal/records/sink/warc"
+	"github.com/treadlight/crawl/record"
 )
 
 // ArchiveConfig says where exchanges are archived, and how: that of the package crawl, which says what each field
@@ -19,12 +20,12 @@ type ArchiveConfig struct {
 	File     bool
 	Settings Settings
 	Version  string
-	Resume   *sink.Position
+	Resume   *record.Position
 	GoOn     bool
 }
 
 // OpenArchive opens a directory for web archives, WARC/1.1 files with an index beside each, or one such file.
-func OpenArchive(cfg ArchiveConfig) (sink.Durable, error) {
+func OpenArchive(cfg ArchiveConfig) (record.Durable, error) {
 	s := &cfg.Settings.WARC
 	wc := warc.Config{
 		Single: cfg.File, Prefix: s.Prefix, MaxSize: s.MaxSize, Info: archiveInfo(&cfg),

@@ -24,10 +24,10 @@ import (
 	"github.com/treadlight/crawl/internal/pipeline"
 	"github.com/treadlight/crawl/internal/ratelimit"
 	"github.com/treadlight/crawl/internal/ratelimit/memory"
-	"github.com/treadlight/crawl/internal/records/sink"
 	"github.com/treadlight/crawl/internal/web/canonical"
 	"github.com/treadlight/crawl/internal/web/robots"
 	"github.com/treadlight/crawl/internal/web/scope"
+	"github.com/treadlight/crawl/record"
 )
 
 // Homepage is where operators can read what Treadlight is.
@@ -50,8 +50,8 @@ type Config struct {
 	HandlersFollow bool
 
 	OnEvent  func(ratelimit.Event)
-	Sinks    []sink.Sink
-	Archives []sink.Sink
+	Sinks    []record.Sink
+	Archives []record.Sink
 	Kept     *State // nil: New makes a state if the settings name a directory
 	Join     bool
 	Began    time.Time

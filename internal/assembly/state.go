@@ -15,6 +15,7 @@ import (
 	"github.com/treadlight/crawl/internal/pipeline"
 	"github.com/treadlight/crawl/internal/records/sink"
 	"github.com/treadlight/crawl/internal/web/canonical"
+	"github.com/treadlight/crawl/record"
 )
 
 // StateConfig says which state: that of the package crawl, which says what each field means.
@@ -214,13 +215,13 @@ func (s *State) Round() int {
 }
 
 // Position is how far the sink of that path was when the state last heard of it; zero if it never did.
-func (s *State) Position(path string) sink.Position {
+func (s *State) Position(path string) record.Position {
 	for _, p := range s.store.Positions() {
 		if p.Path == path {
-			return sink.Position{Path: p.Path, Format: sink.Format(p.Format), Bytes: p.Bytes, Records: p.Records}
+			return record.Position{Path: p.Path, Format: p.Format, Bytes: p.Bytes, Records: p.Records}
 		}
 	}
-	return sink.Position{Path: path}
+	return record.Position{Path: path}
 }
 
 // Close gives up a state of which no Crawler was run. One in which nothing was ever kept is removed.
@@ -303,15 +304,15 @@ func (s *State) end(err error) error {
 type durableList []durable
 
 type durable struct {
-	sink.Durable
+	record.Durable
 	path string
 }
 
 // durableSinks leaves standard output out, which is on no disk as far as we know.
-func durableSinks(sinks ...[]sink.Sink) (all durableList) {
+func durableSinks(sinks ...[]record.Sink) (all durableList) {
 	for _, list := range sinks {
 		for _, s := range list {
-			if d, ok := s.(sink.Durable); ok {
+			if d, ok := s.(record.Durable); ok {
 				if path := d.Mark().Path; path != sink.Stdout {
 					all = append(all, durable{d, path})
 				}

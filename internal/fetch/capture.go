@@ -11,32 +11,17 @@ import (
 
 	"github.com/treadlight/crawl/internal/fetch/http1"
 	"github.com/treadlight/crawl/internal/ratelimit/outcome"
+	"github.com/treadlight/crawl/record"
 )
 
-// Capture is one exchange for an archive. It belongs to whoever holds the [Response], also after its Release.
-//
-// Of HTTP/1.1 it has the bytes above TLS; of a request to a proxy what the host would get, without the whole URL and
-// the proxy's credentials. With Config.HTTP2 it has HTTP/1.1 messages made of what is known: received fields sorted by
-// name, the body without framing, nothing added.
-type Capture struct {
-	Request []byte // the message sent, with the credentials in it
-	// Response is the final message received, with the framing of chunks and the trailers. Its bound is that of the
-	// encoded body plus that of the header; framing counts.
-	Response []byte
-	Payload  []byte // the body without framing of chunks, its codings not undone; it may share memory with Response
-	// Truncated is why the message is incomplete, as in WARC-Truncated: "length" for a bound or filter, "time" for a
-	// time limit, "disconnect" for the connection, its framing or the caller.
-	Truncated string
-}
-
-// The values of Capture.Truncated.
+// The values of Exchange.Truncated.
 const (
 	truncatedLength     = "length"
 	truncatedTime       = "time"
 	truncatedDisconnect = "disconnect"
 )
 
-// recorder is where the transports put a Capture. Each answer has its own, as policies may still read an earlier one.
+// recorder is where the transports put an exchange. Each answer has its own, as policies may still read an earlier one.
 type recorder struct {
 	max  int64            // bytes of the answer
 	wire *http1.Recording // from our own transport; nil from net/http's
@@ -107,13 +92,13 @@ func (h *heard) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// captured is the Capture of an answer that was read; failed is why it is incomplete, or nil.
-func (x *exchange) captured(hres *http.Response, failed *Error) *Capture {
+// captured is the exchange of an answer that was read; failed is why it is incomplete, or nil.
+func (x *exchange) captured(hres *http.Response, failed *Error) *record.Exchange {
 	r := x.recorder
 	if r == nil {
 		return nil
 	}
-	c := new(Capture)
+	c := new(record.Exchange)
 	whole, cut, head := r.whole, r.cut, 0
 	if r.wire != nil {
 		whole, cut, head = r.wire.Whole, r.wire.Cut, r.wire.Head

@@ -19,6 +19,7 @@ import (
 	"github.com/treadlight/crawl/internal/fetch"
 	"github.com/treadlight/crawl/internal/lab/fetchtest"
 	"github.com/treadlight/crawl/internal/ratelimit/outcome"
+	"github.com/treadlight/crawl/record"
 )
 
 // rawAnswer is a server that reads a request and says text, step bytes at a time; with hang
@@ -131,7 +132,7 @@ func TestCaptureOfNetHTTP(t *testing.T) {
 }
 
 // readBack is a captured message as a reader of archives sees it.
-func readBack(t testing.TB, c *fetch.Capture) (*http.Response, string) {
+func readBack(t testing.TB, c *record.Exchange) (*http.Response, string) {
 	t.Helper()
 	req, err := http.ReadRequest(bufio.NewReader(bytes.NewReader(c.Request)))
 	require.NoError(t, err)
@@ -178,7 +179,7 @@ func TestCaptureThroughAProxy(t *testing.T) {
 func TestNothingIsCapturedUnasked(t *testing.T) {
 	hosts := onePage(func(w http.ResponseWriter, r *http.Request) { _, _ = io.WriteString(w, r.URL.Path) })
 	inMemory(t, fetch.Config{}, hosts, func(t *testing.T, c *fetch.Client, _ *fetchtest.Net) {
-		var all []*fetch.Capture
+		var all []*record.Exchange
 		for _, path := range []string{"/a", "/b", "/c"} {
 			res, err := c.Fetch(t.Context(), fetch.Request{URL: "http://a.test" + path, Capture: path != "/b"})
 			require.NoError(t, err)

@@ -23,6 +23,7 @@ import (
 	"github.com/treadlight/crawl/internal/assembly"
 	"github.com/treadlight/crawl/internal/config"
 	"github.com/treadlight/crawl/internal/lab/fetchtest"
+	"github.com/treadlight/crawl/record"
 )
 
 // versions is a site of pages that have a version each, and tells it.
@@ -60,7 +61,7 @@ func round(t *testing.T, dir string, dial dialer, again assembly.Again, change f
 	st := openAgain(t, dir, again)
 	out := &ledger{}
 	cfg := st.Config()
-	cfg.Sinks = []crawl.Sink{out}
+	cfg.Sinks = []record.Sink{out}
 	if change != nil {
 		change(&cfg)
 	}
@@ -68,7 +69,7 @@ func round(t *testing.T, dir string, dial dialer, again assembly.Again, change f
 	return changesOf(out.list), c
 }
 
-func changesOf(records []crawl.Record) map[string]string {
+func changesOf(records []record.Record) map[string]string {
 	changes := map[string]string{}
 	for _, rec := range records {
 		changes[rec.URL[len("http://a.test"):]] = fmt.Sprintf("%d %s", rec.Status, rec.Change)
@@ -121,7 +122,7 @@ func TestAgain(t *testing.T) {
 		queued, pages := st.Left()
 		require.Equal(t, [2]int64{2, 3}, [2]int64{queued, pages}, "pages of this round count")
 		require.NoError(t, st.Close())
-		out := &ledger{list: make([]crawl.Record, 3)}
+		out := &ledger{list: make([]record.Record, 3)}
 		resumed(t, dir, net.DialContext, out, func(cfg *assembly.Config) { cfg.MaxPages = 0 })
 		for path, change := range changesOf(out.list[3:]) {
 			require.NotContains(t, first, path)
@@ -183,7 +184,7 @@ func TestArchivesOpenNothing(t *testing.T) {
 		cfg.Hosts = []config.Host{{Match: "a.test", InitialRPS: 1, MinRPS: 1, MaxRPS: 1, Headers: []string{"X-Site: hunter2-site"}, Auth: "reader:hunter2"}}
 		archive, err := assembly.OpenArchive(assembly.ArchiveConfig{Dir: dir, Settings: cfg.Settings})
 		require.NoError(t, err)
-		cfg.Archives = []crawl.Sink{archive}
+		cfg.Archives = []record.Sink{archive}
 		runOver(t, cfg, net.DialContext, "http://a.test/")
 		require.NoError(t, archive.Close())
 		require.Equal(t, []string{"plain", "hunter2-env", "hunter2-key", "hunter2-site", "Basic cmVhZGVyOmh1bnRlcjI="}, []string{
@@ -216,7 +217,7 @@ func TestTheStartOfACrawlEndsInTime(t *testing.T) {
 		for _, what := range []string{"new", "resume", "again"} {
 			t.Run(what+"/"+way, bubble(func(t *testing.T) {
 				cfg, out := unpaced(), &records{}
-				cfg.Sinks, cfg.State.Dir, cfg.Robots.Enabled, cfg.Sitemaps.Enabled = []crawl.Sink{out}, filepath.Join(t.TempDir(), "state"), false, false
+				cfg.Sinks, cfg.State.Dir, cfg.Robots.Enabled, cfg.Sitemaps.Enabled = []record.Sink{out}, filepath.Join(t.TempDir(), "state"), false, false
 				if what != "new" {
 					net := fetchtest.Serve(t, map[string]http.Handler{"a.test": page(anchors("/a", "/b"))})
 					cfg.MaxPages = 1
@@ -230,7 +231,7 @@ func TestTheStartOfACrawlEndsInTime(t *testing.T) {
 					st, err := open(assembly.StateConfig{Dir: cfg.State.Dir})
 					require.NoError(t, err)
 					cfg = st.Config()
-					cfg.Sinks, cfg.MaxPages = []crawl.Sink{out}, 0
+					cfg.Sinks, cfg.MaxPages = []record.Sink{out}, 0
 				}
 				cfg.MaxTime = time.Hour
 				if way == "max_time" {

@@ -19,6 +19,7 @@ import (
 	"github.com/treadlight/crawl/internal/assembly"
 	"github.com/treadlight/crawl/internal/lab/fetchtest"
 	"github.com/treadlight/crawl/internal/store/sqlitedb"
+	"github.com/treadlight/crawl/record"
 	"github.com/treadlight/crawl/transport"
 )
 
@@ -70,10 +71,10 @@ func newResolving(cfg assembly.Config, lookup func(ctx context.Context, network,
 }
 
 // goOn crawls what a state has left, over names that lookup knows, and returns the records.
-func goOn(t *testing.T, a *answers, st *assembly.State, change func(*assembly.Config), seeds ...string) []crawl.Record {
+func goOn(t *testing.T, a *answers, st *assembly.State, change func(*assembly.Config), seeds ...string) []record.Record {
 	t.Helper()
 	out, cfg := &records{}, st.Config()
-	cfg.MaxPages, cfg.Sinks = 0, []crawl.Sink{out}
+	cfg.MaxPages, cfg.Sinks = 0, []record.Sink{out}
 	if change != nil {
 		change(&cfg)
 	}
@@ -87,7 +88,7 @@ func goOn(t *testing.T, a *answers, st *assembly.State, change func(*assembly.Co
 func probed(t *testing.T, a *answers, change func(*assembly.Config)) (*assembly.Crawler, *records) {
 	t.Helper()
 	cfg, out := unpaced(), &records{}
-	cfg.RateLimit.RetryMaxAttempts, cfg.Sinks, cfg.Scope.Mode = 0, []crawl.Sink{out}, "any"
+	cfg.RateLimit.RetryMaxAttempts, cfg.Sinks, cfg.Scope.Mode = 0, []record.Sink{out}, "any"
 	cfg.Robots.Enabled = false
 	if change != nil {
 		change(&cfg)
@@ -385,7 +386,7 @@ func TestSeedsOfOthersOpenNothing(t *testing.T) {
 		require.NoError(t, c.Run(t.Context(), outer.Listen(t, "127.0.24.1:0")+"/"))
 		leave()
 		require.NoError(t, <-served)
-		check := func(list []crawl.Record) {
+		check := func(list []record.Record) {
 			got := byURL(t, list)
 			for i, url := range brought {
 				switch {

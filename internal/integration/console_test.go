@@ -22,6 +22,7 @@ import (
 	"github.com/treadlight/crawl/internal/assembly"
 	"github.com/treadlight/crawl/internal/lab/realserver"
 	"github.com/treadlight/crawl/internal/lab/testsite"
+	"github.com/treadlight/crawl/record"
 )
 
 const secret = "not to be guessed: 7f3a9c1e"
@@ -55,7 +56,7 @@ func steer(t *testing.T, lc assembly.ListenConfig, change func(*assembly.Config)
 	cfg.RateLimit.Strategy, cfg.RateLimit.InitialRPS, cfg.RateLimit.MaxRPS = "fixed", 100, 100
 	cfg.Sitemaps.Enabled = false  // requests are counted
 	cfg.Fetch.AllowPrivate = true // clients of the console bring hosts of the site
-	cfg.OnEvent, cfg.Sinks = s.console.Event, []crawl.Sink{s.out}
+	cfg.OnEvent, cfg.Sinks = s.console.Event, []record.Sink{s.out}
 	if change != nil {
 		change(&cfg)
 	}

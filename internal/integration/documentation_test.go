@@ -20,8 +20,8 @@ import (
 	"github.com/stretchr/testify/require"
 	"golang.org/x/net/html"
 
-	"github.com/treadlight/crawl"
 	"github.com/treadlight/crawl/internal/lab/realserver"
+	"github.com/treadlight/crawl/record"
 )
 
 // Every page of a real site that a link reaches is fetched exactly once, and nothing
@@ -82,7 +82,7 @@ func requireSameURLs(t *testing.T, want, got map[string]int) {
 }
 
 // requireOnDisk holds the records against the files they came from: what answered 200 is a file, byte for byte.
-func requireOnDisk(t *testing.T, root string, got []crawl.Record, origin string) {
+func requireOnDisk(t *testing.T, root string, got []record.Record, origin string) {
 	t.Helper()
 	for i := range got {
 		rec := &got[i]

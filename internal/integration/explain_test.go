@@ -13,8 +13,8 @@ import (
 	tracepb "go.opentelemetry.io/proto/otlp/trace/v1"
 	"google.golang.org/protobuf/proto"
 
-	"github.com/treadlight/crawl"
 	"github.com/treadlight/crawl/internal/assembly"
+	"github.com/treadlight/crawl/record"
 )
 
 // robotsAt is a server whose robots.txt is given by a handler, and that fails the test when
@@ -160,7 +160,7 @@ func (s *traced) crawl(t *testing.T, change func(*assembly.Config)) {
 	cfg := assembly.DefaultConfig()
 	cfg.RateLimit.Strategy, cfg.Sitemaps.Enabled = "off", false
 	cfg.Traces.Endpoint = collector.URL
-	cfg.Sinks = []crawl.Sink{&records{}}
+	cfg.Sinks = []record.Sink{&records{}}
 	change(&cfg)
 	c := newOver(t, cfg, cfg.Dial)
 	require.NoError(t, c.Run(t.Context(), site.URL))

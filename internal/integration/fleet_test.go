@@ -16,6 +16,7 @@ import (
 	"github.com/treadlight/crawl/internal/assembly"
 	"github.com/treadlight/crawl/internal/lab/fetchtest"
 	"github.com/treadlight/crawl/internal/lab/redistest"
+	"github.com/treadlight/crawl/record"
 )
 
 // What a job is told to be done is on a disk by then; a disk that fails ends the process's part
@@ -23,7 +24,7 @@ import (
 func TestFleetSyncs(t *testing.T) {
 	server := redistest.Redis.Start(t)
 	net := fetchtest.Serve(t, map[string]http.Handler{"a.test": star(5)})
-	run := func(job string, out ...crawl.Sink) error {
+	run := func(job string, out ...record.Sink) error {
 		cfg := assembly.DefaultConfig()
 		cfg.RateLimit.Strategy, cfg.Robots.Enabled, cfg.Sitemaps.Enabled = "off", false, false
 		cfg.Fleet.Redis, cfg.Fleet.Job = "redis://"+server.Addr, job
@@ -130,7 +131,7 @@ func TestFleetOpensWhatItsSeedsOpen(t *testing.T) {
 		{public, at, nil, "address_denied"},
 		{"", at, []string{seed + "/again"}, ""},
 	} {
-		process := func(join bool, stop func(*assembly.Crawler), seeds ...string) []crawl.Record {
+		process := func(join bool, stop func(*assembly.Crawler), seeds ...string) []record.Record {
 			c, out := probed(t, names, func(cfg *assembly.Config) {
 				cfg.Fleet.Redis, cfg.Fleet.Job, cfg.Join = "redis://"+server.Addr, fmt.Sprint("job", i), join
 				cfg.Concurrency, cfg.PerHostMax, cfg.Sitemaps.Enabled = 1, 1, false

@@ -23,6 +23,7 @@ import (
 	"github.com/treadlight/crawl"
 	"github.com/treadlight/crawl/internal/assembly"
 	"github.com/treadlight/crawl/internal/lab/testsite"
+	"github.com/treadlight/crawl/record"
 	_ "github.com/treadlight/crawl/sqlite"
 )
 
@@ -61,7 +62,7 @@ func bubble(test func(t *testing.T)) func(*testing.T) {
 }
 
 // visitOver crawls through dial, inside a bubble.
-func visitOver(t *testing.T, cfg assembly.Config, dial dialer, seeds ...string) ([]crawl.Record, crawl.Snapshot) {
+func visitOver(t *testing.T, cfg assembly.Config, dial dialer, seeds ...string) ([]record.Record, crawl.Snapshot) {
 	t.Helper()
 	c, out := recorded(t, cfg, dial)
 	require.NoError(t, c.Run(t.Context(), seeds...))
@@ -69,9 +70,9 @@ func visitOver(t *testing.T, cfg assembly.Config, dial dialer, seeds ...string) 
 }
 
 // byURL holds records by URL, and fails the test if a URL has two.
-func byURL(t *testing.T, list []crawl.Record) map[string]crawl.Record {
+func byURL(t *testing.T, list []record.Record) map[string]record.Record {
 	t.Helper()
-	m := make(map[string]crawl.Record, len(list))
+	m := make(map[string]record.Record, len(list))
 	for i := range list {
 		if _, twice := m[list[i].URL]; twice {
 			t.Errorf("%s has two records", list[i].URL)
@@ -82,7 +83,7 @@ func byURL(t *testing.T, list []crawl.Record) map[string]crawl.Record {
 }
 
 // class is the class of a record's error; empty without one.
-func class(rec crawl.Record) string {
+func class(rec record.Record) string {
 	if rec.Error == nil {
 		return ""
 	}
@@ -146,7 +147,7 @@ func serveSite(t *testing.T, cfg testsite.Config) *testsite.Site {
 }
 
 // content is what two crawls of one site must agree on, whatever the order in which they came by its pages.
-func content(list []crawl.Record) map[string]string {
+func content(list []record.Record) map[string]string {
 	m := make(map[string]string, len(list))
 	for i := range list {
 		r := &list[i]
@@ -158,10 +159,10 @@ func content(list []crawl.Record) map[string]string {
 // records is a sink that keeps what it is given.
 type records struct {
 	mu   sync.Mutex
-	list []crawl.Record
+	list []record.Record
 }
 
-func (r *records) Write(rec *crawl.Record) error {
+func (r *records) Write(rec *record.Record) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.list = append(r.list, *rec)
@@ -171,7 +172,7 @@ func (*records) Flush() error { return nil }
 func (*records) Close() error { return nil }
 
 // visit crawls from the seeds and returns the records and the final snapshot.
-func visit(t *testing.T, cfg assembly.Config, seeds ...string) ([]crawl.Record, crawl.Snapshot) {
+func visit(t *testing.T, cfg assembly.Config, seeds ...string) ([]record.Record, crawl.Snapshot) {
 	t.Helper()
 	c, out := recorded(t, cfg, cfg.Dial)
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
@@ -241,20 +242,20 @@ func (l *lockedBuffer) String() string {
 
 // ledger is a sink of a program's own that can be cut back.
 type ledger struct {
-	list    []crawl.Record
+	list    []record.Record
 	flushed int
 	synced  int
 }
 
-func (l *ledger) Write(r *crawl.Record) error { l.list = append(l.list, *r); return nil }
-func (l *ledger) Flush() error                { l.flushed = len(l.list); return nil }
-func (l *ledger) Close() error                { return nil }
-func (l *ledger) Sync() error                 { l.synced++; return nil }
-func (l *ledger) Mark() crawl.Position {
-	return crawl.Position{Path: "ledger", Bytes: int64(100 * l.flushed), Records: int64(l.flushed)}
+func (l *ledger) Write(r *record.Record) error { l.list = append(l.list, *r); return nil }
+func (l *ledger) Flush() error                 { l.flushed = len(l.list); return nil }
+func (l *ledger) Close() error                 { return nil }
+func (l *ledger) Sync() error                  { l.synced++; return nil }
+func (l *ledger) Mark() record.Position {
+	return record.Position{Path: "ledger", Bytes: int64(100 * l.flushed), Records: int64(l.flushed)}
 }
 
-var _ crawl.Durable = (*ledger)(nil)
+var _ record.Durable = (*ledger)(nil)
 
 // copyState is what a process would leave behind that was killed now.
 func copyState(t *testing.T, dir string) string {
@@ -283,7 +284,7 @@ func resumed(t *testing.T, dir string, dial dialer, out *ledger, change func(*as
 	t.Helper()
 	st := openState(t, dir)
 	cfg := st.Config()
-	cfg.Sinks = []crawl.Sink{out}
+	cfg.Sinks = []record.Sink{out}
 	out.list = out.list[:st.Position("ledger").Records]
 	if change != nil {
 		change(&cfg)

@@ -19,8 +19,8 @@ import (
 	"github.com/klauspost/compress/zstd"
 	"github.com/stretchr/testify/require"
 
-	"github.com/treadlight/crawl"
 	"github.com/treadlight/crawl/internal/assembly"
+	"github.com/treadlight/crawl/record"
 )
 
 // evil is a page that is well transported and made to hurt whoever reads it.
@@ -164,7 +164,7 @@ func TestEvilPages(t *testing.T) {
 			defer server.Close()
 			origin := server.URL
 			cfg, out := evilCrawl(), &slim{}
-			cfg.RateLimit.Strategy, cfg.Concurrency, cfg.PerHostMax, cfg.Sinks = "off", 8, 8, []crawl.Sink{out}
+			cfg.RateLimit.Strategy, cfg.Concurrency, cfg.PerHostMax, cfg.Sinks = "off", 8, 8, []record.Sink{out}
 			if trees {
 				cfg.Output.Record = append(cfg.Output.Record, "metadata", "main-text")
 				cfg.Extract.Fields = []string{"a:all=css:i ~ p ~ p ~ p", "b:all=css:*:nth-last-of-type(2n):not(:has(p ~ p))", "c=xpath:count(//*//*//*//*)"}
@@ -189,7 +189,7 @@ func TestEvilPages(t *testing.T) {
 	}
 }
 
-func requireEvil(t *testing.T, got map[string]crawl.Record, origin string, trees bool) {
+func requireEvil(t *testing.T, got map[string]record.Record, origin string, trees bool) {
 	t.Helper()
 	for path, e := range evils {
 		rec, ok := got[origin+path]
@@ -212,7 +212,7 @@ func requireEvil(t *testing.T, got map[string]crawl.Record, origin string, trees
 // slim keeps records without their texts, which would be counted as what the crawl needs.
 type slim struct{ records }
 
-func (s *slim) Write(r *crawl.Record) error {
+func (s *slim) Write(r *record.Record) error {
 	r.Text = ""
 	return s.records.Write(r)
 }

@@ -21,6 +21,7 @@ import (
 	"github.com/treadlight/crawl"
 	"github.com/treadlight/crawl/internal/assembly"
 	"github.com/treadlight/crawl/internal/lab/fetchtest"
+	"github.com/treadlight/crawl/record"
 )
 
 // retried are the classes of which a URL is asked for again.
@@ -50,7 +51,7 @@ func hostileURL(h *fetchtest.HostileServer, b fetchtest.Behavior) string {
 
 // requireHostile fails the test unless every behaviour has its one record. The classes of their errors are those that
 // package fetch gives them.
-func requireHostile(t *testing.T, h *fetchtest.HostileServer, got map[string]crawl.Record, cfg assembly.Config) {
+func requireHostile(t *testing.T, h *fetchtest.HostileServer, got map[string]record.Record, cfg assembly.Config) {
 	t.Helper()
 	classes := map[string]int{}
 	for _, b := range fetchtest.Behaviors() {

@@ -26,6 +26,7 @@ import (
 	"github.com/treadlight/crawl/internal/config"
 	"github.com/treadlight/crawl/internal/lab/fetchtest"
 	"github.com/treadlight/crawl/internal/lab/realserver"
+	"github.com/treadlight/crawl/record"
 )
 
 // TestCredentialsDoNotTravel: a link and a redirect to another host bring nothing of what
@@ -151,7 +152,7 @@ func TestSecretsOfAState(t *testing.T) {
 		cfg := assembly.DefaultConfig()
 		cfg.State.Dir, cfg.MaxPages, cfg.Access.CookieFile = "state", 2, "cookies.txt"
 		cfg.Access.Auth = []string{"a.test=bearer ${TEST_ACCESS_TOKEN}"}
-		cfg.Sinks = []crawl.Sink{out}
+		cfg.Sinks = []record.Sink{out}
 		runOver(t, cfg, net.DialContext, "http://a.test/")
 		require.Equal(t, "Bearer hunter2|sid=7", got.Load())
 		state := filepath.Join(dir, "state")
@@ -305,7 +306,7 @@ func TestRealServerWithLocks(t *testing.T) {
 	cfg.Robots.Enabled, cfg.Sitemaps.Enabled = false, false
 	cfg.Access.CAFile = caFile
 	cfg.Access.Resolve = []string{"docs.test:" + plainPort + ":127.0.0.1", "locked.test:" + port + ":127.0.0.1"}
-	status := func(list []crawl.Record) (counts map[int]int, protos map[string]int) {
+	status := func(list []record.Record) (counts map[int]int, protos map[string]int) {
 		counts, protos = make(map[int]int), make(map[string]int)
 		for i := range list {
 			counts[list[i].Status]++

@@ -19,8 +19,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/treadlight/crawl"
 	"github.com/treadlight/crawl/internal/lab/conformance"
+	"github.com/treadlight/crawl/record"
 )
 
 // maze is a site of own pages that hides URLs in every way that HTML, CSS, XML, headers, robots.txt and sitemaps have.
@@ -161,9 +161,9 @@ func decoys(t *testing.T) int {
 }
 
 // mazeRecords holds what records say of pages that say something of themselves.
-func mazeRecords(t *testing.T, origin string, got []crawl.Record) {
+func mazeRecords(t *testing.T, origin string, got []record.Record) {
 	t.Helper()
-	by := map[string]*crawl.Record{}
+	by := map[string]*record.Record{}
 	for i := range got {
 		by[strings.TrimPrefix(got[i].URL, origin)] = &got[i]
 	}

@@ -20,6 +20,7 @@ import (
 	"github.com/treadlight/crawl/internal/lab/fetchtest"
 	"github.com/treadlight/crawl/internal/pipeline"
 	"github.com/treadlight/crawl/internal/store/sqlitedb"
+	"github.com/treadlight/crawl/record"
 )
 
 // mapped is a chain of pages, each of which links to one that robots.txt refuses, and a few
@@ -54,7 +55,7 @@ func TestResumeCountsForTheHost(t *testing.T) {
 		whole, _ := visitOver(t, cfg, net.DialContext, "http://a.test/0")
 		for limit := int64(1); limit <= 7; limit++ {
 			out := &ledger{}
-			cfg.State.Dir, cfg.MaxPages, cfg.Sinks = filepath.Join(t.TempDir(), "state"), limit, []crawl.Sink{out}
+			cfg.State.Dir, cfg.MaxPages, cfg.Sinks = filepath.Join(t.TempDir(), "state"), limit, []record.Sink{out}
 			c := runOver(t, cfg, net.DialContext, "http://a.test/0")
 			if limit < 7 {
 				c = resumed(t, cfg.State.Dir, net.DialContext, out, func(cfg *assembly.Config) { cfg.MaxPages = 0 })
@@ -83,7 +84,7 @@ func TestResume(t *testing.T) {
 		out := &ledger{}
 		cfg := assembly.DefaultConfig()
 		cfg.State.Dir, cfg.MaxPages, cfg.Output.Record = dir, 4, []string{"text"}
-		cfg.Sinks = []crawl.Sink{out}
+		cfg.Sinks = []record.Sink{out}
 		runOver(t, cfg, net.DialContext, "http://a.test/")
 		require.Len(t, out.list, 4)
 		require.Positive(t, out.synced, "a sink is on its disk before the state says so")
@@ -100,7 +101,7 @@ func TestResume(t *testing.T) {
 		require.Len(t, out.list, 7)
 
 		// What was written behind the position is not there for the state: a crash.
-		out.list = append(out.list, crawl.Record{URL: "http://a.test/lost"})
+		out.list = append(out.list, record.Record{URL: "http://a.test/lost"})
 		c = resumed(t, dir, net.DialContext, out, func(cfg *assembly.Config) { cfg.MaxPages = 0 })
 		require.Equal(t, "done", c.Snapshot().State.String())
 		require.Equal(t, len(whole), len(byURL(t, out.list)))
@@ -124,7 +125,7 @@ func TestResumeKnowsRedirectedSeeds(t *testing.T) {
 		cfg := assembly.DefaultConfig()
 		cfg.Robots.Enabled, cfg.MaxPages, cfg.State.Dir = false, 1, t.TempDir()
 		out := &ledger{}
-		cfg.Sinks = []crawl.Sink{out}
+		cfg.Sinks = []record.Sink{out}
 		runOver(t, cfg, net.DialContext, "http://a.test/")
 		resumed(t, cfg.State.Dir, net.DialContext, out, func(cfg *assembly.Config) { cfg.MaxPages = 0 })
 		require.Len(t, byURL(t, out.list), 5)
@@ -268,7 +269,7 @@ func TestStateFails(t *testing.T) {
 	cfg := assembly.DefaultConfig()
 	cfg.State.Dir, cfg.RateLimit.Strategy = t.TempDir(), "off"
 	out := &failing{}
-	cfg.Sinks = []crawl.Sink{out}
+	cfg.Sinks = []record.Sink{out}
 	c := newOver(t, cfg, net.DialContext)
 	err := c.Run(t.Context(), "http://a.test/")
 	var state *crawl.StateError
@@ -287,7 +288,7 @@ func (*failing) Sync() error { return errPower }
 func TestCheckpointByAHandler(t *testing.T) {
 	net := fetchtest.Serve(t, map[string]http.Handler{"a.test": star(3)})
 	cfg := assembly.DefaultConfig()
-	cfg.RateLimit.Strategy, cfg.Sinks = "off", []crawl.Sink{&ledger{}}
+	cfg.RateLimit.Strategy, cfg.Sinks = "off", []record.Sink{&ledger{}}
 	for _, dir := range []string{"", t.TempDir()} {
 		var c *assembly.Crawler
 		cfg.State.Dir, cfg.OnPage = dir, func(ctx context.Context, _ *pipeline.Page) error { return c.Checkpoint(ctx) }

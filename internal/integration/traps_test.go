@@ -16,6 +16,7 @@ import (
 	"github.com/treadlight/crawl"
 	"github.com/treadlight/crawl/internal/assembly"
 	"github.com/treadlight/crawl/internal/lab/fetchtest"
+	"github.com/treadlight/crawl/record"
 )
 
 // prose is so many words of a language with some thousand words; the same seed says the same.
@@ -59,12 +60,12 @@ func (s trapSite) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 }
 
 // trapped crawls hosts and returns the records, the crawl's last state and its log.
-func trapped(t *testing.T, change func(cfg *assembly.Config), hosts map[string]http.Handler, seeds ...string) ([]crawl.Record, crawl.Snapshot, string) {
+func trapped(t *testing.T, change func(cfg *assembly.Config), hosts map[string]http.Handler, seeds ...string) ([]record.Record, crawl.Snapshot, string) {
 	t.Helper()
 	net := fetchtest.Serve(t, hosts)
 	out, log := &ledger{}, &bytes.Buffer{}
 	cfg := assembly.DefaultConfig()
-	cfg.Sinks, cfg.Log = []crawl.Sink{out}, slog.New(slog.NewTextHandler(log, nil))
+	cfg.Sinks, cfg.Log = []record.Sink{out}, slog.New(slog.NewTextHandler(log, nil))
 	cfg.Traps.After = 0
 	if change != nil {
 		change(&cfg)
@@ -75,7 +76,7 @@ func trapped(t *testing.T, change func(cfg *assembly.Config), hosts map[string]h
 }
 
 // fetchedOf counts the pages that were asked for: those of the trap, and the others.
-func fetchedOf(list []crawl.Record) (trap, others int) {
+func fetchedOf(list []record.Record) (trap, others int) {
 	for i := range list {
 		switch rec := &list[i]; {
 		case rec.Attempt == 0 || rec.Kind != "page":

@@ -9,7 +9,7 @@ import (
 
 	"github.com/treadlight/crawl/internal/frontier"
 	"github.com/treadlight/crawl/internal/ratelimit/outcome"
-	"github.com/treadlight/crawl/internal/records/sink"
+	"github.com/treadlight/crawl/record"
 )
 
 // A later round of a crawl asks a host for what has changed, by what the host itself calls the versions that are
@@ -88,7 +88,7 @@ func (t *try) refusesCondition() bool {
 // notModified fills in that a page is what it was.
 func (w *processor) notModified(r *result, f *fetched) {
 	if w.p.cfg.condition(f.lease) == nil {
-		r.rec.Error = &sink.Error{Class: classUnasked, Message: "status 304 (not modified) to a request without a condition"}
+		r.rec.Error = &record.Error{Class: classUnasked, Message: "status 304 (not modified) to a request without a condition"}
 		return
 	}
 	before := f.lease.Before

@@ -16,7 +16,7 @@ import (
 	"github.com/treadlight/crawl/internal/fetch"
 	"github.com/treadlight/crawl/internal/frontier"
 	"github.com/treadlight/crawl/internal/lab/fetchtest"
-	"github.com/treadlight/crawl/internal/records/sink"
+	"github.com/treadlight/crawl/record"
 )
 
 func TestETag(t *testing.T) {
@@ -130,7 +130,7 @@ func newAgain(t *testing.T, pages map[string]http.HandlerFunc) *again {
 }
 
 // next runs a round and returns its records by path.
-func (a *again) next() map[string]*sink.Record {
+func (a *again) next() map[string]*record.Record {
 	a.t.Helper()
 	if a.round++; a.round > 1 {
 		left := a.state.Again()
@@ -149,7 +149,7 @@ func (a *again) next() map[string]*sink.Record {
 	requireEnd(a.t, a.last, EndDone)
 	w.client.Close()
 	synctest.Wait()
-	records := map[string]*sink.Record{}
+	records := map[string]*record.Record{}
 	for u, rec := range w.out.byURL(a.t) {
 		records[strings.TrimPrefix(u, "http://h.test")] = rec
 	}
@@ -157,7 +157,7 @@ func (a *again) next() map[string]*sink.Record {
 }
 
 // changes is what records say of changes, with their statuses.
-func changes(records map[string]*sink.Record) map[string]string {
+func changes(records map[string]*record.Record) map[string]string {
 	m := map[string]string{}
 	for path, rec := range records {
 		m[path] = strings.TrimSpace(fmt.Sprintf("%d %s", rec.Status, rec.Change))
@@ -356,7 +356,7 @@ func TestChange(t *testing.T) {
 		{visit(200, 1), 503, 0, ""},
 		{visit(200, 1), 200, 0, ""}, // not whole
 	} {
-		r := &result{rec: &sink.Record{Status: tc.status}}
+		r := &result{rec: &record.Record{Status: tc.status}}
 		r.version.Digest[0] = tc.digest
 		require.Equal(t, tc.want, change(tc.before, r), "%+v", tc)
 	}

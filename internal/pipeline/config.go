@@ -14,12 +14,12 @@ import (
 	"github.com/treadlight/crawl/internal/ratelimit"
 	"github.com/treadlight/crawl/internal/ratelimit/backoff"
 	"github.com/treadlight/crawl/internal/ratelimit/outcome"
-	"github.com/treadlight/crawl/internal/records/sink"
 	"github.com/treadlight/crawl/internal/web/canonical"
 	"github.com/treadlight/crawl/internal/web/extract"
 	"github.com/treadlight/crawl/internal/web/neardup"
 	"github.com/treadlight/crawl/internal/web/robots"
 	"github.com/treadlight/crawl/internal/web/scope"
+	"github.com/treadlight/crawl/record"
 )
 
 // Limiter paces hosts. *ratelimit.AdaptiveRateLimiter is the one in use.
@@ -138,10 +138,10 @@ type Config struct {
 	Round int
 	// Unconditional asks for every page whole. False has one that the State knows sent only if it has changed.
 	Unconditional bool
-	Sinks         []sink.Sink // receive every record, in this order; the pipeline flushes and does not close them
+	Sinks         []record.Sink // receive every record, in this order; the pipeline flushes and does not close them
 	// Archives are sinks that receive every record, with its Exchange if there was an answer, and beside them that of
 	// each robots.txt. They come before Sinks, and like these. Nil has the bytes of exchanges forgotten.
-	Archives []sink.Sink
+	Archives []record.Sink
 	// Handle, if set, is called with every page, by several goroutines at a time. An error, or a panic, is the page's:
 	// its record has it, of class "handler". [ErrStop] ends the crawl.
 	Handle func(context.Context, *Page) error

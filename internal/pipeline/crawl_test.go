@@ -15,8 +15,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/treadlight/crawl/internal/lab/testsite"
-	"github.com/treadlight/crawl/internal/records/sink"
 	"github.com/treadlight/crawl/internal/web/canonical"
+	"github.com/treadlight/crawl/record"
 )
 
 func TestWholeSite(t *testing.T) {
@@ -135,7 +135,7 @@ func TestContextGivesUp(t *testing.T) {
 func TestFailuresEndTheCrawl(t *testing.T) {
 	for what, failing := range map[string]func(*testing.T, *world){
 		"write output":  func(_ *testing.T, w *world) { w.out.fail = errFull },
-		"write archive": func(_ *testing.T, w *world) { w.Archives = []sink.Sink{&memorySink{fail: errFull}} },
+		"write archive": func(_ *testing.T, w *world) { w.Archives = []record.Sink{&memorySink{fail: errFull}} },
 	} {
 		t.Run(what, bubble(func(t *testing.T) {
 			w := newWorld(t, testsite.Uniform(2, 50, 0))

@@ -7,10 +7,10 @@ import (
 	"time"
 
 	"github.com/treadlight/crawl/internal/frontier"
-	"github.com/treadlight/crawl/internal/records/sink"
 	"github.com/treadlight/crawl/internal/web/canonical"
 	"github.com/treadlight/crawl/internal/web/robots"
 	"github.com/treadlight/crawl/internal/web/scope"
+	"github.com/treadlight/crawl/record"
 )
 
 // outboxFull stops the leasing of refused URLs until Output has taken some: a whole site behind a Disallow
@@ -260,14 +260,14 @@ func (d *discovery) refused(l *frontier.Lease, now time.Time) {
 	}
 	rec := newRecord(l, now)
 	rec.Attempt = 0
-	rec.Error = &sink.Error{Class: l.Refused.Class, Message: l.Refused.Reason}
+	rec.Error = &record.Error{Class: l.Refused.Class, Message: l.Refused.Reason}
 	d.record(l, rec)
 	d.skip(&l.Item, l.Refused.Class, l.Refused.Reason)
 	d.passSkips()
 }
 
 // record has Output write the record of a URL that no worker has.
-func (d *discovery) record(l *frontier.Lease, rec *sink.Record) {
+func (d *discovery) record(l *frontier.Lease, rec *record.Record) {
 	d.outbox = append(d.outbox, &result{lease: l, rec: rec, trip: d.p.trip(l)})
 }
 

@@ -10,7 +10,7 @@ import (
 	"github.com/treadlight/crawl/internal/frontier"
 	"github.com/treadlight/crawl/internal/ratelimit"
 	"github.com/treadlight/crawl/internal/ratelimit/outcome"
-	"github.com/treadlight/crawl/internal/records/sink"
+	"github.com/treadlight/crawl/record"
 )
 
 const (
@@ -130,14 +130,14 @@ func (d *discovery) cutOff(ev *event, now time.Time) bool {
 
 // endedRecord is the record of a URL that was asked for, whose last answer had a status, and with which the
 // crawl was not done when it ended. The status is zero if there was no answer.
-func endedRecord(l *frontier.Lease, now time.Time, class outcome.Class, status int, before string) *sink.Record {
+func endedRecord(l *frontier.Lease, now time.Time, class outcome.Class, status int, before string) *record.Record {
 	rec := newRecord(l, now)
 	rec.Status = status
 	answer := "it was not answered"
 	if status != 0 {
 		answer = fmt.Sprintf("the last answer was status %d", status)
 	}
-	rec.Error = &sink.Error{Class: class.String(), Message: "the crawl ended before " + before + "; " + answer}
+	rec.Error = &record.Error{Class: class.String(), Message: "the crawl ended before " + before + "; " + answer}
 	return rec
 }
 

@@ -12,9 +12,9 @@ import (
 	"github.com/treadlight/crawl/internal/frontier/attribution"
 	"github.com/treadlight/crawl/internal/ratelimit"
 	"github.com/treadlight/crawl/internal/ratelimit/outcome"
-	"github.com/treadlight/crawl/internal/records/sink"
 	"github.com/treadlight/crawl/internal/web/robots"
 	"github.com/treadlight/crawl/internal/web/sitemap"
+	"github.com/treadlight/crawl/record"
 )
 
 // patience is how long a worker may wait for its permit. The frontier leased by the limiter's own schedule, so a longer
@@ -34,12 +34,12 @@ type fetched struct {
 	sent       time.Time
 	permitWait time.Duration
 	total      time.Duration
-	again      bool         // the Fetcher has sent it before
-	kept       bool         // the Fetcher has not sent it
-	trip       *Trip        // nil: it is not traced
-	unasked    bool         // a hook has kept the request from being sent
-	streamed   *streamed    // by a BodyHandler; nil: the body was read as usual
-	aside      *sink.Record // for Archives alone, and the only field then; nil: it is a page
+	again      bool           // the Fetcher has sent it before
+	kept       bool           // the Fetcher has not sent it
+	trip       *Trip          // nil: it is not traced
+	unasked    bool           // a hook has kept the request from being sent
+	streamed   *streamed      // by a BodyHandler; nil: the body was read as usual
+	aside      *record.Record // for Archives alone, and the only field then; nil: it is a page
 }
 
 // event is what a worker tells Discovery: that its slot is free, and what is to become of the lease when

@@ -20,8 +20,8 @@ import (
 	"github.com/treadlight/crawl/internal/fetch"
 	"github.com/treadlight/crawl/internal/lab/fetchtest"
 	"github.com/treadlight/crawl/internal/ratelimit/outcome"
-	"github.com/treadlight/crawl/internal/records/sink"
 	"github.com/treadlight/crawl/internal/web/robots"
+	"github.com/treadlight/crawl/record"
 )
 
 // slowSink takes its time for every record.
@@ -30,7 +30,7 @@ type slowSink struct {
 	pause time.Duration
 }
 
-func (s *slowSink) Write(rec *sink.Record) error {
+func (s *slowSink) Write(rec *record.Record) error {
 	time.Sleep(s.pause)
 	return s.durableSink.Write(rec)
 }
@@ -169,7 +169,7 @@ func newBusyWorld(t *testing.T) *busyWorld {
 // prepare makes a crawl; without a state if that is nil.
 func (b *busyWorld) prepare(t *testing.T, set func(*busyWorld), state *State) *Pipeline {
 	b.world = newWorldOn(t, fetch.Config{DialContext: func(ctx context.Context, n, addr string) (net.Conn, error) { return b.dial(ctx, n, addr) }})
-	b.State, b.Sinks, b.Sitemaps = state, []sink.Sink{b.out}, Sitemaps{Enabled: true}
+	b.State, b.Sinks, b.Sitemaps = state, []record.Sink{b.out}, Sitemaps{Enabled: true}
 	b.Grace, b.Backoff.Base, b.Backoff.Max = busyGrace, time.Hour, time.Hour
 	b.limits.InitialRPS, b.limits.MaxRPS = 15, 15
 	set(b)

@@ -21,10 +21,10 @@ import (
 	"github.com/treadlight/crawl/internal/lab/testsite"
 	"github.com/treadlight/crawl/internal/ratelimit"
 	"github.com/treadlight/crawl/internal/ratelimit/backoff"
-	"github.com/treadlight/crawl/internal/records/sink"
 	"github.com/treadlight/crawl/internal/web/canonical"
 	"github.com/treadlight/crawl/internal/web/robots"
 	"github.com/treadlight/crawl/internal/web/scope"
+	"github.com/treadlight/crawl/record"
 )
 
 // bubble is a test with a time of its own.
@@ -37,11 +37,11 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 // memorySink keeps the records it is given.
 type memorySink struct {
 	mu      sync.Mutex // guards what follows
-	records []*sink.Record
+	records []*record.Record
 	fail    error
 }
 
-func (s *memorySink) Write(rec *sink.Record) error {
+func (s *memorySink) Write(rec *record.Record) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.fail != nil {
@@ -61,9 +61,9 @@ func (*memorySink) Flush() error { return nil }
 func (*memorySink) Close() error { return nil }
 
 // byURL holds the records by URL, and fails the test if one has two.
-func (s *memorySink) byURL(t *testing.T) map[string]*sink.Record {
+func (s *memorySink) byURL(t *testing.T) map[string]*record.Record {
 	t.Helper()
-	m := map[string]*sink.Record{}
+	m := map[string]*record.Record{}
 	for _, rec := range s.records {
 		require.NotContains(t, m, rec.URL, "two records of one URL")
 		m[rec.URL] = rec
@@ -114,7 +114,7 @@ func newWorldOn(t *testing.T, fc fetch.Config) *world {
 	require.NoError(t, err)
 	w := &world{out: &memorySink{}, client: client, limits: ratelimit.DefaultConfig(), began: time.Now()}
 	w.Config = Config{
-		Fetcher: client, Scope: sc, Sinks: []sink.Sink{w.out},
+		Fetcher: client, Scope: sc, Sinks: []record.Sink{w.out},
 		Robots:  cache,
 		Retries: 3, Backoff: backoff.Policy{Base: 200 * time.Millisecond, Max: 30 * time.Second},
 		MaxBlocked: 5 * time.Minute, Processors: 2,

@@ -14,17 +14,17 @@ import (
 	"github.com/treadlight/crawl/internal/fetch"
 	"github.com/treadlight/crawl/internal/frontier"
 	"github.com/treadlight/crawl/internal/ratelimit/outcome"
-	"github.com/treadlight/crawl/internal/records/sink"
 	"github.com/treadlight/crawl/internal/web/canonical"
 	"github.com/treadlight/crawl/internal/web/extract"
 	"github.com/treadlight/crawl/internal/web/scope"
+	"github.com/treadlight/crawl/record"
 )
 
 // Failure is a request that did not end with a whole response, or a page with which a handler or an extractor failed.
 type Failure struct {
 	URL, Kind string
 	Attempt   int
-	Error     sink.Error
+	Error     record.Error
 	Again     bool // the URL is asked for again; else its record has the Error
 }
 
@@ -60,13 +60,13 @@ func (c *Config) failedOnce(f *fetched) {
 	if c.OnError != nil && f.err != nil {
 		c.OnError(Failure{
 			URL: f.lease.URL.String(), Kind: f.lease.Kind.String(), Attempt: int(f.lease.Attempt) + 1, Again: true,
-			Error: sink.Error{Class: classOfFailure(f.err), Message: f.err.Error()},
+			Error: record.Error{Class: classOfFailure(f.err), Message: f.err.Error()},
 		})
 	}
 }
 
 // failedFor tells of what a record has as its error.
-func (c *Config) failedFor(rec *sink.Record) {
+func (c *Config) failedFor(rec *record.Record) {
 	if c.OnError != nil && rec.Error != nil {
 		c.OnError(Failure{URL: rec.URL, Kind: rec.Kind, Attempt: rec.Attempt, Error: *rec.Error})
 	}
@@ -179,7 +179,7 @@ type Extractor func(ctx context.Context, doc *extract.Document) (*Extracted, err
 type Extracted struct {
 	Title, Lang, Text string
 	Links             []string // references, which resolve against the page
-	Values            []sink.Values
+	Values            []record.Values
 }
 
 const (
@@ -200,7 +200,7 @@ func (w *processor) own(ctx context.Context, r *result, f *fetched, read Extract
 	}
 	if err != nil {
 		if rec.Error == nil {
-			rec.Error = &sink.Error{Class: classExtractor, Message: err.Error()}
+			rec.Error = &record.Error{Class: classExtractor, Message: err.Error()}
 		}
 		return
 	}

@@ -19,9 +19,9 @@ import (
 
 	"github.com/treadlight/crawl/internal/fetch"
 	"github.com/treadlight/crawl/internal/lab/fetchtest"
-	"github.com/treadlight/crawl/internal/records/sink"
 	"github.com/treadlight/crawl/internal/web/extract"
 	"github.com/treadlight/crawl/internal/web/scope"
+	"github.com/treadlight/crawl/record"
 )
 
 // calls is what hooks were called with.
@@ -58,7 +58,7 @@ func TestOnSkip(t *testing.T) {
 		w.Budgets = []Budget{{Match: regexp.MustCompile("/day/"), MaxPages: 1}}
 		var l calls
 		w.OnSkip = func(s Skip) {
-			require.Equal(t, s.Referrer != "", slices.ContainsFunc(w.out.records, func(r *sink.Record) bool { return r.URL == s.Referrer }), "before the record of its page")
+			require.Equal(t, s.Referrer != "", slices.ContainsFunc(w.out.records, func(r *record.Record) bool { return r.URL == s.Referrer }), "before the record of its page")
 			l.add("%s %s (%s)", strings.TrimPrefix(s.URL, "http://a.test"), s.Reason, s.Detail)
 		}
 		w.Handle = func(_ context.Context, p *Page) error {
@@ -226,9 +226,9 @@ func TestBodies(t *testing.T) {
 		records := w.out.byURL(t)
 		sum := sha256.Sum256([]byte(text))
 		rec := records["http://a.test/large"]
-		require.Equal(t, []any{int64(large), "sha256:" + hex.EncodeToString(sum[:]), false, (*sink.Error)(nil)}, []any{rec.Bytes, rec.Digest, rec.Truncated, rec.Error})
+		require.Equal(t, []any{int64(large), "sha256:" + hex.EncodeToString(sum[:]), false, (*record.Error)(nil)}, []any{rec.Bytes, rec.Digest, rec.Truncated, rec.Error})
 		require.Equal(t, "handler", records["http://a.test/refused"].Error.Class)
-		require.Equal(t, []any{404, (*sink.Error)(nil)}, []any{records["http://a.test/gone"].Status, records["http://a.test/gone"].Error})
+		require.Equal(t, []any{404, (*record.Error)(nil)}, []any{records["http://a.test/gone"].Status, records["http://a.test/gone"].Error})
 		require.Contains(t, sizes.lines, "http://a.test/broken 100 false")
 		require.Contains(t, sizes.lines, fmt.Sprintf("http://a.test/large %d true", large))
 		require.Contains(t, items.values, "http://a.test/large")
@@ -244,11 +244,11 @@ type itemSink struct {
 }
 
 func (*itemSink) Takes(any) bool { return true }
-func (s *itemSink) WriteItem(_ *sink.Record, item sink.Item) error {
+func (s *itemSink) WriteItem(_ *record.Record, item record.Item) error {
 	s.values = append(s.values, item.Value.(string))
 	return nil
 }
-func (*itemSink) Write(*sink.Record) error { return nil }
+func (*itemSink) Write(*record.Record) error { return nil }
 
 func TestExtractors(t *testing.T) {
 	bubble(func(t *testing.T) {
@@ -270,7 +270,7 @@ func TestExtractors(t *testing.T) {
 				<-ctx.Done()
 				return nil, ctx.Err()
 			}
-			out := &Extracted{Title: strings.Repeat("t", 2000), Lang: "de", Text: "text\xff", Values: []sink.Values{{Name: "n", Values: []string{"1"}}}}
+			out := &Extracted{Title: strings.Repeat("t", 2000), Lang: "de", Text: "text\xff", Values: []record.Values{{Name: "n", Values: []string{"1"}}}}
 			for line := range strings.Lines(string(d.Body)) {
 				out.Links = append(out.Links, strings.TrimPrefix(line, "=> "))
 			}

@@ -8,11 +8,11 @@ import (
 	"unicode/utf8"
 
 	"github.com/treadlight/crawl/internal/frontier"
-	"github.com/treadlight/crawl/internal/records/sink"
 	"github.com/treadlight/crawl/internal/web/canonical"
 	"github.com/treadlight/crawl/internal/web/extract"
 	"github.com/treadlight/crawl/internal/web/scope"
 	"github.com/treadlight/crawl/internal/web/trap"
+	"github.com/treadlight/crawl/record"
 )
 
 const (
@@ -98,7 +98,7 @@ func (w *processor) obeys(l *extract.Link) bool {
 }
 
 // list copies the links into the record.
-func (w *processor) list(rec *sink.Record) {
+func (w *processor) list(rec *record.Record) {
 	resources := 0
 	for i := range w.found.Links {
 		if w.found.Links[i].Kind == extract.Resource {
@@ -140,7 +140,7 @@ func (w *processor) redirect(r *result, f *fetched) {
 		err = fmt.Errorf("status %d without a Location", f.resp.Status)
 	}
 	if err != nil {
-		r.rec.Error = &sink.Error{Class: classBadLocation, Message: err.Error()}
+		r.rec.Error = &record.Error{Class: classBadLocation, Message: err.Error()}
 		return
 	}
 	if ruled := w.p.cfg.Rules.Apply(to); ruled != l.URL {
@@ -172,7 +172,7 @@ func (w *processor) tooFar(r *result, v scope.Decision) bool {
 	if v.Code != scope.TooManyRedirects {
 		return false
 	}
-	r.rec.Error = &sink.Error{Class: classRedirect, Message: v.Reason()}
+	r.rec.Error = &record.Error{Class: classRedirect, Message: v.Reason()}
 	return true
 }
 

@@ -9,6 +9,7 @@ import (
 
 	"github.com/treadlight/crawl/internal/frontier"
 	"github.com/treadlight/crawl/internal/records/sink"
+	"github.com/treadlight/crawl/record"
 )
 
 const (
@@ -36,7 +37,7 @@ type found struct {
 // without lease and record is a part of the links of one that comes after it.
 type result struct {
 	lease *frontier.Lease
-	rec   *sink.Record
+	rec   *record.Record
 	links []found
 	asked Request
 
@@ -169,7 +170,7 @@ func (p *Pipeline) write(r *result) error {
 	return nil
 }
 
-func writeTo(sinks []sink.Sink, r *result, what string) error {
+func writeTo(sinks []record.Sink, r *result, what string) error {
 	if r.unindexed {
 		return nil
 	}
@@ -185,8 +186,8 @@ func writeTo(sinks []sink.Sink, r *result, what string) error {
 }
 
 // writeItems gives a sink the items that it takes.
-func writeItems(s sink.Sink, rec *sink.Record) error {
-	to, ok := s.(sink.ItemSink)
+func writeItems(s record.Sink, rec *record.Record) error {
+	to, ok := s.(record.ItemSink)
 	if !ok {
 		return nil
 	}
@@ -202,9 +203,9 @@ func writeItems(s sink.Sink, rec *sink.Record) error {
 }
 
 // positions is how far the sinks are that can be cut back.
-func positions(sinks []sink.Sink) (all []frontier.Position) {
+func positions(sinks []record.Sink) (all []frontier.Position) {
 	for _, s := range sinks {
-		if d, ok := s.(sink.Durable); ok {
+		if d, ok := s.(record.Durable); ok {
 			m := d.Mark()
 			all = append(all, frontier.Position{Path: m.Path, Format: string(m.Format), Bytes: m.Bytes, Records: m.Records})
 		}

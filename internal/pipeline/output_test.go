@@ -17,9 +17,9 @@ import (
 	"github.com/treadlight/crawl/internal/frontier"
 	"github.com/treadlight/crawl/internal/lab/testsite"
 	"github.com/treadlight/crawl/internal/ratelimit/outcome"
-	"github.com/treadlight/crawl/internal/records/sink"
 	"github.com/treadlight/crawl/internal/web/scope"
 	"github.com/treadlight/crawl/internal/web/trap"
+	"github.com/treadlight/crawl/record"
 )
 
 // taken is a State that another process takes at an instant.
@@ -79,7 +79,7 @@ func TestArchives(t *testing.T) {
 			w, _ := served(t, map[string]http.Handler{"h.test": mux})
 			archive := &memorySink{}
 			if archived {
-				w.Archives = []sink.Sink{archive}
+				w.Archives = []record.Sink{archive}
 			}
 			p := w.must(t, "http://h.test/")
 			records := w.out.byURL(t)
@@ -112,14 +112,14 @@ func TestArchives(t *testing.T) {
 
 func TestRecent(t *testing.T) {
 	p := &Pipeline{}
-	p.recent.note(&sink.Record{URL: "http://a.test/early", Status: 200})
+	p.recent.note(&record.Record{URL: "http://a.test/early", Status: 200})
 	require.Empty(t, p.Recent().Pages, "nobody had asked")
 	for i := range 100 {
-		p.recent.note(&sink.Record{URL: fmt.Sprint("http://a.test/", i), Status: 200, Title: strings.Repeat("é", 1000)})
-		p.recent.note(&sink.Record{URL: fmt.Sprint("http://a.test/missing", i), Status: 404})
+		p.recent.note(&record.Record{URL: fmt.Sprint("http://a.test/", i), Status: 200, Title: strings.Repeat("é", 1000)})
+		p.recent.note(&record.Record{URL: fmt.Sprint("http://a.test/missing", i), Status: 404})
 	}
-	p.recent.note(&sink.Record{URL: "http://a.test/x", Error: &sink.Error{Class: "network", Message: "reset\xff"}})
-	p.recent.note(&sink.Record{URL: "http://a.test/y", Status: 200, Error: &sink.Error{Class: outcome.Filtered.String()}})
+	p.recent.note(&record.Record{URL: "http://a.test/x", Error: &record.Error{Class: "network", Message: "reset\xff"}})
+	p.recent.note(&record.Record{URL: "http://a.test/y", Status: 200, Error: &record.Error{Class: outcome.Filtered.String()}})
 	r := p.Recent()
 	require.Len(t, r.Pages, recentPages)
 	require.Len(t, r.Errors, recentErrors)
@@ -222,7 +222,7 @@ func TestLinksArePassedOnOnce(t *testing.T) {
 		if step.first != nil {
 			step.first()
 		}
-		r := &result{lease: &frontier.Lease{Item: frontier.Item{URL: home, Found: frontier.Found{Depth: step.depth}, ID: 7}}, rec: &sink.Record{URL: home.String()}}
+		r := &result{lease: &frontier.Lease{Item: frontier.Item{URL: home, Found: frontier.Found{Depth: step.depth}, ID: 7}}, rec: &record.Record{URL: home.String()}}
 		worker.content(t.Context(), r, &fetched{lease: r.lease, resp: &fetch.Response{ContentType: "text/html", Body: []byte(step.body)}})
 		var got []string
 		for _, l := range r.links {

@@ -13,17 +13,17 @@ import (
 	"time"
 
 	"github.com/treadlight/crawl/internal/frontier"
-	"github.com/treadlight/crawl/internal/records/sink"
 	"github.com/treadlight/crawl/internal/web/canonical"
 	"github.com/treadlight/crawl/internal/web/dom"
 	"github.com/treadlight/crawl/internal/web/effort"
 	"github.com/treadlight/crawl/internal/web/extract"
 	"github.com/treadlight/crawl/internal/web/scope"
+	"github.com/treadlight/crawl/record"
 )
 
 // Page is what a handler gets. It is for one goroutine at a time.
 type Page struct {
-	sink.Record
+	record.Record
 	// Header is the answer's header; nil when there was no answer.
 	Header http.Header
 	// Body is the decoded body. It belongs to the pipeline and is valid only until the handler returns; a handler
@@ -45,7 +45,7 @@ type visit struct {
 	from *frontier.Lease
 	left int // of maxFollowed
 
-	items []sink.Item
+	items []record.Item
 	room  int // of maxItems
 }
 
@@ -155,11 +155,11 @@ func (p *Page) Emit(value any) error {
 		return ErrPageOver
 	case v.room < len(text):
 		return errItems
-	case !slices.ContainsFunc(v.w.p.cfg.Sinks, func(s sink.Sink) bool { to, ok := s.(sink.ItemSink); return ok && to.Takes(value) }):
+	case !slices.ContainsFunc(v.w.p.cfg.Sinks, func(s record.Sink) bool { to, ok := s.(record.ItemSink); return ok && to.Takes(value) }):
 		return fmt.Errorf("no sink takes items of type %T", value)
 	}
 	v.room -= len(text)
-	v.items = append(v.items, sink.Item{Value: value, JSON: text})
+	v.items = append(v.items, record.Item{Value: value, JSON: text})
 	return nil
 }
 
@@ -192,7 +192,7 @@ func (w *processor) handle(ctx context.Context, r *result, f *fetched) error {
 	}
 	w.p.cfg.Log.Warn("the handler of a page failed", "url", page.URL, "err", err)
 	if r.rec.Error == nil {
-		r.rec.Error = &sink.Error{Class: classHandler, Message: err.Error()}
+		r.rec.Error = &record.Error{Class: classHandler, Message: err.Error()}
 	}
 	return nil
 }

@@ -11,7 +11,6 @@ import (
 
 	"github.com/treadlight/crawl/internal/frontier"
 	"github.com/treadlight/crawl/internal/ratelimit/outcome"
-	"github.com/treadlight/crawl/internal/records/sink"
 	"github.com/treadlight/crawl/internal/web/canonical"
 	"github.com/treadlight/crawl/internal/web/dom"
 	"github.com/treadlight/crawl/internal/web/effort"
@@ -20,6 +19,7 @@ import (
 	"github.com/treadlight/crawl/internal/web/metadata"
 	"github.com/treadlight/crawl/internal/web/neardup"
 	"github.com/treadlight/crawl/internal/web/readable"
+	"github.com/treadlight/crawl/record"
 )
 
 // The classes of error a record can carry beside those of package outcome.
@@ -92,7 +92,7 @@ func (w *processor) page(ctx, work context.Context, f *fetched) (*result, error)
 	r.asked = requestOf(&f.lease.Item)
 	r.rec.Method = r.asked.Method
 	if f.err != nil {
-		r.rec.Error = &sink.Error{Class: classOfFailure(f.err), Message: f.err.Error()}
+		r.rec.Error = &record.Error{Class: classOfFailure(f.err), Message: f.err.Error()}
 	}
 	if f.unasked {
 		r.rec.Attempt--
@@ -202,7 +202,7 @@ func (w *processor) content(work context.Context, r *result, f *fetched) {
 		URL: l.URL, MediaType: f.resp.ContentType, Charset: f.resp.Charset, Header: f.resp.Header, Body: f.resp.Body,
 	}, opts, &w.found); err != nil {
 		if rec.Error == nil {
-			rec.Error = &sink.Error{Class: outcome.Decode.String(), Message: err.Error()}
+			rec.Error = &record.Error{Class: outcome.Decode.String(), Message: err.Error()}
 		}
 		return
 	}
@@ -224,8 +224,8 @@ func (w *processor) content(work context.Context, r *result, f *fetched) {
 }
 
 // newRecord is what is known of a URL before its answer is looked at.
-func newRecord(l *frontier.Lease, now time.Time) *sink.Record {
-	return &sink.Record{
+func newRecord(l *frontier.Lease, now time.Time) *record.Record {
+	return &record.Record{
 		URL: l.URL.String(), Kind: l.Kind.String(), Depth: int(l.Depth), Referrer: l.Referrer,
 		FetchedAt: now, Attempt: int(l.Attempt) + 1,
 	}
@@ -241,7 +241,7 @@ type Tree struct {
 }
 
 // tree puts what the tree of a page has into its record.
-func (w *processor) tree(rec *sink.Record, page canonical.URL, body []byte) {
+func (w *processor) tree(rec *record.Record, page canonical.URL, body []byte) {
 	t, wanted := &w.p.cfg.Tree, w.fields.Wants(rec.URL)
 	if !w.found.HTML || !wanted && !t.Metadata && !t.MainText {
 		return
@@ -254,7 +254,7 @@ func (w *processor) tree(rec *sink.Record, page canonical.URL, body []byte) {
 	if t.Metadata {
 		m := metadata.Read(d)
 		for _, p := range m.Properties {
-			rec.Properties = append(rec.Properties, sink.Values{Name: p.Name, Values: p.Values, List: len(p.Values) > 1})
+			rec.Properties = append(rec.Properties, record.Values{Name: p.Name, Values: p.Values, List: len(p.Values) > 1})
 		}
 		for _, block := range m.JSONLD {
 			rec.JSONLD = append(rec.JSONLD, json.RawMessage(block))
@@ -266,14 +266,14 @@ func (w *processor) tree(rec *sink.Record, page canonical.URL, body []byte) {
 	}
 }
 
-func (w *processor) readFields(rec *sink.Record, page canonical.URL, d *dom.Document) {
+func (w *processor) readFields(rec *record.Record, page canonical.URL, d *dom.Document) {
 	base, err := canonical.Parse(w.found.Base)
 	if err != nil {
 		base = page
 	}
 	all, err := w.fields.Page(page, base, d)
 	for _, f := range all {
-		rec.Fields = append(rec.Fields, sink.Values{Name: f.Name, Values: f.Values, List: f.All, Number: f.Number})
+		rec.Fields = append(rec.Fields, record.Values{Name: f.Name, Values: f.Values, List: f.All, Number: f.Number})
 	}
 	if err != nil {
 		rec.FieldsError = err.Error()

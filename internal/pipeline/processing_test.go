@@ -19,12 +19,12 @@ import (
 	"github.com/treadlight/crawl/internal/fetch"
 	"github.com/treadlight/crawl/internal/frontier"
 	"github.com/treadlight/crawl/internal/lab/fetchtest"
-	"github.com/treadlight/crawl/internal/records/sink"
 	"github.com/treadlight/crawl/internal/web/dom"
 	"github.com/treadlight/crawl/internal/web/effort"
 	"github.com/treadlight/crawl/internal/web/fields"
 	"github.com/treadlight/crawl/internal/web/neardup"
 	"github.com/treadlight/crawl/internal/web/scope"
+	"github.com/treadlight/crawl/record"
 )
 
 const shopPage = `<title>Lamp</title><base href="/shop/"><meta property="og:type" content="product"><meta property="og:image" content=a><meta property="og:image" content=b>
@@ -32,7 +32,7 @@ const shopPage = `<title>Lamp</title><base href="/shop/"><meta property="og:type
 <nav><a href="/">Home</a></nav><main><h1>A lamp</h1><p class=price>12,50 €</p><a class=more href=other>More</a></main>`
 
 // crawlTrees crawls one page of each kind with what cfg asks for.
-func crawlTrees(t *testing.T, tree Tree) map[string]*sink.Record {
+func crawlTrees(t *testing.T, tree Tree) map[string]*record.Record {
 	t.Helper()
 	return crawlPages(t, map[string]string{
 		"/item": shopPage, "/deep": "<h1>Deep</h1>" + strings.Repeat("<div>", 3000) + "<p class=price>3",
@@ -42,9 +42,9 @@ func crawlTrees(t *testing.T, tree Tree) map[string]*sink.Record {
 }
 
 // crawlPages crawls pages of one host by their paths.
-func crawlPages(t *testing.T, pages map[string]string, tree Tree) map[string]*sink.Record {
+func crawlPages(t *testing.T, pages map[string]string, tree Tree) map[string]*record.Record {
 	t.Helper()
-	var records map[string]*sink.Record
+	var records map[string]*record.Record
 	synctest.Test(t, func(t *testing.T) {
 		w, _ := served(t, map[string]http.Handler{"h.test": http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			w.Header().Set("Content-Type", "text/html")
@@ -77,14 +77,14 @@ func TestTrees(t *testing.T) {
 	all := crawlTrees(t, Tree{Fields: set, Metadata: true, MainText: true})
 
 	item := all["http://h.test/item"]
-	require.Equal(t, sink.Named{
+	require.Equal(t, record.Named{
 		{Name: "title", Values: []string{"A lamp"}},
 		{Name: "price", Values: []string{"12.50"}, Number: true},
 		{Name: "more", Values: []string{"http://h.test/shop/other"}, List: true},
 		{Name: "item", Values: []string{"Lamp"}},
 	}, item.Fields)
 	require.Empty(t, item.FieldsError)
-	require.Equal(t, sink.Named{{Name: "og:type", Values: []string{"product"}}, {Name: "og:image", Values: []string{"a", "b"}, List: true}}, item.Properties)
+	require.Equal(t, record.Named{{Name: "og:type", Values: []string{"product"}}, {Name: "og:image", Values: []string{"a", "b"}, List: true}}, item.Properties)
 	require.Len(t, item.JSONLD, 1)
 	require.JSONEq(t, `{"@type":"Product"}`, string(item.JSONLD[0]))
 	require.Equal(t, 1, item.InvalidJSONLD)
@@ -140,7 +140,7 @@ func TestFingerprintsOfPagesThatCostTooMuch(t *testing.T) {
 	reader := &processor{p: w.build(t)}
 	whole := int64(0)
 	for _, steps := range []int64{math.MaxInt64, 0, 0} {
-		r := &result{rec: &sink.Record{}}
+		r := &result{rec: &record.Record{}}
 		if steps == 0 {
 			steps = whole - 500 // enough for the links, and not for the words
 		}
@@ -207,12 +207,12 @@ func gallery(w http.ResponseWriter, r *http.Request) {
 }
 
 // visited crawls the gallery and returns its records by path.
-func visited(t *testing.T, change func(*world)) (map[string]*sink.Record, *Pipeline, *fetchtest.Net) {
+func visited(t *testing.T, change func(*world)) (map[string]*record.Record, *Pipeline, *fetchtest.Net) {
 	t.Helper()
 	w, net := served(t, map[string]http.Handler{"h.test": http.HandlerFunc(gallery)})
 	change(w)
 	p := w.must(t, "http://h.test/")
-	records := make(map[string]*sink.Record)
+	records := make(map[string]*record.Record)
 	for u, rec := range w.out.byURL(t) {
 		records[strings.TrimPrefix(u, "http://h.test")] = rec
 	}
@@ -278,14 +278,14 @@ func TestStoredBodies(t *testing.T) {
 func TestBodiesWaitForRoom(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		carrying := func(body, exchange int) *result {
-			return &result{rec: &sink.Record{Body: strings.Repeat("x", body), Exchange: &fetch.Capture{Response: make([]byte, exchange)}}}
+			return &result{rec: &record.Record{Body: strings.Repeat("x", body), Exchange: &record.Exchange{Response: make([]byte, exchange)}}}
 		}
 		b := newWorldOn(t, fetch.Config{}).build(t)
 		hold := (&processor{p: b}).hold
 		first, second, third := carrying(maxHeld/2, maxHeld/4), carrying(maxHeld/4, 0), carrying(1, 0)
 		require.NoError(t, hold(t.Context(), first))
 		require.NoError(t, hold(t.Context(), second))
-		require.NoError(t, hold(t.Context(), &result{rec: &sink.Record{}}), "a record that carries nothing needs no room")
+		require.NoError(t, hold(t.Context(), &result{rec: &record.Record{}}), "a record that carries nothing needs no room")
 		done := make(chan error)
 		go func() { done <- hold(t.Context(), third) }()
 		synctest.Wait()
@@ -393,7 +393,7 @@ func TestPagesThatSay(t *testing.T) {
 			require.Positive(t, front.Bytes)
 			require.Subset(t, []string{"http://h.test/never"}, front.NofollowLinks)
 			require.Equal(t, "http://h.test/plain", front.Next)
-			require.Equal(t, []sink.Alternate{{Href: "http://h.test/theirs", HrefLang: "de", Type: "text/html"}}, front.Alternates)
+			require.Equal(t, []record.Alternate{{Href: "http://h.test/theirs", HrefLang: "de", Type: "text/html"}}, front.Alternates)
 			require.Equal(t, []string{"nofollow", "noarchive"}, records["http://h.test/tagged"].Directives)
 			require.Nil(t, records["http://h.test/plain"].Directives)
 		}))

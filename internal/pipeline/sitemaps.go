@@ -11,11 +11,11 @@ import (
 
 	"github.com/treadlight/crawl/internal/frontier"
 	"github.com/treadlight/crawl/internal/ratelimit"
-	"github.com/treadlight/crawl/internal/records/sink"
 	"github.com/treadlight/crawl/internal/web/canonical"
 	"github.com/treadlight/crawl/internal/web/extract"
 	"github.com/treadlight/crawl/internal/web/robots"
 	"github.com/treadlight/crawl/internal/web/sitemap"
+	"github.com/treadlight/crawl/record"
 )
 
 // A robots.txt that has come names the sitemaps of its origin, on whichever host; if it names none, there may
@@ -171,14 +171,14 @@ func (w *processor) asSitemap(r *result, f *fetched) bool {
 		r.rec.Kind = frontier.Page.String()
 		return false
 	case r.rec.Error == nil:
-		r.rec.Error = &sink.Error{Class: classSitemap, Message: sum.Problem}
+		r.rec.Error = &record.Error{Class: classSitemap, Message: sum.Problem}
 	}
 	return true
 }
 
 // nothingThere reports whether a sitemap was looked for at the usual place and there is none. Like robots.txt
 // that is nothing to record; a host that fails is.
-func nothingThere(rec *sink.Record, l *frontier.Lease) bool {
+func nothingThere(rec *record.Record, l *frontier.Lease) bool {
 	return guessed(l) && rec.Sitemap == nil && rec.Error == nil && (rec.Status/100 == 2 || rec.Status/100 == 4)
 }
 
@@ -209,7 +209,7 @@ func (w *processor) entries(r *result, f *fetched, asked bool) sitemap.Summary {
 		r.links = nil
 		return w.send(part) == nil
 	})
-	rec.Sitemap = &sink.Sitemap{
+	rec.Sitemap = &record.Sitemap{
 		Format: sum.Format.String(), URLs: sum.URLs, Sitemaps: sum.Sitemaps, Extras: sum.Alternates + sum.Resources,
 		Dropped: sum.Dropped, Problems: sum.Problems, Problem: sum.Problem, LastModified: sum.LastMod,
 	}

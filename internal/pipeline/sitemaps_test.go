@@ -18,10 +18,10 @@ import (
 	"github.com/treadlight/crawl/internal/fetch"
 	"github.com/treadlight/crawl/internal/frontier"
 	"github.com/treadlight/crawl/internal/lab/fetchtest"
-	"github.com/treadlight/crawl/internal/records/sink"
 	"github.com/treadlight/crawl/internal/web/canonical"
 	"github.com/treadlight/crawl/internal/web/scope"
 	"github.com/treadlight/crawl/internal/web/sitemap"
+	"github.com/treadlight/crawl/record"
 )
 
 // mapped prepares a crawl of hosts with sitemaps on.
@@ -111,14 +111,14 @@ func TestSitemapRecords(t *testing.T) {
 		got := w.out.byURL(t)
 		require.Len(t, got, 6)
 		rec := got["http://a.test/s.xml"]
-		require.Equal(t, &sink.Sitemap{
+		require.Equal(t, &record.Sitemap{
 			Format: "urlset", URLs: 2, Extras: 1, Problems: 1, Problem: `line 1: "mailto:x": scheme is not http or https`, LastModified: time.Date(2024, 5, 6, 0, 0, 0, 0, time.UTC),
 		}, rec.Sitemap)
 		require.Equal(t, "sitemap", rec.Kind)
 		require.Equal(t, "http://a.test/robots.txt", rec.Referrer)
 		require.Empty(t, rec.Links)
 		require.Equal(t, 404, got["http://a.test/none.xml"].Status)
-		require.Equal(t, &sink.Error{Class: classSitemap, Message: `line 1: the root element is "svg"`}, got["http://a.test/bad.xml"].Error)
+		require.Equal(t, &record.Error{Class: classSitemap, Message: `line 1: the root element is "svg"`}, got["http://a.test/bad.xml"].Error)
 		require.Equal(t, classRobots, got["http://a.test/secret.xml"].Error.Class)
 		require.Equal(t, "http://a.test/s.xml", got["http://a.test/1"].Referrer)
 		require.Equal(t, 1, got["http://a.test/1"].Depth)

@@ -18,8 +18,8 @@ import (
 	"github.com/treadlight/crawl/internal/frontier"
 	"github.com/treadlight/crawl/internal/frontier/frontiertest"
 	"github.com/treadlight/crawl/internal/lab/fetchtest"
-	"github.com/treadlight/crawl/internal/records/sink"
 	"github.com/treadlight/crawl/internal/web/canonical"
+	"github.com/treadlight/crawl/record"
 )
 
 // journal keeps a [State] in memory: what it is told becomes durable some time later, batch by
@@ -179,8 +179,8 @@ func (j *journal) reopen() (next *journal, records int64) {
 // durableSink is a memorySink that tells how far it is.
 type durableSink struct{ memorySink }
 
-func (s *durableSink) Mark() sink.Position {
-	return sink.Position{Path: "records", Records: int64(len(s.records))}
+func (s *durableSink) Mark() record.Position {
+	return record.Position{Path: "records", Records: int64(len(s.records))}
 }
 func (*durableSink) Sync() error { return nil }
 
@@ -217,7 +217,7 @@ func crashWorld(t *testing.T, seed uint64) {
 	for run := 0; ; run++ {
 		require.Less(t, run, 2000, "it never ends")
 		w := newWorldOn(t, fetch.Config{DialContext: net.DialContext, Timeout: 10 * time.Second})
-		w.State, w.Sinks = state.state(), []sink.Sink{out}
+		w.State, w.Sinks = state.state(), []record.Sink{out}
 		w.Sitemaps = Sitemaps{Enabled: true} // of which there are none: the links to there are broken
 		w.Concurrency, w.Resident, w.MaxHosts = 1+rnd.IntN(8), resident, most
 		w.limits.InitialRPS, w.limits.MaxRPS = 20, 20
@@ -315,7 +315,7 @@ func stallWorld(t *testing.T, seed uint64) {
 	for run := 0; ; run++ {
 		require.Less(t, run, 500, "it never ends")
 		w := newWorldOn(t, fetch.Config{DialContext: net.DialContext, Timeout: 10 * time.Second})
-		w.State, w.Sinks = state.state(), []sink.Sink{outs[0], outs[1]}
+		w.State, w.Sinks = state.state(), []record.Sink{outs[0], outs[1]}
 		w.Concurrency, w.Resident, w.MaxHosts = 1+rnd.IntN(8), 1+rnd.IntN(10), 1+rnd.IntN(nh)
 		w.limits.InitialRPS, w.limits.MaxRPS = 20, 20
 		for i := range nh {

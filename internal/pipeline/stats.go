@@ -15,6 +15,7 @@ import (
 	"github.com/treadlight/crawl/internal/records/sink"
 	"github.com/treadlight/crawl/internal/web/neardup"
 	"github.com/treadlight/crawl/internal/web/scope"
+	"github.com/treadlight/crawl/record"
 )
 
 // stats are the live counters of a crawl. All are only ever added to.
@@ -90,7 +91,7 @@ func (s *stats) request(f *fetched) {
 }
 
 // record counts a record, and whether it is left out.
-func (s *stats) record(rec *sink.Record, unindexed bool) {
+func (s *stats) record(rec *record.Record, unindexed bool) {
 	page, failed := sink.Counts(rec.Kind, rec.Status, rec.ErrorClass())
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -242,7 +243,7 @@ type recent struct {
 }
 
 // note keeps a record, if it is wanted.
-func (r *recent) note(rec *sink.Record) {
+func (r *recent) note(rec *record.Record) {
 	if !r.wanted.Load() {
 		return
 	}

@@ -16,7 +16,7 @@ import (
 
 	"github.com/treadlight/crawl/internal/ratelimit"
 	"github.com/treadlight/crawl/internal/ratelimit/control"
-	"github.com/treadlight/crawl/internal/records/sink"
+	"github.com/treadlight/crawl/record"
 )
 
 // site answers robots.txt with one status and pages with another, but for the first few,
@@ -305,13 +305,13 @@ func TestOnlyBlockedHostsAreNamed(t *testing.T) {
 // A record is a page, an error, both (its body broke off) or neither, whoever counts it.
 func TestErrorsOfRecords(t *testing.T) {
 	var s stats
-	for _, rec := range []sink.Record{
+	for _, rec := range []record.Record{
 		{Kind: "page", Status: 200},
 		{Kind: "page", Status: 404},
 		{Kind: "page", Status: 301},
-		{Kind: "page", Error: &sink.Error{Class: "network"}},
-		{Kind: "page", Error: &sink.Error{Class: "robots"}},
-		{Kind: "page", Status: 200, Error: &sink.Error{Class: "filtered"}},
+		{Kind: "page", Error: &record.Error{Class: "network"}},
+		{Kind: "page", Error: &record.Error{Class: "robots"}},
+		{Kind: "page", Status: 200, Error: &record.Error{Class: "filtered"}},
 		{Kind: "sitemap", Status: 200},
 		{Kind: "sitemap", Status: 500},
 	} {

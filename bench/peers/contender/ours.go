@@ -10,6 +10,7 @@ import (
 
 	"github.com/treadlight/crawl"
 	"github.com/treadlight/crawl/internal/records/sink"
+	"github.com/treadlight/crawl/record"
 )
 
 // crawlOurs crawls as the command does with -o /dev/null, records thrown away, as often as the
@@ -68,7 +69,7 @@ func crawlOnce(o options) (crawl.Snapshot, error) {
 	if err != nil {
 		return crawl.Snapshot{}, err
 	}
-	cfg.Sinks = []crawl.Sink{out}
+	cfg.Sinks = []record.Sink{out}
 	c, err := crawl.New(cfg)
 	if err != nil {
 		return crawl.Snapshot{}, err

@@ -18,6 +18,7 @@ import (
 
 	"github.com/treadlight/crawl/internal/records/merge"
 	"github.com/treadlight/crawl/internal/records/sink"
+	"github.com/treadlight/crawl/record"
 )
 
 // put writes files and returns their paths.
@@ -202,7 +203,7 @@ func TestEveryFormat(t *testing.T) {
 			w, err := sink.Open(path, sink.Config{Format: spec.Format, Fields: []string{"x"}})
 			require.NoError(t, err)
 			for _, url := range []string{"http://a.test/", "http://b.test/"} {
-				require.NoError(t, w.Write(&sink.Record{URL: url, Kind: "page", Status: 200, Attempt: 1}))
+				require.NoError(t, w.Write(&record.Record{URL: url, Kind: "page", Status: 200, Attempt: 1}))
 			}
 			require.NoError(t, w.Close())
 			text, err = os.ReadFile(path)

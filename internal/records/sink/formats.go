@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"slices"
 	"strings"
+
+	"github.com/treadlight/crawl/record"
 )
 
 // Format is how records are written.
@@ -32,8 +34,8 @@ type Spec struct {
 	// each of the user's fields. Zero: the format is no table.
 	Separator byte
 
-	begins func(line []byte) bool             // a file with this first line is of the format; nil for tables
-	encode func(dst []byte, r *Record) []byte // appends a line, or nothing; nil for tables and archives
+	begins func(line []byte) bool                    // a file with this first line is of the format; nil for tables
+	encode func(dst []byte, r *record.Record) []byte // appends a line, or nothing; nil for tables and archives
 }
 
 // formats is all that differs between formats: settings, help, sinks, merge, report and the messages about files read
@@ -42,7 +44,7 @@ var formats = []Spec{
 	{
 		Format: JSONL, Endings: []string{".jsonl", ".ndjson", ".json"}, Complete: true,
 		Help:   "all fields, one JSON object per line",
-		begins: func(line []byte) bool { return line[0] == '{' }, encode: appendJSON,
+		begins: func(line []byte) bool { return line[0] == '{' }, encode: func(dst []byte, r *record.Record) []byte { return r.AppendJSON(dst) },
 	},
 	{
 		Format: CSV, Endings: []string{".csv"}, Separator: ',',

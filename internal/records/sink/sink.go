@@ -34,53 +34,11 @@ import (
 	"io"
 	"os"
 	"syscall"
+
+	"github.com/treadlight/crawl/record"
 )
 
-// Sink takes records. The caller may change a record once Write has returned.
-type Sink interface {
-	// Write takes one record, which may stay in memory until Flush.
-	Write(r *Record) error
-	// Flush hands everything taken so far to the system.
-	Flush() error
-	// Close flushes and gives the destination up.
-	Close() error
-}
-
-// Durable is a Sink that tells how far it is, so that what lies behind that can be cut off after a crash: see
-// [Resume].
-type Durable interface {
-	Sink
-	// Mark is how far the destination is: what the last Flush has handed to the system.
-	Mark() Position
-	// Sync puts what was flushed on its disk. It may be called beside the other methods, by another goroutine, until
-	// Close.
-	Sync() error
-}
-
-// Item is a value that a handler emitted for a page.
-type Item struct {
-	Value any
-	JSON  []byte // of it, without a line break
-}
-
-// ItemSink is a Sink that takes items, too, those of a page right before its record.
-type ItemSink interface {
-	Sink
-	// Takes reports whether it takes a value. It is safe for concurrent use.
-	Takes(value any) bool
-	// WriteItem takes an item that it says it takes, as Write does a record.
-	WriteItem(r *Record, item Item) error
-}
-
-// Position is how far a destination is.
-type Position struct {
-	Path    string // as it was opened; "-" is standard output; empty for a plain writer
-	Format  Format
-	Bytes   int64 // its size up to the last whole record
-	Records int64 // in it; those of earlier runs too, if Config.Records told of them
-}
-
-var _ Durable = (*Writer)(nil)
+var _ record.Durable = (*Writer)(nil)
 
 // Existing says what to do with a file that is there already and not empty.
 type Existing uint8
@@ -147,7 +105,7 @@ func (e *WriteError) Unwrap() error { return e.Err }
 
 // Writer is the sink of the formats that have a line for each record.
 type Writer struct {
-	append   func(dst []byte, r *Record) []byte // nothing appended: not for this format
+	append   func(dst []byte, r *record.Record) []byte // nothing appended: not for this format
 	out      io.Writer
 	truncate func(size int64) error // nil if what has been written cannot be taken back
 	file     *os.File               // nil unless Open made it
@@ -190,7 +148,7 @@ func New(w io.Writer, cfg Config) (*Writer, error) {
 }
 
 // Write takes r. It fails if this or an earlier write did.
-func (w *Writer) Write(r *Record) error {
+func (w *Writer) Write(r *record.Record) error {
 	if w.err != nil {
 		return w.err
 	}
@@ -259,8 +217,8 @@ func compressed(data []byte) []byte {
 func (w *Writer) Position() int64 { return w.start + w.bytes }
 
 // Mark implements [Durable].
-func (w *Writer) Mark() Position {
-	return Position{Path: w.path, Format: w.format, Bytes: w.Position(), Records: w.earlier + w.records}
+func (w *Writer) Mark() record.Position {
+	return record.Position{Path: w.path, Format: string(w.format), Bytes: w.Position(), Records: w.earlier + w.records}
 }
 
 // Sync implements [Durable]. What cannot be synced, as a pipe, is left as it is.

@@ -13,10 +13,13 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/treadlight/crawl/internal/lab/recordtest"
+	"github.com/treadlight/crawl/record"
 )
 
-func page(i int) *Record {
-	return &Record{URL: fmt.Sprintf("https://example.com/%d", i), Kind: "page", Status: 200, Title: strings.Repeat("t", i)}
+func page(i int) *record.Record {
+	return &record.Record{URL: fmt.Sprintf("https://example.com/%d", i), Kind: "page", Status: 200, Title: strings.Repeat("t", i)}
 }
 
 // jsonl writes JSON lines.
@@ -59,7 +62,7 @@ func TestFormats(t *testing.T) {
 		w, err := New(&out, Config{Format: f})
 		require.NoError(t, err)
 		require.NoError(t, w.Write(page(1)))
-		require.NoError(t, w.Write(&Record{URL: "x", Kind: "page", Status: 500}))
+		require.NoError(t, w.Write(&record.Record{URL: "x", Kind: "page", Status: 500}))
 		require.NoError(t, w.Write(page(2)))
 		require.NoError(t, w.Close())
 		require.True(t, strings.HasPrefix(out.String(), want), "%s: %s", f, out.String())
@@ -324,7 +327,7 @@ func TestNamedPipe(t *testing.T) {
 func BenchmarkWrite(b *testing.B) {
 	for _, f := range []Format{JSONL, CSV} {
 		b.Run(string(f), func(b *testing.B) {
-			r := full()
+			r := recordtest.Full()
 			r.Links = nil
 			for i := range 160 {
 				r.Links = append(r.Links, fmt.Sprintf("https://docs.example.org/3/library/module%d.html?x=%d", i, i))
@@ -360,14 +363,14 @@ func TestFieldsInCSV(t *testing.T) {
 	var out bytes.Buffer
 	w, err := New(&out, Config{Format: CSV, Fields: []string{"title", "tags", "price", "id"}})
 	require.NoError(t, err)
-	for _, fields := range []Named{
+	for _, fields := range []record.Named{
 		nil,
 		{{Name: "tags", Values: []string{"a,b", `say "x"`, "two\nlines", "=1+1;=2"}, List: true}, {Name: "title", Values: []string{"T"}}},
 		{{Name: "tags", Values: []string{"one"}, List: true}, {Name: "price", Values: []string{"-12.50"}, Number: true}},
 		{{Name: "title", Values: []string{"=HYPERLINK(1);@x"}}, {Name: "price", Values: []string{"=1"}, Number: true}, {Name: "id", Values: []string{" +1\n"}}},
 		{{Name: "price", Values: []string{"1", "2.5"}, List: true, Number: true}, {Name: "title"}, {Name: "other", Values: []string{"x"}}},
 	} {
-		require.NoError(t, w.Write(&Record{URL: "http://a.test/", ID: "i", Fields: fields}))
+		require.NoError(t, w.Write(&record.Record{URL: "http://a.test/", ID: "i", Fields: fields}))
 	}
 	require.NoError(t, w.Close())
 	rows := cellsOf(t, out.String())
@@ -392,7 +395,7 @@ func TestFieldsInCSVResumed(t *testing.T) {
 	cfg := Config{Format: CSV, Fields: []string{"title"}}
 	w, err := Open(path, cfg)
 	require.NoError(t, err)
-	rec := &Record{URL: "http://a.test/", Fields: Named{{Name: "title", Values: []string{"T"}}}}
+	rec := &record.Record{URL: "http://a.test/", Fields: record.Named{{Name: "title", Values: []string{"T"}}}}
 	require.NoError(t, w.Write(rec))
 	require.NoError(t, w.Close())
 	mark := w.Mark()
@@ -426,7 +429,7 @@ func FuzzFieldsInCSV(f *testing.F) {
 	f.Add("a", `b"`, true)
 	f.Add("=x;=y", ",\n;", false)
 	f.Fuzz(func(t *testing.T, a, b string, list bool) {
-		r := &Record{URL: "http://a.test/", Fields: Named{{Name: "f", Values: []string{a, b}, List: list}}}
+		r := &record.Record{URL: "http://a.test/", Fields: record.Named{{Name: "f", Values: []string{a, b}, List: list}}}
 		as := table{separator: ',', fields: []string{"f"}}
 		text := as.append(as.header(), r)
 		rows := cellsOf(t, string(text))

@@ -6,7 +6,9 @@ import (
 	"strings"
 	"unicode"
 
+	"github.com/treadlight/crawl/internal/document/jsontext"
 	"github.com/treadlight/crawl/internal/ratelimit/outcome"
+	"github.com/treadlight/crawl/record"
 )
 
 // csvColumns are the columns in the order of table.append. They carry the names of the JSON fields where they hold
@@ -33,13 +35,13 @@ func (t table) header() []byte {
 
 // appendField appends what a page has of a field: nothing, an array of JSON if the field is of all values, and the
 // value itself otherwise.
-func (t table) appendField(dst []byte, v *Values) []byte {
+func (t table) appendField(dst []byte, v *record.Values) []byte {
 	switch {
 	case v.List:
-		return t.appendCell(dst, string(appendArray(nil, v.Values, v.append)))
+		return t.appendCell(dst, string(v.AppendJSON(nil)))
 	case len(v.Values) == 0:
 		return dst
-	case v.Number && v.isNumber(v.Values[0]): // with its sign it is no formula
+	case v.Number && v.AppendJSON(nil)[0] != '"': // with its sign it is no formula
 		return append(dst, v.Values[0]...)
 	}
 	return t.appendCell(dst, v.Values[0])
@@ -68,14 +70,14 @@ func (c *row) number(n int64, always bool) {
 
 // append appends r as one line with the columns of the header. Text and links are left out: a spreadsheet's cell
 // holds 32 KiB, and a list has no place in one.
-func (t table) append(dst []byte, r *Record) []byte {
+func (t table) append(dst []byte, r *record.Record) []byte {
 	c := row{table: t, buf: dst}
 	c.text(r.URL)
 	c.text(r.Kind)
 	c.number(int64(r.Status), false)
 	c.number(int64(r.Depth), true)
 	c.text(r.Referrer)
-	c.buf = appendTime(c.buf, r.FetchedAt)
+	c.buf = jsontext.AppendTime(c.buf, r.FetchedAt)
 	c.end()
 	c.number(int64(r.Attempt), true)
 	c.text(r.RedirectTo)
@@ -95,19 +97,19 @@ func (t table) append(dst []byte, r *Record) []byte {
 	c.text(strings.Join(r.Directives, "; "))
 	c.number(int64(len(r.Links)), true)
 	c.number(int64(len(r.Resources)), true)
-	c.buf = appendMillis(c.buf, max(0, r.Timings.Total))
+	c.buf = jsontext.AppendMillis(c.buf, max(0, r.Timings.Total))
 	c.end()
 	c.text(r.RemoteAddr)
 	e := r.Error
 	if e == nil {
-		e = &Error{}
+		e = &record.Error{}
 	}
 	c.text(e.Class)
 	c.text(e.Message)
 	c.buf = append(c.buf, r.ID...)
 	for _, name := range t.fields {
 		c.end()
-		if i := slices.IndexFunc(r.Fields, func(v Values) bool { return v.Name == name }); i >= 0 {
+		if i := slices.IndexFunc(r.Fields, func(v record.Values) bool { return v.Name == name }); i >= 0 {
 			c.buf = t.appendField(c.buf, &r.Fields[i])
 		}
 	}
@@ -178,7 +180,7 @@ func oneLine(s string) string {
 		return s
 	}
 	return strings.Map(func(r rune) rune {
-		if unicode.IsControl(r) || isUnsafe(r) {
+		if unicode.IsControl(r) || jsontext.IsUnsafe(r) {
 			return ' '
 		}
 		return r
@@ -186,7 +188,7 @@ func oneLine(s string) string {
 }
 
 // appendURL appends the URL of a page that was fetched whole or in part, and nothing for anything else.
-func appendURL(dst []byte, r *Record) []byte {
+func appendURL(dst []byte, r *record.Record) []byte {
 	if r.Kind != "" && r.Kind != "page" || r.Error != nil || outcome.Of(r.Status, nil) != outcome.OK {
 		return dst
 	}

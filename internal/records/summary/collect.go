@@ -73,7 +73,7 @@ func (t tally) counts() []Count {
 }
 
 // keep puts a page among the largest, if it is one of them.
-func (c *collector) keep(largest []Page, r *record, value float64) []Page {
+func (c *collector) keep(largest []Page, r *visit, value float64) []Page {
 	if full := len(largest) == c.cfg.List; value <= 0 || full && value <= largest[len(largest)-1].Value {
 		return largest
 	}
@@ -85,7 +85,7 @@ func (c *collector) keep(largest []Page, r *record, value float64) []Page {
 	return largest[:min(len(largest), c.cfg.List)]
 }
 
-func (c *collector) add(r *record) {
+func (c *collector) add(r *visit) {
 	s := &c.sum
 	s.Records++
 	r.clamp()
@@ -111,7 +111,7 @@ func (c *collector) add(r *record) {
 	}
 }
 
-func (c *collector) addPage(r *record) {
+func (c *collector) addPage(r *visit) {
 	s := &c.sum
 	s.URLs++
 	page, failed := sink.Counts(r.Kind, r.Status, r.Error.Class)
@@ -141,7 +141,7 @@ func (c *collector) addPage(r *record) {
 	c.repeats.add(r)
 }
 
-func (c *collector) addHost(r *record, page, failed bool) {
+func (c *collector) addHost(r *visit, page, failed bool) {
 	name := "" // of what is no URL
 	if u, err := url.Parse(r.URL); err == nil {
 		name = u.Host
@@ -173,7 +173,7 @@ func one(b bool) int64 {
 	return 0
 }
 
-func (c *collector) addAnswer(r *record) {
+func (c *collector) addAnswer(r *visit) {
 	spent := c.spent.all()
 	for i, v := range r.Timings.all() {
 		*spent[i] += *v
@@ -204,7 +204,7 @@ func (c *collector) addAnswer(r *record) {
 }
 
 // addLists notes what the page, its host or the crawl itself has to say of it.
-func (c *collector) addLists(r *record) {
+func (c *collector) addLists(r *visit) {
 	s := &c.sum
 	s.NoFollowLinks += int64(len(r.Nofollow))
 	says := func(word string) bool {
@@ -236,7 +236,7 @@ func (c *collector) addLists(r *record) {
 }
 
 // addMap counts a sitemap. What there is nothing to say of is not listed.
-func (c *collector) addMap(r *record) {
+func (c *collector) addMap(r *visit) {
 	var m Map
 	all := &c.sum.Maps
 	all.Total++

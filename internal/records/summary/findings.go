@@ -12,7 +12,7 @@ const (
 	listedOfGroup = 5  // pages of a group that are named: enough to see the pattern
 )
 
-func (c *collector) addBroken(r *record) {
+func (c *collector) addBroken(r *visit) {
 	c.sum.Broken.Total++
 	if len(c.broken) >= c.cfg.MaxBroken {
 		return
@@ -118,7 +118,7 @@ type redirects struct {
 	beyond int64
 }
 
-func (x *redirects) add(r *record) {
+func (x *redirects) add(r *visit) {
 	if r.RedirectTo == "" || r.Status < 300 || r.Status > 399 {
 		return
 	}
@@ -192,7 +192,7 @@ type repeats struct {
 	beyond int64
 }
 
-func (x *repeats) add(r *record) {
+func (x *repeats) add(r *visit) {
 	of := r.DuplicateOf
 	switch {
 	case r.Duplicate == "near":
@@ -222,7 +222,7 @@ func (x *repeats) add(r *record) {
 }
 
 // same is the page before it with the same body; empty if there is none, or it is the same URL in another record.
-func (x *repeats) same(r *record) string {
+func (x *repeats) same(r *visit) string {
 	of, known := x.first[r.Digest]
 	switch {
 	case known && of != r.URL:

@@ -90,7 +90,7 @@ type file struct {
 }
 
 // read hands out every record. A line that is none is counted; the last one, if it has no end, is only cut off.
-func (f *file) read(ctx context.Context, add func(*record)) error {
+func (f *file) read(ctx context.Context, add func(*visit)) error {
 	r, err := recordfile.Open(f.path, 0)
 	if err != nil {
 		return err
@@ -108,7 +108,7 @@ func (f *file) read(ctx context.Context, add func(*record)) error {
 			table, err = recordfile.NewTable(l.Text, spec.Separator)
 			return err
 		}
-		rec := new(record)
+		rec := new(visit)
 		err = recordfile.Decode(l, table, rec, func() { rec.fromRow(table) })
 		if err == nil && rec.URL == "" {
 			err = recordfile.ErrNoURL
@@ -153,8 +153,8 @@ func (f *file) readLinks(ctx context.Context, link func(*linkRecord)) error {
 	})
 }
 
-// record is what of a line is looked at. The rest, texts above all, is skipped.
-type record struct {
+// visit is what of a line is looked at. The rest, texts above all, is skipped.
+type visit struct {
 	URL         string    `json:"url"`
 	Kind        string    `json:"kind"`
 	Status      int       `json:"status"`
@@ -213,7 +213,7 @@ const (
 )
 
 // broken reports whether a link to the page leads nowhere, as far as the server has a say.
-func (r *record) broken() bool {
+func (r *visit) broken() bool {
 	switch r.Error.Class {
 	case classRobots, classFiltered, "canceled", "trap", "host_pages", "sitemap", "address_denied", "proxy", "unasked_304":
 		return false
@@ -225,7 +225,7 @@ func (r *record) broken() bool {
 
 // clamp brings figures that no crawl has written, but anybody can put into a file, to where sums of them stay
 // numbers: a petabyte, and thirty years.
-func (r *record) clamp() {
+func (r *visit) clamp() {
 	for _, v := range r.Timings.all() {
 		if !(*v >= 0 && *v <= 1e12) { // NaN is not
 			*v = 0
@@ -240,9 +240,9 @@ func (r *record) clamp() {
 }
 
 // fromRow takes the cells of a line. Of lists a table has only the lengths.
-func (r *record) fromRow(t *recordfile.Table) {
+func (r *visit) fromRow(t *recordfile.Table) {
 	integer := func(name string) int { return int(t.Number(name)) }
-	*r = record{
+	*r = visit{
 		URL: t.Text("url"), Kind: t.Text("kind"), Status: integer("status"), Depth: integer("depth"),
 		Referrer: t.Text("referrer"), FetchedAt: t.Time(), Attempt: integer("attempt"), RedirectTo: t.Text("redirect_to"),
 		ContentType: t.Text("content_type"), Bytes: int64(t.Number("bytes")), WireBytes: int64(t.Number("wire_bytes")),

@@ -166,7 +166,7 @@ func (st *state) visits(ctx context.Context, round int) (*Summary, error) {
 		if ctx.Err() != nil {
 			return
 		}
-		r := &record{
+		r := &visit{
 			URL: q.ColumnText(0), Kind: q.ColumnText(1), Status: int(q.ColumnInt(2)), Depth: int(q.ColumnInt(3)),
 			Referrer: q.ColumnText(4), FetchedAt: time.UnixMilli(q.ColumnInt(5)).UTC(), Attempt: int(q.ColumnInt(6)) + 1,
 			Bytes: q.ColumnInt(7), Change: q.ColumnText(9), Digest: q.ColumnText(10), fromState: true,

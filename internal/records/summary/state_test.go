@@ -17,6 +17,7 @@ import (
 	"github.com/treadlight/crawl/internal/records/sink"
 	"github.com/treadlight/crawl/internal/store/sqlitedb"
 	_ "github.com/treadlight/crawl/internal/store/sqlitedb/engine"
+	"github.com/treadlight/crawl/record"
 )
 
 // kept makes the state of a crawl in two rounds, whose rows are written by hand.
@@ -122,7 +123,7 @@ const hostile = "javascript:alert(1)//\"'><script>alert(2)</script><img src=x on
 // Whatever a record holds is text in the page: no element and no attribute comes of it, no link leads anywhere but to
 // HTTP, and nothing is loaded.
 func TestHTMLIsHarmless(t *testing.T) {
-	var records []sink.Record
+	var records []record.Record
 	for _, u := range []string{hostile, "http://" + hostile, "http://a.test/" + hostile} {
 		for _, r := range site() {
 			r.URL, r.Title, r.ContentType, r.Change = u+r.URL, hostile, hostile, hostile
@@ -131,10 +132,10 @@ func TestHTMLIsHarmless(t *testing.T) {
 				r.RedirectTo = u
 			}
 			if r.Error != nil {
-				r.Error = &sink.Error{Class: hostile}
+				r.Error = &record.Error{Class: hostile}
 			}
 			if r.Sitemap != nil {
-				r.Sitemap = &sink.Sitemap{Format: hostile, Problem: hostile, Problems: 1}
+				r.Sitemap = &record.Sitemap{Format: hostile, Problem: hostile, Problems: 1}
 			}
 			r.DuplicateOf = hostile
 			records = append(records, r)

@@ -14,10 +14,11 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/treadlight/crawl/internal/records/sink"
+	"github.com/treadlight/crawl/record"
 )
 
 // written puts records into a file as a crawl does.
-func written(t *testing.T, format sink.Format, records ...sink.Record) string {
+func written(t *testing.T, format sink.Format, records ...record.Record) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "records."+string(format))
 	s, err := sink.Open(path, sink.Config{Format: format})
@@ -40,23 +41,23 @@ func reportable() (formats []sink.Format) {
 }
 
 // page is a record of a page that was answered.
-func page(url string, status int) sink.Record {
-	return sink.Record{
+func page(url string, status int) record.Record {
+	return record.Record{
 		URL: url, Kind: "page", Status: status, Attempt: 1, ContentType: "text/html", Title: "t", Bytes: 1000, WireBytes: 500,
-		FetchedAt: time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC), Timings: sink.Timings{FirstByte: 80 * time.Millisecond, Total: 100 * time.Millisecond},
+		FetchedAt: time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC), Timings: record.Timings{FirstByte: 80 * time.Millisecond, Total: 100 * time.Millisecond},
 	}
 }
 
 // failed is one that was not.
-func failed(url, class string) sink.Record {
+func failed(url, class string) record.Record {
 	r := page(url, 0)
-	r.Error = &sink.Error{Class: class, Message: "in words"}
+	r.Error = &record.Error{Class: class, Message: "in words"}
 	r.Bytes, r.ContentType = 0, ""
 	return r
 }
 
 // site is a crawl in which there is something of everything.
-func site() []sink.Record {
+func site() []record.Record {
 	home := page("http://a.test/", 200)
 	home.Links = []string{"http://a.test/gone", "http://a.test/old", "http://b.test/down", "http://a.test/gone"}
 	home.NofollowLinks = []string{"http://a.test/gone"}
@@ -85,14 +86,14 @@ func site() []sink.Record {
 	gone := page("http://a.test/gone", 410)
 	gone.Change = "gone"
 	private := failed("http://a.test/private", "robots")
-	private.Attempt, private.Timings = 0, sink.Timings{}
+	private.Attempt, private.Timings = 0, record.Timings{}
 	film := failed("http://a.test/film", "filtered")
 	film.Status = 200
 	robots := page("http://a.test/robots.txt", 200)
 	robots.Kind = "robots"
 	listed := page("http://a.test/sitemap.xml", 200)
-	listed.Kind, listed.Sitemap = "sitemap", &sink.Sitemap{Format: "urlset", URLs: 7, Problems: 2, Problem: "line 3: no loc"}
-	return []sink.Record{robots, listed, home, second, untitled, logo, old, older, round, back, down, copied, near, gone, private, film}
+	listed.Kind, listed.Sitemap = "sitemap", &record.Sitemap{Format: "urlset", URLs: 7, Problems: 2, Problem: "line 3: no loc"}
+	return []record.Record{robots, listed, home, second, untitled, logo, old, older, round, back, down, copied, near, gone, private, film}
 }
 
 func read(t *testing.T, path string, cfg Config) *Summary {
@@ -150,7 +151,7 @@ func TestReferrersOfBrokenPages(t *testing.T) {
 }
 
 func TestReferrersAreBounded(t *testing.T) {
-	records := []sink.Record{page("http://a.test/gone", 404), page("http://a.test/gone2", 404)}
+	records := []record.Record{page("http://a.test/gone", 404), page("http://a.test/gone2", 404)}
 	for i := range 30 {
 		p := page(fmt.Sprintf("http://a.test/%02d", i), 200)
 		p.Links = []string{"http://a.test/gone", "http://a.test/gone2"}
@@ -180,7 +181,7 @@ func TestChainsOfRedirects(t *testing.T) {
 	s = read(t, written(t, sink.JSONL, itself, into, simple), Config{})
 	require.Equal(t, []Chain{{URLs: []string{"http://a.test/into", "http://a.test/me", "http://a.test/me"}, Loop: true}}, s.Redirects.Listed)
 
-	var long []sink.Record
+	var long []record.Record
 	for i := range 200 {
 		p := page(fmt.Sprintf("http://a.test/%03d", i), 302)
 		p.RedirectTo = fmt.Sprintf("http://a.test/%03d", i+1)
@@ -194,7 +195,7 @@ func TestChainsOfRedirects(t *testing.T) {
 
 // What the crawl has not marked is found by its digest, as in CSV, which has no marks.
 func TestRepetitionsByDigest(t *testing.T) {
-	var records []sink.Record
+	var records []record.Record
 	for i := range 6 {
 		p := page(fmt.Sprintf("http://a.test/%d", i), 200)
 		p.Digest = fmt.Sprintf("sha256:%d", i%2)

@@ -43,6 +43,7 @@ import (
 
 	"github.com/treadlight/crawl/internal/web/canonical"
 	"github.com/treadlight/crawl/internal/web/effort"
+	"github.com/treadlight/crawl/record"
 )
 
 const (
@@ -97,17 +98,6 @@ type Link struct {
 	NoFollow bool
 }
 
-// Meta is the metadata of a page. Each field is the first of its name, with space collapsed, at most 1 KiB.
-type Meta struct {
-	Description string `json:"description,omitempty" doc:"meta description"`
-	Robots      string `json:"robots,omitempty" doc:"meta robots; several are joined by \", \""`
-	Generator   string `json:"generator,omitempty" doc:"meta generator"`
-	Canonical   string `json:"canonical,omitempty" doc:"link rel=canonical, resolved"`
-	OGTitle     string `json:"og_title,omitempty" doc:"Open Graph title"`
-	OGType      string `json:"og_type,omitempty" doc:"Open Graph type"`
-	OGImage     string `json:"og_image,omitempty" doc:"Open Graph image, as written"`
-}
-
 // Result is what was read of a page.
 type Result struct {
 	// HTML is whether the page was read for links.
@@ -119,7 +109,7 @@ type Result struct {
 	Lang string
 	// Base is what references were resolved against.
 	Base string
-	Meta Meta
+	Meta record.Meta
 	// Directives are those of the page and its header for robots or the Agent, each once: "noindex",
 	// "max-snippet:20". "none" is replaced by its meaning, permissions are left out, an unavailable_after has its
 	// time in RFC 3339. At most 24 of at most 64 bytes.
@@ -129,7 +119,7 @@ type Result struct {
 	UnavailableAfter  time.Time
 	// Alternates are the other forms of the page, at most 100, Next and Prev its neighbours in a series; all are
 	// canonical.
-	Alternates []Alternate
+	Alternates []record.Alternate
 	Next, Prev string
 	// Text is the page's text with space collapsed and a line per block, if Options.Text.
 	Text string

@@ -12,6 +12,7 @@ import (
 	"golang.org/x/text/encoding/unicode"
 
 	"github.com/treadlight/crawl/internal/web/canonical"
+	"github.com/treadlight/crawl/record"
 )
 
 const docURL = "https://example.com/dir/page.html"
@@ -57,7 +58,7 @@ func TestMetadata(t *testing.T) {
 	require.Equal(t, "Tee & Kaffee <b>x</b>", r.Title)
 	require.Equal(t, "de", r.Lang)
 	require.Equal(t, docURL, r.Base)
-	require.Equal(t, Meta{
+	require.Equal(t, record.Meta{
 		Description: `a "b"`, Robots: "noindex, nofollow", Generator: "Pen", Canonical: "https://example.com/c",
 		OGTitle: "T", OGType: "article", OGImage: "i.png",
 	}, r.Meta)

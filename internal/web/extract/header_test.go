@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/treadlight/crawl/internal/lab/conformance"
+	"github.com/treadlight/crawl/record"
 )
 
 func TestNextLink(t *testing.T) {
@@ -89,7 +90,7 @@ func TestHeaderLinks(t *testing.T) {
 		require.Equal(t, strings.ReplaceAll(tt.want, "\t", ""), listing(&r))
 		require.Equal(t, "https://example.com/c", r.Meta.Canonical)
 		require.Equal(t, "https://example.com/dir/next", r.Next)
-		require.Equal(t, []Alternate{{"https://example.com/dir/feed", "de", "application/rss+xml"}}, r.Alternates)
+		require.Equal(t, []record.Alternate{{Href: "https://example.com/dir/feed", HrefLang: "de", Type: "application/rss+xml"}}, r.Alternates)
 	}
 
 	many := http.Header{"Link": {strings.Repeat("<x>; rel=next, ", maxHeaderLinks) + "<y>; rel=next"}}

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/treadlight/crawl/internal/web/sitemap"
+	"github.com/treadlight/crawl/record"
 )
 
 // openHTML reads the language of the first html tag that has one: pages made of templates have several.
@@ -61,7 +62,7 @@ func (e *Extractor) openMeta() {
 		return
 	}
 	name = lowered(buf[:0], name)
-	e.dst.Meta.put(name, content)
+	putMeta(&e.dst.Meta, name, content)
 	if s := string(name); s == defaultAgent || s == e.opts.Agent {
 		e.robots(content[:min(len(content), maxField)])
 	}
@@ -89,8 +90,8 @@ func (e *Extractor) robots(content []byte) {
 	e.directives = e.lastDirectives
 }
 
-// put keeps the first value of a name; of robots all.
-func (m *Meta) put(name, content []byte) {
+// putMeta keeps the first value of a name; of robots all.
+func putMeta(m *record.Meta, name, content []byte) {
 	to := (*string)(nil)
 	switch string(name) {
 	case "robots":

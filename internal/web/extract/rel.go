@@ -6,19 +6,13 @@ import (
 	"strings"
 
 	"github.com/treadlight/crawl/internal/web/canonical"
+	"github.com/treadlight/crawl/record"
 )
 
 const (
 	maxRel        = 256 // bytes of a rel attribute or media type that are read
 	maxAlternates = 100 // of a page
 )
-
-// Alternate is another form of the page: a translation, a feed, a printable one.
-type Alternate struct {
-	Href     string `json:"href" doc:"canonical URL of one"`
-	HrefLang string `json:"hreflang,omitempty" doc:"its language"` // as written, at most 1 KiB
-	Type     string `json:"type,omitempty" doc:"its media type"`   // in lower case
-}
 
 // relation is a canonical, next, prev or alternate link, resolved at the end of the page.
 type relation struct {
@@ -156,7 +150,7 @@ func (l *links) relate() {
 		case relPrev:
 			d.Prev = url
 		case relAlternate:
-			d.Alternates = append(d.Alternates, Alternate{url, r.hrefLang, r.typ})
+			d.Alternates = append(d.Alternates, record.Alternate{Href: url, HrefLang: r.hrefLang, Type: r.typ})
 		}
 	}
 }

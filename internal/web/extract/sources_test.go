@@ -8,6 +8,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/treadlight/crawl/record"
 )
 
 var all = Options{Resources: true}
@@ -57,7 +59,7 @@ func TestRelations(t *testing.T) {
 	require.Equal(t, "https://example.com/b/n", r.Next)
 	require.Equal(t, "https://example.com/b/p", r.Prev)
 	require.Equal(t, "https://example.com/b/c", r.Meta.Canonical)
-	require.Equal(t, []Alternate{
+	require.Equal(t, []record.Alternate{
 		{Href: "https://example.com/dir/h", HrefLang: "fr"},
 		{Href: "https://example.com/b/de?%C3%BC", HrefLang: "de"},
 		{Href: "https://example.com/b/feed", Type: "application/rss+xml"},

@@ -26,6 +26,7 @@ import (
 	"github.com/treadlight/crawl/internal/ratelimit/breaker"
 	"github.com/treadlight/crawl/internal/ratelimit/control"
 	"github.com/treadlight/crawl/internal/records/sink"
+	"github.com/treadlight/crawl/record"
 )
 
 // heeded has signals heeded in a bubble. What it returns ends that, and waits for it.
@@ -196,8 +197,8 @@ func TestWitness(t *testing.T) {
 	lines, err := sink.New(&b, sink.Config{})
 	require.NoError(t, err)
 	w := &destination{Durable: lines}
-	failed := &sink.Error{Class: "network", Message: "refused"}
-	for _, r := range []sink.Record{
+	failed := &record.Error{Class: "network", Message: "refused"}
+	for _, r := range []record.Record{
 		{URL: "http://fine.test/", Status: 200},
 		{URL: "http://deep.test/x", Depth: 1, Error: failed},
 	} {
@@ -205,9 +206,9 @@ func TestWitness(t *testing.T) {
 	}
 	require.Empty(t, w.failures())
 	require.True(t, w.good)
-	require.NoError(t, w.Write(&sink.Record{URL: "http://answered.test/", Status: 503}))
+	require.NoError(t, w.Write(&record.Record{URL: "http://answered.test/", Status: 503}))
 	for _, host := range []string{"a", "b", "c", "d"} {
-		require.NoError(t, w.Write(&sink.Record{URL: "http://" + host + ".test/", Error: failed}))
+		require.NoError(t, w.Write(&record.Record{URL: "http://" + host + ".test/", Error: failed}))
 	}
 	require.NoError(t, w.Flush())
 	require.Equal(t, "\nhttp://answered.test/: status 503 (unavailable)\nhttp://a.test/: refused\nhttp://b.test/: refused", w.failures())

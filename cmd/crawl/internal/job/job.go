@@ -28,6 +28,7 @@ import (
 	"github.com/treadlight/crawl/internal/pipeline"
 	"github.com/treadlight/crawl/internal/ratelimit"
 	"github.com/treadlight/crawl/internal/records/sink"
+	"github.com/treadlight/crawl/record"
 )
 
 // Options is what a job is to do.
@@ -217,12 +218,12 @@ func (j *Job) crawl(ctx context.Context) error {
 	}
 	switch {
 	case j.Settings.Output.Format == string(sink.WARC):
-		cfg.Archives = []sink.Sink{j.out}
+		cfg.Archives = []record.Sink{j.out}
 	case j.archive != nil:
-		cfg.Archives = []sink.Sink{j.archive}
+		cfg.Archives = []record.Sink{j.archive}
 		fallthrough
 	default:
-		cfg.Sinks = []sink.Sink{j.out}
+		cfg.Sinks = []record.Sink{j.out}
 	}
 	c, err := assembly.New(cfg)
 	switch {

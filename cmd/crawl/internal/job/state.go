@@ -18,6 +18,7 @@ import (
 	"github.com/treadlight/crawl/internal/assembly"
 	"github.com/treadlight/crawl/internal/config"
 	"github.com/treadlight/crawl/internal/records/sink"
+	"github.com/treadlight/crawl/record"
 )
 
 // layOut puts the records of a crawl whose output is a directory into a file there, and its state beside them unless
@@ -223,7 +224,7 @@ func (j *Job) seedFiles() []string {
 // claim is what the state calls the output at a path, with a lock on it if this process is not to share it; and, if the
 // output is gone on with, how far the state has it. To take one that is not known for one of which nothing is certain
 // would empty it.
-func (j *Job) claim(path string, alone, goOn bool) (w *destination, at sink.Position, err error) {
+func (j *Job) claim(path string, alone, goOn bool) (w *destination, at record.Position, err error) {
 	w = &destination{name: recordsName(j.state, path)}
 	if alone {
 		w.lock, err = lockOwn(path, j.Settings.Fleet.Worker)

@@ -14,6 +14,7 @@ import (
 	"github.com/treadlight/crawl/internal/config"
 	"github.com/treadlight/crawl/internal/pipeline"
 	"github.com/treadlight/crawl/internal/records/sink"
+	"github.com/treadlight/crawl/record"
 )
 
 func TestLayOut(t *testing.T) {
@@ -145,7 +146,7 @@ func TestEveryFormat(t *testing.T) {
 		path := filepath.Join(t.TempDir(), "records"+spec.Ending())
 		w, err := sink.Open(path, sink.Config{Format: spec.Format})
 		require.NoError(t, err)
-		require.NoError(t, w.Write(&sink.Record{URL: "http://a.test/", Kind: "page", Status: 200}))
+		require.NoError(t, w.Write(&record.Record{URL: "http://a.test/", Kind: "page", Status: 200}))
 		require.NoError(t, w.Close())
 		how, whole, err := goingOn(path, spec.Format)
 		require.NoError(t, err)

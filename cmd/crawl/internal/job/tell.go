@@ -21,6 +21,7 @@ import (
 	"github.com/treadlight/crawl/internal/ratelimit/outcome"
 	"github.com/treadlight/crawl/internal/records/sink"
 	"github.com/treadlight/crawl/internal/records/summary"
+	"github.com/treadlight/crawl/record"
 )
 
 // liveView is the live view of a crawl; nil where a person would rather have something else: no terminal, no wish for
@@ -232,7 +233,7 @@ const maxWitnessed = 3
 // destination passes records on and remembers why the first seeds failed, which is what a person wants to know when
 // nothing was obtained. Like every sink it has one writer; the failures are read after the crawl.
 type destination struct {
-	sink.Durable
+	record.Durable
 	name string // under which the state knows it
 	seen []string
 	via  int       // of them, those that the proxy failed
@@ -256,14 +257,14 @@ func (w *destination) Close() (err error) {
 }
 
 // Mark is how far the destination is, under the state's name for it.
-func (w *destination) Mark() sink.Position {
+func (w *destination) Mark() record.Position {
 	p := w.Durable.Mark()
 	p.Path = w.name
 	return p
 }
 
 // Write takes one record.
-func (w *destination) Write(r *sink.Record) error {
+func (w *destination) Write(r *record.Record) error {
 	w.good = w.good || r.Status/100 == 2 || r.Status == http.StatusNotModified && r.Error == nil
 	if r.Depth == 0 && r.Status/100 != 2 && len(w.seen) < maxWitnessed {
 		why := fmt.Sprintf("status %d", r.Status)

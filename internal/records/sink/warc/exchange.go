@@ -11,7 +11,7 @@ import (
 	"github.com/hashicorp/golang-lru/v2/simplelru"
 
 	"github.com/treadlight/crawl/internal/fetch/redact"
-	"github.com/treadlight/crawl/internal/records/sink"
+	"github.com/treadlight/crawl/record"
 )
 
 // The profiles of revisits.
@@ -74,7 +74,7 @@ func headerLength(message []byte) (n int) {
 }
 
 type exchange struct {
-	*sink.Record
+	*record.Record
 	head int // of its Response
 	date string
 	info string // the ID of the file's warcinfo
@@ -82,9 +82,9 @@ type exchange struct {
 
 // answer is the first of its records, a response or a revisit, and the digest of its payload if others may refer to
 // that.
-func (x *exchange) answer(known memory) (r *record, digest [sha1.Size]byte, fresh bool) {
+func (x *exchange) answer(known memory) (r *warcRecord, digest [sha1.Size]byte, fresh bool) {
 	c := x.Exchange
-	r = &record{
+	r = &warcRecord{
 		kind: typeResponse, id: newID(), date: x.date, media: "application/http;msgtype=response",
 		block: [][]byte{c.Response},
 		fields: []Field{
@@ -116,7 +116,7 @@ func (x *exchange) answer(known memory) (r *record, digest [sha1.Size]byte, fres
 }
 
 // revisit makes a response one that refers to an earlier one for its payload.
-func (r *record) revisit(head []byte, profile string, to original) {
+func (r *warcRecord) revisit(head []byte, profile string, to original) {
 	r.kind, r.block = typeRevisit, [][]byte{head}
 	r.add("WARC-Profile", profile)
 	r.add("WARC-Refers-To", to.id)
@@ -125,14 +125,14 @@ func (r *record) revisit(head []byte, profile string, to original) {
 }
 
 // beside is the header of the other records of the exchange whose answer has that ID.
-func (x *exchange) beside(kind, media, answer string, block []byte) *record {
-	return &record{
+func (x *exchange) beside(kind, media, answer string, block []byte) *warcRecord {
+	return &warcRecord{
 		kind: kind, id: newID(), date: x.date, media: media, block: [][]byte{block},
 		fields: []Field{{"WARC-Target-URI", x.URL}, {"WARC-Warcinfo-ID", x.info}, {"WARC-Concurrent-To", answer}},
 	}
 }
 
-func (x *exchange) about(answer string) *record {
+func (x *exchange) about(answer string) *warcRecord {
 	return x.beside(typeMetadata, "application/warc-fields", answer, appendFields(nil, x.metadata()))
 }
 

@@ -14,10 +14,10 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
 
-	"github.com/treadlight/crawl/internal/fetch"
 	"github.com/treadlight/crawl/internal/fetch/redact"
 	"github.com/treadlight/crawl/internal/lab/conformance"
 	"github.com/treadlight/crawl/internal/records/sink"
+	"github.com/treadlight/crawl/record"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -25,19 +25,19 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 var noon = time.Date(2026, 11, 22, 12, 0, 0, 5e6, time.UTC)
 
 // answered is the record of a page with that body, of a server that says little.
-func answered(url, body string) *sink.Record {
+func answered(url, body string) *record.Record {
 	return exchanged(url, 200, fmt.Sprintf("HTTP/1.1 200 OK\r\nContent-Type: text/html; charset=utf-8\r\nContent-Length: %d\r\n\r\n", len(body)), body, body)
 }
 
 // exchanged is the record of an exchange: an answer with that header, its body as it was framed, and without framing.
-func exchanged(url string, status int, head, framed, payload string) *sink.Record {
+func exchanged(url string, status int, head, framed, payload string) *record.Record {
 	_, path, _ := strings.Cut(url, "://")
 	host, path, _ := strings.Cut(path, "/")
-	return &sink.Record{
+	return &record.Record{
 		URL: url, Kind: "page", Status: status, FetchedAt: noon, Proto: "HTTP/1.1", RemoteAddr: "[::ffff:192.0.2.1]:443",
-		Depth: 2, Referrer: "https://example.com/", Timings: sink.Timings{Total: 1500 * time.Millisecond},
+		Depth: 2, Referrer: "https://example.com/", Timings: record.Timings{Total: 1500 * time.Millisecond},
 		Links: []string{"https://example.com/a"}, Resources: []string{"https://example.com/i.png"},
-		Exchange: &fetch.Capture{
+		Exchange: &record.Exchange{
 			Request:  []byte("GET /" + path + " HTTP/1.1\r\nHost: " + host + "\r\n\r\n"),
 			Response: []byte(head + framed), Payload: []byte(payload),
 		},
@@ -90,7 +90,7 @@ func open(t *testing.T, dir string, cfg Config) *Writer {
 }
 
 // writeAll writes records.
-func writeAll(t *testing.T, w *Writer, records ...*sink.Record) {
+func writeAll(t *testing.T, w *Writer, records ...*record.Record) {
 	t.Helper()
 	for _, r := range records {
 		require.NoError(t, w.Write(r))
@@ -98,7 +98,7 @@ func writeAll(t *testing.T, w *Writer, records ...*sink.Record) {
 }
 
 // inArchive is what an archive has of records, and where it is.
-func inArchive(t *testing.T, cfg Config, records ...*sink.Record) (all []readRecord, archive, index string) {
+func inArchive(t *testing.T, cfg Config, records ...*record.Record) (all []readRecord, archive, index string) {
 	t.Helper()
 	dir := t.TempDir()
 	w := open(t, dir, cfg)

@@ -16,9 +16,8 @@ import (
 	"github.com/klauspost/compress/gzip"
 	"github.com/stretchr/testify/require"
 
-	"github.com/treadlight/crawl/internal/fetch"
 	"github.com/treadlight/crawl/internal/lab/conformance"
-	"github.com/treadlight/crawl/internal/records/sink"
+	"github.com/treadlight/crawl/record"
 )
 
 // member is text as a gzip member.
@@ -151,9 +150,9 @@ func FuzzExchange(f *testing.F) {
 	f.Add("", "", []byte(nil), []byte("\n"), -1, 0)
 	f.Fuzz(func(t *testing.T, url, via string, request, response []byte, payload, status int) {
 		payload = min(max(payload, 0), len(response))
-		rec := &sink.Record{
+		rec := &record.Record{
 			URL: url, Referrer: via, Kind: "page", Status: status, Depth: payload, FetchedAt: noon, Links: []string{url, via},
-			Exchange: &fetch.Capture{Request: request, Response: response, Payload: response[len(response)-payload:]},
+			Exchange: &record.Exchange{Request: request, Response: response, Payload: response[len(response)-payload:]},
 		}
 		known, err := newMemory(2)
 		require.NoError(t, err)
@@ -225,7 +224,7 @@ func node(t *testing.T, args ...string) []byte {
 }
 
 // difficult is exchanges with what archives have trouble with.
-func difficult() []*sink.Record {
+func difficult() []*record.Record {
 	binary := make([]byte, 100_000)
 	for i := range binary {
 		binary[i] = byte(i * i >> 5)
@@ -235,7 +234,7 @@ func difficult() []*sink.Record {
 	robots := answered("https://example.com/robots.txt", "User-agent: *\nDisallow:\n")
 	robots.Kind = "robots"
 	gz := string(member("<p>compressed</p>"))
-	return []*sink.Record{
+	return []*record.Record{
 		robots,
 		answered("https://www.example.com/Page?b=2&a=1", "<p>hello</p>"),
 		answered("https://example.com/again", "<p>hello</p>"),

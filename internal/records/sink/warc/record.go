@@ -60,7 +60,7 @@ func sum(parts ...[]byte) (d [sha1.Size]byte) {
 
 func digestText(d [sha1.Size]byte) string { return "sha1:" + base32.StdEncoding.EncodeToString(d[:]) }
 
-type record struct {
+type warcRecord struct {
 	kind   string
 	id     string
 	date   string
@@ -69,9 +69,9 @@ type record struct {
 	block  [][]byte
 }
 
-func (r *record) add(name, value string) { r.fields = append(r.fields, Field{name, value}) }
+func (r *warcRecord) add(name, value string) { r.fields = append(r.fields, Field{name, value}) }
 
-func (r *record) appendHeader(dst []byte) []byte {
+func (r *warcRecord) appendHeader(dst []byte) []byte {
 	size := 0
 	for _, part := range r.block {
 		size += len(part)
@@ -114,7 +114,7 @@ type encoder struct {
 }
 
 // put appends a record to b, as a gzip member unless it is to be plain.
-func (e *encoder) put(b *bytes.Buffer, r *record) error {
+func (e *encoder) put(b *bytes.Buffer, r *warcRecord) error {
 	e.head = r.appendHeader(e.head[:0])
 	if e.plain {
 		e.write(b, r)
@@ -133,7 +133,7 @@ func (e *encoder) put(b *bytes.Buffer, r *record) error {
 }
 
 // write writes the record whose header is in e.head, to memory; what went wrong with compressing Close tells.
-func (e *encoder) write(w io.Writer, r *record) {
+func (e *encoder) write(w io.Writer, r *warcRecord) {
 	_, _ = w.Write(e.head)
 	for _, part := range r.block {
 		_, _ = w.Write(part)

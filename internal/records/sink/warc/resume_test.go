@@ -13,10 +13,11 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/treadlight/crawl/internal/records/sink"
+	"github.com/treadlight/crawl/record"
 )
 
 // numbered is the nth exchange of a crawl; some have a payload that others have too.
-func numbered(n int) *sink.Record {
+func numbered(n int) *record.Record {
 	return answered(fmt.Sprintf("http://a.test/%d", n), strings.Repeat(fmt.Sprint(n%7), 10+n%7*40))
 }
 
@@ -42,7 +43,7 @@ func TestResumeAtAnyInstant(t *testing.T) {
 				answers, spoil = answersInFile, damageEnd
 			}
 			const total = 40
-			var mark sink.Position // what the state of the crawl has
+			var mark record.Position // what the state of the crawl has
 			for mark.Records < total {
 				cfg.Position, cfg.Records = mark.Bytes, mark.Records
 				w := open(t, path, cfg)
@@ -116,16 +117,16 @@ func TestSingleRefuses(t *testing.T) {
 }
 
 // at is the mark of w, whose path is that of the first mark.
-func at(w *Writer, first sink.Position) sink.Position {
+func at(w *Writer, first record.Position) record.Position {
 	p := w.Mark()
 	p.Path, p.Format = first.Path, first.Format
 	return p
 }
 
 // writeSome writes from where w is, and returns a mark that it had on the way.
-func writeSome(t *testing.T, w *Writer, rnd *rand.Rand, total int) sink.Position {
+func writeSome(t *testing.T, w *Writer, rnd *rand.Rand, total int) record.Position {
 	t.Helper()
-	marks := []sink.Position{w.Mark()}
+	marks := []record.Position{w.Mark()}
 	for i := w.Mark().Records; i < int64(total) && rnd.IntN(25) > 0; i++ {
 		require.NoError(t, w.Write(numbered(int(i))))
 		if rnd.IntN(3) == 0 {
@@ -179,7 +180,7 @@ func damageEnd(t *testing.T, w *Writer, rnd *rand.Rand) {
 }
 
 // series writes ten files of an exchange each, and returns a position in the middle of one.
-func series(t *testing.T, dir string) (marks []sink.Position) {
+func series(t *testing.T, dir string) (marks []record.Position) {
 	t.Helper()
 	w := open(t, dir, Config{MaxSize: 1})
 	for i := range 10 {
@@ -253,7 +254,7 @@ func TestResumeWithoutEarlierFiles(t *testing.T) {
 }
 
 // goOn writes records, is killed, and goes on with others.
-func goOn(t *testing.T, dir string, cfg Config, first, rest []*sink.Record) {
+func goOn(t *testing.T, dir string, cfg Config, first, rest []*record.Record) {
 	t.Helper()
 	w := open(t, dir, cfg)
 	writeAll(t, w, first...)
@@ -272,22 +273,22 @@ func TestResumeKnowsPayloads(t *testing.T) {
 	dir := t.TempDir()
 	empty, cut := answered("http://a.test/empty", ""), answered("http://a.test/cut", "half")
 	cut.Exchange.Truncated = "length"
-	goOn(t, dir, Config{}, []*sink.Record{answered("http://a.test/1", "one"), empty, cut},
-		[]*sink.Record{answered("http://a.test/2", "one"), answered("http://a.test/3", ""), answered("http://a.test/4", "half")})
+	goOn(t, dir, Config{}, []*record.Record{answered("http://a.test/1", "one"), empty, cut},
+		[]*record.Record{answered("http://a.test/2", "one"), answered("http://a.test/3", ""), answered("http://a.test/4", "half")})
 	all := requireRecords(t, filepath.Join(dir, names(t, dir)[1]))
 	require.Equal(t, "iRqmRqmRqmVqmRqmRqm", kinds(all))
 	require.Equal(t, all[0].Get("WARC-Record-ID"), all[12].Get("WARC-Warcinfo-ID"), "it is the same file")
 	require.Equal(t, all[1].Get("WARC-Record-ID"), all[10].Get("WARC-Refers-To"))
 
 	dir = t.TempDir()
-	goOn(t, dir, Config{MaxSize: 1}, []*sink.Record{cut, answered("http://a.test/other", "other")}, []*sink.Record{answered("http://a.test/whole", "half")})
+	goOn(t, dir, Config{MaxSize: 1}, []*record.Record{cut, answered("http://a.test/other", "other")}, []*record.Record{answered("http://a.test/whole", "half")})
 	files, err := list(dir, DefaultPrefix)
 	require.NoError(t, err)
 	require.Equal(t, typeResponse, requireRecords(t, files[len(files)-1].path(dir))[1].Get("WARC-Type"))
 }
 
 // storedApart stores each body in a file of its own, of which the last is left open. It returns the responses by URL.
-func storedApart(t *testing.T, dir string, cfg Config, bodies []string) (mark sink.Position, files []*file, firsts map[string]readRecord) {
+func storedApart(t *testing.T, dir string, cfg Config, bodies []string) (mark record.Position, files []*file, firsts map[string]readRecord) {
 	t.Helper()
 	w := open(t, dir, cfg)
 	for i, body := range bodies {

@@ -22,7 +22,7 @@
 //
 // # The invariant
 //
-// The files of a directory are one series. A [sink.Position] counts the bytes of all of them; it lies between two
+// The files of a directory are one series. A [record.Position] counts the bytes of all of them; it lies between two
 // exchanges. Only whole exchanges are handed to a file, and what the system takes of one only in part is cut off.
 // After a crash, files are whole but for the end of the last one; Resume cuts the series back to the position,
 // however many files have been begun behind it, and Append to the end of the last whole exchange.
@@ -51,6 +51,7 @@ import (
 	"github.com/treadlight/crawl/internal/fetch/redact"
 	"github.com/treadlight/crawl/internal/records/sink"
 	"github.com/treadlight/crawl/internal/store/atomicfile"
+	"github.com/treadlight/crawl/record"
 )
 
 const (
@@ -148,7 +149,7 @@ type Writer struct {
 	file *os.File   // of now
 }
 
-var _ sink.Durable = (*Writer)(nil)
+var _ record.Durable = (*Writer)(nil)
 
 var errClosed = errors.New("archive is closed")
 
@@ -209,7 +210,7 @@ func (w *Writer) removeFiles(files []*file) error {
 }
 
 // Write takes the exchange of r, if it has one with an answer. It fails if this or an earlier call did.
-func (w *Writer) Write(r *sink.Record) error {
+func (w *Writer) Write(r *record.Record) error {
 	if w.err != nil || r.Exchange == nil || len(r.Exchange.Response) == 0 {
 		return w.err
 	}
@@ -255,7 +256,7 @@ func (w *Writer) begin() error {
 		Field{"format", "WARC File Format 1.1"},
 		Field{"conformsTo", "http://iipc.github.io/warc-specifications/specifications/warc-format/warc-1.1/"},
 		Field{seriesOffset, strconv.FormatInt(w.start+w.size, 10)})
-	return w.enc.put(&w.buf, &record{
+	return w.enc.put(&w.buf, &warcRecord{
 		kind: typeInfo, id: w.info, date: dateOf(now), media: "application/warc-fields",
 		fields: []Field{{"WARC-Filename", f.name}}, block: [][]byte{appendFields(nil, about)},
 	})
@@ -275,7 +276,7 @@ func (w *Writer) attach(f *file, out *os.File) {
 	w.file = out
 }
 
-func (w *Writer) exchange(r *sink.Record) error {
+func (w *Writer) exchange(r *record.Record) error {
 	x := &exchange{Record: r, head: headerLength(r.Exchange.Response), date: dateOf(r.FetchedAt), info: w.info}
 	if w.cfg.ObeyNoArchive && slices.Contains(x.Directives, "noarchive") {
 		said := *r // and of the page only that
@@ -378,12 +379,12 @@ func (w *Writer) fail(err error) error {
 	return w.err
 }
 
-// Mark implements [sink.Durable]. Path is the directory, or the single file.
-func (w *Writer) Mark() sink.Position {
-	return sink.Position{Path: w.path, Format: sink.WARC, Bytes: w.start + w.size, Records: w.cfg.Records + w.records}
+// Mark implements [record.Durable]. Path is the directory, or the single file.
+func (w *Writer) Mark() record.Position {
+	return record.Position{Path: w.path, Format: string(sink.WARC), Bytes: w.start + w.size, Records: w.cfg.Records + w.records}
 }
 
-// Sync implements [sink.Durable]. Files before the current one are on their disk already.
+// Sync implements [record.Durable]. Files before the current one are on their disk already.
 func (w *Writer) Sync() error {
 	w.mu.Lock()
 	defer w.mu.Unlock()

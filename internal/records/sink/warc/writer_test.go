@@ -19,6 +19,7 @@ import (
 
 	"github.com/treadlight/crawl/internal/clock"
 	"github.com/treadlight/crawl/internal/records/sink"
+	"github.com/treadlight/crawl/record"
 )
 
 // frozen is a clock at noon.
@@ -37,7 +38,7 @@ func parseLine(t *testing.T, l string) (e entry) {
 func TestRecordsOfAnExchange(t *testing.T) {
 	rec := answered("https://example.com/page?x=1", "<p>hello</p>")
 	all, archive, index := inArchive(t, Config{Host: "crawler_1.example", Info: []Field{{"software", "Treadlight/1"}, {"robots", "obey"}, {"operator", ""}}},
-		rec, &sink.Record{URL: "https://example.com/none", Kind: "page"}) // no exchange
+		rec, &record.Record{URL: "https://example.com/none", Kind: "page"}) // no exchange
 	name := "treadlight-20261122120000-00001-crawler-1.example.warc.gz"
 	require.Equal(t, name, filepath.Base(archive))
 	require.Equal(t, []string{strings.TrimSuffix(name, ending) + IndexEnding, name}, names(t, filepath.Dir(archive)))
@@ -85,7 +86,7 @@ func TestRecordsOfAnExchange(t *testing.T) {
 
 // A record can be read from where the index says it is, and the whole is a gzip file.
 func TestMembers(t *testing.T) {
-	var records []*sink.Record
+	var records []*record.Record
 	for i := range 20 {
 		records = append(records, answered(fmt.Sprintf("http://a.test/%d", i), strings.Repeat("x", i*1000)))
 	}
@@ -120,7 +121,7 @@ func TestPayloadsAreStoredOnce(t *testing.T) {
 	chunked := exchanged("http://a.test/4", 200, "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n", "4\r\nsame\r\n0\r\n\r\n", "same")
 	cut := answered("http://a.test/5", "same")
 	cut.Exchange.Truncated = "disconnect"
-	empty := [2]*sink.Record{answered("http://a.test/6", ""), answered("http://a.test/7", "")}
+	empty := [2]*record.Record{answered("http://a.test/6", ""), answered("http://a.test/7", "")}
 	notChanged := exchanged("http://a.test/8", 304, "HTTP/1.1 304 Not Modified\r\nETag: \"1\"\r\n\r\n", "", "")
 	all, _, index := inArchive(t, Config{}, first, again, other, chunked, cut, empty[0], empty[1], notChanged)
 	require.Equal(t, "i"+"Rqm"+"Vqm"+"Rqm"+"Vqm"+"Rqm"+"Rqm"+"Rqm"+"Vqm", kinds(all))
@@ -147,7 +148,7 @@ func TestPayloadsAreStoredOnce(t *testing.T) {
 // What is beyond the bound of the memory is stored again, and nothing is lost.
 func TestMemoryIsBounded(t *testing.T) {
 	for remember, want := range map[int]string{2: "RRRRV", 3: "RRRVV", -1: "RRRRR"} {
-		var records []*sink.Record
+		var records []*record.Record
 		for _, body := range []string{"a", "b", "c", "a", "c"} {
 			records = append(records, answered("http://a.test/"+body, body))
 		}
@@ -188,7 +189,7 @@ func TestRotation(t *testing.T) {
 	}
 	require.NoError(t, w.Flush())
 	last := w.Mark()
-	require.Equal(t, sink.Position{Path: dir, Format: sink.WARC, Bytes: last.Bytes, Records: 10}, last)
+	require.Equal(t, record.Position{Path: dir, Format: string(sink.WARC), Bytes: last.Bytes, Records: 10}, last)
 	require.NotEmpty(t, w.now.name)
 	require.Contains(t, names(t, dir), w.now.name+".open")
 	require.NoError(t, w.Close())

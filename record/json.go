@@ -1,19 +1,17 @@
-package sink
+package record
 
 import (
 	"bytes"
 	"encoding/base64"
-	"encoding/binary"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"math"
 	"strconv"
-	"strings"
 	"time"
-	"unicode/utf8"
-)
 
-const timeFormat = "2006-01-02T15:04:05.000Z"
+	"github.com/treadlight/crawl/internal/document/jsontext"
+)
 
 // object appends the fields of one JSON object. Its methods leave empty values out, but for number: a zero is worth a
 // column in some fields and not in others, so that is for the caller to know.
@@ -34,7 +32,7 @@ func (o *object) name(name string) {
 func (o *object) text(name, s string) {
 	if s != "" {
 		o.name(name)
-		o.buf = appendString(o.buf, s)
+		o.buf = jsontext.AppendString(o.buf, s)
 	}
 }
 
@@ -52,36 +50,27 @@ func (o *object) some(name string, n int) {
 
 func (o *object) time(name string, t time.Time) {
 	o.name(name)
-	o.buf = append(appendTime(append(o.buf, '"'), t), '"')
+	o.buf = append(jsontext.AppendTime(append(o.buf, '"'), t), '"')
 }
 
 // must is text for what is there even if empty.
 func (o *object) must(name, s string) {
 	o.name(name)
-	o.buf = appendString(o.buf, s)
+	o.buf = jsontext.AppendString(o.buf, s)
 }
 
 func (o *object) list(name string, values []string) {
 	if len(values) > 0 {
 		o.name(name)
-		o.buf = appendArray(o.buf, values, appendString)
+		o.buf = jsontext.AppendArray(o.buf, values, jsontext.AppendString)
 	}
 }
 
-func appendArray[T any](dst []byte, values []T, one func(dst []byte, v T) []byte) []byte {
-	dst = append(dst, '[')
-	for i, v := range values {
-		if i > 0 {
-			dst = append(dst, ',')
-		}
-		dst = one(dst, v)
-	}
-	return append(dst, ']')
-}
-
-// appendJSON appends r as one line. It is written by hand because records hold many strings, and reflection would be
-// dearer than finding the links was.
-func appendJSON(dst []byte, r *Record) []byte {
+// AppendJSON appends r as one line of JSON, with the line's end: the line of the command's records. URL, kind, depth,
+// fetched_at, attempt, bytes and wire_bytes are always there, the rest is left out when empty. Times are RFC 3339 in UTC
+// with milliseconds; durations are milliseconds with up to three decimals. The line is valid UTF-8 without control, line
+// or direction characters, whatever a server sent, so that it can be shown on a terminal.
+func (r *Record) AppendJSON(dst []byte) []byte { // by hand: reflection would be dearer than finding the links was
 	o := object{buf: append(dst, '{')}
 	o.must("url", r.URL)
 	o.must("kind", r.Kind)
@@ -143,7 +132,7 @@ func (o *object) content(r *Record) {
 	o.list("directives", r.Directives)
 	if len(r.Alternates) > 0 {
 		o.name("alternates")
-		o.buf = appendArray(o.buf, r.Alternates, appendAlternate)
+		o.buf = jsontext.AppendArray(o.buf, r.Alternates, appendAlternate)
 	}
 	o.text("next", r.Next)
 	o.text("prev", r.Prev)
@@ -199,106 +188,36 @@ func appendTimings(dst []byte, t *Timings) []byte {
 	for i, d := range t.all() {
 		if *d >= time.Microsecond {
 			o.name(timingNames[i])
-			o.buf = appendMillis(o.buf, *d)
+			o.buf = jsontext.AppendMillis(o.buf, *d)
 		}
 	}
 	return append(o.buf, '}')
 }
 
-// appendMillis appends d in milliseconds, with as many of three decimals as it needs.
-func appendMillis(dst []byte, d time.Duration) []byte {
-	us := d.Microseconds()
-	dst = strconv.AppendInt(dst, us/1000, 10)
-	frac := us % 1000
-	if frac == 0 {
-		return dst
+// timingNames are the fields in JSON, in the order of all.
+var timingNames = [...]string{"queue", "permit_wait", "dns", "connect", "tls", "first_byte", "body", "total"}
+
+func (t *Timings) all() [len(timingNames)]*time.Duration {
+	return [...]*time.Duration{&t.Queue, &t.PermitWait, &t.DNS, &t.Connect, &t.TLS, &t.FirstByte, &t.Body, &t.Total}
+}
+
+// MarshalJSON writes milliseconds.
+func (t Timings) MarshalJSON() ([]byte, error) { return appendTimings(nil, &t), nil }
+
+// UnmarshalJSON reads milliseconds.
+func (t *Timings) UnmarshalJSON(data []byte) error {
+	var ms map[string]float64
+	if err := json.Unmarshal(data, &ms); err != nil {
+		return err
 	}
-	dst = append(dst, '.', byte('0'+frac/100), byte('0'+frac/10%10), byte('0'+frac%10))
-	return bytes.TrimRight(dst, "0")
-}
-
-// appendTime appends t to the millisecond. A year beyond four digits, which RFC 3339 cannot hold, makes it the zero
-// time.
-func appendTime(dst []byte, t time.Time) []byte {
-	t = t.UTC()
-	if y := t.Year(); y < 0 || y > 9999 {
-		t = time.Time{}
+	*t = Timings{}
+	for i, d := range t.all() {
+		*d = time.Duration(math.Round(ms[timingNames[i]]*1000)) * time.Microsecond
 	}
-	return t.AppendFormat(dst, timeFormat)
+	return nil
 }
 
-// appendString appends s as a JSON string. What is not UTF-8 becomes U+FFFD.
-func appendString(dst []byte, s string) []byte {
-	dst = append(dst, '"')
-	done := 0
-	for i := plainWords(s); i < len(s); {
-		if plain[s[i]] {
-			i++
-			continue
-		}
-		r, n := utf8.DecodeRuneInString(s[i:])
-		if r < utf8.RuneSelf || r == utf8.RuneError && n == 1 || isUnsafe(r) {
-			dst = appendEscape(append(dst, s[done:i]...), r)
-			done = i + n
-		}
-		i += n
-	}
-	return append(append(dst, s[done:]...), '"')
-}
-
-// plainWords is how far s is of words of eight [plain] bytes, searched as in H. S. Warren, Hacker's Delight, section
-// 6-1; a carry can make a word look not plain, never the other way.
-func plainWords(s string) (i int) {
-	const ones, tops = 0x0101010101010101, 0x8080808080808080
-	for ; i+8 <= len(s); i += 8 {
-		x := binary.LittleEndian.Uint64([]byte(s[i : i+8]))
-		quote, slash, del := x^ones*'"', x^ones*'\\', x^ones*0x7f
-		if (x|(x-ones*' ')|(quote-ones)|(slash-ones)|(del-ones))&tops != 0 {
-			break
-		}
-	}
-	return i
-}
-
-// plain are the bytes that stand in a JSON string as they are, by themselves. Most strings are URLs, which hold
-// nothing else.
-var plain = func() (t [256]bool) {
-	for c := ' '; c <= '~'; c++ {
-		t[c] = c != '"' && c != '\\'
-	}
-	return t
-}()
-
-// isUnsafe reports characters that a reader would obey: C1 controls (U+009B begins a terminal escape), JavaScript's
-// line separators, and changes of text direction.
-func isUnsafe(r rune) bool {
-	return r >= 0x80 && r <= 0x9f || r >= 0x2028 && r <= 0x202e || r >= 0x2066 && r <= 0x2069
-}
-
-// appendEscape appends r in its shortest escaped form. Every rune that gets here fits into four digits.
-func appendEscape(dst []byte, r rune) []byte {
-	if i := strings.IndexRune("\"\\\n\t\r", r); i >= 0 {
-		return append(dst, '\\', `"\ntr`[i])
-	}
-	const digits = "0123456789abcdef"
-	return append(dst, '\\', 'u', digits[r>>12&15], digits[r>>8&15], digits[r>>4&15], digits[r&15])
-}
-
-// Named is values by their names, in order. In JSON it is an object: of a name with List the value is an array, of
-// others a text; with Number the values are numbers.
-type Named []Values
-
-// Values is what goes by one name.
-type Values struct {
-	Name   string
-	Values []string
-	// List says that there may be more than one value. False: the first is the value.
-	List bool
-	// Number says that values are numbers as JSON writes them; one that is none is written as a text.
-	Number bool
-}
-
-// MarshalJSON writes what a record has, for those who encode one by reflection.
+// MarshalJSON writes an object.
 func (n Named) MarshalJSON() ([]byte, error) { return appendNamed(nil, n), nil }
 
 // UnmarshalJSON reads an object of texts, numbers and arrays of them.
@@ -346,29 +265,27 @@ func appendNamed(dst []byte, n Named) []byte {
 		if i > 0 {
 			dst = append(dst, ',')
 		}
-		dst = append(appendString(dst, v.Name), ':')
-		switch {
-		case v.List:
-			dst = appendArray(dst, v.Values, v.append)
-		case len(v.Values) == 0:
-			dst = append(dst, `""`...)
-		default:
-			dst = v.append(dst, v.Values[0])
-		}
+		dst = v.AppendJSON(append(jsontext.AppendString(dst, v.Name), ':'))
 	}
 	return append(dst, '}')
 }
 
-func (v *Values) append(dst []byte, s string) []byte {
-	if v.Number && v.isNumber(s) {
-		return append(dst, s...)
+// AppendJSON appends the value, or an array of them with List, without the name.
+func (v *Values) AppendJSON(dst []byte) []byte {
+	switch {
+	case v.List:
+		return jsontext.AppendArray(dst, v.Values, v.append)
+	case len(v.Values) == 0:
+		return append(dst, `""`...)
 	}
-	return appendString(dst, s)
+	return v.append(dst, v.Values[0])
 }
 
-// isNumber reports whether a value is a number as JSON writes it.
-func (*Values) isNumber(s string) bool {
-	return s != "" && (s[0] == '-' || s[0] >= '0' && s[0] <= '9') && json.Valid([]byte(s))
+func (v *Values) append(dst []byte, s string) []byte {
+	if v.Number && s != "" && (s[0] == '-' || s[0] >= '0' && s[0] <= '9') && json.Valid([]byte(s)) {
+		return append(dst, s...)
+	}
+	return jsontext.AppendString(dst, s)
 }
 
 func (o *object) named(name string, n Named) {
@@ -388,28 +305,10 @@ func (o *object) raw(name string, values []json.RawMessage) {
 		if sep == '[' {
 			o.name(name)
 		}
-		o.buf = appendRaw(append(o.buf, sep), v)
+		o.buf = jsontext.AppendRaw(append(o.buf, sep), v)
 		sep = ','
 	}
 	if sep == ',' {
 		o.buf = append(o.buf, ']')
 	}
-}
-
-// appendRaw appends valid JSON. Line ends between its values become spaces, and within its strings the same
-// characters are escaped as in other strings; outside of them, valid JSON has none.
-func appendRaw(dst, v []byte) []byte {
-	for i := 0; i < len(v); {
-		r, n := utf8.DecodeRune(v[i:])
-		switch {
-		case r == '\n' || r == '\r':
-			dst = append(dst, ' ')
-		case r == utf8.RuneError && n == 1, isUnsafe(r), r == 0x7f:
-			dst = appendEscape(dst, r)
-		default:
-			dst = append(dst, v[i:i+n]...)
-		}
-		i += n
-	}
-	return dst
 }
