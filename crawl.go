@@ -28,9 +28,10 @@ type Event = ratelimit.Event
 // The ends of a crawl that a caller may want to tell apart. All others are nil, the
 // context's error, or the error of a sink or handler.
 var (
-	// ErrSeed means that a seed is no URL to begin from.
+	// ErrSeed means that a seed is no URL to begin from, or that there was none.
 	ErrSeed = assembly.ErrSeed
-	// ErrUnreachable means that no seed answered, not even with an error status.
+	// ErrUnreachable means that no seed answered, not even with an error status. It comes with the error of the first request,
+	// so that errors.Is tells a refused connection from a name that does not exist.
 	ErrUnreachable = assembly.ErrUnreachable
 	// ErrBlocked means that URLs are left, all on hosts that refuse to be asked, or that
 	// nothing could be asked for because no host gave its robots.txt.

@@ -3,6 +3,7 @@ package crawl
 import (
 	"context"
 	"log/slog"
+	"net/http"
 	"time"
 
 	"github.com/treadlight/crawl/internal/assembly"
@@ -73,10 +74,57 @@ type Options struct {
 	// OnPage, if set, handles every visited URL, redirects, sitemaps and failures included, before the Router does. See
 	// [HandlerFunc].
 	OnPage HandlerFunc
+
+	// The hooks below see one URL in this order: OnRequest, OnResponse, OnError; then OnPage, the Router and a loop, and
+	// OnError if one of these fails; the sinks; and OnSkip for its links. Hooks of different URLs run at the same time, but
+	// for OnSkip. They may call the Crawler's methods, but for Checkpoint and, by OnEvent, those that its documentation
+	// excepts; a hook that blocks holds up what it is called by.
+
+	// OnRequest, if set, is called with each request right before it is sent, those for robots.txt, sitemaps and another try
+	// included, by the goroutine that sends it. It may set fields of the Header and change path and query of the URL, as to
+	// sign it; host, method and body are not its to change, and GetBody has the body to read. With an error, which a panic is
+	// too, nothing is sent, and the URL is done: its record has the error, of class "handler", and no Attempt. A host whose
+	// robots.txt is not asked for is not asked for anything.
+	OnRequest func(*http.Request) error
+	// OnResponse, if set, is called with the header of each response, whatever its status, those that are followed by another
+	// try included; after the host's pace has heard of it, and before its body is read: Body is empty. The Response is the
+	// hook's own. With an error, which a panic is too, the body is not read, and the URL is done: its record has the status
+	// and the error, of class "handler".
+	OnResponse func(*http.Response) error
+	// OnError, if set, is called with each [Failure]: by the goroutine that fetches if the URL is asked for again, else by the
+	// one that handles pages, before the record is written. A status is no failure. Nor is what OnSkip is told of, or what the
+	// end of the crawl cuts off. A panic is logged.
+	OnError func(Failure)
+	// OnSkip, if set, is called with each URL that is not asked for, and why, one call at a time, by the goroutine that writes
+	// records, after that of the page which has the link: it is as good a place to write as a sink, and holds the crawl up as
+	// one. Links that pages have are not told of for having been seen, and those beyond 10,000 of a page only counted. In a
+	// fleet what was seen is told by chance: other processes may know of it. A panic is logged.
+	OnSkip func(Skipped)
 	// OnEvent, if set, is called with what changes the pace of a host, in order for each
 	// host, by the goroutines that fetch. It must not block: they wait for it. Nil means
-	// that nobody wants to know; the last events are in the [Snapshot] in any case.
+	// that nobody wants to know; the last events are in the [Snapshot] in any case. A panic is logged.
 	OnEvent func(Event)
+	// Panics has the panic of a handler, a hook or a Fetcher end the program. False has it logged with its stack; where the
+	// field does not say otherwise, it is the error of its page.
+	Panics bool
+
+	// Transport, if set, sends all requests in place of the crawl's own HTTP client: with its own connections, proxies and
+	// names, and no check of addresses: private ones are its to refuse. See [Fetcher] for what it gets. It stays its owner's
+	// to close. Fetch's bounds of time end a request's context.
+	Transport http.RoundTripper
+	// Fetcher, if set, answers all requests; see [Fetcher]. It excludes Transport.
+	Fetcher Fetcher
+	// CookieJar, if set, keeps the cookies in place of one of the crawl's own; it may be shared. It excludes Access.Cookies.
+	CookieJar http.CookieJar
+	// Bodies take the bodies of pages as they come, by their media type: "application/pdf", all of a kind as "video/*", or
+	// "*/*"; the more specific counts. Such a page is not read further: it has no Body, links or text, but a Digest; OnPage,
+	// the Router and the sinks get it as any other. Fetch.AcceptTypes and SkipLarger do not hold for them, nor do archives get
+	// more of them than Fetch.MaxBody. Nil: none.
+	Bodies map[string]BodyHandler
+	// Extractors read pages by their media type, as "text/gemini", in place of what is built in: title, text and links are
+	// theirs to find. Sitemaps are not theirs; the tree for [Page.Find] is that of HTML in any case. Nil: none.
+	Extractors map[string]Extractor
+
 	// Sinks receive every record. They are flushed as the crawl goes, and not closed. Those of a crawl with a state
 	// should be [record.Durable]; all of one that is resumed have been cut back to their [State.Position].
 	Sinks []record.Sink
@@ -107,10 +155,11 @@ func (o *Options) inner() (assembly.Config, error) {
 	if err != nil {
 		return assembly.Config{}, err
 	}
-	return assembly.Config{
-		Settings: settings, OnPage: o.handler(), HandlersFollow: o.HandlersFollow, OnEvent: o.OnEvent, Sinks: o.Sinks, Archives: o.Archives,
+	cfg := assembly.Config{
+		Settings: settings, OnPage: o.handler(), HandlersFollow: o.HandlersFollow, Sinks: o.Sinks, Archives: o.Archives,
 		Kept: o.State.unwrap(), Join: o.Join, Began: o.Began, Version: o.Version, Log: o.Log,
-	}, nil
+	}
+	return cfg, o.hooks(&cfg)
 }
 
 // handler is what the program does with pages; nil if that is nothing.

@@ -9,6 +9,7 @@ import (
 	"iter"
 	"log/slog"
 	"net"
+	"net/http"
 	"net/netip"
 	"os"
 	"slices"
@@ -19,6 +20,7 @@ import (
 	"github.com/treadlight/crawl/internal/clock"
 	"github.com/treadlight/crawl/internal/config"
 	"github.com/treadlight/crawl/internal/fetch"
+	"github.com/treadlight/crawl/internal/fetch/cookies"
 	"github.com/treadlight/crawl/internal/observe/telemetry"
 	"github.com/treadlight/crawl/internal/observe/traces"
 	"github.com/treadlight/crawl/internal/pipeline"
@@ -48,6 +50,16 @@ type Config struct {
 	OnPage func(ctx context.Context, page *pipeline.Page) error
 
 	HandlersFollow bool
+
+	OnRequest  func(*http.Request) error
+	OnResponse func(*http.Response) error
+	OnError    func(pipeline.Failure)
+	OnSkip     func(pipeline.Skip)
+	Panics     bool // those of handlers end the program
+	Transport  http.RoundTripper
+	Cookies    cookies.Keeper // nil: those of the settings
+	Bodies     func(mediaType string) *pipeline.BodyHandler
+	Extractors map[string]pipeline.Extractor
 
 	OnEvent  func(ratelimit.Event)
 	Sinks    []record.Sink
@@ -347,7 +359,14 @@ func (c *Crawler) crawl(ctx context.Context, seeds iter.Seq[canonical.URL]) erro
 	if err != nil {
 		return err
 	}
-	err = c.pipe.Run(ctx, seeds)
+	given := 0
+	err = c.pipe.Run(ctx, func(yield func(canonical.URL) bool) {
+		for u := range seeds {
+			if given++; !yield(u) {
+				return
+			}
+		}
+	})
 	noted := c.noteEnd()
 	leave()
 	if err = cmp.Or(err, noted); err != nil {
@@ -363,7 +382,12 @@ func (c *Crawler) crawl(ctx context.Context, seeds iter.Seq[canonical.URL]) erro
 		case c.fleet != nil && !c.fleet.store.Unanswered(): // which is so of all of its processes or of none
 		// An earlier run had an answer, or there is nothing to ask for.
 		case kept != nil && (kept.pages > 0 || kept.resumed && kept.store.Left().Queued == 0):
+		case given == 0:
+			return fmt.Errorf("%w: none was given", ErrSeed)
 		default:
+			if why := c.pipe.Trouble(); why != nil {
+				return fmt.Errorf("%w: %w", ErrUnreachable, why)
+			}
 			return ErrUnreachable
 		}
 	}

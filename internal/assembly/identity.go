@@ -51,7 +51,9 @@ func identify(cfg *Config, clk clock.Clock, lookup func(string) (string, bool)) 
 		id.proxy = r.proxyURL("access.proxy", a.Proxy)
 	}
 	id.table = r.table()
-	id.jar = r.cookies(a, clk)
+	if id.jar = cfg.Cookies; id.jar == nil {
+		id.jar = r.cookies(a, clk)
+	}
 	id.resolver = r.resolver(a, clk)
 	return id, errors.Join(r.errs...)
 }

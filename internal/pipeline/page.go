@@ -213,6 +213,9 @@ func (v *visit) into(r *result) {
 
 // call turns a panic of the handler into an error. Its stack goes to the log.
 func (w *processor) call(ctx context.Context, page *Page) (err error) {
+	if w.p.cfg.Panics {
+		return w.p.cfg.Handle(ctx, page)
+	}
 	defer func() {
 		if v := recover(); v != nil {
 			err = fmt.Errorf("panic: %v", v)

@@ -361,11 +361,14 @@ func (j *Job) explain(err error, end pipeline.End) error {
 		return cli.IOf("%s; %s", cli.Message(e), j.afterWriteError(e))
 	}
 	switch unreachable := errors.Is(err, assembly.ErrUnreachable); {
-	case j.in.failed != nil && (err == nil || unreachable):
+	case j.in.failed != nil && (err == nil || unreachable || errors.Is(err, assembly.ErrSeed)):
 		return cli.IO(j.in.failed)
-	case unreachable && len(j.Seeds)+j.in.good == 0:
+	case errors.Is(err, assembly.ErrSeed) && len(j.Seeds)+j.in.good == 0:
 		return cli.Usagef("no usable seed in %s: write one URL per line", j.in.name())
 	case unreachable:
+		if len(j.out.seen) > 0 { // which have the cause
+			err = assembly.ErrUnreachable
+		}
 		if j.out.via > 0 && j.out.via == len(j.out.seen) {
 			err = fmt.Errorf("%w: the proxy failed, and the site was not asked; look at --proxy and the variables HTTP_PROXY and HTTPS_PROXY", err)
 		}
