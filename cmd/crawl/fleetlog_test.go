@@ -126,8 +126,8 @@ func TestWriteFleet(t *testing.T) {
 	now := time.Date(2026, 1, 2, 12, 0, 0, 0, time.UTC)
 	status := func(change func(*redis.Status)) string {
 		s := redis.Status{
-			Job: "news", Control: redis.Running, Created: now.Add(-2 * time.Hour), Now: now, Known: 1200, Done: 1000, Queued: 200,
-			Owned: 20, Waiting: 3, Reclaimed: 4, MemoryBytes: 2 << 20,
+			Job: "news", Control: redis.Running, Created: now.Add(-2 * time.Hour), Now: now, MemoryBytes: 2 << 20,
+			Counted: redis.Counted{Known: 1200, Done: 1000, Queued: 200, Owned: 20, Waiting: 3, Reclaimed: 4},
 		}
 		change(&s)
 		var b bytes.Buffer

@@ -133,7 +133,7 @@ func (f *Frontier) retry(now time.Time, l *Lease, d Disposition) {
 	h, it, decision := l.host, l.Item, d.decision
 	h.history.Retried(&l.Evidence, &decision, now)
 	it.Tries = decision.Tries
-	if it.ID != 0 && !h.parted {
+	if it.ID != 0 && !h.parted && !f.whole {
 		spent := it // or each retry would have a copy that lives on
 		f.store.Spent(h.name, &spent)
 	}

@@ -347,23 +347,6 @@ func TestIndexDamagedWhileRunning(t *testing.T) {
 	}
 }
 
-// More URLs than the index holds in memory make it wait for their commit, and are an error
-// only if they are all of one batch.
-func TestIndexIsFull(t *testing.T) {
-	s := openState(t, t.TempDir(), Config{memtableFPs: 16, linger: time.Hour})
-	for i := range int64(100) {
-		putMany(t, s, 1+10*i, 10)
-	}
-	require.NoError(t, s.Err())
-	for i := int64(2000); s.Err() == nil; i++ {
-		require.Less(t, i, int64(2200))
-		put(s, testItem(t, i, fmt.Sprintf("http://a.test/%d", i)), false)
-	}
-	require.ErrorIs(t, s.Err(), seen.ErrFull)
-	require.ErrorIs(t, s.Close(), seen.ErrFull)
-	require.EqualValues(t, 1000, openState(t, filepath.Dir(s.path), Config{}).Left().Known)
-}
-
 // A store that fails while the writer has much to do takes nothing more in.
 func TestFailureInTheMiddle(t *testing.T) {
 	for range 20 {

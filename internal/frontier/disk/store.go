@@ -93,19 +93,12 @@ func (s *Store) Known(fp uint64) bool {
 	return known
 }
 
-// Put stores a new URL as queued. A batch may have as many as the fingerprint index holds in memory, 2.6 million by
-// default.
+// Put stores a new URL as queued.
 func (s *Store) Put(host string, it *frontier.Item, fp uint64, dormant bool) {
 	if s.Err() != nil {
 		return
 	}
-	err := s.index.Add(fp, it.ID)
-	if errors.Is(err, seen.ErrFull) { // of uncommitted URLs: those of ended batches are committed
-		if err = s.Flush(context.Background()); err == nil {
-			err = s.index.Add(fp, it.ID)
-		}
-	}
-	if err != nil {
+	if err := s.index.Add(fp, it.ID); err != nil {
 		s.fail(err)
 		return
 	}

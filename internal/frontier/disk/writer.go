@@ -24,8 +24,6 @@ type writer struct {
 	counts    Counts
 	positions map[string]frontier.Position // to be committed
 
-	indexErr error // that was told
-
 	timer clock.Timer      // nil until it is needed
 	due   <-chan time.Time // nil while nothing waits
 }
@@ -154,15 +152,7 @@ func (w *writer) settle(whole bool) error {
 	if whole {
 		limit = 0
 	}
-	if err := w.checkpoint(limit); err != nil {
-		return err
-	}
-	err := w.s.index.Err()
-	if err != nil && w.indexErr == nil { // no error yet: it holds some millions of fingerprints in memory, and tries again
-		w.s.cfg.Log.Warn("fingerprint index cannot be written, and stays in memory", "error", err)
-	}
-	w.indexErr = err
-	return nil
+	return w.checkpoint(limit)
 }
 
 // commit ends the transaction, if there is one or is to be one.

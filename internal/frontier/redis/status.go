@@ -56,23 +56,28 @@ type Status struct {
 	Now        time.Time         `json:"now"` // by the server's clock
 	Partitions int               `json:"partitions"`
 	Terms      map[string]string `json:"terms"`
-	Known      int64             `json:"known"`     // URLs ever added
-	Queued     int64             `json:"queued"`    // URLs that wait, or are handed out
-	Done       int64             `json:"done"`      // URLs
-	Refused    int64             `json:"refused"`   // URLs beyond the bound of their host
-	Reclaimed  int64             `json:"reclaimed"` // hosts taken back from processes that had died
-	Ready      int64             `json:"ready"`     // hosts that belong to nobody and may be asked
-	Waiting    int64             `json:"waiting"`   // hosts that belong to nobody and may not be asked yet
-	Owned      int64             `json:"owned"`     // hosts that belong to a process
-	Workers    []Worker          `json:"workers"`   // by their names
-	Seeds      int64             `json:"seeds"`
-	Budgets    []Budget          `json:"budgets"` // of the terms, what the processes share
+	Counted
+	Workers []Worker `json:"workers"` // by their names
+	Seeds   int64    `json:"seeds"`
+	Budgets []Budget `json:"budgets"` // of the terms, what the processes share
 	// MemoryBytes is what the masters use, and MemoryLimit their bound; zero: none.
 	MemoryBytes int64 `json:"memory_bytes"`
 	MemoryLimit int64 `json:"memory_limit"`
 	// Unread is how many partitions are in no figure, as their masters do not answer, and Away those masters, if known.
 	Unread int      `json:"unread,omitempty"`
 	Away   []string `json:"away,omitempty"`
+}
+
+// Counted is what a job has in its partitions.
+type Counted struct {
+	Known     int64 `json:"known"`     // URLs ever added
+	Queued    int64 `json:"queued"`    // URLs that wait, or are handed out
+	Done      int64 `json:"done"`      // URLs
+	Refused   int64 `json:"refused"`   // URLs beyond the bound of their host
+	Reclaimed int64 `json:"reclaimed"` // hosts taken back from processes that had died
+	Ready     int64 `json:"ready"`     // hosts that belong to nobody and may be asked
+	Waiting   int64 `json:"waiting"`   // hosts that belong to nobody and may not be asked yet
+	Owned     int64 `json:"owned"`     // hosts that belong to a process
 }
 
 // Budget is what all processes of a job have together, and what they use of it.
@@ -125,7 +130,7 @@ func (f *Fleet) Status(ctx context.Context) (Status, error) {
 	s := Status{
 		Job: j.name, Control: Control(j.fields["control"]), Complete: t.added == t.done && len(unread) == 0, Unread: len(unread),
 		Created: j.created, Partitions: j.partitions, Terms: j.terms, Blocked: j.fields["blocked"], Unanswered: !j.answered(), Unvisited: j.unvisited(),
-		Known: t.added, Queued: max(0, t.added-t.done), Done: t.done, Refused: t.refused, Reclaimed: t.reclaimed,
+		Counted: Counted{Known: t.added, Queued: max(0, t.added-t.done), Done: t.done, Refused: t.refused, Reclaimed: t.reclaimed},
 		Workers: []Worker{}, Budgets: []Budget{},
 	}
 	if s.Unread > 0 {

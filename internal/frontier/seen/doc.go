@@ -21,14 +21,14 @@
 // directory is synced before any run that it replaces is removed. [Open] removes what a kill leaves: a .tmp and runs
 // that a larger one covers. Every byte is under a CRC-32C checksum, verified when read. A damaged run, or one of
 // another version or key, is never used: Open drops all runs then, and later Has returns [ErrDamaged], and Close drops
-// them. When a run cannot be written its fingerprints stay in memory, answers stay right, and [Index.Err] says what
-// failed. Writing is tried again whenever a memtable is sealed; [ErrFull] bounds the memory.
+// them. A run that cannot be written ends the index, as the database beside it can hardly be written either; nothing is
+// lost by it.
 //
 // # Memory and disk
 //
 // For n known URLs, when nothing is being written:
 //
-//	RAM  = 1.52·n + 16·MemtableFPs·(1+Waiting) + 9 MB
+//	RAM  = 1.52·n + 16·MemtableFPs·(1+Waiting) + 9 MB, and 16 bytes for each that is not committed
 //	disk = 9.53·n
 //
 // A merge needs the filter and the disk space of its result too. A filter of 12 bits per fingerprint has 0.4 % false

@@ -136,7 +136,6 @@ func TestCloseGivesUpAMerge(t *testing.T) {
 		}
 		close(h.release)
 		require.NoError(t, <-closed)
-		require.NoError(t, x.Err())
 		require.Len(t, files(t, d), 4)
 
 		x = opened(t, folder{path: d.path}, Config{MemtableFPs: 10})
@@ -162,90 +161,56 @@ func (f *faulty) step(op, path string) error {
 	return f.err
 }
 
-// TestAFullDisk lets each step of writing a run fail in turn: answers stay right, memory stays
-// bounded, the owner is told, and all is written when there is room again.
+// TestAFullDisk lets each step of writing a run or of a merge fail: that ends the index, leaves nothing of what failed,
+// and the next finds all that was written before.
 func TestAFullDisk(t *testing.T) {
 	for _, op := range []string{"create", "write", "sync", "rename"} {
-		t.Run(op, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				disk := &faulty{op: op, err: syscall.ENOSPC}
-				d := folder{t.TempDir(), disk.step}
-				x := opened(t, d, Config{MemtableFPs: 10, Waiting: 3})
-				x.Committed(1000)
-				fill(t, x, 1, 11)
-				synctest.Wait()
-				require.ErrorIs(t, x.Err(), syscall.ENOSPC)
-				x.Committed(1001)
-				x.Committed(1002)
-				synctest.Wait()
-				require.Equal(t, 1, disk.hits, "a commit is no reason to try again")
-				fill(t, x, 12, 40) // three wait and one is active
-
-				err := x.Add(fingerprint(41), 41)
-				require.ErrorIs(t, err, ErrFull)
-				require.ErrorIs(t, err, syscall.ENOSPC)
-				requireRows(t, x, 40)
-				require.Equal(t, int64(40), x.count())
-				require.Zero(t, x.Mark())
-				require.Empty(t, files(t, d), "nothing is left of what failed")
-
-				disk.err = nil
-				fill(t, x, 41, 41)
-				synctest.Wait()
-				require.NoError(t, x.Err())
-				require.Equal(t, int64(40), x.Mark())
-				requireRows(t, x, 41)
+		for name, at := range map[string]span{"run": {0, 10}, "merge": {0, 40}} {
+			t.Run(op+" "+name, func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					disk := &faulty{op: op, path: at.name(), err: syscall.ENOSPC}
+					d := folder{t.TempDir(), disk.step}
+					x := opened(t, d, Config{MemtableFPs: 10, Waiting: 9})
+					fill(t, x, 1, 41)
+					x.Committed(41)
+					synctest.Wait()
+					_, err := x.Has(1)
+					require.ErrorIs(t, err, syscall.ENOSPC)
+					require.ErrorIs(t, x.Add(1, 42), syscall.ENOSPC)
+					require.NoError(t, x.Close())
+					disk.err = nil
+					y := opened(t, d, Config{MemtableFPs: 10})
+					require.Equal(t, at.last/40*40, y.Mark())
+					requireRows(t, y, at.last/40*40)
+				})
 			})
-		})
+		}
 	}
 }
 
-func TestAddRefusesWhenTheDatabaseIsFarBehind(t *testing.T) {
+// TestAddWaitsForTheDisk and not for commits.
+func TestAddWaitsForTheDisk(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		x := opened(t, folder{path: t.TempDir()}, Config{MemtableFPs: 10, Waiting: 2})
-		fill(t, x, 1, 30)
-		x.Committed(9)
-		require.ErrorIs(t, x.Add(1, 31), ErrFull)
-		require.ErrorContains(t, x.Add(1, 31), "row 10 is not committed, only 9 is")
-		x.Committed(10)
-		fill(t, x, 31, 31) // blocks until the first is written
-		require.Equal(t, int64(10), x.Mark())
-		requireRows(t, x, 31)
-	})
-}
-
-// TestMergingFails makes no more than the most runs there may be, and merges them all when it
-// works again.
-func TestMergingFails(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		disk := &faulty{op: "create", err: syscall.EDQUOT}
-		d := folder{t.TempDir(), nil}
-		d.step = func(op, path string) error {
-			if s, _ := parseName(strings.TrimSuffix(filepath.Base(path), tmpSuffix)); s.last-s.after > 10 {
-				return disk.step(op, path)
+		h := held{make(chan struct{}), make(chan struct{})}
+		d := folder{t.TempDir(), func(op, path string) error {
+			if op == "create" && strings.Contains(path, span{0, 10}.name()) {
+				close(h.reached)
+				<-h.release
 			}
 			return nil
-		}
+		}}
 		x := opened(t, d, Config{MemtableFPs: 10, Waiting: 2})
-		x.Committed(10_000)
-		const most = 10 * (maxRuns + 2 + 1)
-		for id := int64(1); id <= most; id++ {
-			require.NoError(t, x.Add(fingerprint(id), id))
-			synctest.Wait() // or more than one would be written between two attempts to merge
-		}
-		require.ErrorIs(t, x.Err(), syscall.EDQUOT)
-		err := x.Add(1, most+1)
-		require.ErrorIs(t, err, ErrFull)
-		require.ErrorIs(t, err, syscall.EDQUOT)
-		require.Len(t, files(t, d), maxRuns)
-		requireRows(t, x, most)
-
-		disk.err = nil
-		fill(t, x, most+1, most+1)
+		fill(t, x, 1, 40) // of none is known that it is committed
+		x.Committed(20)
+		<-h.reached
+		added := make(chan error, 1)
+		go func() { added <- x.Add(fingerprint(41), 41) }()
 		synctest.Wait()
-		require.NoError(t, x.Err())
-		require.Less(t, len(x.now.Load().runs), maxRuns/2)
-		requireRows(t, x, most+1)
+		require.Empty(t, added)
+		close(h.release)
+		require.NoError(t, <-added)
+		synctest.Wait()
+		require.Equal(t, int64(20), x.Mark())
 	})
 }
 
@@ -253,17 +218,15 @@ func TestWhatCannotBeRemovedIsRemovedByTheNextOpen(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		disk := &faulty{op: "remove", err: syscall.EIO}
 		d := folder{t.TempDir(), disk.step}
-		x, err := open(d, math.MaxInt64, Config{MemtableFPs: 10})
-		require.NoError(t, err)
+		x := opened(t, d, Config{MemtableFPs: 10})
 		fill(t, x, 1, 45)
 		x.Committed(45)
 		synctest.Wait()
 		requireRows(t, x, 45)
-		require.ErrorIs(t, x.Err(), syscall.EIO)
 		require.Len(t, files(t, d), 5)
 		require.NoError(t, x.Close())
 
-		_, err = open(d, math.MaxInt64, Config{})
+		_, err := open(d, math.MaxInt64, Config{})
 		require.ErrorIs(t, err, syscall.EIO)
 		disk.err = nil
 		x = opened(t, d, Config{})
@@ -283,45 +246,6 @@ func TestAnErrorOfReadingIsDamage(t *testing.T) {
 		require.ErrorIs(t, err, ErrDamaged)
 		require.ErrorIs(t, err, os.ErrClosed)
 		require.True(t, errors.Is(x.Add(1, 16), ErrDamaged))
-	})
-}
-
-// TestAnyWriteOfARunMayFail lets the first, the second and so on of the writes fail.
-func TestAnyWriteOfARunMayFail(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		const n = 100_000
-		var writes, bad int
-		d := folder{t.TempDir(), nil}
-		d.step = func(op, _ string) error {
-			if op != "write" {
-				return nil
-			}
-			if writes++; writes == bad {
-				return syscall.ENOSPC
-			}
-			return nil
-		}
-		x := opened(t, d, Config{MemtableFPs: n, Waiting: 1})
-		fill(t, x, 1, n+1)
-		x.Committed(n + 1)
-		synctest.Wait()
-		require.Equal(t, int64(n), x.Mark())
-		whole := writes
-		require.GreaterOrEqual(t, whole, 4)
-		for bad = 1; bad <= whole; bad++ {
-			writes = 0
-			require.NoError(t, x.Close())
-			require.NoError(t, d.clear())
-			x = opened(t, d, Config{MemtableFPs: n, Waiting: 1})
-			fill(t, x, 1, n+1)
-			x.Committed(n + 1)
-			synctest.Wait()
-			require.ErrorIs(t, x.Err(), syscall.ENOSPC)
-			require.Empty(t, files(t, d))
-			found, err := x.Has(fingerprint(1))
-			require.NoError(t, err)
-			require.True(t, found)
-		}
 	})
 }
 

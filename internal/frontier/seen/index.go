@@ -15,15 +15,13 @@ import (
 var (
 	// ErrDamaged is what Has returns, from then on, when a run is not what was written. Close removes the index then.
 	ErrDamaged = errors.New("the index of fingerprints is damaged: resume the crawl, and it is made anew")
-	// ErrFull is what Add returns when it has no more memory for what cannot be written.
-	ErrFull = errors.New("seen: too many fingerprints wait to be written")
 	// ErrClosed is what an index returns after Close.
 	ErrClosed = errors.New("seen: the index is closed")
 )
 
 const (
 	defaultMemtable = 1 << 19 // 8 MB, and a file of 5 MB, large enough that its fsyncs do not show
-	defaultWaiting  = 4       // two million URLs, far more than any database is behind
+	defaultWaiting  = 4       // two million URLs
 	// minRecent is 256 KB: the links that a site repeats on every page, of some hundred sites at a time. maxRecent is
 	// 8 MB.
 	minRecent, maxRecent = 1 << 15, 1 << 20
@@ -33,7 +31,7 @@ const (
 type Config struct {
 	Key         uint64 // of the fingerprints; an index made with another is dropped; zero is a key
 	MemtableFPs int    // fingerprints in memory before a run is written; zero means 524288
-	Waiting     int    // full memtables that may wait for their commit or for the disk; zero means 4
+	Waiting     int    // full memtables of committed rows that may wait for the disk; zero means 4
 }
 
 // memtable is a set that covers rows. One that is sealed does not change any more.
@@ -68,8 +66,6 @@ type Index struct {
 	mu        sync.RWMutex // guards what follows
 	changed   sync.Cond    // after each of the worker's steps
 	committed int64
-	err       error // of the last attempt to write or merge; nil if it went well
-	paused    bool  // nothing is tried before a memtable is sealed
 }
 
 // Open opens the index of a database whose largest committed ID is last in a directory, making both if need be. Runs
@@ -114,7 +110,7 @@ func recentFor(n int64) int {
 }
 
 // Has reports whether fp was added. It may read a block of 4 KiB for each run that has it or seems to. The error is
-// ErrDamaged, and stays; or ErrClosed.
+// ErrDamaged, that of writing a run, or ErrClosed, and stays.
 func (x *Index) Has(fp uint64) (found bool, err error) {
 	if fail := x.fail.Load(); fail != nil {
 		return false, *fail
@@ -125,7 +121,7 @@ func (x *Index) Has(fp uint64) (found bool, err error) {
 	}
 	found, err = x.lookup(fp)
 	if err != nil {
-		x.damage(err)
+		x.end(err)
 	} else if found {
 		*slot = fp
 	}
@@ -160,8 +156,7 @@ func (x *Index) lookup(fp uint64) (found bool, err error) {
 // Add adds a fingerprint that Has did not find, under the ID of its row. An ID not above Mark and all before is an
 // error.
 //
-// Add blocks while Config.Waiting committed memtables wait to be written. If they cannot be, the error is ErrFull with
-// the reason, nothing is added, and a later call tries again.
+// Add blocks while Config.Waiting memtables of committed rows wait to be written. Its error is one of Has.
 func (x *Index) Add(fp uint64, id int64) error {
 	if fail := x.fail.Load(); fail != nil {
 		return *fail
@@ -182,24 +177,15 @@ func (x *Index) Add(fp uint64, id int64) error {
 	return nil
 }
 
-// seal hands the active memtable to the worker, as soon as fewer wait than may, and begins another. This is also when
-// what has failed is tried again.
+// seal hands the active memtable to the worker, as soon as fewer wait than may, and begins another.
 func (x *Index) seal() error {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	x.paused = false
-	x.rouse()
-	for len(x.now.Load().sealed) >= x.cfg.Waiting {
-		oldest := x.now.Load().sealed[0].last
-		switch {
-		case x.fail.Load() != nil:
-			return *x.fail.Load()
-		case oldest > x.committed:
-			return fmt.Errorf("%w: row %d is not committed, only %d is", ErrFull, oldest, x.committed)
-		case x.paused:
-			return fmt.Errorf("%w: %w", ErrFull, x.err)
-		}
+	for x.fail.Load() == nil && x.behind() >= x.cfg.Waiting {
 		x.changed.Wait()
+	}
+	if fail := x.fail.Load(); fail != nil {
+		return *fail
 	}
 	v := x.now.Load()
 	x.now.Store(&view{append(slices.Clip(v.sealed), x.active), v.runs})
@@ -209,6 +195,16 @@ func (x *Index) seal() error {
 		x.recent = make([]uint64, n) // what it knew is found again
 	}
 	return nil
+}
+
+// behind is how many memtables could be written.
+func (x *Index) behind() (n int) {
+	for _, m := range x.now.Load().sealed {
+		if m.last <= x.committed {
+			n++
+		}
+	}
+	return n
 }
 
 // Committed tells that the rows up to an ID are committed in the database, so that they may count as seen after a
@@ -260,14 +256,6 @@ func (x *Index) Bytes() (ram, disk int64) {
 	return ram, disk
 }
 
-// Err is why runs could not be written, merged or removed the last time; nil after it went well. It is a warning:
-// answers are right nevertheless, and it is tried again.
-func (x *Index) Err() error {
-	x.mu.RLock()
-	defer x.mu.RUnlock()
-	return x.err
-}
-
 // Close waits for the worker, which gives up a merge, and closes the files. What is in memory only is not written: it
 // is above Mark. A damaged index is removed, and made anew after the next Open. A second Close does nothing.
 func (x *Index) Close() (err error) {
@@ -279,7 +267,7 @@ func (x *Index) Close() (err error) {
 	x.stop()
 	x.worker.Wait()
 	closeRuns(x.now.Swap(&view{}).runs)
-	if fail != nil {
+	if fail != nil && errors.Is(*fail, ErrDamaged) {
 		err = x.d.clear()
 	}
 	return err
@@ -292,7 +280,7 @@ func (x *Index) rouse() {
 	}
 }
 
-// work writes and merges until ctx ends. What it fails at waits until a memtable is sealed.
+// work writes and merges until ctx ends, or it fails.
 func (x *Index) work(ctx context.Context) {
 	for ctx.Err() == nil {
 		if m := x.flushable(); m != nil {
@@ -313,7 +301,7 @@ func (x *Index) flushable() *memtable {
 	x.mu.RLock()
 	defer x.mu.RUnlock()
 	v := x.now.Load()
-	if x.fail.Load() != nil || x.paused || len(v.sealed) == 0 || len(v.runs) >= maxRuns || v.sealed[0].last > x.committed {
+	if x.fail.Load() != nil || len(v.sealed) == 0 || len(v.runs) >= maxRuns || v.sealed[0].last > x.committed {
 		return nil
 	}
 	return v.sealed[0]
@@ -329,25 +317,21 @@ func (x *Index) flush(m *memtable) {
 		}
 		return nil
 	})
+	if err != nil {
+		x.end(fmt.Errorf("seen: write a run: %w", err))
+		return
+	}
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	x.tried("write a run", err)
-	if v := x.now.Load(); err == nil {
-		x.now.Store(&view{slices.Clone(v.sealed[1:]), append(slices.Clip(v.runs), r)})
-	}
-}
-
-func (x *Index) tried(op string, err error) {
-	if x.err, x.paused = err, err != nil; err != nil {
-		x.err = fmt.Errorf("seen: %s: %w", op, err)
-	}
+	v := x.now.Load()
+	x.now.Store(&view{slices.Clone(v.sealed[1:]), append(slices.Clip(v.runs), r)})
 	x.changed.Broadcast()
 }
 
 func (x *Index) mergeable() []*run {
 	x.mu.RLock()
 	defer x.mu.RUnlock()
-	if x.fail.Load() != nil || x.paused {
+	if x.fail.Load() != nil {
 		return nil
 	}
 	var counts []int64
@@ -370,37 +354,25 @@ func (x *Index) merge(ctx context.Context, inputs []*run) {
 		}
 		return ctx.Err()
 	})
-	if ctx.Err() != nil && err != nil {
-		return // that was us
-	}
-	if errors.Is(err, ErrDamaged) {
-		x.damage(err)
+	if err != nil {
+		if ctx.Err() == nil { // or that was us
+			x.end(fmt.Errorf("seen: merge runs: %w", err))
+		}
 		return
 	}
 	x.mu.Lock()
-	x.tried("merge runs", err)
-	if v := x.now.Load(); err == nil {
-		i := slices.Index(v.runs, inputs[0])
-		x.now.Store(&view{v.sealed, slices.Replace(slices.Clone(v.runs), i, i+len(inputs), r)})
-	}
+	v := x.now.Load()
+	i := slices.Index(v.runs, inputs[0])
+	x.now.Store(&view{v.sealed, slices.Replace(slices.Clone(v.runs), i, i+len(inputs), r)})
 	x.mu.Unlock()
-	if err != nil {
-		return
-	}
 	closeRuns(inputs) // nobody reads them any more
-	var errs []error
 	for _, r := range inputs {
-		errs = append(errs, x.d.remove(x.d.file(r.span)))
-	}
-	if err := errors.Join(errs...); err != nil { // the next Open removes it
-		x.mu.Lock()
-		x.err = fmt.Errorf("seen: %w", err)
-		x.mu.Unlock()
+		_ = x.d.remove(x.d.file(r.span)) // or the next Open removes it
 	}
 }
 
-// damage ends all answers.
-func (x *Index) damage(err error) {
+// end ends all answers.
+func (x *Index) end(err error) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	x.fail.CompareAndSwap(nil, &err)

@@ -317,7 +317,7 @@ func (c *cursor) next() (bool, error) {
 const (
 	// fanIn runs are merged at a time.
 	fanIn = 4
-	// maxRuns bounds the open files and what a question costs while merging fails.
+	// maxRuns bounds the open files and what a question costs while merging is behind.
 	maxRuns = 64
 )
 
