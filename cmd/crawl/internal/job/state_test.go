@@ -15,6 +15,7 @@ import (
 	"github.com/treadlight/crawl/internal/pipeline"
 	"github.com/treadlight/crawl/internal/records/sink"
 	"github.com/treadlight/crawl/record"
+	_ "github.com/treadlight/crawl/sqlite" // states are kept in it
 )
 
 func TestLayOut(t *testing.T) {
