@@ -53,7 +53,7 @@ func New(options Options) (*Crawler, error) {
 	}
 	inner, err := assembly.New(cfg)
 	if err != nil {
-		return nil, err
+		return nil, inProgram(err)
 	}
 	return &Crawler{inner}, nil
 }
@@ -62,14 +62,16 @@ func New(options Options) (*Crawler, error) {
 // [Crawler.Stop] is called, and then returns nil. A seed that is no URL is an error before anything is fetched. When
 // ctx ends, Run gives up what is under way and returns its error. See [ErrUnreachable] and [ErrBlocked] for the rest.
 // A Crawler runs once.
-func (c *Crawler) Run(ctx context.Context, seeds ...string) error { return c.inner.Run(ctx, seeds...) }
+func (c *Crawler) Run(ctx context.Context, seeds ...string) error {
+	return inProgram(c.inner.Run(ctx, seeds...))
+}
 
 // RunSeq is Run with more seeds behind the first, that come as the crawl goes: a million of them, or from a pipe. One
 // of them that is no URL is logged and left out. A sequence that may have to wait for the next seed must end when ctx
 // does, or when [Crawler.Halted] is closed: RunSeq waits for it. One that ends for want of what it reads from should
 // call [Crawler.Stop] first, or the state will have it that these were all seeds.
 func (c *Crawler) RunSeq(ctx context.Context, more iter.Seq[string], first ...string) error {
-	return c.inner.RunSeq(ctx, more, first...)
+	return inProgram(c.inner.RunSeq(ctx, more, first...))
 }
 
 // Crawl crawls like [Crawler.Run] and yields each visited URL, redirects, sitemaps and failures included: [Page.OK] tells
@@ -82,7 +84,7 @@ func (c *Crawler) Crawl(ctx context.Context, seeds ...string) iter.Seq2[*Page, e
 	return func(yield func(*Page, error) bool) {
 		for inner, err := range c.inner.Pages(ctx, seeds...) {
 			if err != nil {
-				yield(nil, err)
+				yield(nil, inProgram(err))
 				return
 			}
 			if !yield(newPage(inner), nil) {
@@ -142,9 +144,10 @@ func OpenArchive(cfg ArchiveConfig) (record.Durable, error) {
 	if err != nil {
 		return nil, err
 	}
-	return assembly.OpenArchive(assembly.ArchiveConfig{
+	archive, err := assembly.OpenArchive(assembly.ArchiveConfig{
 		Dir: cfg.Dir, File: cfg.File, Settings: settings, Version: cfg.Options.Version, Resume: cfg.Resume, GoOn: cfg.GoOn,
 	})
+	return archive, inProgram(err)
 }
 
 // FleetError is trouble with a crawl of several processes or with its Redis: Job names the job, and

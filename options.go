@@ -4,6 +4,7 @@ import (
 	"context"
 	"log/slog"
 	"net/http"
+	"os"
 	"time"
 
 	"github.com/treadlight/crawl/internal/assembly"
@@ -146,14 +147,38 @@ type Options struct {
 	Log *slog.Logger
 }
 
+// Load reads the settings file of the command: YAML or JSON, at most 1 MiB. Variables of the environment that begin with
+// CRAWL_ are stronger than the file, and what neither has is left at its zero. An empty path is no file. What the command
+// alone does is left out: seeds.file, output.path, output.format, output.events, warc.dir, stats, listen and log.
+//
+// The error lists everything that is wrong, by the path of the setting and the line of the file; it is [fs.ErrNotExist]
+// if there is no such file.
+func Load(path string) (Options, error) {
+	loaded, err := config.Load(config.Sources{File: path, Env: os.Environ()})
+	if err != nil {
+		return Options{}, err
+	}
+	var o Options
+	config.ToProgram(&loaded.Config, &o)
+	return o, nil
+}
+
 // settings are those of a crawl. The error names the fields that are wrong.
-func (o *Options) settings() (config.Config, error) { return config.FromProgram("Options", o) }
+func (o *Options) settings() (config.Config, error) {
+	settings, _, err := config.FromProgram("Options", o)
+	return settings, err
+}
 
 // inner is what the crawl is built from.
 func (o *Options) inner() (assembly.Config, error) {
-	settings, err := o.settings()
+	settings, warnings, err := config.FromProgram("Options", o)
 	if err != nil {
 		return assembly.Config{}, err
+	}
+	for _, warning := range warnings {
+		if o.Log != nil {
+			o.Log.Warn(warning)
+		}
 	}
 	cfg := assembly.Config{
 		Settings: settings, OnPage: o.handler(), HandlersFollow: o.HandlersFollow, Sinks: o.Sinks, Archives: o.Archives,
@@ -180,4 +205,24 @@ func (o *Options) handler() func(context.Context, *pipeline.Page) error {
 		}
 		return nil
 	}
+}
+
+// programError is an error whose text names fields of [Options] where the command has settings and flags.
+type programError struct {
+	error
+	text string
+}
+
+func (e *programError) Error() string { return e.text }
+func (e *programError) Unwrap() error { return e.error }
+
+// inProgram is err in terms of Options.
+func inProgram(err error) error {
+	if err == nil {
+		return nil
+	}
+	if text := config.InProgram("Options", err.Error()); text != err.Error() {
+		return &programError{err, text}
+	}
+	return err
 }

@@ -52,8 +52,8 @@ type PolitenessOptions struct {
 	MaxCrawlDelay time.Duration `set:"robots.max_crawl_delay"`
 	// Strategy: how the rate of a host moves: steer = searches for the limit of the host and stays below it; aimd = a
 	// step up at each fast success, down by a factor at overload; gradient = up while responses are fast, down as
-	// they slow; fixed = stays at --rate; off = no pacing, for your own servers. One of steer, aimd, gradient, fixed,
-	// off. Empty: steer.
+	// they slow; fixed = stays at Politeness.InitialRPS; off = no pacing, for your own servers. One of steer, aimd,
+	// gradient, fixed, off. Empty: steer.
 	Strategy string `set:"ratelimit.strategy"`
 	// InitialRPS: requests per second a new host starts with; a maximum that is not given moves along. Range: 0.001
 	// to 1000000. Zero: 1.
@@ -152,8 +152,8 @@ type FetchOptions struct {
 	// Insecure: accept any TLS certificate.
 	Insecure bool `set:"fetch.insecure"`
 	// AllowPrivate: connect to all private and loopback addresses, not only to those that the seeds named when the
-	// crawl began; to link-local ones, and those of cloud metadata, only a seed or --resolve leads that names the
-	// address itself.
+	// crawl began; to link-local ones, and those of cloud metadata, only a seed or Access.Resolve leads that names
+	// the address itself.
 	AllowPrivate bool `set:"fetch.allow_private"`
 	// AcceptTypes: media type of pages whose bodies are read, such as text/*, or with ! before it of those that are
 	// not; empty = all. For example !video/*.

@@ -3,6 +3,7 @@ package config
 import (
 	"reflect"
 	"slices"
+	"strings"
 
 	"github.com/treadlight/crawl/internal/document"
 )
@@ -13,25 +14,33 @@ import (
 
 const tagName = "set"
 
-// FromProgram is the configuration of a program's structs. Settings that it leaves out move next to those that it
-// does not, as with [Load]. The error is a [Problems] whose paths and texts name the fields, behind the name root.
-func FromProgram(root string, options any) (Config, error) {
+// FromProgram is the configuration of a program's structs, and what is worth telling about it. Settings that it leaves
+// out move next to those that it does not, as with [Load]. The error is a [Problems]. Paths and texts name the fields,
+// behind the name root.
+func FromProgram(root string, options any) (c Config, warnings []string, err error) {
 	l := loader{newTree(Default())}
-	l.program = root
 	for _, f := range fields() {
 		l.origins[f.path] = Origin{Source: fromDefault}
 	}
 	l.takeProgram("", reflect.Indirect(reflect.ValueOf(options)))
 	l.settle()
-	checker(l).all()
+	check := checker(l)
+	check.all()
 	for i := range l.problems {
 		p := &l.problems[i]
+		if f := row(withoutItem(p.Path)); f != nil && f.zero != "" && f.def != "0" {
+			p.Text = strings.Replace(p.Text, "or 0 for ", "or a negative number for ", 1)
+		}
 		p.Path, p.Text = root+"."+ProgramField(p.Path), InProgram(root, p.Text)
 	}
 	if err := l.err(); err != nil {
-		return Config{}, err
+		return Config{}, nil, err
 	}
-	return l.cfg, nil
+	check.warnings()
+	for _, w := range l.tree.warnings {
+		warnings = append(warnings, InProgram(root, w))
+	}
+	return l.cfg, warnings, nil
 }
 
 // takeProgram stores what the fields of a struct say, whose paths begin with base.

@@ -85,25 +85,37 @@ func ProgramField(path string) string {
 	if base, key, ok := strings.Cut(path, "]."); ok && strings.HasPrefix(base, hostsPath+"[") {
 		return "Politeness.Hosts" + base[len(hostsPath):] + "]." + goPath(key)
 	}
-	switch f := row(path); {
+	switch {
 	case path == hostsPath || strings.HasPrefix(path, hostsPath+"["):
 		return "Politeness.Hosts" + path[len(hostsPath):]
 	case path == resiliencePath || strings.HasPrefix(path, resiliencePath+"."):
 		return "Resilience" + path[len(resiliencePath):]
-	case f != nil:
+	}
+	setting := withoutItem(path)
+	if f := row(setting); f != nil {
 		if group, name, ok := f.program(); ok {
-			return strings.TrimPrefix(group+"."+name, ".")
+			return strings.TrimPrefix(group+"."+name, ".") + path[len(setting):]
 		}
 	}
 	return ""
 }
 
+// withoutItem is the path of a list, given that of an item.
+func withoutItem(path string) string {
+	if i := strings.LastIndexByte(path, '['); i > 0 && strings.HasSuffix(path, "]") {
+		return path[:i]
+	}
+	return path
+}
+
 // goPath is the path of a key of a rule in names of fields.
 func goPath(key string) string {
-	if s := section(key); s != "" {
-		return goName(reflect.TypeFor[Host](), s) + "." + goName(reflect.TypeFor[Host](), key)
+	setting := withoutItem(key)
+	name := goName(reflect.TypeFor[Host](), setting) + key[len(setting):]
+	if s := section(setting); s != "" {
+		return goName(reflect.TypeFor[Host](), s) + "." + name
 	}
-	return goName(reflect.TypeFor[Host](), key)
+	return name
 }
 
 // ProgramGroups is the Go source of the structs that a program sets, and ProgramFields that of the fields that stand
@@ -180,7 +192,8 @@ func writeField(b *bytes.Buffer, f *field, root any, tag, zero string) {
 var (
 	forFlags  = regexp.MustCompile(`, repeatable|, one of them if repeated|; empty = none$`)
 	zeroMeans = regexp.MustCompile(`\b0 = `)
-	mentioned = regexp.MustCompile(`\b[a-z]+\.[a-z_]+\b`)
+	// mentioned are settings by their paths, flags, and flags in brackets behind the path.
+	mentioned = regexp.MustCompile(`\b[a-z]+\.[a-z_]+\b| \(--[a-z-]+\)|--[a-z][a-z-]*[a-z]`)
 )
 
 // programDoc is what a field of a program means: the sentence of the manual, the range, and what zero is.
@@ -218,22 +231,41 @@ func (f *field) programDoc(name, zero string) string {
 	return name + ": " + text + "."
 }
 
-// InProgram puts the names of fields in the place of those of settings. Root and a dot stand before them unless it is
-// empty.
+// InProgram puts the names of fields in the place of those of settings and flags. Root and a dot stand before them
+// unless it is empty.
 func InProgram(root, text string) string {
-	return mentioned.ReplaceAllStringFunc(text, func(path string) string {
+	return mentioned.ReplaceAllStringFunc(text, func(word string) string {
 		name := ""
-		if row(path) != nil || path == hostsPath {
-			name = ProgramField(path)
+		switch {
+		case word[0] == ' ':
+			return ""
+		case word[0] == '-':
+			if f := ofFlag(word[2:]); f != nil {
+				name = ProgramField(f.path)
+			}
+		case row(word) != nil:
+			name = ProgramField(word)
 		}
 		switch {
 		case name == "":
-			return path
+			return word
 		case root != "":
 			return root + "." + name
 		}
 		return name
 	})
+}
+
+// ofFlag is the row of a flag; nil if it has none.
+func ofFlag(name string) *field {
+	rows := fields()
+	for i := range rows {
+		f := &rows[i]
+		if f.flag == name || f.was == name || f.kind == kindBool && f.flag == strings.TrimPrefix(name, "no-") {
+			return f
+		}
+	}
+	return nil
 }
 
 // writeComment writes a text as comment lines of at most 120 characters.

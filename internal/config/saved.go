@@ -88,7 +88,7 @@ func (l loader) relax() {
 func (c checker) saved(saved *Config) {
 	for _, f := range fields() {
 		if f.kept != "" && c.origins[f.path].Source != fromState && c.get(f.path) != get(saved, f.path) {
-			c.wrong(f.path, "cannot change when a crawl is resumed, it is %s: %s; leave %s out", f.plain(get(saved, f.path)), f.kept, c.handle(f.path))
+			c.wrong(f.path, "cannot change when a crawl is resumed, it is %s: %s; leave %s out", f.plain(get(saved, f.path)), f.kept, handle(f.path))
 		}
 	}
 }

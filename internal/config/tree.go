@@ -16,7 +16,6 @@ type tree struct {
 	problems Problems
 	more     int // problems beyond problemsMax
 	warnings []string
-	program  string // the name of the struct of a program that the values come from; empty: they do not
 }
 
 // newTree starts from c; the caller says where its values came from.

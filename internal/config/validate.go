@@ -85,15 +85,15 @@ func (c checker) order(chain []string) {
 	for i, a := range chain {
 		for _, b := range chain[i+1:] { // pairs, for the one between may not be written
 			if !c.bad[a] && !c.bad[b] && c.written(a) && c.written(b) && c.number(a) > c.number(b) {
-				c.wrong(a, "%s is above %s, which is %s%s; lower %s or raise %s", c.show(a), b, c.show(b), c.place(b), c.handle(a), c.handle(b))
+				c.wrong(a, "%s is above %s, which is %s%s; lower %s or raise %s", c.show(a), b, c.show(b), c.place(b), handle(a), handle(b))
 			}
 		}
 	}
 }
 
 // handle is what a user would change: the flag of a setting where there is one, else its path.
-func (t *tree) handle(path string) string {
-	if f := row(path); f.flag != "" && t.program == "" {
+func handle(path string) string {
+	if f := row(path); f.flag != "" {
 		return "--" + f.flag
 	}
 	return path
@@ -170,7 +170,7 @@ func (c checker) files() {
 			if is != name && !slices.Contains(seeds, name) || name == "" || name == "-" && path != "stats.path" { // another stream than theirs
 				continue
 			}
-			c.wrong(path, "%s is %s as well%s; change %s or %s", document.Quote(name), other, c.place(other), c.handle(path), c.handle(other))
+			c.wrong(path, "%s is %s as well%s; change %s or %s", document.Quote(name), other, c.place(other), handle(path), handle(other))
 		}
 	}
 }
