@@ -2,8 +2,10 @@ package crawl
 
 import (
 	"context"
+	"io"
 	"io/fs"
 	"log/slog"
+	"net/http"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -17,11 +19,20 @@ import (
 	"github.com/treadlight/crawl/record"
 )
 
+type noExtractor struct{}
+
+func (noExtractor) Extract(context.Context, *Document) (*Extracted, error) { return nil, nil }
+
+type noJar struct{ http.CookieJar }
+
 // Nothing that a program sets is lost on the way to what builds the crawl.
 func TestOptionsAreConvertedWhole(t *testing.T) {
 	o := Options{
 		OnPage: func(context.Context, *Page) error { return nil }, OnEvent: func(Event) {}, HandlersFollow: true,
-		Sinks: []record.Sink{nil}, Archives: []record.Sink{nil, nil}, State: &State{&assembly.State{}}, Join: true, Began: time.Now(), Version: "1", Log: slog.Default(),
+		Sinks: []record.Sink{nil}, Archives: []record.Sink{nil, nil}, State: &State{&assembly.State{}}, Join: true, Began: time.Now(), Version: "1", Log: slog.New(slog.DiscardHandler),
+		OnRequest: func(*http.Request) error { return nil }, OnResponse: func(*http.Response) error { return nil }, OnError: func(Failure) {}, OnSkip: func(Skipped) {},
+		Bodies: map[string]BodyHandler{"*/*": {Handle: func(context.Context, *Page, io.Reader) error { return nil }}}, Extractors: map[string]Extractor{"a/b": noExtractor{}},
+		CookieJar: noJar{}, Transport: http.DefaultTransport, Panics: true,
 	}
 	cfg, err := o.inner()
 	require.NoError(t, err)
