@@ -158,9 +158,9 @@ func (at moment) memoryOf(domain string, t tombstone) (m HostMemory, ok bool) {
 	return m.At(at.wall, at.l.cfg.MaxRetryAfter)
 }
 
-// Recall takes up what earlier limiters remembered, at any time, and returns for how many domains. Domains known here
-// are skipped; so are entries that are a day old, invalid, older than another of the domain, or beyond the room the
-// longest unused. A limiter that is off recalls nothing.
+// Recall takes up what earlier limiters remembered, at any time, and returns for how many domains. A domain known here
+// takes over the later end of a Retry-After and nothing else. Skipped are entries that are a day old, invalid, older
+// than another of the domain, or beyond the room the longest unused. A limiter that is off recalls nothing.
 func (l *AdaptiveRateLimiter) Recall(hosts iter.Seq[HostMemory]) (recalled int) {
 	if !l.cfg.Enabled {
 		return 0
@@ -182,13 +182,37 @@ func (l *AdaptiveRateLimiter) Recall(hosts iter.Seq[HostMemory]) (recalled int) 
 		id := l.identify(m.Domain)
 		sh := l.shardOf(id)
 		sh.mu.Lock()
-		if sh.index.get(id) == nil && !sh.tombs.Contains(m.Domain) && sh.tombs.Len() < sh.mostTombs {
+		if l.owesMoreLocked(sh, id, &m, at) {
+			recalled++
+		} else if sh.index.get(id) == nil && !sh.tombs.Contains(m.Domain) && sh.tombs.Len() < sh.mostTombs {
 			sh.tombs.Add(m.Domain, at.tombstoneOf(&m))
 			recalled++
 		}
 		sh.mu.Unlock()
 	}
 	return recalled
+}
+
+// owesMoreLocked has a domain that is known here wait for the Retry-After of m, if that ends later than its own.
+func (l *AdaptiveRateLimiter) owesMoreLocked(sh *shard, id identity, m *HostMemory, at moment) bool {
+	until := at.instant(m.RetryUntil)
+	if s := sh.index.get(id); s != nil {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		if until <= s.owes.retryUntil {
+			return false
+		}
+		s.owes.retryUntil = until
+		s.rearmLocked(at.now)
+		return true
+	}
+	t, known := sh.tombs.Peek(m.Domain)
+	if !known || until <= t.retryUntil {
+		return false
+	}
+	t.retryUntil = until
+	sh.tombs.Add(m.Domain, t)
+	return true
 }
 
 func (at moment) tombstoneOf(m *HostMemory) tombstone {

@@ -1,0 +1,334 @@
+package polite
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"log/slog"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/treadlight/crawl/internal/clock"
+	"github.com/treadlight/crawl/internal/ratelimit"
+	"github.com/treadlight/crawl/internal/ratelimit/memory"
+	"github.com/treadlight/crawl/transport"
+)
+
+// Shared is one state per host for all who ask hosts in a process: crawls, clients, and a program's own code. Each of
+// them has a [Member]. It is safe for concurrent use.
+type Shared struct {
+	*ratelimit.AdaptiveRateLimiter
+
+	maxRetryAfter time.Duration
+	keeper        *memory.Keeper // its Places are empty if nothing is kept
+	events        listeners
+	delays        delays
+	members       atomic.Int32
+	own           func() *Member
+	stop          context.CancelFunc
+	beside        sync.WaitGroup
+	closed        atomic.Bool
+}
+
+// SharedConfig is what [NewShared] needs.
+type SharedConfig struct {
+	Limiter  ratelimit.Config // its OnEvent and MaxCrawlDelay are not used
+	Remember string           // the file where what is learned is kept; empty: nowhere
+	Log      *slog.Logger     // nil: nobody is told
+}
+
+// NewShared loads what the file remembers, and begins to save it there. Close ends that.
+func NewShared(cfg SharedConfig) (*Shared, error) {
+	s := &Shared{maxRetryAfter: cfg.Limiter.MaxRetryAfter}
+	pauses := make(chan struct{}, 1)
+	cfg.Limiter.OnEvent = memory.NotePauses(pauses, s.events.tell)
+	cfg.Limiter.MaxCrawlDelay = -1 // each member has a bound of its own
+	if cfg.Limiter.Clock == nil {
+		cfg.Limiter.Clock = clock.System()
+	}
+	var err error
+	if s.AdaptiveRateLimiter, err = ratelimit.New(cfg.Limiter); err != nil {
+		return nil, err
+	}
+	s.keeper = &memory.Keeper{
+		Limiter: s.AdaptiveRateLimiter, Clock: cfg.Limiter.Clock, Pauses: pauses,
+		Log: cmp.Or(cfg.Log, slog.New(slog.DiscardHandler)),
+	}
+	if cfg.Remember != "" {
+		place, err := memory.At(memory.Config{Path: cfg.Remember, MaxWait: cfg.Limiter.MaxRetryAfter, Clock: cfg.Limiter.Clock})
+		if err != nil {
+			return nil, err
+		}
+		s.keeper.Places = []memory.Place{place}
+		if err := s.keeper.Recall(); err != nil {
+			return nil, err
+		}
+	}
+	s.own = sync.OnceValue(func() *Member { return s.Join(MemberConfig{}) })
+	ctx, stop := context.WithCancel(context.Background())
+	s.stop = stop
+	s.beside.Go(func() { _ = s.AdaptiveRateLimiter.Run(ctx) }) // it ends with ctx, and has no other error
+	s.beside.Go(func() { s.keeper.Run(ctx) })
+	return s, nil
+}
+
+// Acquire waits for the turn of a request of the program's own, in line with all others.
+func (s *Shared) Acquire(ctx context.Context, domain string) (ratelimit.Permit, error) {
+	s.own() // so that crawls know of somebody else
+	return s.AdaptiveRateLimiter.Acquire(ctx, domain)
+}
+
+// SetCrawlDelay is that of the program's own robots.txt reader: see [Member.SetCrawlDelay].
+func (s *Shared) SetCrawlDelay(domain string, d time.Duration) { s.own().SetCrawlDelay(domain, d) }
+
+// Save writes what is known of hosts to the file now. Without a file it does nothing.
+func (s *Shared) Save(ctx context.Context) error {
+	for _, place := range s.keeper.Places {
+		if err := place.Save(ctx, s.Remember()); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Close ends what runs beside, and saves. Who is a member yet goes on, but what it learns from then on is not saved. It
+// may be called again.
+func (s *Shared) Close() error {
+	if s.closed.Swap(true) {
+		return nil
+	}
+	s.stop()
+	s.beside.Wait()
+	return s.Save(context.Background())
+}
+
+// Subscribe has fn called with what changes the pace of a host, in order for each host, by the goroutines that ask. It
+// must not block. A call may still be under way when off has returned.
+func (s *Shared) Subscribe(fn func(ratelimit.Event)) (off func()) { return s.events.add(fn) }
+
+// Middleware paces the requests of an http.RoundTripper.
+func (s *Shared) Middleware() (transport.Middleware, error) {
+	return transport.Polite(transport.PoliteConfig{Limiter: s.AdaptiveRateLimiter, MaxRetryAfter: s.maxRetryAfter})
+}
+
+const (
+	// promptly is how long a member waits for a permit that it was told is there.
+	promptly = 20 * time.Millisecond
+	// MaxInLine is how long a member may wait in line for a host at most.
+	MaxInLine = 30 * time.Second
+)
+
+// Member is a part of a [Shared] that learns from its own answers and obeys what all have learned. It is what the
+// pipeline of a crawl takes for a limiter.
+type Member struct {
+	*ratelimit.AdaptiveRateLimiter
+
+	shared   *Shared
+	maxDelay time.Duration   // longest Crawl-delay that is obeyed; negative: any
+	leaving  context.Context // ends what waits in line
+	places   chan struct{}   // as many as may wait in line
+	off      func()
+	left     sync.Once
+}
+
+// MemberConfig is what [Shared.Join] needs.
+type MemberConfig struct {
+	MaxCrawlDelay time.Duration         // longest that is obeyed; zero means 60s, negative means any
+	InLine        int                   // how many requests may wait in line while others ask the same host; zero: 1
+	Leaving       context.Context       // whose end ends those waits; nil: never
+	OnEvent       func(ratelimit.Event) // of all hosts of the Shared; nil: nobody is told
+}
+
+// Join makes a member. Leave ends it.
+func (s *Shared) Join(cfg MemberConfig) *Member {
+	m := &Member{
+		AdaptiveRateLimiter: s.AdaptiveRateLimiter, shared: s, off: func() {},
+		maxDelay: cmp.Or(cfg.MaxCrawlDelay, time.Minute), leaving: cfg.Leaving, places: make(chan struct{}, max(1, cfg.InLine)),
+	}
+	if m.leaving == nil {
+		m.leaving = context.Background()
+	}
+	if cfg.OnEvent != nil {
+		m.off = s.Subscribe(cfg.OnEvent)
+	}
+	s.members.Add(1)
+	return m
+}
+
+// Leave ends a member: what robots.txt has told it holds no longer when another one tells something else. It may be
+// called again.
+func (m *Member) Leave() {
+	m.left.Do(func() {
+		m.off()
+		m.shared.members.Add(-1)
+		m.shared.delays.forget(m)
+	})
+}
+
+// until is a context with an earlier deadline that costs no timer: the limiter reads it and fails at once.
+type until struct {
+	context.Context
+	deadline time.Time
+}
+
+// Deadline is the earlier of the two.
+func (c until) Deadline() (time.Time, bool) {
+	if d, ok := c.Context.Deadline(); ok && d.Before(c.deadline) {
+		return d, true
+	}
+	return c.deadline, true
+}
+
+// Acquire takes the permit that ReadyAt has told of. Where another one was faster, it waits in line behind those who
+// wait already, so that nobody is always late: up to [MaxInLine], and a few at a time.
+func (m *Member) Acquire(ctx context.Context, domain string) (ratelimit.Permit, error) {
+	permit, err := m.AdaptiveRateLimiter.Acquire(until{ctx, m.now().Add(promptly)}, domain)
+	late, ok := errors.AsType[*ratelimit.WaitError](err)
+	if !ok || m.shared.members.Load() < 2 || late.Wait > MaxInLine || !paces(late.Limit) {
+		return permit, err
+	}
+	select {
+	case m.places <- struct{}{}:
+	default:
+		return nil, err
+	}
+	defer func() { <-m.places }()
+	inLine, cancel := context.WithCancel(until{ctx, m.now().Add(MaxInLine)})
+	defer cancel()
+	defer context.AfterFunc(m.leaving, cancel)()
+	permit, err2 := m.AdaptiveRateLimiter.Acquire(inLine, domain)
+	if err2 != nil && m.leaving.Err() != nil && ctx.Err() == nil {
+		return nil, err
+	}
+	return permit, err2
+}
+
+// paces reports whether a limit is one that lets the next request through soon, after those of others.
+func paces(l ratelimit.Limit) bool {
+	switch l {
+	case ratelimit.LimitRetryAfter, ratelimit.LimitBreaker, ratelimit.LimitQuota:
+		return false
+	}
+	return true
+}
+
+func (m *Member) now() time.Time { return m.shared.keeper.Clock.Now() }
+
+// SetCrawlDelay notes what a host's robots.txt asks of this member. The longest that it asks of any holds for all.
+func (m *Member) SetCrawlDelay(domain string, d time.Duration) {
+	if m.maxDelay > 0 {
+		d = min(d, m.maxDelay)
+	}
+	domain = ratelimit.Domain(domain)
+	m.shared.delays.set(m, domain, max(d, 0), m.AdaptiveRateLimiter.SetCrawlDelay)
+}
+
+// maxDelays is how many hosts have their delays told apart by member. Of more, the longest that was told counts until
+// the limiter forgets the host.
+const maxDelays = 100_000
+
+// delays are what robots.txt asks of whom. The zero delays is ready.
+type delays struct {
+	mu sync.Mutex
+	by map[string][]delayOf
+}
+
+type delayOf struct {
+	member *Member
+	d      time.Duration // above zero
+}
+
+// set tells the limiter the longest delay of a domain, without a lock held, as it tells of events. Of two calls at a
+// time the last one tells what counts after both.
+func (t *delays) set(m *Member, domain string, d time.Duration, tell func(string, time.Duration)) {
+	longest := t.note(m, domain, d)
+	for told := longest - 1; told != longest; longest = t.longest(domain) {
+		told = longest
+		tell(domain, told)
+	}
+}
+
+func (t *delays) longest(domain string) time.Duration {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return longestOf(t.by[domain])
+}
+
+func longestOf(all []delayOf) (d time.Duration) {
+	for _, o := range all {
+		d = max(d, o.d)
+	}
+	return d
+}
+
+func (t *delays) note(m *Member, domain string, d time.Duration) (longest time.Duration) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	all := slices.DeleteFunc(t.by[domain], func(o delayOf) bool { return o.member == m })
+	if d > 0 {
+		all = append(all, delayOf{m, d})
+	}
+	if len(all) == 0 {
+		delete(t.by, domain)
+		return 0
+	}
+	if t.by == nil {
+		t.by = make(map[string][]delayOf)
+	}
+	if _, known := t.by[domain]; !known && len(t.by) >= maxDelays {
+		for other := range t.by { // any of them
+			delete(t.by, other)
+			break
+		}
+	}
+	t.by[domain] = all
+	return longestOf(all)
+}
+
+func (t *delays) forget(m *Member) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for domain, all := range t.by {
+		if all = slices.DeleteFunc(all, func(o delayOf) bool { return o.member == m }); len(all) == 0 {
+			delete(t.by, domain)
+		} else {
+			t.by[domain] = all
+		}
+	}
+}
+
+// listeners are told of events. The zero listeners is ready.
+type listeners struct {
+	mu  sync.Mutex // held while the list is replaced
+	all atomic.Pointer[[]*func(ratelimit.Event)]
+}
+
+func (l *listeners) add(fn func(ratelimit.Event)) (off func()) {
+	l.change(func(all []*func(ratelimit.Event)) []*func(ratelimit.Event) { return append(all, &fn) })
+	return sync.OnceFunc(func() {
+		l.change(func(all []*func(ratelimit.Event)) []*func(ratelimit.Event) {
+			return slices.DeleteFunc(all, func(f *func(ratelimit.Event)) bool { return f == &fn })
+		})
+	})
+}
+
+func (l *listeners) change(to func([]*func(ratelimit.Event)) []*func(ratelimit.Event)) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	var all []*func(ratelimit.Event)
+	if old := l.all.Load(); old != nil {
+		all = slices.Clone(*old)
+	}
+	all = to(all)
+	l.all.Store(&all)
+}
+
+func (l *listeners) tell(e ratelimit.Event) {
+	if all := l.all.Load(); all != nil {
+		for _, fn := range *all {
+			(*fn)(e)
+		}
+	}
+}
