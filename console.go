@@ -46,7 +46,7 @@ func Listen(cfg ListenConfig) (*Console, error) {
 func (l *Console) URL() string { return l.inner.URL() }
 
 // Event passes an event on to those who listen. It never waits.
-func (l *Console) Event(e Event) { l.inner.Event(e) }
+func (l *Console) Event(e Event) { l.inner.Event(e.inner()) }
 
 // Serve answers requests about a crawl until ctx ends, which should be once [Crawler.Run]
 // has returned, and closes the socket. It returns within two seconds of that and leaves

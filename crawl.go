@@ -6,7 +6,6 @@ import (
 
 	"github.com/treadlight/crawl/internal/assembly"
 	"github.com/treadlight/crawl/internal/pipeline"
-	"github.com/treadlight/crawl/internal/ratelimit"
 	"github.com/treadlight/crawl/record"
 )
 
@@ -19,11 +18,6 @@ const Homepage = assembly.Homepage
 // OutOfScope and Dropped by reason; Workers; the Frontier's counts and the Hosts with the longest
 // queues; and the Limiter, with the rate of each active host and why it is that.
 type Snapshot = pipeline.Snapshot
-
-// Event is a change of the rate of a host: Time, Domain, Cause, State of its circuit breaker, the
-// rate before and after (FromRPS, ToRPS), the pause in milliseconds (HoldMS), Text (the same as a
-// sentence), and Hosts if a group of them is paced as one.
-type Event = ratelimit.Event
 
 // The ends of a crawl that a caller may want to tell apart. All others are nil, the
 // context's error, or the error of a sink or handler.

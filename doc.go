@@ -52,7 +52,8 @@
 //
 // What they are made of has packages of its own, for programs of any kind: limit has the six
 // limiters of caps, resilience the policies (binder those of a JSON document), transport
-// puts both around an http.RoundTripper, and adaptive is the engine that learns.
+// puts both around an http.RoundTripper. [NewPoliteness] is the engine that learns, for crawls, clients and a program's
+// own requests together.
 //
 // # Inside
 //

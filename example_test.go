@@ -92,9 +92,9 @@ func ExampleClient() {
 	url, stop := serve()
 	defer stop()
 
-	client, err := crawl.Client(crawl.ClientConfig{
-		UserAgent:  "feedreader/1.0 (+mailto:ops@example.org)",
-		InitialRPS: 50, MaxRPS: 100, AllowPrivate: true, // it is our own server, on this machine
+	client, err := crawl.NewClient(crawl.ClientConfig{
+		Politeness: crawl.PolitenessOptions{InitialRPS: 50, MaxRPS: 100},
+		UserAgent:  "feedreader/1.0 (+mailto:ops@example.org)", AllowPrivate: true, // it is our own server, on this machine
 	})
 	if err != nil {
 		log.Fatal(err)

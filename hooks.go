@@ -18,6 +18,7 @@ import (
 	"github.com/treadlight/crawl/internal/assembly"
 	"github.com/treadlight/crawl/internal/fetch/cookies"
 	"github.com/treadlight/crawl/internal/pipeline"
+	"github.com/treadlight/crawl/internal/ratelimit"
 	"github.com/treadlight/crawl/internal/web/extract"
 	"github.com/treadlight/crawl/record"
 )
@@ -125,7 +126,7 @@ func (o *Options) hooks(cfg *assembly.Config) error {
 		}
 	}
 	if f := o.OnEvent; f != nil {
-		cfg.OnEvent = func(e Event) { o.tell("OnEvent", func() { f(e) }) }
+		cfg.OnEvent = func(e ratelimit.Event) { o.tell("OnEvent", func() { f(eventOf(&e)) }) }
 	}
 	return errors.Join(o.bodies(cfg), o.extractors(cfg), o.network(cfg))
 }

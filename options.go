@@ -2,6 +2,7 @@ package crawl
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"net/http"
 	"os"
@@ -126,6 +127,12 @@ type Options struct {
 	// theirs to find. Sitemaps are not theirs; the tree for [Page.Find] is that of HTML in any case. Nil: none.
 	Extractors map[string]Extractor
 
+	// Shared, if set, has the pace of hosts, with others that share it: of Politeness only the fields may be set then
+	// that are about the requests of a crawl: IgnoreRobots, MaxCrawlDelay, Retries, RetryBaseDelay, RetryMaxDelay,
+	// MaxRetryAfter, and of Hosts the headers, credentials and proxies. It excludes a Fleet, stays its owner's to close,
+	// and the Limiter of a [Snapshot] and the events are of all that share it. A Crawler of which Run is not called must
+	// be closed. Nil: the crawl paces its hosts by itself.
+	Shared *Politeness
 	// Sinks receive every record. They are flushed as the crawl goes, and not closed. Those of a crawl with a state
 	// should be [record.Durable]; all of one that is resumed have been cut back to their [State.Position].
 	Sinks []record.Sink
@@ -183,6 +190,15 @@ func (o *Options) inner() (assembly.Config, error) {
 	cfg := assembly.Config{
 		Settings: settings, OnPage: o.handler(), HandlersFollow: o.HandlersFollow, Sinks: o.Sinks, Archives: o.Archives,
 		Kept: o.State.unwrap(), Join: o.Join, Began: o.Began, Version: o.Version, Log: o.Log,
+	}
+	if o.Shared != nil {
+		if err := o.Politeness.besideShared("Options"); err != nil {
+			return cfg, err
+		}
+		if o.Fleet != (FleetOptions{}) {
+			return cfg, errors.New("Options.Fleet is set beside Shared, and the processes of a fleet share their pace by it: remove one of them")
+		}
+		cfg.Shared = o.Shared.inner
 	}
 	return cfg, o.hooks(&cfg)
 }

@@ -44,8 +44,8 @@ var (
 	testCode = regexp.MustCompile(`_test\.go$|test/[^/]*$|^internal/lab/`)
 	// forTests are libraries that production code has no use for.
 	forTests = regexp.MustCompile(`^(github\.com/stretchr/testify|pgregory\.net/rapid)(/|$)`)
-	// faces are the packages that give a room a public name, or have a program link what a room needs, beside the root.
-	faces = regexp.MustCompile(`^(adaptive|sqlite)(/|$)`)
+	// faces are the packages that have a program link what a room needs, beside the root.
+	faces = regexp.MustCompile(`^sqlite(/|$)`)
 )
 
 // level is where the room of a path stands; -1: it is in none.

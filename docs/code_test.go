@@ -62,7 +62,7 @@ var goCode = []any{
 		return c.Run(ctx, "https://books.example/catalogue/page-1")
 	},
 	func() error {
-		client, err := crawl.Client(crawl.ClientConfig{UserAgent: "feedreader/1.0 (+mailto:ops@example.org)"})
+		client, err := crawl.NewClient(crawl.ClientConfig{UserAgent: "feedreader/1.0 (+mailto:ops@example.org)"})
 		if err != nil {
 			return err
 		}
@@ -72,6 +72,33 @@ var goCode = []any{
 			return err
 		}
 		defer res.Body.Close()
+		return nil
+	},
+	func(ctx context.Context, send func() (int, http.Header, error)) error {
+		polite, err := crawl.NewPoliteness(crawl.PolitenessOptions{MaxRPS: 5, Remember: "hosts.db"}) // kept from run to run
+		if err != nil {
+			return err
+		}
+		defer polite.Close()
+		news, err := crawl.New(crawl.Options{Shared: polite})
+		if err != nil {
+			return err
+		}
+		client, err := crawl.NewClient(crawl.ClientConfig{Shared: polite})
+		if err != nil {
+			return err
+		}
+		defer client.Close()
+		// Code of your own, whatever it sends its requests with:
+		permit, err := polite.Acquire(ctx, "https://example.com/feed.xml") // waits for the turn of one request
+		if err != nil {
+			return err
+		}
+		began := time.Now()
+		status, header, err := send()
+		polite.Feedback("example.com", crawl.Feedback{StatusCode: status, Header: header, Latency: time.Since(began), Err: err})
+		permit.Release()
+		_ = news
 		return nil
 	},
 	func(mux *http.ServeMux) error {

@@ -17,6 +17,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/treadlight/crawl/internal/assembly/polite"
 	"github.com/treadlight/crawl/internal/clock"
 	"github.com/treadlight/crawl/internal/config"
 	"github.com/treadlight/crawl/internal/fetch"
@@ -64,7 +65,8 @@ type Config struct {
 	OnEvent  func(ratelimit.Event)
 	Sinks    []record.Sink
 	Archives []record.Sink
-	Kept     *State // nil: New makes a state if the settings name a directory
+	Kept     *State         // nil: New makes a state if the settings name a directory
+	Shared   *polite.Shared // nil: the crawl has a limiter of its own, by its settings
 	Join     bool
 	Began    time.Time
 	Version  string
@@ -91,6 +93,7 @@ type Crawler struct {
 	clk      clock.Clock
 	scope    *scope.Scope
 	limiter  *ratelimit.AdaptiveRateLimiter
+	member   *polite.Member // of Config.Shared; nil: the limiter is the crawl's own
 	client   *fetch.Client
 	policies *policies
 	pipe     *pipeline.Pipeline
@@ -140,6 +143,7 @@ func New(cfg Config) (*Crawler, error) {
 	if err == nil {
 		return c, nil
 	}
+	c.member.Leave()
 	if c.state != nil && c.state != cfg.Kept {
 		err = errors.Join(err, c.state.Close())
 	}
@@ -150,6 +154,9 @@ func New(cfg Config) (*Crawler, error) {
 // Close gives up the state of a Crawler whose Run was not called, or its place in a job. After that, and without
 // either, it does nothing.
 func (c *Crawler) Close() error {
+	if !c.began.Load() {
+		c.member.Leave()
+	}
 	switch {
 	case c.state == nil && c.fleet == nil || c.began.Swap(true):
 		return nil
@@ -206,11 +213,18 @@ func (c *Crawler) build() (err error) {
 
 // buildLimiter makes the limiter, whose budgets are those of the whole job in a fleet.
 func (c *Crawler) buildLimiter() (err error) {
-	lc := limiterConfig(&c.cfg.Settings)
+	lc := LimiterConfig(&c.cfg.Settings)
 	lc.OnEvent = c.cfg.OnEvent
 	if c.state != nil || c.cfg.RateLimit.Remember != "" {
 		pauses := make(chan struct{}, 1)
 		c.pauses, lc.OnEvent = pauses, memory.NotePauses(pauses, c.cfg.OnEvent)
+	}
+	if s := c.cfg.Shared; s != nil {
+		c.limiter = s.AdaptiveRateLimiter
+		c.member = s.Join(polite.MemberConfig{
+			MaxCrawlDelay: c.cfg.Robots.MaxCrawlDelay, InLine: c.cfg.Concurrency / 4, Leaving: c.stopped, OnEvent: lc.OnEvent,
+		})
+		return nil
 	}
 	if c.cfg.Fleet.Shared() {
 		if c.fleet, err = newFleet(c, &lc); err != nil {
@@ -284,6 +298,7 @@ func (c *Crawler) start(ctx context.Context, turns chan turn, first []string, la
 		c.turns, c.left = turns, make(chan struct{})
 		c.pipe.Handle(c.handle)
 	}
+	defer c.member.Leave()
 	c.policies.logTo(c.cfg.Log)
 	defer c.policies.close()
 	defer c.named.lookups.Wait() //nolint:errcheck // there is no error

@@ -154,7 +154,7 @@ func (x *explainer) pace(host string) ExplainPace {
 		Strategy: r.Strategy, InitialRPS: r.InitialRPS, MinRPS: r.MinRPS, MaxRPS: r.MaxRPS,
 		MinDelayMS: milliseconds(r.MinDelay), MaxInFlight: s.PerHostMax,
 	}
-	lc := limiterConfig(s)
+	lc := LimiterConfig(s)
 	i := lc.RuleFor(host)
 	if i < 0 {
 		return p

@@ -81,7 +81,9 @@ func (c *Crawler) startBeside(ctx context.Context) (leave func(), err error) {
 	}
 	beside, stop := context.WithCancel(ctx)
 	var companions sync.WaitGroup
-	companions.Go(func() { _ = c.limiter.Run(beside) }) // ends with beside, and has no other error
+	if c.member == nil {
+		companions.Go(func() { _ = c.limiter.Run(beside) }) // ends with beside, and has no other error
+	}
 	companions.Go(func() { k.Run(beside) })
 	if f := c.fleet; f != nil {
 		f.pipe.Store(c.pipe)

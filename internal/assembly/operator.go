@@ -219,7 +219,10 @@ func (c *Crawler) Reload(s *Settings) (applied, refused []config.Change, err err
 	if err != nil || len(applied) == 0 {
 		return nil, refused, err
 	}
-	lc := limiterConfig(&now)
+	if c.member != nil {
+		return nil, append(refused, applied...), nil
+	}
+	lc := LimiterConfig(&now)
 	err = c.limiter.SetRules(ratelimit.Rules{
 		InitialRPS: lc.InitialRPS, MinRPS: lc.MinRPS, MaxRPS: lc.MaxRPS, MinDelay: lc.MinDelay, Hosts: lc.Hosts,
 	})

@@ -11,6 +11,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/treadlight/crawl/internal/assembly/polite"
 	"github.com/treadlight/crawl/internal/clock"
 	"github.com/treadlight/crawl/internal/config"
 	"github.com/treadlight/crawl/internal/fetch"
@@ -28,8 +29,8 @@ import (
 	"github.com/treadlight/crawl/limit"
 )
 
-// limiterConfig puts the settings of pace into the engine's terms. Most have the engine's names.
-func limiterConfig(s *Settings) ratelimit.Config {
+// LimiterConfig puts the settings of pace into the engine's terms. Most have the engine's names.
+func LimiterConfig(s *Settings) ratelimit.Config {
 	r := &s.RateLimit
 	rc := ratelimit.DefaultConfig()
 	strategy := rc.Strategy
@@ -122,6 +123,9 @@ func (c *Crawler) pipelineConfig() (pipeline.Config, error) {
 		if err := c.state.join(&pc, *s); err != nil {
 			return pc, err
 		}
+	}
+	if c.member != nil {
+		pc.Limiter, pc.Patience = c.member, polite.MaxInLine
 	}
 	setDuplicates(&pc, s)
 	return pc, nil

@@ -67,7 +67,7 @@ func TestLimitsReachTheEngine(t *testing.T) {
 		{Match: "c.test", InitialRPS: 1, MinRPS: 1, MaxRPS: 2},
 	}
 	require.NoError(t, s.Validate())
-	rc := limiterConfig(&s)
+	rc := LimiterConfig(&s)
 	require.Equal(t, 7, rc.GlobalConcurrency)
 	require.EqualValues(t, 1<<20, rc.GlobalBytes)
 	require.EqualValues(t, 9, rc.GlobalRPS)
@@ -103,7 +103,7 @@ func TestEachSettingOfPaceReachesTheEngine(t *testing.T) {
 		default:
 			t.Fatalf("%s is a %v: say here how to change it", kind.Field(i).Name, f.Kind())
 		}
-		require.NotEqual(t, limiterConfig(&usual), limiterConfig(&s), kind.Field(i).Name)
+		require.NotEqual(t, LimiterConfig(&usual), LimiterConfig(&s), kind.Field(i).Name)
 	}
 }
 
@@ -117,7 +117,7 @@ func TestKindsOfCapsAreTheLimiters(t *testing.T) {
 		}
 		s.Hosts = []config.Host{{Match: "a.test", InitialRPS: 1, MinRPS: 1, MaxRPS: 2, Cap: c}}
 		require.NoError(t, s.Validate(), kind)
-		_, err := ratelimit.New(limiterConfig(&s))
+		_, err := ratelimit.New(LimiterConfig(&s))
 		require.NoError(t, err, kind)
 	}
 }

@@ -418,7 +418,7 @@ func TestClientLeadsToNoSpecialAddress(t *testing.T) {
 		urls = append(urls, "http://"+net.JoinHostPort(a, "7"))
 	}
 	for _, allowed := range []bool{false, true} {
-		c, err := crawl.Client(crawl.ClientConfig{Strategy: "fixed", InitialRPS: 1000, MaxRPS: 1000, Resilience: []byte(`{}`), AllowPrivate: allowed})
+		c, err := crawl.NewClient(crawl.ClientConfig{Politeness: crawl.PolitenessOptions{Strategy: "fixed", InitialRPS: 1000, MaxRPS: 1000}, Resilience: []byte(`{}`), AllowPrivate: allowed})
 		require.NoError(t, err)
 		refused := func(url string) bool {
 			res, err := c.Get(url)

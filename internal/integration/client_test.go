@@ -28,19 +28,19 @@ import (
 )
 
 // politeClient is a client over hosts in memory, for the time of a bubble.
-func politeClient(t *testing.T, cfg crawl.ClientConfig, hosts map[string]http.Handler) (*crawl.PoliteClient, *fetchtest.Net) {
+func politeClient(t *testing.T, cfg crawl.ClientConfig, hosts map[string]http.Handler) (*crawl.Client, *fetchtest.Net) {
 	t.Helper()
 	site := fetchtest.Serve(t, hosts)
 	base := &http.Transport{DialContext: site.DialContext}
 	t.Cleanup(base.CloseIdleConnections)
 	cfg.Transport = base
-	c, err := crawl.Client(cfg)
+	c, err := crawl.NewClient(cfg)
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, c.Close()) })
 	return c, site
 }
 
-func fetchText(t *testing.T, c *crawl.PoliteClient, url string) string {
+func fetchText(t *testing.T, c *crawl.Client, url string) string {
 	t.Helper()
 	res, err := c.Get(url)
 	require.NoError(t, err)
@@ -57,7 +57,7 @@ func TestClientKeepsUnderAHiddenLimit(t *testing.T) {
 		const rate = 8 // per second
 		l, err := limit.New(limit.Spec{Kind: limit.KindTokenBucket, Permits: rate, Per: time.Second})
 		require.NoError(t, err)
-		c, _ := politeClient(t, crawl.ClientConfig{MaxRPS: 100}, map[string]http.Handler{"a.test": limited(t, l, "")})
+		c, _ := politeClient(t, crawl.ClientConfig{Politeness: crawl.PolitenessOptions{MaxRPS: 100}}, map[string]http.Handler{"a.test": limited(t, l, "")})
 		begun := time.Now()
 		var admitted, refused atomic.Int64
 		var users sync.WaitGroup
@@ -91,7 +91,7 @@ func TestClientKeepsUnderAHiddenLimit(t *testing.T) {
 func TestClientWaitsItsTurn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		page := http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) { _, _ = io.WriteString(w, req.UserAgent()) })
-		c, site := politeClient(t, crawl.ClientConfig{Strategy: "fixed", InitialRPS: 2, MaxRPS: 2}, map[string]http.Handler{"a.test": page, "b.test": page})
+		c, site := politeClient(t, crawl.ClientConfig{Politeness: crawl.PolitenessOptions{Strategy: "fixed", InitialRPS: 2, MaxRPS: 2}}, map[string]http.Handler{"a.test": page, "b.test": page})
 		for range 5 {
 			require.Equal(t, "Treadlight (+https://github.com/treadlight/crawl)", fetchText(t, c, "http://a.test/"))
 			fetchText(t, c, "http://b.test/")
@@ -115,7 +115,7 @@ func TestClientWaitsItsTurn(t *testing.T) {
 func TestClientObeysRetryAfter(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var asked atomic.Int32
-		c, site := politeClient(t, crawl.ClientConfig{InitialRPS: 10}, map[string]http.Handler{
+		c, site := politeClient(t, crawl.ClientConfig{Politeness: crawl.PolitenessOptions{InitialRPS: 10}}, map[string]http.Handler{
 			"a.test": http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 				if asked.Add(1) == 1 {
 					w.Header().Set("Retry-After", "30")
@@ -149,7 +149,7 @@ func TestClientObeysRetryAfter(t *testing.T) {
 func TestClientKeepsTheCauseWhenACircuitOpens(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c, _ := politeClient(t, crawl.ClientConfig{
-			InitialRPS: 10,
+			Politeness: crawl.PolitenessOptions{InitialRPS: 10},
 			Resilience: []byte(`{"Retry": {"MaxRetries": 10}, "CircuitBreaker": {"FailureThreshold": 2, "BreakSeconds": 600}}`),
 		}, map[string]http.Handler{"a.test": status(http.StatusServiceUnavailable)})
 		_, err := c.Get("http://a.test/")
@@ -162,7 +162,7 @@ func TestClientDocument(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var lines bytes.Buffer
 		c, site := politeClient(t, crawl.ClientConfig{
-			InitialRPS: 10, Resilience: []byte(`{"Retry": {"MaxRetries": 1}, "Fallback": {"StatusCodes": [503]}}`),
+			Politeness: crawl.PolitenessOptions{InitialRPS: 10}, Resilience: []byte(`{"Retry": {"MaxRetries": 1}, "Fallback": {"StatusCodes": [503]}}`),
 			Fallback: func(req *http.Request, res *http.Response, _ error) (*http.Response, error) {
 				return transport.NewResponse(req, http.StatusOK, nil, []byte("instead of "+res.Status)), nil
 			},
@@ -185,7 +185,7 @@ func TestClientFollowsItsFile(t *testing.T) {
 		var told []string
 		var asked atomic.Int32
 		c, site := politeClient(t, crawl.ClientConfig{
-			InitialRPS: 10, ResilienceFile: path,
+			Politeness: crawl.PolitenessOptions{InitialRPS: 10}, ResilienceFile: path,
 			OnReload: func(err error) { told = append(told, errString(err)) },
 		}, map[string]http.Handler{"a.test": http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 			if asked.Add(1) < 3 {
@@ -225,7 +225,7 @@ func TestClientClose(t *testing.T) {
 			<-req.Context().Done()
 		}
 	}))
-	c, err := crawl.Client(crawl.ClientConfig{Strategy: "fixed", InitialRPS: 1, MinRPS: 0.001, MinDelay: time.Hour, AllowPrivate: true})
+	c, err := crawl.NewClient(crawl.ClientConfig{Politeness: crawl.PolitenessOptions{Strategy: "fixed", InitialRPS: 1, MinRPS: 0.001, MinDelay: time.Hour}, AllowPrivate: true})
 	require.NoError(t, err)
 	failed := make(chan error)
 	ask := func(path string) {
@@ -277,7 +277,7 @@ func TestClientTakesLimitCircuitsAndHub(t *testing.T) {
 		resilience.Subscribe(hub, func(resilience.RateLimitedEvent) { heard = append(heard, "limited") })
 		var rejected int
 		c, _ := politeClient(t, crawl.ClientConfig{
-			MaxRPS:     100,
+			Politeness: crawl.PolitenessOptions{MaxRPS: 100},
 			Resilience: []byte(`{"Retry": {"MaxRetries": 1}, "CircuitBreaker": {"CircuitName": "api", "FailureThreshold": 2}}`),
 			Limit: &transport.Policy{
 				Limiter: quota, AcquireTimeout: transport.NowOrNever, OnRejected: func(*http.Request, error) { rejected++ },
@@ -311,7 +311,7 @@ func TestClientTakesLimitCircuitsAndHub(t *testing.T) {
 // The circuit of a host is open to whoever branches on it.
 func TestClientTellsOpenCircuits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		c, _ := politeClient(t, crawl.ClientConfig{Strategy: "aimd", MaxRPS: 100, Resilience: []byte("{}")},
+		c, _ := politeClient(t, crawl.ClientConfig{Politeness: crawl.PolitenessOptions{Strategy: "aimd", MaxRPS: 100}, Resilience: []byte("{}")},
 			map[string]http.Handler{"bad.test": status(http.StatusBadGateway)})
 		asked := 0
 		res, err := c.Get("http://bad.test/")
@@ -344,34 +344,48 @@ func TestClientTimeout(t *testing.T) {
 }
 
 func TestClientRefuses(t *testing.T) {
+	shared, err := crawl.NewPoliteness(crawl.PolitenessOptions{})
+	require.NoError(t, err)
+	defer func() { require.NoError(t, shared.Close()) }()
 	for want, cfg := range map[string]crawl.ClientConfig{
 		"ClientConfig.Timeout is -1s: use a positive duration, or zero for none":                                             {Timeout: -time.Second},
 		`ClientConfig.UserAgent "\n" cannot be a header value: remove control characters`:                                    {UserAgent: "\n"},
 		"ClientConfig.Resilience and ResilienceFile are both set: remove one of them":                                        {Resilience: []byte("{}"), ResilienceFile: "x"},
 		"ClientConfig.AllowPrivate is set beside a Transport, which it cannot change: remove one of them":                    {Transport: http.NewFileTransport(http.Dir(".")), AllowPrivate: true},
-		"ClientConfig: ratelimit: MaxRPS = -1: want 1e-6 to 1e6 requests per second":                                         {MaxRPS: -1},
 		"ClientConfig: Resilience: Timeout.Seconds: 0 is below 0.001; give a number of seconds from 0.001 to 86400 [line 1]": {Resilience: []byte(`{"Timeout": {"Seconds": 0}}`)},
 		"ClientConfig: limit: transport: Policy.Limiter is nil: give a limiter or leave RateLimit out":                       {Limit: &transport.Policy{}},
 		"ClientConfig: Resilience: the document is empty; write {} for no policy at all":                                     {Resilience: []byte{}},
 	} {
-		_, err := crawl.Client(cfg)
+		_, err := crawl.NewClient(cfg)
 		require.EqualError(t, err, want)
 	}
-	_, err := crawl.Client(crawl.ClientConfig{ResilienceFile: filepath.Join(t.TempDir(), "none.json")})
+	for want, cfg := range map[string]crawl.ClientConfig{
+		"ClientConfig.Politeness.MaxRPS":                      {Politeness: crawl.PolitenessOptions{MaxRPS: -1}},
+		"ClientConfig.Politeness.IgnoreRobots is set":         {Politeness: crawl.PolitenessOptions{IgnoreRobots: true}},
+		"ClientConfig.Politeness.Retries is set beside":       {Politeness: crawl.PolitenessOptions{Retries: 1}, Resilience: []byte("{}")},
+		"ClientConfig.Politeness.MaxRPS is set beside":        {Politeness: crawl.PolitenessOptions{MaxRPS: 1}, Shared: shared},
+		"Politeness.Hosts[0].MaxRPS is set beside":            {Politeness: crawl.PolitenessOptions{Hosts: []crawl.HostOptions{{Match: "a.test", MaxRPS: 1}}}, Shared: shared},
+		"ClientConfig.Politeness.Hosts[0].Auth is for crawls": {Politeness: crawl.PolitenessOptions{Hosts: []crawl.HostOptions{{Match: "a.test", Auth: "bearer x"}}}},
+		`UserAgent " x" begins with no name`:                  {UserAgent: " x", ObeyRobots: true},
+	} {
+		_, err := crawl.NewClient(cfg)
+		require.ErrorContains(t, err, want)
+	}
+	_, err = crawl.NewClient(crawl.ClientConfig{ResilienceFile: filepath.Join(t.TempDir(), "none.json")})
 	require.ErrorIs(t, err, os.ErrNotExist)
 	require.ErrorContains(t, err, "ClientConfig: ResilienceFile")
-	_, err = crawl.Client(crawl.ClientConfig{Strategy: "hope"})
+	_, err = crawl.NewClient(crawl.ClientConfig{Politeness: crawl.PolitenessOptions{Strategy: "hope"}})
 	require.ErrorContains(t, err, "hope")
-	_, err = crawl.Client(crawl.ClientConfig{Resilience: []byte(`{"Fallback": {}}`)})
+	_, err = crawl.NewClient(crawl.ClientConfig{Resilience: []byte(`{"Fallback": {}}`)})
 	require.ErrorContains(t, err, "Fallback")
 }
 
 // One rate alone moves its neighbours that nobody has set.
 func TestClientRates(t *testing.T) {
-	for _, cfg := range []crawl.ClientConfig{
+	for _, pace := range []crawl.PolitenessOptions{
 		{InitialRPS: 50}, {MaxRPS: 0.05}, {MinRPS: 20}, {InitialRPS: 0.01}, {MinRPS: 2, MaxRPS: 3}, {},
 	} {
-		c, err := crawl.Client(cfg)
+		c, err := crawl.NewClient(crawl.ClientConfig{Politeness: pace})
 		require.NoError(t, err)
 		require.NoError(t, c.Close())
 	}

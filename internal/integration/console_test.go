@@ -22,6 +22,7 @@ import (
 	"github.com/treadlight/crawl/internal/assembly"
 	"github.com/treadlight/crawl/internal/lab/realserver"
 	"github.com/treadlight/crawl/internal/lab/testsite"
+	"github.com/treadlight/crawl/internal/ratelimit"
 	"github.com/treadlight/crawl/record"
 )
 
@@ -303,6 +304,6 @@ func TestListen(t *testing.T) {
 	require.ErrorContains(t, err, "in use")
 	unused, err := assembly.Listen(assembly.ListenConfig{Addr: "0"})
 	require.NoError(t, err)
-	unused.Event(crawl.Event{})
+	unused.Event(ratelimit.Event{})
 	require.NoError(t, unused.Close())
 }

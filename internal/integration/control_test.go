@@ -14,9 +14,9 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/treadlight/crawl"
 	"github.com/treadlight/crawl/internal/assembly"
 	"github.com/treadlight/crawl/internal/lab/realserver"
+	"github.com/treadlight/crawl/internal/ratelimit"
 )
 
 // How long to crawl each server, and how. Beyond a minute it is a measurement: one row
@@ -89,7 +89,7 @@ func crawlFor(t *testing.T, d time.Duration, server *realserver.Server, name str
 		require.NoError(t, err)
 		defer f.Close()
 		lines := json.NewEncoder(f)
-		cfg.OnEvent = func(e crawl.Event) { assert.NoError(t, lines.Encode(e)) } // of one host: one at a time
+		cfg.OnEvent = func(e ratelimit.Event) { assert.NoError(t, lines.Encode(e)) } // of one host: one at a time
 	}
 	c := newOver(t, cfg, cfg.Dial)
 	plenty := 1000 + 2*int(available*d.Seconds()) // twice what can be had; bursts come on top

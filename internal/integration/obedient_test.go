@@ -55,7 +55,7 @@ var perWindow = []struct {
 // limit grants that it used, and of its requests that were refused.
 func askAll(t *testing.T, h http.Handler, permits int64, window time.Duration) (used, refused float64) {
 	t.Helper()
-	c, err := crawl.Client(crawl.ClientConfig{MaxRPS: 1000, Transport: within{h}, Resilience: []byte(`{}`)})
+	c, err := crawl.NewClient(crawl.ClientConfig{Politeness: crawl.PolitenessOptions{MaxRPS: 1000}, Transport: within{h}, Resilience: []byte(`{}`)})
 	require.NoError(t, err)
 	defer func() { require.NoError(t, c.Close()) }()
 	asked, denied := 0, 0
@@ -140,7 +140,7 @@ func TestClientHoldsWhatConcurrencyGrants(t *testing.T) {
 			const takes, learns, lasts = 50 * time.Millisecond, 100 * time.Second, 400 * time.Second
 			a := admit(t, crawl.AdmitConfig{Plans: []crawl.AdmitPlan{}, Rules: []crawl.AdmitRule{{Name: "all", Path: "/**", Concurrency: places}}})
 			slow := http.HandlerFunc(func(http.ResponseWriter, *http.Request) { time.Sleep(takes) })
-			c, err := crawl.Client(crawl.ClientConfig{MaxRPS: 1000, Transport: within{a.Handler(slow)}, Resilience: []byte(`{}`)})
+			c, err := crawl.NewClient(crawl.ClientConfig{Politeness: crawl.PolitenessOptions{MaxRPS: 1000}, Transport: within{a.Handler(slow)}, Resilience: []byte(`{}`)})
 			require.NoError(t, err)
 			defer func() { require.NoError(t, c.Close()) }()
 			var granted, denied atomic.Int64
@@ -209,7 +209,7 @@ func limited(t *testing.T, l limit.Weighted, headers string) http.Handler {
 func TestClientMaxRetryAfter(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		asked := 0
-		c, _ := politeClient(t, crawl.ClientConfig{MaxRetryAfter: 5 * time.Second}, map[string]http.Handler{
+		c, _ := politeClient(t, crawl.ClientConfig{Politeness: crawl.PolitenessOptions{MaxRetryAfter: 5 * time.Second}}, map[string]http.Handler{
 			"a.test": http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 				if asked++; asked == 1 {
 					w.Header().Set("Retry-After", "1800")

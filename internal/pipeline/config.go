@@ -122,8 +122,11 @@ type Peers interface {
 type Config struct {
 	// The addresses of answers are told to the Limiter. A Fetcher that goes by a proxy knows none.
 	Limiter Limiter
-	Fetcher Fetcher
-	Scope   *scope.Scope
+	// Patience is how long a worker may wait for its permit: for a Limiter that has a worker stand in line where others
+	// ask the same host. Zero means 20ms.
+	Patience time.Duration
+	Fetcher  Fetcher
+	Scope    *scope.Scope
 	// Queues says that requests may have to wait within Fetcher, or be refused there, before they are sent; it calls
 	// their Permit when they have not. False: it sends them at once, and permits are taken before.
 	Queues bool

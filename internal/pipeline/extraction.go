@@ -1,6 +1,7 @@
 package pipeline
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -266,7 +267,7 @@ func (c patient) Deadline() (time.Time, bool) {
 }
 
 // take spends a permit on the request that is about to be sent. It fails when the limiter would have made it
-// wait for longer than [patience].
+// wait for longer than [Config.Patience].
 func (t *try) take(ctx context.Context) error {
 	p, l := t.p, t.f.lease
 	if _, excluded := (*p.excluded.Load())[l.Host()]; excluded {
@@ -275,7 +276,7 @@ func (t *try) take(ctx context.Context) error {
 		return errExcluded
 	}
 	asked := p.cfg.Clock.Now()
-	permit, err := p.cfg.Limiter.Acquire(patient{ctx, asked.Add(patience)}, l.Host())
+	permit, err := p.cfg.Limiter.Acquire(patient{ctx, asked.Add(cmp.Or(p.cfg.Patience, patience))}, l.Host())
 	l.Started()
 	t.f.sent = p.cfg.Clock.Now()
 	waited := t.waited(t.f.sent)

@@ -129,6 +129,25 @@ func TestNextCrawlBeginsWithTheTrialOfAHold(t *testing.T) {
 	}
 }
 
+// A Retry-After of which only the memory knows holds for a domain that was asked here too.
+func TestRecallOfAKnownDomainTakesTheLaterPause(t *testing.T) {
+	for name, evicted := range map[string]bool{"with a state": false, "with a tombstone": true} {
+		t.Run(name, func(t *testing.T) {
+			r := newRig(t, small(1))
+			r.request(host, status(503))
+			if evicted {
+				r.request("b.test", ok(0))
+				r.request("c.test", ok(0))
+			}
+			require.Equal(t, !evicted, r.kept(host))
+			was := HostMemory{Domain: host, LastUsed: start, Learned: Learned{Rate: 7}, RetryUntil: start.Add(10 * time.Minute)}
+			r.recall(1, was)
+			r.recall(0, was)
+			r.wantReady(host, 0, 10*time.Minute, LimitRetryAfter)
+		})
+	}
+}
+
 func TestRecallPassesOver(t *testing.T) {
 	was := HostMemory{Domain: host, LastUsed: start, Learned: Learned{Rate: 7}}
 	t.Run("a domain with a state", func(t *testing.T) {

@@ -3,7 +3,6 @@
 package polite
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -28,13 +27,11 @@ var ErrClosed = errors.New("the client is closed")
 // Config says how a [Client] behaves: that of the package crawl, which says what each field means.
 type Config struct {
 	UserAgent      string
-	Strategy       string
-	InitialRPS     float64
-	MinRPS         float64
-	MaxRPS         float64
-	GlobalRPS      float64
-	MinDelay       time.Duration
+	Shared         *Shared      // paces the requests; nil: one of the client's own is made of Pace
+	Pace           SharedConfig // of a limiter of the client's own
 	MaxRetryAfter  time.Duration
+	MaxCrawlDelay  time.Duration // negative: any
+	ObeyRobots     bool
 	Resilience     []byte
 	ResilienceFile string
 	OnReload       func(error)
@@ -54,7 +51,9 @@ type Config struct {
 type Client struct {
 	HTTP *http.Client
 
-	limiter *ratelimit.AdaptiveRateLimiter
+	shared  *Shared
+	owned   bool // the client made it
+	member  *Member
 	inner   *transport.Client
 	policy  *binder.LiveChain // the chain inside
 	closing context.Context   // ends with Close, and with it every request
@@ -63,44 +62,52 @@ type Client struct {
 	closed  atomic.Bool
 }
 
-// defaultResilience is for requests to any number of hosts: a circuit or a bulkhead of all of them would let one host
-// that fails hold up the others, and each has a circuit of its own in the limiter.
-const defaultResilience = `{"Retry": {"MaxRetries": 3}, "Timeout": {"Seconds": 30}}`
-
 // New builds a client. The error names the field that makes no sense, or what is wrong in the
-// document. It starts a goroutine that forgets hosts not asked for long, and another one that
-// follows the file if there is one; Close ends both.
+// document. It starts a goroutine that follows the file if there is one, and those of a limiter of its own; Close ends
+// them.
 func New(cfg Config) (*Client, error) {
 	if err := cfg.check(); err != nil {
 		return nil, err
 	}
-	limiter, err := ratelimit.New(cfg.limiter())
-	if err != nil {
-		return nil, fmt.Errorf("ClientConfig: %w", err)
+	c := &Client{shared: cfg.Shared}
+	if c.shared == nil {
+		var err error
+		if c.shared, err = NewShared(cfg.Pace); err != nil {
+			return nil, fmt.Errorf("ClientConfig: %w", err)
+		}
+		c.owned = true
 	}
-	c := &Client{limiter: limiter}
+	c.member = c.shared.Join(MemberConfig{MaxCrawlDelay: cfg.MaxCrawlDelay, OnEvent: cfg.OnEvent})
 	c.closing, c.stop = context.WithCancelCause(context.Background())
 	base := transport.BaseConfig{AllowPrivate: cfg.AllowPrivate, Strict: true}
 	if cfg.Transport != nil {
 		base = transport.BaseConfig{}
 	}
+	var err error
 	c.inner, err = transport.NewClient(transport.ClientConfig{
 		Transport: cfg.Transport, Base: base,
 		Chain: func(base http.RoundTripper) (http.RoundTripper, error) { return c.chain(&cfg, base) },
 	})
 	if err != nil {
 		c.stop(err)
-		return nil, fmt.Errorf("ClientConfig: %w", err)
+		return nil, fmt.Errorf("ClientConfig: %w", errors.Join(err, c.leave()))
 	}
 	c.HTTP = &http.Client{
 		Transport: &entrance{c.inner.HTTP().Transport, cfg.UserAgent, c.closing}, Timeout: cfg.Timeout,
 	}
-	// Both end with the context, and have no other error to tell.
-	c.beside.Go(func() { _ = limiter.Run(c.closing) })
 	if cfg.ResilienceFile != "" {
-		c.beside.Go(func() { _ = c.policy.Run(c.closing) })
+		c.beside.Go(func() { _ = c.policy.Run(c.closing) }) // it ends with the context, and has no other error
 	}
 	return c, nil
+}
+
+// leave gives the limiter up.
+func (c *Client) leave() error {
+	c.member.Leave()
+	if c.owned {
+		return c.shared.Close()
+	}
+	return nil
 }
 
 // check rejects what no part of the client would.
@@ -118,22 +125,9 @@ func (c *Config) check() error {
 	return nil
 }
 
-// limiter is the configuration of the engine. Of three rates that have to be in order, those
-// at their defaults move next to the others.
-func (c *Config) limiter() ratelimit.Config {
-	rc := ratelimit.DefaultConfig()
-	rc.Strategy = cmp.Or(c.Strategy, rc.Strategy)
-	rc.MaxRPS = cmp.Or(c.MaxRPS, max(rc.MaxRPS, c.InitialRPS, c.MinRPS))
-	rc.InitialRPS = cmp.Or(c.InitialRPS, max(min(rc.InitialRPS, rc.MaxRPS), c.MinRPS))
-	rc.MinRPS = cmp.Or(c.MinRPS, min(rc.MinRPS, rc.InitialRPS))
-	rc.GlobalRPS, rc.MinDelay, rc.OnEvent = c.GlobalRPS, c.MinDelay, c.OnEvent
-	rc.MaxRetryAfter = cmp.Or(c.MaxRetryAfter, rc.MaxRetryAfter)
-	return rc
-}
-
 // chain puts policies and limiter around base.
 func (c *Client) chain(cfg *Config, base http.RoundTripper) (http.RoundTripper, error) {
-	polite, err := transport.Polite(transport.PoliteConfig{Limiter: c.limiter, MaxRetryAfter: cfg.MaxRetryAfter})
+	polite, err := transport.Polite(transport.PoliteConfig{Limiter: c.shared.AdaptiveRateLimiter, MaxRetryAfter: cfg.MaxRetryAfter})
 	if err != nil {
 		return nil, err
 	}
@@ -152,11 +146,7 @@ func (c *Client) chain(cfg *Config, base http.RoundTripper) (http.RoundTripper, 
 	}
 	source, name := binder.File(cfg.ResilienceFile), "ResilienceFile "+cfg.ResilienceFile
 	if cfg.ResilienceFile == "" {
-		document := cfg.Resilience
-		if document == nil {
-			document = []byte(defaultResilience)
-		}
-		source, name = func(context.Context) ([]byte, error) { return document, nil }, "Resilience"
+		source, name = func(context.Context) ([]byte, error) { return cfg.Resilience, nil }, "Resilience"
 	}
 	live := binder.LiveConfig{Source: source, OnReload: cfg.onReload()}
 	c.policy, err = binder.NewLiveChain(c.closing, live, base, binder.HTTPOptions{
@@ -166,6 +156,9 @@ func (c *Client) chain(cfg *Config, base http.RoundTripper) (http.RoundTripper, 
 	})
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", name, err)
+	}
+	if cfg.ObeyRobots {
+		return newGate(c.policy, cfg.UserAgent, c.member)
 	}
 	return c.policy, nil
 }
@@ -187,7 +180,7 @@ func (c *Config) onReload() func(*binder.Model, error) {
 }
 
 // Snapshot tells what has been learned of hosts, and why each is asked as fast as it is.
-func (c *Client) Snapshot() ratelimit.LimiterSnapshot { return c.limiter.Snapshot() }
+func (c *Client) Snapshot() ratelimit.LimiterSnapshot { return c.shared.Snapshot() }
 
 // Close ends the requests under way with [ErrClosed], and the connections of the client's own
 // transport. It waits for the goroutines that the client has started, and may be called again.
@@ -197,7 +190,7 @@ func (c *Client) Close() error {
 	}
 	c.stop(ErrClosed)
 	c.beside.Wait()
-	return c.inner.Close()
+	return errors.Join(c.inner.Close(), c.leave())
 }
 
 // entrance is the way into a client: it gives requests their User-Agent, and an end when the client has one.

@@ -5,6 +5,8 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"maps"
+	"net/http"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -12,7 +14,9 @@ import (
 
 	"github.com/treadlight/crawl/internal/clock"
 	"github.com/treadlight/crawl/internal/ratelimit"
+	"github.com/treadlight/crawl/internal/ratelimit/header"
 	"github.com/treadlight/crawl/internal/ratelimit/memory"
+	"github.com/treadlight/crawl/internal/ratelimit/outcome"
 	"github.com/treadlight/crawl/transport"
 )
 
@@ -21,15 +25,15 @@ import (
 type Shared struct {
 	*ratelimit.AdaptiveRateLimiter
 
-	maxRetryAfter time.Duration
-	keeper        *memory.Keeper // its Places are empty if nothing is kept
-	events        listeners
-	delays        delays
-	members       atomic.Int32
-	own           func() *Member
-	stop          context.CancelFunc
-	beside        sync.WaitGroup
-	closed        atomic.Bool
+	keeper  *memory.Keeper // its Places are empty if nothing is kept
+	events  listeners
+	delays  delays
+	members atomic.Int32
+	own     func() *Member // of the program's own requests
+	paced   transport.Middleware
+	stop    context.CancelFunc
+	beside  sync.WaitGroup
+	closed  atomic.Bool
 }
 
 // SharedConfig is what [NewShared] needs.
@@ -41,7 +45,7 @@ type SharedConfig struct {
 
 // NewShared loads what the file remembers, and begins to save it there. Close ends that.
 func NewShared(cfg SharedConfig) (*Shared, error) {
-	s := &Shared{maxRetryAfter: cfg.Limiter.MaxRetryAfter}
+	s := &Shared{}
 	pauses := make(chan struct{}, 1)
 	cfg.Limiter.OnEvent = memory.NotePauses(pauses, s.events.tell)
 	cfg.Limiter.MaxCrawlDelay = -1 // each member has a bound of its own
@@ -50,6 +54,10 @@ func NewShared(cfg SharedConfig) (*Shared, error) {
 	}
 	var err error
 	if s.AdaptiveRateLimiter, err = ratelimit.New(cfg.Limiter); err != nil {
+		return nil, err
+	}
+	s.paced, err = transport.Polite(transport.PoliteConfig{Limiter: s, MaxRetryAfter: cfg.Limiter.MaxRetryAfter})
+	if err != nil {
 		return nil, err
 	}
 	s.keeper = &memory.Keeper{
@@ -108,9 +116,29 @@ func (s *Shared) Close() error {
 // must not block. A call may still be under way when off has returned.
 func (s *Shared) Subscribe(fn func(ratelimit.Event)) (off func()) { return s.events.add(fn) }
 
-// Middleware paces the requests of an http.RoundTripper.
-func (s *Shared) Middleware() (transport.Middleware, error) {
-	return transport.Polite(transport.PoliteConfig{Limiter: s.AdaptiveRateLimiter, MaxRetryAfter: s.maxRetryAfter})
+// Middleware paces the requests of an http.RoundTripper of the program's own.
+func (s *Shared) Middleware() transport.Middleware { return s.paced }
+
+// Until is how long it is until an instant, by the clock of the limiter.
+func (s *Shared) Until(t time.Time) time.Duration { return t.Sub(s.keeper.Clock.Now()) }
+
+// Report is Feedback of an answer whose header, nil for none, has yet to be read.
+func (s *Shared) Report(domain string, fb ratelimit.Feedback, h http.Header) {
+	if h != nil {
+		now := s.keeper.Clock.Now()
+		wait, _ := header.RetryAfterOf(h, now, 0) // a malformed one asks for nothing
+		switch outcome.RetryAfter(fb.StatusCode) {
+		case outcome.WaitsHost:
+			fb.RetryAfter = cmp.Or(fb.RetryAfter, wait)
+		case outcome.WaitsIfBlock:
+			if _, why := s.ReadyAt(domain, 0, 0); why == ratelimit.LimitBreaker {
+				fb.RetryAfter = cmp.Or(fb.RetryAfter, wait)
+			}
+		}
+		fb.Quota, _ = header.Parse(h, now) // nor does a malformed quota say anything
+		fb.Second = header.Second(h)
+	}
+	s.Feedback(domain, fb)
 }
 
 const (
@@ -118,6 +146,8 @@ const (
 	promptly = 20 * time.Millisecond
 	// MaxInLine is how long a member may wait in line for a host at most.
 	MaxInLine = 30 * time.Second
+	// maxInVain is how many hosts are noted whose line was too long.
+	maxInVain = 1 << 12
 )
 
 // Member is a part of a [Shared] that learns from its own answers and obeys what all have learned. It is what the
@@ -128,9 +158,13 @@ type Member struct {
 	shared   *Shared
 	maxDelay time.Duration   // longest Crawl-delay that is obeyed; negative: any
 	leaving  context.Context // ends what waits in line
-	places   chan struct{}   // as many as may wait in line
 	off      func()
 	left     sync.Once
+
+	mostInLine int
+	mu         sync.Mutex
+	standing   int                  // requests that stand in line
+	inLine     map[string]time.Time // hosts of which none may stand in line, as one does or did in vain, and until when
 }
 
 // MemberConfig is what [Shared.Join] needs.
@@ -145,7 +179,7 @@ type MemberConfig struct {
 func (s *Shared) Join(cfg MemberConfig) *Member {
 	m := &Member{
 		AdaptiveRateLimiter: s.AdaptiveRateLimiter, shared: s, off: func() {},
-		maxDelay: cmp.Or(cfg.MaxCrawlDelay, time.Minute), leaving: cfg.Leaving, places: make(chan struct{}, max(1, cfg.InLine)),
+		maxDelay: cmp.Or(cfg.MaxCrawlDelay, time.Minute), leaving: cfg.Leaving, mostInLine: max(1, cfg.InLine), inLine: make(map[string]time.Time),
 	}
 	if m.leaving == nil {
 		m.leaving = context.Background()
@@ -158,8 +192,11 @@ func (s *Shared) Join(cfg MemberConfig) *Member {
 }
 
 // Leave ends a member: what robots.txt has told it holds no longer when another one tells something else. It may be
-// called again.
+// called again, and of a nil Member, which is none.
 func (m *Member) Leave() {
+	if m == nil {
+		return
+	}
 	m.left.Do(func() {
 		m.off()
 		m.shared.members.Add(-1)
@@ -181,28 +218,80 @@ func (c until) Deadline() (time.Time, bool) {
 	return c.deadline, true
 }
 
-// Acquire takes the permit that ReadyAt has told of. Where another one was faster, it waits in line behind those who
-// wait already, so that nobody is always late: up to [MaxInLine], and a few at a time.
+// Acquire takes the permit that ReadyAt has told of. Where another one was faster, or others wait, it stands in line
+// with them, so that nobody is always late: one request for a host, up to [MaxInLine], and a few hosts at a time.
 func (m *Member) Acquire(ctx context.Context, domain string) (ratelimit.Permit, error) {
 	permit, err := m.AdaptiveRateLimiter.Acquire(until{ctx, m.now().Add(promptly)}, domain)
 	late, ok := errors.AsType[*ratelimit.WaitError](err)
-	if !ok || m.shared.members.Load() < 2 || late.Wait > MaxInLine || !paces(late.Limit) {
+	if !ok || m.alone() || late.Wait > MaxInLine || !paces(late.Limit) || !m.enter(domain) {
 		return permit, err
 	}
-	select {
-	case m.places <- struct{}{}:
-	default:
-		return nil, err
-	}
-	defer func() { <-m.places }()
+	again := time.Time{}
+	defer func() { m.exit(domain, again) }()
 	inLine, cancel := context.WithCancel(until{ctx, m.now().Add(MaxInLine)})
 	defer cancel()
 	defer context.AfterFunc(m.leaving, cancel)()
 	permit, err2 := m.AdaptiveRateLimiter.Acquire(inLine, domain)
+	if err2 != nil {
+		again = m.now().Add(max(late.Wait, time.Second)) // or a host would be tried and tried whose line is too long
+	}
 	if err2 != nil && m.leaving.Err() != nil && ctx.Err() == nil {
 		return nil, err
 	}
 	return permit, err2
+}
+
+// ReadyAt is now for a host that others wait for, if this member may stand in line with them.
+func (m *Member) ReadyAt(domain string, ahead, all int) (at time.Time, why ratelimit.Limit) {
+	at, why = m.AdaptiveRateLimiter.ReadyAt(domain, ahead, all)
+	if why == ratelimit.LimitNone || ahead > 0 || m.alone() || !paces(why) || at.Sub(m.now()) > MaxInLine {
+		return at, why
+	}
+	if m.Waiting(domain) == 0 || !m.mayEnter(domain) {
+		return at, why
+	}
+	return time.Time{}, ratelimit.LimitNone
+}
+
+// alone reports whether nobody else shares the limiter.
+func (m *Member) alone() bool { return m.shared.members.Load() < 2 }
+
+// mayEnter reports whether a request for a domain may stand in line: none does, nor was one in vain a moment ago.
+func (m *Member) mayEnter(domain string) bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.mayEnterLocked(domain)
+}
+
+func (m *Member) mayEnterLocked(domain string) bool {
+	return m.standing < m.mostInLine && !m.inLine[domain].After(m.now())
+}
+
+// enter has a request stand in line, if it may. What follows is exit.
+func (m *Member) enter(domain string) bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if !m.mayEnterLocked(domain) {
+		return false
+	}
+	now := m.now()
+	if len(m.inLine) >= maxInVain {
+		maps.DeleteFunc(m.inLine, func(_ string, again time.Time) bool { return !again.After(now) })
+	}
+	m.inLine[domain] = now.Add(MaxInLine + time.Second)
+	m.standing++
+	return true
+}
+
+// exit lets the next one for a domain stand in line from again on, or at once.
+func (m *Member) exit(domain string, again time.Time) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.standing--; again.IsZero() || len(m.inLine) > maxInVain {
+		delete(m.inLine, domain)
+	} else {
+		m.inLine[domain] = again
+	}
 }
 
 // paces reports whether a limit is one that lets the next request through soon, after those of others.
