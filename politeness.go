@@ -39,7 +39,7 @@ type Politeness struct{ inner *polite.Shared }
 // NewPoliteness makes a politeness for several to share. With [PolitenessOptions.Remember] it begins with what the file
 // knows, and saves what it learns there once a minute, soon after a host has asked for a pause, and at Close; a save
 // merges, so that processes may share the file, and a kill leaves the one before. It starts two goroutines, which Close
-// ends.
+// ends. The file is an SQLite database: the program imports github.com/treadlight/crawl/sqlite.
 //
 // The fields that are about the requests of one crawl or client are set there and refused here: IgnoreRobots,
 // MaxCrawlDelay, Retries, RetryBaseDelay, RetryMaxDelay, and of Hosts the headers, credentials and proxies. The error

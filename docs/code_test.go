@@ -8,6 +8,7 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -75,7 +76,7 @@ var goCode = []any{
 		return nil
 	},
 	func(ctx context.Context, send func() (int, http.Header, error)) error {
-		polite, err := crawl.NewPoliteness(crawl.PolitenessOptions{MaxRPS: 5, Remember: "hosts.db"}) // kept from run to run
+		polite, err := crawl.NewPoliteness(crawl.PolitenessOptions{MaxRPS: 5}) // with Remember, kept from run to run
 		if err != nil {
 			return err
 		}
