@@ -161,7 +161,8 @@ func (c *ClientConfig) settings() (s config.Config, err error) {
 			return s, err
 		}
 	}
-	return config.FromProgram("ClientConfig", &Options{Politeness: *o})
+	s, _, err = config.FromProgram("ClientConfig", &Options{Politeness: *o})
+	return s, err
 }
 
 // defaultPolicies are for requests to any number of hosts: a circuit or a bulkhead of all of them would let one host

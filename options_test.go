@@ -16,6 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/treadlight/crawl/internal/assembly"
+	"github.com/treadlight/crawl/internal/assembly/polite"
 	"github.com/treadlight/crawl/record"
 )
 
@@ -32,7 +33,7 @@ func TestOptionsAreConvertedWhole(t *testing.T) {
 		Sinks: []record.Sink{nil}, Archives: []record.Sink{nil, nil}, State: &State{&assembly.State{}}, Join: true, Began: time.Now(), Version: "1", Log: slog.New(slog.DiscardHandler),
 		OnRequest: func(*http.Request) error { return nil }, OnResponse: func(*http.Response) error { return nil }, OnError: func(Failure) {}, OnSkip: func(Skipped) {},
 		Bodies: map[string]BodyHandler{"*/*": {Handle: func(context.Context, *Page, io.Reader) error { return nil }}}, Extractors: map[string]Extractor{"a/b": noExtractor{}},
-		CookieJar: noJar{}, Transport: http.DefaultTransport, Panics: true,
+		Shared: &Politeness{&polite.Shared{}}, CookieJar: noJar{}, Transport: http.DefaultTransport, Panics: true,
 	}
 	cfg, err := o.inner()
 	require.NoError(t, err)

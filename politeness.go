@@ -66,7 +66,7 @@ func paceOf(s *config.Config) polite.SharedConfig {
 
 // settings are those of a crawl with these options. The error names the fields, as those of root.
 func (o *PolitenessOptions) settings(root string) (config.Config, error) {
-	s, err := config.FromProgram(root, &Options{Politeness: *o})
+	s, _, err := config.FromProgram(root, &Options{Politeness: *o})
 	if err != nil {
 		return s, errors.New(strings.ReplaceAll(err.Error(), root+".Politeness.", root+"."))
 	}
