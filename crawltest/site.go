@@ -134,6 +134,13 @@ func (s *Site) Remove(path string) {
 	delete(s.pages, path)
 }
 
+// Pages are its pages as they are now, by path or URL.
+func (s *Site) Pages() map[string]Page {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return maps.Clone(s.pages)
+}
+
 // Requests are all that it was asked so far, in the order in which they came.
 func (s *Site) Requests() []Request {
 	s.mu.Lock()
