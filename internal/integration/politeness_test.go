@@ -225,10 +225,10 @@ func TestSharedPolitenessKeepsWhatAFileOwes(t *testing.T) {
 	ask(first, "b.test", crawl.Feedback{StatusCode: 200, RetryAfter: time.Hour})
 	require.Zero(t, first.Snapshot().OverReleased)
 	require.NoError(t, first.Save(t.Context()))
+	require.NoError(t, first.Close())
+	require.NoError(t, first.Close())
 	saved, err := os.ReadFile(file)
 	require.NoError(t, err)
-	require.NoError(t, first.Close())
-	require.NoError(t, first.Close())
 
 	next, err := crawl.NewPoliteness(crawl.PolitenessOptions{Remember: file})
 	require.NoError(t, err)
@@ -248,7 +248,7 @@ func TestSharedPolitenessKeepsWhatAFileOwes(t *testing.T) {
 	for what, content := range map[string][]byte{
 		"a text": []byte("garbage"), "the beginning of one": saved[:1000], "noise": append(saved[:100:100], make([]byte, len(saved)-100)...),
 	} {
-		bad := filepath.Join(dir, "bad.db")
+		bad := filepath.Join(t.TempDir(), "bad.db")
 		require.NoError(t, os.WriteFile(bad, content, 0o600))
 		p, err := crawl.NewPoliteness(crawl.PolitenessOptions{Remember: bad})
 		require.ErrorContains(t, err, "bad.db", what)
