@@ -69,10 +69,18 @@ func (c *Crawler) Resume() error { return c.inner.Resume() }
 // Paused reports whether the crawl is paused.
 func (c *Crawler) Paused() bool { return c.inner.Paused() }
 
-// AddSeed adds a URL to a running crawl, as if it had been given to [Crawler.Run]: it extends the
-// scope, and its host may have a private address. Do not pass on URLs from elsewhere. A URL that is
-// known changes nothing. The error is an [ErrSeed] or [ErrNotRunning]; see [Crawler.Pause].
-func (c *Crawler) AddSeed(url string) error { return c.inner.AddSeed(url) }
+// AddSeed adds a URL to a crawl, as if it had been given to [Crawler.Run], with what it is to be asked for by: a method, a
+// header, a body, and the meta and label of its page. Before Run it is one of the seeds that Run begins with, while the
+// crawl runs one more. It extends the scope, and its host may have a private address: do not pass on URLs from elsewhere.
+// One that is known changes nothing. The error is an [ErrSeed] if the URL or the request is none, or [ErrNotRunning] once
+// the crawl has ended; see [Crawler.Pause].
+func (c *Crawler) AddSeed(url string, options ...FollowOption) error {
+	var q followOptions
+	for _, option := range options {
+		option(&q)
+	}
+	return c.inner.Ask(url, q.Request)
+}
 
 // Block stops requests to a host, known or not, until [Crawler.Unblock]; requests under way are finished, and the
 // host's URLs stay queued. When only blocked hosts are left the crawl ends after MaxBlocked of the settings with

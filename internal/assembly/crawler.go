@@ -108,6 +108,7 @@ type Crawler struct {
 	pauses  <-chan struct{} // a host has asked for a pause that is worth saving; nil: nothing is saved
 	turns   chan turn       // for Pages; nil otherwise; set before anything is started
 	left    chan struct{}   // closed when the loop over Pages is left
+	early   earlySeeds
 	began   atomic.Bool
 	stopped context.Context // ends with Stop
 	stop    context.CancelFunc
@@ -294,6 +295,8 @@ func (c *Crawler) start(ctx context.Context, turns chan turn, first []string, la
 	if c.began.Swap(true) {
 		return errors.New("Run was called before: build a new Crawler for another crawl")
 	}
+	early := c.early.take()
+	c.pipe.Give(early...)
 	if turns != nil {
 		c.turns, c.left = turns, make(chan struct{})
 		c.pipe.Handle(c.handle)
@@ -310,13 +313,13 @@ func (c *Crawler) start(ctx context.Context, turns chan turn, first []string, la
 	defer done()
 	switch {
 	case c.fleet != nil:
-		c.admitSeeds(starting, urls)
+		c.admitSeeds(starting, urls, early)
 		return c.fleet.end(c.crawl(ctx, chain(urls, later)))
 	case c.state == nil:
-		c.admitSeeds(starting, urls)
+		c.admitSeeds(starting, urls, early)
 		return c.crawl(ctx, chain(urls, later))
 	}
-	urls, err = c.resume(starting, urls, later != nil)
+	urls, err = c.resume(starting, urls, early, later != nil)
 	if starting.Err() != nil && errors.Is(err, starting.Err()) {
 		err = ctx.Err() // else the pipeline ends at once, and says why
 	}
@@ -347,7 +350,11 @@ func (c *Crawler) starting(ctx context.Context) (context.Context, context.Cancel
 }
 
 // admitSeeds takes all of them into the scope before the first page is judged by them, and allows what they name.
-func (c *Crawler) admitSeeds(ctx context.Context, seeds []canonical.URL) {
+func (c *Crawler) admitSeeds(ctx context.Context, seeds []canonical.URL, early []pipeline.Seed) {
+	seeds = slices.Clone(seeds)
+	for _, s := range early {
+		seeds = append(seeds, s.URL)
+	}
 	c.named.add(ctx, seeds...)
 	for _, u := range seeds {
 		c.scope.AddSeed(u)
@@ -374,7 +381,7 @@ func (c *Crawler) crawl(ctx context.Context, seeds iter.Seq[canonical.URL]) erro
 	if err != nil {
 		return err
 	}
-	given := 0
+	given := c.pipe.Given()
 	err = c.pipe.Run(ctx, func(yield func(canonical.URL) bool) {
 		for u := range seeds {
 			if given++; !yield(u) {

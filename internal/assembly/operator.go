@@ -64,14 +64,49 @@ func whileRunning(running bool, err error) error {
 	return err
 }
 
-// AddSeed adds a URL of the user's to a crawl that runs: its host may have a private address.
-func (c *Crawler) AddSeed(url string) error {
+// AddSeed is Ask for the URL alone.
+func (c *Crawler) AddSeed(url string) error { return c.Ask(url, pipeline.Request{}) }
+
+// Ask adds a URL of the user's, whose host may have a private address, to a crawl that runs, or to those that a run begins
+// with.
+func (c *Crawler) Ask(url string, q pipeline.Request) error {
 	u, err := parseSeed(url)
 	if err != nil {
 		return err
 	}
+	s, err := pipeline.NewSeed(u, q)
+	if err != nil {
+		return fmt.Errorf("%w: %w", ErrSeed, err)
+	}
+	if c.early.add(s) {
+		return nil
+	}
 	c.named.add(context.Background(), u)
-	return whileRunning(c.pipe.AddSeed(u), nil)
+	return whileRunning(c.pipe.AddSeed(s), nil)
+}
+
+// earlySeeds are those that are added before the run.
+type earlySeeds struct {
+	mu    sync.Mutex
+	list  []pipeline.Seed
+	taken bool
+}
+
+// add reports false once a run has taken them.
+func (e *earlySeeds) add(s pipeline.Seed) bool {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if !e.taken {
+		e.list = append(e.list, s)
+	}
+	return !e.taken
+}
+
+func (e *earlySeeds) take() []pipeline.Seed {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.taken = true
+	return e.list
 }
 
 // Block has nothing further asked of a host, known or not, until [Crawler.Unblock].
@@ -358,7 +393,7 @@ func (c *Crawler) addForeignSeed(url string) (string, error) {
 		return "", fmt.Errorf("%s is %s", u, v.Reason())
 	}
 	c.named.trust(u)
-	return u.String(), whileRunning(c.pipe.AddSeed(u), nil)
+	return u.String(), whileRunning(c.pipe.AddSeed(pipeline.Seed{URL: u}), nil)
 }
 
 // figures are those of a console.

@@ -335,11 +335,12 @@ func (l durableList) sync() error {
 // resume brings back what earlier runs of the crawl had, if there were any, and notes what this one is about. It may
 // end with ctx before it is done; nothing may be leased then. It returns the seeds to begin with: those given, and
 // before them those of a run that ended before all of them were in the state.
-func (c *Crawler) resume(ctx context.Context, given []canonical.URL, more bool) ([]canonical.URL, error) {
-	early, err := parseSeeds(c.state.seeds)
+func (c *Crawler) resume(ctx context.Context, given []canonical.URL, asked []pipeline.Seed, more bool) ([]canonical.URL, error) {
+	early, before, err := c.state.earlier()
 	if err != nil {
 		return nil, stateError(c.state.dir, err)
 	}
+	c.pipe.Give(before...)
 	if err := c.named.restore(ctx, c.state); err != nil {
 		return nil, err
 	}
@@ -358,13 +359,39 @@ func (c *Crawler) resume(ctx context.Context, given []canonical.URL, more bool) 
 	for _, u := range early {
 		c.readmit(u, true)
 	}
-	c.admitSeeds(ctx, given) // before what they allow is kept
+	for _, s := range before {
+		c.readmit(s.URL, true)
+	}
+	c.admitSeeds(ctx, given, asked) // before what they allow is kept
 	all := append(early, given...)
-	seeds := make([]string, len(all))
-	for i, u := range all {
-		seeds[i] = u.String()
+	var seeds []string
+	for _, u := range all {
+		seeds = append(seeds, u.String())
+	}
+	for _, s := range append(before, asked...) {
+		seeds = append(seeds, s.String())
 	}
 	return all, c.state.begin(ctx, c.cfg.Settings, seeds, more)
+}
+
+// earlier are the seeds of a run that ended before all of them were in the store, and those of them that are asked for
+// by more than their URLs.
+func (s *State) earlier() (plain []canonical.URL, asked []pipeline.Seed, err error) {
+	for _, line := range s.seeds {
+		text, q, err := pipeline.ReadSeed(line)
+		if err != nil {
+			return nil, nil, err
+		}
+		if q.URL, err = parseSeed(text); err != nil {
+			return nil, nil, err
+		}
+		if q.Plain() {
+			plain = append(plain, q.URL)
+		} else {
+			asked = append(asked, q)
+		}
+	}
+	return plain, asked, nil
 }
 
 // readmit lets in what a seed of an earlier run let in. Credentials are for the hosts of those that were given, not of

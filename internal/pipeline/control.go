@@ -7,7 +7,6 @@ import (
 
 	"github.com/treadlight/crawl/internal/frontier"
 	"github.com/treadlight/crawl/internal/ratelimit"
-	"github.com/treadlight/crawl/internal/web/canonical"
 )
 
 // errExcluded is why a worker does not ask: its lease is older than the order.
@@ -57,7 +56,7 @@ func (p *Pipeline) Paused() (paused bool) {
 }
 
 // AddSeed adds a seed to a crawl that runs. One that is known already changes nothing. See Pause.
-func (p *Pipeline) AddSeed(u canonical.URL) bool { return p.order(func(d *discovery) { d.seed(u) }) }
+func (p *Pipeline) AddSeed(s Seed) bool { return p.order(func(d *discovery) { d.seed(s) }) }
 
 // SetBounds replaces MaxPages and MaxTime of a crawl that runs; zero means no bound. Pages that [Peers]
 // count have the bound of these: for them it changes what is said alone. See Pause.

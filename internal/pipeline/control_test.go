@@ -42,7 +42,7 @@ func TestPause(t *testing.T) {
 		require.Less(t, before, int64(21))
 		time.Sleep(time.Hour)
 		require.Equal(t, before, asked.Load(), "requests of a paused crawl")
-		require.True(t, p.AddSeed(parse(t, "http://late.test/")))
+		require.True(t, p.AddSeed(Seed{URL: parse(t, "http://late.test/")}))
 		time.Sleep(time.Hour)
 		require.Equal(t, before, asked.Load(), "requests of a paused crawl")
 		require.Equal(t, int64(1), p.discovery.frontier.Counts().Queued-(21-before))
@@ -52,7 +52,7 @@ func TestPause(t *testing.T) {
 		requireEnd(t, p, EndDone)
 		require.Len(t, w.out.byURL(t), 2*21)
 		require.False(t, p.Pause(), "it is over")
-		require.False(t, p.AddSeed(parse(t, "http://late.test/more")))
+		require.False(t, p.AddSeed(Seed{URL: parse(t, "http://late.test/more")}))
 	})
 }
 

@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/treadlight/crawl/internal/frontier"
-	"github.com/treadlight/crawl/internal/web/canonical"
 	"github.com/treadlight/crawl/internal/web/robots"
 	"github.com/treadlight/crawl/internal/web/scope"
 	"github.com/treadlight/crawl/record"
@@ -21,15 +20,15 @@ const outboxFull = 256
 type discovery struct {
 	p        *Pipeline
 	frontier *frontier.Frontier
-	seeds    <-chan canonical.URL // nil when there are no more
-	outbox   []*result            // refused URLs on their way to Output
-	out      int                  // leases whose worker has not reported back
-	slots    int                  // of them, those that hold one of Concurrency
-	young    []*frontier.Lease    // of them, those leased less than a second ago, oldest first; some have been answered
-	overdue  []*frontier.Lease    // older ones without an answer for which there was no extra slot
-	workers  int                  // at most MaxOut
-	hire     func()               // one more worker
-	pages    int                  // pages leased and not come back
+	seeds    <-chan Seed       // nil when there are no more
+	outbox   []*result         // refused URLs on their way to Output
+	out      int               // leases whose worker has not reported back
+	slots    int               // of them, those that hold one of Concurrency
+	young    []*frontier.Lease // of them, those leased less than a second ago, oldest first; some have been answered
+	overdue  []*frontier.Lease // older ones without an answer for which there was no extra slot
+	workers  int               // at most MaxOut
+	hire     func()            // one more worker
+	pages    int               // pages leased and not come back
 
 	sitemaps counters // of hosts
 	paused   bool
@@ -117,10 +116,10 @@ func (d *discovery) wait(ctx context.Context, now, wake time.Time) error {
 	case w := <-acks:
 		d.works()
 		d.acknowledge(w)
-	case u, ok := <-seeds:
+	case s, ok := <-seeds:
 		d.works()
 		if ok {
-			d.seed(u)
+			d.seed(s)
 		} else {
 			d.seeds = nil
 			d.peers.Seeded()
@@ -284,11 +283,11 @@ func (d *discovery) idle(now, wake time.Time) time.Time {
 	return earlier(wake, d.deadline)
 }
 
-func (d *discovery) seed(u canonical.URL) {
+func (d *discovery) seed(s Seed) {
 	cfg, now := &d.p.cfg, d.p.cfg.Clock.Now()
-	u = cfg.Rules.Apply(u)
+	u := cfg.Rules.Apply(s.URL)
 	cfg.Scope.AddSeed(u)
-	it := frontier.Item{URL: u, Found: frontier.Found{Seed: true}, Rank: cfg.Rank(u, 0)}
+	it := frontier.Item{URL: u, Request: s.request, Found: frontier.Found{Seed: true}, Rank: promote(cfg.Rank(u, 0), s.points)}
 	d.add(nil, []found{{item: it, fp: d.frontier.Fingerprint(&it), budget: d.p.budgets.of(u.String())}}, now)
 	if cfg.Robots == nil && cfg.Sitemaps.Enabled && cfg.Scope.Recheck(u, true).In { // nobody names its sitemap
 		d.usualSitemap(u, 0, now)

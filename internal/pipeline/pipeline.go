@@ -72,6 +72,7 @@ type Pipeline struct {
 	asks    chan func(*discovery)
 	bodies  *semaphore.Weighted // the bytes that records carry along, see maxHeld
 
+	given    []Seed // before Run
 	began    atomic.Bool
 	stop     signal // Stop was called
 	stopping signal // what is under way has no more than Grace
@@ -171,25 +172,38 @@ func (p *Pipeline) Run(ctx context.Context, seeds iter.Seq[canonical.URL]) error
 	return err
 }
 
+// feed sends seeds, and closes the channel behind them.
+func (p *Pipeline) feed(ctx context.Context, to chan<- Seed, later iter.Seq[canonical.URL]) error {
+	defer close(to)
+	send := func(s Seed) bool {
+		select {
+		case to <- s:
+			return true
+		case <-p.halt.c:
+		case <-ctx.Done():
+		}
+		return false
+	}
+	for _, s := range p.given {
+		if !send(s) {
+			return ctx.Err()
+		}
+	}
+	for u := range later {
+		if !send(Seed{URL: u}) {
+			return ctx.Err()
+		}
+	}
+	return nil
+}
+
 // stages runs the four stages until the last one ends.
 func (p *Pipeline) stages(ctx context.Context, seeds iter.Seq[canonical.URL]) error {
 	g, ctx := errgroup.WithContext(ctx)
 	work, cut := context.WithCancel(ctx)
 	defer cut()
-	feed := make(chan canonical.URL)
-	g.Go(func() error {
-		defer close(feed)
-		for u := range seeds {
-			select {
-			case feed <- u:
-			case <-p.halt.c:
-				return nil
-			case <-ctx.Done():
-				return ctx.Err()
-			}
-		}
-		return nil
-	})
+	feed := make(chan Seed)
+	g.Go(func() error { return p.feed(ctx, feed, seeds) })
 	var fetchers sync.WaitGroup // and Discovery, which hires them
 	fetchers.Add(1)
 	var writers sync.WaitGroup // those who send results

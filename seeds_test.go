@@ -1,0 +1,63 @@
+package crawl_test
+
+import (
+	"context"
+	"path/filepath"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/treadlight/crawl"
+)
+
+// A seed is asked for by more than its URL, and an interrupted crawl that had not taken it in yet still does so.
+func TestSeedsAreRequests(t *testing.T) {
+	var echo echo
+	o, url := fast(&echo, t)
+	o.HandlersFollow, o.StateDir = true, filepath.Join(t.TempDir(), "state")
+	metas := make(chan string, 10)
+	o.OnPage = func(_ context.Context, p *crawl.Page) error {
+		metas <- p.URL.Path + " " + p.Label() + " " + p.Meta("k")
+		return nil
+	}
+	c, err := crawl.New(o)
+	require.NoError(t, err)
+	form := crawl.WithBody("text/plain", []byte("two lines\nof it"))
+	require.NoError(t, c.AddSeed(url+"/form", form, crawl.WithMeta("k", "v"), crawl.WithLabel("l"), crawl.WithPriority(-5)))
+	require.ErrorIs(t, c.AddSeed("mailto:a"), crawl.ErrSeed)
+	require.ErrorIs(t, c.AddSeed(url, crawl.WithMethod("CONNECT")), crawl.ErrSeed)
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel() // the run ends before anything is asked for
+	require.ErrorIs(t, c.Run(ctx, url), context.Canceled)
+	require.Empty(t, echo.all())
+
+	state, err := crawl.OpenState(crawl.StateConfig{Dir: o.StateDir})
+	require.NoError(t, err)
+	again := state.Options()
+	again.OnPage, again.HandlersFollow = o.OnPage, true
+	c, err = crawl.New(again)
+	require.NoError(t, err)
+	require.NoError(t, c.AddSeed(url+"/head", crawl.WithMethod("HEAD")))
+	require.NoError(t, c.Run(t.Context()))
+	require.ElementsMatch(t, []string{"GET /", "POST /form  text/plain two lines\nof it", "HEAD /head"}, echo.all())
+	require.ErrorIs(t, c.AddSeed(url), crawl.ErrNotRunning)
+	close(metas)
+	var got []string
+	for m := range metas {
+		got = append(got, m)
+	}
+	require.ElementsMatch(t, []string{"/  ", "/form l v", "/head  "}, got)
+}
+
+// A crawl whose only seeds were added is one that has seeds.
+func TestAddedSeedsAreSeeds(t *testing.T) {
+	o, url := fast(site{"/": "x"}, t)
+	c, err := crawl.New(o)
+	require.NoError(t, err)
+	require.NoError(t, c.AddSeed(url))
+	require.NoError(t, c.Run(t.Context()))
+	require.EqualValues(t, 1, c.Snapshot().Pages)
+	c, err = crawl.New(o)
+	require.NoError(t, err)
+	require.ErrorIs(t, c.Run(t.Context()), crawl.ErrSeed)
+}
