@@ -11,49 +11,6 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestExampleOfRFC9309 is section 5.1, simple and with groups.
-func TestExampleOfRFC9309(t *testing.T) {
-	file := `User-Agent: *
-Disallow: *.gif$
-Disallow: /example/
-Allow: /publications/
-
-User-Agent: foobot
-Disallow:/
-Allow:/example/page.html
-Allow:/example/allowed.gif
-
-User-Agent: barbot
-User-Agent: treadlight
-Disallow: /example/page.html
-
-User-Agent: quxbot
-`
-	for _, tc := range []struct {
-		agent, path string
-		allowed     bool
-	}{
-		{"anybot", "/", true},
-		{"anybot", "/a.gif", false},
-		{"anybot", "/a.gif?x", true},
-		{"anybot", "/publications/a.gif", true}, // "/publications/" has more octets than "*.gif$"
-		{"anybot", "/example/page.html", false},
-		{"anybot", "/example", true},
-		{"foobot", "/", false},
-		{"foobot", "/example/page.html", true},
-		{"foobot", "/example/page.htm", false},
-		{"foobot", "/example/allowed.gif", true},
-		{"barbot", "/example/page.html", false},
-		{"barbot", "/a.gif", true},
-		{agent, "/example/page.html", false},
-		{"quxbot", "/a.gif", true},
-		{"quxbot", "/example/page.html", true},
-	} {
-		v := parse(file).Agent(tc.agent).Check(tc.path)
-		require.Equal(t, tc.allowed, v.Allowed, "%s %s: %s", tc.agent, tc.path, v.Reason)
-	}
-}
-
 // cases are the lines of a file of cases.
 func cases(t *testing.T, name string) iter.Seq[string] {
 	t.Helper()
