@@ -154,7 +154,7 @@ func (p *panel) see(x *Sample, rising bool) {
 		p.connections.refused(x.At, x.InFlight)
 	}
 	p.window.observe(&p.history, x)
-	p.hint.observe(x.At, x.Observation)
+	p.hint.observe(x)
 }
 
 // estimates are what each says at an instant.

@@ -16,7 +16,7 @@ import (
 
 // told gives a quota what an answer says.
 func (q *hint) told(now clock.Instant, remaining int64, reset time.Duration, inFlight int) {
-	q.observe(now, &control.Observation{SentAt: now, Quota: header.Quota{Limit: 100, Remaining: remaining, Reset: reset}, InFlight: inFlight})
+	q.observe(&Sample{Observation: &control.Observation{SentAt: now, Quota: header.Quota{Limit: 100, Remaining: remaining, Reset: reset}, InFlight: inFlight}, At: now})
 }
 
 func TestQuotaIsSpreadEvenly(t *testing.T) {
@@ -44,52 +44,11 @@ func TestQuotaIsSpreadEvenly(t *testing.T) {
 	}
 }
 
-// TestAverageOfAToldWindow: a host that tells its window is asked at the limit's average, answer
-// after answer, as long as what is left lasts at that; otherwise by what is left, and no faster
-// than that or the average.
-func TestAverageOfAToldWindow(t *testing.T) {
-	for _, tc := range []struct {
-		name      string
-		limit     int64
-		window    time.Duration
-		remaining int64
-		reset     time.Duration
-		rate      float64
-		notBefore time.Duration // after the last answer
-	}{
-		{"flows within a second", 2, time.Second, 2, time.Second, (1 - toldMargin) * 2, 0},
-		{"flows", 100, time.Minute, 30, 18 * time.Second, (1 - toldMargin) * 100 / 60, 0},
-		{"rounded to whole seconds", 100, 10 * time.Second, 37, 3 * time.Second, (1 - toldMargin) * 10, 0},
-		{"the last one", 5, 10 * time.Second, 1, 2 * time.Second, (1 - toldMargin) / 2, 0},
-		{"none until the next", 5, 10 * time.Second, 0, 2 * time.Second, (1 - toldMargin) / 2, 2*time.Second - 500*time.Millisecond},
-		{"more is left", 100, time.Minute, 17, 8 * time.Second, 17.0 / 8, 0},
-		{"less is left", 100, time.Minute, 5, 20 * time.Second, 6 / 19.5, 0},
-	} {
-		var q hint
-		say := func(now clock.Instant) {
-			q.observe(now, &control.Observation{SentAt: now, InFlight: 1, Quota: header.Quota{
-				Limit: tc.limit, Window: tc.window, Remaining: tc.remaining, Reset: tc.reset,
-			}})
-		}
-		const later = clock.Instant(500 * time.Millisecond)
-		say(0)
-		say(later)
-		require.True(t, q.active(later), tc.name)
-		e := q.estimate(later)
-		require.InDelta(t, tc.rate, e.Rate, 1e-9, tc.name)
-		want := clock.Instant(0)
-		if tc.notBefore > 0 {
-			want = later.Add(tc.notBefore)
-		}
-		require.Equal(t, want, e.NotBefore, tc.name)
-	}
-}
-
 // An answer that says nothing, or of a quota that is over, changes nothing.
 func TestNoQuota(t *testing.T) {
 	var q hint
 	q.told(0, 5, 0, 1)
-	q.observe(0, &control.Observation{})
+	q.observe(&Sample{Observation: &control.Observation{}})
 	require.Equal(t, hint{}, q)
 }
 
@@ -167,10 +126,10 @@ func TestShortQuotaSlides(t *testing.T) {
 		var q hint
 		now := clock.Instant(0)
 		for i := range int64(40) {
-			q.observe(now, &control.Observation{
+			q.observe(&Sample{Observation: &control.Observation{
 				SentAt: now.Add(-latency), InFlight: 4,
 				Quota: header.Quota{Limit: 100, Remaining: remaining(i), Reset: window},
-			})
+			}, At: now})
 			now = now.Add(100 * time.Millisecond)
 		}
 		require.InDelta(t, (1-toldMargin)*100, q.pace, 1e-9, name)
@@ -220,7 +179,7 @@ func TestShortQuotaEnds(t *testing.T) {
 		}
 		slices.SortStableFunc(answers, func(a, b answer) int { return cmp.Compare(a.at, b.at) })
 		for _, a := range answers {
-			q.observe(a.at, &control.Observation{SentAt: a.sent, InFlight: 5, Quota: a.quota})
+			q.observe(&Sample{Observation: &control.Observation{SentAt: a.sent, InFlight: 5, Quota: a.quota}, At: a.at})
 			require.Zero(t, q.pace, "at %v, overtaken by %v", a.at, overtaken)
 		}
 	}

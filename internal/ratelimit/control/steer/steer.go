@@ -98,9 +98,7 @@ func (s *Steer) Plan(now clock.Instant) control.Plan {
 	}
 	if e := s.hint.estimate(now); e.Confidence > 0 {
 		p.Rate, p.NotBefore = lower(p.Rate, e.Rate), max(p.NotBefore, e.NotBefore)
-		if now < s.hint.reset {
-			p.Review = min(p.Review, s.hint.reset, now.Add(time.Second))
-		}
+		p.Review = min(p.Review, s.hint.reset, now.Add(time.Second))
 	}
 	return p
 }
@@ -166,8 +164,8 @@ func (s *Steer) Observe(now clock.Instant, o control.Observation) {
 	if s.hint == nil && !o.Quota.IsZero() && s.tune.has(Quotas) {
 		s.hint = &hint{askedAt: never}
 	}
-	s.hint.observe(now, &o)
 	x := Sample{&o, now, s.rate}
+	s.hint.observe(&x)
 	if x.refused() {
 		s.meetPause()
 	}
