@@ -38,7 +38,6 @@ type drain struct {
 	until  clock.Instant
 	was    float64 // allowed before
 	times  uint8
-	deeper bool
 }
 
 const (
@@ -162,15 +161,12 @@ func (q *queueing) begin(x *Sample, m, done, n float64) control.Cause {
 
 // measure takes in what was done in a span with a queue.
 func (q *queue) measure(done, n float64) {
-	if math.Abs(done-q.capacity) > 3*q.capacity*math.Sqrt(1/n+1/(q.weight+1)) {
-		q.weight = 0 // it is another one now
-	}
 	q.weight = min(q.weight+n, most)
 	q.capacity += (done - q.capacity) * min(1, n/q.weight)
 }
 
-// quiet takes in a span without a queue: what is allowed rises, if it was used, slowly near what was too
-// much and the faster the longer ago that is.
+// quiet takes in a span without a queue: what is allowed rises, if it was used, the faster the longer ago
+// it was too much.
 func (q *queue) quiet(now clock.Instant, done, n float64) {
 	if q.drain.until != 0 {
 		q.drain, q.at = drain{}, now
@@ -180,39 +176,29 @@ func (q *queue) quiet(now clock.Instant, done, n float64) {
 		return
 	}
 	age := now.Sub(q.at).Seconds() / 10
-	gain := min(.2, .01*(1+age*age))
-	if q.allowed > q.capacity && q.allowed < 1.15*q.capacity {
-		gain = min(gain, .02)
-	}
-	q.allowed *= 1 + gain*n/q.allowed
+	q.allowed *= 1 + min(.2, .01*(1+age*age))*n/q.allowed
 }
 
 func (q *queueing) drainTime() time.Duration {
 	return max(3*time.Second, seconds(4*float64(q.usual)))
 }
 
-// drainOn goes lower while that helps. What does not get better at half the rate has nothing to do with it.
+// drainOn goes lower while that helps. What does not get better has nothing to do with the rate.
 func (q *queueing) drainOn(now clock.Instant, m, plain float64) control.Cause {
 	d := &q.drain
 	if now < d.until {
 		d.before = max(d.before, m) // what was sent before comes back now
 		return 0
 	}
-	d.until = now.Add(q.drainTime())
-	better := m < d.before-0.1
-	switch {
-	case better && d.times < 5:
+	if m < d.before-.1 && d.times < 5 {
 		d.times++
-		d.before = m
+		d.before, d.until = m, now.Add(q.drainTime())
 		q.allowed *= .9
-	case !better && !d.deeper:
-		d.deeper = true
-	default: // it is slower now, and that is usual
-		q.mu, q.usual, q.bad = float32(m), float32(plain), 0
-		q.allowed, q.drain = d.was, drain{}
-		return control.CauseRebased
+		return 0
 	}
-	return 0
+	q.mu, q.usual, q.bad = float32(m), float32(plain), 0 // it is slower now, and that is usual
+	q.allowed, q.drain = d.was, drain{}
+	return control.CauseRebased
 }
 
 // estimate is what the host gets done without a queue; while one empties, less.
@@ -223,9 +209,6 @@ func (q *queueing) estimate() Estimate {
 	e := Estimate{Rate: q.allowed, Confidence: 1, Cause: control.CauseLatency}
 	if q.drain.until != 0 {
 		e.Rate *= draining
-		if q.drain.deeper {
-			e.Rate *= draining
-		}
 	}
 	return e
 }
