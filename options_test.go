@@ -49,6 +49,8 @@ func TestOptionsAreConvertedWhole(t *testing.T) {
 	cfg, err = new(Options).inner()
 	require.NoError(t, err)
 	require.Nil(t, cfg.Kept)
+	require.True(t, cfg.Embedded)
+	cfg.Embedded = false
 	require.Equal(t, assembly.DefaultConfig(), cfg)
 }
 

@@ -76,6 +76,14 @@ func checkState(ctx context.Context, s cli.Streams, dir string) error {
 	case wrong > 0:
 		return cli.IOf("%s has %s: restore it from a copy, with its records, or begin anew with --overwrite", dir, cli.Plural(wrong, "problem"))
 	}
+	embedded, err := view.Meta(disk.MetaEmbedded)
+	if err != nil {
+		return cli.IO(err)
+	}
+	if embedded != "" {
+		_, err = fmt.Fprintf(s.Out, "%s: nothing is wrong in %s; its sinks are those of a program that uses the package crawl, and were not looked at\n", dir, cli.Plural(checked.Rows, "row"))
+		return cli.Output(err)
+	}
 	_, err = fmt.Fprintf(s.Out, "%s: nothing is wrong in %s and %s of records\n", dir, cli.Plural(checked.Rows, "row"), cli.Plural(checked.Files, "file"))
 	return cli.Output(err)
 }

@@ -56,6 +56,7 @@ type Config struct {
 	OnResponse func(*http.Response) error
 	OnError    func(pipeline.Failure)
 	OnSkip     func(pipeline.Skip)
+	Embedded   bool // the sinks and handlers are those of a program, for no other to go on with
 	Panics     bool // those of handlers end the program
 	Transport  http.RoundTripper
 	Cookies    cookies.Keeper // nil: those of the settings

@@ -262,12 +262,15 @@ func (s *State) join(pc *pipeline.Config, settings Settings) error {
 
 // begin notes what the run is about, before anything of it happens: its settings, and its seeds unless there are no new
 // ones.
-func (s *State) begin(ctx context.Context, settings Settings, seeds []string, more bool) error {
+func (s *State) begin(ctx context.Context, settings Settings, seeds []string, more, embedded bool) error {
 	if err := s.keep(settings); err != nil {
 		return err
 	}
 	s.begun = true
 	s.store.SetMeta(metaEnd, "")
+	if embedded {
+		s.store.SetMeta(disk.MetaEmbedded, yes)
+	}
 	if !s.all || more || len(seeds) > 0 {
 		s.store.SetMeta(metaSeeds, strings.Join(seeds, "\n"))
 		s.store.SetMeta(metaAllSeeds, "")
@@ -275,6 +278,9 @@ func (s *State) begin(ctx context.Context, settings Settings, seeds []string, mo
 	s.store.Commit(nil)
 	return stateError(s.dir, s.store.Flush(ctx))
 }
+
+// Embedded reports whether a program that embeds the crawler has run it: its sinks and handlers are that program's.
+func (s *State) Embedded() bool { return s.store.Meta(disk.MetaEmbedded) != "" }
 
 // keep notes settings, in the batch that ends next.
 func (s *State) keep(settings Settings) error {
@@ -371,7 +377,7 @@ func (c *Crawler) resume(ctx context.Context, given []canonical.URL, asked []pip
 	for _, s := range append(before, asked...) {
 		seeds = append(seeds, s.String())
 	}
-	return all, c.state.begin(ctx, c.cfg.Settings, seeds, more)
+	return all, c.state.begin(ctx, c.cfg.Settings, seeds, more, c.cfg.Embedded)
 }
 
 // earlier are the seeds of a run that ended before all of them were in the store, and those of them that are asked for

@@ -30,6 +30,9 @@ const (
 
 // Keys of meta that are the store's own.
 const (
+	// MetaEmbedded is "yes" if a program that embeds the crawler has the sinks: what their positions mean it alone knows.
+	MetaEmbedded = "embedded"
+
 	metaKey     = "fingerprint_key"
 	metaProgram = "program"
 	metaCreated = "created"

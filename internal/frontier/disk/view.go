@@ -256,6 +256,13 @@ const (
 
 // checkFiles looks at the files of records that are beside the state, or where they are named.
 func (v View) checkFiles(db *sqlitedb.DB, problem func(string)) (files int, err error) {
+	embedded := false
+	if err := db.Each(`SELECT value FROM meta WHERE key = ?`, func(q *sqlitedb.Stmt) error {
+		embedded = q.ColumnText(0) != ""
+		return nil
+	}, MetaEmbedded); err != nil || embedded {
+		return 0, err
+	}
 	positions, err := readPositions(db)
 	for path, p := range positions {
 		if p.Format == archiveFormat || path == standardOutput {

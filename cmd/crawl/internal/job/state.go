@@ -123,6 +123,9 @@ func (j *Job) GoOnIn(ctx context.Context, settings *flags.Settings, dir string, 
 	if j.state, err = open(assembly.StateConfig{Dir: dir, Version: cli.Version(), Log: j.log}); err != nil {
 		return end(err)
 	}
+	if j.state.Embedded() {
+		return end(cli.Usagef("%s is the state of a program that uses the package crawl: its sinks and handlers are that program's, which goes on with it by crawl.OpenState", dir))
+	}
 	saved := j.state.Config().Settings
 	if j.Again {
 		saved.Output.Path = RoundPath(saved.Output.Path, j.state.Round())
