@@ -5,19 +5,11 @@ import (
 	"iter"
 
 	"github.com/treadlight/crawl/internal/assembly"
-	"github.com/treadlight/crawl/internal/pipeline"
 	"github.com/treadlight/crawl/record"
 )
 
 // Homepage is where operators can read what Treadlight is.
 const Homepage = assembly.Homepage
-
-// Snapshot is the state of a crawl at one instant, ready for JSON: Time, ElapsedSeconds, State
-// ("running", "done", "limit", "blocked", "unruled", "interrupted" or "failed") and Reason; counts
-// such as Records, Pages, Errors, Requests, Retries, Refused (by robots.txt) and Bytes; Outcomes,
-// OutOfScope and Dropped by reason; Workers; the Frontier's counts and the Hosts with the longest
-// queues; and the Limiter, with the rate of each active host and why it is that.
-type Snapshot = pipeline.Snapshot
 
 // The ends of a crawl that a caller may want to tell apart. All others are nil, the
 // context's error, or the error of a sink or handler.
@@ -102,16 +94,19 @@ func (c *Crawler) Halted() <-chan struct{} { return c.inner.Halted() }
 func (c *Crawler) Stopping() <-chan struct{} { return c.inner.Stopping() }
 
 // Snapshot tells the state of the crawl, at any time before, during and after it.
-func (c *Crawler) Snapshot() Snapshot { return c.inner.Snapshot() }
+func (c *Crawler) Snapshot() Snapshot {
+	s := c.inner.Snapshot()
+	return snapshotOf(&s)
+}
 
 // Checkpoint waits until all that was written so far is on the disk, with the state of the
 // crawl as of then, so that a copy of the directory and of the sinks' files is one of a crawl
 // that can be resumed. Without a state it does nothing. It may be called at any time.
-func (c *Crawler) Checkpoint(ctx context.Context) error { return c.inner.Checkpoint(ctx) }
+func (c *Crawler) Checkpoint(ctx context.Context) error { return inProgram(c.inner.Checkpoint(ctx)) }
 
 // Close gives up the state of a Crawler whose Run was not called, or its place in a job. After
 // that, and without either, it does nothing.
-func (c *Crawler) Close() error { return c.inner.Close() }
+func (c *Crawler) Close() error { return inProgram(c.inner.Close()) }
 
 // ArchiveConfig says where exchanges are archived, and how. Dir is required.
 type ArchiveConfig struct {
@@ -144,9 +139,21 @@ func OpenArchive(cfg ArchiveConfig) (record.Durable, error) {
 	return archive, inProgram(err)
 }
 
-// FleetError is trouble with a crawl of several processes or with its Redis: Job names the job, and
-// Err says what is wrong; it is [ErrNoJob] or [ErrJobComplete], among others.
-type FleetError = assembly.FleetError
+// FleetError is trouble with a crawl of several processes or with its Redis.
+type FleetError struct {
+	// Job names the job.
+	Job string
+	// Err is what is wrong; it is [ErrNoJob] or [ErrJobComplete], among others.
+	Err error
+
+	text string
+}
+
+// Error says what is wrong and what to do.
+func (e *FleetError) Error() string { return e.text }
+
+// Unwrap is what is wrong.
+func (e *FleetError) Unwrap() error { return e.Err }
 
 // ErrNoJob is what a [FleetError] is if the job to join is not there.
 var ErrNoJob = assembly.ErrNoJob

@@ -6,6 +6,8 @@ import (
 	"log/slog"
 	"net/http"
 	"os"
+	"regexp"
+	"strings"
 	"time"
 
 	"github.com/treadlight/crawl/internal/assembly"
@@ -233,13 +235,27 @@ type programError struct {
 func (e *programError) Error() string { return e.text }
 func (e *programError) Unwrap() error { return e.error }
 
-// inProgram is err in terms of Options.
+// inProgram is err in terms of this package.
 func inProgram(err error) error {
 	if err == nil {
 		return nil
 	}
-	if text := config.InProgram("Options", err.Error()); text != err.Error() {
+	text := config.InProgram("Options", ofVerbs.Replace(verbs.ReplaceAllString(err.Error(), "$1")))
+	if e, ok := errors.AsType[*assembly.StateError](err); ok {
+		return &StateError{Dir: e.Dir, Err: err, text: text}
+	}
+	if e, ok := errors.AsType[*assembly.FleetError](err); ok {
+		return &FleetError{Job: e.Job, Err: err, text: text}
+	}
+	if text != err.Error() {
 		return &programError{err, text}
 	}
 	return err
 }
+
+// verbs are those of the command, of which errors tell what to do; ofVerbs is what a program does.
+var (
+	verbs   = regexp.MustCompile(`('crawl (?:resume|again)) [^']*'`)
+	ofVerbs = strings.NewReplacer("by 'crawl resume", "by OpenState", "by 'crawl again", "by OpenAgain",
+		"that --state or --output was given", "of Options.StateDir", "--unfinished", "Again.Unfinished")
+)

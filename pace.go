@@ -45,7 +45,7 @@ type HostSnapshot struct {
 	P95LatencyMS     float64 `json:"p95_latency_ms"`    // 95 % of them took no longer
 	LatencyTargetMS  float64 `json:"latency_target_ms"` // what is expected of the next answer; zero where the strategy has no target
 	ErrorRate        float64 `json:"error_rate"`        // failures in PolitenessOptions.StatsWindow, from 0 to 1
-	State            string  `json:"state"`             // of the circuit: closed, open or half-open
+	State            string  `json:"state"`             // of the circuit: closed, open or half_open
 	ConsecutiveFails int     `json:"consecutive_fails"` // failures in a row, as the circuit counts them
 	InFlight         int     `json:"in_flight"`         // permits not released
 	Waiting          int     `json:"waiting"`           // calls that wait for a permit
@@ -89,7 +89,7 @@ type Event struct {
 	// Cause is why: refused, failures, forbidden, latency, trial_failed, recovered, measured, quota, searched, probed,
 	// noise, connections, rebased, estimated, blocked, retry_after, crawl_delay, half_open, revived, merged or parted.
 	Cause   string  `json:"cause"`
-	State   string  `json:"state"`    // of the circuit, after it: closed, open or half-open
+	State   string  `json:"state"`    // of the circuit, after it: closed, open or half_open
 	FromRPS float64 `json:"from_rps"` // requests per second before
 	ToRPS   float64 `json:"to_rps"`   // and after; zero while nothing but a trial may go out
 	HoldMS  int64   `json:"hold_ms"`  // for how long only trials go out, in milliseconds, or zero; for crawl_delay, the least gap

@@ -220,7 +220,7 @@ func TestFollow(t *testing.T) {
 	var records sinkOf
 	cfg.Sinks = []record.Sink{&records}
 	c := run(t, cfg, url)
-	require.Equal(t, "done", c.Snapshot().State.String())
+	require.Equal(t, "done", c.Snapshot().State)
 	require.Len(t, order, 23, order)
 	require.Equal(t, "/", order[0])
 	require.Equal(t, "/first", order[1])
@@ -266,7 +266,7 @@ func TestLoop(t *testing.T) {
 		}
 	}
 	require.Equal(t, []string{"/", "/two", "/three"}, got)
-	require.Equal(t, "interrupted", c.Snapshot().State.String())
+	require.Equal(t, "interrupted", c.Snapshot().State)
 }
 
 func TestErrStop(t *testing.T) {

@@ -42,7 +42,7 @@ func (s *State) unwrap() *assembly.State {
 
 func wrapState(inner *assembly.State, err error) (*State, error) {
 	if err != nil {
-		return nil, err
+		return nil, inProgram(err)
 	}
 	return &State{inner}, nil
 }
@@ -124,9 +124,21 @@ func (s *State) Round() int { return s.inner.Round() }
 
 // Close gives up a state that no Crawler was built with, or that of a Crawler whose Run was
 // not called. One that is new, in which nothing was ever kept, is removed.
-func (s *State) Close() error { return s.inner.Close() }
+func (s *State) Close() error { return inProgram(s.inner.Close()) }
 
-// StateError is trouble with the state of a crawl: Dir is its directory, and Err says what is
-// wrong and mostly what to do. It is [fs.ErrExist] if there is a state where a new one was to be,
-// and [fs.ErrNotExist] if there is none. What was committed before is kept.
-type StateError = assembly.StateError
+// StateError is trouble with the state of a crawl. What was committed before is kept.
+type StateError struct {
+	// Dir is the directory of the state.
+	Dir string
+	// Err is what is wrong. It is [fs.ErrExist] if there is a state where a new one was to be, and [fs.ErrNotExist] if
+	// there is none.
+	Err error
+
+	text string
+}
+
+// Error says what is wrong and mostly what to do.
+func (e *StateError) Error() string { return e.text }
+
+// Unwrap is what is wrong.
+func (e *StateError) Unwrap() error { return e.Err }

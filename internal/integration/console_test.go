@@ -22,6 +22,7 @@ import (
 	"github.com/treadlight/crawl/internal/assembly"
 	"github.com/treadlight/crawl/internal/lab/realserver"
 	"github.com/treadlight/crawl/internal/lab/testsite"
+	"github.com/treadlight/crawl/internal/pipeline"
 	"github.com/treadlight/crawl/internal/ratelimit"
 	"github.com/treadlight/crawl/record"
 )
@@ -137,7 +138,7 @@ func (s *steered) order(t *testing.T, name, body string) {
 
 // snapshot is what the console shows of the crawl.
 func (s *steered) snapshot(t *testing.T) (snap struct {
-	crawl.Snapshot
+	pipeline.Snapshot
 	Paused bool
 },
 ) {

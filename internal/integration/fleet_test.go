@@ -39,7 +39,7 @@ func TestFleetSyncs(t *testing.T) {
 	require.Len(t, out.list, done("kept"))
 
 	err := run("lost", &failing{})
-	var trouble *crawl.FleetError
+	var trouble *assembly.FleetError
 	require.ErrorAs(t, err, &trouble)
 	require.ErrorIs(t, err, errPower)
 	require.ErrorContains(t, err, "sync ledger: no power")

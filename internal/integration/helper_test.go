@@ -20,9 +20,9 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
 
-	"github.com/treadlight/crawl"
 	"github.com/treadlight/crawl/internal/assembly"
 	"github.com/treadlight/crawl/internal/lab/testsite"
+	"github.com/treadlight/crawl/internal/pipeline"
 	"github.com/treadlight/crawl/record"
 	_ "github.com/treadlight/crawl/sqlite"
 )
@@ -62,7 +62,7 @@ func bubble(test func(t *testing.T)) func(*testing.T) {
 }
 
 // visitOver crawls through dial, inside a bubble.
-func visitOver(t *testing.T, cfg assembly.Config, dial dialer, seeds ...string) ([]record.Record, crawl.Snapshot) {
+func visitOver(t *testing.T, cfg assembly.Config, dial dialer, seeds ...string) ([]record.Record, pipeline.Snapshot) {
 	t.Helper()
 	c, out := recorded(t, cfg, dial)
 	require.NoError(t, c.Run(t.Context(), seeds...))
@@ -172,7 +172,7 @@ func (*records) Flush() error { return nil }
 func (*records) Close() error { return nil }
 
 // visit crawls from the seeds and returns the records and the final snapshot.
-func visit(t *testing.T, cfg assembly.Config, seeds ...string) ([]record.Record, crawl.Snapshot) {
+func visit(t *testing.T, cfg assembly.Config, seeds ...string) ([]record.Record, pipeline.Snapshot) {
 	t.Helper()
 	c, out := recorded(t, cfg, cfg.Dial)
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)

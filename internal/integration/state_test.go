@@ -15,7 +15,6 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/treadlight/crawl"
 	"github.com/treadlight/crawl/internal/assembly"
 	"github.com/treadlight/crawl/internal/lab/fetchtest"
 	"github.com/treadlight/crawl/internal/pipeline"
@@ -159,7 +158,7 @@ func TestStateRefusals(t *testing.T) {
 	_, err = begin()
 	require.ErrorIs(t, err, fs.ErrExist)
 	require.EqualError(t, err, fmt.Sprintf("%s holds a crawl: go on with it by 'crawl resume %s', name another directory, or begin anew with --overwrite", dir, dir))
-	var state *crawl.StateError
+	var state *assembly.StateError
 	require.ErrorAs(t, err, &state)
 	require.Equal(t, dir, state.Dir)
 
@@ -272,7 +271,7 @@ func TestStateFails(t *testing.T) {
 	cfg.Sinks = []record.Sink{out}
 	c := newOver(t, cfg, net.DialContext)
 	err := c.Run(t.Context(), "http://a.test/")
-	var state *crawl.StateError
+	var state *assembly.StateError
 	require.ErrorAs(t, err, &state)
 	require.ErrorIs(t, err, errPower)
 	require.ErrorContains(t, err, "the state of the crawl in "+cfg.State.Dir+": ")

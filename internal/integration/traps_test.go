@@ -13,9 +13,9 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/treadlight/crawl"
 	"github.com/treadlight/crawl/internal/assembly"
 	"github.com/treadlight/crawl/internal/lab/fetchtest"
+	"github.com/treadlight/crawl/internal/pipeline"
 	"github.com/treadlight/crawl/record"
 )
 
@@ -60,7 +60,7 @@ func (s trapSite) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 }
 
 // trapped crawls hosts and returns the records, the crawl's last state and its log.
-func trapped(t *testing.T, change func(cfg *assembly.Config), hosts map[string]http.Handler, seeds ...string) ([]record.Record, crawl.Snapshot, string) {
+func trapped(t *testing.T, change func(cfg *assembly.Config), hosts map[string]http.Handler, seeds ...string) ([]record.Record, pipeline.Snapshot, string) {
 	t.Helper()
 	net := fetchtest.Serve(t, hosts)
 	out, log := &ledger{}, &bytes.Buffer{}
