@@ -9,13 +9,14 @@ import (
 
 // health tells failures that depend on the rate from those that do not. An event is a cumulative
 // sum (Page, "Continuous inspection schemes", 1954): it grows with each failure and shrinks with each
-// answer, by how much more likely that is of a host that refuses than of its usual share of failures.
-// Then an experiment lowers the rate, twice at most, and a sequential test (Wald, 1945) says whether
-// it fails as often there: if it does twice, it fails at any rate.
+// answer, by how much more likely that is of a host that refuses than of its usual share of failures,
+// which the run itself teaches too. Then an experiment lowers the rate, twice at most, and a sequential
+// test (Wald, 1945) says whether it fails as often there: if it does twice, it fails at any rate.
 type health struct {
 	sum         float32 // evidence that the host refuses
 	runN, runB  uint16  // outcomes and failures since the sum was zero
-	good, bad   float32 // outcomes of experiments, of late
+	good, bad   float32 // outcomes that no limit explains, of late
+	tested      float32 // answers of experiments that found limits
 	consecutive uint16
 	cleared     uint32      // answers before the latest failures that no limiter gives
 	test        *experiment // nil if none goes on
@@ -38,19 +39,39 @@ type experiment struct {
 
 const (
 	eventSum   = 8.0 // the evidence that makes an event
+	probeSum   = 3.0 // and in a probe, where a limit is likely
 	slower     = 0.7
 	noiseSum   = 4.0  // the evidence that it fails at a lower rate too
 	limitSum   = -2.5 // and that it does not
 	leastShare = 0.06
 	mostShare  = 0.6
-	tells      = 300 // tested answers after which a host is known to fail for its rate alone
+	tells      = 300  // tested answers after which a host is known to fail for its rate alone
+	priorBad   = 0.1  // failures of a stranger,
+	priorAll   = 10   // in so many outcomes
+	byChance   = .01  // what is less likely is not taken for chance
+	noisy      = .005 // share of failures above which one is counted as admitted by a limiter
 )
 
+// share is that of failures that has nothing to do with the rate, if n outcomes more with b failures are counted.
+func (h *health) share(n, b float64) float64 {
+	return (float64(h.bad) + b + priorBad) / (float64(h.good+h.bad) + n + priorAll)
+}
+
 // usual is the share of failures that has nothing to do with the rate.
-func (h *health) usual() float64 { return float64(h.bad+.1) / float64(h.good+h.bad+50) }
+func (h *health) usual() float64 { return h.share(0, 0) }
+
+// chance is how likely so many failures in a row are by chance alone.
+func (h *health) chance(k int) float64 {
+	n, b := float64(h.runN), float64(h.runB)
+	if e := h.test; e != nil {
+		n, b = n+float64(e.n), b+float64(e.b)
+	}
+	row := min(float64(h.consecutive), b)
+	return math.Pow(h.share(n-row, b-row), float64(k))
+}
 
 // telling reports whether the host fails for its rate alone.
-func (h *health) telling() bool { return h.good > tells && h.bad < 1 }
+func (h *health) telling() bool { return h.tested > tells }
 
 // pass counts a willing answer.
 func (h *health) pass(s *Steer, now clock.Instant, o *control.Observation) {
@@ -63,55 +84,57 @@ func (h *health) pass(s *Steer, now clock.Instant, o *control.Observation) {
 }
 
 func (h *health) count(bad bool) {
-	u := h.usual()
-	refusing := min(max(.03, 4*u), .8)
-	if h.sum == 0 {
-		h.runN, h.runB = 0, 0
+	if h.sum <= 0 {
+		h.keep(float32(h.runN-h.runB), float32(h.runB))
+		h.reset()
 	}
-	h.runN = min(h.runN, math.MaxUint16-1) + 1
-	by := math.Log((1 - refusing) / (1 - u))
+	u, p := h.usual(), h.share(float64(h.runN), float64(h.runB))
+	refusing := min(max(float64(h.runB+1)/float64(h.runN+2), .03+1.3*u), .95)
+	h.runN = min(h.runN, math.MaxUint16-3) + 1
 	if bad {
-		by = math.Log(refusing / u)
 		h.runB++
+		h.sum += float32(math.Log(refusing / p))
+	} else {
+		h.sum += float32(math.Log((1 - refusing) / (1 - p)))
 	}
-	h.sum = max(0, h.sum+float32(by))
 }
 
 // fail counts a failure that may be a limit's or not.
 func (h *health) fail(s *Steer, now clock.Instant, o *control.Observation) {
 	h.consecutive = min(h.consecutive, math.MaxUint16-1) + 1
-	u := h.usual()
 	if h.test != nil {
 		h.try(s, now, o, true)
-		if h.test != nil && float64(h.consecutive) > 3+20*u+10*h.test.share {
+		if h.test != nil && h.chance(int(h.consecutive)) < byChance*byChance {
 			s.hit(now, o, control.CauseFailures)
 		}
 		return
 	}
 	h.count(true)
 	enough := float32(eventSum)
-	if s.mode == Probe || h.telling() {
-		enough = 3
+	if (s.mode == Probe || h.telling()) && h.usual() < noisy {
+		enough = probeSum
 	}
-	if h.sum >= enough || float64(h.consecutive) > 3+20*u {
+	if h.sum >= enough {
 		s.pay(1)
 		s.hit(now, o, control.CauseFailures)
+	} else if h.usual() > noisy {
+		s.history.add(o.SentAt)
+		s.refill.add(o.SentAt)
 	}
 }
 
 // judge is the end of a pause that failures led to.
 func (h *health) judge(s *Steer, now clock.Instant) {
 	e := h.test
-	lasted := s.tries >= 2
+	lasted := s.tries >= 2 && h.chance(int(s.tries)) < byChance
 	if e != nil && !lasted {
 		s.on(now, Settled)
 		s.rate = s.bounded(e.rate)
 		return
 	}
 	before, rate := s.interval, s.failRate
-	h.good *= .9
 	h.test = nil
-	if again := h.cleared > 0 && s.answered+1-h.cleared < 500; s.down && !lasted && !again {
+	if again := h.cleared > 0 && s.answered+1-h.cleared < 500; (s.down || h.usual() > noisy) && !lasted && !again {
 		h.cleared = s.answered + 1 // no limiter answers so, unless it does so again
 		h.reset()
 		s.back(now, rate)
@@ -123,10 +146,12 @@ func (h *health) judge(s *Steer, now clock.Instant) {
 		share := min(max(float64(h.runB)/float64(h.runN+1), leastShare), mostShare)
 		h.test = &experiment{first: rate, failed: rate, share: share, before: before, from: s.from}
 		if h.test.rate = slower * rate; !math.IsInf(s.hi, 1) {
-			h.test.rate = min(s.cruise(), h.test.rate)
+			h.test.rate = max(min(s.cruise(), h.test.rate), rate/2)
 		}
 	}
-	h.reset()
+	if h.test == nil {
+		h.reset()
+	}
 	s.on(now, Settled)
 	if math.IsInf(s.hi, 1) && h.test == nil {
 		s.back(now, 2*rate)
@@ -177,8 +202,9 @@ func (h *health) try(s *Steer, now clock.Instant, o *control.Observation, bad bo
 func (h *health) end(s *Steer, now clock.Instant) {
 	e := h.test
 	h.test = nil
-	h.good += e.n
-	h.forget()
+	h.reset()
+	h.tested += e.n
+	h.keep(e.n-e.b, 0)
 	if e.stage > 0 {
 		s.lo, s.run = e.rate, 0
 		s.hi = min(s.hi, e.failed)
@@ -194,8 +220,9 @@ func (h *health) end(s *Steer, now clock.Instant) {
 func (h *health) noise(s *Steer, now clock.Instant) {
 	e := h.test
 	h.test = nil
-	h.good, h.bad = h.good+e.n-e.b, h.bad+e.b
-	h.forget()
+	h.keep(float32(h.runN-h.runB)+e.n-e.b, float32(h.runB)+e.b)
+	h.tested = 0
+	h.reset()
 	from := s.rate
 	s.interval, s.sure = e.before, interval{}
 	s.credit = min(s.credit+2, float32(s.tune.CreditMax))
@@ -203,8 +230,9 @@ func (h *health) noise(s *Steer, now clock.Instant) {
 	s.note(now, control.CauseNoise, from, s.rate, 0)
 }
 
-// forget keeps what was found from being final.
-func (h *health) forget() {
+// keep counts outcomes that no limit explains. What was found is not final.
+func (h *health) keep(good, bad float32) {
+	h.good, h.bad = h.good+good, h.bad+bad
 	if n := h.good + h.bad; n > 2000 {
 		h.good, h.bad = h.good/2, h.bad/2
 	}

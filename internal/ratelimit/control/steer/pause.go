@@ -61,6 +61,7 @@ func (s *Steer) meetPause() {
 		s.win.now.since = s.refill.since
 		s.loose = 1
 		s.block.forbidAt = never
+		s.health.keep(min(float32(s.answered), 1000), 0)
 	}
 }
 
