@@ -38,8 +38,9 @@ type experiment struct {
 }
 
 const (
-	eventSum   = 8.0 // the evidence that makes an event
-	probeSum   = 3.0 // and in a probe, where a limit is likely
+	eventSum   = 8.0  // the evidence that makes an event
+	probeSum   = 3.0  // and in a probe, where a limit is likely
+	noisySum   = 11.0 // and of a host that is known to fail at random
 	slower     = 0.7
 	noiseSum   = 4.0  // the evidence that it fails at a lower rate too
 	limitSum   = -2.5 // and that it does not
@@ -49,7 +50,7 @@ const (
 	priorBad   = 0.1  // failures of a stranger,
 	priorAll   = 10   // in so many outcomes
 	byChance   = .01  // what is less likely is not taken for chance
-	noisy      = .005 // share of failures above which one is counted as admitted by a limiter
+	noisyShare = .005 // of failures, above which chance is reckoned with
 )
 
 // share is that of failures that has nothing to do with the rate, if n outcomes more with b failures are counted.
@@ -69,6 +70,9 @@ func (h *health) chance(k int) float64 {
 	row := min(float64(h.consecutive), b)
 	return math.Pow(h.share(n-row, b-row), float64(k))
 }
+
+// noisy reports whether the host is known to fail at random.
+func (h *health) noisy() bool { return h.bad >= 1 && h.usual() > noisyShare }
 
 // telling reports whether the host fails for its rate alone.
 func (h *health) telling() bool { return h.tested > tells }
@@ -111,13 +115,15 @@ func (h *health) fail(s *Steer, now clock.Instant, o *control.Observation) {
 	}
 	h.count(true)
 	enough := float32(eventSum)
-	if (s.mode == Probe || h.telling()) && h.usual() < noisy {
+	if h.noisy() {
+		enough = noisySum
+	} else if s.mode == Probe || h.telling() {
 		enough = probeSum
 	}
 	if h.sum >= enough {
 		s.pay(1)
 		s.hit(now, o, control.CauseFailures)
-	} else if h.usual() > noisy {
+	} else if h.noisy() {
 		s.history.add(o.SentAt)
 		s.refill.add(o.SentAt)
 	}
@@ -134,7 +140,7 @@ func (h *health) judge(s *Steer, now clock.Instant) {
 	}
 	before, rate := s.interval, s.failRate
 	h.test = nil
-	if again := h.cleared > 0 && s.answered+1-h.cleared < 500; (s.down || h.usual() > noisy) && !lasted && !again {
+	if again := h.cleared > 0 && s.answered+1-h.cleared < 500; (s.down || h.noisy()) && !lasted && !again {
 		h.cleared = s.answered + 1 // no limiter answers so, unless it does so again
 		h.reset()
 		s.back(now, rate)
@@ -178,19 +184,19 @@ func (h *health) try(s *Steer, now clock.Instant, o *control.Observation, bad bo
 	n, b := e.n-e.n0, e.b-e.b0
 	switch {
 	case e.sum > limitSum*max(1, min(e.first/8, 8)) && (e.sum < noiseSum || n < 8 || b < 3):
-	case b == 0:
-		h.end(s, now)
-	case e.sum < noiseSum: // some, but far fewer than a limit refuses
+	case e.sum < noiseSum && b > 0 && h.noisy(): // some, as always
 		h.noise(s, now)
+	case e.sum < noiseSum:
+		h.end(s, now)
 	case b > .5*n: // who fails so often at any rate is down, or it is a limit still
 		s.learn(now, e.rate, 0)
 		h.test = nil
 		s.decide(now)
-	case e.stage == 0:
+	case e.stage == 0 || float64(b/n) < .7*e.share && e.stage < 4:
 		// A limit admits no more of this than of a slower rate, so none would fail at what was admitted.
-		e.stage, e.sum, e.failed, e.n0, e.b0, e.since = 1, 0, e.rate, e.n, e.b, now.Add(s.step())
+		e.stage, e.sum, e.failed, e.n0, e.b0, e.since = e.stage+1, 0, e.rate, e.n, e.b, now.Add(s.step())
 		e.share = min(max(float64(b/n), leastShare), mostShare)
-		e.rate *= min(.5, .9*float64(1-b/n))
+		e.rate *= min(.5, .6*float64(1-b/n))
 		s.rate = s.bounded(e.rate)
 	default:
 		h.noise(s, now)
