@@ -145,6 +145,7 @@ func (s *Steer) learn(now clock.Instant, rate float64, took time.Duration) {
 		s.cost = float32(took.Seconds())
 	}
 	s.cost += .3 * (float32(took.Seconds()) - s.cost)
+	s.guessed = !s.explicit
 	switch {
 	case math.IsInf(s.hi, 1): // the search's first
 		s.peak = 0

@@ -74,6 +74,9 @@ func (h *health) chance(k int) float64 {
 // noisy reports whether the host is known to fail at random.
 func (h *health) noisy() bool { return h.bad >= 1 && h.usual() > noisyShare }
 
+// likely is the share of answers to be expected now.
+func (h *health) likely() float64 { return 1 - h.share(float64(h.runN), float64(h.runB)) }
+
 // telling reports whether the host fails for its rate alone.
 func (h *health) telling() bool { return h.tested > tells }
 
@@ -139,6 +142,9 @@ func (h *health) judge(s *Steer, now clock.Instant) {
 		return
 	}
 	before, rate := s.interval, s.failRate
+	if s.guessed {
+		before.hi = math.Inf(1) // if it fails at any rate, that was no limit either
+	}
 	h.test = nil
 	if again := h.cleared > 0 && s.answered+1-h.cleared < 500; (s.down || h.noisy()) && !lasted && !again {
 		h.cleared = s.answered + 1 // no limiter answers so, unless it does so again

@@ -30,6 +30,7 @@ type pause struct {
 	down     bool // the failure was one that a limit does not give
 	foreign  bool
 	opened   bool // by the number in flight
+	guessed  bool // what is refused is known from failures only
 
 	doubt
 	health

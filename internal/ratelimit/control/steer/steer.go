@@ -329,7 +329,7 @@ func (s *Steer) prove(now clock.Instant) {
 		return
 	}
 	n := float64(s.answered - s.probe.answers)
-	if n < s.tune.Used*(1-s.health.usual())*s.rate*(took.Seconds()-float64(s.srtt)) || s.hint.binds(now, s.rate) {
+	if n < s.tune.Used*s.health.likely()*s.rate*(took.Seconds()-float64(s.srtt)) || s.hint.binds(now, s.rate) {
 		s.on(now, Settled)
 		s.rate = s.cruise()
 		return
