@@ -100,7 +100,6 @@ var late = map[string]bool{
 	"503 with an order from 12s for 1m0s, at most 100/s, nginx 50/s": true,
 	"503 with an order from 12s for 20s, at most 100/s, nginx 50/s":  true,
 	"no answer from 12s for 4s, at most 100/s, nginx 50/s":           true,
-	"no answer from 2s for 4s, at most 10/s, nginx 0/s":              true,
 }
 
 // TestOutages: failures teach nothing of the rate, unless they come again at it. A run with an outage

@@ -261,7 +261,9 @@ func (s *Steer) outage(now clock.Instant, took time.Duration) bool {
 func (s *Steer) back(now clock.Instant, rate float64) {
 	if math.IsInf(s.hi, 1) {
 		s.on(now, Restarted)
-		s.rate = s.bounded(rate / 2)
+		if s.rate = s.bounded(rate / 2); s.down {
+			s.rate = s.bounded(rate)
+		}
 		if s.lo >= s.most {
 			s.on(now, Returning)
 		}

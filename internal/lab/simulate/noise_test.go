@@ -1,0 +1,54 @@
+package simulate
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"net/http"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// TestNoise: what fails at random fails at any rate, so the host is used as fast as its owner or its limiter allows.
+func TestNoise(t *testing.T) {
+	t.Parallel()
+	for _, share := range []float64{0.03, 0.1, 0.3} {
+		for _, status := range []int{http.StatusInternalServerError, unavailable} {
+			for _, ceiling := range []float64{5, 20, 100} {
+				for _, limited := range []bool{false, true} {
+					t.Run(fmt.Sprintf("%g %% of %d, at most %g/s, limiter %v", 100*share, status, ceiling, limited), func(t *testing.T) {
+						t.Parallel()
+						sc := Scenario{
+							Name: "noise", Link: Link{RTT: 20 * time.Millisecond, Jitter: 0.1}, MaxRPS: ceiling, Duration: 6 * time.Minute,
+							Capacity: func(time.Duration) float64 { return ceiling * (1 - share) },
+							New: func(rnd *rand.Rand) Server {
+								var s Server = &pages{rnd: rnd, median: 20 * time.Millisecond, sigma: 0.3}
+								if limited {
+									s = &leaky{rate: always(ceiling), burst: ceiling, status: tooMany}
+								}
+								return &flaky{Server: s, share: share, status: []int{status}, rnd: rnd}
+							},
+						}
+						if limited {
+							sc.MaxRPS = 0
+						}
+						const seeds = 4
+						sum := 0.0
+						for seed := range uint64(seeds) {
+							r, err := Run(sc, Config("steer"), seed+1)
+							require.NoError(t, err)
+							sum += min(1, r.Steady.Utilisation())
+							require.Less(t, r.Steady.RefusedShare(), 0.01)
+						}
+						least := 0.9
+						if limited && share > 0.2 {
+							least = 0.6
+						}
+						require.GreaterOrEqual(t, sum/seeds, least)
+					})
+				}
+			}
+		}
+	}
+}
