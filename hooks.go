@@ -48,7 +48,7 @@ type Skipped struct {
 	// "trap" (links like it lead nowhere), "budget" (Scope.Budgets), "host_pages" (MaxPagesPerHost), "full" or "hosts_full"
 	// (MaxURLs), "sitemaps" (a host has too many). Of seeds and what [Page.Follow] asks for: "seen" (it was asked for before,
 	// or is queued). Of URLs in the queue, when their turn comes: "robots", "trap", "excluded" or "not_included", or why
-	// robots.txt cannot be had, such as "network"; these have a record and a [Page] too.
+	// robots.txt cannot be had, such as "network"; these have a record too.
 	Reason string
 	// Detail is the Reason in words; it may change.
 	Detail string

@@ -78,7 +78,7 @@ type Page struct {
 // PageError is why there is no response to a request, or no whole one.
 type PageError struct {
 	// Class is a name to count by, such as "timeout", "dns", "refused", "robots", "truncated" or "handler";
-	// docs/reference/records.md has all.
+	// docs/reference/go.md has all.
 	Class string
 	// Message is for people, and may change.
 	Message string

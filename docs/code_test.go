@@ -2,9 +2,13 @@ package docs_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"io"
+	"log"
 	"net/http"
 	"os"
+	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
@@ -13,6 +17,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/treadlight/crawl"
+	"github.com/treadlight/crawl/crawltest"
 	"github.com/treadlight/crawl/internal/config"
 	"github.com/treadlight/crawl/internal/lab/docpage"
 	"github.com/treadlight/crawl/record"
@@ -61,6 +66,46 @@ var goCode = []any{
 			return err
 		}
 		return c.Run(ctx, "https://books.example/catalogue/page-1")
+	},
+	func(sign func(string) string) error {
+		c, err := crawl.New(crawl.Options{
+			OnRequest: func(r *http.Request) error {
+				r.Header.Set("X-Signature", sign(r.URL.Path))
+				return nil
+			},
+			OnSkip: func(s crawl.Skipped) { log.Print(s.URL, " ", s.Reason, ": ", s.Detail) },
+			Bodies: map[string]crawl.BodyHandler{"application/pdf": {
+				MaxBytes: 200 << 20,
+				Handle: func(_ context.Context, p *crawl.Page, body io.Reader) error {
+					f, err := os.Create(filepath.Base(p.URL.Path))
+					if err != nil {
+						return err
+					}
+					_, err = io.Copy(f, body)
+					return errors.Join(err, f.Close())
+				},
+			}},
+		})
+		_ = c
+		return err
+	},
+	func(t *testing.T) {
+		crawltest.FakeClock(t, func(t *testing.T) {
+			site := crawltest.NewSite(map[string]crawltest.Page{
+				"/":     {Body: `<a href="/cups">Cups</a>`},
+				"/cups": {Body: `<h1>Cups</h1>`},
+			})
+			c, err := crawl.New(crawl.Options{Fetcher: site})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := c.Run(t.Context(), "http://shop.example/"); err != nil {
+				t.Fatal(err)
+			}
+			if n := site.Count("/cups"); n != 1 {
+				t.Errorf("/cups was asked for %d times, want once", n)
+			}
+		})
 	},
 	func() error {
 		client, err := crawl.NewClient(crawl.ClientConfig{UserAgent: "feedreader/1.0 (+mailto:ops@example.org)"})
