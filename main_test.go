@@ -5,6 +5,7 @@ import (
 
 	"go.uber.org/goleak"
 
+	_ "github.com/treadlight/crawl/redis"
 	_ "github.com/treadlight/crawl/sqlite"
 )
 

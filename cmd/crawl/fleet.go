@@ -18,6 +18,7 @@ import (
 	"github.com/treadlight/crawl/cmd/crawl/internal/cli"
 	"github.com/treadlight/crawl/cmd/crawl/internal/flags"
 	"github.com/treadlight/crawl/internal/assembly"
+	"github.com/treadlight/crawl/internal/assembly/fleet"
 	"github.com/treadlight/crawl/internal/config"
 	"github.com/treadlight/crawl/internal/frontier/redis"
 )
@@ -108,7 +109,7 @@ func (o *fleetOptions) check(set *pflag.FlagSet, action string) error {
 	case action == "purge" && !o.Yes:
 		return fmt.Errorf("purge forgets the job %s with all its URLs, and cannot be undone: add --yes if that is meant", o.Job)
 	}
-	o.client, err = loaded.Config.Fleet.Client(func(name string) (string, bool) {
+	o.client, err = fleet.Client(&loaded.Config.Fleet, func(name string) (string, bool) {
 		v := cli.LookupEnv(o.Env, name)
 		return v, v != ""
 	})

@@ -44,6 +44,7 @@ import (
 	"github.com/treadlight/crawl/cmd/crawl/internal/flags"
 	"github.com/treadlight/crawl/cmd/crawl/internal/job"
 	"github.com/treadlight/crawl/internal/config"
+	_ "github.com/treadlight/crawl/redis"
 	_ "github.com/treadlight/crawl/sqlite"
 )
 

@@ -24,6 +24,9 @@ package admission
 import (
 	"context"
 	"errors"
+	"time"
+
+	"github.com/treadlight/crawl/internal/backend"
 )
 
 // What errors of a repository may be.
@@ -56,4 +59,15 @@ type Repository interface {
 	// Close gives back what the repository holds. Later calls of the other methods fail with
 	// ErrClosed. It may be called again.
 	Close() error
+}
+
+// Redis opens a Repository in Redis or Valkey and begins to connect: package redis registers it. No error has the URL.
+var Redis = backend.New[func(RedisConfig) (Repository, error)]("a store in Redis", "redis")
+
+// RedisConfig is what a program says of a Redis; the rest is as package redis has it by default.
+type RedisConfig struct {
+	URL       string
+	Deadline  time.Duration // of a decision; zero means DefaultDeadline
+	Lease     time.Duration // zero means none
+	Instances int           // processes that share the plans; zero means 1
 }

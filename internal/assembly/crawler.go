@@ -101,7 +101,7 @@ type Crawler struct {
 	meter    *telemetry.Meter
 	tracer   *traces.Exporter // nil: nothing is traced
 	state    *State           // nil: the crawl is not kept
-	fleet    *fleet           // nil: this process is alone
+	fleet    Fleet            // nil: this process is alone
 	id       *identity
 	named    named
 	changes  changes
@@ -149,7 +149,9 @@ func New(cfg Config) (*Crawler, error) {
 	if c.state != nil && c.state != cfg.Kept {
 		err = errors.Join(err, c.state.Close())
 	}
-	_ = c.fleet.close() // the first error says what matters
+	if c.fleet != nil {
+		err = c.fleet.End(err)
+	}
 	return nil, err
 }
 
@@ -163,7 +165,7 @@ func (c *Crawler) Close() error {
 	case c.state == nil && c.fleet == nil || c.began.Swap(true):
 		return nil
 	case c.fleet != nil:
-		return c.fleet.end(nil)
+		return c.fleet.End(nil)
 	}
 	return c.state.Close()
 }
@@ -187,7 +189,7 @@ func (c *Crawler) build() (err error) {
 		return err
 	}
 	if c.fleet != nil {
-		if err := c.fleet.open(); err != nil {
+		if err := c.fleet.Open(); err != nil {
 			return err
 		}
 	}
@@ -229,10 +231,14 @@ func (c *Crawler) buildLimiter() (err error) {
 		return nil
 	}
 	if c.cfg.Fleet.Shared() {
-		if c.fleet, err = newFleet(c, &lc); err != nil {
+		join, err := Fleets.Get()
+		if err == nil {
+			c.fleet, err = join(c, &lc)
+		}
+		if err != nil {
 			return err
 		}
-		c.named.fleet = c.fleet
+		c.named.fleet, c.named.log = c.fleet, c.log
 		c.named.addresses.OnOpen, c.named.addresses.Ask = c.named.shareLate, c.named.askFleet
 	}
 	c.limiter, err = ratelimit.New(lc)
@@ -315,7 +321,7 @@ func (c *Crawler) start(ctx context.Context, turns chan turn, first []string, la
 	switch {
 	case c.fleet != nil:
 		c.admitSeeds(starting, urls, early)
-		return c.fleet.end(c.crawl(ctx, chain(urls, later)))
+		return c.fleet.End(c.crawl(ctx, chain(urls, later)))
 	case c.state == nil:
 		c.admitSeeds(starting, urls, early)
 		return c.crawl(ctx, chain(urls, later))
@@ -402,7 +408,7 @@ func (c *Crawler) crawl(ctx context.Context, seeds iter.Seq[canonical.URL]) erro
 		s, kept := c.pipe.Snapshot(), c.state
 		switch {
 		case s.Answered > 0, s.OutOfScope[scope.Excluded.String()] > 0:
-		case c.fleet != nil && !c.fleet.store.Unanswered(): // which is so of all of its processes or of none
+		case c.fleet != nil && !c.fleet.Unanswered(): // which is so of all of its processes or of none
 		// An earlier run had an answer, or there is nothing to ask for.
 		case kept != nil && (kept.pages > 0 || kept.resumed && kept.store.Left().Queued == 0):
 		case given == 0:
@@ -429,6 +435,21 @@ func (c *Crawler) Halted() <-chan struct{} { return c.pipe.Halted() }
 
 // Stopping is closed when the crawl is to end within the Grace of the settings.
 func (c *Crawler) Stopping() <-chan struct{} { return c.pipe.Stopping() }
+
+// Config is what the crawl was made from; a fleet sets the bounds of its job in it before the crawl runs.
+func (c *Crawler) Config() *Config { return &c.cfg }
+
+// Log receives what a person may want to know; never nil.
+func (c *Crawler) Log() *slog.Logger { return c.log }
+
+// Clock is the time of the crawl.
+func (c *Crawler) Clock() clock.Clock { return c.clk }
+
+// Limiter is there before a fleet is opened.
+func (c *Crawler) Limiter() *ratelimit.AdaptiveRateLimiter { return c.limiter }
+
+// Pipeline is there once New has returned.
+func (c *Crawler) Pipeline() *pipeline.Pipeline { return c.pipe }
 
 // Snapshot tells the state of the crawl, at any time before, during and after it.
 func (c *Crawler) Snapshot() pipeline.Snapshot { return c.pipe.Snapshot() }

@@ -86,9 +86,7 @@ func (c *Crawler) startBeside(ctx context.Context) (leave func(), err error) {
 	}
 	companions.Go(func() { k.Run(beside) })
 	if f := c.fleet; f != nil {
-		f.pipe.Store(c.pipe)
-		companions.Go(func() { f.obey(beside) })
-		companions.Go(func() { f.shareSlots(beside) })
+		companions.Go(func() { f.Run(beside) })
 	}
 	return func() {
 		stop()

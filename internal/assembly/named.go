@@ -38,7 +38,8 @@ const (
 // connected to. It is as large as the list of seeds.
 type named struct {
 	client    *fetch.Client
-	fleet     *fleet // that shares the addresses; nil: this process is alone
+	fleet     Fleet // that shares the addresses; nil: this process is alone
+	log       *slog.Logger
 	addresses reach.Openings
 	closed    atomic.Int64   // names of seeds that allow nothing, which a fleet was told
 	lookups   errgroup.Group // of seeds that came while the crawl ran
@@ -108,7 +109,7 @@ func (n *named) lookUp(ctx context.Context, hosts []seedHost) {
 // has found it to.
 func (n *named) settle(ctx context.Context, h seedHost) error {
 	if n.fleet != nil {
-		if n.fleet.opening(ctx, h.name, anyPort) == noAddresses {
+		if n.opening(ctx, h.name, anyPort) == noAddresses {
 			n.addresses.Close(h.name)
 			return nil
 		}
@@ -143,8 +144,8 @@ func (n *named) share(ctx context.Context, host string, port uint16) {
 		port = anyPort
 	}
 	for name, text := range hosts {
-		if err := n.fleet.store.Open(ctx, hostPort(name, port), text); err != nil {
-			n.fleet.crawl.log.Warn("other processes may refuse the private addresses of a seed",
+		if err := n.fleet.SetOpening(ctx, hostPort(name, port), text); err != nil {
+			n.log.Warn("other processes may refuse the private addresses of a seed",
 				slog.String("host", host), slog.Any("error", err))
 			return
 		}
@@ -166,15 +167,15 @@ func (n *named) shareLate(host string, port uint16, addrs []netip.Addr) {
 // askFleet is the addresses that a host allows at a port for another process of the fleet. What cannot be had or read
 // allows nothing.
 func (n *named) askFleet(ctx context.Context, host string, port uint16) []netip.Addr {
-	addrs, _ := parseAddresses(n.fleet.opening(ctx, host, port)) // none with an error
+	addrs, _ := parseAddresses(n.opening(ctx, host, port)) // none with an error
 	return addrs
 }
 
 // opening is what the job has of a host and a port that users named; empty for nothing.
-func (f *fleet) opening(ctx context.Context, host string, port uint16) string {
-	text, err := f.store.Opening(ctx, hostPort(host, port))
+func (n *named) opening(ctx context.Context, host string, port uint16) string {
+	text, err := n.fleet.Opening(ctx, hostPort(host, port))
 	if err != nil {
-		f.crawl.log.Warn("private addresses of a seed may be refused", slog.String("host", host), slog.Any("error", err))
+		n.log.Warn("private addresses of a seed may be refused", slog.String("host", host), slog.Any("error", err))
 	}
 	return text
 }

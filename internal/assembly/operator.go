@@ -376,7 +376,7 @@ func (l *Console) shown(c *Crawler) console.Crawl {
 		all.Checkpoint, all.Kept = c.Checkpoint, c.state.figures
 	}
 	if c.fleet != nil {
-		all.Fleet = c.fleet.store.Figures // which asks nothing of Redis
+		all.Fleet = c.fleet.Figures // which asks nothing of Redis
 	}
 	return all
 }

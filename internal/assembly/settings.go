@@ -118,7 +118,7 @@ func (c *Crawler) pipelineConfig() (pipeline.Config, error) {
 	}
 	switch {
 	case c.fleet != nil:
-		c.fleet.join(&pc)
+		c.fleet.Join(&pc)
 	case c.state != nil:
 		if err := c.state.join(&pc, *s); err != nil {
 			return pc, err
@@ -166,7 +166,7 @@ func compileInto(pc *pipeline.Config, s *Settings) (err error) {
 		return err
 	}
 	pc.Rank = pipeline.NewRank(s.Frontier.Order, scores)
-	pc.Budgets, err = budgets(s)
+	pc.Budgets, err = Budgets(s)
 	return err
 }
 
@@ -190,8 +190,8 @@ func parseScore(text string) (pipeline.Score, error) {
 	return pipeline.Score{Match: re, Points: n}, errors.Join(errPoints, err)
 }
 
-// budgets is how many URLs are taken of those that match patterns.
-func budgets(s *Settings) ([]pipeline.Budget, error) {
+// Budgets is how many URLs are taken of those that match patterns.
+func Budgets(s *Settings) ([]pipeline.Budget, error) {
 	return parseEach("scope.budgets", s.Scope.Budgets, func(text string) (pipeline.Budget, error) {
 		b, err := config.ParseBudget(text)
 		return pipeline.Budget(b), err

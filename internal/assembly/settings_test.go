@@ -11,7 +11,7 @@ import (
 
 	"github.com/treadlight/crawl/internal/config"
 	"github.com/treadlight/crawl/internal/fetch"
-	"github.com/treadlight/crawl/internal/frontier/redis"
+	"github.com/treadlight/crawl/internal/frontier"
 	"github.com/treadlight/crawl/internal/ratelimit"
 	"github.com/treadlight/crawl/limit"
 )
@@ -29,9 +29,8 @@ func TestMaxInFlight(t *testing.T) {
 func TestSeedsOfOtherProcessesOpenNothing(t *testing.T) {
 	c, err := New(DefaultConfig())
 	require.NoError(t, err)
-	f := &fleet{crawl: c}
 	for _, url := range []string{"http://127.0.24.2:8080/", "http://localhost:8080/", "http://seed.test:8080/"} {
-		f.hearSeed(url, 0)
+		c.HearSeed(url, 0)
 	}
 	require.False(t, c.named.addresses.Allows("127.0.24.2", netip.MustParseAddrPort("127.0.24.2:8080"), false))
 	require.False(t, c.named.addresses.Allows("localhost", netip.MustParseAddrPort("127.0.0.1:8080"), false))
@@ -39,7 +38,7 @@ func TestSeedsOfOtherProcessesOpenNothing(t *testing.T) {
 
 // Who joins with other settings is told each, and which of them can be changed for all.
 func TestFleetTermsNameTheFix(t *testing.T) {
-	err := &FleetError{Job: "news", Err: &redis.TermsError{Job: "news", Diffs: []redis.Diff{
+	err := &FleetError{Job: "news", Err: &frontier.TermsError{Job: "news", Diffs: []frontier.Diff{
 		{Term: "engine", Job: "1", Here: "2"},
 		{Term: "max_pages", Job: "20", Here: "50"},
 		{Term: "max_time", Job: "", Here: "1h"},

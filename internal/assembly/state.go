@@ -338,6 +338,14 @@ func (l durableList) sync() error {
 	return nil
 }
 
+// SyncSinks puts the sinks and archives of the crawl on their disks; nil if none of them can.
+func (c *Crawler) SyncSinks() func() error {
+	if d := durableSinks(c.cfg.Sinks, c.cfg.Archives); len(d) > 0 {
+		return d.sync
+	}
+	return nil
+}
+
 // resume brings back what earlier runs of the crawl had, if there were any, and notes what this one is about. It may
 // end with ctx before it is done; nothing may be leased then. It returns the seeds to begin with: those given, and
 // before them those of a run that ended before all of them were in the state.

@@ -1,18 +1,14 @@
 package config
 
 import (
-	"crypto/x509"
 	"errors"
 	"fmt"
-	"io"
 	"net/url"
-	"os"
 	"reflect"
 	"regexp"
+	"slices"
 	"strings"
 	"sync"
-
-	"github.com/redis/rueidis"
 
 	"github.com/treadlight/crawl/internal/document"
 	"github.com/treadlight/crawl/internal/fetch/access"
@@ -21,110 +17,10 @@ import (
 // Shared reports whether the crawl is one of several processes.
 func (f Fleet) Shared() bool { return f.Redis != "" }
 
-// mostSecret bounds a file with a password, and mostPEM one with authorities.
-const (
-	mostSecret = 4 << 10
-	mostPEM    = 1 << 20
-)
-
-// Client is how the Redis of the fleet is reached: its URL, with the variables that lookup knows in it, and what is
-// in the files of its password and of its authorities. No error has the password in it.
-func (f Fleet) Client(lookup func(string) (string, bool)) (rueidis.ClientOption, error) {
-	o, err := ParseRedis(f.Redis, lookup)
-	if err != nil {
-		return o, fmt.Errorf("fleet.redis: %w", err)
-	}
-	if f.PasswordFile != "" {
-		secret, err := readSome(f.PasswordFile, mostSecret)
-		if err != nil {
-			return o, fmt.Errorf("fleet.password_file: %w", err)
-		}
-		o.Password = strings.TrimRight(string(secret), "\r\n")
-		if o.Password == "" || strings.ContainsAny(o.Password, "\r\n") {
-			return o, fmt.Errorf("fleet.password_file: %s is not one line with a password", f.PasswordFile)
-		}
-	}
-	if f.CAFile == "" {
-		return o, nil
-	}
-	if o.TLSConfig == nil {
-		return o, fmt.Errorf("fleet.ca_file: %s is for TLS, and fleet.redis has none: let it begin with rediss://", f.CAFile)
-	}
-	pem, err := readSome(f.CAFile, mostPEM)
-	if err != nil {
-		return o, fmt.Errorf("fleet.ca_file: %w", err)
-	}
-	roots, err := x509.SystemCertPool()
-	if err != nil { // as on a machine without any
-		roots = x509.NewCertPool()
-	}
-	if !roots.AppendCertsFromPEM(pem) {
-		return o, fmt.Errorf("fleet.ca_file: %s has no certificate: give a PEM file, which has lines of -----BEGIN CERTIFICATE-----", f.CAFile)
-	}
-	o.TLSConfig.RootCAs = roots
-	if o.Sentinel.TLSConfig != nil {
-		o.Sentinel.TLSConfig.RootCAs = roots
-	}
-	return o, nil
-}
-
-func readSome(path string, most int64) ([]byte, error) {
-	f, err := os.Open(path)
-	if err != nil {
-		return nil, err
-	}
-	defer func() { _ = f.Close() }() // it was only read
-	data, err := io.ReadAll(io.LimitReader(f, most+1))
-	if err == nil && int64(len(data)) > most {
-		err = fmt.Errorf("%s is larger than %d bytes: is it the right file?", path, most)
-	}
-	return data, err
-}
-
-// ParseRedis reads fleet.redis, with the variables that lookup knows in it. What stands for a
-// user or a password is taken as it is, whatever characters it has. Beside what the format
-// has, sentinel_username and sentinel_password are what the Sentinels of master_set want.
-func ParseRedis(text string, lookup func(string) (string, bool)) (rueidis.ClientOption, error) {
-	who, rest := "", text
-	if at := strings.LastIndexByte(text, '@'); at >= 0 && strings.Contains(text[:at], "://") {
-		who, rest = text[:at], text[at:]
-	}
-	who, errWho := access.Expand(who, func(name string) (string, bool) {
-		value, ok := lookup(name)
-		return strings.ReplaceAll(url.QueryEscape(value), "+", "%20"), ok
-	})
-	rest, err := access.Expand(rest, lookup)
-	if err = errors.Join(errWho, err); err != nil {
-		return rueidis.ClientOption{}, err
-	}
-	o, err := rueidis.ParseURL(who + rest)
-	if err != nil { // whose words may have the password in them
-		return o, fmt.Errorf("%s is no URL of a Redis: give redis://HOST:PORT, rediss:// with TLS, or unix:///PATH", document.Quote(redactRedis(text)))
-	}
-	if len(o.InitAddress) == 0 || strings.HasPrefix(o.InitAddress[0], ":") {
-		return o, fmt.Errorf("%s names no host: give redis://HOST:PORT", document.Quote(redactRedis(text)))
-	}
-	u, err := url.Parse(who + rest)
-	if err != nil { // it has just been parsed
-		return o, errors.New("is no URL")
-	}
-	if o.Sentinel.MasterSet != "" {
-		o.Sentinel.Username, o.Sentinel.Password = u.Query().Get("sentinel_username"), u.Query().Get("sentinel_password")
-		o.Sentinel.TLSConfig = o.TLSConfig.Clone()
-	}
-	if o.TLSConfig != nil && (o.Sentinel.MasterSet != "" || len(o.InitAddress) > 1) {
-		o.TLSConfig.ServerName = "" // each by the name or address by which it is reached
-		if o.Sentinel.TLSConfig != nil {
-			o.Sentinel.TLSConfig.ServerName = ""
-		}
-	}
-	return o, nil
-}
-
 var sentinelSecret = regexp.MustCompile(`(sentinel_password=)[^&#]+`)
 
-// redactRedis is a URL of a Redis without its secrets. A variable is none.
-func redactRedis(s string) string {
+// RedactRedis is a URL of a Redis without its secrets. A variable is none.
+func RedactRedis(s string) string {
 	return sentinelSecret.ReplaceAllStringFunc(redactProxy(s), func(found string) string {
 		name, value, _ := strings.Cut(found, "=")
 		if access.Expands(value) {
@@ -134,7 +30,7 @@ func redactRedis(s string) string {
 	})
 }
 
-// redisURL checks the form of fleet.redis; what variables hold is known when it is used.
+// redisURL checks the form of fleet.redis; what variables and parameters hold is looked at when it is used.
 func redisURL(s string) error {
 	if strings.Contains(s, redacted) {
 		return errPrinted
@@ -144,9 +40,17 @@ func redisURL(s string) error {
 		_, err := access.Expand(s, x)
 		return err
 	}
-	_, err := ParseRedis(s, x)
-	return err
+	u, err := url.Parse(s)
+	switch {
+	case err != nil || !slices.Contains(redisSchemes, u.Scheme):
+		return fmt.Errorf("%s is no URL of a Redis: give redis://HOST:PORT, rediss:// with TLS, or unix:///PATH", document.Quote(RedactRedis(s)))
+	case u.Hostname() == "" && u.Scheme != "unix":
+		return fmt.Errorf("%s names no host: give redis://HOST:PORT", document.Quote(RedactRedis(s)))
+	}
+	return nil
 }
+
+var redisSchemes = []string{"redis", "rediss", "valkey", "valkeys", "unix"}
 
 var (
 	jobForm    = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[A-Za-z0-9._-]{1,64}$`) })

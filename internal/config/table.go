@@ -306,7 +306,7 @@ var warcFields = []field{
 var fleetFields = []field{
 	{
 		path: "fleet.redis", kind: kindText, arg: "url", flag: "redis",
-		doc: "URL of the Redis or Valkey of a crawl that several processes share, ${NAME} in it for a variable of the environment; empty = one process", example: "rediss://crawl:${REDIS_PASSWORD}@redis.example.com:6380", check: redisURL, redact: redactRedis,
+		doc: "URL of the Redis or Valkey of a crawl that several processes share, ${NAME} in it for a variable of the environment; empty = one process", example: "rediss://crawl:${REDIS_PASSWORD}@redis.example.com:6380", check: redisURL, redact: RedactRedis,
 	},
 	{
 		path: "fleet.ca_file", kind: kindText, arg: "file", was: "redis-ca-file",

@@ -147,6 +147,21 @@ type Statistics struct {
 	Leased   uint64 `json:"leased"`   // decisions charged to a lease
 }
 
+func init() { admission.Redis.Register(open) }
+
+func open(cfg admission.RedisConfig) (admission.Repository, error) {
+	option, err := rueidis.ParseURL(cfg.URL)
+	if err != nil {
+		return nil, errors.New("it is no URL of Redis") // what is wrong with it may be the password
+	}
+	r, err := New(Config{Redis: option, Deadline: cfg.Deadline, Lease: cfg.Lease, Instances: cfg.Instances})
+	if err != nil {
+		return nil, err
+	}
+	r.Connect()
+	return r, nil
+}
+
 // New returns a Repository. It does not connect; [Repository.Connect] and [Repository.Ping] do, and the
 // first decision. Its errors name the field and the fix.
 func New(cfg Config) (*Repository, error) {

@@ -15,11 +15,8 @@ import (
 	"sync"
 	"time"
 
-	"github.com/redis/rueidis"
-
 	"github.com/treadlight/crawl/internal/admission"
 	"github.com/treadlight/crawl/internal/admission/memory"
-	"github.com/treadlight/crawl/internal/admission/redis"
 	"github.com/treadlight/crawl/internal/admission/sqlite"
 	"github.com/treadlight/crawl/internal/clock"
 	"github.com/treadlight/crawl/resilience"
@@ -181,16 +178,15 @@ func (a *Service) openSQLite(file string) (admission.Repository, error) {
 }
 
 func (a *Service) openRedis(cfg *Config) (admission.Repository, error) {
-	option, err := rueidis.ParseURL(cfg.Store)
+	open, err := admission.Redis.Get()
 	if err != nil {
-		return nil, errors.New("it is no URL of Redis") // what is wrong with it may be the password
+		return nil, err
 	}
-	store, err := redis.New(redis.Config{Redis: option, Deadline: cfg.Deadline, Lease: cfg.Lease, Instances: cfg.Processes})
+	store, err := open(admission.RedisConfig{URL: cfg.Store, Deadline: cfg.Deadline, Lease: cfg.Lease, Instances: cfg.Processes})
 	if err != nil {
 		return nil, err
 	}
 	a.stores = append(a.stores, store)
-	store.Connect()
 	return store, nil
 }
 

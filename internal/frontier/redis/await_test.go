@@ -58,7 +58,7 @@ func TestAwait(t *testing.T) {
 	r.until(func() bool { return rouse(t, joiner, 1).Complete })
 	await(t.Context())
 	r.until(func() bool { return len(over) > 0 })
-	require.ErrorIs(t, <-over, ErrComplete)
+	require.ErrorIs(t, <-over, frontier.ErrComplete)
 
 	ctx, cancel := context.WithCancel(t.Context())
 	r.cfg.Job += "-none"

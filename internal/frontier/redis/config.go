@@ -10,13 +10,13 @@ import (
 	"regexp"
 	"slices"
 	"strconv"
-	"strings"
 	"sync"
 	"time"
 
 	"github.com/redis/rueidis"
 
 	"github.com/treadlight/crawl/internal/clock"
+	"github.com/treadlight/crawl/internal/frontier"
 	"github.com/treadlight/crawl/internal/ratelimit"
 )
 
@@ -135,23 +135,11 @@ func settleAddress(o *rueidis.ClientOption, job string) error {
 	return nil
 }
 
-// Diff is a term on which a process and its job do not agree. Empty: one of them has none.
-type Diff struct{ Term, Job, Here string }
-
-// TermsError is what [Open] returns to a process whose terms are not the job's.
-type TermsError struct {
-	Job   string
-	Diffs []Diff // by their terms
-}
-
-// Error names the terms and both values.
-func (e *TermsError) Error() string {
-	parts := make([]string, len(e.Diffs))
-	for i, d := range e.Diffs {
-		parts[i] = fmt.Sprintf("%s is %q there and %q here", d.Term, d.Job, d.Here)
-	}
-	return fmt.Sprintf("job %s is another crawl: %s: give the same, or name another job", e.Job, strings.Join(parts, ", "))
-}
+// Diff and TermsError are those of package frontier.
+type (
+	Diff       = frontier.Diff
+	TermsError = frontier.TermsError
+)
 
 // differences are the terms of which there and here are not the same.
 func differences(there, here map[string]string) (diffs []Diff) {
@@ -159,7 +147,7 @@ func differences(there, here map[string]string) (diffs []Diff) {
 	maps.Copy(all, here)
 	for _, name := range slices.Sorted(maps.Keys(all)) {
 		if there[name] != here[name] {
-			diffs = append(diffs, Diff{name, there[name], here[name]})
+			diffs = append(diffs, Diff{Term: name, Job: there[name], Here: here[name]})
 		}
 	}
 	return diffs

@@ -12,6 +12,7 @@ import (
 	"github.com/redis/rueidis"
 
 	"github.com/treadlight/crawl/internal/clock"
+	"github.com/treadlight/crawl/internal/frontier"
 )
 
 // Fleet is a job as an operator sees it. It is safe for concurrent use.
@@ -177,11 +178,8 @@ const awaitEvery = time.Second
 // healsWithin is how long a failover may take: somewhat over a usual cluster-node-timeout of 15 s.
 const healsWithin = 30 * time.Second
 
-// ErrComplete is that a job has nothing left to do.
-var ErrComplete = errors.New("all of its URLs are done")
-
 // Await waits until a job has URLs, for a process without seeds. wait, if set, is called when it waits for the job
-// itself or its first URL. The error is that of ctx, [ErrComplete], or the server's: at first at once, later after
+// itself or its first URL. The error is that of ctx, [frontier.ErrComplete], or the server's: at first at once, later after
 // giveUp.
 func Await(ctx context.Context, o rueidis.ClientOption, name string, giveUp time.Duration, clk clock.Clock, wait func(there bool)) error {
 	if err := settleAddress(&o, name); err != nil {
@@ -205,7 +203,7 @@ func Await(ctx context.Context, o rueidis.ClientOption, name string, giveUp time
 			return ctx.Err()
 		case there && s.Seeds > 0 && s.Known > 0:
 			if s.Complete && !slices.ContainsFunc(s.Workers, func(w Worker) bool { return w.Alive && w.Seeding }) {
-				return ErrComplete
+				return frontier.ErrComplete
 			}
 			return nil
 		case there || errors.Is(err, ErrNoJob):

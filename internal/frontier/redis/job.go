@@ -123,7 +123,7 @@ func makeJob(ctx context.Context, l *link, cfg *Config) (j *job, err error) {
 	}
 	diffs := slices.DeleteFunc(differences(j.terms, cfg.Terms), func(d Diff) bool { return j.set[d.Term] })
 	if len(diffs) > 0 {
-		return nil, &TermsError{cfg.Job, diffs}
+		return nil, &TermsError{Job: cfg.Job, Diffs: diffs}
 	}
 	if err := makePartitions(ctx, l, j); err != nil {
 		return nil, fmt.Errorf("redis: make the job: %w", err)

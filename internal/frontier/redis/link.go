@@ -17,6 +17,7 @@ import (
 	"github.com/redis/rueidis"
 
 	"github.com/treadlight/crawl/internal/clock"
+	"github.com/treadlight/crawl/internal/frontier"
 )
 
 const (
@@ -159,8 +160,8 @@ func heals(err error) bool {
 }
 
 var (
-	// ErrNoJob is that there is no such job, or none any more.
-	ErrNoJob = errors.New("there is no such job: it was never begun, or was purged, or the server has lost it")
+	// ErrNoJob is that of package frontier.
+	ErrNoJob = frontier.ErrNoJob
 	// errMemory is that the server has no memory left.
 	errMemory = errors.New("the server has no memory left: raise its maxmemory")
 )

@@ -344,7 +344,7 @@ func (s *member) survey(ctx context.Context) {
 }
 
 // stand fills in how the job stands, as last read, and what this process is to do just now.
-func (s *member) stand(f *Figures, now time.Time) {
+func (s *member) stand(f *frontier.JobFigures, now time.Time) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.looked = true

@@ -316,43 +316,11 @@ func (s *Store) keep() {
 	}
 }
 
-// Figures are those of a process and of its job, for the console: see [Store.Figures].
-type Figures struct {
-	Job    string `json:"job"`
-	Worker string `json:"worker"`
-	State  string `json:"state"` // a [Control]
-
-	Hosts   int   `json:"hosts"`   // that this process has
-	Loaded  int   `json:"loaded"`  // URLs that it was handed and are not done
-	Pending int64 `json:"pending"` // operations not sent yet
-
-	SilentSeconds float64 `json:"silent_seconds"` // since Redis was heard last
-	LeaseSeconds  float64 `json:"lease_seconds"`
-	TripSeconds   float64 `json:"trip_seconds"` // the last batch
-
-	Commands int64 `json:"commands"`
-	Repeated int64 `json:"repeated"` // commands sent again
-	Acquired int64 `json:"acquired"` // hosts
-	Given    int64 `json:"given"`    // hosts
-	Lost     int64 `json:"lost"`     // hosts
-	Dropped  int64 `json:"dropped"`  // URLs for which Redis had no memory
-	Full     bool  `json:"full"`     // it has none
-
-	// AgeSeconds is how old the figures of all processes are, which follow. Those of partitions are of slightly
-	// different moments.
-	AgeSeconds float64 `json:"age_seconds"`
-	Known      int64   `json:"known"`  // URLs ever added
-	Done       int64   `json:"done"`   // of them
-	Queued     int64   `json:"queued"` // URLs that are not done
-	Leased     int64   `json:"leased"` // of these, those that processes were handed, as they told last
-	Processes  int     `json:"processes"`
-}
-
 // Figures is how this process and its job stand, without a request. Asking has those of the job read with the next
 // heartbeat.
-func (s *Store) Figures() Figures {
+func (s *Store) Figures() frontier.JobFigures {
 	c, now := &s.counts, s.cfg.Clock.Now()
-	f := Figures{
+	f := frontier.JobFigures{
 		Job: s.job.name, Worker: s.cfg.Worker, LeaseSeconds: s.cfg.Lease.Seconds(),
 		TripSeconds: time.Duration(c.rtt.Load()).Seconds(), Commands: s.link.commands.Load(), Repeated: s.link.retries.Load(),
 		Acquired: c.acquired.Load(), Given: c.given.Load(), Lost: c.lost.Load(), Dropped: c.dropped.Load(), Full: c.oom.Load(),

@@ -25,7 +25,7 @@ func TestTerms(t *testing.T) {
 	_, err = Open(t.Context(), cfg)
 	var other *TermsError
 	require.ErrorAs(t, err, &other)
-	require.Equal(t, []Diff{{"engine", "1", ""}, {"rules", "", "2"}, {"scope", "host", "any"}}, other.Diffs)
+	require.Equal(t, []Diff{{Term: "engine", Job: "1"}, {Term: "rules", Here: "2"}, {Term: "scope", Job: "host", Here: "any"}}, other.Diffs)
 	require.ErrorContains(t, err, `scope is "host" there and "any" here`)
 }
 

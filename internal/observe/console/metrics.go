@@ -10,7 +10,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/collectors"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
-	"github.com/treadlight/crawl/internal/frontier/redis"
+	"github.com/treadlight/crawl/internal/frontier"
 	"github.com/treadlight/crawl/internal/observe/console/dashboard"
 	"github.com/treadlight/crawl/internal/pipeline"
 	"github.com/treadlight/crawl/internal/web/neardup"
@@ -254,7 +254,7 @@ func keptRows(kept func() Kept) []row {
 }
 
 // Fleet is the part of this process in a crawl that several share, and how the whole stands.
-type Fleet = redis.Figures
+type Fleet = frontier.JobFigures
 
 var fleetStates = []string{"running", "paused", "draining", "cut_off"}
 

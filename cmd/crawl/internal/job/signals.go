@@ -13,6 +13,7 @@ import (
 	"github.com/treadlight/crawl/cmd/crawl/internal/cli"
 	"github.com/treadlight/crawl/cmd/crawl/internal/view"
 	"github.com/treadlight/crawl/internal/assembly"
+	"github.com/treadlight/crawl/internal/assembly/fleet"
 	"github.com/treadlight/crawl/internal/pipeline"
 )
 
@@ -201,7 +202,7 @@ func (j *Job) await(ctx context.Context) error {
 		tell: func() error { j.log.Info("still waiting", slog.String("job", j.Settings.Fleet.Job)); return nil },
 	})
 	defer w.end()
-	err := assembly.AwaitJob(waiting, j.Settings, j.log)
+	err := fleet.Await(waiting, j.Settings, j.log)
 	switch {
 	case errors.Is(err, assembly.ErrJobComplete):
 		j.log.Info("the job is complete: there is nothing left to do. Give URLs that are new to it to go on, or have 'crawl fleet purge' forget it", slog.String("job", j.Settings.Fleet.Job))

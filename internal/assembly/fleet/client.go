@@ -1,0 +1,117 @@
+package fleet
+
+import (
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"io"
+	"net/url"
+	"os"
+	"strings"
+
+	"github.com/redis/rueidis"
+
+	"github.com/treadlight/crawl/internal/config"
+	"github.com/treadlight/crawl/internal/document"
+	"github.com/treadlight/crawl/internal/fetch/access"
+)
+
+// mostSecret bounds a file with a password, and mostPEM one with authorities.
+const (
+	mostSecret = 4 << 10
+	mostPEM    = 1 << 20
+)
+
+// Client is how the Redis of the settings is reached: its URL, with the variables that lookup knows in it, and what is
+// in the files of its password and of its authorities. No error has the password in it.
+func Client(f *config.Fleet, lookup func(string) (string, bool)) (rueidis.ClientOption, error) {
+	o, err := parseURL(f.Redis, lookup)
+	if err != nil {
+		return o, fmt.Errorf("fleet.redis: %w", err)
+	}
+	if f.PasswordFile != "" {
+		secret, err := readSome(f.PasswordFile, mostSecret)
+		if err != nil {
+			return o, fmt.Errorf("fleet.password_file: %w", err)
+		}
+		o.Password = strings.TrimRight(string(secret), "\r\n")
+		if o.Password == "" || strings.ContainsAny(o.Password, "\r\n") {
+			return o, fmt.Errorf("fleet.password_file: %s is not one line with a password", f.PasswordFile)
+		}
+	}
+	if f.CAFile == "" {
+		return o, nil
+	}
+	if o.TLSConfig == nil {
+		return o, fmt.Errorf("fleet.ca_file: %s is for TLS, and fleet.redis has none: let it begin with rediss://", f.CAFile)
+	}
+	pem, err := readSome(f.CAFile, mostPEM)
+	if err != nil {
+		return o, fmt.Errorf("fleet.ca_file: %w", err)
+	}
+	roots, err := x509.SystemCertPool()
+	if err != nil { // as on a machine without any
+		roots = x509.NewCertPool()
+	}
+	if !roots.AppendCertsFromPEM(pem) {
+		return o, fmt.Errorf("fleet.ca_file: %s has no certificate: give a PEM file, which has lines of -----BEGIN CERTIFICATE-----", f.CAFile)
+	}
+	o.TLSConfig.RootCAs = roots
+	if o.Sentinel.TLSConfig != nil {
+		o.Sentinel.TLSConfig.RootCAs = roots
+	}
+	return o, nil
+}
+
+func readSome(path string, most int64) ([]byte, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = f.Close() }() // it was only read
+	data, err := io.ReadAll(io.LimitReader(f, most+1))
+	if err == nil && int64(len(data)) > most {
+		err = fmt.Errorf("%s is larger than %d bytes: is it the right file?", path, most)
+	}
+	return data, err
+}
+
+// parseURL reads fleet.redis, with the variables that lookup knows in it. What stands for a
+// user or a password is taken as it is, whatever characters it has. Beside what the format
+// has, sentinel_username and sentinel_password are what the Sentinels of master_set want.
+func parseURL(text string, lookup func(string) (string, bool)) (rueidis.ClientOption, error) {
+	who, rest := "", text
+	if at := strings.LastIndexByte(text, '@'); at >= 0 && strings.Contains(text[:at], "://") {
+		who, rest = text[:at], text[at:]
+	}
+	who, errWho := access.Expand(who, func(name string) (string, bool) {
+		value, ok := lookup(name)
+		return strings.ReplaceAll(url.QueryEscape(value), "+", "%20"), ok
+	})
+	rest, err := access.Expand(rest, lookup)
+	if err = errors.Join(errWho, err); err != nil {
+		return rueidis.ClientOption{}, err
+	}
+	o, err := rueidis.ParseURL(who + rest)
+	if err != nil { // whose words may have the password in them
+		return o, fmt.Errorf("%s is no URL of a Redis: give redis://HOST:PORT, rediss:// with TLS, or unix:///PATH", document.Quote(config.RedactRedis(text)))
+	}
+	if len(o.InitAddress) == 0 || strings.HasPrefix(o.InitAddress[0], ":") {
+		return o, fmt.Errorf("%s names no host: give redis://HOST:PORT", document.Quote(config.RedactRedis(text)))
+	}
+	u, err := url.Parse(who + rest)
+	if err != nil { // it has just been parsed
+		return o, errors.New("is no URL")
+	}
+	if o.Sentinel.MasterSet != "" {
+		o.Sentinel.Username, o.Sentinel.Password = u.Query().Get("sentinel_username"), u.Query().Get("sentinel_password")
+		o.Sentinel.TLSConfig = o.TLSConfig.Clone()
+	}
+	if o.TLSConfig != nil && (o.Sentinel.MasterSet != "" || len(o.InitAddress) > 1) {
+		o.TLSConfig.ServerName = "" // each by the name or address by which it is reached
+		if o.Sentinel.TLSConfig != nil {
+			o.Sentinel.TLSConfig.ServerName = ""
+		}
+	}
+	return o, nil
+}
