@@ -29,7 +29,7 @@ type ListenConfig struct {
 
 // Console is where a crawl is seen and steered over HTTP: health, state, events, metrics and orders, as the manual
 // lists them. The socket is open from [Listen] on; requests are answered while [Console.Serve] runs.
-type Console struct{ inner *assembly.Console }
+type Console struct{ inner assembly.Console }
 
 // Listen opens the socket of a console. Errors about the address and the token come before
 // anything is opened; all others are of the socket. Give [Console.Event] to the crawl as

@@ -5,8 +5,10 @@ import (
 
 	"go.uber.org/goleak"
 
+	_ "github.com/treadlight/crawl/console"
 	_ "github.com/treadlight/crawl/redis"
 	_ "github.com/treadlight/crawl/sqlite"
+	_ "github.com/treadlight/crawl/traces"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }

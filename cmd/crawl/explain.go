@@ -21,6 +21,7 @@ import (
 	"github.com/treadlight/crawl/internal/assembly"
 	"github.com/treadlight/crawl/internal/config"
 	"github.com/treadlight/crawl/internal/observe/console"
+	"github.com/treadlight/crawl/internal/observe/endpoint"
 )
 
 // explainCommand answers "what would it do with this URL, and why".
@@ -251,7 +252,7 @@ const askTimeout = 5 * time.Second
 
 // askCrawl asks a crawl that listens at addr about a host. Nil means that it knows none such.
 func askCrawl(ctx context.Context, addr, token, host string) (*console.Host, error) {
-	a, err := console.ParseAddress(addr)
+	a, err := endpoint.ParseAddress(addr)
 	if err != nil {
 		return nil, fmt.Errorf("--control %s: %w", addr, err)
 	}

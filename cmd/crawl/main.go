@@ -43,9 +43,11 @@ import (
 	"github.com/treadlight/crawl/cmd/crawl/internal/cli"
 	"github.com/treadlight/crawl/cmd/crawl/internal/flags"
 	"github.com/treadlight/crawl/cmd/crawl/internal/job"
+	_ "github.com/treadlight/crawl/console"
 	"github.com/treadlight/crawl/internal/config"
 	_ "github.com/treadlight/crawl/redis"
 	_ "github.com/treadlight/crawl/sqlite"
+	_ "github.com/treadlight/crawl/traces"
 )
 
 func main() {

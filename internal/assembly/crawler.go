@@ -22,11 +22,10 @@ import (
 	"github.com/treadlight/crawl/internal/config"
 	"github.com/treadlight/crawl/internal/fetch"
 	"github.com/treadlight/crawl/internal/fetch/cookies"
-	"github.com/treadlight/crawl/internal/observe/telemetry"
-	"github.com/treadlight/crawl/internal/observe/traces"
 	"github.com/treadlight/crawl/internal/pipeline"
 	"github.com/treadlight/crawl/internal/ratelimit"
 	"github.com/treadlight/crawl/internal/ratelimit/memory"
+	"github.com/treadlight/crawl/internal/store/sqlitedb"
 	"github.com/treadlight/crawl/internal/web/canonical"
 	"github.com/treadlight/crawl/internal/web/robots"
 	"github.com/treadlight/crawl/internal/web/scope"
@@ -98,10 +97,10 @@ type Crawler struct {
 	client   *fetch.Client
 	policies *policies
 	pipe     *pipeline.Pipeline
-	meter    *telemetry.Meter
-	tracer   *traces.Exporter // nil: nothing is traced
-	state    *State           // nil: the crawl is not kept
-	fleet    Fleet            // nil: this process is alone
+	meter    Meter  // nil without a console
+	tracer   Tracer // nil: nothing is traced
+	state    *State // nil: the crawl is not kept
+	fleet    Fleet  // nil: this process is alone
 	id       *identity
 	named    named
 	changes  changes
@@ -122,17 +121,23 @@ func New(cfg Config) (*Crawler, error) {
 		return nil, err
 	}
 	c := &Crawler{
-		cfg: cfg, log: cmp.Or(cfg.Log, slog.New(slog.DiscardHandler)), clk: clock.System(), state: cfg.Kept, meter: telemetry.New(),
+		cfg: cfg, log: cmp.Or(cfg.Log, slog.New(slog.DiscardHandler)), clk: clock.System(), state: cfg.Kept,
 	}
 	c.changes.inForce = cfg.Settings
 	c.named.lookups.SetLimit(maxLookups)
 	c.named.hosts, c.named.withheld = make(map[string]bool), make(map[string]bool)
 	c.stopped, c.stop = context.WithCancel(context.Background())
+	watch, err := Watching.Get()
+	switch {
+	case err == nil:
+		c.meter = watch.Meter()
+	case cfg.Listen.Addr != "":
+		return nil, err
+	}
 	if cfg.Listen.Addr != "" {
 		c.meter.Start() // before the first request, which may come before whoever looks
 	}
 	if c.state == nil && cfg.State.Dir != "" { // which validation keeps apart from a fleet
-		var err error
 		c.state, err = NewState(StateConfig{Dir: cfg.State.Dir, Overwrite: cfg.Output.Overwrite, Version: cfg.Version, Log: cfg.Log})
 		if err != nil {
 			return nil, err
@@ -141,7 +146,7 @@ func New(cfg Config) (*Crawler, error) {
 	if c.state != nil {
 		c.named.addresses.OnOpen = c.state.keepAddresses
 	}
-	err := c.build()
+	err = c.build()
 	if err == nil {
 		return c, nil
 	}
@@ -219,6 +224,11 @@ func (c *Crawler) build() (err error) {
 func (c *Crawler) buildLimiter() (err error) {
 	lc := LimiterConfig(&c.cfg.Settings)
 	lc.OnEvent = c.cfg.OnEvent
+	if c.cfg.RateLimit.Remember != "" {
+		if err := sqlitedb.Linked(); err != nil {
+			return fmt.Errorf("ratelimit.remember: %w", err)
+		}
+	}
 	if c.state != nil || c.cfg.RateLimit.Remember != "" {
 		pauses := make(chan struct{}, 1)
 		c.pauses, lc.OnEvent = pauses, memory.NotePauses(pauses, c.cfg.OnEvent)
@@ -314,8 +324,10 @@ func (c *Crawler) start(ctx context.Context, turns chan turn, first []string, la
 	defer c.named.lookups.Wait() //nolint:errcheck // there is no error
 	defer c.id.resolver.Close()
 	defer c.client.Close()
-	c.tracer.Start()
-	defer c.tracer.Close()
+	if c.tracer != nil {
+		c.tracer.Start()
+		defer c.tracer.Close()
+	}
 	starting, done := c.starting(ctx)
 	defer done()
 	switch {
@@ -435,21 +447,6 @@ func (c *Crawler) Halted() <-chan struct{} { return c.pipe.Halted() }
 
 // Stopping is closed when the crawl is to end within the Grace of the settings.
 func (c *Crawler) Stopping() <-chan struct{} { return c.pipe.Stopping() }
-
-// Config is what the crawl was made from; a fleet sets the bounds of its job in it before the crawl runs.
-func (c *Crawler) Config() *Config { return &c.cfg }
-
-// Log receives what a person may want to know; never nil.
-func (c *Crawler) Log() *slog.Logger { return c.log }
-
-// Clock is the time of the crawl.
-func (c *Crawler) Clock() clock.Clock { return c.clk }
-
-// Limiter is there before a fleet is opened.
-func (c *Crawler) Limiter() *ratelimit.AdaptiveRateLimiter { return c.limiter }
-
-// Pipeline is there once New has returned.
-func (c *Crawler) Pipeline() *pipeline.Pipeline { return c.pipe }
 
 // Snapshot tells the state of the crawl, at any time before, during and after it.
 func (c *Crawler) Snapshot() pipeline.Snapshot { return c.pipe.Snapshot() }

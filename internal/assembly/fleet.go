@@ -82,9 +82,9 @@ func fleetTerms(e *frontier.TermsError) string {
 	return b.String() + "\ngive the same settings, or name another job by --job"
 }
 
-// HearSeed lets in what the seed of another process lets in. It allows no private address: a client of the console may
+// hearSeed lets in what the seed of another process lets in. It allows no private address: a client of the console may
 // have brought it. What the users of other processes have allowed is asked for when it is needed; see askFleet.
-func (c *Crawler) HearSeed(url string, hops uint8) {
+func (c *Crawler) hearSeed(url string, hops uint8) {
 	u, err := canonical.Parse(url)
 	if err != nil {
 		return // it was one where it came from

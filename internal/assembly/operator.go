@@ -1,30 +1,24 @@
 package assembly
 
 import (
-	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
 	"maps"
-	"net"
 	"slices"
 	"strings"
 	"sync"
-	"sync/atomic"
 
 	"github.com/treadlight/crawl/internal/config"
-	"github.com/treadlight/crawl/internal/frontier"
-	"github.com/treadlight/crawl/internal/observe/console"
 	"github.com/treadlight/crawl/internal/pipeline"
 	"github.com/treadlight/crawl/internal/ratelimit"
 	"github.com/treadlight/crawl/internal/web/canonical"
-	"github.com/treadlight/crawl/internal/web/scope"
 )
 
 // ErrNotRunning is the error of what can be done to a crawl only while it runs.
-var ErrNotRunning = console.ErrGone
+var ErrNotRunning = pipeline.ErrNotRunning
 
 // changes is what the operator has changed while the crawl ran. It outlives the process with its state.
 type changes struct {
@@ -231,13 +225,21 @@ func (c *Crawler) restoreChanges(pc *pipeline.Config) error {
 	return nil
 }
 
-// controls is what is in force, for people.
-func (h *changes) controls(sc *scope.Scope) console.Controls {
+// Controls are what operators have changed while the crawl ran.
+type Controls struct {
+	Blocked          []string           // hosts, in order
+	Ceilings         map[string]float64 // requests per second, by host
+	Include, Exclude []string           // the patterns of the scope, changed or not
+}
+
+// Controls is what is in force, for people.
+func (c *Crawler) Controls() Controls {
+	h := &c.changes
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	k := console.Controls{Blocked: slices.AppendSeq([]string{}, maps.Keys(h.blocked)), Ceilings: maps.Clone(h.ceilings)}
+	k := Controls{Blocked: slices.AppendSeq([]string{}, maps.Keys(h.blocked)), Ceilings: maps.Clone(h.ceilings)}
 	slices.Sort(k.Blocked)
-	k.Include, k.Exclude = sc.Patterns()
+	k.Include, k.Exclude = c.scope.Patterns()
 	return k
 }
 
@@ -269,122 +271,10 @@ func (c *Crawler) Reload(s *Settings) (applied, refused []config.Change, err err
 	return applied, refused, nil
 }
 
-// ListenConfig says where a crawl is to be seen and steered: that of the package crawl, which says what each field
-// means.
-type ListenConfig struct {
-	Addr    string
-	Token   string
-	Version string
-	Ready   func() error
-	OnStop  func()
-	Log     *slog.Logger
-}
-
-// Console is where a crawl is seen and steered over HTTP. The socket is open from [Listen] on; requests are answered
-// while [Console.Serve] runs.
-type Console struct {
-	cfg      ListenConfig
-	address  console.Address
-	listener net.Listener
-	serving  atomic.Pointer[console.Console] // nil before Serve
-}
-
-func checkedAddress(addr, token string) (console.Address, error) {
-	a, err := console.ParseAddress(addr)
-	if err == nil {
-		err = a.Check(token)
-	}
-	return a, err
-}
-
-// Listen opens the socket of a console. Errors about the address and the token come before anything is opened.
-func Listen(cfg ListenConfig) (*Console, error) {
-	a, err := checkedAddress(cfg.Addr, cfg.Token)
-	if err != nil {
-		return nil, err
-	}
-	cfg.Log = cmp.Or(cfg.Log, slog.New(slog.DiscardHandler))
-	l := &Console{cfg: cfg}
-	if l.listener, l.address, err = a.Listen(); err != nil {
-		return nil, err
-	}
-	return l, nil
-}
-
-// URL is where it is to be found from this computer, with a slash at the end.
-func (l *Console) URL() string { return l.address.URL() }
-
-// Event passes an event on to those who listen. It never waits.
-func (l *Console) Event(e ratelimit.Event) {
-	if c := l.serving.Load(); c != nil {
-		c.Event(e)
-	}
-}
-
-// Handler answers requests about a crawl.
-func (l *Console) Handler(c *Crawler) (*console.Console, error) {
-	c.meter.Start()
-	return console.New(console.Config{
-		Address: l.address, Token: l.cfg.Token, Version: l.cfg.Version, Clock: c.clk, Log: l.cfg.Log,
-	}, l.shown(c))
-}
-
-// Serve answers requests about a crawl until ctx ends, and closes the socket. It returns within two seconds of that and
-// leaves nothing running. It may be called once.
-func (l *Console) Serve(ctx context.Context, c *Crawler) error {
-	inner, err := l.Handler(c)
-	if err != nil {
-		return errors.Join(err, l.Close())
-	}
-	l.serving.Store(inner)
-	l.cfg.Log.Info("the crawl can be seen and steered", slog.String("url", l.URL()), slog.Bool("token", l.cfg.Token != ""))
-	return inner.Serve(ctx, l.listener)
-}
-
-// Close closes the socket of a console that was not served.
-func (l *Console) Close() error { return l.listener.Close() }
-
-// shown is the crawl as a console wants it.
-func (l *Console) shown(c *Crawler) console.Crawl {
-	all := console.Crawl{
-		Snapshot: c.Snapshot, Host: c.host, Recent: c.pipe.Recent,
-		Paused: c.pipe.Paused, Pause: c.pipe.Pause, Resume: c.pipe.Unpause, AddSeed: c.addForeignSeed,
-		Block: c.Block, Unblock: c.Unblock, SetCeiling: c.SetCeiling, SetScope: c.SetScope,
-		Controls:   func() console.Controls { return c.changes.controls(c.scope) },
-		Collectors: append(c.meter.Collectors(), c.tracer.Collectors()...),
-		EachHost: func(see func(frontier.HostState, ratelimit.Brief)) {
-			c.pipe.EachHost(func(h frontier.HostState) bool {
-				b, _ := c.limiter.Brief(h.Host)
-				see(h, b)
-				return true
-			})
-		},
-		Stop: func() {
-			c.Stop()
-			if l.cfg.OnStop != nil {
-				l.cfg.OnStop()
-			}
-		},
-		Ready: func() error {
-			if err := c.ready(); err != nil || l.cfg.Ready == nil {
-				return err
-			}
-			return l.cfg.Ready()
-		},
-	}
-	if c.state != nil {
-		all.Checkpoint, all.Kept = c.Checkpoint, c.state.figures
-	}
-	if c.fleet != nil {
-		all.Fleet = c.fleet.Figures // which asks nothing of Redis
-	}
-	return all
-}
-
-// addForeignSeed adds a seed for a client of the console, who may be anybody that has got the token, or a program that
+// AddForeignSeed adds a seed for a client of the console, who may be anybody that has got the token, or a program that
 // reads what pages say: it allows no private address. It returns the URL as the crawl spells it. One that is excluded
 // is refused, as somebody waits for the answer.
-func (c *Crawler) addForeignSeed(url string) (string, error) {
+func (c *Crawler) AddForeignSeed(url string) (string, error) {
 	u, err := parseSeed(url)
 	if err != nil {
 		return "", err
@@ -396,29 +286,8 @@ func (c *Crawler) addForeignSeed(url string) (string, error) {
 	return u.String(), whileRunning(c.pipe.AddSeed(pipeline.Seed{URL: u}), nil)
 }
 
-// figures are those of a console.
-func (s *State) figures() console.Kept {
-	counts := s.store.Counts()
-	k := console.Kept{Queued: counts.Queued, Done: counts.Done, Failed: s.store.Err() != nil}
-	k.Pending, k.Limit = s.store.Pending()
-	k.IndexMemory, k.IndexDisk = s.store.SeenBytes()
-	return k
-}
-
-// host is what is known of one host.
-func (c *Crawler) host(name string) console.Host {
-	h := console.Host{Host: ratelimit.Domain(name)}
-	if f, ok := c.pipe.Host(h.Host); ok {
-		h.Frontier = &f
-	}
-	if d, ok := c.limiter.Inspect(h.Host); ok || d.OperatorRPS > 0 {
-		h.Limiter = &d
-	}
-	return h
-}
-
-// ready reports why the crawl cannot do its work, as far as that is not the hosts' fault.
-func (c *Crawler) ready() error {
+// Ready reports why the crawl cannot do its work, as far as that is not the hosts' fault.
+func (c *Crawler) Ready() error {
 	if !c.began.Load() {
 		return errors.New("the crawl has not begun")
 	}

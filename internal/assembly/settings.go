@@ -15,7 +15,6 @@ import (
 	"github.com/treadlight/crawl/internal/clock"
 	"github.com/treadlight/crawl/internal/config"
 	"github.com/treadlight/crawl/internal/fetch"
-	"github.com/treadlight/crawl/internal/observe/traces"
 	"github.com/treadlight/crawl/internal/pipeline"
 	"github.com/treadlight/crawl/internal/ratelimit"
 	"github.com/treadlight/crawl/internal/ratelimit/backoff"
@@ -106,11 +105,14 @@ func (c *Crawler) pipelineConfig() (pipeline.Config, error) {
 		MaxURLs: s.Frontier.MaxURLs, MaxHosts: s.Frontier.MaxHosts(),
 		Retries: s.RateLimit.RetryMaxAttempts,
 		Backoff: backoff.Policy{Base: s.RateLimit.RetryBaseDelay, Max: s.RateLimit.RetryMaxDelay},
-		Key:     rand.Uint64(), Clock: c.clk, Log: c.cfg.Log, Handle: c.cfg.OnPage, HandlersFollow: c.cfg.HandlersFollow, Meter: c.meter,
+		Key:     rand.Uint64(), Clock: c.clk, Log: c.cfg.Log, Handle: c.cfg.OnPage, HandlersFollow: c.cfg.HandlersFollow,
 		OnError: c.cfg.OnError, OnSkip: c.cfg.OnSkip, Panics: c.cfg.Panics, Bodies: c.cfg.Bodies, Extractors: c.cfg.Extractors,
 		OmitLinks: !s.Output.Has("links"), OmitDigest: !s.Output.Has("digest"), StoreBody: s.Output.Has("body"),
 		IgnoreCrawlDelay: s.Robots.MaxCrawlDelay == 0, FollowNofollow: s.Robots.FollowNofollow, SkipNoindex: s.Output.SkipNoindex,
 		Sitemaps: pipeline.Sitemaps{Enabled: s.Sitemaps.Enabled, Feeds: s.Sitemaps.Feeds},
+	}
+	if c.meter != nil {
+		pc.Meter = c.meter
 	}
 	c.policies.bound(&pc)
 	if err := compileInto(&pc, s); err != nil {
@@ -225,17 +227,21 @@ func robotsConfig(s *Settings) robots.Config {
 }
 
 // newTracer is what tells a collector of URLs; nil if the settings name none, or no URL is to be told of.
-func newTracer(cfg *Config, clk clock.Clock) (*traces.Exporter, error) {
+func newTracer(cfg *Config, clk clock.Clock) (Tracer, error) {
 	s := &cfg.Traces
 	if s.Endpoint == "" || s.Sample == 0 {
-		return nil, nil //nolint:nilnil // a nil Exporter tells nobody
+		return nil, nil //nolint:nilnil // nobody is told
+	}
+	trace, err := Tracing.Get()
+	if err != nil {
+		return nil, err
 	}
 	h := make(http.Header)
 	r := identityReader{cfg: cfg, lookup: os.LookupEnv}
 	if r.headers("traces.headers", s.Headers, h); len(r.errs) > 0 {
 		return nil, errors.Join(r.errs...)
 	}
-	return traces.New(traces.Config{
+	return trace(TraceConfig{
 		Endpoint: s.Endpoint, Header: h, Sample: s.Sample, Propagate: s.Propagate,
 		Version: cfg.Version, Clock: clk, Log: cfg.Log,
 	})

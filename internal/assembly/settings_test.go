@@ -30,7 +30,7 @@ func TestSeedsOfOtherProcessesOpenNothing(t *testing.T) {
 	c, err := New(DefaultConfig())
 	require.NoError(t, err)
 	for _, url := range []string{"http://127.0.24.2:8080/", "http://localhost:8080/", "http://seed.test:8080/"} {
-		c.HearSeed(url, 0)
+		c.hearSeed(url, 0)
 	}
 	require.False(t, c.named.addresses.Allows("127.0.24.2", netip.MustParseAddrPort("127.0.24.2:8080"), false))
 	require.False(t, c.named.addresses.Allows("localhost", netip.MustParseAddrPort("127.0.0.1:8080"), false))

@@ -328,20 +328,20 @@ func durableSinks(sinks ...[]record.Sink) (all durableList) {
 	return all
 }
 
+// syncer is sync, or nil if there is nothing to sync.
+func (l durableList) syncer() func() error {
+	if len(l) == 0 {
+		return nil
+	}
+	return l.sync
+}
+
 // sync puts all of them on their disks. It may be called beside whoever writes.
 func (l durableList) sync() error {
 	for _, d := range l {
 		if err := d.Sync(); err != nil {
 			return fmt.Errorf("sync %s: %w", d.path, err)
 		}
-	}
-	return nil
-}
-
-// SyncSinks puts the sinks and archives of the crawl on their disks; nil if none of them can.
-func (c *Crawler) SyncSinks() func() error {
-	if d := durableSinks(c.cfg.Sinks, c.cfg.Archives); len(d) > 0 {
-		return d.sync
 	}
 	return nil
 }
@@ -487,4 +487,21 @@ func (c *Crawler) Checkpoint(ctx context.Context) error {
 		return nil
 	}
 	return stateError(c.state.dir, c.state.store.Flush(ctx))
+}
+
+// StateFigures is how a state stands.
+type StateFigures struct {
+	Pending, Limit         int64 // operations not yet written, and how many of them may be
+	Queued, Done           int64 // URLs, as of the last commit
+	IndexMemory, IndexDisk int64 // bytes
+	Failed                 bool  // nothing is written any more
+}
+
+// Figures are as of now.
+func (s *State) Figures() StateFigures {
+	counts := s.store.Counts()
+	k := StateFigures{Queued: counts.Queued, Done: counts.Done, Failed: s.store.Err() != nil}
+	k.Pending, k.Limit = s.store.Pending()
+	k.IndexMemory, k.IndexDisk = s.store.SeenBytes()
+	return k
 }

@@ -9,7 +9,7 @@ import (
 
 	"github.com/treadlight/crawl/internal/document"
 	"github.com/treadlight/crawl/internal/fetch/access"
-	"github.com/treadlight/crawl/internal/observe/console"
+	"github.com/treadlight/crawl/internal/observe/endpoint"
 )
 
 // The words that stand in the place of a proxy.
@@ -157,14 +157,14 @@ func (c checker) listen() {
 	if at == "" || c.bad[path] || c.bad[other] {
 		return
 	}
-	a, err := console.ParseAddress(at)
+	a, err := endpoint.ParseAddress(at)
 	if err == nil {
 		err = a.Check(token)
 	}
 	switch {
 	case token == redacted:
 		c.wrong(other, "stands where a secret stood when it was printed; give the secret again")
-	case errors.Is(err, console.ErrToken):
+	case errors.Is(err, endpoint.ErrToken):
 		c.wrong(other, "%v", err)
 	case err != nil:
 		c.wrong(path, "%v; the token is %s (CRAWL_LISTEN_TOKEN)", err, other)

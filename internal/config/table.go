@@ -2,8 +2,7 @@ package config
 
 import (
 	"github.com/treadlight/crawl/internal/fetch/resolve"
-	"github.com/treadlight/crawl/internal/observe/console"
-	"github.com/treadlight/crawl/internal/observe/traces"
+	"github.com/treadlight/crawl/internal/observe/endpoint"
 	"github.com/treadlight/crawl/internal/ratelimit/control"
 	"github.com/treadlight/crawl/internal/records/sink"
 	"github.com/treadlight/crawl/internal/records/sink/warc"
@@ -264,7 +263,7 @@ var outFields = []field{
 	// On the loopback address unless an address says otherwise: whoever reaches it steers.
 	{
 		path: "listen.addr", kind: kindText, arg: "addr", flag: "listen",
-		doc: "address where the crawl is seen and steered by HTTP, a port alone = this computer only; empty = nowhere", example: "8080", check: parses(console.ParseAddress),
+		doc: "address where the crawl is seen and steered by HTTP, a port alone = this computer only; empty = nowhere", example: "8080", check: parses(endpoint.ParseAddress),
 	},
 	// Without a flag: what stands on a command line is seen by all who list processes.
 	{
@@ -331,7 +330,7 @@ var fleetFields = []field{
 var traceFields = []field{
 	{
 		path: "traces.endpoint", kind: kindText, was: "otlp",
-		doc: "URL of a collector of OpenTelemetry (OTLP over HTTP) for a trace of each URL; empty = none", example: "http://localhost:4318", check: parses(traces.ParseEndpoint),
+		doc: "URL of a collector of OpenTelemetry (OTLP over HTTP) for a trace of each URL; empty = none", example: "http://localhost:4318", check: parses(endpoint.ParseCollector),
 	},
 	// Hidden whole: there is nothing to send there but what lets one in.
 	{path: "traces.headers", kind: kindList, doc: `headers for the collector, "Name: value"; empty = none`, example: "Authorization: Bearer ${OTLP_TOKEN}", check: header, redact: redactHeaderValue},

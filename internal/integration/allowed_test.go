@@ -17,6 +17,7 @@ import (
 
 	"github.com/treadlight/crawl"
 	"github.com/treadlight/crawl/internal/assembly"
+	"github.com/treadlight/crawl/internal/assembly/watch"
 	"github.com/treadlight/crawl/internal/lab/fetchtest"
 	"github.com/treadlight/crawl/internal/store/sqlitedb"
 	"github.com/treadlight/crawl/record"
@@ -361,7 +362,7 @@ func TestSeedsOfOthersOpenNothing(t *testing.T) {
 	brought := []string{private + "/", "http://localhost:" + port + "/", "http://seed.test:" + port + "/"}
 	for _, allowed := range []bool{false, true} {
 		dir := filepath.Join(t.TempDir(), "state")
-		console, err := assembly.Listen(assembly.ListenConfig{Addr: "127.0.0.1:0"})
+		console, err := watch.Listen(assembly.ListenConfig{Addr: "127.0.0.1:0"})
 		require.NoError(t, err)
 		var once sync.Once
 		order := func() {

@@ -20,6 +20,7 @@ import (
 
 	"github.com/treadlight/crawl"
 	"github.com/treadlight/crawl/internal/assembly"
+	"github.com/treadlight/crawl/internal/assembly/watch"
 	"github.com/treadlight/crawl/internal/lab/realserver"
 	"github.com/treadlight/crawl/internal/lab/testsite"
 	"github.com/treadlight/crawl/internal/pipeline"
@@ -33,7 +34,7 @@ const secret = "not to be guessed: 7f3a9c1e"
 type steered struct {
 	site    *testsite.Site
 	crawler *assembly.Crawler
-	console *assembly.Console
+	console *watch.Console
 	client  *http.Client
 	token   string
 	ended   chan error // of the crawl
@@ -52,7 +53,7 @@ func steer(t *testing.T, lc assembly.ListenConfig, change func(*assembly.Config)
 	}
 	lc.Log = slog.New(slog.NewTextHandler(s.log, nil))
 	var err error
-	s.console, err = assembly.Listen(lc)
+	s.console, err = watch.Listen(lc)
 	require.NoError(t, err)
 	cfg := assembly.DefaultConfig()
 	cfg.RateLimit.Strategy, cfg.RateLimit.InitialRPS, cfg.RateLimit.MaxRPS = "fixed", 100, 100
@@ -301,9 +302,9 @@ func TestListen(t *testing.T) {
 	require.Contains(t, answer, "the database is away")
 	require.Contains(t, s.log.String(), "url="+s.console.URL())
 
-	_, err := assembly.Listen(assembly.ListenConfig{Addr: strings.TrimSuffix(strings.TrimPrefix(s.console.URL(), "http://"), "/")})
+	_, err := watch.Listen(assembly.ListenConfig{Addr: strings.TrimSuffix(strings.TrimPrefix(s.console.URL(), "http://"), "/")})
 	require.ErrorContains(t, err, "in use")
-	unused, err := assembly.Listen(assembly.ListenConfig{Addr: "0"})
+	unused, err := watch.Listen(assembly.ListenConfig{Addr: "0"})
 	require.NoError(t, err)
 	unused.Event(ratelimit.Event{})
 	require.NoError(t, unused.Close())

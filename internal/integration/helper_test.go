@@ -20,12 +20,15 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
 
+	"github.com/treadlight/crawl"
+	_ "github.com/treadlight/crawl/console"
 	"github.com/treadlight/crawl/internal/assembly"
 	"github.com/treadlight/crawl/internal/lab/testsite"
 	"github.com/treadlight/crawl/internal/pipeline"
 	"github.com/treadlight/crawl/record"
 	_ "github.com/treadlight/crawl/redis"
 	_ "github.com/treadlight/crawl/sqlite"
+	_ "github.com/treadlight/crawl/traces"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }

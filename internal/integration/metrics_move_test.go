@@ -20,6 +20,7 @@ import (
 
 	"github.com/treadlight/crawl"
 	"github.com/treadlight/crawl/internal/assembly"
+	"github.com/treadlight/crawl/internal/assembly/watch"
 	"github.com/treadlight/crawl/internal/lab/fetchtest"
 	"github.com/treadlight/crawl/resilience/binder"
 )
@@ -57,7 +58,7 @@ func (m moves) crawl(t *testing.T, cfg assembly.Config, dial dialer, orders func
 		timer := time.AfterFunc(3*time.Second, func() { orders(c) })
 		defer timer.Stop()
 	}
-	console, err := assembly.Listen(assembly.ListenConfig{Addr: "0"})
+	console, err := watch.Listen(assembly.ListenConfig{Addr: "0"})
 	require.NoError(t, err)
 	require.NoError(t, console.Close()) // in a bubble its handler is asked without the socket
 	metrics, err := console.Handler(c)

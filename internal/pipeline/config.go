@@ -3,6 +3,7 @@ package pipeline
 import (
 	"cmp"
 	"context"
+	"errors"
 	"log/slog"
 	"net/netip"
 	"runtime"
@@ -45,6 +46,9 @@ var (
 	_ Limiter = (*ratelimit.AdaptiveRateLimiter)(nil)
 	_ Fetcher = (*fetch.Client)(nil)
 )
+
+// ErrNotRunning is what came before the crawl began, or after it had ended.
+var ErrNotRunning = errors.New("the crawl does not run")
 
 // Meter measures how long things take. *telemetry.Meter is the one in use. Its methods never wait.
 type Meter interface {

@@ -66,6 +66,7 @@ type fleet struct {
 	crawl  *assembly.Crawler
 	cfg    *assembly.Config
 	log    *slog.Logger
+	clk    clock.Clock
 	job    string
 	tokens *tokens.Repository // of budgets that processes share; nil: there are none
 	store  *redis.Store       // nil before Open
@@ -76,14 +77,15 @@ type fleet struct {
 // prepare prepares to join the job of the settings. The limiter's budgets, if there are any, are those of all
 // processes.
 func prepare(c *assembly.Crawler, lc *ratelimit.Config) (assembly.Fleet, error) {
-	cfg := c.Config()
-	f := &fleet{crawl: c, cfg: cfg, log: c.Log(), job: cfg.Fleet.Job, orders: make(chan redis.Order, 1)}
+	p := c.Parts()
+	cfg := p.Config
+	f := &fleet{crawl: c, cfg: cfg, log: p.Log, clk: p.Clock, job: cfg.Fleet.Job, orders: make(chan redis.Order, 1)}
 	if !lc.Enabled || lc.GlobalRPS == 0 && lc.IPRPS == 0 && lc.SiteRPS == 0 && lc.GlobalConcurrency == 0 && lc.GlobalBytes == 0 {
 		return f, nil
 	}
 	o, err := Client(&cfg.Fleet, os.LookupEnv)
 	if err == nil {
-		f.tokens, err = tokens.New(tokens.Config{Redis: o, Deadline: tokenPatience, Clock: c.Clock()})
+		f.tokens, err = tokens.New(tokens.Config{Redis: o, Deadline: tokenPatience, Clock: f.clk})
 	}
 	if err != nil {
 		return nil, &assembly.FleetError{Job: f.job, Err: err}
@@ -119,17 +121,17 @@ func (f *fleet) Open() error {
 
 // storeConfig puts the settings into the terms of the store in Redis.
 func (f *fleet) storeConfig() (redis.Config, error) {
-	c, cfg := f.crawl, f.cfg
+	c, cfg := f.crawl.Parts(), f.cfg
 	s := &cfg.Fleet
 	rc := redis.Config{
 		Job: s.Job, Worker: s.Worker, Terms: cfg.Terms(),
 		MaxPages: cfg.MaxPages, MaxPagesPerHost: int(cfg.MaxPagesPerHost),
-		Lease: s.Lease, Join: cfg.Join, Seeding: !cfg.Join, OnSeed: c.HearSeed, Log: f.log, Clock: c.Clock(),
+		Lease: s.Lease, Join: cfg.Join, Seeding: !cfg.Join, OnSeed: c.HearSeed, Log: f.log, Clock: f.clk,
 		OnOrder: f.keepNewest,
 	}
 	rc.Terms["engine"] = fleetEngine
-	rc.Sync = c.SyncSinks()
-	limiter := c.Limiter()
+	rc.Sync = c.SyncSinks
+	limiter := c.Limiter
 	if cfg.RateLimit.Enabled() {
 		rc.Remember, rc.Recall = limiter.MemoryOf, func(m ratelimit.HostMemory) { limiter.Adopt(m) }
 	}
@@ -137,7 +139,7 @@ func (f *fleet) storeConfig() (redis.Config, error) {
 	rc.Tell = func(i *redis.WorkerInfo) {
 		i.Use, i.Busiest = uses.Now()
 		if f.begun.Load() {
-			i.Leased = c.Pipeline().Leased()
+			i.Leased = f.crawl.Parts().Pipeline.Leased()
 		}
 	}
 	list, err := assembly.Budgets(&cfg.Settings)
@@ -199,7 +201,7 @@ func (f *fleet) Run(ctx context.Context) {
 
 // obey carries out what operators say to all processes of the job, until ctx ends.
 func (f *fleet) obey(ctx context.Context) {
-	log, pipe := f.log, f.crawl.Pipeline()
+	log, pipe := f.log, f.crawl.Parts().Pipeline
 	control, maxPages, maxTime := redis.Running, f.cfg.MaxPages, f.cfg.MaxTime
 	for {
 		select {
@@ -237,7 +239,7 @@ func (f *fleet) insist(ctx context.Context, order func() bool) {
 			return
 		default:
 		}
-		if clock.Sleep(ctx, f.crawl.Clock(), 10*time.Millisecond) != nil {
+		if clock.Sleep(ctx, f.clk, 10*time.Millisecond) != nil {
 			return
 		}
 	}
@@ -245,7 +247,7 @@ func (f *fleet) insist(ctx context.Context, order func() bool) {
 
 // shareSlots asks for this process's share of ratelimit.global_concurrency until ctx ends.
 func (f *fleet) shareSlots(ctx context.Context) {
-	limiter, log := f.crawl.Limiter(), f.log
+	limiter, log := f.crawl.Parts().Limiter, f.log
 	plan := f.cfg.RateLimit.GlobalConcurrency
 	if plan == 0 || f.tokens == nil {
 		return
@@ -281,7 +283,7 @@ func (f *fleet) shareSlots(ctx context.Context) {
 		if share < max(1, want) {
 			period /= 4
 		}
-		if clock.Sleep(ctx, f.crawl.Clock(), period) != nil {
+		if clock.Sleep(ctx, f.clk, period) != nil {
 			return
 		}
 	}

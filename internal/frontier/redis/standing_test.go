@@ -96,7 +96,9 @@ func TestFigures(t *testing.T) {
 	require.EqualValues(t, Running, a.Figures().State)
 	require.Zero(t, a.Figures().SilentSeconds)
 	beat()
-	of := func(f frontier.JobFigures) [6]any { return [6]any{f.AgeSeconds, f.Known, f.Done, f.Queued, f.Leased, f.Processes} }
+	of := func(f frontier.JobFigures) [6]any {
+		return [6]any{f.AgeSeconds, f.Known, f.Done, f.Queued, f.Leased, f.Processes}
+	}
 	require.Equal(t, [6]any{0., int64(3), int64(0), int64(3), int64(1), 2}, of(a.Figures()))
 
 	die(a)

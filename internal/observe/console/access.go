@@ -17,6 +17,7 @@ import (
 	"github.com/treadlight/crawl/internal/admission"
 	"github.com/treadlight/crawl/internal/admission/memory"
 	"github.com/treadlight/crawl/internal/clock"
+	"github.com/treadlight/crawl/internal/observe/endpoint"
 )
 
 type reason string
@@ -122,7 +123,7 @@ func answerHeaders(h http.Header) {
 
 func (g *guard) check(r *http.Request) refusal {
 	switch {
-	case !g.cfg.Address.answersTo(r.Host):
+	case !g.cfg.Address.AnswersTo(r.Host):
 		return refusal{reasonHost, http.StatusMisdirectedRequest, "ask for localhost or the IP address; this is not known by the name in Host"}
 	case g.origin.Check(r) != nil || foreignRead(r):
 		return refusal{reasonOrigin, http.StatusForbidden, "a page of another site asked for this"}
@@ -265,12 +266,12 @@ type sessions struct {
 
 // newSessions are none yet. The cookie is named for the port, because two crawls on one
 // computer share what a browser keeps for it.
-func newSessions(clk clock.Clock, at Address) *sessions {
+func newSessions(clk clock.Clock, at endpoint.Address) *sessions {
 	ends, err := lru.New[[sha256.Size]byte, time.Time](maxSessions)
 	if err != nil {
 		panic(err) // only of a size below one
 	}
-	return &sessions{clk: clk, name: "treadlight_" + strconv.Itoa(int(at.at.Port())), ends: ends}
+	return &sessions{clk: clk, name: "treadlight_" + strconv.Itoa(int(at.Port())), ends: ends}
 }
 
 func (s *sessions) open() string {

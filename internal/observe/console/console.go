@@ -22,7 +22,6 @@ package console
 
 import (
 	"context"
-	"errors"
 	"log/slog"
 	"net/http"
 	"sync"
@@ -33,6 +32,7 @@ import (
 	"github.com/treadlight/crawl/internal/clock"
 	"github.com/treadlight/crawl/internal/frontier"
 	"github.com/treadlight/crawl/internal/observe/console/dashboard"
+	"github.com/treadlight/crawl/internal/observe/endpoint"
 	"github.com/treadlight/crawl/internal/pipeline"
 	"github.com/treadlight/crawl/internal/ratelimit"
 )
@@ -73,7 +73,7 @@ type Crawl struct {
 }
 
 // ErrGone means that an order came before the crawl began or after it had ended.
-var ErrGone = errors.New("the crawl does not run")
+var ErrGone = pipeline.ErrNotRunning
 
 // Host is what is known of one host.
 type Host struct {
@@ -100,7 +100,7 @@ type Controls struct {
 
 // Config is what a console needs.
 type Config struct {
-	Address Address // where it listens, with the port as it is in the end. Its zero is refused.
+	Address endpoint.Address // where it listens, with the port as it is in the end. Its zero is refused.
 	// Token is the secret of 16 bytes or more that every request but those for health must
 	// bring. Zero means none, which an Address that others can reach does not allow.
 	Token   string

@@ -19,6 +19,7 @@ import (
 
 	"github.com/treadlight/crawl/internal/clock/clocktest"
 	"github.com/treadlight/crawl/internal/frontier"
+	"github.com/treadlight/crawl/internal/observe/endpoint"
 	"github.com/treadlight/crawl/internal/pipeline"
 	"github.com/treadlight/crawl/internal/ratelimit"
 )
@@ -121,7 +122,7 @@ func (g *rig) crawl() Crawl {
 func newRig(t *testing.T, address, token string, change func(*Config, *Crawl)) *rig {
 	t.Helper()
 	g := &rig{clk: clocktest.NewFake(time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC))}
-	a, err := ParseAddress(address)
+	a, err := endpoint.ParseAddress(address)
 	require.NoError(t, err)
 	cfg := Config{Address: a, Token: token, Version: "1.2.3", Clock: g.clk, Log: slog.New(slog.NewTextHandler(g, nil))}
 	crawl := g.crawl()

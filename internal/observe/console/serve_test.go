@@ -17,6 +17,7 @@ import (
 
 	"github.com/treadlight/crawl/internal/clock"
 	"github.com/treadlight/crawl/internal/lab/fetchtest"
+	"github.com/treadlight/crawl/internal/observe/endpoint"
 	"github.com/treadlight/crawl/internal/ratelimit"
 )
 
@@ -273,11 +274,11 @@ func TestHostileClients(t *testing.T) {
 
 // A socket that fails ends the service with its error.
 func TestServeFails(t *testing.T) {
-	a, err := ParseAddress("0")
+	a, err := endpoint.ParseAddress("0")
 	require.NoError(t, err)
 	l, a, err := a.Listen()
 	require.NoError(t, err)
-	require.NotZero(t, a.at.Port())
+	require.NotZero(t, a.Port())
 	_, _, err = a.Listen()
 	require.Error(t, err, "the port is taken")
 	require.NoError(t, l.Close())

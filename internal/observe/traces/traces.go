@@ -24,7 +24,6 @@ import (
 	"context"
 	"crypto/tls"
 	"encoding/binary"
-	"errors"
 	"fmt"
 	"log/slog"
 	"math"
@@ -32,7 +31,6 @@ import (
 	"net"
 	"net/http"
 	"net/netip"
-	"net/url"
 	"strconv"
 	"strings"
 	"sync/atomic"
@@ -51,6 +49,7 @@ import (
 	"github.com/treadlight/crawl/internal/clock"
 	"github.com/treadlight/crawl/internal/fetch/redact"
 	"github.com/treadlight/crawl/internal/frontier"
+	"github.com/treadlight/crawl/internal/observe/endpoint"
 	"github.com/treadlight/crawl/internal/pipeline"
 	"github.com/treadlight/crawl/internal/ratelimit/outcome"
 	"github.com/treadlight/crawl/internal/web/canonical"
@@ -101,7 +100,7 @@ var _ pipeline.Tracer = (*Exporter)(nil)
 
 // New returns an Exporter that is not started. The error names the field of cfg that is wrong.
 func New(cfg Config) (*Exporter, error) {
-	at, err := ParseEndpoint(cfg.Endpoint)
+	at, err := endpoint.ParseCollector(cfg.Endpoint)
 	if err != nil {
 		return nil, fmt.Errorf("traces: Endpoint: %w", err)
 	}
@@ -119,24 +118,6 @@ func New(cfg Config) (*Exporter, error) {
 	e.queue = newQueue(e.client, cfg.Log)
 	e.client.rejected = e.queue.rejected
 	return e, nil
-}
-
-// ParseEndpoint is where spans are sent to that are to go to a URL, as people write it.
-func ParseEndpoint(text string) (*url.URL, error) {
-	u, err := url.Parse(text)
-	switch {
-	case err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Hostname() == "":
-		return nil, errors.New(`is no URL of a collector; write it as "http://localhost:4318"`)
-	case u.User != nil:
-		return nil, errors.New("has credentials; give them as a header (traces.headers)")
-	case u.Port() == "4317":
-		return nil, errors.New("has the port of OTLP over gRPC; give that of OTLP over HTTP, which is 4318")
-	}
-	if strings.Trim(u.Path, "/") == "" {
-		u.Path = "/v1/traces"
-	}
-	u.Fragment = ""
-	return u, nil
 }
 
 // Start has URLs traced from now on. It is called once, before Close.

@@ -335,22 +335,7 @@ func TestUnwillingCollectors(t *testing.T) {
 	})
 }
 
-func TestEndpoints(t *testing.T) {
-	for text, want := range map[string]string{
-		"http://localhost:4318": "http://localhost:4318/v1/traces", "https://x.test/": "https://x.test/v1/traces",
-		"https://x.test/in/traces?k=v": "https://x.test/in/traces?k=v", "http://[::1]:4318": "http://[::1]:4318/v1/traces",
-	} {
-		u, err := ParseEndpoint(text)
-		require.NoError(t, err, text)
-		require.Equal(t, want, u.String())
-	}
-	for text, complaint := range map[string]string{
-		"localhost:4318": "is no URL", "": "is no URL", "ftp://x.test": "is no URL", "http://": "is no URL", "http://%": "is no URL",
-		"http://me:pw@x.test": "give them as a header", "http://x.test:4317": "gRPC",
-	} {
-		_, err := ParseEndpoint(text)
-		require.ErrorContains(t, err, complaint, text)
-	}
+func TestNewNamesTheField(t *testing.T) {
 	_, err := New(Config{Endpoint: "http://x.test", Sample: math.NaN()})
 	require.ErrorContains(t, err, "Sample is NaN")
 	_, err = New(Config{})

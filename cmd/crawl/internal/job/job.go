@@ -24,6 +24,7 @@ import (
 	"github.com/treadlight/crawl/cmd/crawl/internal/cli"
 	"github.com/treadlight/crawl/cmd/crawl/internal/flags"
 	"github.com/treadlight/crawl/internal/assembly"
+	"github.com/treadlight/crawl/internal/assembly/watch"
 	"github.com/treadlight/crawl/internal/config"
 	"github.com/treadlight/crawl/internal/pipeline"
 	"github.com/treadlight/crawl/internal/ratelimit"
@@ -67,7 +68,7 @@ type Job struct {
 	events  *eventsWriter
 	out     *destination      // of --output
 	archive *destination      // of --warc; nil = there is none beside the output
-	console *assembly.Console // of --listen; nil = there is none
+	console *watch.Console // of --listen; nil = there is none
 	tty     *os.File          // the keyboard, if that is not standard input
 
 	deadline *shutdownDeadline // of the crawl, once it runs
@@ -162,7 +163,7 @@ func (j *Job) open() (err error) {
 		return err
 	}
 	if listen := j.Settings.Listen; listen.Addr != "" { // one that is taken is to cost nothing
-		j.console, err = assembly.Listen(assembly.ListenConfig{
+		j.console, err = watch.Listen(assembly.ListenConfig{
 			Addr: listen.Addr, Token: listen.Token, Version: cli.Version(), Log: j.log, OnStop: func() { j.in.stop() },
 		})
 		if err != nil {
