@@ -20,7 +20,6 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
 
-	"github.com/treadlight/crawl"
 	_ "github.com/treadlight/crawl/console"
 	"github.com/treadlight/crawl/internal/assembly"
 	"github.com/treadlight/crawl/internal/lab/testsite"
