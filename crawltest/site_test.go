@@ -1,6 +1,14 @@
 package crawltest_test
 
 import (
+	"context"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"path/filepath"
+	"strconv"
+	"strings"
 	"testing"
 	"time"
 
@@ -8,6 +16,7 @@ import (
 
 	"github.com/treadlight/crawl"
 	"github.com/treadlight/crawl/crawltest"
+	_ "github.com/treadlight/crawl/sqlite"
 )
 
 func TestFakeClock(t *testing.T) {
@@ -32,4 +41,91 @@ func TestFakeClock(t *testing.T) {
 		require.Equal(t, []int{1, 1, 0}, []int{site.Count("/robots.txt"), site.Count("http://shop.example/7"), site.Count("/51")})
 	})
 	t.Logf("took %v", time.Since(begin))
+}
+
+// A crawl with a state on disk follows the clock too, over runs.
+func TestFakeClockWithState(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "state")
+	site := crawltest.Numbered(30)
+	site.Set("/3", crawltest.Page{Handler: func(w http.ResponseWriter, _ *http.Request) {
+		if site.Count("/3") == 1 {
+			w.Header().Set("Retry-After", "200")
+			w.WriteHeader(http.StatusTooManyRequests)
+			return
+		}
+		w.Header().Set("Content-Type", "text/html")
+		_, _ = io.WriteString(w, "<a href=/4>next</a>")
+	}})
+	crawltest.FakeClock(t, func(t *testing.T) {
+		begin := time.Now()
+		c, err := crawl.New(crawl.Options{Fetcher: site, StateDir: dir, MaxPages: 10})
+		require.NoError(t, err)
+		require.NoError(t, c.Run(t.Context(), "http://shop.example/"))
+		require.Greater(t, time.Since(begin), 200*time.Second, "of the Retry-After")
+	})
+	crawltest.FakeClock(t, func(t *testing.T) {
+		state, err := crawl.OpenState(crawl.StateConfig{Dir: dir})
+		require.NoError(t, err)
+		o := state.Options()
+		o.Fetcher, o.MaxPages = site, 0
+		c, err := crawl.New(o)
+		require.NoError(t, err)
+		require.NoError(t, c.Run(t.Context()))
+	})
+	for i := 1; i <= 30; i++ {
+		path := "/" + strconv.Itoa(i)
+		if i == 1 {
+			path = "/"
+		}
+		want := 1
+		if i == 3 {
+			want = 2
+		}
+		require.Equal(t, want, site.Count(path), path)
+	}
+}
+
+// A site answers the same over a network, whatever is asked of it.
+func TestSite(t *testing.T) {
+	site := crawltest.NewSite(map[string]crawltest.Page{
+		"/": {Body: "<p>any"}, "http://one.example/": {Body: "<p>one"}, "/dead": {Err: io.ErrUnexpectedEOF}, "/slow": {Latency: time.Hour},
+		"/post": {Handler: func(w http.ResponseWriter, r *http.Request) { _, _ = io.Copy(w, r.Body) }},
+	})
+	site.Set("/new", crawltest.Page{Status: http.StatusTeapot})
+	site.Remove("/gone")
+	server := httptest.NewServer(site)
+	defer server.Close()
+	ask := func(method, url, body string) string {
+		req, err := http.NewRequestWithContext(t.Context(), method, url, strings.NewReader(body))
+		require.NoError(t, err)
+		do := func() (*http.Response, error) { return site.Fetch(t.Context(), req) }
+		if strings.HasPrefix(url, server.URL) {
+			do = func() (*http.Response, error) { return http.DefaultClient.Do(req) }
+		}
+		resp, err := do()
+		if err != nil {
+			return "error"
+		}
+		defer resp.Body.Close()
+		text, err := io.ReadAll(resp.Body)
+		require.NoError(t, err)
+		return fmt.Sprint(resp.StatusCode, " ", string(text))
+	}
+	defer http.DefaultClient.CloseIdleConnections()
+	for _, base := range []string{"http://two.example", server.URL} {
+		require.Equal(t, []string{"200 <p>any", "error", "418 ", "404 not found", "200 words", "200 "}, []string{
+			ask("GET", base+"/", ""), ask("GET", base+"/dead", ""), ask("GET", base+"/new", ""), ask("GET", base+"/gone", ""),
+			ask("POST", base+"/post", "words"), ask("HEAD", base+"/", ""),
+		}, base)
+	}
+	require.Equal(t, "200 <p>one", ask("GET", "http://one.example/", ""))
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	req, err := http.NewRequestWithContext(ctx, "GET", "http://two.example/slow", nil)
+	require.NoError(t, err)
+	_, err = site.Fetch(ctx, req)
+	require.ErrorIs(t, err, context.Canceled)
+	all := site.Requests()
+	require.Equal(t, []string{"POST", "http://two.example/post", "words"}, []string{all[4].Method, all[4].URL, all[4].Body})
+	require.Equal(t, []int{1, 2}, []int{site.Count(server.URL + "/new"), site.Count("/new")})
 }
