@@ -2,6 +2,7 @@ package crawl
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"net/http"
 	"net/netip"
@@ -11,43 +12,135 @@ import (
 	"github.com/treadlight/crawl/internal/admission/service"
 )
 
-// AdmitPlan is a limit: Name (1 to 64 letters, digits, '.', '_' and '-'); Kind ("token-bucket", the default,
-// "fixed-window" or "sliding-window"); Capacity, what a bucket holds or a window admits (1 to 1<<40); TokensPerSecond,
-// the refill rate of a bucket (1e-9 to 1e9); and Window, the length of a window (1ms to 366 days).
-type AdmitPlan = admission.Plan
+// AdmitPlan is a limit: so much at once, and so much in the long run.
+type AdmitPlan struct {
+	// Name is its identity: 1 to 64 letters, digits, '.', '_' and '-'. Empty is an error.
+	Name string
+	// Kind is "token-bucket", "fixed-window" or "sliding-window". Empty means token-bucket.
+	Kind string
+	// Capacity is what a bucket holds, or what a window admits, in tokens: 1 to 1<<40.
+	Capacity int64
+	// TokensPerSecond is how fast a bucket refills: 1e-9 to 1e9. Zero for a window.
+	TokensPerSecond float64
+	// Window is the length of a window: whole microseconds, 1ms to 366 days. Zero for a bucket.
+	Window time.Duration
+}
 
-// AdmitRule says which requests are limited, by which plans, and who is counted: Name; Path, a pattern
-// with "*" and "**"; Methods (none: all); Key ("ip", "user", "route", "global", "header:NAME", one of
-// AdmitConfig.Keys, or several joined by "+"); Plans; Cost in tokens (0: 1) or CostBy, a function of
-// AdmitConfig.Costs; Concurrency, how many requests of a key may be under way (0: any number); Wait,
-// for how long one may wait for its turn; Shadow and OnError as in AdmitConfig.
-type AdmitRule = admission.Rule
+// AdmitRule says which requests are limited, by which plans, and who is counted.
+type AdmitRule struct {
+	// Name is its identity, as a plan's is. Empty is an error.
+	Name string
+	// Path is a pattern: "*" is one segment or a part of one, "**" any number of segments, none included. A request is
+	// matched by every way in which a handler may read its path. Empty is an error.
+	Path string
+	// Methods are in capitals; "GET" is for HEAD too. Nil means all.
+	Methods []string
+	// Key names who is counted: "ip", "user", "route", "global", "header:NAME", one of AdmitConfig.Keys, or several of
+	// them joined by "+". Empty means "ip".
+	Key string
+	// Plans are the names of plans that are charged, all or none. Rules that name the same plan charge the same account.
+	// Nil needs a Concurrency.
+	Plans []string
+	// Cost is what a request is charged, in tokens. Zero means 1.
+	Cost int64
+	// CostBy is the function of AdmitConfig.Costs that tells it. Empty means Cost.
+	CostBy string
+	// Concurrency is how many requests of one key may be under way in this process, from their admission until their
+	// handler returns: up to 1<<24. Zero means any number.
+	Concurrency int64
+	// Wait is for how long a request may wait for its turn, up to an hour; those of a key in the order in which they
+	// came, and no more than 128. Zero means that nobody waits.
+	Wait time.Duration
+	// Shadow counts and tells what would be denied, and denies nothing. False means that it denies.
+	Shadow bool
+	// OnError is "open" or "closed", see AdmitConfig.OnError. Empty means what that says.
+	OnError string
+}
 
-// AdmitResult is a decision: Allowed, Limit, Remaining, Wait (until the same question would be allowed),
-// Reset, and of the tightest plan its name (Plan) and the Reason.
-type AdmitResult = admission.Result
+// AdmitResult is a decision.
+type AdmitResult struct {
+	Allowed   bool  `json:"allowed"`
+	Limit     int64 `json:"limit"`     // capacity of the plan, in tokens; zero if no plan was asked
+	Remaining int64 `json:"remaining"` // whole tokens that could be taken right after the decision, 0 to Limit
+	// Wait is how long until the same question would be allowed if nobody else came. Zero if it was, and the longest
+	// Duration if time alone does not help.
+	Wait  time.Duration `json:"wait_ns"`
+	Reset time.Duration `json:"reset_ns"`       // until nothing that was used counts any more; zero means it is so now
+	Plan  string        `json:"plan,omitempty"` // the tightest plan, which all this is about; empty for none
+	// Reason is empty if there were tokens; else LIMITED, TOO_LARGE (more than the plan ever holds), CONCURRENCY (too
+	// many at a time), SHADOW (would have been denied), or, while the store is out of reach, FALLBACK, FAIL_OPEN,
+	// FAIL_CLOSED and TIMEOUT.
+	Reason string `json:"reason,omitempty"`
+}
 
-// AdmitStatistics counts decisions since the start: Allowed, Denied, Failures of the store, Fallbacks,
-// Timeouts, FailedOpen, FailedClosed, and Down while the store is out of reach.
-type AdmitStatistics = admission.Statistics
+// AdmitStatistics counts decisions since the start.
+type AdmitStatistics struct {
+	Allowed      uint64 `json:"allowed"`       // let in, whoever decided
+	Denied       uint64 `json:"denied"`        // kept out, whoever decided
+	Failures     uint64 `json:"failures"`      // questions that the store did not answer
+	Fallbacks    uint64 `json:"fallbacks"`     // decided by this process, as the store was out of reach
+	Timeouts     uint64 `json:"timeouts"`      // kept out, since the store answered too late and may have charged
+	FailedOpen   uint64 `json:"failed_open"`   // let in because nothing answered
+	FailedClosed uint64 `json:"failed_closed"` // kept out because nothing answered
+	Exempt       uint64 `json:"exempt"`        // requests that a rule is for, and that Exempt or Bypass let by
+	Down         bool   `json:"down"`          // the store, or a part of it, is out of reach
+	// Rules are the present rules in their order, and what each has decided of requests.
+	Rules []AdmitRuleStatistics `json:"rules,omitempty"`
+}
 
-// Denial is the record of a denied request: RateLimited (false if the rule only looks on), Rule, Shadow,
-// Status, Method, Path, Key (never written to JSON or logs) and Result.
-type Denial = admission.Denial
+// AdmitRuleStatistics is what a rule has decided of requests, since the start or since there is one of that name. A
+// request that several rules are for is counted by each that was asked.
+type AdmitRuleStatistics struct {
+	Rule     string `json:"rule"`     // its name
+	Allowed  uint64 `json:"allowed"`  // requests let in
+	Denied   uint64 `json:"denied"`   // requests denied
+	Shadowed uint64 `json:"shadowed"` // requests let in that would have been denied: the rule only looks on
+}
 
-// DeniedError is the error of [Admission.Guard] for a call that is over its limit. It
-// tells when to come again, and is an [ErrDenied].
-type DeniedError = admission.DeniedError
+// Denial is the record of a denied request, or of what a rule that only looks on would have denied.
+type Denial struct {
+	RateLimited bool        `json:"rateLimited"`      // it was denied; false if the rule only looks on
+	Rule        string      `json:"rule"`             // name of the rule; empty for a [Admission.Guard]
+	Shadow      bool        `json:"shadow,omitempty"` // it would have been denied
+	Status      int         `json:"status"`           // of the answer: 429, or 503 when that is the server's trouble
+	Method      string      `json:"method"`
+	Path        string      `json:"path"` // as it came, decoded
+	Key         string      `json:"-"`    // who was counted, which may be a secret or personal: never in JSON or logs
+	Result      AdmitResult `json:"result"`
+}
+
+// LogValue is the record without the key.
+func (d Denial) LogValue() slog.Value {
+	return slog.GroupValue(
+		slog.Bool("rateLimited", d.RateLimited), slog.String("rule", d.Rule), slog.Bool("shadow", d.Shadow),
+		slog.Int("status", d.Status), slog.String("method", d.Method), slog.String("path", d.Path),
+		slog.String("plan", d.Result.Plan), slog.String("reason", d.Result.Reason), slog.Duration("wait", d.Result.Wait),
+	)
+}
 
 // ErrDenied is what the errors of denied calls are.
 var ErrDenied = admission.ErrDenied
 
+// DeniedError is the error of [Admission.Guard] for a call that is over its limit. It is an [ErrDenied].
+type DeniedError struct {
+	Result AdmitResult // Wait says when to come again
+	err    error
+}
+
+// Error says which plan denied, why, and for how long.
+func (e *DeniedError) Error() string { return e.err.Error() }
+
+// Unwrap makes the error an ErrDenied.
+func (e *DeniedError) Unwrap() error { return e.err }
+
 // AdmitConfig says who may come in how often. The zero AdmitConfig is usable: it has the
-// rules of [DefaultAdmitRules], keeps its counts in memory, and denies with status 429.
+// rules of an API with accounts, keeps its counts in memory, and denies with status 429.
 type AdmitConfig struct {
 	// Plans, Rules and Exclude are the limits, whom they are for, and the paths that cost nothing, such as "/health"
-	// and "OPTIONS /**". Without Rules those of DefaultAdmitRules hold, with its plans beside these and its Exclude if
-	// there is none; a list of no rules is none.
+	// and "OPTIONS /**". Nil Rules are what an API with accounts begins with: 5 logins in a minute (/api/auth/login) and 3
+	// registrations in an hour (/api/auth/register) of one address, 10 changes in a minute below /api/blog and 100 requests
+	// in a minute below /api of one user, or one address where the user is not known; an Exclude that is nil is then
+	// theirs too. A list of no rules is none.
 	Plans   []AdmitPlan
 	Rules   []AdmitRule
 	Exclude []string
@@ -79,7 +172,7 @@ type AdmitConfig struct {
 	// OnError is what happens to requests while the Store is out of reach: "open" has this
 	// process decide by its part of each limit, "closed" answers 503 with Retry-After and the
 	// reason FAIL_CLOSED. Rules may say it for themselves. Zero means open.
-	OnError admission.OnError
+	OnError string
 
 	// Trusted are the proxies whose X-Forwarded-For and X-Real-IP are believed. Zero means
 	// none, and that the address of the connection counts.
@@ -97,6 +190,9 @@ type AdmitConfig struct {
 	// Bypass is secrets of 16 bytes or more; a request that has one in its header
 	// X-RateLimit-Bypass is not limited. Zero means none.
 	Bypass []string
+	// Exempt, if set, reports whether a request is not limited at all, such as one of a monitor or a partner. It must be
+	// safe for concurrent use. Nil means that none is.
+	Exempt func(*http.Request) bool
 	// Headers tells clients what is left: "both", "legacy" (X-RateLimit-Limit, -Remaining, -Reset in seconds from now,
 	// and -Policy such as "100;w=60"), "ietf" (RateLimit and RateLimit-Policy), "epoch" (both, but X-RateLimit-Reset
 	// is the Unix time), or "none". Retry-After is there in any case. Zero means both.
@@ -118,24 +214,57 @@ type AdmitConfig struct {
 // Admission limits the requests to a service. Its methods are safe for concurrent use.
 type Admission struct{ inner *service.Service }
 
-// DefaultAdmitRules is what an API with accounts needs to begin with: 5 logins in a minute and 3 registrations in an
-// hour of one address, 10 posts in a minute and 100 requests in a minute of one user, or one address where the user is
-// not known. The slices are the caller's.
-func DefaultAdmitRules() (plans []AdmitPlan, rules []AdmitRule, exclude []string) {
-	return admission.DefaultRules()
-}
-
 // Admit returns what limits the requests to a service of any kind: put
 // [Admission.Handler] around the service's handler, and call [Admission.Close] when it has
 // ended. Its errors name the field and the fix, or tell where in the file.
 //
 // With SQLite it starts a goroutine that cleans up once an hour, and with Redis it begins to connect; Close ends both.
 func Admit(cfg AdmitConfig) (*Admission, error) {
-	s, err := service.New(service.Config(cfg))
+	s, err := service.New(cfg.inner())
 	if err != nil {
 		return nil, err
 	}
 	return &Admission{s}, nil
+}
+
+func (c *AdmitConfig) inner() service.Config {
+	in := service.Config{
+		Plans: each(c.Plans, planOf), Rules: each(c.Rules, ruleOf), Exclude: c.Exclude, File: c.File, Store: c.Store,
+		Processes: c.Processes, Process: c.Process, Deadline: c.Deadline, Lease: c.Lease, OnError: admission.OnError(c.OnError),
+		Trusted: c.Trusted, Principal: c.Principal, Keys: c.Keys, Costs: c.Costs, Bypass: c.Bypass, Exempt: c.Exempt,
+		Headers: c.Headers, Shadow: c.Shadow, Log: c.Log, AdminToken: c.AdminToken,
+	}
+	if deny := c.Deny; deny != nil {
+		in.Deny = func(w http.ResponseWriter, r *http.Request, d admission.Denial) { deny(w, r, denialOf(&d)) }
+	}
+	if tell := c.OnDenied; tell != nil {
+		in.OnDenied = func(d admission.Denial) { tell(denialOf(&d)) }
+	}
+	return in
+}
+
+func planOf(p *AdmitPlan) admission.Plan {
+	return admission.Plan{Name: p.Name, Kind: admission.Kind(p.Kind), Capacity: p.Capacity, TokensPerSecond: p.TokensPerSecond, Window: p.Window}
+}
+
+func ruleOf(r *AdmitRule) admission.Rule {
+	return admission.Rule{
+		Name: r.Name, Path: r.Path, Methods: r.Methods, Key: r.Key, Plans: r.Plans, Cost: r.Cost, CostBy: r.CostBy,
+		Concurrency: r.Concurrency, Wait: r.Wait, Shadow: r.Shadow, OnError: admission.OnError(r.OnError),
+	}
+}
+
+func admitResultOf(r *admission.Result) AdmitResult {
+	return AdmitResult{
+		Allowed: r.Allowed, Limit: r.Limit, Remaining: r.Remaining, Wait: r.Wait, Reset: r.Reset, Plan: r.Plan, Reason: string(r.Reason),
+	}
+}
+
+func denialOf(d *admission.Denial) Denial {
+	return Denial{
+		RateLimited: d.RateLimited, Rule: d.Rule, Shadow: d.Shadow, Status: d.Status, Method: d.Method, Path: d.Path,
+		Key: d.Key, Result: admitResultOf(&d.Result),
+	}
 }
 
 // Handler puts the limits in front of next. The ResponseWriter that next gets is the
@@ -145,14 +274,23 @@ func (a *Admission) Handler(next http.Handler) http.Handler { return a.inner.Han
 // Allow charges tokens to key under plans, all of them or none, and says what was decided.
 // Zero tokens only look. A denial is no error.
 func (a *Admission) Allow(ctx context.Context, key string, plans []string, tokens int64) (AdmitResult, error) {
-	return a.inner.Allow(ctx, key, plans, tokens)
+	res, err := a.inner.Allow(ctx, key, plans, tokens)
+	return admitResultOf(&res), err
 }
 
 // Guard calls fn if key may be charged tokens under plans, all of them or none, and returns its error; otherwise it
 // returns a [*DeniedError] at once. It is for what is not a request: a mail sent, a job begun. Its denials are told as
 // those of requests are, with no rule, method or path.
 func (a *Admission) Guard(ctx context.Context, key string, plans []string, tokens int64, fn func(context.Context) error) error {
-	return a.inner.Guard(ctx, key, plans, tokens, fn)
+	var own error // of fn, which may have been denied by another guard: that error is its own
+	err := a.inner.Guard(ctx, key, plans, tokens, func(ctx context.Context) error {
+		own = fn(ctx)
+		return own
+	})
+	if refused, ok := errors.AsType[*admission.DeniedError](err); ok && own == nil {
+		return &DeniedError{admitResultOf(&refused.Result), refused}
+	}
+	return err
 }
 
 // Remove forgets what key has used under all plans, wherever that is kept: its next request
@@ -173,7 +311,9 @@ func (a *Admission) RemoveWhere(ctx context.Context, match func(key string) bool
 //
 // After off has returned fn is not called again, though a call may still be running. fn may
 // subscribe and unsubscribe; it must not call [Admission.Close], which waits for it.
-func (a *Admission) Subscribe(fn func(Denial)) (off func()) { return a.inner.Subscribe(fn) }
+func (a *Admission) Subscribe(fn func(Denial)) (off func()) {
+	return a.inner.Subscribe(func(d admission.Denial) { fn(denialOf(&d)) })
+}
 
 // Dropped is how many denials found no place on their way to those who subscribed.
 func (a *Admission) Dropped() uint64 { return a.inner.Dropped() }
@@ -189,7 +329,14 @@ func (a *Admission) Admin() http.Handler { return a.inner.Admin() }
 func (a *Admission) Reload() error { return a.inner.Reload() }
 
 // Statistics is what was decided so far.
-func (a *Admission) Statistics() AdmitStatistics { return a.inner.Statistics() }
+func (a *Admission) Statistics() AdmitStatistics {
+	s := a.inner.Statistics()
+	return AdmitStatistics{
+		Allowed: s.Allowed, Denied: s.Denied, Failures: s.Failures, Fallbacks: s.Fallbacks, Timeouts: s.Timeouts,
+		FailedOpen: s.FailedOpen, FailedClosed: s.FailedClosed, Exempt: s.Exempt, Down: s.Down,
+		Rules: each(s.Rules, func(r *admission.RuleStatistics) AdmitRuleStatistics { return AdmitRuleStatistics(*r) }),
+	}
+}
 
 // Close ends what runs beside the requests, after those who subscribed have been told all denials, and closes the
 // store. Requests that come later find no store, and are decided by OnError. It may be called again.

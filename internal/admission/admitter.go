@@ -68,6 +68,15 @@ type Request struct {
 	whole []Plan   // those that were found there, each once
 }
 
+// RuleStatistics is what a rule has decided of requests, since the start or since there is a rule of that name. A
+// request that several rules are for is counted by each that was asked.
+type RuleStatistics struct {
+	Rule     string `json:"rule"`     // its name
+	Allowed  uint64 `json:"allowed"`  // requests let in
+	Denied   uint64 `json:"denied"`   // requests denied
+	Shadowed uint64 `json:"shadowed"` // requests let in that would have been denied: the rule only looks on
+}
+
 // Statistics is what an Admitter has counted since it was made.
 type Statistics struct {
 	Allowed      uint64 `json:"allowed"`       // decisions, whoever decided
@@ -77,7 +86,10 @@ type Statistics struct {
 	Timeouts     uint64 `json:"timeouts"`      // decisions to keep out since the store may have charged
 	FailedOpen   uint64 `json:"failed_open"`   // decisions to let in because nothing answered
 	FailedClosed uint64 `json:"failed_closed"` // those kept out because nothing answered
+	Exempt       uint64 `json:"exempt"`        // requests that a rule is for, and that were not limited: Exempt or a bypass token
 	Down         bool   `json:"down"`          // the store, or a part of it, is out of reach
+	// Rules are the present rules in their order, and what each of them has decided of requests.
+	Rules []RuleStatistics `json:"rules,omitempty"`
 }
 
 // Admitter looks plans up, asks the repository, and decides when that does not answer. It is safe for concurrent use.
@@ -92,7 +104,7 @@ type Admitter struct {
 	end      context.CancelFunc
 	beside   sync.WaitGroup
 
-	allowed, denied, failures, fallbacks, timeouts, opened, closed atomic.Uint64
+	allowed, denied, failures, fallbacks, timeouts, opened, closed, exempt atomic.Uint64
 }
 
 // New returns an Admitter. Its errors name the field and the fix. It does not close what it is given.
@@ -293,7 +305,12 @@ func (a *Admitter) Statistics() Statistics {
 	s := Statistics{
 		Allowed: a.allowed.Load(), Denied: a.denied.Load(),
 		Failures: a.failures.Load(), Fallbacks: a.fallbacks.Load(), Timeouts: a.timeouts.Load(),
-		FailedOpen: a.opened.Load(), FailedClosed: a.closed.Load(),
+		FailedOpen: a.opened.Load(), FailedClosed: a.closed.Load(), Exempt: a.exempt.Load(),
+	}
+	for _, r := range a.cfg.Rules.table.Load().rules {
+		s.Rules = append(s.Rules, RuleStatistics{
+			Rule: r.Name, Allowed: r.counts.allowed.Load(), Denied: r.counts.denied.Load(), Shadowed: r.counts.shadowed.Load(),
+		})
 	}
 	for i := range a.standbys {
 		s.Down = s.Down || a.standbys[i].away.Load()

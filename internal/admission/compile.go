@@ -46,6 +46,7 @@ type compiledRule struct {
 	line  *limit.Keyed[string]      // the waiting ones of each key; nil without Wait
 
 	terms   *terms
+	counts  *ruleCounts
 	denials DenialLog
 	failed  atomic.Bool // that its key cannot be told was logged
 }
@@ -269,6 +270,9 @@ func (r *compiledRule) equip(s *RuleSet, old *ruleTable) (err error) {
 	before := &compiledRule{}
 	if i := slices.IndexFunc(old.rules, func(o *compiledRule) bool { return o.Name == r.Name }); i >= 0 {
 		before = old.rules[i]
+	}
+	if r.counts = before.counts; r.counts == nil {
+		r.counts = new(ruleCounts)
 	}
 	if r.Concurrency > 0 {
 		if r.slots = before.slots; r.slots == nil || before.Concurrency != r.Concurrency {

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net/http"
+	"sync/atomic"
 	"time"
 
 	"github.com/treadlight/crawl/internal/clock"
@@ -26,7 +27,10 @@ type MiddlewareConfig struct {
 	Admitter *Admitter // decides, by its Rules. Zero is an error.
 	// Bypass is secrets of 16 bytes or more; who shows one in the header X-RateLimit-Bypass is not limited at
 	// all. They are compared in constant time. Zero means that there are none.
-	Bypass  []string
+	Bypass []string
+	// Exempt, if set, reports whether a request is not limited at all, such as one of a monitor. It must be safe for
+	// concurrent use. Zero means that none is.
+	Exempt  func(*http.Request) bool
 	Headers Headers // what clients are told of their quota. Zero means HeadersBoth.
 	Shadow  bool    // Rule.Shadow of all rules. False means that each rule says.
 	// Deny, if set, writes the answer of a denial, with the status of the Denial; headers are set already. Zero
@@ -100,7 +104,9 @@ type door struct {
 // serve lets a request in by all rules that are for it, mostly one.
 func (d *door) serve(w http.ResponseWriter, r *http.Request, next http.Handler) {
 	m := d.rules.table.Load().match(r)
-	if m.first != nil && !d.bypasses(r) {
+	if m.first != nil && (d.bypasses(r) || d.cfg.Exempt != nil && d.cfg.Exempt(r)) {
+		d.cfg.Admitter.exempt.Add(1)
+	} else if m.first != nil {
 		held := make([]func(), 0, 4) // what gives back the places among the Concurrency of rules
 		defer func() {
 			for _, release := range held {
@@ -151,6 +157,7 @@ func (d *door) enter(w http.ResponseWriter, r *http.Request, rule *compiledRule,
 		v.begun = d.clk.Now()
 	}
 	err := v.judge(r)
+	rule.counts.count(&v, err)
 	switch {
 	case err != nil && v.shadow:
 		return nil, true
@@ -172,6 +179,21 @@ func (d *door) enter(w http.ResponseWriter, r *http.Request, rule *compiledRule,
 		v.refuse(w, r)
 	}
 	return v.release, v.res.Allowed
+}
+
+// ruleCounts are what a rule has decided, also before it was changed.
+type ruleCounts struct{ allowed, denied, shadowed atomic.Uint64 }
+
+func (c *ruleCounts) count(v *verdict, err error) {
+	switch {
+	case err != nil: // nobody is there to be told
+	case v.res.Allowed:
+		c.allowed.Add(1)
+	case v.shadow:
+		c.shadowed.Add(1)
+	default:
+		c.denied.Add(1)
+	}
 }
 
 // busyWait is what a client is told to wait whose turn depends on when others end, which nobody

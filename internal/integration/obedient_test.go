@@ -98,7 +98,7 @@ func TestClientUsesWhatAdmitGrants(t *testing.T) {
 				t.Run(fmt.Sprintf("%s, %d per %v, %s", kind, tc.permits, tc.window, headers), bubble(func(t *testing.T) {
 					plan := crawl.AdmitPlan{Name: "p", Capacity: tc.permits, TokensPerSecond: float64(tc.permits) / tc.window.Seconds()}
 					if kind != admission.KindTokenBucket {
-						plan = crawl.AdmitPlan{Name: "p", Kind: kind, Capacity: tc.permits, Window: tc.window}
+						plan = crawl.AdmitPlan{Name: "p", Kind: string(kind), Capacity: tc.permits, Window: tc.window}
 					}
 					a := admit(t, crawl.AdmitConfig{
 						Plans: []crawl.AdmitPlan{plan}, Headers: headers,

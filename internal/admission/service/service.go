@@ -39,6 +39,7 @@ type Config struct {
 	Keys       map[string]func(*http.Request) (string, error)
 	Costs      map[string]func(*http.Request) int64
 	Bypass     []string
+	Exempt     func(*http.Request) bool
 	Headers    string
 	Shadow     bool
 	Deny       func(w http.ResponseWriter, r *http.Request, d admission.Denial)
@@ -203,7 +204,7 @@ func (a *Service) assemble(cfg *Config) (err error) {
 		return fmt.Errorf(`the Headers are %q: use "both", "epoch", "legacy", "ietf" or "none"`, cfg.Headers)
 	}
 	a.wrap, err = admission.Middleware(admission.MiddlewareConfig{
-		Admitter: a.Admitter, Bypass: cfg.Bypass, Headers: headers, Shadow: cfg.Shadow,
+		Admitter: a.Admitter, Bypass: cfg.Bypass, Exempt: cfg.Exempt, Headers: headers, Shadow: cfg.Shadow,
 		Deny: cfg.Deny, OnDenied: a.tell, Log: cfg.Log,
 	})
 	if err != nil || cfg.AdminToken == "" {
