@@ -31,8 +31,8 @@ type ListenConfig struct {
 // lists them. The socket is open from [Listen] on; requests are answered while [Console.Serve] runs.
 type Console struct{ inner assembly.Console }
 
-// Listen opens the socket of a console. Errors about the address and the token come before
-// anything is opened; all others are of the socket. Give [Console.Event] to the crawl as
+// Listen opens the socket of a console. Errors about the address and the token, and that the program does not import the
+// package console, come before anything is opened; all others are of the socket. Give [Console.Event] to the crawl as
 // [Options.OnEvent], and call Serve beside its Run, or Close.
 func Listen(cfg ListenConfig) (*Console, error) {
 	inner, err := assembly.Listen(assembly.ListenConfig(cfg))

@@ -55,15 +55,11 @@
 // puts both around an http.RoundTripper. [NewPoliteness] is the engine that learns, for crawls, clients and a program's
 // own requests together.
 //
-// # Inside
+// # What a program links
 //
-// This package shows, documents and converts; internal/assembly builds a crawl from its settings
-// and owns its life. Code there imports rooms to the left of its own and no other:
-//
-//	clock ← store, document ← ratelimit ← fetch ← admission ← web ← frontier, records
-//	      ← pipeline ← observe ← config ← assembly ← crawl ← cmd/crawl
-//
-// Start reading at internal/pipeline, and for politeness at internal/ratelimit and its control.
+// This package links no database. A program that needs one imports a package for its effect, and the error without it
+// names that: sqlite for a state, PolitenessOptions.Remember and the counts of Admit in a file; redis for a fleet and
+// those counts in Redis; console for Listen; traces for Options.Traces.
 //
 // # What it does not do
 //

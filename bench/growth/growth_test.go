@@ -16,6 +16,7 @@ import (
 
 	"github.com/treadlight/crawl/bench/process"
 	"github.com/treadlight/crawl/internal/store/sqlitedb"
+	_ "github.com/treadlight/crawl/sqlite"
 )
 
 // siteVar makes the test the server of a site.
