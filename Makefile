@@ -92,7 +92,7 @@ conformance: ## run the suites of the standards, and write docs/reference/confor
 	$(GO) test -count 1 ./internal/lab/conformance
 
 docs: ## write the generated parts of the documentation anew
-	UPDATE=1 $(GO) test -p 1 -count 1 -run '^TestDocs' ./docs ./cmd/crawl ./internal/config ./internal/observe/console ./internal/records/sink ./record
+	UPDATE=1 $(GO) test -p 1 -count 1 -run '^TestDocs' ./docs ./cmd/crawl ./internal/config ./internal/observe/console ./internal/records/sink ./record .
 
 # 22 hosts with limits of every kind, crawled for 80 seconds.
 picture: build ## take the picture of the dashboard anew; needs Chromium

@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"time"
 
+	"github.com/treadlight/crawl/internal/assembly"
 	"github.com/treadlight/crawl/internal/assembly/polite"
 	"github.com/treadlight/crawl/internal/config"
 	"github.com/treadlight/crawl/internal/ratelimit"
@@ -115,7 +116,7 @@ type Client struct {
 // It starts a goroutine that follows the file if there is one, and without Shared those of [NewPoliteness];
 // [Client.Close] ends them.
 func NewClient(cfg ClientConfig) (*Client, error) {
-	cfg.UserAgent = cmp.Or(cfg.UserAgent, config.Product+" (+"+Homepage+")")
+	cfg.UserAgent = cmp.Or(cfg.UserAgent, config.Product+" (+"+assembly.Homepage+")")
 	settings, err := cfg.settings()
 	if err != nil {
 		return nil, err

@@ -8,9 +8,6 @@ import (
 	"github.com/treadlight/crawl/record"
 )
 
-// Homepage is where operators can read what Treadlight is.
-const Homepage = assembly.Homepage
-
 // The ends of a crawl that a caller may want to tell apart. All others are nil, the
 // context's error, or the error of a sink or handler.
 var (
@@ -23,9 +20,6 @@ var (
 	// nothing could be asked for because no host gave its robots.txt.
 	ErrBlocked = assembly.ErrBlocked
 )
-
-// Check reports whether every seed is a URL to begin from. The error joins one [ErrSeed] for each that is not.
-func Check(seeds ...string) error { return assembly.Check(seeds...) }
 
 // Crawler is one crawl. Its methods are safe for concurrent use.
 type Crawler struct{ inner *assembly.Crawler }

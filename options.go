@@ -141,8 +141,8 @@ type Options struct {
 	// Archives receive every record before Sinks do, with its Exchange if there was an answer, and that of each
 	// robots.txt; see [OpenArchive]. For the rest they are as Sinks are. Nil has the bytes of exchanges forgotten.
 	Archives []record.Sink
-	// State is where the crawl is kept as it goes, new or to be resumed. The Crawler takes it
-	// over if New does not fail. Nil: New makes a state in StateDir, and without that the crawl ends with the process.
+	// State is that of a crawl to be resumed, see [State.Options]. The Crawler takes it over if New does not fail. Nil: New
+	// makes a state in StateDir, and without that the crawl ends with the process.
 	State *State
 	// Join has [New] fail with [ErrNoJob] unless the job of Fleet is there already: for a process that brings no seeds.
 	// False makes one that is not.

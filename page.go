@@ -17,6 +17,7 @@ import (
 	"github.com/treadlight/crawl/internal/pipeline"
 	"github.com/treadlight/crawl/internal/web/dom"
 	"github.com/treadlight/crawl/internal/web/fields"
+	"github.com/treadlight/crawl/record"
 )
 
 // Page is a URL that was visited, with whatever came of it: [Page.OK] tells a page from a redirect, an error page, or a
@@ -54,8 +55,8 @@ type Page struct {
 	FetchedAt time.Time
 	// Attempt is which request for the URL this was, from 1. Zero: there was none, as when robots.txt refuses the URL.
 	Attempt int
-	// Timings are where the time went.
-	Timings Timings
+	// Timings are where the time went. What took none is zero.
+	Timings record.Timings
 	// RemoteAddr is the address and port that answered. Empty: nobody did.
 	RemoteAddr string
 
@@ -87,18 +88,6 @@ type PageError struct {
 // Error is the message.
 func (e *PageError) Error() string { return e.Message }
 
-// Timings are where the time of a request went. What took none is zero.
-type Timings struct {
-	Queue      time.Duration // in the frontier
-	PermitWait time.Duration // for the host's rate
-	DNS        time.Duration // for its address
-	Connect    time.Duration // for the TCP connection
-	TLS        time.Duration // for the TLS handshake
-	FirstByte  time.Duration // from the request sent to the first byte of the response
-	Body       time.Duration // from the first byte to the last
-	Total      time.Duration // of the request
-}
-
 func newPage(p *pipeline.Page) *Page {
 	u, err := url.Parse(p.URL)
 	if err != nil { // a canonical URL is one
@@ -107,7 +96,7 @@ func newPage(p *pipeline.Page) *Page {
 	page := &Page{
 		URL: u, Kind: p.Kind, Method: cmp.Or(p.Record.Method, http.MethodGet), Status: p.Status, Header: p.Header, Body: p.Body, ContentType: p.ContentType, Charset: p.Charset,
 		RedirectTo: p.RedirectTo, Depth: p.Depth, Referrer: p.Referrer, FetchedAt: p.FetchedAt, Attempt: p.Attempt,
-		Timings: Timings(p.Timings), RemoteAddr: p.RemoteAddr, WireBytes: p.WireBytes, Truncated: p.Truncated,
+		Timings: p.Timings, RemoteAddr: p.RemoteAddr, WireBytes: p.WireBytes, Truncated: p.Truncated,
 		Digest: p.Digest, Change: p.Change, inner: p,
 	}
 	if p.Error != nil {

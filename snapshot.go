@@ -41,8 +41,17 @@ type Snapshot struct {
 	Suspected  map[string]int64 `json:"suspected,omitempty"`    // links that lead nowhere and were followed; see ScopeOptions.ReportTraps
 	Trapped    int64            `json:"trapped,omitempty"`      // URLs that were queued and then left for that
 
-	// Duplicates are pages that repeat others. Nil: nobody looked for them.
-	Duplicates *DuplicateTotals `json:"duplicates,omitempty"`
+	// Duplicates are pages that repeat others; see ExtractOptions.Duplicates. Nil: nobody looked for them.
+	Duplicates *struct {
+		Exact int64 `json:"exact"` // byte by byte
+		Near  int64 `json:"near"`  // in nearly all they say
+		// Clusters are the pages that are repeated most, at most ten.
+		Clusters []struct {
+			URL   string `json:"url"`
+			Exact int64  `json:"exact"` // pages that are the same byte by byte
+			Near  int64  `json:"near"`  // others that say nearly the same
+		} `json:"clusters,omitempty"`
+	} `json:"duplicates,omitempty"`
 
 	Round   int              `json:"round,omitempty"`   // of a crawl that visits again what it knows, from 2; zero in the first
 	Changes map[string]int64 `json:"changes,omitempty"` // records by how the page differs from the rounds before
@@ -82,18 +91,6 @@ type QueueSnapshot struct {
 	Excluded     bool      `json:"barred,omitempty"`   // [Crawler.Block] was called
 }
 
-// DuplicateTotals are pages that repeat others; see ExtractOptions.Duplicates.
-type DuplicateTotals struct {
-	Exact int64 `json:"exact"` // byte by byte
-	Near  int64 `json:"near"`  // in nearly all they say
-	// Clusters are the pages that are repeated most, at most ten.
-	Clusters []struct {
-		URL   string `json:"url"`
-		Exact int64  `json:"exact"` // pages that are the same byte by byte
-		Near  int64  `json:"near"`  // others that say nearly the same
-	} `json:"clusters,omitempty"`
-}
-
 func snapshotOf(s *pipeline.Snapshot) Snapshot {
 	to := Snapshot{
 		Time: s.Time, ElapsedSeconds: s.ElapsedSeconds, State: s.State.String(), Reason: s.Reason,
@@ -105,10 +102,14 @@ func snapshotOf(s *pipeline.Snapshot) Snapshot {
 	}
 	to.Workers, to.Frontier = s.Workers, s.Frontier
 	if d := s.Duplicates; d != nil {
-		to.Duplicates = &DuplicateTotals{Exact: d.Exact, Near: d.Near}
+		to.Duplicates = newLike(to.Duplicates)
+		to.Duplicates.Exact, to.Duplicates.Near = d.Exact, d.Near
 		for _, c := range d.Clusters {
 			to.Duplicates.Clusters = append(to.Duplicates.Clusters, c)
 		}
 	}
 	return to
 }
+
+// newLike is a new value of the type that p points to, which has no name.
+func newLike[T any](*T) *T { return new(T) }

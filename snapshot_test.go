@@ -78,11 +78,7 @@ func TestStateErrorsAreOfPrograms(t *testing.T) {
 	}
 	_, err := OpenState(StateConfig{Dir: dir})
 	check(err, fs.ErrNotExist, "name the directory of Options.StateDir")
-	s, err := NewState(StateConfig{Dir: dir})
-	require.NoError(t, err)
-	_, err = NewState(StateConfig{Dir: dir})
-	require.Error(t, err)
-	c, err := New(Options{State: s, Politeness: PolitenessOptions{Retries: -1}})
+	c, err := New(Options{StateDir: dir, Politeness: PolitenessOptions{Retries: -1}})
 	require.NoError(t, err)
 	require.Error(t, c.Run(t.Context(), "http://127.0.0.1:1/"))
 	_, err = New(Options{StateDir: dir})

@@ -13,9 +13,6 @@ import (
 type StateConfig struct {
 	// Dir is a directory of its own, on a disk of this machine.
 	Dir string
-	// Overwrite has [NewState] remove the state of another crawl, and nothing else, from
-	// Dir first. False leaves it and is an error.
-	Overwrite bool
 	// Version names the program in the state, for people. Empty: not told.
 	Version string
 	// Log is told of what takes long or had to be repaired. Nil means nobody is.
@@ -24,8 +21,8 @@ type StateConfig struct {
 
 // State is a directory in which a crawl is kept as it goes: the URLs and what became of them, how far sinks are, the
 // rates of hosts, and the settings with the values of headers as they were given, in files for their owner alone.
-// [NewState] makes one and [OpenState] opens that of a crawl to be resumed; [Options.State] gives it to a [Crawler],
-// which closes it at the end of its run. Until then the directory is this process's.
+// [Options.StateDir] makes one, and [OpenState] opens that of a crawl to be resumed: [State.Options] gives it to a
+// [Crawler], which closes it at the end of its run. Until then the directory is this process's.
 //
 // It survives whatever ends the process. What the last tenth of a second brought may be
 // fetched again, and is recorded once: see [State.Position].
@@ -40,6 +37,10 @@ func (s *State) unwrap() *assembly.State {
 	return s.inner
 }
 
+func (c StateConfig) inner() assembly.StateConfig {
+	return assembly.StateConfig{Dir: c.Dir, Version: c.Version, Log: c.Log}
+}
+
 func wrapState(inner *assembly.State, err error) (*State, error) {
 	if err != nil {
 		return nil, inProgram(err)
@@ -47,16 +48,10 @@ func wrapState(inner *assembly.State, err error) (*State, error) {
 	return &State{inner}, nil
 }
 
-// NewState makes a state in a directory, which it makes if need be. The error is
-// [fs.ErrExist] if there is one already; another process that has it is named.
-func NewState(cfg StateConfig) (*State, error) {
-	return wrapState(assembly.NewState(assembly.StateConfig(cfg)))
-}
-
 // OpenState opens the state of a crawl that has ended before all was visited, however it ended. [State.Options] has its
 // settings. The error is [fs.ErrNotExist] if there is none; another process that has it is named.
 func OpenState(cfg StateConfig) (*State, error) {
-	return wrapState(assembly.OpenState(assembly.StateConfig(cfg)))
+	return wrapState(assembly.OpenState(cfg.inner()))
 }
 
 // Again says what a new round is about.
@@ -84,14 +79,14 @@ var ErrUnfinished = assembly.ErrUnfinished
 // visited: with the same limit a round is about the same pages. The error is [ErrUnfinished] if the last run did not
 // come to an end of its own, unless again.Unfinished says that this does not matter, and otherwise as with OpenState.
 func OpenAgain(cfg StateConfig, again Again) (*State, error) {
-	return wrapState(assembly.OpenAgain(assembly.StateConfig(cfg), assembly.Again(again)))
+	return wrapState(assembly.OpenAgain(cfg.inner(), assembly.Again(again)))
 }
 
 // Dir is the directory.
 func (s *State) Dir() string { return s.inner.Dir() }
 
 // Options are what the crawl was begun with, for the crawl that goes on: its settings, and the state itself. Programs
-// add what settings do not hold, and may change the settings. Of a state that is new they are zero but for the state.
+// add what settings do not hold, and may change the settings.
 func (s *State) Options() Options {
 	o := Options{State: s}
 	settings := s.inner.Config().Settings
@@ -122,8 +117,7 @@ func (s *State) Position(path string) record.Position { return s.inner.Position(
 // state that was opened by [OpenAgain]. The first is 1.
 func (s *State) Round() int { return s.inner.Round() }
 
-// Close gives up a state that no Crawler was built with, or that of a Crawler whose Run was
-// not called. One that is new, in which nothing was ever kept, is removed.
+// Close gives up a state that no Crawler was built with.
 func (s *State) Close() error { return inProgram(s.inner.Close()) }
 
 // StateError is trouble with the state of a crawl. What was committed before is kept.

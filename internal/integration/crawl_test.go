@@ -66,8 +66,8 @@ func TestBadSeedsAreNamedTogether(t *testing.T) {
 	require.Len(t, strings.Split(err.Error(), "\n"), len(bad), err)
 	require.NotContains(t, err.Error(), "secret")
 	require.NotContains(t, err.Error(), "fine.test")
-	require.ErrorIs(t, crawl.Check(bad...), crawl.ErrSeed)
-	require.NoError(t, crawl.Check("a.test", "http://a.test", " https://a.test/x "))
+	require.ErrorIs(t, assembly.Check(bad...), crawl.ErrSeed)
+	require.NoError(t, assembly.Check("a.test", "http://a.test", " https://a.test/x "))
 	for page, err := range c.Pages(t.Context(), "ftp://a.test/") {
 		require.Nil(t, page)
 		require.ErrorIs(t, err, crawl.ErrSeed)

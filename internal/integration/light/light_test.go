@@ -39,7 +39,7 @@ func TestMissingPackagesAreNamed(t *testing.T) {
 		name, pkg string
 		use       func() error
 	}{
-		{"state", "sqlite", func() error { _, err := crawl.NewState(crawl.StateConfig{Dir: dir, Overwrite: true}); return err }},
+		{"state", "sqlite", build(crawl.Options{StateDir: dir, Output: crawl.OutputOptions{Overwrite: true}})},
 		{"remember", "sqlite", build(crawl.Options{Politeness: crawl.PolitenessOptions{Remember: filepath.Join(dir, "hosts.db")}})},
 		{"fleet", "redis", build(crawl.Options{Fleet: crawl.FleetOptions{Redis: "redis://127.0.0.1:1", Job: "j"}})},
 		{"traces", "traces", build(crawl.Options{Traces: crawl.TracesOptions{Endpoint: "http://127.0.0.1:4318"}})},

@@ -1,0 +1,198 @@
+package crawl_test
+
+import (
+	"bytes"
+	"go/importer"
+	"go/token"
+	"go/types"
+	"io"
+	"os"
+	"os/exec"
+	"path"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/treadlight/crawl/internal/lab/docpage"
+)
+
+// mostNames is how many exported names the root may have, methods and fields apart.
+const mostNames = 90
+
+// parts are packages for those who build clients and limiters of their own; they name types of rooms here and there.
+var parts = []string{"limit", "resilience", "resilience/binder", "transport"}
+
+// published are the packages that other modules can import, with their types.
+func published(t *testing.T) (all []*types.Package) {
+	t.Helper()
+	out, err := exec.CommandContext(t.Context(), "go", "list", "-export", "-deps", "-f", "{{.ImportPath}} {{.Name}} {{.Export}}", "./...").Output()
+	require.NoError(t, err)
+	files := make(map[string]string)
+	var paths []string
+	for line := range strings.Lines(string(out)) {
+		words := strings.Fields(line)
+		if len(words) < 3 { // unsafe has no file
+			continue
+		}
+		files[words[0]] = words[2]
+		if rest, ours := strings.CutPrefix(words[0]+"/", module+"/"); ours && words[1] != "main" && !strings.Contains("/"+rest, "/internal/") {
+			paths = append(paths, words[0])
+		}
+	}
+	from := importer.ForCompiler(token.NewFileSet(), "gc", func(path string) (io.ReadCloser, error) { return os.Open(files[path]) })
+	slices.Sort(paths)
+	for _, p := range paths {
+		pkg, err := from.Import(p)
+		require.NoError(t, err)
+		all = append(all, pkg)
+	}
+	return all
+}
+
+// walker looks at all that programs can reach from exported names.
+type walker struct {
+	lines  []string
+	inside map[string]string // internal types, and where they are met first
+	seen   map[types.Type]bool
+	at     string
+}
+
+// named notes a line, and looks at what it is about.
+func (w *walker) named(line string, typ types.Type) {
+	w.lines, w.at = append(w.lines, line), line
+	w.visit(typ)
+}
+
+// visit looks at a type that programs can reach.
+func (w *walker) visit(typ types.Type) {
+	if typ == nil || w.seen[typ] {
+		return
+	}
+	w.seen[typ] = true
+	switch typ := typ.(type) {
+	case *types.Alias:
+		w.visit(typ.Rhs())
+	case *types.Named:
+		if pkg := typ.Obj().Pkg(); pkg != nil && strings.HasPrefix(pkg.Path(), module) && strings.Contains(pkg.Path(), "/internal/") {
+			name := strings.TrimPrefix(pkg.Path(), module+"/") + "." + typ.Obj().Name()
+			if w.inside[name] == "" {
+				w.inside[name] = w.at
+			}
+		}
+		for arg := range typ.TypeArgs().Types() {
+			w.visit(arg)
+		}
+	case *types.Pointer:
+		w.visit(typ.Elem())
+	case *types.Slice:
+		w.visit(typ.Elem())
+	case *types.Array:
+		w.visit(typ.Elem())
+	case *types.Chan:
+		w.visit(typ.Elem())
+	case *types.Map:
+		w.visit(typ.Key())
+		w.visit(typ.Elem())
+	case *types.Signature:
+		for v := range typ.Params().Variables() {
+			w.visit(v.Type())
+		}
+		for v := range typ.Results().Variables() {
+			w.visit(v.Type())
+		}
+	case *types.Struct:
+		for f := range typ.Fields() {
+			if f.Exported() {
+				w.visit(f.Type())
+			}
+		}
+	case *types.Interface:
+		for m := range typ.Methods() {
+			w.visit(m.Type())
+		}
+	}
+}
+
+// api looks at the exported names of a package.
+func (w *walker) api(pkg *types.Package) (names int) {
+	short := func(p *types.Package) string {
+		if p == pkg {
+			return ""
+		}
+		return p.Name()
+	}
+	say := func(typ types.Type) string { return types.TypeString(typ, short) }
+	prefix := strings.TrimPrefix(pkg.Path(), path.Dir(module)+"/") + ": "
+	for _, name := range pkg.Scope().Names() {
+		obj := pkg.Scope().Lookup(name)
+		if !obj.Exported() {
+			continue
+		}
+		names++
+		switch obj := obj.(type) {
+		case *types.TypeName:
+			w.typeName(prefix, obj, say)
+		case *types.Func:
+			w.named(prefix+"func "+name+strings.TrimPrefix(say(obj.Type()), "func"), obj.Type())
+		case *types.Const:
+			w.named(prefix+"const "+name+" "+say(obj.Type()), obj.Type())
+		case *types.Var:
+			w.named(prefix+"var "+name+" "+say(obj.Type()), obj.Type())
+		}
+	}
+	return names
+}
+
+func (w *walker) typeName(prefix string, obj *types.TypeName, say func(types.Type) string) {
+	name, kind := obj.Name(), obj.Type().Underlying()
+	switch s := kind.(type) {
+	case *types.Struct:
+		w.named(prefix+"type "+name+" struct", obj.Type())
+		for f := range s.Fields() {
+			if f.Exported() {
+				w.named(prefix+"field "+name+"."+f.Name()+" "+say(f.Type()), f.Type())
+			}
+		}
+	case *types.Interface:
+		w.named(prefix+"type "+name+" interface", obj.Type())
+		for m := range s.Methods() {
+			w.named(prefix+"method "+name+"."+m.Name()+strings.TrimPrefix(say(m.Type()), "func"), m.Type())
+		}
+		return
+	default:
+		w.named(prefix+"type "+name+" "+say(kind), obj.Type())
+		w.visit(kind)
+	}
+	for m := range types.NewMethodSet(types.NewPointer(obj.Type())).Methods() {
+		if m.Obj().Exported() {
+			w.named(prefix+"method "+name+"."+m.Obj().Name()+strings.TrimPrefix(say(m.Obj().Type()), "func"), m.Obj().Type())
+		}
+	}
+}
+
+// TestDocsHaveTheAPI: docs/reference/api.txt has every name that other modules can use, so that a change of one is seen;
+// what they are of is public too; and the root has no more names than a person can look through.
+func TestDocsHaveTheAPI(t *testing.T) {
+	var text bytes.Buffer
+	for _, pkg := range published(t) {
+		w := walker{inside: make(map[string]string), seen: make(map[types.Type]bool)}
+		names := w.api(pkg)
+		for name, at := range w.inside {
+			if slices.Contains(parts, strings.TrimPrefix(pkg.Path(), module+"/")) {
+				continue
+			}
+			t.Errorf("%s is of %s, which nobody can look up", at, name)
+		}
+		if pkg.Path() == module {
+			assert.LessOrEqual(t, names, mostNames)
+		}
+		slices.Sort(w.lines)
+		for _, line := range w.lines {
+			text.WriteString(line + "\n")
+		}
+	}
+	docpage.File(t, "docs/reference/api.txt", text.String())
+}
