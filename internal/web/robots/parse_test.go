@@ -231,5 +231,3 @@ func FuzzParse(f *testing.F) {
 		}
 	})
 }
-
-func parse(file string) *robots.File { return robots.Parse([]byte(file)) }

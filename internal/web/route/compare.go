@@ -54,7 +54,7 @@ func (m *meeting) from(i, j int) bool {
 		return false
 	case inA && m.a[i].repeats() && m.from(i+1, j), inB && m.b[j].repeats() && m.from(i, j+1):
 		return true
-	case inA && inB && !(m.a[i].repeats() && m.b[j].repeats()):
+	case inA && inB && (!m.a[i].repeats() || !m.b[j].repeats()):
 		c, ok := m.a[i].common(m.b[j])
 		if !m.a[i].repeats() {
 			i++
