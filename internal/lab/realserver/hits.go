@@ -2,12 +2,13 @@ package realserver
 
 import (
 	"bufio"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
+	"regexp"
 	"slices"
 	"strconv"
-	"strings"
 	"time"
 )
 
@@ -45,58 +46,25 @@ func ParseHits(r io.Reader) ([]Hit, error) {
 	return hits, nil
 }
 
-func parseHit(line string) (Hit, error) {
-	var h Hit
-	head, request, found := strings.Cut(line, " request=")
-	if !found {
-		return h, fmt.Errorf("%q has no request", line)
-	}
-	for field := range strings.FieldsSeq(head) {
-		name, value, _ := strings.Cut(field, "=")
-		if err := h.set(name, value); err != nil {
-			return h, fmt.Errorf("%s in %q: %w", name, line, err)
-		}
-	}
-	if h.At.IsZero() || h.Status == 0 {
-		return h, fmt.Errorf("%q lacks its time or status", line)
-	}
-	h.At = h.At.Add(-h.Took) // of a line that says when it ended; zero for the others
-	if words := strings.Fields(request); len(words) > 1 {
-		h.URI = words[1] // a refusal before the request line is read has none
-	}
-	return h, nil
-}
+// hitLine is a line of a log. A refusal before the request line is read has no URI.
+var hitLine = regexp.MustCompile(`^(?:(?:at|end)=([\d.]+)|at_ms=(\d+))(?: took=([\d.]+))? status=(\d+) after=(\d*)\S* request=(?:\S+ (\S+))?`)
 
-func (h *Hit) set(name, value string) (err error) {
-	var d time.Duration
-	switch name {
-	case "at", "end":
-		if d, err = unsigned(value + "s"); err == nil {
-			h.At = time.Unix(0, int64(d))
-		}
-	case "at_ms":
-		if d, err = unsigned(value + "ms"); err == nil {
-			h.At = time.Unix(0, int64(d))
-		}
-	case "took":
-		h.Took, err = unsigned(value + "s")
-	case "status":
-		h.Status, err = strconv.Atoi(value)
-	case "after":
-		if value != "-" && value != "" {
-			h.RetryAfter, err = unsigned(value + "s")
-		}
-	default:
-		err = fmt.Errorf("unknown field")
+func parseHit(line string) (h Hit, err error) {
+	m := hitLine.FindStringSubmatch(line)
+	if m == nil {
+		return h, fmt.Errorf("%q is no hit", line)
 	}
-	return err
-}
-
-func unsigned(text string) (time.Duration, error) {
-	if strings.HasPrefix(text, "-") {
-		return 0, fmt.Errorf("%s is below zero", text)
+	var errs [3]error
+	duration := func(i int, text, unit string) (d time.Duration) {
+		if text != "" {
+			d, errs[i] = time.ParseDuration(text + unit)
+		}
+		return d
 	}
-	return time.ParseDuration(text)
+	h.Took, h.RetryAfter, h.URI = duration(0, m[3], "s"), duration(1, m[5], "s"), m[6]
+	h.At = time.Unix(0, int64(duration(2, m[1], "s")+duration(2, m[2], "ms")-h.Took)) // of a line that says when it ended; zero for the others
+	h.Status, err = strconv.Atoi(m[4])
+	return h, errors.Join(append(errs[:], err)...)
 }
 
 // Figures is how a client fared at a server over a span of time.
