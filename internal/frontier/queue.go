@@ -5,7 +5,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/treadlight/crawl/internal/frontier/attribution"
 	"github.com/treadlight/crawl/internal/web/canonical"
 )
 
@@ -187,7 +186,7 @@ const blockLen = 64
 type block struct {
 	data  []byte
 	since time.Time // Queued of the first; of each other it is coded by its distance from the one before
-	odd   []Item    // those that are no such links, in their order; nil for none
+	odd   []Item    // those that are no fresh links to pages, in their order; nil for none
 }
 
 // The first byte of a coded item says what follows. What does not is as in the item before.
@@ -196,7 +195,6 @@ const (
 	flagSeed                 // it is one
 	flagReferrer             // Referrer, FoundOn, Depth and Rank
 	flagQueued               // Queued
-	flagTried                // what is known of an item that was leased before, and its Kind
 	flagRequest              // Request
 )
 
@@ -208,7 +206,8 @@ func pack(items []Item) block {
 	for i := range items {
 		it := &items[i]
 		later := it.Queued.Sub(at) // which ends at 292 years
-		if it.URL.IsZero() || it.Origin != "" || it.Before != nil || !at.Add(later).Equal(it.Queued) {
+		tried := it.Hops|uint8(it.Kind) != 0 || !it.Tries.None() // few are
+		if tried || it.URL.IsZero() || it.Origin != "" || it.Before != nil || !at.Add(later).Equal(it.Queued) {
 			data = append(data, flagOdd)
 			b.odd = append(b.odd, *it)
 			continue
@@ -243,10 +242,6 @@ func appendItem(b []byte, it, was *Item, queued int64) []byte {
 	if it.Request != was.Request {
 		b[flags] |= flagRequest
 		b = appendText(b, it.Request, was.Request)
-	}
-	if t := &it.Tries; it.Hops|uint8(it.Kind) != 0 || !t.None() {
-		b[flags] |= flagTried
-		b = t.Append(append(b, it.Hops, byte(it.Kind)))
 	}
 	return b
 }
@@ -290,13 +285,7 @@ func (b *block) unpack(items []Item) []Item {
 			it.Request = r.text(it.Request)
 		}
 		it.Queued, it.Seed = at, flags&flagSeed != 0
-		one := it
-		if flags&flagTried != 0 {
-			one.Hops, one.Kind = r.byte(), Kind(r.byte())
-			one.Tries = attribution.DecodeTries(r.data)
-			r.data = r.data[attribution.TriesLen:]
-		}
-		items = append(items, one)
+		items = append(items, it)
 	}
 	return items
 }

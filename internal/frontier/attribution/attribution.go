@@ -21,7 +21,6 @@
 package attribution
 
 import (
-	"encoding/binary"
 	"time"
 
 	"github.com/treadlight/crawl/internal/ratelimit/outcome"
@@ -214,24 +213,4 @@ func added[T uint8 | uint16](n T) T {
 		return n
 	}
 	return n + 1
-}
-
-// TriesLen is the length of coded tries.
-const TriesLen = 12
-
-// Append codes the tries in TriesLen bytes.
-func (t *Tries) Append(b []byte) []byte {
-	b = append(b, t.Attempt, t.URLFailures, t.Forbidden, byte(t.Class))
-	b = binary.LittleEndian.AppendUint16(b, t.Returns)
-	b = binary.LittleEndian.AppendUint16(b, t.Status)
-	return binary.LittleEndian.AppendUint32(b, uint32(t.Since))
-}
-
-// DecodeTries reads what Append wrote.
-func DecodeTries(b []byte) Tries {
-	return Tries{
-		Attempt: b[0], URLFailures: b[1], Forbidden: b[2], Class: outcome.Class(b[3]),
-		Returns: binary.LittleEndian.Uint16(b[4:]), Status: binary.LittleEndian.Uint16(b[6:]),
-		Since: int32(binary.LittleEndian.Uint32(b[8:])),
-	}
 }
