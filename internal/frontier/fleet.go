@@ -150,7 +150,7 @@ func (f *fleet) expect(h *host, n int) {
 	case h.over != nil:
 		h.over.urls = n
 	case n > 0:
-		h.over = &overflow{tally: tally{urls: n}}
+		h.over = &overflow{urls: n}
 	}
 	if n == 0 && h.over != nil && !h.over.loading {
 		h.over = nil

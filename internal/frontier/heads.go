@@ -22,22 +22,9 @@ const (
 	maxAway = 1024
 )
 
-// tally counts URLs.
-type tally struct {
-	urls   int
-	others int // of them, those that are no pages
-}
-
-func (t *tally) add(it *Item, n int) {
-	t.urls += n
-	if it.Kind != Page {
-		t.others += n
-	}
-}
-
 // overflow is what a host has in the store and not in memory.
 type overflow struct {
-	tally
+	urls    int
 	bound   Place              // they are behind it, and all others of the host are not
 	loading bool               // the store was asked for the first of them, or is to be
 	missed  Place              // the first that the store did not have when it was asked; zero for none
@@ -49,18 +36,18 @@ type backlog struct {
 	timetable
 	seen       seen.Set // of what is known, if it is in memory
 	store      Storage
-	whole      bool               // all that is known is in memory
-	shared     bool               // see Left
-	headMost   int                // URLs of a host in memory
-	last       int64              // the largest ID given
-	away       map[int64]struct{} // URLs in memory that are leased or wait for another try
-	loads      int                // questions for URLs that are out
-	toRefill   []*host            // hosts for which there is a question to ask
-	inactive   int64              // URLs of inactive hosts
-	activating bool               // the question for hosts is out
-	interim    map[string]tally   // of hosts, URLs that were put as inactive since
-	forgot     bool               // hosts were forgotten of which the store knows more
-	resting    resting            // of the inactive hosts
+	whole      bool                // all that is known is in memory
+	shared     bool                // see Left
+	headMost   int                 // URLs of a host in memory
+	last       int64               // the largest ID given
+	away       map[int64]struct{}  // URLs in memory that are leased or wait for another try
+	loads      int                 // questions for URLs that are out
+	toRefill   []*host             // hosts for which there is a question to ask
+	inactive   int64               // URLs of inactive hosts
+	activating bool                // the question for hosts is out
+	interim    map[string]HostLeft // of hosts, URLs that were put as inactive since
+	forgot     bool                // hosts were forgotten of which the store knows more
+	resting    resting             // of the inactive hosts
 }
 
 // host finds or makes a host. It is nil without room: when all MaxHosts have work or a page budget to keep, or when
@@ -121,7 +108,7 @@ func (b *backlog) head() int {
 
 func (b *backlog) admit(h *host, it *Item) {
 	if o := h.over; o != nil && !it.Place().Before(o.bound) {
-		o.add(it, 1)
+		o.urls++
 		if o.loading && (o.missed == Place{} || it.Place().Before(o.missed)) {
 			o.missed = it.Place()
 		}
@@ -138,7 +125,7 @@ func (b *backlog) admit(h *host, it *Item) {
 	if h.over == nil {
 		h.over = new(overflow)
 	}
-	h.over.add(&worst, 1)
+	h.over.urls++
 	h.over.bound = h.queue.back().Place()
 }
 
@@ -202,14 +189,9 @@ func (b *backlog) accept(h *host, now time.Time, it *Item) {
 	if _, done := o.done[it.ID]; away || done {
 		return // it was in memory all the time
 	}
-	pages := o.urls - o.others
-	o.add(it, -1)
-	if b.cfg.MaxPagesPerHost > 0 && it.Kind == Page && pages <= int(h.known-h.returned)-b.cfg.MaxPagesPerHost {
-		// The host was found beyond its budget while it was inactive.
-		h.known--
-		b.counts.queued.Add(-1)
-		b.store.Done(h.name, it, Visit{At: now, Class: HostPages.String(), Refused: true})
-		return
+	o.urls--
+	if it.Kind == Page && !it.None() {
+		h.pages++ // it was asked for by an earlier process
 	}
 	it.Since = 0 // that counts from what the host served since it is known
 	h.queue.push(*it)
@@ -222,9 +204,12 @@ func (b *backlog) lodge(name string, it *Item, fp uint64) {
 	b.inactive++
 	b.resting.found(name)
 	if b.activating {
-		n := b.interim[name]
-		n.add(it, 1)
-		b.interim[name] = n
+		more := b.interim[name]
+		more.Queued++
+		if it.Kind == Page {
+			more.Pages++
+		}
+		b.interim[name] = more
 	}
 }
 
@@ -256,8 +241,8 @@ func (b *backlog) enter(left *HostLeft) *host {
 	case !h.foreign:
 		return nil
 	}
-	h.foreign, h.known, h.returned, h.lease, h.tenure = false, int32(left.Pages), int32(left.Returned), left.Lease, left.Tenure
-	h.history.Visited = left.Pages > left.Queued-left.Others
+	h.foreign, h.known, h.pages, h.lease, h.tenure = false, int32(left.Pages), int32(left.Visited), left.Lease, left.Tenure
+	h.history.Visited = left.Visited > 0
 	return h
 }
 
@@ -266,14 +251,13 @@ func (b *backlog) activated(now time.Time, a *Answer) error {
 	b.activating = false
 	for _, left := range a.Hosts {
 		more := b.interim[left.Name]
-		left.Queued += more.urls
-		left.Others += more.others
-		left.Pages += more.urls - more.others
+		left.Queued += more.Queued
+		left.Pages += more.Pages
 		if left.Queued == 0 {
 			continue
 		}
 		if h := b.enter(&left); h != nil {
-			h.over = &overflow{tally: tally{left.Queued, left.Others}, bound: firstPlace}
+			h.over = &overflow{urls: left.Queued, bound: firstPlace}
 			b.resting.remove(left.Name)
 			b.inactive -= int64(left.Queued)
 			b.offer(h, now, now)

@@ -187,9 +187,9 @@ type slotUse struct {
 }
 
 type pageCounts struct {
-	known    int32 // ever accepted, for MaxPagesPerHost
-	returned int32 // HostLeft.Returned: those that are refused again leave known, and not this
-	asked    int32 // leased, retries not counted
+	known int32 // ever accepted, for MaxPagesPerHost
+	pages int32 // of them, those that are visited or were leased
+	asked int32 // leased, retries not counted
 }
 
 func (h *host) queued() int { return h.fresh() + h.retries.len() }

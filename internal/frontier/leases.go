@@ -104,6 +104,9 @@ func (f *Frontier) End(now time.Time, l *Lease, d Disposition) {
 		if d.full {
 			until = f.keep(h, now)
 		}
+		if l.Kind == Page && l.None() {
+			h.pages-- // it was not asked for
+		}
 		if l.Kind != Control {
 			f.enqueue(h, l.Item, now, until)
 		}

@@ -28,14 +28,14 @@ func New(cfg Config) (*Frontier, error) {
 	f.cfg, f.store, f.shared, f.last, f.headMost = cfg.withDefaults(), cfg.Store, cfg.Left.Shared, cfg.Left.LastID, headMax
 	f.complete, f.none = !f.shared, !f.shared
 	f.hosts, f.excluded = make(map[string]*host), make(map[string]struct{})
-	f.away, f.interim, f.resting = make(map[int64]struct{}), make(map[string]tally), newResting()
+	f.away, f.interim, f.resting = make(map[int64]struct{}), make(map[string]HostLeft), newResting()
 	f.total, f.extra = f.cfg.Slots, f.cfg.ExtraSlots
 	f.counts.known.Store(cfg.Left.Known)
 	switch {
 	case f.store == nil:
 		f.store, f.whole, f.headMost, f.cfg.Resident = memory{&f.seen}, true, math.MaxInt, math.MaxInt
 	case f.shared:
-		f.headMost = sharedMax
+		f.headMost, f.cfg.MaxPagesPerHost = sharedMax, 0 // which is the store's to keep
 	default:
 		f.inactive, f.forgot = cfg.Left.Queued, cfg.Left.Known > 0
 		f.counts.queued.Store(cfg.Left.Queued)
@@ -122,7 +122,7 @@ func (f *Frontier) lease(h *host, now time.Time) *Lease {
 	if f.kept(h, now) || f.outOfLease(h, now) {
 		return nil
 	}
-	it := h.peek(now)
+	it := f.upNext(h, now)
 	f.refill(h)
 	if it == nil {
 		h.why, h.reason = ratelimit.LimitNone, retrying
@@ -189,6 +189,23 @@ func (f *Frontier) awaitRules(h *host, now time.Time, v *Verdict) {
 	}
 }
 
+// upNext is the item to be leased next; nil when nothing is due at now. Pages beyond the bound of their host, which were
+// found while it was inactive, are dropped when their turn comes.
+func (f *Frontier) upNext(h *host, now time.Time) *Item {
+	for {
+		it := h.peek(now)
+		if it == nil || f.cfg.MaxPagesPerHost == 0 || it.Kind != Page || !it.None() || int(h.pages) < f.cfg.MaxPagesPerHost {
+			return it
+		}
+		it = new(f.pop(h, now))
+		h.known--
+		h.gone(it)
+		delete(f.away, it.ID)
+		f.store.Done(h.name, it, Visit{At: now, Class: HostPages.String(), Refused: true})
+		f.settle(h, now)
+	}
+}
+
 func (f *Frontier) pop(h *host, now time.Time) Item {
 	it := h.pop(now)
 	f.queue(&it, -1)
@@ -241,6 +258,9 @@ func (f *Frontier) grant(l *Lease, now time.Time) {
 	h.why, h.reason = ratelimit.LimitNone, ""
 	if l.Kind != Robots && l.Kind != Control && l.Attempt == 0 && l.Returns == 0 {
 		h.asked++
+	}
+	if l.Kind == Page && l.None() {
+		h.pages++
 	}
 	f.counts.leased.Add(1)
 	f.offer(h, now, now)

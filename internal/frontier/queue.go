@@ -205,7 +205,7 @@ func pack(items []Item) block {
 	at := b.since // was.Queued as unpack has it
 	for i := range items {
 		it := &items[i]
-		later := it.Queued.Sub(at) // which ends at 292 years
+		later := it.Queued.Sub(at)                               // which ends at 292 years
 		tried := it.Hops|uint8(it.Kind) != 0 || !it.Tries.None() // few are
 		if tried || it.URL.IsZero() || it.Origin != "" || it.Before != nil || !at.Add(later).Equal(it.Queued) {
 			data = append(data, flagOdd)

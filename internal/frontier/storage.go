@@ -140,12 +140,9 @@ type Answer struct {
 type HostLeft struct {
 	Name   string
 	Queued int // URLs
-	Others int // of them, those that are no pages
-	Pages  int // visited or queued, but for those that were refused
-	// Returned are pages refused in the round before and queued again. They count in Pages until refused again, but
-	// leave out no others, as they cannot be told apart: the round may visit that many pages beyond the budget. Zero
-	// in a first round.
-	Returned int
+	// Pages are those visited or queued, but for those that were refused; a later round queues these again.
+	Pages   int
+	Visited int // of Pages, those that are not queued
 
 	// Of several processes alone:
 

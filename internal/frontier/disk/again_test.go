@@ -76,7 +76,7 @@ func TestAgain(t *testing.T) {
 		require.True(t, s.Known(page.URL.Fingerprint(s.Key())))
 		s.Activate(9)
 		s.Commit(nil)
-		require.ElementsMatch(t, []frontier.HostLeft{{Name: "a.test", Queued: 1, Pages: 1}, {Name: "b.test", Queued: 1, Others: 1}}, answer(t, s).Hosts)
+		require.ElementsMatch(t, []frontier.HostLeft{{Name: "a.test", Queued: 1, Pages: 1}, {Name: "b.test", Queued: 1}}, answer(t, s).Hosts)
 		got := loadAll(t, s, "a.test")[0]
 		want := *testItem(t, 1, "http://a.test/1")
 		want.Rank, want.Depth, want.Hops, want.Seed = -3, 4, 2, true
@@ -181,8 +181,8 @@ func TestAgainWithOddRows(t *testing.T) {
 	require.Equal(t, map[string]*frontier.Visit{"/1": {Status: 200}, "/2": {}}, before(loadAll(t, s, "a.test")))
 }
 
-// What is no page takes nothing from the pages that come again.
-func TestReturnedAreThePages(t *testing.T) {
+// Pages that were refused count again in the next round, until they are refused once more.
+func TestRefusedPagesComeAgain(t *testing.T) {
 	s := openState(t, t.TempDir(), Config{})
 	aside := testItem(t, 2, "http://a.test/sitemap.xml")
 	aside.Kind = frontier.Sitemap
@@ -194,7 +194,7 @@ func TestReturnedAreThePages(t *testing.T) {
 	again(t, s, Again{})
 	s.Activate(1)
 	s.Commit(nil)
-	require.Equal(t, []frontier.HostLeft{{Name: "a.test", Queued: 2, Others: 1, Pages: 1, Returned: 1}}, answer(t, s).Hosts)
+	require.Equal(t, []frontier.HostLeft{{Name: "a.test", Queued: 2, Pages: 1}}, answer(t, s).Hosts)
 }
 
 // BenchmarkAgain begins a round over b.N URLs that have been visited.

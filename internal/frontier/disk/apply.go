@@ -279,14 +279,14 @@ func (w *writer) activate(n int) error {
 
 // left counts what a host has.
 func (w *writer) left(h *host) (frontier.HostLeft, error) {
-	left := frontier.HostLeft{Name: h.name, Returned: int(h.returned)}
+	left := frontier.HostLeft{Name: h.name}
 	q := w.f.countHost
 	defer q.Reset()
 	q.Int(1, h.id)
 	_, err := q.Step()
 	if err == nil {
-		left.Queued, left.Others = int(q.ColumnInt(0)), int(q.ColumnInt(2))
-		left.Pages = int(h.known - h.refused - q.ColumnInt(1))
+		left.Queued, left.Pages = int(q.ColumnInt(0)), int(h.known-h.refused-q.ColumnInt(1))
+		left.Visited = left.Pages - (left.Queued - int(q.ColumnInt(2)))
 	}
 	return left, err
 }

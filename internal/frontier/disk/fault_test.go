@@ -99,6 +99,7 @@ func TestForeignLog(t *testing.T) {
 
 // A file of the version before is brought to the present one with all it has; any other is refused.
 func TestVersions(t *testing.T) {
+	const returned = `ALTER TABLE hosts ADD COLUMN returned INTEGER NOT NULL DEFAULT 0`
 	dir := t.TempDir()
 	path := filepath.Join(dir, databaseName)
 	edit(t, path, fmt.Sprintf(`PRAGMA application_id = %d`, applicationID)) // version 0: made, and no more
@@ -107,11 +108,11 @@ func TestVersions(t *testing.T) {
 	s := openState(t, dir, Config{})
 	putMany(t, s, 1, 3)
 	require.NoError(t, s.Close())
-	edit(t, path, `PRAGMA user_version = 7; CREATE TABLE guesses (url TEXT)`)
+	edit(t, path, `PRAGMA user_version = 7; CREATE TABLE guesses (url TEXT);`+returned)
 	s = openState(t, dir, Config{})
 	require.Zero(t, ask(t, s, `SELECT count(*) FROM sqlite_schema WHERE name = 'guesses'`))
 	require.NoError(t, s.Close())
-	edit(t, path, fmt.Sprintf(`PRAGMA user_version = %d; DROP TABLE requests`, oldest))
+	edit(t, path, fmt.Sprintf(`PRAGMA user_version = %d; DROP TABLE requests;`, oldest)+returned)
 	_, err = Look(dir)
 	require.NoError(t, err)
 	s = openState(t, dir, Config{})

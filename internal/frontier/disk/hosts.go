@@ -11,9 +11,8 @@ type host struct {
 	name    string
 	known   int64
 	dormant int64 // its place among those that are; zero for one that is not
-	// Pages refused in this round, and those refused before and queued again, both as they were read.
-	refused, returned int64
-	dirty             bool // it is to be written
+	refused int64 // pages in this round
+	dirty   bool  // it is to be written
 }
 
 // hosts are those of recent batches. Each is written once per transaction.
@@ -57,13 +56,13 @@ func (hs *hosts) named(name string) (*host, error) {
 }
 
 // hostColumns are those that scanHost reads.
-const hostColumns = `id, name, known, coalesce(dormant, 0), refused, returned`
+const hostColumns = `id, name, known, coalesce(dormant, 0), refused`
 
 // scanHost is the row of a query for hostColumns.
 func scanHost(q *sqlitedb.Stmt) *host {
 	return &host{
 		id: q.ColumnInt(0), name: q.ColumnText(1), known: q.ColumnInt(2), dormant: q.ColumnInt(3),
-		refused: q.ColumnInt(4), returned: q.ColumnInt(5),
+		refused: q.ColumnInt(4),
 	}
 }
 

@@ -26,14 +26,13 @@ type content struct {
 	urls      map[int64]frontier.Item
 	queued    map[int64]bool
 	refused   map[int64]bool // in this round; false: for want of room
-	returned  map[int64]bool // refused in the round before, and queued since
 	found     map[int64]bool // by a visit, in any round
 	positions map[string]frontier.Position
 }
 
 func (c content) clone() content {
 	return content{
-		c.batch, maps.Clone(c.urls), maps.Clone(c.queued), maps.Clone(c.refused), maps.Clone(c.returned), maps.Clone(c.found),
+		c.batch, maps.Clone(c.urls), maps.Clone(c.queued), maps.Clone(c.refused), maps.Clone(c.found),
 		maps.Clone(c.positions),
 	}
 }
@@ -60,10 +59,9 @@ func (c content) left(host string) frontier.HostLeft {
 		if it.URL.Host() == host {
 			page := it.Kind == frontier.Page
 			l.Queued += int(integer(c.queued[id]))
-			l.Others += int(integer(c.queued[id] && !page))
 			_, refused := c.refused[id]
 			l.Pages += int(integer(page && !refused))
-			l.Returned += int(integer(page && c.returned[id]))
+			l.Visited += int(integer(page && !refused && !c.queued[id]))
 		}
 	}
 	return l
@@ -155,12 +153,10 @@ var theVisit = frontier.Visit{At: time.UnixMilli(1), Status: 200}
 func (m *machine) again() {
 	m.commit()
 	require.NoError(m.t, m.s.Again(m.tb.Context(), Again{}))
-	m.now.returned = map[int64]bool{}
 	for id, it := range m.now.urls {
 		if m.now.queued[id] {
 			continue
 		}
-		m.now.returned[id] = m.now.refused[id]
 		it.Attempt, it.Returns, it.URLFailures, it.Before = 0, 0, 0, nil
 		if m.now.found[id] {
 			it.Before = &theVisit
@@ -313,7 +309,7 @@ func (m *machine) wantAll() {
 func TestModel(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		m := &machine{t: rt, tb: t, root: t.TempDir()}
-		m.now = content{urls: map[int64]frontier.Item{}, queued: map[int64]bool{}, refused: map[int64]bool{}, returned: map[int64]bool{}, found: map[int64]bool{}, positions: map[string]frontier.Position{}}
+		m.now = content{urls: map[int64]frontier.Item{}, queued: map[int64]bool{}, refused: map[int64]bool{}, found: map[int64]bool{}, positions: map[string]frontier.Position{}}
 		m.sealed = []content{m.now.clone()}
 		m.open(filepath.Join(m.root, "0"))
 		defer func() { m.s.Close() }()

@@ -19,13 +19,8 @@ const dueQuery = `INSERT OR IGNORE INTO places (host, rank, url, attempts, retur
 		FROM visits GROUP BY url) v CROSS JOIN urls u ON u.id = v.url
 	WHERE NOT v.answered OR v.at < %d`
 
-// What was refused is queued again, and counts for its host until it is refused again. What a page budget left out
-// must be found anew.
-var returnQuery = fmt.Sprintf(`UPDATE hosts SET returned = refused, refused = 0 WHERE refused > 0 OR returned > 0;
-	UPDATE hosts SET returned = max(0, returned - left.n)
-	FROM (SELECT u.host, count(*) AS n FROM visits v JOIN urls u ON u.id = v.url
-		WHERE v.class = '%s' AND v.refused = 1 AND u.kind IS NULL AND v.round = (SELECT max(round) FROM rounds) GROUP BY u.host) AS left
-	WHERE left.host = hosts.id`, frontier.HostPages)
+// What was refused is queued again, and counts for its host until it is refused again.
+const returnQuery = `UPDATE hosts SET refused = 0 WHERE refused > 0`
 
 func (w *writer) beginRound(since int64, meta map[string]string) error {
 	now := w.s.cfg.clock.Now().UnixMilli()

@@ -27,8 +27,7 @@ CREATE TABLE hosts (
 	name     TEXT    NOT NULL UNIQUE,
 	known    INTEGER NOT NULL,
 	dormant  INTEGER,
-	refused  INTEGER NOT NULL DEFAULT 0,
-	returned INTEGER NOT NULL DEFAULT 0
+	refused  INTEGER NOT NULL DEFAULT 0
 ) STRICT;
 CREATE INDEX hosts_dormant ON hosts (dormant) WHERE dormant IS NOT NULL;
 
@@ -151,6 +150,8 @@ func migrate(db *sqlitedb.DB, program string) error {
 	}
 	if found == 0 {
 		script += schema
+	} else {
+		script += `ALTER TABLE hosts DROP COLUMN returned;`
 	}
 	return db.Transact(func() error {
 		return db.Exec(script + fmt.Sprintf("PRAGMA application_id = %d; PRAGMA user_version = %d", applicationID, version))

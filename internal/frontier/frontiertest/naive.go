@@ -23,7 +23,6 @@ type NaiveURL struct {
 	Host    string
 	Done    bool
 	Refused bool
-	again   bool           // it was refused in the round before, and is queued since
 	Visit   frontier.Visit // zero until it is done
 }
 
@@ -63,7 +62,6 @@ func (s *Naive) Done(_ string, it *frontier.Item, v frontier.Visit) {
 func (s *Naive) Again() frontier.Left {
 	for _, u := range s.URLs {
 		before := u.Visit
-		u.again = u.Kind == frontier.Page && u.Refused && before.Class != frontier.HostPages.String()
 		u.Done, u.Refused, u.Visit = false, false, frontier.Visit{}
 		u.Attempt, u.Returns, u.URLFailures, u.Before = 0, 0, 0, &before
 	}
@@ -99,9 +97,8 @@ func (s *Naive) Activate(n int) {
 			}
 			page := u.Kind == frontier.Page
 			left.Queued += count(!u.Done)
-			left.Others += count(!u.Done && !page)
+			left.Visited += count(page && u.Done && !u.Refused)
 			left.Pages += count(page && !u.Refused)
-			left.Returned += count(u.again)
 		}
 		if left.Queued > 0 {
 			a.Hosts = append(a.Hosts, left)

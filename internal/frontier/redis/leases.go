@@ -166,7 +166,8 @@ func (s *leases) granted(p *part, session string, sent time.Time, reply []messag
 		h := &held{name: text(f[0]), part: p, session: session, token: number(f[1])}
 		s.hosts[h.name], p.hosts[h.name] = h, h
 		s.counts.acquired.Add(1)
-		a.Hosts = append(a.Hosts, frontier.HostLeft{Name: h.name, Queued: int(number(f[2])), Pages: int(number(f[3])), Lease: h.token, Tenure: p.tenure})
+		queued, known := int(number(f[2])), int(number(f[3]))
+		a.Hosts = append(a.Hosts, frontier.HostLeft{Name: h.name, Queued: queued, Pages: known, Visited: max(0, known-queued), Lease: h.token, Tenure: p.tenure})
 	}
 }
 
