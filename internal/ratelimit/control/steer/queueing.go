@@ -38,6 +38,7 @@ type drain struct {
 	until  clock.Instant
 	was    float64 // allowed before
 	times  uint8
+	deeper bool
 }
 
 const (
@@ -190,15 +191,21 @@ func (q *queueing) drainOn(now clock.Instant, m, plain float64) control.Cause {
 		d.before = max(d.before, m) // what was sent before comes back now
 		return 0
 	}
-	if m < d.before-.1 && d.times < 5 {
+	d.until = now.Add(q.drainTime())
+	better := m < d.before-.1
+	switch {
+	case better && d.times < 5:
 		d.times++
-		d.before, d.until = m, now.Add(q.drainTime())
+		d.before = m
 		q.allowed *= .9
-		return 0
+	case !better && !d.deeper:
+		d.deeper = true
+	default: // it is slower now, and that is usual
+		q.mu, q.usual, q.bad = float32(m), float32(plain), 0
+		q.allowed, q.drain = d.was, drain{}
+		return control.CauseRebased
 	}
-	q.mu, q.usual, q.bad = float32(m), float32(plain), 0 // it is slower now, and that is usual
-	q.allowed, q.drain = d.was, drain{}
-	return control.CauseRebased
+	return 0
 }
 
 // estimate is what the host gets done without a queue; while one empties, less.
@@ -209,6 +216,9 @@ func (q *queueing) estimate() Estimate {
 	e := Estimate{Rate: q.allowed, Confidence: 1, Cause: control.CauseLatency}
 	if q.drain.until != 0 {
 		e.Rate *= draining
+		if q.drain.deeper {
+			e.Rate *= draining
+		}
 	}
 	return e
 }
