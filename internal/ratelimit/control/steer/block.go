@@ -7,52 +7,53 @@ import (
 	"github.com/treadlight/crawl/internal/ratelimit/control"
 )
 
-// block is what a run of 403 says.
+// block finds hosts that lock out for a while who is too fast, by a run of 403.
 type block struct {
-	forbidAt  clock.Instant // when the first of the run was sent
-	gap       time.Duration // the pause that outlasted the last block
-	blocks    uint8
-	forbidden uint8 // 403s in a row
-	forbidIn  uint8 // the second of the host's clock in which the run began
-	blocked   bool
-	soft      bool // a 403 has meant later
-	tally     tally
+	since clock.Instant // when the first of the run was sent
+	gap   time.Duration // the pause that outlasted the last block
+	times uint8         // that it blocked
+	run   uint8         // 403s in a row
+	in    uint8         // the second of the host's clock in which the run began
+	soft  bool          // a 403 has meant later
+	tally tally
 }
 
-const blockWait = 10050 * time.Millisecond
+const (
+	blockRun  = 5                        // 403s in a row: pages that not everybody may see come singly
+	blockWait = 10050 * time.Millisecond // is more than the ten seconds for which such hosts block by default
+)
 
-func (s *Steer) forbid(now clock.Instant, o *control.Observation) {
-	if s.forbidden++; s.forbidden == 1 {
-		s.forbidAt, s.forbidIn = o.SentAt, o.Second
-	}
-	run := uint8(5)
-	if s.soft && s.gap > 0 {
-		run = 2
-	}
-	if s.forbidden < run {
-		if s.soft {
-			s.health.fail(s, now, o)
+// observe counts 403s in a row, and reports whether they are a block.
+func (b *block) observe(x *Sample) bool {
+	if !x.Forbidden {
+		if b.run > 0 && x.SentAt > b.since {
+			b.run = 0
 		}
-		return
+		b.soft = b.soft || x.Lifted
+		return false
 	}
-	s.forbidden = 0
-	s.hit(now, o, control.CauseForbidden)
-	s.sentAt = s.forbidAt
+	if b.run++; b.run == 1 {
+		b.since, b.in = x.SentAt, x.Second
+	}
+	if b.run < blockRun {
+		return false
+	}
+	b.run = 0
+	return true
 }
 
-// endBlock stays under the rate that was blocked.
-func (s *Steer) endBlock(took time.Duration) {
-	s.gap = s.wait
-	s.blocks = min(s.blocks+1, 200)
-	x := .95 * s.failRate
-	if n := float64(s.tally.most(s.forbidIn)); n >= x/2 && n <= 1.5*s.failRate+1 {
-		x = n
+// end takes in that a pause outlasted the block.
+func (b *block) end(wait time.Duration) { b.gap, b.times = wait, min(b.times+1, 200) }
+
+// estimate is just under a rate that was blocked: the request that was one too many if the host counts
+// by seconds of its clock.
+func (b *block) estimate(blocked float64) Estimate {
+	if b.times == 0 {
+		return Estimate{}
 	}
-	s.lo = s.bounded(x)
-	if s.from == Probe {
-		s.lo = min(s.lo, s.probe.from)
+	e := Estimate{Rate: .95 * blocked, Confidence: 1, Cause: control.CauseForbidden}
+	if n := float64(b.tally.most(b.in)); n >= e.Rate/2 && n <= 1.5*blocked+1 {
+		e.Rate = n
 	}
-	s.run = 0
-	s.hi = max(s.lo*(1+s.tune.Near/2), x)
-	s.cost = max(s.cost, float32(took.Seconds()))
+	return e
 }

@@ -6,6 +6,7 @@ import (
 
 	"github.com/treadlight/crawl/internal/clock"
 	"github.com/treadlight/crawl/internal/ratelimit/control"
+	"github.com/treadlight/crawl/internal/ratelimit/outcome"
 )
 
 // connections is what is known of a host that bounds the requests in flight, and not their rate.
@@ -26,10 +27,11 @@ const (
 	limitFor   = 10 * time.Minute
 )
 
-func (d *connections) refused(now clock.Instant, inFlight int) (learned bool) {
-	n := uint16(min(max(inFlight, 0), math.MaxUint16))
-	if d.since < n {
-		return false // of the same moment as the last
+// refused takes in an answer that may be a refusal, and reports whether the bound is a new one.
+func (d *connections) refused(x *Sample) (learned bool) {
+	n := uint16(min(max(x.InFlight, 0), math.MaxUint16))
+	if d.since < n || x.Class != outcome.Throttled && x.Class != outcome.Unavailable {
+		return false // of the same moment as the last, or no limit's
 	}
 	raced := n+1 == d.seen && !d.raced
 	if n != d.seen && !raced || d.well > 1+d.since/perRace {
@@ -44,17 +46,17 @@ func (d *connections) refused(now clock.Instant, inFlight int) (learned bool) {
 	case n < leastLimit:
 		return false
 	case d.times == sameCount:
-		learned = d.bound(now) != int(n)-1
-		d.limit, d.until = n-1, now.Add(limitFor)
+		learned = d.bound(x.At) != int(n)-1
+		d.limit, d.until = n-1, x.At.Add(limitFor)
 	case n <= d.limit:
 		d.limit = 0
 	}
 	return learned
 }
 
-func (d *connections) passed(inFlight int) {
+func (d *connections) passed(x *Sample) {
 	d.since = min(d.since+1, math.MaxUint16-1)
-	if inFlight >= int(d.seen) {
+	if x.InFlight >= int(d.seen) {
 		d.well = min(d.well+1, math.MaxUint16-1)
 	}
 }

@@ -6,13 +6,19 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/treadlight/crawl/internal/clock"
+	"github.com/treadlight/crawl/internal/ratelimit/control"
+	"github.com/treadlight/crawl/internal/ratelimit/outcome"
 )
 
 // feed tells the estimator of willing answers with as many in flight each.
 func (d *connections) feed(n, inFlight int) {
 	for range n {
-		d.passed(inFlight)
+		d.passed(&Sample{Observation: &control.Observation{InFlight: inFlight}})
 	}
+}
+
+func turnedAway(inFlight int) *Sample {
+	return &Sample{Observation: &control.Observation{InFlight: inFlight, Class: outcome.Throttled}}
 }
 
 // Refusals with the same number in flight, and seldom that many well, are a bound on
@@ -42,7 +48,7 @@ func TestConnectionLimit(t *testing.T) {
 			require.False(t, learned, tc.name)
 			d.feed(tc.answers-tc.well, tc.inFlight[0]-2)
 			d.feed(tc.well, tc.inFlight[0])
-			learned = d.refused(0, n)
+			learned = d.refused(turnedAway(n))
 		}
 		require.Equal(t, tc.want > 0, learned, tc.name)
 		require.Equal(t, tc.want, d.bound(clock.Instant(limitFor)-1), tc.name)
@@ -55,10 +61,10 @@ func TestConnectionLimitIsDoubted(t *testing.T) {
 	var d connections
 	for range sameCount {
 		d.feed(50, 8)
-		d.refused(0, 9)
+		d.refused(turnedAway(9))
 	}
 	require.Equal(t, 8, d.bound(0))
 	d.feed(50, 6)
-	require.False(t, d.refused(0, 7))
+	require.False(t, d.refused(turnedAway(7)))
 	require.Zero(t, d.bound(0))
 }

@@ -1,6 +1,8 @@
 package steer
 
 import (
+	"time"
+
 	"github.com/treadlight/crawl/internal/clock"
 	"github.com/treadlight/crawl/internal/ratelimit/control"
 	"github.com/treadlight/crawl/internal/ratelimit/outcome"
@@ -9,8 +11,11 @@ import (
 // Sample is an answer as each estimator sees it.
 type Sample struct {
 	*control.Observation
-	At   clock.Instant // of the answer
-	Rate float64       // that was asked for when it came
+	*Tuning
+	At     clock.Instant // of the answer
+	Rate   float64       // that was asked for when it came
+	Mode   Mode          // then
+	Settle time.Duration // until a change of the rate shows in answers
 }
 
 // admitted reports an answer that a limit lets pass.
@@ -19,9 +24,13 @@ func (x *Sample) admitted() bool {
 }
 
 // refused reports an answer that may be a limit's.
-func (x *Sample) refused() bool {
-	return x.RetryAfter > 0 || x.Class == outcome.Throttled || x.Class == outcome.Unavailable
-}
+func (x *Sample) refused() bool { return x.ordered() || x.Class == outcome.Unavailable }
+
+// ordered reports a refusal that leaves no doubt.
+func (x *Sample) ordered() bool { return x.RetryAfter > 0 || x.Class == outcome.Throttled }
+
+// down reports a failure that no limit answers with.
+func (x *Sample) down() bool { return x.Class.Overload() && !x.refused() }
 
 // Estimate is what an estimator makes of the answers. The zero Estimate says nothing.
 type Estimate struct {
@@ -29,6 +38,7 @@ type Estimate struct {
 	Most       float64       // that it does not admit, at least Rate; zero where Rate is exact
 	NotBefore  clock.Instant // no request before; zero for no bound
 	InFlight   int           // requests at once; zero for no bound
+	Answers    float64       // that it rests on, where they are counted
 	Confidence float64       // from 0 to 1
 	Cause      control.Cause // zero for none
 }

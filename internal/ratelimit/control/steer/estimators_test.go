@@ -22,6 +22,8 @@ type reply struct {
 	order   time.Duration
 	quota   header.Quota
 	latency time.Duration // beyond that of the way
+
+	forbidden bool // 403
 }
 
 // model is a server: it is asked in the order of time.
@@ -135,31 +137,71 @@ func flaky() model {
 	}
 }
 
-// panel is every estimator, each of which sees the same samples and no other.
-type panel struct {
-	history
-	window
-	queueing
-	connections
-	hint
+// evasive answers 403 to who asks more than n times in a second of its clock, until silent for a while.
+func evasive(n int, span time.Duration) model {
+	count, in, last := 0, int64(-1), never
+	blocked := false
+	return func(at clock.Instant, _ int) reply {
+		blocked = blocked && at.Sub(last) < span
+		if sec := int64(at) / int64(time.Second); sec != in {
+			in, count = sec, 0
+		}
+		count++
+		last = at
+		if blocked = blocked || count > n; blocked {
+			return reply{class: outcome.ClientError, forbidden: true}
+		}
+		return reply{}
+	}
 }
 
-func (p *panel) see(x *Sample, rising bool) {
-	if x.admitted() {
+// panel is every estimator, each of which sees the same samples and no other.
+type panel struct {
+	history     history
+	refill      refill
+	block       block
+	health      health
+	window      window
+	queueing    queueing
+	connections connections
+	hint        hint
+	blockedAt   float64  // the rate that was blocked last
+	cycle       Estimate // of refill, at the last refusal
+}
+
+// see reports whether the host blocks.
+func (p *panel) see(x *Sample) (blocked bool) {
+	bad := x.Class.Overload() && !x.ordered()
+	switch {
+	case x.admitted():
 		p.history.add(x.SentAt)
-		p.connections.passed(x.InFlight)
+		p.refill.observe(x)
+		p.connections.passed(x)
 		p.queueing.time(x.Latency)
-		p.queueing.observe(x, rising)
-	} else if x.refused() {
-		p.connections.refused(x.At, x.InFlight)
+		p.queueing.observe(x)
+	case x.refused():
+		p.connections.refused(x)
+	}
+	if blocked = p.block.observe(x); blocked {
+		p.blockedAt = x.Rate
+	}
+	if !x.Forbidden {
+		p.block.tally.add(x.Second)
+	}
+	if x.admitted() || bad {
+		if f := p.health.observe(x, bad); f == failing && p.health.resumed(0, false, 0) == failing {
+			p.health.begin(x.Rate, x.Slower*x.Rate)
+		}
 	}
 	p.window.observe(&p.history, x)
 	p.hint.observe(x)
+	return blocked
 }
 
 // estimates are what each says at an instant.
 func (p *panel) estimates(now clock.Instant) map[string]Estimate {
 	return map[string]Estimate{
+		"refill": p.cycle, "block": p.block.estimate(p.blockedAt), "health": p.health.estimate(),
 		"window": p.window.estimate(), "queueing": p.queueing.estimate(),
 		"connections": p.connections.estimate(now), "hint": p.hint.estimate(now),
 	}
@@ -179,6 +221,7 @@ type sender struct {
 	wait    time.Duration
 	trial   bool // one is out
 	begun   bool // something was refused
+	blocked bool
 }
 
 // claimed is the confidence of an explanation that stands after one event; two that agree are beyond .9.
@@ -188,9 +231,17 @@ const way = 20 * time.Millisecond
 
 func (s *sender) answer(x Sample) {
 	s.now = max(s.now, x.At)
-	x.InFlight, x.Rate = len(s.flying)+1, s.rate
-	s.see(&x, !s.begun)
+	x.InFlight, x.Rate, x.Mode = len(s.flying)+1, s.rate, Cruise
+	if !s.begun {
+		x.Mode = Search
+	}
+	blocked := s.see(&x)
 	switch {
+	case blocked && s.wait == 0 || x.Forbidden && s.trial:
+		if s.wait == 0 {
+			s.refused = x.SentAt
+		}
+		s.begun, s.trial, s.blocked, s.wait = true, false, true, max(blockWait, s.wait*3/2)
 	case x.refused() && (s.wait == 0 || s.trial):
 		if s.wait == 0 {
 			s.refused = x.SentAt
@@ -199,6 +250,12 @@ func (s *sender) answer(x Sample) {
 		s.wait = max(100*time.Millisecond, s.now.Sub(s.refused)/4, x.RetryAfter)
 	case x.admitted() && s.wait > 0 && s.trial:
 		s.cycles++
+		if s.blocked {
+			s.block.end(s.wait)
+			s.blocked = false
+		}
+		s.panel.cycle = s.refill.estimate(s.refused)
+		s.refill.begin(s.refused, s.now.Sub(s.refused), s.rate)
 		s.rate = max(.5, (1.2+.1*float64(s.cycles%3))*float64(s.n)/s.now.Sub(s.cycle).Seconds())
 		s.cycle, s.n, s.wait, s.trial = s.now, 0, 0, false
 	case x.admitted():
@@ -208,7 +265,7 @@ func (s *sender) answer(x Sample) {
 
 // run asks a model for some time, at most so many times a second.
 func (s *sender) run(m model, d time.Duration, most float64) {
-	s.panel = &panel{hint: hint{askedAt: never}}
+	s.panel = &panel{hint: hint{askedAt: never}, block: block{since: never}}
 	s.rate = 1
 	for next := clock.Instant(0); s.now < clock.Instant(d); {
 		for len(s.flying) > 0 && s.flying[0].At <= next {
@@ -231,13 +288,17 @@ func (s *sender) run(m model, d time.Duration, most float64) {
 		s.rate = min(most, s.rate*math.Exp(growth/max(s.rate, 1)))
 		r := m(s.now.Add(way/2), len(s.flying)+1)
 		s.hint.send()
-		x := Sample{&control.Observation{
+		x := Sample{Observation: &control.Observation{
 			SentAt: s.now, Class: r.class, RetryAfter: r.order, Quota: r.quota, Latency: way + r.latency,
-		}, s.now.Add(way + r.latency), s.rate}
+			Forbidden: r.forbidden, Second: uint8(s.now.Add(way/2)/clock.Instant(time.Second)%60) + 1,
+		}, Tuning: &DefaultTuning, At: s.now.Add(way + r.latency), Settle: time.Second}
 		i, _ := slices.BinarySearchFunc(s.flying, x.At, func(y Sample, at clock.Instant) int { return int(y.At - at) })
 		s.flying = slices.Insert(s.flying, i, x)
-		h, q := s.hint.estimate(s.now), s.queueing.estimate() // as everybody would
-		next = max(s.now.Add(seconds(1/lower(lower(s.rate, h.Rate), q.Rate))), h.NotBefore)
+		rate, h := s.rate, s.hint.estimate(s.now) // as everybody would
+		for _, e := range []Estimate{h, s.queueing.estimate(), s.health.estimate()} {
+			rate = lower(rate, e.Rate)
+		}
+		next = max(s.now.Add(seconds(1/rate)), h.NotBefore)
 	}
 }
 
@@ -245,7 +306,7 @@ func (s *sender) run(m model, d time.Duration, most float64) {
 func TestEstimatorsTellCausesApart(t *testing.T) {
 	t.Parallel()
 	var table strings.Builder
-	names := []string{"window", "queueing", "connections", "hint"}
+	names := []string{"refill", "window", "hint", "block", "connections", "queueing", "health"}
 	fmt.Fprintf(&table, "%-34s", "")
 	for _, name := range names {
 		fmt.Fprintf(&table, "%-16s", name)
@@ -256,20 +317,22 @@ func TestEstimatorsTellCausesApart(t *testing.T) {
 		most   float64 // asked for per second
 		claims string
 		want   float64 // requests per second, or at once
+		also   string  // may be claimed: what a log gives back, a bucket does too
 	}{
-		{"no limit", func(clock.Instant, int) reply { return reply{} }, 50, "", 0},
-		{"a tenth fails", flaky(), 50, "", 0},
-		{"bucket 10/s of 20", bucket(10, 20, 0), 400, "", 0},
-		{"bucket 10/s of 20, orders 1 s", bucket(10, 20, time.Second), 400, "", 0},
-		{"fixed 100 in 10 s, bare", fixed(100, 10*time.Second, silent, false), 400, "window", 10},
-		{"fixed 600 in 60 s, orders the rest", fixed(600, time.Minute, wholeRest, false), 400, "window", 10},
-		{"log 100 in 10 s, bare", logged(100, 10*time.Second, silent, false), 400, "window", 10},
-		{"log 300 in 60 s, orders the rest", logged(300, time.Minute, wholeRest, false), 400, "window", 5},
-		{"log 200 in 10 s, orders all of it", logged(200, 10*time.Second, silent, true), 400, "window", 20},
-		{"fixed 80 in 4 s, told", fixed(80, 4*time.Second, wholeRest, true), 400, "hint", 20},
-		{"bucket 15/s of 5, told", gcra(15, 5), 400, "hint", 15},
-		{"4 workers, 100 ms each", workers(4, 100*time.Millisecond), 400, "queueing", 40},
-		{"4 connections, a second each", connectionLimit(4, time.Second), 40, "connections", 4},
+		{"no limit", func(clock.Instant, int) reply { return reply{} }, 50, "", 0, ""},
+		{"a tenth fails", flaky(), 50, "health", 0, ""},
+		{"bucket 10/s of 20", bucket(10, 20, 0), 400, "refill", 10, ""},
+		{"bucket 10/s of 20, orders 1 s", bucket(10, 20, time.Second), 400, "refill", 10, ""},
+		{"20 in a second, or 403 for 10 s", evasive(20, 10*time.Second), 400, "block", 20, ""},
+		{"fixed 100 in 10 s, bare", fixed(100, 10*time.Second, silent, false), 400, "window", 10, ""},
+		{"fixed 600 in 60 s, orders the rest", fixed(600, time.Minute, wholeRest, false), 400, "window", 10, ""},
+		{"log 100 in 10 s, bare", logged(100, 10*time.Second, silent, false), 400, "window", 10, "refill"},
+		{"log 300 in 60 s, orders the rest", logged(300, time.Minute, wholeRest, false), 400, "window", 5, "refill"},
+		{"log 200 in 10 s, orders all of it", logged(200, 10*time.Second, silent, true), 400, "window", 20, ""},
+		{"fixed 80 in 4 s, told", fixed(80, 4*time.Second, wholeRest, true), 400, "hint", 20, ""},
+		{"bucket 15/s of 5, told", gcra(15, 5), 400, "hint", 15, ""},
+		{"4 workers, 100 ms each", workers(4, 100*time.Millisecond), 400, "queueing", 40, ""},
+		{"4 connections, a second each", connectionLimit(4, time.Second), 40, "connections", 4, "refill"},
 	} {
 		var s sender
 		s.run(tc.model, 5*time.Minute, tc.most)
@@ -277,8 +340,8 @@ func TestEstimatorsTellCausesApart(t *testing.T) {
 		for name, e := range s.estimates(s.now) {
 			if claim := e.Confidence >= claimed; name == tc.claims {
 				assert.True(t, claim, "%s of %s: %+v", name, tc.name, e)
-				assert.InEpsilon(t, tc.want, max(e.Rate, float64(e.InFlight)), .16, "%s of %s: %+v", name, tc.name, e)
-			} else {
+				assert.InDelta(t, tc.want, max(e.Rate, float64(e.InFlight)), .16*tc.want, "%s of %s: %+v", name, tc.name, e)
+			} else if name != tc.also {
 				assert.False(t, claim, "%s of %s: %+v", name, tc.name, e)
 			}
 		}

@@ -21,11 +21,11 @@ func (s *Steer) Explain(now clock.Instant) string {
 			max(math.Floor(s.hint.left), 0), control.Rounded(s.hint.reset.Sub(now)))
 	case s.queueAllows(s.rate) < s.rate:
 		return control.PerSecond(s.queueAllows(s.rate)) + ": slower, so that no queue grows at the host"
-	case s.pause != nil && s.test != nil:
+	case s.pause != nil && s.health.test != nil:
 		return rate + ": slower for a while, to see whether failures depend on the rate"
-	case math.IsInf(s.hi, 1) && s.rate >= s.most:
+	case s.unbounded() && s.rate >= s.most:
 		return rate + ": as fast as is allowed, and nothing was refused at it"
-	case math.IsInf(s.hi, 1):
+	case s.unbounded():
 		return rate + ": searching upward, nothing refused so far"
 	}
 	doing := [...]string{"searching upward again", "just under what is proven", "trying whether more is tolerated", "on the way back up", ""}[s.mode]
@@ -36,16 +36,16 @@ func (s *Steer) Explain(now clock.Instant) string {
 func (s *Steer) explainWait(now clock.Instant) string {
 	why := "failures"
 	switch {
-	case s.blocked:
+	case s.blocked():
 		why = "a run of 403"
-	case s.explicit:
+	case s.explicit():
 		why = "a refusal"
 	}
 	what := "circuit open"
 	switch {
 	case s.patient():
 		what = "paused"
-	case s.trialAt != 0 || now >= s.till:
+	case s.out != 0 || now >= s.till:
 		what = "circuit half_open"
 	}
 	text := fmt.Sprintf("%s after %s at %s", what, why, control.PerSecond(s.failRate))
@@ -53,7 +53,7 @@ func (s *Steer) explainWait(now clock.Instant) string {
 		text += fmt.Sprintf(", failed trials since: %d", s.tries)
 	}
 	switch {
-	case s.trialAt != 0:
+	case s.out != 0:
 		return text + ": one trial is out"
 	case s.patient() && now >= s.till:
 		return text + ": one trial is due"

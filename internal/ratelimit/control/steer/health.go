@@ -2,6 +2,7 @@ package steer
 
 import (
 	"math"
+	"time"
 
 	"github.com/treadlight/crawl/internal/clock"
 	"github.com/treadlight/crawl/internal/ratelimit/control"
@@ -10,47 +11,56 @@ import (
 // health tells failures that depend on the rate from those that do not. An event is a cumulative
 // sum (Page, "Continuous inspection schemes", 1954): it grows with each failure and shrinks with each
 // answer, by how much more likely that is of a host that refuses than of its usual share of failures,
-// which the run itself teaches too. Then an experiment lowers the rate, twice at most, and a sequential
-// test (Wald, 1945) says whether it fails as often there: if it does twice, it fails at any rate.
+// which the run itself teaches too. Then an experiment lowers the rate until failures no longer get
+// fewer, and a sequential test (Wald, 1945) says whether it fails as often there: if it does, it fails
+// at any rate.
 type health struct {
 	sum         float32 // evidence that the host refuses
 	runN, runB  uint16  // outcomes and failures since the sum was zero
 	good, bad   float32 // outcomes that no limit explains, of late
 	tested      float32 // answers of experiments that found limits
+	cleared     uint32  // willing answers before the latest failures that no limiter gives
 	consecutive uint16
-	cleared     uint32      // answers before the latest failures that no limiter gives
 	test        *experiment // nil if none goes on
 }
 
 // experiment is the present one.
 type experiment struct {
-	rate   float64  // what is tried
-	failed float64  // the rate that failed before it
-	share  float64  // of failures there
-	first  float64  // the rate of the event
-	before interval // what was believed
-	from   Mode     // of the event
-	sum    float64  // evidence that it fails here too
-	n, b   float32  // outcomes and failures in all
-	stage  uint8
+	rate   float64       // what is tried
+	failed float64       // the rate that failed before it
+	share  float64       // of failures there
+	first  float64       // the rate of the event
+	sum    float64       // evidence that it fails here too
+	n, b   float32       // outcomes and failures in all
+	n0, b0 float32       // before this stage
 	since  clock.Instant // what was sent before was at another rate
-	n0, b0 float32       // outcomes before this stage
+	stage  uint8
 }
 
+// finding is what health makes of an answer.
+type finding uint8
+
 const (
-	eventSum   = 8.0  // the evidence that makes an event
-	probeSum   = 3.0  // and in a probe, where a limit is likely
-	noisySum   = 11.0 // and of a host that is known to fail at random
-	slower     = 0.7
-	noiseSum   = 4.0  // the evidence that it fails at a lower rate too
-	limitSum   = -2.5 // and that it does not
-	leastShare = 0.06
+	unclear  finding = iota
+	failing          // the host refuses or is down: nothing is to go out for a while
+	slower           // a slower rate is to be tried
+	limited          // the failures depend on the rate
+	hopeless         // they are most of the answers at a slower rate too
+	random           // they do not depend on the rate
+	passing          // the host was away, and that says nothing of the rate
+)
+
+const (
+	leastShare = 0.06 // bounds of the share of failures that a limit is reckoned to make
 	mostShare  = 0.6
 	tells      = 300  // tested answers after which a host is known to fail for its rate alone
 	priorBad   = 0.1  // failures of a stranger,
 	priorAll   = 10   // in so many outcomes
 	byChance   = .01  // what is less likely is not taken for chance
 	noisyShare = .005 // of failures, above which chance is reckoned with
+	stages     = 4    // times at most that an experiment goes on lower
+	soonAgain  = 500  // answers within which a second outage is one too many
+	remembered = 2000 // outcomes at most: what was found is not final
 )
 
 // share is that of failures that has nothing to do with the rate, if n outcomes more with b failures are counted.
@@ -80,14 +90,34 @@ func (h *health) likely() float64 { return 1 - h.share(float64(h.runN), float64(
 // telling reports whether the host fails for its rate alone.
 func (h *health) telling() bool { return h.tested > tells }
 
-// pass counts a willing answer.
-func (h *health) pass(s *Steer, now clock.Instant, o *control.Observation) {
-	h.consecutive = 0
-	if h.test != nil {
-		h.try(s, now, o, false)
-		return
+// observe takes in an answer, or a failure that may be a limit's or not.
+func (h *health) observe(x *Sample, bad bool) finding {
+	if !bad {
+		if h.consecutive = 0; h.test != nil {
+			return h.try(x, false)
+		}
+		h.count(false)
+		return unclear
 	}
-	h.count(false)
+	h.consecutive = min(h.consecutive, math.MaxUint16-1) + 1
+	if h.test != nil {
+		f := h.try(x, true)
+		if f == unclear && h.chance(int(h.consecutive)) < byChance*byChance {
+			return failing
+		}
+		return f
+	}
+	h.count(true)
+	enough := x.Event
+	if h.noisy() {
+		enough = x.NoisyEvent
+	} else if x.Mode == Probe || h.telling() {
+		enough = x.ProbeEvent
+	}
+	if float64(h.sum) >= enough {
+		return failing
+	}
+	return unclear
 }
 
 func (h *health) count(bad bool) {
@@ -106,78 +136,41 @@ func (h *health) count(bad bool) {
 	}
 }
 
-// fail counts a failure that may be a limit's or not.
-func (h *health) fail(s *Steer, now clock.Instant, o *control.Observation) {
-	h.consecutive = min(h.consecutive, math.MaxUint16-1) + 1
-	if h.test != nil {
-		h.try(s, now, o, true)
-		if h.test != nil && h.chance(int(h.consecutive)) < byChance*byChance {
-			s.hit(now, o, control.CauseFailures)
-		}
-		return
-	}
-	h.count(true)
-	enough := float32(eventSum)
-	if h.noisy() {
-		enough = noisySum
-	} else if s.mode == Probe || h.telling() {
-		enough = probeSum
-	}
-	if h.sum >= enough {
-		s.pay(1)
-		s.hit(now, o, control.CauseFailures)
-	} else if h.noisy() {
-		s.history.add(o.SentAt)
-		s.refill.add(o.SentAt)
-	}
-}
-
-// judge is the end of a pause that failures led to.
-func (h *health) judge(s *Steer, now clock.Instant) {
-	e := h.test
-	lasted := s.tries >= 2 && h.chance(int(s.tries)) < byChance
-	if e != nil && !lasted {
-		s.on(now, Settled)
-		s.rate = s.bounded(e.rate)
-		return
-	}
-	before, rate := s.interval, s.failRate
-	if s.guessed {
-		before.hi = math.Inf(1) // if it fails at any rate, that was no limit either
+// resumed takes in the end of a pause that failures led to, after so many failed trials and so many willing
+// answers ever. If the host is found failing an experiment may tell.
+func (h *health) resumed(tries int, down bool, answered uint32) finding {
+	lasted := tries >= 2 && h.chance(tries) < byChance
+	if h.test != nil && !lasted {
+		return slower
 	}
 	h.test = nil
-	if again := h.cleared > 0 && s.answered+1-h.cleared < 500; (s.down || h.noisy()) && !lasted && !again {
-		h.cleared = s.answered + 1 // no limiter answers so, unless it does so again
+	again := h.cleared > 0 && answered+1-h.cleared < soonAgain
+	switch {
+	case lasted:
 		h.reset()
-		s.back(now, rate)
-		s.note(now, control.CauseRecovered, 0, s.rate, 0)
-		return
-	}
-	s.learn(now, rate, now.Sub(s.at))
-	if !lasted && !h.telling() {
-		share := min(max(float64(h.runB)/float64(h.runN+1), leastShare), mostShare)
-		h.test = &experiment{first: rate, failed: rate, share: share, before: before, from: s.from}
-		if h.test.rate = slower * rate; !math.IsInf(s.hi, 1) {
-			h.test.rate = max(min(s.cruise(), h.test.rate), rate/2)
-		}
-	}
-	if h.test == nil {
+		return limited
+	case (down || h.noisy()) && !again:
+		h.cleared = answered + 1 // no limiter answers so, unless it does so again
 		h.reset()
+		return passing
+	case h.telling():
+		h.reset()
+		return limited
 	}
-	s.on(now, Settled)
-	if math.IsInf(s.hi, 1) && h.test == nil {
-		s.back(now, 2*rate)
-	} else {
-		s.decide(now)
-	}
-	s.note(now, control.CauseEstimated, 0, s.rate, 0)
+	return failing
+}
+
+// begin starts an experiment at a rate after another failed.
+func (h *health) begin(failed, rate float64) {
+	share := min(max(float64(h.runB)/float64(h.runN+1), leastShare), mostShare)
+	h.test = &experiment{first: failed, failed: failed, share: share, rate: rate}
 }
 
 // try counts an outcome of the experiment.
-func (h *health) try(s *Steer, now clock.Instant, o *control.Observation, bad bool) {
+func (h *health) try(x *Sample, bad bool) finding {
 	e, u := h.test, h.usual()
-	if o.SentAt < e.since {
-		return // at the rate before
+	if x.SentAt < e.since {
+		return unclear // at the rate before
 	}
 	share := max(e.share, 2*u)
 	e.n++
@@ -189,65 +182,74 @@ func (h *health) try(s *Steer, now clock.Instant, o *control.Observation, bad bo
 	}
 	n, b := e.n-e.n0, e.b-e.b0
 	switch {
-	case e.sum > limitSum*max(1, min(e.first/8, 8)) && (e.sum < noiseSum || n < 8 || b < 3):
-	case e.sum < noiseSum && b > 0 && h.noisy(): // some, as always
-		h.noise(s, now)
-	case e.sum < noiseSum:
-		h.end(s, now)
-	case b > .5*n: // who fails so often at any rate is down, or it is a limit still
-		s.learn(now, e.rate, 0)
+	case e.sum > -x.Limit*max(1, min(e.first/8, 8)) && (e.sum < x.Noise || n < 8 || b < 3):
+		return unclear
+	case e.sum < x.Noise && (b == 0 || !h.noisy()):
+		h.end(0, e.n-e.b)
+		h.tested += e.n
+		return limited
+	case e.sum >= x.Noise && b > .5*n: // who fails so often at any rate is down, or it is a limit still
 		h.test = nil
-		s.decide(now)
-	case e.stage == 0 || float64(b/n) < .7*e.share && e.stage < 4:
-		// A limit admits no more of this than of a slower rate, so none would fail at what was admitted.
-		e.stage, e.sum, e.failed, e.n0, e.b0, e.since = e.stage+1, 0, e.rate, e.n, e.b, now.Add(s.step())
-		e.share = min(max(float64(b/n), leastShare), mostShare)
-		e.rate *= min(.5, .6*float64(1-b/n))
-		s.rate = s.bounded(e.rate)
-	default:
-		h.noise(s, now)
+		return hopeless
+	case e.sum >= x.Noise && (e.stage == 0 || float64(b/n) < .7*e.share && e.stage < stages):
+		h.deepen(x.At.Add(x.Settle), float64(b/n))
+		return slower
 	}
-}
-
-// end is that of an experiment that found a limit: above the rate that was tried, and below the one
-// that failed before it.
-func (h *health) end(s *Steer, now clock.Instant) {
-	e := h.test
-	h.test = nil
-	h.reset()
-	h.tested += e.n
-	h.keep(e.n-e.b, 0)
-	if e.stage > 0 {
-		s.lo, s.run = e.rate, 0
-		s.hi = min(s.hi, e.failed)
-	}
-	if math.IsInf(s.hi, 1) {
-		s.back(now, 2*e.rate)
-		return
-	}
-	s.decide(now)
-}
-
-// noise is the end of one that found that the host fails at any rate.
-func (h *health) noise(s *Steer, now clock.Instant) {
-	e := h.test
-	h.test = nil
-	h.keep(float32(h.runN-h.runB)+e.n-e.b, float32(h.runB)+e.b)
+	h.end(float32(h.runB)+e.b, float32(h.runN-h.runB)+e.n-e.b)
 	h.tested = 0
-	h.reset()
-	from := s.rate
-	s.interval, s.sure = e.before, interval{}
-	s.credit = min(s.credit+2, float32(s.tune.CreditMax))
-	s.back(now, e.first)
-	s.note(now, control.CauseNoise, from, s.rate, 0)
+	return random
 }
 
-// keep counts outcomes that no limit explains. What was found is not final.
+// deepen goes on at a slower rate: a limit admits no more of this than of a slower one, so none would fail
+// at what was admitted.
+func (h *health) deepen(since clock.Instant, share float64) {
+	e := h.test
+	e.stage, e.sum, e.failed, e.n0, e.b0, e.since = e.stage+1, 0, e.rate, e.n, e.b, since
+	e.share = min(max(share, leastShare), mostShare)
+	e.rate *= min(.5, .6*(1-share))
+}
+
+// end ends an experiment, after so many failures and answers that no limit explains.
+func (h *health) end(bad, good float32) {
+	h.test = nil
+	h.keep(good, bad)
+	h.reset()
+}
+
+// keep counts outcomes that no limit explains.
 func (h *health) keep(good, bad float32) {
 	h.good, h.bad = h.good+good, h.bad+bad
-	if n := h.good + h.bad; n > 2000 {
+	if n := h.good + h.bad; n > remembered {
 		h.good, h.bad = h.good/2, h.bad/2
 	}
 }
 
 func (h *health) reset() { h.sum, h.runN, h.runB = 0, 0, 0 }
+
+// estimate is the rate that an experiment tries, or that failures have nothing to do with the rate: the
+// surer the more there were that led to no event.
+func (h *health) estimate() Estimate {
+	if h.test != nil {
+		return Estimate{Rate: h.test.rate, Most: h.test.failed, Cause: control.CauseFailures}
+	}
+	if h.likely() > 1-noisyShare {
+		return Estimate{}
+	}
+	bad := float64(h.bad) + float64(h.runB)
+	return Estimate{Confidence: bad / (bad + leastCycle), Cause: control.CauseNoise}
+}
+
+// outages tell a pause out of the blue, which says nothing of the rate, from one of a limit.
+type outages struct {
+	at   clock.Instant // of the latest pause that taught nothing; zero for none
+	n    float64       // admitted before it
+	took time.Duration
+}
+
+// again reports whether a pause of a host that had admitted n comes as the one before it came.
+func (u *outages) again(began, now clock.Instant, n float64) bool {
+	was := *u
+	*u = outages{now, n, now.Sub(began)}
+	return was.at != 0 && now.Sub(was.at) < max(10*time.Minute, 10*was.took) &&
+		(began.Sub(was.at) < max(30*time.Second, was.took*6/5) || math.Abs(n/was.n-1) < .25)
+}

@@ -1,7 +1,6 @@
 package steer
 
 import (
-	"math"
 	"time"
 
 	"github.com/treadlight/crawl/internal/clock"
@@ -10,231 +9,276 @@ import (
 	"github.com/treadlight/crawl/internal/ratelimit/outcome"
 )
 
-// pause is what a refusal or an outage leads to: nothing goes out for a while, and then one trial.
+// pause is what a refusal or an outage leads to: nothing goes out for a while, and then one trial. It holds
+// all that a host needs from its first refusal on.
 type pause struct {
+	trial
 	at       clock.Instant // when the event was noticed
 	sentAt   clock.Instant // when the request was sent that brought it
 	endAt    clock.Instant // end of the last pause
-	till     clock.Instant // no trial before
-	refused  clock.Instant // the host has said or shown that it refuses until then
-	trialAt  clock.Instant // when the trial that is out was sent; zero for none
-	order    time.Duration // the Retry-After of the event
-	wait     time.Duration // until the next trial
 	last     float64       // seconds of the last pause
+	order    time.Duration // the Retry-After of the event, or of its last trial
 	failRate float64
-	trials   uint32
-	tries    uint8
+	cause    control.Cause // of CauseRefused, CauseFailures, CauseForbidden and CauseConnections
 	from     Mode
-	explicit bool
 	rates    bool // the host said that it is the rate
 	down     bool // the failure was one that a limit does not give
-	foreign  bool
-	opened   bool // by the number in flight
-	guessed  bool // what is refused is known from failures only
+	foreign  bool // the pause is of before the host was forgotten
 
 	doubt
-	health
-	connections
-	event  control.Event
-	probe  probe
-	loose  float32 // of the drift: less after each refusal that was no news
-	cost   float32 // seconds that a refusal costs, smoothed
-	peak   float32 // the highest rate that went well of late
-	peakAt clock.Instant
+	event control.Event
+	probe probe
+	loose float32 // of the drift: less after each refusal that was no news
+	cost  float32 // seconds that a refusal costs, smoothed
+	peak  peak
 
-	unlearned stop // the last pause that taught nothing
-	win       window
-	block
+	health      health
+	outages     outages
+	connections connections
+	win         window
+	block       block
 }
 
-// stop is a pause that nobody knows the reason of.
-type stop struct {
-	at   clock.Instant
-	rate float64
-	n    float64
-	took float64
+// trial is the request that shows whether a pause is over.
+type trial struct {
+	till   clock.Instant // none before
+	out    clock.Instant // when the one that is out was sent; zero for none
+	wait   time.Duration // until the next
+	number uint32        // of the latest
+	tries  uint8         // that failed in this pause
 }
 
 func (s *Steer) meetPause() {
 	if s.pause == nil {
-		s.pause = &pause{at: never, sentAt: never, endAt: never}
-		s.unlearned.at = never
+		s.pause = &pause{at: never, sentAt: never, endAt: never, loose: 1}
 		s.win.now.since = s.refill.since
-		s.loose = 1
-		s.block.forbidAt = never
+		s.block.since = never
 		s.health.keep(min(float32(s.answered), 1000), 0)
 	}
 }
 
 func (p *pause) begin(now clock.Instant, from Mode, rate float64) {
-	p.at, p.sentAt, p.from, p.failRate, p.tries, p.trialAt = now, now, from, rate, 0, 0
+	p.at, p.sentAt, p.from, p.failRate, p.tries, p.out = now, now, from, rate, 0, 0
 }
 
-func (p *pause) passed(o *control.Observation) {
-	if p.forbidden > 0 && o.SentAt > p.forbidAt {
-		p.forbidden = 0
-	}
-	if o.Lifted {
-		p.soft = true
-	}
+// explicit reports that the host refuses, and does not just fail.
+func (p *pause) explicit() bool {
+	return p.cause == control.CauseRefused || p.cause == control.CauseConnections || p.blocked()
 }
 
-func (s *Steer) lastPause() float64 {
-	if s.pause == nil {
-		return 0
-	}
-	return s.last
-}
+func (p *pause) blocked() bool { return p.cause == control.CauseForbidden }
 
-// refused reports an answer that leaves no doubt.
-func refused(o *control.Observation) bool { return o.RetryAfter > 0 || o.Class == outcome.Throttled }
+// patient is true of a pause that is no outage: who waits may go on waiting.
+func (p *pause) patient() bool { return p.explicit() && !p.blocked() && (p.tries == 0 || p.order > 0) }
 
-// failed takes in a refusal or a failure.
-func (s *Steer) failed(now clock.Instant, o *control.Observation, trial bool) {
-	s.meetPause()
-	switch {
-	case trial:
-		s.trialFailed(now, o)
-	case s.mode == Wait:
-		s.till = max(s.till, now.Add(o.RetryAfter))
-		s.pause.refused = max(s.pause.refused, now.Add(o.RetryAfter))
-		if s.blocked && o.Forbidden {
-			s.till = max(s.till, now.Add(s.wait))
-		}
-	case o.SentAt <= s.at:
-	case (o.Class == outcome.Throttled || o.Class == outcome.Unavailable) && s.connections.refused(now, o.InFlight):
-		s.opened = true
-		s.hit(now, o, control.CauseConnections)
-	case refused(o):
-		s.pay(1)
-		s.hit(now, o, control.CauseRefused)
-	case o.Forbidden:
-		s.forbid(now, o)
-	default:
-		s.health.fail(s, now, o)
-	}
-}
-
-// hit is the event: the host refuses, or is in trouble.
-func (s *Steer) hit(now clock.Instant, o *control.Observation, cause control.Cause) {
-	s.pause.begin(now, s.mode, s.rate)
-	s.sentAt, s.order = o.SentAt, o.RetryAfter
-	s.pause.refused = now.Add(o.RetryAfter)
-	s.blocked = cause == control.CauseForbidden
-	s.opened = cause == control.CauseConnections
-	s.explicit = cause == control.CauseRefused || s.opened || s.blocked
-	s.rates = o.Class == outcome.Throttled || s.blocked
-	s.down = o.Class.Overload() && o.Class != outcome.Throttled && o.Class != outcome.Unavailable
-	s.wait = max(100*time.Millisecond, seconds(float64(s.srtt)), seconds(2/s.rate), seconds(s.last/3))
-	s.wait = min(s.wait, s.longestWait(now))
-	if s.blocked {
-		s.wait = max(blockWait, s.gap)
-	}
-	s.on(now, Refused)
-	s.till = now.Add(max(s.wait, o.RetryAfter))
-	s.note(now, cause, s.rate, 0, s.till.Sub(now))
-}
-
-func (s *Steer) trialFailed(now clock.Instant, o *control.Observation) {
-	s.trialAt, s.order = 0, max(o.RetryAfter, 0)
-	s.tries = min(s.tries+1, 200)
-	s.pause.refused = max(now, now.Add(o.RetryAfter))
-	if o.Forbidden {
-		s.blocked = true
-	}
-	s.explicit = s.explicit || s.blocked || refused(o)
-	if refused(o) {
-		s.pay(s.tune.Trial)
-	}
-	if s.blocked {
-		s.wait = min(max(blockWait, s.wait*3/2), time.Hour)
-	} else {
-		s.wait = min(2*s.wait, s.longestWait(now))
-	}
-	s.till = now.Add(max(s.wait, o.RetryAfter))
-	s.note(now, control.CauseTrial, s.rate, 0, s.till.Sub(now))
-}
-
-// longestWait bounds the wait for the next trial: a quarter of the pause so far.
-func (s *Steer) longestWait(now clock.Instant) time.Duration {
-	w := max(2*time.Second, now.Sub(s.at)/4)
-	if !s.explicit {
-		w = min(w, s.cfg.Breaker.OpenFor)
+// longestWait bounds the wait for the next trial: a quarter of the pause so far, and what the user set for outages.
+func (p *pause) longestWait(now clock.Instant, outage time.Duration) time.Duration {
+	w := max(2*time.Second, now.Sub(p.at)/4)
+	if !p.explicit() {
+		w = min(w, outage)
 	}
 	return w
 }
 
-// planPause is the plan of a host that is to wait.
-func (s *Steer) planPause(now clock.Instant, p *control.Plan) {
+// plan is that of a host that is to wait.
+func (p *pause) plan(now clock.Instant, plan *control.Plan) {
 	switch {
-	case s.trialAt != 0:
-		p.State, p.NotBefore = breaker.HalfOpen, s.trialAt.Add(5*time.Minute)
-		p.Rate /= 2
-	case now < s.till:
-		p.State, p.NotBefore = breaker.Open, s.till
+	case p.out != 0:
+		plan.State, plan.NotBefore = breaker.HalfOpen, p.out.Add(5*time.Minute)
+		plan.Rate /= 2
+	case now < p.till:
+		plan.State, plan.NotBefore = breaker.Open, p.till
 	default:
-		p.State = breaker.HalfOpen
+		plan.State = breaker.HalfOpen
 	}
-	if s.patient() {
-		p.State = breaker.Closed
+	if p.patient() {
+		plan.State = breaker.Closed
 	}
-	if p.Review = p.NotBefore; p.Review == 0 {
-		p.Review = forever
+	if plan.Review = plan.NotBefore; plan.Review == 0 {
+		plan.Review = forever
 	}
 }
 
-// patient is true of a pause that is no outage: who waits may go on waiting.
-func (s *Steer) patient() bool { return s.explicit && !s.blocked && (s.tries == 0 || s.order > 0) }
+// failed takes in a refusal or a failure.
+func (s *Steer) failed(x *Sample, trial bool) {
+	s.meetPause()
+	switch {
+	case trial:
+		s.trialFailed(x)
+	case s.mode == Wait:
+		s.till = max(s.till, x.At.Add(x.RetryAfter))
+		if s.blocked() && x.Forbidden {
+			s.till = max(s.till, x.At.Add(s.wait))
+		}
+	case x.SentAt <= s.at: // of the time before the refusal
+	case s.tune.has(Connections) && s.connections.refused(x):
+		s.hit(x, control.CauseConnections)
+	case x.ordered():
+		s.budget.pay(1)
+		s.hit(x, control.CauseRefused)
+	case x.Forbidden && s.block.observe(x):
+		s.hit(x, control.CauseForbidden)
+		s.sentAt = s.block.since
+	case !x.Forbidden || s.block.soft:
+		s.heed(x, true)
+	}
+}
+
+// heed does what the health estimator finds.
+func (s *Steer) heed(x *Sample, bad bool) {
+	now, e := x.At, s.health.test
+	switch s.health.observe(x, bad) {
+	case failing:
+		if e == nil {
+			s.budget.pay(1)
+		}
+		s.hit(x, control.CauseFailures)
+	case slower:
+		s.rate = s.bounded(e.rate)
+	case hopeless:
+		s.learn(now, e.rate, 0)
+		s.decide(now)
+	case limited: // above the rate that was tried, and below the one that failed before it
+		if e.stage > 0 {
+			s.lo, s.run, s.hi = e.rate, 0, min(s.hi, e.failed)
+		}
+		s.decide(now)
+	case random:
+		from := s.rate
+		s.interval, s.sure = s.before, interval{}
+		s.budget.add(2, s.tune.CreditMax)
+		s.back(now, e.first)
+		s.note(now, control.CauseNoise, from, s.rate, 0)
+	case unclear, passing:
+		if bad && e == nil && s.health.noisy() { // it is as good as admitted
+			s.history.add(x.SentAt)
+			s.refill.observe(x)
+		}
+	}
+}
+
+// hit is the event: the host refuses, or is in trouble.
+func (s *Steer) hit(x *Sample, cause control.Cause) {
+	now := x.At
+	s.pause.begin(now, s.mode, s.rate)
+	s.sentAt, s.order, s.cause = x.SentAt, x.RetryAfter, cause
+	s.rates = x.Class == outcome.Throttled || s.blocked()
+	s.down = x.Class.Overload() && x.Class != outcome.Throttled && x.Class != outcome.Unavailable
+	s.wait = max(100*time.Millisecond, seconds(float64(s.srtt)), seconds(2/s.rate), seconds(s.last/3))
+	s.wait = min(s.wait, s.longestWait(now, s.cfg.Breaker.OpenFor))
+	if s.blocked() {
+		s.wait = max(blockWait, s.block.gap)
+	}
+	s.on(now, Refused)
+	s.till = now.Add(max(s.wait, x.RetryAfter))
+	s.note(now, cause, s.rate, 0, s.till.Sub(now))
+}
+
+func (s *Steer) trialFailed(x *Sample) {
+	now := x.At
+	s.out, s.order, s.tries = 0, x.RetryAfter, min(s.tries+1, 200)
+	switch {
+	case x.Forbidden:
+		s.cause = control.CauseForbidden
+	case x.ordered() && !s.explicit():
+		s.cause = control.CauseRefused
+	}
+	if x.ordered() {
+		s.budget.pay(s.tune.Trial)
+	}
+	if s.blocked() {
+		s.wait = min(max(blockWait, s.wait*3/2), time.Hour)
+	} else {
+		s.wait = min(2*s.wait, s.longestWait(now, s.cfg.Breaker.OpenFor))
+	}
+	s.till = now.Add(max(s.wait, x.RetryAfter))
+	s.note(now, control.CauseTrial, s.rate, 0, s.till.Sub(now))
+}
 
 // resume is the end of a pause: its trial was answered.
 func (s *Steer) resume(now clock.Instant) {
-	s.trialAt = 0
-	took := now.Sub(s.at)
-	s.last, s.endAt = took.Seconds(), now
+	took, cause := now.Sub(s.at), control.CauseMeasured
+	s.last, s.endAt, s.out = took.Seconds(), now, 0
+	from := s.sentAt // of the next cycle
 	switch {
 	case s.foreign:
-		s.foreign = false
-		s.refill.begin(s.sentAt, now.Sub(s.sentAt))
+		s.foreign, cause = false, control.CauseRecovered
 		s.back(now, s.failRate)
-		s.note(now, control.CauseRecovered, 0, s.rate, 0)
-		return
-	case s.opened:
-		s.refill.begin(s.sentAt, now.Sub(s.sentAt))
-		if math.IsInf(s.hi, 1) { // the rate may be anything
+	case s.cause == control.CauseConnections:
+		cause = s.cause
+		if s.unbounded() { // the rate may be anything
 			s.lo, s.hi = s.failRate, 4*s.failRate
 		}
 		s.on(now, Settled)
 		s.decide(now)
-		s.note(now, control.CauseConnections, 0, s.rate, 0)
-		return
-	case s.blocked:
-		s.endBlock(took)
-	case s.outage(now, took):
-		if s.last = 0; s.down {
-			s.refill.skip(now.Sub(s.sentAt))
-		}
+	case !s.blocked() && s.outage(now, took):
+		s.last, cause = 0, control.CauseRecovered
 		s.health.reset()
 		s.back(now, s.failRate)
-		s.note(now, control.CauseRecovered, 0, s.rate, 0)
-		return
-	case !s.explicit:
-		s.health.judge(s, now)
+		if from = never; s.down {
+			s.refill.skip(now.Sub(s.sentAt))
+		}
+	case !s.explicit():
+		cause = s.judge(now, took)
 		s.settle()
-		s.refill.begin(s.sentAt, now.Sub(s.sentAt))
-		return
 	default:
+		s.endRefusal(now, took)
+	}
+	if from != never {
+		s.refill.begin(from, now.Sub(from), s.failRate)
+	}
+	if cause != control.CauseNone {
+		s.note(now, cause, 0, s.rate, 0)
+	}
+}
+
+// endRefusal learns from a pause that the host wanted.
+func (s *Steer) endRefusal(now clock.Instant, took time.Duration) {
+	if s.blocked() {
+		s.block.end(s.wait)
+		x := s.block.estimate(s.failRate).Rate
+		if s.lo = s.bounded(x); s.from == Probe {
+			s.lo = min(s.lo, s.probe.from)
+		}
+		s.run, s.hi = 0, max(s.lo*(1+s.tune.Near/2), x)
+		s.cost = max(s.cost, float32(took.Seconds()))
+	} else {
 		s.learn(now, s.failRate, took)
 		s.settle()
 	}
-	s.refill.begin(s.sentAt, now.Sub(s.sentAt))
-	if took > 5*time.Second && s.order == 0 && !math.IsInf(s.hi, 1) {
+	if took > 5*time.Second && s.order == 0 && !s.unbounded() {
 		s.on(now, Returning)
 		s.rate = s.bounded(s.cruise() / 2)
-	} else {
-		s.on(now, Settled)
-		s.decide(now)
+		return
 	}
-	s.note(now, control.CauseMeasured, 0, s.rate, 0)
+	s.on(now, Settled)
+	s.decide(now)
+}
+
+// judge ends a pause that failures led to, and says what became known; nothing while an experiment goes on.
+func (s *Steer) judge(now clock.Instant, took time.Duration) control.Cause {
+	before, rate := s.interval, s.failRate
+	if s.guessed {
+		before.hi = unlimited // if it fails at any rate, that was no limit either
+	}
+	found := s.health.resumed(int(s.tries), s.down, s.answered)
+	switch found {
+	case slower:
+		s.on(now, Settled)
+		s.rate = s.bounded(s.health.test.rate)
+		return control.CauseNone
+	case passing:
+		s.back(now, rate)
+		return control.CauseRecovered
+	}
+	s.learn(now, rate, took)
+	if found == failing {
+		s.health.begin(rate, max(min(s.cruise(), s.tune.Slower*rate), rate/2))
+		s.before = before
+	}
+	s.on(now, Settled)
+	s.decide(now)
+	return control.CauseEstimated
 }
 
 // cheapOrder is the longest that is waited for once more to know whether it has to do with the rate.
@@ -246,20 +290,12 @@ func (s *Steer) outage(now clock.Instant, took time.Duration) bool {
 	if took < max(2*time.Second, seconds(4/s.failRate)) || s.tries == 0 && (s.order == 0 || s.order > cheapOrder) || s.rates && s.order > 0 {
 		return false
 	}
-	if s.down {
-		return true
-	}
-	u := s.unlearned
-	n := float64(s.refill.n)
-	s.unlearned = stop{at: now, rate: s.failRate, n: n, took: took.Seconds()}
-	again := u.at != never && now.Sub(u.at) < max(10*time.Minute, seconds(10*u.took)) &&
-		(s.at.Sub(u.at) < max(30*time.Second, seconds(1.2*u.took)) || math.Abs(n/u.n-1) < .25)
-	return !again
+	return s.down || !s.outages.again(s.at, now, float64(s.refill.n))
 }
 
 // back goes back to a rate after a pause that taught nothing.
 func (s *Steer) back(now clock.Instant, rate float64) {
-	if math.IsInf(s.hi, 1) {
+	if s.unbounded() {
 		s.on(now, Restarted)
 		if s.rate = s.bounded(rate / 2); s.down {
 			s.rate = s.bounded(rate)

@@ -67,9 +67,9 @@ func (q *queueing) time(latency time.Duration) {
 	}
 }
 
-// observe takes in an answer given in the ordinary course. If the rate is rising, a queue is believed
-// at once. It reports what it found, if anything.
-func (q *queueing) observe(x *Sample, rising bool) control.Cause {
+// observe takes in an answer given in the ordinary course. In a search a queue is believed at once. It
+// reports what it found, if anything.
+func (q *queueing) observe(x *Sample) control.Cause {
 	if q.n == 0 {
 		q.spanAt = x.At
 	}
@@ -85,13 +85,13 @@ func (q *queueing) observe(x *Sample, rising bool) control.Cause {
 	if !first && !full {
 		return 0
 	}
-	cause := q.judge(x, rising)
+	cause := q.judge(x)
 	q.n, q.sum, q.squares, q.plain = 0, 0, 0, 0
 	return cause
 }
 
 // judge compares a full span with what is usual.
-func (q *queueing) judge(x *Sample, rising bool) control.Cause {
+func (q *queueing) judge(x *Sample) control.Cause {
 	n := float64(q.n)
 	m, plain := float64(q.sum)/n, float64(q.plain)/n
 	v := max(float64(q.squares)/n-m*m, 0)
@@ -111,7 +111,7 @@ func (q *queueing) judge(x *Sample, rising bool) control.Cause {
 		q.measure(done, n)
 		return q.drainOn(x.At, m, plain)
 	default:
-		if q.bad++; rising || q.bad >= 2 {
+		if q.bad++; x.Mode == Search || q.bad >= 2 {
 			return q.begin(x, m, done, n)
 		}
 	}

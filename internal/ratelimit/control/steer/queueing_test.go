@@ -13,7 +13,7 @@ import (
 // served gives a queueing so many seconds of answers at a rate, each of which took so long.
 func (q *queueing) served(from clock.Instant, seconds int, rate float64, latency time.Duration) (now clock.Instant, causes []control.Cause) {
 	for now = from; now < from.Add(time.Duration(seconds)*time.Second); now = now.Add(time.Duration(1e9 / rate)) {
-		if c := q.observe(&Sample{&control.Observation{Latency: latency}, now, rate}, false); c != 0 {
+		if c := q.observe(&Sample{Observation: &control.Observation{Latency: latency}, At: now, Rate: rate, Mode: Cruise}); c != 0 {
 			causes = append(causes, c)
 		}
 	}

@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/treadlight/crawl/internal/clock"
+	"github.com/treadlight/crawl/internal/ratelimit/control"
 )
 
 // refill counts what was admitted between two refusals: a bucket was empty at both, so that is
@@ -14,38 +15,50 @@ type refill struct {
 	longest float32       // seconds of the longest cycle
 	idle    float32       // seconds of it in which nothing was asked for
 	cycled  bool          // the cycle began with a refusal
+	lasted  bool          // which went on for longer than a bucket needs for its next token
 }
 
-func (r *refill) add(sentAt clock.Instant) {
-	if sentAt > r.since {
+const (
+	leastCycle    = 10 // answers make a mean
+	ordinaryBurst = 25 // requests that a limiter may have saved: those of servers' defaults are 5 to 50
+)
+
+// observe counts what is admitted.
+func (r *refill) observe(x *Sample) {
+	if x.SentAt > r.since {
 		r.n++
 	}
 }
 
-// mean is what was admitted per second until an instant, and how many answers say so.
-func (r *refill) mean(now clock.Instant) (perSecond, n float64) {
-	return float64(r.n) / max(now.Sub(r.since).Seconds(), .001), float64(r.n)
+// mean is what was admitted per second until an instant.
+func (r *refill) mean(now clock.Instant) Estimate {
+	return Estimate{Rate: float64(r.n) / max(now.Sub(r.since).Seconds(), .001), Answers: float64(r.n)}
 }
 
-// sustained is what a bucket sustains at least that was empty at an instant: in a pause it saves no more
-// than an ordinary burst allowance.
-func (r *refill) sustained(at clock.Instant) (perSecond, n float64) {
-	perSecond, n = r.mean(at)
-	return max(perSecond, (n-ordinaryBurst)/max(at.Sub(r.since).Seconds()-float64(r.idle), .001)), n
-}
-
-// begin starts a cycle at a refusal.
-func (r *refill) begin(at clock.Instant, pause time.Duration) {
-	defer func() { r.idle += float32(pause.Seconds()) }()
-	if r.cycled && r.n < leastCycle {
-		return // too few to measure anything: the cycle goes on
+// estimate is what a bucket sustains at least that was empty at an instant: in a pause it saves no more
+// than an ordinary burst allowance. The more is counted the surer it is, if refusals are as short as a bucket's.
+func (r *refill) estimate(at clock.Instant) Estimate {
+	e := r.mean(at)
+	e.Rate = max(e.Rate, (e.Answers-ordinaryBurst)/max(at.Sub(r.since).Seconds()-float64(r.idle), .001))
+	if e.Cause = control.CauseMeasured; r.cycled && !r.lasted {
+		e.Confidence = e.Answers / (e.Answers + leastCycle/2)
 	}
-	r.longest = max(r.longest*.9, float32(at.Sub(r.since).Seconds()))
-	*r = refill{since: at, longest: r.longest, cycled: true}
+	return e
 }
 
-// leastCycle is how many answers make a mean.
-const leastCycle = 10
+// begin starts a cycle at a refusal of a rate, after whose pause the host admits again.
+func (r *refill) begin(at clock.Instant, pause time.Duration, rate float64) {
+	if !r.cycled || r.n >= leastCycle { // fewer measure nothing: the cycle goes on
+		*r = refill{since: at, longest: max(r.longest*.9, float32(at.Sub(r.since).Seconds())), cycled: true}
+	}
+	r.lasted = pause > rounding && lasting(pause, rate)
+	r.idle += float32(pause.Seconds())
+}
 
 // skip leaves a time out of the cycle, in which nothing was to be had.
 func (r *refill) skip(d time.Duration) { r.since = r.since.Add(d) }
+
+// lasting reports a pause that is longer than a bucket needs for its next token.
+func lasting(took time.Duration, rate float64) bool {
+	return took > max(time.Second, seconds(8/rate))
+}

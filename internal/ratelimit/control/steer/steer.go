@@ -15,7 +15,6 @@ type Steer struct {
 	tune   *Tuning
 	most   float64 // bounds of the rate, as the owner gives them
 	floor  float32
-	out    uint16 // requests in flight
 	mode   Mode
 	stepAt clock.Instant // of the last step of growth, drift or ramp
 	rate   float64       // the rate that is wanted now
@@ -42,7 +41,7 @@ func Maker(t *Tuning) control.Maker {
 // newSteer begins with a stranger, or with what is remembered.
 func newSteer(t *Tuning, cfg *control.Config, now clock.Instant, h control.Host) *Steer {
 	s := &Steer{cfg: cfg, tune: t, floor: float32(h.Floor), most: h.Ceiling, rate: h.Start, stepAt: now}
-	s.belief = belief{interval: interval{lo: h.Floor, hi: math.Inf(1)}, credit: float32(s.tune.CreditStart), creditAt: now}
+	s.belief = belief{interval: interval{lo: h.Floor, hi: unlimited}, budget: budget{float32(t.CreditStart), now}}
 	s.refill.since = now
 	s.use.last = now
 	s.recall(now, h.Memory)
@@ -86,7 +85,7 @@ func (s *Steer) Plan(now clock.Instant) control.Plan {
 		p.Event = s.event
 	}
 	if s.mode == Wait {
-		s.planPause(now, &p)
+		s.pause.plan(now, &p)
 		return p
 	}
 	p.Rate = s.queueAllows(p.Rate)
@@ -116,21 +115,20 @@ func catchUp(rate float64) time.Duration {
 
 // Sent implements [control.Strategy].
 func (s *Steer) Sent(now clock.Instant, inFlight int) (trial uint32) {
-	s.out = uint16(min(inFlight, math.MaxUint16))
 	s.keepUp(now, inFlight)
 	s.use.send(now)
 	s.hint.send()
 	if s.mode != Wait {
 		return 0
 	}
-	s.trialAt = now
-	s.trials++
-	return s.trials
+	s.out = now
+	s.number++
+	return s.number
 }
 
 // keepUp notes whether a grant came late because the sender's machine was busy.
 func (s *Steer) keepUp(now clock.Instant, inFlight int) {
-	if s.mode == Wait || s.mode == Search || s.pause != nil && (s.blocks > 0 || s.use.last < s.endAt) || s.hint.active(now) || s.queueAllows(s.rate) < s.rate || inFlight >= s.inFlight(now, s.rate) {
+	if s.mode == Wait || s.mode == Search || s.pause != nil && (s.block.times > 0 || s.use.last < s.endAt) || s.hint.active(now) || s.queueAllows(s.rate) < s.rate || inFlight >= s.inFlight(now, s.rate) {
 		s.use.late = 0
 		return
 	}
@@ -139,8 +137,8 @@ func (s *Steer) keepUp(now clock.Instant, inFlight int) {
 
 // Lost implements [control.Strategy].
 func (s *Steer) Lost(now clock.Instant, trial uint32) {
-	if s.mode == Wait && s.trialAt != 0 && trial == s.trials {
-		s.trialAt = 0
+	if s.mode == Wait && s.out != 0 && trial == s.number {
+		s.out = 0
 		s.till = now.Add(s.wait)
 	}
 }
@@ -149,11 +147,10 @@ func (s *Steer) Lost(now clock.Instant, trial uint32) {
 func (s *Steer) Observe(now clock.Instant, o control.Observation) {
 	s.allow(o.Floor, o.Ceiling)
 	o.Forbidden = o.Forbidden && s.tune.has(Blocks)
-	s.out = uint16(min(max(o.InFlight-1, 0), math.MaxUint16))
-	trial := s.mode == Wait && s.trialAt != 0 && o.SentAt >= s.trialAt
+	trial := s.mode == Wait && s.out != 0 && o.SentAt >= s.out
 	if !speaks(o.Class) {
 		if trial {
-			s.Lost(now, s.trials)
+			s.Lost(now, s.number)
 		}
 		return
 	}
@@ -164,7 +161,7 @@ func (s *Steer) Observe(now clock.Instant, o control.Observation) {
 	if s.hint == nil && !o.Quota.IsZero() && s.tune.has(Quotas) {
 		s.hint = &hint{askedAt: never}
 	}
-	x := Sample{&o, now, s.rate}
+	x := Sample{&o, s.tune, now, s.rate, s.mode, s.step()}
 	s.hint.observe(&x)
 	if x.refused() {
 		s.meetPause()
@@ -172,60 +169,63 @@ func (s *Steer) Observe(now clock.Instant, o control.Observation) {
 	if s.pause != nil && s.tune.has(Windows) {
 		s.win.observe(&s.history, &x)
 	}
-	s.earn(now)
-	if o.Class.Overload() || o.Forbidden {
-		s.failed(now, &o, trial)
+	if s.recovering(now) {
+		s.budget.earn(now, recoverCredit, s.tune.CreditMax)
 	} else {
-		s.succeeded(now, &o, trial)
+		s.budget.earn(now, s.tune.CreditPerSecond, s.tune.CreditMax)
+	}
+	if o.Class.Overload() || o.Forbidden {
+		s.failed(&x, trial)
+	} else {
+		s.succeeded(&x, trial)
 	}
 }
+
+// recoverCredit is what a second earns while the rate is far below what went well: steps up are no risk.
+const recoverCredit = 1. / 30
 
 // allow takes in the bounds of the rate.
 func (s *Steer) allow(floor, most float64) {
 	s.floor = float32(min(floor, most))
-	if most > s.most && math.IsInf(s.hi, 1) && s.mode == Cruise {
+	if most > s.most && s.unbounded() && s.mode == Cruise {
 		s.mode = next[s.mode][Raised] // only the owner's bound ended the search
 	}
 	s.most = most
 }
 
-func (s *Steer) succeeded(now clock.Instant, o *control.Observation, trial bool) {
-	s.history.add(o.SentAt)
-	s.credit = min(s.credit+float32(s.tune.CreditPerAnswer), float32(s.tune.CreditMax))
-	s.refill.add(o.SentAt)
-	s.queueing.time(o.Latency)
+// succeeded takes in an answer that is no refusal.
+func (s *Steer) succeeded(x *Sample, trial bool) {
+	now := x.At
+	s.history.add(x.SentAt)
+	s.budget.add(s.tune.CreditPerAnswer, s.tune.CreditMax)
+	s.refill.observe(x)
+	s.queueing.time(x.Latency)
 	if s.pause != nil {
-		s.connections.passed(o.InFlight)
-		s.pause.passed(o)
+		s.connections.passed(x)
+		s.block.observe(x)
 	}
 	if trial {
 		s.resume(now)
 		return
 	}
 	if s.pause != nil {
-		s.tally.add(o.Second)
+		s.block.tally.add(x.Second)
 	}
-	if s.mode == Wait || s.pause != nil && o.SentAt <= s.at {
+	if s.mode == Wait || s.pause != nil && x.SentAt <= s.at {
 		return // of the time before the refusal
 	}
 	s.answered++
 	if s.pause != nil {
-		s.health.pass(s, now, o)
+		s.heed(x, false)
 	}
-	s.queued(now, o)
+	if s.mode != Recover && s.tune.has(Queues) {
+		x.Mode, x.Rate = s.mode, s.rate
+		if cause := s.queueing.observe(x); cause != 0 {
+			s.note(now, cause, s.rate, s.queueing.estimate().Rate, 0)
+		}
+	}
 	if s.mode == Search {
 		s.grow(now)
-	}
-}
-
-// queued lets the latency estimator judge an answer of the ordinary course.
-func (s *Steer) queued(now clock.Instant, o *control.Observation) {
-	if s.mode == Recover || !s.tune.has(Queues) {
-		return
-	}
-	x := Sample{o, now, s.rate}
-	if cause := s.queueing.observe(&x, s.mode == Search); cause != 0 {
-		s.note(now, cause, s.rate, s.queueing.estimate().Rate, 0)
 	}
 }
 
@@ -293,32 +293,39 @@ func (s *Steer) ramp(now clock.Instant) {
 // decide chooses the next rate by the one rule.
 func (s *Steer) decide(now clock.Instant) {
 	s.rate = s.cruise()
-	if s.pause != nil && s.test != nil {
-		if s.rate = s.test.rate; !math.IsInf(s.hi, 1) {
+	if s.pause == nil {
+		return
+	}
+	if e := s.health.test; e != nil {
+		if s.rate = e.rate; !s.unbounded() {
 			s.rate = min(s.cruise(), s.rate)
 		}
 		s.rate = s.bounded(s.rate)
 		return
 	}
-	if s.mayRise(now) {
-		if x := s.best(now); x > s.lo {
-			if !s.recovering(now) && (s.pause == nil || !s.win.habit) {
-				x = min(x, s.lo*climb)
-			}
-			s.on(now, Promising)
-			s.meetPause()
-			s.probe = probe{from: s.lo, rate: x, at: now, answers: s.answered, hides: s.saved(now)}
-			s.rate = x
-		}
+	if s.budget.left < 1 || s.lo >= s.most/(1-s.tune.Margin) || s.hint.binds(now, s.rate) || !s.busy(now) {
+		return
 	}
+	x := s.best(s.tune, s.most, float64(s.cost), func(x float64) (p, pause float64) { return s.win.chance(now, x) })
+	if x <= s.lo {
+		return
+	}
+	if !s.recovering(now) && !s.win.habit { // a refusal soon above says more than one far above
+		x = min(x, s.lo*s.tune.Climb)
+	}
+	s.on(now, Promising)
+	// What a limiter can have saved since it last refused hides it, up to an ordinary burst allowance.
+	hides := min(ordinaryBurst, 2+s.lo*(s.last+.03*now.Sub(s.endAt).Seconds()))
+	s.probe = probe{from: s.lo, rate: x, at: now, answers: s.answered, hides: hides}
+	s.rate = x
 }
 
-// climb is the longest step upward where a refusal soon above would say more than one far above.
-const climb = 1.5
-
-// mayRise reports whether an upward move may be risked.
-func (s *Steer) mayRise(now clock.Instant) bool {
-	return s.credit >= 1 && s.lo < s.most/(1-s.tune.Margin) && !s.hint.binds(now, s.rate) && s.busy(now)
+// probe is the present upward move, or the last.
+type probe struct {
+	from, rate float64
+	at         clock.Instant
+	answers    uint32  // when it began
+	hides      float64 // so many answers above what was proven may be a burst
 }
 
 // prove ends a probe that was not refused for long enough. Where a burst allowance may hide the limit it
@@ -339,9 +346,7 @@ func (s *Steer) prove(now clock.Instant) {
 	}
 	s.lo, s.run = max(s.lo, s.probe.rate), float32(n)
 	s.hi = max(s.hi, s.lo*(1+s.tune.Near))
-	if s.pause != nil {
-		s.win.refute(&s.history, s.probe.at, now)
-	}
+	s.win.refute(&s.history, s.probe.at, now)
 	if s.lo > 1.05*s.probe.from {
 		s.loose = 1
 		s.note(now, control.CauseProbed, s.probe.from, s.rate, 0)
@@ -350,28 +355,16 @@ func (s *Steer) prove(now clock.Instant) {
 	s.decide(now)
 }
 
-// saved is how many requests above what is proven a limiter may admit before it refuses: what it can
-// have saved since it last did, and no more than an ordinary burst allowance.
-func (s *Steer) saved(now clock.Instant) float64 {
-	if s.pause == nil {
-		return ordinaryBurst
-	}
-	return min(ordinaryBurst, 2+s.lo*(s.last+.03*now.Sub(s.endAt).Seconds()))
-}
-
 // proofTime is how long a rate must have gone well to be proven.
 func (s *Steer) proofTime() time.Duration {
-	window := 0.
-	if s.pause != nil {
-		window = s.win.proof(s.probe.at, s.probe.rate)
-	}
-	return seconds(max(1, window, min(1.2*s.lastPause(), 20), min(float64(s.refill.longest)/4, 20)) + 2*float64(s.srtt))
+	least := max(1, s.win.proof(s.probe.at, s.probe.rate), min(1.2*s.last, 20), min(float64(s.refill.longest)/4, 20))
+	return seconds(least + 2*float64(s.srtt))
 }
 
 // Memory implements [control.Strategy].
 func (s *Steer) Memory(now clock.Instant) control.Memory {
 	var m control.Memory
-	if !math.IsInf(s.hi, 1) {
+	if !s.unbounded() {
 		m.Rate, m.Pause = float32(s.cruise()), seconds(float64(s.cost))
 	}
 	if s.mode == Wait {
@@ -385,7 +378,7 @@ func (s *Steer) Failures() int {
 	if s.pause == nil {
 		return 0
 	}
-	return int(s.consecutive)
+	return int(s.health.consecutive)
 }
 
 // note makes the latest event one of now.
@@ -407,6 +400,9 @@ const (
 	forever = clock.Instant(1<<62 - 1)
 	never   = -forever
 )
+
+// unlimited is the rate that was refused of a host that refused none.
+var unlimited = math.Inf(1)
 
 // seconds is a number of seconds as a duration, bounded to what can be added to any instant.
 func seconds(s float64) time.Duration {

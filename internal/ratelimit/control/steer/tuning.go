@@ -24,6 +24,14 @@ type Tuning struct {
 	Trial           float64 // refusals that a failed trial costs: it was waited for
 	Fall            float64 // share of a refused rate that lo falls to at most at once
 
+	Climb      float64 // longest step up, as a factor
+	Slower     float64 // of a rate at which it failed, what an experiment tries
+	Event      float64 // evidence, as a logarithm of odds, that makes failures an event,
+	NoisyEvent float64 // of a host that is known to fail at random,
+	ProbeEvent float64 // and in a probe, where a limit is likely
+	Noise      float64 // evidence that a slower rate fails too,
+	Limit      float64 // and that it does not
+
 	Without Part // what is left out, for experiments
 }
 
@@ -53,4 +61,5 @@ var DefaultTuning = Tuning{
 	Growth: .5, Margin: .015, Near: .03, Horizon: 600, Fixed: .5, Aversion: 3, Used: .85,
 	Drift: .06, DriftTime: 60, DriftCosts: 60, DriftAnswers: 800, Confirm: .7, WellHalf: 1200,
 	CreditStart: 5, CreditMax: 8, CreditPerAnswer: 1. / 400, CreditPerSecond: 1. / 900, Trial: .25, Fall: .6,
+	Climb: 1.5, Slower: .7, Event: 8, NoisyEvent: 11, ProbeEvent: 3, Noise: 4, Limit: 2.5,
 }

@@ -210,7 +210,7 @@ func (w *window) chance(now clock.Instant, x float64) (p, pause float64) {
 			pause += c * q.length
 		}
 	}
-	return 1 - ok, pause
+	return min(1-ok, .97), pause
 }
 
 // fresh falls with the time since the evidence: limits change.
