@@ -1,12 +1,10 @@
 package realserver
 
 import (
-	"context"
 	"embed"
-	"errors"
 	"fmt"
-	"net"
 	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -146,30 +144,16 @@ func nginxConcurrency() recipe {
 }
 
 // slowUpstream starts a server behind s that serves the same page after answerTime.
-func slowUpstream(s *Server) (string, error) {
-	ln, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		return "", err
-	}
-	up := &http.Server{ReadHeaderTimeout: time.Minute, Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+func slowUpstream(s *Server) (addr string) {
+	up := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if clock.Sleep(r.Context(), clock.System(), answerTime) != nil {
 			return
 		}
 		w.Header().Set("Content-Type", "text/html")
 		_, _ = w.Write([]byte(page)) // a client that has gone has its own reasons
-	})}
-	done := make(chan error, 1)
-	go func() { done <- up.Serve(ln) }()
-	s.after = append(s.after, func() {
-		ctx, cancel := context.WithTimeout(context.Background(), grace)
-		defer cancel()
-		_ = up.Shutdown(ctx)
-		_ = up.Close() // of whoever did not leave in time
-		if err := <-done; !errors.Is(err, http.ErrServerClosed) {
-			s.tb.Errorf("realserver: upstream: %v", err)
-		}
-	})
-	return ln.Addr().String(), nil
+	}))
+	s.after = append(s.after, func() { up.CloseClientConnections(); up.Close() })
+	return up.Listener.Addr().String()
 }
 
 // HAProxy passes everything on to the address. The directives go into the backend.

@@ -16,6 +16,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"os"
 	"os/exec"
@@ -26,6 +27,9 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
 	"github.com/treadlight/crawl/internal/clock"
 )
@@ -57,24 +61,17 @@ func (s *Server) Page(n int) string { return fmt.Sprintf("%s%s?q=%d", s.URL, pag
 // Hits reads the log, which is complete after [Server.Stop].
 func (s *Server) Hits() []Hit {
 	s.tb.Helper()
-	f, err := os.Open(filepath.Join(s.dir, logName))
-	if err != nil {
-		s.tb.Fatalf("realserver: %v", err)
-	}
-	defer f.Close() //nolint:errcheck // it was only read
-	hits, err := ParseHits(f)
-	if err != nil {
-		s.tb.Fatalf("realserver: %v", err)
-	}
+	log, err := os.ReadFile(filepath.Join(s.dir, logName))
+	require.NoError(s.tb, err)
+	hits, err := ParseHits(bytes.NewReader(log))
+	require.NoError(s.tb, err)
 	return slices.DeleteFunc(hits, func(h Hit) bool { return strings.HasPrefix(h.URI, mark) })
 }
 
 // Stop ends the server and waits until it is gone. A second call does nothing.
 func (s *Server) Stop() {
 	if s.late && len(s.procs) > 1 {
-		if err := s.flush("end"); err != nil {
-			s.tb.Errorf("realserver: %v", err)
-		}
+		assert.NoError(s.tb, s.flush("end"))
 	}
 	for _, p := range s.procs {
 		p.End()
@@ -122,11 +119,11 @@ func (s *Server) ask(ctx context.Context, path string) error {
 
 // recipe is how a server is started. In its strings {{.Dir}} and its like stand for what [Server.words] has.
 type recipe struct {
-	needs    []string                                   // files that must be there, beside the programs
-	files    map[string]string                          // name in the server's directory to content
-	commands []command                                  // the first one listens; all run until the end
-	late     bool                                       // the log comes from a program of its own
-	prepare  func(*Server) (upstream string, err error) // what else is to be started first; nil means nothing
+	needs    []string                        // files that must be there, beside the programs
+	files    map[string]string               // name in the server's directory to content
+	commands []command                       // the first one listens; all run until the end
+	late     bool                            // the log comes from a program of its own
+	prepare  func(*Server) (upstream string) // what else is to be started first; nil means nothing
 }
 
 type command struct {
@@ -134,10 +131,8 @@ type command struct {
 	logs  bool // its standard output is the log of hits
 }
 
-// attempts bounds the search for a port: another program may take one before the server listens.
-const attempts = 3
-
-func start(tb testing.TB, r recipe) *Server {
+// start runs a server. Another program may take the port before it listens: then it tries another one.
+func start(tb testing.TB, r recipe) (s *Server) {
 	tb.Helper()
 	for _, path := range r.needs {
 		if _, err := os.Stat(path); err != nil {
@@ -145,64 +140,44 @@ func start(tb testing.TB, r recipe) *Server {
 		}
 	}
 	var err error
-	for range attempts {
-		var s *Server
-		if s, err = try(tb, r); err == nil {
-			return s
+	for range 3 {
+		s = &Server{tb: tb, late: r.late}
+		if err = s.run(r); err == nil {
+			break
 		}
+		s.Stop()
 	}
-	tb.Fatalf("realserver: %v", err)
-	return nil
+	require.NoError(tb, err)
+	return s
 }
 
-func try(tb testing.TB, r recipe) (*Server, error) {
-	tb.Helper()
-	s := &Server{tb: tb, dir: directory(tb)}
-	tb.Cleanup(s.Stop)
-	addr, err := FreeAddr()
-	if err != nil {
-		return nil, err
-	}
-	upstream := ""
+// run fails if the server does not listen.
+func (s *Server) run(r recipe) (err error) {
+	s.tb.Helper()
+	// A directory that servers can read after they have dropped root's rights, unlike a test's own.
+	s.dir, err = os.MkdirTemp("", "realserver")
+	require.NoError(s.tb, err)
+	require.NoError(s.tb, os.Chmod(s.dir, 0o755)) //nolint:gosec // the point of it
+	s.tb.Cleanup(func() { s.Stop(); _ = os.RemoveAll(s.dir) })
+	addr, upstream := FreeAddr(s.tb), ""
 	if r.prepare != nil {
-		if upstream, err = r.prepare(s); err != nil {
-			return nil, err
-		}
+		upstream = r.prepare(s)
 	}
-	s.late, s.URL, s.words = r.late, "http://"+addr, words(s.dir, addr, upstream)
-	if err := s.write(r.files); err != nil {
-		return nil, err
-	}
+	s.URL, s.words = "http://"+addr, words(s.dir, addr, upstream)
+	s.write(r.files)
 	for i, c := range r.commands {
-		if err := s.run(c); err != nil {
-			return nil, err
+		s.command(c)
+		if i > 0 {
+			continue
 		}
-		if i == 0 {
-			err = s.procs[0].Listening(addr)
-		}
-		if err != nil {
-			s.Stop()
-			return nil, err
+		if err := s.procs[0].Listening(addr); err != nil {
+			return err
 		}
 	}
-	if r.late {
-		err = s.flush("begin")
+	if s.late {
+		return s.flush("begin")
 	}
-	return s, err
-}
-
-// directory is one that servers can read after they have dropped root's rights, unlike a test's own.
-func directory(tb testing.TB) string {
-	tb.Helper()
-	dir, err := os.MkdirTemp("", "realserver")
-	if err == nil {
-		err = os.Chmod(dir, 0o755) //nolint:gosec // the point of it
-	}
-	if err != nil {
-		tb.Fatalf("realserver: %v", err)
-	}
-	tb.Cleanup(func() { _ = os.RemoveAll(dir) })
-	return dir
+	return nil
 }
 
 // words are what the strings of a recipe may have in them. Upstream is what prepare has put up.
@@ -217,47 +192,40 @@ var given sync.Map
 
 // FreeAddr is a loopback address with a free port, never the same twice: of two servers that
 // start with one address, the second would end unnoticed.
-func FreeAddr() (string, error) {
+func FreeAddr(tb testing.TB) string {
+	tb.Helper()
 	for {
 		ln, err := net.Listen("tcp", "127.0.0.1:0")
-		if err != nil {
-			return "", err
-		}
-		addr := ln.Addr().String()
-		if err := ln.Close(); err != nil {
-			return "", err
-		}
-		if _, taken := given.LoadOrStore(addr, true); !taken {
-			return addr, nil
+		require.NoError(tb, err)
+		require.NoError(tb, ln.Close())
+		if _, taken := given.LoadOrStore(ln.Addr().String(), true); !taken {
+			return ln.Addr().String()
 		}
 	}
 }
 
-func (s *Server) write(files map[string]string) error {
+func (s *Server) write(files map[string]string) {
 	root := filepath.Join(s.dir, "root")
-	if err := os.Mkdir(root, 0o755); err != nil { //nolint:gosec // as its parent
-		return err
-	}
+	require.NoError(s.tb, os.Mkdir(root, 0o755)) //nolint:gosec // as its parent
 	all := map[string]string{filepath.Join(root, pagePath): page}
 	for name, text := range files {
 		all[filepath.Join(s.dir, name)] = s.words.Replace(text)
 	}
 	for path, text := range all {
-		if err := os.WriteFile(path, []byte(text), 0o644); err != nil { //nolint:gosec // to be read by all
-			return err
-		}
+		require.NoError(s.tb, os.WriteFile(path, []byte(text), 0o644)) //nolint:gosec // to be read by all
 	}
-	return nil
 }
 
 func expand(text string, oldnew ...string) string {
 	return strings.NewReplacer(oldnew...).Replace(text)
 }
 
-func (s *Server) run(c command) error {
-	path, err := program(c.words[0])
-	if err != nil {
-		Need(s.tb, c.words[0])
+func (s *Server) command(c command) {
+	path, err := exec.LookPath(c.words[0])
+	if err != nil { // Debian installs servers outside of an ordinary user's path
+		if path, err = exec.LookPath(filepath.Join("/usr/sbin", c.words[0])); err != nil {
+			Need(s.tb, c.words[0])
+		}
 	}
 	args := make([]string, len(c.words)-1)
 	for i, w := range c.words[1:] {
@@ -267,11 +235,7 @@ func (s *Server) run(c command) error {
 	if c.logs {
 		out = filepath.Join(s.dir, logName)
 	}
-	p, err := StartProcess(path, args, out)
-	if err == nil {
-		s.procs = append(s.procs, p)
-	}
-	return err
+	s.procs = append(s.procs, StartProcess(s.tb, path, args, out))
 }
 
 // patience is how long a server may take to listen. Varnish runs a C compiler first.
@@ -298,14 +262,6 @@ func (p *Process) Listening(addr string) error {
 	}
 }
 
-// program finds a server, which Debian installs outside of an ordinary user's path.
-func program(name string) (string, error) {
-	if path, err := exec.LookPath(name); err == nil {
-		return path, nil
-	}
-	return exec.LookPath(filepath.Join("/usr/sbin", name))
-}
-
 // Process is one of our own.
 type Process struct {
 	cmd  *exec.Cmd
@@ -314,29 +270,23 @@ type Process struct {
 }
 
 // StartProcess runs a program that writes its output to a file, in the directory of that.
-func StartProcess(path string, args []string, out string) (*Process, error) {
+func StartProcess(tb testing.TB, path string, args []string, out string) *Process {
+	tb.Helper()
 	p := &Process{cmd: exec.Command(path, args...), gone: make(chan struct{})} //nolint:gosec // of our own recipes
 	p.cmd.Dir = filepath.Dir(out)
 	p.err = filepath.Join(p.cmd.Dir, filepath.Base(path)+".err")
-	stdout, err := os.Create(out)
-	if err != nil {
-		return nil, err
+	for name, to := range map[string]*io.Writer{out: &p.cmd.Stdout, p.err: &p.cmd.Stderr} {
+		f, err := os.Create(name)
+		require.NoError(tb, err)
+		defer f.Close() //nolint:errcheck // the process has a handle of its own
+		*to = f
 	}
-	defer stdout.Close() //nolint:errcheck // the process has a handle of its own
-	stderr, err := os.Create(p.err)
-	if err != nil {
-		return nil, err
-	}
-	defer stderr.Close() //nolint:errcheck // the process has a handle of its own
-	p.cmd.Stdout, p.cmd.Stderr = stdout, stderr
-	if err := p.cmd.Start(); err != nil {
-		return nil, err
-	}
+	require.NoError(tb, p.cmd.Start())
 	go func() {
 		defer close(p.gone)
 		_ = p.cmd.Wait() // the status of an ended server does not matter
 	}()
-	return p, nil
+	return p
 }
 
 // grace is how long a server may take to end. Apache signals its children in steps of up to 3 s.
@@ -367,11 +317,8 @@ func (p *Process) Kill() {
 func (p *Process) Signal(sig os.Signal) error { return p.cmd.Process.Signal(sig) }
 
 func (p *Process) said() string {
-	text, err := os.ReadFile(p.err)
-	if err != nil {
-		return err.Error()
-	}
-	const enough = 2000 // bytes
+	const enough = 2000           // bytes
+	text, _ := os.ReadFile(p.err) // what it has not written it has not said
 	return string(bytes.TrimSpace(text[max(0, len(text)-enough):]))
 }
 

@@ -113,8 +113,7 @@ func (s *Server) run(t testing.TB, path string) error {
 			args = append(args, "--appendonly", "no")
 		}
 	}
-	s.proc, err = realserver.StartProcess(path, args, filepath.Join(s.dir, "out"))
-	require.NoError(t, err)
+	s.proc = realserver.StartProcess(t, path, args, filepath.Join(s.dir, "out"))
 	if err = s.proc.Listening(s.Addr); err != nil {
 		s.Stop()
 	}
@@ -174,8 +173,7 @@ func Client(t testing.TB, addr string) rueidis.Client {
 func freeAddr(t testing.TB) string {
 	t.Helper()
 	for {
-		addr, err := realserver.FreeAddr()
-		require.NoError(t, err)
+		addr := realserver.FreeAddr(t)
 		_, port, err := net.SplitHostPort(addr)
 		require.NoError(t, err)
 		if n, _ := strconv.Atoi(port); n < 55000 { // a cluster's nodes talk at 10000 above
