@@ -59,7 +59,7 @@ type AdmitRule struct {
 
 // AdmitResult is a decision.
 type AdmitResult struct {
-	Allowed   bool  `json:"allowed"`
+	Allowed   bool  `json:"allowed"`   // false: the request is over a limit
 	Limit     int64 `json:"limit"`     // capacity of the plan, in tokens; zero if no plan was asked
 	Remaining int64 `json:"remaining"` // whole tokens that could be taken right after the decision, 0 to Limit
 	// Wait is how long until the same question would be allowed if nobody else came. Zero if it was, and the longest
@@ -103,10 +103,10 @@ type Denial struct {
 	Rule        string      `json:"rule"`             // name of the rule; empty for a [Admission.Guard]
 	Shadow      bool        `json:"shadow,omitempty"` // it would have been denied
 	Status      int         `json:"status"`           // of the answer: 429, or 503 when that is the server's trouble
-	Method      string      `json:"method"`
-	Path        string      `json:"path"` // as it came, decoded
-	Key         string      `json:"-"`    // who was counted, which may be a secret or personal: never in JSON or logs
-	Result      AdmitResult `json:"result"`
+	Method      string      `json:"method"`           // of the request
+	Path        string      `json:"path"`             // as it came, decoded
+	Key         string      `json:"-"`                // who was counted, which may be a secret or personal: never in JSON or logs
+	Result      AdmitResult `json:"result"`           // the decision
 }
 
 // LogValue is the record without the key.

@@ -2,13 +2,16 @@ package crawl_test
 
 import (
 	"bytes"
+	"go/ast"
 	"go/importer"
+	"go/parser"
 	"go/token"
 	"go/types"
 	"io"
 	"os"
 	"os/exec"
 	"path"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -195,4 +198,91 @@ func TestDocsHaveTheAPI(t *testing.T) {
 		}
 	}
 	docpage.File(t, "docs/reference/api.txt", text.String())
+}
+
+// TestEveryNameIsDocumented, each field and method too: `go doc` is where programs are written from.
+func TestEveryNameIsDocumented(t *testing.T) {
+	for _, dir := range []string{".", "record", "crawltest", "sqlite", "redis", "console", "traces"} {
+		fset := token.NewFileSet()
+		files, err := filepath.Glob(filepath.Join(dir, "*.go"))
+		require.NoError(t, err)
+		require.NotEmpty(t, files, dir)
+		for _, name := range files {
+			if strings.HasSuffix(name, "_test.go") {
+				continue
+			}
+			file, err := parser.ParseFile(fset, name, nil, parser.ParseComments)
+			require.NoError(t, err)
+			for _, missing := range undocumented(fset, file) {
+				t.Errorf("%s has no comment", fset.Position(missing))
+			}
+		}
+	}
+}
+
+// undocumented is where exported names without a comment are.
+func undocumented(fset *token.FileSet, file *ast.File) (places []token.Pos) {
+	note := func(at token.Pos, exported bool, comments ...*ast.CommentGroup) {
+		if exported && !slices.ContainsFunc(comments, func(c *ast.CommentGroup) bool { return c.Text() != "" }) {
+			places = append(places, at)
+		}
+	}
+	for _, decl := range file.Decls {
+		switch decl := decl.(type) {
+		case *ast.FuncDecl:
+			note(decl.Pos(), decl.Name.IsExported() && (decl.Recv == nil || receiver(decl).IsExported()), decl.Doc)
+		case *ast.GenDecl:
+			for _, spec := range decl.Specs {
+				switch spec := spec.(type) {
+				case *ast.ValueSpec:
+					note(spec.Pos(), spec.Names[0].IsExported(), decl.Doc, spec.Doc, spec.Comment)
+				case *ast.TypeSpec:
+					note(spec.Pos(), spec.Name.IsExported(), decl.Doc, spec.Doc)
+					if spec.Name.IsExported() {
+						places = append(places, undocumentedFields(fset, spec.Type)...)
+					}
+				}
+			}
+		}
+	}
+	return places
+}
+
+// undocumentedFields are those of structs and interfaces. A comment above several holds for those up to an empty line.
+func undocumentedFields(fset *token.FileSet, typ ast.Expr) (places []token.Pos) {
+	ast.Inspect(typ, func(n ast.Node) bool {
+		fields, ok := n.(*ast.FieldList)
+		if _, isFunc := n.(*ast.FuncType); isFunc {
+			return false
+		}
+		if !ok {
+			return true
+		}
+		above, last := false, 0
+		for _, f := range fields.List {
+			above = f.Doc != nil || above && fset.Position(f.Pos()).Line == last+1
+			last = fset.Position(f.End()).Line
+			if len(f.Names) > 0 && f.Names[0].IsExported() && f.Doc == nil && f.Comment == nil && !above {
+				places = append(places, f.Pos())
+			}
+		}
+		return true
+	})
+	return places
+}
+
+func receiver(f *ast.FuncDecl) *ast.Ident {
+	typ := f.Recv.List[0].Type
+	for {
+		switch t := typ.(type) {
+		case *ast.StarExpr:
+			typ = t.X
+		case *ast.IndexExpr:
+			typ = t.X
+		case *ast.Ident:
+			return t
+		default:
+			return ast.NewIdent("_")
+		}
+	}
 }

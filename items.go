@@ -1,6 +1,8 @@
 package crawl
 
 import (
+	"strings"
+
 	"github.com/treadlight/crawl/internal/records/sink"
 	"github.com/treadlight/crawl/record"
 )
@@ -16,10 +18,14 @@ func Items[T any](path string, resume *record.Position) (record.Durable, error) 
 	}
 	w, err := sink.Open(path, cfg)
 	if err != nil {
-		return nil, err
+		return nil, &programError{err, itemsAdvice.Replace(err.Error())}
 	}
 	return &items[T]{w}, nil
 }
+
+// itemsAdvice is what to do about a file, which is other than with the command.
+var itemsAdvice = strings.NewReplacer("add --overwrite to replace it, or choose another file", "remove it, choose another file, or give the position to go on from",
+	", or begin the crawl anew with --overwrite, without 'resume'", ", or begin the crawl anew with a file that is not there")
 
 // items is a file of one type.
 type items[T any] struct{ *sink.Writer }

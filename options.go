@@ -25,12 +25,13 @@ import (
 // are not: MaxRPS of 0.5 alone has InitialRPS be 0.5 as well.
 type Options struct {
 	// settings: generated, see `make docs`
+
 	// Concurrency: fetches in flight over all hosts; one that has waited a second for its answer does not count, up
 	// to four times as many in all. Range: 1 to 10000. Zero: 64.
 	Concurrency int `set:"concurrency"`
 	// PerHostMax: fetches in flight at one host. Range: 1 to 1000. Zero: 8.
 	PerHostMax int `set:"per_host_max"`
-	// Depth: links that a page may be away from a seed; negative = the seeds alone, zero = no limit. Range: -1 to
+	// Depth: links that a page may be away from a seed; negative = the seeds alone, zero = no limit. Range: 1 to
 	// 1000000. For example 3.
 	Depth int `set:"depth"`
 	// MaxPages: end the crawl after that many pages, those of earlier runs and of all processes of a fleet included;
@@ -41,14 +42,14 @@ type Options struct {
 	// MaxTime: end the crawl, or this run of it, after that long; of a fleet, since its job was made; 0 = no limit.
 	// Range: 1s to 8760h. For example 2h.
 	MaxTime time.Duration `set:"max_time"`
-	// Grace: when max_time is over or the crawl is asked to stop, go on that long with what is under way; negative =
+	// Grace: when MaxTime is over or the crawl is asked to stop, go on that long with what is under way; negative =
 	// as long as it takes. Range: 1s to 24h. Zero: 2s.
 	Grace time.Duration `set:"grace"`
 	// MaxBlocked: go on waiting that long when only blocked hosts remain; negative = stop at once. Range: 1s to 168h.
 	// Zero: 5m.
 	MaxBlocked time.Duration `set:"max_blocked"`
-	// StateDir: directory in which the crawl is kept, so that it can be resumed; empty = that of the output, if it is
-	// one. For example crawl.state.
+	// StateDir: directory in which the crawl is kept, so that it can be resumed, see [OpenState]. For example
+	// "crawl.state".
 	StateDir string `set:"state.dir"`
 	// MaxURLs: URLs known at most; without a state 11 to 21 bytes each, and for those queued 150 and their length at
 	// most. Range: 1 to 1000000000. Zero: 10000000.
@@ -56,17 +57,18 @@ type Options struct {
 	// Order: which of a host's URLs go first: as they were found, those nearest to a seed, those farthest. One of
 	// found, breadth, depth. Empty: found.
 	Order string `set:"frontier.order"`
+
 	// end of settings
 
-	Scope      ScopeOptions
-	Politeness PolitenessOptions
-	Fetch      FetchOptions
-	Access     AccessOptions
-	Extract    ExtractOptions
-	Output     OutputOptions
-	Archive    ArchiveOptions
-	Fleet      FleetOptions
-	Traces     TracesOptions
+	Scope      ScopeOptions      // which URLs belong to the crawl
+	Politeness PolitenessOptions // how fast hosts are asked, and what of their wishes is obeyed
+	Fetch      FetchOptions      // how a page is asked for
+	Access     AccessOptions     // who the crawl is to sites, and which way it takes to them
+	Extract    ExtractOptions    // what is read out of pages
+	Output     OutputOptions     // what records have in them
+	Archive    ArchiveOptions    // how archives are written
+	Fleet      FleetOptions      // a crawl of several processes; zero: this one alone
+	Traces     TracesOptions     // where a trace of each URL is sent; zero: nowhere
 	// Resilience are policies around requests, read by [binder.Load]. Nil: none.
 	Resilience *binder.Model `set:"resilience"`
 

@@ -459,3 +459,13 @@ func TestEmit(t *testing.T) {
 	_, err = crawl.Items[book](filepath.Join(dir, "books.jsonl"), nil)
 	require.ErrorContains(t, err, "exists and is not empty")
 }
+
+// What is wrong with the file is said in words of a program.
+func TestItemsOfAnotherCrawl(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "a.jsonl")
+	_, err := crawl.Items[int](path, &record.Position{Path: path, Bytes: 3})
+	require.ErrorContains(t, err, "put the file back as it was, or begin the crawl anew with a file that is not there")
+	require.NoError(t, os.WriteFile(path, []byte("1\n"), 0o600))
+	_, err = crawl.Items[int](path, nil)
+	require.ErrorContains(t, err, "is not empty: remove it, choose another file, or give the position to go on from")
+}

@@ -10,18 +10,18 @@ type ScopeOptions struct {
 	// prefix, any. Empty: host.
 	Mode string `set:"scope.mode"`
 	// Include: regular expressions of which a URL must match one; seeds need not; none = every URL does. For example
-	// ^https://example\.com/docs/.
+	// `^https://example\.com/docs/`.
 	Include []string `set:"scope.include"`
-	// Exclude: regular expressions that a URL, a seed too, must not match. For example \.pdf$.
+	// Exclude: regular expressions that a URL, a seed too, must not match. For example `\.pdf$`.
 	Exclude []string `set:"scope.exclude"`
-	// Scores: points for URLs that match, "POINTS REGEXP": of a host's URLs those with more go first. For example 10
-	// ^https://example\.com/news/.
+	// Scores: points for URLs that match, "POINTS REGEXP": of a host's URLs those with more go first. For example `10
+	// ^https://example\.com/news/`.
 	Scores []string `set:"scope.scores"`
 	// Budgets: pages taken at most of URLs that match, "N REGEXP" of each host, "N/crawl REGEXP" of all together: the
-	// first match counts; empty = no limit. For example 500 ^https://[^/]+/calendar/.
+	// first match counts; empty = no limit. For example "500 ^https://[^/]+/calendar/".
 	Budgets []string `set:"scope.budgets"`
 	// Canonical: take URLs that differ in this alone for one: sessions, slashes, tracking, empty-query, index, sort,
-	// drop:NAME for a parameter (* in it = any text); see crawl explain. For example tracking.
+	// drop:NAME for a parameter (* in it = any text). For example "tracking".
 	Canonical []string `set:"scope.canonical"`
 	// Resources: follow images, scripts and styles too.
 	Resources bool `set:"scope.resources"`
@@ -114,12 +114,12 @@ type PolitenessOptions struct {
 	// For example 2MiB.
 	GlobalBytes int64 `set:"ratelimit.global_bytes"`
 	// Remember: file in which what is learned of hosts is kept for the next crawl, an SQLite database. For example
-	// hosts.db.
+	// "hosts.db".
 	Remember string `set:"ratelimit.remember"`
 	// LatencySamples: last answers of a host that its average and p95 latency are of. Range: 1 to 255. Zero: 64.
 	LatencySamples int `set:"ratelimit.latency_samples"`
-	// StatsWindow: time over which failures are counted; a whole number of stats_bucket. Range: 100ms to 1h. Zero:
-	// 30s.
+	// StatsWindow: time over which failures are counted; a whole number of Politeness.StatsBucket. Range: 100ms to
+	// 1h. Zero: 30s.
 	StatsWindow time.Duration `set:"ratelimit.stats_window"`
 	// StatsBucket: step in which the window moves. Range: 10ms to 1h. Zero: 2s.
 	StatsBucket time.Duration `set:"ratelimit.stats_bucket"`
@@ -133,13 +133,13 @@ type PolitenessOptions struct {
 
 // FetchOptions says how a page is asked for.
 type FetchOptions struct {
-	// UserAgent: User-Agent to send; empty = Treadlight/VERSION (+CONTACT). For example ExampleBot/1.0
-	// (+https://example.com/bot).
+	// UserAgent: User-Agent to send; empty = Treadlight/VERSION (+CONTACT), with Options.Version and Contact. For
+	// example "ExampleBot/1.0 (+https://example.com/bot)".
 	UserAgent string `set:"fetch.user_agent"`
 	// Contact: URL or mail address for the operators of the sites; empty = none, with a warning. For example
-	// https://example.com/bot.
+	// "https://example.com/bot".
 	Contact string `set:"fetch.contact"`
-	// Headers: header for every request, "Name: value". For example Accept-Language: en.
+	// Headers: header for every request, "Name: value". For example "Accept-Language: en".
 	Headers []string `set:"fetch.headers"`
 	// Timeout: longest fetch, from the lookup of the name to the last byte. Range: 100ms to 1h. Zero: 30s.
 	Timeout time.Duration `set:"fetch.timeout"`
@@ -156,10 +156,10 @@ type FetchOptions struct {
 	// the address itself.
 	AllowPrivate bool `set:"fetch.allow_private"`
 	// AcceptTypes: media type of pages whose bodies are read, such as text/*, or with ! before it of those that are
-	// not; empty = all. For example !video/*.
+	// not; empty = all. For example "!video/*".
 	AcceptTypes []string `set:"fetch.accept_types"`
 	// SkipLarger: longest body by its Content-Length that is read at all, as it is sent; 0 = any, and cut at
-	// max_body. Range: 1 to 1TiB, in bytes. For example 50MiB.
+	// Fetch.MaxBody. Range: 1 to 1TiB, in bytes. For example 50MiB.
 	SkipLarger int64 `set:"fetch.skip_larger"`
 	// Unconditional: in later rounds, ask for every page whole, and not only if it has changed.
 	Unconditional bool `set:"fetch.conditional"`
@@ -169,32 +169,32 @@ type FetchOptions struct {
 // for a variable of the environment, which is looked up when the crawl is built and not kept with it.
 type AccessOptions struct {
 	// Auth: credentials for a host, "HOST=user:password" or "HOST=bearer TOKEN", ${NAME} for a variable of the
-	// environment. For example docs.example.com=bearer ${DOCS_TOKEN}.
+	// environment. For example "docs.example.com=bearer ${DOCS_TOKEN}".
 	Auth []string `set:"access.auth"`
-	// Netrc: netrc file with credentials for hosts. For example /home/me/.netrc.
+	// Netrc: netrc file with credentials for hosts. For example "/home/me/.netrc".
 	Netrc string `set:"access.netrc"`
 	// Cookies: keep cookies and send them back, within this run.
 	Cookies bool `set:"access.cookies"`
-	// CookieFile: cookies.txt of a browser to begin with, which turns cookies on. For example cookies.txt.
+	// CookieFile: cookies.txt of a browser to begin with, which turns cookies on. For example "cookies.txt".
 	CookieFile string `set:"access.cookie_file"`
 	// Proxy: proxy for all hosts, http://, https:// or socks5://, or env for what HTTP_PROXY and its like say; of
 	// hosts behind it only addresses, and names that are found here, are checked. For example
-	// http://proxy.example.com:3128.
+	// "http://proxy.example.com:3128".
 	Proxy string `set:"access.proxy"`
 	// Cert: PEM file of the client certificate for servers that ask for one, shown to hosts that seeds name. For
-	// example client.pem.
+	// example "client.pem".
 	Cert string `set:"access.cert"`
-	// Key: PEM file of its key; empty = in the file of the certificate. For example client.key.
+	// Key: PEM file of its key; empty = in the file of the certificate. For example "client.key".
 	Key string `set:"access.key"`
-	// CAFile: PEM file of authorities that are trusted beside the system's. For example ca.pem.
+	// CAFile: PEM file of authorities that are trusted beside the system's. For example "ca.pem".
 	CAFile string `set:"access.ca_file"`
 	// Resolve: addresses of a host, "HOST:PORT:ADDRESS[,ADDRESS]", * for every host or port; empty = what name
-	// servers say. For example example.com:443:192.0.2.7.
+	// servers say. For example "example.com:443:192.0.2.7".
 	Resolve []string `set:"access.resolve"`
 	// Family: what to connect over. One of any, ipv4, ipv6. Empty: any.
 	Family string `set:"access.family"`
 	// DNSServer: IP address of a name server, with a port unless it is 53; empty = those of the system. For example
-	// 192.0.2.53.
+	// "192.0.2.53".
 	DNSServer string `set:"access.dns_server"`
 }
 
@@ -204,7 +204,7 @@ type ExtractOptions struct {
 	// exact, near. Empty: off.
 	Duplicates string `set:"duplicates.find"`
 	// Fields: rule for a value to take out of pages, NAME=css:SELECTOR, css:SELECTOR@ATTRIBUTE or xpath:EXPRESSION.
-	// For example price:number=css:.price.
+	// For example "price:number=css:.price".
 	Fields []string `set:"extract.fields"`
 	// MaxElements: elements of a page that are looked at; its record has what was read, and truncated. Range: 1000 to
 	// 10000000. Zero: 100000.
@@ -217,8 +217,8 @@ type ExtractOptions struct {
 // OutputOptions says what records have in them.
 type OutputOptions struct {
 	// Record: what records have beside the usual: text, main-text (without navigation and footers), metadata (Open
-	// Graph, Twitter, JSON-LD), body; and what not: no-links, no-digest (SHA-256 of the body). Words text, main-text,
-	// metadata, body, no-links, no-digest. For example text,no-links.
+	// Graph, Twitter, JSON-LD), body; and what not: no-links, no-digest (SHA-256 of the body). For example "text",
+	// "no-links".
 	Record []string `set:"output.record"`
 	// Overwrite: replace archives, and the state of another crawl.
 	Overwrite bool `set:"output.overwrite"`
@@ -245,19 +245,19 @@ type ArchiveOptions struct {
 // FleetOptions says which crawl of several processes this is a part of.
 type FleetOptions struct {
 	// Redis: URL of the Redis or Valkey of a crawl that several processes share, ${NAME} in it for a variable of the
-	// environment; empty = one process. For example rediss://crawl:${REDIS_PASSWORD}@redis.example.com:6380.
+	// environment; empty = one process. For example "rediss://crawl:${REDIS_PASSWORD}@redis.example.com:6380".
 	Redis string `set:"fleet.redis"`
 	// CAFile: PEM file of authorities, beside the system's, that vouch for that Redis with TLS. For example
-	// /etc/ssl/redis-ca.pem.
+	// "/etc/ssl/redis-ca.pem".
 	CAFile string `set:"fleet.ca_file"`
 	// PasswordFile: file with the password of that Redis and nothing else; empty = the one in its URL, if any. For
-	// example /run/secrets/redis.
+	// example "/run/secrets/redis".
 	PasswordFile string `set:"fleet.password_file"`
 	// Job: name of that crawl, letters, digits, dots, hyphens and underscores; the first process makes it, others
-	// join. For example news-2026-11.
+	// join. For example "news-2026-11".
 	Job string `set:"fleet.job"`
 	// Worker: name of this process in it; empty = that of the machine and the number of the process. For example
-	// node-7.
+	// "node-7".
 	Worker string `set:"fleet.worker"`
 	// Lease: how long a process that is not heard of keeps its hosts. Range: 1s to 10m. Zero: 15s.
 	Lease time.Duration `set:"fleet.lease"`
@@ -266,9 +266,9 @@ type FleetOptions struct {
 // TracesOptions says where a trace of each URL is sent, by OTLP over HTTP.
 type TracesOptions struct {
 	// Endpoint: URL of a collector of OpenTelemetry (OTLP over HTTP) for a trace of each URL. For example
-	// http://localhost:4318.
+	// "http://localhost:4318".
 	Endpoint string `set:"traces.endpoint"`
-	// Headers: headers for the collector, "Name: value". For example Authorization: Bearer ${OTLP_TOKEN}.
+	// Headers: headers for the collector, "Name: value". For example "Authorization: Bearer ${OTLP_TOKEN}".
 	Headers []string `set:"traces.headers"`
 	// Sample: share of URLs that is traced; negative = none. Range: 0 to 1. Zero: 1.
 	Sample float64 `set:"traces.sample"`
@@ -278,7 +278,7 @@ type TracesOptions struct {
 
 // HostOptions is a rule for the hosts that Match names. What it leaves out is as for all hosts.
 type HostOptions struct {
-	// Match: the host, or *.NAME for all names below; with a port, that port only. For example *.example.com.
+	// Match: the host, or *.NAME for all names below; with a port, that port only. For example "*.example.com".
 	Match string `set:"match"`
 	// InitialRPS: requests per second a new host starts with; a maximum that is not given moves along. Range: 0.001
 	// to 1000000. Zero: as for all hosts.
@@ -291,20 +291,20 @@ type HostOptions struct {
 	// MinDelay: shortest time between two requests to a host, whatever the rates; negative = none. Range: 1ms to 24h.
 	// Zero: as for all hosts. For example 2s.
 	MinDelay time.Duration `set:"min_delay"`
-	// MaxInFlight: requests out at a time, within per_host_max; negative = as many as that. Range: 1 to 1000. For
-	// example 2.
+	// MaxInFlight: requests out at a time, within Options.PerHostMax, and as many as that by default. Range: 1 to
+	// 1000. For example 2.
 	MaxInFlight int `set:"max_in_flight"`
-	// Headers: headers for its requests, "Name: value", over those of Fetch.Headers. For example X-Api-Key:
-	// ${API_KEY}.
+	// Headers: headers for its requests, "Name: value", over those of Fetch.Headers. For example "X-Api-Key:
+	// ${API_KEY}".
 	Headers []string `set:"headers"`
 	// Auth: credentials, "user:password" or "bearer TOKEN"; empty = those of Access.Auth or Access.Netrc. For example
-	// reader:${READER_PASSWORD}.
+	// "reader:${READER_PASSWORD}".
 	Auth string `set:"auth"`
-	// Proxy: proxy, or direct for none; empty = Access.Proxy. For example direct.
+	// Proxy: proxy, or direct for none; empty = Access.Proxy. For example "direct".
 	Proxy string `set:"proxy"`
-	// Cert: PEM file of the client certificate; empty = Access.Cert. For example client.pem.
+	// Cert: PEM file of the client certificate; empty = Access.Cert. For example "client.pem".
 	Cert string `set:"cert"`
-	// Key: PEM file of its key; empty = in the file of the certificate. For example client.key.
+	// Key: PEM file of its key; empty = in the file of the certificate. For example "client.key".
 	Key string `set:"key"`
 	// Cap is a limit of requests that each host of the rule has. Zero: none.
 	Cap Cap `set:"cap"`
@@ -315,11 +315,11 @@ type HostOptions struct {
 
 // Cap is a limit of requests to each host of a rule. The zero Cap is none.
 type Cap struct {
-	// Kind: how the cap counts; it holds for each host that matches. One of token-bucket, fixed-window,
-	// sliding-window, sliding-window-log, leaky-bucket, concurrency. For example sliding-window-log.
+	// Kind: how the limit counts. One of token-bucket, fixed-window, sliding-window, sliding-window-log,
+	// leaky-bucket, concurrency. For example "sliding-window-log".
 	Kind string `set:"kind"`
-	// Permits: requests in cap.per, of the kind concurrency at a time. Range: 1 to 1000000. For example 10.
+	// Permits: requests in Per, or at a time for the kind concurrency. Range: 1 to 1000000. For example 10.
 	Permits int64 `set:"permits"`
-	// Per: the span of cap.permits; none for the kind concurrency. Range: 1ms to 8760h. For example 1s.
+	// Per: span of Permits; none for the kind concurrency. Range: 1ms to 8760h. For example 1s.
 	Per time.Duration `set:"per"`
 }

@@ -47,7 +47,7 @@ type Snapshot struct {
 		Near  int64 `json:"near"`  // in nearly all they say
 		// Clusters are the pages that are repeated most, at most ten.
 		Clusters []struct {
-			URL   string `json:"url"`
+			URL   string `json:"url"`   // the first that was met
 			Exact int64  `json:"exact"` // pages that are the same byte by byte
 			Near  int64  `json:"near"`  // others that say nearly the same
 		} `json:"clusters,omitempty"`
@@ -58,7 +58,7 @@ type Snapshot struct {
 
 	// Workers are the goroutines that fetch.
 	Workers struct {
-		Count       int     `json:"count"`
+		Count       int     `json:"count"`        // how many there are
 		BusySeconds float64 `json:"busy_seconds"` // fetching, summed over all
 		WaitSeconds float64 `json:"wait_seconds"` // waiting for the turn of a request, summed over all
 	} `json:"workers"`

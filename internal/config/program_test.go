@@ -20,7 +20,7 @@ func TestDocsHaveTheStructsOfPrograms(t *testing.T) {
 	groups, err := ProgramGroups()
 	require.NoError(t, err)
 	docpage.File(t, "settings.go", string(groups))
-	docpage.Between(t, "options.go", "\t// settings: generated, see `make docs`\n", "\t// end of settings\n", string(ProgramFields()))
+	docpage.Between(t, "options.go", "\t// settings: generated, see `make docs`\n\n", "\n\t// end of settings\n", string(ProgramFields()))
 }
 
 // programStruct is the struct that [ProgramGroups] and [ProgramFields] write.

@@ -8,6 +8,7 @@ import (
 	"reflect"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 )
 
@@ -48,6 +49,13 @@ var programDocs = map[string]string{
 	"scope.exclude":     "regular expressions that a URL, a seed too, must not match",
 	"output.overwrite":  "replace archives, and the state of another crawl",
 	"output.record":     "what records have beside the usual: text, main-text (without navigation and footers), metadata (Open Graph, Twitter, JSON-LD), body; and what not: no-links, no-digest (SHA-256 of the body)",
+	"cap.kind":          "how the limit counts",
+	"cap.permits":       "requests in Per, or at a time for the kind concurrency",
+	"cap.per":           "span of Permits; none for the kind concurrency",
+	"max_in_flight":     "requests out at a time, within Options.PerHostMax, and as many as that by default",
+	"scope.canonical":   "take URLs that differ in this alone for one: sessions, slashes, tracking, empty-query, index, sort, drop:NAME for a parameter (* in it = any text)",
+	"state.dir":         "directory in which the crawl is kept, so that it can be resumed, see [OpenState]; empty = none",
+	"fetch.user_agent":  "User-Agent to send; empty = Treadlight/VERSION (+CONTACT), with Options.Version and Contact",
 	"fleet.worker":      "name of this process in it; empty = that of the machine and the number of the process",
 }
 
@@ -193,7 +201,7 @@ var (
 	forFlags  = regexp.MustCompile(`, repeatable|, one of them if repeated|; empty = none$`)
 	zeroMeans = regexp.MustCompile(`\b0 = `)
 	// mentioned are settings by their paths, flags, and flags in brackets behind the path.
-	mentioned = regexp.MustCompile(`\b[a-z]+\.[a-z_]+\b| \(--[a-z-]+\)|--[a-z][a-z-]*[a-z]`)
+	mentioned = regexp.MustCompile(`\b[a-z]+\.[a-z_]+\b| \(--[a-z-]+\)|--[a-z][a-z-]*[a-z]|\b[a-z]+_[a-z_]+\b`)
 )
 
 // programDoc is what a field of a program means: the sentence of the manual, the range, and what zero is.
@@ -207,14 +215,11 @@ func (f *field) programDoc(name, zero string) string {
 	if f.kind == kindBool {
 		return name + ": " + text + "."
 	}
-	if f.kind == kindChoice || len(f.enum) > 0 {
+	if f.kind == kindChoice {
 		text += ". One of " + strings.Join(f.enum, ", ")
-		if f.kind == kindList {
-			text = strings.Replace(text, "One of", "Words", 1)
-		}
 	}
 	if f.min != "" {
-		text += ". Range: " + f.min + " to " + f.max
+		text += ". Range: " + strings.TrimPrefix(f.min, "-") + " to " + f.max
 		if f.kind == kindSize {
 			text += ", in bytes"
 		}
@@ -225,10 +230,24 @@ func (f *field) programDoc(name, zero string) string {
 	case zero != "" && !strings.Contains(text, "0 = ") && !strings.Contains(text, "zero = "):
 		text += ". Zero: " + zero
 	}
-	if f.example != "" {
+	switch _, isNumber := number(f.bound(cmp.Or(f.example, f.def))); {
+	case f.example == "":
+	case isNumber:
 		text += ". For example " + f.example
+	case f.kind == kindList && len(f.enum) > 0:
+		text += `. For example "` + strings.ReplaceAll(f.example, ",", `", "`) + `"`
+	default:
+		text += ". For example " + quoted(f.example)
 	}
 	return name + ": " + text + "."
+}
+
+// quoted is a text as Go writes it, by the easier of two ways.
+func quoted(s string) string {
+	if strings.Contains(s, `\`) {
+		return "`" + s + "`"
+	}
+	return strconv.Quote(s)
 }
 
 // InProgram puts the names of fields in the place of those of settings and flags. Root and a dot stand before them
@@ -245,6 +264,10 @@ func InProgram(root, text string) string {
 			}
 		case row(word) != nil:
 			name = ProgramField(word)
+		case !strings.Contains(word, "."):
+			if f := ofLeaf(word); f != nil {
+				name = ProgramField(f.path)
+			}
 		}
 		switch {
 		case name == "":
@@ -254,6 +277,21 @@ func InProgram(root, text string) string {
 		}
 		return name
 	})
+}
+
+// ofLeaf is the only row whose path ends so; nil if there is none, or are several.
+func ofLeaf(name string) (found *field) {
+	rows := fields()
+	for i := range rows {
+		switch f := &rows[i]; {
+		case leaf(f.path) != name:
+		case found != nil:
+			return nil
+		default:
+			found = f
+		}
+	}
+	return found
 }
 
 // ofFlag is the row of a flag; nil if it has none.
