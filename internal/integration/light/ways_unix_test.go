@@ -1,0 +1,152 @@
+//go:build unix
+
+package light_test
+
+import (
+	"bufio"
+	"cmp"
+	"context"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"os/exec"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/treadlight/crawl"
+)
+
+// serveVariable has the test binary serve the site of the benchmark, so that its processor time is not counted.
+const serveVariable = "CRAWL_BENCH_SERVE"
+
+// benchPages is how many pages the site of the benchmark has: 25 KB each, with 60 links.
+const benchPages = 2000
+
+func TestMain(m *testing.M) {
+	if os.Getenv(serveVariable) != "" {
+		serveBench()
+		return
+	}
+	os.Exit(m.Run())
+}
+
+func serveBench() {
+	text := strings.Repeat("<p>It is a long way <b>from</b> here to the next page, and there is <i>much</i> to be read on it.</p>\n", 220)
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		n, err := strconv.Atoi(strings.TrimPrefix(r.URL.Path, "/p/"))
+		if err != nil || n < 1 || n > benchPages {
+			http.NotFound(w, r)
+			return
+		}
+		w.Header().Set("Content-Type", "text/html; charset=utf-8")
+		fmt.Fprintf(w, "<!doctype html><html><head><title>Page %d</title></head><body><h1>Page %d</h1><ul>", n, n)
+		for i := range 60 {
+			next := n*2 + i
+			if i > 1 || next > benchPages {
+				next = 1 + (n+i*i)%benchPages
+			}
+			fmt.Fprintf(w, `<li class="item"><a href="/p/%d">Page %d</a></li>`, next, next)
+		}
+		fmt.Fprint(w, "</ul>", text, "</body></html>")
+	}))
+	fmt.Println(server.URL)
+	_, _ = bufio.NewReader(os.Stdin).ReadByte() // which ends with the benchmark
+	server.Close()
+}
+
+// BenchmarkWays crawls a site of the loopback in turns: bare, by a loop, by a router, and by a handler that looks into the
+// page, each in the same run as the others. It reports the processor time of a page (µs) of the bare crawl, and how much
+// more the others take, as the median of the rounds (%): give -benchtime=10x for ten of them.
+func BenchmarkWays(b *testing.B) {
+	server := exec.CommandContext(b.Context(), os.Args[0])
+	server.Env = append(os.Environ(), serveVariable+"=1")
+	in, err := server.StdinPipe()
+	require.NoError(b, err)
+	out, err := server.StdoutPipe()
+	require.NoError(b, err)
+	require.NoError(b, server.Start())
+	defer func() { _ = in.Close(); _ = server.Wait() }()
+	line, err := bufio.NewReader(out).ReadString('\n')
+	require.NoError(b, err)
+	seed := strings.TrimSpace(line) + "/p/1"
+
+	routed := func(handle crawl.HandlerFunc) func(*testing.B, string) {
+		return func(b *testing.B, seed string) {
+			r := crawl.NewRouter()
+			r.Handle("/p/{n}", handle)
+			require.NoError(b, benchCrawler(b, crawl.Options{Router: r}).Run(b.Context(), seed))
+		}
+	}
+	ways := []struct {
+		name string
+		run  func(*testing.B, string)
+	}{
+		{"bare", func(b *testing.B, seed string) {
+			require.NoError(b, benchCrawler(b, crawl.Options{}).Run(b.Context(), seed))
+		}},
+		{"loop", func(b *testing.B, seed string) {
+			n := 0
+			for _, err := range benchCrawler(b, crawl.Options{}).Crawl(b.Context(), seed) {
+				require.NoError(b, err)
+				n++
+			}
+			require.Equal(b, benchPages, n)
+		}},
+		{"router", routed(func(context.Context, *crawl.Page) error { return nil })},
+		{"find", routed(func(_ context.Context, p *crawl.Page) error {
+			n := 0
+			for el := range p.Find("li.item a") {
+				n += len(el.Text())
+			}
+			if n == 0 || p.First("h1").Text() == "" {
+				return fmt.Errorf("%s: nothing is found", p.URL)
+			}
+			return nil
+		})},
+	}
+	took := make([][]float64, len(ways)) // µs per page, by round
+	ways[0].run(b, seed)                 // the first one warms up
+	for range b.N {
+		for i, way := range ways {
+			before := processorTime(b)
+			way.run(b, seed)
+			took[i] = append(took[i], float64(processorTime(b)-before)/1e3/benchPages)
+		}
+	}
+	b.ReportMetric(median(took[0]), "bare-µs/page")
+	for i, way := range ways[1:] {
+		more := make([]float64, b.N)
+		for round := range more {
+			more[round] = 100 * (took[i+1][round]/took[0][round] - 1)
+		}
+		b.ReportMetric(median(more), way.name+"-more-%")
+	}
+	b.ReportMetric(0, "ns/op")
+}
+
+func benchCrawler(b *testing.B, o crawl.Options) *crawl.Crawler {
+	b.Helper()
+	o.Politeness.Strategy, o.Politeness.IgnoreRobots, o.Scope.IgnoreSitemaps, o.Concurrency = "off", true, true, 16
+	c, err := crawl.New(o)
+	require.NoError(b, err)
+	return c
+}
+
+// processorTime is that of this process.
+func processorTime(b *testing.B) time.Duration {
+	b.Helper()
+	var use syscall.Rusage
+	require.NoError(b, syscall.Getrusage(syscall.RUSAGE_SELF, &use))
+	return time.Duration(use.Utime.Nano() + use.Stime.Nano())
+}
+
+func median[T cmp.Ordered](list []T) T {
+	return slices.Sorted(slices.Values(list))[len(list)/2]
+}
