@@ -511,10 +511,8 @@ func (c *Crawler) handle(ctx context.Context, page *pipeline.Page) error {
 			return err
 		}
 	}
-	own := *page
-	own.Body = bytes.Clone(page.Body)
-	own.Links, own.Resources = slices.Clone(page.Links), slices.Clone(page.Resources)
-	t := turn{&own, make(chan struct{})}
+	page.Body = bytes.Clone(page.Body) // all else is this page's alone, or its record's, which nobody changes
+	t := turn{page, make(chan struct{})}
 	select {
 	case c.turns <- t:
 	case <-c.left:

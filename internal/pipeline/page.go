@@ -168,8 +168,10 @@ func (w *processor) handle(ctx context.Context, r *result, f *fetched) error {
 	page := &Page{Record: *r.rec, base: f.lease.URL, tree: &w.p.cfg.Tree, asked: r.asked}
 	if f.resp != nil {
 		page.Header, page.Body = f.resp.Header, f.resp.Body
-		if base, err := canonical.Parse(w.found.Base); err == nil && w.read {
-			page.base = base
+		if w.read && w.found.Base != page.base.String() {
+			if base, err := canonical.Parse(w.found.Base); err == nil {
+				page.base = base
+			}
 		}
 	}
 	if page.Text == "" {
