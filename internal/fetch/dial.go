@@ -80,7 +80,7 @@ func (e *addressError) Error() string {
 	if err == nil && e.host != at.Addr().String() {
 		where += " of " + e.host
 	}
-	return fmt.Sprintf("address %s is not on the public Internet, and no seed opened it when the crawl began: to have it dialled, give --allow-private", where)
+	return fmt.Sprintf("address %s is not on the public Internet, and no seed opened it when the crawl began: to have it dialled, give --allow-private, or set fetch.allow_private", where)
 }
 
 func (e *addressError) Class() outcome.Class { return outcome.AddressDenied }

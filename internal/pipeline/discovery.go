@@ -340,7 +340,7 @@ func (d *discovery) put(link *found, now time.Time) frontier.Added {
 	if added > frontier.Seen {
 		d.p.stats.full.Store(true)
 		d.p.drop(added.String(), 1, link.item.URL.String(), fixes[added])
-		d.skip(&link.item, added.String(), fixes[added])
+		d.skip(&link.item, added.String(), "there is no room for it: "+fixes[added])
 	}
 	return added
 }
