@@ -171,6 +171,8 @@ func decent(t *testing.T, r Result) {
 	all := r.First
 	all.add(r.Steady)
 	require.Zero(t, r.InsideRetryAfter, "requests inside a Retry-After")
-	require.Less(t, r.RetriesPerFailure, mostRetries, "retries per failure")
+	if all.Failed >= 10 { // of two URLs it is chance
+		require.Less(t, r.RetriesPerFailure, mostRetries, "retries per failure")
+	}
 	require.Greater(t, 100*share(float64(all.Admitted), float64(all.Sent)), float64(leastSuccess), "percent of success")
 }

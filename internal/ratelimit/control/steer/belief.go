@@ -58,7 +58,7 @@ func (i *interval) best(t *Tuning, most, cost float64, chance func(rate float64)
 func (i *interval) narrow(t *Tuning, rate float64, cycle Estimate, lasted bool) {
 	n, mean := cycle.Answers, cycle.Rate
 	i.hi = rate
-	if n > float64(i.run) && n >= leastCycle && (mean > i.lo || i.run < ordinaryBurst || lasted) {
+	if n > float64(i.run) && n >= t.Cycle && (mean > i.lo || float64(i.run) < t.Burst || lasted) {
 		i.lo, i.run = min(mean, rate), float32(n)
 	}
 	if i.lo > rate/(1+t.Near) {
@@ -97,15 +97,15 @@ func (p *peak) now(now clock.Instant, half float64) float64 {
 const peakSpan = 30 * time.Second
 
 // note takes in what was admitted of late, unless a burst allowance may be in it.
-func (p *peak) note(now clock.Instant, half float64, r *refill, h *history) {
+func (p *peak) note(t *Tuning, now clock.Instant, r *refill, h *history) {
 	rate := h.between(now.Add(-peakSpan), now) / peakSpan.Seconds()
 	switch {
-	case r.cycled && r.n >= leastCycle:
+	case r.cycled && float64(r.n) >= t.Cycle:
 		rate = r.mean(now).Rate
 	case r.cycled, now.Sub(r.since) < peakSpan:
 		return
 	}
-	if rate >= p.now(now, half) {
+	if rate >= p.now(now, t.WellHalf) {
 		*p = peak{float32(rate), now}
 	}
 }
@@ -117,6 +117,15 @@ type doubt struct {
 	until   clock.Instant // then it is gone back to
 	times   uint8
 	guessed bool // what is refused is known from failures only
+}
+
+// suspect keeps what is believed, for some of the longest cycles and for longer each time.
+func (d *doubt) suspect(i interval, now clock.Instant, longest float64) {
+	if d.sure.run == 0 {
+		d.sure = i
+		d.times++
+	}
+	d.until = now.Add(seconds(min(max(longest, 5), 60) * float64(int(1)<<min(d.times, 4)) / 2))
 }
 
 // clear ends all doubt.
@@ -138,7 +147,7 @@ func (s *Steer) drift(now clock.Instant) {
 		s.hi = min(s.hi*math.Exp(t.Drift*float64(s.loose)*share), 1e9)
 	}
 	s.run += float32(dn)
-	s.peak.note(now, t.WellHalf, &s.refill, &s.history)
+	s.peak.note(t, now, &s.refill, &s.history)
 }
 
 // recovering reports whether lo is far below what was proven of late.
@@ -149,10 +158,13 @@ func (s *Steer) recovering(now clock.Instant) bool {
 // learn takes in a refusal at a rate, at the end of its pause.
 func (s *Steer) learn(now clock.Instant, rate float64, took time.Duration) {
 	t := s.tune
-	cycle := s.refill.estimate(s.sentAt)
+	cycle := s.refill.estimate(t, s.sentAt)
 	lasted := lasting(took, rate) && (s.order == 0 || !s.win.habit)
 	if lasted {
 		cycle = s.refill.mean(now)
+	}
+	if !t.has(Refill) {
+		cycle = Estimate{}
 	}
 	if s.cost == 0 {
 		s.cost = float32(took.Seconds())
@@ -161,12 +173,14 @@ func (s *Steer) learn(now clock.Instant, rate float64, took time.Duration) {
 	s.guessed = !s.explicit()
 	if s.unbounded() { // the search's first
 		s.peak.rate = 0
-		s.interval = interval{min(cycle.Rate, rate/1.1), rate, max(0, float32(cycle.Answers)-ordinaryBurst)}
+		s.interval = interval{min(cycle.Rate, rate/1.1), rate, max(0, float32(cycle.Answers-t.Burst))}
 		if cycle.Answers < 5 {
 			s.lo, s.run = rate/4, 0
 		}
 	} else {
-		s.suspect(now, rate, cycle)
+		if cycle.Answers < float64(s.run)/2 && s.lo > rate/(1+t.Near) { // much less says that it is too fast
+			s.suspect(s.interval, now, float64(s.refill.longest))
+		}
 		if s.loose = max(.05, s.loose*float32(t.Confirm)); rate <= s.lo {
 			s.loose = 1
 		}
@@ -177,18 +191,6 @@ func (s *Steer) learn(now clock.Instant, rate float64, took time.Duration) {
 	}
 	s.lo = max(s.lo, float64(s.floor))
 	s.hi = max(s.hi, s.lo*(1+t.Near/4))
-}
-
-// suspect keeps what is believed where much less says that it is too fast.
-func (s *Steer) suspect(now clock.Instant, rate float64, cycle Estimate) {
-	if cycle.Answers >= float64(s.run)/2 || s.lo <= rate/(1+s.tune.Near) {
-		return
-	}
-	if s.sure.run == 0 {
-		s.sure = s.interval
-		s.doubt.times++
-	}
-	s.doubt.until = now.Add(seconds(min(max(float64(s.refill.longest), 5), 60) * float64(int(1)<<min(s.doubt.times, 4)) / 2))
 }
 
 // settle takes what a window says of a refusal that has just ended for the belief.

@@ -18,10 +18,8 @@ type block struct {
 	tally tally
 }
 
-const (
-	blockRun  = 5                        // 403s in a row: pages that not everybody may see come singly
-	blockWait = 10050 * time.Millisecond // is more than the ten seconds for which such hosts block by default
-)
+// blockRun is how many 403s in a row are a block: pages that not everybody may see come singly.
+const blockRun = 5
 
 // observe counts 403s in a row, and reports whether they are a block.
 func (b *block) observe(x *Sample) bool {

@@ -241,7 +241,7 @@ func (s *sender) answer(x Sample) {
 		if s.wait == 0 {
 			s.refused = x.SentAt
 		}
-		s.begun, s.trial, s.blocked, s.wait = true, false, true, max(blockWait, s.wait*3/2)
+		s.begun, s.trial, s.blocked, s.wait = true, false, true, max(seconds(DefaultTuning.BlockWait), s.wait*3/2)
 	case x.refused() && (s.wait == 0 || s.trial):
 		if s.wait == 0 {
 			s.refused = x.SentAt
@@ -254,8 +254,8 @@ func (s *sender) answer(x Sample) {
 			s.block.end(s.wait)
 			s.blocked = false
 		}
-		s.panel.cycle = s.refill.estimate(s.refused)
-		s.refill.begin(s.refused, s.now.Sub(s.refused), s.rate)
+		s.panel.cycle = s.refill.estimate(&DefaultTuning, s.refused)
+		s.refill.begin(&DefaultTuning, s.refused, s.now.Sub(s.refused), s.rate)
 		s.rate = max(.5, (1.2+.1*float64(s.cycles%3))*float64(s.n)/s.now.Sub(s.cycle).Seconds())
 		s.cycle, s.n, s.wait, s.trial = s.now, 0, 0, false
 	case x.admitted():

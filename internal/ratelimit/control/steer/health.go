@@ -236,7 +236,7 @@ func (h *health) estimate() Estimate {
 		return Estimate{}
 	}
 	bad := float64(h.bad) + float64(h.runB)
-	return Estimate{Confidence: bad / (bad + leastCycle), Cause: control.CauseNoise}
+	return Estimate{Confidence: bad / (bad + 10), Cause: control.CauseNoise}
 }
 
 // outages tell a pause out of the blue, which says nothing of the rate, from one of a limit.

@@ -29,11 +29,10 @@ type hint struct {
 }
 
 const (
-	toldMargin = .02             // of a pace is left unused
-	rounding   = 2 * time.Second // is more than what whole seconds and the way of an answer do to a reset
-	slides     = 3               // missed resets of a window that slides: an answer that was overtaken may look like one
-	fewTold    = 6               // answers show that what is left does not fall
-	mostMore   = 100             // times the pace: whole seconds make a short reset as many times as long
+	rounding = 2 * time.Second // is more than what whole seconds and the way of an answer do to a reset
+	slides   = 3               // missed resets of a window that slides: an answer that was overtaken may look like one
+	fewTold  = 6               // answers show that what is left does not fall
+	mostMore = 100             // times the pace: whole seconds make a short reset as many times as long
 )
 
 // active reports whether the host's own word sets the pace. A nil hint never does.
@@ -110,7 +109,7 @@ func (q *hint) slide(x *Sample) {
 	if q.pace == 0 {
 		q.more, q.moreAt, q.least = 1, x.At, math.MaxFloat64
 	}
-	q.pace = (1 - toldMargin) * float64(x.Quota.Limit) / w.Seconds()
+	q.pace = (1 - x.ToldMargin) * float64(x.Quota.Limit) / w.Seconds()
 }
 
 // spare requests of a window that slides are left unused: the pace falls with what is left below that. Who

@@ -16,7 +16,7 @@ import (
 
 // told gives a quota what an answer says.
 func (q *hint) told(now clock.Instant, remaining int64, reset time.Duration, inFlight int) {
-	q.observe(&Sample{Observation: &control.Observation{SentAt: now, Quota: header.Quota{Limit: 100, Remaining: remaining, Reset: reset}, InFlight: inFlight}, At: now})
+	q.observe(&Sample{Tuning: &DefaultTuning, Observation: &control.Observation{SentAt: now, Quota: header.Quota{Limit: 100, Remaining: remaining, Reset: reset}, InFlight: inFlight}, At: now})
 }
 
 func TestQuotaIsSpreadEvenly(t *testing.T) {
@@ -48,7 +48,7 @@ func TestQuotaIsSpreadEvenly(t *testing.T) {
 func TestNoQuota(t *testing.T) {
 	var q hint
 	q.told(0, 5, 0, 1)
-	q.observe(&Sample{Observation: &control.Observation{}})
+	q.observe(&Sample{Tuning: &DefaultTuning, Observation: &control.Observation{}})
 	require.Equal(t, hint{}, q)
 }
 
@@ -68,7 +68,7 @@ func TestResetIsKept(t *testing.T) {
 func TestSlidingQuota(t *testing.T) {
 	var q hint
 	const limit, window = 100, 10 * time.Second
-	now, pace := clock.Instant(0), (1-toldMargin)*limit/window.Seconds()
+	now, pace := clock.Instant(0), (1-DefaultTuning.ToldMargin)*limit/window.Seconds()
 	for moved := range slides + 1 {
 		require.Zero(t, q.pace, "moved %d times", moved)
 		q.told(now, 50, window, 1)
@@ -109,7 +109,7 @@ func TestQuotaResetOfOneRequest(t *testing.T) {
 		q.told(now, 5, time.Second, 1)
 		now = q.reset
 	}
-	require.InDelta(t, (1-toldMargin)*limit/window.Seconds(), q.pace, 1e-9)
+	require.InDelta(t, (1-DefaultTuning.ToldMargin)*limit/window.Seconds(), q.pace, 1e-9)
 	q.told(now, limit-2, window, 1)
 	require.Zero(t, q.pace)
 }
@@ -126,13 +126,13 @@ func TestShortQuotaSlides(t *testing.T) {
 		var q hint
 		now := clock.Instant(0)
 		for i := range int64(40) {
-			q.observe(&Sample{Observation: &control.Observation{
+			q.observe(&Sample{Tuning: &DefaultTuning, Observation: &control.Observation{
 				SentAt: now.Add(-latency), InFlight: 4,
 				Quota: header.Quota{Limit: 100, Remaining: remaining(i), Reset: window},
 			}, At: now})
 			now = now.Add(100 * time.Millisecond)
 		}
-		require.InDelta(t, (1-toldMargin)*100, q.pace, 1e-9, name)
+		require.InDelta(t, (1-DefaultTuning.ToldMargin)*100, q.pace, 1e-9, name)
 	}
 }
 
@@ -179,7 +179,7 @@ func TestShortQuotaEnds(t *testing.T) {
 		}
 		slices.SortStableFunc(answers, func(a, b answer) int { return cmp.Compare(a.at, b.at) })
 		for _, a := range answers {
-			q.observe(&Sample{Observation: &control.Observation{SentAt: a.sent, InFlight: 5, Quota: a.quota}, At: a.at})
+			q.observe(&Sample{Tuning: &DefaultTuning, Observation: &control.Observation{SentAt: a.sent, InFlight: 5, Quota: a.quota}, At: a.at})
 			require.Zero(t, q.pace, "at %v, overtaken by %v", a.at, overtaken)
 		}
 	}

@@ -119,6 +119,8 @@ func (s *Steer) failed(x *Sample, trial bool) {
 	case x.Forbidden && s.block.observe(x):
 		s.hit(x, control.CauseForbidden)
 		s.sentAt = s.block.since
+	case !s.tune.has(Health) && !x.Forbidden: // every failure is a refusal
+		s.hit(x, control.CauseRefused)
 	case !x.Forbidden || s.block.soft:
 		s.heed(x, true)
 	}
@@ -167,7 +169,7 @@ func (s *Steer) hit(x *Sample, cause control.Cause) {
 	s.wait = max(100*time.Millisecond, seconds(float64(s.srtt)), seconds(2/s.rate), seconds(s.last/3))
 	s.wait = min(s.wait, s.longestWait(now, s.cfg.Breaker.OpenFor))
 	if s.blocked() {
-		s.wait = max(blockWait, s.block.gap)
+		s.wait = max(seconds(s.tune.BlockWait), s.block.gap)
 	}
 	s.on(now, Refused)
 	s.till = now.Add(max(s.wait, x.RetryAfter))
@@ -187,7 +189,7 @@ func (s *Steer) trialFailed(x *Sample) {
 		s.budget.pay(s.tune.Trial)
 	}
 	if s.blocked() {
-		s.wait = min(max(blockWait, s.wait*3/2), time.Hour)
+		s.wait = min(max(seconds(s.tune.BlockWait), s.wait*3/2), time.Hour)
 	} else {
 		s.wait = min(2*s.wait, s.longestWait(now, s.cfg.Breaker.OpenFor))
 	}
@@ -211,7 +213,7 @@ func (s *Steer) resume(now clock.Instant) {
 		}
 		s.on(now, Settled)
 		s.decide(now)
-	case !s.blocked() && s.outage(now, took):
+	case !s.blocked() && s.outage(now, took, float64(s.refill.n)):
 		s.last, cause = 0, control.CauseRecovered
 		s.health.reset()
 		s.back(now, s.failRate)
@@ -225,7 +227,7 @@ func (s *Steer) resume(now clock.Instant) {
 		s.endRefusal(now, took)
 	}
 	if from != never {
-		s.refill.begin(from, now.Sub(from), s.failRate)
+		s.refill.begin(s.tune, from, now.Sub(from), s.failRate)
 	}
 	if cause != control.CauseNone {
 		s.note(now, cause, 0, s.rate, 0)
@@ -284,13 +286,13 @@ func (s *Steer) judge(now clock.Instant, took time.Duration) control.Cause {
 // cheapOrder is the longest that is waited for once more to know whether it has to do with the rate.
 const cheapOrder = 5 * time.Second
 
-// outage reports a pause that says nothing of the rate: it comes out of the blue, and is the first
-// of its kind.
-func (s *Steer) outage(now clock.Instant, took time.Duration) bool {
-	if took < max(2*time.Second, seconds(4/s.failRate)) || s.tries == 0 && (s.order == 0 || s.order > cheapOrder) || s.rates && s.order > 0 {
+// outage reports a pause that says nothing of the rate: it comes out of the blue, after so many answers, and
+// is the first of its kind.
+func (p *pause) outage(now clock.Instant, took time.Duration, admitted float64) bool {
+	if took < max(2*time.Second, seconds(4/p.failRate)) || p.tries == 0 && (p.order == 0 || p.order > cheapOrder) || p.rates && p.order > 0 {
 		return false
 	}
-	return s.down || !s.outages.again(s.at, now, float64(s.refill.n))
+	return p.down || !p.outages.again(p.at, now, admitted)
 }
 
 // back goes back to a rate after a pause that taught nothing.

@@ -38,20 +38,16 @@ type drain struct {
 	until  clock.Instant
 	was    float64 // allowed before
 	times  uint8
+	share  float64 // of what is allowed that is used meanwhile
 	deeper bool
 }
 
 const (
-	// Slow is twice as slow as usual, and beyond four standard errors of the two means.
-	latencyRatio = 2
-	latencyZ     = 4
-	latencyFloor = 0.05 // seconds
 	// plainAnswers make a plain mean, after which what is usual moves slowly. Of fewer than
 	// fewAnswers the spread is not believed to be less than a factor of two either way.
 	plainAnswers = 200
 	fewAnswers   = 50
 	leastSpread  = 0.5
-	draining     = .75 // of the rate that is allowed
 	most         = 150 // answers that a capacity is the mean of
 )
 
@@ -96,12 +92,12 @@ func (q *queueing) judge(x *Sample) control.Cause {
 	m, plain := float64(q.sum)/n, float64(q.plain)/n
 	v := max(float64(q.squares)/n-m*m, 0)
 	done := (n - 1) / max(x.At.Sub(q.spanAt).Seconds(), .001)
-	slow := q.answers > 0 && math.Exp(m)-math.Exp(float64(q.mu)) > latencyFloor &&
-		m-float64(q.mu) > max(math.Log(latencyRatio), latencyZ*math.Sqrt(q.spread()*(1/n+1/float64(q.answers))))
+	slow := q.answers > 0 && math.Exp(m)-math.Exp(float64(q.mu)) > x.LatencyFloor &&
+		m-float64(q.mu) > max(math.Log(x.LatencyRatio), x.LatencyZ*math.Sqrt(q.spread()*(1/n+1/float64(q.answers))))
 	switch {
 	case !slow:
 		q.bad = 0
-		if q.queue == nil || m < float64(q.mu) || done < draining*q.capacity {
+		if q.queue == nil || m < float64(q.mu) || done < x.Draining*q.capacity {
 			q.learn(m, v, plain)
 		}
 		if q.queue != nil {
@@ -109,7 +105,7 @@ func (q *queueing) judge(x *Sample) control.Cause {
 		}
 	case q.queue != nil && q.drain.until != 0:
 		q.measure(done, n)
-		return q.drainOn(x.At, m, plain)
+		return q.drainOn(x, m, plain)
 	default:
 		if q.bad++; x.Mode == Search || q.bad >= 2 {
 			return q.begin(x, m, done, n)
@@ -155,7 +151,7 @@ func (q *queueing) begin(x *Sample, m, done, n float64) control.Cause {
 	if q.allowed > 0 {
 		rate = min(rate, q.allowed)
 	}
-	q.drain = drain{before: m, was: q.allowed, until: x.At.Add(q.drainTime())}
+	q.drain = drain{before: m, was: q.allowed, until: x.At.Add(q.drainTime()), share: x.Draining}
 	q.allowed, q.at, q.bad = min(.99*rate, 1.03*q.capacity), x.At, 0
 	return control.CauseLatency
 }
@@ -185,8 +181,8 @@ func (q *queueing) drainTime() time.Duration {
 }
 
 // drainOn goes lower while that helps. What does not get better has nothing to do with the rate.
-func (q *queueing) drainOn(now clock.Instant, m, plain float64) control.Cause {
-	d := &q.drain
+func (q *queueing) drainOn(x *Sample, m, plain float64) control.Cause {
+	d, now := &q.drain, x.At
 	if now < d.until {
 		d.before = max(d.before, m) // what was sent before comes back now
 		return 0
@@ -199,7 +195,7 @@ func (q *queueing) drainOn(now clock.Instant, m, plain float64) control.Cause {
 		d.before = m
 		q.allowed *= .9
 	case !better && !d.deeper:
-		d.deeper = true
+		d.deeper, d.share = true, d.share*x.Draining
 	default: // it is slower now, and that is usual
 		q.mu, q.usual, q.bad = float32(m), float32(plain), 0
 		q.allowed, q.drain = d.was, drain{}
@@ -215,10 +211,7 @@ func (q *queueing) estimate() Estimate {
 	}
 	e := Estimate{Rate: q.allowed, Confidence: 1, Cause: control.CauseLatency}
 	if q.drain.until != 0 {
-		e.Rate *= draining
-		if q.drain.deeper {
-			e.Rate *= draining
-		}
+		e.Rate *= q.drain.share
 	}
 	return e
 }

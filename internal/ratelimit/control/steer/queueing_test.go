@@ -13,7 +13,7 @@ import (
 // served gives a queueing so many seconds of answers at a rate, each of which took so long.
 func (q *queueing) served(from clock.Instant, seconds int, rate float64, latency time.Duration) (now clock.Instant, causes []control.Cause) {
 	for now = from; now < from.Add(time.Duration(seconds)*time.Second); now = now.Add(time.Duration(1e9 / rate)) {
-		if c := q.observe(&Sample{Observation: &control.Observation{Latency: latency}, At: now, Rate: rate, Mode: Cruise}); c != 0 {
+		if c := q.observe(&Sample{Tuning: &DefaultTuning, Observation: &control.Observation{Latency: latency}, At: now, Rate: rate, Mode: Cruise}); c != 0 {
 			causes = append(causes, c)
 		}
 	}
@@ -28,7 +28,7 @@ func TestQueueBoundsTheRate(t *testing.T) {
 	require.Zero(t, q.estimate())
 	now, causes = q.served(now, 4, 40, 400*time.Millisecond)
 	require.Equal(t, []control.Cause{control.CauseLatency}, causes)
-	require.InEpsilon(t, 40*draining, q.estimate().Rate, .05, "it empties first")
+	require.InEpsilon(t, 40*DefaultTuning.Draining, q.estimate().Rate, .05, "it empties first")
 	now, _ = q.served(now, 2, 30, 100*time.Millisecond)
 	before := q.estimate().Rate
 	require.InEpsilon(t, 40, before, .05)

@@ -18,11 +18,6 @@ type refill struct {
 	lasted  bool          // which went on for longer than a bucket needs for its next token
 }
 
-const (
-	leastCycle    = 10 // answers make a mean
-	ordinaryBurst = 25 // requests that a limiter may have saved: those of servers' defaults are 5 to 50
-)
-
 // observe counts what is admitted.
 func (r *refill) observe(x *Sample) {
 	if x.SentAt > r.since {
@@ -37,18 +32,18 @@ func (r *refill) mean(now clock.Instant) Estimate {
 
 // estimate is what a bucket sustains at least that was empty at an instant: in a pause it saves no more
 // than an ordinary burst allowance. The more is counted the surer it is, if refusals are as short as a bucket's.
-func (r *refill) estimate(at clock.Instant) Estimate {
+func (r *refill) estimate(t *Tuning, at clock.Instant) Estimate {
 	e := r.mean(at)
-	e.Rate = max(e.Rate, (e.Answers-ordinaryBurst)/max(at.Sub(r.since).Seconds()-float64(r.idle), .001))
+	e.Rate = max(e.Rate, (e.Answers-t.Burst)/max(at.Sub(r.since).Seconds()-float64(r.idle), .001))
 	if e.Cause = control.CauseMeasured; r.cycled && !r.lasted {
-		e.Confidence = e.Answers / (e.Answers + leastCycle/2)
+		e.Confidence = e.Answers / (e.Answers + t.Cycle/2)
 	}
 	return e
 }
 
 // begin starts a cycle at a refusal of a rate, after whose pause the host admits again.
-func (r *refill) begin(at clock.Instant, pause time.Duration, rate float64) {
-	if !r.cycled || r.n >= leastCycle { // fewer measure nothing: the cycle goes on
+func (r *refill) begin(t *Tuning, at clock.Instant, pause time.Duration, rate float64) {
+	if !r.cycled || float64(r.n) >= t.Cycle { // fewer measure nothing: the cycle goes on
 		*r = refill{since: at, longest: max(r.longest*.9, float32(at.Sub(r.since).Seconds())), cycled: true}
 	}
 	r.lasted = pause > rounding && lasting(pause, rate)

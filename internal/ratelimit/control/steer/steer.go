@@ -315,7 +315,7 @@ func (s *Steer) decide(now clock.Instant) {
 	}
 	s.on(now, Promising)
 	// What a limiter can have saved since it last refused hides it, up to an ordinary burst allowance.
-	hides := min(ordinaryBurst, 2+s.lo*(s.last+.03*now.Sub(s.endAt).Seconds()))
+	hides := min(s.tune.Burst, 2+s.lo*(s.last+.03*now.Sub(s.endAt).Seconds()))
 	s.probe = probe{from: s.lo, rate: x, at: now, answers: s.answered, hides: hides}
 	s.rate = x
 }
@@ -346,7 +346,7 @@ func (s *Steer) prove(now clock.Instant) {
 	}
 	s.lo, s.run = max(s.lo, s.probe.rate), float32(n)
 	s.hi = max(s.hi, s.lo*(1+s.tune.Near))
-	s.win.refute(&s.history, s.probe.at, now)
+	s.win.refute(s.tune, &s.history, s.probe.at, now)
 	if s.lo > 1.05*s.probe.from {
 		s.loose = 1
 		s.note(now, control.CauseProbed, s.probe.from, s.rate, 0)

@@ -47,10 +47,7 @@ const (
 	sameStops    = 10 * time.Minute
 	leastCounted = 5
 	slack        = .03 // of what a history measures
-	// tooMany times what a window admitted is not admitted in as long by the same. One that slides
-	// by halves, or is asked across its border, may admit somewhat more.
-	tooMany = 1.3
-	tooFew  = .6 // of a window's count is refused for another reason
+	tooFew       = .6  // of a window's count is refused for another reason
 )
 
 // observe takes in an answer, and reports whether it ended a refusal that lasted.
@@ -70,13 +67,13 @@ func (w *window) observe(h *history, x *Sample) bool {
 	case open && x.admitted() && x.SentAt > s.told:
 		s.to = x.SentAt
 		s.last = min(max(s.last, s.from.Add(s.order-time.Second)), s.to)
-		return w.lasted(h)
+		return w.lasted(h, x.Tuning)
 	}
 	return false
 }
 
 // lasted weighs a refusal that is over, if it was longer than a bucket needs for its next token.
-func (w *window) lasted(h *history) bool {
+func (w *window) lasted(h *history, t *Tuning) bool {
 	tokens := 8.
 	if w.now.order > 0 {
 		tokens = 3
@@ -89,7 +86,7 @@ func (w *window) lasted(h *history) bool {
 		before = spell{}
 	}
 	w.spells = [2]spell{w.now, before}
-	w.weighOrder(h)
+	w.weighOrder(h, t)
 	w.weighRest(h)
 	if w.order.weight < .9 && w.rest.weight < .9 {
 		w.agree = 0
@@ -110,7 +107,7 @@ func (w *window) sameOrder() bool {
 }
 
 // weighOrder looks whether the order is the length.
-func (w *window) weighOrder(h *history) {
+func (w *window) weighOrder(h *history, t *Tuning) {
 	a, known, was := &w.spells[0], w.order.n, w.order.weight
 	w.order = quota{}
 	if a.order < longOrder && !w.sameOrder() {
@@ -123,7 +120,7 @@ func (w *window) weighOrder(h *history) {
 	weight := .1
 	switch {
 	case w.sameOrder():
-		if w.habit = w.habit || n > tooMany*known+1; w.habit {
+		if w.habit = w.habit || n > t.TooMany*known+1; w.habit {
 			return
 		}
 		if n < tooFew*known {
@@ -238,9 +235,9 @@ func (w *window) estimate() Estimate {
 }
 
 // refute drops what is contradicted by a rate that was not refused since an instant.
-func (w *window) refute(h *history, since, now clock.Instant) {
+func (w *window) refute(t *Tuning, h *history, since, now clock.Instant) {
 	for _, q := range [...]*quota{&w.order, &w.rest} {
-		if q.weight > 0 && now.Sub(since).Seconds() >= q.length && h.between(now.Add(-seconds(q.longest)), now) > tooMany*q.high*q.longest+1 {
+		if q.weight > 0 && now.Sub(since).Seconds() >= q.length && h.between(now.Add(-seconds(q.longest)), now) > t.TooMany*q.high*q.longest+1 {
 			w.habit = w.habit || q == &w.order
 			*q = quota{}
 		}

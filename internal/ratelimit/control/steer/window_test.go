@@ -22,14 +22,14 @@ func (s *seen) asked(n int, from, to float64) {
 	for i := range n {
 		at := clock.Instant((from + (to-from)*float64(i)/float64(n)) * 1e9)
 		s.history.add(at)
-		s.window.observe(&s.history, &Sample{Observation: &control.Observation{SentAt: at}, At: at, Rate: float64(n) / (to - from)})
+		s.window.observe(&s.history, &Sample{Tuning: &DefaultTuning, Observation: &control.Observation{SentAt: at}, At: at, Rate: float64(n) / (to - from)})
 	}
 }
 
 // refused is turned away at a second with an order, at a rate.
 func (s *seen) refused(at float64, order time.Duration, rate float64) {
 	sent := clock.Instant(at * 1e9)
-	s.window.observe(&s.history, &Sample{Observation: &control.Observation{SentAt: sent, Class: outcome.Throttled, RetryAfter: order}, At: sent, Rate: rate})
+	s.window.observe(&s.history, &Sample{Tuning: &DefaultTuning, Observation: &control.Observation{SentAt: sent, Class: outcome.Throttled, RetryAfter: order}, At: sent, Rate: rate})
 }
 
 // One refusal bounds the rate of the window it was the rest of; a second one, after as much again, makes
@@ -77,9 +77,9 @@ func TestWindowIsRefuted(t *testing.T) {
 	s.asked(60, 0, 6)
 	s.refused(6, 30*time.Second, 30)
 	s.asked(200, 36.1, 80)
-	s.refute(&s.history, clock.Instant(60e9), clock.Instant(80e9))
+	s.refute(&DefaultTuning, &s.history, clock.Instant(60e9), clock.Instant(80e9))
 	require.Positive(t, s.order.weight, "not for long enough")
-	s.refute(&s.history, clock.Instant(37e9), clock.Instant(80e9))
+	s.refute(&DefaultTuning, &s.history, clock.Instant(37e9), clock.Instant(80e9))
 	require.Zero(t, s.order)
 	require.True(t, s.habit)
 }
