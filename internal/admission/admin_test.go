@@ -129,7 +129,7 @@ func TestAdminStatistics(t *testing.T) {
 	}
 	var s admission.Statistics
 	require.NoError(t, json.Unmarshal(o.do(http.MethodGet, "/statistics", "").Body.Bytes(), &s))
-	require.Equal(t, admission.Statistics{Allowed: 2, Denied: 1}, s)
+	require.Equal(t, admission.Statistics{Allowed: 2, Denied: 1, Rules: []admission.RuleStatistics{{Rule: "all", Allowed: 2, Denied: 1}}}, s)
 }
 
 func TestAdminRefusesWhatIsWrong(t *testing.T) {
