@@ -57,6 +57,7 @@ test: servers readers bin/gotestsum ## run every test under the race detector, i
 	$(SUM) -- $(RACE) -timeout 15m $(PKGS)
 	$(SUM) -- -shuffle=on -vet=off -ldflags=-s -timeout 15m -run '^($(subst $(space),|,$(WHOLE)))$$' $(WHOLE_IN)
 	cd bench && $(SUM) -- $(RACE) -timeout 5m ./...
+	cd examples && $(SUM) -- $(RACE) -timeout 5m ./...
 
 # What needs no server, no network and no browser: with a warm build cache under a minute on two
 # cores. Integration, command line and stores of others are left to `make test`.

@@ -1,0 +1,12 @@
+package main
+
+import (
+	"testing"
+
+	"github.com/treadlight/crawl/examples/internal/check"
+)
+
+func TestOutput(t *testing.T) {
+	pace = check.Fast
+	check.Output(t, "hello", check.Pages(check.Books), run)
+}
