@@ -5,7 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"log"
+	"log/slog"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -44,6 +46,24 @@ var goCode = []any{
 		return nil
 	},
 	func(ctx context.Context) error {
+		o, err := crawl.Load("crawl.yaml") // or begin with crawl.Options{}
+		if err != nil {
+			return err
+		}
+		o.MaxPages, o.Politeness.Retries = 1000, -1 // no retries
+		o.Fetch.Contact, o.Log = "https://example.com/bot", slog.Default()
+		c, err := crawl.New(o)
+		if err != nil {
+			return err // names what is wrong: "Options.Politeness.MaxRPS: -1 is below 0.001; …"
+		}
+		// A seed with more than a URL, before or while the crawl runs:
+		err = c.AddSeed("https://example.com/search", crawl.WithBody("application/json", []byte(`{"q":"cups"}`)), crawl.WithLabel("search"))
+		if err != nil {
+			return err
+		}
+		return c.Run(ctx, "https://example.com/")
+	},
+	func(ctx context.Context) error {
 		r := crawl.NewRouter()
 		r.Handle("/catalogue/page-{n}", func(_ context.Context, p *crawl.Page) error {
 			for a := range p.Find("article h3 a") {
@@ -59,13 +79,37 @@ var goCode = []any{
 			return err
 		}
 		defer books.Close()
-		cfg := crawl.Options{}
-		cfg.Router, cfg.Sinks = r, []record.Sink{books}
-		c, err := crawl.New(cfg)
+		c, err := crawl.New(crawl.Options{Router: r, Sinks: []record.Sink{books}})
 		if err != nil {
 			return err
 		}
 		return c.Run(ctx, "https://books.example/catalogue/page-1")
+	},
+	func(ctx context.Context) error {
+		o := crawl.Options{StateDir: "books.state"}
+		seeds, at := []string{"https://books.example/"}, (*record.Position)(nil)
+		state, err := crawl.OpenState(crawl.StateConfig{Dir: o.StateDir})
+		switch {
+		case err == nil: // there is one: go on with its options and URLs, and cut the items back to where it was
+			o, seeds = state.Options(), nil
+			position := state.Position("books.jsonl")
+			at = &position
+		case !errors.Is(err, fs.ErrNotExist):
+			return err
+		}
+		books, err := crawl.Items[Book]("books.jsonl", at)
+		if err != nil {
+			return err
+		}
+		defer books.Close()
+		o.Sinks, o.OnPage = []record.Sink{books}, func(_ context.Context, p *crawl.Page) error {
+			return p.Emit(Book{Title: p.First("h1").Text()})
+		}
+		c, err := crawl.New(o)
+		if err != nil {
+			return err
+		}
+		return c.Run(ctx, seeds...)
 	},
 	func(sign func(string) string) error {
 		c, err := crawl.New(crawl.Options{

@@ -23,6 +23,25 @@ func TestDocsHaveTheStructsOfPrograms(t *testing.T) {
 	docpage.Between(t, "options.go", "\t// settings: generated, see `make docs`\n\n", "\n\t// end of settings\n", string(ProgramFields()))
 }
 
+// TestDocsHaveTheFieldOfEverySetting, or say that there is none.
+func TestDocsHaveTheFieldOfEverySetting(t *testing.T) {
+	table := "| setting | `Options` |\n|---|---|\n"
+	for _, f := range fields() {
+		to := "–"
+		if name := ProgramField(f.path); name != "" {
+			to = "`" + name + "`"
+			if f.kind == kindBool && f.def == "true" {
+				to += ", the opposite"
+			}
+		}
+		if !f.noStruct {
+			table += fmt.Sprintf("| `%s` | %s |\n", f.path, to)
+		}
+	}
+	table += "| `hosts` | `Politeness.Hosts` |\n| `resilience` | `Resilience` |\n"
+	docpage.Check(t, "docs/how-to/names-of-before.md", "options", table)
+}
+
 // programStruct is the struct that [ProgramGroups] and [ProgramFields] write.
 func programStruct() reflect.Type {
 	tagged := func(name string, typ reflect.Type, tag string) reflect.StructField {

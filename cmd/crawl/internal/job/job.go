@@ -66,10 +66,10 @@ type Job struct {
 	in      *seedSource   // of --input-file, or empty
 	stats   *statsWriter
 	events  *eventsWriter
-	out     *destination      // of --output
-	archive *destination      // of --warc; nil = there is none beside the output
+	out     *destination   // of --output
+	archive *destination   // of --warc; nil = there is none beside the output
 	console *watch.Console // of --listen; nil = there is none
-	tty     *os.File          // the keyboard, if that is not standard input
+	tty     *os.File       // the keyboard, if that is not standard input
 
 	deadline *shutdownDeadline // of the crawl, once it runs
 	cut      atomic.Bool       // the process ends before the crawl has
