@@ -160,7 +160,7 @@ func (h *host) gone(it *Item) {
 }
 
 // loaded takes in the URLs of an answer that are still next: since the question a better one may have been put.
-func (b *backlog) loaded(h *host, now time.Time, a *Answer) error {
+func (b *backlog) loaded(h *host, a *Answer) error {
 	o := h.over
 	o.loading = false
 	if a.Behind == o.bound {
@@ -169,7 +169,7 @@ func (b *backlog) loaded(h *host, now time.Time, a *Answer) error {
 			if (o.missed != Place{}) && !it.Place().Before(o.missed) {
 				break
 			}
-			b.accept(h, now, it)
+			b.accept(h, it)
 		}
 		if !a.More && o.missed == (Place{}) && o.urls != 0 {
 			return fmt.Errorf("%d URLs of %s are not where they were put", o.urls, h.name)
@@ -182,7 +182,7 @@ func (b *backlog) loaded(h *host, now time.Time, a *Answer) error {
 	return nil
 }
 
-func (b *backlog) accept(h *host, now time.Time, it *Item) {
+func (b *backlog) accept(h *host, it *Item) {
 	o := h.over
 	o.bound = it.Place()
 	_, away := b.away[it.ID]
@@ -368,7 +368,7 @@ func (b *backlog) refusing(now time.Time, most int, stuck bool) (going []*host) 
 	}
 	for i := len(b.due) - 1; i >= 0 && len(going) < most; i-- { // the later ones are at the end
 		h := b.due[i]
-		if h != b.nextUp && !h.at.Before(least) && h.mayDeactivate(stuck) && !(b.shared && h.excluded) {
+		if h != b.nextUp && !h.at.Before(least) && h.mayDeactivate(stuck) && (!b.shared || !h.excluded) {
 			going = append(going, h)
 		}
 	}

@@ -62,7 +62,7 @@ func (f *Frontier) Take(now time.Time, a Answer) (err error) {
 	if f.shared {
 		f.arrived(now, &a)
 	} else if h := f.hosts[a.Host]; h != nil && h.over != nil {
-		err = f.loaded(h, now, &a)
+		err = f.loaded(h, &a)
 		f.offer(h, now, now)
 	}
 	for f.loads < maxLoads && len(f.toRefill) > 0 {

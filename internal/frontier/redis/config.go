@@ -135,11 +135,11 @@ func settleAddress(o *rueidis.ClientOption, job string) error {
 	return nil
 }
 
-// Diff and TermsError are those of package frontier.
-type (
-	Diff       = frontier.Diff
-	TermsError = frontier.TermsError
-)
+// Diff is [frontier.Diff].
+type Diff = frontier.Diff
+
+// TermsError is [frontier.TermsError].
+type TermsError = frontier.TermsError
 
 // differences are the terms of which there and here are not the same.
 func differences(there, here map[string]string) (diffs []Diff) {
