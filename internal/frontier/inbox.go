@@ -31,7 +31,7 @@ func (in *Inbox[T]) Add(hurry bool, calls ...T) (taken bool) {
 	if in.closed {
 		return false
 	}
-	in.progress.Told(len(calls))
+	in.progress.pending.Add(int64(len(calls)))
 	if len(in.calls) == 0 {
 		Signal(in.Wake)
 	}

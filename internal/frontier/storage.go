@@ -214,10 +214,7 @@ func (p *Progress) Offer(a Answer) (taken bool) {
 	}
 }
 
-// Told counts calls that wait, and Stored those that do not any more.
-func (p *Progress) Told(n int) { p.pending.Add(int64(n)) }
-
-// Stored makes room for more calls.
+// Stored counts calls of an [Inbox] that do not wait any more.
 func (p *Progress) Stored(n int) {
 	if p.pending.Add(-int64(n)) < p.limit {
 		select {

@@ -376,7 +376,12 @@ func TestStoreThatLosesURLs(t *testing.T) {
 func TestProgress(t *testing.T) {
 	var p frontier.Progress
 	p.Begin(2)
-	p.Told(2)
+	in := frontier.NewInbox[int](&p, 3)
+	require.True(t, in.Add(false, 1))
+	<-in.Wake
+	require.True(t, in.Add(false, 2))
+	require.Empty(t, in.Wake, "it was told")
+	require.Empty(t, in.Hurry)
 	require.False(t, p.Ready())
 	room := p.Room()
 	p.Stored(1)
@@ -384,6 +389,13 @@ func TestProgress(t *testing.T) {
 	require.Nil(t, p.Room())
 	n, limit := p.Pending()
 	require.Equal(t, [2]int64{1, 2}, [2]int64{n, limit})
+	require.True(t, in.Add(false, 3), "no call is refused")
+	<-in.Hurry
+	calls, closed := in.Take(nil)
+	require.Equal(t, []int{1, 2, 3}, calls)
+	require.False(t, closed)
+	require.True(t, in.Add(true))
+	<-in.Hurry
 	done := make(chan struct{})
 	require.True(t, p.Answer(done, frontier.Answer{Host: "a.test"}))
 	require.Equal(t, "a.test", (<-p.Answers()).Host)
@@ -396,4 +408,9 @@ func TestProgress(t *testing.T) {
 	require.False(t, p.Fail(nil))
 	<-p.Failed()
 	require.ErrorIs(t, p.Err(), frontier.ErrTooManyExcluded)
+	require.False(t, in.Add(false, 4))
+	in.Close()
+	calls, closed = in.Take(calls)
+	require.Empty(t, calls)
+	require.True(t, closed)
 }
