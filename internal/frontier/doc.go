@@ -18,7 +18,7 @@
 // # What does not fit in memory
 //
 // In a long queue, of a host and a rank, some hundred URLs at each end are as they are used, and those between them
-// packed. With a [Storage] every URL lies there as well, and memory holds the heads of queues: of each host the URLs
+// packed. In a [Storage] on disk or in Redis every URL lies as well, and memory holds the heads of queues: of each host the URLs
 // that go first, as many as [Config.Resident] allows. When half of them are gone the host asks the store for more,
 // and goes on with what it has; the answer comes to [Frontier.Take]. Hosts beyond [Config.MaxHosts] are inactive in
 // the store with all their URLs, and are activated first come first served as others run out of work. A host that
@@ -28,11 +28,11 @@
 //
 // # When several processes share a store
 //
-// An [Ownership] has the hosts by turns in the frontiers of several processes. Each asks for hosts when it has slots
-// to spare and nothing to lease, and is the only one to pace those that it has. It gives a host back that has had no
-// URL for two seconds; one that refuses to be asked for long, if others want its place; and half of those that wait
-// for a slot, if another process has slots to spare. A host that is lost is gone at once, and of its leases nothing
-// comes back.
+// Of a store that is shared ([Left]) several processes have the hosts by turns, each for its [Tenure]; a process alone
+// has all of them, for ever. Each asks for hosts when it has slots to spare and nothing to lease, and is the only one
+// to pace those that it has. It gives a host back that has had no URL for two seconds; one that refuses to be asked for
+// long, if others want its place; and half of those that wait for a slot, if another process has slots to spare. A host
+// that is lost is gone at once, and of its leases nothing comes back.
 //
 // # Slots
 //

@@ -33,7 +33,7 @@ type link struct {
 	clk    clock.Clock
 	giveUp time.Duration
 
-	trips, commands, bytes, retries, reloads atomic.Int64
+	commands, retries, reloads atomic.Int64
 }
 
 // call is a script to be run, and what it replied.
@@ -79,7 +79,6 @@ func (l *link) try(parent context.Context, calls []*call) (failed error) {
 		ctx, cancel := context.WithTimeout(parent, tripTimeout)
 		results := l.DoMulti(ctx, l.commandsOf(part)...)
 		cancel()
-		l.trips.Add(1)
 		for i, res := range results {
 			if err := l.take(part[i], res); err != nil {
 				failed = err
@@ -101,9 +100,6 @@ func (l *link) try(parent context.Context, calls []*call) (failed error) {
 func (l *link) commandsOf(calls []*call) rueidis.Commands {
 	list := make(rueidis.Commands, len(calls))
 	for i, c := range calls {
-		for _, a := range c.args {
-			l.bytes.Add(int64(len(a)))
-		}
 		if c.text {
 			list[i] = l.B().Eval().Script(c.script.text).Numkeys(int64(len(c.keys))).Key(c.keys...).Arg(c.args...).Build()
 		} else {

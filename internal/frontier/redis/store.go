@@ -43,7 +43,7 @@ type process struct {
 
 // counts are the counters of a process.
 type counts struct {
-	added, duplicates, refused, dropped, done, stale, lost, given, acquired, heartbeats, setbacks, syncs, rtt atomic.Int64
+	added, duplicates, refused, dropped, done, stale, lost, given, acquired, heartbeats, setbacks, rtt atomic.Int64
 
 	oom atomic.Bool
 }

@@ -94,7 +94,6 @@ func (s *writer) settle(ops []op, now bool) ([]op, error) {
 	if err := s.cfg.Sync(); err != nil {
 		return nil, err
 	}
-	s.counts.syncs.Add(1)
 	rest = append(rest, s.unsettled...)
 	clear(s.unsettled)
 	s.unsettled = s.unsettled[:0]
