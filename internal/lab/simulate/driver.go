@@ -1,10 +1,12 @@
 package simulate
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"math"
 	"net/http"
+	"slices"
 	"time"
 
 	"github.com/treadlight/crawl/internal/clock"
@@ -37,7 +39,7 @@ type site struct {
 	client     client
 	server     Server
 	lookAt     clock.Instant // when to ask for a grant next, unless an answer comes first
-	again      ring[url]     // to be tried again
+	again      []url         // to be tried again
 	taken      int           // URLs tried so far
 	turn       int           // of its last request, among all
 	granted    int           // after the first minute
@@ -94,7 +96,7 @@ func (d *driver) run(ctx context.Context) error {
 
 func (d *driver) stall(at clock.Instant) bool {
 	byEvent := at == d.events.next()
-	if byEvent && d.events.heap[0].what == arrival {
+	if byEvent && d.events.coming[len(d.events.coming)-1].what == arrival {
 		return false // at the server
 	}
 	over := d.stalls.over(at)
@@ -189,12 +191,12 @@ func (d *driver) due(now clock.Instant) int {
 }
 
 func (s *site) backlog(now clock.Instant, offer *Offer) clock.Instant {
-	if s.again.n > 0 && s.again.first().due <= now {
+	if len(s.again) > 0 && s.again[0].due <= now {
 		return now
 	}
 	at := offer.next(now, s.taken)
-	if s.again.n > 0 {
-		at = min(at, s.again.first().due)
+	if len(s.again) > 0 {
+		at = min(at, s.again[0].due)
 	}
 	return at
 }
@@ -204,8 +206,9 @@ func (d *driver) send(i int, permit ratelimit.Permit) {
 	now := d.clock.now
 	s := d.sites[i]
 	var u url
-	if s.again.n > 0 && s.again.first().due <= now {
-		u = s.again.pop()
+	if len(s.again) > 0 && s.again[0].due <= now {
+		u = s.again[0]
+		s.again = slices.Delete(s.again, 0, 1)
 	} else {
 		s.taken++
 	}
@@ -288,7 +291,7 @@ func (d *driver) receive(slot int32) {
 	d.meter.answered(now, fb, r.url, back)
 	if back {
 		r.url.due = now.Add(retryDelay)
-		s.again.push(r.url)
+		s.again = append(s.again, r.url)
 	}
 }
 
@@ -308,89 +311,29 @@ const (
 	answer               // the answer, or the timeout, reaches the client
 )
 
-func (e event) before(f event) bool {
-	return e.at < f.at || e.at == f.at && e.seq < f.seq
-}
-
-// events is a binary heap of values; container/heap would allocate for each.
+// events are those to come, the next one last. There are as many as requests are under way.
 type events struct {
-	heap []event
-	seq  uint64
+	coming []event
+	seq    uint64
 }
 
 func (q *events) next() clock.Instant {
-	if len(q.heap) == 0 {
+	if len(q.coming) == 0 {
 		return forever
 	}
-	return q.heap[0].at
+	return q.coming[len(q.coming)-1].at
 }
 
 func (q *events) push(at clock.Instant, what stage, slot int32) {
 	q.seq++
 	e := event{at: at, seq: q.seq, slot: slot, what: what}
-	h := append(q.heap, e)
-	i := len(h) - 1
-	for i > 0 {
-		parent := (i - 1) / 2
-		if !e.before(h[parent]) {
-			break
-		}
-		h[i] = h[parent]
-		i = parent
-	}
-	h[i] = e
-	q.heap = h
+	i, _ := slices.BinarySearchFunc(q.coming, e, func(a, b event) int { return cmp.Or(cmp.Compare(b.at, a.at), cmp.Compare(b.seq, a.seq)) })
+	q.coming = slices.Insert(q.coming, i, e)
 }
 
 func (q *events) pop() event {
-	h := q.heap
-	top, last := h[0], h[len(h)-1]
-	h = h[:len(h)-1]
-	q.heap = h
-	i := 0
-	for {
-		child := 2*i + 1
-		if child >= len(h) {
-			break
-		}
-		if child+1 < len(h) && h[child+1].before(h[child]) {
-			child++
-		}
-		if !h[child].before(last) {
-			break
-		}
-		h[i] = h[child]
-		i = child
-	}
-	if len(h) > 0 {
-		h[i] = last
-	}
-	return top
-}
-
-// ring is a FIFO that allocates only to grow.
-type ring[T any] struct {
-	items   []T // a power of two of them
-	head, n int
-}
-
-func (r *ring[T]) push(v T) {
-	if r.n == len(r.items) {
-		grown := make([]T, max(8, 2*r.n))
-		for i := range r.n {
-			grown[i] = r.items[(r.head+i)&(r.n-1)]
-		}
-		r.items, r.head = grown, 0
-	}
-	r.items[(r.head+r.n)&(len(r.items)-1)] = v
-	r.n++
-}
-
-func (r *ring[T]) first() T { return r.items[r.head] }
-
-func (r *ring[T]) pop() T {
-	v := r.items[r.head]
-	r.head = (r.head + 1) & (len(r.items) - 1)
-	r.n--
-	return v
+	last := len(q.coming) - 1
+	e := q.coming[last]
+	q.coming = q.coming[:last]
+	return e
 }

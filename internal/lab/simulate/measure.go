@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"slices"
 	"time"
 
 	"github.com/treadlight/crawl/internal/clock"
@@ -107,7 +108,7 @@ type Second struct {
 type meter struct {
 	seconds []Span
 	granted []int32
-	cap100  ring[clock.Instant] // grants of the last 100 ms
+	cap100  []clock.Instant // grants of the last 100 ms
 	latency histogram
 
 	found       Result // but for what follows from the rest at the end
@@ -137,11 +138,11 @@ func (m *meter) sent(now clock.Instant, inside bool) {
 	if inside {
 		m.found.InsideRetryAfter++
 	}
-	for m.cap100.n > 0 && m.cap100.first() <= now.Add(-100*time.Millisecond) {
-		m.cap100.pop()
+	for len(m.cap100) > 0 && m.cap100[0] <= now.Add(-100*time.Millisecond) {
+		m.cap100 = slices.Delete(m.cap100, 0, 1)
 	}
-	m.cap100.push(now)
-	m.found.MaxIn100ms = max(m.found.MaxIn100ms, m.cap100.n)
+	m.cap100 = append(m.cap100, now)
+	m.found.MaxIn100ms = max(m.found.MaxIn100ms, len(m.cap100))
 }
 
 func (m *meter) decided(at clock.Instant, a *Answer) {

@@ -99,23 +99,6 @@ func TestEventsComeInOrder(t *testing.T) {
 
 func byTime(a, b event) int { return cmp.Or(cmp.Compare(a.at, b.at), cmp.Compare(a.seq, b.seq)) }
 
-func TestRingIsAFIFO(t *testing.T) {
-	rnd := rand.New(rand.NewPCG(1, 1))
-	var r ring[int]
-	var want []int
-	for i := range 5000 {
-		if rnd.IntN(5) < 3 || len(want) == 0 {
-			r.push(i)
-			want = append(want, i)
-			continue
-		}
-		require.Equal(t, want[0], r.first())
-		require.Equal(t, want[0], r.pop())
-		want = want[1:]
-		require.Equal(t, len(want), r.n)
-	}
-}
-
 func TestLinkDelays(t *testing.T) {
 	w := way{Link: Link{RTT: 100 * ms}, rnd: source()}
 	require.Equal(t, 50*ms, w.delay(0))

@@ -4,6 +4,7 @@ import (
 	"math"
 	"math/rand/v2"
 	"net/http"
+	"slices"
 	"time"
 
 	"github.com/treadlight/crawl/internal/clock"
@@ -265,7 +266,7 @@ type jail struct {
 	Server
 	max      int
 	term     time.Duration
-	refusals ring[clock.Instant] // of the last minute
+	refusals []clock.Instant // of the last minute
 	until    clock.Instant
 }
 
@@ -277,12 +278,12 @@ func (s *jail) Serve(now clock.Instant) Answer {
 	if !a.Refused {
 		return a
 	}
-	for s.refusals.n > 0 && s.refusals.first() <= now.Add(-time.Minute) {
-		s.refusals.pop()
+	for len(s.refusals) > 0 && s.refusals[0] <= now.Add(-time.Minute) {
+		s.refusals = slices.Delete(s.refusals, 0, 1)
 	}
-	s.refusals.push(now)
-	if s.refusals.n > s.max {
-		s.refusals, s.until, a.Ban = ring[clock.Instant]{}, now.Add(s.term), true
+	s.refusals = append(s.refusals, now)
+	if len(s.refusals) > s.max {
+		s.refusals, s.until, a.Ban = nil, now.Add(s.term), true
 	}
 	return a
 }
