@@ -192,7 +192,6 @@ func (o *Options) inner() (assembly.Config, error) {
 		}
 	}
 	cfg := assembly.Config{
-		Embedded: true,
 		Settings: settings, OnPage: o.handler(), HandlersFollow: o.HandlersFollow, Sinks: o.Sinks, Archives: o.Archives,
 		Kept: o.State.unwrap(), Join: o.Join, Began: o.Began, Version: o.Version, Log: o.Log,
 	}
@@ -205,6 +204,7 @@ func (o *Options) inner() (assembly.Config, error) {
 		}
 		cfg.Shared = o.Shared.inner
 	}
+	cfg.Embedded = true
 	return cfg, o.hooks(&cfg)
 }
 

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"io"
+	"maps"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
@@ -185,11 +186,21 @@ func (f extractBy) Extract(ctx context.Context, d *crawl.Document) (*crawl.Extra
 	return f(ctx, d)
 }
 
-// broken are implementations that do not keep to their contract, and what the suites say of them.
-func broken() map[string]struct {
+// breach is an implementation that does not keep to its contract, and what its suite says.
+type breach struct {
 	run  func(t *testing.T)
 	says string
-} {
+}
+
+// broken has each breach, by what it does.
+func broken() map[string]breach {
+	all := brokenFetchers()
+	maps.Copy(all, brokenSinks())
+	maps.Copy(all, brokenExtractors())
+	return all
+}
+
+func brokenFetchers() map[string]breach {
 	fetcher := func(make func(site *crawltest.Site) fetchBy) func(*testing.T) {
 		return func(t *testing.T) {
 			crawltest.TestFetcher(t, func(_ *testing.T, site *crawltest.Site) (crawl.Fetcher, string) {
@@ -197,15 +208,7 @@ func broken() map[string]struct {
 			})
 		}
 	}
-	extractor := func(e extractBy) func(*testing.T) {
-		return func(t *testing.T) { crawltest.TestExtractor(t, e, document()) }
-	}
-	var mu sync.Mutex
-	calls := 0
-	return map[string]struct {
-		run  func(t *testing.T)
-		says string
-	}{
+	return map[string]breach{
 		"errors for statuses": {fetcher(func(s *crawltest.Site) fetchBy {
 			return func(ctx context.Context, r *http.Request) (*http.Response, error) {
 				resp, err := s.Fetch(ctx, r)
@@ -243,6 +246,11 @@ func broken() map[string]struct {
 				return resp, err
 			}
 		}), "1000 bytes"},
+	}
+}
+
+func brokenSinks() map[string]breach {
+	return map[string]breach{
 		"keeps records": {func(t *testing.T) {
 			var m *memory
 			crawltest.TestSink(t, crawltest.SinkCase{
@@ -268,6 +276,16 @@ func broken() map[string]struct {
 				URLs: func(t *testing.T) []string { return lines(t, path, strings.Clone) },
 			})
 		}, "want the first 9"},
+	}
+}
+
+func brokenExtractors() map[string]breach {
+	extractor := func(e extractBy) func(*testing.T) {
+		return func(t *testing.T) { crawltest.TestExtractor(t, e, document()) }
+	}
+	var mu sync.Mutex
+	calls := 0
+	return map[string]breach{
 		"panics on noise": {extractor(func(_ context.Context, d *crawl.Document) (*crawl.Extracted, error) {
 			return &crawl.Extracted{Title: string(d.Body[:5])}, nil
 		}), "panicked"},

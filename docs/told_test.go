@@ -58,24 +58,29 @@ func (c *told) Write(r *record.Record) error { c.of(r.URL, "Sinks"); return nil 
 func (*told) Flush() error                   { return nil }
 func (*told) Close() error                   { return nil }
 
+// toldSite has a URL of each kind.
+func toldSite() *crawltest.Site {
+	tries := 0
+	return crawltest.NewSite(map[string]crawltest.Page{
+		"/robots.txt": {Body: "User-agent: *\nDisallow: /private\nSitemap: http://site.example/map.xml"},
+		"/map.xml":    {Body: `<?xml version="1.0"?><urlset><url><loc>http://site.example/</loc></url></urlset>`},
+		"/":           {Body: `<a href=/moved>1</a><a href=/busy>2</a><a href=/dead>3</a><a href=/image>4</a><a href=/film>5</a><a href=/odd>6</a><a href=/unsigned>7</a><a href=/private>8</a><a href=http://other.example/>9</a><a href=/gone>10</a><a href=/plain>11</a>`},
+		"/moved":      {Location: "/"}, "/gone": {Status: http.StatusNotFound}, "/dead": {Err: syscall.ECONNRESET},
+		"/image": {Header: http.Header{"Content-Type": {"image/png"}}, Body: "x"}, "/film": {Header: http.Header{"Content-Type": {"video/mp4"}}, Body: "x"},
+		"/odd": {}, "/plain": {}, "/unsigned": {}, "/private": {},
+		"/busy": {Handler: func(w http.ResponseWriter, _ *http.Request) {
+			if tries++; tries == 1 {
+				w.WriteHeader(http.StatusServiceUnavailable)
+			}
+		}},
+	})
+}
+
 // docs/reference/go.md has who is told of what, as it is.
 func TestDocsTellWhoIsTold(t *testing.T) {
 	c := &told{n: map[string]map[string]int{}}
 	crawltest.FakeClock(t, func(t *testing.T) {
-		tries := 0
-		site := crawltest.NewSite(map[string]crawltest.Page{
-			"/robots.txt": {Body: "User-agent: *\nDisallow: /private\nSitemap: http://site.example/map.xml"},
-			"/map.xml":    {Body: `<?xml version="1.0"?><urlset><url><loc>http://site.example/</loc></url></urlset>`},
-			"/":           {Body: `<a href=/moved>1</a><a href=/busy>2</a><a href=/dead>3</a><a href=/image>4</a><a href=/film>5</a><a href=/odd>6</a><a href=/unsigned>7</a><a href=/private>8</a><a href=http://other.example/>9</a><a href=/gone>10</a><a href=/plain>11</a>`},
-			"/moved":      {Location: "/"}, "/gone": {Status: http.StatusNotFound}, "/dead": {Err: syscall.ECONNRESET},
-			"/image": {Header: http.Header{"Content-Type": {"image/png"}}, Body: "x"}, "/film": {Header: http.Header{"Content-Type": {"video/mp4"}}, Body: "x"},
-			"/odd": {}, "/plain": {}, "/unsigned": {}, "/private": {},
-			"/busy": {Handler: func(w http.ResponseWriter, _ *http.Request) {
-				if tries++; tries == 1 {
-					w.WriteHeader(http.StatusServiceUnavailable)
-				}
-			}},
-		})
+		site := toldSite()
 		router := crawl.NewRouter()
 		router.Handle("/{path...}", func(_ context.Context, p *crawl.Page) error {
 			c.of(p.URL.String(), "Router")

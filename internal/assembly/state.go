@@ -279,9 +279,6 @@ func (s *State) begin(ctx context.Context, settings Settings, seeds []string, mo
 	return stateError(s.dir, s.store.Flush(ctx))
 }
 
-// Embedded reports whether a program that embeds the crawler has run it: its sinks and handlers are that program's.
-func (s *State) Embedded() bool { return s.store.Meta(disk.MetaEmbedded) != "" }
-
 // keep notes settings, in the batch that ends next.
 func (s *State) keep(settings Settings) error {
 	text, err := settings.SaveIn(s.dir)
@@ -406,17 +403,6 @@ func (s *State) earlier() (plain []canonical.URL, asked []pipeline.Seed, err err
 		}
 	}
 	return plain, asked, nil
-}
-
-// readmit lets in what a seed of an earlier run let in. Credentials are for the hosts of those that were given, not of
-// those they redirected to. No addresses are allowed but those that were then: the other seeds were public, or did not
-// come from the user.
-func (c *Crawler) readmit(u canonical.URL, given bool) {
-	c.named.addresses.Shut(u.Hostname())
-	if given {
-		c.named.trust(u)
-	}
-	c.scope.AddSeed(u)
 }
 
 // recountTold is how many URLs take long enough to be told of: with one pattern two to three seconds.

@@ -231,13 +231,13 @@ func (c *Client) receive(x *exchange, req Request, hres *http.Response) (*Respon
 
 // readWanted reads the body, or the part of it that is wanted, into res or to whom it is for.
 func (c *Client) readWanted(x *exchange, req *Request, hres *http.Response, res *Response) (Op, error) {
-	if x.objection != nil {
+	if x.asked.program.objection != nil {
 		c.unread(x, hres)
-		return OpHook, x.objection
+		return OpHook, x.asked.program.objection
 	}
 	if req.Stream != nil {
 		if s := req.Stream(res); s != nil {
-			x.limit, x.tooLong = cmp.Or(s.Timeout, unbounded), &timeoutError{"not done", s.Timeout}
+			x.asked.program.limit, x.asked.program.tooLong = cmp.Or(s.Timeout, unbounded), &timeoutError{"not done", s.Timeout}
 			return c.readBody(x, hres, res, cmp.Or(s.MaxBytes, unbounded), s)
 		}
 	}

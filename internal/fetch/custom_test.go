@@ -253,9 +253,9 @@ func TestOnResponse(t *testing.T) {
 	}, steps)
 }
 
-func TestStream(t *testing.T) {
-	large := strings.Repeat("0123456789", 100_000)
-	hosts := onePage(func(w http.ResponseWriter, r *http.Request) {
+// streams are bodies of all kinds; large is that of most.
+func streams(large string) map[string]http.Handler {
+	return onePage(func(w http.ResponseWriter, r *http.Request) {
 		switch r.URL.Path {
 		case "/coded":
 			w.Header().Set("Content-Encoding", "gzip")
@@ -278,6 +278,11 @@ func TestStream(t *testing.T) {
 			_, _ = io.WriteString(w, large)
 		}
 	})
+}
+
+func TestStream(t *testing.T) {
+	large := strings.Repeat("0123456789", 100_000)
+	hosts := streams(large)
 	all := func(r io.Reader) error { _, err := io.Copy(io.Discard, r); return err }
 	for name, tc := range map[string]struct {
 		path   string

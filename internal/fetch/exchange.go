@@ -34,17 +34,11 @@ type exchange struct {
 	caller context.Context // the one given to Fetch
 	via    context.Context // the one that came through the policies; nil without
 	start  time.Time
-	// limit bounds the whole, from start, and tooLong is the cause then.
-	limit   time.Duration
-	tooLong *timeoutError
-	whole   bool         // an answer was read to its end
-	passed  passage      // through the policies; zero if there are none
-	first   atomic.Int64 // nanoseconds from start to the first byte; zero before
+	whole  bool         // an answer was read to its end
+	passed passage      // through the policies; zero if there are none
+	first  atomic.Int64 // nanoseconds from start to the first byte; zero before
 
 	recorder *recorder // of the current attempt; nil without
-
-	request   *http.Request // as it is sent; nil without hooks
-	objection error         // of Config.OnResponse
 
 	connected bool // the current attempt has a connection
 	reused    bool
@@ -56,11 +50,21 @@ type exchange struct {
 	got       time.Duration // from start to the connection
 }
 
+// program is what the program's own code has of an exchange.
+type program struct {
+	request   *http.Request // as it is sent; nil without hooks
+	objection error         // of Config.OnResponse
+	// limit bounds the whole, from start, and tooLong is the cause then: those of the Config, or of a [Stream].
+	limit   time.Duration
+	tooLong *timeoutError
+}
+
 // asked is what the Request of an exchange says of it.
 type asked struct {
 	method  string
 	payload []byte
 	capture int64 // bytes of an answer to capture; zero for none
+	program
 }
 
 func (c *Client) begin(ctx context.Context) *exchange {
@@ -75,7 +79,7 @@ func (c *Client) begin(ctx context.Context) *exchange {
 	x.connected, x.tries, x.replayed = false, 0, nil // nothing may come of it, if a policy refuses
 	x.caller, x.via = ctx, nil
 	x.asked.capture, x.recorder = 0, nil
-	x.limit, x.tooLong, x.objection = c.cfg.Timeout, c.tooLong, nil
+	x.asked.program = program{limit: c.cfg.Timeout, tooLong: c.tooLong}
 	x.cause.Store(c.tooLong)
 	if x.timer == nil {
 		x.timer = time.AfterFunc(c.cfg.Timeout, x.timeUp) //nolint:forbidigo // a watchdog ends a wait; nothing waits on it
@@ -94,7 +98,7 @@ func (x *exchange) end() {
 	// Whatever may send again may come back late, too.
 	if x.whole && asleep && !x.leg.late && (x.passed.req == nil || x.passed.req.Again == nil) {
 		x.caller, x.via, x.ctx, x.cancel, x.conn, x.recorder = nil, nil, nil, nil, nil, nil
-		x.request = nil
+		x.asked.program = program{}
 		x.c.exchanges.Put(x)
 	}
 }
@@ -151,8 +155,8 @@ func (x *exchange) alive() { x.arm(x.c.cfg.BodyTimeout, x.c.stalled) }
 // arm lets the watchdog end the request after d for this cause, or at the end of the whole time. One timer serves all
 // phases.
 func (x *exchange) arm(d time.Duration, cause *timeoutError) {
-	if left := x.limit - since(x.start); left <= d {
-		d, cause = max(left, 0), x.tooLong
+	if left := x.asked.program.limit - since(x.start); left <= d {
+		d, cause = max(left, 0), x.asked.program.tooLong
 	}
 	x.cause.Store(cause)
 	x.timer.Reset(d)

@@ -246,5 +246,5 @@ func TestInward(t *testing.T) {
 	}
 	require.ErrorContains(t, refuse("169.254.169.254")("169.254.169.254:80"), "only dialled if a seed or --resolve names it")
 	require.EqualError(t, refuse("a.test")("10.0.0.1:80"),
-		"address 10.0.0.1:80 of a.test is not on the public Internet, and no seed opened it when the crawl began: to have it dialled, give --allow-private")
+		"address 10.0.0.1:80 of a.test is not on the public Internet, and no seed opened it when the crawl began: to have it dialled, give --allow-private, or set fetch.allow_private")
 }
