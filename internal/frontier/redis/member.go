@@ -53,7 +53,7 @@ type whole struct {
 func newMember(p *process, l *leases) *member {
 	m := &member{
 		process: p, leases: l, changed: make(chan struct{}, 1), stir: make(chan struct{}, 1),
-		order: Order{Control: Running}, pages: allowance{left: math.MaxInt64, size: drawFirst},
+		order: Order{Control: Running}, pages: allowance{left: math.MaxInt64},
 	}
 	if p.cfg.MaxPages > 0 {
 		m.pages.left = p.cfg.MaxPages
@@ -358,9 +358,9 @@ func (s *member) stand(f *frontier.JobFigures, now time.Time) {
 }
 
 const (
-	// drawFirst, drawMost and drawPart bound a draw of pages: so many at first, twice as many each time that they do
-	// not last until the next, and such a part of what is left. A killed process loses its draw.
-	drawFirst, drawMost, drawPart = 256, 1 << 14, 64
+	// drawMost and drawPart bound a draw of pages, which lasts longer than it takes: so many, and such a part of what is
+	// left. A killed process loses its draw.
+	drawMost, drawPart = 1024, 64
 	// maxPages and maxTime are what the bounds of a job are called among its terms.
 	maxPages, maxTime = "max_pages", "max_time"
 )
@@ -372,9 +372,7 @@ type allowance struct {
 	used  int64
 	back  int64 // drawn, and to be given back
 	left  int64 // of the job, as far as is known
-	size  int64 // of a draw, at most
 	asked bool  // a draw is under way
-	short bool  // and nothing is left until it comes
 	spent bool  // nothing was left when it was drawn last
 }
 
@@ -393,11 +391,10 @@ func (s *member) Pages(used int) (most int, last bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.used = int64(used)
-	if n := min(a.left/drawPart+1, a.size); !a.spent && !a.asked && a.drawn-a.used <= n/2 {
+	if n := min(a.left/drawPart+1, drawMost); !a.spent && !a.asked && a.drawn-a.used <= n/2 {
 		a.asked = true
 		s.tell(op{kind: opDraw, n: n})
 	}
-	a.short = a.short || a.asked && a.drawn <= a.used
 	return int(a.drawn), a.spent
 }
 

@@ -428,9 +428,6 @@ func (s *writer) draw(ctx context.Context, n int64) error {
 		a.mu.Lock()
 		a.drawn, a.left, a.asked = a.drawn+granted, number(reply[1]), a.asked && n == 0
 		a.spent = a.left == 0 && granted < n
-		if a.short {
-			a.size, a.short = min(2*a.size, drawMost), false
-		}
 		a.mu.Unlock()
 	}
 	frontier.Signal(s.member.changed)
