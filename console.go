@@ -79,7 +79,7 @@ func (c *Crawler) AddSeed(url string, options ...FollowOption) error {
 	for _, option := range options {
 		option(&q)
 	}
-	return c.inner.Ask(url, q.Request)
+	return c.inner.AddSeed(url, q.Request)
 }
 
 // Block stops requests to a host, known or not, until [Crawler.Unblock]; requests under way are finished, and the

@@ -173,7 +173,7 @@ func (c *Crawler) build() (err error) {
 	if c.id, err = identify(&c.cfg, c.clk, os.LookupEnv); err != nil {
 		return err
 	}
-	if c.client, err = fetch.New(c.fetchConfig()); err != nil {
+	if c.client, err = fetch.New(fetchConfig(c)); err != nil {
 		return err
 	}
 	c.named.client = c.client

@@ -270,7 +270,7 @@ func (n *named) logWithheld(log *slog.Logger) func(string) {
 // readmit lets in what a seed of an earlier run let in. Credentials are for the hosts of those that were given, not of
 // those they redirected to. No addresses are allowed but those that were then: the other seeds were public, or did not
 // come from the user.
-func (c *Crawler) readmit(u canonical.URL, given bool) {
+func readmit(c *Crawler, u canonical.URL, given bool) {
 	c.named.addresses.Shut(u.Hostname())
 	if given {
 		c.named.trust(u)

@@ -58,12 +58,9 @@ func whileRunning(running bool, err error) error {
 	return err
 }
 
-// AddSeed is Ask for the URL alone.
-func (c *Crawler) AddSeed(url string) error { return c.Ask(url, pipeline.Request{}) }
-
-// Ask adds a URL of the user's, whose host may have a private address, to a crawl that runs, or to those that a run begins
-// with.
-func (c *Crawler) Ask(url string, q pipeline.Request) error {
+// AddSeed adds a URL of the user's, whose host may have a private address, to a crawl that runs, or to those that a run
+// begins with.
+func (c *Crawler) AddSeed(url string, q pipeline.Request) error {
 	u, err := parseSeed(url)
 	if err != nil {
 		return err

@@ -74,7 +74,7 @@ func newScope(s *Settings) (*scope.Scope, error) {
 	return scope.New(sc)
 }
 
-func (c *Crawler) fetchConfig() fetch.Config {
+func fetchConfig(c *Crawler) fetch.Config {
 	f, id := &c.cfg.Fetch, c.id
 	return fetch.Config{
 		UserAgent:      f.Agent(c.cfg.Version),

@@ -134,7 +134,7 @@ func TestNothingAroundRequestsByDefault(t *testing.T) {
 		require.NoError(t, err)
 		c, err := New(Config{Settings: loaded.Config})
 		require.NoError(t, err)
-		fc := c.fetchConfig()
+		fc := fetchConfig(c)
 		require.Equal(t, want, [2]bool{fc.Chain != nil, fc.Repeating != nil}, yaml)
 	}
 }

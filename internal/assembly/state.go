@@ -362,16 +362,16 @@ func (c *Crawler) resume(ctx context.Context, given []canonical.URL, asked []pip
 		if ctx.Err() != nil {
 			break
 		}
-		c.readmit(it.URL, it.Hops == 0)
+		readmit(c, it.URL, it.Hops == 0)
 	}
 	if err := c.recount(ctx); err != nil {
 		return nil, err
 	}
 	for _, u := range early {
-		c.readmit(u, true)
+		readmit(c, u, true)
 	}
 	for _, s := range before {
-		c.readmit(s.URL, true)
+		readmit(c, s.URL, true)
 	}
 	c.admitSeeds(ctx, given, asked) // before what they allow is kept
 	all := append(early, given...)

@@ -191,7 +191,7 @@ func TestSeedsAndStop(t *testing.T) {
 	require.Eventually(t, func() bool { return s.site.Report().Hosts[1].Distinct == 2 }, time.Minute, 5*time.Millisecond)
 	status, answer, _ = s.do(t, http.MethodPost, "api/seeds", `{"url":"ftp://x.test/"}`)
 	require.Equal(t, 422, status, answer)
-	require.ErrorIs(t, s.crawler.AddSeed("ftp://x.test/"), crawl.ErrSeed)
+	require.ErrorIs(t, s.crawler.AddSeed("ftp://x.test/", pipeline.Request{}), crawl.ErrSeed)
 
 	status, answer, _ = s.do(t, http.MethodGet, "api/hosts/"+strings.TrimSuffix(late, "/"), "")
 	require.Equal(t, 200, status, answer)
@@ -218,7 +218,7 @@ func TestSeedsAndStop(t *testing.T) {
 	require.Equal(t, 200, status)
 	status, _, _ = s.do(t, http.MethodPost, "api/seeds", fmt.Sprintf(`{"url":%q}`, s.site.URL(1)))
 	require.Equal(t, 409, status)
-	require.ErrorIs(t, s.crawler.AddSeed(s.site.URL(1)), crawl.ErrNotRunning)
+	require.ErrorIs(t, s.crawler.AddSeed(s.site.URL(1), pipeline.Request{}), crawl.ErrNotRunning)
 }
 
 // What Prometheus reads of a crawl is as its linter wants it, and names no host.
@@ -272,7 +272,7 @@ func TestEventStream(t *testing.T) {
 		return ""
 	}
 	s.run(t)
-	require.NoError(t, s.crawler.AddSeed(s.site.URL(2)))
+	require.NoError(t, s.crawler.AddSeed(s.site.URL(2), pipeline.Request{}))
 	require.Contains(t, next("data: "), `"cause":"refused"`)
 	s.crawler.Stop()
 	s.end(t)
