@@ -188,7 +188,7 @@ func (o *Options) inner() (assembly.Config, error) {
 	}
 	for _, warning := range warnings {
 		if o.Log != nil {
-			o.Log.Warn(warning)
+			o.Log.Warn(warning) //nolint:sloglint // each says something else
 		}
 	}
 	cfg := assembly.Config{
