@@ -208,6 +208,7 @@ type (
 func (f extractorFunc) Extract(ctx context.Context, d *crawl.Document) (*crawl.Extracted, error) {
 	return f(ctx, d)
 }
+
 func (f fetcherFunc) Fetch(ctx context.Context, r *http.Request) (*http.Response, error) {
 	return f(ctx, r)
 }

@@ -121,7 +121,7 @@ func TestSite(t *testing.T) {
 	require.Equal(t, "200 <p>one", ask("GET", "http://one.example/", ""))
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	req, err := http.NewRequestWithContext(ctx, "GET", "http://two.example/slow", nil)
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://two.example/slow", nil)
 	require.NoError(t, err)
 	_, err = site.Fetch(ctx, req)
 	require.ErrorIs(t, err, context.Canceled)

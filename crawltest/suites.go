@@ -68,14 +68,14 @@ func TestFetcher(t *testing.T, open func(t *testing.T, site *Site) (fetcher craw
 		}
 	}
 	t.Run("Pages", func(t *testing.T) {
-		fetch := begin(t)
+		fetch := begin(t) //nolint:bodyclose // a function over responses, not one
 		for path := range pages {
 			checkPage(t, fetch, path, pages[path])
 		}
 		checkPage(t, fetch, "/none", Page{Status: http.StatusNotFound, Body: "?"})
 	})
 	t.Run("Concurrent", func(t *testing.T) {
-		fetch := begin(t)
+		fetch := begin(t) //nolint:bodyclose // a function over responses, not one
 		var all sync.WaitGroup
 		for range 8 {
 			all.Go(func() {
@@ -87,7 +87,7 @@ func TestFetcher(t *testing.T, open func(t *testing.T, site *Site) (fetcher craw
 		all.Wait()
 	})
 	t.Run("OpenBody", func(t *testing.T) {
-		fetch := begin(t)
+		fetch := begin(t) //nolint:bodyclose // a function over responses, not one
 		open, err := fetch(t.Context(), "/large")
 		if err != nil {
 			t.Fatalf("/large: %v", err)
@@ -99,7 +99,7 @@ func TestFetcher(t *testing.T, open func(t *testing.T, site *Site) (fetcher craw
 		checkPage(t, fetch, "/large", pages["/large"])
 	})
 	t.Run("EndedContext", func(t *testing.T) {
-		fetch := begin(t)
+		fetch := begin(t) //nolint:bodyclose // a function over responses, not one
 		ctx, cancel := context.WithCancel(t.Context())
 		cancel()
 		within(t, "Fetch after the end of its context", func() {

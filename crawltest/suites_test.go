@@ -182,6 +182,7 @@ type (
 func (f fetchBy) Fetch(ctx context.Context, r *http.Request) (*http.Response, error) {
 	return f(ctx, r)
 }
+
 func (f extractBy) Extract(ctx context.Context, d *crawl.Document) (*crawl.Extracted, error) {
 	return f(ctx, d)
 }

@@ -125,10 +125,10 @@ func TestDocsTellWhoIsTold(t *testing.T) {
 	for _, row := range toldOf {
 		fmt.Fprintf(&b, "| %s |", row.what)
 		for _, column := range columns {
-			switch n := c.n[row.path][column]; {
-			case n == 0:
+			switch c.n[row.path][column] {
+			case 0:
 				b.WriteString(" |")
-			case n == 1:
+			case 1:
 				b.WriteString(" ● |")
 			default:
 				b.WriteString(" each try |")

@@ -49,7 +49,9 @@ func TestForeignTransport(t *testing.T) {
 		class  outcome.Class
 	}{
 		"by hand": {func(*http.Request) (*http.Response, error) { return bodyOf(200, "hello"), nil }, 200, "hello", "", 0},
-		"no body": {func(*http.Request) (*http.Response, error) { return &http.Response{StatusCode: 404}, nil }, 404, "", "", 0},
+		"no body": {func(*http.Request) (*http.Response, error) {
+			return &http.Response{StatusCode: http.StatusNotFound}, nil
+		}, 404, "", "", 0},
 		"coded": {func(*http.Request) (*http.Response, error) {
 			r := bodyOf(200, packed.String())
 			r.Header = http.Header{"Content-Encoding": {"gzip"}}
@@ -67,7 +69,7 @@ func TestForeignTransport(t *testing.T) {
 		"reset":       {func(*http.Request) (*http.Response, error) { return nil, syscall.ECONNRESET }, 0, "", fetch.OpHeader, outcome.Network},
 		"own timeout": {func(*http.Request) (*http.Response, error) { return nil, context.DeadlineExceeded }, 0, "", fetch.OpHeader, outcome.Timeout},
 		"body breaks off": {func(*http.Request) (*http.Response, error) {
-			return &http.Response{StatusCode: 200, Body: io.NopCloser(io.MultiReader(strings.NewReader("half"), failing{io.ErrUnexpectedEOF}))}, nil
+			return &http.Response{StatusCode: http.StatusOK, Body: io.NopCloser(io.MultiReader(strings.NewReader("half"), failing{io.ErrUnexpectedEOF}))}, nil
 		}, 200, "half", fetch.OpBody, outcome.Network},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -98,7 +100,7 @@ func TestForeignTransportIsEnded(t *testing.T) {
 			r.Header.Set("User-Agent", "changed")
 			r.Header.Add("Accept", "changed")
 			if r.URL.Path == "/body" {
-				return &http.Response{StatusCode: 200, Body: io.NopCloser(readerFunc(func([]byte) (int, error) { <-r.Context().Done(); return 0, r.Context().Err() }))}, nil
+				return &http.Response{StatusCode: http.StatusOK, Body: io.NopCloser(readerFunc(func([]byte) (int, error) { <-r.Context().Done(); return 0, r.Context().Err() }))}, nil
 			}
 			if r.URL.Path == "/echo" {
 				return bodyOf(200, r.Header.Get("User-Agent")), nil
@@ -214,7 +216,7 @@ func TestOnResponse(t *testing.T) {
 		Repeating: func(next http.RoundTripper) http.RoundTripper {
 			return transportFunc(func(r *http.Request) (*http.Response, error) {
 				res, err := next.RoundTrip(r)
-				if err == nil && res.StatusCode == 503 {
+				if err == nil && res.StatusCode == http.StatusServiceUnavailable {
 					_ = res.Body.Close()
 					return next.RoundTrip(r)
 				}
