@@ -13,6 +13,7 @@ import (
 	"net/http/httptest"
 	"net/url"
 	"strings"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"testing/synctest"
@@ -124,10 +125,9 @@ func (f readerFunc) Read(p []byte) (int, error) { return f(p) }
 
 // A transport of net/http that would send a request again on another connection is kept from it.
 func TestForeignTransportSendsOnce(t *testing.T) {
-	var served int
+	var served atomic.Int32
 	server := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {
-		served++
-		if served > 1 {
+		if served.Add(1) > 1 {
 			panic(http.ErrAbortHandler)
 		}
 	}))
@@ -137,7 +137,7 @@ func TestForeignTransportSendsOnce(t *testing.T) {
 	c := newClient(t, fetch.Config{Transport: rt})
 	require.Equal(t, http.StatusOK, fetched(t, c, server.URL).Status)
 	e, _ := failed(t, c, server.URL)
-	require.Equal(t, []any{true, 2}, []any{e.Stale, served})
+	require.Equal(t, []any{true, int32(2)}, []any{e.Stale, served.Load()})
 	server.Close()
 	e, _ = failed(t, c, server.URL)
 	require.True(t, e.Unconnected(), "%v", e)
