@@ -46,7 +46,7 @@ func (d *connections) refused(x *Sample) (learned bool) {
 	case n < leastLimit:
 		return false
 	case d.times == sameCount:
-		learned = d.bound(x.At) != int(n)-1
+		learned = d.estimate(x.At).InFlight != int(n)-1
 		d.limit, d.until = n-1, x.At.Add(limitFor)
 	case n <= d.limit:
 		d.limit = 0
@@ -59,13 +59,6 @@ func (d *connections) passed(x *Sample) {
 	if x.InFlight >= int(d.seen) {
 		d.well = min(d.well+1, math.MaxUint16-1)
 	}
-}
-
-func (d *connections) bound(now clock.Instant) int {
-	if now >= d.until {
-		return 0
-	}
-	return int(d.limit)
 }
 
 // inFlight is the most requests that the host may have at once.
@@ -82,8 +75,8 @@ func (s *Steer) inFlight(now clock.Instant, rate float64) int {
 
 // estimate is how many requests at once the host admits.
 func (d *connections) estimate(now clock.Instant) Estimate {
-	if n := d.bound(now); n > 0 {
-		return Estimate{InFlight: n, Confidence: 1, Cause: control.CauseConnections}
+	if d.limit == 0 || now >= d.until {
+		return Estimate{}
 	}
-	return Estimate{}
+	return Estimate{InFlight: int(d.limit), Confidence: 1, Cause: control.CauseConnections}
 }

@@ -51,8 +51,8 @@ func TestConnectionLimit(t *testing.T) {
 			learned = d.refused(turnedAway(n))
 		}
 		require.Equal(t, tc.want > 0, learned, tc.name)
-		require.Equal(t, tc.want, d.bound(clock.Instant(limitFor)-1), tc.name)
-		require.Zero(t, d.bound(clock.Instant(limitFor)), tc.name)
+		require.Equal(t, tc.want, d.estimate(clock.Instant(limitFor)-1).InFlight, tc.name)
+		require.Zero(t, d.estimate(clock.Instant(limitFor)), tc.name)
 	}
 }
 
@@ -63,8 +63,8 @@ func TestConnectionLimitIsDoubted(t *testing.T) {
 		d.feed(50, 8)
 		d.refused(turnedAway(9))
 	}
-	require.Equal(t, 8, d.bound(0))
+	require.Equal(t, 8, d.estimate(0).InFlight)
 	d.feed(50, 6)
 	require.False(t, d.refused(turnedAway(7)))
-	require.Zero(t, d.bound(0))
+	require.Zero(t, d.estimate(0).InFlight)
 }

@@ -144,3 +144,33 @@ func TestNoAllocations(t *testing.T) {
 	r.run(30*time.Second, 200)
 	require.Zero(t, testing.AllocsPerRun(1000, func() { r.ask(200) }))
 }
+
+// BenchmarkRequest is a request's share of the host's lock: Plan, Sent and Observe.
+func BenchmarkRequest(b *testing.B) {
+	for _, refused := range []bool{false, true} {
+		b.Run(map[bool]string{false: "never refused", true: "refused before"}[refused], func(b *testing.B) {
+			s, w := Maker(nil)(controltest.Config(), 0, controltest.Stranger), controltest.Window()
+			o := control.Observation{Class: outcome.OK, Latency: 50 * time.Millisecond, InFlight: 1, Floor: .1, Ceiling: 50, Window: w}
+			now := clock.Instant(0)
+			request := func() {
+				p := s.Plan(now)
+				now = max(p.NotBefore, now.Add(seconds(1/p.Rate)))
+				s.Sent(now, 1)
+				o.SentAt = now.Add(-50 * time.Millisecond)
+				s.Observe(now, o)
+			}
+			for range 2000 {
+				request()
+			}
+			if refused {
+				o.Class = outcome.Throttled
+				request()
+				o.Class = outcome.OK
+			}
+			b.ReportAllocs()
+			for b.Loop() {
+				request()
+			}
+		})
+	}
+}

@@ -54,8 +54,6 @@ func (q *hint) observe(x *Sample) {
 	switch {
 	case told.Limit != q.limit: // a host may tell of two quotas in turn
 		*q = hint{left: q.left, top: told.Remaining}
-	case q.pace == 0 && x.SentAt >= q.due && told.Remaining < q.said && told.Remaining >= q.said-flying && reset <= q.reset.Add(rounding/2+x.Latency):
-		reset = max(q.reset, x.SentAt).Add(x.Latency) // it is as good as over, and what is told is rounded up
 	case x.SentAt >= q.due || q.pace == 0 && told.Remaining > q.said+flying:
 		q.renewed(x) // or more is left again than answers in another order explain
 		q.due = 0
