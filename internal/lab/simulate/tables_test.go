@@ -4,11 +4,11 @@ import (
 	"cmp"
 	"flag"
 	"fmt"
+	"math"
 	"reflect"
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -19,11 +19,11 @@ import (
 // What TestTables runs, and how often. The random hosts are those whose number three does not divide: the
 // others are kept for final figures.
 var (
-	tables      = flag.String("tables", "", "print a table of steer: ablation, or sensitivity")
-	tableSeeds  = flag.Int("tables.seeds", 2, "runs of each scenario")
-	tableRandom = flag.Int("tables.random", 200, "random hosts, from 1 to this number")
-	tableMost   = flag.Int("tables.requests", mostRequests, "requests after which a fast host's run ends, of five minutes at least")
-	tableOnly   = flag.String("tables.only", "", "of these variants only, with commas between")
+	tables       = flag.String("tables", "", "print a table of steer: ablation, or sensitivity")
+	tableSeeds   = flag.Int("tables.seeds", 2, "runs of each")
+	tableRandom  = flag.Int("tables.random", 200, "random hosts, from 1 to this number")
+	tableFastest = flag.Float64("tables.fastest", math.Inf(1), "hosts that admit more per second are left out: they take long")
+	tableOnly    = flag.String("tables.only", "", "of these variants only, with commas between")
 )
 
 // score is how a variant does, in percent.
@@ -103,21 +103,19 @@ func (v variant) run(t *testing.T) score {
 	cfg := Config(control.NameSteer)
 	cfg.Tuning = &v.tuning
 	columns := []Named{{Name: v.name, Config: cfg}}
-	rows, err := compare(Scenarios(), columns, *tableSeeds)
-	require.NoError(t, err)
-	var drawn []Scenario
+	scs := Scenarios()
 	for seed := range *tableRandom {
 		if (seed+1)%3 != 0 {
 			sc := Random(uint64(seed) + 1)
-			sc.Duration = max(min(sc.Length(), time.Duration(float64(*tableMost)/sc.Capacity(0)*1e9)), 5*time.Minute)
 			sc.Name = fmt.Sprintf("R%d", seed+1)
-			drawn = append(drawn, sc)
+			scs = append(scs, sc)
 		}
 	}
-	random, err := compare(drawn, columns, 1)
+	scs = slices.DeleteFunc(scs, func(sc Scenario) bool { return sc.Capacity(0) > *tableFastest })
+	rows, err := compare(scs, columns, *tableSeeds)
 	require.NoError(t, err)
 	s := score{map[string]float64{}, map[string]float64{}}
-	for _, row := range slices.Concat(rows, random) {
+	for _, row := range rows {
 		_, steady := sums(row.Runs[0])
 		s.used[row.Scenario.Name], s.refused[row.Scenario.Name] = 100*min(1, steady.Utilisation()), 100*steady.RefusedShare()
 	}

@@ -44,7 +44,7 @@ func (i *interval) best(t *Tuning, most, cost float64, chance func(rate float64)
 		p, pause := chance(x)
 		ok := (1 - at) * (1 - p)
 		risk := at*(1-p)*cost + pause + (1-ok)*t.Fixed // seconds
-		if v := ok*(x-i.lo)*t.Horizon - risk*t.Aversion*i.lo; v > value {
+		if v := ok*(x-i.lo)*t.Horizon - risk*i.lo; v > value {
 			top, value = x, v
 		}
 		if x >= most {

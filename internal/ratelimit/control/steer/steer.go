@@ -126,9 +126,11 @@ func (s *Steer) Sent(now clock.Instant, inFlight int) (trial uint32) {
 	return s.number
 }
 
-// keepUp notes whether a grant came late because the sender's machine was busy.
+// keepUp notes whether a grant came late because the sender's machine was busy, and for no other reason.
 func (s *Steer) keepUp(now clock.Instant, inFlight int) {
-	if s.mode == Wait || s.mode == Search || s.pause != nil && (s.block.times > 0 || s.use.last < s.endAt) || s.hint.active(now) || s.queueAllows(s.rate) < s.rate || inFlight >= s.inFlight(now, s.rate) {
+	paced := s.hint.active(now) || s.queueAllows(s.rate) < s.rate || inFlight >= s.inFlight(now, s.rate)
+	paused := s.pause != nil && (s.block.times > 0 || s.use.last < s.endAt)
+	if s.mode == Wait || s.mode == Search || paced || paused {
 		s.use.late = 0
 		return
 	}
@@ -145,7 +147,7 @@ func (s *Steer) Lost(now clock.Instant, trial uint32) {
 
 // Observe implements [control.Strategy].
 func (s *Steer) Observe(now clock.Instant, o control.Observation) {
-	s.allow(o.Floor, o.Ceiling)
+	s.allow(now, o.Floor, o.Ceiling)
 	o.Forbidden = o.Forbidden && s.tune.has(Blocks)
 	trial := s.mode == Wait && s.out != 0 && o.SentAt >= s.out
 	if !speaks(o.Class) {
@@ -185,10 +187,10 @@ func (s *Steer) Observe(now clock.Instant, o control.Observation) {
 const recoverCredit = 1. / 30
 
 // allow takes in the bounds of the rate.
-func (s *Steer) allow(floor, most float64) {
+func (s *Steer) allow(now clock.Instant, floor, most float64) {
 	s.floor = float32(min(floor, most))
 	if most > s.most && s.unbounded() && s.mode == Cruise {
-		s.mode = next[s.mode][Raised] // only the owner's bound ended the search
+		s.on(now, Raised) // only the owner's bound ended the search
 	}
 	s.most = most
 }

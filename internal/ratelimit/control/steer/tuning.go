@@ -3,15 +3,14 @@ package steer
 // Tuning are the constants that were chosen by what they do. What is given by a protocol, or is the size of
 // an array, stands beside its code. docs/explanation/controller.md tells what half and twice of each do.
 type Tuning struct {
-	Growth   float64 // of the search, in logarithms per second: 1/s to 1000/s in 14 s, and not far beyond a limit
-	Margin   float64 // share of what is proven that is left unused: jitter
-	Near     float64 // share by which two rates may differ that are one: what a count of some dozens can tell
-	Horizon  float64 // seconds over which a faster rate has to pay for its risk
-	Fixed    float64 // seconds that any refusal costs, however short its pause
-	Aversion float64 // how many pages a page is worth that a refusal costs
-	Used     float64 // share of a rate that must have been sent for it to be proven
-	Climb    float64 // longest step up, as a factor: a refusal soon above says more than one far above
-	Fall     float64 // share of a refused rate that lo falls to at most at once
+	Growth  float64 // of the search, in logarithms per second: 1/s to 1000/s in 14 s, and not far beyond a limit
+	Margin  float64 // share of what is proven that is left unused: jitter
+	Near    float64 // share by which two rates may differ that are one: what a count of some dozens can tell
+	Horizon float64 // seconds over which a faster rate has to pay for its risk: a third of ten minutes, since a page that is refused is worth three
+	Fixed   float64 // seconds that any refusal costs, however short its pause
+	Used    float64 // share of a rate that must have been sent for it to be proven
+	Climb   float64 // longest step up, as a factor: a refusal soon above says more than one far above
+	Fall    float64 // share of a refused rate that lo falls to at most at once
 
 	Drift        float64 // logarithm by which the lowest refused rate moves up
 	DriftTime    float64 // in so many seconds at the least,
@@ -49,7 +48,7 @@ type Tuning struct {
 
 // DefaultTuning is what hosts get.
 var DefaultTuning = Tuning{
-	Growth: .5, Margin: .015, Near: .03, Horizon: 600, Fixed: .5, Aversion: 3, Used: .85, Climb: 1.5, Fall: .6,
+	Growth: .5, Margin: .015, Near: .03, Horizon: 200, Fixed: .5, Used: .85, Climb: 1.5, Fall: .6,
 	Drift: .06, DriftTime: 60, DriftCosts: 60, DriftAnswers: 800, Confirm: .7, WellHalf: 1200,
 	CreditStart: 5, CreditMax: 8, CreditPerAnswer: 1. / 400, CreditPerSecond: 1. / 900, Trial: .25,
 	Burst: 25, Cycle: 10, TooMany: 1.3, BlockWait: 10.05,
