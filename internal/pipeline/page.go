@@ -208,8 +208,12 @@ func (v *visit) end() {
 
 // into passes on what was done until the end. The links come first: what they say of a URL counts.
 func (v *visit) into(r *result) {
-	r.links = append(v.out.links, r.links...)
-	r.skips = append(v.out.skips, r.skips...)
+	if len(v.out.links) > 0 {
+		r.links = append(v.out.links, r.links...)
+	}
+	if len(v.out.skips) > 0 {
+		r.skips = append(v.out.skips, r.skips...)
+	}
 	r.rec.Items = append(r.rec.Items, v.items...)
 }
 
