@@ -65,7 +65,7 @@ type BodyHandler struct {
 	// Handle reads the body of a response with a status of 2xx, in the goroutine that fetches, which has one of Concurrency
 	// until Handle returns: several run at a time. It gets the page as its header has it, without a Body, on which Follow and
 	// Emit may be called as in a [HandlerFunc]. What it does not read is left with the host. The reader fails if the host
-	// breaks off: the page is then asked for again as others are, and Handle called again. Its own error, or panic, is the
+	// breaks off: the page is then asked for again as others are, and Handle called again, as after a crash of the program. Its own error, or panic, is the
 	// page's, of class "handler". After either, what it has followed and emitted is dropped. Required.
 	Handle func(ctx context.Context, page *Page, body io.Reader) error
 }

@@ -181,7 +181,7 @@ type Followed struct {
 	// Reason is why it is not followed, by a name to count by: "invalid" (it is no URL), "over" (the handler has
 	// returned), "page_links" (a page follows 10,000 links at most), or what the scope says: "other_host",
 	// "other_domain", "other_prefix", "too_deep", "excluded", "not_included". Empty: it is on its way to the
-	// frontier, where it is left out if it was seen before, and asked for when its host and robots.txt allow it.
+	// frontier, where it is left out if it was seen before (see [Options.OnSkip]), and asked for when its host and robots.txt allow it.
 	Reason string
 	// Detail is the Reason in words, such as "depth 6 > 5". Empty: it is followed.
 	Detail string

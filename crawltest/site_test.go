@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -129,3 +130,41 @@ func TestSite(t *testing.T) {
 	require.Equal(t, []string{"POST", "http://two.example/post", "words"}, []string{all[4].Method, all[4].URL, all[4].Body})
 	require.Equal(t, []int{1, 2}, []int{site.Count(server.URL + "/new"), site.Count("/new")})
 }
+
+// Crawls and a client that share a politeness ask a host in turns, and the clock holds for all of them.
+func TestFakeClockWithPoliteness(t *testing.T) {
+	crawltest.FakeClock(t, func(t *testing.T) {
+		site := crawltest.Numbered(10)
+		polite, err := crawl.NewPoliteness(crawl.PolitenessOptions{Strategy: "fixed", InitialRPS: 1, MaxRPS: 1})
+		require.NoError(t, err)
+		defer polite.Close()
+		client := &http.Client{Transport: polite.Transport(roundTrip(site.Fetch))}
+		var all sync.WaitGroup
+		for range 2 {
+			all.Go(func() {
+				c, err := crawl.New(crawl.Options{Fetcher: site, Shared: polite})
+				require.NoError(t, err)
+				require.NoError(t, c.Run(t.Context(), "http://shop.example/"))
+			})
+		}
+		all.Go(func() {
+			for range 5 {
+				resp, err := client.Get("http://shop.example/7")
+				require.NoError(t, err)
+				require.NoError(t, resp.Body.Close())
+			}
+		})
+		all.Wait()
+		var last time.Time
+		for _, r := range site.Requests() {
+			require.GreaterOrEqual(t, r.Time.Sub(last), 900*time.Millisecond, r.URL)
+			last = r.Time
+		}
+		require.Equal(t, []int{2, 7}, []int{site.Count("/3"), site.Count("/7")})
+	})
+}
+
+// roundTrip is a transport of one function.
+type roundTrip func(context.Context, *http.Request) (*http.Response, error)
+
+func (f roundTrip) RoundTrip(r *http.Request) (*http.Response, error) { return f(r.Context(), r) }

@@ -12,6 +12,7 @@ import (
 	"net/http/cookiejar"
 	"net/http/httptest"
 	"net/url"
+	"runtime"
 	"strings"
 	"sync/atomic"
 	"syscall"
@@ -331,6 +332,28 @@ func TestStream(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, []any{false, len(large)}, []any{res.Streamed, len(res.Body)})
 	})
+}
+
+// zeros is a body without an end.
+type zeros struct{}
+
+func (zeros) Read(p []byte) (int, error) { clear(p); return len(p), nil }
+
+// A large body takes no memory.
+func TestStreamTakesNoMemory(t *testing.T) {
+	const size, room = 256 << 20, 8 << 20
+	c := newClient(t, fetch.Config{Transport: transportFunc(func(*http.Request) (*http.Response, error) {
+		return &http.Response{StatusCode: http.StatusOK, Body: io.NopCloser(io.LimitReader(zeros{}, size))}, nil
+	})})
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	res, err := c.Fetch(t.Context(), fetch.Request{URL: "http://a.test/", Stream: func(*fetch.Response) *fetch.Stream {
+		return &fetch.Stream{MaxBytes: size, Read: func(r io.Reader) error { _, err := io.Copy(io.Discard, r); return err }}
+	}})
+	runtime.ReadMemStats(&after)
+	require.NoError(t, err)
+	require.EqualValues(t, size, res.Size)
+	require.Less(t, after.TotalAlloc-before.TotalAlloc, uint64(room))
 }
 
 func TestStandardJar(t *testing.T) {
