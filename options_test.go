@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"log/slog"
 	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -111,4 +112,23 @@ func TestErrorsNameFields(t *testing.T) {
 	_, err = New(Options{Log: slog.New(slog.NewTextHandler(&lines, nil))})
 	require.NoError(t, err)
 	require.Contains(t, lines.String(), "Options.Fetch.Contact is empty")
+}
+
+// A crawl that runs takes over what may change, and says of each change which field it is.
+func TestReload(t *testing.T) {
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusNoContent) }))
+	defer server.Close()
+	o := Options{Politeness: PolitenessOptions{IgnoreRobots: true}, Scope: ScopeOptions{IgnoreSitemaps: true}}
+	c, err := New(o)
+	require.NoError(t, err)
+	o.Politeness.MaxRPS, o.Concurrency = 5, 7
+	for _, err := range c.Crawl(t.Context(), server.URL) {
+		require.NoError(t, err)
+		applied, refused, err := c.Reload(o)
+		require.NoError(t, err)
+		require.Equal(t, []string{"Options.Politeness.MaxRPS: 10 → 5"}, applied)
+		require.Equal(t, []string{"Options.Concurrency: 64 → 7"}, refused)
+		_, _, err = c.Reload(Options{Concurrency: -1})
+		require.ErrorContains(t, err, "Options.Concurrency: -1 is below 1")
+	}
 }
