@@ -62,7 +62,7 @@ test: servers readers bin/gotestsum ## run every test under the race detector, i
 # What needs no server, no network and no browser: with a warm build cache under a minute on two
 # cores. Integration, command line and stores of others are left to `make test`.
 QUICK    := ./docs ./internal/clock/... ./internal/config/... ./internal/document/... ./internal/store/... ./internal/web/... \
-            ./internal/records/... ./internal/ratelimit/... ./internal/frontier ./internal/frontier/seen ./internal/pipeline \
+            ./internal/records/... ./record ./internal/ratelimit/... ./internal/frontier ./internal/frontier/seen ./internal/pipeline \
             ./internal/observe/... ./internal/fetch/... ./cmd/crawl/internal/... ./limit ./resilience/... ./transport/...
 SLOW     := TestRetestsAreNoWayRoundALimit|TestSlowHostsBesideHealthyOnes|TestURLsThatAlwaysFail
 quick: ## vet, and the tests that need no server, in less than a minute

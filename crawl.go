@@ -3,6 +3,7 @@ package crawl
 import (
 	"context"
 	"iter"
+	"strings"
 
 	"github.com/treadlight/crawl/internal/assembly"
 	"github.com/treadlight/crawl/record"
@@ -130,7 +131,10 @@ func OpenArchive(cfg ArchiveConfig) (record.Durable, error) {
 	archive, err := assembly.OpenArchive(assembly.ArchiveConfig{
 		Dir: cfg.Dir, File: cfg.File, Settings: settings, Version: cfg.Options.Version, Resume: cfg.Resume, GoOn: cfg.GoOn,
 	})
-	return archive, inProgram(err)
+	if err != nil {
+		return nil, &programError{err, strings.ReplaceAll(err.Error(), "--overwrite", "Options.Output.Overwrite")}
+	}
+	return archive, nil
 }
 
 // FleetError is trouble with a crawl of several processes or with its Redis.

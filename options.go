@@ -237,26 +237,39 @@ type programError struct {
 func (e *programError) Error() string { return e.text }
 func (e *programError) Unwrap() error { return e.error }
 
-// inProgram is err in terms of this package.
+// inProgram is err in terms of this package. What is the program's own, such as names of files, stays as it is.
 func inProgram(err error) error {
 	if err == nil {
 		return nil
 	}
-	text := config.InProgram("Options", ofVerbs.Replace(verbs.ReplaceAllString(err.Error(), "$1")))
 	if e, ok := errors.AsType[*assembly.StateError](err); ok {
-		return &StateError{Dir: e.Dir, Err: err, text: text}
+		return &StateError{Dir: e.Dir, Err: err, text: textInProgram(err, e.Dir)}
 	}
 	if e, ok := errors.AsType[*assembly.FleetError](err); ok {
-		return &FleetError{Job: e.Job, Err: err, text: text}
+		return &FleetError{Job: e.Job, Err: err, text: textInProgram(err, e.Job)}
 	}
+	text := settingFirst.ReplaceAllStringFunc(err.Error(), func(path string) string { return config.InProgram("Options", path) })
 	if text != err.Error() {
 		return &programError{err, text}
 	}
 	return err
 }
 
-// verbs are those of the command, of which errors tell what to do; ofVerbs is what a program does.
+// textInProgram is the text of an error, which has name in it as it is.
+func textInProgram(err error, name string) string {
+	const mask = "\x00"
+	text := err.Error()
+	if name != "" {
+		text = strings.ReplaceAll(text, name, mask)
+	}
+	text = config.InProgram("Options", ofVerbs.Replace(verbs.ReplaceAllString(text, "$1")))
+	return strings.ReplaceAll(text, mask, name)
+}
+
 var (
+	// settingFirst is a setting at the beginning of a line.
+	settingFirst = regexp.MustCompile(`(?m)^[a-z]+\.[a-z_]+\b`)
+	// verbs are those of the command, of which errors tell what to do; ofVerbs is what a program does.
 	verbs   = regexp.MustCompile(`('crawl (?:resume|again)) [^']*'`)
 	ofVerbs = strings.NewReplacer("by 'crawl resume", "by OpenState", "by 'crawl again", "by OpenAgain",
 		"that --state or --output was given", "of Options.StateDir", "--unfinished", "Again.Unfinished")

@@ -2,6 +2,7 @@ package crawl
 
 import (
 	"context"
+	"errors"
 	"io"
 	"io/fs"
 	"log/slog"
@@ -108,6 +109,15 @@ func TestErrorsNameFields(t *testing.T) {
 	}
 	_, err := New(Options{Access: AccessOptions{Netrc: filepath.Join(t.TempDir(), "none")}})
 	require.ErrorIs(t, err, fs.ErrNotExist)
+	own := errors.New("the sink at max_pages/state.dir: says --overwrite")
+	require.Equal(t, own, inProgram(own), "what is the program's own is left alone")
+	dir := filepath.Join(t.TempDir(), "state.dir --overwrite")
+	_, err = OpenState(StateConfig{Dir: dir})
+	require.ErrorContains(t, err, dir+" holds no crawl: name the directory of Options.StateDir")
+	archive := filepath.Join(t.TempDir(), "a.warc")
+	require.NoError(t, os.WriteFile(archive, []byte("x"), 0o600))
+	_, err = OpenArchive(ArchiveConfig{Dir: archive, File: true})
+	require.ErrorContains(t, err, "add Options.Output.Overwrite to replace it")
 	var lines strings.Builder
 	_, err = New(Options{Log: slog.New(slog.NewTextHandler(&lines, nil))})
 	require.NoError(t, err)

@@ -61,3 +61,19 @@ func TestAddedSeedsAreSeeds(t *testing.T) {
 	require.NoError(t, err)
 	require.ErrorIs(t, c.Run(t.Context()), crawl.ErrSeed)
 }
+
+// A loop may add seeds while it holds the last page that there is.
+func TestSeedsOfALoop(t *testing.T) {
+	o, url := fast(site{"/": "x", "/more": "y"}, t)
+	c, err := crawl.New(o)
+	require.NoError(t, err)
+	var paths []string
+	for page, err := range c.Crawl(t.Context(), url) {
+		require.NoError(t, err)
+		if paths = append(paths, page.URL.Path); len(paths) == 1 {
+			require.NoError(t, c.AddSeed(url+"/more"))
+		}
+	}
+	require.Equal(t, []string{"/", "/more"}, paths)
+	require.Equal(t, "done", c.Snapshot().State)
+}
