@@ -129,9 +129,6 @@ func (n *Net) DialContext(ctx context.Context, _, addr string) (net.Conn, error)
 	return n.listener.connect(ctx, addr, number, key)
 }
 
-// Close makes every host refuse new connections. The end of the test does so too.
-func (n *Net) Close() error { return n.listener.Close() }
-
 // Requests are all requests so far, in order of arrival, or those of the hosts named.
 func (n *Net) Requests(hosts ...string) []Request {
 	n.mu.Lock()
