@@ -133,9 +133,9 @@ type Options struct {
 
 	// Shared, if set, has the pace of hosts, with others that share it: of Politeness only the fields may be set then
 	// that are about the requests of a crawl: IgnoreRobots, MaxCrawlDelay, Retries, RetryBaseDelay, RetryMaxDelay,
-	// MaxRetryAfter, and of Hosts the headers, credentials and proxies. It excludes a Fleet, stays its owner's to close,
-	// and the Limiter of a [Snapshot] and the events are of all that share it. A Crawler of which Run is not called must
-	// be closed. Nil: the crawl paces its hosts by itself.
+	// MaxRetryAfter, and of Hosts the headers, credentials and proxies. It excludes a Fleet and stays its owner's to
+	// close. The Limiter of a [Snapshot], the events and the ceilings that a console sets are of all that share it. A
+	// Crawler of which Run is not called must be closed. Nil: the crawl paces its hosts by itself.
 	Shared *Politeness
 	// Sinks receive every record. They are flushed as the crawl goes, and not closed. Those of a crawl with a state
 	// should be [record.Durable]; all of one that is resumed have been cut back to their [State.Position].

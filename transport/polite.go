@@ -14,7 +14,8 @@ import (
 	"github.com/treadlight/crawl/resilience"
 )
 
-// AdaptiveLimiter is the adaptive engine, as [Polite] uses it.
+// AdaptiveLimiter is the adaptive engine, as [Polite] uses it. Programs have it from crawl.NewPoliteness, whose Transport
+// is what Polite makes.
 type AdaptiveLimiter interface {
 	Acquire(ctx context.Context, domain string) (ratelimit.Permit, error)
 	Feedback(domain string, fb ratelimit.Feedback)

@@ -22,8 +22,8 @@ func (s *service) start(w http.ResponseWriter, r *http.Request) {
 	seed := r.FormValue("seed")
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.crawls[seed] != nil || len(s.crawls) >= 100 || crawl.Check(seed) != nil {
-		http.Error(w, "the seed is no URL, is being crawled, or there are a hundred", http.StatusConflict)
+	if s.crawls[seed] != nil || len(s.crawls) >= 100 {
+		http.Error(w, "it is being crawled, or there are a hundred", http.StatusConflict)
 		return
 	}
 	c, err := crawl.New(crawl.Options{Shared: s.polite, MaxPages: 1000})

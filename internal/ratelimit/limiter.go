@@ -241,18 +241,6 @@ func (l *AdaptiveRateLimiter) ReadyAt(domain string, ahead, all int) (at time.Ti
 	return l.timeOf(instant), why
 }
 
-// Waiting is how many Acquire calls wait for a domain.
-func (l *AdaptiveRateLimiter) Waiting(domain string) int {
-	id := l.identify(Domain(domain))
-	s := l.shardOf(id).index.get(id)
-	if s == nil {
-		return 0
-	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.line.len()
-}
-
 // unlock unlocks the domain, then reports events without a lock held.
 func (l *AdaptiveRateLimiter) unlock(s *state) {
 	news := s.unreported && l.cfg.OnEvent != nil

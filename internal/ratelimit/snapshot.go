@@ -298,6 +298,7 @@ type Brief struct {
 	FillRate     float64       // requests per second
 	AvgLatencyMS float64       // of the last 64 answers; zero before the first
 	State        breaker.State // of the breaker
+	Waiting      int           // Acquire calls that wait
 }
 
 // Brief is [AdaptiveRateLimiter.Inspect] without what takes long: the words, and what has to
@@ -306,5 +307,5 @@ func (l *AdaptiveRateLimiter) Brief(domain string) (b Brief, known bool) {
 	s, known := l.peek(Domain(domain))
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return Brief{s.bucket.rate.rps(), millis(s.tail.Mean()), s.plan.state(s.nowLocked())}, known
+	return Brief{s.bucket.rate.rps(), millis(s.tail.Mean()), s.plan.state(s.nowLocked()), s.line.len()}, known
 }

@@ -247,7 +247,7 @@ func (m *Member) ReadyAt(domain string, ahead, all int) (at time.Time, why ratel
 	if why == ratelimit.LimitNone || ahead > 0 || m.alone() || !paces(why) || at.Sub(m.now()) > MaxInLine {
 		return at, why
 	}
-	if m.Waiting(domain) == 0 || !m.mayEnter(domain) {
+	if b, _ := m.Brief(domain); b.Waiting == 0 || !m.mayEnter(domain) {
 		return at, why
 	}
 	return time.Time{}, ratelimit.LimitNone
