@@ -83,7 +83,7 @@ func (c *Crawler) AddSeed(url string, options ...FollowOption) error {
 }
 
 // Block stops requests to a host, known or not, until [Crawler.Unblock]; requests under way are finished, and the
-// host's URLs stay queued. When only blocked hosts are left the crawl ends after MaxBlocked of the settings with
+// host's URLs stay queued. When only blocked hosts are left the crawl ends after [Options.MaxBlocked] with
 // [ErrBlocked]. A resumed crawl still has the host blocked. The host is written as in records: with its port unless
 // that is 80 or 443. The error names what is wrong with it, or is [ErrNotRunning]; see [Crawler.Pause].
 func (c *Crawler) Block(host string) error { return c.inner.Block(host) }
@@ -91,8 +91,8 @@ func (c *Crawler) Block(host string) error { return c.inner.Block(host) }
 // Unblock allows requests to a blocked host again; for any other host it does nothing. See [Crawler.Block].
 func (c *Crawler) Unblock(host string) error { return c.inner.Unblock(host) }
 
-// SetCeiling bounds the rate of a host to rps requests per second, in place of max_rps and min_delay
-// of the settings, whether that is less or more; zero restores these. Server hints and robots.txt
+// SetCeiling bounds the rate of a host to rps requests per second, in place of MaxRPS and MinDelay
+// of the options, whether that is less or more; zero restores these. Server hints and robots.txt
 // are obeyed as before, and the strategy works below the ceiling as before. It outlives
 // [Crawler.Reload], and a resumed crawl keeps it. The errors are as those of [Crawler.Block].
 func (c *Crawler) SetCeiling(host string, rps float64) error { return c.inner.SetCeiling(host, rps) }

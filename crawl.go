@@ -39,7 +39,7 @@ func New(options Options) (*Crawler, error) {
 	return &Crawler{inner}, nil
 }
 
-// Run crawls from the seeds until everything in scope is visited, a limit of the settings is reached, or
+// Run crawls from the seeds until everything in scope is visited, a limit of the options is reached, or
 // [Crawler.Stop] is called, and then returns nil. A seed that is no URL is an error before anything is fetched. When
 // ctx ends, Run gives up what is under way and returns its error. See [ErrUnreachable] and [ErrBlocked] for the rest.
 // A Crawler runs once.
@@ -76,15 +76,15 @@ func (c *Crawler) Crawl(ctx context.Context, seeds ...string) iter.Seq2[*Page, e
 }
 
 // Stop ends a crawl in order: nothing new is begun, what is under way is finished and recorded, or cancelled when the
-// Grace of the settings is over, and Run returns. It waits for an OnPage that does not heed its context and for a sink
+// [Options.Grace] is over, and Run returns. It waits for an OnPage that does not heed its context and for a sink
 // that blocks. Stop may be called at any time and more than once.
 func (c *Crawler) Stop() { c.inner.Stop() }
 
-// Halted is closed when no more seeds are wanted: a limit of the settings was reached,
+// Halted is closed when no more seeds are wanted: a limit of the options was reached,
 // Stop was called, or the crawl is over.
 func (c *Crawler) Halted() <-chan struct{} { return c.inner.Halted() }
 
-// Stopping is closed when the crawl is to end within the Grace of the settings, because Stop
+// Stopping is closed when the crawl is to end within [Options.Grace], because Stop
 // was called or MaxTime is over. It stays open if the crawl ends before that.
 func (c *Crawler) Stopping() <-chan struct{} { return c.inner.Stopping() }
 

@@ -10,7 +10,7 @@ import (
 // requests of a crawl go to it, those for robots.txt and sitemaps too; package crawltest has what a Fetcher must do as a test.
 //
 // An [http.RoundTripper], which [Options.Transport] takes, is the same with the rules of net/http. Either stands below the
-// crawl's own bounds and habits: it gets what the settings and hooks have made of a request, cookies and credentials included,
+// crawl's own bounds and habits: it gets what options and hooks have made of a request, cookies and credentials included,
 // once for each permit of the host's pace; and its response is decoded, cut and timed like one of the network.
 type Fetcher interface {
 	// Fetch answers one request. It is called by several goroutines at a time. The context is that of the request: Fetch must

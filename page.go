@@ -33,7 +33,7 @@ type Page struct {
 	Status int
 	// Header is that of the response. Nil: there was none.
 	Header http.Header
-	// Body is the response's body, its content codings undone, cut at fetch.max_body. In a handler it is valid until
+	// Body is the response's body, its content codings undone, cut at [FetchOptions.MaxBody]. In a handler it is valid until
 	// the handler returns; in a loop over [Crawler.Crawl] it is the program's to keep. Empty: there is none.
 	Body []byte
 	// ContentType is the media type in lower case without parameters, such as "text/html". Empty: the host said none.
@@ -62,10 +62,10 @@ type Page struct {
 
 	// WireBytes is the size of the body as it was sent, in bytes.
 	WireBytes int64
-	// Truncated says that only a part of the page was read: see extract.max_elements, extract.max_time and
-	// fetch.max_body of the settings.
+	// Truncated says that only a part of the page was read: see [ExtractOptions.MaxElements], MaxTime and
+	// [FetchOptions.MaxBody].
 	Truncated bool
-	// Digest is "sha256:" and the hash of the Body in hex. Empty: there is no body, or the settings leave it out.
+	// Digest is "sha256:" and the hash of the Body in hex. Empty: there is no body, or [OutputOptions.Record] leaves it out.
 	Digest string
 	// Change says how the page differs from an earlier round of the crawl: "new", "changed", "unchanged" or "gone".
 	// Empty: this is the first round.
@@ -123,7 +123,7 @@ func (p *Page) Text() string {
 }
 
 // Links are the canonical URLs of the pages that the page links to, each once, in their order, at most 10,000; of a
-// sitemap none. Nil: there are none, or the settings leave them out of records. They are what is followed, as far as it
+// sitemap none. Nil: there are none, or [OutputOptions.Record] leaves them out of records. They are what is followed, as far as it
 // is in scope, whether or not a handler looks at them. The slice is the program's own.
 func (p *Page) Links() []string { return slices.Clone(p.inner.Links) }
 
@@ -140,7 +140,7 @@ func (p *Page) JSONLD() iter.Seq[json.RawMessage] {
 	}
 }
 
-// Values are what the rules of the settings (extract.fields) took out of the page under a name. Nil: nothing.
+// Values are what the rules of [ExtractOptions.Fields] took out of the page under a name. Nil: nothing.
 func (p *Page) Values(name string) []string {
 	for _, f := range p.inner.Fields {
 		if f.Name == name {
@@ -197,7 +197,7 @@ type FollowOption func(*followOptions)
 type followOptions struct{ pipeline.Request }
 
 // WithPriority has the URL visited before those of its host with fewer points, from -1000 to 1000. Others have those of
-// frontier.order and scope.score of the settings, which are 0 if these say nothing.
+// [Options.Order] and [ScopeOptions.Scores], which are 0 if these say nothing.
 func WithPriority(points int) FollowOption {
 	return func(q *followOptions) { q.Points = min(max(points, -pipeline.MaxPoints), pipeline.MaxPoints) }
 }
@@ -216,7 +216,7 @@ func WithMeta(key, value string) FollowOption {
 // WithLabel has the page that comes of it go to the handler of the pattern "label:NAME" of a [Router].
 func WithLabel(name string) FollowOption { return func(q *followOptions) { q.Label = name } }
 
-// WithHeader sends a field over that of the settings; given again, another value of it. Host, Content-Length, Connection
+// WithHeader sends a field over that of the options; given again, another value of it. Host, Content-Length, Connection
 // and the like are the client's own: with them the request is "invalid".
 func WithHeader(name, value string) FollowOption {
 	return func(q *followOptions) {

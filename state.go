@@ -20,7 +20,7 @@ type StateConfig struct {
 }
 
 // State is a directory in which a crawl is kept as it goes: the URLs and what became of them, how far sinks are, the
-// rates of hosts, and the settings with the values of headers as they were given, in files for their owner alone.
+// rates of hosts, and the options with the values of headers as they were given, in files for their owner alone.
 // [Options.StateDir] makes one, and [OpenState] opens that of a crawl to be resumed: [State.Options] gives it to a
 // [Crawler], which closes it at the end of its run. Until then the directory is this process's.
 //
@@ -48,8 +48,7 @@ func wrapState(inner *assembly.State, err error) (*State, error) {
 	return &State{inner}, nil
 }
 
-// OpenState opens the state of a crawl that has ended before all was visited, however it ended. [State.Options] has its
-// settings. The error is [fs.ErrNotExist] if there is none; another process that has it is named.
+// OpenState opens the state of a crawl that has ended before all was visited, however it ended. [State.Options] has what it was begun with. The error is [fs.ErrNotExist] if there is none; another process that has it is named.
 func OpenState(cfg StateConfig) (*State, error) {
 	return wrapState(assembly.OpenState(cfg.inner()))
 }
@@ -72,7 +71,7 @@ var ErrUnfinished = assembly.ErrUnfinished
 // what has not changed is answered with 304 and costs a header, and [record.Record.Change] says of each page whether it is
 // new, changed, unchanged or gone.
 //
-// [State.Options] has the settings of the round before. The new one begins with [New], and is gone on with by
+// [State.Options] has what the round before was begun with. The new one begins with [New], and is gone on with by
 // [OpenState] if it is interrupted. Its sinks should be others than those of the round before, which are closed.
 //
 // What the round before has left beyond a limit, or of hosts that refused to be asked, is still queued, behind what was
@@ -85,8 +84,8 @@ func OpenAgain(cfg StateConfig, again Again) (*State, error) {
 // Dir is the directory.
 func (s *State) Dir() string { return s.inner.Dir() }
 
-// Options are what the crawl was begun with, for the crawl that goes on: its settings, and the state itself. Programs
-// add what settings do not hold, and may change the settings.
+// Options are what the crawl was begun with, for the crawl that goes on: what a settings file can hold, and the state itself.
+// Programs add the rest, such as hooks and sinks, and may change what is there.
 func (s *State) Options() Options {
 	o := Options{State: s}
 	settings := s.inner.Config().Settings
