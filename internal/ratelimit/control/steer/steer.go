@@ -171,11 +171,11 @@ func (s *Steer) Observe(now clock.Instant, o control.Observation) {
 	if s.pause != nil && s.tune.has(Windows) {
 		s.win.observe(&s.history, &x)
 	}
-	if s.recovering(now) {
-		s.budget.earn(now, recoverCredit, s.tune.CreditMax)
-	} else {
-		s.budget.earn(now, s.tune.CreditPerSecond, s.tune.CreditMax)
+	perSecond := s.tune.CreditPerSecond
+	if float64(s.budget.left) < s.tune.CreditMax && s.recovering(now) {
+		perSecond = recoverCredit
 	}
+	s.budget.earn(now, perSecond, s.tune.CreditMax)
 	if o.Class.Overload() || o.Forbidden {
 		s.failed(&x, trial)
 	} else {
