@@ -71,8 +71,13 @@ type variant struct {
 	tuning steer.Tuning
 }
 
+var parts = map[steer.Part]string{
+	steer.Refill: "refill", steer.Windows: "windows", steer.Quotas: "told quotas", steer.Queues: "queues",
+	steer.Connections: "connections", steer.Blocks: "blocks", steer.Health: "health", steer.Use: "use of the rate",
+}
+
 func ablations() (all []variant) {
-	for part, name := range steer.Parts() {
+	for part, name := range parts {
 		t := steer.DefaultTuning
 		t.Without = part
 		all = append(all, variant{name, t})

@@ -1,11 +1,6 @@
 package steer
 
-import (
-	"fmt"
-	"strings"
-
-	"github.com/treadlight/crawl/internal/clock"
-)
+import "github.com/treadlight/crawl/internal/clock"
 
 // Mode is what the controller does at present.
 type Mode uint8
@@ -48,31 +43,4 @@ var next = [modes][events]Mode{
 // on is the one place where the mode changes.
 func (s *Steer) on(now clock.Instant, e Event) {
 	s.mode, s.stepAt, s.driftN = next[s.mode][e], now, s.answered
-}
-
-var (
-	modeNames  = [modes]string{"search", "cruise", "probe", "recover", "wait"}
-	eventNames = [events]string{"refused", "bounded", "raised", "promising", "settled", "returning", "restarted"}
-)
-
-// String is the mode's name.
-func (m Mode) String() string { return modeNames[m] }
-
-// Drawing is the machine as text, a line for each change of mode.
-func Drawing() string {
-	var b strings.Builder
-	for m := range modes {
-		for to := range modes {
-			var by []string
-			for e := range events {
-				if next[m][e] == to && m != to {
-					by = append(by, eventNames[e])
-				}
-			}
-			if by != nil {
-				fmt.Fprintf(&b, "%-8s -> %-8s %s\n", m, to, strings.Join(by, ", "))
-			}
-		}
-	}
-	return b.String()
 }

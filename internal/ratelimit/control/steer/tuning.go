@@ -71,13 +71,5 @@ const (
 	Use                          // of the rate, by the sender itself
 )
 
-// Parts are the names of single estimators.
-func Parts() map[Part]string {
-	return map[Part]string{
-		Refill: "refill", Windows: "windows", Quotas: "told quotas", Queues: "queues", Connections: "connections",
-		Blocks: "blocks", Health: "health", Use: "use of the rate",
-	}
-}
-
 // has reports whether an estimator takes part.
 func (t *Tuning) has(p Part) bool { return t.Without&p == 0 }
