@@ -370,12 +370,4 @@ func TestStandardJar(t *testing.T) {
 		require.Empty(t, fetched(t, c, "http://a.test/login").Body)
 		require.Equal(t, `sid="a b"; lang=de`, string(fetched(t, c, "http://a.test/").Body))
 	})
-	for o, want := range map[cookies.Origin]string{
-		{Host: "a.test", Path: "/"}: "x=1", {TLS: true, Host: "::1", Path: "/"}: "y=2", {Host: "::1", Path: "/"}: "",
-	} {
-		s := cookies.Standard{Jar: jar}
-		s.Set(cookies.Origin{Host: "a.test", Path: "/"}, []string{"sid=; Max-Age=0", "lang=; Max-Age=0", "x=1", "=", "\x00"})
-		s.Set(cookies.Origin{TLS: true, Host: "::1", Path: "/"}, []string{"y=2; Secure"})
-		require.Equal(t, want, s.Header(o))
-	}
 }
