@@ -161,7 +161,7 @@ func (p *Page) Param(name string) string {
 
 // Find yields the elements that a list of CSS selectors selects, in the order of the page. It selects in the tree of an
 // HTML page, which is built when a method first needs it, at some ten times the size of the page in memory and within the
-// page's budget (extract.max_elements); of anything else the tree is empty. A selector that is none panics, as it is the
+// page's budget ([ExtractOptions.MaxElements]); of anything else the tree is empty. A selector that is none panics, as it is the
 // program's.
 func (p *Page) Find(selector string) iter.Seq[Element] { return p.root().Find(selector) }
 

@@ -207,7 +207,7 @@ func positions(sinks []record.Sink) (all []frontier.Position) {
 	for _, s := range sinks {
 		if d, ok := s.(record.Durable); ok {
 			m := d.Mark()
-			all = append(all, frontier.Position{Path: m.Path, Format: string(m.Format), Bytes: m.Bytes, Records: m.Records})
+			all = append(all, frontier.Position{Path: m.Path, Format: m.Format, Bytes: m.Bytes, Records: m.Records})
 		}
 	}
 	return all
