@@ -37,7 +37,7 @@ type transportOf struct {
 // RoundTrip implements [http.RoundTripper].
 func (t transportOf) RoundTrip(r *http.Request) (resp *http.Response, err error) {
 	err = t.o.guard(t.name, func() (err error) {
-		resp, err = t.send(r)
+		resp, err = t.send(r) //nolint:bodyclose // whoever asked for it closes it
 		return err
 	})
 	if resp != nil && resp.Body != nil && resp.Body != http.NoBody {
