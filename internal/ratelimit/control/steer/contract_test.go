@@ -1,10 +1,12 @@
 package steer
 
 import (
+	"cmp"
 	"math"
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/treadlight/crawl/internal/clock"
@@ -50,6 +52,86 @@ func (r *rig) ask(status int) {
 func (r *rig) run(d time.Duration, status int) {
 	for end := r.now.Add(d); r.now < end; {
 		r.ask(status)
+	}
+}
+
+// meet asks a model for a minute, and for some more of which it counts what was admitted and what was not.
+func (r *rig) meet(m model, d time.Duration) (admitted, refused int) {
+	const latency = 20 * time.Millisecond
+	for end := clock.Instant(time.Minute + d); r.now < end; {
+		p := r.Plan(r.now)
+		if r.now = max(p.NotBefore, r.now.Add(seconds(1/p.Rate)-latency), r.now); r.now < p.NotBefore {
+			continue
+		}
+		sent := r.now
+		r.Sent(sent, 1)
+		a := m(sent, 1)
+		r.now = sent.Add(latency + a.latency)
+		r.Observe(r.now, control.Observation{
+			SentAt: sent, Class: cmp.Or(a.class, outcome.OK), Forbidden: a.forbidden, Latency: r.now.Sub(sent), RetryAfter: a.order, Quota: a.quota,
+			Second: uint8(sent/clock.Instant(time.Second)%60) + 1, InFlight: 1, Floor: r.host.Floor, Ceiling: r.host.Ceiling, Window: r.w,
+		})
+		switch {
+		case sent < clock.Instant(time.Minute):
+		case a.forbidden || a.class.Overload():
+			refused++
+		default:
+			admitted++
+		}
+	}
+	return admitted, refused
+}
+
+// unavailable answers 503 where a model refuses.
+func unavailable(m model) model {
+	return func(at clock.Instant, inFlight int) reply {
+		r := m(at, inFlight)
+		if r.class == outcome.Throttled {
+			r.class = outcome.Unavailable
+		}
+		return r
+	}
+}
+
+// away fails all requests between two instants.
+func away(m model, from, to time.Duration, as outcome.Class) model {
+	return func(at clock.Instant, inFlight int) reply {
+		if at > clock.Instant(from) && at < clock.Instant(to) {
+			return reply{class: as}
+		}
+		return m(at, inFlight)
+	}
+}
+
+// Each kind of limit is found, an outage teaches nothing, and failures at random do not slow.
+func TestLimitsAreFound(t *testing.T) {
+	t.Parallel()
+	open := func(clock.Instant, int) reply { return reply{} }
+	for _, tc := range []struct {
+		name          string
+		model         model
+		most          float64 // that is allowed, per second
+		rate          float64 // that is possible
+		used, refused float64 // at least, and at most: shares
+	}{
+		{"nothing", open, 20, 20, .97, 0},
+		{"bucket, 429", bucket(10, 20, 0), 40, 10, .9, .02},
+		{"bucket, 503", unavailable(bucket(10, 20, 0)), 40, 10, .9, .02},
+		{"bucket, 429, orders 5 s", bucket(5, 5, 5*time.Second), 40, 5, .85, .02},
+		{"fixed window, 503", unavailable(fixed(100, 10*time.Second, silent, false)), 40, 10, .85, .02},
+		{"told window", fixed(80, 4*time.Second, wholeRest, true), 40, 20, .9, .01},
+		{"block", evasive(10, 10*time.Second), 40, 10, .8, .02},
+		{"a tenth fails", flaky(), 20, 18, .9, .12},
+		{"503 for 20 s", away(open, 90*time.Second, 110*time.Second, outcome.Unavailable), 20, 20, .85, .02},
+		{"500 for 20 s", away(open, 90*time.Second, 110*time.Second, outcome.ServerError), 20, 20, .85, .02},
+		{"500 for 20 s, bucket", away(bucket(10, 20, 0), 90*time.Second, 110*time.Second, outcome.ServerError), 40, 10, .8, .02},
+	} {
+		h := controltest.Stranger
+		h.Ceiling = tc.most
+		const d = 4 * time.Minute
+		admitted, refused := newRig(t, h).meet(tc.model, d)
+		assert.GreaterOrEqual(t, float64(admitted)/d.Seconds(), tc.used*tc.rate, tc.name)
+		assert.LessOrEqual(t, float64(refused)/float64(admitted+refused), tc.refused, tc.name)
 	}
 }
 
