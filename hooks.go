@@ -44,9 +44,9 @@ type Skipped struct {
 	URL string
 	// Referrer is the canonical URL of the page that has the link. Empty: it is a seed.
 	Referrer string
-	// Reason is a name to count by. Of links: what the scope says, as in [Followed]; "nofollow" (the page asks for that),
-	// "trap" (links like it lead nowhere), "budget" (Scope.Budgets), "host_pages" (MaxPagesPerHost), "full" or "hosts_full"
-	// (MaxURLs), "sitemaps" (a host has too many). Of seeds and what [Page.Follow] asks for: "seen" (it was asked for before,
+	// Reason is a name to count by. Of links: what the scope says, as in [Followed], "too_many_redirects" among it; "nofollow" (the
+	// page asks for that), "trap" (links like it lead nowhere), "budget" (Scope.Budgets), "host_pages" (MaxPagesPerHost),
+	// "frontier_full" or "hosts_full" (MaxURLs), "sitemaps" (a host has too many). Of seeds and what [Page.Follow] asks for: "seen" (it was asked for before,
 	// or is queued). Of URLs in the queue, when their turn comes: "robots", "trap", "excluded" or "not_included", or why
 	// robots.txt cannot be had, such as "network"; these have a record too.
 	Reason string

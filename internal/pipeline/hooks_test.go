@@ -84,6 +84,23 @@ func TestOnSkip(t *testing.T) {
 	})(t)
 }
 
+// What there is no room for is told of by the bound.
+func TestOnSkipForWantOfRoom(t *testing.T) {
+	for want, set := range map[string]func(*world){
+		"host_pages":    func(w *world) { w.MaxPagesPerHost = 2 },
+		"frontier_full": func(w *world) { w.MaxURLs = 2 },
+	} {
+		t.Run(want, bubble(func(t *testing.T) {
+			w, _ := hookedWorld(t, fetch.Config{}, files{"/": `<a href=/a>1</a><a href=/b>2</a>`, "/a": "a", "/b": "b"})
+			set(w)
+			var l calls
+			w.OnSkip = func(s Skip) { l.add("%s of %s: %s", s.URL, s.Referrer, s.Reason) }
+			w.must(t, "http://a.test/")
+			require.Contains(t, l.lines, "http://a.test/b of http://a.test/: "+want)
+		}))
+	}
+}
+
 // mendScope makes one of what the scope says in its own words.
 func mendScope(lines []string) []string {
 	for i, line := range lines {
