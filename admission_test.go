@@ -22,13 +22,13 @@ import (
 func filled(v reflect.Value) {
 	switch v.Kind() {
 	case reflect.Struct:
-		if t, ok := v.Addr().Interface().(*time.Time); ok {
+		if t, ok := reflect.TypeAssert[*time.Time](v.Addr()); ok {
 			*t = time.Unix(1, 0)
 			return
 		}
-		for i := range v.NumField() {
-			if v.Field(i).CanSet() {
-				filled(v.Field(i))
+		for _, field := range v.Fields() {
+			if field.CanSet() {
+				filled(field)
 			}
 		}
 	case reflect.Slice:
@@ -80,8 +80,8 @@ func convertedWhole[A, B any](t *testing.T, convert func(*A) B, names map[string
 }
 
 func countUnexported(t reflect.Type) (n int) {
-	for i := range t.NumField() {
-		if !t.Field(i).IsExported() {
+	for f := range t.Fields() {
+		if !f.IsExported() {
 			n++
 		}
 	}

@@ -223,7 +223,7 @@ func (p *Politeness) SetAddress(host string, addr netip.Addr) {
 // Nil means http.DefaultTransport.
 func (p *Politeness) Transport(next http.RoundTripper) http.RoundTripper {
 	if next == nil {
-		next = http.DefaultTransport
+		next = http.DefaultTransport //nolint:forbidigo // what nil means to net/http
 	}
 	return p.inner.Middleware()(next)
 }
