@@ -17,10 +17,10 @@ import (
 
 // TestDocsHaveTheStructsOfPrograms: what programs set is written from the table.
 func TestDocsHaveTheStructsOfPrograms(t *testing.T) {
-	groups, err := ProgramGroups()
+	groups, err := programSource()
 	require.NoError(t, err)
 	docpage.File(t, "settings.go", string(groups))
-	docpage.Between(t, "options.go", "\t// settings: generated, see `make docs`\n\n", "\n\t// end of settings\n", string(ProgramFields()))
+	docpage.Between(t, "options.go", "\t// settings: generated, see `make docs`\n\n", "\n\t// end of settings\n", string(programFields()))
 }
 
 // TestDocsHaveTheFieldOfEverySetting, or say that there is none.
@@ -42,7 +42,7 @@ func TestDocsHaveTheFieldOfEverySetting(t *testing.T) {
 	docpage.Check(t, "docs/how-to/names-of-before.md", "options", table)
 }
 
-// programStruct is the struct that [ProgramGroups] and [ProgramFields] write.
+// programStruct is the struct that [programSource] and [programFields] write.
 func programStruct() reflect.Type {
 	tagged := func(name string, typ reflect.Type, tag string) reflect.StructField {
 		return reflect.StructField{Name: name, Type: typ, Tag: reflect.StructTag(fmt.Sprintf("set:%q", tag))}
