@@ -1,6 +1,8 @@
 package crawl
 
 import (
+	"fmt"
+	"path/filepath"
 	"strings"
 
 	"github.com/treadlight/crawl/internal/records/sink"
@@ -12,20 +14,47 @@ import (
 // that goes on, resume is how far the file was, [State.Position] of its path: what it has behind that is cut off. Nil begins
 // anew.
 func Items[T any](path string, resume *record.Position) (record.Durable, error) {
-	cfg := sink.Config{}
-	if resume != nil {
-		cfg = sink.Config{Existing: sink.Resume, Position: resume.Bytes, Records: resume.Records}
-	}
-	w, err := sink.Open(path, cfg)
+	w, err := openFile(path, resume, sink.Config{})
 	if err != nil {
-		return nil, &programError{err, itemsAdvice.Replace(err.Error())}
+		return nil, err
 	}
 	return &items[T]{w}, nil
 }
 
-// itemsAdvice is what to do about a file, which is other than with the command.
-var itemsAdvice = strings.NewReplacer("add --overwrite to replace it, or choose another file", "remove it, choose another file, or give the position to go on from",
-	", or begin the crawl anew with --overwrite, without 'resume'", ", or begin the crawl anew with a file that is not there")
+// Records opens a file for records, as the command's --output does: its ending, .jsonl, .csv or .txt with the URLs of pages,
+// says how they are written, and .gz behind it that the file is compressed. "-" is standard output, in JSON lines. A table has
+// a column for each of fields, which are names of [ExtractOptions.Fields]. For the rest it is as [Items] says.
+func Records(path string, resume *record.Position, fields ...string) (record.Durable, error) {
+	name, zipped := strings.CutSuffix(strings.ToLower(path), ".gz")
+	spec := sink.ByEnding(filepath.Ext(name))
+	if path == sink.Stdout {
+		spec = sink.JSONL.Spec()
+	}
+	if !spec.Lines() {
+		return nil, fmt.Errorf("the ending of %q says no format of records: use .jsonl, .csv or .txt, or OpenArchive for archives", path)
+	}
+	w, err := openFile(path, resume, sink.Config{Format: spec.Format, Gzip: zipped, Fields: fields})
+	if err != nil {
+		return nil, err
+	}
+	return w, nil
+}
+
+func openFile(path string, resume *record.Position, cfg sink.Config) (*sink.Writer, error) {
+	if resume != nil {
+		cfg.Existing, cfg.Position, cfg.Records = sink.Resume, resume.Bytes, resume.Records
+	}
+	w, err := sink.Open(path, cfg)
+	if err != nil {
+		return nil, &programError{err, fileAdvice.Replace(err.Error())}
+	}
+	return w, nil
+}
+
+// fileAdvice is what to do about a file, which is other than with the command.
+var fileAdvice = strings.NewReplacer("add --overwrite to replace it, or choose another file", "remove it, choose another file, or give the position to go on from",
+	", or begin the crawl anew with --overwrite, without 'resume'", ", or begin the crawl anew with a file that is not there",
+	"give the same --field as before, or go on with the program that began it; 'crawl --overwrite' begins anew", "give the same fields as before, or begin anew with a file that is not there")
 
 // items is a file of one type.
 type items[T any] struct{ *sink.Writer }
