@@ -341,3 +341,28 @@ func TestClientObeysRobots(t *testing.T) {
 		require.ErrorContains(t, err, "enough")
 	})
 }
+
+// Crawls alone take turns: none of them is late every time.
+func TestCrawlsThatShareTakeTurns(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		net := fetchtest.Serve(t, map[string]http.Handler{"a.test": chainOf(1000)})
+		s := shared(t, fixed(2))
+		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
+		defer cancel()
+		var all sync.WaitGroup
+		for _, seed := range []string{"http://a.test/one/0", "http://a.test/two/0", "http://a.test/three/0"} {
+			c := newOver(t, sharing(s), net.DialContext)
+			all.Go(func() { _ = c.Run(ctx, seed) }) // until the time is over
+		}
+		all.Wait()
+		require.GreaterOrEqual(t, net.MinGap("a.test"), 500*time.Millisecond)
+		by := map[string]int{}
+		for _, r := range net.Requests("a.test") {
+			dir, _, _ := strings.Cut(r.Path[1:], "/")
+			by[dir]++
+		}
+		for _, dir := range []string{"one", "two", "three"} {
+			require.Greater(t, by[dir], 150, "%v", by)
+		}
+	})
+}
