@@ -11,8 +11,9 @@
 //
 // [Options] say what it does: the zero value is a good default, and a settings file of the command becomes Options by
 // [Load]. [Crawler.Run] is a crawl without a loop: [Options.Router] gives pages to handlers by the patterns of their
-// URLs, [Options.OnPage] has all of them, and [Options.Sinks] have their records, such as a file of [Records]. A [Page] has what came and what is in it: its fields, its text, elements by selectors. [Page.Follow] adds
-// links, with what they are to be asked for by, and [Page.Emit] writes items of the program's types, each once.
+// URLs, [Options.OnPage] has all of them, and [Options.Sinks] have their records, such as a file of [Records]. A [Page]
+// has what came and what is in it: its fields, its text, elements by selectors. [Page.Follow] adds links, with what they
+// are to be asked for by, and [Page.Emit] writes items of the program's types, each once.
 //
 // # Nouns
 //
