@@ -193,15 +193,16 @@ func (s *Steer) learn(now clock.Instant, rate float64, took time.Duration) {
 	s.hi = max(s.hi, s.lo*(1+t.Near/4))
 }
 
-// settle takes what a window says of a refusal that has just ended for the belief.
-func (s *Steer) settle() {
+// settle takes what a window says of a refusal that has just ended for the belief, and reports whether it does.
+func (s *Steer) settle() bool {
 	w := &s.win
 	e := w.estimate()
 	if w.spells[0].from < s.sentAt.Add(-time.Second) || e.Confidence < .9 || e.Most > 1.2*e.Rate {
-		return
+		return false
 	}
 	s.interval = interval{lo: e.Rate, hi: max(s.hi, e.Most*(1+s.tune.Near/2)), run: float32(w.rest.n)}
 	s.doubt.clear()
+	return true
 }
 
 // endDoubt goes back to what was believed before.

@@ -24,10 +24,11 @@ type rig struct {
 	w    *estimate.Window
 	host control.Host
 	now  clock.Instant
+	told map[control.Cause]bool // events of plans
 }
 
 func newRig(t *testing.T, h control.Host) *rig {
-	return &rig{Steer: newSteer(&DefaultTuning, controltest.Config(), 0, h), t: t, w: controltest.Window(), host: h}
+	return &rig{Steer: newSteer(&DefaultTuning, controltest.Config(), 0, h), t: t, w: controltest.Window(), host: h, told: map[control.Cause]bool{}}
 }
 
 // hear tells of an answer, now, to a request that was sent at an instant.
@@ -60,9 +61,8 @@ func (r *rig) meet(m model, d time.Duration) (admitted, refused int) {
 	const latency = 20 * time.Millisecond
 	for end := clock.Instant(time.Minute + d); r.now < end; {
 		p := r.Plan(r.now)
-		if r.now = max(p.NotBefore, r.now.Add(seconds(1/p.Rate)-latency), r.now); r.now < p.NotBefore {
-			continue
-		}
+		r.told[p.Event.Cause] = true
+		r.now = max(p.NotBefore, r.now.Add(seconds(1/p.Rate)-latency), r.now)
 		sent := r.now
 		r.Sent(sent, 1)
 		a := m(sent, 1)
@@ -113,23 +113,26 @@ func TestLimitsAreFound(t *testing.T) {
 		most          float64 // that is allowed, per second
 		rate          float64 // that is possible
 		used, refused float64 // at least, and at most: shares
+		says          control.Cause
 	}{
-		{"nothing", open, 20, 20, .97, 0},
-		{"bucket, 429", bucket(10, 20, 0), 40, 10, .9, .02},
-		{"bucket, 503", unavailable(bucket(10, 20, 0)), 40, 10, .9, .02},
-		{"bucket, 429, orders 5 s", bucket(5, 5, 5*time.Second), 40, 5, .85, .02},
-		{"fixed window, 503", unavailable(fixed(100, 10*time.Second, silent, false)), 40, 10, .85, .02},
-		{"told window", fixed(80, 4*time.Second, wholeRest, true), 40, 20, .9, .01},
-		{"block", evasive(10, 10*time.Second), 40, 10, .8, .02},
-		{"a tenth fails", flaky(), 20, 18, .9, .12},
-		{"503 for 20 s", away(open, 90*time.Second, 110*time.Second, outcome.Unavailable), 20, 20, .85, .02},
-		{"500 for 20 s", away(open, 90*time.Second, 110*time.Second, outcome.ServerError), 20, 20, .85, .02},
-		{"500 for 20 s, bucket", away(bucket(10, 20, 0), 90*time.Second, 110*time.Second, outcome.ServerError), 40, 10, .8, .02},
+		{"nothing", open, 20, 20, .97, 0, control.CauseNone},
+		{"bucket, 429", bucket(10, 20, 0), 40, 10, .9, .02, control.CauseMeasured},
+		{"bucket, 503", unavailable(bucket(10, 20, 0)), 40, 10, .9, .02, control.CauseEstimated},
+		{"bucket, 429, orders 5 s", bucket(5, 5, 5*time.Second), 40, 5, .85, .02, control.CauseSearched},
+		{"fixed window, 503", unavailable(fixed(100, 10*time.Second, silent, false)), 40, 10, .85, .02, control.CauseQuota},
+		{"told window", fixed(80, 4*time.Second, wholeRest, true), 40, 20, .9, .01, control.CauseNone},
+		{"block", evasive(10, 10*time.Second), 40, 10, .8, .02, control.CauseBlocked},
+		{"a tenth fails", flaky(), 20, 18, .9, .12, control.CauseNone},
+		{"503 for 20 s", away(open, 90*time.Second, 110*time.Second, outcome.Unavailable), 20, 20, .85, .02, control.CauseRecovered},
+		{"500 for 20 s", away(open, 90*time.Second, 110*time.Second, outcome.ServerError), 20, 20, .85, .02, control.CauseRecovered},
+		{"500 for 20 s, bucket", away(bucket(10, 20, 0), 90*time.Second, 110*time.Second, outcome.ServerError), 40, 10, .8, .02, control.CauseRecovered},
 	} {
 		h := controltest.Stranger
 		h.Ceiling = tc.most
 		const d = 4 * time.Minute
-		admitted, refused := newRig(t, h).meet(tc.model, d)
+		r := newRig(t, h)
+		admitted, refused := r.meet(tc.model, d)
+		assert.True(t, r.told[tc.says], "%s: %v in %v", tc.name, tc.says, r.told)
 		assert.GreaterOrEqual(t, float64(admitted)/d.Seconds(), tc.used*tc.rate, tc.name)
 		assert.LessOrEqual(t, float64(refused)/float64(admitted+refused), tc.refused, tc.name)
 	}

@@ -29,9 +29,6 @@ func (x *Sample) refused() bool { return x.ordered() || x.Class == outcome.Unava
 // ordered reports a refusal that leaves no doubt.
 func (x *Sample) ordered() bool { return x.RetryAfter > 0 || x.Class == outcome.Throttled }
 
-// down reports a failure that no limit answers with.
-func (x *Sample) down() bool { return x.Class.Overload() && !x.refused() }
-
 // Estimate is what an estimator makes of the answers. The zero Estimate says nothing.
 type Estimate struct {
 	Rate       float64       // requests per second that its limit admits; zero for no bound

@@ -199,12 +199,12 @@ func (s *Steer) trialFailed(x *Sample) {
 
 // resume is the end of a pause: its trial was answered.
 func (s *Steer) resume(now clock.Instant) {
-	took, cause := now.Sub(s.at), control.CauseMeasured
+	took, cause := now.Sub(s.at), control.CauseRecovered
 	s.last, s.endAt, s.out = took.Seconds(), now, 0
 	from := s.sentAt // of the next cycle
 	switch {
 	case s.foreign:
-		s.foreign, cause = false, control.CauseRecovered
+		s.foreign = false
 		s.back(now, s.failRate)
 	case s.cause == control.CauseConnections:
 		cause = s.cause
@@ -214,17 +214,18 @@ func (s *Steer) resume(now clock.Instant) {
 		s.on(now, Settled)
 		s.decide(now)
 	case !s.blocked() && s.outage(now, took, float64(s.refill.n)):
-		s.last, cause = 0, control.CauseRecovered
+		s.last = 0
 		s.health.reset()
 		s.back(now, s.failRate)
 		if from = never; s.down {
 			s.refill.skip(now.Sub(s.sentAt))
 		}
 	case !s.explicit():
-		cause = s.judge(now, took)
-		s.settle()
+		if cause = s.judge(now, took); s.settle() && cause != control.CauseNone {
+			cause = control.CauseQuota
+		}
 	default:
-		s.endRefusal(now, took)
+		cause = s.endRefusal(now, took)
 	}
 	if from != never {
 		s.refill.begin(s.tune, from, now.Sub(from), s.failRate)
@@ -234,9 +235,11 @@ func (s *Steer) resume(now clock.Instant) {
 	}
 }
 
-// endRefusal learns from a pause that the host wanted.
-func (s *Steer) endRefusal(now clock.Instant, took time.Duration) {
+// endRefusal learns from a pause that the host wanted, and says what is known now.
+func (s *Steer) endRefusal(now clock.Instant, took time.Duration) control.Cause {
+	cause := control.CauseMeasured
 	if s.blocked() {
+		cause = control.CauseBlocked
 		s.block.end(s.wait)
 		x := s.block.estimate(s.failRate).Rate
 		if s.lo = s.bounded(x); s.from == Probe {
@@ -245,16 +248,22 @@ func (s *Steer) endRefusal(now clock.Instant, took time.Duration) {
 		s.run, s.hi = 0, max(s.lo*(1+s.tune.Near/2), x)
 		s.cost = max(s.cost, float32(took.Seconds()))
 	} else {
+		if s.unbounded() {
+			cause = control.CauseSearched
+		}
 		s.learn(now, s.failRate, took)
-		s.settle()
+		if s.settle() {
+			cause = control.CauseQuota
+		}
 	}
 	if took > 5*time.Second && s.order == 0 && !s.unbounded() {
 		s.on(now, Returning)
 		s.rate = s.bounded(s.cruise() / 2)
-		return
+		return cause
 	}
 	s.on(now, Settled)
 	s.decide(now)
+	return cause
 }
 
 // judge ends a pause that failures led to, and says what became known; nothing while an experiment goes on.

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/treadlight/crawl/internal/clock"
+	"github.com/treadlight/crawl/internal/ratelimit/control"
 )
 
 // window finds a limiter that counts over a span of time and refuses until the span is over, fixed or
@@ -231,7 +232,7 @@ func (w *window) estimate() Estimate {
 	if w.order.weight > q.weight {
 		q = &w.order
 	}
-	return Estimate{Rate: q.low, Most: q.high, Confidence: q.weight}
+	return Estimate{Rate: q.low, Most: q.high, Confidence: q.weight, Cause: control.CauseQuota}
 }
 
 // refute drops what is contradicted by a rate that was not refused since an instant.
