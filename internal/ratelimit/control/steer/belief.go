@@ -172,7 +172,7 @@ func (s *Steer) learn(now clock.Instant, rate float64, took time.Duration) {
 	s.cost += .3 * (float32(took.Seconds()) - s.cost)
 	s.guessed = !s.explicit()
 	if s.unbounded() { // the search's first
-		s.peak.rate = 0
+		s.peak = peak{float32(s.refill.active(t, s.sentAt)), now}
 		s.interval = interval{min(cycle.Rate, rate/1.1), rate, max(0, float32(cycle.Answers-t.Burst))}
 		if cycle.Answers < 5 {
 			s.lo, s.run = rate/4, 0
@@ -202,6 +202,7 @@ func (s *Steer) settle() bool {
 	}
 	s.interval = interval{lo: e.Rate, hi: max(s.hi, e.Most*(1+s.tune.Near/2)), run: float32(w.rest.n)}
 	s.doubt.clear()
+	s.peak.rate = 0 // what went well was the beginning of a window
 	return true
 }
 

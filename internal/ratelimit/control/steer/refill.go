@@ -34,11 +34,17 @@ func (r *refill) mean(now clock.Instant) Estimate {
 // than an ordinary burst allowance. The more is counted the surer it is, if refusals are as short as a bucket's.
 func (r *refill) estimate(t *Tuning, at clock.Instant) Estimate {
 	e := r.mean(at)
-	e.Rate = max(e.Rate, (e.Answers-t.Burst)/max(at.Sub(r.since).Seconds()-float64(r.idle), .001))
+	e.Rate = max(e.Rate, r.active(t, at))
 	if e.Cause = control.CauseMeasured; r.cycled && !r.lasted {
 		e.Confidence = e.Answers / (e.Answers + t.Cycle/2)
 	}
 	return e
+}
+
+// active is what was admitted per second of the time in which something was asked for, but for an ordinary
+// burst allowance.
+func (r *refill) active(t *Tuning, at clock.Instant) float64 {
+	return max(float64(r.n)-t.Burst, 0) / max(at.Sub(r.since).Seconds()-float64(r.idle), .001)
 }
 
 // begin starts a cycle at a refusal of a rate, after whose pause the host admits again.

@@ -173,7 +173,7 @@ func (s *Steer) Observe(now clock.Instant, o control.Observation) {
 	}
 	perSecond := s.tune.CreditPerSecond
 	if float64(s.budget.left) < s.tune.CreditMax && s.recovering(now) {
-		perSecond = recoverCredit
+		perSecond = min(recoverCredit, max(perSecond, recoverShare*s.lo))
 	}
 	s.budget.earn(now, perSecond, s.tune.CreditMax)
 	if o.Class.Overload() || o.Forbidden {
@@ -184,7 +184,10 @@ func (s *Steer) Observe(now clock.Instant, o control.Observation) {
 }
 
 // recoverCredit is what a second earns while the rate is far below what went well: steps up are no risk.
-const recoverCredit = 1. / 30
+const (
+	recoverCredit = 1. / 30
+	recoverShare  = .02 // of the answers at most
+)
 
 // allow takes in the bounds of the rate.
 func (s *Steer) allow(now clock.Instant, floor, most float64) {

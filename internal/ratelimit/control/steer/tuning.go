@@ -50,7 +50,7 @@ type Tuning struct {
 var DefaultTuning = Tuning{
 	Growth: .5, Margin: .015, Near: .03, Horizon: 200, Fixed: .5, Used: .85, Climb: 1.5, Fall: .6,
 	Drift: .06, DriftTime: 60, DriftCosts: 60, DriftAnswers: 800, Confirm: .7, WellHalf: 1200,
-	CreditStart: 5, CreditMax: 8, CreditPerAnswer: 1. / 400, CreditPerSecond: 1. / 900, Trial: .25,
+	CreditStart: 5, CreditMax: 8, CreditPerAnswer: 1. / 400, CreditPerSecond: 1. / 900, Trial: .1,
 	Burst: 25, Cycle: 10, TooMany: 1.3, BlockWait: 10.05,
 	Slower: .7, Event: 8, NoisyEvent: 11, ProbeEvent: 3, Noise: 4, Limit: 2.5,
 	LatencyRatio: 2, LatencyZ: 4, LatencyFloor: .05, Draining: .75, ToldMargin: .02,
