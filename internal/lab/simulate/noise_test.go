@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/treadlight/crawl/internal/clock"
 )
 
 // TestNoise: what fails at random fails at any rate, so the host is used as fast as its owner or its limiter allows.
@@ -48,6 +50,41 @@ func TestNoise(t *testing.T) {
 						require.GreaterOrEqual(t, sum/seeds, least)
 					})
 				}
+			}
+		}
+	}
+}
+
+// troubled fails at random for a while before its limiter alone answers.
+type troubled struct {
+	flaky
+	until clock.Instant
+}
+
+func (s *troubled) Serve(now clock.Instant) Answer {
+	if now < s.until {
+		return s.flaky.Serve(now)
+	}
+	return s.Server.Serve(now)
+}
+
+// TestNoiseEnds: a limiter whose refusals look like the failures that were found to be random is not overrun for long.
+func TestNoiseEnds(t *testing.T) {
+	t.Parallel()
+	for _, rate := range []float64{6, 30} {
+		for _, share := range []float64{0.1, 0.25, 0.4} {
+			sc := Scenario{
+				Name: "noise that ends", Link: Link{RTT: 20 * time.Millisecond, Jitter: 0.1}, MaxRPS: 100, Duration: 10 * time.Minute,
+				Capacity: func(time.Duration) float64 { return rate },
+				New: func(rnd *rand.Rand) Server {
+					limiter := &leaky{rate: always(rate), burst: 2, status: unavailable}
+					return &troubled{flaky{Server: limiter, share: share, status: []int{unavailable}, rnd: rnd}, clock.Instant(time.Minute)}
+				},
+			}
+			for seed := range uint64(4) {
+				r, err := Run(sc, Config("steer"), seed+1)
+				require.NoError(t, err)
+				require.Less(t, r.Steady.RefusedShare(), 0.2, "%g/s, %g, seed %d", rate, share, seed+1)
 			}
 		}
 	}

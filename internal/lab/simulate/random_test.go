@@ -106,5 +106,5 @@ func TestRandomHosts(t *testing.T) {
 	// As measured, but for half a point and two that any change may move them by.
 	require.GreaterOrEqual(t, quantile(usedUp, 0.5), 93.0)
 	require.GreaterOrEqual(t, quantile(usedUp, 0.1), 80.0)
-	require.LessOrEqual(t, quantile(refused, 0.9), 1.0)
+	require.LessOrEqual(t, quantile(refused, 0.9), 1.2)
 }

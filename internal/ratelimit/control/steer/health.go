@@ -21,6 +21,8 @@ type health struct {
 	tested      float32 // answers of experiments that found limits
 	cleared     uint32  // willing answers before the latest failures that no limiter gives
 	consecutive uint16
+	borne       uint16      // failures by chance since that was looked into
+	patience    uint16      // so many are borne; zero for leastBorne
 	test        *experiment // nil if none goes on
 }
 
@@ -35,6 +37,8 @@ type experiment struct {
 	n0, b0 float32       // before this stage
 	since  clock.Instant // what was sent before was at another rate
 	stage  uint8
+
+	good, bad float32 // outcomes that were believed to be no limit's, if that is looked into
 }
 
 // finding is what health makes of an answer.
@@ -48,6 +52,7 @@ const (
 	hopeless         // they are most of the answers at a slower rate too
 	random           // they do not depend on the rate
 	passing          // the host was away, and that says nothing of the rate
+	doubtful         // much was borne: whether it still fails at random is to be looked into
 )
 
 const (
@@ -61,6 +66,9 @@ const (
 	stages     = 4    // times at most that an experiment goes on lower
 	soonAgain  = 500  // answers within which a second outage is one too many
 	remembered = 2000 // outcomes at most: what was found is not final
+	borneShare = .04  // of failures, which is worth the trouble
+	leastBorne = 50   // failures by chance after which it is looked into whether it is chance,
+	mostBorne  = 2000 // twice as many each time
 )
 
 // share is that of failures that has nothing to do with the rate, if n outcomes more with b failures are counted.
@@ -114,10 +122,24 @@ func (h *health) observe(x *Sample, bad bool) finding {
 	} else if x.Mode == Probe || h.telling() {
 		enough = x.ProbeEvent
 	}
-	if float64(h.sum) >= enough {
+	switch {
+	case float64(h.sum) >= enough:
 		return failing
+	case h.noisy() && h.usual() > borneShare && x.Mode != Wait && x.Mode != Recover:
+		if h.borne++; h.borne > max(h.patience, leastBorne) {
+			return doubtful
+		}
 	}
 	return unclear
+}
+
+// doubt begins an experiment at a slower rate on whether failures that were found to be random still are.
+func (h *health) doubt(x *Sample) {
+	h.borne, h.patience = 0, min(2*max(h.patience, leastBorne), mostBorne)
+	h.test = &experiment{first: x.Rate, failed: x.Rate, share: h.usual(), rate: x.Slower * x.Rate, since: x.At.Add(x.Settle),
+		sum: x.Limit, stage: 1, good: h.good, bad: h.bad}
+	h.good, h.bad = 0, 0
+	h.reset()
 }
 
 func (h *health) count(bad bool) {
@@ -184,7 +206,7 @@ func (h *health) try(x *Sample, bad bool) finding {
 	switch {
 	case e.sum > -x.Limit*max(1, min(e.first/8, 8)) && (e.sum < x.Noise || n < 8 || b < 3):
 		return unclear
-	case e.sum < x.Noise && (b == 0 || !h.noisy()):
+	case e.sum < x.Noise && (b == 0 || !h.noisy() && float64(b/n) < share/3):
 		h.end(0, e.n-e.b)
 		h.tested += e.n
 		return limited
@@ -195,7 +217,7 @@ func (h *health) try(x *Sample, bad bool) finding {
 		h.deepen(x.At.Add(x.Settle), float64(b/n))
 		return slower
 	}
-	h.end(float32(h.runB)+e.b, float32(h.runN-h.runB)+e.n-e.b)
+	h.end(float32(h.runB)+e.bad+e.b, float32(h.runN-h.runB)+e.good+e.n-e.b)
 	h.tested = 0
 	return random
 }

@@ -135,6 +135,11 @@ func (s *Steer) heed(x *Sample, bad bool) {
 			s.budget.pay(1)
 		}
 		s.hit(x, control.CauseFailures)
+	case doubtful:
+		s.before = s.interval
+		s.health.doubt(x)
+		s.on(now, Settled)
+		s.decide(now)
 	case slower:
 		s.rate = s.bounded(e.rate)
 	case hopeless:

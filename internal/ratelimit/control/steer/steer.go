@@ -186,7 +186,7 @@ func (s *Steer) Observe(now clock.Instant, o control.Observation) {
 // recoverCredit is what a second earns while the rate is far below what went well: steps up are no risk.
 const (
 	recoverCredit = 1. / 30
-	recoverShare  = .02 // of the answers at most
+	recoverShare  = .01 // of the answers at most
 )
 
 // allow takes in the bounds of the rate.
