@@ -136,8 +136,10 @@ func (h *health) observe(x *Sample, bad bool) finding {
 // doubt begins an experiment at a slower rate on whether failures that were found to be random still are.
 func (h *health) doubt(x *Sample) {
 	h.borne, h.patience = 0, min(2*max(h.patience, leastBorne), mostBorne)
-	h.test = &experiment{first: x.Rate, failed: x.Rate, share: h.usual(), rate: x.Slower * x.Rate, since: x.At.Add(x.Settle),
-		sum: x.Limit, stage: 1, good: h.good, bad: h.bad}
+	h.test = &experiment{
+		first: x.Rate, failed: x.Rate, share: h.usual(), rate: x.Slower * x.Rate, since: x.At.Add(x.Settle),
+		sum: x.Limit, stage: 1, good: h.good, bad: h.bad,
+	}
 	h.good, h.bad = 0, 0
 	h.reset()
 }
