@@ -124,14 +124,17 @@ var ErrDenied = admission.ErrDenied
 // DeniedError is the error of [Admission.Guard] for a call that is over its limit. It is an [ErrDenied].
 type DeniedError struct {
 	Result AdmitResult // Wait says when to come again
-	err    error
 }
 
 // Error says which plan denied, why, and for how long.
-func (e *DeniedError) Error() string { return e.err.Error() }
+func (e *DeniedError) Error() string {
+	r := &e.Result
+	inner := admission.DeniedError{Result: admission.Result{Plan: r.Plan, Reason: admission.Reason(r.Reason), Wait: r.Wait}}
+	return inner.Error()
+}
 
-// Unwrap makes the error an ErrDenied.
-func (e *DeniedError) Unwrap() error { return e.err }
+// Is reports whether target is ErrDenied.
+func (e *DeniedError) Is(target error) bool { return target == ErrDenied }
 
 // AdmitConfig says who may come in how often. The zero AdmitConfig is usable: it has the
 // rules of an API with accounts, keeps its counts in memory, and denies with status 429.
@@ -288,7 +291,7 @@ func (a *Admission) Guard(ctx context.Context, key string, plans []string, token
 		return own
 	})
 	if refused, ok := errors.AsType[*admission.DeniedError](err); ok && own == nil {
-		return &DeniedError{admitResultOf(&refused.Result), refused}
+		return &DeniedError{admitResultOf(&refused.Result)}
 	}
 	return err
 }
