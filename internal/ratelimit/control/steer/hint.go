@@ -8,12 +8,14 @@ import (
 	"github.com/treadlight/crawl/internal/ratelimit/control"
 )
 
-// hint paces by the quota that the host tells: what is left is spread over the time until it is whole
-// again. A window that slides is known by not being whole at the reset that was told, or by what is left
-// not falling; it is asked at its limit over its length.
+// hint paces by the quota that the host tells. Where the length of its window is told and what is left lasts until the
+// reset at the average, it asks at that: whether the window ends, slides or is a bucket need not be known. Else what is
+// left is spread over the time until the quota is whole again. A window that slides is known by not being whole at the
+// reset that was told, or by what is left not falling; it is asked at its limit over its length.
 type hint struct {
 	left    float64       // requests that may still be sent; meaningless after reset
 	reset   clock.Instant // when the quota is whole
+	soonest clock.Instant // the soonest reset that was told of this window: each is rounded up
 	due     clock.Instant // what is sent from then on finds it whole, unless its window slides
 	askedAt clock.Instant // of the request whose answer was the last word
 	said    int64         // requests left, in that answer
@@ -26,6 +28,10 @@ type hint struct {
 	more    float64       // times its pace that it is asked for
 	least   float64       // that was left since moreAt
 	moreAt  clock.Instant
+	average float64       // requests per second that the limit grants; zero if its window is not told
+	most    float64       // the same, or what is left per second if that is more
+	steady  bool          // what is left lasts at the average until the reset
+	until   clock.Instant // these hold, if no answer says otherwise
 }
 
 const (
@@ -36,7 +42,9 @@ const (
 )
 
 // active reports whether the host's own word sets the pace. A nil hint never does.
-func (q *hint) active(now clock.Instant) bool { return q != nil && now < q.reset }
+func (q *hint) active(now clock.Instant) bool {
+	return q != nil && (now < q.reset || q.average > 0 && now < q.until)
+}
 
 func (q *hint) send() {
 	if q != nil {
@@ -50,10 +58,15 @@ func (q *hint) observe(x *Sample) {
 	if q == nil || told.IsZero() || told.Reset <= 0 || x.SentAt < q.askedAt {
 		return // it says nothing, or was overtaken by what says more
 	}
+	q.observeAverage(x)
 	reset, flying := now.Add(told.Reset), int64(x.InFlight)
+	if told.Limit != q.limit || told.Remaining > q.said || q.soonest < x.SentAt {
+		q.soonest = reset
+	}
+	q.soonest = min(q.soonest, reset)
 	switch {
 	case told.Limit != q.limit: // a host may tell of two quotas in turn
-		*q = hint{left: q.left, top: told.Remaining}
+		q.pace, q.missed, q.longest, q.due, q.answers, q.top = 0, 0, 0, 0, 0, told.Remaining
 	case x.SentAt >= q.due || q.pace == 0 && told.Remaining > q.said+flying:
 		q.renewed(x) // or more is left again than answers in another order explain
 		q.due = 0
@@ -74,6 +87,22 @@ func (q *hint) observe(x *Sample) {
 	q.reset, q.said, q.limit, q.askedAt = reset, told.Remaining, told.Limit, x.SentAt
 	q.left = float64(told.Remaining - max(flying-1, 0))
 	q.adapt(now)
+}
+
+// observeAverage takes in the limit over its window, and whether what is left of it lasts until the reset at that rate,
+// as far as whole seconds and requests can tell.
+func (q *hint) observeAverage(x *Sample) {
+	told := &x.Quota
+	q.average, q.most, q.steady = 0, 0, false
+	if told.Window <= 0 || told.Limit <= 0 {
+		return
+	}
+	left, lasts := float64(told.Remaining), told.Reset.Seconds()
+	q.average = float64(told.Limit) / told.Window.Seconds()
+	q.most = max(q.average, left/lasts)
+	q.steady = left <= q.average*(lasts+1) && left+1 >= q.average*(lasts-1)
+	q.until = x.At.Add(rounding + 2*told.Window)
+	q.average, q.most = (1-x.ToldMargin)*q.average, max((1-x.ToldMargin)*q.average, q.most)
 }
 
 // renewed is told of the first answer of what should be a new window. If the quota is not whole then, the
@@ -139,14 +168,19 @@ func (q *hint) estimate(now clock.Instant) (e Estimate) {
 	if !q.active(now) {
 		return e
 	}
-	e.Confidence, e.Cause = 1, control.CauseQuota
+	e.Confidence, e.Cause, e.Rate = 1, control.CauseQuota, q.most
 	switch {
+	case q.steady:
+		if e.Rate = q.average; q.left < 1+q.kept() {
+			e.NotBefore = q.soonest
+		}
+	case now >= q.reset:
 	case q.pace > 0:
-		e.Rate = q.pace * q.more * min(max(q.left, .5)/q.spare(), 1)
+		e.Rate = lower(e.Rate, q.pace*q.more*min(max(q.left, .5)/q.spare(), 1))
 	case q.left < 1+q.kept():
 		e.NotBefore = q.reset
-	default:
-		e.Rate = (q.left + 1 - q.kept()) / max(q.reset.Sub(now).Seconds(), .001) // the last of n goes before the reset
+	default: // the last of n goes before the reset
+		e.Rate = lower(e.Rate, (q.left+1-q.kept())/max(q.reset.Sub(now).Seconds(), .001))
 	}
 	return e
 }
@@ -154,7 +188,11 @@ func (q *hint) estimate(now clock.Instant) (e Estimate) {
 // kept is what is left unused of a window that ends. Who uses up the last of it is told to wait for the
 // reset, and that is rounded up to a whole second, which is worth more than a request where these are many.
 func (q *hint) kept() float64 {
-	if q.limit > 1 && float64(q.limit) > 2*q.longest.Seconds() {
+	rate := q.average
+	if rate == 0 {
+		rate = float64(q.limit) / max(q.longest.Seconds(), .001)
+	}
+	if q.limit > 1 && rate > 2 {
 		return 1
 	}
 	return 0
