@@ -337,7 +337,7 @@ func TestClientObeysRobots(t *testing.T) {
 		cancel(errors.New("enough"))
 		req, err := http.NewRequestWithContext(gone, http.MethodGet, "http://new.test/", http.NoBody)
 		require.NoError(t, err)
-		_, err = c.Do(req) //nolint:bodyclose // there is none
+		_, err = c.Do(req)
 		require.ErrorContains(t, err, "enough")
 	})
 }
