@@ -23,14 +23,14 @@ type Parts struct {
 	Meter     Meter                          // nil without a console
 	Tracer    Tracer                         // nil: nothing is traced
 	HearSeed  func(url string, hops uint8)   // lets in what the seed of another process lets in
-	SyncSinks func() error                   // puts the sinks on their disks; nil if none of them can
+	SyncSinks func() func() error            // what puts the sinks on their disks; nil if none of them can; before Run alone
 }
 
 // Parts are those that the crawl has by now.
 func (c *Crawler) Parts() Parts {
 	return Parts{
 		Config: &c.cfg, Log: c.log, Clock: c.clk, Limiter: c.limiter, Pipeline: c.pipe, State: c.state, Fleet: c.fleet,
-		Meter: c.meter, Tracer: c.tracer, HearSeed: c.hearSeed, SyncSinks: durableSinks(c.cfg.Sinks, c.cfg.Archives).syncer(),
+		Meter: c.meter, Tracer: c.tracer, HearSeed: c.hearSeed, SyncSinks: func() func() error { return durableSinks(c.cfg.Sinks, c.cfg.Archives).syncer() },
 	}
 }
 

@@ -130,7 +130,7 @@ func (f *fleet) storeConfig() (redis.Config, error) {
 		OnOrder: f.keepNewest,
 	}
 	rc.Terms["engine"] = fleetEngine
-	rc.Sync = c.SyncSinks
+	rc.Sync = c.SyncSinks()
 	limiter := c.Limiter
 	if cfg.RateLimit.Enabled() {
 		rc.Remember, rc.Recall = limiter.MemoryOf, func(m ratelimit.HostMemory) { limiter.Adopt(m) }
