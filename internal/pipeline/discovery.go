@@ -58,12 +58,14 @@ func (d *discovery) run(ctx context.Context) error {
 	d.began = d.began.Add(-d.p.cfg.Elapsed)
 	defer func() { d.peers.Pages(d.pages) }() // some may have come back unfetched
 	d.bound(d.p.cfg.MaxPages, d.p.cfg.MaxTime)
-	select {
-	case <-d.p.stop.c: // before it began
-		d.hurry(EndInterrupted, askedToStop)
-	default:
-	}
 	for {
+		if !d.hurried { // what is acknowledged together with a stop begins nothing
+			select {
+			case <-d.p.stop.c:
+				d.hurry(EndInterrupted, askedToStop)
+			default:
+			}
+		}
 		now := clk.Now()
 		wake := earlier(d.sort(now), d.dispatch(now))
 		d.testify()
