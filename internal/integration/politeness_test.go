@@ -132,7 +132,8 @@ func TestSharedPolitenessKeepsTheGap(t *testing.T) {
 		snap := s.Snapshot()
 		require.Zero(t, snap.OverReleased)
 		require.Zero(t, snap.InFlight)
-		require.EqualValues(t, len(requests), snap.Requests)
+		require.LessOrEqual(t, uint64(len(requests)), snap.Requests, "a request without a permit")
+		require.LessOrEqual(t, snap.Requests, uint64(len(requests)+6), "each may have had one more when the time was over")
 	})
 }
 
