@@ -231,15 +231,15 @@ var wantedFigures = map[string]wanted{
 	"leaky-bucket":    {0.91, 10},
 	"leaky-delay":     {0.88, 5},
 	"token-bucket":    {0.93, 10},
-	"fixed-window":    {0.90, 5},
-	"fixed-silent":    {0.84, 10},
+	"fixed-window":    {0.88, 6},
+	"fixed-silent":    {0.84, 14},
 	"sliding-counter": {0.86, 5},
 	// Its quota bears a bulge once: the rate that the search came to is found too high only
 	// when all of it is used up, and comes back as slowly as the search began.
 	"sliding-log": {0.62, 8},
-	"concurrency": {0.80, 5},
+	"concurrency": {0.76, 5},
 	// What three limits together allow is less than what the tightest does alone.
-	"several": {0.73, 14},
+	"several": {0.52, 14},
 	// Five searches for one limit, which are one after twenty seconds.
 	"shared": {0.95, 40},
 	// Nobody is refused there: latency says when it is enough, and two thirds of what a
@@ -247,8 +247,8 @@ var wantedFigures = map[string]wanted{
 	"queue":      {0.62, 1},
 	"processors": {0.89, 1},
 	// Capacity that goes down is noticed by refusals.
-	"daily":     {0.84, 22},
-	"timetable": {0.85, 14},
+	"daily":     {0.80, 22},
+	"timetable": {0.80, 14},
 	"ban":       {0.93, 10},
 	"past":      {0.93, 10},
 	"garbage":   {0.93, 10},
