@@ -119,8 +119,8 @@ type doubt struct {
 	guessed bool // what is refused is known from failures only
 }
 
-// suspect keeps what is believed, for some of the longest cycles and for longer each time.
-func (d *doubt) suspect(i interval, now clock.Instant, longest float64) {
+// postpone keeps what is believed, for some of the longest cycles and for longer each time.
+func (d *doubt) postpone(i interval, now clock.Instant, longest float64) {
 	if d.sure.run == 0 {
 		d.sure = i
 		d.times++
@@ -179,7 +179,7 @@ func (s *Steer) learn(now clock.Instant, rate float64, took time.Duration) {
 		}
 	} else {
 		if cycle.Answers < float64(s.run)/2 && s.lo > rate/(1+t.Near) { // much less says that it is too fast
-			s.suspect(s.interval, now, float64(s.refill.longest))
+			s.postpone(s.interval, now, float64(s.refill.longest))
 		}
 		if s.loose = max(.05, s.loose*float32(t.Confirm)); rate <= s.lo {
 			s.loose = 1

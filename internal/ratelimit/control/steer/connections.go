@@ -15,7 +15,7 @@ type connections struct {
 	seen  uint16        // in flight at the last refusal
 	since uint16        // willing answers since
 	well  uint16        // of them, those with as many in flight as were refused
-	times uint8         // refusals in a row with as many in flight, and seldom as many well
+	times uint8         // refusals in a row with as many in flight, and rarely as many well
 	raced bool          // the latest had one fewer
 	until clock.Instant // then it is asked anew
 }

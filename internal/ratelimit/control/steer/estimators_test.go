@@ -201,7 +201,7 @@ func (p *panel) see(x *Sample) (blocked bool) {
 // estimates are what each says at an instant.
 func (p *panel) estimates(now clock.Instant) map[string]Estimate {
 	return map[string]Estimate{
-		"refill": p.cycle, "block": p.block.estimate(p.blockedAt), "health": p.health.estimate(),
+		"refill": p.cycle, "block": p.block.estimate(p.blockedAt), "health": healthSays(&p.health),
 		"window": p.window.estimate(), "queueing": p.queueing.estimate(),
 		"connections": p.connections.estimate(now), "hint": p.hint.estimate(now),
 	}
@@ -295,7 +295,7 @@ func (s *sender) run(m model, d time.Duration, most float64) {
 		i, _ := slices.BinarySearchFunc(s.flying, x.At, func(y Sample, at clock.Instant) int { return int(y.At - at) })
 		s.flying = slices.Insert(s.flying, i, x)
 		rate, h := s.rate, s.hint.estimate(s.now) // as everybody would
-		for _, e := range []Estimate{h, s.queueing.estimate(), s.health.estimate()} {
+		for _, e := range []Estimate{h, s.queueing.estimate(), healthSays(&s.health)} {
 			rate = lower(rate, e.Rate)
 		}
 		next = max(s.now.Add(seconds(1/rate)), h.NotBefore)
@@ -354,4 +354,17 @@ func TestEstimatorsTellCausesApart(t *testing.T) {
 		}
 	}
 	t.Log("requests per second or at once (confidence):\n" + table.String())
+}
+
+// healthSays is the rate that an experiment tries, or that failures have nothing to do with the rate: the surer the
+// more there were that led to no event.
+func healthSays(h *health) Estimate {
+	if h.test != nil {
+		return Estimate{Rate: h.test.rate, Most: h.test.failed, Cause: control.CauseFailures}
+	}
+	if h.likely() > 1-noisyShare {
+		return Estimate{}
+	}
+	bad := float64(h.bad) + float64(h.runB)
+	return Estimate{Confidence: bad / (bad + 10), Cause: control.CauseNoise}
 }

@@ -5,7 +5,6 @@ import (
 	"time"
 
 	"github.com/treadlight/crawl/internal/clock"
-	"github.com/treadlight/crawl/internal/ratelimit/control"
 )
 
 // health tells failures that depend on the rate from those that do not. An event is a cumulative
@@ -249,19 +248,6 @@ func (h *health) keep(good, bad float32) {
 }
 
 func (h *health) reset() { h.sum, h.runN, h.runB = 0, 0, 0 }
-
-// estimate is the rate that an experiment tries, or that failures have nothing to do with the rate: the
-// surer the more there were that led to no event.
-func (h *health) estimate() Estimate {
-	if h.test != nil {
-		return Estimate{Rate: h.test.rate, Most: h.test.failed, Cause: control.CauseFailures}
-	}
-	if h.likely() > 1-noisyShare {
-		return Estimate{}
-	}
-	bad := float64(h.bad) + float64(h.runB)
-	return Estimate{Confidence: bad / (bad + 10), Cause: control.CauseNoise}
-}
 
 // outages tell a pause out of the blue, which says nothing of the rate, from one of a limit.
 type outages struct {

@@ -15,14 +15,14 @@ type Tuning struct {
 	Drift        float64 // logarithm by which the lowest refused rate moves up
 	DriftTime    float64 // in so many seconds at the least,
 	DriftCosts   float64 // in so many pauses of a refusal,
-	DriftAnswers float64 // and in so many answers: limits change, but seldom
+	DriftAnswers float64 // and in so many answers: limits change, but rarely
 	Confirm      float64 // factor of that after each refusal that was no news
 	WellHalf     float64 // seconds in which half of a rate that once went well is forgotten
 
 	CreditStart     float64 // refusals that may be risked at first,
 	CreditMax       float64 // and at most
 	CreditPerAnswer float64 // refusals that an answer earns: a quarter of a percent
-	CreditPerSecond float64 // and that time earns, for hosts that answer seldom
+	CreditPerSecond float64 // and that time earns, for hosts that answer rarely
 	Trial           float64 // refusals that a failed trial costs: it was waited for
 
 	Burst     float64 // requests that a limiter may have saved: the bursts of servers' examples are 5 to 50
