@@ -245,6 +245,10 @@ func WithBody(contentType string, body []byte) FollowOption {
 // WithAgain visits the URL although it was seen. The same key makes the same visit: given by two pages, it is made once.
 func WithAgain(key string) FollowOption { return func(q *followOptions) { q.Again = "again " + key } }
 
+// WithoutScope visits the URL wherever it is: of the scope only [ScopeOptions.Exclude] holds. Where it redirects to, and what
+// its page links to, is in scope or not as ever. Its host is asked as politely as others, and must have a public address.
+func WithoutScope() FollowOption { return func(q *followOptions) { q.Outside = true } }
+
 // Follow adds a link to the crawl, as if the page had it: the reference is resolved against the base of the page, made
 // canonical, and checked by the scope. It says at once whether it is followed. The links that the page itself has are
 // followed in any case, after these, unless [Options.HandlersFollow] is set. If the handler fails, what it followed is not.

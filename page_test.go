@@ -195,8 +195,16 @@ func TestFollow(t *testing.T) {
 		order = append(order, r.URL.RequestURI())
 		pages.ServeHTTP(w, r)
 	}), t)
-	cfg.Concurrency, cfg.PerHostMax, cfg.Scope.Exclude = 1, 1, []string{"secret"}
+	elsewhere := httptest.NewServer(site{"/": "page"})
+	defer elsewhere.Close()
+	asked := ""
+	cfg.Concurrency, cfg.PerHostMax, cfg.Scope.Exclude, cfg.Fetch.AllowPrivate = 1, 1, []string{"secret"}, true
 	cfg.OnPage = func(_ context.Context, p *crawl.Page) error {
+		if p.Label() == "x" {
+			asked = p.Method
+			require.Equal(t, "other_host", p.Follow("/on").Reason, "its own links are not in scope")
+			return nil
+		}
 		switch p.URL.Path {
 		case "/":
 			for i := range 20 {
@@ -206,6 +214,8 @@ func TestFollow(t *testing.T) {
 			require.True(t, p.Follow("late", crawl.WithPriority(-1)).OK())
 			require.Equal(t, crawl.Followed{URL: "http://other.test/", Reason: "other_host", Detail: "host other.test is not a seed host"}, p.Follow("http://other.test"))
 			require.Equal(t, "excluded", p.Follow("/secret").Reason)
+			require.Equal(t, "excluded", p.Follow("http://other.test/secret", crawl.WithoutScope()).Reason)
+			require.True(t, p.Follow(elsewhere.URL, crawl.WithoutScope(), crawl.WithMethod("HEAD"), crawl.WithLabel("x")).OK())
 			require.Equal(t, "invalid", p.Follow("mailto:a@b.test").Reason)
 			require.Equal(t, "invalid", p.Follow("http://[").Reason)
 		case "/3":
@@ -223,6 +233,7 @@ func TestFollow(t *testing.T) {
 	require.Equal(t, "done", c.Snapshot().State)
 	require.Len(t, order, 23, order)
 	require.Equal(t, "/", order[0])
+	require.Equal(t, "HEAD", asked)
 	require.Equal(t, "/first", order[1])
 	require.Equal(t, "/late", order[22])
 	require.Equal(t, "handler no good", records.errors["/3"])

@@ -123,13 +123,18 @@ func (w *processor) list(rec *record.Record) {
 // follow puts a URL on its way to the frontier if the scope lets it in.
 func (w *processor) follow(r *result, it frontier.Item, fp uint64, resource bool) scope.Decision {
 	v := w.p.cfg.Scope.Check(it.URL, int(it.Depth), int(it.Hops), resource)
+	w.admit(r, it, fp, v)
+	return v
+}
+
+// admit puts a URL on its way to the frontier, or has it told of, as the scope has decided.
+func (w *processor) admit(r *result, it frontier.Item, fp uint64, v scope.Decision) {
 	if v.In {
 		it.Rank = w.p.cfg.Rank(it.URL, it.Depth)
 		r.links = append(r.links, found{item: it, fp: fp, budget: w.p.budgets.of(it.URL.String())})
 	} else {
 		w.outOfScope(r, it.URL, it.Referrer, v)
 	}
-	return v
 }
 
 // redirect makes the target a URL of its own, as deep as the page that sent us there.

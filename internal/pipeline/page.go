@@ -132,7 +132,11 @@ func (p *Page) Follow(ref string, q Request) (canonical.URL, scope.Decision, err
 	cfg := &v.w.p.cfg
 	u = cfg.Rules.Apply(u)
 	it := frontier.Item{URL: u, Request: request, Found: frontier.Found{Referrer: p.URL, FoundOn: v.from.ID, Depth: v.from.Depth + 1}}
-	d := v.w.follow(&v.out, it, it.Fingerprint(cfg.Key), false)
+	d := cfg.Scope.Check(u, int(it.Depth), 0, false)
+	if q.Outside {
+		d = cfg.Scope.Recheck(u, true)
+	}
+	v.w.admit(&v.out, it, it.Fingerprint(cfg.Key), d)
 	if d.In {
 		link := &v.out.links[len(v.out.links)-1]
 		link.item.Rank, link.asked = promote(cfg.Rank(u, it.Depth), q.Points), true
