@@ -10,7 +10,7 @@ import (
 type Update struct {
 	Ready  bool       // hosts may be there to be activated
 	Grown  []HostLeft // hosts of ours that got so many more URLs; zero: some
-	Lost   []string   // hosts that are not ours any more, all their URLs with them
+	Lost   []HostLeft // hosts that are not ours any more by that Lease, all their URLs with them
 	Wanted []string   // hosts of ours that others would take
 	// Poorest is the fewest hosts that a process has which wants some of Wanted.
 	Poorest int
@@ -113,8 +113,11 @@ func (f *fleet) sweep(now, wake time.Time) time.Time {
 func (f *fleet) swept(now time.Time, a *Answer) {
 	f.activating = false
 	for _, left := range a.Hosts {
-		if left.Tenure.Over(now) {
-			continue // it was lost since
+		if left.Tenure.Ended() {
+			continue // that it was lost was told before, perhaps
+		}
+		if h := f.hosts[left.Name]; h != nil && !h.foreign {
+			f.leave(h, now) // it was by another lease, and was lost
 		}
 		if h := f.enter(&left); h != nil {
 			f.expect(h, left.Queued)
@@ -178,8 +181,8 @@ func (f *fleet) updated(now time.Time, n Update) {
 	if n.Ready {
 		f.askAt, f.pause, f.none = now, 0, false
 	}
-	for _, name := range n.Lost {
-		if h := f.hosts[name]; h != nil && !h.foreign {
+	for _, lost := range n.Lost {
+		if h := f.hosts[lost.Name]; h != nil && !h.foreign && h.lease == lost.Lease {
 			f.leave(h, now)
 		}
 	}

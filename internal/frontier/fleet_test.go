@@ -2,6 +2,7 @@ package frontier
 
 import (
 	"container/heap"
+	"context"
 	"fmt"
 	"testing"
 	"time"
@@ -109,13 +110,55 @@ func TestYieldWhatFindsNoPlace(t *testing.T) {
 	require.Zero(t, f.waitsForPlace(start.Add(keepFirst)))
 }
 
-// asking is a shared store that is asked for hosts and has none.
+// asking is a shared store that is asked for hosts and for their URLs.
 type asking struct {
 	Storage
-	rooms []int
+	rooms  []int
+	loaded []string
 }
 
-func (s *asking) Activate(n int) { s.rooms = append(s.rooms, n) }
+func (s *asking) Activate(n int)                   { s.rooms = append(s.rooms, n) }
+func (s *asking) Load(host string, _ Place, _ int) { s.loaded = append(s.loaded, host) }
+
+// An answer of the store that comes late, as a part of it was away, brings hosts whose tenure is to be extended
+// first: they are not forgotten. Of those that were lost or granted anew meanwhile the lease tells which is meant.
+func TestHostsThatComeLate(t *testing.T) {
+	s := &asking{}
+	f := open(t, Config{Store: s, Left: Left{Shared: true}})
+	grant := func(lease int64, until time.Time) (tenure *Tenure, end func()) {
+		ctx, end := context.WithCancel(t.Context())
+		tenure = NewTenure(ctx, until)
+		require.NoError(t, f.Take(start, Answer{Hosts: []HostLeft{{Name: "a.test", Queued: 1, Lease: lease, Tenure: tenure}}}))
+		return tenure, end
+	}
+	lost := func(lease int64) {
+		require.NoError(t, f.Take(start, Answer{Update: func() Update { return Update{Lost: []HostLeft{{Name: "a.test", Lease: lease}}} }}))
+	}
+	loads := func(now time.Time) int {
+		s.loaded = nil
+		l, _ := f.Next(now)
+		require.Nil(t, l)
+		return len(s.loaded)
+	}
+	first, end := grant(1, start)
+	require.Zero(t, loads(start), "it may not be asked")
+	first.Extend(start.Add(time.Minute))
+	require.Equal(t, 1, loads(start.Add(time.Second)))
+	end()
+	_, end = grant(2, start.Add(time.Minute)) // before it is told that the first was lost
+	require.Equal(t, 1, loads(start.Add(2*time.Second)))
+	lost(1)
+	require.EqualValues(t, 1, f.Counts().Queued, "the second was not")
+	end()
+	lost(2)
+	require.Zero(t, f.Counts().Queued)
+
+	ctx, end := context.WithCancel(t.Context())
+	end()
+	late := HostLeft{Name: "a.test", Queued: 1, Lease: 3, Tenure: NewTenure(ctx, start.Add(time.Minute))}
+	require.NoError(t, f.Take(start, Answer{Hosts: []HostLeft{late}}))
+	require.Zero(t, f.Counts().Queued, "that it was lost has been told already")
+}
 
 // A process that can send nothing does not have others give it hosts again and again: after a while it
 // asks for one, and for as many as it can have once a request was made.

@@ -112,10 +112,13 @@ func NewTenure(ctx context.Context, until time.Time) *Tenure {
 // Extend has it last until an instant.
 func (t *Tenure) Extend(until time.Time) { t.until.Store(&until) }
 
-// Over reports whether nothing is to be asked of the hosts any more.
+// Over reports whether nothing is to be asked of the hosts, as it has ended or is to be extended first.
 func (t *Tenure) Over(now time.Time) bool {
-	return t != nil && (t.Err() != nil || !now.Before(*t.until.Load()))
+	return t.Ended() || t != nil && !now.Before(*t.until.Load())
 }
+
+// Ended reports whether it is over for good: one that is only Over may be extended yet.
+func (t *Tenure) Ended() bool { return t != nil && t.Err() != nil }
 
 // Answer is what a store has been asked for: the URLs of one host, or hosts.
 type Answer struct {

@@ -23,7 +23,8 @@ type leases struct {
 	hosts  map[string]*held
 	loaded int // URLs that were handed out and are not done
 	news   frontier.Update
-	told   bool // that there are news is among the answers
+	fresh  bool // there are some
+	told   bool // that there are is among the answers
 }
 
 // part is a partition, and the session that this process has in it.
@@ -35,6 +36,9 @@ type part struct {
 	hosts   map[string]*held
 	tenure  *frontier.Tenure // of the session; nil: it has no host yet
 	cancel  context.CancelCauseFunc
+	asking  bool // the answer to a request for hosts is to come
+	giving  int  // hosts of the session whose return is to be acknowledged
+	moves   int  // changes of what the server has as this session's
 }
 
 // held is a host of this process.
@@ -91,13 +95,7 @@ func (s *leases) handed(h *held, urls int) {
 	}
 }
 
-// drop forgets a host, and reports whether it was ours.
-func (s *leases) drop(h *held) bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.dropLocked(h)
-}
-
+// dropLocked forgets a host, and reports whether it was ours.
 func (s *leases) dropLocked(h *held) bool {
 	if s.hosts[h.name] != h {
 		return false
@@ -105,7 +103,29 @@ func (s *leases) dropLocked(h *held) bool {
 	s.loaded -= h.loaded
 	delete(s.hosts, h.name)
 	delete(h.part.hosts, h.name)
+	h.part.moves++
 	return true
+}
+
+// give drops a host that is to be returned, and reports whether it was ours.
+func (s *leases) give(h *held) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !s.dropLocked(h) {
+		return false
+	}
+	h.part.giving++
+	return true
+}
+
+// gave notes that the return of a host is acknowledged.
+func (s *leases) gave(h *held) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if p := h.part; p.session == h.session && p.giving > 0 {
+		p.giving--
+		p.moves++
+	}
 }
 
 // margin is how long before the end of a session nothing is asked any more.
@@ -131,7 +151,8 @@ func (s *leases) sessionOf(p *part) string {
 	return p.session
 }
 
-// begin is the session in a partition, a new one if there is none. It has time once it is granted a host.
+// begin is the session in a partition that hosts are asked for, a new one if there is none. It has time once it is
+// granted a host.
 func (s *leases) begin(p *part) string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -139,15 +160,14 @@ func (s *leases) begin(p *part) string {
 		p.epoch++
 		p.session = s.worker + "." + strconv.Itoa(p.epoch)
 	}
+	p.asking = true
 	return p.session
 }
 
 // granted takes in hosts that a session was given.
 func (s *leases) granted(p *part, session string, sent time.Time, reply []message, a *frontier.Answer) {
 	const fields = 5 // of each host
-	if len(reply) < fields {
-		return
-	}
+	reply = reply[:len(reply)/fields*fields]
 	for h := range slices.Chunk(reply, fields) {
 		if m, ok := recalled(text(h[0]), text(h[4]), s.cfg.Clock.Now()); ok && s.cfg.Recall != nil {
 			s.cfg.Recall(m)
@@ -155,8 +175,10 @@ func (s *leases) granted(p *part, session string, sent time.Time, reply []messag
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if p.session != session {
-		return // it ended meanwhile, and the hosts with it
+	p.asking = false
+	p.moves++
+	if p.session != session || len(reply) == 0 {
+		return // it ended meanwhile, and the hosts with it; or there are none
 	}
 	if p.tenure == nil {
 		ctx, cancel := context.WithCancelCause(s.life)
@@ -239,11 +261,11 @@ func (s *leases) used() (used []*held) {
 func (s *leases) renew(ctx context.Context) error {
 	var calls []*call
 	var parts []*part
-	var sessions []string
+	var was []part
 	s.mu.Lock()
 	for _, p := range s.parts {
 		if p.tenure != nil {
-			parts, sessions = append(parts, p), append(sessions, p.session)
+			parts, was = append(parts, p), append(was, *p)
 			calls = append(calls, &call{script: scriptRenew, keys: []string{p.key}, args: s.args(p.session, millis(s.cfg.Lease))})
 		}
 	}
@@ -254,12 +276,12 @@ func (s *leases) renew(ctx context.Context) error {
 		switch {
 		case c.err != nil:
 			err = c.err
-		case !c.done || len(c.reply) < 2:
-		case number(c.reply[0]) == 0:
-			s.lose(parts[i], sessions[i])
+		case !c.done || len(c.reply) < 3:
+		case number(c.reply[0]) == 0, s.strays(parts[i], &was[i], int(number(c.reply[2]))):
+			s.lose(parts[i], was[i].session)
 		default:
 			s.mu.Lock()
-			if p := parts[i]; p.session == sessions[i] && p.tenure != nil {
+			if p := parts[i]; p.session == was[i].session && p.tenure != nil {
 				p.tenure.Extend(until)
 			}
 			s.mu.Unlock()
@@ -269,12 +291,25 @@ func (s *leases) renew(ctx context.Context) error {
 	return err
 }
 
+// strays reports whether the server counts more hosts of a session than the process has and is about to return. The
+// server has lost a return that it had acknowledged, as in a failover, and would keep those hosts from everybody for as
+// long as the session is renewed.
+func (s *leases) strays(p, before *part, owned int) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	still := p.session == before.session && p.moves == before.moves && !p.asking
+	return still && owned > len(p.hosts)+p.giving
+}
+
 // watchEvery is how many times in a lease it is seen to that sessions end in time.
 const watchEvery = 32
 
 // watch ends the sessions that were not renewed in time, whatever the server says.
 func (s *leases) watch() {
 	for s.wait(s.cfg.Lease/watchEvery, nil) {
+		s.mu.Lock()
+		s.offerLocked()
+		s.mu.Unlock()
 		now := s.cfg.Clock.Now()
 		for _, p := range s.parts {
 			s.mu.Lock()
@@ -294,28 +329,33 @@ func (s *leases) lose(p *part, session string) {
 		s.mu.Unlock()
 		return
 	}
-	var names []string
-	for name, h := range p.hosts {
-		names = append(names, name)
-		s.dropLocked(h)
+	hosts := len(p.hosts)
+	for _, h := range p.hosts {
+		s.lostLocked(h)
 	}
 	p.cancel(errLost)
-	p.session, p.tenure, p.cancel = "", nil, nil
+	p.session, p.tenure, p.cancel, p.giving = "", nil, nil, 0
 	s.mu.Unlock()
-	s.counts.lost.Add(int64(len(names)))
-	if len(names) > 0 {
-		s.cfg.Log.Warn("a lease has ended: the hosts are others'", "job", s.job.name, "partition", p.index, "hosts", len(names))
-		s.announce(func(n *frontier.Update) { n.Lost = append(n.Lost, names...) })
+	if hosts > 0 {
+		s.cfg.Log.Warn("a lease has ended: the hosts are others'", "job", s.job.name, "partition", p.index, "hosts", hosts)
+	}
+}
+
+// lostLocked drops a host that is not ours any more, and tells of it.
+func (s *leases) lostLocked(h *held) {
+	if s.dropLocked(h) {
+		s.counts.lost.Add(1)
+		s.news.Lost = append(s.news.Lost, frontier.HostLeft{Name: h.name, Lease: h.token})
+		s.announceLocked()
 	}
 }
 
 // loseHost takes in that the server has a newer token of a host.
 func (s *leases) loseHost(h *held) {
 	s.counts.stale.Add(1)
-	if s.drop(h) {
-		s.counts.lost.Add(1)
-		s.announce(func(n *frontier.Update) { n.Lost = append(n.Lost, h.name) })
-	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.lostLocked(h)
 }
 
 // returns are the calls by which all hosts go back, not to be asked for so many milliseconds.
@@ -361,7 +401,17 @@ func (s *leases) announce(add func(*frontier.Update)) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	add(&s.news)
-	if !s.told { // if there is no room the next to announce tries again
+	s.announceLocked()
+}
+
+func (s *leases) announceLocked() {
+	s.fresh = true
+	s.offerLocked()
+}
+
+// offerLocked has the frontier take the news. If there is no room for that watch tries again.
+func (s *leases) offerLocked() {
+	if s.fresh && !s.told {
 		s.told = s.Offer(frontier.Answer{Update: s.takeNews})
 	}
 }
@@ -371,7 +421,7 @@ func (s *leases) takeNews() frontier.Update {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	n := s.news
-	s.news, s.told = frontier.Update{}, false
+	s.news, s.fresh, s.told = frontier.Update{}, false, false
 	return n
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -89,4 +90,34 @@ func TestOldMark(t *testing.T) {
 	there, err := server.Do(t, "EXISTS", key).AsInt64()
 	require.NoError(t, err)
 	require.Zero(t, there, "nothing is left of a process that has gone")
+}
+
+// A server that has lost, as in a failover, that hosts were returned has them as the session's for as long as that is
+// renewed, though the process knows nothing of them: it lets the session end, and they go on with whoever asks.
+func TestReturnsThatAreLost(t *testing.T) {
+	r := newRig(t)
+	server := redistest.Redis.Shared(t)
+	a := r.open()
+	put(t, a, "http://a.test/1", "http://b.test/1")
+	require.Len(t, rouse(t, a, 2).Hosts, 2)
+	renewed := func() {
+		t.Helper()
+		require.NoError(t, a.renew(t.Context()))
+	}
+	renewed()
+	flush(t, a)
+	then := dump(t, server, r.cfg.Job)
+	a.Deactivate("a.test", time.Time{})
+	renewed() // whether the return is on its way or has been taken in, nothing is amiss
+	flush(t, a)
+	renewed()
+	require.NotNil(t, tenureOf(a, "b.test"))
+
+	restore(t, server, r.cfg.Job, then)
+	renewed()
+	require.Nil(t, tenureOf(a, "b.test"), "of what else it has, it cannot know whether that is true")
+	r.clk.Advance(r.cfg.Lease + time.Millisecond)
+	rouse(t, a, 2)             // which ends the session
+	r.clk.Advance(time.Second) // the gap of a host of which nothing is known
+	require.ElementsMatch(t, []string{"a.test", "b.test"}, names(rouse(t, a, 2)))
 }

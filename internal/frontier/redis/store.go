@@ -230,7 +230,7 @@ func (s *Store) Activate(n int) { s.tell(op{kind: opRouse, n: int64(n)}) }
 
 // Deactivate gives a host back, not to be asked before an instant.
 func (s *Store) Deactivate(host string, notBefore time.Time) {
-	if h := s.find(host); h != nil && s.drop(h) {
+	if h := s.find(host); h != nil && s.give(h) {
 		s.counts.given.Add(1)
 		wait := max(0, notBefore.Sub(s.cfg.Clock.Now()))
 		s.tell(op{kind: opGive, held: h, n: int64((wait + time.Millisecond - 1) / time.Millisecond), text: s.memory(h)})

@@ -264,7 +264,7 @@ func TestLapse(t *testing.T) {
 	for len(n.Lost) == 0 {
 		n = (<-a.Answers()).Update()
 	}
-	require.Equal(t, []string{"a.test"}, n.Lost)
+	require.Equal(t, []frontier.HostLeft{{Name: "a.test", Lease: 1}}, n.Lost)
 	require.EqualValues(t, 1, a.counts.lost.Load())
 	die(a)
 }

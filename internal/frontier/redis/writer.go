@@ -270,15 +270,19 @@ func (s *writer) give(ctx context.Context, ops []op) error {
 	for _, o := range ops {
 		b.add(o.held.part, o.held.session, o, o.held.name, decimal(o.held.token), decimal(o.n), o.text)
 	}
-	return s.each(ctx, &b, 0, func([]op, []message) error { return nil })
+	return s.each(ctx, &b, 0, func(ops []op, _ []message) error {
+		for _, o := range ops {
+			s.leases.gave(o.held)
+		}
+		return nil
+	})
 }
 
 // load answers with the next URLs of hosts.
 func (s *writer) load(ctx context.Context, ops []op) error {
 	b := batch{script: scriptLoad, most: giveMost, head: s.args}
 	for _, o := range ops {
-		if o.held == nil { // should the frontier have taken it in after it was lost
-			s.leases.announce(func(n *frontier.Update) { n.Lost = append(n.Lost, o.host) })
+		if o.held == nil { // it was lost, and the frontier has been told or is about to be
 			if !s.Answer(ctx.Done(), frontier.Answer{Host: o.host}) {
 				return ctx.Err()
 			}
