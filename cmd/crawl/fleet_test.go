@@ -266,9 +266,7 @@ func (f *fleetTest) finish(procs ...*fleetProcess) {
 		case <-p.done:
 			f.ends(p, cli.CodeDone)
 		case <-time.After(3 * redistest.Patience):
-			_ = p.cmd.Process.Signal(syscall.SIGQUIT)
-			<-p.done
-			f.t.Fatalf("%s does not end, and %s:\n%s", p.name, f.unserved(), &p.err)
+			f.t.Fatalf("%s does not end, and %s\n%s%s", p.name, f.unserved(), f.unfinished(), f.dumps())
 		}
 	}
 }
