@@ -43,7 +43,8 @@ func TestAdmitManyProcessesAtOnce(t *testing.T) {
 				var admissions []*crawl.Admission
 				for range 4 {
 					cfg := hundred("bucket")
-					cfg.Store, cfg.Processes = "redis://"+between.addr, processes
+					// A machine with other work takes longer to connect than the second after which Redis is out of reach.
+					cfg.Store, cfg.Processes = "redis://"+between.addr+"?dial_timeout=1m&write_timeout=1m", processes
 					a := admit(t, cfg)
 					admissions = append(admissions, a)
 					all = append(all, a.Handler(hello))
@@ -62,12 +63,12 @@ func TestAdmitManyProcessesAtOnce(t *testing.T) {
 				}
 				group.Wait()
 				t.Logf("processes %d, round trip %v: %d granted, %d undecided", processes, trip, granted.Load(), undecided.Load())
-				require.LessOrEqual(t, granted.Load(), int64(100))
-				require.GreaterOrEqual(t, granted.Load()+undecided.Load(), int64(100), "what is not undecided is what Redis said")
 				for _, a := range admissions {
 					require.False(t, a.Statistics().Down)
 					require.Zero(t, a.Statistics().Fallbacks)
 				}
+				require.LessOrEqual(t, granted.Load(), int64(100))
+				require.GreaterOrEqual(t, granted.Load()+undecided.Load(), int64(100), "what is not undecided is what Redis said")
 			})
 		}
 	}
