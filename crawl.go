@@ -56,8 +56,9 @@ func (c *Crawler) RunSeq(ctx context.Context, more iter.Seq[string], first ...st
 }
 
 // Crawl crawls like [Crawler.Run] and yields each visited URL, redirects, sitemaps and failures included: [Page.OK] tells
-// pages from those. The page and its Body are the program's to keep. The crawl counts a page as under way until the loop
-// takes the next one, and goes no faster than that. An error is yielded once, last, with a nil page.
+// pages from those. The Body of a page is valid until the loop takes the next one, see [Page.Clone]; until then the crawl
+// counts the page as under way, and what it follows and emits is written with it. The crawl is a few pages ahead of the
+// loop, and waits for it. An error is yielded once, last, with a nil page.
 //
 // Leaving the loop stops the crawl: what is under way has a second to end, and with a state what is left is kept for
 // another run.
@@ -68,7 +69,9 @@ func (c *Crawler) Crawl(ctx context.Context, seeds ...string) iter.Seq2[*Page, e
 				yield(nil, inProgram(err))
 				return
 			}
-			if !yield(newPage(inner), nil) {
+			page := newPage(inner)
+			more := yield(page, nil)
+			if page.Body = nil; !more {
 				return
 			}
 		}

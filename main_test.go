@@ -1,6 +1,7 @@
 package crawl_test
 
 import (
+	"os"
 	"testing"
 
 	"go.uber.org/goleak"
@@ -11,4 +12,10 @@ import (
 	_ "github.com/treadlight/crawl/traces"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) {
+	if paths := os.Getenv(killedVariable); paths != "" {
+		toBeKilled(paths)
+		return
+	}
+	goleak.VerifyTestMain(m)
+}

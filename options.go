@@ -216,6 +216,7 @@ func (o *Options) handler() func(context.Context, *pipeline.Page) error {
 	}
 	return func(ctx context.Context, inner *pipeline.Page) error {
 		page := newPage(inner)
+		defer func() { page.Body = nil }()
 		if onPage != nil {
 			if err := onPage(ctx, page); err != nil {
 				return err

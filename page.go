@@ -33,8 +33,9 @@ type Page struct {
 	Status int
 	// Header is that of the response. Nil: there was none.
 	Header http.Header
-	// Body is the response's body, its content codings undone, cut at [FetchOptions.MaxBody]. In a handler it is valid until
-	// the handler returns; in a loop over [Crawler.Crawl] it is the program's to keep. Empty: there is none.
+	// Body is the response's body, its content codings undone, cut at [FetchOptions.MaxBody]. It is valid until the handler
+	// returns, or the loop over [Crawler.Crawl] takes its next page; then it becomes nil, and its bytes are those of other
+	// pages. [Page.Clone] keeps it. Empty: there is none.
 	Body []byte
 	// ContentType is the media type in lower case without parameters, such as "text/html". Empty: the host said none.
 	ContentType string
@@ -103,6 +104,15 @@ func newPage(p *pipeline.Page) *Page {
 		page.Err = (*PageError)(p.Error)
 	}
 	return page
+}
+
+// Clone is a copy of a page to be kept: in a handler or a loop, for when the page is over. It has a Body of its own, of which
+// it holds the memory, and finds and reads all that the page does. Its Follow and Emit are those of the page.
+func (p *Page) Clone() *Page {
+	c, u := *p, *p.URL
+	c.inner, c.URL = p.inner.Clone(), &u
+	c.Body = c.inner.Body
+	return &c
 }
 
 // OK reports whether this is a page: its status is 2xx, its whole body is there, and it is no sitemap.

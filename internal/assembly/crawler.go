@@ -93,8 +93,6 @@ type Crawler struct {
 	changes  changes
 
 	pauses  <-chan struct{} // a host has asked for a pause that is worth saving; nil: nothing is saved
-	turns   chan turn       // for Pages; nil otherwise; set before anything is started
-	left    chan struct{}   // closed when the loop over Pages is left
 	early   earlySeeds
 	began   atomic.Bool
 	stopped context.Context // ends with Stop
@@ -291,7 +289,7 @@ func (c *Crawler) RunSeq(ctx context.Context, more iter.Seq[string], first ...st
 
 // start lets one run have the crawler: another one must not get as far as run, which at its end closes the client of
 // both. A nil later says that there are no more seeds.
-func (c *Crawler) start(ctx context.Context, turns chan turn, first []string, later iter.Seq[canonical.URL]) error {
+func (c *Crawler) start(ctx context.Context, loop chan<- *pipeline.Page, first []string, later iter.Seq[canonical.URL]) error {
 	urls, err := parseSeeds(first)
 	if err != nil {
 		return err
@@ -301,9 +299,8 @@ func (c *Crawler) start(ctx context.Context, turns chan turn, first []string, la
 	}
 	early := c.early.take()
 	c.pipe.Give(early...)
-	if turns != nil {
-		c.turns, c.left = turns, make(chan struct{})
-		c.pipe.Handle(c.handle)
+	if loop != nil {
+		c.pipe.Loop(loop)
 	}
 	defer c.member.Leave()
 	c.policies.logTo(c.cfg.Log)

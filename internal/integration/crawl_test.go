@@ -121,7 +121,7 @@ func TestSlowConsumerHoldsTheCrawlBack(t *testing.T) {
 			taken++
 			time.Sleep(time.Minute)
 			most = max(most, len(net.Requests())-1-taken)
-			bodies[page.URL] = page
+			bodies[page.URL] = page.Clone()
 		}
 		require.Equal(t, 201, taken)
 		t.Logf("at most %d pages fetched and not taken", most)
@@ -129,7 +129,7 @@ func TestSlowConsumerHoldsTheCrawlBack(t *testing.T) {
 		require.Less(t, most, 200)
 		for url, page := range bodies {
 			if name := strings.TrimPrefix(url, "http://a.test/"); name != "" {
-				require.Equal(t, strings.Repeat("page "+name+"\n", 100), string(page.Body), "the body is the caller's")
+				require.Equal(t, strings.Repeat("page "+name+"\n", 100), string(page.Body), "the clone is the caller's")
 			}
 		}
 	})

@@ -152,6 +152,7 @@ type Config struct {
 	// Handle, if set, is called with every page, by several goroutines at a time. An error, or a panic, is the page's:
 	// its record has it, of class "handler". [ErrStop] ends the crawl.
 	Handle func(context.Context, *Page) error
+	loop   chan<- *Page // see Pipeline.Loop; nil: there is none
 	// Panics has the panic of Handle end the program. False: it is an error.
 	Panics bool
 	// HandlersFollow leaves the links of pages to [Page.Follow]; redirects and sitemaps are followed. False: all in scope

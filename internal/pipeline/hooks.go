@@ -73,10 +73,10 @@ func (c *Config) failedFor(rec *record.Record) {
 }
 
 // outOfScope counts a URL that the scope leaves out, and has it told of with the record of its page.
-func (w *processor) outOfScope(r *result, u canonical.URL, referrer string, v scope.Decision) {
-	w.p.stats.outOfScope(v)
-	if w.p.cfg.OnSkip != nil {
-		r.skips = append(r.skips, Skip{URL: u.String(), Referrer: referrer, Reason: v.Code.String(), Detail: v.Reason()})
+func (o *outward) outOfScope(p *Pipeline, u canonical.URL, referrer string, v scope.Decision) {
+	p.stats.outOfScope(v)
+	if p.cfg.OnSkip != nil {
+		o.skips = append(o.skips, Skip{URL: u.String(), Referrer: referrer, Reason: v.Code.String(), Detail: v.Reason()})
 	}
 }
 
@@ -103,7 +103,7 @@ func (d *skipping) skipSeen(link *found) {
 // passSkips sends what was skipped on to Output.
 func (d *discovery) passSkips() {
 	if len(d.skips) > 0 {
-		d.outbox = append(d.outbox, &result{skips: d.skips, aside: true})
+		d.outbox = append(d.outbox, &result{outward: outward{skips: d.skips}, aside: true})
 		d.skips = nil
 	}
 }
@@ -146,9 +146,9 @@ func (t *try) stream(ctx context.Context, resp *fetch.Response) *fetch.Stream {
 	if to == nil || resp.Status/100 != 2 {
 		return nil
 	}
-	v := &visit{w: &processor{p: p}, from: f.lease, left: maxFollowed, room: maxItems}
+	v := newVisit(p, f)
 	page := &Page{
-		Record: *newRecord(f.lease, f.sent), Header: resp.Header, base: f.lease.URL, tree: &p.cfg.Tree, asked: t.asked, visit: v,
+		Record: newRecord(f.lease, f.sent), Header: resp.Header, base: f.lease.URL, tree: &p.cfg.Tree, asked: t.asked, visit: v,
 	}
 	page.Status, page.ContentType, page.Charset, page.Method = resp.Status, resp.ContentType, resp.Charset, t.asked.Method
 	s := &streamed{v, sha256.New()}

@@ -75,7 +75,7 @@ func (w *processor) followAll(r *result, l *frontier.Lease) {
 			continue
 		}
 		it := frontier.Item{URL: link.URL, Found: frontier.Found{Referrer: r.rec.URL, FoundOn: l.ID, Depth: t.depth}}
-		if w.follow(r, it, t.fp, link.Kind == extract.Resource).In {
+		if r.follow(w.p, it, t.fp, link.Kind == extract.Resource).In {
 			w.passed.put(t)
 		}
 	}
@@ -121,19 +121,19 @@ func (w *processor) list(rec *record.Record) {
 }
 
 // follow puts a URL on its way to the frontier if the scope lets it in.
-func (w *processor) follow(r *result, it frontier.Item, fp uint64, resource bool) scope.Decision {
-	v := w.p.cfg.Scope.Check(it.URL, int(it.Depth), int(it.Hops), resource)
-	w.admit(r, it, fp, v)
+func (o *outward) follow(p *Pipeline, it frontier.Item, fp uint64, resource bool) scope.Decision {
+	v := p.cfg.Scope.Check(it.URL, int(it.Depth), int(it.Hops), resource)
+	o.admit(p, it, fp, v)
 	return v
 }
 
 // admit puts a URL on its way to the frontier, or has it told of, as the scope has decided.
-func (w *processor) admit(r *result, it frontier.Item, fp uint64, v scope.Decision) {
+func (o *outward) admit(p *Pipeline, it frontier.Item, fp uint64, v scope.Decision) {
 	if v.In {
-		it.Rank = w.p.cfg.Rank(it.URL, it.Depth)
-		r.links = append(r.links, found{item: it, fp: fp, budget: w.p.budgets.of(it.URL.String())})
+		it.Rank = p.cfg.Rank(it.URL, it.Depth)
+		o.links = append(o.links, found{item: it, fp: fp, budget: p.budgets.of(it.URL.String())})
 	} else {
-		w.outOfScope(r, it.URL, it.Referrer, v)
+		o.outOfScope(p, it.URL, it.Referrer, v)
 	}
 }
 
@@ -169,7 +169,7 @@ func (w *processor) redirect(r *result, f *fetched) {
 		// The user named a site by an address it no longer lives at; where it sends us is what was meant.
 		w.p.cfg.Scope.AddSeed(to)
 	}
-	w.tooFar(r, w.follow(r, it, it.Fingerprint(w.p.cfg.Key), false))
+	w.tooFar(r, r.follow(w.p, it, it.Fingerprint(w.p.cfg.Key), false))
 }
 
 // tooFar reports whether a chain of redirects was too long, and notes it in the record.

@@ -19,8 +19,8 @@ const (
 	ackLinks = 1 << 14
 	// resultsRoom is for Processing to go on while Output writes. Each page in it may hold thousands of links.
 	resultsRoom = 16
-	// maxHeld bounds the bytes of bodies and exchanges in records that wait for Output, beside one for each
-	// goroutine of Processing. Without it a few dozen pages of the largest size would wait there; a page of
+	// maxHeld bounds the bytes of bodies and exchanges in records that wait for Output, and of bodies that wait for a
+	// loop, beside one for each goroutine of Processing. Without it a few dozen pages of the largest size would wait there; a page of
 	// the usual size never notices.
 	maxHeld = 64 << 20
 )
@@ -38,8 +38,8 @@ type found struct {
 type result struct {
 	lease *frontier.Lease
 	rec   *record.Record
-	links []found
 	asked Request
+	outward
 
 	version   frontier.Visit  // ETag, LastModified, Digest and Change alone
 	visit     *frontier.Visit // what the state keeps of it, once it is written; nil without a state
@@ -48,9 +48,14 @@ type result struct {
 	aside     bool            // it is for Archives alone, and nobody waits for it
 	quiet     bool            // it is for Archives alone, and not worth a record
 	text      string          // what an Extractor has read, for handlers
-	skips     []Skip          // to be told of once it is written
 	held      int64           // bytes of bodies, see maxHeld
 	trip      *Trip           // nil: it is not traced
+}
+
+// outward is what leads away from a page.
+type outward struct {
+	links []found
+	skips []Skip // to be told of once the record is written
 }
 
 // written acknowledges results that were flushed together, without their records, and says how far the sinks are. One
@@ -213,10 +218,13 @@ func positions(sinks []record.Sink) (all []frontier.Position) {
 	return all
 }
 
-// hold waits until there is room for what a record carries along; it fails only with ctx. A record of more than
-// all of the room has it to itself.
-func (w *processor) hold(ctx context.Context, r *result) error {
+// hold waits until there is room for what a record carries along, and its page for a loop; it fails only with ctx. A
+// record of more than all of the room has it to itself.
+func (w *processor) hold(ctx context.Context, r *result, f *fetched) error {
 	n := len(r.rec.Body) + len(r.rec.BodyBase64)
+	if w.p.cfg.loop != nil && f.resp != nil {
+		n += len(f.resp.Body)
+	}
 	if x := r.rec.Exchange; x != nil {
 		n += len(x.Request) + len(x.Response) + len(x.Payload)
 	}

@@ -1,6 +1,7 @@
 package pipeline
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"encoding/json"
@@ -21,32 +22,40 @@ import (
 	"github.com/treadlight/crawl/record"
 )
 
-// Page is what a handler gets. It is for one goroutine at a time.
+// Page is what a handler or a loop gets. It is for one goroutine at a time. Its record is that which is written: it is
+// not to be changed.
 type Page struct {
-	record.Record
+	*record.Record
 	// Header is the answer's header; nil when there was no answer.
 	Header http.Header
-	// Body is the decoded body. It belongs to the pipeline and is valid only until the handler returns; a handler
-	// that keeps it must copy it.
+	// Body is the decoded body. It belongs to the pipeline and is valid only until the page is over, when it becomes nil:
+	// until the handler returns, or the loop is done with the page; see [Page.Clone].
 	Body []byte
+	// Text is the text of the page, if somebody has read it.
+	Text string
 
 	base  canonical.URL // what references resolve against
 	asked Request
 	tree  *Tree
 	doc   *dom.Document // of Document
 	visit *visit
+	turn  *turn // of a loop
 }
 
 // visit is what can be done to the crawl while a page is handled. Copies of a page share it.
 type visit struct {
 	mu   sync.Mutex
-	w    *processor // nil once the handler has returned
-	out  result     // of which the links are followed
+	p    *Pipeline // nil once the page is over
+	out  outward
 	from *frontier.Lease
 	left int // of maxFollowed
 
 	items []record.Item
 	room  int // of maxItems
+}
+
+func newVisit(p *Pipeline, f *fetched) *visit {
+	return &visit{p: p, from: f.lease, left: maxFollowed, room: maxItems}
 }
 
 // maxFollowed is how many links a handler may follow on one page, as many as are followed of a page's own.
@@ -58,13 +67,8 @@ const maxItems = 1 << 20
 // classHandler is the class of the error of a page whose handler failed.
 const classHandler = "handler"
 
-// What a handler may return, or wrap, beside errors of the page.
-var (
-	// ErrStop ends the crawl as [Pipeline.Stop] does. The page is done.
-	ErrStop = errors.New("the handler ends the crawl")
-	// ErrNotHandled leaves the page to the next run of the crawl, if there is a state.
-	ErrNotHandled = errors.New("the page was not handled")
-)
+// ErrStop is what a handler may return, or wrap, to end the crawl as [Pipeline.Stop] does. The page is done.
+var ErrStop = errors.New("the handler ends the crawl")
 
 // The errors of [Page.Follow], beside those of a reference that is no URL.
 var (
@@ -120,7 +124,7 @@ func (p *Page) Follow(ref string, q Request) (canonical.URL, scope.Decision, err
 	}
 	switch {
 	case err != nil:
-	case v.w == nil:
+	case v.p == nil:
 		err = ErrPageOver
 	case v.left == 0:
 		err = ErrTooManyOut
@@ -129,14 +133,14 @@ func (p *Page) Follow(ref string, q Request) (canonical.URL, scope.Decision, err
 		return u, scope.Decision{}, err
 	}
 	v.left--
-	cfg := &v.w.p.cfg
+	cfg := &v.p.cfg
 	u = cfg.Rules.Apply(u)
 	it := frontier.Item{URL: u, Request: request, Found: frontier.Found{Referrer: p.URL, FoundOn: v.from.ID, Depth: v.from.Depth + 1}}
 	d := cfg.Scope.Check(u, int(it.Depth), 0, false)
 	if q.Outside {
 		d = cfg.Scope.Recheck(u, true)
 	}
-	v.w.admit(&v.out, it, it.Fingerprint(cfg.Key), d)
+	v.out.admit(v.p, it, it.Fingerprint(cfg.Key), d)
 	if d.In {
 		link := &v.out.links[len(v.out.links)-1]
 		link.item.Rank, link.asked = promote(cfg.Rank(u, it.Depth), q.Points), true
@@ -155,11 +159,11 @@ func (p *Page) Emit(value any) error {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	switch {
-	case v.w == nil:
+	case v.p == nil:
 		return ErrPageOver
 	case v.room < len(text):
 		return errItems
-	case !slices.ContainsFunc(v.w.p.cfg.Sinks, func(s record.Sink) bool { to, ok := s.(record.ItemSink); return ok && to.Takes(value) }):
+	case !slices.ContainsFunc(v.p.cfg.Sinks, func(s record.Sink) bool { to, ok := s.(record.ItemSink); return ok && to.Takes(value) }):
 		return fmt.Errorf("no sink takes items of type %T", value)
 	}
 	v.room -= len(text)
@@ -167,9 +171,17 @@ func (p *Page) Emit(value any) error {
 	return nil
 }
 
-// handle has the handler look at the page of r. An error means that the page is not done.
-func (w *processor) handle(ctx context.Context, r *result, f *fetched) error {
-	page := &Page{Record: *r.rec, base: f.lease.URL, tree: &w.p.cfg.Tree, asked: r.asked}
+// Clone is a copy to keep when the page is over. Links and items that are added to it are those of the page.
+func (p *Page) Clone() *Page {
+	c := *p
+	c.Body = bytes.Clone(p.Body)
+	return &c
+}
+
+// handle has the handler look at the page of r, and returns it for the loop, if there is one. An error means that the
+// page is not done.
+func (w *processor) handle(ctx context.Context, r *result, f *fetched) (forLoop *Page, err error) {
+	page := &Page{Record: r.rec, base: f.lease.URL, tree: &w.p.cfg.Tree, asked: r.asked, visit: newVisit(w.p, f)}
 	if f.resp != nil {
 		page.Header, page.Body = f.resp.Header, f.resp.Body
 		if w.read && w.found.Base != page.base.String() {
@@ -178,22 +190,35 @@ func (w *processor) handle(ctx context.Context, r *result, f *fetched) error {
 			}
 		}
 	}
-	if page.Text == "" {
-		page.Text = r.text
+	page.Text = cmp.Or(r.rec.Text, r.text)
+	if w.p.cfg.Handle != nil {
+		body := page.Body
+		if err := w.passTo(ctx, page, r); err != nil {
+			return nil, err
+		}
+		if w.p.cfg.loop == nil {
+			return nil, nil
+		}
+		again := *page
+		page = &again
+		page.Body, page.visit = body, newVisit(w.p, f)
 	}
-	v := &visit{w: w, from: f.lease, left: maxFollowed, room: maxItems}
-	page.visit = v
-	defer v.end()
+	return page, nil
+}
+
+// passTo has the handler look at a page, and takes over what it did.
+func (w *processor) passTo(ctx context.Context, page *Page, r *result) error {
+	defer page.end()
 	err := w.call(ctx, page)
-	v.end()
+	page.end()
 	switch {
 	case errors.Is(err, ErrStop):
 		w.p.Stop()
 		fallthrough
 	case err == nil:
-		v.into(r)
+		page.visit.into(r)
 		return nil
-	case errors.Is(err, ErrNotHandled) || ctx.Err() != nil:
+	case ctx.Err() != nil:
 		return err
 	}
 	w.p.cfg.Log.Warn("the handler of a page failed", "url", page.URL, "err", err)
@@ -203,11 +228,17 @@ func (w *processor) handle(ctx context.Context, r *result, f *fetched) error {
 	return nil
 }
 
+// end has the page be over.
+func (p *Page) end() {
+	p.visit.end()
+	p.Body = nil
+}
+
 // end closes the visit.
 func (v *visit) end() {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	v.w = nil
+	v.p = nil
 }
 
 // into passes on what was done until the end. The links come first: what they say of a URL counts.

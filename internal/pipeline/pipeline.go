@@ -206,7 +206,7 @@ func (p *Pipeline) stages(ctx context.Context, seeds iter.Seq[canonical.URL]) er
 	g.Go(func() error { return p.feed(ctx, feed, seeds) })
 	var fetchers sync.WaitGroup // and Discovery, which hires them
 	fetchers.Add(1)
-	var writers sync.WaitGroup // those who send results
+	var writers sync.WaitGroup // those who send results, and the pages with a loop
 	writers.Add(1)
 	d := p.discovery
 	d.seeds, d.cut = feed, cut
@@ -218,7 +218,7 @@ func (p *Pipeline) stages(ctx context.Context, seeds iter.Seq[canonical.URL]) er
 		defer p.halt.give()
 		return d.run(ctx)
 	})
-	spawn(g, &writers, p.cfg.Processors, func() error { return p.process(ctx, work) })
+	spawn(g, &writers, p.cfg.Processors, func() error { return p.process(ctx, work, &writers) })
 	g.Go(func() error { fetchers.Wait(); close(p.fetched); return nil })
 	g.Go(func() error { writers.Wait(); close(p.results); return nil })
 	watched(g, func() error { return p.output(ctx, work) })
@@ -257,9 +257,6 @@ func watched(g *errgroup.Group, run func() error) {
 
 // CountFrom has MaxTime count from an instant before Run. It must not be called once Run was.
 func (p *Pipeline) CountFrom(t time.Time) { p.status.since = t }
-
-// Handle sets [Config.Handle]. It must not be called once Run was.
-func (p *Pipeline) Handle(page func(context.Context, *Page) error) { p.cfg.Handle = page }
 
 // Stop ends the leasing of URLs; what is under way is finished and recorded within [Config.Grace], and
 // cancelled after it. It may be called at any time, from any goroutine, and more than once.

@@ -6,6 +6,7 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"net/http"
+	"sync"
 	"time"
 	"unicode/utf8"
 
@@ -32,6 +33,7 @@ const (
 // processor is one worker of Processing; what it reuses from page to page is its own.
 type processor struct {
 	p         *Pipeline
+	turns     *sync.WaitGroup // counts pages with the loop
 	extractor extract.Extractor
 	found     extract.Result
 	fields    *fields.Extractor
@@ -44,15 +46,8 @@ type processor struct {
 }
 
 // process parses until Extraction has no more. What comes after the end of work is dropped.
-func (p *Pipeline) process(ctx, work context.Context) error {
-	w := &processor{p: p, fields: p.cfg.Tree.Fields.Extractor(), send: func(r *result) error {
-		select {
-		case p.results <- r:
-			return nil
-		case <-ctx.Done():
-			return ctx.Err()
-		}
-	}}
+func (p *Pipeline) process(ctx, work context.Context, turns *sync.WaitGroup) error {
+	w := &processor{p: p, turns: turns, fields: p.cfg.Tree.Fields.Extractor(), send: func(r *result) error { return r.send(ctx, p) }}
 	for f := range p.fetched {
 		if err := w.pass(ctx, work, f); err != nil {
 			return err
@@ -68,24 +63,44 @@ func (w *processor) pass(ctx, work context.Context, f *fetched) error {
 	}
 	if work.Err() != nil {
 		f.resp.Release()
-		return w.send(w.cutOff(f))
+		return w.send(f.cutShort(w.p))
 	}
 	if f.trip != nil {
 		f.trip.Parse.From = w.p.cfg.Clock.Now()
 	}
-	r, err := w.page(ctx, work, f)
+	r, page, err := w.page(ctx, work, f)
 	if err != nil {
 		return err
 	}
-	if r.trip = f.trip; r.trip != nil {
-		r.trip.Parse.Til = w.p.cfg.Clock.Now()
+	if page != nil {
+		w.toLoop(ctx, work, page, r, f)
+		return nil
 	}
-	return w.send(r)
+	f.resp.Release()
+	return r.deliver(ctx, w.p, f)
 }
 
-// page turns what was fetched into a record and the links to follow.
-func (w *processor) page(ctx, work context.Context, f *fetched) (*result, error) {
-	defer f.resp.Release()
+// deliver passes on what a page has come to.
+func (r *result) deliver(ctx context.Context, p *Pipeline, f *fetched) error {
+	if r.trip = f.trip; r.trip != nil {
+		r.trip.Parse.Til = p.cfg.Clock.Now()
+	}
+	return r.send(ctx, p)
+}
+
+// send passes a result on to Output; it fails when the crawl is given up.
+func (r *result) send(ctx context.Context, p *Pipeline) error {
+	select {
+	case p.results <- r:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// page turns what was fetched into a record and the links to follow. Without an error it returns the page too if a loop
+// is to have it.
+func (w *processor) page(ctx, work context.Context, f *fetched) (*result, *Page, error) {
 	r := &result{lease: f.lease, rec: newRecord(f.lease, f.sent)}
 	r.rec.Timings.Queue = f.sent.Add(-f.permitWait).Sub(f.lease.Queued)
 	r.rec.Timings.PermitWait, r.rec.Timings.Total = f.permitWait, f.total
@@ -100,30 +115,34 @@ func (w *processor) page(ctx, work context.Context, f *fetched) (*result, error)
 	if f.resp != nil {
 		w.answer(work, r, f)
 		if work.Err() != nil && w.budget.Spent() { // it may not have been read to the end
-			return w.cutOff(f), nil
+			return f.cutShort(w.p), nil, nil
 		}
 	}
 	w.compare(r, f)
-	if err := w.hold(ctx, r); err != nil {
-		return nil, err
+	if err := w.hold(ctx, r, f); err != nil {
+		return nil, nil, err
 	}
 	f.streamed.take(r, f)
 	if r.quiet = r.quiet || nothingThere(r.rec, f.lease); r.quiet {
-		return r, nil
+		return r, nil, nil
 	}
-	if w.p.cfg.Handle != nil {
-		if err := w.handle(work, r, f); err != nil {
+	if w.p.cfg.Handle != nil || w.p.cfg.loop != nil {
+		page, err := w.handle(work, r, f)
+		if err != nil {
 			w.p.unhold(r)
-			return w.cutOff(f), nil
+			return f.cutShort(w.p), nil, nil
+		}
+		if page != nil {
+			return r, page, nil
 		}
 	}
 	w.p.cfg.failedFor(r.rec)
-	return r, nil
+	return r, nil, nil
 }
 
-// cutOff is what becomes of a page that the end of the crawl overtakes. With a state the next run asks for it again.
-func (w *processor) cutOff(f *fetched) *result {
-	if w.p.cfg.State != nil {
+// cutShort is what becomes of a page that the end of the crawl overtakes. With a state the next run asks for it again.
+func (f *fetched) cutShort(p *Pipeline) *result {
+	if p.cfg.State != nil {
 		return &result{lease: f.lease, dropped: true}
 	}
 	status := 0

@@ -205,7 +205,7 @@ func (w *processor) entries(r *result, f *fetched, asked bool) sitemap.Summary {
 		if len(r.links) < partLinks {
 			return true
 		}
-		part := &result{links: r.links}
+		part := &result{outward: outward{links: r.links}}
 		r.links = nil
 		return w.send(part) == nil
 	})
@@ -234,7 +234,7 @@ func (w *processor) entry(r *result, l *frontier.Lease, e *sitemap.Entry) {
 		return
 	}
 	it := frontier.Item{URL: e.URL, Found: frontier.Found{Referrer: r.rec.URL, FoundOn: l.ID, Depth: t.depth}}
-	if !w.follow(r, it, t.fp, kind == extract.Resource).In {
+	if !r.follow(w.p, it, t.fp, kind == extract.Resource).In {
 		return
 	}
 	w.passed.put(t)
@@ -260,9 +260,9 @@ func (w *processor) deeper(r *result, l *frontier.Lease, u canonical.URL) {
 	case level > sitemap.MaxLevel:
 		w.p.stats.tally(w.p.stats.n.Dropped, reasonSitemaps, 1)
 	case !v.In:
-		w.outOfScope(r, u, l.URL.String(), v)
+		r.outOfScope(w.p, u, l.URL.String(), v)
 	case u.Host() != l.URL.Host() && !sc.Reaches(u):
-		w.outOfScope(r, u, l.URL.String(), sc.Check(u, int(l.Depth)+1, 0, false))
+		r.outOfScope(w.p, u, l.URL.String(), sc.Check(u, int(l.Depth)+1, 0, false))
 	default:
 		w.sitemap(r, frontier.Item{
 			URL: u, Rank: sitemapRank(0, level), Found: frontier.Found{Referrer: l.URL.String(), FoundOn: l.ID, Depth: l.Depth},
@@ -296,7 +296,7 @@ func leadsToPage(l *frontier.Lease, to canonical.URL) bool {
 func (w *processor) moved(r *result, l *frontier.Lease, it frontier.Item) {
 	if leadsToPage(l, it.URL) {
 		r.quiet = guessed(l) // there is none
-		w.follow(r, it, it.URL.Fingerprint(w.p.cfg.Key), false)
+		r.follow(w.p, it, it.URL.Fingerprint(w.p.cfg.Key), false)
 		return
 	}
 	if it.Rank = l.Rank; guessed(l) {
@@ -308,6 +308,6 @@ func (w *processor) moved(r *result, l *frontier.Lease, it frontier.Item) {
 		w.sitemap(r, it)
 	case w.tooFar(r, v):
 	default:
-		w.outOfScope(r, it.URL, it.Referrer, v)
+		r.outOfScope(w.p, it.URL, it.Referrer, v)
 	}
 }
