@@ -23,6 +23,7 @@ import (
 	"github.com/spf13/pflag"
 	"github.com/stretchr/testify/require"
 
+	"github.com/treadlight/crawl/cmd/crawl/internal/audit/rules"
 	"github.com/treadlight/crawl/cmd/crawl/internal/cli"
 	"github.com/treadlight/crawl/cmd/crawl/internal/flags"
 	"github.com/treadlight/crawl/cmd/crawl/internal/job"
@@ -142,6 +143,11 @@ func TestDocsHaveEveryExitCode(t *testing.T) {
 	for line := range strings.Lines(all.String()) {
 		require.LessOrEqual(t, len(line), cli.UsualWidth+1)
 	}
+}
+
+// docs/reference/audit-rules.md has every rule of an audit.
+func TestDocsHaveEveryAuditRule(t *testing.T) {
+	docpage.Check(t, "docs/reference/audit-rules.md", "audit rules", rules.Markdown())
 }
 
 // docs/reference/commands.md has every command with its flags.

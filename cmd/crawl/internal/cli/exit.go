@@ -62,7 +62,7 @@ var Codes = []Code{
 	{CodeInterrupted, Success, false, nil, "interrupted: what was under way was finished, or stays queued; a crawl with a state can be resumed"},
 	{CodeForced, Restart, false, nil, "interrupted twice: what was under way was given up; a crawl with a state can be resumed"},
 	{CodeBlocked, Success, true, []error{assembly.ErrBlocked}, "URLs are left, all on hosts that refuse requests for now; a crawl with a state can be resumed"},
-	{CodeFindings, Restart, false, nil, "findings: kept for audits, no command ends with it yet"},
+	{CodeFindings, Restart, false, nil, "findings: an audit has found what --fail-on names"},
 }
 
 // ErrNothing is the end of a crawl that came to its end without a page.

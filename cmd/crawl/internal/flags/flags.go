@@ -156,7 +156,7 @@ func (v *flagValue) Type() string {
 const (
 	GroupOwn      = "Flags"
 	GroupSeeds    = "Seeds and scope"
-	groupPolite   = "Politeness"
+	GroupPolite   = "Politeness"
 	GroupFetch    = "Fetching"
 	GroupAccess   = "Access and network"
 	groupOutput   = "Output"
@@ -165,7 +165,7 @@ const (
 )
 
 // Groups is their order.
-var Groups = []string{GroupOwn, GroupSeeds, groupPolite, GroupFetch, GroupAccess, groupOutput, groupFleet, GroupMessages}
+var Groups = []string{GroupOwn, GroupSeeds, GroupPolite, GroupFetch, GroupAccess, groupOutput, groupFleet, GroupMessages}
 
 // groupKey is the annotation that carries a flag's group.
 const groupKey = "treadlight_group"
@@ -175,7 +175,7 @@ func GroupOfSetting(path string) string {
 	section, _, _ := strings.Cut(path, ".")
 	switch section {
 	case "ratelimit", "robots", "concurrency", "per_host_max", "max_blocked":
-		return groupPolite
+		return GroupPolite
 	case "fetch":
 		return GroupFetch
 	case "access":

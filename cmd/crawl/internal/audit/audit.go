@@ -1,0 +1,348 @@
+// Package audit is `crawl audit`: it crawls a site, keeps small facts of each page, and says what is wrong with it.
+//
+//   - facts: what is kept of a URL, a line of JSON each, in the directory of the crawl's state
+//   - rules: the table of rules, and the site that they look at, made of the facts when the crawl is done
+//   - report: what was found, as HTML, CSV, JSON and JUnit, and against an older audit
+//
+// The crawl is one of the public package: a handler emits facts, and a sink takes them with the records, so that a crawl
+// that was killed goes on by the same command. Links out of scope are asked for by the same crawl, by HEAD and then by GET, at
+// the pace of their hosts.
+package audit
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"log/slog"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/treadlight/crawl"
+	"github.com/treadlight/crawl/cmd/crawl/internal/audit/facts"
+	"github.com/treadlight/crawl/cmd/crawl/internal/audit/report"
+	"github.com/treadlight/crawl/cmd/crawl/internal/audit/rules"
+	"github.com/treadlight/crawl/cmd/crawl/internal/cli"
+	"github.com/treadlight/crawl/internal/clock"
+	"github.com/treadlight/crawl/internal/store/atomicfile"
+	"github.com/treadlight/crawl/internal/web/canonical"
+	"github.com/treadlight/crawl/record"
+)
+
+// Config is what is to be done.
+type Config struct {
+	Options  crawl.Options // of the crawl; sinks and hooks are the audit's
+	Seeds    []string
+	Dir      string // what is written; empty: nothing is, but on Out
+	External bool
+	Against  string // an older audit, its directory or its file
+	Skip     []string
+	FailOn   []string
+	JSON     bool // on Out, in place of text
+	Quiet    bool
+	Out      io.Writer
+	Term     *cli.Terminal
+	Log      *slog.Logger
+}
+
+// The files in Dir.
+const (
+	stateDir = "state"
+	jsonFile = "audit.json"
+)
+
+// Run audits. The error carries the exit code, that of findings among them.
+func Run(ctx context.Context, cfg Config) error {
+	a := &audit{Config: cfg, began: clock.System().Now()}
+	if err := a.prepare(); err != nil {
+		return err
+	}
+	defer a.clean()
+	old, err := a.older()
+	if err != nil {
+		return err
+	}
+	if err := a.crawl(ctx); err != nil {
+		return err
+	}
+	result, err := a.judge()
+	if err != nil {
+		return err
+	}
+	if old != nil {
+		result.Compare(old)
+	}
+	failed := result.Failed(a.failOn)
+	if err := a.write(result); err != nil {
+		return err
+	}
+	switch {
+	case a.interrupted:
+		return &cli.Error{Code: cli.CodeInterrupted}
+	case failed > 0:
+		return &cli.Error{Code: cli.CodeFindings, Err: fmt.Errorf("%s that --fail-on names", cli.Plural(failed, "finding"))}
+	}
+	return nil
+}
+
+// audit is one at work.
+type audit struct {
+	Config
+
+	began  time.Time
+	work   string // where the facts are
+	temp   bool   // and it is removed in the end
+	skip   []report.Selector
+	failOn []report.Selector
+	known  map[string]*facts.Page // of links out of scope, from an older audit
+
+	partial     string // why not all was visited; empty: it was
+	interrupted bool
+}
+
+// prepare looks at the arguments, and makes the directories.
+func (a *audit) prepare() (err error) {
+	if a.skip, err = report.Selectors(a.Skip, false); err != nil {
+		return cli.Usagef("--skip: %w", err)
+	}
+	if a.failOn, err = report.Selectors(a.FailOn, true); err != nil {
+		return cli.Usagef("--fail-on: %w", err)
+	}
+	if a.Dir == "" {
+		if a.work, err = os.MkdirTemp("", "crawl-audit-"); err != nil {
+			return cli.Open("a directory for temporary files", err)
+		}
+		a.temp = true
+		return nil
+	}
+	if _, err := os.Stat(filepath.Join(a.Dir, jsonFile)); err == nil && !a.Options.Output.Overwrite {
+		return cli.IOf("%s has an audit that is done: add --overwrite to replace it, or give another directory and compare by --against %s", a.Dir, a.Dir)
+	}
+	a.work = filepath.Join(a.Dir, stateDir)
+	if err := os.MkdirAll(a.Dir, 0o777); err != nil { // less what the user's mask forbids
+		return cli.Open("--output", err)
+	}
+	if a.Options.Output.Overwrite {
+		if err := a.discard(); err != nil {
+			return cli.Write("--output", err)
+		}
+	}
+	if err := os.MkdirAll(a.work, 0o700); err != nil {
+		return cli.Open("--output", err)
+	}
+	return nil
+}
+
+// discard removes an older audit. One that goes on has no report yet, and stays.
+func (a *audit) discard() error {
+	if _, err := os.Stat(filepath.Join(a.Dir, jsonFile)); err != nil {
+		return nil //nolint:nilerr // there is none
+	}
+	if err := os.RemoveAll(a.work); err != nil {
+		return err
+	}
+	return os.Remove(filepath.Join(a.Dir, jsonFile))
+}
+
+func (a *audit) clean() {
+	if a.temp {
+		_ = os.RemoveAll(a.work) // what is left is in a directory for temporary files
+	}
+}
+
+// older is the audit to compare with; nil: there is none. What it knows of other sites is used again for a day.
+func (a *audit) older() (*report.Report, error) {
+	if a.Against == "" {
+		return nil, nil
+	}
+	path := a.Against
+	info, err := os.Stat(path)
+	if err == nil && info.IsDir() {
+		a.known = readKnown(filepath.Join(path, stateDir, factsName), a.began)
+		path = filepath.Join(path, jsonFile)
+	}
+	old, err := report.Read(path)
+	if err != nil {
+		return nil, cli.IOf("--against %s: %w", a.Against, err)
+	}
+	return old, nil
+}
+
+// crawl visits the site, or goes on with that.
+func (a *audit) crawl(ctx context.Context) error {
+	o, state, err := a.open()
+	if err != nil {
+		return err
+	}
+	if state != nil && state.Done() {
+		return state.Close()
+	}
+	file, err := openFacts(a.work, state)
+	if err != nil {
+		err = cli.Open("the facts of the audit", err)
+		if state != nil {
+			err = errors.Join(err, state.Close())
+		}
+		return err
+	}
+	g := &gatherer{external: a.External, prefix: o.Scope.Mode == "prefix", known: a.known}
+	o.Sinks, o.OnPage, o.Log, o.Version = []record.Sink{file}, g.handle, slog.New(ofProgram{a.Log.Handler()}), cli.Version()
+	c, err := crawl.New(o)
+	if err != nil {
+		return errors.Join(err, file.Close())
+	}
+	err = errors.Join(a.supervise(ctx, c), file.Close())
+	snap := c.Snapshot()
+	switch {
+	case err != nil:
+		return err
+	case snap.State == "interrupted" && a.Dir != "":
+		a.Log.Info("the audit was interrupted; go on with it by the same command", slog.String("audit", a.Dir))
+		return &cli.Error{Code: cli.CodeInterrupted}
+	case snap.State == "interrupted":
+		a.interrupted = true
+	}
+	if snap.State != "done" {
+		a.partial = snap.Reason
+	}
+	if snap.Pages == 0 && state == nil {
+		return cli.ErrNothing
+	}
+	return nil
+}
+
+// ofProgram leaves out what is about the fields of a program: the command has said it of its flags.
+type ofProgram struct{ slog.Handler }
+
+// Handle implements [slog.Handler].
+func (h ofProgram) Handle(ctx context.Context, r slog.Record) error {
+	if strings.HasPrefix(r.Message, "Options.") {
+		return nil
+	}
+	return h.Handler.Handle(ctx, r)
+}
+
+// open is what to crawl by, and the state of a crawl that goes on.
+func (a *audit) open() (crawl.Options, *crawl.State, error) {
+	o := a.Options
+	if a.temp {
+		return o, nil, nil
+	}
+	state, err := crawl.OpenState(crawl.StateConfig{Dir: a.work, Version: cli.Version(), Log: a.Log})
+	if errors.Is(err, fs.ErrNotExist) {
+		o.StateDir = a.work
+		_ = os.Remove(filepath.Join(a.work, factsName)) // of one that was killed before it began
+		return o, nil, nil
+	}
+	if err != nil {
+		return o, nil, err
+	}
+	queued, pages := state.Left()
+	a.Log.Info("going on with the audit", slog.Int64("visited", pages), slog.Int64("queued", queued))
+	return state.Options(), state, nil
+}
+
+// supervise runs the crawl, with signals heeded and its progress shown.
+func (a *audit) supervise(ctx context.Context, c *crawl.Crawler) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	signals := make(chan os.Signal, 4)
+	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
+	defer signal.Stop(signals)
+	var beside sync.WaitGroup
+	defer beside.Wait()
+	done := make(chan struct{})
+	defer close(done)
+	beside.Go(func() {
+		for n := 0; ; n++ {
+			select {
+			case <-done:
+				return
+			case <-signals:
+			}
+			if n == 0 {
+				a.Log.Info("stopping: finishing what is under way; interrupt again to give it up")
+				c.Stop()
+			} else {
+				cancel()
+			}
+		}
+	})
+	beside.Go(func() { a.progress(done, c) })
+	return c.Run(ctx, a.Seeds...)
+}
+
+// progress shows how far the crawl is.
+func (a *audit) progress(done <-chan struct{}, c *crawl.Crawler) {
+	every := 10 * time.Second
+	if a.Term.Live() {
+		every = cli.StatusEvery
+		defer a.Term.Clear()
+	} else if a.Quiet {
+		return
+	}
+	tick := time.NewTicker(every)
+	defer tick.Stop()
+	for {
+		select {
+		case <-done:
+			return
+		case <-tick.C:
+		}
+		s := c.Snapshot()
+		if a.Term.Live() {
+			a.Term.Show("auditing", cli.Seconds(s.ElapsedSeconds), cli.Plural(s.Records, "URL"), cli.Count(s.Frontier.Queued)+" queued", cli.Plural(s.Errors, "error"), cli.Size(s.Bytes))
+		} else {
+			a.Log.Info("auditing", slog.Int64("visited", s.Records), slog.Int64("queued", s.Frontier.Queued), slog.Int64("errors", s.Errors))
+		}
+	}
+}
+
+// judge makes a report of the facts.
+func (a *audit) judge() (*report.Report, error) {
+	file, err := os.Open(filepath.Join(a.work, factsName))
+	if err != nil {
+		return nil, cli.IO(err)
+	}
+	defer func() { _ = file.Close() }() // it was only read
+	site := &rules.Site{Partial: a.partial != "", External: a.External}
+	for _, seed := range a.Seeds {
+		if u, err := canonical.ParseTyped(seed); err == nil {
+			site.Seeds = append(site.Seeds, u.String())
+		}
+	}
+	if err := rules.Read(file, site); err != nil {
+		return nil, cli.IO(err)
+	}
+	r := report.New(site, a.began, a.partial)
+	r.Findings = site.Check(func(f *rules.Finding) bool { return report.Any(a.skip, f) })
+	return r, nil
+}
+
+// write writes all forms into the directory, the one that says that the audit is done last, and one on Out.
+func (a *audit) write(r *report.Report) error {
+	r.Finish(a.failOn)
+	if a.Dir != "" {
+		for _, form := range report.Forms {
+			if err := atomicfile.Replace(filepath.Join(a.Dir, form.Name), 0o666, func(w io.Writer) error { return form.Write(r, w) }); err != nil {
+				return cli.Write("--output", err)
+			}
+		}
+	}
+	if a.JSON {
+		return cli.Output(report.WriteJSON(r, a.Out))
+	}
+	if a.Quiet {
+		return nil
+	}
+	var b strings.Builder
+	report.Text(r, &b, a.Dir)
+	_, err := io.WriteString(a.Out, cli.Clean(b.String()))
+	return cli.Output(err)
+}

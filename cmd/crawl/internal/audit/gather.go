@@ -1,0 +1,195 @@
+package audit
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/treadlight/crawl"
+	"github.com/treadlight/crawl/cmd/crawl/internal/audit/facts"
+	"github.com/treadlight/crawl/record"
+)
+
+// Labels of what is asked for beside the site, and the meta of how many redirects led there.
+const (
+	labelOutside = "audit-outside"
+	labelRobots  = "audit-robots"
+	metaHops     = "audit-hops"
+	maxHops      = 10
+)
+
+// gatherer makes facts of pages as they come, and asks for what links lead to outside.
+type gatherer struct {
+	external bool
+	prefix   bool // links on the site's own hosts may be out of scope too
+	known    map[string]*facts.Page
+	origins  sync.Map // whose robots.txt was asked for
+	reused   sync.Map // URLs of known whose facts were written
+}
+
+// handle is the crawl's handler.
+func (g *gatherer) handle(_ context.Context, p *crawl.Page) error {
+	switch {
+	case p.Label() == labelRobots:
+		return p.Emit(facts.ReadRobots(p))
+	case p.Label() == labelOutside:
+		return g.outside(p)
+	case p.Kind == "sitemap":
+		return p.Emit(facts.ReadMap(p))
+	}
+	f := facts.Read(p, func(url string, kind facts.Kind) facts.Kind { return g.judge(p, url, kind) })
+	g.askRobots(p)
+	if f.To != "" && p.Status/100 == 3 {
+		g.judge(p, f.To, facts.Named)
+	}
+	return p.Emit(f)
+}
+
+// judge tells whether a link leads out of scope, and if so has it asked for.
+func (g *gatherer) judge(p *crawl.Page, url string, kind facts.Kind) facts.Kind {
+	if !g.prefix && strings.HasPrefix(url, facts.Origin(p.URL.String())+"/") {
+		return kind
+	}
+	switch p.Follow(url).Reason {
+	case "other_host", "other_domain", "other_prefix":
+	case "":
+		return kind
+	default:
+		return facts.Unchecked
+	}
+	if g.external && !g.reuse(p, url) {
+		p.Follow(url, crawl.WithLabel(labelOutside), crawl.WithMethod(http.MethodHead), crawl.WithoutScope())
+	}
+	if kind == facts.Resource {
+		return facts.OutsideResource
+	}
+	return facts.OutsideAnchor
+}
+
+// reuse writes what an older audit has found, once, and reports whether there is something.
+func (g *gatherer) reuse(p *crawl.Page, url string) bool {
+	f := g.known[url]
+	if f == nil {
+		return false
+	}
+	if _, again := g.reused.LoadOrStore(url, true); !again {
+		_ = p.Emit(f) // a page has room for it, or the link is asked for in the next audit
+	}
+	return true
+}
+
+// outside handles the answer to a link that leads out of scope: one by HEAD that says little is asked for by GET.
+func (g *gatherer) outside(p *crawl.Page) error {
+	f := facts.New(p)
+	f.Kind, f.Referrer, f.At = facts.Outside, "", p.FetchedAt.Unix()
+	hops, _ := strconv.Atoi(p.Meta(metaHops)) // zero if there are none
+	again := []crawl.FollowOption{crawl.WithLabel(labelOutside), crawl.WithoutScope(), crawl.WithMeta(metaHops, strconv.Itoa(hops+1))}
+	switch {
+	case f.To != "" && hops < maxHops:
+		p.Follow(f.To, append(again, crawl.WithMethod(http.MethodHead))...)
+	case p.Method == http.MethodHead && refusesHead(f):
+		p.Follow(f.URL, again...)
+	}
+	return p.Emit(f)
+}
+
+// refusesHead reports whether an answer to HEAD may be another to GET: many servers have no HEAD.
+func refusesHead(f *facts.Page) bool {
+	switch f.Class {
+	case "protocol", "decode", "truncated", "timeout":
+		return true
+	}
+	return f.Status >= 400 && f.Status != http.StatusTooManyRequests
+}
+
+// askRobots has the robots.txt of a host read as a page, once.
+func (g *gatherer) askRobots(p *crawl.Page) {
+	origin := facts.Origin(p.URL.String())
+	if _, asked := g.origins.LoadOrStore(origin, true); !asked {
+		p.Follow(origin+"/robots.txt", crawl.WithLabel(labelRobots), crawl.WithoutScope(), crawl.WithAgain("audit"))
+	}
+}
+
+// factsFile is the sink of facts. It writes those of records of which the handler was not told, too: what robots.txt
+// forbids.
+type factsFile struct {
+	record.Durable
+	name string
+}
+
+// Mark is how far the file is, under a name that stays when the directory moves.
+func (w factsFile) Mark() record.Position {
+	p := w.Durable.Mark()
+	p.Path = w.name
+	return p
+}
+
+// Takes implements [record.ItemSink].
+func (w factsFile) Takes(value any) bool { _, ok := value.(*facts.Page); return ok }
+
+// WriteItem implements [record.ItemSink].
+func (w factsFile) WriteItem(r *record.Record, item record.Item) error {
+	return w.Durable.(record.ItemSink).WriteItem(r, item) //nolint:forcetypeassert // it is made by crawl.Items
+}
+
+// Write takes a record.
+func (w factsFile) Write(r *record.Record) error {
+	if len(r.Items) > 0 || r.Error == nil {
+		return nil
+	}
+	f := &facts.Page{URL: r.URL, Status: r.Status, Class: r.Error.Class, Message: r.Error.Message, Referrer: r.Referrer, Method: r.Method}
+	if r.Method == http.MethodHead {
+		f.Kind, f.Referrer = facts.Outside, ""
+	}
+	text, err := json.Marshal(f)
+	if err != nil {
+		return err
+	}
+	return w.WriteItem(r, record.Item{Value: f, JSON: text})
+}
+
+// factsName is the file of facts in the directory of a state.
+const factsName = "facts.jsonl"
+
+// openFacts opens the file of facts: anew, or where the state has it.
+func openFacts(dir string, state *crawl.State) (factsFile, error) {
+	var resume *record.Position
+	if state != nil {
+		at := state.Position(factsName)
+		resume = &at
+	}
+	file, err := crawl.Items[facts.Page](filepath.Join(dir, factsName), resume)
+	return factsFile{file, factsName}, err
+}
+
+// maxAge is how long an answer of another site is used again.
+const maxAge = 24 * time.Hour
+
+// readKnown are the good answers of other sites in the facts of an older audit; none if they cannot be read.
+func readKnown(path string, now time.Time) map[string]*facts.Page {
+	file, err := os.Open(path)
+	if err != nil {
+		return nil
+	}
+	defer func() { _ = file.Close() }() // it was only read
+	known := make(map[string]*facts.Page)
+	for r := bufio.NewReader(file); ; {
+		line, err := r.ReadBytes('\n')
+		if err != nil {
+			return known
+		}
+		var f facts.Page
+		if bytes.Contains(line, []byte(`"kind":"outside"`)) && json.Unmarshal(line, &f) == nil &&
+			f.Status/100 == 2 && now.Sub(time.Unix(f.At, 0)) < maxAge {
+			known[f.URL] = &f
+		}
+	}
+}

@@ -1,0 +1,255 @@
+// Package report is what an audit has found, in all its forms: text for a terminal, a page for a browser, CSV, JSON and
+// JUnit; what is new and what is mended since an older audit; and which findings fail the audit.
+package report
+
+import (
+	"cmp"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/treadlight/crawl/cmd/crawl/internal/audit/rules"
+	"github.com/treadlight/crawl/internal/document/spelling"
+)
+
+// Report is all that an audit says. Its JSON is the file audit.json.
+type Report struct {
+	Version  int       `json:"version"`
+	Seeds    []string  `json:"seeds"`
+	Began    time.Time `json:"began"`
+	Partial  string    `json:"partial,omitempty"` // why not all was visited; empty: it was
+	External bool      `json:"external"`          // links to other sites were asked for
+
+	Totals  rules.Totals `json:"totals"`
+	Counts  []Count      `json:"counts"`
+	Failing int          `json:"failing"` // findings that fail the audit
+	Against *Against     `json:"against,omitempty"`
+	Slowest []Measured   `json:"slowest,omitempty"`
+	Heavy   []Measured   `json:"heaviest,omitempty"`
+
+	Findings []rules.Finding `json:"findings"`
+	Fixed    []rules.Finding `json:"fixed,omitempty"`
+}
+
+// Measured is a page and a number.
+type Measured = rules.Measured
+
+// version is that of the JSON.
+const version = 1
+
+// Count is how often a rule has found something.
+type Count struct {
+	rules.Rule
+
+	N       int `json:"count"`
+	New     int `json:"new,omitempty"`
+	Failing int `json:"failing,omitempty"`
+}
+
+// Against counts what has changed since an older audit.
+type Against struct {
+	Began     time.Time `json:"began"`
+	New       int       `json:"new"`
+	Remaining int       `json:"remaining"`
+	Fixed     int       `json:"fixed"` // not found any more, or not visited
+}
+
+// longest is how many of the slowest and heaviest pages are told.
+const longest = 10
+
+// New makes a report without findings.
+func New(s *rules.Site, began time.Time, partial string) *Report {
+	r := &Report{Version: version, Seeds: s.Seeds, Began: began.UTC().Truncate(time.Second), Partial: partial, External: s.External, Totals: s.Totals}
+	r.Slowest, r.Heavy = s.Extremes(longest)
+	return r
+}
+
+// Compare says of each finding whether an older audit has it, and keeps what only that has.
+func (r *Report) Compare(old *Report) {
+	before := make(map[string]bool, len(old.Findings))
+	for i := range old.Findings {
+		before[old.Findings[i].Key()] = true
+	}
+	a := &Against{Began: old.Began}
+	now := make(map[string]bool, len(r.Findings))
+	for i := range r.Findings {
+		f := &r.Findings[i]
+		now[f.Key()] = true
+		if f.State = "new"; before[f.Key()] {
+			f.State = "remaining"
+			a.Remaining++
+		} else {
+			a.New++
+		}
+	}
+	for _, f := range old.Findings {
+		if !now[f.Key()] {
+			f.State = "fixed"
+			r.Fixed = append(r.Fixed, f)
+		}
+	}
+	a.Fixed = len(r.Fixed)
+	r.Against = a
+}
+
+// Failed is how many findings the selectors select.
+func (r *Report) Failed(failOn []Selector) (n int) {
+	for i := range r.Findings {
+		if fails(failOn, &r.Findings[i]) {
+			n++
+		}
+	}
+	return n
+}
+
+// fails reports whether a finding fails the audit: with the word new, only one that an older audit has not.
+func fails(failOn []Selector, f *rules.Finding) bool {
+	onlyNew := slices.ContainsFunc(failOn, func(s Selector) bool { return s.fresh })
+	return (!onlyNew || f.State != "remaining") && Any(failOn, f)
+}
+
+// Finish counts.
+func (r *Report) Finish(failOn []Selector) {
+	at := make(map[string]int)
+	for i := range rules.Table {
+		at[rules.Table[i].ID] = len(r.Counts)
+		r.Counts = append(r.Counts, Count{Rule: rules.Table[i]})
+	}
+	for i := range r.Findings {
+		f := &r.Findings[i]
+		c := &r.Counts[at[f.Rule]]
+		c.N++
+		if f.State == "new" {
+			c.New++
+		}
+		if fails(failOn, f) {
+			c.Failing++
+			r.Failing++
+		}
+	}
+}
+
+// Of are the findings of a rule: those of one rule follow each other.
+func (r *Report) Of(id string) []rules.Finding {
+	from := slices.IndexFunc(r.Findings, func(f rules.Finding) bool { return f.Rule == id })
+	if from < 0 {
+		return nil
+	}
+	to := from
+	for to < len(r.Findings) && r.Findings[to].Rule == id {
+		to++
+	}
+	return r.Findings[from:to]
+}
+
+// BySeverity counts findings.
+func (r *Report) BySeverity(s rules.Severity) (n int) {
+	for _, c := range r.Counts {
+		if c.Severity == s {
+			n += c.N
+		}
+	}
+	return n
+}
+
+// Read reads the JSON of an audit.
+func Read(path string) (*Report, error) {
+	file, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = file.Close() }() // it was only read
+	var r Report
+	if err := json.NewDecoder(file).Decode(&r); err != nil {
+		return nil, fmt.Errorf("%s is no audit: %w: give the directory of --output, or the file audit.json in it", path, err)
+	}
+	if r.Version != version {
+		return nil, fmt.Errorf("%s is an audit of version %d, and this program knows %d", path, r.Version, version)
+	}
+	return &r, nil
+}
+
+// Selector is what a flag selects findings by.
+type Selector struct {
+	severity rules.Severity
+	rule     string
+	url      *regexp.Regexp
+	fresh    bool // only what an older audit has not
+}
+
+// Selectors reads words: a rule, RULE=REGEXP for URLs, a severity, which stands for the graver ones too, and with words the
+// words new and none.
+func Selectors(list []string, words bool) (all []Selector, err error) {
+	for _, word := range list {
+		var s Selector
+		name, pattern, filtered := strings.Cut(word, "=")
+		switch {
+		case slices.Contains(rules.Severities, rules.Severity(word)):
+			s.severity = rules.Severity(word)
+		case words && word == "none":
+			continue
+		case words && word == "new":
+			s.fresh = true
+		case rules.Find(name) != nil:
+			s.rule = name
+		default:
+			return nil, unknownRule(name)
+		}
+		if filtered {
+			if s.url, err = regexp.Compile(pattern); err != nil {
+				return nil, err
+			}
+		}
+		all = append(all, s)
+	}
+	return all, nil
+}
+
+func unknownRule(name string) error {
+	var names []string
+	for i := range rules.Table {
+		names = append(names, rules.Table[i].ID)
+	}
+	text := fmt.Sprintf("%q is neither a rule nor a severity", name)
+	if near := spelling.Nearest(name, names); near != "" {
+		text += ": did you mean " + near + "?"
+	}
+	return errors.New(text + " --list-rules has all")
+}
+
+// Any reports whether one of the selectors selects a finding.
+func Any(list []Selector, f *rules.Finding) bool {
+	return slices.ContainsFunc(list, func(s Selector) bool {
+		switch {
+		case s.rule != "":
+			return s.rule == f.Rule && (s.url == nil || s.url.MatchString(f.URL))
+		case s.severity != "":
+			return slices.Index(rules.Severities, f.Severity) <= slices.Index(rules.Severities, s.severity)
+		}
+		return false
+	})
+}
+
+// Form is a file of a report.
+type Form struct {
+	Name  string
+	Write func(*Report, io.Writer) error
+}
+
+// Forms are those that are written into a directory. The last says that the audit is done.
+var Forms = []Form{{"report.html", WriteHTML}, {"findings.csv", WriteCSV}, {"junit.xml", WriteJUnit}, {"audit.json", WriteJSON}}
+
+// grouped are the rules that have found something, by severity and then as in the table.
+func (r *Report) grouped() []Count {
+	found := slices.DeleteFunc(slices.Clone(r.Counts), func(c Count) bool { return c.N == 0 })
+	slices.SortStableFunc(found, func(a, b Count) int {
+		return cmp.Compare(slices.Index(rules.Severities, a.Severity), slices.Index(rules.Severities, b.Severity))
+	})
+	return found
+}
