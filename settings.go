@@ -203,8 +203,8 @@ type ExtractOptions struct {
 	// Duplicates: mark pages that repeat an earlier one: byte by byte, or also in nearly all they say. One of off,
 	// exact, near. Empty: off.
 	Duplicates string `set:"duplicates.find"`
-	// Fields: rule for a value to take out of pages, NAME=css:SELECTOR, css:SELECTOR@ATTRIBUTE or xpath:EXPRESSION.
-	// For example "price:number=css:.price".
+	// Fields: rule for a value to take out of pages, or of the item before it, NAME=css:SELECTOR,
+	// css:SELECTOR@ATTRIBUTE, xpath:EXPRESSION or json:PATH. For example "price:number=css:.price".
 	Fields []string `set:"extract.fields"`
 	// MaxElements: elements of a page that are looked at; its record has what was read, and truncated. Range: 1000 to
 	// 10000000. Zero: 100000.

@@ -154,14 +154,20 @@ func compileInto(pc *pipeline.Config, s *Settings) (err error) {
 	pc.Tree = pipeline.Tree{
 		Metadata: s.Output.Has("metadata"), MainText: s.Output.Has("main-text"), MaxElements: s.Extract.MaxElements,
 	}
-	rules, err := parseEach("extract.fields", s.Extract.Fields, config.ParseField)
-	if err != nil {
-		return err
+	rules, err := s.Extract.Rules()
+	if err == nil && len(rules.Page) > 0 {
+		pc.Tree.Fields, err = fields.New(rules.Page)
 	}
-	if len(rules) > 0 {
-		if pc.Tree.Fields, err = fields.New(rules); err != nil {
-			return fmt.Errorf("extract.fields: %w", err)
-		}
+	if err == nil && len(rules.Kinds)+len(rules.Nexts) > 0 {
+		pc.Tree.Items = rules
+		_, err = rules.Extractor()
+	}
+	if err != nil {
+		return fmt.Errorf("extract.fields: %w", err)
+	}
+	if len(rules.Nexts) > 0 { // they say which links are followed
+		pc.Sitemaps = pipeline.Sitemaps{}
+		pc.Extract.Feeds = false
 	}
 	scores, err := parseEach("scope.scores", s.Scope.Scores, parseScore)
 	if err != nil {

@@ -27,6 +27,7 @@ type field struct {
 	also        []string      // other customary names of the flag, not shown in help
 	arg         string        // what its value is called in help; "" = by the kind
 	switches    []valueSwitch // flags that stand for one value
+	words       []wordFlag    // of a list: flags whose items begin with a word
 	was         string        // a flag that there was, of which an error says what to write
 	unless      string        // for a bool that is true by default: what --no-FLAG does
 	doc         string        // one line: what it is, and what zero or empty means

@@ -31,6 +31,15 @@ func (l loader) loadFile(src Sources) {
 		f.policies(*f.resilience)
 	}
 	f.carryOver()
+	if len(f.items) > 0 {
+		var before []written
+		for i, text := range f.get(fieldsPath).([]string) {
+			if from := f.origins[document.Item(fieldsPath, i)]; from.Source == fromFile {
+				before = append(before, written{text, from})
+			}
+		}
+		f.storeList(fieldsPath, append(before, f.items...), f.items[0].from)
+	}
 }
 
 // fileWalk moves the nodes of one file into the loader.
@@ -38,6 +47,7 @@ type fileWalk struct {
 	loader
 	name    string
 	saved   bool                 // a crawl wrote the file, perhaps of a version with other settings
+	items   []written            // the lines for items
 	carried map[string][]written // what retired settings of such a file say, by the paths of their successors
 
 	resilience *document.Entry // the section of policies, nil without
@@ -84,6 +94,8 @@ func (f *fileWalk) entry(in string, e document.Entry) {
 		f.scalar(path, e.Value)
 	case path == hostsPath:
 		f.hosts(e.Value)
+	case path == itemsPath:
+		f.itemGroup(e.Value)
 	case path == resiliencePath:
 		f.resilience = &e
 	case e.Key != "" && slices.Contains(names(path), path):

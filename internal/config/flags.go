@@ -43,6 +43,19 @@ const (
 
 type valueSwitch struct{ flag, short, value, doc string }
 
+// wordFlag is a flag that writes items of a list, with a word before them. One that is a file is named by the item.
+type wordFlag struct{ flag, word, arg, doc string }
+
+// cutWord is what an item has behind the word of one of the flags; ok is false for others.
+func (f *field) cutWord(item string) (to *wordFlag, rest string, ok bool) {
+	for i := range f.words {
+		if rest, ok = strings.CutPrefix(item, f.words[i].word); ok {
+			return &f.words[i], strings.TrimSpace(rest), true
+		}
+	}
+	return nil, item, false
+}
+
 // Flags lists the flags in the order of the settings. A switch that is on by default is shown as --no-NAME, and every
 // switch has its opposite. The list is the same for all callers, who must not change it.
 func Flags() []Flag { return flagList() }
@@ -80,6 +93,9 @@ func (f *field) flags() []Flag {
 		opposite.Help = f.unless
 		all[0].Hidden, opposite.Hidden = f.unless != "", f.unless == ""
 		all = append(all, opposite)
+	}
+	for _, w := range f.words {
+		all = append(all, Flag{Name: w.flag, Path: f.path, Arg: w.arg, Help: w.doc, Repeat: true})
 	}
 	for _, s := range f.switches {
 		all = append(all, Flag{Name: s.flag, Shorthand: s.short, Path: f.path, Default: "false", Help: s.doc, Switch: true})
@@ -123,6 +139,9 @@ func (l loader) loadFlags(given []FlagValue) {
 		case f == nil:
 			l.noFlag(g.Name, w.from)
 			continue
+		case slices.ContainsFunc(f.words, func(word wordFlag) bool { return word.flag == g.Name }):
+			i := slices.IndexFunc(f.words, func(word wordFlag) bool { return word.flag == g.Name })
+			w.text = f.words[i].word + w.text
 		case f.flag != g.Name && !slices.Contains(f.also, g.Name):
 			if !l.switched(f, g.Name, &w) {
 				continue
@@ -200,7 +219,7 @@ func (l loader) byPath(w *written) *field {
 	f := find(fields(), path)
 	switch {
 	case f != nil:
-	case path == hostsPath, path == resiliencePath, section(path) == resiliencePath:
+	case path == hostsPath, path == itemsPath, path == resiliencePath, section(path) == resiliencePath:
 		l.report(path, w.from, "can be given in a file only")
 	default:
 		l.unknown("", path, w.from, names(""))

@@ -13,6 +13,7 @@ import (
 	"github.com/treadlight/crawl/internal/fetch"
 	"github.com/treadlight/crawl/internal/records/sink"
 	pagefields "github.com/treadlight/crawl/internal/web/fields"
+	"github.com/treadlight/crawl/internal/web/items"
 )
 
 var recordParts = []string{"text", "main-text", "metadata", "body", "no-links", "no-digest"}
@@ -37,7 +38,7 @@ func (c checker) warnRecord() {
 		return
 	}
 	var what []string
-	if len(c.cfg.Extract.Fields) > 0 && spec.Separator == 0 {
+	if len(c.cfg.Extract.Names()) > 0 && spec.Separator == 0 {
 		what = append(what, "fields")
 	}
 	for _, part := range []string{"text", "main-text", "metadata", "body"} {
@@ -116,18 +117,134 @@ func (c checker) ending() {
 	}
 }
 
-// fieldsPath is the list of rules for fields.
-const fieldsPath = "extract.fields"
+// fieldsPath is the list of rules for fields, and for items. In a file those for items are in groups of their own.
+const (
+	fieldsPath = "extract.fields"
+	itemsPath  = "extract.items"
+)
 
-// Names are the names of the fields, each once, in the order of their first rules.
+// Names are the names of the fields of pages, each once, in the order of their first rules.
 func (e *Extract) Names() []string {
 	var names []string
-	for _, text := range e.Fields {
-		if r, err := pagefields.Parse(text); err == nil && !slices.Contains(names, r.Name) { // Validate has said what is wrong
+	rules, err := e.Rules()
+	if err != nil { // Validate has said what is wrong
+		return nil
+	}
+	for _, r := range rules.Page {
+		if !slices.Contains(names, r.Name) {
 			names = append(names, r.Name)
 		}
 	}
 	return names
+}
+
+// Rules are those of Fields, for pages and for items.
+func (e *Extract) Rules() (*items.Rules, error) { return items.Parse(e.Fields) }
+
+// checkRule checks a line of [Extract].Fields.
+func checkRule(s string) error {
+	if !items.IsRule(s) {
+		_, err := ParseField(s)
+		return err
+	}
+	return cmp.Or(printable(s), onOneLine(items.Check(s)))
+}
+
+// rules checks what lines of [Extract].Fields say together.
+func (c checker) rules() {
+	e := &c.cfg.Extract
+	if c.bad[fieldsPath] || slices.ContainsFunc(e.Fields, func(s string) bool { return checkRule(s) != nil }) {
+		return // which is told line by line
+	}
+	rules, err := e.Rules()
+	spec := sink.Format(c.cfg.Output.Format).Spec()
+	switch {
+	case err != nil:
+		c.wrong(fieldsPath, "%v", onOneLine(err))
+	case len(rules.Kinds) == 0:
+	case !spec.Lines() || !spec.Complete && spec.Separator == 0:
+		c.wrong("output.format", "there is no place for items in %s%s; give -o with a name that ends in .jsonl or .csv, or with a directory", document.Quote(c.cfg.Output.Format), c.place("output.format"))
+	case spec.Separator != 0:
+		for _, name := range rules.Names() {
+			if _, err := rules.Columns(name); err != nil {
+				c.wrong(fieldsPath, "%v", err)
+			}
+		}
+	}
+}
+
+// itemGroup makes lines of the rules for items by name: a group of item, match, fields and next, or a list of them.
+func (f *fileWalk) itemGroup(n document.Node) {
+	if n.Kind != document.Map {
+		f.report(itemsPath, f.origin(n.Line), `is %s; give names of items, each with "item: css:.product", fields and what else there is`, n.Kind)
+		return
+	}
+	for _, e := range f.unique(itemsPath, n) {
+		groups := []document.Node{e.Value}
+		if e.Value.Kind == document.List {
+			groups = e.Value.Items
+		}
+		for _, g := range groups {
+			f.oneItem(e.Key, g)
+		}
+	}
+}
+
+// oneItem makes lines of a group.
+func (f *fileWalk) oneItem(name string, n document.Node) {
+	path := document.Join(itemsPath, document.QuoteKey(name))
+	if n.Kind != document.Map {
+		f.report(path, f.origin(n.Line), `is %s; give a group such as {item: css:.product, fields: {price: css:.price}}`, n.Kind)
+		return
+	}
+	parts := map[string]document.Node{}
+	for _, e := range f.unique(path, n) {
+		switch e.Key {
+		case "item", "match", "fields", "next":
+			parts[e.Key] = e.Value
+		default:
+			f.report(document.Join(path, document.QuoteKey(e.Key)), f.origin(e.Line), "is no part of an item; there are item, match, fields and next")
+		}
+	}
+	add := func(text string, line int) {
+		if err := checkRule(text); err != nil {
+			f.report(path, f.origin(line), "%v", err)
+			return
+		}
+		f.items = append(f.items, written{text, f.origin(line)})
+	}
+	mark := ""
+	if parts["match"].Text != "" {
+		mark = " url~" + parts["match"].Text
+	}
+	if item := parts["item"]; item.Single() {
+		add(items.ItemWord+name+"="+item.Text+mark, item.Line)
+	} else if _, more := parts["next"]; !more || item.Kind != document.Null {
+		f.report(path, f.origin(n.Line), `has no text for item; write css:SELECTOR, xpath:EXPRESSION, json:PATH, schema:TYPE or page`)
+		return
+	}
+	if fields, ok := parts["fields"]; ok {
+		list, ok := f.fieldGroup(fields)
+		for _, field := range list.Items {
+			if ok {
+				add(field.Text, field.Line)
+			}
+		}
+	}
+	next := []document.Node{parts["next"]}
+	if parts["next"].Kind == document.List {
+		next = parts["next"].Items
+	}
+	for _, rule := range next {
+		if rule.Kind == document.Null {
+			continue
+		}
+		text := rule.Text
+		if !strings.Contains(text, " url~") {
+			text += mark
+		}
+		add(items.NextWord+text, rule.Line)
+	}
 }
 
 // ParseField reads a rule of [Extract].Fields. The error says what to write, everything that is wrong at once.
@@ -177,7 +294,7 @@ func fieldText(name string, n document.Node) (string, error) {
 		return "", fmt.Errorf(`is %s; give a rule such as "css:.price" or {css: .price, type: number}`, n.Kind)
 	}
 	r := pagefields.Rule{Name: name}
-	texts := map[string]*string{"css": &r.CSS, "xpath": &r.XPath, "attr": &r.Attr, "match": &r.Match, "type": new(string), "all": new(string)}
+	texts := map[string]*string{"css": &r.CSS, "xpath": &r.XPath, "json": &r.JSON, "attr": &r.Attr, "match": &r.Match, "type": new(string), "all": new(string)}
 	for _, e := range n.Keys {
 		to := texts[e.Key]
 		switch {

@@ -8,6 +8,7 @@ import (
 	"github.com/treadlight/crawl/internal/records/sink/warc"
 	"github.com/treadlight/crawl/internal/web/canonical"
 	pagefields "github.com/treadlight/crawl/internal/web/fields"
+	"github.com/treadlight/crawl/internal/web/items"
 )
 
 var crawlFields = []field{
@@ -202,7 +203,11 @@ func formatNames() (names []string) {
 var extractFields = []field{
 	{
 		path: fieldsPath, kind: kindList, most: pagefields.MaxRules, arg: "rule", flag: "field",
-		doc: "rule for a value to take out of pages, NAME=css:SELECTOR, css:SELECTOR@ATTRIBUTE or xpath:EXPRESSION, repeatable; empty = none", example: "price:number=css:.price", check: parses(ParseField),
+		doc: "rule for a value to take out of pages, or of the item before it, NAME=css:SELECTOR, css:SELECTOR@ATTRIBUTE, xpath:EXPRESSION or json:PATH, repeatable; empty = none", example: "price:number=css:.price", check: checkRule,
+		words: []wordFlag{
+			{"item", items.ItemWord, "rule", "a record for each such element in place of one for each page: css:SELECTOR, xpath:EXPRESSION, json:PATH, schema:TYPE or page, repeatable"},
+			{"next", items.NextWord, "rule", "links to follow in place of all: css:SELECTOR and the like, or param:NAME for the next number in the URL, repeatable"},
+		},
 	},
 	// A third of the specification of HTML on one page, which is among the largest there are.
 	// What a page may cost in steps follows from it.

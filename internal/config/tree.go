@@ -121,7 +121,7 @@ func names(path string) []string {
 		}
 	}
 	if base == "" {
-		known = append(known, hostsPath, resiliencePath)
+		known = append(known, hostsPath, resiliencePath, itemsPath)
 	}
 	return known
 }

@@ -36,6 +36,7 @@ func (c checker) all() {
 	c.fleet()
 	c.certificates()
 	c.archives()
+	c.rules()
 }
 
 // check holds one value against its row. What was reported when it was read stays the only report.

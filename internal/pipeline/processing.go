@@ -17,6 +17,7 @@ import (
 	"github.com/treadlight/crawl/internal/web/effort"
 	"github.com/treadlight/crawl/internal/web/extract"
 	"github.com/treadlight/crawl/internal/web/fields"
+	"github.com/treadlight/crawl/internal/web/items"
 	"github.com/treadlight/crawl/internal/web/metadata"
 	"github.com/treadlight/crawl/internal/web/neardup"
 	"github.com/treadlight/crawl/internal/web/readable"
@@ -37,6 +38,7 @@ type processor struct {
 	extractor extract.Extractor
 	found     extract.Result
 	fields    *fields.Extractor
+	items     *items.Extractor
 	passed    passedLinks
 	reader    neardup.Reader
 	budget    *effort.Budget      // of the page that is being read
@@ -46,8 +48,11 @@ type processor struct {
 }
 
 // process parses until Extraction has no more. What comes after the end of work is dropped.
-func (p *Pipeline) process(ctx, work context.Context, turns *sync.WaitGroup) error {
+func (p *Pipeline) process(ctx, work context.Context, turns *sync.WaitGroup) (err error) {
 	w := &processor{p: p, turns: turns, fields: p.cfg.Tree.Fields.Extractor(), send: func(r *result) error { return r.send(ctx, p) }}
+	if w.items, err = p.cfg.Tree.Items.Extractor(); err != nil {
+		return err
+	}
 	for f := range p.fetched {
 		if err := w.pass(ctx, work, f); err != nil {
 			return err
@@ -231,7 +236,7 @@ func (w *processor) content(work context.Context, r *result, f *fetched) {
 	rec.Title, rec.Lang, rec.Text, rec.Meta = page.Title, page.Lang, page.Text, page.Meta
 	rec.Charset = cmp.Or(page.Charset, rec.Charset)
 	w.examine(r, f) // before what may spend the budget: it costs little, and traps are to be known
-	w.tree(rec, l.URL, f.resp.Body)
+	w.tree(r, l.URL, f.resp.Body)
 	rec.Directives, rec.Next, rec.Prev, rec.Alternates = page.Directives, page.Next, page.Prev, page.Alternates
 	if w.p.cfg.SkipNoindex && l.Kind == frontier.Page {
 		r.unindexed = page.NoIndex || !page.UnavailableAfter.IsZero() && page.UnavailableAfter.Before(f.sent)
@@ -239,7 +244,9 @@ func (w *processor) content(work context.Context, r *result, f *fetched) {
 	if !w.p.cfg.OmitLinks {
 		w.list(rec)
 	}
-	w.followAll(r, l)
+	if !w.items.Follows() {
+		w.followAll(r, l)
+	}
 }
 
 // newRecord is what is known of a URL before its answer is looked at.
@@ -253,22 +260,33 @@ func newRecord(l *frontier.Lease, now time.Time) *record.Record {
 // Tree says what is read out of pages by way of their trees, which cost several times what all else does that
 // is done with a page. The zero Tree builds none.
 type Tree struct {
-	Fields      *fields.Set // the user's rules; nil: none
-	Metadata    bool        // asks for Open Graph, Twitter cards and JSON-LD
-	MainText    bool        // asks for the text without navigation and the like
-	MaxElements int         // bounds a tree; zero means 100,000
+	Fields      *fields.Set  // the user's rules; nil: none
+	Items       *items.Rules // for several records of a page, and how lists go on; nil: none
+	Metadata    bool         // asks for Open Graph, Twitter cards and JSON-LD
+	MainText    bool         // asks for the text without navigation and the like
+	MaxElements int          // bounds a tree; zero means 100,000
 }
 
 // tree puts what the tree of a page has into its record.
-func (w *processor) tree(rec *record.Record, page canonical.URL, body []byte) {
-	t, wanted := &w.p.cfg.Tree, w.fields.Wants(rec.URL)
-	if !w.found.HTML || !wanted && !t.Metadata && !t.MainText {
+func (w *processor) tree(r *result, page canonical.URL, body []byte) {
+	rec := r.rec
+	t, wanted, items := &w.p.cfg.Tree, w.fields.Wants(rec.URL), w.items.Wants(rec.URL)
+	if !w.found.HTML {
+		if (wanted || items) && isJSON(rec.ContentType) {
+			w.json(r, page, body)
+		}
+		return
+	}
+	if !wanted && !items && !t.Metadata && !t.MainText {
 		return
 	}
 	d := dom.ParseWithin(extract.UTF8(body, w.found.Charset), cmp.Or(t.MaxElements, dom.MaxElements), w.budget)
 	rec.Truncated = rec.Truncated || d.Cut
 	if wanted {
 		w.readFields(rec, page, d)
+	}
+	if items {
+		w.readItems(r, w.within(page, d, nil))
 	}
 	if t.Metadata {
 		m := metadata.Read(d)
@@ -286,15 +304,24 @@ func (w *processor) tree(rec *record.Record, page canonical.URL, body []byte) {
 }
 
 func (w *processor) readFields(rec *record.Record, page canonical.URL, d *dom.Document) {
-	base, err := canonical.Parse(w.found.Base)
-	if err != nil {
-		base = page
-	}
-	all, err := w.fields.Page(page, base, d)
-	for _, f := range all {
-		rec.Fields = append(rec.Fields, record.Values{Name: f.Name, Values: f.Values, List: f.All, Number: f.Number})
-	}
+	all, err := w.fields.Page(page, w.base(page), d)
+	rec.Fields = namedOf(all)
 	if err != nil {
 		rec.FieldsError = err.Error()
 	}
+}
+
+// base is what references on the page resolve against.
+func (w *processor) base(page canonical.URL) canonical.URL {
+	if base, err := canonical.Parse(w.found.Base); err == nil {
+		return base
+	}
+	return page
+}
+
+func namedOf(all []fields.Field) (named record.Named) {
+	for _, f := range all {
+		named = append(named, record.Values{Name: f.Name, Values: f.Values, List: f.All, Number: f.Number})
+	}
+	return named
 }

@@ -67,6 +67,21 @@ type Config struct {
 	Fields []string
 	// Gzip compresses: each flush is a member of the file, so that it can be cut off there.
 	Gzip bool
+
+	columns []string // of a table of items; nil: those of records
+}
+
+// header is the first line of a table; empty for other formats.
+func (c Config) header() []byte {
+	spec := c.Format.Spec()
+	switch t := (table{spec.Separator, c.Fields}); {
+	case spec.Separator == 0:
+		return nil
+	case c.columns != nil:
+		return t.names(c.columns)
+	default:
+		return t.header()
+	}
 }
 
 const (
@@ -141,7 +156,7 @@ func New(w io.Writer, cfg Config) (*Writer, error) {
 	case spec.Separator != 0:
 		t := table{spec.Separator, cfg.Fields}
 		if made.append = t.append; cfg.Existing != Resume || cfg.Position == 0 {
-			made.buf = t.header()
+			made.buf = cfg.header()
 		}
 	}
 	return made, nil
@@ -341,8 +356,7 @@ func prepare(f *os.File, size int64, cfg Config) (start int64, err error) {
 
 // isOurs refuses to write behind lines that have other columns, and behind what is no line.
 func isOurs(f *os.File, size int64, cfg Config) (err error) {
-	if spec := cfg.Format.Spec(); spec.Separator != 0 {
-		header := table{spec.Separator, cfg.Fields}.header()
+	if header := cfg.header(); header != nil {
 		first := make([]byte, len(header))
 		var from io.Reader = io.NewSectionReader(f, 0, size)
 		if cfg.Gzip {

@@ -33,6 +33,17 @@ func (t table) header() []byte {
 	return []byte(strings.Join(names, string(t.separator)) + "\n")
 }
 
+// names is a line of column names.
+func (t table) names(columns []string) (line []byte) {
+	for i, name := range columns {
+		if i > 0 {
+			line = append(line, t.separator)
+		}
+		line = t.appendCell(line, name)
+	}
+	return append(line, '\n')
+}
+
 // appendField appends what a page has of a field: nothing, an array of JSON if the field is of all values, and the
 // value itself otherwise.
 func (t table) appendField(dst []byte, v *record.Values) []byte {

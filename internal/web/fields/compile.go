@@ -10,6 +10,7 @@ import (
 
 	"github.com/andybalholm/cascadia"
 	"github.com/antchfx/xpath"
+	"github.com/theory/jsonpath"
 
 	"github.com/treadlight/crawl/internal/web/dom"
 )
@@ -19,6 +20,7 @@ type compiled struct {
 	match *regexp.Regexp // nil: every page
 	css   *selector
 	xpath *xpath.Expr
+	json  *jsonpath.Path
 	// perByte is what the patterns of xpath may cost for each byte of a text.
 	perByte int
 }
@@ -53,11 +55,15 @@ func compile(r Rule) (compiled, error) {
 	errs := r.checkParts()
 	var err error
 	switch {
-	case (r.CSS == "") == (r.XPath == ""):
-		errs = append(errs, problem("css", "give one of css and xpath"))
+	case r.selectors() != 1:
+		errs = append(errs, problem("css", "give one of css, xpath and json"))
 	case r.CSS != "":
 		if c.css, err = compileCSS(r.CSS); err != nil {
 			errs = append(errs, problem("css", "%v", err))
+		}
+	case r.JSON != "":
+		if c.json, err = CompileJSON(r.JSON); err != nil {
+			errs = append(errs, problem("json", "%v", err))
 		}
 	default:
 		if c.xpath, err = compileXPath(r.XPath); err != nil {
@@ -78,7 +84,7 @@ func compile(r Rule) (compiled, error) {
 
 // compileCSS also refuses what the library accepts and never matches.
 func compileCSS(s string) (*selector, error) {
-	group, err := cascadia.ParseGroupWithPseudoElements(s)
+	group, err := cascadia.ParseGroupWithPseudoElements(strings.ReplaceAll(s, ScopePseudo, ":root")) // which the library knows
 	if err != nil {
 		return nil, fmt.Errorf("%q is no CSS selector: %w; %s", s, err, hint(s))
 	}

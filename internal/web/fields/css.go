@@ -25,10 +25,14 @@ type selector struct {
 	first, last uint64 // the parts that begin and end a selector
 	// The parts by what joins them to the one before.
 	descendant, child, next, later uint64
+	scoped                         uint64 // the parts that have :scope
 }
 
 // part is the conditions on one element.
-type part struct{ tests []test }
+type part struct {
+	tests  []test
+	scoped bool
+}
 
 // test is one condition on an element and its place.
 type test func(m *matcher, n *html.Node, at *place) bool
@@ -51,7 +55,16 @@ type place struct {
 // each calls yield with the matching elements in the order of the page, until it returns false or the budget is
 // spent.
 func (m *matcher) each(s *selector, yield func(*html.Node) bool) {
-	m.children(s, m.root, 0, 0, yield)
+	var scope uint64 // what the root matches, which no selector without :scope does
+	for may := s.first & s.scoped; may != 0; may &= may - 1 {
+		if i := bits.TrailingZeros64(may); m.matches(&s.parts[i], m.root, &place{parent: m.root}) {
+			scope |= 1 << i
+		}
+	}
+	if scope&s.last != 0 && !yield(m.root) {
+		return
+	}
+	m.children(s, m.root, scope, scope, yield)
 }
 
 // children matches what is in parent. The parts in self match parent, those in above an ancestor or parent.
@@ -261,7 +274,9 @@ func (p *selectorParser) list() (*selector, error) {
 		}
 		bit := uint64(1) << len(s.parts)
 		s.parts = append(s.parts, one)
-		*join |= bit
+		if *join |= bit; one.scoped {
+			s.scoped |= bit
+		}
 		p.take(blanks)
 		switch p.take(joiner) {
 		case ",":
@@ -290,6 +305,10 @@ func (p *selectorParser) part() (one part, err error) {
 		switch {
 		case p.left == "":
 			return one, nil
+		case p.left[0] == ':' && pseudo.FindString(p.left) == ScopePseudo:
+			p.take(pseudo)
+			one.scoped = true
+			t = func(m *matcher, n *html.Node, _ *place) bool { return n == m.root }
 		case p.left[0] == ':':
 			t, err = p.pseudo()
 		case p.take(patterned) != "":

@@ -30,12 +30,18 @@ type Field struct {
 	Number bool
 }
 
+// Within is what rules are evaluated in: a page, or a part of it.
+type Within struct {
+	URL, Base canonical.URL  // of the page, and what references resolve against
+	Node      *html.Node     // nil: there is no HTML
+	JSON      any            // as encoding/json decodes it, with Number for numbers; nil: there is no JSON
+	Budget    *effort.Budget // nil has no bound
+	Left      *int           // bytes that values may still take
+}
+
 type page struct {
-	root   *html.Node
-	base   canonical.URL
-	budget *effort.Budget
-	left   int // bytes that values may still take
-	errs   []error
+	Within
+	errs []error
 }
 
 // Page extracts the fields of a page, in the order of the rules. url is that of the page, and base what references
@@ -44,22 +50,32 @@ func (e *Extractor) Page(url, base canonical.URL, d *dom.Document) ([]Field, err
 	if e == nil {
 		return nil, nil
 	}
-	p := &page{root: d.Root, base: base, budget: d.Budget, left: MaxPage}
+	left := MaxPage
+	all, err := e.In(Within{URL: url, Base: base, Node: d.Root, Budget: d.Budget, Left: &left})
+	if d.Cut || d.Budget.Spent() {
+		err = errors.Join(err, errCut)
+	}
+	return all, err
+}
+
+// In extracts the fields of a part of a page, as Page does, but for what the error says of the whole.
+func (e *Extractor) In(w Within) ([]Field, error) {
+	if e == nil {
+		return nil, nil
+	}
+	p := &page{Within: w}
 	var all []Field
 	for i := range e.rules {
 		c := &e.rules[i]
-		if d.Budget.Spent() {
+		if p.Budget.Spent() {
 			break
 		}
-		if slices.ContainsFunc(all, func(f Field) bool { return f.Name == c.Name }) || !c.wants(url.String()) {
+		if slices.ContainsFunc(all, func(f Field) bool { return f.Name == c.Name }) || !c.wants(p.URL.String()) {
 			continue
 		}
 		if f := p.field(c); len(f.Values) > 0 {
 			all = append(all, f)
 		}
-	}
-	if d.Cut || d.Budget.Spent() {
-		p.errs = append(p.errs, errCut)
 	}
 	return all, errors.Join(p.errs...)
 }
@@ -80,14 +96,20 @@ func (p *page) field(c *compiled) (f Field) {
 			p.errs = append(p.errs, fmt.Errorf("%s: %q failed: %v", c.Name, c.XPath, r))
 		}
 	}()
-	if c.xpath == nil {
-		m := &matcher{root: p.root, budget: p.budget, sets: map[*selector]map[*html.Node]bool{}}
+	switch {
+	case c.json != nil:
+		p.json(&f, c)
+		return f
+	case p.Node == nil:
+		return f
+	case c.xpath == nil:
+		m := &matcher{root: p.Node, budget: p.Budget, sets: map[*selector]map[*html.Node]bool{}}
 		m.each(c.css, func(n *html.Node) bool {
 			return p.add(&f, c, p.value(c, n)) && (c.All || c.Attr != "") // of one element the first counts, empty or not
 		})
 		return f
 	}
-	switch v := c.xpath.Evaluate(navigate(p.root, p.budget, c.perByte)).(type) {
+	switch v := c.xpath.Evaluate(navigate(p.Node, p.Budget, c.perByte)).(type) {
 	case *xpath.NodeIterator:
 		for v.MoveNext() {
 			nav, ok := v.Current().(*navigator)
@@ -116,7 +138,7 @@ func (p *page) add(f *Field, c *compiled, value string) bool {
 		p.errs = append(p.errs, fmt.Errorf("%s: more than %d values", c.Name, MaxValues))
 		return false
 	}
-	limit := min(MaxValue, p.left)
+	limit := min(MaxValue, *p.Left)
 	if len(value) > limit {
 		if c.Type == Number || c.Type == URL { // half of one is another one
 			value = ""
@@ -126,9 +148,9 @@ func (p *page) add(f *Field, c *compiled, value string) bool {
 	}
 	if value != "" {
 		f.Values = append(f.Values, value)
-		p.left -= len(value)
+		*p.Left -= len(value)
 	}
-	return c.All && p.left > 0
+	return c.All && *p.Left > 0
 }
 
 func (p *page) value(c *compiled, n *html.Node) string {
@@ -158,7 +180,7 @@ func (p *page) element(c *compiled, n *html.Node) string {
 	case HTML:
 		var l limited
 		_ = html.Render(&l, n) // its error is that of the writer, which is full
-		p.budget.SpendText(l.b.Len())
+		p.Budget.SpendText(l.b.Len())
 		return l.b.String()
 	case URL:
 		for _, name := range []string{"href", "src", "content", "data", "cite"} {
@@ -167,7 +189,7 @@ func (p *page) element(c *compiled, n *html.Node) string {
 			}
 		}
 	}
-	return p.read(c.Type, dom.TextWithin(n, MaxValue+utf8.UTFMax, p.budget))
+	return p.read(c.Type, dom.TextWithin(n, MaxValue+utf8.UTFMax, p.Budget))
 }
 
 func (p *page) found(c *compiled, nav *navigator) string {
@@ -185,7 +207,7 @@ func (p *page) read(t Type, s string) string {
 		if s = strings.TrimSpace(s); s == "" {
 			return ""
 		}
-		u, err := p.base.Resolve(s)
+		u, err := p.Base.Resolve(s)
 		if err != nil {
 			return ""
 		}

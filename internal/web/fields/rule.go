@@ -11,6 +11,7 @@
 package fields
 
 import (
+	"cmp"
 	"fmt"
 	"regexp"
 	"slices"
@@ -61,8 +62,9 @@ func ParseType(s string) (Type, error) {
 type Rule struct {
 	// Name is letters, digits, "_" and "-".
 	Name string
-	// CSS or XPath selects it; exactly one is set.
-	CSS, XPath string
+	// CSS, XPath or JSON selects it; exactly one is set. JSON is a JSONPath (RFC 9535) in a document of JSON, which may
+	// leave out "$." in front, and has neither filters nor more than one "..".
+	CSS, XPath, JSON string
 	// Attr is an attribute of the elements that CSS selects. Empty: the element itself.
 	Attr string
 	// All takes every value. False: the first.
@@ -75,11 +77,15 @@ type Rule struct {
 const (
 	cssPrefix   = "css:"
 	xpathPrefix = "xpath:"
+	jsonPrefix  = "json:"
 	allWord     = "all"
 	matchMark   = " url~"
 )
 
-const shape = `write NAME=css:SELECTOR, NAME=css:SELECTOR@ATTRIBUTE or NAME=xpath:EXPRESSION`
+const shape = `write NAME=css:SELECTOR, NAME=css:SELECTOR@ATTRIBUTE, NAME=xpath:EXPRESSION or NAME=json:PATH`
+
+// ScopePseudo selects the element that a rule is evaluated in, such as the element of an item.
+const ScopePseudo = ":scope"
 
 var (
 	nameForm = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[\pL_][\pL\pN_-]*$`) })
@@ -90,6 +96,9 @@ var (
 //
 //	NAME[:TYPE][:all]=css:SELECTOR[@ATTRIBUTE][ url~REGEXP]
 //	NAME[:TYPE][:all]=xpath:EXPRESSION[ url~REGEXP]
+//	NAME[:TYPE][:all]=json:PATH[ url~REGEXP]
+//
+// A SELECTOR that is left out before an ATTRIBUTE is [ScopePseudo].
 //
 // The error says what to write; whether the selector can be used is for [Rule.Check].
 func Parse(s string) (Rule, error) {
@@ -115,13 +124,17 @@ func Parse(s string) (Rule, error) {
 		r.XPath = strings.TrimSpace(rest)
 		return r, nil
 	}
+	if rest, ok := strings.CutPrefix(found, jsonPrefix); ok {
+		r.JSON = strings.TrimSpace(rest)
+		return r, nil
+	}
 	rest, ok := strings.CutPrefix(found, cssPrefix)
 	if !ok {
-		return r, fmt.Errorf("%q begins with neither %s nor %s; %s", found, cssPrefix, xpathPrefix, shape)
+		return r, fmt.Errorf("%q begins with none of %s, %s and %s; %s", found, cssPrefix, xpathPrefix, jsonPrefix, shape)
 	}
 	r.CSS = strings.TrimSpace(rest)
 	if at := strings.LastIndexByte(r.CSS, '@'); at >= 0 && attrForm().MatchString(r.CSS[at+1:]) {
-		r.CSS, r.Attr = strings.TrimSpace(r.CSS[:at]), r.CSS[at+1:]
+		r.CSS, r.Attr = cmp.Or(strings.TrimSpace(r.CSS[:at]), ScopePseudo), r.CSS[at+1:]
 	}
 	return r, nil
 }
@@ -136,9 +149,12 @@ func (r Rule) String() string {
 	if r.All {
 		b.WriteString(":" + allWord)
 	}
-	if r.XPath != "" {
+	switch {
+	case r.XPath != "":
 		b.WriteString("=" + xpathPrefix + r.XPath)
-	} else {
+	case r.JSON != "":
+		b.WriteString("=" + jsonPrefix + r.JSON)
+	default:
 		b.WriteString("=" + cssPrefix + r.CSS)
 	}
 	if r.Attr != "" {
@@ -152,7 +168,7 @@ func (r Rule) String() string {
 
 // Problem is what is wrong with a part of a rule.
 type Problem struct {
-	Key  string // "name", "css", "xpath", "attr", "type" or "match"
+	Key  string // "name", "css", "xpath", "json", "attr", "type" or "match"
 	Text string
 }
 
@@ -180,10 +196,13 @@ func (r *Rule) checkParts() (errs []error) {
 	if r.Attr != "" && r.XPath != "" {
 		errs = append(errs, problem("attr", "is for css; write the attribute into the expression: %s/@%s", r.XPath, r.Attr))
 	}
+	if r.Attr != "" && r.JSON != "" {
+		errs = append(errs, problem("attr", "is for css; JSON has no attributes"))
+	}
 	if r.Attr != "" && r.Type == HTML {
 		errs = append(errs, problem("type", "html is for elements, and an attribute is none; leave out one of the two"))
 	}
-	for _, s := range []struct{ key, text string }{{"css", r.CSS}, {"xpath", r.XPath}} {
+	for _, s := range []struct{ key, text string }{{"css", r.CSS}, {"xpath", r.XPath}, {"json", r.JSON}} {
 		if strings.Contains(s.text, matchMark) {
 			errs = append(errs, problem(s.key, "contains %q, which begins the pattern of URLs; leave out the space", matchMark))
 		}

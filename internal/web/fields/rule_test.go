@@ -35,7 +35,7 @@ func TestParse(t *testing.T) {
 func TestParseTellsWhatToWrite(t *testing.T) {
 	for line, want := range map[string]string{
 		"price":              "has no =; write NAME=css:SELECTOR",
-		"price=.price":       "begins with neither css: nor xpath:",
+		"price=.price":       "begins with none of css:, xpath: and json:",
 		"price:money=css:.p": `"money" is no type of a value; give one of text, html, number, url, or all`,
 	} {
 		_, err := Parse(line)
@@ -49,12 +49,12 @@ func TestCheck(t *testing.T) {
 		rule Rule
 		want map[string]string
 	}{
-		"nothing": {Rule{}, map[string]string{"name": "no name of a field", "css": "give one of css and xpath"}},
+		"nothing": {Rule{}, map[string]string{"name": "no name of a field", "css": "give one of css, xpath and json"}},
 		"everything": {
 			Rule{Name: "a b", CSS: "p[", Attr: "1", Match: "("},
 			map[string]string{"name": `"a b"`, "css": "is no CSS selector", "attr": `"1" is no name`, "match": "is not a regular expression"},
 		},
-		"both":           {Rule{Name: "a", CSS: "p", XPath: "//p"}, map[string]string{"css": "give one of css and xpath"}},
+		"both":           {Rule{Name: "a", CSS: "p", XPath: "//p"}, map[string]string{"css": "give one of css, xpath and json"}},
 		"XPath as CSS":   {Rule{Name: "a", CSS: "//p"}, map[string]string{"css": "for XPath write xpath:"}},
 		"pseudo-element": {Rule{Name: "a", CSS: "p::text"}, map[string]string{"css": "write SELECTOR@ATTRIBUTE"}},
 		"pseudo-class":   {Rule{Name: "a", CSS: "p:text"}, map[string]string{"css": "is no CSS selector"}},

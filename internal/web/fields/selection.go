@@ -63,3 +63,55 @@ func Find(expr string, root *html.Node, budget *effort.Budget) (found []Found, e
 	}
 	return found, nil
 }
+
+// Parts yields what the first rule of e selects, each to be evaluated by other rules, until yield returns false: the
+// elements of HTML, the values of JSON, of which those of a list one by one.
+func (e *Extractor) Parts(w Within, yield func(Within) bool) {
+	c := &e.rules[0]
+	node := func(n *html.Node) bool {
+		part := w
+		part.Node, part.JSON = n, nil
+		return yield(part)
+	}
+	switch {
+	case c.json != nil:
+		for _, v := range SelectJSON(c.json, w.JSON, w.Budget) {
+			list, isList := v.([]any)
+			if !isList {
+				list = []any{v}
+			}
+			for _, v := range list {
+				part := w
+				if part.Node, part.JSON = nil, v; !yield(part) {
+					return
+				}
+			}
+		}
+	case w.Node == nil:
+	case c.css != nil:
+		m := &matcher{root: w.Node, budget: w.Budget, sets: map[*selector]map[*html.Node]bool{}}
+		m.each(c.css, node)
+	default:
+		for _, n := range c.nodes(w) { // all at once: yield may use the interpreter
+			if !node(n) {
+				return
+			}
+		}
+	}
+}
+
+// nodes are the elements that the expression of a rule finds; fewer if the page has cost enough by then.
+func (c *compiled) nodes(w Within) (all []*html.Node) {
+	defer func() {
+		if recover() != nil {
+			c.xpath = xpath.MustCompile(c.XPath) // it keeps state, and was interrupted
+		}
+	}()
+	it, ok := c.xpath.Evaluate(navigate(w.Node, w.Budget, c.perByte)).(*xpath.NodeIterator)
+	for ok && it.MoveNext() {
+		if nav, is := it.Current().(*navigator); is && nav.NodeType() == xpath.ElementNode {
+			all = append(all, nav.Current())
+		}
+	}
+	return all
+}

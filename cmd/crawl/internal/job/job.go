@@ -67,6 +67,7 @@ type Job struct {
 	stats   *statsWriter
 	events  *eventsWriter
 	out     *destination   // of --output
+	items   []*destination // of items beside the records of pages
 	archive *destination   // of --warc; nil = there is none beside the output
 	console *watch.Console // of --listen; nil = there is none
 	tty     *os.File       // the keyboard, if that is not standard input
@@ -170,7 +171,7 @@ func (j *Job) open() (err error) {
 			return cli.IOf("open --listen: %w", cli.Cause(err))
 		}
 	}
-	if j.out, err = j.openSink(); err == nil && j.Settings.WARC.Dir != "" {
+	if err = j.openSinks(); err == nil && j.Settings.WARC.Dir != "" {
 		j.archive, err = j.openArchive(j.Settings.WARC.Dir)
 	}
 	return err
@@ -186,7 +187,7 @@ func sameFile(a, b string) bool {
 
 // abandon closes what was opened for a crawl that does not begin.
 func (j *Job) abandon() error {
-	errs := []error{j.out.Close(), j.archive.Close()}
+	errs := []error{j.closeSinks()}
 	if j.state != nil {
 		errs = append(errs, j.state.Close())
 	}
@@ -225,6 +226,9 @@ func (j *Job) crawl(ctx context.Context) error {
 		fallthrough
 	default:
 		cfg.Sinks = []record.Sink{j.out}
+		for _, w := range j.items {
+			cfg.Sinks = append(cfg.Sinks, w)
+		}
 	}
 	c, err := assembly.New(cfg)
 	switch {
@@ -241,7 +245,7 @@ func (j *Job) crawl(ctx context.Context) error {
 	err = j.supervise(ctx, c)
 	defer j.deadline.stop()
 	final := c.Snapshot()
-	if e := errors.Join(j.out.Close(), j.archive.Close()); err == nil { // the first error says what matters
+	if e := j.closeSinks(); err == nil { // the first error says what matters
 		err = e
 	}
 	err = errors.Join(j.explain(err, final.State), j.stats.write(), j.stats.close(), j.in.close())

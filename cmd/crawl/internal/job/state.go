@@ -251,8 +251,9 @@ func (j *Job) claim(path string, alone, goOn bool) (w *destination, at record.Po
 	return w, at, err
 }
 
-// openSink opens what records are written to: where the state has it, of a crawl that is resumed.
-func (j *Job) openSink() (*destination, error) {
+// openSink opens what records are written to: where the state has it, of a crawl that is resumed. A nil items is for
+// records of pages.
+func (j *Job) openSink(path string, items *sink.ItemsConfig) (*destination, error) {
 	o := &j.Settings.Output
 	if o.Format == string(sink.WARC) {
 		return j.openArchive(o.Path)
@@ -262,7 +263,7 @@ func (j *Job) openSink() (*destination, error) {
 		return nil, cli.Usagef("--output %s: several processes of a job write no compressed files; give a name without .gz", o.Path)
 	}
 	resumes := j.Resumed && !j.Again // another round has a file of its own
-	w, at, err := j.claim(o.Path, j.own, resumes)
+	w, at, err := j.claim(path, j.own, resumes)
 	switch {
 	case err != nil:
 	case resumes:
@@ -270,21 +271,21 @@ func (j *Job) openSink() (*destination, error) {
 	case o.Overwrite:
 		cfg.Existing = sink.Overwrite
 	case j.own:
-		cfg.Existing, cfg.Position, err = goingOn(o.Path, cfg.Format)
+		cfg.Existing, cfg.Position, err = goingOn(path, cfg.Format, items)
 	}
 	var behind int64
-	if info, e := os.Stat(o.Path); e == nil && info.Mode().IsRegular() && cfg.Existing == sink.Resume { // the rest has nothing to lose
+	if info, e := os.Stat(path); e == nil && info.Mode().IsRegular() && cfg.Existing == sink.Resume { // the rest has nothing to lose
 		behind = info.Size() - cfg.Position
 	}
 	switch {
 	case err != nil:
-	case o.Path == sink.Stdout:
-		w.Durable, err = sink.New(j.term.Beside(j.Streams.Out), cfg)
+	case path == sink.Stdout:
+		w.Durable, err = newSink(j.term.Beside(j.Streams.Out), cfg, items)
 	default:
-		var file *sink.Writer
-		if file, err = sink.Open(o.Path, cfg); err == nil { // a nil Writer would be a Durable that is not nil
-			w.Durable = file
-		} else if j.Settings.Fleet.Shared() && !j.own {
+		if w.Durable, err = fileSink(path, cfg, items); err == nil {
+			break
+		}
+		if j.Settings.Fleet.Shared() && !j.own {
 			err = fmt.Errorf("%w; with {worker} in its name a process goes on in the file of its own", err)
 		}
 	}
@@ -293,7 +294,7 @@ func (j *Job) openSink() (*destination, error) {
 		return nil, cli.Open("--output", err)
 	}
 	if behind > 0 {
-		j.log.Info("removed data after the last committed record", slog.String("file", o.Path), slog.Int64("bytes", behind))
+		j.log.Info("removed data after the last committed record", slog.String("file", path), slog.Int64("bytes", behind))
 	}
 	return w, nil
 }
@@ -372,7 +373,7 @@ func lockOwn(path, worker string) (io.Closer, error) {
 
 // goingOn is how a file of records is opened by a process whose name it has: it goes on behind the last whole record,
 // since the process before it may have been killed, and cuts off what is behind that.
-func goingOn(path string, format sink.Format) (how sink.Existing, whole int64, err error) {
+func goingOn(path string, format sink.Format, items *sink.ItemsConfig) (how sink.Existing, whole int64, err error) {
 	f, err := os.Open(path)
 	if errors.Is(err, os.ErrNotExist) {
 		return 0, 0, nil
@@ -389,7 +390,8 @@ func goingOn(path string, format sink.Format) (how sink.Existing, whole int64, e
 	if _, err = io.ReadFull(f, head); err == nil {
 		whole, err = lastLine(f, info.Size())
 	}
-	if spec := sink.ByStart(head); err == nil && spec.Format != format && whole > 0 {
+	ours := sink.ByStart(head).Format == format || items != nil && bytes.HasPrefix(head, items.Header())
+	if err == nil && !ours && whole > 0 {
 		err = fmt.Errorf("%s is no file of %s, to go on behind its records: choose another fleet.worker or --output", path, format)
 	}
 	return sink.Resume, whole, err

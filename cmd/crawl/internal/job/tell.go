@@ -172,9 +172,12 @@ func (j *Job) report(snap *pipeline.Snapshot, events string) error {
 	if snap.State == pipeline.EndLimit && strings.HasPrefix(snap.Reason, "max_time ") {
 		r.Over = j.Over
 	}
+	r.Items = j.itemSummary(under)
 	path, archive := j.Settings.Output.Path, j.archiveDir()
 	if path != sink.Stdout && path != os.DevNull && path != archive && !failed {
-		r.Records = path
+		if r.Records = path; j.itemsAlone() {
+			r.Items, r.Records = r.Items+" in "+path, ""
+		}
 	}
 	if !failed {
 		r.Archive = archive
@@ -183,6 +186,7 @@ func (j *Job) report(snap *pipeline.Snapshot, events string) error {
 	spec := sink.Format(j.Settings.Output.Format).Spec()
 	switch {
 	case under || snap.Pages == 0:
+	case j.itemsAlone():
 	case j.state != nil:
 		r.Closer = "crawl report " + shellWord(j.state.Dir())
 	case r.Records != "" && spec.Reportable():
@@ -281,6 +285,17 @@ func (w *destination) Write(r *record.Record) error {
 		}
 	}
 	return w.Durable.Write(r)
+}
+
+// Takes implements [record.ItemSink]: a destination takes items if what is behind it does.
+func (w *destination) Takes(value any) bool {
+	to, ok := w.Durable.(record.ItemSink)
+	return ok && to.Takes(value)
+}
+
+// WriteItem implements [record.ItemSink].
+func (w *destination) WriteItem(r *record.Record, item record.Item) error {
+	return w.Durable.(record.ItemSink).WriteItem(r, item)
 }
 
 // failures is what was seen, each on a line of its own that begins with the line feed.

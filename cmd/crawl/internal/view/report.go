@@ -40,6 +40,7 @@ type Report struct {
 	Columns int               // of the screen
 	Records string            // where the records are
 	Archive string            // where the archives are
+	Items   string            // how many there are, and what they lack
 	Events  string            // how many events are where
 	Names   map[string]string // what to call hosts; nil = by their names
 	Over    string            // how it ended, if not in the words of the crawl
@@ -174,6 +175,7 @@ func (r *Report) facts() (l facts) {
 	if r.InAll > s.Records {
 		inAll = ", " + cli.Count(r.InAll) + " with those of earlier runs"
 	}
+	l.add(r.Items != "", "items", "%s", r.Items)
 	l.add(r.Records != "", "records", "%s in %s%s", cli.Count(s.Records), r.Records, inAll)
 	l.add(r.Archive != "", "archives", "%s", r.Archive)
 	l.add(r.Kept != "", "state", "%s", r.Kept)

@@ -1,0 +1,134 @@
+package job
+
+import (
+	"errors"
+	"io"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/treadlight/crawl/cmd/crawl/internal/cli"
+	"github.com/treadlight/crawl/internal/records/sink"
+	"github.com/treadlight/crawl/internal/web/items"
+	"github.com/treadlight/crawl/record"
+)
+
+// Where there are rules for items, an output that is a file has the items alone, of all kinds. One that is a directory
+// has the records of pages as ever, and a file for the items of each kind beside them.
+
+// itemRules are those of the settings; nil if there are none.
+func (j *Job) itemRules() *items.Rules {
+	rules, err := j.Settings.Extract.Rules()
+	if err != nil || len(rules.Kinds) == 0 { // an error was told with the settings
+		return nil
+	}
+	return rules
+}
+
+// itemsAlone reports whether the output has items in place of records.
+func (j *Job) itemsAlone() bool { return j.itemRules() != nil && !j.outputIsDir() }
+
+// recordsBase begins the names of files of records that layOut chooses.
+const recordsBase = "records"
+
+// outputIsDir reports whether the output is a directory, in which the records have a file.
+func (j *Job) outputIsDir() bool {
+	dir, name := filepath.Split(j.Settings.Output.Path)
+	if !strings.HasPrefix(name, recordsBase) {
+		return false
+	}
+	return j.own || j.Settings.State.Dir != "" && filepath.Clean(dir) == filepath.Clean(j.Settings.State.Dir)
+}
+
+// openSinks opens what records and items are written to.
+func (j *Job) openSinks() (err error) {
+	o, rules := &j.Settings.Output, j.itemRules()
+	if rules == nil || o.Format == string(sink.WARC) {
+		j.out, err = j.openSink(o.Path, nil)
+		return err
+	}
+	table := sink.Format(o.Format).Spec()
+	config := func(names ...string) *sink.ItemsConfig {
+		c := &sink.ItemsConfig{Kinds: names}
+		if table.Separator != 0 {
+			c.Columns, _ = rules.Columns(names[0]) // the settings were checked
+		}
+		return c
+	}
+	names := rules.Names()
+	if !j.outputIsDir() {
+		if table.Separator != 0 && len(names) > 1 {
+			return cli.Usagef("--output %s: a table has items of one kind, and there are rules for %s: give -o with a directory, in which each has a file", o.Path, strings.Join(names, ", "))
+		}
+		j.out, err = j.openSink(o.Path, config(names...))
+		return err
+	}
+	if j.out, err = j.openSink(o.Path, nil); err != nil {
+		return err
+	}
+	for _, name := range names {
+		if strings.HasPrefix(name, recordsBase) {
+			return cli.Usagef("items called %s would be in the file of the records: give them another name", name)
+		}
+		dir, file := filepath.Split(o.Path)
+		w, err := j.openSink(filepath.Join(dir, name+strings.TrimPrefix(file, recordsBase)), config(name))
+		if err != nil {
+			return err
+		}
+		j.items = append(j.items, w)
+	}
+	return nil
+}
+
+func (j *Job) closeSinks() error {
+	errs := []error{j.out.Close(), j.archive.Close()}
+	for _, w := range j.items {
+		errs = append(errs, w.Close())
+	}
+	return errors.Join(errs...)
+}
+
+func newSink(w io.Writer, cfg sink.Config, items *sink.ItemsConfig) (record.Durable, error) {
+	if items == nil {
+		return durableOf(sink.New(w, cfg))
+	}
+	items.Config = cfg
+	return durableOf(sink.NewItems(w, *items))
+}
+
+func fileSink(path string, cfg sink.Config, items *sink.ItemsConfig) (record.Durable, error) {
+	if items == nil {
+		return durableOf(sink.Open(path, cfg))
+	}
+	items.Config = cfg
+	return durableOf(sink.OpenItems(path, *items))
+}
+
+// durableOf keeps a nil pointer from becoming a sink that is not nil.
+func durableOf[T record.Durable](w T, err error) (record.Durable, error) {
+	if err != nil {
+		return nil, err
+	}
+	return w, nil
+}
+
+// itemSummary is how many items were written and what they lack, in words; empty without rules for items.
+func (j *Job) itemSummary(under bool) string {
+	if j.itemRules() == nil {
+		return ""
+	}
+	var all []string
+	for _, w := range slices.Concat([]*destination{j.out}, j.items) {
+		if s, ok := w.Durable.(*sink.Items); ok {
+			all = append(all, s.Summary()...)
+		}
+	}
+	switch {
+	case len(all) > 0:
+	case under:
+		return "none yet"
+	default:
+		return "none; 'crawl try URL' with the same flags shows what they match on a page;"
+	}
+	return strings.Join(all, "; ")
+}

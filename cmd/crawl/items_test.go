@@ -1,0 +1,142 @@
+package main
+
+import (
+	"bytes"
+	"encoding/csv"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/treadlight/crawl/cmd/crawl/internal/cli"
+	"github.com/treadlight/crawl/internal/lab/practice"
+)
+
+// crawls runs a command line to its end, and returns what it printed.
+func crawls(t *testing.T, code int, args ...string) (stdout, stderr string) {
+	t.Helper()
+	var out, err bytes.Buffer
+	got := run(t.Context(), args, cli.Streams{In: strings.NewReader(""), Out: &out, Err: &err, Env: []string{"SHOP_PASSWORD=" + secretPassword}})
+	require.Equal(t, code, got, "%v\n%s", args, err.String())
+	return out.String(), err.String()
+}
+
+const secretPassword = "hunter2-Zähne/+&=%"
+
+// fast is what a test asks of its own site.
+var fast = []string{"--strategy", "off", "--contact", "a@b.test", "--no-robots", "--progress", "none"}
+
+func serve(t *testing.T, h http.Handler) string {
+	t.Helper()
+	s := httptest.NewServer(h)
+	t.Cleanup(s.Close)
+	return s.URL
+}
+
+// tableOf reads a CSV file of items as rows of a practice site: the columns that are numbers there, and lists.
+func tableOf(t *testing.T, path string, like practice.Row) (rows []practice.Row) {
+	t.Helper()
+	f, err := os.Open(path)
+	require.NoError(t, err)
+	defer f.Close()
+	lines, err := csv.NewReader(f).ReadAll()
+	require.NoError(t, err)
+	for _, line := range lines[1:] {
+		row := practice.Row{}
+		for i, name := range lines[0] {
+			switch like[name].(type) {
+			case float64:
+				if line[i] != "" {
+					row[name], err = strconv.ParseFloat(line[i], 64)
+					require.NoError(t, err, name)
+				}
+			case []string:
+				var list []string
+				if line[i] != "" {
+					require.NoError(t, json.Unmarshal([]byte(line[i]), &list))
+				}
+				row[name] = list
+			case string:
+				row[name] = strings.TrimPrefix(line[i], "'") // what keeps spreadsheets from taking it for a formula
+			}
+		}
+		rows = append(rows, row)
+	}
+	return rows
+}
+
+// sameRows compares what was found with the truth, by these names and in any order.
+func sameRows(t *testing.T, want, got []practice.Row, names ...string) {
+	t.Helper()
+	text := func(rows []practice.Row) (all []string) {
+		for _, row := range rows {
+			line := ""
+			for _, name := range names {
+				v := row[name]
+				if s, ok := v.(string); ok {
+					v = strings.Join(strings.Fields(s), " ")
+				}
+				line += fmt.Sprintf("%s=%v|", name, v)
+			}
+			all = append(all, line)
+		}
+		slices.Sort(all)
+		return all
+	}
+	expected, found := text(want), text(got)
+	for i := range min(len(expected), len(found)) {
+		require.Equal(t, expected[i], found[i])
+	}
+	require.Len(t, found, len(expected))
+}
+
+func TestItemsOfQuotes(t *testing.T) {
+	site := practice.Quotes(1, 97)
+	url, file := serve(t, site), filepath.Join(t.TempDir(), "quotes.csv")
+	_, stderr := crawls(t, 0, append(fast, url, "-o", file, "--item", "css:.quote", "--field", "text=css:.text", "--field", "author=css:.author",
+		"--field", "tags:all=css:.tags .tag", "--next", "css:li.next a")...)
+	sameRows(t, site.Rows, tableOf(t, file, site.Rows[0]), "text", "author", "tags")
+	require.Contains(t, stderr, "97 of item")
+	require.Contains(t, stderr, "done: 10 pages")
+}
+
+func TestItemsOfBooks(t *testing.T) {
+	site := practice.Books(2, 93)
+	url, dir := serve(t, site), t.TempDir()
+	rules := filepath.Join(dir, "books.yaml")
+	require.NoError(t, os.WriteFile(rules, []byte(`
+extract:
+  items:
+    listed:
+      item: css:.product_pod
+      match: '/(catalogue/page-\d+\.html)?$'
+      fields: {title: "css:h3 a@title", price: {css: .price_color, type: number}}
+      next: [css:li.next a, css:h3 a]
+    book:
+      item: page
+      match: /catalogue/.*/index\.html$
+      fields:
+        title: css:h1
+        price: {css: .product_main .price_color, type: number}
+        stock: {css: .product_main .availability, type: number}
+        category: css:.breadcrumb li:nth-child(3)
+        description: "css:#product_description + p"
+        upc: "xpath://th[.='UPC']/following-sibling::td"
+        reviews: {xpath: "//tr[th='Number of reviews']/td", type: number}
+        rating: "xpath:substring-after(//*[contains(@class,'product_main')]/*[contains(@class,'star-rating')]/@class, ' ')"
+`), 0o600))
+	crawls(t, 0, append(fast, url, "--config", rules, "-o", dir+"/out/", "--format", "csv")...)
+	sameRows(t, site.Rows, tableOf(t, dir+"/out/book.csv", site.Rows[0]), "title", "price", "stock", "category", "description", "upc", "reviews", "rating")
+	sameRows(t, site.Rows, tableOf(t, dir+"/out/listed.csv", site.Rows[0]), "title", "price")
+	records, err := os.ReadFile(dir + "/out/records.csv")
+	require.NoError(t, err)
+	require.Equal(t, 1+5+93, strings.Count(string(records), "\n"), "the pages have their records as ever")
+}

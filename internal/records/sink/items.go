@@ -1,0 +1,160 @@
+package sink
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/treadlight/crawl/record"
+)
+
+var _ record.ItemSink = (*Items)(nil)
+
+// ItemsConfig says which items a file is for.
+type ItemsConfig struct {
+	Config
+
+	// Kinds are those that it takes.
+	Kinds []string
+	// Columns are those of a table: names of fields, and "page" for the URL of the page.
+	Columns []string
+}
+
+// Items is a file of items, a [record.Extracted] a line. It takes no records. It is a [Writer] for the rest.
+type Items struct {
+	*Writer
+
+	kinds   []string
+	table   table
+	columns []string // nil: lines of JSON
+
+	mu     sync.Mutex // over counts, which others ask for
+	counts map[string]*itemCount
+}
+
+// itemCount is how many items of a kind were written, and how many of them have each field.
+type itemCount struct {
+	items int64
+	has   map[string]int64
+	order []string
+}
+
+// OpenItems opens a file for items, as [Open] does one for records.
+func OpenItems(path string, cfg ItemsConfig) (*Items, error) {
+	w, err := Open(path, cfg.whole())
+	if err != nil {
+		return nil, err
+	}
+	return cfg.around(w), nil
+}
+
+// NewItems is OpenItems for any writer, as [New] is Open.
+func NewItems(out interface{ Write([]byte) (int, error) }, cfg ItemsConfig) (*Items, error) {
+	w, err := New(out, cfg.whole())
+	if err != nil {
+		return nil, err
+	}
+	return cfg.around(w), nil
+}
+
+func (c *ItemsConfig) whole() Config {
+	cfg := c.Config
+	if spec := cfg.Format.Spec(); spec.Separator != 0 {
+		cfg.columns = c.Columns
+	}
+	return cfg
+}
+
+func (c *ItemsConfig) around(w *Writer) *Items {
+	s := &Items{Writer: w, kinds: c.Kinds, counts: map[string]*itemCount{}}
+	if spec := c.Format.Spec(); spec.Separator != 0 {
+		s.table, s.columns = table{separator: spec.Separator}, c.Columns
+	}
+	return s
+}
+
+// Header is the first line of a table of these columns.
+func (c *ItemsConfig) Header() []byte { return c.whole().header() }
+
+// Write takes no records.
+func (*Items) Write(*record.Record) error { return nil }
+
+// Takes implements [record.ItemSink].
+func (s *Items) Takes(value any) bool {
+	e, ok := value.(*record.Extracted)
+	return ok && slices.Contains(s.kinds, e.Kind)
+}
+
+// WriteItem implements [record.ItemSink].
+func (s *Items) WriteItem(_ *record.Record, item record.Item) error {
+	e, ok := item.Value.(*record.Extracted)
+	if !ok {
+		return errors.New("an item of another type")
+	}
+	s.count(e)
+	if s.columns == nil {
+		return s.WriteLine(append(slices.Clip(item.JSON), '\n'))
+	}
+	var line []byte
+	for i, name := range s.columns {
+		if i > 0 {
+			line = append(line, s.table.separator)
+		}
+		at := slices.IndexFunc(e.Fields, func(v record.Values) bool { return v.Name == name })
+		switch {
+		case at >= 0:
+			line = s.table.appendField(line, &e.Fields[at])
+		case name == pageColumn:
+			line = s.table.appendCell(line, e.Page)
+		}
+	}
+	return s.WriteLine(append(line, '\n'))
+}
+
+// pageColumn has the URL of the page, unless a field has that name.
+const pageColumn = "page"
+
+func (s *Items) count(e *record.Extracted) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	c := s.counts[e.Kind]
+	if c == nil {
+		c = &itemCount{has: map[string]int64{}}
+		s.counts[e.Kind] = c
+	}
+	c.items++
+	for i := range e.Fields {
+		if name := e.Fields[i].Name; len(c.has) < maxCounted || c.has[name] > 0 {
+			if c.has[name]++; !slices.Contains(c.order, name) {
+				c.order = append(c.order, name)
+			}
+		}
+	}
+}
+
+// maxCounted bounds the fields that are counted.
+const maxCounted = 1000
+
+// Summary is what was written by this process, at any time and for any goroutine: a text for each kind: "120 of product, 3 without price".
+func (s *Items) Summary() (all []string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, kind := range slices.Sorted(maps.Keys(s.counts)) {
+		c := s.counts[kind]
+		var lacking []string
+		for _, name := range c.order {
+			if n := c.items - c.has[name]; n > 0 {
+				lacking = append(lacking, fmt.Sprintf("%d without %s", n, name))
+			}
+		}
+		text := fmt.Sprintf("%d of %s", c.items, kind)
+		if len(lacking) > 0 {
+			text += ", " + strings.Join(lacking[:min(len(lacking), 5)], ", ")
+		}
+		all = append(all, text)
+	}
+	return all
+}

@@ -1,0 +1,122 @@
+package fields
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/theory/jsonpath"
+
+	"github.com/treadlight/crawl/internal/web/effort"
+)
+
+// maxPath bounds a JSONPath, in bytes, and maxChoices the commas in it: each may double what it finds.
+const (
+	maxPath    = 1000
+	maxChoices = 4
+)
+
+// CompileJSON compiles a JSONPath, in which "$." may be left out. What could cost more than a document has values is
+// refused: filters, and more than one "..".
+func CompileJSON(s string) (*jsonpath.Path, error) {
+	full := s
+	switch {
+	case s == "":
+		return nil, errors.New("is empty; write the names on the way to a value with dots between them, or $ for all")
+	case s[0] == '[':
+		full = "$" + s
+	case s[0] != '$':
+		full = "$." + s
+	}
+	path, err := jsonpath.Parse(full)
+	switch {
+	case err != nil:
+		return nil, fmt.Errorf("%q is no JSONPath: %w; write one such as name, offers[0].price or items[*].title", s, err)
+	case len(s) > maxPath || strings.Count(s, ",") > maxChoices || strings.Count(s, "..") > 1 || strings.Contains(s, "?"):
+		return nil, fmt.Errorf("%q could cost too much; leave out filters (?), and use .. once and at most %d commas", s, maxChoices)
+	}
+	return path, nil
+}
+
+// ReadJSON decodes a document for rules, as far as the budget goes. False: it is none.
+func ReadJSON(text []byte, budget *effort.Budget) (value any, ok bool) {
+	text = bytes.TrimPrefix(bytes.TrimSpace(text), []byte("\ufeff"))
+	if len(text) == 0 || !budget.Spend(len(text)/4) {
+		return nil, false
+	}
+	d := json.NewDecoder(bytes.NewReader(text))
+	d.UseNumber()
+	if d.Decode(&value) != nil || d.More() {
+		return nil, false
+	}
+	return value, true
+}
+
+// SelectJSON is what a path finds in a value.
+func SelectJSON(path *jsonpath.Path, in any, budget *effort.Budget) []any {
+	if in == nil || budget.Spent() {
+		return nil
+	}
+	found := path.Select(in)
+	budget.Spend(len(found))
+	return found
+}
+
+func (p *page) json(f *Field, c *compiled) {
+	for _, v := range SelectJSON(c.json, p.JSON, p.Budget) {
+		list, isList := v.([]any)
+		if !isList || !c.All {
+			list = []any{v}
+		}
+		for _, v := range list {
+			if !p.add(f, c, p.ofJSON(c.Type, v)) {
+				return
+			}
+		}
+	}
+}
+
+// ofJSON is a value as a field has it: of a group, its JSON.
+func (p *page) ofJSON(t Type, v any) string {
+	switch v := v.(type) {
+	case nil:
+		return ""
+	case string:
+		if t == HTML {
+			return v
+		}
+		return p.read(t, v)
+	case json.Number:
+		if strings.ContainsAny(string(v), "eE") {
+			if x, err := v.Float64(); err == nil {
+				return strconv.FormatFloat(x, 'f', -1, 64)
+			}
+		}
+		return string(v)
+	case bool:
+		if t == Number {
+			return ""
+		}
+		return strconv.FormatBool(v)
+	}
+	if t == Number || t == URL {
+		return ""
+	}
+	text, err := json.Marshal(v)
+	if err != nil || !p.Budget.SpendText(len(text)) {
+		return ""
+	}
+	return string(text)
+}
+
+func (r *Rule) selectors() (n int) {
+	for _, s := range []string{r.CSS, r.XPath, r.JSON} {
+		if s != "" {
+			n++
+		}
+	}
+	return n
+}
