@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/treadlight/crawl"
+	"github.com/treadlight/crawl/crawltest"
 	"github.com/treadlight/crawl/internal/lab/testsite"
 )
 
@@ -36,29 +37,62 @@ func serve() (url string, stop func()) {
 	return site.URL(0), func() { cancel(); <-done }
 }
 
-// Crawl is the shortest way to a crawl: a loop.
+// The shortest program: a loop. A Fetcher answers here in place of the network.
 func ExampleCrawler_Crawl() {
-	url, stop := serve()
-	defer stop()
-
-	cfg := crawl.Options{}
-	cfg.Politeness.InitialRPS, cfg.Politeness.MaxRPS = 50, 100 // it is our own server
-	c, err := crawl.New(cfg)
+	ctx := context.Background()
+	c, err := crawl.New(crawl.Options{Fetcher: crawltest.Numbered(2)})
 	if err != nil {
 		log.Fatal(err)
 	}
-	n := 0
-	for page, err := range c.Crawl(context.Background(), url) {
+	for page, err := range c.Crawl(ctx, "https://example.com/") {
 		if err != nil {
 			log.Fatal(err)
 		}
 		if page.OK() {
-			n++
+			fmt.Println(page.URL, page.Status, page.Title(), page.Text())
 		}
 	}
-	fmt.Println(n, "pages")
-	// Output: 5 pages
+	// Output:
+	// https://example.com/ 200 1 next
+	// https://example.com/2 200 2 next
 }
+
+// A scraper of lists and details. Without Sinks its items are printed.
+func ExampleRouter() {
+	ctx := context.Background()
+	type Book struct{ Title, Price, From string }
+	r := crawl.NewRouter()
+	r.Handle("/catalogue/page-{n}", func(_ context.Context, p *crawl.Page) error {
+		for el := range p.Find("article.product h3 a") {
+			p.Follow(el.Attr("href"), crawl.WithMeta("list", p.URL.Path), crawl.WithPriority(1))
+		}
+		return nil
+	})
+	r.Handle("/catalogue/{name}/index.html", func(_ context.Context, p *crawl.Page) error {
+		return p.Emit(Book{Title: p.First("h1").Text(), Price: p.First(".price_color").Text(), From: p.Meta("list")})
+	})
+	c, err := crawl.New(crawl.Options{
+		Router:     r,
+		Fetcher:    books, // in place of the network, so that it need not be polite
+		Politeness: crawl.PolitenessOptions{Strategy: "off"},
+	})
+	if err != nil {
+		log.Fatal(err)
+	}
+	if err := c.Run(ctx, "https://books.example/"); err != nil {
+		log.Fatal(err)
+	}
+	// Unordered output:
+	// {"Title":"A Light in the Attic","Price":"£51.77","From":"/catalogue/page-1"}
+	// {"Title":"Soumission","Price":"£50.10","From":"/catalogue/page-1"}
+}
+
+var books = crawltest.NewSite(map[string]crawltest.Page{
+	"/":                                {Body: `<a href=/catalogue/page-1>Books</a>`},
+	"/catalogue/page-1":                {Body: `<article class=product><h3><a href=attic/index.html>A Light</a></h3></article><article class=product><h3><a href=soumission/index.html>Soumission</a></h3></article>`},
+	"/catalogue/attic/index.html":      {Body: `<h1>A Light in the Attic</h1><p class=price_color>£51.77</p>`},
+	"/catalogue/soumission/index.html": {Body: `<h1>Soumission</h1><p class=price_color>£50.10</p>`},
+})
 
 // Run with a handler is for programs that do their work in passing.
 func ExampleCrawler_Run() {

@@ -1,6 +1,7 @@
 package crawl
 
 import (
+	"bufio"
 	"fmt"
 	"path/filepath"
 	"strings"
@@ -55,6 +56,17 @@ func openFile(path string, resume *record.Position, cfg sink.Config) (*sink.Writ
 var fileAdvice = strings.NewReplacer("add --overwrite to replace it, or choose another file", "remove it, choose another file, or give the position to go on from",
 	", or begin the crawl anew with --overwrite, without 'resume'", ", or begin the crawl anew with a file that is not there",
 	"give the same --field as before, or go on with the program that began it; 'crawl --overwrite' begins anew", "give the same fields as before, or begin anew with a file that is not there")
+
+// printed takes all items where a program has no sinks: a line of JSON each on standard output.
+type printed struct{ *bufio.Writer }
+
+func (printed) Write(*record.Record) error { return nil }
+func (printed) Takes(any) bool             { return true }
+func (printed) Close() error               { return nil }
+func (w printed) WriteItem(_ *record.Record, item record.Item) error {
+	_, err := w.Writer.Write(append(item.JSON, '\n'))
+	return err
+}
 
 // items is a file of one type.
 type items[T any] struct{ *sink.Writer }

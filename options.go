@@ -1,6 +1,7 @@
 package crawl
 
 import (
+	"bufio"
 	"context"
 	"errors"
 	"log/slog"
@@ -138,7 +139,8 @@ type Options struct {
 	// Crawler of which Run is not called must be closed. Nil: the crawl paces its hosts by itself.
 	Shared *Politeness
 	// Sinks receive every record. They are flushed as the crawl goes, and not closed. Those of a crawl with a state
-	// should be [record.Durable]; all of one that is resumed have been cut back to their [State.Position].
+	// should be [record.Durable]; all of one that is resumed have been cut back to their [State.Position]. Nil: records go
+	// nowhere, and what [Page.Emit] gives to standard output, in lines of JSON. Empty: items go nowhere either, and Emit fails.
 	Sinks []record.Sink
 	// Archives receive every record before Sinks do, with its Exchange if there was an answer, and that of each
 	// robots.txt; see [OpenArchive]. For the rest they are as Sinks are. Nil has the bytes of exchanges forgotten.
@@ -194,6 +196,9 @@ func (o *Options) inner() (assembly.Config, error) {
 	cfg := assembly.Config{
 		Settings: settings, OnPage: o.handler(), HandlersFollow: o.HandlersFollow, Sinks: o.Sinks, Archives: o.Archives,
 		Kept: o.State.unwrap(), Join: o.Join, Began: o.Began, Version: o.Version, Log: o.Log,
+	}
+	if o.Sinks == nil {
+		cfg.Sinks = []record.Sink{printed{bufio.NewWriter(os.Stdout)}}
 	}
 	if o.Shared != nil {
 		if err := o.Politeness.besideShared("Options"); err != nil {

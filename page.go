@@ -3,6 +3,7 @@ package crawl
 import (
 	"cmp"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"iter"
 	"net/http"
@@ -282,10 +283,15 @@ func (p *Page) Follow(ref string, options ...FollowOption) Followed {
 
 // Emit has an item written with the record of the page: by each of the sinks that takes its type, as [Items] does, before the
 // record, and acknowledged with it. So after whatever end of the process an item is in the file once, and those of a handler
-// that fails are not. The error is that no sink takes the type, that it cannot be encoded as JSON, that the items of the page
-// exceed 1 MiB, or that the handler has returned. It may be called by any goroutine until then.
+// that fails are not. Where [Options.Sinks] is nil, all are printed. The error is that no sink takes the type, that it cannot
+// be encoded as JSON, that the items of the page exceed 1 MiB, or that the page is over. It may be called by any goroutine
+// until then.
 func (p *Page) Emit(item any) error {
-	if err := p.inner.Emit(item); err != nil {
+	switch err := p.inner.Emit(item); {
+	case errors.Is(err, pipeline.ErrNoSink):
+		name := strings.TrimLeft(fmt.Sprintf("%T", item), "*")
+		return fmt.Errorf("emit %T: %w: add what crawl.Items[%s] opens to Options.Sinks, or leave Sinks nil to have items printed", item, err, name)
+	case err != nil:
 		return fmt.Errorf("emit %T: %w", item, err)
 	}
 	return nil

@@ -567,7 +567,7 @@ func TestEmit(t *testing.T) {
 		}
 		require.NoError(t, p.Emit(book{title, p.URL.Path}))
 		require.NoError(t, p.Emit(&note{"of " + title}))
-		require.ErrorContains(t, p.Emit(42), "emit int: no sink takes items of type int")
+		require.ErrorContains(t, p.Emit(42), "emit int: no sink takes it: add what crawl.Items[int] opens to Options.Sinks, or leave Sinks nil")
 		require.ErrorContains(t, p.Emit(func() {}), "unsupported type")
 		if p.URL.Path == "/7" {
 			return errors.New("it is not to be")
@@ -614,6 +614,16 @@ func TestEmit(t *testing.T) {
 	require.Equal(t, 29, strings.Count(string(text), `{"Text":"of Book `))
 	_, err = crawl.Items[book](filepath.Join(dir, "books.jsonl"), nil)
 	require.ErrorContains(t, err, "exists and is not empty")
+}
+
+// Where there are sinks, an item that none takes is an error, which says what to do.
+func TestEmitToNobody(t *testing.T) {
+	cfg, url := fast(site{"/": ""}, t)
+	cfg.Sinks = []record.Sink{}
+	var err error
+	cfg.OnPage = func(_ context.Context, p *crawl.Page) error { err = p.Emit(&book{}); return nil }
+	run(t, cfg, url)
+	require.EqualError(t, err, "emit *crawl_test.book: no sink takes it: add what crawl.Items[crawl_test.book] opens to Options.Sinks, or leave Sinks nil to have items printed")
 }
 
 // What is wrong with the file is said in words of a program.

@@ -70,10 +70,13 @@ const classHandler = "handler"
 // ErrStop is what a handler may return, or wrap, to end the crawl as [Pipeline.Stop] does. The page is done.
 var ErrStop = errors.New("the handler ends the crawl")
 
-// The errors of [Page.Follow], beside those of a reference that is no URL.
+// The errors of [Page.Follow], beside those of a reference that is no URL, and of [Page.Emit].
 var (
 	ErrPageOver   = errors.New("the handler of the page has returned")
 	ErrTooManyOut = fmt.Errorf("a handler follows at most %d links of a page", maxFollowed)
+
+	// ErrNoSink is the error of [Page.Emit] that no sink takes the item.
+	ErrNoSink = errors.New("no sink takes it")
 
 	errItems = fmt.Errorf("the items of a page have more than %d bytes", maxItems)
 )
@@ -164,7 +167,7 @@ func (p *Page) Emit(value any) error {
 	case v.room < len(text):
 		return errItems
 	case !slices.ContainsFunc(v.p.cfg.Sinks, func(s record.Sink) bool { to, ok := s.(record.ItemSink); return ok && to.Takes(value) }):
-		return fmt.Errorf("no sink takes items of type %T", value)
+		return ErrNoSink
 	}
 	v.room -= len(text)
 	v.items = append(v.items, record.Item{Value: value, JSON: text})
