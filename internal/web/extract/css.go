@@ -14,6 +14,8 @@ type cssScanner struct {
 	at  int
 	buf []byte // the current reference, if it has escapes
 
+	from, to int // where the last string or URL is in s, without its quotes
+
 	importing bool   // an @import was begun
 	namespace bool   // an @namespace was begun, whose URL is a name
 	functions uint64 // a bit for each open bracket, the last lowest: its strings are references
@@ -26,6 +28,15 @@ func (e *Extractor) css(s []byte) {
 		if ref = trim(ref); len(ref) > 0 && ref[0] != '#' {
 			e.links.add(part, ref)
 		}
+	}
+}
+
+// CSSReferences visits the references of a style sheet or a declaration in their order, with where they are in s, without
+// quotes: url(), src(), @import and the strings of image-set() and image(). ref is valid until visit returns.
+func CSSReferences(s []byte, visit func(ref []byte, from, to int)) {
+	c := cssScanner{s: s}
+	for ref := c.next(); ref != nil; ref = c.next() {
+		visit(ref, c.from, c.to)
 	}
 }
 
@@ -131,6 +142,7 @@ func (c *cssScanner) unquoted() []byte {
 	if bad {
 		return nil
 	}
+	c.from, c.to = from, to
 	return c.read(c.s[from:to])
 }
 
@@ -138,14 +150,14 @@ func (c *cssScanner) unquoted() []byte {
 func (c *cssScanner) quoted() []byte {
 	quote := c.s[c.at]
 	c.at++
-	from := c.at
+	c.from = c.at
 	for c.at < len(c.s) {
-		switch c.s[c.at] {
+		switch c.to = c.at; c.s[c.at] {
 		case quote:
 			c.at++
-			return c.read(c.s[from : c.at-1])
+			return c.read(c.s[c.from:c.to])
 		case '\n', '\r', '\f':
-			return c.read(c.s[from:c.at])
+			return c.read(c.s[c.from:c.to])
 		case '\\':
 			_, n := escape(c.s[c.at:])
 			c.at += max(n, 1+newline(c.s[c.at+1:])) // if it is none, the line goes on
@@ -153,7 +165,9 @@ func (c *cssScanner) quoted() []byte {
 		}
 		c.at++
 	}
-	return c.read(c.s[from:])
+	c.at = min(c.at, len(c.s))
+	c.to = c.at
+	return c.read(c.s[c.from:c.to])
 }
 
 // name reads a name, perhaps empty, with its escapes.

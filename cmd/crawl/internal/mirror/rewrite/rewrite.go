@@ -1,0 +1,282 @@
+// Package rewrite finds the links of a document and puts others in their places. Both are one walk, so that what is
+// rewritten is what was found.
+//
+// A link is replaced within the bytes of the document; all other bytes stay as they are, whatever the charset. What is
+// inserted is ASCII: percent-escaped references, and the few repairs that a copy needs to work where it is:
+//
+//   - base: its href is emptied, as all links have been resolved
+//   - integrity and crossorigin: removed from elements whose file is in the copy, which a browser would refuse
+//   - a policy in a meta element (CSP, upgrade-insecure-requests): named so that no browser heeds it
+//   - a charset that only the HTTP header told: declared in the file
+//
+// Comments, and scripts but for imports of modules, are left alone.
+package rewrite
+
+import (
+	"bytes"
+	"slices"
+	"strings"
+
+	"golang.org/x/text/encoding"
+
+	"github.com/treadlight/crawl/internal/web/canonical"
+)
+
+// Kind is what a document is read as.
+type Kind uint8
+
+// The kinds. Opaque has no links that can be rewritten.
+const (
+	Opaque   Kind = iota
+	HTML          // also XHTML that is served as HTML
+	XML           // XHTML, SVG, browserconfig.xml
+	CSS           //
+	Manifest      // of a web application
+	Module        // a script with imports
+)
+
+// Role is what a link is for.
+type Role uint8
+
+// The roles.
+const (
+	Page    Role = iota // leads to another page
+	Part                // what the page is made of
+	Frame               // a part that is a page
+	Guess               // a part by the custom of scripts, such as data-src; left as it is if there is none
+	Outside             // meant for the network: the copy has it absolute, and nobody asks for it
+)
+
+// Link is a reference of a document.
+type Link struct {
+	// URL is where it leads, without the fragment.
+	URL canonical.URL
+	// Fragment is that of the reference, with its "#". Empty: it has none.
+	Fragment string
+	Role     Role
+	// As says what the target is read as where its own media type does not tell, as for a script. Opaque: by its type.
+	As Kind
+	// NoFollow says that the page asks crawlers to leave it alone.
+	NoFollow bool
+}
+
+// Document is what is walked.
+type Document struct {
+	URL  canonical.URL
+	Kind Kind
+	// Charset is what the HTTP header said. Empty: nothing.
+	Charset string
+	Body    []byte
+}
+
+// Found is what a walk saw beside links.
+type Found struct {
+	// Icon says that the page names an icon.
+	Icon bool
+}
+
+// Links visits the links of d, of which some may come several times.
+func Links(d *Document, visit func(Link)) Found {
+	w := walker{doc: d, local: func(l Link) (string, bool) { visit(l); return "", false }, finding: true}
+	w.run()
+	return w.found
+}
+
+// Rewrite is the body with links as local says: a reference that is relative to the document and escaped, with its
+// fragment; or false for what the copy does not have, which is left, or made, absolute. The body itself is returned if
+// nothing changes.
+func Rewrite(d *Document, local func(Link) (string, bool)) []byte {
+	w := walker{doc: d, local: local}
+	return w.run()
+}
+
+// edit is a change of the body.
+type edit struct {
+	from, to int
+	text     string
+}
+
+// walker walks through one document.
+type walker struct {
+	doc     *Document
+	local   func(Link) (string, bool)
+	finding bool // nothing is edited
+	found   Found
+
+	base     canonical.URL
+	based    bool // the page has a base of its own
+	enc      encoding.Encoding
+	noFollow bool   // for all links of the page
+	charset  string // of the header
+	head     int    // where a declaration of the charset goes
+	declared bool   // the page has one
+	label    string // which it is
+	foreign  int    // svg and math elements that are open
+	nested   int    // documents in attributes
+
+	edits []edit
+	attrs []attribute
+}
+
+// run walks, and returns the body with its edits.
+func (w *walker) run() []byte {
+	d := w.doc
+	w.base = d.URL
+	text, back := w.decode(d.Body)
+	switch d.Kind {
+	case HTML, XML:
+		w.findBase(text)
+		w.markup(text)
+		w.declare(text)
+	case CSS:
+		w.css(text, 0, bare)
+		w.declareCSS(text)
+	case Manifest:
+		w.json(text, 0, manifestRole)
+	case Module:
+		w.module(text, 0)
+	}
+	if len(w.edits) == 0 || w.finding {
+		return d.Body
+	}
+	return back(w.apply(text))
+}
+
+func (w *walker) apply(s []byte) []byte {
+	slices.SortStableFunc(w.edits, func(a, b edit) int { return a.from - b.from })
+	size := len(s)
+	for _, e := range w.edits {
+		size += len(e.text)
+	}
+	out, at := make([]byte, 0, size), 0
+	for _, e := range w.edits {
+		if e.from < at { // two edits of one place, which no document asks for
+			continue
+		}
+		out = append(append(out, s[at:e.from]...), e.text...)
+		at = e.to
+	}
+	return append(out, s[at:]...)
+}
+
+func (w *walker) edit(from, to int, text string) {
+	if !w.finding {
+		w.edits = append(w.edits, edit{from, to, text})
+	}
+}
+
+// place is what surrounds a reference, which says how it is written.
+type place uint8
+
+const (
+	bare      place = iota // style sheets, and what is escaped as a whole later
+	attr                   // the value of an attribute: "&" is &amp;
+	inJSON                 // a string of JSON, or of a script
+	specifier              // the same, of a module: a relative reference begins with a dot
+)
+
+// schemes that are no place on the network, the most usual first.
+func elsewhere(ref string) bool {
+	colon := strings.IndexByte(ref, ':')
+	if colon < 0 || strings.ContainsAny(ref[:colon], "/?#") {
+		return false
+	}
+	scheme := ref[:colon]
+	return !strings.EqualFold(scheme, "http") && !strings.EqualFold(scheme, "https")
+}
+
+// link is what stands in the place of a reference; false: it stays as it is.
+func (w *walker) link(ref string, l Link, in place) (string, bool) {
+	ref = strings.Trim(ref, "\x00\x01\x02\x03\x04\x05\x06\x07\x08\t\n\v\f\r\x0e\x0f\x10\x11\x12\x13\x14\x15\x16\x17\x18\x19\x1a\x1b\x1c\x1d\x1e\x1f ")
+	if !w.based && (ref == "" || ref[0] == '#') || elsewhere(ref) {
+		return "", false
+	}
+	path := ref
+	if i := strings.IndexByte(ref, '#'); i >= 0 {
+		path, l.Fragment = ref[:i], ref[i:]
+	}
+	if path == "" && l.Role != Page { // of a base: it is the page itself
+		return "", false
+	}
+	u, err := w.base.Resolve(w.query(path))
+	if err != nil {
+		return "", false
+	}
+	l.URL = u
+	l.NoFollow = l.NoFollow || w.noFollow && l.Role == Page
+	if l.Role != Outside {
+		if to, ok := w.local(l); ok {
+			if in == specifier && !strings.HasPrefix(to, ".") {
+				to = "./" + to
+			}
+			return written(to, in), true
+		}
+	}
+	absolute := hasScheme(path)
+	if absolute || l.Role == Guess || w.finding {
+		return "", false
+	}
+	return written(u.String()+Fragment(l.Fragment), in), true
+}
+
+// hasScheme reports whether a reference is absolute. "http:x" is not.
+func hasScheme(ref string) bool {
+	i := strings.Index(ref, "://")
+	return i > 0 && (strings.EqualFold(ref[:i], "http") || strings.EqualFold(ref[:i], "https"))
+}
+
+// written is a reference as its place wants it. It has no quotes, blanks or brackets.
+func written(ref string, in place) string {
+	ref = hard.Replace(ref)
+	if in == attr {
+		ref = strings.ReplaceAll(ref, "&", "&amp;")
+	}
+	return ref
+}
+
+// hard are the characters that end a reference somewhere, as they are escaped.
+var hard = strings.NewReplacer("'", "%27", `"`, "%22", "(", "%28", ")", "%29", "<", "%3C", ">", "%3E", " ", "%20", `\`, "%5C", "`", "%60")
+
+// Fragment is a fragment, with its "#", in ASCII.
+func Fragment(f string) string {
+	var b strings.Builder
+	for i := range len(f) {
+		if c := f[i]; c <= ' ' || c >= 0x7f {
+			b.WriteByte('%')
+			b.WriteByte(upperHex[c>>4])
+			b.WriteByte(upperHex[c&15])
+		} else {
+			b.WriteByte(c)
+		}
+	}
+	return b.String()
+}
+
+const upperHex = "0123456789ABCDEF"
+
+// css walks through a style sheet or a declaration, which begins at that place of the document.
+func (w *walker) css(s []byte, at int, in place) {
+	cssReferences(s, func(ref string, from, to int) {
+		if ref == "" || ref[0] == '#' {
+			return
+		}
+		if text, ok := w.link(w.text(ref), Link{Role: Part}, in); ok {
+			w.edit(at+from, at+to, text)
+		}
+	})
+}
+
+// whole is a text in an attribute, walked by inner and edited as a whole.
+func (w *walker) whole(s string, inner func(v *walker, s []byte)) (string, bool) {
+	v := *w
+	v.edits, v.attrs = nil, nil
+	inner(&v, []byte(s))
+	if len(v.edits) == 0 {
+		return "", false
+	}
+	return string(v.apply([]byte(s))), true
+}
+
+func hasFold(s []byte, word string) bool {
+	return len(s) >= len(word) && bytes.EqualFold(s[:len(word)], []byte(word))
+}

@@ -1,0 +1,109 @@
+package rewrite
+
+import (
+	"bytes"
+	"encoding/json"
+	"regexp"
+	"strings"
+
+	"github.com/treadlight/crawl/internal/web/extract"
+)
+
+// cssReferences visits those of a style sheet; see [extract.CSSReferences].
+func cssReferences(s []byte, visit func(ref string, from, to int)) {
+	extract.CSSReferences(s, func(ref []byte, from, to int) { visit(strings.TrimSpace(string(ref)), from, to) })
+}
+
+// manifestRole says what the string at a path of a manifest is; the path has no indexes of arrays.
+func manifestRole(path string) (Link, place, bool) {
+	switch path {
+	case "icons.src", "screenshots.src", "shortcuts.icons.src":
+		return Link{Role: Part}, inJSON, true
+	case "start_url", "shortcuts.url":
+		return Link{Role: Page}, inJSON, true
+	case "share_target.action", "protocol_handlers.url", "file_handlers.action", "scope", "id":
+		return Link{Role: Outside}, inJSON, path != "id" && path != "scope"
+	}
+	return Link{}, bare, false
+}
+
+// importMapRole is that of an import map. Values that end in a slash are places and no files.
+func importMapRole(path string) (Link, place, bool) {
+	first, _, _ := strings.Cut(path, ".")
+	return Link{Role: Part, As: Module}, specifier, first == "imports" || first == "scopes"
+}
+
+// json walks through the strings of a JSON document.
+func (w *walker) json(s []byte, at int, role func(path string) (Link, place, bool)) {
+	d := json.NewDecoder(bytes.NewReader(s))
+	var path []string
+	var isObject, isKey []bool
+	for {
+		before := d.InputOffset()
+		token, err := d.Token()
+		if err != nil || len(isObject) > 100 {
+			return
+		}
+		n := len(isObject)
+		switch v := token.(type) {
+		case json.Delim:
+			if v == '{' || v == '[' {
+				isObject, isKey = append(isObject, v == '{'), append(isKey, v == '{')
+				continue
+			}
+			isObject, isKey = isObject[:n-1], isKey[:n-1]
+			if n >= 2 && isObject[n-2] {
+				path, isKey[n-2] = path[:len(path)-1], true
+			}
+			continue
+		case string:
+			if n > 0 && isObject[n-1] && isKey[n-1] {
+				path, isKey[n-1] = append(path, v), false
+				continue
+			}
+			to := int(d.InputOffset()) - 1
+			from := bytes.IndexByte(s[before:to], '"') + int(before) + 1
+			w.jsonString(v, at+from, at+to, strings.Join(path, "."), role)
+		}
+		if n > 0 && isObject[n-1] {
+			path, isKey[n-1] = path[:len(path)-1], true
+		}
+	}
+}
+
+func (w *walker) jsonString(value string, from, to int, path string, role func(string) (Link, place, bool)) {
+	l, in, ok := role(path)
+	if !ok || in == specifier && !relative(value) {
+		return
+	}
+	if text, ok := w.link(value, l, in); ok {
+		w.edit(from, to, text)
+	}
+}
+
+// relative reports whether a specifier of a module is a reference to a file, and no name.
+func relative(s string) bool {
+	return !strings.HasSuffix(s, "/") && (strings.HasPrefix(s, "./") || strings.HasPrefix(s, "../") || strings.HasPrefix(s, "/") || hasScheme(s))
+}
+
+// imports finds what modules import with a constant name, where a statement can begin. What stands in a comment or a
+// string may be found too: then a file is asked for in vain, and a name is changed that nobody reads.
+var imports = regexp.MustCompile(`(?:^|[;\n}])[ \t]*(?:import|export)(?:[ \t\n]*[\w*{},$ \t\n]*?[ \t\n}*]from)?[ \t\n]*["']([^"'\n\\]+)["']|\bimport\([ \t\n]*["']([^"'\n\\]+)["'][ \t\n]*\)`)
+
+// module walks through the imports of a script.
+func (w *walker) module(s []byte, at int) {
+	if !bytes.Contains(s, []byte("import")) && !bytes.Contains(s, []byte("export")) {
+		return
+	}
+	for _, m := range imports.FindAllSubmatchIndex(s, -1) {
+		from, to := m[2], m[3]
+		if from < 0 {
+			from, to = m[4], m[5]
+		}
+		if ref := string(s[from:to]); relative(ref) {
+			if text, ok := w.link(ref, Link{Role: Part, As: Module}, specifier); ok {
+				w.edit(at+from, at+to, text)
+			}
+		}
+	}
+}
