@@ -8,6 +8,7 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"regexp"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -203,6 +204,7 @@ func TestFollow(t *testing.T) {
 	defer elsewhere.Close()
 	asked := ""
 	cfg.Concurrency, cfg.PerHostMax, cfg.Scope.Exclude, cfg.Fetch.AllowPrivate = 1, 1, []string{"secret"}, true
+	cfg.Scope.Include = []string{"^" + regexp.QuoteMeta(url)} // which does not hold for what is followed without the scope
 	cfg.OnPage = func(_ context.Context, p *crawl.Page) error {
 		if p.Label() == "x" {
 			asked = p.Method

@@ -35,7 +35,7 @@ func newGate(cfg *Config) *gate {
 
 // Check is the verdict on one URL at now. Of what the scope leaves out not even robots.txt is asked for.
 func (g *gate) Check(it *frontier.Item, now time.Time) frontier.Verdict {
-	if v := g.scope.Recheck(it.URL, it.Depth == 0 || it.Kind == frontier.Sitemap); !v.In {
+	if v := g.scope.Recheck(it.URL, it.Depth == 0 || it.Kind == frontier.Sitemap || it.Request != "" && requestOf(it).Outside); !v.In {
 		return refuse(v.Code.String(), v.Reason())
 	}
 	if g.cache != nil {

@@ -31,8 +31,8 @@ type Request struct {
 	Label  string            `json:"label,omitempty"`
 	Meta   map[string]string `json:"meta,omitempty"`
 
-	Points  int  `json:"-"` // of its rank, see [Score]
-	Outside bool `json:"-"` // it is visited wherever it is, unless it is excluded
+	Outside bool `json:"outside,omitempty"` // it is visited wherever it is, unless it is excluded
+	Points  int  `json:"-"`                 // of its rank, see [Score]
 }
 
 const (

@@ -43,6 +43,9 @@ type entry struct {
 	Status int    `json:"s,omitempty"`
 	Err    string `json:"err,omitempty"`
 	From   string `json:"from,omitempty"` // who has a link to it, if it failed
+	Change string `json:"ch,omitempty"`   // how it differs from the round before
+	// Stale are files that it had before, to be removed when nothing leads to them.
+	Stale []string `json:"stale,omitempty"`
 
 	u canonical.URL
 }
@@ -53,6 +56,7 @@ type head struct {
 	Round  int      `json:"round"`
 	Seeds  []string `json:"seeds"`
 	Open   bool     `json:"open,omitempty"` // the round is not settled
+	Full   bool     `json:"full,omitempty"` // but it has seen all there is
 }
 
 // index is what is known of all URLs: in memory, and in a journal to which each change is added. It is safe for
@@ -65,7 +69,6 @@ type index struct {
 	entries map[string]*entry
 	claims  map[string]string // folded names of files, with their URLs, and of directories, with ""
 	journal *os.File
-	made    map[string]bool // directories that are there
 }
 
 const (
@@ -76,7 +79,7 @@ const (
 
 // openIndex reads the journal of a copy, if there is one. A last line that a kill has cut off is left out.
 func openIndex(dir string) (*index, error) {
-	x := &index{dir: dir, entries: make(map[string]*entry), claims: make(map[string]string), made: make(map[string]bool)}
+	x := &index{dir: dir, entries: make(map[string]*entry), claims: make(map[string]string)}
 	name := filepath.Join(dir, stateDir, journalFile)
 	f, err := os.Open(name)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -148,11 +151,6 @@ func (x *index) claimDirs(file string) {
 	}
 }
 
-// append opens the journal for changes. What a kill has cut off at its end is removed.
-func (x *index) append() error {
-	return x.compact()
-}
-
 // compact writes the journal anew, and opens it for changes.
 func (x *index) compact() error {
 	x.mu.Lock()
@@ -206,6 +204,18 @@ func (x *index) put(e *entry) error {
 	defer x.mu.Unlock()
 	x.set(e)
 	_, err = x.journal.Write(append(line, '\n'))
+	return err
+}
+
+// mark changes what is known of the round, and keeps it.
+func (x *index) mark(change func(*head)) error {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	change(&x.head)
+	line, err := json.Marshal(x.head)
+	if err == nil {
+		_, err = x.journal.Write(append(line, '\n'))
+	}
 	return err
 }
 

@@ -1,0 +1,72 @@
+package job
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"sync"
+	"time"
+
+	"github.com/treadlight/crawl"
+	"github.com/treadlight/crawl/cmd/crawl/internal/cli"
+)
+
+// Supervise runs the crawl of a verb that uses the package crawl, with what a person may want beside it: signals stop
+// it in order, give up what is under way, and end the process, as those of a crawl do, and a status line shows how it
+// goes, or a log line at every interval; zero: none. The error is that of run, or [ErrForced].
+func Supervise(ctx context.Context, term *cli.Terminal, log *slog.Logger, every time.Duration, c *crawl.Crawler, run func(context.Context) error) error {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	line := func() []any {
+		s := c.Snapshot()
+		return []any{slog.Int64("pages", s.Pages), slog.Int64("queued", s.Frontier.Queued), slog.Int64("errors", s.Errors)}
+	}
+	w := (&Job{term: term, log: log}).watch(signalActions{
+		stop:   c.Stop,
+		force:  func() { cancel(ErrForced) },
+		giveUp: func() { os.Exit(cli.CodeForced) },
+		tell:   func() error { log.Info("progress", line()...); return nil },
+	})
+	defer w.end()
+	beside, stop := context.WithCancel(ctx)
+	var background sync.WaitGroup
+	if every > 0 {
+		background.Go(func() { showStatus(beside, term, every, c, func() { log.Info("progress", line()...) }) })
+	}
+	err := run(ctx)
+	stop()
+	background.Wait()
+	if errors.Is(context.Cause(ctx), ErrForced) {
+		return ErrForced
+	}
+	return err
+}
+
+// showStatus shows how a crawl goes until ctx ends.
+func showStatus(ctx context.Context, term *cli.Terminal, every time.Duration, c *crawl.Crawler, log func()) {
+	if term.Live() {
+		every = cli.StatusEvery
+		defer term.Clear()
+	}
+	tick := time.NewTicker(every)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+		if !term.Live() {
+			log()
+			continue
+		}
+		s := c.Snapshot()
+		parts := []string{cli.Seconds(s.ElapsedSeconds), cli.Plural(s.Pages, "page"), cli.Count(s.Frontier.Queued) + " queued", fmt.Sprintf("%d active", s.Frontier.Leased)}
+		if s.Errors > 0 {
+			parts = append(parts, cli.Plural(s.Errors, "error"))
+		}
+		term.Show(append(parts, cli.Size(s.Bytes))...)
+	}
+}

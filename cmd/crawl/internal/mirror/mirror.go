@@ -1,0 +1,318 @@
+// Package mirror makes a copy of a site that can be opened where there is no network, and keeps it up to date.
+//
+// # What is where
+//
+// A URL with its media type has one file, see nameOf; a clash of two, also on a file system that knows no case, is
+// settled by a hash in the name of the later one. What came is kept byte by byte in .crawl/pages if it has links that
+// can be rewritten, and in its place in the copy otherwise. An index, in memory and as a journal, has for each URL its
+// file, by what the host calls this version, and where it redirects to.
+//
+// # When links are rewritten
+//
+// A link leads to a file only if the file is there, which is known when the crawl has ended. So each page is written
+// from the bytes that came when the crawl ends (settle), and each that is new now and then before that, with links to
+// what is not there yet as absolute URLs. Every file is written whole, by a rename. So whatever ends the process, what
+// is in the copy is the former version or the new one, never half of it, and the same command goes on.
+//
+// # Again
+//
+// A round begins when the last one has ended. It walks the site from the seeds anew, and asks for what the copy has by
+// If-None-Match and If-Modified-Since; the links of what has not changed are those of the bytes that were kept. What
+// fails leaves the good copy alone. Only a round that has seen all, and was asked to, deletes what is gone.
+//
+// # What is a link
+//
+// Package rewrite finds the links of pages, style sheets, SVG, manifests and modules; the same walk rewrites them.
+// Pages are followed within the scope, what they are made of wherever it is.
+package mirror
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"net/http"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/treadlight/crawl"
+	"github.com/treadlight/crawl/cmd/crawl/internal/cli"
+)
+
+// Options say what is mirrored, and where to.
+type Options struct {
+	// Dir is the copy.
+	Dir string
+	// Seeds are where it begins. Empty: those of the last round.
+	Seeds []string
+	// SameHost leaves out what pages are made of that is on other hosts.
+	SameHost bool
+	// Delete removes what is gone, or what nothing leads to any more, after a round that has seen all.
+	Delete bool
+	// Crawl has all else: scope, politeness, headers.
+	Crawl crawl.Options
+	Log   *slog.Logger
+}
+
+// Mirror is one run. It is safe for concurrent use.
+type Mirror struct {
+	o       Options
+	index   *index
+	lock    *os.File
+	crawler *crawl.Crawler // nil: there is nothing to ask for
+	temp    atomic.Int64
+	round   int
+
+	mu       sync.Mutex
+	followed map[uint64]struct{} // hashes of URLs that are queued, if that does not depend on the depth
+	icons    map[string]bool     // hosts whose icon was asked for
+	failed   error               // of the disk; the crawl ends with it
+	full     bool                // the crawl has seen all there is
+}
+
+// Open takes hold of a copy and finds out what is to be done.
+func Open(o Options) (*Mirror, error) {
+	m := &Mirror{o: o, followed: make(map[uint64]struct{}), icons: make(map[string]bool)}
+	if err := m.claim(); err != nil {
+		return nil, err
+	}
+	var err error
+	if m.index, err = openIndex(o.Dir); err == nil {
+		err = m.begin()
+	}
+	if err != nil {
+		return nil, errors.Join(err, m.Close())
+	}
+	return m, nil
+}
+
+// claim makes the directories and has this process be alone with them.
+func (m *Mirror) claim() error {
+	state := filepath.Join(m.o.Dir, stateDir)
+	if _, err := os.Stat(filepath.Join(state, journalFile)); errors.Is(err, fs.ErrNotExist) {
+		if there, err := os.ReadDir(m.o.Dir); err == nil && len(there) > 0 && !(len(there) == 1 && there[0].Name() == stateDir) {
+			return cli.Usagef("%s is not empty and is no mirror: give --output a directory that is empty or new", m.o.Dir)
+		}
+		if len(m.o.Seeds) == 0 {
+			return cli.Usagef("%s is no mirror yet: name the URL to begin at", m.o.Dir)
+		}
+	}
+	if err := os.MkdirAll(m.o.Dir, 0o777); err != nil { // less what the user's mask forbids
+		return cli.Open("--output", err)
+	}
+	if err := os.MkdirAll(state, 0o700); err != nil {
+		return cli.Open("--output", err)
+	}
+	var err error
+	if m.lock, err = os.OpenFile(filepath.Join(state, "lock"), os.O_RDWR|os.O_CREATE, 0o600); err != nil {
+		return cli.Open("--output", err)
+	}
+	if !lockFile(m.lock) {
+		_ = m.lock.Close() // nothing was written
+		return cli.IOf("another process is at work in %s: wait until it has ended", m.o.Dir)
+	}
+	return errors.Join(os.RemoveAll(m.path(stateDir, "tmp")), os.MkdirAll(m.path(stateDir, "tmp"), 0o700))
+}
+
+func (m *Mirror) path(parts ...string) string {
+	return filepath.Join(append([]string{m.o.Dir}, parts...)...)
+}
+
+// begin makes the crawler: of a round that was interrupted, or of a new one.
+func (m *Mirror) begin() error {
+	x := m.index
+	lost := m.verify()
+	seeds := slices.Clone(m.o.Seeds)
+	switch {
+	case len(seeds) == 0:
+		seeds = x.head.Seeds
+	case x.head.Open && !slices.Equal(seeds, x.head.Seeds):
+		return cli.Usagef("%s has a mirror of %s that was interrupted: finish it first with the same command", m.o.Dir, strings.Join(x.head.Seeds, " "))
+	case m.o.Delete && len(x.head.Seeds) > 0 && !slices.Equal(seeds, x.head.Seeds):
+		return cli.Usagef("--delete would remove what was mirrored of %s: give the same URLs, or another directory", strings.Join(x.head.Seeds, " "))
+	}
+	m.o.Seeds = seeds
+	options := m.options()
+	if x.head.Open && x.head.Full && lost == 0 { // what came is not settled
+		m.round, m.full = x.head.Round, true
+		return x.compact()
+	}
+	if x.head.Open && lost == 0 {
+		state, err := crawl.OpenState(crawl.StateConfig{Dir: options.StateDir, Version: options.Version, Log: m.o.Log})
+		switch {
+		case errors.Is(err, fs.ErrNotExist): // it was never made
+		case err != nil:
+		case state.Done(): // it ended with an error: it is walked again
+			err = state.Close()
+		default:
+			options.State = state
+			m.o.Log.Info("going on with a mirror that was interrupted", slog.String("output", m.o.Dir))
+		}
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
+	}
+	if options.State == nil {
+		if err := os.RemoveAll(options.StateDir); err != nil {
+			return cli.IO(err)
+		}
+	}
+	if !x.head.Open {
+		x.head.Round++
+	}
+	x.head.Format, x.head.Open, x.head.Full, x.head.Seeds = format, true, false, seeds
+	m.round = x.head.Round
+	if err := x.compact(); err != nil {
+		return cli.IO(err)
+	}
+	var err error
+	m.crawler, err = crawl.New(options)
+	return err
+}
+
+// options are those of the crawl.
+func (m *Mirror) options() crawl.Options {
+	o := m.o.Crawl
+	o.StateDir = m.path(stateDir, "state")
+	o.HandlersFollow = true
+	o.Scope.IgnoreSitemaps, o.Scope.IgnoreFeeds = true, true
+	o.Output = crawl.OutputOptions{Record: []string{"no-links", "no-digest"}}
+	o.Bodies = map[string]crawl.BodyHandler{"*/*": {Handle: m.take}}
+	o.OnPage = m.done
+	o.OnRequest = m.condition
+	o.Log = m.o.Log
+	return o
+}
+
+// verify forgets files that are not there, or not whole, as after a power cut. It returns how many.
+func (m *Mirror) verify() (lost int) {
+	for e := range m.index.files() {
+		info, err := os.Stat(m.kept(e))
+		if err == nil && info.Mode().IsRegular() && info.Size() == e.Size {
+			if e.Written == 0 {
+				continue
+			}
+			if _, err = os.Stat(m.path(filepath.FromSlash(e.File))); err == nil {
+				continue
+			}
+			again := *e
+			again.Written = 0
+			m.index.set(&again)
+			continue
+		}
+		without := *e
+		without.File, without.Kind, without.Written, without.Sum, without.ETag, without.Modified = "", 0, 0, 0, "", ""
+		m.index.set(&without)
+		lost++
+	}
+	return lost
+}
+
+// condition asks for what the copy has only if it has changed.
+func (m *Mirror) condition(r *http.Request) error {
+	e := m.index.get(r.URL.String())
+	if e.File == "" || e.Shared || e.Redirect != "" {
+		return nil
+	}
+	if e.ETag != "" {
+		r.Header.Set("If-None-Match", e.ETag)
+	}
+	if e.Modified != "" {
+		r.Header.Set("If-Modified-Since", e.Modified)
+	}
+	return nil
+}
+
+// settleEvery is how often new pages are written while the crawl goes.
+const settleEvery = 30 * time.Second
+
+// Run crawls, and settles what has come.
+func (m *Mirror) Run(ctx context.Context) (*Report, error) {
+	var err error
+	if m.crawler != nil {
+		err = m.crawl(ctx)
+	}
+	m.mu.Lock()
+	failed, full := m.failed, m.full
+	m.mu.Unlock()
+	if failed != nil {
+		return nil, cli.Write(m.o.Dir, failed)
+	}
+	if ctx.Err() != nil { // forced: what was written stays
+		return nil, err
+	}
+	report := m.report()
+	if e := m.settle(ctx, full); e != nil {
+		if ctx.Err() != nil {
+			return nil, cli.IOf("interrupted: the same command goes on")
+		}
+		return nil, cli.Write(m.o.Dir, e)
+	}
+	report.Entry = m.entry()
+	return report, err
+}
+
+// crawl runs the crawler, and settles new pages now and then.
+func (m *Mirror) crawl(ctx context.Context) error {
+	beside, stop := context.WithCancel(ctx)
+	var background sync.WaitGroup
+	background.Go(func() {
+		tick := time.NewTicker(settleEvery)
+		defer tick.Stop()
+		for {
+			select {
+			case <-beside.Done():
+				return
+			case <-tick.C:
+				if err := m.rewriteAll(beside, true); err != nil && beside.Err() == nil {
+					m.fail(err)
+				}
+			}
+		}
+	})
+	err := m.crawler.Run(ctx, m.o.Seeds...)
+	stop()
+	background.Wait()
+	s := m.crawler.Snapshot()
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.full = err == nil && s.State == "done" && m.failed == nil; m.full {
+		err = m.index.mark(func(h *head) { h.Full = true })
+	}
+	return err
+}
+
+// fail ends the crawl because the disk does not take what came.
+func (m *Mirror) fail(err error) error {
+	m.mu.Lock()
+	if m.failed == nil {
+		m.failed = err
+	}
+	m.mu.Unlock()
+	m.crawler.Stop()
+	return fmt.Errorf("write the copy: %w", err)
+}
+
+// Crawler is the crawl; nil if all was fetched before.
+func (m *Mirror) Crawler() *crawl.Crawler { return m.crawler }
+
+// Close gives up the copy.
+func (m *Mirror) Close() error {
+	var errs []error
+	if m.crawler != nil {
+		errs = append(errs, m.crawler.Close())
+	}
+	if m.index != nil {
+		errs = append(errs, m.index.close())
+	}
+	if m.lock != nil {
+		errs = append(errs, m.lock.Close())
+	}
+	return errors.Join(errs...)
+}

@@ -1,0 +1,97 @@
+package mirror
+
+import (
+	"context"
+	"errors"
+	"net"
+	"net/http"
+	"os"
+	"path"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/treadlight/crawl/cmd/crawl/internal/cli"
+)
+
+// policy has a page load nothing but what is in the copy. Links lead out all the same.
+const policy = "default-src 'self' data: blob: 'unsafe-inline' 'unsafe-eval'; form-action 'none'"
+
+// Serve shows a copy on an address of this machine until ctx ends; listening is told the URL. Pages with modules, or
+// with pictures out of one SVG file, need it: browsers do not load these from files.
+func Serve(ctx context.Context, dir, addr string, listening func(url string)) error {
+	host, _, err := net.SplitHostPort(addr)
+	if ip := net.ParseIP(host); err != nil || host != "localhost" && (ip == nil || !ip.IsLoopback()) {
+		return cli.Usagef("--serve %q: give an address of this machine, such as 127.0.0.1:8080", addr)
+	}
+	root, err := os.OpenRoot(dir)
+	if err != nil {
+		return cli.Open("the mirror", err)
+	}
+	defer func() { _ = root.Close() }() // it was only read
+	l, err := net.Listen("tcp", addr)
+	if err != nil {
+		return cli.IOf("open --serve: %w", cli.Cause(err))
+	}
+	server := &http.Server{Handler: handler(root), ReadHeaderTimeout: 10 * time.Second}
+	stopped := context.AfterFunc(ctx, func() { _ = server.Close() })
+	defer stopped()
+	listening("http://" + l.Addr().String() + "/")
+	if err := server.Serve(l); !errors.Is(err, http.ErrServerClosed) {
+		return cli.IO(err)
+	}
+	return nil
+}
+
+// handler serves the files of a copy, and nothing of its state. Names of hosts other than this machine's are refused, or
+// any site could read the copy by a name of its own that leads here.
+func handler(root *os.Root) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		host, _, err := net.SplitHostPort(r.Host)
+		if err != nil {
+			host = r.Host
+		}
+		if ip := net.ParseIP(strings.Trim(host, "[]")); host != "localhost" && (ip == nil || !ip.IsLoopback()) {
+			http.Error(w, "this is not the host that was asked for", http.StatusMisdirectedRequest)
+			return
+		}
+		name := strings.TrimPrefix(path.Clean("/"+r.URL.Path), "/")
+		if r.Method != http.MethodGet && r.Method != http.MethodHead || name == stateDir || strings.HasPrefix(name, stateDir+"/") {
+			http.NotFound(w, r)
+			return
+		}
+		if name == "" || strings.HasSuffix(r.URL.Path, "/") {
+			name = path.Join(name, "index.html")
+		}
+		f, err := root.Open(filepath.FromSlash(name))
+		if err != nil {
+			http.NotFound(w, r)
+			return
+		}
+		defer func() { _ = f.Close() }() // it was only read
+		info, err := f.Stat()
+		if err != nil || !info.Mode().IsRegular() {
+			http.NotFound(w, r)
+			return
+		}
+		h := w.Header()
+		h.Set("Content-Security-Policy", policy)
+		h.Set("Content-Type", served(path.Ext(name)))
+		h.Set("X-Content-Type-Options", "nosniff")
+		http.ServeContent(w, r, "", info.ModTime(), f)
+	})
+}
+
+// served is the media type of a file by its extension. The charset of a page is in the page.
+func served(ext string) string {
+	ext = strings.ToLower(ext)
+	best := "application/octet-stream"
+	for t, list := range extensions {
+		for i, e := range list {
+			if e == ext && (i == 0 || best == "application/octet-stream") {
+				best = t
+			}
+		}
+	}
+	return best
+}

@@ -1,0 +1,417 @@
+package mirror
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"io/fs"
+	"net/http"
+	"os"
+	"path"
+	"path/filepath"
+	"strconv"
+	"strings"
+
+	"github.com/cespare/xxhash/v2"
+
+	"github.com/treadlight/crawl"
+	"github.com/treadlight/crawl/cmd/crawl/internal/mirror/rewrite"
+	"github.com/treadlight/crawl/internal/web/canonical"
+)
+
+const (
+	// maxDocument bounds what is rewritten; larger files are kept as they came.
+	maxDocument = 32 << 20
+	// inMemory is what a file of another kind may have before it goes to the disk as it comes.
+	inMemory = 1 << 20
+	// maxChain bounds how many times a part may lead to a part: a frame to a frame, a style sheet to another.
+	maxChain = 8
+)
+
+// The keys of what a part was asked for by.
+const (
+	metaAs    = "as"
+	metaChain = "chain"
+	metaGuess = "guess" // that it is not there is no failure
+)
+
+// take writes what came of a URL. It is the handler of all bodies.
+func (m *Mirror) take(_ context.Context, p *crawl.Page, body io.Reader) error {
+	u, err := canonical.Parse(p.URL.String())
+	if err != nil {
+		return err
+	}
+	first := make([]byte, 0, 4096)
+	for len(first) < 512 && err == nil {
+		var n int
+		n, err = body.Read(first[len(first):cap(first)])
+		first = first[:len(first)+n]
+	}
+	if err != nil && err != io.EOF {
+		return err
+	}
+	e := &entry{
+		URL: u.String(), Type: typeOf(p.ContentType, path.Ext(p.URL.Path), first), Charset: p.Charset, Round: m.round, Status: p.Status,
+		ETag: p.Header.Get("ETag"), Modified: p.Header.Get("Last-Modified"), u: u,
+	}
+	as, _ := strconv.Atoi(p.Meta(metaAs))
+	e.Kind = kindOf(e.Type, rewrite.Kind(as))
+	whole := int64(inMemory)
+	if e.Kind != rewrite.Opaque {
+		whole = maxDocument
+	}
+	var b bytes.Buffer
+	b.Write(first)
+	if err == nil {
+		_, err = b.ReadFrom(io.LimitReader(body, whole))
+	}
+	if err != nil && err != io.EOF {
+		return err
+	}
+	if int64(b.Len()) > whole {
+		e.Kind = rewrite.Opaque
+		return m.takeLarge(e, io.MultiReader(&b, body))
+	}
+	e.Size, e.Sum = int64(b.Len()), xxhash.Sum64(b.Bytes())
+	if err := m.keep(e, func(file string) error { return m.write(file, b.Bytes()) }); err != nil {
+		return m.fail(err)
+	}
+	m.follow(p, e, b.Bytes())
+	return nil
+}
+
+// takeLarge writes a file as it comes.
+func (m *Mirror) takeLarge(e *entry, body io.Reader) error {
+	temp := m.tempName()
+	f, err := os.OpenFile(temp, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o666)
+	if err != nil {
+		return m.fail(err)
+	}
+	hash := xxhash.New()
+	to := &writer{w: io.MultiWriter(f, hash)}
+	e.Size, err = io.Copy(to, body)
+	if errClose := f.Close(); err == nil && errClose != nil {
+		err, to.err = errClose, errClose
+	}
+	if err == nil {
+		e.Sum = hash.Sum64()
+		err = m.keep(e, func(file string) error { return m.rename(temp, file) })
+		to.err = err
+	}
+	if err != nil {
+		_ = os.Remove(temp) // it is removed by the next run otherwise
+	}
+	if to.err != nil {
+		return m.fail(to.err)
+	}
+	return err // of the host
+}
+
+// writer tells an error of the disk from one of the host.
+type writer struct {
+	w   io.Writer
+	err error
+}
+
+func (w *writer) Write(p []byte) (int, error) {
+	n, err := w.w.Write(p)
+	if err != nil {
+		w.err = err
+	}
+	return n, err
+}
+
+// keep has an entry be that of its URL, with its file written by write unless the bytes are those that are there.
+func (m *Mirror) keep(e *entry, write func(file string) error) error {
+	old := m.index.get(e.URL)
+	e.File, e.Shared = m.index.assign(e.u, e.Type, e.Sum, e.Size)
+	switch {
+	case old.File == "":
+		e.Change = changeNew
+	case old.Sum != e.Sum || old.Size != e.Size:
+		e.Change = changeChanged
+	}
+	if old.Round == m.round && old.Change != "" { // asked for twice, as after a kill
+		e.Change = old.Change
+	}
+	if old.Stale = append(old.Stale, old.File); old.File == "" || old.File == e.File || old.Shared {
+		old.Stale = old.Stale[:len(old.Stale)-1]
+	}
+	e.Stale = old.Stale
+	same := old.File == e.File && old.Sum == e.Sum && old.Size == e.Size && old.Kind == e.Kind && old.Charset == e.Charset
+	if same {
+		e.Written = old.Written
+	} else if !e.Shared {
+		if err := write(m.kept(e)); err != nil {
+			return err
+		}
+	}
+	return m.index.put(e)
+}
+
+// kept is the file with the bytes as they came.
+func (m *Mirror) kept(e *entry) string {
+	if e.Kind != rewrite.Opaque {
+		return m.path(stateDir, "pages", filepath.FromSlash(e.File))
+	}
+	return m.path(filepath.FromSlash(e.File))
+}
+
+func (m *Mirror) tempName() string {
+	return m.path(stateDir, "tmp", strconv.FormatInt(m.temp.Add(1), 36))
+}
+
+// write puts a whole file in its place.
+func (m *Mirror) write(file string, content []byte) error {
+	temp := m.tempName()
+	if err := os.WriteFile(temp, content, 0o666); err != nil { // less what the user's mask forbids
+		_ = os.Remove(temp)
+		return err
+	}
+	return m.rename(temp, file)
+}
+
+// rename puts a temporary file in its place, in a directory that may have to be made.
+func (m *Mirror) rename(temp, file string) error {
+	err := os.Rename(temp, file)
+	if errors.Is(err, fs.ErrNotExist) {
+		if err = os.MkdirAll(filepath.Dir(file), 0o777); err == nil {
+			err = os.Rename(temp, file)
+		}
+	}
+	if err != nil {
+		_ = os.Remove(temp)
+	}
+	return err
+}
+
+// done notes what became of a URL that brought no body to keep.
+func (m *Mirror) done(_ context.Context, p *crawl.Page) error {
+	url := p.URL.String()
+	old := m.index.get(url)
+	e := old
+	switch {
+	case p.Status == http.StatusNotModified && old.File != "":
+		e.Round, e.Status, e.Err = m.round, p.Status, ""
+		if old.Round != m.round {
+			e.Change = ""
+		}
+		if err := m.index.put(&e); err != nil {
+			return m.fail(err)
+		}
+		return m.followKept(p, &e)
+	case p.Status/100 == 2 && p.Err == nil:
+		if old.Round == m.round && old.Status == p.Status { // take had it
+			return nil
+		}
+		return m.take(context.Background(), p, bytes.NewReader(p.Body))
+	}
+	if p.Meta(metaGuess) != "" && old.File == "" && p.RedirectTo == "" {
+		return nil
+	}
+	u, err := canonical.Parse(url)
+	if err != nil {
+		return err
+	}
+	e.URL, e.u, e.Round, e.Status, e.Err, e.From, e.Change = url, u, m.round, p.Status, "", p.Referrer, ""
+	switch {
+	case p.RedirectTo != "":
+		_, fragment, _ := strings.Cut(p.Header.Get("Location"), "#")
+		e.Redirect = p.RedirectTo
+		if fragment != "" {
+			e.Redirect += rewrite.Fragment("#" + fragment)
+		}
+		m.followRedirect(p)
+	case p.Err != nil:
+		e.Err = p.Err.Error()
+	case p.Status == http.StatusNotFound || p.Status == http.StatusGone:
+		if e.Redirect = ""; e.File != "" {
+			e.Change = changeGone
+		}
+	}
+	if err := m.index.put(&e); err != nil {
+		return m.fail(err)
+	}
+	if e.File != "" && e.Redirect == "" && !(m.o.Delete && e.Change == changeGone) { // what stays needs what it is made of
+		return m.followKept(p, &e)
+	}
+	return nil
+}
+
+// followRedirect follows a part to where the scope does not lead.
+func (m *Mirror) followRedirect(p *crawl.Page) {
+	if chain := p.Meta(metaChain); chain != "" {
+		m.part(p, p.RedirectTo, p.Meta(metaAs), p.Meta(metaGuess) != "")
+	}
+}
+
+// followKept follows the links of a page that has not changed.
+func (m *Mirror) followKept(p *crawl.Page, e *entry) error {
+	if e.Kind == rewrite.Opaque {
+		return nil
+	}
+	body, err := os.ReadFile(m.kept(e))
+	if err != nil {
+		return m.fail(err)
+	}
+	m.follow(p, e, body)
+	return nil
+}
+
+// follow has the crawl ask for what a page leads to and is made of.
+func (m *Mirror) follow(p *crawl.Page, e *entry, body []byte) {
+	if e.Kind == rewrite.Opaque {
+		return
+	}
+	polite := !m.o.Crawl.Scope.FollowNofollow
+	nofollow := polite && strings.Contains(strings.ToLower(p.Header.Get("X-Robots-Tag")), "nofollow")
+	found := rewrite.Links(e.document(body), func(l rewrite.Link) {
+		switch {
+		case l.Role == rewrite.Outside:
+		case l.Role != rewrite.Page:
+			as := ""
+			if l.As != rewrite.Opaque {
+				as = strconv.Itoa(int(l.As))
+			}
+			m.part(p, l.URL.String(), as, l.Role == rewrite.Guess)
+		case polite && (l.NoFollow || nofollow):
+		case m.fresh(l.URL.String()) && !p.Follow(l.URL.String()).OK():
+			m.forget(l.URL.String())
+		}
+	})
+	if e.Kind == rewrite.HTML && !found.Icon && m.newIcon(e.u.Origin()) {
+		m.part(p, e.u.Origin()+"/favicon.ico", "", true)
+	}
+}
+
+// part asks for what a page is made of.
+func (m *Mirror) part(p *crawl.Page, url, as string, guess bool) {
+	chain, _ := strconv.Atoi(p.Meta(metaChain))
+	if chain++; chain > maxChain {
+		return
+	}
+	if m.o.SameHost && !m.sameHost(url, p) || !m.fresh(url) {
+		return
+	}
+	options := []crawl.FollowOption{crawl.WithoutScope(), crawl.WithMeta(metaChain, strconv.Itoa(chain))}
+	if as != "" {
+		options = append(options, crawl.WithMeta(metaAs, as))
+	}
+	if guess {
+		options = append(options, crawl.WithMeta(metaGuess, "1"))
+	}
+	if !p.Follow(url, options...).OK() {
+		m.forget(url)
+	}
+}
+
+func (m *Mirror) sameHost(url string, p *crawl.Page) bool {
+	u, err := canonical.Parse(url)
+	return err == nil && u.Host() == p.URL.Host
+}
+
+// fresh reports whether a URL was not followed by this run, and notes that it is now. With a bound of the depth it may
+// have to be followed again, from nearer to a seed.
+func (m *Mirror) fresh(url string) bool {
+	if m.o.Crawl.Depth != 0 {
+		return true
+	}
+	h := xxhash.Sum64String(url)
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if _, known := m.followed[h]; known {
+		return false
+	}
+	m.followed[h] = struct{}{}
+	return true
+}
+
+// forget undoes fresh.
+func (m *Mirror) forget(url string) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	delete(m.followed, xxhash.Sum64String(url))
+}
+
+// newIcon reports whether the icon of a host was not asked for.
+func (m *Mirror) newIcon(origin string) bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	known := m.icons[origin]
+	m.icons[origin] = true
+	return !known
+}
+
+// document is what an entry is read as.
+func (e *entry) document(body []byte) *rewrite.Document {
+	return &rewrite.Document{URL: e.u, Kind: e.Kind, Charset: e.Charset, Body: body}
+}
+
+// typeOf is the media type of what came. Servers that say none, or one that says nothing, are not believed, nor those
+// that call a picture or the like a page.
+func typeOf(said, ext string, first []byte) string {
+	sniffed, _, _ := strings.Cut(http.DetectContentType(first), ";")
+	isHTML := sniffed == "text/html"
+	switch said {
+	case "", "unknown/unknown", "application/unknown", "*/*":
+		if sniffed == "text/plain" || sniffed == "text/xml" || sniffed == "application/octet-stream" {
+			return typeByExtension(ext, sniffed)
+		}
+		return sniffed
+	case "application/octet-stream", "binary/octet-stream":
+		if ext = strings.ToLower(ext); isHTML && (ext == ".html" || ext == ".htm") {
+			return "text/html"
+		}
+		return typeByExtension(ext, said)
+	case "text/html", "application/xhtml+xml":
+		switch kind, _, _ := strings.Cut(sniffed, "/"); {
+		case kind == "image", kind == "audio", kind == "video", kind == "font", sniffed == "application/pdf", sniffed == "application/zip", sniffed == "application/x-gzip":
+			return sniffed
+		}
+	}
+	return said
+}
+
+// typeByExtension is the media type of a file with that extension; otherwise: it is none that is known.
+func typeByExtension(ext, otherwise string) string {
+	ext = strings.ToLower(ext)
+	for _, t := range []string{"text/css", "text/javascript", "image/svg+xml", "font/woff2", "font/woff", "font/ttf", "image/x-icon", "application/json", "application/manifest+json"} {
+		for _, e := range extensions[t] {
+			if e == ext && e != ".map" {
+				return t
+			}
+		}
+	}
+	return otherwise
+}
+
+// kindOf is what a file of that type is read as, which its page may know better.
+func kindOf(mediaType string, as rewrite.Kind) rewrite.Kind {
+	if t, ok := sameTypes[mediaType]; ok {
+		mediaType = t
+	}
+	switch mediaType {
+	case "text/html":
+		return rewrite.HTML
+	case "application/xhtml+xml", "image/svg+xml":
+		return rewrite.XML
+	case "text/css":
+		return rewrite.CSS
+	case "application/manifest+json":
+		return rewrite.Manifest
+	case "text/javascript":
+		if as == rewrite.Module {
+			return rewrite.Module
+		}
+	case "application/json", "text/plain":
+		if as == rewrite.Manifest {
+			return as
+		}
+	case "application/xml":
+		if as == rewrite.XML {
+			return as
+		}
+	}
+	return rewrite.Opaque
+}

@@ -1,0 +1,157 @@
+package main
+
+import (
+	"context"
+	"log/slog"
+	"os"
+	"os/signal"
+	"slices"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/treadlight/crawl"
+	"github.com/treadlight/crawl/cmd/crawl/internal/cli"
+	"github.com/treadlight/crawl/cmd/crawl/internal/flags"
+	"github.com/treadlight/crawl/cmd/crawl/internal/job"
+	"github.com/treadlight/crawl/cmd/crawl/internal/mirror"
+	"github.com/treadlight/crawl/internal/config"
+	"github.com/treadlight/crawl/internal/records/sink"
+)
+
+// mirrorRun is what a command line asks for.
+type mirrorRun struct {
+	cli.Streams
+	loaded *config.Loaded
+	seeds  []string
+
+	prefix, span, delete, json bool
+	serve                      string
+}
+
+// mirrorCommand makes a copy of a site.
+func mirrorCommand(s cli.Streams) *cobra.Command {
+	r := &mirrorRun{Streams: s}
+	cmd := verb("mirror")
+	cmd.Args = cobra.ArbitraryArgs
+	settings := flags.Add(cmd, func(f config.Flag) bool {
+		section, _, _ := strings.Cut(f.Path, ".")
+		return f.Path == "output.path" || !slices.Contains([]string{"fleet", "stats", "warc", "extract", "output", "state", "traces", "listen", "seeds", "sitemaps"}, section)
+	})
+	set := cmd.Flags()
+	set.VisitAll(func(f *pflag.Flag) { f.Hidden = f.Name != "output" })
+	set.Lookup("output").Usage = "the copy: a new `dir`, or one that is a mirror"
+	set.Lookup("output").DefValue = ""
+	noParent := set.Bool("no-parent", true, "only pages below the directory of the URL; =false: of its host, or what --scope says")
+	set.BoolVar(&r.span, "span-requisites", true, "what pages are made of from other hosts too; =false: from their own alone")
+	set.BoolVar(&r.delete, "delete", false, "remove what hosts no longer have or nothing leads to, once all was seen")
+	set.StringVar(&r.serve, "serve", "", "show the copy at that `address` of this machine (default: any port) until interrupted")
+	set.Lookup("serve").NoOptDefVal = "127.0.0.1:0"
+	set.BoolVar(&r.json, "json", false, "print the report as JSON")
+	set.StringVar(&settings.File, "config", "", "read settings from this YAML or JSON `file`; flags are stronger")
+	for _, name := range []string{"output", "config"} {
+		flags.SetGroup(set.Lookup(name), flags.GroupOwn)
+	}
+	cmd.RunE = func(cmd *cobra.Command, args []string) (err error) {
+		if err = flags.CheckSeeds(cmd.Root(), args); err != nil {
+			return err
+		}
+		if r.loaded, err = settings.Load(s.Env); err != nil {
+			return err
+		}
+		r.seeds, r.prefix = args, *noParent && !set.Changed("scope")
+		return r.run(cmd.Context())
+	}
+	return cmd
+}
+
+func (r *mirrorRun) run(ctx context.Context) error {
+	cfg := &r.loaded.Config
+	dir := cfg.Output.Path
+	if dir == sink.Stdout || dir == "" {
+		return cli.Usagef("mirror needs a directory: -o DIR")
+	}
+	term := cli.NewTerminal(r.Err, r.Env, cfg.Log.Progress)
+	var level slog.LevelVar
+	level.Set(cli.LevelOf(cfg.Log.Level))
+	log := cli.NewLogger(term, &cfg.Log, &level)
+	if len(r.seeds) > 0 || r.serve == "" {
+		if err := r.mirror(ctx, dir, term, log); err != nil {
+			return err
+		}
+	}
+	if r.serve == "" {
+		return nil
+	}
+	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	return mirror.Serve(ctx, dir, r.serve, func(url string) {
+		cli.Say(term, "%s is shown at %s; Ctrl-C ends it\n", dir, url)
+	})
+}
+
+// mirror runs one round.
+func (r *mirrorRun) mirror(ctx context.Context, dir string, term *cli.Terminal, log *slog.Logger) error {
+	cfg := &r.loaded.Config
+	o := crawl.Options{Version: cli.Version()}
+	config.ToProgram(cfg, &o)
+	if r.prefix {
+		o.Scope.Mode = "prefix"
+	}
+	m, err := mirror.Open(mirror.Options{Dir: dir, Seeds: r.seeds, SameHost: !r.span, Delete: r.delete, Crawl: o, Log: log})
+	if err != nil {
+		return err
+	}
+	var report *mirror.Report
+	run := func(ctx context.Context) (err error) {
+		report, err = m.Run(ctx)
+		return err
+	}
+	if c := m.Crawler(); c != nil {
+		var every time.Duration
+		if cfg.Log.Progress != "none" && !cfg.Log.Quiet() {
+			every = cfg.Stats.Interval
+		}
+		err = job.Supervise(ctx, term, log, every, c, run)
+	} else {
+		err = run(ctx)
+	}
+	if e := m.Close(); err == nil && e != nil {
+		err = cli.IO(e)
+	}
+	if report != nil {
+		switch {
+		case r.json:
+			if e := cli.WriteJSON(r.Out, report); err == nil {
+				err = cli.Output(e)
+			}
+		case !cfg.Log.Quiet():
+			report.Write(term)
+		}
+	}
+	if err == nil {
+		err = mirrorEnd(m, report)
+	}
+	return err
+}
+
+// mirrorEnd is the exit code of a run that ended without an error.
+func mirrorEnd(m *mirror.Mirror, report *mirror.Report) error {
+	state, reason := "done", ""
+	if c := m.Crawler(); c != nil {
+		s := c.Snapshot()
+		state, reason = s.State, s.Reason
+	}
+	switch {
+	case state == "interrupted":
+		return &cli.Error{Code: cli.CodeInterrupted}
+	case state == "limit" && !strings.HasPrefix(reason, "max_pages "):
+		return &cli.Error{Code: cli.CodeLimit}
+	case report.Pages+report.Files == 0:
+		return cli.ErrNothing
+	}
+	return nil
+}
