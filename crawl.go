@@ -1,8 +1,10 @@
 package crawl
 
 import (
+	"bufio"
 	"context"
 	"iter"
+	"os"
 	"strings"
 
 	"github.com/treadlight/crawl/internal/assembly"
@@ -31,6 +33,9 @@ func New(options Options) (*Crawler, error) {
 	cfg, err := options.inner()
 	if err != nil {
 		return nil, err
+	}
+	if cfg.Sinks == nil {
+		cfg.Sinks = []record.Sink{printed{bufio.NewWriter(os.Stdout)}}
 	}
 	inner, err := assembly.New(cfg)
 	if err != nil {

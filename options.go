@@ -1,7 +1,6 @@
 package crawl
 
 import (
-	"bufio"
 	"context"
 	"errors"
 	"log/slog"
@@ -196,9 +195,6 @@ func (o *Options) inner() (assembly.Config, error) {
 	cfg := assembly.Config{
 		Settings: settings, OnPage: o.handler(), HandlersFollow: o.HandlersFollow, Sinks: o.Sinks, Archives: o.Archives,
 		Kept: o.State.unwrap(), Join: o.Join, Began: o.Began, Version: o.Version, Log: o.Log,
-	}
-	if o.Sinks == nil {
-		cfg.Sinks = []record.Sink{printed{bufio.NewWriter(os.Stdout)}}
 	}
 	if o.Shared != nil {
 		if err := o.Politeness.besideShared("Options"); err != nil {
