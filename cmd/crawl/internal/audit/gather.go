@@ -47,8 +47,8 @@ func (g *gatherer) handle(_ context.Context, p *crawl.Page) error {
 	}
 	f := facts.Read(p, func(url string, kind facts.Kind) facts.Kind { return g.judge(p, url, kind) })
 	g.askRobots(p)
-	if f.To != "" && p.Status/100 == 3 {
-		g.judge(p, f.To, facts.Named)
+	if f.To != "" {
+		f.Links = append(f.Links, facts.Link(g.judge(p, f.To, facts.Anchor), "", f.To, ""))
 	}
 	return p.Emit(f)
 }
@@ -145,10 +145,7 @@ func (w factsFile) Write(r *record.Record) error {
 	if len(r.Items) > 0 || r.Error == nil {
 		return nil
 	}
-	f := &facts.Page{URL: r.URL, Status: r.Status, Class: r.Error.Class, Message: r.Error.Message, Referrer: r.Referrer, Method: r.Method}
-	if r.Method == http.MethodHead {
-		f.Kind, f.Referrer = facts.Outside, ""
-	}
+	f := &facts.Page{URL: r.URL, Status: r.Status, Class: r.Error.Class, Message: r.Error.Message, Referrer: r.Referrer}
 	text, err := json.Marshal(f)
 	if err != nil {
 		return err

@@ -36,7 +36,8 @@ type node struct {
 	links    []edge
 	to       ID // where it redirects
 	depth    int32
-	linked   bool // by another page
+	linked   bool // by another page, for readers
+	named    bool // by another page in any way
 	resource bool // a page is made of it
 	mapped   bool // a sitemap lists it
 	outside  bool
@@ -197,8 +198,23 @@ func (s *Site) edges(n *node, f *facts.Page) {
 	f.Links, f.Alternated = nil, nil
 }
 
+// apart tells the targets of links that lead out of scope from the site: of what robots.txt forbids, a record says only that.
+func (s *Site) apart() {
+	for _, n := range s.nodes {
+		for _, e := range n.links {
+			if to := s.nodes[e.to]; e.kind == facts.OutsideAnchor || e.kind == facts.OutsideResource {
+				to.outside = true
+				if to.page != nil && to.page.Kind == facts.Ordinary && to.page.Status == 0 {
+					to.head, to.page = to.page, nil
+				}
+			}
+		}
+	}
+}
+
 // connect finds who links to what.
 func (s *Site) connect() {
+	s.apart()
 	for id, n := range s.nodes {
 		if n.page == nil || n.page.Kind == facts.Robots {
 			continue
@@ -215,10 +231,7 @@ func (s *Site) connect() {
 				to.resource = true
 			}
 			s.Totals.Links++
-			to.linked = to.linked || e.kind != facts.Named
-			if e.kind == facts.OutsideAnchor || e.kind == facts.OutsideResource {
-				to.outside = true
-			}
+			to.named, to.linked = true, to.linked || e.kind != facts.Named
 			if !to.fine() {
 				to.refs.add(ID(id)) //nolint:gosec // see id
 			}
@@ -248,14 +261,14 @@ func (s *Site) whatTheCrawlSays() {
 		if n.outside && (n.head != nil || n.get != nil) {
 			s.Totals.External++
 		}
-		if n.page == nil || n.linked || n.page.Referrer == "" {
+		if n.page == nil || n.linked || n.named || n.page.Referrer == "" {
 			continue
 		}
 		from, known := s.ids[n.page.Referrer]
 		if !known || s.nodes[from].page == nil || s.nodes[from].page.Kind != facts.Ordinary {
 			continue
 		}
-		n.linked, n.resource = true, s.nodes[from].page.HTML == nil
+		n.linked, n.resource = true, true // all other links are in the facts
 		n.refs.add(from)
 	}
 }
