@@ -23,6 +23,8 @@ import (
 const (
 	maxAnchors = 20_000
 	maxCodes   = 500
+	// maxFragment bounds fragments that are looked for, in bytes.
+	maxFragment = 2000
 )
 
 // New is what is known of any page, without what is in it.
@@ -361,7 +363,10 @@ func (r *reading) anchor(e crawl.Element) {
 			r.html.BadLinks.Add(href)
 		}
 		_, fragment, _ := strings.Cut(href, "#")
-		r.link(to, clip(fragment), Anchor)
+		if len(fragment) > maxFragment || strings.ContainsAny(fragment, "\n\r") {
+			fragment = ""
+		}
+		r.link(to, fragment, Anchor)
 		if Local(to) && !Local(r.page.URL.String()) {
 			r.html.LocalLinks.Add(to)
 		}

@@ -70,7 +70,7 @@ func (c *checking) indexed() (list []*node) {
 	return list
 }
 
-// lacking notes pages that lack something: one finding for a host where all do, and there are several, else one for each.
+// lacking notes pages that lack something: one finding for a host where nearly all do, else one for each.
 func (c *checking) lacking(pages []*node, lacks func(n *node) bool) {
 	all, without := make(map[string]int), make(map[string][]*node)
 	for _, n := range pages {
@@ -80,8 +80,8 @@ func (c *checking) lacking(pages []*node, lacks func(n *node) bool) {
 		}
 	}
 	for _, origin := range slices.Sorted(maps.Keys(without)) {
-		if list := without[origin]; len(list) == all[origin] && len(list) >= fewPages {
-			c.found(Finding{URL: origin + "/", About: "all", Detail: fmt.Sprintf("all %d pages", len(list))})
+		if list := without[origin]; len(list) == all[origin] && len(list) >= fewPages || len(list) > max(manyPages, all[origin]*9/10) {
+			c.found(Finding{URL: origin + "/", About: "site", Detail: fmt.Sprintf("%d of %d pages", len(list), all[origin])})
 		} else {
 			for _, n := range list {
 				c.on(n, "%d other pages have it", all[origin]-len(list))
@@ -90,15 +90,14 @@ func (c *checking) lacking(pages []*node, lacks func(n *node) bool) {
 	}
 }
 
-// fewPages are too few to say that something is so for the whole site.
-const fewPages = 3
+// fewPages are too few to say that something is so for the whole site, manyPages if there are exceptions.
+const (
+	fewPages  = 3
+	manyPages = 20
+)
 
 func headingMissing(c *checking) {
-	c.indexables(func(n *node, h *facts.HTML) {
-		if strings.Join(h.Headings, "") == "" && !h.Empty {
-			c.on(n, "")
-		}
-	})
+	c.lacking(c.indexed(), func(n *node) bool { return strings.Join(n.page.HTML.Headings, "") == "" && !n.page.HTML.Empty })
 }
 
 // several notes pages that have more than one of a text.
@@ -246,7 +245,7 @@ func (c *checking) repeated(each func(n, of *node, kind neardup.Kind)) {
 		}
 		of := c.nodes[c.ids[match.Of]]
 		less, more := min(h.Words, of.page.HTML.Words), max(h.Words, of.page.HTML.Words)
-		if more-less <= more/10 && !translates(h, of.url) && !translates(of.page.HTML, n.url) {
+		if less >= thinWords && more-less <= more/10 && !translates(h, of.url) && !translates(of.page.HTML, n.url) {
 			each(n, of, neardup.Near)
 		}
 	})
