@@ -26,6 +26,9 @@ const (
 	echoTime = 50 * time.Millisecond
 	// forcedWithin is for how long a crawl that was interrupted twice may write what it has.
 	forcedWithin = 2 * time.Second
+	// lastWords is for how long a process that is cut off may say so: what it says that to may be what blocks, and a
+	// machine with much other work takes its time.
+	lastWords = 2 * time.Second
 )
 
 // signalActions are what signals ask of a job.
@@ -291,7 +294,7 @@ func (j *Job) cutOff(c *assembly.Crawler, live *view.Live, forced bool) {
 	}()
 	select {
 	case <-told:
-	case <-time.After(4 * echoTime):
+	case <-time.After(lastWords):
 	}
 	select {
 	case n := <-code:
