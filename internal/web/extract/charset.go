@@ -47,12 +47,20 @@ func isASCII(s []byte) bool {
 // UTF8 converts body from the encoding name, [Result].Charset; an unknown one is UTF-8. A body in UTF-8 is not
 // copied.
 func UTF8(body []byte, name string) []byte {
-	if enc, name := charset.Lookup(name); enc != nil && name != utf8Name {
+	if enc, name := lookup(name); enc != nil && name != utf8Name {
 		if out, _, err := transform.Append(enc.NewDecoder(), nil, body); err == nil {
 			return out
 		}
 	}
 	return bytes.TrimPrefix(body, []byte("\ufeff"))
+}
+
+// lookup is [charset.Lookup], and cheap for most pages.
+func lookup(label string) (encoding.Encoding, string) {
+	if label == utf8Name {
+		return encoding.Nop, utf8Name
+	}
+	return charset.Lookup(label)
 }
 
 const (
@@ -68,7 +76,7 @@ func encodingOf(s *scanner, body []byte, server string) (encoding.Encoding, stri
 		enc, name, _ := charset.DetermineEncoding(body, "")
 		return enc, name
 	}
-	if enc, name := charset.Lookup(strings.TrimSpace(server)); enc != nil {
+	if enc, name := lookup(strings.TrimSpace(server)); enc != nil {
 		return enc, name
 	}
 	enc, name := declared(s, body[:min(len(body), lateWithin)])

@@ -432,6 +432,6 @@ func (e *Extractor) chars() {
 	case e.style:
 		e.css(e.source.text())
 	case e.opts.Text && !e.silent && e.template == 0 && !e.inner:
-		e.text.add(e.source.text())
+		e.text = e.text.add(e.source.text())
 	}
 }

@@ -228,8 +228,8 @@ func (e *Extractor) header(h http.Header) {
 			e.links.headerLink(l)
 		}
 	}
-	if target := refreshTarget([]byte(h.Get("Refresh"))); len(target) > 0 {
-		if ref, ok := e.links.fromDocument(target); ok {
+	if values := h["Refresh"]; len(values) > 0 {
+		if ref, ok := e.links.fromDocument(refreshTarget([]byte(values[0]))); ok {
 			e.links.add(toFollow, ref)
 		}
 	}

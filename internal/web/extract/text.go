@@ -26,12 +26,10 @@ type textBuffer struct {
 	due gap
 }
 
-func (t *textBuffer) add(s []byte) {
+// add returns the buffer with s, so that one on the stack stays there.
+func (t textBuffer) add(s []byte) textBuffer {
 	for len(s) > 0 {
-		n := 0
-		for n < len(s) && !isSpace(s[n]) {
-			n++
-		}
+		n := endOf(s, 0, space)
 		if n > 0 {
 			if len(t.buf) > 0 && t.due != none {
 				t.buf = append(t.buf, " \n"[t.due-blank])
@@ -44,6 +42,7 @@ func (t *textBuffer) add(s []byte) {
 			s = s[1:]
 		}
 	}
+	return t
 }
 
 // field is s with white space collapsed, as valid UTF-8, at most maxField bytes of whole characters.
@@ -52,9 +51,11 @@ func field(s []byte) string {
 		return ""
 	}
 	var room [256]byte // for most
-	t := textBuffer{buf: room[:0]}
-	t.add(s[:min(len(s), 4*maxField)])
-	out := strings.ToValidUTF8(string(t.buf), "\ufffd")
+	t := textBuffer{buf: room[:0]}.add(s[:min(len(s), 4*maxField)])
+	out := string(t.buf)
+	if !utf8.ValidString(out) {
+		out = strings.ToValidUTF8(out, "\ufffd")
+	}
 	if len(out) <= maxField {
 		return out
 	}

@@ -21,8 +21,8 @@ type Detector struct {
 	trying  atomic.Int32 // patterns in a trial
 	learned atomic.Int32 // parameters that hold session ids
 
-	mu       sync.Mutex                  // guards what follows
-	hosts    *simplelru.LRU[uint64, int] // visited pages, up to Config.After+1
+	mu       sync.Mutex                   // guards what follows
+	hosts    *simplelru.LRU[uint64, *int] // visited pages, up to Config.After+1
 	patterns *simplelru.LRU[uint64, *pattern]
 	trials   *simplelru.LRU[*pattern, struct{}] // the patterns with a trial
 	sessions sessions
@@ -35,8 +35,8 @@ const farBits = 14
 // New builds a Detector.
 func New(cfg Config) *Detector {
 	d := &Detector{cfg: cfg, sessions: sessions{cfg.Key, newLRU[uint64, *part](maxParts, nil), newLRU[uint64, uint64](maxSeen, nil)}}
-	d.hosts = newLRU(maxHosts, func(_ uint64, pages int) {
-		if pages > cfg.After {
+	d.hosts = newLRU(maxHosts, func(_ uint64, pages *int) {
+		if *pages > cfg.After {
 			d.large.Add(-1)
 		}
 	})
@@ -69,8 +69,8 @@ func (d *Detector) CheckLink(u canonical.URL, thisYear int) Decision {
 	if year, _ := date(u.Path()); far(year, thisYear) {
 		i := d.of(u).keys[byNames] >> (64 - farBits)
 		d.mu.Lock()
-		pages, _ := d.hosts.Peek(d.host(u))
-		used := pages > d.cfg.After && d.far[i] >= maxFar
+		pages, known := d.hosts.Peek(d.host(u))
+		used := known && *pages > d.cfg.After && d.far[i] >= maxFar
 		d.mu.Unlock()
 		if used {
 			return Calendar
@@ -230,13 +230,16 @@ func (d *Detector) countPage(u canonical.URL) bool {
 	key := d.host(u)
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	n, _ := d.hosts.Get(key)
-	if n > d.cfg.After {
+	pages, known := d.hosts.Get(key)
+	if !known {
+		pages = new(int)
+		d.hosts.Add(key, pages)
+	}
+	if *pages > d.cfg.After {
 		return true
 	}
-	if n == d.cfg.After {
+	if *pages++; *pages > d.cfg.After {
 		d.large.Add(1)
 	}
-	d.hosts.Add(key, n+1)
-	return n == d.cfg.After
+	return *pages > d.cfg.After
 }
