@@ -25,6 +25,12 @@ const (
 	digestPrefix = "sha256:"
 )
 
+// digest is what a record has of a hash.
+func digest(sum [sha256.Size]byte) string {
+	text := make([]byte, 0, len(digestPrefix)+2*sha256.Size)
+	return string(hex.AppendEncode(append(text, digestPrefix...), sum[:]))
+}
+
 // noDigest is that of a page of which none is known.
 var noDigest [sha256.Size]byte
 
@@ -93,7 +99,7 @@ func (w *processor) notModified(r *result, f *fetched) {
 	}
 	before := f.lease.Before
 	if d := before.Digest; d != noDigest && !w.p.cfg.OmitDigest {
-		r.rec.Digest = digestPrefix + hex.EncodeToString(d[:])
+		r.rec.Digest = digest(d)
 	}
 	if before.Status/100 == 2 { // else it had no body either, and refers to an earlier one
 		r.rec.SameAs = before.At
@@ -106,18 +112,19 @@ func (w *processor) compare(r *result, f *fetched) {
 	if w.p.cfg.State == nil {
 		return
 	}
+	r.visit = new(frontier.Visit)
 	if f.resp != nil && r.rec.Error == nil {
 		r.identify(f)
 	}
 	if w.p.cfg.Round > 1 {
-		r.version.Change = change(f.lease.Before, r)
-		r.rec.Change = string(r.version.Change)
+		r.visit.Change = change(f.lease.Before, r)
+		r.rec.Change = string(r.visit.Change)
 	}
 }
 
 // identify takes in what tells this version of a page from others. The hash of a body may be in the record already.
 func (r *result) identify(f *fetched) {
-	v, resp := &r.version, f.resp
+	v, resp := r.visit, f.resp
 	switch {
 	case resp.Status == http.StatusNotModified:
 		before := r.lease.Before
@@ -155,21 +162,23 @@ func change(before *frontier.Visit, r *result) frontier.Change {
 			return frontier.Unchanged
 		}
 		return ""
-	case r.version.Digest == noDigest:
+	case r.visit.Digest == noDigest:
 		return ""
 	case !was:
 		return frontier.Appeared
 	case before.Digest == noDigest:
 		return ""
-	case before.Digest == r.version.Digest:
+	case before.Digest == r.visit.Digest:
 		return frontier.Unchanged
 	}
 	return frontier.Changed
 }
 
-// stored is what the state keeps of a result.
-func (r *result) stored() *frontier.Visit {
-	v := r.version
+// store completes what the state keeps of a result.
+func (r *result) store() {
+	if r.visit == nil {
+		r.visit = new(frontier.Visit)
+	}
+	v := r.visit
 	v.At, v.Status, v.Bytes, v.Class = r.rec.FetchedAt, r.rec.Status, r.rec.Bytes, r.rec.ErrorClass()
-	return &v
 }

@@ -356,8 +356,8 @@ func TestChange(t *testing.T) {
 		{visit(200, 1), 503, 0, ""},
 		{visit(200, 1), 200, 0, ""}, // not whole
 	} {
-		r := &result{rec: &record.Record{Status: tc.status}}
-		r.version.Digest[0] = tc.digest
+		r := &result{rec: &record.Record{Status: tc.status}, visit: new(frontier.Visit)}
+		r.visit.Digest[0] = tc.digest
 		require.Equal(t, tc.want, change(tc.before, r), "%+v", tc)
 	}
 }

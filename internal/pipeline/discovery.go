@@ -6,6 +6,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/treadlight/crawl/internal/clock"
 	"github.com/treadlight/crawl/internal/frontier"
 	"github.com/treadlight/crawl/internal/web/robots"
 	"github.com/treadlight/crawl/internal/web/scope"
@@ -32,8 +33,10 @@ type discovery struct {
 
 	sitemaps counters // of hosts
 	paused   bool
-	peers    Peers // a solo, if there is nobody else
-	noted    noted // as the peers were told
+	alarm    clock.Timer // for the end of a wait; it may ring early, as it is not set anew in each turn
+	alarmAt  time.Time   // zero: it is not set
+	peers    Peers       // a solo, if there is nobody else
+	noted    noted       // as the peers were told
 	blocking
 	ending
 	skipping
@@ -52,6 +55,8 @@ func (d *discovery) run(ctx context.Context) error {
 	defer func() { d.stopping = true }()
 	defer close(d.p.leases)
 	clk := d.p.cfg.Clock
+	d.alarm = clk.NewTimer(0)
+	defer d.alarm.Stop()
 	if d.began = d.p.status.since; d.began.IsZero() {
 		d.began = clk.Now()
 	}
@@ -81,11 +86,9 @@ func (d *discovery) run(ctx context.Context) error {
 
 // wait takes in what arrives next, or returns at the instant wake.
 func (d *discovery) wait(ctx context.Context, now, wake time.Time) error {
-	var alarm <-chan time.Time
-	if !wake.IsZero() {
-		t := d.p.cfg.Clock.NewTimer(wake.Sub(now))
-		defer t.Stop()
-		alarm = t.C()
+	if !wake.IsZero() && (d.alarmAt.IsZero() || wake.Before(d.alarmAt)) {
+		d.alarm.Reset(wake.Sub(now))
+		d.alarmAt = wake
 	}
 	stop, acks, seeds := d.p.stop.c, d.p.acks, d.seeds
 	if d.hurried {
@@ -129,7 +132,8 @@ func (d *discovery) wait(ctx context.Context, now, wake time.Time) error {
 	case outbox <- first:
 		d.outbox[0] = nil
 		d.outbox = d.outbox[1:]
-	case <-alarm:
+	case <-d.alarm.C():
+		d.alarmAt = time.Time{}
 		d.works()
 	case <-stop:
 		d.hurry(EndInterrupted, askedToStop)

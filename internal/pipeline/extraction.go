@@ -29,6 +29,7 @@ const maxLost = 5
 // fetched is what a worker hands to Processing.
 type fetched struct {
 	lease      *frontier.Lease
+	asked      Request
 	resp       *fetch.Response // nil when no answer came
 	err        error
 	class      outcome.Class
@@ -115,7 +116,7 @@ func (p *Pipeline) visit(ctx context.Context, l *frontier.Lease) (event, *fetche
 		ctx = until
 	}
 	begin := p.cfg.Clock.Now()
-	t := &try{p: p, asked: requestOf(&l.Item), f: &fetched{lease: l, sent: begin, trip: p.trip(l)}, begin: begin, since: begin}
+	t := &try{p: p, f: &fetched{lease: l, asked: requestOf(&l.Item), sent: begin, trip: p.trip(l)}, begin: begin, since: begin}
 	defer t.release()
 	if p.cfg.Queues || t.take(ctx) == nil {
 		t.request(ctx)
@@ -198,7 +199,6 @@ func aside(f *fetched) *fetched {
 // has failed, with a permit of its own. The limiter hears of each of them once, and so do the statistics.
 type try struct {
 	p     *Pipeline
-	asked Request
 	f     *fetched  // the request under way, or the last one
 	begin time.Time // of the Fetcher's work
 	since time.Time // when the wait for the permit began
@@ -223,7 +223,7 @@ func (t *try) request(ctx context.Context) {
 		req.MaxBody = sitemap.MaxBytes // what the protocol allows, whatever a page may have
 	case frontier.Page:
 		req.Filter = p.cfg.Filter
-		t.asked.apply(&req)
+		t.f.asked.apply(&req)
 		if p.cfg.Bodies != nil {
 			req.Stream = func(resp *fetch.Response) *fetch.Stream { return t.stream(ctx, resp) }
 		}
@@ -350,7 +350,7 @@ func (t *try) again(ctx context.Context, before *fetch.Response, err error) erro
 	s := &t.p.stats
 	s.spend(&s.n.Workers.BusySeconds, t.f.total)
 	s.count(&s.n.Retries, 1)
-	*t.f = fetched{lease: t.f.lease, sent: t.f.sent, permitWait: t.f.permitWait, trip: t.f.trip, again: true}
+	*t.f = fetched{lease: t.f.lease, asked: t.f.asked, sent: t.f.sent, permitWait: t.f.permitWait, trip: t.f.trip, again: true}
 	t.over, t.told, t.last = false, false, nil
 	return nil
 }

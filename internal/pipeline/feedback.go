@@ -132,7 +132,7 @@ func (t *try) decide(o attribution.Outcome, now time.Time) (attribution.Decision
 	c := attribution.Case{Evidence: l.Evidence, Tries: l.Tries, Outcome: o, Retries: p.cfg.Retries, Now: now}
 	c.Down = o.Failed() && p.down(l.Host())
 	d := attribution.Decide(&c)
-	if o.Failed() && (!t.asked.mayRepeat(o.Class, t.f.err) || hooked(t.f.err)) {
+	if o.Failed() && (!t.f.asked.mayRepeat(o.Class, t.f.err) || hooked(t.f.err)) {
 		d.Final = true
 	}
 	if d.Whose == attribution.OfURL {

@@ -148,9 +148,9 @@ func (t *try) stream(ctx context.Context, resp *fetch.Response) *fetch.Stream {
 	}
 	v := newVisit(p, f)
 	page := &Page{
-		Record: newRecord(f.lease, f.sent), Header: resp.Header, base: f.lease.URL, tree: &p.cfg.Tree, asked: t.asked, visit: v,
+		Record: newRecord(f.lease, f.sent), Header: resp.Header, base: f.lease.URL, tree: &p.cfg.Tree, asked: f.asked, visit: v,
 	}
-	page.Status, page.ContentType, page.Charset, page.Method = resp.Status, resp.ContentType, resp.Charset, t.asked.Method
+	page.Status, page.ContentType, page.Charset, page.Method = resp.Status, resp.ContentType, resp.Charset, f.asked.Method
 	s := &streamed{v, sha256.New()}
 	return &fetch.Stream{MaxBytes: to.MaxBytes, Timeout: to.Timeout, Hash: s.hash, Read: func(body io.Reader) error {
 		defer v.end()

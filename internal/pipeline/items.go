@@ -52,7 +52,7 @@ func (w *processor) readItems(r *result, page *items.Page) {
 	if found.Err != nil {
 		r.rec.FieldsError = strings.TrimPrefix(r.rec.FieldsError+"\n"+found.Err.Error(), "\n")
 	}
-	if found.Digest != "" && r.asked.Meta[itemsMeta] == found.Digest {
+	if found.Digest != "" && requestOf(&r.lease.Item).Meta[itemsMeta] == found.Digest {
 		w.p.cfg.Log.Debug("a page has the items of the page before it, and its list ends there", slog.String("url", r.rec.URL))
 		return
 	}

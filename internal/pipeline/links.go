@@ -50,9 +50,10 @@ func (l *passedLinks) put(t passed) { l[t.fp%passedSlots] = t }
 // then, as another page may lead there; and those longer than any URL may be.
 func (w *processor) lost(page string) {
 	w.p.drop(reasonPageLinks, w.found.DroppedLinks, page, "none: a page has at most 10,000 links that are followed")
-	w.p.drop(trap.URLLength.String(), w.found.LongLinks, page,
-		fmt.Sprintf("none: most servers refuse a URL of more than %d bytes", canonical.MaxLength))
+	w.p.drop(trap.URLLength.String(), w.found.LongLinks, page, longFix)
 }
+
+var longFix = fmt.Sprintf("none: most servers refuse a URL of more than %d bytes", canonical.MaxLength)
 
 // followAll follows the links of a page. They are gathered in memory that serves again, and copied when it is known
 // how many there are. Once the frontier had no room it is told of every link each time: there may be room again.

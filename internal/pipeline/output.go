@@ -38,11 +38,9 @@ type found struct {
 type result struct {
 	lease *frontier.Lease
 	rec   *record.Record
-	asked Request
 	outward
 
-	version   frontier.Visit  // ETag, LastModified, Digest and Change alone
-	visit     *frontier.Visit // what the state keeps of it, once it is written; nil without a state
+	visit     *frontier.Visit // what the state keeps of it, all of it once it is written; nil without a state
 	unindexed bool            // Sinks do not get it, see SkipNoindex
 	dropped   bool            // the lease alone: the page was cut off, and its URL is queued again
 	aside     bool            // it is for Archives alone, and nobody waits for it
@@ -79,10 +77,10 @@ func (p *Pipeline) output(ctx, work context.Context) error {
 			}
 		}
 		begun := clk.Now()
+		from := begun // of the record
 		batch := written{results: make([]*result, 0, 1+len(p.results))}
 		links := 0
 		for n := 1; r != nil; n++ {
-			from := clk.Now()
 			late := p.tooLate(ctx, work, from.Add(took))
 			if late {
 				p.unhold(r)
@@ -91,10 +89,10 @@ func (p *Pipeline) output(ctx, work context.Context) error {
 			if err := p.write(r); err != nil {
 				return err
 			}
-			if !late {
-				took = clk.Since(from)
-			}
 			r.tellSkips(p.cfg.OnSkip)
+			if now := clk.Now(); !late {
+				took, from = now.Sub(from), now
+			}
 			if !r.aside {
 				r.rec, r.trip = nil, nil // they may be large
 				batch.results = append(batch.results, r)
@@ -162,7 +160,7 @@ func (p *Pipeline) write(r *result) error {
 		return err
 	}
 	if p.cfg.State != nil {
-		r.visit = r.stored()
+		r.store()
 	}
 	if r.quiet {
 		return nil

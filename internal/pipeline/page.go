@@ -184,7 +184,7 @@ func (p *Page) Clone() *Page {
 // handle has the handler look at the page of r, and returns it for the loop, if there is one. An error means that the
 // page is not done.
 func (w *processor) handle(ctx context.Context, r *result, f *fetched) (forLoop *Page, err error) {
-	page := &Page{Record: r.rec, base: f.lease.URL, tree: &w.p.cfg.Tree, asked: r.asked, visit: newVisit(w.p, f)}
+	page := &Page{Record: r.rec, base: f.lease.URL, tree: &w.p.cfg.Tree, asked: f.asked, visit: newVisit(w.p, f)}
 	if f.resp != nil {
 		page.Header, page.Body = f.resp.Header, f.resp.Body
 		if w.read && w.found.Base != page.base.String() {

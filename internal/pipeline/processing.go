@@ -3,7 +3,6 @@ package pipeline
 import (
 	"cmp"
 	"context"
-	"encoding/hex"
 	"encoding/json"
 	"net/http"
 	"sync"
@@ -109,8 +108,7 @@ func (w *processor) page(ctx, work context.Context, f *fetched) (*result, *Page,
 	r := &result{lease: f.lease, rec: newRecord(f.lease, f.sent)}
 	r.rec.Timings.Queue = f.sent.Add(-f.permitWait).Sub(f.lease.Queued)
 	r.rec.Timings.PermitWait, r.rec.Timings.Total = f.permitWait, f.total
-	r.asked = requestOf(&f.lease.Item)
-	r.rec.Method = r.asked.Method
+	r.rec.Method = f.asked.Method
 	if f.err != nil {
 		r.rec.Error = &record.Error{Class: classOfFailure(f.err), Message: f.err.Error()}
 	}
@@ -179,8 +177,7 @@ func (w *processor) answer(work context.Context, r *result, f *fetched) {
 		rec.Bytes = resp.Size
 	}
 	if rec.Bytes > 0 && !w.p.cfg.OmitDigest {
-		sum := f.sum()
-		rec.Digest = digestPrefix + hex.EncodeToString(sum[:])
+		rec.Digest = digest(f.sum())
 	}
 	switch class := outcome.Of(resp.Status, nil); {
 	case resp.Status == http.StatusNotModified:

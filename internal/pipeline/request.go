@@ -92,10 +92,11 @@ func (q *Request) encode() (string, error) {
 }
 
 // requestOf is what encode made a text of. What a program did not write is a GET of the URL alone.
-func requestOf(it *frontier.Item) (q Request) {
+func requestOf(it *frontier.Item) Request {
 	if it.Request == "" {
-		return q
+		return Request{}
 	}
+	var q Request
 	_, text, _ := strings.Cut(it.Request, "\n")
 	if json.Unmarshal([]byte(text), &q) != nil || q.check() != nil {
 		return Request{}
