@@ -29,7 +29,7 @@ func OpenArchive(cfg ArchiveConfig) (record.Durable, error) {
 	s := &cfg.Settings.WARC
 	wc := warc.Config{
 		Single: cfg.File, Prefix: s.Prefix, MaxSize: s.MaxSize, Info: archiveInfo(&cfg),
-		Credentials: s.Credentials, Redact: secrets(&cfg.Settings), ObeyNoArchive: s.NoArchive == "obey",
+		Credentials: s.Credentials, Cookies: keepsCookies(&cfg.Settings.Access), Redact: secrets(&cfg.Settings), ObeyNoArchive: s.NoArchive == "obey",
 	}
 	if s.Host {
 		wc.Host = hostname()

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/treadlight/crawl/internal/assembly/polite"
+	"github.com/treadlight/crawl/internal/assembly/session"
 	"github.com/treadlight/crawl/internal/clock"
 	"github.com/treadlight/crawl/internal/config"
 	"github.com/treadlight/crawl/internal/fetch"
@@ -89,6 +90,7 @@ type Crawler struct {
 	state    *State // nil: the crawl is not kept
 	fleet    Fleet  // nil: this process is alone
 	id       *identity
+	session  *session.Session // nil: there is no login
 	named    named
 	changes  changes
 
@@ -175,7 +177,11 @@ func (c *Crawler) build() (err error) {
 		return err
 	}
 	c.named.client = c.client
-	if c.scope, err = newScope(&c.cfg.Settings); err != nil {
+	avoid, err := c.openSession()
+	if err != nil {
+		return err
+	}
+	if c.scope, err = newScope(&c.cfg.Settings, avoid...); err != nil {
 		return err
 	}
 	if c.fleet != nil {

@@ -93,6 +93,9 @@ func (r *identityReader) headers(path string, lines []string, to http.Header) {
 func (r *identityReader) table() *access.Table {
 	var cfg access.Config
 	for i, item := range r.cfg.Access.Auth {
+		if strings.HasPrefix(item, config.LoginWord) {
+			continue
+		}
 		match, auth, _ := access.CutLogin(item) // config has checked the form
 		cfg.Logins = append(cfg.Logins, access.Login{Match: match, Authorization: r.auth(fmt.Sprintf("access.auth[%d]", i), auth)})
 	}
@@ -226,9 +229,12 @@ func (r *identityReader) file(path, name string, read func(io.Reader) error) boo
 	return !r.fail(path, err)
 }
 
+// keepsCookies reports whether the crawl sends back what answers set.
+func keepsCookies(a *config.Access) bool { return a.Cookies || a.CookieFile != "" || a.Login() != "" }
+
 // cookies makes the jar, if there is to be one.
 func (r *identityReader) cookies(a *config.Access, clk clock.Clock) cookies.Keeper {
-	if !a.Cookies && a.CookieFile == "" {
+	if !keepsCookies(a) {
 		return nil
 	}
 	jar, err := cookies.New(cookies.Config{Clock: clk})

@@ -8,6 +8,7 @@ import (
 	"os"
 	"reflect"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -63,9 +64,10 @@ func noneAsMinus[T ~int | ~int64](n T) T {
 	return n
 }
 
-func newScope(s *Settings) (*scope.Scope, error) {
+// newScope is that of the settings, without URLs that match what is to be avoided.
+func newScope(s *Settings, avoid ...string) (*scope.Scope, error) {
 	sc := scope.Config{
-		Include: s.Scope.Include, Exclude: s.Scope.Exclude,
+		Include: s.Scope.Include, Exclude: slices.Concat(s.Scope.Exclude, avoid),
 		MaxDepth: s.Depth, MaxRedirects: s.Fetch.MaxRedirects, Resources: s.Scope.Resources,
 	}
 	if err := sc.Mode.UnmarshalText([]byte(s.Scope.Mode)); err != nil {
@@ -113,6 +115,9 @@ func (c *Crawler) pipelineConfig() (pipeline.Config, error) {
 	}
 	if c.meter != nil {
 		pc.Meter = c.meter
+	}
+	if c.session != nil { // a nil one would be a Session that is not nil
+		pc.Session = c.session
 	}
 	c.policies.bound(&pc)
 	if err := compileInto(&pc, s); err != nil {

@@ -39,6 +39,9 @@ func auth(s string) error {
 }
 
 func authItem(s string) error {
+	if file, ok := strings.CutPrefix(s, LoginWord); ok {
+		return noStream(file)
+	}
 	match, rest, err := access.CutLogin(s)
 	if err != nil {
 		return err
@@ -95,6 +98,9 @@ func redactAuth(s string) string {
 }
 
 func redactAuthItem(s string) string {
+	if strings.HasPrefix(s, LoginWord) { // and the name of a file, which has the secrets
+		return s
+	}
 	match, rest, err := access.CutLogin(s)
 	if err != nil {
 		return redacted
@@ -223,4 +229,30 @@ func baggage(list string) (headers []string) {
 		}
 	}
 	return headers
+}
+
+// LoginWord begins an item of [Access].Auth that names a file of a login by a form.
+const LoginWord = "login "
+
+// Login is the file of a login by a form; empty if there is none.
+func (a *Access) Login() string {
+	for _, item := range a.Auth {
+		if file, ok := strings.CutPrefix(item, LoginWord); ok {
+			return strings.TrimSpace(file)
+		}
+	}
+	return ""
+}
+
+// login checks that there is one at most.
+func (c checker) login() {
+	n := 0
+	for _, item := range c.cfg.Access.Auth {
+		if strings.HasPrefix(item, LoginWord) {
+			n++
+		}
+	}
+	if n > 1 {
+		c.wrong("access.auth", "there are %d logins by a form, and a crawl has one session; give --login once", n)
+	}
 }

@@ -46,14 +46,14 @@ type valueSwitch struct{ flag, short, value, doc string }
 // wordFlag is a flag that writes items of a list, with a word before them. One that is a file is named by the item.
 type wordFlag struct{ flag, word, arg, doc string }
 
-// cutWord is what an item has behind the word of one of the flags; ok is false for others.
-func (f *field) cutWord(item string) (to *wordFlag, rest string, ok bool) {
-	for i := range f.words {
-		if rest, ok = strings.CutPrefix(item, f.words[i].word); ok {
-			return &f.words[i], strings.TrimSpace(rest), true
+// wordOf is what stands before the items of a flag; empty: nothing does.
+func (f *field) wordOf(flag string) string {
+	for _, w := range f.words {
+		if w.flag == flag {
+			return w.word
 		}
 	}
-	return nil, item, false
+	return ""
 }
 
 // Flags lists the flags in the order of the settings. A switch that is on by default is shown as --no-NAME, and every
@@ -139,9 +139,8 @@ func (l loader) loadFlags(given []FlagValue) {
 		case f == nil:
 			l.noFlag(g.Name, w.from)
 			continue
-		case slices.ContainsFunc(f.words, func(word wordFlag) bool { return word.flag == g.Name }):
-			i := slices.IndexFunc(f.words, func(word wordFlag) bool { return word.flag == g.Name })
-			w.text = f.words[i].word + w.text
+		case f.wordOf(g.Name) != "":
+			w.text = f.wordOf(g.Name) + w.text
 		case f.flag != g.Name && !slices.Contains(f.also, g.Name):
 			if !l.switched(f, g.Name, &w) {
 				continue

@@ -130,12 +130,24 @@ func mapPaths(s Config, name func(string) string) Config {
 		}
 	}
 	rename(&s, fields())
+	s.Access.Auth = renamedLogin(s.Access.Auth, name)
 	s.Hosts = slices.Clone(s.Hosts)
 	for i := range s.Hosts {
 		rename(&s.Hosts[i], hostFields())
 	}
 	s.State.Dir = ""
 	return s
+}
+
+// renamedLogin renames the file of a login among credentials.
+func renamedLogin(items []string, name func(string) string) []string {
+	items = slices.Clone(items)
+	for i, item := range items {
+		if file, ok := strings.CutPrefix(item, LoginWord); ok {
+			items[i] = LoginWord + renamed(strings.TrimSpace(file), name)
+		}
+	}
+	return items
 }
 
 func renamed(path string, name func(string) string) string {

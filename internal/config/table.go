@@ -167,6 +167,7 @@ var accessFields = []field{
 	{
 		path: "access.auth", kind: kindList, arg: "login", flag: "auth",
 		doc: "credentials for a host, \"HOST=user:password\" or \"HOST=bearer TOKEN\", ${NAME} for a variable of the environment, repeatable; empty = none", example: "docs.example.com=bearer ${DOCS_TOKEN}", check: authItem, redact: redactAuthItem,
+		words: []wordFlag{{"login", LoginWord, "file", "log in by a form first, as this file says: page, user and password, and what proves success"}},
 	},
 	{path: "access.netrc", kind: kindText, arg: "file", was: "netrc", doc: "netrc file with credentials for hosts; empty = none", example: "/home/me/.netrc", check: noStream},
 	// Off, as a session changes what a site shows, and a page should not depend on which was fetched before.

@@ -37,6 +37,7 @@ func (c checker) all() {
 	c.certificates()
 	c.archives()
 	c.rules()
+	c.login()
 }
 
 // check holds one value against its row. What was reported when it was read stays the only report.

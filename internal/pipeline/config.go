@@ -213,6 +213,8 @@ type Config struct {
 	// MaxURLs and MaxHosts bound the frontier, and Resident the URLs that it has in memory when there is a State. Zero
 	// means its defaults.
 	MaxURLs, MaxHosts, Resident int
+	// Session is a login that pages are fetched within. Nil: there is none.
+	Session Session
 	// Rules are applied to every URL before it is known: those of seeds, links, redirects and sitemaps. Nil applies
 	// none.
 	Rules    *canonical.Rules

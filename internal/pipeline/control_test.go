@@ -221,7 +221,7 @@ func TestBlockBetweenLeaseAndRequest(t *testing.T) {
 		p := w.build(t)
 		p.noteExcluded("a.test", true) // as the worker sees it, while the frontier does not yet
 		l := leaseOf(t, p, "http://a.test/")
-		ev, page := p.visit(t.Context(), l)
+		ev, page, _ := p.visit(t.Context(), l)
 		require.Nil(t, page)
 		require.Equal(t, fateReturned, ev.fate)
 		require.Zero(t, v.of("a.test"))
@@ -229,7 +229,7 @@ func TestBlockBetweenLeaseAndRequest(t *testing.T) {
 		p.noteExcluded("a.test", false)
 		p.discovery.frontier.Release(time.Now(), l, 0, attribution.Outcome{})
 		p.discovery.frontier.End(time.Now(), l, frontier.WaitHost(false))
-		_, page = p.visit(t.Context(), leaseOf(t, p, "http://a.test/2"))
+		ev, page, _ = p.visit(t.Context(), leaseOf(t, p, "http://a.test/2"))
 		require.NotNil(t, page)
 		page.resp.Release()
 		require.Equal(t, 1, v.of("a.test"))

@@ -82,7 +82,10 @@ func unused(l *frontier.Lease, took time.Duration, o attribution.Outcome) event 
 // has under way is cut off.
 func (p *Pipeline) extract(ctx, work context.Context) error {
 	for l := range p.leases {
-		ev, page := p.visit(work, l)
+		ev, page, err := p.visit(work, l)
+		if err != nil {
+			return err
+		}
 		if page != nil {
 			over := work
 			if p.cfg.State == nil {
@@ -108,7 +111,7 @@ func (p *Pipeline) extract(ctx, work context.Context) error {
 }
 
 // visit makes the request of one lease.
-func (p *Pipeline) visit(ctx context.Context, l *frontier.Lease) (event, *fetched) {
+func (p *Pipeline) visit(ctx context.Context, l *frontier.Lease) (event, *fetched, error) {
 	if l.Tenure != nil { // for as long as its host is this process's
 		until, cancel := context.WithCancelCause(ctx)
 		defer cancel(nil)
@@ -118,6 +121,10 @@ func (p *Pipeline) visit(ctx context.Context, l *frontier.Lease) (event, *fetche
 	begin := p.cfg.Clock.Now()
 	t := &try{p: p, f: &fetched{lease: l, asked: requestOf(&l.Item), sent: begin, trip: p.trip(l)}, begin: begin, since: begin}
 	defer t.release()
+	if err := t.enter(ctx); err != nil {
+		l.Started()
+		return unused(l, 0, attribution.Outcome{}), nil, p.notEntered(ctx, err)
+	}
 	if p.cfg.Queues || t.take(ctx) == nil {
 		t.request(ctx)
 	}
@@ -125,16 +132,19 @@ func (p *Pipeline) visit(ctx context.Context, l *frontier.Lease) (event, *fetche
 		if errors.Is(t.denied, ratelimit.ErrCircuitOpen) || errors.Is(t.denied, context.DeadlineExceeded) {
 			p.stats.count(&p.stats.n.Returned, 1)
 		}
-		return unused(l, 0, attribution.Outcome{}), nil
+		return unused(l, 0, attribution.Outcome{}), nil, nil
 	}
 	p.stats.spend(&p.stats.n.Workers.BusySeconds, t.f.total)
-	ev, page := t.judge()
+	ev, page := unused(l, t.f.total, attribution.Outcome{}), (*fetched)(nil)
+	if !t.outside() {
+		ev, page = t.judge()
+	}
 	// The Trip of a lease that does not go on to Processing ends here. One without a request is no trip.
 	if trip := t.f.trip; ev.fate != fateProcessed && trip != nil && !trip.Ended.IsZero() {
 		trip.Fate, trip.Final = string(ev.fate), ev.fate == fateRobots
 		p.cfg.Tracer.End(trip)
 	}
-	return ev, page
+	return ev, page, nil
 }
 
 // judge decides where a finished request goes: on to Processing, or back.
@@ -202,6 +212,8 @@ type try struct {
 	f     *fetched  // the request under way, or the last one
 	begin time.Time // of the Fetcher's work
 	since time.Time // when the wait for the permit began
+
+	session uint64 // that the request is made within; zero: none
 
 	permit ratelimit.Permit // nil while there is none
 	denied error            // why the limiter gave none

@@ -118,3 +118,34 @@ func (c *cookie) check() error {
 	}
 	return nil
 }
+
+// Export are the cookies of the site of a host, as [Jar.Load] reads them.
+func (j *Jar) Export(host string) []byte {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	s, ok := j.sites.Peek(key(host))
+	if !ok {
+		return nil
+	}
+	var b []byte
+	word := map[bool]string{true: "TRUE", false: "FALSE"}
+	for i := range s.list {
+		c := &s.list[i]
+		expires := int64(0)
+		if !c.expires.IsZero() {
+			expires = c.expires.Unix()
+		}
+		b = fmt.Appendf(b, "%s\t%s\t%s\t%s\t%d\t%s\t%s\n", c.domain, word[!c.hostOnly], c.path, word[c.secure], expires, c.name, c.value)
+	}
+	return b
+}
+
+// Has reports whether a request to o sends a cookie of that name.
+func (j *Jar) Has(o Origin, name string) bool {
+	for pair := range strings.SplitSeq(j.Header(o), "; ") {
+		if n, _, _ := strings.Cut(pair, "="); n == name {
+			return true
+		}
+	}
+	return false
+}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -21,7 +22,7 @@ type Members struct {
 	mu       sync.Mutex
 	tokens   map[string]bool // of forms that were shown
 	sessions map[string]int  // the pages that they had
-	made     int
+	given    []string        // of these, all there ever were
 	logins   int
 	left     int
 }
@@ -54,6 +55,9 @@ func NewMembers(seed uint64, n int, user, password string) *Members {
 			http.Redirect(w, r, "/login?next="+r.URL.Path, http.StatusFound)
 			return
 		}
+		if c, err := r.Cookie("session"); err == nil { // it lives on from page to page
+			http.SetCookie(w, &http.Cookie{Name: "session", Value: c.Value, Path: "/", HttpOnly: true, MaxAge: 3600})
+		}
 		at := page(r.PathValue("n"))
 		var b strings.Builder
 		b.WriteString(`<p><a href="/logout">Logout</a></p>`)
@@ -73,11 +77,18 @@ func (m *Members) Counts() (logins, left int) {
 	return m.logins, m.left
 }
 
+// Sessions are the secrets of all sessions and forms there were.
+func (m *Members) Sessions() []string {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return slices.Clone(m.given)
+}
+
 func (m *Members) form(w http.ResponseWriter, _ *http.Request) {
 	m.mu.Lock()
-	m.made++
 	token := fmt.Sprintf("%x", rand.Uint64())
 	m.tokens[token] = true
+	m.given = append(m.given, token)
 	m.mu.Unlock()
 	http.SetCookie(w, &http.Cookie{Name: "csrf", Value: token, Path: "/", HttpOnly: true})
 	write(w, "Login", `<form action="/search" id="search"><input name="q"><input type="submit" name="go" value="Search"></form>
@@ -98,6 +109,7 @@ func (m *Members) enter(w http.ResponseWriter, r *http.Request) {
 	m.logins++
 	session := fmt.Sprintf("%x%x", rand.Uint64(), rand.Uint64())
 	m.sessions[session] = 0
+	m.given = append(m.given, session)
 	http.SetCookie(w, &http.Cookie{Name: "session", Value: session, Path: "/", HttpOnly: true})
 	http.Redirect(w, r, "/", http.StatusFound)
 }

@@ -178,6 +178,11 @@ func protocol(proto string) string {
 // maskCredentials is a request whose fields with credentials have [redact.Mask] for a value: archives are handed on.
 // One with nothing of that kind is returned as it is, any other is copied.
 func maskCredentials(request []byte, by *redact.Redactor) []byte {
+	return maskFields(request, by.SecretHeader)
+}
+
+// maskFields is a message whose fields of some names have [redact.Mask] for a value.
+func maskFields(request []byte, secret func(name string) bool) []byte {
 	var shown []byte
 	kept := 0 // bytes of the request that are in shown
 	for at := 0; at < len(request); {
@@ -187,7 +192,7 @@ func maskCredentials(request []byte, by *redact.Redactor) []byte {
 		}
 		line := request[at : at+n]
 		name, _, ok := bytes.Cut(line, []byte(":"))
-		if ok && at > 0 && by.SecretHeader(string(name)) {
+		if ok && at > 0 && secret(string(name)) {
 			shown = append(append(append(shown, request[kept:at]...), name...), ": "+redact.Mask...)
 			kept = at + len(bytes.TrimRight(line, "\r"))
 		}

@@ -88,6 +88,9 @@ type Config struct {
 	// Credentials keeps what requests hold of them, in files for their owner alone. False: the values of such fields
 	// are left out, and files are as the user's mask has them.
 	Credentials bool
+	// Cookies says that the crawl sends back what answers set, so that their Set-Cookie opens something: unless there
+	// are Credentials, its values are left out. False: answers are as they came.
+	Cookies bool
 	// Redact says which fields are credentials. Nil is those of package redact.
 	Redact *redact.Redactor
 	// ObeyNoArchive leaves out what is sent and what comes of pages that say noarchive to robots, but for the
@@ -277,6 +280,11 @@ func (w *Writer) attach(f *file, out *os.File) {
 }
 
 func (w *Writer) exchange(r *record.Record) error {
+	if w.cfg.Cookies && !w.cfg.Credentials {
+		shown, answer := *r, *r.Exchange
+		answer.Response = maskFields(answer.Response, func(name string) bool { return strings.EqualFold(name, "Set-Cookie") })
+		shown.Exchange, r = &answer, &shown
+	}
 	x := &exchange{Record: r, head: headerLength(r.Exchange.Response), date: dateOf(r.FetchedAt), info: w.info}
 	if w.cfg.ObeyNoArchive && slices.Contains(x.Directives, "noarchive") {
 		said := *r // and of the page only that

@@ -1,0 +1,105 @@
+package pipeline
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/treadlight/crawl/internal/fetch"
+	"github.com/treadlight/crawl/internal/frontier"
+	"github.com/treadlight/crawl/internal/ratelimit"
+	"github.com/treadlight/crawl/internal/web/canonical"
+)
+
+// Session is a login that pages are fetched within. Its methods are safe for concurrent use.
+type Session interface {
+	// Enter logs in unless that is done, by requests through send, and returns the number of the session; zero if there
+	// is none for the URL. The error ends the crawl.
+	Enter(ctx context.Context, u canonical.URL, send Sender) (uint64, error)
+	// Lost reports whether the answer shows that the session of that number is over, so that the URL has none yet.
+	Lost(u canonical.URL, session uint64, resp *fetch.Response) bool
+}
+
+// Sender makes a request that is nobody's page, with a permit of its host, and again if the host was busy. It is
+// in no record and no archive.
+type Sender func(ctx context.Context, u canonical.URL, req fetch.Request) (*fetch.Response, error)
+
+// enter has a page fetched within the session.
+func (t *try) enter(ctx context.Context) (err error) {
+	l := t.f.lease
+	if t.p.cfg.Session == nil || l.Kind != frontier.Page {
+		return nil
+	}
+	t.session, err = t.p.cfg.Session.Enter(ctx, l.URL, t.p.send)
+	t.since = t.p.cfg.Clock.Now() // the login was no wait for the permit
+	return err
+}
+
+// notEntered is what becomes of the crawl when a login fails: nothing if that is because it ends.
+func (p *Pipeline) notEntered(ctx context.Context, err error) error {
+	if ctx.Err() != nil {
+		return nil
+	}
+	return err
+}
+
+// outside reports whether the answer shows that the session was over when it came. Then it is let go.
+func (t *try) outside() bool {
+	f := t.f
+	if t.session == 0 || f.err != nil || f.resp == nil || !t.p.cfg.Session.Lost(f.lease.URL, t.session, f.resp) {
+		return false
+	}
+	t.p.stats.count(&t.p.stats.n.Retries, 1)
+	f.resp.Release()
+	return true
+}
+
+// maxSends bounds how often a request of a login is made.
+const maxSends = 4
+
+// send is the Sender of the pipeline.
+func (p *Pipeline) send(ctx context.Context, u canonical.URL, req fetch.Request) (*fetch.Response, error) {
+	asked := Request{Method: req.Method, Body: req.Payload}
+	for n := 1; ; n++ {
+		permit, err := p.cfg.Limiter.Acquire(ctx, u.Host())
+		if err != nil && n < maxSends && errors.Is(err, ratelimit.ErrCircuitOpen) {
+			if err = p.pause(ctx, n); err == nil {
+				continue
+			}
+		}
+		if err != nil {
+			return nil, err
+		}
+		fb := ratelimit.Feedback{SentAt: p.cfg.Clock.Now(), Retry: n > 1}
+		resp, err := p.cfg.Fetcher.Fetch(ctx, req)
+		fb.Err, fb.Latency = err, p.cfg.Clock.Since(fb.SentAt)
+		if resp != nil {
+			o := ordersOf(resp)
+			fb.StatusCode, fb.RetryAfter, fb.Quota = resp.Status, o.retryAfter, o.quota
+			p.heard.Store(true)
+		}
+		p.cfg.Limiter.Feedback(u.Host(), fb)
+		permit.Release()
+		p.stats.count(&p.stats.n.Requests, 1)
+		class := classOf(resp, err)
+		if !class.Overload() && !class.Transient() || n == maxSends || ctx.Err() != nil || !asked.mayRepeat(class, err) {
+			return resp, err
+		}
+		resp.Release()
+		if err := p.pause(ctx, n); err != nil {
+			return nil, err
+		}
+	}
+}
+
+// pause waits before another try.
+func (p *Pipeline) pause(ctx context.Context, n int) error {
+	timer := p.cfg.Clock.NewTimer(max(p.cfg.Backoff.Delay(n, nil), time.Second))
+	defer timer.Stop()
+	select {
+	case <-timer.C():
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
