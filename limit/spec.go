@@ -152,11 +152,24 @@ type settings struct {
 // Option is a setting that all limiters have.
 type Option func(*settings) error
 
+// Clock tells the time and makes timers, for tests and simulations. It is safe for concurrent use. Its methods:
+//
+//	Now() time.Time                   // the wall time
+//	Since(t time.Time) time.Duration  // the monotonic time since t, which comes from Now
+//	NewTimer(d time.Duration) Timer   // fires once, d from now
+//
+// In a bubble of testing/synctest the system's clock, which is the default, follows the bubble's time.
+type Clock = clock.Clock
+
+// Timer is one pending wake-up of a [Clock], as a time.Timer with a method for its channel: C() <-chan time.Time. Stop and
+// Reset(d) report whether it was pending, and no stale value is received after either.
+type Timer = clock.Timer
+
 // WithClock sets the clock by which the limiter lives. The default is the system's.
-func WithClock(clk clock.Clock) Option {
+func WithClock(clk Clock) Option {
 	return func(s *settings) error {
 		if clk == nil {
-			return fieldError("WithClock", "nil", "pass clock.System() or leave the option out")
+			return fieldError("WithClock", "nil", "pass a clock or leave the option out")
 		}
 		s.clk = clk
 		return nil

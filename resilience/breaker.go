@@ -12,6 +12,7 @@ import (
 
 	"github.com/treadlight/crawl/internal/clock"
 	"github.com/treadlight/crawl/internal/ratelimit/breaker"
+	"github.com/treadlight/crawl/limit"
 )
 
 // BreakerConfig says when a [Breaker] opens and closes. By default five failures in a row open it for 15 s, and one
@@ -31,7 +32,7 @@ type BreakerConfig struct {
 
 	SuccessThreshold int           // successes of probes that close it, up to 65535; zero means 1
 	BreakFor         time.Duration // from open to half-open, and until a probe that has not come back is lost; zero means 15s
-	Clock            clock.Clock   // zero means the system clock
+	Clock            limit.Clock   // zero means the system clock
 	Hub              *Hub          // hears of changes of state; zero means nobody does
 }
 
@@ -109,13 +110,13 @@ type Breaker struct {
 
 // BreakerCounts are totals since the breaker was made.
 type BreakerCounts struct {
-	Succeeded uint64 `json:"succeeded"`
-	Failed    uint64 `json:"failed"`
-	Slow      uint64 `json:"slow"`     // among both
-	Ignored   uint64 `json:"ignored"`  // ended without a classification
-	Late      uint64 `json:"late"`     // ended after the state they began in
-	Rejected  uint64 `json:"rejected"` // not let through
-	Trips     uint64 `json:"trips"`    // times the breaker opened
+	Succeeded uint64 `json:"succeeded"` // calls
+	Failed    uint64 `json:"failed"`    // calls
+	Slow      uint64 `json:"slow"`      // among both
+	Ignored   uint64 `json:"ignored"`   // ended without a classification
+	Late      uint64 `json:"late"`      // ended after the state they began in
+	Rejected  uint64 `json:"rejected"`  // not let through
+	Trips     uint64 `json:"trips"`     // times the breaker opened
 }
 
 // NewBreaker returns a closed breaker, or an error that names the field to mend.
@@ -327,9 +328,9 @@ func (b *Breaker) force(to breaker.State) {
 
 // BreakerSnapshot is a breaker at one instant. Durations are in nanoseconds in JSON.
 type BreakerSnapshot struct {
-	Name       string        `json:"name"`
-	State      breaker.State `json:"state"`
-	Isolated   bool          `json:"isolated"`
+	Name       string        `json:"name"`        // of the breaker; may be empty
+	State      State         `json:"state"`       // at that time
+	Isolated   bool          `json:"isolated"`    // it is open by hand, until Reset
 	Since      time.Time     `json:"since"`       // of the last change that a call or a hand made; the making if there was none
 	RetryAfter time.Duration `json:"retry_after"` // until a call may pass if none comes back before; zero when one may now, or when it is not known
 

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/treadlight/crawl/internal/clock"
+	"github.com/treadlight/crawl/limit"
 )
 
 // budgetBuckets divide a budget's span; the view may be one short.
@@ -17,7 +18,7 @@ type BudgetConfig struct {
 	Ratio   float64       // of extra calls among the others of the latest Span, in (0, 10]; zero means 0.1, so that a callee that is down sees a tenth more
 	Minimum int           // extra calls per Span that are free, so that a client with little traffic may retry at all; zero means 10
 	Span    time.Duration // that is looked back on, at least a microsecond; zero means 10 s
-	Clock   clock.Clock   // nil means the system's
+	Clock   limit.Clock   // nil means the system's
 }
 
 // Budget bounds the calls that retries and hedges add, over all policies that share it; without budget they give the

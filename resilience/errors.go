@@ -23,6 +23,7 @@ type OpenError struct {
 	RetryAfter time.Duration // until a call may be let through; zero means it is not known
 }
 
+// Error says what happened.
 func (e *OpenError) Error() string {
 	return fmt.Sprintf("%s: next try in %v", label(ErrOpen, e.Name), e.RetryAfter)
 }
@@ -37,6 +38,7 @@ type BulkheadError struct {
 	Err  error  // why there was no place: a full queue, or a wait that took too long
 }
 
+// Error says what happened.
 func (e *BulkheadError) Error() string {
 	text := label(ErrBulkheadFull, e.Name)
 	if e.Key != "" {
@@ -59,6 +61,7 @@ type TimeoutError struct {
 	Err   error         // what the call returned; nil where it is the cause of a context
 }
 
+// Error says what happened.
 func (e *TimeoutError) Error() string {
 	text := fmt.Sprintf("%s after %v", label(ErrTimeout, e.Name), e.After)
 	if e.Err == context.DeadlineExceeded { //nolint:errorlint // only the bare one adds nothing to the text
@@ -88,6 +91,7 @@ type RetryError struct {
 	Err      error  // of the last one
 }
 
+// Error says what happened.
 func (e *RetryError) Error() string {
 	times := "1 attempt"
 	if e.Attempts != 1 {
@@ -108,6 +112,7 @@ type HedgeError struct {
 	Errs []error // in the order in which the calls ended, none of them nil
 }
 
+// Error says what happened.
 func (e *HedgeError) Error() string {
 	return withCause(label(ErrHedgeFailed, e.Name), errors.Join(e.Errs...))
 }

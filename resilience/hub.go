@@ -7,8 +7,6 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
-
-	"github.com/treadlight/crawl/internal/ratelimit/breaker"
 )
 
 // hubQueue bounds the waiting events, at 64 KiB: a call each of a large crawl that loses its network.
@@ -215,8 +213,8 @@ type Event interface{ event() }
 
 // RetryEvent says that a call failed and will be made again after a delay.
 type RetryEvent struct {
-	At      time.Time
-	Name    string
+	At      time.Time     // when it happened
+	Name    string        // of the policy; may be empty
 	Attempt int           // which one failed, from 1
 	Elapsed time.Duration // since the first was begun
 	Delay   time.Duration // until the next
@@ -226,38 +224,38 @@ type RetryEvent struct {
 
 // CircuitEvent says that a breaker changed its state.
 type CircuitEvent struct {
-	At       time.Time
-	Name     string
-	From, To breaker.State
-	Forced   bool // by hand, not by results or by time
+	At       time.Time // when it happened
+	Name     string    // of the policy; may be empty
+	From, To State     // before and after
+	Forced   bool      // by hand, not by results or by time
 }
 
 // TimeoutEvent says that the time for a call was up, or that for the use of its value.
 type TimeoutEvent struct {
-	At    time.Time
-	Name  string
+	At    time.Time     // when it happened
+	Name  string        // of the policy; may be empty
 	After time.Duration // the time there was
 }
 
 // FallbackEvent says that a result was replaced.
 type FallbackEvent struct {
-	At   time.Time
-	Name string
-	Err  error // of the replaced result; nil if it was its value that failed
+	At   time.Time // when it happened
+	Name string    // of the policy; may be empty
+	Err  error     // of the replaced result; nil if it was its value that failed
 }
 
 // BulkheadEvent says that a bulkhead had no place for a call.
 type BulkheadEvent struct {
-	At               time.Time
-	Name             string
-	Key              string // of the pool within an isolation
-	InFlight, Queued int64  // in the pool, at that time
+	At               time.Time // when it happened
+	Name             string    // of the policy; may be empty
+	Key              string    // of the pool within an isolation
+	InFlight, Queued int64     // in the pool, at that time
 }
 
 // HedgeEvent says that a further call was started beside those under way.
 type HedgeEvent struct {
-	At      time.Time
-	Name    string
+	At      time.Time     // when it happened
+	Name    string        // of the policy; may be empty
 	Attempt int           // which one was started, from 2
 	Delay   time.Duration // since the first was
 	Failed  bool          // because another failed, not because it took long
@@ -265,16 +263,16 @@ type HedgeEvent struct {
 
 // HedgeOutcomeEvent says which call of a hedge gave the result.
 type HedgeOutcomeEvent struct {
-	At       time.Time
-	Name     string
-	Attempts int // how many were started
-	Winner   int // which one, from 1; zero if all failed
+	At       time.Time // when it happened
+	Name     string    // of the policy; may be empty
+	Attempts int       // how many were started
+	Winner   int       // which one, from 1; zero if all failed
 }
 
 // RateLimitedEvent says that a limiter refused a call, or had it wait.
 type RateLimitedEvent struct {
-	At   time.Time
-	Name string
+	At   time.Time     // when it happened
+	Name string        // of the policy; may be empty
 	Key  string        // what was limited, a host for example
 	Wait time.Duration // until it may go; zero means it is not known
 	Err  error         // the refusal; nil if the call waited

@@ -11,7 +11,7 @@ import (
 	"slices"
 	"sync"
 
-	"github.com/treadlight/crawl/internal/clock"
+	"github.com/treadlight/crawl/limit"
 )
 
 // Registry holds policies by name, each of one type of value, until they are taken out. It is bounded by the names of
@@ -125,7 +125,7 @@ const maxBreakers = 1024
 // BreakersConfig configures [NewBreakers].
 type BreakersConfig struct {
 	Max   int         // names; zero means 1024
-	Clock clock.Clock // of breakers that bring none; zero means the system clock
+	Clock limit.Clock // of breakers that bring none; zero means the system clock
 	Hub   *Hub        // of breakers that bring none; zero means nobody hears
 }
 

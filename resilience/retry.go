@@ -17,9 +17,9 @@ type RetryConfig[T any] struct {
 	MaxAttempts int    // calls, the first included; zero means 4: three retries outlast a restart behind a load balancer
 	Forever     bool   // until a call does not fail or its context ends; it excludes MaxAttempts
 
-	Backoff backoff.Schedule // delay before each retry; nil means full jitter under a ceiling that doubles from 200 ms to 30 s
-	Random  backoff.Source   // what the backoff draws from, safe for concurrent use; nil means the process-wide source
-	Budget  *Budget          // bounds the retries of all policies that share it; nil means no bound
+	Backoff Schedule // delay before each retry; nil means full jitter under a ceiling that doubles from 200 ms to 30 s
+	Random  Source   // what the backoff draws from, safe for concurrent use; nil means the process-wide source
+	Budget  *Budget  // bounds the retries of all policies that share it; nil means no bound
 
 	Classify Classifier[T] // tells the failures, which are tried again; nil means [DefaultClassifier]
 	// When, if set, replaces Classify, with the number and time of tries. Not called when the caller has given up. It

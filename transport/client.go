@@ -214,13 +214,14 @@ func (c *Client) DecodeJSON(res *http.Response, v any) error {
 // DecodeError says that an answer came and is not the document that was asked for.
 type DecodeError struct {
 	Type string // media type that the answer claims, empty if none
-	Err  error
+	Err  error  // why it is not; never nil
 
 	large bool
 }
 
 var _ outcome.Classed = (*DecodeError)(nil)
 
+// Error says what came and what is wrong with it.
 func (e *DecodeError) Error() string {
 	if e.Type == "" {
 		return fmt.Sprintf("decode JSON: %v", e.Err)

@@ -63,17 +63,26 @@ func NewBase(cfg BaseConfig) *Base {
 	return b
 }
 
+// Class is what became of a request. Its String, which is its text in JSON too, is one of unknown (the zero Class), ok, redirect,
+// client_error, throttled, unavailable, gateway, server_error, timeout, network, dns, no_host, tls, protocol, decode, too_large,
+// bomb, filtered, address_denied, proxy and canceled. Transient reports whether the same request may succeed later, Overload
+// whether the host has too much to do.
+type Class = outcome.Class
+
 // AddressError says that a request was not sent, as it led to an address that is not public.
-type AddressError struct{ Addr string }
+type AddressError struct {
+	Addr string // the address, and its port
+}
 
 var _ outcome.Classed = (*AddressError)(nil)
 
+// Error says where the request led, and what allows it.
 func (e *AddressError) Error() string {
 	return fmt.Sprintf("the request, or a redirect, leads to %s, which is not on the public Internet: set AllowPrivate to have private addresses asked", e.Addr)
 }
 
-// Class implements outcome.Classed.
-func (e *AddressError) Class() outcome.Class { return outcome.AddressDenied }
+// Class is "address_denied".
+func (e *AddressError) Class() Class { return outcome.AddressDenied }
 
 func denied(addr string) error { return &AddressError{addr} }
 

@@ -20,7 +20,16 @@ import (
 // defaultMaxRetryAfter is the engine's: more than an hour is most often a mistake.
 const defaultMaxRetryAfter = time.Hour
 
-// Quota is what a server says is left of one quota.
+// Quota is what a server says is left of one quota, by RateLimit, X-RateLimit and the like. Its fields, each zero if nothing was
+// said:
+//
+//	Limit     int64         // requests per window
+//	Remaining int64         // requests left in this window
+//	Reset     time.Duration // from the answer to the end of this window; zero too if it is over
+//	Window    time.Duration // length of a whole window
+//	InFlight  int64         // requests of the client that may be under way at once
+//
+// IsZero reports whether nothing was said.
 type Quota = header.Quota
 
 // Hint is what the header of one answer says about the requests to come.
@@ -29,7 +38,7 @@ type Hint struct {
 	Status     int           // of the answer
 	At         time.Time     // when the header came
 	RetryAfter time.Duration // from At on, capped; zero if nothing was asked
-	Quota      header.Quota  // the tightest; zero if nothing was said
+	Quota      Quota         // the tightest; zero if nothing was said
 }
 
 // IsZero reports whether nothing was said.

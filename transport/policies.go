@@ -118,6 +118,7 @@ type RejectedError struct {
 
 var _ outcome.Classed = (*RejectedError)(nil)
 
+// Error says which host was not asked, why, and when to try again.
 func (e *RejectedError) Error() string {
 	text := fmt.Sprintf("request to %s not sent: %v", e.Host, e.Err)
 	if e.RetryAfter > 0 {

@@ -17,12 +17,34 @@ import (
 // AdaptiveLimiter is the adaptive engine, as [Polite] uses it. Programs have it from crawl.NewPoliteness, whose Transport
 // is what Polite makes.
 type AdaptiveLimiter interface {
-	Acquire(ctx context.Context, domain string) (ratelimit.Permit, error)
-	Feedback(domain string, fb ratelimit.Feedback)
+	// Acquire waits for the turn of a request to a host. The error is that of ctx, or why it may not be sent.
+	Acquire(ctx context.Context, domain string) (Permit, error)
+	// Feedback tells how a request went, before its permit is released.
+	Feedback(domain string, fb Feedback)
+	// SetAddress says by which address the host was reached.
 	SetAddress(domain string, addr netip.Addr)
-	// ReadyAt is when the domain may be asked next, and what it waits for until then.
-	ReadyAt(domain string, ahead, all int) (time.Time, ratelimit.Limit)
+	// ReadyAt is when the domain may be asked next, behind so many requests to it and to all hosts, and what it waits for
+	// until then.
+	ReadyAt(domain string, ahead, all int) (time.Time, Limit)
 }
+
+// Permit is leave for one request, given back by its one method, Release(), when the request is over.
+type Permit = ratelimit.Permit
+
+// Feedback is how a request went. What a program need not know of, its other fields, may stay zero:
+//
+//	StatusCode int           // of the answer; zero if there was none
+//	Latency    time.Duration // from sending to the header
+//	Err        error         // nil if the answer came in whole; goes before the status
+//	RetryAfter time.Duration // how long the host is not to be asked, from now on; zero for no wait
+//	SentAt     time.Time     // when it was sent; zero means Latency ago
+//	Quota      Quota         // what the server said of its quota; zero if nothing
+//	Retry      bool          // it was a further try of a request that had failed; only counted
+type Feedback = ratelimit.Feedback
+
+// Limit is what a host waits for. Its String, which is its text in JSON too, is one of none (the zero Limit), start, learned,
+// crawl_delay, retry_after, rule, breaker, global, shared, cap, quota, global_concurrency and global_bytes.
+type Limit = ratelimit.Limit
 
 var _ AdaptiveLimiter = (*ratelimit.AdaptiveRateLimiter)(nil)
 

@@ -14,8 +14,11 @@ import (
 
 // Limiter is any limiter of package limit, as [RateLimit] uses it.
 type Limiter interface {
+	// Acquire waits for a permit, or until ctx ends.
 	Acquire(ctx context.Context) error
+	// AcquireTimeout waits for n permits, for d at most.
 	AcquireTimeout(ctx context.Context, n int64, d time.Duration) error
+	// Release gives a permit back that Acquire took.
 	Release()
 }
 

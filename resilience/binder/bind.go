@@ -21,7 +21,7 @@ type Deps struct {
 	Breakers *resilience.Breakers
 	Budget   *resilience.Budget // bounds what retries and hedges add; nil means no bound
 	Hub      *resilience.Hub    // hears of what the policies do; nil means nobody
-	Random   backoff.Source     // what pauses are drawn from; nil means the process-wide source
+	Random   resilience.Source  // what pauses are drawn from; nil means the process-wide source
 	Keys     int                // pools that isolation has at a time; zero means 1024
 
 	carried *settled // of the generation before
@@ -66,11 +66,11 @@ type Options[T any] struct {
 // Policies are those of one document, and one policy of all in the default order. Safe for concurrent use.
 type Policies[T any] struct {
 	Fallback  resilience.Policy[T] // nil as all below: the document has no such section
-	Retry     resilience.Policy[T]
-	Hedge     resilience.Policy[T]
-	Breaker   resilience.Policy[T]
-	Isolation resilience.Policy[T]
-	Bulkhead  resilience.Policy[T]
+	Retry     resilience.Policy[T] // of Retry
+	Hedge     resilience.Policy[T] // of Hedging
+	Breaker   resilience.Policy[T] // of CircuitBreaker
+	Isolation resilience.Policy[T] // of BulkheadIsolation
+	Bulkhead  resilience.Policy[T] // of Bulkhead
 	Timeout   resilience.Policy[T] // of one attempt
 
 	Circuit *resilience.Breaker // the breaker behind Breaker, for health checks. Nil if there is none

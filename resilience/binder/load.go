@@ -45,7 +45,8 @@ func (p Problem) Error() string {
 	return s
 }
 
-// Problems are everything that is wrong with a document, in the order of its lines.
+// Problems are everything that is wrong with a document, in the order of its lines: a list, []Problem, whose Error has a line
+// for each. By Unwrap errors.Is and errors.As see every [Problem].
 type Problems = document.Problems[Problem]
 
 // Load reads a JSON document and returns its checked model. Every error is [Problems] with all that is wrong. Keys
@@ -73,9 +74,15 @@ func parse(data []byte) (document.Node, error) {
 	return n, err
 }
 
-// LoadNode is [Load] of a part of the crawl's configuration, where scalars need no right quotes. path begins the path
-// of every problem.
-func LoadNode(path string, n document.Node) (*Model, error) { return finish(n, path, true) }
+// LoadNode is [Load] of a part of the crawl's settings, for the reader of these alone: part is what it has parsed, where
+// scalars need no right quotes, and path begins the path of every problem. Programs use [Load] or [LoadSection].
+func LoadNode(path string, part any) (*Model, error) {
+	n, ok := part.(document.Node)
+	if !ok {
+		return nil, problem(path, 0, "a %T is no part of a document: use Load", part)
+	}
+	return finish(n, path, true)
+}
 
 // LoadSection is [Load] of one group of a larger document, by its name or names with colons between:
 // "Clients:Payments". What stands beside it is ignored. The errors name paths from the top.

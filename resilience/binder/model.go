@@ -23,25 +23,25 @@ import (
 // The tag of a field is its key, default, least and greatest value, for loader, writer and messages. Bounds only catch
 // slips, such as milliseconds in place of seconds.
 type Model struct {
-	Retry             *Retry             `doc:"Retry"`
-	Timeout           *Timeout           `doc:"Timeout"`
-	CircuitBreaker    *CircuitBreaker    `doc:"CircuitBreaker"`
-	Bulkhead          *Bulkhead          `doc:"Bulkhead"`
-	BulkheadIsolation *BulkheadIsolation `doc:"BulkheadIsolation"`
-	Hedging           *Hedging           `doc:"Hedging"`
-	Fallback          *Fallback          `doc:"Fallback"`
+	Retry             *Retry             `doc:"Retry"`             // tries again what has failed
+	Timeout           *Timeout           `doc:"Timeout"`           // bounds each attempt
+	CircuitBreaker    *CircuitBreaker    `doc:"CircuitBreaker"`    // stops calls to what keeps failing
+	Bulkhead          *Bulkhead          `doc:"Bulkhead"`          // bounds the calls under way
+	BulkheadIsolation *BulkheadIsolation `doc:"BulkheadIsolation"` // the same for each key
+	Hedging           *Hedging           `doc:"Hedging"`           // starts a second call beside a slow one
+	Fallback          *Fallback          `doc:"Fallback"`          // replaces a failed result
 }
 
 // Retry is how often and how soon a failed call is tried again.
 type Retry struct {
 	MaxRetries int     `doc:"MaxRetries,3,0,100"` // tries after the first; it does not count with Forever
 	Forever    bool    `doc:"RetryForever,false"` // until a call succeeds or its context ends
-	Backoff    Backoff `doc:"Backoff"`
+	Backoff    Backoff `doc:"Backoff"`            // the pauses between tries
 }
 
 // Backoff is how the pause grows from one try to the next. No pause has to be asked for.
 type Backoff struct {
-	Type     BackoffType   `doc:"Type,exponential"`
+	Type     BackoffType   `doc:"Type,exponential"`            // how the pause grows
 	Base     time.Duration `doc:"BaseMs,200,1,3600000"`        // first pause; MaxDelay if that is written and shorter
 	MaxDelay time.Duration `doc:"MaxDelayMs,30000,1,86400000"` // of every pause; Base if that is written and longer
 	// Jitter spreads constant, linear and exponential pauses over the range from zero up (full jitter).
@@ -62,7 +62,7 @@ const (
 
 // Timeout bounds one attempt, to the end of its answer; the caller's context bounds all attempts together.
 type Timeout struct {
-	Limit time.Duration `doc:"Seconds,30,0.001,86400"`
+	Limit time.Duration `doc:"Seconds,30,0.001,86400"` // time for one attempt
 }
 
 // CircuitBreaker stops calls to what keeps failing.
@@ -75,7 +75,7 @@ type CircuitBreaker struct {
 
 // Bulkhead bounds the calls under way.
 type Bulkhead struct {
-	MaxConcurrency int           `doc:"MaxConcurrency,10,1,100000"`
+	MaxConcurrency int           `doc:"MaxConcurrency,10,1,100000"`     // calls under way at most
 	MaxQueue       int           `doc:"MaxQueueDepth,100,0,1000000"`    // how many more may wait
 	QueueTimeout   time.Duration `doc:"QueueTimeoutSeconds,10,0,86400"` // for how long one may wait; 0 is not at all
 }
