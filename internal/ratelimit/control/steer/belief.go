@@ -80,7 +80,7 @@ func (b *budget) earn(now clock.Instant, per, most float64) {
 
 func (b *budget) add(n, most float64) { b.left = min(b.left+float32(n), float32(most)) }
 
-func (b *budget) pay(n float64) { b.left = max(b.left-float32(n), -4) }
+func (b *budget) pay(n float64) { b.left = max(b.left-float32(n), 0) }
 
 // peak is the highest rate that went well of late.
 type peak struct {
@@ -166,13 +166,12 @@ func (s *Steer) learn(now clock.Instant, rate float64, took time.Duration) {
 	if !t.has(Refill) {
 		cycle = Estimate{}
 	}
-	if s.cost == 0 {
-		s.cost = float32(took.Seconds())
-	}
-	s.cost += .3 * (float32(took.Seconds()) - s.cost)
+	s.cost = float32(took.Seconds())
 	s.guessed = !s.explicit()
 	if s.unbounded() { // the search's first
-		s.peak = peak{float32(s.refill.active(t, s.sentAt)), now}
+		if s.peak = (peak{float32(s.refill.active(t, s.sentAt)), now}); took > longOutage || s.win.order.weight > .5 {
+			s.peak.rate = float32(cycle.Rate) // it was the beginning of a window
+		}
 		s.interval = interval{min(cycle.Rate, rate/1.1), rate, max(0, float32(cycle.Answers-t.Burst))}
 		if cycle.Answers < 5 {
 			s.lo, s.run = rate/4, 0

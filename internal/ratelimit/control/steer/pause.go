@@ -29,7 +29,7 @@ type pause struct {
 	event control.Event
 	probe probe
 	loose float32 // of the drift: less after each refusal that was no news
-	cost  float32 // seconds that a refusal costs, smoothed
+	cost  float32 // seconds that the latest refusal cost
 	peak  peak
 
 	health      health
@@ -300,13 +300,20 @@ func (s *Steer) judge(now clock.Instant, took time.Duration) control.Cause {
 // cheapOrder is the longest that is waited for once more to know whether it has to do with the rate.
 const cheapOrder = 5 * time.Second
 
+// longOutage is the longest pause of a host that says that it refuses which may be an outage: to climb again takes no
+// longer than half of it.
+const longOutage = 2 * time.Minute
+
 // outage reports a pause that says nothing of the rate: it comes out of the blue, after so many answers, and
 // is the first of its kind.
 func (p *pause) outage(now clock.Instant, took time.Duration, admitted float64) bool {
 	if took < max(2*time.Second, seconds(4/p.failRate)) || p.tries == 0 && (p.order == 0 || p.order > cheapOrder) || p.rates && p.order > 0 {
 		return false
 	}
-	return p.down || !p.outages.again(p.at, now, admitted)
+	if p.explicit() && took > longOutage {
+		return false
+	}
+	return !p.outages.again(p.at, now, admitted)
 }
 
 // back goes back to a rate after a pause that taught nothing.
