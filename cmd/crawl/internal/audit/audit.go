@@ -19,6 +19,7 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
+	"runtime/debug"
 	"strings"
 	"sync"
 	"syscall"
@@ -304,6 +305,9 @@ func (a *audit) progress(done <-chan struct{}, c *crawl.Crawler) {
 	}
 }
 
+// mostMemory is from where on garbage is collected more often, as 100,000 pages with 50 links need half of it.
+const mostMemory = 400 << 20
+
 // judge makes a report of the facts.
 func (a *audit) judge() (*report.Report, error) {
 	file, err := os.Open(filepath.Join(a.work, factsName))
@@ -316,6 +320,11 @@ func (a *audit) judge() (*report.Report, error) {
 		if u, err := canonical.ParseTyped(seed); err == nil {
 			site.Seeds = append(site.Seeds, u.String())
 		}
+	}
+	// A heap may double before it is collected; of a large site that is more than the rest of the machine may want to give.
+	if limit := debug.SetMemoryLimit(-1); limit > mostMemory {
+		debug.SetMemoryLimit(mostMemory)
+		defer debug.SetMemoryLimit(limit)
 	}
 	if err := rules.Read(file, site); err != nil {
 		return nil, cli.IO(err)

@@ -3,6 +3,7 @@ package rules
 import (
 	"fmt"
 	"net/http"
+	"regexp"
 	"strings"
 
 	"github.com/treadlight/crawl/cmd/crawl/internal/audit/facts"
@@ -58,6 +59,9 @@ func judge(f *facts.Page) (verdict, string) {
 	return unclear, text
 }
 
+// badCertificate tells a certificate of another name, or of another time, from what may be the fault of this machine.
+var badCertificate = regexp.MustCompile(`valid for|expired|any names|IP SANs`)
+
 // judgeError is the verdict on what did not answer.
 func judgeError(f *facts.Page) (verdict, string) {
 	why := f.Message
@@ -69,7 +73,9 @@ func judgeError(f *facts.Page) (verdict, string) {
 			return broken, "the connection was refused: " + why
 		}
 	case "tls":
-		return broken, "the certificate or the handshake is wrong: " + why
+		if badCertificate.MatchString(why) {
+			return broken, "its certificate is wrong: " + why
+		}
 	case "address_denied":
 		return unclear, "it leads to a private address, which is not asked without --allow-private: " + why
 	case "too_large", "filtered", "bomb", "truncated":

@@ -211,7 +211,7 @@ func codeFault(code string) string {
 		}
 	}
 	region, err := language.ParseRegion(rest[0])
-	if err != nil || len(rest[0]) != 2 || !region.IsCountry() || !strings.EqualFold(region.Canonicalize().String(), rest[0]) {
+	if union := strings.ToUpper(rest[0]); err != nil || union == "EU" || union == "UN" || len(rest[0]) != 2 || !region.IsCountry() || !strings.EqualFold(region.Canonicalize().String(), rest[0]) {
 		return rest[0] + " is no country of ISO 3166-1"
 	}
 	return ""

@@ -1,0 +1,185 @@
+package audit
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/treadlight/crawl"
+	"github.com/treadlight/crawl/cmd/crawl/internal/audit/facts"
+	"github.com/treadlight/crawl/cmd/crawl/internal/audit/report"
+	"github.com/treadlight/crawl/cmd/crawl/internal/cli"
+	_ "github.com/treadlight/crawl/sqlite"
+)
+
+// faulty is a site of forty pages, each of which links to one that is gone; requests counts what it was asked.
+type faulty struct {
+	requests atomic.Int64
+	hold     atomic.Pointer[func(n int64, r *http.Request)]
+}
+
+func (f *faulty) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	n := f.requests.Add(1)
+	if hold := f.hold.Load(); hold != nil {
+		(*hold)(n, r)
+	}
+	var i int
+	if _, err := fmt.Sscanf(r.URL.Path, "/%d", &i); err != nil && r.URL.Path != "/" || strings.Contains(r.URL.Path, "gone") {
+		http.NotFound(w, r)
+		return
+	}
+	w.Header().Set("Content-Type", "text/html")
+	fmt.Fprintf(w, `<html lang="en"><title>Page %d</title><h1>Page %d</h1><a href="/%d">next</a> <a href="/gone/%d">gone</a>`, i, i, (i+1)%40, i)
+}
+
+// auditOf runs an audit into a directory.
+func auditOf(ctx context.Context, dir, url string) error {
+	var o crawl.Options
+	o.Politeness.Strategy, o.Scope.Resources = "off", true
+	return Run(ctx, Config{
+		Options: o, Seeds: []string{url}, Dir: dir, Quiet: true, FailOn: []string{"error"}, Out: io.Discard,
+		Term: cli.NewTerminal(io.Discard, nil, "none"), Log: slog.New(slog.DiscardHandler),
+	})
+}
+
+// findings are those of an audit, without what differs from run to run.
+func findings(t *testing.T, dir string) (list []string) {
+	t.Helper()
+	r, err := report.Read(filepath.Join(dir, "audit.json"))
+	require.NoError(t, err)
+	for i := range r.Findings {
+		if f := &r.Findings[i]; !strings.HasPrefix(f.Rule, "slow-") {
+			list = append(list, fmt.Sprint(f.Rule, f.URL, f.About, f.Pages, f.Where))
+		}
+	}
+	require.NotEmpty(t, list)
+	return list
+}
+
+// TestMain lets a test run an audit in a process of its own, to be killed.
+func TestMain(m *testing.M) {
+	if dir := os.Getenv("AUDIT_DIR"); dir != "" {
+		os.Exit(cli.CodeOf(auditOf(context.Background(), dir, os.Getenv("AUDIT_URL"))))
+	}
+	os.Exit(m.Run())
+}
+
+// An audit that was killed goes on by the same command, and finds what it would have found.
+func TestKilledAuditGoesOn(t *testing.T) {
+	site := new(faulty)
+	server := httptest.NewServer(site)
+	defer server.Close()
+	whole, killed := t.TempDir(), t.TempDir()
+	require.Equal(t, cli.CodeFindings, cli.CodeOf(auditOf(t.Context(), whole, server.URL)))
+
+	cmd := exec.Command(os.Args[0])
+	cmd.Env = append(os.Environ(), "AUDIT_DIR="+killed, "AUDIT_URL="+server.URL)
+	at, over := make(chan struct{}), make(chan struct{})
+	began := site.requests.Load()
+	hold := func(n int64, _ *http.Request) {
+		if n == began+30 {
+			close(at)
+		}
+		if n >= began+30 {
+			<-over
+		}
+	}
+	site.hold.Store(&hold)
+	require.NoError(t, cmd.Start())
+	<-at
+	require.NoError(t, cmd.Process.Kill())
+	require.Error(t, cmd.Wait())
+	site.hold.Store(nil)
+	close(over)
+	require.NoFileExists(t, filepath.Join(killed, "audit.json"))
+
+	require.Equal(t, cli.CodeFindings, cli.CodeOf(auditOf(t.Context(), killed, server.URL)))
+	require.Equal(t, findings(t, whole), findings(t, killed))
+
+	// One that was killed while it wrote its report writes it by the same command, and asks for nothing.
+	require.NoError(t, os.Remove(filepath.Join(killed, "audit.json")))
+	before := site.requests.Load()
+	require.Equal(t, cli.CodeFindings, cli.CodeOf(auditOf(t.Context(), killed, server.URL)))
+	require.Equal(t, before, site.requests.Load())
+	require.Equal(t, findings(t, whole), findings(t, killed))
+
+	// And one that is done is not lost by mistake.
+	require.Equal(t, cli.CodeIO, cli.CodeOf(auditOf(t.Context(), killed, server.URL)))
+}
+
+// Good answers of other sites are used again for a day, bad ones never.
+func TestKnownAnswers(t *testing.T) {
+	asked := make(chan string, 100)
+	other := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		asked <- r.Method + " " + r.URL.Path
+		if r.URL.Path != "/good" {
+			http.NotFound(w, r)
+		}
+	}))
+	defer other.Close()
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path != "/" {
+			http.NotFound(w, r)
+			return
+		}
+		w.Header().Set("Content-Type", "text/html")
+		fmt.Fprintf(w, `<html lang="en"><title>x</title><a href="%[1]s/good">a</a> <a href="%[1]s/bad">b</a>`, other.URL)
+	}))
+	defer server.Close()
+	run := func(dir, against string) (list []string) {
+		var o crawl.Options
+		o.Politeness.Strategy, o.Fetch.AllowPrivate = "off", true
+		require.NoError(t, Run(t.Context(), Config{
+			Options: o, Seeds: []string{server.URL}, Dir: dir, Against: against, External: true, Quiet: true, FailOn: []string{"none"}, Out: io.Discard,
+			Term: cli.NewTerminal(io.Discard, nil, "none"), Log: slog.New(slog.DiscardHandler),
+		}))
+		for len(asked) > 0 {
+			list = append(list, <-asked)
+		}
+		return list
+	}
+	first, second := t.TempDir(), t.TempDir()
+	require.ElementsMatch(t, []string{"GET /robots.txt", "HEAD /good", "HEAD /bad", "GET /bad"}, run(first, ""))
+	require.ElementsMatch(t, []string{"GET /robots.txt", "HEAD /bad", "GET /bad"}, run(second, first))
+	require.Equal(t, findings(t, first), findings(t, second))
+	text, err := os.ReadFile(filepath.Join(second, "findings.csv"))
+	require.NoError(t, err)
+	require.Contains(t, string(text), "external-broken,error,remaining,"+other.URL+"/bad,")
+}
+
+// Lists and sets in facts come back as they were, and whatever stands in a file is read or refused.
+func FuzzFacts(f *testing.F) {
+	f.Add("a/x#y", 3, []byte(`{"url":"u","links":"AAAA","html":{"IDs":"AAAAAA"}}`))
+	f.Add("r", 2000, []byte(`{"links":[""]}`))
+	f.Fuzz(func(t *testing.T, text string, n int, raw []byte) {
+		_ = json.Unmarshal(raw, new(facts.Page)) // an error, never a panic
+		if strings.ContainsAny(text, "\n") || !json.Valid([]byte(fmt.Sprintf("%q", text))) || strings.ToValidUTF8(text, "") != text {
+			return
+		}
+		page := facts.Page{URL: "http://a.test/", HTML: &facts.HTML{IDs: facts.HashesOf([]string{text})}}
+		for range min(max(n, 1), 5000) {
+			page.Links = append(page.Links, text)
+		}
+		var b bytes.Buffer
+		require.NoError(t, json.NewEncoder(&b).Encode(page))
+		var back facts.Page
+		require.NoError(t, json.Unmarshal(b.Bytes(), &back))
+		require.Equal(t, page.Links, back.Links)
+		require.True(t, back.HTML.IDs.Has(text))
+		kind, url, fragment := facts.ParseLink(facts.Link(facts.Anchor, "http://a.test", "http://a.test/p", text), "http://a.test")
+		require.Equal(t, []any{facts.Anchor, "http://a.test/p", text}, []any{kind, url, fragment})
+	})
+}
