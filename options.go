@@ -104,7 +104,8 @@ type Options struct {
 	// OnSkip, if set, is called with each URL that is not asked for, and why, one call at a time, by the goroutine that writes
 	// records, after that of the page which has the link: it is as good a place to write as a sink, and holds the crawl up as
 	// one. Links that pages have are not told of for having been seen, and those beyond 10,000 of a page only counted. In a
-	// fleet what was seen is told by chance: other processes may know of it. A panic is logged.
+	// fleet a process tells as seen the last million URLs that it has itself given to the job: what only others have given is
+	// left out in silence. A panic is logged.
 	OnSkip func(Skipped)
 	// OnEvent, if set, is called with what changes the pace of a host, in order for each
 	// host, by the goroutines that fetch. It must not block: they wait for it. Nil means

@@ -1,6 +1,7 @@
 package integration_test
 
 import (
+	"context"
 	"fmt"
 	"net"
 	"net/http"
@@ -16,6 +17,7 @@ import (
 	"github.com/treadlight/crawl/internal/assembly"
 	"github.com/treadlight/crawl/internal/lab/fetchtest"
 	"github.com/treadlight/crawl/internal/lab/redistest"
+	"github.com/treadlight/crawl/internal/pipeline"
 	"github.com/treadlight/crawl/record"
 )
 
@@ -94,6 +96,37 @@ func TestFleetIsUnreachableAsAWhole(t *testing.T) {
 	require.NoError(t, <-second, "another has reached one")
 	require.NoError(t, <-first)
 	require.NoError(t, <-begin("some", net, "http://lost.test/"), "one was reached before")
+}
+
+// In a fleet a process tells of what it has itself given to the job before. What another one has given is left out in
+// silence: it is asked for once all the same.
+func TestFleetTellsWhatItHasSeen(t *testing.T) {
+	server := redistest.Redis.Start(t)
+	net := fetchtest.Serve(t, map[string]http.Handler{"a.test": star(3)})
+	run := func(on, seed string) (told []string) {
+		cfg := assembly.DefaultConfig()
+		cfg.RateLimit.Strategy, cfg.Robots.Enabled, cfg.Sitemaps.Enabled = "off", false, false
+		cfg.Fleet.Redis, cfg.Fleet.Job = "redis://"+server.Addr, "seen"
+		cfg.OnSkip = func(s pipeline.Skip) { told = append(told, s.Reason+" "+s.URL) }
+		cfg.OnPage = func(_ context.Context, page *pipeline.Page) error {
+			if page.URL == on {
+				_, _, err := page.Follow("/1", pipeline.Request{})
+				return err
+			}
+			return nil
+		}
+		require.NoError(t, newOver(t, cfg, net.DialContext).Run(t.Context(), seed))
+		return told
+	}
+	require.Equal(t, []string{"seen http://a.test/1"}, run("http://a.test/1", "http://a.test/"))
+	require.Empty(t, run("http://a.test/more", "http://a.test/more"), "the other one has given it")
+	asked := 0
+	for _, r := range net.Requests() {
+		if r.Path == "/1" {
+			asked++
+		}
+	}
+	require.Equal(t, 1, asked)
 }
 
 // What a seed opens is open in every process of a fleet, also in one that has no seeds, and so is
