@@ -226,7 +226,7 @@ func aliased(all []*types.Package, name string) bool {
 
 // TestEveryNameIsDocumented, each field and method too: `go doc` is where programs are written from.
 func TestEveryNameIsDocumented(t *testing.T) {
-	for _, dir := range append([]string{".", "record", "crawltest", "sqlite", "redis", "console", "traces"}, parts...) {
+	for _, dir := range append([]string{".", "record", "crawltest", "sqlite", "redis", "console", "traces", "maintext"}, parts...) {
 		fset := token.NewFileSet()
 		files, err := filepath.Glob(filepath.Join(dir, "*.go"))
 		require.NoError(t, err)

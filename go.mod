@@ -5,6 +5,8 @@ go 1.26.8
 require (
 	charm.land/bubbletea/v2 v2.1.1
 	code.dny.dev/ssrf v0.3.0
+	codeberg.org/readeck/go-readability/v2 v2.1.3
+	github.com/JohannesKaufmann/html-to-markdown/v2 v2.5.2
 	github.com/andybalholm/brotli v1.2.8
 	github.com/andybalholm/cascadia v1.3.5
 	github.com/antchfx/htmlquery v1.3.7
@@ -44,7 +46,14 @@ require (
 	pgregory.net/rapid v1.3.0
 )
 
-require github.com/theory/jsonpath v0.12.3 // indirect
+require github.com/theory/jsonpath v0.12.3
+
+require (
+	github.com/JohannesKaufmann/dom v0.3.1 // indirect
+	github.com/go-shiori/dom v0.0.0-20230515143342-73569d674e1c // indirect
+	github.com/gogs/chardet v0.0.0-20211120154057-b7413eaefb8f // indirect
+	github.com/itlightning/dateparse v0.2.1 // indirect
+)
 
 require (
 	github.com/beorn7/perks v1.0.1 // indirect

@@ -133,6 +133,43 @@ func (p *Page) Text() string {
 	return p.root().Text()
 }
 
+// MainText is what a person came to an HTML page for, without navigation, asides and footers: a line per block, at most 1 MiB.
+// Empty: there is none. The error is that the program does not import the package maintext of this module.
+func (p *Page) MainText() (string, error) {
+	a, err := p.inner.Article()
+	if err != nil {
+		return "", err
+	}
+	return a.Text(), nil
+}
+
+// Markdown is the main text as GitHub's dialect of Markdown, headings, lists, tables, code, links and pictures kept, and links
+// absolute; it begins with the title of the page. Empty and error are as those of [Page.MainText].
+func (p *Page) Markdown() (string, error) {
+	a, err := p.inner.Article()
+	if err != nil {
+		return "", err
+	}
+	return a.Markdown(), nil
+}
+
+// Byline is who wrote the page, as it says for people or machines, on one line. Empty: it does not say, or the package maintext
+// of this module is not imported.
+func (p *Page) Byline() string {
+	if a, err := p.inner.Article(); err == nil {
+		return a.About().Byline
+	}
+	return ""
+}
+
+// Published is when the page was, as it says. Zero: as for [Page.Byline].
+func (p *Page) Published() time.Time {
+	if a, err := p.inner.Article(); err == nil {
+		return a.About().Published
+	}
+	return time.Time{}
+}
+
 // Links are the canonical URLs of the pages that the page links to, each once, in their order, at most 10,000; of a
 // sitemap none. Nil: there are none, or [OutputOptions.Record] leaves them out of records. They are what is followed, as far as it
 // is in scope, whether or not a handler looks at them. The slice is the program's own.

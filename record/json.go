@@ -146,6 +146,7 @@ func (o *object) content(r *Record) {
 	o.raw("json_ld", r.JSONLD)
 	o.some("json_ld_invalid", r.InvalidJSONLD)
 	o.text("main_text", r.MainText)
+	o.text("markdown", r.Markdown)
 }
 
 func appendAlternate(dst []byte, a Alternate) []byte {

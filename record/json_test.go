@@ -27,7 +27,7 @@ func TestJSONGolden(t *testing.T) {
 		`"directives":["noindex","max-snippet:20"],"alternates":[{"href":"https://example.com/de","hreflang":"de","type":"text/html"},{"href":"https://example.com/x"}],`+
 		`"next":"https://example.com/n","prev":"https://example.com/p",`+
 		`"links":["https://example.com/1","https://example.com/?\\"],"resources":["https://example.com/i.png"],"nofollow_links":["https://example.com/1"],"text":"a\nb\tc",`+
-		`"fields":{"f":1},"fields_error":"fe","properties":{"og:a":["b","c"]},"json_ld":[{"@type":"Article"}],"json_ld_invalid":2,"main_text":"main",`+
+		`"fields":{"f":1},"fields_error":"fe","properties":{"og:a":["b","c"]},"json_ld":[{"@type":"Article"}],"json_ld_invalid":2,"main_text":"main","markdown":"# Main\n",`+
 		`"body":"<p>\u0000ü\u2028","body_base64":"/wBib2R5",`+
 		`"timings_ms":{"queue":1.5,"dns":0.001,"connect":20,"tls":3000,"first_byte":10.1},"remote_addr":"[::1]:443","proto":"HTTP/1.1",`+
 		`"error":{"class":"decode","message":"gzip: invalid header"}}`+"\n", string(recordtest.Full().AppendJSON(nil)))

@@ -99,6 +99,8 @@ type Record struct {
 	InvalidJSONLD int `json:"json_ld_invalid,omitempty" unit:"blocks"`
 	// The text without navigation, asides and footers, a line per block; only if it is wanted.
 	MainText string `json:"main_text,omitempty"`
+	// Markdown is the main text as a file of Markdown, with title, URL, author and date at its head; only if it is wanted.
+	Markdown string `json:"markdown,omitempty"`
 	// The body, decompressed, if it is UTF-8; only if bodies are wanted.
 	Body string `json:"body,omitempty"`
 	// The body in base64 if it is not UTF-8.

@@ -45,6 +45,7 @@ import (
 	"github.com/treadlight/crawl/cmd/crawl/internal/job"
 	_ "github.com/treadlight/crawl/console"
 	"github.com/treadlight/crawl/internal/config"
+	_ "github.com/treadlight/crawl/maintext"
 	_ "github.com/treadlight/crawl/redis"
 	_ "github.com/treadlight/crawl/sqlite"
 	_ "github.com/treadlight/crawl/traces"

@@ -22,6 +22,7 @@ import (
 	"github.com/treadlight/crawl/internal/web/canonical"
 	"github.com/treadlight/crawl/internal/web/extract"
 	"github.com/treadlight/crawl/internal/web/fields"
+	"github.com/treadlight/crawl/internal/web/maintext"
 	"github.com/treadlight/crawl/internal/web/neardup"
 	"github.com/treadlight/crawl/internal/web/robots"
 	"github.com/treadlight/crawl/internal/web/scope"
@@ -157,7 +158,12 @@ func compileInto(pc *pipeline.Config, s *Settings) (err error) {
 		return fmt.Errorf("fetch.accept_types: %w", err)
 	}
 	pc.Tree = pipeline.Tree{
-		Metadata: s.Output.Has("metadata"), MainText: s.Output.Has("main-text"), MaxElements: s.Extract.MaxElements,
+		Metadata: s.Output.Has("metadata"), MainText: s.Output.Has("main-text"), Markdown: s.Output.Has("markdown"), MaxElements: s.Extract.MaxElements,
+	}
+	if pc.Tree.MainText || pc.Tree.Markdown {
+		if pc.Tree.Reader, err = maintext.Readers.Get(); err != nil {
+			return err
+		}
 	}
 	rules, err := s.Extract.Rules()
 	if err == nil && len(rules.Page) > 0 {

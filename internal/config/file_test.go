@@ -267,7 +267,7 @@ func TestWhatRecordsHave(t *testing.T) {
 	require.Equal(t, []string{"main-text", "links"}, has(yamlFile("output: {record: [no-digest, main-text]}")))
 	require.Equal(t, []string{"text", "links", "digest"}, has(Sources{File: "-", Reader: strings.NewReader("output: {record: body}"), Env: []string{"CRAWL_OUTPUT_RECORD=text"}}), "a stronger layer replaces a list")
 	require.Equal(t,
-		[]string{`output.record[1]: "links" is none of the words; give some of text, main-text, metadata, body, no-links, no-digest [flag --record]`},
+		[]string{`output.record[1]: "links" is none of the words; give some of text, main-text, markdown, metadata, body, no-links, no-digest [flag --record]`},
 		problems(t, Sources{Flags: flags("record", "text,links")}))
 	require.Equal(t, "flag --record", mustLoad(t, Sources{Flags: flags("record", "text,body")}).Origins["output.record[1]"].String())
 }

@@ -16,14 +16,14 @@ import (
 	"github.com/treadlight/crawl/internal/web/items"
 )
 
-var recordParts = []string{"text", "main-text", "metadata", "body", "no-links", "no-digest"}
+var recordParts = []string{"text", "main-text", "markdown", "metadata", "body", "no-links", "no-digest"}
 
-// Has reports whether records have a part: text, main-text, metadata, body, links or digest.
+// Has reports whether records have a part: text, main-text, markdown, metadata, body, links or digest.
 func (o *Output) Has(part string) bool {
 	if no := negation + part; slices.Contains(recordParts, no) {
 		return !slices.Contains(o.Record, no)
 	}
-	return slices.Contains(o.Record, part)
+	return slices.Contains(o.Record, part) || part == "markdown" && o.Format == string(sink.Markdown)
 }
 
 func mediaPattern(s string) error {
@@ -41,7 +41,7 @@ func (c checker) warnRecord() {
 	if len(c.cfg.Extract.Names()) > 0 && spec.Separator == 0 {
 		what = append(what, "fields")
 	}
-	for _, part := range []string{"text", "main-text", "metadata", "body"} {
+	for _, part := range []string{"text", "main-text", "markdown", "metadata", "body"} {
 		if o.Has(part) {
 			what = append(what, part)
 		}
@@ -53,6 +53,10 @@ func (c checker) warnRecord() {
 
 func (c checker) archives() {
 	o := &c.cfg.Output
+	if o.Format == string(sink.Markdown) && o.Path == "-" {
+		c.wrong("output.path", "a tree of Markdown cannot go to standard output%s; give --output with a directory, or use 'crawl read' for single pages",
+			c.place("output.format"))
+	}
 	if o.Format != "warc" {
 		return
 	}

@@ -233,7 +233,7 @@ var outFields = []field{
 	// whether a body has changed.
 	{
 		path: "output.record", kind: kindList, enum: recordParts, flag: "record", arg: "words",
-		doc: "what records have beside the usual: text, main-text (without navigation and footers), metadata (Open Graph, Twitter, JSON-LD), body; and what not: no-links, no-digest (SHA-256 of the body); with commas between, or repeated; empty = links and digest", example: "text,no-links",
+		doc: "what records have beside the usual: text, main-text (without navigation and footers), markdown (that as Markdown), metadata (Open Graph, Twitter, JSON-LD), body; and what not: no-links, no-digest (SHA-256 of the body); with commas between, or repeated; empty = links and digest", example: "text,no-links",
 	},
 	// A finished crawl is hours of other people's bandwidth: never lost to a typo.
 	{

@@ -51,7 +51,7 @@ var programs = []struct {
 	{func(c *Config) { c.Stats.Path, c.RateLimit.Remember = "x", "x" }, `ratelimit.remember: "x" is stats.path as well; change --remember or --stats`},
 	{func(c *Config) { c.Seeds.Files, c.RateLimit.Remember = []string{"x"}, "x" }, `ratelimit.remember: "x" is seeds.file as well; change --remember or --input-file`},
 	{func(c *Config) { c.RateLimit.Remember = "-" }, `ratelimit.remember: "-" cannot be read back as a file can; give a file name, or ./- for a file of that name`},
-	{func(c *Config) { c.Output.Record = []string{"text", "links"} }, `output.record[1]: "links" is none of the words; give some of text, main-text, metadata, body, no-links, no-digest`},
+	{func(c *Config) { c.Output.Record = []string{"text", "links"} }, `output.record[1]: "links" is none of the words; give some of text, main-text, markdown, metadata, body, no-links, no-digest`},
 	{func(c *Config) { c.Fetch.UserAgent = "a\r\nb" }, "fetch.user_agent: contains the unprintable character U+000D; remove it"},
 	{func(c *Config) { c.Concurrency, c.Depth, c.Log.Level = 0, -5, "" }, "concurrency: 0 is below 1; give a whole number of fetches between 1 and 10000\n" +
 		"depth: -5 is below -1; give a whole number of links between -1 and 1000000\n" +

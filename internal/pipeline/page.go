@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"net/url"
 	"runtime/debug"
 	"slices"
 	"sync"
@@ -18,6 +19,7 @@ import (
 	"github.com/treadlight/crawl/internal/web/dom"
 	"github.com/treadlight/crawl/internal/web/effort"
 	"github.com/treadlight/crawl/internal/web/extract"
+	"github.com/treadlight/crawl/internal/web/maintext"
 	"github.com/treadlight/crawl/internal/web/scope"
 	"github.com/treadlight/crawl/record"
 )
@@ -37,7 +39,8 @@ type Page struct {
 	base  canonical.URL // what references resolve against
 	asked Request
 	tree  *Tree
-	doc   *dom.Document // of Document
+	doc   *dom.Document    // of Document
+	text  maintext.Article // of Article
 	visit *visit
 	turn  *turn // of a loop
 }
@@ -109,6 +112,22 @@ func (p *Page) Document() *dom.Document {
 		p.doc = dom.ParseWithin(body, elements, budget)
 	}
 	return p.doc
+}
+
+// Article is the main text of the page, read at the first call.
+func (p *Page) Article() (maintext.Article, error) {
+	if p.text == nil {
+		read, err := maintext.Readers.Get()
+		if err != nil {
+			return nil, err
+		}
+		base, err := url.Parse(p.base.String())
+		if err != nil { // a canonical URL is one
+			return nil, err
+		}
+		p.text = read(p.Document(), base)
+	}
+	return p.text, nil
 }
 
 // Asked is what the page was asked for by.

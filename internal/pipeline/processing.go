@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"net/http"
+	"net/url"
 	"sync"
 	"time"
 	"unicode/utf8"
@@ -17,9 +18,9 @@ import (
 	"github.com/treadlight/crawl/internal/web/extract"
 	"github.com/treadlight/crawl/internal/web/fields"
 	"github.com/treadlight/crawl/internal/web/items"
+	"github.com/treadlight/crawl/internal/web/maintext"
 	"github.com/treadlight/crawl/internal/web/metadata"
 	"github.com/treadlight/crawl/internal/web/neardup"
-	"github.com/treadlight/crawl/internal/web/readable"
 	"github.com/treadlight/crawl/record"
 )
 
@@ -257,11 +258,13 @@ func newRecord(l *frontier.Lease, now time.Time) *record.Record {
 // Tree says what is read out of pages by way of their trees, which cost several times what all else does that
 // is done with a page. The zero Tree builds none.
 type Tree struct {
-	Fields      *fields.Set  // the user's rules; nil: none
-	Items       *items.Rules // for several records of a page, and how lists go on; nil: none
-	Metadata    bool         // asks for Open Graph, Twitter cards and JSON-LD
-	MainText    bool         // asks for the text without navigation and the like
-	MaxElements int          // bounds a tree; zero means 100,000
+	Fields      *fields.Set     // the user's rules; nil: none
+	Items       *items.Rules    // for several records of a page, and how lists go on; nil: none
+	Metadata    bool            // asks for Open Graph, Twitter cards and JSON-LD
+	MainText    bool            // asks for the text without navigation and the like
+	Markdown    bool            // asks for that as a file of Markdown
+	Reader      maintext.Reader // for either; nil: neither is asked for
+	MaxElements int             // bounds a tree; zero means 100,000
 }
 
 // tree puts what the tree of a page has into its record.
@@ -274,7 +277,7 @@ func (w *processor) tree(r *result, page canonical.URL, body []byte) {
 		}
 		return
 	}
-	if !wanted && !items && !t.Metadata && !t.MainText {
+	if !wanted && !items && !t.Metadata && t.Reader == nil {
 		return
 	}
 	d := dom.ParseWithin(extract.UTF8(body, w.found.Charset), cmp.Or(t.MaxElements, dom.MaxElements), w.budget)
@@ -295,8 +298,22 @@ func (w *processor) tree(r *result, page canonical.URL, body []byte) {
 		}
 		rec.InvalidJSONLD = m.InvalidJSONLD
 	}
-	if t.MainText {
-		rec.MainText = readable.Text(d)
+	if t.Reader != nil {
+		w.readMainText(rec, page, d)
+	}
+}
+
+func (w *processor) readMainText(rec *record.Record, page canonical.URL, d *dom.Document) {
+	base, err := url.Parse(w.base(page).String())
+	if err != nil { // a canonical URL is one
+		return
+	}
+	a := w.p.cfg.Tree.Reader(d, base)
+	if w.p.cfg.Tree.MainText {
+		rec.MainText = a.Text()
+	}
+	if w.p.cfg.Tree.Markdown && rec.Status/100 == 2 {
+		rec.Markdown = maintext.File(a, rec.URL, rec.FetchedAt)
 	}
 }
 

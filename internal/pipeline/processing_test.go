@@ -22,7 +22,9 @@ import (
 	"github.com/treadlight/crawl/internal/web/dom"
 	"github.com/treadlight/crawl/internal/web/effort"
 	"github.com/treadlight/crawl/internal/web/fields"
+	"github.com/treadlight/crawl/internal/web/maintext"
 	"github.com/treadlight/crawl/internal/web/neardup"
+	_ "github.com/treadlight/crawl/internal/web/readable"
 	"github.com/treadlight/crawl/internal/web/scope"
 	"github.com/treadlight/crawl/record"
 )
@@ -74,7 +76,9 @@ func TestTrees(t *testing.T) {
 	}
 	set, err := fields.New(rules)
 	require.NoError(t, err)
-	all := crawlTrees(t, Tree{Fields: set, Metadata: true, MainText: true})
+	read, err := maintext.Readers.Get()
+	require.NoError(t, err)
+	all := crawlTrees(t, Tree{Fields: set, Metadata: true, MainText: true, Markdown: true, Reader: read})
 
 	item := all["http://h.test/item"]
 	require.Equal(t, record.Named{
@@ -88,7 +92,10 @@ func TestTrees(t *testing.T) {
 	require.Len(t, item.JSONLD, 1)
 	require.JSONEq(t, `{"@type":"Product"}`, string(item.JSONLD[0]))
 	require.Equal(t, 1, item.InvalidJSONLD)
-	require.Equal(t, "A lamp\n12,50 €", item.MainText)
+	require.Equal(t, "A lamp\n12,50 €\nMore", item.MainText)
+	require.Contains(t, item.Markdown, "---\ntitle: \"")
+	require.Contains(t, item.Markdown, "\nurl: \"http://h.test/item\"\n")
+	require.Contains(t, item.Markdown, "\n---\n\n# A lamp\n\n12,50 €\n\n[More](")
 
 	require.Equal(t, "Лампа", all["http://h.test/legacy"].Fields[0].Values[0])
 	require.Equal(t, "[{title [Deep] false false} {price [3] false true}]", fmt.Sprint(all["http://h.test/deep"].Fields))
@@ -96,7 +103,7 @@ func TestTrees(t *testing.T) {
 	require.Contains(t, all["http://h.test/large"].FieldsError, "only a part of the page was looked at")
 	require.Equal(t, "Large", all["http://h.test/large"].Fields[0].Values[0])
 	for u, rec := range crawlTrees(t, Tree{}) { // without being asked nothing is read
-		require.Empty(t, rec.MainText, u)
+		require.Empty(t, rec.MainText+rec.Markdown, u)
 		require.Zero(t, len(rec.Fields)+len(rec.Properties)+len(rec.JSONLD), u)
 	}
 }
@@ -119,7 +126,9 @@ func TestPagesThatCostTooMuch(t *testing.T) {
 	require.NoError(t, err)
 	set, err := fields.New([]fields.Rule{title, rule})
 	require.NoError(t, err)
-	for u, rec := range crawlPages(t, pages, Tree{Fields: set, Metadata: true, MainText: true}) {
+	read, err := maintext.Readers.Get()
+	require.NoError(t, err)
+	for u, rec := range crawlPages(t, pages, Tree{Fields: set, Metadata: true, MainText: true, Reader: read}) {
 		require.Equal(t, 200, rec.Status, u)
 		require.Equal(t, u != "http://h.test/usual", rec.Truncated, u)
 		require.NotEmpty(t, rec.Fields, u)

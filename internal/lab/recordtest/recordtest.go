@@ -26,7 +26,7 @@ func Full() *record.Record {
 		NofollowLinks: []string{"https://example.com/1"},
 		Links:         []string{"https://example.com/1", `https://example.com/?\`}, Resources: []string{"https://example.com/i.png"}, Text: "a\nb\tc",
 		Fields: record.Named{{Name: "f", Values: []string{"1"}, Number: true}}, FieldsError: "fe", Properties: record.Named{{Name: "og:a", Values: []string{"b", "c"}, List: true}},
-		JSONLD: []json.RawMessage{json.RawMessage(`{"@type":"Article"}`)}, InvalidJSONLD: 2, MainText: "main",
+		JSONLD: []json.RawMessage{json.RawMessage(`{"@type":"Article"}`)}, InvalidJSONLD: 2, MainText: "main", Markdown: "# Main\n",
 		Body: "<p>\x00ü\u2028", BodyBase64: []byte("\xff\x00body"),
 		Timings:    record.Timings{Queue: 1500 * time.Microsecond, PermitWait: 1, DNS: time.Microsecond, Connect: 20 * time.Millisecond, TLS: 3 * time.Second, FirstByte: 10100 * time.Microsecond, Total: -1},
 		RemoteAddr: "[::1]:443", Proto: "HTTP/1.1", Error: &record.Error{Class: "decode", Message: "gzip: invalid header"},

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/treadlight/crawl/internal/records/chunk"
 	"github.com/treadlight/crawl/record"
 )
 
@@ -17,12 +18,14 @@ const (
 	CSV   Format = "csv"   // a header line, then one line per record
 	URLs  Format = "urls"  // the URLs of pages fetched with success
 	WARC  Format = "warc"  // archives of exchanges, which package warc writes
+	// Markdown is a tree of files, which package tree writes; the records are the chunks of them, one JSON object per line.
+	Markdown Format = "markdown"
 )
 
 // Spec is what the program knows of a format.
 type Spec struct {
 	Format Format
-	// Endings are those of file names. The first is given to files that the program names.
+	// Endings are those of file names. The first is given to files that the program names. Empty: it is a directory.
 	Endings []string
 	// Help says what is written, for docs/reference/records.md.
 	Help string
@@ -63,6 +66,11 @@ var formats = []Spec{
 		Help:   "[archives](../how-to/archives.md) in the place of records",
 		begins: func(line []byte) bool { return bytes.HasPrefix(line, []byte("WARC/")) },
 	},
+	{
+		Format: Markdown,
+		Help:   "[a tree of files](../how-to/markdown.md) of the main text of pages, with llms.txt, and chunks.jsonl in the place of records",
+		begins: func([]byte) bool { return false }, encode: appendChunks,
+	},
 }
 
 // Formats are all formats.
@@ -100,11 +108,16 @@ func ByStart(head []byte) Spec {
 	})
 }
 
-// Ending is that of files that the program names.
-func (s *Spec) Ending() string { return s.Endings[0] }
+// Ending is that of files that the program names. Empty: it is a directory.
+func (s *Spec) Ending() string {
+	if len(s.Endings) == 0 {
+		return ""
+	}
+	return s.Endings[0]
+}
 
 // Lines reports whether a file has one line for each record.
-func (s *Spec) Lines() bool { return s.encode != nil || s.Separator != 0 }
+func (s *Spec) Lines() bool { return s.encode != nil && len(s.Endings) > 0 || s.Separator != 0 }
 
 // Reportable reports whether records have what a report is made of.
 func (s *Spec) Reportable() bool { return s.Complete || s.Separator != 0 }
@@ -117,9 +130,19 @@ func ListOf(texts []string, last string) string {
 
 // EndingList names the endings, with last before the last one: " or ".
 func EndingList(last string) string {
-	texts := make([]string, len(formats))
+	var texts []string
 	for i := range formats {
-		texts[i] = formats[i].Ending() + formats[i].Note
+		if ending := formats[i].Ending(); ending != "" {
+			texts = append(texts, ending+formats[i].Note)
+		}
 	}
 	return ListOf(texts, last)
+}
+
+// appendChunks appends the chunks of a page that has Markdown.
+func appendChunks(dst []byte, r *record.Record) []byte {
+	if r.Markdown == "" {
+		return dst
+	}
+	return chunk.AppendLines(dst, chunk.Split(r.Markdown, r.URL, chunk.DefaultTokens))
 }

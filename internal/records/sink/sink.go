@@ -145,7 +145,7 @@ func New(w io.Writer, cfg Config) (*Writer, error) {
 	switch {
 	case spec.Format == WARC:
 		return nil, errors.New("format warc: archives need a directory, and are opened by package warc")
-	case !spec.Lines():
+	case spec.encode == nil && spec.Separator == 0:
 		var names []string
 		for _, s := range formats {
 			if s.Lines() {

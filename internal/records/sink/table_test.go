@@ -19,7 +19,11 @@ func TestDocsHaveEveryFormat(t *testing.T) {
 	table := "| `--format` | ending of `-o` | what is written |\n|---|---|---|\n"
 	for _, spec := range Formats() {
 		require.NotEmpty(t, spec.Help, spec.Format)
-		table += fmt.Sprintf("| `%s` | `%s` | %s |\n", spec.Format, strings.Join(spec.Endings, "` `"), spec.Help)
+		endings := "a directory"
+		if len(spec.Endings) > 0 {
+			endings = "`" + strings.Join(spec.Endings, "` `") + "`"
+		}
+		table += fmt.Sprintf("| `%s` | %s | %s |\n", spec.Format, endings, spec.Help)
 	}
 	docpage.Check(t, "docs/reference/records.md", "formats", table)
 }

@@ -4,112 +4,289 @@ import (
 	"slices"
 	"strings"
 	"unicode"
+	"unsafe"
 
 	"golang.org/x/net/html"
 	"golang.org/x/net/html/atom"
 
 	"github.com/treadlight/crawl/internal/web/dom"
-	"github.com/treadlight/crawl/internal/web/effort"
 )
 
+// block is a run of text that stands by itself, as a paragraph or a cell of a table does.
 type block struct {
-	text          string
-	words, linked int  // how many, and how many of them are links
-	heading, pre  bool // of a heading; preformatted
-	main          bool // it is main text
+	text                 string
+	nodes                []*html.Node // its texts
+	words, linked, found int          // how many, and how many of them are links, and in what Readability found
+	pre                  bool         // it is preformatted
+	whole                *html.Node   // the outermost list, table or code it is in
+	marks
+	main bool // it is main text
+}
+
+// marks are what the elements around a block say of it.
+type marks struct {
+	aside   bool // it is no main text, by element or role
+	named   bool // it is no main text, by class
+	detail  bool // caption, byline, date: it is about the text
+	heading bool
+	inMain  bool // it is in a main element
+	inBody  bool
 }
 
 // links is the share of link words.
-func (b *block) links() float64 {
-	if b.words == 0 {
-		return 0
-	}
-	return float64(b.linked) / float64(b.words)
-}
+func (b *block) links() float64 { return float64(b.linked) / float64(max(1, b.words)) }
+
+// prose is how many words are no links.
+func (b *block) prose() int { return b.words - b.linked }
 
 type splitter struct {
-	blocks  []block
-	open    block         // without its text
-	line    dom.Collapser // the text of open
-	raw     strings.Builder
-	heading bool
-	prose   map[*html.Node]int
-	budget  *effort.Budget
+	d      *dom.Document
+	texts  map[*byte]bool
+	weight map[*html.Node]int // the words of an element that count: those that were found, or those that are no links
+	total  int
+
+	blocks []*block
+	open   *block
+	line   dom.Collapser // the text of open
+	raw    strings.Builder
+	whole  *html.Node
 }
 
-func (s *splitter) children(n *html.Node, linked bool) {
-	for c := n.FirstChild; c != nil && s.budget.SpendText(len(c.Data)); c = c.NextSibling {
+func newSplitter(d *dom.Document, found map[*byte]bool) *splitter {
+	s := &splitter{d: d, texts: found, open: &block{}, weight: make(map[*html.Node]int)}
+	s.total = s.weigh(d.Root, false)
+	return s
+}
+
+func (s *splitter) split() []*block {
+	s.children(s.d.Root, marks{}, false)
+	s.end(marks{})
+	return s.blocks
+}
+
+func (s *splitter) weigh(n *html.Node, linked bool) (total int) {
+	for c := n.FirstChild; c != nil && s.d.Budget.SpendText(len(c.Data)); c = c.NextSibling {
 		switch {
 		case c.Type == html.TextNode:
-			s.line.Add(c.Data)
-			n := words(c.Data)
-			s.open.words += n
-			if linked {
-				s.open.linked += n
+			if s.found(c) || len(s.texts) == 0 && !linked {
+				total += words(c.Data)
 			}
-		case c.Type == html.ElementNode && !dom.Silent(c) && !s.boilerplate(c):
-			s.element(c, linked)
+		case c.Type == html.ElementNode && !dom.Silent(c):
+			total += s.weigh(c, linked || c.DataAtom == atom.A)
+		}
+	}
+	s.weight[n] = total
+	return total
+}
+
+func (s *splitter) found(n *html.Node) bool {
+	return n.Data != "" && s.texts[unsafe.StringData(n.Data)]
+}
+
+func (s *splitter) children(n *html.Node, m marks, linked bool) {
+	for c := n.FirstChild; c != nil && s.d.Budget.SpendText(len(c.Data)); c = c.NextSibling {
+		switch {
+		case c.Type == html.TextNode:
+			s.text(c, linked)
+		case c.Type == html.ElementNode && !dom.Silent(c):
+			s.element(c, m, linked)
 		}
 	}
 }
 
-func (s *splitter) element(n *html.Node, linked bool) {
-	link := linked || n.DataAtom == atom.A && hasHref(n)
-	if dom.Inline(n) {
-		s.children(n, link)
-		return
+func (s *splitter) text(n *html.Node, linked bool) {
+	count := words(n.Data)
+	s.open.words += count
+	if linked {
+		s.open.linked += count
 	}
-	switch n.DataAtom {
-	case atom.Br:
+	if s.found(n) {
+		s.open.found += count
+	}
+	s.open.nodes = append(s.open.nodes, n)
+	if s.open.pre {
+		s.raw.WriteString(n.Data)
+	} else {
+		s.line.Add(n.Data)
+	}
+}
+
+func (s *splitter) element(n *html.Node, outer marks, linked bool) {
+	m := s.marks(n, outer)
+	if _, ok := dom.Attr(n, "href"); ok && n.DataAtom == atom.A {
+		linked = true
+	}
+	switch {
+	case n.DataAtom == atom.Br && s.open.pre:
+		s.raw.WriteByte('\n')
+		return
+	case n.DataAtom == atom.Br:
 		s.line.Break()
 		return
-	case atom.Pre:
-		s.preformatted(n)
+	case dom.Inline(n) || s.open.pre:
+		s.children(n, m, linked)
 		return
 	}
-	s.end()
-	before := s.heading
-	s.heading = before || slices.Contains(headings, n.DataAtom)
-	s.children(n, link)
-	s.end()
-	s.heading = before
+	s.end(outer)
+	if before := s.whole; before == nil && isWhole(n) {
+		s.whole = n
+		defer func() { s.whole = before }()
+	}
+	s.open.pre = n.DataAtom == atom.Pre
+	s.children(n, m, linked)
+	s.end(m)
 }
 
-func hasHref(n *html.Node) bool {
-	_, ok := dom.Attr(n, "href")
-	return ok
+// isWhole reports whether a part of an element is of no use.
+func isWhole(n *html.Node) bool {
+	switch n.DataAtom {
+	case atom.Ul, atom.Ol, atom.Dl, atom.Pre:
+		return true
+	case atom.Table: // one in which pages are laid out has others in it
+		for c := range n.Descendants() {
+			if c.DataAtom == atom.Table || c.DataAtom == atom.Form {
+				return false
+			}
+		}
+		return true
+	}
+	return false
 }
 
-var headings = []atom.Atom{atom.H1, atom.H2, atom.H3, atom.H4, atom.H5, atom.H6, atom.Dt, atom.Caption, atom.Figcaption}
-
-func (s *splitter) end() {
-	if s.line.Len() > 0 {
-		s.open.text, s.open.heading = s.line.String(), s.heading
+func (s *splitter) end(m marks) {
+	text := s.line.String()
+	if s.open.pre {
+		text = strings.Trim(s.raw.String(), "\n")
+	}
+	if strings.TrimSpace(text) != "" {
+		s.open.text, s.open.marks, s.open.whole = text, m, s.whole
 		s.blocks = append(s.blocks, s.open)
 	}
-	s.open, s.line = block{}, dom.Collapser{}
-}
-
-// preformatted adds a block with its line ends.
-func (s *splitter) preformatted(n *html.Node) {
-	s.end()
+	s.open, s.line = &block{}, dom.Collapser{}
 	s.raw.Reset()
-	s.verbatim(n)
-	text := strings.Trim(s.raw.String(), "\n")
-	if strings.TrimSpace(text) != "" {
-		s.blocks = append(s.blocks, block{text: text, words: words(text), pre: true})
-	}
 }
 
-func (s *splitter) verbatim(n *html.Node) {
-	for c := n.FirstChild; c != nil && s.budget.SpendText(len(c.Data)); c = c.NextSibling {
-		switch {
-		case c.Type == html.TextNode:
-			s.raw.WriteString(c.Data)
-		case c.DataAtom == atom.Br:
-			s.raw.WriteByte('\n')
-		case !dom.Silent(c):
-			s.verbatim(c)
+// marks adds what an element says of the blocks in it. A class or a short element says nothing of a quarter of the text or
+// more, as in <div class="with-sidebar">.
+func (s *splitter) marks(n *html.Node, m marks) marks {
+	switch n.DataAtom {
+	case atom.H1, atom.H2, atom.H3, atom.H4, atom.H5, atom.H6, atom.Dt:
+		m.heading = true
+	case atom.Body:
+		m.inBody = true
+	}
+	if n.DataAtom == atom.Html || n.DataAtom == atom.Body {
+		return m
+	}
+	role, _ := dom.Attr(n, "role")
+	role = strings.ToLower(strings.TrimSpace(role))
+	m.inMain = m.inMain || n.DataAtom == atom.Main || role == "main"
+	m.aside = m.aside || aside(n, role)
+	if 4*s.weight[n] >= s.total {
+		return m
+	}
+	switch n.DataAtom {
+	case atom.Form, atom.Noscript:
+		m.aside = true
+	case atom.Figure, atom.Figcaption, atom.Header:
+		m.detail = true
+	case atom.Time:
+		m.detail = m.detail || s.weight[n] < maxByline
+	case atom.Main, atom.Article, atom.H1:
+		return m
+	}
+	for word := range classWords(n) {
+		switch names[word] {
+		case boilerplate:
+			m.named = true
+		case caption:
+			m.detail = true
+		case byline:
+			m.detail = m.detail || s.weight[n] < maxByline
+		}
+	}
+	return m
+}
+
+// aside reports whether an element is no main text whatever its length.
+func aside(n *html.Node, role string) bool {
+	switch n.DataAtom {
+	case atom.Nav, atom.Aside, atom.Footer, atom.Button, atom.Menu, atom.Dialog:
+		return true
+	case atom.Main, atom.Article, atom.H1:
+		return false
+	}
+	if _, hidden := dom.Attr(n, "hidden"); hidden {
+		return true
+	}
+	if v, _ := dom.Attr(n, "aria-hidden"); v == "true" {
+		return true
+	}
+	if style, _ := dom.Attr(n, "style"); style != "" && len(style) <= maxClass &&
+		strings.Contains(strings.ReplaceAll(strings.ToLower(style), " ", ""), "display:none") {
+		return true
+	}
+	return slices.Contains(roles, role)
+}
+
+var roles = []string{
+	"navigation", "banner", "contentinfo", "search", "complementary", "menu", "menubar", "toolbar",
+	"dialog", "alertdialog", "form", "tablist", "status",
+}
+
+// meaning is what a word in a class or an id says of an element.
+type meaning uint8
+
+const (
+	boilerplate meaning = iota + 1
+	caption
+	byline
+)
+
+// maxByline is how many words a byline or a date has at most.
+const maxByline = 40
+
+var names = func() map[string]meaning {
+	all := make(map[string]meaning)
+	for m, text := range map[meaning]string{
+		boilerplate: "nav navbar navigation navheader navfooter menu sidebar breadcrumb breadcrumbs footer masthead topbar toolbar " +
+			"cookie cookies consent gdpr share sharing social related recommended promo advert advertisement ad ads sponsor " +
+			"sponsored newsletter subscribe pagination pager widget popup modal skip tagcloud copyright comments",
+		caption: "caption captions credit credits attribution gallery",
+		byline:  "byline meta postmeta postinfo timestamp date dateline dates author bio tags submitted postdate published",
+	} {
+		for _, name := range strings.Fields(text) {
+			all[name] = m
+		}
+	}
+	return all
+}()
+
+// maxClass bounds the classes that are read, in bytes.
+const maxClass = 1 << 10
+
+// classWords yields the words of classes and id in lower case: of "relatedPosts nav-bar" related, posts, nav, bar.
+func classWords(n *html.Node) func(func(string) bool) {
+	return func(yield func(string) bool) {
+		for _, attr := range []string{"class", "id"} {
+			value, _ := dom.Attr(n, attr)
+			if len(value) > maxClass {
+				continue
+			}
+			start := 0
+			for i, r := range value + " " {
+				letter := unicode.IsLetter(r)
+				if letter && !unicode.IsUpper(r) {
+					continue
+				}
+				if i > start && !yield(strings.ToLower(value[start:i])) {
+					return
+				}
+				start = i
+				if !letter {
+					start = i + len(string(r))
+				}
+			}
 		}
 	}
 }
@@ -138,161 +315,4 @@ func words(s string) (n int) {
 		}
 	}
 	return n + (dense+1)/2
-}
-
-// count is the words in n that are neither links nor aside, and stores those of each block-level element in prose.
-func count(n *html.Node, linked bool, prose map[*html.Node]int, budget *effort.Budget) (total int) {
-	for c := n.FirstChild; c != nil && budget.SpendText(len(c.Data)); c = c.NextSibling {
-		switch {
-		case c.Type == html.TextNode && !linked:
-			total += words(c.Data)
-		case c.Type == html.ElementNode && !dom.Silent(c) && !aside(c):
-			total += count(c, linked || c.DataAtom == atom.A && hasHref(c), prose, budget)
-		}
-	}
-	if !dom.Inline(n) {
-		prose[n] = total
-	}
-	return total
-}
-
-// boilerplate reports whether an element is marked as no main text.
-func (s *splitter) boilerplate(n *html.Node) bool {
-	switch n.DataAtom {
-	case atom.Form, atom.Noscript:
-		return s.prose[n] < formProse
-	case atom.Body, atom.Main, atom.Article, atom.H1:
-		return false
-	}
-	return aside(n) || named(n) && s.prose[n] < namedProse
-}
-
-// aside reports whether an element is no main text whatever its length.
-func aside(n *html.Node) bool {
-	switch n.DataAtom {
-	case atom.Nav, atom.Aside, atom.Footer, atom.Button, atom.Menu, atom.Dialog:
-		return true
-	case atom.Body, atom.Main, atom.Article, atom.H1:
-		return false
-	}
-	if _, hidden := dom.Attr(n, "hidden"); hidden {
-		return true
-	}
-	if v, _ := dom.Attr(n, "aria-hidden"); v == "true" {
-		return true
-	}
-	if style, _ := dom.Attr(n, "style"); style != "" && strings.Contains(strings.ReplaceAll(strings.ToLower(style), " ", ""), "display:none") {
-		return true
-	}
-	return slices.Contains(roles, role(n))
-}
-
-const (
-	// formProse is how many words make a form the page itself: some systems put pages into one.
-	formProse = 150
-	// namedProse is how many words let an element stay in spite of its class, as in <div class="with-sidebar">.
-	namedProse = 250
-)
-
-var roles = []string{
-	"navigation", "banner", "contentinfo", "search", "complementary", "menu", "menubar", "toolbar",
-	"dialog", "alertdialog", "form", "tablist", "status",
-}
-
-// names are words in classes and ids that mark boilerplate, compared as whole words.
-var names = map[string]bool{
-	"nav": true, "navbar": true, "navigation": true, "navheader": true, "navfooter": true, "menu": true, "sidebar": true,
-	"breadcrumb": true, "breadcrumbs": true, "footer": true, "masthead": true, "topbar": true, "toolbar": true,
-	"cookie": true, "cookies": true, "consent": true, "gdpr": true, "share": true, "sharing": true, "social": true,
-	"related": true, "recommended": true, "promo": true, "advert": true, "advertisement": true, "ad": true, "ads": true,
-	"sponsor": true, "sponsored": true, "newsletter": true, "subscribe": true, "pagination": true, "pager": true,
-	"widget": true, "popup": true, "modal": true, "skip": true, "tagcloud": true, "copyright": true, "comments": true,
-}
-
-func named(n *html.Node) bool {
-	for _, attr := range []string{"class", "id"} {
-		value, _ := dom.Attr(n, attr)
-		if value == "" || len(value) > maxClass {
-			continue
-		}
-		for word := range strings.FieldsFuncSeq(strings.ToLower(value), func(r rune) bool { return !unicode.IsLetter(r) }) {
-			if names[word] {
-				return true
-			}
-		}
-	}
-	return false
-}
-
-// maxClass bounds the classes that are read, in bytes.
-const maxClass = 1 << 10
-
-// choose selects blocks by the decision tree of the paper, with its figures.
-func choose(blocks []block) {
-	around := slices.Concat([]block{{}}, blocks, []block{{}})
-	for i := range blocks {
-		blocks[i].main = isMain(&around[i], &blocks[i], &around[i+2])
-	}
-}
-
-// minCode is how many words make preformatted text main text.
-const minCode = 5
-
-func isMain(before, b, after *block) bool {
-	switch {
-	case b.links() > 0.333333:
-		return false
-	case b.pre: // news have none, and navigation has none either
-		return b.words >= minCode
-	case before.links() <= 0.555556 && b.words > 16:
-		return true
-	case before.links() <= 0.555556:
-		return after.words > 15 || before.words > 4 && !b.heading && after.links() <= 0.333333
-	case b.words > 40:
-		return true
-	}
-	return after.words > 17 && after.links() <= 0.333333
-}
-
-// maxGap is how many short blocks between two of the main text belong to it: list items, table cells, lines of code.
-const maxGap = 12
-
-// fuse adds the few blocks without links between selected ones.
-func fuse(blocks []block) {
-	last := -1
-	for i := range blocks {
-		if !blocks[i].main {
-			continue
-		}
-		if last >= 0 && i-last-1 <= maxGap {
-			for j := last + 1; j < i; j++ {
-				blocks[j].main = blocks[j].links() <= 0.5 || blocks[j].pre
-			}
-		}
-		last = i
-	}
-}
-
-const (
-	maxHeadings = 3  // in a row before their text
-	maxLine     = 12 // words between a heading and its text
-)
-
-// leadIn adds headings before selected blocks, with a short line between at most, such as a date or author, and
-// removes those without text.
-func leadIn(blocks []block) {
-	main, lines, headings := false, 0, 0 // what comes next, and how much stands before it
-	for i := len(blocks) - 1; i >= 0; i-- {
-		b := &blocks[i]
-		switch {
-		case b.heading:
-			b.main = main && headings < maxHeadings
-			headings++
-		case b.main:
-			main, lines, headings = true, 0, 0
-		default:
-			lines++
-			main = main && lines == 1 && headings == 0 && b.words <= maxLine
-		}
-	}
 }

@@ -18,6 +18,7 @@ import (
 	"github.com/treadlight/crawl/internal/assembly"
 	"github.com/treadlight/crawl/internal/config"
 	"github.com/treadlight/crawl/internal/records/sink"
+	"github.com/treadlight/crawl/internal/records/tree"
 	"github.com/treadlight/crawl/record"
 )
 
@@ -28,7 +29,7 @@ func layOut(cfg *config.Config) error {
 	settleWorker(cfg)
 	dir := cfg.Output.Path
 	info, err := os.Stat(dir)
-	isDir := os.IsPathSeparator(dir[len(dir)-1]) || err == nil && info.IsDir() || cfg.Output.Format == string(sink.WARC) && !cfg.Output.OneArchive()
+	isDir := os.IsPathSeparator(dir[len(dir)-1]) || err == nil && info.IsDir() || cfg.Output.Format == string(sink.WARC) && !cfg.Output.OneArchive() || cfg.Output.Format == string(sink.Markdown)
 	if dir == sink.Stdout || !isDir {
 		return nil
 	}
@@ -40,6 +41,8 @@ func layOut(cfg *config.Config) error {
 	spec := sink.Format(cfg.Output.Format).Spec()
 	if cfg.Output.Path = filepath.Join(dir, name+spec.Ending()); spec.Format == sink.WARC {
 		cfg.Output.Path = filepath.Join(dir, archive)
+	} else if spec.Format == sink.Markdown {
+		cfg.Output.Path = filepath.Join(dir, strings.Replace(name, "records", "chunks", 1)+".jsonl")
 	}
 	if !shared || spec.Format != sink.WARC {
 		if err := os.MkdirAll(dir, 0o777); err != nil { // less what the user's mask forbids
@@ -283,6 +286,9 @@ func (j *Job) openSink(path string, items *sink.ItemsConfig) (*destination, erro
 		w.Durable, err = newSink(j.term.Beside(j.Streams.Out), cfg, items)
 	default:
 		if w.Durable, err = fileSink(path, cfg, items); err == nil {
+			if file, ok := w.Durable.(*sink.Writer); ok && cfg.Format == sink.Markdown {
+				w.Durable = tree.New(file, path)
+			}
 			break
 		}
 		if j.Settings.Fleet.Shared() && !j.own {

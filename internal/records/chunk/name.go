@@ -1,0 +1,75 @@
+package chunk
+
+import (
+	"cmp"
+	"crypto/sha256"
+	"encoding/hex"
+	"net/url"
+	"path"
+	"strings"
+)
+
+const (
+	maxSegment = 80  // bytes of a file's name without its ending, which every file system bears
+	maxName    = 200 // bytes of a path
+	hashed     = 8   // hex digits that tell names apart
+)
+
+// Name is the path of the file for a URL, with slashes: host/path.md. It is the same for the same URL, and another for
+// another, on file systems that take upper case for lower too. It stays below the directory it is put in, whatever the URL is.
+// A URL whose path cannot stand as it is has a hash in its name.
+func Name(at string) string {
+	u, err := url.Parse(at)
+	if err != nil || u.Host == "" {
+		u = &url.URL{Host: "page"}
+	}
+	host, plain := segment(strings.ReplaceAll(u.Host, ":", "_"))
+	host = cmp.Or(host, "page")
+	p := u.EscapedPath()
+	plain = plain && u.RawQuery == "" && !u.ForceQuery && (u.Scheme == "https" || u.Port() != "")
+	var parts []string
+	segments := strings.Split(strings.TrimPrefix(p, "/"), "/")
+	for i, s := range segments {
+		last := i == len(segments)-1
+		name, ok := segment(s)
+		switch {
+		case s == "" && last:
+			name = "index"
+		case s == "", last && s == "index", strings.HasSuffix(s, ".md"), reserved[strings.SplitN(s, ".", 2)[0]]:
+			ok = false
+			name = "_" + name
+		}
+		plain = plain && ok
+		parts = append(parts, name)
+	}
+	name := path.Join(parts...)
+	if plain && len(host)+len(name) < maxName {
+		return host + "/" + name + ".md"
+	}
+	for len(parts) > 1 && len(host)+len(path.Join(parts...)) >= maxName {
+		parts = parts[1:]
+	}
+	sum := sha256.Sum256([]byte(at))
+	return host + "/" + path.Join(parts...) + "-" + hex.EncodeToString(sum[:hashed/2]) + ".md"
+}
+
+// segment is a name of a file that every file system bears, and whether that is the text itself.
+func segment(s string) (name string, same bool) {
+	name = strings.Map(func(r rune) rune {
+		switch {
+		case r >= 'a' && r <= 'z', r >= '0' && r <= '9', r == '-', r == '_', r == '.':
+			return r
+		case r >= 'A' && r <= 'Z':
+			return r - 'A' + 'a'
+		}
+		return '_'
+	}, s)
+	name = strings.Trim(clip(name, maxSegment), ".")
+	return cmp.Or(name, "_"), name == s
+}
+
+// reserved are names of devices on Windows.
+var reserved = map[string]bool{
+	"con": true, "prn": true, "aux": true, "nul": true, "com1": true, "com2": true, "com3": true, "com4": true, "com5": true, "com6": true, "com7": true,
+	"com8": true, "com9": true, "lpt1": true, "lpt2": true, "lpt3": true, "lpt4": true, "lpt5": true, "lpt6": true, "lpt7": true, "lpt8": true, "lpt9": true,
+}

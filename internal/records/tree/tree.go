@@ -1,0 +1,150 @@
+// Package tree writes a crawl as a tree of Markdown files: one for each page with main text, the chunks of all of them, and
+// llms.txt, the list of them for people and models (https://llmstxt.org).
+//
+// The file of the chunks is the file of the records: what it says is what there is. It is cut back to the last page that the
+// state knows when a crawl goes on, and llms.txt is made of it at the end. Files of pages are written whole or not at all,
+// before their chunks; one that is visited again is replaced.
+package tree
+
+import (
+	"bufio"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/treadlight/crawl/internal/records/chunk"
+	"github.com/treadlight/crawl/internal/records/sink"
+	"github.com/treadlight/crawl/internal/store/atomicfile"
+	"github.com/treadlight/crawl/record"
+)
+
+// Index is the name of the list of pages.
+const Index = "llms.txt"
+
+// maxListed bounds the pages that are listed.
+const maxListed = 100_000
+
+// Writer writes a tree. It is for one goroutine at a time, as a sink is.
+type Writer struct {
+	*sink.Writer
+	path, dir string // of the chunks
+}
+
+// New writes a tree around the file of its chunks, which is open at a path.
+func New(chunks *sink.Writer, path string) *Writer {
+	return &Writer{Writer: chunks, path: path, dir: filepath.Dir(path)}
+}
+
+// Write writes the file of a page, and its chunks.
+func (w *Writer) Write(r *record.Record) error {
+	if r.Markdown != "" {
+		path := filepath.Join(w.dir, filepath.FromSlash(chunk.Name(r.URL)))
+		if err := os.MkdirAll(filepath.Dir(path), 0o777); err != nil { // less what the user's mask forbids
+			return err
+		}
+		err := atomicfile.Replace(path, 0o666, func(f io.Writer) error {
+			_, err := io.WriteString(f, r.Markdown)
+			return err
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return w.Writer.Write(r)
+}
+
+// Close ends the chunks and writes the list.
+func (w *Writer) Close() error {
+	if err := w.Writer.Close(); err != nil {
+		return err
+	}
+	return w.index()
+}
+
+// listed is a page of the list.
+type listed struct{ url, title string }
+
+func (w *Writer) index() error {
+	pages, left, err := readPages(w.path)
+	if err != nil {
+		return fmt.Errorf("make %s of the chunks: %w", Index, err)
+	}
+	return atomicfile.Replace(filepath.Join(w.dir, Index), 0o666, func(f io.Writer) error {
+		_, err := io.WriteString(f, list(pages, left))
+		return err
+	})
+}
+
+// readPages reads which pages there are, by their files, and counts those beyond maxListed.
+func readPages(path string) (pages map[string]listed, left int, err error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, 0, err
+	}
+	defer f.Close() //nolint:errcheck // it was read
+	pages = make(map[string]listed)
+	r := bufio.NewReaderSize(f, 1<<16)
+	for {
+		line, err := r.ReadBytes('\n')
+		if errors.Is(err, io.EOF) {
+			return pages, left, nil
+		}
+		if err != nil {
+			return nil, 0, err
+		}
+		var c chunk.Chunk
+		if json.Unmarshal(line, &c) != nil || c.File == "" {
+			continue
+		}
+		if _, ok := pages[c.File]; ok {
+			continue
+		}
+		if len(pages) == maxListed {
+			left++ // a chunk, and so a page at most
+			continue
+		}
+		pages[c.File] = listed{c.URL, c.Title}
+	}
+}
+
+// list is llms.txt: a section for each host.
+func list(pages map[string]listed, left int) string {
+	var b strings.Builder
+	files := slices.Sorted(maps.Keys(pages))
+	var hosts []string
+	for _, file := range files {
+		host, _, _ := strings.Cut(file, "/")
+		if !slices.Contains(hosts[max(0, len(hosts)-1):], host) {
+			hosts = append(hosts, host)
+		}
+	}
+	name := "Pages"
+	if len(hosts) > 0 {
+		name = hosts[0]
+	}
+	fmt.Fprintf(&b, "# %s\n\n> %d pages as Markdown, each with its URL at its head. chunks.jsonl has them in chunks.\n", name, len(pages))
+	last := ""
+	for _, file := range files {
+		host, _, _ := strings.Cut(file, "/")
+		if host != last {
+			fmt.Fprintf(&b, "\n## %s\n\n", host)
+			last = host
+		}
+		p := pages[file]
+		title := strings.NewReplacer("[", "(", "]", ")", "\n", " ").Replace(p.title)
+		if title == "" {
+			title = p.url
+		}
+		fmt.Fprintf(&b, "- [%s](%s): %s\n", title, file, p.url)
+	}
+	if left > 0 {
+		b.WriteString("\nThere are more pages than this list has room for.\n")
+	}
+	return b.String()
+}

@@ -1,0 +1,80 @@
+package readable
+
+import "golang.org/x/net/html"
+
+// How much of the words that either way of reading keeps must be in what Readability found for it to be believed.
+const (
+	articleShare = 0.4 // of a page that says that it is an article: the rest may be teasers of others, or comments
+	otherShare   = 0.8
+	minFound     = 30 // words
+)
+
+// choose selects the main text.
+func choose(blocks []*block, article bool) {
+	inMain := markedMain(blocks)
+	own := func(b *block) bool {
+		return b.inBody && !b.aside && !b.named && (b.inMain || !inMain) && (b.links() <= 0.5 || b.heading || b.prose() >= 3)
+	}
+	found := func(b *block) bool { return 2*b.found > b.words && !b.aside }
+	kept, all := 0, 0
+	for _, b := range blocks {
+		if found(b) {
+			kept += b.prose()
+		}
+		if found(b) || own(b) {
+			all += b.prose()
+		}
+	}
+	share := otherShare
+	if article {
+		share = articleShare
+	}
+	believed := kept >= minFound && float64(kept) >= share*float64(all)
+	for _, b := range blocks {
+		switch {
+		case !believed:
+			b.main = own(b) || found(b)
+		case article:
+			b.main = found(b) && !b.named && !b.detail && b.links() < 0.7
+		default:
+			b.main = found(b)
+		}
+	}
+}
+
+// markedMain reports whether main elements have a tenth of the words or more.
+func markedMain(blocks []*block) bool {
+	in, all := 0, 0
+	for _, b := range blocks {
+		if b.aside || b.named {
+			continue
+		}
+		all += b.prose()
+		if b.inMain {
+			in += b.prose()
+		}
+	}
+	return in > 0 && 10*in >= all
+}
+
+// keepWhole keeps what is left of lists, tables and code of which most is kept.
+func keepWhole(blocks []*block) {
+	type words struct{ kept, all int }
+	count := make(map[*html.Node]words)
+	for _, b := range blocks {
+		if b.whole == nil {
+			continue
+		}
+		w := count[b.whole]
+		w.all += b.words
+		if b.main {
+			w.kept += b.words
+		}
+		count[b.whole] = w
+	}
+	for _, b := range blocks {
+		if w := count[b.whole]; b.whole != nil && !b.aside && 2*w.kept > w.all {
+			b.main = true
+		}
+	}
+}

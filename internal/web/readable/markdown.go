@@ -1,0 +1,63 @@
+package readable
+
+import (
+	"strings"
+
+	"github.com/JohannesKaufmann/html-to-markdown/v2/converter"
+	"github.com/JohannesKaufmann/html-to-markdown/v2/plugin/base"
+	"github.com/JohannesKaufmann/html-to-markdown/v2/plugin/commonmark"
+	"github.com/JohannesKaufmann/html-to-markdown/v2/plugin/strikethrough"
+	"github.com/JohannesKaufmann/html-to-markdown/v2/plugin/table"
+
+	"github.com/treadlight/crawl/internal/web/dom"
+)
+
+// Markdown is the main text as GitHub's dialect of Markdown, links and pictures with absolute URLs, cut at the end of a line
+// before MaxText. It begins with the title as a heading, unless the main text does. It ends with a line break, and is empty
+// if there is no main text.
+func (a *Article) Markdown() string {
+	text := a.Text()
+	if text == "" {
+		return ""
+	}
+	body := convert(a)
+	if body == "" { // a fault of the converter costs the page its marks
+		body = text
+	}
+	body = strings.TrimSpace(strings.ToValidUTF8(body, "\uFFFD"))
+	if title := a.about.Title; title != "" && !strings.HasPrefix(body, "# ") {
+		body = "# " + escape(title) + "\n\n" + body
+	}
+	if body = strings.ReplaceAll(body, "\r", "\n"); len(body) >= MaxText {
+		body = dom.Clip(body, MaxText-1)
+		if i := strings.LastIndexByte(body, '\n'); i > 0 {
+			body = strings.TrimRight(body[:i], "\n")
+		}
+	}
+	return body + "\n"
+}
+
+// convert is empty if the converter fails.
+func convert(a *Article) (text string) {
+	defer func() {
+		if recover() != nil {
+			text = ""
+		}
+	}()
+	c := converter.NewConverter(converter.WithPlugins(
+		base.NewBasePlugin(),
+		commonmark.NewCommonmarkPlugin(commonmark.WithListEndComment(false)),
+		strikethrough.NewStrikethroughPlugin(),
+		table.NewTablePlugin(table.WithHeaderPromotion(true), table.WithSkipEmptyRows(true),
+			table.WithNewlineBehavior(table.NewlineBehaviorPreserve), table.WithSpanCellBehavior(table.SpanBehaviorMirror),
+			table.WithCellPaddingBehavior(table.CellPaddingBehaviorMinimal)),
+	))
+	out, err := c.ConvertNode(a.tree())
+	if err != nil {
+		return ""
+	}
+	return string(out)
+}
+
+// escape has a title on one line mean what it says.
+var escape = strings.NewReplacer("\\", "\\\\", "*", "\\*", "_", "\\_", "`", "\\`", "[", "\\[", "<", "\\<").Replace
