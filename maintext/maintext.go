@@ -4,7 +4,7 @@
 //
 //	import _ "github.com/treadlight/crawl/maintext"
 //
-// A program that does not, and asks for either, gets an error that says so. It adds 1 MB and six modules to a program.
+// A program that does not, and asks for either, gets an error that says so. It adds about six modules to a program.
 package maintext
 
 import _ "github.com/treadlight/crawl/internal/web/readable" // registers itself

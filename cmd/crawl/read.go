@@ -1,0 +1,47 @@
+package main
+
+import (
+	"slices"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/treadlight/crawl/cmd/crawl/internal/cli"
+	"github.com/treadlight/crawl/cmd/crawl/internal/flags"
+	"github.com/treadlight/crawl/cmd/crawl/internal/read"
+	"github.com/treadlight/crawl/internal/assembly"
+	"github.com/treadlight/crawl/internal/config"
+)
+
+// readCommand prints the main text of single pages.
+func readCommand(s cli.Streams) *cobra.Command {
+	cfg := read.Config{Out: s.Out}
+	cmd := verb("read")
+	f := cmd.Flags()
+	f.BoolVar(&cfg.JSON, "json", false, "print JSON, a line for each page: url, title, byline, published, lang, markdown")
+	f.BoolVar(&cfg.Plain, "main-text", false, "print plain text, without the marks of Markdown")
+	f.IntVar(&cfg.Tokens, "chunk", 0, "print chunks of at most this many `tokens`, a JSON line each")
+	settings := flags.Add(cmd, auditTakes)
+	f.StringVar(&settings.File, "config", "", "read settings from this YAML or JSON `file`; flags are stronger")
+	f.VisitAll(func(f *pflag.Flag) { f.Hidden = f.Hidden || flags.GroupOf(f) != flags.GroupOwn || f.Name == "config" })
+	cmd.Args, cmd.ValidArgsFunction = cobra.ArbitraryArgs, nil
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		if len(args) == 0 {
+			return cli.Usagef("read needs a URL, such as crawl read https://example.com/")
+		}
+		if err := assembly.Check(args...); err != nil {
+			return cli.Usage(err)
+		}
+		settings.Given = slices.Concat([]config.FlagValue{{Name: "set", Value: "sitemaps.enabled=false"}}, settings.Given,
+			[]config.FlagValue{{Name: "set", Value: "depth=0"}})
+		loaded, err := settings.Load(s.Env)
+		if err != nil {
+			return err
+		}
+		cfg.URLs = args
+		config.ToProgram(&loaded.Config, &cfg.Options)
+		cfg.Term = cli.NewTerminal(s.Err, s.Env, loaded.Config.Log.Progress)
+		return read.Run(cmd.Context(), cfg)
+	}
+	return cmd
+}
