@@ -24,6 +24,7 @@ import (
 	"github.com/treadlight/crawl/internal/assembly"
 	"github.com/treadlight/crawl/internal/lab/testsite"
 	"github.com/treadlight/crawl/internal/pipeline"
+	_ "github.com/treadlight/crawl/maintext"
 	"github.com/treadlight/crawl/record"
 	_ "github.com/treadlight/crawl/redis"
 	_ "github.com/treadlight/crawl/sqlite"
