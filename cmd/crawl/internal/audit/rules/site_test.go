@@ -15,7 +15,7 @@ import (
 )
 
 var (
-	manySites = flag.Int("audit.pages", 3000, "pages of the large site")
+	manySites = flag.Int("audit.pages", 500, "pages of the large site")
 	perPage   = flag.Int("audit.links", 50, "links of each")
 )
 
