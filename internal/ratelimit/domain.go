@@ -60,7 +60,9 @@ func isClean(host string) bool {
 	return true
 }
 
-func isDigits(s string) bool { return s != "" && strings.Trim(s, "0123456789") == "" }
+func isDigits(s string) bool {
+	return s != "" && !strings.ContainsFunc(s, func(r rune) bool { return r < '0' || r > '9' })
+}
 
 // splitPort cuts a port off, and drops a default one. Several colons without brackets are an IPv6 address.
 func splitPort(host string) (name, port string) {

@@ -246,4 +246,6 @@ func wholeSeconds(digits string) time.Duration {
 	return time.Duration(n) * time.Second
 }
 
-func isDigits(s string) bool { return s != "" && strings.Trim(s, "0123456789") == "" }
+func isDigits(s string) bool {
+	return s != "" && !strings.ContainsFunc(s, func(r rune) bool { return r < '0' || r > '9' })
+}
