@@ -3,6 +3,7 @@ package pipeline
 import (
 	"errors"
 	"maps"
+	"sync/atomic"
 	"time"
 
 	"github.com/treadlight/crawl/internal/frontier"
@@ -85,7 +86,7 @@ func (p *Pipeline) Block(host string) (ok bool, err error) {
 func (p *Pipeline) Unblock(host string) bool {
 	return p.order(func(d *discovery) {
 		if d.frontier.Include(p.cfg.Clock.Now(), host) {
-			p.noteExcluded(host, false)
+			p.excluded.note(host, false)
 		}
 	})
 }
@@ -93,20 +94,36 @@ func (p *Pipeline) Unblock(host string) bool {
 func (d *discovery) exclude(host string) error {
 	err := d.frontier.Exclude(d.p.cfg.Clock.Now(), host)
 	if err == nil {
-		d.p.noteExcluded(host, true)
+		d.p.excluded.note(host, true)
 	}
 	return err
 }
 
-// noteExcluded tells the workers. They read while it writes, so it writes another map.
-func (p *Pipeline) noteExcluded(host string, excluded bool) {
-	all := maps.Clone(*p.excluded.Load())
+// exclusions are the hosts that operators have blocked. Workers read them while Discovery writes, so it writes another
+// map.
+type exclusions struct {
+	hosts atomic.Pointer[map[string]struct{}]
+}
+
+func (e *exclusions) has(host string) bool {
+	if all := e.hosts.Load(); all != nil {
+		_, has := (*all)[host]
+		return has
+	}
+	return false
+}
+
+func (e *exclusions) note(host string, excluded bool) {
+	all := make(map[string]struct{})
+	if was := e.hosts.Load(); was != nil {
+		maps.Copy(all, *was)
+	}
 	if host = ratelimit.Domain(host); excluded {
 		all[host] = struct{}{}
 	} else {
 		delete(all, host)
 	}
-	p.excluded.Store(&all)
+	e.hosts.Store(&all)
 }
 
 // SetScope replaces the patterns of the scope. Links are judged by the new ones from then on. A queued URL

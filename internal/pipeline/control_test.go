@@ -151,7 +151,7 @@ func TestBlock(t *testing.T) {
 		ok, err = p.Block("a.test")
 		require.True(t, ok)
 		require.NoError(t, err)
-		require.Contains(t, *p.excluded.Load(), "a.test")
+		require.True(t, p.excluded.has("a.test"))
 		before := v.of("a.test")
 		require.Equal(t, 6, before)
 		time.Sleep(time.Minute)
@@ -164,7 +164,7 @@ func TestBlock(t *testing.T) {
 		require.Equal(t, 14, h.Queued)
 
 		require.True(t, p.Unblock("a.test"))
-		require.NotContains(t, *p.excluded.Load(), "a.test")
+		require.False(t, p.excluded.has("a.test"))
 		require.NoError(t, <-ended)
 		requireEnd(t, p, EndDone)
 		require.Equal(t, 20, v.of("a.test"))
@@ -219,14 +219,14 @@ func TestBlockBetweenLeaseAndRequest(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, v := steerable(t, 2, "a.test")
 		p := w.build(t)
-		p.noteExcluded("a.test", true) // as the worker sees it, while the frontier does not yet
+		p.excluded.note("a.test", true) // as the worker sees it, while the frontier does not yet
 		l := leaseOf(t, p, "http://a.test/")
 		ev, page, _ := p.visit(t.Context(), l)
 		require.Nil(t, page)
 		require.Equal(t, fateReturned, ev.fate)
 		require.Zero(t, v.of("a.test"))
 		require.Zero(t, w.Limiter.Snapshot().Requests, "no permit was spent")
-		p.noteExcluded("a.test", false)
+		p.excluded.note("a.test", false)
 		p.discovery.frontier.Release(time.Now(), l, 0, attribution.Outcome{})
 		p.discovery.frontier.End(time.Now(), l, frontier.WaitHost(false))
 		ev, page, _ = p.visit(t.Context(), leaseOf(t, p, "http://a.test/2"))

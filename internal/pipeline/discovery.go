@@ -273,7 +273,7 @@ func (d *discovery) refused(l *frontier.Lease, now time.Time) {
 
 // record has Output write the record of a URL that no worker has.
 func (d *discovery) record(l *frontier.Lease, rec *record.Record) {
-	d.outbox = append(d.outbox, &result{lease: l, rec: rec, trip: d.p.trip(l)})
+	d.outbox = append(d.outbox, &result{lease: l, rec: rec, trip: d.p.cfg.trip(l)})
 }
 
 // idle decides what to do when no host may be asked before wake. While something is under way, it is too

@@ -119,7 +119,7 @@ func (p *Pipeline) visit(ctx context.Context, l *frontier.Lease) (event, *fetche
 		ctx = until
 	}
 	begin := p.cfg.Clock.Now()
-	t := &try{p: p, f: &fetched{lease: l, asked: requestOf(&l.Item), sent: begin, trip: p.trip(l)}, begin: begin, since: begin}
+	t := &try{p: p, f: &fetched{lease: l, asked: requestOf(&l.Item), sent: begin, trip: p.cfg.trip(l)}, begin: begin, since: begin}
 	defer t.release()
 	if err := t.enter(ctx); err != nil {
 		l.Started()
@@ -282,7 +282,7 @@ func (c patient) Deadline() (time.Time, bool) {
 // wait for longer than [Config.Patience].
 func (t *try) take(ctx context.Context) error {
 	p, l := t.p, t.f.lease
-	if _, excluded := (*p.excluded.Load())[l.Host()]; excluded {
+	if p.excluded.has(l.Host()) {
 		l.Started()
 		t.denied = errExcluded
 		return errExcluded

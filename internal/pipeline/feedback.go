@@ -65,7 +65,7 @@ func (t *try) feedback(o orders) {
 	if resp := f.resp; resp != nil {
 		fb.StatusCode, fb.Second = resp.Status, resp.Second
 		waits := outcome.RetryAfter(resp.Status)
-		if waits == outcome.WaitsHost || waits == outcome.WaitsIfBlock && p.down(l.Host()) {
+		if waits == outcome.WaitsHost || waits == outcome.WaitsIfBlock && p.cfg.down(l.Host()) {
 			fb.RetryAfter = o.retryAfter
 		}
 		if !resp.SentAt.IsZero() {
@@ -130,7 +130,7 @@ func outcomeOf(f *fetched, class outcome.Class) attribution.Outcome {
 func (t *try) decide(o attribution.Outcome, now time.Time) (attribution.Decision, time.Time) {
 	p, l := t.p, t.f.lease
 	c := attribution.Case{Evidence: l.Evidence, Tries: l.Tries, Outcome: o, Retries: p.cfg.Retries, Now: now}
-	c.Down = o.Failed() && p.down(l.Host())
+	c.Down = o.Failed() && p.cfg.down(l.Host())
 	d := attribution.Decide(&c)
 	if o.Failed() && (!t.f.asked.mayRepeat(o.Class, t.f.err) || hooked(t.f.err)) {
 		d.Final = true
@@ -169,7 +169,7 @@ func (t *try) backoff(d *attribution.Decision) time.Duration {
 }
 
 // down reports whether the host's breaker is open or half-open.
-func (p *Pipeline) down(host string) bool {
-	_, why := p.cfg.Limiter.ReadyAt(host, 0, 0)
+func (c *Config) down(host string) bool {
+	_, why := c.Limiter.ReadyAt(host, 0, 0)
 	return why == ratelimit.LimitBreaker
 }

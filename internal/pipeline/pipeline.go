@@ -59,10 +59,10 @@ type Pipeline struct {
 	budgets   *budgets
 	stats     stats
 	recent    recent
-	asking    atomic.Int32                        // requests that hold a permit, if the Fetcher has queues
-	heard     atomic.Bool                         // there was an answer
-	trouble   atomic.Pointer[error]               // of the first request that got none, while there was none
-	excluded  atomic.Pointer[map[string]struct{}] // hosts that operators have blocked; never nil, never written to
+	asking    atomic.Int32          // requests that hold a permit, if the Fetcher has queues
+	heard     atomic.Bool           // there was an answer
+	trouble   atomic.Pointer[error] // of the first request that got none, while there was none
+	excluded  exclusions
 
 	leases  chan *frontier.Lease // room for every worker: Discovery never waits on it
 	fetched chan *fetched
@@ -119,7 +119,6 @@ func New(cfg Config) (*Pipeline, error) {
 		s.c = make(chan struct{})
 	}
 	p.stats.init()
-	p.excluded.Store(&map[string]struct{}{})
 	fc := frontier.Config{
 		Pacer: cfg.Limiter, Slots: cfg.Concurrency, ExtraSlots: cfg.MaxOut - cfg.Concurrency, PerHost: cfg.PerHost,
 		MaxURLs: cfg.MaxURLs, MaxHosts: cfg.MaxHosts, Resident: cfg.Resident, MaxPagesPerHost: cfg.MaxPagesPerHost,

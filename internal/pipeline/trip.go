@@ -54,11 +54,11 @@ type Trip struct {
 type Span struct{ From, Til time.Time }
 
 // trip begins the Trip of a lease; nil if it is not traced.
-func (p *Pipeline) trip(l *frontier.Lease) *Trip {
-	if p.cfg.Tracer == nil {
+func (c *Config) trip(l *frontier.Lease) *Trip {
+	if c.Tracer == nil {
 		return nil
 	}
-	t := p.cfg.Tracer.Begin(l.URL, l.Cause)
+	t := c.Tracer.Begin(l.URL, l.Cause)
 	if t != nil {
 		t.URL, t.Cause, t.Kind, t.Depth, t.Attempt = l.URL, l.Cause, l.Kind, int(l.Depth), int(l.Attempt)+int(l.Returns)+1
 		t.Found, t.Leased = l.Queued, l.LeasedAt()
