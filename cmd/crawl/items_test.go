@@ -12,7 +12,10 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync/atomic"
+	"syscall"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -147,4 +150,55 @@ extract:
 	records, err := os.ReadFile(dir + "/out/records.csv")
 	require.NoError(t, err)
 	require.Equal(t, 1+5+93, strings.Count(string(records), "\n"), "the pages have their records as ever")
+}
+
+func TestItemsOfAScroll(t *testing.T) {
+	site := practice.Scroll(4, 35)
+	url, file := serve(t, site), filepath.Join(t.TempDir(), "quotes.csv")
+	crawls(t, 0, append(fast, url+"/api/quotes", "-o", file, "--item", "json:quotes", "--field", "text=json:text", "--field", "author=json:author.name",
+		"--field", "tags:all=json:tags", "--next", "param:page")...)
+	sameRows(t, site.Rows, tableOf(t, file, site.Rows[0]), "text", "author", "tags")
+}
+
+func TestItemsOfTeams(t *testing.T) {
+	site := practice.Teams(5, 582)
+	url, file := serve(t, site), filepath.Join(t.TempDir(), "teams.csv")
+	args := append(fast, url+"/pages/forms/", "-o", file, "--item", "css:tr.team", "--field", "name=css:.name")
+	for _, name := range []string{"year", "wins", "losses", "pct", "gf", "ga", "diff"} {
+		args = append(args, "--field", name+":number=css:."+name)
+	}
+	crawls(t, 0, append(args, "--field", "ot:number=css:.ot-losses", "--next", "css:a[aria-label=Next]")...)
+	rows := tableOf(t, file, site.Rows[len(site.Rows)-1])
+	sameRows(t, site.Rows, rows, "name", "year", "wins", "losses", "ot", "pct", "gf", "ga", "diff")
+}
+
+// A crawl that is killed again and again has each item once, in every file.
+func TestItemsOfACrawlThatIsKilled(t *testing.T) {
+	site := practice.Quotes(6, 160)
+	var served atomic.Int64
+	hits := make(chan struct{}, 1000)
+	url := serve(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		site.ServeHTTP(w, r)
+		if n := served.Add(1); n == 4 || n == 12 || n == 20 {
+			hits <- struct{}{}
+		}
+	}))
+	dir := t.TempDir()
+	args := append([]string{"crawl", url, "-o", dir + "/out/", "--format", "csv", "--item", "quote=css:.quote", "--field", "text=css:.text",
+		"--item", "person=css:.author", "--field", "name=css::scope", "--next", "css:li.next a"}, fast...)
+	runs := 0
+	for ; runs < 20; runs++ {
+		again := make(chan struct{})
+		go func() { <-hits; close(again) }()
+		if code, out := killed(t, syscall.SIGKILL, again, time.Minute, args); code == 0 {
+			hits <- struct{}{} // for who waits
+			break
+		} else if _, err := os.Stat(dir + "/out/state.db"); err == nil && !strings.Contains(out, "given up before it began") {
+			args = []string{"crawl", "resume", dir + "/out", "--progress", "none"}
+		}
+	}
+	require.Greater(t, runs, 1, "it was killed in the midst of it")
+	require.Less(t, runs, 20)
+	sameRows(t, site.Rows, tableOf(t, dir+"/out/quote.csv", site.Rows[0]), "text")
+	require.Len(t, tableOf(t, dir+"/out/person.csv", practice.Row{"name": ""}), 160)
 }

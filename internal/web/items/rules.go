@@ -66,6 +66,8 @@ type Next struct {
 	Param string
 	Start int
 	Step  int // zero: the value is that of Rule
+
+	source string
 }
 
 // Rules are those of all kinds of pages. They are immutable.
@@ -217,6 +219,7 @@ var paramForm = regexp.MustCompile(`^([^=+&#?\s]+)(?:=(\d{1,9}))?(?:\+(\d{1,9}))
 const nextShape = "write css:SELECTOR, xpath:EXPRESSION or json:PATH for links, or param:NAME, param:NAME=START+STEP, param:NAME=json:PATH for a parameter of the URL"
 
 func parseNext(s string) (n Next, err error) {
+	n.source = s
 	text, pattern, matched := strings.Cut(strings.TrimSpace(s), urlMark)
 	if matched {
 		if n.Match, err = regexp.Compile(pattern); err != nil {

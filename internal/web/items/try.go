@@ -1,0 +1,203 @@
+package items
+
+import (
+	"fmt"
+
+	"github.com/treadlight/crawl/internal/web/fields"
+	"github.com/treadlight/crawl/record"
+)
+
+// maxShown is how many items are shown of a kind.
+const maxShown = 3
+
+// Tried is what rules find on one page.
+type Tried struct {
+	Kinds  []TriedKind  `json:"items,omitempty"`
+	Fields []TriedField `json:"fields,omitempty"` // of the page, without rules for items
+	Next   []TriedNext  `json:"next,omitempty"`
+	Offers []Offer      `json:"offers,omitempty"` // if nothing was found, or no rule was given
+}
+
+// TriedKind is a rule for items.
+type TriedKind struct {
+	Rule   string              `json:"rule"`
+	Name   string              `json:"name"`
+	Skips  string              `json:"skips,omitempty"` // why the rule is not for the page
+	Found  int                 `json:"found"`
+	Miss   string              `json:"miss,omitempty"` // why nothing was found
+	Shown  []*record.Extracted `json:"shown,omitempty"`
+	Fields []TriedField        `json:"fields,omitempty"`
+}
+
+// TriedField is a rule for a field, in all items of a kind.
+type TriedField struct {
+	Rule  string   `json:"rule"`
+	Name  string   `json:"name"`
+	Found int      `json:"found"`
+	Of    int      `json:"of"`
+	Miss  string   `json:"miss,omitempty"` // why nothing was found
+	Shown []string `json:"shown,omitempty"`
+}
+
+// TriedNext is a rule for links.
+type TriedNext struct {
+	Rule  string   `json:"rule"`
+	Skips string   `json:"skips,omitempty"`
+	Links []string `json:"links,omitempty"`
+	Miss  string   `json:"miss,omitempty"`
+}
+
+// Missed reports whether a rule found nothing.
+func (t *Tried) Missed() bool {
+	for _, k := range t.Kinds {
+		if k.Skips == "" && (k.Found == 0 || missed(k.Fields)) {
+			return true
+		}
+	}
+	return missed(t.Fields)
+}
+
+func missed(all []TriedField) bool {
+	for _, f := range all {
+		if f.Found == 0 {
+			return true
+		}
+	}
+	return false
+}
+
+// Try runs the rules on one page and tells of each what it finds, and of those that find nothing why.
+func (r *Rules) Try(p *Page) (*Tried, error) {
+	t := &Tried{}
+	left := MaxBytes
+	w := p.within(&left)
+	total, matched := 0, false
+	e, err := r.Extractor()
+	if err != nil {
+		return nil, err
+	}
+	for i := range r.Kinds {
+		k, err := e.try(i, p, w)
+		if err != nil {
+			return nil, err
+		}
+		total += k.Found
+		matched = matched || len(k.Fields) > 0
+		t.Kinds = append(t.Kinds, k)
+	}
+	for _, f := range r.Page {
+		tried, err := tryField(f, []fields.Within{w})
+		if err != nil {
+			return nil, err
+		}
+		t.Fields = append(t.Fields, tried)
+	}
+	for i := range r.Nexts {
+		t.Next = append(t.Next, e.tryNext(i, p, w, total))
+	}
+	if total == 0 && !matched && len(r.Page) == 0 {
+		t.Offers = Offers(p)
+	}
+	return t, nil
+}
+
+// try is one kind.
+func (e *Extractor) try(i int, p *Page, w fields.Within) (TriedKind, error) {
+	k := &e.kinds[i]
+	t := TriedKind{Rule: k.source, Name: k.Name}
+	if k.Match != nil && !k.Match.MatchString(p.URL.String()) {
+		t.Skips = fmt.Sprintf("the URL does not match %s", k.Match)
+		return t, nil
+	}
+	var parts []fields.Within
+	k.each(p, w, func(part fields.Within) bool {
+		parts = append(parts, part)
+		return len(parts) < MaxItems
+	})
+	for _, part := range parts {
+		if item, _ := k.item(part); item != nil { // what was cut is told by the crawl
+			if t.Found++; len(t.Shown) < maxShown {
+				item.Page = p.URL.String()
+				t.Shown = append(t.Shown, item)
+			}
+		}
+	}
+	switch {
+	case len(parts) == 0 && k.Schema != "":
+		t.Miss = missSchema(k.Schema, p)
+	case len(parts) == 0:
+		t.Miss = miss(&k.Select, w)
+	case t.Found == 0:
+		t.Miss = fmt.Sprintf("%d match, and none of them has a field", len(parts))
+	}
+	if len(parts) == 0 {
+		return t, nil
+	}
+	for _, f := range k.Fields {
+		tried, err := tryField(f, parts)
+		if err != nil {
+			return t, err
+		}
+		t.Fields = append(t.Fields, tried)
+	}
+	return t, nil
+}
+
+// tryField looks for a field in parts of a page.
+func tryField(f fields.Rule, parts []fields.Within) (TriedField, error) {
+	t := TriedField{Rule: f.String(), Name: f.Name, Of: len(parts)}
+	set, err := fields.New([]fields.Rule{f})
+	if err != nil {
+		return t, err
+	}
+	e := set.Extractor()
+	values := func(e *fields.Extractor, w fields.Within) []string {
+		left := fields.MaxPage
+		w.Left = &left
+		found, _ := e.In(w) // what was cut is shown as far as it goes
+		if len(found) == 0 {
+			return nil
+		}
+		return found[0].Values
+	}
+	for _, w := range parts {
+		if v := values(e, w); len(v) > 0 {
+			if t.Found++; len(t.Shown) < maxShown {
+				t.Shown = append(t.Shown, v[0])
+			}
+		}
+	}
+	if t.Found > 0 || len(parts) == 0 {
+		return t, nil
+	}
+	if f.Type == fields.Number || f.Type == fields.URL {
+		as := f
+		as.Type = fields.Text
+		if set, err = fields.New([]fields.Rule{as}); err == nil {
+			if v := values(set.Extractor(), parts[0]); len(v) > 0 {
+				t.Miss = fmt.Sprintf("it finds %.60q, which is no %s", v[0], f.Type)
+				return t, nil
+			}
+		}
+	}
+	t.Miss = miss(&f, parts[0])
+	return t, nil
+}
+
+// tryNext is one rule for links.
+func (e *Extractor) tryNext(i int, p *Page, w fields.Within, items int) TriedNext {
+	n := &e.rules.Nexts[i]
+	t := TriedNext{Rule: n.source}
+	if n.Match != nil && !n.Match.MatchString(p.URL.String()) {
+		t.Skips = fmt.Sprintf("the URL does not match %s", n.Match)
+		return t
+	}
+	one := &Extractor{rules: &Rules{Nexts: []Next{*n}}, nexts: e.nexts[i : i+1]}
+	if t.Links = one.Next(p, items); len(t.Links) > 0 {
+		return t
+	}
+	if t.Miss = "the page has no items"; n.Step == 0 {
+		t.Miss = miss(&n.Rule, w)
+	}
+	return t
+}
