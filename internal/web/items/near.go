@@ -108,8 +108,8 @@ func near(part string, w fields.Within) string {
 	return strings.Join(hints[:min(len(hints), maxNear)], ", ")
 }
 
-// like are the names nearest to one: those that have it within them or the other way, and those of a slip of the
-// keys, of any kind, since people confuse classes with ids.
+// like are the names nearest to one: those that have it within them or the other way, that begin alike, and those of a
+// slip of the keys, of any kind, since people confuse classes with ids.
 func like(want string, have map[string]int) (all []string) {
 	bare := strings.ToLower(strings.TrimLeft(want, ".#"))
 	type candidate struct {
@@ -127,6 +127,8 @@ func like(want string, have map[string]int) (all []string) {
 			far = 0
 		case len(bare) > 2 && len(other) > 2 && (strings.Contains(other, bare) || strings.Contains(bare, other)):
 			far = 1
+		case common(bare, other) >= max(4, 2*min(len(bare), len(other))/3):
+			far = 2
 		case far > max(1, len(bare)/3) || len(bare) < 3:
 			continue
 		}
@@ -139,6 +141,14 @@ func like(want string, have map[string]int) (all []string) {
 		all = append(all, fmt.Sprintf("%s (%d)", c.name, have[c.name]))
 	}
 	return all
+}
+
+// common is how many bytes two names begin alike.
+func common(a, b string) (n int) {
+	for n < min(len(a), len(b)) && a[n] == b[n] {
+		n++
+	}
+	return n
 }
 
 // names are the elements, classes and ids in a part of a page.
