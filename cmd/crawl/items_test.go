@@ -184,8 +184,10 @@ func TestItemsOfACrawlThatIsKilled(t *testing.T) {
 		}
 	}))
 	dir := t.TempDir()
-	args := append([]string{"crawl", url, "-o", dir + "/out/", "--format", "csv", "--item", "quote=css:.quote", "--field", "text=css:.text",
-		"--item", "person=css:.author", "--field", "name=css::scope", "--next", "css:li.next a"}, fast...)
+	args := append([]string{
+		"crawl", url, "-o", dir + "/out/", "--format", "csv", "--item", "quote=css:.quote", "--field", "text=css:.text",
+		"--item", "person=css:.author", "--field", "name=css::scope", "--next", "css:li.next a",
+	}, fast...)
 	runs := 0
 	for ; runs < 20; runs++ {
 		again := make(chan struct{})

@@ -122,9 +122,7 @@ func TestSecretsAreNowhere(t *testing.T) {
 	settings, _ := crawlsAny(t, "config", "--login", login, "--show")
 
 	secrets := []string{secretPassword, url.QueryEscape(secretPassword), url.PathEscape(secretPassword), base64.StdEncoding.EncodeToString([]byte(secretPassword))}
-	for _, c := range site.Sessions() {
-		secrets = append(secrets, c)
-	}
+	secrets = append(secrets, site.Sessions()...)
 	require.Greater(t, len(secrets), 4)
 	clean := func(name string, data []byte) {
 		for _, s := range secrets {

@@ -226,7 +226,7 @@ func (r *reader) whole() {
 func selector(s string) (*fields.Selector, error) {
 	rest, ok := strings.CutPrefix(s, "css:")
 	if !ok {
-		return nil, fmt.Errorf("%s does not begin with css:", document.Quote(s))
+		return nil, fmt.Errorf("%s is no selector; write css:SELECTOR", document.Quote(s))
 	}
 	return fields.ParseSelector(strings.TrimSpace(rest))
 }

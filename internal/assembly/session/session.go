@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"net/http"
 	"strings"
 	"sync"
@@ -292,9 +293,7 @@ func (s *Session) login(ctx context.Context, send pipeline.Sender) error {
 		}
 		values[user], values[password] = l.User, l.Password
 	}
-	for name, value := range l.Fields {
-		values[name] = value
-	}
+	maps.Copy(values, l.Fields)
 	var press *html.Node
 	if l.Press != nil {
 		if press = page.has(l.Press); press == nil || !form.Is(press) {

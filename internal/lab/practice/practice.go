@@ -85,7 +85,7 @@ func part(rows []Row, n, per int) []Row {
 
 func write(w http.ResponseWriter, title, body string) {
 	w.Header().Set("Content-Type", "text/html; charset=utf-8")
-	fmt.Fprintf(w, htmlHead+"%s"+htmlFoot, esc(title), body)
+	_, _ = fmt.Fprintf(w, htmlHead+"%s"+htmlFoot, esc(title), body) // who does not read it is not told
 }
 
 // quote is the markup of one, as all three sites of quotes have it.

@@ -20,8 +20,9 @@ import (
 )
 
 const (
-	// MaxItems bounds the items of a page, and MaxBytes what they have.
+	// MaxItems bounds the items of a page.
 	MaxItems = 10_000
+	// MaxBytes bounds what they have together.
 	MaxBytes = 8 << 20
 
 	maxProblems = 5 // that are told of a page

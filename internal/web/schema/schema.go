@@ -199,7 +199,7 @@ func (l *linked) value(v any, ids []string) any {
 			case "@type":
 				t[key] = types(texts(x))
 			default:
-				t[key] = l.value(x, append(ids[:len(ids):len(ids)], id))
+				t[key] = l.value(x, append(slices.Clip(ids), id))
 			}
 		}
 		return t
@@ -271,7 +271,7 @@ func (m *micro) thing(n *html.Node, within []*html.Node) Thing {
 	if m.seen++; len(within) > maxDepth || m.seen > maxThings || slices.Contains(within, n) {
 		return t
 	}
-	within = append(within[:len(within):len(within)], n)
+	within = append(slices.Clip(within), n)
 	visited := map[*html.Node]bool{n: true}
 	m.properties(t, n.FirstChild, within, visited)
 	refs, _ := dom.Attr(n, "itemref")

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/treadlight/crawl/cmd/crawl/internal/cli"
+	"github.com/treadlight/crawl/internal/config"
 	"github.com/treadlight/crawl/internal/records/sink"
 	"github.com/treadlight/crawl/internal/web/items"
 	"github.com/treadlight/crawl/record"
@@ -17,8 +18,8 @@ import (
 // has the records of pages as ever, and a file for the items of each kind beside them.
 
 // itemRules are those of the settings; nil if there are none.
-func (j *Job) itemRules() *items.Rules {
-	rules, err := j.Settings.Extract.Rules()
+func itemRules(cfg *config.Config) *items.Rules {
+	rules, err := cfg.Extract.Rules()
 	if err != nil || len(rules.Kinds) == 0 { // an error was told with the settings
 		return nil
 	}
@@ -26,7 +27,7 @@ func (j *Job) itemRules() *items.Rules {
 }
 
 // itemsAlone reports whether the output has items in place of records.
-func (j *Job) itemsAlone() bool { return j.itemRules() != nil && !j.outputIsDir() }
+func (j *Job) itemsAlone() bool { return itemRules(j.Settings) != nil && !j.outputIsDir() }
 
 // recordsBase begins the names of files of records that layOut chooses.
 const recordsBase = "records"
@@ -42,7 +43,7 @@ func (j *Job) outputIsDir() bool {
 
 // openSinks opens what records and items are written to.
 func (j *Job) openSinks() (err error) {
-	o, rules := &j.Settings.Output, j.itemRules()
+	o, rules := &j.Settings.Output, itemRules(j.Settings)
 	if rules == nil || o.Format == string(sink.WARC) {
 		j.out, err = j.openSink(o.Path, nil)
 		return err
@@ -114,7 +115,7 @@ func durableOf[T record.Durable](w T, err error) (record.Durable, error) {
 
 // itemSummary is how many items were written and what they lack, in words; empty without rules for items.
 func (j *Job) itemSummary(under bool) string {
-	if j.itemRules() == nil {
+	if itemRules(j.Settings) == nil {
 		return ""
 	}
 	var all []string
