@@ -30,10 +30,11 @@ type entry struct {
 	Shared   bool         `json:"shared,omitempty"`
 	Kind     rewrite.Kind `json:"k,omitempty"`
 	Type     string       `json:"t,omitempty"`
-	Charset  string       `json:"c,omitempty"` // of the header
-	Size     int64        `json:"n,omitempty"` // of what came
-	Sum      uint64       `json:"h,omitempty"` // of what came
-	Written  uint64       `json:"w,omitempty"` // of what was written, if that is something else
+	Charset  string       `json:"c,omitempty"`  // of the header
+	Size     int64        `json:"n,omitempty"`  // of what came
+	Sum      uint64       `json:"h,omitempty"`  // of what came
+	At       int64        `json:"at,omitempty"` // where the pack has it, if it is a page
+	Written  uint64       `json:"w,omitempty"`  // of what was written of it; zero: nothing
 	ETag     string       `json:"etag,omitempty"`
 	Modified string       `json:"modified,omitempty"`
 	// Redirect is where it leads, with a fragment.
@@ -50,10 +51,19 @@ type entry struct {
 	u canonical.URL
 }
 
+// packed reports whether what came is in the pack, and its file is made of that.
+func (e *entry) packed() bool { return e.Kind != rewrite.Opaque }
+
+// forget leaves nothing of what came.
+func (e *entry) forget() {
+	e.File, e.Kind, e.Shared, e.Size, e.Sum, e.Written, e.At, e.ETag, e.Modified = "", rewrite.Opaque, false, 0, 0, 0, 0, "", ""
+}
+
 // head is the first line of the journal.
 type head struct {
 	Format int      `json:"format"`
 	Round  int      `json:"round"`
+	Pack   int      `json:"pack"` // the number of the file
 	Seeds  []string `json:"seeds"`
 	Open   bool     `json:"open,omitempty"` // the round is not settled
 	Full   bool     `json:"full,omitempty"` // but it has seen all there is

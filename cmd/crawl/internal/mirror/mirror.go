@@ -3,8 +3,8 @@
 // # What is where
 //
 // A URL with its media type has one file, see nameOf; a clash of two, also on a file system that knows no case, is
-// settled by a hash in the name of the later one. What came is kept byte by byte in .crawl/pages if it has links that
-// can be rewritten, and in its place in the copy otherwise. An index, in memory and as a journal, has for each URL its
+// settled by a hash in the name of the later one. What came is kept byte by byte in a pack in .crawl if it has links
+// that can be rewritten, and in its place in the copy otherwise. An index, in memory and as a journal, has for each URL its
 // file, by what the host calls this version, and where it redirects to.
 //
 // # When links are rewritten
@@ -64,12 +64,14 @@ type Options struct {
 type Mirror struct {
 	o       Options
 	index   *index
+	pack    *pack
 	lock    *os.File
 	crawler *crawl.Crawler // nil: there is nothing to ask for
 	temp    atomic.Int64
 	round   int
 
 	mu       sync.Mutex
+	skipped  map[uint64]struct{} // hashes of references that were followed
 	followed map[uint64]struct{} // hashes of URLs that are queued, if that does not depend on the depth
 	icons    map[string]bool     // hosts whose icon was asked for
 	failed   error               // of the disk; the crawl ends with it
@@ -78,12 +80,15 @@ type Mirror struct {
 
 // Open takes hold of a copy and finds out what is to be done.
 func Open(o Options) (*Mirror, error) {
-	m := &Mirror{o: o, followed: make(map[uint64]struct{}), icons: make(map[string]bool)}
+	m := &Mirror{o: o, followed: make(map[uint64]struct{}), skipped: make(map[uint64]struct{}), icons: make(map[string]bool)}
 	if err := m.claim(); err != nil {
 		return nil, err
 	}
 	var err error
 	if m.index, err = openIndex(o.Dir); err == nil {
+		m.pack, err = openPack(packName(o.Dir, m.index.head.Pack))
+	}
+	if err == nil {
 		err = m.begin()
 	}
 	if err != nil {
@@ -190,26 +195,22 @@ func (m *Mirror) options() crawl.Options {
 	return o
 }
 
-// verify forgets files that are not there, or not whole, as after a power cut. It returns how many.
+// verify forgets what is not there, or not whole, as after a power cut. It returns how many files these are.
 func (m *Mirror) verify() (lost int) {
 	for e := range m.index.files() {
-		info, err := os.Stat(m.kept(e))
-		if err == nil && info.Mode().IsRegular() && info.Size() == e.Size {
-			if e.Written == 0 {
-				continue
-			}
-			if _, err = os.Stat(m.path(filepath.FromSlash(e.File))); err == nil {
-				continue
-			}
-			again := *e
-			again.Written = 0
-			m.index.set(&again)
+		now := *e
+		info, err := os.Stat(m.path(filepath.FromSlash(e.File)))
+		there := err == nil && info.Mode().IsRegular()
+		switch {
+		case e.packed() && e.At+e.Size > m.pack.end, !e.packed() && (!there || info.Size() != e.Size):
+			now.forget()
+			lost++
+		case e.packed() && !there && e.Written != 0:
+			now.Written = 0
+		default:
 			continue
 		}
-		without := *e
-		without.File, without.Kind, without.Written, without.Sum, without.ETag, without.Modified = "", 0, 0, 0, "", ""
-		m.index.set(&without)
-		lost++
+		m.index.set(&now)
 	}
 	return lost
 }
@@ -310,6 +311,9 @@ func (m *Mirror) Close() error {
 	}
 	if m.index != nil {
 		errs = append(errs, m.index.close())
+	}
+	if m.pack != nil {
+		errs = append(errs, m.pack.f.Close())
 	}
 	if m.lock != nil {
 		errs = append(errs, m.lock.Close())

@@ -52,7 +52,7 @@ func (m *Mirror) settle(ctx context.Context, full bool) error {
 	}
 	x.head.Open, x.head.Full = !full, false
 	x.mu.Unlock()
-	if err := x.compact(); err != nil {
+	if err := cmp.Or(m.repack(), x.compact()); err != nil {
 		return err
 	}
 	if !full {
@@ -101,45 +101,70 @@ func (m *Mirror) remove(file string) error {
 	if owner != "" {
 		return nil
 	}
-	for _, root := range []string{m.o.Dir, m.path(stateDir, "pages")} {
-		if err := os.Remove(filepath.Join(root, filepath.FromSlash(file))); err != nil && !errors.Is(err, fs.ErrNotExist) {
-			return err
-		}
-		for d := path.Dir(file); d != "."; d = path.Dir(d) {
-			if os.Remove(filepath.Join(root, filepath.FromSlash(d))) != nil { // it is not empty
-				break
-			}
+	if err := os.Remove(m.path(filepath.FromSlash(file))); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	for d := path.Dir(file); d != "."; d = path.Dir(d) {
+		if os.Remove(m.path(filepath.FromSlash(d))) != nil { // it is not empty
+			break
 		}
 	}
 	return nil
 }
 
+// together is how many pages of a directory are written one after the other: they have most links in common.
+const together = 64
+
 // rewriteAll writes each page whose file would be another now; with fresh only those that have none yet.
 func (m *Mirror) rewriteAll(ctx context.Context, fresh bool) error {
 	g, going := errgroup.WithContext(ctx)
 	g.SetLimit(runtime.GOMAXPROCS(0))
+	var batch []*entry
+	flush := func() {
+		if pages := batch; len(pages) > 0 {
+			g.Go(func() error { return m.rewritePages(going, pages) })
+		}
+		batch = nil
+	}
 	for e := range m.index.files() {
-		if e.Kind == rewrite.Opaque || fresh && e.Written != 0 {
+		if !e.packed() || fresh && e.Written != 0 {
 			continue
 		}
-		if going.Err() != nil {
-			break
+		if len(batch) == together || len(batch) > 0 && (batch[0].u.Dir() != e.u.Dir() || path.Dir(batch[0].File) != path.Dir(e.File)) {
+			flush()
 		}
-		g.Go(func() error { return m.rewrite(e) })
+		batch = append(batch, e)
 	}
+	flush()
 	return cmp.Or(g.Wait(), ctx.Err())
 }
 
+// rewritePages writes pages of one directory.
+func (m *Mirror) rewritePages(ctx context.Context, pages []*entry) error {
+	memo := make(rewrite.Memo)
+	for _, e := range pages {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		if err := m.rewrite(e, memo); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // rewrite writes a page with its links as they are now, if that is not what is there.
-func (m *Mirror) rewrite(e *entry) error {
-	body, err := os.ReadFile(m.kept(e))
+func (m *Mirror) rewrite(e *entry, memo rewrite.Memo) error {
+	body, err := m.pack.read(e)
+	if errors.Is(err, errLost) {
+		return m.lose(e)
+	}
 	if err != nil {
 		return err
 	}
-	if xxhash.Sum64(body) != e.Sum { // it has changed since
-		return nil
-	}
-	out := rewrite.Rewrite(e.document(body), func(l rewrite.Link) (string, bool) { return m.local(e, l) })
+	d := e.document(body)
+	d.Memo = memo
+	out := rewrite.Rewrite(d, func(l rewrite.Link) (string, bool) { return m.local(e, l) })
 	sum := xxhash.Sum64(out) | 1
 	if sum == e.Written {
 		return nil

@@ -74,7 +74,14 @@ func (m *Mirror) take(_ context.Context, p *crawl.Page, body io.Reader) error {
 		return m.takeLarge(e, io.MultiReader(&b, body))
 	}
 	e.Size, e.Sum = int64(b.Len()), xxhash.Sum64(b.Bytes())
-	if err := m.keep(e, func(file string) error { return m.write(file, b.Bytes()) }); err != nil {
+	err = m.keep(e, func(file string) (err error) {
+		if e.packed() {
+			e.At, err = m.pack.add(b.Bytes())
+			return err
+		}
+		return m.write(file, b.Bytes())
+	})
+	if err != nil {
 		return m.fail(err)
 	}
 	m.follow(p, e, b.Bytes())
@@ -141,21 +148,13 @@ func (m *Mirror) keep(e *entry, write func(file string) error) error {
 	e.Stale = old.Stale
 	same := old.File == e.File && old.Sum == e.Sum && old.Size == e.Size && old.Kind == e.Kind && old.Charset == e.Charset
 	if same {
-		e.Written = old.Written
+		e.Written, e.At = old.Written, old.At
 	} else if !e.Shared {
-		if err := write(m.kept(e)); err != nil {
+		if err := write(m.path(filepath.FromSlash(e.File))); err != nil {
 			return err
 		}
 	}
 	return m.index.put(e)
-}
-
-// kept is the file with the bytes as they came.
-func (m *Mirror) kept(e *entry) string {
-	if e.Kind != rewrite.Opaque {
-		return m.path(stateDir, "pages", filepath.FromSlash(e.File))
-	}
-	return m.path(filepath.FromSlash(e.File))
 }
 
 func (m *Mirror) tempName() string {
@@ -248,14 +247,28 @@ func (m *Mirror) followRedirect(p *crawl.Page) {
 
 // followKept follows the links of a page that has not changed.
 func (m *Mirror) followKept(p *crawl.Page, e *entry) error {
-	if e.Kind == rewrite.Opaque {
+	if !e.packed() || e.Shared {
 		return nil
 	}
-	body, err := os.ReadFile(m.kept(e))
+	body, err := m.pack.read(e)
+	if errors.Is(err, errLost) {
+		return m.lose(e)
+	}
 	if err != nil {
 		return m.fail(err)
 	}
 	m.follow(p, e, body)
+	return nil
+}
+
+// lose forgets a page whose bytes are damaged.
+func (m *Mirror) lose(e *entry) error {
+	now := *e
+	now.forget()
+	now.Err = errLost.Error()
+	if err := m.index.put(&now); err != nil {
+		return m.fail(err)
+	}
 	return nil
 }
 
@@ -266,7 +279,12 @@ func (m *Mirror) follow(p *crawl.Page, e *entry, body []byte) {
 	}
 	polite := !m.o.Crawl.Scope.FollowNofollow
 	nofollow := polite && strings.Contains(strings.ToLower(p.Header.Get("X-Robots-Tag")), "nofollow")
-	found := rewrite.Links(e.document(body), func(l rewrite.Link) {
+	d := e.document(body)
+	if m.o.Crawl.Depth == 0 && !nofollow && p.Meta(metaChain) == "" {
+		dir := xxhash.Sum64String(e.u.Dir())
+		d.Skip = func(ref string, r rewrite.Role) bool { return m.skip(dir ^ xxhash.Sum64String(ref)*prime(r)) }
+	}
+	found := rewrite.Links(d, func(l rewrite.Link) {
 		switch {
 		case l.Role == rewrite.Outside:
 		case l.Role != rewrite.Page:
@@ -276,13 +294,43 @@ func (m *Mirror) follow(p *crawl.Page, e *entry, body []byte) {
 			}
 			m.part(p, l.URL.String(), as, l.Role == rewrite.Guess)
 		case polite && (l.NoFollow || nofollow):
-		case m.fresh(l.URL.String()) && !p.Follow(l.URL.String()).OK():
-			m.forget(l.URL.String())
+		default:
+			m.page(p, l.URL.String())
 		}
 	})
 	if e.Kind == rewrite.HTML && !found.Icon && m.newIcon(e.u.Origin()) {
 		m.part(p, e.u.Origin()+"/favicon.ico", "", true)
 	}
+}
+
+// page follows a link to another page.
+func (m *Mirror) page(p *crawl.Page, url string) {
+	if !m.fresh(url) {
+		return
+	}
+	if f := p.Follow(url); f.Reason == "page_links" {
+		m.forget(url)
+	}
+}
+
+// prime has the same reference for something else be another one.
+func prime(r rewrite.Role) uint64 { return 0x9e3779b97f4a7c15 + 2*uint64(r) }
+
+// maxSkipped bounds what is remembered of references.
+const maxSkipped = 1 << 20
+
+// skip reports whether a reference was followed from a page of the same directory, and notes it.
+func (m *Mirror) skip(ref uint64) bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if _, known := m.skipped[ref]; known {
+		return true
+	}
+	if len(m.skipped) >= maxSkipped {
+		clear(m.skipped)
+	}
+	m.skipped[ref] = struct{}{}
+	return false
 }
 
 // part asks for what a page is made of.
@@ -301,7 +349,7 @@ func (m *Mirror) part(p *crawl.Page, url, as string, guess bool) {
 	if guess {
 		options = append(options, crawl.WithMeta(metaGuess, "1"))
 	}
-	if !p.Follow(url, options...).OK() {
+	if f := p.Follow(url, options...); f.Reason == "page_links" {
 		m.forget(url)
 	}
 }
@@ -327,10 +375,11 @@ func (m *Mirror) fresh(url string) bool {
 	return true
 }
 
-// forget undoes fresh.
+// forget undoes fresh, for a link that the crawl did not take: another page may have it again.
 func (m *Mirror) forget(url string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	clear(m.skipped)
 	delete(m.followed, xxhash.Sum64String(url))
 }
 

@@ -68,6 +68,10 @@ func (w *walker) markup(s []byte) {
 		case c == '/':
 			i = w.endTag(s, i)
 		case isLetter(c):
+			if end := plain(s, i+1); end > 0 {
+				i = end
+				continue
+			}
 			t, ok := w.startTag(s, i)
 			if !ok { // the page ends in it
 				return
@@ -78,6 +82,40 @@ func (w *walker) markup(s []byte) {
 		}
 	}
 }
+
+// plain is the end of a start tag that has no links, as most of those of a text have none; zero: it must be looked at.
+func plain(s []byte, i int) int {
+	name := s[i:min(len(s), extract.TagNameEnd(s, i))]
+	if !plainElements[string(name)] {
+		return 0
+	}
+	n := bytes.IndexByte(s[i:], '>')
+	if n < 0 {
+		return 0
+	}
+	rest := s[i+len(name) : i+n]
+	if len(rest) == 0 {
+		return i + 1 + n
+	}
+	if bytes.IndexByte(rest, '\'') >= 0 || bytes.Count(rest, []byte{'"'})%2 != 0 {
+		return 0
+	}
+	for _, word := range [...]string{"url", "ata-", "ATA-", "ground", "GROUND", "style", "STYLE", "cite", "CITE", "src", "SRC"} {
+		if bytes.Contains(rest, []byte(word)) {
+			return 0
+		}
+	}
+	return i + 1 + n
+}
+
+// plainElements are those whose attributes seldom have links.
+var plainElements = func() map[string]bool {
+	m := make(map[string]bool)
+	for name := range strings.FieldsSeq("span p div li ul ol dl dt dd em i b strong code pre tt td th tr tbody thead table h1 h2 h3 h4 h5 h6 br hr sup sub section article nav var kbd small cite abbr") {
+		m[name] = true
+	}
+	return m
+}()
 
 func isLetter(c byte) bool { return 'a' <= c|0x20 && c|0x20 <= 'z' }
 

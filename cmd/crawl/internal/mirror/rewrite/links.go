@@ -53,18 +53,11 @@ func (w *walker) url(t *tag, a *attribute, l Link) (kept bool) {
 	if t.name == "a" || t.name == "area" {
 		l.NoFollow = slices.Contains(strings.Fields(strings.ToLower(t.get("rel"))), "nofollow")
 	}
-	inner := w.local
-	w.local = func(l Link) (string, bool) {
-		text, ok := inner(l)
-		kept = ok
-		return text, ok
+	out := w.link(w.text(t.value(a)), l, attr)
+	if out.edit {
+		w.set(a, out.text)
 	}
-	text, ok := w.link(w.text(t.value(a)), l, attr)
-	w.local = inner
-	if ok {
-		w.set(a, text)
-	}
-	return kept
+	return out.had
 }
 
 // role says what an attribute leads to.
@@ -198,8 +191,8 @@ func (w *walker) refresh(t *tag, a *attribute) {
 			to = from + end
 		}
 	}
-	if text, ok := w.link(w.text(value[from:to]), Link{Role: Page}, bare); ok {
-		w.set(a, escape(value[:from]+text+value[to:]))
+	if out := w.link(w.text(value[from:to]), Link{Role: Page}, bare); out.edit {
+		w.set(a, escape(value[:from]+out.text+value[to:]))
 	}
 }
 
@@ -244,17 +237,10 @@ func (w *walker) srcset(t *tag, a *attribute, r Role) (kept bool) {
 	var b strings.Builder
 	at := 0
 	for _, c := range candidates(value) {
-		inner := w.local
-		w.local = func(l Link) (string, bool) {
-			text, ok := inner(l)
-			kept = kept || ok
-			return strings.ReplaceAll(text, ",", "%2C"), ok
-		}
-		text, ok := w.link(w.text(value[c[0]:c[1]]), Link{Role: r}, bare)
-		w.local = inner
-		if ok {
+		out := w.link(w.text(value[c[0]:c[1]]), Link{Role: r}, inSet)
+		if kept = kept || out.had; out.edit {
 			b.WriteString(value[at:c[0]])
-			b.WriteString(text)
+			b.WriteString(out.text)
 			at = c[1]
 		}
 	}

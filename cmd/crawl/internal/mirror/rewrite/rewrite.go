@@ -67,6 +67,28 @@ type Document struct {
 	// Charset is what the HTTP header said. Empty: nothing.
 	Charset string
 	Body    []byte
+	// Memo, if set, keeps what became of references, for other documents in the same directory of the copy and of the
+	// host, while local says the same.
+	Memo Memo
+	// Skip, if set, reports of a reference that Links need not visit it: one that means the same in every document of
+	// the directory.
+	Skip func(ref string, r Role) bool
+}
+
+// Memo is what became of references. It is for one goroutine.
+type Memo map[memoKey]outcome
+
+type memoKey struct {
+	ref string
+	l   Link // without a URL
+	in  place
+}
+
+// outcome is what becomes of a reference.
+type outcome struct {
+	text string
+	edit bool
+	had  bool // by the copy
 }
 
 // Found is what a walk saw beside links.
@@ -171,6 +193,7 @@ type place uint8
 const (
 	bare      place = iota // style sheets, and what is escaped as a whole later
 	attr                   // the value of an attribute: "&" is &amp;
+	inSet                  // a srcset, in which commas end a reference
 	inJSON                 // a string of JSON, or of a script
 	specifier              // the same, of a module: a relative reference begins with a dot
 )
@@ -185,38 +208,63 @@ func elsewhere(ref string) bool {
 	return !strings.EqualFold(scheme, "http") && !strings.EqualFold(scheme, "https")
 }
 
-// link is what stands in the place of a reference; false: it stays as it is.
-func (w *walker) link(ref string, l Link, in place) (string, bool) {
+// link is what becomes of a reference.
+func (w *walker) link(ref string, l Link, in place) (out outcome) {
 	ref = strings.Trim(ref, "\x00\x01\x02\x03\x04\x05\x06\x07\x08\t\n\v\f\r\x0e\x0f\x10\x11\x12\x13\x14\x15\x16\x17\x18\x19\x1a\x1b\x1c\x1d\x1e\x1f ")
 	if !w.based && (ref == "" || ref[0] == '#') || elsewhere(ref) {
-		return "", false
+		return out
 	}
+	l.NoFollow = l.NoFollow || w.noFollow && l.Role == Page
+	same := !w.based && w.enc == nil && (w.doc.Memo != nil || w.doc.Skip != nil) && canonical.Portable([]byte(ref))
+	if !same {
+		return w.resolve(ref, l, in)
+	}
+	if w.finding {
+		if w.doc.Skip == nil || l.NoFollow || !w.doc.Skip(ref, l.Role) {
+			w.resolve(ref, l, in)
+		}
+		return out
+	}
+	key := memoKey{ref, l, in}
+	out, known := w.doc.Memo[key]
+	if !known {
+		out = w.resolve(ref, l, in)
+		if w.doc.Memo != nil && len(w.doc.Memo) < maxMemo {
+			w.doc.Memo[key] = out
+		}
+	}
+	return out
+}
+
+// maxMemo bounds a Memo.
+const maxMemo = 1 << 14
+
+// resolve is link for a reference of which nothing is known.
+func (w *walker) resolve(ref string, l Link, in place) (out outcome) {
 	path := ref
 	if i := strings.IndexByte(ref, '#'); i >= 0 {
 		path, l.Fragment = ref[:i], ref[i:]
 	}
 	if path == "" && l.Role != Page { // of a base: it is the page itself
-		return "", false
+		return out
 	}
 	u, err := w.base.Resolve(w.query(path))
 	if err != nil {
-		return "", false
+		return out
 	}
 	l.URL = u
-	l.NoFollow = l.NoFollow || w.noFollow && l.Role == Page
 	if l.Role != Outside {
 		if to, ok := w.local(l); ok {
 			if in == specifier && !strings.HasPrefix(to, ".") {
 				to = "./" + to
 			}
-			return written(to, in), true
+			return outcome{written(to, in), true, true}
 		}
 	}
-	absolute := hasScheme(path)
-	if absolute || l.Role == Guess || w.finding {
-		return "", false
+	if l.Role == Guess || w.finding || hasScheme(path) {
+		return out
 	}
-	return written(u.String()+Fragment(l.Fragment), in), true
+	return outcome{written(u.String()+Fragment(l.Fragment), in), true, false}
 }
 
 // hasScheme reports whether a reference is absolute. "http:x" is not.
@@ -227,9 +275,14 @@ func hasScheme(ref string) bool {
 
 // written is a reference as its place wants it. It has no quotes, blanks or brackets.
 func written(ref string, in place) string {
-	ref = hard.Replace(ref)
-	if in == attr {
+	if strings.ContainsAny(ref, "'\"()<> \\`") {
+		ref = hard.Replace(ref)
+	}
+	switch in {
+	case attr:
 		ref = strings.ReplaceAll(ref, "&", "&amp;")
+	case inSet:
+		ref = strings.ReplaceAll(ref, ",", "%2C")
 	}
 	return ref
 }
@@ -260,8 +313,8 @@ func (w *walker) css(s []byte, at int, in place) {
 		if ref == "" || ref[0] == '#' {
 			return
 		}
-		if text, ok := w.link(w.text(ref), Link{Role: Part}, in); ok {
-			w.edit(at+from, at+to, text)
+		if out := w.link(w.text(ref), Link{Role: Part}, in); out.edit {
+			w.edit(at+from, at+to, out.text)
 		}
 	})
 }

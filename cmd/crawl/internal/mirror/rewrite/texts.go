@@ -76,8 +76,8 @@ func (w *walker) jsonString(value string, from, to int, path string, role func(s
 	if !ok || in == specifier && !relative(value) {
 		return
 	}
-	if text, ok := w.link(value, l, in); ok {
-		w.edit(from, to, text)
+	if out := w.link(value, l, in); out.edit {
+		w.edit(from, to, out.text)
 	}
 }
 
@@ -101,8 +101,8 @@ func (w *walker) module(s []byte, at int) {
 			from, to = m[4], m[5]
 		}
 		if ref := string(s[from:to]); relative(ref) {
-			if text, ok := w.link(ref, Link{Role: Part, As: Module}, specifier); ok {
-				w.edit(at+from, at+to, text)
+			if out := w.link(ref, Link{Role: Part, As: Module}, specifier); out.edit {
+				w.edit(at+from, at+to, out.text)
 			}
 		}
 	}
