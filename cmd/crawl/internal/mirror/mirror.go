@@ -76,6 +76,7 @@ type Mirror struct {
 	icons    map[string]bool     // hosts whose icon was asked for
 	failed   error               // of the disk; the crawl ends with it
 	full     bool                // the crawl has seen all there is
+	unsure   bool                // but not what a copy leads to that was not asked for
 }
 
 // Open takes hold of a copy and finds out what is to be done.
@@ -190,6 +191,7 @@ func (m *Mirror) options() crawl.Options {
 	o.Output = crawl.OutputOptions{Record: []string{"no-links", "no-digest"}}
 	o.Bodies = map[string]crawl.BodyHandler{"*/*": {Handle: m.take}}
 	o.OnPage = m.done
+	o.OnSkip = m.skip
 	o.OnRequest = m.condition
 	o.Log = m.o.Log
 	return o

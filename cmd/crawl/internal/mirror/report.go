@@ -54,7 +54,7 @@ type Failure struct {
 
 // report counts before anything is deleted.
 func (m *Mirror) report() *Report {
-	r := &Report{Dir: m.o.Dir, Round: m.round, Complete: m.full, Deleted: m.full && m.o.Delete}
+	r := &Report{Dir: m.o.Dir, Round: m.round, Complete: m.full, Deleted: m.full && m.o.Delete && !m.unsure}
 	for _, e := range m.index.all() {
 		if e.File != "" && !e.Shared {
 			if r.Bytes += e.Size; e.Kind == rewrite.HTML {
@@ -105,7 +105,7 @@ func (r *Report) Write(w io.Writer) {
 	case r.Deleted:
 		b.WriteString(" (deleted)")
 	default:
-		b.WriteString(" (kept; --delete removes them)")
+		b.WriteString(" (kept; --delete removes them once all is seen)")
 	}
 	b.WriteByte('\n')
 	for i, f := range r.Failures {

@@ -24,7 +24,7 @@ import (
 func (m *Mirror) settle(ctx context.Context, full bool) error {
 	x := m.index
 	var gone []string
-	if full && m.o.Delete {
+	if full && m.o.Delete && !m.unsure {
 		gone = m.dropGone()
 	}
 	if err := m.rewriteAll(ctx, false); err != nil {
@@ -172,20 +172,20 @@ func (m *Mirror) rewrite(e *entry, memo rewrite.Memo) error {
 	if err := m.write(m.path(filepath.FromSlash(e.File)), out); err != nil {
 		return err
 	}
-	return m.index.written(e, sum)
+	m.index.written(e, sum)
+	return nil
 }
 
-// written notes what was written of an entry, unless it is another one by now.
-func (x *index) written(e *entry, sum uint64) error {
+// written notes what was written of an entry, unless it is another one by now. The journal has it when the round is
+// over: a run that was killed before writes the same once more.
+func (x *index) written(e *entry, sum uint64) {
 	x.mu.Lock()
-	same := x.entries[e.URL] == e
-	x.mu.Unlock()
-	if !same {
-		return nil
+	defer x.mu.Unlock()
+	if x.entries[e.URL] == e {
+		next := *e
+		next.Written = sum
+		x.entries[e.URL] = &next
 	}
-	next := *e
-	next.Written = sum
-	return x.put(&next)
 }
 
 // local is the reference from a page to the file that a link leads to; false: the copy does not have it.

@@ -238,6 +238,29 @@ func (m *Mirror) done(_ context.Context, p *crawl.Page) error {
 	return nil
 }
 
+// skip notes a URL that is in scope and was not asked for, as robots.txt refuses it.
+func (m *Mirror) skip(s crawl.Skipped) {
+	switch s.Reason {
+	case "seen", "nofollow", "page_links", "other_host", "other_domain", "other_prefix", "too_deep", "too_many_redirects", "excluded", "not_included",
+		"trap", "budget", "host_pages", "frontier_full", "hosts_full", "sitemaps":
+		return
+	}
+	u, err := canonical.Parse(s.URL)
+	if err != nil {
+		return
+	}
+	e := m.index.get(s.URL)
+	if e.File != "" { // and what it leads to is not known to be there
+		m.mu.Lock()
+		m.unsure = true
+		m.mu.Unlock()
+	}
+	e.URL, e.u, e.Round, e.Status, e.Err, e.From, e.Change = s.URL, u, m.round, 0, s.Reason+": "+s.Detail, s.Referrer, ""
+	if err := m.index.put(&e); err != nil {
+		_ = m.fail(err) // the crawl ends with it
+	}
+}
+
 // followRedirect follows a part to where the scope does not lead.
 func (m *Mirror) followRedirect(p *crawl.Page) {
 	if chain := p.Meta(metaChain); chain != "" {
@@ -282,7 +305,7 @@ func (m *Mirror) follow(p *crawl.Page, e *entry, body []byte) {
 	d := e.document(body)
 	if m.o.Crawl.Depth == 0 && !nofollow && p.Meta(metaChain) == "" {
 		dir := xxhash.Sum64String(e.u.Dir())
-		d.Skip = func(ref string, r rewrite.Role) bool { return m.skip(dir ^ xxhash.Sum64String(ref)*prime(r)) }
+		d.Skip = func(ref string, r rewrite.Role) bool { return m.known(dir ^ xxhash.Sum64String(ref)*prime(r)) }
 	}
 	found := rewrite.Links(d, func(l rewrite.Link) {
 		switch {
@@ -305,7 +328,7 @@ func (m *Mirror) follow(p *crawl.Page, e *entry, body []byte) {
 
 // page follows a link to another page.
 func (m *Mirror) page(p *crawl.Page, url string) {
-	if !m.fresh(url) {
+	if !m.fresh(url, false) {
 		return
 	}
 	if f := p.Follow(url); f.Reason == "page_links" {
@@ -319,8 +342,8 @@ func prime(r rewrite.Role) uint64 { return 0x9e3779b97f4a7c15 + 2*uint64(r) }
 // maxSkipped bounds what is remembered of references.
 const maxSkipped = 1 << 20
 
-// skip reports whether a reference was followed from a page of the same directory, and notes it.
-func (m *Mirror) skip(ref uint64) bool {
+// known reports whether a reference was followed from a page of the same directory, and notes it.
+func (m *Mirror) known(ref uint64) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if _, known := m.skipped[ref]; known {
@@ -339,7 +362,7 @@ func (m *Mirror) part(p *crawl.Page, url, as string, guess bool) {
 	if chain++; chain > maxChain {
 		return
 	}
-	if m.o.SameHost && !m.sameHost(url, p) || !m.fresh(url) {
+	if m.o.SameHost && !m.sameHost(url, p) || !m.fresh(url, true) {
 		return
 	}
 	options := []crawl.FollowOption{crawl.WithoutScope(), crawl.WithMeta(metaChain, strconv.Itoa(chain))}
@@ -359,13 +382,16 @@ func (m *Mirror) sameHost(url string, p *crawl.Page) bool {
 	return err == nil && u.Host() == p.URL.Host
 }
 
-// fresh reports whether a URL was not followed by this run, and notes that it is now. With a bound of the depth it may
-// have to be followed again, from nearer to a seed.
-func (m *Mirror) fresh(url string) bool {
+// fresh reports whether a URL was not followed by this run as a page, or as a part, and notes that it is now. With a
+// bound of the depth it may have to be followed again, from nearer to a seed.
+func (m *Mirror) fresh(url string, part bool) bool {
 	if m.o.Crawl.Depth != 0 {
 		return true
 	}
 	h := xxhash.Sum64String(url)
+	if part {
+		h = ^h
+	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if _, known := m.followed[h]; known {
@@ -381,6 +407,7 @@ func (m *Mirror) forget(url string) {
 	defer m.mu.Unlock()
 	clear(m.skipped)
 	delete(m.followed, xxhash.Sum64String(url))
+	delete(m.followed, ^xxhash.Sum64String(url))
 }
 
 // newIcon reports whether the icon of a host was not asked for.

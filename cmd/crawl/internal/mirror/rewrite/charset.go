@@ -77,7 +77,7 @@ func (w *walker) declaredIn(head []byte) string {
 	if m := xmlDeclaration.FindSubmatch(head); m != nil && w.doc.Kind == XML {
 		return string(m[1])
 	}
-	v := &walker{doc: w.doc, finding: true, local: func(Link) (string, bool) { return "", false }, base: w.base}
+	v := &walker{doc: w.doc, finding: true, ahead: true, base: w.base}
 	v.markup(head)
 	if strings.HasPrefix(v.label, "utf-16") { // which cannot be read as ASCII
 		return "utf-8"

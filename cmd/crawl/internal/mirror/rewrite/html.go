@@ -83,29 +83,25 @@ func (w *walker) markup(s []byte) {
 	}
 }
 
-// plain is the end of a start tag that has no links, as most of those of a text have none; zero: it must be looked at.
+// plain is the end of a start tag of those that have no attribute but a class or an id, as most of a text; zero: it must
+// be looked at.
 func plain(s []byte, i int) int {
-	name := s[i:min(len(s), extract.TagNameEnd(s, i))]
-	if !plainElements[string(name)] {
+	end := extract.TagNameEnd(s, i)
+	if end >= len(s) || !plainElements[string(s[i:end])] {
 		return 0
 	}
-	n := bytes.IndexByte(s[i:], '>')
-	if n < 0 {
-		return 0
+	rest := s[end:]
+	if rest[0] == '>' {
+		return end + 1
 	}
-	rest := s[i+len(name) : i+n]
-	if len(rest) == 0 {
-		return i + 1 + n
-	}
-	if bytes.IndexByte(rest, '\'') >= 0 || bytes.Count(rest, []byte{'"'})%2 != 0 {
-		return 0
-	}
-	for _, word := range [...]string{"url", "ata-", "ATA-", "ground", "GROUND", "style", "STYLE", "cite", "CITE", "src", "SRC"} {
-		if bytes.Contains(rest, []byte(word)) {
-			return 0
+	for _, attr := range [...]string{` class="`, ` id="`} {
+		if len(rest) > len(attr) && string(rest[:len(attr)]) == attr {
+			if n := bytes.IndexByte(rest[len(attr):], '"'); n >= 0 && len(attr)+n+1 < len(rest) && rest[len(attr)+n+1] == '>' {
+				return end + len(attr) + n + 2
+			}
 		}
 	}
-	return i + 1 + n
+	return 0
 }
 
 // plainElements are those whose attributes seldom have links.
@@ -256,8 +252,7 @@ func (w *walker) findBase(s []byte) {
 			break
 		}
 	}
-	v := &walker{doc: w.doc, finding: true, local: func(Link) (string, bool) { return "", false }, nested: maxNested, enc: w.enc}
-	v.base = w.base
+	v := &walker{doc: w.doc, finding: true, ahead: true, nested: maxNested, enc: w.enc, base: w.base}
 	v.markup(s)
 	w.base, w.based = v.base, v.based
 }

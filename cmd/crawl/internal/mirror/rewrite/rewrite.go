@@ -123,6 +123,7 @@ type walker struct {
 	doc     *Document
 	local   func(Link) (string, bool)
 	finding bool // nothing is edited
+	ahead   bool // it looks for the base or the charset, and at no links
 	found   Found
 
 	base     canonical.URL
@@ -211,7 +212,7 @@ func elsewhere(ref string) bool {
 // link is what becomes of a reference.
 func (w *walker) link(ref string, l Link, in place) (out outcome) {
 	ref = strings.Trim(ref, "\x00\x01\x02\x03\x04\x05\x06\x07\x08\t\n\v\f\r\x0e\x0f\x10\x11\x12\x13\x14\x15\x16\x17\x18\x19\x1a\x1b\x1c\x1d\x1e\x1f ")
-	if !w.based && (ref == "" || ref[0] == '#') || elsewhere(ref) {
+	if w.ahead || !w.based && (ref == "" || ref[0] == '#') || elsewhere(ref) {
 		return out
 	}
 	l.NoFollow = l.NoFollow || w.noFollow && l.Role == Page
