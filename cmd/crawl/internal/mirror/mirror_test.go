@@ -150,11 +150,11 @@ func cmpErr(err error) error {
 
 const pixel = "\x89PNG\r\n\x1a\n\x00"
 
-// A site of everything that goes wrong in copies.
-func TestMirror(t *testing.T) {
+// troublesome is a site of everything that goes wrong in copies, and another host of which it has parts.
+func troublesome(t *testing.T) (s, other *site) {
 	long := strings.Repeat("x", 300)
-	other := newSite(t, map[string]answer{"/pic.png": {mediaType: "image/png", body: pixel}, "/page.html": page("other"), "/deep.css": {mediaType: "text/css", body: "a{b:url(pic.png)}"}})
-	s := newSite(t, map[string]answer{
+	other = newSite(t, map[string]answer{"/pic.png": {mediaType: "image/png", body: pixel}, "/page.html": page("other"), "/deep.css": {mediaType: "text/css", body: "a{b:url(pic.png)}"}})
+	s = newSite(t, map[string]answer{
 		"/d/": page(`<title>start</title><link rel="icon" href="data:,"><a href="/d/a">1</a><a href="/d/a/">2</a><a href="/d/a/b">3</a><a href="/d/a/index.html">4</a><a href="/d/a/index.htm">5</a>
 			<a href="/d/q?a=1&amp;b=2#f">6</a><a href="/d/q?b=2&amp;a=1">7</a><a href="/d/q?">8</a><a href="/d/q;x=1">9</a><a href="/d/Case">10</a><a href="/d/case">11</a>
 			<a href="/d/CON">12</a><a href="/d/aux.html">13</a><a href="/d/a:b*c">14</a><a href="/d/` + long + `">15</a><a href="/d/100%25%23%3F">16</a>
@@ -180,6 +180,11 @@ func TestMirror(t *testing.T) {
 	start := s.answers["/d/"]
 	start.body = strings.ReplaceAll(start.body, "OTHER", other.URL)
 	s.set("/d/", start)
+	return s, other
+}
+
+func TestMirror(t *testing.T) {
+	s, other := troublesome(t)
 	dir := t.TempDir()
 	report := mirror(t, Options{Dir: dir, Seeds: []string{s.URL + "/d/"}, Crawl: crawl.Options{Scope: crawl.ScopeOptions{Mode: "prefix"}}})
 	assert.True(t, report.Complete)

@@ -362,7 +362,7 @@ func (m *Mirror) part(p *crawl.Page, url, as string, guess bool) {
 	if chain++; chain > maxChain {
 		return
 	}
-	if m.o.SameHost && !m.sameHost(url, p) || !m.fresh(url, true) {
+	if m.o.SameHost && !sameHost(url, p) || !m.fresh(url, true) {
 		return
 	}
 	options := []crawl.FollowOption{crawl.WithoutScope(), crawl.WithMeta(metaChain, strconv.Itoa(chain))}
@@ -377,7 +377,7 @@ func (m *Mirror) part(p *crawl.Page, url, as string, guess bool) {
 	}
 }
 
-func (m *Mirror) sameHost(url string, p *crawl.Page) bool {
+func sameHost(url string, p *crawl.Page) bool {
 	u, err := canonical.Parse(url)
 	return err == nil && u.Host() == p.URL.Host
 }
