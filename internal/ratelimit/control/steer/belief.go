@@ -169,7 +169,7 @@ func (s *Steer) learn(now clock.Instant, rate float64, took time.Duration) {
 	s.cost = float32(took.Seconds())
 	s.guessed = !s.explicit()
 	if s.unbounded() { // the search's first
-		if s.peak = (peak{float32(s.refill.active(t, s.sentAt)), now}); took > longOutage || s.win.order.weight > .5 {
+		if s.peak = (peak{float32(s.refill.active(t, s.sentAt)), now}); took > longOutage {
 			s.peak.rate = float32(cycle.Rate) // it was the beginning of a window
 		}
 		s.interval = interval{min(cycle.Rate, rate/1.1), rate, max(0, float32(cycle.Answers-t.Burst))}
