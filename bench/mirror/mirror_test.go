@@ -248,11 +248,10 @@ func (c *copied) link(s *site, page, link string) {
 type browser struct {
 	ctx context.Context
 
-	mu      sync.Mutex
-	live    string
-	urls    map[network.RequestID]string
-	failed  []string
-	pending int
+	mu     sync.Mutex
+	live   string
+	urls   map[network.RequestID]string
+	failed []string
 }
 
 // shown is a page as it is seen.

@@ -1,6 +1,7 @@
 package chunk
 
 import (
+	"slices"
 	"strings"
 	"unicode/utf8"
 )
@@ -100,7 +101,7 @@ func (c *cutter) block(start, end int) {
 			c.path = c.path[:len(c.path)-1]
 		}
 		c.levels = append(c.levels, n)
-		c.path = append(c.path[:len(c.path):len(c.path)], clip(strings.TrimSpace(line[n:]), maxHeading))
+		c.path = append(slices.Clip(c.path), clip(strings.TrimSpace(line[n:]), maxHeading))
 	}
 	if Tokens(c.file[start:end]) <= c.tokens {
 		c.add(start, end, "")

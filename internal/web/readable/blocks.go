@@ -255,7 +255,7 @@ var names = func() map[string]meaning {
 		caption: "caption captions credit credits attribution gallery",
 		byline:  "byline meta postmeta postinfo timestamp date dateline dates author bio tags submitted postdate published",
 	} {
-		for _, name := range strings.Fields(text) {
+		for name := range strings.FieldsSeq(text) {
 			all[name] = m
 		}
 	}

@@ -2,7 +2,6 @@ package readable
 
 import (
 	"context"
-	"fmt"
 	"math"
 	"strings"
 	"testing"
@@ -67,7 +66,7 @@ func TestHostilePages(t *testing.T) {
 			require.LessOrEqual(t, len(a.Text()), MaxText)
 			start = time.Now()
 			text := a.Markdown()
-			t.Log(fmt.Sprintf("%d KiB: read in %v, %d KiB of Markdown in %v", len(page)>>10, read.Round(time.Millisecond), len(text)>>10, time.Since(start).Round(time.Millisecond)))
+			t.Logf("%d KiB: read in %v, %d KiB of Markdown in %v", len(page)>>10, read.Round(time.Millisecond), len(text)>>10, time.Since(start).Round(time.Millisecond))
 			require.LessOrEqual(t, len(text), MaxText)
 		})
 	}

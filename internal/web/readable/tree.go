@@ -72,7 +72,7 @@ func (p *pruner) children(to, n *html.Node, table bool) {
 
 func (p *pruner) text(to, n *html.Node) {
 	blank := strings.TrimSpace(n.Data) == ""
-	if !p.main[n] && !(blank && to.LastChild != nil) || p.size > MaxText {
+	if !p.main[n] && (!blank || to.LastChild == nil) || p.size > MaxText {
 		return
 	}
 	p.size += len(n.Data)

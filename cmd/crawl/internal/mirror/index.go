@@ -102,7 +102,7 @@ func openIndex(dir string) (*index, error) {
 	r := bufio.NewReaderSize(f, 1<<16)
 	for n := 1; ; n++ {
 		line, err := r.ReadBytes('\n')
-		if err == io.EOF {
+		if errors.Is(err, io.EOF) {
 			return x, nil
 		}
 		if err == nil {

@@ -102,7 +102,7 @@ func Open(o Options) (*Mirror, error) {
 func (m *Mirror) claim() error {
 	state := filepath.Join(m.o.Dir, stateDir)
 	if _, err := os.Stat(filepath.Join(state, journalFile)); errors.Is(err, fs.ErrNotExist) {
-		if there, err := os.ReadDir(m.o.Dir); err == nil && len(there) > 0 && !(len(there) == 1 && there[0].Name() == stateDir) {
+		if there, err := os.ReadDir(m.o.Dir); err == nil && len(there) > 0 && (len(there) > 1 || there[0].Name() != stateDir) {
 			return cli.Usagef("%s is not empty and is no mirror: give --output a directory that is empty or new", m.o.Dir)
 		}
 		if len(m.o.Seeds) == 0 {
@@ -274,7 +274,7 @@ func (m *Mirror) crawl(ctx context.Context) error {
 				return
 			case <-tick.C:
 				if err := m.rewriteAll(beside, true); err != nil && beside.Err() == nil {
-					m.fail(err)
+					_ = m.fail(err) // which is told at the end
 				}
 			}
 		}

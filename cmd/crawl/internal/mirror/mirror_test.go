@@ -307,7 +307,7 @@ func TestAgain(t *testing.T) {
 	assert.Contains(t, got, "fails.html", "what fails is not gone")
 	assert.Contains(t, got, "behind.html", "nor is what it leads to")
 
-	s.Config.Handler = http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(500) })
+	s.Config.Handler = http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusInternalServerError) })
 	_, _ = tryMirror(t.Context(), o)
 	assert.Equal(t, got, files(t, dir), "a site that is down deletes nothing")
 }

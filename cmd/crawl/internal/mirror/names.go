@@ -3,6 +3,7 @@ package mirror
 import (
 	"fmt"
 	"path"
+	"slices"
 	"strings"
 	"unicode/utf8"
 
@@ -53,7 +54,8 @@ func nameOf(u canonical.URL, mediaType string) string {
 }
 
 func isExtension(s string) bool {
-	return len(s) <= 12 && !strings.ContainsFunc(s[1:], func(r rune) bool { return !('0' <= r && r <= '9' || 'a' <= r|0x20 && r|0x20 <= 'z') }) && len(s) > 1
+	odd := func(r rune) bool { return (r < '0' || r > '9') && (r|0x20 < 'a' || r|0x20 > 'z') }
+	return 1 < len(s) && len(s) <= 12 && !strings.ContainsFunc(s[1:], odd)
 }
 
 // shortHash tells texts apart that a name has no room for.
@@ -218,10 +220,8 @@ func extensionOf(mediaType, ext string) string {
 		}
 		return ""
 	default:
-		for _, e := range list {
-			if lower == e {
-				return ""
-			}
+		if slices.Contains(list, lower) {
+			return ""
 		}
 	}
 	return list[0]

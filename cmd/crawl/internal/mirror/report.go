@@ -78,7 +78,7 @@ func (m *Mirror) report() *Report {
 			r.Unchanged++
 		}
 		if e.Round == m.round && (e.Err != "" || e.Status >= 400) {
-			r.Failures = append(r.Failures, Failure{URL: e.URL, Status: e.Status, Err: e.Err, From: e.From, Kept: e.File != "" && !(r.Deleted && e.Change == changeGone)})
+			r.Failures = append(r.Failures, Failure{URL: e.URL, Status: e.Status, Err: e.Err, From: e.From, Kept: e.File != "" && (!r.Deleted || e.Change != changeGone)})
 		}
 	}
 	slices.SortStableFunc(r.Failures, func(a, b Failure) int { return cmp.Compare(b.Status, a.Status) })

@@ -48,7 +48,7 @@ func (m *Mirror) take(_ context.Context, p *crawl.Page, body io.Reader) error {
 		n, err = body.Read(first[len(first):cap(first)])
 		first = first[:len(first)+n]
 	}
-	if err != nil && err != io.EOF {
+	if err != nil && !errors.Is(err, io.EOF) {
 		return err
 	}
 	e := &entry{
@@ -66,7 +66,7 @@ func (m *Mirror) take(_ context.Context, p *crawl.Page, body io.Reader) error {
 	if err == nil {
 		_, err = b.ReadFrom(io.LimitReader(body, whole))
 	}
-	if err != nil && err != io.EOF {
+	if err != nil && !errors.Is(err, io.EOF) {
 		return err
 	}
 	if int64(b.Len()) > whole {
@@ -232,7 +232,7 @@ func (m *Mirror) done(_ context.Context, p *crawl.Page) error {
 	if err := m.index.put(&e); err != nil {
 		return m.fail(err)
 	}
-	if e.File != "" && e.Redirect == "" && !(m.o.Delete && e.Change == changeGone) { // what stays needs what it is made of
+	if e.File != "" && e.Redirect == "" && (!m.o.Delete || e.Change != changeGone) { // what stays needs what it is made of
 		return m.followKept(p, &e)
 	}
 	return nil

@@ -134,7 +134,7 @@ func isASCII(s string) bool {
 }
 
 // declare puts the charset of the header into a page that has no declaration.
-func (w *walker) declare(text []byte) {
+func (w *walker) declare() {
 	if w.doc.Kind != HTML || w.charset == "" || w.declared {
 		return
 	}

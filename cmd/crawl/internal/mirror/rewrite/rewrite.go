@@ -150,7 +150,7 @@ func (w *walker) run() []byte {
 	case HTML, XML:
 		w.findBase(text)
 		w.markup(text)
-		w.declare(text)
+		w.declare()
 	case CSS:
 		w.css(text, 0, bare)
 		w.declareCSS(text)

@@ -80,14 +80,20 @@ func TestOtherKinds(t *testing.T) {
 		kind    Kind
 		in, out string
 	}{
-		{"css", CSS, `@charset "utf-8"; /* url(x) */ @import "a" layer(b) supports(c: d); @import url("e"); a { b: url( f ), url('g h'), image-set("i" 1x, url(j) 2x); k: url(l\28 m.png); n: url(#o); p: url(data:x) }`,
-			`@charset "utf-8"; /* url(x) */ @import "L/a/a" layer(b) supports(c: d); @import url("L/a/e"); a { b: url( L/a/f ), url('L/a/g%20h'), image-set("L/a/i" 1x, url(L/a/j) 2x); k: url(L/a/l%28m.png); n: url(#o); p: url(data:x) }`},
+		{
+			"css", CSS, `@charset "utf-8"; /* url(x) */ @import "a" layer(b) supports(c: d); @import url("e"); a { b: url( f ), url('g h'), image-set("i" 1x, url(j) 2x); k: url(l\28 m.png); n: url(#o); p: url(data:x) }`,
+			`@charset "utf-8"; /* url(x) */ @import "L/a/a" layer(b) supports(c: d); @import url("L/a/e"); a { b: url( L/a/f ), url('L/a/g%20h'), image-set("L/a/i" 1x, url(L/a/j) 2x); k: url(L/a/l%28m.png); n: url(#o); p: url(data:x) }`,
+		},
 		{"css not had", CSS, `a{b:url(/gone.png);c:url(//x/y)}`, `a{b:url(http://h/gone.png);c:url(http://x/y)}`},
-		{"svg", XML, `<?xml version="1.0"?><?xml-stylesheet href="x.css" type="text/css"?><!DOCTYPE svg [<!ENTITY a "<b>">]><svg xmlns:x="http://www.w3.org/1999/xlink"><style><![CDATA[a{b:url(i)}]]></style><image xlink:href="i.png"/></svg>`,
-			`<?xml version="1.0"?><?xml-stylesheet href="L/a/x.css" type="text/css"?><!DOCTYPE svg [<!ENTITY a "<b>">]><svg xmlns:x="http://www.w3.org/1999/xlink"><style><![CDATA[a{b:url(L/a/i)}]]></style><image xlink:href="L/a/i.png"/></svg>`},
+		{
+			"svg", XML, `<?xml version="1.0"?><?xml-stylesheet href="x.css" type="text/css"?><!DOCTYPE svg [<!ENTITY a "<b>">]><svg xmlns:x="http://www.w3.org/1999/xlink"><style><![CDATA[a{b:url(i)}]]></style><image xlink:href="i.png"/></svg>`,
+			`<?xml version="1.0"?><?xml-stylesheet href="L/a/x.css" type="text/css"?><!DOCTYPE svg [<!ENTITY a "<b>">]><svg xmlns:x="http://www.w3.org/1999/xlink"><style><![CDATA[a{b:url(L/a/i)}]]></style><image xlink:href="L/a/i.png"/></svg>`,
+		},
 		{"browserconfig", XML, `<browserconfig><tile><square150x150logo src="/t.png"/></tile></browserconfig>`, `<browserconfig><tile><square150x150logo src="L/t.png"/></tile></browserconfig>`},
-		{"manifest", Manifest, `{"name":"x","start_url":"/","icons":[{"src":"i.png","sizes":"1x1"},{"src":"gone"}],"shortcuts":[{"url":"/s","icons":[{"src":"j"}]}], "scope":"/"}`,
-			`{"name":"x","start_url":"L/","icons":[{"src":"L/a/i.png","sizes":"1x1"},{"src":"http://h/a/gone"}],"shortcuts":[{"url":"L/s","icons":[{"src":"L/a/j"}]}], "scope":"/"}`},
+		{
+			"manifest", Manifest, `{"name":"x","start_url":"/","icons":[{"src":"i.png","sizes":"1x1"},{"src":"gone"}],"shortcuts":[{"url":"/s","icons":[{"src":"j"}]}], "scope":"/"}`,
+			`{"name":"x","start_url":"L/","icons":[{"src":"L/a/i.png","sizes":"1x1"},{"src":"http://h/a/gone"}],"shortcuts":[{"url":"L/s","icons":[{"src":"L/a/j"}]}], "scope":"/"}`,
+		},
 		{"module", Module, "import {a,\n b} from \"./x.js\"\nexport * from '../y.js'; import('./z.js')\n// import 'no'", "import {a,\n b} from \"./L/a/x.js\"\nexport * from './L/y.js'; import('./L/a/z.js')\n// import 'no'"},
 		{"opaque", Opaque, `<a href="x">`, `<a href="x">`},
 	} {
