@@ -139,6 +139,12 @@ func TestSecretsAreNowhere(t *testing.T) {
 	}
 	require.Contains(t, string(told["traces"]), "members")
 	seen.Unlock()
+	lookAtFiles(t, dir, clean)
+}
+
+// lookAtFiles has a look at each file below a directory, archives unpacked, and at who may read the state in out.
+func lookAtFiles(t *testing.T, dir string, look func(name string, data []byte)) {
+	t.Helper()
 	files := 0
 	require.NoError(t, filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
 		if err != nil || d.IsDir() {
@@ -147,7 +153,7 @@ func TestSecretsAreNowhere(t *testing.T) {
 		files++
 		data, err := os.ReadFile(path)
 		require.NoError(t, err)
-		clean(path, data)
+		look(path, data)
 		if strings.HasSuffix(path, ".gz") {
 			z, err := gzip.NewReader(bytes.NewReader(data))
 			require.NoError(t, err)
@@ -155,7 +161,7 @@ func TestSecretsAreNowhere(t *testing.T) {
 			_, err = plain.ReadFrom(z)
 			require.NoError(t, err)
 			require.Contains(t, plain.String(), "WARC/1")
-			clean(path, plain.Bytes())
+			look(path, plain.Bytes())
 		}
 		if filepath.Dir(path) == dir+"/out" && !strings.HasSuffix(path, ".jsonl") {
 			info, err := d.Info()

@@ -123,7 +123,7 @@ func (p *Pipeline) visit(ctx context.Context, l *frontier.Lease) (event, *fetche
 	defer t.release()
 	if err := t.enter(ctx); err != nil {
 		l.Started()
-		return unused(l, 0, attribution.Outcome{}), nil, p.notEntered(ctx, err)
+		return unused(l, 0, attribution.Outcome{}), nil, notEntered(ctx, err)
 	}
 	if p.cfg.Queues || t.take(ctx) == nil {
 		t.request(ctx)

@@ -44,7 +44,7 @@ func (p *Page) Done() {
 func (p *Page) Drop() {
 	t := p.turn
 	p.end()
-	t.p.unhold(t.r)
+	t.r.unhold(t.p)
 	t.end(t.f.cutShort(t.p))
 }
 

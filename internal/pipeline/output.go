@@ -83,7 +83,7 @@ func (p *Pipeline) output(ctx, work context.Context) error {
 		for n := 1; r != nil; n++ {
 			late := p.tooLate(ctx, work, from.Add(took))
 			if late {
-				p.unhold(r)
+				r.unhold(p)
 				*r = result{lease: r.lease, dropped: r.lease != nil, aside: r.aside}
 			}
 			if err := p.write(r); err != nil {
@@ -138,7 +138,7 @@ func (p *Pipeline) write(r *result) error {
 	if r.rec == nil {
 		return nil // links alone, or a page that was dropped
 	}
-	defer p.unhold(r)
+	defer r.unhold(p)
 	if p.cfg.Job != "" {
 		identity := ""
 		if r.lease != nil {
@@ -238,7 +238,7 @@ func (w *processor) hold(ctx context.Context, r *result, f *fetched) error {
 }
 
 // unhold gives the room of a record back that is written or dropped.
-func (p *Pipeline) unhold(r *result) {
+func (r *result) unhold(p *Pipeline) {
 	if r.held > 0 {
 		p.bodies.Release(r.held)
 		r.held = 0

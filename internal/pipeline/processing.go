@@ -133,7 +133,7 @@ func (w *processor) page(ctx, work context.Context, f *fetched) (*result, *Page,
 	if w.p.cfg.Handle != nil || w.p.cfg.loop != nil {
 		page, err := w.handle(work, r, f)
 		if err != nil {
-			w.p.unhold(r)
+			r.unhold(w.p)
 			return f.cutShort(w.p), nil, nil
 		}
 		if page != nil {

@@ -303,18 +303,18 @@ func TestBodiesWaitForRoom(t *testing.T) {
 			t.Fatal("there was room beyond the bound")
 		default:
 		}
-		b.unhold(first)
-		b.unhold(first) // which counts once
+		first.unhold(b)
+		first.unhold(b) // which counts once
 		require.NoError(t, <-done)
 
 		huge := carrying(2*maxHeld, 0)
 		soon, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
 		require.ErrorIs(t, hold(soon, huge), context.DeadlineExceeded)
-		b.unhold(second)
-		b.unhold(third)
+		second.unhold(b)
+		third.unhold(b)
 		require.NoError(t, hold(t.Context(), huge), "alone it has its way")
-		b.unhold(huge)
+		huge.unhold(b)
 
 		b.Loop(make(chan *Page))
 		page := &fetched{resp: &fetch.Response{Body: make([]byte, maxHeld/2)}}

@@ -36,7 +36,7 @@ func (t *try) enter(ctx context.Context) (err error) {
 }
 
 // notEntered is what becomes of the crawl when a login fails: nothing if that is because it ends.
-func (p *Pipeline) notEntered(ctx context.Context, err error) error {
+func notEntered(ctx context.Context, err error) error {
 	if ctx.Err() != nil {
 		return nil
 	}
@@ -63,7 +63,7 @@ func (p *Pipeline) send(ctx context.Context, u canonical.URL, req fetch.Request)
 	for n := 1; ; n++ {
 		permit, err := p.cfg.Limiter.Acquire(ctx, u.Host())
 		if err != nil && n < maxSends && errors.Is(err, ratelimit.ErrCircuitOpen) {
-			if err = p.pause(ctx, n); err == nil {
+			if err = p.cfg.pause(ctx, n); err == nil {
 				continue
 			}
 		}
@@ -86,15 +86,15 @@ func (p *Pipeline) send(ctx context.Context, u canonical.URL, req fetch.Request)
 			return resp, err
 		}
 		resp.Release()
-		if err := p.pause(ctx, n); err != nil {
+		if err := p.cfg.pause(ctx, n); err != nil {
 			return nil, err
 		}
 	}
 }
 
 // pause waits before another try.
-func (p *Pipeline) pause(ctx context.Context, n int) error {
-	timer := p.cfg.Clock.NewTimer(max(p.cfg.Backoff.Delay(n, nil), time.Second))
+func (c *Config) pause(ctx context.Context, n int) error {
+	timer := c.Clock.NewTimer(max(c.Backoff.Delay(n, nil), time.Second))
 	defer timer.Stop()
 	select {
 	case <-timer.C():
