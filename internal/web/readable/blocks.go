@@ -111,7 +111,18 @@ func (s *splitter) text(n *html.Node, linked bool) {
 	}
 }
 
+// permalink reports whether an element is no more than a sign by which a heading links to itself.
+func permalink(n *html.Node) bool {
+	href, _ := dom.Attr(n, "href")
+	c := n.FirstChild
+	return n.DataAtom == atom.A && strings.HasPrefix(href, "#") && c != nil && c.NextSibling == nil && c.Type == html.TextNode &&
+		slices.Contains([]string{"¶", "#", "§", "🔗"}, strings.TrimSpace(c.Data))
+}
+
 func (s *splitter) element(n *html.Node, outer marks, linked bool) {
+	if permalink(n) {
+		return
+	}
 	m := s.marks(n, outer)
 	if _, ok := dom.Attr(n, "href"); ok && n.DataAtom == atom.A {
 		linked = true

@@ -54,6 +54,15 @@ func TestMarks(t *testing.T) {
 	require.Contains(t, text("<main>x</main>"+strings.Repeat(long, 3)), "A paragraph", "too little to be a mark")
 }
 
+// Generators of documentation have each heading link to itself, by a sign.
+func TestPermalinks(t *testing.T) {
+	a := Read(dom.Parse([]byte("<h2>Names<a class=headerlink href=#names title='Permalink'>¶</a></h2>"+long+"<p>See <a href=/c>C#</a>."+long)), nil)
+	require.NotContains(t, a.Text(), "¶")
+	require.Contains(t, a.Text(), "Names\n")
+	require.Contains(t, a.Text(), "C#")
+	require.NotContains(t, a.Markdown(), "¶")
+}
+
 func TestPreformattedTextKeepsItsLines(t *testing.T) {
 	require.Contains(t, text(long+"<pre>\nif x {\n\treturn  <b>y</b>, z<br>}\n</pre>"+long), "\nif x {\n\treturn  y, z\n}\nA paragraph")
 }
