@@ -65,8 +65,8 @@ func (c *Crawler) RunSeq(ctx context.Context, more iter.Seq[string], first ...st
 // counts the page as under way, and what it follows and emits is written with it. The crawl is a few pages ahead of the
 // loop, and waits for it. An error is yielded once, last, with a nil page.
 //
-// Leaving the loop stops the crawl: what is under way has a second to end, and with a state what is left is kept for
-// another run.
+// Leaving the loop stops the crawl: what is under way has a second to end. Pages that the loop did not get have no record;
+// with a state the next run asks for them, for some a second time.
 func (c *Crawler) Crawl(ctx context.Context, seeds ...string) iter.Seq2[*Page, error] {
 	return func(yield func(*Page, error) bool) {
 		for inner, err := range c.inner.Pages(ctx, seeds...) {

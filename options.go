@@ -74,8 +74,8 @@ type Options struct {
 
 	// Router, if set, gives each page that is [Page.OK] to the handler of its route.
 	Router *Router
-	// HandlersFollow leaves the links of pages to [Page.Follow]: they are followed only if a handler or a loop does so. False:
-	// all that are in scope are.
+	// HandlersFollow leaves the links of pages to [Page.Follow]: they are followed only if a handler or a loop does so;
+	// redirects are followed in any case. False: all that are in scope are.
 	HandlersFollow bool
 	// OnPage, if set, handles every visited URL, redirects, sitemaps and failures included, before the Router does. See
 	// [HandlerFunc].

@@ -42,7 +42,7 @@ type Page struct {
 	ContentType string
 	// Charset is the encoding of a text, by its WHATWG name. Empty: it was not read as one.
 	Charset string
-	// RedirectTo is the canonical URL that a redirect names, which is visited as a page of its own if it is in scope.
+	// RedirectTo is the canonical URL that a redirect names, which is visited as a page of its own if it is in scope and was not seen.
 	// Empty: it is no redirect.
 	RedirectTo string
 	// Err is why there is no response, or not the whole of it, or why it could not be read; it is a [*PageError]. Nil
@@ -239,7 +239,7 @@ type Followed struct {
 func (f Followed) OK() bool { return f.Reason == "" }
 
 // FollowOption changes what [Page.Follow] asks for. What it sets is kept with the URL in every frontier, on disk and in a
-// fleet too, in clear: it is no place for passwords.
+// fleet too, in clear: it is no place for passwords, which a [Client] may send that shares its Jar as [Options.CookieJar].
 type FollowOption func(*followOptions)
 
 type followOptions struct{ pipeline.Request }

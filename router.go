@@ -25,7 +25,7 @@ type HandlerFunc func(ctx context.Context, page *Page) error
 //
 //	/                          the root of a host, and nothing below it
 //	/catalogue/page-{n}        a wildcard is one or more characters of a segment; see [Page.Param]
-//	/docs/{path...}            all below /docs/, and /docs/ itself: only at the end
+//	/docs/{path...}            all below /docs/, and /docs/ itself, not /docs: only at the end
 //	shop.example/{name}.html   of one host; *.example is any host below it
 //	/search?q={words}&lang=de  a parameter that must be there, and one that must have that value
 //

@@ -55,13 +55,13 @@ type PolitenessOptions struct {
 	// they slow; fixed = stays at Politeness.InitialRPS; off = no pacing, for your own servers. One of steer, aimd,
 	// gradient, fixed, off. Empty: steer.
 	Strategy string `set:"ratelimit.strategy"`
-	// InitialRPS: requests per second a new host starts with; a maximum that is not given moves along. Range: 0.001
-	// to 1000000. Zero: 1.
+	// InitialRPS: requests per second a new host starts with; a maximum that is not given is at least that. Range:
+	// 0.001 to 1000000. Zero: 1.
 	InitialRPS float64 `set:"ratelimit.initial_rps"`
 	// MinRPS: requests per second no host goes below. Range: 0.001 to 1000000. Zero: 0.1.
 	MinRPS float64 `set:"ratelimit.min_rps"`
-	// MaxRPS: requests per second no host goes above; a start that is not given moves along. Range: 0.001 to 1000000.
-	// Zero: 10.
+	// MaxRPS: requests per second no host goes above; a start that is not given is at most that. Range: 0.001 to
+	// 1000000. Zero: 10.
 	MaxRPS float64 `set:"ratelimit.max_rps"`
 	// TokenBucketCapacity: burst that a rested host accepts, in requests. Range: 1 to 1000. Zero: 1.
 	TokenBucketCapacity float64 `set:"ratelimit.token_bucket_capacity"`
@@ -280,13 +280,13 @@ type TracesOptions struct {
 type HostOptions struct {
 	// Match: the host, or *.NAME for all names below; with a port, that port only. For example "*.example.com".
 	Match string `set:"match"`
-	// InitialRPS: requests per second a new host starts with; a maximum that is not given moves along. Range: 0.001
-	// to 1000000. Zero: as for all hosts.
+	// InitialRPS: requests per second a new host starts with; a maximum that is not given is at least that. Range:
+	// 0.001 to 1000000. Zero: as for all hosts.
 	InitialRPS float64 `set:"initial_rps"`
 	// MinRPS: requests per second no host goes below. Range: 0.001 to 1000000. Zero: as for all hosts.
 	MinRPS float64 `set:"min_rps"`
-	// MaxRPS: requests per second no host goes above; a start that is not given moves along. Range: 0.001 to 1000000.
-	// Zero: as for all hosts.
+	// MaxRPS: requests per second no host goes above; a start that is not given is at most that. Range: 0.001 to
+	// 1000000. Zero: as for all hosts.
 	MaxRPS float64 `set:"max_rps"`
 	// MinDelay: shortest time between two requests to a host, whatever the rates; negative = none. Range: 1ms to 24h.
 	// Zero: as for all hosts. For example 2s.

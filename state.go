@@ -48,7 +48,7 @@ func wrapState(inner *assembly.State, err error) (*State, error) {
 	return &State{inner}, nil
 }
 
-// OpenState opens the state of a crawl that has ended before all was visited, however it ended. [State.Options] has what it was begun with. The error is [fs.ErrNotExist] if there is none; another process that has it is named.
+// OpenState opens the state of a crawl that has ended, however it ended; one that is done has nothing left to do, see [State.Done]. [State.Options] has what it was begun with. The error is [fs.ErrNotExist] if there is none; another process that has it is named.
 func OpenState(cfg StateConfig) (*State, error) {
 	return wrapState(assembly.OpenState(cfg.inner()))
 }

@@ -81,7 +81,7 @@ type Record struct {
 	Prev string `json:"prev,omitempty"`
 	// Canonical URLs of pages it links to, in order.
 	Links []string `json:"links,omitempty"`
-	// Canonical URLs of images, scripts, styles and media.
+	// Canonical URLs of images, scripts, styles and media; empty unless scope.resources has the crawl follow them.
 	Resources []string `json:"resources,omitempty"`
 	// Those of links that the page asks crawlers not to follow.
 	NofollowLinks []string `json:"nofollow_links,omitempty"`

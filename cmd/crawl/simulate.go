@@ -30,7 +30,7 @@ func simulateCommand(s cli.Streams) *cobra.Command {
 	f.Uint64Var(&o.Seed, "seed", 1, "the first seed")
 	f.IntVar(&o.Random, "random", 0, "run `n` hosts drawn at random, R1 and so on; without a PATTERN only those")
 	f.Float64Var(&o.Rate, "rate", 1, "requests per second to begin with")
-	f.Float64Var(&o.MaxRate, "max-rate", 2000, "requests per second not to go above; a start that is not given moves along")
+	f.Float64Var(&o.MaxRate, "max-rate", 2000, "requests per second not to go above; a start that is not given is at most that")
 	f.DurationVar(&o.Duration, "duration", 0, "length of each run; 0 = the scenario's, 15m or 30m")
 	f.BoolVar(&o.Trace, "trace", false, "show how one scenario goes, line by line")
 	f.DurationVar(&o.Every, "every", 0, "a line of --trace each time; 0 = when something changed, and each minute")

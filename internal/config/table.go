@@ -369,7 +369,7 @@ var rateFields = []field{
 	// One request a second is what no server minds from a stranger.
 	{
 		path: "ratelimit.initial_rps", kind: kindRate, def: "1", min: minRate, max: maxRate, flag: "rate", live: true,
-		doc: "requests per second a new host starts with; a maximum that is not given moves along",
+		doc: "requests per second a new host starts with; a maximum that is not given is at least that",
 	},
 	// Not lower by default: a host at one page in ten seconds is in trouble, and the
 	// breaker is the better answer to that.
@@ -377,7 +377,7 @@ var rateFields = []field{
 	// More than ten a second is for hosts whose owner one has asked.
 	{
 		path: "ratelimit.max_rps", kind: kindRate, def: "10", min: minRate, max: maxRate, flag: "max-rate", live: true,
-		doc: "requests per second no host goes above; a start that is not given moves along",
+		doc: "requests per second no host goes above; a start that is not given is at most that",
 	},
 	// One: pages are paced evenly, a pause earns no burst.
 	{path: "ratelimit.token_bucket_capacity", kind: kindNumber, unit: "number of requests", def: "1", min: "1", max: "1000", doc: "burst that a rested host accepts, in requests"},

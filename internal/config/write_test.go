@@ -134,7 +134,7 @@ func TestFlagsAreComplete(t *testing.T) {
 	}
 	require.Equal(t, Flag{
 		Name: "max-rate", Path: "ratelimit.max_rps", Arg: "rate", Default: "10",
-		Help: "requests per second no host goes above; a start that is not given moves along",
+		Help: "requests per second no host goes above; a start that is not given is at most that",
 	}, byName["max-rate"])
 	require.Equal(t, Flag{
 		Name: "no-robots", Path: "robots.enabled", Arg: "bool", Default: "false",
