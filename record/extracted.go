@@ -23,7 +23,7 @@ type Extracted struct {
 func (e *Extracted) MarshalJSON() ([]byte, error) {
 	var b []byte
 	if whole := bytes.TrimSpace(e.Whole); len(whole) > 1 && whole[0] == '{' {
-		b = append(b, whole[:len(whole)-1]...)
+		b = append(b, bytes.TrimRight(whole[:len(whole)-1], " \t\r\n")...)
 	} else {
 		var err error
 		if b, err = e.Fields.MarshalJSON(); err != nil {

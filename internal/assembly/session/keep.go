@@ -37,7 +37,7 @@ func (s *Session) seal(salt []byte) (cipher.AEAD, error) {
 	return cipher.NewGCM(block)
 }
 
-// save is the session as text. The caller holds the lock.
+// save is the session as text. The caller is the one who logs in.
 func (s *Session) save() (string, error) {
 	salt := make([]byte, saltSize)
 	_, _ = rand.Read(salt) // never fails

@@ -30,10 +30,10 @@ var _ pipeline.Session = (*Session)(nil)
 
 const (
 	maxHops = 10 // redirects of a login
-	// maxFruitless is how many logins in a row may succeed without a page that is within them.
-	maxFruitless = 3
-	maxSuspects  = 10_000 // pages that are remembered for having shown the signs of a lost session
-	maxElements  = 50_000 // of a page that is looked at for them
+	// maxWithout is how many logins in a row may succeed without a page that is within them.
+	maxWithout  = 3
+	maxShown    = 10_000 // pages that are remembered for having shown the signs of a lost session
+	maxElements = 50_000 // of a page that is looked at for them
 )
 
 // Config is what a session works with.
@@ -54,10 +54,10 @@ type Session struct {
 	mu       sync.Mutex // over what follows
 	n        uint64     // of the session that is on; zero: none is
 	last     uint64     // of all
-	fruit    bool       // the session that is on has had a page
-	barren   int        // sessions in a row without
+	hadPage  bool       // the session that is on has had a page
+	without  int        // sessions in a row without
 	names    [2]string  // of the fields that were filled in: the form is known by them
-	suspects *lru.Cache[string, uint64]
+	shown    *lru.Cache[string, uint64]
 	failed   error // for good
 }
 
@@ -66,16 +66,16 @@ func New(cfg Config) (*Session, error) {
 	if cfg.Log == nil {
 		cfg.Log = slog.New(slog.DiscardHandler)
 	}
-	suspects, err := lru.New[string, uint64](maxSuspects)
+	shown, err := lru.New[string, uint64](maxShown)
 	if err != nil {
 		return nil, err
 	}
-	s := &Session{cfg: cfg, site: siteOf(cfg.Login.Page.Hostname()), suspects: suspects}
+	s := &Session{cfg: cfg, site: siteOf(cfg.Login.Page.Hostname()), shown: shown}
 	if cfg.Saved != "" && cfg.Cookies != nil {
 		if err := s.restore(cfg.Saved); err != nil {
 			cfg.Log.Info("the session of the earlier run cannot be used, and another one is begun", slog.Any("error", err))
 		} else {
-			s.n, s.last, s.fruit = 1, 1, true
+			s.n, s.last, s.hadPage = 1, 1, true
 		}
 	}
 	return s, nil
@@ -112,6 +112,23 @@ func (s *Session) Enter(ctx context.Context, u canonical.URL, send pipeline.Send
 	if ctx.Err() != nil {
 		return 0, ctx.Err()
 	}
+	n, err := s.began(err)
+	if err != nil {
+		return 0, err
+	}
+	s.cfg.Log.Info("logged in", slog.String("page", s.cfg.Login.Page.String()), slog.Uint64("session", n))
+	if s.cfg.Save != nil && s.cfg.Cookies != nil {
+		if text, err := s.save(); err == nil {
+			s.cfg.Save(text)
+		} else {
+			s.cfg.Log.Warn("the session cannot be kept: who resumes the crawl logs in anew", slog.Any("error", err))
+		}
+	}
+	return n, nil
+}
+
+// began is the number of the session that a login has begun, or its error.
+func (s *Session) began(err error) (uint64, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if err != nil {
@@ -119,13 +136,7 @@ func (s *Session) Enter(ctx context.Context, u canonical.URL, send pipeline.Send
 		return 0, s.failed
 	}
 	s.last++
-	s.n, s.fruit = s.last, false
-	s.cfg.Log.Info("logged in", slog.String("page", s.cfg.Login.Page.String()), slog.Uint64("session", s.n))
-	if s.cfg.Save != nil && s.cfg.Cookies != nil {
-		if text, err := s.save(); err == nil {
-			s.cfg.Save(text)
-		}
-	}
+	s.n, s.hadPage = s.last, false
 	return s.n, nil
 }
 
@@ -145,19 +156,19 @@ func (s *Session) Lost(u canonical.URL, n uint64, resp *fetch.Response) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if why == "" {
-		s.fruit, s.barren = s.fruit || n == s.n, 0
+		s.hadPage, s.without = s.hadPage || n == s.n, 0
 		return false
 	}
-	if before, known := s.suspects.Get(u.String()); known && before != n {
+	if before, known := s.shown.Get(u.String()); known && before != n {
 		return false // in two sessions: it is how the page is
 	}
-	s.suspects.Add(u.String(), n)
+	s.shown.Add(u.String(), n)
 	if s.n != n { // somebody else has seen it
 		return true
 	}
-	if s.n = 0; !s.fruit {
-		if s.barren++; s.barren >= maxFruitless {
-			s.failed = fmt.Errorf("log in at %s: no page is within the session after %d logins that succeeded: %s shows %s; look at success and lost in the file of --login", s.cfg.Login.Page, maxFruitless, u, why)
+	if s.n = 0; !s.hadPage {
+		if s.without++; s.without >= maxWithout {
+			s.failed = fmt.Errorf("log in at %s: no page is within the session after %d logins that succeeded: %s shows %s; look at success and lost in the file of --login", s.cfg.Login.Page, maxWithout, u, why)
 		}
 	}
 	s.cfg.Log.Info("the session is over, and another one is begun", slog.String("url", u.String()), slog.String("sign", why), slog.Uint64("session", n))

@@ -35,7 +35,7 @@ func Name(at string) string {
 		switch {
 		case s == "" && last:
 			name = "index"
-		case s == "", last && s == "index", strings.HasSuffix(s, ".md"), reserved[strings.SplitN(s, ".", 2)[0]]:
+		case s == "", last && s == "index", strings.HasSuffix(s, ".md"), reserved[strings.SplitN(name, ".", 2)[0]]:
 			ok = false
 			name = "_" + name
 		}

@@ -71,21 +71,21 @@ func (w *Writer) Close() error {
 type listed struct{ url, title string }
 
 func (w *Writer) index() error {
-	pages, left, err := readPages(w.path)
+	pages, more, err := readPages(w.path)
 	if err != nil {
 		return fmt.Errorf("make %s of the chunks: %w", Index, err)
 	}
 	return atomicfile.Replace(filepath.Join(w.dir, Index), 0o666, func(f io.Writer) error {
-		_, err := io.WriteString(f, list(pages, left))
+		_, err := io.WriteString(f, list(pages, more))
 		return err
 	})
 }
 
-// readPages reads which pages there are, by their files, and counts those beyond maxListed.
-func readPages(path string) (pages map[string]listed, left int, err error) {
+// readPages reads which pages there are, by their files, and whether there are more than maxListed.
+func readPages(path string) (pages map[string]listed, more bool, err error) {
 	f, err := os.Open(path)
 	if err != nil {
-		return nil, 0, err
+		return nil, false, err
 	}
 	defer f.Close() //nolint:errcheck // it was read
 	pages = make(map[string]listed)
@@ -93,10 +93,10 @@ func readPages(path string) (pages map[string]listed, left int, err error) {
 	for {
 		line, err := r.ReadBytes('\n')
 		if errors.Is(err, io.EOF) {
-			return pages, left, nil
+			return pages, more, nil
 		}
 		if err != nil {
-			return nil, 0, err
+			return nil, false, err
 		}
 		var c chunk.Chunk
 		if json.Unmarshal(line, &c) != nil || c.File == "" {
@@ -106,27 +106,22 @@ func readPages(path string) (pages map[string]listed, left int, err error) {
 			continue
 		}
 		if len(pages) == maxListed {
-			left++ // a chunk, and so a page at most
+			more = true
 			continue
 		}
 		pages[c.File] = listed{c.URL, c.Title}
 	}
 }
 
+var inBrackets = strings.NewReplacer("[", "(", "]", ")", "\n", " ")
+
 // list is llms.txt: a section for each host.
-func list(pages map[string]listed, left int) string {
+func list(pages map[string]listed, more bool) string {
 	var b strings.Builder
 	files := slices.Sorted(maps.Keys(pages))
-	var hosts []string
-	for _, file := range files {
-		host, _, _ := strings.Cut(file, "/")
-		if !slices.Contains(hosts[max(0, len(hosts)-1):], host) {
-			hosts = append(hosts, host)
-		}
-	}
 	name := "Pages"
-	if len(hosts) > 0 {
-		name = hosts[0]
+	if len(files) > 0 {
+		name, _, _ = strings.Cut(files[0], "/")
 	}
 	fmt.Fprintf(&b, "# %s\n\n> %d pages as Markdown, each with its URL at its head. chunks.jsonl has them in chunks.\n", name, len(pages))
 	last := ""
@@ -137,13 +132,13 @@ func list(pages map[string]listed, left int) string {
 			last = host
 		}
 		p := pages[file]
-		title := strings.NewReplacer("[", "(", "]", ")", "\n", " ").Replace(p.title)
+		title := inBrackets.Replace(p.title)
 		if title == "" {
 			title = p.url
 		}
 		fmt.Fprintf(&b, "- [%s](%s): %s\n", title, file, p.url)
 	}
-	if left > 0 {
+	if more {
 		b.WriteString("\nThere are more pages than this list has room for.\n")
 	}
 	return b.String()

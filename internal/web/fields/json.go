@@ -105,11 +105,42 @@ func (p *page) ofJSON(t Type, v any) string {
 	if t == Number || t == URL {
 		return ""
 	}
+	if SizeJSON(v, MaxValue) > MaxValue {
+		return ""
+	}
 	text, err := json.Marshal(v)
 	if err != nil || !p.Budget.SpendText(len(text)) {
 		return ""
 	}
 	return string(text)
+}
+
+// SizeJSON is about how many bytes a value has as JSON; it stops counting beyond most. Parts that a tree has in many
+// places count in each, as they are written in each.
+func SizeJSON(v any, most int) (n int) {
+	switch v := v.(type) {
+	case string:
+		return len(v) + 2
+	case map[string]any:
+		n = 2
+		for name, part := range v {
+			if n += len(name) + 4; n > most {
+				break
+			}
+			n += SizeJSON(part, most-n)
+		}
+	case []any:
+		n = 2
+		for _, part := range v {
+			if n++; n > most {
+				break
+			}
+			n += SizeJSON(part, most-n)
+		}
+	default:
+		n = 8
+	}
+	return n
 }
 
 func (r *Rule) selectors() (n int) {

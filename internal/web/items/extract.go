@@ -182,6 +182,10 @@ func (k *kind) each(p *Page, w fields.Within, yield func(fields.Within) bool) {
 func (k *kind) item(part fields.Within) (*record.Extracted, error) {
 	item := &record.Extracted{Kind: k.Name}
 	if k.fields == nil {
+		if size := fields.SizeJSON(part.JSON, *part.Left); size > *part.Left {
+			*part.Left = -1
+			return nil, fmt.Errorf("%s: an item is more than the %d bytes there is room for", k.Name, MaxBytes)
+		}
 		text, err := json.Marshal(part.JSON)
 		if err != nil {
 			return nil, err

@@ -3,6 +3,7 @@ package items
 import (
 	"context"
 	"encoding/json"
+	"runtime"
 	"strings"
 	"testing"
 	"time"
@@ -74,6 +75,23 @@ func TestItems(t *testing.T) {
 			require.Equal(t, c.want, got)
 			require.Len(t, r.Digest, 16)
 		})
+	}
+}
+
+// A thing that many references lead to is written for each of them: its size is counted before that.
+func TestReferencesAreCountedAsOftenAsTheyAreWritten(t *testing.T) {
+	page := `<script type="application/ld+json">{"@graph":[{"@id":"s","name":"` + strings.Repeat("x", 100<<10) + `"},{"@type":"Product","p":[` +
+		strings.TrimSuffix(strings.Repeat(`{"@id":"s"},`, 2000), ",") + `]}]}</script>`
+	for _, lines := range [][]string{{"item schema:Product"}, {"item schema:Product", "all=json:$"}} {
+		e, err := rulesOf(t, lines...).Extractor()
+		require.NoError(t, err)
+		var before, after runtime.MemStats
+		p := at(t, "https://a.test/", page)
+		runtime.ReadMemStats(&before)
+		r := e.Page(p)
+		runtime.ReadMemStats(&after)
+		require.Empty(t, r.Items)
+		require.Less(t, after.TotalAlloc-before.TotalAlloc, uint64(50<<20), lines)
 	}
 }
 

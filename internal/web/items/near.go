@@ -307,7 +307,7 @@ func Offers(p *Page) (all []Offer) {
 	}
 	var lists []listed
 	for name, n := range names(p.within(&left)) {
-		if n >= leastOf && strings.HasPrefix(name, ".") {
+		if n >= leastOf && strings.HasPrefix(name, ".") && Check(ItemWord+"css:"+name) == nil {
 			lists = append(lists, listed{name, n})
 		}
 	}

@@ -10,6 +10,7 @@
 package schema
 
 import (
+	"maps"
 	"slices"
 	"strings"
 
@@ -43,7 +44,7 @@ func Read(d *dom.Document, base canonical.URL, kind string) []Thing {
 	}
 	m := micro{d: d, base: base, kind: plain(kind)}
 	m.index()
-	m.walk(d.Root, 0)
+	m.walk(d.Root)
 	return m.found
 }
 
@@ -151,20 +152,10 @@ func (l *linked) find(v any, depth int) {
 			}
 			return
 		}
-		for _, key := range keysOf(v) {
+		for _, key := range slices.Sorted(maps.Keys(v)) {
 			l.find(v[key], depth+1)
 		}
 	}
-}
-
-// keysOf are the keys in an order that is the same each time.
-func keysOf(m map[string]any) []string {
-	keys := make([]string, 0, len(m))
-	for k := range m {
-		keys = append(keys, k)
-	}
-	slices.Sort(keys)
-	return keys
 }
 
 // value is a value with references resolved and wrappers removed. The ids are those of the things around it.
@@ -243,7 +234,7 @@ func (m *micro) index() {
 }
 
 // walk finds the outermost things of the type.
-func (m *micro) walk(n *html.Node, depth int) {
+func (m *micro) walk(n *html.Node) {
 	for c := n.FirstChild; c != nil && len(m.found) < maxThings && m.d.Budget.Spend(1); c = c.NextSibling {
 		if _, scope := dom.Attr(c, "itemscope"); scope {
 			if t := (Thing{"@type": typesOf(c)}); is(t, m.kind) {
@@ -252,7 +243,7 @@ func (m *micro) walk(n *html.Node, depth int) {
 			}
 		}
 		if c.DataAtom != atom.Template {
-			m.walk(c, depth+1)
+			m.walk(c)
 		}
 	}
 }
@@ -329,6 +320,10 @@ func put(t Thing, name string, v any) {
 // text is the value of a property that is no thing.
 func (m *micro) text(n *html.Node) string {
 	if content, ok := dom.Attr(n, "content"); ok {
+		content = dom.Clip(content, fields.MaxValue)
+		if !m.d.Budget.SpendText(len(content)) {
+			return ""
+		}
 		return strings.Join(strings.Fields(content), " ")
 	}
 	links := map[atom.Atom]string{

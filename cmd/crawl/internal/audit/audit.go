@@ -130,6 +130,9 @@ func (a *audit) prepare() (err error) {
 		return cli.Open("--output", err)
 	}
 	if a.Options.Output.Overwrite {
+		if old := filepath.Clean(a.Against); a.Against != "" && (old == filepath.Clean(a.Dir) || old == filepath.Join(a.Dir, jsonFile)) {
+			return cli.Usagef("--against %s is what --overwrite replaces: give another --output", a.Against)
+		}
 		if err := a.discard(); err != nil {
 			return cli.Write("--output", err)
 		}

@@ -261,7 +261,7 @@ func (s *site) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 			h.Set(name, *value)
 		}
 	}
-	time.Sleep(p.Delay) // a slow page is a slow page
+	time.Sleep(p.Delay) // the rule of slow pages looks at the time that the answer took
 	switch {
 	case p.Location != "":
 		h.Set("Location", p.Location)

@@ -8,8 +8,8 @@ import (
 	"syscall"
 )
 
-// lockFile takes the lock on an open file or directory, and reports whether no other process has it. A file system
+// LockFile takes the lock on an open file or directory, and reports whether no other process has it. A file system
 // without locks has nobody wait.
-func lockFile(f *os.File) bool {
+func LockFile(f *os.File) bool {
 	return !errors.Is(syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB), syscall.EWOULDBLOCK)
 }

@@ -169,7 +169,7 @@ func (j *Job) begin() {
 		return func() {
 			log := j.log
 			if j.Resumed {
-				log = log.With(slog.String("go_on", "crawl resume "+shellWord(j.dir)))
+				log = log.With(slog.String("go_on", "crawl resume "+cli.ShellWord(j.dir)))
 			}
 			say, quiet := sayBeside()
 			say(func() { log.Warn(why + " before the crawl has begun") }) //nolint:sloglint // one of two constants

@@ -370,7 +370,7 @@ func lockOwn(path, worker string) (io.Closer, error) {
 	if err != nil {
 		return nil, err
 	}
-	if !lockFile(f) {
+	if !LockFile(f) {
 		_ = f.Close() // nothing was written
 		return nil, fmt.Errorf("another process called %s is writing %s: give each a fleet.worker name of its own, or wait until that one has ended", worker, path)
 	}

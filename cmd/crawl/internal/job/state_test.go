@@ -68,7 +68,7 @@ func TestShellWord(t *testing.T) {
 		"":            "''",
 		"ä":           "'ä'",
 	} {
-		require.Equal(t, want, shellWord(s))
+		require.Equal(t, want, cli.ShellWord(s))
 	}
 }
 

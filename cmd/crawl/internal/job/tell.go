@@ -8,7 +8,6 @@ import (
 	"log/slog"
 	"net/http"
 	"os"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -188,9 +187,9 @@ func (j *Job) report(snap *pipeline.Snapshot, events string) error {
 	case under || snap.Pages == 0:
 	case j.itemsAlone():
 	case j.state != nil:
-		r.Closer = "crawl report " + shellWord(j.state.Dir())
+		r.Closer = "crawl report " + cli.ShellWord(j.state.Dir())
 	case r.Records != "" && spec.Reportable():
-		r.Closer = "crawl report " + shellWord(r.Records)
+		r.Closer = "crawl report " + cli.ShellWord(r.Records)
 	}
 	if j.state != nil && r.GoOn == "" && !under {
 		r.Kept = j.state.Dir()
@@ -210,25 +209,11 @@ func (j *Job) goOn(end pipeline.End, reason string) string {
 	if j.state == nil || end == pipeline.EndNone || end == pipeline.EndDone {
 		return ""
 	}
-	command := "crawl resume " + shellWord(j.state.Dir())
+	command := "crawl resume " + cli.ShellWord(j.state.Dir())
 	if enoughPages(end, reason) {
 		command += " --max-pages N"
 	}
 	return command
-}
-
-// plainWord is one that a shell takes as it is.
-var plainWord = regexp.MustCompile("^[a-zA-Z0-9/._+,:@%=][a-zA-Z0-9/._+,:@%=-]*$")
-
-// shellWord is a word as a shell takes it.
-func shellWord(s string) string {
-	if plainWord.MatchString(s) {
-		return s
-	}
-	if strings.HasPrefix(s, "-") {
-		s = "./" + s
-	}
-	return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'"
 }
 
 // maxWitnessed is how many failures are told: with a thousand dead seeds, three show what is wrong.

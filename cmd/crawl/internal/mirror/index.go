@@ -131,8 +131,13 @@ func (x *index) read(line []byte) error {
 	if err != nil {
 		return err
 	}
-	if e.File != "" && !filepath.IsLocal(filepath.FromSlash(e.File)) {
-		return fmt.Errorf("%q is not in the copy", e.File)
+	for _, file := range append([]string{e.File}, e.Stale...) {
+		if file != "" && !filepath.IsLocal(filepath.FromSlash(file)) {
+			return fmt.Errorf("%q is not in the copy", file)
+		}
+	}
+	if e.Size < 0 || e.At < 0 {
+		return fmt.Errorf("%s has a negative size or place", e.URL)
 	}
 	e.u = u
 	x.set(e)

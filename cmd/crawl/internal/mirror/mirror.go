@@ -27,6 +27,7 @@
 package mirror
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -43,6 +44,7 @@ import (
 
 	"github.com/treadlight/crawl"
 	"github.com/treadlight/crawl/cmd/crawl/internal/cli"
+	"github.com/treadlight/crawl/cmd/crawl/internal/job"
 )
 
 // Options say what is mirrored, and where to.
@@ -119,7 +121,7 @@ func (m *Mirror) claim() error {
 	if m.lock, err = os.OpenFile(filepath.Join(state, "lock"), os.O_RDWR|os.O_CREATE, 0o600); err != nil {
 		return cli.Open("--output", err)
 	}
-	if !lockFile(m.lock) {
+	if !job.LockFile(m.lock) {
 		_ = m.lock.Close() // nothing was written
 		return cli.IOf("another process is at work in %s: wait until it has ended", m.o.Dir)
 	}
@@ -248,7 +250,7 @@ func (m *Mirror) Run(ctx context.Context) (*Report, error) {
 		return nil, cli.Write(m.o.Dir, failed)
 	}
 	if ctx.Err() != nil { // forced: what was written stays
-		return nil, err
+		return nil, cmp.Or(err, ctx.Err())
 	}
 	report := m.report()
 	if e := m.settle(ctx, full); e != nil {
@@ -298,7 +300,9 @@ func (m *Mirror) fail(err error) error {
 		m.failed = err
 	}
 	m.mu.Unlock()
-	m.crawler.Stop()
+	if m.crawler != nil {
+		m.crawler.Stop()
+	}
 	return fmt.Errorf("write the copy: %w", err)
 }
 

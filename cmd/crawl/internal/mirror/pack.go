@@ -100,7 +100,10 @@ func (m *Mirror) repack() error {
 	}
 	old := m.pack.f
 	x.head.Pack, m.pack = next, to
-	if err := errors.Join(to.f.Sync(), x.compact(), old.Close()); err != nil {
+	if err := to.f.Sync(); err != nil {
+		return err
+	}
+	if err := errors.Join(x.compact(), old.Close()); err != nil {
 		return err
 	}
 	return os.Remove(old.Name())

@@ -56,7 +56,7 @@ func handler(root *os.Root) http.Handler {
 			return
 		}
 		name := strings.TrimPrefix(path.Clean("/"+r.URL.Path), "/")
-		if r.Method != http.MethodGet && r.Method != http.MethodHead || name == stateDir || strings.HasPrefix(name, stateDir+"/") {
+		if r.Method != http.MethodGet && r.Method != http.MethodHead || strings.HasPrefix(name, ".") || strings.Contains(name, "\\") {
 			http.NotFound(w, r)
 			return
 		}

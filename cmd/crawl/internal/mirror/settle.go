@@ -52,7 +52,10 @@ func (m *Mirror) settle(ctx context.Context, full bool) error {
 	}
 	x.head.Open, x.head.Full = !full, false
 	x.mu.Unlock()
-	if err := cmp.Or(m.repack(), x.compact()); err != nil {
+	if err := m.repack(); err != nil { // the journal must not name a pack that is not whole
+		return err
+	}
+	if err := x.compact(); err != nil {
 		return err
 	}
 	if !full {
@@ -78,7 +81,8 @@ func (m *Mirror) dropGone() (files []string) {
 		}
 		if files = append(files, e.Stale...); reached && e.Redirect != "" {
 			without := *e
-			without.File, without.Kind, without.Stale = "", rewrite.Opaque, nil
+			without.forget()
+			without.Stale = nil
 			x.entries[url] = &without
 			continue
 		}

@@ -95,6 +95,7 @@ func (m *Mirror) takeLarge(e *entry, body io.Reader) error {
 	if err != nil {
 		return m.fail(err)
 	}
+	defer func() { _ = os.Remove(temp) }() // it is gone if it was renamed
 	hash := xxhash.New()
 	to := &writer{w: io.MultiWriter(f, hash)}
 	e.Size, err = io.Copy(to, body)
@@ -105,9 +106,6 @@ func (m *Mirror) takeLarge(e *entry, body io.Reader) error {
 		e.Sum = hash.Sum64()
 		err = m.keep(e, func(file string) error { return m.rename(temp, file) })
 		to.err = err
-	}
-	if err != nil {
-		_ = os.Remove(temp) // it is removed by the next run otherwise
 	}
 	if to.err != nil {
 		return m.fail(to.err)
@@ -146,7 +144,7 @@ func (m *Mirror) keep(e *entry, write func(file string) error) error {
 		old.Stale = old.Stale[:len(old.Stale)-1]
 	}
 	e.Stale = old.Stale
-	same := old.File == e.File && old.Sum == e.Sum && old.Size == e.Size && old.Kind == e.Kind && old.Charset == e.Charset
+	same := old.Shared == e.Shared && old.File == e.File && old.Sum == e.Sum && old.Size == e.Size && old.Kind == e.Kind && old.Charset == e.Charset
 	if same {
 		e.Written, e.At = old.Written, old.At
 	} else if !e.Shared {

@@ -188,19 +188,11 @@ func (r *Report) offers(b *strings.Builder) {
 	}
 	b.WriteString("\nthere could be items of\n")
 	for _, o := range r.Offers {
-		fmt.Fprintf(b, "  --item %s (%d)\n", quoted(o.Rule), o.Count)
+		fmt.Fprintf(b, "  --item %s (%d)\n", cli.ShellWord(o.Rule), o.Count)
 		for _, f := range o.Fields {
-			fmt.Fprintf(b, "    --field %s\n", quoted(f))
+			fmt.Fprintf(b, "    --field %s\n", cli.ShellWord(f))
 		}
 	}
-}
-
-// quoted is a word as a shell takes it.
-func quoted(s string) string {
-	if strings.ContainsAny(s, " '\"()[]*$;&|<>`\\#?~") {
-		return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'"
-	}
-	return s
 }
 
 func clip(s string) string {

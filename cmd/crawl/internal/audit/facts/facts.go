@@ -71,7 +71,6 @@ type HTML struct {
 	Filler                         bool        `json:",omitempty"` // lorem ipsum
 	Sim                            uint64      `json:",omitempty"` // fingerprint of the main text
 	Protected                      Protection  `json:",omitempty"`
-	Resources                      int         `json:",omitempty"`
 }
 
 // Canonical is a canonical URL that a page names.

@@ -204,9 +204,11 @@ func directives(list []string, text string) []string {
 			}
 			word = strings.TrimSpace(rest)
 		}
-		if word == "none" {
+		switch {
+		case word == "" || len(list) >= 20:
+		case word == "none":
 			list = append(list, "noindex", "nofollow")
-		} else if word != "" && len(list) < 20 {
+		default:
 			list = append(list, clip(word))
 		}
 	}
@@ -322,7 +324,6 @@ func (r *reading) resource(e crawl.Element, attribute string, loaded bool) {
 		r.link(to, "", Anchor)
 	} else {
 		r.link(to, "", Resource)
-		r.html.Resources++
 	}
 	if loaded && r.secure && strings.HasPrefix(to, "http://") && !Local(to) {
 		r.html.Mixed.Add(to)

@@ -11,9 +11,9 @@ import (
 )
 
 func robotsInvalid(c *checking) {
-	for _, id := range c.robots {
-		for _, problem := range c.nodes[id].page.Problems {
-			c.found(Finding{URL: c.nodes[id].url, About: problem, Detail: problem})
+	for _, f := range c.robots {
+		for _, problem := range f.Problems {
+			c.found(Finding{URL: f.URL, About: problem, Detail: problem})
 		}
 	}
 }

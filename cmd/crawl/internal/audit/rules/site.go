@@ -84,7 +84,7 @@ type Site struct {
 	fragIDs   map[string]int32
 	pages     []ID // HTML with a status of 200
 	maps      []ID
-	robots    []ID
+	robots    []*facts.Page
 	host      map[string]bool // origins of pages
 
 	Totals Totals
@@ -147,6 +147,10 @@ func Read(in io.Reader, s *Site) error {
 
 // add takes in what is known of one URL.
 func (s *Site) add(f *facts.Page) {
+	if f.Kind == facts.Robots { // a page may be there as well, by a link
+		s.robots = append(s.robots, f)
+		return
+	}
 	id := s.id(f.URL)
 	n := s.nodes[id]
 	if f.To != "" {
@@ -160,9 +164,6 @@ func (s *Site) add(f *facts.Page) {
 		} else {
 			n.get = f
 		}
-	case facts.Robots:
-		s.robots = append(s.robots, id)
-		n.page = f
 	case facts.Map, facts.Feed:
 		n.page = f
 		if f.Kind == facts.Map {
@@ -215,8 +216,9 @@ func (s *Site) apart() {
 // connect finds who links to what.
 func (s *Site) connect() {
 	s.apart()
+	s.pages = slices.DeleteFunc(s.pages, func(id ID) bool { p := s.nodes[id].page; return p == nil || p.HTML == nil })
 	for id, n := range s.nodes {
-		if n.page == nil || n.page.Kind == facts.Robots {
+		if n.page == nil {
 			continue
 		}
 		for _, e := range n.links {

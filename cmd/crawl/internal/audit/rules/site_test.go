@@ -103,6 +103,15 @@ func TestSlow(t *testing.T) {
 	}
 }
 
+// A robots.txt that pages link to is a page as well, in whatever order it is told of.
+func TestRobotsThatIsAPage(t *testing.T) {
+	robots := facts.Page{Kind: facts.Robots, URL: "http://a.test/robots.txt", Status: 200, Problems: []string{"line 1: no"}}
+	as := facts.Page{URL: robots.URL, Status: 200, Type: "text/html", HTML: &facts.HTML{}}
+	for _, pages := range [][]facts.Page{{robots, as}, {as, robots}} {
+		require.Contains(t, ids(siteOf(t, pages...).Check(func(*Finding) bool { return false })), "robots-invalid "+robots.URL)
+	}
+}
+
 // Answers are worth what a reader would say of them; only what is surely gone is broken.
 func TestVerdicts(t *testing.T) {
 	for _, tc := range []struct {

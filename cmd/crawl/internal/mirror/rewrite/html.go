@@ -104,7 +104,7 @@ func plain(s []byte, i int) int {
 	return 0
 }
 
-// plainElements are those whose attributes seldom have links.
+// plainElements are those whose attributes rarely have links.
 var plainElements = func() map[string]bool {
 	m := make(map[string]bool)
 	for name := range strings.FieldsSeq("span p div li ul ol dl dt dd em i b strong code pre tt td th tr tbody thead table h1 h2 h3 h4 h5 h6 br hr sup sub section article nav var kbd small cite abbr") {
@@ -128,7 +128,7 @@ func (w *walker) declaration(s []byte, i int) int {
 		}
 	}
 	end := extract.Through(s, i, ">")
-	if w.head == i || strings.TrimSpace(string(s[w.head:i])) == "" {
+	if i-w.head < declaredWithin && len(bytes.TrimSpace(s[w.head:i])) == 0 {
 		w.head = end // after the document type, or a declaration would be before it
 	}
 	return end
@@ -193,6 +193,9 @@ func (w *walker) attributes(s []byte, at, end int) []attribute {
 	return w.attrs
 }
 
+// maxAttrs bounds the attributes of a tag that are read; those of a page that somebody wrote are a few dozen.
+const maxAttrs = 256
+
 // attribute reads the one at that place and returns what is behind it. Of two of one name the first counts.
 func (w *walker) attribute(s []byte, at int) (next int) {
 	key, val, next := extract.NextAttr(s, at)
@@ -209,6 +212,9 @@ func (w *walker) attribute(s []byte, at int) (next int) {
 		a.v0 = a.v1 - len(val)
 	} else {
 		a.to = at + len(key)
+	}
+	if len(w.attrs) == maxAttrs {
+		return next
 	}
 	a.name = lower(key)
 	for i := range w.attrs {

@@ -33,6 +33,9 @@ func importMapRole(path string) (Link, place, bool) {
 	return Link{Role: Part, As: Module}, specifier, first == "imports" || first == "scopes"
 }
 
+// maxKey bounds the part of a key that counts; no key that says something is as long.
+const maxKey = 64
+
 // json walks through the strings of a JSON document.
 func (w *walker) json(s []byte, at int, role func(path string) (Link, place, bool)) {
 	d := json.NewDecoder(bytes.NewReader(s))
@@ -58,7 +61,7 @@ func (w *walker) json(s []byte, at int, role func(path string) (Link, place, boo
 			continue
 		case string:
 			if n > 0 && isObject[n-1] && isKey[n-1] {
-				path, isKey[n-1] = append(path, v), false
+				path, isKey[n-1] = append(path, v[:min(len(v), maxKey)]), false
 				continue
 			}
 			to := int(d.InputOffset()) - 1
