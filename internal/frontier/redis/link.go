@@ -11,6 +11,7 @@ import (
 	"net"
 	"slices"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -100,10 +101,11 @@ func (l *link) try(parent context.Context, calls []*call) (failed error) {
 func (l *link) commandsOf(calls []*call) rueidis.Commands {
 	list := make(rueidis.Commands, len(calls))
 	for i, c := range calls {
+		text, sha := c.script.text()
 		if c.text {
-			list[i] = l.B().Eval().Script(c.script.text).Numkeys(int64(len(c.keys))).Key(c.keys...).Arg(c.args...).Build()
+			list[i] = l.B().Eval().Script(text).Numkeys(int64(len(c.keys))).Key(c.keys...).Arg(c.args...).Build()
 		} else {
-			list[i] = l.B().Evalsha().Sha1(c.script.sha).Numkeys(int64(len(c.keys))).Key(c.keys...).Arg(c.args...).Build()
+			list[i] = l.B().Evalsha().Sha1(sha).Numkeys(int64(len(c.keys))).Key(c.keys...).Arg(c.args...).Build()
 		}
 	}
 	l.commands.Add(int64(len(calls)))
@@ -219,8 +221,11 @@ func list(m message) []message {
 //go:embed lua
 var lua embed.FS
 
-// script is a text that servers run, and what they call it.
-type script struct{ name, text, sha string }
+// script is a text that servers run, and what they call it, both made when first asked for.
+type script struct {
+	name string
+	text func() (text, sha string)
+}
 
 // The scripts of a partition, then those of a job. Only light ones, which need little memory, run on a server out of
 // memory.
@@ -244,17 +249,19 @@ var (
 )
 
 func newScript(name string, light bool, files ...string) *script {
-	text := "#!lua\n"
-	if light {
-		text = "#!lua flags=allow-oom\n"
-	}
-	for _, file := range files {
-		part, err := lua.ReadFile("lua/" + file + ".lua")
-		if err != nil {
-			panic("redis: " + err.Error()) // it is compiled in
+	return &script{name, sync.OnceValues(func() (string, string) {
+		text := "#!lua\n"
+		if light {
+			text = "#!lua flags=allow-oom\n"
 		}
-		text += string(part)
-	}
-	sum := sha1.Sum([]byte(text))
-	return &script{name, text, hex.EncodeToString(sum[:])}
+		for _, file := range files {
+			part, err := lua.ReadFile("lua/" + file + ".lua")
+			if err != nil {
+				panic("redis: " + err.Error()) // it is compiled in
+			}
+			text += string(part)
+		}
+		sum := sha1.Sum([]byte(text))
+		return text, hex.EncodeToString(sum[:])
+	})}
 }

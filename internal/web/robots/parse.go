@@ -199,7 +199,7 @@ const maxPause = 24 * time.Hour
 var (
 	delayForm = regexp.MustCompile(`^(?:\d+\.?\d*|\.\d+)$`)
 	// rateForm may end in a time of day, such as "0600-0845" or "06:00 - 08:45" with or without UTC.
-	rateForm = regexp.MustCompile(`(?i)^(\d{1,99})[ \t]*/[ \t]*(\d{1,99})([smh]?)(?:[ \t]+\d\d?:?\d\d[ \t]*-[ \t]*\d\d?:?\d\d[ \t]*(?:z|gmt|utc)?)?$`)
+	rateForm = regexp.MustCompile(`(?i)^(\d+)[ \t]*/[ \t]*(\d+)([smh]?)(?:[ \t]+\d\d?:?\d\d[ \t]*-[ \t]*\d\d?:?\d\d[ \t]*(?:z|gmt|utc)?)?$`)
 )
 
 func parseDelay(value string) time.Duration {
@@ -219,7 +219,7 @@ func parseRate(value string) time.Duration {
 	}
 	n, _ := strconv.ParseFloat(m[1], 64)
 	t, _ := strconv.ParseFloat(m[2], 64)
-	if n == 0 {
+	if n == 0 || math.IsInf(n, 1) {
 		return 0
 	}
 	unit := map[string]time.Duration{"m": time.Minute, "h": time.Hour}[strings.ToLower(m[3])]

@@ -27,6 +27,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"unicode"
 	"unicode/utf8"
 )
 
@@ -220,11 +221,9 @@ func (p *Pattern) parseQuery(query string) error {
 	return nil
 }
 
-var identifier = regexp.MustCompile(`^[\pL_][\pL\p{Nd}_]*$`)
-
 func (p *Pattern) name(name string) error {
 	switch {
-	case !identifier.MatchString(name):
+	case name == "" || unicode.IsDigit([]rune(name)[0]) || strings.ContainsFunc(name, outOfName):
 		return fmt.Errorf("{%s}: the name of a wildcard is letters, digits and _", name)
 	case slices.Contains(p.names, name):
 		return fmt.Errorf("{%s} is there twice", name)
@@ -232,6 +231,8 @@ func (p *Pattern) name(name string) error {
 	p.names = append(p.names, name)
 	return nil
 }
+
+func outOfName(r rune) bool { return r != '_' && !unicode.IsLetter(r) && !unicode.IsDigit(r) }
 
 // subject is a URL as patterns look at it.
 type subject struct {
