@@ -18,7 +18,6 @@ import (
 	"github.com/treadlight/crawl/internal/ratelimit"
 )
 
-// filled sets every field of a struct to something, by its kind, and those of structs and lists within.
 func filled(v reflect.Value) {
 	switch v.Kind() {
 	case reflect.Struct:

@@ -29,7 +29,6 @@ const mostNames = 90
 // alias whose comment says what they have.
 var parts = []string{"limit", "resilience", "resilience/binder", "transport"}
 
-// published are the packages that other modules can import, with their types.
 func published(t *testing.T) (all []*types.Package) {
 	t.Helper()
 	out, err := exec.CommandContext(t.Context(), "go", "list", "-export", "-deps", "-f", "{{.ImportPath}} {{.Name}} {{.Export}}", "./...").Output()
@@ -126,7 +125,6 @@ func internalName(typ *types.Named) string {
 	return strings.TrimPrefix(pkg.Path(), module+"/") + "." + typ.Obj().Name()
 }
 
-// api looks at the exported names of a package.
 func (w *walker) api(pkg *types.Package) (names int) {
 	short := func(p *types.Package) string {
 		if p == pkg {
@@ -244,7 +242,6 @@ func TestEveryNameIsDocumented(t *testing.T) {
 	}
 }
 
-// undocumented is where exported names without a comment are.
 func undocumented(fset *token.FileSet, file *ast.File) (places []token.Pos) {
 	note := func(at token.Pos, exported bool, comments ...*ast.CommentGroup) {
 		if exported && !slices.ContainsFunc(comments, func(c *ast.CommentGroup) bool { return c.Text() != "" }) {

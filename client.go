@@ -146,7 +146,6 @@ func NewClient(cfg ClientConfig) (*Client, error) {
 	return &Client{c.HTTP, c}, nil
 }
 
-// settings are those of a crawl that asks as the client does.
 func (c *ClientConfig) settings() (s config.Config, err error) {
 	o := &c.Politeness
 	_, own := o.given()

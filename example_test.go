@@ -226,7 +226,6 @@ func ExampleAdmit() {
 	// 0 left: 429 Too Many Requests
 }
 
-// versions is a site of pages that have a version each, and tells it.
 type versions map[string]string
 
 func (v versions) ServeHTTP(w http.ResponseWriter, r *http.Request) {

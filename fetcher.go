@@ -27,7 +27,6 @@ type Fetcher interface {
 	Fetch(ctx context.Context, req *http.Request) (*http.Response, error)
 }
 
-// transportOf is what sends requests by the program's own means.
 type transportOf struct {
 	o    *Options
 	name string

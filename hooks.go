@@ -101,7 +101,6 @@ type Extractor interface {
 	Extract(ctx context.Context, doc *Document) (*Extracted, error)
 }
 
-// defaultBody is BodyHandler.MaxBytes.
 const defaultBody = 1 << 30
 
 // hooks puts what the program has of its own into cfg. The error names the fields that are wrong.

@@ -29,7 +29,6 @@ import (
 
 const shop = "http://shop.example"
 
-// journal is lines from many goroutines.
 type journal struct {
 	mu    sync.Mutex
 	lines []string
@@ -41,7 +40,6 @@ func (j *journal) add(format string, args ...any) {
 	j.lines = append(j.lines, fmt.Sprintf(format, args...))
 }
 
-// about are the lines with a text, which they lose.
 func (j *journal) about(text string) (lines []string) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -53,7 +51,6 @@ func (j *journal) about(text string) (lines []string) {
 	return lines
 }
 
-// writes notes the records that it is given.
 type writes struct{ *journal }
 
 func (w writes) Write(r *record.Record) error {
@@ -67,7 +64,6 @@ func (w writes) Write(r *record.Record) error {
 func (writes) Flush() error { return nil }
 func (writes) Close() error { return nil }
 
-// crawlOf runs a crawl of a site to its end, in a bubble.
 func crawlOf(t *testing.T, site *crawltest.Site, o crawl.Options) error {
 	t.Helper()
 	o.Fetcher = site

@@ -68,7 +68,6 @@ func (w printed) WriteItem(_ *record.Record, item record.Item) error {
 	return err
 }
 
-// items is a file of one type.
 type items[T any] struct{ *sink.Writer }
 
 // Write takes no records.

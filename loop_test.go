@@ -95,7 +95,6 @@ func TestLoopsThatEnd(t *testing.T) {
 	require.LessOrEqual(t, twice, 10, "what the loop has not seen waits for the next one")
 }
 
-// loopOver has a loop emit the books of its pages until a function wants no more.
 func loopOver(ctx context.Context, o crawl.Options, more func(*crawl.Page) bool, seeds ...string) {
 	for p, err := range must(crawl.New(o)).Crawl(ctx, seeds...) {
 		if err != nil {
@@ -138,7 +137,6 @@ func toBeKilled(paths string) {
 	})
 }
 
-// killed goes on with a crawl and kills the process in the midst of its tenth page.
 func killed(t *testing.T, state, items string) {
 	t.Helper()
 	program := exec.CommandContext(t.Context(), os.Args[0])

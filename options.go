@@ -182,7 +182,6 @@ func (o *Options) settings() (config.Config, error) {
 	return settings, err
 }
 
-// inner is what the crawl is built from.
 func (o *Options) inner() (assembly.Config, error) {
 	settings, warnings, err := config.FromProgram("Options", o)
 	if err != nil {

@@ -22,7 +22,6 @@ import (
 	"github.com/treadlight/crawl/record"
 )
 
-// site is pages by their paths.
 type site map[string]string
 
 func (s site) ServeHTTP(w http.ResponseWriter, r *http.Request) {
@@ -35,7 +34,6 @@ func (s site) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	fmt.Fprint(w, body)
 }
 
-// fast is a crawl of a server of our own.
 func fast(s http.Handler, t *testing.T) (crawl.Options, string) {
 	t.Helper()
 	server := httptest.NewServer(s)
@@ -245,7 +243,6 @@ func TestFollow(t *testing.T) {
 	require.Equal(t, "", records.errors["/5"])
 }
 
-// sinkOf keeps the errors of records, by path.
 type sinkOf struct{ errors map[string]string }
 
 func (s *sinkOf) Write(r *record.Record) error {
@@ -363,7 +360,6 @@ type (
 	note struct{ Text string }
 )
 
-// runInto is run with sinks, which it closes.
 func runInto(t *testing.T, cfg crawl.Options, seed string, sinks []record.Sink) {
 	t.Helper()
 	cfg.Sinks = sinks

@@ -59,7 +59,6 @@ func NewPoliteness(options PolitenessOptions) (*Politeness, error) {
 	return &Politeness{inner}, nil
 }
 
-// paceOf is what a limiter is made of.
 func paceOf(s *config.Config) polite.SharedConfig {
 	return polite.SharedConfig{Limiter: assembly.LimiterConfig(s), Remember: s.RateLimit.Remember}
 }

@@ -94,7 +94,6 @@ func (c *counter) clone() algorithm {
 	return &d
 }
 
-// entry is the grants of one instant.
 type entry struct {
 	at   clock.Instant
 	upTo int64 // all grants up to these, from the first on; it wraps around
@@ -115,7 +114,6 @@ type journal struct {
 
 func (j *journal) len() int { return j.n + len(j.ahead) }
 
-// at is the i-th oldest entry.
 func (j *journal) at(i int) *entry {
 	if i >= j.n {
 		return &j.ahead[i-j.n]
@@ -126,7 +124,6 @@ func (j *journal) at(i int) *entry {
 	return &j.ring[i]
 }
 
-// advance forgets the grants that no window ending now still sees.
 func (j *journal) advance(now clock.Instant) {
 	for j.len() > 0 && now.Sub(j.at(0).at) >= j.set.spec.Per {
 		upTo := j.at(0).upTo
@@ -136,7 +133,6 @@ func (j *journal) advance(now clock.Instant) {
 	}
 }
 
-// forget drops the oldest entry.
 func (j *journal) forget() {
 	if j.n == 0 {
 		j.ahead = j.ahead[1:]

@@ -152,7 +152,6 @@ func (a *members) serve(w *waiter) time.Duration {
 	return scarce.alg.wait(scarce.last, w.n)
 }
 
-// leave gives up the place in a member's line.
 func (a *members) leave() {
 	a.lock()
 	defer a.unlock()
@@ -166,7 +165,6 @@ func (a *members) leaveLocked() {
 	a.at, a.place = nil, nil
 }
 
-// outlook is what the members' forecasts come to.
 type outlook struct {
 	wait   time.Duration // until all have room; Never if nobody knows
 	known  time.Duration // the same without the members for which time does nothing: it takes this long at least

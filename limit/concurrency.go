@@ -38,7 +38,6 @@ func newConcurrency(set *settings) *Concurrency {
 	return l
 }
 
-// slots is the algorithm of Concurrency: a count. The time does not matter to it.
 type slots struct {
 	max      int64
 	inUse    int64

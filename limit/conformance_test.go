@@ -224,7 +224,6 @@ func TestAcquireRelease(t *testing.T) {
 	})
 }
 
-// foreign is a limiter of somebody else's.
 type foreign struct{ limit.Limiter }
 
 func TestAcquireReleaseOfAForeignLimiter(t *testing.T) {

@@ -64,7 +64,6 @@ func (c *core) nowLocked() clock.Instant {
 	return c.last
 }
 
-// lock reads the clock too: what follows goes by c.last.
 func (c *core) lock() {
 	c.mu.Lock()
 	c.nowLocked()

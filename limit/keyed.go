@@ -70,7 +70,6 @@ type Keyed[K comparable] struct {
 	closed   atomic.Bool
 }
 
-// shard is a part of the keys under one lock.
 type shard[K comparable] struct {
 	mu    sync.Mutex
 	table keytable.Table[K, held]

@@ -145,7 +145,6 @@ func (e *Error) Unwrap() []error {
 	return []error{ErrLimited, e.Err}
 }
 
-// fieldError names a field of a configuration and says what to do about it.
 func fieldError(field string, value any, fix string) error {
 	return fmt.Errorf("%s is %v: %s", field, value, fix)
 }
@@ -178,7 +177,6 @@ type line struct {
 	closed bool // nobody may stand in it any more
 }
 
-// push puts w at the end.
 func (ln *line) push(w *waiter) {
 	if ln.n++; ln.head == nil {
 		w.next, w.prev, ln.head = w, w, w

@@ -19,7 +19,6 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 var epoch = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 
-// subject is a limiter under the conformance suite: one that has max permits at first.
 type subject struct {
 	name  string
 	make  func(tb testing.TB, opts ...limit.Option) limit.Weighted
@@ -46,7 +45,6 @@ func of(kind limit.Kind, tune func(*limit.Spec)) subject {
 	}, kind != limit.KindConcurrency}
 }
 
-// subjects are the six, the bucket with its two refills, and compositions.
 func subjects() []subject {
 	var all []subject
 	for _, kind := range limit.Kinds() {
@@ -78,7 +76,6 @@ func both(name string, members ...subject) subject {
 	return s
 }
 
-// eachSubject runs the test for every subject.
 func eachSubject(t *testing.T, run func(t *testing.T, s subject)) {
 	for _, s := range subjects() {
 		t.Run(s.name, func(t *testing.T) { run(t, s) })
@@ -87,7 +84,6 @@ func eachSubject(t *testing.T, run func(t *testing.T, s subject)) {
 
 func fakeClock() *clocktest.Fake { return clocktest.NewFake(epoch) }
 
-// drain takes all there is and returns it.
 func drain(tb testing.TB, l limit.Weighted) int64 {
 	tb.Helper()
 	n := l.Statistics().Available
@@ -98,7 +94,6 @@ func drain(tb testing.TB, l limit.Weighted) int64 {
 	return n
 }
 
-// order records who was served, in which order and when.
 type order struct {
 	mu    sync.Mutex
 	begin time.Time
@@ -121,7 +116,6 @@ func (o *order) get() ([]string, []time.Duration) {
 	return slices.Clone(o.names), slices.Clone(o.at)
 }
 
-// countingClock tells how many timers are armed.
 type countingClock struct {
 	clock.Clock
 	mu         sync.Mutex
@@ -170,7 +164,6 @@ func (c *settableClock) Since(time.Time) time.Duration {
 	return c.now
 }
 
-// canceled is a context that has ended.
 func canceled() context.Context {
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()

@@ -20,7 +20,6 @@ type model interface {
 	grant(now clock.Instant, n int64)
 }
 
-// grants is what every model remembers.
 type grants struct {
 	permits int64
 	per     time.Duration
@@ -28,7 +27,6 @@ type grants struct {
 	log     []granted
 }
 
-// granted is n permits at an instant.
 type granted struct {
 	at clock.Instant
 	n  int64
@@ -264,7 +262,6 @@ func FuzzAlgorithms(f *testing.F) {
 	}))
 }
 
-// longLog is full, with a grant in each nanosecond.
 func longLog(t *testing.T, entries int64) *journal {
 	t.Helper()
 	j := &journal{set: &settings{max: entries, spec: Spec{Per: time.Hour}}}

@@ -14,7 +14,6 @@ import (
 	"github.com/treadlight/crawl/internal/clock"
 )
 
-// caller is one who waits: when it comes, what it wants, and when it loses patience.
 type caller struct {
 	comes, patience time.Duration
 	n               int64

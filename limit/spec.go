@@ -74,7 +74,6 @@ func of[L any](s Spec, opts []Option, build func(*settings) *L) (*L, error) {
 	return build(set), nil
 }
 
-// build makes any number of limiters, which share the settings.
 func (s *settings) build() Weighted {
 	switch s.spec.Kind {
 	case KindFixedWindow, KindSlidingWindow:

@@ -191,7 +191,6 @@ func obey(t *testing.T, s limit.Spec, per, begin time.Duration) (used, refused f
 	return used, refused
 }
 
-// write tells a standing by the headers of the IETF.
 func write(t *testing.T, h http.Header, s limit.Standing) {
 	t.Helper()
 	q := header.QuotaOf(s)

@@ -175,7 +175,6 @@ func (b *Breaker) admitLocked(t *Ticket) (wait time.Duration, ok bool) {
 	return 0, true
 }
 
-// waitLocked is how long a call has to wait; ok is false if it has to.
 func (b *Breaker) waitLocked(now clock.Instant) (wait time.Duration, ok bool) {
 	switch {
 	case b.isolated:

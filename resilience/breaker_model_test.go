@@ -48,7 +48,6 @@ func (m *modelBreaker) become(now int, s breaker.State) {
 	m.age++
 }
 
-// seen is what State says.
 func (m *modelBreaker) seen(now int) breaker.State {
 	switch {
 	case m.isolated:
@@ -110,7 +109,6 @@ func (m *modelBreaker) done(now int, t *modelTicket, v resilience.Classification
 	}
 }
 
-// opens weighs all results of the present closed time.
 func (m *modelBreaker) opens(now int) bool {
 	if m.run > 0 {
 		n := 0

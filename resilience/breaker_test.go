@@ -21,7 +21,6 @@ const (
 
 var epoch = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 
-// circuit is a breaker whose time a test moves.
 type circuit struct {
 	*resilience.Breaker
 	t       *testing.T
@@ -155,7 +154,6 @@ func TestBreakerTables(t *testing.T) {
 	}
 }
 
-// wound is a clock that is set by hand, also back.
 type wound struct {
 	clock.Clock
 	since time.Duration

@@ -51,7 +51,6 @@ func DefaultClassifier[T any](_ T, err error) Classification {
 	return Failure
 }
 
-// unasked reports whether err is a refusal by our own policy or limiter. A hedge was refused if each of its calls was.
 func unasked(err error) bool {
 	if hedge, ok := errors.AsType[*HedgeError](err); ok {
 		return !slices.ContainsFunc(hedge.Errs, func(err error) bool { return !unasked(err) })

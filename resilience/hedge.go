@@ -232,7 +232,6 @@ func (c *hedgeCall[T]) take(r hedgeResult[T]) bool {
 	return false
 }
 
-// give is what Execute returns for the result that has decided the call.
 func (c *hedgeCall[T]) give(r hedgeResult[T]) (T, error) {
 	switch {
 	case r.panicked != nil:

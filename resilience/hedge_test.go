@@ -15,7 +15,6 @@ import (
 	"github.com/treadlight/crawl/resilience"
 )
 
-// try is what one attempt of a hedged call does.
 type try struct {
 	after time.Duration
 	v     string
@@ -24,7 +23,6 @@ type try struct {
 	do    func()
 }
 
-// server answers attempts in their order and notes what becomes of them.
 type server struct {
 	tries []try
 	begun time.Time
@@ -70,7 +68,6 @@ func (f *server) discard(v string) {
 	f.discarded = append(f.discarded, v)
 }
 
-// hedge runs one call over the tries and closes the policy.
 func (f *server) hedge(t *testing.T, ctx context.Context, cfg resilience.HedgeConfig[string]) (string, error) { //nolint:revive // the test comes first
 	t.Helper()
 	h := newHedge(t, f, cfg)

@@ -19,7 +19,6 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 var errDown = errors.New("down")
 
-// must takes the result of a constructor that is to succeed.
 func must[T any](v T, err error) T {
 	if err != nil {
 		panic(err)
@@ -27,7 +26,6 @@ func must[T any](v T, err error) T {
 	return v
 }
 
-// result is what one attempt gives, after a while.
 type result struct {
 	v     string
 	err   error
@@ -72,7 +70,6 @@ func wantEqual[E comparable](t *testing.T, what string, got, want []E) {
 	assert.True(t, slices.Equal(got, want), "%s = %v, want %v", what, got, want)
 }
 
-// wantResult takes what a call returned, which is to be this value.
 func wantResult(t *testing.T, want string) func(v string, err error) {
 	t.Helper()
 	return func(v string, err error) {
@@ -96,7 +93,6 @@ func goexits(fn func()) {
 	<-done
 }
 
-// panics reports whether fn does.
 func panics(fn func()) (yes bool) {
 	defer func() { yes = recover() != nil }()
 	fn()

@@ -225,7 +225,6 @@ func TestConfigsAreChecked(t *testing.T) {
 
 func second[T any](_ T, err error) error { return err }
 
-// refused is the error of the constructor for a configuration.
 func refused(cfg any) error {
 	switch cfg := cfg.(type) {
 	case retryConfig:

@@ -18,7 +18,6 @@ import (
 	"github.com/treadlight/crawl/resilience"
 )
 
-// stand is a policy that notes when it is passed and closed.
 type stand[T any] struct {
 	name   string
 	notes  *[]string

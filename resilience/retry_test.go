@@ -23,12 +23,10 @@ const sec = time.Second
 
 type retryConfig = resilience.RetryConfig[string]
 
-// edge is a source that always gives the upper end of the range.
 type edge struct{}
 
 func (edge) Int64N(n int64) int64 { return n - 1 }
 
-// retryCase is one Execute, and what comes of it.
 type retryCase struct {
 	name     string
 	cfg      retryConfig
@@ -67,7 +65,6 @@ func (tc retryCase) run(t *testing.T) {
 	})
 }
 
-// seconds are instants.
 func seconds(at ...float64) (list []time.Duration) {
 	for _, x := range at {
 		list = append(list, time.Duration(x*float64(sec)))

@@ -213,7 +213,6 @@ func TestTimeoutOfAges(t *testing.T) {
 
 type plainKey string
 
-// view is all that can be seen of a context from outside.
 func view(ctx context.Context) string {
 	select {
 	case <-ctx.Done():

@@ -99,7 +99,6 @@ type sums struct {
 	sum    tally         // of all cells
 }
 
-// add counts t at now.
 func (s *sums) add(now clock.Instant, t tally) {
 	if s.width > 0 {
 		s.see(now)
@@ -110,7 +109,6 @@ func (s *sums) add(now clock.Instant, t tally) {
 	s.sum.add(t, 1)
 }
 
-// see forgets what is out of view at now. A clock that goes back counts in the latest cell.
 func (s *sums) see(now clock.Instant) {
 	if s.width == 0 {
 		return
@@ -122,7 +120,6 @@ func (s *sums) see(now clock.Instant) {
 	s.newest = max(s.newest, to)
 }
 
-// step begins the next cell, in the place of the oldest.
 func (s *sums) step() {
 	if s.at++; s.at == len(s.cells) {
 		s.at = 0

@@ -21,7 +21,6 @@ import (
 	"github.com/treadlight/crawl/transport"
 )
 
-// held reads how much the layers of a chain hold.
 type counts struct {
 	limiter   *limit.Concurrency
 	bulkhead  *resilience.Bulkhead
@@ -235,7 +234,6 @@ func TestDefaultOrder(t *testing.T) {
 	require.Equal(t, "page", page)
 }
 
-// spy notes that a policy was executed.
 type spy struct {
 	transport.ResponsePolicy
 	name string
@@ -264,7 +262,6 @@ func TestChainHandsOnWhatAClientAsks(t *testing.T) {
 	client.CloseIdleConnections() // a base that cannot is fine
 }
 
-// strange is a context that == panics on.
 type strange struct {
 	context.Context
 	_ []int

@@ -24,7 +24,6 @@ import (
 	"github.com/treadlight/crawl/transport"
 )
 
-// echo answers with what it was asked, as JSON.
 func echo(w http.ResponseWriter, req *http.Request) {
 	body, _ := io.ReadAll(req.Body)
 	w.Header().Set("Content-Type", "application/json; charset=utf-8")
@@ -146,7 +145,6 @@ func TestClientDecodeJSON(t *testing.T) {
 	}
 }
 
-// noted is a transport that notes what was closed.
 type noted struct {
 	http.RoundTripper
 	name string

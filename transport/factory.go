@@ -25,7 +25,6 @@ type FactoryConfig struct {
 	Base       BaseConfig        // it must be zero beside a Transport
 }
 
-// maxClients is more names than a configuration has, and few enough to be held for ever.
 const maxClients = 256
 
 // Factory has clients by name, each built at the first request and shared, with its connections, circuits and limits.

@@ -98,7 +98,6 @@ func newHintReader(config string, limit time.Duration) (hintReader, error) {
 	return hintReader{limit}, err
 }
 
-// read is what res says. Most answers say nothing, and cost a few lookups.
 func (r hintReader) read(req *http.Request, res *http.Response) Hint {
 	hint := Hint{Status: res.StatusCode, At: now()}
 	hint.RetryAfter, _ = header.RetryAfterOf(res.Header, hint.At, r.limit) // a malformed one asks for nothing

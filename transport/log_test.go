@@ -20,14 +20,12 @@ import (
 	"github.com/treadlight/crawl/transport"
 )
 
-// logged is a chain of a log alone, and what it has written.
 func logged(cfg transport.LogConfig, base http.RoundTripper) (http.RoundTripper, *bytes.Buffer) {
 	lines := new(bytes.Buffer)
 	cfg.Logger = slog.New(slog.NewJSONHandler(lines, &slog.HandlerOptions{Level: slog.LevelDebug}))
 	return transport.Layers{Log: transport.Log(cfg)}.Chain(base), lines
 }
 
-// record is the one record that was written.
 func record(t *testing.T, lines *bytes.Buffer) map[string]any {
 	t.Helper()
 	require.Equal(t, 1, strings.Count(lines.String(), "\n"), "records: %s", lines)

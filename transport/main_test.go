@@ -20,7 +20,6 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// stub is a transport as a function. It keeps the rule that the body is closed.
 type stub func(*http.Request) (*http.Response, error)
 
 func (f stub) RoundTrip(req *http.Request) (*http.Response, error) {
@@ -30,14 +29,12 @@ func (f stub) RoundTrip(req *http.Request) (*http.Response, error) {
 	return f(req)
 }
 
-// always answers every request alike.
 func always(status int, body string) stub {
 	return func(req *http.Request) (*http.Response, error) {
 		return transport.NewResponse(req, status, nil, []byte(body)), nil
 	}
 }
 
-// tracked is a body that knows how often it was closed.
 type tracked struct {
 	io.Reader
 	closed atomic.Int32
@@ -50,7 +47,6 @@ func (b *tracked) Close() error {
 
 func body(text string) *tracked { return &tracked{Reader: strings.NewReader(text)} }
 
-// brokenReader gives what it has and then fails.
 type brokenReader struct {
 	io.Reader
 	err error
@@ -76,7 +72,6 @@ func get(t testing.TB, url string) *http.Request {
 	return newRequest(t.Context(), t, http.MethodGet, url, nil)
 }
 
-// read is the whole body of res, which is closed.
 func read(t testing.TB, res *http.Response) string {
 	t.Helper()
 	defer res.Body.Close()
@@ -85,7 +80,6 @@ func read(t testing.TB, res *http.Response) string {
 	return string(b)
 }
 
-// do sends req and reads the answer to its end.
 func do(t testing.TB, rt http.RoundTripper, req *http.Request) (int, string) {
 	t.Helper()
 	res, err := rt.RoundTrip(req)
@@ -93,7 +87,6 @@ func do(t testing.TB, rt http.RoundTripper, req *http.Request) (int, string) {
 	return res.StatusCode, read(t, res)
 }
 
-// must is a value whose making cannot fail in a test.
 func must[T any](v T, err error) T {
 	if err != nil {
 		panic(err)
@@ -101,7 +94,6 @@ func must[T any](v T, err error) T {
 	return v
 }
 
-// inMemory runs a test in a bubble, against one host in memory.
 func inMemory(t *testing.T, handler http.HandlerFunc, test func(*testing.T, *http.Transport)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {

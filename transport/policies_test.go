@@ -26,7 +26,6 @@ type (
 	breakerPolicy  = resilience.CircuitBreakerConfig[*http.Response]
 )
 
-// stalling sends half a page and then nothing until the client is gone.
 func stalling(w http.ResponseWriter, r *http.Request) {
 	_, _ = io.WriteString(w, "half")
 	_ = http.NewResponseController(w).Flush()
@@ -96,7 +95,6 @@ func TestTotalTimeoutBoundsTheAttempts(t *testing.T) {
 	})
 }
 
-// breaking is a chain of a breaker that two failures in a row open.
 func breaking(base http.RoundTripper) (*resilience.Breaker, http.RoundTripper) {
 	core := must(resilience.NewBreaker(resilience.BreakerConfig{Failures: 2}))
 	return core, transport.Layers{Breaker: must(transport.NewBreaker(core, breakerPolicy{}))}.Chain(base)

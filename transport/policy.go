@@ -24,7 +24,6 @@ func ApplyPerRequest(p ResponsePolicy) Middleware { return put(policyLayer{polic
 // requests go through it, each time with a body from GetBody; others are sent once.
 func Repeat(p ResponsePolicy) Middleware { return put(policyLayer{policy: p, repeats: true}) }
 
-// put makes a Middleware of glue that lacks only the way inwards.
 func put(glue policyLayer) Middleware {
 	if glue.policy == nil {
 		return nil

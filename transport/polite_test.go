@@ -23,7 +23,6 @@ import (
 	"github.com/treadlight/crawl/transport"
 )
 
-// engine is a limiter that notes what it is told.
 type engine struct {
 	err    error // of Acquire
 	blocks bool  // the host refuses altogether

@@ -76,7 +76,6 @@ func scopeOf(res *http.Response) *scope {
 	return s
 }
 
-// add calls end when the life is over, at once if it is.
 func (s *scope) add(end func(error)) {
 	s.mu.Lock()
 	over, cause := s.over, s.cause
@@ -150,7 +149,6 @@ func (s *scope) end(cause error) {
 	}
 }
 
-// runEnds calls every end, also if one of them panics.
 func runEnds(first, more []func(error), cause error) {
 	if len(first) == 0 {
 		if len(more) == 0 {

@@ -18,12 +18,10 @@ import (
 	"github.com/treadlight/crawl/transport"
 )
 
-// response is an answer with this body.
 func response(body io.ReadCloser) *http.Response {
 	return &http.Response{StatusCode: http.StatusOK, Body: body}
 }
 
-// recorder notes with what each end was called.
 type recorder struct {
 	mu   sync.Mutex
 	ends []error

@@ -90,7 +90,6 @@ func Admin(cfg AdminConfig) (http.Handler, error) {
 	return a, nil
 }
 
-// admin is the endpoint. It never changes.
 type admin struct {
 	cfg   AdminConfig
 	token [sha256.Size]byte
@@ -112,7 +111,6 @@ func (a *admin) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	a.mux.ServeHTTP(w, r)
 }
 
-// ruleList is the rules as the endpoint has them.
 type ruleList struct {
 	Rules   []Rule   `json:"rules"`
 	Exclude []string `json:"exclude"`
@@ -142,7 +140,6 @@ func (a *admin) change(read func(*http.Request) (any, change, error)) http.Handl
 	}
 }
 
-// keep saves what is about to be in force.
 func (a *admin) keep(t *ruleTable) error {
 	if a.cfg.File != "" {
 		if err := save(a.cfg.File, t); err != nil {
@@ -155,7 +152,6 @@ func (a *admin) keep(t *ruleTable) error {
 // serverError is a change that is right and was not done.
 type serverError struct{ error }
 
-// putPlan reads a plan, whose name may be left to the path.
 func putPlan(r *http.Request) (any, change, error) {
 	fields := map[string]any{}
 	if err := readJSON(r.Body, &fields); err != nil {
@@ -173,7 +169,6 @@ func putPlan(r *http.Request) (any, change, error) {
 	return p, func(d *draft) error { return d.putPlan(p) }, err
 }
 
-// putRule reads a rule, whose name may be left to the path.
 func putRule(r *http.Request) (any, change, error) {
 	var rule Rule
 	if err := readJSON(r.Body, &rule); err != nil {
@@ -222,7 +217,6 @@ func (a *admin) fail(w http.ResponseWriter, r *http.Request, err error) {
 	p.write(w)
 }
 
-// answer writes a value as JSON.
 func answer(w http.ResponseWriter, value any) {
 	body, err := json.Marshal(value)
 	if err != nil { // plans and rules are of text and numbers

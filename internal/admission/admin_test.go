@@ -23,7 +23,6 @@ import (
 
 const adminToken = "a token of enough bytes"
 
-// office is a doorway with an endpoint for its administrators.
 type office struct {
 	*doorway
 	admin http.Handler
@@ -327,7 +326,6 @@ func FuzzFile(f *testing.F) {
 	})
 }
 
-// hammer has four clients ask until do has returned, and check look at each answer.
 func hammer(d *doorway, do func(), check func(code int, h http.Header, body string)) {
 	var over atomic.Bool
 	var all sync.WaitGroup
@@ -344,7 +342,6 @@ func hammer(d *doorway, do func(), check func(code int, h http.Header, body stri
 	all.Wait()
 }
 
-// quiet is a doorway that keeps no record of denials, so that many may ask at once.
 func quiet(t *testing.T, cfg doorwayConfig) *doorway {
 	cfg.bubble = true              // of no bubble: it has the time of the system, too
 	cfg.deadline = 5 * time.Minute // a busy machine is not a store that is down

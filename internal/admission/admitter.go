@@ -208,7 +208,6 @@ func (a *Admitter) decide(ctx context.Context, req *Request, res *Result) (err e
 	return nil
 }
 
-// take asks the repository within its deadline.
 func (a *Admitter) take(ctx context.Context, key string, plans []Plan, n int64) (Result, error) {
 	if a.cfg.Deadline == 0 {
 		return a.cfg.Repository.Take(ctx, key, plans, n)
@@ -218,7 +217,6 @@ func (a *Admitter) take(ctx context.Context, key string, plans []Plan, n int64) 
 	return a.cfg.Repository.Take(ctx, key, plans, n)
 }
 
-// count counts a decision.
 func (a *Admitter) count(res *Result) {
 	if res.Allowed {
 		a.allowed.Add(1)

@@ -19,7 +19,6 @@ import (
 	"github.com/treadlight/crawl/internal/admission/memory"
 )
 
-// store is a memory repository that can be told to fail, and tells what it was asked.
 type store struct {
 	admission.Repository
 	mu    sync.Mutex
@@ -279,7 +278,6 @@ func TestImmediateHasNoDeadline(t *testing.T) {
 	}
 }
 
-// instant is a store that never waits.
 type instant struct{ *store }
 
 func (instant) Immediate() {}

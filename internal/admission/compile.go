@@ -27,7 +27,6 @@ const (
 	slotsSuffix = "-concurrency"
 )
 
-// ruleTable is rules and exclusions, ready to match. It never changes.
 type ruleTable struct {
 	rules   []*compiledRule
 	exclude []exclusion
@@ -35,7 +34,6 @@ type ruleTable struct {
 	plans   *planSet // which have all that the rules need
 }
 
-// compiledRule is a rule with what its names stand for.
 type compiledRule struct {
 	Rule
 	glob  glob
@@ -51,14 +49,12 @@ type compiledRule struct {
 	failed  atomic.Bool // that its key cannot be told was logged
 }
 
-// exclusion is what costs nothing.
 type exclusion struct {
 	text   string
 	method string // empty means all
 	glob   glob
 }
 
-// specs is the rules as they were given, of which nothing is shared.
 func (t *ruleTable) specs() []Rule {
 	rules := make([]Rule, len(t.rules))
 	for i, r := range t.rules {
@@ -113,7 +109,6 @@ func (t *ruleTable) match(r *http.Request) (m matches) {
 	}
 }
 
-// excludes reports whether a request costs nothing.
 func (t *ruleTable) excludes(method, path string) bool {
 	for i := range t.exclude {
 		e := &t.exclude[i]
@@ -124,7 +119,6 @@ func (t *ruleTable) excludes(method, path string) bool {
 	return false
 }
 
-// firstOf is the first rule that matches a path, or one that is folded; or nil.
 func (t *ruleTable) firstOf(method, path string, folded bool) *compiledRule {
 	for _, rule := range t.rules {
 		g := &rule.glob
@@ -337,7 +331,6 @@ func (s *RuleSet) oneKey(name string) KeyFunc {
 	return nil
 }
 
-// terms are what a rule comes to with its plans: all that is the same for each of its requests. They never change.
 type terms struct {
 	set    *planSet      // in which the plans were found
 	plans  []Plan        // what is charged, each once
@@ -353,7 +346,6 @@ func limitOf(tokens int64, window time.Duration) limitFields {
 	return limitFields{text, text + ";w=" + strconv.FormatInt(ceilSeconds(window), 10)}
 }
 
-// terms looks the plans up in set.
 func (r *Rule) terms(set *planSet) *terms {
 	t := &terms{set: set}
 	var told []header.Policy

@@ -8,7 +8,6 @@ import (
 	"github.com/treadlight/crawl/limit"
 )
 
-// second is as many [Micros] as are in a second.
 const second = 1e6
 
 // Micros is an instant, in microseconds since the Unix epoch: the unit of the stores, which a
@@ -21,7 +20,6 @@ func MicrosOf(t time.Time) Micros { return Micros(t.UnixMicro()) }
 // Never is the wait for what time alone does not bring, and for what takes longer than a Duration can say.
 const Never = limit.Never
 
-// duration is a number of microseconds as a Duration, or Never.
 func (m Micros) duration() time.Duration {
 	if m > Micros(Never/time.Microsecond) {
 		return Never
@@ -200,10 +198,8 @@ func (p *Plan) chargeWindow(s *State, now Micros, n int64, r *Result) {
 	}
 }
 
-// micros is the length of a window.
 func (p *Plan) micros() Micros { return Micros(p.Window.Microseconds()) }
 
-// startOf is the last multiple of length that is not after now.
 func startOf(now, length Micros) Micros {
 	over := now % length
 	if over < 0 { // before 1970
@@ -234,7 +230,6 @@ func fades(previous, room int64, elapsed, length Micros) bool {
 	return float64(previous)*float64(length-elapsed-1) < float64(room)*float64(length)
 }
 
-// window is a state at an instant.
 type window struct {
 	plan                   *Plan
 	start, elapsed, length Micros

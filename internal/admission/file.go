@@ -100,7 +100,6 @@ func readSection(file map[string]any, name string, value any) error {
 	return nil
 }
 
-// readTree reads the file's values, of whatever form.
 func readTree(path string) (tree any, err error) {
 	isYAML, err := formatOf(path)
 	if err != nil {
@@ -137,7 +136,6 @@ func jsonTree(r io.Reader) (tree any, err error) {
 	return tree, readJSON(r, &tree)
 }
 
-// readJSON reads one JSON value, without fields that are not known.
 func readJSON(r io.Reader, value any) error {
 	d := json.NewDecoder(r)
 	d.UseNumber()
@@ -151,7 +149,6 @@ func readJSON(r io.Reader, value any) error {
 	return nil
 }
 
-// save writes what is in force, or about to be.
 func save(path string, t *ruleTable) error {
 	isYAML, err := formatOf(path)
 	var text bytes.Buffer

@@ -98,7 +98,6 @@ func (h Headers) tell(to http.Header, t *terms, res *Result, clk clock.Clock) {
 	}
 }
 
-// ceilSeconds rounds up, so that a client that obeys is never early.
 func ceilSeconds(d time.Duration) int64 {
 	s := int64(d / time.Second)
 	if d%time.Second > 0 {
@@ -107,7 +106,6 @@ func ceilSeconds(d time.Duration) int64 {
 	return s
 }
 
-// problem is a problem document (RFC 9457).
 type problem struct {
 	Type   string `json:"type,omitempty"` // empty means about:blank
 	Title  string `json:"title"`

@@ -15,7 +15,6 @@ import (
 	"github.com/treadlight/crawl/internal/ratelimit/header"
 )
 
-// anyPlan is a plan of any size there may be, small ones as often as large ones.
 func anyPlan(rnd *rand.Rand) Plan {
 	from := func(lo, hi float64) float64 {
 		return math.Exp(math.Log(lo) + rnd.Float64()*(math.Log(hi)-math.Log(lo)))
@@ -29,7 +28,6 @@ func anyPlan(rnd *rand.Rand) Plan {
 	return p
 }
 
-// anyState is what a key may have used of p at a time not long before now.
 func anyState(rnd *rand.Rand, p *Plan, now Micros) State {
 	s := p.Fresh(now - Micros(rnd.Int64N(1e6)))
 	switch p.Kind {

@@ -154,7 +154,6 @@ func ClientIP(trusted ...netip.Prefix) KeyFunc {
 	}
 }
 
-// unmapPrefix is a prefix of IPv4 addresses mapped into IPv6 as one of IPv4.
 func unmapPrefix(p netip.Prefix) netip.Prefix {
 	const mapped = 96 // bits in front of the address
 	if p.Addr().Is4In6() && p.Bits() >= mapped {
@@ -163,7 +162,6 @@ func unmapPrefix(p netip.Prefix) netip.Prefix {
 	return p.Masked()
 }
 
-// proxyList is the prefixes of trusted proxies.
 type proxyList []netip.Prefix
 
 func (l proxyList) contains(a netip.Addr) bool {
@@ -183,7 +181,6 @@ func (l proxyList) trust(peer netip.Addr, ok bool) bool {
 	return l.contains(netip.AddrFrom4([4]byte{127, 0, 0, 1})) || l.contains(netip.IPv6Loopback())
 }
 
-// client is the address that the headers of a trusted proxy tell.
 func (l proxyList) client(h http.Header) (netip.Addr, bool) {
 	if lines := h[forwardedFor]; len(lines) > 0 {
 		return l.walk(lines)
@@ -256,7 +253,6 @@ func quad(s string) string {
 	return ""
 }
 
-// addrKey is the key of an address that is unmapped and has no zone.
 func addrKey(a netip.Addr) string {
 	const longest = len(ipPrefix + "ffff:ffff:ffff:ffff:ffff:ffff:255.255.255.255/64")
 	b := append(make([]byte, 0, longest), ipPrefix...)

@@ -14,7 +14,6 @@ import (
 	"github.com/treadlight/crawl/internal/admission"
 )
 
-// asked is a request from a peer with headers, "Name: value" each.
 func asked(peer string, headers ...string) *http.Request {
 	r := httptest.NewRequest(http.MethodGet, "/a", nil)
 	r.RemoteAddr = peer

@@ -93,7 +93,6 @@ func Middleware(cfg MiddlewareConfig) (func(http.Handler) http.Handler, error) {
 	}, nil
 }
 
-// door is a middleware. It never changes.
 type door struct {
 	cfg    MiddlewareConfig
 	rules  *RuleSet
@@ -181,7 +180,6 @@ func (d *door) enter(w http.ResponseWriter, r *http.Request, rule *compiledRule,
 	return v.release, v.res.Allowed
 }
 
-// ruleCounts are what a rule has decided, also before it was changed.
 type ruleCounts struct{ allowed, denied, shadowed atomic.Uint64 }
 
 func (c *ruleCounts) count(v *verdict, err error) {
@@ -200,7 +198,6 @@ func (c *ruleCounts) count(v *verdict, err error) {
 // knows. A second is what a shorter wait is rounded up to.
 const busyWait = time.Second
 
-// verdict is what a rule says about a request.
 type verdict struct {
 	door   *door
 	rule   *compiledRule
@@ -256,7 +253,6 @@ func (v *verdict) judge(r *http.Request) (err error) {
 	return nil
 }
 
-// patience is how much of the rule's Wait is left.
 func (v *verdict) patience() time.Duration {
 	if v.rule.Wait == 0 || v.shadow {
 		return 0
@@ -316,7 +312,6 @@ func (v *verdict) stillInLine(ctx context.Context, req *Request) error {
 	return nil
 }
 
-// tokens is what a request costs.
 func (r *compiledRule) tokens(req *http.Request) int64 {
 	switch {
 	case r.cost != nil:
@@ -356,7 +351,6 @@ func (v *verdict) record(r *http.Request) {
 	}
 }
 
-// refuse writes the answer of a denial.
 func (v *verdict) refuse(w http.ResponseWriter, r *http.Request) {
 	if after := v.res.retryAfter(); after != "" {
 		w.Header()["Retry-After"] = []string{after}

@@ -78,7 +78,6 @@ func (d *doorway) get(target string) *httptest.ResponseRecorder {
 	return d.ask(httptest.NewRequest(http.MethodGet, target, nil))
 }
 
-// onePlan is a rule for everything over one plan.
 func onePlan(p admission.Plan, change func(*admission.Rule)) doorwayConfig {
 	r := admission.Rule{Name: "all", Path: "/**", Plans: []string{p.Name}}
 	if change != nil {
@@ -89,7 +88,6 @@ func onePlan(p admission.Plan, change func(*admission.Rule)) doorwayConfig {
 
 var two = admission.Plan{Name: "two", Kind: admission.KindFixedWindow, Capacity: 2, Window: time.Minute}
 
-// limits is the headers about limits, by their names.
 func limits(h http.Header) map[string]string {
 	all := map[string]string{}
 	for _, name := range []string{"X-RateLimit-Limit", "X-RateLimit-Remaining", "X-RateLimit-Reset", "X-RateLimit-Policy", "RateLimit", "RateLimit-Policy", "Retry-After"} {
@@ -333,7 +331,6 @@ func TestDenialsAreLoggedPerChange(t *testing.T) {
 	require.Equal(t, 2, strings.Count(text.String(), `msg="within the limit again" what=request rule=all denied=1000 over=999ms`))
 }
 
-// blank is a ResponseWriter that keeps nothing, so that what is measured is the middleware.
 type blank struct{ h http.Header }
 
 func (b blank) Header() http.Header { return b.h }

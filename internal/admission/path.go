@@ -59,7 +59,6 @@ func readings(u *url.URL) (first string, more []string) {
 	}
 }
 
-// rooted is p with a slash before it, which "" and the "*" of OPTIONS do not have.
 func rooted(p string) string {
 	if strings.HasPrefix(p, "/") {
 		return p
@@ -171,7 +170,6 @@ func isClean(p string) bool {
 	return true
 }
 
-// isDots reports whether the first segment of rest is "." or "..".
 func isDots(rest string) bool {
 	rest = strings.TrimPrefix(rest[1:], ".")
 	return rest == "" || rest[0] == '/'
@@ -191,7 +189,6 @@ type glob struct {
 	below    string   // of a tree, what stands before that
 }
 
-// parseGlob reads a pattern. A trailing slash makes no difference, as in no path.
 func parseGlob(text string) (glob, error) {
 	switch {
 	case !strings.HasPrefix(text, "/"):
@@ -220,7 +217,6 @@ func parseGlob(text string) (glob, error) {
 	return g, nil
 }
 
-// trimSlash is a path without its trailing slash, unless that is all there is.
 func trimSlash(path string) string {
 	if len(path) > 1 && path[len(path)-1] == '/' {
 		return path[:len(path)-1]
@@ -270,7 +266,6 @@ func (g *glob) match(path string) bool {
 	}
 }
 
-// segmentEnd is the index of the slash after pos, or the end.
 func segmentEnd(path string, pos int) int {
 	if i := strings.IndexByte(path[pos:], '/'); i >= 0 {
 		return pos + i

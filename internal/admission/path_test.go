@@ -282,7 +282,6 @@ func TestGlobIsNotExponential(t *testing.T) {
 	require.False(t, g.match(strings.Repeat("/"+strings.Repeat("a", 100), 200)))
 }
 
-// slowMatch is what a glob means, as plainly as it can be said.
 func slowMatch(pattern, path []string) bool {
 	switch {
 	case len(pattern) == 0:

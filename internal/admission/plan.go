@@ -186,7 +186,6 @@ func (p *Plan) UnmarshalJSON(text []byte) error {
 	return err
 }
 
-// planOf is a plan by the values of its fields, settled.
 func planOf(tree any) (p Plan, err error) {
 	fields, ok := tree.(map[string]any)
 	if !ok {
@@ -235,7 +234,6 @@ func (w *whole) UnmarshalJSON(text []byte) error {
 	return nil
 }
 
-// span is a duration as files have it.
 type span time.Duration
 
 // UnmarshalText implements [encoding.TextUnmarshaler].

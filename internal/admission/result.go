@@ -105,7 +105,6 @@ func (r *Result) Standing(p *Plan) limit.Standing {
 	return s
 }
 
-// part is n of as many parts of d.
 func part(d time.Duration, n, of int64) time.Duration {
 	return time.Duration(float64(d) / float64(of) * float64(n))
 }
@@ -133,7 +132,6 @@ const (
 	typeReducedCapacity = "https://iana.org/assignments/http-problem-types#temporary-reduced-capacity"
 )
 
-// problem is the document of a denial.
 func (r *Result) problem() problem {
 	p := problem{
 		Type: typeQuotaExceeded, Title: "A quota of requests is exceeded", Status: r.Status(), Reason: r.Reason,

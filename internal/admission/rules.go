@@ -82,7 +82,6 @@ func (r *Rule) UnmarshalJSON(text []byte) (err error) {
 	return nil
 }
 
-// clone is a rule that shares nothing with r.
 func (r *Rule) clone() Rule {
 	c := *r
 	c.Methods, c.Plans = slices.Clone(r.Methods), slices.Clone(r.Plans)

@@ -319,7 +319,6 @@ var (
 	daily = admission.Plan{Name: "daily", Kind: admission.KindSlidingWindow, Capacity: 1000, Window: 24 * time.Hour}
 )
 
-// plansOf is a set of plans without rules.
 func plansOf(t testing.TB, plans ...admission.Plan) *admission.RuleSet {
 	t.Helper()
 	s, err := admission.NewRuleSet(admission.RuleSetConfig{}, plans, []admission.Rule{}, nil)

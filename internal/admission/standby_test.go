@@ -24,7 +24,6 @@ var (
 	flowing = admission.Plan{Name: "flowing", Capacity: 100, TokensPerSecond: 1}
 )
 
-// fleet is some processes with one store, in a bubble.
 func fleet(t *testing.T, n int, share float64, log *bytes.Buffer) (repo *store, all []*admission.Admitter) {
 	t.Helper()
 	r, err := memory.New(memory.Config{})

@@ -17,7 +17,6 @@ import (
 	"github.com/treadlight/crawl/internal/ratelimit/header"
 )
 
-// arrival is a request in a bubble, and how it ended.
 type arrival struct {
 	at, took time.Duration
 	code     int
@@ -60,7 +59,6 @@ func inBubble(t *testing.T, cfg doorwayConfig, test func(t *testing.T, d *doorwa
 	synctest.Test(t, func(t *testing.T) { test(t, newDoorway(t, cfg)) })
 }
 
-// waiting is a rule over a bucket for whose tokens requests wait.
 func waiting(capacity int64, perSecond float64, wait time.Duration) doorwayConfig {
 	return onePlan(admission.Plan{Name: "p", Capacity: capacity, TokensPerSecond: perSecond}, func(r *admission.Rule) { r.Wait = wait })
 }

@@ -61,7 +61,6 @@ func expandable(s string) error {
 	return err
 }
 
-// proxy is for the proxy of all hosts, hostProxy for that of some.
 func proxy(s string) error {
 	if s == ProxyEnv {
 		return nil
@@ -244,7 +243,6 @@ func (a *Access) Login() string {
 	return ""
 }
 
-// login checks that there is one at most.
 func (c checker) login() {
 	n := 0
 	for _, item := range c.cfg.Access.Auth {

@@ -26,7 +26,6 @@ import (
 // The checks of table rows beyond range and words. Each gets the value as written and
 // says what is wrong and what to write. None sees an empty text, where that means none.
 
-// parses is the check that a value can be read.
 func parses[T any](read func(string) (T, error)) func(string) error {
 	return func(s string) error {
 		_, err := read(s)

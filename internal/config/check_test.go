@@ -11,7 +11,6 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// verdicts maps inputs to messages; an empty message accepts.
 func runCheck(t *testing.T, check func(string) error, verdicts map[string]string) {
 	t.Helper()
 	for in, want := range verdicts {

@@ -94,7 +94,6 @@ func (f *field) want() string {
 	return s
 }
 
-// noun is the kind of value in words that do not need the manual.
 func (f *field) noun() string {
 	switch f.kind {
 	case kindBool:
@@ -135,13 +134,11 @@ func find(rows []field, path string) *field {
 	return nil
 }
 
-// section is the part of a path before its last dot, "" at the top.
 func section(path string) string {
 	i := strings.LastIndexByte(path, '.')
 	return path[:max(i, 0)]
 }
 
-// leaf is the part of a path after its last dot.
 func leaf(path string) string { return path[strings.LastIndexByte(path, '.')+1:] }
 
 // The table names settings by path and the structs hold them; this file is the only one that walks from

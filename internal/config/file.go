@@ -42,7 +42,6 @@ func (l loader) loadFile(src Sources) {
 	}
 }
 
-// fileWalk moves the nodes of one file into the loader.
 type fileWalk struct {
 	loader
 	name    string

@@ -30,7 +30,6 @@ func RedactRedis(s string) string {
 	})
 }
 
-// redisURL checks the form of fleet.redis; what variables and parameters hold is looked at when it is used.
 func redisURL(s string) error {
 	if strings.Contains(s, redacted) {
 		return errPrinted

@@ -74,7 +74,6 @@ var hostFields = sync.OnceValue(func() []field {
 
 func inherit(key string) string { return "ratelimit." + key }
 
-// hostAliases are other spellings of keys: rates are called rates by the flags.
 var hostAliases = map[string]string{
 	"rate": "initial_rps", "initial_rate": "initial_rps", "min_rate": "min_rps", "max_rate": "max_rps",
 }

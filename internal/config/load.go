@@ -76,16 +76,13 @@ func Load(src Sources) (*Loaded, error) {
 	return &Loaded{Config: l.cfg, Origins: l.origins, Warnings: l.tree.warnings}, nil
 }
 
-// loader lays the layers over each other.
 type loader struct{ *tree }
 
-// written is a text as it was written, and where.
 type written struct {
 	text string
 	from Origin
 }
 
-// store parses one written value and puts it into its place.
 func (l loader) store(path string, w written) {
 	f := row(path)
 	v, err := f.parse(w.text)
@@ -271,7 +268,6 @@ func (l loader) settleOrder(chain []string) {
 	}
 }
 
-// follow gives a path the value of another.
 func (l loader) follow(path, leader string) {
 	l.set(path, l.get(leader))
 	l.origins[path] = Origin{Source: fromFollows, Name: leader}

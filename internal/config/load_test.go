@@ -22,7 +22,6 @@ func mustLoad(t *testing.T, src Sources) *Loaded {
 	return l
 }
 
-// problems loads sources that are wrong and returns the lines of the error.
 func problems(t *testing.T, src Sources) []string {
 	t.Helper()
 	l, err := Load(src)
@@ -280,7 +279,6 @@ func TestFilesOnDisk(t *testing.T) {
 	require.ErrorIs(t, err, broken)
 }
 
-// failing is a reader or writer that does not work.
 type failing struct{ err error }
 
 func (f failing) Read([]byte) (int, error)  { return 0, f.err }

@@ -145,7 +145,6 @@ func (e *Extract) Names() []string {
 // Rules are those of Fields, for pages and for items.
 func (e *Extract) Rules() (*items.Rules, error) { return items.Parse(e.Fields) }
 
-// checkRule checks a line of [Extract].Fields.
 func checkRule(s string) error {
 	if !items.IsRule(s) {
 		_, err := ParseField(s)
@@ -154,7 +153,6 @@ func checkRule(s string) error {
 	return cmp.Or(printable(s), onOneLine(items.Check(s)))
 }
 
-// rules checks what lines of [Extract].Fields say together.
 func (c checker) rules() {
 	e := &c.cfg.Extract
 	if c.bad[fieldsPath] || slices.ContainsFunc(e.Fields, func(s string) bool { return checkRule(s) != nil }) {
@@ -194,7 +192,6 @@ func (f *fileWalk) itemGroup(n document.Node) {
 	}
 }
 
-// oneItem makes lines of a group.
 func (f *fileWalk) oneItem(name string, n document.Node) {
 	path := document.Join(itemsPath, document.QuoteKey(name))
 	if n.Kind != document.Map {

@@ -72,7 +72,6 @@ func programStruct() reflect.Type {
 	return reflect.StructOf(all)
 }
 
-// shake sets some rows to values that the table allows.
 func shake(r *rand.Rand, rows []field, root any, n int) {
 	for range n {
 		f := &rows[r.IntN(len(rows))]

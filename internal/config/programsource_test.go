@@ -54,7 +54,6 @@ func programSource() ([]byte, error) {
 	return format.Source(b.Bytes())
 }
 
-// programFields is described at [programSource].
 func programFields() []byte {
 	var b bytes.Buffer
 	writeFields(&b, "")
@@ -96,7 +95,6 @@ func writeHost(b *bytes.Buffer) {
 	b.WriteString("}\n")
 }
 
-// writeField writes a field of a struct with its documentation.
 func writeField(b *bytes.Buffer, f *field, root any, tag, zero string) {
 	name := goName(reflect.TypeOf(root).Elem(), f.path)
 	if _, ofCrawl := root.(*Config); ofCrawl {
@@ -149,7 +147,6 @@ func (f *field) programDoc(name, zero string) string {
 	return name + ": " + text + "."
 }
 
-// quoted is a text as Go writes it, by the easier of two ways.
 func quoted(s string) string {
 	if strings.Contains(s, `\`) {
 		return "`" + s + "`"
@@ -157,7 +154,6 @@ func quoted(s string) string {
 	return strconv.Quote(s)
 }
 
-// writeComment writes a text as comment lines of at most 120 characters.
 func writeComment(b *bytes.Buffer, indent, text string) {
 	line := ""
 	for word := range strings.FieldsSeq(text) {

@@ -95,7 +95,6 @@ func (c checker) policies() {
 	}
 }
 
-// policyTree is the document of a model, with the names of YAML.
 func policyTree(m *binder.Model) document.Node {
 	if m == nil {
 		return document.Node{Kind: document.Map}

@@ -101,7 +101,6 @@ func (f *fileWalk) carryOver() {
 	}
 }
 
-// retired is the row of a setting that there was, by its path or its variable.
 func retired(name string) *gone {
 	for i := range goneSettings {
 		if path := goneSettings[i].path; path == name || (&field{path: path}).env() == name {

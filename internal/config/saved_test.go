@@ -133,7 +133,6 @@ func flags(pairs ...string) (given []FlagValue) {
 	return given
 }
 
-// first is the configuration of a first run.
 func first(t *testing.T, src Sources) *Config {
 	t.Helper()
 	loaded := must(Load(src))

@@ -32,13 +32,11 @@ func tableOf(path string) (rows []field, base string) {
 	return fields(), ""
 }
 
-// row is that of a path from the top; nil if there is none.
 func row(path string) *field {
 	rows, base := tableOf(path)
 	return find(rows, strings.TrimPrefix(strings.TrimPrefix(path, base), "."))
 }
 
-// root is what holds the values of the rows that a path is one of.
 func (t *tree) root(path string) any {
 	if _, base := tableOf(path); base != "" {
 		if i, err := strconv.Atoi(base[len(hostsPath)+1 : len(base)-1]); err == nil {
@@ -50,16 +48,13 @@ func (t *tree) root(path string) any {
 
 func (t *tree) get(path string) any { return get(t.root(path), row(path).path) }
 
-// set stores a value, see the function set.
 func (t *tree) set(path string, v any) bool { return set(t.root(path), row(path).path, v) }
 
-// number is the value of a path on a line.
 func (t *tree) number(path string) float64 {
 	x, _ := number(t.get(path))
 	return x
 }
 
-// show is the value of a path in words.
 func (t *tree) show(path string) string { return row(path).format(t.get(path)) }
 
 // place is where the value of a path was written, in brackets; empty if that is not known.

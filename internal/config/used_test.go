@@ -19,13 +19,11 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// goPackage is one as `go list` tells of it.
 type goPackage struct {
 	ImportPath, Export, Dir string
 	Imports, GoFiles        []string
 }
 
-// program are the packages of the program, those of others included.
 func program(t *testing.T) (all []goPackage) {
 	t.Helper()
 	cmd := exec.Command("go", "list", "-export", "-deps", "-json=ImportPath,Export,Dir,Imports,GoFiles", "./cmd/crawl")

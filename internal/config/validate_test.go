@@ -175,7 +175,6 @@ func free() []field {
 	return rows
 }
 
-// anyValue draws a valid value as it would be written.
 func anyValue(t *rapid.T, f *field) string {
 	switch f.kind {
 	case kindBool:
@@ -243,7 +242,6 @@ func TestLayersAgainstAModel(t *testing.T) {
 	})
 }
 
-// flagFor is the flag of a row, or --set where it has none.
 func flagFor(f *field, value string) FlagValue {
 	if f.flag == "" {
 		return FlagValue{setFlag, f.path + "=" + value}

@@ -13,7 +13,6 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// everything sets at least one value in each section, from each layer, with texts that are hard to quote.
 func everything() Sources {
 	src := yamlFile(`
 depth: 3

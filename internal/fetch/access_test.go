@@ -21,7 +21,6 @@ import (
 	"github.com/treadlight/crawl/internal/ratelimit/outcome"
 )
 
-// echo tells what a host gets to see of us.
 func echo(w http.ResponseWriter, r *http.Request) {
 	for _, name := range []string{"Authorization", "Cookie", "X-Api-Key", "X-Plain"} {
 		_, _ = io.WriteString(w, strings.Join(r.Header[name], "+")+"|")

@@ -65,7 +65,6 @@ func fetchLoop(b *testing.B, url string) func() {
 	}
 }
 
-// page has the size of the pages in our measurements of clients, and packs as well.
 func page() string {
 	var s strings.Builder
 	for i := 0; s.Len() < 20_000; i++ {

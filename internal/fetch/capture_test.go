@@ -42,7 +42,6 @@ func rawAnswer(text string, step int, hang bool) func(net.Conn) {
 	}
 }
 
-// captured is one exchange, and what its capture must be.
 type captured struct {
 	name      string
 	said      string

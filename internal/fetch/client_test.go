@@ -254,7 +254,6 @@ func TestDeadKeptConnection(t *testing.T) {
 	})
 }
 
-// mortal is a connection whose writes fail without taking a byte once it is dead.
 type mortal struct {
 	net.Conn
 	dead bool

@@ -28,12 +28,10 @@ import (
 	"github.com/treadlight/crawl/internal/ratelimit/outcome"
 )
 
-// transportFunc is a transport of one function.
 type transportFunc func(*http.Request) (*http.Response, error)
 
 func (f transportFunc) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
 
-// bodyOf is a response made by hand, as the laziest transport would.
 func bodyOf(status int, body string) *http.Response {
 	return &http.Response{StatusCode: status, Body: io.NopCloser(strings.NewReader(body))}
 }
@@ -90,7 +88,6 @@ func TestForeignTransport(t *testing.T) {
 	}
 }
 
-// failing is a body that breaks off.
 type failing struct{ error }
 
 func (f failing) Read([]byte) (int, error) { return 0, f.error }
@@ -334,7 +331,6 @@ func TestStream(t *testing.T) {
 	})
 }
 
-// zeros is a body without an end.
 type zeros struct{}
 
 func (zeros) Read(p []byte) (int, error) { clear(p); return len(p), nil }

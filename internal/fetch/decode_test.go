@@ -25,7 +25,6 @@ import (
 	"github.com/treadlight/crawl/internal/ratelimit/outcome"
 )
 
-// coded packs a text with the standard library, or the only encoder there is.
 func coded(t testing.TB, coding, text string) []byte {
 	t.Helper()
 	var out bytes.Buffer
@@ -158,7 +157,6 @@ func wholeCodings(t *testing.T) (cases int) {
 	return cases
 }
 
-// spoil flips the bits of the byte at an index, which counts from the end if it is negative.
 func spoil(b []byte, at int) []byte {
 	b = bytes.Clone(b)
 	b[(at+len(b))%len(b)] ^= 0xff

@@ -20,7 +20,6 @@ import (
 	"github.com/treadlight/crawl/internal/ratelimit/outcome"
 )
 
-// seeds are the openings of a crawl from URLs.
 func seeds(urls ...string) *reach.Openings {
 	o := new(reach.Openings)
 	for _, s := range urls {

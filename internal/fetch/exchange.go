@@ -59,7 +59,6 @@ type program struct {
 	tooLong *timeoutError
 }
 
-// asked is what the Request of an exchange says of it.
 type asked struct {
 	method  string
 	payload []byte

@@ -27,7 +27,6 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m)
 }
 
-// newClient is a Client that ends with the test.
 func newClient(t testing.TB, cfg fetch.Config) *fetch.Client {
 	t.Helper()
 	if cfg.Resolver == nil { // no test asks a name server of this machine
@@ -44,7 +43,6 @@ func newClient(t testing.TB, cfg fetch.Config) *fetch.Client {
 	return c
 }
 
-// inMemory runs a test in a bubble, against hosts in memory.
 func inMemory(t *testing.T, cfg fetch.Config, hosts map[string]http.Handler, test func(*testing.T, *fetch.Client, *fetchtest.Net)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
@@ -54,12 +52,10 @@ func inMemory(t *testing.T, cfg fetch.Config, hosts map[string]http.Handler, tes
 	})
 }
 
-// onePage is a host that answers everything with handler.
 func onePage(handler http.HandlerFunc) map[string]http.Handler {
 	return map[string]http.Handler{"a.test": handler}
 }
 
-// asError is err as the Error that every failure of Fetch is.
 func asError(t testing.TB, err error) *fetch.Error {
 	t.Helper()
 	e, ok := errors.AsType[*fetch.Error](err)
@@ -68,7 +64,6 @@ func asError(t testing.TB, err error) *fetch.Error {
 	return e
 }
 
-// hostile is the list of behaviours, and the port that it is at.
 func hostile(t testing.TB) (h *fetchtest.HostileServer, port string) {
 	t.Helper()
 	h = fetchtest.Hostile(t)
@@ -77,7 +72,6 @@ func hostile(t testing.TB) (h *fetchtest.HostileServer, port string) {
 	return h, port
 }
 
-// fetched is what a URL answers, which no error may come with.
 func fetched(t testing.TB, c *fetch.Client, url string, why ...any) *fetch.Response {
 	t.Helper()
 	res, err := c.Fetch(t.Context(), fetch.Request{URL: url})
@@ -88,7 +82,6 @@ func fetched(t testing.TB, c *fetch.Client, url string, why ...any) *fetch.Respo
 	return res
 }
 
-// failed is the error of a URL, in both forms.
 func failed(t testing.TB, c *fetch.Client, url string) (*fetch.Error, error) {
 	t.Helper()
 	_, err := c.Fetch(t.Context(), fetch.Request{URL: url})
@@ -119,7 +112,6 @@ func loopback(t testing.TB, serve func(net.Conn)) string {
 	return l.Addr().String()
 }
 
-// discard reads everything a peer says.
 func discard(c net.Conn) { _, _ = io.Copy(io.Discard, c) }
 
 // pipeTo dials into serve, which gets the far end.

@@ -32,7 +32,6 @@ func (p *passage) unrelated(err error) *Error {
 	return p.err
 }
 
-// sender is what the policies of a [Client] have at their inner end.
 type sender struct{ c *Client }
 
 // exchangeKey is where policies carry the exchange of a request, in its context.

@@ -22,7 +22,6 @@ import (
 	"github.com/treadlight/crawl/internal/ratelimit/outcome"
 )
 
-// routes says which proxy carries what.
 type routes struct {
 	proxy  *url.URL
 	choose func(*url.URL) (*url.URL, error)
@@ -36,7 +35,6 @@ func newRoutes(cfg Config) *routes {
 	return r
 }
 
-// of is the proxy of a host, or nil.
 func (r *routes) of(secure bool, authority string) (*url.URL, error) {
 	if r.none {
 		return nil, nil //nolint:nilnil // no proxy, and nothing wrong
@@ -66,7 +64,6 @@ func relays(via *url.URL, secure bool) bool {
 	return via != nil && !secure && (via.Scheme == "http" || via.Scheme == "https")
 }
 
-// proxyAuth is the value of Proxy-Authorization; "" if there is none.
 func proxyAuth(via *url.URL) string {
 	if via.User == nil {
 		return ""

@@ -22,7 +22,6 @@ import (
 	"github.com/treadlight/crawl/internal/ratelimit/outcome"
 )
 
-// relay is a proxy on loopback. It knows hosts by names of its own, and no other.
 type relay struct {
 	hosts map[string]string // name and port to the address there
 	auth  string            // Proxy-Authorization that is wanted; "" for none
@@ -84,7 +83,6 @@ func (p *relay) tunnel(w http.ResponseWriter, at string) {
 	splice(near, far)
 }
 
-// splice copies both ways until one side ends.
 func splice(a, b net.Conn) {
 	done := make(chan struct{})
 	go func() {
@@ -135,7 +133,6 @@ func (p *relay) socks(user, password string) func(net.Conn) {
 	}
 }
 
-// destination reads the request of a SOCKS5 client: a name or an IPv4 address.
 func destination(in *bufio.Reader) (host string, ok bool) {
 	req := make([]byte, 4)
 	if _, err := io.ReadFull(in, req); err != nil {
@@ -211,7 +208,6 @@ func newProxied(t *testing.T, auth string) *proxied {
 	return p
 }
 
-// atOnce is loopback for several connections at a time.
 func atOnce(t *testing.T, serve func(net.Conn)) string {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")

@@ -15,13 +15,11 @@ import (
 	"github.com/treadlight/crawl/internal/clock"
 )
 
-// way is how an address answers.
 type way struct {
 	after time.Duration
 	err   error
 }
 
-// roads dials by a table and counts what was left open.
 type roads struct {
 	ways map[string]way
 

@@ -17,7 +17,6 @@ import (
 // proxiedText is what the origin serves under every path, in one framing and coding or another.
 var proxiedText = strings.Repeat("the quick brown fox ", 5000)
 
-// proxiedOrigin serves proxiedText as the path says.
 func proxiedOrigin(t *testing.T) (addr string) {
 	t.Helper()
 	mux := http.NewServeMux()

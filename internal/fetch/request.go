@@ -173,7 +173,6 @@ type target struct {
 	via  *url.URL      // the proxy that takes whole URLs; nil for none
 }
 
-// authorityOf is a host as rules name it: lower case, without a default port.
 func authorityOf(host string, secure bool) string {
 	host = strings.ToLower(host)
 	if secure {
@@ -182,7 +181,6 @@ func authorityOf(host string, secure bool) string {
 	return strings.TrimSuffix(strings.TrimSuffix(host, ":80"), ":")
 }
 
-// origin is the target as cookies see it.
 func (t *target) origin() cookies.Origin {
 	host := authorityOf(t.host, t.tls)
 	if name, _, err := net.SplitHostPort(host); err == nil {

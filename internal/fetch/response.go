@@ -60,7 +60,6 @@ func (r *Response) Release() {
 	r.buf, r.Body = nil, nil
 }
 
-// newResponse takes from a header what every caller reads.
 func newResponse(rawURL string, h *http.Response, now time.Time) *Response {
 	r := &Response{
 		URL:      rawURL,

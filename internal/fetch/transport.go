@@ -35,7 +35,6 @@ func newTransport(cfg Config, d *dialer, base http.Header) (transport, error) {
 	}), fields}, err
 }
 
-// proxyAuthorization is the field for the proxy that is given whole URLs.
 const proxyAuthorization = "Proxy-Authorization"
 
 type own struct {

@@ -136,7 +136,6 @@ func framed(t *testing.T, answer func(f *http2.Framer, c net.Conn, stream uint32
 	return "https://" + at + "/", requests
 }
 
-// fields is a block of header fields.
 func fields(pairs ...string) []byte {
 	var b bytes.Buffer
 	enc := hpack.NewEncoder(&b)

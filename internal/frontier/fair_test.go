@@ -54,7 +54,6 @@ func newCrowd(t testing.TB, pacer Pacer, slots, perHost int, service func(string
 	return &crowd{f: f, pacer: pacer, slots: slots, service: service, now: start, turns: map[string][]time.Duration{}, ended: map[string]int{}}
 }
 
-// fill queues n URLs of a host.
 func (c *crowd) fill(t testing.TB, host string, n int) {
 	t.Helper()
 	root, err := canonical.Parse("http://" + host + "/")
@@ -69,7 +68,6 @@ func (c *crowd) fill(t testing.TB, host string, n int) {
 	}
 }
 
-// run lets time pass until over says so or nothing is left.
 func (c *crowd) run(over func() bool) {
 	for !over() {
 		wake := c.dispatch()
@@ -90,7 +88,6 @@ func (c *crowd) run(over func() bool) {
 	}
 }
 
-// dispatch fills the slots, as Discovery does.
 func (c *crowd) dispatch() time.Time {
 	for len(c.out) < c.slots {
 		c.calls++
@@ -110,7 +107,6 @@ func (c *crowd) dispatch() time.Time {
 	return time.Time{}
 }
 
-// widest is the longest time between two turns of a host.
 func (c *crowd) widest(host string) (gap time.Duration) {
 	for i, at := range c.turns[host][1:] {
 		gap = max(gap, at-c.turns[host][i])

@@ -36,7 +36,6 @@ const (
 	leaseOver = "lease: to be renewed"
 )
 
-// fleet is what a process does about the hosts that it has by turns with others.
 type fleet struct {
 	backlog
 	askAt     time.Time // no question for hosts before

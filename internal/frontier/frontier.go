@@ -47,7 +47,6 @@ type Item struct {
 	Before *Visit
 }
 
-// size is what the item takes in memory beside its fields, in bytes.
 func (it *Item) size() int { return len(it.URL.String()) + len(it.Request) }
 
 // Found is where a URL was found.
@@ -234,7 +233,6 @@ type Counts struct {
 	Hosts  int64 `json:"hosts"`  // known at the moment
 }
 
-// counts are the live counters behind Counts, readable from any goroutine.
 type counts struct{ queued, leased, known, hosts atomic.Int64 }
 
 func (c *counts) load() Counts {

@@ -22,7 +22,6 @@ const (
 	maxAway = 1024
 )
 
-// overflow is what a host has in the store and not in memory.
 type overflow struct {
 	urls    int
 	bound   Place              // they are behind it, and all others of the host are not
@@ -31,7 +30,6 @@ type overflow struct {
 	done    map[int64]struct{} // since it was asked, of those behind bound that were away
 }
 
-// backlog is what lies in the store and not in memory.
 type backlog struct {
 	timetable
 	seen       seen.Set // of what is known, if it is in memory

@@ -14,10 +14,8 @@ import (
 
 var start = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 
-// at is the instant d after the start.
 func at(d time.Duration) time.Time { return start.Add(d) }
 
-// paced lets a host be asked every interval, counted in permits taken.
 type paced struct {
 	interval map[string]time.Duration
 	free     map[string]time.Time
@@ -32,7 +30,6 @@ func (p *paced) ReadyAt(host string, ahead, _ int) (time.Time, ratelimit.Limit) 
 	return p.free[host].Add(time.Duration(ahead) * p.interval[host]), p.why
 }
 
-// take is the permit that the holder of a lease gets.
 func (p *paced) take(l *Lease, now time.Time) {
 	p.free[l.Host()] = now.Add(p.interval[l.Host()])
 	l.Started()
@@ -100,13 +97,11 @@ func end(f *Frontier, now time.Time, l *Lease) {
 	f.End(now, l, Done(nil))
 }
 
-// retry ends a lease with a failure, after which its URL is asked for again.
 func retry(f *Frontier, now time.Time, l *Lease, at time.Time, whose attribution.Attribution) {
 	f.Release(now, l, time.Millisecond, attribution.Outcome{})
 	f.End(now, l, RetryAt(at, attribution.Again(l.Tries, whose)))
 }
 
-// unused ends a lease for which no request was made.
 func unused(f *Frontier, now time.Time, l *Lease, full bool) {
 	f.Release(now, l, 0, attribution.Outcome{})
 	f.End(now, l, WaitHost(full))

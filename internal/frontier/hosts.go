@@ -16,7 +16,6 @@ import (
 // nameOf is the name under which the limiter paces a URL's host: http://a.test:443 is https://a.test.
 func nameOf(u canonical.URL) string { return ratelimit.Domain(u.Host()) }
 
-// roster is the hosts in memory, and how much they have.
 type roster struct {
 	cfg      Config
 	hosts    map[string]*host    // at most MaxHosts

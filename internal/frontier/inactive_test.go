@@ -12,7 +12,6 @@ import (
 	"github.com/treadlight/crawl/internal/ratelimit"
 )
 
-// closedUntil is a pacer whose hosts refuse to be asked before an instant.
 type closedUntil map[string]time.Time
 
 func (c closedUntil) ReadyAt(host string, _, _ int) (time.Time, ratelimit.Limit) {
@@ -37,7 +36,6 @@ func closedHosts(t *testing.T, n, closed int) (*stored, closedUntil) {
 	return s, pacer
 }
 
-// visit visits what may be visited until an instant.
 func (s *stored) visit(now, until time.Time) (hosts map[string]int) {
 	hosts = map[string]int{}
 	for range 100_000 {

@@ -12,19 +12,16 @@ import (
 	"github.com/treadlight/crawl/internal/ratelimit/outcome"
 )
 
-// refuse ends a lease with a refusal that is taken for the host's.
 func refuse(f *Frontier, now time.Time, l *Lease) {
 	f.Release(now, l, time.Millisecond, attribution.Outcome{Class: outcome.Throttled, Status: 429})
 	f.End(now, l, RetryAt(now, attribution.Again(l.Tries, attribution.OfHost)))
 }
 
-// failOwn ends a lease with a failure of the URL's own.
 func failOwn(f *Frontier, now time.Time, l *Lease) {
 	f.Release(now, l, time.Millisecond, attribution.Outcome{Class: outcome.Throttled, Status: 429})
 	f.End(now, l, RetryAt(now, attribution.Again(l.Tries, attribution.OfURL)))
 }
 
-// page leases the next URL and checks which it is.
 func page(t *testing.T, f *Frontier, now time.Time, path string) *Lease {
 	t.Helper()
 	l := next(t, f, now)

@@ -128,7 +128,6 @@ func (f *Frontier) visited(l *Lease, v *Visit) {
 	f.store.Done(h.name, &l.Item, visit)
 }
 
-// retry queues a requested URL again.
 func (f *Frontier) retry(now time.Time, l *Lease, d Disposition) {
 	if l.Kind == Control {
 		return

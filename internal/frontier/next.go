@@ -238,7 +238,6 @@ func (f *Frontier) refuse(h *host, now time.Time, why *Refusal) *Lease {
 	return l
 }
 
-// grant gives a lease its slot.
 func (f *Frontier) grant(l *Lease, now time.Time) {
 	h := l.host
 	l.Evidence = h.history.Begin(l.subject(), &l.Tries)

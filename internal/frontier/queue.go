@@ -34,10 +34,8 @@ func (q *priorityQueue) push(it Item) {
 	q.n++
 }
 
-// front is the item that goes first. There must be one.
 func (q *priorityQueue) front() *Item { return q.levels[0].front() }
 
-// back is the item that goes last. There must be one.
 func (q *priorityQueue) back() *Item { return q.levels[len(q.levels)-1].back() }
 
 func (q *priorityQueue) pop() Item { return q.take(0, (*fifo).pop) }

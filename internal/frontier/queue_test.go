@@ -14,7 +14,6 @@ import (
 	"github.com/treadlight/crawl/internal/web/canonical"
 )
 
-// numbered is the n-th link of a page of some host.
 func numbered(t require.TestingT, page, n int64) Item {
 	u, err := canonical.Parse(fmt.Sprintf("https://www.example.test:8443/reference/part-%02d/some-page-%06d.html", n%97, n))
 	require.NoError(t, err)

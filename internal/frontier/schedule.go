@@ -10,7 +10,6 @@ import (
 	"github.com/treadlight/crawl/internal/ratelimit"
 )
 
-// timetable is when each host in memory comes up.
 type timetable struct {
 	roster
 	sharing
@@ -64,14 +63,12 @@ func (t *timetable) settle(h *host, now time.Time) (left bool) {
 	return t.reclass(h, now)
 }
 
-// review settles a host, and puts it back into the schedule if it has left those that wait.
 func (t *timetable) review(h *host, now time.Time) {
 	if t.settle(h, now) {
 		t.offer(h, now, now)
 	}
 }
 
-// enqueue queues an item again, or for later.
 func (t *timetable) enqueue(h *host, it Item, now, notBefore time.Time) {
 	if h.parted {
 		t.giveUpRobots(&it, now)

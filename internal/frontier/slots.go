@@ -13,7 +13,6 @@ const (
 	numClasses
 )
 
-// sharing is who holds the slots, and who waits for one.
 type sharing struct {
 	total, extra int // Config.Slots and Config.ExtraSlots
 

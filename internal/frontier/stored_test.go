@@ -17,7 +17,6 @@ import (
 	"github.com/treadlight/crawl/internal/web/canonical"
 )
 
-// stored is a frontier over a naive store, of which little fits in memory.
 type stored struct {
 	*testing.T
 	*frontier.Frontier
@@ -31,7 +30,6 @@ func newStored(t *testing.T, cfg frontier.Config) *stored {
 	return s
 }
 
-// reopen makes the frontier anew of what the store has.
 func (s *stored) reopen(cfg frontier.Config, left frontier.Left) {
 	s.Helper()
 	if cfg.Pacer == nil {
@@ -336,7 +334,6 @@ func TestBound(t *testing.T) {
 
 var noon = time.Date(2026, 1, 2, 12, 0, 0, 0, time.UTC)
 
-// always is a pacer that lets every host be asked at once.
 type always struct{}
 
 func (always) ReadyAt(string, int, int) (time.Time, ratelimit.Limit) {

@@ -25,13 +25,11 @@ const (
 	digestPrefix = "sha256:"
 )
 
-// digest is what a record has of a hash.
 func digest(sum [sha256.Size]byte) string {
 	text := make([]byte, 0, len(digestPrefix)+2*sha256.Size)
 	return string(hex.AppendEncode(append(text, digestPrefix...), sum[:]))
 }
 
-// noDigest is that of a page of which none is known.
 var noDigest [sha256.Size]byte
 
 // etag is an entity tag that can be sent back, and nothing if s is none: whatever is not in quotes means something
@@ -91,7 +89,6 @@ func (t *try) refusesCondition() bool {
 	return true
 }
 
-// notModified fills in that a page is what it was.
 func (w *processor) notModified(r *result, f *fetched) {
 	if w.p.cfg.condition(f.lease) == nil {
 		r.rec.Error = &record.Error{Class: classUnasked, Message: "status 304 (not modified) to a request without a condition"}
@@ -174,7 +171,6 @@ func change(before *frontier.Visit, r *result) frontier.Change {
 	return frontier.Changed
 }
 
-// store completes what the state keeps of a result.
 func (r *result) store() {
 	if r.visit == nil {
 		r.visit = new(frontier.Visit)

@@ -77,7 +77,6 @@ func TestValidators(t *testing.T) {
 	require.Nil(t, p.cfg.condition(&frontier.Lease{Item: frontier.Item{Before: &frontier.Visit{ETag: `"x"`}}}))
 }
 
-// shelf is a site whose pages are functions, and which notes what it is asked.
 type shelf struct {
 	mu    sync.Mutex // guards what follows
 	pages map[string]http.HandlerFunc
@@ -98,7 +97,6 @@ func (s *shelf) ServeHTTP(rw http.ResponseWriter, r *http.Request) {
 	page(rw, r)
 }
 
-// page answers with a body of a version, and 304 to whoever has that.
 func page(tag, body string) http.HandlerFunc {
 	return func(rw http.ResponseWriter, r *http.Request) {
 		rw.Header().Set("ETag", tag)
@@ -110,12 +108,10 @@ func page(tag, body string) http.HandlerFunc {
 	}
 }
 
-// plainPage is of a server that knows no versions.
 func plainPage(body string) http.HandlerFunc {
 	return func(rw http.ResponseWriter, _ *http.Request) { html(rw, body) }
 }
 
-// again is a crawl of a shelf at h.test in rounds.
 type again struct {
 	t     *testing.T
 	site  *shelf
@@ -129,7 +125,6 @@ func newAgain(t *testing.T, pages map[string]http.HandlerFunc) *again {
 	return &again{t: t, site: &shelf{pages: pages}, state: newJournal(1), shape: func(*Config) {}}
 }
 
-// next runs a round and returns its records by path.
 func (a *again) next() map[string]*record.Record {
 	a.t.Helper()
 	if a.round++; a.round > 1 {
@@ -156,7 +151,6 @@ func (a *again) next() map[string]*record.Record {
 	return records
 }
 
-// changes is what records say of changes, with their statuses.
 func changes(records map[string]*record.Record) map[string]string {
 	m := map[string]string{}
 	for path, rec := range records {
@@ -224,7 +218,6 @@ func TestAgainFindsWhatChanged(t *testing.T) {
 	})
 }
 
-// versioned is a page of a version that has a status where it is asked for with a condition.
 func versioned(tag, date string, conditional int) http.HandlerFunc {
 	return func(rw http.ResponseWriter, r *http.Request) {
 		rw.Header().Set("Content-Type", "text/html")

@@ -18,7 +18,6 @@ import (
 	"github.com/treadlight/crawl/limit"
 )
 
-// counter is a set of servers that notes when each request came and how many were open.
 type counter struct {
 	latency time.Duration
 	page    string // every page but the first
@@ -58,8 +57,6 @@ func (c *counter) enter(host string, n int) {
 	}
 }
 
-// cappedWorld is a crawl of hosts that bear anything, by 32 workers and an engine that
-// would ask each a hundred times a second.
 func cappedWorld(t *testing.T, c *counter, hosts ...string) *world {
 	t.Helper()
 	c.arrivals, c.open, c.mostOpen = map[string][]time.Time{}, map[string]int{}, map[string]int{}
@@ -82,7 +79,6 @@ func seedsOf(hosts []string) (seeds []string) {
 	return seeds
 }
 
-// requireIdleWorkers fails the test if workers waited for permits, or were sent out in vain.
 func requireIdleWorkers(t *testing.T, p *Pipeline) {
 	t.Helper()
 	requireQuietWorkers(t, p)

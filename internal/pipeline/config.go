@@ -71,7 +71,6 @@ const (
 	OutputBatch                // how long it took to write records and flush the sinks
 )
 
-// noMeter measures nothing.
 type noMeter struct{}
 
 func (noMeter) On() bool                                                   { return false }

@@ -95,7 +95,6 @@ func TestBoundsOfACrawlThatStops(t *testing.T) {
 	require.Zero(t, d.deadline)
 }
 
-// visitors counts who asks whom.
 type visitors struct {
 	mu    sync.Mutex // guards what follows
 	asked map[string]int
@@ -128,7 +127,6 @@ func steerable(t *testing.T, n int, hosts ...string) (*world, *visitors) {
 	return w, v
 }
 
-// begin runs a crawl beside the test.
 func (w *world) begin(t *testing.T, p *Pipeline, seeds ...string) <-chan error {
 	t.Helper()
 	ended := make(chan error, 1)
@@ -236,7 +234,6 @@ func TestBlockBetweenLeaseAndRequest(t *testing.T) {
 	})
 }
 
-// leaseOf has the frontier of a pipeline that does not run hand a URL out.
 func leaseOf(t *testing.T, p *Pipeline, url string) *frontier.Lease {
 	t.Helper()
 	it := frontier.Item{URL: parse(t, url)}

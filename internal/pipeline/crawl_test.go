@@ -53,7 +53,6 @@ func TestPacedByLimiter(t *testing.T) {
 	})
 }
 
-// requireQuietWorkers holds the bar that workers hardly ever wait for permits.
 func requireQuietWorkers(t *testing.T, p *Pipeline) {
 	t.Helper()
 	s := p.Snapshot()

@@ -44,7 +44,6 @@ type discovery struct {
 	busySince time.Time // since when it has not looked for what arrives; zero if nobody measures
 }
 
-// noted is what was found of hosts: see [Peers].
 type noted struct {
 	answered, visited bool
 	unruled           string
@@ -271,7 +270,6 @@ func (d *discovery) refused(l *frontier.Lease, now time.Time) {
 	d.passSkips()
 }
 
-// record has Output write the record of a URL that no worker has.
 func (d *discovery) record(l *frontier.Lease, rec *record.Record) {
 	d.outbox = append(d.outbox, &result{lease: l, rec: rec, trip: d.p.cfg.trip(l)})
 }
@@ -302,7 +300,6 @@ func (d *discovery) seed(s Seed) {
 	d.commit(nil)
 }
 
-// commit ends a batch of what the state was told.
 func (d *discovery) commit(positions []frontier.Position) {
 	if d.p.cfg.State != nil {
 		d.p.cfg.State.Commit(positions)
@@ -372,7 +369,6 @@ func (d *discovery) acknowledge(w written) {
 	d.commit(w.positions)
 }
 
-// event takes in a worker's report.
 func (d *discovery) event(ev event) {
 	now, l := d.p.cfg.Clock.Now(), ev.lease
 	d.out--

@@ -25,7 +25,6 @@ const (
 	beforeDone  = "the URL was done with"
 )
 
-// ending is what ends a crawl, and how far its end is.
 type ending struct {
 	stopping bool
 	hurried  bool   // it is not to wait for what is under way beyond Grace
@@ -141,7 +140,6 @@ func endedRecord(l *frontier.Lease, now time.Time, class outcome.Class, status i
 	return rec
 }
 
-// blocking is how far nothing can be asked for.
 type blocking struct {
 	blockedSince time.Time         // since when no page was served and all hosts refuse; zero: they do not
 	excludedTil  time.Time         // until when an operator may unblock one of the hosts, all that are left; zero: there are others
@@ -186,7 +184,6 @@ func (d *discovery) blocked(now time.Time) (ended bool) {
 	return false
 }
 
-// endAll ends the crawl if all who work on it have found that only blocked hosts remain.
 func (d *discovery) endAll() bool {
 	verdict := d.peers.Verdict()
 	if verdict != "" {
@@ -222,7 +219,6 @@ func moment(now, t time.Time) string {
 	return t.Format(time.DateTime)
 }
 
-// testify tells the others whether there is something to do here.
 func (d *discovery) testify() {
 	c := d.frontier.Counts()
 	if d.out > 0 || d.seeds != nil || d.paused || len(d.outbox) > 0 || c.Leased > 0 {
@@ -241,7 +237,6 @@ func (d *discovery) testify() {
 	}
 }
 
-// note tells the others what was found of hosts.
 func (d *discovery) note() {
 	var n noted
 	if n.answered, n.visited = d.p.stats.met(); n.answered {

@@ -26,7 +26,6 @@ const patience = 20 * time.Millisecond
 // up. The bound is for URLs at which a server closes each connection.
 const maxLost = 5
 
-// fetched is what a worker hands to Processing.
 type fetched struct {
 	lease      *frontier.Lease
 	asked      Request
@@ -110,7 +109,6 @@ func (p *Pipeline) extract(ctx, work context.Context) error {
 	return nil
 }
 
-// visit makes the request of one lease.
 func (p *Pipeline) visit(ctx context.Context, l *frontier.Lease) (event, *fetched, error) {
 	if l.Tenure != nil { // for as long as its host is this process's
 		until, cancel := context.WithCancelCause(ctx)
@@ -313,7 +311,6 @@ func (t *try) waited(now time.Time) time.Duration {
 	return d
 }
 
-// release gives the permit back, if there is one.
 func (t *try) release() {
 	if t.permit == nil {
 		return
@@ -398,7 +395,6 @@ func (t *try) settle(end time.Time) {
 	}
 }
 
-// unsent reports whether a policy of the Fetcher did not let the request pass.
 func unsent(err error) bool {
 	e, ok := errors.AsType[*fetch.Error](err)
 	return ok && e.Op == fetch.OpPolicy && e.Sends == 0

@@ -21,7 +21,6 @@ import (
 	"github.com/treadlight/crawl/resilience"
 )
 
-// fullQueue is a Fetcher whose queue has no place while it says so, after a wait.
 type fullQueue struct {
 	Fetcher
 	full func() bool
@@ -95,7 +94,6 @@ func (j *judging) Verdict() string {
 	return j.verdict
 }
 
-// heard is how much it was told so far.
 func (j *judging) heard() int {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -187,7 +185,6 @@ func TestAQueueThatIsFullForAWhile(t *testing.T) {
 	})
 }
 
-// repeater is a Fetcher that asks for a further permit after what came first.
 type repeater struct {
 	before *fetch.Response
 	err    error
@@ -239,7 +236,6 @@ func TestTheTryBeforeStands(t *testing.T) {
 	}
 }
 
-// siteAfter is a host of n pages that serves each once wait has not answered in its place.
 func siteAfter(n int, wait func(http.ResponseWriter, *http.Request) (answered bool)) http.Handler {
 	return http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
 		switch {
@@ -258,7 +254,6 @@ func sleeps(d time.Duration) func(http.ResponseWriter, *http.Request) bool {
 	return func(http.ResponseWriter, *http.Request) bool { time.Sleep(d); return false }
 }
 
-// requestsOf are those to hosts whose names begin so: how many, and when the last was.
 func requestsOf(network *fetchtest.Net, prefix string) (n int, last time.Time) {
 	for _, r := range network.Requests() {
 		if strings.HasPrefix(r.Host, prefix) {
@@ -268,7 +263,6 @@ func requestsOf(network *fetchtest.Net, prefix string) (n int, last time.Time) {
 	return n, last
 }
 
-// slowHosts is how many hosts are slow, and at what.
 type slowHosts struct {
 	n, pages int
 	first    time.Duration             // from the request to the first byte of a page
@@ -276,7 +270,6 @@ type slowHosts struct {
 	then     func(http.ResponseWriter) // instead of a page, after first; nil: a page
 }
 
-// wait answers in place of a page, or waits before it.
 func (s slowHosts) wait(rw http.ResponseWriter, r *http.Request) bool {
 	if s.at != nil && !s.at(r.URL.Path) {
 		time.Sleep(20 * time.Millisecond)
@@ -293,7 +286,6 @@ func (s slowHosts) wait(rw http.ResponseWriter, r *http.Request) bool {
 	return s.then != nil
 }
 
-// healthyDone is how long 20 hosts of 200 pages at 20 ms take beside slow hosts.
 func healthyDone(t *testing.T, slow slowHosts, slots, perHost int) (took time.Duration) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {

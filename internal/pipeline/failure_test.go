@@ -23,7 +23,6 @@ import (
 	"github.com/treadlight/crawl/limit"
 )
 
-// limitedSite is one host whose every answer takes 50 ms, and counts.
 type limitedSite struct {
 	mu       sync.Mutex // guards what follows
 	requests int        // of pages
@@ -137,7 +136,6 @@ func TestURLsThatAlwaysFail(t *testing.T) {
 	}
 }
 
-// requireGivenUp crawls a site of so many good and bad pages, and checks what the bad ones have cost.
 func (c *limitedSite) requireGivenUp(t *testing.T, good, bad, retries int, strategy string, within time.Duration, strict bool) {
 	t.Helper()
 	w, p := c.crawl(t, strategy, func(w *world) { w.Retries = retries })
@@ -193,7 +191,6 @@ func TestURLsThatAlwaysFailUnpaced(t *testing.T) {
 	}
 }
 
-// failing is a site of a page with links to good ones, and to bad ones that stand somewhere.
 func failing(good, bad int, where string) *limitedSite {
 	var goods, bads, mixed strings.Builder
 	for i := range good {
@@ -388,7 +385,6 @@ func TestSuspicionEndsWithTheQuota(t *testing.T) {
 	}
 }
 
-// tokens refuses by a token bucket, for all URLs alike.
 func tokens(rps, burst float64) func(string, int, time.Time) http.Header {
 	level, at := burst, time.Time{}
 	return func(_ string, _ int, now time.Time) http.Header {
@@ -404,7 +400,6 @@ func tokens(rps, burst float64) func(string, int, time.Time) http.Header {
 	}
 }
 
-// window refuses what is more than a quota in fixed windows.
 func window(quota int, length time.Duration) func(string, int, time.Time) http.Header {
 	n, begun := 0, time.Time{}
 	return func(_ string, _ int, now time.Time) http.Header {
@@ -418,7 +413,6 @@ func window(quota int, length time.Duration) func(string, int, time.Time) http.H
 	}
 }
 
-// closing refuses everything from a request on.
 func closing(from int) func(string, int, time.Time) http.Header {
 	return func(_ string, n int, _ time.Time) http.Header {
 		if n >= from {

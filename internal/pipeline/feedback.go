@@ -168,7 +168,6 @@ func (t *try) backoff(d *attribution.Decision) time.Duration {
 	return 0
 }
 
-// down reports whether the host's breaker is open or half-open.
 func (c *Config) down(host string) bool {
 	_, why := c.Limiter.ReadyAt(host, 0, 0)
 	return why == ratelimit.LimitBreaker

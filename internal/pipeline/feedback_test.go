@@ -21,7 +21,6 @@ import (
 	"github.com/treadlight/crawl/internal/ratelimit/outcome"
 )
 
-// recorder is a Limiter that notes what it is told.
 type recorder struct {
 	Limiter
 	began time.Time
@@ -31,7 +30,6 @@ type recorder struct {
 	raw  []ratelimit.Feedback
 }
 
-// told is a Feedback as far as it means something, and when it was given.
 type told struct {
 	after  time.Duration
 	status int
@@ -48,7 +46,6 @@ func (r *recorder) Feedback(domain string, fb ratelimit.Feedback) {
 	r.Limiter.Feedback(domain, fb)
 }
 
-// recorded makes the pipeline of w with a limiter that is listened to.
 func recorded(t *testing.T, w *world) (*Pipeline, *recorder) {
 	t.Helper()
 	w.build(t)
@@ -59,7 +56,6 @@ func recorded(t *testing.T, w *world) (*Pipeline, *recorder) {
 	return p, r
 }
 
-// once lets bad answer the first request and is a good host from then on.
 func once(bad http.HandlerFunc) http.Handler {
 	var first sync.Once
 	return http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
@@ -91,7 +87,6 @@ func answer(status int, rest time.Duration, lines ...string) http.HandlerFunc {
 	}
 }
 
-// raw answers with bytes of its own and hangs up after a while.
 func raw(text string, after time.Duration) http.HandlerFunc {
 	return func(rw http.ResponseWriter, _ *http.Request) {
 		c, _, err := http.NewResponseController(rw).Hijack()
@@ -382,7 +377,6 @@ func TestRetryAfterOfRedirectedFiles(t *testing.T) {
 	})
 }
 
-// located is a connection to a host at an address of our choice.
 type located struct{ net.Conn }
 
 func (located) RemoteAddr() net.Addr { return &net.TCPAddr{IP: net.IPv4(192, 0, 2, 1), Port: 80} }

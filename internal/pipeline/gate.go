@@ -49,7 +49,6 @@ func (g *gate) Check(it *frontier.Item, now time.Time) frontier.Verdict {
 	return frontier.Verdict{}
 }
 
-// rules is the verdict of robots.txt.
 func (g *gate) rules(it *frontier.Item, now time.Time) frontier.Verdict {
 	e := g.cache.Lookup(it.URL.Origin(), now)
 	switch {
@@ -103,7 +102,6 @@ func (g *gate) answer(origin string, a *robotsAnswer, now time.Time) robots.Entr
 	return e
 }
 
-// otherOrigin is the origin of the same host under the other scheme.
 func otherOrigin(origin string) string {
 	if host, ok := strings.CutPrefix(origin, "https://"); ok {
 		return "http://" + host
@@ -117,7 +115,6 @@ func hostOf(origin string) string {
 	return host
 }
 
-// robotsAnswer is what a robots.txt request came to: a verdict for the cache, or one more request.
 type robotsAnswer struct {
 	result   robots.Result
 	redirect *frontier.Item // nil unless the file has moved

@@ -24,7 +24,6 @@ import (
 	"github.com/treadlight/crawl/record"
 )
 
-// slowSink takes its time for every record.
 type slowSink struct {
 	durableSink
 	pause time.Duration
@@ -48,7 +47,6 @@ type busyWorld struct {
 	asked map[string]bool
 }
 
-// pending blocks until the crawl gives the request up, or the test is over with it.
 func (b *busyWorld) pending(r *http.Request) bool {
 	if !b.calm.Load() {
 		<-r.Context().Done()
@@ -89,7 +87,6 @@ func at(path string, do func(*busyWorld, http.ResponseWriter, *http.Request) boo
 
 func never(b *busyWorld, _ http.ResponseWriter, r *http.Request) bool { return b.pending(r) }
 
-// trickle sends a byte every second, for ten minutes.
 func trickle(_ *busyWorld, rw http.ResponseWriter, r *http.Request) bool {
 	for range 600 {
 		if _, err := rw.Write([]byte("x")); err != nil {
@@ -104,7 +101,6 @@ func trickle(_ *busyWorld, rw http.ResponseWriter, r *http.Request) bool {
 	return true
 }
 
-// busy are the ways in which something takes long.
 var busy = map[string]func(*busyWorld){
 	"a page that is not answered":       at("/busy", never),
 	"a body that trickles":              at("/busy", trickle),
@@ -166,7 +162,6 @@ func newBusyWorld(t *testing.T) *busyWorld {
 	return b
 }
 
-// prepare makes a crawl; without a state if that is nil.
 func (b *busyWorld) prepare(t *testing.T, set func(*busyWorld), state *State) *Pipeline {
 	b.world = newWorldOn(t, fetch.Config{DialContext: func(ctx context.Context, n, addr string) (net.Conn, error) { return b.dial(ctx, n, addr) }})
 	b.State, b.Sinks, b.Sitemaps = state, []record.Sink{b.out}, Sitemaps{Enabled: true}
@@ -182,7 +177,6 @@ func (b *busyWorld) prepare(t *testing.T, set func(*busyWorld), state *State) *P
 	return b.build(t)
 }
 
-// ends runs a crawl that is to end early, and returns how long it took.
 func (b *busyWorld) ends(t *testing.T, p *Pipeline, end string) time.Duration {
 	const after = 2500 * time.Millisecond
 	want := EndInterrupted
@@ -260,7 +254,6 @@ func TestURLsCutOffHaveRecords(t *testing.T) {
 	}
 }
 
-// dice are random numbers for several goroutines.
 type dice struct {
 	mu  sync.Mutex // guards rnd
 	rnd *rand.Rand
@@ -272,14 +265,12 @@ func (d *dice) chance(p float64) bool {
 	return d.rnd.Float64() < p
 }
 
-// dur is from zero to the most, which is one of them.
 func (d *dice) dur(most time.Duration) time.Duration {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return time.Duration(d.rnd.Int64N(int64(most) + 1))
 }
 
-// fail answers with a failure of some kind.
 func (d *dice) fail(rw http.ResponseWriter, r *http.Request) {
 	switch d.dur(5) {
 	case 0:
@@ -301,7 +292,6 @@ func (d *dice) fail(rw http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// randomHost is the host of the ith seed, of which that part of the answers is bad.
 func randomHost(d *dice, bad float64, slow time.Duration, seeds []string, i int) http.Handler {
 	next := func(n int) string { return seeds[(i+n)%len(seeds)] }
 	rules := func(rw http.ResponseWriter, r *http.Request) {

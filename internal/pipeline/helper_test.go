@@ -27,14 +27,12 @@ import (
 	"github.com/treadlight/crawl/record"
 )
 
-// bubble is a test with a time of its own.
 func bubble(test func(t *testing.T)) func(*testing.T) {
 	return func(t *testing.T) { synctest.Test(t, test) }
 }
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// memorySink keeps the records it is given.
 type memorySink struct {
 	mu      sync.Mutex // guards what follows
 	records []*record.Record
@@ -51,7 +49,6 @@ func (s *memorySink) Write(rec *record.Record) error {
 	return nil
 }
 
-// breakOff has it fail from now on.
 func (s *memorySink) breakOff(err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -81,7 +78,6 @@ type world struct {
 	began  time.Time
 }
 
-// newWorld serves a site and prepares a crawl of it. Everything ends with the test.
 func newWorld(t *testing.T, cfg testsite.Config) *world {
 	t.Helper()
 	var network fetchtest.Memory
@@ -102,7 +98,6 @@ func newWorld(t *testing.T, cfg testsite.Config) *world {
 	return w
 }
 
-// newWorldOn prepares a crawl through a client.
 func newWorldOn(t *testing.T, fc fetch.Config) *world {
 	t.Helper()
 	client, err := fetch.New(fc)
@@ -122,14 +117,12 @@ func newWorldOn(t *testing.T, fc fetch.Config) *world {
 	return w
 }
 
-// served prepares a crawl of hosts in memory.
 func served(t *testing.T, hosts map[string]http.Handler) (*world, *fetchtest.Net) {
 	t.Helper()
 	net := fetchtest.Serve(t, hosts)
 	return newWorldOn(t, fetch.Config{DialContext: net.DialContext}), net
 }
 
-// noRobots is a host without a robots.txt.
 func noRobots(pages http.HandlerFunc) http.HandlerFunc {
 	return func(rw http.ResponseWriter, r *http.Request) {
 		if r.URL.Path == "/robots.txt" {
@@ -140,7 +133,6 @@ func noRobots(pages http.HandlerFunc) http.HandlerFunc {
 	}
 }
 
-// build makes the pipeline.
 func (w *world) build(t *testing.T) *Pipeline {
 	t.Helper()
 	limiter, err := ratelimit.New(w.limits)
@@ -151,7 +143,6 @@ func (w *world) build(t *testing.T) *Pipeline {
 	return p
 }
 
-// crawl runs to the end from the seeds; without any, from every host of the site.
 func (w *world) crawl(t *testing.T, seeds ...string) (*Pipeline, error) {
 	t.Helper()
 	p := w.build(t)

@@ -41,7 +41,6 @@ const (
 	classExtractor = "extractor"
 )
 
-// classOfFailure is the class that a record has of an error.
 func classOfFailure(err error) string {
 	if hooked(err) {
 		return classHandler
@@ -49,13 +48,11 @@ func classOfFailure(err error) string {
 	return outcome.Of(0, err).String()
 }
 
-// hooked reports an error of the program's own code.
 func hooked(err error) bool {
 	e, ok := errors.AsType[*fetch.Error](err)
 	return ok && e.Op == fetch.OpHook
 }
 
-// failedOnce tells of a request that failed and is made again.
 func (c *Config) failedOnce(f *fetched) {
 	if c.OnError != nil && f.err != nil {
 		c.OnError(Failure{
@@ -65,7 +62,6 @@ func (c *Config) failedOnce(f *fetched) {
 	}
 }
 
-// failedFor tells of what a record has as its error.
 func (c *Config) failedFor(rec *record.Record) {
 	if c.OnError != nil && rec.Error != nil {
 		c.OnError(Failure{URL: rec.URL, Kind: rec.Kind, Attempt: rec.Attempt, Error: *rec.Error})
@@ -100,7 +96,6 @@ func (d *skipping) skipSeen(link *found) {
 	}
 }
 
-// passSkips sends what was skipped on to Output.
 func (d *discovery) passSkips() {
 	if len(d.skips) > 0 {
 		d.outbox = append(d.outbox, &result{outward: outward{skips: d.skips}, aside: true})
@@ -125,7 +120,6 @@ type BodyHandler struct {
 	Handle func(context.Context, *Page, io.Reader) error
 }
 
-// streamed is what a BodyHandler made of a body.
 type streamed struct {
 	visit *visit
 	hash  hash.Hash
@@ -243,7 +237,6 @@ func (w *processor) references(out *Extracted, page canonical.URL) {
 	}
 }
 
-// within bounds a text, at the end of a character, and has it be valid UTF-8.
 func within(s string, most int) string {
 	if len(s) > most {
 		s = s[:most]

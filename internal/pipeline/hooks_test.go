@@ -24,7 +24,6 @@ import (
 	"github.com/treadlight/crawl/record"
 )
 
-// calls is what hooks were called with.
 type calls struct {
 	mu    sync.Mutex
 	lines []string
@@ -36,7 +35,6 @@ func (l *calls) add(format string, args ...any) {
 	l.lines = append(l.lines, fmt.Sprintf(format, args...))
 }
 
-// hookedWorld is a crawl of one host with hooks of the client.
 func hookedWorld(t *testing.T, fc fetch.Config, pages http.Handler) (*world, *fetchtest.Net) {
 	t.Helper()
 	net := fetchtest.Serve(t, map[string]http.Handler{"a.test": pages})
@@ -241,7 +239,6 @@ func TestBodies(t *testing.T) {
 	})(t)
 }
 
-// itemSink takes strings.
 type itemSink struct {
 	memorySink
 	values []string

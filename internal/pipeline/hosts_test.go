@@ -304,7 +304,6 @@ func TestPauseOfEitherScheme(t *testing.T) {
 	})
 }
 
-// delays notes what is asked of a limiter; nothing else of it may be used.
 type delays struct {
 	Limiter
 	set []time.Duration
@@ -331,7 +330,6 @@ func worldWithOutage(t *testing.T, down [2]time.Duration) (*world, *fetchtest.Ne
 
 type dialFunc = func(context.Context, string, string) (net.Conn, error)
 
-// gated dials shut.test, where nobody listens, while shut is set.
 func gated(network *fetchtest.Net, shut *atomic.Bool) dialFunc {
 	return func(ctx context.Context, n, addr string) (net.Conn, error) {
 		if shut.Load() {

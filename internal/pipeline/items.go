@@ -20,7 +20,6 @@ func isJSON(mediaType string) bool {
 	return mediaType == "application/json" || mediaType == "text/json" || strings.HasSuffix(mediaType, "+json")
 }
 
-// json reads fields and items of a document of JSON.
 func (w *processor) json(r *result, page canonical.URL, body []byte) {
 	if len(body) > dom.MaxBytes {
 		r.rec.Truncated = true
@@ -69,7 +68,6 @@ func (w *processor) readItems(r *result, page *items.Page) {
 	}
 }
 
-// goOn follows a link by which a list goes on.
 func (w *processor) goOn(r *result, ref, digest string) {
 	u, err := canonical.Parse(ref)
 	if err != nil {

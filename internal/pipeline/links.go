@@ -43,7 +43,6 @@ func (l *passedLinks) covers(t passed) bool {
 	return was.fp == t.fp && was.kind == t.kind && was.depth >= t.depth
 }
 
-// put remembers t.
 func (l *passedLinks) put(t passed) { l[t.fp%passedSlots] = t }
 
 // lost counts the links of a page that were not taken: those that are too many, which are known to nobody
@@ -98,7 +97,6 @@ func (w *processor) obeys(l *extract.Link) bool {
 	return true
 }
 
-// list copies the links into the record.
 func (w *processor) list(rec *record.Record) {
 	resources := 0
 	for i := range w.found.Links {
@@ -128,7 +126,6 @@ func (o *outward) follow(p *Pipeline, it frontier.Item, fp uint64, resource bool
 	return v
 }
 
-// admit puts a URL on its way to the frontier, or has it told of, as the scope has decided.
 func (o *outward) admit(p *Pipeline, it frontier.Item, fp uint64, v scope.Decision) {
 	if v.In {
 		it.Rank = p.cfg.Rank(it.URL, it.Depth)

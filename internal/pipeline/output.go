@@ -25,7 +25,6 @@ const (
 	maxHeld = 64 << 20
 )
 
-// found is a link on its way to the frontier.
 type found struct {
 	item   frontier.Item
 	fp     uint64
@@ -50,7 +49,6 @@ type result struct {
 	trip      *Trip           // nil: it is not traced
 }
 
-// outward is what leads away from a page.
 type outward struct {
 	links []found
 	skips []Skip // to be told of once the record is written
@@ -188,7 +186,6 @@ func writeTo(sinks []record.Sink, r *result, what string) error {
 	return nil
 }
 
-// writeItems gives a sink the items that it takes.
 func writeItems(s record.Sink, rec *record.Record) error {
 	to, ok := s.(record.ItemSink)
 	if !ok {
@@ -205,7 +202,6 @@ func writeItems(s record.Sink, rec *record.Record) error {
 	return nil
 }
 
-// positions is how far the sinks are that can be cut back.
 func positions(sinks []record.Sink) (all []frontier.Position) {
 	for _, s := range sinks {
 		if d, ok := s.(record.Durable); ok {
@@ -237,7 +233,6 @@ func (w *processor) hold(ctx context.Context, r *result, f *fetched) error {
 	return nil
 }
 
-// unhold gives the room of a record back that is written or dropped.
 func (r *result) unhold(p *Pipeline) {
 	if r.held > 0 {
 		p.bodies.Release(r.held)

@@ -61,13 +61,11 @@ func newVisit(p *Pipeline, f *fetched) *visit {
 	return &visit{p: p, from: f.lease, left: maxFollowed, room: maxItems}
 }
 
-// maxFollowed is how many links a handler may follow on one page, as many as are followed of a page's own.
 const maxFollowed = 10_000
 
 // maxItems bounds the items of a page, in bytes of their JSON.
 const maxItems = 1 << 20
 
-// classHandler is the class of the error of a page whose handler failed.
 const classHandler = "handler"
 
 // ErrStop is what a handler may return, or wrap, to end the crawl as [Pipeline.Stop] does. The page is done.
@@ -228,7 +226,6 @@ func (w *processor) handle(ctx context.Context, r *result, f *fetched) (forLoop 
 	return page, nil
 }
 
-// passTo has the handler look at a page, and takes over what it did.
 func (w *processor) passTo(ctx context.Context, page *Page, r *result) error {
 	defer page.end()
 	err := w.call(ctx, page)
@@ -250,13 +247,11 @@ func (w *processor) passTo(ctx context.Context, page *Page, r *result) error {
 	return nil
 }
 
-// end has the page be over.
 func (p *Page) end() {
 	p.visit.end()
 	p.Body = nil
 }
 
-// end closes the visit.
 func (v *visit) end() {
 	v.mu.Lock()
 	defer v.mu.Unlock()

@@ -83,7 +83,6 @@ type Pipeline struct {
 	status status
 }
 
-// status is what the pipeline tells of its life.
 type status struct {
 	since         time.Time // what MaxTime counts from; zero: Run
 	start, finish time.Time // finish is zero while running
@@ -92,7 +91,6 @@ type status struct {
 	reason        string
 }
 
-// signal is a channel that is closed once.
 type signal struct {
 	once sync.Once
 	c    chan struct{}
@@ -171,7 +169,6 @@ func (p *Pipeline) Run(ctx context.Context, seeds iter.Seq[canonical.URL]) error
 	return err
 }
 
-// feed sends seeds, and closes the channel behind them.
 func (p *Pipeline) feed(ctx context.Context, to chan<- Seed, later iter.Seq[canonical.URL]) error {
 	defer close(to)
 	send := func(s Seed) bool {
@@ -196,7 +193,6 @@ func (p *Pipeline) feed(ctx context.Context, to chan<- Seed, later iter.Seq[cano
 	return nil
 }
 
-// stages runs the four stages until the last one ends.
 func (p *Pipeline) stages(ctx context.Context, seeds iter.Seq[canonical.URL]) error {
 	g, ctx := errgroup.WithContext(ctx)
 	work, cut := context.WithCancel(ctx)

@@ -85,7 +85,6 @@ func (w *processor) pass(ctx, work context.Context, f *fetched) error {
 	return r.deliver(ctx, w.p, f)
 }
 
-// deliver passes on what a page has come to.
 func (r *result) deliver(ctx context.Context, p *Pipeline, f *fetched) error {
 	if r.trip = f.trip; r.trip != nil {
 		r.trip.Parse.Til = p.cfg.Clock.Now()
@@ -93,7 +92,6 @@ func (r *result) deliver(ctx context.Context, p *Pipeline, f *fetched) error {
 	return r.send(ctx, p)
 }
 
-// send passes a result on to Output; it fails when the crawl is given up.
 func (r *result) send(ctx context.Context, p *Pipeline) error {
 	select {
 	case p.results <- r:
@@ -247,7 +245,6 @@ func (w *processor) content(work context.Context, r *result, f *fetched) {
 	}
 }
 
-// newRecord is what is known of a URL before its answer is looked at.
 func newRecord(l *frontier.Lease, now time.Time) *record.Record {
 	return &record.Record{
 		URL: l.URL.String(), Kind: l.Kind.String(), Depth: int(l.Depth), Referrer: l.Referrer,
@@ -267,7 +264,6 @@ type Tree struct {
 	MaxElements int             // bounds a tree; zero means 100,000
 }
 
-// tree puts what the tree of a page has into its record.
 func (w *processor) tree(r *result, page canonical.URL, body []byte) {
 	rec := r.rec
 	t, wanted, items := &w.p.cfg.Tree, w.fields.Wants(rec.URL), w.items.Wants(rec.URL)
@@ -325,7 +321,6 @@ func (w *processor) readFields(rec *record.Record, page canonical.URL, d *dom.Do
 	}
 }
 
-// base is what references on the page resolve against.
 func (w *processor) base(page canonical.URL) canonical.URL {
 	if base, err := canonical.Parse(w.found.Base); err == nil {
 		return base

@@ -33,7 +33,6 @@ const shopPage = `<title>Lamp</title><base href="/shop/"><meta property="og:type
 <script type="application/ld+json">{"@type": "Product"}</script><script type="application/ld+json">{broken</script>
 <nav><a href="/">Home</a></nav><main><h1>A lamp</h1><p class=price>12,50 €</p><a class=more href=other>More</a></main>`
 
-// crawlTrees crawls one page of each kind with what cfg asks for.
 func crawlTrees(t *testing.T, tree Tree) map[string]*record.Record {
 	t.Helper()
 	return crawlPages(t, map[string]string{
@@ -43,7 +42,6 @@ func crawlTrees(t *testing.T, tree Tree) map[string]*record.Record {
 	}, tree)
 }
 
-// crawlPages crawls pages of one host by their paths.
 func crawlPages(t *testing.T, pages map[string]string, tree Tree) map[string]*record.Record {
 	t.Helper()
 	var records map[string]*record.Record
@@ -215,7 +213,6 @@ func gallery(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// visited crawls the gallery and returns its records by path.
 func visited(t *testing.T, change func(*world)) (map[string]*record.Record, *Pipeline, *fetchtest.Net) {
 	t.Helper()
 	w, net := served(t, map[string]http.Handler{"h.test": http.HandlerFunc(gallery)})

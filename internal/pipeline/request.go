@@ -68,7 +68,6 @@ func (q *Request) check() error {
 	return nil
 }
 
-// encode is the Request as an [frontier.Item] has it.
 func (q *Request) encode() (string, error) {
 	if err := q.check(); err != nil {
 		return "", err
@@ -109,7 +108,6 @@ func (q *Request) unsafe() bool {
 	return !slices.Contains([]string{"", http.MethodGet, http.MethodHead, http.MethodOptions, http.MethodPut, http.MethodDelete}, q.Method)
 }
 
-// apply has a fetch ask for it.
 func (q *Request) apply(to *fetch.Request) {
 	to.Method, to.Payload = q.Method, q.Body
 	if len(q.Header) == 0 {

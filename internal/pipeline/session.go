@@ -24,7 +24,6 @@ type Session interface {
 // in no record and no archive.
 type Sender func(ctx context.Context, u canonical.URL, req fetch.Request) (*fetch.Response, error)
 
-// enter has a page fetched within the session.
 func (t *try) enter(ctx context.Context) (err error) {
 	l := t.f.lease
 	if t.p.cfg.Session == nil || l.Kind != frontier.Page {
@@ -35,7 +34,6 @@ func (t *try) enter(ctx context.Context) (err error) {
 	return err
 }
 
-// notEntered is what becomes of the crawl when a login fails: nothing if that is because it ends.
 func notEntered(ctx context.Context, err error) error {
 	if ctx.Err() != nil {
 		return nil
@@ -54,10 +52,8 @@ func (t *try) outside() bool {
 	return true
 }
 
-// maxSends bounds how often a request of a login is made.
 const maxSends = 4
 
-// send is the Sender of the pipeline.
 func (p *Pipeline) send(ctx context.Context, u canonical.URL, req fetch.Request) (*fetch.Response, error) {
 	asked := Request{Method: req.Method, Body: req.Payload}
 	for n := 1; ; n++ {
@@ -92,7 +88,6 @@ func (p *Pipeline) send(ctx context.Context, u canonical.URL, req fetch.Request)
 	}
 }
 
-// pause waits before another try.
 func (c *Config) pause(ctx context.Context, n int) error {
 	timer := c.Clock.NewTimer(max(c.Backoff.Delay(n, nil), time.Second))
 	defer timer.Stop()

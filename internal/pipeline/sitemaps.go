@@ -63,7 +63,6 @@ func sitemapRank(n, level int) int32 {
 	return math.MaxInt32 - int32(level)
 }
 
-// sitemapLevel is how many indexes lead to a sitemap of that rank.
 func sitemapLevel(rank int32) int {
 	if rank < 0 {
 		return int(int64(rank) - math.MinInt32)
@@ -101,7 +100,6 @@ func (d *discovery) announced(l *frontier.Lease, e robots.Entry, now time.Time) 
 	}
 }
 
-// usualSitemap queues what may be the sitemap of an origin.
 func (d *discovery) usualSitemap(origin canonical.URL, depth int32, now time.Time) {
 	if u, err := origin.Resolve(frontier.UsualSitemap); err == nil {
 		d.offerSitemap(frontier.Item{URL: u, Found: frontier.Found{Depth: depth}}, now)
@@ -137,7 +135,6 @@ func (d *discovery) addSitemap(link *found, now time.Time) {
 	d.put(link, now)
 }
 
-// overSitemaps counts sitemaps that are not asked for.
 func (d *discovery) overSitemaps(n int, first string) {
 	d.p.drop(reasonSitemaps, n, first, fmt.Sprintf("none: of a host %d sitemaps are read", d.p.cfg.Sitemaps.Max))
 }
@@ -217,7 +214,6 @@ func (w *processor) entries(r *result, f *fetched, asked bool) sitemap.Summary {
 	return sum
 }
 
-// entry follows one URL of a list.
 func (w *processor) entry(r *result, l *frontier.Lease, e *sitemap.Entry) {
 	kind := extract.Navigation
 	switch {
@@ -270,7 +266,6 @@ func (w *processor) deeper(r *result, l *frontier.Lease, u canonical.URL) {
 	}
 }
 
-// sitemap puts a sitemap on its way to the frontier.
 func (w *processor) sitemap(r *result, it frontier.Item) {
 	it.Kind = frontier.Sitemap
 	r.links = append(r.links, found{item: it, fp: it.Fingerprint(w.p.cfg.Key)})

@@ -24,7 +24,6 @@ import (
 	"github.com/treadlight/crawl/record"
 )
 
-// mapped prepares a crawl of hosts with sitemaps on.
 func mapped(t *testing.T, hosts map[string]files) (*world, *fetchtest.Net) {
 	t.Helper()
 	handlers := make(map[string]http.Handler)
@@ -37,7 +36,6 @@ func mapped(t *testing.T, hosts map[string]files) (*world, *fetchtest.Net) {
 	return w, net
 }
 
-// kinds are the records, as "kind status path", in order.
 func (s *memorySink) kinds() []string {
 	var all []string
 	for _, rec := range s.records {

@@ -51,7 +51,6 @@ func newJournal(seed uint64) *journal {
 	}
 }
 
-// state is the state that it keeps.
 func (j *journal) state() *State {
 	return &State{Storage: j, Progress: j, Left: j.left}
 }
@@ -88,7 +87,6 @@ func (j *journal) Activate(n int) {
 	j.answer()
 }
 
-// answer gives answers in order, each after a while.
 func (j *journal) answer() {
 	a, _ := j.Answer() // there is one
 	j.mu.Lock()
@@ -127,7 +125,6 @@ func (j *journal) Commit(positions []frontier.Position) {
 	}
 }
 
-// commit makes what is sealed durable.
 func (j *journal) commit() {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -153,7 +150,6 @@ func (j *journal) fail(err error) {
 func (j *journal) Failed() <-chan struct{} { return j.failed }
 func (j *journal) Err() error              { return j.err }
 
-// reopen is what is there after a crash, and how far the sink was then.
 func (j *journal) reopen() (next *journal, records int64) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -176,7 +172,6 @@ func (j *journal) reopen() (next *journal, records int64) {
 	return next, records
 }
 
-// durableSink is a memorySink that tells how far it is.
 type durableSink struct{ memorySink }
 
 func (s *durableSink) Mark() record.Position {

@@ -35,12 +35,10 @@ func (s *stats) init() {
 	}
 }
 
-// tallies are the counters by name.
 func (s *Snapshot) tallies() []*map[string]int64 {
 	return []*map[string]int64{&s.Outcomes, &s.Helpers, &s.OutOfScope, &s.Dropped, &s.Suspected, &s.Changes}
 }
 
-// count adds to a counter of n, and returns what it is then.
 func (s *stats) count(counter *int64, n int64) int64 {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -48,7 +46,6 @@ func (s *stats) count(counter *int64, n int64) int64 {
 	return *counter
 }
 
-// spend adds to the time of workers.
 func (s *stats) spend(seconds *float64, d time.Duration) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -66,7 +63,6 @@ func (s *stats) tally(names map[string]int64, name string, n int) (first bool) {
 	return names[name] == int64(n)
 }
 
-// met reports whether a host has answered to a request, and whether one has to a URL.
 func (s *stats) met() (answered, visited bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -90,7 +86,6 @@ func (s *stats) request(f *fetched) {
 	}
 }
 
-// record counts a record, and whether it is left out.
 func (s *stats) record(rec *record.Record, unindexed bool) {
 	page, failed := sink.Counts(rec.Kind, rec.Status, rec.ErrorClass())
 	s.mu.Lock()
@@ -113,7 +108,6 @@ func (s *stats) record(rec *record.Record, unindexed bool) {
 
 func (s *stats) outOfScope(v scope.Decision) { s.out[v.Code].Add(1) }
 
-// snapshot is what was counted so far.
 func (s *stats) snapshot() Snapshot {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -181,7 +175,6 @@ type Snapshot struct {
 	Limiter  ratelimit.LimiterSnapshot `json:"limiter"`
 }
 
-// snapshotHosts bounds the hosts a snapshot lists.
 const snapshotHosts = 50
 
 // Snapshot tells the state of the crawl. It may be called at any time, from any goroutine; while the crawl runs
@@ -242,7 +235,6 @@ type recent struct {
 	last Recent
 }
 
-// note keeps a record, if it is wanted.
 func (r *recent) note(rec *record.Record) {
 	if !r.wanted.Load() {
 		return

@@ -90,7 +90,6 @@ func (t *traps) queued(it *frontier.Item) trap.Decision {
 	return why
 }
 
-// accepted notes a URL that was added to the frontier.
 func (t *traps) accepted(from *frontier.Lease, it *frontier.Item, now time.Time) {
 	if t.concerns(it) {
 		var page canonical.URL
@@ -191,7 +190,6 @@ func newCounters() counters {
 	return counters{maphash.MakeSeed(), maxCounters, make(map[uint64]int32)}
 }
 
-// at is where a pair is counted.
 func (c *counters) at(p pair) uint64 {
 	key := maphash.Comparable(c.seed, p)
 	if _, ok := c.used[key]; !ok && len(c.used) >= c.room {
@@ -200,7 +198,6 @@ func (c *counters) at(p pair) uint64 {
 	return key
 }
 
-// next counts and returns how many came before.
 func (c *counters) next(p pair) int {
 	key := c.at(p)
 	n := c.used[key]
@@ -222,7 +219,6 @@ func newBudgets(list []Budget) *budgets {
 	return &budgets{counters: newCounters(), list: slices.Clone(list), told: make([]bool, len(list))}
 }
 
-// of is the budget of a URL, counted from 1; zero if it is of none.
 func (b *budgets) of(url string) int {
 	return 1 + slices.IndexFunc(b.list, func(one Budget) bool { return one.Match.MatchString(url) })
 }
@@ -234,7 +230,6 @@ func (b *budgets) pair(budget int, u canonical.URL) pair {
 	return pair{budget, ratelimit.Domain(u.Host())} // as the frontier names it
 }
 
-// spent reports whether no more of a budget may be accepted.
 func (b *budgets) spent(budget int, u canonical.URL) bool {
 	return budget > 0 && int(b.used[b.at(b.pair(budget, u))]) >= b.list[budget-1].MaxPages
 }
@@ -270,7 +265,6 @@ func (p *Pipeline) Recount(urls iter.Seq2[string, error]) error {
 	return nil
 }
 
-// reasonBudget is the reason of links that are dropped for their budget.
 const reasonBudget = "budget"
 
 // overBudget drops a link for which nothing is left of its budget, unless it is known. The first time for

@@ -25,7 +25,6 @@ import (
 	"github.com/treadlight/crawl/internal/web/trap"
 )
 
-// bound is a budget of each host, or of all if perCrawl.
 func bound(n int, pattern string, perCrawl bool) Budget {
 	return Budget{Match: regexp.MustCompile(pattern), MaxPages: n, PerCrawl: perCrawl}
 }
@@ -121,7 +120,6 @@ func TestBudgetsAreBounded(t *testing.T) {
 	require.GreaterOrEqual(t, b.room, 0, "no counters but the shared ones")
 }
 
-// calendar serves pages that link to the days of a calendar without an end, and to each other.
 func calendar(days, pages int) http.HandlerFunc {
 	return noRobots(func(rw http.ResponseWriter, r *http.Request) {
 		day := 0
@@ -134,7 +132,6 @@ func calendar(days, pages int) http.HandlerFunc {
 	})
 }
 
-// of counts the records whose URLs begin like this.
 func (s *memorySink) of(prefix string) (n int) {
 	for _, rec := range s.records {
 		if strings.HasPrefix(rec.URL, prefix) {
@@ -246,7 +243,6 @@ func TestStopBeforeRun(t *testing.T) {
 	})
 }
 
-// leftPattern is a detector that has left the URLs /n/… of a.test.
 func leftPattern(t *testing.T) *trap.Detector {
 	t.Helper()
 	detector := trap.New(trap.Config{})

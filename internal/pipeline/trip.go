@@ -66,7 +66,6 @@ func (c *Config) trip(l *frontier.Lease) *Trip {
 	return t
 }
 
-// asked takes in a request that has ended at an instant.
 func (t *Trip) asked(f *fetched, end time.Time) {
 	if t == nil {
 		return

@@ -162,7 +162,6 @@ func forbidding(n, private int, locked func(now time.Time) bool) *limitedSite {
 	return site
 }
 
-// requireStatuses checks that each page was had, and each private one is recorded as that.
 func requireStatuses(t *testing.T, w *world, pages, private int) {
 	t.Helper()
 	records := w.out.byURL(t)

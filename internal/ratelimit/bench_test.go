@@ -155,7 +155,6 @@ func TestStateFitsItsSizeClass(t *testing.T) {
 	}
 }
 
-// career is what the domains of a measurement have gone through: an answer each second, some of which are refusals.
 type career struct {
 	name    string
 	answers int
@@ -239,7 +238,6 @@ func TestBytesPerDomain(t *testing.T) {
 	}
 }
 
-// heapInUse is what is reachable after a collection.
 func heapInUse() uint64 {
 	runtime.GC()
 	runtime.GC()

@@ -129,7 +129,6 @@ func TestOneBadHostLeavesTheOthersAlone(t *testing.T) {
 	require.Equal(t, 2.0, r.see("b.test").FillRate)
 }
 
-// prompt has the host answer n requests in 10 ms each, a second apart.
 func prompt(r *rig, n int) {
 	for range n {
 		r.clk.Advance(time.Second)

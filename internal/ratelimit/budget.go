@@ -99,7 +99,6 @@ func capacityAt(r rate) int64 {
 	return max(token, int64(min(r, 100*maxCapacity*perSecond))*(token/int64(100*perSecond)))
 }
 
-// capacityAt is what the budget holds at a rate. A shared one also holds its leases.
 func (b *budget) capacityAt(r rate) int64 {
 	if b.tokenSource == nil {
 		return capacityAt(r)

@@ -30,7 +30,6 @@ func capped(t tester, rule HostRule, change func(c *Config)) *rig {
 	})
 }
 
-// grants counts what is granted at once, released again if release is set.
 func (r *rig) grants(domain string, release bool) (n int) {
 	r.t.Helper()
 	for ; n < 100; n++ {
@@ -148,7 +147,6 @@ func TestWaitersForAPlace(t *testing.T) {
 	}
 }
 
-// bubbleLimiter is a limiter on a bubble's clock whose engine holds nobody back.
 func bubbleLimiter(t *testing.T, change func(c *Config)) *AdaptiveRateLimiter {
 	t.Helper()
 	c := simplest()
@@ -317,7 +315,6 @@ func TestWrongCaps(t *testing.T) {
 	}
 }
 
-// unhurried makes rules under which nobody waits for the engine; see ample.
 func unhurried(r *rules) {
 	r.start, r.floor, r.ceiling, r.capacity = 1e9*perSecond, 1e9*perSecond, 1e9*perSecond, 1000*token
 }

@@ -42,7 +42,6 @@ var cleanByte = func() (table [256]bool) {
 	return table
 }()
 
-// isClean reports whether host is its own Domain, by a quick test of names and non-default ports.
 func isClean(host string) bool {
 	for i := range len(host) {
 		c := host[i]

@@ -20,14 +20,12 @@ var start = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 
 const host = "a.test"
 
-// rig is a limiter on a clock that the test moves.
 type rig struct {
 	*AdaptiveRateLimiter
 	t   tester
 	clk *clocktest.Fake
 }
 
-// tester is what a rig needs of a testing.T or of a rapid.T.
 type tester interface {
 	Helper()
 	Errorf(format string, args ...any)
@@ -54,13 +52,11 @@ func newRig(t tester, change func(c *Config)) *rig {
 	return &rig{mustNew(t, c), t, clk}
 }
 
-// to moves the clock to d after the start.
 func (r *rig) to(d time.Duration) {
 	r.t.Helper()
 	r.clk.Advance(d - r.clk.Since(start))
 }
 
-// grant acquires without waiting, or reports false.
 func (r *rig) grant(domain string) (Permit, bool) {
 	r.t.Helper()
 	ctx := deadlineContext{r.t.Context(), r.clk.Now()}
@@ -71,7 +67,6 @@ func (r *rig) grant(domain string) (Permit, bool) {
 	return p, err == nil
 }
 
-// request acquires, which must be possible now, reports fb and releases.
 func (r *rig) request(domain string, fb Feedback) {
 	r.t.Helper()
 	p, ok := r.grant(domain)
@@ -87,7 +82,6 @@ func (r *rig) see(domain string) DomainSnapshot {
 	return d
 }
 
-// wantReady checks ReadyAt, at being counted from the start and zero meaning now.
 func (r *rig) wantReady(domain string, ahead int, at time.Duration, why Limit) {
 	r.t.Helper()
 	got, limit := r.ReadyAt(domain, ahead, ahead)
@@ -293,7 +287,6 @@ func TestTimeThatGoesBackGrantsNothing(t *testing.T) {
 	require.Equal(t, 10, granted)
 }
 
-// wobbly is a clock that steps back now and then.
 type wobbly struct {
 	*clocktest.Fake
 	back time.Duration

@@ -20,7 +20,6 @@ import (
 	"github.com/treadlight/crawl/internal/ratelimit/control"
 )
 
-// listen makes a rig whose events are written down, by the instant since the start.
 func listen(t *testing.T, change func(c *Config)) (*rig, func() []string) {
 	var mu sync.Mutex
 	var told []string

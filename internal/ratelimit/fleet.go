@@ -351,7 +351,6 @@ type UseRates struct {
 	last  time.Time
 }
 
-// useMark is what was used since the mark before.
 type useMark struct {
 	from time.Time
 	used uses
@@ -425,7 +424,6 @@ func (r *UseRates) Now() (budgets map[string]float64, scopes map[string]map[stri
 	return budgets, all
 }
 
-// useNames are the settings of the budgets, by the beginnings of their keys.
 var useNames = map[string]string{"global": "global_rps", "bytes": "global_bytes", "ip": "ip_rps", "site": "site_rps"}
 
 // usedSince tells what was used of budgets that processes share since it was called before, by the setting: of IPRPS and

@@ -19,7 +19,6 @@ import (
 	"github.com/treadlight/crawl/internal/admission/memory"
 )
 
-// kept is a repository at the other end of a line that may be cut.
 type kept struct {
 	count *memory.Repository
 	cut   atomic.Bool
@@ -40,7 +39,6 @@ func (k *kept) Take(ctx context.Context, key string, b SharedBucket, n int64) (T
 	return TokensTaken{r.Allowed, r.Remaining, r.Wait}, err
 }
 
-// fleetWorld is limiters that share their budgets, in a bubble.
 type fleetWorld struct {
 	t     *testing.T
 	count *memory.Repository
@@ -57,7 +55,6 @@ func newFleetWorld(t *testing.T) *fleetWorld {
 	return &fleetWorld{t: t, count: m, begun: time.Now()}
 }
 
-// join is one process more.
 func (w *fleetWorld) join(change func(c *Config)) (*AdaptiveRateLimiter, *kept) {
 	k := &kept{count: w.count}
 	return bubbleLimiter(w.t, func(c *Config) {
@@ -95,7 +92,6 @@ func (w *fleetWorld) work(ctx context.Context, l *AdaptiveRateLimiter, hosts []s
 	all.Wait()
 }
 
-// sum is how many grants there were so far.
 func (w *fleetWorld) sum() int {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -109,7 +105,6 @@ func wait(ctx context.Context, d time.Duration) {
 	}
 }
 
-// most is the largest number of grants beyond rate × span, over all spans.
 func (w *fleetWorld) most(rate float64) float64 {
 	slices.Sort(w.grants)
 	var worst, low float64

@@ -107,7 +107,6 @@ func (l *AdaptiveRateLimiter) SetAddress(domain string, addr netip.Addr) {
 	s.line.nudge() // the head may stand in the line it has left
 }
 
-// join finds or makes the group and counts one member more.
 func (h *shared) join(now clock.Instant, key groupKey) *group {
 	g := h.groups[key]
 	if g == nil {
@@ -196,7 +195,6 @@ func (g *group) bind(on bool) {
 	}
 }
 
-// setWatch sets what is watched, and says whether the members' answers are looked at.
 func (g *group) setWatch(w *watch) {
 	g.watch = w
 	flip(&g.listens, &g.l.shared.live, w != nil || g.merge != nil)
@@ -224,7 +222,6 @@ func (g *group) replan(now clock.Instant) {
 	g.nudge()
 }
 
-// ceiling is the most the members may get together.
 func (g *group) ceiling() float64 {
 	if g.cap > 0 {
 		return g.cap.rps()

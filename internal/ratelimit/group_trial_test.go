@@ -74,7 +74,6 @@ func newBlock(t tester, hosts int, change func(c *Config)) *block {
 
 var blockAddress = netip.MustParseAddr("192.0.2.1")
 
-// answer judges what was sent, and answers what is due.
 func (b *block) answer(now time.Time) (admitted, refused int) {
 	for i := range b.out {
 		if r := &b.out[i]; !r.judged && now.Sub(r.sent) >= blockStep {
@@ -97,7 +96,6 @@ func (b *block) answer(now time.Time) (admitted, refused int) {
 	return admitted, refused
 }
 
-// send sends all that may be sent at the present, in turn.
 func (b *block) send(t tester, now time.Time) {
 	for k := range b.hosts {
 		i := (b.steps + k) % len(b.hosts)
@@ -193,7 +191,6 @@ func TestMergeThatCostsIsUndone(t *testing.T) {
 	require.Greater(t, perSecond, 19.0, "of 20/s")
 }
 
-// lockedGroup is the group of a domain's address.
 func (b *block) lockedGroup(domain string) *group {
 	s := b.lock(domain)
 	defer s.mu.Unlock()

@@ -14,7 +14,6 @@ import (
 	"github.com/treadlight/crawl/internal/ratelimit/header"
 )
 
-// world is an engine and a host that does anything, with what must never happen.
 type world struct {
 	*rig
 	rt      *rapid.T
@@ -27,7 +26,6 @@ type world struct {
 	rates   []sample    // planned: those of the last 100 ms, and the one before
 }
 
-// errand is a request that was granted.
 type errand struct {
 	permit  Permit
 	granted time.Time
@@ -120,7 +118,6 @@ func (w *world) checkPace(now time.Time) {
 	}
 }
 
-// pick takes one of the requests that are out, whichever.
 func (w *world) pick() *errand {
 	if len(w.out) == 0 {
 		return nil
@@ -167,7 +164,6 @@ func (w *world) release(e *errand) {
 	}
 }
 
-// hearsay tells once more of a request that is long over.
 func (w *world) hearsay() {
 	if len(w.past) > 0 {
 		e := rapid.SampledFrom(w.past).Draw(w.rt, "past")
@@ -214,7 +210,6 @@ func later(a, b time.Time) time.Time {
 	return b
 }
 
-// look notes the plan and checks its figures.
 func (w *world) look() {
 	d := w.see(host)
 	if !(d.FillRate >= leastRPS-1e-6 && d.FillRate <= mostRPS) {

@@ -108,7 +108,6 @@ func New(cfg Config) (*AdaptiveRateLimiter, error) {
 	return l, nil
 }
 
-// makers make the strategies, by name.
 func makers(cfg *Config) map[string]control.Maker {
 	return map[string]control.Maker{
 		control.NameSteer: steer.Maker(cfg.Tuning), control.NameAIMD: control.AIMD,
@@ -241,7 +240,6 @@ func (l *AdaptiveRateLimiter) ReadyAt(domain string, ahead, all int) (at time.Ti
 	return l.timeOf(instant), why
 }
 
-// unlock unlocks the domain, then reports events without a lock held.
 func (l *AdaptiveRateLimiter) unlock(s *state) {
 	news := s.unreported && l.cfg.OnEvent != nil
 	s.unreported = false

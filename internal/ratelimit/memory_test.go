@@ -19,7 +19,6 @@ import (
 	"github.com/treadlight/crawl/internal/ratelimit/control"
 )
 
-// remembered is what the limiter remembers, by host.
 func (r *rig) remembered() map[string]HostMemory {
 	all := map[string]HostMemory{}
 	for m := range r.Remember() {
@@ -31,7 +30,6 @@ func (r *rig) remembered() map[string]HostMemory {
 	return all
 }
 
-// recall recalls entries and checks for how many domains.
 func (r *rig) recall(want int, hosts ...HostMemory) {
 	r.t.Helper()
 	if got := r.Recall(slices.Values(hosts)); got != want {
@@ -39,7 +37,6 @@ func (r *rig) recall(want int, hosts ...HostMemory) {
 	}
 }
 
-// next is a limiter of another process, which starts so long after the first did.
 func (r *rig) next(after time.Duration, strategy string) *rig {
 	r.t.Helper()
 	clk := clocktest.NewFake(start.Add(after))
@@ -294,7 +291,6 @@ func TestWallTimesFollowTheClock(t *testing.T) {
 	require.Equal(t, start.Add(clk.skew+time.Minute), r.remembered()[host].RetryUntil)
 }
 
-// skewed is a clock whose wall time was set.
 type skewed struct {
 	*clocktest.Fake
 	skew time.Duration

@@ -194,7 +194,6 @@ func newRuleSet(l *AdaptiveRateLimiter, cfg *Config, old *ruleSet) (*ruleSet, er
 	return laid, nil
 }
 
-// match is what is laid down for a domain, but for a ceiling of its own.
 func (laid *ruleSet) match(domain string) *rules {
 	for i := range laid.hosts {
 		if laid.hosts[i].matches(domain) {

@@ -237,7 +237,6 @@ func TestSetRulesKeepsCaps(t *testing.T) {
 	r.wantReady(host, 0, time.Hour, LimitCap)
 }
 
-// crawl asks a domain that answers willingly whenever it may be asked, for so long.
 func (r *rig) crawl(domain string, d time.Duration) {
 	r.t.Helper()
 	for end := r.clk.Now().Add(d); ; {

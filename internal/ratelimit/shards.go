@@ -288,7 +288,6 @@ func (x *index) longestUnused() (oldest *state) {
 	return oldest
 }
 
-// put adds a new state. At three quarters full, the live states are copied to a table at most half full.
 func (x *index) put(tag uint64, s *state) {
 	p := x.table.Load()
 	if p == nil || 4*(x.used+1) > 3*len(*p) {

@@ -16,7 +16,6 @@ import (
 	"github.com/treadlight/crawl/internal/ratelimit/breaker"
 )
 
-// kept reports whether the domain has a state.
 func (r *rig) kept(domain string) bool {
 	_, known := r.Inspect(domain)
 	return known

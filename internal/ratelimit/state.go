@@ -44,7 +44,6 @@ type state struct {
 	journal *journal[entry]   // of events; nil before the first
 }
 
-// plan is what the strategy wants, as it is in force.
 type plan struct {
 	notBefore clock.Instant // never for no such wish
 	review    clock.Instant
@@ -65,7 +64,6 @@ func (p *plan) state(now clock.Instant) breaker.State {
 
 func (p *plan) shut(now clock.Instant) bool { return p.gate != breaker.Closed && now < p.notBefore }
 
-// owes is what a domain owes, whatever was learned of it.
 type owes struct {
 	retryUntil clock.Instant // end of the latest Retry-After, or of a quota that is used up; never, if there was none
 	lastGrant  clock.Instant // or the latest sending, when that is known to be later; never, if there was none

@@ -19,7 +19,6 @@ import (
 
 var errDown = errors.New("down")
 
-// bindInt binds a document for calls that give a number, which is their status too.
 func bindInt(t testing.TB, doc string, o binder.Options[int]) *binder.Policies[int] {
 	t.Helper()
 	o.Status = func(v int) int { return v }
@@ -124,7 +123,6 @@ func TestBindRandomPauses(t *testing.T) {
 	}
 }
 
-// edge is the least or the greatest of what chance may bring.
 type edge bool
 
 func (e edge) Int64N(n int64) int64 {
@@ -187,7 +185,6 @@ func TestBindBulkhead(t *testing.T) {
 	}
 }
 
-// occupy makes a call that lasts until release.
 func occupy(ctx context.Context, t *testing.T, p resilience.Policy[int]) (release func()) {
 	t.Helper()
 	busy, done := make(chan struct{}), make(chan struct{})
@@ -200,7 +197,6 @@ func occupy(ctx context.Context, t *testing.T, p resilience.Policy[int]) (releas
 	return func() { close(busy); <-done }
 }
 
-// refusal makes a call that is expected to be refused, and tells after what time it was.
 func refusal(ctx context.Context, t *testing.T, p resilience.Policy[int]) <-chan time.Duration {
 	t.Helper()
 	after := make(chan time.Duration, 1)

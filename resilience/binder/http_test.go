@@ -19,7 +19,6 @@ import (
 	"github.com/treadlight/crawl/transport"
 )
 
-// inMemory runs a test in a bubble, with one host in memory and a transport to it.
 func inMemory(t *testing.T, handler http.HandlerFunc, test func(*testing.T, *http.Transport, *fetchtest.Net)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
@@ -55,7 +54,6 @@ func text(t *testing.T, res *http.Response) string {
 	return string(body)
 }
 
-// script answers each request with the next status, and a body that names it.
 func script(header http.Header, codes ...int) http.HandlerFunc {
 	next := 0
 	return func(w http.ResponseWriter, _ *http.Request) {
@@ -189,7 +187,6 @@ func TestLiveChainWithSharedCircuits(t *testing.T) {
 	})
 }
 
-// closeNote is a body that notes its end.
 type closeNote struct {
 	io.Reader
 	closed bool
@@ -212,7 +209,6 @@ func TestLiveChainAfterClose(t *testing.T) {
 	require.True(t, body.closed)
 }
 
-// panicking is a transport with a fault.
 type panicking struct{}
 
 func (panicking) RoundTrip(*http.Request) (*http.Response, error) { panic("fault") }

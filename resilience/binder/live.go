@@ -198,7 +198,6 @@ func (g *generation[C]) enter() bool {
 	return false
 }
 
-// leave ends a use. The last one closes.
 func (g *generation[C]) leave() {
 	if g.uses.Add(-1) > 0 {
 		return

@@ -18,7 +18,6 @@ import (
 	"github.com/treadlight/crawl/resilience/binder"
 )
 
-// page is a document that a test may change.
 type page struct {
 	mu  sync.Mutex
 	doc string
@@ -37,7 +36,6 @@ func (p *page) source(context.Context) ([]byte, error) {
 	return []byte(p.doc), p.err
 }
 
-// part is something built of a document.
 type part struct {
 	limit  time.Duration
 	closed atomic.Int32
@@ -49,7 +47,6 @@ func (p *part) Close() error {
 	return p.err
 }
 
-// build notes all parts it makes.
 func build(parts *[]*part) func(*binder.Model) (*part, error) {
 	return func(m *binder.Model) (*part, error) {
 		if m.Timeout == nil {

@@ -157,7 +157,6 @@ func finish(n document.Node, path string, untyped bool) (*Model, error) {
 	return nil, w.problems
 }
 
-// walk moves the nodes of one document into its model.
 type walk struct {
 	untyped  bool // quotes mean nothing
 	problems Problems

@@ -42,7 +42,6 @@ func (s *suite) keysApart() {
 	}
 }
 
-// plansApart has keys and plans whose names make the same text when they are joined.
 func (s *suite) plansApart() {
 	a, ab, ba := Bucket("a", 1, 1e-3), Bucket("a.b", 1, 1e-3), Bucket("b.a", 1, 1e-3)
 	for _, tc := range []struct {
@@ -105,7 +104,6 @@ func (s *suite) keys() {
 	}
 }
 
-// removeWhere goes through an Admitter: thousands of keys, of which some are removed.
 func (s *suite) removeWhere() {
 	p := Fixed("p", 1, time.Hour)
 	rules, err := admission.NewRuleSet(admission.RuleSetConfig{}, []admission.Plan{p}, []admission.Rule{}, nil)
@@ -140,7 +138,6 @@ func (s *suite) removed(key string, plans ...admission.Plan) {
 	}
 }
 
-// together asks from many goroutines at the same time.
 func (s *suite) together(plansOf func(i int) []admission.Plan) (granted int) {
 	var wg sync.WaitGroup
 	var allowed, failed atomic.Int64

@@ -28,7 +28,6 @@ var latest = time.Date(2250, 1, 1, 0, 0, 0, 0, time.UTC)
 // forgotten what was over by that time, and keep it for a while because of this.
 const goesBack = 30 * time.Second
 
-// steps compares while the clock goes anywhere, mostly a little on.
 func (s *suite) steps() {
 	furthest := s.clk.Now()
 	for seed := range uint64(3) {
@@ -55,7 +54,6 @@ func (s *suite) closeSteps() {
 	}
 }
 
-// anyTake asks for any weight under one to four plans.
 func (s *suite) anyTake(rnd *rand.Rand) {
 	s.Helper()
 	plans := stepPlans()
@@ -87,12 +85,10 @@ func anyMove(rnd *rand.Rand) time.Duration {
 	return below(rnd, 2*size+time.Microsecond)
 }
 
-// below is a whole number of microseconds in [0, d).
 func below(rnd *rand.Rand, d time.Duration) time.Duration {
 	return time.Duration(rnd.Int64N(d.Microseconds())) * time.Microsecond
 }
 
-// replacedSteps compares while a plan is replaced by others of its name.
 func (s *suite) replacedSteps() {
 	rnd := rand.New(rand.NewPCG(5, 1))
 	forms := []admission.Plan{
@@ -216,7 +212,6 @@ func (s *suite) idle() {
 	}
 }
 
-// extremes are the plans at the ends of their ranges.
 func (s *suite) extremes() {
 	const most = admission.MaxCapacity
 	for _, p := range []admission.Plan{

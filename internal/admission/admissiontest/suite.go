@@ -68,7 +68,6 @@ func Run(t *testing.T, open Open, opts Options) {
 	}
 }
 
-// suite is one test of it, with a repository of its own and the model it is compared to.
 type suite struct {
 	*testing.T
 	clk   *Clock
@@ -77,7 +76,6 @@ type suite struct {
 	model model
 }
 
-// take asks, and fails the test on an error.
 func (s *suite) take(key string, n int64, plans ...admission.Plan) admission.Result {
 	s.Helper()
 	r, err := s.repo.Take(s.Context(), key, plans, n)
@@ -98,7 +96,6 @@ func (s *suite) compare(key string, n int64, plans ...admission.Plan) admission.
 	return want
 }
 
-// admits counts how many single tokens are granted now, up to limit+1.
 func (s *suite) admits(key string, limit int, plans ...admission.Plan) int {
 	s.Helper()
 	for i := range limit + 1 {
@@ -117,7 +114,6 @@ func names(plans []admission.Plan) []string {
 	return list
 }
 
-// model is what the pure functions make of the same questions.
 type model map[string]map[string]account
 
 type account struct {

@@ -69,7 +69,6 @@ type Repository struct {
 
 var _ admission.Repository = (*Repository)(nil)
 
-// shard is a part of the keys, with its lock.
 type shard struct {
 	mu       sync.Mutex // guards what follows but max and seed
 	table    keytable.Table[string, accounts]
@@ -228,7 +227,6 @@ func (s *shard) evictLocked(share uint16, now admission.Micros) bool {
 	return true
 }
 
-// spillLocked keeps what a key has used in the sketches.
 func (s *shard) spillLocked(hash uint64, key *accounts, now admission.Micros) {
 	key.each(func(a *account) bool {
 		if now < a.until {
@@ -253,7 +251,6 @@ func (s *shard) recallLocked(key *accounts, hash uint64, plans []admission.Plan,
 	}
 }
 
-// account is what a key has used of one plan.
 type account struct {
 	plan   string // its name; "" if there is no account
 	window bool   // whether state is that of a window; of another kind it says nothing
@@ -263,7 +260,6 @@ type account struct {
 	until  admission.Micros // from then on nothing in state counts
 }
 
-// charged notes what a decision at now has left.
 func (a *account) charged(now admission.Micros, res *admission.Result) {
 	a.until, a.share = math.MaxInt64, shareOf(res)
 	if res.Reset != admission.Never {
@@ -271,7 +267,6 @@ func (a *account) charged(now admission.Micros, res *admission.Result) {
 	}
 }
 
-// accounts is what a key has used: at least one account.
 type accounts struct {
 	first account
 	more  []account
@@ -290,7 +285,6 @@ func (s *accounts) each(do func(*account) bool) bool {
 	return true
 }
 
-// over reports whether the key may be forgotten.
 func (s *accounts) over(now admission.Micros) bool {
 	return now >= s.first.until && (len(s.more) == 0 || s.each(func(a *account) bool { return now >= a.until }))
 }
@@ -306,7 +300,6 @@ func (s *accounts) weight(now admission.Micros) (most uint16) {
 	return most
 }
 
-// find is the account of that plan, whatever its kind is, or nil.
 func (s *accounts) find(plan string) *account {
 	if s.first.plan == plan {
 		return &s.first

@@ -58,7 +58,6 @@ func take(t testing.TB, r *memory.Repository, key string, n int64, plans ...admi
 	return res
 }
 
-// known is how many keys are known exactly.
 func known(t testing.TB, r *memory.Repository) (n int) {
 	t.Helper()
 	require.NoError(t, r.Keys(t.Context(), nil, func(string) bool { n++; return true }))
@@ -183,7 +182,6 @@ func TestFlood(t *testing.T) {
 	}
 }
 
-// heap is what is in use.
 func heap() int64 {
 	var m runtime.MemStats
 	runtime.GC()

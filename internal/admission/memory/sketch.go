@@ -74,7 +74,6 @@ func (k *sketch) advance(now admission.Micros) {
 	k.turn = now + k.period
 }
 
-// cell is the index of a key's counter in a row.
 func (k *sketch) cell(row int, hash uint64) int {
 	width := len(k.now) / sketchRows
 	h := (hash + uint64(row)*0x9e3779b97f4a7c15) * 0xbf58476d1ce4e5b9
@@ -93,7 +92,6 @@ func (k *sketch) share(hash uint64) uint16 {
 	return uint16(least)
 }
 
-// raise sees to it that a key has used so much.
 func (k *sketch) raise(hash uint64, share uint16) {
 	for row := range sketchRows {
 		i := k.cell(row, hash)

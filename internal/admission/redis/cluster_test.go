@@ -37,7 +37,6 @@ func testCluster(t *testing.T, program program) {
 	t.Run("a node is down", c.nodeDown)
 }
 
-// clusterTest is a cluster for tests one after another, the last of which break it.
 type clusterTest struct {
 	masters []*server
 	replica *server
@@ -45,7 +44,6 @@ type clusterTest struct {
 	plans   []admission.Plan
 }
 
-// keyAt is a key that is stored at the master of that number.
 func (c *clusterTest) keyAt(t testing.TB, master int, prefix string) string {
 	t.Helper()
 	for i := range 1000 {
@@ -89,7 +87,6 @@ func (c *clusterTest) exact(t *testing.T) {
 	require.Equal(t, int64(100), c.grantedOf(t, "exact", 2000))
 }
 
-// grantedOf asks so many times at once and counts.
 func (c *clusterTest) grantedOf(t *testing.T, key string, n int) int64 {
 	t.Helper()
 	return granted(t, n, func(int) (admission.Result, error) { return c.r.Take(context.Background(), key, c.plans, 1) })

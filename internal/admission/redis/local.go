@@ -47,7 +47,6 @@ type shard struct {
 	removed uint64                         // grows with every Remove: what was asked before it is not learned after it
 }
 
-// entry is what is known of a key.
 type entry struct {
 	known []known
 	lines []*line
@@ -70,7 +69,6 @@ type line struct {
 	sight
 }
 
-// seat is a caller's place in a question.
 type seat struct {
 	n    int64
 	gone bool          // guarded by the shard's lock until it departs
@@ -121,7 +119,6 @@ func (l *local) init(keys int) {
 
 func (l *local) shard(key string) *shard { return &l.shards[maphash.String(l.seed, key)%shards] }
 
-// forget drops what is known of key, and what is under way.
 func (l *local) forget(key string) {
 	sh := l.shard(key)
 	sh.mu.Lock()
@@ -132,7 +129,6 @@ func (l *local) forget(key string) {
 	}
 }
 
-// entryLocked is that of a key, or nil.
 func (sh *shard) entryLocked(key string) *entry {
 	if sh.keys != nil {
 		if e, ok := sh.keys.Get(key); ok {

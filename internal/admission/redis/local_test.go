@@ -15,7 +15,6 @@ import (
 	"github.com/treadlight/crawl/internal/admission/redis"
 )
 
-// rig is a server whose decisions follow the test's clock, and repositories on it.
 type rig struct {
 	s   *server
 	clk *admissiontest.Clock
@@ -34,7 +33,6 @@ func (g rig) open(t testing.TB, cfg redis.Config) *redis.Repository {
 	return r
 }
 
-// trips is how many f makes.
 func trips(r *redis.Repository, f func()) uint64 {
 	before := r.Statistics().Trips
 	f()

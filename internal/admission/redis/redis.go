@@ -92,7 +92,6 @@ type Config struct {
 	Clock clock.Clock
 }
 
-// settle fills the defaults in, or returns what is wrong.
 func (c *Config) settle() error {
 	switch {
 	case len(c.Redis.InitAddress) == 0:

@@ -30,7 +30,6 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// patience is for what has to happen sometime on a busy computer.
 const patience = redistest.Patience
 
 // program and server are those of the tests of all that is kept in Redis.
@@ -39,7 +38,6 @@ type (
 	server  = redistest.Server
 )
 
-// onEach runs a test with each program.
 func onEach(t *testing.T, test func(t *testing.T, p program)) {
 	t.Helper()
 	redistest.OnEach(t, test)
@@ -69,7 +67,6 @@ var (
 	take                   = admissiontest.Take
 )
 
-// granted is how many of n who ask at once are let in.
 func granted(t testing.TB, n int, ask func(i int) (admission.Result, error)) int64 {
 	t.Helper()
 	var allowed atomic.Int64

@@ -40,7 +40,6 @@ func (s *shared) Take(ctx context.Context, key string, b ratelimit.SharedBucket,
 	return ratelimit.TokensTaken{Allowed: res.Allowed, Remaining: res.Remaining, Wait: res.Wait}, err
 }
 
-// due reports whether it is time to tell again.
 func (s *shared) due() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()

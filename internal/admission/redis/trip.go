@@ -43,7 +43,6 @@ const (
 	silent int64 = math.MinInt64
 )
 
-// gate is the places for questions to a part of the slots.
 type gate struct {
 	places chan struct{}
 	heard  atomic.Int64 // the instant of the last reply, or silent
@@ -133,7 +132,6 @@ func (r *Repository) foreign(ctx context.Context, c *client, g *gate, q question
 	return &ForeignKeyError{q.keys[0], err}
 }
 
-// scriptName is what the servers call the script.
 func scriptName() string {
 	sum := sha1.Sum([]byte(script))
 	return hex.EncodeToString(sum[:])
@@ -189,7 +187,6 @@ func (r *Repository) finish(g *gate, res rueidis.RedisResult) rueidis.RedisResul
 	return res
 }
 
-// enter takes a place at the gate.
 func (r *Repository) enter(ctx context.Context, g *gate) error {
 	select {
 	case g.places <- struct{}{}:

@@ -72,7 +72,6 @@ const (
 	kindSliding
 )
 
-// question is what the script is asked.
 type question struct {
 	key   string
 	plans []admission.Plan
@@ -122,7 +121,6 @@ type answer struct {
 	states []admission.State
 }
 
-// decode reads a reply about plans.
 func decode(reply string, plans []admission.Plan) (answer, error) {
 	in := reader{rest: reply}
 	a := answer{now: admission.Micros(in.integer()), states: make([]admission.State, len(plans))}
@@ -137,7 +135,6 @@ func decode(reply string, plans []admission.Plan) (answer, error) {
 	return a, nil
 }
 
-// reader takes binary fields off the front of a reply.
 type reader struct {
 	rest string
 	bad  bool // a field was missing
@@ -209,7 +206,6 @@ func (l *link) init(option rueidis.ClientOption) {
 	l.life, l.end = context.WithCancel(context.Background())
 }
 
-// begin runs f in the background, unless the link is closed.
 func (l *link) begin(f func(ctx context.Context)) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -47,7 +47,6 @@ func FuzzStoreKey(f *testing.F) {
 	})
 }
 
-// encode is a reply as the script makes it.
 func encode(now admission.Micros, taken int64, states []admission.State, plans []admission.Plan) string {
 	b := binary.BigEndian.AppendUint64(nil, uint64(now))
 	b = binary.BigEndian.AppendUint64(b, math.Float64bits(float64(taken)))

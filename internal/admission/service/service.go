@@ -123,7 +123,6 @@ func isRedis(store string) bool {
 	return strings.HasPrefix(store, "redis://") || strings.HasPrefix(store, "rediss://")
 }
 
-// open opens the store, and the one in memory that stands in for it.
 func (a *Service) open(cfg *Config) error {
 	ac := admission.Config{Rules: a.rules, OnError: cfg.OnError, Log: cfg.Log, Deadline: cfg.Deadline}
 	local, err := memory.New(memory.Config{})
@@ -191,13 +190,11 @@ func (a *Service) openRedis(cfg *Config) (admission.Repository, error) {
 	return store, nil
 }
 
-// admitHeaders is the headers by the names of AdmitConfig.
 var admitHeaders = map[string]admission.Headers{
 	"": admission.HeadersBoth, "both": admission.HeadersBoth, "legacy": admission.HeadersLegacy,
 	"ietf": admission.HeadersIETF, "none": admission.HeadersNone, "epoch": admission.HeadersEpoch,
 }
 
-// assemble makes what requests go through.
 func (a *Service) assemble(cfg *Config) (err error) {
 	headers, ok := admitHeaders[cfg.Headers]
 	if !ok {

@@ -89,7 +89,6 @@ func TestCleanupSteps(t *testing.T) {
 	}
 }
 
-// fill makes n rows with odd keys, of which every second is over in a second.
 func fill(t *testing.T, r *sqlite.Repository, n int) {
 	t.Helper()
 	brief := fixed("brief", 1<<30, time.Second)

@@ -54,7 +54,6 @@ type file struct {
 	places []*entry
 }
 
-// entry is a row, as a transaction has it.
 type entry struct {
 	key     string
 	known   bool // there is a row that says something
@@ -167,7 +166,6 @@ func (f *file) transact(jobs []*job, now admission.Micros) error {
 // rowKey is injective: there is no colon in the name of a plan.
 func rowKey(p *admission.Plan, key string) string { return p.Name + ":" + key }
 
-// find is the entry with this key, which is read if it was not yet.
 func (f *file) find(key string) (e *entry, err error) {
 	if e = f.rows[key]; e != nil {
 		return e, nil
@@ -187,7 +185,6 @@ func (f *file) find(key string) (e *entry, err error) {
 	return e, nil
 }
 
-// take decides, and charges the entries.
 func (f *file) take(j *job) error {
 	f.states, f.places = f.states[:0], f.places[:0]
 	for i := range j.plans {
@@ -237,7 +234,6 @@ func (f *file) write(e *entry) error {
 	return f.put.Run()
 }
 
-// remove forgets what key has used under plans.
 func (f *file) remove(key string, plans []admission.Plan) error {
 	for i := range plans {
 		name := rowKey(&plans[i], key)

@@ -37,13 +37,11 @@ const (
 	takes      = 200
 )
 
-// count is what a process says of its takes.
 type count struct {
 	Narrow, Wide int64 // granted
 	Errors       []string
 }
 
-// play is the main of a process that a test starts.
 func play(role string) int {
 	r, err := sqlite.New(sqlite.Config{Path: os.Getenv(pathVariable)})
 	if err != nil {
@@ -109,7 +107,6 @@ func takeForever(r *sqlite.Repository) {
 	wg.Wait()
 }
 
-// process is one that plays a role with a file.
 type process struct {
 	cmd *exec.Cmd
 	in  io.WriteCloser
@@ -129,7 +126,6 @@ func start(t *testing.T, role, path string) *process {
 	return &process{cmd, in, bufio.NewScanner(out)}
 }
 
-// line is the next that it says.
 func (p *process) line(t *testing.T) string {
 	t.Helper()
 	require.True(t, p.out.Scan(), "the process ended early: %v", p.out.Err())

@@ -16,7 +16,6 @@ import (
 	"github.com/treadlight/crawl/internal/clock"
 )
 
-// lock takes the file's write lock as another process would, until unlock.
 func lock(t testing.TB, path string) (unlock func()) {
 	t.Helper()
 	db := shell(t, path)

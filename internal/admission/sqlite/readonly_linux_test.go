@@ -12,7 +12,6 @@ import (
 	"github.com/treadlight/crawl/internal/admission/sqlite"
 )
 
-// nobody is a user who owns nothing.
 const nobody = 65534
 
 // asNobody runs f with a thread whose file accesses are nobody's, as root may do everything.

@@ -225,7 +225,6 @@ const (
 	jobLeft          // nobody wants it any longer
 )
 
-// job is a question in the queue: a decision, or anything else.
 type job struct {
 	do func(*file) error // nil for a decision; an error is one of the file, and fails the whole transaction
 
@@ -267,7 +266,6 @@ func (r *Repository) submit(ctx context.Context, j *job) error {
 	}
 }
 
-// work does jobs until there are none.
 func (r *Repository) work() {
 	r.begun = r.cfg.Clock.Now()
 	for r.anyLeft() {

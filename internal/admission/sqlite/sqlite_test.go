@@ -25,7 +25,6 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m)
 }
 
-// open makes a repository that is closed when the test ends, of a file of its own unless cfg names one.
 func open(t testing.TB, cfg sqlite.Config) *sqlite.Repository {
 	t.Helper()
 	if cfg.Path == "" {
@@ -37,7 +36,6 @@ func open(t testing.TB, cfg sqlite.Config) *sqlite.Repository {
 	return r
 }
 
-// shell opens the file as a person with a shell does.
 func shell(t testing.TB, path string) *sql.DB {
 	t.Helper()
 	db, err := sql.Open("sqlite", path)
@@ -59,10 +57,8 @@ func TestConformance(t *testing.T) {
 	}, admissiontest.Options{})
 }
 
-// day is where the windows of all tests begin.
 var day = time.Date(2026, 3, 5, 0, 0, 0, 0, time.UTC)
 
-// row is one of rate_limit_entries.
 type row struct {
 	Key                                        string
 	Count, Previous                            int64

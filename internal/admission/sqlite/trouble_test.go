@@ -29,7 +29,6 @@ func TestConfigErrors(t *testing.T) {
 	}
 }
 
-// garbage is bytes that are not random from one run to the next.
 func garbage(n int) []byte {
 	rnd := rand.New(rand.NewPCG(1, 2))
 	b := make([]byte, n)
@@ -167,7 +166,6 @@ func TestDeleted(t *testing.T) {
 	}
 }
 
-// replace puts a file of other keys in the place of path.
 func replace(t *testing.T, path string, keys int) {
 	other := filepath.Join(t.TempDir(), "other.db")
 	r, err := sqlite.New(sqlite.Config{Path: other})

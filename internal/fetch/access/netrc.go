@@ -8,7 +8,6 @@ import (
 	"strings"
 )
 
-// mostNetrc bounds a netrc file in bytes.
 const mostNetrc = 1 << 20
 
 // ParseNetrc reads a netrc file, as ftp, curl and wget do: machine NAME login USER password SECRET. Macros, accounts
@@ -111,7 +110,6 @@ func (p *netrc) keyword(word string) error {
 	return nil
 }
 
-// drop passes over what comes up to an end, and the end itself.
 func (p *netrc) drop(end string) {
 	i := strings.Index(p.rest, end)
 	if i < 0 {

@@ -79,7 +79,6 @@ func (t *Table) Authorization(authority string) string {
 	return ""
 }
 
-// index finds the first of many patterns that matches.
 type index struct {
 	exact map[string]int // "example.com", "example.com:8080"
 	below map[string]int // ".example.com", ".example.com:8080"
@@ -113,7 +112,6 @@ func (x *index) add(match string, i int) bool {
 	return true
 }
 
-// find is the place of the first pattern that matches, or -1.
 func (x *index) find(authority string) int {
 	if len(x.exact)+len(x.below) == 0 {
 		return -1

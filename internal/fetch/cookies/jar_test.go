@@ -20,7 +20,6 @@ func newJar(t *testing.T, cfg cookies.Config) *cookies.Jar {
 	return j
 }
 
-// at reads an origin from a URL.
 func at(url string) cookies.Origin {
 	rest, tls := strings.CutPrefix(url, "https://")
 	rest = strings.TrimPrefix(rest, "http://")

@@ -66,7 +66,6 @@ func (p *tape) Close() error {
 
 func (p *tape) SetReadDeadline(time.Time) error { return nil }
 
-// answer is what came of a request.
 type answer struct {
 	Status  int
 	Header  http.Header
@@ -78,7 +77,6 @@ type answer struct {
 	TooLong bool          // because the header was
 }
 
-// bound is how long a header may be.
 const bound = 1 << 10
 
 func ours(said string, step int) answer {
@@ -91,7 +89,6 @@ func ours(said string, step int) answer {
 	return answered(resp, err)
 }
 
-// standard is what net/http's transport makes of the same.
 func standard(said string, step int) answer {
 	tr := &http.Transport{
 		DialContext:            func(context.Context, string, string) (net.Conn, error) { return play(said, step), nil },

@@ -22,7 +22,6 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m)
 }
 
-// waiter is a Watch that ends with a context.
 type waiter struct {
 	ctx    context.Context
 	reused bool
@@ -66,7 +65,6 @@ type site struct {
 	running sync.WaitGroup
 }
 
-// end is the client's end of a connection, which tells when it is closed.
 type end struct {
 	net.Conn
 	s *site
@@ -105,14 +103,12 @@ func (s *site) dials() int {
 	return s.dialled
 }
 
-// kept is how many connections the client has not closed.
 func (s *site) kept() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return len(s.open)
 }
 
-// transport is a Transport for a site. At the end of the test it must have nothing left.
 func (s *site) transport(t *testing.T, change func(*Config)) *Transport {
 	t.Helper()
 	cfg := Config{
@@ -145,7 +141,6 @@ func requests(answer func(c net.Conn, path string) bool) func(net.Conn, int) {
 	}
 }
 
-// say writes text, and reports whether it was taken.
 func say(c net.Conn, text string) bool {
 	_, err := io.WriteString(c, text)
 	return err == nil
@@ -153,7 +148,6 @@ func say(c net.Conn, text string) bool {
 
 const page = "HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\npage"
 
-// get sends a request and reads the whole answer.
 func get(tr *Transport, w Watch, host, path string) (string, error) {
 	resp, err := tr.Do(&Request{Host: host, Target: path}, w)
 	if err != nil {

@@ -18,13 +18,11 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// slow answers every request after a second.
 func slow(c net.Conn, _ string) bool {
 	time.Sleep(time.Second)
 	return say(c, page)
 }
 
-// withSite runs a test in a bubble, with a site and a Transport to it.
 func withSite(t *testing.T, serve func(net.Conn, int), change func(*Config), test func(*testing.T, *site, *Transport)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {

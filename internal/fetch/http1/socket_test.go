@@ -20,7 +20,6 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// certificate is one that nobody else trusts.
 func certificate(t *testing.T) tls.Certificate {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
@@ -32,7 +31,6 @@ func certificate(t *testing.T) tls.Certificate {
 
 type dialer func(ctx context.Context, network, addr string) (net.Conn, error)
 
-// handshake makes TLS connections out of others.
 func handshake(dial dialer) dialer {
 	cfg := &tls.Config{InsecureSkipVerify: true, ClientSessionCache: tls.NewLRUClientSessionCache(4)}
 	return func(ctx context.Context, network, addr string) (net.Conn, error) {
@@ -45,7 +43,6 @@ func handshake(dial dialer) dialer {
 	}
 }
 
-// listen serves real connections until the test ends.
 func listen(t *testing.T, serve func(c *net.TCPConn)) string {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -88,7 +85,6 @@ func eventually(t *testing.T, what func() bool) {
 	require.Eventually(t, what, 10*time.Second, time.Millisecond)
 }
 
-// ask sends a request over TLS or not, and reports whether the connection had served before.
 func ask(t *testing.T, tr *Transport, secure bool, addr string) (reused bool) {
 	t.Helper()
 	w := wait(t.Context())
@@ -105,7 +101,6 @@ func ask(t *testing.T, tr *Transport, secure bool, addr string) (reused bool) {
 	return w.reused
 }
 
-// only is the one connection that is kept for a host.
 func only(t *testing.T, tr *Transport) *conn {
 	t.Helper()
 	tr.pool.mu.Lock()

@@ -29,7 +29,6 @@ type Openings struct {
 	names map[string]*name
 }
 
-// name is the host of a seed that is no address.
 type name struct {
 	ports   []uint16
 	decided bool         // it has been looked up

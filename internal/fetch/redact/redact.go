@@ -48,7 +48,6 @@ func (r *Redactor) URL(rawURL string) string {
 // URL is [Redactor.URL] by the rules of the package.
 func URL(rawURL string) string { return (*Redactor)(nil).URL(rawURL) }
 
-// withoutUser drops the user information that rest, which follows a "://", begins with.
 func withoutUser(rest string) string {
 	end := strings.IndexAny(rest, "/?#")
 	if end < 0 {

@@ -19,7 +19,6 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// zone is a name server that counts what it is asked.
 type zone struct {
 	mu    sync.Mutex
 	names map[string][]netip.Addr
@@ -93,7 +92,6 @@ func newResolver(t *testing.T, cfg resolve.Config) *resolve.Resolver {
 	return r
 }
 
-// withZone runs a test in a bubble, with a resolver that asks z, which knows a.test.
 func withZone(t *testing.T, z *zone, cfg resolve.Config, test func(*testing.T, *zone, *resolve.Resolver)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {

@@ -86,7 +86,6 @@ func TestServerIsAsked(t *testing.T) {
 	require.True(t, isNotFound(err), err)
 }
 
-// nameServer answers a.test over UDP, and that there is no other name.
 func nameServer(t *testing.T, where netip.Addr) string {
 	t.Helper()
 	conn, err := new(net.ListenConfig).ListenPacket(context.Background(), "udp", "127.0.0.1:0")

@@ -207,7 +207,6 @@ func (t *Tries) note(o *Outcome) {
 	}
 }
 
-// added is n plus one, or n if there is no room.
 func added[T uint8 | uint16](n T) T {
 	if n+1 == 0 {
 		return n

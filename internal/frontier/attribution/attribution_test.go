@@ -107,7 +107,6 @@ func TestOutcome(t *testing.T) {
 	}
 }
 
-// step is a request of a host and what comes of it.
 type step struct {
 	url     int // which
 	subject Subject

@@ -13,7 +13,6 @@ import (
 	"github.com/treadlight/crawl/internal/frontier"
 )
 
-// at is an instant that a row of the state can hold.
 func at(ms int64) time.Time { return time.UnixMilli(1_700_000_000_000 + ms) }
 
 func digest(b byte) (d [32]byte) {
@@ -23,13 +22,11 @@ func digest(b byte) (d [32]byte) {
 	return d
 }
 
-// again begins a round and fails the test if that does not go well.
 func again(t testing.TB, s *Store, a Again) {
 	t.Helper()
 	require.NoError(t, s.Again(t.Context(), a))
 }
 
-// before is what the items say of the rounds before, by their URLs' paths.
 func before(items []frontier.Item) map[string]*frontier.Visit {
 	m := map[string]*frontier.Visit{}
 	for _, it := range items {
@@ -38,7 +35,6 @@ func before(items []frontier.Item) map[string]*frontier.Visit {
 	return m
 }
 
-// visited is a state in which the visits of /1, /2 and so on are done.
 func visited(t testing.TB, dir string, cfg Config, visits ...frontier.Visit) *Store {
 	t.Helper()
 	s := openState(t, dir, cfg)

@@ -11,7 +11,6 @@ import (
 	"github.com/treadlight/crawl/internal/web/canonical"
 )
 
-// apply writes one call in the transaction, or answers it from there.
 func (w *writer) apply(o *op) error {
 	switch o.kind {
 	case opPut:
@@ -68,7 +67,6 @@ func (w *writer) put(o *op) error {
 	return w.putPlace(h.id, it)
 }
 
-// ints binds parameters from the first on.
 func ints(q *sqlitedb.Stmt, values ...int64) {
 	for i, v := range values {
 		q.Int(i+1, v)
@@ -106,7 +104,6 @@ func (w *writer) finish(o *op) error {
 	return w.putVisit(it.ID, o.visit, int64(it.Attempt))
 }
 
-// spend stores what a URL that stays queued has used up of its tries.
 func (w *writer) spend(o *op) error {
 	h, err := w.hosts.find(o.host)
 	if h == nil {
@@ -140,7 +137,6 @@ func (w *writer) load(host string, behind frontier.Place, n int) error {
 	return nil
 }
 
-// head is the first of a host's URLs behind a place, and whether there are more.
 func (w *writer) head(h *host, behind frontier.Place, n int) (items []frontier.Item, more bool, err error) {
 	if _, err := w.placeRows(h.id, math.MaxInt); err != nil {
 		return nil, false, err
@@ -277,7 +273,6 @@ func (w *writer) activate(n int) error {
 	return nil
 }
 
-// left counts what a host has.
 func (w *writer) left(h *host) (frontier.HostLeft, error) {
 	left := frontier.HostLeft{Name: h.name}
 	q := w.f.countHost
@@ -316,10 +311,8 @@ func intOrNull(q *sqlitedb.Stmt, param int, v int64, null bool) {
 	}
 }
 
-// noDigest is that of a visit that has none.
 var noDigest = frontier.Visit{}.Digest
 
-// millis is milliseconds since the epoch; of the zero time, zero.
 func millis(t time.Time) int64 {
 	if t.IsZero() {
 		return 0

@@ -19,14 +19,12 @@ import (
 
 const benchHosts = 20_000
 
-// cpu is the time of all cores that this process has used.
 func cpu() time.Duration {
 	var u syscall.Rusage
 	_ = syscall.Getrusage(syscall.RUSAGE_SELF, &u)
 	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }
 
-// wchar is how many bytes this process has written.
 func wchar() (n int64) {
 	text, _ := os.ReadFile("/proc/self/io")
 	_, _ = fmt.Sscanf(string(text), "rchar: %d\nwchar: %d", new(int64), &n)
@@ -72,7 +70,6 @@ func benchStep(b *testing.B, s *Store, name string, n int, f func(i int)) {
 // benchActive is how many hosts have their heads in memory.
 const benchActive = 1000
 
-// loadHeads is the first 64 URLs of each of some hosts.
 func loadHeads(b *testing.B, s *Store, first int) (heads [][]frontier.Item) {
 	b.Helper()
 	for i := range benchActive {
@@ -100,7 +97,6 @@ func fullVisit(it *frontier.Item) frontier.Visit {
 	return v
 }
 
-// visitInTurn finishes the URLs of hosts that take turns.
 func visitInTurn(b *testing.B, s *Store, heads [][]frontier.Item, visit func(*frontier.Item) frontier.Visit) (n int) {
 	b.Helper()
 	for i := range 64 {

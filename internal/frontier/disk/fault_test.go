@@ -20,7 +20,6 @@ import (
 	"github.com/treadlight/crawl/internal/store/sqlitedb"
 )
 
-// garbage is bytes that are the same in each run.
 func garbage(n int) []byte {
 	rnd := rand.New(rand.NewPCG(1, 2))
 	b := make([]byte, n)
@@ -30,7 +29,6 @@ func garbage(n int) []byte {
 	return b
 }
 
-// closedState is the directory of a state with n URLs.
 func closedState(t *testing.T, n int64) string {
 	t.Helper()
 	s := openState(t, t.TempDir(), Config{})
@@ -165,7 +163,6 @@ func TestDamage(t *testing.T) {
 	}
 }
 
-// swapped has the pages that hold two texts stand in each other's place.
 func swapped(one, other string) func([]byte) []byte {
 	return func(b []byte) []byte {
 		const size = 4096
@@ -292,7 +289,6 @@ func TestIndexIsDerived(t *testing.T) {
 	}
 }
 
-// runs are the files of the index.
 func runs(t testing.TB, s *Store) []string {
 	t.Helper()
 	files, err := filepath.Glob(filepath.Join(filepath.Dir(s.path), seenName, "*"))
@@ -300,7 +296,6 @@ func runs(t testing.TB, s *Store) []string {
 	return files
 }
 
-// spoilRuns overwrites the middle of the runs, or cuts them off.
 func spoilRuns(dir string, with []byte) error {
 	return filepath.WalkDir(filepath.Join(dir, seenName), func(path string, d fs.DirEntry, err error) error {
 		if errors.Is(err, fs.ErrNotExist) {

@@ -11,7 +11,6 @@ import (
 	"github.com/treadlight/crawl/internal/store/sqlitedb"
 )
 
-// file is the database with the statements of the writer.
 type file struct {
 	db  *sqlitedb.DB
 	ids []identity // of the files it consists of, and of the lock
@@ -107,7 +106,6 @@ type identity struct {
 	info fs.FileInfo
 }
 
-// identify notes which file has that name at present.
 func identify(path string) (identity, error) {
 	info, err := os.Stat(path)
 	return identity{path, info}, err
@@ -132,7 +130,6 @@ func present(ids []identity) error {
 
 var errForeign = errors.New("it is a database of another program: name another directory")
 
-// query is a statement of the writer.
 type query struct {
 	stmt **sqlitedb.Stmt
 	sql  string

@@ -51,7 +51,6 @@ func TestDiskFillsUp(t *testing.T) {
 	require.Equal(t, told, wantWholeBatches(t, dir))
 }
 
-// nobody is a user who owns nothing.
 const nobody = 65534
 
 // asNobody runs f with a thread whose file accesses are nobody's, as root may do everything.

@@ -27,7 +27,6 @@ func TestMain(m *testing.M) {
 
 const testKey = 7
 
-// testItem is a URL as the frontier puts it.
 func testItem(t testing.TB, id int64, url string) *frontier.Item {
 	t.Helper()
 	u, err := canonical.Parse(url)
@@ -46,7 +45,6 @@ func put(s *Store, it *frontier.Item, dormant bool) {
 	s.Put(it.URL.Host(), it, it.URL.Fingerprint(s.Key()), dormant)
 }
 
-// done ends a URL by its ID, as the frontier does that has its item.
 func done(s *Store, id int64, v frontier.Visit) {
 	it := items[s.path][id]
 	it.ID = id
@@ -55,7 +53,6 @@ func done(s *Store, id int64, v frontier.Visit) {
 
 func spent(s *Store, it *frontier.Item) { s.Spent(it.URL.Host(), it) }
 
-// openState opens a state that is closed when the test ends, if it is not before.
 func openState(t testing.TB, dir string, cfg Config) *Store {
 	t.Helper()
 	s, err := Open(dir, cfg)
@@ -64,7 +61,6 @@ func openState(t testing.TB, dir string, cfg Config) *Store {
 	return s
 }
 
-// reopen is openState after the state was closed.
 func reopen(t testing.TB, s *Store) *Store {
 	t.Helper()
 	require.NoError(t, s.Close())
@@ -85,7 +81,6 @@ func answer(t testing.TB, s *Store) frontier.Answer {
 	return frontier.Answer{}
 }
 
-// flush ends the batch and has it committed.
 func flush(t testing.TB, s *Store) {
 	t.Helper()
 	s.Commit(nil)
@@ -99,7 +94,6 @@ func loadAll(t testing.TB, s *Store, host string) []frontier.Item {
 	return answer(t, s).Items
 }
 
-// urls are the IDs and URLs of items, for comparison.
 func urls(items []frontier.Item) []string {
 	var all []string
 	for _, it := range items {

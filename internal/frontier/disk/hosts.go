@@ -5,7 +5,6 @@ import "github.com/treadlight/crawl/internal/store/sqlitedb"
 // cachedHosts is how many hosts the writer caches, about 200 bytes each. Beyond that all are read again as needed.
 const cachedHosts = 1 << 16
 
-// host is a row of hosts.
 type host struct {
 	id      int64
 	name    string
@@ -28,7 +27,6 @@ func newHosts(f *file) hosts {
 	return hosts{f: f, byName: make(map[string]*host)}
 }
 
-// find is the host of that name, nil if there is none.
 func (hs *hosts) find(name string) (*host, error) {
 	if h := hs.byName[name]; h != nil {
 		return h, nil
@@ -44,7 +42,6 @@ func (hs *hosts) find(name string) (*host, error) {
 	return h, hs.keep(h)
 }
 
-// named is the host of that name, made if there is none.
 func (hs *hosts) named(name string) (*host, error) {
 	h, err := hs.find(name)
 	if err != nil || h != nil {
@@ -55,10 +52,8 @@ func (hs *hosts) named(name string) (*host, error) {
 	return h, hs.keep(h)
 }
 
-// hostColumns are those that scanHost reads.
 const hostColumns = `id, name, known, coalesce(dormant, 0), refused`
 
-// scanHost is the row of a query for hostColumns.
 func scanHost(q *sqlitedb.Stmt) *host {
 	return &host{
 		id: q.ColumnInt(0), name: q.ColumnText(1), known: q.ColumnInt(2), dormant: q.ColumnInt(3),
@@ -95,7 +90,6 @@ func (hs *hosts) layDown(h *host) {
 	}
 }
 
-// write writes those that have changed.
 func (hs *hosts) write() error {
 	put := hs.f.putHost
 	for _, h := range hs.dirty {
@@ -116,7 +110,6 @@ const layDownQuery = `UPDATE hosts SET dormant = id +
 	(SELECT min(0, coalesce(min(dormant), 0)) FROM hosts) - (SELECT max(id) FROM hosts) - 1
 	WHERE dormant IS NULL AND EXISTS (SELECT 1 FROM places WHERE host = hosts.id)`
 
-// restore reads the figures.
 func (hs *hosts) restore() (c Counts, err error) {
 	err = hs.f.db.Each(`SELECT total(known), (SELECT count(*) FROM places), count(*), max(id), max(dormant) FROM hosts`, func(s *sqlitedb.Stmt) error {
 		c.Known, c.Queued, c.Hosts = s.ColumnInt(0), s.ColumnInt(1), s.ColumnInt(2)

@@ -2,7 +2,6 @@ package disk
 
 import "github.com/treadlight/crawl/internal/frontier"
 
-// kind is what a call asks for.
 type kind uint8
 
 const (

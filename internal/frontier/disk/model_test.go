@@ -20,7 +20,6 @@ import (
 	"github.com/treadlight/crawl/internal/frontier"
 )
 
-// content is what a state has, told in the simplest way.
 type content struct {
 	batch     int
 	urls      map[int64]frontier.Item
@@ -37,7 +36,6 @@ func (c content) clone() content {
 	}
 }
 
-// head is what Load answers with.
 func (c content) head(host string, behind frontier.Place, n int) (items []frontier.Item, more bool) {
 	for id, it := range c.urls {
 		if c.queued[id] && it.URL.Host() == host && behind.Before(it.Place()) {
@@ -52,7 +50,6 @@ func (c content) head(host string, behind frontier.Place, n int) (items []fronti
 	return items, false
 }
 
-// left is a host's figures.
 func (c content) left(host string) frontier.HostLeft {
 	l := frontier.HostLeft{Name: host}
 	for id, it := range c.urls {
@@ -67,7 +64,6 @@ func (c content) left(host string) frontier.HostLeft {
 	return l
 }
 
-// machine drives a store and the model of it.
 type machine struct {
 	t       *rapid.T
 	tb      testing.TB
@@ -149,7 +145,6 @@ func (m *machine) done() {
 // theVisit is what is found at a URL whenever it is visited.
 var theVisit = frontier.Visit{At: time.UnixMilli(1), Status: 200}
 
-// again begins a round, in which all is queued that is not.
 func (m *machine) again() {
 	m.commit()
 	require.NoError(m.t, m.s.Again(m.tb.Context(), Again{}))
@@ -207,7 +202,6 @@ func (m *machine) rouse() {
 	m.dormant = m.dormant[min(n, len(m.dormant)):]
 }
 
-// commit ends a batch, which a value of its own tells from others.
 func (m *machine) commit() {
 	m.now.batch++
 	p := frontier.Position{Path: rapid.SampledFrom([]string{"a.jsonl", "b.csv"}).Draw(m.t, "path"), Format: "x", Bytes: int64(m.now.batch) * 100, Records: int64(m.now.batch)}

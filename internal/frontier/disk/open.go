@@ -103,7 +103,6 @@ func (s *Store) start(dir string) error {
 	return nil
 }
 
-// restore reads what is left of an earlier crawl.
 func (s *Store) restore(w *writer) (err error) {
 	s.meta = make(map[string]string)
 	if err := w.f.db.Each(`SELECT key, value FROM meta`, func(q *sqlitedb.Stmt) error {
@@ -150,7 +149,6 @@ func (s *Store) settleKey(f *file) (err error) {
 	})
 }
 
-// readPositions reads how far the sinks are, by their paths.
 func readPositions(db *sqlitedb.DB) (map[string]frontier.Position, error) {
 	positions := make(map[string]frontier.Position)
 	return positions, db.Each(`SELECT path, format, bytes, records FROM sinks`, func(s *sqlitedb.Stmt) error {

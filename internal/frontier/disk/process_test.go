@@ -19,7 +19,6 @@ import (
 	"github.com/treadlight/crawl/internal/web/canonical"
 )
 
-// dirVariable is where a process that a test starts finds the state.
 const dirVariable = "FRONTIER_DISK_TEST_DIR"
 
 // perBatch is how many URLs each batch of a process puts. It finishes one.
@@ -28,7 +27,6 @@ const perBatch = 3
 // processConfig makes everything happen often.
 var processConfig = Config{linger: time.Millisecond, walBytes: 200_000, memtableFPs: 64, maxPending: 200, unplaced: 50, key: testKey}
 
-// play is the main of a process that a test starts.
 func play(role string) int {
 	s, err := Open(os.Getenv(dirVariable), processConfig)
 	if err == nil {
@@ -98,7 +96,6 @@ func writeForever(s *Store) error {
 	}
 }
 
-// process is one that plays a role with a state.
 type process struct {
 	cmd *exec.Cmd
 	out *bufio.Scanner

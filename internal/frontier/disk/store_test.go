@@ -42,7 +42,6 @@ func askText(t testing.TB, s *Store, query string) string {
 	return v
 }
 
-// edit has another process change the database.
 func edit(t testing.TB, path, script string) {
 	t.Helper()
 	db, err := sqlitedb.Open(path, sqlitedb.Config{})
@@ -51,7 +50,6 @@ func edit(t testing.TB, path, script string) {
 	require.NoError(t, db.Close())
 }
 
-// putMany puts URLs of one host, in one batch.
 func putMany(t testing.TB, s *Store, first, n int64) {
 	t.Helper()
 	for i := first; i < first+n; i++ {
@@ -397,7 +395,6 @@ func TestSeedsAndVisits(t *testing.T) {
 
 var ratesNow = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 
-// learned is an entry that is so old.
 func learned(name string, age time.Duration, rate float32) ratelimit.HostMemory {
 	return ratelimit.HostMemory{Domain: name, LastUsed: ratesNow.Add(-age), Learned: ratelimit.Learned{Rate: rate}}
 }

@@ -31,7 +31,6 @@ type unplaced struct {
 	visit int64   // the last visit there was when that began
 }
 
-// unplacedRow is one of them, in 32 bytes.
 type unplacedRow struct {
 	id     int64
 	host   int64
@@ -50,7 +49,6 @@ func (u *unplaced) add(r unplacedRow) {
 	u.rows = append(u.rows, r)
 }
 
-// find is the URL of an ID, nil if it is not here.
 func (u *unplaced) find(id int64) *unplacedRow {
 	i, found := slices.BinarySearchFunc(u.rows, id, func(r unplacedRow, id int64) int { return cmp.Compare(r.id, id) })
 	if !found || u.rows[i].gone {
@@ -101,7 +99,6 @@ func (w *writer) placeRows(host int64, most int) (int, error) {
 	return len(rows), nil
 }
 
-// putPlace writes a row of places.
 func (w *writer) putPlace(host int64, it *frontier.Item) error {
 	ints(w.f.putPlace, host, int64(it.Rank), it.ID, int64(it.Attempt), int64(it.Returns), int64(it.URLFailures))
 	return w.f.putPlace.Run()

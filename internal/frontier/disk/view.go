@@ -62,7 +62,6 @@ func (v View) each(query string, row func(*sqlitedb.Stmt) error, params ...any) 
 	return v.read(func(db *sqlitedb.DB) error { return db.Each(query, row, params...) })
 }
 
-// errStop is that the caller wants no more rows.
 var errStop = errors.New("no more rows are wanted")
 
 // stream reads rows as the caller goes on; a slow caller lets the log grow. An error is the last.

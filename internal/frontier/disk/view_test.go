@@ -66,7 +66,6 @@ func TestView(t *testing.T) {
 	}
 }
 
-// check is what is wrong with a state, and what was looked at.
 func check(t *testing.T, dir string) (wrong []string, c Checked) {
 	t.Helper()
 	v, err := Look(dir)

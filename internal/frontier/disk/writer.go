@@ -10,7 +10,6 @@ import (
 	"github.com/treadlight/crawl/internal/frontier"
 )
 
-// writer is what the writer's goroutine has. Nobody else uses any of it.
 type writer struct {
 	s        *Store
 	f        *file
@@ -53,13 +52,11 @@ func (w *writer) restore() (err error) {
 	return nil
 }
 
-// publish lets others see the figures of a commit.
 func (w *writer) publish() {
 	c := w.counts
 	w.s.counts.Store(&c)
 }
 
-// run works until the store is closed or fails.
 func (w *writer) run() {
 	defer close(w.s.ended)
 	in, linger := w.s.in, w.s.cfg.linger

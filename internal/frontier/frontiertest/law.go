@@ -56,13 +56,11 @@ func Law(t *testing.T, backend func(t *rapid.T) Backend) {
 	})
 }
 
-// law is one run of a frontier under random steps.
 type law struct {
 	run
 	added map[string]*added
 }
 
-// added is what is known of a URL that was added.
 type added struct {
 	host  string
 	kind  frontier.Kind
@@ -206,7 +204,6 @@ func (l *law) fail() {
 	}
 }
 
-// begin is when the steps begin.
 var begin = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 
 // pacer lets a host be asked every interval, counted in permits taken, but for those that are closed.
@@ -284,7 +281,6 @@ const (
 
 func boundHost(n int) string { return fmt.Sprintf("h%d.test", n) }
 
-// refusing is a gate that lets nothing pass that begins with no.
 type refusing struct{}
 
 // Check implements [frontier.Gate].
@@ -295,7 +291,6 @@ func (refusing) Check(it *frontier.Item, _ time.Time) frontier.Verdict {
 	return frontier.Verdict{Pass: frontier.Go}
 }
 
-// bound is one run of a frontier whose hosts have a bound.
 type bound struct {
 	run
 	most    int
@@ -368,7 +363,6 @@ func (b *bound) visit(i int) {
 	b.f.End(b.now, l, frontier.Done(nil))
 }
 
-// run is a frontier under random steps, with or without a store.
 type run struct {
 	*rapid.T
 	f      *frontier.Frontier
@@ -391,7 +385,6 @@ func (r *run) begin() {
 	r.f, r.out = f, nil
 }
 
-// answer has the frontier take the oldest answer of the store, if there is one.
 func (r *run) answer() bool {
 	if r.store == nil {
 		return false

@@ -96,7 +96,6 @@ func TestAccess(t *testing.T) {
 	})
 }
 
-// letIn visits a page by a URL of a server, and purges the job.
 func letIn(t *testing.T, url string, roots *x509.CertPool) {
 	t.Helper()
 	s, err := reach(t, url, roots)

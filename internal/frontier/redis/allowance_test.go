@@ -11,7 +11,6 @@ import (
 	"github.com/treadlight/crawl/internal/lab/redistest"
 )
 
-// use asks for up to n pages, and returns how many there were.
 func use(t testing.TB, s *Store, used, n int) (now int, last bool) {
 	t.Helper()
 	for now = used; now < used+n; {

@@ -64,7 +64,6 @@ func BenchmarkStore(b *testing.B) {
 	}
 }
 
-// completeAll visits all that a process gets.
 func completeAll(b *testing.B, s *Store) {
 	for {
 		a := rouse(b, s, 64)

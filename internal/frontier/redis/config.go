@@ -141,7 +141,6 @@ type Diff = frontier.Diff
 // TermsError is [frontier.TermsError].
 type TermsError = frontier.TermsError
 
-// differences are the terms of which there and here are not the same.
 func differences(there, here map[string]string) (diffs []Diff) {
 	all := maps.Clone(there)
 	maps.Copy(all, here)

@@ -228,7 +228,6 @@ func TestCluster(t *testing.T) {
 	masterAway(t, masters, r.cfg.Redis)
 }
 
-// jobAt is the name of a job whose own keys are with a master.
 func jobAt(t *testing.T, masters []*redistest.Server, master int64) string {
 	t.Helper()
 	for i := 0; ; i++ {
@@ -359,7 +358,6 @@ func TestScriptsAreIdempotent(t *testing.T) {
 	}
 }
 
-// render is a reply in words.
 func render(reply []message) string {
 	var b strings.Builder
 	for _, m := range reply {
@@ -372,7 +370,6 @@ func render(reply []message) string {
 	return b.String()
 }
 
-// dump is all that is stored of a partition.
 func dump(t *testing.T, server *redistest.Server, job string) map[string]string {
 	t.Helper()
 	keys, err := server.Do(t, "KEYS", root(job, 0)+"*").AsStrSlice()

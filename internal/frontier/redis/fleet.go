@@ -146,7 +146,6 @@ func (f *Fleet) Purge(ctx context.Context) (keys int64, err error) {
 	return keys, nil
 }
 
-// unlink deletes keys, and returns how many there were.
 func (f *Fleet) unlink(ctx context.Context, keys []string) (n int64, err error) {
 	var list rueidis.Commands
 	for _, key := range keys {

@@ -25,7 +25,6 @@ type world struct {
 	workers []*worker
 }
 
-// worker is a process of it. It has the pace of its hosts to itself, as a process has.
 type worker struct {
 	w     *world
 	store *Store
@@ -50,7 +49,6 @@ func (w *world) begin() *worker {
 	return wk
 }
 
-// add offers a page by its number.
 func (wk *worker) add(n int) {
 	if n >= wk.w.pages {
 		return
@@ -61,7 +59,6 @@ func (wk *worker) add(n int) {
 	wk.front.Add(wk.w.clk.Now(), it, wk.front.Fingerprint(&it))
 }
 
-// seed adds the first page. A job without any is complete.
 func (w *world) seed() {
 	w.workers[0].add(0)
 	flush(w.t, w.workers[0].store)
@@ -113,7 +110,6 @@ func (wk *worker) step() (busy bool) {
 	return busy
 }
 
-// run has all work until each says that all is over.
 func (w *world) run(every func(step int)) {
 	begun := time.Now()
 	for step := 0; ; step++ {
@@ -177,7 +173,6 @@ func TestNoMoreHostsThanSlots(t *testing.T) {
 	require.LessOrEqual(t, s.Hosts(), 2*slots)
 }
 
-// takeAll has a frontier take in what has been answered.
 func takeAll(t *testing.T, f *frontier.Frontier, s *Store, now time.Time) {
 	t.Helper()
 	for len(s.Answers()) > 0 {

@@ -27,7 +27,6 @@ type rig struct {
 	cfg Config
 }
 
-// newRig is a job of one partition on the common server.
 func newRig(t testing.TB) *rig { return rigOn(t, redistest.Redis.Shared(t).Addr) }
 
 func rigOn(t testing.TB, addr string) *rig {
@@ -40,7 +39,6 @@ func rigOn(t testing.TB, addr string) *rig {
 	return r
 }
 
-// open is a process of the job.
 func (r *rig) open(change ...func(*Config)) *Store {
 	r.t.Helper()
 	cfg := r.cfg
@@ -94,7 +92,6 @@ func next(t testing.TB, s *Store) (a frontier.Answer, news []frontier.Update) {
 	}
 }
 
-// rouse is the hosts that a process gets.
 func rouse(t testing.TB, s *Store, n int) frontier.Answer {
 	t.Helper()
 	s.Activate(n)
@@ -109,7 +106,6 @@ func names(a frontier.Answer) (list []string) {
 	return list
 }
 
-// load is the next URLs of a host.
 func load(t testing.TB, s *Store, host string, n int) (urls []string, a frontier.Answer) {
 	t.Helper()
 	s.Load(host, frontier.Place{}, n)
@@ -143,7 +139,6 @@ func learn(s *Store, host string) { s.learned(s.find(host)) }
 
 func visit(s *Store, it *frontier.Item) { s.Done(it.URL.Host(), it, frontier.Visit{}) }
 
-// flush waits until all that was told is stored.
 func flush(t testing.TB, s *Store) {
 	t.Helper()
 	frontier.Signal(s.inbox.Hurry)

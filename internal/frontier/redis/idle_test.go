@@ -157,7 +157,6 @@ func TestHostsAfterAVerdict(t *testing.T) {
 	require.Equal(t, []string{"a.test"}, names(rouse(t, b, 1)))
 }
 
-// refusal is a pacer whose hosts refuse for an hour.
 type refusal struct{}
 
 func (refusal) ReadyAt(string, int, int) (time.Time, ratelimit.Limit) {

@@ -4,7 +4,6 @@ import (
 	"context"
 )
 
-// kind is what a call asks for.
 type kind uint8
 
 const (

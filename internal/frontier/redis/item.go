@@ -62,7 +62,6 @@ func encode(host string, it *frontier.Item) string {
 // errItem is that an item cannot have been stored by a program that this one knows.
 var errItem = errors.New("the item of a URL cannot be read: it is of another version of this program, or damaged")
 
-// decode reads an item that is stored with a host.
 func decode(host, text string) (it frontier.Item, err error) {
 	if len(text) < 5 || text[0] != itemVersion || text[1] > 0x3f {
 		return it, errItem
@@ -96,7 +95,6 @@ func decode(host, text string) (it frontier.Item, err error) {
 	return it, nil
 }
 
-// reader takes fields off the front of an item.
 type reader struct {
 	rest string
 	bad  bool // a field was missing, or out of range

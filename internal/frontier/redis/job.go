@@ -28,7 +28,6 @@ const (
 	CutOff Control = "cut_off"
 )
 
-// job is what all processes of a crawl have in common.
 type job struct {
 	name       string
 	id         string
@@ -43,14 +42,12 @@ type job struct {
 
 func jobKey(job, what string) string { return "crawl:{" + job + "}:" + what }
 
-// root is what the keys of a partition have in common.
 func root(job string, partition int) string {
 	return "crawl:{" + job + "/" + strconv.Itoa(partition) + "}:"
 }
 
 func counters(job string, partition int) string { return root(job, partition) + "n" }
 
-// partitionOf is the partition of a host.
 func (j *job) partitionOf(host string) int {
 	return int(xxhash.Sum64String(host) % uint64(j.partitions))
 }
@@ -69,7 +66,6 @@ func (j *job) unvisited() string {
 // errDamaged is that what is stored of a job is not what a process has stored there.
 var errDamaged = errors.New("is damaged: purge the job")
 
-// readJob reads what is stored of a job.
 func readJob(name string, fields map[string]string) (*job, error) {
 	if fields["id"] == "" {
 		return nil, fmt.Errorf("job %s: %w", name, ErrNoJob)
@@ -131,7 +127,6 @@ func makeJob(ctx context.Context, l *link, cfg *Config) (j *job, err error) {
 	return j, nil
 }
 
-// findJob reads a job that is there.
 func findJob(ctx context.Context, c rueidis.Client, name string) (*job, error) {
 	fields, err := c.Do(ctx, c.B().Hgetall().Key(jobKey(name, "job")).Build()).AsStrMap()
 	if answered, ok := rueidis.IsRedisErr(err); ok && strings.HasPrefix(answered.Error(), "WRONGTYPE") {
@@ -191,7 +186,6 @@ func inspect(ctx context.Context, c rueidis.Client) error {
 	return nil
 }
 
-// infoOf reads what a server says of itself.
 func infoOf(info string) map[string]string {
 	fields := map[string]string{}
 	for line := range strings.Lines(info) {
@@ -226,10 +220,8 @@ func judge(info string) error {
 	return nil
 }
 
-// tally are the figures of all partitions of a job.
 type tally struct{ added, done, refused, reclaimed int64 }
 
-// tallyOf reads them.
 func tallyOf(ctx context.Context, c rueidis.Client, j *job) (tally, error) {
 	t, _, err := tallyServed(ctx, c, j, func(error) bool { return false })
 	return t, err
@@ -275,7 +267,6 @@ func tallyServed(ctx context.Context, c rueidis.Client, j *job, pass func(error)
 	return t, unread, nil
 }
 
-// parse reads a figure of a server; what is none is zero.
 func parse(s string) int64 {
 	n, err := strconv.ParseInt(s, 10, 64)
 	if err != nil {

@@ -13,7 +13,6 @@ import (
 	"github.com/treadlight/crawl/internal/lab/redistest"
 )
 
-// lawful is a store as the law of frontiers wants to see it.
 type lawful struct {
 	*Store
 	t    *rapid.T

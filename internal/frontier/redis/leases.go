@@ -14,7 +14,6 @@ import (
 	"github.com/treadlight/crawl/internal/ratelimit"
 )
 
-// leases are the hosts of a process, and the sessions by which it has them.
 type leases struct {
 	*process
 
@@ -27,7 +26,6 @@ type leases struct {
 	told   bool // that there are is among the answers
 }
 
-// part is a partition, and the session that this process has in it.
 type part struct {
 	index   int
 	key     string // of its counters
@@ -41,7 +39,6 @@ type part struct {
 	moves   int  // changes of what the server has as this session's
 }
 
-// held is a host of this process.
 type held struct {
 	name    string
 	part    *part
@@ -65,7 +62,6 @@ func (s *leases) Hosts() int {
 	return n
 }
 
-// find is a host of ours; nil if it is not.
 func (s *leases) find(host string) *held {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -144,7 +140,6 @@ func (s *leases) learned(h *held) {
 	}
 }
 
-// sessionOf is the session in a partition; empty if there is none.
 func (s *leases) sessionOf(p *part) string {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -37,7 +37,6 @@ type link struct {
 	commands, retries, reloads atomic.Int64
 }
 
-// call is a script to be run, and what it replied.
 type call struct {
 	script *script
 	keys   []string
@@ -164,7 +163,6 @@ var (
 	errMemory = errors.New("the server has no memory left: raise its maxmemory")
 )
 
-// one runs a script and returns its reply.
 func (l *link) one(ctx context.Context, c *call) ([]message, error) {
 	if err := l.run(ctx, []*call{c}); err != nil {
 		return nil, err
@@ -180,7 +178,6 @@ func (l *link) once(ctx context.Context, c *call, parts int) ([]message, error) 
 	return c.parts(parts)
 }
 
-// parts is the reply of a call, if it has so many parts.
 func (c *call) parts(n int) ([]message, error) {
 	if c.err == nil && len(c.reply) < n {
 		return nil, fmt.Errorf("redis: %s: the reply cannot be read", c.script.name)

@@ -15,7 +15,6 @@ import (
 	"github.com/treadlight/crawl/internal/frontier"
 )
 
-// member is a process as the others know it, and the job as it was last heard of.
 type member struct {
 	*process
 	leases  *leases
@@ -42,7 +41,6 @@ type member struct {
 	verdict  string            // why the job is at its end; empty: it is not
 }
 
-// whole is how the job stood.
 type whole struct {
 	at time.Time
 	tally
@@ -231,7 +229,6 @@ const (
 	stateBlocked = "blocked"
 )
 
-// reasonMost bounds what the others are told of why hosts refuse.
 const reasonMost = 1 << 10
 
 func shortened(reason string) string {

@@ -22,7 +22,6 @@ type seen struct {
 	marks []mark     // by partition
 }
 
-// mark is the number that a partition has of this process, and when that was acknowledged; zero: none yet.
 type mark struct {
 	acked int64
 	at    time.Time

@@ -10,13 +10,11 @@ import (
 	"github.com/treadlight/crawl/internal/lab/redistest"
 )
 
-// slotted is a process that has a share of what may be out.
 type slotted struct {
 	share, out, want int
 	until            time.Time
 }
 
-// slotsRig is processes that share a plan.
 type slotsRig struct {
 	*rig
 	store *Store
@@ -29,7 +27,6 @@ func newSlots(t *testing.T, plan int) *slotsRig {
 	return &slotsRig{r, r.open(), plan, map[string]*slotted{}}
 }
 
-// bound is how many a process may have out.
 func (r *slotsRig) bound(p *slotted) int {
 	if !r.clk.Now().Before(p.until) {
 		return 0 // it was cut off

@@ -216,7 +216,6 @@ var budgetTerms = []string{
 	maxPages, maxTime, "ratelimit.global_rps", "ratelimit.ip_rps", "ratelimit.site_rps", "ratelimit.global_concurrency", "ratelimit.global_bytes",
 }
 
-// budgets fills in those that the job has.
 func (s *Status) budgets(drawn int64) {
 	for _, name := range budgetTerms {
 		plan, ok := s.Terms[name]

@@ -41,7 +41,6 @@ type process struct {
 	work              sync.WaitGroup // what runs in the background
 }
 
-// counts are the counters of a process.
 type counts struct {
 	added, duplicates, refused, dropped, done, stale, lost, given, acquired, heartbeats, setbacks, rtt atomic.Int64
 
@@ -53,7 +52,6 @@ func (p *process) args(more ...string) []string {
 	return append([]string{timeArg(p.cfg.now), p.job.id}, more...)
 }
 
-// key is a key of the job as a whole.
 func (p *process) key(what string) string { return jobKey(p.job.name, what) }
 
 func (p *process) tell(o op) { p.inbox.Add(o.kind >= opDraw, o) }
@@ -126,7 +124,6 @@ func Open(ctx context.Context, cfg Config) (*Store, error) {
 	return s, nil
 }
 
-// dial connects.
 func dial(o rueidis.ClientOption) (rueidis.Client, error) {
 	client, err := rueidis.NewClient(o)
 	if err != nil {

@@ -62,7 +62,6 @@ func TestNotedBeforeDone(t *testing.T) {
 	require.Equal(t, opDone, ops[1].kind)
 }
 
-// visitOne has a process take a host and end the visit of its one URL, behind what it notes.
 func visitOne(t *testing.T, s *Store, note func(*Store)) {
 	t.Helper()
 	hosts := names(rouse(t, s, 1))

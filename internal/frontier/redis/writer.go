@@ -100,7 +100,6 @@ func (s *writer) settle(ops []op, now bool) ([]op, error) {
 	return rest, nil
 }
 
-// send sends a batch, phase by phase.
 func (s *writer) send(ctx context.Context, ops []op) error {
 	if len(ops) == 0 {
 		return nil
@@ -239,7 +238,6 @@ func (s *writer) added(reply []message, ops []op, serial int64) (lost bool) {
 	return lost
 }
 
-// finish stores what became of URLs, and what was learned.
 func (s *writer) finish(ctx context.Context, ops []op) error {
 	b := batch{script: scriptDone, most: doneMost, head: s.args}
 	for _, o := range ops {
@@ -261,10 +259,8 @@ func (s *writer) finish(ctx context.Context, ops []op) error {
 	})
 }
 
-// seq is the number of a URL in its partition.
 func (s *writer) seq(id int64) int64 { return id / int64(s.job.partitions) }
 
-// give returns hosts.
 func (s *writer) give(ctx context.Context, ops []op) error {
 	b := batch{script: scriptRelease, most: giveMost, head: func(session ...string) []string { return s.args(session[0], "0") }}
 	for _, o := range ops {

@@ -10,7 +10,6 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// grown is an index of n fingerprints, those of 1 to n, with nothing left to merge.
 func grown(b *testing.B, n int64) *Index {
 	b.Helper()
 	x, err := Open(b.TempDir(), 0, Config{})

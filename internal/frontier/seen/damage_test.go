@@ -10,7 +10,6 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// written is a directory with one run of n fingerprints, of the rows from 1 on.
 func written(t testing.TB, n int64) (folder, string) {
 	t.Helper()
 	d := folder{path: t.TempDir()}
@@ -24,7 +23,6 @@ func written(t testing.TB, n int64) (folder, string) {
 	return d, d.file(m.span)
 }
 
-// adding hands fingerprints to a run.
 func adding(fps []uint64) func(func(uint64) error) error {
 	return func(add func(uint64) error) error {
 		for _, fp := range fps {
@@ -190,7 +188,6 @@ func FuzzRun(f *testing.F) {
 	})
 }
 
-// flipped is a file with two bytes changed, or not, or cut when they lie behind its end.
 func flipped(whole []byte, at, flip uint16) []byte {
 	b := append([]byte(nil), whole...)
 	if int(at)+1 >= len(b) {
@@ -201,7 +198,6 @@ func flipped(whole []byte, at, flip uint16) []byte {
 	return b
 }
 
-// accepted reads a whole run, and reports whether nothing seemed wrong.
 func accepted(t *testing.T, dir string, n int64) bool {
 	t.Helper()
 	r, err := openRun(folder{path: dir}, span{0, n}, keyCheck(0))

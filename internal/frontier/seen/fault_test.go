@@ -146,7 +146,6 @@ func TestCloseGivesUpAMerge(t *testing.T) {
 	})
 }
 
-// faulty fails the operations in broken, of paths that contain it.
 type faulty struct {
 	op, path string
 	err      error

@@ -49,7 +49,6 @@ func (d folder) do(op, path string, f func() error) error {
 
 func (d folder) file(s span) string { return filepath.Join(d.path, s.name()) }
 
-// create writes a file and has it on the disk.
 func (d folder) create(path string, content func(io.Writer) error) error {
 	return d.do("create", path, func() error {
 		f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
@@ -78,7 +77,6 @@ func (t target) Write(p []byte) (n int, err error) {
 	return n, err
 }
 
-// remove deletes a file. One that is gone is deleted.
 func (d folder) remove(path string) error {
 	err := d.do("remove", path, func() error { return os.Remove(path) })
 	if errors.Is(err, fs.ErrNotExist) {
@@ -92,7 +90,6 @@ func (d folder) rename(tmp, path string) error {
 	return d.do("rename", path, func() error { return os.Rename(tmp, path) })
 }
 
-// sync makes what was renamed and removed outlast a power cut.
 func (d folder) sync() error {
 	return d.do("sync", d.path, func() error {
 		atomicfile.SyncDir(d.path)

@@ -228,7 +228,6 @@ func (x *Index) Mark() int64 {
 	return runs[len(runs)-1].last
 }
 
-// count is the number of fingerprints. For the owner only.
 func (x *Index) count() int64 {
 	n := int64(x.active.Len())
 	v := x.now.Load()
@@ -371,7 +370,6 @@ func (x *Index) merge(ctx context.Context, inputs []*run) {
 	}
 }
 
-// end ends all answers.
 func (x *Index) end(err error) {
 	x.mu.Lock()
 	defer x.mu.Unlock()

@@ -19,7 +19,6 @@ func fingerprint(i int64) uint64 {
 	return h ^ h>>33
 }
 
-// opened opens an index that is closed when the test ends.
 func opened(t *testing.T, d folder, cfg Config) *Index {
 	t.Helper()
 	x, err := open(d, math.MaxInt64, cfg)

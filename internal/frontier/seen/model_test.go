@@ -13,7 +13,6 @@ import (
 	"pgregory.net/rapid"
 )
 
-// row is what the database of the model has of a URL.
 type row struct {
 	id int64
 	fp uint64
@@ -97,7 +96,6 @@ func (w *world) requireHas(t *rapid.T, fp uint64, want bool) {
 	require.Equal(t, want, found, "%x", fp)
 }
 
-// check compares the sets.
 func (w *world) check(t *rapid.T) {
 	require.Equal(t, int64(len(w.known)), w.x.count())
 	for fp := range w.known {

@@ -50,7 +50,6 @@ func keyCheck(key uint64) uint64 {
 	return binary.LittleEndian.Uint64(sum[:])
 }
 
-// checksum continues seed over p.
 func checksum(seed uint32, p []byte) uint32 {
 	return crc32.Update(seed, crc32.MakeTable(crc32.Castagnoli), p)
 }
@@ -89,7 +88,6 @@ func decodeHeader(b []byte, size int64) (header, error) {
 	return h, nil
 }
 
-// run is a file of sorted fingerprints. It never changes.
 type run struct {
 	header
 	f      *os.File
@@ -174,7 +172,6 @@ func (r *run) write(out io.Writer, fill func(add func(uint64) error) error) erro
 
 func (r *run) blockSum(i int64, body []byte) uint32 { return checksum(r.seed^uint32(i), body) }
 
-// writeWords writes numbers and continues the checksum over them.
 func writeWords(out io.Writer, words []uint64, sum uint32) (uint32, error) {
 	var b []byte
 	for part := range slices.Chunk(words, perBlock) {
@@ -288,7 +285,6 @@ func (r *run) has(fp uint64, buf *[blockSize]byte) (bool, error) {
 	return found, nil
 }
 
-// cursor goes through the fingerprints of a run in order.
 type cursor struct {
 	r     *run
 	block int64    // the next to be read

@@ -81,7 +81,6 @@ func (s *Set) grow() {
 	}
 }
 
-// sorted is a copy of the fingerprints in ascending order.
 func (s *Set) sorted() []uint64 {
 	fps := make([]uint64, 0, s.Len())
 	if s.zero {
@@ -109,7 +108,6 @@ const (
 	golden = 0x9e3779b97f4a7c15
 )
 
-// bloom is a filter of the fingerprints of one run, in cache lines.
 type bloom []uint64
 
 // bloomWords is the length of the filter of n fingerprints.

@@ -32,7 +32,6 @@ func TestPage(t *testing.T) {
 	}
 }
 
-// failing notes that a test has failed, and what it said.
 type failing struct {
 	testing.TB
 	failed bool

@@ -55,8 +55,6 @@ func Between(tb testing.TB, page, begin, end, want string) {
 	}
 }
 
-// firstDifference is the first line in which two texts differ, counted from 1, and what both
-// have there.
 func firstDifference(a, b string) (line int, inA, inB string) {
 	as, bs := strings.Split(a, "\n"), strings.Split(b, "\n")
 	for i := range max(len(as), len(bs)) {

@@ -8,7 +8,6 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// failing notes that a test has failed.
 type failing struct {
 	testing.TB
 	failed bool

@@ -70,7 +70,6 @@ func quotesOf(seed uint64, n int) []Row {
 
 func slug(s string) string { return url.PathEscape(strings.ReplaceAll(s, " ", "-")) }
 
-// page is a number from a query or a path, 1 if it is none.
 func page(s string) int {
 	if n, err := strconv.Atoi(s); err == nil && n > 0 {
 		return n

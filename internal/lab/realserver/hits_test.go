@@ -72,15 +72,12 @@ func TestParseHitsRejects(t *testing.T) {
 	}
 }
 
-// begin is when the logs of these tests begin.
 var begin = time.Unix(1700000000, 0)
 
-// hit is one that arrived so many milliseconds after begin.
 func hit(ms, status int) realserver.Hit {
 	return realserver.Hit{At: begin.Add(time.Duration(ms) * time.Millisecond), Status: status}
 }
 
-// told is a refusal with an order to wait that many seconds.
 func told(ms, status, seconds int) realserver.Hit {
 	h := hit(ms, status)
 	h.RetryAfter = time.Duration(seconds) * time.Second

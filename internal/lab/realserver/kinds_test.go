@@ -61,7 +61,6 @@ func TestKinds(t *testing.T) {
 	}
 }
 
-// requireRefusals holds every answer but 200 against the description.
 func requireRefusals(t *testing.T, k realserver.Kind, told map[answer]int) {
 	t.Helper()
 	refused := 0

@@ -151,7 +151,6 @@ func start(tb testing.TB, r recipe) (s *Server) {
 	return s
 }
 
-// run fails if the server does not listen.
 func (s *Server) run(r recipe) (err error) {
 	s.tb.Helper()
 	// A directory that servers can read after they have dropped root's rights, unlike a test's own.

@@ -182,7 +182,6 @@ func freeAddr(t testing.TB) string {
 	}
 }
 
-// path is where the program is. Debian's package has the program's name.
 func (p Program) path(t testing.TB) string {
 	t.Helper()
 	path, err := exec.LookPath(string(p))

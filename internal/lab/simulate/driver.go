@@ -311,7 +311,6 @@ const (
 	answer               // the answer, or the timeout, reaches the client
 )
 
-// events are those to come, the next one last. There are as many as requests are under way.
 type events struct {
 	coming []event
 	seq    uint64

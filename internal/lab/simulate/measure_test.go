@@ -14,7 +14,6 @@ import (
 	"github.com/treadlight/crawl/internal/ratelimit"
 )
 
-// record is a meter of capacities, with what was admitted and granted in each second.
 func record(seconds ...[3]int) *meter {
 	m := &meter{}
 	for _, s := range seconds {

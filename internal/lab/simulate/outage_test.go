@@ -11,7 +11,6 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// trouble is a way in which a host is away.
 type trouble struct {
 	name string
 	says Answer
@@ -27,7 +26,6 @@ var troubles = []trouble{
 	{"429", Answer{Status: tooMany}},
 }
 
-// cell is one outage.
 type cell struct {
 	trouble
 	begin, length time.Duration
@@ -39,7 +37,6 @@ func (c cell) String() string {
 	return fmt.Sprintf("%s from %v for %v, at most %g/s, nginx %g/s", c.name, c.begin, c.length, c.ceiling, c.limit)
 }
 
-// run is what was admitted and sent in each second, with the outage or without.
 func (c cell) run(t *testing.T, out bool) (admitted, sent []int) {
 	sc := Scenario{
 		Name: "outage", Link: Link{RTT: 60 * time.Millisecond, Jitter: 0.1}, MaxRPS: c.ceiling,

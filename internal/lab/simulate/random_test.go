@@ -23,7 +23,6 @@ const randomHosts = 64
 // mostRequests shortens the runs of fast hosts: what they show they show in that many.
 const mostRequests = 1_000_000
 
-// quantile is the value of which a share of the values lies at or below.
 func quantile(values []float64, share float64) float64 {
 	sorted := slices.Sorted(slices.Values(values))
 	return sorted[int(share*float64(len(sorted)-1)+0.5)]

@@ -22,7 +22,6 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 // aimd is the strategy that the tests of the harness run; any would do.
 const aimd = "aimd"
 
-// scripted answers one after the other, the last for ever, and notes the arrivals.
 type scripted struct {
 	script   []Answer
 	arrivals *[]time.Duration
@@ -39,7 +38,6 @@ func (s *scripted) Serve(now clock.Instant) Answer {
 
 func (s *scripted) Next(now clock.Instant) clock.Instant { return now }
 
-// script is a run of a scripted server and its arrivals.
 func script(t *testing.T, sc Scenario, cfg ratelimit.Config, answers ...Answer) (Result, []time.Duration) {
 	t.Helper()
 	var arrivals []time.Duration

@@ -129,7 +129,6 @@ func TestEngineAgainstRandomHosts(t *testing.T) {
 	}
 }
 
-// mine is a scenario that is not built in.
 func mine(name string) Scenario {
 	return Scenario{Name: name, Capacity: flat(1), New: func(*rand.Rand) Server { return &pages{rnd: source()} }}
 }

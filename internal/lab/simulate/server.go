@@ -74,7 +74,6 @@ type step struct {
 // steps is a value that changes with time, in the order of time from zero on.
 type steps []step
 
-// at is the value at t; 1 if there is none.
 func (s steps) at(t time.Duration) float64 {
 	if len(s) == 0 {
 		return 1

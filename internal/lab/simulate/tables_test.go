@@ -26,7 +26,6 @@ var (
 	tableOnly    = flag.String("tables.only", "", "of these variants only, with commas between")
 )
 
-// score is how a variant does, in percent.
 type score struct {
 	used    map[string]float64 // by scenario
 	refused map[string]float64
@@ -65,7 +64,6 @@ func (s score) most(than score) string {
 	return strings.Join(names[:min(len(names), 3)], "; ")
 }
 
-// variant is steer with other constants.
 type variant struct {
 	name   string
 	tuning steer.Tuning
@@ -102,7 +100,6 @@ func sensitivities() (all []variant) {
 	return all
 }
 
-// run runs a variant at all scenarios and random hosts.
 func (v variant) run(t *testing.T) score {
 	t.Helper()
 	cfg := Config(control.NameSteer)

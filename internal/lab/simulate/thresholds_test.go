@@ -55,7 +55,6 @@ func raced() []string {
 	return []string{"S1a", "S2a", "S2d", "S3a", "S5", "S6b", "S11a", "S13a", "S14a", "S15a", "S16a", "S18c"}
 }
 
-// runs are the results of a scenario by name, of the seeds 1 and 2.
 func runs(t *testing.T) map[string][]Result {
 	t.Helper()
 	scs := Scenarios()
@@ -73,7 +72,6 @@ func runs(t *testing.T) map[string][]Result {
 	return results
 }
 
-// measure sums up the results of a scenario.
 func measure(name string, rs []Result) measured {
 	m := measured{Name: name}
 	later := func(seconds *float64, d time.Duration) {
@@ -151,7 +149,6 @@ func TestThresholds(t *testing.T) {
 	}
 }
 
-// hold checks that what was measured now is not worse.
 func (m measured) hold(t *testing.T, now measured) {
 	t.Helper()
 	require.GreaterOrEqual(t, now.Used, m.Used-usedSlack, "percent used")

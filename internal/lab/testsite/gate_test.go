@@ -13,14 +13,12 @@ import (
 	"github.com/treadlight/crawl/internal/clock"
 )
 
-// asked is one request at an instant: what is answered, and with which Retry-After.
 type asked struct {
 	at     time.Duration
 	status string
 	wait   string
 }
 
-// limiterCase is what a host with these limits answers.
 type limiterCase struct {
 	name  string
 	host  Host
@@ -102,7 +100,6 @@ func TestWindowsAtInstants(t *testing.T) {
 	}
 }
 
-// gateOf is the gate of a host that is asked directly.
 func gateOf(t testing.TB, h Host) *gate {
 	t.Helper()
 	return newRig(t, one(h)).site.hosts[0].gate

@@ -20,7 +20,6 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 // start is not on a whole second, so that rounding of HTTP dates shows.
 var start = time.Date(2026, 1, 2, 3, 4, 5, 300_000_000, time.UTC)
 
-// rig is a site whose clock is moved by hand and whose handlers are called directly.
 type rig struct {
 	t    testing.TB
 	site *Site
@@ -37,7 +36,6 @@ func newRig(t testing.TB, cfg Config) *rig {
 	return &rig{t: t, site: site, clk: clk}
 }
 
-// to moves the clock to at, counted from New.
 func (r *rig) to(at time.Duration) {
 	r.t.Helper()
 	r.clk.Advance(at - r.at)
@@ -62,7 +60,6 @@ func (r *rig) do(method, path string, host int) (rec *httptest.ResponseRecorder)
 	return rec
 }
 
-// status is what host 0 answers in one word: a status, or reset.
 func (r *rig) status(path string) string {
 	rec := r.get(path)
 	if rec == nil {
@@ -73,10 +70,8 @@ func (r *rig) status(path string) string {
 
 func (r *rig) report() HostReport { return r.site.Report().Hosts[0] }
 
-// one is a site of one host.
 func one(h Host) Config { return Config{Seed: 42, Hosts: []Host{h}} }
 
-// addrs are the addresses of the hosts, in order.
 func (s *Site) addrs() []netip.AddrPort {
 	addrs := make([]netip.AddrPort, len(s.hosts))
 	for i, h := range s.hosts {

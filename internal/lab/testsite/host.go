@@ -73,7 +73,6 @@ type target struct {
 
 func (h *Host) urls() int { return h.Pages + h.Media + h.Private + h.Listed }
 
-// group is what a host has of one kind.
 type group struct {
 	kind  kind
 	dir   string

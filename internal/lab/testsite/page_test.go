@@ -227,7 +227,6 @@ func TestMediaIsWhatItSays(t *testing.T) {
 	}
 }
 
-// bodyOf is the answer to a GET.
 func bodyOf(t *testing.T, c *http.Client, url string) (status int, contentType string, body []byte) {
 	t.Helper()
 	resp, err := c.Get(url)

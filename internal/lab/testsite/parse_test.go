@@ -169,7 +169,6 @@ func FuzzParse(f *testing.F) {
 	})
 }
 
-// asJSON writes a YAML file as the JSON that says the same.
 func asJSON(t *testing.T, text string) []byte {
 	t.Helper()
 	var v any

@@ -150,7 +150,6 @@ func TestHeadAndOtherMethods(t *testing.T) {
 	require.Equal(t, int64(get.Body.Len()+post.Body.Len()), got.Bytes)
 }
 
-// arrivals are n requests, evenly spread over ten seconds.
 type arrivals struct {
 	from time.Duration
 	n    int

@@ -18,7 +18,6 @@ import (
 	"github.com/treadlight/crawl/internal/lab/fetchtest"
 )
 
-// inMemory runs the site in this bubble until the test ends, and returns a client.
 func inMemory(t *testing.T, cfg Config) (*Site, *http.Client) {
 	t.Helper()
 	var network fetchtest.Memory
@@ -42,7 +41,6 @@ func runUntilCleanup(t *testing.T, site *Site) {
 	})
 }
 
-// fetch is the status of a GET, its time to the header and to the end.
 func fetch(ctx context.Context, c *http.Client, url string) (status int, ttfb, total time.Duration, err error) {
 	begin := time.Now()
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)

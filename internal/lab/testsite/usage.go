@@ -70,7 +70,6 @@ func boundsOf(h *Host, epoch time.Time) bounds {
 	return all
 }
 
-// most is what the bound allows from one instant to another, both included.
 func (b *bound) most(d *day, from, to clock.Instant) float64 {
 	if !b.plain {
 		from, to = d.of(from), d.of(to)

@@ -76,7 +76,6 @@ func (c *Config) Validate() error {
 	return nil
 }
 
-// never lies before every instant an owner can pass.
 const never = clock.Instant(math.MinInt64)
 
 // Ticket is one allowed call. The zero Ticket belongs to no call.
@@ -118,7 +117,6 @@ func (b *Breaker) State(now clock.Instant) State {
 // Consecutive is the number of failures in a row.
 func (b *Breaker) Consecutive() int { return int(b.consecutive) }
 
-// counts reports whether the state is still the one that the ticket was given in.
 func (b *Breaker) counts(t Ticket) bool { return t.generation == b.generation }
 
 // Until is the end of the last open time; ok is false unless the breaker is open, or half-open after it.

@@ -22,7 +22,6 @@ func config(t *testing.T) *breaker.Config {
 
 func at(seconds float64) clock.Instant { return clock.Instant(seconds * float64(time.Second)) }
 
-// step is one event at an instant and what must hold after it.
 type step struct {
 	at     float64
 	do     string // "ok", "fail": a whole call; "allow a", "ok a", "fail a", "drop a": ticket a; "deny 14": refused until 14 s

@@ -112,7 +112,6 @@ type Info struct {
 	Learns bool   // the rate is what the host tolerates: it is worth remembering, and hosts that share a limit are looked for
 }
 
-// strategies are all of them, the default first.
 var strategies = []Info{
 	{NameSteer, "searches for the limit of the host and stays below it", true},
 	{NameAIMD, "a step up at each fast success, down by a factor at overload", true},
@@ -170,7 +169,6 @@ const (
 
 func seconds(d time.Duration) float64 { return d.Seconds() }
 
-// duration is a number of seconds, bounded to what can be added to any instant.
 func duration(s float64) time.Duration {
 	return time.Duration(min(max(s, 0), longest) * float64(time.Second))
 }

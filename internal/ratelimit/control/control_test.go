@@ -9,7 +9,6 @@ import (
 	"github.com/treadlight/crawl/internal/ratelimit/estimate"
 )
 
-// config is the engine's default.
 func config(t interface{ Fatal(args ...any) }) *Config {
 	c := &Config{Increase: 0.1, Decrease: 0.5, Latency: time.Second, Degrade: 2}
 	if err := c.Breaker.Validate(); err != nil {

@@ -180,7 +180,6 @@ func Rounded(d time.Duration) time.Duration {
 	return d.Round(time.Millisecond)
 }
 
-// causeOf is the cause that one bad answer is.
 func causeOf(o *Observation) Cause {
 	switch {
 	case o.RetryAfter > 0 || o.Class == outcome.Throttled:

@@ -62,7 +62,6 @@ func (g *gradient) observe(now clock.Instant, o Observation) (cause Cause) {
 	return cause
 }
 
-// time adds a latency to the window and steps when that is full.
 func (g *gradient) time(now clock.Instant, o *Observation) Cause {
 	if g.n == 0 {
 		g.windowAt = now

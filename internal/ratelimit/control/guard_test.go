@@ -12,7 +12,6 @@ import (
 	"github.com/treadlight/crawl/internal/ratelimit/outcome"
 )
 
-// classic is a guarded law, fed by hand a second apart.
 type classic struct {
 	*guarded
 	w   *estimate.Window
@@ -26,7 +25,6 @@ func newClassic(t *testing.T, h Host) *classic {
 	return &classic{AIMD(config(t), 0, h).(*guarded), newWindow(t), 0}
 }
 
-// ask sends a request now and tells its answer a moment later.
 func (c *classic) ask(status int, order time.Duration) {
 	trial := c.Sent(c.now, 1)
 	c.hear(c.now, status, order)

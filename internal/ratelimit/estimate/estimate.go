@@ -135,7 +135,6 @@ type Window struct {
 	counts []byte
 }
 
-// shape is what does not change.
 type shape struct {
 	width time.Duration
 	n     int // buckets
@@ -208,7 +207,6 @@ func (w *Window) Trim(now clock.Instant) {
 // wide reports whether counts has two bytes and errors.
 func (w *Window) wide() bool { return len(w.counts) > w.shape.n }
 
-// at is what a bucket counts.
 func (w *Window) at(i int) (total, errs uint16) {
 	if !w.wide() {
 		return uint16(w.counts[i]), 0
@@ -253,7 +251,6 @@ func (w *Window) advance(now clock.Instant) {
 	w.newest = b
 }
 
-// index is the place of a bucket.
 func (w *Window) index(bucket int64) int {
 	n := int64(w.shape.n)
 	return int((bucket%n + n) % n)

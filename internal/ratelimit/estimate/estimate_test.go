@@ -36,7 +36,6 @@ func TestEWMA(t *testing.T) {
 	}
 }
 
-// quantileError is by how much a quantile may be off.
 const quantileError = 0.036
 
 func TestQuantileOfOneIsWithinItsError(t *testing.T) {

@@ -49,7 +49,6 @@ func (q Quota) tighter(r Quota) bool {
 	return q.Reset > r.Reset
 }
 
-// pace is the requests per second that use the quota up exactly at its reset.
 func (q Quota) pace() float64 {
 	return float64(q.Remaining) / max(q.Reset, time.Second).Seconds()
 }
@@ -105,7 +104,6 @@ func single(h http.Header, name string) (value string, ok bool) {
 	return value, true
 }
 
-// count reads a number of requests, which has no sign.
 func count(s string, to *int64) bool {
 	n, err := strconv.ParseInt(s, 10, 64)
 	*to = n

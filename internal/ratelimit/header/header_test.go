@@ -418,7 +418,6 @@ func TestEachHeaderHasACase(t *testing.T) {
 	require.GreaterOrEqual(t, found, 9)
 }
 
-// said is what a header says, in the words of the cases.
 func said(h http.Header, now time.Time, retry bool) string {
 	d, ok := header.RetryAfterOf(h, now, 0)
 	if retry {

@@ -120,7 +120,6 @@ func (d *Database) Load() (hosts []ratelimit.HostMemory, damage Damage, err erro
 	return hosts[:min(len(hosts), d.cfg.MaxHosts)], damage, err
 }
 
-// look opens what there is to read it, and calls read if the table is there.
 func (d *Database) look(read func(*sqlitedb.DB) error) error {
 	info, err := os.Stat(d.cfg.Path)
 	switch {

@@ -23,7 +23,6 @@ import (
 
 var now = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 
-// host is an entry that is so old.
 func host(name string, age time.Duration, rate float32) ratelimit.HostMemory {
 	return ratelimit.HostMemory{Domain: name, LastUsed: now.Add(-age), Learned: ratelimit.Learned{Rate: rate}}
 }
@@ -40,7 +39,6 @@ func save(t *testing.T, d *Database, hosts ...ratelimit.HostMemory) {
 	require.NoError(t, d.Save(t.Context(), slices.Values(hosts)))
 }
 
-// requireOnly says which files there are in a directory.
 func requireOnly(t *testing.T, dir string, names ...string) {
 	t.Helper()
 	entries, err := os.ReadDir(dir)

@@ -112,7 +112,6 @@ func NotePauses(pauses chan<- struct{}, tell func(ratelimit.Event)) func(ratelim
 	}
 }
 
-// save saves, and logs a failure once while the crawl goes on, and at its end.
 func (k *Keeper) save(ctx context.Context, otherwise string) {
 	for _, to := range k.Places {
 		// A save that the end of the crawl breaks off is made good by the last one.

@@ -23,7 +23,6 @@ import (
 	"github.com/treadlight/crawl/internal/ratelimit/memory"
 )
 
-// slowPlace takes a second to save, and then fails if it is told to.
 type slowPlace struct {
 	memory.Place
 	failing bool
