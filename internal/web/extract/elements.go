@@ -256,7 +256,7 @@ func (e *Extractor) take(a attr, as meaning) {
 	case toParts:
 		for e.opts.Resources && len(val) > 0 && e.opts.Budget.Spend(1) {
 			var ref []byte
-			if ref, val = nextImage(val); len(ref) > 0 {
+			if ref, val = NextImage(val); len(ref) > 0 {
 				e.links.add(part, ref)
 			}
 		}

@@ -18,11 +18,11 @@ func TestNextLink(t *testing.T) {
 	for value, want := range pairs(t, "link-header.txt") {
 		var got []string
 		for rest := value; rest != ""; {
-			var l headerLink
-			l, rest = nextLink(rest)
-			s := l.target
+			var l HeaderLink
+			l, rest = NextLink(rest)
+			s := l.Target
 			for _, name := range []string{"rel", "type", "hreflang", "as", "anchor"} {
-				if v := l.params[name]; v != "" {
+				if v := l.Params[name]; v != "" {
 					s += " " + name + "=" + v
 				}
 			}
@@ -39,9 +39,9 @@ func FuzzLinkHeader(f *testing.F) {
 	f.Add(",<;,;>\";=", "a;b,c", "x \" \\ y")
 	f.Fuzz(func(t *testing.T, value, target, rel string) {
 		for rest := value; rest != ""; {
-			var l headerLink
+			var l HeaderLink
 			before := len(rest)
-			if l, rest = nextLink(rest); len(rest) >= before || len(l.target)+len(l.params["rel"])+len(l.params["as"]) > before {
+			if l, rest = NextLink(rest); len(rest) >= before || len(l.Target)+len(l.Params["rel"])+len(l.Params["as"]) > before {
 				t.Fatalf("%q: %+v, then %q", value, l, rest)
 			}
 		}
@@ -50,8 +50,8 @@ func FuzzLinkHeader(f *testing.F) {
 		}
 		quoted := `"` + strings.NewReplacer(`\`, `\\`, `"`, `\"`).Replace(rel) + `"`
 		for _, spelled := range []string{"<%s>;rel=%s", " , <%s>; title=\"a, <b>; rel=no\" ; rel = %s , <x>"} {
-			if l, _ := nextLink(fmt.Sprintf(spelled, target, quoted)); l.target != target || l.params["rel"] != rel {
-				t.Fatalf(spelled+": %q %q", target, quoted, l.target, l.params["rel"])
+			if l, _ := NextLink(fmt.Sprintf(spelled, target, quoted)); l.Target != target || l.Params["rel"] != rel {
+				t.Fatalf(spelled+": %q %q", target, quoted, l.Target, l.Params["rel"])
 			}
 		}
 	})
@@ -209,12 +209,12 @@ func TestLinkConforms(t *testing.T) {
 		cases++
 		var got []string
 		for rest := value; rest != ""; {
-			var l headerLink
-			if l, rest = nextLink(rest); l.params["rel"] == "" {
+			var l HeaderLink
+			if l, rest = NextLink(rest); l.Params["rel"] == "" {
 				continue
 			}
-			said := l.target + " " + l.params["rel"]
-			if l.params["anchor"] != "" {
+			said := l.Target + " " + l.Params["rel"]
+			if l.Params["anchor"] != "" {
 				said += " of another"
 			}
 			got = append(got, said)

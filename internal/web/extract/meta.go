@@ -2,6 +2,7 @@ package extract
 
 import (
 	"bytes"
+	"iter"
 	"net/http"
 	"regexp"
 	"slices"
@@ -45,7 +46,7 @@ func (e *Extractor) openMeta() {
 	}
 	content := e.attr(attrContent)
 	if equiv := e.attr(attrHTTPEquiv); is(equiv, "refresh") {
-		if target := refreshTarget(content); len(target) > 0 {
+		if target := RefreshTarget(content); len(target) > 0 {
 			e.links.add(toFollow, target)
 		}
 		return
@@ -137,19 +138,31 @@ type directives struct {
 	unavailableAfter time.Time
 }
 
-// read reads a list of directives. In that of an X-Robots-Tag "name:" before a directive says for which robot it and
-// the next ones are.
 func (d *directives) read(list, agent string, addressed bool) {
-	ours := true
-	for ; list != "" && d.words < maxDirectiveWords; d.words++ {
-		m := nextDirective.FindStringSubmatch(list)
-		list = list[len(m[0]):]
-		word := strings.ToLower(strings.TrimSpace(m[1]))
-		for name, rest, named := agentOf(word); addressed && named; name, rest, named = agentOf(word) {
-			ours, word = name == agent || name == defaultAgent || name == "*", rest
+	for word := range Directives(list, agent, addressed) {
+		if d.words++; d.words > maxDirectiveWords {
+			return
 		}
-		if ours {
-			d.add(word)
+		d.add(word)
+	}
+}
+
+// Directives yields the words of a list of robots directives that are for all robots or the agent, at most 1,024 of them, in
+// lower case and as they are written: "noindex", "none", "index". In that of an X-Robots-Tag, which is addressed, "name:" before
+// a directive says for which robot it and the next ones are.
+func Directives(list, agent string, addressed bool) iter.Seq[string] {
+	return func(yield func(string) bool) {
+		ours := true
+		for n := 0; list != "" && n < maxDirectiveWords; n++ {
+			m := nextDirective.FindStringSubmatch(list)
+			list = list[len(m[0]):]
+			word := strings.ToLower(strings.TrimSpace(m[1]))
+			for name, rest, named := agentOf(word); addressed && named; name, rest, named = agentOf(word) {
+				ours, word = name == agent || name == defaultAgent || name == "*", rest
+			}
+			if ours && !yield(word) {
+				return
+			}
 		}
 	}
 }
@@ -223,24 +236,24 @@ func (e *Extractor) header(h http.Header) {
 	n := 0
 	for _, value := range h["Link"] {
 		for rest := value; rest != "" && n < maxHeaderLinks; n++ {
-			var l headerLink
-			l, rest = nextLink(rest)
+			var l HeaderLink
+			l, rest = NextLink(rest)
 			e.links.headerLink(l)
 		}
 	}
 	if values := h["Refresh"]; len(values) > 0 {
-		if ref, ok := e.links.fromDocument(refreshTarget([]byte(values[0]))); ok {
+		if ref, ok := e.links.fromDocument(RefreshTarget([]byte(values[0]))); ok {
 			e.links.add(toFollow, ref)
 		}
 	}
 }
 
 // headerLink handles a link of the header like a link element. Without a relation it is none (RFC 8288 §3.3).
-func (l *links) headerLink(h headerLink) {
-	ref, ok := l.fromDocument([]byte(h.target))
-	param := func(name string) []byte { return []byte(h.params[name]) }
-	if ok && h.params["rel"] != "" {
-		l.linked(&linked{ref, param("rel"), param("type"), param("as"), param("hreflang"), h.params["anchor"] != ""})
+func (l *links) headerLink(h HeaderLink) {
+	ref, ok := l.fromDocument([]byte(h.Target))
+	param := func(name string) []byte { return []byte(h.Params[name]) }
+	if ok && h.Params["rel"] != "" {
+		l.linked(&linked{ref, param("rel"), param("type"), param("as"), param("hreflang"), h.Params["anchor"] != ""})
 	}
 }
 
@@ -254,25 +267,25 @@ func (l *links) fromDocument(ref []byte) ([]byte, bool) {
 	return []byte(u.String()), err == nil
 }
 
-// headerLink is a link of a Link header, with the first of each parameter.
-type headerLink struct {
-	target string
-	params map[string]string
+// HeaderLink is a link of a Link header, with the first of each parameter, by its name in lower case.
+type HeaderLink struct {
+	Target string
+	Params map[string]string
 }
 
-// nextLink splits the first link off the value of a Link header, RFC 8288 appendix B. What is no link is skipped up
+// NextLink splits the first link off the value of a Link header, RFC 8288 appendix B. What is no link is skipped up
 // to the next comma outside of quotes, and the link is zero.
-func nextLink(s string) (l headerLink, rest string) {
+func NextLink(s string) (l HeaderLink, rest string) {
 	s = strings.TrimLeft(s, " \t,")
 	if target, params, closed := strings.Cut(s, ">"); strings.HasPrefix(s, "<") {
 		if !closed {
 			return l, ""
 		}
-		l, s = headerLink{target[1:], make(map[string]string)}, params
+		l, s = HeaderLink{target[1:], make(map[string]string)}, params
 		for m := linkParam.FindStringSubmatch(s); m != nil; m = linkParam.FindStringSubmatch(s) {
 			s = s[len(m[0]):]
-			if name := strings.ToLower(m[1]); l.params[name] == "" {
-				l.params[name] = quotedPair.ReplaceAllString(m[2], "$1") + strings.TrimRight(m[3], " \t")
+			if name := strings.ToLower(m[1]); l.Params[name] == "" {
+				l.Params[name] = quotedPair.ReplaceAllString(m[2], "$1") + strings.TrimRight(m[3], " \t")
 			}
 		}
 	}

@@ -96,7 +96,7 @@ func TestKnownLinksDoNotAllocate(t *testing.T) {
 
 func TestRefreshTarget(t *testing.T) {
 	for content, want := range pairs(t, "refresh.txt") {
-		require.Equal(t, want, string(refreshTarget([]byte(content))), "%q", content)
+		require.Equal(t, want, string(RefreshTarget([]byte(content))), "%q", content)
 	}
 }
 
@@ -105,7 +105,7 @@ func TestNextImage(t *testing.T) {
 		var got []string
 		for rest := []byte(set); len(rest) > 0; {
 			var ref []byte
-			if ref, rest = nextImage(rest); len(ref) > 0 {
+			if ref, rest = NextImage(rest); len(ref) > 0 {
 				got = append(got, string(ref))
 			}
 		}

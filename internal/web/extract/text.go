@@ -71,8 +71,8 @@ func field(s []byte) string {
 var refresh = regexp.MustCompile(`(?is)^[ \t\n\f\r]*(?:\d+|\d*\.)[\d.]*(?:[;,]|[ \t\n\f\r]+[;,]?)[ \t\n\f\r]*` +
 	`(?:url[ \t\n\f\r]*=[ \t\n\f\r]*)?(?:"([^"]*)|'([^']*)|(.*))`)
 
-// refreshTarget is the URL in the content of a meta refresh, empty if there is none.
-func refreshTarget(s []byte) []byte {
+// RefreshTarget is the URL in the content of a meta refresh, as it is written. Empty: there is none.
+func RefreshTarget(s []byte) []byte {
 	m := refresh.FindSubmatch(s)
 	if m == nil {
 		return nil
@@ -80,9 +80,9 @@ func refreshTarget(s []byte) []byte {
 	return bytes.TrimSpace(slices.Concat(m[1:]...))
 }
 
-// nextImage splits the first URL off a srcset: HTML standard §4.8.4.3.8. Commas end a candidate only after a URL or
+// NextImage splits the first URL off a srcset: HTML standard §4.8.4.3.8. Commas end a candidate only after a URL or
 // its descriptors.
-func nextImage(s []byte) (ref, rest []byte) {
+func NextImage(s []byte) (ref, rest []byte) {
 	s = bytes.TrimLeft(s, " \t\n\f\r,")
 	end := 0
 	for end < len(s) && !isSpace(s[end]) {

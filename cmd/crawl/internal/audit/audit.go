@@ -17,12 +17,9 @@ import (
 	"io/fs"
 	"log/slog"
 	"os"
-	"os/signal"
 	"path/filepath"
 	"runtime/debug"
 	"strings"
-	"sync"
-	"syscall"
 	"time"
 
 	"github.com/treadlight/crawl"
@@ -30,6 +27,7 @@ import (
 	"github.com/treadlight/crawl/cmd/crawl/internal/audit/report"
 	"github.com/treadlight/crawl/cmd/crawl/internal/audit/rules"
 	"github.com/treadlight/crawl/cmd/crawl/internal/cli"
+	"github.com/treadlight/crawl/cmd/crawl/internal/job"
 	"github.com/treadlight/crawl/internal/clock"
 	"github.com/treadlight/crawl/internal/store/atomicfile"
 	"github.com/treadlight/crawl/internal/web/canonical"
@@ -61,10 +59,14 @@ const (
 // Run audits. The error carries the exit code, that of findings among them.
 func Run(ctx context.Context, cfg Config) error {
 	a := &audit{Config: cfg, began: clock.System().Now()}
+	defer func() {
+		if a.temp {
+			_ = os.RemoveAll(a.work) // what is left is in a directory for temporary files
+		}
+	}()
 	if err := a.prepare(); err != nil {
 		return err
 	}
-	defer a.clean()
 	old, err := a.older()
 	if err != nil {
 		return err
@@ -79,15 +81,15 @@ func Run(ctx context.Context, cfg Config) error {
 	if old != nil {
 		result.Compare(old)
 	}
-	failed := result.Failed(a.failOn)
+	result.Finish(a.failOn)
 	if err := a.write(result); err != nil {
 		return err
 	}
 	switch {
 	case a.interrupted:
 		return &cli.Error{Code: cli.CodeInterrupted}
-	case failed > 0:
-		return &cli.Error{Code: cli.CodeFindings, Err: fmt.Errorf("%s that --fail-on names", cli.Plural(failed, "finding"))}
+	case result.Failing > 0:
+		return &cli.Error{Code: cli.CodeFindings, Err: fmt.Errorf("%s that --fail-on names", cli.Plural(result.Failing, "finding"))}
 	}
 	return nil
 }
@@ -122,42 +124,29 @@ func (a *audit) prepare() (err error) {
 		a.temp = true
 		return nil
 	}
-	if _, err := os.Stat(filepath.Join(a.Dir, jsonFile)); err == nil && !a.Options.Output.Overwrite {
-		return cli.IOf("%s has an audit that is done: add --overwrite to replace it, or give another directory and compare by --against %s", a.Dir, a.Dir)
-	}
 	a.work = filepath.Join(a.Dir, stateDir)
-	if err := os.MkdirAll(a.Dir, 0o777); err != nil { // less what the user's mask forbids
-		return cli.Open("--output", err)
-	}
-	if a.Options.Output.Overwrite {
-		if old := filepath.Clean(a.Against); a.Against != "" && (old == filepath.Clean(a.Dir) || old == filepath.Join(a.Dir, jsonFile)) {
+	done := filepath.Join(a.Dir, jsonFile)
+	if _, err := os.Stat(done); err == nil { // one that goes on has no report yet
+		if !a.Options.Output.Overwrite {
+			return cli.IOf("%s has an audit that is done: add --overwrite to replace it, or give another directory and compare by --against %s", a.Dir, a.Dir)
+		}
+		if old := filepath.Clean(a.Against); a.Against != "" && (old == filepath.Clean(a.Dir) || old == done) {
 			return cli.Usagef("--against %s is what --overwrite replaces: give another --output", a.Against)
 		}
-		if err := a.discard(); err != nil {
+		if err = os.RemoveAll(a.work); err == nil {
+			err = os.Remove(done)
+		}
+		if err != nil {
 			return cli.Write("--output", err)
 		}
 	}
-	if err := os.MkdirAll(a.work, 0o700); err != nil {
+	if err = os.MkdirAll(a.Dir, 0o777); err == nil { // less what the user's mask forbids
+		err = os.MkdirAll(a.work, 0o700)
+	}
+	if err != nil {
 		return cli.Open("--output", err)
 	}
 	return nil
-}
-
-// discard removes an older audit. One that goes on has no report yet, and stays.
-func (a *audit) discard() error {
-	if _, err := os.Stat(filepath.Join(a.Dir, jsonFile)); err != nil {
-		return nil //nolint:nilerr // there is none
-	}
-	if err := os.RemoveAll(a.work); err != nil {
-		return err
-	}
-	return os.Remove(filepath.Join(a.Dir, jsonFile))
-}
-
-func (a *audit) clean() {
-	if a.temp {
-		_ = os.RemoveAll(a.work) // what is left is in a directory for temporary files
-	}
 }
 
 // older is the audit to compare with; nil: there is none. What it knows of other sites is used again for a day.
@@ -201,7 +190,12 @@ func (a *audit) crawl(ctx context.Context) error {
 	if err != nil {
 		return errors.Join(err, file.Close())
 	}
-	err = errors.Join(a.supervise(ctx, c), file.Close())
+	var every time.Duration
+	if !a.Quiet {
+		every = 10 * time.Second
+	}
+	err = job.Supervise(ctx, a.Term, a.Log, every, c, func(ctx context.Context) error { return c.Run(ctx, a.Seeds...) })
+	err = errors.Join(err, file.Close())
 	snap := c.Snapshot()
 	switch {
 	case err != nil:
@@ -252,62 +246,6 @@ func (a *audit) open() (crawl.Options, *crawl.State, error) {
 	return state.Options(), state, nil
 }
 
-// supervise runs the crawl, with signals heeded and its progress shown.
-func (a *audit) supervise(ctx context.Context, c *crawl.Crawler) error {
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
-	signals := make(chan os.Signal, 4)
-	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
-	defer signal.Stop(signals)
-	var beside sync.WaitGroup
-	defer beside.Wait()
-	done := make(chan struct{})
-	defer close(done)
-	beside.Go(func() {
-		for n := 0; ; n++ {
-			select {
-			case <-done:
-				return
-			case <-signals:
-			}
-			if n == 0 {
-				a.Log.Info("stopping: finishing what is under way; interrupt again to give it up")
-				c.Stop()
-			} else {
-				cancel()
-			}
-		}
-	})
-	beside.Go(func() { a.progress(done, c) })
-	return c.Run(ctx, a.Seeds...)
-}
-
-// progress shows how far the crawl is.
-func (a *audit) progress(done <-chan struct{}, c *crawl.Crawler) {
-	every := 10 * time.Second
-	if a.Term.Live() {
-		every = cli.StatusEvery
-		defer a.Term.Clear()
-	} else if a.Quiet {
-		return
-	}
-	tick := time.NewTicker(every)
-	defer tick.Stop()
-	for {
-		select {
-		case <-done:
-			return
-		case <-tick.C:
-		}
-		s := c.Snapshot()
-		if a.Term.Live() {
-			a.Term.Show("auditing", cli.Seconds(s.ElapsedSeconds), cli.Plural(s.Records, "URL"), cli.Count(s.Frontier.Queued)+" queued", cli.Plural(s.Errors, "error"), cli.Size(s.Bytes))
-		} else {
-			a.Log.Info("auditing", slog.Int64("visited", s.Records), slog.Int64("queued", s.Frontier.Queued), slog.Int64("errors", s.Errors))
-		}
-	}
-}
-
 // mostMemory is from where on garbage is collected more often, as 100,000 pages with 50 links need half of it.
 const mostMemory = 400 << 20
 
@@ -332,14 +270,11 @@ func (a *audit) judge() (*report.Report, error) {
 	if err := rules.Read(file, site); err != nil {
 		return nil, cli.IO(err)
 	}
-	r := report.New(site, a.began, a.partial)
-	r.Findings = site.Check(func(f *rules.Finding) bool { return report.Any(a.skip, f) })
-	return r, nil
+	return report.New(site, a.began, a.partial, a.skip), nil
 }
 
 // write writes all forms into the directory, the one that says that the audit is done last, and one on Out.
 func (a *audit) write(r *report.Report) error {
-	r.Finish(a.failOn)
 	if a.Dir != "" {
 		for _, form := range report.Forms {
 			if err := atomicfile.Replace(filepath.Join(a.Dir, form.Name), 0o666, func(w io.Writer) error { return form.Write(r, w) }); err != nil {
@@ -354,7 +289,9 @@ func (a *audit) write(r *report.Report) error {
 		return nil
 	}
 	var b strings.Builder
-	report.Text(r, &b, a.Dir)
+	if err := report.WriteText(r, &b, a.Dir); err != nil {
+		return err
+	}
 	_, err := io.WriteString(a.Out, cli.Clean(b.String()))
 	return cli.Output(err)
 }

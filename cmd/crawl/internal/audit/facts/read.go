@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"net/url"
 	"regexp"
 	"slices"
 	"strings"
@@ -15,7 +14,9 @@ import (
 
 	"github.com/treadlight/crawl"
 	"github.com/treadlight/crawl/internal/web/canonical"
+	"github.com/treadlight/crawl/internal/web/extract"
 	"github.com/treadlight/crawl/internal/web/neardup"
+	"github.com/treadlight/crawl/internal/web/robots"
 	"github.com/treadlight/crawl/internal/web/sitemap"
 )
 
@@ -23,6 +24,10 @@ import (
 const (
 	maxAnchors = 20_000
 	maxCodes   = 500
+	// maxDirectives bounds those for robots.
+	maxDirectives = 20
+	// maxProblems bounds what is told of one robots.txt.
+	maxProblems = 20
 	// maxFragment bounds fragments that are looked for, in bytes.
 	maxFragment = 2000
 )
@@ -56,6 +61,18 @@ func walled(h http.Header, body []byte) bool {
 	return slices.ContainsFunc(walls, func(name string) bool { return h.Get(name) != "" }) || wallWords.Match(body[:min(len(body), 64<<10)])
 }
 
+// ReadRobots looks at a robots.txt.
+func ReadRobots(p *crawl.Page) *Page {
+	f := New(p)
+	if f.Kind = Robots; p.Status != http.StatusOK {
+		return f
+	}
+	for _, fault := range robots.Faults(p.Body, maxProblems) {
+		f.Problems = append(f.Problems, clip(fault))
+	}
+	return f
+}
+
 // ReadMap reads the URLs of a sitemap.
 func ReadMap(p *crawl.Page) *Page {
 	f := New(p)
@@ -63,12 +80,8 @@ func ReadMap(p *crawl.Page) *Page {
 	if p.Status/100 != 2 || len(p.Body) == 0 {
 		return f
 	}
-	base, err := canonical.Parse(f.URL)
-	if err != nil { // a canonical URL is one
-		return f
-	}
 	origin, last := Origin(f.URL), ""
-	sum := sitemap.Read(sitemap.Document{Body: p.Body, Base: base, Charset: p.Charset, Truncated: p.Truncated, List: true}, func(e sitemap.Entry) bool {
+	sum := sitemap.Read(sitemap.Document{Body: p.Body, Base: canonical.Restore(f.URL), Charset: p.Charset, Truncated: p.Truncated, List: true}, func(e sitemap.Entry) bool {
 		switch e.Rel {
 		case sitemap.Page:
 			last = Link(Anchor, origin, e.URL.String(), "")
@@ -96,15 +109,15 @@ func ReadMap(p *crawl.Page) *Page {
 
 // reading is one HTML page while it is read.
 type reading struct {
-	page   *crawl.Page
-	origin string
-	secure bool // the page came by https
-	judge  func(url string, kind Kind) Kind
+	*HTML
 
-	html  *HTML
-	links map[string]bool
-	list  []string
-	ids   []string
+	page   *crawl.Page
+	url    canonical.URL
+	secure bool // what the page loads by http is refused: it came by https
+	judge  func(url string, kind Kind) Kind
+	links  map[string]bool
+	list   []string
+	ids    []string
 }
 
 // Read reads an HTML page. judge tells of a link whether it leads out of scope.
@@ -114,25 +127,21 @@ func Read(p *crawl.Page, judge func(url string, kind Kind) Kind) *Page {
 		return f
 	}
 	r := &reading{
-		page: p, origin: Origin(f.URL), secure: p.URL.Scheme == "https", judge: judge,
-		html: &HTML{Lang: clip(p.First("html").Attr("lang"))}, links: make(map[string]bool),
+		HTML: &HTML{Lang: clip(p.First("html").Attr("lang"))},
+		page: p, url: canonical.Restore(f.URL), secure: p.URL.Scheme == "https", judge: judge, links: make(map[string]bool),
 	}
-	r.headers()
-	for e := range p.First("head").Find("*") {
-		r.inHead(e)
-		r.anywhere(e)
-	}
-	for e := range p.First("body").Find("*") {
-		r.inBody(e)
-		r.anywhere(e)
+	r.header()
+	for _, part := range []string{"head", "body"} {
+		for e := range p.First(part).Find("*") {
+			r.element(e, part)
+		}
 	}
 	for _, to := range p.Links() { // whatever else the crawl takes for a link
 		r.link(to, "", Named)
 	}
 	r.text()
-	r.samples()
-	r.html.IDs = HashesOf(r.ids)
-	f.HTML, f.Links = r.html, r.list
+	r.IDs = HashesOf(r.ids)
+	f.HTML, f.Links = r.HTML, r.list
 	return f
 }
 
@@ -141,71 +150,65 @@ func (r *reading) link(to, fragment string, kind Kind) {
 	if to == "" || len(r.list) >= maxAnchors {
 		return
 	}
-	plain := Link('?', r.origin, to, "")
+	plain := Link('?', r.url.Origin(), to, "")
 	if fragment == "" && r.links[plain] {
 		return
 	}
-	text := Link(r.judge(to, kind), r.origin, to, fragment)
+	text := Link(r.judge(to, kind), r.url.Origin(), to, fragment)
 	if r.links[plain] = true; !r.links[text] {
 		r.links[text] = true
 		r.list = append(r.list, text)
 	}
 }
 
-// headers reads what the header says of the page.
-func (r *reading) headers() {
-	h, html := r.page.Header, r.html
+// header reads what the header says of the page.
+func (r *reading) header() {
+	h := r.page.Header
 	for _, value := range h.Values("X-Robots-Tag") {
-		html.Header = directives(html.Header, value)
+		r.Header = directives(r.Header, value, true)
 	}
-	for _, l := range parseLinks(h.Values("Link")) {
-		switch to := r.resolve(l.url); {
-		case l.rel == "canonical":
-			html.Canonicals = append(html.Canonicals, Canonical{clip(l.url), to, "header"})
-		case l.rel == "alternate" && l.hreflang != "":
-			html.Languages = append(html.Languages, Alternate{clip(l.hreflang), clip(l.url), to})
+	for _, rest := range h.Values("Link") {
+		for n := 0; rest != "" && n < maxCodes; n++ {
+			var l extract.HeaderLink
+			l, rest = extract.NextLink(rest)
+			to := strings.TrimSpace(l.Target)
+			r.related(l.Params["rel"], l.Params["hreflang"], to, r.resolve(to), "header")
 		}
 	}
 	policy := strings.ToLower(strings.Join(h.Values("Content-Security-Policy"), ","))
-	for bit, has := range map[Protection]bool{
-		HSTS: h.Get("Strict-Transport-Security") != "", CSP: policy != "", NoSniff: strings.EqualFold(strings.TrimSpace(h.Get("X-Content-Type-Options")), "nosniff"),
-		Frame: h.Get("X-Frame-Options") != "" || strings.Contains(policy, "frame-ancestors"), ReferrerPolicy: h.Get("Referrer-Policy") != "",
-	} {
-		if has {
-			html.Protected |= bit
-		}
+	r.policy(policy)
+	r.protected(HSTS, h.Get("Strict-Transport-Security") != "")
+	r.protected(NoSniff, strings.EqualFold(strings.TrimSpace(h.Get("X-Content-Type-Options")), "nosniff"))
+	r.protected(Frame, h.Get("X-Frame-Options") != "" || strings.Contains(policy, "frame-ancestors"))
+	r.protected(ReferrerPolicy, h.Get("Referrer-Policy") != "")
+}
+
+func (r *reading) protected(by Protection, is bool) {
+	if is {
+		r.Protected |= by
 	}
-	if strings.Contains(policy, "upgrade-insecure-requests") {
-		r.secure = false // nothing of the page is asked for without encryption
-	}
+}
+
+// policy reads a Content-Security-Policy. With upgrade-insecure-requests nothing of the page is asked for without encryption.
+func (r *reading) policy(text string) {
+	r.protected(CSP, text != "")
+	r.secure = r.secure && !strings.Contains(strings.ToLower(text), "upgrade-insecure-requests")
 }
 
 // resolve is a reference in a header as a canonical URL; empty: it is none.
 func (r *reading) resolve(ref string) string {
-	base, err := canonical.Parse(r.page.URL.String())
-	if err != nil {
-		return ""
-	}
-	u, err := base.Resolve(ref)
+	u, err := r.url.Resolve(ref)
 	if err != nil {
 		return ""
 	}
 	return u.String()
 }
 
-// directives appends those of a text to list: "noindex", without the name of a robot, unless it is that of one that does
-// not matter here.
-func directives(list []string, text string) []string {
-	for word := range strings.SplitSeq(strings.ToLower(text), ",") {
-		word = strings.TrimSpace(word)
-		if agent, rest, ok := strings.Cut(word, ":"); ok && !strings.HasPrefix(agent, "max-") && agent != "unavailable_after" {
-			if agent = strings.TrimSpace(agent); agent != "googlebot" && agent != "robots" && agent != "*" {
-				return list
-			}
-			word = strings.TrimSpace(rest)
-		}
+// directives appends those of a text to list that are for search engines.
+func directives(list []string, text string, addressed bool) []string {
+	for word := range extract.Directives(text, "googlebot", addressed) {
 		switch {
-		case word == "" || len(list) >= 20:
+		case word == "" || len(list) >= maxDirectives:
 		case word == "none":
 			list = append(list, "noindex", "nofollow")
 		default:
@@ -213,36 +216,6 @@ func directives(list []string, text string) []string {
 		}
 	}
 	return list
-}
-
-func (r *reading) inHead(e crawl.Element) {
-	html := r.html
-	switch e.Name() {
-	case "title":
-		html.Titles = text(html.Titles, e.Text())
-	case "meta":
-		content := e.Attr("content")
-		switch strings.ToLower(cmp.Or(e.Attr("name"), e.Attr("http-equiv"))) {
-		case "description":
-			html.Descriptions = text(html.Descriptions, content)
-		case "robots", "googlebot":
-			html.Meta = directives(html.Meta, content)
-		case "refresh":
-			if _, to, ok := strings.Cut(content, ";"); ok {
-				_, to, _ = strings.Cut(to, "=")
-				html.Refresh = r.resolve(strings.Trim(strings.TrimSpace(to), `'"`))
-			}
-		case "content-security-policy":
-			html.Protected |= CSP
-			if strings.Contains(strings.ToLower(content), "upgrade-insecure-requests") {
-				r.secure = false
-			}
-		case "referrer":
-			html.Protected |= ReferrerPolicy
-		}
-	case "link":
-		r.linkElement(e, "head")
-	}
 }
 
 // text appends a text of a page, if there is room.
@@ -253,173 +226,199 @@ func text(list []string, s string) []string {
 	return append(list, clip(s))
 }
 
-func (r *reading) inBody(e crawl.Element) {
-	html := r.html
-	switch e.Name() {
+// element reads one of the head or the body, which a parser tells apart.
+func (r *reading) element(e crawl.Element, part string) {
+	if id := e.Attr("id"); id != "" && len(r.ids) < maxAnchors {
+		r.ids = append(r.ids, id)
+	}
+	switch name := e.Name(); name {
+	case "title":
+		if part == "head" {
+			r.Titles = text(r.Titles, e.Text())
+		}
+	case "meta":
+		r.meta(e, part)
+	case "link":
+		href := strings.TrimSpace(e.Attr("href"))
+		for rel := range strings.FieldsSeq(strings.ToLower(e.Attr("rel"))) {
+			r.related(rel, e.Attr("hreflang"), href, e.URL("href"), part)
+			switch rel {
+			case "stylesheet":
+				r.resource(e, "href", true)
+			case "icon", "apple-touch-icon", "manifest", "preload", "modulepreload":
+				r.resource(e, "href", false)
+			}
+		}
 	case "h1":
 		if words := strings.TrimSpace(strings.TrimSuffix(e.Text(), "¶")); words != "" { // the sign is a link to the heading
-			html.Headings = text(html.Headings, words)
+			r.Headings = text(r.Headings, words)
 		} else if alt := e.First("img[alt]"); alt.OK() {
-			html.Headings = text(html.Headings, alt.Attr("alt"))
-		}
-	case "link":
-		r.linkElement(e, "body")
-	case "meta":
-		if strings.EqualFold(e.Attr("name"), "robots") { // search engines heed it wherever it is
-			html.Meta = directives(html.Meta, e.Attr("content"))
+			r.Headings = text(r.Headings, alt.Attr("alt"))
 		}
 	case "a", "area":
 		r.anchor(e)
 	case "form":
 		if action := strings.TrimSpace(e.Attr("action")); r.page.URL.Scheme == "https" && strings.HasPrefix(strings.ToLower(action), "http://") {
-			html.Forms.Add(action)
+			r.Forms.Add(action)
 		}
-	}
-}
-
-func (r *reading) linkElement(e crawl.Element, where string) {
-	href := strings.TrimSpace(e.Attr("href"))
-	for rel := range strings.FieldsSeq(strings.ToLower(e.Attr("rel"))) {
-		switch rel {
-		case "canonical":
-			if len(r.html.Canonicals) < maxTexts {
-				r.html.Canonicals = append(r.html.Canonicals, Canonical{clip(href), e.URL("href"), where})
-			}
-		case "alternate":
-			if code := e.Attr("hreflang"); code != "" && where == "head" && len(r.html.Languages) < maxCodes {
-				r.html.Languages = append(r.html.Languages, Alternate{clip(code), clip(href), e.URL("href")})
-			}
-		case "stylesheet":
-			r.resource(e, "href", true)
-		case "icon", "apple-touch-icon", "manifest", "preload", "modulepreload":
-			r.resource(e, "href", false)
-		}
-	}
-}
-
-// anywhere reads what may stand in any part of a page.
-func (r *reading) anywhere(e crawl.Element) {
-	if id := e.Attr("id"); id != "" && len(r.ids) < maxAnchors {
-		r.ids = append(r.ids, id)
-	}
-	switch e.Name() {
-	case "script", "img", "iframe", "audio", "video", "source", "embed", "track", "input":
-		if e.Name() != "input" || strings.EqualFold(e.Attr("type"), "image") {
-			r.resource(e, "src", true)
-		}
-		r.resource(e, "poster", true)
-		r.srcset(e)
+	case "img", "script", "iframe", "audio", "video", "source", "embed", "track", "input":
+		r.media(e, name)
 	case "object":
 		r.resource(e, "data", true)
+	}
+}
+
+func (r *reading) meta(e crawl.Element, part string) {
+	content := e.Attr("content")
+	switch name := strings.ToLower(cmp.Or(e.Attr("name"), e.Attr("http-equiv"))); {
+	case name == "robots", name == "googlebot" && part == "head": // search engines heed the first wherever it is
+		r.Meta = directives(r.Meta, content, false)
+	case part != "head":
+	case name == "description":
+		r.Descriptions = text(r.Descriptions, content)
+	case name == "refresh":
+		if to := extract.RefreshTarget([]byte(content)); len(to) > 0 {
+			r.Refresh = r.resolve(string(to))
+		}
+	case name == "content-security-policy":
+		r.policy(content)
+	case name == "referrer":
+		r.protected(ReferrerPolicy, true)
+	}
+}
+
+// related notes the canonical URL or a translation that a link element or a header names.
+func (r *reading) related(rel, code, raw, to, where string) {
+	switch strings.ToLower(rel) {
+	case "canonical":
+		if len(r.Canonicals) < maxTexts {
+			r.Canonicals = append(r.Canonicals, Canonical{clip(raw), to, where})
+		}
+	case "alternate":
+		if code != "" && where != "body" && len(r.Languages) < maxCodes {
+			r.Languages = append(r.Languages, Alternate{clip(code), clip(raw), to})
+		}
 	}
 }
 
 // resource notes a part of the page; loaded says that a browser fetches it by itself.
 func (r *reading) resource(e crawl.Element, attribute string, loaded bool) {
 	to := e.URL(attribute)
-	if to == "" {
-		return
-	}
 	if e.Name() == "iframe" {
 		r.link(to, "", Anchor)
 	} else {
 		r.link(to, "", Resource)
 	}
-	if loaded && r.secure && strings.HasPrefix(to, "http://") && !Local(to) {
-		r.html.Mixed.Add(to)
+	if loaded {
+		r.load(to)
 	}
 }
 
-func (r *reading) srcset(e crawl.Element) {
-	set := e.Attr("srcset")
-	if set == "" || strings.Contains(set, "data:") {
-		return
-	}
-	for candidate := range strings.SplitSeq(set, ", ") {
-		word, _, _ := strings.Cut(strings.TrimSpace(candidate), " ")
-		if to := r.resolve(strings.TrimSuffix(word, ",")); strings.HasPrefix(to, "http://") && r.secure && !Local(to) {
-			r.html.Mixed.Add(to)
-		}
+// load notes what a browser fetches by itself, if it does not because the page is encrypted.
+func (r *reading) load(to string) {
+	if r.secure && strings.HasPrefix(to, "http://") && !Local(to) {
+		r.Mixed.Add(to)
 	}
 }
 
-// typo is the beginning of what was to be a URL with a scheme.
-var typo = regexp.MustCompile(`(?i)^(?:h?tt?ps?|hh?ttt?pp?s?)(?:://|:/*$|;//|//)`)
+func (r *reading) media(e crawl.Element, name string) {
+	if name != "input" || strings.EqualFold(e.Attr("type"), "image") {
+		r.resource(e, "src", true)
+	}
+	r.resource(e, "poster", true)
+	for set := []byte(e.Attr("srcset")); len(set) > 0; {
+		var ref []byte
+		ref, set = extract.NextImage(set)
+		r.load(r.resolve(string(ref)))
+	}
+	if media, _, _ := strings.Cut(strings.ToLower(e.Attr("type")), ";"); name == "script" && strings.TrimSpace(media) == "application/ld+json" {
+		r.jsonld(e)
+	}
+}
+
+// jsonld notes a block that is no JSON.
+func (r *reading) jsonld(e crawl.Element) {
+	_, block, _ := strings.Cut(e.HTML(), ">")
+	block = strings.TrimSpace(strings.TrimSuffix(block, "</script>"))
+	var value any
+	if err := json.Unmarshal([]byte(block), &value); err != nil {
+		r.BadJSON.Add(fmt.Sprintf("%v: %.80s", err, block))
+	} else if strings.IndexAny(block, "{[") != 0 {
+		r.BadJSON.Add("neither an object nor a list: " + block)
+	}
+}
+
+// typo is the beginning of what was to be a URL with a scheme, whole that of one.
+var (
+	typo  = regexp.MustCompile(`(?i)^(?:h?tt?ps?|hh?ttt?pp?s?)(?:://|:/*$|;//|//)`)
+	whole = regexp.MustCompile(`(?i)^https?://`)
+)
 
 // anchor notes a link that a reader can click.
 func (r *reading) anchor(e crawl.Element) {
-	name := e.Attr("name")
-	if name != "" && len(r.ids) < maxAnchors {
+	if name := e.Attr("name"); name != "" && len(r.ids) < maxAnchors {
 		r.ids = append(r.ids, name)
 	}
-	href := strings.TrimSpace(e.Attr("href"))
+	href, to := strings.TrimSpace(e.Attr("href")), e.URL("href")
 	if href == "" {
 		return
 	}
-	to, lower := e.URL("href"), strings.ToLower(href)
-	switch {
-	case to != "":
-		good := strings.HasPrefix(lower, "http://") || strings.HasPrefix(lower, "https://")
-		if typo.MatchString(href) && !good {
-			r.html.BadLinks.Add(href)
-		}
-		_, fragment, _ := strings.Cut(href, "#")
-		if len(fragment) > maxFragment || strings.ContainsAny(fragment, "\n\r") {
-			fragment = ""
-		}
-		r.link(to, fragment, Anchor)
-		if Local(to) && !Local(r.page.URL.String()) {
-			r.html.LocalLinks.Add(to)
-		}
-	case strings.HasPrefix(lower, "file:"):
-		r.html.LocalLinks.Add(href)
-		return
-	case typo.MatchString(href):
-		r.html.BadLinks.Add(href)
-		return
-	default:
+	if typo.MatchString(href) && (to == "" || !whole.MatchString(href)) {
+		r.BadLinks.Add(href)
+	}
+	if Local(to) && !Local(r.page.URL.String()) {
+		r.LocalLinks.Add(to)
+	} else if strings.HasPrefix(strings.ToLower(href), "file:") {
+		r.LocalLinks.Add(href)
+	}
+	if to == "" {
 		return // another scheme
 	}
-	if e.Name() == "a" && e.Text() == "" && e.Attr("aria-label") == "" && e.Attr("aria-labelledby") == "" && e.Attr("title") == "" && e.Attr("aria-hidden") != "true" &&
+	_, fragment, _ := strings.Cut(href, "#")
+	if len(fragment) > maxFragment || strings.ContainsAny(fragment, "\n\r") {
+		fragment = ""
+	}
+	r.link(to, fragment, Anchor)
+	if e.Name() == "a" && e.Text() == "" && e.Attr("aria-label")+e.Attr("aria-labelledby")+e.Attr("title") == "" && e.Attr("aria-hidden") != "true" &&
 		!e.First(`img[alt]:not([alt=""]), [aria-label], [aria-labelledby], svg, [title], input, iframe, object`).OK() {
-		r.html.NoText.Add(href)
+		r.NoText.Add(href)
 	}
 }
 
-// Local reports whether a URL leads to the machine of whoever follows it.
-func Local(to string) bool {
-	u, err := url.Parse(to)
-	if err != nil {
-		return false
-	}
-	host := u.Hostname()
-	return host == "localhost" || strings.HasSuffix(host, ".localhost") || strings.HasPrefix(host, "127.") || host == "::1" || host == "0.0.0.0"
-}
+// local is a URL of the machine of whoever follows it.
+var local = regexp.MustCompile(`^https?://(?:(?:[^/?]*\.)?localhost|127\.[\d.]+|0\.0\.0\.0|\[::1\])(?:[:/?]|$)`)
+
+// Local reports whether a canonical URL leads to the machine of whoever follows it.
+func Local(to string) bool { return local.MatchString(to) }
 
 var readers = sync.Pool{New: func() any { return new(neardup.Reader) }}
 
 // filler is the text that designers put where one is to come.
 var filler = regexp.MustCompile(`(?i)\blorem ipsum dolor sit amet\b`)
 
-// text reads how much there is to read.
+// text reads how much there is to read, and what selectors find.
 func (r *reading) text() {
-	html := r.html
 	body := r.page.First("body")
 	words := body.Text()
-	html.Words = count(words)
+	r.Words = count(words)
 	for e := range r.page.XPath(`//nav[not(ancestor::nav or ancestor::footer)] | //footer[not(ancestor::nav or ancestor::footer or ancestor::article)]`) {
-		html.Words -= count(e.Text())
+		r.Words = max(0, r.Words-count(e.Text()))
 	}
-	html.Words = max(html.Words, 0)
-	html.Empty = strings.TrimSpace(words) == "" && !body.First("img, svg, video, audio, object, embed, iframe, canvas, script, picture").OK()
-	html.Filler = filler.MatchString(words)
+	r.Empty = strings.TrimSpace(words) == "" && !body.First("img, svg, video, audio, object, embed, iframe, canvas, script, picture").OK()
+	r.Filler = filler.MatchString(words)
 	main := r.page.First("main, [role=main]")
 	if !main.OK() {
 		main = body
 	}
 	reader := readers.Get().(*neardup.Reader)
-	html.Sim = reader.Read([]byte(main.HTML()), nil).SimHash()
+	r.Sim = reader.Read([]byte(main.HTML()), nil).SimHash()
 	readers.Put(reader)
+	for e := range r.page.Find(`img:not([alt]):not([aria-label]):not([aria-labelledby]):not([role=presentation]):not([role=none]):not([aria-hidden=true])`) {
+		r.NoAlt.Add(cmp.Or(e.URL("src"), e.Attr("src"), "an image without src"))
+	}
+	for range r.page.XPath(`//body//title[not(ancestor::svg)]`) {
+		r.TitleBelow = true
+	}
 }
 
 // count is the number of words; of scripts without spaces two characters are about one.
@@ -436,54 +435,4 @@ func count(s string) (n int) {
 		}
 	}
 	return n + (wide+1)/2
-}
-
-// samples are what selectors find.
-func (r *reading) samples() {
-	for e := range r.page.Find(`img:not([alt]):not([aria-label]):not([aria-labelledby]):not([role=presentation]):not([role=none]):not([aria-hidden=true])`) {
-		r.html.NoAlt.Add(cmp.Or(e.URL("src"), e.Attr("src"), "an image without src"))
-	}
-	for range r.page.XPath(`//body//title[not(ancestor::svg)]`) {
-		r.html.TitleBelow = true
-	}
-	for e := range r.page.Find(`script[type]`) {
-		if media, _, _ := strings.Cut(strings.ToLower(e.Attr("type")), ";"); strings.TrimSpace(media) != "application/ld+json" {
-			continue
-		}
-		_, block, _ := strings.Cut(e.HTML(), ">")
-		block = strings.TrimSuffix(block, "</script>")
-		var value any
-		if err := json.Unmarshal([]byte(block), &value); err != nil {
-			r.html.BadJSON.Add(fmt.Sprintf("%v: %.80s", err, strings.TrimSpace(block)))
-		} else if kind := fmt.Sprintf("%T", value); kind != "map[string]interface {}" && kind != "[]interface {}" {
-			r.html.BadJSON.Add("neither an object nor a list: " + strings.TrimSpace(block))
-		}
-	}
-}
-
-// headerLink is a link of the header Link.
-type headerLink struct{ url, rel, hreflang string }
-
-// linkValue is one of its values (RFC 8288), and linkParam a parameter.
-var (
-	linkValue = regexp.MustCompile(`<([^>]*)>((?:\s*;\s*[\w*-]+\s*(?:=\s*(?:"[^"]*"|[^\s",;]+))?)*)`)
-	linkParam = regexp.MustCompile(`;\s*([\w*-]+)\s*=\s*(?:"([^"]*)"|([^\s",;]+))`)
-)
-
-func parseLinks(values []string) (links []headerLink) {
-	for _, value := range values {
-		for _, m := range linkValue.FindAllStringSubmatch(value, maxCodes) {
-			l := headerLink{url: strings.TrimSpace(m[1])}
-			for _, p := range linkParam.FindAllStringSubmatch(m[2], 20) {
-				switch strings.ToLower(p[1]) {
-				case "rel":
-					l.rel = strings.ToLower(p[2] + p[3])
-				case "hreflang":
-					l.hreflang = p[2] + p[3]
-				}
-			}
-			links = append(links, l)
-		}
-	}
-	return links
 }

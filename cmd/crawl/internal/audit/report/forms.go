@@ -1,16 +1,30 @@
 package report
 
 import (
+	"embed"
 	"encoding/csv"
 	"encoding/xml"
 	"fmt"
+	"html/template"
 	"io"
+	"slices"
 	"strconv"
 	"strings"
+	"sync"
+	plain "text/template"
 
 	"github.com/treadlight/crawl/cmd/crawl/internal/audit/rules"
 	"github.com/treadlight/crawl/cmd/crawl/internal/cli"
 )
+
+// Form is a file of a report.
+type Form struct {
+	Name  string
+	Write func(*Report, io.Writer) error
+}
+
+// Forms are those that are written into a directory. The last says that the audit is done.
+var Forms = []Form{{"report.html", WriteHTML}, {"findings.csv", WriteCSV}, {"junit.xml", WriteJUnit}, {"audit.json", WriteJSON}}
 
 // WriteJSON writes all there is.
 func WriteJSON(r *Report, w io.Writer) error { return cli.WriteJSON(w, r) }
@@ -18,113 +32,130 @@ func WriteJSON(r *Report, w io.Writer) error { return cli.WriteJSON(w, r) }
 // WriteCSV writes a line for each finding, those that are mended behind the others.
 func WriteCSV(r *Report, w io.Writer) error {
 	out := csv.NewWriter(w)
-	if err := out.Write([]string{"rule", "severity", "state", "url", "about", "detail", "pages", "where"}); err != nil {
-		return err
-	}
-	for _, list := range [][]rules.Finding{r.Findings, r.Fixed} {
-		for i := range list {
-			f := &list[i]
-			row := []string{f.Rule, string(f.Severity), f.State, f.URL, f.About, f.Detail, strconv.Itoa(f.Pages), strings.Join(f.Where, " ")}
-			for j := range row {
-				row[j] = inert(row[j])
-			}
-			if err := out.Write(row); err != nil {
-				return err
+	rows := [][]string{{"rule", "severity", "state", "url", "about", "detail", "pages", "where"}}
+	for _, f := range slices.Concat(r.Findings, r.Fixed) {
+		row := []string{f.Rule, string(f.Severity), f.State, f.URL, f.About, f.Detail, strconv.Itoa(f.Pages), strings.Join(f.Where, " ")}
+		for i, s := range row {
+			if s != "" && strings.ContainsRune("=+-@\t\r", rune(s[0])) { // a spreadsheet would take it for a formula
+				row[i] = "'" + s
 			}
 		}
+		rows = append(rows, row)
 	}
-	out.Flush()
-	return out.Error()
+	return out.WriteAll(rows)
 }
 
-// inert keeps a spreadsheet from taking the text of a page for a formula.
-func inert(s string) string {
-	if s != "" && strings.ContainsRune("=+-@\t\r", rune(s[0])) {
-		return "'" + s
-	}
-	return s
-}
+//go:embed report.html junit.xml report.txt
+var files embed.FS
 
-// The parts of a JUnit report that CI systems read.
-type (
-	suites struct {
-		XMLName  xml.Name `xml:"testsuites"`
-		Tests    int      `xml:"tests,attr"`
-		Failures int      `xml:"failures,attr"`
-		Suites   []suite  `xml:"testsuite"`
+var (
+	functions = map[string]any{
+		"count": cli.Count[int], "size": cli.Size, "plain": cli.Clean, "plural": cli.Plural[int], "join": strings.Join, "lines": lines, "xml": escaped,
+		"web":   func(s string) bool { return strings.HasPrefix(s, "http://") || strings.HasPrefix(s, "https://") },
+		"minus": func(a, b int) int { return a - b }, "long": func(n int64) int { return int(n) }, "trim": strings.TrimRight,
+		"cut": func(n int, list []string) []string { return list[:min(n, len(list))] },
 	}
-	suite struct {
-		Name     string     `xml:"name,attr"`
-		Tests    int        `xml:"tests,attr"`
-		Failures int        `xml:"failures,attr"`
-		Cases    []testcase `xml:"testcase"`
-	}
-	testcase struct {
-		Name    string   `xml:"name,attr"`
-		Class   string   `xml:"classname,attr"`
-		Failure *failure `xml:"failure,omitempty"`
-		Out     string   `xml:"system-out,omitempty"`
-	}
-	failure struct {
-		Message string `xml:"message,attr"`
-		Text    string `xml:",chardata"`
-	}
+	page = sync.OnceValue(func() *template.Template {
+		return template.Must(template.New("report.html").Funcs(functions).ParseFS(files, "report.html"))
+	})
+	texts = sync.OnceValue(func() *plain.Template {
+		return plain.Must(plain.New("").Funcs(functions).ParseFS(files, "junit.xml", "report.txt"))
+	})
 )
 
-// listed bounds the findings of a rule that text forms show.
-const listed = 100
+// The forms for people are bounded: so many findings of each rule, as the templates have it too, and so many pages of each.
+const (
+	htmlFindings = 50
+	htmlWhere    = 5
+	textWhere    = 3
+)
+
+// section is a rule that has found something.
+type section struct {
+	Count
+
+	Found []rules.Finding
+	Open  bool
+	Where int
+}
+
+// Listed are the findings that are shown.
+func (s section) Listed() []rules.Finding { return s.Found[:min(len(s.Found), htmlFindings)] }
+
+// group are the rules of one group, or the findings of one severity.
+type group struct {
+	Name     string
+	N, Rules int
+	Failing  int // rules
+	Sections []section
+}
+
+// view is a report as templates see it.
+type view struct {
+	*Report
+
+	Dir      string
+	Sections []section // by severity, and then as in the table
+	Groups   []group   // severities
+	Suites   []group   // groups of rules, with those that have found nothing
+	Mended   []rules.Finding
+	Where    int
+	Clean    int
+	Failures int // rules
+}
+
+func (r *Report) view(dir string) *view {
+	v := &view{Report: r, Dir: dir, Where: htmlWhere, Mended: r.Fixed[:min(len(r.Fixed), htmlFindings)]}
+	for _, s := range rules.Severities {
+		v.Groups = append(v.Groups, group{Name: string(s)})
+	}
+	for _, c := range r.Counts {
+		s := section{c, r.of(c.ID), c.Severity == rules.Error, htmlWhere}
+		if len(v.Suites) == 0 || v.Suites[len(v.Suites)-1].Name != c.Group {
+			v.Suites = append(v.Suites, group{Name: c.Group})
+		}
+		for _, g := range []*group{&v.Suites[len(v.Suites)-1], &v.Groups[slices.Index(rules.Severities, c.Severity)]} {
+			g.N += c.N
+			g.Rules += min(c.N, 1)
+			g.Failing += min(c.Failing, 1)
+			if c.N > 0 || g.Name == c.Group {
+				g.Sections = append(g.Sections, s)
+			}
+		}
+		v.Failures += min(c.Failing, 1)
+	}
+	for _, g := range v.Groups {
+		v.Sections = append(v.Sections, g.Sections...)
+	}
+	v.Clean = len(r.Counts) - len(v.Sections)
+	return v
+}
+
+// WriteHTML writes one page without scripts, with everything in it.
+func WriteHTML(r *Report, w io.Writer) error { return page().Execute(w, r.view("")) }
 
 // WriteJUnit writes a test for each rule, of which one fails that has findings which fail the audit.
 func WriteJUnit(r *Report, w io.Writer) error {
-	var all suites
-	for i := range r.Counts {
-		c := &r.Counts[i]
-		if len(all.Suites) == 0 || all.Suites[len(all.Suites)-1].Name != c.Group {
-			all.Suites = append(all.Suites, suite{Name: c.Group})
-		}
-		s := &all.Suites[len(all.Suites)-1]
-		t := testcase{Name: c.ID + ": " + c.Title, Class: "audit." + string(c.Severity)}
-		text := valid(lines(r.Of(c.ID)))
-		switch {
-		case c.Failing > 0:
-			t.Failure = &failure{Message: cli.Plural(c.N, "finding") + "; " + c.Mend, Text: text}
-			s.Failures++
-			all.Failures++
-		case c.N > 0:
-			t.Out = text
-		}
-		s.Tests++
-		all.Tests++
-		s.Cases = append(s.Cases, t)
-	}
-	if _, err := io.WriteString(w, xml.Header); err != nil {
-		return err
-	}
-	enc := xml.NewEncoder(w)
-	enc.Indent("", " ")
-	if err := enc.Encode(all); err != nil {
-		return err
-	}
-	_, err := io.WriteString(w, "\n")
-	return err
+	return texts().ExecuteTemplate(w, "junit.xml", r.view(""))
 }
 
-// valid is text without what XML cannot hold.
-func valid(s string) string {
-	return strings.Map(func(c rune) rune {
-		if c < ' ' && c != '\n' && c != '\t' || c == 0xFFFE || c == 0xFFFF {
-			return -1
-		}
-		return c
-	}, strings.ToValidUTF8(s, "\uFFFD"))
+// WriteText writes a summary for a terminal.
+func WriteText(r *Report, w io.Writer, dir string) error {
+	return texts().ExecuteTemplate(w, "report.txt", r.view(dir))
 }
 
-// lines are findings as text.
-func lines(list []rules.Finding) string {
+// escaped is text in XML.
+func escaped(s string) string {
 	var b strings.Builder
-	for i := range list[:min(len(list), listed)] {
-		f := &list[i]
-		b.WriteString(f.URL)
+	_ = xml.EscapeText(&b, []byte(s)) // it never fails
+	return strings.ReplaceAll(b.String(), "&#xA;", "\n")
+}
+
+// lines are findings as text, at most most of them.
+func lines(list []rules.Finding, most int, indent string) string {
+	var b strings.Builder
+	for _, f := range list[:min(len(list), most)] {
+		b.WriteString(indent + f.URL)
 		if f.About != "" && !strings.Contains(f.Detail, f.About) {
 			b.WriteString(" " + f.About)
 		}
@@ -135,63 +166,17 @@ func lines(list []rules.Finding) string {
 			b.WriteString(" (new)")
 		}
 		b.WriteString("\n")
-		for _, page := range f.Where[:min(len(f.Where), 3)] {
-			b.WriteString("  on " + page + "\n")
+		for _, page := range f.Where[:min(len(f.Where), textWhere)] {
+			b.WriteString(indent + "  on " + page + "\n")
 		}
-		if more := f.Pages - 3; more > 0 {
-			fmt.Fprintf(&b, "  and %d more\n", more)
+		if more := f.Pages - textWhere; more > 0 {
+			fmt.Fprintf(&b, "%s  and %d more\n", indent, more)
 		}
 	}
-	if more := len(list) - listed; more > 0 {
-		fmt.Fprintf(&b, "and %d more\n", more)
+	if more := len(list) - most; more > 0 {
+		fmt.Fprintf(&b, "%sand %d more\n", indent, more)
 	}
 	return b.String()
-}
-
-// perRule bounds the findings of a rule on a terminal.
-const perRule = 3
-
-// Text writes a summary for a terminal.
-func Text(r *Report, b *strings.Builder, dir string) {
-	fmt.Fprintf(b, "%s: %s of %s", strings.Join(r.Seeds, ", "), cli.Plural(r.Totals.Pages, "page"), cli.Plural(r.Totals.URLs, "URL"))
-	if r.External {
-		fmt.Fprintf(b, ", %s to other sites", cli.Plural(r.Totals.External, "link"))
-	}
-	b.WriteString("\n")
-	if r.Partial != "" {
-		fmt.Fprintf(b, "not all was visited: %s\n", r.Partial)
-	}
-	for _, c := range r.grouped() {
-		found := r.Of(c.ID)
-		fmt.Fprintf(b, "\n%s %s: %s, %d", c.Severity, c.ID, c.Title, c.N)
-		if c.New > 0 {
-			fmt.Fprintf(b, " (%d new)", c.New)
-		}
-		b.WriteString("\n")
-		for line := range strings.Lines(lines(found[:min(len(found), perRule)])) {
-			b.WriteString("  " + line)
-		}
-		if more := len(found) - perRule; more > 0 {
-			fmt.Fprintf(b, "  and %d more\n", more)
-		}
-	}
-	b.WriteString("\n" + r.sums() + "\n")
-	if dir != "" {
-		fmt.Fprintf(b, "see %s/report.html; all findings are in findings.csv and audit.json there\n", strings.TrimRight(dir, "/"))
-	}
-}
-
-// sums are the counts in a line.
-func (r *Report) sums() string {
-	var parts []string
-	for _, s := range rules.Severities {
-		parts = append(parts, cli.Plural(r.BySeverity(s), string(s)))
-	}
-	text := strings.Join(parts, ", ")
-	if a := r.Against; a != nil {
-		text += fmt.Sprintf("; since %s %d new, %d fixed, %d remaining", a.Began.Format("2006-01-02 15:04"), a.New, a.Fixed, a.Remaining)
-	}
-	return text
 }
 
 // ListRules writes the table of rules.
@@ -205,7 +190,7 @@ func ListRules(w io.Writer, asJSON bool) error {
 		r := &rules.Table[i]
 		if r.Group != group {
 			group = r.Group
-			fmt.Fprintf(&b, "%s\n", group)
+			b.WriteString(group + "\n")
 		}
 		fmt.Fprintf(&b, "  %-22s%-9s%s\n", r.ID, r.Severity, r.Title)
 	}

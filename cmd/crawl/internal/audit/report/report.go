@@ -3,11 +3,9 @@
 package report
 
 import (
-	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"regexp"
 	"slices"
@@ -63,10 +61,11 @@ type Against struct {
 // longest is how many of the slowest and heaviest pages are told.
 const longest = 10
 
-// New makes a report without findings.
-func New(s *rules.Site, began time.Time, partial string) *Report {
+// New makes a report of a site, without what skip selects.
+func New(s *rules.Site, began time.Time, partial string, skip []Selector) *Report {
 	r := &Report{Version: version, Seeds: s.Seeds, Began: began.UTC().Truncate(time.Second), Partial: partial, External: s.External, Totals: s.Totals}
 	r.Slowest, r.Heavy = s.Extremes(longest)
+	r.Findings = s.Check(func(f *rules.Finding) bool { return selected(skip, f) })
 	return r
 }
 
@@ -98,23 +97,13 @@ func (r *Report) Compare(old *Report) {
 	r.Against = a
 }
 
-// Failed is how many findings the selectors select.
-func (r *Report) Failed(failOn []Selector) (n int) {
-	for i := range r.Findings {
-		if fails(failOn, &r.Findings[i]) {
-			n++
-		}
-	}
-	return n
-}
-
 // fails reports whether a finding fails the audit: with the word new, only one that an older audit has not.
 func fails(failOn []Selector, f *rules.Finding) bool {
 	onlyNew := slices.ContainsFunc(failOn, func(s Selector) bool { return s.fresh })
-	return (!onlyNew || f.State != "remaining") && Any(failOn, f)
+	return (!onlyNew || f.State != "remaining") && selected(failOn, f)
 }
 
-// Finish counts.
+// Finish counts findings, and those that fail the audit.
 func (r *Report) Finish(failOn []Selector) {
 	at := make(map[string]int)
 	for i := range rules.Table {
@@ -135,27 +124,14 @@ func (r *Report) Finish(failOn []Selector) {
 	}
 }
 
-// Of are the findings of a rule: those of one rule follow each other.
-func (r *Report) Of(id string) []rules.Finding {
-	from := slices.IndexFunc(r.Findings, func(f rules.Finding) bool { return f.Rule == id })
-	if from < 0 {
-		return nil
+// of are the findings of a rule: those of one rule follow each other.
+func (r *Report) of(id string) []rules.Finding {
+	from := max(0, slices.IndexFunc(r.Findings, func(f rules.Finding) bool { return f.Rule == id }))
+	n := slices.IndexFunc(r.Findings[from:], func(f rules.Finding) bool { return f.Rule != id })
+	if n < 0 {
+		n = len(r.Findings) - from
 	}
-	to := from
-	for to < len(r.Findings) && r.Findings[to].Rule == id {
-		to++
-	}
-	return r.Findings[from:to]
-}
-
-// BySeverity counts findings.
-func (r *Report) BySeverity(s rules.Severity) (n int) {
-	for _, c := range r.Counts {
-		if c.Severity == s {
-			n += c.N
-		}
-	}
-	return n
+	return r.Findings[from : from+n]
 }
 
 // Read reads the JSON of an audit.
@@ -223,8 +199,8 @@ func unknownRule(name string) error {
 	return errors.New(text + " --list-rules has all")
 }
 
-// Any reports whether one of the selectors selects a finding.
-func Any(list []Selector, f *rules.Finding) bool {
+// selected reports whether one of the selectors selects a finding.
+func selected(list []Selector, f *rules.Finding) bool {
 	return slices.ContainsFunc(list, func(s Selector) bool {
 		switch {
 		case s.rule != "":
@@ -234,22 +210,4 @@ func Any(list []Selector, f *rules.Finding) bool {
 		}
 		return false
 	})
-}
-
-// Form is a file of a report.
-type Form struct {
-	Name  string
-	Write func(*Report, io.Writer) error
-}
-
-// Forms are those that are written into a directory. The last says that the audit is done.
-var Forms = []Form{{"report.html", WriteHTML}, {"findings.csv", WriteCSV}, {"junit.xml", WriteJUnit}, {"audit.json", WriteJSON}}
-
-// grouped are the rules that have found something, by severity and then as in the table.
-func (r *Report) grouped() []Count {
-	found := slices.DeleteFunc(slices.Clone(r.Counts), func(c Count) bool { return c.N == 0 })
-	slices.SortStableFunc(found, func(a, b Count) int {
-		return cmp.Compare(slices.Index(rules.Severities, a.Severity), slices.Index(rules.Severities, b.Severity))
-	})
-	return found
 }

@@ -29,7 +29,7 @@ type Rule struct {
 	Help     string   `json:"help"` // when it is found, and what is not
 	Mend     string   `json:"mend"`
 
-	check func(*checking)
+	query query
 }
 
 // Finding is one thing that is wrong.
@@ -65,23 +65,13 @@ func (c *checking) found(f Finding) {
 	*c.to = append(*c.to, f)
 }
 
-// on notes a finding about a URL.
-func (c *checking) on(n *node, format string, args ...any) {
-	c.found(Finding{URL: n.url, Detail: fmt.Sprintf(format, args...)})
-}
-
-// linked notes a finding about a URL with the pages that link to it.
-func (c *checking) linked(n *node, detail string) {
-	c.found(Finding{URL: n.url, Detail: detail, Where: c.urls(n.refs.first), Pages: n.refs.n})
-}
-
 // Check goes through the table, but for what skip leaves out. The findings are in the order of the table, those of a rule by
 // how many pages they concern and then by URL.
 func (s *Site) Check(skip func(*Finding) bool) []Finding {
 	var all []Finding
 	for i := range Table {
 		from := len(all)
-		Table[i].check(&checking{s, &Table[i], &all})
+		Table[i].query(&checking{s, &Table[i], &all})
 		mine := slices.DeleteFunc(all[from:], func(f Finding) bool { return skip(&f) })
 		all = all[:from+len(mine)]
 		slices.SortStableFunc(mine, func(a, b Finding) int {

@@ -29,6 +29,7 @@ const none ID = -1
 
 // node is a URL.
 type node struct {
+	id       ID
 	url      string
 	page     *facts.Page // as a page of the site; nil: it was not visited
 	head     *facts.Page // as the target of links out of scope, by HEAD
@@ -83,9 +84,9 @@ type Site struct {
 	fragments []string
 	fragIDs   map[string]int32
 	pages     []ID // HTML with a status of 200
-	maps      []ID
 	robots    []*facts.Page
-	host      map[string]bool // origins of pages
+	host      map[string]bool  // origins that answered
+	medians   map[string]int64 // of pages: milliseconds that half of them take at most
 
 	Totals Totals
 }
@@ -99,64 +100,57 @@ type Totals struct {
 	Bytes    int64 `json:"bytes"`
 }
 
-func (s *Site) id(url string) ID {
-	if id, known := s.ids[url]; known {
-		return id
+func (s *Site) idOf(url string) ID {
+	id, known := s.ids[url]
+	if !known {
+		id = ID(len(s.nodes)) //nolint:gosec // a crawl knows at most a billion URLs
+		n := &node{id: id, url: strings.Clone(url), to: none, depth: -1}
+		s.nodes, s.ids[n.url] = append(s.nodes, n), id
 	}
-	id := ID(len(s.nodes)) //nolint:gosec // a crawl knows at most a billion URLs
-	url = strings.Clone(url)
-	s.nodes = append(s.nodes, &node{url: url, to: none, depth: -1})
-	s.ids[url] = id
 	return id
 }
 
 func (s *Site) fragment(text string) int32 {
-	if id, known := s.fragIDs[text]; known || text == "" {
-		return id
+	id, known := s.fragIDs[text]
+	if !known {
+		id = int32(len(s.fragments)) //nolint:gosec // there are fewer than links
+		text = strings.Clone(text)
+		s.fragments, s.fragIDs[text] = append(s.fragments, text), id
 	}
-	id := int32(len(s.fragments)) //nolint:gosec // there are fewer than links
-	text = strings.Clone(text)
-	s.fragments = append(s.fragments, text)
-	s.fragIDs[text] = id
 	return id
 }
 
-// Read makes a site of facts, a line of JSON each.
+// Read makes a site of facts, a line of JSON each. A last line without an end was not committed.
 func Read(in io.Reader, s *Site) error {
-	s.ids, s.fragIDs, s.fragments, s.host = make(map[string]ID), make(map[string]int32), []string{""}, make(map[string]bool)
+	s.ids, s.fragIDs, s.fragments, s.host = make(map[string]ID), map[string]int32{"": 0}, []string{""}, make(map[string]bool)
 	r := bufio.NewReaderSize(in, 1<<20)
 	for line := 1; ; line++ {
 		text, err := r.ReadBytes('\n')
-		if len(text) > 0 && err == nil {
-			var f facts.Page
-			if err := json.Unmarshal(text, &f); err != nil {
-				return fmt.Errorf("line %d of the facts: %w", line, err)
-			}
-			s.add(&f)
+		if errors.Is(err, io.EOF) {
+			s.connect()
+			return nil
 		}
-		if errors.Is(err, io.EOF) { // a last line without an end was not committed
-			break
+		var f facts.Page
+		if err == nil {
+			err = json.Unmarshal(text, &f)
 		}
 		if err != nil {
-			return err
+			return fmt.Errorf("line %d of the facts: %w", line, err)
 		}
+		s.add(&f)
 	}
-	s.connect()
-	return nil
 }
 
 // add takes in what is known of one URL.
 func (s *Site) add(f *facts.Page) {
-	if f.Kind == facts.Robots { // a page may be there as well, by a link
-		s.robots = append(s.robots, f)
-		return
-	}
-	id := s.id(f.URL)
-	n := s.nodes[id]
+	n := s.nodes[s.idOf(f.URL)]
 	if f.To != "" {
-		n.to = s.id(f.To)
+		n.to = s.idOf(f.To)
 	}
 	switch f.Kind {
+	case facts.Robots: // a page may be there as well, by a link
+		s.robots = append(s.robots, f)
+		return
 	case facts.Outside:
 		n.outside = true
 		if f.Method != "" {
@@ -164,43 +158,32 @@ func (s *Site) add(f *facts.Page) {
 		} else {
 			n.get = f
 		}
-	case facts.Map, facts.Feed:
-		n.page = f
-		if f.Kind == facts.Map {
-			s.maps = append(s.maps, id)
-		}
-	default:
-		n.page = f
+	case facts.Ordinary:
+		s.Totals.Bytes += f.Size
 		if f.Status != 0 {
 			s.host[facts.Origin(f.URL)] = true
 		}
-		if f.HTML != nil {
-			s.pages = append(s.pages, id)
-		}
-		s.Totals.Bytes += f.Size
+		fallthrough
+	default:
+		n.page = f
 	}
-	s.edges(n, f)
-}
-
-// edges makes numbers of the links.
-func (s *Site) edges(n *node, f *facts.Page) {
 	origin := facts.Origin(f.URL)
 	n.links = make([]edge, 0, len(f.Links))
 	for _, text := range f.Links {
-		kind, url, fragment := facts.ParseLink(text, origin)
-		if url != "" {
-			n.links = append(n.links, edge{s.id(url), s.fragment(fragment), kind})
+		if kind, url, fragment := facts.ParseLink(text, origin); url != "" {
+			n.links = append(n.links, edge{s.idOf(url), s.fragment(fragment), kind})
 		}
 	}
 	for _, text := range f.Alternated {
 		_, url, _ := facts.ParseLink(text, origin)
-		s.nodes[s.id(url)].variants = true
+		s.nodes[s.idOf(url)].variants = true
 	}
 	f.Links, f.Alternated = nil, nil
 }
 
-// apart tells the targets of links that lead out of scope from the site: of what robots.txt forbids, a record says only that.
-func (s *Site) apart() {
+// connect finds who links to what, when all is known.
+func (s *Site) connect() {
+	// Of what robots.txt forbids out of scope, a record says only that.
 	for _, n := range s.nodes {
 		for _, e := range n.links {
 			if to := s.nodes[e.to]; e.kind == facts.OutsideAnchor || e.kind == facts.OutsideResource {
@@ -211,67 +194,80 @@ func (s *Site) apart() {
 			}
 		}
 	}
-}
-
-// connect finds who links to what.
-func (s *Site) connect() {
-	s.apart()
-	s.pages = slices.DeleteFunc(s.pages, func(id ID) bool { p := s.nodes[id].page; return p == nil || p.HTML == nil })
-	for id, n := range s.nodes {
-		if n.page == nil {
-			continue
-		}
-		for _, e := range n.links {
-			to := s.nodes[e.to]
-			switch {
-			case n.page.Kind == facts.Map:
-				to.mapped = true
-				continue
-			case e.to == ID(id): //nolint:gosec // see id
-				continue
-			case e.kind == facts.Resource || e.kind == facts.OutsideResource:
-				to.resource = true
-			}
-			s.Totals.Links++
-			to.named, to.linked = true, to.linked || e.kind != facts.Named
-			if !to.fine() {
-				to.refs.add(ID(id)) //nolint:gosec // see id
-			}
-		}
-		if n.to != none && n.to != ID(id) { //nolint:gosec // see id
-			to := s.nodes[n.to]
-			to.linked = to.linked || n.page.Kind == facts.Ordinary
-			if !to.fine() {
-				to.refs.add(ID(id)) //nolint:gosec // see id
-			}
-		}
-	}
-	s.whatTheCrawlSays()
-	s.depths()
-}
-
-// whatTheCrawlSays has a URL to which no page of the facts links, such as what a style sheet loads, be linked by the one
-// that the crawl found it on.
-func (s *Site) whatTheCrawlSays() {
+	times := make(map[string][]int64)
 	for _, n := range s.nodes {
-		if n.page != nil && n.page.Kind == facts.Ordinary {
-			s.Totals.URLs++
-			if n.page.HTML != nil {
-				s.Totals.Pages++
-			}
-		}
 		if n.outside && (n.head != nil || n.get != nil) {
 			s.Totals.External++
 		}
+		if n.page == nil {
+			continue
+		}
+		if n.page.Kind == facts.Ordinary {
+			s.Totals.URLs++
+		}
+		if n.page.HTML != nil {
+			s.pages = append(s.pages, n.id)
+			times[facts.Origin(n.url)] = append(times[facts.Origin(n.url)], n.page.Millis)
+		}
+		s.refer(n)
+	}
+	s.Totals.Pages = len(s.pages)
+	s.medians = make(map[string]int64, len(times))
+	for origin, list := range times {
+		slices.Sort(list)
+		s.medians[origin] = list[len(list)/2]
+	}
+	s.believe()
+	s.depths()
+	// Of two pages that are the same the one nearer to a seed is the first, whatever came first.
+	slices.SortFunc(s.pages, func(a, b ID) int {
+		x, y := s.nodes[a], s.nodes[b]
+		return cmp.Or(cmp.Compare(uint32(x.depth), uint32(y.depth)), cmp.Compare(x.url, y.url)) //nolint:gosec // -1 is the last
+	})
+}
+
+// refer notes what a URL links to, and where it redirects.
+func (s *Site) refer(n *node) {
+	for _, e := range n.links {
+		to := s.nodes[e.to]
+		if n.page.Kind == facts.Map {
+			to.mapped = true
+			continue
+		}
+		if to == n {
+			continue
+		}
+		s.Totals.Links++
+		to.resource = to.resource || e.kind == facts.Resource || e.kind == facts.OutsideResource
+		to.named, to.linked = true, to.linked || e.kind != facts.Named
+		to.referred(n)
+	}
+	if n.to != none && n.to != n.id {
+		to := s.nodes[n.to]
+		to.linked = to.linked || n.page.Kind == facts.Ordinary
+		to.referred(n)
+	}
+}
+
+// referred keeps who links to a URL, if it needs thought.
+func (n *node) referred(from *node) {
+	if a := n.answer(); n.page == nil && a != nil && a.Status/100 == 2 || n.page != nil && a.Status == http.StatusOK && a.Class == "" {
+		return
+	}
+	n.refs.add(from.id)
+}
+
+// believe has a URL to which no page of the facts links, such as what a style sheet loads, be linked by the one that the
+// crawl found it on.
+func (s *Site) believe() {
+	for _, n := range s.nodes {
 		if n.page == nil || n.linked || n.named || n.page.Referrer == "" {
 			continue
 		}
-		from, known := s.ids[n.page.Referrer]
-		if !known || s.nodes[from].page == nil || s.nodes[from].page.Kind != facts.Ordinary {
-			continue
+		if from, known := s.ids[n.page.Referrer]; known && s.nodes[from].page != nil && s.nodes[from].page.Kind == facts.Ordinary {
+			n.linked, n.resource = true, true // all other links are in the facts
+			n.refs.add(from)
 		}
-		n.linked, n.resource = true, true // all other links are in the facts
-		n.refs.add(from)
 	}
 }
 
@@ -302,28 +298,15 @@ func (s *Site) depths() {
 	}
 }
 
-// fine reports whether a link to it needs no thought.
-func (n *node) fine() bool {
-	switch {
-	case n.page != nil:
-		return n.page.Status == http.StatusOK && n.page.Class == ""
-	case n.get != nil:
-		return n.get.Status/100 == 2
-	case n.head != nil:
-		return n.head.Status/100 == 2
-	}
-	return false
-}
+// answer is what came of it, as a page or outside; nil: it was not asked for.
+func (n *node) answer() *facts.Page { return cmp.Or(n.page, n.get, n.head) }
 
-// answer is what came of it, as a page or outside.
-func (n *node) answer() *facts.Page {
-	switch {
-	case n.page != nil:
-		return n.page
-	case n.get != nil:
-		return n.get
+// judged is what that is worth.
+func (n *node) judged() (verdict, string) {
+	if n == nil {
+		return unknown, ""
 	}
-	return n.head
+	return judge(n.answer())
 }
 
 // maxHops bounds a chain of redirects.
@@ -345,14 +328,6 @@ func (s *Site) end(id ID) (ID, bool) {
 	return way[len(way)-1], loop
 }
 
-// pointed is what is known of a URL that a page names otherwise than by a link; nil: it was not visited.
-func (s *Site) pointed(url string) *node {
-	if id, known := s.ids[url]; known {
-		return s.nodes[id]
-	}
-	return nil
-}
-
 // urls are those of some numbers.
 func (s *Site) urls(ids []ID) []string {
 	list := make([]string, len(ids))
@@ -360,6 +335,17 @@ func (s *Site) urls(ids []ID) []string {
 		list[i] = s.nodes[id].url
 	}
 	return list
+}
+
+// weight is that of a page with what it is made of.
+func (s *Site) weight(n *node) (bytes int64) {
+	bytes = n.page.Size
+	for _, e := range n.links {
+		if part := s.nodes[e.to].page; e.kind == facts.Resource && part != nil {
+			bytes += part.Size
+		}
+	}
+	return bytes
 }
 
 // Measured is a page with a number of milliseconds or bytes.
@@ -370,12 +356,13 @@ type Measured struct {
 
 // Extremes are the slowest pages and the heaviest.
 func (s *Site) Extremes(most int) (slowest, heaviest []Measured) {
-	top := func(of func(*node) int64) (list []Measured) {
-		for _, id := range s.pages {
-			list = append(list, Measured{s.nodes[id].url, of(s.nodes[id])})
-		}
-		slices.SortStableFunc(list, func(a, b Measured) int { return cmp.Or(cmp.Compare(b.N, a.N), cmp.Compare(a.URL, b.URL)) })
-		return slices.Clone(list[:min(len(list), most)])
+	for _, id := range s.pages {
+		n := s.nodes[id]
+		slowest, heaviest = append(slowest, Measured{n.url, n.page.Millis}), append(heaviest, Measured{n.url, s.weight(n)})
 	}
-	return top(func(n *node) int64 { return n.page.Millis }), top(s.weight)
+	for _, list := range []*[]Measured{&slowest, &heaviest} {
+		slices.SortStableFunc(*list, func(a, b Measured) int { return cmp.Or(cmp.Compare(b.N, a.N), cmp.Compare(a.URL, b.URL)) })
+		*list = slices.Clone((*list)[:min(len(*list), most)])
+	}
+	return slowest, heaviest
 }

@@ -1,0 +1,308 @@
+package rules
+
+import (
+	"fmt"
+	"net/url"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"unicode/utf8"
+
+	"golang.org/x/text/language"
+
+	"github.com/treadlight/crawl/cmd/crawl/internal/audit/facts"
+	"github.com/treadlight/crawl/internal/web/neardup"
+)
+
+// indexable reports whether a search engine would list a page as itself.
+func (n *node) indexable() bool {
+	h := n.page.HTML
+	return h != nil && !noindexed(h) && (h.Refresh == "" || h.Refresh == n.url) &&
+		!slices.ContainsFunc(canonicalsOf(h), func(to facts.Canonical) bool { return to.URL != "" && to.URL != n.url })
+}
+
+// noindexed reports whether a page asks not to be indexed. Nil does not.
+func noindexed(h *facts.HTML) bool {
+	return h != nil && (slices.Contains(h.Meta, "noindex") || slices.Contains(h.Header, "noindex"))
+}
+
+// translates reports whether a page names a URL as a translation of itself.
+func translates(h *facts.HTML, url string) bool {
+	return slices.ContainsFunc(h.Languages, func(a facts.Alternate) bool { return a.URL == url })
+}
+
+// absolute reports whether a reference has a scheme.
+func absolute(ref string) bool {
+	ref = strings.ToLower(ref)
+	return strings.HasPrefix(ref, "http://") || strings.HasPrefix(ref, "https://")
+}
+
+var (
+	// home is the URL of a home page.
+	home = regexp.MustCompile(`^\w+://[^/?]*/(?:(?:[^?]*/)?(?:index|default)\.[^/?]*)?(?:\?.*)?$`)
+	// notFound is the title of a page that says that there is none.
+	notFound = regexp.MustCompile(`(?i)\b(?:page|file|document|site) (?:was |is |could )?(?:not|no longer) (?:be )?(?:found|available|exist)|^(?:error )?404\b|\bnot found\b.*\b404\b|\b404\b.*\bnot found\b|seite (?:wurde )?nicht gefunden|page introuvable|página no encontrada`)
+)
+
+func titles(h *facts.HTML) []string       { return h.Titles }
+func descriptions(h *facts.HTML) []string { return h.Descriptions }
+func headings(h *facts.HTML) []string     { return h.Headings }
+
+// first is the first text of a list; empty: there is none.
+func first(list []string) string {
+	if len(list) == 0 {
+		return ""
+	}
+	return list[0]
+}
+
+// size is a number of bytes in words.
+func size(n int64) string {
+	if n >= 10<<20 {
+		return fmt.Sprintf("%d MiB", n>>20)
+	}
+	return fmt.Sprintf("%d KiB", n>>10)
+}
+
+// several finds pages that have more than one of a text.
+func several(of func(*facts.HTML) []string) query {
+	return on(pages, func(r *row) (string, bool) {
+		list := of(r.html)
+		return fmt.Sprintf("%d: %s", len(list), strings.Join(list, " | ")), len(list) > 1
+	})
+}
+
+// long finds pages whose first text is longer than so many characters.
+func long(of func(*facts.HTML) []string, limit int) query {
+	return on(indexable, func(r *row) (string, bool) {
+		text := first(of(r.html))
+		n := utf8.RuneCountInString(text)
+		return fmt.Sprintf("%d characters: %s", n, text), n > limit
+	})
+}
+
+// maxCompared bounds the pages with one text among which translations are looked for.
+const maxCompared = 1000
+
+// shared finds pages that have their first text of a kind in common with pages that are no translations of them. Pages
+// that share their first text of the other kind too are left out: that is told of already.
+func shared(of, other func(*facts.HTML) []string) query {
+	return func(c *checking) {
+		told, groups := make(map[string]int), make(map[string][]*node)
+		if other != nil {
+			indexable(c.Site, func(r *row) { told[first(other(r.html))]++ })
+		}
+		of := set(indexable).where(func(r *row) bool {
+			r.raw = first(of(r.html))
+			return r.raw != "" && (other == nil || told[first(other(r.html))] < 2)
+		})
+		of(c.Site, func(r *row) { groups[r.raw] = append(groups[r.raw], r.node) })
+		of(c.Site, func(r *row) {
+			group := groups[r.raw]
+			others, count := []string(nil), len(group)-1
+			for _, m := range group[:min(len(group), maxCompared)] {
+				switch {
+				case m == r.node:
+				case translates(r.html, m.url) || translates(m.page.HTML, r.url):
+					count--
+				case len(others) < maxRefs:
+					others = append(others, m.url)
+				}
+			}
+			if len(others) > 0 {
+				c.found(Finding{URL: r.url, Detail: r.raw, Where: others, Pages: count})
+			}
+		})
+	}
+}
+
+// maxApart is in how many bits fingerprints of pages may differ that say nearly the same.
+const maxApart = 3
+
+// repeated finds pages that repeat an earlier one.
+func repeated(kind neardup.Kind, says string) query {
+	return func(c *checking) {
+		index, byDigest := neardup.NewIndex(maxApart), make(map[string]*node)
+		indexable(c.Site, func(r *row) {
+			of := byDigest[r.page.Digest]
+			same := of != nil && r.page.Digest != ""
+			if !same {
+				byDigest[r.page.Digest], of = r.node, c.nearly(r, index)
+			}
+			if same == (kind == neardup.Exact) && of != nil && !r.html.Empty {
+				c.found(Finding{URL: r.url, Detail: says + of.url, Where: []string{of.url}})
+			}
+		})
+	}
+}
+
+// nearly is an earlier page that says nearly the same, and is neither thin nor a translation; nil: there is none.
+func (c *checking) nearly(r *row, index *neardup.Index) *node {
+	if r.html.Sim == 0 {
+		return nil
+	}
+	body, _ := strconv.ParseUint(r.page.Digest, 16, 64) // a cut digest is one
+	match := index.Add(r.url, body, r.html.Sim)
+	if match.Kind == neardup.None {
+		return nil
+	}
+	of := c.nodes[c.ids[match.Of]]
+	less, more := min(r.html.Words, of.page.HTML.Words), max(r.html.Words, of.page.HTML.Words)
+	if less < thinWords || more-less > more/10 || translates(r.html, of.url) || translates(of.page.HTML, r.url) {
+		return nil
+	}
+	return of
+}
+
+// aFragment is a place in a page.
+type aFragment struct {
+	page     ID
+	fragment int32
+}
+
+func brokenFragments(c *checking) {
+	missing := make(map[aFragment]*refs)
+	var order []aFragment
+	pages(c.Site, func(r *row) {
+		for _, e := range r.links {
+			if e.fragment == 0 || e.kind != facts.Anchor || fragmentIsOfScripts(c.fragments[e.fragment]) {
+				continue
+			}
+			end, _ := c.end(e.to)
+			page := c.nodes[end].page
+			if page == nil || page.HTML == nil || page.Cut || hasFragment(page.HTML, c.fragments[e.fragment]) {
+				continue
+			}
+			at := aFragment{e.to, e.fragment}
+			if missing[at] == nil {
+				missing[at] = new(refs)
+				order = append(order, at)
+			}
+			missing[at].add(r.id)
+		}
+	})
+	for _, at := range order {
+		fragment, from := c.fragments[at.fragment], missing[at]
+		c.found(Finding{URL: c.nodes[at.page].url, About: fragment, Detail: "no element has the id " + fragment, Where: c.urls(from.first), Pages: from.n})
+	}
+}
+
+// fragmentIsOfScripts reports whether a fragment is no place in the HTML: a route, a text to look for, the top.
+func fragmentIsOfScripts(fragment string) bool {
+	return strings.HasPrefix(fragment, "/") || strings.HasPrefix(fragment, "!") || strings.Contains(fragment, ":~:") ||
+		strings.ContainsAny(fragment, "=&") || strings.EqualFold(fragment, "top")
+}
+
+func hasFragment(html *facts.HTML, fragment string) bool {
+	decoded, err := url.PathUnescape(fragment)
+	return html.IDs.Has(fragment) || err == nil && html.IDs.Has(decoded)
+}
+
+// redirectLoops tells of a circle once, if it can by a URL that something names.
+func redirectLoops(c *checking) {
+	told := make(map[ID]bool) // members of circles
+	for _, of := range []set{usedRedirects, redirects} {
+		linked(of, func(r *row) (string, bool) {
+			circle := r.way[slices.Index(r.way, r.way[len(r.way)-1]):]
+			if !r.loop || told[circle[0]] {
+				return "", false
+			}
+			for _, member := range circle {
+				told[member] = true
+			}
+			return strings.Join(r.urls(r.way), " → "), true
+		})(c)
+	}
+}
+
+// codeFault says what is wrong with the code of a language; empty: nothing.
+func codeFault(code string) string {
+	if strings.EqualFold(code, "x-default") {
+		return ""
+	}
+	if strings.Contains(code, "_") {
+		return "write - for _"
+	}
+	subtags := strings.Split(code, "-")
+	base, err := language.ParseBase(subtags[0])
+	if err != nil || len(subtags[0]) < 2 || len(subtags[0]) > 3 {
+		return subtags[0] + " is no language of ISO 639-1"
+	}
+	if len(subtags[0]) == 3 && len(base.String()) == 2 {
+		return "write " + base.String() + " for " + subtags[0]
+	}
+	rest := subtags[1:]
+	if len(rest) > 0 && len(rest[0]) == 4 {
+		if _, err := language.ParseScript(rest[0]); err != nil {
+			return rest[0] + " is no script of ISO 15924"
+		}
+		rest = rest[1:]
+	}
+	switch {
+	case len(rest) == 0:
+		return ""
+	case len(rest) > 1:
+		return "it has more than language, script and region"
+	}
+	region, err := language.ParseRegion(rest[0])
+	switch number := strings.Trim(rest[0], "0123456789") == ""; {
+	case err == nil && len(rest[0]) == 3 && number: // such as es-419, which is widely understood
+	case err != nil || len(rest[0]) != 2 || strings.EqualFold(rest[0], "EU") || strings.EqualFold(rest[0], "UN") || !region.IsCountry() ||
+		!strings.EqualFold(region.Canonicalize().String(), rest[0]):
+		return rest[0] + " is no country of ISO 3166-1"
+	}
+	return ""
+}
+
+func hreflangConflict(c *checking) {
+	var page *node
+	urls := make(map[string]string) // by code, of the page
+	translations(func(r *row) (string, bool) {
+		if r.node != page {
+			clear(urls)
+		}
+		page = r.node
+		code := strings.ToLower(r.place)
+		other, there := urls[code]
+		urls[code] = r.ref
+		return other + " and " + r.ref, there && other != r.ref
+	})(c)
+}
+
+// langMismatch compares the language of a page with that of its own hreflang.
+func langMismatch(r *row) (string, bool) {
+	said, err := language.Parse(r.html.Lang)
+	if r.html.Lang == "" || err != nil {
+		return "", false
+	}
+	own, match := "", false
+	for _, a := range r.html.Languages {
+		if tag, err := language.Parse(a.Code); a.URL == r.url && err == nil {
+			x, _ := tag.Base()
+			y, _ := said.Base()
+			own, match = a.Code, match || x == y
+		}
+	}
+	return fmt.Sprintf("lang is %s, hreflang %s", r.html.Lang, own), own != "" && !match
+}
+
+func robotsInvalid(c *checking) {
+	for _, f := range c.robots {
+		for _, problem := range f.Problems {
+			c.found(Finding{URL: f.URL, About: problem, Detail: problem})
+		}
+	}
+}
+
+// sitemapMissing needs sitemaps that list something, all of which were read.
+func sitemapMissing(c *checking) {
+	filled, unread := false, false
+	sitemaps(c.Site, func(r *row) {
+		filled = filled || len(r.links) > 0
+		unread = unread || r.verdict != fine && r.verdict != moved || r.page.Cut
+	})
+	if filled && !unread {
+		on(indexable, func(r *row) (string, bool) { return "", !r.mapped })(c)
+	}
+}
