@@ -227,11 +227,7 @@ func (o *Options) extractors(cfg *assembly.Config) error {
 }
 
 func extractBy(ctx context.Context, e Extractor, d *extract.Document) (*pipeline.Extracted, error) {
-	u, err := url.Parse(d.URL.String())
-	if err != nil { // a canonical URL is one
-		u = &url.URL{Opaque: d.URL.String()}
-	}
-	got, err := e.Extract(ctx, &Document{URL: u, ContentType: d.MediaType, Charset: d.Charset, Header: d.Header, Body: d.Body})
+	got, err := e.Extract(ctx, &Document{URL: d.URL.Parsed(), ContentType: d.MediaType, Charset: d.Charset, Header: d.Header, Body: d.Body})
 	if got == nil || err != nil {
 		return nil, err
 	}

@@ -18,6 +18,7 @@ import (
 	"github.com/treadlight/crawl/internal/pipeline"
 	"github.com/treadlight/crawl/internal/web/dom"
 	"github.com/treadlight/crawl/internal/web/fields"
+	"github.com/treadlight/crawl/internal/web/route"
 	"github.com/treadlight/crawl/record"
 )
 
@@ -73,9 +74,8 @@ type Page struct {
 	// Empty: this is the first round.
 	Change string
 
-	inner  *pipeline.Page
-	names  []string // of the wildcards of the route, and their values
-	values []string
+	inner *pipeline.Page
+	route *route.Pattern // by which a Router found the handler; nil: there is none
 }
 
 // PageError is why there is no response to a request, or no whole one.
@@ -91,12 +91,8 @@ type PageError struct {
 func (e *PageError) Error() string { return e.Message }
 
 func newPage(p *pipeline.Page) *Page {
-	u, err := url.Parse(p.URL)
-	if err != nil { // a canonical URL is one
-		u = &url.URL{Opaque: p.URL}
-	}
 	page := &Page{
-		URL: u, Kind: p.Kind, Method: cmp.Or(p.Record.Method, http.MethodGet), Status: p.Status, Header: p.Header, Body: p.Body, ContentType: p.ContentType, Charset: p.Charset,
+		URL: p.At().Parsed(), Kind: p.Kind, Method: cmp.Or(p.Record.Method, http.MethodGet), Status: p.Status, Header: p.Header, Body: p.Body, ContentType: p.ContentType, Charset: p.Charset,
 		RedirectTo: p.RedirectTo, Depth: p.Depth, Referrer: p.Referrer, FetchedAt: p.FetchedAt, Attempt: p.Attempt,
 		Timings: p.Timings, RemoteAddr: p.RemoteAddr, WireBytes: p.WireBytes, Truncated: p.Truncated,
 		Digest: p.Digest, Change: p.Change, inner: p,
@@ -201,10 +197,10 @@ func (p *Page) Values(name string) []string {
 // Param is the value of a wildcard of the route by which a [Router] found the handler, unescaped. Empty: the route has no
 // such wildcard, or there is no route.
 func (p *Page) Param(name string) string {
-	if i := slices.Index(p.names, name); i >= 0 {
-		return p.values[i]
+	if p.route == nil {
+		return ""
 	}
-	return ""
+	return p.route.Value(p.inner.At(), name)
 }
 
 // Find yields the elements that a list of CSS selectors selects, in the order of the page. It selects in the tree of an
@@ -335,10 +331,10 @@ func (p *Page) Emit(item any) error {
 }
 
 // Meta is what [WithMeta] attached under a key. Empty: nothing.
-func (p *Page) Meta(key string) string { return p.inner.Asked().Meta[key] }
+func (p *Page) Meta(key string) string { return p.inner.RequestMeta[key] }
 
 // Label is that of [WithLabel]. Empty: there is none.
-func (p *Page) Label() string { return p.inner.Asked().Label }
+func (p *Page) Label() string { return p.inner.Label }
 
 // Element is an element of a page. The zero Element is none: its methods return nothing.
 type Element struct {

@@ -88,10 +88,10 @@ func (r *Router) handle(ctx context.Context, page *Page) error {
 	if to, found := r.labels[page.Label()]; found {
 		return to.handler(ctx, page)
 	}
-	to, names, values, found := r.table.Find(page.URL)
-	if !found {
+	route, to := r.table.Find(page.inner.At())
+	if route == nil {
 		return nil
 	}
-	page.names, page.values = names, values
+	page.route = route
 	return to.handler(ctx, page)
 }

@@ -140,14 +140,11 @@ func (t *try) stream(ctx context.Context, resp *fetch.Response) *fetch.Stream {
 	if to == nil || resp.Status/100 != 2 {
 		return nil
 	}
-	v := newVisit(p, f)
-	page := &Page{
-		Record: newRecord(f.lease, f.sent), Header: resp.Header, base: f.lease.URL, tree: &p.cfg.Tree, asked: f.asked, visit: v,
-	}
-	page.Status, page.ContentType, page.Charset, page.Method = resp.Status, resp.ContentType, resp.Charset, f.asked.Method
-	s := &streamed{v, sha256.New()}
+	page := newPage(p, f, newRecord(f.lease, f.sent))
+	page.Header, page.Status, page.ContentType, page.Charset, page.Method = resp.Header, resp.Status, resp.ContentType, resp.Charset, f.asked.Method
+	s := &streamed{page.visit, sha256.New()}
 	return &fetch.Stream{MaxBytes: to.MaxBytes, Timeout: to.Timeout, Hash: s.hash, Read: func(body io.Reader) error {
-		defer v.end()
+		defer page.visit.end()
 		f.streamed = s
 		err := to.Handle(ctx, page, body)
 		if errors.Is(err, ErrStop) {

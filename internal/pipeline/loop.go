@@ -23,18 +23,17 @@ type turn struct {
 
 // toLoop has a page wait for the loop, whose goroutine does the rest.
 func (w *processor) toLoop(ctx, work context.Context, page *Page, r *result, f *fetched) {
-	page.turn = &turn{w.p, w.turns, ctx, work, r, f}
+	page.visit.turn = turn{w.p, w.turns, ctx, work, r, f}
 	w.turns.Add(1)
 	w.p.cfg.loop <- page
 }
 
 // Late reports that the crawl has no more time for the page: it is to be dropped.
-func (p *Page) Late() bool { return p.turn.work.Err() != nil }
+func (p *Page) Late() bool { return p.visit.turn.work.Err() != nil }
 
 // Done ends a page that a loop has looked at. What it followed and emitted goes on with the record.
 func (p *Page) Done() {
-	t := p.turn
-	p.end()
+	t := p.over()
 	p.visit.into(t.r)
 	t.p.cfg.failedFor(t.r.rec)
 	t.end(t.r)
@@ -42,13 +41,20 @@ func (p *Page) Done() {
 
 // Drop ends a page that a loop has not looked at, or not to the end. With a state the next run asks for it again.
 func (p *Page) Drop() {
-	t := p.turn
-	p.end()
+	t := p.over()
 	t.r.unhold(t.p)
 	t.end(t.f.cutShort(t.p))
 }
 
-func (t *turn) end(r *result) {
+// over ends the page, which may be kept, without what is left to do of it.
+func (p *Page) over() turn {
+	p.end()
+	t := p.visit.turn
+	p.visit.turn = turn{}
+	return t
+}
+
+func (t turn) end(r *result) {
 	defer t.turns.Done()
 	t.f.resp.Release()
 	_ = r.deliver(t.ctx, t.p, t.f) // it fails if the crawl is given up

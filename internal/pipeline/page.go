@@ -8,7 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"net/url"
 	"runtime/debug"
 	"slices"
 	"sync"
@@ -35,30 +34,36 @@ type Page struct {
 	Body []byte
 	// Text is the text of the page, if somebody has read it.
 	Text string
+	// Label and RequestMeta are those of the [Request]. The map is not to be changed.
+	Label       string
+	RequestMeta map[string]string
 
-	base  canonical.URL // what references resolve against
-	asked Request
-	tree  *Tree
+	base  canonical.URL    // what references resolve against
 	doc   *dom.Document    // of Document
 	text  maintext.Article // of Article
 	visit *visit
-	turn  *turn // of a loop
 }
 
 // visit is what can be done to the crawl while a page is handled. Copies of a page share it.
 type visit struct {
+	page Page // the first of them, here to be in one piece of memory with the rest
+	turn turn // of a loop
+	tree *Tree
+	from *frontier.Lease
+
 	mu   sync.Mutex
 	p    *Pipeline // nil once the page is over
 	out  outward
-	from *frontier.Lease
 	left int // of maxFollowed
 
 	items []record.Item
 	room  int // of maxItems
 }
 
-func newVisit(p *Pipeline, f *fetched) *visit {
-	return &visit{p: p, from: f.lease, left: maxFollowed, room: maxItems}
+func newPage(p *Pipeline, f *fetched, rec *record.Record) *Page {
+	v := &visit{tree: &p.cfg.Tree, from: f.lease, p: p, left: maxFollowed, room: maxItems}
+	v.page = Page{Record: rec, Label: f.asked.Label, RequestMeta: f.asked.Meta, base: f.lease.URL, visit: v}
+	return &v.page
 }
 
 const maxFollowed = 10_000
@@ -105,7 +110,7 @@ func (p *Page) Document() *dom.Document {
 		if p.ContentType == "" || p.ContentType == "text/html" || p.ContentType == "application/xhtml+xml" {
 			body = extract.UTF8(p.Body, p.Charset)
 		}
-		elements := cmp.Or(p.tree.MaxElements, dom.MaxElements)
+		elements := cmp.Or(p.visit.tree.MaxElements, dom.MaxElements)
 		budget := effort.New(context.Background(), effort.Steps(len(body), stepsPerElement*int64(elements)), nil, time.Time{})
 		p.doc = dom.ParseWithin(body, elements, budget)
 	}
@@ -119,17 +124,13 @@ func (p *Page) Article() (maintext.Article, error) {
 		if err != nil {
 			return nil, err
 		}
-		base, err := url.Parse(p.base.String())
-		if err != nil { // a canonical URL is one
-			return nil, err
-		}
-		p.text = read(p.Document(), base)
+		p.text = read(p.Document(), p.base.Parsed())
 	}
 	return p.text, nil
 }
 
-// Asked is what the page was asked for by.
-func (p *Page) Asked() Request { return p.asked }
+// At is where the page is.
+func (p *Page) At() canonical.URL { return p.visit.from.URL }
 
 // Follow puts a reference on its way to the frontier if it is a URL in scope, and returns that in its canonical form with
 // what the scope says. It may be called by several goroutines.
@@ -201,29 +202,28 @@ func (p *Page) Clone() *Page {
 // handle has the handler look at the page of r, and returns it for the loop, if there is one. An error means that the
 // page is not done.
 func (w *processor) handle(ctx context.Context, r *result, f *fetched) (forLoop *Page, err error) {
-	page := &Page{Record: r.rec, base: f.lease.URL, tree: &w.p.cfg.Tree, asked: f.asked, visit: newVisit(w.p, f)}
+	page := w.newPage(r, f)
+	if w.p.cfg.Handle == nil {
+		return page, nil
+	}
+	if err := w.passTo(ctx, page, r); err != nil || w.p.cfg.loop == nil {
+		return nil, err
+	}
+	again := w.newPage(r, f)
+	again.doc, again.text = page.doc, page.text
+	return again, nil
+}
+
+func (w *processor) newPage(r *result, f *fetched) *Page {
+	page := newPage(w.p, f, r.rec)
+	page.Text = cmp.Or(r.rec.Text, r.text)
 	if f.resp != nil {
 		page.Header, page.Body = f.resp.Header, f.resp.Body
-		if w.read && w.found.Base != page.base.String() {
-			if base, err := canonical.Parse(w.found.Base); err == nil {
-				page.base = base
-			}
+		if w.read {
+			page.base = w.base(page.base)
 		}
 	}
-	page.Text = cmp.Or(r.rec.Text, r.text)
-	if w.p.cfg.Handle != nil {
-		body := page.Body
-		if err := w.passTo(ctx, page, r); err != nil {
-			return nil, err
-		}
-		if w.p.cfg.loop == nil {
-			return nil, nil
-		}
-		again := *page
-		page = &again
-		page.Body, page.visit = body, newVisit(w.p, f)
-	}
-	return page, nil
+	return page
 }
 
 func (w *processor) passTo(ctx context.Context, page *Page, r *result) error {

@@ -5,7 +5,6 @@ import (
 	"context"
 	"encoding/json"
 	"net/http"
-	"net/url"
 	"sync"
 	"time"
 	"unicode/utf8"
@@ -300,11 +299,7 @@ func (w *processor) tree(r *result, page canonical.URL, body []byte) {
 }
 
 func (w *processor) readMainText(rec *record.Record, page canonical.URL, d *dom.Document) {
-	base, err := url.Parse(w.base(page).String())
-	if err != nil { // a canonical URL is one
-		return
-	}
-	a := w.p.cfg.Tree.Reader(d, base)
+	a := w.p.cfg.Tree.Reader(d, w.base(page).Parsed())
 	if w.p.cfg.Tree.MainText {
 		rec.MainText = a.Text()
 	}
@@ -322,6 +317,9 @@ func (w *processor) readFields(rec *record.Record, page canonical.URL, d *dom.Do
 }
 
 func (w *processor) base(page canonical.URL) canonical.URL {
+	if w.found.Base == page.String() {
+		return page
+	}
 	if base, err := canonical.Parse(w.found.Base); err == nil {
 		return base
 	}

@@ -64,7 +64,7 @@ func serveBench() {
 
 // BenchmarkWays crawls a site of the loopback in turns: bare, by a loop, by a router, and by a handler that looks into the
 // page, each in the same run as the others. It reports the processor time of a page (µs) of the bare crawl, and how much
-// more the others take, as the median of the rounds (%): give -benchtime=10x for ten of them.
+// more the others take, as the median of the rounds (%), with the allocations: give -benchtime=25x for 25 of them.
 func BenchmarkWays(b *testing.B) {
 	server := exec.CommandContext(b.Context(), os.Args[0])
 	server.Env = append(os.Environ(), serveVariable+"=1")
@@ -95,7 +95,9 @@ func BenchmarkWays(b *testing.B) {
 		{"loop", func(b *testing.B, seed string) {
 			n := 0
 			for _, err := range benchCrawler(b, crawl.Options{}).Crawl(b.Context(), seed) {
-				require.NoError(b, err)
+				if err != nil { // require.NoError costs half a percent of a page
+					b.Fatal(err)
+				}
 				n++
 			}
 			require.Equal(b, benchPages, n)
@@ -112,14 +114,15 @@ func BenchmarkWays(b *testing.B) {
 			return nil
 		})},
 	}
-	took := make([][]float64, len(ways)) // µs per page, by round
-	ways[0].run(b, seed)                 // the first one warms up
+	took, made := make([][]float64, len(ways)), make([][]float64, len(ways)) // µs and allocations of a page, by round
+	ways[0].run(b, seed)                                                     // the first one warms up
 	for range b.N {
 		for i, way := range ways {
 			runtime.GC() // what the way before has left is not this one's
-			before := processorTime(b)
+			began, allocations := processorTime(b), allocationsSoFar()
 			way.run(b, seed)
-			took[i] = append(took[i], float64(processorTime(b)-before)/1e3/benchPages)
+			took[i] = append(took[i], float64(processorTime(b)-began)/1e3/benchPages)
+			made[i] = append(made[i], float64(allocationsSoFar()-allocations)/benchPages)
 		}
 	}
 	b.ReportMetric(median(took[0]), "bare-µs/page")
@@ -129,8 +132,15 @@ func BenchmarkWays(b *testing.B) {
 			more[round] = 100 * (took[i+1][round]/took[0][round] - 1)
 		}
 		b.ReportMetric(median(more), way.name+"-more-%")
+		b.ReportMetric(median(made[i+1])-median(made[0]), way.name+"-more-allocs/page")
 	}
 	b.ReportMetric(0, "ns/op")
+}
+
+func allocationsSoFar() uint64 {
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	return m.Mallocs
 }
 
 func benchCrawler(b *testing.B, o crawl.Options) *crawl.Crawler {

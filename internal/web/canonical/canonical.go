@@ -23,6 +23,7 @@ package canonical
 import (
 	"errors"
 	"fmt"
+	"net/url"
 	"strings"
 
 	"github.com/cespare/xxhash/v2"
@@ -120,6 +121,28 @@ func (u URL) Dir() string {
 
 // HostPath is the canonical string without its scheme.
 func (u URL) HostPath() string { return u.s[u.host:] }
+
+// Parsed is u for net/url, made without a parse if all its characters are ordinary ones. It is never nil.
+func (u URL) Parsed() *url.URL {
+	for _, c := range []byte(u.s[u.host:]) {
+		if !ordinary[c] {
+			parsed, err := url.Parse(u.s)
+			if err != nil { // as for a "%" that escapes nothing
+				return &url.URL{Opaque: u.s}
+			}
+			return parsed
+		}
+	}
+	return &url.URL{Scheme: u.Scheme(), Host: u.Host(), Path: u.Path()}
+}
+
+// ordinary are characters of a host or path that net/url has as they are.
+var ordinary = func() (is [256]bool) {
+	for _, c := range []byte("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_.~/$&+,:;=@") {
+		is[c] = true
+	}
+	return is
+}()
 
 // Fingerprint is a 64-bit hash of the canonical string under the secret key of one crawl. It does not allocate.
 func (u URL) Fingerprint(key uint64) uint64 {

@@ -2,6 +2,7 @@ package canonical
 
 import (
 	"errors"
+	"net/url"
 	"strings"
 	"testing"
 )
@@ -22,6 +23,9 @@ func checkURL(t *testing.T, u URL) {
 	}
 	if strings.ContainsAny(s, "# \"<>\\") && strings.ContainsAny(u.Origin(), "\\@") || strings.ContainsRune(s, '#') || len(s) > MaxLength {
 		t.Fatalf("%q is not canonical", s)
+	}
+	if parsed, err := url.Parse(s); err == nil && *parsed != *u.Parsed() || err != nil && u.Parsed().String() != s {
+		t.Fatalf("%q for net/url is %#v, %v, and Parsed %#v", s, parsed, err, u.Parsed())
 	}
 	for i := range len(s) {
 		if s[i] <= ' ' || s[i] > '~' {

@@ -95,7 +95,7 @@ func beyond(a, b *Pattern) (path string, found bool) {
 				text = append(text, end...)
 			}
 		}
-		if !b.re.Match(text) {
+		if !b.pathMatches(string(text), separator, nil) {
 			return string(text), true
 		}
 	}
@@ -132,7 +132,7 @@ func compare(a, b *Pattern) (first bool, conflict string) {
 func example(path string, queries ...[]condition) string {
 	var conditions []string
 	for _, c := range slices.Concat(queries...) {
-		if c.any {
+		if c.wildcard != "" {
 			c.value = "x"
 		}
 		if !slices.ContainsFunc(conditions, func(o string) bool { return strings.HasPrefix(o, c.key+"=") }) {
@@ -149,13 +149,15 @@ func example(path string, queries ...[]condition) string {
 // implies reports whether whatever fulfils a fulfils b.
 func implies(a, b []condition) bool {
 	return !slices.ContainsFunc(b, func(want condition) bool {
-		return !slices.ContainsFunc(a, func(c condition) bool { return c.key == want.key && (want.any || c == want) })
+		return !slices.ContainsFunc(a, func(c condition) bool { return c.key == want.key && (want.wildcard != "" || c == want) })
 	})
 }
 
 // contradict reports whether nothing fulfils both: a parameter has one value.
 func contradict(a, b []condition) bool {
 	return slices.ContainsFunc(a, func(x condition) bool {
-		return slices.ContainsFunc(b, func(y condition) bool { return x.key == y.key && !x.any && !y.any && x.value != y.value })
+		return slices.ContainsFunc(b, func(y condition) bool {
+			return x.key == y.key && x.wildcard == "" && y.wildcard == "" && x.value != y.value
+		})
 	})
 }

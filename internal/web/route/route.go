@@ -29,6 +29,8 @@ import (
 	"strings"
 	"unicode"
 	"unicode/utf8"
+
+	"github.com/treadlight/crawl/internal/web/canonical"
 )
 
 // separator stands for the slash between segments, as a segment may have one too.
@@ -42,15 +44,15 @@ type Pattern struct {
 	text  string
 	host  string // in lower case, "*.example" for all below it; empty: any
 	path  []token
-	re    *regexp.Regexp // of the path, with a group for each wildcard
-	query []condition    // by key
-	names []string       // of the wildcards of the path, then of the query
+	begin string      // of the path, as far as it is plain
+	query []condition // by key
+	names []string    // of the wildcards of the path, then of the query
 }
 
 // condition is what a pattern asks of a parameter.
 type condition struct {
 	key, value string
-	any        bool // the value is a wildcard
+	wildcard   string // its name; empty: the value is none
 }
 
 // String is the pattern as it was written.
@@ -85,6 +87,7 @@ func (p *Pattern) parse() error {
 	if err := p.parsePath(path); err != nil {
 		return err
 	}
+	p.begin = path[:strings.IndexAny(path+"/", "/{%\x00")]
 	if asks {
 		return p.parseQuery(query)
 	}
@@ -124,36 +127,26 @@ func (p *Pattern) parseHost(host string) error {
 }
 
 func (p *Pattern) parsePath(path string) error {
-	var re strings.Builder
-	re.WriteString(`(?s)^`)
 	segments := strings.Split(path, "/")
 	for i, segment := range segments {
 		if i > 0 {
 			p.path = append(p.path, token{kind: literal, char: separator})
-			re.WriteString(`\x00`)
 		}
 		if name, ok := strings.CutSuffix(segment, "...}"); ok && strings.HasPrefix(name, "{") {
 			if i < len(segments)-1 {
 				return fmt.Errorf("%s must be at the end of the path", segment)
 			}
-			if err := p.name(name[1:]); err != nil {
-				return err
-			}
 			p.path = append(p.path, token{kind: rest})
-			re.WriteString(`(.*)`)
-			break
+			return p.name(name[1:])
 		}
-		if err := p.parseSegment(segment, &re); err != nil {
+		if err := p.parseSegment(segment); err != nil {
 			return err
 		}
 	}
-	re.WriteString(`$`)
-	var err error
-	p.re, err = regexp.Compile(re.String())
-	return err
+	return nil
 }
 
-func (p *Pattern) parseSegment(segment string, re *strings.Builder) error {
+func (p *Pattern) parseSegment(segment string) error {
 	wildcard := false // before what comes next
 	for segment != "" {
 		text, after, found := strings.Cut(segment, "{")
@@ -170,7 +163,6 @@ func (p *Pattern) parseSegment(segment string, re *strings.Builder) error {
 		for i := range len(plain) {
 			p.path = append(p.path, token{kind: literal, char: plain[i]})
 		}
-		re.WriteString(regexp.QuoteMeta(plain))
 		if !found {
 			return nil
 		}
@@ -185,7 +177,6 @@ func (p *Pattern) parseSegment(segment string, re *strings.Builder) error {
 			return err
 		}
 		p.path = append(p.path, token{kind: one}, token{kind: more})
-		re.WriteString(`([^\x00]+?)`)
 		wildcard, segment = true, behind
 	}
 	return nil
@@ -206,8 +197,8 @@ func (p *Pattern) parseQuery(query string) error {
 			return fmt.Errorf("%q: a query is NAME={wildcard} or NAME=VALUE, with & between several", part)
 		}
 		if name, ok := strings.CutPrefix(value, "{"); ok && strings.HasSuffix(name, "}") {
-			c.any = true
-			if err := p.name(strings.TrimSuffix(name, "}")); err != nil {
+			c.wildcard = strings.TrimSuffix(name, "}")
+			if err := p.name(c.wildcard); err != nil {
 				return err
 			}
 		} else if c.value, err = url.QueryUnescape(value); err != nil || strings.ContainsAny(value, "{}") {
@@ -236,53 +227,110 @@ func outOfName(r rune) bool { return r != '_' && !unicode.IsLetter(r) && !unicod
 
 // subject is a URL as patterns look at it.
 type subject struct {
-	host, path string
+	host, path string     // the path from behind its first slash, unescaped
+	slash      byte       // what is between its segments
+	raw        string     // the query
 	query      url.Values // nil until a pattern asks for it
-	raw        string
 }
 
-func newSubject(u *url.URL) subject {
-	s := subject{host: strings.ToLower(u.Hostname()), raw: u.RawQuery}
-	var path strings.Builder
-	for i, segment := range strings.Split(strings.TrimPrefix(u.EscapedPath(), "/"), "/") {
-		if i > 0 {
-			path.WriteByte(separator)
+func newSubject(u canonical.URL) subject {
+	path, query, _ := strings.Cut(u.Path(), "?")
+	s := subject{host: u.Hostname(), path: strings.TrimPrefix(path, "/"), slash: '/', raw: query}
+	if strings.Contains(s.path, "%") {
+		segments := strings.Split(s.path, "/")
+		for i, segment := range segments {
+			if plain, err := unescape(segment); err == nil { // else the host means what it writes
+				segments[i] = plain
+			}
 		}
-		plain, err := unescape(segment)
-		if err != nil { // a URL that was made by hand
-			plain = segment
-		}
-		path.WriteString(plain)
+		s.path, s.slash = strings.Join(segments, string(rune(separator))), separator
 	}
-	s.path = path.String()
 	return s
 }
 
-// match returns the values of the wildcards, in the order of the names.
-func (p *Pattern) match(s *subject) ([]string, bool) {
-	if !p.hostMatches(s.host) {
-		return nil, false
+func (p *Pattern) match(s *subject) bool {
+	return p.hostMatches(s.host) && p.pathMatches(s.path, s.slash, nil) && p.queryMatches(s)
+}
+
+// pathMatches has each wildcard be as short as what is behind it allows, and notes what it stands for if values is not nil. Text that
+// does not fit makes the last wildcard longer. It never helps to have one before it longer: what is between them is where
+// it comes first.
+func (p *Pattern) pathMatches(path string, slash byte, values []string) bool {
+	if !strings.HasPrefix(path, p.begin) {
+		return false
 	}
-	groups := p.re.FindStringSubmatchIndex(s.path)
-	if groups == nil {
-		return nil, false
+	n, behind, begin, end := -1, 0, 0, 0 // the last wildcard: its number, the token behind it, and where it is in path
+	for i, at := len(p.begin), len(p.begin); i < len(p.path) || at < len(path); {
+		switch fits := i < len(p.path) && p.path[i].fits(path[at:], slash); {
+		case fits && p.path[i].kind == literal:
+			i, at = i+1, at+1
+			continue
+		case fits && p.path[i].kind == rest:
+			n, begin, end = n+1, at, len(path)
+			i, at = i+1, end
+		case fits: // one, and more behind it
+			n, begin, end = n+1, at, at+1
+			i, at = i+2, end
+			behind = i
+		case n < 0 || end == len(path) || path[end] == slash:
+			return false
+		default:
+			end++
+			i, at = behind, end
+		}
+		if values != nil {
+			values[n] = path[begin:end]
+		}
 	}
-	values := make([]string, 0, len(p.names))
-	for i := 2; i < len(groups); i += 2 {
-		values = append(values, strings.ReplaceAll(s.path[groups[i]:groups[i+1]], "\x00", "/"))
+	return true
+}
+
+// fits reports whether the token takes the first character of text.
+func (t token) fits(text string, slash byte) bool {
+	switch {
+	case t.kind == rest:
+		return true
+	case text == "":
+		return false
+	case t.kind == literal && t.char != separator:
+		return text[0] == t.char && t.char != slash
+	default:
+		return (text[0] == slash) == (t.kind == literal)
 	}
-	if len(p.query) > 0 && s.query == nil {
+}
+
+func (p *Pattern) queryMatches(s *subject) bool {
+	for _, c := range p.query {
+		if !s.values().Has(c.key) || c.wildcard == "" && s.values().Get(c.key) != c.value {
+			return false
+		}
+	}
+	return true
+}
+
+// values are the parameters, as far as they can be read.
+func (s *subject) values() url.Values {
+	if s.query == nil {
 		s.query, _ = url.ParseQuery(s.raw) // what can be read of it counts
 	}
+	return s.query
+}
+
+// Value is what a wildcard of the pattern stands for in a URL that it matches, unescaped. Empty: it has no such wildcard.
+func (p *Pattern) Value(u canonical.URL, name string) string {
+	n := slices.Index(p.names, name)
+	if n < 0 {
+		return ""
+	}
+	s := newSubject(u)
 	for _, c := range p.query {
-		if !s.query.Has(c.key) || !c.any && s.query.Get(c.key) != c.value {
-			return nil, false
-		}
-		if c.any {
-			values = append(values, s.query.Get(c.key))
+		if c.wildcard == name {
+			return s.values().Get(c.key)
 		}
 	}
-	return values, true
+	values := make([]string, len(p.names))
+	p.pathMatches(s.path, s.slash, values)
+	return strings.ReplaceAll(values[n], string(rune(separator)), "/")
 }
 
 func (p *Pattern) hostMatches(host string) bool {
@@ -350,17 +398,13 @@ func hostClass(host string) int {
 	}
 }
 
-// Find returns what the most specific route of a URL leads to, with the names and values of its wildcards, which are
-// unescaped.
-func (t *Table[T]) Find(u *url.URL) (to T, names, values []string, found bool) {
-	if len(t.routes) == 0 {
-		return to, nil, nil, false
-	}
+// Find returns the most specific route of a URL and what it leads to; nil: there is none.
+func (t *Table[T]) Find(u canonical.URL) (by *Pattern, to T) {
 	s := newSubject(u)
 	for i := range t.routes {
-		if values, ok := t.routes[i].match(&s); ok {
-			return t.routes[i].to, t.routes[i].names, values, true
+		if r := &t.routes[i]; r.match(&s) {
+			return r.Pattern, r.to
 		}
 	}
-	return to, nil, nil, false
+	return nil, to
 }

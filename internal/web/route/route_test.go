@@ -3,6 +3,7 @@ package route_test
 import (
 	"fmt"
 	"net/url"
+	"regexp"
 	"strconv"
 	"strings"
 	"testing"
@@ -10,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
 
+	"github.com/treadlight/crawl/internal/web/canonical"
 	"github.com/treadlight/crawl/internal/web/route"
 )
 
@@ -79,26 +81,70 @@ func TestFind(t *testing.T) {
 		{"https://books.test/%C3%A4", "/ä", "[]"},
 		{"https://books.test/%ff%00", "/{path...}", "[\xff\x01]"},
 	} {
-		u, err := url.Parse(tc.url)
-		require.NoError(t, err)
+		u := at(t, tc.url)
 		for turn := range patterns {
 			var table route.Table[string]
 			for i := range patterns {
 				text := patterns[(i*7+turn)%len(patterns)]
 				add(t, &table, parse(t, text), text)
 			}
-			to, names, values, found := table.Find(u)
-			require.True(t, found)
-			require.Equal(t, tc.pattern+tc.values, to+fmt.Sprint(values), tc.url)
-			require.Len(t, values, len(names))
+			p, to := table.Find(u)
+			require.NotNil(t, p, tc.url)
+			require.Equal(t, tc.pattern, to, tc.url)
+			var values []string
+			for _, name := range names.FindAllStringSubmatch(to, -1) {
+				values = append(values, p.Value(u, name[1]))
+			}
+			require.Equal(t, tc.values, fmt.Sprint(values), tc.url)
+			require.Empty(t, p.Value(u, "other"))
 		}
 	}
 	var table route.Table[string]
-	_, _, _, found := table.Find(&url.URL{Path: "/"})
-	require.False(t, found)
 	add(t, &table, parse(t, "a.test/x"), "")
-	_, _, _, found = table.Find(&url.URL{Host: "b.test", Path: "/x"})
-	require.False(t, found)
+	p, _ := table.Find(at(t, "http://b.test/x"))
+	require.Nil(t, p)
+}
+
+var names = regexp.MustCompile(`{(\w+)(?:\.\.\.)?}`)
+
+func at(t require.TestingT, text string) canonical.URL {
+	u, err := canonical.Parse(text)
+	require.NoError(t, err)
+	return u
+}
+
+// A regular expression in place of each pattern finds the same.
+func TestWildcardsAreShort(t *testing.T) {
+	parts := []string{"a", "b", "-", "ab", "%2F", "%20", "/"}
+	rapid.Check(t, func(t *rapid.T) {
+		var pattern, expression strings.Builder
+		for i, s := range rapid.SliceOfN(rapid.SampledFrom(append(parts, "*", "*")), 1, 8).Draw(t, "pattern") {
+			if s != "*" {
+				pattern.WriteString(s)
+				expression.WriteString(regexp.QuoteMeta(s))
+			} else if !strings.HasSuffix(pattern.String(), "}") {
+				fmt.Fprintf(&pattern, "{w%d}", i)
+				fmt.Fprintf(&expression, "(?P<w%d>[^/]+?)", i)
+			}
+		}
+		p, re := parse(t, "/"+pattern.String()), regexp.MustCompile("^"+expression.String()+"$")
+		var table route.Table[int]
+		add(t, &table, p, 0)
+		for range 20 {
+			path := strings.Join(rapid.SliceOfN(rapid.SampledFrom(parts), 0, 10).Draw(t, "path"), "")
+			u := at(t, "http://x/"+path)
+			by, _ := table.Find(u)
+			want := re.FindStringSubmatch(path)
+			require.Equal(t, want != nil, by != nil, "%s and %s", p, u)
+			for i, name := range re.SubexpNames() {
+				if want != nil && name != "" {
+					plain, err := url.PathUnescape(want[i])
+					require.NoError(t, err)
+					require.Equal(t, plain, p.Value(u, name), "%s and %s", p, u)
+				}
+			}
+		}
+	})
 }
 
 func TestConflicts(t *testing.T) {
@@ -160,33 +206,33 @@ func TestMostSpecificWins(t *testing.T) {
 		add(t, &table, p, p)
 		_, err := table.Add(q, q)
 		for range 20 {
-			u := &url.URL{Host: "x", Path: path(t, "url", []string{"a", "b", "ab", "aab", "a-b", "aa--bb", "c"})}
+			u := at(t, "http://x"+path(t, "url", []string{"a", "b", "ab", "aab", "a-b", "aa--bb", "c"}))
 			inP, inQ := matches(p, u), matches(q, u)
 			if err != nil || !inP || !inQ {
 				continue
 			}
-			first, _, _, _ := table.Find(u)
+			first, _ := table.Find(u)
 			second := p
 			if first == p {
 				second = q
 			}
 			for range 5 {
-				v := &url.URL{Host: "x", Path: path(t, "other", []string{"a", "b", "ab", "a-b", "c"})}
+				v := at(t, "http://x"+path(t, "other", []string{"a", "b", "ab", "a-b", "c"}))
 				if matches(first, v) {
-					require.True(t, matches(second, v), "%s goes before %s, which does not match %s", first, second, v.Path)
+					require.True(t, matches(second, v), "%s goes before %s, which does not match %s", first, second, v)
 				}
 			}
 		}
 	})
 }
 
-func matches(p *route.Pattern, u *url.URL) bool {
+func matches(p *route.Pattern, u canonical.URL) bool {
 	var table route.Table[int]
 	if _, err := table.Add(p, 0); err != nil {
 		return false
 	}
-	_, _, _, found := table.Find(u)
-	return found
+	by, _ := table.Find(u)
+	return by != nil
 }
 
 // Whatever is a pattern matches what it says it does, and is in conflict with itself.
@@ -196,16 +242,18 @@ func FuzzParse(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, text, raw string) {
 		p, err := route.Parse(text)
-		u, bad := url.Parse(raw)
+		u, bad := canonical.Parse(raw)
 		if err != nil || bad != nil {
 			return
 		}
 		require.Equal(t, text, p.String())
 		var table route.Table[int]
 		add(t, &table, p, 0)
-		_, names, values, found := table.Find(u)
-		if found {
-			require.Len(t, values, len(names))
+		if by, _ := table.Find(u); by != nil {
+			require.Same(t, p, by)
+			for _, name := range names.FindAllStringSubmatch(text, -1) {
+				p.Value(u, name[1])
+			}
 		}
 		_, err = table.Add(p, 1)
 		require.Error(t, err)
@@ -217,8 +265,8 @@ func BenchmarkFind(b *testing.B) {
 	for i := range 20 {
 		add(b, &table, parse(b, fmt.Sprintf("/section-%d/{name}/index.html", i)), i)
 	}
-	u, err := url.Parse("https://books.example/section-19/a-book/index.html")
-	require.NoError(b, err)
+	u := at(b, "https://books.example/section-19/a-book/index.html")
+	b.ReportAllocs()
 	for b.Loop() {
 		table.Find(u)
 	}
