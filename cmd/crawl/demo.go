@@ -54,7 +54,6 @@ func demoCommand(s cli.Streams) *cobra.Command {
 	return cmd
 }
 
-// demoFlags are what makes a crawl worth watching.
 func demoFlags(length time.Duration) []config.FlagValue {
 	return []config.FlagValue{
 		{Name: "rate", Value: "2"},

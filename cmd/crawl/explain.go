@@ -46,7 +46,6 @@ func explainCommand(s cli.Streams) *cobra.Command {
 	return cmd
 }
 
-// explaining is `crawl explain` with its flags.
 type explaining struct {
 	cli.Streams
 	seeds              []string
@@ -55,7 +54,6 @@ type explaining struct {
 	kept               *assembly.StateView // nil: none is asked
 }
 
-// explained is what is printed of a URL.
 type explained struct {
 	assembly.Explanation
 	Crawl *console.Host      `json:"crawl,omitempty"` // nil: no crawl was asked, or it knows nothing

@@ -54,7 +54,6 @@ func fleetCommand(s cli.Streams) *cobra.Command {
 	return cmd
 }
 
-// fleetOptions is `crawl fleet` with its flags.
 type fleetOptions struct {
 	cli.Streams
 	Yes, AsJSON bool
@@ -185,7 +184,6 @@ func (o *fleetOptions) set(ctx context.Context, fleet *redis.Fleet) error {
 	return nil
 }
 
-// bound is the value of one for people.
 func bound(value string) string {
 	if value == "" || value == "0" {
 		return "none"
@@ -238,7 +236,6 @@ func whoIsAway(masters []string) string {
 	return "the masters " + strings.Join(masters, ", ") + " of the cluster are away"
 }
 
-// standings are how a job stands that has ended, and what to do then, with its name.
 var standings = map[redis.Ended][2]string{
 	redis.EndedComplete: {"complete"},
 	redis.EndedPages:    {"ended: max_pages", "crawl fleet set --job %s --max-pages N, and begin its processes again"},
@@ -247,7 +244,6 @@ var standings = map[redis.Ended][2]string{
 	redis.EndedBlocked:  {"ended: only blocked hosts remain"},
 }
 
-// standing is how the job stands, in a few words.
 func standing(s *redis.Status) string {
 	if s.Ended == redis.EndedAlone {
 		return string(s.Control) + ", but no process is at it"
@@ -278,7 +274,6 @@ func advice(s *redis.Status) string {
 	return ""
 }
 
-// budgetLine is a budget of the job and what is used of it.
 func budgetLine(b *redis.Budget) string {
 	switch b.Name {
 	case "max_pages":

@@ -147,7 +147,6 @@ func wrongClock() {
 // clocks are by how much those of processes are wrong, in the order in which they start.
 var clocks = []time.Duration{0, 7 * time.Minute, -5 * time.Minute, 26 * time.Hour}
 
-// fleetTest is a site, a Redis, and the processes that crawl the one by the other.
 type fleetTest struct {
 	t       *testing.T
 	site    *testsite.Site
@@ -228,7 +227,6 @@ func (f *fleetTest) serve(cfg testsite.Config) {
 	f.args = append(slices.Clip(f.args), f.site.URLs()...)
 }
 
-// reap ends the processes that are there yet.
 func (f *fleetTest) reap() {
 	for _, p := range f.procs {
 		p.kill()
@@ -252,7 +250,6 @@ func (f *fleetTest) start(name string, more ...string) *fleetProcess {
 	return p
 }
 
-// kill ends a process as a failure of power does.
 func (f *fleetTest) kill(p *fleetProcess) {
 	require.NoError(f.t, p.cmd.Process.Kill())
 	<-p.done
@@ -287,7 +284,6 @@ func (f *fleetTest) fleet(code int, args ...string) string {
 	return string(out)
 }
 
-// served waits until the site has served so many pages.
 func (f *fleetTest) served(n int64) {
 	f.t.Helper()
 	for deadline := time.Now().Add(redistest.Patience); f.site.Report().Total.Distinct < n; time.Sleep(10 * time.Millisecond) {
@@ -354,7 +350,6 @@ func (f *fleetTest) courteous(all []handover) {
 	}
 }
 
-// status is what operators are told.
 func (f *fleetTest) status() (s redis.Status) {
 	f.t.Helper()
 	require.NoError(f.t, json.Unmarshal([]byte(f.fleet(0, "status", "--json")), &s))

@@ -299,7 +299,6 @@ func TestFleetIsUnruledAsAWhole(t *testing.T) {
 
 var fleetPages = flag.Int("fleet.pages", 0, "pages of TestFleetBudgets, which then asks that nine tenths of the plan are used; 0 = 90 pages, and no speed is asked for")
 
-// arrivals is how many requests had come, and when.
 type arrivals struct {
 	at []time.Duration
 	n  []int64

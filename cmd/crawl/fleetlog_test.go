@@ -19,7 +19,6 @@ import (
 	"github.com/treadlight/crawl/internal/lab/testsite"
 )
 
-// arrival is a request as its host has seen it.
 type arrival struct {
 	at   time.Time
 	from string // the process, by its User-Agent
@@ -63,7 +62,6 @@ type handover struct {
 	gap      time.Duration // between the last request of the one and that
 }
 
-// handovers are all that there were.
 func (a *requestLog) handovers() (all []handover) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -108,7 +106,6 @@ func (a *requestLog) recoveries(dead string, died time.Time) (spans []time.Durat
 	return spans
 }
 
-// spread is a distribution in a line.
 func spread(spans []time.Duration) string {
 	if len(spans) == 0 {
 		return "none"
@@ -205,7 +202,6 @@ func TestFleetGrowth(t *testing.T) {
 	}
 }
 
-// measureGrowth is how long so many processes take.
 func measureGrowth(t *testing.T, n int) time.Duration {
 	const pages, slots = 16, 16
 	server := redistest.Redis.Start(t)
@@ -230,7 +226,6 @@ func measureGrowth(t *testing.T, n int) time.Duration {
 	return took
 }
 
-// commandCalls is how often a server was called, by commands.
 type commandCalls map[string]float64
 
 func calls(t *testing.T, s *redistest.Server) commandCalls {

@@ -34,7 +34,6 @@ func ownDisk(t *testing.T) (dir string) {
 	return t.TempDir()
 }
 
-// answer is what a command of a script ended with, and printed.
 type answer struct {
 	code int
 	out  string

@@ -142,7 +142,6 @@ func versionCommand(s cli.Streams) *cobra.Command {
 	return cmd
 }
 
-// showVersion prints the version.
 func showVersion(w io.Writer) error {
 	_, err := fmt.Fprintln(w, cli.VersionText())
 	return cli.Output(err)

@@ -33,7 +33,6 @@ import (
 	"github.com/treadlight/crawl/internal/records/sink"
 )
 
-// helped is the command with its help, as Execute makes it.
 func helped(out io.Writer) *cobra.Command {
 	root := rootCommand(cli.Streams{Out: out, Err: out})
 	root.InitDefaultHelpCmd()
@@ -78,7 +77,6 @@ func TestHelpOfEveryCommand(t *testing.T) {
 	require.Equal(t, files["all.golden"], all.String(), "`crawl --help-all`; -run TestScript/help -update writes it anew")
 }
 
-// brokenWriter fails with err.
 type brokenWriter struct{ err error }
 
 func (w brokenWriter) Write([]byte) (int, error) { return 0, w.err }
@@ -261,7 +259,6 @@ func TestManualsCommandsHaveTheirFlags(t *testing.T) {
 	require.Greater(t, seen, 50)
 }
 
-// allFlags is the flags that a command takes.
 func allFlags(cmd *cobra.Command) map[string]bool {
 	all := map[string]bool{"help": true, "version": true}
 	add := func(f *pflag.Flag) { all[f.Name] = true }

@@ -23,7 +23,6 @@ import (
 	"github.com/treadlight/crawl/internal/lab/practice"
 )
 
-// crawls runs a command line to its end, and returns what it printed.
 func crawls(t *testing.T, code int, args ...string) (stdout, stderr string) {
 	t.Helper()
 	var out, err bytes.Buffer
@@ -32,7 +31,6 @@ func crawls(t *testing.T, code int, args ...string) (stdout, stderr string) {
 	return out.String(), err.String()
 }
 
-// crawlsAny is crawls with whatever exit code.
 func crawlsAny(t *testing.T, args ...string) (stdout, stderr string) {
 	t.Helper()
 	var out, err bytes.Buffer

@@ -69,7 +69,6 @@ func serveKillSite(t *testing.T) *killSite {
 	return site
 }
 
-// note notes a request.
 func (s *killSite) note(u string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -81,7 +80,6 @@ func (s *killSite) note(u string) {
 	}
 }
 
-// after is closed when n more requests have come.
 func (s *killSite) after(n int) <-chan struct{} {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -129,10 +127,8 @@ func reach(base string, n int, found map[string]bool) {
 	}
 }
 
-// moved reports whether a page is a redirect to the one before it.
 func moved(n int) bool { return n%17 == 16 }
 
-// linksOf is where a page leads.
 func linksOf(n int) (next []int) {
 	if moved(n) {
 		return []int{n - 1}
@@ -256,14 +252,12 @@ func (s *killSite) requireURLs(t *testing.T, urls []string) {
 	require.Equal(t, s.want, got)
 }
 
-// recorded is what these tests look at in a record.
 type recorded struct {
 	URL    string
 	Status int
 	Change string
 }
 
-// recordsIn are the records of a text, in order; each must be whole.
 func recordsIn(t *testing.T, format string, text []byte) (all []recorded) {
 	t.Helper()
 	if format == "csv" {
@@ -284,7 +278,6 @@ func recordsIn(t *testing.T, format string, text []byte) (all []recorded) {
 	return all
 }
 
-// recordedURLs is the URL of each record.
 func recordedURLs(t *testing.T, format string, text []byte) (urls []string) {
 	t.Helper()
 	for _, r := range recordsIn(t, format, text) {
@@ -308,7 +301,6 @@ func plainly(t *testing.T) func(args []string) (code int, out string) {
 	}
 }
 
-// trials runs a test so many times, with other random numbers each.
 func trials(t *testing.T, n int, seed uint64, test func(t *testing.T, trial int, rnd *rand.Rand)) {
 	t.Helper()
 	for trial := range n {

@@ -22,7 +22,6 @@ import (
 	"github.com/treadlight/crawl/internal/lab/practice"
 )
 
-// loginFile writes a file for --login.
 func loginFile(t *testing.T, text string) string {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "login.yml")

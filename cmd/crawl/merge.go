@@ -56,7 +56,6 @@ func mergeCommand(s cli.Streams) *cobra.Command {
 	return cmd
 }
 
-// run merges: everything is read once before the output is touched.
 func (o *merging) run(ctx context.Context) error {
 	if o.cfg.Memory < 1 || o.cfg.Memory > 1<<16 {
 		return cli.Usagef("--memory %d: give 1 to 65536, in MiB", o.cfg.Memory)
@@ -166,7 +165,6 @@ func mergeError(ctx context.Context, err error) error {
 	return cli.IO(err)
 }
 
-// tell says what was done.
 func (o *merging) tell(r merge.Report) error {
 	if o.asJSON {
 		return cli.WriteJSON(o.Err, r)

@@ -22,7 +22,6 @@ import (
 	"github.com/treadlight/crawl/internal/records/sink"
 )
 
-// mirrorRun is what a command line asks for.
 type mirrorRun struct {
 	cli.Streams
 	loaded *config.Loaded
@@ -93,7 +92,6 @@ func (r *mirrorRun) run(ctx context.Context) error {
 	})
 }
 
-// mirror runs one round.
 func (r *mirrorRun) mirror(ctx context.Context, dir string, term *cli.Terminal, log *slog.Logger) error {
 	cfg := &r.loaded.Config
 	o := crawl.Options{Version: cli.Version()}

@@ -68,7 +68,6 @@ func TestMirrorKill(t *testing.T) {
 	})
 }
 
-// copied are the pages of a copy.
 func copied(t *testing.T, dir string) map[string]string {
 	t.Helper()
 	pages := map[string]string{}

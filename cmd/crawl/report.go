@@ -22,7 +22,6 @@ import (
 	"github.com/treadlight/crawl/internal/store/atomicfile"
 )
 
-// reporting is `crawl report` with its flags.
 type reporting struct {
 	cli.Streams
 	path        string

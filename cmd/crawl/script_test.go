@@ -241,7 +241,6 @@ func launch(cmd *exec.Cmd) (*process, error) {
 	return p, nil
 }
 
-// ended reports whether it has.
 func (p *process) ended() bool {
 	select {
 	case <-p.done:
@@ -251,13 +250,11 @@ func (p *process) ended() bool {
 	}
 }
 
-// kill ends it, if it has not.
 func (p *process) kill() {
 	_ = p.cmd.Process.Kill()
 	<-p.done
 }
 
-// background is the key under which a script keeps its processes.
 type background struct{}
 
 func processes(ts *testscript.TestScript) map[string]*process {
@@ -326,7 +323,6 @@ func (p *process) until(re *regexp.Regexp) bool {
 	}
 }
 
-// finish waits for the end and leaves what was printed in files.
 func finish(ts *testscript.TestScript, args []string) {
 	name := args[0]
 	p := named(ts, name)

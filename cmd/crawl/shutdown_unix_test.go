@@ -78,7 +78,6 @@ func (s *busySite) ServeHTTP(rw http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// all is the URL of every page, sorted.
 func (s *busySite) all() []string {
 	urls := []string{s.url + "/", s.url + "/busy"}
 	for i := range busyPages {
@@ -196,7 +195,6 @@ func sorted(urls []string) []string {
 	return urls
 }
 
-// begin runs a command in the background.
 func begin(t *testing.T, args []string) *process {
 	t.Helper()
 	cmd := exec.Command("crawl", args...)

@@ -53,7 +53,6 @@ func testsiteCommand(s cli.Streams) *cobra.Command {
 	return cmd
 }
 
-// siteOptions are the flags of the verb.
 type siteOptions struct {
 	File, Preset  string
 	ReportTo      string
@@ -90,7 +89,6 @@ func (o *siteOptions) check(changed func(flag string) bool) error {
 	return nil
 }
 
-// config is the site that the flags describe.
 func (o *siteOptions) config() (testsite.Config, error) {
 	var cfg testsite.Config
 	switch {

@@ -28,7 +28,6 @@ import (
 	"github.com/treadlight/crawl/internal/pipeline"
 )
 
-// pane is a terminal of tmux with a shell in it.
 type pane struct {
 	t      *testing.T
 	socket string
@@ -108,7 +107,6 @@ func (p *pane) elapsed() time.Duration {
 	return d
 }
 
-// manyPages are hosts with more pages than a test asks for.
 func manyPages(hosts int) testsite.Config { return testsite.Uniform(hosts, 5000, 0) }
 
 // serveSite serves made-up hosts. What they take long for they may have begun when the test ends.
@@ -421,7 +419,6 @@ func get(t *testing.T, url string) string {
 	return string(body)
 }
 
-// metric is the value of a series without labels.
 func metric(t *testing.T, metrics, name string) int64 {
 	t.Helper()
 	found := regexp.MustCompile(`(?m)^` + name + ` (\S+)$`).FindStringSubmatch(metrics)
@@ -431,7 +428,6 @@ func metric(t *testing.T, metrics, name string) int64 {
 	return int64(v)
 }
 
-// figure is the value of a figure of the dashboard.
 func figure(t *testing.T, page, name string) int64 {
 	t.Helper()
 	found := regexp.MustCompile(`<dt>` + regexp.QuoteMeta(name) + `</dt><dd>([\d,]+)`).FindStringSubmatch(page)

@@ -233,7 +233,6 @@ type DeniedError struct {
 	Result Result
 }
 
-// Error says which plan denied, why, and for how long.
 func (e *DeniedError) Error() string {
 	r := &e.Result
 	if r.Wait == Never || r.Wait == 0 {

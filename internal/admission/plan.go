@@ -73,10 +73,8 @@ type FieldError struct {
 	of    error
 }
 
-// Error names the field, the value and the fix.
 func (e *FieldError) Error() string { return fmt.Sprintf("%s is %v: %s", e.Field, e.Value, e.Fix) }
 
-// Unwrap is what it is about.
 func (e *FieldError) Unwrap() error { return e.of }
 
 func planError(field string, value any, fix string) error {
@@ -224,7 +222,6 @@ func planOf(tree any) (p Plan, err error) {
 // whole is a whole number, also as 1e3. A double says far more than a capacity is.
 type whole int64
 
-// UnmarshalJSON implements [json.Unmarshaler].
 func (w *whole) UnmarshalJSON(text []byte) error {
 	f, err := strconv.ParseFloat(string(text), 64)
 	if err != nil || f != math.Trunc(f) || math.Abs(f) > 1<<53 {
@@ -236,7 +233,6 @@ func (w *whole) UnmarshalJSON(text []byte) error {
 
 type span time.Duration
 
-// UnmarshalText implements [encoding.TextUnmarshaler].
 func (d *span) UnmarshalText(text []byte) error {
 	v, err := time.ParseDuration(string(text))
 	*d = span(v)

@@ -62,7 +62,6 @@ func secrets(s *Settings) *redact.Redactor {
 	return redact.New(lines...)
 }
 
-// hostname is what this machine is called; empty if it has no name.
 func hostname() string {
 	name, err := os.Hostname()
 	if err != nil {

@@ -162,7 +162,6 @@ func (c *Crawler) Close() error {
 	return c.state.Close()
 }
 
-// build puts the parts together.
 func (c *Crawler) build() (err error) {
 	if err = c.buildLimiter(); err != nil {
 		return err
@@ -370,7 +369,6 @@ func (c *Crawler) admitSeeds(ctx context.Context, seeds []canonical.URL, early [
 	}
 }
 
-// chain is the first seeds and then the others.
 func chain(first []canonical.URL, later iter.Seq[canonical.URL]) iter.Seq[canonical.URL] {
 	return func(yield func(canonical.URL) bool) {
 		for _, u := range first {

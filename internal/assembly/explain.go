@@ -146,7 +146,6 @@ func (x *explainer) reach(u canonical.URL) ExplainScope {
 	return ExplainScope{In: v.In, Reason: reason}
 }
 
-// pace is what the settings say of a host.
 func (x *explainer) pace(host string) ExplainPace {
 	s := &x.cfg.Settings
 	r := &s.RateLimit

@@ -44,7 +44,6 @@ type FleetError struct {
 	Err error // says what is wrong; [ErrNoJob] if there is no such job
 }
 
-// Error names the job and the trouble.
 func (e *FleetError) Error() string {
 	if terms, ok := errors.AsType[*frontier.TermsError](e.Err); ok {
 		return fleetTerms(terms)
@@ -55,7 +54,6 @@ func (e *FleetError) Error() string {
 	return fmt.Sprintf("the job %s: %s", e.Job, strings.TrimPrefix(e.Err.Error(), "job "+e.Job+": "))
 }
 
-// Unwrap is the trouble.
 func (e *FleetError) Unwrap() error { return e.Err }
 
 // ErrNoJob and ErrJobComplete are what a [FleetError] is if the job to join is not there, or has nothing left to do.
@@ -64,7 +62,6 @@ var (
 	ErrJobComplete = frontier.ErrComplete
 )
 
-// flagsOfSet are those by which a job that has a bound may be given another.
 var flagsOfSet = map[string]string{"max_pages": "--max-pages N", "max_time": "--max-time TIME"}
 
 // fleetTerms names each setting of which the job has another value, and how to have the same.

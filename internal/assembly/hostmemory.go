@@ -15,7 +15,6 @@ import (
 // fileMemory is the file of ratelimit.remember, whose errors have the name of the setting.
 type fileMemory struct{ memory.Place }
 
-// Load is that of the file.
 func (f fileMemory) Load() ([]ratelimit.HostMemory, memory.Damage, error) {
 	hosts, damage, err := f.Place.Load()
 	if err != nil {
@@ -30,13 +29,11 @@ type stateMemory struct {
 	state *State
 }
 
-// Load is that of the state.
 func (m stateMemory) Load() ([]ratelimit.HostMemory, memory.Damage, error) {
 	hosts, damage, err := m.Rates.Load()
 	return hosts, damage, stateError(m.state.dir, err)
 }
 
-// Save is that of the state.
 func (m stateMemory) Save(ctx context.Context, hosts iter.Seq[ratelimit.HostMemory]) error {
 	if err := m.Rates.Save(ctx, hosts); m.state.store.Err() == nil {
 		return err

@@ -79,7 +79,6 @@ func (r *identityReader) expand(path, s string) (string, bool) {
 	return text, !r.fail(path, err)
 }
 
-// headers reads lines of "Name: value", whose form config has checked.
 func (r *identityReader) headers(path string, lines []string, to http.Header) {
 	for i, line := range lines {
 		name, value, _ := strings.Cut(line, ":")
@@ -89,7 +88,6 @@ func (r *identityReader) headers(path string, lines []string, to http.Header) {
 	}
 }
 
-// table reads what is special about hosts.
 func (r *identityReader) table() *access.Table {
 	var cfg access.Config
 	for i, item := range r.cfg.Access.Auth {

@@ -49,7 +49,6 @@ type named struct {
 	withheld map[string]bool // hosts that credentials were kept from; at most maxWithheld
 }
 
-// seedHost is the host of a seed.
 type seedHost struct {
 	name   string
 	port   uint16

@@ -117,7 +117,6 @@ func (p *policies) bound(pc *pipeline.Config) {
 	pc.Queues = p.most > 0 || p.mostHost > 0
 }
 
-// close ends the policies after the last request.
 func (p *policies) close() {
 	_ = p.made.Close() // they have nothing that could fail to close
 	_ = p.hub.Close()

@@ -65,7 +65,6 @@ func noneAsMinus[T ~int | ~int64](n T) T {
 	return n
 }
 
-// newScope is that of the settings, without URLs that match what is to be avoided.
 func newScope(s *Settings, avoid ...string) (*scope.Scope, error) {
 	sc := scope.Config{
 		Include: s.Scope.Include, Exclude: slices.Concat(s.Scope.Exclude, avoid),

@@ -279,7 +279,6 @@ func (s *State) begin(ctx context.Context, settings Settings, seeds []string, mo
 	return stateError(s.dir, s.store.Flush(ctx))
 }
 
-// keep notes settings, in the batch that ends next.
 func (s *State) keep(settings Settings) error {
 	text, err := settings.SaveIn(s.dir)
 	if err == nil {

@@ -140,7 +140,6 @@ var stateHelp = []struct {
 	{disk.ErrMissing, "{dir} holds no crawl: name the directory that --state or --output was given"},
 }
 
-// Error names the directory and the trouble.
 func (e *StateError) Error() string {
 	word := e.Dir
 	if strings.ContainsAny(word, " '\"$&;()*?!`\\|<>#~") { // a shell would take it for something else
@@ -161,7 +160,6 @@ func (e *StateError) Error() string {
 	return fmt.Sprintf("the state of the crawl in %s: %v", e.Dir, e.Err)
 }
 
-// Unwrap is the trouble.
 func (e *StateError) Unwrap() error { return e.Err }
 
 // Is reports whether it is that there is a state, or that there is none.

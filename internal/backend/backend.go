@@ -38,7 +38,6 @@ type MissingError struct {
 	Import string // the path of the package
 }
 
-// Error names the line that is missing.
 func (e *MissingError) Error() string {
 	return e.Needs + " needs a package that this program does not import: add import _ \"" + e.Import + "\""
 }

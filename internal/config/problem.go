@@ -61,7 +61,6 @@ type Problem struct {
 	cause error // of a file that could not be read
 }
 
-// Error is the path, the text, and the origin in brackets.
 func (p Problem) Error() string {
 	s := p.Text
 	if p.Path != "" {

@@ -22,7 +22,6 @@ type Change struct {
 	key  string // of what it is in
 }
 
-// String is the change in a line.
 func (c Change) String() string { return fmt.Sprintf("%s: %s → %s", c.Path, c.Was, c.Is) }
 
 // Diff lists the settings that differ, in the order of the manual. Of rules for hosts it names the keys, if both have

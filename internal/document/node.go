@@ -49,7 +49,6 @@ const (
 	List               // values
 )
 
-// String names the kind in messages.
 func (k Kind) String() string {
 	return [...]string{"nothing", "a single value", "a text", "a number", "true or false", "a group of settings", "a list"}[k]
 }
@@ -131,7 +130,6 @@ type SyntaxError struct {
 	Text string // the predicate of a sentence: "is not JSON: …"
 }
 
-// Error is a sentence about the document.
 func (e *SyntaxError) Error() string {
 	if e.Line == 0 {
 		return "the document " + e.Text
@@ -196,7 +194,6 @@ func Ungroup(s string) string {
 // Problems are what is wrong with a document, each an error of its own.
 type Problems[P error] []P
 
-// Error has one line for each problem.
 func (ps Problems[P]) Error() string {
 	lines := make([]string, len(ps))
 	for i, p := range ps {
@@ -205,7 +202,6 @@ func (ps Problems[P]) Error() string {
 	return strings.Join(lines, "\n")
 }
 
-// Unwrap gives the problems to [errors.Is] and [errors.As].
 func (ps Problems[P]) Unwrap() []error {
 	errs := make([]error, len(ps))
 	for i, p := range ps {

@@ -79,10 +79,8 @@ type HookError struct {
 	Err  error
 }
 
-// Error names the hook.
 func (e *HookError) Error() string { return e.Hook + ": " + e.Err.Error() }
 
-// Unwrap returns the cause.
 func (e *HookError) Unwrap() error { return e.Err }
 
 // fixed are the fields of a header that no hook may set: the transport does.

@@ -48,10 +48,8 @@ type Error struct {
 
 var _ outcome.Classed = (*Error)(nil)
 
-// Error is the phase, the URL and the cause.
 func (e *Error) Error() string { return fmt.Sprintf("%s %s: %v", e.Op, e.URL, e.Err) }
 
-// Unwrap returns the cause.
 func (e *Error) Unwrap() error { return e.Err }
 
 // Class is what the failure means.

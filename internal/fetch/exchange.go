@@ -178,7 +178,6 @@ func (replayError) Error() string {
 	return "the connection was lost, or the server did not look at the request: it may be sent again"
 }
 
-// Class implements outcome.Classed.
 func (replayError) Class() outcome.Class { return outcome.Network }
 
 func (x *exchange) gotConn(info httptrace.GotConnInfo) {

@@ -26,7 +26,6 @@ const (
 	numKinds
 )
 
-// String is the name that records carry.
 func (k Kind) String() string { return [numKinds]string{"page", "robots", "sitemap", "control"}[k] }
 
 // Item is one URL to visit and how it was found.
@@ -220,7 +219,6 @@ const (
 	numAdded
 )
 
-// String names the end of an offer for counters and logs.
 func (a Added) String() string {
 	return [numAdded]string{"queued", "seen", "frontier_full", "hosts_full", "host_pages"}[a]
 }

@@ -22,7 +22,6 @@ type TermsError struct {
 	Diffs []Diff // by their terms
 }
 
-// Error names the terms and both values.
 func (e *TermsError) Error() string {
 	parts := make([]string, len(e.Diffs))
 	for i, d := range e.Diffs {

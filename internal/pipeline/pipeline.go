@@ -35,7 +35,6 @@ const (
 
 var endNames = [numEnds]string{"running", "done", "limit", "blocked", "unruled", "interrupted", "failed"}
 
-// String names the end for logs and snapshots.
 func (e End) String() string { return endNames[e] }
 
 // MarshalText writes the name, so that JSON shows it.

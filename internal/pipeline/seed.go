@@ -25,7 +25,6 @@ func NewSeed(u canonical.URL, q Request) (Seed, error) {
 // Plain reports whether there is no more to it than the URL.
 func (s *Seed) Plain() bool { return s.request == "" && s.points == 0 }
 
-// String is a line that ReadSeed reads: the URL alone if the seed is plain.
 func (s Seed) String() string {
 	if s.Plain() {
 		return s.URL.String()

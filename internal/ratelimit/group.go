@@ -40,7 +40,6 @@ type groupKey struct {
 	site   string
 }
 
-// String is the name that snapshots and reasons carry.
 func (k groupKey) String() string {
 	switch {
 	case k.site != "":

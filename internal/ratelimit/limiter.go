@@ -295,7 +295,6 @@ func (e *CircuitOpenError) Error() string {
 	return fmt.Sprintf("acquire %s: circuit open until %s", e.Domain, e.Until.Format(time.TimeOnly))
 }
 
-// Unwrap makes the error an ErrCircuitOpen.
 func (e *CircuitOpenError) Unwrap() error { return ErrCircuitOpen }
 
 // WaitError is given at once to a caller whose context ends before its turn. It is [context.DeadlineExceeded].
@@ -309,7 +308,6 @@ func (e *WaitError) Error() string {
 	return fmt.Sprintf("acquire %s: the next permit in %v (%v) comes after the deadline", e.Domain, e.Wait, e.Limit)
 }
 
-// Unwrap makes the error a context.DeadlineExceeded.
 func (e *WaitError) Unwrap() error { return context.DeadlineExceeded }
 
 // Limit is what a request waits for. The zero Limit is [LimitNone].
@@ -335,7 +333,6 @@ const (
 
 var limitNames = []string{"none", "start", "learned", "crawl_delay", "retry_after", "rule", "breaker", "global", "shared", "cap", "quota", "global_concurrency", "global_bytes"}
 
-// String is the name that logs and snapshots carry.
 func (l Limit) String() string { return enum.Name(limitNames, "limit", l) }
 
 // MarshalText writes the name, so that JSON shows it.

@@ -29,7 +29,6 @@ type shared struct {
 	told time.Time
 }
 
-// Take implements [ratelimit.SharedTokens].
 func (s *shared) Take(ctx context.Context, key string, b ratelimit.SharedBucket, n int64) (ratelimit.TokensTaken, error) {
 	plan := admission.Plan{Name: b.Name, Kind: admission.KindTokenBucket, Capacity: b.Capacity, TokensPerSecond: b.Rate}
 	res, err := s.take(ctx, key, []admission.Plan{plan}, n)

@@ -108,12 +108,10 @@ type ForeignKeyError struct {
 	err error
 }
 
-// Error names the key.
 func (e *ForeignKeyError) Error() string {
 	return fmt.Sprintf("the key %s is another's, by its type: delete it: %v", e.Key, e.err)
 }
 
-// Unwrap is what the server said, which is no verdict on it.
 func (e *ForeignKeyError) Unwrap() []error { return []error{e.err, admission.ErrNoVerdict} }
 
 // foreign finds out which key of a question is another's, if that is what a server has said. The script

@@ -119,7 +119,6 @@ func (f *fleet) Open() error {
 	return nil
 }
 
-// storeConfig puts the settings into the terms of the store in Redis.
 func (f *fleet) storeConfig() (redis.Config, error) {
 	c, cfg := f.crawl.Parts(), f.cfg
 	s := &cfg.Fleet
@@ -175,7 +174,6 @@ func (f *fleet) bounds(b redis.Bounds) (pages int64, span time.Duration) {
 	return *cmp.Or(b.Pages, &f.cfg.MaxPages), *cmp.Or(b.Time, &f.cfg.MaxTime)
 }
 
-// adoptBounds takes the bounds of the job for those of this process.
 func (f *fleet) adoptBounds(b redis.Bounds) {
 	cfg := f.cfg
 	tell := func(setting, here, there string) {
@@ -305,7 +303,6 @@ func (f *fleet) End(err error) error {
 	return err
 }
 
-// close gives back the connections.
 func (f *fleet) close() (err error) {
 	if f.store != nil {
 		err = f.store.Close()

@@ -101,7 +101,6 @@ func New(cfg Config) (*Client, error) {
 	return c, nil
 }
 
-// leave gives the limiter up.
 func (c *Client) leave() error {
 	c.member.Leave()
 	if c.owned {

@@ -210,7 +210,6 @@ type until struct {
 	deadline time.Time
 }
 
-// Deadline is the earlier of the two.
 func (c until) Deadline() (time.Time, bool) {
 	if d, ok := c.Context.Deadline(); ok && d.Before(c.deadline) {
 		return d, true

@@ -41,7 +41,6 @@ func newGate(next http.RoundTripper, agent string, m *Member) (*gate, error) {
 	return &gate{next: next, agent: agent, cache: cache, member: m, clk: m.shared.keeper.Clock, under: make(map[string]chan struct{})}, nil
 }
 
-// RoundTrip implements http.RoundTripper.
 func (g *gate) RoundTrip(req *http.Request) (*http.Response, error) {
 	if u := req.URL; u != nil && u.Path != "/robots.txt" && (u.Scheme == "http" || u.Scheme == "https") {
 		if err := g.check(req.Context(), u); err != nil {
@@ -96,7 +95,6 @@ func (g *gate) check(ctx context.Context, u *url.URL) error {
 	return context.Cause(ctx)
 }
 
-// fetch asks for a file, unless somebody does already: then it is false.
 func (g *gate) fetch(ctx context.Context, origin string) bool {
 	g.mu.Lock()
 	begun := g.cache.Begin(origin, g.clk.Now())

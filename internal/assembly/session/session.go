@@ -81,7 +81,6 @@ func New(cfg Config) (*Session, error) {
 	return s, nil
 }
 
-// siteOf is the registrable domain of a host, or the host.
 func siteOf(host string) string {
 	if name, err := publicsuffix.EffectiveTLDPlusOne(host); err == nil {
 		return name
@@ -127,7 +126,6 @@ func (s *Session) Enter(ctx context.Context, u canonical.URL, send pipeline.Send
 	return n, nil
 }
 
-// began is the number of the session that a login has begun, or its error.
 func (s *Session) began(err error) (uint64, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

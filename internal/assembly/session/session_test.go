@@ -25,7 +25,6 @@ func url(t testing.TB, s string) canonical.URL {
 	return u
 }
 
-// site answers a login: what a request is and sets.
 type site struct {
 	t     *testing.T
 	jar   *cookies.Jar

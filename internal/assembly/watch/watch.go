@@ -146,7 +146,6 @@ func collectors(of any) []prometheus.Collector {
 	return nil
 }
 
-// host is what is known of one host.
 func host(p *assembly.Parts, name string) console.Host {
 	h := console.Host{Host: ratelimit.Domain(name)}
 	if f, ok := p.Pipeline.Host(h.Host); ok {

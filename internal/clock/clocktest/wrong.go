@@ -25,7 +25,6 @@ type wrong struct {
 	by time.Duration
 }
 
-// Now is the time on that computer.
 func (w wrong) Now() time.Time { return w.shift(w.Clock.Now()) }
 
 // shift moves the wall reading and leaves the monotonic one. Add moves both, as if the computer

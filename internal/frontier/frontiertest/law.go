@@ -216,7 +216,6 @@ func newPacer() *pacer {
 	return &pacer{map[string]time.Duration{}, map[string]time.Time{}, map[string]time.Time{}}
 }
 
-// ReadyAt implements [frontier.Pacer].
 func (p *pacer) ReadyAt(host string, ahead, _ int) (time.Time, ratelimit.Limit) {
 	at := p.free[host].Add(time.Duration(ahead) * p.interval[host])
 	if closed := p.closed[host]; closed.After(at) {
@@ -283,7 +282,6 @@ func boundHost(n int) string { return fmt.Sprintf("h%d.test", n) }
 
 type refusing struct{}
 
-// Check implements [frontier.Gate].
 func (refusing) Check(it *frontier.Item, _ time.Time) frontier.Verdict {
 	if strings.HasPrefix(it.URL.Path(), "/no") {
 		return frontier.Verdict{Pass: frontier.Refuse, Refusal: &frontier.Refusal{Class: "robots", Reason: "it says no"}}

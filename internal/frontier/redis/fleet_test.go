@@ -33,7 +33,6 @@ type worker struct {
 	free  map[string]time.Time
 }
 
-// ReadyAt implements [frontier.Pacer].
 func (wk *worker) ReadyAt(host string, ahead, _ int) (time.Time, ratelimit.Limit) {
 	return wk.free[host].Add(time.Duration(ahead) * 10 * time.Millisecond), ratelimit.LimitLearned
 }

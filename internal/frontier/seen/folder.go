@@ -68,7 +68,6 @@ type target struct {
 	f *os.File
 }
 
-// Write implements [io.Writer].
 func (t target) Write(p []byte) (n int, err error) {
 	err = t.d.do("write", t.f.Name(), func() error {
 		n, err = t.f.Write(p)

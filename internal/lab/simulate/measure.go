@@ -77,7 +77,6 @@ type Counts struct {
 	OutageRate        float64 `json:"requests_per_minute_of_outage"` // requests sent, without the first second of each outage
 }
 
-// String is the result on a line, for people.
 func (r Result) String() string {
 	text := fmt.Sprintf("first minute %s/%s, then %s/%s, failed %s %%; to 90 %% %s, reaction %s, recovery %s; p95 %v; bans %d, tries %d, given up %d, %.2f retries per failure, %d inside Retry-After, %d in 100 ms, %.0f/min in outages",
 		percent(r.First.Utilisation()), percent(r.First.RefusedShare()), percent(r.Steady.Utilisation()), percent(r.Steady.RefusedShare()), percent(r.Steady.FailedShare()),

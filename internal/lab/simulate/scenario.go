@@ -153,7 +153,6 @@ func drawnBy(name string) (seed uint64, ok bool) {
 // UnknownError is a pattern that matches no scenario.
 type UnknownError struct{ Pattern string }
 
-// Error says it in words.
 func (e *UnknownError) Error() string {
 	return fmt.Sprintf("simulate: no scenario matches %q", e.Pattern)
 }

@@ -108,14 +108,12 @@ func newCollector(console *Console) *collector {
 	return c
 }
 
-// Describe implements [prometheus.Collector].
 func (c *collector) Describe(to chan<- *prometheus.Desc) {
 	for _, d := range c.descs {
 		to <- d
 	}
 }
 
-// Collect implements [prometheus.Collector].
 func (c *collector) Collect(to chan<- prometheus.Metric) {
 	s := c.sharedSnapshot()
 	for i, r := range c.rows {

@@ -64,7 +64,6 @@ func (c *client) begin() {
 // Start implements [otlptrace.Client]. There is nothing to start.
 func (*client) Start(context.Context) error { return nil }
 
-// Stop implements [otlptrace.Client].
 func (c *client) Stop(context.Context) error {
 	c.http.CloseIdleConnections()
 	return nil
@@ -270,7 +269,6 @@ type counted struct {
 	q *queue
 }
 
-// ExportSpans implements [sdk.SpanExporter].
 func (c *counted) ExportSpans(ctx context.Context, spans []sdk.ReadOnlySpan) error {
 	c.q.sent(len(spans), c.SpanExporter.ExportSpans(ctx, spans))
 	return nil

@@ -230,7 +230,6 @@ func (fixedIDs) NewIDs(ctx context.Context) (trace.TraceID, trace.SpanID) {
 	return id.trace, id.root
 }
 
-// NewSpanID implements [sdk.IDGenerator] for all others.
 func (fixedIDs) NewSpanID(ctx context.Context, _ trace.TraceID) (s trace.SpanID) {
 	if id, ok := ctx.Value(identityKey{}).(*identity); ok {
 		return id.request

@@ -69,7 +69,6 @@ func newCollector(t *testing.T, answer func(n int, w http.ResponseWriter)) *coll
 	return c
 }
 
-// Write takes the log.
 func (c *collector) Write(p []byte) (int, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -33,7 +33,6 @@ const (
 
 var names = []string{"closed", "open", "half_open"}
 
-// String is the name that logs and snapshots carry.
 func (s State) String() string { return enum.Name(names, "state", s) }
 
 // MarshalText writes the name, so that JSON shows it.

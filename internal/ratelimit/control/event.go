@@ -49,7 +49,6 @@ var causeNames = [numCauses]string{
 	"quota", "searched", "probed", "noise", "connections", "rebased", "estimated", "blocked", "retry_after", "crawl_delay", "half_open", "revived", "merged", "parted",
 }
 
-// String is the name that events and snapshots carry.
 func (c Cause) String() string {
 	if c < numCauses {
 		return causeNames[c]

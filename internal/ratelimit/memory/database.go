@@ -55,7 +55,6 @@ type FormatError struct {
 	reason  string
 }
 
-// Error names the fix.
 func (e *FormatError) Error() string { return e.reason }
 
 func foreign(what string) error {

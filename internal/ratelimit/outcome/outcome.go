@@ -53,7 +53,6 @@ var names = []string{
 	"timeout", "network", "dns", "no_host", "tls", "protocol", "decode", "too_large", "bomb", "filtered", "address_denied", "proxy", "canceled",
 }
 
-// String is the name that records, metrics and snapshots carry.
 func (c Class) String() string { return enum.Name(names, "class", c) }
 
 // MarshalText writes the name, so that JSON shows it.

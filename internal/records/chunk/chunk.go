@@ -104,7 +104,6 @@ func Body(file string) int {
 	return at
 }
 
-// title is that of the head of a file.
 func title(file string) string {
 	line, ok := strings.CutPrefix(file, "---\ntitle: ")
 	if !ok {

@@ -11,7 +11,6 @@ import (
 
 const head = "---\ntitle: \"A \\\"title\\\"\"\nurl: \"https://a.test/\"\n---\n\n"
 
-// checked are the chunks of a file, held to what chunks promise.
 func checked(t *testing.T, file string, tokens int) []Chunk {
 	t.Helper()
 	chunks := Split(file, "https://a.test/", tokens)

@@ -78,7 +78,6 @@ func skipBlank(file string, at int) int {
 	return at
 }
 
-// level is that of a heading; zero if the line is none.
 func level(line string) int {
 	n := 0
 	for n < len(line) && line[n] == '#' {
@@ -118,7 +117,6 @@ func (c *cutter) block(start, end int) {
 	c.lines(start, end, header)
 }
 
-// isTable reports whether two lines begin a table.
 func isTable(header, rule string) bool {
 	return strings.HasPrefix(header, "|") && strings.HasPrefix(rule, "|") && strings.Trim(rule, "|-: ") == ""
 }

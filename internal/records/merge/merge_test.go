@@ -21,7 +21,6 @@ import (
 	"github.com/treadlight/crawl/record"
 )
 
-// put writes files and returns their paths.
 func put(t testing.TB, dir string, texts ...string) []string {
 	t.Helper()
 	paths := make([]string, len(texts))

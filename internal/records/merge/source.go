@@ -99,7 +99,6 @@ func filesIn(dir string) ([]string, error) {
 	return nil, fmt.Errorf("%s has no files of records (%s, %s)", dir, sink.EndingList(", "), warc.IndexEnding)
 }
 
-// source is a file, and what the first reading has found of it.
 type source struct {
 	path    string
 	format  sink.Format // empty: there is nothing in it
@@ -156,7 +155,6 @@ func (e *DamageError) Error() string {
 	return fmt.Sprintf("%s line %d: it is no record: %v", e.Path, e.Line, e.Err)
 }
 
-// Unwrap is what is wrong.
 func (e *DamageError) Unwrap() error { return e.Err }
 
 // pass passes over a line that is no record, if that may be.

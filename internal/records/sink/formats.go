@@ -139,7 +139,6 @@ func EndingList(last string) string {
 	return ListOf(texts, last)
 }
 
-// appendChunks appends the chunks of a page that has Markdown.
 func appendChunks(dst []byte, r *record.Record) []byte {
 	if r.Markdown == "" {
 		return dst

@@ -35,7 +35,6 @@ type Items struct {
 	counts map[string]*itemCount
 }
 
-// itemCount is how many items of a kind were written, and how many of them have each field.
 type itemCount struct {
 	items int64
 	has   map[string]int64

@@ -71,7 +71,6 @@ type Config struct {
 	columns []string // of a table of items; nil: those of records
 }
 
-// header is the first line of a table; empty for other formats.
 func (c Config) header() []byte {
 	spec := c.Format.Spec()
 	switch t := (table{spec.Separator, c.Fields}); {
@@ -102,7 +101,6 @@ type WriteError struct {
 	Err     error  // the system's word
 }
 
-// Error names the path, the reason and what is safe.
 func (e *WriteError) Error() string {
 	reason := e.Err.Error()
 	if errors.Is(e.Err, syscall.EPIPE) {
@@ -115,7 +113,6 @@ func (e *WriteError) Error() string {
 	return fmt.Sprintf("write %s: %s; %d whole records (%d bytes) were written before", name, reason, e.Records, e.Bytes)
 }
 
-// Unwrap is the system's error.
 func (e *WriteError) Unwrap() error { return e.Err }
 
 // Writer is the sink of the formats that have a line for each record.

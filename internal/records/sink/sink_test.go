@@ -22,7 +22,6 @@ func page(i int) *record.Record {
 	return &record.Record{URL: fmt.Sprintf("https://example.com/%d", i), Kind: "page", Status: 200, Title: strings.Repeat("t", i)}
 }
 
-// jsonl writes JSON lines.
 func jsonl(t *testing.T, to io.Writer) *Writer {
 	t.Helper()
 	w, err := New(to, Config{})
@@ -195,7 +194,6 @@ func TestBrokenPipe(t *testing.T) {
 	require.NoError(t, pw.Close())
 }
 
-// shortWriter breaks the contract of io.Writer.
 type shortWriter struct{}
 
 func (shortWriter) Write(p []byte) (int, error) { return len(p) / 2, nil }
@@ -444,5 +442,4 @@ func FuzzFieldsInCSV(f *testing.F) {
 	})
 }
 
-// csvTable writes CSV without the user's fields.
 var csvTable = table{separator: ','}

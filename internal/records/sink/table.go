@@ -33,7 +33,6 @@ func (t table) header() []byte {
 	return []byte(strings.Join(names, string(t.separator)) + "\n")
 }
 
-// names is a line of column names.
 func (t table) names(columns []string) (line []byte) {
 	for i, name := range columns {
 		if i > 0 {

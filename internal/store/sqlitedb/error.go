@@ -29,7 +29,6 @@ func (e *Error) Error() string {
 	return s
 }
 
-// Unwrap is the system's error, if there is one.
 func (e *Error) Unwrap() error {
 	if e.Errno == 0 {
 		return nil
@@ -104,7 +103,6 @@ type InUseError struct {
 	PID  int    // of the process; zero if it is not known
 }
 
-// Error names the process.
 func (e *InUseError) Error() string {
 	if e.PID == 0 {
 		return fmt.Sprintf("%s: another process has this lock: wait for its end", e.Path)

@@ -74,7 +74,6 @@ func (u URL) Resolve(ref string) (URL, error) { return resolve(u, ref) }
 // ResolveBytes is Resolve for a buffer, of which it keeps nothing.
 func (u URL) ResolveBytes(ref []byte) (URL, error) { return resolve(u, ref) }
 
-// String is the canonical spelling.
 func (u URL) String() string { return u.s }
 
 // IsZero reports whether u is no URL at all.
@@ -167,7 +166,6 @@ func Restore(s string) URL {
 	return URL{s: s, host: uint16(host), port: uint16(port), path: uint16(path)}
 }
 
-// explain adds s and a hint to err.
 func explain(s string, err error) error {
 	if strings.ContainsRune(s, '@') { // may hold a password
 		return err

@@ -184,7 +184,6 @@ func appendPath[T text](dst []byte, root int, path T) []byte {
 	}
 }
 
-// parent removes the last directory of dst, which ends in a slash.
 func parent(dst []byte, root int) []byte {
 	end := len(dst) - 1
 	if end <= root {

@@ -112,7 +112,6 @@ func TestStepsOfNoURL(t *testing.T) {
 	require.Equal(t, "mailto:a@b", steps[1].To)
 }
 
-// same reports whether escaping would make of walked what the path of u is.
 func same(walked []byte, u URL) bool {
 	path, _, _ := strings.Cut(u.Path(), "?")
 	var out []byte

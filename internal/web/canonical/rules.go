@@ -37,7 +37,6 @@ var rules = [numRules]struct{ name, why string }{
 	Sort:       {"sort", "parameters go in the order of their names"},
 }
 
-// String is the word used in settings.
 func (r Rule) String() string { return rules[r].name }
 
 // RuleNames lists the words that [NewRules] takes, in the order of the rules.
@@ -96,7 +95,6 @@ func CheckRule(word string) error {
 	return nil
 }
 
-// checkDrop says what is wrong with a pattern of parameters.
 func checkDrop(glob string) error {
 	switch {
 	case strings.Trim(glob, "*") == "":
@@ -244,7 +242,6 @@ func mergeSlashes(path []byte) []byte {
 	return out
 }
 
-// indexes are the default names of directory index pages.
 var indexes = []string{
 	"index.html", "index.htm", "index.xhtml", "index.shtml", "index.php", "index.jsp", "index.asp", "index.aspx", "index.cgi",
 	"default.html", "default.htm", "default.asp", "default.aspx",

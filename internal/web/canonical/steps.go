@@ -52,7 +52,6 @@ func (w *walk) step(rule, why, to string) {
 	w.now = to
 }
 
-// authority explains scheme, host and port.
 func (w *walk) authority(u URL) {
 	rest := w.now[schemeLen(w.now)+1:]
 	for rest != "" && isSlash(rest[0]) {
@@ -73,7 +72,6 @@ func (w *walk) authority(u URL) {
 	w.step("port", "the scheme's own port says nothing", u.Origin()+tail)
 }
 
-// path explains path and query.
 func (w *walk) path(u URL) {
 	tail := w.now[u.path:]
 	path, query := tail, ""

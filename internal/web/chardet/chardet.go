@@ -117,7 +117,6 @@ func sampleOf(text []byte) (sample []byte) {
 	return sample
 }
 
-// model is an encoding with one of its languages. The price of a text may stop beyond limit.
 type model struct {
 	name string
 	cost func(text []byte, limit float64) float64

@@ -44,7 +44,6 @@ func sample(t testing.TB, name string) string {
 	return strings.TrimSpace(string(text))
 }
 
-// encode writes text in an encoding; characters that it has not become question marks.
 func encode(t testing.TB, name, text string) []byte {
 	t.Helper()
 	enc, _ := charset.Lookup(name)
@@ -73,7 +72,6 @@ func decode(t testing.TB, name string, b []byte) string {
 	return string(s)
 }
 
-// pieces cuts a text into pieces of so many characters, those of the last excepted.
 func pieces(text string, size int) (all []string) {
 	runes := []rune(text)
 	for len(runes) >= size {

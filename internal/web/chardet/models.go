@@ -69,7 +69,6 @@ var charsets = []struct {
 	{"windows-1257", []language{lithuanian, latvian, estonian}},
 }
 
-// multiByte is an encoding with several bytes per character, and its language.
 type multiByte struct {
 	name    string
 	common  []share

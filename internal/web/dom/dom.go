@@ -168,7 +168,6 @@ func (t *Collapser) Break() { t.space = true }
 // Len is how many bytes there are.
 func (t *Collapser) Len() int { return t.b.Len() }
 
-// String is the text so far.
 func (t *Collapser) String() string { return t.b.String() }
 
 // Silent reports whether what is in n is no text of the page.

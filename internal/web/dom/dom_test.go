@@ -12,7 +12,6 @@ import (
 	"golang.org/x/net/html/atom"
 )
 
-// find is the first element of that name.
 func find(root *html.Node, name string) *html.Node {
 	for n := range root.Descendants() {
 		if n.Type == html.ElementNode && n.Data == name {

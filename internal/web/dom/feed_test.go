@@ -74,12 +74,10 @@ var hostile = map[string]func(int) string{
 	"foreign":               numbered("<svg><desc><math><mi>x"),
 }
 
-// plain is what people write.
 func plain(size int) string {
 	return numbered("<div class=c#><p>some <b>words</b> and a <a href=/#>link</a></p></div>\n")(size)
 }
 
-// counting is the budget of a page of that size.
 func counting(size int) *effort.Budget {
 	return effort.New(context.Background(), effort.Steps(size, math.MaxInt64), nil, time.Time{})
 }

@@ -79,7 +79,6 @@ func splitCases(file, content string) (all []treeCase) {
 	return all
 }
 
-// dump writes a tree as the tests do.
 func dump(b *strings.Builder, n *html.Node, level int) {
 	indent := "| " + strings.Repeat("  ", level)
 	switch n.Type {

@@ -47,7 +47,6 @@ func TestAllowCall(t *testing.T) {
 	require.True(t, none.AllowCall(math.MaxInt))
 }
 
-// spends is how many steps a budget lasts, taken one by one.
 func spends(b *Budget) (n int) {
 	for b.Spend(1) && n < 10*lookEvery {
 		n++

@@ -61,7 +61,6 @@ const (
 	firstShared = attrDataHref
 )
 
-// attrNames are their names in the order of attr.
 var attrNames = [numAttrs]string{
 	"href", "src", "srcset", "imagesrcset", "poster", "data", "rel", "type", "name", "property", "content", "http-equiv",
 	"lang", "xml:lang", "shadowrootmode", "as", "hreflang", "srcdoc", "manifest", "code", "archive", "codebase", "value",
@@ -89,7 +88,6 @@ type shapes struct {
 	first, last [32]uint32 // a bit for each length, by the lower five bits of the letter
 }
 
-// shapesOf makes the shapes of names of at most maxName bytes.
 func shapesOf(names ...string) (x shapes) {
 	for _, name := range names {
 		x.first[name[0]&31] |= 1 << len(name)

@@ -14,7 +14,6 @@ import (
 	"github.com/treadlight/crawl/internal/web/canonical"
 )
 
-// benchPage is a page and where it is from.
 type benchPage struct {
 	base canonical.URL
 	body []byte
@@ -41,7 +40,6 @@ func benchPages(b *testing.B) (pages []benchPage) {
 	return pages
 }
 
-// madeUpPage has 160 links in 80 KB.
 func madeUpPage(n int) []byte {
 	var p bytes.Buffer
 	fmt.Fprintf(&p, "<!DOCTYPE html><html lang=en><head><meta charset=utf-8><title>Page %d</title></head><body>\n", n)

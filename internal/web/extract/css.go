@@ -237,7 +237,6 @@ func escape(s []byte) (r rune, n int) {
 	return r, n
 }
 
-// newline is the length of the line end at the beginning of s.
 func newline(s []byte) int {
 	switch {
 	case hasPrefix(s, "\r\n"):
@@ -299,7 +298,6 @@ func (e *Extractor) styleSheets(body []byte) {
 	})
 }
 
-// manifest has the URLs of a web application manifest.
 type manifest struct {
 	StartURL    string  `json:"start_url"`
 	Icons       []image `json:"icons"`

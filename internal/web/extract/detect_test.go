@@ -109,7 +109,6 @@ func TestUTF8(t *testing.T) {
 	}
 }
 
-// plainASCII replaces what is no ASCII.
 func plainASCII(b []byte) []byte {
 	out := slices.Clone(b)
 	for i, c := range out {

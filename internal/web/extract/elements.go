@@ -24,7 +24,6 @@ const (
 	likeParts                // a set of resources, if the first looks like a URL
 )
 
-// reference is an attribute that refers to something.
 type reference struct {
 	attr attr
 	as   meaning
@@ -38,7 +37,6 @@ var anywhere = [numAttrs - firstShared]meaning{
 	likeParts, likeParts, likeParts,
 }
 
-// element is what an element means.
 type element struct {
 	name  string
 	gap   gap              // it separates text
@@ -389,7 +387,6 @@ func (e *Extractor) openGraphic() {
 	e.takeIf(e.svg == 0 && isImage, attrSrcset, toParts)
 }
 
-// maxArchives bounds the archives of an applet.
 const maxArchives = 64
 
 // openApplet adds the program of an applet. Its codebase is a directory.
@@ -412,7 +409,6 @@ func (e *Extractor) openApplet() {
 
 var params = []string{"movie", "src", "filename", "url", "href", "ref", "data"}
 
-// openParam adds what an object is to load.
 func (e *Extractor) openParam() {
 	known := slices.ContainsFunc(params, func(name string) bool { return is(e.attr(attrName), name) })
 	e.takeIf(is(e.attr(attrValueType), "ref") || known && likeURL(e.attr(attrValue)), attrValue, toPart)

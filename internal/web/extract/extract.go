@@ -152,7 +152,6 @@ type Extractor struct {
 	lastDirectives directives
 }
 
-// page is the state of one page.
 type page struct {
 	opts   Options
 	dst    *Result
@@ -249,7 +248,6 @@ func (e *Extractor) read(s syntax, d *Document) {
 	}
 }
 
-// finish completes the result.
 func (e *Extractor) finish() {
 	d := e.dst
 	if e.opts.Text {
@@ -261,7 +259,6 @@ func (e *Extractor) finish() {
 	e.links.finish()
 }
 
-// release drops the page and large buffers.
 func (e *Extractor) release() {
 	e.page = page{}
 	e.scanner.release()
@@ -274,7 +271,6 @@ func (e *Extractor) release() {
 	}
 }
 
-// syntax is how a document is to be read.
 type syntax uint8
 
 const (

@@ -12,7 +12,6 @@ const (
 	maxSubmits = 8       // buttons of a form
 )
 
-// form is the form being read, with its default values. Forms do not nest.
 type form struct {
 	src    source
 	doc    canonical.URL
@@ -169,7 +168,6 @@ func (f *form) submitButton() {
 	f.submits = append(f.submits, s)
 }
 
-// option handles an option, whose value may be its text.
 func (f *form) option() {
 	f.endWords()
 	if f.has(attrDisabled) || !f.inSelect {
@@ -193,7 +191,6 @@ func (f *form) choose(value []byte) {
 	}
 }
 
-// endSelect ends a select element. Without a choice its first option counts.
 func (f *form) endSelect() {
 	f.endWords()
 	if f.inSelect && !f.chosen && !f.multiple && f.hasFirst {

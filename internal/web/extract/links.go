@@ -34,7 +34,6 @@ func worthOf(rel []byte) worth {
 	return toFollow
 }
 
-// pending is a link whose reference is resolved at the end of the page, when the base is known.
 type pending struct {
 	worth    worth
 	hash     uint64 // of the reference
@@ -104,7 +103,6 @@ func (l *links) add(w worth, ref []byte) {
 	l.pending = append(l.pending, l.store(pending{worth: w, hash: hash}, ref))
 }
 
-// store keeps the reference of p.
 func (l *links) store(p pending, ref []byte) pending {
 	p.from = len(l.refs)
 	l.refs = append(l.refs, ref...)
@@ -135,7 +133,6 @@ func (l *links) count(err error) {
 	}
 }
 
-// finish resolves all references.
 func (l *links) finish() {
 	// With the seed of references, a link to that directory would cancel it out.
 	l.dir = maphash.String(l.dirSeed, l.base.Dir())

@@ -77,7 +77,6 @@ func (e *Extractor) openMeta() {
 	}
 }
 
-// robots reads directives. The pages of a site repeat them, so the last ones are kept.
 func (e *Extractor) robots(content []byte) {
 	if len(e.directives.list) > 0 {
 		e.directives.read(string(content), "", false)
@@ -125,7 +124,6 @@ const (
 	maxDirectiveWords = 1 << 10 // read: dates take long
 )
 
-// defaultAgent is the name of all robots.
 const defaultAgent = "robots"
 
 // directives collects robots directives, each once. Those for all robots and those for the Agent add up, as for
@@ -183,7 +181,6 @@ func agentOf(word string) (name, rest string, named bool) {
 	return name, strings.TrimSpace(rest), named
 }
 
-// add adds a directive. Permissions are left out.
 func (d *directives) add(word string) {
 	if at, ok := unavailable(word); ok {
 		if d.unavailableAfter.IsZero() {
@@ -204,7 +201,6 @@ func (d *directives) add(word string) {
 	}
 }
 
-// put keeps a printable directive.
 func (d *directives) put(word string) {
 	if len(d.list) >= maxDirectives || len(word) > maxDirective || slices.Contains(d.list, word) {
 		return

@@ -116,7 +116,6 @@ func (l *links) linked(k *linked) (resource bool) {
 	return resource
 }
 
-// relation keeps the first link of each relation, and several alternates.
 func (l *links) relation(k *linked, rel relMeaning, mediaType string) {
 	ref := withoutFragment(k.ref)
 	if len(ref) > canonical.MaxLength {
@@ -133,7 +132,6 @@ func (l *links) relation(k *linked, rel relMeaning, mediaType string) {
 	}
 }
 
-// relate resolves the relations.
 func (l *links) relate() {
 	d := l.dst
 	for i := range l.relations {

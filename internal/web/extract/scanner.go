@@ -181,7 +181,6 @@ func (s *scanner) leastKept(t token, wanted bool) int {
 	return leastShared
 }
 
-// setText makes a part of the page the current text.
 func (s *scanner) setText(from, to, next int) {
 	s.words, s.at = s.body[from:to], next
 	s.verbatim, s.noNUL = false, false
@@ -291,7 +290,6 @@ func endOf(s []byte, i int, kind uint8) int {
 // TagNameEnd is where the name of a tag ends that contains i.
 func TagNameEnd(s []byte, i int) int { return endOf(s, i, endsName) }
 
-// lower is c in lower case, for ASCII.
 func lower(c byte) byte {
 	if 'A' <= c && c <= 'Z' {
 		return c | 0x20

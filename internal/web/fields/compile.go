@@ -49,7 +49,6 @@ func New(rules []Rule) (*Set, error) {
 	return s, nil
 }
 
-// compile compiles a rule. The error joins a [Problem] for each part.
 func compile(r Rule) (compiled, error) {
 	c := compiled{Rule: r}
 	errs := r.checkParts()

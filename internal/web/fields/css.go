@@ -28,7 +28,6 @@ type selector struct {
 	scoped                         uint64 // the parts that have :scope
 }
 
-// part is the conditions on one element.
 type part struct {
 	tests  []test
 	scoped bool

@@ -32,7 +32,6 @@ func url(t testing.TB, s string) canonical.URL {
 	return u
 }
 
-// extract runs rules on a page at http://h.test/shop/.
 func extract(t testing.TB, page string, lines ...string) ([]Field, error) {
 	t.Helper()
 	rules := make([]Rule, len(lines))

@@ -43,14 +43,12 @@ func (n *navigator) spendText(bytes, whole int) {
 	n.spend(1 + bytes/effort.Bytes + bytes*n.perByte)
 }
 
-// Copy is another one at the same place.
 func (n *navigator) Copy() xpath.NodeNavigator {
 	n.spend(copySteps)
 	c := *n
 	return &c
 }
 
-// MoveTo moves to where another navigator of the same tree is.
 func (n *navigator) MoveTo(other xpath.NodeNavigator) bool {
 	n.spend(1)
 	o, ok := other.(*navigator)
@@ -66,21 +64,16 @@ func (n *navigator) MoveToRoot() {
 // MoveToParent moves to the parent, or from an attribute to its element.
 func (n *navigator) MoveToParent() bool { return n.spend(1) && n.NodeNavigator.MoveToParent() }
 
-// MoveToNextAttribute moves to the first or the next attribute.
 func (n *navigator) MoveToNextAttribute() bool {
 	return n.spend(1) && n.NodeNavigator.MoveToNextAttribute()
 }
 
-// MoveToChild moves to the first child.
 func (n *navigator) MoveToChild() bool { return n.spend(1) && n.NodeNavigator.MoveToChild() }
 
-// MoveToNext moves to the next sibling.
 func (n *navigator) MoveToNext() bool { return n.spend(1) && n.NodeNavigator.MoveToNext() }
 
-// MoveToPrevious moves to the sibling before.
 func (n *navigator) MoveToPrevious() bool { return n.spend(1) && n.NodeNavigator.MoveToPrevious() }
 
-// MoveToFirst moves to the first sibling.
 func (n *navigator) MoveToFirst() (moved bool) {
 	for n.MoveToPrevious() {
 		moved = true

@@ -44,7 +44,6 @@ const (
 
 var typeNames = []string{"text", "html", "number", "url"}
 
-// String is the name in rules.
 func (t Type) String() string { return typeNames[t] }
 
 // ParseType reads the name of a type. Empty is text.
@@ -172,7 +171,6 @@ type Problem struct {
 	Text string
 }
 
-// Error names the part and the problem.
 func (p *Problem) Error() string { return p.Key + ": " + p.Text }
 
 func problem(key, format string, args ...any) error {

@@ -221,7 +221,6 @@ func (f *Form) Submit(values map[string]string, press *html.Node) (*Submission, 
 	return s, f.encode(s, f.attribute("enctype", press), enc)
 }
 
-// send adds what a control sends.
 func (f *Form) send(s *Submission, c, press *html.Node, values map[string]string, filled map[string]bool, charset string) {
 	name, _ := dom.Attr(c, "name")
 	add := func(v string) { s.Fields = append(s.Fields, Field{name, v}) }
@@ -412,7 +411,6 @@ func (f *Form) encode(s *Submission, enctype string, enc *encoding.Encoder) erro
 	return nil
 }
 
-// appendEncoded escapes as forms do (URL standard, section 5.2).
 func appendEncoded(dst []byte, s string) []byte {
 	const digits = "0123456789ABCDEF"
 	for i := range len(s) {

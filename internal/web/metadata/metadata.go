@@ -115,7 +115,6 @@ func (r *reader) add(name, value string) {
 // repairPasses bounds how often the text of a block is read.
 const repairPasses = 8
 
-// block reads a script with JSON-LD.
 func (r *reader) block(script *html.Node) {
 	var text strings.Builder
 	for c := script.FirstChild; c != nil; c = c.NextSibling {
@@ -184,7 +183,6 @@ func depth(s []byte) (deepest int) {
 
 var wrappers = [...]string{"<!--", "-->", "<![CDATA[", "]]>", "//", "/*", "*/", ";", "\ufeff"}
 
-// unwrap removes wrappers around the value.
 func unwrap(s string) string {
 	for again := true; again; {
 		again = false

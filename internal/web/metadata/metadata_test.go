@@ -99,7 +99,6 @@ func TestDeepBlocks(t *testing.T) {
 	require.Equal(t, 3, m.InvalidJSONLD)
 }
 
-// costs is what reading the metadata of a page takes of its budget.
 func costs(page string, steps int64) (Metadata, *effort.Budget) {
 	d := dom.Parse([]byte(page))
 	d.Budget = effort.New(context.Background(), steps, nil, time.Time{})

@@ -18,7 +18,6 @@ const (
 	Near              // in nearly all it says
 )
 
-// String is the name in records; empty for None.
 func (k Kind) String() string { return [...]string{"", "exact", "near"}[k] }
 
 // Match is the result for a page.
@@ -154,7 +153,6 @@ func (x *Index) chainLocked(c int, key uint16) func(yield func(*page, uint32) bo
 	}
 }
 
-// storeLocked stores a page and evicts the oldest.
 func (x *Index) storeLocked(keys [chains]uint16, p page) {
 	if x.next == math.MaxUint32 { // the numbers of pages are used up
 		return

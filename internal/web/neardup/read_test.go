@@ -170,7 +170,6 @@ func TestNearPages(t *testing.T) {
 	}
 }
 
-// budget is one of so many steps.
 func budget(steps int64) *effort.Budget {
 	return effort.New(context.Background(), steps, nil, time.Time{})
 }

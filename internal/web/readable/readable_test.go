@@ -31,7 +31,6 @@ func (s *score) add(o score) {
 	s.right, s.taken, s.wanted = s.right+o.right, s.taken+o.taken, s.wanted+o.wanted
 }
 
-// bag counts the words of a text, and each character of scripts without spaces.
 func bag(s string) map[string]int {
 	b := map[string]int{}
 	for w := range strings.FieldsFuncSeq(s, func(r rune) bool { return !unicode.IsLetter(r) && !unicode.IsDigit(r) }) {

@@ -168,7 +168,6 @@ func (p *pruner) element(to, n *html.Node, table bool) {
 	p.children(copied, n, table)
 }
 
-// attributes are those of some names, of a length that somebody may have written.
 func attributes(n *html.Node, names ...string) (some []html.Attribute) {
 	for _, name := range names {
 		if v, ok := dom.Attr(n, name); ok && len(v) < 100 {
@@ -181,7 +180,6 @@ func attributes(n *html.Node, names ...string) (some []html.Attribute) {
 // maxSpans bounds the cells of a page that are made of those that span several.
 const maxSpans = 2000
 
-// spans are the attributes of a cell.
 func (p *pruner) spans(n *html.Node) []html.Attribute {
 	cells := 1
 	for _, a := range attributes(n, "colspan", "rowspan") {

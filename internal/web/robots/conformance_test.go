@@ -38,7 +38,6 @@ func TestConformance(t *testing.T) {
 	}
 }
 
-// googleCase is one robots.txt with what is asked of it.
 type googleCase struct {
 	name, file string
 	asked      []string

@@ -11,7 +11,6 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// cases are the lines of a file of cases.
 func cases(t *testing.T, name string) iter.Seq[string] {
 	t.Helper()
 	text, err := os.ReadFile("testdata/" + name)
@@ -19,7 +18,6 @@ func cases(t *testing.T, name string) iter.Seq[string] {
 	return strings.Lines(string(text))
 }
 
-// scan reads the fields of a case.
 func scan(t *testing.T, line string, fields ...any) {
 	t.Helper()
 	form := "%q %q %t"

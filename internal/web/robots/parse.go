@@ -120,7 +120,6 @@ func (p *parser) pause(d time.Duration) {
 	}
 }
 
-// group is the current one, or nil.
 func (p *parser) group() *group {
 	if len(p.f.groups) == 0 {
 		return nil

@@ -14,7 +14,6 @@ import (
 	"github.com/treadlight/crawl/internal/web/robots"
 )
 
-// agent is the crawler in all tests.
 const agent = "Treadlight"
 
 // utf16 is text as servers that run on Windows may send it.

@@ -48,7 +48,6 @@ type Pattern struct {
 	names []string    // of the wildcards of the path, then of the query
 }
 
-// condition is what a pattern asks of a parameter.
 type condition struct {
 	key, value string
 	wildcard   string // its name; empty: the value is none

@@ -96,7 +96,6 @@ func is(t Thing, kind string) bool {
 	return slices.ContainsFunc(types, func(s string) bool { return plain(s) == kind })
 }
 
-// linked is the JSON-LD of a page.
 type linked struct {
 	d      *dom.Document
 	kind   string
@@ -198,7 +197,6 @@ func (l *linked) value(v any, ids []string) any {
 	return v
 }
 
-// types are names of types as a value: one alone, or a list.
 func types(names []string) any {
 	all := make([]any, len(names))
 	for i, s := range names {
@@ -304,7 +302,6 @@ func (m *micro) property(t Thing, n *html.Node, within []*html.Node, visited map
 	}
 }
 
-// put adds a value to a property.
 func put(t Thing, name string, v any) {
 	old, ok := t[name]
 	switch list, isList := old.([]any); {

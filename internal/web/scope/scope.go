@@ -37,7 +37,6 @@ const (
 
 var modeNames = [numModes]string{"host", "domain", "prefix", "any"}
 
-// String is the name in settings.
 func (m Mode) String() string { return modeNames[m] }
 
 // MarshalText writes the name.
@@ -74,7 +73,6 @@ var codeNames = [NumCodes]string{
 	"excluded", "not_included", "no_resources",
 }
 
-// String is the name that metrics and records carry.
 func (c Code) String() string { return codeNames[c] }
 
 // Decision is whether a URL is in scope, and why.

@@ -56,7 +56,6 @@ func TestConformance(t *testing.T) {
 	}
 }
 
-// read is a document as a case has it.
 func read(t testing.TB, name string, body []byte) string {
 	t.Helper()
 	var b strings.Builder

@@ -117,7 +117,6 @@ func (r *reader) feedLink() {
 // collect makes the following text a field.
 func (r *reader) collect(field string) { r.field, r.value = field, r.value[:0] }
 
-// settle ends a field.
 func (r *reader) settle() {
 	field, main := r.field, &r.group.main
 	r.field = ""
@@ -159,7 +158,6 @@ func (r *reader) settle() {
 	}
 }
 
-// freqs are the words of the Sitemaps protocol.
 var freqs = []string{"always", "hourly", "daily", "weekly", "monthly", "yearly", "never"}
 
 func (r *reader) begin(rel Rel) {
@@ -236,7 +234,6 @@ func (r *reader) emit(e *Entry) {
 	r.stopped = !r.yield(*e)
 }
 
-// extra adds a URL to the open entry.
 func (r *reader) extra(rel Rel, ref []byte) {
 	if !r.group.open {
 		return

@@ -42,7 +42,6 @@ type reader struct {
 	value   []byte // that text, unescaped
 }
 
-// group is an entry and its extras, which are yielded together.
 type group struct {
 	open     bool
 	main     Entry // without a URL if there is none yet
@@ -262,7 +261,6 @@ func (r *reader) element(name []byte, end, closes bool) {
 	}
 }
 
-// element is an element that matters.
 type element struct {
 	name   string
 	format Format // that it tells as the root or, below another root, as an entry

@@ -68,7 +68,6 @@ const (
 
 var formatNames = [...]string{"none", "urlset", "sitemapindex", "rss", "atom", "text"}
 
-// String is the name used in records.
 func (f Format) String() string { return formatNames[f] }
 
 // Feed reports whether it is a feed.

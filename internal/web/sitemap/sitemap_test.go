@@ -32,7 +32,6 @@ func zipped(t testing.TB, body []byte) []byte {
 
 var relNames = []string{"page", "sitemap", "alternate", "resource"}
 
-// list reads a document and returns its entries as strings.
 func list(t testing.TB, doc sitemap.Document) ([]string, sitemap.Summary) {
 	t.Helper()
 	if doc.Base.IsZero() {

@@ -7,7 +7,6 @@ import (
 	"github.com/treadlight/crawl/internal/web/neardup"
 )
 
-// pattern is the state of one URL pattern.
 type pattern struct {
 	visited     int      // pages
 	trialAt     int      // a trial begins at so many pages, if the pattern grows
@@ -22,7 +21,6 @@ type pattern struct {
 	probed      uint64   // hash of the last probe
 }
 
-// trial is what the pages of a pattern had so far.
 type trial struct {
 	filter   [filterBits / 64]uint64
 	set      int // bits of it

@@ -21,7 +21,6 @@ const (
 	levels
 )
 
-// shape is the patterns of a URL, by their hashes.
 type shape struct {
 	keys  [levels]uint64 // zero: it has none of that level
 	dated bool           // it has a date

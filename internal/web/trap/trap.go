@@ -59,7 +59,6 @@ var decisions = [NumDecisions]struct{ name, why string }{
 	Soft404:        {"soft_404", "pages of URLs like it say that there is nothing"},
 }
 
-// String is the name used in counters; empty for Follow.
 func (r Decision) String() string { return decisions[r].name }
 
 // Why is the reason in words, without a full stop.

@@ -57,7 +57,6 @@ func TestLone(t *testing.T) {
 	}
 }
 
-// deep is a path of so many segments.
 func deep(n int) string {
 	var b strings.Builder
 	for i := range n {

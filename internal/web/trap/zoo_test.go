@@ -13,7 +13,6 @@ import (
 	"github.com/treadlight/crawl/internal/web/neardup"
 )
 
-// thisYear is when the zoo is visited.
 const thisYear = 2026
 
 // paper is a page of a site: what it says and where it leads.
@@ -86,7 +85,6 @@ func walk(t testing.TB, cfg Config, most int, site func(path string) *paper, see
 	return v
 }
 
-// draw is a source that depends on its seed alone.
 func draw(seed string) *rand.Rand {
 	h := fnv.New64a()
 	_, _ = h.Write([]byte(seed))

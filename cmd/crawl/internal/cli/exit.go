@@ -74,7 +74,6 @@ type Error struct {
 	Err  error // nil if everything has been said
 }
 
-// Error is what [Complain] prints.
 func (e *Error) Error() string {
 	if e.Err == nil {
 		return fmt.Sprintf("exit code %d", e.Code)
@@ -82,7 +81,6 @@ func (e *Error) Error() string {
 	return e.Err.Error()
 }
 
-// Unwrap is the error without its code.
 func (e *Error) Unwrap() error { return e.Err }
 
 // Usage is an error of whoever typed the command.

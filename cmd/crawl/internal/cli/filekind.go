@@ -43,7 +43,6 @@ func FileKind(path string) string {
 	return kindOf(head)
 }
 
-// kindOf is FileKind of a file that begins so.
 func kindOf(head []byte) string {
 	if bytes.HasPrefix(head, []byte{0x1f, 0x8b}) {
 		if gz, err := gzip.NewReader(bytes.NewReader(head)); err == nil {

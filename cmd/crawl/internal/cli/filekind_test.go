@@ -9,7 +9,6 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// compressed is text as a gzip file.
 func compressed(text string) string {
 	var b bytes.Buffer
 	gz := gzip.NewWriter(&b)

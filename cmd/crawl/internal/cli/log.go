@@ -67,10 +67,8 @@ func NewLineHandler(w io.Writer, level slog.Leveler, layout string) slog.Handler
 	return &lineHandler{out, slog.NewTextHandler(&out.buf, &slog.HandlerOptions{Level: level, ReplaceAttr: onlyAttrs})}
 }
 
-// Enabled reports whether a level is shown.
 func (h *lineHandler) Enabled(ctx context.Context, l slog.Level) bool { return h.attrs.Enabled(ctx, l) }
 
-// Handle writes one message, in one piece.
 func (h *lineHandler) Handle(ctx context.Context, r slog.Record) error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -111,12 +109,10 @@ func (h *lineHandler) repeatedLocked(r *slog.Record) bool {
 	return false
 }
 
-// WithAttrs adds attributes to every message.
 func (h *lineHandler) WithAttrs(attrs []slog.Attr) slog.Handler {
 	return &lineHandler{h.lineOutput, h.attrs.WithAttrs(attrs)}
 }
 
-// WithGroup puts a name in front of the attributes that follow.
 func (h *lineHandler) WithGroup(name string) slog.Handler {
 	return &lineHandler{h.lineOutput, h.attrs.WithGroup(name)}
 }

@@ -103,7 +103,6 @@ func tableWidth(columns []Column) int {
 	return n
 }
 
-// writeRow writes one line; room is the width of its last cell.
 func writeRow(b *strings.Builder, columns []Column, room int, cell func(*Column) string) {
 	var line strings.Builder
 	for i := range columns {

@@ -184,7 +184,6 @@ func (t *Terminal) Back() {
 	t.lent, t.kept, t.lost = false, nil, 0
 }
 
-// above writes p to w while the status line is away.
 func (t *Terminal) above(w io.Writer, p []byte) error {
 	if t.status == "" {
 		_, err := w.Write(p)

@@ -96,7 +96,6 @@ func TestWrap(t *testing.T) {
 	require.Equal(t, []string{""}, Wrap("", 3))
 }
 
-// newScreen is a terminal of so many columns that writes to a buffer.
 func newScreen(columns int) (*Terminal, *bytes.Buffer) {
 	var b bytes.Buffer
 	return &Terminal{w: &b, width: func() int { return columns }}, &b

@@ -129,7 +129,6 @@ type flagValue struct {
 	to   *Settings
 }
 
-// Set notes one use.
 func (v *flagValue) Set(s string) error {
 	v.to.Given = append(v.to.Given, config.FlagValue{Name: v.flag.Name, Value: s})
 	return nil
@@ -143,7 +142,6 @@ func (v *flagValue) String() string {
 	return v.flag.Default
 }
 
-// Type is what a value is called in the help.
 func (v *flagValue) Type() string {
 	if v.flag.Switch {
 		return "bool"
@@ -167,7 +165,6 @@ const (
 // Groups is their order.
 var Groups = []string{GroupOwn, GroupSeeds, GroupPolite, GroupFetch, GroupAccess, groupOutput, groupFleet, GroupMessages}
 
-// groupKey is the annotation that carries a flag's group.
 const groupKey = "treadlight_group"
 
 // GroupOfSetting is where the flag of a setting belongs, by its section.

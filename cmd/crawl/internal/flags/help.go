@@ -192,7 +192,6 @@ func FlagSpelling(f *pflag.Flag) string {
 	return s
 }
 
-// valueName is what stands for a flag's value; empty for a switch.
 func valueName(f *pflag.Flag) string {
 	name, _ := pflag.UnquoteUsage(f)
 	switch name {

@@ -40,7 +40,6 @@ func heeded(t *testing.T, log io.Writer, o signalActions) (signals chan<- os.Sig
 	return sent, done, cancel
 }
 
-// noted are orders that tell what was done.
 func noted(done *[]string) signalActions {
 	var mu sync.Mutex
 	note := func(what string) func() {
@@ -292,7 +291,6 @@ const refusalLine = `{"time":"2026-03-01T12:00:00.250Z","host":"a.test","cause":
 
 var quiet = slog.New(slog.DiscardHandler)
 
-// brokenWriter fails with err.
 type brokenWriter struct{ err error }
 
 func (w brokenWriter) Write([]byte) (int, error) { return 0, w.err }

@@ -17,7 +17,6 @@ import (
 // Where there are rules for items, an output that is a file has the items alone, of all kinds. One that is a directory
 // has the records of pages as ever, and a file for the items of each kind beside them.
 
-// itemRules are those of the settings; nil if there are none.
 func itemRules(cfg *config.Config) *items.Rules {
 	rules, err := cfg.Extract.Rules()
 	if err != nil || len(rules.Kinds) == 0 { // an error was told with the settings
@@ -32,7 +31,6 @@ func (j *Job) itemsAlone() bool { return itemRules(j.Settings) != nil && !j.outp
 // recordsBase begins the names of files of records that layOut chooses.
 const recordsBase = "records"
 
-// outputIsDir reports whether the output is a directory, in which the records have a file.
 func (j *Job) outputIsDir() bool {
 	dir, name := filepath.Split(j.Settings.Output.Path)
 	if !strings.HasPrefix(name, recordsBase) {
@@ -41,7 +39,6 @@ func (j *Job) outputIsDir() bool {
 	return j.own || j.Settings.State.Dir != "" && filepath.Clean(dir) == filepath.Clean(j.Settings.State.Dir)
 }
 
-// openSinks opens what records and items are written to.
 func (j *Job) openSinks() (err error) {
 	o, rules := &j.Settings.Output, itemRules(j.Settings)
 	if rules == nil || o.Format == string(sink.WARC) {

@@ -106,7 +106,6 @@ func (j *Job) Run(ctx context.Context) error {
 	return j.told(err)
 }
 
-// openLog opens the way to people, as the settings want it.
 func (j *Job) openLog() {
 	j.term = cli.NewTerminal(j.Err, j.Env, j.Settings.Log.Progress)
 	j.level.Set(cli.LevelOf(j.Settings.Log.Level))
@@ -185,7 +184,6 @@ func sameFile(a, b string) bool {
 	return errX == nil && errY == nil && x.Mode().IsRegular() && os.SameFile(x, y)
 }
 
-// abandon closes what was opened for a crawl that does not begin.
 func (j *Job) abandon() error {
 	errs := []error{j.closeSinks()}
 	if j.state != nil {

@@ -172,7 +172,6 @@ func (e *eventsWriter) finish() {
 	e.flush()
 }
 
-// droppedLine is the last line of a file that is not complete.
 type droppedLine struct {
 	Time    string `json:"time"`
 	Cause   string `json:"cause"`
@@ -180,7 +179,6 @@ type droppedLine struct {
 	Text    string `json:"text"`
 }
 
-// stamp is RFC 3339 with milliseconds.
 func stamp(t time.Time) string { return t.UTC().Format("2006-01-02T15:04:05.000Z07:00") }
 
 func (e *eventsWriter) add(event ratelimit.Event) {
@@ -214,7 +212,6 @@ func (e *eventsWriter) flush() {
 	e.buf.Reset()
 }
 
-// fail notes and logs the first error.
 func (e *eventsWriter) fail(err error) {
 	if err == nil || e.failed != nil {
 		return

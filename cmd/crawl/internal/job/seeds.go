@@ -48,7 +48,6 @@ func newSeedSource(log *slog.Logger, files ...seedFile) *seedSource {
 	return s
 }
 
-// openSeeds opens the files of --input-file.
 func openSeeds(paths []string, stdin io.Reader, log *slog.Logger) (*seedSource, error) {
 	s := newSeedSource(log)
 	for _, path := range paths {

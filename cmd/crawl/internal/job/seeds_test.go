@@ -16,7 +16,6 @@ import (
 	"github.com/treadlight/crawl/cmd/crawl/internal/cli"
 )
 
-// source reads seeds from r and logs to the buffer.
 func source(r io.Reader) (*seedSource, *bytes.Buffer) {
 	var b bytes.Buffer
 	return newSeedSource(slog.New(cli.NewLineHandler(&b, slog.LevelDebug, "")), seedFile{"list", r}), &b

@@ -31,7 +31,6 @@ const (
 	lastWords = 2 * time.Second
 )
 
-// signalActions are what signals ask of a job.
 type signalActions struct {
 	stop   func()       // finish what is under way and end
 	force  func()       // give up what is under way
@@ -46,7 +45,6 @@ type signalWatch struct {
 	end     func()
 }
 
-// interrupt is one, as by a key.
 func (w *signalWatch) interrupt() {
 	select {
 	case w.signals <- os.Interrupt:

@@ -335,7 +335,6 @@ func (j *Job) openArchive(dir string) (*destination, error) {
 	return w, nil
 }
 
-// archiveDir is where archives go; empty if there are none.
 func (j *Job) archiveDir() string {
 	if j.Settings.Output.Format == string(sink.WARC) {
 		return j.Settings.Output.Path

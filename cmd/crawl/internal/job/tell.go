@@ -99,7 +99,6 @@ func (j *Job) progress(ctx context.Context, c *assembly.Crawler, live *view.Live
 	}
 }
 
-// tell reports the end of the crawl.
 func (j *Job) tell(final *pipeline.Snapshot) error {
 	switch {
 	case j.Settings.Log.Quiet():
@@ -139,7 +138,6 @@ func (j *Job) tellNow(c *assembly.Crawler) error {
 // checkpointPatience bounds how long a checkpoint is waited for: another signal may come.
 const checkpointPatience = 10 * time.Second
 
-// checkpoint puts a crawl that is kept on its disk, and says so.
 func (j *Job) checkpoint(c *assembly.Crawler) error {
 	if j.state == nil {
 		return nil
@@ -230,7 +228,6 @@ type destination struct {
 	lock io.Closer // on it; nil = it needs none
 }
 
-// Close closes the destination, and then lets others have it.
 func (w *destination) Close() (err error) {
 	if w == nil {
 		return nil
@@ -252,7 +249,6 @@ func (w *destination) Mark() record.Position {
 	return p
 }
 
-// Write takes one record.
 func (w *destination) Write(r *record.Record) error {
 	w.good = w.good || r.Status/100 == 2 || r.Status == http.StatusNotModified && r.Error == nil
 	if r.Depth == 0 && r.Status/100 != 2 && len(w.seen) < maxWitnessed {
@@ -278,7 +274,6 @@ func (w *destination) Takes(value any) bool {
 	return ok && to.Takes(value)
 }
 
-// WriteItem implements [record.ItemSink].
 func (w *destination) WriteItem(r *record.Record, item record.Item) error {
 	return w.Durable.(record.ItemSink).WriteItem(r, item)
 }

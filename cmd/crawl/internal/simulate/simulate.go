@@ -137,7 +137,6 @@ func (o *Options) checkModes() error {
 	return nil
 }
 
-// configs are the columns of the table.
 func (o *Options) configs() ([]simulate.Named, error) {
 	var names []string
 	for name := range strings.SplitSeq(o.Strategies, ",") {
@@ -162,7 +161,6 @@ func (o *Options) configs() ([]simulate.Named, error) {
 	return cfgs, nil
 }
 
-// scenarios are the rows of the table.
 func (o *Options) scenarios() ([]simulate.Scenario, error) {
 	patterns := slices.Clone(o.Patterns)
 	for _, p := range patterns {
@@ -203,7 +201,6 @@ func nearScenarios(pattern string) string {
 	return "; near it: " + strings.Join(names[:min(len(names), 5)], ", ")
 }
 
-// writeList says what there is to run.
 func (o *Options) writeList(scs []simulate.Scenario) error {
 	if o.asJSON {
 		list := make([]scenarioJSON, len(scs))

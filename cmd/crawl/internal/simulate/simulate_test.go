@@ -58,7 +58,6 @@ func TestRunsAreShownNowAndThen(t *testing.T) {
 	require.Nil(t, showRuns(cli.NewTerminal(&b, nil, "auto"), clk), "nobody to show it to")
 }
 
-// second is one second of a made-up run.
 func second(i int, capacity, rate float64, refused int, state breaker.State) simulate.Second {
 	return simulate.Second{
 		At: time.Duration(i) * time.Second, Capacity: capacity,

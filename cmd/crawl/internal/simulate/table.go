@@ -17,7 +17,6 @@ import (
 	"github.com/treadlight/crawl/internal/lab/simulate/fleet"
 )
 
-// tableLegend says what the numbers are.
 const tableLegend = `
 Each cell is UTIL/REFUSED in percent: of the requests that the host would have
 admitted (and --max-rate allows), those that were; and of the requests that were
@@ -161,7 +160,6 @@ type rowJSON struct {
 	Runs []resultJSON `json:"runs"` // empty if none was done
 }
 
-// scenarioJSON is what --list tells of a scenario too.
 type scenarioJSON struct {
 	Name     string  `json:"name"`             // for PATTERN
 	Doc      string  `json:"doc"`              // the host in a line
@@ -197,7 +195,6 @@ type spanJSON struct {
 	RefusedShare float64 `json:"refused_share"` // of what was sent
 }
 
-// describeResult gives a result its names and units.
 func describeResult(r *simulate.Result) resultJSON {
 	d := resultJSON{
 		Strategy: r.Strategy, Seed: r.Seed, First: describeSpan(r.First), Steady: describeSpan(r.Steady),
@@ -210,10 +207,8 @@ func describeResult(r *simulate.Result) resultJSON {
 	return d
 }
 
-// describeSpan adds the shares.
 func describeSpan(s simulate.Span) spanJSON { return spanJSON{s, s.Utilisation(), s.RefusedShare()} }
 
-// orNull is a duration in seconds, and nothing for what never happened.
 func orNull(d time.Duration) *float64 {
 	if d == simulate.Never {
 		return nil

@@ -16,7 +16,6 @@ import (
 	"github.com/treadlight/crawl/internal/ratelimit/breaker"
 )
 
-// traceLegend says what the columns are.
 const traceLegend = `
 A line sums up the time since the line above it: admitted/s is the mean, refused
 and failed are counts. The rest is as at its end: host/s is what the host would
@@ -100,7 +99,6 @@ func (t *thinner) flush() {
 	}
 }
 
-// runTrace shows one run as it went.
 func (o *Options) runTrace(ctx context.Context, scs []simulate.Scenario, cfgs []simulate.Named) error {
 	if len(scs) != 1 {
 		return cli.Usagef("--trace shows one run: give a PATTERN for one scenario, such as S1a, and not %d", len(scs))

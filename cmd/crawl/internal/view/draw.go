@@ -57,7 +57,6 @@ const (
 	numOrders
 )
 
-// String names it in the title of the table.
 func (o hostOrder) String() string {
 	return [...]string{"URLs of the last seconds", "queue", "rate", "name"}[o]
 }
@@ -119,7 +118,6 @@ func (p *picture) show(s style, text string) string {
 	return styles[s].Styled(text)
 }
 
-// head says what is crawled, what it does, in the word of the dashboard, and for how long it has.
 func (p *picture) head(columns int) string {
 	word, how := "running", styleGood
 	switch {
@@ -141,7 +139,6 @@ func (p *picture) head(columns int) string {
 	return p.show(styleHead, left) + gap + p.show(how, right)
 }
 
-// body is the totals and the tables.
 func (p *picture) body(columns, rows int) []string {
 	facts := p.facts(columns)
 	// Half of a small screen, so that at least some hosts are seen.
@@ -222,7 +219,6 @@ func tallies(s *pipeline.Snapshot, wanted func(outcome.Class) bool) map[string]i
 	return n
 }
 
-// lastMessages are the newest of the log, n at most, under a title.
 func (p *picture) lastMessages(columns, rows, n int) []string {
 	if rows < 2 {
 		return nil
@@ -246,7 +242,6 @@ func (p *picture) lastMessages(columns, rows, n int) []string {
 	return lines[:min(len(lines), rows)]
 }
 
-// foot is the keys.
 func (p *picture) foot(columns int) string {
 	parts := []string{"q stop", "p pause", "tab next", "? help", "s sort"}
 	switch {
@@ -262,7 +257,6 @@ func (p *picture) foot(columns int) string {
 	return p.show(styleDim, cli.Fit(parts, columns))
 }
 
-// keysAndFigures is the help.
 var keysAndFigures = strings.Split(`
 p, space   pause the crawl, and have it go on
 q, Ctrl-C  stop: finish what is under way and report; once more gives it up

@@ -38,14 +38,12 @@ type instant struct {
 	left         int64 // URLs that are queued or under way
 }
 
-// trail is the way of one host.
 type trail struct {
 	rates []float64 // allowed per second, the oldest first
 	asked []int     // URLs in all, as many as rates; -1 where that is not known
 	at    time.Time // of the last
 }
 
-// last drops all but the last n.
 func last[T any](list []T, n int) []T { return slices.Delete(list, 0, max(len(list)-n, 0)) }
 
 // note adds a snapshot. Hosts that snapshots have not had for as long as a trail reaches are forgotten.

@@ -13,7 +13,6 @@ import (
 	"github.com/treadlight/crawl/internal/ratelimit"
 )
 
-// at is a snapshot so many seconds after noon.
 func at(elapsed float64, pages, queued int64) *pipeline.Snapshot {
 	return &pipeline.Snapshot{
 		Time: noon.Add(time.Duration(elapsed * float64(time.Second))), ElapsedSeconds: elapsed,

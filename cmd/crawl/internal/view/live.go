@@ -183,13 +183,11 @@ type model struct {
 	suspended     bool      // the process is to be
 }
 
-// look is what is new about the crawl.
 type look struct {
 	snap *pipeline.Snapshot // nil: that of before is still good
 	took time.Duration
 }
 
-// look takes a snapshot, beside the model.
 func (m *model) look() tea.Msg {
 	clk := clock.System()
 	began := clk.Now()
@@ -197,10 +195,8 @@ func (m *model) look() tea.Msg {
 	return look{&s, clk.Since(began)}
 }
 
-// Init has the first look.
 func (m *model) Init() tea.Cmd { return m.look }
 
-// Update takes news and keys.
 func (m *model) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 	switch msg := msg.(type) {
 	case tea.WindowSizeMsg:
@@ -252,7 +248,6 @@ func (m *model) press(key string) tea.Cmd {
 	return nil
 }
 
-// View draws the picture on a screen of its own.
 func (m *model) View() tea.View {
 	v := tea.NewView("")
 	if m.columns > 0 {

@@ -137,7 +137,6 @@ func Retries(n int64) string {
 	return cli.Count(n) + " retries"
 }
 
-// fact is a line of the report.
 type fact struct {
 	name    string // empty: it belongs to the one before
 	text    string
@@ -146,7 +145,6 @@ type fact struct {
 
 type facts []fact
 
-// add adds a fact; of nothing there is none.
 func (l *facts) add(worth bool, name, format string, args ...any) {
 	if worth {
 		*l = append(*l, fact{name: name, text: fmt.Sprintf(format, args...)})

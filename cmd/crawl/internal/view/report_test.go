@@ -197,7 +197,6 @@ func TestEverythingForPeopleIsHarmless(t *testing.T) {
 	}
 }
 
-// hostileSnapshot has s wherever a crawl tells of strangers.
 func hostileSnapshot(s string) *pipeline.Snapshot {
 	snap := busy()
 	snap.Reason = s
@@ -222,7 +221,6 @@ func golden(t *testing.T, name, got string) {
 // noon is the time of [busy].
 var noon = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 
-// busy is a crawl under way over hosts in every situation.
 func busy() *pipeline.Snapshot {
 	host := func(name string, pages, queued int) frontier.HostState {
 		return frontier.HostState{Host: name, Pages: pages, Queued: queued}
@@ -251,7 +249,6 @@ func busy() *pipeline.Snapshot {
 	}
 }
 
-// refusals are those of a host that names the wait.
 func refusals() []ratelimit.Event {
 	at := func(ago time.Duration) time.Time { return noon.Add(-ago) }
 	return []ratelimit.Event{
@@ -265,7 +262,6 @@ func refusals() []ratelimit.Event {
 	}
 }
 
-// failures are those of a host whose circuit is open.
 func failures() []ratelimit.Event {
 	return []ratelimit.Event{{
 		Time: noon.Add(-3 * time.Second), Cause: control.CauseFailures, State: breaker.Open,
@@ -276,12 +272,10 @@ func failures() []ratelimit.Event {
 // update has golden files written anew.
 var update = flag.Bool("update", false, "write what the commands print into the golden files")
 
-// brokenWriter fails with err.
 type brokenWriter struct{ Err error }
 
 func (w brokenWriter) Write([]byte) (int, error) { return 0, w.Err }
 
-// screen is a terminal of 80 columns that writes to a buffer.
 func screen() (*cli.Terminal, *bytes.Buffer) {
 	var b bytes.Buffer
 	return cli.NewTerminal(&b, nil, "tty"), &b

@@ -60,7 +60,6 @@ func (t *Text) String() string {
 	return t.b.String()
 }
 
-// line adds one, broken where it is too long.
 func (t *Text) line(format string, args ...any) {
 	text := cli.OneLine(fmt.Sprintf(format, args...))
 	indent := text[:len(text)-len(strings.TrimLeft(text, " "))]
@@ -105,7 +104,6 @@ func (t *Text) list(title string, l summary.List) {
 	t.more(l.Total - int64(len(l.URLs)))
 }
 
-// percent is a share of all URLs.
 func (t *Text) percent(n int64) string {
 	return fmt.Sprintf("%.0f%%", 100*float64(n)/float64(max(t.Sum.URLs, 1)))
 }

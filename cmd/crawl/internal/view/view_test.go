@@ -23,7 +23,6 @@ import (
 	"github.com/treadlight/crawl/internal/ratelimit"
 )
 
-// busyPicture is a crawl of a minute over the hosts of busy.
 func busyPicture() *picture {
 	var p history
 	var s *pipeline.Snapshot
@@ -199,7 +198,6 @@ func TestFailuresAreThoseOfPages(t *testing.T) {
 	require.Equal(t, map[string]int64{"network": 1}, failedAs(&absent))
 }
 
-// press is a key as a terminal sends it.
 func pressed(key string) tea.KeyPressMsg {
 	switch key {
 	case "tab":

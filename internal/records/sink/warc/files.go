@@ -22,7 +22,6 @@ const (
 	IndexEnding = ".cdxj"
 )
 
-// file is one of a series.
 type file struct {
 	name   string // the one that it has, or gets when it is complete
 	open   bool   // it is not complete

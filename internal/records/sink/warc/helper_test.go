@@ -24,7 +24,6 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 var noon = time.Date(2026, 11, 22, 12, 0, 0, 5e6, time.UTC)
 
-// answered is the record of a page with that body, of a server that says little.
 func answered(url, body string) *record.Record {
 	return exchanged(url, 200, fmt.Sprintf("HTTP/1.1 200 OK\r\nContent-Type: text/html; charset=utf-8\r\nContent-Length: %d\r\n\r\n", len(body)), body, body)
 }
@@ -51,7 +50,6 @@ type readRecord struct {
 	end   int64
 }
 
-// requireRecords reads a whole archive.
 func requireRecords(t *testing.T, path string) (all []readRecord) {
 	t.Helper()
 	f, err := os.Open(path)
@@ -60,7 +58,6 @@ func requireRecords(t *testing.T, path string) (all []readRecord) {
 	return recordsIn(t, f, path)
 }
 
-// recordsIn reads a whole archive that is called name.
 func recordsIn(t *testing.T, archive io.Reader, name string) (all []readRecord) {
 	t.Helper()
 	r := NewReader(archive)
@@ -77,7 +74,6 @@ func recordsIn(t *testing.T, archive io.Reader, name string) (all []readRecord) 
 	}
 }
 
-// open opens a directory and closes it with the test, if that is not done before.
 func open(t *testing.T, dir string, cfg Config) *Writer {
 	t.Helper()
 	if cfg.Clock == nil {
@@ -89,7 +85,6 @@ func open(t *testing.T, dir string, cfg Config) *Writer {
 	return w
 }
 
-// writeAll writes records.
 func writeAll(t *testing.T, w *Writer, records ...*record.Record) {
 	t.Helper()
 	for _, r := range records {
@@ -97,7 +92,6 @@ func writeAll(t *testing.T, w *Writer, records ...*record.Record) {
 	}
 }
 
-// inArchive is what an archive has of records, and where it is.
 func inArchive(t *testing.T, cfg Config, records ...*record.Record) (all []readRecord, archive, index string) {
 	t.Helper()
 	dir := t.TempDir()
@@ -112,7 +106,6 @@ func inArchive(t *testing.T, cfg Config, records ...*record.Record) (all []readR
 	return requireRecords(t, archive), archive, string(text)
 }
 
-// names is what a directory has.
 func names(t *testing.T, dir string) (all []string) {
 	t.Helper()
 	entries, err := os.ReadDir(dir)

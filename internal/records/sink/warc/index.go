@@ -32,7 +32,6 @@ type entry struct {
 	Filename string `json:"filename"`
 }
 
-// onlyDigits takes from a date what stands between its digits.
 var onlyDigits = strings.NewReplacer("-", "", ":", "", "T", "", ".", "", "Z", "")
 
 // line is the line of a record's entry; head is that of its HTTP message, and of its date the seconds count.

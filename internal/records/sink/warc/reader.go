@@ -157,7 +157,6 @@ func header(text *bufio.Reader) ([]Field, error) {
 	return fields, nil
 }
 
-// readFields reads fields up to an empty line.
 func readFields(text *bufio.Reader, room int) (fields []Field, err error) {
 	for {
 		l, err := crlfLine(text, room)

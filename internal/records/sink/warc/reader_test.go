@@ -20,7 +20,6 @@ import (
 	"github.com/treadlight/crawl/record"
 )
 
-// member is text as a gzip member.
 func member(text string) []byte {
 	var b bytes.Buffer
 	gz := gzip.NewWriter(&b)
@@ -29,7 +28,6 @@ func member(text string) []byte {
 	return b.Bytes()
 }
 
-// readAll reads an archive to its end.
 func readAll(archive []byte) (n int, err error) {
 	r := NewReader(bytes.NewReader(archive))
 	for {
@@ -211,7 +209,6 @@ func requireWarcio(t *testing.T) (dir string) {
 	return dir
 }
 
-// node runs a script and returns what it prints.
 func node(t *testing.T, args ...string) []byte {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), "node", args...)

@@ -96,7 +96,6 @@ func appendFields(dst []byte, fields []Field) []byte {
 	return dst
 }
 
-// oneLine is s without control characters, of which a URL has none.
 func oneLine(s string) string {
 	return strings.Trim(strings.Map(func(c rune) rune {
 		if c < ' ' || c == 0x7f {

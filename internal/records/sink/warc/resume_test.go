@@ -16,7 +16,6 @@ import (
 	"github.com/treadlight/crawl/record"
 )
 
-// numbered is the nth exchange of a crawl; some have a payload that others have too.
 func numbered(n int) *record.Record {
 	return answered(fmt.Sprintf("http://a.test/%d", n), strings.Repeat(fmt.Sprint(n%7), 10+n%7*40))
 }
