@@ -106,6 +106,21 @@ func (v View) URLs() iter.Seq2[string, error] {
 	return stream(v, `SELECT url FROM urls ORDER BY id`, func(q *sqlitedb.Stmt) (string, error) { return q.ColumnText(0), nil })
 }
 
+// Visited is a page that was answered.
+type Visited struct {
+	URL   string // as [canonical.URL.String] has it
+	Depth int
+	Seed  bool
+}
+
+// Answered are the pages that a host gave at their latest visit, in the order of IDs.
+func (v View) Answered() iter.Seq2[Visited, error] {
+	return stream(v, `SELECT u.url, u.depth, u.seed FROM urls u JOIN latest v ON v.url = u.id
+		WHERE u.kind IS NULL AND (v.status BETWEEN 200 AND 399) ORDER BY u.id`, func(q *sqlitedb.Stmt) (Visited, error) {
+		return Visited{q.ColumnText(0), int(q.ColumnInt(1)), q.ColumnInt(2) != 0}, nil
+	})
+}
+
 // CountVisits counts the pages visited in this round, and those that the host gave, now or unchanged since. Refused
 // URLs are none. It reads all visits.
 func (v View) CountVisits() (visited, given int64, err error) {

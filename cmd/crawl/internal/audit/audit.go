@@ -185,7 +185,7 @@ func (a *audit) crawl(ctx context.Context) error {
 		return err
 	}
 	g := &gatherer{external: a.External, prefix: o.Scope.Mode == "prefix", known: a.known}
-	o.Sinks, o.OnPage, o.Log, o.Version = []record.Sink{file}, g.handle, slog.New(ofProgram{a.Log.Handler()}), cli.Version()
+	o.Sinks, o.OnPage, o.Log, o.Version = []record.Sink{file}, g.handle, job.OfProgram(a.Log), cli.Version()
 	c, err := crawl.New(o)
 	if err != nil {
 		return errors.Join(err, file.Close())
@@ -213,17 +213,6 @@ func (a *audit) crawl(ctx context.Context) error {
 		return cli.ErrNothing
 	}
 	return nil
-}
-
-// ofProgram leaves out what is about the fields of a program: the command has said it of its flags.
-type ofProgram struct{ slog.Handler }
-
-// Handle implements [slog.Handler].
-func (h ofProgram) Handle(ctx context.Context, r slog.Record) error {
-	if strings.HasPrefix(r.Message, "Options.") {
-		return nil
-	}
-	return h.Handler.Handle(ctx, r)
 }
 
 // open is what to crawl by, and the state of a crawl that goes on.

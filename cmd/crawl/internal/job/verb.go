@@ -6,12 +6,27 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
+	"strings"
 	"sync"
 	"time"
 
 	"github.com/treadlight/crawl"
 	"github.com/treadlight/crawl/cmd/crawl/internal/cli"
 )
+
+// OfProgram is a log for the crawl of a verb. It leaves out what is about the fields of a program: the command has said it of its
+// flags.
+func OfProgram(log *slog.Logger) *slog.Logger { return slog.New(ofProgram{log.Handler()}) }
+
+type ofProgram struct{ slog.Handler }
+
+// Handle implements [slog.Handler].
+func (h ofProgram) Handle(ctx context.Context, r slog.Record) error {
+	if strings.HasPrefix(r.Message, "Options.") {
+		return nil
+	}
+	return h.Handler.Handle(ctx, r)
+}
 
 // Supervise runs the crawl of a verb that uses the package crawl, with what a person may want beside it: signals stop
 // it in order, give up what is under way, and end the process, as those of a crawl do, and a status line shows how it

@@ -1,0 +1,422 @@
+package watch
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/json"
+	"encoding/xml"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/treadlight/crawl/cmd/crawl/internal/cli"
+	"github.com/treadlight/crawl/internal/clock"
+	"github.com/treadlight/crawl/internal/store/atomicfile"
+)
+
+const (
+	inFeed      = 100              // changes that an RSS file has
+	hookTimeout = 30 * time.Second // of a request to a webhook
+	firstRetry  = time.Second      // after which a webhook is asked again, and twice that time the next time
+	lastRetry   = 10 * time.Minute
+	finalTries  = 3 // before the watch ends with changes that were not told
+)
+
+// output is where changes go. It has its place in the list of all changes, and gets each in order.
+type output struct {
+	name string // by which the state knows it
+	at   int64  // the number of the last change that it has
+	size int64  // of its file; -1: it is a new one
+
+	// send takes changes, and returns how many of them it has.
+	send func(ctx context.Context, list []numbered) (int, error)
+	// patient says that an error is no end: it is tried again.
+	patient bool
+}
+
+// Outputs are all of them.
+type Outputs struct {
+	w       *Watch
+	outputs []*output
+	files   []*os.File
+	failed  chan error // of a file
+}
+
+// Lines adds changes as lines of JSON to a file, or to a stream if that is not nil.
+func (o *Outputs) Lines(path string, stream io.Writer) error {
+	if stream != nil {
+		return o.add(&output{name: "stdout", send: func(_ context.Context, list []numbered) (int, error) {
+			return write(stream, "standard output", jsonLines(list), len(list))
+		}})
+	}
+	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o644)
+	if err != nil {
+		return cli.Open("--output", err)
+	}
+	o.files = append(o.files, f)
+	absolute, err := filepath.Abs(path)
+	if err != nil {
+		return cli.Open("--output", err)
+	}
+	to := &output{name: "file:" + absolute}
+	if err := o.add(to); err != nil {
+		return err
+	}
+	info, err := f.Stat()
+	if err != nil {
+		return cli.Open("--output", err)
+	}
+	if !info.Mode().IsRegular() {
+		to.send = func(_ context.Context, list []numbered) (int, error) {
+			return write(f, "--output "+path, jsonLines(list), len(list))
+		}
+		return nil
+	}
+	if to.size < 0 || info.Size() < to.size { // it is new to us, or was moved away
+		to.size = info.Size()
+	} else if err := f.Truncate(to.size); err != nil { // what is behind that was not committed
+		return cli.Write("--output", err)
+	}
+	if _, err := f.Seek(to.size, io.SeekStart); err != nil {
+		return cli.Write("--output", err)
+	}
+	to.send = func(_ context.Context, list []numbered) (int, error) {
+		text := jsonLines(list)
+		n, err := write(f, "--output "+path, text, len(list))
+		if err == nil {
+			err = f.Sync()
+			to.size += int64(len(text))
+		}
+		return n, err
+	}
+	return o.commit(to)
+}
+
+// write writes whole lines, of so many changes.
+func write(w io.Writer, name string, text []byte, changes int) (int, error) {
+	if _, err := w.Write(text); err != nil {
+		return 0, cli.Write(name, err)
+	}
+	return changes, nil
+}
+
+func jsonLines(list []numbered) []byte {
+	var b bytes.Buffer
+	for _, c := range list {
+		b.WriteString(c.text)
+		b.WriteByte('\n')
+	}
+	return b.Bytes()
+}
+
+// Webhook posts each change to a URL until it is answered with 2xx.
+func (o *Outputs) Webhook(url string) error {
+	client := &http.Client{Timeout: hookTimeout, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
+	return o.add(&output{name: fmt.Sprintf("webhook:%x", sha256.Sum256([]byte(url))), patient: true, send: func(ctx context.Context, list []numbered) (int, error) {
+		for i, c := range list {
+			if err := post(ctx, client, url, c); err != nil {
+				return i, err
+			}
+		}
+		return len(list), nil
+	}})
+}
+
+func post(ctx context.Context, client *http.Client, url string, c numbered) error {
+	r, err := http.NewRequestWithContext(ctx, http.MethodPost, url, strings.NewReader(c.text))
+	if err != nil {
+		return err
+	}
+	var id struct {
+		ID string `json:"id"`
+	}
+	if err := json.Unmarshal([]byte(c.text), &id); err != nil {
+		return err
+	}
+	r.Header.Set("Content-Type", "application/json")
+	r.Header.Set("User-Agent", "Treadlight/"+cli.Version())
+	r.Header.Set("Webhook-Id", id.ID)
+	r.Header.Set("Webhook-Timestamp", fmt.Sprint(clock.System().Now().Unix()))
+	res, err := client.Do(r)
+	if err != nil {
+		return err
+	}
+	_, _ = io.CopyN(io.Discard, res.Body, 64<<10) // for the connection to be used again
+	_ = res.Body.Close()                          // it was only read
+	if res.StatusCode/100 != 2 {
+		return fmt.Errorf("status %d", res.StatusCode)
+	}
+	return nil
+}
+
+// Feed writes the last changes as an RSS file.
+func (o *Outputs) Feed(path string) error {
+	absolute, err := filepath.Abs(path)
+	if err != nil {
+		return cli.Open("--rss", err)
+	}
+	to := &output{name: "rss:" + absolute}
+	to.send = func(_ context.Context, list []numbered) (int, error) {
+		last := list[len(list)-1].n
+		o.w.mu.Lock()
+		all, err := o.w.store.changesAfter(max(0, last-inFeed), inFeed)
+		o.w.mu.Unlock()
+		if err == nil {
+			err = atomicfile.Replace(path, 0o644, func(w io.Writer) error { return writeFeed(w, o.w.o.Dir, all) })
+		}
+		if err != nil {
+			return 0, cli.Write("--rss", err)
+		}
+		return len(list), nil
+	}
+	if err := o.add(to); err != nil {
+		return err
+	}
+	if _, err := os.Stat(path); err == nil {
+		return nil
+	}
+	if err := atomicfile.Replace(path, 0o644, func(w io.Writer) error { return writeFeed(w, o.w.o.Dir, nil) }); err != nil {
+		return cli.Write("--rss", err)
+	}
+	return nil
+}
+
+// The elements of RSS 2.0.
+type (
+	rss struct {
+		XMLName xml.Name `xml:"rss"`
+		Version string   `xml:"version,attr"`
+		Channel channel  `xml:"channel"`
+	}
+	channel struct {
+		Title       string `xml:"title"`
+		Link        string `xml:"link"`
+		Description string `xml:"description"`
+		Items       []item `xml:"item"`
+	}
+	item struct {
+		Title       string `xml:"title"`
+		Link        string `xml:"link"`
+		Description string `xml:"description"`
+		Date        string `xml:"pubDate"`
+		GUID        struct {
+			ID        string `xml:",chardata"`
+			Permalink bool   `xml:"isPermaLink,attr"`
+		} `xml:"guid"`
+	}
+)
+
+// writeFeed writes changes, the last first.
+func writeFeed(w io.Writer, name string, list []numbered) error {
+	feed := rss{Version: "2.0", Channel: channel{Title: "Changes of " + filepath.Base(name), Description: "What crawl watch has found"}}
+	for i := len(list) - 1; i >= 0; i-- {
+		var c Change
+		if err := json.Unmarshal([]byte(list[i].text), &c); err != nil {
+			return err
+		}
+		if feed.Channel.Link == "" {
+			feed.Channel.Link = c.URL
+		}
+		title := c.Title
+		if title == "" {
+			title = c.URL
+		}
+		one := item{Title: c.Change + ": " + title, Link: c.URL, Date: c.Time.Format(time.RFC1123Z)}
+		if c.Diff != "" {
+			var b bytes.Buffer
+			_ = xml.EscapeText(&b, []byte(c.Diff)) // a Buffer takes everything
+			one.Description = "<pre>" + b.String() + "</pre>"
+		}
+		one.GUID.ID = c.ID
+		feed.Channel.Items = append(feed.Channel.Items, one)
+	}
+	if _, err := io.WriteString(w, xml.Header); err != nil {
+		return err
+	}
+	e := xml.NewEncoder(w)
+	e.Indent("", " ")
+	return e.Encode(feed)
+}
+
+// NewOutputs are none yet.
+func (w *Watch) NewOutputs() *Outputs { return &Outputs{w: w, failed: make(chan error, 1)} }
+
+// add finds the place of an output. One that is new gets what comes from now on.
+func (o *Outputs) add(to *output) error {
+	o.w.mu.Lock()
+	defer o.w.mu.Unlock()
+	var known bool
+	var err error
+	if to.at, to.size, known, err = o.w.store.sink(to.name); err == nil && !known {
+		to.size = -1
+		if to.at, err = o.w.store.newest(); err == nil {
+			err = o.w.store.setSink(to.name, to.at, to.size)
+		}
+	}
+	o.outputs = append(o.outputs, to)
+	if err != nil {
+		return cli.IO(err)
+	}
+	return nil
+}
+
+// commit notes how far an output is.
+func (o *Outputs) commit(to *output) error {
+	o.w.mu.Lock()
+	defer o.w.mu.Unlock()
+	if err := o.w.store.setSink(to.name, to.at, to.size); err != nil {
+		return cli.IO(err)
+	}
+	return nil
+}
+
+// drain gives an output all that it does not have.
+func (o *Outputs) drain(ctx context.Context, to *output) error {
+	for {
+		o.w.mu.Lock()
+		list, err := o.w.store.changesAfter(to.at, inFeed)
+		o.w.mu.Unlock()
+		if err != nil {
+			return cli.IO(err)
+		}
+		if len(list) == 0 {
+			return nil
+		}
+		n, err := to.send(ctx, list)
+		if n > 0 {
+			to.at = list[n-1].n
+			if e := o.commit(to); e != nil {
+				return e
+			}
+		}
+		if err != nil {
+			return err
+		}
+	}
+}
+
+// Waiting is how many changes an output does not have yet.
+func (o *Outputs) Waiting() int64 {
+	o.w.mu.Lock()
+	defer o.w.mu.Unlock()
+	newest, err := o.w.store.newest()
+	waiting := int64(0)
+	for _, to := range o.outputs {
+		waiting = max(waiting, newest-to.at)
+	}
+	if err != nil {
+		return 0
+	}
+	return waiting
+}
+
+// Run gives changes to all outputs as they come, until ctx ends, and then what is left, with some patience. The error is that
+// an output does not have all.
+func (o *Outputs) Run(ctx context.Context, log *slog.Logger) error {
+	errs := make([]error, len(o.outputs))
+	var all sync.WaitGroup
+	wakes := make([]chan struct{}, len(o.outputs))
+	for i, to := range o.outputs {
+		wakes[i] = make(chan struct{}, 1)
+		all.Go(func() { errs[i] = o.serve(ctx, to, wakes[i], log) })
+	}
+	for done := false; !done; {
+		select {
+		case <-o.w.wake:
+			for _, wake := range wakes {
+				select {
+				case wake <- struct{}{}:
+				default:
+				}
+			}
+		case <-ctx.Done():
+			done = true
+		}
+	}
+	all.Wait()
+	o.prune()
+	return errors.Join(errs...)
+}
+
+// serve is Run for one output.
+func (o *Outputs) serve(ctx context.Context, to *output, wake <-chan struct{}, log *slog.Logger) error {
+	retry := time.Duration(0)
+	timer := clock.System().NewTimer(0)
+	defer timer.Stop()
+	for ctx.Err() == nil {
+		select {
+		case <-wake:
+			if retry > 0 { // its time comes
+				continue
+			}
+		case <-timer.C():
+		case <-ctx.Done():
+			continue
+		}
+		err := o.drain(ctx, to)
+		switch {
+		case err == nil:
+			retry = 0
+		case !to.patient:
+			select {
+			case o.failed <- err:
+			default:
+			}
+			o.w.Stop()
+			return err
+		case ctx.Err() == nil:
+			retry = min(max(2*retry, firstRetry), lastRetry)
+			log.Warn("the webhook does not take changes; they are kept and sent again", slog.Any("error", err), slog.Duration("again_in", retry))
+			timer.Reset(retry)
+		}
+	}
+	return o.last(to)
+}
+
+// last gives an output what is left when the watch ends.
+func (o *Outputs) last(to *output) (err error) {
+	ctx, cancel := context.WithTimeout(context.Background(), finalTries*hookTimeout)
+	defer cancel()
+	for try := range finalTries {
+		if err = o.drain(ctx, to); err == nil || !to.patient {
+			return err
+		}
+		if try < finalTries-1 && clock.Sleep(ctx, clock.System(), firstRetry<<try) != nil {
+			break
+		}
+	}
+	return cli.IOf("%s wait for the webhook, and the next run sends them: %w", cli.Plural(o.Waiting(), "change"), err)
+}
+
+// Failed has the error of an output that is a file, which ends the watch.
+func (o *Outputs) Failed() <-chan error { return o.failed }
+
+// prune removes changes that all outputs have.
+func (o *Outputs) prune() {
+	o.w.mu.Lock()
+	defer o.w.mu.Unlock()
+	least, err := o.w.store.newest()
+	for _, to := range o.outputs {
+		least = min(least, to.at)
+	}
+	if err == nil {
+		_ = o.w.store.prune(least - inFeed) // what stays does no harm
+	}
+}
+
+// Close closes the files.
+func (o *Outputs) Close() error {
+	var errs []error
+	for _, f := range o.files {
+		errs = append(errs, f.Close())
+	}
+	return errors.Join(errs...)
+}

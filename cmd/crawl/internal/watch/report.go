@@ -1,0 +1,60 @@
+package watch
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/url"
+
+	"github.com/treadlight/crawl/cmd/crawl/internal/cli"
+	"github.com/treadlight/crawl/internal/web/fields"
+)
+
+// MaxWaiting is how many changes may wait for an output; then nothing is to be visited until it takes them.
+const MaxWaiting = 100_000
+
+// Write tells of a round: as a report, or as a log line of one of many, unless it has visited nothing.
+func (c *Counts) Write(term *cli.Terminal, log *slog.Logger, report bool) {
+	if !report {
+		if c.Visits > 0 {
+			log.Info("a round is done", slog.Int("visits", c.Visits), slog.Int("added", c.Added), slog.Int("changed", c.Changed), slog.Int("gone", c.Gone),
+				slog.Int("failed", c.Failed), slog.Int("requests", c.Requests), slog.Int("pages", c.URLs), slog.Int("waiting", c.Waiting))
+		}
+		return
+	}
+	text := fmt.Sprintf("%s: %d added, %d changed, %d gone, %d unchanged", cli.Plural(c.Visits, "visit"), c.Added, c.Changed, c.Gone, c.Unchanged)
+	if c.First > 0 {
+		text += fmt.Sprintf(", %d seen for the first time", c.First)
+	}
+	if c.Failed > 0 {
+		text += fmt.Sprintf(", %d failed", c.Failed)
+	}
+	text += fmt.Sprintf("\n  watched:  %s\n  requests: %s\n", cli.Plural(c.URLs, "page"), cli.Count(c.Requests))
+	if c.Waiting > 0 {
+		text += fmt.Sprintf("  due:      %s wait for the budget of tomorrow; --budget raises it\n", cli.Plural(c.Waiting, "URL"))
+	}
+	cli.Say(term, "%s", text)
+}
+
+// CheckWebhook says what is wrong with the URL of a webhook; empty is none.
+func CheckWebhook(text string) error {
+	if text == "" {
+		return nil
+	}
+	u, err := url.Parse(text)
+	if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
+		return errors.New("--webhook: give a URL, such as https://example.com/hook")
+	}
+	return nil
+}
+
+// CheckSelect says what is wrong with a selector; empty is none.
+func CheckSelect(text string) error {
+	if text == "" {
+		return nil
+	}
+	if _, err := fields.ParseSelector(text); err != nil {
+		return fmt.Errorf("--select: %w", err)
+	}
+	return nil
+}

@@ -1,0 +1,249 @@
+package watch
+
+import (
+	"bytes"
+	"compress/flate"
+	"encoding/binary"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"strings"
+
+	"github.com/treadlight/crawl/cmd/crawl/internal/watch/plan"
+	"github.com/treadlight/crawl/internal/store/sqlitedb"
+)
+
+// store is the database of a watch: what is known of URLs and hosts, texts to compare with, and changes that are to be told.
+// What belongs together is written in one transaction. It is not safe for concurrent use.
+type store struct {
+	db      *sqlitedb.DB
+	deflate *flate.Writer
+
+	putURL, delText, putText, getText, putHost, putChange, after, putSink *sqlitedb.Stmt
+}
+
+// schema is that of version 1. Times are seconds since 1970; zero is never.
+const schema = `
+CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
+CREATE TABLE urls (id INTEGER PRIMARY KEY, kind INTEGER NOT NULL, state INTEGER NOT NULL, depth INTEGER NOT NULL, visited INTEGER NOT NULL,
+	tried INTEGER NOT NULL, failures INTEGER NOT NULL, visits INTEGER NOT NULL, digest INTEGER NOT NULL, fresh INTEGER NOT NULL,
+	word INTEGER NOT NULL, told INTEGER NOT NULL, url TEXT NOT NULL, etag TEXT, modified TEXT, history BLOB);
+CREATE TABLE texts (url INTEGER PRIMARY KEY, text BLOB NOT NULL);
+CREATE TABLE hosts (name TEXT PRIMARY KEY, known TEXT NOT NULL) WITHOUT ROWID;
+CREATE TABLE changes (id INTEGER PRIMARY KEY AUTOINCREMENT, change TEXT NOT NULL);
+CREATE TABLE sinks (name TEXT PRIMARY KEY, change INTEGER NOT NULL, bytes INTEGER NOT NULL) WITHOUT ROWID;
+PRAGMA user_version = 1;`
+
+const schemaVersion = 1
+
+// openStore opens a database, or makes it.
+func openStore(path string) (*store, error) {
+	db, err := sqlitedb.Open(path, sqlitedb.Config{})
+	if err != nil {
+		return nil, err
+	}
+	s := &store{db: db}
+	s.deflate, _ = flate.NewWriter(nil, flate.BestCompression) // a level there is
+	if err := s.prepare(); err != nil {
+		return nil, errors.Join(err, db.Close())
+	}
+	return s, nil
+}
+
+func (s *store) prepare() error {
+	version, err := s.db.QueryInt("PRAGMA user_version")
+	if err == nil && version == 0 {
+		err = s.db.Transact(func() error { return s.db.Exec(schema) })
+	} else if err == nil && version != schemaVersion {
+		err = fmt.Errorf("%s is of another version of the program (%d): go on with that one, or begin anew in another directory", s.db.Path(), version)
+	}
+	for _, one := range []struct {
+		to    **sqlitedb.Stmt
+		query string
+	}{
+		{&s.putURL, `INSERT OR REPLACE INTO urls VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, CAST(? AS BLOB))`},
+		{&s.putText, `INSERT OR REPLACE INTO texts VALUES (?, CAST(? AS BLOB))`},
+		{&s.delText, `DELETE FROM texts WHERE url = ?`},
+		{&s.getText, `SELECT text FROM texts WHERE url = ?`},
+		{&s.putHost, `INSERT OR REPLACE INTO hosts VALUES (?, ?)`},
+		{&s.putChange, `INSERT INTO changes (change) VALUES (?)`},
+		{&s.after, `SELECT id, change FROM changes WHERE id > ? ORDER BY id LIMIT ?`},
+		{&s.putSink, `INSERT OR REPLACE INTO sinks VALUES (?, ?, ?)`},
+	} {
+		if err == nil {
+			*one.to, err = s.db.Prepare(one.query)
+		}
+	}
+	return err
+}
+
+// meta is a value; empty if there is none.
+func (s *store) meta(key string) (value string, err error) {
+	err = s.db.Each(`SELECT value FROM meta WHERE key = ?`, func(q *sqlitedb.Stmt) error {
+		value = q.ColumnText(0)
+		return nil
+	}, key)
+	return value, err
+}
+
+func (s *store) setMeta(key, value string) error {
+	return s.db.Each(`INSERT OR REPLACE INTO meta VALUES (?, ?)`, func(*sqlitedb.Stmt) error { return nil }, key, value)
+}
+
+// load reads all hosts, and then all URLs.
+func (s *store) load(url func(*entry) error, add func(name string, h *host)) error {
+	err := s.db.Each(`SELECT name, known FROM hosts`, func(q *sqlitedb.Stmt) error {
+		h := new(host)
+		if err := json.Unmarshal(q.ColumnBytes(1), h); err != nil || h.Prior.Variance <= 0 || h.Hour < 0 {
+			return sqlitedb.Damage(s.db.Path(), fmt.Sprintf("what is known of host %q", q.ColumnText(0)))
+		}
+		add(q.ColumnText(0), h)
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	return s.db.Each(`SELECT * FROM urls`, func(q *sqlitedb.Stmt) error {
+		e := &entry{
+			id: q.ColumnInt(0), kind: kind(q.ColumnInt(1)), state: state(q.ColumnInt(2)), depth: int32(q.ColumnInt(3)), visited: q.ColumnInt(4),
+			tried: q.ColumnInt(5), failures: int32(q.ColumnInt(6)), visits: int32(q.ColumnInt(7)), digest: uint64(q.ColumnInt(8)), fresh: q.ColumnInt(9),
+			word: q.ColumnInt(10), told: q.ColumnInt(11), url: q.ColumnText(12), etag: q.ColumnText(13), modified: q.ColumnText(14),
+		}
+		if err := unpackHistory(q.ColumnBytes(15), &e.history); err != nil {
+			return sqlitedb.Damage(s.db.Path(), fmt.Sprintf("row %d of urls: %v", e.id, err))
+		}
+		return url(e)
+	})
+}
+
+// put writes what is known of a URL.
+func (s *store) put(e *entry) error {
+	q := s.putURL
+	for i, v := range []int64{
+		e.id, int64(e.kind), int64(e.state), int64(e.depth), e.visited, e.tried, int64(e.failures), int64(e.visits), int64(e.digest), e.fresh, e.word, e.told,
+	} {
+		q.Int(i+1, v)
+	}
+	q.Text(13, e.url)
+	q.TextOrNull(14, e.etag)
+	q.TextOrNull(15, e.modified)
+	q.TextOrNull(16, packHistory(&e.history))
+	return q.Run()
+}
+
+// packHistory is a history in at most 80 bytes: what is zero at its end is left out.
+func packHistory(h *plan.History) string {
+	b, _ := binary.Append(nil, binary.LittleEndian, h) // of a type of fixed size
+	return string(bytes.TrimRight(b, "\x00"))
+}
+
+func unpackHistory(b []byte, h *plan.History) error {
+	whole := make([]byte, binary.Size(h))
+	if len(b) > len(whole) {
+		return errors.New("its history is too long")
+	}
+	copy(whole, b)
+	_, _ = binary.Decode(whole, binary.LittleEndian, h) // it is as long as it has to be
+	if !(h.Clean >= 0 && h.Clean <= math.MaxFloat32 && h.Events() >= 0 && h.Events() < 1e6) {
+		return errors.New("its history is none")
+	}
+	return nil
+}
+
+// putLines keeps the text of a page.
+func (s *store) putLines(id int64, lines []string) error {
+	var b strings.Builder
+	s.deflate.Reset(&b)
+	_, _ = io.WriteString(s.deflate, strings.Join(lines, "\n"))
+	_ = s.deflate.Close() // a Builder takes everything
+	s.putText.Int(1, id)
+	s.putText.Text(2, b.String())
+	return s.putText.Run()
+}
+
+// lines are those that were kept of a page; nil: none.
+func (s *store) lines(id int64) ([]string, error) {
+	s.getText.Int(1, id)
+	found, err := s.getText.Step()
+	if err != nil || !found {
+		return nil, err
+	}
+	text, err := io.ReadAll(io.LimitReader(flate.NewReader(bytes.NewReader(s.getText.ColumnBytes(0))), 2*maxText))
+	s.getText.Reset()
+	if err != nil {
+		return nil, sqlitedb.Damage(s.db.Path(), fmt.Sprintf("row %d of texts: %v", id, err))
+	}
+	return strings.Split(string(text), "\n"), nil
+}
+
+func (s *store) dropLines(id int64) error {
+	s.delText.Int(1, id)
+	return s.delText.Run()
+}
+
+func (s *store) saveHost(name string, h *host) error {
+	text, err := json.Marshal(h)
+	if err != nil {
+		return err
+	}
+	s.putHost.Text(1, name)
+	s.putHost.Text(2, string(text))
+	return s.putHost.Run()
+}
+
+// addChange queues a change for all outputs.
+func (s *store) addChange(c *Change) error {
+	text, err := json.Marshal(c)
+	if err != nil {
+		return err
+	}
+	s.putChange.Text(1, string(text))
+	return s.putChange.Run()
+}
+
+// numbered is a change with its place in the order of all.
+type numbered struct {
+	n    int64
+	text string // JSON
+}
+
+// changesAfter are the next changes after a number.
+func (s *store) changesAfter(n int64, limit int) (list []numbered, err error) {
+	s.after.Int(1, n)
+	s.after.Int(2, int64(limit))
+	for {
+		found, err := s.after.Step()
+		if err != nil || !found {
+			return list, err
+		}
+		list = append(list, numbered{s.after.ColumnInt(0), s.after.ColumnText(1)})
+	}
+}
+
+// newest is the number of the last change.
+func (s *store) newest() (int64, error) {
+	return s.db.QueryInt(`SELECT seq FROM sqlite_sequence WHERE name = 'changes'`)
+}
+
+// sink is how far an output is; known is false if it is a new one.
+func (s *store) sink(name string) (change, size int64, known bool, err error) {
+	err = s.db.Each(`SELECT change, bytes FROM sinks WHERE name = ?`, func(q *sqlitedb.Stmt) error {
+		change, size, known = q.ColumnInt(0), q.ColumnInt(1), true
+		return nil
+	}, name)
+	return change, size, known, err
+}
+
+func (s *store) setSink(name string, change, size int64) error {
+	s.putSink.Text(1, name)
+	s.putSink.Int(2, change)
+	s.putSink.Int(3, size)
+	return s.putSink.Run()
+}
+
+// prune removes changes that all outputs have, but for the last ones.
+func (s *store) prune(upTo int64) error {
+	return s.db.Exec(fmt.Sprintf(`DELETE FROM changes WHERE id <= %d`, upTo))
+}

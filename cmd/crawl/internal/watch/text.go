@@ -1,0 +1,239 @@
+package watch
+
+import (
+	"encoding/hex"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"github.com/cespare/xxhash/v2"
+	"github.com/rogpeppe/go-internal/diff"
+
+	"github.com/treadlight/crawl"
+)
+
+const (
+	maxText = 64 << 10 // bytes of text that are kept of a page, to compare with
+	maxDiff = 8 << 10  // bytes of a diff
+)
+
+// reader finds the text of a page that is compared.
+type reader struct {
+	selectors string           // whose elements are the text; empty: what a person came to the page for
+	ignore    []*regexp.Regexp // what of a line does not count
+}
+
+// lines is the text of a page, and where it redirects to. That of what is no text is its digest.
+func (r *reader) lines(p *crawl.Page) []string {
+	if p.RedirectTo != "" {
+		return []string{"redirects to " + p.RedirectTo}
+	}
+	text := ""
+	switch kind, _, _ := strings.Cut(p.ContentType, "/"); {
+	case p.ContentType == "text/html" || p.ContentType == "application/xhtml+xml":
+		text = r.html(p)
+	case kind == "text" || strings.HasSuffix(p.ContentType, "json") || strings.HasSuffix(p.ContentType, "xml"):
+		if utf8.Valid(p.Body) {
+			text = string(p.Body)
+		}
+	}
+	if text == "" && len(p.Body) > 0 && r.selectors == "" {
+		return []string{p.ContentType + " " + p.Digest}
+	}
+	return r.clean(text)
+}
+
+func (r *reader) html(p *crawl.Page) string {
+	var b strings.Builder
+	if r.selectors != "" {
+		for e := range p.Find(r.selectors) {
+			b.WriteString(e.Text())
+			b.WriteByte('\n')
+		}
+		return b.String()
+	}
+	if title := p.Title(); title != "" {
+		b.WriteString(title)
+		b.WriteByte('\n')
+	}
+	text, err := p.MainText()
+	if err != nil || text == "" { // one line, which is no good to compare
+		text = sentenceEnd.ReplaceAllString(p.Text(), "$1\n")
+	}
+	b.WriteString(text)
+	return b.String()
+}
+
+var sentenceEnd = regexp.MustCompile(`([.!?;:]) `)
+
+// clean cuts a text into lines without space around them, without empty ones and what is to be ignored.
+func (r *reader) clean(text string) []string {
+	var lines []string
+	room := maxText
+	for line := range strings.Lines(text) {
+		for _, re := range r.ignore {
+			line = re.ReplaceAllString(line, "")
+		}
+		line = strings.Join(strings.Fields(line), " ")
+		if line == "" {
+			continue
+		}
+		if room -= len(line) + 1; room < 0 {
+			break
+		}
+		lines = append(lines, line)
+	}
+	return lines
+}
+
+// digest is a hash of a text.
+func digest(lines []string) uint64 {
+	h := xxhash.New()
+	for _, line := range lines {
+		_, _ = h.WriteString(line)
+		_, _ = h.Write([]byte{'\n'})
+	}
+	return h.Sum64()
+}
+
+// compare tells by which lines a text differs from an earlier one, as a diff of which both numbers are the lines with + and -. It
+// is empty if what differs has no meaning: the order of lines, and what follows the time of the visit (see noise).
+func compare(old, now []string, oldAt, nowAt time.Time) (text string, added, removed int) {
+	was, is := keys(old, now, oldAt), keys(now, old, nowAt)
+	first := make(map[string]string, len(old)) // lines by their keys
+	for i, key := range was {
+		first[key] = old[i]
+	}
+	shown := slices.Clone(now) // with lines that differ by noise alone as they were
+	found := make(map[string]bool, len(now))
+	for i, key := range is {
+		same, ok := first[key]
+		if ok {
+			shown[i] = same
+		} else if !found[key] {
+			added++
+		}
+		found[key] = true
+	}
+	for key := range first {
+		if !found[key] {
+			removed++
+		}
+	}
+	if added+removed == 0 {
+		return "", 0, 0
+	}
+	join := func(lines []string) []byte { return []byte(strings.Join(lines, "\n") + "\n") }
+	text = string(diff.Diff("before", join(old), "now", join(shown)))
+	_, text, _ = strings.Cut(text, "+++ now\n")
+	if len(text) > maxDiff {
+		text = text[:strings.LastIndexByte(text[:maxDiff], '\n')+1] + "...\n"
+	}
+	return strings.ToValidUTF8(text, "\uFFFD"), added, removed
+}
+
+// keys are what the lines of a text are compared by: those that the other text has not, without their noise.
+func keys(lines, other []string, at time.Time) []string {
+	there := make(map[string]bool, len(other))
+	for _, line := range other {
+		there[line] = true
+	}
+	keys := slices.Clone(lines)
+	for i, line := range lines {
+		if !there[line] {
+			keys[i] = noise(line, at)
+		}
+	}
+	return keys
+}
+
+// What is no change when it follows the time of a visit, or comes anew with each.
+var (
+	ages   = regexp.MustCompile(`(?i)\b(?:just now|(?:\d+|an?|one|a few) (?:sec(?:ond)?|min(?:ute)?|hour|day|week|month|year)s? ago)\b`)
+	clocks = regexp.MustCompile(`\b(\d{1,2}):(\d{2})(?::(\d{2})(?:[.,]\d+)?)?(?: ?[AaPp]\.?[Mm]\b\.?)?(?: ?(?:UTC|GMT|Z|CES?T|[ECMP][SD]T)\b)?`)
+	dates  = regexp.MustCompile(`(?i)(?:\b(?:mon|tues?|wed(?:nes)?|thu(?:rs)?|fri|sat(?:ur)?|sun)(?:day)?,? )?\b(?:\d{4}[-/.]\d{1,2}[-/.]\d{1,2}|\d{1,2}[-/.]\d{1,2}[-/.]\d{4}|\d{1,2}(?:st|nd|rd|th)?\.? [a-z]{3,9}\.?,? \d{4}|[a-z]{3,9}\.? \d{1,2}(?:st|nd|rd|th)?,? \d{4})(?:T|\b)`)
+	stamps = regexp.MustCompile(`\b\d{10}(?:\d{3})?\b`)
+	nonces = regexp.MustCompile(`\b[0-9A-Za-z_-]{16,}\b`)
+	number = regexp.MustCompile(`\d+|[A-Za-z]+`)
+)
+
+// noise is a line without what a visit at that time brings by itself: dates within two days of it, times of its minute, how
+// long ago something was, and identifiers that nobody reads.
+func noise(line string, at time.Time) string {
+	line = ages.ReplaceAllString(line, "\x00")
+	line = dates.ReplaceAllStringFunc(line, func(s string) string {
+		if near(s, at) {
+			return "\x00"
+		}
+		return s
+	})
+	line = clocks.ReplaceAllStringFunc(line, func(s string) string {
+		m := clocks.FindStringSubmatch(s)
+		minute, _ := strconv.Atoi(m[2])
+		if away := (minute - at.Minute() + 60) % 30; m[3] != "" || away <= 2 || away >= 28 { // in any zone
+			return "\x00"
+		}
+		return s
+	})
+	line = stamps.ReplaceAllStringFunc(line, func(s string) string {
+		n, _ := strconv.ParseInt(s[:10], 10, 64)
+		if away := time.Unix(n, 0).Sub(at).Abs(); away <= 2*24*time.Hour {
+			return "\x00"
+		}
+		return s
+	})
+	return nonces.ReplaceAllStringFunc(line, func(s string) string {
+		if random(s) {
+			return "\x00"
+		}
+		return s
+	})
+}
+
+// near reports whether a date is within two days of a time, whichever of day and month comes first.
+func near(date string, at time.Time) bool {
+	var numbers []int
+	name := ""
+	for _, part := range number.FindAllString(strings.ToLower(date), -1) {
+		if n, err := strconv.Atoi(part); err == nil {
+			numbers = append(numbers, n)
+		} else if len(part) >= 3 && !weekdays[part[:3]] {
+			name = part[:3]
+		}
+	}
+	slices.Sort(numbers)
+	for day := -2; day <= 2; day++ {
+		t := at.UTC().AddDate(0, 0, day)
+		want := []int{t.Day(), t.Year()}
+		if name == "" {
+			want = []int{min(t.Day(), int(t.Month())), max(t.Day(), int(t.Month())), t.Year()}
+		}
+		if slices.Equal(numbers, want) && strings.HasPrefix(strings.ToLower(t.Month().String()), name) {
+			return true
+		}
+	}
+	return false
+}
+
+var weekdays = map[string]bool{"mon": true, "tue": true, "wed": true, "thu": true, "fri": true, "sat": true, "sun": true}
+
+// random reports whether a word is an identifier that a program made: hexadecimal, or digits among letters of both cases.
+func random(s string) bool {
+	digits, upper, lower := 0, 0, 0
+	for _, c := range []byte(s) {
+		switch {
+		case '0' <= c && c <= '9':
+			digits++
+		case 'A' <= c && c <= 'Z':
+			upper++
+		case 'a' <= c && c <= 'z':
+			lower++
+		}
+	}
+	plain := strings.ReplaceAll(s, "-", "")
+	_, err := hex.DecodeString(plain[:len(plain)/2*2])
+	return digits >= 3 && (err == nil && digits < len(plain) || len(s) >= 20 && upper >= 3 && lower >= 3)
+}

@@ -1,0 +1,367 @@
+package watch
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/treadlight/crawl"
+	"github.com/treadlight/crawl/internal/web/canonical"
+	"github.com/treadlight/crawl/internal/web/robots"
+	"github.com/treadlight/crawl/internal/web/sitemap"
+)
+
+// Change is what is told of a page.
+type Change struct {
+	ID       string    `json:"id"` // the same whenever it is told
+	Time     time.Time `json:"time"`
+	Change   string    `json:"change"` // added, changed or gone
+	URL      string    `json:"url"`
+	Status   int       `json:"status"`
+	Title    string    `json:"title,omitempty"`
+	Previous time.Time `json:"previous,omitzero"` // visit
+	Added    int       `json:"lines_added,omitempty"`
+	Removed  int       `json:"lines_removed,omitempty"`
+	Diff     string    `json:"diff,omitempty"`
+}
+
+// visit is what came of a request.
+type visit struct {
+	status int
+	title  string
+	lines  []string // nil: it was not read, as after 304
+	digest uint64
+	header http.Header
+	at     time.Time
+}
+
+const robotsPath = "/robots.txt"
+
+// take takes in what came of a URL. It is the handler of all pages.
+func (w *Watch) take(_ context.Context, p *crawl.Page) error {
+	u, err := canonical.Parse(p.URL.String())
+	if err != nil {
+		return err
+	}
+	v := &visit{status: p.Status, header: p.Header, at: w.now()}
+	missing := p.Status == http.StatusNotFound || p.Status == http.StatusGone
+	whole := p.Err == nil && (p.Status/100 == 2 || p.RedirectTo != "" || missing && u.Path() == robotsPath)
+	if whole { // what takes long is not done under the lock
+		v.title, v.lines = p.Title(), w.reader.lines(p)
+		v.digest = digest(v.lines)
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	err = w.store.db.Transact(func() error { return w.settle(u, p, v, whole) })
+	return w.fail(err)
+}
+
+// settle notes a visit, with what it has found.
+func (w *Watch) settle(u canonical.URL, p *crawl.Page, v *visit, whole bool) error {
+	e := w.urls[u.String()]
+	if e == nil { // a redirect leads there
+		from := w.urls[p.Referrer]
+		if from != nil && from.depth == seedDepth && from.kind == page {
+			w.scope.AddSeed(u)
+		} else if from == nil || !w.scope.Check(u, int(from.depth), 0, false).In {
+			return nil
+		}
+		var err error
+		if e, err = w.add(u, from.kind, from.depth); e == nil || err != nil {
+			return err
+		}
+	}
+	if p.Err != nil && p.Status == 0 && classOf(p) == "handler" { // the budget is spent
+		return nil
+	}
+	e.round = w.round
+	var err error
+	switch {
+	case whole && e.kind == page:
+		err = w.seen(e, v)
+	case whole:
+		err = w.heard(e, v)
+	case p.Status == http.StatusNotFound || p.Status == http.StatusGone:
+		err = w.lost(e, v)
+	case p.Status == http.StatusNotModified && e.conditional(): // which the crawl does not know
+		w.count(e, &w.counts.Unchanged)
+		w.answered(e, v, false)
+		err = w.store.put(e)
+	default:
+		return w.missed(e, v.at)
+	}
+	if err == nil && whole && p.RedirectTo == "" {
+		err = w.lead(u, e, p)
+	}
+	if err == nil {
+		err = w.store.saveHost(u.Host(), e.host)
+	}
+	return err
+}
+
+// count counts a visit of a page, by what it has found.
+func (w *Watch) count(e *entry, as *int) {
+	if e.kind == page {
+		w.counts.Visits++
+		*as++
+	}
+}
+
+func classOf(p *crawl.Page) string {
+	if e, ok := p.Err.(*crawl.PageError); ok { //nolint:errorlint // it is one
+		return e.Class
+	}
+	return ""
+}
+
+// missed notes that a visit has told nothing.
+func (w *Watch) missed(e *entry, at time.Time) error {
+	w.count(e, &w.counts.Failed)
+	e.failures++
+	e.tried = max(at.Unix(), 1)
+	return w.store.put(e)
+}
+
+// lost notes that a URL is gone, which is told of one that was there.
+func (w *Watch) lost(e *entry, v *visit) error {
+	var err error
+	if e.state == live && e.kind == page {
+		w.count(e, &w.counts.Gone)
+		err = w.report(e, v, &Change{Change: "gone"})
+	}
+	e.state, e.visited, e.etag, e.modified, e.digest = gone, v.at.Unix(), "", "", 0
+	if err == nil {
+		err = w.store.dropLines(e.id)
+	}
+	if err == nil {
+		err = w.store.put(e)
+	}
+	return err
+}
+
+// seen compares a page with what it was.
+func (w *Watch) seen(e *entry, v *visit) error {
+	changed := false
+	var c *Change
+	switch {
+	case e.state == quiet || e.state == gone:
+		w.count(e, &w.counts.First)
+	case e.state == found:
+		w.count(e, &w.counts.Added)
+		c = &Change{Change: "added"}
+	case e.digest != v.digest:
+		old, err := w.store.lines(e.id)
+		if err != nil {
+			return err
+		}
+		if text, added, removed := compare(old, v.lines, time.Unix(e.visited, 0), v.at); added+removed > 0 {
+			changed, c = true, &Change{Change: "changed", Diff: text, Added: added, Removed: removed}
+		}
+		fallthrough
+	default:
+		if changed {
+			w.count(e, &w.counts.Changed)
+		} else {
+			w.count(e, &w.counts.Unchanged)
+		}
+	}
+	if c != nil {
+		if err := w.report(e, v, c); err != nil {
+			return err
+		}
+	}
+	if e.state != live || e.digest != v.digest {
+		if err := w.store.putLines(e.id, v.lines); err != nil {
+			return err
+		}
+	}
+	w.answered(e, v, changed)
+	return w.store.put(e)
+}
+
+// heard notes a visit of a source.
+func (w *Watch) heard(e *entry, v *visit) error {
+	w.answered(e, v, e.digest != v.digest)
+	return w.store.put(e)
+}
+
+// answered notes a visit that has told whether a URL has changed.
+func (w *Watch) answered(e *entry, v *visit, changed bool) {
+	at := v.at.Unix()
+	if e.state == live && e.visited > 0 && at > e.visited {
+		var ago time.Duration
+		if t, err := http.ParseTime(v.header.Get("Last-Modified")); err == nil && changed {
+			ago = v.at.Sub(t)
+		}
+		e.history.Observe(time.Duration(at-e.visited)*time.Second, changed, ago)
+		if e.kind == page && e.word > 0 {
+			e.host.Trust.Observe(e.announced(), changed)
+		}
+	}
+	if v.status != http.StatusNotModified {
+		e.digest, e.etag, e.modified = v.digest, tag(v.header.Get("ETag")), tag(v.header.Get("Last-Modified"))
+	}
+	e.state, e.visited, e.failures, e.tried, e.told, e.fresh = live, at, 0, 0, e.word, freshUntil(v.header, v.at)
+	e.visits++
+}
+
+// tag is a validator of a length that is worth keeping.
+func tag(s string) string {
+	if len(s) > 256 {
+		return ""
+	}
+	return s
+}
+
+// freshUntil is until when a host wants an answer to be taken for fresh (RFC 9111), a day at most; zero: it does not say.
+func freshUntil(h http.Header, at time.Time) int64 {
+	lifetime := time.Duration(-1)
+	for directive := range strings.SplitSeq(strings.ToLower(h.Get("Cache-Control")), ",") {
+		name, value, _ := strings.Cut(strings.TrimSpace(directive), "=")
+		switch name {
+		case "no-cache", "no-store":
+			return 0
+		case "max-age":
+			if n, err := strconv.ParseInt(strings.Trim(value, `"`), 10, 64); err == nil && n >= 0 {
+				lifetime = time.Duration(min(n, int64(maxFresh/time.Second))) * time.Second
+			}
+		}
+	}
+	if lifetime < 0 {
+		expires, err := http.ParseTime(h.Get("Expires"))
+		date, errDate := http.ParseTime(h.Get("Date"))
+		if err != nil || errDate != nil {
+			return 0
+		}
+		lifetime = min(expires.Sub(date), maxFresh)
+	}
+	age, _ := strconv.ParseInt(h.Get("Age"), 10, 64) // zero if it does not say
+	if lifetime -= time.Duration(min(max(age, 0), int64(maxFresh/time.Second))) * time.Second; lifetime <= 0 {
+		return 0
+	}
+	return at.Add(lifetime).Unix()
+}
+
+// lead adds what a page, sitemap, feed or robots.txt leads to.
+func (w *Watch) lead(u canonical.URL, e *entry, p *crawl.Page) error {
+	if e.kind == rules {
+		return w.sitemaps(u, e, p)
+	}
+	if e.kind == source || sitemap.Detect(p.ContentType, p.Body) != sitemap.None {
+		return w.list(u, e, p)
+	}
+	for _, link := range p.Links() {
+		if err := w.link(p, e, link); err != nil {
+			return err
+		}
+	}
+	if !w.o.Settings.Sitemaps.Enabled || !w.o.Settings.Sitemaps.Feeds {
+		return nil
+	}
+	for _, kind := range []string{"application/rss+xml", "application/atom+xml"} {
+		for feed := range p.Find(fmt.Sprintf(`link[rel~=alternate][type=%q][href]`, kind)) {
+			if err := w.source(p, e, feed.URL("href")); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// link adds a page that is in scope, and asks for it while there is budget.
+func (w *Watch) link(p *crawl.Page, from *entry, url string) error {
+	u, err := canonical.Parse(url)
+	if err != nil {
+		return nil //nolint:nilerr // of a page
+	}
+	if u = w.rules.Apply(u); !w.scope.Check(u, int(from.depth)+1, 0, false).In {
+		return nil
+	}
+	e, err := w.add(u, page, from.depth+1)
+	if e == nil || err != nil {
+		return err
+	}
+	return w.follow(p, e)
+}
+
+// follow asks for what was added, in the crawl that is under way, while there is budget for it and what waits.
+func (w *Watch) follow(p *crawl.Page, e *entry) error {
+	if e.host.left(w.o.Budget, w.now())-e.host.pending <= 1 {
+		return nil
+	}
+	if f := p.Follow(e.url); f.OK() {
+		e.round = w.round
+		e.host.pending++
+	}
+	return nil
+}
+
+// source adds a sitemap or a feed.
+func (w *Watch) source(p *crawl.Page, from *entry, url string) error {
+	u, err := canonical.Parse(url)
+	if err != nil || !w.scope.CheckSitemap(u, int(from.depth), 0).In {
+		return nil //nolint:nilerr // of a page
+	}
+	e, err := w.add(u, source, from.depth)
+	if e == nil || err != nil {
+		return err
+	}
+	return w.follow(p, e)
+}
+
+// sitemaps adds those that robots.txt names, or else the one that may be there.
+func (w *Watch) sitemaps(u canonical.URL, e *entry, p *crawl.Page) error {
+	urls := robots.Parse(p.Body).Sitemaps()
+	if len(urls) == 0 {
+		urls = []string{"/sitemap.xml"}
+	}
+	for _, ref := range urls[:min(len(urls), 100)] {
+		if to, err := u.Resolve(ref); err == nil {
+			if err := w.source(p, e, to.String()); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// list takes in a sitemap or feed: pages that are new, and dates of changes.
+func (w *Watch) list(u canonical.URL, e *entry, p *crawl.Page) error {
+	var failed error
+	sitemap.Read(sitemap.Document{Body: p.Body, Base: u, Charset: p.Charset, List: true, Rules: w.rules}, func(one sitemap.Entry) bool {
+		switch one.Rel {
+		case sitemap.Sitemap:
+			failed = w.source(p, e, one.URL.String())
+		case sitemap.Page:
+			failed = w.link(p, e, one.URL.String())
+		default:
+			return true
+		}
+		if to := w.urls[one.URL.String()]; failed == nil && to != nil && !one.LastMod.IsZero() {
+			word := min(one.LastMod.Unix(), w.now().Unix())
+			if word > to.word {
+				to.word = word
+				failed = w.store.put(to)
+			}
+		}
+		return failed == nil
+	})
+	return failed
+}
+
+// report queues a change.
+func (w *Watch) report(e *entry, v *visit, c *Change) error {
+	n, err := w.store.newest()
+	if err != nil {
+		return err
+	}
+	c.ID, c.Time, c.URL, c.Status, c.Title = fmt.Sprintf("%s-%d", w.id, n+1), v.at.UTC().Truncate(time.Second), e.url, v.status, v.title
+	if e.visited > 0 {
+		c.Previous = time.Unix(e.visited, 0).UTC()
+	}
+	w.tell()
+	return w.store.addChange(c)
+}

@@ -1,0 +1,239 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"log/slog"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/treadlight/crawl"
+	"github.com/treadlight/crawl/cmd/crawl/internal/cli"
+	"github.com/treadlight/crawl/cmd/crawl/internal/flags"
+	"github.com/treadlight/crawl/cmd/crawl/internal/job"
+	"github.com/treadlight/crawl/cmd/crawl/internal/watch"
+	"github.com/treadlight/crawl/internal/clock"
+	"github.com/treadlight/crawl/internal/config"
+	"github.com/treadlight/crawl/internal/records/sink"
+)
+
+// watchRun is what a command line asks for.
+type watchRun struct {
+	cli.Streams
+	loaded    *config.Loaded
+	o         watch.Options
+	once, all bool
+	keptFlags
+}
+
+// keptFlags are those of the verb that a watch has the next time too.
+type keptFlags struct {
+	Every   time.Duration `json:"every"`
+	Budget  int           `json:"budget"`
+	Output  string        `json:"output"`
+	Webhook string        `json:"webhook"`
+	RSS     string        `json:"rss"`
+	Select  string        `json:"select"`
+	Ignore  []string      `json:"ignore"`
+}
+
+// watchCommand visits pages again and again, and tells what has changed.
+func watchCommand(s cli.Streams) *cobra.Command {
+	r := &watchRun{Streams: s}
+	cmd := verb("watch")
+	cmd.Args, cmd.ValidArgsFunction = flags.SomeArgs("watch needs a STATE: the directory of a crawl or of a watch, or a new one and URLs"), flags.CompleteDirs
+	settings := flags.Add(cmd, func(f config.Flag) bool {
+		section, _, _ := strings.Cut(f.Path, ".")
+		return !slices.Contains([]string{"fleet", "stats", "warc", "extract", "output", "state", "traces", "listen", "seeds"}, section)
+	})
+	set := cmd.Flags()
+	set.VisitAll(func(f *pflag.Flag) { f.Hidden = true })
+	set.StringVarP(&r.Output, "output", "o", "", "add changes to this `file`, as lines of JSON (default: standard output)")
+	set.BoolVar(&r.once, "once", false, "one round of what is due, for cron and timers; else rounds until interrupted")
+	set.BoolVar(&r.all, "all", false, "ask for all pages in this run, due or not, as far as the budget goes")
+	set.DurationVar(&r.Every, "every", time.Hour, "from round to round this `time`")
+	set.IntVar(&r.Budget, "budget", 0, "`requests` a day to each host; 0 = as many as it has URLs, from 100 to 10,000")
+	set.StringVar(&r.Webhook, "webhook", "", "post each change to this `URL` as JSON, until it is answered with 2xx")
+	set.StringVar(&r.RSS, "rss", "", "have the last changes in this RSS `file`")
+	set.StringVar(&r.Select, "select", "", "compare what this CSS `selector` selects, in place of the main text")
+	set.StringArrayVar(&r.Ignore, "ignore", nil, "leave what this `regexp` matches out of each line that is compared; repeatable")
+	set.StringVar(&settings.File, "config", "", "read settings from this YAML or JSON `file`; flags are stronger")
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		if err := flags.CheckSeeds(cmd.Root(), args[1:]); err != nil {
+			return err
+		}
+		r.o.Dir, r.o.Seeds, r.o.All = args[0], args[1:], r.all
+		saved, text, err := watch.Saved(args[0])
+		if err != nil {
+			return err
+		}
+		if err := r.keep(text, set.Changed); err != nil {
+			return err
+		}
+		from := config.Sources{File: settings.FileIn(s.Env), Env: s.Env, Flags: settings.Given}
+		if saved != nil {
+			from.Saved, from.SavedIn, from.Env = saved, args[0], nil
+		}
+		if r.loaded, err = flags.Load(from); err != nil {
+			return err
+		}
+		return r.run(cmd.Context())
+	}
+	return cmd
+}
+
+// keep has flags that were not given be as the last time, and looks at all.
+func (r *watchRun) keep(text string, given func(string) bool) error {
+	now, last := r.keptFlags, r.keptFlags
+	if text != "" {
+		if err := json.Unmarshal([]byte(text), &last); err != nil {
+			return cli.IOf("the flags that are kept in %s: %w", r.o.Dir, err)
+		}
+	}
+	r.keptFlags = last
+	for name, take := range map[string]func(){
+		"every": func() { r.Every = now.Every }, "budget": func() { r.Budget = now.Budget }, "output": func() { r.Output = now.Output }, "webhook": func() { r.Webhook = now.Webhook },
+		"rss": func() { r.RSS = now.RSS }, "select": func() { r.Select = now.Select }, "ignore": func() { r.Ignore = now.Ignore },
+	} {
+		if given(name) {
+			take()
+		}
+	}
+	if r.Every < time.Minute {
+		return cli.Usagef("--every is %v: give a minute at least", r.Every)
+	}
+	if r.Budget < 0 || r.Budget > 0 && r.Budget < 5 {
+		return cli.Usagef("--budget is %d: give 5 requests a day at least", r.Budget)
+	}
+	for _, one := range r.Ignore {
+		re, err := regexp.Compile(one)
+		if err != nil {
+			return cli.Usagef("--ignore: %w", err)
+		}
+		r.o.Ignore = append(r.o.Ignore, re)
+	}
+	if err := watch.CheckWebhook(r.Webhook); err != nil {
+		return cli.Usage(err)
+	}
+	if err := watch.CheckSelect(r.Select); err != nil {
+		return cli.Usage(err)
+	}
+	for _, path := range []*string{&r.Output, &r.RSS} { // the next run may have another working directory
+		if absolute, err := filepath.Abs(*path); err == nil && *path != "" && *path != sink.Stdout {
+			*path = absolute
+		}
+	}
+	kept, err := json.Marshal(r.keptFlags)
+	r.o.Budget, r.o.Select, r.o.Flags = r.Budget, r.Select, string(kept)
+	return err
+}
+
+func (r *watchRun) run(ctx context.Context) (err error) {
+	cfg := &r.loaded.Config
+	term := cli.NewTerminal(r.Err, r.Env, cfg.Log.Progress)
+	log := cli.NewLogger(term, &cfg.Log, cli.LevelOf(cfg.Log.Level))
+	signal.Ignore(syscall.SIGPIPE) // a reader that goes away is an error to tell
+	defer signal.Reset(syscall.SIGPIPE)
+	for _, warning := range r.loaded.Warnings {
+		log.Warn(warning) //nolint:sloglint // the configuration's warnings are sentences with their fix
+	}
+	r.o.Settings, r.o.Log = *cfg, job.OfProgram(log)
+	w, err := watch.Open(r.o)
+	if err != nil {
+		return err
+	}
+	defer func() {
+		if e := w.Close(); err == nil && e != nil {
+			err = cli.IO(e)
+		}
+	}()
+	out, err := r.outputs(w, term)
+	if err != nil {
+		return err
+	}
+	ended, end := context.WithCancel(context.WithoutCancel(ctx))
+	told := make(chan error, 1)
+	go func() { told <- out.Run(ended, log) }()
+	err = r.rounds(ctx, w, out, term, log)
+	end()
+	if e := <-told; err == nil || cli.CodeOf(err) == cli.CodeInterrupted && e != nil {
+		err = e
+	}
+	if e := out.Close(); err == nil && e != nil {
+		err = cli.IO(e)
+	}
+	return err
+}
+
+// outputs opens what changes are told to.
+func (r *watchRun) outputs(w *watch.Watch, term *cli.Terminal) (*watch.Outputs, error) {
+	out := w.NewOutputs()
+	var err error
+	if r.Output != "" && r.Output != sink.Stdout {
+		err = out.Lines(r.Output, nil)
+	} else if r.Webhook == "" && r.RSS == "" {
+		err = out.Lines("", term.Beside(r.Out))
+	}
+	if err == nil && r.Webhook != "" {
+		err = out.Webhook(r.Webhook)
+	}
+	if err == nil && r.RSS != "" {
+		err = out.Feed(r.RSS)
+	}
+	return out, err
+}
+
+// rounds runs one round, or one after the other until a signal comes.
+func (r *watchRun) rounds(ctx context.Context, w *watch.Watch, out *watch.Outputs, term *cli.Terminal, log *slog.Logger) error {
+	log2 := &r.loaded.Config.Log
+	var every time.Duration
+	if log2.Progress != "none" && !log2.Quiet() {
+		every = r.loaded.Config.Stats.Interval
+	}
+	asked, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
+	defer stop()
+	for {
+		began := clock.System().Now()
+		if n := out.Waiting(); n >= watch.MaxWaiting {
+			log.Warn("nothing is visited until the webhook takes changes: too many wait for it", slog.Int64("changes", n))
+		} else {
+			counts, interrupted, err := w.Round(ctx, func(ctx context.Context, c *crawl.Crawler, run func(context.Context) error) error {
+				return job.Supervise(ctx, term, log, every, c, run)
+			})
+			switch {
+			case err != nil:
+				return err
+			case !log2.Quiet():
+				counts.Write(term, log, r.once)
+			}
+			switch {
+			case interrupted:
+				return &cli.Error{Code: cli.CodeInterrupted}
+			case r.once && counts.Visits > 0 && counts.Visits == counts.Failed:
+				return cli.ErrNothing
+			}
+		}
+		if r.once {
+			return nil
+		}
+		timer := clock.System().NewTimer(max(time.Second, r.Every-clock.System().Since(began)))
+		select {
+		case <-timer.C():
+		case err := <-out.Failed():
+			timer.Stop()
+			return err
+		case <-asked.Done():
+			timer.Stop()
+			return &cli.Error{Code: cli.CodeInterrupted}
+		}
+	}
+}
