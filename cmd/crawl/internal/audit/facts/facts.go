@@ -162,13 +162,14 @@ func ParseLink(text, origin string) (kind Kind, url, fragment string) {
 
 // Origin is the scheme and host of a canonical URL.
 func Origin(url string) string {
-	scheme, rest, ok := strings.Cut(url, "://")
-	if !ok {
+	from := strings.Index(url, "://") + len("://")
+	if from < len("://") {
 		return ""
 	}
-	host, _, _ := strings.Cut(rest, "/")
-	host, _, _ = strings.Cut(host, "?")
-	return scheme + "://" + host
+	if n := strings.IndexAny(url[from:], "/?"); n >= 0 {
+		return url[:from+n]
+	}
+	return url
 }
 
 // Strings is a list whose JSON is compressed if it is long.
@@ -188,15 +189,11 @@ func (s Strings) MarshalJSON() ([]byte, error) {
 	}
 	var b bytes.Buffer
 	w, err := flate.NewWriter(&b, flate.BestSpeed)
-	if err == nil {
-		_, err = io.WriteString(w, text)
-	}
-	if err == nil {
-		err = w.Close()
-	}
-	if err != nil {
+	if err != nil { // the level is one
 		return nil, err
 	}
+	_, _ = io.WriteString(w, text) // a buffer takes all
+	_ = w.Close()
 	return json.Marshal(b.Bytes())
 }
 

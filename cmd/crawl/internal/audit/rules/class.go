@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"net/http"
 	"regexp"
+	"slices"
 	"strings"
 
 	"github.com/treadlight/crawl/cmd/crawl/internal/audit/facts"
@@ -22,38 +23,37 @@ const (
 	forbidden                // robots.txt keeps it from crawlers
 )
 
+// refusals are statuses of what is there for some, or not.
+var refusals = []int{
+	http.StatusUnauthorized, http.StatusForbidden, http.StatusMethodNotAllowed, http.StatusNotAcceptable, http.StatusProxyAuthRequired,
+	http.StatusRequestTimeout, http.StatusTooEarly, http.StatusTooManyRequests, http.StatusUnavailableForLegalReasons, 999,
+}
+
 // judge says what an answer is worth, and why in words.
 func judge(f *facts.Page) (verdict, string) {
-	switch {
-	case f == nil:
+	if f == nil {
 		return unknown, ""
+	}
+	text := said(f.Status)
+	gone := f.Status == http.StatusNotFound || f.Status == http.StatusGone
+	switch kind := f.Status / 100; {
 	case f.Class == "robots":
 		return forbidden, "robots.txt forbids it"
 	case f.Status == 0 || f.Class == "tls":
 		return judgeError(f)
-	case f.Status/100 == 2, f.Status == http.StatusNotModified:
+	case kind == 2, f.Status == http.StatusNotModified:
 		return fine, ""
-	case f.Status/100 == 3 && f.To != "":
+	case kind == 3 && f.To != "":
 		return moved, fmt.Sprintf("%d to %s", f.Status, f.To)
-	case f.Status/100 == 3:
-		return broken, fmt.Sprintf("%s without a usable Location", said(f.Status))
-	}
-	text := said(f.Status)
-	switch f.Status {
-	case http.StatusUnauthorized, http.StatusForbidden, http.StatusMethodNotAllowed, http.StatusNotAcceptable, http.StatusProxyAuthRequired,
-		http.StatusRequestTimeout, http.StatusTooEarly, http.StatusTooManyRequests, http.StatusUnavailableForLegalReasons, 999:
+	case kind == 3:
+		return broken, text + " without a usable Location"
+	case slices.Contains(refusals, f.Status):
 		return unclear, text
-	case http.StatusServiceUnavailable:
-		if f.Wall {
-			return unclear, text + ", by a wall against robots"
-		}
-	}
-	switch {
-	case f.Wall && f.Status/100 == 4 && f.Status != http.StatusNotFound && f.Status != http.StatusGone:
+	case f.Wall && (kind == 4 && !gone || f.Status == http.StatusServiceUnavailable):
 		return unclear, text + ", by a wall against robots"
-	case f.Status/100 == 4:
+	case kind == 4:
 		return broken, text
-	case f.Status/100 == 5:
+	case kind == 5:
 		return failing, text
 	}
 	return unclear, text

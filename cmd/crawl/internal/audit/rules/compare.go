@@ -1,6 +1,7 @@
 package rules
 
 import (
+	"errors"
 	"fmt"
 	"net/url"
 	"regexp"
@@ -8,6 +9,7 @@ import (
 	"strconv"
 	"strings"
 	"unicode/utf8"
+	"unique"
 
 	"golang.org/x/text/language"
 
@@ -158,7 +160,7 @@ func (c *checking) nearly(r *row, index *neardup.Index) *node {
 // aFragment is a place in a page.
 type aFragment struct {
 	page     ID
-	fragment int32
+	fragment unique.Handle[string]
 }
 
 func brokenFragments(c *checking) {
@@ -166,12 +168,13 @@ func brokenFragments(c *checking) {
 	var order []aFragment
 	pages(c.Site, func(r *row) {
 		for _, e := range r.links {
-			if e.fragment == 0 || e.kind != facts.Anchor || fragmentIsOfScripts(c.fragments[e.fragment]) {
+			fragment := e.fragment.Value()
+			if fragment == "" || e.kind != facts.Anchor || fragmentIsOfScripts(fragment) {
 				continue
 			}
 			end, _ := c.end(e.to)
 			page := c.nodes[end].page
-			if page == nil || page.HTML == nil || page.Cut || hasFragment(page.HTML, c.fragments[e.fragment]) {
+			if page == nil || page.HTML == nil || page.Cut || hasFragment(page.HTML, fragment) {
 				continue
 			}
 			at := aFragment{e.to, e.fragment}
@@ -183,7 +186,7 @@ func brokenFragments(c *checking) {
 		}
 	})
 	for _, at := range order {
-		fragment, from := c.fragments[at.fragment], missing[at]
+		fragment, from := at.fragment.Value(), missing[at]
 		c.found(Finding{URL: c.nodes[at.page].url, About: fragment, Detail: "no element has the id " + fragment, Where: c.urls(from.first), Pages: from.n})
 	}
 }
@@ -203,7 +206,7 @@ func hasFragment(html *facts.HTML, fragment string) bool {
 func redirectLoops(c *checking) {
 	told := make(map[ID]bool) // members of circles
 	for _, of := range []set{usedRedirects, redirects} {
-		linked(of, func(r *row) (string, bool) {
+		on(of, func(r *row) (string, bool) {
 			circle := r.way[slices.Index(r.way, r.way[len(r.way)-1]):]
 			if !r.loop || told[circle[0]] {
 				return "", false
@@ -218,39 +221,26 @@ func redirectLoops(c *checking) {
 
 // codeFault says what is wrong with the code of a language; empty: nothing.
 func codeFault(code string) string {
-	if strings.EqualFold(code, "x-default") {
-		return ""
+	tag, err := language.Raw.Parse(code)
+	base, script, region := tag.Raw()
+	whole := base.String()
+	if s := script.String(); s != "Zzzz" {
+		whole += "-" + s
 	}
-	if strings.Contains(code, "_") {
-		return "write - for _"
-	}
-	subtags := strings.Split(code, "-")
-	base, err := language.ParseBase(subtags[0])
-	if err != nil || len(subtags[0]) < 2 || len(subtags[0]) > 3 {
-		return subtags[0] + " is no language of ISO 639-1"
-	}
-	if len(subtags[0]) == 3 && len(base.String()) == 2 {
-		return "write " + base.String() + " for " + subtags[0]
-	}
-	rest := subtags[1:]
-	if len(rest) > 0 && len(rest[0]) == 4 {
-		if _, err := language.ParseScript(rest[0]); err != nil {
-			return rest[0] + " is no script of ISO 15924"
+	if s := region.String(); s != "ZZ" {
+		whole += "-" + s
+		number := strings.Trim(s, "0123456789") == "" // such as es-419, which is widely understood
+		if s == "EU" || s == "UN" || !number && (!region.IsCountry() || region.Canonicalize() != region) {
+			err = errors.New("no country")
 		}
-		rest = rest[1:]
 	}
 	switch {
-	case len(rest) == 0:
+	case strings.EqualFold(code, "x-default"):
 		return ""
-	case len(rest) > 1:
-		return "it has more than language, script and region"
-	}
-	region, err := language.ParseRegion(rest[0])
-	switch number := strings.Trim(rest[0], "0123456789") == ""; {
-	case err == nil && len(rest[0]) == 3 && number: // such as es-419, which is widely understood
-	case err != nil || len(rest[0]) != 2 || strings.EqualFold(rest[0], "EU") || strings.EqualFold(rest[0], "UN") || !region.IsCountry() ||
-		!strings.EqualFold(region.Canonicalize().String(), rest[0]):
-		return rest[0] + " is no country of ISO 3166-1"
+	case strings.Contains(code, "_"):
+		return "write - for _"
+	case err != nil || !strings.EqualFold(whole, code):
+		return "it is no language of ISO 639-1, alone or with a script of ISO 15924 and a country of ISO 3166-1"
 	}
 	return ""
 }
@@ -258,12 +248,12 @@ func codeFault(code string) string {
 func hreflangConflict(c *checking) {
 	var page *node
 	urls := make(map[string]string) // by code, of the page
-	translations(func(r *row) (string, bool) {
+	on(languages, func(r *row) (string, bool) {
 		if r.node != page {
 			clear(urls)
 		}
 		page = r.node
-		code := strings.ToLower(r.place)
+		code := strings.ToLower(r.code)
 		other, there := urls[code]
 		urls[code] = r.ref
 		return other + " and " + r.ref, there && other != r.ref

@@ -22,11 +22,14 @@ type row struct {
 
 	raw    string // what the page names, as it is written
 	ref    string // and resolved; empty: it is no URL
-	place  string // and where that stands; of translations the code
+	place  string // and where that stands
+	code   string // and its language
 	target *node  // what is known of ref; nil: nothing
 
-	way  []ID // where redirects lead from it, itself included
-	loop bool // they lead nowhere
+	way     []ID  // where redirects lead from it, itself included
+	loop    bool  // they lead nowhere
+	linkers bool  // what is wrong with it is the matter of pages that link to it
+	usual   int64 // what half of the pages of its host take, in milliseconds
 }
 
 // set yields URLs, in the order in which the site knows them.
@@ -47,7 +50,8 @@ func (of set) where(keep func(*row) bool) set {
 func pages(s *Site, each func(*row)) {
 	r := new(row)
 	for _, id := range s.pages {
-		*r = row{Site: s, node: s.nodes[id], html: s.nodes[id].page.HTML}
+		n := s.nodes[id]
+		*r = row{Site: s, node: n, html: n.page.HTML, usual: s.medians[facts.Origin(n.url)]}
 		each(r)
 	}
 }
@@ -75,6 +79,7 @@ func judged(of set, want ...verdict) set {
 // own are the URLs of the site that links or a seed led to.
 func own(want verdict) set {
 	return judged(set(urls).where(func(r *row) bool {
+		r.linkers = true
 		return r.page != nil && r.page.Kind == facts.Ordinary && (r.refs.n > 0 || r.depth == 0)
 	}), want)
 }
@@ -89,11 +94,12 @@ var sitemaps = judged(set(urls).where(func(r *row) bool { return r.page != nil &
 // external are the targets of links out of scope that pages have. Where one redirects, its end counts.
 func external(want ...verdict) set {
 	return set(urls).where(func(r *row) bool {
-		if !r.outside || r.head == nil && r.get == nil || r.page != nil && r.page.Status != 0 ||
+		if !r.outside || r.out == nil || r.page != nil && r.page.Status != 0 ||
 			!slices.ContainsFunc(r.refs.first, func(id ID) bool { return r.nodes[id].page != nil }) {
 			return false
 		}
 		r.way, r.loop = r.follow(r.id)
+		r.linkers = true
 		end := r.nodes[r.way[len(r.way)-1]]
 		if r.verdict, r.why = judge(end.answer()); r.loop {
 			r.verdict, r.why = broken, "it redirects in a circle"
@@ -111,6 +117,7 @@ var redirects = set(urls).where(func(r *row) bool {
 		return false
 	}
 	r.way, r.loop = r.follow(r.id)
+	r.linkers = true
 	return true
 })
 
@@ -175,7 +182,8 @@ func elsewhere(s *Site, each func(*row)) {
 func languages(s *Site, each func(*row)) {
 	pages(s, func(r *row) {
 		for _, a := range r.html.Languages {
-			each(r.names(a.Raw, a.URL, a.Code))
+			r.code = a.Code
+			each(r.names(a.Raw, a.URL, "head"))
 		}
 	})
 }
@@ -195,29 +203,14 @@ func on(of set, what say) query {
 	return func(c *checking) {
 		of(c.Site, func(r *row) {
 			if text, wrong := what(r); wrong {
-				c.found(Finding{URL: r.url, Detail: text})
-			}
-		})
-	}
-}
-
-// linked does, and tells of the pages that link to them.
-func linked(of set, what say) query {
-	return func(c *checking) {
-		of(c.Site, func(r *row) {
-			if text, wrong := what(r); wrong {
-				c.found(Finding{URL: r.url, Detail: text, Where: c.urls(r.refs.first), Pages: r.refs.n})
-			}
-		})
-	}
-}
-
-// translations finds what is wrong with those that pages name.
-func translations(what say) query {
-	return func(c *checking) {
-		languages(c.Site, func(r *row) {
-			if text, wrong := what(r); wrong {
-				c.found(Finding{URL: r.url, About: r.place, Detail: r.place + ": " + text})
+				f := Finding{URL: r.url, Detail: text}
+				if r.code != "" {
+					f.About, f.Detail = r.code, r.code+": "+text
+				}
+				if r.linkers {
+					f.Where, f.Pages = c.urls(r.refs.first), r.refs.n
+				}
+				c.found(f)
 			}
 		})
 	}
@@ -274,14 +267,10 @@ func header(bit facts.Protection) query {
 	}), func(r *row) bool { return r.html.Protected&bit == 0 })
 }
 
-// hosts finds origins of pages with which something is wrong.
-func hosts(what func(s *Site, origin string) (string, bool)) query {
-	return func(c *checking) {
-		for _, origin := range slices.Sorted(maps.Keys(c.medians)) {
-			if text, wrong := what(c.Site, origin); wrong {
-				c.found(Finding{URL: origin + "/", Detail: text})
-			}
-		}
+// hosts are the home pages of those that have pages.
+func hosts(s *Site, each func(*row)) {
+	for _, origin := range slices.Sorted(maps.Keys(s.medians)) {
+		each(&row{Site: s, node: &node{url: origin + "/"}, usual: s.medians[origin]})
 	}
 }
 

@@ -17,6 +17,7 @@ import (
 	"net/http"
 	"slices"
 	"strings"
+	"unique"
 
 	"github.com/treadlight/crawl/cmd/crawl/internal/audit/facts"
 )
@@ -32,8 +33,7 @@ type node struct {
 	id       ID
 	url      string
 	page     *facts.Page // as a page of the site; nil: it was not visited
-	head     *facts.Page // as the target of links out of scope, by HEAD
-	get      *facts.Page // and by GET
+	out      *facts.Page // as the target of links out of scope: what GET said, else HEAD
 	links    []edge
 	to       ID // where it redirects
 	depth    int32
@@ -49,8 +49,8 @@ type node struct {
 // edge is a link.
 type edge struct {
 	to       ID
-	fragment int32 // index of texts; zero: none
 	kind     facts.Kind
+	fragment unique.Handle[string]
 }
 
 // refs are the pages that link to a URL.
@@ -79,14 +79,12 @@ type Site struct {
 	Partial  bool // not all of it was visited: that a page is not there says nothing
 	External bool // links out of scope were asked for
 
-	nodes     []*node
-	ids       map[string]ID
-	fragments []string
-	fragIDs   map[string]int32
-	pages     []ID // HTML with a status of 200
-	robots    []*facts.Page
-	host      map[string]bool  // origins that answered
-	medians   map[string]int64 // of pages: milliseconds that half of them take at most
+	nodes   []*node
+	ids     map[string]ID
+	pages   []ID // HTML with a status of 200
+	robots  []*facts.Page
+	host    map[string]bool  // origins that answered
+	medians map[string]int64 // of pages: milliseconds that half of them take at most
 
 	Totals Totals
 }
@@ -110,19 +108,9 @@ func (s *Site) idOf(url string) ID {
 	return id
 }
 
-func (s *Site) fragment(text string) int32 {
-	id, known := s.fragIDs[text]
-	if !known {
-		id = int32(len(s.fragments)) //nolint:gosec // there are fewer than links
-		text = strings.Clone(text)
-		s.fragments, s.fragIDs[text] = append(s.fragments, text), id
-	}
-	return id
-}
-
 // Read makes a site of facts, a line of JSON each. A last line without an end was not committed.
 func Read(in io.Reader, s *Site) error {
-	s.ids, s.fragIDs, s.fragments, s.host = make(map[string]ID), map[string]int32{"": 0}, []string{""}, make(map[string]bool)
+	s.ids, s.host = make(map[string]ID), make(map[string]bool)
 	r := bufio.NewReaderSize(in, 1<<20)
 	for line := 1; ; line++ {
 		text, err := r.ReadBytes('\n')
@@ -152,11 +140,8 @@ func (s *Site) add(f *facts.Page) {
 		s.robots = append(s.robots, f)
 		return
 	case facts.Outside:
-		n.outside = true
-		if f.Method != "" {
-			n.head = f
-		} else {
-			n.get = f
+		if n.outside = true; n.out == nil || f.Method == "" {
+			n.out = f
 		}
 	case facts.Ordinary:
 		s.Totals.Bytes += f.Size
@@ -171,7 +156,7 @@ func (s *Site) add(f *facts.Page) {
 	n.links = make([]edge, 0, len(f.Links))
 	for _, text := range f.Links {
 		if kind, url, fragment := facts.ParseLink(text, origin); url != "" {
-			n.links = append(n.links, edge{s.idOf(url), s.fragment(fragment), kind})
+			n.links = append(n.links, edge{s.idOf(url), kind, unique.Make(strings.Clone(fragment))})
 		}
 	}
 	for _, text := range f.Alternated {
@@ -189,14 +174,14 @@ func (s *Site) connect() {
 			if to := s.nodes[e.to]; e.kind == facts.OutsideAnchor || e.kind == facts.OutsideResource {
 				to.outside = true
 				if to.page != nil && to.page.Kind == facts.Ordinary && to.page.Status == 0 {
-					to.head, to.page = to.page, nil
+					to.out, to.page = to.page, nil
 				}
 			}
 		}
 	}
 	times := make(map[string][]int64)
 	for _, n := range s.nodes {
-		if n.outside && (n.head != nil || n.get != nil) {
+		if n.out != nil {
 			s.Totals.External++
 		}
 		if n.page == nil {
@@ -299,7 +284,7 @@ func (s *Site) depths() {
 }
 
 // answer is what came of it, as a page or outside; nil: it was not asked for.
-func (n *node) answer() *facts.Page { return cmp.Or(n.page, n.get, n.head) }
+func (n *node) answer() *facts.Page { return cmp.Or(n.page, n.out) }
 
 // judged is what that is worth.
 func (n *node) judged() (verdict, string) {

@@ -42,23 +42,23 @@ const (
 // Table is all rules, in the order of the reports.
 var Table = []Rule{
 	{"broken-link", groupLinks, "Broken link", Error, "a page of the site that others link to is not there (404, 410, another 4xx that is no refusal), or its host does not exist, refuses connections, or has no valid certificate", "correct the links on the pages that are named, or redirect the URL to what took its place",
-		linked(own(broken), func(r *row) (string, bool) { return r.why, !r.resource })},
+		on(own(broken), func(r *row) (string, bool) { return r.why, !r.resource })},
 	{"broken-resource", groupLinks, "Broken image, script or style", Error, "what a page is made of is not there", "correct the reference, or put the file back",
-		linked(own(broken), func(r *row) (string, bool) { return r.why, r.resource })},
+		on(own(broken), func(r *row) (string, bool) { return r.why, r.resource })},
 	{"server-error", groupLinks, "Server error", Error, "a URL of the site is answered with 5xx, after retries", "look into the log of the server",
-		linked(own(failing), because)},
+		on(own(failing), because)},
 	{"no-answer", groupLinks, "No usable answer", Warning, "a URL of the site does not answer in time, or with something that is no HTTP; whether it is there cannot be told", "try it by hand; raise --timeout if it is slow",
-		linked(own(unclear), func(r *row) (string, bool) { return r.why, r.page.Status == 0 })},
+		on(own(unclear), func(r *row) (string, bool) { return r.why, r.page.Status == 0 })},
 	{"link-unclear", groupLinks, "Link to a refusal", Notice, "a URL of the site is answered with 401, 403, 405, 406, 429, 451 or 999: it is there for some, or not", "leave out links that readers cannot follow, or give --auth or --cookie-file",
-		linked(own(unclear), func(r *row) (string, bool) { return r.why, r.page.Status != 0 })},
+		on(own(unclear), func(r *row) (string, bool) { return r.why, r.page.Status != 0 })},
 	{"broken-fragment", groupLinks, "Broken fragment", Warning, "a link names a place in a page that has no element with that id or name; not of routes of scripts (#/ and #!), #top and text fragments", "correct the fragment, or give the element its id",
 		brokenFragments},
 	{"external-broken", groupLinks, "Broken link to another site", Error, "with --external: the page is not there (404, 410, another 4xx that is no refusal), or its host does not exist, refuses connections, has a certificate for another name, or redirects in a circle", "correct or remove the link",
-		linked(external(broken), because)},
+		on(external(broken), because)},
 	{"external-failing", groupLinks, "Failing link to another site", Warning, "with --external: the answer is 5xx, after retries", "try it later, and remove the link if it stays so",
-		linked(external(failing), because)},
+		on(external(failing), because)},
 	{"external-unclear", groupLinks, "Link to another site that cannot be checked", Notice, "with --external: the answer is 401, 403, 405, 406, 429, 451 or 999, a wall against robots, or did not come in time, or robots.txt forbids it", "try it by hand; nothing says that it is broken",
-		linked(external(unclear, forbidden), because)},
+		on(external(unclear, forbidden), because)},
 	{"malformed-link", groupLinks, "Malformed link", Error, "a link begins like a web address and is none, such as http:/// or htp://", "correct the link",
 		sampled(func(h *facts.HTML) *facts.Sample { return &h.BadLinks }, "links")},
 	{"local-link", groupLinks, "Link to the own machine", Error, "a page links to localhost, a loopback address or a file: URL", "link to the public address",
@@ -69,11 +69,11 @@ var Table = []Rule{
 	{"redirect-loop", groupRedirects, "Redirects in a circle", Error, "redirects lead back to where they came from", "have one of them lead to a page",
 		redirectLoops},
 	{"redirect-chain", groupRedirects, "Chain of redirects", Warning, "two redirects or more in a row", "link and redirect to the last URL at once",
-		linked(usedRedirects, func(r *row) (string, bool) {
+		on(usedRedirects, func(r *row) (string, bool) {
 			return fmt.Sprintf("%d redirects: %s", len(r.way)-1, strings.Join(r.urls(r.way), " → ")), len(r.way) > chainHops && !r.loop
 		})},
 	{"redirect-link", groupRedirects, "Link to a permanent redirect", Notice, "pages link to a URL that is answered with 301 or 308", "link to the new URL",
-		linked(usedRedirects, func(r *row) (string, bool) {
+		on(usedRedirects, func(r *row) (string, bool) {
 			permanent := r.page.Status == http.StatusMovedPermanently || r.page.Status == http.StatusPermanentRedirect
 			return fmt.Sprintf("%d to %s", r.page.Status, r.nodes[r.to].url), permanent && len(r.way) == 2 && !r.loop && r.refs.n > 0
 		})},
@@ -169,11 +169,11 @@ var Table = []Rule{
 		on(heeded, func(r *row) (string, bool) { return strconv.Quote(r.raw), r.ref != "" && !absolute(r.raw) })},
 
 	{"hreflang-broken", groupLanguages, "Translation is broken", Error, "a page names a translation that is answered with an error", "correct the URL, or remove it",
-		translations(func(r *row) (string, bool) { return r.ref + ": " + r.why, !r.there() })},
+		on(languages, func(r *row) (string, bool) { return r.ref + ": " + r.why, !r.there() })},
 	{"hreflang-code", groupLanguages, "Code of no language", Error, "a code is no language (ISO 639-1), with or without script and region (ISO 3166-1), nor x-default", "correct the code, such as en-GB for en-UK",
-		translations(func(r *row) (string, bool) { fault := codeFault(r.place); return fault, fault != "" })},
+		on(languages, func(r *row) (string, bool) { fault := codeFault(r.code); return fault, fault != "" })},
 	{"hreflang-return", groupLanguages, "Translation does not link back", Warning, "a page names a translation which does not name the page: search engines ignore both", "have all translations name all",
-		translations(func(r *row) (string, bool) {
+		on(languages, func(r *row) (string, bool) {
 			h := r.targetHTML()
 			if h == nil || r.target == r.node || r.target.page.Cut || r.target.variants || !r.target.indexable() {
 				return "", false
@@ -181,7 +181,7 @@ var Table = []Rule{
 			return r.ref + " does not name " + r.url, !translates(h, r.url)
 		})},
 	{"hreflang-target", groupLanguages, "Translation is not indexable", Warning, "a page names a translation that redirects, is noindex, has another canonical URL, or is forbidden by robots.txt", "name the canonical, indexable URL",
-		translations(func(r *row) (string, bool) {
+		on(languages, func(r *row) (string, bool) {
 			h := r.targetHTML()
 			switch v, why := r.target.judged(); {
 			case r.target == r.node:
@@ -203,7 +203,7 @@ var Table = []Rule{
 	{"hreflang-conflict", groupLanguages, "Two pages of one language", Warning, "a page names different URLs for one code", "leave one",
 		hreflangConflict},
 	{"hreflang-relative", groupLanguages, "Relative URL of a translation", Warning, "a translation is named by a relative URL, which search engines ignore", "write the whole URL",
-		translations(func(r *row) (string, bool) { return strconv.Quote(r.raw), !absolute(r.raw) })},
+		on(languages, func(r *row) (string, bool) { return strconv.Quote(r.raw), !absolute(r.raw) })},
 	{"lang-mismatch", groupLanguages, "Language contradicts itself", Notice, "the lang attribute of a page is another language than its own hreflang", "correct one of them",
 		on(pages, langMismatch)},
 	{"lang-missing", groupLanguages, "No language", Notice, "the html element has no lang attribute, and screen readers guess; told once for a host if nearly all lack it", "add lang, such as lang=\"en\"",
@@ -222,9 +222,9 @@ var Table = []Rule{
 			return "it is noindex, and " + r.ref + " is its canonical URL", noindexed(r.html)
 		})},
 	{"blocked-resource", groupRobots, "Resource that robots.txt forbids", Warning, "robots.txt forbids an image, script or style: search engines cannot see the page as readers do", "allow it",
-		linked(own(forbidden), func(r *row) (string, bool) { return r.why, r.resource })},
+		on(own(forbidden), func(r *row) (string, bool) { return r.why, r.resource })},
 	{"blocked-link", groupRobots, "Link that robots.txt forbids", Notice, "pages link to a URL that robots.txt forbids", "allow it, or leave it so if that is meant",
-		linked(own(forbidden), func(r *row) (string, bool) { return r.why, !r.resource })},
+		on(own(forbidden), func(r *row) (string, bool) { return r.why, !r.resource })},
 	{"noindex", groupRobots, "Page that is not to be indexed", Notice, "a page that others link to is noindex", "leave it so if that is meant",
 		on(pages, func(r *row) (string, bool) { return "", noindexed(r.html) && r.linked })},
 
@@ -294,13 +294,11 @@ var Table = []Rule{
 
 	{"slow-page", groupWeight, "Slow page", Warning, "the answer took more than 1 s and three times as long as half of the pages", "see what the server does there",
 		on(pages, func(r *row) (string, bool) {
-			usual := r.medians[facts.Origin(r.url)]
-			return fmt.Sprintf("%.1f s; half of the pages take up to %.1f s", float64(r.page.Millis)/1000, float64(usual)/1000), r.page.Millis > max(slowMillis, 3*usual)
+			return fmt.Sprintf("%.1f s; half of the pages take up to %.1f s", float64(r.page.Millis)/1000, float64(r.usual)/1000), r.page.Millis > max(slowMillis, 3*r.usual)
 		})},
 	{"slow-site", groupWeight, "Slow site", Warning, "half of the pages of a host took more than 1 s", "see what the server does",
-		hosts(func(s *Site, origin string) (string, bool) {
-			half := s.medians[origin]
-			return fmt.Sprintf("half of its pages take more than %.1f s", float64(half)/1000), half > slowMillis
+		on(hosts, func(r *row) (string, bool) {
+			return fmt.Sprintf("half of its pages take more than %.1f s", float64(r.usual)/1000), r.usual > slowMillis
 		})},
 	{"heavy-html", groupWeight, "Heavy HTML", Warning, "the HTML of a page has more than 1 MiB", "split the page",
 		on(pages, func(r *row) (string, bool) { return size(r.page.Size), r.page.Size > heavyHTML })},
@@ -317,9 +315,7 @@ var Table = []Rule{
 	{"insecure-form", groupSecurity, "Form without encryption", Warning, "a form of an https page is sent by http", "send it by https",
 		sampled(func(h *facts.HTML) *facts.Sample { return &h.Forms }, "forms")},
 	{"not-encrypted", groupSecurity, "Site without encryption", Notice, "a public host answers by http without redirecting to https", "redirect to https",
-		hosts(func(_ *Site, origin string) (string, bool) {
-			return "", strings.HasPrefix(origin, "http://") && !facts.Local(origin)
-		})},
+		on(hosts, func(r *row) (string, bool) { return "", strings.HasPrefix(r.url, "http://") && !facts.Local(r.url) })},
 	{"header-hsts", groupSecurity, "No Strict-Transport-Security", Notice, "https pages lack the header; told once for a host if nearly all do", "send it",
 		header(facts.HSTS)},
 	{"header-csp", groupSecurity, "No Content-Security-Policy", Notice, "pages lack the header, and a meta element in its place; told once for a host if nearly all do", "send one that says where scripts may come from",
