@@ -118,6 +118,8 @@ type reading struct {
 	links  map[string]bool
 	list   []string
 	ids    []string
+
+	named, nameless string // the last link with text, and one without that is not noted yet
 }
 
 // Read reads an HTML page. judge tells of a link whether it leads out of scope.
@@ -136,6 +138,7 @@ func Read(p *crawl.Page, judge func(url string, kind Kind) Kind) *Page {
 			r.element(e, part)
 		}
 	}
+	r.bare("")
 	for _, to := range p.Links() { // whatever else the crawl takes for a link
 		r.link(to, "", Named)
 	}
@@ -381,7 +384,23 @@ func (r *reading) anchor(e crawl.Element) {
 	r.link(to, fragment, Anchor)
 	if e.Name() == "a" && e.Text() == "" && e.Attr("aria-label")+e.Attr("aria-labelledby")+e.Attr("title") == "" && e.Attr("aria-hidden") != "true" &&
 		!e.First(`img[alt]:not([alt=""]), [aria-label], [aria-labelledby], svg, [title], input, iframe, object`).OK() {
-		r.NoText.Add(href)
+		r.bare(href)
+		return
+	}
+	if r.named = href; r.nameless == href {
+		r.nameless = ""
+	}
+	r.bare("")
+}
+
+// bare notes a link without text, unless the one before it or behind it leads to the same place and has text: of a link that
+// is not closed, and of one in another, parsers make an empty one more.
+func (r *reading) bare(href string) {
+	if r.nameless != "" && r.nameless != href {
+		r.NoText.Add(r.nameless)
+	}
+	if r.nameless = href; href == r.named {
+		r.nameless = ""
 	}
 }
 

@@ -63,7 +63,7 @@ var Table = []Rule{
 		sampled(func(h *facts.HTML) *facts.Sample { return &h.BadLinks }, "links")},
 	{"local-link", groupLinks, "Link to the own machine", Error, "a page links to localhost, a loopback address or a file: URL", "link to the public address",
 		sampled(func(h *facts.HTML) *facts.Sample { return &h.LocalLinks }, "links")},
-	{"link-without-text", groupLinks, "Link without text", Notice, "a link has neither text nor an image with a description, a title or a label: nobody who cannot see it knows where it leads", "give it text, or an aria-label",
+	{"link-without-text", groupLinks, "Link without text", Notice, "a link has neither text nor an image with a description, a title or a label, nor is it beside one with text to the same place: nobody who cannot see it knows where it leads", "give it text, or an aria-label",
 		sampled(func(h *facts.HTML) *facts.Sample { return &h.NoText }, "links")},
 
 	{"redirect-loop", groupRedirects, "Redirects in a circle", Error, "redirects lead back to where they came from", "have one of them lead to a page",
