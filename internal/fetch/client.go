@@ -161,6 +161,7 @@ func (c *Client) roundTrip(x *exchange, to target, h http.Header) (*http.Respons
 	if err := c.relay(&to); err != nil {
 		return nil, err
 	}
+	x.asked.program.condition = len(h["If-None-Match"])+len(h["If-Modified-Since"]) > 0
 	for {
 		x.attempt()
 		hres, err := c.transport.roundTrip(x, to, h)
@@ -212,6 +213,7 @@ func (c *Client) receive(x *exchange, req Request, hres *http.Response) (*Respon
 	}
 	res := newResponse(req.URL, hres, now())
 	x.head(res)
+	res.Conditional = x.asked.program.condition
 	if x.passed.before == nil { // which they have been called for
 		if req.OnHeader != nil {
 			req.OnHeader(res)

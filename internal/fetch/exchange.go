@@ -54,6 +54,7 @@ type exchange struct {
 type program struct {
 	request   *http.Request // as it is sent; nil without hooks
 	objection error         // of Config.OnResponse
+	condition bool          // the request has one
 	// limit bounds the whole, from start, and tooLong is the cause then: those of the Config, or of a [Stream].
 	limit   time.Duration
 	tooLong *timeoutError

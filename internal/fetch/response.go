@@ -17,12 +17,13 @@ type Response struct {
 	Proto      string      // such as "HTTP/1.1"
 	RemoteAddr string      // address and port of the server; empty behind a proxy
 
-	Body      []byte           // decoded, at most as long as the bound; valid until Release
-	WireBytes int64            // of the encoded body that were read, without chunk framing
-	Truncated bool             // the body went on beyond Body, or what a Stream took
-	Streamed  bool             // a Stream took it, and Body is nil
-	Size      int64            // of what it took, decoded
-	Capture   *record.Exchange // the exchange as it was, if Request.Capture asked for it
+	Body        []byte           // decoded, at most as long as the bound; valid until Release
+	WireBytes   int64            // of the encoded body that were read, without chunk framing
+	Truncated   bool             // the body went on beyond Body, or what a Stream took
+	Streamed    bool             // a Stream took it, and Body is nil
+	Size        int64            // of what it took, decoded
+	Conditional bool             // the request asked whether anything had changed
+	Capture     *record.Exchange // the exchange as it was, if Request.Capture asked for it
 
 	Location       string        // of a redirect, not resolved; empty if there is none
 	ContentType    string        // media type in lower case, without parameters; empty if unknown

@@ -90,11 +90,14 @@ func (t *try) refusesCondition() bool {
 }
 
 func (w *processor) notModified(r *result, f *fetched) {
-	if w.p.cfg.condition(f.lease) == nil {
+	if w.p.cfg.condition(f.lease) == nil && !f.resp.Conditional {
 		r.rec.Error = &record.Error{Class: classUnasked, Message: "status 304 (not modified) to a request without a condition"}
 		return
 	}
 	before := f.lease.Before
+	if before == nil { // the program knows what it has asked by
+		return
+	}
 	if d := before.Digest; d != noDigest && !w.p.cfg.OmitDigest {
 		r.rec.Digest = digest(d)
 	}
@@ -123,6 +126,7 @@ func (w *processor) compare(r *result, f *fetched) {
 func (r *result) identify(f *fetched) {
 	v, resp := r.visit, f.resp
 	switch {
+	case resp.Status == http.StatusNotModified && r.lease.Before == nil: // the program asked
 	case resp.Status == http.StatusNotModified:
 		before := r.lease.Before
 		v.Digest = before.Digest

@@ -122,13 +122,16 @@ type BodyHandler struct {
 
 type streamed struct {
 	visit *visit
-	hash  hash.Hash
+	hash  hash.Hash // nil: nobody wants it
 }
 
-// sum is the hash of the body, as far as it was read.
+// sum is the hash of the body, as far as it was read; noDigest of one that nobody wants it of.
 func (f *fetched) sum() (sum [sha256.Size]byte) {
-	if !f.resp.Streamed {
+	switch {
+	case !f.resp.Streamed:
 		return sha256.Sum256(f.resp.Body)
+	case f.streamed.hash == nil:
+		return noDigest
 	}
 	return [sha256.Size]byte(f.streamed.hash.Sum(nil))
 }
@@ -142,7 +145,10 @@ func (t *try) stream(ctx context.Context, resp *fetch.Response) *fetch.Stream {
 	}
 	page := newPage(p, f, newRecord(f.lease, f.sent))
 	page.Header, page.Status, page.ContentType, page.Charset, page.Method = resp.Header, resp.Status, resp.ContentType, resp.Charset, f.asked.Method
-	s := &streamed{page.visit, sha256.New()}
+	s := &streamed{visit: page.visit}
+	if !p.cfg.OmitDigest {
+		s.hash = sha256.New()
+	}
 	return &fetch.Stream{MaxBytes: to.MaxBytes, Timeout: to.Timeout, Hash: s.hash, Read: func(body io.Reader) error {
 		defer page.visit.end()
 		f.streamed = s

@@ -108,7 +108,9 @@ func TestOnError(t *testing.T) {
 			switch r.URL.Path {
 			case "/":
 				rw.Header().Set("Content-Type", "text/html")
-				fmt.Fprint(rw, `<a href=/broken>1</a><a href=/unsigned>2</a><a href=/banned>3</a><a href=/handled>4</a><a href=/gone>5</a>`)
+				fmt.Fprint(rw, `<a href=/broken>1</a><a href=/unsigned>2</a><a href=/banned>3</a><a href=/handled>4</a><a href=/gone>5</a><a href=/known>6</a><a href=/unknown>7</a>`)
+			case "/known", "/unknown":
+				rw.WriteHeader(http.StatusNotModified)
 			case "/broken":
 				if tries++; tries < 3 {
 					panic(http.ErrAbortHandler)
@@ -123,6 +125,9 @@ func TestOnError(t *testing.T) {
 			OnRequest: func(r *http.Request) error {
 				if r.URL.Path == "/unsigned" {
 					return errors.New("no key")
+				}
+				if r.URL.Path == "/known" {
+					r.Header.Set("If-None-Match", `"a"`)
 				}
 				return nil
 			},
@@ -145,15 +150,16 @@ func TestOnError(t *testing.T) {
 		}
 		w.must(t, "http://a.test/")
 		slices.Sort(l.lines)
-		require.Len(t, l.lines, 5)
 		require.Equal(t, []string{
-			"/banned 1 handler false", "/broken 1 network true", "/broken 1 network true", "/handled 1 handler false", "/unsigned 0 handler false",
+			"/banned 1 handler false", "/broken 1 network true", "/broken 1 network true", "/handled 1 handler false", "/unknown 1 unasked_304 false",
+			"/unsigned 0 handler false",
 		}, l.lines)
 		records := w.out.byURL(t)
 		require.Equal(t, []any{0, 0, "handler"}, []any{records["http://a.test/unsigned"].Status, records["http://a.test/unsigned"].Attempt, records["http://a.test/unsigned"].Error.Class})
 		require.Equal(t, []any{503, "handler"}, []any{records["http://a.test/banned"].Status, records["http://a.test/banned"].Error.Class})
 		require.Nil(t, records["http://a.test/broken"].Error)
-		require.Len(t, net.Requests(), 8)
+		require.Equal(t, []any{304, (*record.Error)(nil)}, []any{records["http://a.test/known"].Status, records["http://a.test/known"].Error})
+		require.Len(t, net.Requests(), 10)
 	})(t)
 }
 

@@ -23,8 +23,11 @@ type cssScanner struct {
 
 // css adds the references of a style sheet or declaration as resources.
 func (e *Extractor) css(s []byte) {
+	if !e.opts.Resources || !refers(s) {
+		return
+	}
 	c := cssScanner{s: s}
-	for ref := c.next(); e.opts.Resources && ref != nil && e.opts.Budget.Spend(1); ref = c.next() {
+	for ref := c.next(); ref != nil && e.opts.Budget.Spend(1); ref = c.next() {
 		if ref = trim(ref); len(ref) > 0 && ref[0] != '#' {
 			e.links.add(part, ref)
 		}
@@ -34,9 +37,39 @@ func (e *Extractor) css(s []byte) {
 // CSSReferences visits the references of a style sheet or a declaration in their order, with where they are in s, without
 // quotes: url(), src(), @import and the strings of image-set() and image(). ref is valid until visit returns.
 func CSSReferences(s []byte, visit func(ref []byte, from, to int)) {
+	if !refers(s) {
+		return
+	}
 	c := cssScanner{s: s}
 	for ref := c.next(); ref != nil; ref = c.next() {
 		visit(ref, c.from, c.to)
+	}
+}
+
+// refers reports whether there may be a reference in a style sheet: most have none, which is seen ten times as fast.
+func refers(s []byte) bool {
+	if bytes.IndexByte(s, '\\') >= 0 { // any letter may be escaped
+		return true
+	}
+	for at := 0; ; at++ {
+		n := bytes.IndexByte(s[at:], '(')
+		if n < 0 {
+			break
+		}
+		at += n
+		switch name := s[max(0, at-3):at]; {
+		case is(name, "url"), is(name, "src"), is(name, "set"), is(name, "age"): // of image-set, and image
+			return true
+		}
+	}
+	for at := 0; ; at++ {
+		n := bytes.IndexByte(s[at:], '@')
+		if n < 0 {
+			return false
+		}
+		if at += n; is(s[at+1:min(len(s), at+7)], "import") {
+			return true
+		}
 	}
 }
 

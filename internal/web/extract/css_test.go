@@ -20,6 +20,9 @@ func refs(sheet string) string {
 	for ref := c.next(); ref != nil; ref = c.next() {
 		got = append(got, string(ref))
 	}
+	if len(got) > 0 && !refers([]byte(sheet)) {
+		return "not looked for: " + sheet
+	}
 	return strings.Join(got, "|")
 }
 

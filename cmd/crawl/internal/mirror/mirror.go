@@ -27,6 +27,7 @@
 package mirror
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"errors"
@@ -71,6 +72,9 @@ type Mirror struct {
 	crawler *crawl.Crawler // nil: there is nothing to ask for
 	temp    atomic.Int64
 	round   int
+	last    atomic.Value // the canonical.URL that was parsed
+	bodies  sync.Pool    // of *bytes.Buffer
+	writers sync.Pool    // of *writing
 
 	mu       sync.Mutex
 	skipped  map[uint64]struct{} // hashes of references that were followed
@@ -84,6 +88,8 @@ type Mirror struct {
 // Open takes hold of a copy and finds out what is to be done.
 func Open(o Options) (*Mirror, error) {
 	m := &Mirror{o: o, followed: make(map[uint64]struct{}), skipped: make(map[uint64]struct{}), icons: make(map[string]bool)}
+	m.bodies.New = func() any { return new(bytes.Buffer) }
+	m.writers.New = func() any { return new(writing) }
 	if err := m.claim(); err != nil {
 		return nil, err
 	}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"sync"
 
 	"github.com/cespare/xxhash/v2"
@@ -48,9 +49,9 @@ func (p *pack) add(body []byte) (at int64, err error) {
 // errLost means that the bytes of a page are not those that came, as after a power cut.
 var errLost = errors.New("the page as it came is damaged: it is fetched again by the next run")
 
-// read is the page of an entry, as it came.
-func (p *pack) read(e *entry) ([]byte, error) {
-	body := make([]byte, e.Size)
+// read is the page of an entry, as it came, in the memory of into if that is large enough.
+func (p *pack) read(e *entry, into []byte) ([]byte, error) {
+	body := slices.Grow(into[:0], int(e.Size))[:e.Size]
 	if _, err := p.f.ReadAt(body, e.At); err != nil || xxhash.Sum64(body) != e.Sum {
 		return nil, errors.Join(errLost, err)
 	}
@@ -84,7 +85,7 @@ func (m *Mirror) repack() error {
 			continue
 		}
 		moved := *e
-		body, err := m.pack.read(e)
+		body, err := m.pack.read(e, nil)
 		if err == nil {
 			moved.At, err = to.add(body)
 		} else if errors.Is(err, errLost) {

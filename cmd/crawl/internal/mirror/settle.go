@@ -143,14 +143,22 @@ func (m *Mirror) rewriteAll(ctx context.Context, fresh bool) error {
 	return cmp.Or(g.Wait(), ctx.Err())
 }
 
+// writing is what a goroutine needs to write pages.
+type writing struct {
+	body []byte // of the page, as it came
+	memo rewrite.Memo
+}
+
 // rewritePages writes pages of one directory.
 func (m *Mirror) rewritePages(ctx context.Context, pages []*entry) error {
-	memo := make(rewrite.Memo)
+	w := m.writers.Get().(*writing)
+	defer m.writers.Put(w)
+	w.memo.Forget()
 	for _, e := range pages {
 		if err := ctx.Err(); err != nil {
 			return err
 		}
-		if err := m.rewrite(e, memo); err != nil {
+		if err := m.rewrite(e, w); err != nil {
 			return err
 		}
 	}
@@ -158,16 +166,19 @@ func (m *Mirror) rewritePages(ctx context.Context, pages []*entry) error {
 }
 
 // rewrite writes a page with its links as they are now, if that is not what is there.
-func (m *Mirror) rewrite(e *entry, memo rewrite.Memo) error {
-	body, err := m.pack.read(e)
+func (m *Mirror) rewrite(e *entry, w *writing) error {
+	body, err := m.pack.read(e, w.body)
 	if errors.Is(err, errLost) {
 		return m.lose(e)
 	}
 	if err != nil {
 		return err
 	}
+	if w.body = body; cap(body) > inMemory { // too much to hold
+		defer func() { *w = writing{} }()
+	}
 	d := e.document(body)
-	d.Memo = memo
+	d.Memo = &w.memo
 	out := rewrite.Rewrite(d, func(l rewrite.Link) (string, bool) { return m.local(e, l) })
 	sum := xxhash.Sum64(out) | 1
 	if sum == e.Written {

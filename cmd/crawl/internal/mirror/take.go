@@ -38,19 +38,21 @@ const (
 
 // take writes what came of a URL. It is the handler of all bodies.
 func (m *Mirror) take(_ context.Context, p *crawl.Page, body io.Reader) error {
-	u, err := canonical.Parse(p.URL.String())
+	u, err := m.parse(p.URL.String())
 	if err != nil {
 		return err
 	}
-	first := make([]byte, 0, 4096)
-	for len(first) < 512 && err == nil {
-		var n int
-		n, err = body.Read(first[len(first):cap(first)])
-		first = first[:len(first)+n]
-	}
+	b := m.bodies.Get().(*bytes.Buffer)
+	defer func() {
+		if b.Reset(); b.Cap() <= inMemory {
+			m.bodies.Put(b)
+		}
+	}()
+	_, err = io.CopyN(b, body, 512)
 	if err != nil && !errors.Is(err, io.EOF) {
 		return err
 	}
+	first := b.Bytes()
 	e := &entry{
 		URL: u.String(), Type: typeOf(p.ContentType, path.Ext(p.URL.Path), first), Charset: p.Charset, Round: m.round, Status: p.Status,
 		ETag: p.Header.Get("ETag"), Modified: p.Header.Get("Last-Modified"), u: u,
@@ -61,17 +63,15 @@ func (m *Mirror) take(_ context.Context, p *crawl.Page, body io.Reader) error {
 	if e.Kind != rewrite.Opaque {
 		whole = maxDocument
 	}
-	var b bytes.Buffer
-	b.Write(first)
 	if err == nil {
-		_, err = b.ReadFrom(io.LimitReader(body, whole))
+		_, err = io.CopyN(b, body, whole)
 	}
 	if err != nil && !errors.Is(err, io.EOF) {
 		return err
 	}
 	if int64(b.Len()) > whole {
 		e.Kind = rewrite.Opaque
-		return m.takeLarge(e, io.MultiReader(&b, body))
+		return m.takeLarge(e, io.MultiReader(b, body))
 	}
 	e.Size, e.Sum = int64(b.Len()), xxhash.Sum64(b.Bytes())
 	err = m.keep(e, func(file string) (err error) {
@@ -86,6 +86,16 @@ func (m *Mirror) take(_ context.Context, p *crawl.Page, body io.Reader) error {
 	}
 	m.follow(p, e, b.Bytes())
 	return nil
+}
+
+// parse is canonical.Parse of an absolute URL, which is faster beside another one of its host.
+func (m *Mirror) parse(url string) (canonical.URL, error) {
+	last, _ := m.last.Load().(canonical.URL)
+	u, err := last.Resolve(url)
+	if err == nil {
+		m.last.Store(u)
+	}
+	return u, err
 }
 
 // takeLarge writes a file as it comes.
@@ -207,7 +217,7 @@ func (m *Mirror) done(_ context.Context, p *crawl.Page) error {
 	if p.Meta(metaGuess) != "" && old.File == "" && p.RedirectTo == "" {
 		return nil
 	}
-	u, err := canonical.Parse(url)
+	u, err := m.parse(url)
 	if err != nil {
 		return err
 	}
@@ -271,7 +281,7 @@ func (m *Mirror) followKept(p *crawl.Page, e *entry) error {
 	if !e.packed() || e.Shared {
 		return nil
 	}
-	body, err := m.pack.read(e)
+	body, err := m.pack.read(e, nil)
 	if errors.Is(err, errLost) {
 		return m.lose(e)
 	}

@@ -87,7 +87,7 @@ func (w *walker) markup(s []byte) {
 // be looked at.
 func plain(s []byte, i int) int {
 	end := extract.TagNameEnd(s, i)
-	if end >= len(s) || !plainElements[string(s[i:end])] {
+	if end >= len(s) || !isPlain(s[i:end]) {
 		return 0
 	}
 	rest := s[end:]
@@ -104,14 +104,15 @@ func plain(s []byte, i int) int {
 	return 0
 }
 
-// plainElements are those whose attributes rarely have links.
-var plainElements = func() map[string]bool {
-	m := make(map[string]bool)
-	for name := range strings.FieldsSeq("span p div li ul ol dl dt dd em i b strong code pre tt td th tr tbody thead table h1 h2 h3 h4 h5 h6 br hr sup sub section article nav var kbd small cite abbr") {
-		m[name] = true
+// isPlain reports whether an element is one whose attributes rarely have links.
+func isPlain(name []byte) bool {
+	switch string(name) {
+	case "span", "p", "div", "li", "ul", "ol", "dl", "dt", "dd", "em", "i", "b", "strong", "code", "pre", "tt", "td", "th", "tr", "tbody", "thead",
+		"table", "h1", "h2", "h3", "h4", "h5", "h6", "br", "hr", "sup", "sub", "section", "article", "nav", "var", "kbd", "small", "cite", "abbr":
+		return true
 	}
-	return m
-}()
+	return false
+}
 
 func isLetter(c byte) bool { return 'a' <= c|0x20 && c|0x20 <= 'z' }
 
@@ -154,11 +155,11 @@ func (w *walker) endTag(s []byte, i int) int {
 	if i+2 >= len(s) || !isLetter(s[i+2]) {
 		return extract.Through(s, i, ">")
 	}
-	end := extract.TagNameEnd(s, i+2)
-	if isForeign(s[i+2:end]) && w.foreign > 0 {
+	end := extract.Through(s, i, ">")
+	if w.foreign > 0 && isForeign(s[i+2:extract.TagNameEnd(s, i+2)]) {
 		w.foreign--
 	}
-	return extract.Through(s, end, ">")
+	return end
 }
 
 func isForeign(name []byte) bool {
@@ -254,7 +255,7 @@ func (w *walker) findBase(s []byte) {
 		if n < 0 || at+n+5 > len(s) {
 			return
 		}
-		if at += n + 1; hasFold(s[at:], "base") {
+		if at += n + 1; s[at]|0x20 == 'b' && hasFold(s[at:], "base") {
 			break
 		}
 	}

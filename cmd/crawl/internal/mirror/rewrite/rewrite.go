@@ -67,21 +67,30 @@ type Document struct {
 	// Charset is what the HTTP header said. Empty: nothing.
 	Charset string
 	Body    []byte
-	// Memo, if set, keeps what became of references, for other documents in the same directory of the copy and of the
-	// host, while local says the same.
-	Memo Memo
+	// Memo, if set, is what the rewriting of documents in one directory of the copy and of the host has in common, while
+	// local says the same.
+	Memo *Memo
 	// Skip, if set, reports of a reference that Links need not visit it: one that means the same in every document of
 	// the directory.
 	Skip func(ref string, r Role) bool
 }
 
-// Memo is what became of references. It is for one goroutine.
-type Memo map[memoKey]outcome
+// Memo is what became of references, and memory that is used again. The zero value is ready; it is for one goroutine.
+type Memo struct {
+	outcomes map[memoKey]outcome
+	edits    []edit
+	attrs    []attribute
+	out      []byte
+}
+
+// Forget has the next document be in another directory.
+func (m *Memo) Forget() { clear(m.outcomes) }
 
 type memoKey struct {
-	ref string
-	l   Link // without a URL
-	in  place
+	ref  string
+	role Role
+	as   Kind
+	in   place
 }
 
 // outcome is what becomes of a reference.
@@ -106,10 +115,16 @@ func Links(d *Document, visit func(Link)) Found {
 
 // Rewrite is the body with links as local says: a reference that is relative to the document and escaped, with its
 // fragment; or false for what the copy does not have, which is left, or made, absolute. The body itself is returned if
-// nothing changes.
+// nothing changes. With a Memo the result is valid until the next document.
 func Rewrite(d *Document, local func(Link) (string, bool)) []byte {
 	w := walker{doc: d, local: local}
-	return w.run()
+	if d.Memo == nil {
+		return w.run()
+	}
+	w.edits, w.attrs = d.Memo.edits[:0], d.Memo.attrs
+	out := w.run()
+	d.Memo.edits, d.Memo.attrs = w.edits, w.attrs
+	return out
 }
 
 // edit is a change of the body.
@@ -162,16 +177,21 @@ func (w *walker) run() []byte {
 	if len(w.edits) == 0 || w.finding {
 		return d.Body
 	}
-	return back(w.apply(text))
+	if d.Memo == nil {
+		return back(w.apply(text, nil))
+	}
+	d.Memo.out = w.apply(text, d.Memo.out)
+	return back(d.Memo.out)
 }
 
-func (w *walker) apply(s []byte) []byte {
+// apply is s with the edits, in the memory of into if it is large enough.
+func (w *walker) apply(s, into []byte) []byte {
 	slices.SortStableFunc(w.edits, func(a, b edit) int { return a.from - b.from })
 	size := len(s)
 	for _, e := range w.edits {
 		size += len(e.text)
 	}
-	out, at := make([]byte, 0, size), 0
+	out, at := slices.Grow(into[:0], size), 0
 	for _, e := range w.edits {
 		if e.from < at { // two edits of one place, which no document asks for
 			continue
@@ -211,7 +231,12 @@ func elsewhere(ref string) bool {
 
 // link is what becomes of a reference.
 func (w *walker) link(ref string, l Link, in place) (out outcome) {
-	ref = strings.Trim(ref, "\x00\x01\x02\x03\x04\x05\x06\x07\x08\t\n\v\f\r\x0e\x0f\x10\x11\x12\x13\x14\x15\x16\x17\x18\x19\x1a\x1b\x1c\x1d\x1e\x1f ")
+	for ref != "" && ref[0] <= ' ' {
+		ref = ref[1:]
+	}
+	for ref != "" && ref[len(ref)-1] <= ' ' {
+		ref = ref[:len(ref)-1]
+	}
 	if w.ahead || !w.based && (ref == "" || ref[0] == '#') || elsewhere(ref) {
 		return out
 	}
@@ -226,15 +251,22 @@ func (w *walker) link(ref string, l Link, in place) (out outcome) {
 		}
 		return out
 	}
-	key := memoKey{ref, l, in}
-	out, known := w.doc.Memo[key]
+	key := memoKey{ref, l.Role, l.As, in}
+	out, known := w.doc.Memo.outcomes[key]
 	if !known {
 		out = w.resolve(ref, l, in)
-		if w.doc.Memo != nil && len(w.doc.Memo) < maxMemo {
-			w.doc.Memo[key] = out
-		}
+		w.doc.Memo.keep(key, out)
 	}
 	return out
+}
+
+func (m *Memo) keep(key memoKey, out outcome) {
+	if m.outcomes == nil {
+		m.outcomes = make(map[memoKey]outcome)
+	}
+	if len(m.outcomes) < maxMemo {
+		m.outcomes[key] = out
+	}
 }
 
 // maxMemo bounds a Memo.
@@ -328,7 +360,7 @@ func (w *walker) whole(s string, inner func(v *walker, s []byte)) (string, bool)
 	if len(v.edits) == 0 {
 		return "", false
 	}
-	return string(v.apply([]byte(s))), true
+	return string(v.apply([]byte(s), nil)), true
 }
 
 func hasFold(s []byte, word string) bool {
