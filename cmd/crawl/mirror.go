@@ -76,8 +76,12 @@ func (r *mirrorRun) run(ctx context.Context) error {
 	term := cli.NewTerminal(r.Err, r.Env, cfg.Log.Progress)
 	var level slog.LevelVar
 	level.Set(cli.LevelOf(cfg.Log.Level))
-	log := cli.NewLogger(term, &cfg.Log, &level)
 	if len(r.seeds) > 0 || r.serve == "" {
+		log := cli.NewLogger(term, &cfg.Log, &level)
+		for _, w := range r.loaded.Warnings {
+			log.Warn(w) //nolint:sloglint // each is a sentence with its fix
+		}
+		log = job.OfProgram(log)
 		if err := r.mirror(ctx, dir, term, log); err != nil {
 			return err
 		}
