@@ -179,6 +179,16 @@ func (f *File) Agent(name string) *Rules {
 	return r.sorted()
 }
 
+// Group is the product token whose groups hold for this one: its own in lower case, "*", or empty for none.
+func (f *File) Group(name string) string {
+	for _, name := range []string{token(name), "*"} {
+		if _, found := f.collect(name); found {
+			return name
+		}
+	}
+	return ""
+}
+
 // collect merges the groups for one name and reports whether there are any.
 func (f *File) collect(name string) (r *Rules, found bool) {
 	r = new(Rules)

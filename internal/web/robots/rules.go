@@ -72,6 +72,14 @@ func (r *Rules) Pause() time.Duration {
 	return r.pause
 }
 
+// Len is how many rules there are.
+func (r *Rules) Len() int {
+	if r == nil {
+		return 0
+	}
+	return len(r.rules)
+}
+
 // Check decides on a path with its query. A missing leading slash is added, a fragment ignored.
 func (r *Rules) Check(path string) Decision {
 	path, _, _ = strings.Cut(path, "#")

@@ -78,6 +78,26 @@ func openList(path string) (*os.File, error) {
 	return os.Open(path)
 }
 
+// FirstSeeds are the first URLs of the files of --input-file, at most so many. Lines that are none are passed over.
+func FirstSeeds(paths []string, stdin io.Reader, most int) (seeds []string, err error) {
+	s, err := openSeeds(paths, stdin, slog.New(slog.DiscardHandler))
+	if err != nil {
+		return nil, err
+	}
+	for line := range s.read {
+		if s.check(&line) {
+			seeds = append(seeds, line.text)
+		}
+		if len(seeds) == most {
+			break
+		}
+	}
+	if s.failed != nil {
+		err = cli.IO(s.failed)
+	}
+	return seeds, errors.Join(err, s.close())
+}
+
 func (s *seedSource) close() error {
 	if s == nil {
 		return nil

@@ -1,0 +1,273 @@
+package estimate
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/treadlight/crawl"
+	"github.com/treadlight/crawl/cmd/crawl/internal/cli"
+	"github.com/treadlight/crawl/internal/config"
+	"github.com/treadlight/crawl/internal/web/canonical"
+)
+
+// growth is by how much the search of the strategy steer raises a rate in a second: docs/explanation/politeness.md.
+const growth = 5.0 / 3
+
+const (
+	unpaced = 10_000 // a rate that no host is asked at
+	dryRPS  = 9.9    // the dry run has no higher ceiling, whatever the crawl has
+)
+
+// secret are flags whose values may be one.
+var secret = regexp.MustCompile(`^(auth|header|proxy|set=(access|fetch\.headers|listen|fleet|traces|hosts))`)
+
+// Facts are what an estimate is made from.
+type Facts struct {
+	Options *crawl.Options
+	Links   map[string]bool      // those of the pages that were read: whether they are in scope
+	Listed  map[string]bool      // by sitemaps
+	Limiter []crawl.HostSnapshot // at the end
+	Scripts string               // what to do about pages that scripts make; empty: nothing
+	Given   []config.FlagValue   // the flags that the crawl is to have too
+	Args    []string             // and its arguments
+}
+
+// Estimate makes size, pace, duration, advice and command of the hosts that were looked at.
+func (r *Report) Estimate(f Facts) {
+	g, o := &estimator{f, r}, f.Options
+	obtained := false
+	for _, h := range r.Hosts {
+		g.size(h)
+		g.pace(h)
+		d := &h.Duration
+		d.Pages, d.PagesMost = h.Size.URLs, h.Size.Most
+		if d.Unknown = h.Size.Most == 0; d.Unknown {
+			d.Pages, d.PagesMost = 1000, 1000
+		}
+		if most := cmp.Or(min(o.MaxPages, cmp.Or(o.MaxPagesPerHost, o.MaxPages)), o.MaxPages, o.MaxPagesPerHost); most > 0 {
+			d.Pages, d.PagesMost = min(d.Pages, most), min(d.PagesMost, most)
+			if d.Unknown {
+				d.PagesMost = most
+			}
+			d.Unknown = false
+		}
+		d.LeastSeconds, d.MostSeconds = after(float64(d.Pages), h.Pace.StartRPS, h.Pace.MostRPS), float64(d.PagesMost)/h.Pace.LeastRPS
+		if most := o.MaxTime.Seconds(); most > 0 {
+			d.LeastSeconds, d.MostSeconds = min(d.LeastSeconds, most), min(d.MostSeconds, most)
+		}
+		obtained = obtained || h.Obtained
+	}
+	g.advise()
+	if obtained {
+		r.Command = g.command()
+	}
+}
+
+// estimator makes a report of facts.
+type estimator struct {
+	Facts
+	report *Report
+}
+
+// size tells how many pages there are: what sitemaps list, and more if many links that were seen are in none of them.
+func (g *estimator) size(h *Host) {
+	s := &h.Size
+	roots, sum, exact, read := 0, 0.0, true, 0
+	for _, m := range h.Sitemaps {
+		if m.Parent == nil && m.Read {
+			n, whole := h.expected(m)
+			sum, exact, roots = sum+n, exact && whole, roots+1
+		}
+		if m.Read && m.Children == 0 {
+			read++
+		}
+	}
+	for link, in := range g.Links {
+		if at := canonical.Restore(link).Host(); in && (at == h.Host || at == h.From) {
+			s.Links++
+			if g.Listed[link] {
+				s.LinksListed++
+			}
+		}
+	}
+	if roots == 0 || read == 0 {
+		s.URLs, s.Of = int64(max(s.Links, len(h.Seeds))), "distinct URLs were seen; without a sitemap nobody knows how many more there are"
+		if g.report.Ended == "done" {
+			s.Most, s.Of = s.URLs, "distinct URLs were seen, and there are no more"
+		}
+		return
+	}
+	if roots < h.Robots.Sitemaps {
+		sum, exact = sum/float64(roots)*float64(h.Robots.Sitemaps), false
+	}
+	s.URLs, s.Estimated, s.Of = int64(math.Round(sum)), !exact, "URLs in scope are in the sitemaps"
+	if s.Most = s.URLs; !exact {
+		s.Of += fmt.Sprintf(": an estimate by what was read (%s)", cli.Plural(int64(read), "sitemap"))
+	} else if s.LinksListed > 0 && s.Links >= 20 {
+		s.Most = int64(math.Round(sum * float64(s.Links) / float64(s.LinksListed)))
+	}
+}
+
+// expected is how many URLs in scope a sitemap leads to, and whether that was counted.
+func (h *Host) expected(m *Sitemap) (n float64, exact bool) {
+	if m.Children == 0 {
+		return float64(m.InScope), !m.Cut && !m.Sampled
+	}
+	exact = true
+	for _, c := range h.Sitemaps {
+		if c.Parent == m && c.Read {
+			of, whole := h.expected(c)
+			n, exact = n+of, exact && whole
+			m.ChildrenRead++
+		}
+	}
+	return n / float64(max(m.ChildrenRead, 1)) * float64(m.Children), exact && m.ChildrenRead == m.Children && !m.Cut
+}
+
+// pace is between which rates the host may be asked, and why.
+func (g *estimator) pace(h *Host) {
+	p, o := &h.Pace, &g.Options.Politeness
+	p.Strategy, p.StartRPS, p.MostRPS = cmp.Or(o.Strategy, "steer"), cmp.Or(o.InitialRPS, 1), cmp.Or(o.MaxRPS, 10)
+	p.Why = fmt.Sprintf("the maximum rate (--max-rate %g)", p.MostRPS)
+	lower := func(rps float64, format string, args ...any) {
+		if rps > 0 && rps < p.MostRPS*0.999 {
+			p.MostRPS, p.Why = rps, fmt.Sprintf(format, args...)
+		}
+	}
+	known := p.Strategy == "fixed" || p.Strategy == "off" // nothing is learned
+	switch p.Strategy {
+	case "fixed":
+		lower(p.StartRPS, "the strategy fixed (--rate %g)", p.StartRPS)
+	case "off":
+		p.StartRPS, p.MostRPS, p.Why = unpaced, unpaced, "nothing paces the crawl"
+	}
+	if d := g.obeyed(h); d > 0 {
+		lower(1/d.Seconds(), "robots.txt asks for %v between two requests", d)
+		known = known || p.MostRPS < 1.01/d.Seconds()
+	}
+	lower(o.GlobalRPS, "all hosts together have --global-rate %g", o.GlobalRPS)
+	lower(h.QuotaRPS, "the host announces %s", p.Quota)
+	for _, now := range g.Limiter {
+		if now.Host != h.Host {
+			continue
+		}
+		p.ReachedRPS, p.Reason = now.FillRate, now.Reason
+		if now.CeilingRPS < dryRPS {
+			lower(now.CeilingRPS, "a setting for the host (--min-delay, hosts)")
+		}
+		if p.Refused > 0 {
+			lower(now.FillRate, "the host refused more")
+		}
+	}
+	var took, pages int64
+	for i := range g.report.Pages {
+		if page := &g.report.Pages[i]; canonical.Restore(page.URL).Host() == h.Host && page.Milliseconds > 0 {
+			took, pages = took+page.Milliseconds, pages+1
+		}
+	}
+	if p.LatencyMS = took / max(pages, 1); p.LatencyMS > 0 {
+		atOnce := cmp.Or(int64(g.Options.PerHostMax), 8)
+		lower(float64(atOnce*1000)/float64(p.LatencyMS), "an answer takes %dms, and %d are under way at a time", p.LatencyMS, atOnce)
+	}
+	p.StartRPS = min(p.StartRPS, p.MostRPS)
+	if p.LeastRPS = p.StartRPS; known {
+		p.LeastRPS = p.MostRPS
+	}
+}
+
+// obeyed is the Crawl-delay as far as it is obeyed.
+func (g *estimator) obeyed(h *Host) time.Duration {
+	o := &g.Options.Politeness
+	if o.IgnoreRobots || o.Strategy == "off" {
+		return 0
+	}
+	return max(0, min(h.Rules.Pause(), cmp.Or(o.MaxCrawlDelay, time.Minute)))
+}
+
+// after is how many seconds n requests take if the rate grows from start to most and stays there.
+func after(n, start, most float64) float64 {
+	grown := (most - start) / math.Log(growth) // requests until then
+	if n < grown {
+		return math.Log1p(n*math.Log(growth)/start) / math.Log(growth)
+	}
+	return math.Log(most/start)/math.Log(growth) + (n-grown)/most
+}
+
+// advise says what to know or to set before the crawl.
+func (g *estimator) advise() {
+	r, o := g.report, g.Options
+	say := func(name, format string, args ...any) {
+		r.Advice = append(r.Advice, Advice{name, fmt.Sprintf(format, args...)})
+	}
+	n, denied := make(map[string]int), 0
+	for _, p := range r.Pages {
+		for _, note := range p.Notes {
+			n[note]++
+		}
+		if p.Status == 401 || p.Status == 403 {
+			denied++
+		}
+	}
+	if o.Fetch.Contact == "" && o.Fetch.UserAgent == "" {
+		say("contact", "give --contact with a URL or mail address, so that operators can reach you")
+	}
+	if n["scripts"] > 0 {
+		say("scripts", "of pages with little text and several scripts there are %d: scripts may make what a browser shows%s", n["scripts"], g.Scripts)
+	}
+	if n["login"]+denied > 0 {
+		say("login", "pages that ask for a password: %d; refused by 401 or 403: %d; --login, --auth and --cookies give access", n["login"], denied)
+	}
+	if n["noindex"] > 0 {
+		say("noindex", "pages that ask not to be indexed: %d; they are recorded, unless output.skip_noindex is set", n["noindex"])
+	}
+	if n["noai"] > 0 {
+		say("use", "pages that say noai: %d; the crawl does not act on that, whoever uses them has to", n["noai"])
+	}
+	for _, h := range r.Hosts {
+		for _, s := range h.Robots.Signals {
+			say("use", "%s: the crawl does not act on this line of robots.txt, whoever uses the pages has to", s)
+		}
+		if asked := h.Rules.Pause(); asked > g.obeyed(h) {
+			say("delay", "%s asks for %v between two requests, and %v are kept (robots.max_crawl_delay)", h.Host, asked, g.obeyed(h))
+		}
+		if h.From != "" {
+			say("seed", "%s leads to %s: begin there", h.From, h.Host)
+		}
+	}
+	if i := slices.IndexFunc(r.Scope.Out, func(o *Out) bool { return o.Reason == "other_host" }); i >= 0 && 2*r.Scope.Out[i].Links > r.Scope.Links {
+		say("scope", "most links lead to other hosts: --scope domain follows those of the same domain")
+	}
+}
+
+// command is the crawl to run: with the flags that the plan was given, and if none says where to write, into a directory
+// with which it can be resumed. What may be a secret is not repeated.
+func (g *estimator) command() string {
+	words, into := []string{"crawl"}, ""
+	if len(g.report.Hosts) > 0 {
+		name, _, _ := strings.Cut(g.report.Hosts[0].Host, ":")
+		into = " --output " + cli.ShellWord(name+"/")
+	}
+	for _, f := range g.Given {
+		switch word := "--" + f.Name; {
+		case secret.MatchString(f.Name + "=" + f.Value):
+			g.report.Advice = append(g.report.Advice, Advice{"secrets", "the command below leaves out " + word + ": give it again"})
+		case f.Value == "true":
+			words = append(words, word)
+		default:
+			words = append(words, word, cli.ShellWord(f.Value))
+		}
+		if f.Name == "output" || f.Name == "state" {
+			into = ""
+		}
+	}
+	words[len(words)-1] += into
+	for _, seed := range g.Args {
+		words = append(words, cli.ShellWord(seed))
+	}
+	return strings.Join(words, " ")
+}

@@ -1,0 +1,291 @@
+package plan
+
+import (
+	"fmt"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/treadlight/crawl"
+	"github.com/treadlight/crawl/cmd/crawl/internal/plan/estimate"
+	"github.com/treadlight/crawl/internal/config"
+	"github.com/treadlight/crawl/internal/ratelimit/header"
+	"github.com/treadlight/crawl/internal/web/canonical"
+	"github.com/treadlight/crawl/internal/web/robots"
+	"github.com/treadlight/crawl/internal/web/sitemap"
+)
+
+const (
+	maxSitemaps  = 5 // that are read
+	someChildren = 3 // of an index
+	maxExamples  = 3
+	littleText   = 500 // bytes
+	someScripts  = 2
+	maxShown     = 160 // bytes of foreign text
+)
+
+// response takes in the header of an answer.
+func (g *gatherer) response(r *http.Response) error {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	h := g.byHost[r.Request.URL.Host]
+	if h == nil {
+		return nil
+	}
+	now := time.Now() //nolint:forbidigo // compared with the Date of the response alone
+	if q, ok := header.Parse(r.Header, now); ok && q.Window > 0 && q.Limit > 0 {
+		h.Pace.Quota, h.QuotaRPS = fmt.Sprintf("%d requests in %v", q.Limit, q.Window), float64(q.Limit)/q.Window.Seconds()
+	}
+	switch r.StatusCode {
+	case 420, 429, 503:
+		d, _ := header.RetryAfterOf(r.Header, now, 24*time.Hour) // zero if there is none
+		h.Pace.Refused, h.Pace.RetryAfterSeconds = h.Pace.Refused+1, max(h.Pace.RetryAfterSeconds, d.Seconds())
+	}
+	if r.StatusCode >= 400 && (h.Trouble == "" || r.StatusCode >= 500) {
+		h.Trouble = fmt.Sprintf("%s has status %d", clip(r.Request.URL.Path), r.StatusCode)
+	}
+	return nil
+}
+
+// failed takes in what had no answer.
+func (g *gatherer) failed(f crawl.Failure) {
+	u, err := canonical.Parse(f.URL)
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if h := g.byHost[u.Host()]; err == nil && h != nil && f.Attempt > 0 {
+		h.Trouble = f.Err.Error()
+	}
+}
+
+// take reads what came of a URL.
+func (g *gatherer) take(p *crawl.Page) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	h := g.byHost[p.Meta(metaHost)]
+	switch label := p.Label(); {
+	case p.Attempt == 0: // it was not asked for
+	case label == labelRobots && h != nil:
+		g.robots(p, h)
+	case label == labelSitemap && h != nil:
+		if m := h.Sitemap(p.Meta(metaAsked)); m != nil && p.RedirectTo == "" {
+			g.sitemap(p, h, m)
+		}
+	default:
+		g.page(p)
+	}
+}
+
+// robots reads a robots.txt, and has some of its sitemaps asked for, or that at the usual place.
+func (g *gatherer) robots(p *crawl.Page, h *estimate.Host) {
+	r := &h.Robots
+	var names []string
+	switch r.Status = p.Status; {
+	case p.RedirectTo != "":
+		r.State, r.Reason = "absent", "it leads to "+clip(p.RedirectTo)
+		return
+	case p.Status/100 == 2:
+		file := robots.Parse(p.Body)
+		r.State, r.Reason, r.Bytes, names = "found", "", len(p.Body), file.Sitemaps()
+		h.Rules = file.Agent(config.Product)
+		r.Group, r.Sitemaps, r.CrawlDelaySeconds = file.Group(config.Product), len(names), h.Rules.Pause().Seconds()
+		r.Rules, r.ForbiddenSeeds, r.Signals = h.Rules.Len(), nil, signals(p.Body)
+		for _, seed := range h.Seeds {
+			if d := h.Rules.Check(seed.Path()); !d.Allowed {
+				r.ForbiddenSeeds = append(r.ForbiddenSeeds, estimate.Example{URL: seed.String(), Reason: d.Reason})
+				h.Trouble = d.Reason
+			}
+		}
+	case p.Status == 0 || p.Status >= 500 || p.Status == http.StatusTooManyRequests:
+		r.State, r.Reason = "failed", fmt.Sprintf("status %d: until it is answered nothing may be asked for", p.Status)
+		return
+	default:
+		r.State, r.Reason = "absent", fmt.Sprintf("status %d: everything is allowed", p.Status)
+	}
+	if g.cfg.Options.Scope.IgnoreSitemaps || g.cfg.Options.Depth < 0 {
+		return
+	}
+	if len(names) == 0 {
+		names = []string{"/sitemap.xml"}
+	}
+	base := canonical.Restore(p.URL.String())
+	for _, i := range spread(len(names), max(1, maxSitemaps/len(g.report.Hosts))) {
+		if u, err := base.Resolve(names[i]); err == nil {
+			g.askSitemap(p, h, &estimate.Sitemap{URL: u.String(), Guessed: r.Sitemaps == 0}, 0)
+		}
+	}
+}
+
+// signals are the lines of a robots.txt about what its pages may be used for.
+func signals(body []byte) (all []string) {
+	for line := range strings.Lines(string(body[:min(len(body), robots.MaxBytes)])) {
+		name, _, _ := strings.Cut(strings.ToLower(line), ":")
+		if name = strings.TrimSpace(name); (name == "content-signal" || name == "content-usage") && len(all) < maxExamples {
+			all = append(all, clip(strings.TrimSpace(line)))
+		}
+	}
+	return all
+}
+
+func (g *gatherer) askSitemap(p *crawl.Page, h *estimate.Host, m *estimate.Sitemap, level int) {
+	if g.maps == maxSitemaps || h.Sitemap(m.URL) != nil {
+		return
+	}
+	if p.Follow(m.URL, crawl.WithLabel(labelSitemap), crawl.WithMeta(metaHost, h.Host), crawl.WithMeta(metaAsked, m.URL),
+		crawl.WithMeta(metaHop, strconv.Itoa(level)), crawl.WithoutScope(), crawl.WithPriority(990)).OK() {
+		g.maps++
+		h.Sitemaps = append(h.Sitemaps, m)
+	}
+}
+
+// spread are at most so many indexes of n, the first and the last among them.
+func spread(n, most int) (all []int) {
+	most = min(n, most)
+	for i := range most {
+		all = append(all, i*(n-1)/max(most-1, 1))
+	}
+	return all
+}
+
+// sitemap counts what one lists, holds some of it against the scope, and has children of an index asked for.
+func (g *gatherer) sitemap(p *crawl.Page, h *estimate.Host, m *estimate.Sitemap) {
+	if m.Status = p.Status; p.Status/100 != 2 || len(p.Body) == 0 {
+		m.Problem = fmt.Sprintf("status %d", p.Status)
+		return
+	}
+	base := canonical.Restore(p.URL.String())
+	var urls, children []string
+	sum := sitemap.Read(sitemap.Document{Body: p.Body, Base: base, Charset: p.Charset, Truncated: p.Truncated || p.Err != nil, List: true},
+		func(e sitemap.Entry) bool {
+			switch {
+			case e.Rel == sitemap.Page:
+				urls = append(urls, e.URL.String())
+			case e.Rel == sitemap.Sitemap && (e.URL.Host() == base.Host() || g.byHost[e.URL.Host()] != nil):
+				children = append(children, e.URL.String())
+			}
+			return true
+		})
+	m.Format, m.URLs, m.Children, m.Problem = sum.Format.String(), len(urls), len(children), clip(sum.Problem)
+	m.Cut = sum.Bound != "" || sum.Dropped > 0 || p.Truncated || p.Err != nil
+	m.Read = sum.Format != sitemap.None
+	looked, in := spread(len(urls), estimate.Sampled), 0
+	for _, i := range looked {
+		if reason, _ := g.judge(p, urls[i], 700); reason == "" {
+			in++
+		}
+	}
+	for _, u := range urls {
+		g.listed[u] = true
+	}
+	m.InScope, m.Sampled = len(urls)*in/max(len(looked), 1), len(looked) < len(urls) && in < len(looked)
+	if level, _ := strconv.Atoi(p.Meta(metaHop)); level < sitemap.MaxLevel { // zero for that at the usual place
+		for _, i := range spread(len(children), someChildren) {
+			g.askSitemap(p, h, &estimate.Sitemap{URL: children[i], Parent: m}, level+1)
+		}
+	}
+}
+
+// judge is why a link is not followed. One that is goes into the queue, before others if its path begins like few of them.
+func (g *gatherer) judge(p *crawl.Page, link string, points int) (reason, detail string) {
+	_, path, _ := strings.Cut(link, "://")
+	path, _, query := strings.Cut(path, "?")
+	parts := strings.SplitN(path, "/", 3)
+	shape := fmt.Sprint(parts[:min(len(parts), 2)], len(parts), query)
+	f := p.Follow(link, crawl.WithPriority(points-50*g.shapes[shape]))
+	if reason, detail = f.Reason, f.Detail; reason != "" {
+		return reason, detail
+	}
+	u := canonical.Restore(f.URL)
+	if h := g.byHost[u.Host()]; h != nil {
+		if d := h.Rules.Check(u.Path()); !d.Allowed {
+			return "robots", d.Reason
+		}
+	}
+	g.shapes[shape]++
+	return "", ""
+}
+
+// page takes in a page and its links.
+func (g *gatherer) page(p *crawl.Page) {
+	r := estimate.Page{URL: p.URL.String(), Status: p.Status, To: p.RedirectTo, Bytes: p.WireBytes, Milliseconds: p.Timings.Total.Milliseconds()}
+	if p.Err != nil {
+		r.Error = clip(p.Err.Error())
+	}
+	if h := g.byHost[p.URL.Host]; p.RedirectTo != "" && p.Depth == 0 && h != nil {
+		g.moved(h, canonical.Restore(p.RedirectTo))
+	}
+	if h := g.byHost[p.URL.Host]; h != nil {
+		h.Obtained = h.Obtained || p.OK()
+		if p.RedirectTo != "" {
+			h.Trouble = clip(p.URL.Path + " leads to " + p.RedirectTo)
+		}
+	}
+	if p.OK() {
+		r.Notes = notes(p)
+	}
+	g.report.Pages = append(g.report.Pages, r)
+	scope := &g.report.Scope
+	for _, link := range p.Links() {
+		if _, seen := g.links[link]; seen {
+			continue
+		}
+		reason, detail := g.judge(p, link, 900)
+		g.links[link] = reason == ""
+		if scope.Links++; reason == "" {
+			scope.In++
+			continue
+		}
+		o := g.out[reason]
+		if o == nil {
+			o = &estimate.Out{Reason: reason}
+			g.out[reason] = o
+		}
+		if o.Links++; len(o.Examples) < maxExamples {
+			o.Examples = append(o.Examples, estimate.Example{URL: clip(link), Reason: clip(detail)})
+		}
+	}
+}
+
+// moved takes in that a seed leads to another host, which the crawl follows.
+func (g *gatherer) moved(h *estimate.Host, to canonical.URL) {
+	if g.byHost[to.Host()] != nil || len(g.byHost) >= 2*maxHosts {
+		return
+	}
+	h.From, h.Host, h.Origin, h.Seeds = h.Host, to.Host(), to.Origin(), append(h.Seeds, to)
+	g.byHost[to.Host()] = h
+	g.askRobots(h)
+}
+
+// notes are what of a page matters to a crawl: scripts, login, noindex and noai.
+func notes(p *crawl.Page) (all []string) {
+	scripts, said := 0, p.Header.Get("X-Robots-Tag")
+	for range p.Find("script") {
+		scripts++
+	}
+	if scripts >= someScripts && len(p.Text()) < littleText {
+		all = append(all, "scripts")
+	}
+	if p.First(`input[type="password"]`).OK() {
+		all = append(all, "login")
+	}
+	for e := range p.Find("meta[name]") {
+		if strings.EqualFold(e.Attr("name"), "robots") {
+			said += "," + e.Attr("content")
+		}
+	}
+	said = strings.ToLower(said)
+	if strings.Contains(said, "noindex") || strings.Contains(said, "none") {
+		all = append(all, "noindex")
+	}
+	if strings.Contains(said, "noai") || strings.Contains(said, "noimageai") {
+		all = append(all, "noai")
+	}
+	return all
+}
+
+func clip(s string) string {
+	if len(s) <= maxShown {
+		return s
+	}
+	return strings.ToValidUTF8(s[:maxShown], "") + "…"
+}
