@@ -19,6 +19,7 @@ import (
 	"github.com/treadlight/crawl/internal/web/dom"
 	"github.com/treadlight/crawl/internal/web/fields"
 	"github.com/treadlight/crawl/internal/web/route"
+	"github.com/treadlight/crawl/internal/web/scope"
 	"github.com/treadlight/crawl/record"
 )
 
@@ -243,7 +244,7 @@ type followOptions struct{ pipeline.Request }
 // WithPriority has the URL visited before those of its host with fewer points, from -1000 to 1000. Others have those of
 // [Options.Order] and [ScopeOptions.Scores], which are 0 if these say nothing.
 func WithPriority(points int) FollowOption {
-	return func(q *followOptions) { q.Points = min(max(points, -pipeline.MaxPoints), pipeline.MaxPoints) }
+	return func(q *followOptions) { q.Points = min(max(points, -scope.MaxPoints), scope.MaxPoints) }
 }
 
 // WithMeta attaches a value to the request, for [Page.Meta] of the page that comes of it, or of where that redirects. Label,

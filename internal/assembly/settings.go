@@ -7,9 +7,7 @@ import (
 	"net/http"
 	"os"
 	"reflect"
-	"regexp"
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/treadlight/crawl/internal/assembly/polite"
@@ -179,11 +177,11 @@ func compileInto(pc *pipeline.Config, s *Settings) (err error) {
 		pc.Sitemaps = pipeline.Sitemaps{}
 		pc.Extract.Feeds = false
 	}
-	scores, err := parseEach("scope.scores", s.Scope.Scores, parseScore)
+	scores, err := parseEach("scope.scores", s.Scope.Scores, config.ParseScore)
 	if err != nil {
 		return err
 	}
-	pc.Rank = pipeline.NewRank(s.Frontier.Order, scores)
+	pc.Rank = scope.NewRank(s.Frontier.Order, scores)
 	pc.Budgets, err = Budgets(s)
 	return err
 }
@@ -200,20 +198,9 @@ func parseEach[T any](path string, list []string, parse func(string) (T, error))
 	return all, nil
 }
 
-// parseScore reads "POINTS PATTERN", whose form config has checked.
-func parseScore(text string) (pipeline.Score, error) {
-	points, pattern, _ := strings.Cut(text, " ")
-	n, errPoints := strconv.Atoi(points)
-	re, err := regexp.Compile(pattern)
-	return pipeline.Score{Match: re, Points: n}, errors.Join(errPoints, err)
-}
-
 // Budgets is how many URLs are taken of those that match patterns.
-func Budgets(s *Settings) ([]pipeline.Budget, error) {
-	return parseEach("scope.budgets", s.Scope.Budgets, func(text string) (pipeline.Budget, error) {
-		b, err := config.ParseBudget(text)
-		return pipeline.Budget(b), err
-	})
+func Budgets(s *Settings) ([]scope.Budget, error) {
+	return parseEach("scope.budgets", s.Scope.Budgets, config.ParseBudget)
 }
 
 // maxBits is in how many of 64 bits the fingerprints of near pages differ at most.

@@ -21,6 +21,7 @@ import (
 	"github.com/treadlight/crawl/internal/document"
 	"github.com/treadlight/crawl/internal/fetch/redact"
 	"github.com/treadlight/crawl/internal/web/canonical"
+	"github.com/treadlight/crawl/internal/web/scope"
 )
 
 // The checks of table rows beyond range and words. Each gets the value as written and
@@ -76,17 +77,20 @@ func directory(s string) error {
 	return printable(s)
 }
 
-func score(s string) error {
+// ParseScore reads "POINTS REGEXP". The error says what to write.
+func ParseScore(s string) (scope.Score, error) {
 	points, pattern, ok := strings.Cut(s, " ")
-	if n, err := strconv.Atoi(points); err != nil || n < -pointsMax || n > pointsMax || !ok {
-		return fmt.Errorf("%s does not begin with points; give a whole number from -%d to %d, a space and a regular expression",
-			document.Quote(s), pointsMax, pointsMax)
+	n, err := strconv.Atoi(points)
+	if err != nil || n < -scope.MaxPoints || n > scope.MaxPoints || !ok {
+		return scope.Score{}, fmt.Errorf("%s does not begin with points; give a whole number from -%d to %d, a space and a regular expression",
+			document.Quote(s), scope.MaxPoints, scope.MaxPoints)
 	}
-	return expression(pattern)
+	if err := expression(pattern); err != nil {
+		return scope.Score{}, err
+	}
+	re, err := regexp.Compile(pattern)
+	return scope.Score{Match: re, Points: n}, err
 }
-
-// pointsMax is more steps than anyone would tell apart.
-const pointsMax = 1000
 
 // expression is for patterns over URLs. An empty one matches everything, which is never what somebody meant to write.
 func expression(s string) error {
@@ -256,14 +260,6 @@ func redactHeaderValue(s string) string {
 
 var secretHeader = (*redact.Redactor)(nil).SecretHeader
 
-// Budget is an item of [Scope].Budgets in its parts.
-type Budget struct {
-	Match    *regexp.Regexp // the pattern of the URLs that it is for
-	MaxPages int            // how many of them are taken, from 1 to 1,000,000,000
-	// PerCrawl has all hosts share them. False: so many of each host.
-	PerCrawl bool
-}
-
 // What stands behind the number of a budget, after a slash.
 const (
 	perHost  = "host"
@@ -274,23 +270,23 @@ const budgetMax = 1_000_000_000
 
 // ParseBudget reads "N REGEXP" or "N/host REGEXP", which is N URLs of each host, or
 // "N/crawl REGEXP", which is N of all hosts together. The error says what to write.
-func ParseBudget(s string) (Budget, error) {
+func ParseBudget(s string) (scope.Budget, error) {
 	amount, pattern, _ := strings.Cut(s, " ")
 	number, per, given := strings.Cut(amount, "/")
 	n, err := strconv.Atoi(document.Ungroup(number))
 	switch {
 	case err != nil || n < 0 || given && per != perHost && per != perCrawl:
-		return Budget{}, fmt.Errorf(`%s does not begin with a number of pages; give "N REGEXP" for so many of each host, or "N/%s REGEXP" for so many of all hosts together`,
+		return scope.Budget{}, fmt.Errorf(`%s does not begin with a number of pages; give "N REGEXP" for so many of each host, or "N/%s REGEXP" for so many of all hosts together`,
 			document.Quote(s), perCrawl)
 	case n == 0:
-		return Budget{}, fmt.Errorf("%s leaves nothing; give a number of pages from 1 up, or leave such URLs out with scope.exclude (--exclude)", document.Quote(s))
+		return scope.Budget{}, fmt.Errorf("%s leaves nothing; give a number of pages from 1 up, or leave such URLs out with scope.exclude (--exclude)", document.Quote(s))
 	case n > budgetMax:
-		return Budget{}, fmt.Errorf("%s is more than a crawl can have; give at most %d pages", document.Quote(s), budgetMax)
+		return scope.Budget{}, fmt.Errorf("%s is more than a crawl can have; give at most %d pages", document.Quote(s), budgetMax)
 	}
 	pattern = strings.TrimSpace(pattern) // no URL has a space
 	if err := expression(pattern); err != nil {
-		return Budget{}, err
+		return scope.Budget{}, err
 	}
 	re, err := regexp.Compile(pattern)
-	return Budget{Match: re, MaxPages: n, PerCrawl: per == perCrawl}, err
+	return scope.Budget{Match: re, MaxPages: n, PerCrawl: per == perCrawl}, err
 }

@@ -70,7 +70,7 @@ var crawlFields = []field{
 	// A text and not a group, so that it fits into a flag.
 	{
 		path: "scope.scores", kind: kindList, was: "score", agreed: always,
-		doc: `points for URLs that match, "POINTS REGEXP", repeatable: of a host's URLs those with more go first; empty = none`, example: `10 ^https://example\.com/news/`, check: score,
+		doc: `points for URLs that match, "POINTS REGEXP", repeatable: of a host's URLs those with more go first; empty = none`, example: `10 ^https://example\.com/news/`, check: parses(ParseScore),
 	},
 	// A text for the same reason.
 	{

@@ -194,7 +194,7 @@ type Config struct {
 	MaxPages        int
 	MaxPagesPerHost int // bounds the pages of one host; zero means no bound
 	// Budgets bound the URLs that match patterns; the first that matches counts. Nil bounds none.
-	Budgets    []Budget
+	Budgets    []scope.Budget
 	Traps      Traps          // what is done about URLs that lead nowhere; the zero Traps follows all
 	Duplicates *neardup.Index // finds pages that repeat others; nil looks for none
 	MaxTime    time.Duration  // ends the crawl after that long; zero means no bound
@@ -218,9 +218,9 @@ type Config struct {
 	// none.
 	Rules    *canonical.Rules
 	Sitemaps Sitemaps // says which lists of URLs are read; zero asks for none
-	// Rank orders the URLs of a host; see [NewRank]. Nil is rank zero for all but those of sitemaps, which have
+	// Rank orders the URLs of a host; see [scope.NewRank]. Nil is rank zero for all but those of sitemaps, which have
 	// priorities: they go as they were found.
-	Rank Rank
+	Rank scope.Rank
 	// Retries is how often a URL is tried again after a transient failure, up to 100. Zero means never.
 	Retries int
 	Backoff backoff.Policy // the pause before another try; zero means none

@@ -3,7 +3,6 @@ package pipeline
 import (
 	"context"
 	"fmt"
-	"math"
 	"net/http"
 	"regexp"
 	"slices"
@@ -16,6 +15,7 @@ import (
 
 	"github.com/treadlight/crawl/internal/lab/testsite"
 	"github.com/treadlight/crawl/internal/web/canonical"
+	"github.com/treadlight/crawl/internal/web/scope"
 	"github.com/treadlight/crawl/record"
 )
 
@@ -333,21 +333,21 @@ func TestOrderOfAHost(t *testing.T) {
 	})
 	for name, tt := range map[string]struct {
 		order  string
-		scores []Score
+		scores []scope.Score
 		want   []string
 	}{
 		"found":   {"found", nil, []string{"/", "/a", "/b", "/aa", "/ab", "/ba", "/bb", "/aaa"}},
 		"breadth": {"breadth", nil, []string{"/", "/a", "/b", "/aa", "/ab", "/ba", "/bb", "/aaa"}},
 		"depth":   {"depth", nil, []string{"/", "/a", "/aa", "/aaa", "/aab", "/ab", "/aba", "/abb"}},
-		"scores":  {"breadth", []Score{{regexp.MustCompile(`/b`), 5}, {regexp.MustCompile(`b$`), -5}}, []string{"/", "/b", "/ba", "/bb", "/baa", "/bab", "/bba", "/bbb"}},
+		"scores":  {"breadth", []scope.Score{{Match: regexp.MustCompile(`/b`), Points: 5}, {Match: regexp.MustCompile(`b$`), Points: -5}}, []string{"/", "/b", "/ba", "/bb", "/baa", "/bab", "/bba", "/bbb"}},
 		// Points decide before depth, and of equals the one found first goes, whatever it was found on.
-		"depth and scores": {"depth", []Score{{regexp.MustCompile(`b$`), 1}}, []string{"/", "/b", "/bb", "/bbb", "/bba", "/ba", "/bab", "/baa"}},
+		"depth and scores": {"depth", []scope.Score{{Match: regexp.MustCompile(`b$`), Points: 1}}, []string{"/", "/b", "/bb", "/bbb", "/bba", "/ba", "/bab", "/baa"}},
 	} {
 		t.Run(name, bubble(func(t *testing.T) {
 			w, _ := served(t, map[string]http.Handler{"h.test": tree})
 			w.Robots, w.PerHost, w.Concurrency, w.Processors = nil, 1, 1, 1
 			w.limits.InitialRPS = 1 // so that links are known before the next page is due
-			w.Rank = NewRank(tt.order, tt.scores)
+			w.Rank = scope.NewRank(tt.order, tt.scores)
 			w.finish(t, EndDone, "http://h.test/")
 			var got []string
 			for _, rec := range w.out.records {
@@ -356,14 +356,5 @@ func TestOrderOfAHost(t *testing.T) {
 			require.Len(t, got, 15)
 			require.Equal(t, tt.want, slices.Clip(got[:8]))
 		}))
-	}
-	require.Nil(t, NewRank("found", nil))
-	for _, order := range []string{"breadth", "depth"} { // however deep: the most points, none, and the fewest
-		rank := NewRank(order, []Score{{regexp.MustCompile(`old`), -MaxPoints}, {regexp.MustCompile(`top`), MaxPoints}})
-		for _, depths := range [][3]int32{{math.MaxInt32, 0, math.MaxInt32}, {0, math.MaxInt32, 0}, {math.MaxInt32, 0, 0}, {0, 0, math.MaxInt32}} {
-			top, none, old := rank(parse(t, "http://a.test/top"), depths[0]), rank(parse(t, "http://a.test/"), depths[1]), rank(parse(t, "http://a.test/old"), depths[2])
-			require.Less(t, top, none)
-			require.Less(t, none, old)
-		}
 	}
 }

@@ -31,12 +31,13 @@ type discovery struct {
 	hire     func()            // one more worker
 	pages    int               // pages leased and not come back
 
-	sitemaps counters // of hosts
-	paused   bool
-	alarm    clock.Timer // for the end of a wait; it may ring early, as it is not set anew in each turn
-	alarmAt  time.Time   // zero: it is not set
-	peers    Peers       // a solo, if there is nobody else
-	noted    noted       // as the peers were told
+	sitemaps  scope.Counters
+	toldSpent map[int]bool // by budget
+	paused    bool
+	alarm     clock.Timer // for the end of a wait; it may ring early, as it is not set anew in each turn
+	alarmAt   time.Time   // zero: it is not set
+	peers     Peers       // a solo, if there is nobody else
+	noted     noted       // as the peers were told
 	blocking
 	ending
 	skipping
@@ -291,8 +292,8 @@ func (d *discovery) seed(s Seed) {
 	cfg, now := &d.p.cfg, d.p.cfg.Clock.Now()
 	u := cfg.Rules.Apply(s.URL)
 	cfg.Scope.AddSeed(u)
-	it := frontier.Item{URL: u, Request: s.request, Found: frontier.Found{Seed: true}, Rank: promote(cfg.Rank(u, 0), s.points)}
-	d.add(nil, []found{{item: it, fp: d.frontier.Fingerprint(&it), budget: d.p.budgets.of(u.String())}}, now)
+	it := frontier.Item{URL: u, Request: s.request, Found: frontier.Found{Seed: true}, Rank: scope.Promote(cfg.Rank(u, 0), s.points)}
+	d.add(nil, []found{{item: it, fp: d.frontier.Fingerprint(&it), budget: d.p.budgets.Of(u.String())}}, now)
 	if cfg.Robots == nil && cfg.Sitemaps.Enabled && cfg.Scope.Recheck(u, true).In { // nobody names its sitemap
 		d.usualSitemap(u, 0, now)
 	}
@@ -331,7 +332,7 @@ func (d *discovery) add(from *frontier.Lease, links []found, now time.Time) {
 		case frontier.Seen:
 			d.skipSeen(link)
 		case frontier.Queued:
-			d.p.budgets.count(link.budget, link.item.URL)
+			d.p.budgets.Count(link.budget, link.item.URL)
 			d.p.gate.traps.accepted(from, &link.item, now)
 		}
 	}

@@ -9,6 +9,7 @@ import (
 	"github.com/treadlight/crawl/internal/frontier"
 	"github.com/treadlight/crawl/internal/frontier/attribution"
 	"github.com/treadlight/crawl/internal/ratelimit/outcome"
+	"github.com/treadlight/crawl/internal/web/canonical"
 	"github.com/treadlight/crawl/internal/web/robots"
 	"github.com/treadlight/crawl/internal/web/scope"
 	"github.com/treadlight/crawl/internal/web/trap"
@@ -127,7 +128,7 @@ func (t *try) readRobots() *robotsAnswer {
 	f, l := t.f, t.f.lease
 	in := robots.Answer{Err: f.err, Hops: int(l.Hops)}
 	if f.resp != nil {
-		in.Status, in.Body, in.Location = f.resp.Status, f.resp.Body, location(f.resp.Location)
+		in.Status, in.Body, in.Location = f.resp.Status, f.resp.Body, canonical.Location(f.resp.Location)
 	}
 	o := outcomeOf(f, f.class)
 	a := &robotsAnswer{result: robots.FromAnswer(in), deserted: l.Evidence.Deserted(&o)}

@@ -2,10 +2,7 @@ package pipeline
 
 import (
 	"fmt"
-	"regexp"
 	"slices"
-	"strings"
-	"unicode/utf8"
 
 	"github.com/treadlight/crawl/internal/frontier"
 	"github.com/treadlight/crawl/internal/web/canonical"
@@ -129,7 +126,7 @@ func (o *outward) follow(p *Pipeline, it frontier.Item, fp uint64, resource bool
 func (o *outward) admit(p *Pipeline, it frontier.Item, fp uint64, v scope.Decision) {
 	if v.In {
 		it.Rank = p.cfg.Rank(it.URL, it.Depth)
-		o.links = append(o.links, found{item: it, fp: fp, budget: p.budgets.of(it.URL.String())})
+		o.links = append(o.links, found{item: it, fp: fp, budget: p.budgets.Of(it.URL.String())})
 	} else {
 		o.outOfScope(p, it.URL, it.Referrer, v)
 	}
@@ -138,7 +135,7 @@ func (o *outward) admit(p *Pipeline, it frontier.Item, fp uint64, v scope.Decisi
 // redirect makes the target a URL of its own, as deep as the page that sent us there.
 func (w *processor) redirect(r *result, f *fetched) {
 	l := f.lease
-	to, err := l.URL.Resolve(location(f.resp.Location))
+	to, err := l.URL.Resolve(canonical.Location(f.resp.Location))
 	if f.resp.Location == "" {
 		err = fmt.Errorf("status %d without a Location", f.resp.Status)
 	}
@@ -177,67 +174,4 @@ func (w *processor) tooFar(r *result, v scope.Decision) bool {
 	}
 	r.rec.Error = &record.Error{Class: classRedirect, Message: v.Reason()}
 	return true
-}
-
-// location is a Location as browsers read it: bytes that are no UTF-8 are escaped as they are, for the server
-// to recognise; a URL parser would replace them.
-func location(s string) string {
-	if utf8.ValidString(s) {
-		return s
-	}
-	var b strings.Builder
-	for i := range len(s) {
-		if s[i] < utf8.RuneSelf {
-			b.WriteByte(s[i])
-		} else {
-			fmt.Fprintf(&b, "%%%02X", s[i])
-		}
-	}
-	return b.String()
-}
-
-// Score is what URLs that match are worth.
-type Score struct {
-	Match  *regexp.Regexp
-	Points int // from -MaxPoints to MaxPoints; the higher go first
-}
-
-// MaxPoints bounds the points of a score.
-const MaxPoints = 1000
-
-const (
-	// pointSteps is what a point weighs in links: more than any depth that counts, so that points decide before depth
-	// does. MaxPoints of them fit into a rank.
-	pointSteps = 1 << 20
-	// deepest is where depth ceases to count. Nobody gets there by following links; a trap of endless ones does.
-	deepest = pointSteps/2 - 1
-)
-
-// depthSteps is, by order, how far a depth moves a link back. Of equals the one that was found first goes first.
-var depthSteps = map[string]int32{"found": 0, "breadth": 1, "depth": -1}
-
-// Rank is the rank of a URL that is so many links away from a seed, for [frontier.Item]. It is safe for concurrent use.
-type Rank func(u canonical.URL, depth int32) int32
-
-// NewRank is the rank for an order, "found", "breadth" or "depth", and scores, of which the first that matches counts.
-// Nil, which is rank zero for every URL, if they make no difference.
-func NewRank(order string, scores []Score) Rank {
-	step := depthSteps[order]
-	if step == 0 && len(scores) == 0 {
-		return nil
-	}
-	scores = slices.Clone(scores)
-	return func(u canonical.URL, depth int32) int32 {
-		rank := step * min(max(depth, 0), deepest)
-		if i := slices.IndexFunc(scores, func(s Score) bool { return s.Match.MatchString(u.String()) }); i >= 0 {
-			rank -= int32(scores[i].Points * pointSteps)
-		}
-		return rank
-	}
-}
-
-// promote is a rank with more points, within what points there are.
-func promote(rank int32, points int) int32 {
-	const most = MaxPoints*pointSteps + deepest
-	return int32(min(max(int64(rank)-int64(points)*pointSteps, -most), most))
 }

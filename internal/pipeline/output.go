@@ -28,7 +28,7 @@ const (
 type found struct {
 	item   frontier.Item
 	fp     uint64
-	budget int  // see budgets.of
+	budget int  // see scope.Budgets.Of
 	asked  bool // by a handler
 }
 
@@ -167,7 +167,7 @@ func (p *Pipeline) write(r *result) error {
 		return err
 	}
 	p.stats.record(r.rec, r.unindexed)
-	p.recent.note(r.rec)
+	p.recent.Note(r.rec)
 	return nil
 }
 

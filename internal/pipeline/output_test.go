@@ -16,7 +16,6 @@ import (
 	"github.com/treadlight/crawl/internal/fetch"
 	"github.com/treadlight/crawl/internal/frontier"
 	"github.com/treadlight/crawl/internal/lab/testsite"
-	"github.com/treadlight/crawl/internal/ratelimit/outcome"
 	"github.com/treadlight/crawl/internal/web/scope"
 	"github.com/treadlight/crawl/internal/web/trap"
 	"github.com/treadlight/crawl/record"
@@ -108,26 +107,6 @@ func TestArchives(t *testing.T) {
 			require.Nil(t, all["http://h.test/no"].Exchange, "it was not asked for")
 		}))
 	}
-}
-
-func TestRecent(t *testing.T) {
-	p := &Pipeline{}
-	p.recent.note(&record.Record{URL: "http://a.test/early", Status: 200})
-	require.Empty(t, p.Recent().Pages, "nobody had asked")
-	for i := range 100 {
-		p.recent.note(&record.Record{URL: fmt.Sprint("http://a.test/", i), Status: 200, Title: strings.Repeat("é", 1000)})
-		p.recent.note(&record.Record{URL: fmt.Sprint("http://a.test/missing", i), Status: 404})
-	}
-	p.recent.note(&record.Record{URL: "http://a.test/x", Error: &record.Error{Class: "network", Message: "reset\xff"}})
-	p.recent.note(&record.Record{URL: "http://a.test/y", Status: 200, Error: &record.Error{Class: outcome.Filtered.String()}})
-	r := p.Recent()
-	require.Len(t, r.Pages, recentPages)
-	require.Len(t, r.Errors, recentErrors)
-	require.Equal(t, "http://a.test/99", r.Pages[0].URL)
-	require.Equal(t, "http://a.test/80", r.Pages[recentPages-1].URL)
-	require.Equal(t, strings.Repeat("é", seenText/2)+"…", r.Pages[0].Title)
-	require.Equal(t, []string{"network", "status"}, []string{r.Errors[0].Class, r.Errors[1].Class})
-	require.Equal(t, "Not Found", r.Errors[1].Error)
 }
 
 // TestEachHost walks past more hosts than Discovery describes in one go, of a crawl that is

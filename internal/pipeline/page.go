@@ -164,7 +164,7 @@ func (p *Page) Follow(ref string, q Request) (canonical.URL, scope.Decision, err
 	v.out.admit(v.p, it, it.Fingerprint(cfg.Key), d)
 	if d.In {
 		link := &v.out.links[len(v.out.links)-1]
-		link.item.Rank, link.asked = promote(cfg.Rank(u, it.Depth), q.Points), true
+		link.item.Rank, link.asked = scope.Promote(cfg.Rank(u, it.Depth), q.Points), true
 	}
 	return u, d, nil
 }

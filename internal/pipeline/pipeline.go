@@ -15,7 +15,9 @@ import (
 	"golang.org/x/sync/semaphore"
 
 	"github.com/treadlight/crawl/internal/frontier"
+	"github.com/treadlight/crawl/internal/records/sink"
 	"github.com/treadlight/crawl/internal/web/canonical"
+	"github.com/treadlight/crawl/internal/web/scope"
 )
 
 // End is why a crawl ended.
@@ -55,9 +57,9 @@ type Pipeline struct {
 	cfg       Config
 	discovery *discovery // its goroutine's while Run runs
 	gate      *gate
-	budgets   *budgets
+	budgets   *scope.Budgets
 	stats     stats
-	recent    recent
+	recent    sink.Recent
 	asking    atomic.Int32          // requests that hold a permit, if the Fetcher has queues
 	heard     atomic.Bool           // there was an answer
 	trouble   atomic.Pointer[error] // of the first request that got none, while there was none
@@ -110,7 +112,7 @@ func New(cfg Config) (*Pipeline, error) {
 		asks:    make(chan func(*discovery)),
 		bodies:  semaphore.NewWeighted(maxHeld),
 		gate:    newGate(&cfg),
-		budgets: newBudgets(cfg.Budgets),
+		budgets: scope.NewBudgets(cfg.Budgets),
 	}
 	for _, s := range []*signal{&p.stop, &p.stopping, &p.halt, &p.gone} {
 		s.c = make(chan struct{})
@@ -131,7 +133,7 @@ func New(cfg Config) (*Pipeline, error) {
 	if err != nil {
 		return nil, err
 	}
-	p.discovery = &discovery{p: p, frontier: f, pages: cfg.Pages, sitemaps: newCounters()}
+	p.discovery = &discovery{p: p, frontier: f, pages: cfg.Pages, sitemaps: scope.NewCounters(), toldSpent: make(map[int]bool)}
 	p.discovery.peers, p.discovery.tells = solo{p.discovery}, cfg.OnSkip != nil
 	if cfg.State != nil && cfg.State.Peers != nil {
 		p.discovery.peers = cfg.State.Peers

@@ -32,7 +32,7 @@ type Request struct {
 	Meta   map[string]string `json:"meta,omitempty"`
 
 	Outside bool `json:"outside,omitempty"` // it is visited wherever it is, unless it is excluded
-	Points  int  `json:"-"`                 // of its rank, see [Score]
+	Points  int  `json:"-"`                 // of its rank, see [scope.Score]
 }
 
 const (

@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/treadlight/crawl/internal/frontier"
-	"github.com/treadlight/crawl/internal/ratelimit"
 	"github.com/treadlight/crawl/internal/web/canonical"
 	"github.com/treadlight/crawl/internal/web/extract"
 	"github.com/treadlight/crawl/internal/web/robots"
@@ -125,7 +124,7 @@ func (d *discovery) addSitemap(link *found, now time.Time) {
 	if d.frontier.Known(link.fp) || d.frontier.Known(it.URL.Fingerprint(d.p.cfg.Key)) {
 		return
 	}
-	n := d.sitemaps.next(pair{host: ratelimit.Domain(it.URL.Host())})
+	n := d.sitemaps.Next(it.URL.Host())
 	if n >= d.p.cfg.Sitemaps.Max {
 		d.overSitemaps(1, it.URL.String())
 		d.skip(it, reasonSitemaps, "the host has more sitemaps than are read")

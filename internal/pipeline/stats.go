@@ -2,9 +2,6 @@ package pipeline
 
 import (
 	"maps"
-	"net/http"
-	"slices"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -204,73 +201,11 @@ func (p *Pipeline) Snapshot() Snapshot {
 	return s
 }
 
-// Recent is the last that the crawl has dealt with, the newest first.
-type Recent struct {
-	Errors []Seen `json:"errors"` // at most 50: those that Snapshot.Errors counts
-	Pages  []Seen `json:"pages"`  // at most 20
-}
-
-// Seen is a record in short. Its texts are those of a stranger, cut to 300 bytes.
-type Seen struct {
-	At     time.Time `json:"at"`
-	URL    string    `json:"url"`
-	Title  string    `json:"title,omitempty"`
-	Status int       `json:"status,omitempty"`
-	Class  string    `json:"class,omitempty"` // of its error
-	Error  string    `json:"error,omitempty"`
-}
-
-const (
-	recentErrors = 50
-	recentPages  = 20
-	// seenText is the longest text kept of a record, in bytes: two lines of a screen.
-	seenText = 300
+// Recent is what the crawl has dealt with last, and Seen one record of it.
+type (
+	Recent = sink.Last
+	Seen   = sink.Seen
 )
 
-// recent keeps the last records once somebody has asked for them, and until then nothing.
-type recent struct {
-	wanted atomic.Bool
-
-	mu   sync.Mutex // guards what follows
-	last Recent
-}
-
-func (r *recent) note(rec *record.Record) {
-	if !r.wanted.Load() {
-		return
-	}
-	s := Seen{At: rec.FetchedAt, URL: cut(rec.URL), Title: cut(rec.Title), Status: rec.Status}
-	_, failed := sink.Counts(rec.Kind, rec.Status, rec.ErrorClass())
-	switch e := rec.Error; {
-	case e != nil && !failed:
-		return // it was left out
-	case e != nil:
-		s.Class, s.Error = e.Class, cut(e.Message)
-	case failed:
-		s.Class, s.Error = "status", http.StatusText(rec.Status)
-	}
-	list, most := &r.last.Pages, recentPages
-	if failed {
-		list, most = &r.last.Errors, recentErrors
-	}
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	*list = slices.Insert((*list)[:min(len(*list), most-1)], 0, s)
-}
-
-// cut is a copy, so that it does not keep a whole page in memory.
-func cut(text string) string {
-	if len(text) > seenText {
-		return strings.ToValidUTF8(text[:seenText], "") + "…"
-	}
-	return strings.Clone(text)
-}
-
 // Recent is what was dealt with last. Records are kept for it from the first call on. It may be called at any time.
-func (p *Pipeline) Recent() Recent {
-	r := &p.recent
-	r.wanted.Store(true)
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return Recent{append([]Seen{}, r.last.Errors...), append([]Seen{}, r.last.Pages...)}
-}
+func (p *Pipeline) Recent() Recent { return p.recent.Last() }

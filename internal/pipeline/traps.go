@@ -2,18 +2,13 @@ package pipeline
 
 import (
 	"fmt"
-	"hash/maphash"
 	"iter"
 	"log/slog"
-	"math"
-	"regexp"
-	"slices"
 	"time"
 
 	"github.com/cespare/xxhash/v2"
 
 	"github.com/treadlight/crawl/internal/frontier"
-	"github.com/treadlight/crawl/internal/ratelimit"
 	"github.com/treadlight/crawl/internal/web/canonical"
 	"github.com/treadlight/crawl/internal/web/neardup"
 	"github.com/treadlight/crawl/internal/web/trap"
@@ -154,116 +149,9 @@ func (w *processor) examine(r *result, f *fetched) {
 	}
 }
 
-// Budget bounds the URLs of a kind, such as the days of a calendar that has no end. Of the URLs that match,
-// MaxPages are accepted, whatever becomes of them; a URL that several budgets match counts for the first of
-// them alone. Seeds count, and are accepted even so.
-type Budget struct {
-	Match    *regexp.Regexp
-	MaxPages int  // from 1 to 2³¹-1
-	PerCrawl bool // has all hosts share the budget; false: each host has one of its own
-}
-
-const (
-	// maxCounters bounds the pairs that are counted apart, and is the hosts that a frontier has in memory
-	// by default. A million of them took 38 MB.
-	maxCounters = 1_000_000
-	// sharedCounters are for the pairs beyond. So many that a host with a trap in it takes the budget of
-	// few others away.
-	sharedCounters = 1 << 16
-)
-
-// counters count by a budget and a host. Nothing is ever forgotten, as that would open a budget anew: pairs
-// beyond the room share counters, each with some others. So of no host more is accepted than its budget,
-// and of those that come late perhaps less.
-type counters struct {
-	seed maphash.Seed
-	room int
-	used map[uint64]int32 // by a hash of the pair, so that names take no memory
-}
-
-type pair struct {
-	budget int
-	host   string // empty: all of them
-}
-
-func newCounters() counters {
-	return counters{maphash.MakeSeed(), maxCounters, make(map[uint64]int32)}
-}
-
-func (c *counters) at(p pair) uint64 {
-	key := maphash.Comparable(c.seed, p)
-	if _, ok := c.used[key]; !ok && len(c.used) >= c.room {
-		return key % sharedCounters
-	}
-	return key
-}
-
-func (c *counters) next(p pair) int {
-	key := c.at(p)
-	n := c.used[key]
-	if n < math.MaxInt32 {
-		c.used[key] = n + 1
-	}
-	return int(n)
-}
-
-// budgets count the URLs that were accepted. Which budget a URL is of may be asked by any goroutine, all
-// else is Discovery's.
-type budgets struct {
-	counters
-	list []Budget // never changes
-	told []bool   // by budget: that it is spent
-}
-
-func newBudgets(list []Budget) *budgets {
-	return &budgets{counters: newCounters(), list: slices.Clone(list), told: make([]bool, len(list))}
-}
-
-func (b *budgets) of(url string) int {
-	return 1 + slices.IndexFunc(b.list, func(one Budget) bool { return one.Match.MatchString(url) })
-}
-
-func (b *budgets) pair(budget int, u canonical.URL) pair {
-	if b.list[budget-1].PerCrawl {
-		return pair{budget: budget}
-	}
-	return pair{budget, ratelimit.Domain(u.Host())} // as the frontier names it
-}
-
-func (b *budgets) spent(budget int, u canonical.URL) bool {
-	return budget > 0 && int(b.used[b.at(b.pair(budget, u))]) >= b.list[budget-1].MaxPages
-}
-
-// count counts a URL that was accepted. Seeds may count beyond the budget.
-func (b *budgets) count(budget int, u canonical.URL) {
-	if budget > 0 {
-		b.next(b.pair(budget, u))
-	}
-}
-
 // Recount counts the URLs that earlier runs of a crawl have accepted for the budgets of this one. It comes
-// before Run, and takes as long as the sequence and the patterns do; without budgets it does not begin. The
-// error is that of the sequence, or of a URL that is none.
-func (p *Pipeline) Recount(urls iter.Seq2[string, error]) error {
-	if len(p.budgets.list) == 0 {
-		return nil
-	}
-	for text, err := range urls {
-		if err != nil {
-			return err
-		}
-		budget := p.budgets.of(text)
-		if budget == 0 {
-			continue
-		}
-		u, err := canonical.Parse(text)
-		if err != nil {
-			return fmt.Errorf("count for scope.budgets: %w", err)
-		}
-		p.budgets.count(budget, u)
-	}
-	return nil
-}
+// before Run, and takes as long as the sequence and the patterns do; see [scope.Budgets.Recount].
+func (p *Pipeline) Recount(urls iter.Seq2[string, error]) error { return p.budgets.Recount(urls) }
 
 const reasonBudget = "budget"
 
@@ -271,7 +159,7 @@ const reasonBudget = "budget"
 // each budget it says so.
 func (d *discovery) overBudget(link *found) bool {
 	b, it := d.p.budgets, &link.item
-	if it.Seed || !b.spent(link.budget, it.URL) {
+	if it.Seed || !b.Spent(link.budget, it.URL) {
 		return false
 	}
 	if d.frontier.Known(link.fp) {
@@ -280,8 +168,8 @@ func (d *discovery) overBudget(link *found) bool {
 	}
 	d.skip(it, reasonBudget, fmt.Sprintf("no more of scope.budgets[%d] is left", link.budget-1))
 	d.p.stats.tally(d.p.stats.n.Dropped, reasonBudget, 1)
-	if i := link.budget - 1; !b.told[i] {
-		b.told[i] = true
+	if i := link.budget - 1; !d.toldSpent[i] {
+		d.toldSpent[i] = true
 		warnDropped(d.p.cfg.Log, reasonBudget, it.URL.String(), fmt.Sprintf("raise scope.budgets[%d]", i))
 	}
 	return true

@@ -25,99 +25,8 @@ import (
 	"github.com/treadlight/crawl/internal/web/trap"
 )
 
-func bound(n int, pattern string, perCrawl bool) Budget {
-	return Budget{Match: regexp.MustCompile(pattern), MaxPages: n, PerCrawl: perCrawl}
-}
-
-// offered is the URLs that are accepted of those offered in this order. A star in front makes a URL a seed.
-func offered(t *testing.T, b *budgets, urls ...string) (accepted []string) {
-	t.Helper()
-	for _, text := range urls {
-		text, seed := strings.CutPrefix(text, "*")
-		u := parse(t, text)
-		budget := b.of(u.String())
-		if seed || !b.spent(budget, u) {
-			b.count(budget, u)
-			accepted = append(accepted, text)
-		}
-	}
-	return accepted
-}
-
-func TestBudgets(t *testing.T) {
-	for _, tc := range []struct {
-		name string
-		list []Budget
-		urls string
-		want string
-	}{
-		{"none", nil, "http://a.test/1 http://a.test/2", "http://a.test/1 http://a.test/2"},
-		{
-			"of each host",
-			[]Budget{bound(1, `/cal/`, false)},
-			"http://a.test/cal/1 http://a.test/cal/2 http://b.test/cal/1 http://a.test/x http://a.test/y http://b.test/cal/2",
-			"http://a.test/cal/1 http://b.test/cal/1 http://a.test/x http://a.test/y",
-		},
-		{
-			"of all together",
-			[]Budget{bound(2, `/cal/`, true)},
-			"http://a.test/cal/1 http://b.test/cal/1 http://a.test/cal/2 http://c.test/cal/1",
-			"http://a.test/cal/1 http://b.test/cal/1",
-		},
-		{
-			"the first that matches counts",
-			[]Budget{bound(1, `/cal/old/`, false), bound(2, `/cal/`, false), bound(9, `.`, true)},
-			"http://a.test/cal/old/1 http://a.test/cal/old/2 http://a.test/cal/1 http://a.test/cal/2 http://a.test/cal/3 http://a.test/",
-			"http://a.test/cal/old/1 http://a.test/cal/1 http://a.test/cal/2 http://a.test/",
-		},
-		{
-			"seeds count and are accepted",
-			[]Budget{bound(2, `.`, false)},
-			"*http://a.test/1 *http://a.test/2 *http://a.test/3 http://a.test/4 http://b.test/1 http://b.test/2 *http://b.test/3",
-			"http://a.test/1 http://a.test/2 http://a.test/3 http://b.test/1 http://b.test/2 http://b.test/3",
-		},
-		{
-			"a host is one by both schemes, and another by its port",
-			[]Budget{bound(1, `.`, false)},
-			"http://a.test/1 https://a.test/1 http://a.test:443/ http://a.test:81/1 http://a.test:81/2",
-			"http://a.test/1 http://a.test:81/1",
-		},
-	} {
-		t.Run(tc.name, func(t *testing.T) {
-			require.Equal(t, strings.Fields(tc.want), offered(t, newBudgets(tc.list), strings.Fields(tc.urls)...))
-		})
-	}
-}
-
-// Beyond the room hosts share counters: of none more is accepted than its budget, and of
-// those that had a counter before, as much as ever.
-func TestBudgetsAreBounded(t *testing.T) {
-	b := newBudgets([]Budget{bound(2, `.`, false)})
-	b.room = 100
-	of := map[string]int{}
-	const hosts = 3000
-	for range 3 {
-		for i := range hosts {
-			u := fmt.Sprintf("http://h%d.test/", i)
-			of[u] += len(offered(t, b, u))
-		}
-	}
-	shared := 0
-	for i := range hosts {
-		n := of[fmt.Sprintf("http://h%d.test/", i)]
-		require.LessOrEqual(t, n, 2)
-		if n < 2 {
-			shared++
-			require.GreaterOrEqual(t, i, b.room, "host %d came early", i)
-		}
-	}
-	require.Less(t, shared, hosts/4, "few lose by it") // of 2,900 in 65,536 places 4.4 % meet
-	for key := range b.used {
-		if key >= sharedCounters {
-			b.room--
-		}
-	}
-	require.GreaterOrEqual(t, b.room, 0, "no counters but the shared ones")
+func bound(n int, pattern string, perCrawl bool) scope.Budget {
+	return scope.Budget{Match: regexp.MustCompile(pattern), MaxPages: n, PerCrawl: perCrawl}
 }
 
 func calendar(days, pages int) http.HandlerFunc {
@@ -147,12 +56,12 @@ func TestBudgetsOfACrawl(t *testing.T) {
 	hosts := map[string]http.Handler{"a.test": calendar(5, 8), "b.test": calendar(1, 8), "c.test": http.HandlerFunc(func(rw http.ResponseWriter, _ *http.Request) { html(rw, links(6)) })}
 	for _, tc := range []struct {
 		name    string
-		list    []Budget
+		list    []scope.Budget
 		a, b, c int // pages of the calendars, and all of c
 	}{
-		{"of each host", []Budget{bound(12, `/cal/`, false)}, 12, 12, 7},
-		{"of all", []Budget{bound(11, `^http://a\.test/cal/`, true), bound(3, `/cal/`, true)}, 11, 3, 7},
-		{"with seeds", []Budget{bound(4, `/cal/`, false), bound(1, `c\.test`, false)}, 4, 4, 1},
+		{"of each host", []scope.Budget{bound(12, `/cal/`, false)}, 12, 12, 7},
+		{"of all", []scope.Budget{bound(11, `^http://a\.test/cal/`, true), bound(3, `/cal/`, true)}, 11, 3, 7},
+		{"with seeds", []scope.Budget{bound(4, `/cal/`, false), bound(1, `c\.test`, false)}, 4, 4, 1},
 	} {
 		t.Run(tc.name, bubble(func(t *testing.T) {
 			w, _ := served(t, hosts)
@@ -189,7 +98,7 @@ func TestBudgetsOfKnownURLsAndSeeds(t *testing.T) {
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			w, _ := served(t, map[string]http.Handler{"a.test": calendar(tc.days, tc.pages)})
-			w.Budgets = []Budget{bound(tc.budget, `.`, false)}
+			w.Budgets = []scope.Budget{bound(tc.budget, `.`, false)}
 			p := w.must(t, strings.Fields(tc.seeds)...)
 			require.Len(t, w.out.byURL(t), tc.visited)
 			require.Equal(t, tc.dropped, p.Snapshot().Dropped)
@@ -210,14 +119,14 @@ func TestRecount(t *testing.T) {
 	}
 	synctest.Test(t, func(t *testing.T) {
 		w, _ := served(t, map[string]http.Handler{"a.test": calendar(3, 0), "b.test": calendar(3, 0)})
-		w.Budgets = []Budget{bound(5, `/cal/`, false)}
+		w.Budgets = []scope.Budget{bound(5, `/cal/`, false)}
 		p := w.build(t)
 		require.NoError(t, p.Recount(earlier("http://a.test/", "http://a.test/cal/91", "http://a.test/cal/92", "http://c.test/cal/1")))
 		require.NoError(t, w.run(t.Context(), t, p, "http://a.test/", "http://b.test/"))
 		require.Equal(t, 3, w.out.of("http://a.test/cal/"))
 		require.Equal(t, 5, w.out.of("http://b.test/cal/"))
 	})
-	b := func(list ...Budget) *Pipeline {
+	b := func(list ...scope.Budget) *Pipeline {
 		w := newWorldOn(t, fetch.Config{})
 		w.Budgets = list
 		return w.build(t)

@@ -7,7 +7,6 @@ import (
 	"context"
 	"log/slog"
 	"os"
-	"slices"
 	"strconv"
 	"sync"
 	"sync/atomic"
@@ -21,6 +20,7 @@ import (
 	"github.com/treadlight/crawl/internal/frontier/redis"
 	"github.com/treadlight/crawl/internal/pipeline"
 	"github.com/treadlight/crawl/internal/ratelimit"
+	"github.com/treadlight/crawl/internal/web/scope"
 )
 
 func init() { assembly.Fleets.Register(prepare) }
@@ -145,13 +145,12 @@ func (f *fleet) storeConfig() (redis.Config, error) {
 	if err != nil {
 		return rc, err
 	}
-	if len(list) > 0 {
+	if budgets := scope.NewBudgets(list); len(list) > 0 {
 		rc.Budget = func(url string) (budget, most int) {
-			i := slices.IndexFunc(list, func(b pipeline.Budget) bool { return b.Match.MatchString(url) })
-			if i < 0 {
-				return 0, 0
+			if budget = budgets.Of(url); budget > 0 {
+				most = list[budget-1].MaxPages
 			}
-			return i + 1, list[i].MaxPages
+			return budget, most
 		}
 	}
 	rc.Redis, err = Client(s, os.LookupEnv)

@@ -2,6 +2,7 @@ package canonical
 
 import (
 	"bytes"
+	"fmt"
 	"strings"
 	"unicode/utf8"
 
@@ -444,4 +445,21 @@ func unhex(c byte) byte {
 		return c - '0'
 	}
 	return c&^0x20 - 'A' + 10
+}
+
+// Location is a Location as browsers read it: bytes that are no UTF-8 are escaped as they are, for the server
+// to recognise; a URL parser would replace them.
+func Location(s string) string {
+	if utf8.ValidString(s) {
+		return s
+	}
+	var b strings.Builder
+	for i := range len(s) {
+		if s[i] < utf8.RuneSelf {
+			b.WriteByte(s[i])
+		} else {
+			fmt.Fprintf(&b, "%%%02X", s[i])
+		}
+	}
+	return b.String()
 }
