@@ -97,10 +97,11 @@ type ClientConfig struct {
 // works, and the http.Client inside may be given to whatever wants one. Bodies come as they arrive, and nothing is
 // kept of them.
 //
-// A request that meets a host whose circuit is open fails at once. One that would have to wait beyond its context's
-// deadline fails at once too, so a deadline is all there is to bound the waits. Requests whose method is safe are
-// tried again; others only with an Idempotency-Key. A redirect is a request like any other, with a turn of its own;
-// only what net/http itself sends again, after a kept connection died before an answer, has none.
+// A request that meets a host whose circuit is open fails at once, with [ErrCircuitOpen]; another try of one that has failed
+// waits for the circuit, once. One that would have to wait beyond its context's deadline fails at once too, so a deadline
+// is all there is to bound the waits. Requests whose method is safe are tried again after 408, 425, 429, 502, 503, 504 and
+// failures of the network; others only with an Idempotency-Key. A redirect is a request like any other, with a turn of its
+// own; only what net/http itself sends again, after a kept connection died before an answer, has none.
 //
 // Close ends it. It is safe for concurrent use. A second client learns anew and asks hosts beside the first, unless
 // they share a [Politeness].

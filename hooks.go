@@ -28,7 +28,7 @@ import (
 type Failure struct {
 	// URL is what was asked for, in its canonical form.
 	URL string
-	// Kind is "page", "sitemap" or "robots", as in [Page].
+	// Kind is "page", "sitemap" or, of a robots.txt, "robots".
 	Kind string
 	// Attempt is which request for the URL it was, from 1. Zero: nothing was sent, as [Options.OnRequest] did not want it.
 	Attempt int

@@ -24,11 +24,11 @@ import (
 )
 
 // Page is a URL that was visited, with whatever came of it: [Page.OK] tells a page from a redirect, an error page, or a
-// host that did not answer. A Page is for one goroutine at a time, but for [Page.Follow].
+// host that did not answer. A Page is for one goroutine at a time, but for [Page.Follow] and [Page.Emit].
 type Page struct {
 	// URL is what was asked for, in its canonical form; never nil. It is the program's own to change.
 	URL *url.URL
-	// Kind is "page", "sitemap" (feeds too) or "robots".
+	// Kind is "page" or "sitemap" (feeds too).
 	Kind string
 	// Method is that of the request, "GET" unless [WithMethod] or [WithBody] said otherwise.
 	Method string
@@ -57,7 +57,7 @@ type Page struct {
 	Referrer string
 	// FetchedAt is when the request was sent.
 	FetchedAt time.Time
-	// Attempt is which request for the URL this was, from 1. Zero: there was none, as when robots.txt refuses the URL.
+	// Attempt is which request for the URL this was, from 1. Zero: nothing was sent, as [Options.OnRequest] did not want it.
 	Attempt int
 	// Timings are where the time went. What took none is zero.
 	Timings record.Timings
@@ -81,7 +81,7 @@ type Page struct {
 
 // PageError is why there is no response to a request, or no whole one.
 type PageError struct {
-	// Class is a name to count by, such as "timeout", "dns", "refused", "robots", "truncated" or "handler";
+	// Class is a name to count by, such as "timeout", "dns", "network", "too_large" or "handler";
 	// docs/reference/go.md has all.
 	Class string
 	// Message is for people, and may change.

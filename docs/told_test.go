@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"os"
+	"regexp"
 	"strings"
 	"sync"
 	"syscall"
@@ -16,6 +18,7 @@ import (
 	"github.com/treadlight/crawl"
 	"github.com/treadlight/crawl/crawltest"
 	"github.com/treadlight/crawl/internal/lab/docpage"
+	"github.com/treadlight/crawl/internal/ratelimit/outcome"
 	"github.com/treadlight/crawl/record"
 )
 
@@ -137,4 +140,21 @@ func TestDocsTellWhoIsTold(t *testing.T) {
 		b.WriteString("\n")
 	}
 	docpage.Check(t, "docs/reference/go.md", "told", b.String())
+}
+
+// docs/reference/go.md has every class of error, and what the comment of PageError gives as examples are such.
+func TestDocsNameErrorClasses(t *testing.T) {
+	page, err := os.ReadFile("reference/go.md")
+	require.NoError(t, err)
+	_, table, _ := strings.Cut(string(page), "## Classes of errors")
+	for c := outcome.ServerError; c <= outcome.Canceled; c++ {
+		require.Contains(t, table, "`"+c.String()+"`")
+	}
+	source, err := os.ReadFile("../page.go")
+	require.NoError(t, err)
+	_, comment, _ := strings.Cut(string(source), "// Class is a name to count by")
+	comment, _, _ = strings.Cut(comment, "Class string")
+	for _, example := range regexp.MustCompile(`"(\w+)"`).FindAllStringSubmatch(comment, -1) {
+		require.Contains(t, table, "`"+example[1]+"`")
+	}
 }

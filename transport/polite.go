@@ -9,6 +9,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/treadlight/crawl/internal/clock"
 	"github.com/treadlight/crawl/internal/ratelimit"
 	"github.com/treadlight/crawl/internal/ratelimit/outcome"
 	"github.com/treadlight/crawl/resilience"
@@ -58,7 +59,8 @@ type PoliteConfig struct {
 // reports the outcome and the limits in the header.
 //
 // An order to wait, a used-up quota and any bad status are reported at the header, others at the end of the body. A
-// request without a permit fails with a [RejectedError] around the engine's error. Polite fails without a Limiter.
+// request without a permit fails with a [RejectedError] around the engine's error; another try of one waits for an open
+// circuit first. Polite fails without a Limiter.
 func Polite(cfg PoliteConfig) (Middleware, error) {
 	if cfg.Limiter == nil {
 		return nil, errors.New("transport: PoliteConfig.Limiter is nil: give a limiter or leave Polite out")
@@ -86,7 +88,7 @@ func (l *politeLayer) roundTrip(ctx context.Context, req *http.Request) (*http.R
 		closeBody(req)
 		return nil, err
 	}
-	permit, err := l.Limiter.Acquire(ctx, host)
+	permit, err := l.acquire(ctx, host)
 	if err != nil {
 		closeBody(req)
 		return nil, l.rejected(host, err)
@@ -107,6 +109,23 @@ func (l *politeLayer) roundTrip(ctx context.Context, req *http.Request) (*http.R
 	v.answered(req, res)
 	bound = true
 	return Bind(res, v.end), nil
+}
+
+// acquire waits for the turn of a request. Another try also waits for the circuit, once: it was opened by the try
+// before, mostly for longer than the delay between them.
+func (l *politeLayer) acquire(ctx context.Context, host string) (ratelimit.Permit, error) {
+	permit, err := l.Limiter.Acquire(ctx, host)
+	open, ok := errors.AsType[*ratelimit.CircuitOpenError](err)
+	if !ok || resilience.AttemptFrom(ctx) == 1 {
+		return permit, err
+	}
+	if end, ok := ctx.Deadline(); ok && !end.After(open.Until) {
+		return nil, err
+	}
+	if err := clock.Sleep(ctx, clock.System(), -since(open.Until)); err != nil {
+		return nil, err
+	}
+	return l.Limiter.Acquire(ctx, host)
 }
 
 func (l *politeLayer) rejected(host string, err error) error {

@@ -253,6 +253,41 @@ func TestPoliteWithTheEngine(t *testing.T) {
 	})
 }
 
+// Another try goes out when the circuit lets it, which the try before has opened.
+func TestPoliteTriesAgainBehindTheCircuit(t *testing.T) {
+	for _, status := range []int{http.StatusTooManyRequests, http.StatusBadGateway, http.StatusServiceUnavailable} {
+		for failures := range 4 {
+			asked, from := 0, 5
+			inMemory(t, func(w http.ResponseWriter, _ *http.Request) {
+				if asked++; asked > from && asked <= from+failures || asked > 20 {
+					w.WriteHeader(status)
+				}
+			}, func(t *testing.T, base *http.Transport) {
+				cfg := ratelimit.DefaultConfig()
+				cfg.InitialRPS, cfg.MaxRPS = 20, 20
+				layers := transport.Layers{
+					Retry:     must(transport.NewRetry(retryConfig{MaxAttempts: 4, Backoff: backoff.Constant(time.Millisecond)})),
+					RateLimit: must(transport.Polite(transport.PoliteConfig{Limiter: must(ratelimit.New(cfg))})),
+				}
+				rt := layers.Chain(base)
+				for range from + 1 {
+					got, _ := do(t, rt, get(t, "http://a.test/"))
+					require.Equal(t, 200, got, "%d times %d", failures, status)
+				}
+				require.Equal(t, from+1+failures, asked)
+				asked = 20 // and from now on it fails
+				began := time.Now()
+				ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+				defer cancel()
+				if res, err := rt.RoundTrip(newRequest(ctx, t, http.MethodGet, "http://a.test/", nil)); err == nil {
+					require.NoError(t, res.Body.Close())
+				}
+				require.LessOrEqual(t, time.Since(began), time.Second, "a deadline bounds the waits")
+			})
+		}
+	}
+}
+
 func TestPoliteOverRealSockets(t *testing.T) {
 	url, base, _ := onLoopback(t, func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "page") })
 	e := &engine{}
