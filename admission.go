@@ -26,7 +26,8 @@ type AdmitPlan struct {
 	Window time.Duration
 }
 
-// AdmitRule says which requests are limited, by which plans, and who is counted.
+// AdmitRule says which requests are limited, by which plans, and who is counted. The first rule that matches a request
+// counts, and those behind it are not asked; none, and it is let in.
 type AdmitRule struct {
 	// Name is its identity, as a plan's is. Empty is an error.
 	Name string
@@ -37,6 +38,10 @@ type AdmitRule struct {
 	Methods []string
 	// Key names who is counted: "ip", "user", "route", "global", "header:NAME", one of AdmitConfig.Keys, or several of
 	// them joined by "+". Empty means "ip".
+	//
+	// What is counted is a text that says what it is of, for [Admission.Remove] and in [Denial.Key]: "ip:192.0.2.1",
+	// "ip:2001:db8:1:2::/64", "user:anna", "route:GET /pages", "global", "header:X-Api-Key:VALUE", "key:NAME:VALUE" for one of
+	// Keys, and for several "all:" and each behind its length, such as "all:9:user:anna12:ip:192.0.2.1".
 	Key string
 	// Plans are the names of plans that are charged, all or none. Rules that name the same plan charge the same account.
 	// Nil needs a Concurrency.
@@ -88,8 +93,9 @@ type AdmitStatistics struct {
 	Rules []AdmitRuleStatistics `json:"rules,omitempty"`
 }
 
-// AdmitRuleStatistics is what a rule has decided of requests, since the start or since there is one of that name. A
-// request that several rules are for is counted by each that was asked.
+// AdmitRuleStatistics is what a rule has decided of requests, since the start or since there is one of that name. Those
+// of rules that come after another that matched are not counted. A path that handlers may read in two ways can have two first
+// rules: both are asked, and count it.
 type AdmitRuleStatistics struct {
 	Rule     string `json:"rule"`     // its name
 	Allowed  uint64 `json:"allowed"`  // requests let in
@@ -105,7 +111,7 @@ type Denial struct {
 	Status      int         `json:"status"`           // of the answer: 429, or 503 when that is the server's trouble
 	Method      string      `json:"method"`           // of the request
 	Path        string      `json:"path"`             // as it came, decoded
-	Key         string      `json:"-"`                // who was counted, which may be a secret or personal: never in JSON or logs
+	Key         string      `json:"-"`                // who was counted, as [AdmitRule] spells it, which may be a secret or personal: never in JSON or logs
 	Result      AdmitResult `json:"result"`           // the decision
 }
 
@@ -296,13 +302,13 @@ func (a *Admission) Guard(ctx context.Context, key string, plans []string, token
 	return err
 }
 
-// Remove forgets what key has used under all plans, wherever that is kept: its next request
-// finds all of them whole. Not to know the key is no error.
+// Remove forgets what key has used under all plans, wherever that is kept: its next request finds all of them whole. The
+// key is what [Admission.Allow] was given, or of requests as [AdmitRule] spells it, such as "user:anna". Not to know it is no error.
 func (a *Admission) Remove(ctx context.Context, key string) error { return a.inner.Remove(ctx, key) }
 
-// RemoveWhere does so for all keys of which match is true, and says how many, also with an
-// error. A key longer than 256 bytes is known by its digest only, "sha256:…". It looks at
-// every key that is kept: it is for operators, not for requests.
+// RemoveWhere does so for all keys of which match is true, and says how many, also with an error. A key longer than 256
+// bytes is known by its digest only, "sha256:…". It looks at every key that is kept, and may ask match for one twice: it
+// is for operators, not for requests.
 func (a *Admission) RemoveWhere(ctx context.Context, match func(key string) bool) (int, error) {
 	return a.inner.RemoveWhere(ctx, match)
 }
@@ -321,9 +327,9 @@ func (a *Admission) Subscribe(fn func(Denial)) (off func()) {
 // Dropped is how many denials found no place on their way to those who subscribed.
 func (a *Admission) Dropped() uint64 { return a.inner.Dropped() }
 
-// Admin is the endpoint by which plans and rules are looked at and changed at run time: GET, PUT and DELETE of
-// /plans/{name} and /rules/{name}, GET of /statistics, and DELETE of /keys/{key}, with the token as a bearer token.
-// Changes are kept in the File if there is one. Without an AdminToken everything is forbidden. Mount it with
+// Admin is the endpoint by which plans and rules are looked at and changed at run time: GET of /plans, /rules and
+// /statistics, PUT and DELETE of /plans/{name} and /rules/{name}, PUT of /rules for all of them, and DELETE of /keys/{key},
+// with the token as a bearer token. Bodies are JSON as in the File, where changes are kept if there is one. Without an AdminToken everything is forbidden. Mount it with
 // http.StripPrefix, where only administrators come.
 func (a *Admission) Admin() http.Handler { return a.inner.Admin() }
 

@@ -187,3 +187,52 @@ func TestAdmitTells(t *testing.T) {
 	require.Equal(t, 1, n)
 	require.NoError(t, a.Guard(t.Context(), "k", []string{"one"}, 1, func(context.Context) error { return nil }))
 }
+
+// What the documentation of AdmitRule says of keys is what a Denial has, and what Remove takes.
+func TestAdmitSpellsKeys(t *testing.T) {
+	var denied []string
+	own := func(*http.Request) (string, error) { return "acme", nil }
+	rules := make([]AdmitRule, 0, 8)
+	for i, key := range []string{"ip", "user", "route", "global", "header:X-Api-Key", "tenant", "user+ip"} {
+		rules = append(rules, AdmitRule{Name: fmt.Sprint("r", i), Path: fmt.Sprint("/", i), Key: key, Plans: []string{"one"}})
+	}
+	rules = append(rules, AdmitRule{Name: "behind", Path: "/**", Key: "global", Plans: []string{"one"}})
+	a, err := Admit(AdmitConfig{
+		Plans: []AdmitPlan{{Name: "one", Capacity: 1, TokensPerSecond: 1e-9}}, Rules: rules, Deny: func(w http.ResponseWriter, _ *http.Request, d Denial) {
+			denied = append(denied, d.Key)
+			w.WriteHeader(d.Status)
+		},
+		Keys: map[string]func(*http.Request) (string, error){"tenant": own}, Principal: func(*http.Request) string { return "anna" },
+	})
+	require.NoError(t, err)
+	defer func() { require.NoError(t, a.Close()) }()
+	handler := a.Handler(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
+	ask := func(i int) int {
+		r := httptest.NewRequest(http.MethodGet, fmt.Sprint("/", i), nil)
+		r.RemoteAddr, r.Header = "192.0.2.1:4711", http.Header{"X-Api-Key": {"secret"}}
+		w := httptest.NewRecorder()
+		handler.ServeHTTP(w, r)
+		return w.Code
+	}
+	want := []string{"ip:192.0.2.1", "user:anna", "route:GET /2", "global", "header:X-Api-Key:secret", "key:tenant:acme", "all:9:user:anna12:ip:192.0.2.1"}
+	for i, key := range want {
+		require.Equal(t, []int{200, 429}, []int{ask(i), ask(i)}, key)
+		require.Equal(t, key, denied[i])
+		require.NoError(t, a.Remove(t.Context(), key))
+		require.Equal(t, 200, ask(i), key)
+	}
+	last := a.Statistics().Rules[len(want)]
+	require.Equal(t, AdmitRuleStatistics{Rule: "behind"}, last, "the first rule counts")
+}
+
+func TestAdmitNamesFields(t *testing.T) {
+	for want, cfg := range map[string]AdmitConfig{
+		"AdmitConfig: Plans[0].TokensPerSecond is 0: ": {Plans: []AdmitPlan{{Name: "p", Capacity: 1}}},
+		"AdmitConfig: Rules[0].CostBy is \"x\": ":      {Rules: []AdmitRule{{Name: "r", Path: "/", Concurrency: 1, CostBy: "x"}}},
+		"AdmitConfig: Rules[0].Plans[0] is \"x\": ":    {Rules: []AdmitRule{{Name: "r", Path: "/", Plans: []string{"x"}}}},
+		"AdmitConfig: Exclude[0] is ":                  {Exclude: []string{"x"}},
+	} {
+		_, err := Admit(cfg)
+		require.ErrorContains(t, err, want)
+	}
+}

@@ -14,6 +14,7 @@ import (
 	"strings"
 	"sync"
 	"time"
+	"unicode"
 
 	"github.com/treadlight/crawl/internal/admission"
 	"github.com/treadlight/crawl/internal/admission/memory"
@@ -116,7 +117,31 @@ func (a *Service) limits(cfg *Config) (err error) {
 		}
 	}
 	a.rules, err = admission.NewRuleSet(set, cfg.Plans, cfg.Rules, cfg.Exclude)
-	return err
+	if err != nil {
+		return &inGo{err}
+	}
+	return nil
+}
+
+// inGo is an error whose field, with which it begins, is as Go has it: Rules[0].CostBy for rules[0].cost_by.
+type inGo struct{ error }
+
+func (e *inGo) Unwrap() error { return e.error }
+
+func (e *inGo) Error() string {
+	field, rest, _ := strings.Cut(e.error.Error(), " ")
+	capital := true
+	return strings.Map(func(c rune) rune {
+		switch {
+		case c == '_':
+			capital, c = true, -1
+		case capital:
+			capital, c = false, unicode.ToUpper(c)
+		default:
+			capital = c == '.'
+		}
+		return c
+	}, field) + " " + rest
 }
 
 func isRedis(store string) bool {
