@@ -3,6 +3,7 @@
 package light_test
 
 import (
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -25,6 +26,9 @@ func TestHelloIsLight(t *testing.T) {
 	slices.Sort(modules)
 	modules = slices.DeleteFunc(slices.Compact(modules), func(path string) bool { return path == "github.com/treadlight/crawl" })
 	require.LessOrEqual(t, len(modules), mostModules, "what needs one of them registers by import:\n%s", strings.Join(modules, "\n"))
+	page, err := os.ReadFile("../../../docs/how-to/use-in-go.md")
+	require.NoError(t, err)
+	require.Contains(t, string(page), fmt.Sprintf("links %d modules", len(modules)))
 }
 
 // What is not linked is said before anything is made or asked for.
