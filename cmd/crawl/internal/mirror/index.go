@@ -2,6 +2,7 @@ package mirror
 
 import (
 	"bufio"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -79,6 +80,7 @@ type index struct {
 	entries map[string]*entry
 	claims  map[string]string // folded names of files, with their URLs, and of directories, with ""
 	journal *os.File
+	lines   *bufio.Writer // to the journal
 }
 
 const (
@@ -170,11 +172,8 @@ func (x *index) claimDirs(file string) {
 func (x *index) compact() error {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	if x.journal != nil {
-		if err := x.journal.Close(); err != nil {
-			return err
-		}
-		x.journal = nil
+	if err := x.end(); err != nil {
+		return err
 	}
 	name := filepath.Join(x.dir, stateDir, journalFile)
 	err := atomicfile.Replace(name, 0o600, func(w io.Writer) error {
@@ -193,6 +192,7 @@ func (x *index) compact() error {
 	})
 	if err == nil {
 		x.journal, err = os.OpenFile(name, os.O_WRONLY|os.O_APPEND, 0o600)
+		x.lines = bufio.NewWriterSize(x.journal, 1<<16)
 	}
 	return err
 }
@@ -201,15 +201,19 @@ func (x *index) compact() error {
 func (x *index) close() error {
 	x.mu.Lock()
 	defer x.mu.Unlock()
+	return x.end()
+}
+
+func (x *index) end() error {
 	if x.journal == nil {
 		return nil
 	}
-	err := x.journal.Close()
+	err := errors.Join(x.lines.Flush(), x.journal.Close())
 	x.journal = nil
 	return err
 }
 
-// put changes what is known of a URL, and keeps it.
+// put changes what is known of a URL; flush keeps it.
 func (x *index) put(e *entry) error {
 	line, err := json.Marshal(e)
 	if err != nil {
@@ -218,8 +222,15 @@ func (x *index) put(e *entry) error {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	x.set(e)
-	_, err = x.journal.Write(append(line, '\n'))
+	_, err = x.lines.Write(append(line, '\n'))
 	return err
+}
+
+// flush writes what was put to the journal. After an error nothing is written any more: half a line may be there.
+func (x *index) flush() error {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	return x.lines.Flush()
 }
 
 // mark changes what is known of the round, and keeps it.
@@ -228,10 +239,11 @@ func (x *index) mark(change func(*head)) error {
 	defer x.mu.Unlock()
 	change(&x.head)
 	line, err := json.Marshal(x.head)
-	if err == nil {
-		_, err = x.journal.Write(append(line, '\n'))
+	if err != nil {
+		return err
 	}
-	return err
+	_, err = x.lines.Write(append(line, '\n'))
+	return cmp.Or(err, x.lines.Flush())
 }
 
 // get is what is known of a URL; the zero entry: nothing.

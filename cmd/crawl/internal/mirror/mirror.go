@@ -31,7 +31,6 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"fmt"
 	"io/fs"
 	"log/slog"
 	"net/http"
@@ -46,6 +45,7 @@ import (
 	"github.com/treadlight/crawl"
 	"github.com/treadlight/crawl/cmd/crawl/internal/cli"
 	"github.com/treadlight/crawl/cmd/crawl/internal/job"
+	"github.com/treadlight/crawl/record"
 )
 
 // Options say what is mirrored, and where to.
@@ -155,7 +155,7 @@ func (m *Mirror) begin() error {
 	options := m.options()
 	if x.head.Open && x.head.Full && lost == 0 { // what came is not settled
 		m.round, m.full = x.head.Round, true
-		return x.compact()
+		return m.written(x.compact())
 	}
 	if x.head.Open && lost == 0 {
 		state, err := crawl.OpenState(crawl.StateConfig{Dir: options.StateDir, Version: options.Version, Log: m.o.Log})
@@ -182,12 +182,20 @@ func (m *Mirror) begin() error {
 	}
 	x.head.Format, x.head.Open, x.head.Full, x.head.Seeds = format, true, false, seeds
 	m.round = x.head.Round
-	if err := x.compact(); err != nil {
-		return cli.IO(err)
+	if err := m.written(x.compact()); err != nil {
+		return err
 	}
 	var err error
 	m.crawler, err = crawl.New(options)
 	return err
+}
+
+// written tells of an error that the disk does not take what is to be written.
+func (m *Mirror) written(err error) error {
+	if err == nil {
+		return nil
+	}
+	return cli.Write(m.o.Dir, err)
 }
 
 // options are those of the crawl.
@@ -197,6 +205,7 @@ func (m *Mirror) options() crawl.Options {
 	o.HandlersFollow = true
 	o.Scope.IgnoreSitemaps, o.Scope.IgnoreFeeds = true, true
 	o.Output = crawl.OutputOptions{Record: []string{"no-links", "no-digest"}}
+	o.Sinks = []record.Sink{kept{m}}
 	o.Bodies = map[string]crawl.BodyHandler{"*/*": {Handle: m.take}}
 	o.OnPage = m.done
 	o.OnSkip = m.skip
@@ -253,7 +262,7 @@ func (m *Mirror) Run(ctx context.Context) (*Report, error) {
 	failed, full := m.failed, m.full
 	m.mu.Unlock()
 	if failed != nil {
-		return nil, cli.Write(m.o.Dir, failed)
+		return nil, m.written(failed)
 	}
 	if ctx.Err() != nil { // forced: what was written stays
 		return nil, cmp.Or(err, ctx.Err())
@@ -263,7 +272,7 @@ func (m *Mirror) Run(ctx context.Context) (*Report, error) {
 		if ctx.Err() != nil {
 			return nil, cli.IOf("interrupted: the same command goes on")
 		}
-		return nil, cli.Write(m.o.Dir, e)
+		return nil, m.written(e)
 	}
 	report.Entry = m.entry()
 	return report, err
@@ -282,7 +291,7 @@ func (m *Mirror) crawl(ctx context.Context) error {
 				return
 			case <-tick.C:
 				if err := m.rewriteAll(beside, true); err != nil && beside.Err() == nil {
-					_ = m.fail(err) // which is told at the end
+					m.fail(err) // which is told at the end
 				}
 			}
 		}
@@ -300,17 +309,37 @@ func (m *Mirror) crawl(ctx context.Context) error {
 }
 
 // fail ends the crawl because the disk does not take what came.
-func (m *Mirror) fail(err error) error {
+func (m *Mirror) fail(err error) {
 	m.mu.Lock()
+	defer m.mu.Unlock()
 	if m.failed == nil {
 		m.failed = err
 	}
-	m.mu.Unlock()
-	if m.crawler != nil {
-		m.crawler.Stop()
-	}
-	return fmt.Errorf("write the copy: %w", err)
 }
+
+func (m *Mirror) failure() error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.failed
+}
+
+// kept is the sink of the crawl: a URL is done when the journal has it. After a failure none is, so that the next run
+// asks for it again.
+type kept struct{ m *Mirror }
+
+// Write implements [record.Sink].
+func (k kept) Write(*record.Record) error { return k.m.failure() }
+
+// Flush implements [record.Sink].
+func (k kept) Flush() error {
+	if err := k.m.index.flush(); err != nil {
+		k.m.fail(err)
+	}
+	return k.m.failure()
+}
+
+// Close implements [record.Sink].
+func (kept) Close() error { return nil }
 
 // Crawler is the crawl; nil if all was fetched before.
 func (m *Mirror) Crawler() *crawl.Crawler { return m.crawler }

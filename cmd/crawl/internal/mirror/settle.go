@@ -168,11 +168,8 @@ func (m *Mirror) rewritePages(ctx context.Context, pages []*entry) error {
 // rewrite writes a page with its links as they are now, if that is not what is there.
 func (m *Mirror) rewrite(e *entry, w *writing) error {
 	body, err := m.pack.read(e, w.body)
-	if errors.Is(err, errLost) {
-		return m.lose(e)
-	}
 	if err != nil {
-		return err
+		return m.lose(e, err)
 	}
 	if w.body = body; cap(body) > inMemory { // too much to hold
 		defer func() { *w = writing{} }()

@@ -38,6 +38,9 @@ const (
 
 // take writes what came of a URL. It is the handler of all bodies.
 func (m *Mirror) take(_ context.Context, p *crawl.Page, body io.Reader) error {
+	if m.failure() != nil {
+		return nil
+	}
 	u, err := m.parse(p.URL.String())
 	if err != nil {
 		return err
@@ -82,7 +85,8 @@ func (m *Mirror) take(_ context.Context, p *crawl.Page, body io.Reader) error {
 		return m.write(file, b.Bytes())
 	})
 	if err != nil {
-		return m.fail(err)
+		m.fail(err)
+		return nil
 	}
 	m.follow(p, e, b.Bytes())
 	return nil
@@ -103,7 +107,8 @@ func (m *Mirror) takeLarge(e *entry, body io.Reader) error {
 	temp := m.tempName()
 	f, err := os.OpenFile(temp, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o666)
 	if err != nil {
-		return m.fail(err)
+		m.fail(err)
+		return nil
 	}
 	defer func() { _ = os.Remove(temp) }() // it is gone if it was renamed
 	hash := xxhash.New()
@@ -118,7 +123,8 @@ func (m *Mirror) takeLarge(e *entry, body io.Reader) error {
 		to.err = err
 	}
 	if to.err != nil {
-		return m.fail(to.err)
+		m.fail(to.err)
+		return nil
 	}
 	return err // of the host
 }
@@ -195,6 +201,9 @@ func (m *Mirror) rename(temp, file string) error {
 
 // done notes what became of a URL that brought no body to keep.
 func (m *Mirror) done(_ context.Context, p *crawl.Page) error {
+	if m.failure() != nil {
+		return nil
+	}
 	url := p.URL.String()
 	old := m.index.get(url)
 	e := old
@@ -205,9 +214,10 @@ func (m *Mirror) done(_ context.Context, p *crawl.Page) error {
 			e.Change = ""
 		}
 		if err := m.index.put(&e); err != nil {
-			return m.fail(err)
+			m.fail(err)
 		}
-		return m.followKept(p, &e)
+		m.followKept(p, &e)
+		return nil
 	case p.Status/100 == 2 && p.Err == nil:
 		if old.Round == m.round && old.Status == p.Status { // take had it
 			return nil
@@ -238,10 +248,10 @@ func (m *Mirror) done(_ context.Context, p *crawl.Page) error {
 		}
 	}
 	if err := m.index.put(&e); err != nil {
-		return m.fail(err)
+		m.fail(err)
 	}
 	if e.File != "" && e.Redirect == "" && (!m.o.Delete || e.Change != changeGone) { // what stays needs what it is made of
-		return m.followKept(p, &e)
+		m.followKept(p, &e)
 	}
 	return nil
 }
@@ -265,7 +275,7 @@ func (m *Mirror) skip(s crawl.Skipped) {
 	}
 	e.URL, e.u, e.Round, e.Status, e.Err, e.From, e.Change = s.URL, u, m.round, 0, s.Reason+": "+s.Detail, s.Referrer, ""
 	if err := m.index.put(&e); err != nil {
-		_ = m.fail(err) // the crawl ends with it
+		m.fail(err)
 	}
 }
 
@@ -277,30 +287,29 @@ func (m *Mirror) followRedirect(p *crawl.Page) {
 }
 
 // followKept follows the links of a page that has not changed.
-func (m *Mirror) followKept(p *crawl.Page, e *entry) error {
+func (m *Mirror) followKept(p *crawl.Page, e *entry) {
 	if !e.packed() || e.Shared {
-		return nil
+		return
 	}
 	body, err := m.pack.read(e, nil)
-	if errors.Is(err, errLost) {
-		return m.lose(e)
+	if err == nil {
+		m.follow(p, e, body)
+		return
 	}
-	if err != nil {
-		return m.fail(err)
+	if err = m.lose(e, err); err != nil {
+		m.fail(err)
 	}
-	m.follow(p, e, body)
-	return nil
 }
 
-// lose forgets a page whose bytes are damaged.
-func (m *Mirror) lose(e *entry) error {
+// lose forgets a page whose bytes are damaged, which an error says. Others it returns.
+func (m *Mirror) lose(e *entry, err error) error {
+	if !errors.Is(err, errLost) {
+		return err
+	}
 	now := *e
 	now.forget()
 	now.Err = errLost.Error()
-	if err := m.index.put(&now); err != nil {
-		return m.fail(err)
-	}
-	return nil
+	return m.index.put(&now)
 }
 
 // follow has the crawl ask for what a page leads to and is made of.

@@ -9,7 +9,7 @@
 //   - a policy in a meta element (CSP, upgrade-insecure-requests): named so that no browser heeds it
 //   - a charset that only the HTTP header told: declared in the file
 //
-// Comments, and scripts but for imports of modules, are left alone.
+// Comments, and scripts but for what modules and workers import, are left alone.
 package rewrite
 
 import (
@@ -32,7 +32,7 @@ const (
 	XML           // XHTML, SVG, browserconfig.xml
 	CSS           //
 	Manifest      // of a web application
-	Module        // a script with imports
+	Module        // a script with imports, or a worker
 )
 
 // Role is what a link is for.

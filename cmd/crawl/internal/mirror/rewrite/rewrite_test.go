@@ -41,6 +41,10 @@ func TestHTML(t *testing.T) {
 		{"elsewhere", `<a href="javascript:x()"><a href="mailto:a@b"><img src="data:image/png;base64,AA=="><a href="blob:x">`, `<a href="javascript:x()"><a href="mailto:a@b"><img src="data:image/png;base64,AA=="><a href="blob:x">`},
 		{"parameter that looks like a reference", `<a href="x?a=1&copy=2&amp=3&lt;">`, `<a href="L/a/x@a=1%26copy=2%26amp=3%3C">`},
 		{"comment and script", `<!-- <a href="x"> --><script>var a = '<a href="x">';</script><a href=x>`, `<!-- <a href="x"> --><script>var a = '<a href="x">';</script><a href="L/a/x">`},
+		{
+			"scripts of every kind", `<script><!--<script>"</script> <a href='x'>--></script><script type=text/template><a href="x"></script><script type=application/json>{"url":"/x"}</script><!--[if IE]><img src=x><![endif]--><noscript><!-- <a href=x> --></noscript>`,
+			`<script><!--<script>"</script> <a href='x'>--></script><script type=text/template><a href="x"></script><script type=application/json>{"url":"/x"}</script><!--[if IE]><img src=x><![endif]--><noscript><!-- <a href=x> --></noscript>`,
+		},
 		{"noscript and template", `<noscript><img src="i"></noscript><template><img src="i"></template>`, `<noscript><img src="L/a/i"></noscript><template><img src="L/a/i"></template>`},
 		{"title and textarea", `<title><a href="x"></title><textarea><a href="x"></textarea>`, `<title><a href="x"></title><textarea><a href="x"></textarea>`},
 		{"base", `<a href="x"><base href="/b/" target=_top><a href="x"><a href="#f"><img src="">`, `<a href="L/b/x"><base href="" target=_top><a href="L/b/x"><a href="L/b/#f"><img src="">`},
@@ -57,10 +61,19 @@ func TestHTML(t *testing.T) {
 		{"integrity", `<script src=x integrity="sha256-x" crossorigin></script><script src="//cdn/x" integrity="y" crossorigin></script>`, `<script src="L/a/x"  ></script><script src="http://cdn/x" integrity="y" crossorigin></script>`},
 		{"refresh", `<meta http-equiv=refresh content="0; URL='x?a&amp;b'"><meta http-equiv=refresh content="5;x">`, `<meta http-equiv=refresh content="0; URL=&#39;L/a/x@a%26b&#39;"><meta http-equiv=refresh content="5;L/a/x">`},
 		{"policy", `<meta http-equiv="Content-Security-Policy" content="upgrade-insecure-requests">`, `<meta http-equiv="x-disabled-content-security-policy" content="upgrade-insecure-requests">`},
+		{
+			"policies", `<META HTTP-EQUIV=' content-security-policy ' CONTENT="default-src https:"><iframe srcdoc='<meta http-equiv="Content-Security-Policy" content="script-src x">'></iframe><meta http-equiv=x-ua-compatible content=y>`,
+			`<META HTTP-EQUIV='x-disabled-content-security-policy' CONTENT="default-src https:"><iframe srcdoc='<meta http-equiv=&quot;x-disabled-content-security-policy&quot; content=&quot;script-src x&quot;>'></iframe><meta http-equiv=x-ua-compatible content=y>`,
+		},
+		{"icons", `<link rel=mask-icon href=m.svg color=red><link rel="shortcut icon" href=f.ico><link rel=apple-touch-icon-precomposed href=a.png>`, `<link rel=mask-icon href="L/a/m.svg" color=red><link rel="shortcut icon" href="L/a/f.ico"><link rel=apple-touch-icon-precomposed href="L/a/a.png">`},
 		{"rel", `<link rel=canonical href="x"><link rel="next" href="x"><link rel="icon" href="i"><link rel="dns-prefetch" href="//d">`, `<link rel=canonical href="http://h/a/x"><link rel="next" href="L/a/x"><link rel="icon" href="L/a/i"><link rel="dns-prefetch" href="http://d/">`},
 		{"form", `<form action="search"><button formaction="/x">`, `<form action="http://h/a/search"><button formaction="http://h/x">`},
 		{"guess", `<img data-src="i"><img data-src="gone">`, `<img data-src="L/a/i"><img data-src="gone">`},
 		{"module", `<script type=module>import a from './b.js'; import "lodash"; const c = await import("/d.js")</script>`, `<script type=module>import a from './L/a/b.js'; import "lodash"; const c = await import("./L/d.js")</script>`},
+		{
+			"workers", `<script type=module>new Worker("w.js", {type: "module"}); new Worker(new URL('./v.js', import.meta.url)); fetch("x.json")</script><script>new Worker("no.js")</script>`,
+			`<script type=module>new Worker("L/a/w.js", {type: "module"}); new Worker(new URL('L/a/v.js', import.meta.url)); fetch("x.json")</script><script>new Worker("no.js")</script>`,
+		},
 		{"import map", `<script type=importmap>{"imports":{"a":"./a.js","b/":"/b/"},"scopes":{"/x/":{"c":"/c.js"}}}</script>`, `<script type=importmap>{"imports":{"a":"./L/a/a.js","b/":"/b/"},"scopes":{"/x/":{"c":"./L/c.js"}}}</script>`},
 		{"tile", `<meta name="msapplication-TileImage" content="t.png"><meta property="og:image" content="/o.png">`, `<meta name="msapplication-TileImage" content="L/a/t.png"><meta property="og:image" content="http://h/o.png">`},
 		{"two of one name", `<a href=x href=y>`, `<a href="L/a/x" href=y>`},
@@ -91,10 +104,14 @@ func TestOtherKinds(t *testing.T) {
 		},
 		{"browserconfig", XML, `<browserconfig><tile><square150x150logo src="/t.png"/></tile></browserconfig>`, `<browserconfig><tile><square150x150logo src="L/t.png"/></tile></browserconfig>`},
 		{
-			"manifest", Manifest, `{"name":"x","start_url":"/","icons":[{"src":"i.png","sizes":"1x1"},{"src":"gone"}],"shortcuts":[{"url":"/s","icons":[{"src":"j"}]}], "scope":"/"}`,
-			`{"name":"x","start_url":"L/","icons":[{"src":"L/a/i.png","sizes":"1x1"},{"src":"http://h/a/gone"}],"shortcuts":[{"url":"L/s","icons":[{"src":"L/a/j"}]}], "scope":"/"}`,
+			"manifest", Manifest, `{"name":"x","start_url":"/","screenshots":[{"src":"/s.png"}],"icons":[{"src":"i.png","sizes":"1x1"},{"src":"gone"}],"shortcuts":[{"url":"/s","icons":[{"src":"j"}]}], "scope":"/"}`,
+			`{"name":"x","start_url":"L/","screenshots":[{"src":"L/s.png"}],"icons":[{"src":"L/a/i.png","sizes":"1x1"},{"src":"http://h/a/gone"}],"shortcuts":[{"url":"L/s","icons":[{"src":"L/a/j"}]}], "scope":"/"}`,
 		},
 		{"module", Module, "import {a,\n b} from \"./x.js\"\nexport * from '../y.js'; import('./z.js')\n// import 'no'", "import {a,\n b} from \"./L/a/x.js\"\nexport * from './L/y.js'; import('./L/a/z.js')\n// import 'no'"},
+		{
+			"worker", Module, "importScripts('dep.js?1'); const u = new URL(\"m.wasm\", import.meta.url)\n//# sourceMappingURL=w.js.map",
+			"importScripts('L/a/dep.js@1'); const u = new URL(\"L/a/m.wasm\", import.meta.url)\n//# sourceMappingURL=w.js.map",
+		},
 		{"opaque", Opaque, `<a href="x">`, `<a href="x">`},
 	} {
 		t.Run(c.name, func(t *testing.T) { assert.Equal(t, c.out, rewritten(t, c.kind, "", c.in)) })

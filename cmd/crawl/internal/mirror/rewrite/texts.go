@@ -93,19 +93,37 @@ func relative(s string) bool {
 // string may be found too: then a file is asked for in vain, and a name is changed that nobody reads.
 var imports = regexp.MustCompile(`(?:^|[;\n}])[ \t]*(?:import|export)(?:[ \t\n]*[\w*{},$ \t\n]*?[ \t\n}*]from)?[ \t\n]*["']([^"'\n\\]+)["']|\bimport\([ \t\n]*["']([^"'\n\\]+)["'][ \t\n]*\)`)
 
-// module walks through the imports of a script.
+// scripts are other files that a module or a worker names by references to itself, and workers those that a page does.
+// Source maps are left alone: no page loads them.
+var (
+	scripts = regexp.MustCompile(`\bnew URL\(\s*["']([^"'\n\\]+)["']\s*,\s*import\.meta\.url\s*\)|\bimportScripts\(\s*["']([^"'\n\\]+)["']\s*\)`)
+	workers = regexp.MustCompile(`\bnew (?:Shared)?Worker\(\s*(?:["']([^"'\n\\]+)["'])`)
+)
+
+// module walks through the imports of a script, and what else it says it loads.
 func (w *walker) module(s []byte, at int) {
-	if !bytes.Contains(s, []byte("import")) && !bytes.Contains(s, []byte("export")) {
-		return
+	if bytes.Contains(s, []byte("import")) || bytes.Contains(s, []byte("export")) {
+		w.named(s, at, imports, specifier)
+		w.named(s, at, scripts, inJSON)
 	}
-	for _, m := range imports.FindAllSubmatchIndex(s, -1) {
-		from, to := m[2], m[3]
-		if from < 0 {
-			from, to = m[4], m[5]
-		}
-		if ref := string(s[from:to]); relative(ref) {
-			if out := w.link(ref, Link{Role: Part, As: Module}, specifier); out.edit {
-				w.edit(at+from, at+to, out.text)
+	if w.doc.Kind == HTML || w.doc.Kind == XML {
+		w.named(s, at, workers, inJSON)
+	}
+}
+
+// named handles what is in the groups of a pattern.
+func (w *walker) named(s []byte, at int, pattern *regexp.Regexp, in place) {
+	for _, m := range pattern.FindAllSubmatchIndex(s, -1) {
+		for i := 2; i < len(m); i += 2 {
+			if m[i] < 0 {
+				continue
+			}
+			ref := string(s[m[i]:m[i+1]])
+			if in == specifier && !relative(ref) {
+				continue
+			}
+			if out := w.link(ref, Link{Role: Part, As: Module}, in); out.edit {
+				w.edit(at+m[i], at+m[i+1], out.text)
 			}
 		}
 	}
