@@ -32,8 +32,8 @@ FILES    := /usr/lib/apache2/modules/mod_qos.so /usr/lib/apache2/modules/mod_eva
             /usr/lib/*/varnish/vmods/libvmod_vsthrottle.so /usr/lib/python3/dist-packages/flask_limiter \
             /usr/lib/python3/dist-packages/waitress /usr/share/doc/libboost-doc
 # Tests that take a sample under the race detector, and where they are; see internal/lab/racetest.
-WHOLE    := TestRealisticLimiters TestThresholds TestRandomHosts TestSameSeedSameResult TestOracleReachesCapacity TestCommonLimitIsFoundAndPacedAsOne TestLimitsOfTheirOwnAreNotMerged TestBounds TestBoundOnConnectionsIsFoundInARace
-WHOLE_IN := ./internal/integration ./internal/ratelimit ./internal/lab/simulate ./internal/web/sitemap
+WHOLE    := TestRealisticLimiters TestThresholds TestRandomHosts TestSameSeedSameResult TestOracleReachesCapacity TestCommonLimitIsFoundAndPacedAsOne TestLimitsOfTheirOwnAreNotMerged TestBounds TestBoundOnConnectionsIsFoundInARace TestFreshness
+WHOLE_IN := ./internal/integration ./internal/ratelimit ./internal/lab/simulate ./internal/web/sitemap ./cmd/crawl/internal/watch/plan
 space    := $(subst ,, )
 
 .DEFAULT_GOAL := help
@@ -79,6 +79,7 @@ test-all: test ## make test, and what is slow: long fleets, kills, real servers,
 	$(GO) test -vet=off -timeout 1h -v -run '^TestControl$$' ./internal/integration -control.time $(CONTROL)
 	$(GO) test -vet=off -timeout 1h -count 5 -run 'Soak|Law|World|Stall|Trouble' ./internal/pipeline ./internal/frontier ./internal/ratelimit/...
 	$(GO) test -vet=off -timeout 10m ./cmd/crawl/internal/audit -audit.half 3
+	$(GO) test -vet=off -timeout 1h -v -run '^TestFreshness$$' ./cmd/crawl/internal/watch/plan -plan.pages 100000 -plan.held-out
 	$(MAKE) fuzz FUZZTIME=1m
 
 size: ## lines of Go per room: production, tests

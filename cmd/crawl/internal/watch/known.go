@@ -68,13 +68,15 @@ func (e *entry) conditional() bool {
 type host struct {
 	Prior   plan.Prior `json:"prior"`
 	Trust   plan.Trust `json:"trust"`
-	Spent   [24]int32  `json:"spent"` // requests by hour
-	Hour    int64      `json:"hour"`  // of the last of them, since 1970
+	Factor  float64    `json:"factor"`  // of the price; see plan.Correct
+	Planned int64      `json:"planned"` // when that was corrected last, in seconds since 1970
+	Spent   [24]int32  `json:"spent"`   // requests by hour
+	Hour    int64      `json:"hour"`    // of the last of them, since 1970
 	entries []*entry
 	pending int // URLs that the crawl under way has not asked for
 }
 
-func newHost() *host { return &host{Prior: plan.DefaultPrior} }
+func newHost() *host { return &host{Prior: plan.DefaultPrior, Factor: 1} }
 
 // spend counts requests.
 func (h *host) spend(now time.Time, n int32) {
@@ -91,7 +93,7 @@ func (h *host) forget(now time.Time) {
 	}
 	h.Hour = max(hour, h.Hour)
 	if h.Hour-hour > 24 { // the clock was set back
-		*h = host{Prior: h.Prior, Trust: h.Trust, Hour: hour, entries: h.entries}
+		h.Spent, h.Hour = [24]int32{}, hour
 	}
 }
 
@@ -202,6 +204,9 @@ func wait(failures int32) time.Duration {
 	return min(time.Hour<<min(failures-1, 10), 7*24*time.Hour)
 }
 
+// sourcePrior has sources, of which nothing is known, change twice a day.
+var sourcePrior = plan.Prior{Mean: math.Log(2), Variance: 4}
+
 // candidate is a URL that is due.
 type candidate struct {
 	e     *entry
@@ -228,7 +233,7 @@ func (e *entry) value(h *plan.Host, now time.Time, all bool) (class int, value f
 	case e.kind == rules:
 		return 0, plan.Days(elapsed)
 	case e.kind == source:
-		rate, _ := e.host.Prior.Rate(&e.history)
+		rate, _ := sourcePrior.Rate(&e.history)
 		interval := min(max(time.Duration(12/rate*float64(time.Hour)), time.Hour), 7*24*time.Hour) // half of what passes between changes
 		if e.announced() {
 			interval = time.Hour
@@ -275,7 +280,7 @@ func (w *Watch) due(now time.Time) (urls []string, err error) {
 
 // dueOf are the URLs of a host that are due, the best first, without those that were asked for in this round.
 func (w *Watch) dueOf(h *host, now time.Time) (list []candidate) {
-	p := h.plan(w.o.Budget)
+	p := h.plan(w.o.Budget, now)
 	for _, e := range h.entries {
 		if e.round == w.round {
 			continue
@@ -291,7 +296,7 @@ func (w *Watch) dueOf(h *host, now time.Time) (list []candidate) {
 }
 
 // plan fits what is known of a host to what visits of its pages have told.
-func (h *host) plan(budget int) plan.Host {
+func (h *host) plan(budget int, now time.Time) plan.Host {
 	var pages []*entry
 	var histories []*plan.History
 	for _, e := range h.entries {
@@ -305,7 +310,15 @@ func (h *host) plan(budget int) plan.Host {
 		e.rate, _ = h.Prior.Rate(&e.history)
 		rates[i] = e.rate
 	}
-	return plan.Host{Price: plan.Price(rates, float64(h.budget(budget)), shortestInterval), Trust: h.Trust}
+	const hour = 3600
+	switch perDay := h.budget(budget); {
+	case h.Planned == 0 || h.Planned > now.Unix():
+		h.Planned = now.Unix()
+	case now.Unix()-h.Planned >= hour:
+		h.Factor = plan.Correct(h.Factor, float64(perDay-h.left(budget, now)), float64(perDay), time.Duration(now.Unix()-h.Planned)*time.Second)
+		h.Planned = now.Unix()
+	}
+	return plan.Host{Price: h.Factor * plan.Price(rates, float64(h.budget(budget)), shortestInterval), Trust: h.Trust}
 }
 
 func (w *Watch) now() time.Time { return w.clock.Now() }

@@ -47,6 +47,7 @@ type Outputs struct {
 	w       *Watch
 	outputs []*output
 	files   []*os.File
+	retry   time.Duration // the first one
 	failed  chan error // of a file
 }
 
@@ -247,7 +248,7 @@ func writeFeed(w io.Writer, name string, list []numbered) error {
 }
 
 // NewOutputs are none yet.
-func (w *Watch) NewOutputs() *Outputs { return &Outputs{w: w, failed: make(chan error, 1)} }
+func (w *Watch) NewOutputs() *Outputs { return &Outputs{w: w, retry: firstRetry, failed: make(chan error, 1)} }
 
 // add finds the place of an output. One that is new gets what comes from now on.
 func (o *Outputs) add(to *output) error {
@@ -373,7 +374,7 @@ func (o *Outputs) serve(ctx context.Context, to *output, wake <-chan struct{}, l
 			o.w.Stop()
 			return err
 		case ctx.Err() == nil:
-			retry = min(max(2*retry, firstRetry), lastRetry)
+			retry = min(max(2*retry, o.retry), lastRetry)
 			log.Warn("the webhook does not take changes; they are kept and sent again", slog.Any("error", err), slog.Duration("again_in", retry))
 			timer.Reset(retry)
 		}
@@ -389,7 +390,7 @@ func (o *Outputs) last(to *output) (err error) {
 		if err = o.drain(ctx, to); err == nil || !to.patient {
 			return err
 		}
-		if try < finalTries-1 && clock.Sleep(ctx, clock.System(), firstRetry<<try) != nil {
+		if try < finalTries-1 && clock.Sleep(ctx, clock.System(), o.retry<<try) != nil {
 			break
 		}
 	}

@@ -8,7 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"math"
 	"strings"
 
 	"github.com/treadlight/crawl/cmd/crawl/internal/watch/plan"
@@ -96,7 +95,7 @@ func (s *store) setMeta(key, value string) error {
 func (s *store) load(url func(*entry) error, add func(name string, h *host)) error {
 	err := s.db.Each(`SELECT name, known FROM hosts`, func(q *sqlitedb.Stmt) error {
 		h := new(host)
-		if err := json.Unmarshal(q.ColumnBytes(1), h); err != nil || h.Prior.Variance <= 0 || h.Hour < 0 {
+		if err := json.Unmarshal(q.ColumnBytes(1), h); err != nil || h.Prior.Variance <= 0 || h.Factor <= 0 || h.Hour < 0 {
 			return sqlitedb.Damage(s.db.Path(), fmt.Sprintf("what is known of host %q", q.ColumnText(0)))
 		}
 		add(q.ColumnText(0), h)
@@ -146,7 +145,7 @@ func unpackHistory(b []byte, h *plan.History) error {
 	}
 	copy(whole, b)
 	_, _ = binary.Decode(whole, binary.LittleEndian, h) // it is as long as it has to be
-	if !(h.Clean >= 0 && h.Clean <= math.MaxFloat32 && h.Events() >= 0 && h.Events() < 1e6) {
+	if !h.Valid() {
 		return errors.New("its history is none")
 	}
 	return nil

@@ -18,8 +18,8 @@
 //
 // # Evidence
 //
-// A sitemap or feed may say that a page has changed. How many of such words were true, and of how many changes there was word
-// ([Trust]), is counted for each host. Word makes a page due as far as it can be believed, and its absence makes a page wait.
+// A sitemap or feed may say that a page has changed. How often it does with a change and without one is counted for each host
+// ([Trust]); by Bayes' rule a word makes a change more likely, and its absence less, as far as the host was right before.
 package plan
 
 import (
@@ -71,6 +71,16 @@ func (h *History) Observe(interval time.Duration, changed bool, ago time.Duratio
 			h.Changed[i], h.Days[i] = h.Changed[i]/2, h.Days[i]/2
 		}
 	}
+}
+
+// Valid reports whether visits can have told so.
+func (h *History) Valid() bool {
+	const most = 1e6
+	ok := h.Clean >= 0 && h.Clean <= most && h.Dated >= 0 && h.Dated <= most
+	for i := range bins {
+		ok = ok && h.Changed[i] >= 0 && h.Changed[i] <= most && h.Days[i] >= 0 && h.Days[i] <= most
+	}
+	return ok
 }
 
 // Events is how many changes it remembers.

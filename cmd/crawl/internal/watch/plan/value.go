@@ -9,15 +9,16 @@ import (
 // LongestInterval is after how long a page is due whatever it is worth: one that was given up may have become another.
 const LongestInterval = 30 * 24 * time.Hour
 
-// Trust is how far a host's word on changes of its pages may be believed. Zero: nothing is known.
+// Trust is what visits have found of a host's word on changes of its pages: whether there was word of a change since the visit
+// before, and whether there was a change. The zero Trust takes the host for one that is mostly right and not complete.
 type Trust struct {
-	True   float64 // words that a visit has found true
-	False  float64 // words that a visit has found false
-	Missed float64 // changes without word
+	True   float64 `json:"true"`   // word, and a change
+	False  float64 `json:"false"`  // word, and none
+	Missed float64 `json:"missed"` // a change without word
+	Silent float64 `json:"silent"` // neither
 }
 
-// Observe takes in a visit of a page on which the host gives word: whether there was word of a change, and whether there was
-// one.
+// Observe takes in a visit of a page on which the host gives word.
 func (t *Trust) Observe(word, changed bool) {
 	switch {
 	case word && changed:
@@ -27,16 +28,22 @@ func (t *Trust) Observe(word, changed bool) {
 	case changed:
 		t.Missed++
 	default:
-		return
+		t.Silent++
 	}
-	if t.True+t.False+t.Missed > 200 {
-		t.True, t.False, t.Missed = t.True/2, t.False/2, t.Missed/2
+	if t.True+t.False+t.Missed+t.Silent > 1000 { // it may change its ways
+		t.True, t.False, t.Missed, t.Silent = t.True/2, t.False/2, t.Missed/2, t.Silent/2
 	}
 }
 
-// precision is how likely a word is true, and recall of how many changes there is word.
-func (t *Trust) precision() float64 { return (t.True + 1) / (t.True + t.False + 2) }
-func (t *Trust) recall() float64    { return t.True / (t.True + t.Missed + 4) }
+// ratio is how much more likely word, or its absence, is if there was a change than if there was none.
+func (t *Trust) ratio(word bool) float64 {
+	ofChanges := (t.True + 2) / (t.True + t.Missed + 4)
+	ofOthers := (t.False + 1) / (t.False + t.Silent + 8)
+	if word {
+		return ofChanges / ofOthers
+	}
+	return (1 - ofChanges) / (1 - ofOthers)
+}
 
 // Page is what is known of a page.
 type Page struct {
@@ -64,19 +71,24 @@ func (h *Host) Value(p *Page, now time.Time) float64 {
 		return 0
 	}
 	rate := min(max(p.Rate, minRate), maxRate)
-	unsaid := rate
-	if p.Covered && !p.Word {
-		unsaid *= 1 - h.Trust.recall()
+	changes := rate * Days(elapsed)
+	if p.Covered { // what is likely by now, as a number of changes to be expected
+		changes += math.Log1p(-math.Expm1(-changes) * (h.Trust.ratio(p.Word) - 1))
 	}
-	gain := gained(unsaid * Days(elapsed))
-	if p.Word {
-		gain = max(gain, h.Trust.precision())
-	}
-	value := gain / rate / h.Price
+	value := gained(changes) / rate / h.Price
 	if elapsed >= LongestInterval {
 		value = max(value, 1)
 	}
 	return value
+}
+
+// Correct is a factor of prices after some time in which it was factor, and a day had so many visits of a budget: less where word of
+// changes has saved visits, so that these are made elsewhere.
+func Correct(factor, visits, budget float64, elapsed time.Duration) float64 {
+	if budget <= 0 {
+		return factor
+	}
+	return min(max(factor*math.Exp(min(Days(elapsed), 1)*(visits/budget-1)), 0.02), 1)
 }
 
 // gained is the share of all there is to gain, when so many changes are to be expected since the last visit.

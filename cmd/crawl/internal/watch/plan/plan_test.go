@@ -1,0 +1,205 @@
+package plan
+
+import (
+	"math"
+	"math/rand/v2"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+const day = 24 * time.Hour
+
+// flat is a prior that says next to nothing.
+var flat = Prior{Mean: 0, Variance: 1e6}
+
+// With regular visits and no prior the estimate is that of Cho and Garcia-Molina, the negative logarithm of the share of visits
+// that saw no change; with irregular ones it is the root of their equation.
+func TestRate(t *testing.T) {
+	for _, tc := range []struct{ visits, changed int }{{10, 1}, {10, 5}, {60, 40}, {40, 39}} {
+		var h History
+		for i := range tc.visits {
+			h.Observe(2*day, i < tc.changed, 0)
+		}
+		rate, _ := flat.Rate(&h)
+		require.InEpsilon(t, -math.Log(1-float64(tc.changed)/float64(tc.visits))/2, rate, 0.01, "%v", tc)
+	}
+	var h History
+	h.Observe(day/2, true, 0)
+	h.Observe(3*day, true, 0)
+	h.Observe(day, false, 0)
+	rate, _ := flat.Rate(&h)
+	require.InDelta(t, 1, 0.5/math.Expm1(0.5*rate)+3/math.Expm1(3*rate), 1e-3)
+
+	h = History{}
+	for range 4 {
+		h.Observe(day, true, 6*time.Hour) // that long ago
+	}
+	rate, variance := flat.Rate(&h)
+	require.InEpsilon(t, 4, rate, 0.01, "four changes in one day without one")
+	require.InEpsilon(t, 0.25, variance, 0.01)
+}
+
+// What is extreme stays within bounds, and the prior decides where visits tell nothing.
+func TestRateOfLittle(t *testing.T) {
+	rate, variance := DefaultPrior.Rate(&History{})
+	require.InEpsilon(t, 1.0/40, rate, 1e-4)
+	require.InEpsilon(t, 4, variance, 1e-4)
+	var always, never History
+	for range 30 {
+		always.Observe(day, true, 0)
+		never.Observe(day, false, 0)
+	}
+	fast, _ := DefaultPrior.Rate(&always)
+	slow, _ := DefaultPrior.Rate(&never)
+	require.Greater(t, fast, 2.0)
+	require.Less(t, fast, 20.0)
+	require.Less(t, slow, 1.0/40)
+	require.Greater(t, slow, 1e-3)
+}
+
+// An estimate is consistent, also with intervals of all lengths and after a History has forgotten, and follows a page that becomes
+// another one.
+func TestRateOfMuch(t *testing.T) {
+	rnd := rand.New(rand.NewPCG(3, 3))
+	visit := func(h *History, rate float64) {
+		days := math.Exp(3*rnd.Float64() - 2)
+		h.Observe(time.Duration(days*float64(day)), rnd.Float64() < -math.Expm1(-rate*days), 0)
+	}
+	for _, truth := range []float64{0.05, 0.5, 3} {
+		sum := 0.0
+		for range 200 {
+			var h History
+			for range 150 {
+				visit(&h, truth)
+			}
+			rate, _ := DefaultPrior.Rate(&h)
+			sum += math.Log(rate)
+		}
+		require.InEpsilon(t, truth, math.Exp(sum/200), 0.2)
+	}
+	var h History
+	for range 200 {
+		visit(&h, 2)
+	}
+	for range 200 {
+		visit(&h, 0.05)
+	}
+	rate, _ := DefaultPrior.Rate(&h)
+	require.Less(t, rate, 0.3)
+}
+
+// The prior that is fitted to pages is near the one that their rates are drawn from.
+func TestFit(t *testing.T) {
+	rnd := rand.New(rand.NewPCG(5, 5))
+	var pages []*History
+	for range 3000 {
+		rate, h := math.Exp(-1+1.2*rnd.NormFloat64()), &History{}
+		for range 30 {
+			h.Observe(day, rnd.Float64() < -math.Expm1(-rate), 0)
+		}
+		pages = append(pages, h)
+	}
+	p := DefaultPrior
+	for range 10 {
+		p = p.Fit(pages)
+	}
+	require.InDelta(t, -1, p.Mean, 0.2)
+	require.InDelta(t, 1.2, math.Sqrt(p.Variance), 0.2)
+	require.Equal(t, DefaultPrior.Mean, DefaultPrior.Fit(nil).Mean)
+}
+
+// The price spends the budget, and no page would gain more by a visit that another gives up.
+func TestPrice(t *testing.T) {
+	rnd := rand.New(rand.NewPCG(7, 7))
+	var rates []float64
+	for range 900 {
+		rates = append(rates, math.Exp(3*rnd.NormFloat64()))
+	}
+	const budget = 450.0
+	h := Host{Price: Price(rates, budget, 0)}
+	visits, givenUp := 0.0, 0
+	gains := func(rate, perDay float64) float64 { // freshness by one visit more
+		f := func(n float64) float64 { return -math.Expm1(-rate/n) * n / rate }
+		return (f(perDay*1.0001) - f(perDay)) / (perDay * 0.0001)
+	}
+	for _, rate := range rates {
+		interval := Days(h.Interval(rate, 0))
+		visits += 1 / interval
+		if interval >= Days(LongestInterval) {
+			givenUp++
+			require.True(t, rate > 1/h.Price*0.99 || rate < 0.1, "rate %v", rate)
+			continue
+		}
+		require.InEpsilon(t, h.Price, gains(rate, 1/interval), 0.02, "rate %v", rate)
+	}
+	require.InEpsilon(t, budget, visits, 0.02)
+	require.Positive(t, givenUp)
+	require.Less(t, givenUp, 500)
+	require.EqualValues(t, 1, Price(nil, 100, 0))
+}
+
+// Word of a change counts as far as the host was right before, and so does that there is none.
+func TestTrust(t *testing.T) {
+	page := Page{Rate: 0.1, Last: epoch, Covered: true}
+	word := page
+	word.Word = true
+	at := epoch.Add(day)
+	value := func(trust Trust, p *Page) float64 { return (&Host{Price: 1, Trust: trust}).Value(p, at) }
+	plain := (&Host{Price: 1}).Value(&Page{Rate: 0.1, Last: epoch}, at)
+	var honest, liar Trust
+	for i := range 300 {
+		honest.Observe(i%10 == 0, i%10 == 0)
+		liar.Observe(true, i%10 == 0)
+	}
+	require.Greater(t, value(Trust{}, &word), plain)
+	require.Greater(t, value(honest, &word), 20*plain)
+	require.Less(t, value(honest, &page), plain/5)
+	require.InEpsilon(t, plain, value(liar, &word), 0.3)
+	require.Less(t, honest.True+honest.False+honest.Missed+honest.Silent, 1001.0)
+}
+
+// A page is left alone while its host wants that, unless there is word, and asked for in the end whatever is known of it.
+func TestValue(t *testing.T) {
+	h := Host{Price: 1e9}
+	require.Zero(t, h.Value(&Page{Rate: 1, Last: epoch}, epoch))
+	require.Less(t, h.Value(&Page{Rate: 1, Last: epoch}, epoch.Add(10*day)), 1.0)
+	require.GreaterOrEqual(t, h.Value(&Page{Rate: 1, Last: epoch}, epoch.Add(LongestInterval)), 1.0)
+	h.Price = 0.1
+	fresh := Page{Rate: 1, Last: epoch, NotBefore: epoch.Add(day)}
+	require.Zero(t, h.Value(&fresh, epoch.Add(day-1)))
+	require.Positive(t, h.Value(&fresh, epoch.Add(day)))
+	fresh.Word, fresh.Covered = true, true
+	require.Positive(t, h.Value(&fresh, epoch.Add(day-1)))
+}
+
+func TestCorrect(t *testing.T) {
+	require.EqualValues(t, 1, Correct(1, 200, 100, day))
+	require.Less(t, Correct(1, 50, 100, day), 0.7)
+	require.EqualValues(t, 0.02, Correct(0.03, 0, 100, 10*day))
+	require.EqualValues(t, 0.5, Correct(0.5, 0, 0, day))
+}
+
+// Whatever visits tell, a rate is a rate and a value a value.
+func FuzzPlan(f *testing.F) {
+	f.Add([]byte{1, 2, 3, 4, 255, 0, 77})
+	f.Fuzz(func(t *testing.T, visits []byte) {
+		var h History
+		var trust Trust
+		for _, b := range visits {
+			h.Observe(time.Minute<<(b>>3), b&1 == 1, time.Duration(b&2)*time.Hour)
+			trust.Observe(b&4 == 4, b&1 == 1)
+		}
+		rate, variance := DefaultPrior.Rate(&h)
+		require.True(t, rate >= minRate*0.99 && rate <= maxRate*1.01 && variance > 0 && !math.IsNaN(variance), "%v ± %v", rate, variance)
+		require.Less(t, h.Events(), maxEvents+1.0)
+		host := Host{Price: 0.5, Trust: trust}
+		value := host.Value(&Page{Rate: rate, Last: epoch, Covered: true, Word: len(visits)%2 == 1}, epoch.Add(time.Duration(len(visits))*time.Hour))
+		require.True(t, value >= 0 && !math.IsInf(value, 0), "%v", value)
+		interval := host.Interval(rate, time.Minute)
+		require.True(t, interval >= time.Minute && interval <= LongestInterval)
+		fitted := DefaultPrior.Fit([]*History{&h, &h})
+		require.True(t, fitted.Variance >= minVariance && !math.IsNaN(fitted.Mean))
+	})
+}

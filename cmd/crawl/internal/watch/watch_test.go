@@ -1,0 +1,404 @@
+package watch
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"encoding/xml"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/treadlight/crawl"
+	"github.com/treadlight/crawl/internal/clock/clocktest"
+	"github.com/treadlight/crawl/internal/config"
+	_ "github.com/treadlight/crawl/maintext"
+	_ "github.com/treadlight/crawl/sqlite"
+)
+
+// answer is what a site has at a path.
+type answer struct {
+	status int // zero: 200
+	text   string
+	header map[string]string
+}
+
+// site is one whose pages can be changed.
+type site struct {
+	*httptest.Server
+
+	mu    sync.Mutex
+	pages map[string]answer
+	asked []string // paths, with the status, in their order
+}
+
+func newSite(t *testing.T, pages map[string]answer) *site {
+	s := &site{pages: pages}
+	s.Server = httptest.NewServer(s)
+	t.Cleanup(s.Close)
+	return s
+}
+
+func (s *site) set(path string, a answer) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.pages[path] = a
+}
+
+func (s *site) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	a, ok := s.pages[r.URL.Path]
+	if !ok {
+		a.status = http.StatusNotFound
+	}
+	w.Header().Set("Content-Type", "text/html; charset=utf-8")
+	for k, v := range a.header {
+		w.Header().Set(k, v)
+	}
+	if tag := a.header["ETag"]; tag != "" && r.Header.Get("If-None-Match") == tag {
+		a.status = http.StatusNotModified
+	}
+	if a.status == 0 {
+		a.status = http.StatusOK
+	}
+	s.asked = append(s.asked, fmt.Sprintf("%s %d", r.URL.Path, a.status))
+	w.WriteHeader(a.status)
+	if a.status != http.StatusNotModified {
+		_, _ = io.WriteString(w, strings.ReplaceAll(a.text, "SITE", s.URL))
+	}
+}
+
+// requests are those since the last call.
+func (s *site) requests() []string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	asked := s.asked
+	s.asked = nil
+	slices.Sort(asked)
+	return slices.DeleteFunc(asked, func(one string) bool { return strings.HasPrefix(one, "/robots.txt") || strings.HasPrefix(one, "/sitemap.xml") })
+}
+
+var begin = time.Date(2026, 3, 2, 8, 0, 0, 0, time.UTC)
+
+// tried is a watch in a test.
+type tried struct {
+	*Watch
+	t    *testing.T
+	out  *Outputs
+	file string
+	clk  *clocktest.Fake
+}
+
+// watched opens a watch, whose time is that of a clock.
+func watched(t *testing.T, dir string, clk *clocktest.Fake, change func(*Options), seeds ...string) *tried {
+	t.Helper()
+	loaded, err := config.Load(config.Sources{Flags: []config.FlagValue{{Name: "strategy", Value: "off"}, {Name: "set", Value: "ratelimit.retry_max_attempts=1"}}})
+	require.NoError(t, err)
+	o := Options{Dir: dir, Seeds: seeds, Settings: loaded.Config, Log: slog.New(slog.DiscardHandler), Flags: "{}"}
+	if change != nil {
+		change(&o)
+	}
+	w, err := Open(o)
+	require.NoError(t, err)
+	w.clock = clk
+	out := w.NewOutputs()
+	out.retry = time.Millisecond
+	file := filepath.Join(dir, "changes.jsonl")
+	require.NoError(t, out.Lines(file, nil))
+	return &tried{Watch: w, t: t, out: out, file: file, clk: clk}
+}
+
+// round runs a round after some time, and returns what it has told in short, sorted.
+func (w *tried) round(after time.Duration) (Counts, []string) {
+	w.t.Helper()
+	w.clk.Advance(after)
+	counts, interrupted, err := w.Round(w.t.Context(), func(ctx context.Context, _ *crawl.Crawler, run func(context.Context) error) error { return run(ctx) })
+	require.NoError(w.t, err)
+	require.False(w.t, interrupted)
+	before := len(w.told())
+	ended, end := context.WithCancel(w.t.Context())
+	end()
+	require.NoError(w.t, w.out.Run(ended, w.o.Log))
+	var short []string
+	for _, c := range w.told()[before:] {
+		text := c.Change + " " + c.URL[strings.LastIndexByte(c.URL, '/'):]
+		for line := range strings.Lines(c.Diff) {
+			if strings.HasPrefix(line, "-") || strings.HasPrefix(line, "+") {
+				text += " " + strings.TrimSpace(line)
+			}
+		}
+		short = append(short, text)
+	}
+	slices.Sort(short)
+	return counts, short
+}
+
+// told are the changes in the file.
+func (w *tried) told() (list []Change) {
+	f, err := os.Open(w.file)
+	require.NoError(w.t, err)
+	defer f.Close()
+	for lines := bufio.NewScanner(f); lines.Scan(); {
+		var c Change
+		require.NoError(w.t, json.Unmarshal(lines.Bytes(), &c))
+		list = append(list, c)
+	}
+	return list
+}
+
+func (w *tried) end() {
+	require.NoError(w.t, w.out.Close())
+	require.NoError(w.t, w.Close())
+}
+
+func text(words string, links ...string) answer {
+	page := "<html><title>T</title><main><p>" + words + "</p>"
+	for _, link := range links {
+		page += fmt.Sprintf("<p><a href=%q>%s</a></p>", link, link)
+	}
+	return answer{text: page + "</main></html>"}
+}
+
+// The first round tells nothing; later ones what is new, has other text or is gone, once; and what comes back.
+func TestChanges(t *testing.T) {
+	s := newSite(t, map[string]answer{
+		"/": text("Home of all", "/a", "/b", "/c", "/d"), "/a": text("One line of a"), "/b": text("Made at 08:00:13, one line of b"),
+		"/c": {text: "<p>text of c</p>", header: map[string]string{"ETag": `"1"`}}, "/d": {status: 302, header: map[string]string{"Location": "/a"}},
+	})
+	clk := clocktest.NewFake(begin)
+	dir := t.TempDir()
+	w := watched(t, dir, clk, func(o *Options) { o.All = true }, s.URL)
+	counts, told := w.round(0)
+	require.Equal(t, Counts{Visits: 5, First: 5, Requests: 8, URLs: 5}, counts)
+	require.Empty(t, told)
+	require.Equal(t, []string{"/ 200", "/a 200", "/b 200", "/c 200", "/d 302"}, s.requests())
+
+	counts, told = w.round(time.Hour)
+	require.Empty(t, told)
+	require.Equal(t, 5, counts.Unchanged)
+	require.Equal(t, []string{"/ 200", "/a 200", "/b 200", "/c 304", "/d 302"}, s.requests())
+
+	s.set("/", text("Home of all", "/a", "/b", "/c", "/d", "/e"))
+	s.set("/a", text("Another line of a"))
+	s.set("/b", text("Made at 10:00:59, one line of b"))
+	s.set("/d", answer{status: 404})
+	s.set("/e", text("New is e"))
+	counts, told = w.round(time.Hour)
+	require.Equal(t, []string{"added /e", "changed / +/e", "changed /a -One line of a +Another line of a", "gone /d"}, told)
+	require.Equal(t, Counts{Visits: 6, Added: 1, Changed: 2, Gone: 1, Unchanged: 2, Requests: 8, URLs: 5}, counts)
+	s.requests()
+
+	_, told = w.round(time.Hour)
+	require.Empty(t, told)
+	require.NotContains(t, s.requests(), "/d 404", "it is retired")
+
+	s.set("/d", text("It is back"))
+	w.round(time.Hour)
+	require.NotContains(t, strings.Join(s.requests(), " "), "/d")
+	w.end()
+	w = watched(t, dir, clk, func(o *Options) { o.All = true })
+	_, told = w.round(8 * 24 * time.Hour)
+	require.Equal(t, []string{"added /d"}, told, "something still leads to it")
+	ids := map[string]bool{}
+	for _, c := range w.told() {
+		require.False(t, ids[c.ID])
+		ids[c.ID] = true
+		require.False(t, c.Time.IsZero())
+	}
+	info, err := os.Stat(filepath.Join(dir, databaseFile))
+	require.NoError(t, err)
+	require.Equal(t, os.FileMode(0o600), info.Mode().Perm())
+	w.end()
+}
+
+// What fails is asked for again later, and is no change, whatever fails.
+func TestFailures(t *testing.T) {
+	s := newSite(t, map[string]answer{"/": text("Home", "/a"), "/a": text("Text of a")})
+	w := watched(t, t.TempDir(), clocktest.NewFake(begin), func(o *Options) { o.All = true }, s.URL)
+	defer w.end()
+	w.round(0)
+	s.set("/a", answer{status: 500})
+	counts, told := w.round(time.Hour)
+	require.Empty(t, told)
+	require.Equal(t, 1, counts.Failed)
+	s.set("/a", answer{status: 403, text: "Forbidden"})
+	s.requests()
+	_, told = w.round(30 * time.Minute)
+	require.Empty(t, told)
+	require.NotContains(t, s.requests(), "/a 403", "it is left alone for an hour")
+	_, told = w.round(time.Hour)
+	require.Empty(t, told)
+	require.Contains(t, s.requests(), "/a 403")
+	s.set("/a", text("Text of a"))
+	counts, told = w.round(3 * time.Hour)
+	require.Empty(t, told)
+	require.Equal(t, 2, counts.Unchanged)
+}
+
+// Sitemaps and feeds bring pages, and visits of those that they say have changed; Cache-Control keeps visits away.
+func TestEvidence(t *testing.T) {
+	entry := func(path string, at time.Time) string {
+		return "<url><loc>SITE" + path + "</loc><lastmod>" + at.Format(time.RFC3339) + "</lastmod></url>"
+	}
+	sitemap := func(entries ...string) answer {
+		return answer{text: "<?xml version='1.0'?><urlset>" + strings.Join(entries, "") + "</urlset>", header: map[string]string{"Content-Type": "application/xml"}}
+	}
+	feed := func(items string) answer {
+		return answer{text: "<rss><channel>" + items + "</channel></rss>", header: map[string]string{"Content-Type": "application/rss+xml"}}
+	}
+	held, a := text("Held"), text("Text of a")
+	held.header = map[string]string{"Cache-Control": "public, max-age=14400"}
+	a.header = map[string]string{"Expires": "Thu, 01 Jan 2099 00:00:00 GMT"}
+	s := newSite(t, map[string]answer{
+		"/robots.txt": {text: "Sitemap: /map.xml", header: map[string]string{"Content-Type": "text/plain"}},
+		"/map.xml":    sitemap(entry("/a", begin.Add(-1000*time.Hour)), entry("/b", begin.Add(-1000*time.Hour)), entry("/held", begin.Add(-time.Hour))),
+		"/":           {text: "<title>T</title><link rel=alternate type='application/rss+xml' href=/feed><main><p>Home</main>"},
+		"/feed":       feed("<item><link>SITE/n1</link></item>"),
+		"/a":          a, "/b": text("Text of b"), "/held": held, "/n1": text("News one"), "/n2": text("News two"),
+	})
+	w := watched(t, t.TempDir(), clocktest.NewFake(begin), nil, s.URL)
+	defer w.end()
+	counts, _ := w.round(0)
+	require.Equal(t, 5, counts.URLs)
+	require.Equal(t, []string{"/ 200", "/a 200", "/b 200", "/feed 200", "/held 200", "/map.xml 200", "/n1 200"}, s.requests())
+	s.set("/a", text("Other text of a"))
+	s.set("/n2", text("News two"))
+	s.set("/feed", feed("<item><link>SITE/n2</link></item><item><link>SITE/n1</link></item>"))
+	s.set("/map.xml", sitemap(entry("/a", begin.Add(time.Hour)), entry("/b", begin.Add(-1000*time.Hour)), entry("/held", begin.Add(-time.Hour))))
+	var told []string
+	for hour := 1; hour < 24 && len(told) < 2; hour++ {
+		_, now := w.round(time.Hour)
+		told = append(told, now...)
+		if hour < 4 {
+			require.NotContains(t, s.requests(), "/held 200")
+		}
+	}
+	slices.Sort(told)
+	require.Equal(t, []string{"added /n2", "changed /a -Text of a +Other text of a"}, told)
+	require.Positive(t, w.hosts[strings.TrimPrefix(s.URL, "http://")].Trust.True)
+}
+
+// No host gets more requests in 24 hours than its budget, robots.txt and redirects included, and all is visited in the end.
+func TestBudget(t *testing.T) {
+	pages := map[string]answer{"/moved": {status: 301, header: map[string]string{"Location": "/p0"}}}
+	var links []string
+	for i := range 30 {
+		pages[fmt.Sprintf("/p%d", i)] = text(fmt.Sprintf("Page %d", i), fmt.Sprintf("/p%d", (i+1)%30))
+		links = append(links, fmt.Sprintf("/p%d", i))
+	}
+	pages["/"] = text("Home", append(links, "/moved")...)
+	s := newSite(t, pages)
+	clk := clocktest.NewFake(begin)
+	dir := t.TempDir()
+	w := watched(t, dir, clk, func(o *Options) { o.Budget = 8 }, s.URL)
+	var at []time.Time
+	seen := map[string]bool{}
+	for range 24 * 9 {
+		_, told := w.round(time.Hour)
+		require.Empty(t, told)
+		s.mu.Lock()
+		for _, path := range s.asked {
+			at = append(at, clk.Now())
+			seen[path] = true
+		}
+		s.asked = nil
+		s.mu.Unlock()
+		in := 0
+		for _, one := range at {
+			if clk.Now().Sub(one) < 24*time.Hour {
+				in++
+			}
+		}
+		require.LessOrEqual(t, in, 8)
+		if len(at) == 40 { // what was spent is known to the next process
+			w.end()
+			w = watched(t, dir, clk, func(o *Options) { o.Budget = 8 })
+		}
+	}
+	w.end()
+	for _, link := range links {
+		require.True(t, seen[link+" 200"], link)
+	}
+}
+
+// A file has each change once, also if lines were written that the state does not know of, or it was moved away. A webhook gets
+// each, in order, at least once and with the same id, also when it was down, and while others were told.
+func TestOutputs(t *testing.T) {
+	var mu sync.Mutex
+	var got []Change
+	down := 3
+	hook := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		mu.Lock()
+		defer mu.Unlock()
+		var c Change
+		_ = json.NewDecoder(r.Body).Decode(&c)
+		if down--; down >= 0 {
+			w.WriteHeader(http.StatusBadGateway)
+			return
+		}
+		if c.ID == r.Header.Get("Webhook-Id") {
+			got = append(got, c)
+		}
+	}))
+	defer hook.Close()
+	s := newSite(t, map[string]answer{"/": text("Home 0")})
+	clk := clocktest.NewFake(begin)
+	dir := t.TempDir()
+	all := func(o *Options) { o.All = true }
+	w := watched(t, dir, clk, all, s.URL)
+	w.round(0)
+	open := func() {
+		require.NoError(t, w.out.Webhook(hook.URL))
+		require.NoError(t, w.out.Feed(filepath.Join(dir, "feed.xml")))
+	}
+	open()
+	s.set("/", text("Home 1"))
+	w.clk.Advance(time.Hour)
+	_, _, err := w.Round(t.Context(), func(ctx context.Context, _ *crawl.Crawler, run func(context.Context) error) error { return run(ctx) })
+	require.NoError(t, err)
+	ended, end := context.WithCancel(t.Context())
+	end()
+	require.ErrorContains(t, w.out.Run(ended, w.o.Log), "1 change wait for the webhook, and the next run sends them: status 502")
+	require.Len(t, w.told(), 1)
+	w.end()
+
+	f, err := os.OpenFile(w.file, os.O_APPEND|os.O_WRONLY, 0)
+	require.NoError(t, err)
+	_, err = f.WriteString(`{"id":"not committed"`)
+	require.NoError(t, err)
+	require.NoError(t, f.Close())
+	w = watched(t, dir, clk, all)
+	open()
+	s.set("/", text("Home 2"))
+	_, told := w.round(time.Hour)
+	require.Equal(t, []string{"changed / -Home 1 +Home 2"}, told)
+	require.Len(t, w.told(), 2)
+	w.end()
+	require.NoError(t, os.Rename(w.file, w.file+".1"))
+	w = watched(t, dir, clk, all)
+	open()
+	s.set("/", text("Home 3"))
+	_, told = w.round(time.Hour)
+	require.Equal(t, []string{"changed / -Home 2 +Home 3"}, told)
+	require.Len(t, got, 3)
+	require.Len(t, slices.CompactFunc(got, func(a, b Change) bool { return a.ID == b.ID }), 3)
+	var feed rss
+	data, err := os.ReadFile(filepath.Join(dir, "feed.xml"))
+	require.NoError(t, err)
+	require.NoError(t, xml.Unmarshal(data, &feed))
+	require.Len(t, feed.Channel.Items, 3)
+	require.Contains(t, feed.Channel.Items[0].Description, "+Home 3")
+	w.end()
+}
