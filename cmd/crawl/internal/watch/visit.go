@@ -128,7 +128,7 @@ func (w *Watch) missed(e *entry, at time.Time) error {
 // lost notes that a URL is gone, which is told of one that was there.
 func (w *Watch) lost(e *entry, v *visit) error {
 	var err error
-	if e.state == live && e.kind == page {
+	if (e.state == live || e.state == quiet && e.visited > 0) && e.kind == page {
 		w.count(e, &w.counts.Gone)
 		err = w.report(e, v, &Change{Change: "gone"})
 	}

@@ -214,6 +214,9 @@ func (w *Watch) begin() error {
 	if len(w.urls) == 0 {
 		return cli.Usagef("%s has a crawl without a page: name the URL to begin at", w.o.Dir)
 	}
+	if err := w.reread(); err != nil {
+		return err
+	}
 	text, err := w.o.Settings.SaveIn(w.o.Dir)
 	if err == nil {
 		err = w.store.setMeta("settings", text)
@@ -222,6 +225,24 @@ func (w *Watch) begin() error {
 		err = w.store.setMeta("flags", w.o.Flags)
 	}
 	return err
+}
+
+// reread has all pages visited anew, in silence, if their text is another one by what is selected or ignored now.
+func (w *Watch) reread() error {
+	now := fmt.Sprintf("%q %q", w.o.Select, w.o.Ignore)
+	was, err := w.store.meta("reader")
+	if err != nil || was == now {
+		return err
+	}
+	for _, e := range w.urls {
+		if e.kind == page && e.state == live {
+			e.state = quiet
+			if err := w.store.put(e); err != nil {
+				return err
+			}
+		}
+	}
+	return w.store.setMeta("reader", now)
 }
 
 // Saved is what a watch was given the last time, or the crawl whose pages it is to watch: settings, or nil if there is none of
