@@ -64,6 +64,7 @@ type Options struct {
 	Politeness PolitenessOptions // how fast hosts are asked, and what of their wishes is obeyed
 	Fetch      FetchOptions      // how a page is asked for
 	Access     AccessOptions     // who the crawl is to sites, and which way it takes to them
+	Render     RenderOptions     // which pages a browser is given before they are read
 	Extract    ExtractOptions    // what is read out of pages
 	Output     OutputOptions     // what records have in them
 	Archive    ArchiveOptions    // how archives are written

@@ -198,6 +198,28 @@ type AccessOptions struct {
 	DNSServer string `set:"access.dns_server"`
 }
 
+// RenderOptions says which pages a browser is given before they are read. It needs the package browser.
+type RenderOptions struct {
+	// Mode: run the scripts of pages in Chromium before reading them: never, of pages that seem empty without, of
+	// all. One of never, auto, always. Empty: never.
+	Mode string `set:"render.mode"`
+	// Browser: path of Chromium, or the URL of one that runs, ws://HOST:PORT; empty = where it is usually installed.
+	// For example "/opt/chromium/chrome".
+	Browser string `set:"render.browser"`
+	// Steps: what is done on each rendered page: click:SELECTOR, more:SELECTOR (again and again), scroll (to the end,
+	// as it grows), wait:SELECTOR, wait:DURATION; empty = nothing. For example "click:#more".
+	Steps []string `set:"render.steps"`
+	// Screenshot: directory for a picture (PNG) of each rendered page, named in its record. For example "pictures".
+	Screenshot string `set:"render.screenshot"`
+	// PDF: directory for a print (PDF) of each rendered page, named in its record. For example "prints".
+	PDF string `set:"render.pdf"`
+	// Load: what rendered pages load beside documents, scripts, styles and data; empty = nothing else. For example
+	// "images".
+	Load []string `set:"render.load"`
+	// Browsers: browsers at a time, each with one page. Range: 1 to 64. Zero: 2.
+	Browsers int `set:"render.browsers"`
+}
+
 // ExtractOptions says what is read out of pages beside links and text.
 type ExtractOptions struct {
 	// Duplicates: mark pages that repeat an earlier one: byte by byte, or also in nearly all they say. One of off,

@@ -20,20 +20,23 @@ type Snapshot struct {
 	State  string `json:"state"`
 	Reason string `json:"reason,omitempty"`
 
-	Records   int64 `json:"records"`    // written
-	Pages     int64 `json:"pages"`      // with a status of 2xx, robots.txt and sitemaps apart
-	Errors    int64 `json:"errors"`     // records of URLs that failed: no answer, an unusable one, or a status of 400 and above
-	Requests  int64 `json:"requests"`   // made, robots.txt and retries included
-	Answered  int64 `json:"answered"`   // requests that were answered with a status
-	Failed    int64 `json:"failed"`     // requests without an answer, or refused by the host's state: 429 and 5xx, not 404
-	Retries   int64 `json:"retries"`    // requests to be repeated
-	OfURL     int64 `json:"of_url"`     // refusals that were one URL's alone: others of its host were served
-	Returned  int64 `json:"returned"`   // URLs that were handed out and put back without a request
-	Refused   int64 `json:"refused"`    // URLs that robots.txt refuses
-	Unruled   int64 `json:"unruled"`    // URLs given up because robots.txt cannot be had
-	Unindexed int64 `json:"unindexed"`  // records left out because their pages ask for it; see OutputOptions.SkipNoindex
-	Bytes     int64 `json:"bytes"`      // of bodies, decoded
-	WireBytes int64 `json:"wire_bytes"` // of bodies, as received
+	Records     int64  `json:"records"`                // written
+	Pages       int64  `json:"pages"`                  // with a status of 2xx, robots.txt and sitemaps apart
+	Errors      int64  `json:"errors"`                 // records of URLs that failed: no answer, an unusable one, or a status of 400 and above
+	Requests    int64  `json:"requests"`               // made, robots.txt and retries included
+	Answered    int64  `json:"answered"`               // requests that were answered with a status
+	Failed      int64  `json:"failed"`                 // requests without an answer, or refused by the host's state: 429 and 5xx, not 404
+	Retries     int64  `json:"retries"`                // requests to be repeated
+	OfURL       int64  `json:"of_url"`                 // refusals that were one URL's alone: others of its host were served
+	Returned    int64  `json:"returned"`               // URLs that were handed out and put back without a request
+	Refused     int64  `json:"refused"`                // URLs that robots.txt refuses
+	Unruled     int64  `json:"unruled"`                // URLs given up because robots.txt cannot be had
+	Unindexed   int64  `json:"unindexed"`              // records left out because their pages ask for it; see OutputOptions.SkipNoindex
+	Rendered    int64  `json:"rendered,omitempty"`     // pages given to a browser; see [RenderOptions]
+	Scripted    int64  `json:"scripted,omitempty"`     // pages that seem empty without scripts, of a crawl that runs none
+	ScriptedURL string `json:"scripted_url,omitempty"` // the first of them
+	Bytes       int64  `json:"bytes"`                  // of bodies, decoded
+	WireBytes   int64  `json:"wire_bytes"`             // of bodies, as received
 
 	Outcomes   map[string]int64 `json:"outcomes"`               // requests by the class of their outcome
 	Helpers    map[string]int64 `json:"helpers,omitempty"`      // of Outcomes, requests for robots.txt and sitemaps
@@ -97,6 +100,7 @@ func snapshotOf(s *pipeline.Snapshot) Snapshot {
 		Time: s.Time, ElapsedSeconds: s.ElapsedSeconds, State: s.State.String(), Reason: s.Reason,
 		Records: s.Records, Pages: s.Pages, Errors: s.Errors, Requests: s.Requests, Answered: s.Answered, Failed: s.Failed,
 		Retries: s.Retries, OfURL: s.OfURL, Returned: s.Returned, Refused: s.Refused, Unruled: s.Unruled, Unindexed: s.Unindexed,
+		Rendered: s.Rendered, Scripted: s.Scripted, ScriptedURL: s.ScriptedURL,
 		Bytes: s.Bytes, WireBytes: s.WireBytes, Outcomes: s.Outcomes, Helpers: s.Helpers, OutOfScope: s.OutOfScope,
 		Dropped: s.Dropped, Suspected: s.Suspected, Trapped: s.Trapped, Round: s.Round, Changes: s.Changes,
 		Hosts: each(s.Hosts, func(h *frontier.HostState) QueueSnapshot { return QueueSnapshot(*h) }), Limiter: limiterSnapshotOf(s.Limiter),

@@ -88,6 +88,10 @@ func (r *Record) AppendJSON(dst []byte) []byte { // by hand: reflection would be
 		o.name("body_base64")
 		o.buf = append(base64.StdEncoding.AppendEncode(append(o.buf, '"'), r.BodyBase64), '"')
 	}
+	if r.Rendered != nil {
+		o.name("rendered")
+		o.buf = appendRendered(o.buf, r.Rendered)
+	}
 	if r.Timings != (Timings{}) {
 		o.name("timings_ms")
 		o.buf = appendTimings(o.buf, &r.Timings)
@@ -184,6 +188,16 @@ func appendSitemap(dst []byte, s *Sitemap) []byte {
 	return append(o.buf, '}')
 }
 
+func appendRendered(dst []byte, r *Rendered) []byte {
+	o := object{buf: append(dst, '{')}
+	o.must("why", r.Why)
+	o.some("requests", r.Requests)
+	o.some("refused", r.Refused)
+	o.text("screenshot", r.Screenshot)
+	o.text("pdf", r.PDF)
+	return append(o.buf, '}')
+}
+
 func appendTimings(dst []byte, t *Timings) []byte {
 	o := object{buf: append(dst, '{')}
 	for i, d := range t.all() {
@@ -196,10 +210,10 @@ func appendTimings(dst []byte, t *Timings) []byte {
 }
 
 // timingNames are the fields in JSON, in the order of all.
-var timingNames = [...]string{"queue", "permit_wait", "dns", "connect", "tls", "first_byte", "body", "total"}
+var timingNames = [...]string{"queue", "permit_wait", "dns", "connect", "tls", "first_byte", "body", "total", "render"}
 
 func (t *Timings) all() [len(timingNames)]*time.Duration {
-	return [...]*time.Duration{&t.Queue, &t.PermitWait, &t.DNS, &t.Connect, &t.TLS, &t.FirstByte, &t.Body, &t.Total}
+	return [...]*time.Duration{&t.Queue, &t.PermitWait, &t.DNS, &t.Connect, &t.TLS, &t.FirstByte, &t.Body, &t.Total, &t.Render}
 }
 
 // MarshalJSON writes milliseconds.

@@ -28,7 +28,7 @@ func TestJSONGolden(t *testing.T) {
 		`"next":"https://example.com/n","prev":"https://example.com/p",`+
 		`"links":["https://example.com/1","https://example.com/?\\"],"resources":["https://example.com/i.png"],"nofollow_links":["https://example.com/1"],"text":"a\nb\tc",`+
 		`"fields":{"f":1},"fields_error":"fe","properties":{"og:a":["b","c"]},"json_ld":[{"@type":"Article"}],"json_ld_invalid":2,"main_text":"main","markdown":"# Main\n",`+
-		`"body":"<p>\u0000ü\u2028","body_base64":"/wBib2R5",`+
+		`"body":"<p>\u0000ü\u2028","body_base64":"/wBib2R5","rendered":{"why":"app_root","requests":3,"refused":1,"screenshot":"a.png","pdf":"a.pdf"},`+
 		`"timings_ms":{"queue":1.5,"dns":0.001,"connect":20,"tls":3000,"first_byte":10.1},"remote_addr":"[::1]:443","proto":"HTTP/1.1",`+
 		`"error":{"class":"decode","message":"gzip: invalid header"}}`+"\n", string(recordtest.Full().AppendJSON(nil)))
 
@@ -78,7 +78,7 @@ func schema(prefix string, typ reflect.Type, docs map[string]string) (all []fiel
 			one.Type = "array of strings"
 		case reflect.TypeFor[record.Meta](), reflect.TypeFor[record.Timings]():
 			inner = f.Type
-		case reflect.TypeFor[*record.Sitemap](), reflect.TypeFor[[]record.Alternate](), reflect.TypeFor[*record.Error]():
+		case reflect.TypeFor[*record.Sitemap](), reflect.TypeFor[[]record.Alternate](), reflect.TypeFor[*record.Error](), reflect.TypeFor[*record.Rendered]():
 			inner = f.Type.Elem()
 		}
 		if all = append(all, one); inner != nil {
@@ -132,14 +132,14 @@ func TestDocsHaveEveryField(t *testing.T) {
 
 // TestSchemaIsTrue holds what the schema says against what is written.
 func TestSchemaIsTrue(t *testing.T) {
-	everything, nothing := decode(t, recordtest.Full()), decode(t, &record.Record{Error: &record.Error{}, Alternates: []record.Alternate{{}}, Sitemap: &record.Sitemap{}})
+	everything, nothing := decode(t, recordtest.Full()), decode(t, &record.Record{Error: &record.Error{}, Alternates: []record.Alternate{{}}, Sitemap: &record.Sitemap{}, Rendered: &record.Rendered{}})
 	for _, f := range schema("", reflect.TypeFor[record.Record](), comments(t)) {
 		if got, ok := lookup(everything, f.Name); ok {
 			require.Equal(t, f.Type, jsonType(got), f.Name)
 		} else {
-			require.Contains(t, []string{"timings_ms.permit_wait", "timings_ms.body", "timings_ms.total"}, f.Name)
+			require.Contains(t, []string{"timings_ms.permit_wait", "timings_ms.body", "timings_ms.total", "timings_ms.render"}, f.Name)
 		}
-		if f.Name == "error" || f.Name == "alternates" || f.Name == "sitemap" {
+		if f.Name == "error" || f.Name == "alternates" || f.Name == "sitemap" || f.Name == "rendered" {
 			continue // given, so that its own fields can be looked for
 		}
 		_, ok := lookup(nothing, f.Name)

@@ -105,6 +105,8 @@ type Record struct {
 	Body string `json:"body,omitempty"`
 	// The body in base64 if it is not UTF-8.
 	BodyBase64 []byte `json:"body_base64,omitempty"`
+	// What a browser did with the page; nil (left out) if none had it.
+	Rendered *Rendered `json:"rendered,omitempty"`
 	// Where the time went; what took none is left out.
 	Timings Timings `json:"timings_ms,omitzero" unit:"ms"`
 	// IP address and port that answered.
@@ -171,6 +173,21 @@ type Sitemap struct {
 	LastModified time.Time `json:"last_modified,omitzero"`
 }
 
+// Rendered is what a browser did with a page. Links, text and fields of its record are those of the rendered page; size and
+// digest are those of what was fetched.
+type Rendered struct {
+	// Why it was rendered: always, learned, app_root, template, noscript, little_text or controls.
+	Why string `json:"why"`
+	// Requests that the page made and that were answered.
+	Requests int `json:"requests,omitempty" unit:"requests"`
+	// Requests that it did not get: out of scope, against robots.txt, of a kind that is left out.
+	Refused int `json:"refused,omitempty" unit:"requests"`
+	// The file of its picture.
+	Screenshot string `json:"screenshot,omitempty"`
+	// The file of its print.
+	PDF string `json:"pdf,omitempty"`
+}
+
 // Error is why a URL has no answer, or not the whole of it.
 type Error struct {
 	// Kind of error, one of a small set of names, to count by.
@@ -206,6 +223,8 @@ type Timings struct {
 	Body time.Duration `json:"body"`
 	// The whole request.
 	Total time.Duration `json:"total"`
+	// In a browser and in line for one, with what the page asked for.
+	Render time.Duration `json:"render"`
 }
 
 // Exchange is one request and its response, for an archive. Of HTTP/1.1 it has the bytes above TLS; of a request to a

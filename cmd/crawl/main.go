@@ -40,6 +40,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	_ "github.com/treadlight/crawl/browser"
 	"github.com/treadlight/crawl/cmd/crawl/internal/cli"
 	"github.com/treadlight/crawl/cmd/crawl/internal/flags"
 	"github.com/treadlight/crawl/cmd/crawl/internal/job"

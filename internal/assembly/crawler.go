@@ -90,7 +90,8 @@ type Crawler struct {
 	state    *State // nil: the crawl is not kept
 	fleet    Fleet  // nil: this process is alone
 	id       *identity
-	session  *session.Session // nil: there is no login
+	session  *session.Session  // nil: there is no login
+	renderer pipeline.Renderer // nil: pages are read as they come
 	named    named
 	changes  changes
 
@@ -319,6 +320,12 @@ func (c *Crawler) start(ctx context.Context, loop chan<- *pipeline.Page, first [
 	}
 	starting, done := c.starting(ctx)
 	defer done()
+	if c.renderer != nil {
+		defer c.renderer.Close()
+		if err := c.renderer.Start(starting); err != nil && starting.Err() == nil {
+			return c.giveUp(err)
+		}
+	}
 	switch {
 	case c.fleet != nil:
 		c.admitSeeds(starting, urls, early)
@@ -335,6 +342,17 @@ func (c *Crawler) start(ctx context.Context, loop chan<- *pipeline.Page, first [
 		err = c.crawl(ctx, c.noteSeeded(ctx, chain(urls, later)))
 	}
 	return c.state.end(err)
+}
+
+// giveUp ends a crawl that cannot begin.
+func (c *Crawler) giveUp(err error) error {
+	switch {
+	case c.fleet != nil:
+		return c.fleet.End(err)
+	case c.state != nil:
+		return errors.Join(err, c.state.Close())
+	}
+	return err
 }
 
 // starting is ctx for what comes before the crawl itself. It ends also with Stop, and when MaxTime is over, which

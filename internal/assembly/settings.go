@@ -117,6 +117,9 @@ func (c *Crawler) pipelineConfig() (pipeline.Config, error) {
 	if c.session != nil { // a nil one would be a Session that is not nil
 		pc.Session = c.session
 	}
+	if err := c.openRenderer(&pc); err != nil {
+		return pc, err
+	}
 	c.policies.bound(&pc)
 	if err := compileInto(&pc, s); err != nil {
 		return pc, err

@@ -28,6 +28,7 @@ type Config struct {
 	Fetch      Fetch
 	Access     Access
 	Resilience *binder.Model // policies around requests, which nobody changes any more; nil: none
+	Render     Render
 	Extract    Extract
 	Output     Output
 	WARC       WARC
@@ -96,6 +97,12 @@ type (
 		Auth, Resolve                                                  []string
 		Netrc, CookieFile, Proxy, Cert, Key, CAFile, DNSServer, Family string
 		Cookies                                                        bool
+	}
+	// Render says which pages a browser makes of, and how.
+	Render struct {
+		Mode, Browser, Screenshot, PDF string
+		Steps, Load                    []string
+		Browsers                       int
 	}
 	// Extract says what is read out of pages beside links and text.
 	Extract struct {

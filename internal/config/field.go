@@ -122,7 +122,7 @@ func (f *field) noun() string {
 // fields is the table of everything but the rules for hosts, in the order in which
 // the configuration is printed. It is one table for all who ask, and none may change it.
 var fields = sync.OnceValue(func() []field {
-	return slices.Concat(crawlFields, trapFields, sitemapFields, rateFields, fetchFields, accessFields, extractFields, outFields, warcFields, fleetFields, traceFields)
+	return slices.Concat(crawlFields, trapFields, sitemapFields, rateFields, fetchFields, accessFields, renderFields, extractFields, outFields, warcFields, fleetFields, traceFields)
 })
 
 func find(rows []field, path string) *field {

@@ -13,6 +13,7 @@ var programGroups = []struct{ name, sections, doc string }{
 	{"Politeness", "ratelimit robots", "says how fast hosts are asked, and what of their wishes is obeyed."},
 	{"Fetch", "fetch", "says how a page is asked for."},
 	{"Access", "access", "says who the crawl is to sites, and which way it takes to them. Texts with a secret may have ${NAME} for a variable of the environment, which is looked up when the crawl is built and not kept with it."},
+	{"Render", "render", "says which pages a browser is given before they are read. It needs the package browser."},
 	{"Extract", "extract duplicates", "says what is read out of pages beside links and text."},
 	{"Output", "output", "says what records have in them."},
 	{"Archive", "warc", "says how archives are written, see [OpenArchive]."},

@@ -116,7 +116,7 @@ func TestSetByPath(t *testing.T) {
 // settings, and policies are counted with theirs.
 func TestCountOfSettings(t *testing.T) {
 	const blueprint = 22 // all of ratelimit that Config has, with the samples of its ring of latencies
-	require.LessOrEqual(t, len(fields())+len(hostFields())-blueprint, 110, "settings beside those of the blueprints")
+	require.LessOrEqual(t, len(fields())+len(hostFields())-blueprint, 117, "settings beside those of the blueprints")
 	shown := 1 // --config
 	for _, f := range Flags() {
 		if !f.Hidden {
@@ -343,14 +343,15 @@ func TestSavedPathsMoveAlong(t *testing.T) {
 			named++
 		}
 	}
-	require.Equal(t, 16, named, "a setting that names a file is to be in this test")
+	require.Equal(t, 18, named, "a setting that names a file is to be in this test")
 	in := func(dir, name string) string { return filepath.Join(dir, name) }
 	paths := func(c *Config) []*string {
 		return []*string{
 			&c.Output.Path, &c.Output.Events, &c.Stats.Path, &c.RateLimit.Remember, &c.WARC.Dir, &c.Seeds.Files[0], &c.Access.Netrc, &c.Access.CookieFile,
-			&c.Access.Cert, &c.Access.Key, &c.Access.CAFile, &c.Fleet.CAFile, &c.Fleet.PasswordFile, &c.Hosts[0].Cert, &c.Hosts[0].Key,
+			&c.Access.Cert, &c.Access.Key, &c.Access.CAFile, &c.Fleet.CAFile, &c.Fleet.PasswordFile, &c.Render.Screenshot, &c.Render.PDF, &c.Hosts[0].Cert, &c.Hosts[0].Key,
 		}
 	}
+	c.Render.Mode = "auto"
 	c.Seeds.Files, c.Hosts = []string{"", "-"}, []Host{{Match: "a.test", InitialRPS: 1, MinRPS: 1, MaxRPS: 1}}
 	for i, p := range paths(&c) {
 		*p = in(begun, fmt.Sprint("f", i))

@@ -9,6 +9,7 @@ import (
 	"github.com/treadlight/crawl/internal/web/canonical"
 	pagefields "github.com/treadlight/crawl/internal/web/fields"
 	"github.com/treadlight/crawl/internal/web/items"
+	"github.com/treadlight/crawl/internal/web/scripts"
 )
 
 var crawlFields = []field{
@@ -199,6 +200,32 @@ func formatNames() (names []string) {
 		names = append(names, string(s.Format))
 	}
 	return names
+}
+
+var renderFields = []field{
+	// Never by default: a page costs a browser a second, and its host several requests.
+	{
+		path: "render.mode", kind: kindChoice, def: "never", enum: []string{"never", "auto", "always"}, flag: "render",
+		doc: "run the scripts of pages in Chromium before reading them: never, of pages that seem empty without, of all",
+	},
+	{
+		path: "render.browser", kind: kindText, arg: "program", flag: "browser",
+		doc: "path of Chromium, or the URL of one that runs, ws://HOST:PORT; empty = where it is usually installed", example: "/opt/chromium/chrome", check: noStream,
+	},
+	{
+		path: "render.steps", kind: kindList, arg: "step", flag: "step", most: 20,
+		doc: "what is done on each rendered page, repeatable: click:SELECTOR, more:SELECTOR (again and again), scroll (to the end, as it grows), wait:SELECTOR, wait:DURATION; empty = nothing", example: "click:#more",
+		check: func(s string) error { _, err := scripts.ParseStep(s); return err },
+	},
+	{path: "render.screenshot", kind: kindText, arg: "dir", flag: "screenshot", doc: "directory for a picture (PNG) of each rendered page, named in its record; empty = none", example: "pictures", check: noStream},
+	{path: "render.pdf", kind: kindText, arg: "dir", doc: "directory for a print (PDF) of each rendered page, named in its record; empty = none", example: "prints", check: noStream},
+	// Left out, as a page says the same without; pictures of pages have images and fonts in any case.
+	{
+		path: "render.load", kind: kindList, enum: []string{"images", "fonts", "media", "trackers"},
+		doc: "what rendered pages load beside documents, scripts, styles and data; empty = nothing else", example: "images",
+	},
+	// Each takes 200 to 500 MB; two keep a machine of two cores busy.
+	{path: "render.browsers", kind: kindInt, unit: "browsers", def: "2", min: "1", max: "64", doc: "browsers at a time, each with one page"},
 }
 
 var extractFields = []field{

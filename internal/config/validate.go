@@ -38,6 +38,17 @@ func (c checker) all() {
 	c.archives()
 	c.rules()
 	c.login()
+	c.render()
+}
+
+// render refuses what only rendered pages have, of a crawl that renders none.
+func (c checker) render() {
+	r := &c.cfg.Render
+	for path, given := range map[string]bool{"render.steps": len(r.Steps) > 0, "render.screenshot": r.Screenshot != "", "render.pdf": r.PDF != "", "render.load": len(r.Load) > 0} {
+		if given && r.Mode == "never" {
+			c.wrong(path, "is for pages that are rendered, and none is; give --render auto or always")
+		}
+	}
 }
 
 // check holds one value against its row. What was reported when it was read stays the only report.

@@ -86,7 +86,7 @@ func (c *Client) Fetch(ctx context.Context, req Request) (*Response, error) {
 	}
 	x := c.begin(ctx)
 	defer x.end()
-	x.asked.method, x.asked.payload = req.Method, req.Payload
+	x.asked.method, x.asked.payload, x.asked.anonymous = req.Method, req.Payload, req.Anonymous
 	if req.Capture {
 		x.asked.capture = c.bound(&req) + wireSlack + c.cfg.MaxHeaderBytes
 	}
@@ -169,7 +169,9 @@ func (c *Client) roundTrip(x *exchange, to target, h http.Header) (*http.Respons
 			err = refused(hres, to.via)
 		}
 		if err == nil {
-			c.keepCookies(to, hres.Header)
+			if !x.asked.anonymous {
+				c.keepCookies(to, hres.Header)
+			}
 			return hres, nil
 		}
 		if !x.unsent() || x.ended() != nil || x.via != nil && x.via.Err() != nil {

@@ -61,9 +61,10 @@ type program struct {
 }
 
 type asked struct {
-	method  string
-	payload []byte
-	capture int64 // bytes of an answer to capture; zero for none
+	method    string
+	payload   []byte
+	anonymous bool
+	capture   int64 // bytes of an answer to capture; zero for none
 	program
 }
 

@@ -24,7 +24,10 @@ type Request struct {
 	Method  string      // empty is GET
 	Payload []byte      // the body that is sent; nil is none
 	Header  http.Header // sent over the Config's, name by name
-	MaxBody int64       // of the decoded body in bytes; zero means the Config's bound
+	// Anonymous leaves out the Client's cookies, credentials and header fields that are single hosts' own, and keeps no
+	// cookie. False: they are as the Config says.
+	Anonymous bool
+	MaxBody   int64 // of the decoded body in bytes; zero means the Config's bound
 	// Filter says which bodies are wanted. For others Fetch fails with [OpFilter] and class filtered, beside a
 	// Response with the header. Nil: all.
 	Filter *Filter
@@ -90,7 +93,7 @@ func (d *draft) put(over http.Header) {
 // header is the header of one request, the more specific first; nil: the Client's own.
 func (c *Client) header(req *Request, to target) http.Header {
 	d := draft{base: c.base}
-	if c.personal {
+	if c.personal && !req.Anonymous {
 		c.introduce(&d, to)
 	}
 	if to.user != nil {

@@ -212,6 +212,11 @@ type Config struct {
 	// MaxURLs and MaxHosts bound the frontier, and Resident the URLs that it has in memory when there is a State. Zero
 	// means its defaults.
 	MaxURLs, MaxHosts, Resident int
+	// Renderer has browsers make of pages what people see. Nil: pages are read as they come.
+	Renderer Renderer
+	// RenderRobots has the rules of origins that rendered pages ask and the frontier does not. Required with Renderer and
+	// Robots.
+	RenderRobots *robots.Cache
 	// Session is a login that pages are fetched within. Nil: there is none.
 	Session Session
 	// Rules are applied to every URL before it is known: those of seeds, links, redirects and sitemaps. Nil applies

@@ -35,9 +35,13 @@ type fetched struct {
 	sent       time.Time
 	permitWait time.Duration
 	total      time.Duration
-	again      bool           // the Fetcher has sent it before
-	kept       bool           // the Fetcher has not sent it
-	trip       *Trip          // nil: it is not traced
+	again      bool      // the Fetcher has sent it before
+	kept       bool      // the Fetcher has not sent it
+	trip       *Trip     // nil: it is not traced
+	rendered   *Rendered // what a browser made of it; nil: none had it
+	renderErr  error     // why a browser failed
+	renderTime time.Duration
+	raw        []byte         // the body that was fetched, once it is replaced; nil before
 	unasked    bool           // a hook has kept the request from being sent
 	streamed   *streamed      // by a BodyHandler; nil: the body was read as usual
 	aside      *record.Record // for Archives alone, and the only field then; nil: it is a page
@@ -136,6 +140,9 @@ func (p *Pipeline) visit(ctx context.Context, l *frontier.Lease) (event, *fetche
 	ev, page := unused(l, t.f.total, attribution.Outcome{}), (*fetched)(nil)
 	if !t.outside() {
 		ev, page = t.judge()
+	}
+	if ev.fate == fateProcessed {
+		t.render(ctx)
 	}
 	// The Trip of a lease that does not go on to Processing ends here. One without a request is no trip.
 	if trip := t.f.trip; ev.fate != fateProcessed && trip != nil && !trip.Ended.IsZero() {

@@ -128,6 +128,8 @@ type streamed struct {
 // sum is the hash of the body, as far as it was read; noDigest of one that nobody wants it of.
 func (f *fetched) sum() (sum [sha256.Size]byte) {
 	switch {
+	case f.raw != nil:
+		return sha256.Sum256(f.raw)
 	case !f.resp.Streamed:
 		return sha256.Sum256(f.resp.Body)
 	case f.streamed.hash == nil:

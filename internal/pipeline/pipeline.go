@@ -13,6 +13,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 	"golang.org/x/sync/semaphore"
+	"golang.org/x/sync/singleflight"
 
 	"github.com/treadlight/crawl/internal/frontier"
 	"github.com/treadlight/crawl/internal/records/sink"
@@ -64,6 +65,7 @@ type Pipeline struct {
 	heard     atomic.Bool           // there was an answer
 	trouble   atomic.Pointer[error] // of the first request that got none, while there was none
 	excluded  exclusions
+	rendering singleflight.Group // of robots.txt for rendered pages, by origin
 
 	leases  chan *frontier.Lease // room for every worker: Discovery never waits on it
 	fetched chan *fetched

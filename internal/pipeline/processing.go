@@ -161,6 +161,10 @@ func (w *processor) answer(work context.Context, r *result, f *fetched) {
 	rec.ContentType, rec.Charset, rec.IgnoredCodings = resp.ContentType, resp.Charset, resp.IgnoredCodings
 	rec.Bytes, rec.WireBytes, rec.Truncated = int64(len(resp.Body)), resp.WireBytes, resp.Truncated
 	rec.Exchange = resp.Capture
+	if !w.p.cfg.OmitDigest && len(resp.Body) > 0 {
+		rec.Digest = digest(f.sum())
+	}
+	f.applyRendered(rec)
 	switch { // a body is text if it can be told from it byte by byte
 	case !w.p.cfg.StoreBody:
 	case utf8.Valid(resp.Body):
@@ -174,7 +178,7 @@ func (w *processor) answer(work context.Context, r *result, f *fetched) {
 	if resp.Streamed {
 		rec.Bytes = resp.Size
 	}
-	if rec.Bytes > 0 && !w.p.cfg.OmitDigest {
+	if resp.Streamed && rec.Bytes > 0 && !w.p.cfg.OmitDigest {
 		rec.Digest = digest(f.sum())
 	}
 	switch class := outcome.Of(resp.Status, nil); {
@@ -242,6 +246,8 @@ func (w *processor) content(work context.Context, r *result, f *fetched) {
 	if !w.items.Follows() {
 		w.followAll(r, l)
 	}
+	w.followRendered(r, f)
+	w.noteScripted(f)
 }
 
 func newRecord(l *frontier.Lease, now time.Time) *record.Record {

@@ -73,6 +73,7 @@ func (p *Pipeline) send(ctx context.Context, u canonical.URL, req fetch.Request)
 			o := ordersOf(resp)
 			fb.StatusCode, fb.RetryAfter, fb.Quota = resp.Status, o.retryAfter, o.quota
 			p.heard.Store(true)
+			p.cfg.Limiter.ChargeBytes(resp.WireBytes)
 		}
 		p.cfg.Limiter.Feedback(u.Host(), fb)
 		permit.Release()

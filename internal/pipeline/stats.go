@@ -138,20 +138,23 @@ type Snapshot struct {
 	State          End       `json:"state"`
 	Reason         string    `json:"reason,omitempty"`
 
-	Records   int64 `json:"records"`    // written
-	Pages     int64 `json:"pages"`      // pages with a 2xx status
-	Errors    int64 `json:"errors"`     // records of URLs that failed: no answer, one that cannot be used, or a status of 400 and above
-	Requests  int64 `json:"requests"`   // made, robots.txt and retries included
-	Answered  int64 `json:"answered"`   // requests a host answered with a status
-	Failed    int64 `json:"failed"`     // requests without an answer, or refused by the host's state: 429 and 5xx, not 404
-	Retries   int64 `json:"retries"`    // fetches to be repeated
-	OfURL     int64 `json:"of_url"`     // refusals that were one URL's alone: others of its host were served
-	Returned  int64 `json:"returned"`   // leases given back unused
-	Refused   int64 `json:"refused"`    // URLs that robots.txt refuses
-	Unruled   int64 `json:"unruled"`    // URLs given up because robots.txt cannot be had
-	Unindexed int64 `json:"unindexed"`  // records left out because their pages ask for it
-	Bytes     int64 `json:"bytes"`      // of bodies, decoded
-	WireBytes int64 `json:"wire_bytes"` // of bodies, as received
+	Records     int64  `json:"records"`                // written
+	Pages       int64  `json:"pages"`                  // pages with a 2xx status
+	Errors      int64  `json:"errors"`                 // records of URLs that failed: no answer, one that cannot be used, or a status of 400 and above
+	Requests    int64  `json:"requests"`               // made, robots.txt and retries included
+	Answered    int64  `json:"answered"`               // requests a host answered with a status
+	Failed      int64  `json:"failed"`                 // requests without an answer, or refused by the host's state: 429 and 5xx, not 404
+	Retries     int64  `json:"retries"`                // fetches to be repeated
+	OfURL       int64  `json:"of_url"`                 // refusals that were one URL's alone: others of its host were served
+	Returned    int64  `json:"returned"`               // leases given back unused
+	Refused     int64  `json:"refused"`                // URLs that robots.txt refuses
+	Unruled     int64  `json:"unruled"`                // URLs given up because robots.txt cannot be had
+	Unindexed   int64  `json:"unindexed"`              // records left out because their pages ask for it
+	Rendered    int64  `json:"rendered,omitempty"`     // pages given to a browser
+	Scripted    int64  `json:"scripted,omitempty"`     // pages that seem empty without scripts, in a crawl that runs none
+	ScriptedURL string `json:"scripted_url,omitempty"` // the first of them
+	Bytes       int64  `json:"bytes"`                  // of bodies, decoded
+	WireBytes   int64  `json:"wire_bytes"`             // of bodies, as received
 
 	Outcomes   map[string]int64 `json:"outcomes"`               // requests by class
 	Helpers    map[string]int64 `json:"helpers,omitempty"`      // of Outcomes, requests for robots.txt and sitemaps

@@ -28,6 +28,7 @@ func Full() *record.Record {
 		Fields: record.Named{{Name: "f", Values: []string{"1"}, Number: true}}, FieldsError: "fe", Properties: record.Named{{Name: "og:a", Values: []string{"b", "c"}, List: true}},
 		JSONLD: []json.RawMessage{json.RawMessage(`{"@type":"Article"}`)}, InvalidJSONLD: 2, MainText: "main", Markdown: "# Main\n",
 		Body: "<p>\x00ü\u2028", BodyBase64: []byte("\xff\x00body"),
+		Rendered:   &record.Rendered{Why: "app_root", Requests: 3, Refused: 1, Screenshot: "a.png", PDF: "a.pdf"},
 		Timings:    record.Timings{Queue: 1500 * time.Microsecond, PermitWait: 1, DNS: time.Microsecond, Connect: 20 * time.Millisecond, TLS: 3 * time.Second, FirstByte: 10100 * time.Microsecond, Total: -1},
 		RemoteAddr: "[::1]:443", Proto: "HTTP/1.1", Error: &record.Error{Class: "decode", Message: "gzip: invalid header"},
 	}

@@ -295,6 +295,9 @@ func (s *Scope) hasPrefixLocked(p string) bool {
 	return false
 }
 
+// SiteOf is the registrable domain of a URL's host, or the host if that is none.
+func SiteOf(u canonical.URL) string { return domainOf(u.Hostname()) }
+
 // domainOf is the registrable domain: the public suffix and one label. Addresses, single labels and public suffixes
 // are themselves.
 func domainOf(name string) string {

@@ -189,6 +189,11 @@ func (r *Report) facts() (l facts) {
 	l.add(s.OfURL > 0, "refused", "%s for single URLs of hosts that served others", cli.Plural(s.OfURL, "request"))
 	l.add(s.Refused > 0, "disallowed", "%s, by robots.txt", cli.Plural(s.Refused, "URL"))
 	l.add(s.Unindexed > 0, "not recorded", "%s, by noindex", cli.Plural(s.Unindexed, "page"))
+	l.add(s.Rendered > 0, "rendered", "%s", cli.Plural(s.Rendered, "page"))
+	if s.Scripted > 0 && 20*s.Scripted >= s.Pages { // of a page in a hundred nobody wants to hear
+		l.add(true, "empty without scripts", "%s, as it seems", cli.Plural(s.Scripted, "page"))
+		l = append(l, fact{"to render them", "crawl --render auto " + cli.ShellWord(s.ScriptedURL), true})
+	}
 	l.add(s.Frontier.Hosts > 1, "hosts", "%s%s", cli.Count(s.Frontier.Hosts), circuits(&s.Limiter))
 	return l
 }

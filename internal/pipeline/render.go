@@ -1,0 +1,257 @@
+package pipeline
+
+import (
+	"cmp"
+	"context"
+	"log/slog"
+	"time"
+
+	"github.com/treadlight/crawl/internal/backend"
+	"github.com/treadlight/crawl/internal/fetch"
+	"github.com/treadlight/crawl/internal/fetch/cookies"
+	"github.com/treadlight/crawl/internal/frontier"
+	"github.com/treadlight/crawl/internal/ratelimit/outcome"
+	"github.com/treadlight/crawl/internal/web/canonical"
+	"github.com/treadlight/crawl/internal/web/robots"
+	"github.com/treadlight/crawl/internal/web/scope"
+	"github.com/treadlight/crawl/internal/web/scripts"
+	"github.com/treadlight/crawl/record"
+)
+
+// Renderer has browsers make of pages what people see. Its methods are safe for concurrent use.
+type Renderer interface {
+	// Start makes sure that there is a browser to start.
+	Start(ctx context.Context) error
+	// Wants says why a page is to be rendered; empty: it is not.
+	Wants(u canonical.URL, page []byte) string
+	// Render waits for a browser that is free. The error is the page's alone. Beside it there may be a result.
+	Render(ctx context.Context, page *Rendering) (*Rendered, error)
+	// Close ends all browsers. What is being rendered fails.
+	Close()
+}
+
+// Renderers has the one there is: package render registers itself.
+var Renderers = backend.New[func(RenderConfig) (Renderer, error)]("pages rendered by a browser (render.mode)", "browser")
+
+// RenderConfig says how pages are rendered.
+type RenderConfig struct {
+	Always      bool           // every page is, not only those with a sign
+	Browser     string         // the program, or the URL of one that runs already; empty: where it is usually installed
+	Browsers    int            // how many there are at most
+	Steps       []scripts.Step // what is done on each page
+	Press       bool           // buttons are pressed that scripts listen to
+	Load        []string       // kinds of what is left out otherwise
+	Screenshots string         // directory; empty: none are taken
+	PDFs        string         // likewise
+	Agent       string         // the User-Agent
+	Timeout     time.Duration  // of a page, without waits for hosts
+	MaxHTML     int64          // bytes of a rendered page
+	Cookies     cookies.Keeper // nil: none are kept
+	Log         *slog.Logger   // never nil
+}
+
+// Rendering is a page that is to be rendered.
+type Rendering struct {
+	URL  canonical.URL
+	Why  string
+	Resp *fetch.Response // what was fetched; it is not asked for again
+	// Ask has the page's requests made: within the scope, as robots.txt and the host's pace allow.
+	Ask func(ctx context.Context, s *Subrequest) (*fetch.Response, error)
+}
+
+// Rendered is what a page came to.
+type Rendered struct {
+	HTML  []byte   // in UTF-8; empty: as it was fetched
+	Links []string // where its scripts would have gone
+	Note  record.Rendered
+}
+
+// Subrequest is what a page asks for while it is rendered.
+type Subrequest struct {
+	URL  canonical.URL
+	Code bool // a script or a style, which may come from any host
+	fetch.Request
+}
+
+// A RefusedError is why a page does not get what it asks for.
+type RefusedError struct{ Reason string }
+
+func (e *RefusedError) Error() string { return "not asked for: " + e.Reason }
+
+const classRender = "render" // of the error of a page that a browser failed at
+
+// scripted reports whether a page has anything to render.
+func (t *try) scripted() bool {
+	f := t.f
+	return f.lease.Kind == frontier.Page && f.resp != nil && f.err == nil && f.class == outcome.OK && !f.resp.Streamed &&
+		f.resp.ContentType == "text/html" && !f.asked.unsafe() && f.asked.Method != "HEAD"
+}
+
+// render has a page rendered that needs it. The host's permit is given back before: each request of the page has its own.
+func (t *try) render(ctx context.Context) {
+	p, f := t.p, t.f
+	if p.cfg.Renderer == nil || !t.scripted() {
+		return
+	}
+	why := p.cfg.Renderer.Wants(f.lease.URL, f.resp.Body)
+	if why == "" {
+		return
+	}
+	t.release()
+	begin := p.cfg.Clock.Now()
+	out, err := p.cfg.Renderer.Render(ctx, &Rendering{URL: f.lease.URL, Why: why, Resp: f.resp, Ask: func(ctx context.Context, s *Subrequest) (*fetch.Response, error) {
+		return p.subrequest(ctx, f.lease, s)
+	}})
+	if ctx.Err() != nil { // which Processing sees too, and has the page begun anew
+		return
+	}
+	p.stats.count(&p.stats.n.Rendered, 1)
+	if out == nil {
+		out = &Rendered{Note: record.Rendered{Why: why}}
+	}
+	f.renderTime = p.cfg.Clock.Since(begin)
+	if f.rendered = out; err != nil {
+		f.renderErr = err
+		p.cfg.Log.Warn("a page could not be rendered", slog.String("url", f.lease.URL.String()), slog.Any("err", err))
+	}
+}
+
+// applyRendered puts what a page was rendered to in the place of what was fetched. Size and digest stay those of that.
+func (f *fetched) applyRendered(rec *record.Record) {
+	out := f.rendered
+	if out == nil {
+		return
+	}
+	rec.Rendered, rec.Timings.Render = &out.Note, f.renderTime
+	if len(out.HTML) > 0 {
+		f.raw = f.resp.Body
+		f.resp.Body, f.resp.Charset = out.HTML, "utf-8"
+	}
+	if f.renderErr != nil && rec.Error == nil {
+		rec.Error = &record.Error{Class: classRender, Message: f.renderErr.Error()}
+	}
+}
+
+// followRendered follows where the scripts of a page would have gone.
+func (w *processor) followRendered(r *result, f *fetched) {
+	if f.rendered == nil {
+		return
+	}
+	l := f.lease
+	for _, ref := range f.rendered.Links {
+		u, err := l.URL.Resolve(ref)
+		if err != nil {
+			continue
+		}
+		if u = w.p.cfg.Rules.Apply(u); u == l.URL {
+			continue
+		}
+		if !w.p.cfg.OmitLinks {
+			r.rec.Links = append(r.rec.Links, u.String())
+		}
+		if !w.items.Follows() && !w.p.cfg.HandlersFollow {
+			it := frontier.Item{URL: u, Found: frontier.Found{Referrer: r.rec.URL, FoundOn: l.ID, Depth: l.Depth + 1}}
+			r.follow(w.p, it, it.Fingerprint(w.p.cfg.Key), false)
+		}
+	}
+}
+
+// noteScripted counts a page that is empty without scripts, in a crawl that renders none. Only pages that lead hardly
+// anywhere are looked at.
+func (w *processor) noteScripted(f *fetched) {
+	if w.p.cfg.Renderer == nil && f.lease.Kind == frontier.Page && w.found.HTML && len(w.found.Links) < 10 &&
+		scripts.Look(f.resp.Body, false).Sign != "" {
+		s := &w.p.stats
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.n.Scripted++
+		s.n.ScriptedURL = cmp.Or(s.n.ScriptedURL, f.lease.URL.String())
+	}
+}
+
+// subrequest makes a request for a page that is being rendered.
+func (p *Pipeline) subrequest(ctx context.Context, page *frontier.Lease, s *Subrequest) (*fetch.Response, error) {
+	u := s.URL
+	switch own := u.Host() == page.Host(); {
+	case p.excluded.has(u.Host()):
+		return nil, &RefusedError{errExcluded.Error()}
+	case own:
+	case page.Tenure != nil: // the politeness of other hosts is with other processes
+		return nil, &RefusedError{"a process of a fleet renders with the page's host alone"}
+	case !s.Code && !p.cfg.Scope.Reaches(u):
+		return nil, &RefusedError{"its host is not in scope"}
+	}
+	if v := p.cfg.Scope.Recheck(u, true); !v.In {
+		return nil, &RefusedError{v.Reason()}
+	}
+	if err := p.ruled(ctx, u); err != nil {
+		return nil, err
+	}
+	// What is not of the page's site learns nothing of who the crawl is to it.
+	s.Anonymous = scope.SiteOf(u) != scope.SiteOf(page.URL)
+	return p.send(ctx, u, s.Request)
+}
+
+// ruled reports what robots.txt says to a request of a rendered page. Files of origins that the frontier has not asked
+// for are kept apart, as nothing of the frontier waits for them.
+func (p *Pipeline) ruled(ctx context.Context, u canonical.URL) error {
+	if p.cfg.Robots == nil {
+		return nil
+	}
+	now := p.cfg.Clock.Now()
+	e := p.cfg.Robots.Lookup(u.Origin(), now)
+	if e.Rules == nil {
+		var err error
+		if e, err = p.askRobots(ctx, u); err != nil {
+			return err
+		}
+	}
+	if e.Rules == nil {
+		return &RefusedError{"robots.txt cannot be had: " + e.Reason}
+	}
+	if v := e.Rules.Check(u.Path()); !v.Allowed {
+		return &RefusedError{v.Reason}
+	}
+	return nil
+}
+
+// askRobots asks for the robots.txt of an origin, unless that was done.
+func (p *Pipeline) askRobots(ctx context.Context, u canonical.URL) (robots.Entry, error) {
+	cache, origin := p.cfg.RenderRobots, u.Origin()
+	e, err, _ := p.rendering.Do(origin, func() (any, error) {
+		now := p.cfg.Clock.Now()
+		if !cache.Begin(origin, now) {
+			return cache.Lookup(origin, now), nil
+		}
+		res := p.fetchRobots(ctx, u)
+		e := cache.Answer(origin, p.cfg.Clock.Now(), res)
+		if e.Rules != nil && !p.cfg.IgnoreCrawlDelay {
+			p.cfg.Limiter.SetCrawlDelay(u.Host(), e.Rules.Pause())
+		}
+		return e, ctx.Err()
+	})
+	return e.(robots.Entry), err
+}
+
+// fetchRobots makes the requests for the robots.txt of u's origin.
+func (p *Pipeline) fetchRobots(ctx context.Context, u canonical.URL) robots.Result {
+	at, err := u.Resolve("/robots.txt")
+	for hops := 0; err == nil; hops++ {
+		var resp *fetch.Response
+		in := robots.Answer{Hops: hops}
+		resp, in.Err = p.send(ctx, at, fetch.Request{URL: at.String(), MaxBody: robots.MaxBytes, Anonymous: true})
+		if resp != nil {
+			in.Status, in.Body, in.Location = resp.Status, resp.Body, location(resp.Location)
+		}
+		res := robots.FromAnswer(in)
+		resp.Release()
+		switch {
+		case ctx.Err() != nil:
+			return robots.Result{Kind: robots.NoAnswer, Reason: "the crawl ends"}
+		case res.Kind != robots.Moved:
+			return res
+		}
+		at, err = at.Resolve(res.Location)
+	}
+	return robots.Result{Kind: robots.Absent, Reason: "it has moved to no URL: " + err.Error()}
+}

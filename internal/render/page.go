@@ -1,0 +1,463 @@
+package render
+
+import (
+	"context"
+	_ "embed"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/chromedp/cdproto/cdp"
+	"github.com/chromedp/cdproto/css"
+	"github.com/chromedp/cdproto/dom"
+	"github.com/chromedp/cdproto/network"
+	"github.com/chromedp/cdproto/page"
+	"github.com/chromedp/cdproto/runtime"
+	"github.com/chromedp/cdproto/target"
+	"github.com/chromedp/chromedp"
+
+	"github.com/treadlight/crawl/internal/clock"
+	"github.com/treadlight/crawl/internal/fetch/cookies"
+	"github.com/treadlight/crawl/internal/pipeline"
+	"github.com/treadlight/crawl/internal/web/scripts"
+	"github.com/treadlight/crawl/record"
+)
+
+const (
+	tick = 50 * time.Millisecond
+	// quiet is how long a page asks for nothing before it counts as built, and quietPress after a button was pressed.
+	quiet, quietPress = 500 * time.Millisecond, 150 * time.Millisecond
+	// settled bounds the time that a page takes for itself once it is loaded.
+	settled = 5 * time.Second
+	// answerTime bounds what a page may be asked: one that answers later hangs.
+	answerTime = 15 * time.Second
+
+	maxLinks   = 1000  // that scripts lead to
+	maxRepeats = 50    // of a step, and of presses
+	maxPicture = 16384 // height in pixels: what Chromium draws at once
+)
+
+var (
+	errHangs  = errors.New("the page keeps the browser busy and does not come to its end")
+	errMemory = errors.New("the page takes more memory than a browser may have")
+)
+
+// view is a page while a browser has it.
+type view struct {
+	b    *browser
+	of   *pipeline.Rendering
+	ctx  context.Context //nolint:containedctx // of the crawl, until the page is over
+	tab  context.Context //nolint:containedctx // chromedp keeps the tab in it
+	id   target.ID
+	out  *pipeline.Rendered
+	gone chan struct{} // closed when it has failed
+
+	screenshot, pdf []byte
+
+	mu      sync.Mutex // guards what follows
+	failed  error
+	loaded  bool
+	press   bool // buttons are being pressed: nothing is sent that may change something
+	pending int  // requests that are not answered
+	total   int  // requests
+	served  int  // how often the page itself was
+	active  time.Time
+	popups  map[target.ID]bool
+	links   map[string]bool
+	order   []string
+}
+
+// render renders a page. The view is nil if the browser did not get as far as that.
+func (b *browser) render(ctx context.Context, of *pipeline.Rendering) (v *view, err error) {
+	b.pages++
+	ctx, over := context.WithCancel(ctx)
+	defer over()
+	v = &view{
+		b: b, of: of, ctx: ctx, gone: make(chan struct{}), popups: map[target.ID]bool{}, links: map[string]bool{},
+		out: &pipeline.Rendered{Note: record.Rendered{Why: of.Why}},
+	}
+	isolated := func(p *target.CreateBrowserContextParams) {
+		if b.hole == nil { // a remote browser has flags of its own; at port 9 of its machine nobody listens
+			p.ProxyServer, p.ProxyBypassList = "http://127.0.0.1:9", "<-loopback>"
+		}
+	}
+	tab, leave := chromedp.NewContext(b.ctx, chromedp.WithNewBrowserContext(isolated), chromedp.WithListener(v.hear))
+	defer func() {
+		b.now.Store(nil)
+		late := time.AfterFunc(answerTime, b.kill) //nolint:forbidigo // a watchdog: a browser that hangs does not close a tab
+		if err != nil {
+			b.kill()
+		}
+		leave()
+		late.Stop()
+	}()
+	defer context.AfterFunc(ctx, leave)()
+	v.tab = tab
+	if err := v.build(); err != nil {
+		return v, err
+	}
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	v.out.Links = v.order
+	return v, nil
+}
+
+// build takes a page through all there is to do with it.
+func (v *view) build() error {
+	if err := v.open(); err != nil {
+		return err
+	}
+	if err := v.settle(v.b.r.cfg.Timeout, quiet); err != nil {
+		return err
+	}
+	for _, s := range v.b.r.cfg.Steps {
+		if err := v.step(s); err != nil {
+			return fmt.Errorf("step %s: %w", s.Do, err)
+		}
+	}
+	if err := v.read(); err != nil {
+		return err
+	}
+	if v.b.r.cfg.Press {
+		return v.pressAll()
+	}
+	return nil
+}
+
+// open makes the tab and has it load the page.
+func (v *view) open() error {
+	ctx, cancel := context.WithTimeout(v.tab, startTime)
+	defer cancel()
+	if err := chromedp.Do(v.tab); err != nil {
+		return v.why(err)
+	}
+	v.id = chromedp.FromContext(v.tab).Target.TargetID
+	v.b.now.Store(v)
+	for _, disable := range []cdp.Command[cdp.Empty, cdp.Empty]{css.Disable, dom.Disable} { // which chromedp needs, and large pages do not bear
+		if _, err := chromedp.Call(ctx, disable, cdp.Empty{}); err != nil {
+			return v.why(err)
+		}
+	}
+	if _, err := chromedp.Call(ctx, network.SetBypassServiceWorker, network.SetBypassServiceWorkerParams{Bypass: true}); err != nil {
+		return v.why(err)
+	}
+	res, err := chromedp.Call(ctx, page.Navigate, page.NavigateParams{URL: v.of.URL.String()})
+	if err == nil && res.ErrorText != "" {
+		err = errors.New(res.ErrorText)
+	}
+	return v.why(err)
+}
+
+// why is the reason of an error: the page's, if it is known.
+func (v *view) why(err error) error {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	switch {
+	case err == nil:
+		return nil
+	case v.failed != nil:
+		return v.failed
+	case v.ctx.Err() != nil:
+		return v.ctx.Err()
+	case errors.Is(err, context.DeadlineExceeded):
+		return errHangs
+	}
+	return err
+}
+
+// fail ends the page.
+func (v *view) fail(err error) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if v.failed == nil {
+		v.failed = err
+		close(v.gone)
+	}
+}
+
+// hear takes in the events of the page. It must not wait.
+func (v *view) hear(event any) {
+	switch e := event.(type) {
+	case *page.EventLoadEventFired:
+		v.mu.Lock()
+		defer v.mu.Unlock()
+		v.loaded, v.active = true, now()
+	case *page.EventNavigatedWithinDocument:
+		if string(e.FrameID) == string(v.id) {
+			v.note(e.URL)
+		}
+	case *page.EventWindowOpen:
+		v.note(e.URL)
+	case *page.EventJavascriptDialogOpening:
+		go func() { // else the page waits for somebody
+			_, _ = chromedp.Call(v.tab, page.HandleJavaScriptDialog, page.HandleJavaScriptDialogParams{Accept: e.Type == page.DialogTypeBeforeunload})
+		}()
+	}
+}
+
+// popup closes a window that the page opens; where it leads is a link.
+func (v *view) popup(info *target.Info) {
+	v.mu.Lock()
+	v.popups[info.TargetID] = true
+	v.mu.Unlock()
+	go func() {
+		_, _ = chromedp.CallBrowser(v.b.ctx, target.CloseTarget, target.CloseTargetParams{TargetID: info.TargetID})
+	}()
+}
+
+// note adds where the page leads to its links.
+func (v *view) note(u string) {
+	u, _, _ = strings.Cut(u, "#")
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if !strings.HasPrefix(u, "http") || u == v.of.URL.String() || v.links[u] || len(v.order) >= maxLinks {
+		return
+	}
+	v.links[u] = true
+	v.order = append(v.order, u)
+}
+
+// wait lets time pass, unless the page or the crawl is over.
+func (v *view) wait(d time.Duration) error {
+	timer := clock.System().NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C():
+		return nil
+	case <-v.gone:
+	case <-v.tab.Done():
+	case <-v.ctx.Done():
+	}
+	if err := v.why(context.Canceled); !errors.Is(err, context.Canceled) || v.ctx.Err() != nil {
+		return err
+	}
+	return errors.New("the browser has ended")
+}
+
+// settle waits until the page has asked for nothing for a while and its scripts rest. What it waits for answers, and so
+// for the pace of hosts, does not count for most; requests have bounds of their own.
+func (v *view) settle(most, still time.Duration) error {
+	for own, n := time.Duration(0), 0; ; n++ {
+		if err := v.wait(tick); err != nil {
+			return err
+		}
+		v.mu.Lock()
+		pending, total, loaded, rested := v.pending, v.total, v.loaded, now().Sub(v.active) >= still
+		v.mu.Unlock()
+		if pending == 0 {
+			own += tick
+		}
+		if pending == 0 && loaded && rested {
+			if err := v.call("idle()", nil); err != nil {
+				return err
+			}
+			v.mu.Lock()
+			same := v.total == total
+			v.mu.Unlock()
+			if same {
+				return nil
+			}
+		}
+		switch {
+		case own >= most && !loaded:
+			return errHangs
+		case own >= most, loaded && own >= max(settled, still):
+			return nil
+		case n%10 == 9 && v.b.proc != nil && memory(v.b.proc.Pid) > maxMemory:
+			return errMemory
+		}
+	}
+}
+
+//go:embed page.js
+var pageScript string
+
+// call calls a function of page.js, and reads its result. listens is there for it where page.js asks for listeners.
+func (v *view) call(expression string, to any) error {
+	ctx, cancel := context.WithTimeout(v.tab, answerTime)
+	defer cancel()
+	world, err := chromedp.Call(ctx, page.CreateIsolatedWorld, page.CreateIsolatedWorldParams{FrameID: cdp.FrameID(v.id), WorldName: "treadlight"})
+	if err != nil {
+		return v.why(err)
+	}
+	yes := true
+	res, err := chromedp.Call(ctx, runtime.Evaluate, runtime.EvaluateParams{
+		Expression: "globalThis.crawl ??= " + strings.TrimSpace(pageScript) + "; crawl." + expression,
+		ContextID:  world.ExecutionContextID, ReturnByValue: &yes, AwaitPromise: &yes, IncludeCommandLineAPI: &yes, UserGesture: &yes,
+	})
+	if err != nil {
+		return v.why(err)
+	}
+	if e := res.ExceptionDetails; e != nil {
+		return fmt.Errorf("the page cannot be read: %s", e.Text)
+	}
+	if to == nil {
+		return nil
+	}
+	return json.Unmarshal(res.Result.Value, to)
+}
+
+func quote(s string) string {
+	text, _ := json.Marshal(s) // a text can be written
+	return string(text)
+}
+
+// step does what the user wants done. What is not there is left.
+func (v *view) step(s scripts.Step) error {
+	switch s.Do {
+	case "wait":
+		if s.Selector == "" {
+			return v.wait(s.Time)
+		}
+		for waited := time.Duration(0); waited < v.b.r.cfg.Timeout; waited += 4 * tick {
+			var there bool
+			if err := v.call("find("+quote(s.Selector)+")", &there); err != nil || there {
+				return err
+			}
+			if err := v.wait(4 * tick); err != nil {
+				return err
+			}
+		}
+		return nil
+	case "click":
+		return v.do("click("+quote(s.Selector)+")", 1)
+	case "more":
+		return v.do("click("+quote(s.Selector)+")", maxRepeats)
+	}
+	return v.do("scroll()", maxRepeats)
+}
+
+// do does something as long as it has the page grow.
+func (v *view) do(what string, most int) error {
+	for before, n := 0, 0; n < most; n++ {
+		var done any
+		if err := v.call(what, &done); err != nil || done == false {
+			return err
+		}
+		if err := v.settle(settled, quiet); err != nil {
+			return err
+		}
+		var size int
+		if err := v.call("size()", &size); err != nil || size == before {
+			return err
+		}
+		before = size
+	}
+	return nil
+}
+
+// read takes from the page what is wanted of it.
+func (v *view) read() error {
+	cfg := &v.b.r.cfg
+	var html string
+	if err := v.call(fmt.Sprintf("html(%d)", cfg.MaxHTML), &html); err != nil {
+		return err
+	}
+	v.out.HTML = []byte("<!DOCTYPE html>" + html)
+	ctx, cancel := context.WithTimeout(v.tab, 2*answerTime)
+	defer cancel()
+	if cfg.Screenshots != "" {
+		size, err := chromedp.Call(ctx, page.GetLayoutMetrics, cdp.Empty{})
+		if err != nil {
+			return v.why(err)
+		}
+		yes := true
+		clip := &page.Viewport{Width: min(size.CSSContentSize.Width, maxPicture), Height: min(size.CSSContentSize.Height, maxPicture), Scale: 1}
+		shot, err := chromedp.Call(ctx, page.CaptureScreenshot, page.CaptureScreenshotParams{Clip: clip, CaptureBeyondViewport: &yes})
+		if err != nil {
+			return v.why(err)
+		}
+		v.screenshot = shot.Data
+	}
+	if cfg.PDFs != "" {
+		yes := true
+		print, err := chromedp.Call(ctx, page.PrintToPDF, page.PrintToPDFParams{PrintBackground: &yes})
+		if err != nil {
+			return v.why(err)
+		}
+		v.pdf = print.Data
+	}
+	v.keepCookies(ctx)
+	return nil
+}
+
+// keepCookies gives the crawl the cookies that scripts have set.
+func (v *view) keepCookies(ctx context.Context) {
+	jar := v.b.r.cfg.Cookies
+	if jar == nil {
+		return
+	}
+	all, err := chromedp.Call(ctx, network.GetCookies, network.GetCookiesParams{URLs: []string{v.of.URL.String()}})
+	if err != nil {
+		return
+	}
+	path, _, _ := strings.Cut(v.of.URL.Path(), "?")
+	at := cookies.Origin{TLS: v.of.URL.Scheme() == "https", Host: v.of.URL.Hostname(), Path: path}
+	known := strings.Split(jar.Header(at), "; ")
+	var lines []string
+	for _, c := range all.Cookies {
+		if c.HTTPOnly || slices.Contains(known, c.Name+"="+c.Value) {
+			continue // answers have set it
+		}
+		line := c.Name + "=" + c.Value + "; Path=" + c.Path
+		if strings.HasPrefix(c.Domain, ".") {
+			line += "; Domain=" + c.Domain
+		}
+		if c.Secure {
+			line += "; Secure"
+		}
+		lines = append(lines, line)
+	}
+	jar.Set(at, lines)
+}
+
+// pressAll presses the buttons of the page, and notes where they lead. What they have changed is not read.
+func (v *view) pressAll() error {
+	v.mu.Lock()
+	v.press = true
+	v.mu.Unlock()
+	const listens = "typeof getEventListeners === 'function' && (e => getEventListeners(e).click)"
+	seen := map[string]bool{}
+	note := func(first bool) error {
+		var links []string
+		if err := v.call("links()", &links); err != nil {
+			return err
+		}
+		for _, u := range links {
+			if !first && !seen[u] {
+				v.note(u)
+			}
+			seen[u] = true
+		}
+		return nil
+	}
+	if err := note(true); err != nil {
+		return err
+	}
+	for n, again := 0, false; n < maxRepeats; n++ {
+		var done bool
+		if err := v.call(fmt.Sprintf("press(%s, %t)", listens, again), &done); err != nil {
+			return err
+		}
+		if !done {
+			if again {
+				return nil
+			}
+			again = true
+			continue
+		}
+		if err := v.settle(settled, quietPress); err != nil {
+			return err
+		}
+		if err := note(false); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func now() time.Time { return clock.System().Now() }

@@ -1,0 +1,288 @@
+package render
+
+import (
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+
+	"github.com/chromedp/cdproto/fetch"
+	"github.com/chromedp/cdproto/network"
+	"github.com/chromedp/cdproto/target"
+	"github.com/chromedp/chromedp"
+
+	"github.com/treadlight/crawl/internal/fetch/cookies"
+	"github.com/treadlight/crawl/internal/pipeline"
+	"github.com/treadlight/crawl/internal/web/canonical"
+	"github.com/treadlight/crawl/internal/web/scope"
+
+	ourfetch "github.com/treadlight/crawl/internal/fetch"
+)
+
+const (
+	maxRequests = 250 // of a page
+	maxReloads  = 3
+)
+
+// The kinds that can be loaded beside documents, scripts, styles and data.
+const (
+	kindImages, kindFonts, kindMedia, kindTrackers = "images", "fonts", "media", "trackers"
+)
+
+// reply is what a page gets for a request.
+type reply struct {
+	status int
+	header http.Header
+	body   []byte
+}
+
+// refusal is why it gets none. A request that is cut off leaves no error in the page.
+type refusal struct {
+	reason network.ErrorReason
+	why    string
+}
+
+// answer answers a request of the browser, whichever page, frame or worker makes it; none is passed on to the network.
+func (b *browser) answer(v *view, e *fetch.EventRequestPaused) {
+	if local(e.Request.URL) {
+		_, _ = chromedp.CallBrowser(b.ctx, fetch.ContinueRequest, fetch.ContinueRequestParams{RequestID: e.RequestID})
+		return
+	}
+	var r *reply
+	no := &refusal{network.ErrorReasonAborted, "no page asks for it"}
+	if v != nil {
+		v.begin()
+		defer v.done()
+		if r, no = v.reply(e); no != nil && no.why != "" {
+			b.r.cfg.Log.Debug("a page does not get what it asks for", "page", v.of.URL.String(), "url", e.Request.URL, "reason", no.why)
+		}
+		v.count(no)
+	}
+	if r == nil {
+		_, _ = chromedp.CallBrowser(b.ctx, fetch.FailRequest, fetch.FailRequestParams{RequestID: e.RequestID, ErrorReason: no.reason})
+		return
+	}
+	p := fetch.FulfillRequestParams{RequestID: e.RequestID, ResponseCode: int64(r.status), Body: r.body}
+	for name, values := range r.header {
+		if slices.Contains(ofConnection, name) {
+			continue
+		}
+		for _, value := range values {
+			p.ResponseHeaders = append(p.ResponseHeaders, &fetch.HeaderEntry{Name: name, Value: strings.ToValidUTF8(value, "?")})
+		}
+	}
+	if _, err := chromedp.CallBrowser(b.ctx, fetch.FulfillRequest, p); err != nil && b.ctx.Err() == nil {
+		_, _ = chromedp.CallBrowser(b.ctx, fetch.FailRequest, fetch.FailRequestParams{RequestID: e.RequestID, ErrorReason: network.ErrorReasonFailed})
+	}
+}
+
+// local reports whether a URL is of what the page itself has made.
+func local(u string) bool { return strings.HasPrefix(u, "blob:") || strings.HasPrefix(u, "data:") }
+
+// ofConnection are fields of answers that are about how they came, or would have the browser ask on its own account.
+var ofConnection = []string{
+	"Content-Encoding", "Content-Length", "Transfer-Encoding", "Connection", "Keep-Alive", "Alt-Svc", "Strict-Transport-Security",
+	"Report-To", "Reporting-Endpoints", "Nel", "Link", "Speculation-Rules", "Trailer",
+}
+
+func (v *view) begin() {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	v.pending++
+	v.total++
+}
+
+func (v *view) done() {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	v.pending--
+	v.active = now()
+}
+
+func (v *view) count(no *refusal) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	switch {
+	case no == nil:
+		v.out.Note.Requests++
+	case no.why != "":
+		v.out.Note.Refused++
+	}
+}
+
+// reply is what the page gets.
+func (v *view) reply(e *fetch.EventRequestPaused) (*reply, *refusal) {
+	u, err := canonical.Parse(e.Request.URL)
+	if err != nil {
+		return nil, &refusal{network.ErrorReasonBlockedByClient, err.Error()}
+	}
+	if e.ResourceType == network.ResourceTypeDocument {
+		if r, no, own := v.document(e, u); own {
+			return r, no
+		}
+	}
+	if why := v.leftOut(e, u); why != "" {
+		return nil, &refusal{network.ErrorReasonBlockedByClient, why}
+	}
+	s := &pipeline.Subrequest{URL: u, Code: static(e.ResourceType)}
+	s.Request = ourfetch.Request{URL: e.Request.URL, Method: e.Request.Method, Header: v.header(e, u)}
+	if s.Method == http.MethodGet {
+		s.Method = ""
+	}
+	for _, part := range e.Request.PostDataEntries {
+		s.Payload = append(s.Payload, part.Bytes...)
+	}
+	ask := func() (*reply, error) {
+		resp, err := v.of.Ask(v.ctx, s)
+		if resp == nil {
+			return nil, err
+		}
+		defer resp.Release()
+		if err != nil && len(resp.Body) == 0 {
+			return nil, err
+		}
+		return &reply{resp.Status, resp.Header, slices.Clone(resp.Body)}, nil
+	}
+	var r *reply
+	if s.Code && s.Method == "" {
+		r, err = v.b.r.cache.get(scope.SiteOf(v.of.URL)+" "+e.Request.URL, ask)
+	} else {
+		r, err = ask()
+	}
+	if err != nil {
+		reason := network.ErrorReasonFailed
+		if _, ok := err.(*pipeline.RefusedError); ok { //nolint:errorlint // it is never wrapped
+			reason = network.ErrorReasonBlockedByClient
+		}
+		return nil, &refusal{reason, err.Error()}
+	}
+	return r, nil
+}
+
+// document answers what is asked for to be shown. The page itself was fetched before; where it would go on to is a link. What
+// a frame shows is fetched.
+func (v *view) document(e *fetch.EventRequestPaused, u canonical.URL) (r *reply, no *refusal, own bool) {
+	v.mu.Lock()
+	main, popup := string(e.FrameID) == string(v.id), v.popups[target.ID(e.FrameID)]
+	serve := main && e.Request.Method == http.MethodGet && (v.served == 0 || u == v.of.URL && v.served < maxReloads)
+	if serve {
+		v.served++
+	}
+	press := v.press
+	v.mu.Unlock()
+	switch {
+	case serve:
+		h := v.of.Resp.Header.Clone()
+		h.Set("Content-Type", mediaType(v.of.Resp))
+		return &reply{v.of.Resp.Status, h, v.of.Resp.Body}, nil, true
+	case !main && !popup:
+		return nil, nil, false
+	case e.Request.Method == http.MethodGet || press:
+		v.note(e.Request.URL)
+	}
+	return nil, &refusal{network.ErrorReasonAborted, ""}, true
+}
+
+// leftOut is why a request is not made; empty: it may be.
+func (v *view) leftOut(e *fetch.EventRequestPaused, u canonical.URL) string {
+	cfg := &v.b.r.cfg
+	loads := func(kind string) bool { return slices.Contains(cfg.Load, kind) }
+	pictured := cfg.Screenshots != "" || cfg.PDFs != ""
+	field := func(name string) string { s, _ := e.Request.Headers[name].(string); return s }
+	v.mu.Lock()
+	total, press := v.total, v.press
+	v.mu.Unlock()
+	switch e.ResourceType {
+	case network.ResourceTypeImage:
+		if !pictured && !loads(kindImages) {
+			return "images are left out"
+		}
+	case network.ResourceTypeFont:
+		if !pictured && !loads(kindFonts) {
+			return "fonts are left out"
+		}
+	case network.ResourceTypeMedia, network.ResourceTypeTextTrack:
+		if !loads(kindMedia) {
+			return "media are left out"
+		}
+	case network.ResourceTypePing, network.ResourceTypeCSPViolationReport, network.ResourceTypePrefetch, network.ResourceTypeManifest,
+		network.ResourceTypeSignedExchange, network.ResourceTypeEventSource, network.ResourceTypePreflight:
+		if press {
+			v.note(e.Request.URL)
+		}
+		return "it is of no use to a page that is read"
+	}
+	data := e.ResourceType == network.ResourceTypeXHR || e.ResourceType == network.ResourceTypeFetch
+	switch method := e.Request.Method; {
+	case total > maxRequests:
+		return fmt.Sprintf("a page has at most %d requests", maxRequests)
+	case field("Sec-Purpose") != "" || field("Purpose") == "prefetch" || strings.Contains(field("Accept"), "text/event-stream"):
+		return "it is of no use to a page that is read"
+	case e.ResourceType == network.ResourceTypeOther && strings.HasSuffix(u.Path(), "/favicon.ico"):
+		return "images are left out"
+	case tracks(u.Hostname()) && !loads(kindTrackers):
+		return "trackers are left out"
+	case method == http.MethodGet || method == http.MethodHead:
+	case method == http.MethodPost && data && !press && scope.SiteOf(u) == scope.SiteOf(v.of.URL) && (!e.Request.HasPostData || len(e.Request.PostDataEntries) > 0):
+		// Many pages ask for their data so.
+	default:
+		if cfg.Press {
+			v.note(e.Request.URL)
+		}
+		return method + " may change something"
+	}
+	return ""
+}
+
+// static reports whether what is asked for is the same for all pages, and may come from any host.
+func static(t network.ResourceType) bool {
+	switch t {
+	case network.ResourceTypeScript, network.ResourceTypeStylesheet, network.ResourceTypeImage, network.ResourceTypeFont:
+		return true
+	}
+	return false
+}
+
+// dropped are fields that the crawl's own client sets, or that tell of the browser.
+var dropped = []string{"User-Agent", "Accept-Encoding", "Host", "Connection", "Content-Length", "Upgrade-Insecure-Requests", "Te", "Trailer", "Upgrade", "Expect", "Proxy-Authorization", "Cookie"}
+
+// header is what a request of the page has of its own.
+func (v *view) header(e *fetch.EventRequestPaused, u canonical.URL) http.Header {
+	h := make(http.Header)
+	var jar string
+	for name, value := range e.Request.Headers {
+		text, _ := value.(string)
+		if key := http.CanonicalHeaderKey(name); !slices.Contains(dropped, key) && !strings.HasPrefix(key, "Sec-") {
+			h.Set(key, text)
+		} else if key == "Cookie" {
+			jar = text
+		}
+	}
+	if scope.SiteOf(u) != scope.SiteOf(v.of.URL) {
+		return h // it learns nothing of who we are
+	}
+	if keeper := v.b.r.cfg.Cookies; keeper != nil {
+		path, _, _ := strings.Cut(u.Path(), "?")
+		jar = merged(jar, keeper.Header(cookies.Origin{TLS: u.Scheme() == "https", Host: u.Hostname(), Path: path}))
+	}
+	if jar != "" {
+		h.Set("Cookie", jar)
+	}
+	return h
+}
+
+// merged are the cookies of the page, and those of the crawl that the page has not.
+func merged(page, crawl string) string {
+	has := map[string]bool{}
+	all := strings.Split(page, "; ")
+	for _, c := range all {
+		name, _, _ := strings.Cut(c, "=")
+		has[name] = true
+	}
+	for c := range strings.SplitSeq(crawl, "; ") {
+		if name, _, _ := strings.Cut(c, "="); !has[name] {
+			all = append(all, c)
+		}
+	}
+	return strings.Join(slices.DeleteFunc(all, func(c string) bool { return c == "" }), "; ")
+}
