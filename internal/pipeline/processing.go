@@ -161,9 +161,6 @@ func (w *processor) answer(work context.Context, r *result, f *fetched) {
 	rec.ContentType, rec.Charset, rec.IgnoredCodings = resp.ContentType, resp.Charset, resp.IgnoredCodings
 	rec.Bytes, rec.WireBytes, rec.Truncated = int64(len(resp.Body)), resp.WireBytes, resp.Truncated
 	rec.Exchange = resp.Capture
-	if !w.p.cfg.OmitDigest && len(resp.Body) > 0 {
-		rec.Digest = digest(f.sum())
-	}
 	f.applyRendered(rec)
 	switch { // a body is text if it can be told from it byte by byte
 	case !w.p.cfg.StoreBody:
@@ -178,7 +175,7 @@ func (w *processor) answer(work context.Context, r *result, f *fetched) {
 	if resp.Streamed {
 		rec.Bytes = resp.Size
 	}
-	if resp.Streamed && rec.Bytes > 0 && !w.p.cfg.OmitDigest {
+	if rec.Bytes > 0 && !w.p.cfg.OmitDigest {
 		rec.Digest = digest(f.sum())
 	}
 	switch class := outcome.Of(resp.Status, nil); {

@@ -241,7 +241,7 @@ func (p *Pipeline) fetchRobots(ctx context.Context, u canonical.URL) robots.Resu
 		in := robots.Answer{Hops: hops}
 		resp, in.Err = p.send(ctx, at, fetch.Request{URL: at.String(), MaxBody: robots.MaxBytes, Anonymous: true})
 		if resp != nil {
-			in.Status, in.Body, in.Location = resp.Status, resp.Body, location(resp.Location)
+			in.Status, in.Body, in.Location = resp.Status, resp.Body, canonical.Location(resp.Location)
 		}
 		res := robots.FromAnswer(in)
 		resp.Release()

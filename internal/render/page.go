@@ -33,6 +33,8 @@ const (
 	quiet, quietPress = 500 * time.Millisecond, 150 * time.Millisecond
 	// settled bounds the time that a page takes for itself once it is loaded.
 	settled = 5 * time.Second
+	// givenUp is how long a page that asks for nothing may be without having said that it is loaded.
+	givenUp = 4 * time.Second
 	// answerTime bounds what a page may be asked: one that answers later hangs.
 	answerTime = 15 * time.Second
 
@@ -246,12 +248,13 @@ func (v *view) settle(most, still time.Duration) error {
 			return err
 		}
 		v.mu.Lock()
-		pending, total, loaded, rested := v.pending, v.total, v.loaded, now().Sub(v.active) >= still
+		pending, total, loaded, rested := v.pending, v.total, v.loaded, now().Sub(v.active)
 		v.mu.Unlock()
 		if pending == 0 {
 			own += tick
 		}
-		if pending == 0 && loaded && rested {
+		// A page that is left while it loads, for where we do not follow, tells of no end.
+		if pending == 0 && rested >= still && (loaded || own >= givenUp) {
 			if err := v.call("idle()", nil); err != nil {
 				return err
 			}
