@@ -268,21 +268,6 @@ func (t *try) request(ctx context.Context) {
 	}
 }
 
-// patient is a context with an earlier deadline that costs no timer: the limiter reads the deadline and fails
-// at once when it cannot be met.
-type patient struct {
-	context.Context
-	until time.Time
-}
-
-// Deadline is the earlier of the two.
-func (c patient) Deadline() (time.Time, bool) {
-	if d, ok := c.Context.Deadline(); ok && d.Before(c.until) {
-		return d, true
-	}
-	return c.until, true
-}
-
 // take spends a permit on the request that is about to be sent. It fails when the limiter would have made it
 // wait for longer than [Config.Patience].
 func (t *try) take(ctx context.Context) error {
@@ -293,7 +278,7 @@ func (t *try) take(ctx context.Context) error {
 		return errExcluded
 	}
 	asked := p.cfg.Clock.Now()
-	permit, err := p.cfg.Limiter.Acquire(patient{ctx, asked.Add(cmp.Or(p.cfg.Patience, patience))}, l.Host())
+	permit, err := p.cfg.Limiter.Acquire(ratelimit.Until{Context: ctx, Time: asked.Add(cmp.Or(p.cfg.Patience, patience))}, l.Host())
 	l.Started()
 	t.f.sent = p.cfg.Clock.Now()
 	waited := t.waited(t.f.sent)

@@ -3,10 +3,8 @@ package pipeline
 import (
 	"context"
 	"errors"
-	"fmt"
 	"iter"
 	"log/slog"
-	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -16,6 +14,7 @@ import (
 	"golang.org/x/sync/singleflight"
 
 	"github.com/treadlight/crawl/internal/frontier"
+	"github.com/treadlight/crawl/internal/ratelimit/enum"
 	"github.com/treadlight/crawl/internal/records/sink"
 	"github.com/treadlight/crawl/internal/web/canonical"
 	"github.com/treadlight/crawl/internal/web/scope"
@@ -45,12 +44,7 @@ func (e End) MarshalText() ([]byte, error) { return []byte(e.String()), nil }
 
 // UnmarshalText reads a name back.
 func (e *End) UnmarshalText(text []byte) error {
-	i := slices.Index(endNames[:], string(text))
-	if i < 0 {
-		return fmt.Errorf("unknown end of a crawl %q", text)
-	}
-	*e = End(i)
-	return nil
+	return enum.Parse(endNames[:], "end of a crawl", text, e)
 }
 
 // Pipeline is one crawl. Build it with New and call Run once.

@@ -29,6 +29,21 @@ type RateLimiter interface {
 	Snapshot() LimiterSnapshot
 }
 
+// Until is a context with an earlier deadline that costs no timer: [RateLimiter.Acquire] reads the deadline, and fails at
+// once when it cannot be met.
+type Until struct {
+	context.Context
+	Time time.Time
+}
+
+// Deadline is the earlier of the two.
+func (c Until) Deadline() (time.Time, bool) {
+	if d, ok := c.Context.Deadline(); ok && d.Before(c.Time) {
+		return d, true
+	}
+	return c.Time, true
+}
+
 // Permit is the right to send one request. Release ends it, exactly once, at the end of the body, after the feedback.
 // A domain with a permit out is never evicted. A second release is counted and frees nothing.
 type Permit interface{ Release() }

@@ -204,30 +204,17 @@ func (m *Member) Leave() {
 	})
 }
 
-// until is a context with an earlier deadline that costs no timer: the limiter reads it and fails at once.
-type until struct {
-	context.Context
-	deadline time.Time
-}
-
-func (c until) Deadline() (time.Time, bool) {
-	if d, ok := c.Context.Deadline(); ok && d.Before(c.deadline) {
-		return d, true
-	}
-	return c.deadline, true
-}
-
 // Acquire takes the permit that ReadyAt has told of. Where another one was faster, or others wait, it stands in line
 // with them, so that nobody is always late: one request for a host, up to [MaxInLine], and a few hosts at a time.
 func (m *Member) Acquire(ctx context.Context, domain string) (ratelimit.Permit, error) {
-	permit, err := m.AdaptiveRateLimiter.Acquire(until{ctx, m.now().Add(promptly)}, domain)
+	permit, err := m.AdaptiveRateLimiter.Acquire(ratelimit.Until{Context: ctx, Time: m.now().Add(promptly)}, domain)
 	late, ok := errors.AsType[*ratelimit.WaitError](err)
 	if !ok || m.alone() || late.Wait > MaxInLine || !paces(late.Limit) || !m.enter(domain) {
 		return permit, err
 	}
 	again := time.Time{}
 	defer func() { m.exit(domain, again) }()
-	inLine, cancel := context.WithCancel(until{ctx, m.now().Add(MaxInLine)})
+	inLine, cancel := context.WithCancel(ratelimit.Until{Context: ctx, Time: m.now().Add(MaxInLine)})
 	defer cancel()
 	defer context.AfterFunc(m.leaving, cancel)()
 	permit, err2 := m.AdaptiveRateLimiter.Acquire(inLine, domain)

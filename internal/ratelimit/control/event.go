@@ -8,6 +8,7 @@ import (
 
 	"github.com/treadlight/crawl/internal/clock"
 	"github.com/treadlight/crawl/internal/ratelimit/breaker"
+	"github.com/treadlight/crawl/internal/ratelimit/enum"
 	"github.com/treadlight/crawl/internal/ratelimit/outcome"
 )
 
@@ -49,26 +50,13 @@ var causeNames = [numCauses]string{
 	"quota", "searched", "probed", "noise", "connections", "rebased", "estimated", "blocked", "retry_after", "crawl_delay", "half_open", "revived", "merged", "parted",
 }
 
-func (c Cause) String() string {
-	if c < numCauses {
-		return causeNames[c]
-	}
-	return fmt.Sprintf("cause(%d)", uint8(c))
-}
+func (c Cause) String() string { return enum.Name(causeNames[:], "cause", c) }
 
 // MarshalText writes the name, so that JSON shows it.
 func (c Cause) MarshalText() ([]byte, error) { return []byte(c.String()), nil }
 
 // UnmarshalText reads a name back.
-func (c *Cause) UnmarshalText(text []byte) error {
-	for i, name := range causeNames {
-		if name == string(text) {
-			*c = Cause(i)
-			return nil
-		}
-	}
-	return fmt.Errorf("unknown cause %q", text)
-}
+func (c *Cause) UnmarshalText(text []byte) error { return enum.Parse(causeNames[:], "cause", text, c) }
 
 // Event is something that changed a plan. The zero Event is none; Number tells one
 // event from the next. It takes 32 bytes, since its owner keeps some of each host.
