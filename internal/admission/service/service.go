@@ -11,6 +11,7 @@ import (
 	"math/rand/v2"
 	"net/http"
 	"net/netip"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -117,10 +118,10 @@ func (a *Service) limits(cfg *Config) (err error) {
 		}
 	}
 	a.rules, err = admission.NewRuleSet(set, cfg.Plans, cfg.Rules, cfg.Exclude)
-	if err != nil {
+	if err != nil && slices.ContainsFunc([]string{"plans", "rules", "exclude"}, func(field string) bool { return strings.HasPrefix(err.Error(), field) }) {
 		return &inGo{err}
 	}
-	return nil
+	return err
 }
 
 // inGo is an error whose field, with which it begins, is as Go has it: Rules[0].CostBy for rules[0].cost_by.
