@@ -224,15 +224,3 @@ func TestAdmitSpellsKeys(t *testing.T) {
 	last := a.Statistics().Rules[len(want)]
 	require.Equal(t, AdmitRuleStatistics{Rule: "behind"}, last, "the first rule counts")
 }
-
-func TestAdmitNamesFields(t *testing.T) {
-	for want, cfg := range map[string]AdmitConfig{
-		"AdmitConfig: Plans[0].TokensPerSecond is 0: ": {Plans: []AdmitPlan{{Name: "p", Capacity: 1}}},
-		"AdmitConfig: Rules[0].CostBy is \"x\": ":      {Rules: []AdmitRule{{Name: "r", Path: "/", Concurrency: 1, CostBy: "x"}}},
-		"AdmitConfig: Rules[0].Plans[0] is \"x\": ":    {Rules: []AdmitRule{{Name: "r", Path: "/", Plans: []string{"x"}}}},
-		"AdmitConfig: Exclude[0] is ":                  {Exclude: []string{"x"}},
-	} {
-		_, err := Admit(cfg)
-		require.ErrorContains(t, err, want)
-	}
-}
