@@ -51,6 +51,7 @@ func Tokens(text string) int {
 // most, and is left out otherwise.
 func Split(file, url string, tokens int) []Chunk {
 	tokens = max(tokens, MinTokens)
+	name, titled := Name(url), title(file)
 	var chunks []Chunk
 	var last *piece
 	flush := func() {
@@ -59,7 +60,7 @@ func Split(file, url string, tokens int) []Chunk {
 		}
 		text := file[last.start:last.end]
 		chunks = append(chunks, Chunk{
-			URL: url, File: Name(url), Title: title(file), Headings: last.path, Start: last.start, End: last.end,
+			URL: url, File: name, Title: titled, Headings: last.path, Start: last.start, End: last.end,
 			Repeats: len(last.repeats), Text: last.repeats + text, Tokens: Tokens(last.repeats + text),
 		})
 		last = nil

@@ -24,9 +24,11 @@ func Name(at string) string {
 		u = &url.URL{Host: "page"}
 	}
 	host, plain := segment(strings.ReplaceAll(u.Host, ":", "_"))
-	host = cmp.Or(host, "page")
+	if host = cmp.Or(host, "page"); u.Port() != "" && u.Scheme == "https" {
+		host += "_https" // http has the shorter name, as machines of developers have it on other ports
+	}
 	p := u.EscapedPath()
-	plain = plain && u.RawQuery == "" && !u.ForceQuery && (u.Scheme == "https" || u.Port() != "")
+	plain = plain && u.RawQuery == "" && !u.ForceQuery && (u.Scheme == "https" || u.Port() != "") && !strings.Contains(u.Hostname(), "_")
 	var parts []string
 	segments := strings.Split(strings.TrimPrefix(p, "/"), "/")
 	for i, s := range segments {
