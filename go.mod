@@ -46,13 +46,15 @@ require (
 	pgregory.net/rapid v1.3.0
 )
 
-require github.com/theory/jsonpath v0.12.3
+require (
+	github.com/itlightning/dateparse v0.2.1
+	github.com/theory/jsonpath v0.12.3
+)
 
 require (
 	github.com/JohannesKaufmann/dom v0.3.1 // indirect
 	github.com/go-shiori/dom v0.0.0-20230515143342-73569d674e1c // indirect
 	github.com/gogs/chardet v0.0.0-20211120154057-b7413eaefb8f // indirect
-	github.com/itlightning/dateparse v0.2.1 // indirect
 )
 
 require (

@@ -40,7 +40,9 @@ func TestMarkdownKill(t *testing.T) {
 	}))
 	t.Cleanup(server.Close)
 	site.seeds = []string{server.URL + "/0"}
-	crawlInto := func(dir string) kept { return kept{dir: dir, records: filepath.Join(dir, "chunks.jsonl"), format: "markdown"} }
+	crawlInto := func(dir string) kept {
+		return kept{dir: dir, records: filepath.Join(dir, "chunks.jsonl"), format: "markdown"}
+	}
 	whole := crawlInto(filepath.Join(t.TempDir(), "whole"))
 	code, out := plainly(t)(whole.first(site.seeds))
 	require.Zero(t, code, out)

@@ -21,7 +21,7 @@ func (c *Crawler) openSession() (avoid []string, err error) {
 	if err != nil {
 		return nil, fmt.Errorf("access.auth: %w", err)
 	}
-	cfg := session.Config{Login: login, Log: c.log}
+	cfg := session.Config{Login: login, Keeper: c.id.jar, Log: c.log}
 	cfg.Cookies, _ = c.id.jar.(*cookies.Jar) // a program's own are its own to keep
 	if s := c.state; s != nil {
 		cfg.Saved = s.store.Meta(metaSession)

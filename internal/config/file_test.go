@@ -212,7 +212,7 @@ extract:
 	require.Error(t, err)
 	for _, want := range []string{
 		`extract.fields.a: css: "p[" is no CSS selector`, "c.yaml:4",
-		`extract.fields.b: "money" is no type of a value; give one of text, html, number, url`,
+		`extract.fields.b: "money" is no type of a value; give one of text, html, number, url, date`,
 		`extract.fields.c: has the part "csss"; there are all, attr, css, json, match, type, xpath`,
 		`extract.fields.d: "maybe" is neither; give true or false for all`,
 		`extract.fields.e: "p" begins with none of css:, xpath: and json:`,

@@ -51,7 +51,11 @@ func (w *processor) readItems(r *result, page *items.Page) {
 	if found.Err != nil {
 		r.rec.FieldsError = strings.TrimPrefix(r.rec.FieldsError+"\n"+found.Err.Error(), "\n")
 	}
-	if found.Digest != "" && requestOf(&r.lease.Item).Meta[itemsMeta] == found.Digest {
+	digest := ""
+	if w.items.Follows() {
+		digest = items.Digest(found.Items)
+	}
+	if digest != "" && requestOf(&r.lease.Item).Meta[itemsMeta] == digest {
 		w.p.cfg.Log.Debug("a page has the items of the page before it, and its list ends there", slog.String("url", r.rec.URL))
 		return
 	}
@@ -64,7 +68,7 @@ func (w *processor) readItems(r *result, page *items.Page) {
 		r.rec.Items = append(r.rec.Items, record.Item{Value: item, JSON: text})
 	}
 	for _, ref := range w.items.Next(page, len(found.Items)) {
-		w.goOn(r, ref, found.Digest)
+		w.goOn(r, ref, digest)
 	}
 }
 

@@ -39,7 +39,8 @@ const (
 // Config is what a session works with.
 type Config struct {
 	Login   *Login
-	Cookies *cookies.Jar      // nil: a program keeps them, and they are not saved
+	Keeper  cookies.Keeper    // of the crawl; nil: it keeps no cookies
+	Cookies *cookies.Jar      // the same, if it is the crawl's own; nil: a program keeps them, and they are not saved
 	Log     *slog.Logger      // nil: nobody is told
 	Save    func(text string) // called with the session after each login; nil: it is not kept
 	Saved   string            // what Save was called with last; empty: nothing
@@ -274,8 +275,8 @@ func (s *Session) holds(sign Sign, p *lazyPage) bool {
 		return p.has(sign.selector) != nil
 	case sign.url != nil:
 		return sign.url.MatchString(p.url.String())
-	case s.cfg.Cookies != nil:
-		return s.cfg.Cookies.Has(cookies.Origin{TLS: p.url.Scheme() == "https", Host: p.url.Hostname(), Path: p.url.Path()}, sign.cookie)
+	case s.cfg.Keeper != nil:
+		return cookies.Has(s.cfg.Keeper, cookies.Origin{TLS: p.url.Scheme() == "https", Host: p.url.Hostname(), Path: p.url.Path()}, sign.cookie)
 	}
 	return false
 }

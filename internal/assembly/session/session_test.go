@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"net/http"
+	"net/http/cookiejar"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -27,7 +28,7 @@ func url(t testing.TB, s string) canonical.URL {
 
 type site struct {
 	t     *testing.T
-	jar   *cookies.Jar
+	jar   cookies.Keeper
 	after string // the page behind the login
 	fail  error
 	sent  []string
@@ -56,7 +57,7 @@ func begin(t *testing.T, text, saved string, save func(string)) (*Session, *site
 	require.NoError(t, err)
 	jar, err := cookies.New(cookies.Config{})
 	require.NoError(t, err)
-	s, err := New(Config{Login: login, Cookies: jar, Saved: saved, Save: save})
+	s, err := New(Config{Login: login, Keeper: jar, Cookies: jar, Saved: saved, Save: save})
 	require.NoError(t, err)
 	return s, &site{t: t, jar: jar, after: "<a class=out>"}
 }
@@ -99,6 +100,27 @@ func TestSession(t *testing.T) {
 		_, err = s.Enter(t.Context(), x, web.send)
 		require.NoError(t, err)
 		require.NotEmpty(t, web.sent)
+	}
+}
+
+// The sign of a cookie is looked for in whatever jar there is, a program's own too.
+func TestCookieSigns(t *testing.T) {
+	own, err := cookiejar.New(nil)
+	require.NoError(t, err)
+	crawls, err := cookies.New(cookies.Config{})
+	require.NoError(t, err)
+	for _, jar := range []cookies.Keeper{cookies.Standard{Jar: own}, crawls} {
+		for name, there := range map[string]bool{"sid": true, "other": false} {
+			login := &Login{Page: url(t, "https://a.test/login"), User: "ann", Password: "pass", Success: []Sign{{text: "cookie:" + name, cookie: name}}}
+			s, err := New(Config{Login: login, Keeper: jar})
+			require.NoError(t, err)
+			_, err = s.Enter(t.Context(), login.Page, (&site{t: t, jar: jar}).send)
+			if there {
+				require.NoError(t, err)
+			} else {
+				require.ErrorContains(t, err, "cookie:other does not hold")
+			}
+		}
 	}
 }
 

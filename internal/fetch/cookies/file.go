@@ -139,13 +139,3 @@ func (j *Jar) Export(host string) []byte {
 	}
 	return b
 }
-
-// Has reports whether a request to o sends a cookie of that name.
-func (j *Jar) Has(o Origin, name string) bool {
-	for pair := range strings.SplitSeq(j.Header(o), "; ") {
-		if n, _, _ := strings.Cut(pair, "="); n == name {
-			return true
-		}
-	}
-	return false
-}

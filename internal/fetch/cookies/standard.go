@@ -46,6 +46,16 @@ func (s Standard) Header(o Origin) string {
 	return b.String()
 }
 
+// Has reports whether a request to o has a cookie of that name.
+func Has(k Keeper, o Origin, name string) bool {
+	for pair := range strings.SplitSeq(k.Header(o), "; ") {
+		if n, _, _ := strings.Cut(pair, "="); n == name {
+			return true
+		}
+	}
+	return false
+}
+
 func (o *Origin) url() *url.URL {
 	u := &url.URL{Scheme: "http", Host: o.Host, Path: o.Path}
 	if o.TLS {

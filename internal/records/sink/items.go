@@ -21,6 +21,8 @@ type ItemsConfig struct {
 	Kinds []string
 	// Columns are those of a table: names of fields, and "page" for the URL of the page.
 	Columns []string
+	// Fields are the names of fields by kind, of which the summary says that items are without; more may come with items.
+	Fields map[string][]string
 }
 
 // Items is a file of items, a [record.Extracted] a line. It takes no records. It is a [Writer] for the rest.
@@ -28,6 +30,7 @@ type Items struct {
 	*Writer
 
 	kinds   []string
+	fields  map[string][]string
 	table   table
 	columns []string // nil: lines of JSON
 
@@ -68,7 +71,7 @@ func (c *ItemsConfig) whole() Config {
 }
 
 func (c *ItemsConfig) around(w *Writer) *Items {
-	s := &Items{Writer: w, kinds: c.Kinds, counts: map[string]*itemCount{}}
+	s := &Items{Writer: w, kinds: c.Kinds, fields: c.Fields, counts: map[string]*itemCount{}}
 	if spec := c.Format.Spec(); spec.Separator != 0 {
 		s.table, s.columns = table{separator: spec.Separator}, c.Columns
 	}
@@ -121,7 +124,7 @@ func (s *Items) count(e *record.Extracted) {
 	defer s.mu.Unlock()
 	c := s.counts[e.Kind]
 	if c == nil {
-		c = &itemCount{has: map[string]int64{}}
+		c = &itemCount{has: map[string]int64{}, order: slices.Clone(s.fields[e.Kind])}
 		s.counts[e.Kind] = c
 	}
 	c.items++

@@ -44,6 +44,9 @@ type page struct {
 	errs []error
 }
 
+// maxErrors bounds the values that are told of as no dates.
+const maxErrors = 5
+
 // Page extracts the fields of a page, in the order of the rules. url is that of the page, and base what references
 // resolve against. The error says what was cut or failed; the fields are valid all the same.
 func (e *Extractor) Page(url, base canonical.URL, d *dom.Document) ([]Field, error) {
@@ -118,7 +121,7 @@ func (p *page) field(c *compiled) (f Field) {
 			}
 		}
 	case string:
-		p.add(&f, c, p.read(c.Type, v))
+		p.add(&f, c, p.read(c, v))
 	case float64:
 		if !math.IsNaN(v) && !math.IsInf(v, 0) {
 			p.add(&f, c, strconv.FormatFloat(v, 'f', -1, 64))
@@ -156,7 +159,7 @@ func (p *page) add(f *Field, c *compiled, value string) bool {
 func (p *page) value(c *compiled, n *html.Node) string {
 	if c.Attr != "" {
 		v, _ := attr(n, c.Attr)
-		return p.read(c.Type, v)
+		return p.read(c, v)
 	}
 	return p.element(c, n)
 }
@@ -183,24 +186,36 @@ func (p *page) element(c *compiled, n *html.Node) string {
 		p.Budget.SpendText(l.b.Len())
 		return l.b.String()
 	case URL:
-		for _, name := range []string{"href", "src", "content", "data", "cite"} {
-			if v, ok := dom.Attr(n, name); ok {
-				return p.read(URL, v)
-			}
+		if v, ok := ofAttribute(n, "href", "src", "content", "data", "cite"); ok {
+			return p.read(c, v)
+		}
+	case Date:
+		if v, ok := ofAttribute(n, "datetime", "content"); ok {
+			return p.read(c, v)
 		}
 	}
-	return p.read(c.Type, dom.TextWithin(n, MaxValue+utf8.UTFMax, p.Budget))
+	return p.read(c, dom.TextWithin(n, MaxValue+utf8.UTFMax, p.Budget))
+}
+
+// ofAttribute is the first of these attributes that an element has.
+func ofAttribute(n *html.Node, names ...string) (value string, ok bool) {
+	for _, name := range names {
+		if value, ok = dom.Attr(n, name); ok {
+			break
+		}
+	}
+	return value, ok
 }
 
 func (p *page) found(c *compiled, nav *navigator) string {
 	if nav.NodeType() == xpath.ElementNode || nav.NodeType() == xpath.RootNode {
 		return p.element(c, nav.Current())
 	}
-	return p.read(c.Type, nav.Value())
+	return p.read(c, nav.Value())
 }
 
-func (p *page) read(t Type, s string) string {
-	switch t {
+func (p *page) read(c *compiled, s string) string {
+	switch c.Type {
 	case Number:
 		return number(s)
 	case URL:
@@ -212,10 +227,16 @@ func (p *page) read(t Type, s string) string {
 			return ""
 		}
 		return u.String()
+	case Date:
+		iso, err := date(s)
+		if err != nil && len(p.errs) < maxErrors {
+			p.errs = append(p.errs, fmt.Errorf("%s: %.60q %w", c.Name, s, err))
+		}
+		return iso
 	}
-	var c dom.Collapser
-	c.Add(s)
-	return c.String()
+	var text dom.Collapser
+	text.Add(s)
+	return text.String()
 }
 
 // limited takes at most a little more than MaxValue bytes.

@@ -72,7 +72,7 @@ func (p *page) json(f *Field, c *compiled) {
 			list = []any{v}
 		}
 		for _, v := range list {
-			if !p.add(f, c, p.ofJSON(c.Type, v)) {
+			if !p.add(f, c, p.ofJSON(c, v)) {
 				return
 			}
 		}
@@ -80,7 +80,8 @@ func (p *page) json(f *Field, c *compiled) {
 }
 
 // ofJSON is a value as a field has it: of a group, its JSON.
-func (p *page) ofJSON(t Type, v any) string {
+func (p *page) ofJSON(c *compiled, v any) string {
+	t := c.Type
 	switch v := v.(type) {
 	case nil:
 		return ""
@@ -88,8 +89,11 @@ func (p *page) ofJSON(t Type, v any) string {
 		if t == HTML {
 			return v
 		}
-		return p.read(t, v)
+		return p.read(c, v)
 	case json.Number:
+		if t == Date {
+			return p.read(c, string(v))
+		}
 		if strings.ContainsAny(string(v), "eE") {
 			if x, err := v.Float64(); err == nil {
 				return strconv.FormatFloat(x, 'f', -1, 64)
@@ -97,12 +101,12 @@ func (p *page) ofJSON(t Type, v any) string {
 		}
 		return string(v)
 	case bool:
-		if t == Number {
+		if t == Number || t == Date {
 			return ""
 		}
 		return strconv.FormatBool(v)
 	}
-	if t == Number || t == URL {
+	if t == Number || t == URL || t == Date {
 		return ""
 	}
 	if SizeJSON(v, MaxValue) > MaxValue {

@@ -40,9 +40,10 @@ const (
 	HTML               // the element itself, as HTML
 	Number             // the first number in the text
 	URL                // resolved against the page, canonical
+	Date               // as ISO 8601 has it
 )
 
-var typeNames = []string{"text", "html", "number", "url"}
+var typeNames = []string{"text", "html", "number", "url", "date"}
 
 func (t Type) String() string { return typeNames[t] }
 

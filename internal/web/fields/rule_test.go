@@ -36,7 +36,7 @@ func TestParseTellsWhatToWrite(t *testing.T) {
 	for line, want := range map[string]string{
 		"price":              "has no =; write NAME=css:SELECTOR",
 		"price=.price":       "begins with none of css:, xpath: and json:",
-		"price:money=css:.p": `"money" is no type of a value; give one of text, html, number, url, or all`,
+		"price:money=css:.p": `"money" is no type of a value; give one of text, html, number, url, date, or all`,
 	} {
 		_, err := Parse(line)
 		require.ErrorContains(t, err, want, line)

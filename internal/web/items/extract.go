@@ -99,9 +99,7 @@ type Page struct {
 // Result is what was found on a page.
 type Result struct {
 	Items []*record.Extracted
-	// Digest is equal for two pages with the same items; empty without any.
-	Digest string
-	Err    error // what was cut or failed; the rest is valid all the same
+	Err   error // what was cut or failed; the rest is valid all the same
 }
 
 // Page extracts the items of a page.
@@ -131,7 +129,6 @@ func (e *Extractor) Page(p *Page) (r Result) {
 		})
 	}
 	r.Err = errors.Join(problems...)
-	r.Digest = digest(r.Items)
 	return r
 }
 
@@ -143,8 +140,8 @@ func (p *Page) within(left *int) fields.Within {
 	return w
 }
 
-// digest is of what items say but for where they were.
-func digest(all []*record.Extracted) string {
+// Digest is equal for two pages with the same items, whatever their URLs; empty without any.
+func Digest(all []*record.Extracted) string {
 	if len(all) == 0 {
 		return ""
 	}

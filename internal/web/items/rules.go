@@ -260,25 +260,29 @@ func parseNext(s string) (n Next, err error) {
 
 // Columns are those of the items of a name: the fields in their order, and the page. The error says why there are none.
 func (r *Rules) Columns(name string) ([]string, error) {
-	var all []string
 	for i := range r.Kinds {
-		k := &r.Kinds[i]
-		if k.Name != name {
-			continue
-		}
-		if len(k.Fields) == 0 {
+		if k := &r.Kinds[i]; k.Name == name && len(k.Fields) == 0 {
 			return nil, fmt.Errorf("a table of items has a column for each field, and %q has none: give fields, such as --field name=json:name; 'crawl try' shows what there is", k.source)
 		}
-		for _, f := range k.Fields {
-			if !slices.Contains(all, f.Name) {
-				all = append(all, f.Name)
-			}
-		}
 	}
+	all := r.Fields()[name]
 	if !slices.Contains(all, PageColumn) {
 		all = append(all, PageColumn)
 	}
 	return all, nil
+}
+
+// Fields are the names of the fields that items of each name may have, in their order. Of what is taken as it is, there are none.
+func (r *Rules) Fields() map[string][]string {
+	all := make(map[string][]string)
+	for i := range r.Kinds {
+		for _, f := range r.Kinds[i].Fields {
+			if name := r.Kinds[i].Name; !slices.Contains(all[name], f.Name) {
+				all[name] = append(all[name], f.Name)
+			}
+		}
+	}
+	return all
 }
 
 // Names are the streams, each once.

@@ -170,7 +170,7 @@ func tryField(f fields.Rule, parts []fields.Within) (TriedField, error) {
 	if t.Found > 0 || len(parts) == 0 {
 		return t, nil
 	}
-	if f.Type == fields.Number || f.Type == fields.URL {
+	if f.Type == fields.Number || f.Type == fields.URL || f.Type == fields.Date {
 		as := f
 		as.Type = fields.Text
 		if set, err = fields.New([]fields.Rule{as}); err == nil {

@@ -47,7 +47,7 @@ func (j *Job) openSinks() (err error) {
 	}
 	table := sink.Format(o.Format).Spec()
 	config := func(names ...string) *sink.ItemsConfig {
-		c := &sink.ItemsConfig{Kinds: names}
+		c := &sink.ItemsConfig{Kinds: names, Fields: rules.Fields()}
 		if table.Separator != 0 {
 			c.Columns, _ = rules.Columns(names[0]) // the settings were checked
 		}

@@ -1,0 +1,29 @@
+package sink
+
+import (
+	"io"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/treadlight/crawl/record"
+)
+
+// The summary has the fields that items lack, also those that none has.
+func TestItemsSummary(t *testing.T) {
+	s, err := NewItems(io.Discard, ItemsConfig{Kinds: []string{"product", "review"}, Fields: map[string][]string{"product": {"name", "price", "shop"}}})
+	require.NoError(t, err)
+	write := func(kind string, fields ...string) {
+		e := &record.Extracted{Kind: kind}
+		for _, name := range fields {
+			e.Fields = append(e.Fields, record.Values{Name: name, Values: []string{"x"}})
+		}
+		require.NoError(t, s.WriteItem(nil, record.Item{Value: e, JSON: []byte("{}")}))
+	}
+	require.Empty(t, s.Summary())
+	write("product", "name", "price")
+	write("product", "name")
+	write("review")
+	require.Equal(t, []string{"2 of product, 1 without price, 2 without shop", "1 of review"}, s.Summary())
+	require.NoError(t, s.Close())
+}
