@@ -59,7 +59,7 @@ func watchCommand(s cli.Streams) *cobra.Command {
 	set.VisitAll(func(f *pflag.Flag) { f.Hidden = true })
 	set.StringVarP(&r.Output, "output", "o", "", "add changes to this `file`, as lines of JSON (default: standard output)")
 	set.BoolVar(&r.once, "once", false, "one round of what is due, for cron and timers; else rounds until interrupted")
-	set.BoolVar(&r.all, "all", false, "ask for all pages in this run, due or not, as far as the budget goes")
+	set.BoolVar(&r.all, "all", false, "ask for all pages in the first round, due or not, as far as the budget goes")
 	set.DurationVar(&r.Every, "every", time.Hour, "from round to round this `time`")
 	set.IntVar(&r.Budget, "budget", 0, "`requests` a day to each host; 0 = as many as it has URLs, from 100 to 10,000")
 	set.StringVar(&r.Webhook, "webhook", "", "post each change to this `URL` as JSON, until it is answered with 2xx")
@@ -71,7 +71,7 @@ func watchCommand(s cli.Streams) *cobra.Command {
 		if err := flags.CheckSeeds(cmd.Root(), args[1:]); err != nil {
 			return err
 		}
-		r.o.Dir, r.o.Seeds, r.o.All = args[0], args[1:], r.all
+		r.o.Dir, r.o.Seeds = args[0], args[1:]
 		saved, text, err := watch.Saved(args[0])
 		if err != nil {
 			return err
@@ -194,9 +194,9 @@ func (r *watchRun) outputs(w *watch.Watch, term *cli.Terminal) (*watch.Outputs, 
 
 // rounds runs one round, or one after the other until a signal comes.
 func (r *watchRun) rounds(ctx context.Context, w *watch.Watch, out *watch.Outputs, term *cli.Terminal, log *slog.Logger) error {
-	log2 := &r.loaded.Config.Log
+	told := &r.loaded.Config.Log
 	var every time.Duration
-	if log2.Progress != "none" && !log2.Quiet() {
+	if told.Progress != "none" && !told.Quiet() {
 		every = r.loaded.Config.Stats.Interval
 	}
 	asked, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
@@ -206,13 +206,13 @@ func (r *watchRun) rounds(ctx context.Context, w *watch.Watch, out *watch.Output
 		if n := out.Waiting(); n >= watch.MaxWaiting {
 			log.Warn("nothing is visited until the webhook takes changes: too many wait for it", slog.Int64("changes", n))
 		} else {
-			counts, interrupted, err := w.Round(ctx, func(ctx context.Context, c *crawl.Crawler, run func(context.Context) error) error {
+			counts, interrupted, err := w.Round(ctx, r.all, func(ctx context.Context, c *crawl.Crawler, run func(context.Context) error) error {
 				return job.Supervise(ctx, term, log, every, c, run)
 			})
 			switch {
 			case err != nil:
 				return err
-			case !log2.Quiet():
+			case !told.Quiet():
 				counts.Write(term, log, r.once)
 			}
 			switch {
@@ -222,7 +222,7 @@ func (r *watchRun) rounds(ctx context.Context, w *watch.Watch, out *watch.Output
 				return cli.ErrNothing
 			}
 		}
-		if r.once {
+		if r.all = false; r.once {
 			return nil
 		}
 		timer := clock.System().NewTimer(max(time.Second, r.Every-clock.System().Since(began)))

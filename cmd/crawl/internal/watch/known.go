@@ -135,6 +135,10 @@ func (w *Watch) add(u canonical.URL, k kind, depth int32) (*entry, error) {
 		e.state = found
 		return e, w.store.put(e)
 	}
+	h := w.hostOf(u.Host())
+	if most := w.o.Settings.MaxPagesPerHost; most > 0 && len(h.entries) >= int(most) {
+		return nil, nil
+	}
 	if len(w.urls) >= w.room() {
 		if !w.full {
 			w.o.Log.Warn("no more URLs are watched: narrow the scope, or raise frontier.max_urls")
@@ -143,13 +147,13 @@ func (w *Watch) add(u canonical.URL, k kind, depth int32) (*entry, error) {
 		return nil, nil
 	}
 	w.nextID++
-	e := &entry{id: w.nextID, url: url, host: w.hostOf(u.Host()), kind: k, depth: depth}
+	e := &entry{id: w.nextID, url: url, host: h, kind: k, depth: depth}
 	if w.first {
 		e.state = quiet
 	}
 	w.urls[url] = e
-	e.host.entries = append(e.host.entries, e)
-	if len(e.host.entries) == 1 && w.o.Settings.Robots.Enabled && w.o.Settings.Sitemaps.Enabled && k == page {
+	h.entries = append(h.entries, e)
+	if len(h.entries) == 1 && w.o.Settings.Robots.Enabled && w.o.Settings.Sitemaps.Enabled && k == page {
 		if robots, err := canonical.Parse(u.Origin() + robotsPath); err == nil {
 			if _, err := w.add(robots, rules, depth); err != nil {
 				return nil, err
@@ -248,12 +252,12 @@ func (e *entry) value(h *plan.Host, now time.Time, all bool) (class int, value f
 }
 
 // due are the URLs to ask for next: of each host as many as its budget has left.
-func (w *Watch) due(now time.Time) (urls []string, err error) {
+func (w *Watch) due(now time.Time, all bool) (urls []string, err error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.counts.Waiting = 0
 	for _, h := range w.hosts {
-		list := w.dueOf(h, now)
+		list := w.dueOf(h, now, all)
 		h.pending = 0
 		left := h.left(w.o.Budget, now) - 1 // robots.txt is asked for
 		part := max(1, left/5)
@@ -279,13 +283,13 @@ func (w *Watch) due(now time.Time) (urls []string, err error) {
 }
 
 // dueOf are the URLs of a host that are due, the best first, without those that were asked for in this round.
-func (w *Watch) dueOf(h *host, now time.Time) (list []candidate) {
+func (w *Watch) dueOf(h *host, now time.Time, all bool) (list []candidate) {
 	p := h.plan(w.o.Budget, now)
 	for _, e := range h.entries {
 		if e.round == w.round {
 			continue
 		}
-		if class, value := e.value(&p, now, w.o.All); value >= 1 {
+		if class, value := e.value(&p, now, all); value >= 1 {
 			list = append(list, candidate{e, class, value})
 		}
 	}

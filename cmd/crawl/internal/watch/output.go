@@ -48,7 +48,7 @@ type Outputs struct {
 	outputs []*output
 	files   []*os.File
 	retry   time.Duration // the first one
-	failed  chan error // of a file
+	failed  chan error    // of a file
 }
 
 // Lines adds changes as lines of JSON to a file, or to a stream if that is not nil.
@@ -248,7 +248,9 @@ func writeFeed(w io.Writer, name string, list []numbered) error {
 }
 
 // NewOutputs are none yet.
-func (w *Watch) NewOutputs() *Outputs { return &Outputs{w: w, retry: firstRetry, failed: make(chan error, 1)} }
+func (w *Watch) NewOutputs() *Outputs {
+	return &Outputs{w: w, retry: firstRetry, failed: make(chan error, 1)}
+}
 
 // add finds the place of an output. One that is new gets what comes from now on.
 func (o *Outputs) add(to *output) error {

@@ -254,7 +254,11 @@ func (w *Watch) lead(u canonical.URL, e *entry, p *crawl.Page) error {
 		return w.list(u, e, p)
 	}
 	for _, link := range p.Links() {
-		if err := w.link(p, e, link); err != nil {
+		to, err := canonical.Parse(link)
+		if err == nil {
+			err = w.link(p, e, to)
+		}
+		if err != nil {
 			return err
 		}
 	}
@@ -263,7 +267,11 @@ func (w *Watch) lead(u canonical.URL, e *entry, p *crawl.Page) error {
 	}
 	for _, kind := range []string{"application/rss+xml", "application/atom+xml"} {
 		for feed := range p.Find(fmt.Sprintf(`link[rel~=alternate][type=%q][href]`, kind)) {
-			if err := w.source(p, e, feed.URL("href")); err != nil {
+			u, err := canonical.Parse(feed.URL("href"))
+			if err != nil || !w.scope.Reaches(u) { // a sitemap may be anywhere, as robots.txt of the host says where
+				continue
+			}
+			if err := w.source(p, e, u); err != nil {
 				return err
 			}
 		}
@@ -272,11 +280,7 @@ func (w *Watch) lead(u canonical.URL, e *entry, p *crawl.Page) error {
 }
 
 // link adds a page that is in scope, and asks for it while there is budget.
-func (w *Watch) link(p *crawl.Page, from *entry, url string) error {
-	u, err := canonical.Parse(url)
-	if err != nil {
-		return nil //nolint:nilerr // of a page
-	}
+func (w *Watch) link(p *crawl.Page, from *entry, u canonical.URL) error {
 	if u = w.rules.Apply(u); !w.scope.Check(u, int(from.depth)+1, 0, false).In {
 		return nil
 	}
@@ -300,10 +304,9 @@ func (w *Watch) follow(p *crawl.Page, e *entry) error {
 }
 
 // source adds a sitemap or a feed.
-func (w *Watch) source(p *crawl.Page, from *entry, url string) error {
-	u, err := canonical.Parse(url)
-	if err != nil || !w.scope.CheckSitemap(u, int(from.depth), 0).In {
-		return nil //nolint:nilerr // of a page
+func (w *Watch) source(p *crawl.Page, from *entry, u canonical.URL) error {
+	if !w.scope.CheckSitemap(u, int(from.depth), 0).In {
+		return nil
 	}
 	e, err := w.add(u, source, from.depth)
 	if e == nil || err != nil {
@@ -320,7 +323,7 @@ func (w *Watch) sitemaps(u canonical.URL, e *entry, p *crawl.Page) error {
 	}
 	for _, ref := range urls[:min(len(urls), 100)] {
 		if to, err := u.Resolve(ref); err == nil {
-			if err := w.source(p, e, to.String()); err != nil {
+			if err := w.source(p, e, to); err != nil {
 				return err
 			}
 		}
@@ -334,9 +337,9 @@ func (w *Watch) list(u canonical.URL, e *entry, p *crawl.Page) error {
 	sitemap.Read(sitemap.Document{Body: p.Body, Base: u, Charset: p.Charset, List: true, Rules: w.rules}, func(one sitemap.Entry) bool {
 		switch one.Rel {
 		case sitemap.Sitemap:
-			failed = w.source(p, e, one.URL.String())
+			failed = w.source(p, e, one.URL)
 		case sitemap.Page:
-			failed = w.link(p, e, one.URL.String())
+			failed = w.link(p, e, one.URL)
 		default:
 			return true
 		}

@@ -61,8 +61,6 @@ type Options struct {
 	// Select has the text of pages be that of the elements that it selects. Ignore is left out of each line.
 	Select string
 	Ignore []*regexp.Regexp
-	// All has a round ask for all that is watched, due or not.
-	All bool
 	// Flags are kept for the next time: see Saved. Not empty.
 	Flags string
 	Log   *slog.Logger
@@ -288,16 +286,16 @@ func (w *Watch) Close() error {
 	return errors.Join(errs...)
 }
 
-// Round visits what is due. Supervise runs each crawl that it takes. It returns when nothing more is due, or
+// Round visits what is due, or all that is watched. Supervise runs each crawl that it takes. It returns when nothing more is due, or
 // the budget is spent; interrupted says that it was stopped.
-func (w *Watch) Round(ctx context.Context, supervise func(context.Context, *crawl.Crawler, func(context.Context) error) error) (counts Counts, interrupted bool, err error) {
+func (w *Watch) Round(ctx context.Context, all bool, supervise func(context.Context, *crawl.Crawler, func(context.Context) error) error) (counts Counts, interrupted bool, err error) {
 	w.mu.Lock()
 	w.round++
 	w.counts = Counts{}
 	w.mu.Unlock()
 	for err == nil && !interrupted {
 		var urls []string
-		if urls, err = w.due(w.now()); err != nil || len(urls) == 0 {
+		if urls, err = w.due(w.now(), all); err != nil || len(urls) == 0 {
 			break
 		}
 		var c *crawl.Crawler
@@ -343,7 +341,7 @@ func (w *Watch) options() crawl.Options {
 	if o.Scope.Mode == "prefix" { // the seeds of a round are not those of the watch, which has a scope of its own
 		o.Scope.Mode = ""
 	}
-	o.Depth, o.MaxPages, o.StateDir, o.HandlersFollow = 0, 0, "", true
+	o.Depth, o.MaxPages, o.MaxPagesPerHost, o.StateDir, o.HandlersFollow = 0, 0, 0, "", true
 	o.Scope.IgnoreSitemaps, o.Scope.IgnoreFeeds, o.Scope.Include = true, true, nil
 	o.OnPage, o.OnRequest, o.OnSkip = w.take, w.ask, w.skipped
 	if o.Politeness.Remember == "" {
@@ -390,8 +388,14 @@ func canonicalHost(r *http.Request) string {
 func (w *Watch) skipped(s crawl.Skipped) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if e := w.urls[s.URL]; e != nil && s.Reason != "seen" && e.round == w.round && e.tried == 0 {
-		_ = w.fail(w.missed(e, w.now())) // the watch ends with it
+	e := w.urls[s.URL]
+	switch {
+	case e == nil || s.Reason == "seen" || e.round != w.round || e.state == live:
+	case s.Reason == "trap":
+		e.state, e.visited = gone, w.now().Unix()
+		_ = w.fail(w.store.put(e)) // the watch ends with it
+	case e.tried == 0:
+		_ = w.fail(w.missed(e, w.now()))
 	}
 }
 

@@ -87,7 +87,9 @@ func (s *site) requests() []string {
 	asked := s.asked
 	s.asked = nil
 	slices.Sort(asked)
-	return slices.DeleteFunc(asked, func(one string) bool { return strings.HasPrefix(one, "/robots.txt") || strings.HasPrefix(one, "/sitemap.xml") })
+	return slices.DeleteFunc(asked, func(one string) bool {
+		return strings.HasPrefix(one, "/robots.txt") || strings.HasPrefix(one, "/sitemap.xml")
+	})
 }
 
 var begin = time.Date(2026, 3, 2, 8, 0, 0, 0, time.UTC)
@@ -98,18 +100,16 @@ type tried struct {
 	t    *testing.T
 	out  *Outputs
 	file string
+	all  bool // rounds ask for all
 	clk  *clocktest.Fake
 }
 
 // watched opens a watch, whose time is that of a clock.
-func watched(t *testing.T, dir string, clk *clocktest.Fake, change func(*Options), seeds ...string) *tried {
+func watched(t *testing.T, dir string, clk *clocktest.Fake, all bool, budget int, seeds ...string) *tried {
 	t.Helper()
 	loaded, err := config.Load(config.Sources{Flags: []config.FlagValue{{Name: "strategy", Value: "off"}, {Name: "set", Value: "ratelimit.retry_max_attempts=1"}}})
 	require.NoError(t, err)
-	o := Options{Dir: dir, Seeds: seeds, Settings: loaded.Config, Log: slog.New(slog.DiscardHandler), Flags: "{}"}
-	if change != nil {
-		change(&o)
-	}
+	o := Options{Dir: dir, Seeds: seeds, Budget: budget, Settings: loaded.Config, Log: slog.New(slog.DiscardHandler), Flags: "{}"}
 	w, err := Open(o)
 	require.NoError(t, err)
 	w.clock = clk
@@ -117,14 +117,14 @@ func watched(t *testing.T, dir string, clk *clocktest.Fake, change func(*Options
 	out.retry = time.Millisecond
 	file := filepath.Join(dir, "changes.jsonl")
 	require.NoError(t, out.Lines(file, nil))
-	return &tried{Watch: w, t: t, out: out, file: file, clk: clk}
+	return &tried{Watch: w, t: t, out: out, file: file, all: all, clk: clk}
 }
 
 // round runs a round after some time, and returns what it has told in short, sorted.
 func (w *tried) round(after time.Duration) (Counts, []string) {
 	w.t.Helper()
 	w.clk.Advance(after)
-	counts, interrupted, err := w.Round(w.t.Context(), func(ctx context.Context, _ *crawl.Crawler, run func(context.Context) error) error { return run(ctx) })
+	counts, interrupted, err := w.Round(w.t.Context(), w.all, func(ctx context.Context, _ *crawl.Crawler, run func(context.Context) error) error { return run(ctx) })
 	require.NoError(w.t, err)
 	require.False(w.t, interrupted)
 	before := len(w.told())
@@ -179,7 +179,7 @@ func TestChanges(t *testing.T) {
 	})
 	clk := clocktest.NewFake(begin)
 	dir := t.TempDir()
-	w := watched(t, dir, clk, func(o *Options) { o.All = true }, s.URL)
+	w := watched(t, dir, clk, true, 0, s.URL)
 	counts, told := w.round(0)
 	require.Equal(t, Counts{Visits: 5, First: 5, Requests: 8, URLs: 5}, counts)
 	require.Empty(t, told)
@@ -208,7 +208,7 @@ func TestChanges(t *testing.T) {
 	w.round(time.Hour)
 	require.NotContains(t, strings.Join(s.requests(), " "), "/d")
 	w.end()
-	w = watched(t, dir, clk, func(o *Options) { o.All = true })
+	w = watched(t, dir, clk, true, 0)
 	_, told = w.round(8 * 24 * time.Hour)
 	require.Equal(t, []string{"added /d"}, told, "something still leads to it")
 	ids := map[string]bool{}
@@ -225,10 +225,14 @@ func TestChanges(t *testing.T) {
 
 // What fails is asked for again later, and is no change, whatever fails.
 func TestFailures(t *testing.T) {
-	s := newSite(t, map[string]answer{"/": text("Home", "/a"), "/a": text("Text of a")})
-	w := watched(t, t.TempDir(), clocktest.NewFake(begin), func(o *Options) { o.All = true }, s.URL)
+	s := newSite(t, map[string]answer{
+		"/": text("Home", "/a", "/secret"), "/a": text("Text of a"), "/secret": text("Text"),
+		"/robots.txt": {text: "User-agent: *\nDisallow: /secret", header: map[string]string{"Content-Type": "text/plain"}},
+	})
+	w := watched(t, t.TempDir(), clocktest.NewFake(begin), true, 0, s.URL)
 	defer w.end()
 	w.round(0)
+	require.Equal(t, []string{"/ 200", "/a 200"}, s.requests(), "robots.txt is obeyed")
 	s.set("/a", answer{status: 500})
 	counts, told := w.round(time.Hour)
 	require.Empty(t, told)
@@ -268,7 +272,7 @@ func TestEvidence(t *testing.T) {
 		"/feed":       feed("<item><link>SITE/n1</link></item>"),
 		"/a":          a, "/b": text("Text of b"), "/held": held, "/n1": text("News one"), "/n2": text("News two"),
 	})
-	w := watched(t, t.TempDir(), clocktest.NewFake(begin), nil, s.URL)
+	w := watched(t, t.TempDir(), clocktest.NewFake(begin), false, 0, s.URL)
 	defer w.end()
 	counts, _ := w.round(0)
 	require.Equal(t, 5, counts.URLs)
@@ -302,7 +306,7 @@ func TestBudget(t *testing.T) {
 	s := newSite(t, pages)
 	clk := clocktest.NewFake(begin)
 	dir := t.TempDir()
-	w := watched(t, dir, clk, func(o *Options) { o.Budget = 8 }, s.URL)
+	w := watched(t, dir, clk, false, 8, s.URL)
 	var at []time.Time
 	seen := map[string]bool{}
 	for range 24 * 9 {
@@ -324,7 +328,7 @@ func TestBudget(t *testing.T) {
 		require.LessOrEqual(t, in, 8)
 		if len(at) == 40 { // what was spent is known to the next process
 			w.end()
-			w = watched(t, dir, clk, func(o *Options) { o.Budget = 8 })
+			w = watched(t, dir, clk, false, 8)
 		}
 	}
 	w.end()
@@ -356,8 +360,7 @@ func TestOutputs(t *testing.T) {
 	s := newSite(t, map[string]answer{"/": text("Home 0")})
 	clk := clocktest.NewFake(begin)
 	dir := t.TempDir()
-	all := func(o *Options) { o.All = true }
-	w := watched(t, dir, clk, all, s.URL)
+	w := watched(t, dir, clk, true, 0, s.URL)
 	w.round(0)
 	open := func() {
 		require.NoError(t, w.out.Webhook(hook.URL))
@@ -366,7 +369,7 @@ func TestOutputs(t *testing.T) {
 	open()
 	s.set("/", text("Home 1"))
 	w.clk.Advance(time.Hour)
-	_, _, err := w.Round(t.Context(), func(ctx context.Context, _ *crawl.Crawler, run func(context.Context) error) error { return run(ctx) })
+	_, _, err := w.Round(t.Context(), w.all, func(ctx context.Context, _ *crawl.Crawler, run func(context.Context) error) error { return run(ctx) })
 	require.NoError(t, err)
 	ended, end := context.WithCancel(t.Context())
 	end()
@@ -379,7 +382,7 @@ func TestOutputs(t *testing.T) {
 	_, err = f.WriteString(`{"id":"not committed"`)
 	require.NoError(t, err)
 	require.NoError(t, f.Close())
-	w = watched(t, dir, clk, all)
+	w = watched(t, dir, clk, true, 0)
 	open()
 	s.set("/", text("Home 2"))
 	_, told := w.round(time.Hour)
@@ -387,7 +390,7 @@ func TestOutputs(t *testing.T) {
 	require.Len(t, w.told(), 2)
 	w.end()
 	require.NoError(t, os.Rename(w.file, w.file+".1"))
-	w = watched(t, dir, clk, all)
+	w = watched(t, dir, clk, true, 0)
 	open()
 	s.set("/", text("Home 3"))
 	_, told = w.round(time.Hour)
@@ -401,4 +404,85 @@ func TestOutputs(t *testing.T) {
 	require.Len(t, feed.Channel.Items, 3)
 	require.Contains(t, feed.Channel.Items[0].Description, "+Home 3")
 	w.end()
+}
+
+// A file that takes nothing is an error, and what it does not have stays.
+func TestFullDisk(t *testing.T) {
+	w := watched(t, t.TempDir(), clocktest.NewFake(begin), true, 0, "http://127.0.0.1:1/")
+	defer w.end()
+	out := w.NewOutputs()
+	require.NoError(t, out.Lines("/dev/full", nil))
+	require.NoError(t, w.store.addChange(&Change{ID: "x"}))
+	ended, end := context.WithCancel(t.Context())
+	end()
+	require.ErrorContains(t, out.Run(ended, w.o.Log), "free some room there")
+	require.EqualValues(t, 1, out.Waiting())
+	require.NoError(t, out.Close())
+}
+
+// What is kept of a URL is bounded, however often it is visited.
+func TestStateIsBounded(t *testing.T) {
+	dir := t.TempDir()
+	path := filepath.Join(dir, databaseFile)
+	s, err := openStore(path)
+	require.NoError(t, err)
+	const urls = 2000
+	size := func() int64 {
+		_, err := s.db.Checkpoint()
+		require.NoError(t, err)
+		info, err := os.Stat(path)
+		require.NoError(t, err)
+		return info.Size()
+	}
+	empty, first := size(), int64(0)
+	for round := range 3 {
+		require.NoError(t, s.db.Transact(func() error {
+			for i := range urls {
+				e := entry{id: int64(i + 1), url: fmt.Sprintf("https://www.example.com/section/%d/a-page-with-a-name-%d.html", i%50, i), state: live, visited: begin.Unix() + int64(round)}
+				e.etag, e.modified, e.digest, e.word, e.told = `"5f3c-61a2b3c4d5e6f"`, "Mon, 02 Mar 2026 08:00:00 GMT", 1<<60+uint64(i), begin.Unix(), begin.Unix()
+				for n := range 100 * (round + 1) {
+					e.history.Observe(time.Hour<<(n%10), n%2 == 0, 0)
+				}
+				if err := s.put(&e); err != nil {
+					return err
+				}
+			}
+			return nil
+		}))
+		if first == 0 {
+			first = size()
+		}
+	}
+	require.Less(t, (first-empty)/urls, int64(300), "bytes for each URL")
+	require.Less(t, size(), first*11/10, "and no more after more visits")
+	t.Logf("%d bytes for each URL, its text apart", (first-empty)/urls)
+	require.NoError(t, s.db.Close())
+}
+
+// What was damaged is refused with a message, and not read as something else.
+func TestDamage(t *testing.T) {
+	s := newSite(t, map[string]answer{"/": text("Home")})
+	for what, sql := range map[string]string{
+		"row 1 of urls":                  `UPDATE urls SET url = 'nonsense' WHERE id = 1`,
+		"its history is too long":        `UPDATE urls SET history = zeroblob(99) WHERE id = 1`,
+		"what is known of host":          `UPDATE hosts SET known = '{}'`,
+		"of another version":             `PRAGMA user_version = 7`,
+		"no such table: urls":            `DROP TABLE urls`,
+		"row 1 of texts: unexpected EOF": `UPDATE texts SET text = zeroblob(0); UPDATE urls SET digest = 1, etag = NULL`,
+	} {
+		t.Run(what, func(t *testing.T) {
+			dir := t.TempDir()
+			clk := clocktest.NewFake(begin)
+			w := watched(t, dir, clk, true, 0, s.URL)
+			w.round(0)
+			require.NoError(t, w.store.db.Exec(sql))
+			w.end()
+			again, err := Open(Options{Dir: dir, Settings: w.o.Settings, Log: w.o.Log})
+			if err == nil {
+				_, _, err = again.Round(t.Context(), true, func(ctx context.Context, _ *crawl.Crawler, run func(context.Context) error) error { return run(ctx) })
+				require.NoError(t, again.Close())
+			}
+			require.ErrorContains(t, err, what)
+		})
+	}
 }
