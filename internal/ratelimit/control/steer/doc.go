@@ -6,8 +6,7 @@
 // Of the host's ceiling an interval is kept: lo is the highest rate that is proven, hi the lowest that was
 // refused of late, infinite before the first refusal. A refusal lowers hi, and lo where it comes at a rate
 // that was believed proven; a rate that goes well for long enough raises lo; time moves hi up again, since
-// limits change. Where much less evidence contradicts much more, the old belief is kept for a while, and
-// comes back if nothing else speaks against it.
+// limits change. Much evidence outweighs little.
 //
 // # One rule
 //
@@ -18,12 +17,14 @@
 //
 // # Estimators
 //
-// Each knows one cause of a limit and none of the others, nor the controller. They are fed a [Sample] of
-// each answer, and say what they make of it by an [Estimate] or a finding. The controller applies that:
+// Each knows one cause of a limit and none of the others, nor the controller. Two are functions over one
+// ring of the latest four times in which the host admitted nothing (stops.go), and have no state of their
+// own; the others are fed a [Sample] of each answer. They say what they make of it by an [Estimate] or a
+// finding, and the controller applies that:
 //
-//	refill.go       between two refusals a bucket admits what it sustains: the mean of that cycle
+//	refill.go       between two stops a bucket admits what it sustains: the mean of that cycle
 //	window.go       a host that refuses for longer than a bucket needs for a token counts over a window:
-//	                what two such refusals have in common is its length and what it admits
+//	                what two such stops have in common is its length and what it admits
 //	hint.go         quotas that headers tell, spread over the time until they are whole
 //	block.go        a run of 403: the rate stays under what was blocked
 //	connections.go  a bound on the requests in flight
@@ -44,7 +45,8 @@
 // # Where the rest is
 //
 //	steer.go     the calls of the contract; the ways up: search, decide, prove
-//	belief.go    the interval, the rule, drift, doubt and budget
+//	belief.go    the interval, the rule, drift and budget
+//	stops.go     the ring of stops
 //	pause.go     refusals, trials, the end of a pause
 //	mode.go      the machine: one table, mode and event to mode
 //	history.go   what was admitted when, over 25 minutes, in 96 bytes or 192
