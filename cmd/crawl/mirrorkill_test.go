@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"sync/atomic"
 	"syscall"
 	"testing"
@@ -68,6 +69,48 @@ func TestMirrorKill(t *testing.T) {
 	})
 }
 
+// A disk that fills leaves whole files, and says so; when there is room, the same command makes what it would have made.
+func TestMirrorFullDisk(t *testing.T) {
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		n := 0
+		if _, err := fmt.Sscanf(r.URL.Path, "/%d", &n); err != nil && r.URL.Path != "/" {
+			http.NotFound(w, r)
+			return
+		}
+		w.Header().Set("Content-Type", "text/html")
+		_, _ = fmt.Fprintf(w, "<p>%d</p>%s<a href=/%d><a href=/%d><!--end-->", n, strings.Repeat("much ", 10_000), (2*n+1)%100, (2*n+2)%100)
+	}))
+	defer server.Close()
+	small, dir := t.TempDir(), t.TempDir()
+	const script = `
+		mount -t tmpfs -o size=2m none "$1" || exit 77
+		mirror="crawl mirror -q --contact a@b.example --strategy off -o $1/copy $3"
+		$mirror 2>$2/said; echo $? >$2/code; cp -r $1/copy $2/full
+		mount -o remount,size=64m "$1" && $mirror && cp -r $1/copy $2/done`
+	code, out := ran(t, exec.CommandContext(t.Context(), "unshare", "--user", "--map-root-user", "--mount", "sh", "-c", script, "sh", small, dir, server.URL+"/"))
+	if code == 77 || strings.Contains(out, "unshare") {
+		t.Skipf("no file system can be made here: %s", out)
+	}
+	require.Zero(t, code, out)
+	read := func(name string) string {
+		text, err := os.ReadFile(filepath.Join(dir, name))
+		require.NoError(t, err)
+		return string(text)
+	}
+	require.Equal(t, "3\n", read("code"))
+	require.Regexp(t, "(no space left on device|disk is full)(.|\n)*free some|free some(.|\n)*(no space left on device|disk is full)", read("said")) // of pages or the queue
+	require.NotContains(t, read("said"), "handler")
+	for name, text := range copied(t, filepath.Join(dir, "full")) {
+		require.Contains(t, text, "<!--end-->", "%s is not whole", name)
+	}
+	code, out = ran(t, exec.CommandContext(t.Context(), "crawl", "mirror", "-q", "--strategy", "off", "-o", filepath.Join(dir, "room"), server.URL+"/"))
+	require.Zero(t, code, out)
+	want := copied(t, filepath.Join(dir, "room"))
+	require.Len(t, want, 101)
+	require.Equal(t, want, copied(t, filepath.Join(dir, "done")))
+}
+
+// copied are the pages of a copy, by their names in it.
 func copied(t *testing.T, dir string) map[string]string {
 	t.Helper()
 	pages := map[string]string{}
@@ -79,7 +122,7 @@ func copied(t *testing.T, dir string) map[string]string {
 				return err
 			}
 			text, err := os.ReadFile(p)
-			pages[p] = string(text)
+			pages[strings.TrimPrefix(p, host)] = string(text)
 			return err
 		}))
 	}

@@ -227,22 +227,25 @@ func (w *walker) attribute(s []byte, at int) (next int) {
 	return next
 }
 
-// names are those that need no memory of their own.
-var names = func() map[string]string {
-	m := make(map[string]string)
+// names are those that need no memory of their own, each where its slot says unless another one is there.
+var names = func() (table [1 << 10]string) {
 	for n := range strings.FieldsSeq(`a abbr article aside audio b base body br button code dd div dl dt em footer form frame h1 h2 h3 h4 h5 h6 head
 		header hr html i iframe img input kbd li link main meta nav noscript ol option p path picture pre script section
 		small source span strong style sup svg table tbody td template tfoot th thead title tr tt ul use var video
 		alt async charset class content crossorigin data-src defer height href hreflang http-equiv id integrity lang name
 		property rel role scope size src srcset style summary target title type value width xmlns colspan rowspan d fill`) {
-		m[n] = n
+		table[slot([]byte(n))] = n
 	}
-	return m
+	return table
 }()
 
-// lower is a name in lower case.
+func slot(s []byte) uint {
+	return (uint(len(s))*53 ^ uint(s[0])*5 ^ uint(s[len(s)/2])*11 ^ uint(s[len(s)-1])*17) % (1 << 10)
+}
+
+// lower is a name, which is not empty, in lower case.
 func lower(s []byte) string {
-	if n, ok := names[string(s)]; ok {
+	if n := names[slot(s)]; n == string(s) {
 		return n
 	}
 	return strings.ToLower(string(s))
