@@ -342,7 +342,8 @@ func (b *browser) show(t *testing.T, page string) *shown {
 	require.NoError(t, err, page)
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	return &shown{failed: slices.Clone(b.failed), links: links, height: height, picture: picture}
+	slices.Sort(b.failed) // one that is asked for twice is one
+	return &shown{failed: slices.Compact(slices.Clone(b.failed)), links: links, height: height, picture: picture}
 }
 
 // difference is the share of pixels that differ.

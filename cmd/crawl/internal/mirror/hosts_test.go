@@ -71,9 +71,10 @@ func TestHosts(t *testing.T) {
 		"http://a.example/d/dir": to("dir/"), "http://a.example/d/dir/": page("dir"), "http://a.example/d/index.html": to("./"), "http://a.example/d/late": {status: -1},
 		"http://a.example/d/refused": {status: 403, mediaType: "text/html", body: "oops"},
 		"http://a.example/js/app.js": js(`import "./lib/u.js?v=1"; new Worker(new URL("w.js", import.meta.url))`), "http://a.example/js/lib/u.js?v=1": js("1"),
+		"http://a.example/js/old.js": js("i.src = `${root}shown.svg`; j.src = root + 'none.png'"), "http://a.example/js/shown.svg": {mediaType: "image/svg+xml", body: "<svg/>"},
 		"http://a.example/js/w.js": js(`importScripts("dep.js"); self.x = "dep.js"`), "http://a.example/js/dep.js": js("2\n//# sourceMappingURL=dep.js.map"),
 	}
-	body := `<script type=importmap>{"imports":{"u":"/js/lib/u.js?v=1"}}</script><script type=module src="/js/app.js"></script><a id=user href="http://u:secret@b.example/p.png">`
+	body := `<script src="/js/old.js"></script><script type=importmap>{"imports":{"u":"/js/lib/u.js?v=1"}}</script><script type=module src="/js/app.js"></script><a id=user href="http://u:secret@b.example/p.png">`
 	for url, s := range same {
 		h[url] = png(s)
 		body += `<img alt="` + s + `" src="` + strings.Replace(url, "xn--bcher-kva", "bücher", 1) + `">`
@@ -108,6 +109,7 @@ func TestHosts(t *testing.T) {
 	for _, name := range []string{"out", "late", "refused"} {
 		assert.Contains(t, text, `class="`+name+`" href="http://a.example/d/`+name+`"`)
 	}
+	assert.Equal(t, "<svg/>", linked(t, dir, "index.html", "a.example/js/shown.svg"), "what a script shows is beside it")
 	assert.Equal(t, "icon", linked(t, dir, "index.html", "a.example/favicon.ico"), "by custom")
 	failed := map[string]string{}
 	for _, f := range report.Failures {

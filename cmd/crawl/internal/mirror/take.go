@@ -495,8 +495,9 @@ func kindOf(mediaType string, as rewrite.Kind) rewrite.Kind {
 		return rewrite.Manifest
 	case "text/javascript":
 		if as == rewrite.Module {
-			return rewrite.Module
+			return as
 		}
+		return rewrite.Script
 	case "application/json", "text/plain":
 		if as == rewrite.Manifest {
 			return as

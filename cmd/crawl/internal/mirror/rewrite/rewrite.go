@@ -33,6 +33,7 @@ const (
 	CSS           //
 	Manifest      // of a web application
 	Module        // a script with imports, or a worker
+	Script        // another script, whose bytes stay
 )
 
 // Role is what a link is for.
@@ -173,6 +174,9 @@ func (w *walker) run() []byte {
 		w.json(text, 0, manifestRole)
 	case Module:
 		w.module(text, 0)
+		w.guesses(text)
+	case Script:
+		w.guesses(text)
 	}
 	if len(w.edits) == 0 || w.finding {
 		return d.Body

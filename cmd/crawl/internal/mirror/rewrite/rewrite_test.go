@@ -112,6 +112,7 @@ func TestOtherKinds(t *testing.T) {
 			"worker", Module, "importScripts('dep.js?1'); const u = new URL(\"m.wasm\", import.meta.url)\n//# sourceMappingURL=w.js.map",
 			"importScripts('L/a/dep.js@1'); const u = new URL(\"L/a/m.wasm\", import.meta.url)\n//# sourceMappingURL=w.js.map",
 		},
+		{"script", Script, "import './x.js'; new Worker('w.js'); i.src = `${root}i.svg`", "import './x.js'; new Worker('w.js'); i.src = `${root}i.svg`"},
 		{"opaque", Opaque, `<a href="x">`, `<a href="x">`},
 	} {
 		t.Run(c.name, func(t *testing.T) { assert.Equal(t, c.out, rewritten(t, c.kind, "", c.in)) })
@@ -146,14 +147,14 @@ func TestCharset(t *testing.T) {
 // what is edited are there in their order.
 func FuzzRewrite(f *testing.F) {
 	for _, s := range []string{`<a href="x">`, `<img srcset="a 1x, b">`, `<style>a{b:url(x)}</style>`, `<base href=/x><svg><use href=y>`, `{"icons":[{"src":"x"}]}`, "import './x'"} {
-		for kind := range Module + 1 {
+		for kind := range Script + 1 {
 			f.Add(uint8(kind), s)
 		}
 	}
 	u, err := canonical.Parse("http://h/a/p.html")
 	require.NoError(f, err)
 	f.Fuzz(func(t *testing.T, kind uint8, s string) {
-		d := &Document{URL: u, Kind: Kind(kind % uint8(Module+1)), Body: []byte(s)}
+		d := &Document{URL: u, Kind: Kind(kind % uint8(Script+1)), Body: []byte(s)}
 		found := map[Link]bool{}
 		Links(d, func(l Link) { found[l] = true })
 		var asked []Link

@@ -100,6 +100,22 @@ var (
 	workers = regexp.MustCompile(`\bnew (?:Shared)?Worker\(\s*(?:["']([^"'\n\\]+)["'])`)
 )
 
+// shown are names of files that a script may put behind the path of its own directory: what it shows is often there.
+var shown = regexp.MustCompile("[\"'`}]([\\w-][\\w.-]{0,60}\\.(?:svg|png|gif|jpe?g|webp|avif|css|woff2?))[\"'`]")
+
+// maxGuesses bounds what is tried of a script.
+const maxGuesses = 32
+
+// guesses finds what a script may load. Nothing of it is rewritten: it works as it is if the copy has the file.
+func (w *walker) guesses(s []byte) {
+	if !w.finding {
+		return
+	}
+	for _, m := range shown.FindAllSubmatch(s, maxGuesses) {
+		w.link(string(m[1]), Link{Role: Guess}, bare)
+	}
+}
+
 // module walks through the imports of a script, and what else it says it loads.
 func (w *walker) module(s []byte, at int) {
 	if bytes.Contains(s, []byte("import")) || bytes.Contains(s, []byte("export")) {
