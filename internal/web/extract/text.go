@@ -3,7 +3,6 @@ package extract
 import (
 	"bytes"
 	"regexp"
-	"slices"
 	"strings"
 	"unicode/utf8"
 
@@ -71,16 +70,36 @@ func field(s []byte) string {
 var refresh = regexp.MustCompile(`(?is)^[ \t\n\f\r]*(?:\d+|\d*\.)[\d.]*(?:[;,]|[ \t\n\f\r]+[;,]?)[ \t\n\f\r]*` +
 	`(?:url[ \t\n\f\r]*=[ \t\n\f\r]*)?(?:"([^"]*)|'([^']*)|(.*))`)
 
-// RefreshTarget is the URL in the content of a meta refresh, as it is written. Empty: there is none.
+// RefreshTarget is the URL in the content of a meta refresh, as it is written, in the memory of s. Empty: there is none.
 func RefreshTarget(s []byte) []byte {
-	m := refresh.FindSubmatch(s)
-	if m == nil {
-		return nil
+	m := refresh.FindSubmatchIndex(s)
+	for i := 2; i < len(m); i += 2 {
+		if m[i] >= 0 {
+			return bytes.TrimSpace(s[m[i]:m[i+1]])
+		}
 	}
-	return bytes.TrimSpace(slices.Concat(m[1:]...))
+	return nil
 }
 
-// NextImage splits the first URL off a srcset: HTML standard §4.8.4.3.8. Commas end a candidate only after a URL or
+// Unescape resolves the character references of an attribute.
+func Unescape(s string) string {
+	if strings.IndexByte(s, '&') < 0 {
+		return s
+	}
+	raw, out := []byte(s), make([]byte, 0, len(s))
+	for i := 0; i < len(raw); {
+		n := 1
+		if raw[i] == '&' {
+			out, n = appendReference(out, raw[i:], true)
+		} else {
+			out = append(out, raw[i])
+		}
+		i += n
+	}
+	return string(out)
+}
+
+// NextImage splits the first URL off a srcset, in the memory of s: HTML standard §4.8.4.3.8. Commas end a candidate only after a URL or
 // its descriptors.
 func NextImage(s []byte) (ref, rest []byte) {
 	s = bytes.TrimLeft(s, " \t\n\f\r,")

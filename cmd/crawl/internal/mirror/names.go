@@ -3,7 +3,6 @@ package mirror
 import (
 	"fmt"
 	"path"
-	"slices"
 	"strings"
 	"unicode/utf8"
 
@@ -158,74 +157,6 @@ func isDevice(stem string) bool {
 
 // folded is what a file system that knows no case, or one form of accents, makes of a name.
 func folded(name string) string { return norm.NFC.String(strings.ToLower(strings.ToUpper(name))) }
-
-// extensions are those of media types by which a browser that opens a file knows its type, the usual one first.
-var extensions = map[string][]string{
-	"text/html":                             {".html", ".htm"},
-	"application/xhtml+xml":                 {".xhtml", ".xht"},
-	"text/css":                              {".css"},
-	"text/javascript":                       {".js", ".mjs", ".cjs"},
-	"image/svg+xml":                         {".svg"},
-	"image/png":                             {".png", ".apng"},
-	"image/jpeg":                            {".jpg", ".jpeg", ".jpe", ".jfif"},
-	"image/gif":                             {".gif"},
-	"image/webp":                            {".webp"},
-	"image/avif":                            {".avif"},
-	"image/x-icon":                          {".ico", ".cur"},
-	"application/manifest+json":             {".webmanifest", ".json"},
-	"application/json":                      {".json", ".map", ".webmanifest"},
-	"application/pdf":                       {".pdf"},
-	"font/woff2":                            {".woff2"},
-	"font/woff":                             {".woff"},
-	"font/ttf":                              {".ttf"},
-	"font/otf":                              {".otf"},
-	"text/plain":                            {".txt"},
-	"application/xml":                       {".xml", ".rss", ".atom", ".xsl", ".xslt", ".svg"},
-	"application/rss+xml":                   {".rss", ".xml"},
-	"application/atom+xml":                  {".atom", ".xml"},
-	"application/wasm":                      {".wasm"},
-	"video/mp4":                             {".mp4", ".m4v"},
-	"video/webm":                            {".webm"},
-	"audio/mpeg":                            {".mp3"},
-	"audio/ogg":                             {".ogg", ".oga", ".opus"},
-	"application/zip":                       {".zip"},
-	"application/octet-stream":              {".bin"},
-	"application/x-xpinstall":               {".xpi"},
-	"application/opensearchdescription+xml": {".xml", ".osdx"},
-}
-
-// sameTypes are other names of types in extensions.
-var sameTypes = map[string]string{
-	"application/javascript": "text/javascript", "application/x-javascript": "text/javascript", "text/ecmascript": "text/javascript",
-	"application/ecmascript": "text/javascript", "image/vnd.microsoft.icon": "image/x-icon", "image/ico": "image/x-icon", "image/jpg": "image/jpeg",
-	"text/xml": "application/xml", "application/x-font-woff": "font/woff", "application/font-woff": "font/woff",
-	"application/font-woff2": "font/woff2", "application/x-font-ttf": "font/ttf", "text/json": "application/json",
-}
-
-// extensionOf is what a name with that extension needs behind it for a file of that type; empty: nothing. A type of
-// which nothing is known is told by the extension that there is.
-func extensionOf(mediaType, ext string) string {
-	if t, ok := sameTypes[mediaType]; ok {
-		mediaType = t
-	}
-	list, known := extensions[mediaType]
-	switch lower := strings.ToLower(ext); {
-	case !known && ext == "":
-		return ".bin"
-	case !known:
-		return ""
-	case ext != "" && (mediaType == "text/plain" || mediaType == "application/octet-stream"):
-		if lower == ".html" || lower == ".htm" || lower == ".xhtml" || lower == ".svg" { // it is shown as text
-			return list[0]
-		}
-		return ""
-	default:
-		if slices.Contains(list, lower) {
-			return ""
-		}
-	}
-	return list[0]
-}
 
 // relative is the reference from one file of the copy to another, escaped.
 func relative(from, to string) string {

@@ -2,7 +2,6 @@ package rewrite
 
 import (
 	"bytes"
-	"html"
 	"strings"
 
 	"golang.org/x/net/html/charset"
@@ -41,7 +40,7 @@ func (t *tag) value(a *attribute) string {
 	if a.v0 == 0 {
 		return ""
 	}
-	return unescape(string(t.s[a.v0:a.v1]))
+	return extract.Unescape(string(t.s[a.v0:a.v1]))
 }
 
 // rawElements have text in which there is no markup. Of noscript, noframes and noembed the content is markup for those
@@ -378,58 +377,3 @@ func (w *walker) charsetAttr(a *attribute, label, before, after string) {
 		w.set(a, before+w.charset+after)
 	}
 }
-
-// unescape resolves the character references of an attribute, in which "&copy=" is none.
-func unescape(s string) string {
-	if strings.IndexByte(s, '&') < 0 {
-		return s
-	}
-	var b strings.Builder
-	for {
-		i := strings.IndexByte(s, '&')
-		if i < 0 {
-			b.WriteString(s)
-			return b.String()
-		}
-		b.WriteString(s[:i])
-		n := reference(s[i:])
-		if n == 0 {
-			b.WriteByte('&')
-			s = s[i+1:]
-			continue
-		}
-		b.WriteString(html.UnescapeString(s[i : i+n]))
-		s = s[i+n:]
-	}
-}
-
-// reference is the length of the character reference that s begins with; zero: it begins with none.
-func reference(s string) int {
-	n := 1
-	if n < len(s) && s[n] == '#' {
-		for n++; n < len(s) && isAlnum(s[n]); n++ {
-		}
-	} else {
-		for n < len(s) && isAlnum(s[n]) {
-			n++
-		}
-	}
-	if n == 1 {
-		return 0
-	}
-	if n < len(s) && s[n] == ';' {
-		if out := html.UnescapeString(s[:n+1]); out != s[:n+1] && !strings.HasSuffix(out, ";") || s[:n+1] == "&semi;" {
-			return n + 1
-		}
-	}
-	if s[1] == '#' {
-		return n
-	}
-	// One without its semicolon must be known as a whole, and nothing behind it may make it the name of a parameter.
-	if out := html.UnescapeString(s[:n]); out != s[:n] && out == html.UnescapeString(s[:n]+";") && (n == len(s) || s[n] != '=') {
-		return n
-	}
-	return 0
-}
-
-func isAlnum(c byte) bool { return isLetter(c) || '0' <= c && c <= '9' }

@@ -172,27 +172,14 @@ func (w *walker) metaContent(t *tag, a *attribute) {
 
 // refresh handles the content of a meta refresh: seconds, and perhaps where to.
 func (w *walker) refresh(t *tag, a *attribute) {
-	value := t.value(a)
-	i := strings.IndexAny(value, ";,")
-	if i < 0 {
+	value := []byte(t.value(a))
+	target := extract.RefreshTarget(value)
+	if len(target) == 0 {
 		return
 	}
-	from := extract.SkipSpace([]byte(value), i+1)
-	if len(value) >= from+3 && strings.EqualFold(value[from:from+3], "url") {
-		if eq := extract.SkipSpace([]byte(value), from+3); eq < len(value) && value[eq] == '=' {
-			from = extract.SkipSpace([]byte(value), eq+1)
-		}
-	}
-	to := len(value)
-	if from < to && (value[from] == '\'' || value[from] == '"') {
-		quote := value[from]
-		from++
-		if end := strings.IndexByte(value[from:], quote); end >= 0 {
-			to = from + end
-		}
-	}
-	if out := w.link(w.text(value[from:to]), Link{Role: Page}, bare); out.edit {
-		w.set(a, escape(value[:from]+out.text+value[to:]))
+	from := cap(value) - cap(target)
+	if out := w.link(w.text(string(target)), Link{Role: Page}, bare); out.edit {
+		w.set(a, escape(string(value[:from])+out.text+string(value[from+len(target):])))
 	}
 }
 
@@ -206,7 +193,7 @@ func (w *walker) inCSS(t *tag, a *attribute) {
 		w.css(t.s[a.v0:a.v1], a.v0, attr)
 		return
 	}
-	if text, ok := w.whole(unescape(raw), func(v *walker, s []byte) { v.css(s, 0, bare) }); ok {
+	if text, ok := w.whole(extract.Unescape(raw), func(v *walker, s []byte) { v.css(s, 0, bare) }); ok {
 		w.set(a, escape(text))
 	}
 }
@@ -233,52 +220,23 @@ func escape(s string) string {
 
 // srcset handles a list of pictures. It reports whether the copy has one of them.
 func (w *walker) srcset(t *tag, a *attribute, r Role) (kept bool) {
-	value := t.value(a)
+	value := []byte(t.value(a))
 	var b strings.Builder
 	at := 0
-	for _, c := range candidates(value) {
-		out := w.link(w.text(value[c[0]:c[1]]), Link{Role: r}, inSet)
+	for rest, ref := value, []byte(nil); len(rest) > 0; {
+		if ref, rest = extract.NextImage(rest); len(ref) == 0 {
+			continue
+		}
+		from := cap(value) - cap(ref)
+		out := w.link(w.text(string(ref)), Link{Role: r}, inSet)
 		if kept = kept || out.had; out.edit {
-			b.WriteString(value[at:c[0]])
+			b.Write(value[at:from])
 			b.WriteString(out.text)
-			at = c[1]
+			at = from + len(ref)
 		}
 	}
 	if at > 0 {
-		w.set(a, escape(b.String()+value[at:]))
+		w.set(a, escape(b.String()+string(value[at:])))
 	}
 	return kept
-}
-
-// candidates are where the references of a srcset are (HTML standard, parsing a srcset attribute).
-func candidates(s string) (found [][2]int) {
-	isSpace := func(c byte) bool { return c == ' ' || '\t' <= c && c <= '\r' && c != '\v' }
-	for i := 0; ; {
-		for i < len(s) && (isSpace(s[i]) || s[i] == ',') {
-			i++
-		}
-		if i >= len(s) {
-			return found
-		}
-		from := i
-		for i < len(s) && !isSpace(s[i]) {
-			i++
-		}
-		to := i
-		for to > from && s[to-1] == ',' {
-			to--
-		}
-		found = append(found, [2]int{from, to})
-		if to < i { // it ended with a comma: there is no descriptor
-			continue
-		}
-		for depth := 0; i < len(s) && (s[i] != ',' || depth > 0); i++ {
-			switch s[i] {
-			case '(':
-				depth++
-			case ')':
-				depth--
-			}
-		}
-	}
 }
