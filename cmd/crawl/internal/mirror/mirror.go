@@ -72,22 +72,20 @@ type Mirror struct {
 	crawler *crawl.Crawler // nil: there is nothing to ask for
 	temp    atomic.Int64
 	round   int
+	seen    seen
 	last    atomic.Value // the canonical.URL that was parsed
 	bodies  sync.Pool    // of *bytes.Buffer
 	writers sync.Pool    // of *writing
 
-	mu       sync.Mutex
-	skipped  map[uint64]struct{} // hashes of references that were followed
-	followed map[uint64]struct{} // hashes of URLs that are queued, if that does not depend on the depth
-	icons    map[string]bool     // hosts whose icon was asked for
-	failed   error               // of the disk; the crawl ends with it
-	full     bool                // the crawl has seen all there is
-	unsure   bool                // but not what a copy leads to that was not asked for
+	mu     sync.Mutex
+	failed error // of the disk; the crawl ends with it
+	full   bool  // the crawl has seen all there is
+	unsure bool  // but not what a copy leads to that was not asked for
 }
 
 // Open takes hold of a copy and finds out what is to be done.
 func Open(o Options) (*Mirror, error) {
-	m := &Mirror{o: o, followed: make(map[uint64]struct{}), skipped: make(map[uint64]struct{}), icons: make(map[string]bool)}
+	m := &Mirror{o: o, seen: seen{bounded: o.Crawl.Depth != 0, skipped: map[uint64]struct{}{}, followed: map[uint64]struct{}{}, icons: map[string]bool{}}}
 	m.bodies.New = func() any { return new(bytes.Buffer) }
 	m.writers.New = func() any { return new(writing) }
 	if err := m.claim(); err != nil {

@@ -12,6 +12,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"sync"
 
 	"github.com/cespare/xxhash/v2"
 
@@ -322,7 +323,7 @@ func (m *Mirror) follow(p *crawl.Page, e *entry, body []byte) {
 	d := e.document(body)
 	if m.o.Crawl.Depth == 0 && !nofollow && p.Meta(metaChain) == "" {
 		dir := xxhash.Sum64String(e.u.Dir())
-		d.Skip = func(ref string, r rewrite.Role) bool { return m.known(dir ^ xxhash.Sum64String(ref)*prime(r)) }
+		d.Skip = func(ref string, r rewrite.Role) bool { return m.seen.known(dir ^ xxhash.Sum64String(ref)*prime(r)) }
 	}
 	found := rewrite.Links(d, func(l rewrite.Link) {
 		switch {
@@ -338,18 +339,18 @@ func (m *Mirror) follow(p *crawl.Page, e *entry, body []byte) {
 			m.page(p, l.URL.String())
 		}
 	})
-	if e.Kind == rewrite.HTML && !found.Icon && m.newIcon(e.u.Origin()) {
+	if e.Kind == rewrite.HTML && !found.Icon && m.seen.newIcon(e.u.Origin()) {
 		m.part(p, e.u.Origin()+"/favicon.ico", "", true)
 	}
 }
 
 // page follows a link to another page.
 func (m *Mirror) page(p *crawl.Page, url string) {
-	if !m.fresh(url, false) {
+	if !m.seen.fresh(url, false) {
 		return
 	}
 	if f := p.Follow(url); f.Reason == "page_links" {
-		m.forget(url)
+		m.seen.forget(url)
 	}
 }
 
@@ -359,8 +360,18 @@ func prime(r rewrite.Role) uint64 { return 0x9e3779b97f4a7c15 + 2*uint64(r) }
 // maxSkipped bounds what is remembered of references.
 const maxSkipped = 1 << 20
 
+// seen is what this run has asked the crawl for. It is safe for concurrent use.
+type seen struct {
+	bounded bool // by depth: what was followed may have to be again, from nearer to a seed
+
+	mu       sync.Mutex
+	skipped  map[uint64]struct{} // hashes of references that were followed
+	followed map[uint64]struct{} // hashes of URLs that are queued
+	icons    map[string]bool     // hosts whose icon was asked for
+}
+
 // known reports whether a reference was followed from a page of the same directory, and notes it.
-func (m *Mirror) known(ref uint64) bool {
+func (m *seen) known(ref uint64) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if _, known := m.skipped[ref]; known {
@@ -379,7 +390,7 @@ func (m *Mirror) part(p *crawl.Page, url, as string, guess bool) {
 	if chain++; chain > maxChain {
 		return
 	}
-	if m.o.SameHost && !sameHost(url, p) || !m.fresh(url, true) {
+	if m.o.SameHost && !sameHost(url, p) || !m.seen.fresh(url, true) {
 		return
 	}
 	options := []crawl.FollowOption{crawl.WithoutScope(), crawl.WithMeta(metaChain, strconv.Itoa(chain))}
@@ -390,7 +401,7 @@ func (m *Mirror) part(p *crawl.Page, url, as string, guess bool) {
 		options = append(options, crawl.WithMeta(metaGuess, "1"))
 	}
 	if f := p.Follow(url, options...); f.Reason == "page_links" {
-		m.forget(url)
+		m.seen.forget(url)
 	}
 }
 
@@ -399,10 +410,9 @@ func sameHost(url string, p *crawl.Page) bool {
 	return err == nil && u.Host() == p.URL.Host
 }
 
-// fresh reports whether a URL was not followed by this run as a page, or as a part, and notes that it is now. With a
-// bound of the depth it may have to be followed again, from nearer to a seed.
-func (m *Mirror) fresh(url string, part bool) bool {
-	if m.o.Crawl.Depth != 0 {
+// fresh reports whether a URL is to be followed as a page, or as a part, and notes that it is now.
+func (m *seen) fresh(url string, part bool) bool {
+	if m.bounded {
 		return true
 	}
 	h := xxhash.Sum64String(url)
@@ -419,7 +429,7 @@ func (m *Mirror) fresh(url string, part bool) bool {
 }
 
 // forget undoes fresh, for a link that the crawl did not take: another page may have it again.
-func (m *Mirror) forget(url string) {
+func (m *seen) forget(url string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	clear(m.skipped)
@@ -428,7 +438,7 @@ func (m *Mirror) forget(url string) {
 }
 
 // newIcon reports whether the icon of a host was not asked for.
-func (m *Mirror) newIcon(origin string) bool {
+func (m *seen) newIcon(origin string) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	known := m.icons[origin]
