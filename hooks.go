@@ -66,7 +66,8 @@ type BodyHandler struct {
 	// until Handle returns: several run at a time. It gets the page as its header has it, without a Body, on which Follow and
 	// Emit may be called as in a [HandlerFunc]. What it does not read is left with the host. The reader fails if the host
 	// breaks off: the page is then asked for again as others are, and Handle called again, as after a crash of the program. Its own error, or panic, is the
-	// page's, of class "handler". After either, what it has followed and emitted is dropped. Required.
+	// page's, of class "handler". After either, what it has followed and emitted is dropped. With no-digest in
+	// OutputOptions.Record nothing is hashed, and a later round cannot tell whether the body has changed. Required.
 	Handle func(ctx context.Context, page *Page, body io.Reader) error
 }
 
