@@ -136,6 +136,9 @@ func (s *splitter) element(n *html.Node, outer marks, linked bool) {
 		return
 	case dom.Inline(n) || s.open.pre:
 		s.children(n, m, linked)
+		if text := s.raw.String(); !dom.Inline(n) && text != "" && !strings.HasSuffix(text, "\n") {
+			s.raw.WriteByte('\n') // a line of code in an element of its own
+		}
 		return
 	}
 	s.end(outer)

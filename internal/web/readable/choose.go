@@ -7,6 +7,7 @@ const (
 	articleShare = 0.4 // of a page that says that it is an article: the rest may be teasers of others, or comments
 	otherShare   = 0.8
 	minFound     = 30 // words
+	minBox       = 10 // words of a block that Readability left out and that is kept
 )
 
 // choose selects the main text.
@@ -17,10 +18,13 @@ func choose(blocks []*block, article bool) {
 	}
 	found := func(b *block) bool { return 2*b.found > b.words && !b.aside }
 	kept, all := 0, 0
-	for _, b := range blocks {
+	code, first, last := false, len(blocks), -1
+	for i, b := range blocks {
 		if found(b) {
 			kept += b.prose()
+			first, last = min(first, i), i
 		}
+		code = code || b.pre && own(b)
 		if found(b) || own(b) {
 			all += b.prose()
 		}
@@ -29,15 +33,19 @@ func choose(blocks []*block, article bool) {
 	if article {
 		share = articleShare
 	}
+	// Out of the middle of documentation, which has code, Readability drops code, headings and boxes.
+	dropped := func(i int, b *block) bool {
+		return code && inMain && first < i && i < last && own(b) && !b.detail && (b.pre || b.links() < 0.2 && (b.heading && b.words > 1 || b.words >= minBox))
+	}
 	believed := kept >= minFound && float64(kept) >= share*float64(all)
-	for _, b := range blocks {
+	for i, b := range blocks {
 		switch {
 		case !believed:
 			b.main = own(b) || found(b)
 		case article:
-			b.main = found(b) && !b.named && !b.detail && b.links() < 0.7
+			b.main = found(b) && !b.named && !b.detail && b.links() < 0.7 || dropped(i, b)
 		default:
-			b.main = found(b)
+			b.main = found(b) || dropped(i, b)
 		}
 	}
 }

@@ -121,3 +121,27 @@ func FuzzText(f *testing.F) {
 		require.LessOrEqual(t, b.Used(), int64(1000+10*len(page)), "steps")
 	})
 }
+
+// Documentation keeps the code, the headings and the boxes that Readability drops out of its middle, and lines of code that are
+// elements of their own stay lines.
+func TestCodeOfDocumentation(t *testing.T) {
+	prose := strings.Repeat("<p>A paragraph says, in so many words, what the reader of a page like this has to know, and then goes on, for a while.</p>", 3)
+	page := "<html><head><meta property=og:type content=article><title>T</title></head><body><nav><a href=/a>Other</a></nav><main><h1>T</h1>" + prose +
+		"<pre><code><div class=line>a := <b>1</b></div><div class=line>b := 2</div></code></pre>" + prose + "</main></body></html>"
+	a := Read(dom.Parse([]byte(page)), nil)
+	require.Contains(t, a.Text(), "a := 1\nb := 2\n")
+	require.Contains(t, a.Markdown(), "```\na := 1\nb := 2\n```")
+	require.NotContains(t, a.Text(), "Other")
+
+	found, dropped := &block{words: 40, found: 40}, func(pre bool, words int) *block { return &block{pre: pre, words: words} }
+	blocks := []*block{found, dropped(true, 5), dropped(false, 20), dropped(false, 3), {words: 40, found: 40}, dropped(true, 5)}
+	for _, b := range blocks {
+		b.inBody, b.inMain = true, true
+	}
+	choose(blocks, true)
+	var kept []bool
+	for _, b := range blocks {
+		kept = append(kept, b.main)
+	}
+	require.Equal(t, []bool{true, true, true, false, true, false}, kept)
+}

@@ -20,6 +20,7 @@ type pruner struct {
 	room int                 // cells that may still be made of those that span several
 	seen bool                // one has been copied
 	deep int                 // lists and quotations around
+	code bool                // the text around is preformatted
 	size int                 // bytes of text so far
 }
 
@@ -122,6 +123,12 @@ const maxDeep = 10
 
 // element copies one element, or what is in it.
 func (p *pruner) element(to, n *html.Node, table bool) {
+	if p.code && !dom.Inline(n) && n.DataAtom != atom.Br { // a line of code in an element of its own
+		if p.children(to, n, table); !strings.HasSuffix(lastText(to), "\n") {
+			to.AppendChild(&html.Node{Type: html.TextNode, Data: "\n"})
+		}
+		return
+	}
 	copied := element(n.DataAtom)
 	switch name := n.DataAtom; {
 	case name == atom.Ul || name == atom.Ol || name == atom.Blockquote:
@@ -148,6 +155,8 @@ func (p *pruner) element(to, n *html.Node, table bool) {
 		copied.Attr = attributes(n, "class")
 	case name == atom.Pre:
 		copied.Attr = []html.Attribute{{Key: "class", Val: language(n)}}
+		p.code = true
+		defer func() { p.code = false }()
 	case isCell(n):
 		copied.Attr = p.spans(n)
 	case name == atom.Dt: // Markdown has no list of terms
@@ -166,6 +175,14 @@ func (p *pruner) element(to, n *html.Node, table bool) {
 	}
 	to.AppendChild(copied)
 	p.children(copied, n, table)
+}
+
+// lastText is the text at the end of an element.
+func lastText(n *html.Node) string {
+	for n.LastChild != nil {
+		n = n.LastChild
+	}
+	return n.Data
 }
 
 func attributes(n *html.Node, names ...string) (some []html.Attribute) {
