@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"log/slog"
+	"net/http"
 	"time"
 
 	"github.com/treadlight/crawl/internal/backend"
@@ -84,7 +85,7 @@ const classRender = "render" // of the error of a page that a browser failed at
 func (t *try) scripted() bool {
 	f := t.f
 	return f.lease.Kind == frontier.Page && f.resp != nil && f.err == nil && f.class == outcome.OK && !f.resp.Streamed &&
-		f.resp.ContentType == "text/html" && !f.asked.unsafe() && f.asked.Method != "HEAD"
+		f.resp.ContentType == "text/html" && !f.asked.unsafe() && f.asked.Method != http.MethodHead
 }
 
 // render has a page rendered that needs it. The host's permit is given back before: each request of the page has its own.

@@ -204,10 +204,11 @@ func (p *Pipeline) Snapshot() Snapshot {
 	return s
 }
 
-// Recent is what the crawl has dealt with last, and Seen one record of it.
 type (
+	// Recent is what the crawl has dealt with last.
 	Recent = sink.Last
-	Seen   = sink.Seen
+	// Seen is a record of it in short.
+	Seen = sink.Seen
 )
 
 // Recent is what was dealt with last. Records are kept for it from the first call on. It may be called at any time.
