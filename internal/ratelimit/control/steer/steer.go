@@ -17,6 +17,7 @@ type Steer struct {
 	floor  float32
 	mode   Mode
 	rate   float64       // the rate that is wanted now
+	demand uint32        // URLs that wait for the host, and one; zero if nobody told
 	began  clock.Instant // of the first request
 	stepAt clock.Instant // of the last step of growth, drift or ramp, or when the mode began
 
@@ -303,11 +304,12 @@ func (s *Steer) decide(now clock.Instant) {
 		s.rate = s.bounded(s.rate)
 		return
 	}
-	if s.budget.left < 1 || s.lo >= s.most/(1-s.tune.Margin) || s.hint.binds(now, s.rate) || !s.busy(now) {
+	horizon := s.horizon()
+	if horizon == 0 || s.budget.left < 1 || s.lo >= s.most/(1-s.tune.Margin) || s.hint.binds(now, s.rate) || !s.busy(now) {
 		return
 	}
 	quotas := s.quotas(now)
-	x := s.best(s.tune, s.most, s.cost(), &quotas)
+	x := s.best(horizon, s.most, s.cost(), s.tune.Fixed, &quotas)
 	if x <= s.lo {
 		return
 	}
@@ -348,6 +350,29 @@ func (s *Steer) prove(now clock.Instant) {
 	s.on(now, Settled)
 	s.decide(now)
 }
+
+// SetDemand tells how many URLs wait for the host: what there is to gain by a faster rate. Until it is told, and for
+// many, that is what ten minutes bring.
+func (s *Steer) SetDemand(urls int) { s.demand = uint32(min(max(urls, 0), math.MaxInt32)) + 1 }
+
+// horizon is the seconds over which a faster rate has to pay for its risk. It is zero where too few URLs wait to tell
+// whether one is borne.
+func (s *Steer) horizon() float64 {
+	urls := float64(s.demand) - 1
+	switch {
+	case s.demand == 0:
+		return s.tune.Horizon
+	case urls < s.tune.Cycle:
+		return 0
+	}
+	return s.tune.Horizon * min(max(urls/s.lo, leastDemand), mostDemand) / mostDemand
+}
+
+// Seconds of work that a horizon looks ahead: no less, since pages bring more URLs.
+const (
+	leastDemand = 300
+	mostDemand  = 600
+)
 
 // proofTime is how long a rate must have gone well to be proven.
 func (s *Steer) proofTime(now clock.Instant) time.Duration {
