@@ -248,7 +248,8 @@ func WithPriority(points int) FollowOption {
 }
 
 // WithMeta attaches a value to the request, for [Page.Meta] of the page that comes of it, or of where that redirects. Label,
-// keys and values of a request are 1 KiB together at most; beyond it is "invalid". They are not passed on from page to page.
+// keys and values of a request are 1 KiB of UTF-8 together at most; with more, or what is none, it is "invalid". They are not
+// passed on from page to page.
 func WithMeta(key, value string) FollowOption {
 	return func(q *followOptions) {
 		if q.Meta == nil {
@@ -262,7 +263,7 @@ func WithMeta(key, value string) FollowOption {
 func WithLabel(name string) FollowOption { return func(q *followOptions) { q.Label = name } }
 
 // WithHeader sends a field over that of the options; given again, another value of it. Host, Content-Length, Connection
-// and the like are the client's own: with them the request is "invalid".
+// and the like are the client's own: with them, or a value that is not UTF-8, the request is "invalid".
 func WithHeader(name, value string) FollowOption {
 	return func(q *followOptions) {
 		if q.Header == nil {
@@ -287,7 +288,8 @@ func WithBody(contentType string, body []byte) FollowOption {
 	}
 }
 
-// WithAgain visits the URL although it was seen. The same key makes the same visit: given by two pages, it is made once.
+// WithAgain visits the URL although it was seen. The same key, a line of text, makes the same visit: given by two pages, it is
+// made once.
 func WithAgain(key string) FollowOption { return func(q *followOptions) { q.Again = "again " + key } }
 
 // WithoutScope visits the URL wherever it is: of the scope only [ScopeOptions.Exclude] holds. Where it redirects to, and what

@@ -329,6 +329,8 @@ func TestRequests(t *testing.T) {
 		for _, bad := range []crawl.FollowOption{
 			crawl.WithMeta("x", strings.Repeat("x", 1025)), crawl.WithHeader("Host", "other.test"), crawl.WithHeader("a b", "c"),
 			crawl.WithMethod("G T"), crawl.WithMethod("CONNECT"), crawl.WithBody("text/plain", make([]byte, 64<<10)),
+			crawl.WithMeta("x", "caf\xe9"), crawl.WithMeta("\xff", ""), crawl.WithLabel("\xff"), crawl.WithHeader("X-Mine", "caf\xe9"),
+			crawl.WithAgain("a\nb"),
 		} {
 			require.Equal(t, "invalid", p.Follow("/bad", bad).Reason)
 		}

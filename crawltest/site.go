@@ -38,6 +38,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/iotest"
 	"testing/synctest"
 	"time"
 
@@ -201,7 +202,11 @@ func (s *Site) Fetch(ctx context.Context, r *http.Request) (*http.Response, erro
 	}
 	w := httptest.NewRecorder()
 	page.answer(w, r)
-	return w.Result(), nil
+	res := w.Result()
+	if r.Method != http.MethodHead && res.ContentLength > int64(w.Body.Len()) { // as over a network
+		res.Body = io.NopCloser(io.MultiReader(w.Body, iotest.ErrReader(io.ErrUnexpectedEOF)))
+	}
+	return res, nil
 }
 
 // ServeHTTP implements http.Handler.

@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"slices"
 	"strings"
+	"unicode/utf8"
 
 	"golang.org/x/net/http/httpguts"
 
@@ -51,6 +52,8 @@ func (q *Request) check() error {
 		switch {
 		case !httpguts.ValidHeaderFieldName(name) || slices.ContainsFunc(values, func(v string) bool { return !httpguts.ValidHeaderFieldValue(v) }):
 			return fmt.Errorf("header field %q is none that can be sent", name)
+		case slices.ContainsFunc(values, isNoText):
+			return fmt.Errorf("header field %s is not UTF-8", name)
 		case slices.Contains(forbidden, http.CanonicalHeaderKey(name)):
 			return fmt.Errorf("header field %s is the client's own", name)
 		}
@@ -58,15 +61,24 @@ func (q *Request) check() error {
 	if q.Method != "" && !httpguts.ValidHeaderFieldName(q.Method) || q.Method == http.MethodConnect {
 		return fmt.Errorf("method %q cannot be sent", q.Method)
 	}
-	size := len(q.Label)
+	size, noText := len(q.Label), isNoText(q.Label)
 	for key, value := range q.Meta {
 		size += len(key) + len(value)
+		noText = noText || isNoText(key) || isNoText(value)
 	}
-	if size > MaxMeta {
+	switch {
+	case size > MaxMeta:
 		return fmt.Errorf("label and meta have %d bytes, more than %d", size, MaxMeta)
+	case noText:
+		return errors.New("label and meta are not UTF-8")
+	case isNoText(q.Again) || strings.Contains(q.Again, "\n"):
+		return errors.New("the key by which it is visited again is not one line of UTF-8")
 	}
 	return nil
 }
+
+// isNoText reports what a Request cannot be stored with.
+func isNoText(s string) bool { return !utf8.ValidString(s) }
 
 func (q *Request) encode() (string, error) {
 	if err := q.check(); err != nil {
