@@ -128,7 +128,33 @@ func (o *Options) hooks(cfg *assembly.Config) error {
 	if f := o.OnEvent; f != nil {
 		cfg.OnEvent = func(e ratelimit.Event) { o.tell("OnEvent", func() { f(eventOf(&e)) }) }
 	}
-	return errors.Join(o.bodies(cfg), o.extractors(cfg), o.network(cfg))
+	return errors.Join(o.sinks(), o.bodies(cfg), o.extractors(cfg), o.network(cfg))
+}
+
+// sinks says which are none, or write to the same place: a state has one position for each.
+func (o *Options) sinks() error {
+	var errs []error
+	known := make(map[string]string) // field by path
+	for i, s := range slices.Concat(o.Sinks, o.Archives) {
+		field := fmt.Sprintf("Options.Sinks[%d]", i)
+		if n := i - len(o.Sinks); n >= 0 {
+			field = fmt.Sprintf("Options.Archives[%d]", n)
+		}
+		if s == nil {
+			errs = append(errs, fmt.Errorf("%s: it is nil", field))
+		}
+		durable, ok := s.(record.Durable)
+		if !ok {
+			continue
+		}
+		path := durable.Mark().Path
+		if first := known[path]; first != "" {
+			errs = append(errs, fmt.Errorf("%s: it writes to %s, as %s does: give it a place of its own", field, path, first))
+		} else if path != "" && path != "-" {
+			known[path] = field
+		}
+	}
+	return errors.Join(errs...)
 }
 
 // guard makes an error of a panic, whose stack is logged.

@@ -408,7 +408,17 @@ func TestOwnPartsAreChecked(t *testing.T) {
 	jar, err := cookiejar.New(nil)
 	require.NoError(t, err)
 	body := crawl.BodyHandler{Handle: func(context.Context, *crawl.Page, io.Reader) error { return nil }}
+	var twice [2]record.Sink
+	items := filepath.Join(t.TempDir(), "items.jsonl")
+	for i := range twice {
+		twice[i], err = crawl.Items[int](items, nil)
+		require.NoError(t, err)
+		defer func() { require.NoError(t, twice[i].Close()) }()
+	}
 	for want, o := range map[string]crawl.Options{
+		"Options.Sinks[0]: it is nil":    {Sinks: []record.Sink{nil}},
+		"Options.Archives[0]: it is nil": {Archives: []record.Sink{nil}},
+		"as Options.Sinks[0] does":       {Sinks: twice[:]},
 		"Options.Transport: ":            {Transport: http.DefaultTransport, Fetcher: crawltest.NewSite(nil)},
 		"Options.CookieJar: ":            {CookieJar: jar, Access: crawl.AccessOptions{Cookies: true}},
 		"Options.Access.Proxy: ":         {Fetcher: crawltest.NewSite(nil), Access: crawl.AccessOptions{Proxy: "http://p.example"}},
