@@ -32,7 +32,7 @@ type noJar struct{ http.CookieJar }
 func TestOptionsAreConvertedWhole(t *testing.T) {
 	o := Options{
 		OnPage: func(context.Context, *Page) error { return nil }, OnEvent: func(Event) {}, HandlersFollow: true,
-		Sinks: []record.Sink{nil}, Archives: []record.Sink{nil, nil}, State: &State{&assembly.State{}}, Join: true, Began: time.Now(), Version: "1", Log: slog.New(slog.DiscardHandler),
+		Sinks: []record.Sink{printed{}}, Archives: []record.Sink{printed{}}, State: &State{&assembly.State{}}, Join: true, Began: time.Now(), Version: "1", Log: slog.New(slog.DiscardHandler),
 		OnRequest: func(*http.Request) error { return nil }, OnResponse: func(*http.Response) error { return nil }, OnError: func(Failure) {}, OnSkip: func(Skipped) {},
 		Bodies: map[string]BodyHandler{"*/*": {Handle: func(context.Context, *Page, io.Reader) error { return nil }}}, Extractors: map[string]Extractor{"a/b": noExtractor{}},
 		Shared: &Politeness{&polite.Shared{}}, CookieJar: noJar{}, Transport: http.DefaultTransport, Panics: true,
