@@ -100,20 +100,51 @@ var (
 	workers = regexp.MustCompile(`\bnew (?:Shared)?Worker\(\s*(?:["']([^"'\n\\]+)["'])`)
 )
 
-// shown are names of files that a script may put behind the path of its own directory: what it shows is often there.
-var shown = regexp.MustCompile("[\"'`}]([\\w-][\\w.-]{0,60}\\.(?:svg|png|gif|jpe?g|webp|avif|css|woff2?))[\"'`]")
+// maxGuesses bounds what is tried of a script, and maxGuess the length of each.
+const (
+	maxGuesses = 32
+	maxGuess   = 64
+)
 
-// maxGuesses bounds what is tried of a script.
-const maxGuesses = 32
-
-// guesses finds what a script may load. Nothing of it is rewritten: it works as it is if the copy has the file.
+// guesses finds names of files that a script may put behind the path of its own directory: what it shows is often there.
+// Nothing of it is rewritten: it works as it is if the copy has the file.
 func (w *walker) guesses(s []byte) {
-	if !w.finding {
-		return
+	for at, n := 0, 0; w.finding && n < maxGuesses; {
+		dot := bytes.IndexByte(s[at:], '.')
+		if dot < 0 {
+			return
+		}
+		from := at + dot
+		at = from + 1
+		to := at
+		for to < len(s) && to-at < len("woff2") && isName(s[to]) {
+			to++
+		}
+		if to == len(s) || !isQuote(s[to]) || !isShown(s[at:to]) {
+			continue
+		}
+		for from > 0 && to-from < maxGuess && isName(s[from-1]) {
+			from--
+		}
+		if from > 0 && from < at-1 && (isQuote(s[from-1]) || s[from-1] == '}') {
+			w.link(string(s[from:to]), Link{Role: Guess}, bare)
+			n++
+		}
 	}
-	for _, m := range shown.FindAllSubmatch(s, maxGuesses) {
-		w.link(string(m[1]), Link{Role: Guess}, bare)
+}
+
+func isQuote(c byte) bool { return c == '"' || c == '\'' || c == '`' }
+
+func isName(c byte) bool {
+	return isLetter(c) || '0' <= c && c <= '9' || c == '-' || c == '_' || c == '.'
+}
+
+func isShown(ext []byte) bool {
+	switch string(ext) {
+	case "svg", "png", "gif", "jpg", "jpeg", "webp", "avif", "css", "woff", "woff2":
+		return true
 	}
+	return false
 }
 
 // module walks through the imports of a script, and what else it says it loads.
