@@ -226,7 +226,7 @@ type ExtractOptions struct {
 	// exact, near. Empty: off.
 	Duplicates string `set:"duplicates.find"`
 	// Fields: rule for a value to take out of pages, or of the item before it, NAME=css:SELECTOR,
-	// css:SELECTOR@ATTRIBUTE, xpath:EXPRESSION or json:PATH. For example "price:number=css:.price".
+	// css:SELECTOR@ATTRIBUTE, xpath:EXPRESSION, json:PATH or re:REGEXP. For example "price:number=css:.price".
 	Fields []string `set:"extract.fields"`
 	// MaxElements: elements of a page that are looked at; its record has what was read, and truncated. Range: 1000 to
 	// 10000000. Zero: 100000.

@@ -29,6 +29,7 @@ type mirrorRun struct {
 
 	prefix, span, delete, json bool
 	serve                      string
+	keep                       []string
 }
 
 // mirrorCommand makes a copy of a site.
@@ -46,6 +47,7 @@ func mirrorCommand(s cli.Streams) *cobra.Command {
 	set.Lookup("output").DefValue = ""
 	noParent := set.Bool("no-parent", true, "only pages below the directory of the URL; =false: of its host, or what --scope says")
 	set.BoolVar(&r.span, "span-requisites", true, "what pages are made of from other hosts too; =false: from their own alone")
+	set.StringSliceVar(&r.keep, "keep", nil, "keep only files of these media `types`, such as application/pdf or image/*; pages are read for their links")
 	set.BoolVar(&r.delete, "delete", false, "remove what hosts no longer have or nothing leads to, once all was seen")
 	set.StringVar(&r.serve, "serve", "", "show the copy at that `address` of this machine (default: any port) until interrupted")
 	set.Lookup("serve").NoOptDefVal = "127.0.0.1:0"
@@ -103,7 +105,7 @@ func (r *mirrorRun) mirror(ctx context.Context, dir string, term *cli.Terminal, 
 	if r.prefix {
 		o.Scope.Mode = "prefix"
 	}
-	m, err := mirror.Open(mirror.Options{Dir: dir, Seeds: r.seeds, SameHost: !r.span, Delete: r.delete, Crawl: o, Log: log})
+	m, err := mirror.Open(mirror.Options{Dir: dir, Seeds: r.seeds, SameHost: !r.span, Delete: r.delete, Keep: r.keep, Crawl: o, Log: log})
 	if err != nil {
 		return err
 	}

@@ -295,7 +295,7 @@ func fieldText(name string, n document.Node) (string, error) {
 		return "", fmt.Errorf(`is %s; give a rule such as "css:.price" or {css: .price, type: number}`, n.Kind)
 	}
 	r := pagefields.Rule{Name: name}
-	texts := map[string]*string{"css": &r.CSS, "xpath": &r.XPath, "json": &r.JSON, "attr": &r.Attr, "match": &r.Match, "type": new(string), "all": new(string)}
+	texts := map[string]*string{"css": &r.CSS, "xpath": &r.XPath, "json": &r.JSON, "re": &r.RE, "attr": &r.Attr, "match": &r.Match, "type": new(string), "all": new(string)}
 	for _, e := range n.Keys {
 		to := texts[e.Key]
 		switch {

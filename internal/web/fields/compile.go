@@ -21,7 +21,8 @@ type compiled struct {
 	css   *selector
 	xpath *xpath.Expr
 	json  *jsonpath.Path
-	// perByte is what the patterns of xpath may cost for each byte of a text.
+	re    *regexp.Regexp
+	// perByte is what re, or the patterns of xpath, may cost for each byte of a text.
 	perByte int
 }
 
@@ -55,7 +56,7 @@ func compile(r Rule) (compiled, error) {
 	var err error
 	switch {
 	case r.selectors() != 1:
-		errs = append(errs, problem("css", "give one of css, xpath and json"))
+		errs = append(errs, problem("css", "give one of css, xpath, json and re"))
 	case r.CSS != "":
 		if c.css, err = compileCSS(r.CSS); err != nil {
 			errs = append(errs, problem("css", "%v", err))
@@ -64,21 +65,34 @@ func compile(r Rule) (compiled, error) {
 		if c.json, err = CompileJSON(r.JSON); err != nil {
 			errs = append(errs, problem("json", "%v", err))
 		}
+	case r.RE != "":
+		if c.re, c.perByte, err = pattern(r.RE); err != nil {
+			errs = append(errs, problem("re", "%v", err))
+		}
 	default:
 		if c.xpath, err = compileXPath(r.XPath); err != nil {
 			errs = append(errs, problem("xpath", "%v", err))
 		}
 	}
 	if r.Match != "" {
-		c.match, err = regexp.Compile(r.Match)
-		if _, e := patternSteps(r.Match); e != nil {
-			errs = append(errs, problem("match", "%v", e))
-		}
-		if bad, ok := errors.AsType[*syntax.Error](err); ok {
-			errs = append(errs, problem("match", "%q is not a regular expression (%s: %q); see the syntax of Go's regexp package", r.Match, bad.Code, bad.Expr))
+		if c.match, _, err = pattern(r.Match); err != nil {
+			errs = append(errs, problem("match", "%v", err))
 		}
 	}
 	return c, errors.Join(errs...)
+}
+
+// pattern is a regular expression, and its cost per byte of text.
+func pattern(s string) (*regexp.Regexp, int, error) {
+	steps, err := patternSteps(s)
+	if err != nil {
+		return nil, 0, err
+	}
+	re, err := regexp.Compile(s)
+	if bad, ok := errors.AsType[*syntax.Error](err); ok {
+		err = fmt.Errorf("%q is not a regular expression (%s: %q); see the syntax of Go's regexp package", s, bad.Code, bad.Expr)
+	}
+	return re, steps, err
 }
 
 // compileCSS also refuses what the library accepts and never matches.

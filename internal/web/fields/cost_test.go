@@ -50,6 +50,8 @@ var costly = []string{
 	"xpath:replace(replace(string(/), '[a-z]*', 'xyz$0'), 'x|y', '--')",
 	"css:div:matches((a|b|w)*none{20})",
 	"css:[class#=(x{50})]",
+	"re:(a|b|x|w)*none{20}",
+	"re:x.*none|x",
 }
 
 // shapes are pages of any size on which they do.

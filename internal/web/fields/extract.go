@@ -105,6 +105,9 @@ func (p *page) field(c *compiled) (f Field) {
 		return f
 	case p.Node == nil:
 		return f
+	case c.re != nil:
+		p.matches(&f, c)
+		return f
 	case c.xpath == nil:
 		m := &matcher{root: p.Node, budget: p.Budget, sets: map[*selector]map[*html.Node]bool{}}
 		m.each(c.css, func(n *html.Node) bool {
@@ -130,6 +133,45 @@ func (p *page) field(c *compiled) (f Field) {
 		p.add(&f, c, strconv.FormatBool(v))
 	}
 	return f
+}
+
+const (
+	reText  = 1 << 20 // bytes of text that regular expressions look at
+	rePiece = 2 << 10 // bytes of which they look at together: a match may cost as much as all that is left
+)
+
+// matches adds what a regular expression finds in the text, piece by piece.
+func (p *page) matches(f *Field, c *compiled) {
+	text := dom.TextWithin(p.Node, reText, p.Budget)
+	for text != "" {
+		piece := text
+		if len(piece) > rePiece {
+			piece = dom.Clip(piece, rePiece)
+			if i := strings.LastIndexByte(piece, ' '); i > 0 {
+				piece = piece[:i]
+			}
+		}
+		text = text[len(piece):]
+		for at := 0; at < len(piece); {
+			if !p.Budget.Spend((len(piece) - at) * c.perByte) {
+				return
+			}
+			m := c.re.FindStringSubmatchIndex(piece[at:])
+			if m == nil {
+				break
+			}
+			from, to := m[0], m[1]
+			if len(m) > 2 {
+				from, to = m[2], m[3]
+			}
+			if from >= 0 { // a group may take no part
+				if v := p.read(c, piece[at+from:at+to]); !slices.Contains(f.Values, v) && !p.add(f, c, v) && v != "" {
+					return
+				}
+			}
+			at += max(m[1], 1)
+		}
+	}
 }
 
 // add adds a value and reports whether more are wanted.

@@ -148,7 +148,7 @@ func SizeJSON(v any, most int) (n int) {
 }
 
 func (r *Rule) selectors() (n int) {
-	for _, s := range []string{r.CSS, r.XPath, r.JSON} {
+	for _, s := range []string{r.CSS, r.XPath, r.JSON, r.RE} {
 		if s != "" {
 			n++
 		}

@@ -62,9 +62,10 @@ func ParseType(s string) (Type, error) {
 type Rule struct {
 	// Name is letters, digits, "_" and "-".
 	Name string
-	// CSS, XPath or JSON selects it; exactly one is set. JSON is a JSONPath (RFC 9535) in a document of JSON, which may
-	// leave out "$." in front, and has neither filters nor more than one "..".
-	CSS, XPath, JSON string
+	// CSS, XPath, JSON or RE selects it; exactly one is set. JSON is a JSONPath (RFC 9535) in a document of JSON, which may
+	// leave out "$." in front, and has neither filters nor more than one "..". RE is a regular expression on the text that
+	// a reader sees, of which the value is the first group, if it has one; each value counts once.
+	CSS, XPath, JSON, RE string
 	// Attr is an attribute of the elements that CSS selects. Empty: the element itself.
 	Attr string
 	// All takes every value. False: the first.
@@ -78,11 +79,12 @@ const (
 	cssPrefix   = "css:"
 	xpathPrefix = "xpath:"
 	jsonPrefix  = "json:"
+	rePrefix    = "re:"
 	allWord     = "all"
 	matchMark   = " url~"
 )
 
-const shape = `write NAME=css:SELECTOR, NAME=css:SELECTOR@ATTRIBUTE, NAME=xpath:EXPRESSION or NAME=json:PATH`
+const shape = `write NAME=css:SELECTOR, NAME=css:SELECTOR@ATTRIBUTE, NAME=xpath:EXPRESSION, NAME=json:PATH or NAME=re:REGEXP`
 
 // ScopePseudo selects the element that a rule is evaluated in, such as the element of an item.
 const ScopePseudo = ":scope"
@@ -97,6 +99,7 @@ var (
 //	NAME[:TYPE][:all]=css:SELECTOR[@ATTRIBUTE][ url~REGEXP]
 //	NAME[:TYPE][:all]=xpath:EXPRESSION[ url~REGEXP]
 //	NAME[:TYPE][:all]=json:PATH[ url~REGEXP]
+//	NAME[:TYPE][:all]=re:REGEXP[ url~REGEXP]
 //
 // A SELECTOR that is left out before an ATTRIBUTE is [ScopePseudo].
 //
@@ -128,9 +131,13 @@ func Parse(s string) (Rule, error) {
 		r.JSON = strings.TrimSpace(rest)
 		return r, nil
 	}
+	if rest, ok := strings.CutPrefix(found, rePrefix); ok {
+		r.RE = strings.TrimSpace(rest)
+		return r, nil
+	}
 	rest, ok := strings.CutPrefix(found, cssPrefix)
 	if !ok {
-		return r, fmt.Errorf("%q begins with none of %s, %s and %s; %s", found, cssPrefix, xpathPrefix, jsonPrefix, shape)
+		return r, fmt.Errorf("%q begins with none of %s, %s, %s and %s; %s", found, cssPrefix, xpathPrefix, jsonPrefix, rePrefix, shape)
 	}
 	r.CSS = strings.TrimSpace(rest)
 	if at := strings.LastIndexByte(r.CSS, '@'); at >= 0 && attrForm().MatchString(r.CSS[at+1:]) {
@@ -154,6 +161,8 @@ func (r Rule) String() string {
 		b.WriteString("=" + xpathPrefix + r.XPath)
 	case r.JSON != "":
 		b.WriteString("=" + jsonPrefix + r.JSON)
+	case r.RE != "":
+		b.WriteString("=" + rePrefix + r.RE)
 	default:
 		b.WriteString("=" + cssPrefix + r.CSS)
 	}
@@ -168,7 +177,7 @@ func (r Rule) String() string {
 
 // Problem is what is wrong with a part of a rule.
 type Problem struct {
-	Key  string // "name", "css", "xpath", "json", "attr", "type" or "match"
+	Key  string // "name", "css", "xpath", "json", "re", "attr", "type" or "match"
 	Text string
 }
 
@@ -198,10 +207,16 @@ func (r *Rule) checkParts() (errs []error) {
 	if r.Attr != "" && r.JSON != "" {
 		errs = append(errs, problem("attr", "is for css; JSON has no attributes"))
 	}
+	if r.Attr != "" && r.RE != "" {
+		errs = append(errs, problem("attr", "is for css; a text has no attributes"))
+	}
+	if r.RE != "" && r.Type == HTML {
+		errs = append(errs, problem("type", "html is for elements, and re finds text; leave it out"))
+	}
 	if r.Attr != "" && r.Type == HTML {
 		errs = append(errs, problem("type", "html is for elements, and an attribute is none; leave out one of the two"))
 	}
-	for _, s := range []struct{ key, text string }{{"css", r.CSS}, {"xpath", r.XPath}, {"json", r.JSON}} {
+	for _, s := range []struct{ key, text string }{{"css", r.CSS}, {"xpath", r.XPath}, {"json", r.JSON}, {"re", r.RE}} {
 		if strings.Contains(s.text, matchMark) {
 			errs = append(errs, problem(s.key, "contains %q, which begins the pattern of URLs; leave out the space", matchMark))
 		}

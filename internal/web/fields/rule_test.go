@@ -20,6 +20,7 @@ func TestParse(t *testing.T) {
 		"author=xpath://meta[@name='author']/@content":   {Name: "author", XPath: "//meta[@name='author']/@content"},
 		"n=xpath:count(//a) url~/x/":                     {Name: "n", XPath: "count(//a)", Match: "/x/"},
 		"body:html=css:article":                          {Name: "body", CSS: "article", Type: HTML},
+		`mail:all=re:[\w.+-]+@[\w.-]+ url~/team/`:        {Name: "mail", RE: `[\w.+-]+@[\w.-]+`, All: true, Match: "/team/"},
 		"größe=css:b":                                    {Name: "größe", CSS: "b"},
 	} {
 		got, err := Parse(line)
@@ -35,7 +36,7 @@ func TestParse(t *testing.T) {
 func TestParseTellsWhatToWrite(t *testing.T) {
 	for line, want := range map[string]string{
 		"price":              "has no =; write NAME=css:SELECTOR",
-		"price=.price":       "begins with none of css:, xpath: and json:",
+		"price=.price":       "begins with none of css:, xpath:, json: and re:",
 		"price:money=css:.p": `"money" is no type of a value; give one of text, html, number, url, date, or all`,
 	} {
 		_, err := Parse(line)
@@ -49,22 +50,23 @@ func TestCheck(t *testing.T) {
 		rule Rule
 		want map[string]string
 	}{
-		"nothing": {Rule{}, map[string]string{"name": "no name of a field", "css": "give one of css, xpath and json"}},
+		"nothing": {Rule{}, map[string]string{"name": "no name of a field", "css": "give one of css, xpath, json and re"}},
 		"everything": {
 			Rule{Name: "a b", CSS: "p[", Attr: "1", Match: "("},
 			map[string]string{"name": `"a b"`, "css": "is no CSS selector", "attr": `"1" is no name`, "match": "is not a regular expression"},
 		},
-		"both":           {Rule{Name: "a", CSS: "p", XPath: "//p"}, map[string]string{"css": "give one of css, xpath and json"}},
-		"XPath as CSS":   {Rule{Name: "a", CSS: "//p"}, map[string]string{"css": "for XPath write xpath:"}},
-		"pseudo-element": {Rule{Name: "a", CSS: "p::text"}, map[string]string{"css": "write SELECTOR@ATTRIBUTE"}},
-		"pseudo-class":   {Rule{Name: "a", CSS: "p:text"}, map[string]string{"css": "is no CSS selector"}},
-		"attr of XPath":  {Rule{Name: "a", XPath: "//p", Attr: "id"}, map[string]string{"attr": "//p/@id"}},
-		"attr as HTML":   {Rule{Name: "a", CSS: "p", Attr: "id", Type: HTML}, map[string]string{"type": "an attribute is none"}},
-		"XPath":          {Rule{Name: "a", XPath: "//p["}, map[string]string{"xpath": "is no XPath expression"}},
-		"XPath function": {Rule{Name: "a", XPath: "nothing(//p)"}, map[string]string{"xpath": "is no XPath expression"}},
-		"XPath argument": {Rule{Name: "a", XPath: "substring(//p, 'x')"}, map[string]string{"xpath": "is no XPath expression"}},
-		"the mark":       {Rule{Name: "a", CSS: "p url~x"}, map[string]string{"css": "leave out the space"}},
-		"a long name":    {Rule{Name: strings.Repeat("a", 65), CSS: "p"}, map[string]string{"name": "up to 64 letters"}},
+		"both":                 {Rule{Name: "a", CSS: "p", XPath: "//p"}, map[string]string{"css": "give one of css, xpath, json and re"}},
+		"a regular expression": {Rule{Name: "a", RE: "(", Type: HTML}, map[string]string{"re": "is not a regular expression", "type": "html is for elements"}},
+		"XPath as CSS":         {Rule{Name: "a", CSS: "//p"}, map[string]string{"css": "for XPath write xpath:"}},
+		"pseudo-element":       {Rule{Name: "a", CSS: "p::text"}, map[string]string{"css": "write SELECTOR@ATTRIBUTE"}},
+		"pseudo-class":         {Rule{Name: "a", CSS: "p:text"}, map[string]string{"css": "is no CSS selector"}},
+		"attr of XPath":        {Rule{Name: "a", XPath: "//p", Attr: "id"}, map[string]string{"attr": "//p/@id"}},
+		"attr as HTML":         {Rule{Name: "a", CSS: "p", Attr: "id", Type: HTML}, map[string]string{"type": "an attribute is none"}},
+		"XPath":                {Rule{Name: "a", XPath: "//p["}, map[string]string{"xpath": "is no XPath expression"}},
+		"XPath function":       {Rule{Name: "a", XPath: "nothing(//p)"}, map[string]string{"xpath": "is no XPath expression"}},
+		"XPath argument":       {Rule{Name: "a", XPath: "substring(//p, 'x')"}, map[string]string{"xpath": "is no XPath expression"}},
+		"the mark":             {Rule{Name: "a", CSS: "p url~x"}, map[string]string{"css": "leave out the space"}},
+		"a long name":          {Rule{Name: strings.Repeat("a", 65), CSS: "p"}, map[string]string{"name": "up to 64 letters"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			err := c.rule.Check()

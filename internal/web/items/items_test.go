@@ -132,7 +132,7 @@ func TestRulesThatAreWrong(t *testing.T) {
 		"next a.next":        "is no rule for links",
 		"next param:":        "is no rule for a parameter",
 		"next param:page+0":  "has a step of zero",
-		"next param:p=json:": "give one of css, xpath and json",
+		"next param:p=json:": "give one of css, xpath, json and re",
 		"x=json:a b":         "is no JSONPath",
 	} {
 		_, err := Parse([]string{line})

@@ -31,6 +31,8 @@ func miss(r *fields.Rule, w fields.Within) string {
 		return missJSON(r, w)
 	case w.Node == nil:
 		return "the page is JSON, which json:PATH is for"
+	case r.RE != "":
+		return "the text has no match"
 	case r.XPath != "":
 		return missSteps("xpath", steps(r.XPath, "/"), w)
 	}

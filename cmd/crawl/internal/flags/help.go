@@ -27,8 +27,7 @@ Examples:
   crawl demo                                      see it at work, offline
   crawl -d 3 -o pages.jsonl https://example.com/  three links deep, into a file
   crawl -i seeds.txt --format csv -o pages.csv    many sites
-  crawl -o site/ https://example.com/             a crawl that can be resumed
-  crawl resume site                               after whatever ended it
+  crawl -o site/ https://example.com/             resumed by: crawl resume site
 
 `
 
@@ -37,6 +36,12 @@ says, the second gives it up, a third ends the crawl at once. SIGUSR1 tells how
 the crawl goes, and puts its state on the disk; SIGHUP has it read the file of
 --config again. Every setting, those without a flag too, can stand in a file or
 in a CRAWL_* variable: see 'crawl config --reference'.`
+
+// jobs are the commands that people come for, and what for.
+var jobs = map[string]string{
+	"audit": "(what is wrong with a site)", "mirror": "(a copy to read offline)", "plan": "(look first)", "read": "(pages as Markdown)",
+	"watch": "(what changes)",
+}
 
 // briefFlag is a flag of the short help and its text, which is shorter than that of the full help. One without a text
 // begins a group of that name.
@@ -97,9 +102,9 @@ func Write(w io.Writer, cmd *cobra.Command, columns int) error {
 	}
 	var names []string
 	for _, c := range shown(cmd) {
-		names = append(names, c.Name())
+		names = append(names, strings.TrimSpace(c.Name()+" "+jobs[c.Name()]))
 	}
-	b.WriteString(strings.Join(cli.Wrap("Commands: "+strings.Join(names, ", "), columns), "\n  ") + "\n")
+	b.WriteString(strings.Join(cli.Wrap("Commands: "+strings.Join(names, ", "), columns-2), "\n  ") + "\n")
 	b.WriteString("More: crawl help COMMAND, crawl --help-all, crawl config --reference\n")
 	_, err := io.WriteString(w, b.String())
 	return err

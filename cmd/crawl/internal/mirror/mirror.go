@@ -58,6 +58,9 @@ type Options struct {
 	SameHost bool
 	// Delete removes what is gone, or what nothing leads to any more, after a round that has seen all.
 	Delete bool
+	// Keep are the media types of the files that the copy is to have, such as "application/pdf" or "image/*". Nil: all.
+	// Pages are read for their links in any case.
+	Keep []string
 	// Crawl has all else: scope, politeness, headers.
 	Crawl crawl.Options
 	Log   *slog.Logger
@@ -85,6 +88,9 @@ type Mirror struct {
 
 // Open takes hold of a copy and finds out what is to be done.
 func Open(o Options) (*Mirror, error) {
+	if err := checkKept(o.Keep); err != nil {
+		return nil, err
+	}
 	m := &Mirror{o: o, seen: seen{bounded: o.Crawl.Depth != 0, skipped: map[uint64]struct{}{}, followed: map[uint64]struct{}{}, icons: map[string]bool{}}}
 	m.bodies.New = func() any { return new(bytes.Buffer) }
 	m.writers.New = func() any { return new(writing) }

@@ -56,7 +56,7 @@ type Failure struct {
 func (m *Mirror) report() *Report {
 	r := &Report{Dir: m.o.Dir, Round: m.round, Complete: m.full, Deleted: m.full && m.o.Delete && !m.unsure}
 	for _, e := range m.index.all() {
-		if e.File != "" && !e.Shared {
+		if e.File != "" && !e.Shared && m.keeps(e.Type) {
 			if r.Bytes += e.Size; e.Kind == rewrite.HTML {
 				r.Pages++
 			} else {

@@ -131,7 +131,7 @@ func (m *Mirror) rewriteAll(ctx context.Context, fresh bool) error {
 		batch = nil
 	}
 	for e := range m.index.files() {
-		if !e.packed() || fresh && e.Written != 0 {
+		if !e.packed() || fresh && e.Written != 0 || !m.keeps(e.Type) {
 			continue
 		}
 		if len(batch) == together || len(batch) > 0 && (batch[0].u.Dir() != e.u.Dir() || path.Dir(batch[0].File) != path.Dir(e.File)) {
@@ -203,7 +203,7 @@ func (x *index) written(e *entry, sum uint64) {
 // local is the reference from a page to the file that a link leads to; false: the copy does not have it.
 func (m *Mirror) local(e *entry, l rewrite.Link) (string, bool) {
 	file, fragment := m.index.target(l.URL.String())
-	if file == "" {
+	if file == "" || len(m.o.Keep) > 0 && !m.keeps(m.index.typeOf(file)) {
 		return "", false
 	}
 	return relative(e.File, file) + rewrite.Fragment(cmp.Or(l.Fragment, fragment)), true
@@ -211,6 +211,9 @@ func (m *Mirror) local(e *entry, l rewrite.Link) (string, bool) {
 
 // entry is the file to open: that of the first seed that has one. Empty: none has.
 func (m *Mirror) entry() string {
+	if len(m.o.Keep) > 0 {
+		return ""
+	}
 	for _, seed := range m.o.Seeds {
 		if file, _ := m.index.target(seedURL(seed)); file != "" {
 			return file
@@ -221,6 +224,9 @@ func (m *Mirror) entry() string {
 
 // startPage writes the page that leads to what was asked for.
 func (m *Mirror) startPage() error {
+	if len(m.o.Keep) > 0 { // it may have no page to lead to
+		return nil
+	}
 	var files, names []string
 	for _, seed := range m.o.Seeds {
 		if file, fragment := m.index.target(seedURL(seed)); file != "" {

@@ -63,6 +63,9 @@ func (m *Mirror) take(_ context.Context, p *crawl.Page, body io.Reader) error {
 	}
 	as, _ := strconv.Atoi(p.Meta(metaAs))
 	e.Kind = kindOf(e.Type, rewrite.Kind(as))
+	if e.Kind == rewrite.Opaque && !m.keeps(e.Type) {
+		return nil // the rest of it is left with the host
+	}
 	whole := int64(inMemory)
 	if e.Kind != rewrite.Opaque {
 		whole = maxDocument
@@ -220,7 +223,7 @@ func (m *Mirror) done(_ context.Context, p *crawl.Page) error {
 		m.followKept(p, &e)
 		return nil
 	case p.Status/100 == 2 && p.Err == nil:
-		if old.Round == m.round && old.Status == p.Status { // take had it
+		if old.Round == m.round && old.Status == p.Status || len(m.o.Keep) > 0 { // take had it
 			return nil
 		}
 		return m.take(context.Background(), p, bytes.NewReader(p.Body))
@@ -346,7 +349,7 @@ func (m *Mirror) follow(p *crawl.Page, e *entry, body []byte) {
 
 // page follows a link to another page.
 func (m *Mirror) page(p *crawl.Page, url string) {
-	if !m.seen.fresh(url, false) {
+	if m.spares(url) || !m.seen.fresh(url, false) {
 		return
 	}
 	if f := p.Follow(url); f.Reason == "page_links" {
@@ -390,7 +393,7 @@ func (m *Mirror) part(p *crawl.Page, url, as string, guess bool) {
 	if chain++; chain > maxChain {
 		return
 	}
-	if m.o.SameHost && !sameHost(url, p) || !m.seen.fresh(url, true) {
+	if m.o.SameHost && !sameHost(url, p) || m.spares(url) || !m.seen.fresh(url, true) {
 		return
 	}
 	options := []crawl.FollowOption{crawl.WithoutScope(), crawl.WithMeta(metaChain, strconv.Itoa(chain))}
