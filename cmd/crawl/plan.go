@@ -52,7 +52,7 @@ func planCommand(s cli.Streams) *cobra.Command {
 		cfg.Args, cfg.Given, cfg.Options.Version = args, settings.Given, cli.Version()
 		config.ToProgram(&loaded.Config, &cfg.Options)
 		cfg.Term = cli.NewTerminal(s.Err, s.Env, loaded.Config.Log.Progress)
-		if f := cmd.Flags().Lookup("render"); f != nil {
+		if m := cfg.Options.Render.Mode; m == "" || m == "never" {
 			cfg.Scripts = "; try --render auto"
 		}
 		return showPlan(cmd.Context(), s, &cfg, asJSON)

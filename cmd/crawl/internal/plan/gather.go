@@ -13,6 +13,7 @@ import (
 	"github.com/treadlight/crawl/internal/ratelimit/header"
 	"github.com/treadlight/crawl/internal/web/canonical"
 	"github.com/treadlight/crawl/internal/web/robots"
+	"github.com/treadlight/crawl/internal/web/scripts"
 	"github.com/treadlight/crawl/internal/web/sitemap"
 )
 
@@ -20,8 +21,6 @@ const (
 	maxSitemaps  = 5 // that are read
 	someChildren = 3 // of an index
 	maxExamples  = 3
-	littleText   = 500 // bytes
-	someScripts  = 2
 	maxShown     = 160 // bytes of foreign text
 )
 
@@ -33,12 +32,12 @@ func (g *gatherer) response(r *http.Response) error {
 	if h == nil {
 		return nil
 	}
-	now := time.Now() //nolint:forbidigo // compared with the Date of the response alone
+	now := time.Now()
 	if q, ok := header.Parse(r.Header, now); ok && q.Window > 0 && q.Limit > 0 {
 		h.Pace.Quota, h.QuotaRPS = fmt.Sprintf("%d requests in %v", q.Limit, q.Window), float64(q.Limit)/q.Window.Seconds()
 	}
 	switch r.StatusCode {
-	case 420, 429, 503:
+	case 420, http.StatusTooManyRequests, http.StatusServiceUnavailable:
 		d, _ := header.RetryAfterOf(r.Header, now, 24*time.Hour) // zero if there is none
 		h.Pace.Refused, h.Pace.RetryAfterSeconds = h.Pace.Refused+1, max(h.Pace.RetryAfterSeconds, d.Seconds())
 	}
@@ -258,11 +257,8 @@ func (g *gatherer) moved(h *estimate.Host, to canonical.URL) {
 
 // notes are what of a page matters to a crawl: scripts, login, noindex and noai.
 func notes(p *crawl.Page) (all []string) {
-	scripts, said := 0, p.Header.Get("X-Robots-Tag")
-	for range p.Find("script") {
-		scripts++
-	}
-	if scripts >= someScripts && len(p.Text()) < littleText {
+	said := p.Header.Get("X-Robots-Tag")
+	if strings.HasPrefix(p.ContentType, "text/html") && scripts.Look(p.Body, false).Sign != "" {
 		all = append(all, "scripts")
 	}
 	if p.First(`input[type="password"]`).OK() {

@@ -80,7 +80,7 @@ func Run(ctx context.Context, cfg Config) (*estimate.Report, error) {
 	}
 	o := cfg.Options
 	o.StateDir, o.Fleet, o.Traces, o.Output, o.Politeness.Remember = "", crawl.FleetOptions{}, crawl.TracesOptions{}, crawl.OutputOptions{}, ""
-	o.Extract.Fields, o.Sinks, o.HandlersFollow = nil, []record.Sink{}, true
+	o.Extract.Fields, o.Sinks, o.HandlersFollow, o.Render = nil, []record.Sink{}, true, crawl.RenderOptions{}
 	o.Fetch.AcceptTypes, o.Fetch.SkipLarger, o.Scope.IgnoreSitemaps, o.Scope.IgnoreFeeds = nil, 0, true, true
 	o.MaxPages, o.MaxPagesPerHost, o.MaxTime, o.Grace = 0, 0, cfg.Within, grace
 	p := &o.Politeness
@@ -99,7 +99,7 @@ func Run(ctx context.Context, cfg Config) (*estimate.Report, error) {
 	if cfg.Term.Live() {
 		every = cli.StatusEvery
 	}
-	began := time.Now() //nolint:forbidigo // of a command that a person waits for
+	began := time.Now()
 	err = job.Supervise(ctx, cfg.Term, slog.New(slog.DiscardHandler), every, g.crawl, func(ctx context.Context) error {
 		for p, err := range g.crawl.Crawl(ctx, seeds...) {
 			if err != nil {

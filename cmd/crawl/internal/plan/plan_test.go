@@ -164,20 +164,15 @@ func TestPlan(t *testing.T) {
 	}
 }
 
-// Whatever a server does, a plan sends no request more, and ends.
-func TestHostileServers(t *testing.T) {
+// hostile are servers with the exit code of their plan, and what it says.
+func hostile() []hostileServer {
 	hang := func(r *http.Request) { <-r.Context().Done() }
 	var n atomic.Int64
 	onAndOn := func(w http.ResponseWriter, r *http.Request) {
 		http.Redirect(w, r, fmt.Sprintf("/on/%d", n.Add(1)), http.StatusFound)
 	}
 	bomb := zipped(urls(60_000, "/a/%d"))
-	for _, tc := range []struct {
-		name string
-		site http.HandlerFunc
-		code int
-		says string
-	}{
+	return []hostileServer{
 		{"a robots.txt of 10 MB", func(w http.ResponseWriter, r *http.Request) {
 			if r.URL.Path == "/robots.txt" {
 				_, _ = io.WriteString(w, "User-agent: *\n"+strings.Repeat("Disallow: /secret/\nSitemap: /s\n", 330_000))
@@ -217,11 +212,11 @@ func TestHostileServers(t *testing.T) {
 			}
 			fmt.Fprint(w, page("", "/a", "/b"))
 		}, 0, "distinct URLs"},
-		{"refusals", func(w http.ResponseWriter, r *http.Request) {
+		{"refusals", func(w http.ResponseWriter, _ *http.Request) {
 			w.Header().Set("Retry-After", "3600")
 			w.WriteHeader(http.StatusServiceUnavailable)
 		}, cli.CodeNothing, "status 503"},
-		{"a robots.txt that forbids all", func(w http.ResponseWriter, r *http.Request) {
+		{"a robots.txt that forbids all", func(w http.ResponseWriter, _ *http.Request) {
 			fmt.Fprint(w, "User-agent: treadlight\nDisallow: /\n")
 		}, cli.CodeNothing, "is forbidden: robots.txt line 2:"},
 		{"links without end", func(w http.ResponseWriter, r *http.Request) {
@@ -231,10 +226,22 @@ func TestHostileServers(t *testing.T) {
 			}
 			fmt.Fprint(w, page("", links...))
 		}, 0, "distinct URLs"},
-		{"escape sequences", func(w http.ResponseWriter, r *http.Request) {
+		{"escape sequences", func(w http.ResponseWriter, _ *http.Request) {
 			fmt.Fprint(w, "User-agent: *\nDisallow: /\x1b[31m\nContent-Signal: \x1b[2J\nSitemap: /\x1b]0;x\x07\n"+page("", "/\x1b[31m"))
 		}, 0, "Content-Signal"},
-	} {
+	}
+}
+
+type hostileServer struct {
+	name string
+	site http.HandlerFunc
+	code int
+	says string
+}
+
+// Whatever a server does, a plan sends no request more, and ends.
+func TestHostileServers(t *testing.T) {
+	for _, tc := range hostile() {
 		t.Run(tc.name, func(t *testing.T) {
 			r, asked, err := made(t, tc.site, func(cfg *plan.Config) {
 				cfg.Options.Fetch.Timeout = 10 * time.Second
@@ -312,7 +319,7 @@ func TestServerCounts(t *testing.T) {
 // What was seen until an interrupt is told.
 func TestInterrupted(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
-	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	server := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
 		if r.URL.Path != "/robots.txt" {
 			cancel()
 			<-r.Context().Done()

@@ -217,7 +217,7 @@ func (g *estimator) advise() {
 		say("contact", "give --contact with a URL or mail address, so that operators can reach you")
 	}
 	if n["scripts"] > 0 {
-		say("scripts", "of pages with little text and several scripts there are %d: scripts may make what a browser shows%s", n["scripts"], g.Scripts)
+		say("scripts", "pages that seem empty without their scripts: %d%s", n["scripts"], g.Scripts)
 	}
 	if n["login"]+denied > 0 {
 		say("login", "pages that ask for a password: %d; refused by 401 or 403: %d; --login, --auth and --cookies give access", n["login"], denied)

@@ -130,7 +130,7 @@ type Page struct {
 	Error        string   `json:"error,omitempty"`
 	Bytes        int64    `json:"bytes"` // as they were sent
 	Milliseconds int64    `json:"milliseconds"`
-	Notes        []string `json:"notes,omitempty"` // scripts (and little text), login, noindex, noai
+	Notes        []string `json:"notes,omitempty"` // scripts (it seems empty without them), login, noindex, noai
 }
 
 // Advice is something to know or to set before the crawl.
