@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"log/slog"
 	"os"
 	"os/signal"
@@ -31,20 +32,15 @@ type watchRun struct {
 	cli.Streams
 	loaded    *config.Loaded
 	o         watch.Options
+	every     time.Duration
 	once, all bool
-	keptFlags
+
+	output, webhook, rss string
+	ignore               []string
 }
 
 // keptFlags are those of the verb that a watch has the next time too.
-type keptFlags struct {
-	Every   time.Duration `json:"every"`
-	Budget  int           `json:"budget"`
-	Output  string        `json:"output"`
-	Webhook string        `json:"webhook"`
-	RSS     string        `json:"rss"`
-	Select  string        `json:"select"`
-	Ignore  []string      `json:"ignore"`
-}
+var keptFlags = []string{"every", "budget", "output", "webhook", "rss", "select", "ignore"}
 
 // watchCommand visits pages again and again, and tells what has changed.
 func watchCommand(s cli.Streams) *cobra.Command {
@@ -57,15 +53,15 @@ func watchCommand(s cli.Streams) *cobra.Command {
 	})
 	set := cmd.Flags()
 	set.VisitAll(func(f *pflag.Flag) { f.Hidden = true })
-	set.StringVarP(&r.Output, "output", "o", "", "add changes to this `file`, as lines of JSON (default: standard output)")
+	set.StringVarP(&r.output, "output", "o", "", "add changes to this `file`, as lines of JSON (default: standard output)")
 	set.BoolVar(&r.once, "once", false, "one round of what is due, for cron and timers; else rounds until interrupted")
 	set.BoolVar(&r.all, "all", false, "ask for all pages in the first round, due or not, as far as the budget goes")
-	set.DurationVar(&r.Every, "every", time.Hour, "from round to round this `time`")
-	set.IntVar(&r.Budget, "budget", 0, "`requests` a day to each host; 0 = as many as it has URLs, from 100 to 10,000")
-	set.StringVar(&r.Webhook, "webhook", "", "post each change to this `URL` as JSON, until it is answered with 2xx")
-	set.StringVar(&r.RSS, "rss", "", "have the last changes in this RSS `file`")
-	set.StringVar(&r.Select, "select", "", "compare what this CSS `selector` selects, in place of the main text")
-	set.StringArrayVar(&r.Ignore, "ignore", nil, "leave what this `regexp` matches out of each line that is compared; repeatable")
+	set.DurationVar(&r.every, "every", time.Hour, "from round to round this `time`")
+	set.IntVar(&r.o.Budget, "budget", 0, "`requests` a day to each host; 0 = as many as it has URLs, from 100 to 10,000")
+	set.StringVar(&r.webhook, "webhook", "", "post each change to this `URL` as JSON, until it is answered with 2xx")
+	set.StringVar(&r.rss, "rss", "", "have the last changes in this RSS `file`")
+	set.StringVar(&r.o.Select, "select", "", "compare what this CSS `selector` selects, in place of the main text")
+	set.StringArrayVar(&r.ignore, "ignore", nil, "leave what this `regexp` matches out of each line that is compared; repeatable")
 	set.StringVar(&settings.File, "config", "", "read settings from this YAML or JSON `file`; flags are stronger")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		if err := flags.CheckSeeds(cmd.Root(), args[1:]); err != nil {
@@ -76,7 +72,7 @@ func watchCommand(s cli.Streams) *cobra.Command {
 		if err != nil {
 			return err
 		}
-		if err := r.keep(text, set.Changed); err != nil {
+		if err := r.keep(text, set); err != nil {
 			return err
 		}
 		from := config.Sources{File: settings.FileIn(s.Env), Env: s.Env, Flags: settings.Given}
@@ -92,48 +88,54 @@ func watchCommand(s cli.Streams) *cobra.Command {
 }
 
 // keep has flags that were not given be as the last time, and looks at all.
-func (r *watchRun) keep(text string, given func(string) bool) error {
-	now, last := r.keptFlags, r.keptFlags
+func (r *watchRun) keep(text string, set *pflag.FlagSet) error {
+	kept, now := make(map[string][]string), make(map[string][]string)
 	if text != "" {
-		if err := json.Unmarshal([]byte(text), &last); err != nil {
+		if err := json.Unmarshal([]byte(text), &kept); err != nil {
 			return cli.IOf("the flags that are kept in %s: %w", r.o.Dir, err)
 		}
 	}
-	r.keptFlags = last
-	for name, take := range map[string]func(){
-		"every": func() { r.Every = now.Every }, "budget": func() { r.Budget = now.Budget }, "output": func() { r.Output = now.Output }, "webhook": func() { r.Webhook = now.Webhook },
-		"rss": func() { r.RSS = now.RSS }, "select": func() { r.Select = now.Select }, "ignore": func() { r.Ignore = now.Ignore },
-	} {
-		if given(name) {
-			take()
+	for _, name := range keptFlags {
+		f := set.Lookup(name)
+		list, many := f.Value.(pflag.SliceValue)
+		var err error
+		switch last := kept[name]; {
+		case f.Changed || len(last) == 0:
+		case many:
+			err = list.Replace(last)
+		default:
+			err = f.Value.Set(last[0])
+		}
+		if err != nil {
+			return cli.IOf("--%s as it is kept in %s: %w", name, r.o.Dir, err)
+		}
+		if now[name] = []string{f.Value.String()}; many {
+			now[name] = list.GetSlice()
 		}
 	}
-	if r.Every < time.Minute {
-		return cli.Usagef("--every is %v: give a minute at least", r.Every)
+	for name, path := range map[string]*string{"output": &r.output, "rss": &r.rss} { // the next run may have another working directory
+		if absolute, err := filepath.Abs(*path); err == nil && *path != "" && *path != sink.Stdout {
+			*path, now[name] = absolute, []string{absolute}
+		}
 	}
-	if r.Budget < 0 || r.Budget > 0 && r.Budget < 5 {
-		return cli.Usagef("--budget is %d: give 5 requests a day at least", r.Budget)
+	if r.every < time.Minute {
+		return cli.Usagef("--every is %v: give a minute at least", r.every)
 	}
-	for _, one := range r.Ignore {
+	if r.o.Budget < 0 || r.o.Budget > 0 && r.o.Budget < 5 {
+		return cli.Usagef("--budget is %d: give 5 requests a day at least", r.o.Budget)
+	}
+	for _, one := range r.ignore {
 		re, err := regexp.Compile(one)
 		if err != nil {
 			return cli.Usagef("--ignore: %w", err)
 		}
 		r.o.Ignore = append(r.o.Ignore, re)
 	}
-	if err := watch.CheckWebhook(r.Webhook); err != nil {
+	if err := errors.Join(watch.CheckWebhook(r.webhook), watch.CheckSelect(r.o.Select)); err != nil {
 		return cli.Usage(err)
 	}
-	if err := watch.CheckSelect(r.Select); err != nil {
-		return cli.Usage(err)
-	}
-	for _, path := range []*string{&r.Output, &r.RSS} { // the next run may have another working directory
-		if absolute, err := filepath.Abs(*path); err == nil && *path != "" && *path != sink.Stdout {
-			*path = absolute
-		}
-	}
-	kept, err := json.Marshal(r.keptFlags)
-	r.o.Budget, r.o.Select, r.o.Flags = r.Budget, r.Select, string(kept)
+	flags, err := json.Marshal(now)
+	r.o.Flags = string(flags)
 	return err
 }
 
@@ -178,16 +180,16 @@ func (r *watchRun) run(ctx context.Context) (err error) {
 func (r *watchRun) outputs(w *watch.Watch, term *cli.Terminal) (*watch.Outputs, error) {
 	out := w.NewOutputs()
 	var err error
-	if r.Output != "" && r.Output != sink.Stdout {
-		err = out.Lines(r.Output, nil)
-	} else if r.Webhook == "" && r.RSS == "" {
+	if r.output != "" && r.output != sink.Stdout {
+		err = out.Lines(r.output, nil)
+	} else if r.webhook == "" && r.rss == "" {
 		err = out.Lines("", term.Beside(r.Out))
 	}
-	if err == nil && r.Webhook != "" {
-		err = out.Webhook(r.Webhook)
+	if err == nil && r.webhook != "" {
+		err = out.Webhook(r.webhook)
 	}
-	if err == nil && r.RSS != "" {
-		err = out.Feed(r.RSS)
+	if err == nil && r.rss != "" {
+		err = out.Feed(r.rss)
 	}
 	return out, err
 }
@@ -225,12 +227,9 @@ func (r *watchRun) rounds(ctx context.Context, w *watch.Watch, out *watch.Output
 		if r.all = false; r.once {
 			return nil
 		}
-		timer := clock.System().NewTimer(max(time.Second, r.Every-clock.System().Since(began)))
+		timer := clock.System().NewTimer(max(time.Second, r.every-clock.System().Since(began)))
 		select {
 		case <-timer.C():
-		case err := <-out.Failed():
-			timer.Stop()
-			return err
 		case <-asked.Done():
 			timer.Stop()
 			return &cli.Error{Code: cli.CodeInterrupted}

@@ -70,30 +70,28 @@ type host struct {
 	Trust   plan.Trust `json:"trust"`
 	Factor  float64    `json:"factor"`  // of the price; see plan.Correct
 	Planned int64      `json:"planned"` // when that was corrected last, in seconds since 1970
-	Spent   [24]int32  `json:"spent"`   // requests by hour
+	Spent   [25]int32  `json:"spent"`   // requests by hour, of a day and what is left of one more hour
 	Hour    int64      `json:"hour"`    // of the last of them, since 1970
 	entries []*entry
 	pending int // URLs that the crawl under way has not asked for
 }
 
-func newHost() *host { return &host{Prior: plan.DefaultPrior, Factor: 1} }
-
 // spend counts requests.
 func (h *host) spend(now time.Time, n int32) {
 	h.forget(now)
-	h.Spent[h.Hour%24] += n
+	h.Spent[h.Hour%25] += n
 }
 
 // forget removes what is older than a day.
 func (h *host) forget(now time.Time) {
 	hour := now.Unix() / 3600
-	for range min(hour-h.Hour, 24) {
+	for range min(hour-h.Hour, 25) {
 		h.Hour++
-		h.Spent[h.Hour%24] = 0
+		h.Spent[h.Hour%25] = 0
 	}
 	h.Hour = max(hour, h.Hour)
 	if h.Hour-hour > 24 { // the clock was set back
-		h.Spent, h.Hour = [24]int32{}, hour
+		h.Spent, h.Hour = [25]int32{}, hour
 	}
 }
 
@@ -119,7 +117,7 @@ func (h *host) left(given int, now time.Time) int {
 func (w *Watch) hostOf(name string) *host {
 	h := w.hosts[name]
 	if h == nil {
-		h = newHost()
+		h = &host{Prior: plan.DefaultPrior, Factor: 1}
 		w.hosts[name] = h
 	}
 	return h
@@ -170,13 +168,6 @@ func (w *Watch) room() int {
 		room = min(room, int(min(pages, maxURLs)))
 	}
 	return room
-}
-
-// seed adds a URL to begin at.
-func (w *Watch) seed(u canonical.URL) error {
-	w.scope.AddSeed(u)
-	_, err := w.add(u, page, seedDepth)
-	return err
 }
 
 // adopt adds the pages of the crawl that is kept in the directory, if there is one.

@@ -2,19 +2,22 @@ package watch
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/json"
-	"encoding/xml"
 	"errors"
 	"fmt"
+	"html"
 	"io"
 	"log/slog"
 	"net/http"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
+	"text/template"
 	"time"
 
 	"github.com/treadlight/crawl/cmd/crawl/internal/cli"
@@ -48,7 +51,6 @@ type Outputs struct {
 	outputs []*output
 	files   []*os.File
 	retry   time.Duration // the first one
-	failed  chan error    // of a file
 }
 
 // Lines adds changes as lines of JSON to a file, or to a stream if that is not nil.
@@ -190,66 +192,58 @@ func (o *Outputs) Feed(path string) error {
 	return nil
 }
 
-// The elements of RSS 2.0.
-type (
-	rss struct {
-		XMLName xml.Name `xml:"rss"`
-		Version string   `xml:"version,attr"`
-		Channel channel  `xml:"channel"`
-	}
-	channel struct {
-		Title       string `xml:"title"`
-		Link        string `xml:"link"`
-		Description string `xml:"description"`
-		Items       []item `xml:"item"`
-	}
-	item struct {
-		Title       string `xml:"title"`
-		Link        string `xml:"link"`
-		Description string `xml:"description"`
-		Date        string `xml:"pubDate"`
-		GUID        struct {
-			ID        string `xml:",chardata"`
-			Permalink bool   `xml:"isPermaLink,attr"`
-		} `xml:"guid"`
-	}
-)
+// feedText is RSS 2.0 of changes.
+var feedText = template.Must(template.New("").Funcs(template.FuncMap{"xml": html.EscapeString}).Parse(`<?xml version="1.0" encoding="UTF-8"?>
+<rss version="2.0">
+<channel>
+<title>{{xml .Title}}</title>
+<link>{{xml .Link}}</link>
+<description>What crawl watch has found</description>
+{{- range .Changes}}
+<item>
+<title>{{.Change}}: {{xml (or .Title .URL)}}</title>
+<link>{{xml .URL}}</link>
+<pubDate>{{.Time.Format "Mon, 02 Jan 2006 15:04:05 -0700"}}</pubDate>
+<guid isPermaLink="false">{{xml .ID}}</guid>
+{{- if .Diff}}
+<description>{{xml (printf "<pre>%s</pre>" (xml .Diff))}}</description>
+{{- end}}
+</item>
+{{- end}}
+</channel>
+</rss>
+`))
 
 // writeFeed writes changes, the last first.
 func writeFeed(w io.Writer, name string, list []numbered) error {
-	feed := rss{Version: "2.0", Channel: channel{Title: "Changes of " + filepath.Base(name), Description: "What crawl watch has found"}}
-	for i := len(list) - 1; i >= 0; i-- {
+	feed := struct {
+		Title, Link string
+		Changes     []Change
+	}{Title: "Changes of " + filepath.Base(name)}
+	for _, one := range slices.Backward(list) {
 		var c Change
-		if err := json.Unmarshal([]byte(list[i].text), &c); err != nil {
+		if err := json.Unmarshal([]byte(one.text), &c); err != nil {
 			return err
 		}
-		if feed.Channel.Link == "" {
-			feed.Channel.Link = c.URL
-		}
-		title := c.Title
-		if title == "" {
-			title = c.URL
-		}
-		one := item{Title: c.Change + ": " + title, Link: c.URL, Date: c.Time.Format(time.RFC1123Z)}
-		if c.Diff != "" {
-			var b bytes.Buffer
-			_ = xml.EscapeText(&b, []byte(c.Diff)) // a Buffer takes everything
-			one.Description = "<pre>" + b.String() + "</pre>"
-		}
-		one.GUID.ID = c.ID
-		feed.Channel.Items = append(feed.Channel.Items, one)
+		c.Title, c.Diff = noControls(c.Title), noControls(c.Diff)
+		feed.Link, feed.Changes = cmp.Or(feed.Link, c.URL), append(feed.Changes, c)
 	}
-	if _, err := io.WriteString(w, xml.Header); err != nil {
-		return err
-	}
-	e := xml.NewEncoder(w)
-	e.Indent("", " ")
-	return e.Encode(feed)
+	return feedText.Execute(w, feed)
+}
+
+// noControls leaves out what XML cannot have.
+func noControls(s string) string {
+	return strings.Map(func(r rune) rune {
+		if r < ' ' && r != '\n' && r != '\t' || r == 0xFFFE || r == 0xFFFF {
+			return -1
+		}
+		return r
+	}, strings.ToValidUTF8(s, "\uFFFD"))
 }
 
 // NewOutputs are none yet.
 func (w *Watch) NewOutputs() *Outputs {
-	return &Outputs{w: w, retry: firstRetry, failed: make(chan error, 1)}
+	return &Outputs{w: w, retry: firstRetry}
 }
 
 // add finds the place of an output. One that is new gets what comes from now on.
@@ -369,12 +363,9 @@ func (o *Outputs) serve(ctx context.Context, to *output, wake <-chan struct{}, l
 		case err == nil:
 			retry = 0
 		case !to.patient:
-			select {
-			case o.failed <- err:
-			default:
-			}
-			o.w.Stop()
-			return err
+			o.w.mu.Lock()
+			defer o.w.mu.Unlock()
+			return o.w.fail(err)
 		case ctx.Err() == nil:
 			retry = min(max(2*retry, o.retry), lastRetry)
 			log.Warn("the webhook does not take changes; they are kept and sent again", slog.Any("error", err), slog.Duration("again_in", retry))
@@ -398,9 +389,6 @@ func (o *Outputs) last(to *output) (err error) {
 	}
 	return cli.IOf("%s wait for the webhook, and the next run sends them: %w", cli.Plural(o.Waiting(), "change"), err)
 }
-
-// Failed has the error of an output that is a file, which ends the watch.
-func (o *Outputs) Failed() <-chan error { return o.failed }
 
 // prune removes changes that all outputs have.
 func (o *Outputs) prune() {

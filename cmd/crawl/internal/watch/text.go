@@ -90,14 +90,7 @@ func (r *reader) clean(text string) []string {
 }
 
 // digest is a hash of a text.
-func digest(lines []string) uint64 {
-	h := xxhash.New()
-	for _, line := range lines {
-		_, _ = h.WriteString(line)
-		_, _ = h.Write([]byte{'\n'})
-	}
-	return h.Sum64()
-}
+func digest(lines []string) uint64 { return xxhash.Sum64String(strings.Join(lines, "\n")) }
 
 // compare tells by which lines a text differs from an earlier one, as a diff of which both numbers are the lines with + and -. It
 // is empty if what differs has no meaning: the order of lines, and what follows the time of the visit (see noise).

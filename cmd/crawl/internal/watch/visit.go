@@ -2,6 +2,7 @@ package watch
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/http"
 	"strconv"
@@ -74,7 +75,7 @@ func (w *Watch) settle(u canonical.URL, p *crawl.Page, v *visit, whole bool) err
 			return err
 		}
 	}
-	if p.Err != nil && p.Status == 0 && classOf(p) == "handler" { // the budget is spent
+	if e, ok := errors.AsType[*crawl.PageError](p.Err); ok && p.Status == 0 && e.Class == "handler" { // the budget is spent
 		return nil
 	}
 	e.round = w.round
@@ -108,13 +109,6 @@ func (w *Watch) count(e *entry, as *int) {
 		w.counts.Visits++
 		*as++
 	}
-}
-
-func classOf(p *crawl.Page) string {
-	if e, ok := p.Err.(*crawl.PageError); ok { //nolint:errorlint // it is one
-		return e.Class
-	}
-	return ""
 }
 
 // missed notes that a visit has told nothing.

@@ -196,7 +196,9 @@ func (w *Watch) begin() error {
 		if err != nil {
 			return cli.Usagef("%s: %w", seed, err)
 		}
-		if err := w.seed(w.rules.Apply(u)); err != nil {
+		u = w.rules.Apply(u)
+		w.scope.AddSeed(u)
+		if _, err := w.add(u, page, seedDepth); err != nil {
 			return err
 		}
 	}
@@ -318,7 +320,7 @@ func (w *Watch) Round(ctx context.Context, all bool, supervise func(context.Cont
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.failed != nil {
-		err = cli.Write(w.o.Dir, w.failed)
+		err = w.failed
 	}
 	if err == nil && !interrupted && w.first && w.counts.Visits > w.counts.Failed {
 		w.first = w.counts.Waiting > 0
@@ -355,7 +357,7 @@ func (w *Watch) ask(r *http.Request) error {
 	now := w.now()
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	h := w.hostOf(canonicalHost(r))
+	h := w.hostOf(r.URL.Host) // which is canonical
 	if h.left(w.o.Budget, now) <= 0 {
 		return errBudget
 	}
@@ -377,13 +379,6 @@ func (w *Watch) ask(r *http.Request) error {
 
 var errBudget = errors.New("the budget of the host is spent for today")
 
-func canonicalHost(r *http.Request) string {
-	if u, err := canonical.Parse(r.URL.String()); err == nil {
-		return u.Host()
-	}
-	return r.URL.Host
-}
-
 // skipped notes a URL that was not asked for.
 func (w *Watch) skipped(s crawl.Skipped) {
 	w.mu.Lock()
@@ -399,7 +394,7 @@ func (w *Watch) skipped(s crawl.Skipped) {
 	}
 }
 
-// fail ends the watch because of its disk.
+// fail ends the watch because of a disk.
 func (w *Watch) fail(err error) error {
 	if err != nil && w.failed == nil {
 		w.failed = err
@@ -408,16 +403,6 @@ func (w *Watch) fail(err error) error {
 		}
 	}
 	return err
-}
-
-// Stop ends the round that is under way in order.
-func (w *Watch) Stop() {
-	w.mu.Lock()
-	c := w.crawler
-	w.mu.Unlock()
-	if c != nil {
-		c.Stop()
-	}
 }
 
 // tell says that there are changes to tell.

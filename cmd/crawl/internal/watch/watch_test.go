@@ -397,12 +397,16 @@ func TestOutputs(t *testing.T) {
 	require.Equal(t, []string{"changed / -Home 2 +Home 3"}, told)
 	require.Len(t, got, 3)
 	require.Len(t, slices.CompactFunc(got, func(a, b Change) bool { return a.ID == b.ID }), 3)
-	var feed rss
+	var feed struct {
+		Items []struct {
+			Description string `xml:"description"`
+		} `xml:"channel>item"`
+	}
 	data, err := os.ReadFile(filepath.Join(dir, "feed.xml"))
 	require.NoError(t, err)
 	require.NoError(t, xml.Unmarshal(data, &feed))
-	require.Len(t, feed.Channel.Items, 3)
-	require.Contains(t, feed.Channel.Items[0].Description, "+Home 3")
+	require.Len(t, feed.Items, 3)
+	require.Contains(t, feed.Items[0].Description, "+Home 3")
 	w.end()
 }
 
