@@ -28,7 +28,8 @@ import (
 const (
 	inFeed      = 100              // changes that an RSS file has
 	hookTimeout = 30 * time.Second // of a request to a webhook
-	firstRetry  = time.Second      // after which a webhook is asked again, and twice that time the next time
+	tellEvery   = time.Second      // changes are told so often
+	firstRetry  = time.Second      // after which a webhook is asked again in the end, and twice that time the next time
 	lastRetry   = 10 * time.Minute
 	finalTries  = 3 // before the watch ends with changes that were not told
 )
@@ -100,7 +101,7 @@ func (o *Outputs) Lines(path string, stream io.Writer) error {
 		}
 		return n, err
 	}
-	return o.commit(to)
+	return o.commit(to, to.at)
 }
 
 // write writes whole lines, of so many changes.
@@ -265,11 +266,20 @@ func (o *Outputs) add(to *output) error {
 	return nil
 }
 
-// commit notes how far an output is.
-func (o *Outputs) commit(to *output) error {
+// commit notes how far an output is, and removes changes that all have, but for those of a feed.
+func (o *Outputs) commit(to *output, at int64) error {
 	o.w.mu.Lock()
 	defer o.w.mu.Unlock()
-	if err := o.w.store.setSink(to.name, to.at, to.size); err != nil {
+	moved := to.at != at // else it is being opened, and maybe not all are
+	to.at = at
+	for _, other := range o.outputs {
+		at = min(at, other.at)
+	}
+	err := o.w.store.setSink(to.name, to.at, to.size)
+	if err == nil && moved {
+		err = o.w.store.prune(at - inFeed)
+	}
+	if err != nil {
 		return cli.IO(err)
 	}
 	return nil
@@ -289,8 +299,7 @@ func (o *Outputs) drain(ctx context.Context, to *output) error {
 		}
 		n, err := to.send(ctx, list)
 		if n > 0 {
-			to.at = list[n-1].n
-			if e := o.commit(to); e != nil {
+			if e := o.commit(to, list[n-1].n); e != nil {
 				return e
 			}
 		}
@@ -320,56 +329,27 @@ func (o *Outputs) Waiting() int64 {
 func (o *Outputs) Run(ctx context.Context, log *slog.Logger) error {
 	errs := make([]error, len(o.outputs))
 	var all sync.WaitGroup
-	wakes := make([]chan struct{}, len(o.outputs))
 	for i, to := range o.outputs {
-		wakes[i] = make(chan struct{}, 1)
-		all.Go(func() { errs[i] = o.serve(ctx, to, wakes[i], log) })
-	}
-	for done := false; !done; {
-		select {
-		case <-o.w.wake:
-			for _, wake := range wakes {
-				select {
-				case wake <- struct{}{}:
-				default:
-				}
-			}
-		case <-ctx.Done():
-			done = true
-		}
+		all.Go(func() { errs[i] = o.serve(ctx, to, log) })
 	}
 	all.Wait()
-	o.prune()
 	return errors.Join(errs...)
 }
 
 // serve is Run for one output.
-func (o *Outputs) serve(ctx context.Context, to *output, wake <-chan struct{}, log *slog.Logger) error {
-	retry := time.Duration(0)
-	timer := clock.System().NewTimer(0)
-	defer timer.Stop()
-	for ctx.Err() == nil {
-		select {
-		case <-wake:
-			if retry > 0 { // its time comes
-				continue
-			}
-		case <-timer.C():
-		case <-ctx.Done():
-			continue
-		}
+func (o *Outputs) serve(ctx context.Context, to *output, log *slog.Logger) error {
+	for pause := tellEvery; clock.Sleep(ctx, clock.System(), pause) == nil; {
 		err := o.drain(ctx, to)
 		switch {
 		case err == nil:
-			retry = 0
+			pause = tellEvery
 		case !to.patient:
 			o.w.mu.Lock()
 			defer o.w.mu.Unlock()
 			return o.w.fail(err)
 		case ctx.Err() == nil:
-			retry = min(max(2*retry, o.retry), lastRetry)
-			log.Warn("the webhook does not take changes; they are kept and sent again", slog.Any("error", err), slog.Duration("again_in", retry))
-			timer.Reset(retry)
+			pause = min(2*pause, lastRetry)
+			log.Warn("the webhook does not take changes; they are kept and sent again", slog.Any("error", err), slog.Duration("again_in", pause))
 		}
 	}
 	return o.last(to)
@@ -388,19 +368,6 @@ func (o *Outputs) last(to *output) (err error) {
 		}
 	}
 	return cli.IOf("%s wait for the webhook, and the next run sends them: %w", cli.Plural(o.Waiting(), "change"), err)
-}
-
-// prune removes changes that all outputs have.
-func (o *Outputs) prune() {
-	o.w.mu.Lock()
-	defer o.w.mu.Unlock()
-	least, err := o.w.store.newest()
-	for _, to := range o.outputs {
-		least = min(least, to.at)
-	}
-	if err == nil {
-		_ = o.w.store.prune(least - inFeed) // what stays does no harm
-	}
 }
 
 // Close closes the files.

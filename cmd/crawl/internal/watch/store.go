@@ -242,7 +242,7 @@ func (s *store) setSink(name string, change, size int64) error {
 	return s.putSink.Run()
 }
 
-// prune removes changes that all outputs have, but for the last ones.
+// prune removes changes up to a number.
 func (s *store) prune(upTo int64) error {
 	return s.db.Exec(fmt.Sprintf(`DELETE FROM changes WHERE id <= %d`, upTo))
 }

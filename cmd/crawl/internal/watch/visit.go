@@ -359,6 +359,5 @@ func (w *Watch) report(e *entry, v *visit, c *Change) error {
 	if e.visited > 0 {
 		c.Previous = time.Unix(e.visited, 0).UTC()
 	}
-	w.tell()
 	return w.store.addChange(c)
 }

@@ -86,7 +86,6 @@ type Watch struct {
 	scope  *scope.Scope
 	rules  *canonical.Rules
 	unlock func() error
-	wake   chan struct{} // there are changes to tell
 	clock  clock.Clock
 
 	mu      sync.Mutex // guards what follows
@@ -120,7 +119,7 @@ type Counts struct {
 // Open takes hold of a directory.
 func Open(o Options) (*Watch, error) {
 	w := &Watch{
-		o: o, reader: reader{selectors: o.Select, ignore: o.Ignore}, wake: make(chan struct{}, 1), clock: clock.System(), urls: make(map[string]*entry), hosts: make(map[string]*host),
+		o: o, reader: reader{selectors: o.Select, ignore: o.Ignore}, clock: clock.System(), urls: make(map[string]*entry), hosts: make(map[string]*host),
 	}
 	if _, err := os.Stat(filepath.Join(o.Dir, databaseFile)); err != nil && len(o.Seeds) == 0 {
 		if _, err := disk.Look(o.Dir); err != nil {
@@ -403,12 +402,4 @@ func (w *Watch) fail(err error) error {
 		}
 	}
 	return err
-}
-
-// tell says that there are changes to tell.
-func (w *Watch) tell() {
-	select {
-	case w.wake <- struct{}{}:
-	default:
-	}
 }

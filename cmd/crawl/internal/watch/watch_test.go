@@ -15,6 +15,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -298,8 +299,8 @@ func TestEvidence(t *testing.T) {
 func TestBudget(t *testing.T) {
 	pages := map[string]answer{"/moved": {status: 301, header: map[string]string{"Location": "/p0"}}}
 	var links []string
-	for i := range 30 {
-		pages[fmt.Sprintf("/p%d", i)] = text(fmt.Sprintf("Page %d", i), fmt.Sprintf("/p%d", (i+1)%30))
+	for i := range 15 {
+		pages[fmt.Sprintf("/p%d", i)] = text(fmt.Sprintf("Page %d", i), fmt.Sprintf("/p%d", (i+1)%15))
 		links = append(links, fmt.Sprintf("/p%d", i))
 	}
 	pages["/"] = text("Home", append(links, "/moved")...)
@@ -309,7 +310,7 @@ func TestBudget(t *testing.T) {
 	w := watched(t, dir, clk, false, 8, s.URL)
 	var at []time.Time
 	seen := map[string]bool{}
-	for range 24 * 9 {
+	for range 24 * 6 {
 		_, told := w.round(time.Hour)
 		require.Empty(t, told)
 		s.mu.Lock()
@@ -408,6 +409,42 @@ func TestOutputs(t *testing.T) {
 	require.Len(t, feed.Items, 3)
 	require.Contains(t, feed.Items[0].Description, "+Home 3")
 	w.end()
+}
+
+// What a webhook was not told waits for it, however much that is and whatever others have, and is removed once all have it.
+func TestWebhookCatchesUp(t *testing.T) {
+	const changes = 350
+	var down atomic.Bool
+	var got []string
+	hook := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if down.Load() {
+			w.WriteHeader(http.StatusServiceUnavailable)
+			return
+		}
+		got = append(got, r.Header.Get("Webhook-Id")) // one comes after the other
+	}))
+	defer hook.Close()
+	dir, clk := t.TempDir(), clocktest.NewFake(begin)
+	ended, end := context.WithCancel(t.Context())
+	end()
+	down.Store(true)
+	for run := range 2 {
+		w := watched(t, dir, clk, true, 0, "http://127.0.0.1:1/")
+		require.NoError(t, w.out.Webhook(hook.URL))
+		for i := 0; run == 0 && i < changes; i++ {
+			require.NoError(t, w.store.addChange(&Change{ID: fmt.Sprint(i)}))
+		}
+		require.Equal(t, run == 1, w.out.Run(ended, w.o.Log) == nil)
+		require.Len(t, w.told(), changes)
+		kept, err := w.store.db.QueryInt("SELECT count(*) FROM changes")
+		require.NoError(t, err)
+		require.EqualValues(t, []int{changes, inFeed}[run], kept)
+		w.end()
+		down.Store(false)
+	}
+	for i := range changes {
+		require.Equal(t, fmt.Sprint(i), got[i])
+	}
 }
 
 // A file that takes nothing is an error, and what it does not have stays.
