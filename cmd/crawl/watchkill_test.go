@@ -11,6 +11,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"syscall"
 	"testing"
 
@@ -65,7 +66,7 @@ func TestWatchKill(t *testing.T) {
 		}
 		state, file := filepath.Join(dir, "state"), filepath.Join(dir, "changes.jsonl")
 		args := []string{program, "watch", state, "--once", "--all", "-q", "--budget", "100000", "-o", file, "--webhook", server.URL + "/hook"}
-		first := append(args[:len(args):len(args)], "--strategy", "off", "--contact", "a@b.example", server.URL+"/")
+		first := append(slices.Clip(args), "--strategy", "off", "--contact", "a@b.example", server.URL+"/")
 		for range 2 {
 			killed(t, syscall.SIGKILL, site.after(1+rnd.IntN(pagesOfHost)), deadline, first)
 		}
