@@ -95,7 +95,7 @@ func shared(of, other func(*facts.HTML) []string) query {
 		if other != nil {
 			indexable(c.Site, func(r *row) { told[first(other(r.html))]++ })
 		}
-		of := set(indexable).where(func(r *row) bool {
+		of := indexable.where(func(r *row) bool {
 			r.raw = first(of(r.html))
 			return r.raw != "" && (other == nil || told[first(other(r.html))] < 2)
 		})

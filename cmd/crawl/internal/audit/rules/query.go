@@ -194,8 +194,7 @@ type query func(*checking)
 // say is what is wrong with a URL, and whether something is.
 type say func(*row) (string, bool)
 
-// always and because say that it is wrong to be in the set: without words, or for the reason of its verdict.
-func always(*row) (string, bool)    { return "", true }
+// because says that it is wrong to be in the set, for the reason of its verdict.
 func because(r *row) (string, bool) { return r.why, true }
 
 // on finds what is wrong with the URLs of a set.
