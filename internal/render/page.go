@@ -279,7 +279,7 @@ func (v *view) settle(most, still time.Duration) error {
 //go:embed page.js
 var pageScript string
 
-// call calls a function of page.js, and reads its result. listens is there for it where page.js asks for listeners.
+// call calls a function of page.js in a world of its own, and reads its result.
 func (v *view) call(expression string, to any) error {
 	ctx, cancel := context.WithTimeout(v.tab, answerTime)
 	defer cancel()
@@ -287,10 +287,15 @@ func (v *view) call(expression string, to any) error {
 	if err != nil {
 		return v.why(err)
 	}
+	return v.evaluate(ctx, world.ExecutionContextID, expression, to)
+}
+
+// evaluate calls a function of page.js in a world; zero is that of the page.
+func (v *view) evaluate(ctx context.Context, world runtime.ExecutionContextID, expression string, to any) error {
 	yes := true
 	res, err := chromedp.Call(ctx, runtime.Evaluate, runtime.EvaluateParams{
-		Expression: "globalThis.crawl ??= " + strings.TrimSpace(pageScript) + "; crawl." + expression,
-		ContextID:  world.ExecutionContextID, ReturnByValue: &yes, AwaitPromise: &yes, IncludeCommandLineAPI: &yes, UserGesture: &yes,
+		Expression: "globalThis.treadlight ??= " + strings.TrimSpace(pageScript) + "; treadlight." + expression,
+		ContextID:  world, ReturnByValue: &yes, AwaitPromise: &yes, IncludeCommandLineAPI: &yes, UserGesture: &yes,
 	})
 	if err != nil {
 		return v.why(err)
@@ -443,7 +448,9 @@ func (v *view) pressAll() error {
 	}
 	for n, again := 0, false; n < maxRepeats; n++ {
 		var done bool
-		if err := v.call(fmt.Sprintf("press(%s, %t)", listens, again), &done); err != nil {
+		ctx, cancel := context.WithTimeout(v.tab, answerTime)
+		err := v.evaluate(ctx, 0, fmt.Sprintf("press(%s, %t)", listens, again), &done) // listeners are seen from the page's world alone
+		if cancel(); err != nil {
 			return err
 		}
 		if !done {

@@ -1,4 +1,4 @@
-// Runs in a world of its own, where a page has replaced nothing. Each function is called with what crawl() says.
+// Runs in a world of its own, where a page has replaced nothing; but press runs in that of the page.
 (() => {
   const roots = (root = document, all = []) => {
     all.push(root);
