@@ -36,7 +36,7 @@ func (l *learned) judge(u canonical.URL, sign scripts.Sign) string {
 	defer l.mu.Unlock()
 	t, known := l.patterns.Get(pattern(u))
 	switch {
-	case known && t.gained == 0 && t.idle >= enough:
+	case known && t.gained == 0 && t.idle >= enough && sign != scripts.Controls:
 		return ""
 	case known && t.idle == 0 && t.gained >= enough && sign == "":
 		return whyLearned

@@ -117,6 +117,8 @@ func (r *Renderer) Render(ctx context.Context, page *pipeline.Rendering) (*pipel
 	out := v.out
 	if err == nil {
 		err = r.save(page.URL, v)
+	}
+	if err == nil && page.Why != string(scripts.Controls) { // of presses something else is wanted than text and links
 		before, after := scripts.Look(page.Resp.Body, r.cfg.Press), scripts.Look(out.HTML, r.cfg.Press)
 		r.learned.note(page.URL, after.Links > before.Links || after.Text > before.Text+before.Text/4+50 || len(out.Links) > 0)
 	}

@@ -1,0 +1,2 @@
+export const metadata = {title: 'shop'};
+export default ({children}) => <html lang="en"><body>{children}</body></html>;

@@ -1,0 +1,1 @@
+export default {output: 'export', eslint: {ignoreDuringBuilds: true}, typescript: {ignoreBuildErrors: true}};
