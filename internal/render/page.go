@@ -137,7 +137,9 @@ func (v *view) open() error {
 	if err := chromedp.Do(v.tab); err != nil {
 		return v.why(err)
 	}
+	v.mu.Lock()
 	v.id = chromedp.FromContext(v.tab).Target.TargetID
+	v.mu.Unlock()
 	v.b.now.Store(v)
 	for _, disable := range []cdp.Command[cdp.Empty, cdp.Empty]{css.Disable, dom.Disable} { // which chromedp needs, and large pages do not bear
 		if _, err := chromedp.Call(ctx, disable, cdp.Empty{}); err != nil {
@@ -147,6 +149,9 @@ func (v *view) open() error {
 	if _, err := chromedp.Call(ctx, network.SetBypassServiceWorker, network.SetBypassServiceWorkerParams{Bypass: true}); err != nil {
 		return v.why(err)
 	}
+	v.mu.Lock()
+	v.loaded = false // what was, was the empty tab
+	v.mu.Unlock()
 	res, err := chromedp.Call(ctx, page.Navigate, page.NavigateParams{URL: v.of.URL.String()})
 	if err == nil && res.ErrorText != "" {
 		err = errors.New(res.ErrorText)
@@ -189,7 +194,10 @@ func (v *view) hear(event any) {
 		defer v.mu.Unlock()
 		v.loaded, v.active = true, now()
 	case *page.EventNavigatedWithinDocument:
-		if string(e.FrameID) == string(v.id) {
+		v.mu.Lock()
+		main := string(e.FrameID) == string(v.id)
+		v.mu.Unlock()
+		if main {
 			v.note(e.URL)
 		}
 	case *page.EventWindowOpen:

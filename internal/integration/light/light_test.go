@@ -48,6 +48,7 @@ func TestMissingPackagesAreNamed(t *testing.T) {
 		{"remember", "sqlite", build(crawl.Options{Politeness: crawl.PolitenessOptions{Remember: filepath.Join(dir, "hosts.db")}})},
 		{"fleet", "redis", build(crawl.Options{Fleet: crawl.FleetOptions{Redis: "redis://127.0.0.1:1", Job: "j"}})},
 		{"traces", "traces", build(crawl.Options{Traces: crawl.TracesOptions{Endpoint: "http://127.0.0.1:4318"}})},
+		{"render", "browser", build(crawl.Options{Render: crawl.RenderOptions{Mode: "auto"}})},
 		{"listen", "console", func() error { _, err := crawl.Listen(crawl.ListenConfig{Addr: "0"}); return err }},
 		{"admit by SQLite", "sqlite", admit("sqlite:" + filepath.Join(dir, "counts.db"))},
 		{"admit by Redis", "redis", admit("redis://127.0.0.1:1")},
