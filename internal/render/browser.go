@@ -171,7 +171,11 @@ func explain(err error) error {
 
 // profile is a new directory for a browser.
 func profile() (string, error) {
-	dir, err := os.MkdirTemp("", "treadlight-browser-*")
+	parent := os.TempDir()
+	if _, err := os.Stat("/tmp"); err == nil && len(parent) > 40 {
+		parent = "/tmp" // Chromium has a socket there, whose name is bounded by the system
+	}
+	dir, err := os.MkdirTemp(parent, "treadlight-browser-*")
 	if err != nil {
 		return "", err
 	}
