@@ -20,11 +20,18 @@ func have(l Link) (string, bool) {
 	return "L/" + strings.NewReplacer("?", "@", "&", "%26").Replace(path) + Fragment(l.Fragment), true
 }
 
+// common is what all documents here may share, as they are in one directory.
+var common Memo
+
 func rewritten(t *testing.T, kind Kind, charset, body string) string {
 	t.Helper()
 	u, err := canonical.Parse("http://h/a/p.html")
 	require.NoError(t, err)
-	return string(Rewrite(&Document{URL: u, Kind: kind, Charset: charset, Body: []byte(body)}, have))
+	out := string(Rewrite(&Document{URL: u, Kind: kind, Charset: charset, Body: []byte(body)}, have))
+	for range 2 { // what is remembered is what would be found
+		assert.Equal(t, out, string(Rewrite(&Document{URL: u, Kind: kind, Charset: charset, Body: []byte(body), Memo: &common}, have)))
+	}
+	return out
 }
 
 func TestHTML(t *testing.T) {
