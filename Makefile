@@ -79,7 +79,7 @@ test-all: test ## make test, and what is slow: long fleets, kills, real servers,
 	$(GO) test -vet=off -timeout 1h -v -run '^TestControl$$' ./internal/integration -control.time $(CONTROL)
 	$(GO) test -vet=off -timeout 1h -count 5 -run 'Soak|Law|World|Stall|Trouble' ./internal/pipeline ./internal/frontier ./internal/ratelimit/...
 	$(GO) test -vet=off -timeout 10m ./cmd/crawl/internal/audit -audit.half 3
-	$(GO) test -vet=off -timeout 1h -v -run '^TestFreshness$$' ./cmd/crawl/internal/watch/plan -plan.pages 100000 -plan.held-out
+	$(GO) test -vet=off -timeout 1h -v -run '^TestFreshness$$' ./cmd/crawl/internal/watch/plan -plan.pages 100000 -plan.heldout
 	$(MAKE) fuzz FUZZTIME=1m
 
 size: ## lines of Go per room: production, tests

@@ -16,7 +16,7 @@ import (
 
 var (
 	simulated = flag.Int("plan.pages", 5000, "how many pages are simulated")
-	heldOut   = flag.Bool("plan.held-out", false, "simulate other pages, whose processes nothing was tuned by, with rounds of an hour")
+	heldOut   = flag.Bool("plan.heldout", false, "simulate other pages, whose processes nothing was tuned by, with rounds of an hour")
 )
 
 var epoch = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
