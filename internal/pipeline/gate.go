@@ -6,6 +6,8 @@ import (
 	"strings"
 	"time"
 
+	"golang.org/x/sync/singleflight"
+
 	"github.com/treadlight/crawl/internal/frontier"
 	"github.com/treadlight/crawl/internal/frontier/attribution"
 	"github.com/treadlight/crawl/internal/ratelimit/outcome"
@@ -25,6 +27,7 @@ type gate struct {
 	retries int  // failures after which an origin's URLs are refused rather than kept waiting
 	traps   *traps
 	log     *slog.Logger
+	asking  singleflight.Group // for robots.txt by rendered pages, by origin
 }
 
 func newGate(cfg *Config) *gate {

@@ -11,7 +11,6 @@ import (
 
 	"golang.org/x/sync/errgroup"
 	"golang.org/x/sync/semaphore"
-	"golang.org/x/sync/singleflight"
 
 	"github.com/treadlight/crawl/internal/frontier"
 	"github.com/treadlight/crawl/internal/ratelimit/enum"
@@ -59,7 +58,6 @@ type Pipeline struct {
 	heard     atomic.Bool           // there was an answer
 	trouble   atomic.Pointer[error] // of the first request that got none, while there was none
 	excluded  exclusions
-	rendering singleflight.Group // of robots.txt for rendered pages, by origin
 
 	leases  chan *frontier.Lease // room for every worker: Discovery never waits on it
 	fetched chan *fetched

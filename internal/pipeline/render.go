@@ -100,9 +100,7 @@ func (t *try) render(ctx context.Context) {
 	}
 	t.release()
 	begin := p.cfg.Clock.Now()
-	out, err := p.cfg.Renderer.Render(ctx, &Rendering{URL: f.lease.URL, Why: why, Resp: f.resp, Ask: func(ctx context.Context, s *Subrequest) (*fetch.Response, error) {
-		return p.subrequest(ctx, f.lease, s)
-	}})
+	out, err := p.cfg.Renderer.Render(ctx, &Rendering{URL: f.lease.URL, Why: why, Resp: f.resp, Ask: asker{p, f.lease}.ask})
 	if ctx.Err() != nil { // which Processing sees too, and has the page begun anew
 		return
 	}
@@ -170,9 +168,15 @@ func (w *processor) noteScripted(f *fetched) {
 	}
 }
 
-// subrequest makes a request for a page that is being rendered.
-func (p *Pipeline) subrequest(ctx context.Context, page *frontier.Lease, s *Subrequest) (*fetch.Response, error) {
-	u := s.URL
+// asker makes the requests of a page that is being rendered.
+type asker struct {
+	p    *Pipeline
+	page *frontier.Lease
+}
+
+// ask makes one, if it may be made.
+func (a asker) ask(ctx context.Context, s *Subrequest) (*fetch.Response, error) {
+	p, page, u := a.p, a.page, s.URL
 	switch own := u.Host() == page.Host(); {
 	case p.excluded.has(u.Host()):
 		return nil, &RefusedError{errExcluded.Error()}
@@ -185,7 +189,7 @@ func (p *Pipeline) subrequest(ctx context.Context, page *frontier.Lease, s *Subr
 	if v := p.cfg.Scope.Recheck(u, true); !v.In {
 		return nil, &RefusedError{v.Reason()}
 	}
-	if err := p.ruled(ctx, u); err != nil {
+	if err := a.ruled(ctx, u); err != nil {
 		return nil, err
 	}
 	// What is not of the page's site learns nothing of who the crawl is to it.
@@ -195,7 +199,8 @@ func (p *Pipeline) subrequest(ctx context.Context, page *frontier.Lease, s *Subr
 
 // ruled reports what robots.txt says to a request of a rendered page. Files of origins that the frontier has not asked
 // for are kept apart, as nothing of the frontier waits for them.
-func (p *Pipeline) ruled(ctx context.Context, u canonical.URL) error {
+func (a asker) ruled(ctx context.Context, u canonical.URL) error {
+	p := a.p
 	if p.cfg.Robots == nil {
 		return nil
 	}
@@ -203,7 +208,7 @@ func (p *Pipeline) ruled(ctx context.Context, u canonical.URL) error {
 	e := p.cfg.Robots.Lookup(u.Origin(), now)
 	if e.Rules == nil {
 		var err error
-		if e, err = p.askRobots(ctx, u); err != nil {
+		if e, err = a.askRobots(ctx, u); err != nil {
 			return err
 		}
 	}
@@ -217,14 +222,15 @@ func (p *Pipeline) ruled(ctx context.Context, u canonical.URL) error {
 }
 
 // askRobots asks for the robots.txt of an origin, unless that was done.
-func (p *Pipeline) askRobots(ctx context.Context, u canonical.URL) (robots.Entry, error) {
+func (a asker) askRobots(ctx context.Context, u canonical.URL) (robots.Entry, error) {
+	p := a.p
 	cache, origin := p.cfg.RenderRobots, u.Origin()
-	e, err, _ := p.rendering.Do(origin, func() (any, error) {
+	e, err, _ := p.gate.asking.Do(origin, func() (any, error) {
 		now := p.cfg.Clock.Now()
 		if !cache.Begin(origin, now) {
 			return cache.Lookup(origin, now), nil
 		}
-		res := p.fetchRobots(ctx, u)
+		res := a.fetchRobots(ctx, u)
 		e := cache.Answer(origin, p.cfg.Clock.Now(), res)
 		if e.Rules != nil && !p.cfg.IgnoreCrawlDelay {
 			p.cfg.Limiter.SetCrawlDelay(u.Host(), e.Rules.Pause())
@@ -235,12 +241,12 @@ func (p *Pipeline) askRobots(ctx context.Context, u canonical.URL) (robots.Entry
 }
 
 // fetchRobots makes the requests for the robots.txt of u's origin.
-func (p *Pipeline) fetchRobots(ctx context.Context, u canonical.URL) robots.Result {
+func (a asker) fetchRobots(ctx context.Context, u canonical.URL) robots.Result {
 	at, err := u.Resolve("/robots.txt")
 	for hops := 0; err == nil; hops++ {
 		var resp *fetch.Response
 		in := robots.Answer{Hops: hops}
-		resp, in.Err = p.send(ctx, at, fetch.Request{URL: at.String(), MaxBody: robots.MaxBytes, Anonymous: true})
+		resp, in.Err = a.p.send(ctx, at, fetch.Request{URL: at.String(), MaxBody: robots.MaxBytes, Anonymous: true})
 		if resp != nil {
 			in.Status, in.Body, in.Location = resp.Status, resp.Body, canonical.Location(resp.Location)
 		}

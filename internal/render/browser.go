@@ -9,6 +9,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -215,8 +216,8 @@ func (b *browser) end() {
 	}
 	b.dead.Do(func() {
 		b.kill() // at once: there is nothing to save
-		for i := len(b.stop) - 1; i >= 0; i-- {
-			b.stop[i]()
+		for _, stop := range slices.Backward(b.stop) {
+			stop()
 		}
 		if b.hole != nil {
 			b.hole.close()

@@ -71,12 +71,10 @@ func pattern(u canonical.URL) string {
 			parts[i] = "*"
 		}
 	}
-	key := u.Host() + "/" + strings.Join(parts, "/")
 	for pair := range strings.SplitSeq(query, "&") {
 		name, _, _ := strings.Cut(pair, "=")
-		if name != "" {
-			key += "&" + name
-		}
+		parts = append(parts, "&"+name)
 	}
+	key := u.Host() + "/" + strings.Join(parts, "/")
 	return key[:min(len(key), 512)]
 }
