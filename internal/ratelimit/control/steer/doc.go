@@ -10,7 +10,8 @@
 //
 // # One rule
 //
-// The next rate is the one that promises the most pages in ten minutes: what it gains, by the chance that
+// The next rate is the one that promises the most pages in ten minutes (five where fewer URLs wait, and where
+// fewer than ten do none is tried): what it gains, by the chance that
 // the ceiling is above it, less the pause that a refusal costs, by the chance that it is below. So steps are
 // bold while little is known, small near the ceiling, rare where a refusal costs a minute, and there are
 // none while the budget of refusals is empty, which answers and time fill.

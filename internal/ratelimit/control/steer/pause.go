@@ -284,13 +284,13 @@ const cheapOrder = 5 * time.Second
 const longOutage = 2 * time.Minute
 
 // outage reports a pause that may say nothing of the rate: it came out of the blue.
-func (a *stop) outage(took time.Duration) bool {
-	if took < max(2*time.Second, seconds(4/a.rate)) || a.tries == 0 && (a.order == 0 || a.order > cheapOrder) {
+func (s *stop) outage(took time.Duration) bool {
+	if took < max(2*time.Second, seconds(4/s.rate)) || s.tries == 0 && (s.order == 0 || s.order > cheapOrder) {
 		return false
 	}
-	rates := a.class == outcome.Throttled
-	a.odd = !(rates && a.order > 0 || a.explicit() && took > longOutage)
-	return a.odd
+	ordered := s.class == outcome.Throttled && s.order > 0
+	s.odd = !ordered && (!s.explicit() || took <= longOutage)
+	return s.odd
 }
 
 // back goes back to a rate after a pause that taught nothing.

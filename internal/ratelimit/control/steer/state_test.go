@@ -22,8 +22,8 @@ func TestStateIsSmall(t *testing.T) {
 			return
 		}
 		counted[typ] = 0
-		for i := range typ.NumField() {
-			if of := typ.Field(i).Type; isPart(of) {
+		for field := range typ.Fields() {
+			if of := field.Type; isPart(of) {
 				count(of)
 			} else {
 				counted[typ]++
