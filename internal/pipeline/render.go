@@ -158,8 +158,7 @@ func (w *processor) followRendered(r *result, f *fetched) {
 // noteScripted counts a page that is empty without scripts, in a crawl that renders none. Only pages that lead hardly
 // anywhere are looked at.
 func (w *processor) noteScripted(f *fetched) {
-	if w.p.cfg.Renderer == nil && f.lease.Kind == frontier.Page && w.found.HTML && len(w.found.Links) < 10 &&
-		scripts.Look(f.resp.Body, false).Sign != "" {
+	if w.p.cfg.Renderer == nil && f.lease.Kind == frontier.Page && w.found.HTML && len(w.found.Links) < 10 && scripts.Empty(f.resp.Body) {
 		s := &w.p.stats
 		s.mu.Lock()
 		defer s.mu.Unlock()
