@@ -1,0 +1,30 @@
+package render
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/treadlight/crawl/internal/web/canonical"
+	"github.com/treadlight/crawl/internal/web/scripts"
+)
+
+func TestLearned(t *testing.T) {
+	l := newLearned()
+	u := func(path string) canonical.URL {
+		at, err := canonical.Parse("https://a.test" + path)
+		require.NoError(t, err)
+		return at
+	}
+	require.Equal(t, "app_root", l.judge(u("/p/1"), scripts.Root))
+	for range enough {
+		l.note(u("/p/2"), true)
+		l.note(u("/q/2"), false)
+	}
+	require.Equal(t, whyLearned, l.judge(u("/p/3"), ""))
+	require.Empty(t, l.judge(u("/q/3"), scripts.Bare))
+	require.Equal(t, "controls", l.judge(u("/q/3"), scripts.Controls))
+	require.Empty(t, l.judge(u("/r/3"), ""))
+	l.note(u("/p/4"), false)
+	require.Empty(t, l.judge(u("/p/3"), ""), "not always")
+}
