@@ -44,11 +44,8 @@ func TestNoise(t *testing.T) {
 							require.Less(t, r.Steady.RefusedShare(), 0.01)
 						}
 						least := 0.9
-						switch {
-						case limited && share > 0.2:
+						if limited && share > 0.2 {
 							least = 0.6
-						case limited && ceiling < 10: // chance alone takes a slow host longer to rule out
-							least = 0.85
 						}
 						require.GreaterOrEqual(t, sum/seeds, least)
 					})

@@ -1,6 +1,8 @@
 package steer
 
 import (
+	"time"
+
 	"github.com/treadlight/crawl/internal/clock"
 	"github.com/treadlight/crawl/internal/ratelimit/control"
 )
@@ -8,6 +10,8 @@ import (
 // block finds hosts that lock out for a while who is too fast, by a run of 403.
 type block struct {
 	since clock.Instant // when the first of the run was sent
+	gap   time.Duration // the pause that outlasted the last block
+	times uint8         // that it blocked
 	run   uint8         // 403s in a row
 	in    uint8         // the second of the host's clock in which the run began
 	soft  bool          // a 403 has meant later
@@ -36,9 +40,15 @@ func (b *block) observe(x *Sample) bool {
 	return true
 }
 
+// end takes in that a pause outlasted the block.
+func (b *block) end(wait time.Duration) { b.gap, b.times = wait, min(b.times+1, 200) }
+
 // estimate is just under a rate that was blocked: the request that was one too many if the host counts
 // by seconds of its clock.
 func (b *block) estimate(blocked float64) Estimate {
+	if b.times == 0 {
+		return Estimate{}
+	}
 	e := Estimate{Rate: .95 * blocked, Confidence: 1, Cause: control.CauseForbidden}
 	if n := float64(b.tally.most(b.in)); n >= e.Rate/2 && n <= 1.5*blocked+1 {
 		e.Rate = n

@@ -6,26 +6,24 @@
 // Of the host's ceiling an interval is kept: lo is the highest rate that is proven, hi the lowest that was
 // refused of late, infinite before the first refusal. A refusal lowers hi, and lo where it comes at a rate
 // that was believed proven; a rate that goes well for long enough raises lo; time moves hi up again, since
-// limits change. Much evidence outweighs little.
+// limits change. Where much less evidence contradicts much more, the old belief is kept for a while, and
+// comes back if nothing else speaks against it.
 //
 // # One rule
 //
-// The next rate is the one that promises the most pages in ten minutes (five where fewer URLs wait, and where
-// fewer than ten do none is tried): what it gains, by the chance that
+// The next rate is the one that promises the most pages in ten minutes: what it gains, by the chance that
 // the ceiling is above it, less the pause that a refusal costs, by the chance that it is below. So steps are
 // bold while little is known, small near the ceiling, rare where a refusal costs a minute, and there are
 // none while the budget of refusals is empty, which answers and time fill.
 //
 // # Estimators
 //
-// Each knows one cause of a limit and none of the others, nor the controller. Two are functions over one
-// ring of the latest four times in which the host admitted nothing (stops.go), and have no state of their
-// own; the others are fed a [Sample] of each answer. They say what they make of it by an [Estimate] or a
-// finding, and the controller applies that:
+// Each knows one cause of a limit and none of the others, nor the controller. They are fed a [Sample] of
+// each answer, and say what they make of it by an [Estimate] or a finding. The controller applies that:
 //
-//	refill.go       between two stops a bucket admits what it sustains: the mean of that cycle
+//	refill.go       between two refusals a bucket admits what it sustains: the mean of that cycle
 //	window.go       a host that refuses for longer than a bucket needs for a token counts over a window:
-//	                what two such stops have in common is its length and what it admits
+//	                what two such refusals have in common is its length and what it admits
 //	hint.go         quotas that headers tell, spread over the time until they are whole
 //	block.go        a run of 403: the rate stays under what was blocked
 //	connections.go  a bound on the requests in flight
@@ -46,8 +44,7 @@
 // # Where the rest is
 //
 //	steer.go     the calls of the contract; the ways up: search, decide, prove
-//	belief.go    the interval, the rule, drift and budget
-//	stops.go     the ring of stops
+//	belief.go    the interval, the rule, drift, doubt and budget
 //	pause.go     refusals, trials, the end of a pause
 //	mode.go      the machine: one table, mode and event to mode
 //	history.go   what was admitted when, over 25 minutes, in 96 bytes or 192

@@ -157,9 +157,11 @@ func evasive(n int, span time.Duration) model {
 
 // panel is every estimator, each of which sees the same samples and no other.
 type panel struct {
-	Steer       // of which only the history and the stops are used
+	history     history
+	refill      refill
 	block       block
 	health      health
+	window      window
 	queueing    queueing
 	connections connections
 	hint        hint
@@ -173,7 +175,7 @@ func (p *panel) see(x *Sample) (blocked bool) {
 	switch {
 	case x.admitted():
 		p.history.add(x.SentAt)
-		p.admitted++
+		p.refill.observe(x)
 		p.connections.passed(x)
 		p.queueing.time(x.Latency)
 		p.queueing.observe(x)
@@ -187,23 +189,20 @@ func (p *panel) see(x *Sample) (blocked bool) {
 		p.block.tally.add(x.Second)
 	}
 	if x.admitted() || bad {
-		if f := p.health.observe(x, bad); f == failing && p.health.resumed(0) == failing {
+		if f := p.health.observe(x, bad); f == failing && p.health.resumed(0, false, 0) == failing {
 			p.health.begin(x.Rate, x.Slower*x.Rate)
 		}
 	}
+	p.window.observe(&p.history, x)
 	p.hint.observe(x)
 	return blocked
 }
 
 // estimates are what each says at an instant.
 func (p *panel) estimates(now clock.Instant) map[string]Estimate {
-	quotas, blocked := p.quotas(now), Estimate{}
-	if _, ok := p.blocks(0); ok {
-		blocked = p.block.estimate(p.blockedAt)
-	}
 	return map[string]Estimate{
-		"refill": p.cycle, "block": blocked, "health": healthSays(&p.health),
-		"window": likelier(&quotas), "queueing": p.queueing.estimate(),
+		"refill": p.cycle, "block": p.block.estimate(p.blockedAt), "health": healthSays(&p.health),
+		"window": p.window.estimate(), "queueing": p.queueing.estimate(),
 		"connections": p.connections.estimate(now), "hint": p.hint.estimate(now),
 	}
 }
@@ -212,15 +211,17 @@ func (p *panel) estimates(now clock.Instant) map[string]Estimate {
 // succeeded, 20 to 40 % faster than was admitted since the last refusal.
 type sender struct {
 	*panel
-	rate   float64
-	now    clock.Instant
-	flying []Sample      // in the order of their answers
-	cycle  clock.Instant // when the last refusal began
-	n      int           // admitted since
-	cycles int
-	wait   time.Duration
-	trial  bool // one is out
-	begun  bool // something was refused
+	rate    float64
+	now     clock.Instant
+	flying  []Sample // in the order of their answers
+	refused clock.Instant
+	cycle   clock.Instant // when the last refusal began
+	n       int           // admitted since
+	cycles  int
+	wait    time.Duration
+	trial   bool // one is out
+	begun   bool // something was refused
+	blocked bool
 }
 
 // claimed is the confidence of an explanation that stands after one event; two that agree are beyond .9.
@@ -237,15 +238,24 @@ func (s *sender) answer(x Sample) {
 	blocked := s.see(&x)
 	switch {
 	case blocked && s.wait == 0 || x.Forbidden && s.trial:
-		s.stop(&x, control.CauseForbidden)
-		s.begun, s.trial, s.wait = true, false, max(seconds(DefaultTuning.BlockWait), s.wait*3/2)
+		if s.wait == 0 {
+			s.refused = x.SentAt
+		}
+		s.begun, s.trial, s.blocked, s.wait = true, false, true, max(seconds(DefaultTuning.BlockWait), s.wait*3/2)
 	case x.refused() && (s.wait == 0 || s.trial):
-		s.stop(&x, control.CauseRefused)
+		if s.wait == 0 {
+			s.refused = x.SentAt
+		}
 		s.begun, s.trial = true, false
-		s.wait = max(100*time.Millisecond, s.now.Sub(s.stops[0].from)/4, x.RetryAfter)
+		s.wait = max(100*time.Millisecond, s.now.Sub(s.refused)/4, x.RetryAfter)
 	case x.admitted() && s.wait > 0 && s.trial:
 		s.cycles++
-		s.over(x.SentAt)
+		if s.blocked {
+			s.block.end(s.wait)
+			s.blocked = false
+		}
+		s.panel.cycle = s.refill.estimate(&DefaultTuning, s.refused)
+		s.refill.begin(&DefaultTuning, s.refused, s.now.Sub(s.refused), s.rate)
 		s.rate = max(.5, (1.2+.1*float64(s.cycles%3))*float64(s.n)/s.now.Sub(s.cycle).Seconds())
 		s.cycle, s.n, s.wait, s.trial = s.now, 0, 0, false
 	case x.admitted():
@@ -253,29 +263,9 @@ func (s *sender) answer(x Sample) {
 	}
 }
 
-// stop begins one, or goes on with it.
-func (s *sender) stop(x *Sample, cause control.Cause) {
-	if s.wait == 0 {
-		s.stops.open(&DefaultTuning, stop{from: x.SentAt, at: x.At, rate: s.rate, class: x.Class, cause: cause})
-	}
-	a := &s.stops[0]
-	if a.last, a.order = max(a.last, x.SentAt), x.RetryAfter; a.order > 0 {
-		a.last = max(a.last, x.At.Add(a.order-time.Second))
-	}
-}
-
-// over ends the stop, of which the request was sent that was admitted.
-func (s *sender) over(at clock.Instant) {
-	a := &s.stops[0]
-	a.to, a.admitted, a.taught = at, s.admitted, true
-	s.weigh(s.tune, &s.history)
-	c := s.stops.cycle(&DefaultTuning, 1, a.admitted, a.from)
-	s.panel.cycle = c.estimate(&DefaultTuning)
-}
-
 // run asks a model for some time, at most so many times a second.
 func (s *sender) run(m model, d time.Duration, most float64) {
-	s.panel = &panel{Steer: Steer{tune: &DefaultTuning, pause: &pause{}}, hint: hint{askedAt: never}, block: block{since: never}}
+	s.panel = &panel{hint: hint{askedAt: never}, block: block{since: never}}
 	s.rate = 1
 	for next := clock.Instant(0); s.now < clock.Instant(d); {
 		for len(s.flying) > 0 && s.flying[0].At <= next {
@@ -336,8 +326,8 @@ func TestEstimatorsTellCausesApart(t *testing.T) {
 		{"20 in a second, or 403 for 10 s", evasive(20, 10*time.Second), 400, "block", 20, ""},
 		{"fixed 100 in 10 s, bare", fixed(100, 10*time.Second, silent, false), 400, "window", 10, ""},
 		{"fixed 600 in 60 s, orders the rest", fixed(600, time.Minute, wholeRest, false), 400, "window", 10, ""},
-		{"log 100 in 10 s, bare", logged(100, 10*time.Second, silent, false), 400, "refill", 10, "window"},
-		{"log 300 in 60 s, orders the rest", logged(300, time.Minute, wholeRest, false), 400, "", 0, "refill"},
+		{"log 100 in 10 s, bare", logged(100, 10*time.Second, silent, false), 400, "window", 10, "refill"},
+		{"log 300 in 60 s, orders the rest", logged(300, time.Minute, wholeRest, false), 400, "window", 5, "refill"},
 		{"log 200 in 10 s, orders all of it", logged(200, 10*time.Second, silent, true), 400, "window", 20, ""},
 		{"fixed 80 in 4 s, told", fixed(80, 4*time.Second, wholeRest, true), 400, "hint", 20, ""},
 		{"bucket 15/s of 5, told", gcra(15, 5), 400, "hint", 15, ""},
@@ -370,11 +360,11 @@ func TestEstimatorsTellCausesApart(t *testing.T) {
 // more there were that led to no event.
 func healthSays(h *health) Estimate {
 	if h.test != nil {
-		return Estimate{Rate: h.test.rate, Most: h.test.first, Cause: control.CauseFailures}
+		return Estimate{Rate: h.test.rate, Most: h.test.failed, Cause: control.CauseFailures}
 	}
 	if h.likely() > 1-noisyShare {
 		return Estimate{}
 	}
-	bad := float64(h.known.bad + h.run.bad)
+	bad := float64(h.bad) + float64(h.runB)
 	return Estimate{Confidence: bad / (bad + 10), Cause: control.CauseNoise}
 }

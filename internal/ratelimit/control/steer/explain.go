@@ -36,9 +36,9 @@ func (s *Steer) Explain(now clock.Instant) string {
 func (s *Steer) explainWait(now clock.Instant) string {
 	why := "failures"
 	switch {
-	case s.stops[0].blocked():
+	case s.blocked():
 		why = "a run of 403"
-	case s.stops[0].explicit():
+	case s.explicit():
 		why = "a refusal"
 	}
 	what := "circuit open"
@@ -48,9 +48,9 @@ func (s *Steer) explainWait(now clock.Instant) string {
 	case s.out != 0 || now >= s.till:
 		what = "circuit half_open"
 	}
-	text := fmt.Sprintf("%s after %s at %s", what, why, control.PerSecond(s.stops[0].rate))
+	text := fmt.Sprintf("%s after %s at %s", what, why, control.PerSecond(s.failRate))
 	if s.event.Cause == control.CauseTrial {
-		text += fmt.Sprintf(", failed trials since: %d", s.stops[0].tries)
+		text += fmt.Sprintf(", failed trials since: %d", s.tries)
 	}
 	switch {
 	case s.out != 0:

@@ -2,6 +2,7 @@ package steer
 
 import (
 	"math"
+	"time"
 
 	"github.com/treadlight/crawl/internal/clock"
 )
@@ -13,33 +14,30 @@ import (
 // fewer, and a sequential test (Wald, 1945) says whether it fails as often there: if it does, it fails
 // at any rate.
 type health struct {
-	known       outcomes    // that no limit explains, of late
-	run         evidence    // that the host refuses, since that was zero
-	consecutive uint16      // failures
+	sum         float32 // evidence that the host refuses
+	runN, runB  uint16  // outcomes and failures since the sum was zero
+	good, bad   float32 // outcomes that no limit explains, of late
+	tested      float32 // answers of experiments that found limits
+	cleared     uint32  // willing answers before the latest failures that no limiter gives
+	consecutive uint16
 	borne       uint16      // failures by chance since that was looked into
 	patience    uint16      // so many are borne; zero for leastBorne
 	test        *experiment // nil if none goes on
 }
 
-// outcomes are answers and failures.
-type outcomes struct{ n, bad float32 }
-
-// evidence is a logarithm of odds, and what it rests on.
-type evidence struct {
-	outcomes
-	sum float32
-}
-
-// experiment is the present one. Its evidence is that it fails at the present rate too.
+// experiment is the present one.
 type experiment struct {
-	evidence
-	rate  float64       // what is tried
-	share float64       // of failures at the rate before
-	first float64       // the rate of the event
-	since clock.Instant // what was sent before was at another rate
-	stage uint8
+	rate   float64       // what is tried
+	failed float64       // the rate that failed before it
+	share  float64       // of failures there
+	first  float64       // the rate of the event
+	sum    float64       // evidence that it fails here too
+	n, b   float32       // outcomes and failures in all
+	n0, b0 float32       // before this stage
+	since  clock.Instant // what was sent before was at another rate
+	stage  uint8
 
-	believed outcomes // to be no limit's, if that is looked into
+	good, bad float32 // outcomes that were believed to be no limit's, if that is looked into
 }
 
 // finding is what health makes of an answer.
@@ -53,27 +51,28 @@ const (
 	hopeless         // they are most of the answers at a slower rate too
 	random           // they do not depend on the rate
 	passing          // the host was away, and that says nothing of the rate
-	doubtful         // whether failures that were found to be random still are is to be looked into
+	doubtful         // much was borne: whether it still fails at random is to be looked into
 )
 
 const (
 	leastShare = 0.06 // bounds of the share of failures that a limit is reckoned to make
 	mostShare  = 0.6
+	tells      = 300  // tested answers after which a host is known to fail for its rate alone
 	priorBad   = 0.1  // failures of a stranger,
 	priorAll   = 10   // in so many outcomes
 	byChance   = .01  // what is less likely is not taken for chance
 	noisyShare = .005 // of failures, above which chance is reckoned with
-	stages     = 2    // times at most that an experiment goes on lower
+	stages     = 4    // times at most that an experiment goes on lower
 	soonAgain  = 500  // answers within which a second outage is one too many
 	remembered = 2000 // outcomes at most: what was found is not final
+	borneShare = .04  // of failures, which is worth the trouble
 	leastBorne = 50   // failures by chance after which it is looked into whether it is chance,
 	mostBorne  = 2000 // twice as many each time
-	borneShare = .04  // of failures, which is worth looking into again
 )
 
 // share is that of failures that has nothing to do with the rate, if n outcomes more with b failures are counted.
-func (h *health) share(n, b float32) float64 {
-	return float64((h.known.bad + b + priorBad) / (h.known.n + n + priorAll))
+func (h *health) share(n, b float64) float64 {
+	return (float64(h.bad) + b + priorBad) / (float64(h.good+h.bad) + n + priorAll)
 }
 
 // usual is the share of failures that has nothing to do with the rate.
@@ -81,42 +80,49 @@ func (h *health) usual() float64 { return h.share(0, 0) }
 
 // chance is how likely so many failures in a row are by chance alone.
 func (h *health) chance(k int) float64 {
-	o := h.run.outcomes
+	n, b := float64(h.runN), float64(h.runB)
 	if e := h.test; e != nil {
-		o.n, o.bad = o.n+e.n, o.bad+e.bad
+		n, b = n+float64(e.n), b+float64(e.b)
 	}
-	row := min(float32(h.consecutive), o.bad)
-	return math.Pow(h.share(o.n-row, o.bad-row), float64(k))
+	row := min(float64(h.consecutive), b)
+	return math.Pow(h.share(n-row, b-row), float64(k))
 }
 
 // noisy reports whether the host is known to fail at random.
-func (h *health) noisy() bool { return h.known.bad >= 1 && h.usual() > noisyShare }
+func (h *health) noisy() bool { return h.bad >= 1 && h.usual() > noisyShare }
 
 // likely is the share of answers to be expected now.
-func (h *health) likely() float64 { return 1 - h.share(h.run.n, h.run.bad) }
+func (h *health) likely() float64 { return 1 - h.share(float64(h.runN), float64(h.runB)) }
+
+// telling reports whether the host fails for its rate alone.
+func (h *health) telling() bool { return h.tested > tells }
 
 // observe takes in an answer, or a failure that may be a limit's or not.
 func (h *health) observe(x *Sample, bad bool) finding {
-	if h.consecutive = min(h.consecutive, math.MaxUint16-1) + 1; !bad {
-		h.consecutive = 0
+	if !bad {
+		if h.consecutive = 0; h.test != nil {
+			return h.try(x, false)
+		}
+		h.count(false)
+		return unclear
 	}
+	h.consecutive = min(h.consecutive, math.MaxUint16-1) + 1
 	if h.test != nil {
-		f := h.try(x, bad)
-		if bad && f == unclear && h.chance(int(h.consecutive)) < byChance*byChance {
+		f := h.try(x, true)
+		if f == unclear && h.chance(int(h.consecutive)) < byChance*byChance {
 			return failing
 		}
 		return f
 	}
-	h.count(bad)
+	h.count(true)
 	enough := x.Event
 	if h.noisy() {
 		enough = x.NoisyEvent
-	} else if x.Mode == Probe {
+	} else if x.Mode == Probe || h.telling() {
 		enough = x.ProbeEvent
 	}
 	switch {
-	case !bad:
-	case float64(h.run.sum) >= enough:
+	case float64(h.sum) >= enough:
 		return failing
 	case h.noisy() && h.usual() > borneShare && x.Mode != Wait && x.Mode != Recover:
 		if h.borne++; h.borne > max(h.patience, leastBorne) {
@@ -126,36 +132,51 @@ func (h *health) observe(x *Sample, bad bool) finding {
 	return unclear
 }
 
+// doubt begins an experiment at a slower rate on whether failures that were found to be random still are.
+func (h *health) doubt(x *Sample) {
+	h.borne, h.patience = 0, min(2*max(h.patience, leastBorne), mostBorne)
+	h.test = &experiment{
+		first: x.Rate, failed: x.Rate, share: h.usual(), rate: x.Slower * x.Rate, since: x.At.Add(x.Settle),
+		sum: x.Limit, stage: 1, good: h.good, bad: h.bad,
+	}
+	h.good, h.bad = 0, 0
+	h.reset()
+}
+
 func (h *health) count(bad bool) {
-	r := &h.run
-	if r.sum <= 0 {
-		h.keep(r.n, r.bad)
+	if h.sum <= 0 {
+		h.keep(float32(h.runN-h.runB), float32(h.runB))
 		h.reset()
 	}
-	u, p := h.usual(), h.share(r.n, r.bad)
-	refusing := min(max(float64((r.bad+1)/(r.n+2)), .03+1.3*u), .95)
-	r.add(bad, refusing, p)
-}
-
-// add counts an outcome that is so likely to be a failure by what the evidence is for, or else.
-func (e *evidence) add(bad bool, by, otherwise float64) {
-	e.n++
-	if !bad {
-		by, otherwise = 1-by, 1-otherwise
+	u, p := h.usual(), h.share(float64(h.runN), float64(h.runB))
+	refusing := min(max(float64(h.runB+1)/float64(h.runN+2), .03+1.3*u), .95)
+	h.runN = min(h.runN, math.MaxUint16-3) + 1
+	if bad {
+		h.runB++
+		h.sum += float32(math.Log(refusing / p))
 	} else {
-		e.bad++
+		h.sum += float32(math.Log((1 - refusing) / (1 - p)))
 	}
-	e.sum += float32(math.Log(by / otherwise))
 }
 
-// resumed takes in the end of a pause that failures led to, after so many failed trials. If the host is found failing
-// an experiment may tell.
-func (h *health) resumed(tries int) finding {
+// resumed takes in the end of a pause that failures led to, after so many failed trials and so many willing
+// answers ever. If the host is found failing an experiment may tell.
+func (h *health) resumed(tries int, down bool, answered uint32) finding {
 	lasted := tries >= 2 && h.chance(tries) < byChance
 	if h.test != nil && !lasted {
 		return slower
 	}
-	if h.test = nil; lasted {
+	h.test = nil
+	again := h.cleared > 0 && answered+1-h.cleared < soonAgain
+	switch {
+	case lasted:
+		h.reset()
+		return limited
+	case (down || h.noisy()) && !again:
+		h.cleared = answered + 1 // no limiter answers so, unless it does so again
+		h.reset()
+		return passing
+	case h.telling():
 		h.reset()
 		return limited
 	}
@@ -164,18 +185,9 @@ func (h *health) resumed(tries int) finding {
 
 // begin starts an experiment at a rate after another failed.
 func (h *health) begin(failed, rate float64) {
-	h.test = &experiment{first: failed, rate: rate, share: bounded(h.run.bad / (h.run.n + 1))}
+	share := min(max(float64(h.runB)/float64(h.runN+1), leastShare), mostShare)
+	h.test = &experiment{first: failed, failed: failed, share: share, rate: rate}
 }
-
-// doubt begins one at a rate on whether failures that were found to be random still are.
-func (h *health) doubt(failed, rate, limit float64, since clock.Instant) {
-	h.borne, h.patience = 0, min(2*max(h.patience, leastBorne), mostBorne)
-	h.test = &experiment{first: failed, rate: rate, share: h.usual(), since: since, believed: h.known, stage: 1}
-	h.test.sum, h.known = float32(limit), outcomes{}
-	h.reset()
-}
-
-func bounded(share float32) float64 { return min(max(float64(share), leastShare), mostShare) }
 
 // try counts an outcome of the experiment.
 func (h *health) try(x *Sample, bad bool) finding {
@@ -183,50 +195,71 @@ func (h *health) try(x *Sample, bad bool) finding {
 	if x.SentAt < e.since {
 		return unclear // at the rate before
 	}
-	share := min(max(e.share, 2*u), .95)
-	e.add(bad, share, u)
-	sum, now := float64(e.sum), float64(e.bad/e.n)
+	share := max(e.share, 2*u)
+	e.n++
+	if bad {
+		e.b++
+		e.sum += math.Log(share / u)
+	} else {
+		e.sum += math.Log((1 - share) / (1 - u))
+	}
+	n, b := e.n-e.n0, e.b-e.b0
 	switch {
-	case sum > -x.Limit*max(1, min(e.first/8, 8)) && (sum < x.Noise || e.n < 8 || e.bad < 3):
+	case e.sum > -x.Limit*max(1, min(e.first/8, 8)) && (e.sum < x.Noise || n < 8 || b < 3):
 		return unclear
-	case sum < x.Noise && (e.bad == 0 || !h.noisy() && now < share/3):
-		h.end(outcomes{e.n - e.bad, 0})
+	case e.sum < x.Noise && (b == 0 || !h.noisy() && float64(b/n) < share/3):
+		h.end(0, e.n-e.b)
+		h.tested += e.n
 		return limited
-	case sum >= x.Noise && now > .5: // who fails so often at any rate is down, or it is a limit still
+	case e.sum >= x.Noise && b > .5*n: // who fails so often at any rate is down, or it is a limit still
 		h.test = nil
 		return hopeless
-	case sum >= x.Noise && (e.stage == 0 || now < .7*e.share && e.stage < stages):
-		h.deepen(x.At.Add(x.Settle))
+	case e.sum >= x.Noise && (e.stage == 0 || float64(b/n) < .7*e.share && e.stage < stages):
+		h.deepen(x.At.Add(x.Settle), float64(b/n))
 		return slower
 	}
-	h.end(outcomes{h.run.n + e.believed.n + e.n, h.run.bad + e.believed.bad + e.bad})
+	h.end(float32(h.runB)+e.bad+e.b, float32(h.runN-h.runB)+e.good+e.n-e.b)
+	h.tested = 0
 	return random
 }
 
 // deepen goes on at a slower rate: a limit admits no more of this than of a slower one, so none would fail
 // at what was admitted.
-func (h *health) deepen(since clock.Instant) {
+func (h *health) deepen(since clock.Instant, share float64) {
 	e := h.test
-	share := e.bad / e.n
-	h.run.n, h.run.bad = h.run.n+e.n, h.run.bad+e.bad
-	e.evidence, e.stage, e.since = evidence{}, e.stage+1, since
-	e.share = bounded(share)
-	e.rate *= min(.5, .6*(1-float64(share)))
+	e.stage, e.sum, e.failed, e.n0, e.b0, e.since = e.stage+1, 0, e.rate, e.n, e.b, since
+	e.share = min(max(share, leastShare), mostShare)
+	e.rate *= min(.5, .6*(1-share))
 }
 
-// end ends an experiment, after outcomes that no limit explains.
-func (h *health) end(o outcomes) {
+// end ends an experiment, after so many failures and answers that no limit explains.
+func (h *health) end(bad, good float32) {
 	h.test = nil
-	h.keep(o.n, o.bad)
+	h.keep(good, bad)
 	h.reset()
 }
 
 // keep counts outcomes that no limit explains.
-func (h *health) keep(n, bad float32) {
-	k := &h.known
-	if k.n, k.bad = k.n+n, k.bad+bad; k.n > remembered {
-		k.n, k.bad = k.n/2, k.bad/2
+func (h *health) keep(good, bad float32) {
+	h.good, h.bad = h.good+good, h.bad+bad
+	if n := h.good + h.bad; n > remembered {
+		h.good, h.bad = h.good/2, h.bad/2
 	}
 }
 
-func (h *health) reset() { h.run = evidence{} }
+func (h *health) reset() { h.sum, h.runN, h.runB = 0, 0, 0 }
+
+// outages tell a pause out of the blue, which says nothing of the rate, from one of a limit.
+type outages struct {
+	at   clock.Instant // of the latest pause that taught nothing; zero for none
+	n    float64       // admitted before it
+	took time.Duration
+}
+
+// again reports whether a pause of a host that had admitted n comes as the one before it came.
+func (u *outages) again(began, now clock.Instant, n float64) bool {
+	was := *u
+	*u = outages{now, n, now.Sub(began)}
+	return was.at != 0 && now.Sub(was.at) < max(10*time.Minute, 10*was.took) &&
+		(began.Sub(was.at) < max(30*time.Second, was.took*6/5) || math.Abs(n/was.n-1) < .25)
+}

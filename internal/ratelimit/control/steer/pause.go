@@ -12,42 +12,69 @@ import (
 // pause is what a refusal or an outage leads to: nothing goes out for a while, and then one trial. It holds
 // all that a host needs from its first refusal on.
 type pause struct {
-	stops
-	till    clock.Instant // no trial before
-	out     clock.Instant // when the one that is out was sent; zero for none
-	wait    time.Duration // until the next
-	number  uint32        // of the latest
-	event   control.Event
-	loose   float32  // of the drift: less after each refusal that was no news
-	peak    float32  // the highest rate that went well of late
-	before  interval // the experiment on failures
-	guessed bool     // what is refused is known from failures only
-	habit   bool     // the host orders to wait as long as it does whatever it counts
+	trial
+	at       clock.Instant // when the event was noticed
+	sentAt   clock.Instant // when the request was sent that brought it
+	endAt    clock.Instant // end of the last pause
+	last     float64       // seconds of the last pause
+	order    time.Duration // the Retry-After of the event, or of its last trial
+	failRate float64
+	cause    control.Cause // of CauseRefused, CauseFailures, CauseForbidden and CauseConnections
+	from     Mode
+	rates    bool // the host said that it is the rate
+	down     bool // the failure was one that a limit does not give
+	foreign  bool // the pause is of before the host was forgotten
+
+	doubt
+	event control.Event
+	probe probe
+	loose float32 // of the drift: less after each refusal that was no news
+	cost  float32 // seconds that the latest refusal cost
+	peak  peak
 
 	health      health
+	outages     outages
 	connections connections
+	win         window
 	block       block
+}
+
+// trial is the request that shows whether a pause is over.
+type trial struct {
+	till   clock.Instant // none before
+	out    clock.Instant // when the one that is out was sent; zero for none
+	wait   time.Duration // until the next
+	number uint32        // of the latest
+	tries  uint8         // that failed in this pause
 }
 
 func (s *Steer) meetPause() {
 	if s.pause == nil {
-		s.pause = &pause{loose: 1}
-		s.stops[0] = stop{from: s.began, at: s.began - 1, last: s.began, to: s.began}
+		s.pause = &pause{at: never, sentAt: never, endAt: never, loose: 1}
+		s.win.now.since = s.refill.since
 		s.block.since = never
-		s.health.keep(min(float32(s.admitted), 1000), 0)
+		s.health.keep(min(float32(s.answered), 1000), 0)
 	}
 }
 
-// patient is true of a pause that is no outage: who waits may go on waiting.
-func (p *pause) patient() bool {
-	a := &p.stops[0]
-	return a.explicit() && !a.blocked() && (a.tries == 0 || a.order > 0)
+func (p *pause) begin(now clock.Instant, from Mode, rate float64) {
+	p.at, p.sentAt, p.from, p.failRate, p.tries, p.out = now, now, from, rate, 0, 0
 }
+
+// explicit reports that the host refuses, and does not just fail.
+func (p *pause) explicit() bool {
+	return p.cause == control.CauseRefused || p.cause == control.CauseConnections || p.blocked()
+}
+
+func (p *pause) blocked() bool { return p.cause == control.CauseForbidden }
+
+// patient is true of a pause that is no outage: who waits may go on waiting.
+func (p *pause) patient() bool { return p.explicit() && !p.blocked() && (p.tries == 0 || p.order > 0) }
 
 // longestWait bounds the wait for the next trial: a quarter of the pause so far, and what the user set for outages.
 func (p *pause) longestWait(now clock.Instant, outage time.Duration) time.Duration {
-	w := max(2*time.Second, now.Sub(p.stops[0].at)/4)
-	if !p.stops[0].explicit() {
+	w := max(2*time.Second, now.Sub(p.at)/4)
+	if !p.explicit() {
 		w = min(w, outage)
 	}
 	return w
@@ -75,17 +102,15 @@ func (p *pause) plan(now clock.Instant, plan *control.Plan) {
 // failed takes in a refusal or a failure.
 func (s *Steer) failed(x *Sample, trial bool) {
 	s.meetPause()
-	a := &s.stops[0]
 	switch {
 	case trial:
 		s.trialFailed(x)
 	case s.mode == Wait:
-		a.last = max(a.last, x.SentAt)
 		s.till = max(s.till, x.At.Add(x.RetryAfter))
-		if a.blocked() && x.Forbidden {
+		if s.blocked() && x.Forbidden {
 			s.till = max(s.till, x.At.Add(s.wait))
 		}
-	case x.SentAt <= a.at: // of the time before the refusal
+	case x.SentAt <= s.at: // of the time before the refusal
 	case s.tune.has(Connections) && s.connections.refused(x):
 		s.hit(x, control.CauseConnections)
 	case x.ordered():
@@ -93,7 +118,7 @@ func (s *Steer) failed(x *Sample, trial bool) {
 		s.hit(x, control.CauseRefused)
 	case x.Forbidden && s.block.observe(x):
 		s.hit(x, control.CauseForbidden)
-		s.stops[0].from = s.block.since
+		s.sentAt = s.block.since
 	case !s.tune.has(Health) && !x.Forbidden: // every failure is a refusal
 		s.hit(x, control.CauseRefused)
 	case !x.Forbidden || s.block.soft:
@@ -112,7 +137,7 @@ func (s *Steer) heed(x *Sample, bad bool) {
 		s.hit(x, control.CauseFailures)
 	case doubtful:
 		s.before = s.interval
-		s.health.doubt(s.rate, s.tune.Slower*s.rate, s.tune.Limit, now.Add(x.Settle))
+		s.health.doubt(x)
 		s.on(now, Settled)
 		s.decide(now)
 	case slower:
@@ -120,56 +145,55 @@ func (s *Steer) heed(x *Sample, bad bool) {
 	case hopeless:
 		s.learn(now, e.rate, 0)
 		s.decide(now)
-	case limited: // above the rate that was tried
+	case limited: // above the rate that was tried, and below the one that failed before it
 		if e.stage > 0 {
-			s.lo, s.run = e.rate, 0
+			s.lo, s.run, s.hi = e.rate, 0, min(s.hi, e.failed)
 		}
 		s.decide(now)
 	case random:
 		from := s.rate
-		s.interval = s.before
+		s.interval, s.sure = s.before, interval{}
 		s.budget.add(2, s.tune.CreditMax)
 		s.back(now, e.first)
 		s.note(now, control.CauseNoise, from, s.rate, 0)
 	case unclear, passing:
 		if bad && e == nil && s.health.noisy() { // it is as good as admitted
 			s.history.add(x.SentAt)
-			s.admitted++
+			s.refill.observe(x)
 		}
 	}
 }
 
 // hit is the event: the host refuses, or is in trouble.
 func (s *Steer) hit(x *Sample, cause control.Cause) {
-	now, last := x.At, s.last()
-	s.stops.open(s.tune, stop{from: x.SentAt, at: now, last: x.SentAt, rate: s.rate, order: x.RetryAfter, class: x.Class, cause: cause})
-	s.wait = max(100*time.Millisecond, seconds(float64(s.srtt)), seconds(2/s.rate), seconds(last/3))
+	now := x.At
+	s.pause.begin(now, s.mode, s.rate)
+	s.sentAt, s.order, s.cause = x.SentAt, x.RetryAfter, cause
+	s.rates = x.Class == outcome.Throttled || s.blocked()
+	s.down = x.Class.Overload() && x.Class != outcome.Throttled && x.Class != outcome.Unavailable
+	s.wait = max(100*time.Millisecond, seconds(float64(s.srtt)), seconds(2/s.rate), seconds(s.last/3))
 	s.wait = min(s.wait, s.longestWait(now, s.cfg.Breaker.OpenFor))
-	if cause == control.CauseForbidden {
-		silence, _ := s.blocks(1)
-		s.wait = max(seconds(s.tune.BlockWait), silence)
+	if s.blocked() {
+		s.wait = max(seconds(s.tune.BlockWait), s.block.gap)
 	}
-	s.out = 0
 	s.on(now, Refused)
 	s.till = now.Add(max(s.wait, x.RetryAfter))
 	s.note(now, cause, s.rate, 0, s.till.Sub(now))
 }
 
 func (s *Steer) trialFailed(x *Sample) {
-	now, a := x.At, &s.stops[0]
-	s.out, a.order, a.tries = 0, x.RetryAfter, min(a.tries+1, 200)
-	a.last = max(a.last, x.SentAt)
+	now := x.At
+	s.out, s.order, s.tries = 0, x.RetryAfter, min(s.tries+1, 200)
 	switch {
 	case x.Forbidden:
-		a.cause = control.CauseForbidden
-	case x.ordered() && !a.explicit():
-		a.cause = control.CauseRefused
+		s.cause = control.CauseForbidden
+	case x.ordered() && !s.explicit():
+		s.cause = control.CauseRefused
 	}
 	if x.ordered() {
 		s.budget.pay(s.tune.Trial)
-		a.last = max(a.last, now.Add(a.order-time.Second))
 	}
-	if a.blocked() {
+	if s.blocked() {
 		s.wait = min(max(seconds(s.tune.BlockWait), s.wait*3/2), time.Hour)
 	} else {
 		s.wait = min(2*s.wait, s.longestWait(now, s.cfg.Breaker.OpenFor))
@@ -180,30 +204,36 @@ func (s *Steer) trialFailed(x *Sample) {
 
 // resume is the end of a pause: its trial was answered.
 func (s *Steer) resume(now clock.Instant) {
-	a, cause := &s.stops[0], control.CauseRecovered
-	a.to, a.admitted = s.out, s.admitted
-	s.out = 0
-	s.weigh(s.tune, &s.history)
-	took := now.Sub(a.at)
+	took, cause := now.Sub(s.at), control.CauseRecovered
+	s.last, s.endAt, s.out = took.Seconds(), now, 0
+	from := s.sentAt // of the next cycle
 	switch {
-	case a.cause == control.CauseNone:
-		s.back(now, a.rate)
-	case a.cause == control.CauseConnections:
-		cause = a.cause
-		if a.taught = true; s.unbounded() { // the rate may be anything
-			s.lo, s.hi = a.rate, 4*a.rate
+	case s.foreign:
+		s.foreign = false
+		s.back(now, s.failRate)
+	case s.cause == control.CauseConnections:
+		cause = s.cause
+		if s.unbounded() { // the rate may be anything
+			s.lo, s.hi = s.failRate, 4*s.failRate
 		}
 		s.on(now, Settled)
 		s.decide(now)
-	case !a.blocked() && a.outage(took) && !s.again():
+	case !s.blocked() && s.outage(now, took, float64(s.refill.n)):
+		s.last = 0
 		s.health.reset()
-		s.back(now, a.rate)
-	case !a.explicit():
-		if cause = s.judge(now, took); s.settle(now) && cause != control.CauseNone {
+		s.back(now, s.failRate)
+		if from = never; s.down {
+			s.refill.skip(now.Sub(s.sentAt))
+		}
+	case !s.explicit():
+		if cause = s.judge(now, took); s.settle() && cause != control.CauseNone {
 			cause = control.CauseQuota
 		}
 	default:
 		cause = s.endRefusal(now, took)
+	}
+	if from != never {
+		s.refill.begin(s.tune, from, now.Sub(from), s.failRate)
 	}
 	if cause != control.CauseNone {
 		s.note(now, cause, 0, s.rate, 0)
@@ -212,25 +242,26 @@ func (s *Steer) resume(now clock.Instant) {
 
 // endRefusal learns from a pause that the host wanted, and says what is known now.
 func (s *Steer) endRefusal(now clock.Instant, took time.Duration) control.Cause {
-	cause, a := control.CauseMeasured, &s.stops[0]
-	if a.blocked() {
-		cause, a.taught = control.CauseBlocked, true
-		x := s.block.estimate(a.rate).Rate
-		lo := s.bounded(x)
-		if !s.unbounded() {
-			lo = min(lo, s.lo)
+	cause := control.CauseMeasured
+	if s.blocked() {
+		cause = control.CauseBlocked
+		s.block.end(s.wait)
+		x := s.block.estimate(s.failRate).Rate
+		if s.lo = s.bounded(x); s.from == Probe {
+			s.lo = min(s.lo, s.probe.from)
 		}
-		s.interval = interval{lo: lo, hi: max(lo*(1+s.tune.Near/2), x)}
+		s.run, s.hi = 0, max(s.lo*(1+s.tune.Near/2), x)
+		s.cost = max(s.cost, float32(took.Seconds()))
 	} else {
 		if s.unbounded() {
 			cause = control.CauseSearched
 		}
-		s.learn(now, a.rate, took)
-		if s.settle(now) {
+		s.learn(now, s.failRate, took)
+		if s.settle() {
 			cause = control.CauseQuota
 		}
 	}
-	if took > 5*time.Second && a.order == 0 && !s.unbounded() {
+	if took > 5*time.Second && s.order == 0 && !s.unbounded() {
 		s.on(now, Returning)
 		s.rate = s.bounded(s.cruise() / 2)
 		return cause
@@ -242,38 +273,28 @@ func (s *Steer) endRefusal(now clock.Instant, took time.Duration) control.Cause 
 
 // judge ends a pause that failures led to, and says what became known; nothing while an experiment goes on.
 func (s *Steer) judge(now clock.Instant, took time.Duration) control.Cause {
-	a, before := &s.stops[0], s.interval
+	before, rate := s.interval, s.failRate
 	if s.guessed {
 		before.hi = unlimited // if it fails at any rate, that was no limit either
 	}
-	found := s.health.resumed(int(a.tries))
-	if found == failing && (a.down() || s.health.noisy()) && !s.soonAgain() {
-		s.health.reset()
-		found = passing // no limiter answers so, unless it does so again
-	}
+	found := s.health.resumed(int(s.tries), s.down, s.answered)
 	switch found {
 	case slower:
 		s.on(now, Settled)
 		s.rate = s.bounded(s.health.test.rate)
 		return control.CauseNone
 	case passing:
-		s.back(now, a.rate)
+		s.back(now, rate)
 		return control.CauseRecovered
 	}
-	s.learn(now, a.rate, took)
+	s.learn(now, rate, took)
 	if found == failing {
-		s.health.begin(a.rate, min(s.cruise(), s.tune.Slower*a.rate))
+		s.health.begin(rate, max(min(s.cruise(), s.tune.Slower*rate), rate/2))
 		s.before = before
 	}
 	s.on(now, Settled)
 	s.decide(now)
 	return control.CauseEstimated
-}
-
-// soonAgain reports whether the newest stop follows soon after one that failures led to.
-func (s *Steer) soonAgain() bool {
-	i := s.latest(1, func(s *stop) bool { return s.cause == control.CauseFailures })
-	return i < len(s.stops) && s.admitted-s.stops[i].admitted < soonAgain
 }
 
 // cheapOrder is the longest that is waited for once more to know whether it has to do with the rate.
@@ -283,21 +304,23 @@ const cheapOrder = 5 * time.Second
 // longer than half of it.
 const longOutage = 2 * time.Minute
 
-// outage reports a pause that may say nothing of the rate: it came out of the blue.
-func (s *stop) outage(took time.Duration) bool {
-	if took < max(2*time.Second, seconds(4/s.rate)) || s.tries == 0 && (s.order == 0 || s.order > cheapOrder) {
+// outage reports a pause that says nothing of the rate: it comes out of the blue, after so many answers, and
+// is the first of its kind.
+func (p *pause) outage(now clock.Instant, took time.Duration, admitted float64) bool {
+	if took < max(2*time.Second, seconds(4/p.failRate)) || p.tries == 0 && (p.order == 0 || p.order > cheapOrder) || p.rates && p.order > 0 {
 		return false
 	}
-	ordered := s.class == outcome.Throttled && s.order > 0
-	s.odd = !ordered && (!s.explicit() || took <= longOutage)
-	return s.odd
+	if p.explicit() && took > longOutage {
+		return false
+	}
+	return !p.outages.again(p.at, now, admitted)
 }
 
 // back goes back to a rate after a pause that taught nothing.
 func (s *Steer) back(now clock.Instant, rate float64) {
 	if s.unbounded() {
 		s.on(now, Restarted)
-		if s.rate = s.bounded(rate / 2); s.stops[0].down() {
+		if s.rate = s.bounded(rate / 2); s.down {
 			s.rate = s.bounded(rate)
 		}
 		if s.lo >= s.most {

@@ -7,61 +7,59 @@ import (
 	"github.com/treadlight/crawl/internal/ratelimit/control"
 )
 
-// cycle is what was admitted from one stop to another: a bucket was empty at both, so that is what it sustains, whatever
-// its burst allowance. It begins so many stops back that enough is counted.
-type cycle struct {
-	n    float64 // admitted
-	span float64 // seconds
-	idle float64 // of them, in stops
-	full bool    // it begins with a refusal
-	long bool    // which went on for longer than a bucket needs for its next token
+// refill counts what was admitted between two refusals: a bucket was empty at both, so that is
+// what it sustains, whatever its burst allowance.
+type refill struct {
+	since   clock.Instant // the last refused request was sent, or the first of all
+	n       float32       // admitted since
+	longest float32       // seconds of the longest cycle
+	idle    float32       // seconds of it in which nothing was asked for
+	cycled  bool          // the cycle began with a refusal
+	lasted  bool          // which went on for longer than a bucket needs for its next token
 }
 
-// cycle is that until an instant, at which so many were admitted ever, after all stops from an index on.
-func (r *stops) cycle(t *Tuning, after int, admitted uint32, until clock.Instant) (c cycle) {
-	skip := 0.
-	for i := after; i < len(r) && !c.full; i++ {
-		s := &r[i]
-		c.n, c.span = float64(admitted-s.admitted), max(until.Sub(s.from).Seconds()-skip, .001)
-		if s.rate == 0 {
-			break
-		}
-		took := s.to.Sub(s.from)
-		if s.taught {
-			c.idle += took.Seconds()
-			c.full, c.long = c.n >= t.Cycle, took > rounding && lasting(took, s.rate)
-		} else if s.down() {
-			skip += took.Seconds()
-		}
+// observe counts what is admitted.
+func (r *refill) observe(x *Sample) {
+	if x.SentAt > r.since {
+		r.n++
 	}
-	return c
 }
 
-// mean is what was admitted per second.
-func (c *cycle) mean() Estimate { return Estimate{Rate: c.n / max(c.span, .001), Answers: c.n} }
+// mean is what was admitted per second until an instant.
+func (r *refill) mean(now clock.Instant) Estimate {
+	return Estimate{Rate: float64(r.n) / max(now.Sub(r.since).Seconds(), .001), Answers: float64(r.n)}
+}
 
-// active is what was admitted per second of the time in which something was asked for, but for an ordinary burst
-// allowance.
-func (c *cycle) active(t *Tuning) float64 { return max(c.n-t.Burst, 0) / max(c.span-c.idle, .001) }
-
-// estimate is what a bucket sustains at least: in a pause it saves no more than an ordinary burst allowance. The more is
-// counted the surer it is, if refusals are as short as a bucket's.
-func (c *cycle) estimate(t *Tuning) Estimate {
-	e := c.mean()
-	e.Rate = max(e.Rate, c.active(t))
-	if e.Cause = control.CauseMeasured; c.full && !c.long {
+// estimate is what a bucket sustains at least that was empty at an instant: in a pause it saves no more
+// than an ordinary burst allowance. The more is counted the surer it is, if refusals are as short as a bucket's.
+func (r *refill) estimate(t *Tuning, at clock.Instant) Estimate {
+	e := r.mean(at)
+	e.Rate = max(e.Rate, r.active(t, at))
+	if e.Cause = control.CauseMeasured; r.cycled && !r.lasted {
 		e.Confidence = e.Answers / (e.Answers + t.Cycle/2)
 	}
 	return e
 }
 
-// longest is the seconds of the longest time between two stops.
-func (r *stops) longest() float64 {
-	longest := time.Duration(0)
-	for i := range len(r) - 1 {
-		if r[i].rate > 0 {
-			longest = max(longest, r[i].from.Sub(r[i+1].from))
-		}
+// active is what was admitted per second of the time in which something was asked for, but for an ordinary
+// burst allowance.
+func (r *refill) active(t *Tuning, at clock.Instant) float64 {
+	return max(float64(r.n)-t.Burst, 0) / max(at.Sub(r.since).Seconds()-float64(r.idle), .001)
+}
+
+// begin starts a cycle at a refusal of a rate, after whose pause the host admits again.
+func (r *refill) begin(t *Tuning, at clock.Instant, pause time.Duration, rate float64) {
+	if !r.cycled || float64(r.n) >= t.Cycle { // fewer measure nothing: the cycle goes on
+		*r = refill{since: at, longest: max(r.longest*.9, float32(at.Sub(r.since).Seconds())), cycled: true}
 	}
-	return longest.Seconds()
+	r.lasted = pause > rounding && lasting(pause, rate)
+	r.idle += float32(pause.Seconds())
+}
+
+// skip leaves a time out of the cycle, in which nothing was to be had.
+func (r *refill) skip(d time.Duration) { r.since = r.since.Add(d) }
+
+// lasting reports a pause that is longer than a bucket needs for its next token.
+func lasting(took time.Duration, rate float64) bool {
+	return took > max(time.Second, seconds(8/rate))
 }

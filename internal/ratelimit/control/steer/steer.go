@@ -16,16 +16,12 @@ type Steer struct {
 	most   float64 // bounds of the rate, as the owner gives them
 	floor  float32
 	mode   Mode
+	stepAt clock.Instant // of the last step of growth, drift or ramp
 	rate   float64       // the rate that is wanted now
-	demand uint32        // URLs that wait for the host, and one; zero if nobody told
-	began  clock.Instant // of the first request
-	stepAt clock.Instant // of the last step of growth, drift or ramp, or when the mode began
 
-	interval
-	budget   budget
-	admitted uint32 // requests ever
-	stepN    uint32 // of them, at stepAt
-	use      usage
+	belief
+	refill
+	use usage
 	history
 	queueing
 	hint   *hint
@@ -44,8 +40,9 @@ func Maker(t *Tuning) control.Maker {
 
 // newSteer begins with a stranger, or with what is remembered.
 func newSteer(t *Tuning, cfg *control.Config, now clock.Instant, h control.Host) *Steer {
-	s := &Steer{cfg: cfg, tune: t, floor: float32(h.Floor), most: h.Ceiling, rate: h.Start, began: now, stepAt: now}
-	s.interval, s.budget = interval{lo: h.Floor, hi: unlimited}, budget{float32(t.CreditStart), now}
+	s := &Steer{cfg: cfg, tune: t, floor: float32(h.Floor), most: h.Ceiling, rate: h.Start, stepAt: now}
+	s.belief = belief{interval: interval{lo: h.Floor, hi: unlimited}, budget: budget{float32(t.CreditStart), now}}
+	s.refill.since = now
 	s.use.last = now
 	s.recall(now, h.Memory)
 	return s
@@ -57,16 +54,16 @@ func (s *Steer) recall(now clock.Instant, m control.Memory) {
 		s.lo = s.bounded(float64(m.Rate)) / (1 - s.tune.Margin)
 		s.hi = s.lo * (1 + 2*s.tune.Near)
 		s.meetPause()
-		s.stops[0].at, s.stops[0].taught = now.Add(-m.Pause), true
+		s.cost = float32(m.Pause.Seconds())
 		s.on(now, Returning)
 		s.rate = s.bounded(s.cruise() / 4)
 	}
 	if m.Held != 0 {
 		s.note(now, control.CauseFailures, s.rate, 0, m.Held.Sub(now))
 		s.meetPause()
-		s.stops.open(s.tune, stop{from: now, at: now, last: now, rate: s.rate})
+		s.pause.begin(now, s.mode, s.rate)
 		s.on(now, Refused)
-		s.till = m.Held
+		s.till, s.foreign = m.Held, true
 		s.wait = time.Second
 	}
 }
@@ -132,11 +129,7 @@ func (s *Steer) Sent(now clock.Instant, inFlight int) (trial uint32) {
 // keepUp notes whether a grant came late because the sender's machine was busy, and for no other reason.
 func (s *Steer) keepUp(now clock.Instant, inFlight int) {
 	paced := s.hint.active(now) || s.queueAllows(s.rate) < s.rate || inFlight >= s.inFlight(now, s.rate)
-	paused := false
-	if s.pause != nil {
-		_, blocks := s.blocks(0)
-		paused = blocks || s.use.last <= s.stops[0].to
-	}
+	paused := s.pause != nil && (s.block.times > 0 || s.use.last < s.endAt)
 	if s.mode == Wait || s.mode == Search || paced || paused {
 		s.use.late = 0
 		return
@@ -175,8 +168,11 @@ func (s *Steer) Observe(now clock.Instant, o control.Observation) {
 	if x.refused() {
 		s.meetPause()
 	}
+	if s.pause != nil && s.tune.has(Windows) {
+		s.win.observe(&s.history, &x)
+	}
 	perSecond := s.tune.CreditPerSecond
-	if float64(s.budget.left) < s.tune.CreditMax && s.recovering() {
+	if float64(s.budget.left) < s.tune.CreditMax && s.recovering(now) {
 		perSecond = min(recoverCredit, max(perSecond, recoverShare*s.lo))
 	}
 	s.budget.earn(now, perSecond, s.tune.CreditMax)
@@ -207,7 +203,7 @@ func (s *Steer) succeeded(x *Sample, trial bool) {
 	now := x.At
 	s.history.add(x.SentAt)
 	s.budget.add(s.tune.CreditPerAnswer, s.tune.CreditMax)
-	s.admitted++
+	s.refill.observe(x)
 	s.queueing.time(x.Latency)
 	if s.pause != nil {
 		s.connections.passed(x)
@@ -220,9 +216,10 @@ func (s *Steer) succeeded(x *Sample, trial bool) {
 	if s.pause != nil {
 		s.block.tally.add(x.Second)
 	}
-	if s.mode == Wait || s.pause != nil && x.SentAt <= s.stops[0].at {
+	if s.mode == Wait || s.pause != nil && x.SentAt <= s.at {
 		return // of the time before the refusal
 	}
+	s.answered++
 	if s.pause != nil {
 		s.heed(x, false)
 	}
@@ -271,10 +268,17 @@ func (s *Steer) tick(now clock.Instant) {
 	case Cruise:
 		if now >= s.stepAt.Add(time.Second) {
 			s.drift(now)
-			s.decide(now)
+			if !s.endDoubt(now) {
+				s.decide(now)
+			}
 		}
 	case Probe:
-		s.prove(now)
+		if now >= s.stepAt.Add(time.Second) {
+			s.drift(now)
+		}
+		if !s.endDoubt(now) {
+			s.prove(now)
+		}
 	case Search, Wait:
 	}
 }
@@ -304,80 +308,61 @@ func (s *Steer) decide(now clock.Instant) {
 		s.rate = s.bounded(s.rate)
 		return
 	}
-	horizon := s.horizon()
-	if horizon == 0 || s.budget.left < 1 || s.lo >= s.most/(1-s.tune.Margin) || s.hint.binds(now, s.rate) || !s.busy(now) {
+	if s.budget.left < 1 || s.lo >= s.most/(1-s.tune.Margin) || s.hint.binds(now, s.rate) || !s.busy(now) {
 		return
 	}
-	quotas := s.quotas(now)
-	x := s.best(horizon, s.most, s.cost(), s.tune.Fixed, &quotas)
+	x := s.best(s.tune, s.most, float64(s.cost), func(x float64) (p, pause float64) { return s.win.chance(now, x) })
 	if x <= s.lo {
 		return
 	}
-	if !s.recovering() && !s.habit { // a refusal soon above says more than one far above
+	if !s.recovering(now) && !s.win.habit { // a refusal soon above says more than one far above
 		x = min(x, s.lo*s.tune.Climb)
 	}
 	s.on(now, Promising)
+	// What a limiter can have saved since it last refused hides it, up to an ordinary burst allowance.
+	hides := min(s.tune.Burst, 2+s.lo*(s.last+.03*now.Sub(s.endAt).Seconds()))
+	s.probe = probe{from: s.lo, rate: x, at: now, answers: s.answered, hides: hides}
 	s.rate = x
+}
+
+// probe is the present upward move, or the last.
+type probe struct {
+	from, rate float64
+	at         clock.Instant
+	answers    uint32  // when it began
+	hides      float64 // so many answers above what was proven may be a burst
 }
 
 // prove ends a probe that was not refused for long enough. Where a burst allowance may hide the limit it
 // goes on, for a minute at most.
 func (s *Steer) prove(now clock.Instant) {
-	took := now.Sub(s.stepAt)
-	if took < s.proofTime(now) {
+	took := now.Sub(s.probe.at)
+	if took < s.proofTime() {
 		return
 	}
-	n := float64(s.admitted - s.stepN)
+	n := float64(s.answered - s.probe.answers)
 	if n < s.tune.Used*s.health.likely()*s.rate*(took.Seconds()-float64(s.srtt)) || s.hint.binds(now, s.rate) {
 		s.on(now, Settled)
 		s.rate = s.cruise()
 		return
 	}
-	// What a limiter can have saved since it last refused hides it, up to an ordinary burst allowance.
-	a, from := &s.stops[0], s.lo
-	hides := min(s.tune.Burst, 2+from*(s.last()+.03*s.stepAt.Sub(a.to).Seconds()))
-	if n-from*took.Seconds() < hides && took < time.Minute && s.rate < s.most {
+	if n-s.probe.from*took.Seconds() < s.probe.hides && took < time.Minute && s.rate < s.most {
 		return
 	}
-	s.refute(s.stepAt, now)
-	s.drift(now)
-	s.lo, s.run = max(from, s.rate), float32(n)
+	s.lo, s.run = max(s.lo, s.probe.rate), float32(n)
 	s.hi = max(s.hi, s.lo*(1+s.tune.Near))
-	if s.lo > 1.05*from {
+	s.win.refute(s.tune, &s.history, s.probe.at, now)
+	if s.lo > 1.05*s.probe.from {
 		s.loose = 1
-		s.note(now, control.CauseProbed, from, s.rate, 0)
+		s.note(now, control.CauseProbed, s.probe.from, s.rate, 0)
 	}
 	s.on(now, Settled)
 	s.decide(now)
 }
 
-// SetDemand tells how many URLs wait for the host: what there is to gain by a faster rate. Until it is told, and for
-// many, that is what ten minutes bring.
-func (s *Steer) SetDemand(urls int) { s.demand = uint32(min(max(urls, 0), math.MaxInt32)) + 1 }
-
-// horizon is the seconds over which a faster rate has to pay for its risk. It is zero where too few URLs wait to tell
-// whether one is borne.
-func (s *Steer) horizon() float64 {
-	urls := float64(s.demand) - 1
-	switch {
-	case s.demand == 0:
-		return s.tune.Horizon
-	case urls < s.tune.Cycle:
-		return 0
-	}
-	return s.tune.Horizon * min(max(urls/s.lo, leastDemand), mostDemand) / mostDemand
-}
-
-// Seconds of work that a horizon looks ahead: no less, since pages bring more URLs.
-const (
-	leastDemand = 300
-	mostDemand  = 600
-)
-
 // proofTime is how long a rate must have gone well to be proven.
-func (s *Steer) proofTime(now clock.Instant) time.Duration {
-	quotas := s.quotas(now)
-	least := max(1, proof(&quotas, s.rate), min(1.2*s.last(), 20), min(s.longest()/4, 20))
+func (s *Steer) proofTime() time.Duration {
+	least := max(1, s.win.proof(s.probe.at, s.probe.rate), min(1.2*s.last, 20), min(float64(s.refill.longest)/4, 20))
 	return seconds(least + 2*float64(s.srtt))
 }
 
@@ -385,7 +370,7 @@ func (s *Steer) proofTime(now clock.Instant) time.Duration {
 func (s *Steer) Memory(now clock.Instant) control.Memory {
 	var m control.Memory
 	if !s.unbounded() {
-		m.Rate, m.Pause = float32(s.cruise()), seconds(s.cost())
+		m.Rate, m.Pause = float32(s.cruise()), seconds(float64(s.cost))
 	}
 	if s.mode == Wait {
 		m.Held = max(s.till, now)

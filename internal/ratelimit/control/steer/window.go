@@ -8,21 +8,38 @@ import (
 	"github.com/treadlight/crawl/internal/ratelimit/control"
 )
 
-// window is what a stop says of a limiter that counts over a span of time and refuses until the span is over, fixed or
-// sliding. Two explanations are weighed: the span that ended with the stop (rest), in which as much is admitted each
-// time; and of one that orders to wait as long as it counts, the span of that length before it (order).
+// window finds a limiter that counts over a span of time and refuses until the span is over, fixed or
+// sliding. Two explanations of a refusal that lasts are weighed: the span that ended with it (rest),
+// in which as much is admitted each time; and for one that orders to wait as long as it counts, the
+// span of that length before the refusal (order).
 type window struct {
-	low, high float32 // bounds of the rate, if the span ended with it
-	length    float32 // of that span in seconds, the shortest that is possible
-	ordered   float32 // admitted in as long as the order, before it
+	spells [2]spell // the latest refusals that lasted, the newest first
+	now    spell    // the present one, or one that did not last
+	rest   quota
+	order  quota
+	single quota // rest, as the newest refusal alone says
+	habit  bool  // the order is no window's
+	agree  uint8 // refusals in a row that say the same
 }
+
+// spell is a refusal that went on for a while.
+type spell struct {
+	since    clock.Instant // end of the last one, or the first request of all
+	from     clock.Instant // when what was refused first was sent
+	told     clock.Instant // when that was known
+	last, to clock.Instant // it ended between these; to is zero until it ended
+	order    time.Duration // to wait, as told last
+	rate     float64       // that was asked for
+}
+
+func (s *spell) took() time.Duration { return s.to.Sub(s.from) }
 
 // quota is so many requests in a span, of which low and high bound the rate.
 type quota struct {
-	length, longest float64 // seconds
-	low, high       float64 // requests per second
-	weight          float64 // from 0 to 1, as of the newest stop
-	order           bool    // the order is the length
+	n, length float64 // length in seconds, the shortest that is possible
+	longest   float64
+	low, high float64 // requests per second
+	weight    float64 // from 0 to 1, as of the newest spell
 }
 
 const (
@@ -30,185 +47,200 @@ const (
 	longestSpan  = 600             // seconds; the history reaches further
 	sameStops    = 10 * time.Minute
 	leastCounted = 5
-	slack        = .05 // of what a history measures
+	slack        = .03 // of what a history measures
 	tooFew       = .6  // of a window's count is refused for another reason
 )
 
-// measure has the newest stop, which is over, say what it does of a window: all of what was admitted since the one
-// before was in the window, or the window is the span before the end with the highest mean.
-func (r *stops) measure(h *history) {
-	s, since := &r[0], r[1].to
-	s.last = min(max(s.last, s.from.Add(s.order-time.Second)), s.to)
-	if !s.long() {
+// observe takes in an answer, and reports whether it ended a refusal that lasted.
+func (w *window) observe(h *history, x *Sample) bool {
+	s := &w.now
+	switch open := s.from != 0 && s.to == 0; {
+	case x.refused() && !open:
+		if s.to != 0 {
+			s.since = s.to
+		}
+		*s = spell{since: s.since, from: x.SentAt, told: x.At, last: x.SentAt, order: x.RetryAfter, rate: x.Rate}
+	case x.refused():
+		s.last, s.order = max(s.last, x.SentAt), x.RetryAfter
+		if s.order > 0 {
+			s.last = max(s.last, x.At.Add(s.order-time.Second))
+		}
+	case open && x.admitted() && x.SentAt > s.told:
+		s.to = x.SentAt
+		s.last = min(max(s.last, s.from.Add(s.order-time.Second)), s.to)
+		return w.lasted(h, x.Tuning)
+	}
+	return false
+}
+
+// lasted weighs a refusal that is over, if it was longer than a bucket needs for its next token.
+func (w *window) lasted(h *history, t *Tuning) bool {
+	tokens := 8.
+	if w.now.order > 0 {
+		tokens = 3
+	}
+	if w.now.took() < max(time.Second, seconds(tokens/w.now.rate)) {
+		return false
+	}
+	before := w.spells[0]
+	if before.to == 0 || w.now.to.Sub(before.to) > max(sameStops, 10*before.took()) {
+		before = spell{}
+	}
+	w.spells = [2]spell{w.now, before}
+	w.weighOrder(h, t)
+	w.weighRest(h)
+	if w.order.weight < .9 && w.rest.weight < .9 {
+		w.agree = 0
+	}
+	return true
+}
+
+// agreed counts one refusal more that says the same as the one before, and is how much that is worth.
+func (w *window) agreed() float64 {
+	w.agree = min(w.agree+1, 3)
+	return 1 - math.Pow(.3, float64(w.agree)+1)
+}
+
+// sameOrder reports whether both refusals ordered the same wait.
+func (w *window) sameOrder() bool {
+	a, b := w.spells[0].order, w.spells[1].order
+	return a > 0 && math.Abs(float64(a-b)) <= min(.05*float64(a), float64(rounding)/2)
+}
+
+// weighOrder looks whether the order is the length.
+func (w *window) weighOrder(h *history, t *Tuning) {
+	a, known, was := &w.spells[0], w.order.n, w.order.weight
+	w.order = quota{}
+	if a.order < longOrder && !w.sameOrder() {
 		return
 	}
-	s.ordered = float32(h.between(s.from.Add(-s.order), s.from))
-	age, n := s.to.Sub(since).Seconds(), h.between(since, s.from)
-	low, high, length := n/age, 0., 0.
-	for x := max(1, s.last.Sub(s.from).Seconds()); x < min(age, longestSpan); x *= 1.02 {
-		if n := h.between(s.last.Add(-seconds(x)), s.last); n/x > high {
-			high, length = n/x, x
+	n := h.between(a.from.Add(-a.order), a.from)
+	if n < leastCounted {
+		return
+	}
+	weight := .1
+	switch {
+	case w.sameOrder():
+		if w.habit = w.habit || n > t.TooMany*known+1; w.habit {
+			return
 		}
-	}
-	high = max(high, low)
-	s.low, s.high, s.length = float32(low), float32(high), float32(min(max(length, n/high), age))
-}
-
-// weigh has the newest stop say what it does of a window.
-func (p *pause) weigh(t *Tuning, h *history) {
-	p.stops.measure(h)
-	if _, habit := p.stops.order(t, 0); habit {
-		p.habit = true
-	}
-}
-
-// before is the long stop before that of an index, if that may be the same limiter's; else the length of the ring.
-func (r *stops) before(i int) int {
-	j := r.latest(i+1, (*stop).long)
-	if j < len(r) && r[i].to.Sub(r[j].to) > max(sameStops, 10*r[j].to.Sub(r[j].from)) {
-		return len(r)
-	}
-	return j
-}
-
-// agreed is how much it is worth that so many stops before say the same.
-func agreed(n int) float64 { return 1 - math.Pow(.3, float64(n)+1) }
-
-// order looks whether the order of a stop is the length. It cannot be where far more was admitted in as long before.
-func (r *stops) order(t *Tuning, i int) (q quota, habit bool) {
-	a, j := &r[i], r.before(i)
-	same := j < len(r) && a.sameOrder(&r[j])
-	if a.order < longOrder && !same || a.ordered < leastCounted {
-		return q, false
-	}
-	l, n, weight := a.order.Seconds(), float64(a.ordered), .1
-	if same {
-		was, never := r.order(t, j)
-		known := was.low * l
-		switch {
-		case never || n > t.TooMany*known+1:
-			return q, true
-		case n < tooFew*known:
-			n, weight = known, was.weight
-		default:
-			if weight = .75; a.rate < 2*was.low { // it was counted over the whole span
-				weight = max(agreed(1), 1-.3*(1-was.weight))
-			}
-			if a.rate > 1.02*was.low {
-				n = known // it is not whole again after the pause before
-			}
+		if n < tooFew*known {
+			n, weight = known, was
+			break
 		}
-	} else if isRound(a.order) {
+		low := known / a.order.Seconds()
+		if a.rate > 1.02*low {
+			n = known // it is not whole again after the pause before
+		}
+		if weight = .75; a.rate < 2*low {
+			weight = w.agreed() // it was counted over the whole span
+		}
+	case w.habit:
+		return
+	case isRound(a.order):
 		weight = .6
 	}
-	return quota{length: l, longest: l, low: n / l, high: n / l, weight: weight, order: true}, false
+	l := a.order.Seconds()
+	w.order = quota{n: n, length: l, longest: l, low: n / l, high: n / l, weight: weight}
 }
 
-// rest takes what the newest long stop says, narrowed to what the one before says too.
-func (r *stops) rest() (q quota) {
-	i := r.latest(0, func(s *stop) bool { return s.long() && (s.order == 0 || s.order > rounding) }) // else it is rounded up
-	if i == len(r) {
-		return q
-	}
-	a, j := &r[i], r.before(i)
-	if a.high == 0 || j < len(r) && a.sameOrder(&r[j]) && a.order > rounding {
-		return q // what is left of a window differs
-	}
-	q = quota{low: float64(a.low), high: float64(a.high), length: float64(a.length), longest: float64(a.length), weight: .6}
-	if i+1 < len(r) {
-		q.longest = a.to.Sub(r[i+1].to).Seconds()
-	}
-	n := 0
-	for k := i; j < len(r) && r[k].agrees(&r[j].window); k, j = j, r.before(j) {
-		if n++; n == 1 {
-			if q.high = max(min(q.high, float64(r[j].high)), q.low); float64(r[j].low) < q.high {
-				q.low = max(q.low, float64(r[j].low))
-			}
-		}
-	}
+// weighRest takes what the newest refusal says, narrowed to what the one before says too.
+func (w *window) weighRest(h *history) {
+	a, b := &w.spells[0], &w.spells[1]
 	switch {
-	case n > 0:
-		q.weight = agreed(n)
-	case j < len(r):
+	case a.order > 0 && a.order <= rounding && w.rest.weight > 0:
+		return // it is rounded up, and says nothing
+	case w.sameOrder() && a.order > rounding:
+		w.rest = quota{} // what is left of a window differs
+		return
+	}
+	q, p := w.one(h, a), w.single
+	w.single = q
+	switch {
+	case b.to != 0 && p.n > 0 && q.low < p.high*(1+slack) && p.low < q.high*(1+slack):
+		if q.high = max(min(q.high, p.high), q.low); p.low < q.high {
+			q.low = max(q.low, p.low)
+		}
+		q.weight = w.agreed()
+	case b.to != 0:
 		q.weight = .4
+	case a.order == 0:
+		q.weight = .6
 	case isRound(a.order):
 		q.weight = .1
+	default:
+		q.weight = .6
 	}
+	w.rest = q
+}
+
+// one is what a single refusal says: all of what was admitted since the last one was in the window, or
+// the window is the span before the end with the highest mean.
+func (w *window) one(h *history, s *spell) (q quota) {
+	age := s.to.Sub(s.since).Seconds()
+	q.n, q.longest = h.between(s.since, s.from), age
+	q.low = q.n / age
+	for x := max(1, s.last.Sub(s.from).Seconds()); x < min(age, longestSpan); x *= 1.02 {
+		if n := h.between(s.last.Add(-seconds(x)), s.last); n/x > q.high {
+			q.high, q.length = n/x, x
+		}
+	}
+	q.high = max(q.high, q.low)
+	q.length = min(max(q.length, q.n/q.high), q.longest)
 	return q
 }
 
-// agrees reports whether two stops may be one window's.
-func (w *window) agrees(b *window) bool {
-	return b.high > 0 && w.low < b.high*(1+slack) && b.low < w.high*(1+slack)
-}
-
-// quotas are both explanations, of which the weight falls with the time since: limits change.
-func (s *Steer) quotas(now clock.Instant) (q [2]quota) {
-	i := s.latest(0, (*stop).long)
-	if i == len(s.stops) || !s.tune.has(Windows) {
-		return q
-	}
-	if q[0] = s.rest(); !s.habit {
-		q[1], _ = s.stops.order(s.tune, i)
-	}
-	for k := range q {
-		q[k].weight *= math.Exp(-now.Sub(s.stops[i].to).Seconds() / max(120, 20*q[k].length))
-	}
-	return q
-}
-
-// refused is how likely a rate is refused, and the seconds of pause that this costs in the mean.
-func refused(quotas *[2]quota, x float64) (p, pause float64) {
+// chance is how likely a rate is refused, and the seconds of pause that this costs in the mean.
+func (w *window) chance(now clock.Instant, x float64) (p, pause float64) {
 	ok := 1.
-	for i := range quotas {
-		q := &quotas[i]
+	for i, q := range [...]*quota{&w.order, &w.rest} {
 		if q.weight == 0 || x <= q.low {
 			continue
 		}
-		c, lost := q.weight, q.length
+		c := q.weight * w.fresh(now, q)
 		if x < q.high {
 			c *= math.Log(x/q.low) / math.Log(q.high/q.low)
 		}
-		if !q.order {
-			lost *= 1 - q.low/x
-		}
 		ok *= 1 - c
-		pause += c * lost
+		if i > 0 {
+			pause += c * q.length * (1 - q.low/x)
+		} else {
+			pause += c * q.length
+		}
 	}
 	return min(1-ok, .97), pause
 }
 
+// fresh falls with the time since the evidence: limits change.
+func (w *window) fresh(now clock.Instant, q *quota) float64 {
+	return math.Exp(-now.Sub(w.spells[0].to).Seconds() / max(120, 20*q.length))
+}
+
 // proof is how long a rate must go well to refute what stands against it.
-func proof(quotas *[2]quota, x float64) (seconds float64) {
-	for i := range quotas {
-		if q := &quotas[i]; x > q.low && q.weight > .05 {
+func (w *window) proof(now clock.Instant, x float64) (seconds float64) {
+	for _, q := range [...]*quota{&w.order, &w.rest} {
+		if x > q.low && q.weight*w.fresh(now, q) > .05 {
 			seconds = max(seconds, 1.05*q.length)
 		}
 	}
 	return seconds
 }
 
-// likelier is the explanation with more weight.
-func likelier(quotas *[2]quota) Estimate {
-	q := &quotas[0]
-	if quotas[1].weight > q.weight {
-		q = &quotas[1]
+// estimate is the likelier explanation.
+func (w *window) estimate() Estimate {
+	q := &w.rest
+	if w.order.weight > q.weight {
+		q = &w.order
 	}
 	return Estimate{Rate: q.low, Most: q.high, Confidence: q.weight, Cause: control.CauseQuota}
 }
 
 // refute drops what is contradicted by a rate that was not refused since an instant.
-func (s *Steer) refute(since, now clock.Instant) {
-	quotas := s.quotas(now)
-	for i := range quotas {
-		q := &quotas[i]
-		if q.weight == 0 || now.Sub(since).Seconds() < q.length || s.history.between(now.Add(-seconds(q.longest)), now) <= s.tune.TooMany*q.high*q.longest+1 {
-			continue
-		}
-		if s.habit = s.habit || q.order; !q.order {
-			for k := range s.stops {
-				s.stops[k].window = window{}
-			}
+func (w *window) refute(t *Tuning, h *history, since, now clock.Instant) {
+	for _, q := range [...]*quota{&w.order, &w.rest} {
+		if q.weight > 0 && now.Sub(since).Seconds() >= q.length && h.between(now.Add(-seconds(q.longest)), now) > t.TooMany*q.high*q.longest+1 {
+			w.habit = w.habit || q == &w.order
+			*q = quota{}
 		}
 	}
 }
