@@ -16,7 +16,8 @@ import (
 // each host comes up (timetable), by the slots (sharing); and the hosts in memory (roster).
 type Frontier struct {
 	fleet
-	abandoning int // hosts, from the first on the roll, that Abandon has come to
+	demand     func(domain string, urls int) // tells the pacer how many URLs wait; nil if it does not listen
+	abandoning int                           // hosts, from the first on the roll, that Abandon has come to
 }
 
 // New returns an empty frontier. The error names the field of cfg that is wrong.
@@ -25,6 +26,9 @@ func New(cfg Config) (*Frontier, error) {
 		return nil, errors.New("frontier: Pacer is nil: give it the rate limiter")
 	}
 	f := new(Frontier)
+	if p, ok := cfg.Pacer.(interface{ SetDemand(domain string, urls int) }); ok {
+		f.demand = p.SetDemand
+	}
 	f.cfg, f.store, f.shared, f.last, f.headMost = cfg.withDefaults(), cfg.Store, cfg.Left.Shared, cfg.Left.LastID, headMax
 	f.complete, f.none = !f.shared, !f.shared
 	f.hosts, f.excluded = make(map[string]*host), make(map[string]struct{})
@@ -168,6 +172,9 @@ func (f *Frontier) lease(h *host, now time.Time) *Lease {
 	}
 	if h.retries != nil {
 		h.retries.quietUntil = time.Time{}
+	}
+	if f.demand != nil {
+		f.demand(h.name, h.queued())
 	}
 	f.grant(l, now)
 	return l

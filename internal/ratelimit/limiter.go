@@ -225,6 +225,21 @@ func (l *AdaptiveRateLimiter) SetCrawlDelay(domain string, d time.Duration) {
 	l.unlock(s)
 }
 
+// SetDemand tells how many URLs wait for the domain, which says what there is to gain by asking it faster. It is no
+// more than a hint: it makes no state, and not every strategy heeds it.
+func (l *AdaptiveRateLimiter) SetDemand(domain string, urls int) {
+	id := l.identify(Domain(domain))
+	s := l.shardOf(id).index.get(id)
+	if s == nil {
+		return
+	}
+	s.mu.Lock()
+	if d, ok := s.strategy.(interface{ SetDemand(urls int) }); ok {
+		d.SetDemand(urls)
+	}
+	s.mu.Unlock()
+}
+
 // ReadyAt is the earliest time at which the Acquire after ahead further ones for the domain, and all for any, would
 // not wait, and its limit; the zero time and LimitNone if now. While a half-open breaker's probe is out it is the time
 // at which the probe counts as lost. It is a forecast: what is learned moves it. It takes nothing and makes no state;

@@ -259,3 +259,37 @@ func BenchmarkRequest(b *testing.B) {
 		})
 	}
 }
+
+// Where a few URLs wait there is no experiment, since none would tell anything; many are as good as not told.
+func TestDemandBoundsExperiments(t *testing.T) {
+	meet := func(urls int) (rate float64, probed bool) {
+		h := controltest.Stranger
+		h.Ceiling = 40
+		r := newRig(t, h)
+		if urls >= 0 {
+			r.SetDemand(urls)
+		}
+		m := bucket(10, 20, 0)
+		for end := clock.Instant(3 * time.Minute); r.now < end; {
+			p := r.Plan(r.now)
+			probed = probed || r.mode == Probe
+			r.now = max(p.NotBefore, r.now.Add(seconds(1/p.Rate)-20*time.Millisecond), r.now)
+			sent := r.now
+			r.Sent(sent, 1)
+			r.now = r.now.Add(20 * time.Millisecond)
+			status := 200
+			if m(sent, 1).class == outcome.Throttled {
+				status = 429
+			}
+			r.hear(sent, status, 0)
+		}
+		return r.rate, probed
+	}
+	_, probed := meet(3)
+	require.False(t, probed, "three URLs are left")
+	want, probed := meet(-1)
+	require.True(t, probed)
+	got, _ := meet(math.MaxInt)
+	require.InDelta(t, want, got, 0, "ten minutes are the most")
+	require.True(t, probed)
+}

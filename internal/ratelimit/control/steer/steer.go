@@ -16,6 +16,7 @@ type Steer struct {
 	most   float64 // bounds of the rate, as the owner gives them
 	floor  float32
 	mode   Mode
+	demand uint16        // URLs that wait for the host, and one; zero if nobody told, or there are many
 	stepAt clock.Instant // of the last step of growth, drift or ramp
 	rate   float64       // the rate that is wanted now
 
@@ -308,10 +309,11 @@ func (s *Steer) decide(now clock.Instant) {
 		s.rate = s.bounded(s.rate)
 		return
 	}
-	if s.budget.left < 1 || s.lo >= s.most/(1-s.tune.Margin) || s.hint.binds(now, s.rate) || !s.busy(now) {
+	horizon := s.horizon()
+	if horizon == 0 || s.budget.left < 1 || s.lo >= s.most/(1-s.tune.Margin) || s.hint.binds(now, s.rate) || !s.busy(now) {
 		return
 	}
-	x := s.best(s.tune, s.most, float64(s.cost), func(x float64) (p, pause float64) { return s.win.chance(now, x) })
+	x := s.best(horizon, s.most, float64(s.cost), s.tune.Fixed, func(x float64) (p, pause float64) { return s.win.chance(now, x) })
 	if x <= s.lo {
 		return
 	}
@@ -359,6 +361,29 @@ func (s *Steer) prove(now clock.Instant) {
 	s.on(now, Settled)
 	s.decide(now)
 }
+
+// SetDemand tells how many URLs wait for the host: what there is to gain by a faster rate. Until it is told, and for
+// many, that is what ten minutes bring.
+func (s *Steer) SetDemand(urls int) { s.demand = uint16(min(max(urls, 0), math.MaxUint16) + 1) }
+
+// horizon is the seconds over which a faster rate has to pay for its risk. It is zero where too few URLs wait to tell
+// whether one is borne.
+func (s *Steer) horizon() float64 {
+	urls := float64(s.demand) - 1
+	switch {
+	case s.demand == 0:
+		return s.tune.Horizon
+	case urls < s.tune.Cycle:
+		return 0
+	}
+	return s.tune.Horizon * min(max(urls/s.lo, leastDemand), mostDemand) / mostDemand
+}
+
+// Seconds of work that a horizon looks ahead: no less, since pages bring more URLs.
+const (
+	leastDemand = 300
+	mostDemand  = 600
+)
 
 // proofTime is how long a rate must have gone well to be proven.
 func (s *Steer) proofTime() time.Duration {
