@@ -177,8 +177,8 @@ func (c *Crawler) build() (err error) {
 		return err
 	}
 	c.named.client = c.client
-	avoid, err := c.openSession()
-	if err != nil {
+	var avoid []string
+	if c.session, avoid, err = openSession(c); err != nil {
 		return err
 	}
 	if c.scope, err = newScope(&c.cfg.Settings, avoid...); err != nil {

@@ -11,28 +11,28 @@ import (
 // metaSession is where a state has the session, encrypted.
 const metaSession = "session"
 
-// openSession makes the session of a crawl whose settings have a login, and returns what is not to be followed within it.
-func (c *Crawler) openSession() (avoid []string, err error) {
+// openSession makes the session of a crawl whose settings have a login, or nil, and says what is not to be followed within it.
+func openSession(c *Crawler) (s *session.Session, avoid []string, err error) {
 	file := c.cfg.Access.Login()
 	if file == "" {
-		return nil, nil
+		return nil, nil, nil
 	}
 	login, err := session.Read(file, os.LookupEnv)
 	if err != nil {
-		return nil, fmt.Errorf("access.auth: %w", err)
+		return nil, nil, fmt.Errorf("access.auth: %w", err)
 	}
 	cfg := session.Config{Login: login, Keeper: c.id.jar, Log: c.log}
 	cfg.Cookies, _ = c.id.jar.(*cookies.Jar) // a program's own are its own to keep
-	if s := c.state; s != nil {
-		cfg.Saved = s.store.Meta(metaSession)
-		cfg.Save = func(text string) { s.store.SetMeta(metaSession, text) }
+	if state := c.state; state != nil {
+		cfg.Saved = state.store.Meta(metaSession)
+		cfg.Save = func(text string) { state.store.SetMeta(metaSession, text) }
 	}
-	if c.session, err = session.New(cfg); err != nil {
-		return nil, err
+	if s, err = session.New(cfg); err != nil {
+		return nil, nil, err
 	}
 	avoid = []string{session.Logout}
 	for _, re := range login.Avoid {
 		avoid = append(avoid, re.String())
 	}
-	return avoid, nil
+	return s, avoid, nil
 }

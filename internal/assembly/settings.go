@@ -117,7 +117,8 @@ func (c *Crawler) pipelineConfig() (pipeline.Config, error) {
 	if c.session != nil { // a nil one would be a Session that is not nil
 		pc.Session = c.session
 	}
-	if err := c.openRenderer(&pc); err != nil {
+	var err error
+	if c.renderer, err = openRenderer(&c.cfg, c.id.jar, &pc); err != nil {
 		return pc, err
 	}
 	c.policies.bound(&pc)

@@ -96,9 +96,9 @@ func tell[E any](l *AdaptiveRateLimiter, mu *sync.Mutex, j *journal[E], event fu
 	}
 }
 
-func (l *AdaptiveRateLimiter) eventOf(e *control.Event) Event {
+func eventOf(e *control.Event, at time.Time) Event {
 	return Event{
-		Time: l.timeOf(e.At).UTC().Truncate(time.Millisecond), Cause: e.Cause, State: e.State,
+		Time: at.UTC().Truncate(time.Millisecond), Cause: e.Cause, State: e.State,
 		FromRPS: figures(e.From), ToRPS: figures(e.To), HoldMS: e.Hold.Round(time.Millisecond).Milliseconds(), Text: e.Text(),
 	}
 }

@@ -277,7 +277,7 @@ func (l *AdaptiveRateLimiter) unlock(s *state) {
 	if news {
 		tell(l, &s.mu, s.journal, func(n *entry) Event {
 			e := n.event()
-			told := l.eventOf(&e)
+			told := eventOf(&e, l.timeOf(e.At))
 			told.Domain = s.domain
 			return told
 		})

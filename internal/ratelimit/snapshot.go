@@ -171,7 +171,7 @@ func (l *AdaptiveRateLimiter) describe(s *state, domain string) DomainSnapshot {
 	s.mu.Unlock()
 	for _, n := range events {
 		e := n.event()
-		d.Events = append(d.Events, l.eventOf(&e))
+		d.Events = append(d.Events, eventOf(&e, l.timeOf(e.At)))
 	}
 	return d
 }

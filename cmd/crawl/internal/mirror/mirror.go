@@ -159,7 +159,7 @@ func (m *Mirror) begin() error {
 	options := m.options()
 	if x.head.Open && x.head.Full && lost == 0 { // what came is not settled
 		m.round, m.full = x.head.Round, true
-		return m.written(x.compact())
+		return written(m.o.Dir, x.compact())
 	}
 	if x.head.Open && lost == 0 {
 		state, err := crawl.OpenState(crawl.StateConfig{Dir: options.StateDir, Version: options.Version, Log: m.o.Log})
@@ -186,7 +186,7 @@ func (m *Mirror) begin() error {
 	}
 	x.head.Format, x.head.Open, x.head.Full, x.head.Seeds = format, true, false, seeds
 	m.round = x.head.Round
-	if err := m.written(x.compact()); err != nil {
+	if err := written(m.o.Dir, x.compact()); err != nil {
 		return err
 	}
 	var err error
@@ -195,11 +195,11 @@ func (m *Mirror) begin() error {
 }
 
 // written tells of an error that the disk does not take what is to be written.
-func (m *Mirror) written(err error) error {
+func written(dir string, err error) error {
 	if err == nil {
 		return nil
 	}
-	return cli.Write(m.o.Dir, err)
+	return cli.Write(dir, err)
 }
 
 // options are those of the crawl.
@@ -266,7 +266,7 @@ func (m *Mirror) Run(ctx context.Context) (*Report, error) {
 	failed, full := m.failed, m.full
 	m.mu.Unlock()
 	if failed != nil {
-		return nil, m.written(failed)
+		return nil, written(m.o.Dir, failed)
 	}
 	if ctx.Err() != nil { // forced: what was written stays
 		return nil, cmp.Or(err, ctx.Err())
@@ -276,7 +276,7 @@ func (m *Mirror) Run(ctx context.Context) (*Report, error) {
 		if ctx.Err() != nil {
 			return nil, cli.IOf("interrupted: the same command goes on")
 		}
-		return nil, m.written(e)
+		return nil, written(m.o.Dir, e)
 	}
 	report.Entry = m.entry()
 	return report, err

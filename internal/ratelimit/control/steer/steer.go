@@ -75,7 +75,7 @@ func (s *Steer) bounded(r float64) float64 { return min(max(r, float64(s.floor))
 func (s *Steer) cruise() float64 { return min(s.most, (1-s.tune.Margin)*s.lo) }
 
 // step is the least time in which the effect of a change of rate shows.
-func (s *Steer) step() time.Duration { return max(time.Second, seconds(2*float64(s.srtt))) }
+func (q *queueing) step() time.Duration { return max(time.Second, seconds(2*float64(q.srtt))) }
 
 // Plan implements [control.Strategy].
 func (s *Steer) Plan(now clock.Instant) control.Plan {
@@ -309,7 +309,7 @@ func (s *Steer) decide(now clock.Instant) {
 		s.rate = s.bounded(s.rate)
 		return
 	}
-	horizon := s.horizon()
+	horizon := horizon(s.tune, s.demand, s.lo)
 	if horizon == 0 || s.budget.left < 1 || s.lo >= s.most/(1-s.tune.Margin) || s.hint.binds(now, s.rate) || !s.busy(now) {
 		return
 	}
@@ -368,15 +368,15 @@ func (s *Steer) SetDemand(urls int) { s.demand = uint16(min(max(urls, 0), math.M
 
 // horizon is the seconds over which a faster rate has to pay for its risk. It is zero where too few URLs wait to tell
 // whether one is borne.
-func (s *Steer) horizon() float64 {
-	urls := float64(s.demand) - 1
+func horizon(t *Tuning, demand uint16, rate float64) float64 {
+	urls := float64(demand) - 1
 	switch {
-	case s.demand == 0:
-		return s.tune.Horizon
-	case urls < s.tune.Cycle:
+	case demand == 0:
+		return t.Horizon
+	case urls < t.Cycle:
 		return 0
 	}
-	return s.tune.Horizon * min(max(urls/s.lo, leastDemand), mostDemand) / mostDemand
+	return t.Horizon * min(max(urls/rate, leastDemand), mostDemand) / mostDemand
 }
 
 // Seconds of work that a horizon looks ahead: no less, since pages bring more URLs.

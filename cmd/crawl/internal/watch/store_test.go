@@ -1,0 +1,81 @@
+package watch
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"github.com/treadlight/crawl"
+	"github.com/treadlight/crawl/internal/clock/clocktest"
+)
+
+// What is kept of a URL is bounded, however often it is visited.
+func TestStateIsBounded(t *testing.T) {
+	dir := t.TempDir()
+	path := filepath.Join(dir, databaseFile)
+	s, err := openStore(path)
+	require.NoError(t, err)
+	const urls = 2000
+	size := func() int64 {
+		_, err := s.db.Checkpoint()
+		require.NoError(t, err)
+		info, err := os.Stat(path)
+		require.NoError(t, err)
+		return info.Size()
+	}
+	empty, first := size(), int64(0)
+	for round := range 3 {
+		require.NoError(t, s.db.Transact(func() error {
+			for i := range urls {
+				e := entry{id: int64(i + 1), url: fmt.Sprintf("https://www.example.com/section/%d/a-page-with-a-name-%d.html", i%50, i), state: live, visited: begin.Unix() + int64(round)}
+				e.etag, e.modified, e.digest, e.word, e.told = `"5f3c-61a2b3c4d5e6f"`, "Mon, 02 Mar 2026 08:00:00 GMT", 1<<60+uint64(i), begin.Unix(), begin.Unix()
+				for n := range 100 * (round + 1) {
+					e.history.Observe(time.Hour<<(n%10), n%2 == 0, 0)
+				}
+				if err := s.put(&e); err != nil {
+					return err
+				}
+			}
+			return nil
+		}))
+		if first == 0 {
+			first = size()
+		}
+	}
+	require.Less(t, (first-empty)/urls, int64(300), "bytes for each URL")
+	require.Less(t, size(), first*11/10, "and no more after more visits")
+	t.Logf("%d bytes for each URL, its text apart", (first-empty)/urls)
+	require.NoError(t, s.db.Close())
+}
+
+// What was damaged is refused with a message, and not read as something else.
+func TestDamage(t *testing.T) {
+	s := newSite(t, map[string]answer{"/": text("Home")})
+	for what, sql := range map[string]string{
+		"row 1 of urls":                  `UPDATE urls SET url = 'nonsense' WHERE id = 1`,
+		"its history is too long":        `UPDATE urls SET history = zeroblob(99) WHERE id = 1`,
+		"what is known of host":          `UPDATE hosts SET known = '{}'`,
+		"of another version":             `PRAGMA user_version = 7`,
+		"no such table: urls":            `DROP TABLE urls`,
+		"row 1 of texts: unexpected EOF": `UPDATE texts SET text = zeroblob(0); UPDATE urls SET digest = 1, etag = NULL`,
+	} {
+		t.Run(what, func(t *testing.T) {
+			dir := t.TempDir()
+			clk := clocktest.NewFake(begin)
+			w := watched(t, dir, clk, true, 0, s.URL)
+			w.round(0)
+			require.NoError(t, w.store.db.Exec(sql))
+			w.end()
+			again, err := Open(Options{Dir: dir, Settings: w.o.Settings, Log: w.o.Log})
+			if err == nil {
+				_, _, err = again.Round(t.Context(), true, func(ctx context.Context, _ *crawl.Crawler, run func(context.Context) error) error { return run(ctx) })
+				require.NoError(t, again.Close())
+			}
+			require.ErrorContains(t, err, what)
+		})
+	}
+}
