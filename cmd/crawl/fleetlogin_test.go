@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"net/url"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -52,7 +53,7 @@ func TestFleetStoreHasNoLogin(t *testing.T) {
 	for _, name := range []string{"a", "b"} {
 		processes.Go(func() {
 			var said strings.Builder
-			mine := append(args[:len(args):len(args)], "--set", "fleet.worker="+name, "-o", filepath.Join(dir, name)+"/")
+			mine := append(slices.Clip(args), "--set", "fleet.worker="+name, "-o", filepath.Join(dir, name)+"/")
 			if code := run(t.Context(), mine, cli.Streams{In: strings.NewReader(""), Out: &said, Err: &said}); code != 0 {
 				t.Errorf("%s ended with %d: %s", name, code, &said)
 			}

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
 	"github.com/treadlight/crawl"
 	"github.com/treadlight/crawl/internal/clock/clocktest"
 )
