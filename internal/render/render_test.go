@@ -44,12 +44,16 @@ type site struct {
 	mu    sync.Mutex
 	files map[string]string // by URL; missing: 404
 	asked []string          // method and URL
+	kill  func()            // done when kill.js is asked for
 }
 
 func (s *site) ask(_ context.Context, r *pipeline.Subrequest) (*fetch.Response, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.asked = append(s.asked, strings.TrimSpace(r.Method+" "+r.Request.URL))
+	if strings.HasSuffix(r.Request.URL, "/kill.js") {
+		s.kill()
+	}
 	body, ok := s.files[r.Request.URL]
 	resp := &fetch.Response{Status: 200, Header: http.Header{}, Body: []byte(body)}
 	switch {
@@ -175,7 +179,7 @@ alert("wait for me");
 document.cookie = "a=b";`,
 		home + "data.json":          `[1,2]`,
 		"https://site.test/hangs":   `<div id=root></div><script>for (;;);</script>`,
-		"https://site.test/crashes": `<div id=root></div><script>location.href = "chrome://crash"; const l = []; for (;;) l.push(new ArrayBuffer(1 << 28).slice(0)); </script>`,
+		"https://site.test/crashes": `<div id=root></div><script src=kill.js></script>`,
 	}}
 	pictures := t.TempDir()
 	r := open(t, pipeline.RenderConfig{Press: true, Screenshots: pictures, PDFs: pictures, Steps: []scripts.Step{{Do: "more", Selector: "#more"}, {Do: "scroll"}}})
@@ -201,6 +205,31 @@ document.cookie = "a=b";`,
 	r.cfg.Timeout = 30 * time.Second
 	_, err = r.Render(t.Context(), s.page(t, home))
 	require.NoError(t, err, "the next page has another browser")
+
+	b := <-r.pool
+	r.pool <- b
+	s.kill = b.kill
+	got, err = r.Render(t.Context(), s.page(t, "https://site.test/crashes"))
+	require.Error(t, err)
+	require.Empty(t, got.HTML)
+	_, err = r.Render(t.Context(), s.page(t, home))
+	require.NoError(t, err)
+}
+
+// What is missing is said with what to do.
+func TestFind(t *testing.T) {
+	t.Setenv("PATH", t.TempDir())
+	was := places
+	places = nil
+	t.Cleanup(func() { places = was })
+	_, err := New(pipeline.RenderConfig{})
+	require.ErrorContains(t, err, "there is no Chromium to render pages with: install it: ")
+	_, err = New(pipeline.RenderConfig{Browser: "/nowhere/chromium"})
+	require.ErrorContains(t, err, "render.browser: ")
+	r, err := New(pipeline.RenderConfig{Browser: "ws://127.0.0.1:1"})
+	require.NoError(t, err)
+	t.Cleanup(r.Close)
+	require.ErrorContains(t, r.Start(t.Context()), "render: Chromium does not start")
 }
 
 // However a crawl ends, no browser is left.
