@@ -385,3 +385,21 @@ func TestSizes(t *testing.T) {
 		require.ErrorContains(t, err, "is not a size; give a size such as 10MiB", bad)
 	}
 }
+
+// The flags of a setting whose values are masked are told from others; what is masked without a flag is so by --set.
+func TestSecretFlags(t *testing.T) {
+	masked := map[string]bool{} // by path, whether there is a flag for it
+	for _, f := range fields() {
+		if f.redact != nil {
+			masked[f.path] = f.flag != ""
+		}
+		require.Equal(t, f.redact != nil, FlagValue{Name: "set", Value: f.path + "=hush"}.Secret(), f.path)
+	}
+	require.Equal(t, map[string]bool{"fetch.headers": true, "access.auth": true, "access.proxy": true, "listen.token": false, "fleet.redis": true, "traces.headers": false}, masked)
+	for _, f := range Flags() {
+		require.Equal(t, masked[f.Path] && f.Arg != "file", FlagValue{Name: f.Name, Value: "hush"}.Secret(), f.Name)
+	}
+	for _, v := range []FlagValue{{}, {"set", ""}, {"set", "fleet.redi=hush"}, {"unknown", "hush"}} {
+		require.False(t, v.Secret(), v)
+	}
+}

@@ -36,6 +36,17 @@ type FlagValue struct {
 	Value string // "true" for a switch without a value
 }
 
+// Secret reports whether the value may be a secret: those of its setting are masked where settings are printed. The
+// name of a file with secrets is none.
+func (v FlagValue) Secret() bool {
+	f := flagRow(v.Name)
+	if v.Name == setFlag {
+		path, _, _ := strings.Cut(v.Value, "=")
+		f = find(fields(), path)
+	}
+	return f != nil && f.redact != nil && f.wordOf(v.Name) == ""
+}
+
 const (
 	negation = "no-" // begins the name of the flag that switches another off
 	setFlag  = "set" // writes to any setting by its path

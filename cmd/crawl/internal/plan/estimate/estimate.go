@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"fmt"
 	"math"
-	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -22,9 +21,6 @@ const (
 	unpaced = 10_000 // a rate that no host is asked at
 	dryRPS  = 9.9    // the dry run has no higher ceiling, whatever the crawl has
 )
-
-// secret are flags whose values may be one.
-var secret = regexp.MustCompile(`^(auth|header|proxy|set=(access|fetch\.headers|listen|fleet|traces|hosts))`)
 
 // Facts are what an estimate is made from.
 type Facts struct {
@@ -254,7 +250,7 @@ func (g *estimator) command() string {
 	}
 	for _, f := range g.Given {
 		switch word := "--" + f.Name; {
-		case secret.MatchString(f.Name + "=" + f.Value):
+		case f.Secret():
 			g.report.Advice = append(g.report.Advice, Advice{"secrets", "the command below leaves out " + word + ": give it again"})
 		case f.Value == "true":
 			words = append(words, word)
