@@ -252,7 +252,10 @@ func (g *estimator) command() string {
 		switch word := "--" + f.Name; {
 		case f.Secret():
 			g.report.Advice = append(g.report.Advice, Advice{"secrets", "the command below leaves out " + word + ": give it again"})
-		case f.Value == "true":
+		case slices.ContainsFunc(config.Flags(), func(known config.Flag) bool { return known.Switch && known.Name == f.Name }):
+			if f.Value != "true" {
+				word += "=" + cli.ShellWord(f.Value) // apart from its name it would be taken for a URL
+			}
 			words = append(words, word)
 		default:
 			words = append(words, word, cli.ShellWord(f.Value))

@@ -121,6 +121,7 @@ func TestCommand(t *testing.T) {
 	}{
 		{nil, "crawl --output a.test/ https://a.test/"},
 		{[]config.FlagValue{{Name: "resources", Value: "true"}, {Name: "include", Value: "a b"}}, "crawl --resources --include 'a b' --output a.test/ https://a.test/"},
+		{[]config.FlagValue{{Name: "resources", Value: "false"}, {Name: "no-robots", Value: "0"}, {Name: "include", Value: "true"}}, "crawl --resources=false --no-robots=0 --include true --output a.test/ https://a.test/"},
 		{[]config.FlagValue{{Name: "output", Value: "x.csv"}}, "crawl --output x.csv https://a.test/"},
 		{[]config.FlagValue{{Name: "auth", Value: "h=u:hush"}, {Name: "set", Value: "fetch.headers=A: hush"}, {Name: "set", Value: "listen.token=hush"}, {Name: "proxy", Value: "http://u:hush@p/"}}, "crawl --output a.test/ https://a.test/"},
 		{[]config.FlagValue{{Name: "header", Value: "A: hush"}, {Name: "redis", Value: "redis://u:hush@r/"}, {Name: "set", Value: "traces.headers=A: hush"}, {Name: "login", Value: "a.login"}}, "crawl --login a.login --output a.test/ https://a.test/"},
