@@ -113,6 +113,19 @@ func TestSize(t *testing.T) {
 	require.EqualValues(t, 1000, none.Duration.Pages)
 }
 
+// Rates have no exponent.
+func TestRates(t *testing.T) {
+	for want, rps := range map[string]float64{"10,000/s": 10_000, "1,000/s": 999.7, "10/s": 10, "33.3/s": 100. / 3, "0.0000116/s": 1. / 86_400} {
+		h := listing(1000, "")
+		r := &estimate.Report{Hosts: []*estimate.Host{h}}
+		r.Estimate(estimate.Facts{Options: &crawl.Options{Politeness: crawl.PolitenessOptions{Strategy: "fixed", InitialRPS: rps, MaxRPS: rps}}})
+		var b bytes.Buffer
+		require.NoError(t, r.Write(&b, 80))
+		require.Contains(t, b.String(), "at most "+want+": ")
+		require.Contains(t, b.String(), " at "+want+"\n")
+	}
+}
+
 // The command has what the plan was given, and no secret.
 func TestCommand(t *testing.T) {
 	for _, tc := range []struct {

@@ -7,6 +7,8 @@ import (
 	"cmp"
 	"fmt"
 	"io"
+	"math"
+	"strconv"
 	"strings"
 	"time"
 
@@ -256,9 +258,9 @@ func (h *Host) writeSize(line liner) {
 
 func (h *Host) writePace(line liner) {
 	p, d := &h.Pace, &h.Duration
-	line("pace", "at most %.3g/s: %s", p.MostRPS, p.Why)
+	line("pace", "at most %s: %s", rate(p.MostRPS), p.Why)
 	if p.LeastRPS < p.MostRPS {
-		line("", "%s begins with %.3g/s, goes up while the host bears it, and was at %.3g/s at the end", p.Strategy, p.StartRPS, p.ReachedRPS)
+		line("", "%s begins with %s, goes up while the host bears it, and was at %s at the end", p.Strategy, rate(p.StartRPS), rate(p.ReachedRPS))
 	}
 	if p.LatencyMS > 0 {
 		line("", "a page takes %dms", p.LatencyMS)
@@ -273,11 +275,20 @@ func (h *Host) writePace(line liner) {
 	if d.Unknown {
 		what = "each 1,000 pages"
 	}
-	text := fmt.Sprintf("%s: %s at %.3g/s", what, span(d.LeastSeconds), p.MostRPS)
+	text := fmt.Sprintf("%s: %s at %s", what, span(d.LeastSeconds), rate(p.MostRPS))
 	if p.LeastRPS < p.MostRPS {
-		text += fmt.Sprintf(", %s if the host bears no more than %.3g/s", span(d.MostSeconds), p.LeastRPS)
+		text += fmt.Sprintf(", %s if the host bears no more than %s", span(d.MostSeconds), rate(p.LeastRPS))
 	}
 	line("duration", "%s", text)
+}
+
+// rate is one of three figures, more before the point, and no exponent.
+func rate(rps float64) string {
+	if rps >= 999.5 {
+		return cli.Count(int64(math.Round(rps))) + "/s"
+	}
+	v, _ := strconv.ParseFloat(fmt.Sprintf("%.3g", rps), 64) // there is no error
+	return strconv.FormatFloat(v, 'f', -1, 64) + "/s"
 }
 
 // span is a duration in words, of many hours in days.
