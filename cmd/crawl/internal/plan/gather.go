@@ -3,6 +3,7 @@ package plan
 import (
 	"fmt"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -19,6 +20,7 @@ import (
 
 const (
 	maxSitemaps  = 5 // that are read
+	firstRoots   = 2 // of all hosts, before it is known whether they are indexes
 	someChildren = 3 // of an index
 	maxExamples  = 3
 	maxShown     = 160 // bytes of foreign text
@@ -107,11 +109,24 @@ func (g *gatherer) robots(p *crawl.Page, h *estimate.Host) {
 	if len(names) == 0 {
 		names = []string{"/sitemap.xml"}
 	}
-	base := canonical.Restore(p.URL.String())
+	base, roots := canonical.Restore(p.URL.String()), []string(nil)
 	for _, i := range spread(len(names), max(1, maxSitemaps/len(g.report.Hosts))) {
 		if u, err := base.Resolve(names[i]); err == nil {
-			g.askSitemap(p, h, &estimate.Sitemap{URL: u.String(), Guessed: r.Sitemaps == 0}, 0)
+			roots = append(roots, u.String())
 		}
+	}
+	slices.Reverse(roots[min(1, len(roots)):]) // the first, the last, and then those between
+	g.roots[h] = roots
+	for range max(1, firstRoots/len(g.report.Hosts)) {
+		g.askRoot(p, h)
+	}
+}
+
+// askRoot asks for the next of those that robots.txt names.
+func (g *gatherer) askRoot(p *crawl.Page, h *estimate.Host) {
+	if roots := g.roots[h]; len(roots) > 0 {
+		g.roots[h] = roots[1:]
+		g.askSitemap(p, h, &estimate.Sitemap{URL: roots[0], Guessed: h.Robots.Sitemaps == 0}, 0)
 	}
 }
 
@@ -148,6 +163,11 @@ func spread(n, most int) (all []int) {
 
 // sitemap counts what one lists, holds some of it against the scope, and has children of an index asked for.
 func (g *gatherer) sitemap(p *crawl.Page, h *estimate.Host, m *estimate.Sitemap) {
+	defer func() {
+		if m.Parent == nil && m.Children == 0 { // else its children take what is left of maxSitemaps
+			g.askRoot(p, h)
+		}
+	}()
 	if m.Status = p.Status; p.Status/100 != 2 || len(p.Body) == 0 {
 		m.Problem = fmt.Sprintf("status %d", p.Status)
 		return

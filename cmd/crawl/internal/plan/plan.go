@@ -62,7 +62,8 @@ type gatherer struct {
 	listed map[string]bool           // by at most maxSitemaps sitemaps
 	shapes map[string]int            // how many URLs were chosen of each beginning of a path
 	out    map[string]*estimate.Out
-	maps   int // sitemaps that were asked for
+	maps   int                         // sitemaps that were asked for
+	roots  map[*estimate.Host][]string // sitemaps that robots.txt names, at most maxSitemaps, that were not
 
 	mu     sync.Mutex // guards report, which hooks write to
 	report *estimate.Report
@@ -73,6 +74,7 @@ func Run(ctx context.Context, cfg Config) (*estimate.Report, error) {
 	g := &gatherer{
 		cfg: &cfg, report: &estimate.Report{Seeds: cfg.Seeds, Limit: MostRequests, Pages: []estimate.Page{}}, byHost: make(map[string]*estimate.Host),
 		links: make(map[string]bool), listed: make(map[string]bool), shapes: make(map[string]int), out: make(map[string]*estimate.Out),
+		roots: make(map[*estimate.Host][]string),
 	}
 	seeds, err := g.hosts()
 	if err != nil {

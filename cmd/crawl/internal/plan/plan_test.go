@@ -164,6 +164,53 @@ func TestPlan(t *testing.T) {
 	}
 }
 
+// However many of the sitemaps that robots.txt names are indexes, at most five are asked for, and lists among them.
+func TestSeveralSitemaps(t *testing.T) {
+	for _, tc := range []struct {
+		kinds string // of the sitemaps that robots.txt names: index of ten lists, list, or none
+		want  int64
+		exact bool
+	}{
+		{"iiiii", 5000, false},
+		{"iiiiiiiiii", 10_000, false},
+		{"il", 1100, false},
+		{"lllll", 500, true},
+		{"llllllllll", 1000, false},
+		{"nnnll", 250 * 2, false},
+	} {
+		r, _, err := made(t, func(w http.ResponseWriter, r *http.Request) {
+			kind := byte('l')
+			var n int
+			if _, err := fmt.Sscanf(r.URL.Path, "/root%d.xml", &n); err == nil {
+				kind = tc.kinds[n]
+			}
+			switch path := r.URL.Path; {
+			case path == "/robots.txt":
+				for i := range tc.kinds {
+					fmt.Fprintf(w, "Sitemap: /root%d.xml\n", i)
+				}
+			case !strings.HasSuffix(path, ".xml"):
+				fmt.Fprint(w, page(""))
+			case kind == 'i':
+				fmt.Fprint(w, "<sitemapindex>")
+				for i := range 10 {
+					fmt.Fprintf(w, "<sitemap><loc>/of%d-%d.xml</loc></sitemap>", n, i)
+				}
+				fmt.Fprint(w, "</sitemapindex>")
+			case kind == 'l':
+				fmt.Fprint(w, urls(100, "http://a.test/p"+path+"/%d"))
+			default:
+				http.NotFound(w, r)
+			}
+		}, nil)
+		require.NoError(t, err, tc.kinds)
+		h := r.Hosts[0]
+		require.LessOrEqual(t, len(h.Sitemaps), 5, tc.kinds)
+		require.Equal(t, tc.want, h.Size.URLs, tc.kinds)
+		require.Equal(t, tc.exact, !h.Size.Estimated, tc.kinds)
+	}
+}
+
 // hostile are servers with the exit code of their plan, and what it says.
 func hostile() []hostileServer {
 	hang := func(r *http.Request) { <-r.Context().Done() }

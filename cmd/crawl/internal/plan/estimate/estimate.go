@@ -73,14 +73,18 @@ type estimator struct {
 // size tells how many pages there are: what sitemaps list, and more if many links that were seen are in none of them.
 func (g *estimator) size(h *Host) {
 	s := &h.Size
-	roots, sum, exact, read := 0, 0.0, true, 0
+	roots, sum, exact, read, indexes := 0, 0.0, true, 0, 0
 	for _, m := range h.Sitemaps {
 		if m.Parent == nil && m.Read {
-			n, whole := h.expected(m)
-			sum, exact, roots = sum+n, exact && whole, roots+1
+			if n, whole, known := h.expected(m); known {
+				sum, exact, roots = sum+n, exact && whole, roots+1
+			}
 		}
-		if m.Read && m.Children == 0 {
+		switch {
+		case m.Read && m.Children == 0:
 			read++
+		case m.Read:
+			indexes++
 		}
 	}
 	for link, in := range g.Links {
@@ -91,9 +95,12 @@ func (g *estimator) size(h *Host) {
 			}
 		}
 	}
-	if roots == 0 || read == 0 {
+	if roots == 0 {
 		s.URLs, s.Of = int64(max(s.Links, len(h.Seeds))), "distinct URLs were seen; without a sitemap nobody knows how many more there are"
-		if g.report.Ended == "done" {
+		switch {
+		case indexes > 0:
+			s.Of = "distinct URLs were seen; none of the sitemaps of the index was read, so nobody knows how many more there are"
+		case g.report.Ended == "done":
 			s.Most, s.Of = s.URLs, "distinct URLs were seen, and there are no more"
 		}
 		return
@@ -109,20 +116,24 @@ func (g *estimator) size(h *Host) {
 	}
 }
 
-// expected is how many URLs in scope a sitemap leads to, and whether that was counted.
-func (h *Host) expected(m *Sitemap) (n float64, exact bool) {
+// expected is how many URLs in scope a sitemap leads to, and whether that was counted; it is not known of an index of
+// which no list was read.
+func (h *Host) expected(m *Sitemap) (n float64, exact, known bool) {
 	if m.Children == 0 {
-		return float64(m.InScope), !m.Cut && !m.Sampled
+		return float64(m.InScope), !m.Cut && !m.Sampled, true
 	}
 	exact = true
+	of := 0
 	for _, c := range h.Sitemaps {
-		if c.Parent == m && c.Read {
-			of, whole := h.expected(c)
-			n, exact = n+of, exact && whole
-			m.ChildrenRead++
+		if c.Parent != m || !c.Read {
+			continue
+		}
+		m.ChildrenRead++
+		if its, whole, known := h.expected(c); known {
+			n, exact, of = n+its, exact && whole, of+1
 		}
 	}
-	return n / float64(max(m.ChildrenRead, 1)) * float64(m.Children), exact && m.ChildrenRead == m.Children && !m.Cut
+	return n / float64(max(of, 1)) * float64(m.Children), exact && of == m.Children && !m.Cut, of > 0
 }
 
 // pace is between which rates the host may be asked, and why.

@@ -107,6 +107,29 @@ func TestSize(t *testing.T) {
 	h.Sitemaps[0].Cut = true
 	require.True(t, size(h).Size.Estimated)
 
+	index := &estimate.Sitemap{Status: 200, Children: 10, Read: true}
+	inner := &estimate.Sitemap{Status: 200, Children: 4, Read: true, Parent: index}
+	leaf := &estimate.Sitemap{Status: 200, URLs: 5, InScope: 5, Read: true, Parent: index}
+	list := listing(1000, "").Sitemaps[0]
+	for _, tc := range []struct {
+		name     string
+		sitemaps []*estimate.Sitemap
+		named    int
+		want     int64
+		of       string
+	}{
+		{"an index of which nothing was read, and a list", []*estimate.Sitemap{index, list}, 2, 2000, "in the sitemaps"},
+		{"an index of which nothing was read", []*estimate.Sitemap{index}, 1, 40, "none of the sitemaps of the index"},
+		{"an index in an index of which nothing was read", []*estimate.Sitemap{index, inner}, 1, 40, "none of the sitemaps of the index"},
+		{"an index in an index of which another list was read", []*estimate.Sitemap{index, inner, leaf}, 1, 50, "in the sitemaps"},
+	} {
+		h := &estimate.Host{Host: "a.test", Obtained: true, Sitemaps: tc.sitemaps}
+		h.Robots.Sitemaps = tc.named
+		got := size(h)
+		require.Equal(t, tc.want, got.Size.URLs, tc.name)
+		require.Contains(t, got.Size.Of, tc.of, tc.name)
+	}
+
 	none := size(&estimate.Host{Host: "a.test", Obtained: true})
 	require.EqualValues(t, 40, none.Size.URLs)
 	require.True(t, none.Duration.Unknown)
