@@ -1,8 +1,8 @@
 package mirror
 
 import (
-	"mime"
 	"path"
+	"slices"
 	"strings"
 
 	"github.com/treadlight/crawl/cmd/crawl/internal/cli"
@@ -29,17 +29,48 @@ func (m *Mirror) keeps(mediaType string) bool {
 	return len(m.o.Keep) == 0
 }
 
-// spares reports whether a URL need not be asked for: it is named like a picture, a font and the like, which have no
-// links, and are not kept.
+// spares reports whether a part of a page need not be asked for: it is named like a picture, a font and the like, which
+// have no links, or like a style sheet, which leads to pictures and fonts alone, and nothing of that is kept. A page may
+// have any name.
 func (m *Mirror) spares(url string) bool {
 	if len(m.o.Keep) == 0 {
 		return false
 	}
 	name, _, _ := strings.Cut(canonical.Restore(url).Path(), "?")
-	mediaType, _, _ := strings.Cut(mime.TypeByExtension(path.Ext(name)), ";")
-	switch kind, _, _ := strings.Cut(mediaType, "/"); {
-	case kind == "image" && mediaType != "image/svg+xml", kind == "audio", kind == "video", kind == "font", mediaType == "text/css", mediaType == "text/javascript":
-		return !m.keeps(mediaType)
+	ext := strings.ToLower(path.Ext(name))
+	for mediaType, list := range extensions {
+		if !slices.Contains(list, ext) {
+			continue
+		}
+		switch kind, _, _ := strings.Cut(mediaType, "/"); {
+		case kind == "image" && mediaType != "image/svg+xml", kind == "audio", kind == "video", kind == "font", mediaType == "text/javascript":
+			return !keepsAny(m, mediaType)
+		case mediaType == "text/css":
+			return !keepsAny(m, mediaType, "image/", "font/")
+		}
+	}
+	return false
+}
+
+// keepsAny reports whether a type that begins like one of these is kept, by any of its names.
+func keepsAny(m *Mirror, begins ...string) bool {
+	like := func(mediaType string) bool {
+		return slices.ContainsFunc(begins, func(s string) bool { return strings.HasPrefix(mediaType, s) })
+	}
+	for _, t := range m.o.Keep { // extensions has not every type
+		if like(strings.ToLower(t)) {
+			return true
+		}
+	}
+	for mediaType := range extensions {
+		if like(mediaType) && m.keeps(mediaType) {
+			return true
+		}
+	}
+	for other, mediaType := range sameTypes {
+		if like(mediaType) && m.keeps(other) {
+			return true
+		}
 	}
 	return false
 }

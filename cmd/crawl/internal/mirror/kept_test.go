@@ -11,6 +11,15 @@ import (
 	"github.com/treadlight/crawl/cmd/crawl/internal/cli"
 )
 
+// names are those of the files of a copy, without their directories.
+func names(t *testing.T, dir string) (all []string) {
+	for _, file := range slices.Sorted(maps.Keys(files(t, dir))) {
+		all = append(all, file[strings.LastIndexByte(file, '/')+1:])
+	}
+	slices.Sort(all)
+	return all
+}
+
 // Only files of the types that are kept are there, in each round; what cannot be one is not asked for.
 func TestKeep(t *testing.T) {
 	s := newSite(t, map[string]answer{
@@ -28,13 +37,6 @@ func TestKeep(t *testing.T) {
 		"/s.css":      {mediaType: "text/css", body: "a{}"},
 		"/big.zip":    {mediaType: "application/zip", body: strings.Repeat("z", 3*inMemory)},
 	})
-	names := func(dir string) (all []string) {
-		for _, file := range slices.Sorted(maps.Keys(files(t, dir))) {
-			all = append(all, file[strings.LastIndexByte(file, '/')+1:])
-		}
-		slices.Sort(all)
-		return all
-	}
 	dir := t.TempDir()
 	o := Options{Dir: dir, Seeds: []string{s.URL + "/"}, Keep: []string{"application/pdf"}}
 	want := []string{"framed.pdf", "moved.pdf", "one.pdf", "three.pdf", "two.pdf"}
@@ -44,7 +46,7 @@ func TestKeep(t *testing.T) {
 		require.Equal(t, 0, r.Pages)
 		require.Equal(t, 5, r.Files)
 		require.Empty(t, r.Entry)
-		require.Equal(t, want, names(dir))
+		require.Equal(t, want, names(t, dir))
 	}
 	require.Zero(t, s.asked["/a.png"]+s.asked["/s.css"])
 
@@ -62,5 +64,39 @@ func TestKeep(t *testing.T) {
 	for _, bad := range []string{"pdf", "", "a/b/c", "/x", "image/", "image/[", "*"} {
 		_, err := Open(Options{Dir: t.TempDir(), Seeds: o.Seeds, Keep: []string{bad}})
 		require.Equal(t, cli.CodeUsage, cli.CodeOf(err), bad)
+	}
+}
+
+// What is kept is found behind style sheets and behind pages that are named like pictures; what cannot lead there is not
+// asked for.
+func TestKeepAsksForWhatLeadsThere(t *testing.T) {
+	s := newSite(t, map[string]answer{
+		"/":                   page(`<a href="/wiki/File:Plan.png">p</a><img src="/a.PNG"><script src="/s.js"></script><link rel=stylesheet href="/s.css">`),
+		"/wiki/File:Plan.png": page(`<a href="/one.pdf">1</a>`),
+		"/one.pdf":            {mediaType: "application/pdf", body: "%PDF one"},
+		"/s.css":              {mediaType: "text/css", body: "@font-face{src:url(/f.woff2)}a{background:url(/a.png)}b{background:url(/b.bmp)}"},
+		"/a.png":              {mediaType: "image/png", body: "png"},
+		"/b.bmp":              {mediaType: "image/bmp", body: "BM"},
+		"/f.woff2":            {mediaType: "font/woff2", body: "wOF2"},
+		"/s.js":               {mediaType: "application/javascript", body: "1"},
+	})
+	for _, tc := range []struct {
+		keep  string
+		want  []string
+		spare []string
+	}{
+		{"application/pdf", []string{"one.pdf"}, []string{"/s.css", "/s.js", "/a.PNG", "/a.png", "/f.woff2"}},
+		{"image/png", []string{"a.png"}, []string{"/s.js", "/f.woff2"}},
+		{"image/bmp", []string{"b.bmp"}, []string{"/s.js", "/a.PNG", "/a.png", "/f.woff2"}},
+		{"font/*", []string{"f.woff2"}, []string{"/s.js", "/a.PNG", "/a.png"}},
+		{"application/javascript", []string{"s.js"}, []string{"/s.css", "/a.PNG", "/a.png", "/f.woff2"}},
+	} {
+		clear(s.asked)
+		dir := t.TempDir()
+		mirror(t, Options{Dir: dir, Seeds: []string{s.URL + "/"}, Keep: []string{tc.keep}})
+		require.Equal(t, tc.want, names(t, dir), tc.keep)
+		for _, path := range tc.spare {
+			require.Zero(t, s.asked[path], "%s: %s", tc.keep, path)
+		}
 	}
 }

@@ -349,7 +349,7 @@ func (m *Mirror) follow(p *crawl.Page, e *entry, body []byte) {
 
 // page follows a link to another page.
 func (m *Mirror) page(p *crawl.Page, url string) {
-	if m.spares(url) || !m.seen.fresh(url, false) {
+	if !m.seen.fresh(url, false) {
 		return
 	}
 	if f := p.Follow(url); f.Reason == "page_links" {
