@@ -109,6 +109,26 @@ func redactAuthItem(s string) string {
 
 func redactProxy(s string) string { return access.RedactProxy(s, redacted) }
 
+// browserProgram is for a program, or a URL that may have secrets in it.
+func browserProgram(s string) error {
+	if strings.Contains(s, "://") && strings.Contains(s, redacted) {
+		return errPrinted
+	}
+	return noStream(s)
+}
+
+// redactBrowser hides the user and the query of a URL.
+func redactBrowser(s string) string {
+	if !strings.Contains(s, "://") {
+		return s
+	}
+	s = redactProxy(s)
+	if i := strings.IndexAny(s, "?#"); i >= 0 {
+		s = s[:i+1] + redacted
+	}
+	return s
+}
+
 // SecretHeaders are the names of the headers that go to trusted hosts only.
 func (f *Fetch) SecretHeaders() (names []string) {
 	for _, line := range f.Headers {

@@ -1,6 +1,8 @@
 package config
 
 import (
+	"bytes"
+	"errors"
 	"fmt"
 	"math"
 	"strconv"
@@ -59,6 +61,25 @@ func TestHeaderMessagesKeepSecrets(t *testing.T) {
 		}
 		require.NotContains(t, err.Error(), "hunter2", "%q", line)
 	}
+}
+
+func TestRedactBrowser(t *testing.T) {
+	for in, want := range map[string]string{
+		"/opt/chromium/chrome?":                  "/opt/chromium/chrome?",
+		"ws://127.0.0.1:9222":                    "ws://127.0.0.1:9222",
+		"wss://browser.test/x?token=hunter2&a=b": "wss://browser.test/x?REDACTED",
+		"wss://me:hunter2@browser.test?k=1":      "wss://REDACTED@browser.test?REDACTED",
+		"wss://browser.test/#hunter2":            "wss://browser.test/#REDACTED",
+		"":                                       "",
+	} {
+		require.Equal(t, want, redactBrowser(in))
+		require.Equal(t, strings.Contains(want, redacted), errors.Is(browserProgram(want), errPrinted), "what is printed is no secret")
+		require.NoError(t, browserProgram(in))
+	}
+	src := yamlFile("render: {browser: 'wss://browser.test/?token=hunter2'}")
+	var y bytes.Buffer
+	require.NoError(t, mustLoad(t, src).WriteYAML(&y))
+	require.NotContains(t, y.String(), "hunter2")
 }
 
 func TestRedactHeader(t *testing.T) {

@@ -210,7 +210,7 @@ var renderFields = []field{
 	},
 	{
 		path: "render.browser", kind: kindText, arg: "program", flag: "browser",
-		doc: "path of Chromium, or the URL of one that runs, ws://HOST:PORT; empty = where it is usually installed", example: "/opt/chromium/chrome", check: noStream,
+		doc: "path of Chromium, or the URL of one that runs, ws://HOST:PORT; empty = where it is usually installed", example: "/opt/chromium/chrome", check: browserProgram, redact: redactBrowser,
 	},
 	{
 		path: "render.steps", kind: kindList, arg: "step", flag: "step", most: 20,
