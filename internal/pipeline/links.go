@@ -61,10 +61,7 @@ func (w *processor) followAll(r *result, l *frontier.Lease) {
 	all := w.p.stats.full.Load()
 	for i := range w.found.Links {
 		link := &w.found.Links[i]
-		if w.obeys(link) {
-			if w.p.cfg.OnSkip != nil {
-				r.skips = append(r.skips, Skip{URL: link.URL.String(), Referrer: r.rec.URL, Reason: reasonNofollow, Detail: "the page asks crawlers not to follow it"})
-			}
+		if w.obeys(r, link) {
 			continue
 		}
 		t := passed{link.Fingerprint, l.Depth + 1, link.Kind}
@@ -86,11 +83,14 @@ func (w *processor) followAll(r *result, l *frontier.Lease) {
 
 // obeys reports whether a link is not to be followed because the page says so, of it or of all its links, and
 // counts it. What a page is made of is no link to its readers.
-func (w *processor) obeys(l *extract.Link) bool {
+func (w *processor) obeys(r *result, l *extract.Link) bool {
 	if w.p.cfg.FollowNofollow || l.Kind == extract.Resource || !w.found.NoFollow && !l.NoFollow {
 		return false
 	}
 	w.p.stats.nofollow.Add(1)
+	if w.p.cfg.OnSkip != nil {
+		r.skips = append(r.skips, Skip{URL: l.URL.String(), Referrer: r.rec.URL, Reason: reasonNofollow, Detail: "the page asks crawlers not to follow it"})
+	}
 	return true
 }
 

@@ -13,6 +13,7 @@ import (
 	"github.com/treadlight/crawl/internal/frontier"
 	"github.com/treadlight/crawl/internal/ratelimit/outcome"
 	"github.com/treadlight/crawl/internal/web/canonical"
+	"github.com/treadlight/crawl/internal/web/extract"
 	"github.com/treadlight/crawl/internal/web/robots"
 	"github.com/treadlight/crawl/internal/web/scope"
 	"github.com/treadlight/crawl/internal/web/scripts"
@@ -84,7 +85,10 @@ const classRender = "render" // of the error of a page that a browser failed at
 // scripted reports whether a page has anything to render.
 func (t *try) scripted() bool {
 	f := t.f
-	return f.lease.Kind == frontier.Page && f.resp != nil && f.err == nil && f.class == outcome.OK && !f.resp.Streamed &&
+	if f.resp == nil || f.resp.Status/100 != 2 || f.resp.Status == http.StatusNoContent || f.resp.Status == http.StatusResetContent || len(f.resp.Body) == 0 {
+		return false
+	}
+	return f.lease.Kind == frontier.Page && f.err == nil && f.class == outcome.OK && !f.resp.Streamed &&
 		f.resp.ContentType == "text/html" && !f.asked.unsafe() && f.asked.Method != http.MethodHead
 }
 
@@ -148,7 +152,7 @@ func (w *processor) followRendered(r *result, f *fetched) {
 		if !w.p.cfg.OmitLinks {
 			r.rec.Links = append(r.rec.Links, u.String())
 		}
-		if !w.items.Follows() && !w.p.cfg.HandlersFollow {
+		if !w.items.Follows() && !w.p.cfg.HandlersFollow && !w.obeys(r, &extract.Link{URL: u}) {
 			it := frontier.Item{URL: u, Found: frontier.Found{Referrer: r.rec.URL, FoundOn: l.ID, Depth: l.Depth + 1}}
 			r.follow(w.p, it, it.Fingerprint(w.p.cfg.Key), false)
 		}
@@ -192,7 +196,7 @@ func (a asker) ask(ctx context.Context, s *Subrequest) (*fetch.Response, error) 
 		return nil, err
 	}
 	// What is not of the page's site learns nothing of who the crawl is to it.
-	s.Anonymous = scope.SiteOf(u) != scope.SiteOf(page.URL)
+	s.Anonymous = s.Anonymous || scope.SiteOf(u) != scope.SiteOf(page.URL)
 	return p.send(ctx, u, s.Request)
 }
 
@@ -236,6 +240,9 @@ func (a asker) askRobots(ctx context.Context, u canonical.URL) (robots.Entry, er
 		}
 		return e, ctx.Err()
 	})
+	if err != nil && ctx.Err() == nil {
+		return a.askRobots(ctx, u) // the page that asked was over before it had an answer
+	}
 	return e.(robots.Entry), err
 }
 
