@@ -123,6 +123,14 @@ func TestCookiesComeBack(t *testing.T) {
 		get("http://a.test/set?x")
 		require.Equal(t, "|mine=0; s=1; d=2|||", get("http://a.test/x"), "one line")
 		require.Equal(t, "|mine=0; d=2|||", get("http://www.a.test/"))
+		ofPage := fetch.Request{URL: "http://a.test/x", Cookie: "p=4; s=5"}
+		res, err := c.Fetch(t.Context(), ofPage)
+		require.NoError(t, err)
+		require.Equal(t, "|p=4; s=5; mine=0; d=2|||", string(res.Body), "those of a page go before")
+		ofPage.Anonymous = true
+		res, err = c.Fetch(t.Context(), ofPage)
+		require.NoError(t, err)
+		require.Equal(t, "|mine=0|||", string(res.Body))
 		require.Equal(t, "|mine=0|||", get("http://b.test/"))
 		time.Sleep(time.Minute)
 		require.Equal(t, "|mine=0; s=1|||", get("http://a.test//odd//path"), "in the absolute form, too")

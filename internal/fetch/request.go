@@ -24,6 +24,7 @@ type Request struct {
 	Method  string      // empty is GET
 	Payload []byte      // the body that is sent; nil is none
 	Header  http.Header // sent over the Config's, name by name
+	Cookie  string      // of the page that asks; sent before the Client's, and instead of those of the same names
 	// Anonymous leaves out the Client's cookies, credentials and header fields that are single hosts' own, and keeps no
 	// cookie. False: they are as the Config says.
 	Anonymous bool
@@ -90,6 +91,29 @@ func (d *draft) put(over http.Header) {
 	overlay(d.h, over)
 }
 
+func (d *draft) get(name string) []string {
+	if d.h == nil {
+		return d.base[name]
+	}
+	return d.h[name]
+}
+
+// mergeCookies are those of first, and those of then that first has not.
+func mergeCookies(first, then string) string {
+	has := map[string]bool{}
+	all := strings.Split(first, "; ")
+	for _, c := range all {
+		name, _, _ := strings.Cut(c, "=")
+		has[name] = true
+	}
+	for c := range strings.SplitSeq(then, "; ") {
+		if name, _, _ := strings.Cut(c, "="); c != "" && !has[name] {
+			all = append(all, c)
+		}
+	}
+	return strings.Join(all, "; ")
+}
+
 // header is the header of one request, the more specific first; nil: the Client's own.
 func (c *Client) header(req *Request, to target) http.Header {
 	d := draft{base: c.base}
@@ -99,6 +123,9 @@ func (c *Client) header(req *Request, to target) http.Header {
 	if to.user != nil {
 		password, _ := to.user.Password()
 		d.put(http.Header{"Authorization": {access.Basic(to.user.Username() + ":" + password)}})
+	}
+	if req.Cookie != "" && !req.Anonymous {
+		d.put(http.Header{"Cookie": {mergeCookies(req.Cookie, strings.Join(d.get("Cookie"), "; "))}})
 	}
 	d.put(req.Header)
 	return d.h
@@ -125,11 +152,7 @@ func (c *Client) introduce(d *draft, to target) {
 		return
 	}
 	if jar := c.cfg.Cookies.Header(to.origin()); jar != "" {
-		before := c.base["Cookie"]
-		if d.h != nil {
-			before = d.h["Cookie"]
-		}
-		d.put(http.Header{"Cookie": {strings.Join(append(slices.Clone(before), jar), "; ")}}) // one line, RFC 6265 section 5.4
+		d.put(http.Header{"Cookie": {strings.Join(append(slices.Clone(d.get("Cookie")), jar), "; ")}}) // one line, RFC 6265 section 5.4
 	}
 }
 

@@ -1,11 +1,11 @@
 package render
 
 import (
+	"context"
 	"strings"
 	"sync"
 
 	"github.com/hashicorp/golang-lru/v2/simplelru"
-	"golang.org/x/sync/singleflight"
 )
 
 const (
@@ -15,47 +15,77 @@ const (
 
 // cache keeps scripts, styles and the like for as long as the crawl goes on, so that a host is asked for each of them once.
 type cache struct {
-	asking singleflight.Group
+	mu     sync.Mutex // guards what follows
+	asking map[string]*asking
+	kept   *simplelru.LRU[string, *reply]
+	bytes  int
+}
 
-	mu    sync.Mutex // guards what follows
-	kept  *simplelru.LRU[string, *reply]
-	bytes int
+// asking is a request that a page makes while others wait for it. What it came to is set when done is closed.
+type asking struct {
+	done chan struct{}
+	r    *reply
+	err  error
+	left bool // the page was over before the request was
 }
 
 func newCache() *cache {
-	c := new(cache)
+	c := &cache{asking: map[string]*asking{}}
 	c.kept, _ = simplelru.NewLRU(maxEntries, func(_ string, r *reply) { c.bytes -= r.size() }) // its one error is of a size below one
 	return c
 }
 
 func (r *reply) size() int { return len(r.body) + 1<<10 }
 
-// get is what is kept, or what ask comes to.
-func (c *cache) get(key string, ask func() (*reply, error)) (*reply, error) {
-	c.mu.Lock()
-	r, ok := c.kept.Get(key)
-	c.mu.Unlock()
-	if ok {
-		return r, nil
-	}
-	out, err, _ := c.asking.Do(key, func() (any, error) {
-		r, err := ask()
-		if err == nil && r.status < 500 && r.status != 429 && !strings.Contains(r.header.Get("Cache-Control"), "no-store") {
-			c.put(key, r)
+// get is what is kept, or what ask comes to, which is under ctx. A page that is over costs the others nothing: one of them
+// asks anew.
+func (c *cache) get(ctx context.Context, key string, ask func() (*reply, error)) (*reply, error) {
+	for {
+		c.mu.Lock()
+		if r, ok := c.kept.Get(key); ok {
+			c.mu.Unlock()
+			return r, nil
 		}
-		return r, err
-	})
-	r, _ = out.(*reply)
-	return r, err
+		a, others := c.asking[key]
+		if !others {
+			a = &asking{done: make(chan struct{})}
+			c.asking[key] = a
+		}
+		c.mu.Unlock()
+		if !others {
+			a.r, a.err = ask()
+			a.left = ctx.Err() != nil
+			c.put(key, a)
+			return a.r, a.err
+		}
+		select {
+		case <-a.done:
+			if a.err == nil || !a.left {
+				return a.r, a.err
+			}
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		}
+	}
 }
 
-func (c *cache) put(key string, r *reply) {
+// put ends a request, and keeps what it came to.
+func (c *cache) put(key string, a *asking) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if r.size() > maxCached/4 {
+	defer close(a.done)
+	delete(c.asking, key)
+	r := a.r
+	if a.err != nil {
 		return
 	}
-	c.kept.Remove(key)
+	if len(r.header["Set-Cookie"]) > 0 { // the client has kept it; it is not for other pages
+		r.header = r.header.Clone()
+		r.header.Del("Set-Cookie")
+	}
+	if r.status >= 500 || r.status == 429 || strings.Contains(r.header.Get("Cache-Control"), "no-store") || r.size() > maxCached/4 {
+		return
+	}
 	c.bytes += r.size()
 	c.kept.Add(key, r)
 	for c.bytes > maxCached {

@@ -11,7 +11,6 @@ import (
 	"github.com/chromedp/cdproto/target"
 	"github.com/chromedp/chromedp"
 
-	"github.com/treadlight/crawl/internal/fetch/cookies"
 	"github.com/treadlight/crawl/internal/pipeline"
 	"github.com/treadlight/crawl/internal/web/canonical"
 	"github.com/treadlight/crawl/internal/web/scope"
@@ -82,7 +81,7 @@ func local(u string) bool { return strings.HasPrefix(u, "blob:") || strings.HasP
 // ofConnection are fields of answers that are about how they came, or would have the browser ask on its own account.
 var ofConnection = []string{
 	"Content-Encoding", "Content-Length", "Transfer-Encoding", "Connection", "Keep-Alive", "Alt-Svc", "Strict-Transport-Security",
-	"Report-To", "Reporting-Endpoints", "Nel", "Link", "Speculation-Rules", "Trailer",
+	"Report-To", "Reporting-Endpoints", "Nel", "Link", "Speculation-Rules", "Trailer", "Content-Disposition",
 }
 
 func (v *view) begin() {
@@ -125,7 +124,8 @@ func (v *view) reply(e *fetch.EventRequestPaused) (*reply, *refusal) {
 		return nil, &refusal{network.ErrorReasonBlockedByClient, why}
 	}
 	s := &pipeline.Subrequest{URL: u, Code: static(e.ResourceType)}
-	s.Request = ourfetch.Request{URL: e.Request.URL, Method: e.Request.Method, Header: v.header(e, u)}
+	s.Request = ourfetch.Request{URL: e.Request.URL, Method: e.Request.Method, Anonymous: e.Request.Method == http.MethodOptions}
+	s.Header, s.Cookie = v.header(e, u)
 	if s.Method == http.MethodGet {
 		s.Method = ""
 	}
@@ -134,18 +134,15 @@ func (v *view) reply(e *fetch.EventRequestPaused) (*reply, *refusal) {
 	}
 	ask := func() (*reply, error) {
 		resp, err := v.of.Ask(v.ctx, s)
-		if resp == nil {
-			return nil, err
-		}
 		defer resp.Release()
-		if err != nil && len(resp.Body) == 0 {
+		if err != nil { // beside which there may be a part of it
 			return nil, err
 		}
 		return &reply{resp.Status, resp.Header, slices.Clone(resp.Body)}, nil
 	}
 	var r *reply
 	if s.Code && s.Method == "" {
-		r, err = v.b.r.cache.get(scope.SiteOf(v.of.URL)+" "+e.Request.URL, ask)
+		r, err = v.b.r.cache.get(v.ctx, scope.SiteOf(v.of.URL)+" "+e.Request.URL, ask)
 	} else {
 		r, err = ask()
 	}
@@ -174,7 +171,7 @@ func (v *view) document(e *fetch.EventRequestPaused, u canonical.URL) (r *reply,
 	case serve:
 		h := v.of.Resp.Header.Clone()
 		h.Set("Content-Type", mediaType(v.of.Resp))
-		return &reply{v.of.Resp.Status, h, v.of.Resp.Body}, nil, true
+		return &reply{status: v.of.Resp.Status, header: h, body: v.of.Resp.Body}, nil, true
 	case !main && !popup:
 		return nil, nil, false
 	case e.Request.Method == http.MethodGet || press:
@@ -189,6 +186,11 @@ func (v *view) leftOut(e *fetch.EventRequestPaused, u canonical.URL) string {
 	loads := func(kind string) bool { return slices.Contains(cfg.Load, kind) }
 	pictured := cfg.Screenshots != "" || cfg.PDFs != ""
 	field := func(name string) string { s, _ := e.Request.Headers[name].(string); return s }
+	if then := field("Access-Control-Request-Method"); e.Request.Method == http.MethodOptions && then != "" {
+		r := *e.Request // a preflight is made if what comes after it is
+		r.Method = then
+		e = &fetch.EventRequestPaused{Request: &r, ResourceType: network.ResourceTypeFetch}
+	}
 	v.mu.Lock()
 	total, press := v.total, v.press
 	v.mu.Unlock()
@@ -220,7 +222,7 @@ func (v *view) leftOut(e *fetch.EventRequestPaused, u canonical.URL) string {
 		return "it is of no use to a page that is read"
 	case e.ResourceType == network.ResourceTypeOther && strings.HasSuffix(u.Path(), "/favicon.ico"):
 		return "images are left out"
-	case tracks(u.Hostname()) && !loads(kindTrackers):
+	case tracks(u.Hostname()) && scope.SiteOf(u) != scope.SiteOf(v.of.URL) && !loads(kindTrackers):
 		return "trackers are left out"
 	case method == http.MethodGet || method == http.MethodHead:
 	case method == http.MethodPost && data && !press && scope.SiteOf(u) == scope.SiteOf(v.of.URL) && (!e.Request.HasPostData || len(e.Request.PostDataEntries) > 0):
@@ -246,10 +248,9 @@ func static(t network.ResourceType) bool {
 // dropped are fields that the crawl's own client sets, or that tell of the browser.
 var dropped = []string{"User-Agent", "Accept-Encoding", "Host", "Connection", "Content-Length", "Upgrade-Insecure-Requests", "Te", "Trailer", "Upgrade", "Expect", "Proxy-Authorization", "Cookie"}
 
-// header is what a request of the page has of its own.
-func (v *view) header(e *fetch.EventRequestPaused, u canonical.URL) http.Header {
-	h := make(http.Header)
-	var jar string
+// header is what a request of the page has of its own, and its cookies.
+func (v *view) header(e *fetch.EventRequestPaused, u canonical.URL) (h http.Header, jar string) {
+	h = make(http.Header)
 	for name, value := range e.Request.Headers {
 		text, _ := value.(string)
 		if key := http.CanonicalHeaderKey(name); !slices.Contains(dropped, key) && !strings.HasPrefix(key, "Sec-") {
@@ -259,30 +260,7 @@ func (v *view) header(e *fetch.EventRequestPaused, u canonical.URL) http.Header 
 		}
 	}
 	if scope.SiteOf(u) != scope.SiteOf(v.of.URL) {
-		return h // it learns nothing of who we are
+		return h, "" // it learns nothing of who we are
 	}
-	if keeper := v.b.r.cfg.Cookies; keeper != nil {
-		path, _, _ := strings.Cut(u.Path(), "?")
-		jar = merged(jar, keeper.Header(cookies.Origin{TLS: u.Scheme() == "https", Host: u.Hostname(), Path: path}))
-	}
-	if jar != "" {
-		h.Set("Cookie", jar)
-	}
-	return h
-}
-
-// merged are the cookies of the page, and those of the crawl that the page has not.
-func merged(page, crawl string) string {
-	has := map[string]bool{}
-	all := strings.Split(page, "; ")
-	for _, c := range all {
-		name, _, _ := strings.Cut(c, "=")
-		has[name] = true
-	}
-	for c := range strings.SplitSeq(crawl, "; ") {
-		if name, _, _ := strings.Cut(c, "="); !has[name] {
-			all = append(all, c)
-		}
-	}
-	return strings.Join(slices.DeleteFunc(all, func(c string) bool { return c == "" }), "; ")
+	return h, jar
 }
