@@ -162,11 +162,11 @@ func (r *watchRun) run(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	ended, end := context.WithCancel(context.WithoutCancel(ctx))
+	ended, end := context.WithCancelCause(context.WithoutCancel(ctx))
 	told := make(chan error, 1)
 	go func() { told <- out.Run(ended, log) }()
 	err = r.rounds(ctx, w, out, term, log)
-	end()
+	end(err)
 	if e := <-told; err == nil || cli.CodeOf(err) == cli.CodeInterrupted && e != nil {
 		err = e
 	}
@@ -233,6 +233,9 @@ func (r *watchRun) rounds(ctx context.Context, w *watch.Watch, out *watch.Output
 		case <-asked.Done():
 			timer.Stop()
 			return &cli.Error{Code: cli.CodeInterrupted}
+		case <-w.Failed():
+			timer.Stop()
+			return nil // the output says why
 		}
 	}
 }

@@ -73,7 +73,8 @@ type host struct {
 	Spent   [25]int32  `json:"spent"`   // requests by hour, of a day and what is left of one more hour
 	Hour    int64      `json:"hour"`    // of the last of them, since 1970
 	entries []*entry
-	pending int // URLs that the crawl under way has not asked for
+	pending int  // URLs that the crawl under way has not asked for
+	asked   bool // since it was saved
 }
 
 // spend counts requests.
@@ -217,7 +218,9 @@ func (e *entry) value(h *plan.Host, now time.Time, all bool) (class int, value f
 	}
 	elapsed := time.Duration(at-e.visited) * time.Second
 	switch {
-	case e.state == gone || e.state == live && elapsed < shortestInterval && !all:
+	case e.state == gone && (e.depth != seedDepth || e.kind != page || elapsed < recheckSeed):
+		return 0, 0
+	case e.state == live && elapsed < shortestInterval && !all:
 		return 0, 0
 	case e.state != live && e.kind == page:
 		return 1, math.MaxFloat64

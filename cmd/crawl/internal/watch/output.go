@@ -12,6 +12,7 @@ import (
 	"io"
 	"log/slog"
 	"net/http"
+	"net/url"
 	"os"
 	"path/filepath"
 	"slices"
@@ -32,6 +33,8 @@ const (
 	firstRetry  = time.Second      // after which a webhook is asked again in the end, and twice that time the next time
 	lastRetry   = 10 * time.Minute
 	finalTries  = 3 // before the watch ends with changes that were not told
+
+	hurriedTimeout = 10 * time.Second // of the one try when the user has interrupted it
 )
 
 // output is where changes go. It has its place in the list of all changes, and gets each in order.
@@ -61,7 +64,7 @@ func (o *Outputs) Lines(path string, stream io.Writer) error {
 			return write(stream, "standard output", jsonLines(list), len(list))
 		}})
 	}
-	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o644)
+	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|os.O_APPEND, 0o644) // others may append to it too
 	if err != nil {
 		return cli.Open("--output", err)
 	}
@@ -84,16 +87,11 @@ func (o *Outputs) Lines(path string, stream io.Writer) error {
 		}
 		return nil
 	}
-	if to.size < 0 || info.Size() < to.size { // it is new to us, or was moved away
-		to.size = info.Size()
-	} else if err := f.Truncate(to.size); err != nil { // what is behind that was not committed
-		return cli.Write("--output", err)
-	}
-	if _, err := f.Seek(to.size, io.SeekStart); err != nil {
-		return cli.Write("--output", err)
-	}
 	to.send = func(_ context.Context, list []numbered) (int, error) {
 		text := jsonLines(list)
+		if err := o.place(to, f); err != nil {
+			return 0, err
+		}
 		n, err := write(f, "--output "+path, text, len(list))
 		if err == nil {
 			err = f.Sync()
@@ -101,7 +99,66 @@ func (o *Outputs) Lines(path string, stream io.Writer) error {
 		}
 		return n, err
 	}
+	if to.size < 0 || info.Size() < to.size { // it is new to us, or was moved away
+		to.size = info.Size()
+		return o.commit(to, to.at)
+	}
+	return o.resume(to, f)
+}
+
+// place commits where the next changes begin: at the end of the file, to which others may have added something.
+func (o *Outputs) place(to *output, f *os.File) error {
+	info, err := f.Stat()
+	if err != nil {
+		return cli.Write("--output", err)
+	}
+	size, last := info.Size(), []byte{'\n'}
+	if size == to.size {
+		return nil
+	}
+	if size > 0 {
+		_, err = f.ReadAt(last, size-1)
+	}
+	if err == nil && last[0] != '\n' {
+		_, err = f.WriteString("\n")
+		size++
+	}
+	if err != nil {
+		return cli.Write("--output", err)
+	}
+	to.size = size
 	return o.commit(to, to.at)
+}
+
+// resume commits the changes that were written and not committed, and removes a part of one at the end of the file. What
+// others have added stays.
+func (o *Outputs) resume(to *output, f *os.File) error {
+	o.w.mu.Lock()
+	list, err := o.w.store.changesAfter(to.at, inFeed)
+	o.w.mu.Unlock()
+	if err != nil {
+		return cli.IO(err)
+	}
+	rest, err := io.ReadAll(io.NewSectionReader(f, to.size, int64(len(jsonLines(list)))+1))
+	if err != nil {
+		return cli.Open("--output", err)
+	}
+	at := to.at
+	for i := range list {
+		line := jsonLines(list[i : i+1])
+		if !bytes.HasPrefix(rest, line) {
+			if len(rest) > 0 && bytes.HasPrefix(line, rest) {
+				err = f.Truncate(to.size)
+			}
+			break
+		}
+		at, rest, to.size = list[i].n, rest[len(line):], to.size+int64(len(line))
+	}
+	if err != nil {
+		return cli.Write("--output", err)
+	}
+	to.at = at // not by commit, which would remove what outputs lack that are not open yet
+	return o.commit(to, at)
 }
 
 // write writes whole lines, of so many changes.
@@ -122,11 +179,11 @@ func jsonLines(list []numbered) []byte {
 }
 
 // Webhook posts each change to a URL until it is answered with 2xx.
-func (o *Outputs) Webhook(url string) error {
+func (o *Outputs) Webhook(to string) error {
 	client := &http.Client{Timeout: hookTimeout, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
-	return o.add(&output{name: fmt.Sprintf("webhook:%x", sha256.Sum256([]byte(url))), patient: true, send: func(ctx context.Context, list []numbered) (int, error) {
+	return o.add(&output{name: fmt.Sprintf("webhook:%x", sha256.Sum256([]byte(to))), patient: true, send: func(ctx context.Context, list []numbered) (int, error) {
 		for i, c := range list {
-			if err := post(ctx, client, url, c); err != nil {
+			if err := post(ctx, client, to, c); err != nil {
 				return i, err
 			}
 		}
@@ -134,10 +191,10 @@ func (o *Outputs) Webhook(url string) error {
 	}})
 }
 
-func post(ctx context.Context, client *http.Client, url string, c numbered) error {
-	r, err := http.NewRequestWithContext(ctx, http.MethodPost, url, strings.NewReader(c.text))
+func post(ctx context.Context, client *http.Client, to string, c numbered) error {
+	r, err := http.NewRequestWithContext(ctx, http.MethodPost, to, strings.NewReader(c.text))
 	if err != nil {
-		return err
+		return withoutURL(err)
 	}
 	var id struct {
 		ID string `json:"id"`
@@ -151,7 +208,7 @@ func post(ctx context.Context, client *http.Client, url string, c numbered) erro
 	r.Header.Set("Webhook-Timestamp", fmt.Sprint(clock.System().Now().Unix()))
 	res, err := client.Do(r)
 	if err != nil {
-		return err
+		return withoutURL(err)
 	}
 	_, _ = io.CopyN(io.Discard, res.Body, 64<<10) // for the connection to be used again
 	_ = res.Body.Close()                          // it was only read
@@ -159,6 +216,14 @@ func post(ctx context.Context, client *http.Client, url string, c numbered) erro
 		return fmt.Errorf("status %d", res.StatusCode)
 	}
 	return nil
+}
+
+// withoutURL is the error of a request without its URL, which may be a secret.
+func withoutURL(err error) error {
+	if e, ok := errors.AsType[*url.Error](err); ok {
+		return e.Err
+	}
+	return err
 }
 
 // Feed writes the last changes as an RSS file.
@@ -310,12 +375,14 @@ func (o *Outputs) drain(ctx context.Context, to *output) error {
 }
 
 // Waiting is how many changes an output does not have yet.
-func (o *Outputs) Waiting() int64 {
+func (o *Outputs) Waiting() int64 { return o.waiting(o.outputs...) }
+
+func (o *Outputs) waiting(outputs ...*output) int64 {
 	o.w.mu.Lock()
 	defer o.w.mu.Unlock()
 	newest, err := o.w.store.newest()
 	waiting := int64(0)
-	for _, to := range o.outputs {
+	for _, to := range outputs {
 		waiting = max(waiting, newest-to.at)
 	}
 	if err != nil {
@@ -324,8 +391,8 @@ func (o *Outputs) Waiting() int64 {
 	return waiting
 }
 
-// Run gives changes to all outputs as they come, until ctx ends, and then what is left, with some patience. The error is that
-// an output does not have all.
+// Run gives changes to all outputs as they come, until ctx ends, and then what is left, with some patience: little if the cause
+// is that the user interrupts, and none if that was forced. The error is that an output does not have all.
 func (o *Outputs) Run(ctx context.Context, log *slog.Logger) error {
 	errs := make([]error, len(o.outputs))
 	var all sync.WaitGroup
@@ -352,22 +419,31 @@ func (o *Outputs) serve(ctx context.Context, to *output, log *slog.Logger) error
 			log.Warn("the webhook does not take changes; they are kept and sent again", slog.Any("error", err), slog.Duration("again_in", pause))
 		}
 	}
-	return o.last(to)
+	return o.last(context.Cause(ctx), to, log)
 }
 
-// last gives an output what is left when the watch ends.
-func (o *Outputs) last(to *output) (err error) {
-	ctx, cancel := context.WithTimeout(context.Background(), finalTries*hookTimeout)
+// last gives an output what is left when the watch ends for that cause.
+func (o *Outputs) last(cause error, to *output, log *slog.Logger) (err error) {
+	tries, timeout := finalTries, finalTries*hookTimeout
+	switch n, code := o.waiting(to), cli.CodeOf(cause); {
+	case !to.patient || n == 0 || cause == context.Canceled: //nolint:errorlint // which is no cause of ours
+	case code == cli.CodeForced:
+		tries, err = 0, cause
+	case code == cli.CodeInterrupted:
+		tries, timeout = 1, hurriedTimeout
+		log.Warn("sending changes to the webhook; interrupt again to leave them for the next run", slog.Int64("changes", n))
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), timeout)
 	defer cancel()
-	for try := range finalTries {
+	for try := range tries {
 		if err = o.drain(ctx, to); err == nil || !to.patient {
 			return err
 		}
-		if try < finalTries-1 && clock.Sleep(ctx, clock.System(), o.retry<<try) != nil {
+		if try < tries-1 && clock.Sleep(ctx, clock.System(), o.retry<<try) != nil {
 			break
 		}
 	}
-	return cli.IOf("%s wait for the webhook, and the next run sends them: %w", cli.Plural(o.Waiting(), "change"), err)
+	return cli.IOf("%s wait for the webhook, and the next run sends them: %w", cli.Plural(o.waiting(to), "change"), err)
 }
 
 // Close closes the files.

@@ -81,7 +81,10 @@ func (r *reader) clean(text string) []string {
 		if line == "" {
 			continue
 		}
-		if room -= len(line) + 1; room < 0 {
+		if len(line) >= maxText { // as of minified text; it fits nowhere
+			line = strings.ToValidUTF8(line[:max(0, room-1)], "")
+		}
+		if room -= len(line) + 1; room < 0 || line == "" {
 			break
 		}
 		lines = append(lines, line)
@@ -157,8 +160,10 @@ var (
 // long ago something was, and identifiers that nobody reads.
 func noise(line string, at time.Time) string {
 	line = ages.ReplaceAllString(line, "\x00")
+	step := 60 // minutes by which zones differ; those of half an hour count beside a date
 	line = dates.ReplaceAllStringFunc(line, func(s string) string {
 		if near(s, at) {
+			step = 30
 			return "\x00"
 		}
 		return s
@@ -166,7 +171,7 @@ func noise(line string, at time.Time) string {
 	line = clocks.ReplaceAllStringFunc(line, func(s string) string {
 		m := clocks.FindStringSubmatch(s)
 		minute, _ := strconv.Atoi(m[2])
-		if away := (minute - at.Minute() + 60) % 30; m[3] != "" || away <= 2 || away >= 28 { // in any zone
+		if away := (minute - at.Minute() + 60) % step; away <= 2 || away >= step-2 {
 			return "\x00"
 		}
 		return s
@@ -216,9 +221,22 @@ func near(date string, at time.Time) bool {
 
 var weekdays = map[string]bool{"mon": true, "tue": true, "wed": true, "thu": true, "fri": true, "sat": true, "sun": true}
 
-// random reports whether a word is an identifier that a program made: hexadecimal, or digits among letters of both cases.
+// random reports whether a word is an identifier that a program made: hexadecimal, or digits among letters of both cases
+// without a hyphen, as names of products have many.
 func random(s string) bool {
-	digits, upper, lower := 0, 0, 0
+	for run := range strings.SplitSeq(s, "-") {
+		if digits, upper, lower := characters(run); len(run) >= 20 && digits >= 3 && upper >= 3 && lower >= 3 {
+			return true
+		}
+	}
+	plain := strings.ReplaceAll(s, "-", "")
+	digits, _, _ := characters(plain)
+	_, err := hex.DecodeString(plain[:len(plain)/2*2])
+	return err == nil && digits >= 3 && digits < len(plain)
+}
+
+// characters counts those of ASCII.
+func characters(s string) (digits, upper, lower int) {
 	for _, c := range []byte(s) {
 		switch {
 		case '0' <= c && c <= '9':
@@ -229,7 +247,5 @@ func random(s string) bool {
 			lower++
 		}
 	}
-	plain := strings.ReplaceAll(s, "-", "")
-	_, err := hex.DecodeString(plain[:len(plain)/2*2])
-	return digits >= 3 && (err == nil && digits < len(plain) || len(s) >= 20 && upper >= 3 && lower >= 3)
+	return digits, upper, lower
 }

@@ -46,12 +46,16 @@ func TestCompare(t *testing.T) {
 		{"an appointment", "Doors at 19:00", "Doors at 20:00", 1, 1},
 		{"how long ago", "posted 5 minutes ago by x", "posted 2 hours ago by x", 0, 0},
 		{"how long ago, at first", "posted just now", "posted an hour ago", 0, 0},
+		{"a result, with seconds", "Record: 02:41:33", "Record: 02:43:01", 1, 1},
+		{"half an hour away from the visit", "Opens at 8:45", "Opens at 9:52", 1, 1},
+		{"half an hour away, with the date", "2026-03-02 13:45 IST", "2026-03-03 15:52 IST", 0, 0},
 		{"a stamp", "t=1772439300", "t=1772533320", 0, 0},
 		{"a number as long", "part 1234567890", "part 1234567891", 1, 1},
 
 		{"an identifier", "Request 8f14e45fceea167a5a36dedd4bea2543", "Request 45c48cce2e2d7fbdea1afc51c7c6ad26", 0, 0},
 		{"a UUID", "id 3f2504e0-4f89-11d3-9a0c-0305e82c3301", "id 6ba7b810-9dad-11d1-80b4-00c04fd430c8", 0, 0},
 		{"a token", "t aB3dE5fG7hJ9kL1mN2pQ4 x", "t zY8xW6vU4tS2rQ0pO9nM7 x", 0, 0},
+		{"a name with figures", "iPhone-15-Pro-Max-256GB-Blue", "iPhone-16-Pro-Max-512GB-Grey", 1, 1},
 		{"a long word", "internationalisierung", "internationalisation", 1, 1},
 		{"a long number", "1234567890123456 widgets", "1234567890123457 widgets", 1, 1},
 		{"what is no text", "application/pdf sha256:8f14e45fceea167a5a36dedd4bea2543", "application/pdf sha256:45c48cce2e2d7fbdea1afc51c7c6ad26", 1, 1},
@@ -83,6 +87,10 @@ func TestClean(t *testing.T) {
 	r := reader{ignore: []*regexp.Regexp{regexp.MustCompile(`\d+ views`)}}
 	require.Equal(t, []string{"a b", "read:"}, r.clean("  a \t b \n\n 12 views\nread: 13 views\n"))
 	require.Less(t, len(strings.Join(r.clean(strings.Repeat("line of text\n", 20_000)), "\n")), maxText)
+	long := r.clean("first\n" + strings.Repeat("x€", maxText) + "\nlast")
+	require.Len(t, long, 2, "a line that is too long is cut")
+	require.True(t, strings.HasPrefix(long[1], "x€x€") && utf8.ValidString(long[1]))
+	require.InDelta(t, maxText, len(strings.Join(long, "\n")), 4)
 }
 
 // A text is its own, with anything as old and new; what differs by noise at one time does at that.

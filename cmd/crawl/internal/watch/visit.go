@@ -9,6 +9,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/cespare/xxhash/v2"
+
 	"github.com/treadlight/crawl"
 	"github.com/treadlight/crawl/internal/web/canonical"
 	"github.com/treadlight/crawl/internal/web/robots"
@@ -37,6 +39,9 @@ type visit struct {
 	digest uint64
 	header http.Header
 	at     time.Time
+
+	diff           string // what has changed, if added + removed is not zero; see compare
+	added, removed int
 }
 
 const robotsPath = "/robots.txt"
@@ -54,10 +59,30 @@ func (w *Watch) take(_ context.Context, p *crawl.Page) error {
 		v.title, v.lines = p.Title(), w.reader.lines(p)
 		v.digest = digest(v.lines)
 	}
+	if whole {
+		old, before, err := w.earlier(u, v)
+		if err != nil {
+			return err
+		}
+		if old != nil {
+			v.diff, v.added, v.removed = compare(old, v.lines, before, v.at)
+		}
+	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	err = w.store.db.Transact(func() error { return w.settle(u, p, v, whole) })
-	return w.fail(err)
+	return w.fail(w.store.db.Transact(func() error { return w.settle(u, p, v, whole) }))
+}
+
+// earlier is the text of a page as of the visit before, and when that was; nil if there was none, or the text is the same.
+func (w *Watch) earlier(u canonical.URL, v *visit) ([]string, time.Time, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	e := w.urls[u.String()]
+	if e == nil || e.kind != page || e.state != live || e.digest == v.digest {
+		return nil, time.Time{}, nil
+	}
+	lines, err := w.store.lines(e.id)
+	return lines, time.Unix(e.visited, 0), w.fail(err)
 }
 
 // settle notes a visit, with what it has found.
@@ -65,9 +90,12 @@ func (w *Watch) settle(u canonical.URL, p *crawl.Page, v *visit, whole bool) err
 	e := w.urls[u.String()]
 	if e == nil { // a redirect leads there
 		from := w.urls[p.Referrer]
-		if from != nil && from.depth == seedDepth && from.kind == page {
+		if from == nil || p.Status == 0 { // as a seed of the next crawl it would open a private address that was refused now
+			return nil
+		}
+		if from.depth == seedDepth && from.kind == page {
 			w.scope.AddSeed(u)
-		} else if from == nil || !w.scope.Check(u, int(from.depth), 0, false).In {
+		} else if !w.scope.Check(u, int(from.depth), 0, false).In {
 			return nil
 		}
 		var err error
@@ -84,6 +112,9 @@ func (w *Watch) settle(u canonical.URL, p *crawl.Page, v *visit, whole bool) err
 	case whole && e.kind == page:
 		err = w.seen(e, v)
 	case whole:
+		if p.RedirectTo == "" {
+			v.digest = xxhash.Sum64(p.Body) // all of it, as it may be a single line
+		}
 		err = w.heard(e, v)
 	case p.Status == http.StatusNotFound || p.Status == http.StatusGone:
 		err = w.lost(e, v)
@@ -92,15 +123,30 @@ func (w *Watch) settle(u canonical.URL, p *crawl.Page, v *visit, whole bool) err
 		w.answered(e, v, false)
 		err = w.store.put(e)
 	default:
-		return w.missed(e, v.at)
+		err = w.missed(e, v.at)
 	}
-	if err == nil && whole && p.RedirectTo == "" {
+	switch {
+	case err != nil || !whole:
+	case p.RedirectTo != "":
+		w.moved(e, p)
+	default:
 		err = w.lead(u, e, p)
 	}
 	if err == nil {
 		err = w.store.saveHost(u.Host(), e.host)
 	}
 	return err
+}
+
+// moved has ask refuse the target of a redirect that is not in scope. Any other is added once it has answered.
+func (w *Watch) moved(from *entry, p *crawl.Page) {
+	u, err := canonical.Parse(p.RedirectTo)
+	switch {
+	case err != nil || from.kind == rules: // the crawl itself follows those of robots.txt, to any host
+	case from.depth == seedDepth && from.kind == page || w.scope.Check(u, int(from.depth), 0, false).In:
+	default:
+		w.outside[u.String()], w.outside[u.Host()] = true, true
+	}
 }
 
 // count counts a visit of a page, by what it has found.
@@ -141,26 +187,16 @@ func (w *Watch) seen(e *entry, v *visit) error {
 	changed := false
 	var c *Change
 	switch {
-	case e.state == quiet || e.state == gone:
+	case e.state == quiet || e.state == gone && w.first:
 		w.count(e, &w.counts.First)
-	case e.state == found:
+	case e.state == found || e.state == gone:
 		w.count(e, &w.counts.Added)
 		c = &Change{Change: "added"}
-	case e.digest != v.digest:
-		old, err := w.store.lines(e.id)
-		if err != nil {
-			return err
-		}
-		if text, added, removed := compare(old, v.lines, time.Unix(e.visited, 0), v.at); added+removed > 0 {
-			changed, c = true, &Change{Change: "changed", Diff: text, Added: added, Removed: removed}
-		}
-		fallthrough
+	case v.added+v.removed > 0:
+		w.count(e, &w.counts.Changed)
+		changed, c = true, &Change{Change: "changed", Diff: v.diff, Added: v.added, Removed: v.removed}
 	default:
-		if changed {
-			w.count(e, &w.counts.Changed)
-		} else {
-			w.count(e, &w.counts.Unchanged)
-		}
+		w.count(e, &w.counts.Unchanged)
 	}
 	if c != nil {
 		if err := w.report(e, v, c); err != nil {
@@ -186,11 +222,7 @@ func (w *Watch) heard(e *entry, v *visit) error {
 func (w *Watch) answered(e *entry, v *visit, changed bool) {
 	at := v.at.Unix()
 	if e.state == live && e.visited > 0 && at > e.visited {
-		var ago time.Duration
-		if t, err := http.ParseTime(v.header.Get("Last-Modified")); err == nil && changed {
-			ago = v.at.Sub(t)
-		}
-		e.history.Observe(time.Duration(at-e.visited)*time.Second, changed, ago)
+		e.history.Observe(time.Duration(at-e.visited)*time.Second, changed, modifiedAgo(v))
 		if e.kind == page && e.word > 0 {
 			e.host.Trust.Observe(e.announced(), changed)
 		}
@@ -200,6 +232,23 @@ func (w *Watch) answered(e *entry, v *visit, changed bool) {
 	}
 	e.state, e.visited, e.failures, e.tried, e.told, e.fresh = live, at, 0, 0, e.word, freshUntil(v.header, v.at)
 	e.visits++
+}
+
+// modifiedAgo is how long ago a host says that a page has changed. Zero: it does not say, or says the time of its answer, as
+// programs do that make pages.
+func modifiedAgo(v *visit) time.Duration {
+	t, err := http.ParseTime(v.header.Get("Last-Modified"))
+	if err != nil {
+		return 0
+	}
+	ago, answered := v.at.Sub(t), v.at.Sub(t)
+	if date, err := http.ParseTime(v.header.Get("Date")); err == nil {
+		answered = date.Sub(t)
+	}
+	if min(ago, answered) <= time.Minute {
+		return 0
+	}
+	return ago
 }
 
 // tag is a validator of a length that is worth keeping.

@@ -16,14 +16,14 @@
 // # What is a change
 //
 // The main text of a page, or what selectors select, is compared by lines, and a change is told with a diff. See compare for
-// what does not count. 404 and 410 are told once, and the page is visited no more until it is found again.
+// what does not count. 404 and 410 are told once, and the page is visited no more until it is found again, but for seeds.
 //
 // # What is kept
 //
 // watch.db in the directory has what is known of URLs, their texts, and the changes that are not told yet. What comes of a visit is one
 // transaction, the change to be told among it: so after kill -9 a visit has either not happened or is known with its
-// change. Each output has its place in the list of changes: a file is cut back to it, so that it has each change once; a webhook may get
-// one twice, with the same id.
+// change. Each output has its place in the list of changes: what a file has of those behind it is looked for, so that it has each change
+// once; a webhook may get one twice, with the same id.
 package watch
 
 import (
@@ -75,6 +75,7 @@ const (
 	shortestInterval = 15 * time.Minute
 	maxFresh         = 24 * time.Hour     // how long the host may want a page to be left alone
 	recheckGone      = 7 * 24 * time.Hour // after which a page that is gone is looked for if something leads to it
+	recheckSeed      = 24 * time.Hour     // and a seed in any case
 	unconditional    = 10                 // one visit of so many is made without a condition
 	maxURLs          = 1_000_000          // about 400 bytes each in memory
 )
@@ -93,13 +94,15 @@ type Watch struct {
 	urls    map[string]*entry
 	hosts   map[string]*host
 	nextID  int64
-	id      string         // of the watch, for those of changes
-	first   bool           // it is the first round
-	round   int            // of this process
-	counts  Counts         // of the round
-	failed  error          // of the disk; the watch ends with it
-	crawler *crawl.Crawler // under way
-	full    bool           // there is no room for more URLs, which was said
+	id      string          // of the watch, for those of changes
+	first   bool            // it is the first round
+	round   int             // of this process
+	counts  Counts          // of the round
+	failed  error           // of the disk or an output; the watch ends with it
+	ended   chan struct{}   // closed by that
+	outside map[string]bool // targets of redirects, and their hosts, that the crawl under way is not to ask
+	crawler *crawl.Crawler  // under way
+	full    bool            // there is no room for more URLs, which was said
 }
 
 // Counts are what a round has found.
@@ -120,6 +123,7 @@ type Counts struct {
 func Open(o Options) (*Watch, error) {
 	w := &Watch{
 		o: o, reader: reader{selectors: o.Select, ignore: o.Ignore}, clock: clock.System(), urls: make(map[string]*entry), hosts: make(map[string]*host),
+		ended: make(chan struct{}),
 	}
 	if _, err := os.Stat(filepath.Join(o.Dir, databaseFile)); err != nil && len(o.Seeds) == 0 {
 		if _, err := disk.Look(o.Dir); err != nil {
@@ -187,7 +191,10 @@ func (w *Watch) begin() error {
 		return err
 	}
 	begun, err := w.store.meta("begun")
-	if w.first = begun == ""; err != nil {
+	if w.first = begun == ""; err == nil && w.first && w.complete() {
+		err = w.hasBegun()
+	}
+	if err != nil {
 		return err
 	}
 	for _, seed := range w.o.Seeds {
@@ -260,9 +267,12 @@ func Saved(dir string) (settings *config.Config, flags string, err error) {
 		if err = errors.Join(err, s.db.Close()); err != nil {
 			return nil, "", cli.IO(err)
 		}
-	} else if view, err := disk.Look(dir); err == nil {
-		if text, err = view.Meta("settings"); err != nil {
-			return nil, "", cli.IO(err)
+	}
+	if text == "" { // maybe as a watch was killed before it knew anything
+		if view, err := disk.Look(dir); err == nil {
+			if text, err = view.Meta("settings"); err != nil {
+				return nil, "", cli.IO(err)
+			}
 		}
 	}
 	if text == "" {
@@ -292,7 +302,7 @@ func (w *Watch) Close() error {
 func (w *Watch) Round(ctx context.Context, all bool, supervise func(context.Context, *crawl.Crawler, func(context.Context) error) error) (counts Counts, interrupted bool, err error) {
 	w.mu.Lock()
 	w.round++
-	w.counts = Counts{}
+	w.counts, err = Counts{}, w.failed // of an output
 	w.mu.Unlock()
 	for err == nil && !interrupted {
 		var urls []string
@@ -304,7 +314,7 @@ func (w *Watch) Round(ctx context.Context, all bool, supervise func(context.Cont
 			break
 		}
 		w.mu.Lock()
-		w.crawler = c
+		w.crawler, w.outside = c, make(map[string]bool)
 		w.mu.Unlock()
 		err = supervise(ctx, c, func(ctx context.Context) error { return c.Run(ctx, urls...) })
 		state := c.Snapshot().State
@@ -318,14 +328,14 @@ func (w *Watch) Round(ctx context.Context, all bool, supervise func(context.Cont
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	if w.failed == nil {
+		_ = w.fail(w.store.db.Transact(w.saveHosts))
+	}
 	if w.failed != nil {
 		err = w.failed
 	}
-	if err == nil && !interrupted && w.first && w.counts.Visits > w.counts.Failed {
-		w.first = w.counts.Waiting > 0
-		if !w.first {
-			err = w.store.setMeta("begun", w.now().UTC().Format(time.RFC3339))
-		}
+	if err == nil && !interrupted && w.first && w.counts.Visits > w.counts.Failed && w.counts.Waiting == 0 {
+		err = w.hasBegun()
 	}
 	for _, e := range w.urls {
 		if e.state == live && e.kind == page {
@@ -333,6 +343,38 @@ func (w *Watch) Round(ctx context.Context, all bool, supervise func(context.Cont
 		}
 	}
 	return w.counts, interrupted, err
+}
+
+// saveHosts keeps what requests have cost, those too of which nothing came.
+func (w *Watch) saveHosts() error {
+	for name, h := range w.hosts {
+		if !h.asked {
+			continue
+		}
+		if err := w.store.saveHost(name, h); err != nil {
+			return err
+		}
+		h.asked = false
+	}
+	return nil
+}
+
+// hasBegun notes that the first round is over.
+func (w *Watch) hasBegun() error {
+	w.first = false
+	return w.store.setMeta("begun", w.now().UTC().Format(time.RFC3339))
+}
+
+// complete reports whether the first round has asked for all, although it may have been killed before it could say so.
+func (w *Watch) complete() bool {
+	visited := false
+	for _, e := range w.urls {
+		if e.state == quiet && e.visited+e.tried == 0 {
+			return false
+		}
+		visited = visited || e.state == live && e.kind == page
+	}
+	return visited
 }
 
 // options are those of a crawl of a round.
@@ -356,14 +398,18 @@ func (w *Watch) ask(r *http.Request) error {
 	now := w.now()
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	h := w.hostOf(r.URL.Host) // which is canonical
+	e := w.urls[r.URL.String()] // which is canonical
+	if known := w.hosts[r.URL.Host]; e == nil && (w.outside[r.URL.String()] || w.outside[r.URL.Host] && (known == nil || len(known.entries) == 0)) {
+		return errOutside
+	}
+	h := w.hostOf(r.URL.Host)
 	if h.left(w.o.Budget, now) <= 0 {
 		return errBudget
 	}
 	h.spend(now, 1)
+	h.asked = true
 	h.pending = max(0, h.pending-1)
 	w.counts.Requests++
-	e := w.urls[r.URL.String()]
 	if e == nil || !e.conditional() {
 		return nil
 	}
@@ -376,7 +422,13 @@ func (w *Watch) ask(r *http.Request) error {
 	return nil
 }
 
-var errBudget = errors.New("the budget of the host is spent for today")
+var (
+	errBudget  = errors.New("the budget of the host is spent for today")
+	errOutside = errors.New("a redirect leads there, and it is not watched")
+)
+
+// Failed is closed when the watch can go no further, because of a disk or an output.
+func (w *Watch) Failed() <-chan struct{} { return w.ended }
 
 // skipped notes a URL that was not asked for.
 func (w *Watch) skipped(s crawl.Skipped) {
@@ -397,6 +449,7 @@ func (w *Watch) skipped(s crawl.Skipped) {
 func (w *Watch) fail(err error) error {
 	if err != nil && w.failed == nil {
 		w.failed = err
+		close(w.ended)
 		if w.crawler != nil {
 			w.crawler.Stop()
 		}

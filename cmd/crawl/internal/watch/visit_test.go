@@ -1,0 +1,190 @@
+package watch
+
+import (
+	"net/http"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/treadlight/crawl"
+	"github.com/treadlight/crawl/internal/clock/clocktest"
+	"github.com/treadlight/crawl/internal/config"
+)
+
+// Redirects are followed within the scope, and those of a seed to wherever it is now. Of another host nothing is asked for,
+// and nothing is kept.
+func TestRedirects(t *testing.T) {
+	for _, tc := range []struct {
+		name   string
+		path   string // that redirects to another host
+		follow bool
+	}{{"of a page", "/a", false}, {"of a seed", "/", true}, {"of a sitemap", "/sitemap.xml", false}} {
+		t.Run(tc.name, func(t *testing.T) {
+			other := newSite(t, map[string]answer{"/x": text("Elsewhere")})
+			s := newSite(t, map[string]answer{"/": text("Home", "/a", "/in"), "/a": text("Text of a"), "/in": {status: 302, header: map[string]string{"Location": "/b"}}, "/b": text("Text of b")})
+			s.set(tc.path, answer{status: 302, header: map[string]string{"Location": other.URL + "/x"}})
+			clk, dir := clocktest.NewFake(begin), t.TempDir()
+			w := watched(t, dir, clk, true, 0, s.URL)
+			for range 2 {
+				w.o.Settings.Fetch.AllowPrivate = true
+				_, told := w.round(time.Hour)
+				require.Empty(t, told)
+				other.mu.Lock()
+				asked := other.asked
+				other.asked = nil
+				other.mu.Unlock()
+				require.Equal(t, tc.follow, len(asked) > 0, "%v", asked)
+				require.Equal(t, tc.follow, w.hosts[strings.TrimPrefix(other.URL, "http://")] != nil)
+				if !tc.follow {
+					require.Subset(t, s.requests(), []string{"/ 200", "/b 200", "/in 302"})
+				}
+				w.end() // the next process knows as much
+				w = watched(t, dir, clk, true, 0)
+			}
+			w.end()
+		})
+	}
+}
+
+// A private address that a seed redirects to is asked for neither now nor in the next round.
+func TestRedirectToPrivate(t *testing.T) {
+	other := newSite(t, map[string]answer{"/x": text("Elsewhere")})
+	s := newSite(t, map[string]answer{"/": {status: 302, header: map[string]string{"Location": other.URL + "/x"}}})
+	w := watched(t, t.TempDir(), clocktest.NewFake(begin), true, 0, s.URL)
+	defer w.end()
+	for range 3 {
+		w.round(2 * time.Hour)
+	}
+	other.mu.Lock()
+	defer other.mu.Unlock()
+	require.Empty(t, other.asked)
+}
+
+// A seed that is gone is looked for every day, and any page that a redirect leads to; both are told once they are back.
+func TestBack(t *testing.T) {
+	home := text("Home", "/a", "/d")
+	s := newSite(t, map[string]answer{"/": home, "/a": text("Text of a"), "/d": text("Text of d")})
+	w := watched(t, t.TempDir(), clocktest.NewFake(begin), true, 0, s.URL)
+	defer w.end()
+	w.round(0)
+	s.set("/", answer{status: 404})
+	s.set("/d", answer{status: 410})
+	_, told := w.round(time.Hour)
+	require.Equal(t, []string{"gone /", "gone /d"}, told)
+	s.requests()
+	_, told = w.round(time.Hour)
+	require.Empty(t, told)
+	require.Equal(t, []string{"/a 200"}, s.requests())
+	_, told = w.round(24 * time.Hour)
+	require.Empty(t, told, "it is told once")
+	require.Equal(t, []string{"/ 404", "/a 200"}, s.requests())
+	s.set("/", home)
+	s.set("/d", text("Text of d"))
+	s.set("/a", answer{status: 302, header: map[string]string{"Location": "/d"}})
+	_, told = w.round(25 * time.Hour)
+	require.Len(t, told, 3)
+	require.Equal(t, []string{"added /", "added /d"}, told[:2])
+	require.Contains(t, told[2], "changed /a")
+}
+
+// A long sitemap on one line is compared as a whole.
+func TestLongSource(t *testing.T) {
+	list := func(last string) answer {
+		entries := strings.Repeat("<url><loc>SITE/</loc></url>", maxText/10) + "<url><loc>SITE" + last + "</loc></url>"
+		return answer{text: "<?xml version='1.0'?><urlset>" + entries + "</urlset>", header: map[string]string{"Content-Type": "application/xml"}}
+	}
+	s := newSite(t, map[string]answer{"/": text("Home"), "/sitemap.xml": list("/"), "/new": text("New")})
+	w := watched(t, t.TempDir(), clocktest.NewFake(begin), true, 0, s.URL)
+	defer w.end()
+	w.round(0)
+	before := w.urls[s.URL+"/sitemap.xml"].digest
+	w.round(time.Hour)
+	require.Equal(t, before, w.urls[s.URL+"/sitemap.xml"].digest)
+	s.set("/sitemap.xml", list("/new"))
+	_, told := w.round(time.Hour)
+	require.Equal(t, []string{"added /new"}, told)
+	require.NotEqual(t, before, w.urls[s.URL+"/sitemap.xml"].digest)
+}
+
+// A page that says that it was changed when it was asked for has said nothing.
+func TestModifiedAgo(t *testing.T) {
+	for _, tc := range []struct {
+		name           string
+		modified, date time.Duration // before the visit; zero: none
+		want           time.Duration
+	}{
+		{"nothing", 0, 0, 0},
+		{"an hour", time.Hour, 0, time.Hour},
+		{"an hour, by both clocks", time.Hour, time.Second, time.Hour},
+		{"the visit", time.Second, 0, 0},
+		{"the time of the answer", time.Hour, time.Hour, 0},
+		{"the time of the answer, by a clock that is slow", time.Hour + 30*time.Second, time.Hour, 0},
+		{"a time to come", -time.Hour, time.Second, 0},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			v := &visit{at: begin, header: make(http.Header)}
+			for name, ago := range map[string]time.Duration{"Last-Modified": tc.modified, "Date": tc.date} {
+				if ago != 0 {
+					v.header.Set(name, begin.Add(-ago).Format(http.TimeFormat))
+				}
+			}
+			require.Equal(t, tc.want, modifiedAgo(v))
+		})
+	}
+}
+
+// What was spent for nothing is known to the next process.
+func TestFailuresAreSpent(t *testing.T) {
+	s := newSite(t, map[string]answer{"/": {status: 500}})
+	clk, dir := clocktest.NewFake(begin), t.TempDir()
+	w := watched(t, dir, clk, false, 0, s.URL)
+	left := func() int { return w.hosts[strings.TrimPrefix(s.URL, "http://")].left(0, clk.Now()) }
+	w.round(0)
+	first := left()
+	w.round(2 * time.Hour) // for the page alone
+	second := left()
+	require.Less(t, second, first)
+	w.end()
+	w = watched(t, dir, clk, false, 0)
+	require.Equal(t, second, left())
+	w.end()
+}
+
+// A watch that was killed right after the first round does not begin again; one that was killed within it goes on.
+func TestKilledBeforeItBegan(t *testing.T) {
+	s := newSite(t, map[string]answer{"/": text("Home")})
+	for sql, first := range map[string]bool{`DELETE FROM meta WHERE key = 'begun'`: false, `DELETE FROM meta WHERE key = 'begun'; UPDATE urls SET state = 3, visited = 0`: true} {
+		clk, dir := clocktest.NewFake(begin), t.TempDir()
+		w := watched(t, dir, clk, true, 0, s.URL)
+		w.round(0)
+		require.NoError(t, w.store.db.Exec(sql))
+		w.end()
+		w = watched(t, dir, clk, true, 0)
+		require.Equal(t, first, w.first)
+		w.end()
+	}
+}
+
+// A watch that was killed before it knew anything begins with the settings of the crawl.
+func TestSavedOfCrawl(t *testing.T) {
+	s := newSite(t, map[string]answer{"/": text("Home")})
+	dir := t.TempDir()
+	loaded, err := config.Load(config.Sources{Flags: []config.FlagValue{{Name: "strategy", Value: "off"}, {Name: "contact", Value: "me@example.com"}}})
+	require.NoError(t, err)
+	var o crawl.Options
+	config.ToProgram(&loaded.Config, &o)
+	o.StateDir = dir
+	c, err := crawl.New(o)
+	require.NoError(t, err)
+	require.NoError(t, c.Run(t.Context(), s.URL))
+	empty, err := openStore(filepath.Join(dir, databaseFile))
+	require.NoError(t, err)
+	require.NoError(t, empty.db.Close())
+	saved, _, err := Saved(dir)
+	require.NoError(t, err)
+	require.NotNil(t, saved)
+	require.Equal(t, loaded.Config.Fetch.Contact, saved.Fetch.Contact)
+}
