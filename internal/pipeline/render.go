@@ -65,6 +65,8 @@ type Rendering struct {
 type Rendered struct {
 	HTML  []byte   // in UTF-8; empty: as it was fetched
 	Links []string // where its scripts would have gone
+	// Truncated says that HTML is cut at RenderConfig.MaxHTML.
+	Truncated bool
 	Note  record.Rendered
 }
 
@@ -126,6 +128,7 @@ func (f *fetched) applyRendered(rec *record.Record) {
 		return
 	}
 	rec.Rendered, rec.Timings.Render = &out.Note, f.renderTime
+	rec.Truncated = rec.Truncated || out.Truncated
 	if len(out.HTML) > 0 {
 		f.raw = f.resp.Body
 		f.resp.Body, f.resp.Charset = out.HTML, "utf-8"

@@ -110,8 +110,8 @@ func flags(r *Renderer, h *hole, dir string) []chromedp.ExecAllocatorOption {
 	return opts
 }
 
-// start starts a browser, or connects to a remote one.
-func start(r *Renderer) (b *browser, err error) {
+// start starts a browser, or connects to a remote one. It ends with the context, the browser does not.
+func start(wanted context.Context, r *Renderer) (b *browser, err error) {
 	b = &browser{r: r}
 	defer func() {
 		if err != nil {
@@ -141,6 +141,7 @@ func start(r *Renderer) (b *browser, err error) {
 	b.stop = append(b.stop, leave)
 	late := time.AfterFunc(startTime, leave) //nolint:forbidigo // a watchdog: a browser that hangs says nothing
 	defer late.Stop()
+	defer context.AfterFunc(wanted, leave)()
 	if err := chromedp.ListenBrowser(b.ctx, b.hear); err != nil {
 		return b, err
 	}
@@ -188,6 +189,9 @@ func (b *browser) hear(event any) {
 	v := b.now.Load()
 	switch e := event.(type) {
 	case *fetch.EventRequestPaused:
+		if v != nil && (local(e.Request.URL) || !v.begin()) {
+			v = nil
+		}
 		go b.answer(v, e)
 	case *target.EventTargetCreated:
 		if v != nil && e.TargetInfo.OpenerID != "" {

@@ -1,6 +1,7 @@
 package render
 
 import (
+	"bytes"
 	"context"
 	_ "embed"
 	"encoding/json"
@@ -14,6 +15,7 @@ import (
 	"github.com/chromedp/cdproto/cdp"
 	"github.com/chromedp/cdproto/css"
 	"github.com/chromedp/cdproto/dom"
+	"github.com/chromedp/cdproto/fetch"
 	"github.com/chromedp/cdproto/network"
 	"github.com/chromedp/cdproto/page"
 	"github.com/chromedp/cdproto/runtime"
@@ -23,8 +25,9 @@ import (
 	"github.com/treadlight/crawl/internal/clock"
 	"github.com/treadlight/crawl/internal/fetch/cookies"
 	"github.com/treadlight/crawl/internal/pipeline"
-	"github.com/treadlight/crawl/internal/web/scripts"
 	"github.com/treadlight/crawl/record"
+
+	ourfetch "github.com/treadlight/crawl/internal/fetch"
 )
 
 const (
@@ -33,18 +36,22 @@ const (
 	quiet, quietPress = 500 * time.Millisecond, 150 * time.Millisecond
 	// settled bounds the time that a page takes for itself once it is loaded.
 	settled = 5 * time.Second
+	// longest bounds a page with its steps and all that it waits for hosts.
+	longest = 10 * time.Minute
+	// polls is how many answers to data may take as long as settled: then the page is taken to wait for news.
+	polls = 2
 	// givenUp is how long a page that asks for nothing may be without having said that it is loaded.
 	givenUp = 4 * time.Second
 	// answerTime bounds what a page may be asked: one that answers later hangs.
 	answerTime = 15 * time.Second
 
 	maxLinks   = 1000  // that scripts lead to
-	maxRepeats = 50    // of a step, and of presses
 	maxPicture = 16384 // height in pixels: what Chromium draws at once
 )
 
 var (
 	errHangs  = errors.New("the page keeps the browser busy and does not come to its end")
+	errLong   = fmt.Errorf("the page is not loaded after %v, in which it waits for hosts too: raise their rate or leave it out", longest)
 	errMemory = errors.New("the page takes more memory than a browser may have")
 )
 
@@ -58,15 +65,21 @@ type view struct {
 	out  *pipeline.Rendered
 	gone chan struct{} // closed when it has failed
 
+	begun   time.Time
+	answers sync.WaitGroup // what answers requests of the page
+
 	screenshot, pdf []byte
 
 	mu      sync.Mutex // guards what follows
 	failed  error
 	loaded  bool
-	press   bool // buttons are being pressed: nothing is sent that may change something
-	pending int  // requests that are not answered
-	total   int  // requests
-	served  int  // how often the page itself was
+	press   bool                     // buttons are being pressed: nothing is sent that may change something
+	over    bool                     // no request is answered any more
+	pending map[fetch.RequestID]bool // requests that are asked for; true: data
+	asked   int                      // requests that were asked for
+	slow    int                      // answers to data that took as long as settled
+	total   int                      // requests
+	served  int                      // how often the page itself was
 	active  time.Time
 	popups  map[target.ID]bool
 	links   map[string]bool
@@ -80,22 +93,28 @@ func (b *browser) render(ctx context.Context, of *pipeline.Rendering) (v *view, 
 	defer over()
 	v = &view{
 		b: b, of: of, ctx: ctx, gone: make(chan struct{}), popups: map[target.ID]bool{}, links: map[string]bool{},
-		out: &pipeline.Rendered{Note: record.Rendered{Why: of.Why}},
+		out: &pipeline.Rendered{Note: record.Rendered{Why: of.Why}}, begun: now(),
 	}
 	isolated := func(p *target.CreateBrowserContextParams) {
 		if b.hole == nil { // a remote browser has flags of its own; at port 9 of its machine nobody listens
 			p.ProxyServer, p.ProxyBypassList = "http://127.0.0.1:9", "<-loopback>"
 		}
 	}
+	v.of = v.timed(of)
 	tab, leave := chromedp.NewContext(b.ctx, chromedp.WithNewBrowserContext(isolated), chromedp.WithListener(v.hear))
 	defer func() {
+		v.mu.Lock()
+		v.over = true
+		v.mu.Unlock()
 		b.now.Store(nil)
-		late := time.AfterFunc(answerTime, b.kill) //nolint:forbidigo // a watchdog: a browser that hangs does not close a tab
+		over()
 		if err != nil {
 			b.kill()
 		}
-		leave()
-		late.Stop()
+		v.answers.Wait()                             // they read what the crawl takes back
+		if err := chromedp.Cancel(tab); err != nil { // within five seconds
+			b.pages = pagesPerBrowser // another page would have what this one still asks for
+		}
 	}()
 	defer context.AfterFunc(ctx, leave)()
 	v.tab = tab
@@ -106,6 +125,23 @@ func (b *browser) render(ctx context.Context, of *pipeline.Rendering) (v *view, 
 	defer v.mu.Unlock()
 	v.out.Links = v.order
 	return v, nil
+}
+
+// timed is a page whose slow answers are counted. The waits for hosts are not in their times.
+func (v *view) timed(of *pipeline.Rendering) *pipeline.Rendering {
+	out := *of
+	out.Ask = func(ctx context.Context, s *pipeline.Subrequest) (*ourfetch.Response, error) {
+		resp, err := of.Ask(ctx, s)
+		if resp != nil && !s.Code && resp.Timings.Total >= settled {
+			v.mu.Lock()
+			defer v.mu.Unlock()
+			if v.loaded {
+				v.slow++
+			}
+		}
+		return resp, err
+	}
+	return &out
 }
 
 // build takes a page through all there is to do with it.
@@ -248,15 +284,28 @@ func (v *view) wait(d time.Duration) error {
 	return errors.New("the browser has ended")
 }
 
+// late reports whether a page has had the time that there is for all of it.
+func (v *view) late() bool { return now().Sub(v.begun) >= longest }
+
+// awaited is how many answers the page waits for. The caller holds the lock.
+func (v *view) awaited() (n int) {
+	for _, data := range v.pending {
+		if !data || !v.loaded || v.slow < polls {
+			n++
+		}
+	}
+	return n
+}
+
 // settle waits until the page has asked for nothing for a while and its scripts rest. What it waits for answers, and so
-// for the pace of hosts, does not count for most; requests have bounds of their own.
+// for the pace of hosts, does not count for most, but for longest.
 func (v *view) settle(most, still time.Duration) error {
 	for own, n := time.Duration(0), 0; ; n++ {
 		if err := v.wait(tick); err != nil {
 			return err
 		}
 		v.mu.Lock()
-		pending, total, loaded, rested := v.pending, v.total, v.loaded, now().Sub(v.active)
+		pending, total, loaded, rested := v.awaited(), v.total, v.loaded, now().Sub(v.active)
 		v.mu.Unlock()
 		if pending == 0 {
 			own += tick
@@ -276,8 +325,10 @@ func (v *view) settle(most, still time.Duration) error {
 		switch {
 		case own >= most && !loaded:
 			return errHangs
-		case own >= most, loaded && own >= max(settled, still):
+		case own >= most, loaded && (own >= max(settled, still) || v.late()):
 			return nil
+		case v.late():
+			return errLong
 		case n%10 == 9 && v.b.proc != nil && memory(v.b.proc.Pid) > maxMemory:
 			return errMemory
 		}
@@ -322,58 +373,17 @@ func quote(s string) string {
 	return string(text)
 }
 
-// step does what the user wants done. What is not there is left.
-func (v *view) step(s scripts.Step) error {
-	switch s.Do {
-	case "wait":
-		if s.Selector == "" {
-			return v.wait(s.Time)
-		}
-		for waited := time.Duration(0); waited < v.b.r.cfg.Timeout; waited += 4 * tick {
-			var there bool
-			if err := v.call("find("+quote(s.Selector)+")", &there); err != nil || there {
-				return err
-			}
-			if err := v.wait(4 * tick); err != nil {
-				return err
-			}
-		}
-		return nil
-	case "click":
-		return v.do("click("+quote(s.Selector)+")", 1)
-	case "more":
-		return v.do("click("+quote(s.Selector)+")", maxRepeats)
-	}
-	return v.do("scroll()", maxRepeats)
-}
-
-// do does something as long as it has the page grow.
-func (v *view) do(what string, most int) error {
-	for before, n := 0, 0; n < most; n++ {
-		var done any
-		if err := v.call(what, &done); err != nil || done == false {
-			return err
-		}
-		if err := v.settle(settled, quiet); err != nil {
-			return err
-		}
-		var size int
-		if err := v.call("size()", &size); err != nil || size == before {
-			return err
-		}
-		before = size
-	}
-	return nil
-}
-
 // read takes from the page what is wanted of it.
 func (v *view) read() error {
 	cfg := &v.b.r.cfg
 	var html string
-	if err := v.call(fmt.Sprintf("html(%d)", cfg.MaxHTML), &html); err != nil {
+	if err := v.call(fmt.Sprintf("html(%d, %s)", cfg.MaxHTML, quote(v.of.URL.String())), &html); err != nil {
 		return err
 	}
 	v.out.HTML = []byte("<!DOCTYPE html>" + html)
+	if int64(len(v.out.HTML)) > cfg.MaxHTML {
+		v.out.HTML, v.out.Truncated = bytes.ToValidUTF8(v.out.HTML[:cfg.MaxHTML], nil), true
+	}
 	ctx, cancel := context.WithTimeout(v.tab, 2*answerTime)
 	defer cancel()
 	if cfg.Screenshots != "" {
@@ -429,53 +439,6 @@ func (v *view) keepCookies(ctx context.Context) {
 		lines = append(lines, line)
 	}
 	jar.Set(at, lines)
-}
-
-// pressAll presses the buttons of the page, and notes where they lead. What they have changed is not read.
-func (v *view) pressAll() error {
-	v.mu.Lock()
-	v.press = true
-	v.mu.Unlock()
-	const listens = "typeof getEventListeners === 'function' && (e => getEventListeners(e).click)"
-	seen := map[string]bool{}
-	note := func(first bool) error {
-		var links []string
-		if err := v.call("links()", &links); err != nil {
-			return err
-		}
-		for _, u := range links {
-			if !first && !seen[u] {
-				v.note(u)
-			}
-			seen[u] = true
-		}
-		return nil
-	}
-	if err := note(true); err != nil {
-		return err
-	}
-	for n, again := 0, false; n < maxRepeats; n++ {
-		var done bool
-		ctx, cancel := context.WithTimeout(v.tab, answerTime)
-		err := v.evaluate(ctx, 0, fmt.Sprintf("press(%s, %t)", listens, again), &done) // listeners are seen from the page's world alone
-		if cancel(); err != nil {
-			return err
-		}
-		if !done {
-			if again {
-				return nil
-			}
-			again = true
-			continue
-		}
-		if err := v.settle(settled, quietPress); err != nil {
-			return err
-		}
-		if err := note(false); err != nil {
-			return err
-		}
-	}
-	return nil
 }
 
 func now() time.Time { return clock.System().Now() }

@@ -9,9 +9,11 @@
   const size = () => roots().reduce((n, r) => n + r.querySelectorAll('*').length, 0);
   const links = () => roots().flatMap(r => [...r.querySelectorAll('a[href], area[href]')]).slice(0, 5000).map(a => a.href);
 
-  // html is the tree as text, with what shadow roots show in its place.
-  const html = most => {
-    if (roots().length === 1) return document.documentElement.outerHTML.slice(0, most);
+  // html is the tree as text, with what shadow roots show in its place, and a base if scripts have moved the page.
+  const html = (most, from) => {
+    const plain = u => new URL(u).href.split('#')[0];
+    const moved = plain(document.URL) !== plain(from);
+    if (roots().length === 1 && !moved) return document.documentElement.outerHTML.slice(0, most + 1);
     const inert = document.implementation.createHTMLDocument('');
     const copy = (node, depth) => {
       const c = inert.importNode(node, node.localName === 'template');
@@ -20,7 +22,13 @@
       for (const n of node.childNodes) c.appendChild(copy(n, depth + 1));
       return c;
     };
-    return copy(document.documentElement, 0).outerHTML.slice(0, most);
+    const tree = copy(document.documentElement, 0);
+    if (moved) {
+      const base = inert.createElement('base');
+      base.setAttribute('href', document.baseURI);
+      (tree.querySelector('head') || tree).prepend(base);
+    }
+    return tree.outerHTML.slice(0, most + 1);
   };
 
   // press presses what nothing was done with yet, the newest first, and the second time those that are there still.

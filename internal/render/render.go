@@ -153,14 +153,25 @@ func (r *Renderer) take(ctx context.Context) (*browser, error) {
 		r.pool <- b
 		return nil, errClosed
 	}
+	for range len(r.pool) { // one that runs is better than one to start
+		if b != nil && b.alive() {
+			break
+		}
+		select {
+		case other := <-r.pool:
+			r.pool <- b
+			b = other
+		default:
+		}
+	}
 	if b != nil && b.alive() {
 		return b, nil
 	}
 	b.end()
-	b, err := start(r)
+	b, err := start(ctx, r)
 	if err != nil {
 		r.pool <- nil
-		return nil, err
+		return nil, cmp.Or(ctx.Err(), err)
 	}
 	return b, nil
 }

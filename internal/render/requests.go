@@ -1,6 +1,7 @@
 package render
 
 import (
+	"context"
 	"fmt"
 	"net/http"
 	"slices"
@@ -19,7 +20,7 @@ import (
 )
 
 const (
-	maxRequests = 250 // of a page
+	maxRequests = 250 // of a page, without those that are left out
 	maxReloads  = 3
 )
 
@@ -50,15 +51,16 @@ func (b *browser) answer(v *view, e *fetch.EventRequestPaused) {
 	var r *reply
 	no := &refusal{network.ErrorReasonAborted, "no page asks for it"}
 	if v != nil {
-		v.begin()
-		defer v.done()
+		defer v.done(e.RequestID)
 		if r, no = v.reply(e); no != nil && no.why != "" {
 			b.r.cfg.Log.Debug("a page does not get what it asks for", "page", v.of.URL.String(), "url", e.Request.URL, "reason", no.why)
 		}
 		v.count(no)
 	}
+	ctx, cancel := context.WithTimeout(b.ctx, answerTime) // or the end of the page would wait for a browser that hangs
+	defer cancel()
 	if r == nil {
-		_, _ = chromedp.CallBrowser(b.ctx, fetch.FailRequest, fetch.FailRequestParams{RequestID: e.RequestID, ErrorReason: no.reason})
+		_, _ = chromedp.CallBrowser(ctx, fetch.FailRequest, fetch.FailRequestParams{RequestID: e.RequestID, ErrorReason: no.reason})
 		return
 	}
 	p := fetch.FulfillRequestParams{RequestID: e.RequestID, ResponseCode: int64(r.status), Body: r.body}
@@ -70,8 +72,8 @@ func (b *browser) answer(v *view, e *fetch.EventRequestPaused) {
 			p.ResponseHeaders = append(p.ResponseHeaders, &fetch.HeaderEntry{Name: name, Value: strings.ToValidUTF8(value, "?")})
 		}
 	}
-	if _, err := chromedp.CallBrowser(b.ctx, fetch.FulfillRequest, p); err != nil && b.ctx.Err() == nil {
-		_, _ = chromedp.CallBrowser(b.ctx, fetch.FailRequest, fetch.FailRequestParams{RequestID: e.RequestID, ErrorReason: network.ErrorReasonFailed})
+	if _, err := chromedp.CallBrowser(ctx, fetch.FulfillRequest, p); err != nil && ctx.Err() == nil {
+		_, _ = chromedp.CallBrowser(ctx, fetch.FailRequest, fetch.FailRequestParams{RequestID: e.RequestID, ErrorReason: network.ErrorReasonFailed})
 	}
 }
 
@@ -84,17 +86,38 @@ var ofConnection = []string{
 	"Report-To", "Reporting-Endpoints", "Nel", "Link", "Speculation-Rules", "Trailer", "Content-Disposition",
 }
 
-func (v *view) begin() {
+// begin reports whether a request is still the page's. If so, done ends it.
+func (v *view) begin() bool {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	v.pending++
+	if v.over {
+		return false
+	}
 	v.total++
+	v.answers.Add(1)
+	return true
 }
 
-func (v *view) done() {
+// ask reports whether the page may have one more request asked for.
+func (v *view) ask(e *fetch.EventRequestPaused) bool {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	v.pending--
+	if v.asked >= maxRequests {
+		return false
+	}
+	if v.pending == nil {
+		v.pending = map[fetch.RequestID]bool{}
+	}
+	v.asked++
+	v.pending[e.RequestID] = e.ResourceType == network.ResourceTypeXHR || e.ResourceType == network.ResourceTypeFetch
+	return true
+}
+
+func (v *view) done(id fetch.RequestID) {
+	defer v.answers.Done()
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	delete(v.pending, id)
 	v.active = now()
 }
 
@@ -122,6 +145,9 @@ func (v *view) reply(e *fetch.EventRequestPaused) (*reply, *refusal) {
 	}
 	if why := v.leftOut(e, u); why != "" {
 		return nil, &refusal{network.ErrorReasonBlockedByClient, why}
+	}
+	if !v.ask(e) {
+		return nil, &refusal{network.ErrorReasonBlockedByClient, fmt.Sprintf("a page has at most %d requests", maxRequests)}
 	}
 	s := &pipeline.Subrequest{URL: u, Code: static(e.ResourceType)}
 	s.Request = ourfetch.Request{URL: e.Request.URL, Method: e.Request.Method, Anonymous: e.Request.Method == http.MethodOptions}
@@ -192,7 +218,7 @@ func (v *view) leftOut(e *fetch.EventRequestPaused, u canonical.URL) string {
 		e = &fetch.EventRequestPaused{Request: &r, ResourceType: network.ResourceTypeFetch}
 	}
 	v.mu.Lock()
-	total, press := v.total, v.press
+	press := v.press
 	v.mu.Unlock()
 	switch e.ResourceType {
 	case network.ResourceTypeImage:
@@ -216,8 +242,6 @@ func (v *view) leftOut(e *fetch.EventRequestPaused, u canonical.URL) string {
 	}
 	data := e.ResourceType == network.ResourceTypeXHR || e.ResourceType == network.ResourceTypeFetch
 	switch method := e.Request.Method; {
-	case total > maxRequests:
-		return fmt.Sprintf("a page has at most %d requests", maxRequests)
 	case field("Sec-Purpose") != "" || field("Purpose") == "prefetch" || strings.Contains(field("Accept"), "text/event-stream"):
 		return "it is of no use to a page that is read"
 	case e.ResourceType == network.ResourceTypeOther && strings.HasSuffix(u.Path(), "/favicon.ico"):

@@ -1,0 +1,138 @@
+package render
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+	"unicode/utf8"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/treadlight/crawl/internal/fetch"
+	"github.com/treadlight/crawl/internal/pipeline"
+)
+
+// A page that never stops asking comes to its end: requests that are refused are not waited for, and not data that is a
+// wait for news. Nothing of the page is used once it was handed back.
+func TestPagesThatNeverRest(t *testing.T) {
+	const home = "https://site.test/"
+	s := &site{files: map[string]string{
+		home: `<p id=t>shell</p><script>t.textContent = "built";
+const loop = () => fetch("/x", {method: "DELETE"}).catch(() => {}).then(loop);
+for (let i = 0; i < 100; i++) loop();</script>`,
+		home + "news": `<p id=t>shell</p><script>
+const poll = () => fetch("/poll").then(r => r.text()).then(n => { t.textContent = "news " + n; poll(); });
+onload = () => setTimeout(poll);</script>`,
+	}}
+	r := open(t, pipeline.RenderConfig{})
+	got, err := r.Render(t.Context(), s.page(t, home))
+	require.NoError(t, err)
+	require.Contains(t, string(got.HTML), "built")
+
+	page := s.page(t, home+"news")
+	var polled, late atomic.Int64
+	returned := make(chan struct{})
+	page.Ask = func(ctx context.Context, _ *pipeline.Subrequest) (*fetch.Response, error) {
+		n := polled.Add(1)
+		if n > polls {
+			<-ctx.Done() // there are no more news
+			select {
+			case <-returned:
+				late.Add(1)
+			case <-time.After(200 * time.Millisecond):
+			}
+			return nil, ctx.Err()
+		}
+		return &fetch.Response{Status: 200, Header: http.Header{}, Body: fmt.Append(nil, n), Timings: fetch.Timings{Total: 25 * time.Second}}, nil
+	}
+	got, err = r.Render(t.Context(), page)
+	close(returned)
+	require.NoError(t, err)
+	require.Contains(t, string(got.HTML), fmt.Sprintf("news %d", polls))
+	r.Close()
+	require.Zero(t, late.Load(), "a request goes on when the page was handed back")
+}
+
+// What is left out does not use up what a page may ask for.
+func TestLeftOutRequestsAreNotCounted(t *testing.T) {
+	const home = "https://site.test/"
+	pictures := new(strings.Builder)
+	for i := range maxRequests + 10 {
+		fmt.Fprintf(pictures, "<img src=/%d.png>", i)
+	}
+	s := &site{files: map[string]string{
+		home:               `<p id=t>shell</p>` + pictures.String() + `<script>onload = () => fetch("/data.json").then(r => r.json()).then(n => t.textContent = "data " + n)</script>`,
+		home + "data.json": "7",
+	}}
+	got, err := open(t, pipeline.RenderConfig{}).Render(t.Context(), s.page(t, home))
+	require.NoError(t, err)
+	require.Contains(t, string(got.HTML), "data 7")
+	require.Equal(t, []string{home + "data.json"}, s.asked)
+	require.GreaterOrEqual(t, got.Note.Refused, maxRequests)
+}
+
+// Links are read as people follow them, also when scripts have moved the page; a page that is too large is cut, and says so.
+func TestMovedAndLargePages(t *testing.T) {
+	const home = "https://site.test/"
+	s := &site{files: map[string]string{
+		home:           `<head></head><script>history.replaceState({}, "", "/deep/dir/"); document.body.innerHTML = "<a href=x>x</a>"</script>`,
+		home + "same":  `<head></head><script>location.hash = "part"; document.body.innerHTML = "<a href=x>x</a>"</script>`,
+		home + "large": `<p id=t></p><script>t.textContent = "ü".repeat(1000)</script>`,
+	}}
+	r := open(t, pipeline.RenderConfig{})
+	got, err := r.Render(t.Context(), s.page(t, home))
+	require.NoError(t, err)
+	require.Contains(t, string(got.HTML), `<head><base href="https://site.test/deep/dir/">`)
+	require.False(t, got.Truncated)
+	got, err = r.Render(t.Context(), s.page(t, home+"same"))
+	require.NoError(t, err)
+	require.NotContains(t, string(got.HTML), "<base")
+
+	r.cfg.MaxHTML = 1000
+	got, err = r.Render(t.Context(), s.page(t, home+"large"))
+	require.NoError(t, err)
+	require.True(t, got.Truncated)
+	require.LessOrEqual(t, len(got.HTML), 1000)
+	require.True(t, utf8.Valid(got.HTML))
+}
+
+// A browser that runs is taken before another one is started.
+func TestIdleBrowsersAreTakenFirst(t *testing.T) {
+	r := open(t, pipeline.RenderConfig{Browsers: 2})
+	require.NoError(t, r.Start(t.Context()))
+	require.NoError(t, r.Start(t.Context()))
+	running := 0
+	for range cap(r.pool) {
+		b := <-r.pool
+		if b != nil {
+			running++
+		}
+		r.pool <- b
+	}
+	require.Equal(t, 1, running)
+}
+
+// The end of a crawl does not wait for a browser that does not start.
+func TestStartEnds(t *testing.T) {
+	if runtime.GOOS == "windows" {
+		t.Skip("the program is a shell script")
+	}
+	dir, err := os.MkdirTemp("", "hangs-*")
+	require.NoError(t, err)
+	defer os.RemoveAll(dir)
+	require.NoError(t, os.Chmod(dir, 0o755)) // for whom the browsers of root run as
+	program := filepath.Join(dir, "chromium")
+	require.NoError(t, os.WriteFile(program, []byte("#!/bin/sh\nexec sleep 600\n"), 0o755))
+	require.NoError(t, os.Chmod(program, 0o755))
+	r := open(t, pipeline.RenderConfig{Browser: program})
+	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+	defer cancel()
+	require.ErrorIs(t, r.Start(ctx), context.DeadlineExceeded)
+}
