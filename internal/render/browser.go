@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"net/url"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -116,7 +117,7 @@ func start(wanted context.Context, r *Renderer) (b *browser, err error) {
 	defer func() {
 		if err != nil {
 			b.end()
-			err = explain(err)
+			err = explain(r, err)
 		}
 	}()
 	ctx := context.Background()
@@ -159,9 +160,18 @@ func start(wanted context.Context, r *Renderer) (b *browser, err error) {
 }
 
 // explain says what to do about a browser that does not start.
-func explain(err error) error {
+func explain(r *Renderer, err error) error {
 	text := err.Error()
 	switch {
+	case r.program == "": // errors have its URL, which may have a secret
+		if u, err := url.Parse(r.cfg.Browser); err == nil {
+			for _, secret := range []string{u.RawQuery, u.User.String()} {
+				if secret != "" {
+					text = strings.ReplaceAll(text, secret, "...")
+				}
+			}
+		}
+		return errors.New("render: the browser of --browser cannot be used: " + text)
 	case strings.Contains(text, "sandbox") || strings.Contains(text, "namespace"):
 		return fmt.Errorf("render: Chromium has no sandbox here, and is not run without one: allow user namespaces (in a container: a seccomp profile that does, "+
 			"and --user), or give one that runs elsewhere by --browser ws://HOST:PORT: %w", err)

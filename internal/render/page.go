@@ -25,6 +25,7 @@ import (
 	"github.com/treadlight/crawl/internal/clock"
 	"github.com/treadlight/crawl/internal/fetch/cookies"
 	"github.com/treadlight/crawl/internal/pipeline"
+	"github.com/treadlight/crawl/internal/web/canonical"
 	"github.com/treadlight/crawl/record"
 
 	ourfetch "github.com/treadlight/crawl/internal/fetch"
@@ -32,6 +33,8 @@ import (
 
 const (
 	tick = 50 * time.Millisecond
+	// guardEvery is how often memory is looked at.
+	guardEvery = 500 * time.Millisecond
 	// quiet is how long a page asks for nothing before it counts as built, and quietPress after a button was pressed.
 	quiet, quietPress = 500 * time.Millisecond, 150 * time.Millisecond
 	// settled bounds the time that a page takes for itself once it is loaded.
@@ -118,6 +121,9 @@ func (b *browser) render(ctx context.Context, of *pipeline.Rendering) (v *view, 
 	}()
 	defer context.AfterFunc(ctx, leave)()
 	v.tab = tab
+	if b.proc != nil {
+		v.answers.Go(v.guardMemory)
+	}
 	if err := v.build(); err != nil {
 		return v, err
 	}
@@ -255,12 +261,23 @@ func (v *view) popup(info *target.Info) {
 	}()
 }
 
+// guardMemory ends the browser when it has taken too much, whatever the page is being asked.
+func (v *view) guardMemory() {
+	for clock.Sleep(v.ctx, clock.System(), guardEvery) == nil {
+		if memory(v.b.proc.Pid) > maxMemory {
+			v.fail(errMemory)
+			v.b.kill()
+			return
+		}
+	}
+}
+
 // note adds where the page leads to its links.
 func (v *view) note(u string) {
 	u, _, _ = strings.Cut(u, "#")
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	if !strings.HasPrefix(u, "http") || u == v.of.URL.String() || v.links[u] || len(v.order) >= maxLinks {
+	if !strings.HasPrefix(u, "http") || len(u) > canonical.MaxLength || u == v.of.URL.String() || v.links[u] || len(v.order) >= maxLinks {
 		return
 	}
 	v.links[u] = true
@@ -300,7 +317,7 @@ func (v *view) awaited() (n int) {
 // settle waits until the page has asked for nothing for a while and its scripts rest. What it waits for answers, and so
 // for the pace of hosts, does not count for most, but for longest.
 func (v *view) settle(most, still time.Duration) error {
-	for own, n := time.Duration(0), 0; ; n++ {
+	for own := time.Duration(0); ; {
 		if err := v.wait(tick); err != nil {
 			return err
 		}
@@ -329,8 +346,6 @@ func (v *view) settle(most, still time.Duration) error {
 			return nil
 		case v.late():
 			return errLong
-		case n%10 == 9 && v.b.proc != nil && memory(v.b.proc.Pid) > maxMemory:
-			return errMemory
 		}
 	}
 }

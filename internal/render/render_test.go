@@ -226,10 +226,12 @@ func TestFind(t *testing.T) {
 	require.ErrorContains(t, err, "there is no Chromium to render pages with: install it: ")
 	_, err = New(pipeline.RenderConfig{Browser: "/nowhere/chromium"})
 	require.ErrorContains(t, err, "render.browser: ")
-	r, err := New(pipeline.RenderConfig{Browser: "ws://127.0.0.1:1"})
+	r, err := New(pipeline.RenderConfig{Browser: "ws://user:secret@127.0.0.1:1/?token=secret"})
 	require.NoError(t, err)
 	t.Cleanup(r.Close)
-	require.ErrorContains(t, r.Start(t.Context()), "render: Chromium does not start")
+	err = r.Start(t.Context())
+	require.ErrorContains(t, err, "render: the browser of --browser cannot be used: ")
+	require.NotContains(t, err.Error(), "secret")
 }
 
 // However a crawl ends, no browser is left.

@@ -22,6 +22,7 @@ import (
 const (
 	maxRequests = 250 // of a page, without those that are left out
 	maxReloads  = 3
+	maxPayload  = 1 << 20 // bytes
 )
 
 // The kinds that can be loaded beside documents, scripts, styles and data.
@@ -156,7 +157,9 @@ func (v *view) reply(e *fetch.EventRequestPaused) (*reply, *refusal) {
 		s.Method = ""
 	}
 	for _, part := range e.Request.PostDataEntries {
-		s.Payload = append(s.Payload, part.Bytes...)
+		if s.Payload = append(s.Payload, part.Bytes...); len(s.Payload) > maxPayload {
+			return nil, &refusal{network.ErrorReasonBlockedByClient, fmt.Sprintf("more than %d bytes are to be sent", maxPayload)}
+		}
 	}
 	ask := func() (*reply, error) {
 		resp, err := v.of.Ask(v.ctx, s)
