@@ -268,6 +268,7 @@ func extractBy(ctx context.Context, e Extractor, d *extract.Document) (*pipeline
 // network is what requests go by, and what they carry.
 func (o *Options) network(cfg *assembly.Config) error {
 	var errs []error
+	cfg.Named = o.Named
 	if o.CookieJar != nil {
 		cfg.Cookies = cookies.Standard{Jar: o.CookieJar}
 		if o.Access.Cookies || o.Access.CookieFile != "" {

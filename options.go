@@ -116,6 +116,10 @@ type Options struct {
 	// field does not say otherwise, it is the error of its page.
 	Panics bool
 
+	// Named, if set, reports whether the user named a host, as "example.com:8080", of which there are seeds: only such hosts may
+	// have private addresses, and get credentials. Nil: all of which there are. It is called by whoever adds seeds.
+	Named func(host string) bool
+
 	// Transport, if set, sends all requests in place of the crawl's own HTTP client: with its own connections, proxies and
 	// names, and no check of addresses: private ones are its to refuse. See [Fetcher] for what it gets. It stays its owner's
 	// to close. Fetch's bounds of time end a request's context.

@@ -114,6 +114,7 @@ func New(cfg Config) (*Crawler, error) {
 	c.changes.inForce = cfg.Settings
 	c.named.lookups.SetLimit(maxLookups)
 	c.named.hosts, c.named.withheld = make(map[string]bool), make(map[string]bool)
+	c.named.only = c.cfg.Named
 	c.stopped, c.stop = context.WithCancel(context.Background())
 	watch, err := Watching.Get()
 	switch {

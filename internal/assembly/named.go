@@ -41,8 +41,9 @@ type named struct {
 	fleet     Fleet // that shares the addresses; nil: this process is alone
 	log       *slog.Logger
 	addresses reach.Openings
-	closed    atomic.Int64   // names of seeds that allow nothing, which a fleet was told
-	lookups   errgroup.Group // of seeds that came while the crawl ran
+	only      func(host string) bool // of seeds that the user named; nil: all are
+	closed    atomic.Int64           // names of seeds that allow nothing, which a fleet was told
+	lookups   errgroup.Group         // of seeds that came while the crawl ran
 
 	mu       sync.Mutex      // guards what follows
 	hosts    map[string]bool // may get credentials: over TLS, and in the clear if the value is true
@@ -70,10 +71,12 @@ func seedHostOf(u canonical.URL) seedHost {
 // add notes that the user named seeds: their hosts may get credentials, and may have private addresses. It waits until
 // it is known where their names lead.
 func (n *named) add(ctx context.Context, seeds ...canonical.URL) {
-	hosts := make([]seedHost, len(seeds))
-	for i, u := range seeds {
-		n.trust(u)
-		hosts[i] = seedHostOf(u)
+	var hosts []seedHost
+	for _, u := range seeds {
+		if n.only == nil || n.only(u.Host()) {
+			n.trust(u)
+			hosts = append(hosts, seedHostOf(u))
+		}
 	}
 	n.lookUp(ctx, hosts)
 }
@@ -81,6 +84,9 @@ func (n *named) add(ctx context.Context, seeds ...canonical.URL) {
 // addLate adds a seed that comes while the crawl runs. Where its name leads is found out beside, unless so many are
 // being looked up that the first connection will be earlier.
 func (n *named) addLate(ctx context.Context, u canonical.URL) {
+	if n.only != nil && !n.only(u.Host()) {
+		return
+	}
 	n.trust(u)
 	if h := seedHostOf(u); n.addresses.Name(h.name, h.port) {
 		n.lookups.TryGo(func() error { return n.settle(ctx, h) })

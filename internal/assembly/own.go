@@ -17,7 +17,8 @@ type Own struct {
 	Embedded   bool // the sinks and handlers are those of a program, for no other to go on with
 	Panics     bool // those of handlers end the program
 	Transport  http.RoundTripper
-	Cookies    cookies.Keeper // nil: those of the settings
+	Named      func(host string) bool // hosts of seeds that the user named; nil: all
+	Cookies    cookies.Keeper         // nil: those of the settings
 	Bodies     func(mediaType string) *pipeline.BodyHandler
 	Extractors map[string]pipeline.Extractor
 }

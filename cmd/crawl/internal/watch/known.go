@@ -186,7 +186,7 @@ func (w *Watch) adopt() error {
 			return err
 		}
 		if p.Seed {
-			w.scope.AddSeed(u)
+			w.name(u)
 		}
 		if _, err := w.add(u, page, int32(p.Depth)); err != nil {
 			return err

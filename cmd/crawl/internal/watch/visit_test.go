@@ -12,6 +12,7 @@ import (
 	"github.com/treadlight/crawl"
 	"github.com/treadlight/crawl/internal/clock/clocktest"
 	"github.com/treadlight/crawl/internal/config"
+	"github.com/treadlight/crawl/internal/web/scope"
 )
 
 // Redirects are followed within the scope, and those of a seed to wherever it is now. Of another host nothing is asked for,
@@ -58,6 +59,24 @@ func TestRedirectToPrivate(t *testing.T) {
 	for range 3 {
 		w.round(2 * time.Hour)
 	}
+	other.mu.Lock()
+	defer other.mu.Unlock()
+	require.Empty(t, other.asked)
+}
+
+// A page that was found opens no private address, although it is a seed of the crawl of a round.
+func TestFoundPagesOpenNothing(t *testing.T) {
+	other := newSite(t, map[string]answer{"/x": text("Elsewhere")})
+	s := newSite(t, map[string]answer{"/": text("Home", other.URL+"/x")})
+	w := watched(t, t.TempDir(), clocktest.NewFake(begin), true, 0, s.URL)
+	defer w.end()
+	any, err := scope.New(scope.Config{Mode: scope.Any, MaxDepth: -1})
+	require.NoError(t, err)
+	w.scope, w.o.Settings.Scope.Mode = any, "any"
+	for range 3 {
+		w.round(2 * time.Hour)
+	}
+	require.Contains(t, w.urls, other.URL+"/x")
 	other.mu.Lock()
 	defer other.mu.Unlock()
 	require.Empty(t, other.asked)

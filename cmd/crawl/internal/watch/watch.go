@@ -88,6 +88,7 @@ type Watch struct {
 	rules  *canonical.Rules
 	unlock func() error
 	clock  clock.Clock
+	named  map[string]bool // hosts of seeds, which may have private addresses; not written to once it is open
 
 	mu      sync.Mutex // guards what follows
 	store   *store
@@ -122,7 +123,7 @@ type Counts struct {
 // Open takes hold of a directory.
 func Open(o Options) (*Watch, error) {
 	w := &Watch{
-		o: o, reader: reader{selectors: o.Select, ignore: o.Ignore}, clock: clock.System(), urls: make(map[string]*entry), hosts: make(map[string]*host),
+		o: o, reader: reader{selectors: o.Select, ignore: o.Ignore}, clock: clock.System(), named: make(map[string]bool), urls: make(map[string]*entry), hosts: make(map[string]*host),
 		ended: make(chan struct{}),
 	}
 	if _, err := os.Stat(filepath.Join(o.Dir, databaseFile)); err != nil && len(o.Seeds) == 0 {
@@ -169,6 +170,12 @@ func (w *Watch) open() error {
 	return err
 }
 
+// name notes a URL that the user named.
+func (w *Watch) name(u canonical.URL) {
+	w.scope.AddSeed(u)
+	w.named[u.Host()] = true
+}
+
 // know takes in a URL of the database.
 func (w *Watch) know(e *entry) error {
 	u, err := canonical.Parse(e.url)
@@ -179,7 +186,7 @@ func (w *Watch) know(e *entry) error {
 	w.nextID = max(w.nextID, e.id)
 	e.host.entries = append(e.host.entries, e)
 	if e.depth == seedDepth && e.kind == page {
-		w.scope.AddSeed(u)
+		w.name(u)
 	}
 	return nil
 }
@@ -203,7 +210,7 @@ func (w *Watch) begin() error {
 			return cli.Usagef("%s: %w", seed, err)
 		}
 		u = w.rules.Apply(u)
-		w.scope.AddSeed(u)
+		w.name(u)
 		if _, err := w.add(u, page, seedDepth); err != nil {
 			return err
 		}
@@ -387,6 +394,7 @@ func (w *Watch) options() crawl.Options {
 	o.Depth, o.MaxPages, o.MaxPagesPerHost, o.StateDir, o.HandlersFollow = 0, 0, 0, "", true
 	o.Scope.IgnoreSitemaps, o.Scope.IgnoreFeeds, o.Scope.Include = true, true, nil
 	o.OnPage, o.OnRequest, o.OnSkip = w.take, w.ask, w.skipped
+	o.Named = func(host string) bool { return w.named[host] }
 	if o.Politeness.Remember == "" {
 		o.Politeness.Remember = filepath.Join(w.o.Dir, "watch.rates")
 	}
