@@ -35,7 +35,7 @@ func TestOptionsAreConvertedWhole(t *testing.T) {
 		Sinks: []record.Sink{printed{}}, Archives: []record.Sink{printed{}}, State: &State{&assembly.State{}}, Join: true, Began: time.Now(), Version: "1", Log: slog.New(slog.DiscardHandler),
 		OnRequest: func(*http.Request) error { return nil }, OnResponse: func(*http.Response) error { return nil }, OnError: func(Failure) {}, OnSkip: func(Skipped) {},
 		Bodies: map[string]BodyHandler{"*/*": {Handle: func(context.Context, *Page, io.Reader) error { return nil }}}, Extractors: map[string]Extractor{"a/b": noExtractor{}},
-		Shared: &Politeness{&polite.Shared{}}, CookieJar: noJar{}, Transport: http.DefaultTransport, Panics: true,
+		Named: func(string) bool { return true }, Shared: &Politeness{&polite.Shared{}}, CookieJar: noJar{}, Transport: http.DefaultTransport, Panics: true,
 	}
 	cfg, err := o.inner()
 	require.NoError(t, err)

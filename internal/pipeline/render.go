@@ -67,7 +67,7 @@ type Rendered struct {
 	Links []string // where its scripts would have gone
 	// Truncated says that HTML is cut at RenderConfig.MaxHTML.
 	Truncated bool
-	Note  record.Rendered
+	Note      record.Rendered
 }
 
 // Subrequest is what a page asks for while it is rendered.
