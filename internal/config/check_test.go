@@ -416,7 +416,7 @@ func TestSecretFlags(t *testing.T) {
 		}
 		require.Equal(t, f.redact != nil, FlagValue{Name: "set", Value: f.path + "=hush"}.Secret(), f.path)
 	}
-	require.Equal(t, map[string]bool{"fetch.headers": true, "access.auth": true, "access.proxy": true, "listen.token": false, "fleet.redis": true, "traces.headers": false}, masked)
+	require.Equal(t, map[string]bool{"fetch.headers": true, "access.auth": true, "access.proxy": true, "listen.token": false, "fleet.redis": true, "render.browser": true, "traces.headers": false}, masked)
 	for _, f := range Flags() {
 		require.Equal(t, masked[f.Path] && f.Arg != "file", FlagValue{Name: f.Name, Value: "hush"}.Secret(), f.Name)
 	}
