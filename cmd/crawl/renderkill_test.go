@@ -16,13 +16,14 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/treadlight/crawl/internal/lab/realserver"
 )
 
 // A crawl that renders pages and is killed leaves no browser, and the same command comes to the same end.
 func TestKillWhileRendering(t *testing.T) {
 	if _, err := exec.LookPath("chromium"); err != nil {
-		require.NotEqual(t, "true", os.Getenv("CI"), "CI renders pages: install chromium")
-		t.Skip("SKIPPED: NO PAGE IS RENDERED: there is no chromium; `make servers` installs it")
+		realserver.Need(t, "chromium")
 	}
 	var pages atomic.Int64
 	third := make(chan struct{})

@@ -20,6 +20,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/treadlight/crawl/internal/assembly"
+	"github.com/treadlight/crawl/internal/lab/realserver"
 	"github.com/treadlight/crawl/internal/lab/testsite"
 	"github.com/treadlight/crawl/internal/pipeline"
 )
@@ -43,10 +44,7 @@ func openBrowser(t *testing.T, home string) *browser {
 	t.Helper()
 	program, err := exec.LookPath("chromium")
 	if err != nil {
-		if os.Getenv("CI") == "true" {
-			require.NoError(t, err, "CI tests the dashboard: install chromium")
-		}
-		t.Skip("SKIPPED: THE DASHBOARD IS NOT TESTED IN A BROWSER: there is no chromium; `make servers` installs it")
+		realserver.Need(t, "chromium")
 	}
 	options := append(chromedp.DefaultExecAllocatorOptions[:],
 		chromedp.ExecPath(program), chromedp.NoSandbox, chromedp.DisableGPU, chromedp.UserDataDir(t.TempDir()), chromedp.WSURLReadTimeout(patience),

@@ -20,6 +20,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/treadlight/crawl/internal/assembly"
+	"github.com/treadlight/crawl/internal/lab/realserver"
 	_ "github.com/treadlight/crawl/internal/render"
 )
 
@@ -52,10 +53,7 @@ func serve(t *testing.T, h http.Handler) (*asked, string) {
 func needChromium(t *testing.T) {
 	t.Helper()
 	if _, err := exec.LookPath("chromium"); err != nil {
-		if os.Getenv("CI") == "true" {
-			require.NoError(t, err, "CI renders pages: install chromium")
-		}
-		t.Skip("SKIPPED: NO PAGE IS RENDERED: there is no chromium; `make servers` installs it")
+		realserver.Need(t, "chromium")
 	}
 }
 

@@ -21,6 +21,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/treadlight/crawl/internal/fetch"
+	"github.com/treadlight/crawl/internal/lab/realserver"
 	"github.com/treadlight/crawl/internal/pipeline"
 	"github.com/treadlight/crawl/internal/web/canonical"
 	"github.com/treadlight/crawl/internal/web/scripts"
@@ -32,10 +33,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 func needChromium(t *testing.T) {
 	t.Helper()
 	if _, err := find(""); err != nil {
-		if os.Getenv("CI") == "true" {
-			require.NoError(t, err, "CI renders pages: install chromium")
-		}
-		t.Skip("SKIPPED: NO PAGE IS RENDERED: there is no chromium; `make servers` installs it")
+		realserver.Need(t, "chromium")
 	}
 }
 
