@@ -116,8 +116,8 @@ type Options struct {
 	// field does not say otherwise, it is the error of its page.
 	Panics bool
 
-	// Named, if set, reports whether the user named a host, as "example.com:8080", of which there are seeds: only such hosts may
-	// have private addresses, and get credentials. Nil: all of which there are. It is called by whoever adds seeds.
+	// Named, if set, reports whether the user named the host of a seed, given as "example.com:8080": only named hosts may have
+	// private addresses and get credentials. Nil: the hosts of all seeds are named. It may be called by several goroutines.
 	Named func(host string) bool
 
 	// Transport, if set, sends all requests in place of the crawl's own HTTP client: with its own connections, proxies and
