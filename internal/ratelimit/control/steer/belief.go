@@ -26,8 +26,8 @@ type interval struct {
 func (i *interval) unbounded() bool { return math.IsInf(i.hi, 1) }
 
 // best is the rate with the greatest expected number of pages over the horizon, at least lo. A refusal costs
-// some seconds, fixed ones and more; beside the interval, chance says how likely a rate is refused and how long that takes.
-func (i *interval) best(horizon, most, cost, fixed float64, chance func(rate float64) (p, pause float64)) float64 {
+// some seconds; beside the interval, chance says how likely a rate is refused and how long that takes.
+func (i *interval) best(t *Tuning, most, cost float64, chance func(rate float64) (p, pause float64)) float64 {
 	if !(i.hi > i.lo) {
 		return i.lo
 	}
@@ -43,8 +43,8 @@ func (i *interval) best(horizon, most, cost, fixed float64, chance func(rate flo
 		}
 		p, pause := chance(x)
 		ok := (1 - at) * (1 - p)
-		risk := at*(1-p)*cost + pause + (1-ok)*fixed // seconds
-		if v := ok*(x-i.lo)*horizon - risk*i.lo; v > value {
+		risk := at*(1-p)*cost + pause + (1-ok)*t.Fixed // seconds
+		if v := ok*(x-i.lo)*t.Horizon - risk*i.lo; v > value {
 			top, value = x, v
 		}
 		if x >= most {

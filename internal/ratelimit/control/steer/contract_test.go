@@ -290,6 +290,6 @@ func TestDemandBoundsExperiments(t *testing.T) {
 	want, probed := meet(-1)
 	require.True(t, probed)
 	got, _ := meet(math.MaxInt)
-	require.InDelta(t, want, got, 0, "ten minutes are the most")
+	require.InDelta(t, want, got, 0, "many are as good as not told")
 	require.True(t, probed)
 }

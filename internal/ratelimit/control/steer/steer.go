@@ -309,11 +309,10 @@ func (s *Steer) decide(now clock.Instant) {
 		s.rate = s.bounded(s.rate)
 		return
 	}
-	horizon := horizon(s.tune, s.demand, s.lo)
-	if horizon == 0 || s.budget.left < 1 || s.lo >= s.most/(1-s.tune.Margin) || s.hint.binds(now, s.rate) || !s.busy(now) {
+	if few(s.tune, s.demand) || s.budget.left < 1 || s.lo >= s.most/(1-s.tune.Margin) || s.hint.binds(now, s.rate) || !s.busy(now) {
 		return
 	}
-	x := s.best(horizon, s.most, float64(s.cost), s.tune.Fixed, func(x float64) (p, pause float64) { return s.win.chance(now, x) })
+	x := s.best(s.tune, s.most, float64(s.cost), func(x float64) (p, pause float64) { return s.win.chance(now, x) })
 	if x <= s.lo {
 		return
 	}
@@ -362,28 +361,12 @@ func (s *Steer) prove(now clock.Instant) {
 	s.decide(now)
 }
 
-// SetDemand tells how many URLs wait for the host: what there is to gain by a faster rate. Until it is told, and for
-// many, that is what ten minutes bring.
+// SetDemand tells how many URLs wait for the host. Where they are few, no faster rate is tried; until it is told, many
+// are taken to wait.
 func (s *Steer) SetDemand(urls int) { s.demand = uint16(min(max(urls, 0), math.MaxUint16) + 1) }
 
-// horizon is the seconds over which a faster rate has to pay for its risk. It is zero where too few URLs wait to tell
-// whether one is borne.
-func horizon(t *Tuning, demand uint16, rate float64) float64 {
-	urls := float64(demand) - 1
-	switch {
-	case demand == 0:
-		return t.Horizon
-	case urls < t.Cycle:
-		return 0
-	}
-	return t.Horizon * min(max(urls/rate, leastDemand), mostDemand) / mostDemand
-}
-
-// Seconds of work that a horizon looks ahead: no less, since pages bring more URLs.
-const (
-	leastDemand = 300
-	mostDemand  = 600
-)
+// few reports that too few URLs wait to tell whether a faster rate is borne.
+func few(t *Tuning, demand uint16) bool { return demand > 0 && float64(demand-1) < t.Cycle }
 
 // proofTime is how long a rate must have gone well to be proven.
 func (s *Steer) proofTime() time.Duration {
