@@ -8,8 +8,8 @@ import (
 	"github.com/treadlight/crawl/internal/clock"
 )
 
-// rate is in millionths of a request per second, so that tokens are exact integers: a nanosecond at rate 1 is 1e-15
-// tokens, the unit of a [bucket].
+// rate is in millionths of a request per second, so that tokens are exact integers: a nanosecond at rate 1 brings
+// 1e-15 tokens, the unit of a [bucket].
 type rate int64
 
 const (
@@ -19,15 +19,15 @@ const (
 
 func rateOf(rps float64) rate { return rate(math.Round(rps * float64(perSecond))) }
 
-// rateEvery is the pace of one request in d, rounded down and at least the slowest.
+// rateEvery is the rate of one request per d, rounded down, and at least the slowest rate.
 func rateEvery(d time.Duration) rate { return max(1, rate(token/int64(d))) }
 
 func (r rate) interval() time.Duration { return time.Duration(token / int64(max(r, 1))) }
 
 func (r rate) rps() float64 { return float64(r) / float64(perSecond) }
 
-// bucket is an exact, continuous token bucket: a span grants at most the capacity and the sum of rate over time. The
-// capacity comes with each call. Its owner serialises the calls.
+// bucket is an exact, continuous token bucket: in any span it grants at most its capacity and the integral of its
+// rate. The capacity comes with each call. The owner serialises the calls.
 type bucket struct {
 	level int64 // in 1e-15 tokens, up to the capacity
 	at    clock.Instant
@@ -52,8 +52,8 @@ func (b *bucket) advance(now clock.Instant, capacity int64) {
 
 func (b *bucket) take() { b.level -= token }
 
-// when is the earliest instant from from on for the n-th token, if each is spent at once. It is exact for the first;
-// each further one may be a nanosecond late. It changes nothing.
+// when returns the earliest instant, from or later, at which the n-th token is there, if each is spent at once. It is
+// exact for the first; each further one may be a nanosecond late. It changes nothing.
 func (b *bucket) when(from clock.Instant, capacity int64, n int) clock.Instant {
 	from = max(from, b.at)
 	level := b.levelAt(from, capacity)

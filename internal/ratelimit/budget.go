@@ -15,59 +15,62 @@ import (
 type scope uint8
 
 const (
-	scopeSite    scope = iota // of a registrable domain
-	scopeAddress              // of an address
-	scopeGlobal               // of all domains; last, because its line is joined last
+	scopeSite    scope = iota // the hosts of a registrable domain
+	scopeAddress              // the hosts at an address
+	scopeGlobal               // all hosts; last, because its line is joined last
 	numScopes
 )
 
+// shares are the budgets that a domain shares with others, by scope; nil for none.
 type shares [numScopes]*budget
 
-// budget is a bucket that several domains share. A domain's head that may go waits in the line of each of its budgets,
-// in which only the first has a timer.
+// budget is a token bucket that several domains share. When the head of a domain's line may go by its own limits, it
+// waits in the line of each of the domain's budgets; only the first in such a line has a timer.
 //
-// Lines are in the order in which waiters first joined one, so the first of all is first in each: no starvation.
+// Every line is in the order in which waiters first joined any line. So the first of all waiters is the first in each
+// of its lines, and nobody starves.
 type budget struct {
 	bucket      bucket
 	capacity    int64
 	from        clock.Instant // no grant earlier
-	hinted      bool          // because the server said so
-	trying      bool          // because a trial of the controller is out
-	unpaced     bool          // only its caps bound it
+	hinted      bool          // from is what the server told
+	trying      bool          // from is due to a trial of the controller, which is out
+	unpaced     bool          // there is no rate, only caps
 	scope       scope
-	promised    int32 // tokens that were said to be there, and not asked for yet
-	promisedTo  clock.Instant
+	promised    int32         // tokens that ReadyAt promised and that nobody has taken yet
+	promisedTo  clock.Instant // when these promises end
 	line        []*waiter
 	group       *group       // whose budget it is; nil for the one of all domains
 	caps        *globalCaps  // of the one of all domains; nil for none
-	tokenSource *tokenSource // where its tokens come from if processes share it; nil: it is this one's alone
+	tokenSource *tokenSource // where the tokens come from if several processes share the budget; nil if this one alone uses it
 }
 
+// ticket names the trial of a group's controller that a grant is; the zero ticket is no trial.
 type ticket struct {
 	group *group
-	trial uint32 // zero for nothing
+	trial uint32
 }
 
-// shared are the shared budgets, under one lock: a grant takes from all of its budgets or from none.
+// shared has all shared budgets under one lock, so that a grant takes from all of its budgets or from none.
 type shared struct {
 	l      *AdaptiveRateLimiter
 	mu     sync.Mutex // guards what follows, all budgets and all groups; taken last
-	seq    uint64     // of the latest waiter who joined a line
+	seq    uint64     // of the last waiter that joined a line
 	groups map[groupKey]*group
-	// idle are groups without a member whose bucket is not full yet. The oldest is forgotten, with its debt.
+	// idle are groups without a member whose bucket is not full yet. Beyond MaxTombstones the oldest is forgotten.
 	idle *simplelru.LRU[*group, struct{}]
 
 	global *budget // nil for no bound; never changes
 
-	bound atomic.Int32 // groups of addresses whose budget holds
-	live  atomic.Int32 // groups that listen to the answers of their members
+	bound atomic.Int32 // how many groups of an address have a budget that binds
+	live  atomic.Int32 // how many groups listen to the answers of their members
 
-	pending []*tokenSource   // that want tokens, each at most once
-	bell    chan struct{}    // holds one: there are some
-	use     map[string]int64 // of tokens, by the keys of their sources, for usedSince
+	pending []*tokenSource   // sources that want tokens, each at most once
+	bell    chan struct{}    // of capacity one: a value means that some are pending
+	use     map[string]int64 // tokens used since the last usedSince, by the source's key
 
-	news  journal[Event] // of groups
-	fresh atomic.Bool    // some of it is untold
+	news  journal[Event] // events of groups
+	fresh atomic.Bool    // OnEvent has not been told of some of news
 }
 
 func (h *shared) init(l *AdaptiveRateLimiter) {
@@ -93,7 +96,8 @@ func newBudget(r rate, sl scope) *budget {
 	return &budget{bucket: bucket{level: c, rate: r}, capacity: c, from: never, scope: sl}
 }
 
-// capacityAt is ten milliseconds of a rate, at least one token, to cover a late timer.
+// capacityAt is the capacity of a shared bucket of a rate: what ten milliseconds bring, so that a late timer loses
+// nothing, and at least one token.
 func capacityAt(r rate) int64 {
 	// The rate is bounded first: what the fastest brings would not fit an int64.
 	return max(token, int64(min(r, 100*maxCapacity*perSecond))*(token/int64(100*perSecond)))
@@ -110,7 +114,7 @@ func (b *budget) advance(now clock.Instant) {
 	b.bucket.advance(max(now, b.bucket.at), b.capacity)
 }
 
-// review applies a new plan at now, if the controller's last one has run out.
+// review asks the group's controller for a new plan if the last one has run out.
 func (b *budget) review(now clock.Instant) {
 	now = max(now, b.bucket.at) // another domain's clock may have been read later
 	if b.group != nil {
@@ -119,8 +123,8 @@ func (b *budget) review(now clock.Instant) {
 	b.advance(now)
 }
 
-// when is the earliest instant for a grant after those in line, those promised and ahead more, and why. It changes
-// nothing.
+// when returns the earliest instant for a grant after those in line, those promised and ahead more, and the limit. It
+// changes nothing.
 func (b *budget) when(now clock.Instant, ahead int) (at clock.Instant, why Limit) {
 	n := len(b.line) + ahead + 1
 	if now < b.promisedTo {
@@ -130,15 +134,15 @@ func (b *budget) when(now clock.Instant, ahead int) (at clock.Instant, why Limit
 }
 
 const (
-	// lookAgain is how soon to ask again about what only an answer or the end of a request brings.
+	// lookAgain is the time between two looks at what only an answer or the end of a request changes.
 	lookAgain = 250 * time.Millisecond
-	// soon is when to ask again about a place promised to somebody who has not come yet.
+	// soon is the time between two looks at a place that was promised to a caller who has not come yet.
 	soon = time.Millisecond
-	// promiseFor is how long a promised token is kept, from a scheduler's question to its Acquire.
+	// promiseFor is how long a promised token is kept, from ReadyAt to Acquire.
 	promiseFor = 20 * time.Millisecond
 )
 
-// earliest is when the n-th token can be spent, or to ask again, and what limits it.
+// earliest returns when the n-th token can be spent, or if that is not known when to look again, and the limit.
 func (b *budget) earliest(now clock.Instant, n int) (at clock.Instant, why Limit) {
 	at = now
 	switch {
@@ -153,7 +157,7 @@ func (b *budget) earliest(now clock.Instant, n int) (at clock.Instant, why Limit
 		at = b.bucket.when(max(now, b.from), b.capacity, n)
 	}
 	if b.trying && now < b.from {
-		at = min(at, now.Add(lookAgain)) // when the trial's answer comes, the other members are not told
+		at = min(at, now.Add(lookAgain)) // nobody wakes the other members when the trial's answer comes
 	}
 	if b.tokenSource != nil {
 		at = max(at, b.tokenSource.when(now, int64(n)))
@@ -208,8 +212,8 @@ func (h *shared) takeLocked(sh *shares, now clock.Instant) (t ticket) {
 	return t
 }
 
-// turn takes a token of each budget at now if it is w's turn in all, and returns now; else w is in line until at,
-// forever if the first in line will wake it.
+// turn takes a token of each budget at now if w is the first in all of their lines, and returns now. Otherwise w stands
+// in line, and may sleep until at; at is forever if the first in line will wake it.
 func (h *shared) turn(w *waiter, sh *shares, now clock.Instant) (at clock.Instant, why Limit, t ticket) {
 	if *sh == (shares{}) && !w.placed() {
 		return now, LimitNone, ticket{}
@@ -219,7 +223,7 @@ func (h *shared) turn(w *waiter, sh *shares, now clock.Instant) (at clock.Instan
 	at = now
 	for sl, b := range sh {
 		if scope(sl) == scopeGlobal && at > now {
-			b = nil // not yet in the line of all: those behind w may be ready
+			b = nil // w does not join this line yet: those behind it may be ready
 		}
 		h.moveLocked(w, scope(sl), b)
 		if b == nil {
@@ -230,7 +234,7 @@ func (h *shared) turn(w *waiter, sh *shares, now clock.Instant) (at clock.Instan
 		when, limit := b.earliest(now, 1)
 		switch {
 		case limit == LimitGlobalConcurrency && when > now:
-			when = unknown // it nudges the head, and those behind may not be able to wait
+			when = unknown // a release wakes the head; those behind may have deadlines
 		case b.line[0] != w:
 			when = forever
 		}
@@ -245,7 +249,7 @@ func (h *shared) turn(w *waiter, sh *shares, now clock.Instant) (at clock.Instan
 	return now, LimitNone, h.takeLocked(sh, now)
 }
 
-// when is the earliest instant for a grant at the budgets, after all more of all domains, and why.
+// when returns the earliest instant for a grant at the budgets, after all further grants to any domain, and the limit.
 func (h *shared) when(sh *shares, now clock.Instant, all int) (at clock.Instant, why Limit) {
 	at = now
 	if *sh == (shares{}) {
@@ -268,8 +272,8 @@ func (h *shared) when(sh *shares, now clock.Instant, all int) (at clock.Instant,
 	return at, why
 }
 
-// promise counts a domain that was told it may go, so that the next is not told of the same token. It takes nothing.
-// Of the budget of all domains the caller keeps count.
+// promise counts that a domain was told it may go, so that no other domain is told of the same token. It takes
+// nothing. For the budget of all domains the caller keeps count itself.
 func (h *shared) promise(sh *shares, now clock.Instant) {
 	if sh[scopeSite] == nil && sh[scopeAddress] == nil {
 		return
@@ -288,7 +292,8 @@ func (h *shared) promise(sh *shares, now clock.Instant) {
 	}
 }
 
-// placed reports whether w is in a line. It needs the lock of w's domain, under which a waiter joins and leaves.
+// placed reports whether w stands in a line of a shared budget. The caller holds the lock of w's domain, under which a
+// waiter joins and leaves.
 func (w *waiter) placed() bool { return w.in != [numScopes]*budget{} }
 
 func (h *shared) leave(w *waiter) {
@@ -307,7 +312,8 @@ func (h *shared) leaveLocked(w *waiter) {
 	w.seq = 0
 }
 
-// moveLocked puts w into the line of b, in order of arrival, and of no other budget of that kind.
+// moveLocked puts w into the line of b, in order of arrival, and takes it out of the line of any other budget of the
+// scope. A nil b only takes it out.
 func (h *shared) moveLocked(w *waiter, sl scope, b *budget) {
 	old := w.in[sl]
 	if old == b {

@@ -11,7 +11,7 @@ import (
 	"github.com/treadlight/crawl/limit"
 )
 
-// The user's hard limits beside what is learned, each a limiter of package limit.
+// The hard limits that a user's rule may set for a domain, each a limiter of package limit.
 const (
 	capRate  = iota // HostRule.Cap
 	capQuota        // HostRule.Quota
@@ -24,10 +24,11 @@ type hardCap struct {
 	keyed *limit.Keyed[string]
 }
 
-// caps are the hard limits of a domain, asked under its lock. A grant needs room in every one, and takes from each.
+// caps are the hard limits of a domain, used under its lock. A grant needs room in every one, and takes from each.
 //
-// The limiters of a rule are in one [limit.Keyed]. A live state pins its own; those not full outlive eviction, so that
-// it is no way round a cap. Beyond MaxDomains+MaxTombstones such domains share one limiter, which is slower for each.
+// The limiters of a rule are in one [limit.Keyed]. A state pins its domain's limiter; one that is not full outlives the
+// state's eviction, so that eviction is no way round a cap. Beyond MaxDomains+MaxTombstones further domains share one
+// limiter, which is slower for each.
 type caps struct {
 	rule   *[numCaps]*hardCap
 	domain string                        // empty in a rule
@@ -66,7 +67,7 @@ func (c *Config) newCaps(h HostRule) (*caps, error) {
 func (c *caps) pin() {
 	for i, r := range c.rule {
 		if r != nil {
-			c.held[i], _ = r.keyed.Pin(c.domain) // it shares where it is full, and is never closed
+			c.held[i], _ = r.keyed.Pin(c.domain) // fails only after Close, which nobody calls
 		}
 	}
 }
@@ -86,7 +87,7 @@ func (c *caps) sweep() {
 	}
 }
 
-// wait is how long n permits of a cap are away.
+// wait is how long it takes until n permits of a cap are there.
 func (c *caps) wait(i int, n int64) time.Duration {
 	if l := c.held[i].Limiter; l != nil {
 		return l.Wait(n)
@@ -102,11 +103,11 @@ func (c *caps) left(i int) int64 {
 	if st, ok := r.keyed.Statistics(c.domain); ok {
 		return st.Available
 	}
-	return max(r.spec.Permits, r.spec.Burst) // of one that has not been made yet
+	return max(r.spec.Permits, r.spec.Burst) // a limiter that is not made yet is full
 }
 
-// when is the earliest instant with room for the grant after ahead others, and the limiting cap, without one of
-// requests in flight: see full.
+// when returns the earliest instant with room for the grant after ahead others, and which cap decides. A cap on requests
+// in flight does not count here: see full.
 func (c *caps) when(now clock.Instant, ahead int) (at clock.Instant, why Limit) {
 	at = now
 	for i, r := range c.rule {
@@ -120,21 +121,21 @@ func (c *caps) when(now clock.Instant, ahead int) (at clock.Instant, why Limit) 
 	return at, why
 }
 
-// ahead is how long until the n-th of sequential grants; if unknown, too early rather than too late, which
-// would refuse.
+// ahead is how long it takes until the n-th of sequential grants. Where that cannot be told it is too short rather than
+// too long, as a caller with a deadline gives up when it is too long.
 func (c *caps) ahead(i int, n int64) time.Duration {
 	spec := &c.rule[i].spec
 	if n == 1 {
 		return c.wait(i, 1)
 	}
-	first := min(n, cmp.Or(spec.Burst, spec.Permits)) // of those that may be there at once
+	first := min(n, cmp.Or(spec.Burst, spec.Permits)) // as many may be there at once
 	more := n - first
 	switch spec.Kind {
 	case limit.KindFixedWindow, limit.KindSlidingWindow:
 		return c.windowAhead(i, n)
 	case limit.KindLeakyBucket: // it never has room for two
 		first, more = 1, n-1
-	case limit.KindSlidingWindowLog: // each makes room for another a span later
+	case limit.KindSlidingWindowLog: // each request makes room for another one span later
 		more = (n - 1) / spec.Permits * spec.Permits
 		first = n - more
 	default:
@@ -145,8 +146,8 @@ func (c *caps) ahead(i int, n int64) time.Duration {
 	return andThen(c.wait(i, first), spec, more)
 }
 
-// windowAhead is ahead of windows: what is left, then whole fixed windows, or a sliding one at its
-// fastest. A lower bound where the limiter does not tell.
+// windowAhead is ahead for windows: first what is left, then whole windows if they are fixed, or the fastest that a
+// sliding one may be. It is a lower bound where the limiter does not tell more.
 func (c *caps) windowAhead(i int, n int64) time.Duration {
 	spec, left := &c.rule[i].spec, c.left(i)
 	if n <= left {
@@ -168,7 +169,7 @@ func andThen(wait time.Duration, spec *limit.Spec, n int64) time.Duration {
 	return min(wait, longest) + time.Duration(min(more, float64(longest)))
 }
 
-// atATime is how many requests may be out; zero for no such cap.
+// atATime is how many requests may be in flight; zero for no such cap.
 func (c *caps) atATime() int64 {
 	if c == nil || c.rule[capRate] == nil || c.rule[capRate].spec.Kind != limit.KindConcurrency {
 		return 0
@@ -179,8 +180,8 @@ func (c *caps) atATime() int64 {
 // full reports whether only a release makes room.
 func (c *caps) full() bool { return c.atATime() > 0 && c.wait(capRate, 1) > 0 }
 
-// take takes a permit of each cap, all of which had room under this lock. It fails, having taken nothing,
-// only where domains share a limiter.
+// take takes a permit of each cap; each had room under this lock. It fails, and takes nothing, only if domains share a
+// limiter and another one emptied it.
 func (c *caps) take() bool {
 	if c == nil {
 		return true
@@ -207,7 +208,7 @@ func (c *caps) release(n int) {
 
 // InFlightCap is how many requests of the domain the user's rules let be in flight; zero: no rule. It is constant.
 func (l *AdaptiveRateLimiter) InFlightCap(domain string) int {
-	r := l.laid.Load().match(Domain(domain))
+	r := l.rules.Load().match(Domain(domain))
 	n := int64(r.maxInFlight)
 	if m := r.caps.atATime(); m > 0 && (n == 0 || m < n) {
 		n = m
@@ -215,18 +216,19 @@ func (l *AdaptiveRateLimiter) InFlightCap(domain string) int {
 	return int(n)
 }
 
+// globalCaps are the bounds on all domains together, beside a rate.
 type globalCaps struct {
-	most  int64         // requests out at a time, of all processes together; zero for no bound
-	share int64         // of those, this process's, which ends unless it is told anew
-	until clock.Instant // or forever, if the process is alone
-	out   int64         // requests out
-	peak  int64         // of them, since Slots was asked
-	short bool          // somebody was kept waiting for want of a share, since then
+	most  int64         // requests in flight, of all processes together; zero for no bound
+	share int64         // how many of those this process may have
+	until clock.Instant // when the share ends; forever if the process is alone
+	out   int64         // requests in flight
+	peak  int64         // the most since Slots was called
+	short bool          // a request has waited for a place since Slots was called
 
 	bytes       *limit.TokenBucket // bytes of answers; nil for no bound
-	burst       int64              // of bytes: what a connection may bring between two looks at it
-	size        estimate.EWMA      // bytes that an answer takes
-	tokenSource *tokenSource       // of bytes, if processes share them; nil if not
+	burst       int64              // bytes that may come at once
+	size        estimate.EWMA      // expected bytes of an answer
+	tokenSource *tokenSource       // where tokens for bytes come from if processes share them; nil if not
 }
 
 // sizeWeight is the weight of an answer in the expected size of the next.
@@ -245,7 +247,7 @@ func (h *shared) newGlobalCaps(b *budget) *globalCaps {
 		return g
 	}
 	if g.tokenSource = h.newTokenSource(b, "bytes", "bytes", float64(c.GlobalBytes)); g.tokenSource != nil {
-		g.tokenSource.size = max(1, g.tokenSource.bucket.Capacity/8) // nobody fetches a single byte
+		g.tokenSource.size = max(1, g.tokenSource.bucket.Capacity/8) // a first lease of one byte would serve nobody
 	}
 	g.bytes, _ = limit.NewTokenBucket(limit.TokenBucketConfig{Permits: c.GlobalBytes, Per: time.Second}, limit.WithClock(c.Clock))
 	return g
@@ -258,7 +260,8 @@ func (g *globalCaps) shareAt(now clock.Instant) int64 {
 	return g.share
 }
 
-// when is the earliest instant for the n-th grant, and why; for requests in flight, when to ask again.
+// when returns the earliest instant for the n-th grant, and the limit. Where requests in flight are the limit, it is the
+// instant to ask again.
 func (g *globalCaps) when(now clock.Instant, n int) (at clock.Instant, why Limit) {
 	at = now
 	if g.bytes != nil {
@@ -284,8 +287,8 @@ func (g *globalCaps) when(now clock.Instant, n int) (at clock.Instant, why Limit
 	return at, why
 }
 
-// worth is how many bytes must be there for the n-th grant: the expected rest of those in flight, and one, to bound
-// the debt.
+// worth is how many bytes must be there for the n-th grant: what the requests in flight are expected to bring, and one.
+// That bounds the debt.
 func (g *globalCaps) worth(n int) int64 {
 	expected := float64(g.out+int64(n)-1) * float64(g.size)
 	return min(1+int64(min(expected, float64(g.burst))), g.burst)
@@ -301,14 +304,14 @@ func (h *shared) released() {
 	h.mu.Unlock()
 }
 
-// giveUp ends a grant that failed, as others emptied a shared limiter meanwhile. The tokens are lost.
+// giveUp takes back a grant that failed because a cap's shared limiter was emptied meanwhile. Its tokens are lost.
 func (h *shared) giveUp(now clock.Instant, t ticket) {
 	t.lost(now)
 	h.released()
 }
 
-// ChargeBytes charges Config.GlobalBytes with an answer's bytes on the wire, before the permit's release. Nothing is
-// granted until a debt is paid. Without that cap, or for n below 1, it does nothing.
+// ChargeBytes takes an answer's bytes on the wire from Config.GlobalBytes. Call it before the permit's release. If more
+// is taken than is there, nothing is granted until the debt is paid. Without that cap, or for n below 1, it does nothing.
 func (l *AdaptiveRateLimiter) ChargeBytes(n int64) {
 	b := l.shared.global
 	if n < 1 || !l.cfg.Enabled || b == nil || b.caps == nil || b.caps.bytes == nil {
@@ -324,24 +327,24 @@ func (l *AdaptiveRateLimiter) ChargeBytes(n int64) {
 		l.shared.ask(c.tokenSource, now, 1)
 	}
 	if c.size == 0 {
-		c.size = estimate.EWMA(n) // an average that begins at nothing would trust the first hundred
+		c.size = estimate.EWMA(n) // an average that began at zero would be too low for a hundred answers
 	}
 	c.size.Add(float64(n), sizeWeight)
 }
 
 // CapSnapshot is one hard limit, with its setting and state.
 type CapSnapshot struct {
-	Limit    Limit      `json:"limit"`                // as which it limits: cap, quota, global_concurrency, global_bytes
+	Limit    Limit      `json:"limit"`                // cap, quota, global_concurrency or global_bytes
 	Kind     limit.Kind `json:"kind"`                 // the algorithm
 	Permits  int64      `json:"permits"`              // requests, or bytes for global_bytes
-	PerMS    float64    `json:"per_ms,omitempty"`     // the span; zero for what is out at a time
+	PerMS    float64    `json:"per_ms,omitempty"`     // the span in milliseconds; zero for a bound on requests in flight
 	Left     int64      `json:"left"`                 // permits that are there now; below zero is a debt
-	NextInMS float64    `json:"next_in_ms,omitempty"` // until there is one; zero for now, or when that depends on a release
+	NextInMS float64    `json:"next_in_ms,omitempty"` // milliseconds until the next permit; zero for now, or if only a release brings it
 
-	among string // whom it holds for, in words; empty: all domains of this process
+	among string // who shares it, in words; empty for all domains of this process
 }
 
-// snapshotOf puts a limiter's figures together. A wait of [limit.Never] is for a release, and not shown as a number.
+// snapshotOf makes the snapshot of a limiter. A wait of [limit.Never] is one for a release, and shown as zero.
 func snapshotOf(why Limit, spec limit.Spec, left int64, wait time.Duration) CapSnapshot {
 	c := CapSnapshot{Limit: why, Kind: cmp.Or(spec.Kind, limit.KindTokenBucket), Permits: spec.Permits, PerMS: millis(spec.Per), Left: left}
 	if wait != limit.Never {
@@ -415,7 +418,7 @@ func (c *CapSnapshot) reason() string {
 		return fmt.Sprintf("%s: at most %d requests out at a time, %s", among, c.Permits, next)
 	case c.Limit == LimitGlobalBytes && c.Left <= 0:
 		return fmt.Sprintf("%s: at most %d bytes per second, %d bytes in debt, paid in %s", among, c.Permits, -c.Left, span(wait))
-	case c.Limit == LimitGlobalBytes: // while it is not in debt, what is out may still bring more than there is
+	case c.Limit == LimitGlobalBytes: // requests in flight may bring more than what is left
 		return fmt.Sprintf("%s: at most %d bytes per second, %d left for what is out", among, c.Permits, c.Left)
 	case c.Limit == LimitQuota:
 		return fmt.Sprintf("your quota: %d requests per %s (%s), %s", c.Permits, span(per), c.Kind, next)
@@ -427,7 +430,7 @@ func (c *CapSnapshot) reason() string {
 
 func msToDuration(ms float64) time.Duration { return time.Duration(ms * float64(time.Millisecond)) }
 
-// span leaves out the zero minutes and seconds of a duration: 24h, not 24h0m0s.
+// span writes a duration without minutes and seconds that are zero: 24h, not 24h0m0s.
 func span(d time.Duration) string {
 	s := d.String()
 	if strings.HasSuffix(s, "m0s") {

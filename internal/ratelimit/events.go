@@ -1,7 +1,6 @@
 package ratelimit
 
 import (
-	"math"
 	"slices"
 	"sync"
 	"time"
@@ -11,31 +10,34 @@ import (
 	"github.com/treadlight/crawl/internal/ratelimit/control"
 )
 
-// Event is a change of how fast a domain is asked, or whether; mere steps of a rate are none.
+// Event is a change that matters in how fast a domain is asked, or whether it is asked at all. A step of the rate that
+// only goes on as before is no event.
 type Event struct {
 	Time    time.Time     `json:"time"`           // UTC, to the millisecond
 	Domain  string        `json:"host,omitempty"` // empty within the snapshot of that domain
 	Cause   control.Cause `json:"cause"`
-	State   breaker.State `json:"state"`    // of the breaker, after it
+	State   breaker.State `json:"state"`    // of the breaker, after the change
 	FromRPS float64       `json:"from_rps"` // rate before
 	ToRPS   float64       `json:"to_rps"`   // rate after; zero while nothing but a trial may go out
-	// HoldMS is for how long only trials go out, in milliseconds, or zero; for the cause crawl_delay, the least gap.
+	// HoldMS is for how many milliseconds only trials go out; zero for none. With the cause crawl_delay it is the least
+	// gap between two requests.
 	HoldMS int64  `json:"hold_ms"`
-	Text   string `json:"text"` // the same as a sentence, with its figures
-	// Hosts are, for merged and parted, those whose answers led to it, at most 256. Domain is then the group's name,
-	// as in [GroupSnapshot].
+	Text   string `json:"text"` // the event as a sentence, with its figures
+	// Hosts are those whose answers led to it, at most 256, with the causes merged and parted; Domain is then the
+	// group's name, as in [GroupSnapshot].
 	Hosts []string `json:"hosts,omitempty"`
 }
 
 func (s *state) noteLocked(e control.Event) {
 	if s.journal == nil {
-		s.journal = new(journal[entry])
+		s.journal = new(journal[control.Event])
 	}
-	s.journal.note(entryOf(&e))
+	s.journal.note(e)
 	s.unreported = true
 }
 
-// notePlanLocked notes the changes in a plan since gate, but those of time alone. Crawl-delay bounds the rates told.
+// notePlanLocked notes what has changed from the state gate of the breaker to the plan p, except by time alone. The
+// rates of the event are no higher than Crawl-delay lets them be.
 func (s *state) notePlanLocked(now clock.Instant, p *control.Plan, gate breaker.State) {
 	if number := uint16(p.Event.Number); number != s.plan.seenEvent && p.Event.Cause != control.CauseNone {
 		s.plan.seenEvent = number
@@ -48,8 +50,8 @@ func (s *state) notePlanLocked(now clock.Instant, p *control.Plan, gate breaker.
 	}
 }
 
-// noteRetryAfterLocked notes a Retry-After. Those of requests in flight at the first are one event unless they ask for
-// more.
+// noteRetryAfterLocked notes a Retry-After. One that answers a request from before the last such event is noted only if
+// it asks for a longer wait.
 func (s *state) noteRetryAfterLocked(now, sentAt clock.Instant, fb *Feedback) {
 	if last, ok := latest(s.journal, control.CauseRetryAfter); ok && sentAt <= last.At && fb.RetryAfter <= last.Hold+time.Second {
 		return
@@ -74,8 +76,9 @@ func (s *state) noteRestoredLocked(now clock.Instant) {
 	})
 }
 
-// tell calls OnEvent with what a journal has untold, in order and without its lock held. One goroutine at a time does,
-// also for what others note; of more than keptEvents meanwhile the last are told.
+// tell calls OnEvent with the events of a journal that it was not called with yet, in order and without a lock held. Only
+// one goroutine at a time does this, also for events that others note meanwhile. Of more than keptEvents it tells the
+// last.
 func tell[E any](l *AdaptiveRateLimiter, mu *sync.Mutex, j *journal[E], event func(*E) Event) {
 	for mine := false; ; mine = true {
 		mu.Lock()
@@ -106,14 +109,14 @@ func eventOf(e *control.Event, at time.Time) Event {
 // figures rounds a rate to the ten-thousandth, dropping a float32's tail.
 func figures(rps float32) float64 { return float64(int64(float64(rps)*1e4+0.5)) / 1e4 }
 
-// keptEvents is how many events of a domain are kept, in 128 bytes.
+// keptEvents is how many events of a domain are kept.
 const keptEvents = 8
 
 // journal is the last events of a domain, or of groups; it grows by two at a time.
 type journal[E any] struct {
 	events  []E   // the oldest first
-	untold  uint8 // of the latest, to OnEvent
-	telling bool  // someone tells, and will tell what comes meanwhile
+	untold  uint8 // how many of the latest OnEvent was not called with yet
+	telling bool  // a goroutine calls OnEvent, and will for events noted meanwhile
 }
 
 func (j *journal[E]) note(e E) {
@@ -134,82 +137,11 @@ func (j *journal[E]) last(n int) []E {
 	return j.events[max(len(j.events)-n, 0):]
 }
 
-func latest(j *journal[entry], c control.Cause) (e control.Event, ok bool) {
-	for _, n := range slices.Backward(j.last(keptEvents)) {
-		if e = n.event(); e.Cause == c {
+func latest(j *journal[control.Event], c control.Cause) (e control.Event, ok bool) {
+	for _, e := range slices.Backward(j.last(keptEvents)) {
+		if e.Cause == c {
 			return e, true
 		}
 	}
-	return e, false
-}
-
-// entry is an event as it is kept, in half its memory: the time to the millisecond, rates
-// in five decimal figures, and no number. From the lowest bits on:
-//
-//	at    40 time in milliseconds, rounded up; up to 34 years
-//	low   24 of the hold in milliseconds; up to 24 days
-//	high   7 of the hold
-//	from  20 rate before
-//	to    20 rate after
-//	cause  5
-//	state  2
-//	status 10
-type entry struct{ lo, hi uint64 }
-
-const (
-	atBits, rateBits, causeBits, stateBits = 40, 20, 5, 2
-
-	lowHoldBits, highHoldBits = 64 - atBits, 7
-
-	fromShift   = highHoldBits
-	toShift     = fromShift + rateBits
-	causeShift  = toShift + rateBits
-	stateShift  = causeShift + causeBits
-	statusShift = stateShift + stateBits
-)
-
-// entryOf rounds the time up, so that what was sent before the event is not after it.
-func entryOf(e *control.Event) entry {
-	at := min(uint64(max(e.At, 0)+clock.Instant(time.Millisecond-1))/uint64(time.Millisecond), 1<<atBits-1)
-	hold := min(uint64(min(max(e.Hold, 0), longest)+time.Millisecond/2)/uint64(time.Millisecond), 1<<(lowHoldBits+highHoldBits)-1)
-	return entry{
-		lo: at | hold<<atBits,
-		hi: hold>>lowHoldBits | encodeRate(e.From)<<fromShift | encodeRate(e.To)<<toShift |
-			uint64(e.Cause)<<causeShift | uint64(e.State)<<stateShift | uint64(e.Status)<<statusShift,
-	}
-}
-
-func (n entry) event() control.Event {
-	field := func(shift, bits int) uint64 { return n.hi >> shift & (1<<bits - 1) }
-	return control.Event{
-		At:   clock.Instant(n.lo&(1<<atBits-1)) * clock.Instant(time.Millisecond),
-		Hold: time.Duration(n.lo>>atBits|field(0, highHoldBits)<<lowHoldBits) * time.Millisecond,
-		From: decodeRate(field(fromShift, rateBits)), To: decodeRate(field(toShift, rateBits)),
-		Cause: control.Cause(field(causeShift, causeBits)), State: breaker.State(field(stateShift, stateBits)),
-		Status: uint16(n.hi >> statusShift),
-	}
-}
-
-// A rate is kept as five decimal figures and their exponent, so that 0.3 is told as 0.3, from 1e-5 to 1e7.
-const (
-	figureBits  = 17
-	mostFigures = 99_999
-)
-
-var powersOfTen = [...]float64{1e5, 1e4, 1e3, 1e2, 1e1, 1, 1e-1, 1e-2}
-
-func encodeRate(r float32) uint64 {
-	if !(r > 0) {
-		return 0
-	}
-	for i, by := range powersOfTen {
-		if figures := math.Round(float64(r) * by); figures <= mostFigures {
-			return uint64(i)<<figureBits | uint64(figures)
-		}
-	}
-	return uint64(len(powersOfTen)-1)<<figureBits | mostFigures
-}
-
-func decodeRate(code uint64) float32 {
-	return float32(float64(code&(1<<figureBits-1)) / powersOfTen[code>>figureBits])
+	return control.Event{}, false
 }

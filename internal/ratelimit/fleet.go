@@ -14,70 +14,73 @@ import (
 )
 
 const (
-	// batchSpan bounds a lease, and the capacity of a shared budget: four trips a second, and a small burst.
+	// batchSpan is the time whose tokens a process takes at most in one batch, and the time whose tokens a shared bucket
+	// holds. So a process asks four times a second, and a burst is small.
 	batchSpan = 250 * time.Millisecond
 
-	// batchLife is how long after its charge a token may be used, and bounds what a budget may be overdrawn by.
+	// batchLife is how long after it was taken a token may be used. It bounds by how much a budget may be exceeded.
 	batchLife = 500 * time.Millisecond
 
-	// refillRetry is the pause after a question that was not answered.
+	// refillRetry is the pause after a request for tokens that failed.
 	refillRetry = 250 * time.Millisecond
 
-	// refillSoon is when to look again for tokens that are on their way.
+	// refillSoon is the time between two looks for tokens that were asked for.
 	refillSoon = 2 * time.Millisecond
 
-	// refillers bounds the requests under way.
+	// refillers bounds the requests for tokens that are under way.
 	refillers = 16
 
-	// maxShared is the capacity of a shared bucket, and maxSourceRate the fastest plan: a gigabyte a second.
+	// maxShared is the largest capacity of a shared bucket, and maxSourceRate its highest rate: a gigabyte a second.
 	maxShared     = 1 << 40
 	maxSourceRate = 1e9
 )
 
 // SharedTokens counts the tokens of budgets that processes share.
 type SharedTokens interface {
-	// Take charges n tokens of a key's bucket, all or none. On an error nothing is known. It returns when ctx ends.
+	// Take takes n tokens of a key's bucket, all or none. After an error it is not known whether they were taken. It
+	// returns when ctx ends.
 	Take(ctx context.Context, key string, bucket SharedBucket, n int64) (TokensTaken, error)
 }
 
 // SharedBucket is a token bucket that processes share.
 type SharedBucket struct {
-	Name     string  // of the kind of budget: "global", "bytes", "ip" or "site"
-	Capacity int64   // 1 to 1<<40
+	Name     string  // the kind of budget: "global", "bytes", "ip" or "site"
+	Capacity int64   // tokens, 1 to 1<<40
 	Rate     float64 // tokens per second
 }
 
-// TokensTaken is what became of a question for tokens.
+// TokensTaken is the answer to a request for tokens.
 type TokensTaken struct {
-	Allowed   bool
-	Remaining int64         // right after the decision
-	Wait      time.Duration // until as many are there; WaitForever: time alone does not bring them
+	Allowed   bool          // they were taken
+	Remaining int64         // tokens left right after the decision
+	Wait      time.Duration // until as many are there; WaitForever if time alone does not bring them
 }
 
 // WaitForever is a wait that time does not end.
 const WaitForever time.Duration = math.MaxInt64
 
-// tokenSource refills a budget that several processes share, ahead of use, from a key of [SharedTokens]. An unused
-// token is lost after batchLife, so a lease is as large as the use of the last one, or twice that if used up.
+// tokenSource takes tokens for a budget that several processes share, in batches and ahead of use, from a key of
+// [SharedTokens]. An unused token is lost after batchLife. So a batch is as large as what was used of the last one, or
+// twice as large if that was used up.
 //
 // All processes together grant in any span W at most
 //
 //	capacity + rate × (W + batchLife)
 //
-// with a capacity of batchSpan's worth, at least one token, as each was charged within the span or at most batchLife
-// before. A process that cannot reach the server uses up what it has.
+// where the capacity is what batchSpan brings, at least one token: each token was taken within the span or at most
+// batchLife before it. A process that cannot reach the server uses up what it has, and then waits.
 type tokenSource struct {
 	of     *budget
 	key    string
-	bucket SharedBucket // whose capacity is also the most of a lease
+	bucket SharedBucket // its capacity is also the largest batch
 
-	size    int64         // of the next lease
-	batches [4]tokenBatch // the one that ends first comes first; of size zero for none
-	owed    int64         // used before they were charged
-	asking  bool          // a question is queued or under way
-	again   clock.Instant
-	failed  bool             // the last question was not answered
-	use     map[string]int64 // by key, of all sources: what was used since usedSince
+	size    int64            // of the next batch
+	batches [4]tokenBatch    // the one that ends first comes first; of size zero for none
+	owed    int64            // tokens used before they were taken
+	asking  bool             // a request for tokens is queued or under way
+	again   clock.Instant    // no further request before
+	failed  bool             // the last request failed
+	use     map[string]int64 // tokens used since the last usedSince, by key, of all sources
 }
 
 type tokenBatch struct {
@@ -94,7 +97,7 @@ func (h *shared) newTokenSource(of *budget, name, key string, rate float64) *tok
 	return &tokenSource{of: of, key: cfg.FleetName + "/" + key, bucket: b, size: 1, again: never, use: h.use}
 }
 
-// left is how many tokens there are now; below zero: so many are owed.
+// left is how many tokens are there now; if it is below zero, so many are owed.
 func (f *tokenSource) left(now clock.Instant) int64 {
 	n := -f.owed
 	for i := range f.batches {
@@ -119,7 +122,7 @@ func (f *tokenSource) spend(now clock.Instant, n int64) {
 	f.owed += n
 }
 
-// retire forgets leases that are used up or over, and learns from them.
+// retire drops the batches that are used up or have ended, and sets the next one's size by their use.
 func (f *tokenSource) retire(now clock.Instant) {
 	for f.batches[0].size > 0 && (f.batches[0].left == 0 || now >= f.batches[0].until) {
 		ls := f.batches[0]
@@ -140,7 +143,7 @@ func (f *tokenSource) when(now clock.Instant, n int64) clock.Instant {
 	return max(f.again, now.Add(refillSoon)).Add(time.Duration(min(more, float64(longest))))
 }
 
-// landed takes in n tokens that were asked for at sent, and for how long not to ask for more.
+// landed takes in the answer to a request of the instant sent: n tokens, and how long to wait before the next request.
 func (f *tokenSource) landed(now, sent clock.Instant, n int64, wait time.Duration, err error) {
 	f.asking, f.failed = false, err != nil
 	switch {
@@ -166,7 +169,7 @@ func (f *tokenSource) landed(now, sent clock.Instant, n int64, wait time.Duratio
 	}
 }
 
-// ask queues a question for tokens if n are wanted and not there, or no more than half a lease is.
+// ask queues a request for tokens if fewer than n are there, or no more than half a batch.
 func (h *shared) ask(f *tokenSource, now clock.Instant, n int64) {
 	if f == nil || f.asking || now < f.again {
 		return
@@ -183,7 +186,7 @@ func (h *shared) ask(f *tokenSource, now clock.Instant, n int64) {
 	h.pending = append(h.pending, f)
 	select {
 	case h.bell <- struct{}{}:
-	default: // it will be heard
+	default: // refill is about to look
 	}
 }
 
@@ -194,10 +197,10 @@ func (h *shared) want(b *budget, now clock.Instant) {
 	}
 }
 
-// wait asks for tokens of shared budgets for which a domain was told to wait.
+// wait asks for tokens of the shared budgets that made a domain wait.
 func (h *shared) wait(sh *shares, now clock.Instant, why Limit) {
 	if why != LimitGlobal && why != LimitShared && why != LimitGlobalBytes {
-		return // it would not go even so
+		return // more tokens would not help
 	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -233,7 +236,7 @@ func (h *shared) refill(ctx context.Context) {
 	}
 }
 
-// refillOwedBytes asks for what bytes are owed, also while nobody wants to go.
+// refillOwedBytes pays for bytes that were used before they were taken, also while no request waits.
 func (h *shared) refillOwedBytes(ctx context.Context) {
 	if h.global == nil || h.global.caps == nil || h.global.caps.tokenSource == nil {
 		return
@@ -247,7 +250,8 @@ func (h *shared) refillOwedBytes(ctx context.Context) {
 	}
 }
 
-// fetch asks for a lease and what is owed, within the bucket. With fewer tokens it takes those, unless it has some.
+// fetch asks for a batch and for what is owed, at most the bucket's capacity. If fewer tokens are there, it takes those,
+// unless it has some left.
 func (h *shared) fetch(ctx context.Context, f *tokenSource) {
 	l := h.l
 	sent := l.now()
@@ -257,8 +261,8 @@ func (h *shared) fetch(ctx context.Context, f *tokenSource) {
 	res, err := l.cfg.Fleet.Take(ctx, f.key, f.bucket, n)
 	var wait time.Duration
 	if err == nil && !res.Allowed {
-		// Half the tokens are waited for, not each one, as others want them too. A wait for ever is of a key without
-		// room at present.
+		// It waits for half of the tokens, not for all, as other processes want them too. WaitForever means that the
+		// server has no room for the key at present.
 		wait = refillRetry
 		if res.Wait != WaitForever {
 			wait = max(0, res.Wait-time.Duration(float64(n/2)/f.bucket.Rate*float64(time.Second)))
@@ -297,8 +301,9 @@ func (f *tokenSource) whose() string {
 	return wholeFleet
 }
 
-// ShareSlots tells how many of Config.GlobalConcurrency this process has until an instant. Nothing is granted beyond
-// that or before the first call, nor while more is in flight. Without Config.Fleet it does nothing.
+// ShareSlots sets how many requests of Config.GlobalConcurrency this process may have in flight until an instant.
+// Nothing is granted beyond that number, before the first call, or after the instant. Without Config.Fleet it does
+// nothing.
 func (l *AdaptiveRateLimiter) ShareSlots(n int, until time.Time) {
 	if c := l.shared.slots(); c != nil {
 		l.shared.mu.Lock()
@@ -308,8 +313,8 @@ func (l *AdaptiveRateLimiter) ShareSlots(n int, until time.Time) {
 	}
 }
 
-// Slots is how many requests may be in flight until ShareSlots is called, at least those that are, and how many could
-// be used, by the use since the last call. Zero without a share of Config.GlobalConcurrency.
+// Slots returns how many requests may be in flight until the next ShareSlots (at least those that are), and how many
+// this process could use, judged by its use since the last call. Both are zero unless Config.GlobalConcurrency is shared.
 func (l *AdaptiveRateLimiter) Slots() (held, want int) {
 	c := l.shared.slots()
 	if c == nil {
@@ -337,17 +342,17 @@ const (
 	// useSpan is the span of use rates, long against a budget's burst.
 	useSpan = 15 * time.Second
 
-	// busiestScopes is how many scopes of each budget are told of.
+	// busiestScopes is how many scopes of each budget are reported.
 	busiestScopes = 8
 
-	// maxActive bounds the scopes that are noted between two calls of usedSince.
+	// maxActive bounds the scopes whose use is counted between two calls of usedSince.
 	maxActive = 1 << 16
 )
 
 // UseRates tells how fast this process uses shared budgets, by setting. Not safe for concurrent use.
 type UseRates struct {
 	l     *AdaptiveRateLimiter
-	marks []useMark // the oldest first, and no two closer than a second
+	marks []useMark // the oldest first, at least a second apart
 	last  time.Time
 }
 
@@ -367,7 +372,7 @@ func (u uses) add(name, scope string, n float64) {
 	u[name][scope] += n
 }
 
-// keepBusiest keeps the n scopes of each budget of which most is used.
+// keepBusiest keeps the n most used scopes of each budget.
 func (u uses) keepBusiest(n int) {
 	for _, scopes := range u {
 		names := slices.SortedFunc(maps.Keys(scopes), func(a, b string) int {
@@ -379,14 +384,14 @@ func (u uses) keepBusiest(n int) {
 	}
 }
 
-// NewUseRates returns rates of use that begin now.
+// NewUseRates returns use rates that begin now.
 func NewUseRates(l *AdaptiveRateLimiter) *UseRates {
 	return &UseRates{l: l, last: l.cfg.Clock.Now()}
 }
 
-// Now is what is used of budgets a second, over the last useSpan to the second: of each of all
-// domains, and where most is used of those that each address and each site has. Of
-// ratelimit.global_concurrency it is how many requests are under way. Nil: none is shared.
+// Now returns the use per second over the last useSpan, by setting: of the budgets of all domains, and of the most used
+// addresses and registrable domains. For ratelimit.global_concurrency it is how many requests are in flight. Both are nil
+// if no budget is shared.
 func (r *UseRates) Now() (budgets map[string]float64, scopes map[string]map[string]float64) {
 	if r.l.cfg.Fleet == nil {
 		return nil, nil
@@ -400,7 +405,7 @@ func (r *UseRates) Now() (budgets map[string]float64, scopes map[string]map[stri
 		r.marks = r.marks[1:]
 	}
 	all := make(uses)
-	span := max(r.last.Sub(r.marks[0].from), time.Second).Seconds() // what goes at once is no rate
+	span := max(r.last.Sub(r.marks[0].from), time.Second).Seconds()
 	for _, m := range r.marks {
 		for name, scopes := range m.used {
 			for scope, n := range scopes {
@@ -426,8 +431,8 @@ func (r *UseRates) Now() (budgets map[string]float64, scopes map[string]map[stri
 
 var useNames = map[string]string{"global": "global_rps", "bytes": "global_bytes", "ip": "ip_rps", "site": "site_rps"}
 
-// usedSince tells what was used of budgets that processes share since it was called before, by the setting: of IPRPS and
-// SiteRPS in the scopes of which most was. Of more than maxActive scopes the first that were used are looked at.
+// usedSince returns what was used of shared budgets since the last call, by setting; of IPRPS and SiteRPS only the most
+// used scopes. If more than maxActive scopes were used, the first of them count.
 func (h *shared) usedSince() uses {
 	all := make(uses)
 	h.mu.Lock()

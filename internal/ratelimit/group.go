@@ -15,24 +15,24 @@ import (
 	"github.com/treadlight/crawl/internal/ratelimit/control"
 )
 
-// group is an address or a registrable domain that several domains share. Its budget holds if the user has set a cap,
-// or if the address was found to have one limit for all. It lives as long as it has a member, and then until its
-// bucket is full.
+// group has what the domains at one address, or of one registrable domain, share. Its budget binds if the user has set
+// a cap, or if the hosts at the address were found to have one limit in common. It is kept as long as it has a member,
+// and then until its bucket is full.
 type group struct {
 	budget
 
 	l     *AdaptiveRateLimiter
 	key   groupKey
-	cap   rate // of the user; zero for none
+	cap   rate // set by the user; zero for none
 	hosts int  // members
 
-	binds   atomic.Bool // the budget holds; read without the lock
+	binds   atomic.Bool // the budget binds; read without the lock
 	listens atomic.Bool // watch or merge is set; read without the lock
 
-	watch      *watch        // for signs of one limit; nil while there are none
-	merge      *merge        // the members are paced as one; nil if they are not
-	clearUntil clock.Instant // no further trial: the last one found nothing
-	trials     uint8         // that found nothing, or what did not last
+	watch      *watch        // signs of a common limit; nil while there are none
+	merge      *merge        // set while the members are paced as one
+	clearUntil clock.Instant // no trial before then, as the last one found no common limit
+	trials     uint8         // trials without a finding, or with one that did not last
 }
 
 type groupKey struct {
@@ -50,7 +50,7 @@ func (k groupKey) String() string {
 	return "ip:" + k.prefix.String()
 }
 
-// addressKey is the key of an address, of IPv6 the /64 of a customer.
+// addressKey is the key of an address: of IPv6 its /64, which one customer has.
 func addressKey(addr netip.Addr) groupKey {
 	addr = addr.Unmap().WithZone("")
 	if !addr.IsValid() || addr.IsUnspecified() {
@@ -187,7 +187,7 @@ func flip(flag *atomic.Bool, count *atomic.Int32, on bool) {
 	}
 }
 
-// bind says whether the budget holds. That of a site always does.
+// bind sets whether the budget binds. That of a registrable domain always does.
 func (g *group) bind(on bool) {
 	if g.scope == scopeAddress {
 		flip(&g.binds, &g.l.shared.bound, on)
@@ -212,7 +212,7 @@ func (g *group) replan(now clock.Instant) {
 	case trying:
 		r = min(r, g.watch.trial.rate)
 	case g.cap == 0:
-		r = max(g.bucket.rate, 1) // it does not hold
+		r = max(g.bucket.rate, 1) // it does not bind
 	}
 	g.advance(now)
 	g.bucket.rate, g.capacity = r, g.capacityAt(r) // the tokens accrued so far stay
@@ -225,7 +225,7 @@ func (g *group) ceiling() float64 {
 	if g.cap > 0 {
 		return g.cap.rps()
 	}
-	return min(float64(g.hosts)*g.l.laid.Load().base.ceiling.rps(), maxRPS)
+	return min(float64(g.hosts)*g.l.rules.Load().base.ceiling.rps(), maxRPS)
 }
 
 func (g *group) review(now clock.Instant) {
@@ -271,7 +271,7 @@ func (s *state) groupLocked(now clock.Instant) *GroupSnapshot {
 		x, _ := o.when(now, 0)
 		y, _ := b.when(now, 0)
 		if x > y || x == y && o.bucket.rate < b.bucket.rate {
-			b = o // it holds back longer, or paces slower
+			b = o // its next token is later, or its rate lower
 		}
 	}
 	return b.group.describe(now)
@@ -305,8 +305,8 @@ func (h *shared) describe() (groups, merged int, events []Event) {
 	return len(h.groups), merged, slices.Clone(h.news.events)
 }
 
-// note notes that the members are paced as one from now on, or no longer; hosts caused it, and the rates are those of
-// all together.
+// note writes the event that the members are paced as one from now on, or no longer. The answers of hosts led to it;
+// from and to are rates of all members together.
 func (g *group) note(now clock.Instant, cause control.Cause, hosts []string, from, to float64, text string) {
 	g.l.shared.news.note(Event{
 		Time: g.l.timeOf(now).UTC().Truncate(time.Millisecond), Domain: g.key.String(), Cause: cause,

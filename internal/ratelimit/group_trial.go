@@ -12,92 +12,94 @@ import (
 	"github.com/treadlight/crawl/internal/ratelimit/outcome"
 )
 
-// Whether the hosts at one address have one limit or one each cannot be told from coincident refusals: equal limits,
-// met by one strategy from one start, are met at the same time. So coincidences only start a trial. One or two refused
-// hosts go at twice their refused rate, and the others slow down to keep the sum below what was admitted. Own limits
-// refuse the fast ones soon; a common limit refuses nobody. A trial without a finding is repeated after ten minutes,
-// then twenty, up to nearly three hours.
+// Hosts at one address may have one limit in common, or one each. Refusals at the same time do not tell which: equal
+// limits, searched by the same strategy from the same start, are met at the same time. So coincident refusals only start
+// a trial: one or two refused hosts are asked at twice the rate at which they were refused, and the others slower, so
+// that the sum stays below what was admitted. If each host has its own limit, the fast ones are soon refused; if the
+// limit is common, nobody is. A trial without a finding is repeated after ten minutes, then twenty, up to nearly three
+// hours.
 const (
-	// startUp is how long after a member's first refusal its refusals prove nothing, as all search at the start.
+	// startUp is how long after a member's first refusal its refusals prove nothing: at the start every strategy
+	// searches.
 	startUp = 4 * time.Second
-	// together is how far apart the refusals of a coincidence may be. One happens by chance too often for a trial.
+	// together is how far apart two refusals may be to count as coincident. A trial needs this many coincidences, since
+	// one is often due to chance.
 	together     = 5 * time.Second
 	coincidences = 2
-	// watchFor is how long a group is watched after a refusal, longer than any strategy pauses while it learns.
+	// watchFor is how long a group is watched after a refusal. It is longer than the pauses of a strategy that learns.
 	watchFor = 2 * time.Minute
-	// maxNotes bounds what a watch remembers: of more members others say as much.
+	// maxNotes bounds the members of which a watch keeps a note.
 	maxNotes = 256
 
-	// trialShare of what was admitted, which includes a burst, is let through by a trial; favouredShare of it goes to
-	// the favoured.
+	// trialShare is the part of the admitted rate (which includes a burst) that a trial lets through; favouredShare is
+	// the part that the favoured hosts get.
 	trialShare    = 0.85
 	favouredShare = 0.75
-	// trialVolume covers a burst allowance: so many requests above the old rate must pass unrefused, or trialExcess
-	// more than a bucket has refilled since the favourite's last refusal.
+	// A favoured host must get so many requests beyond its old rate without a refusal, in case the host allows a burst:
+	// trialVolume, or if it is less, trialExcess more than a bucket has refilled since its last refusal.
 	trialVolume = 25
 	trialExcess = 5
-	// trialShort and trialLong bound how long the favoured must go unrefused: the gap of the last two refusals, to
-	// outlast a quota's window.
+	// A favoured host must go unrefused as long as the gap between its last two refusals, so that the window of a quota
+	// is over. trialShort and trialLong bound that.
 	trialShort, trialLong = 5 * time.Second, time.Minute
-	trialDue              = 5 * time.Minute // ends a trial without a result: the favoured had nothing to ask for
-	strays                = 2               // refusals of others that a trial bears: what was in flight
+	trialDue              = 5 * time.Minute // then a trial ends without a finding: the favoured hosts had too few requests
+	strays                = 2               // refusals of other members that do not end a trial: of requests in flight
 
-	clearFor  = 10 * time.Minute
-	clearMost = 4 // doublings
+	clearFor  = 10 * time.Minute // until the next trial, doubled with each one without a finding
+	clearMost = 4                // doublings
 
-	// mergeShare of what was admitted is where the common controller begins.
+	// mergeShare is the part of the admitted rate at which the common controller starts.
 	mergeShare = 0.95
-	// A member refused again and again while others are not has its own limit. A run of n falls by chance on one with
-	// a share p of the requests with probability p^(n-1); below runChance it is not chance.
+	// A member that is refused again and again while others are not has its own limit. A run of n refusals falls by
+	// chance on a member with a share p of the requests with probability p^(n-1); below runChance it is not chance.
 	runLeast  = 4
 	runChance = 1e-3
-	// A merge is undone if, after judgeAfter, the members get less together than the part worth of what they got
-	// before.
+	// A merge is undone if the members, judgeAfter later, get less together than this part of what they got before.
 	judgeAfter = 2 * time.Minute
 	worth      = 0.8
 )
 
-// watch is what is known of a group some of whose members were refused.
+// watch is the evidence of a group some of whose members were refused.
 type watch struct {
 	notes  map[*state]note
-	last   *state // who was refused last
-	other  *state // the last one that is not last
+	last   *state // the member refused last
+	other  *state // the member refused last before it
 	lastAt clock.Instant
-	met    int // coincidences
-	metAt  clock.Instant
-	since  clock.Instant
+	met    int             // coincidences
+	metAt  clock.Instant   // the last coincidence
+	since  clock.Instant   // when the watch began
 	window estimate.Window // answers of all members
-	trial  *trial
+	trial  *trial          // nil while there is none
 }
 
 type note struct {
-	first, at clock.Instant // its first and latest refusal
-	gap       time.Duration // between the last two refusals that were no part of the same event
+	first, at clock.Instant // the member's first and latest refusal
+	gap       time.Duration // between its last two refusals that were not of one event
 	rate      rate          // at which it was refused
-	top       rate          // which it may not exceed
+	top       rate          // the most that its rules allow
 }
 
 type trial struct {
 	favoured []favourite
 	rate     rate    // of all others together
-	all      float64 // admitted of all per second before
+	all      float64 // admitted requests per second of all members, before the trial
 	begun    clock.Instant
 	strays   int
 }
 
-// favourite is a member that is let go beyond the rate at which it was refused.
+// favourite is a member that is asked faster than the rate at which it was refused.
 type favourite struct {
 	state *state
-	was   rate
-	rate  rate
+	was   rate          // at which it was refused
+	rate  rate          // at which it is asked in the trial
 	empty clock.Instant // its last refusal
 	least time.Duration // for which it must go unrefused
-	from  clock.Instant // of the first answer; zero before
-	n     int           // answers
+	from  clock.Instant // its first answer in the trial; zero before
+	n     int           // answers since
 }
 
-// groupFeedbackLocked takes in an outcome for the domain's address. It reports whether the domain's strategy must not
-// learn from it.
+// groupFeedbackLocked gives the domain's group the outcome of a request. It reports whether the domain's own strategy
+// must not learn from it.
 func (s *state) groupFeedbackLocked(now, sentAt clock.Instant, class outcome.Class, fb *Feedback) (theirs bool) {
 	g, l := s.addr, s.rules.l
 	if g == nil || !l.strategy.Learns {
@@ -129,7 +131,7 @@ func (s *state) groupFeedbackLocked(now, sentAt clock.Instant, class outcome.Cla
 	return false
 }
 
-// suspect takes in a refusal while nothing is known.
+// suspect takes in a refusal while no trial runs, and starts one after enough coincidences.
 func (g *group) suspect(s *state, now, sentAt clock.Instant, latency time.Duration) {
 	w := g.watch
 	if w == nil {
@@ -138,16 +140,16 @@ func (g *group) suspect(s *state, now, sentAt clock.Instant, latency time.Durati
 	}
 	n, known := w.notes[s]
 	if known && sentAt <= n.at || !known && len(w.notes) >= maxNotes {
-		return // of the same event, or one too many
+		return // it is of the same event, or there are too many notes
 	}
 	if !known {
 		n.first = now
 	}
 	if gap := now.Sub(n.at); !known || gap > trialShort {
-		// A refusal soon after another is that of a trial, at no rate of its own.
+		// A refusal soon after another met a trial of the member's strategy and says nothing of a rate.
 		at := s.bucket.rate
 		if s.plan.notBefore > now {
-			at = max(at, n.rate) // a trial's: half of what was refused before it
+			at = max(at, n.rate) // the rate of such a trial is half of what was refused before it
 		}
 		n.rate, n.gap, n.top = at, gap, s.ceilingLocked()
 		if spacing, _ := s.spacingLocked(); spacing > 0 {
@@ -172,7 +174,7 @@ func (g *group) suspect(s *state, now, sentAt clock.Instant, latency time.Durati
 	}
 }
 
-// beginTrial begins a trial with the two refused last, or with one if two are too large a part.
+// beginTrial begins a trial that favours the two members refused last, or one if two are too large a part of the group.
 func (g *group) beginTrial(now clock.Instant) {
 	w := g.watch
 	span := min(max(now.Sub(w.since), time.Second), g.l.cfg.StatsWindow)
@@ -201,7 +203,7 @@ func (g *group) beginTrial(now clock.Instant) {
 	}
 }
 
-// tried takes in an answer during a trial, and reports whether it is of no concern to the domain's strategy.
+// tried takes in an answer during a trial. It reports whether the domain's own strategy must not learn from it.
 func (g *group) tried(s *state, now, sentAt clock.Instant, refused, admitted bool, class outcome.Class) bool {
 	t := g.watch.trial
 	if now.Sub(t.begun) > trialDue {
@@ -215,7 +217,7 @@ func (g *group) tried(s *state, now, sentAt clock.Instant, refused, admitted boo
 	switch {
 	case f != nil && f.from > 0 && (refused || !admitted && class != outcome.Canceled):
 		g.endTrial(now)
-		return refused // at a rate that was not the strategy's
+		return refused // the strategy had not chosen that rate
 	case f != nil && admitted:
 		if f.n++; f.from == 0 {
 			f.from = sentAt
@@ -240,7 +242,7 @@ func (t *trial) find(s *state) *favourite {
 	return nil
 }
 
-// passed reports whether it went far enough beyond its refused rate to prove that it has no limit of its own.
+// passed reports whether the favoured host went so far beyond its refused rate that it can have no limit of its own.
 func (f *favourite) passed(now clock.Instant) bool {
 	took := now.Sub(f.from)
 	if f.from == 0 || took < f.least {
@@ -261,7 +263,7 @@ func (g *group) endTrial(now clock.Instant) {
 	g.replan(now)
 }
 
-// forget takes a member out of the evidence. A trial without its favourite is over.
+// forget removes a member from the evidence. A trial that favoured it ends.
 func (g *group) forget(now clock.Instant, s *state) {
 	s.favoured = false
 	if m := g.merge; m != nil {
@@ -285,8 +287,8 @@ func (g *group) forget(now clock.Instant, s *state) {
 	}
 }
 
-// favourLocked lets a favoured domain go faster than its strategy wants, by exactly that much: probing would get the
-// sum refused.
+// favourLocked sets the rate of a favoured domain to that of its trial, in place of its strategy's, which would probe
+// beyond it.
 func (s *state) favourLocked() {
 	s.favoured = false
 	g := s.addr
@@ -305,30 +307,30 @@ func (s *state) favourLocked() {
 	}
 }
 
-// merge paces the members of a group as one host: refusals and server hints are the group's. The members' strategies
-// begin anew, without a ceiling, and bound each by its own rules, latency and failures.
+// merge paces the members of a group as one host: its controller learns from all refusals and server hints. The members'
+// own strategies begin anew, with no rate refused yet, and bound each member by its rules, latency and failures.
 type merge struct {
 	strategy    control.Strategy
 	window      estimate.Window
 	review      clock.Instant
 	retryUntil  clock.Instant
 	trialAt     clock.Instant  // when the controller's trial was sent; zero while none is out
-	begun       map[*state]int // members whose strategy has begun anew, and their answers since the run did
-	total       int            // answers of all since the run of refusals began
-	run         *state         // who was refused the last times
-	runAt       clock.Instant  // and when
-	length      int
-	otherServed bool // another member was answered since the last refusal
+	begun       map[*state]int // members whose strategy has begun anew, and their answers since the run of refusals began
+	total       int            // answers of all since then
+	run         *state         // the member of the run: the last refusals were all its
+	runAt       clock.Instant  // the last one
+	length      int            // refusals of the run
+	otherServed bool           // another member was answered since the last refusal
 
-	before   float64       // admitted of all per second before they were merged
-	since    clock.Instant // when that was
-	admitted int           // of all since
-	judged   bool          // it was asked what the merge costs
+	before   float64       // admitted requests per second of all, before the merge
+	since    clock.Instant // when the merge began
+	admitted int           // requests of all admitted since
+	judged   bool          // what the merge costs was looked at
 }
 
-// mergeMembers merges the members after a passed trial, at a little less than what was admitted.
+// mergeMembers paces the members as one after a trial found a common limit. It starts a little below what was admitted.
 func (g *group) mergeMembers(now clock.Instant) {
-	w, floor, top := g.watch, g.l.laid.Load().base.floor.rps(), g.ceiling()
+	w, floor, top := g.watch, g.l.rules.Load().base.floor.rps(), g.ceiling()
 	all := w.trial.all
 	at := min(max(mergeShare*all, floor), top)
 	host := control.Host{Start: at, Floor: floor, Ceiling: top, Memory: control.Memory{Rate: float32(at)}}
@@ -393,7 +395,7 @@ func (t ticket) lost(now clock.Instant) {
 func (g *group) learn(s *state, now, sentAt clock.Instant, class outcome.Class, fb *Feedback, refused, admitted bool) bool {
 	m := g.merge
 	if !refused && !admitted {
-		return false // the member's own trouble
+		return false // it is a failure of the member alone
 	}
 	if _, done := m.begun[s]; !done {
 		m.begun[s] = 0
@@ -418,13 +420,14 @@ func (g *group) learn(s *state, now, sentAt clock.Instant, class outcome.Class, 
 		SentAt: sentAt, Class: class, RetryAfter: fb.RetryAfter, InFlight: 1,
 		// Latencies count per member: in a mixture, a change of members would look like a queue.
 		Latency: g.l.cfg.LatencyTarget / 2,
-		Quota:   fb.Quota, Floor: g.l.laid.Load().base.floor.rps(), Ceiling: g.ceiling(), Window: &m.window,
+		Quota:   fb.Quota, Floor: g.l.rules.Load().base.floor.rps(), Ceiling: g.ceiling(), Window: &m.window,
 	})
 	g.replan(now)
 	return refused
 }
 
-// parts says why the members are to part, if so: one is refused alone, or they get far less together than before.
+// parts says why the members are to be paced one by one again; why is empty if they are not. Either one is refused
+// alone, or they get far less together than before.
 func (g *group) parts(s *state, now, sentAt clock.Instant, refused bool) (hosts []string, before float64, why string) {
 	m := g.merge
 	alone := m.refusedAlone(s, now, sentAt, refused)
@@ -459,7 +462,7 @@ func (m *merge) refusedAlone(s *state, now, sentAt clock.Instant, refused bool) 
 		return false
 	}
 	if sentAt <= m.runAt || !m.otherServed {
-		return false // of the same event, or everybody is refused
+		return false // it is of the same event, or everybody is refused
 	}
 	m.runAt, m.otherServed = now, false
 	m.length++

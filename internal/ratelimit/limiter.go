@@ -58,9 +58,9 @@ type Feedback struct {
 	Quota      header.Quota  // what the server said of its quota; zero if nothing
 	Second     uint8         // of the server's clock, as [header.Second] has it; zero if not known
 	Retry      bool          // it was a further try of a request that had failed; only counted
-	Lifted     bool          // the same URL met a 403 before: this host's mean later, not never
-	OfURL      bool          // its refusal was the URL's alone, others being served meanwhile: no verdict on the domain; RetryAfter holds all the same
-	OfURLFirst bool          // with OfURL: so was the one before, which was reported as the domain's. The strategy begins anew, no slower than now
+	Lifted     bool          // the same URL was answered 403 before and is not now: this host's 403s end after a while
+	OfURL      bool          // only this URL is refused, the host serves others: it says nothing of the host's rate. RetryAfter is obeyed all the same
+	OfURLFirst bool          // with OfURL: the refusal before it was of this URL alone too, but was reported as the host's. The strategy is made anew, no slower than now
 }
 
 // AdaptiveRateLimiter is the engine (see the package comment), made by [New] and safe for concurrent use.
@@ -68,12 +68,12 @@ type AdaptiveRateLimiter struct {
 	cfg      Config         // never changes after New, as all up to the counters
 	control  control.Config // shared by all strategies
 	strategy control.Info
-	make     control.Maker           // of the strategy
+	make     control.Maker           // makes the strategy of a domain
 	window   estimate.Window         // an empty one, to copy
-	laid     atomic.Pointer[ruleSet] // what the user has laid down; only SetRules replaces it
+	rules    atomic.Pointer[ruleSet] // the user's; only SetRules replaces them
 	rulesMu  sync.Mutex              // held by SetRules
-	epoch    time.Time               // instant zero
-	seed     maphash.Seed            // of identities
+	epoch    time.Time               // instant zero of the limiter's clock
+	seed     maphash.Seed            // of the hashes in an identity
 	shards   []shard
 	mask     uint64 // len(shards)-1
 	shared   shared
@@ -84,8 +84,8 @@ type AdaptiveRateLimiter struct {
 	retries      atomic.Uint64
 	overReleased atomic.Uint64
 	evicted      atomic.Uint64
-	granted      atomic.Uint64 // what the states' counters, of 32 bits, have lost
-	overCap      atomic.Uint64
+	granted      atomic.Uint64 // what the states' counters of 32 bits have lost by overflow
+	overCap      atomic.Uint64 // states made beyond a shard's capacity, as all others were active
 }
 
 var _ RateLimiter = (*AdaptiveRateLimiter)(nil)
@@ -113,11 +113,11 @@ func New(cfg Config) (*AdaptiveRateLimiter, error) {
 		return nil, fmt.Errorf("ratelimit: Strategy = %w", err)
 	}
 	l.make = makers(&cfg)[cfg.Strategy]
-	laid, err := newRuleSet(l, &cfg, nil)
+	set, err := newRuleSet(l, &cfg, nil)
 	if err != nil {
 		return nil, err
 	}
-	l.laid.Store(laid)
+	l.rules.Store(set)
 	l.shared.init(l)
 	l.makeShards()
 	return l, nil
@@ -160,7 +160,7 @@ func (l *AdaptiveRateLimiter) Acquire(ctx context.Context, domain string) (Permi
 	return permit, err
 }
 
-// use is lock for a call that keeps the state from being evicted for a while.
+// use locks the domain's state, as lock does, and counts as use of the domain: it is not evicted for DomainStateTTL.
 func (l *AdaptiveRateLimiter) use(domain string) (s *state, now clock.Instant) {
 	s = l.lock(domain)
 	now = s.nowLocked()
@@ -172,8 +172,8 @@ type freePermit struct{}
 
 func (freePermit) Release() {}
 
-// Feedback reports the outcome of a request to the domain's rate, breaker and obligations. Of class Canceled only a
-// Retry-After counts.
+// Feedback reports the outcome of a request: the domain's rate, breaker and obligations follow from it. Of a canceled
+// request only a Retry-After counts.
 func (l *AdaptiveRateLimiter) Feedback(domain string, fb Feedback) {
 	if fb.Retry {
 		l.retries.Add(1)
@@ -240,11 +240,13 @@ func (l *AdaptiveRateLimiter) SetDemand(domain string, urls int) {
 	s.mu.Unlock()
 }
 
-// ReadyAt is the earliest time at which the Acquire after ahead further ones for the domain, and all for any, would
-// not wait, and its limit; the zero time and LimitNone if now. While a half-open breaker's probe is out it is the time
-// at which the probe counts as lost. It is a forecast: what is learned moves it. It takes nothing and makes no state;
-// that somebody was told to wait is counted with the next permit. A token of a shared budget that one caller is told
-// of is kept for it for 20 milliseconds.
+// ReadyAt forecasts when an Acquire for the domain would return at once, if ahead requests to the domain and all
+// requests to any domain were granted before it, and says which limit that is due to. It returns the zero time and
+// LimitNone if the answer is now. While a half-open breaker's probe is out, it is the time at which the probe counts
+// as lost. What is learned meanwhile moves the forecast.
+//
+// It takes no token and makes no state. A token of a shared budget that a caller was told of is kept for it for 20
+// milliseconds. A caller that was told to wait is counted as throttled with its next permit.
 func (l *AdaptiveRateLimiter) ReadyAt(domain string, ahead, all int) (at time.Time, why Limit) {
 	if !l.cfg.Enabled {
 		return time.Time{}, LimitNone
@@ -275,9 +277,8 @@ func (l *AdaptiveRateLimiter) unlock(s *state) {
 	s.unreported = false
 	s.mu.Unlock()
 	if news {
-		tell(l, &s.mu, s.journal, func(n *entry) Event {
-			e := n.event()
-			told := eventOf(&e, l.timeOf(e.At))
+		tell(l, &s.mu, s.journal, func(e *control.Event) Event {
+			told := eventOf(e, l.timeOf(e.At))
 			told.Domain = s.domain
 			return told
 		})
@@ -288,8 +289,8 @@ func (l *AdaptiveRateLimiter) unlock(s *state) {
 	}
 }
 
-// peek is the domain's state, or what it would be at the first Acquire; only a kept one is shared, and may be evicted
-// a moment later.
+// peek returns the domain's state; if it has none, one that the first Acquire would make, which nobody else sees. A
+// kept one may be evicted a moment later.
 func (l *AdaptiveRateLimiter) peek(domain string) (s *state, kept bool) {
 	id := l.identify(domain)
 	sh := l.shardOf(id)
@@ -299,7 +300,7 @@ func (l *AdaptiveRateLimiter) peek(domain string) (s *state, kept bool) {
 	sh.mu.RLock()
 	t, _ := sh.tombs.Peek(domain)
 	sh.mu.RUnlock()
-	s = t.restore(l.laid.Load().rulesFor(domain), l.now())
+	s = t.restore(l.rules.Load().rulesFor(domain), l.now())
 	s.domain = domain
 	if l.cfg.SiteRPS != 0 {
 		l.shared.mu.Lock()

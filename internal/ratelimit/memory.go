@@ -13,46 +13,46 @@ import (
 	"github.com/treadlight/crawl/internal/ratelimit/control"
 )
 
-// memoryTTL is how long what was learned of a host is believed: older limits may be too high, and a new search costs a
-// minute.
+// memoryTTL is how long what was learned of a host counts. A limit may be lower after that, and a new search takes only
+// a minute.
 const memoryTTL = 24 * time.Hour
 
-// HostMemory is what is known of a domain beyond the process, in wall times, without Crawl-delay. See
-// [AdaptiveRateLimiter.Remember] and [AdaptiveRateLimiter.Recall].
+// HostMemory is what is known of a domain, in a form that outlives the process: its times are wall times. Crawl-delay is
+// not part of it. See [AdaptiveRateLimiter.Remember] and [AdaptiveRateLimiter.Recall].
 type HostMemory struct {
 	Domain   string    `json:"host"`
 	LastUsed time.Time `json:"used"` // when the last request was sent
 	Learned
 	RetryUntil time.Time `json:"retry_until,omitzero"` // end of a Retry-After; zero for none
-	HeldUntil  time.Time `json:"held_until,omitzero"`  // no request but a trial from then on; zero for a host that is not held
+	HeldUntil  time.Time `json:"held_until,omitzero"`  // no request before then, and then one trial; zero for a host that is not held
 }
 
-// Learned is the part of a [HostMemory] believed for a day: a strategy's memory without obligations.
+// Learned is the part of a [HostMemory] that counts for a day: what the strategy learned.
 type Learned struct {
 	Rate  float32       `json:"rate,omitzero"`     // requests per second that the host tolerated; zero for not known
 	Pause time.Duration `json:"pause_ns,omitzero"` // longest pause that one refusal cost; zero for none
 }
 
-// maxDomain is the length of a full DNS name (RFC 1035, 2.3.4) and a port.
+// maxDomain is the length of the longest DNS name (RFC 1035, 2.3.4) with a port.
 const maxDomain = 253 + len(":65535")
 
-// Validate returns an error that names what no limiter has written: a host that is not its own [Domain], a figure out
-// of range, a time before 1970 or after 9999.
+// Validate returns an error if no limiter can have written m: the host is not in the form of [Domain], a figure is out
+// of range, or a time is before 1970 or after 9999.
 func (m *HostMemory) Validate() error {
-	ugly := func(r rune) bool { return r <= ' ' || r > '~' } // it commands terminals or fills columns
-	if m.Domain == "" || len(m.Domain) > maxDomain || Domain(m.Domain) != m.Domain || strings.ContainsFunc(m.Domain, ugly) {
-		return errors.New("host is no name of a host, in lower case and ASCII")
+	notPrintable := func(r rune) bool { return r <= ' ' || r > '~' }
+	if m.Domain == "" || len(m.Domain) > maxDomain || Domain(m.Domain) != m.Domain || strings.ContainsFunc(m.Domain, notPrintable) {
+		return errors.New("host is not the name of a host in lower case and ASCII")
 	}
 	for _, t := range []struct {
 		name  string
 		value time.Time
-		must  bool // zero has no meaning
+		must  bool // the zero time is not allowed
 	}{{"used", m.LastUsed, true}, {"retry_until", m.RetryUntil, false}, {"held_until", m.HeldUntil, false}} {
 		if year := t.value.UTC().Year(); (year < 1970 || year > 9999) && (t.must || !t.value.IsZero()) {
 			return fmt.Errorf("%s = %v: want a time from 1970 to 9999", t.name, t.value)
 		}
 	}
-	if !(m.Rate >= 0 && m.Rate <= maxRPS) { // a NaN is in no range
+	if !(m.Rate >= 0 && m.Rate <= maxRPS) { // written so that NaN is rejected too
 		return fmt.Errorf("rate = %v: want 0 to 1e6 requests per second", m.Rate)
 	}
 	if m.Pause < 0 || m.Pause > longest {
@@ -61,9 +61,10 @@ func (m *HostMemory) Validate() error {
 	return nil
 }
 
-// At is what is left of m at now. What was learned is dropped a day after the last use. Obligations stay until they
-// end, and so does a hold that ended within the day, as its trial is due. For changed clocks, no use lies after now,
-// and no obligation ends later than most after it. ok is false if nothing is left.
+// At returns what still counts of m at now; ok is false if nothing does. What was learned counts for a day after the
+// last use. Obligations count until they end, and a hold that ended within that day still does, as its trial is due. In
+// case the computer's clock was changed, LastUsed is at most now, and obligations end at most the duration most after
+// now.
 func (m HostMemory) At(now time.Time, most time.Duration) (left HostMemory, ok bool) {
 	m.LastUsed = earlier(m.LastUsed, now)
 	m.RetryUntil, m.HeldUntil = earlier(m.RetryUntil, now.Add(most)), earlier(m.HeldUntil, now.Add(most))
@@ -87,7 +88,8 @@ func earlier(a, b time.Time) time.Time {
 	return a
 }
 
-// moment is one instant on both time lines, which part when the computer sleeps or its clock is set.
+// moment is one instant as a monotonic and as a wall time, which drift apart when the computer sleeps or its clock is
+// set.
 type moment struct {
 	l    *AdaptiveRateLimiter
 	now  clock.Instant
@@ -98,7 +100,7 @@ func (l *AdaptiveRateLimiter) moment() moment {
 	return moment{l, l.now(), l.cfg.Clock.Now().Round(0).UTC()} // without its monotonic reading
 }
 
-// time is the wall time of an instant; of never, the zero time.
+// time is the wall time of an instant; the zero time for never.
 func (at moment) time(i clock.Instant) time.Time {
 	if i == never {
 		return time.Time{}
@@ -106,7 +108,7 @@ func (at moment) time(i clock.Instant) time.Time {
 	return at.wall.Add(i.Sub(at.now))
 }
 
-// instant is that of a wall time; of the zero time, never.
+// instant is the instant of a wall time; never for the zero time.
 func (at moment) instant(t time.Time) clock.Instant {
 	if t.IsZero() {
 		return never
@@ -114,8 +116,8 @@ func (at moment) instant(t time.Time) clock.Instant {
 	return at.now.Add(min(max(t.Sub(at.wall), -longest), longest))
 }
 
-// Remember yields what is known of each domain, in no order, without unknown and invalid ones. No lock is held in the
-// loop's body, so entries are of slightly different moments.
+// Remember yields what is known of each domain, in no order. Domains of which nothing is known are left out. No lock is
+// held in the loop's body, so entries are of slightly different moments.
 func (l *AdaptiveRateLimiter) Remember() iter.Seq[HostMemory] {
 	return func(yield func(HostMemory) bool) {
 		tell := func(domain string, t tombstone) bool {
@@ -124,7 +126,7 @@ func (l *AdaptiveRateLimiter) Remember() iter.Seq[HostMemory] {
 		}
 		for i := range l.shards {
 			sh := &l.shards[i]
-			sh.mu.RLock() // all are listed in one go, so that none is met twice
+			sh.mu.RLock() // both lists are made under one lock, so that no domain is in both
 			states, domains, tombs := sh.index.appendAll(nil), sh.tombs.Keys(), sh.tombs.Values()
 			sh.mu.RUnlock()
 			for _, s := range states {
@@ -153,14 +155,15 @@ func (at moment) memoryOf(domain string, t tombstone) (m HostMemory, ok bool) {
 		m.HeldUntil = at.time(t.memory.Held)
 	}
 	if m.LastUsed.IsZero() {
-		return m, false // never asked
+		return m, false // no request was sent
 	}
 	return m.At(at.wall, at.l.cfg.MaxRetryAfter)
 }
 
-// Recall takes up what earlier limiters remembered, at any time, and returns for how many domains. A domain known here
-// takes over the later end of a Retry-After and nothing else. Skipped are entries that are a day old, invalid, older
-// than another of the domain, or beyond the room the longest unused. A limiter that is off recalls nothing.
+// Recall takes in what earlier limiters remembered, and returns for how many domains. It may be called at any time: a
+// domain already known here takes over a later end of a Retry-After and nothing else. It skips entries that no longer
+// count, are invalid, or are older than another of the same domain, and those unused for longest if there is no room.
+// A limiter that is off takes in nothing.
 func (l *AdaptiveRateLimiter) Recall(hosts iter.Seq[HostMemory]) (recalled int) {
 	if !l.cfg.Enabled {
 		return 0
@@ -178,7 +181,7 @@ func (l *AdaptiveRateLimiter) Recall(hosts iter.Seq[HostMemory]) (recalled int) 
 	fresh = slices.CompactFunc(fresh, func(a, b HostMemory) bool { return a.Domain == b.Domain })
 	slices.SortStableFunc(fresh, latest)
 	fresh = fresh[:min(len(fresh), l.cfg.MaxTombstones)]
-	for _, m := range slices.Backward(fresh) { // so that the longest unused is the first to be forgotten
+	for _, m := range slices.Backward(fresh) { // the one unused for longest comes first, as it is to be forgotten first
 		id := l.identify(m.Domain)
 		sh := l.shardOf(id)
 		sh.mu.Lock()
@@ -193,7 +196,8 @@ func (l *AdaptiveRateLimiter) Recall(hosts iter.Seq[HostMemory]) (recalled int) 
 	return recalled
 }
 
-// owesMoreLocked has a domain that is known here wait for the Retry-After of m, if that ends later than its own.
+// owesMoreLocked makes a domain that is known here obey the Retry-After of m, and returns true, if that ends later than
+// its own.
 func (l *AdaptiveRateLimiter) owesMoreLocked(sh *shard, id identity, m *HostMemory, at moment) bool {
 	until := at.instant(m.RetryUntil)
 	if s := sh.index.get(id); s != nil {
@@ -223,15 +227,15 @@ func (at moment) tombstoneOf(m *HostMemory) tombstone {
 	if !m.HeldUntil.IsZero() {
 		t.memory.Held = at.instant(m.HeldUntil)
 		if t.memory.Held == 0 {
-			t.memory.Held = 1 // zero would be no hold
+			t.memory.Held = 1 // zero means no hold
 		}
 	}
 	return t
 }
 
-// MemoryOf is what is known of one domain, for its next holder: what Remember yields, or else when it was last asked.
-// gap is the least time between requests at the present pace, Crawl-delay included. ok is false if it was not asked,
-// or is forgotten.
+// MemoryOf returns what the process that gets the domain next has to know of it: what Remember yields, or if that is
+// nothing, when it was last asked. gap is the time between two requests at the present rate, or Crawl-delay if that is
+// longer. ok is false if the domain was not asked or is forgotten.
 func (l *AdaptiveRateLimiter) MemoryOf(domain string) (m HostMemory, gap time.Duration, ok bool) {
 	domain = Domain(domain)
 	id := l.identify(domain)
@@ -241,7 +245,7 @@ func (l *AdaptiveRateLimiter) MemoryOf(domain string) (m HostMemory, gap time.Du
 	t, known := sh.tombs.Peek(domain)
 	sh.mu.RUnlock()
 	if known {
-		r := l.laid.Load().match(domain) // which hold whatever is remembered
+		r := l.rules.Load().match(domain)
 		gap = max(t.crawlDelay, r.minDelay, r.ceiling.interval())
 		if t.memory.Rate > 0 {
 			gap = max(gap, rateOf(float64(t.memory.Rate)).interval())
@@ -266,9 +270,9 @@ func (l *AdaptiveRateLimiter) MemoryOf(domain string) (m HostMemory, gap time.Du
 	return m, gap, true
 }
 
-// Adopt takes up another limiter's memory of a domain to be paced here now. Unlike Recall it replaces what was learned
-// here; but no Retry-After is lost, and for a domain with requests in flight nothing else changes. It reports whether
-// there was anything to take up.
+// Adopt takes in another limiter's memory of a domain that this one paces from now on. Unlike Recall it replaces what was
+// learned here; but the later Retry-After counts, and nothing else changes for a domain with requests in flight. It
+// reports whether m still counted.
 func (l *AdaptiveRateLimiter) Adopt(m HostMemory) bool {
 	at := l.moment()
 	m, ok := m.At(at.wall, l.cfg.MaxRetryAfter)

@@ -13,8 +13,8 @@ import (
 	"github.com/treadlight/crawl/limit"
 )
 
-// HostRule is what holds for the domains it matches in place of the global fields.
-// Where it lowers MaxRPS below an inherited rate, that rate follows.
+// HostRule replaces global fields of a [Config] for the domains that it matches. If its MaxRPS is below an inherited
+// InitialRPS or MinRPS, that one is lowered to it.
 type HostRule struct {
 	Match      string        // "example.com", or "*.example.com" for all below it, or "*"; a port only if it matters
 	InitialRPS float64       // zero means the global one
@@ -22,35 +22,35 @@ type HostRule struct {
 	MaxRPS     float64       // zero means the global one
 	MinDelay   time.Duration // zero means the global one, negative none
 
-	MaxInFlight int // requests of a domain that are out at a time; zero means as many as the strategy lets
-	// Cap is a limit that a domain is never asked beyond, whatever was learned of it. Each
-	// domain that matches has its own. Queue has no meaning. The zero Spec means none.
+	MaxInFlight int // requests of a domain in flight at a time; zero means as many as the strategy allows
+	// Cap is a hard limit on requests to a domain, whatever was learned of it. Each domain that matches has its own.
+	// Its Queue has no effect. The zero Spec means none.
 	Cap limit.Spec
-	// Quota is the same for a long span: a domain that has used it up is blocked, not
-	// paced. Of its kinds concurrency is refused, and the empty one means a fixed window,
-	// of which the first begins with the limiter. The zero Spec means none.
+	// Quota is a hard limit over a long span. It does not pace a domain, but blocks it once the quota is used up. Its
+	// Kind may not be concurrency; an empty one means a fixed window, the first of which begins with the limiter. The
+	// zero Spec means none.
 	Quota limit.Spec
 }
 
-// Rules are the part of a [Config] that may change while requests are under way. The
-// fields mean what those of the same names mean there, and so does zero.
+// Rules are the fields of a [Config] that may change while requests are under way. Each has the meaning and the zero
+// value of the field of the same name there.
 type Rules struct {
-	InitialRPS float64       // of domains that are met from now on
+	InitialRPS float64       // of domains first asked from now on
 	MinRPS     float64       // requests per second
 	MaxRPS     float64       // requests per second
 	MinDelay   time.Duration // between two requests to a domain
 	Hosts      []HostRule
 }
 
-// rules are what the user has laid down for a domain. Domains share them by pointer; only one with caps, or with a
-// ceiling of its own, has a copy.
+// rules are the user's rules for a domain. Domains share them by pointer; a domain with caps or with a ceiling of its
+// own has a copy.
 type rules struct {
-	l                     *AdaptiveRateLimiter // here instead of in each state, which saves it a word
+	l                     *AdaptiveRateLimiter // here and not in state, which saves a word per domain
 	start, floor, ceiling rate
 	minDelay              time.Duration
-	capacity              int64 // of the bucket, in its units
+	capacity              int64 // of the bucket, in 1e-15 tokens
 	maxInFlight           int32 // zero for none
-	operator              bool  // the ceiling is SetCeiling's, and there is no minDelay
+	operator              bool  // the ceiling was set by SetCeiling, which also drops minDelay
 	caps                  *caps // nil for none
 }
 
@@ -82,12 +82,11 @@ func (r rules) with(h HostRule) rules {
 type matcher struct {
 	exact  string // a domain; empty for a suffix rule
 	suffix string // ".example.com", or empty for every domain
-	port   bool   // the pattern names a port, so the domain's counts too
+	port   bool   // the pattern names a port, so it is compared with the domain's
 	rules  rules
 }
 
-// newMatcher reads a pattern. Names are put into the form of domains, so that a
-// rule for "Bücher.example" means what it says.
+// newMatcher reads a pattern. It brings names into the form of [Domain], so that "Bücher.example" matches.
 func newMatcher(pattern string) (m matcher, ok bool) {
 	if pattern == "*" {
 		return matcher{}, true
@@ -122,8 +121,8 @@ func withoutPort(domain string) string {
 	return domain[:colon]
 }
 
-// RuleFor is the index of the HostRule that holds for a domain, the first that matches; -1
-// if none does. The domain is in the form of [Domain].
+// RuleFor is the index of the first HostRule that matches a domain, which is the one that counts; -1 if none does. The
+// domain is in the form of [Domain].
 func (c *Config) RuleFor(domain string) int {
 	return slices.IndexFunc(c.Hosts, func(h HostRule) bool {
 		m, ok := newMatcher(h.Match)
@@ -131,8 +130,8 @@ func (c *Config) RuleFor(domain string) int {
 	})
 }
 
-// validateHosts rejects rules that are malformed or contradict themselves. What
-// they inherit adapts to them, so it cannot contradict.
+// validateHosts rejects rules that are malformed or contradict themselves. Inherited fields adapt to a rule's own, so
+// they cannot contradict it.
 func (c *Config) validateHosts() error {
 	for i, h := range c.Hosts {
 		top := maxRPS
@@ -161,51 +160,51 @@ func (c *Config) validateHosts() error {
 
 func isRate(rps, top float64) bool { return rps == 0 || rps >= minRPS && rps <= top }
 
-// ruleSet are what the user has laid down for all domains. They never change once they
-// are stored; SetRules and SetCeiling store others.
+// ruleSet has the user's rules for all domains. It never changes once it is stored; SetRules and SetCeiling store
+// another one.
 type ruleSet struct {
 	base     rules
 	hosts    []matcher
-	given    []HostRule      // that hosts were made of
-	ceilings map[string]rate // of single domains, by SetCeiling: maxCeilings at most
+	given    []HostRule      // from which hosts were made
+	ceilings map[string]rate // of single domains, set by SetCeiling; at most maxCeilings
 }
 
-// newRuleSet makes rules of a configuration that is valid. Ceilings and caps are taken over from old,
-// if it is not nil and has the same caps: what was taken of them counts on.
+// newRuleSet makes the rules of a valid configuration. If old is not nil, its ceilings are kept, and so are its caps
+// with what was taken of them.
 func newRuleSet(l *AdaptiveRateLimiter, cfg *Config, old *ruleSet) (*ruleSet, error) {
-	laid := &ruleSet{given: slices.Clone(cfg.Hosts), base: rules{
+	set := &ruleSet{given: slices.Clone(cfg.Hosts), base: rules{
 		l: l, start: rateOf(cfg.InitialRPS), floor: rateOf(cfg.MinRPS), ceiling: rateOf(cfg.MaxRPS),
 		minDelay: cfg.MinDelay, capacity: int64(cfg.TokenBucketCapacity * float64(token)),
 	}}
 	for i, h := range cfg.Hosts {
 		m, _ := newMatcher(h.Match)
-		m.rules = laid.base.with(h)
+		m.rules = set.base.with(h)
 		var err error
 		if old != nil && old.binding() {
 			m.rules.caps = old.hosts[i].rules.caps
 		} else if m.rules.caps, err = cfg.newCaps(h); err != nil {
 			return nil, fmt.Errorf("ratelimit: Hosts[%d].%w", i, err)
 		}
-		laid.hosts = append(laid.hosts, m)
+		set.hosts = append(set.hosts, m)
 	}
 	if old != nil {
-		laid.ceilings = old.ceilings
+		set.ceilings = old.ceilings
 	}
-	return laid, nil
+	return set, nil
 }
 
-func (laid *ruleSet) match(domain string) *rules {
-	for i := range laid.hosts {
-		if laid.hosts[i].matches(domain) {
-			return &laid.hosts[i].rules
+func (set *ruleSet) match(domain string) *rules {
+	for i := range set.hosts {
+		if set.hosts[i].matches(domain) {
+			return &set.hosts[i].rules
 		}
 	}
-	return &laid.base
+	return &set.base
 }
 
-func (laid *ruleSet) rulesFor(domain string) *rules {
-	r := laid.match(domain)
-	ceiling, operator := laid.ceilings[domain]
+func (set *ruleSet) rulesFor(domain string) *rules {
+	r := set.match(domain)
+	ceiling, operator := set.ceilings[domain]
 	if r.caps == nil && !operator {
 		return r
 	}
@@ -220,17 +219,17 @@ func (laid *ruleSet) rulesFor(domain string) *rules {
 	return &own
 }
 
-func (laid *ruleSet) binding() bool { return slices.ContainsFunc(laid.given, HostRule.binding) }
+func (set *ruleSet) binding() bool { return slices.ContainsFunc(set.given, HostRule.binding) }
 
 func (h HostRule) binding() bool {
 	return h.MaxInFlight > 0 || h.Cap != (limit.Spec{}) || h.Quota != (limit.Spec{})
 }
 
-// SetRules replaces the rates and delays that New was given, at once and for all domains: who waits is told anew when
-// the turn comes. What was learned, what a host asked for and what is out stays. Caps, quotas and bounds on what is in
-// flight are being counted and must be as they were; where there is one, so must the list of matches. The error names
-// the field and leaves everything as it was. It may be called at any time, but not by a hook; of two calls at a time
-// one counts.
+// SetRules replaces the rates and delays that New was given, at once and for all domains, also for callers that wait.
+// What was learned and what a host asked for stays. Caps, quotas and bounds on requests in flight cannot change, as they
+// are being counted; if a rule has one, the list of rules must match the same domains in the same order. An error names
+// the field and leaves everything as it was. SetRules may be called at any time, but not by OnEvent; of two concurrent
+// calls one counts.
 func (l *AdaptiveRateLimiter) SetRules(r Rules) error {
 	cfg := l.cfg
 	cfg.InitialRPS, cfg.MinRPS, cfg.MaxRPS, cfg.MinDelay, cfg.Hosts = r.InitialRPS, r.MinRPS, r.MaxRPS, r.MinDelay, r.Hosts
@@ -240,15 +239,15 @@ func (l *AdaptiveRateLimiter) SetRules(r Rules) error {
 	}
 	l.rulesMu.Lock()
 	defer l.rulesMu.Unlock()
-	old := l.laid.Load()
+	old := l.rules.Load()
 	if err := old.counts(cfg.Hosts); err != nil {
 		return err
 	}
-	laid, err := newRuleSet(l, &cfg, old)
+	set, err := newRuleSet(l, &cfg, old)
 	if err != nil {
 		return err
 	}
-	l.laid.Store(laid)
+	l.rules.Store(set)
 	for i := range l.shards {
 		sh := &l.shards[i]
 		sh.mu.RLock()
@@ -261,18 +260,18 @@ func (l *AdaptiveRateLimiter) SetRules(r Rules) error {
 	return nil
 }
 
-// counts rejects rules under which something would have to be counted in another way.
-func (laid *ruleSet) counts(hosts []HostRule) error {
-	if !laid.binding() && !slices.ContainsFunc(hosts, HostRule.binding) {
+// counts rejects rules with other caps, quotas or bounds on requests in flight than those being counted.
+func (set *ruleSet) counts(hosts []HostRule) error {
+	if !set.binding() && !slices.ContainsFunc(hosts, HostRule.binding) {
 		return nil
 	}
-	if !slices.EqualFunc(laid.given, hosts, func(a, b HostRule) bool { return a.Match == b.Match }) {
-		return errors.New("ratelimit: Hosts: rules cannot come, go or change places while one has a cap, a quota or a bound in flight: start the crawl anew")
+	if !slices.EqualFunc(set.given, hosts, func(a, b HostRule) bool { return a.Match == b.Match }) {
+		return errors.New("ratelimit: Hosts: rules cannot be added, removed or reordered while one of them has a cap, a quota or a bound on requests in flight: start a new crawl")
 	}
 	for i, h := range hosts {
-		was := laid.given[i]
+		was := set.given[i]
 		if h.MaxInFlight != was.MaxInFlight || h.Cap != was.Cap || h.Quota != was.Quota {
-			return fmt.Errorf("ratelimit: Hosts[%d]: MaxInFlight, Cap and Quota are being counted and cannot change: start the crawl anew", i)
+			return fmt.Errorf("ratelimit: Hosts[%d]: MaxInFlight, Cap and Quota cannot change while requests are counted: start a new crawl", i)
 		}
 	}
 	return nil
@@ -285,7 +284,7 @@ func (l *AdaptiveRateLimiter) applyRules(s *state) {
 		return
 	}
 	held := s.rules.caps
-	if s.rules = l.laid.Load().rulesFor(s.domain); held != nil {
+	if s.rules = l.rules.Load().rulesFor(s.domain); held != nil {
 		s.rules.caps = held
 	}
 	now := s.nowLocked()
@@ -294,18 +293,17 @@ func (l *AdaptiveRateLimiter) applyRules(s *state) {
 	l.unlock(s)
 }
 
-// maxCeilings bounds the domains with a ceiling of their own: a person who sets that many wants a HostRule.
+// maxCeilings bounds the domains with a ceiling of their own. A [HostRule] serves for more.
 const maxCeilings = 1 << 12
 
-// ErrTooManyCeilings is what SetCeiling returns when as many domains have one as may.
-var ErrTooManyCeilings = fmt.Errorf("ratelimit: %d hosts have a ceiling of their own: set one of them to 0 first, or lay down a rule for many", maxCeilings)
+// ErrTooManyCeilings is the error of SetCeiling if the most domains that may have a ceiling of their own have one.
+var ErrTooManyCeilings = fmt.Errorf("ratelimit: %d hosts have a ceiling of their own: set one of them to 0 first, or write a rule for many hosts", maxCeilings)
 
-// SetCeiling has one domain be asked at most rps times a second from now on, in place of the MaxRPS and the MinDelay
-// that its rules lay down, be it less or more. It is a bound: how much of it is used is learned as before, and a fixed
-// rate below it stays. What robots.txt and the server ask for holds as before, and so do caps and quotas. An rps of
-// zero takes it back: then the rules hold again. It outlives [AdaptiveRateLimiter.SetRules] and the eviction of the
-// domain. The error names what is wrong and leaves everything as it was. It may be called at any time, but not by a
-// hook.
+// SetCeiling sets the most requests per second of one domain, from now on and in place of the MaxRPS and the MinDelay of
+// its rules, whether it is lower or higher. The rate below it is learned as before, and a lower fixed rate stays. What
+// robots.txt and the server ask for, caps and quotas are obeyed as before. An rps of zero removes the ceiling, and the
+// rules apply again. A ceiling outlives [AdaptiveRateLimiter.SetRules] and the eviction of the domain. An error leaves
+// everything as it was. SetCeiling may be called at any time, but not by OnEvent.
 func (l *AdaptiveRateLimiter) SetCeiling(domain string, rps float64) error {
 	if !l.cfg.Enabled {
 		return errors.New("ratelimit: rates are not limited: there is no ceiling to change")
@@ -316,8 +314,8 @@ func (l *AdaptiveRateLimiter) SetCeiling(domain string, rps float64) error {
 	domain = Domain(domain)
 	l.rulesMu.Lock()
 	defer l.rulesMu.Unlock()
-	laid := *l.laid.Load()
-	ceilings := maps.Clone(laid.ceilings)
+	set := *l.rules.Load()
+	ceilings := maps.Clone(set.ceilings)
 	delete(ceilings, domain)
 	if rps > 0 {
 		if len(ceilings) >= maxCeilings {
@@ -328,11 +326,11 @@ func (l *AdaptiveRateLimiter) SetCeiling(domain string, rps float64) error {
 		}
 		ceilings[domain] = rateOf(rps)
 	}
-	laid.ceilings = ceilings
-	l.laid.Store(&laid)
+	set.ceilings = ceilings
+	l.rules.Store(&set)
 	id := l.identify(domain)
 	sh := l.shardOf(id)
-	sh.mu.RLock() // who makes the state has read the rules under it
+	sh.mu.RLock() // a state is made under this lock, with the rules of that time
 	s := sh.index.get(id)
 	sh.mu.RUnlock()
 	if s != nil {

@@ -198,8 +198,8 @@ func TestSetRulesRefuses(t *testing.T) {
 	}{
 		{"a bad rate", nil, func(r *Rules) { r.MaxRPS = -1 }, "MaxRPS"},
 		{"a bad match", nil, func(r *Rules) { r.Hosts = []HostRule{{Match: "/"}} }, "Hosts[0].Match"},
-		{"a new cap", nil, func(r *Rules) { r.Hosts = capped[:1] }, "rules cannot come, go"},
-		{"a cap that goes", capped, func(r *Rules) { r.Hosts = capped[1:] }, "rules cannot come, go"},
+		{"a new cap", nil, func(r *Rules) { r.Hosts = capped[:1] }, "rules cannot be added"},
+		{"a cap that goes", capped, func(r *Rules) { r.Hosts = capped[1:] }, "rules cannot be added"},
 		{"another cap", capped, func(r *Rules) {
 			r.Hosts = []HostRule{{Match: "a.test", Cap: limit.Spec{Kind: limit.KindFixedWindow, Permits: 99, Per: time.Hour}}, capped[1]}
 		}, "Hosts[0]: MaxInFlight, Cap and Quota"},
@@ -208,11 +208,11 @@ func TestSetRulesRefuses(t *testing.T) {
 		t.Run(tc.name, func(t *testing.T) {
 			r := newRig(t, func(c *Config) { fast(c); c.Hosts = tc.was })
 			r.request(host, ok(time.Millisecond))
-			before := r.laid.Load()
+			before := r.rules.Load()
 			laws := rulesOf(r.cfg)
 			tc.change(&laws)
 			require.ErrorContains(t, r.SetRules(laws), tc.want)
-			require.Same(t, before, r.laid.Load())
+			require.Same(t, before, r.rules.Load())
 		})
 	}
 }

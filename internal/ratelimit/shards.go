@@ -14,20 +14,20 @@ import (
 	"github.com/treadlight/crawl/internal/ratelimit/control"
 )
 
-// shard holds a part of the domains. The hot path reads its index without a lock.
+// shard holds the states of a part of the domains. Acquire and Feedback read its index without a lock.
 type shard struct {
 	mu        sync.RWMutex // guards what follows
 	index     index        // of states; read without the lock
 	tombs     *simplelru.LRU[string, tombstone]
-	cap       int // of states; exceeded only while all are active
+	cap       int // most states; exceeded only while all are active
 	mostTombs int
-	granted   uint64   // by states that are gone
-	_         [64]byte // the next shard's lock is on another cache line
+	granted   uint64   // permits that evicted states have granted
+	_         [64]byte // puts the next shard's lock on another cache line
 }
 
-// tombstone is what an evicted or recalled domain owes, in at most 64 bytes. Latency, error window and a closed
-// breaker's failures are forgotten, and the bucket is taken as empty at the last grant. Tombstones are bounded; the
-// longest unused is forgotten.
+// tombstone is what is kept of a domain that was evicted or recalled: its obligations and what was learned, in at most
+// 64 bytes. Latencies, the error window and a closed breaker's failures are forgotten, and the bucket counts as empty at
+// the last grant. Beyond the bound on tombstones the longest unused is forgotten.
 type tombstone struct {
 	owes
 	memory control.Memory // of the strategy; what it learned is forgotten a day after the last grant
@@ -40,7 +40,7 @@ func (l *AdaptiveRateLimiter) makeShards() {
 		sh := &l.shards[i]
 		sh.cap = (l.cfg.MaxDomains + n - 1) / n
 		sh.mostTombs = max(1, l.cfg.MaxTombstones/n)
-		sh.tombs, _ = simplelru.NewLRU[string, tombstone](sh.mostTombs, nil) // which wants one or more
+		sh.tombs, _ = simplelru.NewLRU[string, tombstone](sh.mostTombs, nil) // fails only for a size below one
 	}
 }
 
@@ -58,7 +58,7 @@ func (l *AdaptiveRateLimiter) lock(domain string) *state {
 		if !s.dead {
 			return s
 		}
-		s.mu.Unlock() // evicted since we looked
+		s.mu.Unlock() // it was evicted meanwhile
 	}
 }
 
@@ -72,8 +72,8 @@ func (l *AdaptiveRateLimiter) create(sh *shard, id identity, domain string) *sta
 	l.makeRoomLocked(sh, now)
 	t, _ := sh.tombs.Peek(domain)
 	sh.tombs.Remove(domain)
-	s := t.restore(l.laid.Load().rulesFor(domain), now) // under the lock: SetRules looks at each shard after the rules have changed
-	s.check, s.domain = id.check, strings.Clone(domain) // the caller's may be part of a page
+	s := t.restore(l.rules.Load().rulesFor(domain), now) // under the lock, as SetRules visits each shard after it has changed the rules
+	s.check, s.domain = id.check, strings.Clone(domain)  // the caller's string may be part of a page
 	if s.rules.caps != nil {
 		s.rules.caps.pin()
 	}
@@ -157,8 +157,9 @@ func (t tombstone) restore(r *rules, now clock.Instant) *state {
 	return s
 }
 
-// Run evicts idle states until ctx ends, and returns ctx's error: every DomainStateTTL/2 those unused for
-// DomainStateTTL. Without it a limiter works within MaxDomains, but not with shared budgets.
+// Run does the limiter's background work until ctx ends, and returns ctx's error: every DomainStateTTL/2 it evicts the
+// states unused for DomainStateTTL, and with Config.Fleet it takes tokens of shared budgets. Without Run states are
+// evicted only beyond MaxDomains, and with Config.Fleet nothing is granted.
 func (l *AdaptiveRateLimiter) Run(ctx context.Context) error {
 	if l.cfg.Fleet != nil {
 		var filled sync.WaitGroup
@@ -192,15 +193,15 @@ func (l *AdaptiveRateLimiter) sweep() {
 		sh.mu.Unlock()
 	}
 	l.shared.sweep(l.now())
-	for _, h := range l.laid.Load().hosts {
+	for _, h := range l.rules.Load().hosts {
 		if h.rules.caps != nil {
 			h.rules.caps.sweep()
 		}
 	}
 }
 
-// identity is a domain's name in an index: two 64-bit hashes. The tag is keyed by a secret against chosen collisions;
-// a million names collide by chance with a probability of about 1e-27.
+// identity stands for a domain's name in an index: two 64-bit hashes. The tag is keyed by a secret, so that nobody can
+// choose names that collide; among a million names two collide by chance with a probability of about 1e-27.
 type identity struct{ tag, check uint64 }
 
 // The tag has its low bit set, since zero marks an empty slot.
@@ -208,19 +209,19 @@ func (l *AdaptiveRateLimiter) identify(domain string) identity {
 	return identity{maphash.String(l.seed, domain) | 1, xxhash.Sum64String(domain)}
 }
 
-// index finds a shard's states without a lock in two reads. Only holders of the shard's write lock change it.
+// index finds a shard's states without a lock, in two reads. Only holders of the shard's write lock change it.
 type index struct {
 	table atomic.Pointer[table]
-	used  int // slots whose tag is set, of live and of removed states
-	live  int
+	used  int    // slots whose tag is set, also of removed states
+	live  int    // states
 	hand  uint64 // the slot that longestUnused looked at last
 }
 
-// evictSample is how many idle states are looked at for the longest unused: all of a shard with no more.
+// evictSample is how many idle states longestUnused compares.
 const evictSample = 16
 
-// table is an open-addressing hash table of 2^n slots. Tags are only ever set, so that a concurrent search ends;
-// removed ones go when the table is copied.
+// table is an open-addressing hash table of 2^n slots. A tag, once set, stays, so that a concurrent search ends; the tags
+// of removed states go when the table is copied.
 type table []slot
 
 type slot struct {
@@ -232,7 +233,7 @@ func (t table) first(tag uint64) uint64 { return tag >> 1 & uint64(len(t)-1) }
 
 func (t table) next(i uint64) uint64 { return (i + 1) & uint64(len(t)-1) }
 
-// get finds a state, or nil, without a lock; the state may then be evicted, which state.dead tells.
+// get finds a state without a lock; nil if there is none. The state may be evicted meanwhile: then state.dead is set.
 func (x *index) get(id identity) *state {
 	p := x.table.Load()
 	if p == nil {
@@ -262,7 +263,7 @@ func (x *index) appendAll(list []*state) []*state {
 	return list
 }
 
-// longestUnused is that of some idle states; nil while all are active.
+// longestUnused is the state unused for longest among evictSample idle ones; nil while all are active.
 func (x *index) longestUnused() (oldest *state) {
 	var since clock.Instant
 	t, seen := *x.table.Load(), 0
@@ -316,7 +317,7 @@ func (t table) put(tag uint64, s *state) {
 	for t[i].tag.Load() != 0 {
 		i = t.next(i)
 	}
-	// The state first: whoever sees the tag must find it.
+	// The state is stored before its tag: a reader that sees the tag must find the state.
 	t[i].state.Store(s)
 	t[i].tag.Store(tag)
 }

@@ -11,33 +11,33 @@ import (
 
 	"github.com/treadlight/crawl/internal/clock"
 	"github.com/treadlight/crawl/internal/ratelimit/breaker"
+	"github.com/treadlight/crawl/internal/ratelimit/control"
 )
 
-// LimiterSnapshot is the state of a limiter at one moment. Its size is bounded by
-// Config.SnapshotTop. Counters count from New on.
+// LimiterSnapshot is the state of a limiter at one moment. Config.SnapshotTop bounds its size. Counters count from New
+// on.
 type LimiterSnapshot struct {
 	Enabled      bool   `json:"enabled"`
 	Requests     uint64 `json:"requests"`      // permits granted
-	Throttled    uint64 `json:"throttled"`     // of them, after a wait of ThrottledAfter or more, in Acquire or by ReadyAt
-	Denied       uint64 `json:"denied"`        // requests that a breaker held back: in Acquire or, once for the next permit, by ReadyAt
-	Retries      uint64 `json:"retries"`       // feedback on further tries
+	Throttled    uint64 `json:"throttled"`     // permits granted after a wait of ThrottledAfter or more, in Acquire or because ReadyAt said so
+	Denied       uint64 `json:"denied"`        // requests that a breaker held back, in Acquire or because ReadyAt said so
+	Retries      uint64 `json:"retries"`       // feedback with Retry set
 	OverReleased uint64 `json:"over_released"` // releases of permits already released
 	Evicted      uint64 `json:"evicted"`       // states evicted
-	OverCap      uint64 `json:"over_cap"`      // states made beyond MaxDomains, all others being active
+	OverCap      uint64 `json:"over_cap"`      // states made beyond MaxDomains, as all others were active
 
 	Domains    int `json:"domains"`          // states kept
-	Tombstones int `json:"tombstones"`       // evicted domains that owe something
+	Tombstones int `json:"tombstones"`       // evicted domains of which something is kept
 	Open       int `json:"open"`             // domains whose breaker is open
 	HalfOpen   int `json:"half_open"`        // domains whose breaker is half-open, or would be at the next Acquire
 	InFlight   int `json:"in_flight"`        // permits not released
 	Waiting    int `json:"waiting"`          // Acquire calls that wait
-	Groups     int `json:"groups,omitempty"` // addresses and registrable domains that are told apart
-	Merged     int `json:"merged,omitempty"` // addresses whose domains are limited as one
+	Groups     int `json:"groups,omitempty"` // addresses and registrable domains that have state of their own
+	Merged     int `json:"merged,omitempty"` // addresses whose domains are paced as one
 
-	// Caps are what all domains together are held to.
+	// Caps are the bounds on all domains together.
 	Caps []CapSnapshot `json:"caps,omitempty"`
-	// GroupEvents are the last times that domains were found to be limited as one, or no
-	// longer: 8 at most, the oldest first.
+	// GroupEvents are the last 8 times that domains were found to be limited as one or no longer, the oldest first.
 	GroupEvents []Event `json:"group_events,omitempty"`
 	// Top are the domains used last, the latest first.
 	Top []DomainSnapshot `json:"top"`
@@ -47,29 +47,28 @@ type LimiterSnapshot struct {
 type DomainSnapshot struct {
 	Domain           string        `json:"domain"`
 	FillRate         float64       `json:"fill_rate"`         // requests per second
-	CeilingRPS       float64       `json:"ceiling_rps"`       // the most that settings, operator and Crawl-delay let FillRate be
+	CeilingRPS       float64       `json:"ceiling_rps"`       // the highest FillRate that settings, operator and Crawl-delay allow
 	Tokens           float64       `json:"tokens"`            // requests that may go at once
 	AvgLatencyMS     float64       `json:"avg_latency_ms"`    // of the last LatencySamples answers that were no failures, to 3.6 %; zero before the first
 	P95LatencyMS     float64       `json:"p95_latency_ms"`    // of the last LatencySamples answers that were no failures, to 3.6 %; zero before the first
-	LatencyTargetMS  float64       `json:"latency_target_ms"` // what is expected of the next answer; zero where the strategy has no target
+	LatencyTargetMS  float64       `json:"latency_target_ms"` // expected latency of the next answer; zero if the strategy has no target
 	ErrorRate        float64       `json:"error_rate"`        // in StatsWindow, from 0 to 1
 	State            breaker.State `json:"state"`             // of the breaker
 	ConsecutiveFails int           `json:"consecutive_fails"` // as the breaker counts them
 	InFlight         int           `json:"in_flight"`
 	Waiting          int           `json:"waiting"`
-	NextPermitInMS   float64       `json:"next_permit_in_ms"`      // for one who asks now, behind those who wait
+	NextPermitInMS   float64       `json:"next_permit_in_ms"`      // for a caller who asks now, behind those who wait
 	LimitedBy        Limit         `json:"limited_by"`             // what that permit waits for; if nothing, what paces the domain
-	Reason           string        `json:"reason"`                 // the same for people
+	Reason           string        `json:"reason"`                 // LimitedBy as a sentence, with its figures
 	OperatorRPS      float64       `json:"operator_rps,omitempty"` // the ceiling that SetCeiling has set; zero if the settings hold
-	Events           []Event       `json:"events,omitempty"`       // the last that changed it, 8 at most, the oldest first
+	Events           []Event       `json:"events,omitempty"`       // the last 8, the oldest first
 
 	Caps  []CapSnapshot  `json:"caps,omitempty"`  // of the user's rule for the domain
-	Group *GroupSnapshot `json:"group,omitempty"` // what it shares with others and is held by; nil for nothing
+	Group *GroupSnapshot `json:"group,omitempty"` // the group whose budget binds the domain; nil for none
 }
 
-// Snapshot sums up what the limiter knows. It looks at every state, one at a time,
-// so the parts are of slightly different moments, and the price grows with the
-// number of domains: about a third of a microsecond each, once they are cold.
+// Snapshot sums up what the limiter knows. It looks at every state, one at a time: the parts are of slightly different
+// moments, and it takes about a third of a microsecond per domain.
 func (l *AdaptiveRateLimiter) Snapshot() LimiterSnapshot {
 	snap := LimiterSnapshot{
 		Enabled: l.cfg.Enabled, Requests: l.ungoverned.Load() + l.granted.Load(), Throttled: l.throttled.Load(),
@@ -90,10 +89,9 @@ func (l *AdaptiveRateLimiter) Snapshot() LimiterSnapshot {
 	return snap
 }
 
-// addShard adds a shard's totals, and its domains to those used last. It lists the states and what the departed have
-// granted in one go, and looks at them after: a state that goes in between keeps its count and is not counted twice.
-// The list is that of the index, which lies in one piece; in the order of use each state is somewhere else. It returns
-// the list for its room to be used again.
+// addShard adds a shard's totals, and its domains to those used last. It lists the states and reads what evicted states
+// have granted under one lock, and looks at the states afterwards: one that is evicted in between keeps its count, so
+// nothing is counted twice. It returns the list, so that its memory can be used again.
 func (l *AdaptiveRateLimiter) addShard(snap *LimiterSnapshot, last *lastUsed, sh *shard, room []*state) []*state {
 	sh.mu.RLock()
 	states := sh.index.appendAll(room[:0])
@@ -101,7 +99,7 @@ func (l *AdaptiveRateLimiter) addShard(snap *LimiterSnapshot, last *lastUsed, sh
 	snap.Tombstones += sh.tombs.Len()
 	sh.mu.RUnlock()
 	snap.Domains += len(states)
-	clk := l.now() // a state of a later instant is of that one
+	clk := l.now()
 	for _, s := range states {
 		s.mu.Lock()
 		snap.Requests += uint64(s.granted)
@@ -151,27 +149,26 @@ func longerUnused(a, b usedAt) int {
 	return cmp.Compare(b.state.domain, a.state.domain)
 }
 
-// Inspect is the state of one domain. known is false for a domain that has none at
-// present; its description then is what it would start with.
+// Inspect returns the state of one domain. known is false for a domain without state; d then says what it would start
+// with.
 func (l *AdaptiveRateLimiter) Inspect(domain string) (d DomainSnapshot, known bool) {
 	domain = Domain(domain)
 	s, known := l.peek(domain)
 	return l.describe(s, domain), known
 }
 
-// describe is what a state is now. The events are put into words with no lock held, as that takes
-// longer than all the rest.
+// describe returns the snapshot of a state. It writes the sentences of the events with no lock held, as that takes longer
+// than all the rest.
 func (l *AdaptiveRateLimiter) describe(s *state, domain string) DomainSnapshot {
-	var room [keptEvents]entry
+	var room [keptEvents]control.Event
 	s.mu.Lock()
 	now := s.nowLocked()
-	s.reviewLocked(now) // what was planned may be over: the rate is told with its reason
+	s.reviewLocked(now) // the last plan may have ended: rate and reason are to be of one plan
 	d := s.describeLocked(domain, now)
 	events := append(room[:0], s.journal.last(keptEvents)...)
 	s.mu.Unlock()
-	for _, n := range events {
-		e := n.event()
-		d.Events = append(d.Events, eventOf(&e, l.timeOf(e.At)))
+	for i := range events {
+		d.Events = append(d.Events, eventOf(&events[i], l.timeOf(events[i].At)))
 	}
 	return d
 }
@@ -203,8 +200,8 @@ func (s *state) describeLocked(domain string, now clock.Instant) DomainSnapshot 
 	return d
 }
 
-// pacerLocked is what paces a domain that is ready: a spacing, if it is wider than
-// the rate's, or else what holds the rate.
+// pacerLocked is the limit that paces a domain that is ready: its spacing, if that is wider than the rate's, or the
+// limit that bounds the rate.
 func (s *state) pacerLocked() Limit {
 	if spacing, asked := s.spacingLocked(); spacing > 0 && rateEvery(spacing) <= s.bucket.rate {
 		return asked
@@ -293,7 +290,7 @@ func (l *AdaptiveRateLimiter) Snapshots(ctx context.Context, interval time.Durat
 	}
 }
 
-// Brief is what a table shows of a domain.
+// Brief is what a table of domains shows of one.
 type Brief struct {
 	FillRate     float64       // requests per second
 	AvgLatencyMS float64       // of the last 64 answers; zero before the first
@@ -301,8 +298,7 @@ type Brief struct {
 	Waiting      int           // Acquire calls that wait
 }
 
-// Brief is [AdaptiveRateLimiter.Inspect] without what takes long: the words, and what has to
-// be sorted. It is not known under the same condition.
+// Brief is a cheap [AdaptiveRateLimiter.Inspect]: without sentences and percentiles. known means the same.
 func (l *AdaptiveRateLimiter) Brief(domain string) (b Brief, known bool) {
 	s, known := l.peek(Domain(domain))
 	s.mu.Lock()

@@ -14,20 +14,21 @@ import (
 	"github.com/treadlight/crawl/internal/ratelimit/outcome"
 )
 
-// state is all that is known of one domain, under one lock. It is also the permit, so that a grant does not allocate.
+// state is what is known of one domain, under one lock. It is also the domain's permit, so that a grant does not
+// allocate.
 //
 // Lock order: shard, state, shared budgets and groups.
 type state struct {
-	// Fields that Acquire reads come first, in three cache lines, as a domain is cold in a wide crawl.
+	// The fields that Acquire reads come first, in three cache lines: in a wide crawl a domain is rarely in the cache.
 	rules *rules // guarded by mu: SetRules replaces it
-	check uint64 // of the domain's identity; never changes, nor does domain
+	check uint64 // of the domain's identity; like domain it never changes
 
 	mu         sync.Mutex // guards what follows
 	dead       bool       // evicted: look the domain up again
-	taught     bool       // an answer, or a tombstone, has taught something
-	unreported bool       // the journal has what OnEvent was not told
-	favoured   bool       // by a trial of its address
-	mustWait   waits      // what ReadyAt has told since the last grant
+	taught     bool       // something was learned, from an answer or a tombstone
+	unreported bool       // the journal has an event that OnEvent was not called with
+	favoured   bool       // a trial of its address sets its rate
+	mustWait   waits      // what ReadyAt has said since the last grant
 	inFlight   int32      // permits granted and not released
 	granted    uint32     // permits, modulo 2^32
 	plan       plan
@@ -35,24 +36,25 @@ type state struct {
 	owes       owes
 	lastActive clock.Instant
 	line       *line  // nil while nobody waits
-	site, addr *group // that the domain belongs to; nil for none
+	site, addr *group // the groups of which it is a member; nil for none
 	strategy   control.Strategy
 
 	domain  string
 	window  estimate.Window
-	tail    estimate.Quantile // latencies of the last answers
-	journal *journal[entry]   // of events; nil before the first
+	tail    estimate.Quantile       // latencies of the last answers
+	journal *journal[control.Event] // nil before the first event
 }
 
+// plan is what is kept of the strategy's last [control.Plan].
 type plan struct {
-	notBefore clock.Instant // never for no such wish
-	review    clock.Instant
-	target    uint32        // in microseconds: who looks at it must not have another plan made
-	seenEvent uint16        // the latest of the strategy's events, the end of its number
+	notBefore clock.Instant // no request earlier; never if the strategy sets no such time
+	review    clock.Instant // when to ask for a new plan
+	target    uint32        // expected latency in microseconds, so that a snapshot needs no new plan
+	seenEvent uint16        // the low bits of the number of the strategy's last event
 	catchUp   uint16        // in milliseconds
 	inCap     uint16        // bound on inFlight; zero for none
-	hintCap   uint16        // what the host said that it may be; zero if it did not
-	gate      breaker.State // the strategy's
+	hintCap   uint16        // the bound on inFlight that the host told; zero for none
+	gate      breaker.State // of the strategy's breaker
 }
 
 func (p *plan) state(now clock.Instant) breaker.State {
@@ -64,10 +66,11 @@ func (p *plan) state(now clock.Instant) breaker.State {
 
 func (p *plan) shut(now clock.Instant) bool { return p.gate != breaker.Closed && now < p.notBefore }
 
+// owes are a domain's obligations, which outlive its state.
 type owes struct {
-	retryUntil clock.Instant // end of the latest Retry-After, or of a quota that is used up; never, if there was none
-	lastGrant  clock.Instant // or the latest sending, when that is known to be later; never, if there was none
-	crawlDelay time.Duration // of robots.txt
+	retryUntil clock.Instant // end of the latest Retry-After, or of a quota that is used up; never for none
+	lastGrant  clock.Instant // the last grant, or the last request if that was sent later; never for none
+	crawlDelay time.Duration // of robots.txt; zero for none
 }
 
 func newState(r *rules, now clock.Instant, memory control.Memory) *state {
@@ -77,11 +80,11 @@ func newState(r *rules, now clock.Instant, memory control.Memory) *state {
 		bucket: bucket{level: r.capacity, at: now, rate: r.start}, owes: owes{retryUntil: never, lastGrant: never},
 	}
 	s.replanLocked(now)
-	s.journal, s.unreported = nil, false // what a strategy remembers is no news
+	s.journal, s.unreported = nil, false // the event of a remembered rate was told by an earlier state
 	return s
 }
 
-// waits is what a caller of ReadyAt was told to wait for, so that its request is counted once.
+// waits says what ReadyAt told a caller to wait for, so that its request is counted once.
 type waits uint8
 
 const (
@@ -99,15 +102,15 @@ func (s *state) noteWaitLocked(now, at clock.Instant, why Limit) {
 	}
 }
 
-// restartLocked has the strategy begin anew, no slower than the domain is asked now.
+// restartLocked makes a new strategy that starts no slower than the domain is asked now.
 func (s *state) restartLocked(now clock.Instant) {
 	l, h := s.rules.l, s.rules.host(control.Memory{})
 	h.Start = max(s.bucket.rate, s.rules.start).rps()
 	s.strategy = l.make(&l.control, now, h)
-	s.plan.seenEvent = 0 // the new one's events are counted anew
+	s.plan.seenEvent = 0 // a new strategy counts its events from one
 }
 
-// nowLocked reads the clock under the lock, and never below the bucket's last instant, so that time does not go back.
+// nowLocked reads the clock. It is never before the bucket's last instant, so that a state's time does not go back.
 func (s *state) nowLocked() clock.Instant {
 	return max(s.rules.l.now(), s.bucket.at)
 }
@@ -119,7 +122,8 @@ func (s *state) ceilingLocked() rate {
 	return s.rules.ceiling
 }
 
-// capacityLocked is the bucket's capacity: the user's, and what the strategy needs to catch up.
+// capacityLocked is the bucket's capacity: what the user allows, and what the strategy asks for to make up for late
+// timers.
 func (s *state) capacityLocked() int64 {
 	return s.rules.capacity + min(int64(s.bucket.rate)*int64(time.Duration(s.plan.catchUp)*time.Millisecond), token)
 }
@@ -163,8 +167,8 @@ func (s *state) spacingLocked() (time.Duration, Limit) {
 	return s.rules.minDelay, LimitRule
 }
 
-// scheduleLocked is the earliest instant for the grant after ahead others, and its limit, LimitNone if now. It changes
-// nothing.
+// scheduleLocked returns the earliest instant by the domain's own limits for the grant after ahead others, and the limit
+// that decides; LimitNone if the instant is now. It changes nothing.
 func (s *state) scheduleLocked(now clock.Instant, ahead int) (at clock.Instant, why Limit) {
 	at = now
 	if s.rules.caps != nil {
@@ -184,7 +188,7 @@ func (s *state) scheduleLocked(now clock.Instant, ahead int) (at clock.Instant, 
 			at, why = t, asked
 		}
 	}
-	gate := at // nothing is granted before, so tokens pile up to the capacity
+	gate := at // nothing is granted before it, so the bucket fills meanwhile
 	if t := s.bucket.when(gate, s.capacityLocked(), 1); t > at {
 		at, why = t, s.paceLocked()
 	}
@@ -217,7 +221,8 @@ func (s *state) paceLocked() Limit {
 	return LimitStart
 }
 
-// fullLocked reports whether another grant needs an answer or a release first, and for which limit.
+// fullLocked reports whether as many requests are in flight as may be, so that a grant has to wait for a release, and
+// the limit that says so.
 func (s *state) fullLocked() (why Limit, full bool) {
 	if s.rules.bounded() {
 		if m := s.rules.maxInFlight; m > 0 && s.inFlight >= m {
@@ -230,8 +235,8 @@ func (s *state) fullLocked() (why Limit, full bool) {
 	return LimitLearned, s.plan.inCap > 0 && s.inFlight >= int32(s.plan.inCap)
 }
 
-// readyLocked is scheduleLocked after those in line and ahead more, with breaker and shared budgets. While the breaker
-// is not closed, each one ahead is a probe, and takes up to its timeout.
+// readyLocked is scheduleLocked for the grant after those in line and ahead more, by all limits: also the breaker and
+// the shared budgets. While the breaker is not closed, each of those ahead is a probe, and may take OpenStateDuration.
 func (s *state) readyLocked(now clock.Instant, ahead, all int) (at clock.Instant, why Limit) {
 	at, why = s.scheduleLocked(now, ahead+s.line.len())
 	if limit, full := s.fullLocked(); full {
@@ -248,7 +253,7 @@ func (s *state) readyLocked(now clock.Instant, ahead, all int) (at clock.Instant
 	return s.reviewedLocked(now, at, why), why
 }
 
-// reviewedLocked is when to look again at a grant due at at, as time alone may raise its rate.
+// reviewedLocked is when to look again at a grant that is due at the instant at: a new plan may raise its rate before.
 func (s *state) reviewedLocked(now, at clock.Instant, why Limit) clock.Instant {
 	if (why == LimitLearned || why == LimitStart) && s.plan.notBefore <= now && s.plan.review > now && s.plan.review < at {
 		return s.plan.review
@@ -256,7 +261,8 @@ func (s *state) reviewedLocked(now, at clock.Instant, why Limit) clock.Instant {
 	return at
 }
 
-// acquireLocked grants, refuses, or waits first. It holds the lock when it returns, and not while it sleeps.
+// acquireLocked grants a permit, at once or after a wait, or returns an error. It holds the lock when it returns, and
+// not while it sleeps.
 func (s *state) acquireLocked(ctx context.Context, domain string, now clock.Instant) (Permit, error) {
 	l := s.rules.l
 	s.reviewLocked(now)
@@ -281,20 +287,20 @@ func (s *state) acquireLocked(ctx context.Context, domain string, now clock.Inst
 	if waiting >= l.cfg.MaxWaiters {
 		return nil, fmt.Errorf("acquire %s: %w: %d", domain, ErrTooManyWaiters, waiting)
 	}
-	// When a place among those out is free, nobody knows: it is worth waiting for.
+	// Nobody knows when a place of GlobalConcurrency gets free, so it is no reason to fail at once.
 	if t, limit := l.shared.when(&sh, now, 0); t > at && limit != LimitGlobalConcurrency {
 		at, why = t, limit
 	}
 	if at > deadline {
 		if l.cfg.Fleet != nil {
-			l.shared.wait(&sh, now, why) // the next one may be in time
+			l.shared.wait(&sh, now, why) // tokens that come may serve the next caller in time
 		}
 		return nil, &WaitError{Domain: domain, Wait: at.Sub(now), Limit: why}
 	}
 	return s.waitLocked(ctx, &waiter{domain: domain, wake: make(chan struct{}, 1), deadline: deadline}, now)
 }
 
-// grantLocked counts a permit as throttled if it was waited for, in Acquire or before.
+// grantLocked grants a permit. It counts as throttled if it was waited for, in Acquire or as ReadyAt had said.
 func (s *state) grantLocked(now clock.Instant, waited time.Duration, t ticket) Permit {
 	if s.mustWait&waitsLong != 0 || waited >= s.rules.l.cfg.ThrottledAfter {
 		s.rules.l.throttled.Add(1)
@@ -312,7 +318,7 @@ func (s *state) grantLocked(now clock.Instant, waited time.Duration, t ticket) P
 	}
 	s.replanLocked(now)
 	if trial != 0 && s.plan.gate != breaker.Closed {
-		s.refuseWaitersLocked() // who waits behind a probe would wait for its verdict, not for a token
+		s.refuseWaitersLocked() // they would wait for the probe's verdict, not for a token
 	}
 	return &probe{state: s, trial: trial, ticket: t}
 }
@@ -338,11 +344,11 @@ func (s *state) releaseLocked() {
 	}
 }
 
-// probe is the permit of a half-open breaker's probe. Released without feedback it is lost: its slot is free, without
-// a verdict.
+// probe is the permit of a trial: a half-open breaker's probe, or one of a group's controller. Released without feedback
+// it is lost: another may be sent, and nothing was learned.
 type probe struct {
 	state  *state
-	trial  uint32 // zero if it is only the group's
+	trial  uint32 // of the domain's strategy; zero if it is only the group's
 	ticket ticket
 }
 
@@ -366,10 +372,10 @@ func (s *state) learnLocked(now, sentAt clock.Instant, class outcome.Class, fb *
 		s.owes.retryUntil = max(s.owes.retryUntil, now.Add(fb.RetryAfter))
 	}
 	if !fb.Quota.IsZero() && fb.Quota.Remaining <= 0 {
-		// Nothing is left until then: as good as a Retry-After, whatever the strategy reads.
+		// Nothing is left until the quota's reset, which is obeyed like a Retry-After whatever the strategy makes of it.
 		s.owes.retryUntil = max(s.owes.retryUntil, now.Add(max(fb.Quota.Reset, 0)))
 	}
-	// The spacing is between requests, and one may go out later than its grant.
+	// The spacing is between requests, and a request may be sent later than it was granted.
 	s.owes.lastGrant = max(s.owes.lastGrant, sentAt)
 	if !s.groupFeedbackLocked(now, sentAt, class, fb) {
 		s.observeLocked(now, sentAt, class, fb)

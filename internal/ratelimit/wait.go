@@ -7,8 +7,8 @@ import (
 	"github.com/treadlight/crawl/internal/clock"
 )
 
-// line is the FIFO of a domain's waiters. Only its head has a timer, for the next grant; the others sleep on a
-// channel. Nothing is taken before it is granted, so a waiter may give up at any time.
+// line is the queue of a domain's waiters, first in, first out. Only its head has a timer, for the next grant; the
+// others sleep on a channel. A waiter takes nothing before it is granted, so it may give up at any time.
 type line struct {
 	waiters []*waiter
 	armed   clock.Instant // when the head's timer fires; forever if it waits for something else
@@ -21,7 +21,7 @@ func (ln *line) len() int {
 	return len(ln.waiters)
 }
 
-// nudge has the head look again.
+// nudge wakes the head, so that it looks again whether it may go.
 func (ln *line) nudge() {
 	if ln != nil {
 		ln.waiters[0].nudge()
@@ -30,18 +30,18 @@ func (ln *line) nudge() {
 
 type waiter struct {
 	domain   string
-	wake     chan struct{} // holds one: look again
+	wake     chan struct{} // of capacity one: a value means look again
 	deadline clock.Instant // of the caller's context; forever if it has none
 	err      error         // why the waiter was dismissed; nil while in line
 
-	in  [numScopes]*budget // in whose lines it stands
-	seq uint64             // its turn in all of them; zero while it stands in none
+	in  [numScopes]*budget // the shared budgets in whose lines it stands
+	seq uint64             // its place in all of them; zero while it stands in none
 }
 
 func (w *waiter) nudge() {
 	select {
 	case w.wake <- struct{}{}:
-	default: // it will look already
+	default: // it is about to look
 	}
 }
 
@@ -80,8 +80,8 @@ func (s *state) dropLocked(w *waiter, err error) {
 	w.nudge()
 }
 
-// rearmLocked follows a change of the schedule: the head sets its timer anew, and those who now miss their deadlines
-// are told.
+// rearmLocked is called after a change of the schedule: the head sets its timer anew, and waiters that will miss their
+// deadlines get an error at once.
 func (s *state) rearmLocked(now clock.Instant) {
 	if s.line == nil {
 		return
@@ -105,8 +105,8 @@ func (s *state) rearmLocked(now clock.Instant) {
 	s.line.nudge()
 }
 
-// waitLocked queues up and returns the permit or why there is none. It holds the domain's lock when it returns, and
-// not while it sleeps.
+// waitLocked waits in the domain's line and returns the permit or an error. It holds the domain's lock when it
+// returns, and not while it sleeps.
 func (s *state) waitLocked(ctx context.Context, w *waiter, now clock.Instant) (Permit, error) {
 	clk := s.rules.l.cfg.Clock // read here, where the lock is held
 	begun := now
@@ -131,7 +131,8 @@ func (s *state) waitLocked(ctx context.Context, w *waiter, now clock.Instant) (P
 	}
 }
 
-// turnLocked decides whether w goes, gives up, or sleeps until at at most. One who goes or gives up has left the line.
+// turnLocked grants w its permit, or gives up with an error, or says until when w may sleep. After a permit or an error
+// w has left the line.
 func (s *state) turnLocked(ctx context.Context, w *waiter, now, begun clock.Instant) (p Permit, at clock.Instant, err error) {
 	if w.err != nil {
 		return nil, 0, w.err
@@ -166,9 +167,11 @@ func (s *state) turnLocked(ctx context.Context, w *waiter, now, begun clock.Inst
 	return nil, s.reviewedLocked(now, at, why), nil
 }
 
+// unknown stands for an instant that only a release will tell.
 const unknown = forever - 1
 
-// claimLocked takes all else that a grant at now costs, or returns when to come again and why.
+// claimLocked takes what a grant costs beside the domain's own token: of shared budgets and caps. If one of them has no
+// room, it takes nothing and returns when to try again, and which limit that is.
 func (s *state) claimLocked(w *waiter, now clock.Instant) (at clock.Instant, why Limit, t ticket, ok bool) {
 	h := &s.rules.l.shared
 	at, why = s.scheduleLocked(now, 0)

@@ -160,7 +160,7 @@ no JSON
 	require.Equal(t, []ratelimit.HostMemory{a, b}, hosts)
 	require.Equal(t, 2, damage.Lines)
 	require.Equal(t, 3, damage.First)
-	require.ErrorContains(t, damage.Err, "host is no name of a host")
+	require.ErrorContains(t, damage.Err, "host is not the name of a host")
 	newer := host("b.test", 0, 9)
 	save(t, d, newer)
 	require.Equal(t, []ratelimit.HostMemory{newer, a}, load(t, newDatabase(t, path)))
