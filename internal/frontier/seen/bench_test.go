@@ -5,7 +5,6 @@ package seen
 import (
 	"syscall"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 )
@@ -23,9 +22,7 @@ func grown(b *testing.B, n int64) *Index {
 			x.Committed(id)
 		}
 	}
-	for x.flushable() != nil || x.mergeable() != nil {
-		time.Sleep(time.Millisecond)
-	}
+	x.worker.Wait()
 	return x
 }
 
@@ -43,7 +40,7 @@ func BenchmarkTenMillion(b *testing.B) {
 	const n = 10_000_000
 	x := grown(b, n)
 	ram, disk := x.Bytes()
-	inMemory := x.active.after + 1
+	inMemory := x.Mark() + 1
 	step := func(i int64) int64 { return i * 7_368_787 } // a prime: all over the set
 	ask := func(name string, fp func(i int64) uint64) {
 		b.Run(name, func(b *testing.B) {
@@ -57,7 +54,6 @@ func BenchmarkTenMillion(b *testing.B) {
 			b.ReportMetric(float64(cpu(b)-before)/float64(b.N), "cpu-ns/op")
 			b.ReportMetric(float64(ram)/n, "RAM-B/fp")
 			b.ReportMetric(float64(disk)/float64(x.Mark()), "disk-B/fp")
-			b.ReportMetric(float64(len(x.now.Load().runs)), "runs")
 		})
 	}
 	ask("hit", func(i int64) uint64 { return fingerprint(1 + step(i)%x.Mark()) })
@@ -67,7 +63,7 @@ func BenchmarkTenMillion(b *testing.B) {
 }
 
 // BenchmarkLinks is what a crawl does: every other link is new, beginning with 10⁷ known URLs.
-// Memtables are written and runs are merged on the way.
+// Memtables are written on the way.
 func BenchmarkLinks(b *testing.B) {
 	const n = 10_000_000
 	x := grown(b, n)

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"slices"
 	"sync"
 	"sync/atomic"
 	"syscall"
@@ -20,8 +19,10 @@ var (
 )
 
 const (
-	defaultMemtable = 1 << 19 // 8 MB, and a file of 5 MB, large enough that its fsyncs do not show
-	defaultWaiting  = 4       // two million URLs
+	defaultMemtable = 1 << 19 // 8 MB
+	// A memtable holds a memtableShare of what the run has, so that a fingerprint is written some nine times on the way to
+	// 30 million, and memtableMost times Config.MemtableFPs at most.
+	memtableShare, memtableMost = 8, 8
 	// minRecent is 256 KB: the links that a site repeats on every page, of some hundred sites at a time. maxRecent is
 	// 8 MB.
 	minRecent, maxRecent = 1 << 15, 1 << 20
@@ -30,72 +31,64 @@ const (
 // Config says whose index it is, and how much memory it may take.
 type Config struct {
 	Key         uint64 // of the fingerprints; an index made with another is dropped; zero is a key
-	MemtableFPs int    // fingerprints in memory before a run is written; zero means 524288
-	Waiting     int    // full memtables of committed rows that may wait for the disk; zero means 4
+	MemtableFPs int    // fingerprints in memory, at least, before they are written; zero means 524288
 }
 
-// memtable is a set that covers rows. One that is sealed does not change any more.
+// memtable is a set of the rows up to an ID. One that is sealed does not change any more.
 type memtable struct {
 	Set
-	span
+	last int64
 }
 
 // view is what there is beside the active memtable. It is replaced, never changed.
 type view struct {
-	sealed []*memtable // in the order of their rows
-	runs   []*run      // likewise, and before those
+	run    *run      // nil for none
+	sealed *memtable // with the rows behind it; nil for none
 }
 
 // Index is a set of fingerprints on disk. It is made by [Open].
 type Index struct {
 	cfg    Config
-	d      folder
-	wake   chan struct{} // holds one, for the worker
+	dir    string
+	life   context.Context // ends with Close
 	stop   context.CancelFunc
-	worker sync.WaitGroup
+	worker sync.WaitGroup // one that writes, or none
 
 	// The owner's goroutine alone uses these.
 	active *memtable
-	recent []uint64 // found in a run not long ago, by its lower bits; a power of two
+	recent []uint64 // found in the run not long ago, by its lower bits; a power of two
 	block  [blockSize]byte
 
 	fail   atomic.Pointer[error] // why no answer is right any more; nil: they are
 	memory atomic.Int64          // bytes of the active memtable
-	now    atomic.Pointer[view]  // changed with mu held; a run of the present one is open for who holds it for reading
+	now    atomic.Pointer[view]  // changed with mu held; the present run is open for who holds it for reading
 
 	mu        sync.RWMutex // guards what follows
-	changed   sync.Cond    // after each of the worker's steps
 	committed int64
+	writing   bool // the worker has the sealed memtable
 }
 
-// Open opens the index of a database whose largest committed ID is last in a directory, making both if need be. Runs
-// that are damaged, missing or of another key are dropped without an error, as are those of a database that had more
-// rows, and Mark says what is left. An error names the path at fault.
+// Open opens the index of a database whose largest committed ID is last in a directory, making both if need be. A run
+// that is damaged or of another key is dropped without an error, as is one of a database that had more rows, and Mark
+// says what is left. It reads all of the run: a tenth of a second for ten million. An error names the path at fault.
 func Open(dir string, last int64, cfg Config) (*Index, error) {
-	return open(folder{path: dir}, last, cfg)
-}
-
-func open(d folder, last int64, cfg Config) (*Index, error) {
-	cfg.MemtableFPs, cfg.Waiting = cmp.Or(cfg.MemtableFPs, defaultMemtable), cmp.Or(cfg.Waiting, defaultWaiting)
-	if err := os.MkdirAll(d.path, 0o700); err != nil {
+	cfg.MemtableFPs = cmp.Or(cfg.MemtableFPs, defaultMemtable)
+	if err := os.MkdirAll(dir, 0o700); err != nil {
 		if errors.Is(err, syscall.ENOTDIR) {
 			err = fmt.Errorf("%w: move it away, and the index is made anew", err)
 		}
 		return nil, fmt.Errorf("seen: %w", err)
 	}
-	runs, err := d.load(keyCheck(cfg.Key), last)
+	r, err := load(dir, keyCheck(cfg.Key), last)
 	if err != nil {
 		return nil, fmt.Errorf("seen: %w", err)
 	}
-	x := &Index{cfg: cfg, d: d, wake: make(chan struct{}, 1)}
-	x.changed.L = &x.mu
-	x.now.Store(&view{runs: runs})
+	x := &Index{cfg: cfg, dir: dir}
+	x.now.Store(&view{run: r})
 	x.committed = x.Mark() // nothing uncommitted was ever written
-	x.active = &memtable{span: span{x.committed, x.committed}}
+	x.active = &memtable{last: x.committed}
 	x.recent = make([]uint64, recentFor(x.count()))
-	ctx, cancel := context.WithCancel(context.Background())
-	x.stop = cancel
-	x.worker.Go(func() { x.work(ctx) })
+	x.life, x.stop = context.WithCancel(context.Background())
 	return x, nil
 }
 
@@ -109,8 +102,8 @@ func recentFor(n int64) int {
 	return slots
 }
 
-// Has reports whether fp was added. It may read a block of 4 KiB for each run that has it or seems to. The error is
-// ErrDamaged, that of writing a run, or ErrClosed, and stays.
+// Has reports whether fp was added. It may read a block of 4 KiB. The error is ErrDamaged, that of writing the run, or
+// ErrClosed, and stays.
 func (x *Index) Has(fp uint64) (found bool, err error) {
 	if fail := x.fail.Load(); fail != nil {
 		return false, *fail
@@ -130,33 +123,23 @@ func (x *Index) Has(fp uint64) (found bool, err error) {
 
 func (x *Index) lookup(fp uint64) (found bool, err error) {
 	v := x.now.Load()
-	for _, m := range v.sealed {
-		if m.Has(fp) {
-			return true, nil
-		}
+	if v.sealed != nil && v.sealed.Has(fp) {
+		return true, nil
 	}
-	for _, r := range v.runs {
-		if !r.filter.has(fp) {
-			continue
-		}
-		x.mu.RLock()
-		if x.now.Load() != v { // its file may be closed by now
-			x.mu.RUnlock()
-			return x.lookup(fp)
-		}
-		found, err = r.has(fp, &x.block)
+	if v.run == nil || !v.run.filter.has(fp) {
+		return false, nil
+	}
+	x.mu.RLock()
+	if x.now.Load() != v { // its file may be closed by now
 		x.mu.RUnlock()
-		if found || err != nil {
-			return found, err
-		}
+		return x.lookup(fp)
 	}
-	return false, nil
+	defer x.mu.RUnlock()
+	return v.run.has(fp, &x.block)
 }
 
 // Add adds a fingerprint that Has did not find, under the ID of its row. An ID not above Mark and all before is an
-// error.
-//
-// Add blocks while Config.Waiting memtables of committed rows wait to be written. Its error is one of Has.
+// error. Its other errors are those of Has.
 func (x *Index) Add(fp uint64, id int64) error {
 	if fail := x.fail.Load(); fail != nil {
 		return *fail
@@ -165,9 +148,7 @@ func (x *Index) Add(fp uint64, id int64) error {
 		return fmt.Errorf("seen: ID %d after ID %d: add them in ascending order, above Mark", id, x.active.last)
 	}
 	if x.active.Len() >= x.cfg.MemtableFPs {
-		if err := x.seal(); err != nil {
-			return err
-		}
+		x.seal()
 	}
 	x.active.Set.Add(fp)
 	x.active.last = id
@@ -177,34 +158,21 @@ func (x *Index) Add(fp uint64, id int64) error {
 	return nil
 }
 
-// seal hands the active memtable to the worker, as soon as fewer wait than may, and begins another.
-func (x *Index) seal() error {
+// seal has the active memtable written and begins another, unless it is to grow yet: for the size of the run, or while
+// the one before it has not been written.
+func (x *Index) seal() {
+	v := x.now.Load()
+	if v.sealed != nil || v.run != nil && int64(x.active.Len()) < min(v.run.count/memtableShare, int64(memtableMost*x.cfg.MemtableFPs)) {
+		return
+	}
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	for x.fail.Load() == nil && x.behind() >= x.cfg.Waiting {
-		x.changed.Wait()
-	}
-	if fail := x.fail.Load(); fail != nil {
-		return *fail
-	}
-	v := x.now.Load()
-	x.now.Store(&view{append(slices.Clip(v.sealed), x.active), v.runs})
-	x.rouse()
-	x.active = &memtable{Set: Set{slots: make([]uint64, len(x.active.slots))}, span: span{x.active.last, x.active.last}}
+	x.now.Store(&view{v.run, x.active})
+	x.active = &memtable{Set: Set{slots: make([]uint64, len(x.active.slots))}, last: x.active.last}
+	x.writeLocked()
 	if n := recentFor(x.count()); n > len(x.recent) {
 		x.recent = make([]uint64, n) // what it knew is found again
 	}
-	return nil
-}
-
-// behind is how many memtables could be written.
-func (x *Index) behind() (n int) {
-	for _, m := range x.now.Load().sealed {
-		if m.last <= x.committed {
-			n++
-		}
-	}
-	return n
 }
 
 // Committed tells that the rows up to an ID are committed in the database, so that they may count as seen after a
@@ -213,166 +181,95 @@ func (x *Index) Committed(id int64) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	x.committed = max(x.committed, id)
-	if len(x.now.Load().sealed) > 0 {
-		x.rouse()
+	x.writeLocked()
+}
+
+// writeLocked has the sealed memtable written, if there is one of committed rows.
+func (x *Index) writeLocked() {
+	v := x.now.Load()
+	if x.fail.Load() == nil && !x.writing && v.sealed != nil && v.sealed.last <= x.committed {
+		x.writing = true
+		x.worker.Go(func() { x.write(v) })
 	}
 }
 
-// Mark is the ID up to which all fingerprints are in runs on disk: those above it have to be added again after Open.
-// It is zero if there are none, and never above what is committed.
-func (x *Index) Mark() int64 {
-	runs := x.now.Load().runs
-	if len(runs) == 0 {
-		return 0
+// write puts a run with the sealed memtable in the place of the present one.
+func (x *Index) write(v *view) {
+	fps := v.sealed.sorted()
+	h := header{keyCheck(x.cfg.Key), v.sealed.last, int64(len(fps))}
+	if v.run != nil {
+		h.count += v.run.count
 	}
-	return runs[len(runs)-1].last
+	r, err := writeRun(x.life, x.dir, h, v.run, fps)
+	if err != nil {
+		if x.life.Err() == nil { // or that was us
+			x.end(fmt.Errorf("seen: write a run: %w", err))
+		}
+		return
+	}
+	x.mu.Lock()
+	x.now.Store(&view{run: r})
+	x.writing = false
+	x.mu.Unlock()
+	if v.run != nil {
+		v.run.remove()
+	}
+}
+
+// Mark is the ID up to which all fingerprints are in the run on disk: those above it have to be added again after Open.
+// It is zero if there is none, and never above what is committed.
+func (x *Index) Mark() int64 {
+	if r := x.now.Load().run; r != nil {
+		return r.last
+	}
+	return 0
 }
 
 func (x *Index) count() int64 {
 	n := int64(x.active.Len())
 	v := x.now.Load()
-	for _, m := range v.sealed {
-		n += int64(m.Len())
+	if v.sealed != nil {
+		n += int64(v.sealed.Len())
 	}
-	for _, r := range v.runs {
-		n += r.count
+	if v.run != nil {
+		n += v.run.count
 	}
 	return n
 }
 
-// Bytes is what the index holds in memory, beside at most 8 MB for what was found lately and what a write or a merge
-// takes for its time, and on disk, beside what a merge writes.
+// Bytes is what the index holds in memory, beside at most 8 MB for what was found lately and what a write takes for its
+// time, and on disk, beside what is being written.
 func (x *Index) Bytes() (ram, disk int64) {
 	ram = x.memory.Load()
 	v := x.now.Load()
-	for _, m := range v.sealed {
-		ram += m.bytes()
+	if v.sealed != nil {
+		ram += v.sealed.bytes()
 	}
-	for _, r := range v.runs {
-		ram += r.ram()
-		disk += r.size()
+	if v.run != nil {
+		ram, disk = ram+v.run.ram(), v.run.size()
 	}
 	return ram, disk
 }
 
-// Close waits for the worker, which gives up a merge, and closes the files. What is in memory only is not written: it
-// is above Mark. A damaged index is removed, and made anew after the next Open. A second Close does nothing.
+// Close has the worker give up, and closes the file. What is in memory only is not written: it is above Mark. A damaged
+// index is removed, and made anew after the next Open. A second Close does nothing.
 func (x *Index) Close() (err error) {
 	closed := ErrClosed
+	x.mu.Lock() // so that no further worker starts
 	fail := x.fail.Swap(&closed)
+	x.mu.Unlock()
 	if fail != nil && errors.Is(*fail, ErrClosed) {
 		return nil
 	}
 	x.stop()
 	x.worker.Wait()
-	closeRuns(x.now.Swap(&view{}).runs)
+	if r := x.now.Swap(&view{}).run; r != nil {
+		_ = r.f.Close() // it is synced, or was only read
+	}
 	if fail != nil && errors.Is(*fail, ErrDamaged) {
-		err = x.d.clear()
+		_, err = load(x.dir, 0, 0)
 	}
 	return err
 }
 
-func (x *Index) rouse() {
-	select {
-	case x.wake <- struct{}{}:
-	default: // it will look anyway
-	}
-}
-
-// work writes and merges until ctx ends, or it fails.
-func (x *Index) work(ctx context.Context) {
-	for ctx.Err() == nil {
-		if m := x.flushable(); m != nil {
-			x.flush(m)
-		} else if inputs := x.mergeable(); inputs != nil {
-			x.merge(ctx, inputs)
-		} else {
-			select {
-			case <-ctx.Done():
-			case <-x.wake:
-			}
-		}
-	}
-}
-
-// flushable is the memtable to be written next, if there is one and it may be.
-func (x *Index) flushable() *memtable {
-	x.mu.RLock()
-	defer x.mu.RUnlock()
-	v := x.now.Load()
-	if x.fail.Load() != nil || len(v.sealed) == 0 || len(v.runs) >= maxRuns || v.sealed[0].last > x.committed {
-		return nil
-	}
-	return v.sealed[0]
-}
-
-// flush makes a run of the oldest sealed memtable.
-func (x *Index) flush(m *memtable) {
-	r, err := writeRun(x.d, header{keyCheck(x.cfg.Key), m.span, int64(m.Len())}, func(add func(uint64) error) error {
-		for _, fp := range m.sorted() {
-			if err := add(fp); err != nil {
-				return err
-			}
-		}
-		return nil
-	})
-	if err != nil {
-		x.end(fmt.Errorf("seen: write a run: %w", err))
-		return
-	}
-	x.mu.Lock()
-	defer x.mu.Unlock()
-	v := x.now.Load()
-	x.now.Store(&view{slices.Clone(v.sealed[1:]), append(slices.Clip(v.runs), r)})
-	x.changed.Broadcast()
-}
-
-func (x *Index) mergeable() []*run {
-	x.mu.RLock()
-	defer x.mu.RUnlock()
-	if x.fail.Load() != nil {
-		return nil
-	}
-	var counts []int64
-	runs := x.now.Load().runs
-	for _, r := range runs {
-		counts = append(counts, r.count)
-	}
-	if i := pickMerge(counts); i >= 0 {
-		return runs[i : i+fanIn]
-	}
-	return nil
-}
-
-// merge puts one run in the place of neighbours. Memtables do not wait for it: they are written in between, and only
-// ever come behind.
-func (x *Index) merge(ctx context.Context, inputs []*run) {
-	r, err := mergeRuns(x.d, inputs, func() error {
-		for m := x.flushable(); m != nil; m = x.flushable() {
-			x.flush(m)
-		}
-		return ctx.Err()
-	})
-	if err != nil {
-		if ctx.Err() == nil { // or that was us
-			x.end(fmt.Errorf("seen: merge runs: %w", err))
-		}
-		return
-	}
-	x.mu.Lock()
-	v := x.now.Load()
-	i := slices.Index(v.runs, inputs[0])
-	x.now.Store(&view{v.sealed, slices.Replace(slices.Clone(v.runs), i, i+len(inputs), r)})
-	x.mu.Unlock()
-	closeRuns(inputs) // nobody reads them any more
-	for _, r := range inputs {
-		_ = x.d.remove(x.d.file(r.span)) // or the next Open removes it
-	}
-}
-
-func (x *Index) end(err error) {
-	x.mu.Lock()
-	defer x.mu.Unlock()
-	x.fail.CompareAndSwap(nil, &err)
-	x.changed.Broadcast()
-}
+func (x *Index) end(err error) { x.fail.CompareAndSwap(nil, &err) }

@@ -4,7 +4,6 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
-	"slices"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -24,87 +23,93 @@ func TestOpenNamesThePath(t *testing.T) {
 	require.ErrorContains(t, err, file+": not a directory: move it away")
 }
 
-// TestASetThatGrows goes through memtables, runs and merges, and the set is exact after each.
+// TestASetThatGrows goes through memtables and runs, and the set is exact after each.
 func TestASetThatGrows(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		d := folder{path: filepath.Join(t.TempDir(), "seen")}
-		x := opened(t, d, Config{MemtableFPs: 1000})
-		for i, c := range []struct {
-			mark int64 // the active memtable is in memory only
-			runs int
-		}{
-			{0, 0}, {1000, 1}, {2000, 2}, {3000, 3}, {4000, 1}, {5000, 2}, {6000, 3}, {7000, 4}, {8000, 2},
-		} {
-			last := int64(i+1) * 1000
-			fill(t, x, last-999, last)
+		dir := filepath.Join(t.TempDir(), "seen")
+		x := opened(t, dir, Config{MemtableFPs: 100})
+		mark := int64(0)
+		for last := int64(50); last <= 10_000; last += 50 {
+			fill(t, x, last-49, last)
 			x.Committed(last)
 			synctest.Wait()
-			requireRows(t, x, last)
-			require.Equal(t, c.mark, x.Mark(), "at %d", last)
+			if last%1000 == 0 {
+				requireRows(t, x, last)
+			}
 			require.Equal(t, last, x.count())
-			require.Len(t, x.now.Load().runs, c.runs, "at %d", last)
-			synctest.Wait()
-			require.Len(t, files(t, d), c.runs, "what was merged is gone")
+			require.GreaterOrEqual(t, x.Mark(), mark)
+			require.LessOrEqual(t, last-x.Mark(), max(100, min(800, mark/8))+50, "what is in memory, at %d", last)
+			mark = x.Mark()
+			require.Len(t, files(t, dir), min(1, int(mark)), "what was replaced is gone")
 		}
 	})
 }
 
-func files(t *testing.T, d folder) []string {
+func files(t *testing.T, dir string) []string {
 	t.Helper()
-	names, err := filepath.Glob(filepath.Join(d.path, "*"))
+	names, err := filepath.Glob(filepath.Join(dir, "*"))
 	require.NoError(t, err)
 	return names
 }
 
 func TestNothingUncommittedIsWritten(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		x := opened(t, folder{path: t.TempDir()}, Config{MemtableFPs: 10, Waiting: 3})
-		fill(t, x, 1, 40)
-		for _, c := range []struct{ committed, mark int64 }{{0, 0}, {9, 0}, {10, 10}, {9, 10}, {29, 20}, {40, 30}} {
+		x := opened(t, t.TempDir(), Config{MemtableFPs: 10})
+		fill(t, x, 1, 40) // of which none but the first ten can be written: no other memtable was sealed
+		for _, c := range []struct{ committed, mark int64 }{{0, 0}, {9, 0}, {10, 10}, {9, 10}, {39, 10}} {
 			x.Committed(c.committed)
 			synctest.Wait()
 			require.Equal(t, c.mark, x.Mark(), "committed %d", c.committed)
 		}
-		requireRows(t, x, 40)
+		fill(t, x, 41, 41) // with which all before are sealed
+		synctest.Wait()
+		require.Equal(t, int64(10), x.Mark())
+		x.Committed(40)
+		synctest.Wait()
+		require.Equal(t, int64(40), x.Mark())
+		requireRows(t, x, 41)
 	})
 }
 
 func TestOpenFindsWhatWasWritten(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		d := folder{path: t.TempDir()}
-		x := opened(t, d, Config{Key: 7, MemtableFPs: 100, Waiting: 10})
+		dir := t.TempDir()
+		x := opened(t, dir, Config{Key: 7, MemtableFPs: 100})
 		fill(t, x, 1, 950)
 		x.Committed(950)
+		fill(t, x, 951, 951)
+		synctest.Wait()
+		x.Committed(951)
 		synctest.Wait()
 		require.NoError(t, x.Close())
 		require.NoError(t, x.Close(), "once more is nothing")
 
-		x = opened(t, d, Config{Key: 7, MemtableFPs: 100})
-		require.Equal(t, int64(900), x.Mark())
-		require.Equal(t, int64(900), x.count())
-		requireRows(t, x, 900)
-		require.ErrorContains(t, x.Add(1, 900), "ascending")
-		fill(t, x, 901, 1001)
+		x = opened(t, dir, Config{Key: 7, MemtableFPs: 100})
+		require.Equal(t, int64(100), x.Mark())
+		require.Equal(t, int64(100), x.count())
+		requireRows(t, x, 100)
+		require.ErrorContains(t, x.Add(1, 100), "ascending")
+		fill(t, x, 101, 201)
 		synctest.Wait()
-		require.Equal(t, int64(900), x.Mark(), "what is committed has to be told again")
-		x.Committed(1001)
+		require.Equal(t, int64(100), x.Mark(), "what is committed has to be told again")
+		x.Committed(201)
 		synctest.Wait()
-		require.Equal(t, int64(1000), x.Mark())
-		requireRows(t, x, 1001)
+		require.Equal(t, int64(200), x.Mark())
+		requireRows(t, x, 201)
 	})
 }
 
 func TestClosed(t *testing.T) {
-	x := opened(t, folder{path: t.TempDir()}, Config{})
+	x := opened(t, t.TempDir(), Config{})
 	require.NoError(t, x.Close())
 	_, err := x.Has(1)
 	require.ErrorIs(t, err, ErrClosed)
 	require.ErrorIs(t, x.Add(1, 1000), ErrClosed)
 }
 
-// TestCommitsAndSnapshotsComeFromAnywhere is for the race detector, with merges on the way.
+// TestCommitsAndSnapshotsComeFromAnywhere is for the race detector, with writes on the way.
 func TestCommitsAndSnapshotsComeFromAnywhere(t *testing.T) {
-	x := opened(t, folder{path: t.TempDir()}, Config{MemtableFPs: 50, Waiting: 1000})
+	x := opened(t, t.TempDir(), Config{MemtableFPs: 50})
 	told := make(chan int64)
 	var sent atomic.Int64 // the latest of them
 	var others sync.WaitGroup
@@ -135,7 +140,7 @@ func TestCommitsAndSnapshotsComeFromAnywhere(t *testing.T) {
 
 func TestHasDoesNotAllocate(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		x := opened(t, folder{path: t.TempDir()}, Config{MemtableFPs: 1000, Waiting: 10})
+		x := opened(t, t.TempDir(), Config{MemtableFPs: 1000})
 		fill(t, x, 1, 7500)
 		x.Committed(7500)
 		synctest.Wait()
@@ -149,16 +154,16 @@ func TestHasDoesNotAllocate(t *testing.T) {
 
 func TestBytesAreThoseOfThePackageComment(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		d := folder{path: t.TempDir()}
+		dir := t.TempDir()
 		const n = 200 * perBlock
-		x := opened(t, d, Config{MemtableFPs: n})
+		x := opened(t, dir, Config{MemtableFPs: n})
 		fill(t, x, 1, n+1)
 		x.Committed(n + 1)
 		synctest.Wait()
 		ram, disk := x.Bytes()
 		require.InDelta(t, 1.52, float64(ram-x.active.bytes())/n, 0.01)
-		require.InDelta(t, 9.53, float64(disk-blockSize)/n, 0.01)
-		info, err := os.Stat(files(t, d)[0])
+		require.InDelta(t, 8.02, float64(disk-blockSize)/n, 0.01)
+		info, err := os.Stat(files(t, dir)[0])
 		require.NoError(t, err)
 		require.Equal(t, info.Size(), disk)
 	})
@@ -170,12 +175,13 @@ func TestRecentGrows(t *testing.T) {
 		require.Equal(t, want, recentFor(n), "of %d fingerprints", n)
 	}
 	const n = 3 * minRecent
-	d := folder{path: t.TempDir()}
-	x := opened(t, d, Config{MemtableFPs: minRecent / 2, Waiting: 10})
+	dir := t.TempDir()
+	x := opened(t, dir, Config{MemtableFPs: minRecent / 2})
 	for id := int64(1); id <= n; id++ {
 		require.NoError(t, x.Add(fingerprint(id), id))
 		x.Committed(id)
-		if id%1000 == 0 { // one that is in a run by now, and is kept
+		if id%1000 == 0 { // one that is in the run by now, and is kept
+			x.worker.Wait()
 			found, err := x.Has(fingerprint(id / 4))
 			require.NoError(t, err)
 			require.True(t, found)
@@ -184,7 +190,7 @@ func TestRecentGrows(t *testing.T) {
 	require.Len(t, x.recent, 4*minRecent)
 	requireRows(t, x, n)
 	require.NoError(t, x.Close())
-	x = opened(t, d, Config{MemtableFPs: minRecent / 2})
+	x = opened(t, dir, Config{MemtableFPs: minRecent / 2})
 	require.Len(t, x.recent, 4*minRecent, "opened")
 }
 
@@ -201,49 +207,6 @@ func TestSet(t *testing.T) {
 			require.Equal(t, len(model), s.Len())
 		}
 	})
-}
-
-func TestPickMerge(t *testing.T) {
-	few := func(n int64, times int) []int64 { return slices.Repeat([]int64{n}, times) }
-	for _, c := range []struct {
-		name   string
-		counts []int64
-		want   int
-	}{
-		{"none", nil, -1},
-		{"three", few(100, 3), -1},
-		{"four", few(100, 4), 0},
-		{"the earliest four", few(100, 6), 0},
-		{"of like size", []int64{64, 127, 100, 70}, 0},
-		{"of two sizes", []int64{400, 100, 100, 100}, -1},
-		{"behind a large one", []int64{1600, 400, 400, 400, 400, 100}, 1},
-		{"a small one between", []int64{100, 100, 10, 100, 100}, -1},
-	} {
-		require.Equal(t, c.want, pickMerge(c.counts), c.name)
-	}
-}
-
-// TestRunsAreFew grows to a billion fingerprints in memtables of several sizes.
-func TestRunsAreFew(t *testing.T) {
-	for _, size := range []int64{1 << 19, 500_000, 524_287, 1000, 7} {
-		var counts []int64
-		var written, most int
-		for range 2000 {
-			counts = append(counts, size)
-			written++
-			for i := pickMerge(counts); i >= 0; i = pickMerge(counts) {
-				var sum int64
-				for _, n := range counts[i : i+fanIn] {
-					sum += n
-				}
-				written += int(sum / size)
-				counts = slices.Replace(counts, i, i+fanIn, sum)
-			}
-			most = max(most, len(counts))
-		}
-		require.LessOrEqual(t, most, 16, "size %d", size)
-		require.LessOrEqual(t, float64(written)/2000, 6.0, "size %d: times that each is written", size)
-	}
 }
 
 // TestTheFilterIsSeldomWrong holds it to the share that the package comment tells, with room

@@ -19,9 +19,9 @@ func fingerprint(i int64) uint64 {
 	return h ^ h>>33
 }
 
-func opened(t *testing.T, d folder, cfg Config) *Index {
+func opened(t *testing.T, dir string, cfg Config) *Index {
 	t.Helper()
-	x, err := open(d, math.MaxInt64, cfg)
+	x, err := Open(dir, math.MaxInt64, cfg)
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, x.Close()) })
 	return x

@@ -4,8 +4,6 @@ import (
 	"errors"
 	"math"
 	"os"
-	"strings"
-	"sync/atomic"
 	"testing"
 	"testing/synctest"
 
@@ -18,33 +16,16 @@ type row struct {
 	fp uint64
 }
 
-// world is an index with a naive database beside it, and a disk that can stop at any step,
-// as it does for a process that is killed there.
+// world is an index with a naive database beside it.
 type world struct {
-	d         folder
+	dir       string
 	x         *Index
 	cfg       Config
 	rows      []row
 	known     map[uint64]bool
 	lost      map[uint64]bool // that no database has
 	committed int
-	steps     atomic.Int64 // until the disk stops; negative for never
-}
-
-var errDead = errors.New("the process is dead")
-
-func (w *world) step(op, path string) error {
-	switch left := w.steps.Load(); {
-	case left < 0:
-		return nil
-	case left > 0:
-		w.steps.Add(-1)
-		return nil
-	}
-	if op == "write" { // a part of it may have come through
-		_ = os.WriteFile(path, []byte(magic), 0o600)
-	}
-	return errDead
+	left      map[string][]byte // files that were replaced, which a kill may leave
 }
 
 func (w *world) lastID() int64 {
@@ -57,20 +38,47 @@ func (w *world) lastID() int64 {
 // restart opens the directory again: rows that were not committed are lost, their IDs are
 // given to others, and nothing that is lost may be known.
 func (w *world) restart(t *rapid.T) {
-	if err := w.x.Close(); err != nil {
-		require.ErrorIs(t, err, errDead)
-	}
-	w.steps.Store(-1)
+	require.NoError(t, w.x.Close())
 	for _, r := range w.rows[w.committed:] {
 		delete(w.known, r.fp)
 		w.lost[r.fp] = true
 	}
 	w.rows = w.rows[:w.committed]
 	var err error
-	w.x, err = open(w.d, math.MaxInt64, w.cfg)
+	w.x, err = Open(w.dir, w.lastID(), w.cfg)
 	require.NoError(t, err)
 	require.LessOrEqual(t, w.x.Mark(), w.lastID())
 	w.replay(t)
+}
+
+// kill ends the process while it writes, or between the steps of replacing a run.
+func (w *world) kill(t *rapid.T) {
+	w.keep(t)
+	w.add(t)
+	w.commit(t)
+	if rapid.Bool().Draw(t, "wait") {
+		synctest.Wait()
+	}
+	require.NoError(t, w.x.Close())
+	for path, content := range w.left {
+		if rapid.Bool().Draw(t, "left") {
+			require.NoError(t, os.WriteFile(path, content, 0o600))
+		}
+		require.NoError(t, os.WriteFile(path+".1.tmp", content[:len(content)/2], 0o600))
+	}
+	clear(w.left)
+	w.restart(t)
+}
+
+// keep remembers the run of now.
+func (w *world) keep(t *rapid.T) {
+	synctest.Wait()
+	if r := w.x.now.Load().run; r != nil {
+		b, err := os.ReadFile(r.path)
+		require.NoError(t, err)
+		clear(w.left)
+		w.left[r.path] = b
+	}
 }
 
 // replay is what the owner does after Open.
@@ -81,17 +89,13 @@ func (w *world) replay(t *rapid.T) {
 		if r.id > mark {
 			require.NoError(t, w.x.Add(r.fp, r.id))
 		}
-		w.x.Committed(r.id) // at once, for otherwise too much would wait
+		w.x.Committed(r.id)
 	}
 	w.check(t)
 }
 
 func (w *world) requireHas(t *rapid.T, fp uint64, want bool) {
 	found, err := w.x.Has(fp)
-	if w.steps.Load() == 0 && err != nil {
-		require.ErrorIs(t, err, errDead)
-		return
-	}
 	require.NoError(t, err)
 	require.Equal(t, want, found, "%x", fp)
 }
@@ -106,7 +110,7 @@ func (w *world) check(t *rapid.T) {
 	}
 }
 
-// add puts rows into both, unless the disk has stopped.
+// add puts rows into both.
 func (w *world) add(t *rapid.T) {
 	for _, v := range rapid.SliceOfN(rapid.Uint64Range(0, 2000), 1, 40).Draw(t, "fps") {
 		fp := v
@@ -118,10 +122,7 @@ func (w *world) add(t *rapid.T) {
 			continue
 		}
 		id := w.lastID() + rapid.Int64Range(1, 3).Draw(t, "gap")
-		if err := w.x.Add(fp, id); err != nil {
-			require.ErrorIs(t, err, errDead)
-			return
-		}
+		require.NoError(t, w.x.Add(fp, id))
 		w.rows = append(w.rows, row{id, fp})
 		w.known[fp] = true
 	}
@@ -137,14 +138,14 @@ func (w *world) commit(t *rapid.T) {
 // damage changes a byte of a run and asks until it is found, then the owner builds anew.
 func (w *world) damage(t *rapid.T) {
 	synctest.Wait()
-	if len(w.x.now.Load().runs) == 0 {
+	r := w.x.now.Load().run
+	if r == nil {
 		return
 	}
-	r := rapid.SampledFrom(w.x.now.Load().runs).Draw(t, "run")
-	b, err := os.ReadFile(w.d.file(r.span))
+	b, err := os.ReadFile(r.path)
 	require.NoError(t, err)
 	b[rapid.Int64Range(blockSize, blockSize*(1+r.blocks())-1).Draw(t, "byte")] ^= 0x10
-	require.NoError(t, os.WriteFile(w.d.file(r.span), b, 0o600))
+	require.NoError(t, os.WriteFile(r.path, b, 0o600))
 	clear(w.x.recent) // or the blocks would not be read
 	err = nil
 	for i := 0; i < len(w.rows) && err == nil; i++ {
@@ -163,12 +164,10 @@ func TestModel(t *testing.T) {
 			dir, err := os.MkdirTemp(root, "world")
 			require.NoError(t, err)
 			w := &world{
-				known: map[uint64]bool{}, lost: map[uint64]bool{},
-				cfg: Config{MemtableFPs: rapid.IntRange(1, 60).Draw(t, "memtable"), Waiting: rapid.IntRange(1, 3).Draw(t, "waiting")},
+				dir: dir, known: map[uint64]bool{}, lost: map[uint64]bool{}, left: map[string][]byte{},
+				cfg: Config{MemtableFPs: rapid.IntRange(1, 60).Draw(t, "memtable")},
 			}
-			w.steps.Store(-1)
-			w.d = folder{dir, w.step}
-			w.x, err = open(w.d, math.MaxInt64, w.cfg)
+			w.x, err = Open(dir, math.MaxInt64, w.cfg)
 			require.NoError(t, err)
 			defer func() { require.NoError(t, errors.Join(w.x.Close(), os.RemoveAll(dir))) }()
 			t.Repeat(map[string]func(*rapid.T){
@@ -179,29 +178,8 @@ func TestModel(t *testing.T) {
 				"check":   w.check,
 				"restart": w.restart,
 				"settle":  func(*rapid.T) { synctest.Wait() },
-				"kill": func(t *rapid.T) {
-					w.steps.Store(rapid.Int64Range(0, 30).Draw(t, "steps"))
-					w.add(t)
-					w.commit(t)
-					w.add(t)
-					synctest.Wait()
-					w.restart(t)
-				},
+				"kill":    w.kill,
 			})
 		})
 	})
-}
-
-func TestNamesReadBack(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		after := rapid.Int64Range(0, 1<<62-1).Draw(t, "after")
-		s := span{after, after + rapid.Int64Range(1, 1<<62-1).Draw(t, "rows")}
-		got, ok := parseName(s.name())
-		require.True(t, ok)
-		require.Equal(t, s, got)
-	})
-	for _, name := range []string{"", "x.run", "1-2.run", span{2, 2}.name(), span{3, 2}.name(), span{-3, 2}.name(), span{1, 2}.name() + ".tmp", strings.ToUpper(span{1, 0xabc}.name())} {
-		_, ok := parseName(name)
-		require.False(t, ok, name)
-	}
 }

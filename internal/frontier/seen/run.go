@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"bytes"
 	"cmp"
+	"context"
 	"crypto/sha256"
 	"encoding/binary"
 	"errors"
@@ -11,37 +12,39 @@ import (
 	"hash/crc32"
 	"io"
 	"io/fs"
-	"math/bits"
 	"os"
+	"path/filepath"
 	"slices"
 	"sort"
+	"strings"
+
+	"github.com/treadlight/crawl/internal/store/atomicfile"
 )
 
 // A run, all numbers little-endian:
 //
-//	header   4096 bytes: magic, version, key check, after, last, count, zeros, checksum
-//	blocks   4096 bytes each: 511 fingerprints ascending, zeros, checksum
-//	index    8 bytes per block: its first fingerprint
-//	filter   8 bytes per word
-//	checksum 4 bytes, of index and filter
+//	header  4096 bytes: magic, version, key check, last, count, zeros, checksum
+//	blocks  4096 bytes each: 511 fingerprints ascending, zeros, checksum
 //
-// The length of each part follows from the count. The checksums of blocks and of the end start from that of the
-// header, and those of blocks from their number too, so that a block of another run or place is as wrong as one with
-// a flipped bit.
+// The checksums of blocks start from that of the header and the number of the block, so that a block of another run or
+// place is as wrong as one with a flipped bit.
 const (
 	magic   = "TLseen\r\n" // of which a transfer as text would spoil the end
-	version = 1
+	version = 2
 
 	blockSize = 4096 // the page of nearly every file system and of the page cache
 	sumSize   = 4
 	perBlock  = (blockSize - sumSize) / 8
-	chunkSize = 256 << 10 // of what is read or written at a time beside the blocks
+	chunkSize = 256 << 10 // of what is written at a time
+
+	runSuffix = ".run"
+	tmpSuffix = ".tmp" // of package atomicfile
 )
 
 type header struct {
 	check uint64 // stands for the fingerprint key
-	span
-	count int64 // fingerprints
+	last  int64  // the run covers the rows up to this ID
+	count int64  // fingerprints
 }
 
 // keyCheck tells one fingerprint key from another without telling the key.
@@ -58,13 +61,11 @@ func (h header) blocks() int64 { return (h.count + perBlock - 1) / perBlock }
 
 func (h header) inBlock(i int64) int { return int(min(perBlock, h.count-i*perBlock)) }
 
-func (h header) tailSize() int64 { return 8*(h.blocks()+bloomWords(h.count)) + sumSize }
-
-func (h header) size() int64 { return blockSize*(1+h.blocks()) + h.tailSize() }
+func (h header) size() int64 { return blockSize * (1 + h.blocks()) }
 
 func (h header) encode() []byte {
 	b := append(make([]byte, 0, blockSize), magic...)
-	for _, v := range []uint64{version, h.check, uint64(h.after), uint64(h.last), uint64(h.count)} {
+	for _, v := range []uint64{version, h.check, uint64(h.last), uint64(h.count)} {
 		b = binary.LittleEndian.AppendUint64(b, v)
 	}
 	b = append(b, make([]byte, blockSize-sumSize-len(b))...)
@@ -81,192 +82,174 @@ func decodeHeader(b []byte, size int64) (header, error) {
 	if v := field(0); v != version {
 		return header{}, fmt.Errorf("%w: version %d, want %d", ErrDamaged, v, version)
 	}
-	h := header{field(1), span{int64(field(2)), int64(field(3))}, int64(field(4))}
-	if h.after < 0 || h.last <= h.after || h.count < 1 || h.count > size/8 || h.size() != size {
+	h := header{field(1), int64(field(2)), int64(field(3))}
+	if h.last < 1 || h.count < 1 || h.count > size/8 || h.size() != size {
 		return header{}, fmt.Errorf("%w: %d bytes do not hold %d fingerprints", ErrDamaged, size, h.count)
 	}
 	return h, nil
 }
 
+// run is an immutable file of sorted fingerprints, with a filter and the first fingerprint of each block in memory.
 type run struct {
 	header
+	path   string
 	f      *os.File
 	seed   uint32 // of the checksums of blocks
 	firsts []uint64
 	filter bloom
 }
 
-func (r *run) ram() int64 { return 8 * int64(len(r.firsts)+len(r.filter)) }
-
-// writeRun makes a run of the fingerprints that fill hands to add: ascending, and as many as the header says. When it
-// returns the run is there for good, or there is nothing.
-func writeRun(d folder, h header, fill func(add func(uint64) error) error) (*run, error) {
-	path := d.file(h.span)
-	tmp := path + tmpSuffix
-	r := &run{header: h, firsts: make([]uint64, 0, h.blocks()), filter: make(bloom, bloomWords(h.count))}
-	err := d.create(tmp, func(f io.Writer) error {
-		out := bufio.NewWriterSize(f, chunkSize)
-		return cmp.Or(r.write(out, fill), out.Flush())
-	})
-	if err == nil {
-		err = d.rename(tmp, path)
+func newRun(dir string, h header) *run {
+	return &run{
+		header: h, path: filepath.Join(dir, fmt.Sprintf("%016x%s", h.last, runSuffix)), seed: checksum(0, h.encode()),
+		firsts: make([]uint64, 0, h.blocks()), filter: make(bloom, bloomWords(h.count)),
 	}
-	if err == nil {
-		r.f, err = os.Open(path)
-	}
-	if err == nil {
-		if err = d.sync(); err == nil {
-			return r, nil
-		}
-		_ = r.f.Close() // the error of before says more
-	}
-	_, _ = d.remove(tmp), d.remove(path) // likewise
-	return nil, err
 }
 
-// write is the file from its first byte to its last.
-func (r *run) write(out io.Writer, fill func(add func(uint64) error) error) error {
-	head := r.encode()
-	r.seed = checksum(0, head)
-	if _, err := out.Write(head); err != nil {
-		return err
+func (r *run) ram() int64 { return 8 * int64(cap(r.firsts)+len(r.filter)) }
+
+// note takes in a fingerprint of a block, after those before it.
+func (r *run) note(fp uint64, first bool) {
+	if first {
+		r.firsts = append(r.firsts, fp)
 	}
-	var buf [blockSize]byte
-	var done int64
-	var last uint64
-	err := fill(func(fp uint64) error {
-		if fp < last || done == r.count {
-			return fmt.Errorf("%w: fingerprint %d of %d is out of order", ErrDamaged, done+1, r.count)
+	r.filter.add(fp)
+}
+
+// runWriter writes the blocks of a run, whose fingerprints come ascending.
+type runWriter struct {
+	*run
+	out io.Writer
+	buf [blockSize]byte
+	n   int // fingerprints in it
+}
+
+func (w *runWriter) add(fp uint64) error {
+	binary.LittleEndian.PutUint64(w.buf[8*w.n:], fp)
+	w.note(fp, w.n == 0)
+	if w.n++; w.n < perBlock {
+		return nil
+	}
+	return w.flush()
+}
+
+func (w *runWriter) flush() error {
+	if w.n == 0 {
+		return nil
+	}
+	body := w.buf[:blockSize-sumSize]
+	binary.LittleEndian.PutUint32(w.buf[len(body):], w.blockSum(int64(len(w.firsts)-1), body))
+	_, err := w.out.Write(w.buf[:])
+	clear(body)
+	w.n = 0
+	return err
+}
+
+// writeRun makes a run of another one, which may be nil, and of sorted fingerprints that are not in it. When it returns
+// the run is there for good, or there is nothing. It ends early with the error of ctx.
+func writeRun(ctx context.Context, dir string, h header, old *run, fps []uint64) (*run, error) {
+	r := newRun(dir, h)
+	err := atomicfile.Replace(r.path, 0o600, func(f io.Writer) error {
+		out := bufio.NewWriterSize(f, chunkSize)
+		if _, err := out.Write(h.encode()); err != nil {
+			return err
 		}
-		i := done % perBlock
-		if i == 0 {
-			r.firsts = append(r.firsts, fp)
-		}
-		binary.LittleEndian.PutUint64(buf[8*i:], fp)
-		r.filter.add(fp)
-		last = fp
-		if done++; i < perBlock-1 && done < r.count {
-			return nil
-		}
-		body := buf[:blockSize-sumSize]
-		binary.LittleEndian.PutUint32(buf[len(body):], r.blockSum(int64(len(r.firsts)-1), body))
-		_, err := out.Write(buf[:])
-		clear(body)
-		return err
+		return cmp.Or(r.merge(ctx, out, old, fps), out.Flush())
 	})
-	if err == nil && done != r.count {
-		err = fmt.Errorf("%w: %d fingerprints where %d should be", ErrDamaged, done, r.count)
+	if err == nil {
+		r.f, err = os.Open(r.path)
 	}
 	if err != nil {
-		return err
+		return nil, err
 	}
-	sum := r.seed
-	for _, words := range [][]uint64{r.firsts, r.filter} {
-		if sum, err = writeWords(out, words, sum); err != nil {
+	return r, nil
+}
+
+func (r *run) merge(ctx context.Context, out io.Writer, old *run, fps []uint64) error {
+	w := &runWriter{run: r, out: out}
+	if old != nil {
+		var buf [blockSize]byte
+		for i := range old.blocks() {
+			b, err := old.read(i, &buf)
+			if err = cmp.Or(ctx.Err(), err); err != nil {
+				return err
+			}
+			for ; len(b) > 0; b = b[8:] {
+				fp := binary.LittleEndian.Uint64(b)
+				for ; len(fps) > 0 && fps[0] < fp; fps = fps[1:] {
+					if err := w.add(fps[0]); err != nil {
+						return err
+					}
+				}
+				if err := w.add(fp); err != nil {
+					return err
+				}
+			}
+		}
+	}
+	for _, fp := range fps {
+		if err := w.add(fp); err != nil {
 			return err
 		}
 	}
-	_, err = out.Write(binary.LittleEndian.AppendUint32(nil, sum))
-	return err
+	return w.flush()
 }
 
 func (r *run) blockSum(i int64, body []byte) uint32 { return checksum(r.seed^uint32(i), body) }
 
-func writeWords(out io.Writer, words []uint64, sum uint32) (uint32, error) {
-	var b []byte
-	for part := range slices.Chunk(words, perBlock) {
-		b, _ = binary.Append(b[:0], binary.LittleEndian, part) // which knows numbers
-		if _, err := out.Write(b); err != nil {
-			return 0, err
-		}
-		sum = checksum(sum, b)
-	}
-	return sum, nil
-}
-
-// openRun opens the file of a span and checks everything but its blocks. The error is ErrDamaged if the file is not
-// what it should be, or not there.
-func openRun(d folder, s span, check uint64) (*run, error) {
-	f, err := os.Open(d.file(s))
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, unreadable(err)
-	}
+// openRun opens a file and reads all of it. The error is ErrDamaged if it is not what it should be.
+func openRun(path string, check uint64) (*run, error) {
+	f, err := os.Open(path)
 	if err != nil {
 		return nil, err
 	}
-	r, err := readRun(f)
-	if err == nil && (r.check != check || r.span != s) {
-		err = fmt.Errorf("%w: the run of another crawl or place", ErrDamaged)
-	}
+	r, err := readRun(f, check)
 	if err != nil {
 		_ = f.Close() // it was only read
-		return nil, fmt.Errorf("open %s: %w", f.Name(), err)
+		return nil, fmt.Errorf("open %s: %w", path, err)
 	}
 	return r, nil
 }
 
-// readRun reads header, index and filter of a file.
-func readRun(f *os.File) (*run, error) {
+func readRun(f *os.File, check uint64) (*run, error) {
 	info, err := f.Stat()
 	if err != nil {
 		return nil, err
 	}
-	head := make([]byte, blockSize)
-	if _, err := f.ReadAt(head, 0); err != nil {
+	var buf [blockSize]byte
+	if _, err := f.ReadAt(buf[:], 0); err != nil {
 		return nil, unreadable(err)
 	}
-	h, err := decodeHeader(head, info.Size())
+	h, err := decodeHeader(buf[:], info.Size())
 	if err != nil {
 		return nil, err
 	}
-	r := &run{header: h, f: f, seed: checksum(0, head), firsts: make([]uint64, h.blocks()), filter: make(bloom, bloomWords(h.count))}
-	in := io.NewSectionReader(f, blockSize*(1+h.blocks()), h.tailSize())
-	sum := r.seed
-	for _, words := range [][]uint64{r.firsts, r.filter} {
-		if sum, err = readWords(in, words, sum); err != nil {
+	r := newRun(filepath.Dir(f.Name()), h)
+	if h.check != check || r.path != f.Name() {
+		return nil, fmt.Errorf("%w: the run of another crawl or place", ErrDamaged)
+	}
+	r.f = f
+	for i := range h.blocks() {
+		b, err := r.read(i, &buf)
+		if err != nil {
 			return nil, err
 		}
-	}
-	var want [sumSize]byte
-	if _, err := io.ReadFull(in, want[:]); err != nil {
-		return nil, unreadable(err)
-	}
-	if binary.LittleEndian.Uint32(want[:]) != sum {
-		return nil, fmt.Errorf("%w: index and filter", ErrDamaged)
+		for at := 0; at < len(b); at += 8 {
+			r.note(binary.LittleEndian.Uint64(b[at:]), at == 0)
+		}
 	}
 	return r, nil
-}
-
-// readWords fills to and continues the checksum. It goes through a small buffer, since a filter may be as large as
-// memory allows.
-func readWords(in io.Reader, to []uint64, sum uint32) (uint32, error) {
-	buf := make([]byte, chunkSize)
-	for words := range slices.Chunk(to, chunkSize/8) {
-		part := buf[:8*len(words)]
-		if _, err := io.ReadFull(in, part); err != nil {
-			return 0, unreadable(err)
-		}
-		sum = checksum(sum, part)
-		decodeWords(words, part)
-	}
-	return sum, nil
 }
 
 // unreadable makes ErrDamaged of an error of reading: what cannot be read has to be made anew like what is wrong.
 func unreadable(err error) error { return fmt.Errorf("%w: %w", ErrDamaged, err) }
 
-// decodeWords fills to with numbers from b, and returns it.
-func decodeWords(to []uint64, b []byte) []uint64 {
-	_, _ = binary.Decode(b, binary.LittleEndian, to) // b is long enough
-	return to
-}
-
 func (r *run) read(i int64, buf *[blockSize]byte) ([]byte, error) {
 	if _, err := r.f.ReadAt(buf[:], blockSize*(1+i)); err != nil {
-		return nil, fmt.Errorf("read %s: %w", r.f.Name(), unreadable(err))
+		return nil, fmt.Errorf("read %s: %w", r.path, unreadable(err))
 	}
 	if binary.LittleEndian.Uint32(buf[blockSize-sumSize:]) != r.blockSum(i, buf[:blockSize-sumSize]) {
-		return nil, fmt.Errorf("%w: block %d of %s", ErrDamaged, i, r.f.Name())
+		return nil, fmt.Errorf("%w: block %d of %s", ErrDamaged, i, r.path)
 	}
 	return buf[:8*r.inBlock(i)], nil
 }
@@ -285,91 +268,44 @@ func (r *run) has(fp uint64, buf *[blockSize]byte) (bool, error) {
 	return found, nil
 }
 
-type cursor struct {
-	r     *run
-	block int64    // the next to be read
-	fps   []uint64 // left of the block; the first is the present one
-	buf   [blockSize]byte
-	words [perBlock]uint64
-}
+// remove closes a run that nobody reads any more, and deletes it, or the next load does.
+func (r *run) remove() { _, _ = r.f.Close(), os.Remove(r.path) }
 
-func (c *cursor) next() (bool, error) {
-	if len(c.fps) > 1 {
-		c.fps = c.fps[1:]
-		return true, nil
-	}
-	if c.block == c.r.blocks() {
-		return false, nil
-	}
-	b, err := c.r.read(c.block, &c.buf)
-	if err != nil {
-		return false, err
-	}
-	c.fps = decodeWords(c.words[:len(b)/8], b)
-	c.block++
-	return true, nil
-}
-
-const (
-	// fanIn runs are merged at a time.
-	fanIn = 4
-	// maxRuns bounds the open files and what a question costs while merging is behind.
-	maxRuns = 64
-)
-
-// pickMerge returns the first of fanIn neighbours of one tier to merge, the earliest, or -1. A tier spans a factor of
-// four. Only neighbours are merged, so that a run covers one span.
-func pickMerge(counts []int64) int {
-	tier := func(n int64) int { return bits.Len64(uint64(n)) / 2 }
-	for i := range len(counts) - fanIn + 1 {
-		alike := 1
-		for alike < fanIn && tier(counts[i+alike]) == tier(counts[i]) {
-			alike++
+// load opens the run with the most rows, but none beyond last, and removes all other files that are ours by their names:
+// those that a kill has left, that are damaged or of another version. It is nil if none is left.
+func load(dir string, check uint64, last int64) (found *run, err error) {
+	entries, err := os.ReadDir(dir)
+	slices.Reverse(entries) // names in order are rows in order
+	removed := false
+	for _, e := range entries {
+		name := e.Name()
+		path := filepath.Join(dir, name)
+		whole := strings.HasSuffix(name, runSuffix)
+		if !whole && !(strings.Contains(name, runSuffix) && strings.HasSuffix(name, tmpSuffix)) {
+			continue
 		}
-		if alike == fanIn {
-			return i
+		if whole && found == nil {
+			r, err := openRun(path, check)
+			if err == nil && r.last <= last {
+				found = r
+				continue
+			}
+			if err == nil {
+				_ = r.f.Close() // it has rows that are not there, as after a power cut
+			} else if !errors.Is(err, ErrDamaged) {
+				return nil, err
+			}
 		}
-	}
-	return -1
-}
-
-// mergeRuns writes one run that covers what neighbours cover. It calls between every few thousand fingerprints, and
-// ends with its error.
-func mergeRuns(d folder, inputs []*run, between func() error) (*run, error) {
-	h := header{check: inputs[0].check, span: span{inputs[0].after, inputs[len(inputs)-1].last}}
-	live := make([]*cursor, len(inputs))
-	for i, r := range inputs {
-		h.count += r.count
-		live[i] = &cursor{r: r}
-		if _, err := live[i].next(); err != nil { // no run is empty
+		removed = true
+		if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			if found != nil {
+				_ = found.f.Close()
+			}
 			return nil, err
 		}
 	}
-	const often = 1 << 13 // fingerprints, well below a millisecond
-	return writeRun(d, h, func(add func(uint64) error) error {
-		for n := 0; len(live) > 0; n++ {
-			if n%often == 0 {
-				if err := between(); err != nil {
-					return err
-				}
-			}
-			least := 0
-			for i, c := range live {
-				if c.fps[0] < live[least].fps[0] {
-					least = i
-				}
-			}
-			if err := add(live[least].fps[0]); err != nil {
-				return err
-			}
-			more, err := live[least].next()
-			if err != nil {
-				return err
-			}
-			if !more {
-				live = append(live[:least], live[least+1:]...)
-			}
-		}
-		return nil
-	})
+	if removed { // or a run could come back, and vouch for rows whose IDs were given again
+		atomicfile.SyncDir(dir)
+	}
+	return found, err
 }
