@@ -94,7 +94,7 @@ func measure(t *testing.T, k realserver.Kind, c client) string {
 	server := k.Start(t)
 	page := strings.TrimSuffix(server.Page(0), "0")
 	if *rtt > 0 {
-		near, _ := startRelay(t, strings.TrimPrefix(server.URL, "http://"), *rtt)
+		near := startRelay(t, strings.TrimPrefix(server.URL, "http://"), *rtt)
 		page = strings.Replace(page, server.URL, "http://"+near, 1)
 	}
 	c.crawl(t, page, *cellTime)

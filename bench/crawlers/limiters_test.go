@@ -14,6 +14,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -41,7 +42,7 @@ var (
 	binaries = flag.String("limiters.crawl", "", "programs to run, NAME=PATH with commas between; empty means this tree's")
 	only     = flag.String("limiters.only", "", "names of limiters, with commas between; empty means all of the half")
 	atOnce   = flag.Int("limiters.parallel", 4, "limiters that are crawled at the same time")
-	away     = flag.Bool("limiters.away", false, "whether the server is away for 20 s in the second minute")
+	away     = flag.Bool("limiters.away", false, "whether what is behind the limiter is away for 20 s in the second minute")
 )
 
 // limited is a limiter that strangers wrote, with a setting that was chosen before anything was measured.
@@ -55,6 +56,7 @@ type limited struct {
 // place is a running server.
 type place struct {
 	page string // a URL to which a number is to be added
+	away func(bool)
 	stop func() []realserver.Hit
 }
 
@@ -64,7 +66,12 @@ func strangers() []limited {
 	var all []limited
 	add := func(kinds []realserver.Kind, final bool) {
 		for _, k := range kinds {
-			all = append(all, limited{name: k.Name, rule: k.Rule, available: k.Available, final: final, start: func(t *testing.T) place { return of(k.Start(t)) }})
+			all = append(all, limited{name: k.Name, rule: k.Rule, available: k.Available, final: final, start: func(t *testing.T) place {
+				if *away {
+					return of(k.StartBefore(t))
+				}
+				return of(k.Start(t))
+			}})
 		}
 	}
 	add(realserver.Others(), false)
@@ -92,6 +99,8 @@ func strangers() []limited {
 		limited{name: "rack-attack-60-5", rule: "Ruby, fixed window, 60 per 5 s: 429", available: 12, start: script("ruby", "attack.rb", "{{.Host}}", "{{.Port}}", "a")},
 		limited{name: "rack-attack-200-20", rule: "Ruby, fixed window, 200 per 20 s: 429, Retry-After", available: 10, start: script("ruby", "attack.rb", "{{.Host}}", "{{.Port}}", "b")},
 		limited{name: "symfony-30-12", rule: "PHP, bucket of 30, 12/s: 429", available: 12, start: script("env", "symfony.php", "SETTING=a", "DIR={{.Dir}}", "php", "-S", "{{.Host}}:{{.Port}}", "FILE")},
+		limited{name: "fiber-90-6", rule: "Go, sliding counter, 90 per 6 s, in whole seconds: 429, X-RateLimit, Retry-After", available: 90.0 / 7, start: goServer(fibers(90, 6*time.Second, fiberlimiter.SlidingWindow{}))},
+		limited{name: "fiber-40-4-fixed", rule: "Go, fixed window, 40 per 4 s, in whole seconds: 429, X-RateLimit, Retry-After", available: 10, start: goServer(fibers(40, 4*time.Second, fiberlimiter.FixedWindow{}))},
 		limited{name: "symfony-150-10", rule: "PHP, sliding counter, 150 per 10 s: 429, Retry-After", available: 15, start: script("env", "symfony.php", "SETTING=b", "DIR={{.Dir}}", "php", "-S", "{{.Host}}:{{.Port}}", "FILE")},
 		// Chosen before any of them was measured.
 		limited{name: "httprate-240-15", rule: "Go, sliding counter, 240 per 15 s: 429, headers, Retry-After", available: 16, final: true, start: goServer(sliding(240, 15*time.Second))},
@@ -100,7 +109,7 @@ func strangers() []limited {
 		limited{name: "sethvargo-45-3", rule: "Go, fixed window, 45 per 3 s: 429, headers and Retry-After as dates", available: 15, final: true, start: goServer(sethvargo(45, 3*time.Second))},
 		limited{name: "envoy-30-9", rule: "bucket of 30, 9 tokens per 500 ms: 429", available: 18, final: true, start: goServer(chunks(30, 9, 500*time.Millisecond))},
 		limited{name: "echo-14-7", rule: "Go, bucket of 7, 14/s: 429", available: 14, final: true, start: goServer(echoes(14, 7))},
-		limited{name: "fiber-105-7", rule: "Go, sliding counter, 105 per 7 s, in whole seconds: 429, X-RateLimit, Retry-After", available: 105.0 / 8, final: true, start: goServer(fibers(105, 7*time.Second))},
+		limited{name: "fiber-105-7", rule: "Go, sliding counter, 105 per 7 s, in whole seconds: 429, X-RateLimit, Retry-After", available: 105.0 / 8, final: true, start: goServer(fibers(105, 7*time.Second, fiberlimiter.SlidingWindow{}))},
 		limited{name: "express-rate-limit-260-20", rule: "Node, fixed window, 260 per 20 s: 429, RateLimit draft 6, Retry-After", available: 13, final: true, start: node("express-rate-limit", "c")},
 		limited{name: "rate-limiter-flexible-72-6", rule: "Node, fixed window, 72 per 6 s: 429, blocks for 6 s", available: 12, final: true, start: node("rate-limiter-flexible", "c")},
 		limited{name: "fastify-210-15", rule: "Node, fixed window, 210 per 15 s: 429, X-RateLimit, Retry-After", available: 14, final: true, start: node("@fastify/rate-limit", "c")},
@@ -112,7 +121,7 @@ func strangers() []limited {
 }
 
 func of(s *realserver.Server) place {
-	return place{page: strings.TrimSuffix(s.Page(0), "0"), stop: func() []realserver.Hit {
+	return place{page: strings.TrimSuffix(s.Page(0), "0"), away: s.Away, stop: func() []realserver.Hit {
 		s.Stop()
 		return s.Hits()
 	}}
@@ -175,10 +184,10 @@ func echoes(perSecond rate.Limit, burst int) func(*testing.T, http.Handler) http
 	}
 }
 
-func fibers(n int, period time.Duration) func(*testing.T, http.Handler) http.Handler {
+func fibers(n int, period time.Duration, kind fiberlimiter.LimiterHandler) func(*testing.T, http.Handler) http.Handler {
 	return func(_ *testing.T, next http.Handler) http.Handler {
 		app := fiber.New()
-		app.Use(fiberlimiter.New(fiberlimiter.Config{Max: n, Expiration: period, LimiterMiddleware: fiberlimiter.SlidingWindow{}}))
+		app.Use(fiberlimiter.New(fiberlimiter.Config{Max: n, Expiration: period, LimiterMiddleware: kind}))
 		app.All("/*", adaptor.HTTPHandler(next))
 		return adaptor.FiberApp(app)
 	}
@@ -226,7 +235,12 @@ func goServer(middleware func(*testing.T, http.Handler) http.Handler) func(*test
 		t.Helper()
 		var mu sync.Mutex
 		var hits []realserver.Hit
+		var gone atomic.Bool
 		page := middleware(t, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			if gone.Load() {
+				http.Error(w, "the application is away", http.StatusServiceUnavailable)
+				return
+			}
 			w.Header().Set("Content-Type", "text/html")
 			io.WriteString(w, "<!DOCTYPE html><title>A page</title><p>The same small page under every query.\n")
 		}))
@@ -250,7 +264,7 @@ func goServer(middleware func(*testing.T, http.Handler) http.Handler) func(*test
 			serving.Wait()
 		})
 		t.Cleanup(stop)
-		return place{page: "http://" + ln.Addr().String() + "/page.html?q=", stop: func() []realserver.Hit {
+		return place{page: "http://" + ln.Addr().String() + "/page.html?q=", away: gone.Store, stop: func() []realserver.Hit {
 			stop()
 			return hits
 		}}
@@ -270,7 +284,7 @@ func (s *status) WriteHeader(code int) {
 // TestLimiters prints a table: a row per limiter, a column per program, figures from the server's log as those of
 // [TestCompare]. "knows" is a client that is told the rule and asks at 99 % of it, at an even pace.
 func TestLimiters(t *testing.T) {
-	columns := contenders(t)
+	clients := pick(t, contenders(t), *columns, func(c client) string { return c.name })
 	var chosen []limited
 	for _, l := range strangers() {
 		if *half == "" && l.name == "envoy-20-5" || *half == "tuning" && !l.final || *half == "final" && l.final {
@@ -283,8 +297,8 @@ func TestLimiters(t *testing.T) {
 	slots := make(chan struct{}, *atOnce)
 	t.Run("all", func(t *testing.T) {
 		for i, l := range chosen {
-			cells[i] = make([]string, len(columns))
-			for j, c := range columns {
+			cells[i] = make([]string, len(clients))
+			for j, c := range clients {
 				t.Run(l.name+"/"+c.name, func(t *testing.T) {
 					t.Parallel()
 					slots <- struct{}{}
@@ -294,7 +308,7 @@ func TestLimiters(t *testing.T) {
 			}
 		}
 	})
-	table := header(columns)
+	table := header(clients)
 	for i, l := range chosen {
 		table += fmt.Sprintf("| %s | %s | %s |\n", l.name, l.rule, strings.Join(cells[i], " | "))
 	}
@@ -305,12 +319,13 @@ func TestLimiters(t *testing.T) {
 func one(t *testing.T, l limited, c client) string {
 	p := l.start(t)
 	addr, path, _ := strings.Cut(strings.TrimPrefix(p.page, "http://"), "/")
-	near, gone := startRelay(t, addr, *rtt)
+	near := startRelay(t, addr, *rtt)
+	begun := time.Now()
 	if *away {
-		timer := time.AfterFunc(80*time.Second, func() { gone(true) })
-		back := time.AfterFunc(100*time.Second, func() { gone(false) })
-		defer timer.Stop()
-		defer back.Stop()
+		for at, gone := range map[time.Duration]bool{awayFrom: true, awayTo: false} {
+			timer := time.AfterFunc(at, func() { p.away(gone) })
+			defer timer.Stop()
+		}
 	}
 	page := "http://" + near + "/" + path
 	if c.name == "knows" {
@@ -318,7 +333,11 @@ func one(t *testing.T, l limited, c client) string {
 	} else {
 		c.crawl(t, page, *cellTime)
 	}
-	cell := figures(t, p.stop(), l.available, *cellTime)
+	hits := p.stop()
+	cell := figures(t, hits, l.available, *cellTime)
+	if *away && *cellTime > awayTo {
+		cell = outageOf(hits, begun.Add(awayFrom), begun.Add(awayTo), l.available).String()
+	}
 	t.Logf("%s, %s: %s", l.name, c.name, cell)
 	return cell
 }

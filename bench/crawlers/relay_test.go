@@ -14,27 +14,12 @@ import (
 	"github.com/treadlight/crawl/internal/clock"
 )
 
-// startRelay puts a server a round trip away: it returns an address that leads there, and a function that takes
-// the server away, so that a 502 answers every request, and brings it back. All connections end with the test.
-func startRelay(t *testing.T, server string, rtt time.Duration) (near string, away func(bool)) {
+// startRelay puts a server a round trip away: it returns an address that leads there. All connections end with the test.
+func startRelay(t *testing.T, server string, rtt time.Duration) (near string) {
 	t.Helper()
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
-	var mu sync.Mutex
-	ctx, cancel := context.WithCancel(t.Context()) // of the connections; done while the server is away
-	current := func() context.Context {
-		mu.Lock()
-		defer mu.Unlock()
-		return ctx
-	}
-	away = func(gone bool) {
-		mu.Lock()
-		defer mu.Unlock()
-		cancel()
-		if !gone {
-			ctx, cancel = context.WithCancel(t.Context()) //nolint:fatcontext // of the next connections
-		}
-	}
+	ctx, cancel := context.WithCancel(t.Context())
 	var all sync.WaitGroup
 	all.Go(func() {
 		for {
@@ -43,11 +28,6 @@ func startRelay(t *testing.T, server string, rtt time.Duration) (near string, aw
 				return // closed below
 			}
 			all.Go(func() {
-				ctx := current()
-				if ctx.Err() != nil {
-					refuse(near, rtt)
-					return
-				}
 				far, err := net.Dial("tcp", server)
 				if err != nil {
 					near.Close()
@@ -58,21 +38,11 @@ func startRelay(t *testing.T, server string, rtt time.Duration) (near string, aw
 		}
 	})
 	t.Cleanup(func() {
-		away(true)
+		cancel()
 		ln.Close()
 		all.Wait()
 	})
-	return ln.Addr().String(), away
-}
-
-// refuse answers the first request of a connection as a proxy does that cannot reach its server.
-func refuse(near net.Conn, rtt time.Duration) {
-	defer near.Close()
-	near.SetDeadline(time.Now().Add(rtt + time.Second))
-	if _, err := near.Read(make([]byte, 4096)); err == nil {
-		time.Sleep(rtt)
-		io.WriteString(near, "HTTP/1.1 502 Bad Gateway\r\nContent-Length: 0\r\nConnection: close\r\n\r\n")
-	}
+	return ln.Addr().String()
 }
 
 // relay passes on what each side sends half a round trip later, until both have ended

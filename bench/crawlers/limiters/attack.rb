@@ -30,5 +30,5 @@ log = lambda do |app|
     [status, headers, body]
   end
 end
-page = ->(_env) { [200, { 'Content-Type' => 'text/html' }, [PAGE]] }
+page = ->(_env) { File.exist?('away') ? [503, { 'Content-Type' => 'text/html' }, []] : [200, { 'Content-Type' => 'text/html' }, [PAGE]] }
 Rack::Handler::Puma.run(log.call(Rack::Attack.new(page)), Host: host, Port: port.to_i, Threads: '4:4', Silent: true)

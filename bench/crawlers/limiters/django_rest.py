@@ -1,6 +1,6 @@
 # Django REST framework's throttle: python3 django_rest.py HOST PORT RATE
 # The lines of the log are those that internal/lab/realserver reads.
-import sys, time
+import os, sys, time
 from django.conf import settings
 
 host, port, rate = sys.argv[1:]
@@ -25,6 +25,8 @@ PAGE = "<!DOCTYPE html><title>A page</title><p>The same small page under every q
 
 @api_view(["GET"])
 def page(request):
+    if os.path.exists("away"):
+        return Response("", status=503)
     return Response(PAGE)
 
 urlpatterns = [path("page.html", page)]

@@ -5,6 +5,9 @@ const page = '<!DOCTYPE html><title>A page</title><p>The same small page under e
 const log = (at, status, after, method, url) =>
   process.stdout.write(`at=${(at / 1000).toFixed(3)} status=${status} after=${after || '-'} request=${method} ${url}\n`)
 
+// The application fails while this file is there.
+const present = () => { if (require('fs').existsSync('away')) throw new Error('the application is away') }
+
 const express = (limit) => {
   const app = require('express')()
   app.disable('etag')
@@ -14,7 +17,7 @@ const express = (limit) => {
     next()
   })
   app.use(limit)
-  app.get('/page.html', (req, res) => res.type('html').send(page))
+  app.get('/page.html', (req, res) => { present(); res.type('html').send(page) })
   app.listen(port, host)
 }
 
@@ -51,7 +54,7 @@ async function fastify (options) {
   app.addHook('onRequest', async (req) => { req.at = Date.now() })
   app.addHook('onResponse', async (req, reply) => log(req.at, reply.statusCode, reply.getHeader('retry-after'), req.method, req.url))
   await app.register(require('@fastify/rate-limit'), options)
-  app.get('/page.html', async (req, reply) => reply.type('text/html').send(page))
+  app.get('/page.html', async (req, reply) => { present(); return reply.type('text/html').send(page) })
   await app.listen({ host, port: Number(port) })
 }
 
@@ -63,7 +66,8 @@ function koa (options) {
     await next()
   })
   app.use(require('koa-ratelimit')({ driver: 'memory', db: new Map(), id: (ctx) => ctx.ip, ...options }))
-  app.use((ctx) => { ctx.type = 'html'; ctx.body = page })
+  app.silent = true // of errors
+  app.use((ctx) => { present(); ctx.type = 'html'; ctx.body = page })
   app.listen(port, host)
 }
 

@@ -17,7 +17,9 @@ $settings = [
 $storage = new CacheStorage(new FilesystemAdapter('limits', 0, getenv('DIR')));
 $limit = (new RateLimiterFactory($settings[getenv('SETTING')], $storage))->create($_SERVER['REMOTE_ADDR'])->consume();
 $after = '-';
-if ($limit->isAccepted()) {
+if ($limit->isAccepted() && file_exists(getenv('DIR') . '/away')) {
+    http_response_code(500);
+} elseif ($limit->isAccepted()) {
     header('Content-Type: text/html');
     echo "<!DOCTYPE html><title>A page</title><p>The same small page under every query.\n";
 } else {

@@ -3,15 +3,11 @@ package realserver
 import (
 	"embed"
 	"fmt"
-	"net/http"
-	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"strconv"
 	"testing"
 	"time"
-
-	"github.com/treadlight/crawl/internal/clock"
 )
 
 //go:embed conf
@@ -47,6 +43,16 @@ type Kind struct {
 func (k *Kind) Start(tb testing.TB) *Server {
 	tb.Helper()
 	return start(tb, k.recipe)
+}
+
+// StartBefore is [Kind.Start] of a server before an application, which [Server.Away] takes away.
+func (k *Kind) StartBefore(tb testing.TB) *Server {
+	tb.Helper()
+	r := k.recipe
+	if r.pass != "" {
+		r.serve, r.prepare = r.pass, startBack(0)
+	}
+	return start(tb, r)
 }
 
 // Kinds are limits of each sort: small and large buckets, queues, fixed, sliding and logged
@@ -119,8 +125,10 @@ func Nginx(tb testing.TB, root, http, location string) *Server {
 }
 
 func nginx(root, http, location string) recipe {
-	text := expand(conf("nginx.conf"), "ROOT", root, "HTTP", http, "LOCATION", location)
+	text := expand(conf("nginx.conf"), "HTTP", http, "LOCATION", location)
 	return recipe{
+		serve:    "root " + root,
+		pass:     "proxy_pass http://{{.Upstream}}; proxy_http_version 1.1; proxy_set_header Connection ''",
 		files:    map[string]string{"nginx.conf": text},
 		commands: []command{{words: []string{"nginx", "-p", "{{.Dir}}", "-e", "{{.Dir}}/error.log", "-c", "{{.Dir}}/nginx.conf"}}},
 	}
@@ -139,21 +147,8 @@ func nginxConcurrency() recipe {
 	r := nginx("{{.Root}}",
 		"limit_conn_zone $binary_remote_addr zone=z:1m;",
 		"limit_conn z 4; proxy_pass http://{{.Upstream}}; proxy_http_version 1.1; proxy_set_header Connection '';")
-	r.prepare = slowUpstream
+	r.prepare, r.pass = startBack(answerTime), ""
 	return r
-}
-
-// slowUpstream starts a server behind s that serves the same page after answerTime.
-func slowUpstream(s *Server) (addr string) {
-	up := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if clock.Sleep(r.Context(), clock.System(), answerTime) != nil {
-			return
-		}
-		w.Header().Set("Content-Type", "text/html")
-		_, _ = w.Write([]byte(page)) // a client that has gone has its own reasons
-	}))
-	s.after = append(s.after, func() { up.CloseClientConnections(); up.Close() })
-	return up.Listener.Addr().String()
 }
 
 // HAProxy passes everything on to the address. The directives go into the backend.
@@ -176,7 +171,10 @@ func haproxyLimit(count, period, after int) recipe {
 		header = "hdr Retry-After " + strconv.Itoa(after)
 		told = fmt.Sprintf("int(%d)", after)
 	}
-	return haproxy(expand(conf("haproxy.cfg"), "COUNT", strconv.Itoa(count), "PERIOD", strconv.Itoa(period), "int(AFTER)", told, "HEADER", header))
+	r := haproxy(expand(conf("haproxy.cfg"), "COUNT", strconv.Itoa(count), "PERIOD", strconv.Itoa(period), "int(AFTER)", told, "HEADER", header))
+	r.serve = "  http-request return status 200 content-type text/html file {{.Root}}/page.html"
+	r.pass = "  default_backend b\nbackend b\n  server s {{.Upstream}}"
+	return r
 }
 
 const apacheModules = "/usr/lib/apache2/modules"
@@ -194,7 +192,11 @@ func apache(name, file, directives string) recipe {
 	text := expand(conf("apache.conf"), "MODULES", apacheModules, "USER", apacheUser()) +
 		expand(directives, "MODULE", "LoadModule "+name+" "+path)
 	return recipe{
-		needs:    []string{path},
+		needs: []string{path},
+		serve: "DocumentRoot {{.Root}}",
+		pass: expand(`LoadModule proxy_module MODULES/mod_proxy.so
+LoadModule proxy_http_module MODULES/mod_proxy_http.so
+ProxyPass / http://{{.Upstream}}/ retry=0`, "MODULES", apacheModules),
 		files:    map[string]string{"apache.conf": text},
 		commands: []command{{words: []string{"apache2", "-DFOREGROUND", "-d", "{{.Dir}}", "-f", "{{.Dir}}/apache.conf"}}},
 	}
@@ -236,6 +238,8 @@ func varnish(count int, times string) recipe {
 	return recipe{
 		needs: []string{module("/usr/lib/*/varnish/vmods/libvmod_vsthrottle.so")},
 		late:  true,
+		serve: `sub vcl_recv { return (synth(200, "OK")); } backend default none;`,
+		pass:  `backend default { .host = "{{.Host}}"; .port = "{{.UpstreamPort}}"; } sub vcl_recv { return (pass); }`,
 		files: map[string]string{"default.vcl": expand(conf("default.vcl"), "COUNT", strconv.Itoa(count), "TIMES", times)},
 		commands: []command{
 			{words: []string{

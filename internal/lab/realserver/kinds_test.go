@@ -161,3 +161,31 @@ func TestNginx(t *testing.T) {
 	_, err = client.Get(s.URL)
 	require.Error(t, err, "it has ended")
 }
+
+// What is behind a server fails when it is away, and answers again when it is back.
+func TestAway(t *testing.T) {
+	for _, k := range append(realserver.Kinds(), realserver.Others()...) {
+		switch k.Name {
+		case "nginx-20", "haproxy", "mod_evasive", "varnish", "flask-limiter":
+		default:
+			continue
+		}
+		t.Run(k.Name, func(t *testing.T) {
+			t.Parallel()
+			s := k.StartBefore(t)
+			client := &http.Client{}
+			defer client.CloseIdleConnections()
+			was := false
+			for _, gone := range []bool{false, true, false} {
+				if gone != was {
+					s.Away(gone)
+				}
+				was = gone
+				require.Eventually(t, func() bool { // Varnish does not ask again at once
+					got, err := ask(client, s.Page(0))
+					return err == nil && gone == (got.status >= http.StatusInternalServerError)
+				}, time.Minute, 100*time.Millisecond)
+			}
+		})
+	}
+}

@@ -44,6 +44,7 @@ type Server struct {
 	procs []*Process
 	words *strings.Replacer
 	late  bool     // the log is written by someone who reads it off the server
+	back  *back    // nil if it serves the page itself
 	after []func() // what else is to be ended, once no process is left
 }
 
@@ -123,6 +124,8 @@ type recipe struct {
 	files    map[string]string               // name in the server's directory to content
 	commands []command                       // the first one listens; all run until the end
 	late     bool                            // the log comes from a program of its own
+	serve    string                          // what stands for SERVE in files: directives that serve the page
+	pass     string                          // the same, that pass everything on to {{.Upstream}}; empty if it is a program that fails by itself
 	prepare  func(*Server) (upstream string) // what else is to be started first; nil means nothing
 }
 
@@ -163,7 +166,7 @@ func (s *Server) run(r recipe) (err error) {
 		upstream = r.prepare(s)
 	}
 	s.URL, s.words = "http://"+addr, words(s.dir, addr, upstream)
-	s.write(r.files)
+	s.write(r.files, r.serve)
 	for i, c := range r.commands {
 		s.command(c)
 		if i > 0 {
@@ -182,8 +185,10 @@ func (s *Server) run(r recipe) (err error) {
 // words are what the strings of a recipe may have in them. Upstream is what prepare has put up.
 func words(dir, addr, upstream string) *strings.Replacer {
 	host, port, _ := strings.Cut(addr, ":")
+	_, upstreamPort, _ := strings.Cut(upstream, ":")
 	return strings.NewReplacer("{{.Dir}}", dir, "{{.Addr}}", addr, "{{.Host}}", host, "{{.Port}}", port, "{{.Page}}", page,
-		"{{.Root}}", filepath.Join(dir, "root"), "{{.Log}}", filepath.Join(dir, logName), "{{.Upstream}}", upstream)
+		"{{.Root}}", filepath.Join(dir, "root"), "{{.Log}}", filepath.Join(dir, logName), "{{.Upstream}}", upstream,
+		"{{.UpstreamPort}}", upstreamPort, "{{.Away}}", filepath.Join(dir, awayName))
 }
 
 // given is the addresses that were chosen, a few for each server.
@@ -203,12 +208,12 @@ func FreeAddr(tb testing.TB) string {
 	}
 }
 
-func (s *Server) write(files map[string]string) {
+func (s *Server) write(files map[string]string, serve string) {
 	root := filepath.Join(s.dir, "root")
 	require.NoError(s.tb, os.Mkdir(root, 0o755)) //nolint:gosec // as its parent
 	all := map[string]string{filepath.Join(root, pagePath): page}
 	for name, text := range files {
-		all[filepath.Join(s.dir, name)] = s.words.Replace(text)
+		all[filepath.Join(s.dir, name)] = s.words.Replace(expand(text, "SERVE", serve))
 	}
 	for path, text := range all {
 		require.NoError(s.tb, os.WriteFile(path, []byte(text), 0o644)) //nolint:gosec // to be read by all

@@ -1,6 +1,6 @@
 # Flask-Limiter with a moving window, and quota headers if HEADERS says so.
-import sys, time
-from flask import Flask, g, request
+import os, sys, time
+from flask import Flask, abort, g, request
 from flask_limiter import Limiter
 from flask_limiter.util import get_remote_address
 from waitress import serve
@@ -23,6 +23,8 @@ Limiter(get_remote_address, app=app, default_limits=["COUNT per PERIOD second"],
 
 @app.route("/page.html")
 def page():
+    if os.path.exists("{{.Away}}"):
+        abort(503)
     return PAGE
 
 sys.stdout.reconfigure(line_buffering=True)
