@@ -138,7 +138,7 @@ type limit struct {
 	N       int     // requests in Per, or workers or connections of Per each
 	Per     time.Duration
 	Opening opening       // of fixed
-	Block   time.Duration // of evasive
+	Block   time.Duration // of evasive and whole
 	Slower  steps         // of queue: factor of Per
 	Status  int           // of a refusal; zero: 429
 	Hint    hint
@@ -171,6 +171,8 @@ func (l *limit) server(rnd *rand.Rand) Server {
 		return &approximate{limit: l}
 	case "counter":
 		return &counter{approximate{limit: l}}
+	case "clocked":
+		return &clocked{approximate: approximate{limit: l}}
 	case "evasive":
 		return &evasive{limit: l}
 	case "whole":
@@ -194,6 +196,8 @@ func (l *limit) rps(t time.Duration) float64 {
 		return l.Rate.at(t)
 	case "queue":
 		return float64(l.N) / (l.Per.Seconds() * l.Slower.at(t))
+	case "clocked":
+		return float64(l.N) / (l.Per + time.Second).Seconds()
 	}
 	return float64(l.N) / l.Per.Seconds()
 }

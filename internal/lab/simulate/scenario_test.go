@@ -23,7 +23,7 @@ func TestScenariosAreWhole(t *testing.T) {
 		require.NotEmpty(t, sc.Doc, sc.Name)
 		require.Positive(t, sc.Capacity(0), sc.Name)
 	}
-	require.Len(t, seen, 98)
+	require.Len(t, seen, 101)
 }
 
 // What Random draws can be run, lies in the promised ranges, and is of many kinds.

@@ -217,6 +217,38 @@ func TestWholeTokens(t *testing.T) {
 	}
 }
 
+// A refusal begins a block, which no request renews; those during it take tokens.
+func TestWholeTokensBlock(t *testing.T) {
+	s := (&limit{Kind: "whole", N: 2, Per: time.Second, Block: 10 * time.Second}).server(source())
+	for _, tc := range []struct {
+		at      time.Duration
+		refused bool
+	}{{0, false}, {0, false}, {0, true}, {9 * time.Second, true}, {9 * time.Second, true}, {10 * time.Second, false}, {10 * time.Second, false}, {10 * time.Second, true}, {19 * time.Second, true}} {
+		require.Equal(t, tc.refused, s.Serve(clock.Instant(tc.at)).Refused, tc.at)
+	}
+	require.Equal(t, clock.Instant(20*time.Second), s.Next(clock.Instant(12*time.Second)))
+}
+
+// Who counts in whole seconds admits its limit in one second more than it says, and tells of an end that is that of its
+// own window, at which what was taken goes on counting.
+func TestClockedCounter(t *testing.T) {
+	for rate, refused := range map[int]bool{12: false, 15: true} {
+		s, n := (&limit{Kind: "clocked", N: 90, Per: 6 * time.Second, Hint: hint{form: exact}, Quota: true}).server(source()), 0
+		for i := range 60 * rate {
+			a := s.Serve(clock.Instant(i) * clock.Instant(time.Second) / clock.Instant(rate))
+			if a.Refused {
+				n++
+				require.Zero(t, a.Quota)
+				require.Positive(t, a.RetryAfter)
+			}
+			if i == 6*rate && !refused {
+				require.Equal(t, header.Quota{Limit: 90, Remaining: 90 - 6*12 - 1, Reset: 6 * time.Second}, a.Quota)
+			}
+		}
+		require.Equal(t, refused, n > 0, "%d a second: %d refused", rate, n)
+	}
+}
+
 // A moving window tells what is left and when its oldest request leaves it.
 func TestMovingWindowTellsItsQuota(t *testing.T) {
 	s := (&limit{Kind: "log", N: 2, Per: 10 * time.Second, Hint: hint{form: exact}, Quota: true}).server(source())

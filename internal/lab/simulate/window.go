@@ -115,11 +115,13 @@ func (s *sliding) Next(now clock.Instant) clock.Instant {
 }
 
 // whole is Varnish's vsthrottle: a bucket that gets whole tokens for the time since the last
-// request it admitted, and drops the rest of that time.
+// request it admitted, and drops the rest of that time. A refusal begins a Block, in which requests
+// take tokens too.
 type whole struct {
 	*limit
 	spent int // of N
 	last  clock.Instant
+	until clock.Instant // of the block
 }
 
 func (s *whole) after(now clock.Instant) int {
@@ -127,20 +129,24 @@ func (s *whole) after(now clock.Instant) int {
 }
 
 func (s *whole) Serve(now clock.Instant) Answer {
-	spent := s.after(now)
-	if spent >= s.N {
-		return s.refuse(now, 0)
+	spent, blocked := s.after(now), now < s.until
+	if spent < s.N {
+		s.spent, s.last = spent+1, now
+	} else if !blocked {
+		s.until = now.Add(s.Block)
 	}
-	s.spent, s.last = spent+1, now
+	if blocked || spent >= s.N {
+		return s.refuse(now, s.until.Sub(now))
+	}
 	return admitted()
 }
 
-// Next keeps half of the bucket for jitter.
+// Next keeps half of the bucket for jitter, and waits for a quarter of it at once: jitter costs whole tokens.
 func (s *whole) Next(now clock.Instant) clock.Instant {
-	if s.after(now) < s.N/2 {
+	if now = max(now, s.until); s.after(now) < s.N/2 {
 		return now
 	}
-	return max(now, s.last.Add(s.Per/time.Duration(s.N)))
+	return max(now, s.last.Add(s.Per/4))
 }
 
 // approximate is haproxy's http_req_rate: the count of this period and the share of the last
@@ -231,6 +237,48 @@ func (s *counter) Serve(now clock.Instant) Answer {
 }
 
 func (s *counter) Next(now clock.Instant) clock.Instant { return s.free(now) }
+
+// clocked is fiber's sliding counter: as [approximate] by whole seconds of a clock, so that it admits N over
+// a second more than Per. It tells the end of its period.
+type clocked struct {
+	approximate
+	begun bool
+}
+
+// second is the server's clock, and by how much that is late.
+func second(now clock.Instant) (clock.Instant, time.Duration) {
+	rest := time.Duration(now) % time.Second
+	return now.Add(-rest), rest
+}
+
+func (s *clocked) Serve(now clock.Instant) Answer {
+	at, _ := second(now)
+	if !s.begun {
+		s.begun, s.start = true, at
+	}
+	s.roll(at)
+	s.cur++
+	left, end := math.Floor(float64(s.N)-math.Floor(s.estimate(at)-s.cur)-s.cur), s.start.Add(s.Per).Sub(at)
+	if left < 0 {
+		return s.refuse(at, end)
+	}
+	a := admitted()
+	if s.Quota {
+		a.Quota = header.Quota{Limit: int64(s.N), Remaining: int64(left), Reset: end}
+	}
+	return a
+}
+
+// Next goes by the rate that is admitted at an even pace.
+func (s *clocked) Next(now clock.Instant) clock.Instant {
+	at, rest := second(now)
+	c := *s
+	c.roll(at)
+	if c.estimate(at)+1 <= float64(c.N) {
+		return now
+	}
+	return now.Add(time.Second - rest)
+}
 
 // connections is nginx's limit_conn: it refuses while so many requests are open.
 type connections struct {
