@@ -11,7 +11,8 @@ import (
 // hint paces by the quota that the host tells. Where the length of its window is told and what is left lasts until the
 // reset at the average, it asks at that: whether the window ends, slides or is a bucket need not be known. Else what is
 // left is spread over the time until the quota is whole again. A window that slides is known by not being whole at the
-// reset that was told, or by what is left not falling; it is asked at its limit over its length.
+// reset that was told, or by what is left not falling; it is asked at its limit over its length, and for more or less by
+// what is left all the time.
 type hint struct {
 	left    float64       // requests that may still be sent; meaningless after reset
 	reset   clock.Instant // when the quota is whole
@@ -26,7 +27,7 @@ type hint struct {
 	longest time.Duration // of the resets that were told
 	pace    float64       // requests per second of a window that slides; zero for one that ends
 	more    float64       // times its pace that it is asked for
-	least   float64       // that was left since moreAt
+	least   float64       // that was told to be left since moreAt
 	moreAt  clock.Instant
 	average float64       // requests per second that the limit grants; zero if its window is not told
 	most    float64       // the same, or what is left per second if that is more
@@ -35,10 +36,11 @@ type hint struct {
 }
 
 const (
-	rounding = 2 * time.Second // is more than what whole seconds and the way of an answer do to a reset
-	slides   = 3               // missed resets of a window that slides: an answer that was overtaken may look like one
-	fewTold  = 6               // answers show that what is left does not fall
-	mostMore = 100             // times the pace: whole seconds make a short reset as many times as long
+	rounding  = 2 * time.Second // is more than what whole seconds and the way of an answer do to a reset
+	slides    = 3               // missed resets of a window that slides: an answer that was overtaken may look like one
+	fewTold   = 6               // answers show that what is left does not fall
+	leastMore = .5              // times the pace: a window that is counted in whole seconds is one longer than is told
+	mostMore  = 100             // times the pace: whole seconds make a short reset as many times as long
 )
 
 // active reports whether the host's own word sets the pace. A nil hint never does.
@@ -64,11 +66,12 @@ func (q *hint) observe(x *Sample) {
 		q.soonest = reset
 	}
 	q.soonest = min(q.soonest, reset)
+	turned := x.SentAt >= q.due || now >= q.reset.Add(-rounding) && reset > q.reset.Add(rounding)
 	switch {
 	case told.Limit != q.limit: // a host may tell of two quotas in turn
 		q.pace, q.missed, q.longest, q.due, q.answers, q.top = 0, 0, 0, 0, 0, told.Remaining
-	case x.SentAt >= q.due || q.pace == 0 && told.Remaining > q.said+flying:
-		q.renewed(x) // or more is left again than answers in another order explain
+	case turned || q.pace == 0 && told.Remaining > q.said+flying:
+		q.renewed(x, turned) // or more is left again than answers in another order explain
 		q.due = 0
 	case now < q.reset.Add(-rounding) && reset > q.reset.Add(rounding):
 		if q.missed = min(q.missed+1, slides); q.missed == slides { // it moves on before it is reached
@@ -105,16 +108,17 @@ func (q *hint) observeAverage(x *Sample) {
 	q.average, q.most = (1-x.ToldMargin)*q.average, max((1-x.ToldMargin)*q.average, q.most)
 }
 
-// renewed is told of the first answer of what should be a new window. If the quota is not whole then, the
-// window gives back one by one what it took.
-func (q *hint) renewed(x *Sample) {
+// renewed is told of the first answer of what should be a new window, by its reset or because more is left. If the
+// quota is not whole then, the window gives back one by one what it took. If it is, that tells something only where
+// much was taken.
+func (q *hint) renewed(x *Sample, turned bool) {
 	whole := x.Quota.Limit - int64(x.InFlight)
 	switch q.missed = min(q.missed+1, slides); {
 	case q.refills(q.said):
 		q.slide(x)
-	case x.Quota.Remaining >= whole-whole/10:
+	case x.Quota.Remaining >= whole-whole/10 && (q.pace == 0 || 2*int64(q.answers) >= x.Quota.Limit):
 		q.pace, q.missed = 0, 0
-	case q.missed == slides:
+	case q.missed == slides, turned && x.Quota.Remaining < whole/2:
 		q.slide(x)
 	}
 	q.answers, q.top = 0, x.Quota.Remaining
@@ -143,16 +147,16 @@ func (q *hint) slide(x *Sample) {
 // uses up the last is told to wait for the reset, and that may be as long as the window.
 func (q *hint) spare() float64 { return max(2, float64(q.limit)/60) }
 
-// adapt asks a window that slides for more where much was left all the time, and for less where it was
-// nearly used up: the pace that was told has a resolution.
+// adapt asks a window that slides for more where much was left all the time, and for less where it was used up: the
+// pace that was told has a resolution. What a step does shows a window later, so that it is a part of what is missing.
 func (q *hint) adapt(now clock.Instant) {
-	if q.least = min(q.least, q.left); q.pace == 0 || now < q.moreAt.Add(max(time.Second, q.longest)) {
+	if q.least = min(q.least, float64(q.said)); q.pace == 0 || now < q.moreAt.Add(max(time.Second, q.longest)) {
 		return
 	}
-	if q.least > q.spare() {
-		q.more = min(1.15*q.more, mostMore)
-	} else if q.least < q.spare()/2 {
-		q.more = max(.9*q.more, 1)
+	if q.least < q.spare()/4 {
+		q.more = max(.9*q.more, leastMore)
+	} else {
+		q.more = min(q.more*(1+min((q.least-q.spare())/(3*float64(q.limit)), .15)), mostMore)
 	}
 	q.least, q.moreAt = math.MaxFloat64, now
 }

@@ -93,25 +93,41 @@ func TestSlidingQuota(t *testing.T) {
 	require.InDelta(t, 2*pace, q.estimate(now).Rate, 1e-9)
 	now = q.reset
 	q.told(now, limit-1, window, 1)
+	require.NotZero(t, q.pace, "whole, but nothing was asked for")
+	q.answers, q.said = limit/2, limit/2
+	q.told(q.reset, limit-1, window, 1)
 	require.Zero(t, q.pace, "whole at the reset: it does not slide")
 }
 
-// One that tells when its oldest request leaves the window is not whole at that reset, time
-// and again; the longest reset it told was that of the window.
+// One that tells when its oldest request leaves the window is not whole at that reset: at once where little is left,
+// else time and again. The longest reset it told was that of the window.
 func TestQuotaResetOfOneRequest(t *testing.T) {
-	var q hint
 	const limit, window = 100, 10 * time.Second
-	now := clock.Instant(0)
-	q.told(now, limit-1, window, 1)
-	now = q.reset
-	for range slides {
-		require.Zero(t, q.pace)
-		q.told(now, 5, time.Second, 1)
-		now = q.reset
+	for left, misses := range map[int64]int{5: 1, 60: slides} {
+		var q hint
+		q.told(0, limit-1, window, 1)
+		now := q.reset
+		for range misses {
+			require.Zero(t, q.pace)
+			q.told(now, left, time.Second, 1)
+			now = q.reset
+		}
+		require.InDelta(t, (1-DefaultTuning.ToldMargin)*limit/window.Seconds(), q.pace, 1e-9)
 	}
-	require.InDelta(t, (1-DefaultTuning.ToldMargin)*limit/window.Seconds(), q.pace, 1e-9)
-	q.told(now, limit-2, window, 1)
-	require.Zero(t, q.pace)
+}
+
+// A counter that slides in whole seconds turns before the reset as its client reckons it, and has little left then.
+func TestQuotaTurnsEarly(t *testing.T) {
+	var q hint
+	q.told(0, 99, time.Minute, 1)
+	q.told(clock.Instant(59500*time.Millisecond), 1, time.Second, 1)
+	q.told(clock.Instant(59990*time.Millisecond), 1, time.Minute, 1)
+	require.InDelta(t, (1-DefaultTuning.ToldMargin)*100/60, q.pace, 1e-9)
+	for _, tc := range []struct{ least, more float64 }{{0, .9}, {1, .9 * .9967}, {2, .9 * .9967}, {100, .9 * .9967 * 1.15}} {
+		q.said, q.moreAt, q.least = int64(tc.least), 0, 100
+		q.adapt(clock.Instant(2 * time.Minute))
+		require.InDelta(t, tc.more, q.more, 1e-3, "%v left", tc.least)
+	}
 }
 
 // A window of a second that slides is told by whole seconds, so that its end is never seen to
