@@ -16,105 +16,104 @@ import (
 	"github.com/treadlight/crawl/transport"
 )
 
-// ErrClientClosed is the error of requests made through a [Client] that is closed,
-// and of those that were under way when it was.
+// ErrClientClosed is the error of requests made through a closed [Client], and of those that were under way when it was
+// closed.
 var ErrClientClosed = polite.ErrClosed
 
-// ErrRobots is the error of requests of a [Client] that robots.txt forbids, or whose robots.txt cannot be had, see
+// ErrRobots is the error of requests of a [Client] that robots.txt forbids, or whose robots.txt cannot be read; see
 // [ClientConfig.ObeyRobots]. They were not sent.
 var ErrRobots = polite.ErrRobots
 
-// ClientConfig says how a [Client] behaves. The zero ClientConfig is usable: it begins with one request per
-// second at each host and learns up to ten.
+// ClientConfig configures a [Client]. The zero ClientConfig sends one request per second to each host at first and
+// learns rates up to ten.
 type ClientConfig struct {
-	// UserAgent is sent with requests that have none. Empty means Treadlight and where to
-	// read about it; a program that is on its own for long should say whom to write to.
+	// UserAgent is sent with requests that have none. Empty means Treadlight and its home page; a program that runs
+	// unattended should name a contact.
 	UserAgent string
 
-	// Politeness says how fast hosts are asked. Its Retries and their delays hold where no policies are given
-	// (Resilience); IgnoreRobots and what Hosts have beside the pace have no meaning and are refused.
+	// Politeness sets how fast requests are sent to a host. Its Retries and their delays apply if neither Resilience
+	// nor ResilienceFile is set. IgnoreRobots, and fields of Hosts that do not concern the rate, are refused.
 	Politeness PolitenessOptions
-	// Shared, if set, has the pace of hosts, with others that share it; then Politeness may only have MaxCrawlDelay,
-	// MaxRetryAfter, Retries and their delays. It stays its owner's to close. Nil: the client paces by itself.
+	// Shared, if set, has the rates of hosts and is shared with other clients and crawls. Then of Politeness only
+	// MaxCrawlDelay, MaxRetryAfter, Retries and their delays may be set. The caller closes it. Nil means that the
+	// client has its own.
 	Shared *Politeness
-	// ObeyRobots has the client ask for the robots.txt of each origin and obey it, Crawl-delay included: a request that it
-	// forbids fails with [ErrRobots], and so does one whose file cannot be had for now. The name looked for in it is the
-	// first word of UserAgent without its version. False: robots.txt speaks to programs that find their URLs by
-	// following links (RFC 9309, section 1), and is not asked for; a program that asks for what it knows, as of an API
-	// or a feed, leaves it so.
+	// ObeyRobots requests the robots.txt of each origin and obeys it, Crawl-delay included: a request that it forbids
+	// fails with [ErrRobots], and so does one whose robots.txt cannot be read for now. The name looked up in it is the
+	// first word of UserAgent without its version. False does not request it: robots.txt is for programs that find URLs
+	// by following links (RFC 9309, section 1), and not for one that requests URLs it knows, such as those of an API or
+	// a feed.
 	ObeyRobots bool
 
-	// Resilience is the JSON document of the policies around each request; the sections
-	// are Retry, Timeout, CircuitBreaker, Bulkhead, BulkheadIsolation, Hedging and Fallback.
-	// Nil means Politeness.Retries (three) with growing pauses, and 30 s for each attempt.
+	// Resilience is the JSON document of the policies around each request, with the sections Retry, Timeout,
+	// CircuitBreaker, Bulkhead, BulkheadIsolation, Hedging and Fallback. Nil means Politeness.Retries (three by
+	// default) with growing delays, and 30 s for each attempt.
 	Resilience []byte
-	// ResilienceFile has the document in a file, which is followed while it changes: requests
-	// under way end on the policies they began on, and a document that is no good changes
-	// nothing. It excludes Resilience. Empty means that there is no file.
+	// ResilienceFile is a file with that document. It is reloaded when it changes: requests under way end with the
+	// policies they began with, and an invalid document changes nothing. It cannot be combined with Resilience. Empty
+	// means no file.
 	ResilienceFile string
-	// OnReload, if set, is called after the file has changed: with nil, or with why the document in it is not used. It
-	// must not close the client, whose Close waits for it. Nil means that Log is told, if it is set.
+	// OnReload, if set, is called after the file has changed, with nil or with the reason why its document is not used.
+	// It must not close the client, because Close waits for it. Nil means that the Log says so.
 	OnReload func(error)
-	// Fallback makes the answer in place of one with a status of the document's Fallback
-	// section, or of an error. It may read res, which is nil beside an error, and must not
-	// return it. Nil is an error if the document has the section.
+	// Fallback makes the answer in place of an error, or of a response with a status of the document's Fallback
+	// section. It may read res, which is nil after an error, and must not return it. It must be set if the document has
+	// that section.
 	Fallback func(req *http.Request, res *http.Response, err error) (*http.Response, error)
 
-	// Limit, if set, has a limiter of the program's own beside what is learned (of package limit; the type is that of
-	// the public package transport): each try takes a permit of it before its turn at the host, and has it until the
-	// end of the body. The limiter stays its owner's to close; one may bound several clients. Nil means none.
+	// Limit, if set, is a limiter of the program's own (of package limit) beside what is learned: each attempt takes a
+	// permit of it before that of the host, and holds it until the end of the body. The caller closes the limiter;
+	// several clients may share one. Nil means none.
 	Limit *transport.Policy
-	// Circuits, if set, has the circuit of the document's CircuitBreaker section under its name, where others can
-	// share it and health checks ask for it (ListenConfig.Ready, or its Handler). A file that changes its settings is
-	// refused then. Nil has it be the client's alone. The circuits of single hosts are in the [Client.Snapshot].
+	// Circuits, if set, holds the circuit of the document's CircuitBreaker section under its name, so that others can
+	// share it and health checks can ask for it (ListenConfig.Ready, or its Handler). Then a reload that changes its
+	// settings is refused. Nil means that the circuit belongs to the client alone. The circuits of single hosts are in
+	// [Client.Snapshot].
 	Circuits *resilience.Breakers
-	// Hub, if set, is told what the policies do: retries, timeouts, circuits that open and close, what a bulkhead or
-	// Limit refuses, hedges and fallbacks. It stays its owner's to close. Nil means that nobody is told.
+	// Hub, if set, receives the events of the policies: retries, timeouts, changes of circuits, refusals by a bulkhead
+	// or by Limit, hedges and fallbacks. The caller closes it. Nil means none.
 	Hub *resilience.Hub
 
-	// Timeout bounds a request from its beginning to the end of its body: redirects, retries, and the waits for its
-	// turn among them. Zero leaves that to the request's context.
+	// Timeout bounds a request from its start to the end of its body, with redirects, retries and waits for permits.
+	// Zero means that only the request's context bounds it.
 	Timeout time.Duration
-	// Transport sends the requests. It stays the caller's, who closes its connections. Nil
-	// means one of the client's own, with bounds on time and size, and at most 8 connections
-	// to a host; it connects to the public Internet only, see AllowPrivate.
+	// Transport sends the requests; the caller closes its connections. Nil means a transport of the client's own, with
+	// bounds on time and size and at most 8 connections to a host, which connects to public addresses only; see
+	// AllowPrivate.
 	Transport http.RoundTripper
-	// AllowPrivate lets the client's own transport connect to private and loopback addresses. False means that such a
-	// request fails, and a redirect too, with an error that is a transport.AddressError. It never connects to a
-	// link-local address, or one where a cloud keeps secrets for its machines.
+	// AllowPrivate lets the client's own transport connect to private and loopback addresses. False makes such a
+	// request or redirect fail with a transport.AddressError. It never connects to a link-local address or to a cloud's
+	// metadata address.
 	AllowPrivate bool
 
-	// OnEvent, if set, is called with what changes the pace of a host, by the goroutines that make requests; of Shared,
-	// those of all that share it. It must not block, and not close the client. Nil means that nobody wants to know.
+	// OnEvent, if set, is called with each change of a host's rate, on the goroutines that make requests; with Shared,
+	// with the changes of all that share it. It must not block and must not close the client. Nil means none.
 	OnEvent func(Event)
-	// Log has a line of each request, in which nothing secret stands, and of each reload.
-	// Nil means that nothing is logged.
+	// Log receives one line per request, without secrets, and one per reload. Nil means none.
 	Log *slog.Logger
 }
 
-// Client is an http.Client that asks no host faster than it likes. It learns that from every answer, waits for
-// the turn of each request, and for as long as Retry-After or a used-up quota asks. Everything http.Client can do
-// works, and the http.Client inside may be given to whatever wants one. Bodies come as they arrive, and nothing is
-// kept of them.
+// Client is an http.Client that learns from every answer how fast it may send requests to a host: each request waits
+// for a permit, and for the end of a Retry-After or of a used-up quota. It can do everything that an http.Client can,
+// and the http.Client inside may be passed to code that wants one. Bodies are streamed.
 //
-// A request that meets a host whose circuit is open fails at once, with [ErrCircuitOpen]; another try of one that has failed
-// waits for the circuit, once. One that would have to wait beyond its context's deadline fails at once too, so a deadline
-// is all there is to bound the waits. Requests whose method is safe are tried again after 408, 425, 429, 502, 503, 504 and
-// failures of the network; others only with an Idempotency-Key. A redirect is a request like any other, with a turn of its
-// own; only what net/http itself sends again, after a kept connection died before an answer, has none.
+// A request to a host whose circuit is open fails at once with [ErrCircuitOpen]; a retry waits for the circuit once. A
+// request that would have to wait beyond its context's deadline fails at once too, so a deadline is enough to bound all
+// waits. Requests with a safe method are retried after 408, 425, 429, 502, 503, 504 and network errors; others only if
+// they have an Idempotency-Key. A redirect needs a permit of its own. What net/http itself sends again, because a kept
+// connection was closed before an answer, does not.
 //
-// Close ends it. It is safe for concurrent use. A second client learns anew and asks hosts beside the first, unless
-// they share a [Politeness].
+// Close ends it. It is safe for concurrent use. Two clients learn separately, and together ask a host twice as often,
+// unless they share a [Politeness].
 type Client struct {
 	*http.Client
 
 	inner *polite.Client
 }
 
-// NewClient builds a client that is adaptive and polite, and resilient as its configuration
-// says. The error names the field that makes no sense, or what is wrong in the document.
+// NewClient returns a client. The error names the field that is wrong, or says what is wrong in the document.
 //
-// It starts a goroutine that follows the file if there is one, and without Shared those of [NewPoliteness];
+// It starts a goroutine that watches the file, if there is one, and without Shared those of [NewPoliteness].
 // [Client.Close] ends them.
 func NewClient(cfg ClientConfig) (*Client, error) {
 	cfg.UserAgent = cmp.Or(cfg.UserAgent, config.Product+" (+"+assembly.Homepage+")")
@@ -166,8 +165,8 @@ func (c *ClientConfig) settings() (s config.Config, err error) {
 	return s, err
 }
 
-// defaultPolicies are for requests to any number of hosts: a circuit or a bulkhead of all of them would let one host
-// that fails hold up the others, and each has a circuit of its own in the limiter.
+// defaultPolicies are for requests to any number of hosts. They have no circuit or bulkhead, which all hosts would
+// share, so that one failing host would stop the others; the limiter has a circuit for each host.
 func defaultPolicies(r *config.RateLimit) []byte {
 	type object = map[string]any
 	document := object{"Timeout": object{"Seconds": 30}}
@@ -180,11 +179,10 @@ func defaultPolicies(r *config.RateLimit) []byte {
 	return text
 }
 
-// Snapshot tells what has been learned of hosts, and why each is asked as fast as it is; of Shared, all of it.
+// Snapshot returns what was learned of hosts, and the reason of each host's rate; with Shared, all that it knows.
 func (c *Client) Snapshot() LimiterSnapshot { return limiterSnapshotOf(c.inner.Snapshot()) }
 
-// Close ends the requests under way with [ErrClientClosed], those that wait for their turn too, and the connections of
-// the client's own transport; a body that is being read breaks off as if its request was cancelled. Later requests
-// fail. It waits for the goroutines that the client has started; those that make requests are their callers'. It may
-// be called again.
+// Close ends the requests under way, also those that wait for a permit, with [ErrClientClosed], and closes the
+// connections of the client's own transport. A body that is being read fails as if its request was canceled. Later
+// requests fail. Close waits for the goroutines that the client has started. It may be called again.
 func (c *Client) Close() error { return c.inner.Close() }

@@ -6,24 +6,26 @@ import (
 	"net/http"
 )
 
-// Fetcher answers requests in place of the network: from an archive, by a browser, out of a test. [Options.Fetcher] has all
-// requests of a crawl go to it, those for robots.txt and sitemaps too; package crawltest has what a Fetcher must do as a test.
+// Fetcher answers requests in place of the network: from an archive, by a browser, from memory in a test. All requests
+// of a crawl with [Options.Fetcher] go to it, also those for robots.txt and sitemaps. Package crawltest has a test that
+// every Fetcher must pass.
 //
-// An [http.RoundTripper], which [Options.Transport] takes, is the same with the rules of net/http. Either stands below the
-// crawl's own bounds and habits: it gets what options and hooks have made of a request, cookies and credentials included,
-// once for each permit of the host's pace; and its response is decoded, cut and timed like one of the network.
+// An [http.RoundTripper] in [Options.Transport] does the same by the rules of net/http. Both replace only the network:
+// they get each request as options and hooks made it, with cookies and credentials, once it has a permit of its host.
+// Their responses are decoded, cut and timed like those of the network.
 type Fetcher interface {
-	// Fetch answers one request. It is called by several goroutines at a time. The context is that of the request: Fetch must
-	// return soon after it ends, as bounds of time and the end of a crawl end it.
+	// Fetch answers one request. It is called by several goroutines at the same time. It must return soon after the
+	// context ends, which is how time limits and the end of a crawl stop it.
 	//
-	// The request is Fetch's own. Its URL is absolute, its Header has what the crawl sends, Accept-Encoding included.
+	// The request belongs to Fetch. Its URL is absolute, and its Header has everything that the crawl sends, also
+	// Accept-Encoding.
 	//
-	// A response needs a StatusCode, and mostly a Header and a Body, which the crawl closes. Whatever the status, it is no
-	// error; 404 is what an archive has of a page that it has not. A redirect is a response too: Fetch must not follow it, as
-	// its target has a host, a robots.txt and a turn of its own. ContentLength may be left at zero.
+	// A response needs a StatusCode, and usually a Header and a Body, which the crawl closes. No status is an error: an
+	// archive answers 404 for a page that it does not have. A redirect is a response too, and Fetch must not follow it,
+	// because its target has its own host, robots.txt and permit. ContentLength may be zero.
 	//
-	// An error has the page asked for again if it is one of the network: a timeout, io.ErrUnexpectedEOF, a [net.OpError] and the
-	// like. With any other the page fails at once, with the class "protocol". A panic is an error.
+	// After a network error (a timeout, io.ErrUnexpectedEOF, a [net.OpError] and the like) the page is requested again.
+	// After any other error it fails at once, with the class "protocol". A panic is an error.
 	Fetch(ctx context.Context, req *http.Request) (*http.Response, error)
 }
 
@@ -45,7 +47,7 @@ func (t transportOf) RoundTrip(r *http.Request) (resp *http.Response, err error)
 	return resp, err
 }
 
-// guardedBody is a body whose panics are errors.
+// guardedBody turns panics of a body into errors.
 type guardedBody struct {
 	io.ReadCloser
 	t transportOf

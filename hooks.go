@@ -23,88 +23,93 @@ import (
 	"github.com/treadlight/crawl/record"
 )
 
-// Failure is a request that did not end with a whole response, or a page with which a handler, a hook or an [Extractor]
-// failed; see [Options.OnError].
+// Failure is a request without a whole response, or a page for which a handler, a hook or an [Extractor] failed. See
+// [Options.OnError].
 type Failure struct {
-	// URL is what was asked for, in its canonical form.
+	// URL is the requested URL in its canonical form.
 	URL string
-	// Kind is "page", "sitemap" or, of a robots.txt, "robots".
+	// Kind is "page", "sitemap", or "robots" for a robots.txt.
 	Kind string
-	// Attempt is which request for the URL it was, from 1. Zero: nothing was sent, as [Options.OnRequest] did not want it.
+	// Attempt is the number of the request for the URL, from 1. Zero means that [Options.OnRequest] failed and nothing
+	// was sent.
 	Attempt int
-	// Again says that the URL is asked for again. False: the record of the URL has the error.
+	// Again says that the URL will be requested again. False means that the record of the URL has the error.
 	Again bool
 	// Err is a [*PageError]; never nil.
 	Err error
 }
 
-// Skipped is a URL that is not asked for; see [Options.OnSkip].
+// Skipped is a URL that is not requested; see [Options.OnSkip].
 type Skipped struct {
-	// URL is in its canonical form.
+	// URL is the URL in its canonical form.
 	URL string
-	// Referrer is the canonical URL of the page that has the link. Empty: it is a seed.
+	// Referrer is the canonical URL of the page that has the link. Empty for a seed.
 	Referrer string
-	// Reason is a name to count by. Of links: what the scope says, as in [Followed], "too_many_redirects" among it; "nofollow" (the
-	// page asks for that), "trap" (links like it lead nowhere), "budget" (Scope.Budgets), "host_pages" (MaxPagesPerHost),
-	// "frontier_full" or "hosts_full" (MaxURLs), "sitemaps" (a host has too many). Of seeds and what [Page.Follow] asks for: "seen" (it was asked for before,
-	// or is queued). Of URLs in the queue, when their turn comes: "robots", "trap", "excluded" or "not_included", or why
-	// robots.txt cannot be had, such as "network"; these have a record too.
+	// Reason is a name to count by. For links it is a reason of the scope, as in [Followed], "too_many_redirects",
+	// "nofollow" (the page asks for that), "trap" (similar links brought nothing new), "budget" (Scope.Budgets),
+	// "host_pages" (MaxPagesPerHost), "frontier_full" or "hosts_full" (MaxURLs), or "sitemaps" (the host has too many).
+	// For seeds and for [Page.Follow] it may also be "seen": the URL was requested before, or is queued. For URLs that
+	// are taken from the queue it is "robots", "trap", "excluded", "not_included", or why robots.txt cannot be read,
+	// such as "network"; these have a record too.
 	Reason string
-	// Detail is the Reason in words; it may change.
+	// Detail is the Reason as a sentence. It may change.
 	Detail string
 }
 
-// BodyHandler takes the bodies of a media type as they come, so that large files need no memory; see [Options.Bodies].
+// BodyHandler reads the bodies of a media type as a stream, so that large files need no memory; see [Options.Bodies].
 type BodyHandler struct {
-	// MaxBytes bounds a body, its content codings undone, in place of Fetch.MaxBody. What is beyond is not read, and the
-	// page fails with the class "too_large". Zero: 1 GiB. Negative: no bound.
+	// MaxBytes bounds a body without content codings, in place of Fetch.MaxBody. The rest is not read, and the page
+	// fails with the class "too_large". Zero means 1 GiB, a negative number no bound.
 	MaxBytes int64
-	// Timeout bounds a request from its beginning to the end of the body, in place of Fetch.Timeout. Zero: as long as it
-	// takes, while the host sends.
+	// Timeout bounds a request from its start to the end of the body, in place of Fetch.Timeout. Zero means no bound as
+	// long as the host keeps sending.
 	Timeout time.Duration
-	// Handle reads the body of a response with a status of 2xx, in the goroutine that fetches, which has one of Concurrency
-	// until Handle returns: several run at a time. It gets the page as its header has it, without a Body, on which Follow and
-	// Emit may be called as in a [HandlerFunc]. What it does not read is left with the host. The reader fails if the host
-	// breaks off: the page is then asked for again as others are, and Handle called again, as after a crash of the program. Its own error, or panic, is the
-	// page's, of class "handler". After either, what it has followed and emitted is dropped. With no-digest in
-	// OutputOptions.Record nothing is hashed, and a later round cannot tell whether the body has changed. Required.
+	// Handle reads the body of a response with a status of 2xx. It runs on the goroutine that fetches, several at the
+	// same time, and counts against Concurrency until it returns. The page has everything of the header and no Body;
+	// Follow and Emit work as in a [HandlerFunc]. What Handle does not read is not fetched. If the connection breaks,
+	// the reader returns an error, the page is requested again as any other, and Handle is called again; the same
+	// happens after a crash of the program. An error or a panic of Handle belongs to the page, with the class
+	// "handler". In all these cases, what it followed and emitted is dropped. With no-digest in OutputOptions.Record
+	// nothing is hashed, and a later round cannot tell whether the body has changed. Required.
 	Handle func(ctx context.Context, page *Page, body io.Reader) error
 }
 
-// Document is a page as a host has sent it, for an [Extractor]. It is valid until Extract returns, and not the extractor's to
-// change.
+// Document is a page as the host sent it, for an [Extractor]. It is valid until Extract returns; the extractor must not
+// change it.
 type Document struct {
-	// URL is the canonical one; never nil.
+	// URL is the canonical URL; never nil.
 	URL *url.URL
-	// ContentType is the media type, in lower case without parameters, and Charset its parameter of that name; empty: none.
+	// ContentType is the media type in lower case without parameters, and Charset its parameter of that name. Empty if
+	// the host sent none.
 	ContentType, Charset string
-	// Header is that of the response.
+	// Header is the response's header.
 	Header http.Header
-	// Body has its content codings undone, and is cut at Fetch.MaxBody.
+	// Body is the body without content codings, cut at Fetch.MaxBody.
 	Body []byte
 }
 
-// Extracted is what an [Extractor] has read in a page. All of it may be empty.
+// Extracted is what an [Extractor] found in a page. Every field may be empty.
 type Extracted struct {
-	// Title and Lang are cut at 1 KiB, Text at 4 MiB; what is no UTF-8 is left out.
+	// Title and Lang are cut at 1 KiB, Text at 4 MiB. Bytes that are not UTF-8 are left out.
 	Title, Lang, Text string
-	// Links are references, relative to the URL of the document or absolute. What is no http or https URL is left out, and
-	// so is what is beyond 10,000.
+	// Links are references, absolute or relative to the URL of the document. References that are no http or https URL,
+	// and those beyond 10,000, are left out.
 	Links []string
-	// Values are fields of the record, and of [Page.Values], by name.
+	// Values are the values of fields by name, for the record and for [Page.Values].
 	Values map[string][]string
 }
 
-// Extractor reads pages of content types of one's own: see [Options.Extractors].
+// Extractor reads pages of media types that are not built in; see [Options.Extractors].
 type Extractor interface {
-	// Extract reads a page. It is called by several goroutines at a time. The context ends after Extract.MaxTime, and with
-	// the crawl. An error, or a panic, is the page's, of class "extractor", which is then visited all the same, without links.
+	// Extract reads a page. It is called by several goroutines at the same time. The context ends after Extract.MaxTime
+	// and with the crawl. An error or a panic belongs to the page, with the class "extractor"; the page counts as
+	// visited, without links.
 	Extract(ctx context.Context, doc *Document) (*Extracted, error)
 }
 
 const defaultBody = 1 << 30
 
-// hooks puts what the program has of its own into cfg. The error names the fields that are wrong.
+// hooks puts the program's hooks and replacements into cfg. The error names the fields that are wrong.
 func (o *Options) hooks(cfg *assembly.Config) error {
 	cfg.Panics = o.Panics
 	if f := o.OnRequest; f != nil {
@@ -131,7 +136,7 @@ func (o *Options) hooks(cfg *assembly.Config) error {
 	return errors.Join(o.sinks(), o.bodies(cfg), o.extractors(cfg), o.network(cfg))
 }
 
-// sinks says which are none, or write to the same place: a state has one position for each.
+// sinks returns an error for sinks that are nil or that write to the same place: a state keeps one position for each.
 func (o *Options) sinks() error {
 	var errs []error
 	known := make(map[string]string) // field by path
@@ -157,7 +162,7 @@ func (o *Options) sinks() error {
 	return errors.Join(errs...)
 }
 
-// guard makes an error of a panic, whose stack is logged.
+// guard turns a panic into an error and logs its stack.
 func (o *Options) guard(name string, call func() error) (err error) {
 	if o.Panics {
 		return call()
@@ -173,12 +178,12 @@ func (o *Options) guard(name string, call func() error) (err error) {
 	return call()
 }
 
-// tell calls a hook whose panic is the end of nothing.
+// tell calls a hook and logs its panic.
 func (o *Options) tell(name string, call func()) {
 	_ = o.guard(name, func() error { call(); return nil }) // guard has logged it
 }
 
-// bodies finds the handler of a media type: its own, else that of its kind, else that of all.
+// bodies sets up the lookup of a handler by media type: its own, else that of its kind, else "*/*".
 func (o *Options) bodies(cfg *assembly.Config) error {
 	if len(o.Bodies) == 0 {
 		return nil
@@ -214,7 +219,7 @@ func (o *Options) bodies(cfg *assembly.Config) error {
 	return errors.Join(errs...)
 }
 
-// checkType says what is wrong with a media type.
+// checkType returns an error unless name is a media type, or with pattern set a pattern of them.
 func checkType(name string, pattern bool) error {
 	kind, sub, ok := strings.Cut(name, "/")
 	if pattern && ok && sub == "*" {
@@ -265,7 +270,7 @@ func extractBy(ctx context.Context, e Extractor, d *extract.Document) (*pipeline
 	return out, nil
 }
 
-// network is what requests go by, and what they carry.
+// network sets what replaces the crawl's own client and cookie jar.
 func (o *Options) network(cfg *assembly.Config) error {
 	var errs []error
 	cfg.Named = o.Named

@@ -10,9 +10,9 @@ import (
 	"github.com/treadlight/crawl/record"
 )
 
-// Items opens a file for items of type T, and pointers to it: a line of JSON each, in the order of their pages, in a file that
-// must not exist or be empty. It is a sink for [Options.Sinks], to be closed after the crawl, and takes no records. For a crawl
-// that goes on, resume is how far the file was, [State.Position] of its path: what it has behind that is cut off. Nil begins
+// Items opens a file for items of type T or *T: one line of JSON each, in the order of their pages. The file must not
+// exist or must be empty. The result is a sink for [Options.Sinks] that writes no records; close it after the crawl. To
+// resume a crawl, pass its [State.Position] of the path as resume: whatever follows in the file is cut off. Nil starts
 // anew.
 func Items[T any](path string, resume *record.Position) (record.Durable, error) {
 	w, err := openFile(path, resume, sink.Config{})
@@ -22,9 +22,10 @@ func Items[T any](path string, resume *record.Position) (record.Durable, error) 
 	return &items[T]{w}, nil
 }
 
-// Records opens a file for records, as the command's --output does: its ending, .jsonl, .csv or .txt with the URLs of pages,
-// says how they are written, and .gz behind it that the file is compressed. "-" is standard output, in JSON lines. A table has
-// a column for each of fields, which are names of [ExtractOptions.Fields]. For the rest it is as [Items] says.
+// Records opens a file for records, like the command's --output. The ending of the path sets the format: .jsonl, .csv,
+// or .txt for the URLs of pages, each with .gz to compress the file. "-" writes JSON lines to standard output. A table
+// has a column for each of fields, which are names in [ExtractOptions.Fields]. Path and resume mean the same as for
+// [Items].
 func Records(path string, resume *record.Position, fields ...string) (record.Durable, error) {
 	name, zipped := strings.CutSuffix(strings.ToLower(path), ".gz")
 	spec := sink.ByEnding(filepath.Ext(name))
@@ -52,12 +53,12 @@ func openFile(path string, resume *record.Position, cfg sink.Config) (*sink.Writ
 	return w, nil
 }
 
-// fileAdvice is what to do about a file, which is other than with the command.
+// fileAdvice replaces the command's advice about a file by what a program does.
 var fileAdvice = strings.NewReplacer("add --overwrite to replace it, or choose another file", "remove it, choose another file, or give the position to go on from",
 	", or begin the crawl anew with --overwrite, without 'resume'", ", or begin the crawl anew with a file that is not there",
 	"give the same --field as before, or go on with the program that began it; 'crawl --overwrite' begins anew", "give the same fields as before, or begin anew with a file that is not there")
 
-// printed takes all items where a program has no sinks: a line of JSON each on standard output.
+// printed takes all items of a program without sinks: it writes each as a line of JSON to standard output.
 type printed struct{ *bufio.Writer }
 
 func (printed) Write(*record.Record) error { return nil }

@@ -17,12 +17,12 @@ import (
 	"github.com/treadlight/crawl/resilience/binder"
 )
 
-// Options say what a [Crawler] does. The zero Options are a polite crawl of the seeds' hosts: robots.txt obeyed, one
-// request per second and host to begin with and ten at most, no limit of depth or pages.
+// Options configure a [Crawler]. The zero Options crawl politely and stay on the hosts of the seeds: robots.txt is
+// obeyed, a host gets one request per second at first and ten at most, and there is no limit on depth or pages.
 //
-// In all groups a zero is the default that the field names, and a number below zero says zero where the field says
-// what that means. An empty text is the default, a nil list too. A value that is left out moves next to those that
-// are not: MaxRPS of 0.5 alone has InitialRPS be 0.5 as well.
+// In every group, the zero value of a field means the default that its comment names; where zero itself must be set,
+// the comment says what a negative number means. An empty string and a nil list mean the default too. A field that is
+// not set adapts to one that is: if only MaxRPS is set, to 0.5, InitialRPS is 0.5 too.
 type Options struct {
 	// settings: generated, see `make docs`
 
@@ -61,116 +61,122 @@ type Options struct {
 	// end of settings
 
 	Scope      ScopeOptions      // which URLs belong to the crawl
-	Politeness PolitenessOptions // how fast hosts are asked, and what of their wishes is obeyed
-	Fetch      FetchOptions      // how a page is asked for
-	Access     AccessOptions     // who the crawl is to sites, and which way it takes to them
-	Render     RenderOptions     // which pages a browser is given before they are read
-	Extract    ExtractOptions    // what is read out of pages
-	Output     OutputOptions     // what records have in them
+	Politeness PolitenessOptions // how fast requests are sent to a host, and which of its rules are obeyed
+	Fetch      FetchOptions      // how a page is requested
+	Access     AccessOptions     // credentials, cookies, proxies and name servers
+	Render     RenderOptions     // which pages are rendered by a browser
+	Extract    ExtractOptions    // what is extracted from pages
+	Output     OutputOptions     // what records contain
 	Archive    ArchiveOptions    // how archives are written
-	Fleet      FleetOptions      // a crawl of several processes; zero: this one alone
-	Traces     TracesOptions     // where a trace of each URL is sent; zero: nowhere
-	// Resilience are policies around requests, read by [binder.Load]. Nil: none.
+	Fleet      FleetOptions      // a crawl of several processes; zero for one process
+	Traces     TracesOptions     // where a trace of each URL is sent; zero for nowhere
+	// Resilience has policies around requests, as [binder.Load] reads them. Nil means none.
 	Resilience *binder.Model `set:"resilience"`
 
 	// Router, if set, gives each page that is [Page.OK] to the handler of its route.
 	Router *Router
-	// HandlersFollow leaves the links of pages to [Page.Follow]: they are followed only if a handler or a loop does so;
-	// redirects are followed in any case. False: all that are in scope are.
+	// HandlersFollow turns off following the links of pages: only [Page.Follow] adds URLs, and redirects are followed.
+	// False means that all links in scope are followed.
 	HandlersFollow bool
-	// OnPage, if set, handles every visited URL, redirects, sitemaps and failures included, before the Router does. See
+	// OnPage, if set, is called with every visited URL, also redirects, sitemaps and failures, before the Router. See
 	// [HandlerFunc].
 	OnPage HandlerFunc
 
-	// The hooks below see one URL in this order: OnRequest, OnResponse, OnError; then OnPage, the Router and a loop, and
-	// OnError if one of these fails; the sinks; and OnSkip for its links. Hooks of different URLs run at the same time, but
-	// for OnSkip. They may call the Crawler's methods, but for Checkpoint and, by OnEvent, those that its documentation
-	// excepts; a hook that blocks holds up what it is called by.
+	// For one URL the hooks are called in this order: OnRequest, OnResponse, OnError; then OnPage, the Router and the loop,
+	// and OnError if one of these fails; then the sinks, and OnSkip for its links. Hooks of different URLs run at the same
+	// time, except OnSkip. A hook may call methods of the Crawler except Checkpoint, and OnEvent except those whose comment
+	// forbids hooks. While a hook blocks, what calls it waits.
 
-	// OnRequest, if set, is called with each request right before it is sent, those for robots.txt, sitemaps and another try
-	// included, by the goroutine that sends it. It may set fields of the Header and change path and query of the URL, as to
-	// sign it; host, method and body are not its to change, and GetBody has the body to read. With an error, which a panic is
-	// too, nothing is sent, and the URL is done: its record has the error, of class "handler", and no Attempt. A host whose
-	// robots.txt is not asked for is not asked for anything.
+	// OnRequest, if set, is called with each request right before it is sent, also requests for robots.txt and sitemaps
+	// and retries, on the goroutine that sends it. It may set headers and change the path and query of the URL, for
+	// example to sign the request; it must not change host, method or body, and reads the body through GetBody. If it
+	// returns an error or panics, nothing is sent and the URL is done: its record has the error, with the class
+	// "handler" and no Attempt. If it fails for a host's robots.txt, nothing is requested from that host.
 	OnRequest func(*http.Request) error
-	// OnResponse, if set, is called with the header of each response, whatever its status, those that are followed by another
-	// try included; after the host's pace has heard of it, and before its body is read: Body is empty. The Response is the
-	// hook's own. With an error, which a panic is too, the body is not read, and the URL is done: its record has the status
-	// and the error, of class "handler".
+	// OnResponse, if set, is called with the header of each response, whatever its status, also if the request is
+	// retried. It runs after the response was counted for the host's rate and before the body is read: Body is empty.
+	// The Response belongs to the hook. If it returns an error or panics, the body is not read and the URL is done: its
+	// record has the status and the error, with the class "handler".
 	OnResponse func(*http.Response) error
-	// OnError, if set, is called with each [Failure]: by the goroutine that fetches if the URL is asked for again, else by the
-	// one that handles pages, before the record is written. A status is no failure. Nor is what OnSkip is told of, or what the
-	// end of the crawl cuts off. A panic is logged.
+	// OnError, if set, is called with each [Failure], before the record is written: on the goroutine that fetches if
+	// the URL is requested again, otherwise on the one that handles pages. A status is no failure, nor is a URL that
+	// OnSkip gets, nor a request that the end of the crawl cancels. A panic is logged.
 	OnError func(Failure)
-	// OnSkip, if set, is called with each URL that is not asked for, and why, one call at a time, by the goroutine that writes
-	// records, after that of the page which has the link: it is as good a place to write as a sink, and holds the crawl up as
-	// one. Links that pages have are not told of for having been seen, and those beyond 10,000 of a page only counted. In a
-	// fleet a process tells as seen the last million URLs that it has itself given to the job: what only others have given is
-	// left out in silence. A panic is logged.
+	// OnSkip, if set, is called with each URL that is not requested, and the reason. Calls come one at a time, on the
+	// goroutine that writes records, after the record of the page that has the link. So it may write like a sink, and
+	// if it blocks the crawl waits. Two cases are left out: links of a page that were seen before, and links beyond
+	// 10,000 of one page, which are only counted. In a fleet a process reports as seen only URLs among the last million
+	// that it gave to the job itself. A panic is logged.
 	OnSkip func(Skipped)
-	// OnEvent, if set, is called with what changes the pace of a host, in order for each
-	// host, by the goroutines that fetch. It must not block: they wait for it. Nil means
-	// that nobody wants to know; the last events are in the [Snapshot] in any case. A panic is logged.
+	// OnEvent, if set, is called with each change of a host's rate, in order for each host, on the goroutines that
+	// fetch. They wait for it, so it must not block. Nil means that only the [Snapshot] has the last events. A panic is
+	// logged.
 	OnEvent func(Event)
-	// Panics has the panic of a handler, a hook or a Fetcher end the program. False has it logged with its stack; where the
-	// field does not say otherwise, it is the error of its page.
+	// Panics lets a panic of a handler, a hook or a Fetcher end the program. False logs it with its stack; unless the
+	// field says otherwise, the panic becomes the error of its page.
 	Panics bool
 
-	// Named, if set, reports whether the user named the host of a seed, given as "example.com:8080": only named hosts may have
-	// private addresses and get credentials. Nil: the hosts of all seeds are named. It may be called by several goroutines.
+	// Named, if set, reports whether the user named the host of a seed, given as "example.com:8080". Only hosts that
+	// were named may have private addresses and get credentials. Nil means that all hosts of seeds were named. It may
+	// be called by several goroutines.
 	Named func(host string) bool
 
-	// Transport, if set, sends all requests in place of the crawl's own HTTP client: with its own connections, proxies and
-	// names, and no check of addresses: private ones are its to refuse. See [Fetcher] for what it gets. It stays its owner's
-	// to close. Fetch's bounds of time end a request's context.
+	// Transport, if set, sends all requests in place of the crawl's own HTTP client, with its own connections, proxies
+	// and name resolution. The crawl then does not check addresses: refusing private ones is up to the Transport.
+	// [Fetcher] says what a request contains. The caller closes the Transport. The timeouts of Fetch end a request's
+	// context.
 	Transport http.RoundTripper
-	// Fetcher, if set, answers all requests; see [Fetcher]. It excludes Transport.
+	// Fetcher, if set, answers all requests; see [Fetcher]. It cannot be combined with Transport.
 	Fetcher Fetcher
-	// CookieJar, if set, keeps the cookies in place of one of the crawl's own; it may be shared. It excludes Access.Cookies.
+	// CookieJar, if set, keeps the cookies in place of the crawl's own jar; it may be shared. It cannot be combined
+	// with Access.Cookies.
 	CookieJar http.CookieJar
-	// Bodies take the bodies of pages as they come, by their media type: "application/pdf", all of a kind as "video/*", or
-	// "*/*"; the more specific counts. Such a page is not read further: it has no Body, links or text, but a Digest; OnPage,
-	// the Router and the sinks get it as any other. Fetch.AcceptTypes and SkipLarger do not hold for them, nor do archives get
-	// more of them than Fetch.MaxBody. Nil: none.
+	// Bodies are handlers that read bodies as a stream, by media type: "application/pdf", "video/*" or "*/*"; the most
+	// specific counts. Such a page is not read further: it has a Digest but no Body, links or text. OnPage, the Router
+	// and the sinks get it as any other page. Fetch.AcceptTypes and SkipLarger do not apply to these types, and
+	// archives get at most Fetch.MaxBody of a body. Nil means none.
 	Bodies map[string]BodyHandler
-	// Extractors read pages by their media type, as "text/gemini", in place of what is built in: title, text and links are
-	// theirs to find. Sitemaps are not theirs; the tree for [Page.Find] is that of HTML in any case. Nil: none.
+	// Extractors read pages by media type, such as "text/gemini", in place of the built-in reader: they find title,
+	// text and links. They do not read sitemaps, and [Page.Find] always reads the page as HTML. Nil means none.
 	Extractors map[string]Extractor
 
-	// Shared, if set, has the pace of hosts, with others that share it: of Politeness only the fields may be set then
-	// that are about the requests of a crawl: IgnoreRobots, MaxCrawlDelay, Retries, RetryBaseDelay, RetryMaxDelay,
-	// MaxRetryAfter, and of Hosts the headers, credentials and proxies. It excludes a Fleet and stays its owner's to
-	// close. The Limiter of a [Snapshot], the events and the ceilings that a console sets are of all that share it. A
-	// Crawler of which Run is not called must be closed. Nil: the crawl paces its hosts by itself.
+	// Shared, if set, has the rates of hosts and is shared with other crawls and clients. Then only those fields of
+	// Politeness may be set that concern the requests of one crawl: IgnoreRobots, MaxCrawlDelay, Retries,
+	// RetryBaseDelay, RetryMaxDelay, MaxRetryAfter, and of Hosts the headers, credentials and proxies. It cannot be
+	// combined with Fleet, and the caller closes it. The Limiter of a [Snapshot], events, and ceilings set by a console
+	// are of all that share it. If Run is not called, the Crawler must be closed. Nil means that the crawl has its own.
 	Shared *Politeness
-	// Sinks receive every record. They are flushed as the crawl goes, and not closed. Those of a crawl with a state
-	// should be [record.Durable]; all of one that is resumed have been cut back to their [State.Position]. Nil: records go
-	// nowhere, and what [Page.Emit] gives to standard output, in lines of JSON. Empty: items go nowhere either, and Emit fails.
+	// Sinks receive every record. The crawl flushes them as it runs and does not close them. The sinks of a crawl with
+	// a state should be [record.Durable]; for a crawl that is resumed, each must have been cut back to its
+	// [State.Position]. Nil means that records are not written, and items of [Page.Emit] go to standard output as lines
+	// of JSON. An empty list means that items are not written either, and Emit fails.
 	Sinks []record.Sink
-	// Archives receive every record before Sinks do, with its Exchange if there was an answer, and that of each
-	// robots.txt; see [OpenArchive]. For the rest they are as Sinks are. Nil has the bytes of exchanges forgotten.
+	// Archives receive every record before Sinks do, with its Exchange if there was a response, and the exchange of
+	// each robots.txt; see [OpenArchive]. Otherwise they are like Sinks. Nil means that the bytes of exchanges are not
+	// kept.
 	Archives []record.Sink
-	// State is that of a crawl to be resumed, see [State.Options]. The Crawler takes it over if New does not fail. Nil: New
-	// makes a state in StateDir, and without that the crawl ends with the process.
+	// State resumes a crawl; see [State.Options]. If New succeeds, the Crawler owns it. Nil means that New creates a
+	// state in StateDir, or none if StateDir is empty.
 	State *State
-	// Join has [New] fail with [ErrNoJob] unless the job of Fleet is there already: for a process that brings no seeds.
-	// False makes one that is not.
+	// Join makes [New] fail with [ErrNoJob] unless the job of Fleet exists: for a process that has no seeds. False
+	// creates the job if it does not exist.
 	Join bool
-	// Began is when the run began, if that was before [Crawler.Run], as when a large state had
-	// to be opened first: MaxTime counts from it. Zero means when Run is called.
+	// Began is when the run began, if that was before [Crawler.Run], for example because a large state had to be
+	// opened: MaxTime counts from it. Zero means when Run is called.
 	Began time.Time
 	// Version is what the User-Agent says after "Treadlight/". Empty leaves it out.
 	Version string
-	// Log receives what a person may want to know. Nil means nobody does.
+	// Log receives messages for people. Nil means none.
 	Log *slog.Logger
 }
 
-// Load reads the settings file of the command: YAML or JSON, at most 1 MiB. Variables of the environment that begin with
-// CRAWL_ are stronger than the file, and what neither has is left at its zero. An empty path is no file. What the command
-// alone does is left out: seeds.file, output.path, output.format, output.events, warc.dir, stats, listen and log.
+// Load reads the settings file of the command: YAML or JSON, at most 1 MiB. Environment variables that begin with
+// CRAWL_ override the file; what neither sets stays zero. With an empty path only the environment counts. Settings that
+// concern the command alone are ignored: seeds.file, output.path, output.format, output.events, warc.dir, stats, listen
+// and log.
 //
-// The error lists everything that is wrong, by the path of the setting and the line of the file; it is [fs.ErrNotExist]
-// if there is no such file.
+// The error lists everything that is wrong, each with the path of the setting and the line of the file. It wraps
+// [fs.ErrNotExist] if the file does not exist.
 func Load(path string) (Options, error) {
 	loaded, err := config.Load(config.Sources{File: path, Env: os.Environ()})
 	if err != nil {
@@ -181,7 +187,7 @@ func Load(path string) (Options, error) {
 	return o, nil
 }
 
-// settings are those of a crawl. The error names the fields that are wrong.
+// settings returns the settings of a crawl with these options. The error names the fields that are wrong.
 func (o *Options) settings() (config.Config, error) {
 	settings, _, err := config.FromProgram("Options", o)
 	return settings, err
@@ -214,7 +220,7 @@ func (o *Options) inner() (assembly.Config, error) {
 	return cfg, o.hooks(&cfg)
 }
 
-// handler is what the program does with pages; nil if that is nothing.
+// handler returns what OnPage and the Router do with a page; nil if neither is set.
 func (o *Options) handler() func(context.Context, *pipeline.Page) error {
 	onPage, router := o.OnPage, o.Router
 	if onPage == nil && router == nil {
@@ -244,7 +250,8 @@ type programError struct {
 func (e *programError) Error() string { return e.text }
 func (e *programError) Unwrap() error { return e.error }
 
-// inProgram is err in terms of this package. What is the program's own, such as names of files, stays as it is.
+// inProgram rewrites err in the terms of this package: settings become fields. The program's own texts, such as names
+// of files, stay as they are.
 func inProgram(err error) error {
 	if err == nil {
 		return nil
@@ -262,7 +269,7 @@ func inProgram(err error) error {
 	return err
 }
 
-// textInProgram is the text of an error, which has name in it as it is.
+// textInProgram is the text of an error in the terms of this package, except for name, which stays as it is.
 func textInProgram(err error, name string) string {
 	const mask = "\x00"
 	text := err.Error()
@@ -274,9 +281,9 @@ func textInProgram(err error, name string) string {
 }
 
 var (
-	// settingFirst is a setting at the beginning of a line.
+	// settingFirst matches a setting at the beginning of a line.
 	settingFirst = regexp.MustCompile(`(?m)^[a-z]+\.[a-z_]+\b`)
-	// verbs are those of the command, of which errors tell what to do; ofVerbs is what a program does.
+	// verbs matches advice to run the command; ofVerbs replaces it by what a program does.
 	verbs   = regexp.MustCompile(`('crawl (?:resume|again)) [^']*'`)
 	ofVerbs = strings.NewReplacer("by 'crawl resume", "by OpenState", "by 'crawl again", "by OpenAgain",
 		"that --state or --output was given", "of Options.StateDir", "--unfinished", "Again.Unfinished")

@@ -23,72 +23,75 @@ import (
 	"github.com/treadlight/crawl/record"
 )
 
-// Page is a URL that was visited, with whatever came of it: [Page.OK] tells a page from a redirect, an error page, or a
-// host that did not answer. A Page is for one goroutine at a time, but for [Page.Follow] and [Page.Emit].
+// Page is a visited URL with its result: [Page.OK] tells a page from a redirect, an error page, or a host that did not
+// answer. A Page may be used by one goroutine at a time, except [Page.Follow] and [Page.Emit].
 type Page struct {
-	// URL is what was asked for, in its canonical form; never nil. It is the program's own to change.
+	// URL is the requested URL in its canonical form; never nil. The program may change it.
 	URL *url.URL
-	// Kind is "page" or "sitemap" (feeds too).
+	// Kind is "page" or "sitemap"; a feed is a sitemap.
 	Kind string
-	// Method is that of the request, "GET" unless [WithMethod] or [WithBody] said otherwise.
+	// Method is the request's method: "GET" unless [WithMethod] or [WithBody] set another.
 	Method string
-	// Status is the HTTP status. Zero: there was no response, and Err says why.
+	// Status is the HTTP status. Zero means that there was no response; Err says why.
 	Status int
-	// Header is that of the response. Nil: there was none.
+	// Header is the response's header. Nil means that there was no response.
 	Header http.Header
-	// Body is the response's body, its content codings undone, cut at [FetchOptions.MaxBody]. It is valid until the handler
-	// returns, or the loop over [Crawler.Crawl] takes its next page; then it becomes nil, and its bytes are those of other
-	// pages. [Page.Clone] keeps it. Empty: there is none.
+	// Body is the response's body without content codings, cut at [FetchOptions.MaxBody]. It is valid until the handler
+	// returns or the loop over [Crawler.Crawl] takes its next page; then it is set to nil and its memory is used for
+	// other pages. [Page.Clone] keeps it. Empty means that there is no body.
 	Body []byte
-	// ContentType is the media type in lower case without parameters, such as "text/html". Empty: the host said none.
+	// ContentType is the media type in lower case without parameters, such as "text/html". Empty means that the host
+	// sent none.
 	ContentType string
-	// Charset is the encoding of a text, by its WHATWG name. Empty: it was not read as one.
+	// Charset is the encoding of a text, as a WHATWG name. Empty means that the page was not read as text.
 	Charset string
-	// RedirectTo is the canonical URL that a redirect names, which is visited as a page of its own if it is in scope and was not seen.
-	// Empty: it is no redirect.
+	// RedirectTo is the canonical URL that a redirect leads to. It is visited as a page of its own if it is in scope
+	// and was not seen. Empty means that the page is no redirect.
 	RedirectTo string
-	// Err is why there is no response, or not the whole of it, or why it could not be read; it is a [*PageError]. Nil
-	// does not say that the status is a good one.
+	// Err is why there is no whole response, or why it could not be read; a [*PageError]. Nil does not mean that the
+	// status is a good one.
 	Err error
 
-	// Depth is how many links the page is away from a seed; zero is a seed.
+	// Depth is the number of links from a seed; zero for a seed.
 	Depth int
-	// Referrer is the canonical URL of the page that had the link, or redirected here. Empty: it is a seed.
+	// Referrer is the canonical URL of the page that linked or redirected here. Empty for a seed.
 	Referrer string
 	// FetchedAt is when the request was sent.
 	FetchedAt time.Time
-	// Attempt is which request for the URL this was, from 1. Zero: nothing was sent, as [Options.OnRequest] did not want it.
+	// Attempt is the number of the request for this URL, from 1. Zero means that [Options.OnRequest] failed and nothing
+	// was sent.
 	Attempt int
-	// Timings are where the time went. What took none is zero.
+	// Timings says how long each part of the request took; zero for a part that did not happen.
 	Timings record.Timings
-	// RemoteAddr is the address and port that answered. Empty: nobody did.
+	// RemoteAddr is the address and port that answered. Empty means that nothing answered.
 	RemoteAddr string
 
-	// WireBytes is the size of the body as it was sent, in bytes.
+	// WireBytes is the size of the body in bytes as it was sent.
 	WireBytes int64
 	// Truncated says that only a part of the page was read: see [ExtractOptions.MaxElements], MaxTime and
 	// [FetchOptions.MaxBody].
 	Truncated bool
-	// Digest is "sha256:" and the hash of the Body in hex. Empty: there is no body, or [OutputOptions.Record] leaves it out.
+	// Digest is "sha256:" and the hash of the Body in hex. Empty means that there is no body, or that
+	// [OutputOptions.Record] excludes digests.
 	Digest string
-	// Change says how the page differs from an earlier round of the crawl: "new", "changed", "unchanged" or "gone".
-	// Empty: this is the first round.
+	// Change says how the page differs from the last round of the crawl: "new", "changed", "unchanged" or "gone". Empty
+	// in the first round.
 	Change string
 
 	inner *pipeline.Page
-	route *route.Pattern // by which a Router found the handler; nil: there is none
+	route *route.Pattern // the route by which a Router found the handler; nil for none
 }
 
-// PageError is why there is no response to a request, or no whole one.
+// PageError says why there is no whole response to a request.
 type PageError struct {
-	// Class is a name to count by, such as "timeout", "dns", "network", "too_large" or "handler";
-	// docs/reference/go.md has all.
+	// Class is a name to count by, such as "timeout", "dns", "network", "too_large" or "handler"; docs/reference/go.md
+	// lists all.
 	Class string
-	// Message is for people, and may change.
+	// Message is a text for people. It may change.
 	Message string
 }
 
-// Error is the message.
+// Error returns Message.
 func (e *PageError) Error() string { return e.Message }
 
 func newPage(p *pipeline.Page) *Page {
@@ -104,8 +107,9 @@ func newPage(p *pipeline.Page) *Page {
 	return page
 }
 
-// Clone is a copy of a page to be kept: in a handler or a loop, for when the page is over. It has a Body of its own, of which
-// it holds the memory, and finds and reads all that the page does. Its Follow and Emit are those of the page.
+// Clone returns a copy that stays valid after the handler has returned or the loop has gone on. The copy has its own
+// Body and keeps that memory in use. Its methods find and read the same. Its Follow and Emit are those of the original
+// page.
 func (p *Page) Clone() *Page {
 	c, u := *p, *p.URL
 	c.inner, c.URL = p.inner.Clone(), &u
@@ -113,16 +117,16 @@ func (p *Page) Clone() *Page {
 	return &c
 }
 
-// OK reports whether this is a page: its status is 2xx, its whole body is there, and it is no sitemap.
+// OK reports whether the URL is a page that was read: its status is 2xx, its body is whole, and it is no sitemap.
 func (p *Page) OK() bool { return p.Kind == "page" && p.Status/100 == 2 && p.Err == nil }
 
-// Title is the text of the title element, at most 1 KiB. Empty: there is none.
+// Title is the text of the title element, at most 1 KiB; empty if there is none.
 func (p *Page) Title() string { return p.inner.Title }
 
-// Lang is the language of the page as it or its header says, such as "de-CH". Empty: neither does.
+// Lang is the language that the page or its header names, such as "de-CH"; empty if neither does.
 func (p *Page) Lang() string { return p.inner.Lang }
 
-// Text is what a reader sees of an HTML page, white space collapsed, at most 4 MiB of it. Empty: it is none.
+// Text is the visible text of an HTML page, with white space collapsed, at most 4 MiB; empty for anything else.
 func (p *Page) Text() string {
 	if p.inner.Text != "" {
 		return p.inner.Text
@@ -130,8 +134,8 @@ func (p *Page) Text() string {
 	return p.root().Text()
 }
 
-// MainText is what a person came to an HTML page for, without navigation, asides and footers: a line per block, at most 1 MiB.
-// Empty: there is none. The error is that the program does not import the package maintext of this module.
+// MainText is the main content of an HTML page, without navigation, asides and footers: one line per block, at most 1
+// MiB; empty if there is none. It returns an error if the program does not import the package maintext of this module.
 func (p *Page) MainText() (string, error) {
 	a, err := p.inner.Article()
 	if err != nil {
@@ -140,8 +144,8 @@ func (p *Page) MainText() (string, error) {
 	return a.Text(), nil
 }
 
-// Markdown is the main text as GitHub's dialect of Markdown, headings, lists, tables, code, links and pictures kept, and links
-// absolute; it begins with the title of the page. Empty and error are as those of [Page.MainText].
+// Markdown is the main content as GitHub Flavored Markdown, with headings, lists, tables, code, images and absolute
+// links. It begins with the title of the page. Empty and error mean the same as for [Page.MainText].
 func (p *Page) Markdown() (string, error) {
 	a, err := p.inner.Article()
 	if err != nil {
@@ -150,8 +154,8 @@ func (p *Page) Markdown() (string, error) {
 	return a.Markdown(), nil
 }
 
-// Byline is who wrote the page, as it says for people or machines, on one line. Empty: it does not say, or the package maintext
-// of this module is not imported.
+// Byline is the author that the page names, on one line; empty if it names none or if the program does not import the
+// package maintext of this module.
 func (p *Page) Byline() string {
 	if a, err := p.inner.Article(); err == nil {
 		return a.About().Byline
@@ -159,7 +163,7 @@ func (p *Page) Byline() string {
 	return ""
 }
 
-// Published is when the page was, as it says. Zero: as for [Page.Byline].
+// Published is when the page says that it was published; zero in the cases in which [Page.Byline] is empty.
 func (p *Page) Published() time.Time {
 	if a, err := p.inner.Article(); err == nil {
 		return a.About().Published
@@ -167,12 +171,12 @@ func (p *Page) Published() time.Time {
 	return time.Time{}
 }
 
-// Links are the canonical URLs of the pages that the page links to, each once, in their order, at most 10,000; of a
-// sitemap none. Nil: there are none, or [OutputOptions.Record] leaves them out of records. They are what is followed, as far as it
-// is in scope, whether or not a handler looks at them. The slice is the program's own.
+// Links are the canonical URLs that the page links to, each once and in order, at most 10,000; none for a sitemap.
+// Those in scope are followed whether or not a handler calls Links. Nil means that there are none, or that
+// [OutputOptions.Record] excludes links. The slice belongs to the caller.
 func (p *Page) Links() []string { return slices.Clone(p.inner.Links) }
 
-// JSONLD are the JSON-LD blocks of an HTML page that are JSON, as they are written, at most 1 MiB.
+// JSONLD yields the JSON-LD blocks of an HTML page that are valid JSON, as they are written, at most 1 MiB in all.
 func (p *Page) JSONLD() iter.Seq[json.RawMessage] {
 	return func(yield func(json.RawMessage) bool) {
 		left := 1 << 20
@@ -185,7 +189,7 @@ func (p *Page) JSONLD() iter.Seq[json.RawMessage] {
 	}
 }
 
-// Values are what the rules of [ExtractOptions.Fields] took out of the page under a name. Nil: nothing.
+// Values are the values that the rule of that name in [ExtractOptions.Fields] extracted from the page; nil for none.
 func (p *Page) Values(name string) []string {
 	for _, f := range p.inner.Fields {
 		if f.Name == name {
@@ -195,8 +199,8 @@ func (p *Page) Values(name string) []string {
 	return nil
 }
 
-// Param is the value of a wildcard of the route by which a [Router] found the handler, unescaped. Empty: the route has no
-// such wildcard, or there is no route.
+// Param is the unescaped value of a wildcard in the route by which a [Router] found the handler; empty if the route has
+// no such wildcard or if there is no route.
 func (p *Page) Param(name string) string {
 	if p.route == nil {
 		return ""
@@ -204,52 +208,52 @@ func (p *Page) Param(name string) string {
 	return p.route.Value(p.inner.At(), name)
 }
 
-// Find yields the elements that a list of CSS selectors selects, in the order of the page. It selects in the tree of an
-// HTML page, which is built when a method first needs it, at some ten times the size of the page in memory and within the
-// page's budget ([ExtractOptions.MaxElements]); of anything else the tree is empty. A selector that is none panics, as it is the
-// program's.
+// Find yields the elements that a list of CSS selectors selects, in document order. The tree of an HTML page is built
+// when a method first needs it; it takes about ten times the page's size in memory, within
+// [ExtractOptions.MaxElements]. Other pages have an empty tree. Find panics if the selector is invalid.
 func (p *Page) Find(selector string) iter.Seq[Element] { return p.root().Find(selector) }
 
-// First is the first element of [Page.Find], or the zero Element if there is none.
+// First is the first element that [Page.Find] yields, or the zero Element if there is none.
 func (p *Page) First(selector string) Element { return p.root().First(selector) }
 
-// XPath yields what an XPath 1.0 expression finds: elements, and for attributes, texts, numbers and the like an Element
-// that has nothing but its [Element.Text]. For the rest it is as [Page.Find].
+// XPath yields what an XPath 1.0 expression finds: elements; and for an attribute, text, number or the like an Element
+// that has only an [Element.Text]. Otherwise it is like [Page.Find].
 func (p *Page) XPath(expression string) iter.Seq[Element] { return p.root().XPath(expression) }
 
 func (p *Page) root() Element { return Element{page: p, node: p.inner.Document().Root} }
 
-// Followed is what became of [Page.Follow].
+// Followed is the result of [Page.Follow].
 type Followed struct {
-	// URL is the reference, resolved and canonical. Empty: it is no URL that can be fetched.
+	// URL is the resolved and canonical URL. Empty means that it is no URL that can be fetched.
 	URL string
-	// Reason is why it is not followed, by a name to count by: "invalid" (it is no URL), "over" (the handler has
-	// returned), "page_links" (a page follows 10,000 links at most), or what the scope says: "other_host",
-	// "other_domain", "other_prefix", "too_deep", "excluded", "not_included". Empty: it is on its way to the
-	// frontier, where it is left out if it was seen before (see [Options.OnSkip]), and asked for when its host and robots.txt allow it.
+	// Reason is why it is not followed, as a name to count by: "invalid" (not a URL), "over" (the handler has
+	// returned), "page_links" (a page may follow 10,000 links), or a reason of the scope: "other_host", "other_domain",
+	// "other_prefix", "too_deep", "excluded", "not_included". Empty means that it is accepted: it is requested when its
+	// host and robots.txt allow it, unless it was seen before (see [Options.OnSkip]).
 	Reason string
-	// Detail is the Reason in words, such as "depth 6 > 5". Empty: it is followed.
+	// Detail is the Reason as a sentence, such as "depth 6 > 5". Empty if it is followed.
 	Detail string
 }
 
 // OK reports whether the reference is followed.
 func (f Followed) OK() bool { return f.Reason == "" }
 
-// FollowOption changes what [Page.Follow] asks for. What it sets is kept with the URL in every frontier, on disk and in a
-// fleet too, in clear: it is no place for passwords, which a [Client] may send that shares its Jar as [Options.CookieJar].
+// FollowOption changes the request that [Page.Follow] adds. What it sets is stored with the URL in clear, also on disk
+// and in a fleet's Redis, so it is no place for passwords; a [Client] that shares its Jar as [Options.CookieJar] may
+// send those.
 type FollowOption func(*followOptions)
 
 type followOptions struct{ pipeline.Request }
 
-// WithPriority has the URL visited before those of its host with fewer points, from -1000 to 1000. Others have those of
-// [Options.Order] and [ScopeOptions.Scores], which are 0 if these say nothing.
+// WithPriority sets the URL's points, from -1000 to 1000: of a host's URLs those with more points go first. Without it
+// they are those of [Options.Order] and [ScopeOptions.Scores], or 0.
 func WithPriority(points int) FollowOption {
 	return func(q *followOptions) { q.Points = min(max(points, -scope.MaxPoints), scope.MaxPoints) }
 }
 
-// WithMeta attaches a value to the request, for [Page.Meta] of the page that comes of it, or of where that redirects. Label,
-// keys and values of a request are 1 KiB of UTF-8 together at most; with more, or what is none, it is "invalid". They are not
-// passed on from page to page.
+// WithMeta attaches a value to the request, which [Page.Meta] returns for its page, also after a redirect. Label, keys
+// and values of a request together may have 1 KiB of UTF-8; otherwise the request is "invalid". Pages that the page
+// links to do not inherit them.
 func WithMeta(key, value string) FollowOption {
 	return func(q *followOptions) {
 		if q.Meta == nil {
@@ -259,11 +263,12 @@ func WithMeta(key, value string) FollowOption {
 	}
 }
 
-// WithLabel has the page that comes of it go to the handler of the pattern "label:NAME" of a [Router].
+// WithLabel sends the page to the handler of the pattern "label:NAME" of a [Router].
 func WithLabel(name string) FollowOption { return func(q *followOptions) { q.Label = name } }
 
-// WithHeader sends a field over that of the options; given again, another value of it. Host, Content-Length, Connection
-// and the like are the client's own: with them, or a value that is not UTF-8, the request is "invalid".
+// WithHeader sets a header field in place of that of the options; each further call adds a value. The client sets Host,
+// Content-Length, Connection and the like itself: with one of these, or a value that is not UTF-8, the request is
+// "invalid".
 func WithHeader(name, value string) FollowOption {
 	return func(q *followOptions) {
 		if q.Header == nil {
@@ -273,11 +278,11 @@ func WithHeader(name, value string) FollowOption {
 	}
 }
 
-// WithMethod sends another method than GET. With it, or a body, the request is another one than the page's: both are
-// visited. POST, PATCH and the like are sent once, and again only if the host has refused them or was not reached.
+// WithMethod sets a method other than GET. A request with another method or a body is not the same as the page of its
+// URL: both are visited. POST, PATCH and the like are sent once, and again only if the host refused or was not reached.
 func WithMethod(method string) FollowOption { return func(q *followOptions) { q.Method = method } }
 
-// WithBody sends a body, by POST unless [WithMethod] says otherwise. All of a request is 64 KiB at most.
+// WithBody sets a body, sent by POST unless [WithMethod] says otherwise. A request may have 64 KiB in all.
 func WithBody(contentType string, body []byte) FollowOption {
 	return func(q *followOptions) {
 		if q.Method == "" {
@@ -288,19 +293,20 @@ func WithBody(contentType string, body []byte) FollowOption {
 	}
 }
 
-// WithAgain visits the URL although it was seen. The same key, a line of text, makes the same visit: given by two pages, it is
-// made once.
+// WithAgain visits the URL although it was seen. Requests with the same key, which is a line of text, are the same
+// visit: if two pages ask for it, it is made once.
 func WithAgain(key string) FollowOption { return func(q *followOptions) { q.Again = "again " + key } }
 
-// WithoutScope visits the URL wherever it is: of the scope only [ScopeOptions.Exclude] holds. Where it redirects to, and what
-// its page links to, is in scope or not as ever. Its host is asked as politely as others, and must have a public address.
+// WithoutScope visits the URL although it is out of scope, unless [ScopeOptions.Exclude] matches. The scope applies as
+// usual to where it redirects and to the links of its page. Its host is requested as politely as others and must have a
+// public address.
 func WithoutScope() FollowOption { return func(q *followOptions) { q.Outside = true } }
 
-// Follow adds a link to the crawl, as if the page had it: the reference is resolved against the base of the page, made
-// canonical, and checked by the scope. It says at once whether it is followed. The links that the page itself has are
-// followed in any case, after these, unless [Options.HandlersFollow] is set. If the handler fails, what it followed is not.
+// Follow adds a link to the crawl, as if the page had it: the reference is resolved against the page's base URL,
+// canonicalized, and checked by the scope. The result says at once whether it is followed. The page's own links are
+// followed too, after these, unless [Options.HandlersFollow] is set. If the handler fails, what it followed is dropped.
 //
-// It may be called until the handler returns, or the loop takes its next page, by any goroutine.
+// Follow may be called by any goroutine until the handler returns or the loop takes its next page.
 func (p *Page) Follow(ref string, options ...FollowOption) Followed {
 	var q followOptions
 	for _, option := range options {
@@ -317,11 +323,11 @@ func (p *Page) Follow(ref string, options ...FollowOption) Followed {
 	return f
 }
 
-// Emit has an item written with the record of the page: by each of the sinks that takes its type, as [Items] does, before the
-// record, and acknowledged with it. So after whatever end of the process an item is in the file once, and those of a handler
-// that fails are not. Where [Options.Sinks] is nil, all are printed. The error is that no sink takes the type, that it cannot
-// be encoded as JSON, that the items of the page exceed 1 MiB, or that the page is over. It may be called by any goroutine
-// until then.
+// Emit writes an item with the record of the page, to each sink that takes its type, as those of [Items] do. Items are
+// written before the record and acknowledged with it: after any crash an item is in the file exactly once, and items of
+// a handler that fails are not. If [Options.Sinks] is nil, items are printed. Emit fails if no sink takes the type, if
+// the item cannot be encoded as JSON, if the items of the page exceed 1 MiB, or after the handler has returned. It may
+// be called by any goroutine until then.
 func (p *Page) Emit(item any) error {
 	switch err := p.inner.Emit(item); {
 	case errors.Is(err, pipeline.ErrNoSink):
@@ -333,20 +339,20 @@ func (p *Page) Emit(item any) error {
 	return nil
 }
 
-// Meta is what [WithMeta] attached under a key. Empty: nothing.
+// Meta is the value that [WithMeta] attached under the key; empty for none.
 func (p *Page) Meta(key string) string { return p.inner.RequestMeta[key] }
 
-// Label is that of [WithLabel]. Empty: there is none.
+// Label is the label that [WithLabel] set; empty for none.
 func (p *Page) Label() string { return p.inner.Label }
 
-// Element is an element of a page. The zero Element is none: its methods return nothing.
+// Element is an element of a page. The methods of the zero Element return nothing.
 type Element struct {
 	page  *Page
 	node  *html.Node
-	value string // in place of a node
+	value string // set in place of node
 }
 
-// selectors are those that programs use again and again, compiled.
+// selectors caches compiled selectors, as programs use few of them again and again.
 var selectors = func() *lru.Cache[string, *fields.Selector] {
 	c, err := lru.New[string, *fields.Selector](1000)
 	if err != nil {
@@ -377,7 +383,7 @@ func (e Element) Find(selector string) iter.Seq[Element] {
 	}
 }
 
-// First is the first element of [Element.Find], or the zero Element if there is none.
+// First is the first element that [Element.Find] yields, or the zero Element.
 func (e Element) First(selector string) Element {
 	for found := range e.Find(selector) {
 		return found
@@ -403,10 +409,10 @@ func (e Element) XPath(expression string) iter.Seq[Element] {
 	}
 }
 
-// OK reports whether there is an element, or a value in its place.
+// OK reports whether e is an element, or a value that XPath found.
 func (e Element) OK() bool { return e.node != nil || e.value != "" }
 
-// Name is that of the element, in lower case: "a". Empty: it is none.
+// Name is the element's name in lower case, such as "a"; empty for the zero Element.
 func (e Element) Name() string {
 	if e.node == nil || e.node.Type != html.ElementNode {
 		return ""
@@ -414,7 +420,7 @@ func (e Element) Name() string {
 	return e.node.Data
 }
 
-// Attr is the value of an attribute as it is written, its name in lower case. Empty: there is none.
+// Attr is the value of an attribute, given in lower case; empty if there is none.
 func (e Element) Attr(name string) string {
 	if e.node == nil {
 		return ""
@@ -423,8 +429,8 @@ func (e Element) Attr(name string) string {
 	return value
 }
 
-// URL is the value of an attribute, resolved against the base of the page and canonical. Empty: it is no URL that can be
-// fetched.
+// URL is the value of an attribute as a URL, resolved against the page's base and canonical; empty if it is no URL that
+// can be fetched.
 func (e Element) URL(attribute string) string {
 	ref := strings.TrimSpace(e.Attr(attribute))
 	if ref == "" {
@@ -437,7 +443,7 @@ func (e Element) URL(attribute string) string {
 	return u.String()
 }
 
-// Text is what a reader sees of the element, white space collapsed, at most 4 MiB.
+// Text is the visible text of the element, with white space collapsed, at most 4 MiB.
 func (e Element) Text() string {
 	if e.node == nil {
 		return strings.Join(strings.Fields(e.value), " ")
@@ -445,7 +451,7 @@ func (e Element) Text() string {
 	return dom.TextWithin(e.node, dom.MaxBytes, e.page.inner.Document().Budget)
 }
 
-// HTML is the element as HTML, what is in it included. Empty: there is none.
+// HTML is the element with its content, as HTML; empty for the zero Element.
 func (e Element) HTML() string {
 	if e.node == nil {
 		return ""

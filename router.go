@@ -10,14 +10,15 @@ import (
 	"github.com/treadlight/crawl/internal/web/route"
 )
 
-// ErrStop ends the crawl in order if a handler returns or wraps it, as [Crawler.Stop] does. Its page is done.
+// ErrStop ends the crawl in order, as [Crawler.Stop] does, if a handler returns it or an error that wraps it. Its page
+// is done.
 var ErrStop = pipeline.ErrStop
 
-// HandlerFunc handles a page. Several run at a time. The context ends with the crawl; the page and its Body are valid until
-// the handler returns.
+// HandlerFunc handles a page. Several run at the same time. The context ends with the crawl. The page and its Body are
+// valid until the handler returns.
 //
-// An error is the page's: its record has it, of class "handler", what it followed is dropped, and the crawl goes on. So is a
-// panic, whose stack is logged. [ErrStop] ends the crawl.
+// An error belongs to the page: its record has the error, with the class "handler", what the handler followed is
+// dropped, and the crawl goes on. The same happens for a panic, whose stack is logged. [ErrStop] ends the crawl.
 type HandlerFunc func(ctx context.Context, page *Page) error
 
 // Router gives each page to the handler of the most specific pattern that matches its URL. A pattern is
@@ -25,34 +26,34 @@ type HandlerFunc func(ctx context.Context, page *Page) error
 //
 //	/                          the root of a host, and nothing below it
 //	/catalogue/page-{n}        a wildcard is one or more characters of a segment; see [Page.Param]
-//	/docs/{path...}            all below /docs/, and /docs/ itself, not /docs: only at the end
-//	shop.example/{name}.html   of one host; *.example is any host below it
+//	/docs/{path...}            everything below /docs/, and /docs/ itself, not /docs; only at the end
+//	shop.example/{name}.html   on one host; *.example is any host below it
 //	/search?q={words}&lang=de  a parameter that must be there, and one that must have that value
 //
 //	label:details              what was followed with that label, whatever its URL
 //
-// A label goes before all patterns of URLs. A pattern matches whole URLs, of any scheme and port, whatever parameters they have that it does not name. Text is
-// compared unescaped, segment by segment. One pattern is more specific than another if all URLs that it matches are matched
-// by the other too; one with a host goes before one without.
+// A label counts before all patterns of URLs. A pattern matches whole URLs of any scheme and port; parameters that it
+// does not name are ignored. Text is compared unescaped, segment by segment. A pattern is more specific than another if
+// the other matches every URL that it matches; one with a host is more specific than one without.
 //
-// Only pages that are [Page.OK] go to handlers; those that no pattern matches go to none. Routes are added before the crawl,
-// by one goroutine. The zero Router is empty.
+// Only pages that are [Page.OK] go to handlers, and pages that no pattern matches go to none. Add all routes before the
+// crawl, on one goroutine. The zero Router is empty.
 type Router struct {
 	table  route.Table[registration]
 	labels map[string]registration
 }
 
-// registration is a route, and where in the program it was made.
+// registration is a handler and the place in the program that registered it.
 type registration struct {
 	handler HandlerFunc
 	at      string
 }
 
-// NewRouter makes an empty router.
+// NewRouter returns an empty router.
 func NewRouter() *Router { return &Router{} }
 
-// Handle adds a route. It panics if the pattern is none, or conflicts with another one: both match some URL, and neither is
-// more specific. The message names both places in the program, and examples.
+// Handle adds a route. It panics if the pattern is invalid, or if it conflicts with another one: both match the same
+// URL and neither is more specific. The message names both places in the program and gives examples.
 func (r *Router) Handle(pattern string, handler HandlerFunc) {
 	to := registration{handler: handler}
 	if _, file, line, ok := runtime.Caller(1); ok {
@@ -80,7 +81,7 @@ func (r *Router) Handle(pattern string, handler HandlerFunc) {
 	}
 }
 
-// handle gives a page to its handler.
+// handle gives a page to the handler of its route, if there is one.
 func (r *Router) handle(ctx context.Context, page *Page) error {
 	if !page.OK() {
 		return nil

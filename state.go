@@ -9,25 +9,25 @@ import (
 	"github.com/treadlight/crawl/record"
 )
 
-// StateConfig says which state. Dir is required.
+// StateConfig names a state. Dir is required.
 type StateConfig struct {
-	// Dir is a directory of its own, on a disk of this machine.
+	// Dir is a directory used for nothing else, on a local disk.
 	Dir string
-	// Version names the program in the state, for people. Empty: not told.
+	// Version is written into the state, for people, as the version of the program. Empty writes none.
 	Version string
-	// Log is told of what takes long or had to be repaired. Nil means nobody is.
+	// Log receives messages about what takes long or had to be repaired. Nil means none.
 	Log *slog.Logger
 }
 
-// State is a directory in which a crawl is kept as it goes: the URLs and what became of them, how far sinks are, the
-// rates of hosts, and the options with the values of headers as they were given, in files for their owner alone.
-// [Options.StateDir] makes one, and [OpenState] opens that of a crawl to be resumed: [State.Options] gives it to a
-// [Crawler], which closes it at the end of its run. Until then the directory is this process's.
+// State is a directory in which a crawl is saved as it runs: the URLs and their results, the positions of sinks, the
+// rates of hosts, and the options, with the values of headers in clear, in files that only their owner can read.
+// [Options.StateDir] creates one. [OpenState] opens it to resume the crawl: pass [State.Options] to [New]. The
+// [Crawler] closes it at the end of its run. While it is open no other process can open it.
 //
-// It survives whatever ends the process. What the last tenth of a second brought may be
-// fetched again, and is recorded once: see [State.Position].
+// It survives any end of the process. What the last tenth of a second brought may be fetched again, and is recorded
+// once; see [State.Position].
 //
-// Its methods are safe for concurrent use, but for Close.
+// Its methods except Close are safe for concurrent use.
 type State struct{ inner *assembly.State }
 
 func (s *State) unwrap() *assembly.State {
@@ -48,35 +48,35 @@ func wrapState(inner *assembly.State, err error) (*State, error) {
 	return &State{inner}, nil
 }
 
-// OpenState opens the state of a crawl that has ended, however it ended; one that is done has nothing left to do, see [State.Done]. [State.Options] has what it was begun with. The error is [fs.ErrNotExist] if there is none; another process that has it is named.
+// OpenState opens the state of a crawl that has ended, whatever ended it. If the crawl was done, nothing is left to do;
+// see [State.Done]. [State.Options] has the options that it began with. The error wraps [fs.ErrNotExist] if there is no
+// state, and names the process that has the state open, if one has.
 func OpenState(cfg StateConfig) (*State, error) {
 	return wrapState(assembly.OpenState(cfg.inner()))
 }
 
-// Again says what a new round is about.
+// Again configures a new round.
 type Again struct {
-	// MaxAge leaves out pages that were answered no longer ago than that. What was refused
-	// or could not be had the last time is asked for in any case. Zero leaves out nothing.
+	// MaxAge leaves out pages that were answered no longer ago than that. URLs that were refused or failed in the last
+	// round are requested in any case. Zero leaves out nothing.
 	MaxAge time.Duration
-	// Unfinished has a round begin though the last one was interrupted. What that has left is visited in this one.
+	// Unfinished starts a round although the last one was interrupted. What that one left is visited in the new one.
 	Unfinished bool
 }
 
-// ErrUnfinished means that a new round was asked for of a crawl whose last run was interrupted,
-// or failed, and has URLs left.
+// ErrUnfinished is the error of [OpenAgain] for a crawl whose last run was interrupted or failed and has URLs left.
 var ErrUnfinished = assembly.ErrUnfinished
 
-// OpenAgain opens the state of a crawl for another round: every URL that it knows is asked for again, and what is
-// found on the way is, too. A host is asked by what it called the version that is known (ETag, Last-Modified), so that
-// what has not changed is answered with 304 and costs a header, and [record.Record.Change] says of each page whether it is
-// new, changed, unchanged or gone.
+// OpenAgain opens the state of a crawl for another round, which requests every URL that the state knows, and those
+// found on the way. It sends the ETag or Last-Modified of the known version, so that an unchanged page costs only a
+// 304, and [record.Record.Change] says of each page whether it is new, changed, unchanged or gone.
 //
-// [State.Options] has what the round before was begun with. The new one begins with [New], and is gone on with by
-// [OpenState] if it is interrupted. Its sinks should be others than those of the round before, which are closed.
+// [State.Options] has the options of the last round. The new round begins with [New]; if it is interrupted, [OpenState]
+// resumes it. Give it other sinks than the last round, whose files are complete.
 //
-// What the round before has left beyond a limit, or of hosts that refused to be asked, is still queued, behind what was
-// visited: with the same limit a round is about the same pages. The error is [ErrUnfinished] if the last run did not
-// come to an end of its own, unless again.Unfinished says that this does not matter, and otherwise as with OpenState.
+// URLs that the last round left because of a limit, or on hosts that refused requests, are queued behind those that
+// were visited: with the same limit a round visits about the same pages. The error is [ErrUnfinished] if the last run
+// was interrupted, unless again.Unfinished is set, and otherwise as for OpenState.
 func OpenAgain(cfg StateConfig, again Again) (*State, error) {
 	return wrapState(assembly.OpenAgain(cfg.inner(), assembly.Again(again)))
 }
@@ -84,8 +84,8 @@ func OpenAgain(cfg StateConfig, again Again) (*State, error) {
 // Dir is the directory.
 func (s *State) Dir() string { return s.inner.Dir() }
 
-// Options are what the crawl was begun with, for the crawl that goes on: what a settings file can hold, and the state itself.
-// Programs add the rest, such as hooks and sinks, and may change what is there.
+// Options are the options of the saved crawl that a settings file can hold, and the state itself. The program adds the
+// rest, such as hooks and sinks, and may change what is there.
 func (s *State) Options() Options {
 	o := Options{State: s}
 	settings := s.inner.Config().Settings
@@ -93,45 +93,43 @@ func (s *State) Options() Options {
 	return o
 }
 
-// Left is what the state had when it was opened, or when a new round began: URLs that are still to be visited, and
-// pages that earlier runs of this round have visited, which count for MaxPages of the options.
+// Left returns what the state had when it was opened or when a new round began: URLs to be visited, and pages that
+// earlier runs of this round visited, which count towards MaxPages.
 func (s *State) Left() (queued, pages int64) { return s.inner.Left() }
 
-// Obtained reports whether earlier runs of this round had a page from a host.
+// Obtained reports whether an earlier run of this round got a page from a host.
 func (s *State) Obtained() bool { return s.inner.Obtained() }
 
-// Seeded reports whether all seeds of earlier runs are in the state. If they are not, the
-// next run has those that were given to [Crawler.Run] from the state; those of a sequence
-// have to be given to [Crawler.RunSeq] again, where the ones that are known do no harm.
+// Seeded reports whether the state has all seeds of earlier runs. If not, the next run takes those given to
+// [Crawler.Run] from the state; a sequence must be given to [Crawler.RunSeq] again, where known seeds change nothing.
 func (s *State) Seeded() bool { return s.inner.Seeded() }
 
-// Done reports whether earlier runs have left nothing to do.
+// Done reports whether earlier runs left nothing to do.
 func (s *State) Done() bool { return s.inner.Done() }
 
-// Position is how far the sink of that path was when the state last heard of it; zero if it never did. Before a crawl
-// goes on its sinks are to be cut back to that, or records would be there twice.
+// Position is how far the sink with that path was when the state was last saved; zero if the state does not know it.
+// Cut the sinks of a resumed crawl back to it, or records will be there twice.
 func (s *State) Position(path string) record.Position { return s.inner.Position(path) }
 
-// Round is the number of the round that the crawl is in, or will be with the Crawler of a
-// state that was opened by [OpenAgain]. The first is 1.
+// Round is the number of the present round, from 1; after [OpenAgain], that of the round that begins.
 func (s *State) Round() int { return s.inner.Round() }
 
-// Close gives up a state that no Crawler was built with.
+// Close closes a state that was not given to a Crawler.
 func (s *State) Close() error { return inProgram(s.inner.Close()) }
 
-// StateError is trouble with the state of a crawl. What was committed before is kept.
+// StateError is an error of a crawl's state. What was committed before it is kept.
 type StateError struct {
 	// Dir is the directory of the state.
 	Dir string
-	// Err is what is wrong. It is [fs.ErrExist] if there is a state where a new one was to be, and [fs.ErrNotExist] if
-	// there is none.
+	// Err is the cause. It is [fs.ErrExist] if a new state was to be created where there is one, and [fs.ErrNotExist]
+	// if there is none.
 	Err error
 
 	text string
 }
 
-// Error says what is wrong and mostly what to do.
+// Error says what is wrong and usually what to do.
 func (e *StateError) Error() string { return e.text }
 
-// Unwrap is what is wrong.
+// Unwrap returns Err.
 func (e *StateError) Unwrap() error { return e.Err }
