@@ -227,6 +227,10 @@ func (o *Options) handler() func(context.Context, *pipeline.Page) error {
 		return nil
 	}
 	return func(ctx context.Context, inner *pipeline.Page) error {
+		handle, route := router.find(inner)
+		if onPage == nil && handle == nil {
+			return nil
+		}
 		page := newPage(inner)
 		defer func() { page.Body = nil }()
 		if onPage != nil {
@@ -234,10 +238,11 @@ func (o *Options) handler() func(context.Context, *pipeline.Page) error {
 				return err
 			}
 		}
-		if router != nil {
-			return router.handle(ctx, page)
+		if handle == nil {
+			return nil
 		}
-		return nil
+		page.route = route
+		return handle(ctx, page)
 	}
 }
 

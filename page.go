@@ -118,7 +118,9 @@ func (p *Page) Clone() *Page {
 }
 
 // OK reports whether the URL is a page that was read: its status is 2xx, its body is whole, and it is no sitemap.
-func (p *Page) OK() bool { return p.Kind == "page" && p.Status/100 == 2 && p.Err == nil }
+func (p *Page) OK() bool { return isPage(p.Kind, p.Status) && p.Err == nil }
+
+func isPage(kind string, status int) bool { return kind == "page" && status/100 == 2 }
 
 // Title is the text of the title element, at most 1 KiB; empty if there is none.
 func (p *Page) Title() string { return p.inner.Title }

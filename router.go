@@ -81,18 +81,14 @@ func (r *Router) Handle(pattern string, handler HandlerFunc) {
 	}
 }
 
-// handle gives a page to the handler of its route, if there is one.
-func (r *Router) handle(ctx context.Context, page *Page) error {
-	if !page.OK() {
-		return nil
+// find returns the handler of a page and the route that names it, or nil if the page has none. A nil Router has no handlers.
+func (r *Router) find(page *pipeline.Page) (HandlerFunc, *route.Pattern) {
+	if r == nil || !isPage(page.Kind, page.Status) || page.Error != nil {
+		return nil, nil
 	}
-	if to, found := r.labels[page.Label()]; found {
-		return to.handler(ctx, page)
+	if to, found := r.labels[page.Label]; found {
+		return to.handler, nil
 	}
-	route, to := r.table.Find(page.inner.At())
-	if route == nil {
-		return nil
-	}
-	page.route = route
-	return to.handler(ctx, page)
+	pattern, to := r.table.Find(page.At())
+	return to.handler, pattern
 }

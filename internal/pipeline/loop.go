@@ -1,10 +1,5 @@
 package pipeline
 
-import (
-	"context"
-	"sync"
-)
-
 // LoopRoom is how many pages may wait for a loop, so that Processing goes on while its body runs.
 const LoopRoom = resultsRoom
 
@@ -14,36 +9,34 @@ func (p *Pipeline) Loop(pages chan<- *Page) { p.cfg.loop = pages }
 
 // turn is what is left to do of a page that is with a loop, when the worker that has read it is busy with others.
 type turn struct {
-	p         *Pipeline
-	turns     *sync.WaitGroup
-	ctx, work context.Context //nolint:containedctx // those of the worker
-	r         *result
-	f         *fetched
+	w *processor
+	r *result
+	f *fetched
 }
 
 // toLoop has a page wait for the loop, whose goroutine does the rest.
-func (w *processor) toLoop(ctx, work context.Context, page *Page, r *result, f *fetched) {
-	page.visit.turn = turn{w.p, w.turns, ctx, work, r, f}
+func (w *processor) toLoop(page *Page, r *result, f *fetched) {
+	page.visit.turn = turn{w, r, f}
 	w.turns.Add(1)
 	w.p.cfg.loop <- page
 }
 
 // Late reports that the crawl has no more time for the page: it is to be dropped.
-func (p *Page) Late() bool { return p.visit.turn.work.Err() != nil }
+func (p *Page) Late() bool { return p.visit.turn.w.work.Err() != nil }
 
 // Done ends a page that a loop has looked at. What it followed and emitted goes on with the record.
 func (p *Page) Done() {
 	t := p.over()
 	p.visit.into(t.r)
-	t.p.cfg.failedFor(t.r.rec)
+	t.w.p.cfg.failedFor(t.r.rec)
 	t.end(t.r)
 }
 
 // Drop ends a page that a loop has not looked at, or not to the end. With a state the next run asks for it again.
 func (p *Page) Drop() {
 	t := p.over()
-	t.r.unhold(t.p)
-	t.end(t.f.cutShort(t.p))
+	t.r.unhold(t.w.p)
+	t.end(t.f.cutShort(t.w.p))
 }
 
 // over ends the page, which may be kept, without what is left to do of it.
@@ -55,7 +48,7 @@ func (p *Page) over() turn {
 }
 
 func (t turn) end(r *result) {
-	defer t.turns.Done()
+	defer t.w.turns.Done()
 	t.f.resp.Release()
-	_ = r.deliver(t.ctx, t.p, t.f) // it fails if the crawl is given up
+	_ = t.w.deliver(r, t.f) // it fails if the crawl is given up
 }

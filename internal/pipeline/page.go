@@ -48,20 +48,19 @@ type Page struct {
 type visit struct {
 	page Page // the first of them, here to be in one piece of memory with the rest
 	turn turn // of a loop
-	tree *Tree
+	p    *Pipeline
 	from *frontier.Lease
 
-	mu   sync.Mutex
-	p    *Pipeline // nil once the page is over
-	out  outward
-	left int // of maxFollowed
-
+	mu    sync.Mutex // guards what follows
+	over  bool
+	left  int32 // of maxFollowed
+	room  int32 // of maxItems
+	out   outward
 	items []record.Item
-	room  int // of maxItems
 }
 
 func newPage(p *Pipeline, f *fetched, rec *record.Record) *Page {
-	v := &visit{tree: &p.cfg.Tree, from: f.lease, p: p, left: maxFollowed, room: maxItems}
+	v := &visit{p: p, from: f.lease, left: maxFollowed, room: maxItems}
 	v.page = Page{Record: rec, Label: f.asked.Label, RequestMeta: f.asked.Meta, base: f.lease.URL, visit: v}
 	return &v.page
 }
@@ -110,7 +109,7 @@ func (p *Page) Document() *dom.Document {
 		if p.ContentType == "" || p.ContentType == "text/html" || p.ContentType == "application/xhtml+xml" {
 			body = extract.UTF8(p.Body, p.Charset)
 		}
-		elements := cmp.Or(p.visit.tree.MaxElements, dom.MaxElements)
+		elements := cmp.Or(p.visit.p.cfg.Tree.MaxElements, dom.MaxElements)
 		budget := effort.New(context.Background(), effort.Steps(len(body), stepsPerElement*int64(elements)), nil, time.Time{})
 		p.doc = dom.ParseWithin(body, elements, budget)
 	}
@@ -145,7 +144,7 @@ func (p *Page) Follow(ref string, q Request) (canonical.URL, scope.Decision, err
 	}
 	switch {
 	case err != nil:
-	case v.p == nil:
+	case v.over:
 		err = ErrPageOver
 	case v.left == 0:
 		err = ErrTooManyOut
@@ -180,14 +179,14 @@ func (p *Page) Emit(value any) error {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	switch {
-	case v.p == nil:
+	case v.over:
 		return ErrPageOver
-	case v.room < len(text):
+	case int(v.room) < len(text):
 		return errItems
 	case !slices.ContainsFunc(v.p.cfg.Sinks, func(s record.Sink) bool { to, ok := s.(record.ItemSink); return ok && to.Takes(value) }):
 		return ErrNoSink
 	}
-	v.room -= len(text)
+	v.room -= int32(len(text)) //nolint:gosec // which is in the room
 	v.items = append(v.items, record.Item{Value: value, JSON: text})
 	return nil
 }
@@ -255,7 +254,7 @@ func (p *Page) end() {
 func (v *visit) end() {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	v.p = nil
+	v.over = true
 }
 
 // into passes on what was done until the end. The links come first: what they say of a URL counts.

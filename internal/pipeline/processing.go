@@ -33,6 +33,7 @@ const (
 // processor is one worker of Processing; what it reuses from page to page is its own.
 type processor struct {
 	p         *Pipeline
+	ctx, work context.Context //nolint:containedctx // a loop ends pages when the worker has gone on
 	turns     *sync.WaitGroup // counts pages with the loop
 	extractor extract.Extractor
 	found     extract.Result
@@ -48,7 +49,7 @@ type processor struct {
 
 // process parses until Extraction has no more. What comes after the end of work is dropped.
 func (p *Pipeline) process(ctx, work context.Context, turns *sync.WaitGroup) (err error) {
-	w := &processor{p: p, turns: turns, fields: p.cfg.Tree.Fields.Extractor(), send: func(r *result) error { return r.send(ctx, p) }}
+	w := &processor{p: p, ctx: ctx, work: work, turns: turns, fields: p.cfg.Tree.Fields.Extractor(), send: func(r *result) error { return r.send(ctx, p) }}
 	if w.items, err = p.cfg.Tree.Items.Extractor(); err != nil {
 		return err
 	}
@@ -77,18 +78,18 @@ func (w *processor) pass(ctx, work context.Context, f *fetched) error {
 		return err
 	}
 	if page != nil {
-		w.toLoop(ctx, work, page, r, f)
+		w.toLoop(page, r, f)
 		return nil
 	}
 	f.resp.Release()
-	return r.deliver(ctx, w.p, f)
+	return w.deliver(r, f)
 }
 
-func (r *result) deliver(ctx context.Context, p *Pipeline, f *fetched) error {
+func (w *processor) deliver(r *result, f *fetched) error {
 	if r.trip = f.trip; r.trip != nil {
-		r.trip.Parse.Til = p.cfg.Clock.Now()
+		r.trip.Parse.Til = w.p.cfg.Clock.Now()
 	}
-	return r.send(ctx, p)
+	return w.send(r)
 }
 
 func (r *result) send(ctx context.Context, p *Pipeline) error {

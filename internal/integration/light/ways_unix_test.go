@@ -7,6 +7,8 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"math"
+	"math/rand/v2"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -62,10 +64,90 @@ func serveBench() {
 	server.Close()
 }
 
-// BenchmarkWays crawls a site of the loopback in turns: bare, by a loop, by a router, and by a handler that looks into the
-// page, each in the same run as the others. It reports the processor time of a page (µs) of the bare crawl, and how much
-// more the others take, as the median of the rounds (%), with the allocations: give -benchtime=25x for 25 of them.
+// way is how a crawl of the benchmark's site is run.
+type way struct {
+	name string
+	run  func(b *testing.B, seed string)
+}
+
+// BenchmarkWays crawls a site of the loopback bare, by a loop and by a router that matches each page: what do they cost beside
+// the bare crawl? "again" is a second bare crawl, so that its difference is the error of the measurement.
 func BenchmarkWays(b *testing.B) {
+	beside(b, way{"bare", bare}, way{"again", bare}, way{"loop", func(b *testing.B, seed string) {
+		n := 0
+		for _, err := range benchCrawler(b, crawl.Options{}).Crawl(b.Context(), seed) {
+			if err != nil { // require.NoError costs half a percent of a page
+				b.Fatal(err)
+			}
+			n++
+		}
+		require.Equal(b, benchPages, n)
+	}}, way{"router", routed(func(context.Context, *crawl.Page) error { return nil })})
+}
+
+// BenchmarkFind is BenchmarkWays for a handler that looks into the page, which builds its tree.
+func BenchmarkFind(b *testing.B) {
+	beside(b, way{"bare", bare}, way{"find", routed(func(_ context.Context, p *crawl.Page) error {
+		n := 0
+		for el := range p.Find("li.item a") {
+			n += len(el.Text())
+		}
+		if n == 0 || p.First("h1").Text() == "" {
+			return fmt.Errorf("%s: nothing is found", p.URL)
+		}
+		return nil
+	})})
+}
+
+func bare(b *testing.B, seed string) {
+	require.NoError(b, benchCrawler(b, crawl.Options{}).Run(b.Context(), seed))
+}
+
+func routed(handle crawl.HandlerFunc) func(*testing.B, string) {
+	return func(b *testing.B, seed string) {
+		var r crawl.Router
+		r.Handle("/p/{n}", handle)
+		require.NoError(b, benchCrawler(b, crawl.Options{Router: &r}).Run(b.Context(), seed))
+	}
+}
+
+// beside runs all ways in each round, in another order each time, as what runs first finds another heap than what runs last.
+// It reports the processor time of a page (µs) of the first of them, and how much more the others take, as the median of the
+// rounds (%), with its standard error and the allocations: give -benchtime=100x for 100 rounds.
+func beside(b *testing.B, ways ...way) {
+	seed := benchSite(b)
+	took, made := make([][]float64, len(ways)), make([][]float64, len(ways)) // µs and allocations of a page, by round
+	ways[0].run(b, seed)                                                     // the first one warms up
+	random := rand.New(rand.NewPCG(1, 2))
+	for b.Loop() {
+		for _, i := range random.Perm(len(ways)) {
+			runtime.GC() // what the way before has left is not this one's
+			began, allocations := processorTime(b), allocationsSoFar()
+			ways[i].run(b, seed)
+			took[i] = append(took[i], float64(processorTime(b)-began)/1e3/benchPages)
+			made[i] = append(made[i], float64(allocationsSoFar()-allocations)/benchPages)
+		}
+	}
+	b.ReportMetric(median(took[0]), "bare-µs/page")
+	for i, way := range ways[1:] {
+		more := make([]float64, len(took[0]))
+		for round := range more {
+			more[round] = 100 * (took[i+1][round]/took[0][round] - 1)
+		}
+		middle := median(more)
+		b.ReportMetric(middle, way.name+"-more-%")
+		for round := range more {
+			more[round] = math.Abs(more[round] - middle)
+		}
+		// Of values from a normal distribution the median has this standard error.
+		b.ReportMetric(1.4826*1.2533*median(more)/math.Sqrt(float64(len(more))), way.name+"-error-%")
+		b.ReportMetric(median(made[i+1])-median(made[0]), way.name+"-more-allocs/page")
+	}
+}
+
+// benchSite starts a process that serves the site, and returns a seed of it.
+func benchSite(b *testing.B) (seed string) {
+	b.Helper()
 	server := exec.CommandContext(b.Context(), os.Args[0])
 	server.Env = append(os.Environ(), serveVariable+"=1")
 	in, err := server.StdinPipe()
@@ -73,67 +155,10 @@ func BenchmarkWays(b *testing.B) {
 	out, err := server.StdoutPipe()
 	require.NoError(b, err)
 	require.NoError(b, server.Start())
-	defer func() { _, _ = in.Close(), server.Wait() }()
+	b.Cleanup(func() { _, _ = in.Close(), server.Wait() })
 	line, err := bufio.NewReader(out).ReadString('\n')
 	require.NoError(b, err)
-	seed := strings.TrimSpace(line) + "/p/1"
-
-	routed := func(handle crawl.HandlerFunc) func(*testing.B, string) {
-		return func(b *testing.B, seed string) {
-			var r crawl.Router
-			r.Handle("/p/{n}", handle)
-			require.NoError(b, benchCrawler(b, crawl.Options{Router: &r}).Run(b.Context(), seed))
-		}
-	}
-	ways := []struct {
-		name string
-		run  func(*testing.B, string)
-	}{
-		{"bare", func(b *testing.B, seed string) {
-			require.NoError(b, benchCrawler(b, crawl.Options{}).Run(b.Context(), seed))
-		}},
-		{"loop", func(b *testing.B, seed string) {
-			n := 0
-			for _, err := range benchCrawler(b, crawl.Options{}).Crawl(b.Context(), seed) {
-				if err != nil { // require.NoError costs half a percent of a page
-					b.Fatal(err)
-				}
-				n++
-			}
-			require.Equal(b, benchPages, n)
-		}},
-		{"router", routed(func(context.Context, *crawl.Page) error { return nil })},
-		{"find", routed(func(_ context.Context, p *crawl.Page) error {
-			n := 0
-			for el := range p.Find("li.item a") {
-				n += len(el.Text())
-			}
-			if n == 0 || p.First("h1").Text() == "" {
-				return fmt.Errorf("%s: nothing is found", p.URL)
-			}
-			return nil
-		})},
-	}
-	took, made := make([][]float64, len(ways)), make([][]float64, len(ways)) // µs and allocations of a page, by round
-	ways[0].run(b, seed)                                                     // the first one warms up
-	for range b.N {
-		for i, way := range ways {
-			runtime.GC() // what the way before has left is not this one's
-			began, allocations := processorTime(b), allocationsSoFar()
-			way.run(b, seed)
-			took[i] = append(took[i], float64(processorTime(b)-began)/1e3/benchPages)
-			made[i] = append(made[i], float64(allocationsSoFar()-allocations)/benchPages)
-		}
-	}
-	b.ReportMetric(median(took[0]), "bare-µs/page")
-	for i, way := range ways[1:] {
-		more := make([]float64, b.N)
-		for round := range more {
-			more[round] = 100 * (took[i+1][round]/took[0][round] - 1)
-		}
-		b.ReportMetric(median(more), way.name+"-more-%")
-		b.ReportMetric(median(made[i+1])-median(made[0]), way.name+"-more-allocs/page")
-	}
+	return strings.TrimSpace(line) + "/p/1"
 }
 
 func allocationsSoFar() uint64 {
