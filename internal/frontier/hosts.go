@@ -154,6 +154,7 @@ type host struct {
 	excluded bool // nothing is to be asked of it
 	leaving  bool // it is to be given back
 	parted   bool // it was given back, or lost: it is another process's
+	manyTold bool // the pacer knows that there are at least manyQueued
 	foreign  bool // URLs of it may be inactive in the store: it is here for a robots.txt alone
 }
 

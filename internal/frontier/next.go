@@ -173,8 +173,9 @@ func (f *Frontier) lease(h *host, now time.Time) *Lease {
 	if h.retries != nil {
 		h.retries.quietUntil = time.Time{}
 	}
-	if f.demand != nil {
-		f.demand(h.name, h.queued())
+	if n := h.queued(); f.demand != nil && (n < manyQueued || !h.manyTold) {
+		f.demand(h.name, n)
+		h.manyTold = n >= manyQueued
 	}
 	f.grant(l, now)
 	return l
@@ -244,6 +245,9 @@ func (f *Frontier) refuse(h *host, now time.Time, why *Refusal) *Lease {
 	f.offer(h, now, now)
 	return l
 }
+
+// manyQueued is how many URLs of a host are so many that the pacer need not be told each time how many there are.
+const manyQueued = 100
 
 func (f *Frontier) grant(l *Lease, now time.Time) {
 	h := l.host

@@ -127,7 +127,7 @@ func (p *Pipeline) visit(ctx context.Context, l *frontier.Lease) (event, *fetche
 		l.Started()
 		return unused(l, 0, attribution.Outcome{}), nil, notEntered(ctx, err)
 	}
-	if p.cfg.Queues || t.take(ctx) == nil {
+	if p.cfg.Queues || t.takeAt(ctx, t.since) == nil {
 		t.request(ctx)
 	}
 	if t.denied != nil && !t.over {
@@ -155,7 +155,6 @@ func (p *Pipeline) visit(ctx context.Context, l *frontier.Lease) (event, *fetche
 // judge decides where a finished request goes: on to Processing, or back.
 func (t *try) judge() (event, *fetched) {
 	p, f, l := t.p, t.f, t.f.lease
-	now := p.cfg.Clock.Now()
 	ev := event{lease: l, took: f.total, outcome: outcomeOf(f, f.class)}
 	if f.unasked {
 		ev.outcome = attribution.Outcome{}
@@ -183,7 +182,7 @@ func (t *try) judge() (event, *fetched) {
 	}
 	if l.Kind == frontier.Control {
 		ev.fate, ev.end = fateControl, frontier.GiveUp()
-	} else if d, at := t.decide(ev.outcome, now); d.Final {
+	} else if d, at := t.decide(ev.outcome); d.Final {
 		l.Attempt = d.Tries.Attempt // for its record
 		ev.fate = fateProcessed
 		return ev, f
@@ -270,14 +269,15 @@ func (t *try) request(ctx context.Context) {
 
 // take spends a permit on the request that is about to be sent. It fails when the limiter would have made it
 // wait for longer than [Config.Patience].
-func (t *try) take(ctx context.Context) error {
+func (t *try) take(ctx context.Context) error { return t.takeAt(ctx, t.p.cfg.Clock.Now()) }
+
+func (t *try) takeAt(ctx context.Context, asked time.Time) error {
 	p, l := t.p, t.f.lease
 	if p.excluded.has(l.Host()) {
 		l.Started()
 		t.denied = errExcluded
 		return errExcluded
 	}
-	asked := p.cfg.Clock.Now()
 	permit, err := p.cfg.Limiter.Acquire(ratelimit.Until{Context: ctx, Time: asked.Add(cmp.Or(p.cfg.Patience, patience))}, l.Host())
 	l.Started()
 	t.f.sent = p.cfg.Clock.Now()

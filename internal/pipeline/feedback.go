@@ -127,8 +127,12 @@ func outcomeOf(f *fetched, class outcome.Class) attribution.Outcome {
 }
 
 // decide says what becomes of the URL of a page's request, and from when on it is asked for again.
-func (t *try) decide(o attribution.Outcome, now time.Time) (attribution.Decision, time.Time) {
+func (t *try) decide(o attribution.Outcome) (attribution.Decision, time.Time) {
 	p, l := t.p, t.f.lease
+	var now time.Time // of a failure
+	if o.Failed() || o.Lost {
+		now = p.cfg.Clock.Now()
+	}
 	c := attribution.Case{Evidence: l.Evidence, Tries: l.Tries, Outcome: o, Retries: p.cfg.Retries, Now: now}
 	c.Down = o.Failed() && p.cfg.down(l.Host())
 	d := attribution.Decide(&c)

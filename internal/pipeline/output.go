@@ -109,7 +109,9 @@ func (p *Pipeline) output(ctx, work context.Context) error {
 				return fmt.Errorf("write output: %w", err)
 			}
 		}
-		p.cfg.Meter.Took(OutputBatch, clk.Since(begun))
+		if p.cfg.Meter.On() {
+			p.cfg.Meter.Took(OutputBatch, clk.Since(begun))
+		}
 		if p.cfg.State != nil {
 			batch.positions = positions(sinks)
 		}

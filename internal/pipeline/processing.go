@@ -41,7 +41,9 @@ type processor struct {
 	items     *items.Extractor
 	passed    passedLinks
 	reader    neardup.Reader
-	budget    *effort.Budget      // of the page that is being read
+	budget    *effort.Budget // of the page that is being read; nil, or limit
+	limit     effort.Budget
+	now       func() time.Time
 	follows   []found             // of the page, until it is known how many there are
 	read      bool                // found is of the page
 	send      func(*result) error // to Output; it fails when the crawl is given up
@@ -49,7 +51,7 @@ type processor struct {
 
 // process parses until Extraction has no more. What comes after the end of work is dropped.
 func (p *Pipeline) process(ctx, work context.Context, turns *sync.WaitGroup) (err error) {
-	w := &processor{p: p, ctx: ctx, work: work, turns: turns, fields: p.cfg.Tree.Fields.Extractor(), send: func(r *result) error { return r.send(ctx, p) }}
+	w := &processor{p: p, ctx: ctx, work: work, turns: turns, now: p.cfg.Clock.Now, fields: p.cfg.Tree.Fields.Extractor(), send: func(r *result) error { return r.send(ctx, p) }}
 	if w.items, err = p.cfg.Tree.Items.Extractor(); err != nil {
 		return err
 	}
@@ -185,7 +187,8 @@ func (w *processor) answer(work context.Context, r *result, f *fetched) {
 	case class == outcome.Redirect:
 		w.redirect(r, f)
 	case class == outcome.OK && !resp.Streamed:
-		w.budget = w.p.cfg.effort(work, len(resp.Body))
+		w.limit = w.p.cfg.effort(work, w.now, len(resp.Body))
+		w.budget = &w.limit
 		w.content(work, r, f)
 		rec.Truncated = rec.Truncated || w.budget.Spent()
 	}
@@ -200,11 +203,10 @@ const defaultPageTime = 2 * time.Second
 
 // effort is what reading a page of so many bytes may cost. It ends with ctx, so that a crawl that stops need
 // not wait for a page.
-func (c *Config) effort(ctx context.Context, bytes int) *effort.Budget {
+func (c *Config) effort(ctx context.Context, now func() time.Time, bytes int) effort.Budget {
 	elements := cmp.Or(c.Tree.MaxElements, dom.MaxElements)
-	now := c.Clock.Now
 	steps, end := effort.Steps(bytes, stepsPerElement*int64(elements)), now().Add(cmp.Or(c.PageTime, defaultPageTime))
-	return effort.New(ctx, steps, now, end)
+	return *effort.New(ctx, steps, now, end)
 }
 
 // content reads links and metadata out of a page.

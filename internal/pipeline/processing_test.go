@@ -179,10 +179,10 @@ func TestCostOfAPageIsSet(t *testing.T) {
 	} {
 		clk := clocktest.NewFake(now)
 		p := &Pipeline{cfg: Config{Tree: Tree{MaxElements: tc.elements}, PageTime: tc.time, Clock: clk}}
-		b := p.cfg.effort(t.Context(), 1<<30)
+		b := p.cfg.effort(t.Context(), p.cfg.Clock.Now, 1<<30)
 		require.True(t, b.Spend(int(tc.steps)-1))
 		require.False(t, b.Spend(2))
-		b = p.cfg.effort(t.Context(), 1<<30)
+		b = p.cfg.effort(t.Context(), p.cfg.Clock.Now, 1<<30)
 		clk.Advance(tc.until - 1)
 		require.True(t, b.Spend(int(tc.steps/2)))
 		clk.Advance(1)

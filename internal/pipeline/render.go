@@ -162,10 +162,10 @@ func (w *processor) followRendered(r *result, f *fetched) {
 	}
 }
 
-// noteScripted counts a page that is empty without scripts, in a crawl that renders none. Only pages that lead hardly
-// anywhere are looked at.
+// noteScripted counts a page that is empty without scripts, in a crawl that renders none. Only pages that have scripts and
+// lead hardly anywhere are looked at.
 func (w *processor) noteScripted(f *fetched) {
-	if w.p.cfg.Renderer == nil && f.lease.Kind == frontier.Page && w.found.HTML && len(w.found.Links) < 10 && scripts.Empty(f.resp.Body) {
+	if w.p.cfg.Renderer == nil && f.lease.Kind == frontier.Page && w.found.Scripts && len(w.found.Links) < 10 && scripts.Empty(f.resp.Body) {
 		s := &w.p.stats
 		s.mu.Lock()
 		defer s.mu.Unlock()

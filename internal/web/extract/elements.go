@@ -88,7 +88,7 @@ var elements = func() *elementTable {
 			"body title textarea center menu search hgroup xmp noscript optgroup", element{gap: line}},
 		{"form button select option input textarea", element{field: true}},
 		{"title", element{open: (*Extractor).openTitle}},
-		{"script", element{open: (*Extractor).silence, refs: src}},
+		{"script", element{open: (*Extractor).openScript, refs: src}},
 		{"textarea", element{open: (*Extractor).silence}},
 		{"style", element{open: (*Extractor).openStyle}},
 		{"iframe", element{open: (*Extractor).openIframe, refs: frame}},
@@ -343,6 +343,11 @@ func (e *Extractor) openFrame() {
 }
 
 // silence handles an element with hidden text. In XML and SVG it may be empty; then there is no end tag.
+func (e *Extractor) openScript() {
+	e.dst.Scripts = true
+	e.silence()
+}
+
 func (e *Extractor) silence() {
 	if (e.xhtml || e.svg > 0) && e.source.selfClosing() {
 		e.source.markup()

@@ -123,6 +123,8 @@ type Result struct {
 	Next, Prev string
 	// Text is the page's text with space collapsed and a line per block, if Options.Text.
 	Text string
+	// Scripts is whether there is a script element.
+	Scripts bool
 	// Charset is the WHATWG name of the encoding.
 	Charset string
 	// LongLinks counts references longer than [canonical.MaxLength], DroppedLinks those beyond the bounds of a page,

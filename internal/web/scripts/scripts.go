@@ -62,31 +62,14 @@ func Look(page []byte, controls bool) View {
 }
 
 // Empty reports whether a page has a sign that does not come of controls. It reads no further than it has to: pages
-// without a script, and those with text at their beginning, are told at once.
+// with text at their beginning are told at once.
 func Empty(page []byte) bool {
 	page = page[:min(len(page), maxBytes)]
-	if !hasScript(page) {
-		return false
-	}
 	var v View
 	s := scan{View: &v, z: html.NewTokenizer(bytes.NewReader(page))}
 	for s.next() && (v.Text < shortPage || v.template) {
 	}
 	return v.judge(false) != ""
-}
-
-func hasScript(page []byte) bool {
-	tag := []byte("<script")
-	for {
-		i := bytes.IndexByte(page, '<')
-		if i < 0 || len(page)-i < len(tag) {
-			return false
-		}
-		if page = page[i:]; bytes.EqualFold(page[:len(tag)], tag) {
-			return true
-		}
-		page = page[1:]
-	}
 }
 
 func (v *View) judge(controls bool) Sign {
