@@ -35,12 +35,16 @@ type watchRun struct {
 	every     time.Duration
 	once, all bool
 
-	output, webhook, rss string
-	ignore               []string
+	output, webhook, rss, secretFile string
+	secret                           []byte // that signs what the webhook gets
+	ignore                           []string
 }
 
+// secretVariable may have what signs the changes that a webhook gets. It is kept nowhere.
+const secretVariable = "CRAWL_WEBHOOK_SECRET"
+
 // keptFlags are those of the verb that a watch has the next time too.
-var keptFlags = []string{"every", "budget", "output", "webhook", "rss", "select", "ignore"}
+var keptFlags = []string{"every", "budget", "output", "webhook", "webhook-secret", "rss", "select", "ignore"}
 
 // watchCommand visits pages again and again, and tells what has changed.
 func watchCommand(s cli.Streams) *cobra.Command {
@@ -59,6 +63,7 @@ func watchCommand(s cli.Streams) *cobra.Command {
 	set.DurationVar(&r.every, "every", time.Hour, "from round to round this `time`")
 	set.IntVar(&r.o.Budget, "budget", 0, "`requests` a day to each host; 0 = as many as it has URLs, from 100 to 10,000")
 	set.StringVar(&r.webhook, "webhook", "", "post each change to this `URL` as JSON, until it is answered with 2xx")
+	set.StringVar(&r.secretFile, "webhook-secret", "", "sign with the secret in this `file`; default: that in CRAWL_WEBHOOK_SECRET")
 	set.StringVar(&r.rss, "rss", "", "have the last changes in this RSS `file`")
 	set.StringVar(&r.o.Select, "select", "", "compare what this CSS `selector` selects, in place of the main text")
 	set.StringArrayVar(&r.ignore, "ignore", nil, "leave what this `regexp` matches out of each line that is compared; repeatable")
@@ -75,7 +80,8 @@ func watchCommand(s cli.Streams) *cobra.Command {
 		if err := r.keep(text, set); err != nil {
 			return err
 		}
-		from := config.Sources{File: settings.FileIn(s.Env), Env: s.Env, Flags: settings.Given}
+		env := slices.DeleteFunc(slices.Clone(s.Env), func(kv string) bool { return strings.HasPrefix(kv, secretVariable+"=") }) // which is no setting
+		from := config.Sources{File: settings.FileIn(s.Env), Env: env, Flags: settings.Given}
 		if saved != nil {
 			from.Saved, from.SavedIn, from.Env = saved, args[0], nil
 		}
@@ -113,7 +119,7 @@ func (r *watchRun) keep(text string, set *pflag.FlagSet) error {
 			now[name] = list.GetSlice()
 		}
 	}
-	for name, path := range map[string]*string{"output": &r.output, "rss": &r.rss} { // the next run may have another working directory
+	for name, path := range map[string]*string{"output": &r.output, "rss": &r.rss, "webhook-secret": &r.secretFile} { // the next run may have another working directory
 		if absolute, err := filepath.Abs(*path); err == nil && *path != "" && *path != sink.Stdout {
 			*path, now[name] = absolute, []string{absolute}
 		}
@@ -133,6 +139,10 @@ func (r *watchRun) keep(text string, set *pflag.FlagSet) error {
 	}
 	if err := errors.Join(watch.CheckWebhook(r.webhook), watch.CheckSelect(r.o.Select)); err != nil {
 		return cli.Usage(err)
+	}
+	var err error
+	if r.secret, err = watch.Secret(cli.LookupEnv(r.Env, secretVariable), r.secretFile); err != nil {
+		return err
 	}
 	flags, err := json.Marshal(now)
 	r.o.Flags = string(flags)
@@ -186,7 +196,7 @@ func (r *watchRun) outputs(w *watch.Watch, term *cli.Terminal) (*watch.Outputs, 
 		err = out.Lines("", term.Beside(r.Out))
 	}
 	if err == nil && r.webhook != "" {
-		err = out.Webhook(r.webhook)
+		err = out.Webhook(r.webhook, r.secret)
 	}
 	if err == nil && r.rss != "" {
 		err = out.Feed(r.rss)

@@ -66,12 +66,13 @@ func (e *entry) conditional() bool {
 
 // host is what is known of a host.
 type host struct {
-	Prior   plan.Prior `json:"prior"`
-	Trust   plan.Trust `json:"trust"`
-	Factor  float64    `json:"factor"`  // of the price; see plan.Correct
-	Planned int64      `json:"planned"` // when that was corrected last, in seconds since 1970
-	Spent   [25]int32  `json:"spent"`   // requests by hour, of a day and what is left of one more hour
-	Hour    int64      `json:"hour"`    // of the last of them, since 1970
+	Prior   plan.Prior  `json:"prior"`
+	Trust   plan.Trust  `json:"trust"`
+	Factor  float64     `json:"factor"`  // of the price; see plan.Correct
+	Planned int64       `json:"planned"` // when that was corrected last, in seconds since 1970
+	Spent   [25]int32   `json:"spent"`   // requests by hour, of a day and what is left of one more hour
+	Hour    int64       `json:"hour"`    // of the last of them, since 1970
+	Places  []seenPlace `json:"places,omitempty"`
 	entries []*entry
 	pending int  // URLs that the crawl under way has not asked for
 	asked   bool // since it was saved

@@ -4,15 +4,11 @@ import (
 	"bytes"
 	"cmp"
 	"context"
-	"crypto/sha256"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"html"
 	"io"
 	"log/slog"
-	"net/http"
-	"net/url"
 	"os"
 	"path/filepath"
 	"slices"
@@ -27,12 +23,11 @@ import (
 )
 
 const (
-	inFeed      = 100              // changes that an RSS file has
-	hookTimeout = 30 * time.Second // of a request to a webhook
-	tellEvery   = time.Second      // changes are told so often
-	firstRetry  = time.Second      // after which a webhook is asked again in the end, and twice that time the next time
-	lastRetry   = 10 * time.Minute
-	finalTries  = 3 // before the watch ends with changes that were not told
+	inFeed     = 100         // changes that an RSS file has
+	tellEvery  = time.Second // changes are told so often
+	firstRetry = time.Second // after which a webhook is asked again in the end, and twice that time the next time
+	lastRetry  = 10 * time.Minute
+	finalTries = 3 // before the watch ends with changes that were not told
 
 	hurriedTimeout = 10 * time.Second // of the one try when the user has interrupted it
 )
@@ -41,7 +36,7 @@ const (
 type output struct {
 	name string // by which the state knows it
 	at   int64  // the number of the last change that it has
-	size int64  // of its file; -1: it is a new one
+	size int64  // of its file; -1: it is a new one. Of a webhook: not before this time, in seconds since 1970
 
 	// send takes changes, and returns how many of them it has.
 	send func(ctx context.Context, list []numbered) (int, error)
@@ -176,54 +171,6 @@ func jsonLines(list []numbered) []byte {
 		b.WriteByte('\n')
 	}
 	return b.Bytes()
-}
-
-// Webhook posts each change to a URL until it is answered with 2xx.
-func (o *Outputs) Webhook(to string) error {
-	client := &http.Client{Timeout: hookTimeout, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
-	return o.add(&output{name: fmt.Sprintf("webhook:%x", sha256.Sum256([]byte(to))), patient: true, send: func(ctx context.Context, list []numbered) (int, error) {
-		for i, c := range list {
-			if err := post(ctx, client, to, c); err != nil {
-				return i, err
-			}
-		}
-		return len(list), nil
-	}})
-}
-
-func post(ctx context.Context, client *http.Client, to string, c numbered) error {
-	r, err := http.NewRequestWithContext(ctx, http.MethodPost, to, strings.NewReader(c.text))
-	if err != nil {
-		return withoutURL(err)
-	}
-	var id struct {
-		ID string `json:"id"`
-	}
-	if err := json.Unmarshal([]byte(c.text), &id); err != nil {
-		return err
-	}
-	r.Header.Set("Content-Type", "application/json")
-	r.Header.Set("User-Agent", "Treadlight/"+cli.Version())
-	r.Header.Set("Webhook-Id", id.ID)
-	r.Header.Set("Webhook-Timestamp", fmt.Sprint(clock.System().Now().Unix()))
-	res, err := client.Do(r)
-	if err != nil {
-		return withoutURL(err)
-	}
-	_, _ = io.CopyN(io.Discard, res.Body, 64<<10) // for the connection to be used again
-	_ = res.Body.Close()                          // it was only read
-	if res.StatusCode/100 != 2 {
-		return fmt.Errorf("status %d", res.StatusCode)
-	}
-	return nil
-}
-
-// withoutURL is the error of a request without its URL, which may be a secret.
-func withoutURL(err error) error {
-	if e, ok := errors.AsType[*url.Error](err); ok {
-		return e.Err
-	}
-	return err
 }
 
 // Feed writes the last changes as an RSS file.
@@ -416,6 +363,9 @@ func (o *Outputs) serve(ctx context.Context, to *output, log *slog.Logger) error
 			return o.w.fail(err)
 		case ctx.Err() == nil:
 			pause = min(2*pause, lastRetry)
+			if refused, ok := errors.AsType[*refusal](err); ok {
+				pause = max(pause, refused.after)
+			}
 			log.Warn("the webhook does not take changes; they are kept and sent again", slog.Any("error", err), slog.Duration("again_in", pause))
 		}
 	}
@@ -438,6 +388,9 @@ func (o *Outputs) last(cause error, to *output, log *slog.Logger) (err error) {
 	for try := range tries {
 		if err = o.drain(ctx, to); err == nil || !to.patient {
 			return err
+		}
+		if refused, ok := errors.AsType[*refusal](err); ok && refused.after > 0 {
+			break
 		}
 		if try < tries-1 && clock.Sleep(ctx, clock.System(), o.retry<<try) != nil {
 			break

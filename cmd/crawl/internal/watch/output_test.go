@@ -78,7 +78,7 @@ func TestWebhookIsSecret(t *testing.T) {
 	for _, to := range []string{"http://127.0.0.1:1/services/secret", "http://127.0.0.1:1/%secret"} {
 		out := w.NewOutputs()
 		out.retry = time.Millisecond
-		require.NoError(t, out.Webhook(to))
+		require.NoError(t, out.Webhook(to, nil))
 		require.NoError(t, w.store.addChange(&Change{ID: to}))
 		err := out.Run(ended, w.o.Log)
 		require.ErrorContains(t, err, "wait for the webhook")
@@ -102,7 +102,7 @@ func TestWebhookInTheEnd(t *testing.T) {
 			defer hook.Close()
 			w := watched(t, t.TempDir(), clocktest.NewFake(begin), true, 0, "http://127.0.0.1:1/")
 			defer w.end()
-			require.NoError(t, w.out.Webhook(hook.URL))
+			require.NoError(t, w.out.Webhook(hook.URL, nil))
 			require.NoError(t, w.store.addChange(&Change{ID: "x"}))
 			ended, end := context.WithCancelCause(t.Context())
 			end(tc.cause)

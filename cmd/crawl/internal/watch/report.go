@@ -1,10 +1,8 @@
 package watch
 
 import (
-	"errors"
 	"fmt"
 	"log/slog"
-	"net/url"
 
 	"github.com/treadlight/crawl/cmd/crawl/internal/cli"
 	"github.com/treadlight/crawl/internal/web/fields"
@@ -23,6 +21,9 @@ func (c *Counts) Write(term *cli.Terminal, log *slog.Logger, report bool) {
 		return
 	}
 	text := fmt.Sprintf("%s: %d added, %d changed, %d gone, %d unchanged", cli.Plural(c.Visits, "visit"), c.Added, c.Changed, c.Gone, c.Unchanged)
+	if c.Template > 0 {
+		text += fmt.Sprintf(" (%d but for the template)", c.Template)
+	}
 	if c.First > 0 {
 		text += fmt.Sprintf(", %d seen for the first time", c.First)
 	}
@@ -34,18 +35,6 @@ func (c *Counts) Write(term *cli.Terminal, log *slog.Logger, report bool) {
 		text += fmt.Sprintf("  due:      %s wait for the budget of tomorrow; --budget raises it\n", cli.Plural(c.Waiting, "URL"))
 	}
 	cli.Say(term, "%s", text)
-}
-
-// CheckWebhook says what is wrong with the URL of a webhook; empty is none.
-func CheckWebhook(text string) error {
-	if text == "" {
-		return nil
-	}
-	u, err := url.Parse(text)
-	if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
-		return errors.New("--webhook: give a URL, such as https://example.com/hook")
-	}
-	return nil
 }
 
 // CheckSelect says what is wrong with a selector; empty is none.

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io"
 	"strings"
+	"time"
 
 	"github.com/treadlight/crawl/cmd/crawl/internal/watch/plan"
 	"github.com/treadlight/crawl/internal/store/sqlitedb"
@@ -20,7 +21,7 @@ type store struct {
 	db      *sqlitedb.DB
 	deflate *flate.Writer
 
-	putURL, delText, putText, getText, putHost, putChange, after, putSink *sqlitedb.Stmt
+	putHeld, delHeld, getHeld, putURL, delText, putText, getText, putHost, putChange, after, putSink *sqlitedb.Stmt
 }
 
 // schema is that of version 1. Times are seconds since 1970; zero is never.
@@ -58,12 +59,18 @@ func (s *store) prepare() error {
 	} else if err == nil && version != schemaVersion {
 		err = fmt.Errorf("%s is of another version of the program (%d): go on with that one, or begin anew in another directory", s.db.Path(), version)
 	}
+	if err == nil { // states of before did not have it
+		err = s.db.Exec(`CREATE TABLE IF NOT EXISTS held (url INTEGER PRIMARY KEY, known TEXT NOT NULL, text BLOB NOT NULL)`)
+	}
 	for _, one := range []struct {
 		to    **sqlitedb.Stmt
 		query string
 	}{
 		{&s.putURL, `INSERT OR REPLACE INTO urls VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, CAST(? AS BLOB))`},
 		{&s.putText, `INSERT OR REPLACE INTO texts VALUES (?, CAST(? AS BLOB))`},
+		{&s.putHeld, `INSERT OR IGNORE INTO held SELECT url, ?, text FROM texts WHERE url = ?`},
+		{&s.delHeld, `DELETE FROM held WHERE url = ?`},
+		{&s.getHeld, `SELECT text FROM held WHERE url = ?`},
 		{&s.delText, `DELETE FROM texts WHERE url = ?`},
 		{&s.getText, `SELECT text FROM texts WHERE url = ?`},
 		{&s.putHost, `INSERT OR REPLACE INTO hosts VALUES (?, ?)`},
@@ -163,18 +170,59 @@ func (s *store) putLines(id int64, lines []string) error {
 }
 
 // lines are those that were kept of a page; nil: none.
-func (s *store) lines(id int64) ([]string, error) {
-	s.getText.Int(1, id)
-	found, err := s.getText.Step()
+func (s *store) lines(id int64) ([]string, error) { return s.text(s.getText, id) }
+
+func (s *store) text(q *sqlitedb.Stmt, id int64) ([]string, error) {
+	q.Int(1, id)
+	found, err := q.Step()
 	if err != nil || !found {
 		return nil, err
 	}
-	text, err := io.ReadAll(io.LimitReader(flate.NewReader(bytes.NewReader(s.getText.ColumnBytes(0))), 2*maxText))
-	s.getText.Reset()
+	text, err := io.ReadAll(io.LimitReader(flate.NewReader(bytes.NewReader(q.ColumnBytes(0))), 2*maxText))
+	q.Reset()
 	if err != nil {
 		return nil, sqlitedb.Damage(s.db.Path(), fmt.Sprintf("row %d of texts: %v", id, err))
 	}
 	return strings.Split(string(text), "\n"), nil
+}
+
+// held is a page that has another text than before, until the round is over.
+type held struct {
+	Change
+	Ago    time.Duration `json:"ago,omitempty"`    // when it has changed, if it says so; see modifiedAgo
+	Listed bool          `json:"listed,omitempty"` // a source has dates of it
+	Word   bool          `json:"word,omitempty"`   // and had word of a change
+
+	e *entry
+}
+
+// hold keeps the text that a page had before, unless it is kept already.
+func (s *store) hold(id int64, h *held) error {
+	text, err := json.Marshal(h)
+	if err != nil {
+		return err
+	}
+	s.putHeld.Text(1, string(text))
+	s.putHeld.Int(2, id)
+	return s.putHeld.Run()
+}
+
+// allHeld are the pages that are held, in their order, without texts.
+func (s *store) allHeld() (list []*held, err error) {
+	err = s.db.Each(`SELECT known FROM held ORDER BY url`, func(q *sqlitedb.Stmt) error {
+		h := new(held)
+		list = append(list, h)
+		if err := json.Unmarshal(q.ColumnBytes(0), h); err != nil {
+			return sqlitedb.Damage(s.db.Path(), fmt.Sprintf("what is held: %v", err))
+		}
+		return nil
+	})
+	return list, err
+}
+
+func (s *store) dropHeld(id int64) error {
+	s.delHeld.Int(1, id)
+	return s.delHeld.Run()
 }
 
 func (s *store) dropLines(id int64) error {

@@ -10,7 +10,6 @@ import (
 	"unicode/utf8"
 
 	"github.com/cespare/xxhash/v2"
-	"github.com/rogpeppe/go-internal/diff"
 
 	"github.com/treadlight/crawl"
 )
@@ -94,42 +93,6 @@ func (r *reader) clean(text string) []string {
 
 // digest is a hash of a text.
 func digest(lines []string) uint64 { return xxhash.Sum64String(strings.Join(lines, "\n")) }
-
-// compare tells by which lines a text differs from an earlier one, as a diff of which both numbers are the lines with + and -. It
-// is empty if what differs has no meaning: the order of lines, and what follows the time of the visit (see noise).
-func compare(old, now []string, oldAt, nowAt time.Time) (text string, added, removed int) {
-	was, is := keys(old, now, oldAt), keys(now, old, nowAt)
-	first := make(map[string]string, len(old)) // lines by their keys
-	for i, key := range was {
-		first[key] = old[i]
-	}
-	shown := slices.Clone(now) // with lines that differ by noise alone as they were
-	found := make(map[string]bool, len(now))
-	for i, key := range is {
-		same, ok := first[key]
-		if ok {
-			shown[i] = same
-		} else if !found[key] {
-			added++
-		}
-		found[key] = true
-	}
-	for key := range first {
-		if !found[key] {
-			removed++
-		}
-	}
-	if added+removed == 0 {
-		return "", 0, 0
-	}
-	join := func(lines []string) []byte { return []byte(strings.Join(lines, "\n") + "\n") }
-	text = string(diff.Diff("before", join(old), "now", join(shown)))
-	_, text, _ = strings.Cut(text, "+++ now\n")
-	if len(text) > maxDiff {
-		text = text[:strings.LastIndexByte(text[:maxDiff], '\n')+1] + "...\n"
-	}
-	return strings.ToValidUTF8(text, "\uFFFD"), added, removed
-}
 
 // keys are what the lines of a text are compared by: those that the other text has not, without their noise.
 func keys(lines, other []string, at time.Time) []string {

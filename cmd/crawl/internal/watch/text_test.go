@@ -61,7 +61,7 @@ func TestCompare(t *testing.T) {
 		{"what is no text", "application/pdf sha256:8f14e45fceea167a5a36dedd4bea2543", "application/pdf sha256:45c48cce2e2d7fbdea1afc51c7c6ad26", 1, 1},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			text, added, removed := compare(strings.Split(tc.old, "\n"), strings.Split(tc.now, "\n"), before, now)
+			text, added, removed := compare(strings.Split(tc.old, "\n"), strings.Split(tc.now, "\n"), before, now).diff(all)
 			require.Equal(t, []int{tc.added, tc.removed}, []int{added, removed}, text)
 			require.Equal(t, added+removed == 0, text == "")
 		})
@@ -71,13 +71,13 @@ func TestCompare(t *testing.T) {
 // A diff shows what has changed, and of noise what was there before.
 func TestDiff(t *testing.T) {
 	at := time.Date(2026, 3, 2, 8, 15, 0, 0, time.UTC)
-	text, _, _ := compare([]string{"one", "made 08:15:00", "two", "three"}, []string{"one", "made 09:15:00", "2", "three"}, at, at.Add(time.Hour))
+	text, _, _ := compare([]string{"one", "made 08:15:00", "two", "three"}, []string{"one", "made 09:15:00", "2", "three"}, at, at.Add(time.Hour)).diff(all)
 	require.Equal(t, "@@ -1,4 +1,4 @@\n one\n made 08:15:00\n-two\n+2\n three\n", text)
 	long := strings.Split(strings.Repeat("a line of a long text\n", 1000), "\n")
 	for i := range long {
 		long[i] += strings.Repeat("x", i)
 	}
-	text, added, _ := compare([]string{"one"}, long, at, at)
+	text, added, _ := compare([]string{"one"}, long, at, at).diff(all)
 	require.Equal(t, len(long), added)
 	require.LessOrEqual(t, len(text), maxDiff+10)
 	require.True(t, strings.HasSuffix(text, "\n...\n"))
@@ -100,10 +100,10 @@ func FuzzCompare(f *testing.F) {
 	f.Fuzz(func(t *testing.T, a, b string, seconds int64) {
 		r := new(reader)
 		old, now, at := r.clean(a), r.clean(b), time.Unix(seconds%4e9, 0)
-		_, added, removed := compare(old, old, at, at.Add(time.Hour))
+		_, added, removed := compare(old, old, at, at.Add(time.Hour)).diff(all)
 		require.Zero(t, added+removed)
-		text, added, removed := compare(old, now, at, at)
-		back, less, more := compare(now, old, at, at)
+		text, added, removed := compare(old, now, at, at).diff(all)
+		back, less, more := compare(now, old, at, at).diff(all)
 		require.Equal(t, []int{added, removed}, []int{more, less})
 		require.Equal(t, text == "", back == "")
 		require.True(t, utf8.ValidString(text))
@@ -127,3 +127,5 @@ func FuzzHistory(f *testing.F) {
 		require.Equal(t, h, again)
 	})
 }
+
+func all(*edit) bool { return true }

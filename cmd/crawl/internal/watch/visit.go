@@ -21,7 +21,7 @@ import (
 type Change struct {
 	ID       string    `json:"id"` // the same whenever it is told
 	Time     time.Time `json:"time"`
-	Change   string    `json:"change"` // added, changed or gone
+	Change   string    `json:"change"` // added, changed or gone; template: see tell
 	URL      string    `json:"url"`
 	Status   int       `json:"status"`
 	Title    string    `json:"title,omitempty"`
@@ -29,6 +29,8 @@ type Change struct {
 	Added    int       `json:"lines_added,omitempty"`
 	Removed  int       `json:"lines_removed,omitempty"`
 	Diff     string    `json:"diff,omitempty"`
+	Pages    int       `json:"pages,omitempty"` // of a template, that have changed with it
+	Examples []string  `json:"examples,omitempty"`
 }
 
 // visit is what came of a request.
@@ -39,9 +41,6 @@ type visit struct {
 	digest uint64
 	header http.Header
 	at     time.Time
-
-	diff           string // what has changed, if added + removed is not zero; see compare
-	added, removed int
 }
 
 const robotsPath = "/robots.txt"
@@ -59,30 +58,9 @@ func (w *Watch) take(_ context.Context, p *crawl.Page) error {
 		v.title, v.lines = p.Title(), w.reader.lines(p)
 		v.digest = digest(v.lines)
 	}
-	if whole {
-		old, before, err := w.earlier(u, v)
-		if err != nil {
-			return err
-		}
-		if old != nil {
-			v.diff, v.added, v.removed = compare(old, v.lines, before, v.at)
-		}
-	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.fail(w.store.db.Transact(func() error { return w.settle(u, p, v, whole) }))
-}
-
-// earlier is the text of a page as of the visit before, and when that was; nil if there was none, or the text is the same.
-func (w *Watch) earlier(u canonical.URL, v *visit) ([]string, time.Time, error) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	e := w.urls[u.String()]
-	if e == nil || e.kind != page || e.state != live || e.digest == v.digest {
-		return nil, time.Time{}, nil
-	}
-	lines, err := w.store.lines(e.id)
-	return lines, time.Unix(e.visited, 0), w.fail(err)
 }
 
 // settle notes a visit, with what it has found.
@@ -120,7 +98,8 @@ func (w *Watch) settle(u canonical.URL, p *crawl.Page, v *visit, whole bool) err
 		err = w.lost(e, v)
 	case p.Status == http.StatusNotModified && e.conditional(): // which the crawl does not know
 		w.count(e, &w.counts.Unchanged)
-		w.answered(e, v, false)
+		e.observe(v.at, false, modifiedAgo(v))
+		w.answered(e, v)
 		err = w.store.put(e)
 	default:
 		err = w.missed(e, v.at)
@@ -170,7 +149,7 @@ func (w *Watch) lost(e *entry, v *visit) error {
 	var err error
 	if (e.state == live || e.state == quiet && e.visited > 0) && e.kind == page {
 		w.count(e, &w.counts.Gone)
-		err = w.report(e, v, &Change{Change: "gone"})
+		err = w.report(&Change{Change: "gone", Time: v.at, URL: e.url, Status: v.status, Previous: since1970(e.visited)})
 	}
 	e.state, e.visited, e.etag, e.modified, e.digest = gone, v.at.Unix(), "", "", 0
 	if err == nil {
@@ -182,51 +161,66 @@ func (w *Watch) lost(e *entry, v *visit) error {
 	return err
 }
 
-// seen compares a page with what it was.
+// seen takes in a page. One with another text is held until the round is over: see tell.
 func (w *Watch) seen(e *entry, v *visit) error {
-	changed := false
-	var c *Change
+	other := e.state == live && e.digest != v.digest
+	var err error
 	switch {
 	case e.state == quiet || e.state == gone && w.first:
 		w.count(e, &w.counts.First)
 	case e.state == found || e.state == gone:
 		w.count(e, &w.counts.Added)
-		c = &Change{Change: "added"}
-	case v.added+v.removed > 0:
-		w.count(e, &w.counts.Changed)
-		changed, c = true, &Change{Change: "changed", Diff: v.diff, Added: v.added, Removed: v.removed}
+		err = w.report(&Change{Change: "added", Time: v.at, URL: e.url, Status: v.status, Title: v.title, Previous: since1970(e.visited)})
+	case other:
+		w.counts.Visits++
+		err = w.store.hold(e.id, &held{
+			Change: Change{Change: "changed", Time: v.at, URL: e.url, Status: v.status, Title: v.title, Previous: since1970(e.visited)},
+			Ago:    modifiedAgo(v), Listed: e.word > 0, Word: e.announced(),
+		})
 	default:
 		w.count(e, &w.counts.Unchanged)
 	}
-	if c != nil {
-		if err := w.report(e, v, c); err != nil {
-			return err
-		}
+	if err == nil && (e.state != live || other) {
+		err = w.store.putLines(e.id, v.lines)
 	}
-	if e.state != live || e.digest != v.digest {
-		if err := w.store.putLines(e.id, v.lines); err != nil {
-			return err
-		}
+	if err != nil {
+		return err
 	}
-	w.answered(e, v, changed)
+	if e.state == live && !other {
+		e.observe(v.at, false, modifiedAgo(v))
+	}
+	w.answered(e, v)
 	return w.store.put(e)
 }
 
 // heard notes a visit of a source.
 func (w *Watch) heard(e *entry, v *visit) error {
-	w.answered(e, v, e.digest != v.digest)
+	if e.state == live {
+		e.observe(v.at, e.digest != v.digest, modifiedAgo(v))
+	}
+	w.answered(e, v)
 	return w.store.put(e)
 }
 
-// answered notes a visit that has told whether a URL has changed.
-func (w *Watch) answered(e *entry, v *visit, changed bool) {
-	at := v.at.Unix()
-	if e.state == live && e.visited > 0 && at > e.visited {
-		e.history.Observe(time.Duration(at-e.visited)*time.Second, changed, modifiedAgo(v))
-		if e.kind == page && e.word > 0 {
-			e.host.Trust.Observe(e.announced(), changed)
-		}
+// observe learns from a visit that has told whether a URL has changed since the one before.
+func (e *entry) observe(at time.Time, changed bool, ago time.Duration) {
+	e.learn(at.Unix()-e.visited, changed, ago, e.word > 0, e.announced())
+}
+
+// learn is observe some time later: so many seconds were between the visits; whether a source has dates for it, and had word of a change.
+func (e *entry) learn(seconds int64, changed bool, ago time.Duration, listed, word bool) {
+	if seconds <= 0 {
+		return
 	}
+	e.history.Observe(time.Duration(seconds)*time.Second, changed, ago)
+	if e.kind == page && listed {
+		e.host.Trust.Observe(word, changed)
+	}
+}
+
+// answered notes an answer that says something.
+func (w *Watch) answered(e *entry, v *visit) {
+	at := v.at.Unix()
 	if v.status != http.StatusNotModified {
 		e.digest, e.etag, e.modified = v.digest, tag(v.header.Get("ETag")), tag(v.header.Get("Last-Modified"))
 	}
@@ -399,14 +393,19 @@ func (w *Watch) list(u canonical.URL, e *entry, p *crawl.Page) error {
 }
 
 // report queues a change.
-func (w *Watch) report(e *entry, v *visit, c *Change) error {
+func (w *Watch) report(c *Change) error {
 	n, err := w.store.newest()
 	if err != nil {
 		return err
 	}
-	c.ID, c.Time, c.URL, c.Status, c.Title = fmt.Sprintf("%s-%d", w.id, n+1), v.at.UTC().Truncate(time.Second), e.url, v.status, v.title
-	if e.visited > 0 {
-		c.Previous = time.Unix(e.visited, 0).UTC()
-	}
+	c.ID, c.Time = fmt.Sprintf("%s-%d", w.id, n+1), c.Time.UTC().Truncate(time.Second)
 	return w.store.addChange(c)
+}
+
+// since1970 is a time; zero is none.
+func since1970(seconds int64) (t time.Time) {
+	if seconds > 0 {
+		t = time.Unix(seconds, 0).UTC()
+	}
+	return t
 }

@@ -111,6 +111,7 @@ type Counts struct {
 	Visits    int `json:"visits"` // of pages
 	First     int `json:"first"`  // the first ones, of which nothing is told
 	Unchanged int `json:"unchanged"`
+	Template  int `json:"template"` // of these: in the template alone
 	Added     int `json:"added"`
 	Changed   int `json:"changed"`
 	Gone      int `json:"gone"`
@@ -309,6 +310,7 @@ func (w *Watch) Close() error {
 func (w *Watch) Round(ctx context.Context, all bool, supervise func(context.Context, *crawl.Crawler, func(context.Context) error) error) (counts Counts, interrupted bool, err error) {
 	w.mu.Lock()
 	w.round++
+	began := w.now()
 	w.counts, err = Counts{}, w.failed // of an output
 	w.mu.Unlock()
 	for err == nil && !interrupted {
@@ -337,6 +339,7 @@ func (w *Watch) Round(ctx context.Context, all bool, supervise func(context.Cont
 	defer w.mu.Unlock()
 	if w.failed == nil {
 		_ = w.fail(w.store.db.Transact(w.saveHosts))
+		_ = w.fail(w.tell(began))
 	}
 	if w.failed != nil {
 		err = w.failed

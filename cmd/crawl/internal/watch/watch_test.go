@@ -363,7 +363,7 @@ func TestOutputs(t *testing.T) {
 	w := watched(t, dir, clk, true, 0, s.URL)
 	w.round(0)
 	open := func() {
-		require.NoError(t, w.out.Webhook(hook.URL))
+		require.NoError(t, w.out.Webhook(hook.URL, nil))
 		require.NoError(t, w.out.Feed(filepath.Join(dir, "feed.xml")))
 	}
 	open()
@@ -424,7 +424,7 @@ func TestWebhookCatchesUp(t *testing.T) {
 	down.Store(true)
 	for run := range 2 {
 		w := watched(t, dir, clk, true, 0, "http://127.0.0.1:1/")
-		require.NoError(t, w.out.Webhook(hook.URL))
+		require.NoError(t, w.out.Webhook(hook.URL, nil))
 		for i := 0; run == 0 && i < changes; i++ {
 			require.NoError(t, w.store.addChange(&Change{ID: fmt.Sprint(i)}))
 		}

@@ -1,0 +1,420 @@
+package watch
+
+import (
+	"cmp"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+	"unicode"
+
+	"github.com/cespare/xxhash/v2"
+	"github.com/rogpeppe/go-internal/diff"
+
+	"github.com/treadlight/crawl/internal/web/canonical"
+)
+
+// A changed line is the template's, such as a counter, a list of the latest posts or the number of a build, if most pages that have its
+// place, or a line that differs from it in numbers alone, have changed there.
+const (
+	manyPages   = 5   // must have changed there
+	mostOfPages = 0.6 // of those that were visited and have the place
+	maxPlaces   = 128 // that are remembered of a host
+	maxWeight   = 16  // pages that what is remembered of a place counts for
+	maxKeys     = 1 << 16
+	deepest     = 32 // lines from the one that has not changed
+	maxExamples = 100
+	leastWords  = 2 // of a line that is known by its words
+)
+
+// place is what a changed line has in common with those of other pages: it is so many lines after another line, or, if negative, before
+// it; zero: it is that line. The other has not changed, or is the next changed line, but for its numbers.
+type place struct {
+	Context uint64 `json:"context"` // hash of the other
+	From    int8   `json:"from"`
+}
+
+var withDigit = regexp.MustCompile(`[\pL]*\pN[\pL\pN]*`)
+
+// shape is a hash of a line without its numbers. False: it has no words to tell it from others.
+func shape(line string) (uint64, bool) {
+	line = withDigit.ReplaceAllString(line, "#")
+	words := 0
+	for word := range strings.FieldsSeq(line) {
+		if strings.IndexFunc(word, unicode.IsLetter) >= 0 {
+			words++
+		}
+	}
+	return xxhash.Sum64String("\n" + line), words >= leastWords
+}
+
+// seenPlace is what is known of a place.
+type seenPlace struct {
+	place
+	Changed float32 `json:"changed"` // visits of pages
+	Same    float32 `json:"same"`
+	Pages   []int64 `json:"pages"`          // manyPages of those that have changed there, at most
+	Told    bool    `json:"told,omitempty"` // as the template's
+}
+
+// template reports whether the place is the template's.
+func (p *seenPlace) template() bool {
+	return len(p.Pages) >= manyPages && p.Changed >= mostOfPages*(p.Changed+p.Same)
+}
+
+// edit is a line that has changed: one that is removed, or one that is new.
+type edit struct {
+	removed bool
+	at      int // in the text that has it
+	text    string
+	places  []place
+}
+
+// comparison is of two texts of a page.
+type comparison struct {
+	old, now, was, is []string
+	edits             []edit
+}
+
+// compare finds the lines by which a text differs from an earlier one. There are none if what differs has no meaning: the order of
+// lines, and what follows the time of the visit (see noise).
+func compare(old, now []string, oldAt, nowAt time.Time) *comparison {
+	c := &comparison{old: old, now: now, was: keys(old, now, oldAt), is: keys(now, old, nowAt)}
+	inOld, inNow := setOf(c.was), setOf(c.is)
+	_, text, _ := strings.Cut(string(diff.Diff("before", joined(c.was), "now", joined(c.is))), "+++ now\n")
+	before, begin := "", 0 // the last line that has not changed, and where the edits behind it begin
+	next := map[byte]int{}
+	close := func(after string) {
+		c.locate(c.edits[begin:], before, after)
+		before, begin = after, len(c.edits)
+	}
+	for line := range strings.Lines(text) {
+		switch sign, line := line[0], strings.TrimSuffix(line[1:], "\n"); sign {
+		case '@':
+			close("")
+			next['-'], next['+'] = hunk(line)
+		case ' ':
+			close(line)
+			next['-']++
+			next['+']++
+		default:
+			if there := inNow; !there[line] && sign == '-' || sign == '+' && !inOld[line] {
+				c.edits = append(c.edits, edit{removed: sign == '-', at: next[sign], text: line})
+			}
+			next[sign]++
+		}
+	}
+	close("")
+	return c
+}
+
+// hunk is where one begins in both texts, of "@ -4,3 +4,2 @@".
+func hunk(line string) (old, now int) {
+	var at [2]int
+	for i, part := range strings.Fields(line)[1:3] {
+		for _, digit := range strings.TrimLeft(part, "-+") {
+			if digit < '0' || digit > '9' {
+				break
+			}
+			at[i] = 10*at[i] + int(digit-'0')
+		}
+	}
+	return max(0, at[0]-1), max(0, at[1]-1)
+}
+
+// locate gives edits their places between two lines that have not changed; an empty one is the beginning or the end of the text.
+func (c *comparison) locate(edits []edit, before, after string) {
+	of := map[bool]int{}
+	for i := range edits {
+		of[edits[i].removed]++
+	}
+	n := map[bool]int{}
+	for i := range edits {
+		e := &edits[i]
+		for _, from := range []int{-1, 0, 1} {
+			if j := i - from; j >= 0 && j < len(edits) && edits[j].removed == e.removed {
+				if hash, ok := shape(edits[j].text); ok {
+					e.places = append(e.places, place{hash, int8(from)})
+				}
+			}
+		}
+		n[e.removed]++
+		e.add(before, n[e.removed])
+		e.add(after, n[e.removed]-1-of[e.removed])
+	}
+}
+
+func (e *edit) add(context string, from int) {
+	if from <= deepest && from >= -deepest && !strings.Contains(context, "\x00") { // where noise is, nobody knows which pages have it
+		e.places = append(e.places, place{xxhash.Sum64String(context), int8(from)})
+	}
+}
+
+// diff shows some of the edits, as a diff of which both numbers are the lines with + and -.
+func (c *comparison) diff(told func(*edit) bool) (text string, added, removed int) {
+	var left [2]map[int]bool
+	left[0], left[1] = map[int]bool{}, map[int]bool{}
+	var found [2]map[string]bool
+	found[0], found[1] = map[string]bool{}, map[string]bool{}
+	for i := range c.edits {
+		side := 1
+		if c.edits[i].removed {
+			side = 0
+		}
+		if e := &c.edits[i]; told(e) {
+			found[side][e.text] = true
+		} else {
+			left[side][e.at] = true
+		}
+	}
+	if len(found[0])+len(found[1]) == 0 {
+		return "", 0, 0
+	}
+	first := make(map[string]string, len(c.old))
+	for i, key := range c.was {
+		first[key] = c.old[i]
+	}
+	shown := slices.Clone(c.now) // with lines that differ by noise alone as they were
+	for i, key := range c.is {
+		shown[i] = cmp.Or(first[key], shown[i])
+	}
+	text = string(diff.Diff("before", joined(without(c.old, left[0])), "now", joined(without(shown, left[1]))))
+	_, text, _ = strings.Cut(text, "+++ now\n")
+	if len(text) > maxDiff {
+		text = text[:strings.LastIndexByte(text[:maxDiff], '\n')+1] + "...\n"
+	}
+	return strings.ToValidUTF8(text, "\uFFFD"), len(found[1]), len(found[0])
+}
+
+func without(lines []string, left map[int]bool) (rest []string) {
+	for i, line := range lines {
+		if !left[i] {
+			rest = append(rest, line)
+		}
+	}
+	return rest
+}
+
+func joined(lines []string) []byte { return []byte(strings.Join(lines, "\n") + "\n") }
+
+func setOf(lines []string) map[string]bool {
+	set := make(map[string]bool, len(lines))
+	for _, line := range lines {
+		set[line] = true
+	}
+	return set
+}
+
+// tell tells of the pages that are held, but for lines that are the template's of their host: a place where those of most pages
+// change is told once, as a change of the host.
+func (w *Watch) tell(since time.Time) error {
+	list, err := w.store.allHeld()
+	if err != nil {
+		return err
+	}
+	of := make(map[*host][]*held)
+	var hosts []*host // in the order of what they have
+	for _, one := range list {
+		if one.e = w.urls[one.URL]; one.e == nil {
+			continue
+		}
+		if of[one.e.host] == nil {
+			hosts = append(hosts, one.e.host)
+		}
+		of[one.e.host] = append(of[one.e.host], one)
+	}
+	for _, h := range w.hosts {
+		if len(h.Places) > 0 && of[h] == nil {
+			hosts = append(hosts, h)
+		}
+	}
+	for _, h := range hosts {
+		if err := w.store.db.Transact(func() error { return w.tellOf(h, of[h], since) }); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// tellOf is tell for a host.
+func (w *Watch) tellOf(h *host, list []*held, since time.Time) error {
+	changed := make(map[place][]int64)
+	for _, one := range list {
+		if since.IsZero() || one.Time.Before(since) {
+			since = one.Time
+		}
+		c, err := w.compared(one)
+		if err != nil {
+			return err
+		}
+		here := make(map[place]bool)
+		for i := range c.edits {
+			for _, p := range c.edits[i].places {
+				if len(changed) < maxKeys && !here[p] {
+					here[p] = true
+					changed[p] = append(changed[p], one.e.id)
+				}
+			}
+		}
+	}
+	places, err := w.places(h, changed, since)
+	if err != nil {
+		return err
+	}
+	news := Change{Change: "template"}
+	for _, one := range list {
+		if err := w.tellPage(one, places, &news); err != nil {
+			return err
+		}
+	}
+	if news.Pages > 0 {
+		err = w.report(&news)
+	}
+	h.remember(places)
+	u, bad := canonical.Parse(h.entries[0].url)
+	if err == nil && bad == nil {
+		err = w.store.saveHost(u.Host(), h)
+	}
+	return err
+}
+
+// compared compares what is held with what is now there. There are no lines if the page is gone by now.
+func (w *Watch) compared(one *held) (*comparison, error) {
+	old, err := w.store.text(w.store.getHeld, one.e.id)
+	if err != nil {
+		return nil, err
+	}
+	now, err := w.store.lines(one.e.id)
+	if err != nil || now == nil {
+		return &comparison{}, err
+	}
+	return compare(old, now, one.Previous, one.Time), nil
+}
+
+// places adds what a round has found to what is known of the places of a host.
+func (w *Watch) places(h *host, changed map[place][]int64, since time.Time) (map[place]*seenPlace, error) {
+	places := make(map[place]*seenPlace, len(changed)+len(h.Places))
+	if w.reader.selectors != "" { // all that they select is to be told
+		return places, nil
+	}
+	pages := make(map[uint64]int, len(changed)) // that have a line that has not changed
+	for _, p := range h.Places {
+		places[p.place] = &p
+		pages[p.Context] = 0
+	}
+	for p := range changed {
+		pages[p.Context] = 0
+		if places[p] == nil {
+			places[p] = &seenPlace{place: p}
+		}
+	}
+	if len(places) == 0 {
+		return places, nil
+	}
+	for _, e := range h.entries { // those that were visited; of them the list has those with another text
+		if e.kind == page && e.state == live && e.visits > 1 && e.visited >= since.Unix() {
+			if err := w.countLines(e, pages); err != nil {
+				return nil, err
+			}
+		}
+	}
+	for _, p := range places {
+		n := len(changed[p.place])
+		p.Changed += float32(n)
+		p.Same += float32(max(0, pages[p.Context]-n))
+		for _, id := range changed[p.place] {
+			if len(p.Pages) < manyPages && !slices.Contains(p.Pages, id) {
+				p.Pages = append(p.Pages, id)
+			}
+		}
+	}
+	return places, nil
+}
+
+// countLines counts a page for each of its lines that is asked for.
+func (w *Watch) countLines(e *entry, pages map[uint64]int) error {
+	lines, err := w.store.lines(e.id)
+	seen := make(map[uint64]bool, len(lines))
+	count := func(hash uint64) {
+		if _, asked := pages[hash]; asked && !seen[hash] {
+			seen[hash] = true
+			pages[hash]++
+		}
+	}
+	for _, line := range append(lines, "") {
+		count(xxhash.Sum64String(line))
+		if hash, ok := shape(line); ok {
+			count(hash)
+		}
+	}
+	return err
+}
+
+// tellPage tells of one page, or adds it to what is told of the template.
+func (w *Watch) tellPage(one *held, places map[place]*seenPlace, news *Change) error {
+	c, err := w.compared(one)
+	if err != nil {
+		return err
+	}
+	template, unknown := false, false
+	isTemplate := func(e *edit) bool {
+		its, known := false, false
+		for _, p := range e.places {
+			if seen := places[p]; seen != nil && seen.template() {
+				its, known = true, known || seen.Told
+			}
+		}
+		template, unknown = template || its, unknown || its && !known
+		return its
+	}
+	text, added, removed := c.diff(func(e *edit) bool { return !isTemplate(e) })
+	if unknown {
+		if news.Pages++; news.Pages == 1 {
+			news.Time, news.Status, news.URL = one.Time, one.Status, one.URL
+			if u, err := canonical.Parse(one.URL); err == nil {
+				news.URL = u.Origin() + "/"
+			}
+			news.Diff, news.Added, news.Removed = c.diff(isTemplate)
+		}
+		if len(news.Examples) < maxExamples {
+			news.Examples = append(news.Examples, one.URL)
+		}
+	}
+	told := added+removed > 0
+	switch {
+	case told:
+		w.counts.Changed++
+		one.Diff, one.Added, one.Removed = text, added, removed
+		err = w.report(&one.Change)
+	default:
+		if w.counts.Unchanged++; template {
+			w.counts.Template++
+		}
+	}
+	if err == nil && !one.Previous.IsZero() {
+		one.e.learn(int64(one.Time.Sub(one.Previous)/time.Second), told, one.Ago, one.Listed, one.Word)
+		err = w.store.put(one.e)
+	}
+	if err == nil {
+		err = w.store.dropHeld(one.e.id)
+	}
+	return err
+}
+
+// remember keeps the places that matter most.
+func (h *host) remember(places map[place]*seenPlace) {
+	list := make([]seenPlace, 0, len(places))
+	for _, p := range places {
+		p.Told = p.Told && p.Changed > p.Same || p.template()
+		if weight := p.Changed + p.Same; weight > maxWeight {
+			p.Changed, p.Same = p.Changed/weight*maxWeight, p.Same/weight*maxWeight
+		}
+		if p.Changed >= 1 {
+			list = append(list, *p)
+		}
+	}
+	slices.SortFunc(list, func(a, b seenPlace) int {
+		return cmp.Or(cmp.Compare(b.Changed, a.Changed), cmp.Compare(a.Same, b.Same), cmp.Compare(a.Context, b.Context), cmp.Compare(a.From, b.From))
+	})
+	h.Places = list[:min(len(list), maxPlaces)]
+}

@@ -1,0 +1,288 @@
+package watch
+
+import (
+	"flag"
+	"fmt"
+	"hash/fnv"
+	"io/fs"
+	"math/rand/v2"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/treadlight/crawl/internal/clock/clocktest"
+)
+
+var (
+	docsDirs  = flag.String("watch.docs", "", "measure on HTML pages below these `directories`, apart by commas")
+	docsPages = flag.Int("watch.pages", 60, "of each")
+)
+
+// planted is a site of real pages with a template that changes, and with changes of some pages.
+type planted struct {
+	pages    []string // HTML
+	edits    [][]func(string) string
+	template string
+	round    int
+	rnd      *rand.Rand
+}
+
+// templates are what changes on all pages: where it stands, and what it is in a round at a page.
+var templates = map[string]struct {
+	top  bool
+	text func(round, page int) string
+}{
+	"none": {false, func(int, int) string { return "" }},
+	"date": {false, func(round, _ int) string {
+		return "<div><p>Today is " + begin.AddDate(0, 0, round).Format("Monday, 2 January 2006") + "</p></div>"
+	}},
+	"latest posts": {true, func(round, _ int) string {
+		text := "<div><h4>Latest posts</h4><ul>"
+		for i := range 5 {
+			text += fmt.Sprintf("<li>%s of number %d</li>", []string{"Release notes", "A story", "Minutes", "A talk", "An interview"}[(round+5-i)%5], 100+round-i)
+		}
+		return text + "</ul></div>"
+	}},
+	"counter": {false, func(round, page int) string {
+		return fmt.Sprintf("<p>You are visitor number %d of this page</p>", 4000+page*977+round*(3+page%7))
+	}},
+	"build": {false, func(round, page int) string {
+		return fmt.Sprintf("<footer><p>Build %x</p><p>made in 0.%d%d seconds</p></footer>", 0x3f2a9c1+round*77777, 1+(page*7+round*5)%9, (page+round*3)%10)
+	}},
+	"quote": {false, func(round, page int) string {
+		n := (page*31 + round*17) % 40
+		return fmt.Sprintf("<blockquote>%s %s %s.</blockquote>", []string{"Simple", "Patient", "Honest", "Quiet", "Bold"}[n%5], []string{"work", "people", "words", "tools"}[n/5%4], []string{"wins in the end", "need no praise"}[n/20])
+	}},
+	"users online": {true, func(round, page int) string {
+		return fmt.Sprintf("<ul><li>%d users online</li><li>%d today</li></ul>", 30+(page*13+round*7)%50, 900+round*211+page)
+	}},
+	"banner": {true, func(round, _ int) string { return fmt.Sprintf("<p>Version 15.%d is out: read the notes.</p>", round/2) }},
+}
+
+var (
+	bodyTag  = regexp.MustCompile(`(?i)<body[^>]*>`)
+	bodyEnd  = regexp.MustCompile(`(?i)</body>`)
+	longText = regexp.MustCompile(`<(?:p|li|dd|td)>[^<>]{40,}<`)
+	titleTag = regexp.MustCompile(`(?i)<title>[^<]*`)
+)
+
+// changeOf is a change of one page: of a word, a paragraph more or less, or its title. Nil: it has no text.
+func changeOf(html string, n int, rnd *rand.Rand) func(string) string {
+	if at := bodyTag.FindStringIndex(html); at == nil {
+		return nil
+	}
+	found := longText.FindAllStringIndex(html[:min(len(html), 40_000)], -1)
+	if len(found) == 0 {
+		return nil
+	}
+	at := found[rnd.IntN(len(found))]
+	was := html[at[0]:at[1]]
+	return func(html string) string {
+		switch n % 5 {
+		case 0:
+			return strings.Replace(html, was, strings.Replace(was, ">", fmt.Sprintf(">In edition %d: ", n), 1), 1)
+		case 1:
+			return strings.Replace(html, was, fmt.Sprintf("<p>This paragraph is new in edition %d, and says what was not said here before.</p>", n)+was, 1)
+		case 2:
+			words := strings.Fields(was)
+			words[len(words)/2] = fmt.Sprintf("%d", 1000+n)
+			return strings.Replace(html, was, strings.Join(words, " "), 1)
+		case 3:
+			return strings.Replace(html, was, was[:strings.IndexByte(was, '>')+1]+"<", 1)
+		default:
+			return titleTag.ReplaceAllString(html, "${0} (edition "+fmt.Sprint(n)+")")
+		}
+	}
+}
+
+func (p *planted) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	var n int
+	if _, err := fmt.Sscanf(r.URL.Path, "/p%d", &n); err != nil || n >= len(p.pages) {
+		http.NotFound(w, r)
+		return
+	}
+	w.Header().Set("Content-Type", "text/html; charset=utf-8")
+	html := p.pages[n]
+	for _, edit := range p.edits[n] {
+		html = edit(html)
+	}
+	t := templates[p.template]
+	text := t.text(p.round, n)
+	if at := bodyTag.FindStringIndex(html); t.top && at != nil {
+		html = html[:at[1]] + text + html[at[1]:]
+	} else if at := bodyEnd.FindAllStringIndex(html, -1); at != nil {
+		last := at[len(at)-1]
+		html = html[:last[0]] + text + html[last[0]:]
+	}
+	_, _ = fmt.Fprint(w, html)
+}
+
+// score counts changes of pages: told and true, told, and true.
+type score struct{ right, told, planted, template int }
+
+func (s score) String() string {
+	return fmt.Sprintf("precision %.3f (%d of %d) recall %.3f (%d of %d), %d told of the template", float64(s.right)/float64(max(1, s.told)), s.right, s.told,
+		float64(s.right)/float64(max(1, s.planted)), s.right, s.planted, s.template)
+}
+
+// measure watches a planted site for some rounds.
+func measure(t *testing.T, pages []string, template string, rounds int, every time.Duration, all bool) (s score) {
+	p := &planted{pages: pages, edits: make([][]func(string) string, len(pages)), template: template, rnd: rand.New(rand.NewPCG(1, uint64(len(template))))}
+	server := httptest.NewServer(p)
+	defer server.Close()
+	var seeds []string
+	for i := range pages {
+		seeds = append(seeds, fmt.Sprintf("%s/p%d", server.URL, i))
+	}
+	w := watched(t, t.TempDir(), clocktest.NewFake(begin), all, 0, seeds...)
+	defer w.end()
+	w.o.Settings.Sitemaps.Enabled, w.o.Settings.MaxPages = false, 1 // which is the seeds alone
+	w.round(0)
+	n, pending := 0, map[string]bool{} // changes that were made and not told
+	for range rounds {
+		p.round++
+		for i := range pages {
+			if p.rnd.IntN(9) != 0 {
+				continue
+			}
+			n++
+			if e := changeOf(pages[i], n, p.rnd); e != nil && !pending[seeds[i]] {
+				before := p.pages[i]
+				for _, edit := range p.edits[i] {
+					before = edit(before)
+				}
+				if e(before) != before {
+					p.edits[i] = append(p.edits[i], e)
+					pending[seeds[i]] = true
+					s.planted++
+				}
+			}
+		}
+		already := len(w.told())
+		w.round(every)
+		for _, c := range w.told()[already:] {
+			switch {
+			case c.Change == "template":
+				s.template++
+			case pending[c.URL]:
+				delete(pending, c.URL)
+				s.right++
+				s.told++
+			default:
+				s.told++
+			}
+		}
+	}
+	return s
+}
+
+// pagesBelow are so many HTML files, chosen by the hashes of their names.
+func pagesBelow(t *testing.T, dir string, n int) (pages []string) {
+	var paths []string
+	hash := func(s string) uint64 { h := fnv.New64a(); _, _ = h.Write([]byte(s)); return h.Sum64() }
+	require.NoError(t, filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
+		if info, e := os.Stat(path); err == nil && e == nil && strings.HasSuffix(path, ".html") && info.Mode().IsRegular() && info.Size() < 1<<20 && info.Size() > 1500 {
+			paths = append(paths, path)
+		}
+		return err
+	}))
+	slices.SortFunc(paths, func(a, b string) int { return int(int64(hash(a)>>2) - int64(hash(b)>>2)) })
+	for _, path := range paths[:min(n, len(paths))] {
+		data, err := os.ReadFile(path)
+		require.NoError(t, err)
+		pages = append(pages, string(data))
+	}
+	return pages
+}
+
+// A line that changes on most pages is told once, as a change of the host, and later not at all; what changes beside it on a page is told,
+// and so is what changes at that place on few pages, and all that selectors select.
+func TestTemplate(t *testing.T) {
+	site := func(version string, changed map[int]string) map[string]answer {
+		pages := map[string]answer{}
+		links := ""
+		for i := range 12 {
+			links += fmt.Sprintf("<p><a href=/%d>Item number %d</a></p>", i, i)
+			pages[fmt.Sprintf("/%d", i)] = answer{text: fmt.Sprintf("<title>Item %c</title><main><h1>Item %[1]c</h1><p>This is item %[1]c%s.</p><p>Price:</p><p>%s</p><p>Order now</p><p>%s built this site</p></main>",
+				'a'+i, changed[i], strings.Repeat("1", 1+len(changed[100+i])), version)}
+		}
+		pages["/"] = answer{text: "<title>Home</title><main>" + links + "</main>"}
+		return pages
+	}
+	s := newSite(t, site("Ann", nil))
+	dir, clk := t.TempDir(), clocktest.NewFake(begin)
+	w := watched(t, dir, clk, true, 0, s.URL)
+	w.round(0)
+	step := func(version string, changed map[int]string) []string {
+		s.mu.Lock()
+		s.pages = site(version, changed)
+		s.mu.Unlock()
+		_, told := w.round(time.Hour)
+		return told
+	}
+	of := func(told []string) string { return strings.ReplaceAll(strings.Join(told, "; "), s.URL, "") }
+	changed := map[int]string{3: ", the best"}
+	require.Equal(t, "changed /3 -This is item d. +This is item d, the best.; template / -Ann built this site +Bob built this site", of(step("Bob", changed)))
+	last := w.told()[len(w.told())-1]
+	require.Equal(t, 12, last.Pages)
+	require.Len(t, last.Examples, 12)
+	require.Equal(t, 11, w.counts.Unchanged-1)
+	w.end() // the next process knows as much
+	w = watched(t, dir, clk, true, 0)
+	changed[103] = "cheaper"
+	require.Equal(t, "changed /3 -1 +11111111", of(step("Eve", changed)), "the template is known, and few prices have changed")
+	w.reader.selectors = "p"
+	require.GreaterOrEqual(t, len(step("Dan", changed)), 12)
+	w.end()
+}
+
+// A page that changes at the same place whenever it is visited has no template.
+func TestOnePageHasNoTemplate(t *testing.T) {
+	s := newSite(t, map[string]answer{"/": text("Home 0")})
+	w := watched(t, t.TempDir(), clocktest.NewFake(begin), true, 0, s.URL)
+	defer w.end()
+	w.round(0)
+	for i := range 3 * manyPages {
+		s.set("/", text(fmt.Sprintf("The story of today has number %d", i+1)))
+		_, told := w.round(time.Hour)
+		require.Len(t, told, 1)
+	}
+}
+
+// TestTemplateOfDocs measures on real pages what is told where a template changes.
+func TestTemplateOfDocs(t *testing.T) {
+	if *docsDirs == "" {
+		t.Skip("give -watch.docs")
+	}
+	var names []string
+	for name := range templates {
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	sums := map[string]*score{}
+	for dir := range strings.SplitSeq(*docsDirs, ",") {
+		pages := pagesBelow(t, dir, *docsPages)
+		for _, name := range names {
+			s := measure(t, pages, name, 3, 24*time.Hour, true)
+			t.Logf("%-24s %-14s %v", filepath.Base(dir), name, s)
+			for _, key := range []string{name, "all"} {
+				if sums[key] == nil {
+					sums[key] = new(score)
+				}
+				sum := sums[key]
+				sum.right, sum.told, sum.planted, sum.template = sum.right+s.right, sum.told+s.told, sum.planted+s.planted, sum.template+s.template
+			}
+		}
+	}
+	for _, name := range append(names, "all") {
+		t.Logf("%-24s %-14s %v", "SUM", name, sums[name])
+	}
+}

@@ -1,0 +1,156 @@
+package watch
+
+import (
+	"context"
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/treadlight/crawl/cmd/crawl/internal/cli"
+	"github.com/treadlight/crawl/internal/clock"
+	"github.com/treadlight/crawl/internal/ratelimit/header"
+)
+
+const (
+	hookTimeout   = 30 * time.Second // of a request to a webhook
+	maxRetryAfter = 24 * time.Hour   // that is obeyed
+
+	leastSecret, mostSecret = 24, 64 // bytes, as Standard Webhooks wants it
+)
+
+// CheckWebhook says what is wrong with the URL of a webhook; empty is none.
+func CheckWebhook(text string) error {
+	if text == "" {
+		return nil
+	}
+	u, err := url.Parse(text)
+	if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
+		return errors.New("--webhook: give a URL, such as https://example.com/hook")
+	}
+	return nil
+}
+
+// Secret is the key that signs what a webhook gets: that in a file, or else the text itself. Both empty: none, and nothing is signed. Errors
+// do not have it.
+func Secret(text, file string) ([]byte, error) {
+	from := "CRAWL_WEBHOOK_SECRET"
+	if file != "" {
+		from = "--webhook-secret " + file
+		data, err := os.ReadFile(file)
+		if err != nil {
+			return nil, cli.Open("--webhook-secret", err)
+		}
+		text = string(data)
+	}
+	text = strings.TrimSpace(text)
+	if text == "" && file == "" {
+		return nil, nil
+	}
+	key, err := base64.StdEncoding.DecodeString(strings.TrimPrefix(text, "whsec_"))
+	if err != nil || len(key) < leastSecret || len(key) > mostSecret {
+		return nil, cli.Usagef("%s: give %d to %d bytes in base64, such as openssl rand -base64 32 makes", from, leastSecret, mostSecret)
+	}
+	return key, nil
+}
+
+// hook is where changes are posted.
+type hook struct {
+	client http.Client
+	url    string
+	secret []byte // nil: nothing is signed
+}
+
+// Webhook posts each change to a URL until it is answered with 2xx, signed if there is a secret.
+func (o *Outputs) Webhook(to string, secret []byte) error {
+	h := &hook{url: to, secret: secret}
+	h.client.Timeout = hookTimeout
+	h.client.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
+	out := &output{name: fmt.Sprintf("webhook:%x", sha256.Sum256([]byte(to))), patient: true}
+	out.send = func(ctx context.Context, list []numbered) (int, error) {
+		if now := clock.System().Now(); now.Unix() < out.size { // said to this process or one before
+			return 0, &refusal{status: "it has asked to be left alone", after: time.Unix(out.size, 0).Sub(now)}
+		}
+		for i, c := range list {
+			err := h.post(ctx, c)
+			if refused, ok := errors.AsType[*refusal](err); ok && refused.after > 0 {
+				out.size = clock.System().Now().Add(refused.after).Unix()
+				err = errors.Join(err, o.commit(out, out.at))
+			}
+			if err != nil {
+				return i, err
+			}
+		}
+		return len(list), nil
+	}
+	return o.add(out)
+}
+
+// refusal is an answer without 2xx.
+type refusal struct {
+	status string
+	after  time.Duration // of Retry-After; zero: none
+}
+
+func (r *refusal) Error() string {
+	if r.after > 0 {
+		return fmt.Sprintf("%s, again in %v", r.status, r.after.Round(time.Second))
+	}
+	return r.status
+}
+
+// post sends a change. Sent again it has the same Webhook-Id and body, and another time and signature.
+func (h *hook) post(ctx context.Context, c numbered) error {
+	r, err := http.NewRequestWithContext(ctx, http.MethodPost, h.url, strings.NewReader(c.text))
+	if err != nil {
+		return withoutURL(err)
+	}
+	var id struct {
+		ID string `json:"id"`
+	}
+	if err := json.Unmarshal([]byte(c.text), &id); err != nil {
+		return err
+	}
+	at := fmt.Sprint(clock.System().Now().Unix())
+	r.Header.Set("Content-Type", "application/json")
+	r.Header.Set("User-Agent", "Treadlight/"+cli.Version())
+	r.Header.Set("Webhook-Id", id.ID)
+	r.Header.Set("Webhook-Timestamp", at)
+	if h.secret != nil {
+		r.Header.Set("Webhook-Signature", sign(h.secret, id.ID, at, c.text))
+	}
+	res, err := h.client.Do(r)
+	if err != nil {
+		return withoutURL(err)
+	}
+	_, _ = io.CopyN(io.Discard, res.Body, 64<<10) // for the connection to be used again
+	_ = res.Body.Close()                          // it was only read
+	if res.StatusCode/100 != 2 {
+		after, _ := header.RetryAfterOf(res.Header, clock.System().Now(), maxRetryAfter) // zero if there is none
+		return &refusal{fmt.Sprintf("status %d", res.StatusCode), after}
+	}
+	return nil
+}
+
+// sign is a signature of Standard Webhooks: https://www.standardwebhooks.com.
+func sign(secret []byte, id, at, body string) string {
+	mac := hmac.New(sha256.New, secret)
+	_, _ = io.WriteString(mac, id+"."+at+"."+body) // a hash takes everything
+	return "v1," + base64.StdEncoding.EncodeToString(mac.Sum(nil))
+}
+
+// withoutURL is the error of a request without its URL, which may be a secret.
+func withoutURL(err error) error {
+	if e, ok := errors.AsType[*url.Error](err); ok {
+		return e.Err
+	}
+	return err
+}
