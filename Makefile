@@ -25,9 +25,9 @@ RACE     := -race -shuffle=on -vet=off -ldflags=-s -gcflags=modernc.org/sqlite/l
 # Real servers and real sites the integration tests start or serve, a tracer that lets disks
 # fail, a terminal, the tool that checks rules and metrics of Prometheus (19 MB to fetch, 96 MB installed),
 # and what is there once they are installed.
-SERVERS  := nginx-light haproxy apache2-bin libapache2-mod-qos libapache2-mod-evasive varnish varnish-modules \
+SERVERS  := nginx-light systemd haproxy apache2-bin libapache2-mod-qos libapache2-mod-evasive varnish varnish-modules \
             python3-flask-limiter python3-waitress redis-server valkey-server strace tmux python3-doc libboost-doc chromium prometheus
-PROGRAMS := nginx haproxy apache2 varnishd redis-server valkey-server strace tmux node npm chromium promtool
+PROGRAMS := nginx systemd-analyze haproxy apache2 varnishd redis-server valkey-server strace tmux node npm chromium promtool
 FILES    := /usr/lib/apache2/modules/mod_qos.so /usr/lib/apache2/modules/mod_evasive20.so \
             /usr/lib/*/varnish/vmods/libvmod_vsthrottle.so /usr/lib/python3/dist-packages/flask_limiter \
             /usr/lib/python3/dist-packages/waitress /usr/share/doc/libboost-doc

@@ -2,10 +2,13 @@ package docs_test
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"regexp"
 	"strings"
@@ -26,7 +29,19 @@ func TestWatchPageRuns(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
 	var version atomic.Int64
+	var hook struct {
+		headers map[string]string
+		body    string
+	}
 	site := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/hook" {
+			body, _ := io.ReadAll(r.Body)
+			hook.body, hook.headers = string(body), map[string]string{}
+			for name := range r.Header {
+				hook.headers[name] = r.Header.Get(name)
+			}
+			return
+		}
 		if r.URL.Path != "/" {
 			http.NotFound(w, r)
 			return
@@ -41,7 +56,8 @@ func TestWatchPageRuns(t *testing.T) {
 		require.NoError(t, err, "%s:\n%s", line, out)
 		return string(out)
 	}
-	lines := strings.Split(strings.TrimSpace(strings.ReplaceAll(blocks(docpage.Read(t, "docs/how-to/watch-for-changes.md"), "sh")[0], "https://example.com/", site.URL)), "\n")
+	text := docpage.Read(t, "docs/how-to/watch-for-changes.md")
+	lines := strings.Split(strings.TrimSpace(strings.ReplaceAll(blocks(text, "sh")[0], "https://example.com/", site.URL)), "\n")
 	require.Len(t, lines, 3)
 	require.Contains(t, run(lines[0]), "1 seen for the first time")
 	version.Add(1)
@@ -55,6 +71,27 @@ func TestWatchPageRuns(t *testing.T) {
 	feed, err := os.ReadFile(filepath.Join(dir, "changes.xml"))
 	require.NoError(t, err)
 	require.Contains(t, string(feed), "changed: Home")
+
+	// What it says to check a signature with takes what was sent, and nothing else.
+	python, err := exec.LookPath("python3")
+	if err != nil {
+		t.Skip("the check of signatures was NOT RUN: python3 is not here")
+	}
+	version.Add(1)
+	const key = "MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"
+	cmd := shell(ctx, bin, dir, "crawl watch news --once --all --webhook "+site.URL+"/hook")
+	cmd.Env = append(cmd.Env, "CRAWL_WEBHOOK_SECRET=whsec_"+key)
+	out, err := cmd.CombinedOutput()
+	require.NoError(t, err, "%s", out)
+	for body, want := range map[string]string{hook.body: "True", hook.body + " ": "False"} {
+		headers, err := json.Marshal(hook.headers)
+		require.NoError(t, err)
+		check := exec.CommandContext(ctx, python, "-c", blocks(text, "python")[0]+"\nimport json, sys\nprint(genuine(json.loads(sys.argv[1]), sys.argv[2].encode()))", string(headers), body)
+		check.Env = append(os.Environ(), "CRAWL_WEBHOOK_SECRET="+key)
+		out, err := check.CombinedOutput()
+		require.NoError(t, err, "%s", out)
+		require.Equal(t, want, strings.TrimSpace(string(out)))
+	}
 
 	unit, err := os.ReadFile("../deploy/systemd/crawl-watch@.service")
 	require.NoError(t, err)

@@ -105,7 +105,7 @@ func Write(w io.Writer, cmd *cobra.Command, columns int) error {
 		names = append(names, strings.TrimSpace(c.Name()+" "+jobs[c.Name()]))
 	}
 	b.WriteString(strings.Join(cli.Wrap("Commands: "+strings.Join(names, ", "), columns-2), "\n  ") + "\n")
-	b.WriteString("More: crawl help COMMAND, crawl --help-all, crawl config --reference\n")
+	b.WriteString("More: crawl help COMMAND, crawl --help-all; two dozen jobs: docs/how-to/index.md\n")
 	_, err := io.WriteString(w, b.String())
 	return err
 }

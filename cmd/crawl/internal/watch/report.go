@@ -30,6 +30,9 @@ func (c *Counts) Write(term *cli.Terminal, log *slog.Logger, report bool) {
 	if c.Failed > 0 {
 		text += fmt.Sprintf(", %d failed", c.Failed)
 	}
+	if c.Failure != "" {
+		text += "\n  failed:   " + c.Failure
+	}
 	text += fmt.Sprintf("\n  watched:  %s\n  requests: %s\n", cli.Plural(c.URLs, "page"), cli.Count(c.Requests))
 	if c.Waiting > 0 {
 		text += fmt.Sprintf("  due:      %s wait for the budget of tomorrow; --budget raises it\n", cli.Plural(c.Waiting, "URL"))

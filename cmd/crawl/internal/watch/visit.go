@@ -1,6 +1,7 @@
 package watch
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -12,6 +13,7 @@ import (
 	"github.com/cespare/xxhash/v2"
 
 	"github.com/treadlight/crawl"
+	"github.com/treadlight/crawl/cmd/crawl/internal/cli"
 	"github.com/treadlight/crawl/internal/web/canonical"
 	"github.com/treadlight/crawl/internal/web/robots"
 	"github.com/treadlight/crawl/internal/web/sitemap"
@@ -102,7 +104,11 @@ func (w *Watch) settle(u canonical.URL, p *crawl.Page, v *visit, whole bool) err
 		w.answered(e, v)
 		err = w.store.put(e)
 	default:
-		err = w.missed(e, v.at)
+		why := fmt.Sprintf("status %d", p.Status)
+		if p.Status == 0 && p.Err != nil {
+			why = p.Err.Error()
+		}
+		err = w.missed(e, v.at, why)
 	}
 	switch {
 	case err != nil || !whole:
@@ -137,8 +143,11 @@ func (w *Watch) count(e *entry, as *int) {
 }
 
 // missed notes that a visit has told nothing.
-func (w *Watch) missed(e *entry, at time.Time) error {
+func (w *Watch) missed(e *entry, at time.Time, why string) error {
 	w.count(e, &w.counts.Failed)
+	if e.kind == page {
+		w.counts.Failure = cmp.Or(w.counts.Failure, cli.Clean(e.url+": "+why))
+	}
 	e.failures++
 	e.tried = max(at.Unix(), 1)
 	return w.store.put(e)

@@ -27,6 +27,7 @@
 package watch
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -119,6 +120,8 @@ type Counts struct {
 	Requests  int `json:"requests"`
 	URLs      int `json:"urls"`    // that are watched
 	Waiting   int `json:"waiting"` // that are due, and for which there is no budget
+
+	Failure string `json:"failure,omitempty"` // one of Failed, and why
 }
 
 // Open takes hold of a directory.
@@ -452,7 +455,7 @@ func (w *Watch) skipped(s crawl.Skipped) {
 		e.state, e.visited = gone, w.now().Unix()
 		_ = w.fail(w.store.put(e)) // the watch ends with it
 	case e.tried == 0:
-		_ = w.fail(w.missed(e, w.now()))
+		_ = w.fail(w.missed(e, w.now(), cmp.Or(s.Detail, s.Reason)))
 	}
 }
 

@@ -238,6 +238,7 @@ func TestFailures(t *testing.T) {
 	counts, told := w.round(time.Hour)
 	require.Empty(t, told)
 	require.Equal(t, 1, counts.Failed)
+	require.Equal(t, s.URL+"/a: status 500", counts.Failure)
 	s.set("/a", answer{status: 403, text: "Forbidden"})
 	s.requests()
 	_, told = w.round(30 * time.Minute)
