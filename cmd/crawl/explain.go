@@ -20,6 +20,7 @@ import (
 	"github.com/treadlight/crawl/cmd/crawl/internal/flags"
 	"github.com/treadlight/crawl/internal/assembly"
 	"github.com/treadlight/crawl/internal/config"
+	"github.com/treadlight/crawl/internal/frontier/disk"
 	"github.com/treadlight/crawl/internal/observe/console"
 	"github.com/treadlight/crawl/internal/observe/endpoint"
 )
@@ -57,7 +58,7 @@ type explaining struct {
 type explained struct {
 	assembly.Explanation
 	Crawl *console.Host      `json:"crawl,omitempty"` // nil: no crawl was asked, or it knows nothing
-	State *assembly.KnownURL `json:"state,omitempty"` // nil: no state was asked
+	State *disk.Page `json:"state,omitempty"` // nil: no state was asked
 }
 
 // run explains each URL of args; with kept, by the state that --state names.
@@ -70,7 +71,6 @@ func (x *explaining) run(ctx context.Context, settings *flags.Settings, kept boo
 		if loaded, err = x.openState(loaded.Config.State.Dir, settings); err != nil {
 			return err
 		}
-		defer func() { err = errors.Join(err, x.kept.Close()) }()
 	}
 	cfg := assembly.ExplainConfig{Seeds: x.seeds, Offline: x.offline}
 	cfg.Settings, cfg.Version = loaded.Config, cli.Version()
@@ -100,7 +100,7 @@ func (x *explaining) openState(dir string, settings *flags.Settings) (_ *config.
 	})
 	loaded, err := flags.Load(config.Sources{Saved: &saved, SavedIn: dir, File: settings.File, Flags: given})
 	if err != nil {
-		return nil, errors.Join(err, x.kept.Close())
+		return nil, err
 	}
 	if len(x.seeds) == 0 {
 		x.seeds = x.kept.Seeds()
@@ -120,7 +120,7 @@ func (x *explaining) print(ctx context.Context, all []assembly.Explanation, toke
 			p.Crawl, err = askCrawl(ctx, x.control, token, p.Host)
 		}
 		if err == nil && e.Error == "" && x.kept != nil {
-			p.State = new(assembly.KnownURL)
+			p.State = new(disk.Page)
 			*p.State, err = x.kept.Find(p.URL)
 		}
 		if err != nil {

@@ -1,7 +1,6 @@
 package assembly
 
 import (
-	"bytes"
 	"crypto/tls"
 	"crypto/x509"
 	"errors"
@@ -154,12 +153,6 @@ func (r *identityReader) proxyURL(path, s string) *url.URL {
 	return u
 }
 
-const (
-	// mostPEM bounds a file of certificates; the system's authorities come to 200 KiB.
-	mostPEM          = 8 << 20
-	beginCertificate = "-----BEGIN CERTIFICATE-----"
-)
-
 // pair reads a certificate and its key, which may be in the same file.
 func (r *identityReader) pair(path, cert, key string) *tls.Certificate {
 	if cert == "" {
@@ -186,13 +179,8 @@ func (r *identityReader) pair(path, cert, key string) *tls.Certificate {
 }
 
 func (r *identityReader) pem(path, name string) (data []byte, ok bool) {
-	ok = r.file(path, name, func(f io.Reader) (err error) {
-		if data, err = io.ReadAll(io.LimitReader(f, mostPEM+1)); len(data) > mostPEM {
-			err = fmt.Errorf("it is larger than %d MiB: is it a PEM file?", mostPEM>>20)
-		}
-		return err
-	})
-	return data, ok
+	data, err := access.ReadFile(name, access.MaxPEM)
+	return data, !r.fail(path, err)
 }
 
 // authorities adds those of a file to the system's.
@@ -200,17 +188,8 @@ func (r *identityReader) authorities(name string) *x509.CertPool {
 	if name == "" {
 		return nil
 	}
-	data, ok := r.pem("access.ca_file", name)
-	if !ok {
-		return nil
-	}
-	roots, err := x509.SystemCertPool()
-	if err != nil { // as on a machine without any
-		roots = x509.NewCertPool()
-	}
-	if !roots.AppendCertsFromPEM(bytes.TrimSpace(data)) {
-		r.fail("access.ca_file", fmt.Errorf("%s has no certificate: give a PEM file, which has lines of %s", name, beginCertificate))
-	}
+	roots, err := access.ReadAuthorities(name)
+	r.fail("access.ca_file", err)
 	return roots
 }
 

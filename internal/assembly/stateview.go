@@ -7,7 +7,6 @@ import (
 	"os"
 	"strconv"
 	"strings"
-	"time"
 
 	"github.com/treadlight/crawl/internal/frontier/disk"
 	"github.com/treadlight/crawl/internal/store/sqlitedb"
@@ -62,47 +61,15 @@ func (v *StateView) Settings() Settings { return v.settings }
 // Seeds are the URLs that it began with, and those to which they were redirected.
 func (v *StateView) Seeds() []string { return v.seeds }
 
-// KnownURL is what the state of a crawl has of a URL: that of the package crawl, which says what each field means.
-type KnownURL struct {
-	State    string    `json:"state"`
-	Depth    int       `json:"depth,omitempty"`
-	Seed     bool      `json:"seed,omitempty"`
-	Referrer string    `json:"referrer,omitempty"`
-	QueuedAt time.Time `json:"queued_at,omitzero"`
-
-	VisitedAt time.Time `json:"visited_at,omitzero"`
-	Round     int       `json:"round,omitempty"`
-	Status    int       `json:"status,omitempty"`
-	Class     string    `json:"class,omitempty"`
-	Change    string    `json:"change,omitempty"`
-}
-
 // Find is what the state has of a URL in its canonical form, as an [Explanation] has it. It reads all URLs: some
 // seconds for ten million.
-func (v *StateView) Find(url string) (KnownURL, error) {
+func (v *StateView) Find(url string) (disk.Page, error) {
 	u, err := canonical.Parse(url)
 	if err != nil {
-		return KnownURL{}, err
+		return disk.Page{}, err
 	}
-	p, err := v.view.Page(u.String())
-	if err != nil || p == nil {
-		return KnownURL{State: "unknown"}, err
-	}
-	k := KnownURL{
-		State: "visited", Depth: p.Depth, Seed: p.Seed, Referrer: p.Referrer, QueuedAt: p.QueuedAt.UTC(),
-		Round: p.Round, Status: p.Status, Class: p.Class, Change: p.Change,
-	}
-	if p.Queued {
-		k.State = "queued"
-	}
-	if p.Round > 0 {
-		k.VisitedAt = p.VisitedAt.UTC()
-	}
-	return k, nil
+	return v.view.Page(u.String())
 }
-
-// Close ends the view.
-func (v *StateView) Close() error { return nil }
 
 var (
 	// errFile is that there is no directory, but a file.

@@ -1,12 +1,9 @@
 package fleet
 
 import (
-	"crypto/x509"
 	"errors"
 	"fmt"
-	"io"
 	"net/url"
-	"os"
 	"strings"
 
 	"github.com/redis/rueidis"
@@ -16,11 +13,8 @@ import (
 	"github.com/treadlight/crawl/internal/fetch/access"
 )
 
-// mostSecret bounds a file with a password, and mostPEM one with authorities.
-const (
-	mostSecret = 4 << 10
-	mostPEM    = 1 << 20
-)
+// mostSecret bounds a file with a password.
+const mostSecret = 4 << 10
 
 // Client is how the Redis of the settings is reached: its URL, with the variables that lookup knows in it, and what is
 // in the files of its password and of its authorities. No error has the password in it.
@@ -30,7 +24,7 @@ func Client(f *config.Fleet, lookup func(string) (string, bool)) (rueidis.Client
 		return o, fmt.Errorf("fleet.redis: %w", err)
 	}
 	if f.PasswordFile != "" {
-		secret, err := readSome(f.PasswordFile, mostSecret)
+		secret, err := access.ReadFile(f.PasswordFile, mostSecret)
 		if err != nil {
 			return o, fmt.Errorf("fleet.password_file: %w", err)
 		}
@@ -45,35 +39,15 @@ func Client(f *config.Fleet, lookup func(string) (string, bool)) (rueidis.Client
 	if o.TLSConfig == nil {
 		return o, fmt.Errorf("fleet.ca_file: %s is for TLS, and fleet.redis has none: let it begin with rediss://", f.CAFile)
 	}
-	pem, err := readSome(f.CAFile, mostPEM)
+	roots, err := access.ReadAuthorities(f.CAFile)
 	if err != nil {
 		return o, fmt.Errorf("fleet.ca_file: %w", err)
-	}
-	roots, err := x509.SystemCertPool()
-	if err != nil { // as on a machine without any
-		roots = x509.NewCertPool()
-	}
-	if !roots.AppendCertsFromPEM(pem) {
-		return o, fmt.Errorf("fleet.ca_file: %s has no certificate: give a PEM file, which has lines of -----BEGIN CERTIFICATE-----", f.CAFile)
 	}
 	o.TLSConfig.RootCAs = roots
 	if o.Sentinel.TLSConfig != nil {
 		o.Sentinel.TLSConfig.RootCAs = roots
 	}
 	return o, nil
-}
-
-func readSome(path string, most int64) ([]byte, error) {
-	f, err := os.Open(path)
-	if err != nil {
-		return nil, err
-	}
-	defer func() { _ = f.Close() }() // it was only read
-	data, err := io.ReadAll(io.LimitReader(f, most+1))
-	if err == nil && int64(len(data)) > most {
-		err = fmt.Errorf("%s is larger than %d bytes: is it the right file?", path, most)
-	}
-	return data, err
 }
 
 // parseURL reads fleet.redis, with the variables that lookup knows in it. What stands for a

@@ -16,7 +16,6 @@ import (
 	"github.com/treadlight/crawl/internal/assembly"
 	"github.com/treadlight/crawl/internal/clock"
 	"github.com/treadlight/crawl/internal/config"
-	"github.com/treadlight/crawl/internal/frontier"
 	"github.com/treadlight/crawl/internal/frontier/redis"
 	"github.com/treadlight/crawl/internal/pipeline"
 	"github.com/treadlight/crawl/internal/ratelimit"
@@ -61,17 +60,17 @@ func Await(ctx context.Context, settings *config.Config, log *slog.Logger) error
 	return err
 }
 
-// fleet is this process's part in a crawl of several.
+// fleet is this process's part in a crawl of several. What it tells of the job its store does.
 type fleet struct {
-	crawl  *assembly.Crawler
-	cfg    *assembly.Config
-	log    *slog.Logger
-	clk    clock.Clock
-	job    string
-	tokens *tokens.Repository // of budgets that processes share; nil: there are none
-	store  *redis.Store       // nil before Open
-	orders chan redis.Order   // of operators, the newest; room for one
-	begun  atomic.Bool
+	*redis.Store // nil before Open
+	crawl        *assembly.Crawler
+	cfg          *assembly.Config
+	log          *slog.Logger
+	clk          clock.Clock
+	job          string
+	tokens       *tokens.Repository // of budgets that processes share; nil: there are none
+	orders       chan redis.Order   // of operators, the newest; room for one
+	begun        atomic.Bool
 }
 
 // prepare prepares to join the job of the settings. The limiter's budgets, if there are any, are those of all
@@ -106,13 +105,13 @@ func (f *fleet) Open() error {
 		err = redis.Verdict(f.tokens.Ping(soon))
 	}
 	if err == nil {
-		f.store, err = redis.Open(ctx, rc)
+		f.Store, err = redis.Open(ctx, rc)
 	}
 	if err != nil {
 		return &assembly.FleetError{Job: f.job, Err: err}
 	}
-	f.adoptBounds(f.store.Order().Bounds) // that were set before we came
-	if left := f.store.Left(); left.Known > 0 && left.Queued == 0 {
+	f.adoptBounds(f.Store.Order().Bounds) // that were set before we came
+	if left := f.Store.Left(); left.Known > 0 && left.Queued == 0 {
 		f.log.Warn("the job is complete: only URLs that are new to it will be asked for; 'crawl fleet purge' forgets it",
 			slog.String("job", f.job), slog.Int64("done", left.Known))
 	}
@@ -254,10 +253,10 @@ func (f *fleet) shareSlots(ctx context.Context) {
 	for {
 		held, want := limiter.Slots()
 		want = min(want, f.cfg.Concurrency)
-		if f.store.Hosts() > 0 {
+		if f.Store.Hosts() > 0 {
 			want = max(want, 1) // for the next one, which may be due soon
 		}
-		share, until, err := f.store.Slots(ctx, plan, held, want)
+		share, until, err := f.Store.Slots(ctx, plan, held, want)
 		switch {
 		case err == nil:
 			limiter.ShareSlots(share, until)
@@ -289,8 +288,8 @@ func (f *fleet) shareSlots(ctx context.Context) {
 // End gives everything back at the end of a run that had this error. Of two the first counts.
 func (f *fleet) End(err error) error {
 	var failed error
-	if f.store != nil {
-		failed = f.store.Err()
+	if f.Store != nil {
+		failed = f.Store.Err()
 	}
 	closed := f.close()
 	switch {
@@ -303,8 +302,8 @@ func (f *fleet) End(err error) error {
 }
 
 func (f *fleet) close() (err error) {
-	if f.store != nil {
-		err = f.store.Close()
+	if f.Store != nil {
+		err = f.Store.Close()
 	}
 	if f.tokens != nil {
 		_ = f.tokens.Close() // which has no error
@@ -314,23 +313,7 @@ func (f *fleet) close() (err error) {
 
 // Join has the pipeline work on the job.
 func (f *fleet) Join(pc *pipeline.Config) {
-	pc.State = &pipeline.State{Storage: f.store, Progress: f.store, Left: f.store.Left(), Peers: f.store}
-	pc.Key, pc.Job, pc.Elapsed = f.store.Key(), f.job, f.store.Elapsed()
+	pc.State = &pipeline.State{Storage: f.Store, Progress: f.Store, Left: f.Store.Left(), Peers: f.Store}
+	pc.Key, pc.Job, pc.Elapsed = f.Store.Key(), f.job, f.Store.Elapsed()
 	pc.Budgets = nil // the job counts for them
-}
-
-// Unanswered reports that no host has answered any process, as last heard.
-func (f *fleet) Unanswered() bool { return f.store.Unanswered() }
-
-// Figures asks nothing of Redis.
-func (f *fleet) Figures() frontier.JobFigures { return f.store.Figures() }
-
-// Opening is what the job has of a host and a port that users named; empty for nothing.
-func (f *fleet) Opening(ctx context.Context, host string) (string, error) {
-	return f.store.Opening(ctx, host)
-}
-
-// SetOpening notes what they allow, unless another process has before.
-func (f *fleet) SetOpening(ctx context.Context, host, addrs string) error {
-	return f.store.Open(ctx, host, addrs)
 }

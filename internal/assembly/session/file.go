@@ -14,7 +14,6 @@ package session
 import (
 	"errors"
 	"fmt"
-	"io"
 	"maps"
 	"os"
 	"regexp"
@@ -61,7 +60,7 @@ func (s Sign) String() string { return s.text }
 // Read reads a file of YAML or JSON. Variables of the environment are looked up, and the files it names are read. The
 // error joins all that is wrong, and has no secret in it.
 func Read(path string, lookup func(string) (string, bool)) (*Login, error) {
-	data, err := readSmall(path, maxFile)
+	data, err := access.ReadFile(path, maxFile)
 	if err != nil {
 		return nil, err
 	}
@@ -98,19 +97,6 @@ func private(path string) error {
 		return fmt.Errorf("it has a secret in it and may be read by others: 'chmod 600 %s', or write ${NAME} for a variable of the environment, or {file: PATH}", path)
 	}
 	return nil
-}
-
-func readSmall(path string, most int64) ([]byte, error) {
-	f, err := os.Open(path)
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close() //nolint:errcheck // nothing was written
-	data, err := io.ReadAll(io.LimitReader(f, most+1))
-	if err == nil && int64(len(data)) > most {
-		err = fmt.Errorf("%s is larger than %d KiB", path, most>>10)
-	}
-	return data, err
 }
 
 type reader struct {
@@ -182,7 +168,7 @@ func (r *reader) value(name string, n document.Node) (string, error) {
 		if len(n.Keys) != 1 || n.Keys[0].Key != "file" || !n.Keys[0].Value.Single() {
 			return "", errors.New("is a group; give a text, or {file: PATH}")
 		}
-		data, err := readSmall(n.Keys[0].Value.Text, maxSecret)
+		data, err := access.ReadFile(n.Keys[0].Value.Text, maxSecret)
 		if err != nil {
 			return "", err
 		}

@@ -67,7 +67,7 @@ func TestUnplaced(t *testing.T) {
 			require.NoError(t, err)
 			p, err := v.Page("http://b.test/2")
 			require.NoError(t, err)
-			require.Equal(t, p.VisitedAt.IsZero() && p.Status == 0 && name != "all done", p.Queued)
+			require.Equal(t, p.VisitedAt.IsZero() && p.Status == 0 && name != "all done", p.State == "queued")
 
 			for _, next := range []*Store{killed(t, s), reopen(t, s)} {
 				const sorted = `SELECT coalesce(group_concat(url), '') FROM (SELECT url FROM places ORDER BY url)`
@@ -95,7 +95,7 @@ func TestPlaceDeleted(t *testing.T) {
 		for id, queued := range map[int]bool{1: false, 2: true} {
 			p, err := v.Page(fmt.Sprintf("http://a.test/%d", id))
 			require.NoError(t, err)
-			require.Equal(t, queued, p.Queued, id)
+			require.Equal(t, queued, p.State == "queued", id)
 		}
 		require.NoError(t, s.Close())
 	}

@@ -18,20 +18,19 @@ import (
 // View reads the committed state, also during a crawl, without a lock. It is safe for concurrent use.
 type View struct{ path string }
 
-// Page is what a state has of a URL.
+// Page is what a state has of a URL, at least that it is unknown.
 type Page struct {
-	Kind     string // page, robots or sitemap
-	Depth    int
-	Seed     bool
-	Referrer string // empty for a seed
-	QueuedAt time.Time
-	Queued   bool // it is still to be visited, in this round
+	State    string    `json:"state"` // queued, in this round; visited; or unknown
+	Depth    int       `json:"depth,omitempty"`
+	Seed     bool      `json:"seed,omitempty"`
+	Referrer string    `json:"referrer,omitempty"` // empty for a seed
+	QueuedAt time.Time `json:"queued_at,omitzero"`
 	// Of the latest visit; zero if there was none.
-	VisitedAt time.Time
-	Round     int
-	Status    int
-	Class     string // of its error
-	Change    string
+	VisitedAt time.Time `json:"visited_at,omitzero"`
+	Round     int       `json:"round,omitempty"`
+	Status    int       `json:"status,omitempty"`
+	Class     string    `json:"class,omitempty"` // of its error
+	Change    string    `json:"change,omitempty"`
 }
 
 // Look finds the state in a directory. The error is [ErrMissing] if there is none, or that the program cannot read it.
@@ -133,24 +132,24 @@ func (v View) CountVisits() (visited, given int64, err error) {
 	return visited, given, err
 }
 
-// Page is what is known of a URL, as [canonical.URL.String] has it, or nil. It reads all URLs and visits: seconds for
-// ten million.
-func (v View) Page(url string) (*Page, error) {
+// Page is what is known of a URL, as [canonical.URL.String] has it. It reads all URLs and visits: seconds for ten
+// million.
+func (v View) Page(url string) (Page, error) {
 	var id int64
-	p := new(Page)
-	err := v.each(`SELECT coalesce(u.kind, 'page'), u.depth, u.seed, coalesce(r.url, ''), u.queued_at,
-		u.id > (SELECT url FROM placed) AND NOT EXISTS (SELECT 1 FROM visits v WHERE v.url = u.id)
-			OR EXISTS (SELECT 1 FROM places p WHERE p.host = u.host AND p.rank = u.rank AND p.url = u.id),
+	p := Page{State: "unknown"}
+	err := v.each(`SELECT u.depth, u.seed, coalesce(r.url, ''), u.queued_at,
+		iif(u.id > (SELECT url FROM placed) AND NOT EXISTS (SELECT 1 FROM visits v WHERE v.url = u.id)
+			OR EXISTS (SELECT 1 FROM places p WHERE p.host = u.host AND p.rank = u.rank AND p.url = u.id), 'queued', 'visited'),
 		u.id FROM urls u LEFT JOIN urls r ON r.id = u.referrer WHERE u.url = ? LIMIT 1`, func(q *sqlitedb.Stmt) error {
-		p.Kind, p.Depth, p.Seed, p.Referrer = q.ColumnText(0), int(q.ColumnInt(1)), q.ColumnInt(2) != 0, q.ColumnText(3)
-		p.QueuedAt, p.Queued, id = time.UnixMilli(q.ColumnInt(4)), q.ColumnInt(5) != 0, q.ColumnInt(6)
+		p.Depth, p.Seed, p.Referrer = int(q.ColumnInt(0)), q.ColumnInt(1) != 0, q.ColumnText(2)
+		p.QueuedAt, p.State, id = time.UnixMilli(q.ColumnInt(3)).UTC(), q.ColumnText(4), q.ColumnInt(5)
 		return nil
 	}, url)
 	if err != nil || id == 0 {
-		return nil, err
+		return p, err
 	}
 	return p, v.each(`SELECT at, round, status, coalesce(class, ''), coalesce(change, '') FROM visits WHERE url = ? ORDER BY id DESC LIMIT 1`, func(q *sqlitedb.Stmt) error {
-		p.VisitedAt, p.Round, p.Status = time.UnixMilli(q.ColumnInt(0)), int(q.ColumnInt(1)), int(q.ColumnInt(2))
+		p.VisitedAt, p.Round, p.Status = time.UnixMilli(q.ColumnInt(0)).UTC(), int(q.ColumnInt(1)), int(q.ColumnInt(2))
 		p.Class, p.Change = q.ColumnText(3), q.ColumnText(4)
 		return nil
 	}, id)

@@ -240,7 +240,7 @@ func (s *Store) Commit([]frontier.Position) {}
 // Owned is nil: the files of a process are its own, whoever has its hosts.
 func (s *Store) Owned() error { return nil }
 
-// Opening is what the job has of a named host and port, as [Store.Open] was told, or empty.
+// Opening is what the job has of a named host and port, as [Store.SetOpening] was told, or empty.
 func (s *Store) Opening(ctx context.Context, host string) (addrs string, err error) {
 	c := s.link.Client
 	addrs, err = c.Do(ctx, c.B().Hget().Key(s.key("openings")).Field(host).Build()).ToString()
@@ -250,8 +250,8 @@ func (s *Store) Opening(ctx context.Context, host string) (addrs string, err err
 	return addrs, nil
 }
 
-// Open notes what a host and a port that the user named have opened, unless another process has before.
-func (s *Store) Open(ctx context.Context, host, addrs string) error {
+// SetOpening notes what a host and a port that the user named have opened, unless another process has before.
+func (s *Store) SetOpening(ctx context.Context, host, addrs string) error {
 	c := s.link.Client
 	if err := c.Do(ctx, c.B().Hsetnx().Key(s.key("openings")).Field(host).Value(addrs).Build()).Error(); err != nil {
 		return fmt.Errorf("redis: keep what seeds have opened: %w", err)

@@ -112,35 +112,22 @@ func (st *state) crawl() (*Crawl, error) {
 	c.Queued, errs[0] = st.db.QueryInt("SELECT count(*) FROM queue")
 	c.Known, errs[1] = st.db.QueryInt("SELECT count(*) FROM urls")
 	rates := fmt.Sprintf("SELECT host, rate, pause_ns FROM rates WHERE rate > 0 ORDER BY rate, host LIMIT %d", st.cfg.List)
-	errs[2] = st.each(rates, func(q *sqlitedb.Stmt) {
+	errs[2] = st.db.Each(rates, func(q *sqlitedb.Stmt) error {
 		c.Rates = append(c.Rates, Rate{Host: q.ColumnText(0), PerSecond: q.ColumnFloat(1), Pause: time.Duration(q.ColumnInt(2)).Seconds()})
+		return nil
 	})
 	return c, errors.Join(err, errors.Join(errs[:]...))
-}
-
-func (st *state) each(query string, row func(*sqlitedb.Stmt)) error {
-	q, err := st.db.Prepare(query)
-	if err != nil {
-		return err
-	}
-	defer q.Reset()
-	for {
-		more, err := q.Step()
-		if !more {
-			return err
-		}
-		row(q)
-	}
 }
 
 // records is the file of a round, and empty if it is none that can be read: archives, a pipe, or one that is gone.
 func (st *state) records(round int) (string, error) {
 	path := ""
-	err := st.each("SELECT path, format FROM sinks ORDER BY length(path), path", func(q *sqlitedb.Stmt) {
+	err := st.db.Each("SELECT path, format FROM sinks ORDER BY length(path), path", func(q *sqlitedb.Stmt) error {
 		// The first one is that of the first round: a number makes a name longer.
 		if spec := sink.Format(q.ColumnText(1)).Spec(); path == "" && spec.Reportable() {
 			path = numbered(q.ColumnText(0), round)
 		}
+		return nil
 	})
 	if err != nil || path == "" {
 		return "", err
@@ -162,10 +149,7 @@ func (st *state) visits(ctx context.Context, round int) (*Summary, error) {
 		FROM visits v JOIN urls u ON u.id = v.url LEFT JOIN urls r ON r.id = u.referrer WHERE v.round = %d
 		AND NOT (u.kind IS 'sitemap' AND v.status IN (404, 410)) -- that a host has no sitemap.xml is no finding
 		ORDER BY v.id`, round)
-	err := st.each(query, func(q *sqlitedb.Stmt) {
-		if ctx.Err() != nil {
-			return
-		}
+	err := st.db.Each(query, func(q *sqlitedb.Stmt) error {
 		r := &visit{
 			URL: q.ColumnText(0), Kind: q.ColumnText(1), Status: int(q.ColumnInt(2)), Depth: int(q.ColumnInt(3)),
 			Referrer: q.ColumnText(4), FetchedAt: time.UnixMilli(q.ColumnInt(5)).UTC(), Attempt: int(q.ColumnInt(6)) + 1,
@@ -175,7 +159,8 @@ func (st *state) visits(ctx context.Context, round int) (*Summary, error) {
 			r.Attempt = 0
 		}
 		c.add(r)
+		return ctx.Err()
 	})
 	c.sum.Source = Source{Path: filepath.Join(st.dir, "state.db"), Format: "state"}
-	return c.finish(), errors.Join(err, ctx.Err())
+	return c.finish(), err
 }

@@ -1,0 +1,41 @@
+package access
+
+import (
+	"crypto/x509"
+	"fmt"
+	"io"
+	"os"
+)
+
+// ReadFile reads a file of at most so many bytes, as one with secrets or certificates is. Its errors name the file.
+func ReadFile(path string, most int64) ([]byte, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close() //nolint:errcheck // it was only read
+	data, err := io.ReadAll(io.LimitReader(f, most+1))
+	if err == nil && int64(len(data)) > most {
+		err = fmt.Errorf("%s is larger than %d KiB: is it the right file?", path, most>>10)
+	}
+	return data, err
+}
+
+// MaxPEM bounds a file of certificates; the system's authorities come to 200 KiB.
+const MaxPEM = 8 << 20
+
+// ReadAuthorities adds the certificates of a PEM file to those of the system. Its errors name the file.
+func ReadAuthorities(path string) (*x509.CertPool, error) {
+	data, err := ReadFile(path, MaxPEM)
+	if err != nil {
+		return nil, err
+	}
+	roots, err := x509.SystemCertPool()
+	if err != nil { // as on a machine without any
+		roots = x509.NewCertPool()
+	}
+	if !roots.AppendCertsFromPEM(data) {
+		return nil, fmt.Errorf("%s has no certificate: give a PEM file, which has lines of -----BEGIN CERTIFICATE-----", path)
+	}
+	return roots, nil
+}
