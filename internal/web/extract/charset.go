@@ -55,6 +55,16 @@ func UTF8(body []byte, name string) []byte {
 	return bytes.TrimPrefix(body, []byte("\ufeff"))
 }
 
+// Encoding is the encoding of a body whose Content-Type declares that charset, or none, with its WHATWG name; of UTF-8 it is
+// nil. It is what browsers find, and where the body declares none, what it is likely to be.
+func Encoding(body []byte, declared string) (encoding.Encoding, string) {
+	enc, name := encodingOf(new(scanner), body, declared)
+	if name == utf8Name {
+		return nil, name
+	}
+	return enc, name
+}
+
 // lookup is [charset.Lookup], and cheap for most pages.
 func lookup(label string) (encoding.Encoding, string) {
 	if label == utf8Name {

@@ -201,20 +201,20 @@ func (l *links) resolve(ref []byte) (u canonical.URL, err error) {
 		err = errSelf
 	} else if len(ref) > 0 {
 		l.opts.Budget.SpendText(len(ref) + len(u.String()))
-		u, err = u.ResolveBytes(l.inCharset(ref))
+		u, err = u.ResolveBytes(EncodeQuery(l.enc, ref))
 	}
 	return l.opts.Rules.Apply(u), err
 }
 
-// inCharset encodes the query of ref in the encoding of the page (URL standard, percent-encode after encoding). Paths
-// are always UTF-8.
-func (l *links) inCharset(ref []byte) []byte {
+// EncodeQuery encodes the query of a reference in the encoding of its page (URL standard, percent-encode after encoding). Paths
+// are always UTF-8, and so are queries if enc is nil.
+func EncodeQuery(enc encoding.Encoding, ref []byte) []byte {
 	q := bytes.IndexByte(ref, '?')
-	if l.enc == nil || q < 0 || isASCII(ref[q:]) {
+	if enc == nil || q < 0 || isASCII(ref[q:]) {
 		return ref
 	}
 	out := append(make([]byte, 0, 2*len(ref)), ref[:q]...)
-	encoder := l.enc.NewEncoder()
+	encoder := enc.NewEncoder()
 	for _, r := range string(ref[q:]) {
 		b, err := encoder.Bytes([]byte(string(r)))
 		if r >= utf8.RuneSelf && (err != nil || bytes.HasPrefix(b, []byte("&#"))) { // not in the charset: what a form sends

@@ -86,17 +86,25 @@ func Unescape(s string) string {
 	if strings.IndexByte(s, '&') < 0 {
 		return s
 	}
-	raw, out := []byte(s), make([]byte, 0, len(s))
-	for i := 0; i < len(raw); {
+	text, _ := UnescapeMapped([]byte(s))
+	return string(text)
+}
+
+// UnescapeMapped is Unescape, with the places in s of each byte of the text and of its end.
+func UnescapeMapped(s []byte) (text []byte, places []int) {
+	for i := 0; i < len(s); {
 		n := 1
-		if raw[i] == '&' {
-			out, n = appendReference(out, raw[i:], true)
+		if s[i] == '&' {
+			text, n = appendReference(text, s[i:], true)
 		} else {
-			out = append(out, raw[i])
+			text = append(text, s[i])
+		}
+		for len(places) < len(text) {
+			places = append(places, i)
 		}
 		i += n
 	}
-	return string(out)
+	return text, append(places, len(s))
 }
 
 // NextImage splits the first URL off a srcset, in the memory of s: HTML standard §4.8.4.3.8. Commas end a candidate only after a URL or

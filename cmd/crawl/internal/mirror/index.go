@@ -2,13 +2,13 @@ package mirror
 
 import (
 	"bufio"
+	"bytes"
 	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"io/fs"
-	"iter"
 	"maps"
 	"os"
 	"path"
@@ -22,13 +22,11 @@ import (
 	"github.com/treadlight/crawl/internal/web/canonical"
 )
 
-// entry is what the copy knows of a URL.
+// entry is what the copy knows of a URL. One that is in the index is not changed: another one takes its place.
 type entry struct {
 	URL string `json:"u"`
 	// File is where its copy is, by slashes; empty: there is none. It stays when a later request fails.
-	File string `json:"f,omitempty"`
-	// Shared says that File is that of another URL, which had the same bytes.
-	Shared   bool         `json:"shared,omitempty"`
+	File     string       `json:"f,omitempty"`
 	Kind     rewrite.Kind `json:"k,omitempty"`
 	Type     string       `json:"t,omitempty"`
 	Charset  string       `json:"c,omitempty"`  // of the header
@@ -38,7 +36,7 @@ type entry struct {
 	Written  uint64       `json:"w,omitempty"`  // of what was written of it; zero: nothing
 	ETag     string       `json:"etag,omitempty"`
 	Modified string       `json:"modified,omitempty"`
-	// Redirect is where it leads, with a fragment.
+	// Redirect is where it leads, with a fragment, or the URL of the same directory that has the same bytes.
 	Redirect string `json:"to,omitempty"`
 	// Round is the last in which it was answered, or failed; Status and Err are of that.
 	Round  int    `json:"r"`
@@ -46,10 +44,9 @@ type entry struct {
 	Err    string `json:"err,omitempty"`
 	From   string `json:"from,omitempty"` // who has a link to it, if it failed
 	Change string `json:"ch,omitempty"`   // how it differs from the round before
-	// Stale are files that it had before, to be removed when nothing leads to them.
-	Stale []string `json:"stale,omitempty"`
 
-	u canonical.URL
+	u      canonical.URL
+	places int // how many bytes behind it in the pack have its places, in this run
 }
 
 // packed reports whether what came is in the pack, and its file is made of that.
@@ -57,7 +54,7 @@ func (e *entry) packed() bool { return e.Kind != rewrite.Opaque }
 
 // forget leaves nothing of what came.
 func (e *entry) forget() {
-	e.File, e.Kind, e.Shared, e.Size, e.Sum, e.Written, e.At, e.ETag, e.Modified = "", rewrite.Opaque, false, 0, 0, 0, 0, "", ""
+	*e = entry{URL: e.URL, Redirect: e.Redirect, Round: e.Round, Status: e.Status, Err: e.Err, From: e.From, Change: e.Change, u: e.u}
 }
 
 // head is the first line of the journal.
@@ -66,8 +63,9 @@ type head struct {
 	Round  int      `json:"round"`
 	Pack   int      `json:"pack"` // the number of the file
 	Seeds  []string `json:"seeds"`
-	Open   bool     `json:"open,omitempty"` // the round is not settled
-	Full   bool     `json:"full,omitempty"` // but it has seen all there is
+	Open   bool     `json:"open,omitempty"`  // the round is not settled
+	Full   bool     `json:"full,omitempty"`  // but it has seen all there is
+	Stale  []string `json:"stale,omitempty"` // files that nothing has any more, to be removed when nothing leads to them
 }
 
 // index is what is known of all URLs: in memory, and in a journal to which each change is added. It is safe for
@@ -79,6 +77,7 @@ type index struct {
 	head    head
 	entries map[string]*entry
 	claims  map[string]string // folded names of files, with their URLs, and of directories, with ""
+	stale   map[string]bool
 	journal *os.File
 	lines   *bufio.Writer // to the journal
 }
@@ -91,14 +90,14 @@ const (
 
 // openIndex reads the journal of a copy, if there is one. A last line that a kill has cut off is left out.
 func openIndex(dir string) (*index, error) {
-	x := &index{dir: dir, entries: make(map[string]*entry), claims: make(map[string]string)}
+	x := &index{dir: dir, entries: make(map[string]*entry), claims: make(map[string]string), stale: make(map[string]bool)}
 	name := filepath.Join(dir, stateDir, journalFile)
 	f, err := os.Open(name)
-	if errors.Is(err, fs.ErrNotExist) {
-		return x, nil
-	}
 	if err != nil {
-		return nil, err
+		if errors.Is(err, fs.ErrNotExist) {
+			err = nil
+		}
+		return x, err
 	}
 	defer func() { _ = f.Close() }() // it was only read
 	r := bufio.NewReaderSize(f, 1<<16)
@@ -117,48 +116,61 @@ func openIndex(dir string) (*index, error) {
 }
 
 // read takes in a line.
-func (x *index) read(line []byte) error {
-	if strings.HasPrefix(string(line), `{"format"`) {
-		err := json.Unmarshal(line, &x.head)
-		if err == nil && x.head.Format != format {
-			err = fmt.Errorf("it is of another version of the program (%d)", x.head.Format)
-		}
-		return err
+func (x *index) read(line []byte) (err error) {
+	var e struct {
+		entry
+		Shared bool `json:"shared"` // by earlier versions of the program: it is fetched again
 	}
-	e := new(entry)
-	if err := json.Unmarshal(line, e); err != nil {
-		return err
+	var h head
+	if bytes.HasPrefix(line, []byte(`{"format"`)) {
+		err = json.Unmarshal(line, &h)
+	} else if err = json.Unmarshal(line, &e); err == nil {
+		e.u, err = canonical.Parse(e.URL)
 	}
-	u, err := canonical.Parse(e.URL)
-	if err != nil {
-		return err
-	}
-	for _, file := range append([]string{e.File}, e.Stale...) {
+	for _, file := range append(h.Stale, e.File) {
 		if file != "" && !filepath.IsLocal(filepath.FromSlash(file)) {
-			return fmt.Errorf("%q is not in the copy", file)
+			err = fmt.Errorf("%q is not in the copy", file)
 		}
 	}
-	if e.Size < 0 || e.At < 0 {
-		return fmt.Errorf("%s has a negative size or place", e.URL)
+	switch {
+	case err != nil:
+	case e.URL == "" && h.Format != format:
+		err = fmt.Errorf("it is of another version of the program (%d)", h.Format)
+	case e.URL == "":
+		x.head = h
+		for _, file := range h.Stale {
+			x.stale[file] = true
+		}
+	case e.Size < 0 || e.At < 0:
+		err = fmt.Errorf("%s has a negative size or place", e.URL)
+	case !e.Shared:
+		x.set(&e.entry)
 	}
-	e.u = u
-	x.set(e)
-	return nil
+	return err
 }
 
 // set has an entry be that of its URL.
 func (x *index) set(e *entry) {
-	if old := x.entries[e.URL]; old != nil && old.File != e.File && !old.Shared {
-		delete(x.claims, folded(old.File))
+	if old := x.entries[e.URL]; old != nil && old.File != e.File {
+		x.drop(old)
 	}
-	x.entries[e.URL] = e
-	if e.File != "" && !e.Shared {
-		x.claims[folded(e.File)] = e.URL
-		x.claimDirs(e.File)
+	if x.entries[e.URL] = e; e.File != "" {
+		delete(x.stale, e.File)
+		x.claim(e.File, e.URL)
 	}
 }
 
-func (x *index) claimDirs(file string) {
+// drop leaves nothing of a URL; its file is removed at the end.
+func (x *index) drop(e *entry) {
+	if delete(x.entries, e.URL); e.File != "" {
+		delete(x.claims, folded(e.File))
+		x.stale[e.File] = true
+	}
+}
+
+// claim takes a name for a URL, and those of its directories.
+func (x *index) claim(file, url string) {
+	x.claims[folded(file)] = url
 	for d := path.Dir(file); d != "."; d = path.Dir(d) {
 		f := folded(d)
 		if _, known := x.claims[f]; known {
@@ -176,19 +188,16 @@ func (x *index) compact() error {
 		return err
 	}
 	name := filepath.Join(x.dir, stateDir, journalFile)
+	x.head.Stale = slices.Sorted(maps.Keys(x.stale))
 	err := atomicfile.Replace(name, 0o600, func(w io.Writer) error {
 		b := bufio.NewWriterSize(w, 1<<16)
 		enc := json.NewEncoder(b)
 		enc.SetEscapeHTML(false)
-		if err := enc.Encode(x.head); err != nil {
-			return err
-		}
+		err := enc.Encode(x.head)
 		for _, key := range slices.Sorted(maps.Keys(x.entries)) {
-			if err := enc.Encode(x.entries[key]); err != nil {
-				return err
-			}
+			err = cmp.Or(err, enc.Encode(x.entries[key]))
 		}
-		return b.Flush()
+		return cmp.Or(err, b.Flush())
 	})
 	if err == nil {
 		x.journal, err = os.OpenFile(name, os.O_WRONLY|os.O_APPEND, 0o600)
@@ -233,17 +242,14 @@ func (x *index) flush() error {
 	return x.lines.Flush()
 }
 
-// mark changes what is known of the round, and keeps it.
-func (x *index) mark(change func(*head)) error {
+// mark notes that the round has seen all there is, and keeps it.
+func (x *index) mark() error {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	change(&x.head)
+	x.head.Full = true
 	line, err := json.Marshal(x.head)
-	if err != nil {
-		return err
-	}
-	_, err = x.lines.Write(append(line, '\n'))
-	return cmp.Or(err, x.lines.Flush())
+	_, e := x.lines.Write(append(line, '\n'))
+	return cmp.Or(err, e, x.lines.Flush())
 }
 
 // get is what is known of a URL; the zero entry: nothing.
@@ -263,37 +269,25 @@ func (x *index) all() []*entry {
 	return slices.SortedFunc(maps.Values(x.entries), func(a, b *entry) int { return strings.Compare(a.URL, b.URL) })
 }
 
-// files are the entries that own a file.
-func (x *index) files() iter.Seq[*entry] {
-	return func(yield func(*entry) bool) {
-		for _, e := range x.all() {
-			if e.File != "" && !e.Shared && !yield(e) {
-				return
-			}
-		}
-	}
-}
-
 // maxHops bounds chains of redirects.
 const maxHops = 20
 
-// target is the file that a link to a URL leads to, and the fragment that a redirect adds. A URL that redirects to what
-// the copy does not have leads to the copy that was made of it before, if any.
-func (x *index) target(url string) (file, fragment string) {
+// target is the entry with the file that a link to a URL leads to, nil if there is none, and the fragment that a redirect
+// adds. A URL that redirects to what the copy does not have leads to the copy that was made of it before, if any.
+func (x *index) target(url string) (had *entry, fragment string) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	kept := ""
 	for range maxHops {
 		e := x.entries[url]
 		if e == nil {
 			break
 		}
-		if kept == "" {
-			kept = e.File
+		if e.File != "" && (had == nil || e.Redirect == "") {
+			had = e
 		}
 		if e.Redirect == "" {
 			if e.File != "" {
-				return e.File, fragment
+				return e, fragment
 			}
 			break
 		}
@@ -302,38 +296,32 @@ func (x *index) target(url string) (file, fragment string) {
 			fragment = "#" + f
 		}
 	}
-	return kept, ""
+	return had, ""
 }
 
 // assign finds the file for what came of a URL. It is the one it had, unless its type has changed; else that of nameOf,
-// with a hash of the URL if another URL has it, or if a directory does.
-func (x *index) assign(u canonical.URL, mediaType string, sum uint64, size int64) (file string, shared bool) {
+// with a hash of the URL if another URL has it, or if a directory does. If that URL is of the same directory and had the same
+// bytes, it is returned instead.
+func (x *index) assign(e *entry) (file, same string) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	url := u.String()
-	if old := x.entries[url]; old != nil && old.File != "" && !old.Shared && old.Type == mediaType {
-		return old.File, false
+	if old := x.entries[e.URL]; old != nil && old.File != "" && old.Type == e.Type {
+		return old.File, ""
 	}
-	name := x.freeDirs(nameOf(u, mediaType))
-	if owner, taken := x.claims[folded(name)]; taken && owner != url {
-		if e := x.entries[owner]; e != nil && e.Sum == sum && e.Size == size && e.Type == mediaType && e.u.Dir() == u.Dir() && e.u.Scheme() == u.Scheme() {
-			return e.File, true
+	parts := strings.Split(nameOf(e.u, e.Type), "/")
+	for i := range parts[1:] { // a directory may be a file
+		if x.claims[folded(strings.Join(parts[:i+1], "/"))] != "" {
+			parts[i] += "~d"
+		}
+	}
+	name := strings.Join(parts, "/")
+	if owner, taken := x.claims[folded(name)]; taken && owner != e.URL {
+		if o := x.entries[owner]; o != nil && o.Sum == e.Sum && o.Size == e.Size && o.Type == e.Type && o.u.Dir() == e.u.Dir() && o.u.Scheme() == e.u.Scheme() {
+			return "", owner
 		}
 		ext := path.Ext(name)
-		name = strings.TrimSuffix(name, ext) + "~" + shortHash(url) + ext
+		name = strings.TrimSuffix(name, ext) + "~" + shortHash(e.URL) + ext
 	}
-	x.claims[folded(name)] = url
-	x.claimDirs(name)
-	return name, false
-}
-
-// freeDirs renames the directories of a name that are files.
-func (x *index) freeDirs(name string) string {
-	parts := strings.Split(name, "/")
-	for i := 1; i < len(parts); i++ {
-		if owner := x.claims[folded(strings.Join(parts[:i], "/"))]; owner != "" {
-			parts[i-1] += "~d"
-		}
-	}
-	return strings.Join(parts, "/")
+	x.claim(name, e.URL)
+	return name, ""
 }

@@ -27,7 +27,6 @@
 package mirror
 
 import (
-	"bytes"
 	"cmp"
 	"context"
 	"errors"
@@ -76,14 +75,13 @@ type Mirror struct {
 	temp    atomic.Int64
 	round   int
 	seen    seen
-	last    atomic.Value // the canonical.URL that was parsed
-	bodies  sync.Pool    // of *bytes.Buffer
-	writers sync.Pool    // of *writing
+	scratch sync.Pool   // of *scratch
+	unsure  atomic.Bool // what a copy leads to was not asked for
+	start   string      // the file to open
 
 	mu     sync.Mutex
 	failed error // of the disk; the crawl ends with it
 	full   bool  // the crawl has seen all there is
-	unsure bool  // but not what a copy leads to that was not asked for
 }
 
 // Open takes hold of a copy and finds out what is to be done.
@@ -91,15 +89,14 @@ func Open(o Options) (*Mirror, error) {
 	if err := checkKept(o.Keep); err != nil {
 		return nil, err
 	}
-	m := &Mirror{o: o, seen: seen{bounded: o.Crawl.Depth != 0, skipped: map[uint64]struct{}{}, followed: map[uint64]struct{}{}, icons: map[string]bool{}}}
-	m.bodies.New = func() any { return new(bytes.Buffer) }
-	m.writers.New = func() any { return new(writing) }
+	m := &Mirror{o: o, seen: seen{none: o.Crawl.Depth != 0, hashes: map[uint64]struct{}{}}}
+	m.scratch.New = func() any { return new(scratch) }
 	if err := m.claim(); err != nil {
 		return nil, err
 	}
 	var err error
 	if m.index, err = openIndex(o.Dir); err == nil {
-		m.pack, err = openPack(packName(o.Dir, m.index.head.Pack))
+		m.pack, err = openPack(o.Dir, m.index.head.Pack)
 	}
 	if err == nil {
 		err = m.begin()
@@ -220,7 +217,10 @@ func (m *Mirror) options() crawl.Options {
 
 // verify forgets what is not there, or not whole, as after a power cut. It returns how many files these are.
 func (m *Mirror) verify() (lost int) {
-	for e := range m.index.files() {
+	for _, e := range m.index.all() {
+		if e.File == "" {
+			continue
+		}
 		now := *e
 		info, err := os.Stat(m.path(filepath.FromSlash(e.File)))
 		there := err == nil && info.Mode().IsRegular()
@@ -241,7 +241,7 @@ func (m *Mirror) verify() (lost int) {
 // condition asks for what the copy has only if it has changed.
 func (m *Mirror) condition(r *http.Request) error {
 	e := m.index.get(r.URL.String())
-	if e.File == "" || e.Shared || e.Redirect != "" {
+	if e.File == "" || e.Redirect != "" {
 		return nil
 	}
 	if e.ETag != "" {
@@ -278,7 +278,7 @@ func (m *Mirror) Run(ctx context.Context) (*Report, error) {
 		}
 		return nil, written(m.o.Dir, e)
 	}
-	report.Entry = m.entry()
+	report.Entry = m.start
 	return report, err
 }
 
@@ -307,7 +307,7 @@ func (m *Mirror) crawl(ctx context.Context) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.full = err == nil && s.State == "done" && m.failed == nil; m.full {
-		err = m.index.mark(func(h *head) { h.Full = true })
+		err = m.index.mark()
 	}
 	return err
 }
@@ -316,9 +316,7 @@ func (m *Mirror) crawl(ctx context.Context) error {
 func (m *Mirror) fail(err error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if m.failed == nil {
-		m.failed = err
-	}
+	m.failed = cmp.Or(m.failed, err)
 }
 
 func (m *Mirror) failure() error {
@@ -336,9 +334,7 @@ func (k kept) Write(*record.Record) error { return k.m.failure() }
 
 // Flush implements [record.Sink].
 func (k kept) Flush() error {
-	if err := k.m.index.flush(); err != nil {
-		k.m.fail(err)
-	}
+	k.m.fail(k.m.index.flush())
 	return k.m.failure()
 }
 

@@ -1,9 +1,14 @@
 package mirror
 
 import (
+	"encoding/hex"
 	"fmt"
+	"net/url"
 	"path"
+	"path/filepath"
+	"regexp"
 	"strings"
+	"unicode"
 	"unicode/utf8"
 
 	"github.com/cespare/xxhash/v2"
@@ -33,8 +38,8 @@ func nameOf(u canonical.URL, mediaType string) string {
 	last, ext := segments[len(segments)-1], ""
 	if last == "" {
 		last = "index"
-	} else if i := strings.LastIndexByte(last, '.'); i > 0 && isExtension(last[i:]) {
-		last, ext = last[:i], last[i:]
+	} else if found := extension.FindString(last); len(found) < len(last) {
+		last, ext = strings.TrimSuffix(last, found), found
 	}
 	if want := extensionOf(mediaType, ext); want != "" {
 		last, ext = last+ext, want
@@ -52,10 +57,7 @@ func nameOf(u canonical.URL, mediaType string) string {
 	return path.Join(parts[0], "~"+shortHash(strings.Join(parts, "/")), component(last, ext))
 }
 
-func isExtension(s string) bool {
-	odd := func(r rune) bool { return (r < '0' || r > '9') && (r|0x20 < 'a' || r|0x20 > 'z') }
-	return 1 < len(s) && len(s) <= 12 && !strings.ContainsFunc(s[1:], odd)
-}
+var extension = regexp.MustCompile(`\.[0-9A-Za-z]{1,11}$`)
 
 // shortHash tells texts apart that a name has no room for.
 func shortHash(s string) string { return fmt.Sprintf("%016x", xxhash.Sum64String(s))[:12] }
@@ -68,21 +70,26 @@ func hostName(host string) string {
 	return component(strings.Trim(strings.ReplaceAll(host, "]+", "+"), "[]"), "")
 }
 
+// device matches names that Windows takes for devices, whatever their extension is.
+var device = regexp.MustCompile(`(?i)^(con|prn|aux|nul|conin\$|conout\$|(com|lpt)[0-9¹²³]) *(\.|$)`)
+
 // component is a part of a URL's path, with the extension, as a part of a file's. What cannot be in a name stays
 // percent-escaped, and so does a percent sign, so that no two parts have one name but for their length.
 func component(s, ext string) string {
 	var b strings.Builder
 	text := unescape(s)
-	for i := 0; i < len(text); {
-		r, n := utf8.DecodeRuneInString(text[i:])
-		if r == utf8.RuneError && n < 2 || !allowed(r) || r == '.' && (i == 0 || i+n == len(text) && ext == "") || r == ' ' && (i == 0 || i+n == len(text)) || r == '~' && i == 0 {
+	for i, n := 0, 0; i < len(text); i += n {
+		var r rune
+		r, n = utf8.DecodeRuneInString(text[i:])
+		first, last := i == 0, i+n == len(text)
+		odd := r == utf8.RuneError && n < 2 || !unicode.IsGraphic(r) || strings.ContainsRune(`<>:"/\|?*%`, r)
+		if odd || r == '.' && (first || last && ext == "") || r == ' ' && (first || last) || r == '~' && first {
 			for _, c := range []byte(text[i : i+n]) {
 				fmt.Fprintf(&b, "%%%02X", c)
 			}
 		} else {
 			b.WriteString(text[i : i+n])
 		}
-		i += n
 	}
 	name := norm.NFC.String(b.String())
 	if name == "" {
@@ -95,64 +102,20 @@ func component(s, ext string) string {
 		}
 		name = strings.TrimRight(name[:cut], ". ") + "~" + shortHash(name)
 	}
-	if stem, _, _ := strings.Cut(name, "."); isDevice(stem) {
+	if device.MatchString(name) {
 		name = "_" + name
 	}
 	return name + ext
 }
 
+var escapes = regexp.MustCompile(`%[0-9A-Fa-f]{2}`)
+
 // unescape undoes percent-escapes.
 func unescape(s string) string {
-	if strings.IndexByte(s, '%') < 0 {
-		return s
-	}
-	b := make([]byte, 0, len(s))
-	for i := 0; i < len(s); i++ {
-		if s[i] == '%' && i+2 < len(s) {
-			if hi, lo := hexDigit(s[i+1]), hexDigit(s[i+2]); hi >= 0 && lo >= 0 {
-				b = append(b, byte(hi<<4|lo))
-				i += 2
-				continue
-			}
-		}
-		b = append(b, s[i])
-	}
-	return string(b)
-}
-
-func hexDigit(c byte) int {
-	switch {
-	case '0' <= c && c <= '9':
-		return int(c - '0')
-	case 'a' <= c|0x20 && c|0x20 <= 'f':
-		return int(c|0x20-'a') + 10
-	}
-	return -1
-}
-
-// allowed reports whether a rune can be in a name everywhere, and be seen.
-func allowed(r rune) bool {
-	switch {
-	case r < ' ', r == 0x7f, strings.ContainsRune(`<>:"/\|?*%`, r):
-		return false
-	case r >= 0x80 && r < 0xa0, r >= 0x200b && r <= 0x200f, r >= 0x2028 && r <= 0x202e, r >= 0x2060 && r <= 0x206f, r == 0xfeff, r >= 0xfff0:
-		return r >= 0x10000 && r < 0xe0000
-	}
-	return true
-}
-
-// isDevice reports whether Windows takes a name for a device, whatever its extension is.
-func isDevice(stem string) bool {
-	stem = strings.ToUpper(strings.TrimRight(stem, " "))
-	switch stem {
-	case "CON", "PRN", "AUX", "NUL", "CONIN$", "CONOUT$":
-		return true
-	}
-	rest, ok := strings.CutPrefix(stem, "COM")
-	if !ok {
-		rest, ok = strings.CutPrefix(stem, "LPT")
-	}
-	return ok && utf8.RuneCountInString(rest) == 1 && strings.ContainsAny(rest, "0123456789¹²³")
+	return escapes.ReplaceAllStringFunc(s, func(e string) string {
+		b, _ := hex.DecodeString(e[1:]) // it matches
+		return string(b)
+	})
 }
 
 // folded is what a file system that knows no case, or one form of accents, makes of a name.
@@ -160,33 +123,12 @@ func folded(name string) string { return norm.NFC.String(strings.ToLower(strings
 
 // relative is the reference from one file of the copy to another, escaped.
 func relative(from, to string) string {
-	a, b := strings.Split(from, "/"), strings.Split(to, "/")
-	n := 0
-	for n < len(a)-1 && n < len(b)-1 && a[n] == b[n] {
-		n++
+	ref, err := filepath.Rel(filepath.FromSlash(path.Dir(from)), filepath.FromSlash(to))
+	if err != nil { // both are relative, and in the copy
+		return to
 	}
-	var out strings.Builder
-	for range len(a) - 1 - n {
-		out.WriteString("../")
-	}
-	for i, part := range b[n:] {
-		if i > 0 {
-			out.WriteByte('/')
-		}
-		escapePath(&out, part)
-	}
-	return out.String()
+	return escaped.Replace((&url.URL{Path: filepath.ToSlash(ref)}).EscapedPath())
 }
 
-// escapePath writes a component of a reference. Only what needs no escape anywhere, in a style sheet or in a srcset, has
-// none.
-func escapePath(b *strings.Builder, s string) {
-	for i := range len(s) {
-		c := s[i]
-		if 'a' <= c|0x20 && c|0x20 <= 'z' || '0' <= c && c <= '9' || strings.IndexByte("-._~@=+", c) >= 0 {
-			b.WriteByte(c)
-		} else {
-			fmt.Fprintf(b, "%%%02X", c)
-		}
-	}
-}
+// escaped has characters that end a reference in a style sheet or a srcset, or begin one in HTML.
+var escaped = strings.NewReplacer("&", "%26", ",", "%2C", "(", "%28", ")", "%29", "'", "%27", ";", "%3B", "!", "%21", "*", "%2A", "$", "%24")

@@ -98,8 +98,9 @@ func TestAssign(t *testing.T) {
 	} {
 		u, err := canonical.Parse(url)
 		require.NoError(t, err)
-		file, shared := x.assign(u, "text/html", uint64(i), 1)
-		assert.False(t, shared)
+		e := &entry{URL: url, Type: "text/html", Sum: uint64(i), Size: 1, u: u}
+		file, same := x.assign(e)
+		assert.Empty(t, same)
 		checkName(t, file)
 		if was, taken := seen[folded(file)]; taken {
 			assert.Failf(t, "clash", "%s and %s are both %s", was, url, file)
@@ -108,19 +109,21 @@ func TestAssign(t *testing.T) {
 			assert.False(t, strings.HasPrefix(other, folded(file)+"/") || strings.HasPrefix(folded(file), other+"/"), "%s is a file and a directory: %s", file, other)
 		}
 		seen[folded(file)] = url
-		x.set(&entry{URL: url, File: file, Type: "text/html", Sum: uint64(i), Size: 1, u: u})
-		again, _ := x.assign(u, "text/html", 99, 9)
+		e.File = file
+		x.set(e)
+		again, _ := x.assign(&entry{URL: url, Type: "text/html", Sum: 99, Size: 9, u: u})
 		assert.Equal(t, file, again, "it keeps its name")
 	}
 	u, err := canonical.Parse("http://h/b/index.html")
 	require.NoError(t, err)
 	dir, err := canonical.Parse("http://h/b/")
 	require.NoError(t, err)
-	file, _ := x.assign(dir, "text/html", 7, 7)
-	x.set(&entry{URL: dir.String(), File: file, Type: "text/html", Sum: 7, Size: 7, u: dir})
-	same, shared := x.assign(u, "text/html", 7, 7)
-	assert.True(t, shared, "the same bytes in the same directory are one file")
-	assert.Equal(t, file, same)
+	owner := &entry{URL: dir.String(), Type: "text/html", Sum: 7, Size: 7, u: dir}
+	owner.File, _ = x.assign(owner)
+	x.set(owner)
+	file, same := x.assign(&entry{URL: u.String(), Type: "text/html", Sum: 7, Size: 7, u: u})
+	assert.Empty(t, file)
+	assert.Equal(t, owner.URL, same, "the same bytes in the same directory are one file")
 }
 
 func TestRelative(t *testing.T) {

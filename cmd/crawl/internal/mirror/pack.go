@@ -12,7 +12,8 @@ import (
 )
 
 // pack is the file with the bytes of pages as they came, one behind the other. What is written there is not changed:
-// a page that has changed is added, and repack leaves out what no entry has. It is safe for concurrent use.
+// a page that has changed is added, and repack leaves out what no entry has. Behind a page that came in this run are its
+// places. It is safe for concurrent use.
 type pack struct {
 	f *os.File
 
@@ -20,12 +21,8 @@ type pack struct {
 	end int64
 }
 
-func packName(dir string, n int) string {
-	return filepath.Join(dir, stateDir, fmt.Sprintf("pages-%d.pack", n))
-}
-
-func openPack(name string) (*pack, error) {
-	f, err := os.OpenFile(name, os.O_RDWR|os.O_CREATE, 0o600)
+func openPack(dir string, n int) (*pack, error) {
+	f, err := os.OpenFile(filepath.Join(dir, stateDir, fmt.Sprintf("pages-%d.pack", n)), os.O_RDWR|os.O_CREATE, 0o600)
 	if err != nil {
 		return nil, err
 	}
@@ -49,62 +46,54 @@ func (p *pack) add(body []byte) (at int64, err error) {
 // errLost means that the bytes of a page are not those that came, as after a power cut.
 var errLost = errors.New("the page as it came is damaged: it is fetched again by the next run")
 
-// read is the page of an entry, as it came, in the memory of into if that is large enough.
-func (p *pack) read(e *entry, into []byte) ([]byte, error) {
-	body := slices.Grow(into[:0], int(e.Size))[:e.Size]
-	if _, err := p.f.ReadAt(body, e.At); err != nil || xxhash.Sum64(body) != e.Sum {
-		return nil, errors.Join(errLost, err)
+// read is the page of an entry, as it came, and its places, if they are there, in the memory of into if that is large
+// enough.
+func (p *pack) read(e *entry, into []byte) (body, places []byte, err error) {
+	size := int(e.Size) + e.places
+	all := slices.Grow(into[:0], size)[:size]
+	if _, err := p.f.ReadAt(all, e.At); err != nil || xxhash.Sum64(all[:e.Size]) != e.Sum {
+		return nil, nil, errors.Join(errLost, err)
 	}
-	return body, nil
+	return all[:e.Size], all[e.Size:], nil
 }
 
 // repack moves the pages to a file without gaps if half of this one is not needed. The journal that has the new places
 // is written after it, and before the old file goes.
 func (m *Mirror) repack() error {
 	x := m.index
+	pages := slices.DeleteFunc(x.all(), func(e *entry) bool { return e.File == "" || !e.packed() })
 	var used int64
-	for e := range x.files() {
-		if e.packed() {
-			used += e.Size
-		}
+	for _, e := range pages {
+		used += e.Size + int64(e.places)
 	}
 	if m.pack.end < 1<<20 || used > m.pack.end/2 {
 		return nil
 	}
-	next := x.head.Pack + 1
-	name := packName(m.o.Dir, next)
-	if err := os.RemoveAll(name); err != nil { // of a run that was killed here
-		return err
+	to, err := openPack(m.o.Dir, x.head.Pack+1)
+	if err == nil {
+		to.end, err = 0, to.f.Truncate(0) // of a run that was killed here
 	}
-	to, err := openPack(name)
-	if err != nil {
-		return err
-	}
-	for e := range x.files() {
-		if !e.packed() {
-			continue
-		}
+	for _, e := range pages {
 		moved := *e
-		body, err := m.pack.read(e, nil)
-		if err == nil {
-			moved.At, err = to.add(body)
-		} else if errors.Is(err, errLost) {
+		body, _, lost := m.pack.read(e, nil)
+		if moved.places = 0; lost != nil {
 			moved.forget()
-			err = nil
+		} else if err == nil {
+			moved.At, err = to.add(body)
 		}
 		if err != nil {
-			return errors.Join(err, to.f.Close())
+			return err
 		}
 		x.mu.Lock()
 		x.set(&moved)
 		x.mu.Unlock()
 	}
 	old := m.pack.f
-	x.head.Pack, m.pack = next, to
-	if err := to.f.Sync(); err != nil {
-		return err
+	x.head.Pack, m.pack = x.head.Pack+1, to
+	if err = to.f.Sync(); err == nil {
+		err = errors.Join(x.compact(), old.Close())
 	}
-	if err := errors.Join(x.compact(), old.Close()); err != nil {
+	if err != nil {
 		return err
 	}
 	return os.Remove(old.Name())

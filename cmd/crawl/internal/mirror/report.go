@@ -11,7 +11,6 @@ import (
 
 	"github.com/treadlight/crawl/cmd/crawl/internal/cli"
 	"github.com/treadlight/crawl/cmd/crawl/internal/mirror/rewrite"
-	"github.com/treadlight/crawl/internal/web/canonical"
 )
 
 // What became of a URL in a round; empty: nothing new.
@@ -54,9 +53,9 @@ type Failure struct {
 
 // report counts before anything is deleted.
 func (m *Mirror) report() *Report {
-	r := &Report{Dir: m.o.Dir, Round: m.round, Complete: m.full, Deleted: m.full && m.o.Delete && !m.unsure}
+	r := &Report{Dir: m.o.Dir, Round: m.round, Complete: m.full, Deleted: m.full && m.o.Delete && !m.unsure.Load()}
 	for _, e := range m.index.all() {
-		if e.File != "" && !e.Shared && m.keeps(e.Type) {
+		if e.File != "" && m.keeps(e.Type) {
 			if r.Bytes += e.Size; e.Kind == rewrite.HTML {
 				r.Pages++
 			} else {
@@ -74,7 +73,7 @@ func (m *Mirror) report() *Report {
 			r.Changed++
 		case e.Change == changeGone:
 			r.Gone++
-		case e.Status == http.StatusNotModified || e.Status/100 == 2:
+		case e.File != "" && (e.Status == http.StatusNotModified || e.Status/100 == 2):
 			r.Unchanged++
 		}
 		if e.Round == m.round && (e.Err != "" || e.Status >= 400) {
@@ -130,13 +129,4 @@ func (r *Report) Write(w io.Writer) {
 		fmt.Fprintf(&b, "  open: %s\n", filepath.Join(r.Dir, "index.html"))
 	}
 	cli.Say(w, "%s", b.String())
-}
-
-// seedURL is the canonical URL of what a person has typed.
-func seedURL(typed string) string {
-	u, err := canonical.ParseTyped(typed)
-	if err != nil {
-		return ""
-	}
-	return u.String()
 }

@@ -76,22 +76,8 @@ func handler(root *os.Root) http.Handler {
 		}
 		h := w.Header()
 		h.Set("Content-Security-Policy", policy)
-		h.Set("Content-Type", served(path.Ext(name)))
+		h.Set("Content-Type", typeByExtension(path.Ext(name), "application/octet-stream"))
 		h.Set("X-Content-Type-Options", "nosniff")
 		http.ServeContent(w, r, "", info.ModTime(), f)
 	})
-}
-
-// served is the media type of a file by its extension. The charset of a page is in the page.
-func served(ext string) string {
-	ext = strings.ToLower(ext)
-	best := "application/octet-stream"
-	for t, list := range extensions {
-		for i, e := range list {
-			if e == ext && (i == 0 || best == "application/octet-stream") {
-				best = t
-			}
-		}
-	}
-	return best
 }

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"html"
 	"io/fs"
+	"maps"
 	"os"
 	"path"
 	"path/filepath"
@@ -17,101 +18,62 @@ import (
 	"github.com/cespare/xxhash/v2"
 	"golang.org/x/sync/errgroup"
 
-	"github.com/treadlight/crawl/cmd/crawl/internal/mirror/rewrite"
+	"github.com/treadlight/crawl/internal/web/canonical"
 )
 
 // settle brings the copy to what has come: links, what is gone, the start page. If the round has seen all, it is over.
 func (m *Mirror) settle(ctx context.Context, full bool) error {
 	x := m.index
-	var gone []string
-	if full && m.o.Delete && !m.unsure {
-		gone = m.dropGone()
+	if full && m.o.Delete && !m.unsure.Load() {
+		m.dropGone()
 	}
 	if err := m.rewriteAll(ctx, false); err != nil {
 		return err
 	}
-	for _, e := range x.all() {
-		gone = append(gone, e.Stale...)
-	}
-	slices.Sort(gone)
-	for _, file := range slices.Compact(gone) {
+	for _, file := range slices.Sorted(maps.Keys(x.stale)) {
 		if err := m.remove(file); err != nil {
 			return err
 		}
 	}
+	clear(x.stale)
 	if err := m.startPage(); err != nil {
 		return err
 	}
-	x.mu.Lock()
-	for url, e := range x.entries {
-		if len(e.Stale) > 0 {
-			without := *e
-			without.Stale = nil
-			x.entries[url] = &without
-		}
-	}
 	x.head.Open, x.head.Full = !full, false
-	x.mu.Unlock()
-	if err := m.repack(); err != nil { // the journal must not name a pack that is not whole
+	err := m.repack() // the journal must not name a pack that is not whole
+	if err = cmp.Or(err, x.compact()); err != nil || !full {
 		return err
-	}
-	if err := x.compact(); err != nil {
-		return err
-	}
-	if !full {
-		return nil
 	}
 	return os.RemoveAll(m.path(stateDir, "state"))
 }
 
-// dropGone forgets what the hosts no longer have, or nothing leads to, and returns the files. Of a redirect the copy of
-// what was there before goes.
-func (m *Mirror) dropGone() (files []string) {
+// dropGone forgets what the hosts no longer have, or nothing leads to. Of a redirect the copy of what was there before goes.
+func (m *Mirror) dropGone() {
 	x := m.index
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	for url, e := range x.entries {
-		reached := e.Round == m.round
-		if reached && e.Status != 404 && e.Status != 410 && (e.Redirect == "" || e.File == "") {
-			continue
-		}
-		if e.File != "" && !e.Shared {
-			files = append(files, e.File)
-			delete(x.claims, folded(e.File))
-		}
-		if files = append(files, e.Stale...); reached && e.Redirect != "" {
+	for _, e := range x.entries {
+		switch reached := e.Round == m.round; {
+		case !reached || e.Status == 404 || e.Status == 410:
+			x.drop(e)
+		case e.Redirect != "" && e.File != "":
 			without := *e
 			without.forget()
-			without.Stale = nil
-			x.entries[url] = &without
-			continue
-		}
-		delete(x.entries, url)
-	}
-	// What shared a file that is gone has nothing any more.
-	for url, e := range x.entries {
-		if e.Shared && x.claims[folded(e.File)] == "" {
-			delete(x.entries, url)
+			x.set(&without)
 		}
 	}
-	return files
 }
 
 // remove removes a file that no URL has, and directories that are empty then.
 func (m *Mirror) remove(file string) error {
-	m.index.mu.Lock()
-	owner := m.index.claims[folded(file)]
-	m.index.mu.Unlock()
-	if owner != "" {
+	if m.index.claims[folded(file)] != "" {
 		return nil
 	}
 	if err := os.Remove(m.path(filepath.FromSlash(file))); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
-	for d := path.Dir(file); d != "."; d = path.Dir(d) {
-		if os.Remove(m.path(filepath.FromSlash(d))) != nil { // it is not empty
-			break
-		}
+	for d := path.Dir(file); d != "." && os.Remove(m.path(filepath.FromSlash(d))) == nil; { // it is empty
+		d = path.Dir(d)
 	}
 	return nil
 }
@@ -130,8 +92,8 @@ func (m *Mirror) rewriteAll(ctx context.Context, fresh bool) error {
 		}
 		batch = nil
 	}
-	for e := range m.index.files() {
-		if !e.packed() || fresh && e.Written != 0 || !m.keeps(e.Type) {
+	for _, e := range m.index.all() {
+		if e.File == "" || !e.packed() || fresh && e.Written != 0 || !m.keeps(e.Type) {
 			continue
 		}
 		if len(batch) == together || len(batch) > 0 && (batch[0].u.Dir() != e.u.Dir() || path.Dir(batch[0].File) != path.Dir(e.File)) {
@@ -143,22 +105,13 @@ func (m *Mirror) rewriteAll(ctx context.Context, fresh bool) error {
 	return cmp.Or(g.Wait(), ctx.Err())
 }
 
-// writing is what a goroutine needs to write pages.
-type writing struct {
-	body []byte // of the page, as it came
-	memo rewrite.Memo
-}
-
 // rewritePages writes pages of one directory.
 func (m *Mirror) rewritePages(ctx context.Context, pages []*entry) error {
-	w := m.writers.Get().(*writing)
-	defer m.writers.Put(w)
-	w.memo.Forget()
+	s := m.scratch.Get().(*scratch)
+	defer m.free(s)
+	s.writer.Forget()
 	for _, e := range pages {
-		if err := ctx.Err(); err != nil {
-			return err
-		}
-		if err := m.rewrite(e, w); err != nil {
+		if err := cmp.Or(ctx.Err(), m.rewrite(e, s)); err != nil {
 			return err
 		}
 	}
@@ -166,17 +119,17 @@ func (m *Mirror) rewritePages(ctx context.Context, pages []*entry) error {
 }
 
 // rewrite writes a page with its links as they are now, if that is not what is there.
-func (m *Mirror) rewrite(e *entry, w *writing) error {
-	body, err := m.pack.read(e, w.body)
-	if err != nil {
+func (m *Mirror) rewrite(e *entry, s *scratch) error {
+	if err := m.load(e, s); err != nil {
 		return m.lose(e, err)
 	}
-	if w.body = body; cap(body) > inMemory { // too much to hold
-		defer func() { *w = writing{} }()
-	}
-	d := e.document(body)
-	d.Memo = &w.memo
-	out := rewrite.Rewrite(d, func(l rewrite.Link) (string, bool) { return m.local(e, l) })
+	out := s.writer.Write(e.u, &s.places, func(url, fragment string) (string, bool) {
+		to, redirected := m.index.target(url)
+		if to == nil || !m.keeps(to.Type) {
+			return "", false
+		}
+		return relative(e.File, to.File) + cmp.Or(fragment, redirected), true
+	})
 	sum := xxhash.Sum64(out) | 1
 	if sum == e.Written {
 		return nil
@@ -200,53 +153,31 @@ func (x *index) written(e *entry, sum uint64) {
 	}
 }
 
-// local is the reference from a page to the file that a link leads to; false: the copy does not have it.
-func (m *Mirror) local(e *entry, l rewrite.Link) (string, bool) {
-	file, fragment := m.index.target(l.URL.String())
-	if file == "" || len(m.o.Keep) > 0 && !m.keeps(m.index.typeOf(file)) {
-		return "", false
-	}
-	return relative(e.File, file) + rewrite.Fragment(cmp.Or(l.Fragment, fragment)), true
-}
-
-// entry is the file to open: that of the first seed that has one. Empty: none has.
-func (m *Mirror) entry() string {
-	if len(m.o.Keep) > 0 {
-		return ""
-	}
-	for _, seed := range m.o.Seeds {
-		if file, _ := m.index.target(seedURL(seed)); file != "" {
-			return file
-		}
-	}
-	return ""
-}
-
-// startPage writes the page that leads to what was asked for.
+// startPage writes the page that leads to what was asked for, and notes the file of the first seed that has one. A copy of
+// some types alone may have no page to lead to.
 func (m *Mirror) startPage() error {
-	if len(m.o.Keep) > 0 { // it may have no page to lead to
-		return nil
-	}
-	var files, names []string
+	var first, list strings.Builder
 	for _, seed := range m.o.Seeds {
-		if file, fragment := m.index.target(seedURL(seed)); file != "" {
-			files, names = append(files, relative("index.html", file)+fragment), append(names, seed)
+		u, err := canonical.ParseTyped(seed)
+		to, fragment := m.index.target(u.String())
+		if err != nil || to == nil || len(m.o.Keep) > 0 {
+			continue
 		}
+		ref := html.EscapeString(relative("index.html", to.File) + fragment)
+		if m.start == "" {
+			m.start = to.File
+			fmt.Fprintf(&first, "<meta http-equiv=\"refresh\" content=\"0; url=%s\">\n", ref)
+		} else {
+			first.Reset() // there is more than one to choose
+		}
+		fmt.Fprintf(&list, "<p><a href=\"%s\">%s</a></p>\n", ref, html.EscapeString(seed))
 	}
-	if len(files) == 0 {
+	if m.start == "" {
 		return nil
 	}
-	var b strings.Builder
-	b.WriteString("<!DOCTYPE html>\n<meta charset=\"utf-8\">\n<title>Mirror</title>\n")
-	if len(files) == 1 {
-		fmt.Fprintf(&b, "<meta http-equiv=\"refresh\" content=\"0; url=%s\">\n", html.EscapeString(files[0]))
-	}
-	for i, file := range files {
-		fmt.Fprintf(&b, "<p><a href=\"%s\">%s</a></p>\n", html.EscapeString(file), html.EscapeString(names[i]))
-	}
-	name := m.path("index.html")
-	if was, err := os.ReadFile(name); err == nil && string(was) == b.String() {
+	name, text := m.path("index.html"), "<!DOCTYPE html>\n<meta charset=\"utf-8\">\n<title>Mirror</title>\n"+first.String()+list.String()
+	if was, err := os.ReadFile(name); err == nil && string(was) == text {
 		return nil
 	}
-	return m.write(name, []byte(b.String()))
+	return m.write(name, []byte(text))
 }

@@ -1,7 +1,7 @@
-// Package rewrite finds the links of a document and puts others in their places. Both are one walk, so that what is
-// rewritten is what was found.
+// Package rewrite finds what is to be written anew in a document whose copy is to be opened elsewhere, and writes it. A
+// document is walked once, by [Read]; [Page.Write] needs only its places and what the copy has.
 //
-// A link is replaced within the bytes of the document; all other bytes stay as they are, whatever the charset. What is
+// A place is replaced within the bytes of the document; all other bytes stay as they are, whatever the charset. What is
 // inserted is ASCII: percent-escaped references, and the few repairs that a copy needs to work where it is:
 //
 //   - base: its href is emptied, as all links have been resolved
@@ -14,10 +14,10 @@ package rewrite
 
 import (
 	"bytes"
+	"encoding/binary"
+	"fmt"
 	"slices"
 	"strings"
-
-	"golang.org/x/text/encoding"
 
 	"github.com/treadlight/crawl/internal/web/canonical"
 )
@@ -46,280 +46,201 @@ const (
 	Frame               // a part that is a page
 	Guess               // a part by the custom of scripts, such as data-src; left as it is if there is none
 	Outside             // meant for the network: the copy has it absolute, and nobody asks for it
+
+	literal // no link: a text that stands there in every copy
+	dropped // no link: what goes if the copy has what its element loads
 )
 
-// Link is a reference of a document.
-type Link struct {
-	// URL is where it leads, without the fragment.
-	URL canonical.URL
-	// Fragment is that of the reference, with its "#". Empty: it has none.
-	Fragment string
-	Role     Role
-	// As says what the target is read as where its own media type does not tell, as for a script. Opaque: by its type.
-	As Kind
-	// NoFollow says that the page asks crawlers to leave it alone.
-	NoFollow bool
-}
-
-// Document is what is walked.
+// Document is what is read.
 type Document struct {
 	URL  canonical.URL
 	Kind Kind
 	// Charset is what the HTTP header said. Empty: nothing.
 	Charset string
 	Body    []byte
-	// Memo, if set, is what the rewriting of documents in one directory of the copy and of the host has in common, while
-	// local says the same.
-	Memo *Memo
-	// Skip, if set, reports of a reference that Links need not visit it: one that means the same in every document of
-	// the directory.
-	Skip func(ref string, r Role) bool
 }
 
-// Memo is what became of references, and memory that is used again. The zero value is ready; it is for one goroutine.
-type Memo struct {
-	outcomes map[memoKey]outcome
-	edits    []edit
-	attrs    []attribute
-	out      []byte
+// Link is a reference of a document.
+type Link struct {
+	// Ref is the reference in UTF-8, in the memory of the document.
+	Ref  []byte
+	Role Role
+	// As says what the target is read as where its own media type does not tell, as for a script. Opaque: by its type.
+	As Kind
+	// NoFollow says that the page asks crawlers to leave it alone.
+	NoFollow bool
 }
 
-// Forget has the next document be in another directory.
-func (m *Memo) Forget() { clear(m.outcomes) }
+// Places are where a document is written anew, and memory that is used again. The zero value is ready.
+type Places struct {
+	// Icon says that the page names an icon.
+	Icon bool
 
-type memoKey struct {
-	ref  string
-	role Role
-	as   Kind
-	in   place
+	body      []byte // whose bytes the places count
+	converted bool   // it is not that of the document
+	back      func([]byte) []byte
+	list      []place
+}
+
+// place is a part of a document.
+type place struct {
+	Link
+	from, to int
+	in       quoting
+	depth    int  // of attributes that it is in: how many times "&" is escaped
+	absolute bool // it is so in the document
+	of       int  // of dropped: how many places before it are of its element
+}
+
+// quoting is what surrounds a reference, which says how it is written.
+type quoting uint8
+
+const (
+	plain     quoting = iota
+	inSet             // a srcset, in which commas end a reference
+	specifier         // of a module: a relative reference begins with a dot
+	asked             // it is only asked for
+)
+
+// Read finds the places of d, whose body must not change while they are used.
+func (p *Places) Read(d *Document) {
+	w := walker{doc: d, places: p}
+	p.list, p.Icon, p.back = p.list[:0], false, unchanged
+	p.body = w.decode()
+	if d.Kind == HTML || d.Kind == XML {
+		again := w
+		if w.markup(p.body); w.again {
+			p.list = p.list[:0]
+			again.base = w.base
+			w = again
+			w.markup(p.body)
+		}
+	} else {
+		w.other(p.body)
+	}
+	w.declare()
+}
+
+// Links yields the links, in their order.
+func (p *Places) Links(yield func(Link) bool) {
+	for i := range p.list {
+		if l := &p.list[i].Link; l.Role < literal && !yield(*l) {
+			return
+		}
+	}
+}
+
+// A Writer writes the documents of one directory. The zero Writer is ready; it is for one goroutine.
+type Writer struct {
+	known map[string]outcome
+	had   []bool // for each place: the copy has what the element loads
+	edits []edit
+	out   []byte
 }
 
 // outcome is what becomes of a reference.
 type outcome struct {
-	text string
-	edit bool
-	had  bool // by the copy
+	local    string // the file of the copy; empty: there is none
+	absolute string // empty: it is no reference
 }
 
-// Found is what a walk saw beside links.
-type Found struct {
-	// Icon says that the page names an icon.
-	Icon bool
-}
-
-// Links visits the links of d, of which some may come several times.
-func Links(d *Document, visit func(Link)) Found {
-	w := walker{doc: d, local: func(l Link) (string, bool) { visit(l); return "", false }, finding: true}
-	w.run()
-	return w.found
-}
-
-// Rewrite is the body with links as local says: a reference that is relative to the document and escaped, with its
-// fragment; or false for what the copy does not have, which is left, or made, absolute. The body itself is returned if
-// nothing changes. With a Memo the result is valid until the next document.
-func Rewrite(d *Document, local func(Link) (string, bool)) []byte {
-	w := walker{doc: d, local: local}
-	if d.Memo == nil {
-		return w.run()
-	}
-	w.edits, w.attrs = d.Memo.edits[:0], d.Memo.attrs
-	out := w.run()
-	d.Memo.edits, d.Memo.attrs = w.edits, w.attrs
-	return out
-}
-
-// edit is a change of the body.
 type edit struct {
 	from, to int
 	text     string
 }
 
-// walker walks through one document.
-type walker struct {
-	doc     *Document
-	local   func(Link) (string, bool)
-	finding bool // nothing is edited
-	ahead   bool // it looks for the base or the charset, and at no links
-	found   Found
+// maxKnown bounds what a Writer remembers.
+const maxKnown = 1 << 14
 
-	base     canonical.URL
-	based    bool // the page has a base of its own
-	enc      encoding.Encoding
-	noFollow bool   // for all links of the page
-	charset  string // of the header
-	head     int    // where a declaration of the charset goes
-	declared bool   // the page has one
-	label    string // which it is
-	foreign  int    // svg and math elements that are open
-	nested   int    // documents in attributes
+// Forget has the next document be in another directory, or what the copy has be other files.
+func (w *Writer) Forget() { clear(w.known) }
 
-	edits []edit
-	attrs []attribute
+// Write is the document with links as local says: a reference from it to the file that a URL has, escaped, with the
+// fragment or another one; or false for what the copy does not have, which is left, or made, absolute. The result is valid
+// until the next call.
+func (w *Writer) Write(url canonical.URL, p *Places, local func(url, fragment string) (string, bool)) []byte {
+	w.edits, w.had = w.edits[:0], slices.Grow(w.had[:0], len(p.list))[:len(p.list)]
+	for i := range p.list {
+		at := &p.list[i]
+		w.had[i] = false
+		switch at.Role {
+		case literal:
+			w.edits = append(w.edits, edit{at.from, at.to, string(at.Ref)})
+		case dropped:
+			if slices.Contains(w.had[i-at.of:i], true) {
+				w.edits = append(w.edits, edit{at.from, at.to, ""})
+			}
+		default:
+			o := w.outcome(url, at, local)
+			switch {
+			case at.in == asked:
+			case o.local != "" && at.Role != Outside:
+				w.had[i] = at.Role == Part || at.Role == Frame
+				w.edits = append(w.edits, edit{at.from, at.to, at.written(o.local)})
+			case o.absolute != "" && at.Role != Guess && !at.absolute:
+				w.edits = append(w.edits, edit{at.from, at.to, at.written(o.absolute)})
+			}
+		}
+	}
+	if len(w.edits) == 0 {
+		return p.back(p.body)
+	}
+	w.apply(p.body)
+	return p.back(w.out)
 }
 
-// run walks, and returns the body with its edits.
-func (w *walker) run() []byte {
-	d := w.doc
-	w.base = d.URL
-	text, back := w.decode(d.Body)
-	switch d.Kind {
-	case HTML, XML:
-		w.findBase(text)
-		w.markup(text)
-		w.declare()
-	case CSS:
-		w.css(text, 0, bare)
-		w.declareCSS(text)
-	case Manifest:
-		w.json(text, 0, manifestRole)
-	case Module:
-		w.module(text, 0)
-		w.guesses(text)
-	case Script:
-		w.guesses(text)
+func (w *Writer) outcome(url canonical.URL, at *place, local func(url, fragment string) (string, bool)) outcome {
+	if o, known := w.known[string(at.Ref)]; known {
+		return o
 	}
-	if len(w.edits) == 0 || w.finding {
-		return d.Body
+	ref, fragment, cut := strings.Cut(string(at.Ref), "#")
+	if cut {
+		fragment = Fragment("#" + fragment)
 	}
-	if d.Memo == nil {
-		return back(w.apply(text, nil))
+	var o outcome
+	if u, err := url.Resolve(ref); err == nil && (ref != "" || at.Role == Page) {
+		o.absolute = hard.Replace(u.String() + fragment)
+		if to, ok := local(u.String(), fragment); ok {
+			o.local = hard.Replace(to)
+		}
 	}
-	d.Memo.out = w.apply(text, d.Memo.out)
-	return back(d.Memo.out)
+	if canonical.Portable(at.Ref) && len(w.known) < maxKnown {
+		if w.known == nil {
+			w.known = make(map[string]outcome)
+		}
+		w.known[string(at.Ref)] = o
+	}
+	return o
 }
 
-// apply is s with the edits, in the memory of into if it is large enough.
-func (w *walker) apply(s, into []byte) []byte {
-	slices.SortStableFunc(w.edits, func(a, b edit) int { return a.from - b.from })
-	size := len(s)
-	for _, e := range w.edits {
-		size += len(e.text)
+// apply makes out of s with the edits.
+func (w *Writer) apply(s []byte) {
+	byPlace := func(a, b edit) int { return a.from - b.from }
+	if !slices.IsSortedFunc(w.edits, byPlace) {
+		slices.SortStableFunc(w.edits, byPlace)
 	}
-	out, at := slices.Grow(into[:0], size), 0
+	w.out = w.out[:0]
+	at := 0
 	for _, e := range w.edits {
 		if e.from < at { // two edits of one place, which no document asks for
 			continue
 		}
-		out = append(append(out, s[at:e.from]...), e.text...)
+		w.out = append(append(w.out, s[at:e.from]...), e.text...)
 		at = e.to
 	}
-	return append(out, s[at:]...)
+	w.out = append(w.out, s[at:]...)
 }
 
-func (w *walker) edit(from, to int, text string) {
-	if !w.finding {
-		w.edits = append(w.edits, edit{from, to, text})
-	}
-}
-
-// place is what surrounds a reference, which says how it is written.
-type place uint8
-
-const (
-	bare      place = iota // style sheets, and what is escaped as a whole later
-	attr                   // the value of an attribute: "&" is &amp;
-	inSet                  // a srcset, in which commas end a reference
-	inJSON                 // a string of JSON, or of a script
-	specifier              // the same, of a module: a relative reference begins with a dot
-)
-
-// schemes that are no place on the network, the most usual first.
-func elsewhere(ref string) bool {
-	colon := strings.IndexByte(ref, ':')
-	if colon < 0 || strings.ContainsAny(ref[:colon], "/?#") {
-		return false
-	}
-	scheme := ref[:colon]
-	return !strings.EqualFold(scheme, "http") && !strings.EqualFold(scheme, "https")
-}
-
-// link is what becomes of a reference.
-func (w *walker) link(ref string, l Link, in place) (out outcome) {
-	for ref != "" && ref[0] <= ' ' {
-		ref = ref[1:]
-	}
-	for ref != "" && ref[len(ref)-1] <= ' ' {
-		ref = ref[:len(ref)-1]
-	}
-	if w.ahead || !w.based && (ref == "" || ref[0] == '#') || elsewhere(ref) {
-		return out
-	}
-	l.NoFollow = l.NoFollow || w.noFollow && l.Role == Page
-	same := !w.based && w.enc == nil && (w.doc.Memo != nil || w.doc.Skip != nil) && canonical.Portable([]byte(ref))
-	if !same {
-		return w.resolve(ref, l, in)
-	}
-	if w.finding {
-		if w.doc.Skip == nil || l.NoFollow || !w.doc.Skip(ref, l.Role) {
-			w.resolve(ref, l, in)
-		}
-		return out
-	}
-	key := memoKey{ref, l.Role, l.As, in}
-	out, known := w.doc.Memo.outcomes[key]
-	if !known {
-		out = w.resolve(ref, l, in)
-		w.doc.Memo.keep(key, out)
-	}
-	return out
-}
-
-func (m *Memo) keep(key memoKey, out outcome) {
-	if m.outcomes == nil {
-		m.outcomes = make(map[memoKey]outcome)
-	}
-	if len(m.outcomes) < maxMemo {
-		m.outcomes[key] = out
-	}
-}
-
-// maxMemo bounds a Memo.
-const maxMemo = 1 << 14
-
-// resolve is link for a reference of which nothing is known.
-func (w *walker) resolve(ref string, l Link, in place) (out outcome) {
-	path := ref
-	if i := strings.IndexByte(ref, '#'); i >= 0 {
-		path, l.Fragment = ref[:i], ref[i:]
-	}
-	if path == "" && l.Role != Page { // of a base: it is the page itself
-		return out
-	}
-	u, err := w.base.Resolve(w.query(path))
-	if err != nil {
-		return out
-	}
-	l.URL = u
-	if l.Role != Outside {
-		if to, ok := w.local(l); ok {
-			if in == specifier && !strings.HasPrefix(to, ".") {
-				to = "./" + to
-			}
-			return outcome{written(to, in), true, true}
-		}
-	}
-	if l.Role == Guess || w.finding || hasScheme(path) {
-		return out
-	}
-	return outcome{written(u.String()+Fragment(l.Fragment), in), true, false}
-}
-
-// hasScheme reports whether a reference is absolute. "http:x" is not.
-func hasScheme(ref string) bool {
-	i := strings.Index(ref, "://")
-	return i > 0 && (strings.EqualFold(ref[:i], "http") || strings.EqualFold(ref[:i], "https"))
-}
-
-// written is a reference as its place wants it. It has no quotes, blanks or brackets.
-func written(ref string, in place) string {
-	if strings.ContainsAny(ref, "'\"()<> \\`") {
-		ref = hard.Replace(ref)
-	}
-	switch in {
-	case attr:
-		ref = strings.ReplaceAll(ref, "&", "&amp;")
-	case inSet:
+// written is a reference, which has no quotes, blanks or brackets, as its place wants it.
+func (at *place) written(ref string) string {
+	switch {
+	case at.in == inSet:
 		ref = strings.ReplaceAll(ref, ",", "%2C")
+	case at.in == specifier && !strings.HasPrefix(ref, ".") && !strings.Contains(ref, "://"):
+		ref = "./" + ref
+	}
+	for range at.depth {
+		ref = strings.ReplaceAll(ref, "&", "&amp;")
 	}
 	return ref
 }
@@ -332,9 +253,7 @@ func Fragment(f string) string {
 	var b strings.Builder
 	for i := range len(f) {
 		if c := f[i]; c <= ' ' || c >= 0x7f {
-			b.WriteByte('%')
-			b.WriteByte(upperHex[c>>4])
-			b.WriteByte(upperHex[c&15])
+			fmt.Fprintf(&b, "%%%02X", c)
 		} else {
 			b.WriteByte(c)
 		}
@@ -342,31 +261,67 @@ func Fragment(f string) string {
 	return b.String()
 }
 
-const upperHex = "0123456789ABCDEF"
-
-// css walks through a style sheet or a declaration, which begins at that place of the document.
-func (w *walker) css(s []byte, at int, in place) {
-	cssReferences(s, func(ref string, from, to int) {
-		if ref == "" || ref[0] == '#' {
-			return
-		}
-		if out := w.link(w.text(ref), Link{Role: Part}, in); out.edit {
-			w.edit(at+from, at+to, out.text)
-		}
-	})
-}
-
-// whole is a text in an attribute, walked by inner and edited as a whole.
-func (w *walker) whole(s string, inner func(v *walker, s []byte)) (string, bool) {
-	v := *w
-	v.edits, v.attrs = nil, nil
-	inner(&v, []byte(s))
-	if len(v.edits) == 0 {
-		return "", false
+// Append appends the places to dst, for [Places.Load]. Nothing is appended of what has to be read again, as UTF-16.
+func (p *Places) Append(dst []byte) []byte {
+	if p.converted {
+		return dst
 	}
-	return string(v.apply([]byte(s), nil)), true
+	dst = append(dst, 1)
+	from := 0
+	for i := range p.list {
+		at := &p.list[i]
+		ref := at.Ref
+		if own := bytes.Equal(ref, p.body[at.from:at.to]); own && at.Role < literal {
+			ref = nil
+		}
+		absolute := 0
+		if at.absolute {
+			absolute = 1
+		}
+		dst = binary.AppendVarint(dst, int64(at.from-from))
+		dst = append(dst, byte(at.Role)|byte(at.in)<<3|byte(absolute)<<5, byte(at.depth))
+		dst = binary.AppendUvarint(dst, uint64(at.to-at.from))
+		dst = binary.AppendUvarint(dst, uint64(at.of))
+		dst = append(binary.AppendUvarint(dst, uint64(len(ref))), ref...)
+		from = at.from
+	}
+	return dst
 }
 
-func hasFold(s []byte, word string) bool {
-	return len(s) >= len(word) && bytes.EqualFold(s[:len(word)], []byte(word))
+// Load has what Append has made of a document with that body. It is false of what Append has not made.
+func (p *Places) Load(body, from []byte) bool {
+	p.list, p.body, p.back = p.list[:0], body, unchanged
+	if len(from) == 0 || from[0] != 1 {
+		return false
+	}
+	at, bad := 0, false
+	number := func() int {
+		v, n := binary.Uvarint(from)
+		if n <= 0 || v > uint64(len(body)+len(from)) {
+			bad = true
+			return 0
+		}
+		from = from[n:]
+		return int(v)
+	}
+	for from = from[1:]; len(from) > 0; {
+		delta, n := binary.Varint(from)
+		if n <= 0 || len(from) < n+2 {
+			return false
+		}
+		bits, depth := from[n], from[n+1]
+		from = from[n+2:]
+		at += int(delta)
+		x := place{Link: Link{Role: Role(bits & 7)}, from: at, in: quoting(bits >> 3 & 3), depth: int(depth), absolute: bits>>5 != 0}
+		x.to, x.of = at+number(), number()
+		size := number()
+		if bad || at < 0 || x.to > len(body) || size > len(from) || x.of > len(p.list) {
+			return false
+		}
+		if x.Ref, from = from[:size], from[size:]; size == 0 && x.Role < literal {
+			x.Ref = body[x.from:x.to]
+		}
+		p.list = append(p.list, x)
+	}
+	return true
 }

@@ -12,24 +12,33 @@ import (
 )
 
 // have is a copy of what is below http://h/a/ and not called gone: its files are named by their paths.
-func have(l Link) (string, bool) {
-	path, ok := strings.CutPrefix(l.URL.String(), "http://h/")
+func have(url, fragment string) (string, bool) {
+	path, ok := strings.CutPrefix(url, "http://h/")
 	if !ok || strings.Contains(path, "gone") {
 		return "", false
 	}
-	return "L/" + strings.NewReplacer("?", "@", "&", "%26").Replace(path) + Fragment(l.Fragment), true
+	return "L/" + strings.NewReplacer("?", "@", "&", "%26").Replace(path) + fragment, true
 }
 
 // common is what all documents here may share, as they are in one directory.
-var common Memo
+var (
+	common Writer
+	places Places
+)
 
 func rewritten(t *testing.T, kind Kind, charset, body string) string {
 	t.Helper()
 	u, err := canonical.Parse("http://h/a/p.html")
 	require.NoError(t, err)
-	out := string(Rewrite(&Document{URL: u, Kind: kind, Charset: charset, Body: []byte(body)}, have))
-	for range 2 { // what is remembered is what would be found
-		assert.Equal(t, out, string(Rewrite(&Document{URL: u, Kind: kind, Charset: charset, Body: []byte(body), Memo: &common}, have)))
+	d := &Document{URL: u, Kind: kind, Charset: charset, Body: []byte(body)}
+	places.Read(d)
+	out := string(new(Writer).Write(u, &places, have))
+	assert.Equal(t, out, string(common.Write(u, &places, have)), "what is remembered is what would be found")
+	var loaded Places
+	if kept := places.Append(nil); loaded.Load(d.Body, kept) {
+		assert.Equal(t, out, string(common.Write(u, &loaded, have)), "and so is what is kept")
+	} else {
+		assert.Empty(t, kept)
 	}
 	return out
 }
@@ -37,8 +46,8 @@ func rewritten(t *testing.T, kind Kind, charset, body string) string {
 func TestHTML(t *testing.T) {
 	for _, c := range []struct{ name, in, out string }{
 		{"link", `<a href="x?a=1&amp;b=2#f">é</a>`, `<a href="L/a/x@a=1%26b=2#f">é</a>`},
-		{"no quotes", `<A HREF=x>`, `<A HREF="L/a/x">`},
-		{"no quotes, slash", `<img src=/i.png/>`, `<img src="L/i.png/">`},
+		{"no quotes", `<A HREF=x>`, `<A HREF=L/a/x>`},
+		{"no quotes, slash", `<img src=/i.png/>`, `<img src=L/i.png/>`},
 		{"single quotes", `<img src='/i.png'>`, `<img src='L/i.png'>`},
 		{"not had", `<a href="../gone?q=1&amp;r=2#f">`, `<a href="http://h/gone?q=1&amp;r=2#f">`},
 		{"not had, no scheme", `<a href="//other/x">`, `<a href="http://other/x">`},
@@ -47,7 +56,7 @@ func TestHTML(t *testing.T) {
 		{"fragments", `<a href="x#:~:text=a%20b&amp;c"><a href="x#é">`, `<a href="L/a/x#:~:text=a%20b&amp;c"><a href="L/a/x#%C3%A9">`},
 		{"elsewhere", `<a href="javascript:x()"><a href="mailto:a@b"><img src="data:image/png;base64,AA=="><a href="blob:x">`, `<a href="javascript:x()"><a href="mailto:a@b"><img src="data:image/png;base64,AA=="><a href="blob:x">`},
 		{"parameter that looks like a reference", `<a href="x?a=1&copy=2&amp=3&lt;">`, `<a href="L/a/x@a=1%26copy=2%26amp=3%3C">`},
-		{"comment and script", `<!-- <a href="x"> --><script>var a = '<a href="x">';</script><a href=x>`, `<!-- <a href="x"> --><script>var a = '<a href="x">';</script><a href="L/a/x">`},
+		{"comment and script", `<!-- <a href="x"> --><script>var a = '<a href="x">';</script><a href=x>`, `<!-- <a href="x"> --><script>var a = '<a href="x">';</script><a href=L/a/x>`},
 		{
 			"scripts of every kind", `<script><!--<script>"</script> <a href='x'>--></script><script type=text/template><a href="x"></script><script type=application/json>{"url":"/x"}</script><!--[if IE]><img src=x><![endif]--><noscript><!-- <a href=x> --></noscript>`,
 			`<script><!--<script>"</script> <a href='x'>--></script><script type=text/template><a href="x"></script><script type=application/json>{"url":"/x"}</script><!--[if IE]><img src=x><![endif]--><noscript><!-- <a href=x> --></noscript>`,
@@ -60,19 +69,19 @@ func TestHTML(t *testing.T) {
 		{"srcset", `<img srcset="a,b.png 1x, data:image/png;base64,AA 2x,, /c.png 480w">`, `<img srcset="L/a/a%2Cb.png 1x, data:image/png;base64,AA 2x,, L/c.png 480w">`},
 		{"srcset not had", `<img srcset="gone.png, b.png 2x">`, `<img srcset="http://h/a/gone.png, L/a/b.png 2x">`},
 		{"imagesrcset", `<link rel=preload as=image imagesrcset="a 1x">`, `<link rel=preload as=image imagesrcset="L/a/a 1x">`},
-		{"media", `<video poster=p><source src=v><track src=t></video><audio src=s>`, `<video poster="L/a/p"><source src="L/a/v"><track src="L/a/t"></video><audio src="L/a/s">`},
-		{"frames", `<iframe src=f srcdoc="<img src=&quot;i&quot;>"></iframe><object data=o></object><embed src=e><frame src=g>`, `<iframe src="L/a/f" srcdoc="<img src=&quot;L/a/i&quot;>"></iframe><object data="L/a/o"></object><embed src="L/a/e"><frame src="L/a/g">`},
+		{"media", `<video poster=p><source src=v><track src=t></video><audio src=s>`, `<video poster=L/a/p><source src=L/a/v><track src=L/a/t></video><audio src=L/a/s>`},
+		{"frames", `<iframe src=f srcdoc="<img src=&quot;i&quot;>"></iframe><object data=o></object><embed src=e><frame src=g>`, `<iframe src=L/a/f srcdoc="<img src=&quot;L/a/i&quot;>"></iframe><object data=L/a/o></object><embed src=L/a/e><frame src=L/a/g>`},
 		{"style", `<p style="background:url(i.png)"><style>@import "x.css"; a{b:url('y')}</style>`, `<p style="background:url(L/a/i.png)"><style>@import "L/a/x.css"; a{b:url('L/a/y')}</style>`},
 		{"style with references", `<p style="background:url(&quot;i&quot;)">`, `<p style="background:url(&quot;L/a/i&quot;)">`},
 		{"svg", `<svg><use xlink:href="s.svg#i"/><use href="#i"/><image href="i"/><a href="x"/><path fill="url(#g)"/><style>a{b:url(i)}</style></svg>`, `<svg><use xlink:href="L/a/s.svg#i"/><use href="#i"/><image href="L/a/i"/><a href="L/a/x"/><path fill="url(#g)"/><style>a{b:url(L/a/i)}</style></svg>`},
-		{"integrity", `<script src=x integrity="sha256-x" crossorigin></script><script src="//cdn/x" integrity="y" crossorigin></script>`, `<script src="L/a/x"  ></script><script src="http://cdn/x" integrity="y" crossorigin></script>`},
-		{"refresh", `<meta http-equiv=refresh content="0; URL='x?a&amp;b'"><meta http-equiv=refresh content="5;x">`, `<meta http-equiv=refresh content="0; URL=&#39;L/a/x@a%26b&#39;"><meta http-equiv=refresh content="5;L/a/x">`},
+		{"integrity", `<script src=x integrity="sha256-x" crossorigin></script><script src="//cdn/x" integrity="y" crossorigin></script>`, `<script src=L/a/x  ></script><script src="http://cdn/x" integrity="y" crossorigin></script>`},
+		{"refresh", `<meta http-equiv=refresh content="0; URL='x?a&amp;b'"><meta http-equiv=refresh content="5;x">`, `<meta http-equiv=refresh content="0; URL='L/a/x@a%26b'"><meta http-equiv=refresh content="5;L/a/x">`},
 		{"policy", `<meta http-equiv="Content-Security-Policy" content="upgrade-insecure-requests">`, `<meta http-equiv="x-disabled-content-security-policy" content="upgrade-insecure-requests">`},
 		{
 			"policies", `<META HTTP-EQUIV=' content-security-policy ' CONTENT="default-src https:"><iframe srcdoc='<meta http-equiv="Content-Security-Policy" content="script-src x">'></iframe><meta http-equiv=x-ua-compatible content=y>`,
-			`<META HTTP-EQUIV='x-disabled-content-security-policy' CONTENT="default-src https:"><iframe srcdoc='<meta http-equiv=&quot;x-disabled-content-security-policy&quot; content=&quot;script-src x&quot;>'></iframe><meta http-equiv=x-ua-compatible content=y>`,
+			`<META HTTP-EQUIV='x-disabled-content-security-policy' CONTENT="default-src https:"><iframe srcdoc='<meta http-equiv="x-disabled-content-security-policy" content="script-src x">'></iframe><meta http-equiv=x-ua-compatible content=y>`,
 		},
-		{"icons", `<link rel=mask-icon href=m.svg color=red><link rel="shortcut icon" href=f.ico><link rel=apple-touch-icon-precomposed href=a.png>`, `<link rel=mask-icon href="L/a/m.svg" color=red><link rel="shortcut icon" href="L/a/f.ico"><link rel=apple-touch-icon-precomposed href="L/a/a.png">`},
+		{"icons", `<link rel=mask-icon href=m.svg color=red><link rel="shortcut icon" href=f.ico><link rel=apple-touch-icon-precomposed href=a.png>`, `<link rel=mask-icon href=L/a/m.svg color=red><link rel="shortcut icon" href=L/a/f.ico><link rel=apple-touch-icon-precomposed href=L/a/a.png>`},
 		{"rel", `<link rel=canonical href="x"><link rel="next" href="x"><link rel="icon" href="i"><link rel="dns-prefetch" href="//d">`, `<link rel=canonical href="http://h/a/x"><link rel="next" href="L/a/x"><link rel="icon" href="L/a/i"><link rel="dns-prefetch" href="http://d/">`},
 		{"form", `<form action="search"><button formaction="/x">`, `<form action="http://h/a/search"><button formaction="http://h/x">`},
 		{"guess", `<img data-src="i"><img data-src="gone">`, `<img data-src="L/a/i"><img data-src="gone">`},
@@ -83,7 +92,7 @@ func TestHTML(t *testing.T) {
 		},
 		{"import map", `<script type=importmap>{"imports":{"a":"./a.js","b/":"/b/"},"scopes":{"/x/":{"c":"/c.js"}}}</script>`, `<script type=importmap>{"imports":{"a":"./L/a/a.js","b/":"/b/"},"scopes":{"/x/":{"c":"./L/c.js"}}}</script>`},
 		{"tile", `<meta name="msapplication-TileImage" content="t.png"><meta property="og:image" content="/o.png">`, `<meta name="msapplication-TileImage" content="L/a/t.png"><meta property="og:image" content="http://h/o.png">`},
-		{"two of one name", `<a href=x href=y>`, `<a href="L/a/x" href=y>`},
+		{"two of one name", `<a href=x href=y>`, `<a href=L/a/x href=y>`},
 		{"cut off", `<a href="x"><a href="y`, `<a href="L/a/x"><a href="y`},
 		{"namespaces", `<svg xmlns="http://www.w3.org/2000/svg" xmlns:xlink="http://www.w3.org/1999/xlink">`, `<svg xmlns="http://www.w3.org/2000/svg" xmlns:xlink="http://www.w3.org/1999/xlink">`},
 		{"blank in a reference", "<a href=' x y\n'>", `<a href='L/a/x%20y'>`},
@@ -162,15 +171,21 @@ func FuzzRewrite(f *testing.F) {
 	require.NoError(f, err)
 	f.Fuzz(func(t *testing.T, kind uint8, s string) {
 		d := &Document{URL: u, Kind: Kind(kind % uint8(Script+1)), Body: []byte(s)}
-		found := map[Link]bool{}
-		Links(d, func(l Link) { found[l] = true })
-		var asked []Link
-		Rewrite(d, func(l Link) (string, bool) { asked = append(asked, l); return "L", true })
-		for _, l := range asked {
-			assert.Truef(t, found[l], "%+v is rewritten and was not found", l)
+		var p Places
+		p.Read(d)
+		found := 0
+		for range p.Links {
+			found++
 		}
-		if out := Rewrite(d, func(Link) (string, bool) { return "L", true }); len(asked) == 0 && d.Kind != HTML && d.Kind != XML {
-			assert.Equal(t, s, string(out))
+		var w Writer
+		out := string(w.Write(u, &p, func(string, string) (string, bool) { return "L", true }))
+		if found == 0 && d.Kind != HTML && d.Kind != XML {
+			assert.Equal(t, s, out)
 		}
+		var again Places
+		if kept := p.Append(nil); again.Load(d.Body, kept) {
+			assert.Equal(t, out, string(w.Write(u, &again, func(string, string) (string, bool) { return "L", true })))
+		}
+		again.Load(d.Body, append([]byte{1}, s...)) // whatever it is
 	})
 }

@@ -2,92 +2,75 @@ package rewrite
 
 import (
 	"bytes"
-	"encoding/json"
 	"regexp"
 	"strings"
 
-	"github.com/treadlight/crawl/internal/web/extract"
+	"github.com/go-json-experiment/json/jsontext"
 )
 
-// cssReferences visits those of a style sheet; see [extract.CSSReferences].
-func cssReferences(s []byte, visit func(ref string, from, to int)) {
-	extract.CSSReferences(s, func(ref []byte, from, to int) { visit(strings.TrimSpace(string(ref)), from, to) })
+// other walks through what is no markup.
+func (w *walker) other(s []byte) {
+	switch w.doc.Kind {
+	case CSS:
+		w.css(s)
+	case Manifest:
+		w.json(s, manifestRole)
+	case Module:
+		w.module(s)
+		w.guesses(s)
+	case Script:
+		w.guesses(s)
+	}
 }
 
-// manifestRole says what the string at a path of a manifest is; the path has no indexes of arrays.
-func manifestRole(path string) (Link, place, bool) {
-	switch path {
-	case "icons.src", "screenshots.src", "shortcuts.icons.src":
-		return Link{Role: Part}, inJSON, true
-	case "start_url", "shortcuts.url":
-		return Link{Role: Page}, inJSON, true
-	case "share_target.action", "protocol_handlers.url", "file_handlers.action", "scope", "id":
-		return Link{Role: Outside}, inJSON, path != "id" && path != "scope"
+// numbers are the indexes of arrays in a JSON pointer.
+var numbers = regexp.MustCompile(`/\d+(/|$)`)
+
+// manifestRole says what the string at a pointer of a manifest is.
+func manifestRole(at string) (Link, quoting, bool) {
+	switch numbers.ReplaceAllString(at, "$1") {
+	case "/icons/src", "/screenshots/src", "/shortcuts/icons/src":
+		return Link{Role: Part}, plain, true
+	case "/start_url", "/shortcuts/url":
+		return Link{Role: Page}, plain, true
+	case "/share_target/action", "/protocol_handlers/url", "/file_handlers/action":
+		return Link{Role: Outside}, plain, true
 	}
-	return Link{}, bare, false
+	return Link{}, plain, false
 }
 
 // importMapRole is that of an import map. Values that end in a slash are places and no files.
-func importMapRole(path string) (Link, place, bool) {
-	first, _, _ := strings.Cut(path, ".")
-	return Link{Role: Part, As: Module}, specifier, first == "imports" || first == "scopes"
+func importMapRole(at string) (Link, quoting, bool) {
+	return Link{Role: Part, As: Module}, specifier, strings.HasPrefix(at, "/imports/") || strings.HasPrefix(at, "/scopes/")
 }
-
-// maxKey bounds the part of a key that counts; no key that says something is as long.
-const maxKey = 64
 
 // json walks through the strings of a JSON document.
-func (w *walker) json(s []byte, at int, role func(path string) (Link, place, bool)) {
-	d := json.NewDecoder(bytes.NewReader(s))
-	var path []string
-	var isObject, isKey []bool
+func (w *walker) json(s []byte, role func(at string) (Link, quoting, bool)) {
+	d := jsontext.NewDecoder(bytes.NewReader(s), jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true))
 	for {
 		before := d.InputOffset()
-		token, err := d.Token()
-		if err != nil || len(isObject) > 100 {
+		token, err := d.ReadToken()
+		if err != nil {
 			return
 		}
-		n := len(isObject)
-		switch v := token.(type) {
-		case json.Delim:
-			if v == '{' || v == '[' {
-				isObject, isKey = append(isObject, v == '{'), append(isKey, v == '{')
-				continue
-			}
-			isObject, isKey = isObject[:n-1], isKey[:n-1]
-			if n >= 2 && isObject[n-2] {
-				path, isKey[n-2] = path[:len(path)-1], true
-			}
+		kind, n := d.StackIndex(d.StackDepth())
+		if token.Kind() != '"' || kind == '{' && n%2 != 0 { // it is none, or a name
 			continue
-		case string:
-			if n > 0 && isObject[n-1] && isKey[n-1] {
-				path, isKey[n-1] = append(path, v[:min(len(v), maxKey)]), false
-				continue
-			}
-			to := int(d.InputOffset()) - 1
-			from := bytes.IndexByte(s[before:to], '"') + int(before) + 1
-			w.jsonString(v, at+from, at+to, strings.Join(path, "."), role)
 		}
-		if n > 0 && isObject[n-1] {
-			path, isKey[n-1] = path[:len(path)-1], true
+		ref := []byte(token.String())
+		l, in, ok := role(string(d.StackPointer()))
+		if to := int(d.InputOffset()) - 1; ok && (in != specifier || relative(ref)) {
+			w.link(ref, bytes.IndexByte(s[before:to], '"')+int(before)+1, to, l, in)
 		}
-	}
-}
-
-func (w *walker) jsonString(value string, from, to int, path string, role func(string) (Link, place, bool)) {
-	l, in, ok := role(path)
-	if !ok || in == specifier && !relative(value) {
-		return
-	}
-	if out := w.link(value, l, in); out.edit {
-		w.edit(from, to, out.text)
 	}
 }
 
 // relative reports whether a specifier of a module is a reference to a file, and no name.
-func relative(s string) bool {
-	return !strings.HasSuffix(s, "/") && (strings.HasPrefix(s, "./") || strings.HasPrefix(s, "../") || strings.HasPrefix(s, "/") || hasScheme(s))
+func relative(s []byte) bool {
+	return !bytes.HasSuffix(s, []byte("/")) && (begins.Match(s) || hasScheme(s))
 }
+
+var begins = regexp.MustCompile(`^(\.\.?)?/`)
 
 // imports finds what modules import with a constant name, where a statement can begin. What stands in a comment or a
 // string may be found too: then a file is asked for in vain, and a name is changed that nobody reads.
@@ -109,7 +92,7 @@ const (
 // guesses finds names of files that a script may put behind the path of its own directory: what it shows is often there.
 // Nothing of it is rewritten: it works as it is if the copy has the file.
 func (w *walker) guesses(s []byte) {
-	for at, n := 0, 0; w.finding && n < maxGuesses; {
+	for at, n := 0, 0; n < maxGuesses; {
 		dot := bytes.IndexByte(s[at:], '.')
 		if dot < 0 {
 			return
@@ -127,7 +110,7 @@ func (w *walker) guesses(s []byte) {
 			from--
 		}
 		if from > 0 && from < at-1 && (isQuote(s[from-1]) || s[from-1] == '}') {
-			w.link(string(s[from:to]), Link{Role: Guess}, bare)
+			w.link(s[from:to], from, from, Link{Role: Guess}, asked)
 			n++
 		}
 	}
@@ -148,29 +131,22 @@ func isShown(ext []byte) bool {
 }
 
 // module walks through the imports of a script, and what else it says it loads.
-func (w *walker) module(s []byte, at int) {
+func (w *walker) module(s []byte) {
 	if bytes.Contains(s, []byte("import")) || bytes.Contains(s, []byte("export")) {
-		w.named(s, at, imports, specifier)
-		w.named(s, at, scripts, inJSON)
+		w.named(s, imports, specifier)
+		w.named(s, scripts, plain)
 	}
 	if w.doc.Kind == HTML || w.doc.Kind == XML {
-		w.named(s, at, workers, inJSON)
+		w.named(s, workers, plain)
 	}
 }
 
 // named handles what is in the groups of a pattern.
-func (w *walker) named(s []byte, at int, pattern *regexp.Regexp, in place) {
+func (w *walker) named(s []byte, pattern *regexp.Regexp, in quoting) {
 	for _, m := range pattern.FindAllSubmatchIndex(s, -1) {
 		for i := 2; i < len(m); i += 2 {
-			if m[i] < 0 {
-				continue
-			}
-			ref := string(s[m[i]:m[i+1]])
-			if in == specifier && !relative(ref) {
-				continue
-			}
-			if out := w.link(ref, Link{Role: Part, As: Module}, in); out.edit {
-				w.edit(at+m[i], at+m[i+1], out.text)
+			if m[i] >= 0 && (in != specifier || relative(s[m[i]:m[i+1]])) {
+				w.link(s[m[i]:m[i+1]], m[i], m[i+1], Link{Role: Part, As: Module}, in)
 			}
 		}
 	}

@@ -1,0 +1,260 @@
+package rewrite
+
+import (
+	"bytes"
+	"slices"
+	"strings"
+
+	"github.com/treadlight/crawl/internal/web/extract"
+)
+
+// maxName is the length of the longest name of an element or attribute that means something.
+const maxName = 24
+
+// rawText are elements with text in which there is no markup. Of noscript, noframes and noembed the content is markup for
+// those browsers that show it.
+const rawText = "script style textarea title xmp iframe plaintext"
+
+// table says what attributes mean, by the elements that have them; "*" is any. Each line is the meaning, attributes, elements.
+const table = `
+page|href xlink:href|a area
+page|longdesc|*
+part|xlink:href background lowsrc dynsrc|*
+page|xlink:href|a
+part|href|image use feimage mpath textpath pattern lineargradient radialgradient filter cursor tref script
+part|src|img source video audio track embed input image bgsound amp-img square70x70logo square150x150logo wide310x150logo square310x310logo tileimage
+part|poster|video
+script|src|script
+style sheet|href|?xml-stylesheet
+frame|src|iframe frame
+frame|data|object
+outside|action|form
+outside|manifest|html
+outside|formaction cite ping|*
+guess|data-src data-original data-lazy data-lazy-src data-lazyload data-poster data-bg data-bg-src data-background data-background-image data-image|*
+set|srcset imagesrcset|*
+set of guesses|data-srcset data-lazy-srcset data-bgset|*
+declarations|style fill stroke filter clip-path mask cursor marker marker-start marker-mid marker-end|*
+srcdoc|srcdoc|*
+rel|href|link
+base|href|base
+charset|charset|meta
+content|content|meta
+policy|http-equiv|meta
+|rel type name property itemprop integrity crossorigin|*`
+
+// meaning handles an attribute that has a value.
+type meaning func(*walker, *tag, *attribute)
+
+// element is what is known of one.
+type element struct {
+	name  string
+	raw   bool
+	means []meaning // by the number of the attribute; nil: nothing
+}
+
+var (
+	elements   = map[string]*element{}
+	anyElement = &element{}
+	attrs      = map[string]int{} // the numbers of attributes
+	attrNames  []string
+	shapes     [maxName + 1]uint32 // for each length of an attribute, bits of first letters
+)
+
+// init reads the table. The meanings walk themselves, so that the table cannot be in variables.
+func init() {
+	rows := make([][]string, 0, 32)
+	for line := range strings.SplitSeq(table[1:], "\n") {
+		rows = append(rows, strings.Split(line, "|"))
+		for name := range strings.FieldsSeq(rows[len(rows)-1][1]) {
+			if _, known := attrs[name]; !known {
+				attrs[name] = len(attrNames)
+				attrNames = append(attrNames, name)
+				shapes[len(name)] |= 1 << (name[0] & 31)
+			}
+		}
+	}
+	anyElement.means = make([]meaning, len(attrNames))
+	of := func(name string) *element {
+		if name == "*" {
+			return anyElement
+		}
+		if elements[name] == nil {
+			elements[name] = &element{name: name, means: slices.Clone(anyElement.means)}
+		}
+		return elements[name]
+	}
+	meanings := meanings()
+	for _, any := range []bool{true, false} { // an element has what any has, but for its own
+		for _, row := range rows {
+			for name := range strings.FieldsSeq(row[2]) {
+				for attr := range strings.FieldsSeq(row[1]) {
+					if any == (name == "*") {
+						of(name).means[attrs[attr]] = meanings[row[0]]
+					}
+				}
+			}
+		}
+	}
+	for name := range strings.FieldsSeq("html head svg math " + rawText) {
+		of(name).raw = strings.Contains(" "+rawText+" ", " "+name+" ")
+	}
+}
+
+// meanings are those of the table.
+func meanings() map[string]meaning {
+	one := func(l Link) meaning { return func(w *walker, t *tag, a *attribute) { w.url(t, a, l) } }
+	set := func(r Role) meaning {
+		return func(w *walker, t *tag, a *attribute) { w.value(t, a, func(s []byte) { w.srcset(s, r) }) }
+	}
+	return map[string]meaning{
+		"page": (*walker).page, "part": one(Link{Role: Part}), "style sheet": one(Link{Role: Part, As: CSS}), "frame": one(Link{Role: Frame}),
+		"outside": one(Link{Role: Outside}), "guess": one(Link{Role: Guess}), "set": set(Part), "set of guesses": set(Guess),
+		"rel": (*walker).rel, "base": (*walker).baseElement, "srcdoc": (*walker).srcdoc, "content": (*walker).content,
+		"script": func(w *walker, t *tag, a *attribute) {
+			l := Link{Role: Part}
+			if t.get("type") == "module" {
+				l.As = Module
+			}
+			w.url(t, a, l)
+		},
+		"declarations": func(w *walker, t *tag, a *attribute) {
+			if bytes.IndexByte(t.s[a.v0:a.v1], '(') >= 0 {
+				w.value(t, a, w.css)
+			}
+		},
+		"charset": func(w *walker, t *tag, a *attribute) { w.value(t, a, func(s []byte) { w.label(s, 0, len(s)) }) },
+		"policy": func(w *walker, t *tag, a *attribute) {
+			if t.get("http-equiv") == "content-security-policy" {
+				w.value(t, a, func(s []byte) { w.set(0, len(s), "x-disabled-content-security-policy") })
+			}
+		},
+	}
+}
+
+// maxNested bounds documents in attributes of documents in attributes.
+const maxNested = 4
+
+func (w *walker) value(t *tag, a *attribute, walk func(s []byte)) {
+	w.within(t.s, a.v0, a.v1, true, walk)
+}
+
+func (w *walker) url(t *tag, a *attribute, l Link) {
+	w.value(t, a, func(s []byte) { w.link(s, 0, len(s), l, plain) })
+}
+
+// srcdoc is a page in an attribute.
+func (w *walker) srcdoc(t *tag, a *attribute) {
+	if len(w.frames) >= maxNested {
+		return
+	}
+	foreign, base, attrs := w.foreign, w.base, w.attrs
+	w.foreign, w.attrs = 0, nil
+	w.value(t, a, w.markup)
+	w.foreign, w.base, w.attrs = foreign, base, attrs
+}
+
+func (w *walker) page(t *tag, a *attribute) {
+	w.url(t, a, Link{Role: Page, NoFollow: t.has("rel", "nofollow")})
+}
+
+// baseElement takes the first base with an href, and empties it.
+func (w *walker) baseElement(t *tag, a *attribute) {
+	w.value(t, a, func(s []byte) {
+		if u, err := w.doc.URL.ResolveBytes(w.utf8(trim(s))); err == nil && w.base.IsZero() {
+			w.base = u
+			w.again = w.again || w.late && len(w.frames) == 1
+		}
+	})
+	if a.quoted {
+		w.set(a.v0, a.v1, "")
+	} else {
+		w.set(a.v0, a.v1, `""`)
+	}
+}
+
+const icons = "icon mask-icon fluid-icon apple-touch-icon apple-touch-icon-precomposed apple-touch-startup-image"
+
+// rels is what a link element is for, the first that it has. What names the page itself, as canonical does, stays with the
+// network; so does what only prepares a connection.
+var rels = []struct {
+	words string
+	Link
+}{
+	{"stylesheet", Link{Role: Part, As: CSS}},
+	{"modulepreload", Link{Role: Part, As: Module}},
+	{"manifest", Link{Role: Part, As: Manifest}},
+	{icons, Link{Role: Part}},
+	{"preload prefetch prerender image_src", Link{Role: Part}},
+	{"canonical shortlink amphtml pingback edituri webmention search self edit dns-prefetch preconnect", Link{Role: Outside}},
+}
+
+func (w *walker) rel(t *tag, a *attribute) {
+	l := Link{Role: Page}
+	if t.get("rel") == "" {
+		l.Role = Outside
+	}
+	for _, r := range rels {
+		if t.has("rel", strings.Fields(r.words)...) {
+			l = r.Link
+			w.places.Icon = w.places.Icon || r.words == icons
+			break
+		}
+	}
+	w.url(t, a, l)
+}
+
+// named are the files that meta elements name.
+var named = map[string]Link{"msapplication-config": {Role: Part, As: XML}}
+
+func init() {
+	for name := range strings.FieldsSeq("tileimage square70x70logo square150x150logo wide310x150logo square310x310logo") {
+		named["msapplication-"+name] = Link{Role: Part}
+	}
+	for name := range strings.FieldsSeq("og:image og:url og:video og:audio og:image:url og:image:secure_url twitter:image twitter:image:src twitter:player image thumbnailurl") {
+		named[name] = Link{Role: Outside}
+	}
+}
+
+// content is that of a meta element.
+func (w *walker) content(t *tag, a *attribute) {
+	w.value(t, a, func(s []byte) {
+		switch t.get("http-equiv") {
+		case "content-type":
+			if m := charsetLabel.FindSubmatchIndex(s); m != nil {
+				w.label(s, m[2], m[3])
+			}
+		case "refresh":
+			if to := extract.RefreshTarget(s); len(to) > 0 {
+				from := cap(s) - cap(to)
+				w.link(to, from, from+len(to), Link{Role: Page}, plain)
+			}
+		default:
+			if l, ok := named[t.get("name")+t.get("property")+t.get("itemprop")]; ok && !bytes.EqualFold(s, []byte("none")) {
+				w.link(s, 0, len(s), l, plain)
+			}
+		}
+	})
+}
+
+// srcset handles a list of pictures.
+func (w *walker) srcset(s []byte, r Role) {
+	for rest, ref := s, []byte(nil); len(rest) > 0; {
+		if ref, rest = extract.NextImage(rest); len(ref) > 0 {
+			from := cap(s) - cap(ref)
+			w.link(ref, from, from+len(ref), Link{Role: r}, inSet)
+		}
+	}
+}
+
+// css walks through a style sheet or a declaration.
+func (w *walker) css(s []byte) {
+	extract.CSSReferences(s, func(ref []byte, from, to int) {
+		if ref = trim(ref); len(ref) > 0 && ref[0] != '#' {
+			if own := trim(s[from:to]); bytes.Equal(ref, own) {
+				ref = own
+			}
+			w.link(slices.Clip(ref), from, to, Link{Role: Part}, plain)
+		}
+	})
+}

@@ -1,0 +1,467 @@
+package rewrite
+
+import (
+	"bytes"
+	"regexp"
+	"strings"
+
+	"golang.org/x/net/html/charset"
+	"golang.org/x/text/encoding"
+	"golang.org/x/text/encoding/unicode"
+	"golang.org/x/text/transform"
+
+	"github.com/treadlight/crawl/internal/web/canonical"
+	"github.com/treadlight/crawl/internal/web/extract"
+)
+
+// walker walks through one document.
+type walker struct {
+	doc    *Document
+	places *Places
+	frames []frame // what it is in
+	depth  int     // of attributes
+
+	base     canonical.URL // zero: the page has none of its own, or none yet
+	late     bool          // there were references before the base
+	again    bool          // which was found
+	enc      encoding.Encoding
+	noFollow bool   // for all links of the page
+	charset  string // of the header
+	declared bool   // the page has a declaration
+	head     int    // where one goes
+	foreign  int    // svg and math elements that are open
+	attrs    []attribute
+}
+
+// frame is a text in the document, such as the value of an attribute.
+type frame struct {
+	from  int   // in the text around it
+	at    []int // where each of its bytes is, from there; nil: one behind the other
+	value bool  // of an attribute
+}
+
+// within walks through a text in another one: the value of an attribute, or what is in an element.
+func (w *walker) within(s []byte, from, to int, value bool, walk func(s []byte)) {
+	f, inner := frame{from: from, value: value}, s[from:to]
+	if value {
+		if w.depth++; bytes.IndexByte(inner, '&') >= 0 {
+			inner, f.at = extract.UnescapeMapped(inner)
+		}
+	}
+	w.frames = append(w.frames, f)
+	walk(inner)
+	if w.frames = w.frames[:len(w.frames)-1]; value {
+		w.depth--
+	}
+}
+
+// place is where in the document a place of the current text is.
+func (w *walker) place(i int) int {
+	for n := len(w.frames) - 1; n >= 0; n-- {
+		f := &w.frames[n]
+		if f.at != nil {
+			i = f.at[i]
+		}
+		i += f.from
+	}
+	return i
+}
+
+// maxPlaces bounds the places of a document: those of a page that somebody wrote are some thousand.
+const maxPlaces = 1 << 20
+
+func (w *walker) add(p place) {
+	if len(w.places.list) < maxPlaces {
+		p.from, p.to, p.depth = w.place(p.from), w.place(p.to), w.depth
+		w.places.list = append(w.places.list, p)
+	}
+}
+
+// set has a text of ASCII, without quotes, stand somewhere in every copy.
+func (w *walker) set(from, to int, text string) {
+	w.add(place{Link: Link{Role: literal, Ref: []byte(text)}, from: from, to: to})
+}
+
+// link is a reference that the text has from one place to another.
+func (w *walker) link(ref []byte, from, to int, l Link, in quoting) {
+	l.Ref = trim(ref)
+	if elsewhere(l.Ref) {
+		return
+	}
+	if w.late = true; w.base.IsZero() && (len(l.Ref) == 0 || l.Ref[0] == '#') {
+		return
+	}
+	absolute := hasScheme(l.Ref)
+	if !w.base.IsZero() || w.enc != nil && !isASCII(l.Ref) {
+		if len(l.Ref) == 0 && l.Role != Page { // of a base: it is the page itself
+			return
+		}
+		if l.Ref = w.portable(l.Ref); len(l.Ref) == 0 {
+			return
+		}
+	}
+	l.NoFollow = l.NoFollow || w.noFollow && l.Role == Page
+	w.add(place{Link: l, from: from, to: to, in: in, absolute: absolute})
+}
+
+// portable is a reference that means the same without the base and the charset of the page. Empty: it is none.
+func (w *walker) portable(ref []byte) []byte {
+	ref = w.utf8(ref)
+	path, fragment, cut := bytes.Cut(ref, []byte("#"))
+	base := w.base
+	if base.IsZero() {
+		base = w.doc.URL
+	}
+	u, err := base.ResolveBytes(extract.EncodeQuery(w.enc, path)) // as browsers send it
+	if err != nil {
+		return nil
+	}
+	if ref = []byte(u.String()); cut {
+		ref = append(append(ref, '#'), fragment...)
+	}
+	return ref
+}
+
+// utf8 is a text of the document in UTF-8.
+func (w *walker) utf8(s []byte) []byte {
+	if w.enc != nil && !isASCII(s) {
+		if text, err := w.enc.NewDecoder().Bytes(s); err == nil {
+			return text
+		}
+	}
+	return s
+}
+
+func trim(s []byte) []byte {
+	for len(s) > 0 && s[0] <= ' ' {
+		s = s[1:]
+	}
+	for len(s) > 0 && s[len(s)-1] <= ' ' {
+		s = s[:len(s)-1]
+	}
+	return s
+}
+
+// elsewhere reports whether a reference has a scheme that is no place on the network.
+func elsewhere(ref []byte) bool {
+	colon := bytes.IndexByte(ref, ':')
+	return colon >= 0 && !bytes.ContainsAny(ref[:colon], "/?#") && !isWeb(ref[:colon])
+}
+
+// hasScheme reports whether a reference is absolute. "http:x" is not.
+func hasScheme(ref []byte) bool {
+	i := bytes.Index(ref, []byte("://"))
+	return i > 0 && isWeb(ref[:i])
+}
+
+func isWeb(scheme []byte) bool {
+	return bytes.EqualFold(scheme, []byte("http")) || bytes.EqualFold(scheme, []byte("https"))
+}
+
+func isASCII(s []byte) bool {
+	for _, c := range s {
+		if c >= 0x80 {
+			return false
+		}
+	}
+	return true
+}
+
+// attribute is one of the current tag that may mean something.
+type attribute struct {
+	name     string // in lower case
+	id       int
+	from, to int // all of it
+	v0, v1   int // the value, without quotes; none if v0 is zero
+	quoted   bool
+}
+
+// tag is the current start tag.
+type tag struct {
+	*element
+	name string
+	end  int // after its ">"
+	s    []byte
+	attr []attribute
+}
+
+// get is the value of an attribute, references resolved, trimmed, in lower case.
+func (t *tag) get(name string) string {
+	for i := range t.attr {
+		if a := &t.attr[i]; a.name == name {
+			return strings.ToLower(strings.TrimSpace(extract.Unescape(string(t.s[a.v0:a.v1]))))
+		}
+	}
+	return ""
+}
+
+// has reports whether a list of words in an attribute has one of these.
+func (t *tag) has(name string, words ...string) bool {
+	for word := range strings.FieldsSeq(t.get(name)) {
+		for _, w := range words {
+			if w == word {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// markup walks through HTML or XML.
+func (w *walker) markup(s []byte) {
+	for i := 0; ; {
+		n := bytes.IndexByte(s[i:], '<')
+		if n < 0 || i+n+1 >= len(s) {
+			return
+		}
+		i += n
+		switch c := s[i+1]; {
+		case c == '!':
+			i = w.declaration(s, i)
+		case c == '?':
+			i = w.instruction(s, i)
+		case c == '/':
+			if i += 2; w.foreign > 0 && isForeign(s[i:extract.TagNameEnd(s, i)]) {
+				w.foreign--
+			}
+		case isLetter(c):
+			t, ok := w.startTag(s, i+1, extract.TagNameEnd(s, i+1))
+			if !ok { // the page ends in it
+				return
+			}
+			i = w.element(&t)
+		default:
+			i++
+		}
+	}
+}
+
+func isLetter(c byte) bool { return 'a' <= c|0x20 && c|0x20 <= 'z' }
+
+func isForeign(name []byte) bool {
+	return bytes.EqualFold(name, []byte("svg")) || bytes.EqualFold(name, []byte("math"))
+}
+
+// declaration skips what begins with "<!".
+func (w *walker) declaration(s []byte, i int) int {
+	switch rest := s[i+2:]; {
+	case bytes.HasPrefix(rest, []byte("--")):
+		return extract.CommentEnd(s, i+4)
+	case bytes.HasPrefix(rest, []byte("[CDATA[")) && (w.foreign > 0 || w.doc.Kind == XML):
+		return extract.Through(s, i, "]]>")
+	case w.doc.Kind == XML && bytes.HasPrefix(rest, []byte("DOCTYPE")):
+		if end := bytes.IndexByte(s[i:], '>'); end > 0 && bytes.IndexByte(s[i:i+end], '[') >= 0 {
+			return extract.Through(s, i, "]>")
+		}
+	}
+	end := extract.Through(s, i, ">")
+	if len(w.frames) == 0 && i < declaredWithin && len(bytes.TrimSpace(s[w.head:i])) == 0 {
+		w.head = end // after the document type, or a declaration would be before it
+	}
+	return end
+}
+
+// declaredWithin is where browsers look for the charset.
+const declaredWithin = 1 << 10
+
+// instruction reads what begins with "<?": a style sheet of XML may be in it.
+func (w *walker) instruction(s []byte, i int) int {
+	const name = "?xml-stylesheet"
+	if end := i + 1 + len(name); w.doc.Kind == XML && bytes.HasPrefix(s[i+1:], []byte(name)) {
+		if t, ok := w.startTag(s, i+1, end); ok {
+			return w.element(&t)
+		}
+	}
+	return extract.Through(s, i, ">")
+}
+
+// startTag reads the tag whose name is from i to end. It is false if the page ends in it.
+func (w *walker) startTag(s []byte, i, end int) (tag, bool) {
+	t := tag{element: anyElement, s: s}
+	var buf [maxName]byte
+	if name := lower(buf[:0], s[i:end]); name != nil {
+		if el, known := elements[string(name)]; known {
+			t.element, t.name = el, el.name
+		}
+	}
+	w.attrs = w.attrs[:0]
+	for at := extract.SkipSpace(s, end); at < len(s); at = extract.SkipSpace(s, at) {
+		if s[at] == '>' {
+			t.end, t.attr = at+1, w.attrs
+			return t, true
+		}
+		at = w.attribute(s, at)
+	}
+	return t, false
+}
+
+// attribute reads the one at that place and returns what is behind it. Of two of one name the first counts.
+func (w *walker) attribute(s []byte, at int) (next int) {
+	key, val, next := extract.NextAttr(s, at)
+	if len(key) == 0 || len(key) > maxName || shapes[len(key)]&(1<<(key[0]&31)) == 0 {
+		return max(next, at+1)
+	}
+	var buf [maxName]byte
+	id, known := attrs[string(lower(buf[:0], key))]
+	if !known {
+		return next
+	}
+	a := attribute{name: attrNames[id], id: id, from: at, to: at + len(key)}
+	if val != nil {
+		q := s[next-1]
+		a.quoted = (q == '"' || q == '\'') && next-2-len(val) >= at && s[next-2-len(val)] == q
+		if a.to, a.v1 = next, next; a.quoted {
+			a.v1--
+		}
+		a.v0 = a.v1 - len(val)
+	}
+	for i := range w.attrs {
+		if w.attrs[i].id == id {
+			return next
+		}
+	}
+	w.attrs = append(w.attrs, a)
+	return next
+}
+
+func lower(dst, s []byte) []byte {
+	if len(s) > maxName {
+		return nil
+	}
+	for _, c := range s {
+		if 'A' <= c && c <= 'Z' {
+			c |= 0x20
+		}
+		dst = append(dst, c)
+	}
+	return dst
+}
+
+// element handles a start tag and, if it is one of raw text, what is in it. It returns where the walk goes on.
+func (w *walker) element(t *tag) int {
+	closed := t.s[t.end-2] == '/'
+	switch t.name {
+	case "html", "head":
+		if len(w.frames) == 0 {
+			w.head = t.end
+		}
+	case "svg", "math":
+		if !closed {
+			w.foreign++
+		}
+	case "meta":
+		if name := t.get("name"); name == "robots" && len(w.frames) == 0 {
+			for word := range extract.Directives(t.get("content"), "", false) {
+				w.noFollow = w.noFollow || word == "nofollow" || word == "none"
+			}
+		}
+	}
+	first := len(w.places.list)
+	for i := range t.attr {
+		if a := &t.attr[i]; a.v0 > 0 && t.means[a.id] != nil {
+			t.means[a.id](w, t, a)
+		}
+	}
+	if n := len(w.places.list) - first; n > 0 {
+		for i := range t.attr {
+			if a := &t.attr[i]; a.name == "integrity" || a.name == "crossorigin" {
+				w.add(place{Link: Link{Role: dropped}, from: a.from, to: a.to, of: n})
+				n++
+			}
+		}
+	}
+	if !t.raw || closed && (w.doc.Kind == XML || w.foreign > 0) || w.doc.Kind == XML && t.name != "script" && t.name != "style" {
+		return t.end
+	}
+	end := extract.RawTextEnd(t.s, t.end, t.name)
+	switch kind := t.get("type"); {
+	case t.name == "style":
+		w.within(t.s, t.end, end, false, w.css)
+	case t.name == "script" && kind == "importmap":
+		w.within(t.s, t.end, end, false, func(s []byte) { w.json(s, importMapRole) })
+	case t.name == "script" && kind == "module":
+		w.within(t.s, t.end, end, false, w.module)
+	}
+	return end
+}
+
+// decode is the document as text whose markup is ASCII. Most charsets have that as they are: their bytes stay, and only
+// references are decoded. UTF-16 and ISO-2022-JP become UTF-8, if they can be had back byte by byte; a document that cannot is
+// not touched.
+func (w *walker) decode() []byte {
+	d := w.doc
+	mark := byMark(d.Body)
+	if mark == "" {
+		_, w.charset = charset.Lookup(d.Charset)
+	} else if mark == "utf-8" {
+		w.head = len("\ufeff")
+	}
+	if mark+w.charset == "" && d.Kind != HTML && d.Kind != XML {
+		return d.Body
+	}
+	enc, name := extract.Encoding(d.Body, d.Charset)
+	switch name {
+	case "utf-8", "replacement", "x-user-defined":
+		return d.Body
+	case "utf-16le", "utf-16be":
+		enc = unicode.UTF16(map[bool]unicode.Endianness{true: unicode.BigEndian, false: unicode.LittleEndian}[name == "utf-16be"], unicode.IgnoreBOM)
+	case "iso-2022-jp":
+	default:
+		w.enc = enc
+		return d.Body
+	}
+	w.places.converted = true
+	text, _, err := transform.Bytes(enc.NewDecoder(), d.Body)
+	if again, _, e := transform.Bytes(enc.NewEncoder(), text); err != nil || e != nil || !bytes.Equal(again, d.Body) {
+		w.places.back = func([]byte) []byte { return d.Body }
+		return nil
+	}
+	w.places.back = func(b []byte) []byte {
+		out, _, err := transform.Bytes(enc.NewEncoder(), b)
+		if err != nil {
+			return d.Body
+		}
+		return out
+	}
+	return text
+}
+
+func unchanged(b []byte) []byte { return b }
+
+// byMark is the charset that a byte order mark says.
+func byMark(b []byte) string {
+	for mark, name := range map[string]string{"\xef\xbb\xbf": "utf-8", "\xfe\xff": "utf-16be", "\xff\xfe": "utf-16le"} {
+		if bytes.HasPrefix(b, []byte(mark)) {
+			return name
+		}
+	}
+	return ""
+}
+
+// declare puts the charset of the header into a document that has no declaration. In a style sheet it matters only beyond
+// ASCII.
+func (w *walker) declare() {
+	switch kind := w.doc.Kind; {
+	case w.charset == "" || w.declared:
+	case kind == CSS && w.charset != "utf-8" && !bytes.HasPrefix(w.places.body, []byte("@charset")) && !isASCII(w.places.body):
+		w.set(0, 0, `@charset "`+w.charset+`";`)
+	case kind == HTML && strings.HasPrefix(w.charset, "utf-16"):
+		w.set(0, 0, "\ufeff") // nothing else says so
+	case kind == HTML:
+		w.set(w.head, w.head, `<meta charset="`+w.charset+`">`)
+	}
+}
+
+// charsetLabel finds the label in the content of a meta element.
+var charsetLabel = regexp.MustCompile(`(?i)charset\s*=\s*["']?([\w:.-]+)`)
+
+// label is the name of a charset in a declaration, which comes to say what the header said: that was stronger.
+func (w *walker) label(s []byte, from, to int) {
+	_, name := charset.Lookup(string(trim(s[from:to])))
+	if w.declared || name == "" || len(w.frames) > 1 {
+		return
+	}
+	if w.declared = true; w.charset != "" && name != w.charset && !strings.HasPrefix(w.charset, "utf-16") {
+		w.set(from, to, w.charset)
+	}
+}
