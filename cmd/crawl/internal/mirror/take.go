@@ -81,9 +81,9 @@ func (m *Mirror) take(_ context.Context, p *crawl.Page, body io.Reader) error {
 	e.Size, e.Sum = int64(s.came.Len()), xxhash.Sum64(s.came.Bytes())
 	s.read(e, s.came.Bytes())
 	m.fail(m.keep(e, func(string) (err error) {
-		s.body = s.places.Append(append(s.body[:0], s.came.Bytes()...))
-		e.places = len(s.body) - s.came.Len()
-		e.At, err = m.pack.add(s.body)
+		s.body = s.places.Append(s.body[:0])
+		e.places, _ = s.came.Write(s.body) // it cannot fail
+		e.At, err = m.pack.add(s.came.Bytes())
 		return err
 	}))
 	m.follow(p, e, s)

@@ -13,7 +13,7 @@ const maxName = 24
 
 // rawText are elements with text in which there is no markup. Of noscript, noframes and noembed the content is markup for
 // those browsers that show it.
-const rawText = "script style textarea title xmp iframe plaintext"
+var rawText = map[string]bool{"script": true, "style": true, "textarea": true, "title": true, "xmp": true, "iframe": true, "plaintext": true}
 
 // table says what attributes mean, by the elements that have them; "*" is any. Each line is the meaning, attributes, elements.
 const table = `
@@ -41,63 +41,58 @@ base|href|base
 charset|charset|meta
 content|content|meta
 policy|http-equiv|meta
-|rel type name property itemprop integrity crossorigin|*`
+|rel type name property itemprop integrity crossorigin|html head svg math style textarea title xmp plaintext`
 
 // meaning handles an attribute that has a value.
 type meaning func(*walker, *tag, *attribute)
 
-// element is what is known of one.
-type element struct {
+// attr is what is known of an attribute.
+type attr struct {
 	name  string
-	raw   bool
-	means []meaning // by the number of the attribute; nil: nothing
+	means map[string]meaning // by the element that has it; "*" is any other
 }
 
 var (
-	elements   = map[string]*element{}
-	anyElement = &element{}
-	attrs      = map[string]int{} // the numbers of attributes
-	attrNames  []string
-	shapes     [maxName + 1]uint32 // for each length of an attribute, bits of first letters
+	attrs                 = map[string]*attr{}
+	elements              = map[string]string{} // the names that mean something
+	tagShapes, attrShapes shapes
 )
 
-// init reads the table. The meanings walk themselves, so that the table cannot be in variables.
+// shapes rule most names out: for each length there are bits of first letters.
+type shapes [maxName + 1]uint32
+
+func (x *shapes) add(name string) { x[len(name)] |= 1 << (name[0] & 31) }
+
+func (x *shapes) has(name []byte) bool {
+	return len(name) > 0 && len(name) <= maxName && x[len(name)]&(1<<(name[0]&31)) != 0
+}
+
+// init reads the table. The meanings walk themselves, so that it cannot be in variables.
 func init() {
-	rows := make([][]string, 0, 32)
-	for line := range strings.SplitSeq(table[1:], "\n") {
-		rows = append(rows, strings.Split(line, "|"))
-		for name := range strings.FieldsSeq(rows[len(rows)-1][1]) {
-			if _, known := attrs[name]; !known {
-				attrs[name] = len(attrNames)
-				attrNames = append(attrNames, name)
-				shapes[len(name)] |= 1 << (name[0] & 31)
-			}
-		}
-	}
-	anyElement.means = make([]meaning, len(attrNames))
-	of := func(name string) *element {
-		if name == "*" {
-			return anyElement
-		}
-		if elements[name] == nil {
-			elements[name] = &element{name: name, means: slices.Clone(anyElement.means)}
-		}
-		return elements[name]
-	}
 	meanings := meanings()
-	for _, any := range []bool{true, false} { // an element has what any has, but for its own
-		for _, row := range rows {
-			for name := range strings.FieldsSeq(row[2]) {
-				for attr := range strings.FieldsSeq(row[1]) {
-					if any == (name == "*") {
-						of(name).means[attrs[attr]] = meanings[row[0]]
-					}
-				}
+	for line := range strings.SplitSeq(table[1:], "\n") {
+		row := strings.Split(line, "|")
+		for name := range strings.FieldsSeq(row[1]) {
+			if attrs[name] == nil {
+				attrs[name] = &attr{name, map[string]meaning{}}
+				attrShapes.add(name)
+			}
+			for element := range strings.FieldsSeq(row[2]) {
+				attrs[name].means[element] = meanings[row[0]]
+				elements[element] = element
+				tagShapes.add(element)
 			}
 		}
 	}
-	for name := range strings.FieldsSeq("html head svg math " + rawText) {
-		of(name).raw = strings.Contains(" "+rawText+" ", " "+name+" ")
+}
+
+func (a *attribute) handle(w *walker, t *tag) {
+	m := a.means[t.name]
+	if m == nil {
+		m = a.means["*"]
+	}
+	if m != nil {
+		m(w, t, a)
 	}
 }
 
@@ -148,10 +143,10 @@ func (w *walker) srcdoc(t *tag, a *attribute) {
 	if len(w.frames) >= maxNested {
 		return
 	}
-	foreign, base, attrs := w.foreign, w.base, w.attrs
-	w.foreign, w.attrs = 0, nil
-	w.value(t, a, w.markup)
-	w.foreign, w.base, w.attrs = foreign, base, attrs
+	foreign, base, outer := w.foreign, w.base, *t
+	w.foreign, w.tag = 0, tag{}
+	w.value(&outer, a, w.markup)
+	w.foreign, w.base, w.tag = foreign, base, outer
 }
 
 func (w *walker) page(t *tag, a *attribute) {

@@ -87,9 +87,8 @@ type place struct {
 	Link
 	from, to int
 	in       quoting
-	depth    int  // of attributes that it is in: how many times "&" is escaped
-	absolute bool // it is so in the document
-	of       int  // of dropped: how many places before it are of its element
+	depth    int // of attributes that it is in: how many times "&" is escaped
+	of       int // of dropped: how many places before it are of its element
 }
 
 // quoting is what surrounds a reference, which says how it is written.
@@ -99,6 +98,7 @@ const (
 	plain     quoting = iota
 	inSet             // a srcset, in which commas end a reference
 	specifier         // of a module: a relative reference begins with a dot
+	absolute          // in the document: it stays if the copy does not have it
 	asked             // it is only asked for
 )
 
@@ -177,7 +177,7 @@ func (w *Writer) Write(url canonical.URL, p *Places, local func(url, fragment st
 			case o.local != "" && at.Role != Outside:
 				w.had[i] = at.Role == Part || at.Role == Frame
 				w.edits = append(w.edits, edit{at.from, at.to, at.written(o.local)})
-			case o.absolute != "" && at.Role != Guess && !at.absolute:
+			case o.absolute != "" && at.Role != Guess && at.in != absolute:
 				w.edits = append(w.edits, edit{at.from, at.to, at.written(o.absolute)})
 			}
 		}
@@ -266,62 +266,46 @@ func (p *Places) Append(dst []byte) []byte {
 	if p.converted {
 		return dst
 	}
-	dst = append(dst, 1)
-	from := 0
+	dst = append(dst, appended)
 	for i := range p.list {
-		at := &p.list[i]
-		ref := at.Ref
-		if own := bytes.Equal(ref, p.body[at.from:at.to]); own && at.Role < literal {
+		at, ref := &p.list[i], p.list[i].Ref
+		if at.Role < literal && bytes.Equal(ref, p.body[at.from:at.to]) {
 			ref = nil
 		}
-		absolute := 0
-		if at.absolute {
-			absolute = 1
+		for _, n := range [...]int{at.from, at.to, int(at.Role), int(at.in), at.depth, at.of, len(ref)} {
+			dst = binary.AppendUvarint(dst, uint64(n))
 		}
-		dst = binary.AppendVarint(dst, int64(at.from-from))
-		dst = append(dst, byte(at.Role)|byte(at.in)<<3|byte(absolute)<<5, byte(at.depth))
-		dst = binary.AppendUvarint(dst, uint64(at.to-at.from))
-		dst = binary.AppendUvarint(dst, uint64(at.of))
-		dst = append(binary.AppendUvarint(dst, uint64(len(ref))), ref...)
-		from = at.from
+		dst = append(dst, ref...)
 	}
 	return dst
 }
 
+// appended begins what Append has made.
+const appended = 1
+
 // Load has what Append has made of a document with that body. It is false of what Append has not made.
 func (p *Places) Load(body, from []byte) bool {
 	p.list, p.body, p.back = p.list[:0], body, unchanged
-	if len(from) == 0 || from[0] != 1 {
+	if len(from) == 0 || from[0] != appended {
 		return false
 	}
-	at, bad := 0, false
-	number := func() int {
-		v, n := binary.Uvarint(from)
-		if n <= 0 || v > uint64(len(body)+len(from)) {
-			bad = true
-			return 0
-		}
-		from = from[n:]
-		return int(v)
-	}
 	for from = from[1:]; len(from) > 0; {
-		delta, n := binary.Varint(from)
-		if n <= 0 || len(from) < n+2 {
+		var n [7]int
+		for i := range n {
+			v, size := binary.Uvarint(from)
+			if size <= 0 || v > uint64(len(body)+len(from)) {
+				return false
+			}
+			n[i], from = int(v), from[size:]
+		}
+		at := place{Link: Link{Role: Role(n[2])}, from: n[0], to: n[1], in: quoting(n[3]), depth: n[4], of: n[5]}
+		if at.from > at.to || at.to > len(body) || at.of > len(p.list) || n[6] > len(from) {
 			return false
 		}
-		bits, depth := from[n], from[n+1]
-		from = from[n+2:]
-		at += int(delta)
-		x := place{Link: Link{Role: Role(bits & 7)}, from: at, in: quoting(bits >> 3 & 3), depth: int(depth), absolute: bits>>5 != 0}
-		x.to, x.of = at+number(), number()
-		size := number()
-		if bad || at < 0 || x.to > len(body) || size > len(from) || x.of > len(p.list) {
-			return false
+		if at.Ref, from = from[:n[6]], from[n[6]:]; n[6] == 0 && at.Role < literal {
+			at.Ref = body[at.from:at.to]
 		}
-		if x.Ref, from = from[:size], from[size:]; size == 0 && x.Role < literal {
-			x.Ref = body[x.from:x.to]
-		}
-		p.list = append(p.list, x)
+		p.list = append(p.list, at)
 	}
 	return true
 }

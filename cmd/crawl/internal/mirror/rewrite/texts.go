@@ -16,8 +16,8 @@ func (w *walker) other(s []byte) {
 	case Manifest:
 		w.json(s, manifestRole)
 	case Module:
-		w.module(s)
 		w.guesses(s)
+		w.module(s)
 	case Script:
 		w.guesses(s)
 	}
@@ -89,45 +89,30 @@ const (
 	maxGuess   = 64
 )
 
+// shown are the ends of files that scripts show, and aName what is before them.
+var (
+	shown = [...]string{".svg", ".png", ".gif", ".jpg", ".jpeg", ".webp", ".avif", ".css", ".woff", ".woff2"}
+	aName = regexp.MustCompile("[\"'`}]([\\w.-]+)$")
+)
+
 // guesses finds names of files that a script may put behind the path of its own directory: what it shows is often there.
 // Nothing of it is rewritten: it works as it is if the copy has the file.
 func (w *walker) guesses(s []byte) {
-	for at, n := 0, 0; n < maxGuesses; {
-		dot := bytes.IndexByte(s[at:], '.')
-		if dot < 0 {
-			return
-		}
-		from := at + dot
-		at = from + 1
-		to := at
-		for to < len(s) && to-at < len("woff2") && isName(s[to]) {
-			to++
-		}
-		if to == len(s) || !isQuote(s[to]) || !isShown(s[at:to]) {
-			continue
-		}
-		for from > 0 && to-from < maxGuess && isName(s[from-1]) {
-			from--
-		}
-		if from > 0 && from < at-1 && (isQuote(s[from-1]) || s[from-1] == '}') {
-			w.link(s[from:to], from, from, Link{Role: Guess}, asked)
-			n++
+	for _, ext := range shown {
+		for at := 0; len(w.places.list) < maxGuesses; {
+			n := bytes.Index(s[at:], []byte(ext))
+			if n < 0 {
+				break
+			}
+			at += n + len(ext)
+			if at == len(s) || bytes.IndexByte([]byte("\"'`"), s[at]) < 0 {
+				continue
+			}
+			if m := aName.FindSubmatch(s[max(0, at-maxGuess):at]); m != nil && len(m[1]) > len(ext) {
+				w.link(m[1], at, at, Link{Role: Guess}, asked)
+			}
 		}
 	}
-}
-
-func isQuote(c byte) bool { return c == '"' || c == '\'' || c == '`' }
-
-func isName(c byte) bool {
-	return isLetter(c) || '0' <= c && c <= '9' || c == '-' || c == '_' || c == '.'
-}
-
-func isShown(ext []byte) bool {
-	switch string(ext) {
-	case "svg", "png", "gif", "jpg", "jpeg", "webp", "avif", "css", "woff", "woff2":
-		return true
-	}
-	return false
 }
 
 // module walks through the imports of a script, and what else it says it loads.

@@ -3,6 +3,7 @@ package rewrite
 import (
 	"bytes"
 	"regexp"
+	"slices"
 	"strings"
 
 	"golang.org/x/net/html/charset"
@@ -30,7 +31,7 @@ type walker struct {
 	declared bool   // the page has a declaration
 	head     int    // where one goes
 	foreign  int    // svg and math elements that are open
-	attrs    []attribute
+	tag      tag
 }
 
 // frame is a text in the document, such as the value of an attribute.
@@ -91,7 +92,9 @@ func (w *walker) link(ref []byte, from, to int, l Link, in quoting) {
 	if w.late = true; w.base.IsZero() && (len(l.Ref) == 0 || l.Ref[0] == '#') {
 		return
 	}
-	absolute := hasScheme(l.Ref)
+	if in == plain && hasScheme(l.Ref) {
+		in = absolute
+	}
 	if !w.base.IsZero() || w.enc != nil && !isASCII(l.Ref) {
 		if len(l.Ref) == 0 && l.Role != Page { // of a base: it is the page itself
 			return
@@ -101,7 +104,7 @@ func (w *walker) link(ref []byte, from, to int, l Link, in quoting) {
 		}
 	}
 	l.NoFollow = l.NoFollow || w.noFollow && l.Role == Page
-	w.add(place{Link: l, from: from, to: to, in: in, absolute: absolute})
+	w.add(place{Link: l, from: from, to: to, in: in})
 }
 
 // portable is a reference that means the same without the base and the charset of the page. Empty: it is none.
@@ -142,20 +145,19 @@ func trim(s []byte) []byte {
 	return s
 }
 
+// hasScheme reports whether a reference is absolute. "http:x" is not.
+func hasScheme(ref []byte) bool { return bytes.IndexByte(ref, ':') > 0 && webURL.Match(ref) }
+
+// A reference with a scheme, and one of a place on the network.
+var (
+	scheme = regexp.MustCompile(`^[^/?#:]*:`)
+	webURL = regexp.MustCompile(`^(?i:https?)://`)
+	web    = regexp.MustCompile(`^(?i:https?):`)
+)
+
 // elsewhere reports whether a reference has a scheme that is no place on the network.
 func elsewhere(ref []byte) bool {
-	colon := bytes.IndexByte(ref, ':')
-	return colon >= 0 && !bytes.ContainsAny(ref[:colon], "/?#") && !isWeb(ref[:colon])
-}
-
-// hasScheme reports whether a reference is absolute. "http:x" is not.
-func hasScheme(ref []byte) bool {
-	i := bytes.Index(ref, []byte("://"))
-	return i > 0 && isWeb(ref[:i])
-}
-
-func isWeb(scheme []byte) bool {
-	return bytes.EqualFold(scheme, []byte("http")) || bytes.EqualFold(scheme, []byte("https"))
+	return bytes.IndexByte(ref, ':') >= 0 && scheme.Match(ref) && !web.Match(ref)
 }
 
 func isASCII(s []byte) bool {
@@ -169,8 +171,7 @@ func isASCII(s []byte) bool {
 
 // attribute is one of the current tag that may mean something.
 type attribute struct {
-	name     string // in lower case
-	id       int
+	*attr
 	from, to int // all of it
 	v0, v1   int // the value, without quotes; none if v0 is zero
 	quoted   bool
@@ -178,9 +179,8 @@ type attribute struct {
 
 // tag is the current start tag.
 type tag struct {
-	*element
-	name string
-	end  int // after its ">"
+	name string // in lower case; empty: it means nothing
+	end  int    // after its ">"
 	s    []byte
 	attr []attribute
 }
@@ -225,11 +225,10 @@ func (w *walker) markup(s []byte) {
 				w.foreign--
 			}
 		case isLetter(c):
-			t, ok := w.startTag(s, i+1, extract.TagNameEnd(s, i+1))
-			if !ok { // the page ends in it
+			if !w.startTag(s, i+1, extract.TagNameEnd(s, i+1)) { // the page ends in it
 				return
 			}
-			i = w.element(&t)
+			i = w.element(&w.tag)
 		default:
 			i++
 		}
@@ -268,45 +267,42 @@ const declaredWithin = 1 << 10
 func (w *walker) instruction(s []byte, i int) int {
 	const name = "?xml-stylesheet"
 	if end := i + 1 + len(name); w.doc.Kind == XML && bytes.HasPrefix(s[i+1:], []byte(name)) {
-		if t, ok := w.startTag(s, i+1, end); ok {
-			return w.element(&t)
+		if w.startTag(s, i+1, end) {
+			return w.element(&w.tag)
 		}
 	}
 	return extract.Through(s, i, ">")
 }
 
 // startTag reads the tag whose name is from i to end. It is false if the page ends in it.
-func (w *walker) startTag(s []byte, i, end int) (tag, bool) {
-	t := tag{element: anyElement, s: s}
-	var buf [maxName]byte
-	if name := lower(buf[:0], s[i:end]); name != nil {
-		if el, known := elements[string(name)]; known {
-			t.element, t.name = el, el.name
-		}
+func (w *walker) startTag(s []byte, i, end int) bool {
+	t := &w.tag
+	t.name, t.s, t.attr = "", s, t.attr[:0]
+	if name := s[i:end]; tagShapes.has(name) {
+		var buf [maxName]byte
+		t.name = elements[string(lower(buf[:0], name))]
 	}
-	w.attrs = w.attrs[:0]
 	for at := extract.SkipSpace(s, end); at < len(s); at = extract.SkipSpace(s, at) {
 		if s[at] == '>' {
-			t.end, t.attr = at+1, w.attrs
-			return t, true
+			t.end = at + 1
+			return true
 		}
 		at = w.attribute(s, at)
 	}
-	return t, false
+	return false
 }
 
 // attribute reads the one at that place and returns what is behind it. Of two of one name the first counts.
 func (w *walker) attribute(s []byte, at int) (next int) {
 	key, val, next := extract.NextAttr(s, at)
-	if len(key) == 0 || len(key) > maxName || shapes[len(key)]&(1<<(key[0]&31)) == 0 {
+	if !attrShapes.has(key) {
 		return max(next, at+1)
 	}
 	var buf [maxName]byte
-	id, known := attrs[string(lower(buf[:0], key))]
-	if !known {
+	a := attribute{attr: attrs[string(lower(buf[:0], key))], from: at, to: at + len(key)}
+	if a.attr == nil || slices.ContainsFunc(w.tag.attr, func(b attribute) bool { return b.attr == a.attr }) {
 		return next
 	}
-	a := attribute{name: attrNames[id], id: id, from: at, to: at + len(key)}
 	if val != nil {
 		q := s[next-1]
 		a.quoted = (q == '"' || q == '\'') && next-2-len(val) >= at && s[next-2-len(val)] == q
@@ -315,19 +311,11 @@ func (w *walker) attribute(s []byte, at int) (next int) {
 		}
 		a.v0 = a.v1 - len(val)
 	}
-	for i := range w.attrs {
-		if w.attrs[i].id == id {
-			return next
-		}
-	}
-	w.attrs = append(w.attrs, a)
+	w.tag.attr = append(w.tag.attr, a)
 	return next
 }
 
 func lower(dst, s []byte) []byte {
-	if len(s) > maxName {
-		return nil
-	}
 	for _, c := range s {
 		if 'A' <= c && c <= 'Z' {
 			c |= 0x20
@@ -358,8 +346,8 @@ func (w *walker) element(t *tag) int {
 	}
 	first := len(w.places.list)
 	for i := range t.attr {
-		if a := &t.attr[i]; a.v0 > 0 && t.means[a.id] != nil {
-			t.means[a.id](w, t, a)
+		if a := &t.attr[i]; a.v0 > 0 {
+			a.handle(w, t)
 		}
 	}
 	if n := len(w.places.list) - first; n > 0 {
@@ -370,7 +358,7 @@ func (w *walker) element(t *tag) int {
 			}
 		}
 	}
-	if !t.raw || closed && (w.doc.Kind == XML || w.foreign > 0) || w.doc.Kind == XML && t.name != "script" && t.name != "style" {
+	if !rawText[t.name] || closed && (w.doc.Kind == XML || w.foreign > 0) || w.doc.Kind == XML && t.name != "script" && t.name != "style" {
 		return t.end
 	}
 	end := extract.RawTextEnd(t.s, t.end, t.name)
