@@ -224,14 +224,26 @@ func (x *index) end() error {
 
 // put changes what is known of a URL; flush keeps it.
 func (x *index) put(e *entry) error {
-	line, err := json.Marshal(e)
-	if err != nil {
-		return err
-	}
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	x.set(e)
-	_, err = x.lines.Write(append(line, '\n'))
+	return x.add(e)
+}
+
+// mark notes that the round has seen all there is, and keeps it.
+func (x *index) mark() error {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	x.head.Full = true
+	return cmp.Or(x.add(x.head), x.lines.Flush())
+}
+
+// add adds a line to the journal.
+func (x *index) add(what any) error {
+	line, err := json.Marshal(what)
+	if err == nil {
+		_, err = x.lines.Write(append(line, '\n'))
+	}
 	return err
 }
 
@@ -240,16 +252,6 @@ func (x *index) flush() error {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	return x.lines.Flush()
-}
-
-// mark notes that the round has seen all there is, and keeps it.
-func (x *index) mark() error {
-	x.mu.Lock()
-	defer x.mu.Unlock()
-	x.head.Full = true
-	line, err := json.Marshal(x.head)
-	_, e := x.lines.Write(append(line, '\n'))
-	return cmp.Or(err, e, x.lines.Flush())
 }
 
 // get is what is known of a URL; the zero entry: nothing.

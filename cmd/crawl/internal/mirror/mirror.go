@@ -22,8 +22,8 @@
 //
 // # What is a link
 //
-// Package rewrite finds the links of pages, style sheets, SVG, manifests and modules; the same walk rewrites them.
-// Pages are followed within the scope, what they are made of wherever it is.
+// Package rewrite finds the links of pages, style sheets, SVG, manifests and modules, and their places. Pages are followed
+// within the scope, what they are made of wherever it is.
 package mirror
 
 import (
@@ -49,14 +49,10 @@ import (
 
 // Options say what is mirrored, and where to.
 type Options struct {
-	// Dir is the copy.
-	Dir string
-	// Seeds are where it begins. Empty: those of the last round.
-	Seeds []string
-	// SameHost leaves out what pages are made of that is on other hosts.
-	SameHost bool
-	// Delete removes what is gone, or what nothing leads to any more, after a round that has seen all.
-	Delete bool
+	Dir      string   // the copy
+	Seeds    []string // where it begins; empty: those of the last round
+	SameHost bool     // leave out what pages are made of that is on other hosts
+	Delete   bool     // what is gone, or nothing leads to any more, after a round that has seen all
 	// Keep are the media types of the files that the copy is to have, such as "application/pdf" or "image/*". Nil: all.
 	// Pages are read for their links in any case.
 	Keep []string
@@ -75,13 +71,11 @@ type Mirror struct {
 	temp    atomic.Int64
 	round   int
 	seen    seen
-	scratch sync.Pool   // of *scratch
-	unsure  atomic.Bool // what a copy leads to was not asked for
-	start   string      // the file to open
-
-	mu     sync.Mutex
-	failed error // of the disk; the crawl ends with it
-	full   bool  // the crawl has seen all there is
+	scratch sync.Pool             // of *scratch
+	unsure  atomic.Bool           // what a copy leads to was not asked for
+	failed  atomic.Pointer[error] // of the disk; the crawl ends with it
+	full    bool                  // the crawl has seen all there is
+	start   string                // the file to open
 }
 
 // Open takes hold of a copy and finds out what is to be done.
@@ -91,11 +85,11 @@ func Open(o Options) (*Mirror, error) {
 	}
 	m := &Mirror{o: o, seen: seen{none: o.Crawl.Depth != 0, hashes: map[uint64]struct{}{}}}
 	m.scratch.New = func() any { return new(scratch) }
-	if err := m.claim(); err != nil {
-		return nil, err
+	err := m.claim()
+	if err == nil {
+		m.index, err = openIndex(o.Dir)
 	}
-	var err error
-	if m.index, err = openIndex(o.Dir); err == nil {
+	if err == nil {
 		m.pack, err = openPack(o.Dir, m.index.head.Pack)
 	}
 	if err == nil {
@@ -109,27 +103,25 @@ func Open(o Options) (*Mirror, error) {
 
 // claim makes the directories and has this process be alone with them.
 func (m *Mirror) claim() error {
-	state := filepath.Join(m.o.Dir, stateDir)
-	if _, err := os.Stat(filepath.Join(state, journalFile)); errors.Is(err, fs.ErrNotExist) {
-		if there, err := os.ReadDir(m.o.Dir); err == nil && len(there) > 0 && (len(there) > 1 || there[0].Name() != stateDir) {
+	if _, err := os.Stat(m.path(stateDir, journalFile)); errors.Is(err, fs.ErrNotExist) {
+		if there, _ := os.ReadDir(m.o.Dir); len(there) > 1 || len(there) == 1 && there[0].Name() != stateDir {
 			return cli.Usagef("%s is not empty and is no mirror: give --output a directory that is empty or new", m.o.Dir)
 		}
 		if len(m.o.Seeds) == 0 {
 			return cli.Usagef("%s is no mirror yet: name the URL to begin at", m.o.Dir)
 		}
 	}
-	if err := os.MkdirAll(m.o.Dir, 0o777); err != nil { // less what the user's mask forbids
-		return cli.Open("--output", err)
+	err := os.MkdirAll(m.o.Dir, 0o777) // less what the user's mask forbids
+	if err == nil {
+		err = os.MkdirAll(m.path(stateDir), 0o700)
 	}
-	if err := os.MkdirAll(state, 0o700); err != nil {
-		return cli.Open("--output", err)
+	if err == nil {
+		m.lock, err = os.OpenFile(m.path(stateDir, "lock"), os.O_RDWR|os.O_CREATE, 0o600)
 	}
-	var err error
-	if m.lock, err = os.OpenFile(filepath.Join(state, "lock"), os.O_RDWR|os.O_CREATE, 0o600); err != nil {
+	if err != nil {
 		return cli.Open("--output", err)
 	}
 	if !job.LockFile(m.lock) {
-		_ = m.lock.Close() // nothing was written
 		return cli.IOf("another process is at work in %s: wait until it has ended", m.o.Dir)
 	}
 	return errors.Join(os.RemoveAll(m.path(stateDir, "tmp")), os.MkdirAll(m.path(stateDir, "tmp"), 0o700))
@@ -141,52 +133,44 @@ func (m *Mirror) path(parts ...string) string {
 
 // begin makes the crawler: of a round that was interrupted, or of a new one.
 func (m *Mirror) begin() error {
-	x := m.index
+	h := &m.index.head
 	lost := m.verify()
-	seeds := slices.Clone(m.o.Seeds)
-	switch {
-	case len(seeds) == 0:
-		seeds = x.head.Seeds
-	case x.head.Open && !slices.Equal(seeds, x.head.Seeds):
-		return cli.Usagef("%s has a mirror of %s that was interrupted: finish it first with the same command", m.o.Dir, strings.Join(x.head.Seeds, " "))
-	case m.o.Delete && len(x.head.Seeds) > 0 && !slices.Equal(seeds, x.head.Seeds):
-		return cli.Usagef("--delete would remove what was mirrored of %s: give the same URLs, or another directory", strings.Join(x.head.Seeds, " "))
+	switch given := !slices.Equal(m.o.Seeds, h.Seeds); {
+	case len(m.o.Seeds) == 0:
+		m.o.Seeds = h.Seeds
+	case h.Open && given:
+		return cli.Usagef("%s has a mirror of %s that was interrupted: finish it first with the same command", m.o.Dir, strings.Join(h.Seeds, " "))
+	case m.o.Delete && len(h.Seeds) > 0 && given:
+		return cli.Usagef("--delete would remove what was mirrored of %s: give the same URLs, or another directory", strings.Join(h.Seeds, " "))
 	}
-	m.o.Seeds = seeds
 	options := m.options()
-	if x.head.Open && x.head.Full && lost == 0 { // what came is not settled
-		m.round, m.full = x.head.Round, true
-		return written(m.o.Dir, x.compact())
+	if m.full = h.Open && h.Full && !lost; m.full { // what came is not settled
+		m.round = h.Round
+		return written(m.o.Dir, m.index.compact())
 	}
-	if x.head.Open && lost == 0 {
-		state, err := crawl.OpenState(crawl.StateConfig{Dir: options.StateDir, Version: options.Version, Log: m.o.Log})
-		switch {
-		case errors.Is(err, fs.ErrNotExist): // it was never made
-		case err != nil:
-		case state.Done(): // it ended with an error: it is walked again
-			err = state.Close()
-		default:
-			options.State = state
-			m.o.Log.Info("going on with a mirror that was interrupted", slog.String("output", m.o.Dir))
-		}
-		if err != nil && !errors.Is(err, fs.ErrNotExist) {
-			return err
-		}
+	err := fs.ErrNotExist
+	if h.Open && !lost {
+		options.State, err = crawl.OpenState(crawl.StateConfig{Dir: options.StateDir, Version: options.Version, Log: m.o.Log})
 	}
-	if options.State == nil {
-		if err := os.RemoveAll(options.StateDir); err != nil {
-			return cli.IO(err)
-		}
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		err = os.RemoveAll(options.StateDir)
+	case err == nil && options.State.Done(): // it ended with an error: it is walked again
+		err = errors.Join(options.State.Close(), os.RemoveAll(options.StateDir))
+		options.State = nil
+	case err == nil:
+		m.o.Log.Info("going on with a mirror that was interrupted", slog.String("output", m.o.Dir))
 	}
-	if !x.head.Open {
-		x.head.Round++
+	if err != nil {
+		return cli.IO(err)
 	}
-	x.head.Format, x.head.Open, x.head.Full, x.head.Seeds = format, true, false, seeds
-	m.round = x.head.Round
-	if err := written(m.o.Dir, x.compact()); err != nil {
+	if !h.Open {
+		h.Round++
+	}
+	h.Format, h.Open, h.Full, h.Seeds, m.round = format, true, false, slices.Clone(m.o.Seeds), h.Round
+	if err := written(m.o.Dir, m.index.compact()); err != nil {
 		return err
 	}
-	var err error
 	m.crawler, err = crawl.New(options)
 	return err
 }
@@ -202,33 +186,28 @@ func written(dir string, err error) error {
 // options are those of the crawl.
 func (m *Mirror) options() crawl.Options {
 	o := m.o.Crawl
-	o.StateDir = m.path(stateDir, "state")
-	o.HandlersFollow = true
+	o.StateDir, o.HandlersFollow, o.Log = m.path(stateDir, "state"), true, m.o.Log
 	o.Scope.IgnoreSitemaps, o.Scope.IgnoreFeeds = true, true
 	o.Output = crawl.OutputOptions{Record: []string{"no-links", "no-digest"}}
 	o.Sinks = []record.Sink{kept{m}}
 	o.Bodies = map[string]crawl.BodyHandler{"*/*": {Handle: m.take}}
-	o.OnPage = m.done
-	o.OnSkip = m.skip
-	o.OnRequest = m.condition
-	o.Log = m.o.Log
+	o.OnPage, o.OnSkip, o.OnRequest = m.done, m.skip, m.condition
 	return o
 }
 
-// verify forgets what is not there, or not whole, as after a power cut. It returns how many files these are.
-func (m *Mirror) verify() (lost int) {
+// verify forgets what is not there, or not whole, as after a power cut, and reports whether there is such.
+func (m *Mirror) verify() (lost bool) {
 	for _, e := range m.index.all() {
 		if e.File == "" {
 			continue
 		}
 		now := *e
 		info, err := os.Stat(m.path(filepath.FromSlash(e.File)))
-		there := err == nil && info.Mode().IsRegular()
-		switch {
+		switch there := err == nil && info.Mode().IsRegular(); {
 		case e.packed() && e.At+e.Size > m.pack.end, !e.packed() && (!there || info.Size() != e.Size):
 			now.forget()
-			lost++
-		case e.packed() && !there && e.Written != 0:
+			lost = true
+		case !there:
 			now.Written = 0
 		default:
 			continue
@@ -240,15 +219,12 @@ func (m *Mirror) verify() (lost int) {
 
 // condition asks for what the copy has only if it has changed.
 func (m *Mirror) condition(r *http.Request) error {
-	e := m.index.get(r.URL.String())
-	if e.File == "" || e.Redirect != "" {
-		return nil
-	}
-	if e.ETag != "" {
-		r.Header.Set("If-None-Match", e.ETag)
-	}
-	if e.Modified != "" {
-		r.Header.Set("If-Modified-Since", e.Modified)
+	if e := m.index.get(r.URL.String()); e.File != "" && e.Redirect == "" {
+		for name, value := range map[string]string{"If-None-Match": e.ETag, "If-Modified-Since": e.Modified} {
+			if value != "" {
+				r.Header.Set(name, value)
+			}
+		}
 	}
 	return nil
 }
@@ -262,39 +238,34 @@ func (m *Mirror) Run(ctx context.Context) (*Report, error) {
 	if m.crawler != nil {
 		err = m.crawl(ctx)
 	}
-	m.mu.Lock()
-	failed, full := m.failed, m.full
-	m.mu.Unlock()
-	if failed != nil {
+	switch failed := m.failure(); {
+	case failed != nil:
 		return nil, written(m.o.Dir, failed)
-	}
-	if ctx.Err() != nil { // forced: what was written stays
+	case ctx.Err() != nil: // forced: what was written stays
 		return nil, cmp.Or(err, ctx.Err())
 	}
 	report := m.report()
-	if e := m.settle(ctx, full); e != nil {
-		if ctx.Err() != nil {
-			return nil, cli.IOf("interrupted: the same command goes on")
-		}
+	if e := m.settle(ctx); e != nil && ctx.Err() != nil {
+		return nil, cli.IOf("interrupted: the same command goes on")
+	} else if e != nil {
 		return nil, written(m.o.Dir, e)
 	}
 	report.Entry = m.start
 	return report, err
 }
 
-// crawl runs the crawler, and settles new pages now and then.
+// crawl runs the crawler, and writes new pages now and then.
 func (m *Mirror) crawl(ctx context.Context) error {
 	beside, stop := context.WithCancel(ctx)
 	var background sync.WaitGroup
 	background.Go(func() {
 		tick := time.NewTicker(settleEvery)
 		defer tick.Stop()
-		for {
+		for beside.Err() == nil {
 			select {
 			case <-beside.Done():
-				return
 			case <-tick.C:
-				if err := m.rewriteAll(beside, true); err != nil && beside.Err() == nil {
+				if err := m.rewriteAll(beside, true); beside.Err() == nil {
 					m.fail(err) // which is told at the end
 				}
 			}
@@ -303,26 +274,24 @@ func (m *Mirror) crawl(ctx context.Context) error {
 	err := m.crawler.Run(ctx, m.o.Seeds...)
 	stop()
 	background.Wait()
-	s := m.crawler.Snapshot()
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if m.full = err == nil && s.State == "done" && m.failed == nil; m.full {
+	if m.full = err == nil && m.crawler.Snapshot().State == "done" && m.failure() == nil; m.full {
 		err = m.index.mark()
 	}
 	return err
 }
 
-// fail ends the crawl because the disk does not take what came.
+// fail ends the crawl because the disk does not take what came; nil: it does.
 func (m *Mirror) fail(err error) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	m.failed = cmp.Or(m.failed, err)
+	if err != nil {
+		m.failed.CompareAndSwap(nil, &err)
+	}
 }
 
 func (m *Mirror) failure() error {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	return m.failed
+	if failed := m.failed.Load(); failed != nil {
+		return *failed
+	}
+	return nil
 }
 
 // kept is the sink of the crawl: a URL is done when the journal has it. After a failure none is, so that the next run
@@ -345,19 +314,18 @@ func (kept) Close() error { return nil }
 func (m *Mirror) Crawler() *crawl.Crawler { return m.crawler }
 
 // Close gives up the copy.
-func (m *Mirror) Close() error {
-	var errs []error
+func (m *Mirror) Close() (err error) {
 	if m.crawler != nil {
-		errs = append(errs, m.crawler.Close())
+		err = m.crawler.Close()
 	}
 	if m.index != nil {
-		errs = append(errs, m.index.close())
+		err = errors.Join(err, m.index.close())
 	}
 	if m.pack != nil {
-		errs = append(errs, m.pack.f.Close())
+		err = errors.Join(err, m.pack.f.Close())
 	}
 	if m.lock != nil {
-		errs = append(errs, m.lock.Close())
+		err = errors.Join(err, m.lock.Close())
 	}
-	return errors.Join(errs...)
+	return err
 }

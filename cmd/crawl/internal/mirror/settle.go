@@ -22,9 +22,9 @@ import (
 )
 
 // settle brings the copy to what has come: links, what is gone, the start page. If the round has seen all, it is over.
-func (m *Mirror) settle(ctx context.Context, full bool) error {
+func (m *Mirror) settle(ctx context.Context) error {
 	x := m.index
-	if full && m.o.Delete && !m.unsure.Load() {
+	if m.full && m.o.Delete && !m.unsure.Load() {
 		m.dropGone()
 	}
 	if err := m.rewriteAll(ctx, false); err != nil {
@@ -39,9 +39,9 @@ func (m *Mirror) settle(ctx context.Context, full bool) error {
 	if err := m.startPage(); err != nil {
 		return err
 	}
-	x.head.Open, x.head.Full = !full, false
+	x.head.Open, x.head.Full = !m.full, false
 	err := m.repack() // the journal must not name a pack that is not whole
-	if err = cmp.Or(err, x.compact()); err != nil || !full {
+	if err = cmp.Or(err, x.compact()); err != nil || !m.full {
 		return err
 	}
 	return os.RemoveAll(m.path(stateDir, "state"))
