@@ -252,7 +252,7 @@ func (s *scanner) selfClosing() bool {
 func (s *scanner) hasBefore(name []byte, i int) bool {
 	for at := SkipSpace(s.body, s.nameEnd); at < i; {
 		key, _, next := NextAttr(s.body, at)
-		if bytes.Equal(lowered(nil, key), lowered(nil, name)) {
+		if bytes.Equal(AppendLower(nil, key), AppendLower(nil, name)) {
 			return true
 		}
 		at = SkipSpace(s.body, next)
@@ -260,7 +260,8 @@ func (s *scanner) hasBefore(name []byte, i int) bool {
 	return false
 }
 
-func lowered(dst, s []byte) []byte {
+// AppendLower appends s with the letters of ASCII in lower case.
+func AppendLower(dst, s []byte) []byte {
 	for _, c := range s {
 		dst = append(dst, lower(c))
 	}

@@ -35,7 +35,8 @@ func (e *Extractor) decode(body []byte, declared string) []byte {
 	return out
 }
 
-func isASCII(s []byte) bool {
+// IsASCII reports whether s has ASCII alone.
+func IsASCII(s []byte) bool {
 	for _, c := range s {
 		if c >= utf8.RuneSelf {
 			return false
@@ -102,7 +103,7 @@ func encodingOf(s *scanner, body []byte, server string) (encoding.Encoding, stri
 		}
 	}
 	switch {
-	case enc != nil && (name != chardet.Default || isASCII(body)):
+	case enc != nil && (name != chardet.Default || IsASCII(body)):
 		return enc, name
 	case utf8.Valid(body):
 		return encoding.Nop, utf8Name

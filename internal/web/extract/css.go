@@ -28,7 +28,7 @@ func (e *Extractor) css(s []byte) {
 	}
 	c := cssScanner{s: s}
 	for ref := c.next(); ref != nil && e.opts.Budget.Spend(1); ref = c.next() {
-		if ref = trim(ref); len(ref) > 0 && ref[0] != '#' {
+		if ref = Trim(ref); len(ref) > 0 && ref[0] != '#' {
 			e.links.add(part, ref)
 		}
 	}
@@ -302,7 +302,7 @@ func prolog(body []byte, instruction func([]byte)) (root string) {
 		if kinds[body[i+1]]&letter != 0 {
 			name := body[i+1 : endOf(body, i+1, endsName)]
 			name = name[bytes.LastIndexByte(name, ':')+1:]
-			return string(lowered(nil, name[:min(len(name), maxName)]))
+			return string(AppendLower(nil, name[:min(len(name), maxName)]))
 		}
 		if _, text := s.markupAt(i); text {
 			break // which has no place before a root

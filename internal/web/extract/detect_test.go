@@ -139,7 +139,7 @@ func expected(body []byte, server string) string {
 	case ascii == "x-user-defined":
 		ascii = chardet.Default
 	}
-	if ascii == chardet.Default && utf8.Valid(body) && !isASCII(body) {
+	if ascii == chardet.Default && utf8.Valid(body) && !IsASCII(body) {
 		return utf8Name
 	}
 	return ascii

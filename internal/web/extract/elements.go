@@ -271,16 +271,16 @@ func (e *Extractor) take(a attr, as meaning) {
 	case likePage:
 		e.takeIf(likeURL(val), a, toPage)
 	case pathLike:
-		begins := func(start string) bool { return hasPrefix(trim(val), start) }
+		begins := func(start string) bool { return hasPrefix(Trim(val), start) }
 		e.takeIf(slices.ContainsFunc(paths, begins) && likeURL(val), a, toPage)
 	case likePart:
-		if hasPrefix(trim(val), "url(") {
+		if hasPrefix(Trim(val), "url(") {
 			e.css(val)
 		} else if likeURL(val) {
 			e.take(a, toPart)
 		}
 	case likeParts:
-		first := trim(val)
+		first := Trim(val)
 		e.takeIf(likeURL(bytes.TrimRight(first[:endOf(first, 0, space)], ",")), a, toParts)
 	}
 }
@@ -289,7 +289,7 @@ var paths = []string{"/", "./", "../", "?", "http://", "https://"}
 
 // likeURL rules out words, numbers, colours, data and templates.
 func likeURL(s []byte) bool {
-	s = trim(s)
+	s = Trim(s)
 	if len(s) == 0 || len(s) > canonical.MaxLength || s[0] == '#' {
 		return false
 	}
@@ -399,13 +399,13 @@ func (e *Extractor) openApplet() {
 	if e.template > 0 || !e.opts.Resources {
 		return
 	}
-	base := bytes.Clone(trim(e.attr(attrCodebase)))
+	base := bytes.Clone(Trim(e.attr(attrCodebase)))
 	if len(base) > 0 && base[len(base)-1] != '/' {
 		base = append(base, '/')
 	}
 	for _, a := range [...]attr{attrCode, attrArchive} {
 		for i, ref := range bytes.SplitN(e.attr(a), []byte(","), maxArchives+1) {
-			if ref = trim(ref); len(ref) > 0 && i < maxArchives {
+			if ref = Trim(ref); len(ref) > 0 && i < maxArchives {
 				e.links.add(part, append(slices.Clip(base), ref...))
 			}
 		}

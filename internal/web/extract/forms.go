@@ -121,7 +121,7 @@ func (f *form) end(to *links) {
 
 // input handles an input element by its type.
 func (f *form) input() {
-	switch kind := lowered(nil, f.attr(attrType)); string(kind) {
+	switch kind := AppendLower(nil, f.attr(attrType)); string(kind) {
 	case "password", "file":
 		f.asks = true
 	case "submit":

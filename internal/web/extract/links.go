@@ -111,12 +111,12 @@ func (l *links) store(p pending, ref []byte) pending {
 }
 
 func withoutFragment(ref []byte) []byte {
-	ref, _, _ = bytes.Cut(trim(ref), []byte("#"))
+	ref, _, _ = bytes.Cut(Trim(ref), []byte("#"))
 	return ref
 }
 
-// trim removes C0 controls and space, as for URLs.
-func trim(s []byte) []byte {
+// Trim removes C0 controls and space, as for URLs.
+func Trim(s []byte) []byte {
 	for len(s) > 0 && s[0] <= ' ' {
 		s = s[1:]
 	}
@@ -210,7 +210,7 @@ func (l *links) resolve(ref []byte) (u canonical.URL, err error) {
 // are always UTF-8, and so are queries if enc is nil.
 func EncodeQuery(enc encoding.Encoding, ref []byte) []byte {
 	q := bytes.IndexByte(ref, '?')
-	if enc == nil || q < 0 || isASCII(ref[q:]) {
+	if enc == nil || q < 0 || IsASCII(ref[q:]) {
 		return ref
 	}
 	out := append(make([]byte, 0, 2*len(ref)), ref[:q]...)

@@ -62,7 +62,7 @@ func (e *Extractor) openMeta() {
 	if len(name) > len(buf) || len(content) == 0 || e.inner {
 		return
 	}
-	name = lowered(buf[:0], name)
+	name = AppendLower(buf[:0], name)
 	putMeta(&e.dst.Meta, name, content)
 	if s := string(name); s == defaultAgent || s == e.opts.Agent {
 		e.robots(content[:min(len(content), maxField)])

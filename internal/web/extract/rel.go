@@ -65,7 +65,7 @@ var relMeanings = func() map[string]relMeaning {
 
 func meaningOf(rel []byte) (m relMeaning) {
 	var buf [maxRel]byte
-	rest := lowered(buf[:0], rel[:min(len(rel), maxRel)])
+	rest := AppendLower(buf[:0], rel[:min(len(rel), maxRel)])
 	for len(rest) > 0 {
 		end := endOf(rest, 0, space)
 		m |= relMeanings[string(rest[:end])]

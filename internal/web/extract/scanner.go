@@ -159,7 +159,7 @@ func (s *scanner) tagAt(i int, t token) (token, bool) {
 	}
 	s.name = s.nameBuf[:0]
 	if end-i <= maxName {
-		s.name = lowered(s.name, s.body[i:end])
+		s.name = AppendLower(s.name, s.body[i:end])
 	}
 	if t == startTag {
 		s.raw = rawElement(s.name)

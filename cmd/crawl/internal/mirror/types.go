@@ -48,9 +48,7 @@ video/webm .webm
 audio/mpeg .mp3
 audio/ogg .ogg .oga .opus
 application/zip .zip
-application/octet-stream .bin
-application/x-xpinstall .xpi
-application/opensearchdescription+xml .xml .osdx`, "\n") {
+application/octet-stream .bin`, "\n") {
 		t := new(fileType)
 		for word := range strings.FieldsSeq(line) {
 			if word[0] != '.' {
@@ -120,23 +118,24 @@ func typeOf(said, ext string, first []byte) string {
 	return said
 }
 
-// kindOf is what a file of that type is read as, which its page may know better.
-func kindOf(mediaType string, as rewrite.Kind) rewrite.Kind {
-	switch mediaType = typeNamed(mediaType); {
-	case mediaType == "text/html":
-		return rewrite.HTML
-	case mediaType == "application/xhtml+xml", mediaType == "image/svg+xml", mediaType == "application/xml" && as == rewrite.XML:
-		return rewrite.XML
-	case mediaType == "text/css":
-		return rewrite.CSS
-	case mediaType == "application/manifest+json", (mediaType == "application/json" || mediaType == "text/plain") && as == rewrite.Manifest:
-		return rewrite.Manifest
-	case mediaType == "text/javascript" && as == rewrite.Module:
-		return rewrite.Module
-	case mediaType == "text/javascript":
-		return rewrite.Script
+// kinds is what types are read as, and knownByPage what only a page can know of a file of these types.
+var (
+	kinds = map[string]rewrite.Kind{
+		"text/html": rewrite.HTML, "application/xhtml+xml": rewrite.XML, "image/svg+xml": rewrite.XML, "text/css": rewrite.CSS,
+		"application/manifest+json": rewrite.Manifest, "text/javascript": rewrite.Script,
 	}
-	return rewrite.Opaque
+	knownByPage = map[string]rewrite.Kind{
+		"application/json": rewrite.Manifest, "text/plain": rewrite.Manifest, "application/xml": rewrite.XML, "text/javascript": rewrite.Module,
+	}
+)
+
+// kindOf is what a file of that type is read as, asked for by a page as something or other.
+func kindOf(mediaType string, as rewrite.Kind) rewrite.Kind {
+	mediaType = typeNamed(mediaType)
+	if as != rewrite.Opaque && knownByPage[mediaType] == as {
+		return as
+	}
+	return kinds[mediaType]
 }
 
 // checkKept reports what is no media type.

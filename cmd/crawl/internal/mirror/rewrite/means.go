@@ -156,7 +156,7 @@ func (w *walker) page(t *tag, a *attribute) {
 // baseElement takes the first base with an href, and empties it.
 func (w *walker) baseElement(t *tag, a *attribute) {
 	w.value(t, a, func(s []byte) {
-		if u, err := w.doc.URL.ResolveBytes(w.utf8(trim(s))); err == nil && w.base.IsZero() {
+		if u, err := w.doc.URL.ResolveBytes(w.utf8(extract.Trim(s))); err == nil && w.base.IsZero() {
 			w.base = u
 			w.again = w.again || w.late && len(w.frames) == 1
 		}
@@ -245,8 +245,8 @@ func (w *walker) srcset(s []byte, r Role) {
 // css walks through a style sheet or a declaration.
 func (w *walker) css(s []byte) {
 	extract.CSSReferences(s, func(ref []byte, from, to int) {
-		if ref = trim(ref); len(ref) > 0 && ref[0] != '#' {
-			if own := trim(s[from:to]); bytes.Equal(ref, own) {
+		if ref = extract.Trim(ref); len(ref) > 0 && ref[0] != '#' {
+			if own := extract.Trim(s[from:to]); bytes.Equal(ref, own) {
 				ref = own
 			}
 			w.link(slices.Clip(ref), from, to, Link{Role: Part}, plain)

@@ -15,7 +15,8 @@ package rewrite
 import (
 	"bytes"
 	"encoding/binary"
-	"fmt"
+	"net/url"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -158,7 +159,7 @@ func (w *Writer) Forget() { clear(w.known) }
 // Write is the document with links as local says: a reference from it to the file that a URL has, escaped, with the
 // fragment or another one; or false for what the copy does not have, which is left, or made, absolute. The result is valid
 // until the next call.
-func (w *Writer) Write(url canonical.URL, p *Places, local func(url, fragment string) (string, bool)) []byte {
+func (w *Writer) Write(of canonical.URL, p *Places, local func(url, fragment string) (string, bool)) []byte {
 	w.edits, w.had = w.edits[:0], slices.Grow(w.had[:0], len(p.list))[:len(p.list)]
 	for i := range p.list {
 		at := &p.list[i]
@@ -171,7 +172,7 @@ func (w *Writer) Write(url canonical.URL, p *Places, local func(url, fragment st
 				w.edits = append(w.edits, edit{at.from, at.to, ""})
 			}
 		default:
-			o := w.outcome(url, at, local)
+			o := w.outcome(of, at, local)
 			switch {
 			case at.in == asked:
 			case o.local != "" && at.Role != Outside:
@@ -189,7 +190,7 @@ func (w *Writer) Write(url canonical.URL, p *Places, local func(url, fragment st
 	return p.back(w.out)
 }
 
-func (w *Writer) outcome(url canonical.URL, at *place, local func(url, fragment string) (string, bool)) outcome {
+func (w *Writer) outcome(of canonical.URL, at *place, local func(url, fragment string) (string, bool)) outcome {
 	if o, known := w.known[string(at.Ref)]; known {
 		return o
 	}
@@ -198,7 +199,7 @@ func (w *Writer) outcome(url canonical.URL, at *place, local func(url, fragment 
 		fragment = Fragment("#" + fragment)
 	}
 	var o outcome
-	if u, err := url.Resolve(ref); err == nil && (ref != "" || at.Role == Page) {
+	if u, err := of.Resolve(ref); err == nil && (ref != "" || at.Role == Page) {
 		o.absolute = hard.Replace(u.String() + fragment)
 		if to, ok := local(u.String(), fragment); ok {
 			o.local = hard.Replace(to)
@@ -248,18 +249,10 @@ func (at *place) written(ref string) string {
 // hard are the characters that end a reference somewhere, as they are escaped.
 var hard = strings.NewReplacer("'", "%27", `"`, "%22", "(", "%28", ")", "%29", "<", "%3C", ">", "%3E", " ", "%20", `\`, "%5C", "`", "%60")
 
+var odd = regexp.MustCompile(`[^!-~]+`)
+
 // Fragment is a fragment, with its "#", in ASCII.
-func Fragment(f string) string {
-	var b strings.Builder
-	for i := range len(f) {
-		if c := f[i]; c <= ' ' || c >= 0x7f {
-			fmt.Fprintf(&b, "%%%02X", c)
-		} else {
-			b.WriteByte(c)
-		}
-	}
-	return b.String()
-}
+func Fragment(f string) string { return odd.ReplaceAllStringFunc(f, url.PathEscape) }
 
 // Append appends the places to dst, for [Places.Load]. Nothing is appended of what has to be read again, as UTF-16.
 func (p *Places) Append(dst []byte) []byte {

@@ -85,7 +85,7 @@ func (w *walker) set(from, to int, text string) {
 
 // link is a reference that the text has from one place to another.
 func (w *walker) link(ref []byte, from, to int, l Link, in quoting) {
-	l.Ref = trim(ref)
+	l.Ref = extract.Trim(ref)
 	if elsewhere(l.Ref) {
 		return
 	}
@@ -95,7 +95,7 @@ func (w *walker) link(ref []byte, from, to int, l Link, in quoting) {
 	if in == plain && hasScheme(l.Ref) {
 		in = absolute
 	}
-	if !w.base.IsZero() || w.enc != nil && !isASCII(l.Ref) {
+	if !w.base.IsZero() || w.enc != nil && !extract.IsASCII(l.Ref) {
 		if len(l.Ref) == 0 && l.Role != Page { // of a base: it is the page itself
 			return
 		}
@@ -127,20 +127,10 @@ func (w *walker) portable(ref []byte) []byte {
 
 // utf8 is a text of the document in UTF-8.
 func (w *walker) utf8(s []byte) []byte {
-	if w.enc != nil && !isASCII(s) {
+	if w.enc != nil && !extract.IsASCII(s) {
 		if text, err := w.enc.NewDecoder().Bytes(s); err == nil {
 			return text
 		}
-	}
-	return s
-}
-
-func trim(s []byte) []byte {
-	for len(s) > 0 && s[0] <= ' ' {
-		s = s[1:]
-	}
-	for len(s) > 0 && s[len(s)-1] <= ' ' {
-		s = s[:len(s)-1]
 	}
 	return s
 }
@@ -158,15 +148,6 @@ var (
 // elsewhere reports whether a reference has a scheme that is no place on the network.
 func elsewhere(ref []byte) bool {
 	return bytes.IndexByte(ref, ':') >= 0 && scheme.Match(ref) && !web.Match(ref)
-}
-
-func isASCII(s []byte) bool {
-	for _, c := range s {
-		if c >= 0x80 {
-			return false
-		}
-	}
-	return true
 }
 
 // attribute is one of the current tag that may mean something.
@@ -280,7 +261,7 @@ func (w *walker) startTag(s []byte, i, end int) bool {
 	t.name, t.s, t.attr = "", s, t.attr[:0]
 	if name := s[i:end]; tagShapes.has(name) {
 		var buf [maxName]byte
-		t.name = elements[string(lower(buf[:0], name))]
+		t.name = elements[string(extract.AppendLower(buf[:0], name))]
 	}
 	for at := extract.SkipSpace(s, end); at < len(s); at = extract.SkipSpace(s, at) {
 		if s[at] == '>' {
@@ -299,7 +280,7 @@ func (w *walker) attribute(s []byte, at int) (next int) {
 		return max(next, at+1)
 	}
 	var buf [maxName]byte
-	a := attribute{attr: attrs[string(lower(buf[:0], key))], from: at, to: at + len(key)}
+	a := attribute{attr: attrs[string(extract.AppendLower(buf[:0], key))], from: at, to: at + len(key)}
 	if a.attr == nil || slices.ContainsFunc(w.tag.attr, func(b attribute) bool { return b.attr == a.attr }) {
 		return next
 	}
@@ -313,16 +294,6 @@ func (w *walker) attribute(s []byte, at int) (next int) {
 	}
 	w.tag.attr = append(w.tag.attr, a)
 	return next
-}
-
-func lower(dst, s []byte) []byte {
-	for _, c := range s {
-		if 'A' <= c && c <= 'Z' {
-			c |= 0x20
-		}
-		dst = append(dst, c)
-	}
-	return dst
 }
 
 // element handles a start tag and, if it is one of raw text, what is in it. It returns where the walk goes on.
@@ -378,21 +349,24 @@ func (w *walker) element(t *tag) int {
 // not touched.
 func (w *walker) decode() []byte {
 	d := w.doc
-	mark := byMark(d.Body)
-	if mark == "" {
-		_, w.charset = charset.Lookup(d.Charset)
-	} else if mark == "utf-8" {
+	switch {
+	case bytes.HasPrefix(d.Body, []byte("\xef\xbb\xbf")):
 		w.head = len("\ufeff")
-	}
-	if mark+w.charset == "" && d.Kind != HTML && d.Kind != XML {
 		return d.Body
+	case !bytes.HasPrefix(d.Body, []byte("\xff\xfe")) && !bytes.HasPrefix(d.Body, []byte("\xfe\xff")): // no byte order mark says it
+		_, w.charset = charset.Lookup(d.Charset)
+		if w.charset == "utf-8" || w.charset == "" && d.Kind != HTML && d.Kind != XML {
+			return d.Body
+		}
 	}
 	enc, name := extract.Encoding(d.Body, d.Charset)
 	switch name {
 	case "utf-8", "replacement", "x-user-defined":
 		return d.Body
-	case "utf-16le", "utf-16be":
-		enc = unicode.UTF16(map[bool]unicode.Endianness{true: unicode.BigEndian, false: unicode.LittleEndian}[name == "utf-16be"], unicode.IgnoreBOM)
+	case "utf-16le":
+		enc = unicode.UTF16(unicode.LittleEndian, unicode.IgnoreBOM)
+	case "utf-16be":
+		enc = unicode.UTF16(unicode.BigEndian, unicode.IgnoreBOM)
 	case "iso-2022-jp":
 	default:
 		w.enc = enc
@@ -400,38 +374,27 @@ func (w *walker) decode() []byte {
 	}
 	w.places.converted = true
 	text, _, err := transform.Bytes(enc.NewDecoder(), d.Body)
-	if again, _, e := transform.Bytes(enc.NewEncoder(), text); err != nil || e != nil || !bytes.Equal(again, d.Body) {
-		w.places.back = func([]byte) []byte { return d.Body }
-		return nil
-	}
 	w.places.back = func(b []byte) []byte {
-		out, _, err := transform.Bytes(enc.NewEncoder(), b)
-		if err != nil {
+		out, _, e := transform.Bytes(enc.NewEncoder(), b)
+		if err != nil || e != nil {
 			return d.Body
 		}
 		return out
+	}
+	if !bytes.Equal(w.places.back(text), d.Body) {
+		err, text = encoding.ErrInvalidUTF8, nil
 	}
 	return text
 }
 
 func unchanged(b []byte) []byte { return b }
 
-// byMark is the charset that a byte order mark says.
-func byMark(b []byte) string {
-	for mark, name := range map[string]string{"\xef\xbb\xbf": "utf-8", "\xfe\xff": "utf-16be", "\xff\xfe": "utf-16le"} {
-		if bytes.HasPrefix(b, []byte(mark)) {
-			return name
-		}
-	}
-	return ""
-}
-
 // declare puts the charset of the header into a document that has no declaration. In a style sheet it matters only beyond
 // ASCII.
 func (w *walker) declare() {
 	switch kind := w.doc.Kind; {
 	case w.charset == "" || w.declared:
-	case kind == CSS && w.charset != "utf-8" && !bytes.HasPrefix(w.places.body, []byte("@charset")) && !isASCII(w.places.body):
+	case kind == CSS && w.charset != "utf-8" && !bytes.HasPrefix(w.places.body, []byte("@charset")) && !extract.IsASCII(w.places.body):
 		w.set(0, 0, `@charset "`+w.charset+`";`)
 	case kind == HTML && strings.HasPrefix(w.charset, "utf-16"):
 		w.set(0, 0, "\ufeff") // nothing else says so
@@ -445,7 +408,7 @@ var charsetLabel = regexp.MustCompile(`(?i)charset\s*=\s*["']?([\w:.-]+)`)
 
 // label is the name of a charset in a declaration, which comes to say what the header said: that was stronger.
 func (w *walker) label(s []byte, from, to int) {
-	_, name := charset.Lookup(string(trim(s[from:to])))
+	_, name := charset.Lookup(string(extract.Trim(s[from:to])))
 	if w.declared || name == "" || len(w.frames) > 1 {
 		return
 	}
