@@ -26,36 +26,36 @@ import (
 type Options struct {
 	// settings: generated, see `make docs`
 
-	// Concurrency: fetches in flight over all hosts; one that has waited a second for its answer does not count, up
-	// to four times as many in all. Range: 1 to 10000. Zero: 64.
+	// Concurrency: requests in flight over all hosts; those that wait longer than a second for an answer do not
+	// count, up to four times the number in all. Range: 1 to 10000. Zero: 64.
 	Concurrency int `set:"concurrency"`
-	// PerHostMax: fetches in flight at one host. Range: 1 to 1000. Zero: 8.
+	// PerHostMax: requests in flight at one host. Range: 1 to 1000. Zero: 8.
 	PerHostMax int `set:"per_host_max"`
-	// Depth: links that a page may be away from a seed; negative = the seeds alone, zero = no limit. Range: 1 to
-	// 1000000. For example 3.
+	// Depth: most links between a seed and a page; negative = the seeds alone, zero = no limit. Range: 1 to 1000000.
+	// For example 3.
 	Depth int `set:"depth"`
-	// MaxPages: end the crawl after that many pages, those of earlier runs and of all processes of a fleet included;
-	// 0 = no limit. Range: 1 to 1000000000000. For example 10000.
+	// MaxPages: end the crawl after so many pages, counting earlier runs and all processes of a fleet; 0 = no limit.
+	// Range: 1 to 1000000000000. For example 10000.
 	MaxPages int64 `set:"max_pages"`
-	// MaxPagesPerHost: pages taken from one host at most; 0 = no limit. Range: 1 to 1000000000. For example 500.
+	// MaxPagesPerHost: most pages of one host; 0 = no limit. Range: 1 to 1000000000. For example 500.
 	MaxPagesPerHost int64 `set:"max_pages_per_host"`
-	// MaxTime: end the crawl, or this run of it, after that long; of a fleet, since its job was made; 0 = no limit.
+	// MaxTime: end this run of the crawl after so long; of a fleet, so long after its job was created; 0 = no limit.
 	// Range: 1s to 8760h. For example 2h.
 	MaxTime time.Duration `set:"max_time"`
-	// Grace: when MaxTime is over or the crawl is asked to stop, go on that long with what is under way; negative =
-	// as long as it takes. Range: 1s to 24h. Zero: 2s.
+	// Grace: how long requests under way may go on when MaxTime is over or the crawl is asked to stop; negative = as
+	// long as they take. Range: 1s to 24h. Zero: 2s.
 	Grace time.Duration `set:"grace"`
-	// MaxBlocked: go on waiting that long when only blocked hosts remain; negative = stop at once. Range: 1s to 168h.
+	// MaxBlocked: how long to wait when only blocked hosts are left; negative = stop at once. Range: 1s to 168h.
 	// Zero: 5m.
 	MaxBlocked time.Duration `set:"max_blocked"`
-	// StateDir: directory in which the crawl is kept, so that it can be resumed, see [OpenState]. For example
+	// StateDir: directory for the state of the crawl, so that it can be resumed with [OpenState]. For example
 	// "crawl.state".
 	StateDir string `set:"state.dir"`
-	// MaxURLs: URLs known at most; without a state 11 to 21 bytes each, and for those queued 150 and their length at
-	// most. Range: 1 to 1000000000. Zero: 10000000.
+	// MaxURLs: most URLs the crawl knows; without a state each takes 11 to 21 bytes of memory, a queued one up to 150
+	// more and its length. Range: 1 to 1000000000. Zero: 10000000.
 	MaxURLs int `set:"frontier.max_urls"`
-	// Order: which of a host's URLs go first: as they were found, those nearest to a seed, those farthest. One of
-	// found, breadth, depth. Empty: found.
+	// Order: which of a host's URLs go first: in the order in which they were found, nearest to a seed, farthest from
+	// it. One of found, breadth, depth. Empty: found.
 	Order string `set:"frontier.order"`
 
 	// end of settings

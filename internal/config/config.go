@@ -82,7 +82,7 @@ type (
 		GlobalBytes                                              int64
 		Remember                                                 string
 	}
-	// Fetch says how a page is asked for.
+	// Fetch says how a page is requested.
 	Fetch struct {
 		UserAgent, Contact                         string
 		Headers, AcceptTypes                       []string
@@ -104,7 +104,7 @@ type (
 		Steps, Load                    []string
 		Browsers                       int
 	}
-	// Extract says what is read out of pages beside links and text.
+	// Extract says what is extracted from pages beside links and text.
 	Extract struct {
 		Fields      []string // see [ParseField]
 		MaxElements int
@@ -134,7 +134,7 @@ type (
 		Path     string
 		Interval time.Duration
 	}
-	// Fleet says which crawl of several processes this is a part of.
+	// Fleet says to which crawl of several processes this one belongs.
 	Fleet struct {
 		Redis, CAFile, PasswordFile, Job, Worker string
 		Lease                                    time.Duration

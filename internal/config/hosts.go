@@ -33,18 +33,18 @@ const concurrency = "concurrency"
 const quotaKind = "fixed-window"
 
 var hostCaps = []field{
-	{path: "max_in_flight", kind: kindInt, unit: "requests", min: "1", max: "1000", zero: "per_host_max", doc: "requests out at a time, within per_host_max; 0 = as many as that", example: "2"},
+	{path: "max_in_flight", kind: kindInt, unit: "requests", min: "1", max: "1000", zero: "per_host_max", doc: "requests in flight at a time, within per_host_max; 0 = per_host_max", example: "2"},
 	{
 		path: capPath + kindKey, kind: kindChoice, enum: []string{"token-bucket", "fixed-window", "sliding-window", "sliding-window-log", "leaky-bucket", concurrency},
-		doc: "how the cap counts; it holds for each host that matches", example: "sliding-window-log",
+		doc: "how the cap counts; each host that matches has its own", example: "sliding-window-log",
 	},
 	// A log of a million grants takes 16 MB for one host, and nobody is asked that often.
-	{path: capPath + permitsKey, kind: kindInt, unit: "requests", min: "1", max: "1000000", doc: "requests in cap.per, of the kind concurrency at a time", example: "10"},
+	{path: capPath + permitsKey, kind: kindInt, unit: "requests", min: "1", max: "1000000", doc: "requests per cap.per; of the kind concurrency, requests at a time", example: "10"},
 	{path: capPath + perKey, kind: kindDuration, min: "1ms", max: "8760h", doc: "the span of cap.permits; none for the kind concurrency", example: "1s"},
 	{path: quotaPath + kindKey, kind: kindChoice, enum: []string{quotaKind, "sliding-window", "sliding-window-log"}, doc: "how the quota counts; windows begin with the crawl", example: quotaKind},
 	{
 		path: quotaPath + permitsKey, kind: kindInt, unit: "requests", min: "1", max: "1000000000",
-		doc: "requests in quota.per, robots.txt and retries included; a host whose quota is spent is blocked", example: "5000",
+		doc: "requests per quota.per, with robots.txt and retries; a host is blocked when its quota is used up", example: "5000",
 	},
 	{path: quotaPath + perKey, kind: kindDuration, min: "1ms", max: "8760h", doc: "the span of quota.permits", example: "24h"},
 }

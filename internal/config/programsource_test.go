@@ -14,25 +14,25 @@ import (
 
 // programDocs are what a program is told of a setting in other words than a user of the command.
 var programDocs = map[string]string{
-	"depth":             "links that a page may be away from a seed; negative = the seeds alone, zero = no limit",
-	"sitemaps.enabled":  "do not ask for the sitemaps that robots.txt names, or for /sitemap.xml",
-	"sitemaps.feeds":    "do not follow the RSS and Atom feeds that pages name",
-	"robots.enabled":    "do not ask for robots.txt; for servers of one's own",
-	"traps.enabled":     "follow URLs that lead nowhere too, as those of endless calendars and of filters whose pages have nothing new",
-	"fetch.conditional": "in later rounds, ask for every page whole, and not only if it has changed",
-	"warc.host":         "keep the name of this machine out of the names of archives and of what they tell of themselves",
-	"scope.include":     "regular expressions of which a URL must match one; seeds need not; none = every URL does",
-	"scope.exclude":     "regular expressions that a URL, a seed too, must not match",
-	"output.overwrite":  "replace archives, and the state of another crawl",
-	"output.record":     "what records have beside the usual: text, main-text (without navigation and footers), metadata (Open Graph, Twitter, JSON-LD), body; and what not: no-links, no-digest (SHA-256 of the body)",
+	"depth":             "most links between a seed and a page; negative = the seeds alone, zero = no limit",
+	"sitemaps.enabled":  "do not request the sitemaps that robots.txt names, or /sitemap.xml",
+	"sitemaps.feeds":    "do not read the RSS and Atom feeds that pages name",
+	"robots.enabled":    "do not request robots.txt; for your own servers",
+	"traps.enabled":     "follow URL traps too: endless calendars, filter combinations and the like, whose pages have nothing new",
+	"fetch.conditional": "in later rounds, request every page whole, and not only if it has changed",
+	"warc.host":         "keep the name of this machine out of the names of archives and their warcinfo records",
+	"scope.include":     "follow only URLs that match one of these regular expressions; seeds need not match; none = all URLs",
+	"scope.exclude":     "leave out URLs, seeds too, that match one of these regular expressions",
+	"output.overwrite":  "replace existing archives and state",
+	"output.record":     "what records also contain: text, main-text (without navigation and footers), metadata (Open Graph, Twitter, JSON-LD), body; and what they leave out: no-links, no-digest (SHA-256 of the body)",
 	"cap.kind":          "how the limit counts",
-	"cap.permits":       "requests in Per, or at a time for the kind concurrency",
+	"cap.permits":       "requests per Per; of the kind concurrency, requests at a time",
 	"cap.per":           "span of Permits; none for the kind concurrency",
-	"max_in_flight":     "requests out at a time, within Options.PerHostMax, and as many as that by default",
-	"scope.canonical":   "take URLs that differ in this alone for one: sessions, slashes, tracking, empty-query, index, sort, drop:NAME for a parameter (* in it = any text)",
-	"state.dir":         "directory in which the crawl is kept, so that it can be resumed, see [OpenState]; empty = none",
+	"max_in_flight":     "requests in flight at a time, within Options.PerHostMax, which is the default",
+	"scope.canonical":   "treat URLs as one that differ only in this: sessions, slashes, tracking, empty-query, index, sort, drop:NAME for a parameter (* in it = any text)",
+	"state.dir":         "directory for the state of the crawl, so that it can be resumed with [OpenState]; empty = none",
 	"fetch.user_agent":  "User-Agent to send; empty = Treadlight/VERSION (+CONTACT), with Options.Version and Contact",
-	"fleet.worker":      "name of this process in it; empty = that of the machine and the number of the process",
+	"fleet.worker":      "name of this process in it; empty = name of the machine and process number",
 }
 
 // programSource is the Go source of the structs that a program sets, and programFields that of the fields that stand
@@ -69,7 +69,7 @@ func writeFields(b *bytes.Buffer, group string) {
 }
 
 func writeHost(b *bytes.Buffer) {
-	writeComment(b, "", "HostOptions is a rule for the hosts that Match names. What it leaves out is as for all hosts.")
+	writeComment(b, "", "HostOptions is a rule for the hosts that Match names. A field that is not set is as for all hosts.")
 	b.WriteString("type HostOptions struct {\n")
 	for _, f := range hostFields() {
 		if section(f.path) != "" {
@@ -81,7 +81,7 @@ func writeHost(b *bytes.Buffer) {
 		}
 		writeField(b, &f, new(Host), f.path, zero)
 	}
-	writeComment(b, "\t", "Cap is a limit of requests that each host of the rule has. Zero: none.")
+	writeComment(b, "\t", "Cap is a limit of requests to each host of the rule. Zero means none.")
 	b.WriteString("\tCap Cap `set:\"cap\"`\n")
 	writeComment(b, "\t", "Quota is a limit after which a host of the rule is blocked until its windows have passed. Its Kind is not token-bucket, leaky-bucket or concurrency; empty: fixed-window. Zero: none.")
 	b.WriteString("\tQuota Cap `set:\"quota\"`\n}\n\n")

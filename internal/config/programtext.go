@@ -10,14 +10,14 @@ import (
 // programGroups are the structs of a program's settings: those of the sections whose names they have, and of others.
 var programGroups = []struct{ name, sections, doc string }{
 	{"Scope", "scope robots.follow_nofollow traps sitemaps", "says which of the URLs found belong to the crawl."},
-	{"Politeness", "ratelimit robots", "says how fast hosts are asked, and what of their wishes is obeyed."},
-	{"Fetch", "fetch", "says how a page is asked for."},
-	{"Access", "access", "says who the crawl is to sites, and which way it takes to them. Texts with a secret may have ${NAME} for a variable of the environment, which is looked up when the crawl is built and not kept with it."},
-	{"Render", "render", "says which pages a browser is given before they are read. It needs the package browser."},
-	{"Extract", "extract duplicates", "says what is read out of pages beside links and text."},
-	{"Output", "output", "says what records have in them."},
-	{"Archive", "warc", "says how archives are written, see [OpenArchive]."},
-	{"Fleet", "fleet", "says which crawl of several processes this is a part of."},
+	{"Politeness", "ratelimit robots", "says how fast requests are sent to a host, and which of its rules are obeyed."},
+	{"Fetch", "fetch", "says how a page is requested."},
+	{"Access", "access", "has credentials, cookies, proxies and name servers. Texts with a secret may use ${NAME} for an environment variable, which is looked up when the crawl is built and not saved with it."},
+	{"Render", "render", "says which pages a browser renders before they are read. The program must import the package browser."},
+	{"Extract", "extract duplicates", "says what is extracted from pages beside links and text."},
+	{"Output", "output", "says what records contain."},
+	{"Archive", "warc", "says how archives are written; see [OpenArchive]."},
+	{"Fleet", "fleet", "says to which crawl of several processes this one belongs."},
 	{"Traces", "traces", "says where a trace of each URL is sent, by OTLP over HTTP."},
 }
 

@@ -16,44 +16,44 @@ var crawlFields = []field{
 	// Beyond ten thousand, a process runs into its limit of open files before it gains anything.
 	{
 		path: "concurrency", kind: kindInt, unit: "fetches", def: "64", min: "1", max: "10000", flag: "concurrency", short: "c",
-		doc: "fetches in flight over all hosts; one that has waited a second for its answer does not count, up to four times as many in all",
+		doc: "requests in flight over all hosts; those that wait longer than a second for an answer do not count, up to four times the number in all",
 	},
 	// About what a browser opens to a host, and enough for a slow host to be asked at
 	// its rate: eight answers of a second each are eight a second.
-	{path: "per_host_max", kind: kindInt, unit: "fetches", def: "8", min: "1", max: "1000", was: "per-host-max", doc: "fetches in flight at one host"},
+	{path: "per_host_max", kind: kindInt, unit: "fetches", def: "8", min: "1", max: "1000", was: "per-host-max", doc: "requests in flight at one host"},
 	// Minus one and not zero is "no limit", because zero has a use: fetch the seeds.
 	{
 		path: "depth", kind: kindInt, unit: "links", def: "-1", min: "-1", max: "1000000", flag: "depth", short: "d", agreed: always,
-		doc: "links a page may be away from a seed; 0 = seeds only, -1 = no limit", example: "3",
+		doc: "most links between a seed and a page; 0 = seeds only, -1 = no limit", example: "3",
 	},
 	{
 		path: "max_pages", kind: kindInt, unit: "pages", def: "0", min: "1", max: "1000000000000", zero: "no limit", flag: "max-pages", agreed: ifSet,
-		doc: "end the crawl after that many pages, those of earlier runs and of all processes of a fleet included; 0 = no limit", example: "10000",
+		doc: "end the crawl after so many pages, counting earlier runs and all processes of a fleet; 0 = no limit", example: "10000",
 	},
 	{
 		path: "max_pages_per_host", kind: kindInt, unit: "pages", def: "0", min: "1", max: "1000000000", zero: "no limit", flag: "max-pages-per-host", agreed: always,
-		doc: "pages taken from one host at most; 0 = no limit", example: "500",
+		doc: "most pages of one host; 0 = no limit", example: "500",
 	},
 	// A year is longer than any crawl; a larger number is a slip of units.
 	{
 		path: "max_time", kind: kindDuration, def: "0", min: "1s", max: "8760h", zero: "no limit", flag: "max-time", agreed: ifSet,
-		doc: "end the crawl, or this run of it, after that long; of a fleet, since its job was made; 0 = no limit", example: "2h",
+		doc: "end this run of the crawl after so long; of a fleet, so long after its job was created; 0 = no limit", example: "2h",
 	},
 	// Most pages under way come within two seconds, and whoever has ended a crawl waits no
 	// longer. What is cut off is visited by the resume.
 	{
 		path: "grace", kind: kindDuration, def: "2s", min: "1s", max: "24h", zero: "as long as it takes", was: "grace",
-		doc: "when max_time is over or the crawl is asked to stop, go on that long with what is under way; 0 = as long as it takes",
+		doc: "how long requests under way may go on when max_time is over or the crawl is asked to stop; 0 = as long as they take",
 	},
 	// Five minutes outlast the usual Retry-After of a minute or two; a host that is gone
 	// for longer should not keep the whole crawl.
 	{
 		path: "max_blocked", kind: kindDuration, def: "5m", min: "1s", max: "168h", zero: "stopping at once", was: "max-blocked",
-		doc: "go on waiting that long when only blocked hosts remain; 0 = stop at once",
+		doc: "how long to wait when only blocked hosts are left; 0 = stop at once",
 	},
 	{
 		path: "seeds.file", kind: kindList, arg: "file", flag: "input-file", short: "i",
-		doc: "file with one seed URL per line, repeatable, - = standard input; an empty name takes back those before it; empty = none", example: "seeds.txt", check: printable,
+		doc: "file with one seed URL per line, repeatable, - = standard input; an empty name drops those before it; empty = none", example: "seeds.txt", check: printable,
 	},
 	// host is the only mode that cannot surprise: it never leaves the sites one named.
 	{
@@ -62,36 +62,36 @@ var crawlFields = []field{
 	},
 	{
 		path: "scope.include", kind: kindList, arg: "regexp", flag: "include", agreed: always,
-		doc: "regular expression a URL must match, one of them if repeated; seeds need not; empty = every URL does", example: `^https://example\.com/docs/`, check: expression,
+		doc: "follow only URLs that match this regular expression, or one of them if repeated; seeds need not match; empty = all URLs", example: `^https://example\.com/docs/`, check: expression,
 	},
 	{
 		path: "scope.exclude", kind: kindList, arg: "regexp", flag: "exclude", agreed: always,
-		doc: "regular expression a URL, a seed too, must not match, repeatable; empty = none", example: `\.pdf$`, check: expression,
+		doc: "leave out URLs, seeds too, that match this regular expression, repeatable; empty = none", example: `\.pdf$`, check: expression,
 	},
 	// A text and not a group, so that it fits into a flag.
 	{
 		path: "scope.scores", kind: kindList, was: "score", agreed: always,
-		doc: `points for URLs that match, "POINTS REGEXP", repeatable: of a host's URLs those with more go first; empty = none`, example: `10 ^https://example\.com/news/`, check: parses(ParseScore),
+		doc: `points for URLs that match, "POINTS REGEXP", repeatable: the URLs of a host with the most points go first; empty = none`, example: `10 ^https://example\.com/news/`, check: parses(ParseScore),
 	},
 	// A text for the same reason.
 	{
 		path: "scope.budgets", kind: kindList, was: "budget", agreed: always,
-		doc: `pages taken at most of URLs that match, "N REGEXP" of each host, "N/crawl REGEXP" of all together, repeatable: the first match counts; empty = no limit`, example: `500 ^https://[^/]+/calendar/`, check: parses(ParseBudget),
+		doc: `most pages with URLs that match, "N REGEXP" per host, "N/crawl REGEXP" in all, repeatable: the first match counts; empty = no limit`, example: `500 ^https://[^/]+/calendar/`, check: parses(ParseBudget),
 	},
 	// None by default: each of them can merge what some server tells apart.
 	{
 		path: "scope.canonical", kind: kindList, arg: "word", flag: "canonical", agreed: always,
-		doc: "take URLs that differ in this alone for one, repeatable: sessions, slashes, tracking, empty-query, index, sort, drop:NAME for a parameter (* in it = any text); see crawl explain; empty = none", example: "tracking", check: canonical.CheckRule,
+		doc: "treat URLs as one that differ only in this, repeatable: sessions, slashes, tracking, empty-query, index, sort, drop:NAME for a parameter (* in it = any text); see crawl explain; empty = none", example: "tracking", check: canonical.CheckRule,
 	},
 	{path: "scope.resources", kind: kindBool, def: "false", flag: "resources", agreed: always, doc: "follow images, scripts and styles too"},
 	// Off, because each form is a question that nobody has asked.
-	{path: "scope.forms", kind: kindBool, def: "false", was: "forms", agreed: always, doc: "follow forms sent by GET, with the values they begin with"},
+	{path: "scope.forms", kind: kindBool, def: "false", was: "forms", agreed: always, doc: "follow forms sent by GET, with their initial values"},
 	// RFC 9309 is what a crawler owes; leaving it needs the user's word.
-	{path: "robots.enabled", kind: kindBool, def: "true", flag: "robots", agreed: always, doc: "ask every host for robots.txt and obey it", unless: "do not ask for robots.txt; for your own servers"},
+	{path: "robots.enabled", kind: kindBool, def: "true", flag: "robots", agreed: always, doc: "request robots.txt of every host and obey it", unless: "do not request robots.txt; for your own servers"},
 	// An hour is more likely a mistake in units than a wish, and a minute leaves 1440 pages a day.
 	{
 		path: "robots.max_crawl_delay", kind: kindDuration, def: "60s", min: "1ms", max: "24h", zero: "ignoring Crawl-delay", was: "max-crawl-delay",
-		doc: "longest Crawl-delay honoured, longer ones count as this long; 0 = ignore Crawl-delay",
+		doc: "longest Crawl-delay that is obeyed, longer ones are cut to it; 0 = ignore Crawl-delay",
 	},
 	// What rel=nofollow and its like ask for is what RFC 9309 is to the server.
 	{path: "robots.follow_nofollow", kind: kindBool, def: "false", was: "follow-nofollow", agreed: always, doc: "follow links that pages ask crawlers not to follow"},
@@ -101,18 +101,18 @@ var trapFields = []field{
 	// On by default: a calendar without an end costs its server more than anyone else.
 	{
 		path: "traps.enabled", kind: kindBool, def: "true", flag: "traps", agreed: always,
-		doc: "leave URLs that lead nowhere, as those of endless calendars and of filters whose pages have nothing new", unless: "follow URLs that lead nowhere too",
+		doc: "skip URL traps: endless calendars, filter combinations and the like, whose pages have nothing new", unless: "follow URL traps too",
 	},
-	{path: "traps.report", kind: kindBool, def: "false", agreed: always, doc: "count and tell URLs that lead nowhere, and follow them"},
+	{path: "traps.report", kind: kindBool, def: "false", agreed: always, doc: "report URL traps and follow them all the same"},
 	// A trap has no end and can wait; most sites have fewer pages, and are visited whole.
 	{
 		path: "traps.after", kind: kindInt, unit: "pages", def: "1000", min: "1", max: "1000000000", zero: "the first page on", agreed: always,
-		doc: "pages of a host before what its pages say counts, and dates; 0 = from the first",
+		doc: "pages of a host before its pages and dates in URLs are judged; 0 = from the first",
 	},
 	// Off by default: a fingerprint costs as much as the links, see docs/explanation/links-and-traps.md.
 	{
 		path: "duplicates.find", kind: kindChoice, def: "off", enum: []string{"off", "exact", "near"}, flag: "duplicates",
-		doc: "mark pages that repeat an earlier one: byte by byte, or also in nearly all they say",
+		doc: "mark pages that repeat an earlier one: with the same bytes, or also with nearly the same text",
 	},
 }
 
@@ -120,10 +120,10 @@ var sitemapFields = []field{
 	// Sites publish them for crawlers, and pages that nothing links to are only there.
 	{
 		path: "sitemaps.enabled", kind: kindBool, def: "true", flag: "sitemaps", agreed: always,
-		doc: "ask for the sitemaps that robots.txt names, else for /sitemap.xml; none with depth 0", unless: "do not ask for sitemaps",
+		doc: "request the sitemaps that robots.txt names, or else /sitemap.xml; none with depth 0", unless: "do not request sitemaps",
 	},
 	// A feed is how a site tells of what is new.
-	{path: "sitemaps.feeds", kind: kindBool, def: "true", was: "feeds", agreed: always, doc: "follow the RSS and Atom feeds that pages name, and read their links"},
+	{path: "sitemaps.feeds", kind: kindBool, def: "true", was: "feeds", agreed: always, doc: "read the RSS and Atom feeds that pages name, and follow their links"},
 }
 
 var fetchFields = []field{
@@ -138,9 +138,9 @@ var fetchFields = []field{
 		doc: `header for every request, "Name: value", repeatable; empty = none`, example: "Accept-Language: en", check: header, redact: redactHeader,
 	},
 	// It bounds all others; they may be longer without harm.
-	{path: "fetch.timeout", kind: kindDuration, def: "30s", min: "100ms", max: "1h", flag: "timeout", doc: "longest fetch, from the lookup of the name to the last byte"},
+	{path: "fetch.timeout", kind: kindDuration, def: "30s", min: "100ms", max: "1h", flag: "timeout", doc: "longest request, from the lookup of the name to the last byte"},
 	// Room for long pages: what is larger is seldom a page, and holds no links.
-	{path: "fetch.max_body", kind: kindSize, def: "10MiB", min: "1KiB", max: "4GiB", was: "max-body", doc: "bytes of a body that are kept, after decoding"},
+	{path: "fetch.max_body", kind: kindSize, def: "10MiB", min: "1KiB", max: "4GiB", was: "max-body", doc: "most bytes that are kept of a body, after decoding"},
 	// RFC 9110 section 15.4 leaves the limit to the client; loops are found by any.
 	{path: "fetch.max_redirects", kind: kindInt, unit: "redirects", def: "10", min: "0", max: "50", was: "max-redirects", agreed: always, doc: "redirects followed in a row; 0 = none"},
 	// Off, because over HTTP/2 all fetches of a host share one connection and one fate,
@@ -150,18 +150,18 @@ var fetchFields = []field{
 	// A link must not make the crawler a way into the network it runs in.
 	{
 		path: "fetch.allow_private", kind: kindBool, def: "false", flag: "allow-private",
-		doc: "connect to all private and loopback addresses, not only to those that the seeds named when the crawl began; to link-local ones, and those of cloud metadata, only a seed or --resolve leads that names the address itself",
+		doc: "connect to all private and loopback addresses, not only to those of hosts that the first seeds named; a link-local or cloud metadata address is used only if a seed or --resolve names the address itself",
 	},
 	// Read at the header, so that the bandwidth is saved, of the site as well.
 	{
 		path: "fetch.accept_types", kind: kindList, was: "accept-type",
-		doc: `media type of pages whose bodies are read, such as text/*, or with ! before it of those that are not, repeatable; empty = all`, example: "!video/*", check: mediaPattern,
+		doc: `media type whose bodies are read, such as text/*, or with ! before it one that is not read, repeatable; empty = all`, example: "!video/*", check: mediaPattern,
 	},
 	{
 		path: "fetch.skip_larger", kind: kindSize, def: "0", min: "1", max: "1TiB", zero: "any size", was: "skip-larger",
-		doc: "longest body by its Content-Length that is read at all, as it is sent; 0 = any, and cut at max_body", example: "50MiB",
+		doc: "skip bodies with a longer Content-Length; 0 = skip none, and cut at max_body", example: "50MiB",
 	},
-	{path: "fetch.conditional", kind: kindBool, def: "true", was: "conditional", doc: "in later rounds, ask for a page only if it has changed; false = for every page whole"},
+	{path: "fetch.conditional", kind: kindBool, def: "true", was: "conditional", doc: "in later rounds, request a page only if it has changed (If-None-Match, If-Modified-Since); false = request every page whole"},
 }
 
 var accessFields = []field{
@@ -172,26 +172,26 @@ var accessFields = []field{
 	},
 	{path: "access.netrc", kind: kindText, arg: "file", was: "netrc", doc: "netrc file with credentials for hosts; empty = none", example: "/home/me/.netrc", check: noStream},
 	// Off, as a session changes what a site shows, and a page should not depend on which was fetched before.
-	{path: "access.cookies", kind: kindBool, def: "false", was: "cookies", doc: "keep cookies and send them back, within this run"},
+	{path: "access.cookies", kind: kindBool, def: "false", was: "cookies", doc: "keep cookies and send them back, in this run only"},
 	{
 		path: "access.cookie_file", kind: kindText, arg: "file", flag: "cookie-file",
-		doc: "cookies.txt of a browser to begin with, which turns cookies on; empty = none", example: "cookies.txt", check: noStream,
+		doc: "file cookies.txt of a browser to start with; turns cookies on; empty = none", example: "cookies.txt", check: noStream,
 	},
 	{
 		path: "access.proxy", kind: kindText, arg: "url", flag: "proxy",
-		doc: "proxy for all hosts, http://, https:// or socks5://, or env for what HTTP_PROXY and its like say; of hosts behind it only addresses, and names that are found here, are checked; empty = none", example: "http://proxy.example.com:3128", check: proxy, redact: redactProxy,
+		doc: "proxy for all hosts, http://, https:// or socks5://, or env to use HTTP_PROXY and the like; the check of private addresses then covers only names that resolve on this machine; empty = none", example: "http://proxy.example.com:3128", check: proxy, redact: redactProxy,
 	},
 	{
 		path: "access.cert", kind: kindText, arg: "file", was: "cert",
-		doc: "PEM file of the client certificate for servers that ask for one, shown to hosts that seeds name; empty = none", example: "client.pem", check: noStream,
+		doc: "PEM file of the client certificate, for servers that ask for one and that seeds name; empty = none", example: "client.pem", check: noStream,
 	},
 	{path: "access.key", kind: kindText, arg: "file", was: "key", doc: "PEM file of its key; empty = in the file of the certificate", example: "client.key", check: noStream},
-	{path: "access.ca_file", kind: kindText, arg: "file", was: "ca-file", doc: "PEM file of authorities that are trusted beside the system's; empty = none", example: "ca.pem", check: noStream},
+	{path: "access.ca_file", kind: kindText, arg: "file", was: "ca-file", doc: "PEM file of certificate authorities that are trusted beside the system's; empty = none", example: "ca.pem", check: noStream},
 	{
 		path: "access.resolve", kind: kindList, arg: "addr", flag: "resolve",
-		doc: "addresses of a host, \"HOST:PORT:ADDRESS[,ADDRESS]\", * for every host or port, repeatable; empty = what name servers say", example: "example.com:443:192.0.2.7", check: parses(resolve.ParseStatic),
+		doc: "addresses of a host, \"HOST:PORT:ADDRESS[,ADDRESS]\", * for every host or port, repeatable; empty = ask name servers", example: "example.com:443:192.0.2.7", check: parses(resolve.ParseStatic),
 	},
-	{path: "access.family", kind: kindChoice, def: "any", enum: []string{"any", "ipv4", "ipv6"}, doc: "what to connect over"},
+	{path: "access.family", kind: kindChoice, def: "any", enum: []string{"any", "ipv4", "ipv6"}, doc: "IP version of connections"},
 	{path: "access.dns_server", kind: kindText, was: "dns-server", doc: "IP address of a name server, with a port unless it is 53; empty = those of the system", example: "192.0.2.53", check: parses(resolve.ParseServer)},
 }
 
@@ -206,15 +206,15 @@ var renderFields = []field{
 	// Never by default: a page costs a browser a second, and its host several requests.
 	{
 		path: "render.mode", kind: kindChoice, def: "never", enum: []string{"never", "auto", "always"}, flag: "render",
-		doc: "run the scripts of pages in Chromium before reading them: never, of pages that seem empty without, of all",
+		doc: "render pages in Chromium before they are read: never, pages that seem empty without scripts, always",
 	},
 	{
 		path: "render.browser", kind: kindText, arg: "program", flag: "browser",
-		doc: "path of Chromium, or the URL of one that runs, ws://HOST:PORT; empty = where it is usually installed", example: "/opt/chromium/chrome", check: browserProgram, redact: redactBrowser,
+		doc: "path of Chromium, or the URL of a running one, ws://HOST:PORT; empty = where it is usually installed", example: "/opt/chromium/chrome", check: browserProgram, redact: redactBrowser,
 	},
 	{
 		path: "render.steps", kind: kindList, arg: "step", flag: "step", most: 20,
-		doc: "what is done on each rendered page, repeatable: click:SELECTOR, more:SELECTOR (again and again), scroll (to the end, as it grows), wait:SELECTOR, wait:DURATION; empty = nothing", example: "click:#more",
+		doc: "what to do on each rendered page, repeatable: click:SELECTOR, more:SELECTOR (click again and again), scroll (to the end, while it grows), wait:SELECTOR, wait:DURATION; empty = nothing", example: "click:#more",
 		check: func(s string) error { _, err := scripts.ParseStep(s); return err },
 	},
 	{path: "render.screenshot", kind: kindText, arg: "dir", flag: "screenshot", doc: "directory for a picture (PNG) of each rendered page, named in its record; empty = none", example: "pictures", check: noStream},
@@ -231,7 +231,7 @@ var renderFields = []field{
 var extractFields = []field{
 	{
 		path: fieldsPath, kind: kindList, most: pagefields.MaxRules, arg: "rule", flag: "field",
-		doc: "rule for a value to take out of pages, or of the item before it, NAME=css:SELECTOR, css:SELECTOR@ATTRIBUTE, xpath:EXPRESSION, json:PATH or re:REGEXP, repeatable; empty = none", example: "price:number=css:.price", check: checkRule,
+		doc: "rule that extracts a value from pages, or from the item before it, NAME=css:SELECTOR, css:SELECTOR@ATTRIBUTE, xpath:EXPRESSION, json:PATH or re:REGEXP, repeatable; empty = none", example: "price:number=css:.price", check: checkRule,
 		words: []wordFlag{
 			{"item", items.ItemWord, "rule", "a record for each such element in place of one for each page: css:SELECTOR, xpath:EXPRESSION, json:PATH, schema:TYPE or page, repeatable"},
 			{"next", items.NextWord, "rule", "links to follow in place of all: css:SELECTOR and the like, or param:NAME for the next number in the URL, repeatable"},
@@ -239,74 +239,74 @@ var extractFields = []field{
 	},
 	// A third of the specification of HTML on one page, which is among the largest there are.
 	// What a page may cost in steps follows from it.
-	{path: "extract.max_elements", kind: kindInt, unit: "elements", def: "100000", min: "1000", max: "10000000", doc: "elements of a page that are looked at; its record has what was read, and truncated"},
+	{path: "extract.max_elements", kind: kindInt, unit: "elements", def: "100000", min: "1000", max: "10000000", doc: "most elements of a page that are read; the record of a longer page says truncated"},
 	// The steps that max_elements allows take about a second.
-	{path: "extract.max_time", kind: kindDuration, def: "2s", min: "10ms", max: "1h", doc: "time that reading one page may take, links and all; its record has what was read, and truncated"},
+	{path: "extract.max_time", kind: kindDuration, def: "2s", min: "10ms", max: "1h", doc: "longest time to read one page; the record of a page that takes longer says truncated"},
 }
 
 var outFields = []field{
 	{
 		path: "output.path", kind: kindText, def: "-", arg: "file", flag: "output", short: "o",
 		kept: "its records go on in the file they are in, and one that was moved is to be moved back",
-		doc:  "file for the records, - = standard output; its ending says the format: " + sink.EndingList(", ") + ", compressed with .gz behind it; a directory, written with a slash or there already, takes the state as well", example: "pages.jsonl", check: fileName,
+		doc:  "file for the records, - = standard output; its ending sets the format: " + sink.EndingList(", ") + ", each with .gz to compress it; a directory (with a slash, or existing) also holds the state of the crawl", example: "pages.jsonl", check: fileName,
 	},
 	// One JSON object a line can be cut anywhere and still be read.
 	{
 		path: "output.format", kind: kindChoice, def: "jsonl", enum: formatNames(), flag: "format",
 		kept: "its records go on in the file they are in",
-		doc:  "how records are written, unless the output's ending says it; warc = archives alone: one if the output ends in .warc or .warc.gz, without an index, else several in that directory, with indexes",
+		doc:  "format of records, if the output's ending does not set it; warc = only archives: one without an index if the output ends in .warc or .warc.gz, otherwise several with indexes in that directory",
 	},
 	// Neither text nor body by default: they are most of what a crawl moves. The digest says
 	// whether a body has changed.
 	{
 		path: "output.record", kind: kindList, enum: recordParts, flag: "record", arg: "words",
-		doc: "what records have beside the usual: text, main-text (without navigation and footers), markdown (that as Markdown), metadata (Open Graph, Twitter, JSON-LD), body; and what not: no-links, no-digest (SHA-256 of the body); with commas between, or repeated; empty = links and digest", example: "text,no-links",
+		doc: "what records also contain: text, main-text (without navigation and footers), markdown (main text as Markdown), metadata (Open Graph, Twitter, JSON-LD), body; and what they leave out: no-links, no-digest (SHA-256 of the body); separated by commas, or repeated; empty = links and digest", example: "text,no-links",
 	},
 	// A finished crawl is hours of other people's bandwidth: never lost to a typo.
 	{
 		path: "output.overwrite", kind: kindBool, def: "false", flag: "overwrite",
 		kept: "to resume is to go on with what is there; without 'resume' it begins anew",
-		doc:  "replace the output file if it exists, archives, and the state of a crawl",
+		doc:  "replace an existing output file, archives and state",
 	},
 	// Written by default: who crawls wants to know what is there, and searches may filter.
-	{path: "output.skip_noindex", kind: kindBool, def: "false", was: "skip-noindex", doc: "leave pages out of the records that ask not to be indexed; their links are followed"},
+	{path: "output.skip_noindex", kind: kindBool, def: "false", was: "skip-noindex", doc: "write no record of pages that ask not to be indexed; their links are followed"},
 	// A file of its own: beside the records it would be in the way of who reads those.
 	{
 		path: "output.events", kind: kindText, arg: "file", was: "events",
-		doc: "file for what changed a host's rate and why, a JSON line each, - = standard error; empty = none", example: "events.jsonl", check: printable,
+		doc: "file for changes of hosts' rates and their causes, one JSON line each, - = standard error; empty = none", example: "events.jsonl", check: printable,
 	},
 	{
 		path: "state.dir", kind: kindText, arg: "dir", flag: "state",
 		kept: "the directory is given already",
-		doc:  "directory in which the crawl is kept, so that it can be resumed; empty = that of the output, if it is one", example: "crawl.state", check: directory,
+		doc:  "directory for the state of the crawl, so that it can be resumed; empty = the output, if that is a directory", example: "crawl.state", check: directory,
 	},
 	// Both bounds are there to stop a trap of endless URLs before memory does.
 	{
 		path: "frontier.max_urls", kind: kindInt, unit: "URLs", def: "10000000", min: "1", max: "1000000000",
-		doc: "URLs known at most; without a state 11 to 21 bytes each, and for those queued 150 and their length at most",
+		doc: "most URLs the crawl knows; without a state each takes 11 to 21 bytes of memory, a queued one up to 150 more and its length",
 	},
 	// In the order of the links a crawl is repeatable page by page, and costs no sorting.
 	{
 		path: "frontier.order", kind: kindChoice, def: "found", enum: []string{"found", "breadth", "depth"}, was: "order", agreed: always,
-		doc: "which of a host's URLs go first: as they were found, those nearest to a seed, those farthest",
+		doc: "which of a host's URLs go first: in the order in which they were found, nearest to a seed, farthest from it",
 	},
 	{path: "stats.path", kind: kindText, arg: "file", flag: "stats", doc: "file for the state of the crawl as it runs, - = standard output; empty = none", example: "stats.jsonl", check: printable},
 	// Often enough to watch a crawl by, and 8640 lines a day.
-	{path: "stats.interval", kind: kindDuration, def: "10s", min: "100ms", max: "24h", was: "stats-interval", doc: "time between two lines of it, and of progress in a log"},
+	{path: "stats.interval", kind: kindDuration, def: "10s", min: "100ms", max: "24h", was: "stats-interval", doc: "time between two of its lines, and between progress lines in a log"},
 	// On the loopback address unless an address says otherwise: whoever reaches it steers.
 	{
 		path: "listen.addr", kind: kindText, arg: "addr", flag: "listen",
-		doc: "address where the crawl is seen and steered by HTTP, a port alone = this computer only; empty = nowhere", example: "8080", check: parses(endpoint.ParseAddress),
+		doc: "address of the dashboard and HTTP API, a port alone = this computer only; empty = none", example: "8080", check: parses(endpoint.ParseAddress),
 	},
 	// Without a flag: what stands on a command line is seen by all who list processes.
 	{
 		path: "listen.token", kind: kindText,
-		doc: "secret that clients of listen.addr bring as a bearer token, 16 bytes or more; empty = none, on this computer only", example: "REDACTED", check: headerText, redact: redactAll,
+		doc: "secret that clients of listen.addr send as a bearer token, 16 bytes or more; empty = none, on this computer only", example: "REDACTED", check: headerText, redact: redactAll,
 	},
 	{
 		path: "log.level", kind: kindChoice, def: "info", enum: []string{"debug", "info", "warn", "error"}, was: "log-level", live: true, own: true,
 		switches: []valueSwitch{{"quiet", "q", "error", "show errors only: no progress, no summary"}, {"verbose", "v", "debug", "show what is done and why"}},
-		doc:      "least important message that is shown; error = no progress and no summary either",
+		doc:      "lowest level of messages shown; error = no progress and no summary either",
 	},
 	{path: "log.format", kind: kindChoice, def: "text", enum: []string{"text", "json"}, was: "log-format", doc: "how messages are written"},
 	{
@@ -319,19 +319,19 @@ var warcFields = []field{
 	{
 		path: "warc.dir", kind: kindText, arg: "dir", flag: "warc",
 		kept: "its archives go on in the directory they are in",
-		doc:  "directory for archives (WARC) of all that is sent and comes, beside the records; empty = none, unless that is the format", example: "archive", check: directory,
+		doc:  "directory for archives (WARC) of all requests and responses, beside the records; empty = none, unless warc is the format", example: "archive", check: directory,
 	},
 	{path: "warc.prefix", kind: kindText, def: warc.DefaultPrefix, kept: "its archives go on under the name they have", doc: "how the names of archives begin", check: warc.CheckPrefix},
 	// The size that archives commonly are cut at: large enough to be few, small enough to be
 	// moved and indexed one at a time.
 	{path: "warc.max_size", kind: kindSize, def: "1GB", min: "64KiB", max: "1TiB", was: "warc-max-size", doc: "size at which an archive ends and the next one begins; the last exchange may exceed it"},
-	{path: "warc.host", kind: kindBool, def: "true", doc: "put the name of this machine into the names of archives and into what they tell of themselves"},
+	{path: "warc.host", kind: kindBool, def: "true", doc: "put the name of this machine into the names of archives and their warcinfo records"},
 	// Archives are handed on, and with them whatever opens something.
-	{path: "warc.credentials", kind: kindBool, def: "false", doc: "keep the values of credentials and cookies in archived requests, in files for their owner alone"},
+	{path: "warc.credentials", kind: kindBool, def: "false", doc: "keep the values of credentials and cookies in archived requests; the files are readable by their owner alone"},
 	// As Heritrix and wget do: the directive is about showing copies, not about having them.
 	{
 		path: "warc.noarchive", kind: kindChoice, def: "ignore", enum: []string{"ignore", "obey"},
-		doc: "pages that say noarchive to robots: ignore = archived, with metadata that says so; obey = only the metadata",
+		doc: "pages whose robots rules say noarchive: ignore = archive them, with metadata that says so; obey = only the metadata",
 	},
 }
 
@@ -342,7 +342,7 @@ var fleetFields = []field{
 	},
 	{
 		path: "fleet.ca_file", kind: kindText, arg: "file", was: "redis-ca-file",
-		doc: "PEM file of authorities, beside the system's, that vouch for that Redis with TLS; empty = none", example: "/etc/ssl/redis-ca.pem",
+		doc: "PEM file of certificate authorities for that Redis, beside the system's; empty = none", example: "/etc/ssl/redis-ca.pem",
 	},
 	{
 		path: "fleet.password_file", kind: kindText, arg: "file", was: "redis-passfile",
@@ -350,14 +350,14 @@ var fleetFields = []field{
 	},
 	{
 		path: "fleet.job", kind: kindText, arg: "name", flag: "job",
-		doc: "name of that crawl, letters, digits, dots, hyphens and underscores; the first process makes it, others join; empty = none", example: "news-2026-11", check: jobName,
+		doc: "name of that crawl, letters, digits, dots, hyphens and underscores; the first process creates it, others join; empty = none", example: "news-2026-11", check: jobName,
 	},
 	{
 		path: "fleet.worker", kind: kindText, was: "worker",
-		doc: "name of this process in it, which stands for {worker} in names of files; empty = that of the machine and the number of the process", example: "node-7", check: workerName,
+		doc: "name of this process in it, also for {worker} in names of files; empty = name of the machine and process number", example: "node-7", check: workerName,
 	},
 	// A dead process is missed that long, and a slow one must not be taken for dead.
-	{path: "fleet.lease", kind: kindDuration, def: "15s", min: "1s", max: "10m", was: "lease", doc: "how long a process that is not heard of keeps its hosts"},
+	{path: "fleet.lease", kind: kindDuration, def: "15s", min: "1s", max: "10m", was: "lease", doc: "how long a process that no longer answers keeps its hosts"},
 }
 
 var traceFields = []field{
@@ -370,7 +370,7 @@ var traceFields = []field{
 	// Whoever turns them on wants to see something. A large crawl sends a dozen spans a URL.
 	{path: "traces.sample", kind: kindNumber, unit: "share", def: "1", min: "0", max: "1", doc: "share of URLs that is traced; 0 = none"},
 	// Off: it tells strangers which requests belong together.
-	{path: "traces.propagate", kind: kindBool, def: "false", doc: "send the hosts that are crawled the header traceparent; for your own"},
+	{path: "traces.propagate", kind: kindBool, def: "false", doc: "send the header traceparent to the crawled hosts; for your own servers"},
 }
 
 // The bounds of every rate.
@@ -391,23 +391,23 @@ var rateFields = []field{
 	{path: "ratelimit.enabled", kind: kindBool, def: "true", noStruct: true, doc: "second spelling of the strategy: false = off"},
 	{
 		path: "ratelimit.strategy", kind: kindChoice, def: control.Names()[0], enum: append(control.Names(), off), flag: "strategy",
-		doc: "how the rate of a host moves: " + strategyHelp() + "off = no pacing, for your own servers",
+		doc: "how the rate of a host is set: " + strategyHelp() + "off = no pacing, for your own servers",
 	},
 	// One request a second is what no server minds from a stranger.
 	{
 		path: "ratelimit.initial_rps", kind: kindRate, def: "1", min: minRate, max: maxRate, flag: "rate", live: true,
-		doc: "requests per second a new host starts with; a maximum that is not given is at least that",
+		doc: "requests per second a new host starts with; raises max_rps if that is not set",
 	},
 	// Not lower by default: a host at one page in ten seconds is in trouble, and the
 	// breaker is the better answer to that.
-	{path: "ratelimit.min_rps", kind: kindRate, def: "0.1", min: minRate, max: maxRate, live: true, doc: "requests per second no host goes below"},
+	{path: "ratelimit.min_rps", kind: kindRate, def: "0.1", min: minRate, max: maxRate, live: true, doc: "lowest requests per second to a host"},
 	// More than ten a second is for hosts whose owner one has asked.
 	{
 		path: "ratelimit.max_rps", kind: kindRate, def: "10", min: minRate, max: maxRate, flag: "max-rate", live: true,
-		doc: "requests per second no host goes above; a start that is not given is at most that",
+		doc: "highest requests per second to a host; lowers initial_rps if that is not set",
 	},
 	// One: pages are paced evenly, a pause earns no burst.
-	{path: "ratelimit.token_bucket_capacity", kind: kindNumber, unit: "number of requests", def: "1", min: "1", max: "1000", doc: "burst that a rested host accepts, in requests"},
+	{path: "ratelimit.token_bucket_capacity", kind: kindNumber, unit: "number of requests", def: "1", min: "1", max: "1000", doc: "requests that an idle host may get at once"},
 	// Increase and decrease are those of the classic additive-increase law: a tenth of a
 	// request a second per success, halved at a refusal.
 	{path: "ratelimit.aimd_increase", kind: kindRate, def: "0.1", min: minRate, max: "1000", doc: "aimd: requests per second that a fast success adds to the rate"},
@@ -422,7 +422,7 @@ var rateFields = []field{
 	{path: "ratelimit.min_samples_to_trip", kind: kindInt, unit: "answers", def: "10", min: "1", max: "1000000", doc: "all but steer: answers in the window before their share of failures counts"},
 	{path: "ratelimit.consecutive_fail_threshold", kind: kindInt, unit: "failures", def: "5", min: "1", max: "1000000", doc: "all but steer: failures in a row that open the breaker"},
 	// Long enough for a restart behind a load balancer.
-	{path: "ratelimit.open_state_duration", kind: kindDuration, def: "15s", min: "10ms", max: "24h", doc: "how long an open breaker lets nothing through; steer: at most, unless the host says more"},
+	{path: "ratelimit.open_state_duration", kind: kindDuration, def: "15s", min: "10ms", max: "24h", doc: "how long an open breaker lets nothing through; steer: at most so long, unless the host asks for more"},
 	{path: "ratelimit.half_open_probes", kind: kindInt, unit: "requests", def: "2", min: "1", max: "1000", doc: "all but steer: successes that close the breaker again"},
 	// Waits are drawn from zero to these bounds, so that clients do not come back as one.
 	{path: "ratelimit.retry_base_delay", kind: kindDuration, def: "200ms", min: "1ms", max: "1h", doc: "longest wait before the first retry, doubled for each one after it"},
@@ -430,10 +430,10 @@ var rateFields = []field{
 	// Retries, not tries: --retries 0 asks once. Twenty doublings are past any delay.
 	{
 		path: "ratelimit.retry_max_attempts", kind: kindInt, unit: "retries", def: "3", min: "0", max: "20", flag: "retries",
-		doc: "retries after a first try that failed; 0 = none, but a first 429, 503 or 403 that may be a limit of the host is followed by one more request, alone, that tells",
+		doc: "retries of a failed request; 0 = none, except that a first 429, 503 or 403 is tried once more, alone, to tell a limit of the host from a failing URL",
 	},
 	// Servers send dates years ahead by mistake; an hour is a pause, more is an absence.
-	{path: "ratelimit.max_retry_after", kind: kindDuration, def: "1h", min: "1s", max: "168h", was: "max-retry-after", doc: "longest Retry-After believed, longer ones count as this long"},
+	{path: "ratelimit.max_retry_after", kind: kindDuration, def: "1h", min: "1s", max: "168h", was: "max-retry-after", doc: "longest Retry-After that is obeyed, longer ones are cut to it"},
 	{
 		path: "ratelimit.min_delay", kind: kindDuration, def: "0", min: "1ms", max: "24h", zero: "none", flag: "min-delay", also: []string{"delay"}, live: true,
 		doc: "shortest time between two requests to a host, whatever the rates; 0 = none", example: "2s",
@@ -461,16 +461,16 @@ var rateFields = []field{
 	// The least is a page in some seconds; the most is beyond any network card.
 	{
 		path: "ratelimit.global_bytes", kind: kindSize, def: "0", min: "1KiB", max: "1TiB", zero: "no limit", was: "global-bytes", agreed: ifSet,
-		doc: "bytes of bodies per second over all hosts, as sent; 0 = no limit", example: "2MiB",
+		doc: "bytes of bodies per second over all hosts, as received; 0 = no limit", example: "2MiB",
 	},
 	// Not "memory", which is a bound on bytes wherever else it is a flag.
 	{
 		path: "ratelimit.remember", kind: kindText, arg: "file", flag: "remember",
-		doc: "file in which what is learned of hosts is kept for the next crawl, an SQLite database; empty = none", example: "hosts.db", check: noStream,
+		doc: "SQLite database that keeps what is learned of hosts for later crawls; empty = none", example: "hosts.db", check: noStream,
 	},
 	// Fifteen steps of two seconds: a failure stops counting within 7 % of its time.
 	// The p95 of 64 rests on its four largest, so that one slow page does not make it.
-	{path: "ratelimit.latency_samples", kind: kindInt, unit: "answers", def: "64", min: "1", max: "255", doc: "last answers of a host that its average and p95 latency are of"},
+	{path: "ratelimit.latency_samples", kind: kindInt, unit: "answers", def: "64", min: "1", max: "255", doc: "number of last answers from which a host's average and p95 latency are computed"},
 	{path: "ratelimit.stats_window", kind: kindDuration, def: "30s", min: "100ms", max: "1h", doc: "time over which failures are counted; a whole number of stats_bucket"},
 	{path: "ratelimit.stats_bucket", kind: kindDuration, def: "2s", min: "10ms", max: "1h", doc: "step in which the window moves"},
 	// What outlasts it, such as an open breaker, is kept in brief by the engine.

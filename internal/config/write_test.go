@@ -133,11 +133,11 @@ func TestFlagsAreComplete(t *testing.T) {
 	}
 	require.Equal(t, Flag{
 		Name: "max-rate", Path: "ratelimit.max_rps", Arg: "rate", Default: "10",
-		Help: "requests per second no host goes above; a start that is not given is at most that",
+		Help: "highest requests per second to a host; lowers initial_rps if that is not set",
 	}, byName["max-rate"])
 	require.Equal(t, Flag{
 		Name: "no-robots", Path: "robots.enabled", Arg: "bool", Default: "false",
-		Help: "do not ask for robots.txt; for your own servers", Switch: true,
+		Help: "do not request robots.txt; for your own servers", Switch: true,
 	}, byName["no-robots"])
 	require.True(t, byName["robots"].Hidden)
 	require.Equal(t, "true", byName["robots"].Default)
