@@ -14,15 +14,15 @@ import (
 // kindAll is that of a Composite, which a Spec does not know.
 const kindAll Kind = "all"
 
-// Composite is several limits at once: a permit of it is one of each member, all taken in one
-// step or none. A refusal of one costs the others nothing.
+// Composite combines several limiters: a permit of it is one permit of each member, all taken in one step or none. A
+// refusal by one member costs the others nothing.
 //
-// It has a line of its own, in the order of arrival. The first in it stands in the line of that
-// member too which has room for it last, so that nobody passes it where it waits and it keeps
-// nobody waiting where it does not. There is no order between the callers of two composites.
+// It has its own line, in the order of arrival. The first caller in it also stands in the line of the member that will
+// have room last: so it is not overtaken there, and keeps nobody waiting at the other members. Two composites do not
+// order their callers among each other.
 //
-// TryAcquire grants when nobody waits here nor at any member. Members may be used beside the composite, and be in
-// others. They stay their owner's: Close does not close them, and Release frees what was acquired here only.
+// TryAcquire succeeds only if nobody waits here or at any member. A member may also be used by itself and in other
+// composites. Close does not close the members, and Release frees only what was acquired through the Composite.
 type Composite struct {
 	core
 	state members
@@ -33,8 +33,8 @@ var _ Weighted = (*Composite)(nil)
 func (c *core) cores() []*core      { return []*core{c} }
 func (c *Composite) cores() []*core { return c.state.list }
 
-// All makes one limiter of several, which must be of this package, all different, and go by the
-// same clock. A Composite among them counts as its members.
+// All combines limiters into one. They must be of this package, all different, and use the same clock. A Composite
+// among them counts as its members.
 func All(limiters ...Weighted) (*Composite, error) {
 	if len(limiters) == 0 {
 		return nil, fieldError("limiters", "empty", "pass at least one to All")

@@ -7,16 +7,16 @@ import (
 	"github.com/treadlight/crawl/internal/clock"
 )
 
-// ConcurrencyConfig bounds how much goes on at a time.
+// ConcurrencyConfig configures a [Concurrency] limiter.
 type ConcurrencyConfig struct {
-	Max int64 // how many permits may be out; at least 1. Zero is an error.
+	Max int64 // how many permits may be taken at a time; at least 1. Zero is an error.
 }
 
-// Concurrency bounds how many permits are out at a time. A permit comes back by Release, or by the function of
-// [AcquireRelease]; time brings none, so Wait is 0 or [Never] and a Error's RetryAfter is 0: nobody knows.
+// Concurrency bounds how many permits are taken at a time. A permit comes back by Release, or by the function of
+// [AcquireRelease]. Time brings none back, so Wait is 0 or [Never], and RetryAfter of an [Error] is 0: it is not known.
 //
-// A Release too many is counted in Statistics.OverReleased and frees nothing where it can be
-// told: when no plain permit is out. Permits of AcquireRelease are beyond its reach.
+// A Release without a permit is counted in Statistics.OverReleased. It frees nothing if no permit is out except those
+// of AcquireRelease, which it cannot free.
 type Concurrency struct {
 	core
 	state slots
@@ -24,7 +24,7 @@ type Concurrency struct {
 
 var _ Weighted = (*Concurrency)(nil)
 
-// NewConcurrency returns a limiter with all its permits in.
+// NewConcurrency returns a limiter none of whose permits is taken.
 func NewConcurrency(cfg ConcurrencyConfig, opts ...Option) (*Concurrency, error) {
 	if cfg.Max < 1 {
 		return nil, fieldError("Max", cfg.Max, "set it to 1 or more")

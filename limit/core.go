@@ -91,10 +91,10 @@ func (c *core) grantedLocked(n int64, ticket bool) {
 	}
 }
 
-// TryAcquire takes a permit if there is one now and nobody waits for it.
+// TryAcquire takes a permit if one is there and no caller waits.
 func (c *core) TryAcquire() bool { return c.TryAcquireN(1) }
 
-// TryAcquireN takes n permits if they are there now and nobody waits. A weight out of range is never granted.
+// TryAcquireN takes n permits if they are there and no caller waits. A weight out of range is never granted.
 func (c *core) TryAcquireN(n int64) bool {
 	c.mu.Lock()
 	ok := c.passLocked(n, false)
@@ -111,7 +111,7 @@ func (c *core) Acquire(ctx context.Context) error { return c.acquire(ctx, 1, Nev
 // AcquireN waits for n permits; see [Weighted].
 func (c *core) AcquireN(ctx context.Context, n int64) error { return c.acquire(ctx, n, Never, false) }
 
-// AcquireTimeout waits for n permits and for d at most, zero meaning now or never; see [Weighted].
+// AcquireTimeout waits at most d for n permits; with d zero it does not wait. See [Weighted].
 func (c *core) AcquireTimeout(ctx context.Context, n int64, d time.Duration) error {
 	return c.acquire(ctx, n, max(d, 0), false)
 }
@@ -326,7 +326,7 @@ func (c *core) Statistics() Statistics {
 	return s
 }
 
-// Standing is how who asks for one permit at a time stands; see [Weighted].
+// Standing is what a response can tell a client about the limit; see [Weighted].
 func (c *core) Standing() Standing {
 	c.lock()
 	defer c.mu.Unlock()
@@ -343,11 +343,11 @@ func (c *core) standingLocked() Standing {
 	return s
 }
 
-// Release gives one permit back, where permits come back; see [Limiter].
+// Release gives one permit back to a [Concurrency] limiter; for a rate it does nothing. See [Limiter].
 func (c *core) Release() { c.ReleaseN(1) }
 
-// ReleaseN gives n permits back, where permits come back; for a rate it does nothing. A permit
-// of a [Composite] goes back to each member that is a [Concurrency] limiter.
+// ReleaseN gives n permits back to a [Concurrency] limiter; for a rate it does nothing. Permits of a [Composite] go
+// back to each member that is a [Concurrency] limiter.
 func (c *core) ReleaseN(n int64) { c.release(n, false) }
 
 func (c *core) release(n int64, ticket bool) {
@@ -372,8 +372,8 @@ func (c *core) releaseLocked(n int64, ticket bool) {
 	}
 }
 
-// Close fails those who wait and all later calls with ErrClosed. Permits that are out can still
-// be released. It may be called again.
+// Close makes all waiting and later calls fail with ErrClosed. Permits that are out can still be released. It may be
+// called again.
 func (c *core) Close() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -14,8 +14,8 @@ import (
 )
 
 const (
-	// DefaultMaxKeys is how many keys a [Keyed] has a limiter for. A token bucket, its place in the
-	// table and the name of a host take some 250 bytes, so this is 16 megabytes.
+	// DefaultMaxKeys is the default of [KeyedConfig.MaxKeys]. A token bucket takes about 250 bytes with its place in
+	// the table and the name of a host, so this is 16 megabytes.
 	DefaultMaxKeys = 1 << 16
 
 	// defaultIdleAfter keeps those keys that come back while their neighbours' requests are under way.
@@ -28,37 +28,36 @@ const (
 	evictScan = 256
 )
 
-// Overflow is what becomes of a key for which there is no place. The zero Overflow is [OverflowShare].
+// Overflow is what happens to a key for which there is no room. The zero Overflow is [OverflowShare].
 type Overflow uint8
 
-// The overflows.
+// The values of Overflow.
 const (
-	OverflowShare Overflow = iota // all such keys share one limiter: slower for each of them, a way round for none
-	OverflowDeny                  // they are refused with ErrTooManyKeys
+	OverflowShare Overflow = iota // all such keys share one limiter: it is slower for each of them, and no way round the limit
+	OverflowDeny                  // calls with such keys fail with ErrTooManyKeys
 )
 
-// KeyedConfig says what each key gets and how many keys there may be.
+// KeyedConfig configures a [Keyed].
 type KeyedConfig[K comparable] struct {
-	Name  string // by which errors call it. Zero means the kind, or "keyed" if New is set.
-	Limit Spec   // what each key gets, unless New is set. Zero is an error.
-	// New, if set, makes the limiter of a key. It is called with no lock held, now and then for a limiter that is not
-	// used after all. Those it made are closed when they are dropped. Zero means Limit for all keys.
+	Name  string // name in errors. Zero means the kind, or "keyed" if New is set.
+	Limit Spec   // the limiter of each key, unless New is set. Zero is an error.
+	// New, if set, makes the limiter of a key. It is called without a lock, and sometimes for a limiter that is then
+	// not used. Limiters that it made are closed when they are dropped. Nil means Limit for all keys.
 	New func(key K) (Weighted, error)
-	// MaxKeys is how many keys have a limiter at a time. They are spread over parts by a hash, and a part may be full
-	// when a few hundredths of them are missing yet; up to 511 keys there is one part. Zero means DefaultMaxKeys.
+	// MaxKeys is how many keys may have a limiter at a time. From 512 keys on they are spread over parts by a hash, and
+	// a part may be full when a few percent of MaxKeys are still free. Zero means DefaultMaxKeys.
 	MaxKeys int
-	// IdleAfter is for how long a key must not have been asked for before it may be forgotten while
-	// there is place; beyond MaxKeys it does not count. Zero means a minute.
+	// IdleAfter is how long a key must be unused before it may be forgotten while there is room. Zero means a minute.
 	IdleAfter time.Duration
-	Overflow  Overflow // what the others get. Zero means that they share one limiter, which New makes for the zero key.
+	Overflow  Overflow // what happens to keys beyond MaxKeys. Zero means that they share one limiter, which New makes for the zero key.
 }
 
-// Keyed is a limiter per key, for no more than so many keys. It forgets a key only while its limiter is full and
-// nobody waits, holds a permit or is on the way to it: then a new one would decide the same, so forgetting is no way
-// round a limit. Each new key looks at some others that may be forgotten; there is no goroutine.
+// Keyed has one limiter per key, for a bounded number of keys. It forgets a key only while its limiter is full and no
+// caller waits, holds a permit or is about to use it: a new limiter would decide the same, so forgetting is no way
+// round a limit. Each new key looks at a few others that may be forgotten; there is no goroutine.
 //
-// Permits that come back are had by AcquireRelease: there is no Release by key, for it could meet
-// another limiter than the one that granted. All methods are safe for concurrent use.
+// Permits of a concurrency limit are released by the function of AcquireRelease. There is no Release by key, because
+// the key's limiter may have been replaced since. All methods are safe for concurrent use.
 type Keyed[K comparable] struct {
 	cfg      KeyedConfig[K]
 	make     func(key K) (Weighted, error)
@@ -86,8 +85,8 @@ type held struct {
 	_       [8]byte
 }
 
-// NewKeyed returns a Keyed without keys. The options are those of the limiters that Limit
-// describes; of those that New makes, only the clock by which they are idle.
+// NewKeyed returns a Keyed without keys. The options apply to the limiters that Limit describes; to those that New
+// makes only the clock applies, by which they are idle.
 func NewKeyed[K comparable](cfg KeyedConfig[K], opts ...Option) (*Keyed[K], error) {
 	switch {
 	case cfg.MaxKeys < 0:
@@ -200,10 +199,10 @@ func (h *held) drop() bool {
 	return true
 }
 
-// TryAcquire takes a permit of key's limiter if there is one now and nobody waits for it.
+// TryAcquire takes a permit of key's limiter if one is there and no caller waits.
 func (k *Keyed[K]) TryAcquire(key K) bool { return k.TryAcquireN(key, 1) }
 
-// TryAcquireN takes n permits of key's limiter if they are there now and nobody waits.
+// TryAcquireN takes n permits of key's limiter if they are there and no caller waits.
 func (k *Keyed[K]) TryAcquireN(key K, n int64) bool {
 	hash := k.hash(key)
 	sh := k.shardOf(hash)
@@ -236,8 +235,8 @@ func (k *Keyed[K]) AcquireN(ctx context.Context, key K, n int64) error {
 	return k.AcquireTimeout(ctx, key, n, Never)
 }
 
-// AcquireTimeout waits for n permits of key's limiter, and for d at most; see [Weighted]. Beside
-// its errors there are ErrTooManyKeys and those of KeyedConfig.New.
+// AcquireTimeout waits at most d for n permits of key's limiter; see [Weighted]. It also fails with ErrTooManyKeys and
+// with the errors of KeyedConfig.New.
 func (k *Keyed[K]) AcquireTimeout(ctx context.Context, key K, n int64, d time.Duration) error {
 	p, err := k.Pin(key)
 	if err != nil {
@@ -247,8 +246,8 @@ func (k *Keyed[K]) AcquireTimeout(ctx context.Context, key K, n int64, d time.Du
 	return p.Limiter.AcquireTimeout(ctx, n, d)
 }
 
-// AcquireRelease acquires n permits of key's limiter within d and returns the function that gives
-// them back; see the function of this name.
+// AcquireRelease acquires n permits of key's limiter within d and returns the function that releases them, as the
+// function [AcquireRelease] does.
 func (k *Keyed[K]) AcquireRelease(ctx context.Context, key K, n int64, d time.Duration) (release func(), err error) {
 	p, err := k.Pin(key)
 	if err != nil {
@@ -276,8 +275,8 @@ func (k *Keyed[K]) known(key K) (p Pinned[K], full bool) {
 	return p, sh.table.Len() >= sh.max
 }
 
-// Wait is how long until TryAcquireN(key, n) could succeed as things stand; see [Weighted]. It makes no limiter: a key
-// without one is told what a new one would say, or, if there is no place for it, the shared one; or Never.
+// Wait is how long it takes until TryAcquireN(key, n) can succeed; see [Weighted]. It makes no limiter: for a key
+// without one it is the wait of a new limiter; if there is no room, that of the shared limiter, or Never.
 func (k *Keyed[K]) Wait(key K, n int64) time.Duration {
 	p, full := k.known(key)
 	defer p.Unpin()
@@ -297,7 +296,7 @@ func (k *Keyed[K]) Wait(key K, n int64) time.Duration {
 	return l.Wait(n)
 }
 
-// Statistics is the snapshot of key's limiter, if it has one. It makes none.
+// Statistics returns the snapshot of key's limiter; ok is false if there is none.
 func (k *Keyed[K]) Statistics(key K) (s Statistics, ok bool) {
 	p, _ := k.known(key)
 	defer p.Unpin()
@@ -307,7 +306,7 @@ func (k *Keyed[K]) Statistics(key K) (s Statistics, ok bool) {
 	return p.Limiter.Statistics(), true
 }
 
-// Len is how many keys have a limiter.
+// Len is the number of keys that have a limiter.
 func (k *Keyed[K]) Len() (n int) {
 	for i := range k.shards {
 		k.shards[i].mu.Lock()
@@ -317,12 +316,12 @@ func (k *Keyed[K]) Len() (n int) {
 	return n
 }
 
-// Remove forgets key, whatever it has used, and reports whether it had a limiter. That is closed:
-// who waits there fails with ErrClosed, and permits that are out come back to it.
+// Remove forgets key, whatever it has used, and reports whether it had a limiter. That limiter is closed: callers that
+// wait fail with ErrClosed, and its permits can still be released.
 func (k *Keyed[K]) Remove(key K) bool { return k.remove(key, nil) }
 
-// RemoveWhere removes, as [Keyed.Remove] does, all keys of which match is true, and says how many.
-// match is called with no lock held; keys that come meanwhile may be missed.
+// RemoveWhere removes all keys for which match returns true, as [Keyed.Remove] does, and returns their number. match is
+// called without a lock. Keys that are added meanwhile may be missed.
 func (k *Keyed[K]) RemoveWhere(match func(key K, l Limiter) bool) (removed int) {
 	for i := range k.shards {
 		var keys []K
@@ -358,8 +357,8 @@ func (k *Keyed[K]) remove(key K, only Weighted) bool {
 	return true
 }
 
-// Sweep drops every key whose limiter is full and not in use, and returns how many. Nothing needs
-// it; it gives memory back earlier than new keys would.
+// Sweep forgets every key whose limiter is full and unused, and returns their number. It is optional: it frees memory
+// earlier than new keys would.
 func (k *Keyed[K]) Sweep() (dropped int) {
 	for i := range k.shards {
 		sh := &k.shards[i]
@@ -372,8 +371,8 @@ func (k *Keyed[K]) Sweep() (dropped int) {
 	return dropped
 }
 
-// Close closes all limiters, and with them fails whoever waits. Later calls fail with ErrClosed.
-// It may be called again; its error joins those of limiters made by New.
+// Close closes all limiters; waiting and later calls fail with ErrClosed. It may be called again. Its error joins those
+// of closing limiters that New made.
 func (k *Keyed[K]) Close() error {
 	k.closed.Store(true)
 	var errs []error
@@ -391,11 +390,10 @@ func (k *Keyed[K]) Close() error {
 	return errors.Join(errs...)
 }
 
-// Pinned is the limiter of a key of a [Keyed], held in its place: for those who come back to one
-// key so often that finding it each time would cost more than the limiter, and for permits that
-// are to be given back to the limiter they came from. The zero Pinned holds nothing.
+// Pinned is the limiter of a key of a [Keyed] that is not forgotten until Unpin: for callers that use one key very
+// often, and for permits that must be released to the limiter that granted them. The zero Pinned has none.
 type Pinned[K comparable] struct {
-	// Limiter is the key's; nil in the zero Pinned. It may be one that keys share.
+	// Limiter is the key's limiter, or one that keys share; nil in the zero Pinned.
 	Limiter Weighted
 
 	from *Keyed[K]
@@ -403,8 +401,8 @@ type Pinned[K comparable] struct {
 	key  K
 }
 
-// Pin finds or makes the limiter of a key, which is not forgotten until Unpin. Its errors are
-// ErrTooManyKeys, ErrClosed and those of KeyedConfig.New.
+// Pin returns the limiter of a key, or makes it; it is not forgotten until Unpin. Errors are ErrTooManyKeys, ErrClosed
+// and those of KeyedConfig.New.
 func (k *Keyed[K]) Pin(key K) (p Pinned[K], err error) {
 	hash := k.hash(key)
 	sh := k.shardOf(hash)
@@ -438,8 +436,8 @@ func (k *Keyed[K]) add(sh *shard[K], hash uint64, key K) (Weighted, error) {
 	return made, nil
 }
 
-// Unpin lets the limiter go, which its Keyed then forgets when that makes no difference. It is
-// called once for each Pin; of the zero Pinned it does nothing.
+// Unpin ends a Pin: the Keyed may forget the limiter again. Call it once for each Pin. For the zero Pinned it does
+// nothing.
 func (p Pinned[K]) Unpin() {
 	if p.from == nil {
 		return

@@ -9,36 +9,35 @@ import (
 	"github.com/treadlight/crawl/internal/clock"
 )
 
-// Kind names an algorithm, as configurations and errors spell it.
+// Kind names an algorithm, as configurations and errors write it.
 type Kind string
 
 // The six kinds.
 const (
-	// KindTokenBucket grants as long as it has tokens, which come in at a rate and are kept up to the burst; see
-	// [TokenBucket].
+	// KindTokenBucket grants while it has tokens, which come in at a rate up to the burst; see [TokenBucket].
 	KindTokenBucket Kind = "token-bucket"
-	// KindFixedWindow grants so many permits in each window. Windows follow each other without gaps from the limiter's
-	// start, so around the border of two there can be twice as many.
+	// KindFixedWindow grants a number of permits in each window. The windows follow each other from the limiter's
+	// start, so twice as many can be granted around the border of two.
 	KindFixedWindow Kind = "fixed-window"
-	// KindSlidingWindow counts per window too, and supposes that the permits of the window before were spread evenly
-	// over it: it grants a permit while the estimate before it, previous·(1−elapsed/window) + current, is below Permits,
-	// and n as if they were asked for one after another. So a client that asks Permits times per window, evenly, is
-	// never refused. It is wrong by as much as the supposition is. The estimate is of the window that ends with the
-	// present nanosecond: who comes exactly one window after a burst finds a permit.
+	// KindSlidingWindow counts per window too, and assumes that the permits of the last window were spread evenly: it
+	// grants a permit while the estimate previous·(1−elapsed/window) + current is below Permits, and n permits as if
+	// they were requested one after another. A client that requests Permits per window evenly is never refused. The
+	// estimate is wrong by as much as the assumption. It is for the window that ends with the present nanosecond: a
+	// caller that comes exactly one window after a burst gets a permit.
 	KindSlidingWindow Kind = "sliding-window"
-	// KindSlidingWindowLog remembers every grant of the last window: in no window, wherever it begins, are there more
-	// than Permits. A window holds its beginning and not its end. It needs 16 bytes for each instant of a grant.
+	// KindSlidingWindowLog remembers every grant of the last window: no window, wherever it begins, has more than
+	// Permits. A window includes its first instant and not its last. Each instant of a grant takes 16 bytes.
 	KindSlidingWindowLog Kind = "sliding-window-log"
-	// KindLeakyBucket paces: two grants are never closer than the interval, which is Per/Permits, however long nothing
-	// was asked for. The line of those who wait is the bucket, and Queue its size. A grant of weight n, up to Permits,
-	// is followed by n intervals. An interval that is no whole number of nanoseconds is kept as a fraction: the grants
-	// of a busy line lie on the first nanosecond after their exact instants.
+	// KindLeakyBucket keeps grants apart: two are never closer than the interval Per/Permits, however long nothing was
+	// requested. The waiting callers are the bucket, and Queue is its size. A grant of weight n, up to Permits, is
+	// followed by n intervals. An interval that is not a whole number of nanoseconds is kept as a fraction: in a busy
+	// line each grant is on the first nanosecond after its exact instant.
 	KindLeakyBucket Kind = "leaky-bucket"
-	// KindConcurrency bounds how much goes on at a time; see [Concurrency].
+	// KindConcurrency bounds how many permits are taken at a time; see [Concurrency].
 	KindConcurrency Kind = "concurrency"
 )
 
-// Kinds is all kinds, in the order of the package's table.
+// Kinds returns all kinds, in the order of the package's table.
 func Kinds() []Kind {
 	return []Kind{
 		KindTokenBucket, KindFixedWindow, KindSlidingWindow,
@@ -50,13 +49,13 @@ func Kinds() []Kind {
 type Spec struct {
 	Kind    Kind          // the algorithm. Zero means KindTokenBucket.
 	Permits int64         // per period, or at a time for KindConcurrency; at least 1. Zero is an error.
-	Per     time.Duration // the period, positive; KindConcurrency has none. Zero is an error but there.
-	Burst   int64         // what KindTokenBucket holds; the others have none. Zero means Permits.
-	Refill  Refill        // of KindTokenBucket. Zero means RefillContinuous.
-	Queue   int           // how many may wait. Zero means DefaultQueueLimit, and less than zero that nobody may.
+	Per     time.Duration // the period, positive. Zero is an error, except for KindConcurrency, which has none.
+	Burst   int64         // how many tokens KindTokenBucket holds; other kinds have none. Zero means Permits.
+	Refill  Refill        // how tokens come into KindTokenBucket. Zero means RefillContinuous.
+	Queue   int           // how many callers may wait. Zero means DefaultQueueLimit, a negative number none.
 }
 
-// New builds the limiter that s describes. Its errors name the field and the fix; the options go before what s says.
+// New builds the limiter that s describes. Options override s. The error names the field and says how to mend it.
 func New(s Spec, opts ...Option) (Weighted, error) {
 	set, err := newSettings(s, opts)
 	if err != nil {
@@ -100,8 +99,8 @@ type timed[A any] struct {
 	state A
 }
 
-// check rejects what the kind does not have as well as what it lacks: a burst that a window
-// ignores would be a limit that its author believes in.
+// check rejects fields that the kind does not have, as well as those that it lacks: its author would rely on a limit
+// that is ignored.
 func (s Spec) check() error {
 	if !slices.Contains(Kinds(), s.Kind) {
 		kinds := strings.Trim(strings.ReplaceAll(fmt.Sprint(Kinds()), " ", ", "), "[]")
@@ -131,12 +130,12 @@ func (s Spec) check() error {
 	return nil
 }
 
-// DefaultQueueLimit is how many callers may wait for one limiter. Each call with a deadline
-// counts through those ahead of it: 1024 of them take some tens of microseconds.
+// DefaultQueueLimit is how many callers may wait for one limiter. A call with a deadline looks at all callers ahead of
+// it: 1024 of them take some tens of microseconds.
 const DefaultQueueLimit = 1024
 
-// settings are what the limiters of one configuration have in common. They never change, and so
-// all limiters of a [Keyed] share them.
+// settings are what the limiters of one configuration have in common. They never change, so all limiters of a [Keyed]
+// share them.
 type settings struct {
 	clk   clock.Clock
 	epoch time.Time // instants count from here
@@ -148,7 +147,7 @@ type settings struct {
 	all   *members // of a composite; nil for the others
 }
 
-// Option is a setting that all limiters have.
+// Option is a setting of any limiter.
 type Option func(*settings) error
 
 // Clock tells the time and makes timers, for tests and simulations. It is safe for concurrent use. Its methods:
@@ -160,11 +159,11 @@ type Option func(*settings) error
 // In a bubble of testing/synctest the system's clock, which is the default, follows the bubble's time.
 type Clock = clock.Clock
 
-// Timer is one pending wake-up of a [Clock], as a time.Timer with a method for its channel: C() <-chan time.Time. Stop and
-// Reset(d) report whether it was pending, and no stale value is received after either.
+// Timer is a timer of a [Clock]: a time.Timer with a method C() <-chan time.Time for its channel. Stop and Reset(d)
+// report whether it was active; after either no stale value is received.
 type Timer = clock.Timer
 
-// WithClock sets the clock by which the limiter lives. The default is the system's.
+// WithClock sets the limiter's clock. The default is the system's.
 func WithClock(clk Clock) Option {
 	return func(s *settings) error {
 		if clk == nil {
@@ -175,7 +174,7 @@ func WithClock(clk Clock) Option {
 	}
 }
 
-// WithName sets the name by which errors call the limiter. The default, and that of an empty name, is its kind.
+// WithName sets the limiter's name in errors. The default, also for an empty name, is its kind.
 func WithName(name string) Option {
 	return func(s *settings) error {
 		if name != "" {
@@ -185,8 +184,8 @@ func WithName(name string) Option {
 	}
 }
 
-// WithQueueLimit sets how many callers may wait at a time. Zero means that nobody may: what
-// cannot be had at once is refused. The default is DefaultQueueLimit.
+// WithQueueLimit sets how many callers may wait at a time. With zero, a call that cannot be served at once is refused.
+// The default is DefaultQueueLimit.
 func WithQueueLimit(n int) Option {
 	return func(s *settings) error {
 		if n < 0 {
@@ -244,23 +243,23 @@ func (s *settings) unfit(n int64, closed bool) error {
 	return nil
 }
 
-// Standing is how a client stands with a limit at the moment of an answer, exactly.
-// [Standing.Told] is what headers, which have whole seconds, tell of it.
+// Standing is what can be told to a client about its limit, exactly, at the moment of a response. [Standing.Told]
+// rounds it to the whole seconds of headers.
 type Standing struct {
-	Limit  int64         // so many
-	Window time.Duration // in so long a time; zero if they come back and not with the time: as many at once
-	Left   int64         // what can be taken at once
-	// Next is how long until one can be taken, if none is left; of a refusal, until what was refused could be.
+	Limit  int64         // the limit, in requests
+	Window time.Duration // the time for which Limit counts; zero for a bound on requests at a time
+	Left   int64         // requests that can be sent at once
+	// Next is how long until one can be sent, if none is left; of a refusal, until the refused one could be.
 	Next time.Duration
-	// Lasts is for how long what is left should last: who takes it evenly meanwhile uses what
-	// the limit grants, and finds one more after it. Zero means that all is there.
+	// Lasts is how long Left is to last: a client that spreads Left evenly over it uses all that the limit grants, and
+	// finds one more after it. Zero means that the whole limit is left.
 	Lasts   time.Duration
-	Refused bool // the answer is a refusal
-	Even    bool // one can be taken at a time, and what is not taken when it comes is lost
+	Refused bool // the response is a refusal
+	Even    bool // only one can be sent at a time, and what is not used when it comes is lost
 }
 
-// PerWindow is the limit as headers tell it. That of a window shorter than a second, which
-// cannot be told, is what it comes to in a second or more.
+// PerWindow is the limit and its window for headers. A window shorter than a second cannot be written there; the limit
+// is then converted to a window of a second or more.
 func (s Standing) PerWindow() (limit int64, window time.Duration) {
 	if s.Limit <= 0 || s.Window <= 0 || s.Window >= time.Second && !s.Even {
 		return s.Limit, s.Window
@@ -272,17 +271,18 @@ func (s Standing) PerWindow() (limit int64, window time.Duration) {
 	return int64(float64(s.Limit) * float64(time.Second) / float64(s.Window)), time.Second
 }
 
-// Told is what remains, and the reset, as clients are told. Both are for a client that spreads
-// the one over the other: it uses what the limit grants, and finds something left each time.
+// Told returns the remaining requests and the seconds until the reset, as headers tell them to clients. A client that
+// spreads the one evenly over the other uses all that the limit grants, and is never refused.
 //
-// What remains is what can be taken at once, and the reset is for how long it should last. The time until all is back,
-// which is longer for whatever slides or flows, would have an obedient client use half of that. Where that is less
-// than a second, which cannot be told, it is so many in so many seconds, one after the other. If nothing is left, the
-// reset is when there is one more; of a refusal it is what Retry-After says.
+// remaining is what can be sent at once, and reset is how long that should last. The time until the limit is whole
+// again would be longer, for limits that slide or refill, and a client that spreads its requests over it would use half
+// of the limit. If the time per request is below a second, which a header cannot tell, the two are a number of requests
+// in a number of seconds. If nothing is left, reset is when one more request can be sent; for a refusal it is what
+// Retry-After says.
 //
-// The time for which what is left should last is rounded down, as that may be taken at once; what is to be waited for
-// is rounded up where it is written. The one makes good for what is lost by the other, but for a limit where that is
-// lost: there the two are such that their quotient is right.
+// A time that what is left should last is rounded down, and a time to wait is rounded up when it is written. The two
+// make up for each other; for a limit where something would be lost, remaining and reset are chosen so that their
+// quotient is right.
 func (s Standing) Told() (remaining int64, reset time.Duration) {
 	switch {
 	case s.Refused:
@@ -341,8 +341,8 @@ const (
 	mostTried = 100 // is more than that needs
 )
 
-// evenly is how many in how many whole seconds are an interval not shorter than the given one,
-// and hardly longer. Who spreads them rounds up to a nanosecond, as the interval is.
+// evenly returns how many requests in how many whole seconds are an interval that is not shorter than each, and hardly
+// longer. A client that spreads them rounds up to a nanosecond, as the interval does.
 func evenly(each time.Duration) (n int64, over time.Duration) {
 	if each <= 1 || each > Never/(2*mostTried) {
 		return 0, each

@@ -12,7 +12,7 @@ import (
 // Refill is how the tokens of a bucket come in. The zero Refill is [RefillContinuous].
 type Refill uint8
 
-// The refills.
+// The values of Refill.
 const (
 	RefillContinuous Refill = iota // one by one, spread over the period
 	RefillInterval                 // all at once, at the end of each whole period since the start
@@ -20,7 +20,7 @@ const (
 
 var refillNames = [...]string{"continuous", "interval"}
 
-// String is the name that configurations carry.
+// String returns the name that configurations use.
 func (r Refill) String() string {
 	if int(r) < len(refillNames) {
 		return refillNames[r]
@@ -28,10 +28,10 @@ func (r Refill) String() string {
 	return fmt.Sprintf("refill(%d)", uint8(r))
 }
 
-// MarshalText writes the name.
+// MarshalText returns the name.
 func (r Refill) MarshalText() ([]byte, error) { return []byte(r.String()), nil }
 
-// UnmarshalText reads a name back; the empty one is RefillContinuous.
+// UnmarshalText reads the name; an empty one is RefillContinuous.
 func (r *Refill) UnmarshalText(text []byte) error {
 	for i, name := range refillNames {
 		if name == string(text) || i == 0 && len(text) == 0 {
@@ -42,7 +42,7 @@ func (r *Refill) UnmarshalText(text []byte) error {
 	return fieldError("refill", fmt.Sprintf("%q", text), `say "continuous" or "interval"`)
 }
 
-// TokenBucketConfig is a rate with a burst.
+// TokenBucketConfig configures a [TokenBucket].
 type TokenBucketConfig struct {
 	Permits int64         // how many tokens come in per period; at least 1. Zero is an error.
 	Per     time.Duration // the period; positive. Zero is an error.
@@ -50,8 +50,8 @@ type TokenBucketConfig struct {
 	Refill  Refill        // how the tokens come in. Zero means RefillContinuous.
 }
 
-// TokenBucket grants as long as it has tokens, which come in at a rate and are kept up to
-// the burst: in any span it grants at most Burst and what came in meanwhile.
+// TokenBucket grants while it has tokens, which come in at a rate up to the burst. In any span it grants at most Burst
+// and what comes in during the span.
 type TokenBucket struct {
 	core
 	state bucket
@@ -59,7 +59,7 @@ type TokenBucket struct {
 
 var _ Weighted = (*TokenBucket)(nil)
 
-// NewTokenBucket returns a bucket that is full.
+// NewTokenBucket returns a full bucket.
 func NewTokenBucket(cfg TokenBucketConfig, opts ...Option) (*TokenBucket, error) {
 	return of(Spec{Permits: cfg.Permits, Per: cfg.Per, Burst: cfg.Burst, Refill: cfg.Refill}, opts, newTokenBucket)
 }
@@ -170,11 +170,12 @@ func (b *bucket) clone() algorithm {
 	return &c
 }
 
-// Charge takes n tokens at once, whether they are there or not, for what was used before its price was known, such as
-// the bytes of an answer. What is missing is a debt: nothing is granted before it is paid, and Statistics.Available is
-// as far below zero. A debt ends at the range of int64; n below 1 is no charge. It counts as acquired.
+// Charge takes n tokens at once, whether they are there or not, for something whose cost is known only after its use,
+// such as the bytes of a response. What is missing is a debt: nothing is granted before it is paid, and
+// Statistics.Available is that far below zero. A debt is bounded by the range of int64. It counts as acquired. With n
+// below 1 Charge does nothing.
 //
-// Those in line look again when their timers fire: a charge only makes them wait longer.
+// Waiting callers look again when their timers fire: a charge only makes them wait longer.
 func (l *TokenBucket) Charge(n int64) {
 	if n < 1 {
 		return

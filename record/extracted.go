@@ -5,17 +5,17 @@ import (
 	"encoding/json"
 )
 
-// Extracted is an item that the rules of the settings took out of a page: an [ItemSink] gets it as a pointer.
+// Extracted is an item that rules of the settings extracted from a page. An [ItemSink] gets it as a pointer.
 type Extracted struct {
-	// Kind names the rules.
+	// Kind is the name of the rules.
 	Kind string
 	// Page is the canonical URL of the page.
 	Page string
-	// Fields are what was found, in the order of the rules.
+	// Fields are the values found, in the order of the rules.
 	Fields Named
-	// Whole is all there is of the item as JSON, of one without rules for fields. Nil: Fields are.
+	// Whole is the item as JSON, if it has no rules for fields. Nil: see Fields.
 	Whole json.RawMessage
-	// Tagged says that JSON has the Kind, as "item": there are items of several kinds.
+	// Tagged says that the JSON has the Kind, as "item", because there are items of several kinds.
 	Tagged bool
 }
 

@@ -1,6 +1,6 @@
-// Package record has what a crawl writes: a [Record] of each URL that it visited, and the [Sink] that takes them.
+// Package record has what a crawl writes: a [Record] for each visited URL, and the [Sink] that receives them.
 //
-// A sink of one's own has three methods:
+// A sink of a program has three methods:
 //
 //	type counter struct{ pages int }
 //
@@ -8,8 +8,9 @@
 //	func (c *counter) Flush() error                 { return nil }
 //	func (c *counter) Close() error                 { return nil }
 //
-// It is given to a crawl in crawl.Options.Sinks. One that is [Durable] as well gets each record exactly once over
-// crashes; an [ItemSink] takes what handlers emit. [Record.AppendJSON] is the line that the command writes.
+// Pass it to a crawl in crawl.Options.Sinks. A sink that is also [Durable] gets each record exactly once, even after a
+// crash; an [ItemSink] receives the items that handlers emit. [Record.AppendJSON] writes the line that the command
+// writes.
 package record
 
 import (
@@ -17,114 +18,116 @@ import (
 	"time"
 )
 
-// Record is what became of one URL. Zero fields mean that there is nothing to say, and most of them are left out of
-// the JSON. Strings may hold whatever a server sent, also what is not UTF-8; in JSON that is U+FFFD.
+// Record is the result of one URL. Fields that have nothing to say are zero, and most of them are left out of the JSON.
+// Strings may contain whatever a server sent, also invalid UTF-8, which becomes U+FFFD in JSON.
 type Record struct {
 	// The canonical URL.
 	URL string `json:"url"`
-	// What was asked for: page, robots or sitemap.
+	// What was requested: page, robots or sitemap.
 	Kind string `json:"kind"`
-	// HTTP method of the request if a program asked by another one than GET; empty: GET.
+	// Method of the request, if a program set another one than GET; empty means GET.
 	Method string `json:"method,omitempty"`
-	// Of a job that several processes share: the same for a URL whoever fetches it, 32 hex digits.
+	// In a job of several processes: 32 hex digits, the same for a URL whichever process fetches it.
 	ID string `json:"id,omitempty"`
-	// HTTP status; zero (left out) if there was no answer.
+	// HTTP status; zero (left out) if there was no response.
 	Status int `json:"status,omitempty"`
-	// Links away from a seed; 0 is a seed.
+	// Links from a seed; 0 for a seed.
 	Depth int `json:"depth" unit:"links"`
-	// The page that had the link, or the redirect; empty for a seed.
+	// The page that linked or redirected here; empty for a seed.
 	Referrer string `json:"referrer,omitempty"`
 	// When the request was sent.
 	FetchedAt time.Time `json:"fetched_at"`
-	// Which try this is, from 1; 0 if none was made.
+	// Number of the request for this URL, from 1; 0 if none was sent.
 	Attempt int `json:"attempt" unit:"requests"`
-	// The canonical URL that a redirect names.
+	// The canonical URL that a redirect leads to.
 	RedirectTo string `json:"redirect_to,omitempty"`
 	// Media type without parameters, in lower case.
 	ContentType string `json:"content_type,omitempty"`
-	// The encoding that the page was read in; empty if it was not read as text.
+	// The encoding in which the page was read; empty if it was not read as text.
 	Charset string `json:"charset,omitempty"`
-	// Names in Content-Encoding that are no content coding, and were ignored: none, utf-8.
+	// Values of Content-Encoding that are no content coding and were ignored, such as none or utf-8.
 	IgnoredCodings string `json:"ignored_codings,omitempty"`
 	// Size of the body, decompressed.
 	Bytes int64 `json:"bytes" unit:"bytes"`
 	// Size of the body as it was sent.
 	WireBytes int64 `json:"wire_bytes" unit:"bytes"`
-	// True if not all of the page was read: its body is longer than max_body, or it has more than extract.max_elements
-	// or takes longer than extract.max_time; the record has what was read.
+	// True if only a part of the page was read, because of max_body, extract.max_elements or extract.max_time.
 	Truncated bool `json:"truncated,omitempty"`
-	// Hash of the decompressed body: "sha256:" and 64 hex digits; empty without an answer, or if no digest is wanted.
+	// SHA-256 of the decompressed body, as "sha256:" and 64 hex digits; empty without a response or if digests are left
+	// out.
 	Digest string `json:"digest,omitempty"`
-	// Against earlier rounds of the crawl: new, changed, unchanged or gone; empty in the first.
+	// Compared with earlier rounds of the crawl: new, changed, unchanged or gone; empty in the first round.
 	Change string `json:"change,omitempty"`
-	// Fingerprint of the text, 16 hex digits: pages that say nearly the same differ in few bits.
+	// Fingerprint of the text, 16 hex digits: the fingerprints of nearly equal texts differ in few bits.
 	SimHash string `json:"simhash,omitempty"`
-	// Exact if the page repeats another one byte by byte, near if in nearly all it says.
+	// exact if the page repeats the bytes of an earlier one, near if nearly all of its text.
 	Duplicate string `json:"duplicate,omitempty"`
 	// The first page that it repeats.
 	DuplicateOf string `json:"duplicate_of,omitempty"`
 	// The title element, at most 1 KiB.
 	Title string `json:"title,omitempty"`
-	// Language of the page by its html element, or else by its header.
+	// Language of the page as its html element says, or else its header.
 	Lang string `json:"lang,omitempty"`
-	// What the page says about itself.
+	// The page's metadata.
 	Meta Meta `json:"meta,omitzero"`
-	// What a sitemap or a feed is; nil (left out) for others.
+	// Contents of a sitemap or a feed; nil (left out) for other pages.
 	Sitemap *Sitemap `json:"sitemap,omitempty"`
-	// What it says to robots, in meta robots and X-Robots-Tag: noindex.
+	// Directives for robots in meta robots and X-Robots-Tag, such as noindex.
 	Directives []string `json:"directives,omitempty"`
-	// Other forms of the page that it names, at most 100.
+	// Other versions of the page that it names, at most 100.
 	Alternates []Alternate `json:"alternates,omitempty"`
 	// Canonical URL of the next page of a series.
 	Next string `json:"next,omitempty"`
-	// Canonical URL of the page before.
+	// Canonical URL of the previous page of a series.
 	Prev string `json:"prev,omitempty"`
-	// Canonical URLs of pages it links to, in order.
+	// Canonical URLs of the pages it links to, in order.
 	Links []string `json:"links,omitempty"`
-	// Canonical URLs of images, scripts, styles and media; empty unless scope.resources has the crawl follow them.
+	// Canonical URLs of images, scripts, styles and media; empty unless scope.resources is set.
 	Resources []string `json:"resources,omitempty"`
-	// Those of links that the page asks crawlers not to follow.
+	// Those of the links that the page asks crawlers not to follow.
 	NofollowLinks []string `json:"nofollow_links,omitempty"`
-	// The page's text, a line per block; only if texts are wanted.
+	// The page's text, one line per block, if output.record includes text.
 	Text string `json:"text,omitempty"`
-	// Values taken by extract.fields: a text or number each, an array where a rule says all.
+	// Values extracted by extract.fields: a text or a number each, an array if the rule says all.
 	Fields Named `json:"fields,omitempty"`
-	// What of them was cut or could not be had.
+	// What of the fields was cut or could not be read.
 	FieldsError string `json:"fields_error,omitempty"`
-	// Open Graph and Twitter metadata by name: a text, or an array if it comes several times; only if metadata is wanted.
+	// Open Graph and Twitter metadata by name, an array if a name occurs several times, if output.record includes
+	// metadata.
 	Properties Named `json:"properties,omitempty"`
-	// JSON-LD blocks, as JSON; only if metadata is wanted.
+	// JSON-LD blocks, as JSON, if output.record includes metadata.
 	JSONLD []json.RawMessage `json:"json_ld,omitempty"`
-	// JSON-LD blocks that are no JSON, and were left out.
+	// JSON-LD blocks that are not valid JSON and were left out.
 	InvalidJSONLD int `json:"json_ld_invalid,omitempty" unit:"blocks"`
-	// The text without navigation, asides and footers, a line per block; only if it is wanted.
+	// The text without navigation, asides and footers, one line per block, if output.record includes main-text.
 	MainText string `json:"main_text,omitempty"`
-	// Markdown is the main text as a file of Markdown, with title, URL, author and date at its head; only if it is wanted.
+	// The main text as Markdown, with title, URL, author and date at its head, if output.record includes markdown.
 	Markdown string `json:"markdown,omitempty"`
-	// The body, decompressed, if it is UTF-8; only if bodies are wanted.
+	// The decompressed body, if it is UTF-8 and output.record includes body.
 	Body string `json:"body,omitempty"`
 	// The body in base64 if it is not UTF-8.
 	BodyBase64 []byte `json:"body_base64,omitempty"`
-	// What a browser did with the page; nil (left out) if none had it.
+	// The result of a browser; nil (left out) if the page was not rendered.
 	Rendered *Rendered `json:"rendered,omitempty"`
-	// Where the time went; what took none is left out.
+	// How long each part of the request took; parts that did not happen are left out.
 	Timings Timings `json:"timings_ms,omitzero" unit:"ms"`
 	// IP address and port that answered.
 	RemoteAddr string `json:"remote_addr,omitempty"`
 	// HTTP/1.1 or HTTP/2.0.
 	Proto string `json:"proto,omitempty"`
-	// Why there is no answer, or not the whole of it; nil (left out) if the answer is whole, whatever its status.
+	// Why there is no whole response; nil (left out) if there is one, whatever its status.
 	Error *Error `json:"error,omitempty"`
 
-	// Exchange is what was sent and what came, byte by byte, if the crawl has archives. Nil otherwise, and in JSON.
+	// Exchange has the bytes of request and response if the crawl has archives; otherwise nil. It is not in the JSON.
 	Exchange *Exchange `json:"-"`
-	// SameAs is when the request was sent whose answer a 304 stands for; zero if that is not known, and in JSON.
+	// SameAs is when the response was fetched that a 304 confirms; zero if that is not known. It is not in the JSON.
 	SameAs time.Time `json:"-"`
 	// Items are what handlers emitted, for an [ItemSink].
 	Items []Item `json:"-"`
 }
 
-// Meta is the metadata of a page. Each field is the first of its name, with space collapsed, at most 1 KiB.
+// Meta is the metadata of a page. If a name occurs several times, the first counts. White space is collapsed, and a
+// value has at most 1 KiB.
 type Meta struct {
 	// Meta description.
 	Description string `json:"description,omitempty"`
@@ -142,9 +145,9 @@ type Meta struct {
 	OGImage string `json:"og_image,omitempty"`
 }
 
-// Alternate is another form of a page: a translation, a feed, a printable one.
+// Alternate is another version of a page: a translation, a feed, a version for print.
 type Alternate struct {
-	// Canonical URL of one.
+	// Its canonical URL.
 	Href string `json:"href"`
 	// Its language, as written, at most 1 KiB.
 	HrefLang string `json:"hreflang,omitempty"`
@@ -152,51 +155,51 @@ type Alternate struct {
 	Type string `json:"type,omitempty"`
 }
 
-// Sitemap is what a sitemap or a feed was. Links of a record of kind "sitemap" are counted here and not listed: there
-// may be 50,000.
+// Sitemap summarises a sitemap or a feed. The links of a record of kind "sitemap" are counted here and not listed, as
+// there may be 50,000.
 type Sitemap struct {
 	// One of urlset, sitemapindex, rss, atom or text.
 	Format string `json:"format"`
-	// Pages it names.
+	// Pages it lists.
 	URLs int `json:"urls"`
-	// Sitemaps it names.
+	// Sitemaps it lists.
 	Sitemaps int `json:"sitemaps,omitempty"`
-	// Alternates, images and other media it names.
+	// Alternates, images and other media it lists.
 	Extras int `json:"extras,omitempty"`
-	// What it names beyond the bounds of the protocol, and was left out.
+	// Entries beyond the limits of the protocol, which were left out.
 	Dropped int `json:"dropped,omitempty"`
-	// Things that are wrong with it.
+	// Mistakes in it.
 	Problems int `json:"problems,omitempty"`
-	// The first of them in words, with its line.
+	// The first mistake in words, with its line.
 	Problem string `json:"problem,omitempty"`
 	// The latest date in it.
 	LastModified time.Time `json:"last_modified,omitzero"`
 }
 
-// Rendered is what a browser did with a page. Links, text and fields of its record are those of the rendered page; size and
-// digest are those of what was fetched.
+// Rendered is what a browser did with a page. Links, text and fields of the record are those of the rendered page; size
+// and digest are those of the response.
 type Rendered struct {
 	// Why it was rendered: always, learned, app_root, template, noscript, little_text or controls.
 	Why string `json:"why"`
-	// Requests that the page made and that were answered.
+	// Requests of the page that were answered.
 	Requests int `json:"requests,omitempty" unit:"requests"`
-	// Requests that it did not get: out of scope, against robots.txt, of a kind that is left out.
+	// Requests of the page that were refused: out of scope, forbidden by robots.txt, or of a kind that is not loaded.
 	Refused int `json:"refused,omitempty" unit:"requests"`
-	// The file of its picture.
+	// File name of its screenshot.
 	Screenshot string `json:"screenshot,omitempty"`
-	// The file of its print.
+	// File name of its PDF.
 	PDF string `json:"pdf,omitempty"`
 }
 
-// Error is why a URL has no answer, or not the whole of it.
+// Error says why there is no whole response for a URL.
 type Error struct {
-	// Kind of error, one of a small set of names, to count by.
+	// Name of the kind of error, one of a small set, to count by.
 	Class string `json:"class"`
-	// The error in words, for people; they may change.
+	// The error in words, for people. It may change.
 	Message string `json:"message"`
 }
 
-// ErrorClass is the class of the record's error, empty if it has none.
+// ErrorClass is the class of the record's error; empty if it has none.
 func (r *Record) ErrorClass() string {
 	if r.Error == nil {
 		return ""
@@ -204,12 +207,12 @@ func (r *Record) ErrorClass() string {
 	return r.Error.Class
 }
 
-// Timings is where the time went. In JSON they are milliseconds, to the microsecond. Negative ones, which a clock
-// that was set can make, count as zero.
+// Timings says how long each part took. In JSON they are milliseconds with up to three decimals. A negative time, after
+// a change of the computer's clock, counts as zero.
 type Timings struct {
 	// In the frontier.
 	Queue time.Duration `json:"queue"`
-	// For the rate limiter.
+	// Waiting for a permit of the rate limiter.
 	PermitWait time.Duration `json:"permit_wait"`
 	// Name lookup.
 	DNS time.Duration `json:"dns"`
@@ -217,44 +220,44 @@ type Timings struct {
 	Connect time.Duration `json:"connect"`
 	// TLS handshake.
 	TLS time.Duration `json:"tls"`
-	// From the request sent to the first byte of the answer.
+	// From the end of the request to the first byte of the response.
 	FirstByte time.Duration `json:"first_byte"`
 	// From the first byte to the last.
 	Body time.Duration `json:"body"`
 	// The whole request.
 	Total time.Duration `json:"total"`
-	// In a browser and in line for one, with what the page asked for.
+	// In a browser or waiting for one, with the requests of the page.
 	Render time.Duration `json:"render"`
 }
 
-// Exchange is one request and its response, for an archive. Of HTTP/1.1 it has the bytes above TLS; of a request to a
-// proxy what the host would get, without the whole URL and the proxy's credentials. Of HTTP/2 it has HTTP/1.1 messages
-// made of what is known: received fields sorted by name, the body without framing, nothing added.
+// Exchange is one request and its response, for an archive. For HTTP/1.1 it has the bytes above TLS; for a request
+// through a proxy, the bytes that the host would get, without the full URL and the proxy's credentials. For HTTP/2 it
+// has HTTP/1.1 messages with the received fields sorted by name and the body without framing.
 type Exchange struct {
-	// Request is the message sent, with the credentials in it.
+	// Request is the message sent, with its credentials.
 	Request []byte
-	// Response is the final message received, with the framing of chunks and the trailers. Its bound is that of the
-	// encoded body plus that of the header; framing counts.
+	// Response is the final message received, with chunk framing and trailers. Its size is at most that of the encoded
+	// body plus that of the header, framing included.
 	Response []byte
-	// Payload is the body without framing of chunks, its codings not undone. It may share memory with Response.
+	// Payload is the body without chunk framing, with its content codings. It may share memory with Response.
 	Payload []byte
-	// Truncated is why the message is incomplete, as in WARC-Truncated: "length" for a bound or filter, "time" for a
-	// time limit, "disconnect" for the connection, its framing or the caller. Empty: it is whole.
+	// Truncated is why the message is incomplete, as in WARC-Truncated: "length" for a size limit or filter, "time" for
+	// a time limit, "disconnect" for the connection, its framing or the caller. Empty if it is complete.
 	Truncated string
 }
 
-// Named is values by their names, in order. In JSON it is an object: of a name with List the value is an array, of
-// others a text; with Number the values are numbers.
+// Named is a list of values with names, in order. In JSON it is an object: a name with List has an array, another a
+// text; with Number the values are numbers.
 type Named []Values
 
-// Values is what goes by one name.
+// Values are the values of one name.
 type Values struct {
-	// Name is that of the rule, or of the property.
+	// Name is the name of the rule or property.
 	Name string
-	// Values are as they stand in the page, white space collapsed. None: the name was not found.
+	// Values are as they stand in the page, with white space collapsed. Empty if there is none.
 	Values []string
-	// List says that there may be more than one value. False: the first is the value.
+	// List says that there may be several values. False: the first is the value.
 	List bool
-	// Number says that values are numbers as JSON writes them; one that is none is written as a text.
+	// Number says that values are numbers, as JSON writes them; another value is written as a text.
 	Number bool
 }
