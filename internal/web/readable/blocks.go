@@ -1,6 +1,7 @@
 package readable
 
 import (
+	mathbits "math/bits"
 	"slices"
 	"strings"
 	"unicode"
@@ -42,8 +43,10 @@ func (b *block) prose() int { return b.words - b.linked }
 type splitter struct {
 	d      *dom.Document
 	texts  map[*byte]bool
-	weight map[*html.Node]int // the words of an element that count: those that were found, or those that are no links
-	total  int
+	weigh  map[*html.Node]weight
+	total  weight
+	worded [64]weight // of what is in elements of a class, by its bit
+	common uint64     // classes that say nothing on this page, as a quarter of its text has them
 
 	blocks []*block
 	open   *block
@@ -53,9 +56,28 @@ type splitter struct {
 }
 
 func newSplitter(d *dom.Document, found map[*byte]bool) *splitter {
-	s := &splitter{d: d, texts: found, open: &block{}, weight: make(map[*html.Node]int)}
-	s.total = s.weigh(d.Root, false)
+	s := &splitter{d: d, texts: found, open: &block{}, weigh: make(map[*html.Node]weight)}
+	s.total = s.measure(d.Root, false, 0)
+	for bit, w := range s.worded {
+		if s.large(w) {
+			s.common |= 1 << bit
+		}
+	}
 	return s
+}
+
+// weight is what an element holds.
+type weight struct {
+	found int    // words that were found
+	prose int    // words that are no links
+	main  bool   // a main element
+	names uint64 // bits of what its class says
+}
+
+func (w *weight) add(v weight) {
+	w.found += v.found
+	w.prose += v.prose
+	w.main = w.main || v.main
 }
 
 func (s *splitter) split() []*block {
@@ -64,20 +86,45 @@ func (s *splitter) split() []*block {
 	return s.blocks
 }
 
-func (s *splitter) weigh(n *html.Node, linked bool) (total int) {
+func (s *splitter) measure(n *html.Node, linked bool, above uint64) (w weight) {
+	w.names = named(n)
 	for c := n.FirstChild; c != nil && s.d.Budget.SpendText(len(c.Data)); c = c.NextSibling {
 		switch {
 		case c.Type == html.TextNode:
-			if s.found(c) || len(s.texts) == 0 && !linked {
-				total += words(c.Data)
+			count := words(c.Data)
+			if s.found(c) {
+				w.found += count
+			}
+			if !linked {
+				w.prose += count
 			}
 		case c.Type == html.ElementNode && !dom.Silent(c):
-			total += s.weigh(c, linked || c.DataAtom == atom.A)
+			w.add(s.measure(c, linked || c.DataAtom == atom.A, above|w.names))
 		}
 	}
-	s.weight[n] = total
-	return total
+	for bits := w.names &^ above; bits != 0; bits &= bits - 1 {
+		s.worded[mathbits.TrailingZeros64(bits)].add(w)
+	}
+	w.main = w.main || isMain(n)
+	s.weigh[n] = w
+	return w
 }
+
+func isMain(n *html.Node) bool {
+	role, _ := dom.Attr(n, "role")
+	return n.DataAtom == atom.Main || strings.EqualFold(strings.TrimSpace(role), "main")
+}
+
+// size is how much of the text something holds: of what was found, or if nothing was of what is no links.
+func (s *splitter) size(w weight) int {
+	if len(s.texts) == 0 {
+		return w.prose
+	}
+	return w.found
+}
+
+// large reports whether something holds a quarter of the text or more.
+func (s *splitter) large(w weight) bool { return 4*s.size(w) >= s.size(s.total) }
 
 func (s *splitter) found(n *html.Node) bool {
 	return n.Data != "" && s.texts[unsafe.StringData(n.Data)]
@@ -192,46 +239,48 @@ func (s *splitter) marks(n *html.Node, m marks) marks {
 	if n.DataAtom == atom.Html || n.DataAtom == atom.Body {
 		return m
 	}
-	role, _ := dom.Attr(n, "role")
-	role = strings.ToLower(strings.TrimSpace(role))
-	m.inMain = m.inMain || n.DataAtom == atom.Main || role == "main"
-	m.aside = m.aside || aside(n, role)
-	if 4*s.weight[n] >= s.total {
+	w := s.weigh[n]
+	m.inMain = m.inMain || isMain(n)
+	m.aside = m.aside || never(n) || !w.main && 2*w.prose < s.total.prose && aside(n)
+	if s.large(w) {
 		return m
 	}
 	switch n.DataAtom {
 	case atom.Form, atom.Noscript:
-		m.aside = true
+		m.aside = m.aside || !w.main
 	case atom.Figure, atom.Figcaption, atom.Header:
 		m.detail = true
 	case atom.Time:
-		m.detail = m.detail || s.weight[n] < maxByline
+		m.detail = m.detail || s.size(w) < maxByline
 	case atom.Main, atom.Article, atom.H1:
 		return m
 	}
-	for word := range classWords(n) {
-		switch names[word] {
-		case boilerplate:
-			m.named = true
-		case caption:
-			m.detail = true
-		case byline:
-			m.detail = m.detail || s.weight[n] < maxByline
-		}
-	}
+	m.named = m.named || w.names&^(s.common|caption|byline) != 0
+	m.detail = m.detail || w.names&caption != 0 || w.names&byline != 0 && s.size(w) < maxByline
 	return m
 }
 
-// aside reports whether an element is no main text whatever its length.
-func aside(n *html.Node, role string) bool {
+// never reports whether an element is no main text whatever its length.
+func never(n *html.Node) bool {
 	switch n.DataAtom {
-	case atom.Nav, atom.Aside, atom.Footer, atom.Button, atom.Menu, atom.Dialog:
+	case atom.Nav, atom.Footer, atom.Button, atom.Menu, atom.Dialog:
+		return true
+	}
+	return false
+}
+
+// aside reports whether an element is no main text unless half of the page's text, or a main element, is in it: templates
+// forget to close asides, and scripts show what is hidden at first.
+func aside(n *html.Node) bool {
+	switch n.DataAtom {
+	case atom.Aside:
 		return true
 	case atom.Main, atom.Article, atom.H1:
 		return false
 	}
 	if _, hidden := dom.Attr(n, "hidden"); hidden {
-		return true
+		id, _ := dom.Attr(n, "id")
+		return !strings.HasPrefix(id, "S:") // parts of a page that React sends late, and a script moves to their place
 	}
 	if v, _ := dom.Attr(n, "aria-hidden"); v == "true" {
 		return true
@@ -240,7 +289,8 @@ func aside(n *html.Node, role string) bool {
 		strings.Contains(strings.ReplaceAll(strings.ToLower(style), " ", ""), "display:none") {
 		return true
 	}
-	return slices.Contains(roles, role)
+	role, _ := dom.Attr(n, "role")
+	return slices.Contains(roles, strings.ToLower(strings.TrimSpace(role)))
 }
 
 var roles = []string{
@@ -248,33 +298,41 @@ var roles = []string{
 	"dialog", "alertdialog", "form", "tablist", "status",
 }
 
-// meaning is what a word in a class or an id says of an element.
-type meaning uint8
-
+// What a word in a class or an id says of an element, as bits: the others are boilerplate, one for each word.
 const (
-	boilerplate meaning = iota + 1
-	caption
-	byline
+	caption uint64 = 1 << 63
+	byline  uint64 = 1 << 62
 )
 
 // maxByline is how many words a byline or a date has at most.
 const maxByline = 40
 
-var names = func() map[string]meaning {
-	all := make(map[string]meaning)
-	for m, text := range map[meaning]string{
-		boilerplate: "nav navbar navigation navheader navfooter menu sidebar breadcrumb breadcrumbs footer masthead topbar toolbar " +
-			"cookie cookies consent gdpr share sharing social related recommended promo advert advertisement ad ads sponsor " +
-			"sponsored newsletter subscribe pagination pager widget popup modal skip tagcloud copyright comments",
-		caption: "caption captions credit credits attribution gallery",
-		byline:  "byline meta postmeta postinfo timestamp date dateline dates author bio tags submitted postdate published",
-	} {
-		for name := range strings.FieldsSeq(text) {
-			all[name] = m
-		}
+var names = func() map[string]uint64 {
+	all := make(map[string]uint64)
+	for name := range strings.FieldsSeq("nav navbar navigation navheader navfooter menu sidebar breadcrumb breadcrumbs footer masthead topbar toolbar " +
+		"cookie cookies consent gdpr share sharing social related recommended promo advert advertisement ad ads sponsor " +
+		"sponsored newsletter subscribe pagination pager widget popup modal skip tagcloud copyright comments") {
+		all[name] = 1 << len(all)
+	}
+	for name := range strings.FieldsSeq("caption captions credit credits attribution gallery") {
+		all[name] = caption
+	}
+	for name := range strings.FieldsSeq("byline meta postmeta postinfo timestamp date dateline dates author bio tags submitted postdate published") {
+		all[name] = byline
 	}
 	return all
 }()
+
+// named are the bits of an element.
+func named(n *html.Node) (bits uint64) {
+	if n.DataAtom == atom.Html || n.DataAtom == atom.Body {
+		return 0
+	}
+	for word := range classWords(n) {
+		bits |= names[word]
+	}
+	return bits
+}
 
 // maxClass bounds the classes that are read, in bytes.
 const maxClass = 1 << 10

@@ -7,26 +7,34 @@ const (
 	articleShare = 0.4 // of a page that says that it is an article: the rest may be teasers of others, or comments
 	otherShare   = 0.8
 	minFound     = 30 // words
+	minLink      = 2  // words of a link in a list of links that is the page
+	minParagraph = 15 // words of a paragraph that are no links
 	minBox       = 10 // words of a block that Readability left out and that is kept
 )
 
 // choose selects the main text.
 func choose(blocks []*block, article bool) {
 	inMain := markedMain(blocks)
-	own := func(b *block) bool {
-		return b.inBody && !b.aside && !b.named && (b.inMain || !inMain) && (b.links() <= 0.5 || b.heading || b.prose() >= 3)
-	}
+	region := func(b *block) bool { return b.inBody && !b.aside && !b.named && (b.inMain || !inMain) }
 	found := func(b *block) bool { return 2*b.found > b.words && !b.aside }
+	listing := isListing(blocks, region, found)
+	own := func(b *block) bool {
+		return region(b) && (b.links() <= 0.5 || b.heading || b.prose() >= 3 || listing && b.words >= minLink)
+	}
+	count := (*block).prose
+	if listing {
+		count = func(b *block) int { return b.words }
+	}
 	kept, all := 0, 0
 	code, first, last := false, len(blocks), -1
 	for i, b := range blocks {
 		if found(b) {
-			kept += b.prose()
+			kept += count(b)
 			first, last = min(first, i), i
 		}
 		code = code || b.pre && own(b)
 		if found(b) || own(b) {
-			all += b.prose()
+			all += count(b)
 		}
 	}
 	share := otherShare
@@ -48,6 +56,26 @@ func choose(blocks []*block, article bool) {
 			b.main = found(b) || dropped(i, b)
 		}
 	}
+}
+
+// isListing reports whether a page is a list of links: there are twice as many words in links as in paragraphs, and of what
+// is no link the paragraphs that Readability found are not the most.
+func isListing(blocks []*block, region, found func(*block) bool) bool {
+	linked, text, paragraphs, read := 0, 0, 0, 0
+	for _, b := range blocks {
+		if !region(b) {
+			continue
+		}
+		linked += b.linked
+		text += b.prose()
+		if b.prose() >= minParagraph {
+			paragraphs += b.prose()
+			if found(b) {
+				read += b.prose()
+			}
+		}
+	}
+	return linked >= minFound && linked > 2*paragraphs && 2*read < text
 }
 
 // markedMain reports whether main elements have a tenth of the words or more.

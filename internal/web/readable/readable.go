@@ -6,10 +6,12 @@
 //   - A port of Mozilla's Readability reads the page, and each block learns whether it is part of what that found. It
 //     finds the right part of nearly every article, with captions, bylines and teasers in it; and of forums,
 //     listings and landing pages it finds one section out of many.
-//   - Our own rules know blocks that are boilerplate by element, role, class or id, and those that are links alone.
+//   - Our own rules know blocks that are boilerplate by element, role, class or id, and those that are links alone. What
+//     holds much of the text of the page is none, and a class that much of the text has says nothing on that page.
 //   - On an article Readability decides what is kept, and our rules what of that is left out. On other pages all is kept
 //     that either of them keeps. A page is an article if it says so (Open Graph, schema.org, one article element), unless
 //     Readability left out most of it.
+//   - On a page that is links rather than paragraphs, as a listing is, the links are the text.
 //   - Lists, tables and code are kept whole, or not at all.
 //
 // So [Article.Text] and [Article.Markdown] show blocks of the page itself, in its order and with its elements, not what a

@@ -2,6 +2,7 @@ package readable
 
 import (
 	"context"
+	"fmt"
 	"math"
 	"strings"
 	"testing"
@@ -44,6 +45,34 @@ func TestNamesOfLargeElements(t *testing.T) {
 	require.Equal(t, 8, strings.Count(text("<div class='layout sidebar'>"+strings.Repeat(long, 8)+"</div>"), "A paragraph"))
 	require.Contains(t, text("<div class=navy>"+long+"</div>"), "A paragraph")
 	require.Contains(t, text("<body class=menu>"+long), "A paragraph")
+}
+
+// What is around the text of a page is not beside it, whatever it says of itself.
+func TestWhatIsAroundTheText(t *testing.T) {
+	text8 := strings.Repeat(long, 8)
+	for _, open := range []string{
+		"<aside class=banner><p>Notice.</aside-not-closed><main><article>", "<noscript><div role=main>", "<div hidden><main>", "<div hidden><div>",
+		"<div id=S:0 hidden>", "<div class='elementor-widget'>", "<div role=tabpanel style='display:none'>",
+	} {
+		require.Equal(t, 8, strings.Count(text("<nav>Menu</nav>"+open+text8), "A paragraph"), open)
+	}
+	widgets := ""
+	for range 8 {
+		widgets += "<div class='page-widget'>" + long + "</div>"
+	}
+	require.Equal(t, 8, strings.Count(text(widgets), "A paragraph"), "each has less than a quarter")
+	require.NotContains(t, text(text8+"<aside>Beside it.</aside>"), "Beside")
+}
+
+// Of a page that is a list of links these are the main text; of an article beside many links they are not.
+func TestListings(t *testing.T) {
+	links := ""
+	for i := range 40 {
+		links += fmt.Sprintf("<tr><td>%d.<td><a href=/%d>Somebody is hiring engineer number %d</a>", i, i, i)
+	}
+	require.Equal(t, 40, strings.Count(text("<nav><a href=/>Home of all</a></nav><table>"+links+"</table>"), "is hiring"))
+	require.NotContains(t, text("<nav><a href=/>Home of all</a></nav><table>"+links+"</table>"), "Home")
+	require.NotContains(t, text("<article>"+strings.Repeat(long, 8)+"</article><div><table>"+links+"</table></div>"), "is hiring")
 }
 
 // The marks of a page are believed if what they mark is a part of it worth mentioning.
