@@ -36,8 +36,8 @@ func WriteCSV(r *Report, w io.Writer) error {
 	for _, f := range slices.Concat(r.Findings, r.Fixed) {
 		row := []string{f.Rule, string(f.Severity), f.State, f.URL, f.About, f.Detail, strconv.Itoa(f.Pages), strings.Join(f.Where, " ")}
 		for i, s := range row {
-			if s != "" && strings.ContainsRune("=+-@\t\r", rune(s[0])) { // a spreadsheet would take it for a formula
-				row[i] = "'" + s
+			if row[i] = cli.Clean(s); s != "" && strings.ContainsRune("=+-@\t\r", rune(s[0])) { // a spreadsheet would take it for a formula
+				row[i] = "'" + row[i]
 			}
 		}
 		rows = append(rows, row)
@@ -70,38 +70,31 @@ const (
 	textWhere    = 3
 )
 
-// section is a rule that has found something.
+// section is a rule with what it has found, and how much of that the page for a browser shows.
 type section struct {
 	Count
 
-	Found []rules.Finding
-	Open  bool
-	Where int
+	Found, Listed []rules.Finding
+	Open          bool
 }
-
-// Listed are the findings that are shown.
-func (s section) Listed() []rules.Finding { return s.Found[:min(len(s.Found), htmlFindings)] }
 
 // group are the rules of one group, or the findings of one severity.
 type group struct {
-	Name     string
-	N, Rules int
-	Failing  int // rules
-	Sections []section
+	Name              string
+	N, Rules, Failing int // findings, rules that have some, and rules that fail the audit
+	Sections          []section
 }
 
 // view is a report as templates see it.
 type view struct {
 	*Report
 
-	Dir      string
-	Sections []section // by severity, and then as in the table
-	Groups   []group   // severities
-	Suites   []group   // groups of rules, with those that have found nothing
-	Mended   []rules.Finding
-	Where    int
-	Clean    int
-	Failures int // rules
+	Dir             string
+	Groups          []group // severities
+	Suites          []group // groups of rules, with those that have found nothing
+	Mended          []rules.Finding
+	Where           int
+	Clean, Failures int // rules
 }
 
 func (r *Report) view(dir string) *view {
@@ -109,26 +102,26 @@ func (r *Report) view(dir string) *view {
 	for _, s := range rules.Severities {
 		v.Groups = append(v.Groups, group{Name: string(s)})
 	}
+	left := r.Findings
 	for _, c := range r.Counts {
-		s := section{c, r.of(c.ID), c.Severity == rules.Error, htmlWhere}
+		s := section{c, left[:c.N], left[:min(c.N, htmlFindings)], c.Severity == rules.Error}
+		left = left[c.N:]
 		if len(v.Suites) == 0 || v.Suites[len(v.Suites)-1].Name != c.Group {
 			v.Suites = append(v.Suites, group{Name: c.Group})
 		}
-		for _, g := range []*group{&v.Suites[len(v.Suites)-1], &v.Groups[slices.Index(rules.Severities, c.Severity)]} {
-			g.N += c.N
-			g.Rules += min(c.N, 1)
-			g.Failing += min(c.Failing, 1)
-			if c.N > 0 || g.Name == c.Group {
-				g.Sections = append(g.Sections, s)
-			}
+		v.Suites[len(v.Suites)-1].add(s)
+		if c.N > 0 {
+			v.Groups[slices.Index(rules.Severities, c.Severity)].add(s)
 		}
+		v.Clean += 1 - min(c.N, 1)
 		v.Failures += min(c.Failing, 1)
 	}
-	for _, g := range v.Groups {
-		v.Sections = append(v.Sections, g.Sections...)
-	}
-	v.Clean = len(r.Counts) - len(v.Sections)
 	return v
+}
+
+func (g *group) add(s section) {
+	g.Sections = append(g.Sections, s)
+	g.N, g.Rules, g.Failing = g.N+s.N, g.Rules+min(s.N, 1), g.Failing+min(s.Failing, 1)
 }
 
 // WriteHTML writes one page without scripts, with everything in it.

@@ -103,35 +103,22 @@ func fails(failOn []Selector, f *rules.Finding) bool {
 	return (!onlyNew || f.State != "remaining") && selected(failOn, f)
 }
 
-// Finish counts findings, and those that fail the audit.
+// Finish counts findings, and those that fail the audit. They stand in the order of the table.
 func (r *Report) Finish(failOn []Selector) {
-	at := make(map[string]int)
+	left := r.Findings
 	for i := range rules.Table {
-		at[rules.Table[i].ID] = len(r.Counts)
-		r.Counts = append(r.Counts, Count{Rule: rules.Table[i]})
-	}
-	for i := range r.Findings {
-		f := &r.Findings[i]
-		c := &r.Counts[at[f.Rule]]
-		c.N++
-		if f.State == "new" {
-			c.New++
+		c := Count{Rule: rules.Table[i]}
+		for ; len(left) > 0 && left[0].Rule == c.ID; left = left[1:] {
+			if c.N++; left[0].State == "new" {
+				c.New++
+			}
+			if fails(failOn, &left[0]) {
+				c.Failing++
+			}
 		}
-		if fails(failOn, f) {
-			c.Failing++
-			r.Failing++
-		}
+		r.Failing += c.Failing
+		r.Counts = append(r.Counts, c)
 	}
-}
-
-// of are the findings of a rule: those of one rule follow each other.
-func (r *Report) of(id string) []rules.Finding {
-	from := max(0, slices.IndexFunc(r.Findings, func(f rules.Finding) bool { return f.Rule == id }))
-	n := slices.IndexFunc(r.Findings[from:], func(f rules.Finding) bool { return f.Rule != id })
-	if n < 0 {
-		n = len(r.Findings) - from
-	}
-	return r.Findings[from : from+n]
 }
 
 // Read reads the JSON of an audit.
