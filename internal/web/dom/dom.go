@@ -12,6 +12,7 @@ package dom
 
 import (
 	"strings"
+	"unicode"
 	"unicode/utf8"
 
 	"golang.org/x/net/html"
@@ -200,4 +201,30 @@ func Attr(n *html.Node, name string) (string, bool) {
 		}
 	}
 	return "", false
+}
+
+// Words counts runs of letters and digits; in scripts without spaces two characters are a word, the mean length in
+// Chinese and Japanese.
+func Words(s string) (n int) {
+	inside, dense := false, 0
+	for _, r := range s {
+		switch {
+		case r < 0x2e80 && (unicode.IsLetter(r) || unicode.IsDigit(r)):
+			if !inside {
+				n++
+			}
+			inside = true
+		case unicode.In(r, unicode.Han, unicode.Hiragana, unicode.Katakana, unicode.Thai):
+			dense++
+			inside = false
+		case unicode.IsLetter(r): // Hangul among them, which has spaces
+			if !inside {
+				n++
+			}
+			inside = true
+		default:
+			inside = r == '\'' || r == '’'
+		}
+	}
+	return n + (dense+1)/2
 }

@@ -165,3 +165,11 @@ func TestAfter(t *testing.T) {
 	require.Equal(t, find(root, "i"), After(find(root, "b"), body))
 	require.Nil(t, After(find(root, "i"), body))
 }
+
+func TestWords(t *testing.T) {
+	for s, want := range map[string]int{
+		"": 0, "one": 1, "one two": 2, "it's": 1, "a-b": 2, "x1 22": 2, "…": 0, "去年の春": 2, "ไทย": 1, "한국어 문장": 2, "naïve Straße": 2,
+	} {
+		require.Equal(t, want, Words(s), s)
+	}
+}

@@ -91,7 +91,7 @@ func (s *splitter) measure(n *html.Node, linked bool, above uint64) (w weight) {
 	for c := n.FirstChild; c != nil && s.d.Budget.SpendText(len(c.Data)); c = c.NextSibling {
 		switch {
 		case c.Type == html.TextNode:
-			count := words(c.Data)
+			count := dom.Words(c.Data)
 			if s.found(c) {
 				w.found += count
 			}
@@ -142,7 +142,7 @@ func (s *splitter) children(n *html.Node, m marks, linked bool) {
 }
 
 func (s *splitter) text(n *html.Node, linked bool) {
-	count := words(n.Data)
+	count := dom.Words(n.Data)
 	s.open.words += count
 	if linked {
 		s.open.linked += count
@@ -361,30 +361,4 @@ func classWords(n *html.Node) func(func(string) bool) {
 			}
 		}
 	}
-}
-
-// words counts runs of letters and digits; in scripts without spaces two characters are a word, the mean length in
-// Chinese and Japanese.
-func words(s string) (n int) {
-	inside, dense := false, 0
-	for _, r := range s {
-		switch {
-		case r < 0x2e80 && (unicode.IsLetter(r) || unicode.IsDigit(r)):
-			if !inside {
-				n++
-			}
-			inside = true
-		case unicode.In(r, unicode.Han, unicode.Hiragana, unicode.Katakana, unicode.Thai):
-			dense++
-			inside = false
-		case unicode.IsLetter(r): // Hangul among them, which has spaces
-			if !inside {
-				n++
-			}
-			inside = true
-		default:
-			inside = r == '\'' || r == '’'
-		}
-	}
-	return n + (dense+1)/2
 }

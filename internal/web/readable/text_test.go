@@ -102,14 +102,6 @@ func TestBounds(t *testing.T) {
 	require.Greater(t, len(got), MaxText-len(long))
 }
 
-func TestWords(t *testing.T) {
-	for s, want := range map[string]int{
-		"": 0, "one": 1, "one two": 2, "it's": 1, "a-b": 2, "x1 22": 2, "…": 0, "去年の春": 2, "ไทย": 1, "한국어 문장": 2, "naïve Straße": 2,
-	} {
-		require.Equal(t, want, words(s), s)
-	}
-}
-
 // counted is the main text of a page, and what it took of a budget.
 func counted(page string, steps int64) (string, *effort.Budget) {
 	d := dom.Parse([]byte(page))

@@ -10,10 +10,10 @@ import (
 	"slices"
 	"strings"
 	"sync"
-	"unicode"
 
 	"github.com/treadlight/crawl"
 	"github.com/treadlight/crawl/internal/web/canonical"
+	"github.com/treadlight/crawl/internal/web/dom"
 	"github.com/treadlight/crawl/internal/web/extract"
 	"github.com/treadlight/crawl/internal/web/neardup"
 	"github.com/treadlight/crawl/internal/web/robots"
@@ -419,9 +419,9 @@ var filler = regexp.MustCompile(`(?i)\blorem ipsum dolor sit amet\b`)
 func (r *reading) text() {
 	body := r.page.First("body")
 	words := body.Text()
-	r.Words = count(words)
+	r.Words = dom.Words(words)
 	for e := range r.page.XPath(`//nav[not(ancestor::nav or ancestor::footer)] | //footer[not(ancestor::nav or ancestor::footer or ancestor::article)]`) {
-		r.Words = max(0, r.Words-count(e.Text()))
+		r.Words = max(0, r.Words-dom.Words(e.Text()))
 	}
 	r.Empty = strings.TrimSpace(words) == "" && !body.First("img, svg, video, audio, object, embed, iframe, canvas, script, picture").OK()
 	r.Filler = filler.MatchString(words)
@@ -438,20 +438,4 @@ func (r *reading) text() {
 	for range r.page.XPath(`//body//title[not(ancestor::svg)]`) {
 		r.TitleBelow = true
 	}
-}
-
-// count is the number of words; of scripts without spaces two characters are about one.
-func count(s string) (n int) {
-	wide, in := 0, false
-	for _, c := range s {
-		switch {
-		case unicode.In(c, unicode.Han, unicode.Hiragana, unicode.Katakana, unicode.Thai, unicode.Lao, unicode.Khmer):
-			wide, in = wide+1, false
-		case unicode.IsSpace(c):
-			in = false
-		case !in:
-			n, in = n+1, true
-		}
-	}
-	return n + (wide+1)/2
 }
