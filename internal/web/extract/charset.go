@@ -2,7 +2,6 @@ package extract
 
 import (
 	"bytes"
-	"regexp"
 	"slices"
 	"strings"
 	"unicode/utf8"
@@ -12,6 +11,7 @@ import (
 	"golang.org/x/text/transform"
 
 	"github.com/treadlight/crawl/internal/web/chardet"
+	"github.com/treadlight/crawl/internal/web/lazy"
 )
 
 const utf8Name = "utf-8"
@@ -92,7 +92,7 @@ func encodingOf(s *scanner, body []byte, server string) (encoding.Encoding, stri
 	}
 	enc, name := declared(s, body[:min(len(body), lateWithin)])
 	if enc == nil {
-		if m := xmlDeclaration.FindSubmatch(body[:min(len(body), declaredWithin)]); m != nil {
+		if m := xmlDeclaration().FindSubmatch(body[:min(len(body), declaredWithin)]); m != nil {
 			if enc, name = inASCII(slices.Concat(m[1:]...)); enc != nil {
 				return enc, name
 			}
@@ -128,7 +128,7 @@ func declared(s *scanner, head []byte) (encoding.Encoding, string) {
 			if is(content, "text/html; charset=utf-8") { // as most have it, without allocations
 				return encoding.Nop, utf8Name
 			}
-			if m := charsetParam.FindSubmatch(content); m != nil {
+			if m := charsetParam().FindSubmatch(content); m != nil {
 				enc, name = inASCII(slices.Concat(m[1:]...))
 			}
 		}
@@ -144,10 +144,10 @@ func declared(s *scanner, head []byte) (encoding.Encoding, string) {
 
 // charsetParam finds the label in the content of a meta tag (HTML standard, extracting a character encoding from a
 // meta element).
-var charsetParam = regexp.MustCompile(`(?i)charset[ \t\n\f\r]*=[ \t\n\f\r]*(?:"([^"]*)"|'([^']*)'|([^"' \t\n\f\r;][^ \t\n\f\r;]*))`)
+var charsetParam = lazy.Regexp(`(?i)charset[ \t\n\f\r]*=[ \t\n\f\r]*(?:"([^"]*)"|'([^']*)'|([^"' \t\n\f\r;][^ \t\n\f\r;]*))`)
 
 // xmlDeclaration finds the label in one ("get an XML encoding").
-var xmlDeclaration = regexp.MustCompile(`^<\?xml[^>]*?encoding[\x00- ]*=[\x00- ]*(?:"([^"\x00- >]*)"|'([^'\x00- >]*)')[^>]*>`)
+var xmlDeclaration = lazy.Regexp(`^<\?xml[^>]*?encoding[\x00- ]*=[\x00- ]*(?:"([^"\x00- >]*)"|'([^'\x00- >]*)')[^>]*>`)
 
 // inASCII is the encoding that an ASCII page can mean by a label: not UTF-16.
 func inASCII(label []byte) (encoding.Encoding, string) {

@@ -4,11 +4,11 @@ import (
 	"bytes"
 	"iter"
 	"net/http"
-	"regexp"
 	"slices"
 	"strings"
 	"time"
 
+	"github.com/treadlight/crawl/internal/web/lazy"
 	"github.com/treadlight/crawl/internal/web/sitemap"
 	"github.com/treadlight/crawl/record"
 )
@@ -152,7 +152,7 @@ func Directives(list, agent string, addressed bool) iter.Seq[string] {
 	return func(yield func(string) bool) {
 		ours := true
 		for n := 0; list != "" && n < maxDirectiveWords; n++ {
-			m := nextDirective.FindStringSubmatch(list)
+			m := nextDirective().FindStringSubmatch(list)
 			list = list[len(m[0]):]
 			word := strings.ToLower(strings.TrimSpace(m[1]))
 			for name, rest, named := agentOf(word); addressed && named; name, rest, named = agentOf(word) {
@@ -168,7 +168,7 @@ func Directives(list, agent string, addressed bool) iter.Seq[string] {
 // afterWord is the directive whose value may contain a comma, behind the day of the week.
 const afterWord = "unavailable_after"
 
-var nextDirective = regexp.MustCompile(`(?i)^[ \t\r\n\f,]*((?:[^,:]*:[ \t]*)*?` + afterWord + `[ \t:=]*[a-z]+,[ \t]*\d[^,]*|[^,]*)`)
+var nextDirective = lazy.Regexp(`(?i)^[ \t\r\n\f,]*((?:[^,:]*:[ \t]*)*?` + afterWord + `[ \t:=]*[a-z]+,[ \t]*\d[^,]*|[^,]*)`)
 
 // agentOf splits the name of a robot off a directive, unless the name is that of a directive with a value.
 func agentOf(word string) (name, rest string, named bool) {
@@ -278,19 +278,19 @@ func NextLink(s string) (l HeaderLink, rest string) {
 			return l, ""
 		}
 		l, s = HeaderLink{target[1:], make(map[string]string)}, params
-		for m := linkParam.FindStringSubmatch(s); m != nil; m = linkParam.FindStringSubmatch(s) {
+		for m := linkParam().FindStringSubmatch(s); m != nil; m = linkParam().FindStringSubmatch(s) {
 			s = s[len(m[0]):]
 			if name := strings.ToLower(m[1]); l.Params[name] == "" {
-				l.Params[name] = quotedPair.ReplaceAllString(m[2], "$1") + strings.TrimRight(m[3], " \t")
+				l.Params[name] = quotedPair().ReplaceAllString(m[2], "$1") + strings.TrimRight(m[3], " \t")
 			}
 		}
 	}
-	return l, s[len(linkJunk.FindString(s)):]
+	return l, s[len(linkJunk().FindString(s)):]
 }
 
 // The end of the value closes quotes.
 var (
-	linkParam  = regexp.MustCompile(`(?s)^[ \t]*;[ \t]*([^ \t=;,]*)[ \t]*(?:=[ \t]*(?:"((?:[^"\\]|\\.?)*)(?:"|$)|([^;,]*)))?`)
-	linkJunk   = regexp.MustCompile(`(?s)^(?:[^",]|"(?:[^"\\]|\\.?)*(?:"|$))*[ \t,]*`)
-	quotedPair = regexp.MustCompile(`(?s)\\(.)`)
+	linkParam  = lazy.Regexp(`(?s)^[ \t]*;[ \t]*([^ \t=;,]*)[ \t]*(?:=[ \t]*(?:"((?:[^"\\]|\\.?)*)(?:"|$)|([^;,]*)))?`)
+	linkJunk   = lazy.Regexp(`(?s)^(?:[^",]|"(?:[^"\\]|\\.?)*(?:"|$))*[ \t,]*`)
+	quotedPair = lazy.Regexp(`(?s)\\(.)`)
 )

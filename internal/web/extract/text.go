@@ -2,12 +2,13 @@ package extract
 
 import (
 	"bytes"
-	"regexp"
 	"strings"
 	"unicode/utf8"
 
 	nethtml "golang.org/x/net/html"
 	"golang.org/x/net/html/atom"
+
+	"github.com/treadlight/crawl/internal/web/lazy"
 )
 
 // gap is the space before the next character. Of two the larger one counts.
@@ -67,12 +68,12 @@ func field(s []byte) string {
 
 // refresh is the content of a meta refresh such as "5; url=next.html": HTML standard §4.2.5.3, shared declarative
 // refresh steps.
-var refresh = regexp.MustCompile(`(?is)^[ \t\n\f\r]*(?:\d+|\d*\.)[\d.]*(?:[;,]|[ \t\n\f\r]+[;,]?)[ \t\n\f\r]*` +
+var refresh = lazy.Regexp(`(?is)^[ \t\n\f\r]*(?:\d+|\d*\.)[\d.]*(?:[;,]|[ \t\n\f\r]+[;,]?)[ \t\n\f\r]*` +
 	`(?:url[ \t\n\f\r]*=[ \t\n\f\r]*)?(?:"([^"]*)|'([^']*)|(.*))`)
 
 // RefreshTarget is the URL in the content of a meta refresh, as it is written, in the memory of s. Empty: there is none.
 func RefreshTarget(s []byte) []byte {
-	m := refresh.FindSubmatchIndex(s)
+	m := refresh().FindSubmatchIndex(s)
 	for i := 2; i < len(m); i += 2 {
 		if m[i] >= 0 {
 			return bytes.TrimSpace(s[m[i]:m[i+1]])

@@ -13,6 +13,7 @@ import (
 	"github.com/theory/jsonpath"
 
 	"github.com/treadlight/crawl/internal/web/dom"
+	"github.com/treadlight/crawl/internal/web/lazy"
 )
 
 type compiled struct {
@@ -195,7 +196,7 @@ func patternSteps(pattern string) (steps int, err error) {
 }
 
 // xpathToken splits an expression into texts in quotes, names, and single characters.
-var xpathToken = regexp.MustCompile(`"[^"]*"|'[^']*'|[-\w.:@/\x80-\x{10ffff}]+|\S`)
+var xpathToken = lazy.Regexp(`"[^"]*"|'[^']*'|[-\w.:@/\x80-\x{10ffff}]+|\S`)
 
 // maxGrowth bounds how much longer the calls of replace may make a text together.
 const maxGrowth = 1 << 20
@@ -209,7 +210,7 @@ func callSteps(expr string) (steps int, err error) {
 		args [][]string // the tokens of each
 	}
 	open, name, growth := []call{{}}, "", 1
-	for _, token := range xpathToken.FindAllString(expr, -1) {
+	for _, token := range xpathToken().FindAllString(expr, -1) {
 		top := &open[len(open)-1]
 		switch token {
 		case "(", "[":

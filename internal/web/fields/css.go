@@ -10,6 +10,7 @@ import (
 	"golang.org/x/net/html"
 
 	"github.com/treadlight/crawl/internal/web/effort"
+	"github.com/treadlight/crawl/internal/web/lazy"
 )
 
 // The library matches one element at a time, and for "a ~ b ~ c" goes over all earlier siblings for each: the square
@@ -234,12 +235,12 @@ type selectorParser struct{ left string }
 
 // The parts of a selector. Patterns of the library's own tests end where their brackets do.
 var (
-	blanks    = regexp.MustCompile(`^(?:[ \t\r\n\f]|(?s:/\*.*?(?:\*/|$)))*`)
-	joiner    = regexp.MustCompile(`^[,>+~]`)
-	single    = regexp.MustCompile(`^(?:\*(?:\|\*)?|[.#]?` + ident + `|\[` + quotedOr(`\]`) + `\])`)
-	pseudo    = regexp.MustCompile(`^:(` + ident + `)`)
-	argument  = regexp.MustCompile(`^\(` + quotedOr(`\)`) + `\)`)
-	patterned = regexp.MustCompile(`^\[[ \t\r\n\f]*` + ident + `[ \t\r\n\f]*#=`)
+	blanks    = lazy.Regexp(`^(?:[ \t\r\n\f]|(?s:/\*.*?(?:\*/|$)))*`)
+	joiner    = lazy.Regexp(`^[,>+~]`)
+	single    = lazy.Regexp(`^(?:\*(?:\|\*)?|[.#]?` + ident + `|\[` + quotedOr(`\]`) + `\])`)
+	pseudo    = lazy.Regexp(`^:(` + ident + `)`)
+	argument  = lazy.Regexp(`^\(` + quotedOr(`\)`) + `\)`)
+	patterned = lazy.Regexp(`^\[[ \t\r\n\f]*` + ident + `[ \t\r\n\f]*#=`)
 )
 
 const ident = `(?:\\[0-9a-fA-F]{1,6}(?:\r\n|[ \t\r\n\f])?|(?s:\\.)|[-\w]|[^\x00-\x7f])+`
@@ -260,7 +261,7 @@ func (p *selectorParser) list() (*selector, error) {
 	s := &selector{}
 	join := &s.first
 	for {
-		if p.take(blanks); p.left == "" || len(s.parts) == maxParts {
+		if p.take(blanks()); p.left == "" || len(s.parts) == maxParts {
 			return nil, fmt.Errorf("it has more than %d parts; make several rules of it", maxParts)
 		}
 		before := p.left
@@ -276,8 +277,8 @@ func (p *selectorParser) list() (*selector, error) {
 		if *join |= bit; one.scoped {
 			s.scoped |= bit
 		}
-		p.take(blanks)
-		switch p.take(joiner) {
+		p.take(blanks())
+		switch p.take(joiner()) {
 		case ",":
 			s.last |= bit
 			join = &s.first
@@ -304,20 +305,20 @@ func (p *selectorParser) part() (one part, err error) {
 		switch {
 		case p.left == "":
 			return one, nil
-		case p.left[0] == ':' && pseudo.FindString(p.left) == ScopePseudo:
-			p.take(pseudo)
+		case p.left[0] == ':' && pseudo().FindString(p.left) == ScopePseudo:
+			p.take(pseudo())
 			one.scoped = true
 			t = func(m *matcher, n *html.Node, _ *place) bool { return n == m.root }
 		case p.left[0] == ':':
 			t, err = p.pseudo()
-		case p.take(patterned) != "":
+		case p.take(patterned()) != "":
 			var perByte int
 			if perByte, err = p.pattern(); err == nil {
 				t, err = simple(from[:len(from)-len(p.left)])
 				t = charged(t, perByte)
 			}
 		default:
-			text := p.take(single)
+			text := p.take(single())
 			if text == "" {
 				return one, nil
 			}
@@ -344,7 +345,7 @@ func simple(text string) (test, error) {
 
 func (p *selectorParser) pseudo() (test, error) {
 	from, perByte := p.left, 0
-	name := strings.ToLower(strings.TrimPrefix(p.take(pseudo), ":"))
+	name := strings.ToLower(strings.TrimPrefix(p.take(pseudo()), ":"))
 	switch open := strings.HasPrefix(p.left, "("); {
 	case open && (name == "not" || name == "has" || name == "haschild"):
 		p.left = p.left[1:]
@@ -361,7 +362,7 @@ func (p *selectorParser) pseudo() (test, error) {
 			return nil, err
 		}
 	case open:
-		p.take(argument)
+		p.take(argument())
 	}
 	text := from[:len(from)-len(p.left)]
 	t, err := simple(text)

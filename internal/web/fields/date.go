@@ -3,11 +3,12 @@ package fields
 import (
 	"errors"
 	"fmt"
-	"regexp"
 	"strings"
 	"time"
 
 	"github.com/itlightning/dateparse"
+
+	"github.com/treadlight/crawl/internal/web/lazy"
 )
 
 // maxDate bounds the text of a date, in bytes.
@@ -24,12 +25,12 @@ var namedZones = map[string]int{
 	"EST": -5, "EDT": -4, "CST": -6, "CDT": -5, "MST": -7, "MDT": -6, "PST": -8, "PDT": -7,
 }
 
-var ordinalDay = regexp.MustCompile(`^(\d{1,2})\.\s+(\pL)`) // 26. November
+var ordinalDay = lazy.Regexp(`^(\d{1,2})\.\s+(\pL)`) // 26. November
 
 // date is a text as ISO 8601 has it, as precisely as it is: a year, a month, a day, a time, and a time with its zone. A zone
 // is kept, and none is assumed. Numbers of ten or thirteen digits are seconds or milliseconds since 1970. Empty is empty.
 func date(s string) (iso string, err error) {
-	if s = ordinalDay.ReplaceAllString(strings.Join(strings.Fields(s), " "), "$1 $2"); s == "" {
+	if s = ordinalDay().ReplaceAllString(strings.Join(strings.Fields(s), " "), "$1 $2"); s == "" {
 		return "", nil
 	}
 	if len(s) > maxDate {

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"io"
 	"math"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -17,6 +16,7 @@ import (
 	"github.com/treadlight/crawl/internal/web/canonical"
 	"github.com/treadlight/crawl/internal/web/dom"
 	"github.com/treadlight/crawl/internal/web/effort"
+	"github.com/treadlight/crawl/internal/web/lazy"
 )
 
 // Field is the values of one name.
@@ -337,15 +337,15 @@ func joined(s string) bool {
 const letters = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
 
 var (
-	numeral = regexp.MustCompile(`^\d+(?:[ \x{a0}\x{202f}\x{2009}'’_,.]\d+)*`)
-	group   = regexp.MustCompile(`(\D*)(\d+)`)
+	numeral = lazy.Regexp(`^\d+(?:[ \x{a0}\x{202f}\x{2009}'’_,.]\d+)*`)
+	group   = lazy.Regexp(`(\D*)(\d+)`)
 )
 
 // run is the digits at the beginning of s with the points and commas between them. Other marks group three digits:
 // two years in a row are no number.
 func run(s string) string {
 	var b strings.Builder
-	for i, g := range group.FindAllStringSubmatch(numeral.FindString(s), -1) {
+	for i, g := range group().FindAllStringSubmatch(numeral().FindString(s), -1) {
 		decimal := g[1] == "," || g[1] == "."
 		if i > 0 && !decimal && (len(g[2]) != 3 || i == 1 && b.Len() > 3) {
 			break

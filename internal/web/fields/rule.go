@@ -13,10 +13,10 @@ package fields
 import (
 	"cmp"
 	"fmt"
-	"regexp"
 	"slices"
 	"strings"
-	"sync"
+
+	"github.com/treadlight/crawl/internal/web/lazy"
 )
 
 const (
@@ -90,8 +90,8 @@ const shape = `write NAME=css:SELECTOR, NAME=css:SELECTOR@ATTRIBUTE, NAME=xpath:
 const ScopePseudo = ":scope"
 
 var (
-	nameForm = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[\pL_][\pL\pN_-]*$`) })
-	attrForm = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_:.-]*$`) })
+	nameForm = lazy.Regexp(`^[\pL_][\pL\pN_-]*$`)
+	attrForm = lazy.Regexp(`^[A-Za-z_][A-Za-z0-9_:.-]*$`)
 )
 
 // Parse reads a rule in a line:

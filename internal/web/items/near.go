@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"fmt"
 	"maps"
-	"regexp"
 	"slices"
 	"strings"
 
@@ -13,6 +12,7 @@ import (
 	"github.com/treadlight/crawl/internal/document/spelling"
 	"github.com/treadlight/crawl/internal/web/dom"
 	"github.com/treadlight/crawl/internal/web/fields"
+	"github.com/treadlight/crawl/internal/web/lazy"
 	"github.com/treadlight/crawl/internal/web/schema"
 )
 
@@ -93,13 +93,13 @@ func told(good string, n int, part, hint string) string {
 }
 
 // word is a name in a selector: a class, an id, an element, or a text of XPath in quotes.
-var word = regexp.MustCompile(`[.#]?[\pL_][\pL\pN_-]*`)
+var word = lazy.Regexp(`[.#]?[\pL_][\pL\pN_-]*`)
 
 // near are names of the page that are spelled like those in a part of a selector, with how often they are there.
 func near(part string, w fields.Within) string {
 	have := names(w)
 	var hints []string
-	for _, want := range word.FindAllString(part, -1) {
+	for _, want := range word().FindAllString(part, -1) {
 		if have[want] > 0 && !strings.ContainsAny(part, "[:'\"") {
 			continue
 		}
@@ -321,12 +321,12 @@ func Offers(p *Page) (all []Offer) {
 }
 
 // plainName is a name that a path may have as it is.
-var plainName = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
+var plainName = lazy.Regexp(`^[A-Za-z_][A-Za-z0-9_]*$`)
 
 // offered are rules for the values of a thing, and of the things in it.
 func offered(path string, v map[string]any, depth int) (all []string) {
 	for _, key := range slices.Sorted(maps.Keys(v)) {
-		if !plainName.MatchString(key) || len(all) == maxNames {
+		if !plainName().MatchString(key) || len(all) == maxNames {
 			continue
 		}
 		at, value := path+key, v[key]

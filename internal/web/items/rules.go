@@ -27,6 +27,7 @@ import (
 	"strings"
 
 	"github.com/treadlight/crawl/internal/web/fields"
+	"github.com/treadlight/crawl/internal/web/lazy"
 )
 
 // The words that begin lines which are no fields.
@@ -78,7 +79,7 @@ type Rules struct {
 	Nexts []Next
 }
 
-var itemForm = regexp.MustCompile(`^(?:([\pL_][\pL\pN_-]*)=)?(css:|xpath:|json:|schema:|page$)(.*)$`)
+var itemForm = lazy.Regexp(`^(?:([\pL_][\pL\pN_-]*)=)?(css:|xpath:|json:|schema:|page$)(.*)$`)
 
 // IsRule reports whether a line is a rule of this package and no field.
 func IsRule(line string) bool {
@@ -180,7 +181,7 @@ func parseItem(s string) (k Kind, err error) {
 			return k, fmt.Errorf("%q is not a regular expression: %w", pattern, err)
 		}
 	}
-	parts := itemForm.FindStringSubmatch(strings.TrimSpace(text))
+	parts := itemForm().FindStringSubmatch(strings.TrimSpace(text))
 	if parts == nil {
 		return k, fmt.Errorf("%q is no rule for items; %s", s, itemShape)
 	}
@@ -214,7 +215,7 @@ func inName(r rune) rune {
 	return -1
 }
 
-var paramForm = regexp.MustCompile(`^([^=+&#?\s]+)(?:=(\d{1,9}))?(?:\+(\d{1,9}))?$`)
+var paramForm = lazy.Regexp(`^([^=+&#?\s]+)(?:=(\d{1,9}))?(?:\+(\d{1,9}))?$`)
 
 const nextShape = "write css:SELECTOR, xpath:EXPRESSION or json:PATH for links, or param:NAME, param:NAME=START+STEP, param:NAME=json:PATH for a parameter of the URL"
 
@@ -238,7 +239,7 @@ func parseNext(s string) (n Next, err error) {
 		n.Rule, err = fields.Parse("next=json:" + path)
 		return n, cmp.Or(err, n.Rule.Check())
 	}
-	parts := paramForm.FindStringSubmatch(rest)
+	parts := paramForm().FindStringSubmatch(rest)
 	if parts == nil {
 		return n, fmt.Errorf("%q is no rule for a parameter; %s", s, nextShape)
 	}

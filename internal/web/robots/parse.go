@@ -19,13 +19,14 @@ package robots
 import (
 	"bytes"
 	"math"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
 
 	"golang.org/x/text/encoding/unicode"
+
+	"github.com/treadlight/crawl/internal/web/lazy"
 )
 
 // MaxBytes is how much of a file is read: the least that RFC 9309 section 2.5 allows.
@@ -206,13 +207,13 @@ func (f *File) collect(name string) (r *Rules, found bool) {
 const maxPause = 24 * time.Hour
 
 var (
-	delayForm = regexp.MustCompile(`^(?:\d+\.?\d*|\.\d+)$`)
+	delayForm = lazy.Regexp(`^(?:\d+\.?\d*|\.\d+)$`)
 	// rateForm may end in a time of day, such as "0600-0845" or "06:00 - 08:45" with or without UTC.
-	rateForm = regexp.MustCompile(`(?i)^(\d+)[ \t]*/[ \t]*(\d+)([smh]?)(?:[ \t]+\d\d?:?\d\d[ \t]*-[ \t]*\d\d?:?\d\d[ \t]*(?:z|gmt|utc)?)?$`)
+	rateForm = lazy.Regexp(`(?i)^(\d+)[ \t]*/[ \t]*(\d+)([smh]?)(?:[ \t]+\d\d?:?\d\d[ \t]*-[ \t]*\d\d?:?\d\d[ \t]*(?:z|gmt|utc)?)?$`)
 )
 
 func parseDelay(value string) time.Duration {
-	if !delayForm.MatchString(value) {
+	if !delayForm().MatchString(value) {
 		return 0
 	}
 	seconds, _ := strconv.ParseFloat(value, 64) // too many are +Inf
@@ -222,7 +223,7 @@ func parseDelay(value string) time.Duration {
 // parseRate reads "n/t", n requests in every t seconds, minutes or hours, as a pause, rounded up. A time of day is
 // ignored: the pause holds around the clock. Anything else is zero, and so is a rate of no requests.
 func parseRate(value string) time.Duration {
-	m := rateForm.FindStringSubmatch(value)
+	m := rateForm().FindStringSubmatch(value)
 	if m == nil {
 		return 0
 	}

@@ -12,6 +12,7 @@ import (
 	"github.com/cespare/xxhash/v2"
 
 	"github.com/treadlight/crawl"
+	"github.com/treadlight/crawl/internal/web/lazy"
 )
 
 const (
@@ -60,13 +61,13 @@ func (r *reader) html(p *crawl.Page) string {
 	}
 	text, err := p.MainText()
 	if err != nil || text == "" { // one line, which is no good to compare
-		text = sentenceEnd.ReplaceAllString(p.Text(), "$1\n")
+		text = sentenceEnd().ReplaceAllString(p.Text(), "$1\n")
 	}
 	b.WriteString(text)
 	return b.String()
 }
 
-var sentenceEnd = regexp.MustCompile(`([.!?;:]) `)
+var sentenceEnd = lazy.Regexp(`([.!?;:]) `)
 
 // clean cuts a text into lines without space around them, without empty ones and what is to be ignored.
 func (r *reader) clean(text string) []string {
@@ -111,35 +112,35 @@ func keys(lines, other []string, at time.Time) []string {
 
 // What is no change when it follows the time of a visit, or comes anew with each.
 var (
-	ages   = regexp.MustCompile(`(?i)\b(?:just now|(?:\d+|an?|one|a few) (?:sec(?:ond)?|min(?:ute)?|hour|day|week|month|year)s? ago)\b`)
-	clocks = regexp.MustCompile(`\b(\d{1,2}):(\d{2})(?::(\d{2})(?:[.,]\d+)?)?(?: ?[AaPp]\.?[Mm]\b\.?)?(?: ?(?:UTC|GMT|Z|CES?T|[ECMP][SD]T)\b|[+-]\d{2}:?\d{2}\b)?`)
-	dates  = regexp.MustCompile(`(?i)(?:\b(?:mon|tues?|wed(?:nes)?|thu(?:rs)?|fri|sat(?:ur)?|sun)(?:day)?,? )?\b(?:\d{4}[-/.]\d{1,2}[-/.]\d{1,2}|\d{1,2}[-/.]\d{1,2}[-/.]\d{4}|\d{1,2}(?:st|nd|rd|th)?\.? [a-z]{3,9}\.?,? \d{4}|[a-z]{3,9}\.? \d{1,2}(?:st|nd|rd|th)?,? \d{4})(?:T|\b)`)
-	stamps = regexp.MustCompile(`\b\d{10}(?:\d{3})?\b`)
-	nonces = regexp.MustCompile(`\b[0-9A-Za-z_-]{16,}\b`)
-	number = regexp.MustCompile(`\d+|[A-Za-z]+`)
+	ages   = lazy.Regexp(`(?i)\b(?:just now|(?:\d+|an?|one|a few) (?:sec(?:ond)?|min(?:ute)?|hour|day|week|month|year)s? ago)\b`)
+	clocks = lazy.Regexp(`\b(\d{1,2}):(\d{2})(?::(\d{2})(?:[.,]\d+)?)?(?: ?[AaPp]\.?[Mm]\b\.?)?(?: ?(?:UTC|GMT|Z|CES?T|[ECMP][SD]T)\b|[+-]\d{2}:?\d{2}\b)?`)
+	dates  = lazy.Regexp(`(?i)(?:\b(?:mon|tues?|wed(?:nes)?|thu(?:rs)?|fri|sat(?:ur)?|sun)(?:day)?,? )?\b(?:\d{4}[-/.]\d{1,2}[-/.]\d{1,2}|\d{1,2}[-/.]\d{1,2}[-/.]\d{4}|\d{1,2}(?:st|nd|rd|th)?\.? [a-z]{3,9}\.?,? \d{4}|[a-z]{3,9}\.? \d{1,2}(?:st|nd|rd|th)?,? \d{4})(?:T|\b)`)
+	stamps = lazy.Regexp(`\b\d{10}(?:\d{3})?\b`)
+	nonces = lazy.Regexp(`\b[0-9A-Za-z_-]{16,}\b`)
+	number = lazy.Regexp(`\d+|[A-Za-z]+`)
 )
 
 // noise is a line without what a visit at that time brings by itself: dates within two days of it, times of its minute, how
 // long ago something was, and identifiers that nobody reads.
 func noise(line string, at time.Time) string {
-	line = ages.ReplaceAllString(line, "\x00")
+	line = ages().ReplaceAllString(line, "\x00")
 	step := 60 // minutes by which zones differ; those of half an hour count beside a date
-	line = dates.ReplaceAllStringFunc(line, func(s string) string {
+	line = dates().ReplaceAllStringFunc(line, func(s string) string {
 		if near(s, at) {
 			step = 30
 			return "\x00"
 		}
 		return s
 	})
-	line = clocks.ReplaceAllStringFunc(line, func(s string) string {
-		m := clocks.FindStringSubmatch(s)
+	line = clocks().ReplaceAllStringFunc(line, func(s string) string {
+		m := clocks().FindStringSubmatch(s)
 		minute, _ := strconv.Atoi(m[2])
 		if away := (minute - at.Minute() + 60) % step; away <= 2 || away >= step-2 {
 			return "\x00"
 		}
 		return s
 	})
-	line = stamps.ReplaceAllStringFunc(line, func(s string) string {
+	line = stamps().ReplaceAllStringFunc(line, func(s string) string {
 		n, _ := strconv.ParseInt(s[:10], 10, 64)
 		if away := time.Unix(n, 0).Sub(at).Abs(); away <= 2*24*time.Hour {
 			return "\x00"
@@ -149,7 +150,7 @@ func noise(line string, at time.Time) string {
 	if strings.Contains(line, " sha256:") { // see lines
 		return line
 	}
-	return nonces.ReplaceAllStringFunc(line, func(s string) string {
+	return nonces().ReplaceAllStringFunc(line, func(s string) string {
 		if random(s) {
 			return "\x00"
 		}
@@ -161,7 +162,7 @@ func noise(line string, at time.Time) string {
 func near(date string, at time.Time) bool {
 	var numbers []int
 	name := ""
-	for _, part := range number.FindAllString(strings.ToLower(date), -1) {
+	for _, part := range number().FindAllString(strings.ToLower(date), -1) {
 		if n, err := strconv.Atoi(part); err == nil {
 			numbers = append(numbers, n)
 		} else if len(part) >= 3 && !weekdays[part[:3]] {

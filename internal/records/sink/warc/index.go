@@ -12,6 +12,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 )
 
 // indexLine begins a line of an index: a key, a time to the second, and an object.
@@ -129,10 +130,12 @@ func surtHost(scheme, authority string) string {
 }
 
 // aspSession is a session that ASP.NET puts into a path: a segment in parentheses.
-var aspSession = [...]*regexp.Regexp{
-	regexp.MustCompile(`^(.*/)\((?:[a-z]\([0-9a-z]{24}\))+\)/([^?]+\.aspx.*)$`),
-	regexp.MustCompile(`^(.*/)\([0-9a-z]{24}\)/([^?]+\.aspx.*)$`),
-}
+var aspSession = sync.OnceValue(func() []*regexp.Regexp {
+	return []*regexp.Regexp{
+		regexp.MustCompile(`^(.*/)\((?:[a-z]\([0-9a-z]{24}\))+\)/([^?]+\.aspx.*)$`),
+		regexp.MustCompile(`^(.*/)\([0-9a-z]{24}\)/([^?]+\.aspx.*)$`),
+	}
+})
 
 // surtPath takes a path that begins with a slash.
 func surtPath(path string) string {
@@ -151,7 +154,7 @@ func surtPath(path string) string {
 	}
 	path = strings.ToLower(escaped("/" + strings.Join(kept, "/")))
 	if strings.Contains(path, ".aspx") {
-		for _, re := range aspSession {
+		for _, re := range aspSession() {
 			path = re.ReplaceAllString(path, "$1$2")
 		}
 	}
@@ -162,19 +165,21 @@ func surtPath(path string) string {
 }
 
 // querySessions are sessions in a query, in lower case.
-var querySessions = [...]*regexp.Regexp{
-	regexp.MustCompile(`^(.*)jsessionid=[0-9a-z]{32}(?:&(.*))?$`),
-	regexp.MustCompile(`^(.*)phpsessid=[0-9a-z]{32}(?:&(.*))?$`),
-	regexp.MustCompile(`^(.*)sid=[0-9a-z]{32}(?:&(.*))?$`),
-	regexp.MustCompile(`^(.*)aspsessionid[a-z]{8}=[a-z]{24}(?:&(.*))?$`),
-	regexp.MustCompile(`^(.*)cfid=[^&]+&cftoken=[^&]+(?:&(.*))?$`),
-}
+var querySessions = sync.OnceValue(func() []*regexp.Regexp {
+	return []*regexp.Regexp{
+		regexp.MustCompile(`^(.*)jsessionid=[0-9a-z]{32}(?:&(.*))?$`),
+		regexp.MustCompile(`^(.*)phpsessid=[0-9a-z]{32}(?:&(.*))?$`),
+		regexp.MustCompile(`^(.*)sid=[0-9a-z]{32}(?:&(.*))?$`),
+		regexp.MustCompile(`^(.*)aspsessionid[a-z]{8}=[a-z]{24}(?:&(.*))?$`),
+		regexp.MustCompile(`^(.*)cfid=[^&]+&cftoken=[^&]+(?:&(.*))?$`),
+	}
+})
 
 // surtQuery is the query without sessions, its parameters in order: by name, then by value.
 func surtQuery(query string) string {
 	query = strings.ToLower(escaped(unescaped(query)))
 	if strings.Contains(query, "id") { // as in the name of each of them
-		for _, re := range querySessions {
+		for _, re := range querySessions() {
 			query = re.ReplaceAllString(query, "$1$2")
 		}
 	}
