@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"log/slog"
 	"net/http"
+	"slices"
 	"strconv"
 	"sync"
 	"sync/atomic"
@@ -13,21 +14,25 @@ import (
 	"github.com/treadlight/crawl/internal/clock"
 )
 
-// Headers is which headers tell clients what is left.
-type Headers uint8
+// Headers is which headers tell clients what is left. Empty means HeadersBoth.
+type Headers string
 
 // The headers.
 const (
-	HeadersBoth   Headers = iota // those of HeadersLegacy and of HeadersIETF, and the window told once
-	HeadersLegacy                // X-RateLimit-Limit, -Remaining and -Reset, and -Policy, which has the window
-	HeadersIETF                  // RateLimit and RateLimit-Policy (draft-ietf-httpapi-ratelimit-headers-10)
-	HeadersNone                  // none. Retry-After is there in any case.
-	HeadersEpoch                 // HeadersBoth, but X-RateLimit-Reset is the Unix time, as at GitHub, and not seconds
+	HeadersBoth   Headers = "both"   // those of HeadersLegacy and of HeadersIETF, and the window told once
+	HeadersLegacy Headers = "legacy" // X-RateLimit-Limit, -Remaining and -Reset, and -Policy, which has the window
+	HeadersIETF   Headers = "ietf"   // RateLimit and RateLimit-Policy (draft-ietf-httpapi-ratelimit-headers-10)
+	HeadersNone   Headers = "none"   // none. Retry-After is there in any case.
+	HeadersEpoch  Headers = "epoch"  // HeadersBoth, but X-RateLimit-Reset is the Unix time, as at GitHub, and not seconds
 )
 
-func (h Headers) legacy() bool { return h == HeadersBoth || h == HeadersLegacy || h == HeadersEpoch }
+func (h Headers) valid() bool {
+	return h == "" || slices.Contains([]Headers{HeadersBoth, HeadersLegacy, HeadersIETF, HeadersNone, HeadersEpoch}, h)
+}
 
-func (h Headers) ietf() bool { return h == HeadersBoth || h == HeadersIETF || h == HeadersEpoch }
+func (h Headers) legacy() bool { return h != HeadersIETF }
+
+func (h Headers) ietf() bool { return h != HeadersLegacy }
 
 // The headers as net/http keeps them.
 const (

@@ -75,8 +75,8 @@ func Middleware(cfg MiddlewareConfig) (func(http.Handler) http.Handler, error) {
 	switch {
 	case cfg.Admitter == nil:
 		return nil, errors.New("Admitter is missing: give one of New")
-	case cfg.Headers > HeadersEpoch:
-		return nil, fmt.Errorf("Headers is %d: set it to one of HeadersBoth to HeadersEpoch", cfg.Headers)
+	case !cfg.Headers.valid():
+		return nil, fmt.Errorf(`the Headers are %q: use "both", "epoch", "legacy", "ietf" or "none"`, cfg.Headers)
 	}
 	d := &door{cfg: cfg, rules: cfg.Admitter.cfg.Rules, clk: cfg.Admitter.cfg.Rules.cfg.Clock}
 	for i, token := range cfg.Bypass {

@@ -302,7 +302,7 @@ func TestMiddlewareRejects(t *testing.T) {
 	d := newDoorway(t, onePlan(two, nil))
 	for want, cfg := range map[string]admission.MiddlewareConfig{
 		"Admitter is missing":            {},
-		"Headers is 5":                   {Admitter: d.admitter, Headers: 5},
+		`the Headers are "some"`:         {Admitter: d.admitter, Headers: "some"},
 		"Bypass[1] is too short: use 16": {Admitter: d.admitter, Bypass: []string{"0123456789abcdef", "short"}},
 	} {
 		_, err := admission.Middleware(cfg)

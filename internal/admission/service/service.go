@@ -216,18 +216,9 @@ func (a *Service) openRedis(cfg *Config) (admission.Repository, error) {
 	return store, nil
 }
 
-var admitHeaders = map[string]admission.Headers{
-	"": admission.HeadersBoth, "both": admission.HeadersBoth, "legacy": admission.HeadersLegacy,
-	"ietf": admission.HeadersIETF, "none": admission.HeadersNone, "epoch": admission.HeadersEpoch,
-}
-
 func (a *Service) assemble(cfg *Config) (err error) {
-	headers, ok := admitHeaders[cfg.Headers]
-	if !ok {
-		return fmt.Errorf(`the Headers are %q: use "both", "epoch", "legacy", "ietf" or "none"`, cfg.Headers)
-	}
 	a.wrap, err = admission.Middleware(admission.MiddlewareConfig{
-		Admitter: a.Admitter, Bypass: cfg.Bypass, Exempt: cfg.Exempt, Headers: headers, Shadow: cfg.Shadow,
+		Admitter: a.Admitter, Bypass: cfg.Bypass, Exempt: cfg.Exempt, Headers: admission.Headers(cfg.Headers), Shadow: cfg.Shadow,
 		Deny: cfg.Deny, OnDenied: a.tell, Log: cfg.Log,
 	})
 	if err != nil || cfg.AdminToken == "" {

@@ -36,12 +36,12 @@ func TestRedisClient(t *testing.T) {
 	require.Empty(t, o.TLSConfig.ServerName+o.Sentinel.TLSConfig.ServerName, "each server is held to its own name")
 
 	for want, f := range map[string]config.Fleet{
-		"takes the variable NONE, which is not set":       {Redis: "redis://:${NONE}@h.test"},
-		"is not one line with a password":                 {Redis: "redis://h.test", PasswordFile: file("two", secret+"\n"+secret)},
-		"fleet.password_file: open ":                      {Redis: "redis://h.test", PasswordFile: filepath.Join(dir, "gone")},
+		"takes the variable NONE, which is not set":  {Redis: "redis://:${NONE}@h.test"},
+		"is not one line with a password":            {Redis: "redis://h.test", PasswordFile: file("two", secret+"\n"+secret)},
+		"fleet.password_file: open ":                 {Redis: "redis://h.test", PasswordFile: filepath.Join(dir, "gone")},
 		"is larger than 4 KiB: is it the right file": {Redis: "redis://h.test", PasswordFile: file("large", strings.Repeat("x", 5000))},
-		"has no certificate: give a PEM file":             {Redis: "rediss://h.test", CAFile: file("pem", secret)},
-		"let it begin with rediss://":                     {Redis: "redis://:${PW}@h.test", CAFile: file("pem", secret)},
+		"has no certificate: give a PEM file":        {Redis: "rediss://h.test", CAFile: file("pem", secret)},
+		"let it begin with rediss://":                {Redis: "redis://:${PW}@h.test", CAFile: file("pem", secret)},
 	} {
 		_, err := Client(&f, env)
 		require.ErrorContains(t, err, want)

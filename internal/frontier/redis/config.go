@@ -56,7 +56,7 @@ type Config struct {
 	// Worker is what people call this process. Zero means the machine's name and the process's number.
 	Worker string
 	// Terms are what all processes must agree on, by the names of their options. The first process stores them; [Open]
-	// fails with a [*TermsError] for others. Nil agrees with none.
+	// fails with a [*frontier.TermsError] for others. Nil agrees with none.
 	Terms map[string]string
 	// MaxPagesPerHost bounds the pages of a host in a new job, queued or visited but not refused, without sitemaps.
 	// Zero: no bound.
@@ -135,18 +135,12 @@ func settleAddress(o *rueidis.ClientOption, job string) error {
 	return nil
 }
 
-// Diff is [frontier.Diff].
-type Diff = frontier.Diff
-
-// TermsError is [frontier.TermsError].
-type TermsError = frontier.TermsError
-
-func differences(there, here map[string]string) (diffs []Diff) {
+func differences(there, here map[string]string) (diffs []frontier.Diff) {
 	all := maps.Clone(there)
 	maps.Copy(all, here)
 	for _, name := range slices.Sorted(maps.Keys(all)) {
 		if there[name] != here[name] {
-			diffs = append(diffs, Diff{Term: name, Job: there[name], Here: here[name]})
+			diffs = append(diffs, frontier.Diff{Term: name, Job: there[name], Here: here[name]})
 		}
 	}
 	return diffs

@@ -14,6 +14,8 @@ import (
 
 	"github.com/cespare/xxhash/v2"
 	"github.com/redis/rueidis"
+
+	"github.com/treadlight/crawl/internal/frontier"
 )
 
 // Control is what the processes of a job are to do.
@@ -117,9 +119,9 @@ func makeJob(ctx context.Context, l *link, cfg *Config) (j *job, err error) {
 	if err != nil {
 		return nil, err
 	}
-	diffs := slices.DeleteFunc(differences(j.terms, cfg.Terms), func(d Diff) bool { return j.set[d.Term] })
+	diffs := slices.DeleteFunc(differences(j.terms, cfg.Terms), func(d frontier.Diff) bool { return j.set[d.Term] })
 	if len(diffs) > 0 {
-		return nil, &TermsError{Job: cfg.Job, Diffs: diffs}
+		return nil, &frontier.TermsError{Job: cfg.Job, Diffs: diffs}
 	}
 	if err := makePartitions(ctx, l, j); err != nil {
 		return nil, fmt.Errorf("redis: make the job: %w", err)

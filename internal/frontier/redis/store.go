@@ -92,7 +92,7 @@ type Store struct {
 
 var _ frontier.Storage = (*Store)(nil)
 
-// Open makes or joins the job, and starts. The error is a [*TermsError] or [ErrNoJob], names the wrong field of cfg,
+// Open makes or joins the job, and starts. The error is a [*frontier.TermsError] or [ErrNoJob], names the wrong field of cfg,
 // or says what is wrong with the server.
 func Open(ctx context.Context, cfg Config) (*Store, error) {
 	if err := cfg.settle(); err != nil {

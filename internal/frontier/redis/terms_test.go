@@ -7,6 +7,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/treadlight/crawl/internal/frontier"
+
 	"github.com/treadlight/crawl/internal/lab/redistest"
 )
 
@@ -23,9 +25,9 @@ func TestTerms(t *testing.T) {
 	cfg := r.cfg
 	cfg.Terms = map[string]string{"scope": "any", "rules": "2"}
 	_, err = Open(t.Context(), cfg)
-	var other *TermsError
+	var other *frontier.TermsError
 	require.ErrorAs(t, err, &other)
-	require.Equal(t, []Diff{{Term: "engine", Job: "1"}, {Term: "rules", Here: "2"}, {Term: "scope", Job: "host", Here: "any"}}, other.Diffs)
+	require.Equal(t, []frontier.Diff{{Term: "engine", Job: "1"}, {Term: "rules", Here: "2"}, {Term: "scope", Job: "host", Here: "any"}}, other.Diffs)
 	require.ErrorContains(t, err, `scope is "host" there and "any" here`)
 }
 
