@@ -57,8 +57,8 @@ type explaining struct {
 
 type explained struct {
 	assembly.Explanation
-	Crawl *console.Host      `json:"crawl,omitempty"` // nil: no crawl was asked, or it knows nothing
-	State *disk.Page `json:"state,omitempty"` // nil: no state was asked
+	Crawl *console.Host `json:"crawl,omitempty"` // nil: no crawl was asked, or it knows nothing
+	State *disk.Page    `json:"state,omitempty"` // nil: no state was asked
 }
 
 // run explains each URL of args; with kept, by the state that --state names.

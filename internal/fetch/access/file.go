@@ -13,7 +13,7 @@ func ReadFile(path string, most int64) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	defer f.Close() //nolint:errcheck // it was only read
+	defer func() { _ = f.Close() }() // it was only read
 	data, err := io.ReadAll(io.LimitReader(f, most+1))
 	if err == nil && int64(len(data)) > most {
 		err = fmt.Errorf("%s is larger than %d KiB: is it the right file?", path, most>>10)

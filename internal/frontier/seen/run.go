@@ -281,7 +281,8 @@ func load(dir string, check uint64, last int64) (found *run, err error) {
 		name := e.Name()
 		path := filepath.Join(dir, name)
 		whole := strings.HasSuffix(name, runSuffix)
-		if !whole && !(strings.Contains(name, runSuffix) && strings.HasSuffix(name, tmpSuffix)) {
+		part := strings.Contains(name, runSuffix) && strings.HasSuffix(name, tmpSuffix)
+		if !whole && !part {
 			continue
 		}
 		if whole && found == nil {
