@@ -155,10 +155,12 @@ func (m *Mirror) begin() error {
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		err = os.RemoveAll(options.StateDir)
-	case err == nil && options.State.Done(): // it ended with an error: it is walked again
+	case err != nil:
+		return err
+	case options.State.Done(): // it ended with an error: it is walked again
 		err = errors.Join(options.State.Close(), os.RemoveAll(options.StateDir))
 		options.State = nil
-	case err == nil:
+	default:
 		m.o.Log.Info("going on with a mirror that was interrupted", slog.String("output", m.o.Dir))
 	}
 	if err != nil {

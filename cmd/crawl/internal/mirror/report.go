@@ -22,11 +22,10 @@ const (
 
 // Report is what a round has brought.
 type Report struct {
-	Dir   string `json:"dir"`
-	Entry string `json:"entry,omitempty"` // the file to open, by slashes
-	Round int    `json:"round"`
-	// Complete says that all there is was seen.
-	Complete bool `json:"complete"`
+	Dir      string `json:"dir"`
+	Entry    string `json:"entry,omitempty"` // the file to open, by slashes
+	Round    int    `json:"round"`
+	Complete bool   `json:"complete"` // all that there is was seen
 
 	Pages int   `json:"pages"`
 	Files int   `json:"files"` // that are no pages
@@ -90,43 +89,29 @@ const shownFailures = 10
 // Write tells a person.
 func (r *Report) Write(w io.Writer) {
 	var b strings.Builder
-	state := "done"
-	if !r.Complete {
-		state = "not complete; the same command goes on"
-	}
-	fmt.Fprintf(&b, "%s: %s and %s, %s in %s\n", state, cli.Plural(r.Pages, "page"), cli.Plural(r.Files, "other file"), cli.Size(r.Bytes), r.Dir)
-	fmt.Fprintf(&b, "  this round: %s new, %s changed, %s unchanged, %s gone", cli.Count(r.New), cli.Count(r.Changed), cli.Count(r.Unchanged), cli.Count(r.Gone))
-	if r.Unlinked > 0 {
-		fmt.Fprintf(&b, ", %s that nothing leads to", cli.Count(r.Unlinked))
-	}
-	switch {
-	case r.Gone+r.Unlinked == 0:
-	case r.Deleted:
-		b.WriteString(" (deleted)")
-	default:
-		b.WriteString(" (kept; --delete removes them once all is seen)")
-	}
-	b.WriteByte('\n')
-	for i, f := range r.Failures {
-		if i == shownFailures {
-			fmt.Fprintf(&b, "  and %s more\n", cli.Count(len(r.Failures)-i))
-			break
+	say := func(when bool, format string, args ...any) {
+		if when {
+			fmt.Fprintf(&b, format, args...)
 		}
+	}
+	say(r.Complete, "done: ")
+	say(!r.Complete, "not complete; the same command goes on: ")
+	say(true, "%s and %s, %s in %s\n", cli.Plural(r.Pages, "page"), cli.Plural(r.Files, "other file"), cli.Size(r.Bytes), r.Dir)
+	say(true, "  this round: %s new, %s changed, %s unchanged, %s gone", cli.Count(r.New), cli.Count(r.Changed), cli.Count(r.Unchanged), cli.Count(r.Gone))
+	say(r.Unlinked > 0, ", %s that nothing leads to", cli.Count(r.Unlinked))
+	say(r.Gone+r.Unlinked > 0 && r.Deleted, " (deleted)")
+	say(r.Gone+r.Unlinked > 0 && !r.Deleted, " (kept; --delete removes them once all is seen)")
+	for _, f := range r.Failures[:min(len(r.Failures), shownFailures)] {
 		why := f.Err
 		if why == "" {
 			why = fmt.Sprint(f.Status)
 		}
-		fmt.Fprintf(&b, "  not had: %s: %s", f.URL, why)
-		if f.From != "" {
-			fmt.Fprintf(&b, " (on %s)", f.From)
-		}
-		if f.Kept {
-			b.WriteString("; the copy of before stays")
-		}
-		b.WriteByte('\n')
+		say(true, "\n  not had: %s: %s", f.URL, why)
+		say(f.From != "", " (on %s)", f.From)
+		say(f.Kept, "; the copy of before stays")
 	}
-	if r.Entry != "" {
-		fmt.Fprintf(&b, "  open: %s\n", filepath.Join(r.Dir, "index.html"))
-	}
-	cli.Say(w, "%s", b.String())
+	more := len(r.Failures) - shownFailures
+	say(more > 0, "\n  and %s more", cli.Count(more))
+	say(r.Entry != "", "\n  open: %s", filepath.Join(r.Dir, "index.html"))
+	cli.Say(w, "%s\n", b.String())
 }

@@ -3,6 +3,7 @@ package mirror
 import (
 	"context"
 	"errors"
+	"io/fs"
 	"net"
 	"net/http"
 	"os"
@@ -20,8 +21,7 @@ const policy = "default-src 'self' data: blob: 'unsafe-inline' 'unsafe-eval'; fo
 // Serve shows a copy on an address of this machine until ctx ends; listening is told the URL. Pages with modules, or
 // with pictures out of one SVG file, need it: browsers do not load these from files.
 func Serve(ctx context.Context, dir, addr string, listening func(url string)) error {
-	host, _, err := net.SplitHostPort(addr)
-	if ip := net.ParseIP(host); err != nil || host != "localhost" && (ip == nil || !ip.IsLoopback()) {
+	if !isHere(addr) || !strings.Contains(addr, ":") {
 		return cli.Usagef("--serve %q: give an address of this machine, such as 127.0.0.1:8080", addr)
 	}
 	root, err := os.OpenRoot(dir)
@@ -43,34 +43,35 @@ func Serve(ctx context.Context, dir, addr string, listening func(url string)) er
 	return nil
 }
 
+// isHere reports whether an address, with or without a port, is one of this machine.
+func isHere(addr string) bool {
+	host, _, err := net.SplitHostPort(addr)
+	if err != nil {
+		host = strings.Trim(addr, "[]")
+	}
+	ip := net.ParseIP(host)
+	return host == "localhost" || ip != nil && ip.IsLoopback()
+}
+
 // handler serves the files of a copy, and nothing of its state. Names of hosts other than this machine's are refused, or
 // any site could read the copy by a name of its own that leads here.
 func handler(root *os.Root) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		host, _, err := net.SplitHostPort(r.Host)
-		if err != nil {
-			host = r.Host
-		}
-		if ip := net.ParseIP(strings.Trim(host, "[]")); host != "localhost" && (ip == nil || !ip.IsLoopback()) {
+		if !isHere(r.Host) {
 			http.Error(w, "this is not the host that was asked for", http.StatusMisdirectedRequest)
 			return
 		}
 		name := strings.TrimPrefix(path.Clean("/"+r.URL.Path), "/")
-		if r.Method != http.MethodGet && r.Method != http.MethodHead || strings.HasPrefix(name, ".") || strings.Contains(name, "\\") {
-			http.NotFound(w, r)
-			return
-		}
 		if name == "" || strings.HasSuffix(r.URL.Path, "/") {
 			name = path.Join(name, "index.html")
 		}
+		var info fs.FileInfo
 		f, err := root.Open(filepath.FromSlash(name))
-		if err != nil {
-			http.NotFound(w, r)
-			return
+		if err == nil {
+			defer func() { _ = f.Close() }() // it was only read
+			info, err = f.Stat()
 		}
-		defer func() { _ = f.Close() }() // it was only read
-		info, err := f.Stat()
-		if err != nil || !info.Mode().IsRegular() {
+		if err != nil || !info.Mode().IsRegular() || r.Method != http.MethodGet && r.Method != http.MethodHead || strings.HasPrefix(name, ".") || strings.Contains(name, "\\") {
 			http.NotFound(w, r)
 			return
 		}

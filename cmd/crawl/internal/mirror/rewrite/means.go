@@ -2,6 +2,7 @@ package rewrite
 
 import (
 	"bytes"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -199,35 +200,32 @@ func (w *walker) rel(t *tag, a *attribute) {
 	w.url(t, a, l)
 }
 
-// named are the files that meta elements name.
-var named = map[string]Link{"msapplication-config": {Role: Part, As: XML}}
-
-func init() {
-	for name := range strings.FieldsSeq("tileimage square70x70logo square150x150logo wide310x150logo square310x310logo") {
-		named["msapplication-"+name] = Link{Role: Part}
-	}
-	for name := range strings.FieldsSeq("og:image og:url og:video og:audio og:image:url og:image:secure_url twitter:image twitter:image:src twitter:player image thumbnailurl") {
-		named[name] = Link{Role: Outside}
-	}
-}
+// The meta elements that name files of the page, and others.
+var (
+	tiles   = regexp.MustCompile(`^msapplication-(tileimage|\w+logo)$`)
+	outside = regexp.MustCompile(`^(og:(image|url|video|audio)(:(secure_)?url)?|twitter:(image(:src)?|player)|image|thumbnailurl)$`)
+)
 
 // content is that of a meta element.
 func (w *walker) content(t *tag, a *attribute) {
 	w.value(t, a, func(s []byte) {
-		switch t.get("http-equiv") {
-		case "content-type":
+		equiv, name := t.get("http-equiv"), t.get("name")+t.get("property")+t.get("itemprop")
+		switch {
+		case equiv == "content-type":
 			if m := charsetLabel.FindSubmatchIndex(s); m != nil {
 				w.label(s, m[2], m[3])
 			}
-		case "refresh":
+		case equiv == "refresh":
 			if to := extract.RefreshTarget(s); len(to) > 0 {
 				from := cap(s) - cap(to)
 				w.link(to, from, from+len(to), Link{Role: Page}, plain)
 			}
-		default:
-			if l, ok := named[t.get("name")+t.get("property")+t.get("itemprop")]; ok && !bytes.EqualFold(s, []byte("none")) {
-				w.link(s, 0, len(s), l, plain)
-			}
+		case name == "msapplication-config" && !bytes.EqualFold(s, []byte("none")):
+			w.link(s, 0, len(s), Link{Role: Part, As: XML}, plain)
+		case tiles.MatchString(name):
+			w.link(s, 0, len(s), Link{Role: Part}, plain)
+		case outside.MatchString(name):
+			w.link(s, 0, len(s), Link{Role: Outside}, plain)
 		}
 	})
 }

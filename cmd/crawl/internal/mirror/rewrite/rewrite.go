@@ -77,10 +77,9 @@ type Places struct {
 	// Icon says that the page names an icon.
 	Icon bool
 
-	body      []byte // whose bytes the places count
-	converted bool   // it is not that of the document
-	back      func([]byte) []byte
-	list      []place
+	body []byte              // whose bytes the places count
+	back func([]byte) []byte // from its charset; nil: it is that of the document
+	list []place
 }
 
 // place is a part of a document.
@@ -106,7 +105,7 @@ const (
 // Read finds the places of d, whose body must not change while they are used.
 func (p *Places) Read(d *Document) {
 	w := walker{doc: d, places: p}
-	p.list, p.Icon, p.back = p.list[:0], false, unchanged
+	p.list, p.Icon, p.back = p.list[:0], false, nil
 	p.body = w.decode()
 	if d.Kind == HTML || d.Kind == XML {
 		again := w
@@ -183,11 +182,14 @@ func (w *Writer) Write(of canonical.URL, p *Places, local func(url, fragment str
 			}
 		}
 	}
-	if len(w.edits) == 0 {
-		return p.back(p.body)
+	out := p.body
+	if len(w.edits) > 0 {
+		out = w.apply(p.body)
 	}
-	w.apply(p.body)
-	return p.back(w.out)
+	if p.back != nil {
+		return p.back(out)
+	}
+	return out
 }
 
 func (w *Writer) outcome(of canonical.URL, at *place, local func(url, fragment string) (string, bool)) outcome {
@@ -214,8 +216,8 @@ func (w *Writer) outcome(of canonical.URL, at *place, local func(url, fragment s
 	return o
 }
 
-// apply makes out of s with the edits.
-func (w *Writer) apply(s []byte) {
+// apply is s with the edits.
+func (w *Writer) apply(s []byte) []byte {
 	byPlace := func(a, b edit) int { return a.from - b.from }
 	if !slices.IsSortedFunc(w.edits, byPlace) {
 		slices.SortStableFunc(w.edits, byPlace)
@@ -230,6 +232,7 @@ func (w *Writer) apply(s []byte) {
 		at = e.to
 	}
 	w.out = append(w.out, s[at:]...)
+	return w.out
 }
 
 // written is a reference, which has no quotes, blanks or brackets, as its place wants it.
@@ -256,7 +259,7 @@ func Fragment(f string) string { return odd.ReplaceAllStringFunc(f, url.PathEsca
 
 // Append appends the places to dst, for [Places.Load]. Nothing is appended of what has to be read again, as UTF-16.
 func (p *Places) Append(dst []byte) []byte {
-	if p.converted {
+	if p.back != nil {
 		return dst
 	}
 	dst = append(dst, appended)
@@ -278,7 +281,7 @@ const appended = 1
 
 // Load has what Append has made of a document with that body. It is false of what Append has not made.
 func (p *Places) Load(body, from []byte) bool {
-	p.list, p.body, p.back = p.list[:0], body, unchanged
+	p.list, p.body, p.back = p.list[:0], body, nil
 	if len(from) == 0 || from[0] != appended {
 		return false
 	}

@@ -372,7 +372,6 @@ func (w *walker) decode() []byte {
 		w.enc = enc
 		return d.Body
 	}
-	w.places.converted = true
 	text, _, err := transform.Bytes(enc.NewDecoder(), d.Body)
 	w.places.back = func(b []byte) []byte {
 		out, _, e := transform.Bytes(enc.NewEncoder(), b)
@@ -382,12 +381,11 @@ func (w *walker) decode() []byte {
 		return out
 	}
 	if !bytes.Equal(w.places.back(text), d.Body) {
-		err, text = encoding.ErrInvalidUTF8, nil
+		err = encoding.ErrInvalidUTF8
+		return nil
 	}
 	return text
 }
-
-func unchanged(b []byte) []byte { return b }
 
 // declare puts the charset of the header into a document that has no declaration. In a style sheet it matters only beyond
 // ASCII.
