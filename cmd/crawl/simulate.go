@@ -15,7 +15,9 @@ func simulateCommand(s cli.Streams) *cobra.Command {
 	o := simulate.Options{Streams: s}
 	cmd := verb("simulate")
 	cmd.Args = cobra.ArbitraryArgs // names of scenarios, beside the command below it
-	cmd.ValidArgsFunction = cobra.FixedCompletions(lab.Names(lab.Scenarios()), cobra.ShellCompDirectiveNoFileComp)
+	cmd.ValidArgsFunction = func(*cobra.Command, []string, string) ([]cobra.Completion, cobra.ShellCompDirective) {
+		return lab.Names(lab.Scenarios()), cobra.ShellCompDirectiveNoFileComp // read when asked for: every command comes by here
+	}
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		o.Patterns, o.Given = args, cmd.Flags().Changed
 		return o.Run(cmd.Context())
