@@ -106,7 +106,7 @@ func typeOf(said, ext string, first []byte) string {
 		switch isPage := kindOf(byName, rewrite.Opaque) == rewrite.HTML; {
 		case vague && !isPage:
 			return byName
-		case strings.HasSuffix(said, "octet-stream") && !(isPage && sniffed == "text/html"):
+		case strings.HasSuffix(said, "octet-stream") && (!isPage || sniffed != "text/html"):
 			return typeByExtension(ext, said)
 		}
 		return sniffed

@@ -179,10 +179,8 @@ func (t *tag) get(name string) string {
 // has reports whether a list of words in an attribute has one of these.
 func (t *tag) has(name string, words ...string) bool {
 	for word := range strings.FieldsSeq(t.get(name)) {
-		for _, w := range words {
-			if w == word {
-				return true
-			}
+		if slices.Contains(words, word) {
+			return true
 		}
 	}
 	return false
