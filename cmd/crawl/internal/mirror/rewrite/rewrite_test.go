@@ -39,6 +39,7 @@ func rewritten(t *testing.T, kind Kind, charset, body string) string {
 		assert.Equal(t, out, string(common.Write(u, &loaded, have)), "and so is what is kept")
 	} else {
 		assert.Empty(t, kept)
+		assert.Contains(t, body, "\x00", "only what is converted has to be read again")
 	}
 	return out
 }
@@ -156,6 +157,7 @@ func TestCharset(t *testing.T) {
 		require.NoError(t, err)
 		assert.Equal(t, want, rewritten(t, HTML, "", in))
 		assert.Equal(t, in+"\xd8", rewritten(t, HTML, "", in+"\xd8"), "what is no UTF-16 is not touched")
+		assert.Equal(t, "<a href=L/a/x>", rewritten(t, HTML, "", "<a href=x>"), "and what comes next is kept again")
 	}
 }
 
