@@ -162,6 +162,7 @@ func (s *Steer) learn(now clock.Instant, rate float64, took time.Duration) {
 	lasted := lasting(took, rate) && (s.order == 0 || !s.win.habit)
 	if lasted {
 		cycle = s.refill.mean(now)
+		lasted = rate <= s.lo || cycle.Rate > s.lo // a block after a step up is in the mean, and says nothing against what is proven
 	}
 	if !t.has(Refill) {
 		cycle = Estimate{}
@@ -197,6 +198,9 @@ func (s *Steer) settle() bool {
 	w := &s.win
 	e := w.estimate()
 	if w.spells[0].from < s.sentAt.Add(-time.Second) || e.Confidence < .9 || e.Most > 1.2*e.Rate {
+		return false
+	}
+	if s.above() && e.Most < .9*s.lo { // more was borne for long enough
 		return false
 	}
 	s.interval = interval{lo: e.Rate, hi: max(s.hi, e.Most*(1+s.tune.Near/2)), run: float32(w.rest.n)}

@@ -293,3 +293,27 @@ func TestDemandBoundsExperiments(t *testing.T) {
 	require.InDelta(t, want, got, 0, "many are as good as not told")
 	require.True(t, probed)
 }
+
+// A long refusal of a rate well above what is proven is no outage, and says nothing against what is proven: a block after a
+// bold step would look like a window of a slow host.
+func TestProvenRateOutlastsBoldStep(t *testing.T) {
+	for _, tc := range []struct {
+		rate float64
+		kept bool
+	}{{30, true}, {20.5, false}} {
+		r := newRig(t, control.Host{Floor: .1, Ceiling: 100, Start: 20})
+		r.meetPause()
+		r.interval = interval{lo: 20, hi: 60, run: 400}
+		r.mode, r.rate = Probe, tc.rate
+		r.probe = probe{from: 20, rate: tc.rate, at: r.now}
+		r.run(time.Second/2, 200)
+		require.InDelta(t, tc.rate, r.rate, 1e-9)
+		r.run(15*time.Second, 429)
+		for r.mode == Wait {
+			r.ask(200)
+		}
+		require.Equal(t, tc.kept, r.outages.at == 0, "%v/s: not taken for an outage", tc.rate)
+		require.InDelta(t, 20, r.lo, 1e-9, "%v/s", tc.rate)
+		require.Equal(t, tc.kept, r.hi < 31, "%v/s: %v", tc.rate, r.hi)
+	}
+}

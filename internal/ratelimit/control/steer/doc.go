@@ -38,8 +38,9 @@
 // After a refusal, or failures beyond the usual, nothing goes out for a while: as long as the host ordered if
 // it did, else ever longer up to a quarter of the pause so far, and then one trial. When that is answered the
 // pause is judged, once and in one place (resume). The first long pause out of the blue teaches nothing, since
-// it may be an outage, unless a host that says that it refuses does so for minutes; failures that no limiter answers
-// with teach nothing unless they come again at once.
+// it may be an outage, unless a host that says that it refuses does so for minutes, or at a rate well above what is
+// proven, which such a pause leaves as it was; failures that no limiter answers with teach nothing unless they come again
+// at once.
 //
 // # Where the rest is
 //

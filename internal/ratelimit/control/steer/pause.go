@@ -218,7 +218,7 @@ func (s *Steer) resume(now clock.Instant) {
 		}
 		s.on(now, Settled)
 		s.decide(now)
-	case !s.blocked() && s.outage(now, took, float64(s.refill.n)):
+	case !s.blocked() && !(s.rates && s.above()) && s.outage(now, took, float64(s.refill.n)):
 		s.last = 0
 		s.health.reset()
 		s.back(now, s.failRate)
@@ -315,6 +315,12 @@ func (p *pause) outage(now clock.Instant, took time.Duration, admitted float64) 
 	}
 	return !p.outages.again(p.at, now, admitted)
 }
+
+// wellAbove is how many times what is proven a rate is that may be refused without surprise: jitter is far below.
+const wellAbove = 1.1
+
+// above reports a refusal of a rate well above what is proven, which says nothing against that.
+func (s *Steer) above() bool { return !s.unbounded() && s.failRate > wellAbove*s.lo }
 
 // back goes back to a rate after a pause that taught nothing.
 func (s *Steer) back(now clock.Instant, rate float64) {
