@@ -42,6 +42,7 @@ var (
 	binaries = flag.String("limiters.crawl", "", "programs to run, NAME=PATH with commas between; empty means this tree's")
 	only     = flag.String("limiters.only", "", "names of limiters, with commas between; empty means all of the half")
 	atOnce   = flag.Int("limiters.parallel", 4, "limiters that are crawled at the same time")
+	share    = flag.Float64("limiters.share", .99, "of the limit that the client asks for who knows it, at an even pace")
 	away     = flag.Bool("limiters.away", false, "whether what is behind the limiter is away for 20 s in the second minute")
 )
 
@@ -282,7 +283,7 @@ func (s *status) WriteHeader(code int) {
 }
 
 // TestLimiters prints a table: a row per limiter, a column per program, figures from the server's log as those of
-// [TestCompare]. "knows" is a client that is told the rule and asks at 99 % of it, at an even pace.
+// [TestCompare]. "knows" is a client that is told the rule and asks at most of it, at an even pace.
 func TestLimiters(t *testing.T) {
 	clients := pick(t, contenders(t), *columns, func(c client) string { return c.name })
 	var chosen []limited
@@ -329,7 +330,7 @@ func one(t *testing.T, l limited, c client) string {
 	}
 	page := "http://" + near + "/" + path
 	if c.name == "knows" {
-		pace(t, page, .99*l.available, *cellTime)
+		pace(t, page, *share*l.available, *cellTime)
 	} else {
 		c.crawl(t, page, *cellTime)
 	}
