@@ -23,9 +23,10 @@ type ScopeOptions struct {
 	// Canonical: treat URLs as one that differ only in this: sessions, slashes, tracking, empty-query, index, sort,
 	// drop:NAME for a parameter (* in it = any text). For example "tracking".
 	Canonical []string `set:"scope.canonical"`
-	// Resources: follow images, scripts and styles too.
+	// Resources: follow images, scripts and styles too; with Scope.Forms what scripts, comments, texts and headers
+	// name as well.
 	Resources bool `set:"scope.resources"`
-	// Forms: follow forms sent by GET, with their initial values.
+	// Forms: follow forms sent by GET, with their initial values, and press the buttons of rendered pages.
 	Forms bool `set:"scope.forms"`
 	// FollowNofollow: follow links that pages ask crawlers not to follow.
 	FollowNofollow bool `set:"robots.follow_nofollow"`
@@ -211,11 +212,6 @@ type RenderOptions struct {
 	Steps []string `set:"render.steps"`
 	// Screenshot: directory for a picture (PNG) of each rendered page, named in its record. For example "pictures".
 	Screenshot string `set:"render.screenshot"`
-	// PDF: directory for a print (PDF) of each rendered page, named in its record. For example "prints".
-	PDF string `set:"render.pdf"`
-	// Load: what rendered pages load beside documents, scripts, styles and data; empty = nothing else. For example
-	// "images".
-	Load []string `set:"render.load"`
 	// Browsers: browsers at a time, each with one page. Range: 1 to 64. Zero: 2.
 	Browsers int `set:"render.browsers"`
 }

@@ -6,14 +6,17 @@ import (
 	"log/slog"
 	"os"
 
-	"github.com/treadlight/crawl/internal/fetch/cookies"
 	"github.com/treadlight/crawl/internal/pipeline"
 	"github.com/treadlight/crawl/internal/web/robots"
 	"github.com/treadlight/crawl/internal/web/scripts"
 )
 
+// metaRender is where a state has what was learned of rendered pages.
+const metaRender = "render"
+
 // openRenderer makes what renders pages, if the settings want it; else nil.
-func openRenderer(cfg *Config, jar cookies.Keeper, pc *pipeline.Config) (pipeline.Renderer, error) {
+func (c *Crawler) openRenderer(pc *pipeline.Config) (pipeline.Renderer, error) {
+	cfg := &c.cfg
 	s := &cfg.Render
 	if s.Mode == "never" {
 		return nil, nil
@@ -23,20 +26,21 @@ func openRenderer(cfg *Config, jar cookies.Keeper, pc *pipeline.Config) (pipelin
 		return nil, err
 	}
 	rc := pipeline.RenderConfig{
-		Always: s.Mode == "always", Browser: s.Browser, Browsers: s.Browsers, Load: s.Load, Screenshots: s.Screenshot, PDFs: s.PDF,
+		Always: s.Mode == "always", Browser: s.Browser, Browsers: s.Browsers, Screenshots: s.Screenshot,
 		Press: cfg.Scope.Forms, Agent: cfg.Fetch.Agent(cfg.Version), Timeout: cfg.Fetch.Timeout, MaxHTML: cfg.Fetch.MaxBody,
 		Log: cmp.Or(cfg.Log, slog.New(slog.DiscardHandler)),
 	}
-	rc.Cookies = jar
+	rc.Cookies = c.id.jar
+	if state := c.state; state != nil {
+		rc.Learned = state.store.Meta(metaRender)
+		rc.Learn = func(text string) { state.store.SetMeta(metaRender, text) }
+	}
 	if rc.Steps, err = parseEach("render.steps", s.Steps, scripts.ParseStep); err != nil {
 		return nil, err
 	}
-	for path, dir := range map[string]string{"render.screenshot": s.Screenshot, "render.pdf": s.PDF} {
-		if dir == "" {
-			continue
-		}
-		if err := os.MkdirAll(dir, 0o755); err != nil {
-			return nil, fmt.Errorf("%s: %w", path, err)
+	if s.Screenshot != "" {
+		if err := os.MkdirAll(s.Screenshot, 0o755); err != nil {
+			return nil, fmt.Errorf("render.screenshot: %w", err)
 		}
 	}
 	if cfg.Robots.Enabled {

@@ -95,7 +95,7 @@ func (c *Crawler) pipelineConfig() (pipeline.Config, error) {
 	pc := pipeline.Config{
 		Limiter: c.limiter, Fetcher: c.client, Scope: c.scope, Sinks: c.cfg.Sinks, Archives: c.cfg.Archives,
 		Extract: extract.Options{
-			Text: s.Output.Has("text"), Resources: s.Scope.Resources, Forms: s.Scope.Forms, Feeds: s.Sitemaps.Feeds,
+			Text: s.Output.Has("text"), Resources: s.Scope.Resources, Forms: s.Scope.Forms, Named: s.Scope.Resources && s.Scope.Forms, Feeds: s.Sitemaps.Feeds,
 			Agent: strings.ToLower(config.Product),
 		},
 		Concurrency: s.Concurrency, MaxOut: maxInFlight(s.Concurrency, fetch.OpenFiles()), PerHost: s.PerHostMax,
@@ -118,7 +118,7 @@ func (c *Crawler) pipelineConfig() (pipeline.Config, error) {
 		pc.Session = c.session
 	}
 	var err error
-	if c.renderer, err = openRenderer(&c.cfg, c.id.jar, &pc); err != nil {
+	if c.renderer, err = c.openRenderer(&pc); err != nil {
 		return pc, err
 	}
 	c.policies.bound(&pc)

@@ -100,9 +100,9 @@ type (
 	}
 	// Render says which pages a browser makes of, and how.
 	Render struct {
-		Mode, Browser, Screenshot, PDF string
-		Steps, Load                    []string
-		Browsers                       int
+		Mode, Browser, Screenshot string
+		Steps                     []string
+		Browsers                  int
 	}
 	// Extract says what is extracted from pages beside links and text.
 	Extract struct {

@@ -48,6 +48,8 @@ var goneSettings = []gone{
 	{"fleet.partitions", "", "", ""},
 	{"fleet.give_up", "", "", ""},
 	{"traces.insecure", "", "", ""},
+	{"render.load", "", "", ""},
+	{"render.pdf", "", "render.steps (--step pdf with --screenshot DIR)", ""},
 }
 
 func (g *gone) says() string {

@@ -83,9 +83,9 @@ var crawlFields = []field{
 		path: "scope.canonical", kind: kindList, arg: "word", flag: "canonical", agreed: always,
 		doc: "treat URLs as one that differ only in this, repeatable: sessions, slashes, tracking, empty-query, index, sort, drop:NAME for a parameter (* in it = any text); see crawl explain; empty = none", example: "tracking", check: canonical.CheckRule,
 	},
-	{path: "scope.resources", kind: kindBool, def: "false", flag: "resources", agreed: always, doc: "follow images, scripts and styles too"},
+	{path: "scope.resources", kind: kindBool, def: "false", flag: "resources", agreed: always, doc: "follow images, scripts and styles too; with scope.forms also what scripts, comments, texts and headers name"},
 	// Off, because each form is a question that nobody has asked.
-	{path: "scope.forms", kind: kindBool, def: "false", was: "forms", agreed: always, doc: "follow forms sent by GET, with their initial values"},
+	{path: "scope.forms", kind: kindBool, def: "false", was: "forms", agreed: always, doc: "follow forms sent by GET, with their initial values, and press the buttons of rendered pages"},
 	// RFC 9309 is what a crawler owes; leaving it needs the user's word.
 	{path: "robots.enabled", kind: kindBool, def: "true", flag: "robots", agreed: always, doc: "request robots.txt of every host and obey it", unless: "do not request robots.txt; for your own servers"},
 	// An hour is more likely a mistake in units than a wish, and a minute leaves 1440 pages a day.
@@ -214,16 +214,10 @@ var renderFields = []field{
 	},
 	{
 		path: "render.steps", kind: kindList, arg: "step", flag: "step", most: 20,
-		doc: "what to do on each rendered page, repeatable: click:SELECTOR, more:SELECTOR (click again and again), scroll (to the end, while it grows), wait:SELECTOR, wait:DURATION; empty = nothing", example: "click:#more",
+		doc: "what to do on each rendered page, repeatable: click:SELECTOR, more:SELECTOR (click again and again), scroll (to the end, while it grows), wait:SELECTOR, wait:DURATION, pdf (print it, beside the picture); empty = nothing", example: "click:#more",
 		check: func(s string) error { _, err := scripts.ParseStep(s); return err },
 	},
 	{path: "render.screenshot", kind: kindText, arg: "dir", flag: "screenshot", doc: "directory for a picture (PNG) of each rendered page, named in its record; empty = none", example: "pictures", check: noStream},
-	{path: "render.pdf", kind: kindText, arg: "dir", doc: "directory for a print (PDF) of each rendered page, named in its record; empty = none", example: "prints", check: noStream},
-	// Left out, as a page says the same without; pictures of pages have images and fonts in any case.
-	{
-		path: "render.load", kind: kindList, enum: []string{"images", "fonts", "media", "trackers"},
-		doc: "what rendered pages load beside documents, scripts, styles and data; empty = nothing else", example: "images",
-	},
 	// Each takes 200 to 500 MB; two keep a machine of two cores busy.
 	{path: "render.browsers", kind: kindInt, unit: "browsers", def: "2", min: "1", max: "64", doc: "browsers at a time, each with one page"},
 }

@@ -44,10 +44,13 @@ func (c checker) all() {
 // render refuses what only rendered pages have, of a crawl that renders none.
 func (c checker) render() {
 	r := &c.cfg.Render
-	for path, given := range map[string]bool{"render.steps": len(r.Steps) > 0, "render.screenshot": r.Screenshot != "", "render.pdf": r.PDF != "", "render.load": len(r.Load) > 0} {
+	for path, given := range map[string]bool{"render.steps": len(r.Steps) > 0, "render.screenshot": r.Screenshot != ""} {
 		if given && r.Mode == "never" {
 			c.wrong(path, "is for pages that are rendered, and none is; give --render auto or always")
 		}
+	}
+	if slices.Contains(r.Steps, "pdf") && r.Screenshot == "" {
+		c.wrong("render.steps", "has pdf, and no directory for it: give --screenshot DIR")
 	}
 }
 

@@ -19,6 +19,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/treadlight/crawl/internal/assembly"
 	"github.com/treadlight/crawl/internal/lab/conformance"
 	"github.com/treadlight/crawl/record"
 )
@@ -116,8 +117,17 @@ func TestMaze(t *testing.T) {
 	}
 	m := newMaze(t)
 	cfg := unpaced()
-	cfg.Scope.Resources, cfg.Scope.Forms, cfg.Sitemaps.Enabled = true, true, true
+	cfg.Sitemaps.Enabled = true
+	cfg.Scope.Forms = true
+	visit(t, cfg, m.origin+"/")
+	asked := m.asked
+	m.asked = map[string]int{}
+	cfg.Scope.Forms, cfg.Scope.Resources = false, true
 	got, snap := visit(t, cfg, m.origin+"/")
+	for uri, n := range m.asked {
+		asked[uri] = max(asked[uri], n)
+	}
+	m.asked = asked
 
 	found := 0
 	for _, uri := range slices.Sorted(maps.Keys(want)) {
@@ -143,6 +153,22 @@ func TestMaze(t *testing.T) {
 	}
 	require.NotZero(t, snap.OutOfScope["nofollow"], "links that are not followed are counted: %v", snap.OutOfScope)
 	mazeRecords(t, m.origin, got)
+
+	// With both settings, what texts name is asked for too, but for what is forbidden.
+	cfg.Scope.Forms = true
+	m.asked = map[string]int{}
+	visit(t, cfg, m.origin+"/")
+	for uri := range want {
+		require.Equal(t, 1, m.asked[uri], uri)
+	}
+	for _, named := range strings.Fields("comment script-string json onclick ping template data-x text-absolute form-post form-password") {
+		require.Equal(t, 1, m.asked["/decoy/"+named], named)
+	}
+	for uri := range m.asked {
+		if strings.HasPrefix(uri, "/decoy/") && (strings.Contains(uri, "nofollow") || strings.Contains(uri, "disallow")) {
+			t.Errorf("asked for against the will of the site: %s", uri)
+		}
+	}
 }
 
 // decoys counts those in the maze.
@@ -233,7 +259,7 @@ func (m *crawlMaze) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Content-Type", "text/css")
 		fmt.Fprint(w, "@font-face { font-family: x; src: url(/found/css/font-face) }")
 	case isCase:
-		page := strings.NewReplacer("{}", "/found/"+name, "ORIGIN", m.origin, "HOST", strings.TrimPrefix(m.origin, "http://"),
+		page := strings.NewReplacer("{}", "/found/"+name, "RUN", `["", "found", "`+name+`"].join("/")`, "RELATIVE", `"found/`+name+`"`, "ORIGIN", m.origin, "HOST", strings.TrimPrefix(m.origin, "http://"),
 			`"found/`, `"../../../../found/`).Replace(m.pages[name])
 		if header, ok := strings.CutPrefix(page, ":"); ok {
 			field, value, _ := strings.Cut(header, ": ")
@@ -249,17 +275,21 @@ func (m *crawlMaze) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// Of the ways to hide a URL that security-crawl-maze has, those that need no browser are
-// found, but for what a crawler should not ask for.
+// The ways to hide a URL that security-crawl-maze has are found without a browser, but for those that scripts alone know
+// and what a crawler should not ask for.
 func TestSecurityCrawlMaze(t *testing.T) {
-	m := newCrawlMaze(t)
 	cfg := unpaced()
+	securityCrawlMaze(t, cfg, "security-crawl-maze", conformance.Result{}, func(name string) bool { return !strings.HasPrefix(name, "javascript/") })
+}
+
+// securityCrawlMaze crawls the pages of the maze that are wanted, and adds to a result which URLs were found.
+func securityCrawlMaze(t *testing.T, cfg assembly.Config, suite string, result conformance.Result, wanted func(string) bool) {
+	t.Helper()
+	m := newCrawlMaze(t)
+	m.names = slices.DeleteFunc(m.names, func(name string) bool { return !wanted(name) })
 	cfg.Scope.Resources, cfg.Scope.Forms, cfg.Sitemaps.Enabled = true, true, true
 	visit(t, cfg, m.origin+"/")
-	result := conformance.Result{
-		Cases: len(m.names) + 27, Differs: map[string]int{},
-		NotRun: map[string]int{"scripts have to be run for them, and we run none": 27},
-	}
+	result.Cases, result.Differs = result.Cases+len(m.names), map[string]int{}
 	for _, name := range m.names {
 		why, differs := m.why[name]
 		switch found := m.asked["/found/"+name]; {
@@ -272,6 +302,6 @@ func TestSecurityCrawlMaze(t *testing.T) {
 		}
 	}
 	if !t.Failed() {
-		conformance.Report(t, "security-crawl-maze", result)
+		conformance.Report(t, suite, result)
 	}
 }

@@ -6,25 +6,30 @@ import (
 	"fmt"
 	"io/fs"
 	"maps"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/treadlight/crawl/internal/assembly"
+	"github.com/treadlight/crawl/internal/lab/conformance"
 	"github.com/treadlight/crawl/internal/lab/realserver"
 	_ "github.com/treadlight/crawl/internal/render"
+	"github.com/treadlight/crawl/record"
 )
 
-var sites = flag.String("render.sites", "", "a directory with what npm installed for testdata/render; empty: TestSitesOfFrameworks is not run")
+var sites = flag.String("render.sites", "", "a directory with what npm installed for testdata/render; empty: sites of frameworks are not crawled")
 
 // asked notes when a server is asked for what.
 type asked struct {
@@ -122,8 +127,36 @@ fetch("/data.json").then(r => r.json()).then(l => { app.innerHTML = l.map(n => "
 	require.GreaterOrEqual(t, times[n-1].Sub(times[0]), time.Duration(n-3)*gap, "%d requests", n)
 }
 
-// Sites of four frameworks, as npm builds them, are crawled whole.
-func TestSitesOfFrameworks(t *testing.T) {
+// What a crawl has learned of the pages of a pattern is known to the run that resumes it.
+func TestResumeKnowsWhichPagesNeedABrowser(t *testing.T) {
+	needChromium(t)
+	mux := http.NewServeMux()
+	mux.HandleFunc("/", http.NotFound)
+	mux.HandleFunc("/p/{n}", func(w http.ResponseWriter, r *http.Request) {
+		n, _ := strconv.Atoi(r.PathValue("n"))
+		w.Header().Set("Content-Type", "text/html")
+		text := ""
+		if n == 5 { // which has no sign
+			text = strings.Repeat("<p>Words of a page that says something.</p>", 50)
+		}
+		if n < 6 {
+			fmt.Fprintf(w, `%s<div id="root"></div><script>root.innerHTML = "<a href=/p/%d>next</a>"</script>`, text, n+1)
+		}
+	})
+	_, origin := serve(t, mux)
+	cfg, out := unpaced(), &ledger{}
+	cfg.Render.Mode, cfg.State.Dir, cfg.MaxPages, cfg.Sinks = "auto", filepath.Join(t.TempDir(), "state"), 4, []record.Sink{out}
+	dial := new(net.Dialer).DialContext
+	runOver(t, cfg, dial, origin+"/p/1")
+	resumed(t, cfg.State.Dir, dial, out, func(cfg *assembly.Config) { cfg.MaxPages = 0 })
+	pages := byURL(t, out.list)
+	require.Contains(t, pages, origin+"/p/6")
+	require.Equal(t, "learned", pages[origin+"/p/5"].Rendered.Why)
+}
+
+// buildSites copies the sites of testdata/render to where npm has installed what they need, and builds those that are not.
+func buildSites(t *testing.T, names ...string) {
+	t.Helper()
 	if *sites == "" {
 		t.Skip("it needs what npm installs: -render.sites DIR")
 	}
@@ -137,28 +170,39 @@ func TestSitesOfFrameworks(t *testing.T) {
 		data, err := fs.ReadFile(sources, path)
 		return errors.Join(err, os.WriteFile(to, data, 0o644))
 	}))
+	for _, name := range names {
+		cmd := exec.CommandContext(t.Context(), "npm", "run", name)
+		cmd.Dir = *sites
+		out, err := cmd.CombinedOutput()
+		require.NoError(t, err, "%s", out)
+	}
+}
+
+// serveApp serves a site that npm has built: every path that is no file is a page of its one script.
+func serveApp(t *testing.T, built string) (*asked, string) {
+	t.Helper()
+	dir := filepath.Join(*sites, built)
+	return serve(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/data.json" {
+			fmt.Fprint(w, "[1,2,3,4,5,6,7,8,9,10,11,12]")
+			return
+		}
+		path := filepath.Join(dir, filepath.FromSlash(r.URL.Path))
+		for _, file := range []string{path, path + ".html", filepath.Join(path, "index.html"), filepath.Join(dir, "index.html")} {
+			if info, err := os.Stat(file); err == nil && !info.IsDir() {
+				http.ServeFileFS(w, r, os.DirFS(filepath.Dir(file)), filepath.Base(file))
+				return
+			}
+		}
+	}))
+}
+
+// Sites of four frameworks, as npm builds them, are crawled whole.
+func TestSitesOfFrameworks(t *testing.T) {
+	buildSites(t, "react", "vue", "svelte", "next")
 	for name, built := range map[string]string{"react": "react/dist", "vue": "vue/dist", "svelte": "svelte/dist", "next": "next/out"} {
 		t.Run(name, func(t *testing.T) {
-			dir := filepath.Join(*sites, built)
-			if _, err := os.Stat(dir); err != nil {
-				cmd := exec.Command("npm", "run", name)
-				cmd.Dir = *sites
-				out, err := cmd.CombinedOutput()
-				require.NoError(t, err, "%s", out)
-			}
-			log, origin := serve(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-				if r.URL.Path == "/data.json" {
-					fmt.Fprint(w, "[1,2,3,4,5,6,7,8,9,10,11,12]")
-					return
-				}
-				path := filepath.Join(dir, filepath.FromSlash(r.URL.Path))
-				for _, file := range []string{path, path + ".html", filepath.Join(path, "index.html"), filepath.Join(dir, "index.html")} {
-					if info, err := os.Stat(file); err == nil && !info.IsDir() {
-						http.ServeFileFS(w, r, os.DirFS(filepath.Dir(file)), filepath.Base(file))
-						return
-					}
-				}
-			}))
+			log, origin := serveApp(t, built)
 			cfg := unpaced()
 			cfg.Render.Mode, cfg.Sitemaps.Enabled, cfg.Robots.Enabled = "auto", false, false
 			begin := time.Now()
@@ -172,4 +216,30 @@ func TestSitesOfFrameworks(t *testing.T) {
 			require.False(t, slices.ContainsFunc(log.paths, func(p string) bool { return strings.HasSuffix(p, ".woff2") }))
 		})
 	}
+}
+
+// The ways that security-crawl-maze has scripts of pages and of four frameworks hide URLs are found by running them:
+// without resources, no text of a script is taken for a URL.
+func TestScriptsOfSecurityCrawlMaze(t *testing.T) {
+	frameworks := map[string][]string{
+		"angular": {"event-handler", "router-outlet"}, "angularjs": {"ng-href"}, "polymer": {"event-handler", "polymer-router"}, "react": {"search/", "route-path"},
+	}
+	for name := range frameworks {
+		buildSites(t, "maze/"+name)
+	}
+	cfg := unpaced()
+	cfg.Render.Mode, cfg.Scope.Forms = "auto", true
+	var more conformance.Result
+	for name, hidden := range frameworks {
+		log, origin := serveApp(t, "maze/"+name+"/dist")
+		visit(t, cfg, origin+"/")
+		for _, way := range hidden {
+			more.Cases++
+			if assert.Contains(t, log.paths, "GET /found/"+way, name) {
+				more.Passed++
+			}
+		}
+	}
+	cfg.Scope.Resources = true
+	securityCrawlMaze(t, cfg, "security-crawl-maze-scripts", more, func(name string) bool { return strings.HasPrefix(name, "javascript/") })
 }

@@ -42,13 +42,13 @@ type RenderConfig struct {
 	Browsers    int            // how many there are at most
 	Steps       []scripts.Step // what is done on each page
 	Press       bool           // buttons are pressed that scripts listen to
-	Load        []string       // kinds of what is left out otherwise
-	Screenshots string         // directory; empty: none are taken
-	PDFs        string         // likewise
+	Screenshots string         // directory, of prints too; empty: none are taken
 	Agent       string         // the User-Agent
 	Timeout     time.Duration  // of a page, without waits for hosts
 	MaxHTML     int64          // bytes of a rendered page
 	Cookies     cookies.Keeper // nil: none are kept
+	Learned     string         // what Learn was given by an earlier run; what cannot be read of it is left
+	Learn       func(string)   // keeps what was learned of pages; nil: nothing does
 	Log         *slog.Logger   // never nil
 }
 

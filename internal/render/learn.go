@@ -1,6 +1,7 @@
 package render
 
 import (
+	"fmt"
 	"strings"
 	"sync"
 
@@ -12,7 +13,9 @@ import (
 
 const (
 	maxPatterns = 4096
-	enough      = 4 // pages of a pattern that agree
+	maxSaved    = 500 // of the patterns that were met last
+	enough      = 4   // pages of a pattern that agree
+	maxPattern  = 512 // bytes
 	whyLearned  = "learned"
 )
 
@@ -23,11 +26,32 @@ type tally struct{ gained, idle uint8 }
 type learned struct {
 	mu       sync.Mutex // guards what follows
 	patterns *simplelru.LRU[string, *tally]
+	save     func(string) // may be nil
 }
 
-func newLearned() *learned {
+// newLearned goes on from what an earlier run saved, as far as that can be read.
+func newLearned(saved string, save func(string)) *learned {
 	l, _ := simplelru.NewLRU[string, *tally](maxPatterns, nil) // its one error is of a size below one
-	return &learned{patterns: l}
+	for line := range strings.Lines(saved) {
+		var t tally
+		var key string
+		if n, _ := fmt.Sscanf(line, "%d %d %s\n", &t.gained, &t.idle, &key); n == 3 && max(t.gained, t.idle) <= enough && len(key) <= maxPattern {
+			l.Add(key, &t)
+		}
+	}
+	return &learned{patterns: l, save: save}
+}
+
+// text is what is saved, the pattern that was met last at the end. The caller holds the lock.
+func (l *learned) text() string {
+	var b strings.Builder
+	keys := l.patterns.Keys()
+	for _, key := range keys[max(0, len(keys)-maxSaved):] {
+		if t, ok := l.patterns.Peek(key); ok {
+			fmt.Fprintf(&b, "%d %d %s\n", t.gained, t.idle, key)
+		}
+	}
+	return b.String()
 }
 
 // judge is why a page is to be rendered that has such a sign.
@@ -58,7 +82,13 @@ func (l *learned) note(u canonical.URL, gained bool) {
 	if gained {
 		count = &t.gained
 	}
-	*count = min(*count+1, enough)
+	if *count == enough {
+		return
+	}
+	*count++
+	if l.save != nil {
+		l.save(l.text())
+	}
 }
 
 // pattern is what pages of one kind have in common: the host and the path, in which numbers, long names and the last part
@@ -76,5 +106,5 @@ func pattern(u canonical.URL) string {
 		parts = append(parts, "&"+name)
 	}
 	key := u.Host() + "/" + strings.Join(parts, "/")
-	return key[:min(len(key), 512)]
+	return key[:min(len(key), maxPattern)]
 }

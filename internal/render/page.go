@@ -7,7 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"slices"
+	"net/http"
 	"strings"
 	"sync"
 	"time"
@@ -23,7 +23,6 @@ import (
 	"github.com/chromedp/chromedp"
 
 	"github.com/treadlight/crawl/internal/clock"
-	"github.com/treadlight/crawl/internal/fetch/cookies"
 	"github.com/treadlight/crawl/internal/pipeline"
 	"github.com/treadlight/crawl/internal/web/canonical"
 	"github.com/treadlight/crawl/record"
@@ -71,7 +70,8 @@ type view struct {
 	begun   time.Time
 	answers sync.WaitGroup // what answers requests of the page
 
-	screenshot, pdf []byte
+	pictures map[string][]byte       // by the extension of their files
+	cookies  map[string]*http.Cookie // that the page was given, by cookieKey
 
 	mu      sync.Mutex // guards what follows
 	failed  error
@@ -95,7 +95,7 @@ func (b *browser) render(ctx context.Context, of *pipeline.Rendering) (v *view, 
 	ctx, over := context.WithCancel(ctx)
 	defer over()
 	v = &view{
-		b: b, of: of, ctx: ctx, gone: make(chan struct{}), popups: map[target.ID]bool{}, links: map[string]bool{},
+		b: b, of: of, ctx: ctx, gone: make(chan struct{}), popups: map[target.ID]bool{}, links: map[string]bool{}, pictures: map[string][]byte{},
 		out: &pipeline.Rendered{Note: record.Rendered{Why: of.Why}}, begun: now(),
 	}
 	isolated := func(p *target.CreateBrowserContextParams) {
@@ -191,6 +191,7 @@ func (v *view) open() error {
 	if _, err := chromedp.Call(ctx, network.SetBypassServiceWorker, network.SetBypassServiceWorkerParams{Bypass: true}); err != nil {
 		return v.why(err)
 	}
+	v.giveCookies(ctx)
 	v.mu.Lock()
 	v.loaded = false // what was, was the empty tab
 	v.mu.Unlock()
@@ -412,48 +413,10 @@ func (v *view) read() error {
 		if err != nil {
 			return v.why(err)
 		}
-		v.screenshot = shot.Data
-	}
-	if cfg.PDFs != "" {
-		yes := true
-		print, err := chromedp.Call(ctx, page.PrintToPDF, page.PrintToPDFParams{PrintBackground: &yes})
-		if err != nil {
-			return v.why(err)
-		}
-		v.pdf = print.Data
+		v.pictures[".png"] = shot.Data
 	}
 	v.keepCookies(ctx)
 	return nil
-}
-
-// keepCookies gives the crawl the cookies that scripts have set.
-func (v *view) keepCookies(ctx context.Context) {
-	jar := v.b.r.cfg.Cookies
-	if jar == nil {
-		return
-	}
-	all, err := chromedp.Call(ctx, network.GetCookies, network.GetCookiesParams{URLs: []string{v.of.URL.String()}})
-	if err != nil {
-		return
-	}
-	path, _, _ := strings.Cut(v.of.URL.Path(), "?")
-	at := cookies.Origin{TLS: v.of.URL.Scheme() == "https", Host: v.of.URL.Hostname(), Path: path}
-	known := strings.Split(jar.Header(at), "; ")
-	var lines []string
-	for _, c := range all.Cookies {
-		if c.HTTPOnly || slices.Contains(known, c.Name+"="+c.Value) {
-			continue // answers have set it
-		}
-		line := c.Name + "=" + c.Value + "; Path=" + c.Path
-		if strings.HasPrefix(c.Domain, ".") {
-			line += "; Domain=" + c.Domain
-		}
-		if c.Secure {
-			line += "; Secure"
-		}
-		lines = append(lines, line)
-	}
-	jar.Set(at, lines)
 }
 
 func now() time.Time { return clock.System().Now() }

@@ -65,7 +65,7 @@ const maxBrowsers = 64
 
 // New makes a Renderer, and starts no browser. The error says what to install.
 func New(cfg pipeline.RenderConfig) (*Renderer, error) {
-	r := &Renderer{cfg: cfg, learned: newLearned(), cache: newCache()}
+	r := &Renderer{cfg: cfg, learned: newLearned(cfg.Learned, cfg.Learn), cache: newCache()}
 	n := min(max(cfg.Browsers, 1), maxBrowsers)
 	if remote(cfg.Browser) {
 		n = 1 // what it asks for is shown to whoever is connected
@@ -128,15 +128,14 @@ func (r *Renderer) Render(ctx context.Context, page *pipeline.Rendering) (*pipel
 // save writes the picture and the print of a page.
 func (r *Renderer) save(u canonical.URL, v *view) error {
 	name := sha256.Sum256([]byte(u.String()))
-	write := func(dir, ext string, data []byte, to *string) error {
-		if len(data) == 0 {
+	write := func(ext string, to *string) error {
+		if len(v.pictures[ext]) == 0 {
 			return nil
 		}
-		*to = filepath.Join(dir, hex.EncodeToString(name[:10])+ext)
-		return atomicfile.Replace(*to, 0o644, func(w io.Writer) error { _, err := w.Write(data); return err })
+		*to = filepath.Join(r.cfg.Screenshots, hex.EncodeToString(name[:10])+ext)
+		return atomicfile.Replace(*to, 0o644, func(w io.Writer) error { _, err := w.Write(v.pictures[ext]); return err })
 	}
-	return errors.Join(
-		write(r.cfg.Screenshots, ".png", v.screenshot, &v.out.Note.Screenshot), write(r.cfg.PDFs, ".pdf", v.pdf, &v.out.Note.PDF))
+	return errors.Join(write(".png", &v.out.Note.Screenshot), write(".pdf", &v.out.Note.PDF))
 }
 
 var errClosed = errors.New("the crawl ends")

@@ -180,7 +180,7 @@ document.cookie = "a=b";`,
 		"https://site.test/crashes": `<div id=root></div><script src=kill.js></script>`,
 	}}
 	pictures := t.TempDir()
-	r := open(t, pipeline.RenderConfig{Press: true, Screenshots: pictures, PDFs: pictures, Steps: []scripts.Step{{Do: "more", Selector: "#more"}, {Do: "scroll"}}})
+	r := open(t, pipeline.RenderConfig{Press: true, Screenshots: pictures, Steps: []scripts.Step{{Do: "more", Selector: "#more"}, {Do: "scroll"}, {Do: "pdf"}}})
 	got, err := r.Render(t.Context(), s.page(t, home))
 	require.NoError(t, err)
 	for _, part := range []string{`href="/p/1"`, `href="/p/2"`, `href="/shadow"`, `href="/more/1"`, `href="/more/3"`} {

@@ -25,11 +25,6 @@ const (
 	maxPayload  = 1 << 20 // bytes
 )
 
-// The kinds that can be loaded beside documents, scripts, styles and data.
-const (
-	kindImages, kindFonts, kindMedia, kindTrackers = "images", "fonts", "media", "trackers"
-)
-
 // reply is what a page gets for a request.
 type reply struct {
 	status int
@@ -212,8 +207,7 @@ func (v *view) document(e *fetch.EventRequestPaused, u canonical.URL) (r *reply,
 // leftOut is why a request is not made; empty: it may be.
 func (v *view) leftOut(e *fetch.EventRequestPaused, u canonical.URL) string {
 	cfg := &v.b.r.cfg
-	loads := func(kind string) bool { return slices.Contains(cfg.Load, kind) }
-	pictured := cfg.Screenshots != "" || cfg.PDFs != ""
+	pictured := cfg.Screenshots != ""
 	field := func(name string) string { s, _ := e.Request.Headers[name].(string); return s }
 	if then := field("Access-Control-Request-Method"); e.Request.Method == http.MethodOptions && then != "" {
 		r := *e.Request // a preflight is made if what comes after it is
@@ -225,17 +219,15 @@ func (v *view) leftOut(e *fetch.EventRequestPaused, u canonical.URL) string {
 	v.mu.Unlock()
 	switch e.ResourceType {
 	case network.ResourceTypeImage:
-		if !pictured && !loads(kindImages) {
+		if !pictured {
 			return "images are left out"
 		}
 	case network.ResourceTypeFont:
-		if !pictured && !loads(kindFonts) {
+		if !pictured {
 			return "fonts are left out"
 		}
 	case network.ResourceTypeMedia, network.ResourceTypeTextTrack:
-		if !loads(kindMedia) {
-			return "media are left out"
-		}
+		return "media are left out"
 	case network.ResourceTypePing, network.ResourceTypeCSPViolationReport, network.ResourceTypePrefetch, network.ResourceTypeManifest,
 		network.ResourceTypeSignedExchange, network.ResourceTypeEventSource, network.ResourceTypePreflight:
 		if press {
@@ -249,7 +241,7 @@ func (v *view) leftOut(e *fetch.EventRequestPaused, u canonical.URL) string {
 		return "it is of no use to a page that is read"
 	case e.ResourceType == network.ResourceTypeOther && strings.HasSuffix(u.Path(), "/favicon.ico"):
 		return "images are left out"
-	case tracks(u.Hostname()) && scope.SiteOf(u) != scope.SiteOf(v.of.URL) && !loads(kindTrackers):
+	case tracks(u.Hostname()) && scope.SiteOf(u) != scope.SiteOf(v.of.URL):
 		return "trackers are left out"
 	case method == http.MethodGet || method == http.MethodHead:
 	case method == http.MethodPost && data && !press && scope.SiteOf(u) == scope.SiteOf(v.of.URL) && (!e.Request.HasPostData || len(e.Request.PostDataEntries) > 0):

@@ -5,6 +5,9 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/chromedp/cdproto/page"
+	"github.com/chromedp/chromedp"
+
 	"github.com/treadlight/crawl/internal/web/scripts"
 )
 
@@ -29,6 +32,16 @@ func (v *view) step(s scripts.Step) error {
 		return nil
 	case "click":
 		return v.do("click("+quote(s.Selector)+")", 1)
+	case "pdf":
+		ctx, cancel := context.WithTimeout(v.tab, 2*answerTime)
+		defer cancel()
+		yes := true
+		print, err := chromedp.Call(ctx, page.PrintToPDF, page.PrintToPDFParams{PrintBackground: &yes})
+		if err != nil {
+			return v.why(err)
+		}
+		v.pictures[".pdf"] = print.Data
+		return nil
 	case "more":
 		return v.do("click("+quote(s.Selector)+")", maxRepeats)
 	}

@@ -66,7 +66,7 @@ func (j *Jar) Load(r io.Reader) error {
 // parseLine reads a line; ok is false where there is no cookie in it.
 func parseLine(line string, now time.Time) (c cookie, ok bool, err error) {
 	line = strings.TrimSuffix(strings.TrimPrefix(line, "\ufeff"), "\r")
-	line = strings.TrimPrefix(line, "#HttpOnly_") // no script runs here, so that it means nothing
+	line, httpOnly := strings.CutPrefix(line, "#HttpOnly_")
 	if strings.TrimSpace(line) == "" || line[0] == '#' {
 		return c, false, nil
 	}
@@ -84,7 +84,7 @@ func parseLine(line string, now time.Time) (c cookie, ok bool, err error) {
 		return c, false, fmt.Errorf("a field is not what it should be: %w", errNetscape)
 	}
 	host := strings.ToLower(strings.TrimPrefix(f[0], "."))
-	c = cookie{name: f[5], value: f[6], domain: host, path: f[2], hostOnly: !wide, secure: secure}
+	c = cookie{name: f[5], value: f[6], domain: host, path: f[2], hostOnly: !wide, secure: secure, httpOnly: httpOnly}
 	if seconds > 0 {
 		c.expires = now.Add(longest)
 		if left := seconds - float64(now.Unix()); left < longest.Seconds() {
@@ -128,14 +128,14 @@ func (j *Jar) Export(host string) []byte {
 		return nil
 	}
 	var b []byte
-	word := map[bool]string{true: "TRUE", false: "FALSE"}
+	word, prefix := map[bool]string{true: "TRUE", false: "FALSE"}, map[bool]string{true: "#HttpOnly_"}
 	for i := range s.list {
 		c := &s.list[i]
 		expires := int64(0)
 		if !c.expires.IsZero() {
 			expires = c.expires.Unix()
 		}
-		b = fmt.Appendf(b, "%s\t%s\t%s\t%s\t%d\t%s\t%s\n", c.domain, word[!c.hostOnly], c.path, word[c.secure], expires, c.name, c.value)
+		b = fmt.Appendf(b, "%s%s\t%s\t%s\t%s\t%d\t%s\t%s\n", prefix[c.httpOnly], c.domain, word[!c.hostOnly], c.path, word[c.secure], expires, c.name, c.value)
 	}
 	return b
 }

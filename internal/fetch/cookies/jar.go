@@ -68,6 +68,7 @@ type cookie struct {
 	domain, path string
 	hostOnly     bool // it does not go to the names below domain
 	secure       bool
+	httpOnly     bool      // scripts do not see it
 	expires      time.Time // zero: at the end of the crawl
 	made         uint64
 }
@@ -134,7 +135,7 @@ func accept(o Origin, line string, now time.Time) (c cookie, ok bool) {
 	if err != nil || !c.sendable() {
 		return c, false
 	}
-	c.path, c.secure, c.expires = in.Path, in.Secure, end(in, now)
+	c.path, c.secure, c.httpOnly, c.expires = in.Path, in.Secure, in.HttpOnly, end(in, now)
 	if c.domain, c.hostOnly, ok = domainOf(o.Host, in.Domain); !ok {
 		return c, false
 	}
@@ -282,17 +283,14 @@ func (s *site) expire(now time.Time) {
 	})
 }
 
-// Header is the Cookie of a request to o, at most 8 KiB, or "". Longer paths come first, then older cookies (RFC 6265
-// section 5.4).
-func (j *Jar) Header(o Origin) string {
+// of are the cookies that go to o. Longer paths come first, then older cookies (RFC 6265 section 5.4).
+func (j *Jar) of(o Origin) (send []cookie) {
 	if o.Path == "" {
 		o.Path = "/"
 	}
 	now := j.cfg.Clock.Now()
 	j.mu.Lock()
-	s, ok := j.sites.Get(key(o.Host))
-	var send []cookie
-	if ok {
+	if s, ok := j.sites.Get(key(o.Host)); ok {
 		s.expire(now)
 		for i := range s.list {
 			if s.list[i].goesTo(o) {
@@ -302,6 +300,30 @@ func (j *Jar) Header(o Origin) string {
 	}
 	j.mu.Unlock()
 	slices.SortStableFunc(send, func(a, b cookie) int { return cmp.Compare(len(b.path), len(a.path)) })
+	return send
+}
+
+// Lines are the cookies of a request to o, as answers set them.
+func (j *Jar) Lines(o Origin) (lines []string) {
+	for _, c := range j.of(o) {
+		line := c.name + "=" + c.value + "; Path=" + c.path
+		if !c.hostOnly {
+			line += "; Domain=" + c.domain
+		}
+		if c.secure {
+			line += "; Secure"
+		}
+		if c.httpOnly {
+			line += "; HttpOnly"
+		}
+		lines = append(lines, line)
+	}
+	return lines
+}
+
+// Header is the Cookie of a request to o, at most 8 KiB, or "". Longer paths come first, then older cookies.
+func (j *Jar) Header(o Origin) string {
+	send := j.of(o)
 	var b strings.Builder
 	for i := range send {
 		c := &send[i]

@@ -12,6 +12,8 @@ type Keeper interface {
 	Set(o Origin, lines []string)
 	// Header is the value of the Cookie field of a request to o. Empty: there are none.
 	Header(o Origin) string
+	// Lines are the cookies of such a request as answers set them, with their attributes. Nil where those are not known.
+	Lines(o Origin) []string
 }
 
 var (
@@ -45,6 +47,9 @@ func (s Standard) Header(o Origin) string {
 	}
 	return b.String()
 }
+
+// Lines is nil: such a jar does not say which cookies scripts must not see.
+func (s Standard) Lines(Origin) []string { return nil }
 
 // Has reports whether a request to o has a cookie of that name.
 func Has(k Keeper, o Origin, name string) bool {

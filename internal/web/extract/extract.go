@@ -15,6 +15,8 @@
 // and Twitter; url() and @import in style sheets, style elements and attributes; xml-stylesheet; data-src and similar
 // ones that look like a URL.
 //
+// With Options.Named, texts that have the form of a URL are links to pages as well (named.go).
+//
 // Links in noscript and noframes count. Links in comments, scripts, textareas and templates do not, nor references
 // that are only a fragment. Links are in the order of the page and unique by canonical URL; Navigation wins over
 // Resource, and both win over a nofollow link. References resolve against the first base element with an href,
@@ -70,6 +72,9 @@ type Options struct {
 	// Forms takes GET forms with their default values as links to pages, but for those with a password, a file or
 	// more than 64 fields.
 	Forms bool
+	// Named takes texts that have the form of a URL of the page's site as links to pages too, in scripts, data,
+	// comments and wherever else they stand, and what the header and forms of POST name. At most 100 of a document.
+	Named bool
 	// Agent is the lower-case name of this crawler in robots directives, as in meta name=treadlight. Empty: only
 	// those for all robots are read.
 	Agent string
@@ -175,6 +180,7 @@ type page struct {
 	srcdocs              [][]byte // documents within this one
 	srcdocBytes          int      // of all, at most maxSrcdoc
 	inner                bool     // one of them is being read
+	mentions             int      // at most maxNamed
 }
 
 // Document is the input of an [Extractor].
@@ -207,12 +213,15 @@ func (e *Extractor) Document(d *Document, opts Options, dst *Result) error {
 	dst.Base = d.URL.String()
 	e.header(d.Header)
 	e.read(syntaxOf(d.MediaType, d.Body), d)
+	if opts.Named {
+		e.namedByHeader(d.Header)
+	}
 	e.finish()
 	return nil
 }
 
 func (e *Extractor) read(s syntax, d *Document) {
-	if s == css && !e.opts.Resources {
+	if s == css && !e.opts.Resources || s == code && !e.opts.Named {
 		s = opaque
 	}
 	if s == opaque {
@@ -248,6 +257,9 @@ func (e *Extractor) read(s syntax, d *Document) {
 		e.scan(body, s != html)
 		e.scanInner()
 	}
+	if e.opts.Named && s != opaque && s != css {
+		e.named(body)
+	}
 }
 
 func (e *Extractor) finish() {
@@ -277,6 +289,7 @@ type syntax uint8
 
 const (
 	opaque syntax = iota // not read
+	code                 // scripts and data, which name URLs
 	plain
 	html // this and the next ones are read for links
 	xhtml
@@ -298,12 +311,17 @@ func syntaxOf(mediaType string, body []byte) syntax {
 		return xhtml
 	case "text/plain":
 		return plain
+	case "application/javascript", "text/javascript", "application/x-javascript", "application/json":
+		return code
 	case "text/css":
 		return css
 	case "application/manifest+json":
 		return appManifest
 	case "text/xml", "application/xml":
 		return xml
+	}
+	if strings.HasSuffix(mediaType, "+json") {
+		return code
 	}
 	if len(mediaType) > len("+xml") && strings.HasSuffix(mediaType, "+xml") {
 		return xml

@@ -99,6 +99,9 @@ func (f *form) actionOf(a attr) []byte {
 // end adds a link for the form, and for each further target.
 func (f *form) end(to *links) {
 	f.endSelect()
+	if f.open && (f.post || f.asks) && to.opts.Named {
+		to.add(mentioned, f.action)
+	}
 	if f.open && len(f.submits) == 0 && !f.post {
 		f.submits = []submit{{action: f.action}}
 	}

@@ -36,7 +36,7 @@ func FuzzPage(f *testing.F) {
 	var used Extractor
 	f.Fuzz(func(t *testing.T, body []byte, mediaType, declared, header string, flags uint8) {
 		opts := Options{
-			Text: flags&1 != 0, Resources: flags&2 != 0, Forms: flags&4 != 0, Feeds: flags&8 != 0, Agent: "treadlight",
+			Text: flags&1 != 0, Resources: flags&2 != 0, Forms: flags&4 != 0, Feeds: flags&8 != 0, Named: flags&16 != 0, Agent: "treadlight",
 		}
 		h := []string{header}
 		d := &Document{
@@ -87,7 +87,7 @@ func TestPagesCostInProportionToTheirSize(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			for _, size := range []int{1000, 50_000} {
 				d := &Document{URL: base, MediaType: "text/html", Body: []byte(strings.Repeat(s, size/len(s)))}
-				checkCost(t, d, Options{Text: true, Resources: true, Forms: true, Feeds: true})
+				checkCost(t, d, Options{Text: true, Resources: true, Forms: true, Feeds: true, Named: true})
 			}
 		})
 	}

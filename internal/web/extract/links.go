@@ -17,7 +17,8 @@ import (
 type worth uint8
 
 const (
-	unfollowed worth = iota // to a page, not to be followed
+	mentioned  worth = iota // by a text: a page
+	unfollowed              // to a page, not to be followed
 	part                    // to a resource
 	toFollow                // to a page
 )
@@ -157,7 +158,7 @@ func (l *links) keep(to target, w worth) {
 		link.Kind = Resource
 	}
 	if old, ok := l.byURL[to.fp]; ok {
-		if was := &l.dst.Links[old]; was.NoFollow || was.Kind == Resource && w == toFollow {
+		if was := &l.dst.Links[old]; w != mentioned && (was.NoFollow || was.Kind == Resource && w == toFollow) {
 			*was = link
 		}
 		return

@@ -50,6 +50,8 @@ func (e *Extractor) openMeta() {
 			e.links.add(toFollow, target)
 		}
 		return
+	} else if e.opts.Named && is(equiv, "content-security-policy") {
+		e.reports(content)
 	} else if is(equiv, "content-language") && e.metaLang == "" && bytes.IndexByte(content, ',') < 0 {
 		e.metaLang = field(content)
 	}

@@ -24,7 +24,7 @@ func TestLinks(t *testing.T) {
 		name, options, ok := strings.Cut(strings.TrimPrefix(head, "# "), ":")
 		require.True(t, ok, head)
 		t.Run(name, func(t *testing.T) {
-			opts := Options{Resources: strings.Contains(options, "resources"), Feeds: strings.Contains(options, "feeds"), Forms: strings.Contains(options, "forms")}
+			opts := Options{Resources: strings.Contains(options, "resources"), Feeds: strings.Contains(options, "feeds"), Forms: strings.Contains(options, "forms"), Named: strings.Contains(options, "named")}
 			var page []string
 			want := ""
 			for line := range strings.SplitSeq(rest, "\n") {

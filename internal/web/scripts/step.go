@@ -10,7 +10,7 @@ import (
 
 // Step is something that is done on a page once it is rendered.
 type Step struct {
-	Do       string        // click, more, scroll or wait
+	Do       string        // click, more, scroll, wait or pdf
 	Selector string        // of CSS, for click and more, and for wait unless it has a Time
 	Time     time.Duration // for wait
 }
@@ -18,12 +18,12 @@ type Step struct {
 // MaxStepTime bounds the time of a wait.
 const MaxStepTime = time.Minute
 
-// ParseStep reads click:SELECTOR, more:SELECTOR, scroll, wait:DURATION or wait:SELECTOR.
+// ParseStep reads click:SELECTOR, more:SELECTOR, scroll, wait:DURATION, wait:SELECTOR or pdf.
 func ParseStep(text string) (Step, error) {
 	do, what, _ := strings.Cut(strings.TrimSpace(text), ":")
 	s := Step{Do: do, Selector: strings.TrimSpace(what)}
 	switch do {
-	case "scroll":
+	case "scroll", "pdf":
 		if s.Selector == "" {
 			return s, nil
 		}
@@ -39,5 +39,5 @@ func ParseStep(text string) (Step, error) {
 		}
 		return s, nil
 	}
-	return s, fmt.Errorf("%q is no step: give click:SELECTOR, more:SELECTOR, scroll, wait:SELECTOR or wait:DURATION, such as click:#more", text)
+	return s, fmt.Errorf("%q is no step: give click:SELECTOR, more:SELECTOR, scroll, wait:SELECTOR, wait:DURATION or pdf, such as click:#more", text)
 }
