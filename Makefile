@@ -80,6 +80,7 @@ test-all: test ## make test, and what is slow: long fleets, kills, real servers,
 	$(GO) test -vet=off -timeout 1h -count 5 -run 'Soak|Law|World|Stall|Trouble' ./internal/pipeline ./internal/frontier ./internal/ratelimit/...
 	$(GO) test -vet=off -timeout 10m ./cmd/crawl/internal/audit -audit.half 3
 	$(GO) test -vet=off -timeout 1h -v -run '^TestFreshness$$' ./cmd/crawl/internal/watch/plan -plan.pages 100000 -plan.heldout
+	$(GO) test -vet=off -timeout 1h -v -run '^TestHostilePagesAreRendered$$' ./internal/integration -render.hostile
 	d=$$(mktemp -d) && cp testdata/render/package.json $$d && npm install --silent --prefix $$d && \
 		$(GO) test -vet=off -timeout 1h -v -run '^(TestSitesOfFrameworks|TestScriptsOfSecurityCrawlMaze)$$' ./internal/integration -render.sites $$d; status=$$?; rm -rf $$d; exit $$status
 	$(MAKE) fuzz FUZZTIME=1m
