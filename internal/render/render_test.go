@@ -30,7 +30,7 @@ import (
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // needChromium skips the test where there is none; CI has one.
-func needChromium(t *testing.T) {
+func needChromium(t testing.TB) {
 	t.Helper()
 	if _, err := find(""); err != nil {
 		realserver.Need(t, "chromium")
@@ -68,7 +68,7 @@ func (s *site) ask(_ context.Context, r *pipeline.Subrequest) (*fetch.Response, 
 }
 
 // page is a page of the site that is to be rendered.
-func (s *site) page(t *testing.T, url string) *pipeline.Rendering {
+func (s *site) page(t testing.TB, url string) *pipeline.Rendering {
 	t.Helper()
 	u, err := canonical.Parse(url)
 	require.NoError(t, err)
@@ -77,7 +77,7 @@ func (s *site) page(t *testing.T, url string) *pipeline.Rendering {
 	}}
 }
 
-func open(t *testing.T, cfg pipeline.RenderConfig) *Renderer {
+func open(t testing.TB, cfg pipeline.RenderConfig) *Renderer {
 	t.Helper()
 	needChromium(t)
 	cfg.Timeout, cfg.MaxHTML, cfg.Log = 30*time.Second, 1<<20, slog.New(slog.DiscardHandler)
