@@ -23,8 +23,8 @@ type ScopeOptions struct {
 	// Canonical: treat URLs as one that differ only in this: sessions, slashes, tracking, empty-query, index, sort,
 	// drop:NAME for a parameter (* in it = any text). For example "tracking".
 	Canonical []string `set:"scope.canonical"`
-	// Resources: follow images, scripts and styles too; with Scope.Forms what scripts, comments, texts and headers
-	// name as well.
+	// Resources: follow images, scripts and styles too; with Scope.Forms also what scripts, comments, texts and
+	// headers name.
 	Resources bool `set:"scope.resources"`
 	// Forms: follow forms sent by GET, with their initial values, and press the buttons of rendered pages.
 	Forms bool `set:"scope.forms"`
@@ -208,7 +208,8 @@ type RenderOptions struct {
 	// For example "/opt/chromium/chrome".
 	Browser string `set:"render.browser"`
 	// Steps: what to do on each rendered page: click:SELECTOR, more:SELECTOR (click again and again), scroll (to the
-	// end, while it grows), wait:SELECTOR, wait:DURATION; empty = nothing. For example "click:#more".
+	// end, while it grows), wait:SELECTOR, wait:DURATION, pdf (print it, beside the picture); empty = nothing. For
+	// example "click:#more".
 	Steps []string `set:"render.steps"`
 	// Screenshot: directory for a picture (PNG) of each rendered page, named in its record. For example "pictures".
 	Screenshot string `set:"render.screenshot"`
