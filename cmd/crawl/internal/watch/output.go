@@ -12,6 +12,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"text/template"
@@ -24,6 +25,7 @@ import (
 
 const (
 	inFeed     = 100         // changes that an RSS file has
+	maxTail    = 1 << 20     // bytes of a file in which the last change is looked for; one has some 60 KB at most
 	tellEvery  = time.Second // changes are told so often
 	firstRetry = time.Second // after which a webhook is asked again in the end, and twice that time the next time
 	lastRetry  = 10 * time.Minute
@@ -36,7 +38,7 @@ const (
 type output struct {
 	name string // by which the state knows it
 	at   int64  // the number of the last change that it has
-	size int64  // of its file; -1: it is a new one. Of a webhook: not before this time, in seconds since 1970
+	wait int64  // of a webhook: it is left alone until then, in seconds since 1970
 
 	// send takes changes, and returns how many of them it has.
 	send func(ctx context.Context, list []numbered) (int, error)
@@ -83,77 +85,52 @@ func (o *Outputs) Lines(path string, stream io.Writer) error {
 		return nil
 	}
 	to.send = func(_ context.Context, list []numbered) (int, error) {
-		text := jsonLines(list)
-		if err := o.place(to, f); err != nil {
-			return 0, err
-		}
-		n, err := write(f, "--output "+path, text, len(list))
+		n, err := write(f, "--output "+path, jsonLines(list), len(list))
 		if err == nil {
 			err = f.Sync()
-			to.size += int64(len(text))
 		}
 		return n, err
 	}
-	if to.size < 0 || info.Size() < to.size { // it is new to us, or was moved away
-		to.size = info.Size()
-		return o.commit(to, to.at)
-	}
-	return o.resume(to, f)
-}
-
-// place commits where the next changes begin: at the end of the file, to which others may have added something.
-func (o *Outputs) place(to *output, f *os.File) error {
-	info, err := f.Stat()
-	if err != nil {
-		return cli.Write("--output", err)
-	}
-	size, last := info.Size(), []byte{'\n'}
-	if size == to.size {
-		return nil
-	}
-	if size > 0 {
-		_, err = f.ReadAt(last, size-1)
-	}
-	if err == nil && last[0] != '\n' {
-		_, err = f.WriteString("\n")
-		size++
-	}
-	if err != nil {
-		return cli.Write("--output", err)
-	}
-	to.size = size
-	return o.commit(to, to.at)
-}
-
-// resume commits the changes that were written and not committed, and removes a part of one at the end of the file. What
-// others have added stays.
-func (o *Outputs) resume(to *output, f *os.File) error {
-	o.w.mu.Lock()
-	list, err := o.w.store.changesAfter(to.at, inFeed)
-	o.w.mu.Unlock()
-	if err != nil {
-		return cli.IO(err)
-	}
-	rest, err := io.ReadAll(io.NewSectionReader(f, to.size, int64(len(jsonLines(list)))+1))
-	if err != nil {
-		return cli.Open("--output", err)
-	}
-	at := to.at
-	for i := range list {
-		line := jsonLines(list[i : i+1])
-		if !bytes.HasPrefix(rest, line) {
-			if len(rest) > 0 && bytes.HasPrefix(line, rest) {
-				err = f.Truncate(to.size)
-			}
-			break
-		}
-		at, rest, to.size = list[i].n, rest[len(line):], to.size+int64(len(line))
-	}
+	at, err := o.lastIn(f, to.at)
 	if err != nil {
 		return cli.Write("--output", err)
 	}
 	to.at = at // not by commit, which would remove what outputs lack that are not open yet
 	return o.commit(to, at)
+}
+
+// lastIn is the number of the last change in a file, or of the last that is known to be there if that is more. It removes a part of a change at its end;
+// other lines, which others have added, stay.
+func (o *Outputs) lastIn(f *os.File, at int64) (int64, error) {
+	info, err := f.Stat()
+	if err != nil {
+		return 0, err
+	}
+	from := max(0, info.Size()-maxTail)
+	tail, err := io.ReadAll(io.NewSectionReader(f, from, maxTail))
+	if err != nil {
+		return 0, err
+	}
+	ours := []byte(`{"id":"` + o.w.id + `-`)
+	end := bytes.LastIndexByte(tail, '\n') + 1
+	switch rest := tail[end:]; {
+	case len(rest) == 0:
+	case bytes.HasPrefix(rest, ours) || bytes.HasPrefix(ours, rest):
+		err = f.Truncate(from + int64(end))
+	default:
+		_, err = f.WriteString("\n")
+	}
+	if i := bytes.LastIndex(tail[:end], append([]byte{'\n'}, ours...)); i >= 0 {
+		tail = tail[i+1:]
+	} else if from > 0 || !bytes.HasPrefix(tail[:end], ours) {
+		return at, err
+	}
+	digits, _, _ := bytes.Cut(tail[len(ours):], []byte{'"'})
+	n, bad := strconv.ParseInt(string(digits), 10, 64)
+	if bad != nil {
+		return at, err
+	}
+	return max(at, n), err
 }
 
 // write writes whole lines, of so many changes.
@@ -265,10 +242,9 @@ func (o *Outputs) add(to *output) error {
 	defer o.w.mu.Unlock()
 	var known bool
 	var err error
-	if to.at, to.size, known, err = o.w.store.sink(to.name); err == nil && !known {
-		to.size = -1
+	if to.at, to.wait, known, err = o.w.store.sink(to.name); err == nil && !known {
 		if to.at, err = o.w.store.newest(); err == nil {
-			err = o.w.store.setSink(to.name, to.at, to.size)
+			err = o.w.store.setSink(to.name, to.at, 0)
 		}
 	}
 	o.outputs = append(o.outputs, to)
@@ -287,7 +263,7 @@ func (o *Outputs) commit(to *output, at int64) error {
 	for _, other := range o.outputs {
 		at = min(at, other.at)
 	}
-	err := o.w.store.setSink(to.name, to.at, to.size)
+	err := o.w.store.setSink(to.name, to.at, to.wait)
 	if err == nil && moved {
 		err = o.w.store.prune(at - inFeed)
 	}

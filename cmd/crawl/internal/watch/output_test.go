@@ -22,7 +22,7 @@ import (
 
 // A file keeps what others have added, and of what was written but not committed it has each change once.
 func TestFileOfOthers(t *testing.T) {
-	const one, two, three = `{"id":"1"}` + "\n", `{"id":"2"}` + "\n", `{"id":"3"}` + "\n"
+	const one, two, three = `{"id":"WATCH-1"}` + "\n", `{"id":"WATCH-2"}` + "\n", `{"id":"WATCH-3"}` + "\n"
 	for name, tc := range map[string]struct{ added, want string }{
 		"nothing":                        {"", one + two + three},
 		"a part of a change":             {two[:5], one + two + three},
@@ -38,9 +38,10 @@ func TestFileOfOthers(t *testing.T) {
 			ended, end := context.WithCancel(t.Context())
 			end()
 			w := watched(t, dir, clk, true, 0, "http://127.0.0.1:1/")
+			of := func(text string) string { return strings.ReplaceAll(text, "WATCH", w.id) }
 			add := func(lines ...string) {
 				for _, line := range lines {
-					require.NoError(t, w.store.db.Each(`INSERT INTO changes (change) VALUES (?)`, nil, strings.TrimSpace(line)))
+					require.NoError(t, w.store.db.Each(`INSERT INTO changes (change) VALUES (?)`, nil, strings.TrimSpace(of(line))))
 				}
 			}
 			add(one)
@@ -49,20 +50,20 @@ func TestFileOfOthers(t *testing.T) {
 			w.end()
 			f, err := os.OpenFile(w.file, os.O_APPEND|os.O_WRONLY, 0)
 			require.NoError(t, err)
-			_, err = f.WriteString(tc.added)
+			_, err = f.WriteString(of(tc.added))
 			require.NoError(t, errors.Join(err, f.Close()))
 			w = watched(t, dir, clk, true, 0)
 			require.NoError(t, w.out.Run(ended, w.o.Log))
 			text, err := os.ReadFile(w.file)
 			require.NoError(t, err)
-			require.Equal(t, tc.want, string(text))
+			require.Equal(t, of(tc.want), string(text))
 
 			require.NoError(t, os.Truncate(w.file, 0)) // as logrotate does
 			add(one)
 			require.NoError(t, w.out.Run(ended, w.o.Log))
 			text, err = os.ReadFile(w.file)
 			require.NoError(t, err)
-			require.Equal(t, one, string(text))
+			require.Equal(t, of(one), string(text))
 			w.end()
 		})
 	}

@@ -65,8 +65,7 @@ func (p *seenPlace) template() bool {
 // edit is a line that has changed: one that is removed, or one that is new.
 type edit struct {
 	removed bool
-	at      int // in the text that has it
-	text    string
+	text    string // without noise
 	places  []place
 }
 
@@ -83,7 +82,6 @@ func compare(old, now []string, oldAt, nowAt time.Time) *comparison {
 	inOld, inNow := setOf(c.was), setOf(c.is)
 	_, text, _ := strings.Cut(string(diff.Diff("before", joined(c.was), "now", joined(c.is))), "+++ now\n")
 	before, begin := "", 0 // the last line that has not changed, and where the edits behind it begin
-	next := map[byte]int{}
 	close := func(after string) {
 		c.locate(c.edits[begin:], before, after)
 		before, begin = after, len(c.edits)
@@ -92,34 +90,16 @@ func compare(old, now []string, oldAt, nowAt time.Time) *comparison {
 		switch sign, line := line[0], strings.TrimSuffix(line[1:], "\n"); sign {
 		case '@':
 			close("")
-			next['-'], next['+'] = hunk(line)
 		case ' ':
 			close(line)
-			next['-']++
-			next['+']++
 		default:
-			if there := inNow; !there[line] && sign == '-' || sign == '+' && !inOld[line] {
-				c.edits = append(c.edits, edit{removed: sign == '-', at: next[sign], text: line})
+			if sign == '-' && !inNow[line] || sign == '+' && !inOld[line] {
+				c.edits = append(c.edits, edit{removed: sign == '-', text: line})
 			}
-			next[sign]++
 		}
 	}
 	close("")
 	return c
-}
-
-// hunk is where one begins in both texts, of "@ -4,3 +4,2 @@".
-func hunk(line string) (old, now int) {
-	var at [2]int
-	for i, part := range strings.Fields(line)[1:3] {
-		for _, digit := range strings.TrimLeft(part, "-+") {
-			if digit < '0' || digit > '9' {
-				break
-			}
-			at[i] = 10*at[i] + int(digit-'0')
-		}
-	}
-	return max(0, at[0]-1), max(0, at[1]-1)
 }
 
 // locate gives edits their places between two lines that have not changed; an empty one is the beginning or the end of the text.
@@ -152,47 +132,42 @@ func (e *edit) add(context string, from int) {
 
 // diff shows some of the edits, as a diff of which both numbers are the lines with + and -.
 func (c *comparison) diff(told func(*edit) bool) (text string, added, removed int) {
-	var left [2]map[int]bool
-	left[0], left[1] = map[int]bool{}, map[int]bool{}
-	var found [2]map[string]bool
-	found[0], found[1] = map[string]bool{}, map[string]bool{}
+	shown := make(map[string]bool, len(c.edits)) // by their texts: whether they are told
 	for i := range c.edits {
-		side := 1
-		if c.edits[i].removed {
-			side = 0
-		}
-		if e := &c.edits[i]; told(e) {
-			found[side][e.text] = true
-		} else {
-			left[side][e.at] = true
+		e := &c.edits[i]
+		known := shown[e.text]
+		is := told(e) || known
+		shown[e.text] = is
+		switch {
+		case !is || known:
+		case e.removed:
+			removed++
+		default:
+			added++
 		}
 	}
-	if len(found[0])+len(found[1]) == 0 {
+	if added+removed == 0 {
 		return "", 0, 0
 	}
+	var old, now []string
 	first := make(map[string]string, len(c.old))
 	for i, key := range c.was {
 		first[key] = c.old[i]
+		if its, edited := shown[key]; its || !edited {
+			old = append(old, c.old[i])
+		}
 	}
-	shown := slices.Clone(c.now) // with lines that differ by noise alone as they were
 	for i, key := range c.is {
-		shown[i] = cmp.Or(first[key], shown[i])
+		if its, edited := shown[key]; its || !edited {
+			now = append(now, cmp.Or(first[key], c.now[i])) // what differs by noise alone is as it was
+		}
 	}
-	text = string(diff.Diff("before", joined(without(c.old, left[0])), "now", joined(without(shown, left[1]))))
+	text = string(diff.Diff("before", joined(old), "now", joined(now)))
 	_, text, _ = strings.Cut(text, "+++ now\n")
 	if len(text) > maxDiff {
 		text = text[:strings.LastIndexByte(text[:maxDiff], '\n')+1] + "...\n"
 	}
-	return strings.ToValidUTF8(text, "\uFFFD"), len(found[1]), len(found[0])
-}
-
-func without(lines []string, left map[int]bool) (rest []string) {
-	for i, line := range lines {
-		if !left[i] {
-			rest = append(rest, line)
-		}
-	}
-	return rest
+	return strings.ToValidUTF8(text, "\uFFFD"), added, removed
 }
 
 func joined(lines []string) []byte { return []byte(strings.Join(lines, "\n") + "\n") }

@@ -76,13 +76,13 @@ func (o *Outputs) Webhook(to string, secret []byte) error {
 	h.client.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
 	out := &output{name: fmt.Sprintf("webhook:%x", sha256.Sum256([]byte(to))), patient: true}
 	out.send = func(ctx context.Context, list []numbered) (int, error) {
-		if now := clock.System().Now(); now.Unix() < out.size { // said to this process or one before
-			return 0, &refusal{status: "it has asked to be left alone", after: time.Unix(out.size, 0).Sub(now)}
+		if now := clock.System().Now(); now.Unix() < out.wait { // said to this process or one before
+			return 0, &refusal{status: "it has asked to be left alone", after: time.Unix(out.wait, 0).Sub(now)}
 		}
 		for i, c := range list {
 			err := h.post(ctx, c)
 			if refused, ok := errors.AsType[*refusal](err); ok && refused.after > 0 {
-				out.size = clock.System().Now().Add(refused.after).Unix()
+				out.wait = clock.System().Now().Add(refused.after).Unix()
 				err = errors.Join(err, o.commit(out, out.at))
 			}
 			if err != nil {
