@@ -240,6 +240,20 @@ func (s *store) saveHost(name string, h *host) error {
 	return s.putHost.Run()
 }
 
+// saveHosts keeps what requests have cost, those too of which nothing came.
+func (s *store) saveHosts(hosts map[string]*host) error {
+	for name, h := range hosts {
+		if !h.asked {
+			continue
+		}
+		if err := s.saveHost(name, h); err != nil {
+			return err
+		}
+		h.asked = false
+	}
+	return nil
+}
+
 // addChange queues a change for all outputs.
 func (s *store) addChange(c *Change) error {
 	text, err := json.Marshal(c)

@@ -218,7 +218,7 @@ func (w *Watch) tellOf(h *host, list []*held, since time.Time) error {
 		if since.IsZero() || one.Time.Before(since) {
 			since = one.Time
 		}
-		c, err := w.compared(one)
+		c, err := w.store.compared(one)
 		if err != nil {
 			return err
 		}
@@ -232,9 +232,12 @@ func (w *Watch) tellOf(h *host, list []*held, since time.Time) error {
 			}
 		}
 	}
-	places, err := w.places(h, changed, since)
-	if err != nil {
-		return err
+	var places map[place]*seenPlace // none with selectors: all that they select is to be told
+	if w.reader.selectors == "" {
+		var err error
+		if places, err = w.store.places(h, changed, since); err != nil {
+			return err
+		}
 	}
 	news := Change{Change: "template"}
 	for _, one := range list {
@@ -243,23 +246,25 @@ func (w *Watch) tellOf(h *host, list []*held, since time.Time) error {
 		}
 	}
 	if news.Pages > 0 {
-		err = w.report(&news)
+		if err := w.report(&news); err != nil {
+			return err
+		}
 	}
 	h.remember(places)
-	u, bad := canonical.Parse(h.entries[0].url)
-	if err == nil && bad == nil {
+	u, err := canonical.Parse(h.entries[0].url)
+	if err == nil {
 		err = w.store.saveHost(u.Host(), h)
 	}
 	return err
 }
 
 // compared compares what is held with what is now there. There are no lines if the page is gone by now.
-func (w *Watch) compared(one *held) (*comparison, error) {
-	old, err := w.store.text(w.store.getHeld, one.e.id)
+func (s *store) compared(one *held) (*comparison, error) {
+	old, err := s.text(s.getHeld, one.e.id)
 	if err != nil {
 		return nil, err
 	}
-	now, err := w.store.lines(one.e.id)
+	now, err := s.lines(one.e.id)
 	if err != nil || now == nil {
 		return &comparison{}, err
 	}
@@ -267,11 +272,8 @@ func (w *Watch) compared(one *held) (*comparison, error) {
 }
 
 // places adds what a round has found to what is known of the places of a host.
-func (w *Watch) places(h *host, changed map[place][]int64, since time.Time) (map[place]*seenPlace, error) {
+func (s *store) places(h *host, changed map[place][]int64, since time.Time) (map[place]*seenPlace, error) {
 	places := make(map[place]*seenPlace, len(changed)+len(h.Places))
-	if w.reader.selectors != "" { // all that they select is to be told
-		return places, nil
-	}
 	pages := make(map[uint64]int, len(changed)) // that have a line that has not changed
 	for _, p := range h.Places {
 		places[p.place] = &p
@@ -288,7 +290,7 @@ func (w *Watch) places(h *host, changed map[place][]int64, since time.Time) (map
 	}
 	for _, e := range h.entries { // those that were visited; of them the list has those with another text
 		if e.kind == page && e.state == live && e.visits > 1 && e.visited >= since.Unix() {
-			if err := w.countLines(e, pages); err != nil {
+			if err := s.countLines(e, pages); err != nil {
 				return nil, err
 			}
 		}
@@ -307,8 +309,8 @@ func (w *Watch) places(h *host, changed map[place][]int64, since time.Time) (map
 }
 
 // countLines counts a page for each of its lines that is asked for.
-func (w *Watch) countLines(e *entry, pages map[uint64]int) error {
-	lines, err := w.store.lines(e.id)
+func (s *store) countLines(e *entry, pages map[uint64]int) error {
+	lines, err := s.lines(e.id)
 	seen := make(map[uint64]bool, len(lines))
 	count := func(hash uint64) {
 		if _, asked := pages[hash]; asked && !seen[hash] {
@@ -327,7 +329,7 @@ func (w *Watch) countLines(e *entry, pages map[uint64]int) error {
 
 // tellPage tells of one page, or adds it to what is told of the template.
 func (w *Watch) tellPage(one *held, places map[place]*seenPlace, news *Change) error {
-	c, err := w.compared(one)
+	c, err := w.store.compared(one)
 	if err != nil {
 		return err
 	}

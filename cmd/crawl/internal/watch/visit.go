@@ -95,13 +95,17 @@ func (w *Watch) settle(u canonical.URL, p *crawl.Page, v *visit, whole bool) err
 		if p.RedirectTo == "" {
 			v.digest = xxhash.Sum64(p.Body) // all of it, as it may be a single line
 		}
-		err = w.heard(e, v)
+		if e.state == live {
+			e.observe(v.at, e.digest != v.digest, modifiedAgo(v))
+		}
+		e.answered(v)
+		err = w.store.put(e)
 	case p.Status == http.StatusNotFound || p.Status == http.StatusGone:
 		err = w.lost(e, v)
 	case p.Status == http.StatusNotModified && e.conditional(): // which the crawl does not know
 		w.count(e, &w.counts.Unchanged)
 		e.observe(v.at, false, modifiedAgo(v))
-		w.answered(e, v)
+		e.answered(v)
 		err = w.store.put(e)
 	default:
 		why := fmt.Sprintf("status %d", p.Status)
@@ -198,16 +202,7 @@ func (w *Watch) seen(e *entry, v *visit) error {
 	if e.state == live && !other {
 		e.observe(v.at, false, modifiedAgo(v))
 	}
-	w.answered(e, v)
-	return w.store.put(e)
-}
-
-// heard notes a visit of a source.
-func (w *Watch) heard(e *entry, v *visit) error {
-	if e.state == live {
-		e.observe(v.at, e.digest != v.digest, modifiedAgo(v))
-	}
-	w.answered(e, v)
+	e.answered(v)
 	return w.store.put(e)
 }
 
@@ -228,7 +223,7 @@ func (e *entry) learn(seconds int64, changed bool, ago time.Duration, listed, wo
 }
 
 // answered notes an answer that says something.
-func (w *Watch) answered(e *entry, v *visit) {
+func (e *entry) answered(v *visit) {
 	at := v.at.Unix()
 	if v.status != http.StatusNotModified {
 		e.digest, e.etag, e.modified = v.digest, tag(v.header.Get("ETag")), tag(v.header.Get("Last-Modified"))

@@ -341,7 +341,7 @@ func (w *Watch) Round(ctx context.Context, all bool, supervise func(context.Cont
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.failed == nil {
-		_ = w.fail(w.store.db.Transact(w.saveHosts))
+		_ = w.fail(w.store.db.Transact(func() error { return w.store.saveHosts(w.hosts) }))
 		_ = w.fail(w.tell(began))
 	}
 	if w.failed != nil {
@@ -356,20 +356,6 @@ func (w *Watch) Round(ctx context.Context, all bool, supervise func(context.Cont
 		}
 	}
 	return w.counts, interrupted, err
-}
-
-// saveHosts keeps what requests have cost, those too of which nothing came.
-func (w *Watch) saveHosts() error {
-	for name, h := range w.hosts {
-		if !h.asked {
-			continue
-		}
-		if err := w.store.saveHost(name, h); err != nil {
-			return err
-		}
-		h.asked = false
-	}
-	return nil
 }
 
 // hasBegun notes that the first round is over.
