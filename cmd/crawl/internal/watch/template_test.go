@@ -188,7 +188,7 @@ func measure(t *testing.T, pages []string, template string, rounds int, every ti
 func pagesBelow(t *testing.T, dir string, n int) (pages []string) {
 	var paths []string
 	hash := func(s string) uint64 { h := fnv.New64a(); _, _ = h.Write([]byte(s)); return h.Sum64() }
-	require.NoError(t, filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
+	require.NoError(t, filepath.WalkDir(dir, func(path string, _ fs.DirEntry, err error) error {
 		if info, e := os.Stat(path); err == nil && e == nil && strings.HasSuffix(path, ".html") && info.Mode().IsRegular() && info.Size() < 1<<20 && info.Size() > 1500 {
 			paths = append(paths, path)
 		}

@@ -16,14 +16,16 @@
 // # What is a change
 //
 // The main text of a page, or what selectors select, is compared by lines, and a change is told with a diff. See compare for
-// what does not count. 404 and 410 are told once, and the page is visited no more until it is found again, but for seeds.
+// what does not count. A page with another text is held until its round is over, with the text it had: then it is known which lines have
+// changed on most pages, and so are the template's. 404 and 410 are told once, and the page is visited no more until it is found again,
+// but for seeds.
 //
 // # What is kept
 //
 // watch.db in the directory has what is known of URLs, their texts, and the changes that are not told yet. What comes of a visit is one
 // transaction, the change to be told among it: so after kill -9 a visit has either not happened or is known with its
-// change. Each output has its place in the list of changes: what a file has of those behind it is looked for, so that it has each change
-// once; a webhook may get one twice, with the same id.
+// change. Each output has its place in the list of changes: of a file, the last one in it is looked for, so that it has each change
+// once; a webhook may get one twice, with the same id, and signed.
 package watch
 
 import (
