@@ -22,7 +22,7 @@ import (
 
 type reason string
 
-// The reasons.
+// The reasons for refusing a request.
 const (
 	reasonNone   reason = ""
 	reasonHost   reason = "host"   // 421
@@ -30,7 +30,7 @@ const (
 	reasonToken  reason = "token"  // 401
 	reasonRate   reason = "rate"   // 429
 	reasonType   reason = "content_type"
-	reasonFull   reason = "streams" // as many listen as may
+	reasonFull   reason = "streams" // too many clients listen
 )
 
 func reasons() []reason {
@@ -40,16 +40,15 @@ func reasons() []reason {
 type guard struct {
 	cfg      *Config
 	metrics  *metrics
-	token    [sha256.Size]byte // of Config.Token
+	token    [sha256.Size]byte // the digest of Config.Token
 	origin   *http.CrossOriginProtection
 	sessions *sessions
 	admitter *admission.Admitter
 	limit    func(http.Handler) http.Handler
-	leftOut  atomic.Int64 // refusals that the log was not told of since the last that it was
+	leftOut  atomic.Int64 // refusals not logged since the last one that was
 }
 
-// maxClients is how many clients are counted each for itself. It is a tenth of a megabyte
-// or two, and more people than ever look at one crawl.
+// maxClients is how many clients are counted separately. They take a tenth of a megabyte or two.
 const maxClients = 1 << 10
 
 func newGuard(cfg *Config, m *metrics) (*guard, error) {
@@ -74,7 +73,7 @@ func newGuard(cfg *Config, m *metrics) (*guard, error) {
 }
 
 type refusal struct {
-	why    reason // none: it is sound
+	why    reason // empty: the request is admitted
 	status int
 	detail string
 }
@@ -111,8 +110,8 @@ func (g *guard) wrap(next http.Handler) http.Handler {
 	})
 }
 
-// answerHeaders has browsers make nothing of an answer but what it is. Everything here is
-// of one moment, and URLs of a crawl are no business of a cache.
+// answerHeaders sets headers that keep browsers from guessing the type of a response, and caches from storing it:
+// everything here is of one moment.
 func answerHeaders(h http.Header) {
 	h.Set("Content-Security-Policy", "default-src 'none'; frame-ancestors 'none'; base-uri 'none'; form-action 'none'")
 	h.Set("X-Content-Type-Options", "nosniff")
@@ -133,14 +132,14 @@ func (g *guard) check(r *http.Request) refusal {
 	return refusal{}
 }
 
-// foreignRead reports whether the page of another site reads. It could not see the answer,
-// but take up the places of those who may. To follow a link from elsewhere is no such thing.
+// foreignRead reports whether a page of another site reads this. It could not see the response, but would use up the
+// budget of other clients. Following a link from another site is no foreign read.
 func foreignRead(r *http.Request) bool {
 	site := r.Header.Get("Sec-Fetch-Site")
 	return (site == "cross-site" || site == "same-site") && r.Header.Get("Sec-Fetch-Mode") != "navigate"
 }
 
-// isHealth reports whether a path is for those who keep processes alive, who have no token.
+// isHealth reports whether the path is a health check, which needs no token.
 func isHealth(path string) bool { return path == "/healthz" || path == "/readyz" }
 
 func (g *guard) hasToken(r *http.Request) bool {
@@ -148,7 +147,7 @@ func (g *guard) hasToken(r *http.Request) bool {
 	return g.isToken(strings.TrimSpace(shown)) && strings.EqualFold(scheme, "Bearer")
 }
 
-// isToken compares digests, so that the time does not tell how much of a token was right.
+// isToken compares digests, so that the time it takes does not tell how much of a token was right.
 func (g *guard) isToken(shown string) bool {
 	digest := sha256.Sum256([]byte(shown))
 	return subtle.ConstantTimeCompare(digest[:], g.token[:]) == 1
@@ -187,17 +186,17 @@ func (g *guard) count(r *http.Request, v refusal) {
 		slog.String("method", r.Method), slog.String("path", shortened(r.URL.Path)), slog.Int64("left_out", g.leftOut.Swap(0)))
 }
 
-// shortened is the part of a text from elsewhere that a line of the log has room for.
+// shortened cuts a text from outside for a line of the log.
 func shortened(s string) string {
-	const enough = 100 // bytes: more than any path that there is
+	const enough = 100 // bytes: longer than any path that exists
 	if len(s) > enough {
 		return strings.ToValidUTF8(s[:enough], "") + "…"
 	}
 	return s
 }
 
-// plans is what clients may ask for. A person clicks, a page polls once a second and Prometheus scrapes
-// every few: reads have room for a page with ten panels that opens, and orders for a person in a hurry.
+// plans are the limits of clients. A person clicks, a page polls once a second and Prometheus scrapes every few
+// seconds: reads allow a page with ten panels to open, and commands a person in a hurry.
 func plans() []admission.Plan {
 	return []admission.Plan{
 		{Name: planReads, Capacity: 50, TokensPerSecond: 20},
@@ -213,7 +212,7 @@ func rules() []admission.Rule {
 	}
 }
 
-// The plans, their rules and the functions of their costs.
+// Names of the plans, their rules and the functions of their costs.
 const (
 	planReads  = "reads"
 	planOrders = "orders"
@@ -238,8 +237,7 @@ func allowedClient() admission.KeyFunc {
 	}
 }
 
-// costOf is what a request costs, if one with a wrong token costs that much, as one does
-// that may have a wrong one in its body.
+// costOf returns the cost of a request: wrong if it has a wrong token, or may have one in its body.
 func costOf(wrong int64) func(*http.Request) int64 {
 	return func(r *http.Request) int64 {
 		if refusalOf(r).why == reasonToken && !wantsPage(r) || isLogin(r) {
@@ -250,22 +248,22 @@ func costOf(wrong int64) func(*http.Request) int64 {
 }
 
 const (
-	// maxSessions is how many browsers may be logged in; the oldest goes for one more.
+	// maxSessions is how many browsers may be logged in; another one logs the oldest out.
 	maxSessions = 64
-	// sessionTime is how long a login holds: a long day's.
+	// sessionTime is how long a login lasts.
 	sessionTime = 12 * time.Hour
 )
 
-// sessions are the browsers that have shown the token. They hold a number drawn for each and not the
-// token: a browser sends the cookies of this address to every port of it, to whatever else answers there.
+// sessions are the browsers that have shown the token. Their cookie is a random number and not the token, because a
+// browser sends the cookies of this address to every port of it.
 type sessions struct {
 	clk  clock.Clock
 	name string                                   // of the cookie
-	ends *lru.Cache[[sha256.Size]byte, time.Time] // by digest, so that looking one up tells nothing by its time
+	ends *lru.Cache[[sha256.Size]byte, time.Time] // end of each session, by digest, so that the time of a lookup tells nothing
 }
 
-// newSessions are none yet. The cookie is named for the port, because two crawls on one
-// computer share what a browser keeps for it.
+// newSessions returns no sessions. The cookie's name has the port, because two crawls on one computer share a browser's
+// cookies.
 func newSessions(clk clock.Clock, at endpoint.Address) *sessions {
 	ends, err := lru.New[[sha256.Size]byte, time.Time](maxSessions)
 	if err != nil {
@@ -309,8 +307,8 @@ func (s *sessions) allows(r *http.Request) bool {
 	return s.knows(r)
 }
 
-// cookie carries a session; of an empty one it has the browser forget it. It is for TLS alone
-// where a proxy speaks that, which the page's own address tells.
+// cookie is the cookie of a session; with an empty id it deletes the cookie. It is Secure if the page's own address
+// says that a proxy in front speaks TLS.
 func (s *sessions) cookie(r *http.Request, id string) *http.Cookie {
 	c := &http.Cookie{
 		Name: s.name, Value: id, Path: "/", MaxAge: int(sessionTime / time.Second),
@@ -335,8 +333,8 @@ func isOpen(path string) bool {
 	return isHealth(path) || path == loginPath || path == logoutPath || strings.HasPrefix(path, assetsPath)
 }
 
-// isLogin reports whether a request shows a token in its body, so that it costs what a wrong
-// one does: its headers do not tell which it is.
+// isLogin reports whether a request has a token in its body. It costs as much as one with a wrong token, since its
+// headers do not tell whether the token is right.
 func isLogin(r *http.Request) bool { return r.Method == http.MethodPost && r.URL.Path == loginPath }
 
 func wantsPage(r *http.Request) bool {

@@ -10,8 +10,7 @@ import (
 	"github.com/treadlight/crawl/internal/ratelimit/breaker"
 )
 
-// window is the time that charts show: from the first sample on, or the last minutes. A crawl
-// that has just begun has half a minute to draw in.
+// window is the time that charts show: from the first sample on, or the last minutes, and at least half a minute.
 func window(first, now time.Time, span string) (from, to time.Time) {
 	const least = 30 * time.Second
 	from = first
@@ -29,7 +28,7 @@ func window(first, now time.Time, span string) (from, to time.Time) {
 
 // drawing makes the charts of some samples.
 type drawing[S any] struct {
-	like    dashboard.Chart // what all have in common
+	like    dashboard.Chart // what all charts have in common
 	samples []S
 	at      func(*S) time.Time
 }
@@ -48,7 +47,7 @@ func (d *drawing[S]) gauge(name, class string, value func(*S) float64) dashboard
 	return l
 }
 
-// rate is how fast a counter grows, at the end of each step. A counter that is not known is negative, and leaves a gap.
+// rate is how fast a counter grows, at the end of each step. An unknown counter is negative and leaves a gap.
 func (d *drawing[S]) rate(name, class string, counter func(*S) int64) dashboard.Line {
 	l := dashboard.Line{Name: name, Class: class}
 	for i := 1; i < len(d.samples); i++ {
@@ -86,8 +85,8 @@ func chartsOf(ms []crawlSample, now time.Time, span string) []dashboard.Chart {
 	}
 }
 
-// hostCharts is a host over time. The rate shows what the controller does: each sample, and
-// between two of them what the events say of the very moment.
+// hostCharts are the charts of a host. Its rate has a point for each sample and, between two samples, one for each
+// event.
 func hostCharts(samples []hostSample, events []ratelimit.Event, now time.Time, span string) []dashboard.Chart {
 	first := time.Time{}
 	if len(samples) > 0 {
@@ -115,8 +114,8 @@ func hostCharts(samples []hostSample, events []ratelimit.Event, now time.Time, s
 	}
 }
 
-// ratePoints is the rate of a host: samples and, between them, the steps of its events.
-// Nothing goes out during a hold or while a circuit is open, whatever the rate will be after.
+// ratePoints is the rate of a host: samples and, between them, the steps of its events. During a hold, or while the
+// circuit is open, it is zero, as no request is sent.
 func ratePoints(samples []hostSample, events []ratelimit.Event, pauses []dashboard.Band) []dashboard.Point {
 	points := make([]dashboard.Point, 0, len(samples)+2*len(events))
 	for i := range samples {
@@ -145,11 +144,11 @@ func marksOf(events []ratelimit.Event) []dashboard.Mark {
 	return marks
 }
 
-// pausesOf is when nothing went out because of an event, until the next that has the host asked again. Of
-// two that hold at a time the first is drawn as far as it reaches, and the rest of the second.
+// pausesOf are the times in which no request was sent because of an event, each until the next event that ends it.
+// Where two overlap, the first is drawn whole, and of the second the rest.
 func pausesOf(events []ratelimit.Event, now time.Time) []dashboard.Band {
 	var pauses []dashboard.Band
-	var end time.Time // of the last
+	var end time.Time // of the last pause
 	for i := range events {
 		e := &events[i]
 		if e.HoldMS <= 0 || e.ToRPS > 0 || e.State == breaker.Open {
@@ -176,7 +175,8 @@ func pausesOf(events []ratelimit.Event, now time.Time) []dashboard.Band {
 	return pauses
 }
 
-// bandsOf is when the circuit was not closed. A sample tells what it saw; an event tells when that began.
+// bandsOf are the times in which the circuit was not closed. Events say when such a time began, samples that it goes
+// on.
 func bandsOf(samples []hostSample, events []ratelimit.Event, now time.Time) []dashboard.Band {
 	type change struct {
 		at    time.Time

@@ -1,23 +1,23 @@
-// Package console is the endpoint by which people and programs see and steer a crawl that runs: health for whoever
-// keeps the process alive, the [pipeline.Snapshot] as JSON, what is known of one host, the events of the limiter as a
-// stream, metrics for Prometheus, pages ([dashboard]), and orders such as "pause" or "block this host".
+// Package console serves the HTTP endpoint of a running crawl: health checks, the [pipeline.Snapshot] as JSON, what is
+// known of one host, events of the limiter as a stream, metrics for Prometheus, pages ([dashboard]), and commands such
+// as "pause" or "block this host".
 //
-// A [Console] is built over the functions of a [Crawl]; [Console.Serve] serves it on a socket until its context ends,
-// and leaves nothing running. It holds a bounded history for the pages, and the last snapshot for a tenth of a second
-// and up to ten times of what it took, so that many who look cost what one does.
+// A [Console] is built from the functions of a [Crawl]. [Console.Serve] serves it on a socket until its context ends,
+// and leaves no goroutine. It keeps a bounded history for the pages. It keeps a snapshot for a tenth of a second, and
+// for up to ten times as long as taking it took, so that many clients cost as much as one.
 //
 // Every request is checked first, by its headers alone:
 //
-//	Host       the listening address or a loopback name, else 421: a rebound name says itself here
-//	origin     not from another site's page, else 403
-//	token      the bearer token if there is one, or the cookie that its form has given, else
-//	           401, and the form for a person who wants a page; not for health
-//	admission  429: so many reads and orders for each client. Who fails one of the three
-//	           above has an account of its own, and pays several times for a wrong token
-//	content    an order is application/json, else 415, which no form of a page can send
+//	Host       the listening address or a loopback name, else 421: this stops DNS rebinding
+//	origin     not a page of another site, else 403
+//	token      the bearer token, or the cookie of a login, else 401, and a form for a person
+//	           who wants a page; health checks need none
+//	admission  429: a limit of reads and commands per client. Requests that fail one of the
+//	           checks above are counted apart, and a wrong token costs several requests
+//	content    a command is application/json, which no form of a page can send, else 415
 //
-// Refusals are counted by reason and, but for floods, logged; so is every order. It speaks no TLS and has
-// no users: whoever has the token, or without one may open a loopback socket, may do everything.
+// Refusals are counted by reason and logged, except in floods; every command is logged. The console speaks no TLS and
+// knows no users: whoever has the token, or can open a loopback socket if there is none, may do everything.
 package console
 
 import (
@@ -37,57 +37,57 @@ import (
 	"github.com/treadlight/crawl/internal/ratelimit"
 )
 
-// Crawl is what a console shows and steers: functions of one crawl, all of them safe for
-// concurrent use. Those without a "may be nil" are required.
+// Crawl has the functions of the crawl that a console shows and controls. All are safe for concurrent use, and required
+// unless their comment says that they may be nil.
 type Crawl struct {
 	Snapshot func() pipeline.Snapshot // the state of the crawl
-	Host     func(name string) Host   // what the frontier and the limiter know of one host; both nil for nothing
-	// Ready reports why the crawl cannot do its work just now, the hosts apart; nil if it can.
+	Host     func(name string) Host   // what the frontier and the limiter know of one host; both nil if nothing is known
+	// Ready reports why the crawl cannot work at the moment, apart from the state of hosts; nil if it can.
 	Ready func() error
-	// Paused reports whether it is paused.
+	// Paused reports whether the crawl is paused.
 	Paused func() bool
-	// Pause and Resume report false if there is no crawl that could.
+	// Pause and Resume report false if no crawl runs.
 	Pause, Resume func() bool
-	// Stop ends it in order. It returns before the end.
+	// Stop ends the crawl in order. It does not wait for the end.
 	Stop func()
-	// AddSeed adds a URL as a person types it and returns how the crawl spells it. The
-	// error is an [ErrGone] if nothing can be added any more; any other is about the URL.
+	// AddSeed adds a URL as a person types it and returns its canonical form. The error is [ErrGone] if nothing can be
+	// added any more; any other error is about the URL.
 	AddSeed func(url string) (string, error)
-	// Block has nothing further asked of a host, Unblock ends that. The host may be one that
-	// is not known. The error is an [ErrGone] as that of AddSeed; any other is about the host.
+	// Block stops requests to a host, known or not, and Unblock ends that. The error is [ErrGone] as for AddSeed; any
+	// other is about the host.
 	Block, Unblock func(host string) error
-	// SetCeiling bounds the requests per second to a host, in place of what the settings say;
-	// zero brings those back. The errors are as those of Block.
+	// SetCeiling sets the most requests per second to a host, in place of the settings; zero removes it. Errors are as
+	// for Block.
 	SetCeiling func(host string, rps float64) error
-	// SetScope replaces the patterns of the scope. The errors are as those of Block.
+	// SetScope replaces the patterns of the scope. Errors are as for Block.
 	SetScope func(include, exclude []string) error
-	Controls func() Controls // those that are in force
-	// Checkpoint puts the state on the disk. It may be nil: there is none.
+	Controls func() Controls // the present controls
+	// Checkpoint writes the state to disk. Nil if there is no state.
 	Checkpoint func(ctx context.Context) error
 	// EachHost calls see for every host in memory, one after the other.
 	EachHost   func(see func(frontier.HostState, ratelimit.Brief))
-	Kept       func() Kept            // how the state on the disk stands. It may be nil: there is none.
-	Fleet      func() Fleet           // the part of this process in a crawl of several. It may be nil: it is alone.
-	Collectors []prometheus.Collector // what is measured of the crawl beside its snapshot. Nil: nothing is.
-	Recent     func() pipeline.Recent // what the crawl has dealt with last
+	Kept       func() Kept            // figures of the state on disk; nil if there is none
+	Fleet      func() Fleet           // the part of this process in a crawl of several processes; nil if it is alone
+	Collectors []prometheus.Collector // further metrics; nil for none
+	Recent     func() pipeline.Recent // what the crawl has done last
 }
 
-// ErrGone means that an order came before the crawl began or after it had ended.
+// ErrGone means that a command came before the crawl began or after it had ended.
 var ErrGone = pipeline.ErrNotRunning
 
 // Host is what is known of one host.
 type Host struct {
 	Host     string                    `json:"host"`
-	Frontier *frontier.HostState       `json:"frontier"` // nil: it is not among those in memory
-	Limiter  *ratelimit.DomainSnapshot `json:"limiter"`  // nil: it was not asked yet, or not for long
+	Frontier *frontier.HostState       `json:"frontier"` // nil if the host is not in memory
+	Limiter  *ratelimit.DomainSnapshot `json:"limiter"`  // nil if the host was not requested, or not for a long time
 }
 
-// Kept is the figures of a state on the disk.
+// Kept has the figures of a state on disk.
 type Kept struct {
-	Pending, Limit         int64 // operations not yet written, and how many of them may be
+	Pending, Limit         int64 // operations not yet written, and how many there may be
 	Queued, Done           int64 // URLs, as of the last commit
 	IndexMemory, IndexDisk int64 // bytes
-	Failed                 bool  // nothing is written any more
+	Failed                 bool  // writing has failed, and nothing is written any more
 }
 
 // Controls are what operators have changed while the crawl ran.
@@ -98,20 +98,20 @@ type Controls struct {
 	Exclude  []string           `json:"exclude"`
 }
 
-// Config is what a console needs.
+// Config configures a [Console].
 type Config struct {
-	Address endpoint.Address // where it listens, with the port as it is in the end. Its zero is refused.
-	// Token is the secret of 16 bytes or more that every request but those for health must
-	// bring. Zero means none, which an Address that others can reach does not allow.
+	Address endpoint.Address // where it listens, with the actual port. Required.
+	// Token is the secret of 16 bytes or more that every request except health checks needs. Empty means none, which is
+	// refused if other computers can reach Address.
 	Token   string
-	Version string // told by the metrics. Zero means that it is not.
-	// Clock paces what is sent, and counts requests. Zero means the system's.
+	Version string // shown by the metrics; empty shows none
+	// Clock is the clock of streams and limits. Nil means the system's.
 	Clock clock.Clock
-	// Log has every order and every refusal. Zero means no log.
+	// Log receives every command and every refusal. Nil means none.
 	Log *slog.Logger
 }
 
-// Console is the endpoint of one crawl. Make it by [New]. All methods are safe for concurrent use.
+// Console is the endpoint of one crawl. Make it with [New]. All methods are safe for concurrent use.
 type Console struct {
 	cfg     Config // never changes after New
 	crawl   Crawl
@@ -132,19 +132,19 @@ type state struct {
 }
 
 const (
-	// sharedFor is for how long one snapshot serves all who ask, less than a person notices, and listedFor one list.
+	// sharedFor is how long a snapshot serves all clients, and listedFor a list of hosts.
 	sharedFor, listedFor = 100 * time.Millisecond, time.Second
-	// sharedTimes is how many times as long as it took either does so at least, so that however
-	// many look, a tenth of the time goes into it at most: a snapshot looks at every host, and
-	// one of 100 000 was seen to take a third of a second where the processors had other work.
+	// sharedTimes is the least ratio of the time that a snapshot is shared to the time that it took. So at most a tenth
+	// of the time goes into snapshots, which look at every host: one of 100,000 took a third of a second on a busy
+	// machine.
 	sharedTimes = 9
 )
 
-// shared is what one look at the crawl has brought, for all who look a few moments later.
+// shared is the result of one look at the crawl, for all clients of the next moments.
 type shared[T any] struct {
-	mu     sync.Mutex // guards what follows, and is held while the crawl is looked at
+	mu     sync.Mutex // guards what follows, and is held during a look
 	value  T
-	next   time.Time // when value serves no longer
+	next   time.Time // when value is too old
 	looked time.Time
 }
 
@@ -160,7 +160,7 @@ func (s *shared[T]) get(clk clock.Clock, least time.Duration, look func(now time
 	return s.value
 }
 
-// forget has the next look be a fresh one, if nobody has looked since then.
+// forget makes the next look a new one, unless there was one since.
 func (s *shared[T]) forget(since time.Time) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -170,7 +170,7 @@ func (s *shared[T]) forget(since time.Time) {
 	}
 }
 
-// New builds a console and starts nothing. The error names the field and the fix.
+// New builds a console and starts nothing. The error names the field and says how to mend it.
 func New(cfg Config, crawl Crawl) (*Console, error) {
 	if err := cfg.Address.Check(cfg.Token); err != nil {
 		return nil, err
@@ -224,8 +224,8 @@ func (c *Console) routes() http.Handler {
 // ServeHTTP answers one request.
 func (c *Console) ServeHTTP(w http.ResponseWriter, r *http.Request) { c.handler.ServeHTTP(w, r) }
 
-// Event sends an event of the limiter to those who listen, and keeps it for the pages. It
-// never waits, so it may be called by a hook.
+// Event sends an event of the limiter to the clients that listen, and keeps it for the pages. It does not block, so a
+// hook may call it.
 func (c *Console) Event(e ratelimit.Event) {
 	c.history.event(&e)
 	c.streams.send(e)
@@ -242,7 +242,7 @@ func (c *Console) sharedSnapshot() state {
 	})
 }
 
-// forget has the next look be a fresh one, after an order has changed something.
+// forget makes the next look at the crawl a new one, after a command has changed something.
 func (c *Console) forget() {
 	later := c.cfg.Clock.Now().Add(1)
 	c.listing.forget(later)

@@ -13,17 +13,15 @@ import (
 )
 
 const (
-	// maxStreams is how many may listen at a time: each is a connection, a goroutine and a
-	// queue for as long as it likes.
+	// maxStreams is how many clients may listen at a time; each takes a connection, a goroutine and a queue.
 	maxStreams = 32
-	// streamQueue is how many events wait for one who listens. They come a few to each
-	// refusal, so that it is what hundreds of hosts have to say while a browser paints.
+	// streamQueue is how many events may wait for one client: a few for each refusal of hundreds of hosts.
 	streamQueue = 256
-	// heartbeat is the longest silence on a stream: proxies cut those of a minute, and a
-	// client that has gone without a word is noticed by it.
+	// heartbeat is the longest silence on a stream. Proxies cut streams that are silent for a minute, and a client that
+	// has gone is noticed by it.
 	heartbeat = 15 * time.Second
-	// patience is how long one write may take. Whoever reads nothing for so long comes
-	// again when he can, and is told then what he missed.
+	// writeTimeLimit is how long one write may take. A client that reads nothing for so long is disconnected; when it
+	// comes again, it is told how many events it missed.
 	writeTimeLimit = 10 * time.Second
 )
 
@@ -32,13 +30,13 @@ type numbered struct {
 	event ratelimit.Event
 }
 
-// streams carries events to those who listen. Sending never waits: what finds a queue full
-// is left out there, and the gap in the numbers tells the reader how many that were.
+// streams carries events to the clients that listen. Sending does not block: an event that finds a queue full is left
+// out there, and the gap in the numbers tells the client how many were.
 type streams struct {
 	ended chan struct{} // closed by end
 
 	mu     sync.Mutex // guards what follows
-	n      uint64     // of the last event
+	n      uint64     // number of the last event
 	queues map[chan numbered]struct{}
 	closed bool
 }
@@ -59,8 +57,8 @@ func (s *streams) send(e ratelimit.Event) {
 	}
 }
 
-// join is a queue of what comes from now on, and the number of the last event before it.
-// It is not ok when as many listen as may, or nothing will come.
+// join returns a queue of the events from now on, and the number of the last event before them. ok is false if too many
+// clients listen, or if no event will come any more.
 func (s *streams) join() (q chan numbered, last uint64, ok bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -78,8 +76,8 @@ func (s *streams) leave(q chan numbered) {
 	delete(s.queues, q)
 }
 
-// missed is the number of the last event, if the queue is empty: all up to it that the
-// reader has not seen were left out.
+// missed returns the number of the last event, if the queue is empty: the reader misses all events up to it that it has
+// not seen.
 func (s *streams) missed(q chan numbered) (last uint64, ok bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -101,8 +99,8 @@ func (s *streams) end() {
 	}
 }
 
-// events is the stream of what happens at the limiter, as server-sent events: "limiter" with an event and
-// its number as id, and "lost" with how many are missing before the next.
+// events is the stream of the limiter's events, as server-sent events: "limiter" with an event and its number as id,
+// and "lost" with how many are missing before the next.
 func (c *Console) events(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Content-Type", "text/event-stream")
 	if r.Method == http.MethodHead {
@@ -120,7 +118,7 @@ func (c *Console) events(w http.ResponseWriter, r *http.Request) {
 	if seen, err := strconv.ParseUint(r.Header.Get("Last-Event-ID"), 10, 64); err == nil {
 		last = min(last, seen)
 	}
-	w.Header().Set("X-Accel-Buffering", "no") // nginx would keep it until there is enough
+	w.Header().Set("X-Accel-Buffering", "no") // nginx would buffer the stream
 	s := &stream{c: c, w: w, ctl: http.NewResponseController(w), last: last}
 	// The time to read a request is over in a moment, and would end the stream.
 	if s.ctl.SetReadDeadline(time.Time{}) == nil && s.catchUp(q) && s.flush() {
@@ -132,7 +130,7 @@ type stream struct {
 	c    *Console
 	w    io.Writer
 	ctl  *http.ResponseController
-	last uint64 // the number of the last event that was sent, or told to be lost
+	last uint64 // number of the last event that was sent or reported as lost
 }
 
 func (s *stream) run(r *http.Request, q chan numbered) {
@@ -180,7 +178,7 @@ func (s *stream) catchUp(q chan numbered) bool {
 	return !empty || s.lost(upTo)
 }
 
-// lost tells that the events up to a number were left out, unless there are none.
+// lost reports that the events up to a number were left out, if there are any.
 func (s *stream) lost(upTo uint64) bool {
 	if upTo <= s.last {
 		return true

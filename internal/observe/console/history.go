@@ -13,19 +13,18 @@ import (
 )
 
 const (
-	// sampleEvery is how often the crawl is looked at: as often as a page asks.
+	// sampleEvery is the time between two samples, as a page polls once a second.
 	sampleEvery = time.Second
-	// sampleTimes is how many times as long as a look took nothing is looked at: a fiftieth of
-	// the time, although nobody may be there to see it.
+	// sampleTimes is the least ratio of the time between two samples to the time that one took, so that sampling takes
+	// at most a fiftieth of the time.
 	sampleTimes = 50
-	// recentRoom is how many samples there are of the last minutes: five of them.
+	// recentRoom is how many samples of the last minutes are kept: five minutes.
 	recentRoom = 300
-	// wholeRoom is how many there are of the whole crawl. A screen shows no more of them.
+	// wholeRoom is how many samples of the whole crawl are kept, as many as a screen shows.
 	wholeRoom = 256
-	// maxTracks is how many hosts have a history. With all of its samples one is 50 kB.
+	// maxTracks is how many hosts have a history. A full one takes 50 kB.
 	maxTracks = 128
-	// maxWatched is how many of them are looked at for themselves, each for watchTime after
-	// the last who asked for its page.
+	// maxWatched is how many of them are sampled separately, each for watchTime after the last request of its page.
 	maxWatched = 16
 	watchTime  = time.Minute
 	// trackEvents is how many events of a host are kept.
@@ -50,12 +49,12 @@ func (r *ring[T]) list() []T {
 	return append(slices.Clone(r.values[r.next:]), r.values[:r.next]...)
 }
 
-// series is a ring of the last values, and some of all that ever were: as soon as they are
-// too many every second goes, and from then on every second of those that come is left out.
+// series is a ring of the last values, and a thinned list of all values: when it is full, every second value is
+// removed, and from then on every second new value is left out.
 type series[T any] struct {
 	recent ring[T]
 	whole  []T
-	stride int // one in so many belongs to whole; zero is one
+	stride int // one of so many values is kept in whole; zero means one
 	seen   int
 }
 
@@ -75,7 +74,7 @@ func (s *series[T]) add(v T) {
 	s.seen++
 }
 
-// list is a copy, the oldest first. That of the whole ends with the last value.
+// list is a copy, the oldest value first. The list of the whole ends with the last value.
 func (s *series[T]) list(whole bool) []T {
 	last := s.recent.list()
 	if !whole || len(last) == 0 {
@@ -98,30 +97,30 @@ type crawlSample struct {
 
 type hostSample struct {
 	at                        time.Time
-	asked                     int // from its beginning on; negative is not known
+	asked                     int // requests from the start on; negative if not known
 	inFlight                  int
-	rate, avg, p95, errorRate float32 // per second, milliseconds, and a share
+	rate, avg, p95, errorRate float32 // per second, two in milliseconds, and a share
 	state                     breaker.State
 }
 
 type track struct {
 	samples series[hostSample]
 	events  ring[ratelimit.Event]
-	touched time.Time // when something was added
-	watched time.Time // until when it is looked at for itself
+	touched time.Time // when a value was last added
+	watched time.Time // until when it is sampled separately
 }
 
-// history is what the crawl and some of its hosts were like before. It is bounded by maxTracks hosts:
-// those that are looked at, those that are asked, and then those that something happens to.
+// history has the past of the crawl and of at most maxTracks hosts: first those whose pages are open, then those that
+// have requests, then those with events.
 type history struct {
-	mu     sync.Mutex // guards what follows, and is held for moments
+	mu     sync.Mutex // guards what follows, and is held briefly
 	crawl  series[crawlSample]
 	tracks map[string]*track
 }
 
 func newHistory() *history { return &history{tracks: make(map[string]*track)} }
 
-// event keeps an event of a host that has a history, or may have one without another losing its own.
+// event keeps an event of a host that has a history, or for which there is room.
 func (h *history) event(e *ratelimit.Event) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -142,8 +141,8 @@ func (h *history) event(e *ratelimit.Event) {
 	}
 }
 
-// trackLocked is the history of a host, which begins now if it has none. It is nil if there
-// are as many as may be and all are watched.
+// trackLocked returns the history of a host, a new one if it has none. It is nil if there is no room because all are
+// watched.
 func (h *history) trackLocked(name string, now time.Time) *track {
 	if t := h.tracks[name]; t != nil {
 		return t
@@ -156,7 +155,7 @@ func (h *history) trackLocked(name string, now time.Time) *track {
 	return t
 }
 
-// dropLocked forgets the history to which nothing was added for the longest.
+// dropLocked drops the history to which nothing was added for longest.
 func (h *history) dropLocked(now time.Time) bool {
 	oldest := ""
 	for name, t := range h.tracks {
@@ -174,7 +173,7 @@ func (h *history) dropLocked(now time.Time) bool {
 	return true
 }
 
-// watch has a host looked at for itself for a while, unless as many are as may be.
+// watch samples a host separately for a while, unless there are maxWatched others.
 func (h *history) watch(name string, now time.Time) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -186,7 +185,7 @@ func (h *history) watch(name string, now time.Time) {
 	}
 }
 
-// watchedLocked are the hosts that are looked at for themselves, maxWatched at most.
+// watchedLocked are the hosts that are sampled separately, at most maxWatched.
 func (h *history) watchedLocked(now time.Time) []string {
 	var names []string
 	for name, t := range h.tracks {
@@ -223,7 +222,7 @@ func (c *Console) record(ctx context.Context) {
 	}
 }
 
-// sample adds what there is now to the history. The crawl is asked with no lock held.
+// sample adds the present state to the history. No lock is held while it looks at the crawl.
 func (c *Console) sample() {
 	s := c.sharedSnapshot()
 	now := c.cfg.Clock.Now()

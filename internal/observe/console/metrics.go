@@ -16,16 +16,16 @@ import (
 	"github.com/treadlight/crawl/internal/web/neardup"
 )
 
-// metrics is what Prometheus reads. Nothing has a label per host or URL: a crawl meets
-// more of them than a server of metrics can keep. Single hosts are at /api/hosts.
+// metrics are for Prometheus. None has a label per host or URL, as a crawl meets too many of them; /api/hosts has
+// single hosts.
 type metrics struct {
 	handler http.Handler
 	refused *prometheus.CounterVec // by reason
 	orders  *prometheus.CounterVec // by order and result
-	lost    prometheus.Counter     // events that slow readers did not get
+	lost    prometheus.Counter     // events that slow clients did not get
 }
 
-// newMetrics makes a registry of its own, so that two crawls in one process do not meet.
+// newMetrics makes a registry of its own, so that two crawls in one process do not collide.
 func newMetrics(c *Console) (*metrics, error) {
 	m := &metrics{
 		refused: prometheus.NewCounterVec(prometheus.CounterOpts{
@@ -79,8 +79,8 @@ type row struct {
 	name, help string
 	kind       prometheus.ValueType
 	label      string                            // of all; empty for none
-	value      func(s *state) float64            // without a label
-	values     func(s *state) map[string]float64 // with one, by its value
+	value      func(s *state) float64            // for a metric without a label
+	values     func(s *state) map[string]float64 // for one with a label, by its value
 }
 
 type collector struct {
@@ -217,7 +217,7 @@ func limiterRows() []row {
 	}
 }
 
-// capsLeft is what is left of the caps of all hosts together, which are of a closed list.
+// capsLeft is what is left of the caps of all hosts together.
 func capsLeft() row {
 	return row{
 		name: "treadlight_limiter_cap_left", help: "What is left now of a cap of all hosts together: requests, or bytes for global_bytes; below zero is a debt.",

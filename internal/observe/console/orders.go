@@ -13,10 +13,11 @@ import (
 	"time"
 )
 
-// maxBody is the longest order, in bytes: a URL of eight thousand, as long as servers take them, with room to spare.
+// maxBody is the longest body of a command, in bytes. It has room for a URL of eight thousand, which is the most that
+// servers take.
 const maxBody = 16 << 10
 
-// order is what an operator may have done: to the crawl, or to a host.
+// order is a command of an operator, for the crawl or for a host.
 type order struct {
 	name string
 	host bool
@@ -61,8 +62,8 @@ var allOrders = []order{
 
 type done struct {
 	Order string `json:"order"`
-	URL   string `json:"url,omitempty"`  // of a seed, as the crawl spells it
-	Host  string `json:"host,omitempty"` // that it was about
+	URL   string `json:"url,omitempty"`  // of a seed, in canonical form
+	Host  string `json:"host,omitempty"` // the host that the command was for
 }
 
 type failure struct {
@@ -73,9 +74,9 @@ type failure struct {
 func (f *failure) Error() string { return f.detail }
 
 type body struct {
-	URL     string   `json:"url"`     // of seeds
-	MaxRPS  *float64 `json:"max_rps"` // of ceiling
-	Include []string `json:"include"` // of scope; nil if it was not given, as of Exclude
+	URL     string   `json:"url"`     // for seeds
+	MaxRPS  *float64 `json:"max_rps"` // for ceiling
+	Include []string `json:"include"` // for scope; nil if it was not given, as for Exclude
 	Exclude []string `json:"exclude"`
 }
 
@@ -153,7 +154,7 @@ func present(there bool) error {
 	return aboutInput(ErrGone)
 }
 
-// readBody reads what an order says; nothing at all is well for those that need nothing.
+// readBody reads the body of a command, which may be empty if the command needs nothing.
 func readBody(w http.ResponseWriter, r *http.Request) (said body, err error) {
 	dec := json.NewDecoder(http.MaxBytesReader(w, r.Body, maxBody))
 	dec.DisallowUnknownFields()
@@ -209,7 +210,7 @@ func notFound(w http.ResponseWriter, _ *http.Request) {
 	refuse(w, http.StatusNotFound, "there is no such thing; see /api/snapshot, /api/hosts/HOST, /api/events, /metrics, /healthz and /readyz")
 }
 
-// plainProblems has what the mux refuses by itself be problems too.
+// plainProblems turns the mux's own errors into problem documents.
 func plainProblems(mux *http.ServeMux) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		h, pattern := mux.Handler(r)
@@ -234,13 +235,12 @@ func (p *probe) Header() http.Header         { return p.header }
 func (p *probe) Write(b []byte) (int, error) { return len(b), nil }
 func (p *probe) WriteHeader(int)             {}
 
-// healthz answers while the process runs, whatever the crawl does: it asks nobody.
+// healthz answers while the process runs, whatever the crawl does.
 func (c *Console) healthz(w http.ResponseWriter, _ *http.Request) {
 	answer(w, http.StatusOK, map[string]bool{"alive": true})
 }
 
-// readyz answers whether the crawl can do its work. That some hosts are down is its work;
-// that all are says more about the network here.
+// readyz reports whether the crawl can work. Hosts that are down do not count.
 func (c *Console) readyz(w http.ResponseWriter, _ *http.Request) {
 	err := c.crawl.Ready()
 	if l := c.sharedSnapshot().Limiter; err == nil && l.Domains > 0 && l.Open == l.Domains {

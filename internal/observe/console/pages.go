@@ -19,7 +19,7 @@ import (
 
 const spanAll = "all"
 
-// spanRecent is how much the charts show otherwise: what the samples of each second reach.
+// spanRecent is the time that charts show by default: that of the recent samples.
 const spanRecent = recentRoom * sampleEvery
 
 func (c *Console) overview(w http.ResponseWriter, r *http.Request) {
@@ -43,8 +43,8 @@ func (c *Console) overview(w http.ResponseWriter, r *http.Request) {
 	c.show(w, http.StatusOK, page, err)
 }
 
-// hostPage is the page of one host. It is there for one of which nothing is known yet, so
-// that it can be blocked before it is asked.
+// hostPage is the page of one host. It also exists for an unknown host, so that it can be blocked before it is
+// requested.
 func (c *Console) hostPage(w http.ResponseWriter, r *http.Request) {
 	k := c.crawl.Host(r.PathValue("host"))
 	v := dashboard.Host{Frame: c.frame(r, k.Host), Host: k.Host, Known: k.Frontier != nil || k.Limiter != nil, State: dashboard.Idle}
@@ -114,7 +114,7 @@ func (c *Console) login(w http.ResponseWriter, r *http.Request) {
 	c.show(w, http.StatusOK, page, err)
 }
 
-// enter is the form, filled in. It takes a token as a header has it, and gives a cookie for a number of our own.
+// enter handles the login form: it checks the token and sets the cookie of a new session.
 func (c *Console) enter(w http.ResponseWriter, r *http.Request) {
 	r.Body = http.MaxBytesReader(w, r.Body, maxBody)
 	token := r.PostFormValue("token")
