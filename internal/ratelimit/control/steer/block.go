@@ -10,10 +10,8 @@ import (
 // block finds hosts that lock out for a while who is too fast, by a run of 403.
 type block struct {
 	since clock.Instant // when the first of the run was sent
-	gap   time.Duration // the pause that outlasted the last block
-	times uint8         // that it blocked
+	gap   time.Duration // the silence that outlasted the last block; zero if it never blocked
 	run   uint8         // 403s in a row
-	in    uint8         // the second of the host's clock in which the run began
 	soft  bool          // a 403 has meant later
 	tally tally
 }
@@ -31,7 +29,8 @@ func (b *block) observe(x *Sample) bool {
 		return false
 	}
 	if b.run++; b.run == 1 {
-		b.since, b.in = x.SentAt, x.Second
+		b.since = x.SentAt
+		b.tally.refuse(x.Second)
 	}
 	if b.run < blockRun {
 		return false
@@ -40,17 +39,14 @@ func (b *block) observe(x *Sample) bool {
 	return true
 }
 
-// end takes in that a pause outlasted the block.
-func (b *block) end(wait time.Duration) { b.gap, b.times = wait, min(b.times+1, 200) }
-
 // estimate is just under a rate that was blocked: the request that was one too many if the host counts
 // by seconds of its clock.
 func (b *block) estimate(blocked float64) Estimate {
-	if b.times == 0 {
+	if b.gap == 0 {
 		return Estimate{}
 	}
 	e := Estimate{Rate: .95 * blocked, Confidence: 1, Cause: control.CauseForbidden}
-	if n := float64(b.tally.most(b.in)); n >= e.Rate/2 && n <= 1.5*blocked+1 {
+	if n := float64(b.tally.most()); n >= e.Rate/2 && n <= 1.5*blocked+1 {
 		e.Rate = n
 	}
 	return e

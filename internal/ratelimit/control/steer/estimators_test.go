@@ -251,7 +251,7 @@ func (s *sender) answer(x Sample) {
 	case x.admitted() && s.wait > 0 && s.trial:
 		s.cycles++
 		if s.blocked {
-			s.block.end(s.wait)
+			s.block.gap = s.wait
 			s.blocked = false
 		}
 		s.panel.cycle = s.refill.estimate(&DefaultTuning, s.refused)

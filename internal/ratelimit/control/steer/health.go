@@ -2,6 +2,7 @@ package steer
 
 import (
 	"math"
+	"math/bits"
 	"time"
 
 	"github.com/treadlight/crawl/internal/clock"
@@ -20,8 +21,7 @@ type health struct {
 	tested      float32 // answers of experiments that found limits
 	cleared     uint32  // willing answers before the latest failures that no limiter gives
 	consecutive uint16
-	borne       uint16      // failures by chance since that was looked into
-	patience    uint16      // so many are borne; zero for leastBorne
+	borne       uint16      // failures by chance in all
 	test        *experiment // nil if none goes on
 }
 
@@ -66,8 +66,8 @@ const (
 	soonAgain  = 500  // answers within which a second outage is one too many
 	remembered = 2000 // outcomes at most: what was found is not final
 	borneShare = .04  // of failures, which is worth the trouble
-	leastBorne = 50   // failures by chance after which it is looked into whether it is chance,
-	mostBorne  = 2000 // twice as many each time
+	leastBorne = 51   // failures by chance after which it is looked into whether it is chance,
+	mostBorne  = 32   // again when they are 3, 7, 15 and 31 times as many, and after 32 times as many each
 )
 
 // share is that of failures that has nothing to do with the rate, if n outcomes more with b failures are counted.
@@ -125,7 +125,8 @@ func (h *health) observe(x *Sample, bad bool) finding {
 	case float64(h.sum) >= enough:
 		return failing
 	case h.noisy() && h.usual() > borneShare && x.Mode != Wait && x.Mode != Recover:
-		if h.borne++; h.borne > max(h.patience, leastBorne) {
+		h.borne++
+		if n := h.borne/leastBorne + 1; h.borne%leastBorne == 0 && (bits.OnesCount16(n) == 1 || n%mostBorne == 0) {
 			return doubtful
 		}
 	}
@@ -134,7 +135,6 @@ func (h *health) observe(x *Sample, bad bool) finding {
 
 // doubt begins an experiment at a slower rate on whether failures that were found to be random still are.
 func (h *health) doubt(x *Sample) {
-	h.borne, h.patience = 0, min(2*max(h.patience, leastBorne), mostBorne)
 	h.test = &experiment{
 		first: x.Rate, failed: x.Rate, share: h.usual(), rate: x.Slower * x.Rate, since: x.At.Add(x.Settle),
 		sum: x.Limit, stage: 1, good: h.good, bad: h.bad,

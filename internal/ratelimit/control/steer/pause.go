@@ -19,11 +19,9 @@ type pause struct {
 	last     float64       // seconds of the last pause
 	order    time.Duration // the Retry-After of the event, or of its last trial
 	failRate float64
-	cause    control.Cause // of CauseRefused, CauseFailures, CauseForbidden and CauseConnections
+	class    outcome.Class // of the event
+	cause    control.Cause // of CauseRefused, CauseFailures, CauseForbidden and CauseConnections; none if it is of before the host was forgotten
 	from     Mode
-	rates    bool // the host said that it is the rate
-	down     bool // the failure was one that a limit does not give
-	foreign  bool // the pause is of before the host was forgotten
 
 	doubt
 	event control.Event
@@ -67,6 +65,11 @@ func (p *pause) explicit() bool {
 }
 
 func (p *pause) blocked() bool { return p.cause == control.CauseForbidden }
+
+// down reports a failure that no limit answers with.
+func (p *pause) down() bool {
+	return p.class.Overload() && p.class != outcome.Throttled && p.class != outcome.Unavailable
+}
 
 // patient is true of a pause that is no outage: who waits may go on waiting.
 func (p *pause) patient() bool { return p.explicit() && !p.blocked() && (p.tries == 0 || p.order > 0) }
@@ -168,9 +171,7 @@ func (s *Steer) heed(x *Sample, bad bool) {
 func (s *Steer) hit(x *Sample, cause control.Cause) {
 	now := x.At
 	s.pause.begin(now, s.mode, s.rate)
-	s.sentAt, s.order, s.cause = x.SentAt, x.RetryAfter, cause
-	s.rates = x.Class == outcome.Throttled || s.blocked()
-	s.down = x.Class.Overload() && x.Class != outcome.Throttled && x.Class != outcome.Unavailable
+	s.sentAt, s.order, s.cause, s.class = x.SentAt, x.RetryAfter, cause, x.Class
 	s.wait = max(100*time.Millisecond, seconds(float64(s.srtt)), seconds(2/s.rate), seconds(s.last/3))
 	s.wait = min(s.wait, s.longestWait(now, s.cfg.Breaker.OpenFor))
 	if s.blocked() {
@@ -185,6 +186,7 @@ func (s *Steer) trialFailed(x *Sample) {
 	now := x.At
 	s.out, s.order, s.tries = 0, x.RetryAfter, min(s.tries+1, 200)
 	switch {
+	case s.cause == control.CauseNone:
 	case x.Forbidden:
 		s.cause = control.CauseForbidden
 	case x.ordered() && !s.explicit():
@@ -208,8 +210,7 @@ func (s *Steer) resume(now clock.Instant) {
 	s.last, s.endAt, s.out = took.Seconds(), now, 0
 	from := s.sentAt // of the next cycle
 	switch {
-	case s.foreign:
-		s.foreign = false
+	case s.cause == control.CauseNone:
 		s.back(now, s.failRate)
 	case s.cause == control.CauseConnections:
 		cause = s.cause
@@ -222,7 +223,7 @@ func (s *Steer) resume(now clock.Instant) {
 		s.last = 0
 		s.health.reset()
 		s.back(now, s.failRate)
-		if from = never; s.down {
+		if from = never; s.down() {
 			s.refill.skip(now.Sub(s.sentAt))
 		}
 	case !s.explicit():
@@ -245,7 +246,7 @@ func (s *Steer) endRefusal(now clock.Instant, took time.Duration) control.Cause 
 	cause := control.CauseMeasured
 	if s.blocked() {
 		cause = control.CauseBlocked
-		s.block.end(s.wait)
+		s.block.gap = s.wait
 		x := s.block.estimate(s.failRate).Rate
 		if s.lo = s.bounded(x); s.from == Probe {
 			s.lo = min(s.lo, s.probe.from)
@@ -277,7 +278,7 @@ func (s *Steer) judge(now clock.Instant, took time.Duration) control.Cause {
 	if s.guessed {
 		before.hi = unlimited // if it fails at any rate, that was no limit either
 	}
-	found := s.health.resumed(int(s.tries), s.down, s.answered)
+	found := s.health.resumed(int(s.tries), s.down(), s.answered)
 	switch found {
 	case slower:
 		s.on(now, Settled)
@@ -307,7 +308,7 @@ const longOutage = 2 * time.Minute
 // outage reports a pause that says nothing of the rate: it comes out of the blue, after so many answers, and
 // is the first of its kind.
 func (p *pause) outage(now clock.Instant, took time.Duration, admitted float64) bool {
-	if took < max(2*time.Second, seconds(4/p.failRate)) || p.tries == 0 && (p.order == 0 || p.order > cheapOrder) || p.rates && p.order > 0 {
+	if took < max(2*time.Second, seconds(4/p.failRate)) || p.tries == 0 && (p.order == 0 || p.order > cheapOrder) || p.class == outcome.Throttled && p.order > 0 {
 		return false
 	}
 	if p.explicit() && took > longOutage {
@@ -326,7 +327,7 @@ func (s *Steer) above() bool { return !s.unbounded() && s.failRate > wellAbove*s
 func (s *Steer) back(now clock.Instant, rate float64) {
 	if s.unbounded() {
 		s.on(now, Restarted)
-		if s.rate = s.bounded(rate / 2); s.down {
+		if s.rate = s.bounded(rate / 2); s.down() {
 			s.rate = s.bounded(rate)
 		}
 		if s.lo >= s.most {

@@ -64,7 +64,7 @@ func (s *Steer) recall(now clock.Instant, m control.Memory) {
 		s.meetPause()
 		s.pause.begin(now, s.mode, s.rate)
 		s.on(now, Refused)
-		s.till, s.foreign = m.Held, true
+		s.till = m.Held
 		s.wait = time.Second
 	}
 }
@@ -130,7 +130,7 @@ func (s *Steer) Sent(now clock.Instant, inFlight int) (trial uint32) {
 // keepUp notes whether a grant came late because the sender's machine was busy, and for no other reason.
 func (s *Steer) keepUp(now clock.Instant, inFlight int) {
 	paced := s.hint.active(now) || s.queueAllows(s.rate) < s.rate || inFlight >= s.inFlight(now, s.rate)
-	paused := s.pause != nil && (s.block.times > 0 || s.use.last < s.endAt)
+	paused := s.pause != nil && (s.block.gap > 0 || s.use.last < s.endAt)
 	if s.mode == Wait || s.mode == Search || paced || paused {
 		s.use.late = 0
 		return

@@ -12,7 +12,7 @@ import "math"
 // second, and a search that has come so far has not been asked for more for long.
 type tally struct {
 	dated uint8  // the second that is counted; zero for none yet
-	now   uint16 // admitted in it
+	now   uint16 // admitted in it; zero once something was refused in another
 	last  uint16 // in the latest one before with an answer
 }
 
@@ -34,10 +34,16 @@ func (c *tally) add(second uint8) {
 	}
 }
 
-// most is what the host admits in a second if a refusal in that one says that it counts by
-// seconds; zero if it does not.
-func (c *tally) most(second uint8) uint16 {
-	if second == 0 || second != c.dated || c.now < c.last {
+// refuse takes in the first refusal of a run.
+func (c *tally) refuse(second uint8) {
+	if second == 0 || second != c.dated {
+		c.now = 0
+	}
+}
+
+// most is what the host admits in a second if what it refused last says that it counts by seconds; zero if it does not.
+func (c *tally) most() uint16 {
+	if c.now < c.last {
 		return 0
 	}
 	return c.now
