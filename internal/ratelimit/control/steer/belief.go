@@ -11,7 +11,6 @@ import (
 type belief struct {
 	interval
 	answered uint32 // willing answers ever
-	driftN   uint32 // of them, until the last drift
 	budget   budget
 }
 
@@ -133,8 +132,9 @@ func (d *doubt) clear() { d.sure, d.times = interval{}, 0 }
 
 // drift opens the interval: limits change.
 func (s *Steer) drift(now clock.Instant) {
-	dt, dn := now.Sub(s.stepAt).Seconds(), float64(s.answered-s.driftN)
-	s.stepAt, s.driftN = now, s.answered
+	dt := now.Sub(s.stepAt).Seconds()
+	dn := s.rate * dt // answers
+	s.stepAt = now
 	if s.unbounded() || !s.busy(now) {
 		return
 	}

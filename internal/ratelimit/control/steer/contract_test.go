@@ -305,7 +305,7 @@ func TestProvenRateOutlastsBoldStep(t *testing.T) {
 		r.meetPause()
 		r.interval = interval{lo: 20, hi: 60, run: 400}
 		r.mode, r.rate = Probe, tc.rate
-		r.probe = probe{from: 20, rate: tc.rate, at: r.now}
+		r.probe = probe{at: r.now}
 		r.run(time.Second/2, 200)
 		require.InDelta(t, tc.rate, r.rate, 1e-9)
 		r.run(15*time.Second, 429)

@@ -255,7 +255,7 @@ func (s *sender) answer(x Sample) {
 			s.blocked = false
 		}
 		s.panel.cycle = s.refill.estimate(&DefaultTuning, s.refused)
-		s.refill.begin(&DefaultTuning, s.refused, s.now.Sub(s.refused), s.rate)
+		s.refill.begin(&DefaultTuning, s.refused, s.now.Sub(s.refused))
 		s.rate = max(.5, (1.2+.1*float64(s.cycles%3))*float64(s.n)/s.now.Sub(s.cycle).Seconds())
 		s.cycle, s.n, s.wait, s.trial = s.now, 0, 0, false
 	case x.admitted():

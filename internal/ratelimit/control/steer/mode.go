@@ -42,5 +42,5 @@ var next = [modes][events]Mode{
 
 // on is the one place where the mode changes.
 func (s *Steer) on(now clock.Instant, e Event) {
-	s.mode, s.stepAt, s.driftN = next[s.mode][e], now, s.answered
+	s.mode, s.stepAt = next[s.mode][e], now
 }

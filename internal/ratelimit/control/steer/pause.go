@@ -16,12 +16,11 @@ type pause struct {
 	at       clock.Instant // when the event was noticed
 	sentAt   clock.Instant // when the request was sent that brought it
 	endAt    clock.Instant // end of the last pause
-	last     float64       // seconds of the last pause
+	last     float64       // seconds of the last pause; zero if it was an outage
 	order    time.Duration // the Retry-After of the event, or of its last trial
 	failRate float64
 	class    outcome.Class // of the event
 	cause    control.Cause // of CauseRefused, CauseFailures, CauseForbidden and CauseConnections; none if it is of before the host was forgotten
-	from     Mode
 
 	doubt
 	event control.Event
@@ -55,8 +54,8 @@ func (s *Steer) meetPause() {
 	}
 }
 
-func (p *pause) begin(now clock.Instant, from Mode, rate float64) {
-	p.at, p.sentAt, p.from, p.failRate, p.tries, p.out = now, now, from, rate, 0, 0
+func (p *pause) begin(now clock.Instant, rate float64) {
+	p.at, p.sentAt, p.failRate, p.tries, p.out = now, now, rate, 0, 0
 }
 
 // explicit reports that the host refuses, and does not just fail.
@@ -170,7 +169,7 @@ func (s *Steer) heed(x *Sample, bad bool) {
 // hit is the event: the host refuses, or is in trouble.
 func (s *Steer) hit(x *Sample, cause control.Cause) {
 	now := x.At
-	s.pause.begin(now, s.mode, s.rate)
+	s.pause.begin(now, s.rate)
 	s.sentAt, s.order, s.cause, s.class = x.SentAt, x.RetryAfter, cause, x.Class
 	s.wait = max(100*time.Millisecond, seconds(float64(s.srtt)), seconds(2/s.rate), seconds(s.last/3))
 	s.wait = min(s.wait, s.longestWait(now, s.cfg.Breaker.OpenFor))
@@ -219,7 +218,7 @@ func (s *Steer) resume(now clock.Instant) {
 		}
 		s.on(now, Settled)
 		s.decide(now)
-	case !s.blocked() && !(s.rates && s.above()) && s.outage(now, took, float64(s.refill.n)):
+	case !s.blocked() && !(s.class == outcome.Throttled && s.above()) && s.outage(now, took, float64(s.refill.n)):
 		s.last = 0
 		s.health.reset()
 		s.back(now, s.failRate)
@@ -234,7 +233,7 @@ func (s *Steer) resume(now clock.Instant) {
 		cause = s.endRefusal(now, took)
 	}
 	if from != never {
-		s.refill.begin(s.tune, from, now.Sub(from), s.failRate)
+		s.refill.begin(s.tune, from, now.Sub(from))
 	}
 	if cause != control.CauseNone {
 		s.note(now, cause, 0, s.rate, 0)
@@ -248,8 +247,10 @@ func (s *Steer) endRefusal(now clock.Instant, took time.Duration) control.Cause 
 		cause = control.CauseBlocked
 		s.block.gap = s.wait
 		x := s.block.estimate(s.failRate).Rate
-		if s.lo = s.bounded(x); s.from == Probe {
-			s.lo = min(s.lo, s.probe.from)
+		if lo := s.bounded(x); s.unbounded() {
+			s.lo = lo
+		} else { // in a probe it was proven that less goes well
+			s.lo = min(s.lo, lo)
 		}
 		s.run, s.hi = 0, max(s.lo*(1+s.tune.Near/2), x)
 		s.cost = max(s.cost, float32(took.Seconds()))

@@ -15,7 +15,6 @@ type refill struct {
 	longest float32       // seconds of the longest cycle
 	idle    float32       // seconds of it in which nothing was asked for
 	cycled  bool          // the cycle began with a refusal
-	lasted  bool          // which went on for longer than a bucket needs for its next token
 }
 
 // observe counts what is admitted.
@@ -35,7 +34,8 @@ func (r *refill) mean(now clock.Instant) Estimate {
 func (r *refill) estimate(t *Tuning, at clock.Instant) Estimate {
 	e := r.mean(at)
 	e.Rate = max(e.Rate, r.active(t, at))
-	if e.Cause = control.CauseMeasured; r.cycled && !r.lasted {
+	idle := seconds(float64(r.idle))
+	if e.Cause = control.CauseMeasured; r.cycled && (idle <= rounding || !lasting(idle, e.Rate)) {
 		e.Confidence = e.Answers / (e.Answers + t.Cycle/2)
 	}
 	return e
@@ -47,12 +47,11 @@ func (r *refill) active(t *Tuning, at clock.Instant) float64 {
 	return max(float64(r.n)-t.Burst, 0) / max(at.Sub(r.since).Seconds()-float64(r.idle), .001)
 }
 
-// begin starts a cycle at a refusal of a rate, after whose pause the host admits again.
-func (r *refill) begin(t *Tuning, at clock.Instant, pause time.Duration, rate float64) {
+// begin starts a cycle at a refusal, after whose pause the host admits again.
+func (r *refill) begin(t *Tuning, at clock.Instant, pause time.Duration) {
 	if !r.cycled || float64(r.n) >= t.Cycle { // fewer measure nothing: the cycle goes on
 		*r = refill{since: at, longest: max(r.longest*.9, float32(at.Sub(r.since).Seconds())), cycled: true}
 	}
-	r.lasted = pause > rounding && lasting(pause, rate)
 	r.idle += float32(pause.Seconds())
 }
 

@@ -62,7 +62,7 @@ func (s *Steer) recall(now clock.Instant, m control.Memory) {
 	if m.Held != 0 {
 		s.note(now, control.CauseFailures, s.rate, 0, m.Held.Sub(now))
 		s.meetPause()
-		s.pause.begin(now, s.mode, s.rate)
+		s.pause.begin(now, s.rate)
 		s.on(now, Refused)
 		s.till = m.Held
 		s.wait = time.Second
@@ -320,18 +320,14 @@ func (s *Steer) decide(now clock.Instant) {
 		x = min(x, s.lo*s.tune.Climb)
 	}
 	s.on(now, Promising)
-	// What a limiter can have saved since it last refused hides it, up to an ordinary burst allowance.
-	hides := min(s.tune.Burst, 2+s.lo*(s.last+.03*now.Sub(s.endAt).Seconds()))
-	s.probe = probe{from: s.lo, rate: x, at: now, answers: s.answered, hides: hides}
+	s.probe = probe{now, s.answered}
 	s.rate = x
 }
 
 // probe is the present upward move, or the last.
 type probe struct {
-	from, rate float64
-	at         clock.Instant
-	answers    uint32  // when it began
-	hides      float64 // so many answers above what was proven may be a burst
+	at      clock.Instant // when it began,
+	answers uint32        // after so many
 }
 
 // prove ends a probe that was not refused for long enough. Where a burst allowance may hide the limit it
@@ -347,15 +343,18 @@ func (s *Steer) prove(now clock.Instant) {
 		s.rate = s.cruise()
 		return
 	}
-	if n-s.probe.from*took.Seconds() < s.probe.hides && took < time.Minute && s.rate < s.most {
+	// What a limiter can have saved since it last refused hides it, up to an ordinary burst allowance.
+	hides := min(s.tune.Burst, 2+s.lo*(s.last+.03*s.probe.at.Sub(s.endAt).Seconds()))
+	if n-s.lo*took.Seconds() < hides && took < time.Minute && s.rate < s.most {
 		return
 	}
-	s.lo, s.run = max(s.lo, s.probe.rate), float32(n)
+	from := s.lo
+	s.lo, s.run = max(from, s.rate), float32(n)
 	s.hi = max(s.hi, s.lo*(1+s.tune.Near))
 	s.win.refute(s.tune, &s.history, s.probe.at, now)
-	if s.lo > 1.05*s.probe.from {
+	if s.lo > 1.05*from {
 		s.loose = 1
-		s.note(now, control.CauseProbed, s.probe.from, s.rate, 0)
+		s.note(now, control.CauseProbed, from, s.rate, 0)
 	}
 	s.on(now, Settled)
 	s.decide(now)
@@ -370,7 +369,7 @@ func few(t *Tuning, demand uint16) bool { return demand > 0 && float64(demand-1)
 
 // proofTime is how long a rate must have gone well to be proven.
 func (s *Steer) proofTime() time.Duration {
-	least := max(1, s.win.proof(s.probe.at, s.probe.rate), min(1.2*s.last, 20), min(float64(s.refill.longest)/4, 20))
+	least := max(1, s.win.proof(s.probe.at, s.rate), min(1.2*s.last, 20), min(float64(s.refill.longest)/4, 20))
 	return seconds(least + 2*float64(s.srtt))
 }
 

@@ -1,0 +1,49 @@
+package steer
+
+import (
+	"reflect"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// mostFields bounds the state: who reads the package has to keep all of it in mind.
+const mostFields = 141
+
+// What is kept of a host is few fields over all parts. The constants, which are shared, are none.
+func TestStateIsSmall(t *testing.T) {
+	counted := map[reflect.Type]int{}
+	var count func(reflect.Type)
+	count = func(typ reflect.Type) {
+		for typ.Kind() == reflect.Pointer || typ.Kind() == reflect.Array {
+			typ = typ.Elem()
+		}
+		if _, done := counted[typ]; done || typ == reflect.TypeFor[Tuning]() {
+			return
+		}
+		counted[typ] = 0
+		for field := range typ.Fields() {
+			if of := field.Type; isPart(of) {
+				count(of)
+			} else {
+				counted[typ]++
+			}
+		}
+	}
+	count(reflect.TypeFor[Steer]())
+	sum := 0
+	for typ, n := range counted {
+		t.Logf("%-12s %d", typ.Name(), n)
+		sum += n
+	}
+	t.Logf("%d in all", sum)
+	require.LessOrEqual(t, sum, mostFields)
+}
+
+// isPart reports whether a field is one of the parts, whose own fields count.
+func isPart(of reflect.Type) bool {
+	for of.Kind() == reflect.Pointer || of.Kind() == reflect.Array {
+		of = of.Elem()
+	}
+	return of.Kind() == reflect.Struct && of.PkgPath() == reflect.TypeFor[Steer]().PkgPath()
+}
