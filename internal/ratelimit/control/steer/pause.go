@@ -218,7 +218,7 @@ func (s *Steer) resume(now clock.Instant) {
 		}
 		s.on(now, Settled)
 		s.decide(now)
-	case !s.blocked() && !(s.class == outcome.Throttled && s.above()) && s.outage(now, took, float64(s.refill.n)):
+	case !s.blocked() && (s.class != outcome.Throttled || !s.above()) && s.outage(now, took, float64(s.refill.n)):
 		s.last = 0
 		s.health.reset()
 		s.back(now, s.failRate)
