@@ -14,21 +14,22 @@ import (
 	"github.com/treadlight/crawl/record"
 )
 
-// Where there are rules for items, an output that is a file has the items alone, of all kinds. One that is a directory
-// has the records of pages as ever, and a file for the items of each kind beside them.
+// If there are rules for items, an output that is a file holds the items alone, of all kinds. An output that is a
+// directory holds the records of pages as without rules, and a file for the items of each kind next to them.
 
+// itemRules returns the rules for items, or nil if there are none.
 func itemRules(cfg *config.Config) *items.Rules {
 	rules, err := cfg.Extract.Rules()
-	if err != nil || len(rules.Kinds) == 0 { // an error was told with the settings
+	if err != nil || len(rules.Kinds) == 0 { // an error was reported with the settings
 		return nil
 	}
 	return rules
 }
 
-// itemsAlone reports whether the output has items in place of records.
+// itemsAlone reports whether the output holds items in place of records.
 func (j *Job) itemsAlone() bool { return itemRules(j.Settings) != nil && !j.outputIsDir() }
 
-// recordsBase begins the names of files of records that layOut chooses.
+// recordsBase is how the names begin that layOut chooses for files of records.
 const recordsBase = "records"
 
 func (j *Job) outputIsDir() bool {
@@ -102,7 +103,7 @@ func fileSink(path string, cfg sink.Config, items *sink.ItemsConfig) (record.Dur
 	return durableOf(sink.OpenItems(path, *items))
 }
 
-// durableOf keeps a nil pointer from becoming a sink that is not nil.
+// durableOf keeps a nil pointer from becoming an interface that is not nil.
 func durableOf[T record.Durable](w T, err error) (record.Durable, error) {
 	if err != nil {
 		return nil, err
@@ -110,7 +111,8 @@ func durableOf[T record.Durable](w T, err error) (record.Durable, error) {
 	return w, nil
 }
 
-// itemSummary is how many items were written and what they lack, in words; empty without rules for items.
+// itemSummary returns, in words, how many items were written and which fields they lack; "" without rules for items.
+// With under, the crawl is still running.
 func (j *Job) itemSummary(under bool) string {
 	if itemRules(j.Settings) == nil {
 		return ""

@@ -1,10 +1,10 @@
-// Package job runs one crawl from the command line: it opens what is read before what is written, lets the crawl run
-// beside what goes with it (signals, progress, snapshots, events), closes, reports, and turns the end into an exit
-// code. All that runs beside it has ended when Run returns; the one goroutine that may outlive it waits in a read of
-// standard input, which nothing can interrupt.
+// Package job runs one crawl from the command line. It opens the inputs before the outputs, runs the crawl and next to
+// it the goroutines for signals, progress, snapshots and events, closes the files, prints the report, and turns the end
+// of the crawl into an exit code. All these goroutines have ended when Run returns. One other goroutine may outlive
+// Run: it waits in a read of standard input, which nothing can interrupt.
 //
-// A crawl whose output is a directory, or that has --state, can be resumed: state.go says where its files are. The
-// state is opened before the records, and the process that has it is alone with both.
+// A crawl can be resumed if its output is a directory or if it has --state; state.go decides where its files are. The
+// state is opened before the records, because its lock keeps other processes away from both.
 package job
 
 import (
@@ -32,66 +32,66 @@ import (
 	"github.com/treadlight/crawl/record"
 )
 
-// Options is what a job is to do.
+// Options says what a job does.
 type Options struct {
 	cli.Streams
 	Settings *config.Config
 	Warnings []string
 	Seeds    []string
-	Names    func() map[string]string       // what the report calls hosts; nil = by their names
-	Over     string                         // what the end of the time is called; empty = a limit
-	Reread   func() (*config.Loaded, error) // the configuration again; nil = there is no file of it
-	Join     bool                           // a job of several processes, without seeds
-	Fleeting bool                           // it has no state, whatever the settings say
-	Resumed  bool                           // the state is that of a crawl to go on with
-	Again    bool                           // and a new round of it begins
+	Names    func() map[string]string       // display names of hosts by their names, for the report; nil means none
+	Over     string                         // how the report calls an end by max_time; empty means a limit
+	Reread   func() (*config.Loaded, error) // loads the configuration again; nil means that it has no file
+	Join     bool                           // the process joins a job of a fleet and has no seeds of its own
+	Fleeting bool                           // no state is kept, whatever the settings say
+	Resumed  bool                           // a crawl that was kept is resumed
+	Again    bool                           // a new round of it begins; Resumed is set too
 }
 
-// Job is one crawl from the command line. It runs once.
+// Job is one crawl from the command line. It runs once and is not reused.
 type Job struct {
 	Options
 
-	dir       string          // of the state that is opened to go on with it
-	own       bool            // of several processes, and the records are in a file named after this one
-	state     *assembly.State // nil = there is none
-	moreSeeds bool            // of a crawl that is resumed: there are seeds that earlier runs were not given
+	dir       string          // of the state to resume
+	own       bool            // in a fleet: the records go to a file named after this process
+	state     *assembly.State // nil means that no state is kept
+	moreSeeds bool            // of a resumed crawl: seed files are given that no earlier run had
 
 	began   time.Time
-	late    *time.Timer // ends a start that takes too long
-	started func()      // ends the watch over the start
+	late    *time.Timer // ends the process if the start takes too long
+	started func()      // ends the watch over the start; set by begin
 
 	term    *cli.Terminal
 	log     *slog.Logger
-	level   slog.LevelVar // of log
-	in      *seedSource   // of --input-file, or empty
+	level   slog.LevelVar // the level of log
+	in      *seedSource   // the seeds of --input-file; without the flag it is empty
 	stats   *statsWriter
 	events  *eventsWriter
-	out     *destination   // of --output
-	items   []*destination // of items beside the records of pages
-	archive *destination   // of --warc; nil = there is none beside the output
-	console *watch.Console // of --listen; nil = there is none
-	tty     *os.File       // the keyboard, if that is not standard input
+	out     *destination   // the records of --output
+	items   []*destination // item files next to the records of pages, one per kind
+	archive *destination   // the archive of --warc; nil means no archive besides the output
+	console *watch.Console // of --listen; nil means no console
+	tty     *os.File       // the keyboard, where standard input is something else
 
-	deadline *shutdownDeadline // of the crawl, once it runs
-	cut      atomic.Bool       // the process ends before the crawl has
+	deadline *shutdownDeadline // set once the crawl runs
+	cut      atomic.Bool       // the shutdown deadline ends the process before the crawl has ended
 }
 
-// ErrNoSeeds is for who gave flags and forgot what to crawl.
+// ErrNoSeeds is the error of a command line that has flags and names nothing to crawl.
 var ErrNoSeeds = errors.New("no seeds: name at least one URL, or a file of them with --input-file (- is standard input)")
 
-// Run crawls and reports. The error carries the exit code, of a crawl that was ended by a limit or a signal too.
+// Run crawls and reports. The error carries the exit code, also that of a crawl ended by a limit or a signal.
 func (j *Job) Run(ctx context.Context) error {
 	if err := assembly.Check(j.Seeds...); err != nil {
 		return cli.Usage(err)
 	}
-	// A reader that goes away is an error to tell, like any other end of the output; by default it would end the
-	// process without a word.
+	// A closed pipe is then a write error, reported like any other. By default SIGPIPE ends the process without a
+	// message.
 	signal.Ignore(syscall.SIGPIPE)
 	defer signal.Reset(syscall.SIGPIPE)
 	j.openLog()
 	err := j.await(ctx)
 	if err == nil {
-		if j.started == nil { // no state was opened
+		if j.started == nil { // GoOnIn, which opens a state, has called begin already
 			j.begin()
 		}
 		defer j.started()
@@ -112,7 +112,8 @@ func (j *Job) openLog() {
 	j.log = cli.NewLogger(j.term, &j.Settings.Log, &j.level)
 }
 
-// told is an error for whoever reads it; where a machine does it is in the log.
+// told returns err as the command is to print it. With log.format json it logs the error instead and returns one that
+// has the exit code only.
 func (j *Job) told(err error) error {
 	if err == nil || j.Settings.Log.Format != "json" {
 		return err
@@ -123,15 +124,15 @@ func (j *Job) told(err error) error {
 	return &cli.Error{Code: cli.CodeOf(err)}
 }
 
-// open opens what is read before what is written: a mistyped --input-file must not cost the file that --overwrite
-// replaces. The state comes before the records, because whoever has it is alone with them.
+// open opens inputs before outputs: a mistyped --input-file must not cost the file that --overwrite replaces. It opens
+// the state before the records, because the lock of the state covers both.
 func (j *Job) open() (err error) {
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, j.abandon())
 		}
 	}()
-	if !j.Resumed { // or it has been done
+	if !j.Resumed { // the settings of a resumed crawl name its files already
 		given := j.Settings.Output.Path
 		if err := layOut(j.Settings); err != nil {
 			return err
@@ -162,7 +163,7 @@ func (j *Job) open() (err error) {
 	if j.events, err = openEvents(j.Settings.Output.Events, j.term, j.log); err != nil {
 		return err
 	}
-	if listen := j.Settings.Listen; listen.Addr != "" { // one that is taken is to cost nothing
+	if listen := j.Settings.Listen; listen.Addr != "" { // before the outputs: an address in use must not cost a file
 		j.console, err = watch.Listen(assembly.ListenConfig{
 			Addr: listen.Addr, Token: listen.Token, Version: cli.Version(), Log: j.log, OnStop: func() { j.in.stop() },
 		})
@@ -176,8 +177,8 @@ func (j *Job) open() (err error) {
 	return err
 }
 
-// sameFile reports whether two paths lead to one file. Standard streams and devices, which may well be both, do not
-// count.
+// sameFile reports whether two paths lead to the same regular file. It is false for standard streams and devices, which
+// may be both input and output.
 func sameFile(a, b string) bool {
 	x, errX := os.Stat(a)
 	y, errY := os.Stat(b)
@@ -196,7 +197,8 @@ func (j *Job) abandon() error {
 	return errors.Join(append(errs, j.stats.close(), j.in.close())...)
 }
 
-// onEvent is who wants to know of events; nil if nobody does, see [eventsWriter.hook].
+// onEvent returns a function that passes events to output.events and to the console, or nil if there is neither; see
+// [eventsWriter.hook].
 func (j *Job) onEvent() func(ratelimit.Event) {
 	file := j.events.hook()
 	switch {
@@ -211,7 +213,7 @@ func (j *Job) onEvent() func(ratelimit.Event) {
 	}
 }
 
-// crawl crawls between what is open, closes it, and tells a person how it went.
+// crawl runs the crawl on the opened inputs and outputs, closes them, and prints the report.
 func (j *Job) crawl(ctx context.Context) error {
 	cfg := assembly.Config{
 		Settings: *j.Settings, OnEvent: j.onEvent(), Version: cli.Version(), Log: j.log, Kept: j.state, Join: j.Join, Began: j.began,
@@ -243,13 +245,13 @@ func (j *Job) crawl(ctx context.Context) error {
 	err = j.supervise(ctx, c)
 	defer j.deadline.stop()
 	final := c.Snapshot()
-	if e := j.closeSinks(); err == nil { // the first error says what matters
+	if e := j.closeSinks(); err == nil { // the first error is the cause
 		err = e
 	}
 	err = errors.Join(j.explain(err, final.State), j.stats.write(), j.stats.close(), j.in.close())
 	j.events.close()
-	// After a broken pipe whoever watched has left; after an error that came before the first request there is
-	// nothing to tell.
+	// After a broken pipe nobody reads a report any more. After an error before the first request there is nothing to
+	// report.
 	if !errors.Is(err, syscall.EPIPE) && (err == nil || final.Requests > 0) {
 		err = errors.Join(err, j.tell(&final))
 	}
@@ -259,12 +261,12 @@ func (j *Job) crawl(ctx context.Context) error {
 	return err
 }
 
-// supervise runs the crawl, and beside it signals, progress, and snapshots.
+// supervise runs the crawl, and concurrently the handlers of signals, progress, snapshots, events and the console.
 func (j *Job) supervise(ctx context.Context, c *assembly.Crawler) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	// What runs beside the crawl stays until the crawl has returned: while it is being given up, a third interrupt
-	// must still count.
+	// These goroutines run until the crawl has returned: while it gives up what is in flight, a third interrupt must
+	// still count.
 	beside, stop := context.WithCancel(context.WithoutCancel(ctx))
 	defer stop()
 	var w *signalWatch
@@ -297,15 +299,15 @@ func (j *Job) supervise(ctx context.Context, c *assembly.Crawler) error {
 	background.Go(func() { j.events.run(beside) })
 	if j.console != nil {
 		background.Go(func() {
-			if err := j.console.Serve(beside, c); err != nil { // it costs the sight of the crawl and not the crawl
+			if err := j.console.Serve(beside, c); err != nil { // the crawl can do without a console
 				j.log.Error("the console has failed; the crawl goes on without it", slog.Any("error", err))
 			}
 		})
 	}
 	j.in.resumable = j.state != nil
 	err := j.in.crawl(ctx, c, j.Seeds)
-	// What ended it, not that it ended. A crawl that is given up while it stops in order may return nil: the second
-	// interrupt counts nevertheless.
+	// The cause of the cancellation, not context.Canceled. A crawl that is forced while it shuts down in order may
+	// return nil: the second interrupt counts nevertheless.
 	if cause := context.Cause(ctx); cause != nil && (err == nil || errors.Is(err, context.Canceled)) {
 		err = cause
 	}
@@ -315,8 +317,9 @@ func (j *Job) supervise(ctx context.Context, c *assembly.Crawler) error {
 	return err
 }
 
-// reloader is what SIGHUP asks for; nil if there is no file to read again. Flags and variables stay stronger than the
-// file. Whatever is wrong with the file, the crawl goes on as it was.
+// reloader returns what SIGHUP does: it reads the configuration again and applies the settings that may change. It
+// returns nil if the configuration has no file. Flags and variables still take precedence over the file. If anything is
+// wrong with the file, the crawl goes on with its old settings.
 func (j *Job) reloader(c *assembly.Crawler) func() {
 	if j.Reread == nil {
 		return nil
@@ -355,7 +358,7 @@ func (j *Job) reloader(c *assembly.Crawler) func() {
 	}
 }
 
-// explain adds to the end of a crawl what a person needs to mend it.
+// explain adds to the error of a crawl what a person can do about it.
 func (j *Job) explain(err error, end pipeline.End) error {
 	if cli.Has[*assembly.StateError](err) {
 		return fmt.Errorf("%w: when that is mended, go on with '%s'", err, j.goOn(pipeline.EndFailed, ""))
@@ -369,7 +372,7 @@ func (j *Job) explain(err error, end pipeline.End) error {
 	case errors.Is(err, assembly.ErrSeed) && len(j.Seeds)+j.in.good == 0:
 		return cli.Usagef("no usable seed in %s: write one URL per line", j.in.name())
 	case unreachable:
-		if len(j.out.seen) > 0 { // which have the cause
+		if len(j.out.seen) > 0 { // the failures appended below name the causes
 			err = assembly.ErrUnreachable
 		}
 		if j.out.via > 0 && j.out.via == len(j.out.seen) {
@@ -384,7 +387,7 @@ func (j *Job) explain(err error, end pipeline.End) error {
 	return err
 }
 
-// afterWriteError is what to do when records could not be written.
+// afterWriteError says what to do after records could not be written.
 func (j *Job) afterWriteError(e *sink.WriteError) string {
 	mend := "when that is mended"
 	if cli.DiskFull(e) {
@@ -394,15 +397,15 @@ func (j *Job) afterWriteError(e *sink.WriteError) string {
 		return fmt.Sprintf("%s go on with '%s'", mend, goOn)
 	}
 	again := "begin anew with --overwrite"
-	if j.own { // it goes on in its file
+	if j.own { // a process with a file of its own appends to it
 		again = "start this process again"
 	}
 	return fmt.Sprintf("%s %s (a crawl with --state DIR goes on where it was)", mend, again)
 }
 
-// ended is the error of a crawl that ended without one: the exit code of its end. It obtained something if it has a
-// page, with its earlier runs, or one that the settings kept out. A process of several need not have any, nor need a
-// round in which nothing was due.
+// ended returns the error that carries the exit code of a crawl that ended without an error; nil if it obtained
+// something. It did if this run or an earlier one obtained a page, or if the settings kept a page out. A process of a
+// fleet needs no page, and neither does a round in which no URL was due.
 func (j *Job) ended(final *pipeline.Snapshot) error {
 	obtained := final.Pages > 0 || j.out.good || j.Settings.Fleet.Shared()
 	if j.Resumed {
@@ -420,7 +423,7 @@ func (j *Job) ended(final *pipeline.Snapshot) error {
 	return fmt.Errorf("%w%s", cli.ErrNothing, j.out.failures())
 }
 
-// enoughPages reports whether a crawl ended with as many pages as it was to have.
+// enoughPages reports whether max_pages ended the crawl.
 func enoughPages(end pipeline.End, reason string) bool {
 	return end == pipeline.EndLimit && strings.HasPrefix(reason, "max_pages ")
 }

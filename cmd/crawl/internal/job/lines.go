@@ -18,14 +18,14 @@ import (
 	"github.com/treadlight/crawl/internal/ratelimit"
 )
 
-// lineFile is a file that JSON lines are added to, or a stream that is not ours and stays open.
+// lineFile is a file that JSON lines are appended to, or a standard stream, which stays open.
 type lineFile struct {
-	name string    // for messages; empty: there is none, and nothing is written
-	w    io.Writer // nil as well after a failure of --stats
-	file *os.File  // what to close
+	name string    // for messages; empty means that nothing is written
+	w    io.Writer // nil if there is no file, and after a failed write of --stats
+	file *os.File  // to close; nil for a standard stream
 }
 
-// openLines opens what a flag or setting names: nothing, a file, or "-" for a stream.
+// openLines opens what a flag or setting names: nothing if path is empty, the given stream if it is -, or a file.
 func openLines(what, path, streamName string, stream io.Writer) (lineFile, error) {
 	switch path {
 	case "":
@@ -40,8 +40,8 @@ func openLines(what, path, streamName string, stream io.Writer) (lineFile, error
 	return lineFile{path, f, f}, nil
 }
 
-// statsWriter writes snapshots as JSON, one per line: every interval, on SIGUSR1, and once at the end. Without
-// --stats it does nothing. It is safe for concurrent use once snapshot is set.
+// statsWriter writes snapshots as JSON, one per line: every interval, on SIGUSR1, and once at the end. Without --stats
+// it does nothing. It is safe for concurrent use once snapshot is set.
 type statsWriter struct {
 	snapshot func() pipeline.Snapshot
 
@@ -64,7 +64,8 @@ func (s *statsWriter) close() error {
 	return nil
 }
 
-// write adds one line, in a single write so that a reader never sees half of it. A failure is told once.
+// write appends one line, in a single write so that a reader never sees half of it. Only the first failure is returned;
+// after it nothing is written.
 func (s *statsWriter) write() error {
 	if s.name == "" {
 		return nil
@@ -98,24 +99,24 @@ func (s *statsWriter) run(ctx context.Context, every time.Duration) error {
 
 const (
 	eventsQueued = 1024        // events that may wait to be written
-	eventsFlush  = time.Second // the longest that an event is in memory only
-	eventsBuffer = 64 << 10    // bytes that are written without waiting for that
+	eventsFlush  = time.Second // how long an event may stay in memory
+	eventsBuffer = 64 << 10    // bytes; a fuller buffer is written at once
 )
 
-// eventsWriter writes events as JSON, one per line. The crawl never waits for it: what finds the queue full is
-// counted and left out, and a file that fails costs the events and not the crawl. Without output.events it does
-// nothing.
+// eventsWriter writes events as JSON, one per line. The crawl never waits for it: an event that finds the queue full is
+// counted and dropped. After a failed write no more events are written, and the crawl goes on. Without output.events it
+// does nothing.
 type eventsWriter struct {
 	lineFile
 	log     *slog.Logger
 	queue   chan ratelimit.Event
 	dropped atomic.Int64
 
-	// Of run alone, and of others once it has returned.
+	// Only run uses these, and others once it has returned.
 	buf     bytes.Buffer
-	waiting int64 // lines in buf
-	written int64 // lines
-	failed  error // the first; nothing is written after it
+	waiting int64 // events in buf
+	written int64 // events in the file
+	failed  error // the first failure; nothing is written after it
 }
 
 func openEvents(path string, stderr io.Writer, log *slog.Logger) (*eventsWriter, error) {
@@ -123,8 +124,8 @@ func openEvents(path string, stderr io.Writer, log *slog.Logger) (*eventsWriter,
 	return &eventsWriter{lineFile: f, log: log, queue: make(chan ratelimit.Event, eventsQueued)}, err
 }
 
-// hook is what takes the events, without waiting; nil if nobody wants them, so that the engine does not even put them
-// into words.
+// hook returns a function that queues an event without waiting. It returns nil without output.events; the engine then
+// does not even format events.
 func (e *eventsWriter) hook() func(ratelimit.Event) {
 	if e.name == "" {
 		return nil
@@ -138,7 +139,7 @@ func (e *eventsWriter) hook() func(ratelimit.Event) {
 	}
 }
 
-// run writes what comes until ctx ends, and then what is left, and at the end how much is missing.
+// run writes queued events until ctx ends, then those that are left, and at last how many were dropped.
 func (e *eventsWriter) run(ctx context.Context) {
 	if e.name == "" {
 		return
@@ -182,7 +183,7 @@ type droppedLine struct {
 func stamp(t time.Time) string { return t.UTC().Format("2006-01-02T15:04:05.000Z07:00") }
 
 func (e *eventsWriter) add(event ratelimit.Event) {
-	e.addLine(struct { // every time as long as the others
+	e.addLine(struct { // the format has a fixed number of digits
 		Time string `json:"time"`
 		ratelimit.Event
 	}{stamp(event.Time), event})
@@ -194,7 +195,7 @@ func (e *eventsWriter) add(event ratelimit.Event) {
 
 func (e *eventsWriter) addLine(line any) {
 	text, err := json.Marshal(line)
-	if err != nil { // no value of these types has one
+	if err != nil { // no value of these types fails to encode
 		panic(fmt.Sprintf("encode event: %v", err))
 	}
 	e.buf.Write(append(text, '\n'))
@@ -226,7 +227,8 @@ func (e *eventsWriter) close() {
 	}
 }
 
-// summary is how many events are where, and what is missing. It is for the time after run.
+// summary returns, in words, how many events were written and where, how many were dropped, and the failure if there
+// was one. It may be called after run has returned.
 func (e *eventsWriter) summary() string {
 	if e.name == "" {
 		return ""

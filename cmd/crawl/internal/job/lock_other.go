@@ -4,5 +4,5 @@ package job
 
 import "os"
 
-// LockFile does nothing where there are no such locks.
+// LockFile does nothing and reports true: these systems have no such locks.
 func LockFile(*os.File) bool { return true }

@@ -8,8 +8,8 @@ import (
 	"syscall"
 )
 
-// LockFile takes the lock on an open file or directory, and reports whether no other process has it. A file system
-// without locks has nobody wait.
+// LockFile tries to lock an open file or directory for this process, without waiting. It reports false if another
+// process holds the lock. On a file system without locks it reports true.
 func LockFile(f *os.File) bool {
 	return !errors.Is(syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB), syscall.EWOULDBLOCK)
 }

@@ -18,26 +18,26 @@ import (
 )
 
 const (
-	maxSeedLine   = 64 << 10 // bytes; a longer line is in a file that is no list of seeds
-	maxLeftOut    = 10       // lines that are no URL and are told one by one
+	maxSeedLine   = 64 << 10 // bytes; a file with longer lines is no list of seeds
+	maxLeftOut    = 10       // how many lines that are no URL are logged one by one
 	byteOrderMark = '\ufeff'
 )
 
-// seedFile is a file of seeds, or standard input, which is not closed: a read of it may be under way.
+// seedFile is a file of seeds, or standard input, which is never closed because a read of it may be under way.
 type seedFile struct {
 	name string // for messages
 	r    io.Reader
 }
 
-// seedSource feeds a crawl the seeds of files, one after another.
+// seedSource reads the seeds of files, one file after another, for a crawl.
 type seedSource struct {
-	files     []seedFile // none = there are no seeds but those of the arguments
+	files     []seedFile // empty means no seeds but those of the arguments
 	log       *slog.Logger
-	resumable bool // the crawl is kept
+	resumable bool // the crawl keeps a state
 	stopped   chan struct{}
-	stop      func() // ends the reading, which may be waiting for a person to type
+	stop      func() // ends the reading, which may wait for a person to type
 
-	// For after the crawl: lines with a seed, lines left out, and why reading ended early.
+	// Read after the crawl: lines with a seed, lines left out, and why the reading ended early.
 	good, bad int
 	failed    error
 }
@@ -66,11 +66,11 @@ func openSeeds(paths []string, stdin io.Reader, log *slog.Logger) (*seedSource, 
 	return s, nil
 }
 
-// openList opens a file of seeds. What shows at its beginning that it is another file is told as what it is.
+// openList opens a file of seeds. If the beginning of the file shows that it is of another kind, the error says which.
 func openList(path string) (*os.File, error) {
 	if info, err := os.Stat(path); err == nil && info.IsDir() {
 		return nil, fmt.Errorf("%s is a directory: give a file with one URL per line", path)
-	} else if err == nil && info.Mode().IsRegular() { // to look into a pipe is to wait for it
+	} else if err == nil && info.Mode().IsRegular() { // looking into a pipe would wait for it
 		if kind := cli.FileKind(path); kind != "" && kind != cli.SeedsKind {
 			return nil, fmt.Errorf("%s: %s: give a text with one URL per line", path, kind)
 		}
@@ -78,7 +78,8 @@ func openList(path string) (*os.File, error) {
 	return os.Open(path)
 }
 
-// FirstSeeds are the first URLs of the files of --input-file, at most so many. Lines that are none are passed over.
+// FirstSeeds returns the first URLs of the files of --input-file, at most most of them. It skips lines that hold none.
+// The path - is standard input, read from stdin.
 func FirstSeeds(paths []string, stdin io.Reader, most int) (seeds []string, err error) {
 	s, err := openSeeds(paths, stdin, slog.New(slog.DiscardHandler))
 	if err != nil {
@@ -111,7 +112,7 @@ func (s *seedSource) close() error {
 	return errors.Join(errs...)
 }
 
-// name is what the files are called together.
+// name returns the names of all files, for messages.
 func (s *seedSource) name() string {
 	var names []string
 	for _, one := range s.files {
@@ -120,26 +121,26 @@ func (s *seedSource) name() string {
 	return strings.Join(names, ", ")
 }
 
-// crawl runs c on the seeds of the arguments and then those of the files.
+// crawl runs c on seeds, those of the arguments, and then on those of the files.
 func (s *seedSource) crawl(ctx context.Context, c *assembly.Crawler, seeds []string) error {
 	if s.files == nil {
 		return c.Run(ctx, seeds...)
 	}
 	cut := func() {}
 	if s.resumable {
-		cut = c.Stop // it can go on when the file can
+		cut = c.Stop // a resume can read the file again
 	}
 	return c.RunSeq(ctx, s.fromFile(ctx, c.Halted(), cut), seeds...)
 }
 
-// fromFile is the lines of the files that hold a seed. A line that is no URL is told and left out. If a file cannot
-// be read to its end it calls cut.
+// fromFile returns the lines of the files that hold a seed. A line that is no URL is logged and left out. If a file
+// cannot be read to its end, the iteration calls cut.
 func (s *seedSource) fromFile(ctx context.Context, halted <-chan struct{}, cut func()) iter.Seq[string] {
 	return func(yield func(string) bool) {
 		defer s.stop()
 		lines := make(chan seedLine)
-		// A read of a terminal or a pipe cannot be interrupted, so it happens beside: when the crawl is stopped
-		// first, the goroutine ends with the process.
+		// A read of a terminal or a pipe cannot be interrupted, so it has a goroutine of its own. If the crawl is
+		// stopped during a read, that goroutine ends with the process.
 		go func() {
 			defer close(lines)
 			for line := range s.read {
@@ -176,7 +177,8 @@ func (s *seedSource) fromFile(ctx context.Context, halted <-chan struct{}, cut f
 	}
 }
 
-// check reports whether a line holds a seed, and tells if it should have.
+// check reports whether a line holds a seed. It logs a line that should hold one, and keeps an error of reading in
+// failed.
 func (s *seedSource) check(line *seedLine) bool {
 	if line.number == 0 {
 		s.failed = fmt.Errorf("read %s: %w", line.file, cli.Cause(line.err))
@@ -196,17 +198,17 @@ func (s *seedSource) check(line *seedLine) bool {
 	return false
 }
 
-// seedLine is a line that is not empty and no comment.
+// seedLine is a line of a file that is neither empty nor a comment.
 type seedLine struct {
 	file   string
-	number int // from 1; zero: there are no more lines, and err says why
+	number int // from 1; zero means the end of a file by the error err
 	text   string
-	err    error // why the line is no seed
+	err    error // why the line is no seed, or why reading failed
 }
 
 var errLongSeed = errors.New("the line is longer than 64 KiB")
 
-// read hands out the lines that may hold a seed.
+// read yields the lines that may hold a seed, and a last line with number zero if a file cannot be read to its end.
 func (s *seedSource) read(yield func(seedLine) bool) {
 	for _, one := range s.files {
 		r := bufio.NewReaderSize(one.r, maxSeedLine)
@@ -234,8 +236,8 @@ func (s *seedSource) read(yield func(seedLine) bool) {
 	}
 }
 
-// seedText is what a line says: nothing if it is empty or begins with #. Of files that were put together a byte order
-// mark may be in front of any line.
+// seedText returns the text of a line without space around it; "" if the line is empty or begins with #. In files that
+// were joined, any line may begin with a byte order mark, which is removed too.
 func seedText(line []byte) string {
 	text := strings.TrimFunc(string(line), func(r rune) bool { return unicode.IsSpace(r) || r == byteOrderMark })
 	if strings.HasPrefix(text, "#") {

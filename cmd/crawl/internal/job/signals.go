@@ -17,29 +17,30 @@ import (
 	"github.com/treadlight/crawl/internal/pipeline"
 )
 
-// ErrForced is the end of a crawl that was interrupted twice.
+// ErrForced is the error of a crawl that was interrupted twice.
 var ErrForced = &cli.Error{Code: cli.CodeForced, Err: errors.New("interrupted twice: what was under way was given up")}
 
 const (
-	// echoTime is for how long after the first interrupt another is the same once more: timeout(1) and whoever ends a
-	// group of processes send a signal to the process and to its group.
+	// echoTime is how long after the first interrupt another one counts as the same: timeout(1) and others that end a
+	// group of processes signal both the process and its group.
 	echoTime = 50 * time.Millisecond
-	// forcedWithin is for how long a crawl that was interrupted twice may write what it has.
+	// forcedWithin is how long a crawl that was interrupted twice may still write what it has.
 	forcedWithin = 2 * time.Second
-	// lastWords is for how long a process that is cut off may say so: what it says that to may be what blocks, and a
-	// machine with much other work takes its time.
+	// lastWords is how long a process that is cut off may take to report that. The output it reports to may be what
+	// blocks, and on a busy machine the report takes its time.
 	lastWords = 2 * time.Second
 )
 
+// signalActions is what the signals do.
 type signalActions struct {
-	stop   func()       // finish what is under way and end
-	force  func()       // give up what is under way
+	stop   func()       // finish what is in flight and end
+	force  func()       // give up what is in flight
 	giveUp func()       // end the process at once
-	tell   func() error // say how it goes
-	reload func()       // read the configuration again; nil = there is no file to read
+	tell   func() error // report how the crawl goes
+	reload func()       // read the configuration again; nil means that it has no file
 }
 
-// signalWatch catches signals and obeys them until end, which waits for what they have begun.
+// signalWatch catches signals and acts on them until end, which waits for the actions under way.
 type signalWatch struct {
 	signals chan os.Signal
 	end     func()
@@ -48,21 +49,21 @@ type signalWatch struct {
 func (w *signalWatch) interrupt() {
 	select {
 	case w.signals <- os.Interrupt:
-	default: // as many are waiting as a person can send
+	default: // the queue is as long as a person can need
 	}
 }
 
-// watch begins to catch the signals that heed obeys.
+// watch begins to catch signals, which heed acts on.
 func (j *Job) watch(o signalActions) *signalWatch {
-	w := &signalWatch{signals: make(chan os.Signal, 8)} // as many as a person can send while one is obeyed
+	w := &signalWatch{signals: make(chan os.Signal, 8)} // more than a person sends during one action
 	signal.Notify(w.signals, os.Interrupt, syscall.SIGTERM, tellSignal)
-	// The end of the terminal is an interrupt like any other, unless nohup said that it is not to matter. Without
-	// one, or while it is there, the signal asks to read --config again.
+	// A SIGHUP at the end of the terminal is an interrupt like any other, unless nohup has the process ignore it.
+	// Without a terminal, or while the terminal is there, the signal requests that --config is read again.
 	if !signal.Ignored(syscall.SIGHUP) {
 		signal.Notify(w.signals, syscall.SIGHUP)
 	}
 	ctx, cancel := context.WithCancel(context.Background())
-	ended, log := make(chan struct{}), j.log // which resuming replaces
+	ended, log := make(chan struct{}), j.log // GoOnIn and Run replace j.log
 	go func() {
 		defer close(ended)
 		heed(ctx, w.signals, log, o)
@@ -71,22 +72,22 @@ func (j *Job) watch(o signalActions) *signalWatch {
 	return w
 }
 
-// heed obeys signals until ctx ends: the first interrupt stops in order, the second gives up what is under way, a
-// third ends the process; SIGUSR1 tells how it goes, and SIGHUP reloads if there is what to reload and the terminal
-// is not gone. What tells or reloads may hang in what it writes to: interrupts are heeded all the same, and until it
-// has ended.
+// heed acts on signals until ctx ends. The first interrupt stops in order, the second gives up what is in flight, a
+// third ends the process. SIGUSR1 reports how the crawl goes. SIGHUP reloads if there is a file to reload and the
+// terminal is not gone. Reports and reloads may block on their output, so they run beside: interrupts count all the
+// same, also after ctx has ended, until the last action has.
 func heed(ctx context.Context, signals <-chan os.Signal, log *slog.Logger, o signalActions) {
 	say, quiet := sayBeside()
 	defer quiet()
 	do, done := runBeside()
 	over, idle := ctx.Done(), (<-chan struct{})(nil)
 	attached := terminalThere()
-	var settled <-chan time.Time // from the first interrupt
+	var settled <-chan time.Time // fires echoTime after the first interrupt
 	for interrupts := 0; ; {
 		select {
 		case <-over:
 			over, idle = nil, done()
-			do = func(func()) {} // nothing new is begun any more
+			do = func(func()) {} // nothing new begins any more
 		case <-idle:
 			return
 		case <-settled:
@@ -104,7 +105,7 @@ func heed(ctx context.Context, signals <-chan os.Signal, log *slog.Logger, o sig
 			case sig == syscall.SIGHUP && o.reload != nil && terminalThere() == attached:
 				do(o.reload)
 				continue
-			case settled != nil: // the echo of the first
+			case settled != nil: // an echo of the first interrupt
 				continue
 			}
 			switch interrupts++; interrupts {
@@ -121,8 +122,8 @@ func heed(ctx context.Context, signals <-chan os.Signal, log *slog.Logger, o sig
 	}
 }
 
-// sayBeside is for what is said while signals are heeded: the log may go to a pipe that nobody reads. quiet waits a
-// moment for what was not said yet.
+// sayBeside returns a function that logs without blocking the handling of signals, since the log may go to a pipe that
+// nobody reads. The function quiet waits a moment for messages not yet logged.
 func sayBeside() (say func(func()), quiet func()) {
 	say, done := runBeside()
 	return say, func() {
@@ -133,8 +134,9 @@ func sayBeside() (say func(func()), quiet func()) {
 	}
 }
 
-// runBeside does one thing after another beside its caller. What comes while eight wait is not done: what they wait
-// for hangs. After done nothing may come; what it returns is closed when all has ended.
+// runBeside returns do, which runs functions one after another on another goroutine. If eight are waiting, do drops the
+// function, since the one that runs must hang. After done nothing may be passed to do; the channel that done returns is
+// closed when all functions have returned.
 func runBeside() (do func(func()), done func() <-chan struct{}) {
 	things, ended := make(chan func(), 8), make(chan struct{})
 	go func() {
@@ -158,9 +160,9 @@ func terminalThere() bool {
 	return err == nil && f.Close() == nil
 }
 
-// begin watches over the start of a crawl until started: it ends the process when it is interrupted, or its time is
-// over. What a start waits for cannot be: a large state on a slow disk, a Redis that does not answer. Nothing is
-// fetched by then, and a state is left as by a kill.
+// begin watches over the start of a crawl until started is called: it ends the process at an interrupt or when max_time
+// is over. That is needed because a start may wait for what cannot be canceled: a large state on a slow disk, a Redis
+// that does not answer. Nothing has been fetched by then, and the state is left as a kill would leave it.
 func (j *Job) begin() {
 	j.began = time.Now()
 	giveUp := func(code int, why string) func() {
@@ -181,15 +183,15 @@ func (j *Job) begin() {
 	j.started = func() { j.late.Stop(); w.end() }
 }
 
-// bound has the start end in time; zero: it has no bound.
+// bound ends the start after maxTime since it began; zero means no limit.
 func (j *Job) bound(maxTime time.Duration) {
-	if j.late.Stop(); maxTime > 0 && !j.Settings.Fleet.Shared() { // whose time counts from when the job was made
+	if j.late.Stop(); maxTime > 0 && !j.Settings.Fleet.Shared() { // the time of a fleet began with its job
 		j.late.Reset(maxTime - time.Since(j.began))
 	}
 }
 
-// await waits until there is something to do, for a process that was given no URLs. A job that is complete has
-// nothing, which is no failure.
+// await waits until the job of the fleet has something to do, if this process was given no URLs. A job that is complete
+// has nothing to do, which is not a failure: the exit code says done.
 func (j *Job) await(ctx context.Context) error {
 	if !j.Join {
 		return nil
@@ -216,11 +218,11 @@ func (j *Job) await(ctx context.Context) error {
 	return nil
 }
 
-// shutdownDeadline ends the process when a crawl that is to end has not within grace, whatever blocks: a pipe that
-// nobody reads, a disk that does not answer, a page that takes long. What is not committed then is visited again by
-// the resume. Its methods are safe for concurrent use.
+// shutdownDeadline ends the process when a crawl that is to end has not ended within grace, whatever blocks it: a pipe
+// that nobody reads, a disk that does not answer, a page that takes long. URLs whose records are not committed by then
+// are visited again by the resume. Its methods are safe for concurrent use.
 type shutdownDeadline struct {
-	grace time.Duration // zero = as long as it takes
+	grace time.Duration // zero means no deadline
 	end   func(forced bool)
 
 	mu     sync.Mutex // guards what follows
@@ -228,7 +230,7 @@ type shutdownDeadline struct {
 	forced bool
 }
 
-// begin has the time run. It runs once, however often the crawl is told to end.
+// begin starts the timer, once, however often the crawl is told to end.
 func (o *shutdownDeadline) begin() {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -237,7 +239,7 @@ func (o *shutdownDeadline) begin() {
 	}
 }
 
-// force leaves forcedWithin, and the exit code of a second interrupt.
+// force shortens the time to forcedWithin, and has the exit code be that of a second interrupt.
 func (o *shutdownDeadline) force() {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -247,7 +249,7 @@ func (o *shutdownDeadline) force() {
 	}
 }
 
-// stop has nothing ended any more: the command has come to its end.
+// stop stops the timer: the command has come to its end.
 func (o *shutdownDeadline) stop() {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -263,7 +265,7 @@ func (o *shutdownDeadline) over() {
 	o.end(forced)
 }
 
-// cutCode is the exit code of a crawl that is cut off in this state.
+// cutCode returns the exit code of a crawl that is cut off in this state.
 func cutCode(end pipeline.End, forced bool) int {
 	switch {
 	case forced:
@@ -274,21 +276,21 @@ func cutCode(end pipeline.End, forced bool) int {
 	return cli.CodeInterrupted
 }
 
-// cutOff ends the process, with a word about it if that can be said.
+// cutOff ends the process, and reports that first if lastWords is long enough.
 func (j *Job) cutOff(c *assembly.Crawler, live *view.Live, forced bool) {
 	live.Abort()
 	code := make(chan int, 1)
 	told := make(chan struct{})
-	go func() { // either may wait for what blocks
+	go func() { // the snapshot and the report may both wait for what blocks
 		defer close(told)
 		final := c.Snapshot()
-		if final.State == pipeline.EndDone { // but not on its disk
+		if final.State == pipeline.EndDone { // done, but its output is not written
 			final.State, final.Reason = pipeline.EndInterrupted, "its output was not written to the end"
 		}
 		code <- cutCode(final.State, forced)
 		j.log.Warn("shutdown deadline passed: ending now; requests in flight are not recorded", slog.Duration("grace", j.Settings.Grace))
 		j.cut.Store(true)
-		_ = j.tell(&final) // there is nobody to tell of its failure
+		_ = j.tell(&final) // a failure could be reported to nobody
 	}()
 	select {
 	case <-told:

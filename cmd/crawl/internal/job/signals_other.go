@@ -4,6 +4,6 @@ package job
 
 import "syscall"
 
-// tellSignal asks a crawl how it goes. Where there is no such signal it is one that never comes: --stats, --listen
-// and the status line tell there.
+// tellSignal requests a report of how the crawl goes. These systems have no such signal, so it is one that never comes;
+// --stats, --listen and the status line report there.
 const tellSignal = syscall.Signal(-1)

@@ -4,5 +4,5 @@ package job
 
 import "syscall"
 
-// tellSignal asks a crawl how it goes.
+// tellSignal requests a report of how the crawl goes.
 const tellSignal = syscall.SIGUSR1

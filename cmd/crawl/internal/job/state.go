@@ -22,9 +22,10 @@ import (
 	"github.com/treadlight/crawl/record"
 )
 
-// layOut puts the records of a crawl whose output is a directory into a file there, and its state beside them unless
-// that has another place. Of several processes each has files of its own, and no state; a path without {worker} in it
-// is taken as it is.
+// layOut chooses the file of the records if the output is a directory, and puts the state into that directory unless
+// the settings give the state another place. In a fleet each process has files named after itself and no state. The
+// name of the process replaces {worker} in a path (see settleWorker); the path of a file without {worker} stays as it
+// is.
 func layOut(cfg *config.Config) error {
 	settleWorker(cfg)
 	dir := cfg.Output.Path
@@ -45,7 +46,7 @@ func layOut(cfg *config.Config) error {
 		cfg.Output.Path = filepath.Join(dir, strings.Replace(name, "records", "chunks", 1)+".jsonl")
 	}
 	if !shared || spec.Format != sink.WARC {
-		if err := os.MkdirAll(dir, 0o777); err != nil { // less what the user's mask forbids
+		if err := os.MkdirAll(dir, 0o777); err != nil { // the umask of the user takes bits away
 			return cli.Open("--output", err)
 		}
 	}
@@ -55,13 +56,14 @@ func layOut(cfg *config.Config) error {
 	if cfg.State.Dir == "" {
 		cfg.State.Dir = filepath.Clean(dir)
 	}
-	if err := cfg.Validate(); err != nil { // two things in one file
+	if err := cfg.Validate(); err != nil { // the chosen files may collide with others of the settings
 		return cli.Usage(err)
 	}
 	return nil
 }
 
-// settleWorker gives a process of several a name, and files their names.
+// settleWorker chooses the name of this process in a fleet, unless the settings have one, and puts it in place of
+// {worker} in the names of files.
 func settleWorker(cfg *config.Config) {
 	if !cfg.Fleet.Shared() {
 		return
@@ -74,7 +76,7 @@ func settleWorker(cfg *config.Config) {
 		name = regexp.MustCompile("[^a-zA-Z0-9.-]").ReplaceAllString(name, "-")
 		cfg.Fleet.Worker = fmt.Sprintf("%.50s-%d", name, os.Getpid())
 	}
-	// Archives of two processes in one directory would be one series.
+	// Archives of two processes in one directory would look like one series of files.
 	if cfg.WARC.Dir != "" && !config.HasWorker(cfg.WARC.Dir) && filepath.Base(cfg.WARC.Dir) != cfg.Fleet.Worker {
 		cfg.WARC.Dir = filepath.Join(cfg.WARC.Dir, cfg.Fleet.Worker)
 	}
@@ -83,7 +85,8 @@ func settleWorker(cfg *config.Config) {
 	}
 }
 
-// openState makes the state of a crawl that is to be kept, if it is not there already to be resumed.
+// openState creates the state of a crawl that is to be kept, unless GoOnIn has opened one to resume. It warns if the
+// records go where nothing can be truncated after a crash.
 func (j *Job) openState() (err error) {
 	if j.state == nil && j.Settings.State.Dir != "" {
 		j.state, err = assembly.NewState(assembly.StateConfig{
@@ -104,10 +107,11 @@ func (j *Job) openState() (err error) {
 	return err
 }
 
-// GoOnIn opens a state and runs the crawl in it.
+// GoOnIn opens the state in dir with open and runs the crawl on with its saved settings, over which settings take
+// precedence. If nothing is left to do, it only completes the archives.
 func (j *Job) GoOnIn(ctx context.Context, settings *flags.Settings, dir string, open func(assembly.StateConfig) (*assembly.State, error)) error {
-	// What is wrong with a flag is told before anything is touched, and how messages are to look is needed before the
-	// settings of the first run can be had.
+	// Flags are checked before any file is touched. The settings of the log are needed at once, before those of the
+	// first run can be read from the state.
 	given, err := flags.Load(config.Sources{File: settings.File, Flags: settings.Given})
 	if err != nil {
 		return err
@@ -116,7 +120,7 @@ func (j *Job) GoOnIn(ctx context.Context, settings *flags.Settings, dir string, 
 	j.openLog()
 	j.begin()
 	defer j.started()
-	end := func(err error) error { // of a job that does not come to crawl
+	end := func(err error) error { // for the returns before the crawl runs
 		if e := j.abandon(); err == nil {
 			err = e
 		}
@@ -159,7 +163,8 @@ func (j *Job) GoOnIn(ctx context.Context, settings *flags.Settings, dir string, 
 	return j.Run(ctx)
 }
 
-// settle completes the archives of a crawl that is done: it may have been killed between its end and theirs.
+// settle completes the archives of a crawl that is done: the process may have been killed between the end of the crawl
+// and that of its archives.
 func (j *Job) settle() error {
 	if j.archiveDir() == "" {
 		return nil
@@ -168,8 +173,8 @@ func (j *Job) settle() error {
 	return errors.Join(err, w.Close())
 }
 
-// checkPlaces reports what stands where the records of a new round are to go, and what has come in the place of a
-// file that the crawl goes on with.
+// checkPlaces returns an error if a file with records is where those of a new round are to go, if a directory has taken
+// the place of the file of a resumed crawl, or if a list of seeds that was not read to its end is gone.
 func (j *Job) checkPlaces() error {
 	o, path := &j.Settings.Output, j.Settings.Output.Path
 	info, err := os.Stat(path)
@@ -190,8 +195,9 @@ func (j *Job) checkPlaces() error {
 	return nil
 }
 
-// RoundPath is the file of the records of a round, beside that of the round before: the name of the first with the
-// number behind it. What is no file, such as a pipe, takes them all.
+// RoundPath returns the path for the records of a round from that of the round before: the name of the first round's
+// file with the number of the round before its ending. Standard output, a pipe or a device takes the records of all
+// rounds, so its path stays.
 func RoundPath(path string, round int) string {
 	if info, err := os.Stat(path); path == sink.Stdout || err == nil && !info.Mode().IsRegular() {
 		return path
@@ -211,8 +217,8 @@ func RoundPath(path string, round int) string {
 	return fmt.Sprintf("%s%s-%d%s", dir, name, round, ending)
 }
 
-// seedFiles are the files whose seeds this run is to read: of a crawl that is resumed, those that were given now, or
-// those that an earlier run has not read to their end.
+// seedFiles returns the files whose seeds this run reads. If the crawl is resumed, these are the files that this
+// command line or configuration file gives, or else those that no earlier run has read to the end.
 func (j *Job) seedFiles() []string {
 	files := j.Settings.Seeds.Files
 	switch {
@@ -227,9 +233,9 @@ func (j *Job) seedFiles() []string {
 	return files
 }
 
-// claim is what the state calls the output at a path, with a lock on it if this process is not to share it; and, if the
-// output is gone on with, how far the state has it. To take one that is not known for one of which nothing is certain
-// would empty it.
+// claim returns a destination named as the state names the output at path; alone says to lock the file for this
+// process. If goOn is true, at is the position up to which the state has committed the output. It is an error if the
+// output has content and the state does not know it, because opening it at position zero would empty it.
 func (j *Job) claim(path string, alone, goOn bool) (w *destination, at record.Position, err error) {
 	w = &destination{name: recordsName(j.state, path)}
 	if alone {
@@ -254,8 +260,8 @@ func (j *Job) claim(path string, alone, goOn bool) (w *destination, at record.Po
 	return w, at, err
 }
 
-// openSink opens what records are written to: where the state has it, of a crawl that is resumed. A nil items is for
-// records of pages.
+// openSink opens the file or stream that records go to. If the crawl is resumed, it truncates the file to the position
+// in the state. A nil items means records of pages.
 func (j *Job) openSink(path string, items *sink.ItemsConfig) (*destination, error) {
 	o := &j.Settings.Output
 	if o.Format == string(sink.WARC) {
@@ -277,7 +283,7 @@ func (j *Job) openSink(path string, items *sink.ItemsConfig) (*destination, erro
 		cfg.Existing, cfg.Position, err = goingOn(path, cfg.Format, items)
 	}
 	var behind int64
-	if info, e := os.Stat(path); e == nil && info.Mode().IsRegular() && cfg.Existing == sink.Resume { // the rest has nothing to lose
+	if info, e := os.Stat(path); e == nil && info.Mode().IsRegular() && cfg.Existing == sink.Resume { // only a file can be cut
 		behind = info.Size() - cfg.Position
 	}
 	switch {
@@ -305,13 +311,13 @@ func (j *Job) openSink(path string, items *sink.ItemsConfig) (*destination, erro
 	return w, nil
 }
 
-// openArchive opens a directory for archives, or the file of one: where the state has them, of a crawl that is
-// resumed.
+// openArchive opens a directory of archives, or a single archive file. If the crawl is resumed, the archive continues
+// at the position in the state.
 func (j *Job) openArchive(dir string) (*destination, error) {
 	one, shared := j.Settings.Output.OneArchive(), j.Settings.Fleet.Shared()
 	cfg := assembly.ArchiveConfig{Dir: dir, File: one, GoOn: shared, Settings: *j.Settings, Version: cli.Version()}
-	if shared && !one { // it is named after this process
-		if err := os.MkdirAll(dir, 0o777); err != nil { // less what the user's mask forbids
+	if shared && !one { // the directory is named after this process
+		if err := os.MkdirAll(dir, 0o777); err != nil { // the umask of the user takes bits away
 			return nil, cli.Open("the archives", err)
 		}
 	}
@@ -342,8 +348,9 @@ func (j *Job) archiveDir() string {
 	return j.Settings.WARC.Dir
 }
 
-// recordsName is what a state calls the file of the records, whatever the working directory of a run is and wherever
-// the state has been moved with the file in it.
+// recordsName returns the name under which a state knows the file at path: relative to the directory of the state if
+// the file is in it, so that both can be moved together, and absolute if not, so that the working directory does not
+// matter.
 func recordsName(state *assembly.State, path string) string {
 	if state == nil || path == sink.Stdout {
 		return path
@@ -351,7 +358,7 @@ func recordsName(state *assembly.State, path string) string {
 	file, errFile := filepath.Abs(path)
 	dir, errDir := filepath.Abs(state.Dir())
 	if errFile != nil || errDir != nil {
-		return path // there is no working directory, and nothing better
+		return path // without a working directory there is nothing better
 	}
 	if rel, err := filepath.Rel(dir, file); err == nil && filepath.IsLocal(rel) {
 		return rel
@@ -359,8 +366,8 @@ func recordsName(state *assembly.State, path string) string {
 	return file
 }
 
-// lockOwn has this process be alone with its file or directory, which it makes if need be, until it is closed or the
-// process ends. Where there are no locks it does nothing.
+// lockOwn locks the file or directory at path for this process and creates the file if it does not exist. The lock ends
+// with Close or with the process. On systems without locks it locks nothing.
 func lockOwn(path, worker string) (io.Closer, error) {
 	f, err := os.Open(path)
 	if errors.Is(err, os.ErrNotExist) {
@@ -376,8 +383,9 @@ func lockOwn(path, worker string) (io.Closer, error) {
 	return f, nil
 }
 
-// goingOn is how a file of records is opened by a process whose name it has: it goes on behind the last whole record,
-// since the process before it may have been killed, and cuts off what is behind that.
+// goingOn returns how a process of a fleet opens the file of records named after it, and where the last whole record in
+// the file ends. What follows that record is cut off: an earlier process of the same name may have been killed while it
+// wrote. It is an error if the file holds something other than such records.
 func goingOn(path string, format sink.Format, items *sink.ItemsConfig) (how sink.Existing, whole int64, err error) {
 	f, err := os.Open(path)
 	if errors.Is(err, os.ErrNotExist) {
@@ -402,7 +410,7 @@ func goingOn(path string, format sink.Format, items *sink.ItemsConfig) (how sink
 	return sink.Resume, whole, err
 }
 
-// lastLine is where the last whole line of a file ends.
+// lastLine returns the offset behind the last line feed of a file, or zero if it has none.
 func lastLine(f io.ReaderAt, size int64) (int64, error) {
 	buf := make([]byte, 64<<10)
 	for end := size; end > 0; {

@@ -23,14 +23,14 @@ import (
 	"github.com/treadlight/crawl/record"
 )
 
-// liveView is the live view of a crawl; nil where a person would rather have something else: no terminal, no wish for
-// it, or a terminal on which lines are to be read as they come.
+// liveView returns the live view of a crawl. It is nil where there is no terminal, where the settings exclude it, and
+// where lines on the terminal are to be read as they come.
 func (j *Job) liveView(c *assembly.Crawler, interrupt func()) *view.Live {
 	out, ok := j.Err.(*os.File)
 	switch {
 	case !ok || !cli.IsTerminal(out) || !j.term.Live() || cli.LookupEnv(j.Env, "TERM") == "",
 		j.Settings.Log.Progress != "auto" || j.Settings.Log.Quiet() || j.Settings.Log.Format != "text",
-		j.level.Level() < slog.LevelInfo, // who asks for every step wants to read them
+		j.level.Level() < slog.LevelInfo, // debug messages are there to be read
 		j.linesShown():
 		return nil
 	}
@@ -40,9 +40,9 @@ func (j *Job) liveView(c *assembly.Crawler, interrupt func()) *view.Live {
 			Snapshot: c.Snapshot, Paused: c.Paused, Pause: c.Pause, Resume: c.Resume, Halted: c.Halted(), Interrupt: interrupt,
 		},
 	}
-	// Keys come from standard input, or the terminal itself if that is something else.
+	// Keys come from standard input, or from the terminal itself if standard input is something else.
 	if f, ok := j.Streams.In.(*os.File); ok && cli.IsTerminal(f) {
-		if slices.Contains(j.Settings.Seeds.Files, sink.Stdout) { // where seeds are typed
+		if slices.Contains(j.Settings.Seeds.Files, sink.Stdout) { // seeds are typed there
 			return nil
 		}
 		l.In = f
@@ -52,8 +52,8 @@ func (j *Job) liveView(c *assembly.Crawler, interrupt func()) *view.Live {
 	return l
 }
 
-// linesShown reports whether records, snapshots or events may be on the same screen: on standard output, unless that
-// is a file, for behind a pipe there may be a pager; or beside the messages.
+// linesShown reports whether records, snapshots or events may appear on the screen that shows the messages. They do on
+// standard error, and on standard output unless it is a file or the null device; behind a pipe there may be a pager.
 func (j *Job) linesShown() bool {
 	if j.Settings.Output.Events == sink.Stdout {
 		return true
@@ -73,7 +73,7 @@ func (j *Job) linesShown() bool {
 	return !info.Mode().IsRegular() && (err != nil || !os.SameFile(info, null))
 }
 
-// title is what is crawled, as the head of the view has it.
+// title returns what is crawled, for the head of the live view.
 func (j *Job) title() string {
 	switch {
 	case j.Names != nil:
@@ -88,8 +88,8 @@ func (j *Job) title() string {
 	return fmt.Sprintf("crawl %s and %d more", j.Seeds[0], len(j.Seeds)-1)
 }
 
-// progress shows how a crawl is doing until ctx ends: on the whole screen, in a status line, or a log line now and
-// then where there is no terminal.
+// progress shows how a crawl is doing until ctx ends: on the whole screen, in a status line, or, where there is no
+// terminal, in a log line at every interval of the statistics.
 func (j *Job) progress(ctx context.Context, c *assembly.Crawler, live *view.Live) {
 	if j.tty != nil {
 		defer func() { _ = j.tty.Close() }() // it was only read
@@ -122,7 +122,8 @@ func (j *Job) tell(final *pipeline.Snapshot) error {
 	return nil
 }
 
-// tellNow is what SIGUSR1 asks for: a line in the file of --stats, or else a report; and a checkpoint.
+// tellNow does what SIGUSR1 requests: it writes a line to the file of --stats, or a report if there is no such file;
+// then it requests a checkpoint.
 func (j *Job) tellNow(c *assembly.Crawler) error {
 	if j.Settings.Stats.Path != "" {
 		if err := j.stats.write(); err != nil {
@@ -132,10 +133,10 @@ func (j *Job) tellNow(c *assembly.Crawler) error {
 		return j.checkpoint(c)
 	}
 	snap := c.Snapshot()
-	return errors.Join(j.report(&snap, ""), j.checkpoint(c)) // events are still being written
+	return errors.Join(j.report(&snap, ""), j.checkpoint(c)) // the counts of events are not read while events are written
 }
 
-// checkpointPatience bounds how long a checkpoint is waited for: another signal may come.
+// checkpointPatience is how long a signal waits for its checkpoint, because another signal may follow.
 const checkpointPatience = 10 * time.Second
 
 func (j *Job) checkpoint(c *assembly.Crawler) error {
@@ -155,14 +156,14 @@ func (j *Job) checkpoint(c *assembly.Crawler) error {
 	return err
 }
 
-// report prints what a person wants to know, at the end or when asked. Where the records are is said only of files,
-// and what a failed crawl wrote is in the error.
+// report prints what a person wants to know, at the end or when requested. It names the place of the records only if
+// that is a file, and not after a failed crawl, whose error names it.
 func (j *Job) report(snap *pipeline.Snapshot, events string) error {
 	r := view.Report{Snap: snap, Columns: j.term.Columns(), Events: events, GoOn: j.goOn(snap.State, snap.Reason)}
 	under, failed := snap.State == pipeline.EndNone, snap.State == pipeline.EndFailed
 	if j.Resumed {
 		_, r.Before = j.state.Left()
-		if !under && !j.cut.Load() { // nobody writes any more
+		if !under && !j.cut.Load() { // nobody writes records any more
 			r.InAll = j.out.Mark().Records
 		}
 	}
@@ -179,7 +180,7 @@ func (j *Job) report(snap *pipeline.Snapshot, events string) error {
 	if !failed {
 		r.Archive = archive
 	}
-	// What tells more of a crawl than its end does. One that goes on is told of by what asked for it.
+	// The command that reports more than this summary does, once the crawl has ended.
 	spec := sink.Format(j.Settings.Output.Format).Spec()
 	switch {
 	case under || snap.Pages == 0:
@@ -201,8 +202,8 @@ func (j *Job) report(snap *pipeline.Snapshot, events string) error {
 	return nil
 }
 
-// goOn is the command that goes on with a crawl; empty if it is not kept or is over. What a number of pages has ended
-// needs another number.
+// goOn returns the command that resumes a crawl, or "" if the crawl is not kept or is done. If max_pages ended it, the
+// command asks for another number.
 func (j *Job) goOn(end pipeline.End, reason string) string {
 	if j.state == nil || end == pipeline.EndNone || end == pipeline.EndDone {
 		return ""
@@ -214,18 +215,19 @@ func (j *Job) goOn(end pipeline.End, reason string) string {
 	return command
 }
 
-// maxWitnessed is how many failures are told: with a thousand dead seeds, three show what is wrong.
+// maxWitnessed is how many failures of seeds the error of a crawl lists: of a thousand dead seeds, three show what is
+// wrong.
 const maxWitnessed = 3
 
-// destination passes records on and remembers why the first seeds failed, which is what a person wants to know when
+// destination passes records on to a sink. It keeps why the first seeds failed, which a person wants to know when
 // nothing was obtained. Like every sink it has one writer; the failures are read after the crawl.
 type destination struct {
 	record.Durable
-	name string // under which the state knows it
+	name string // the state's name for the destination
 	seen []string
-	via  int       // of them, those that the proxy failed
-	good bool      // a page is as it was, or was kept out by the settings
-	lock io.Closer // on it; nil = it needs none
+	via  int       // how many of seen failed at the proxy
+	good bool      // a page was unchanged (304) or was answered with 2xx, even if the settings kept it out
+	lock io.Closer // on the file; nil means that it needs none
 }
 
 func (w *destination) Close() (err error) {
@@ -242,7 +244,7 @@ func (w *destination) Close() (err error) {
 	return err
 }
 
-// Mark is how far the destination is, under the state's name for it.
+// Mark returns how far the destination is committed, under the state's name for it.
 func (w *destination) Mark() record.Position {
 	p := w.Durable.Mark()
 	p.Path = w.name
@@ -268,7 +270,7 @@ func (w *destination) Write(r *record.Record) error {
 	return w.Durable.Write(r)
 }
 
-// Takes implements [record.ItemSink]: a destination takes items if what is behind it does.
+// Takes implements [record.ItemSink]: a destination takes the items that its sink takes.
 func (w *destination) Takes(value any) bool {
 	to, ok := w.Durable.(record.ItemSink)
 	return ok && to.Takes(value)
@@ -278,7 +280,8 @@ func (w *destination) WriteItem(r *record.Record, item record.Item) error {
 	return w.Durable.(record.ItemSink).WriteItem(r, item)
 }
 
-// failures is what was seen, each on a line of its own that begins with the line feed.
+// failures returns the failures of seeds, each on a line of its own that begins with the line feed; "" if there are
+// none.
 func (w *destination) failures() string {
 	if len(w.seen) == 0 {
 		return ""

@@ -14,8 +14,8 @@ import (
 	"github.com/treadlight/crawl/cmd/crawl/internal/cli"
 )
 
-// OfProgram is a log for the crawl of a verb. It leaves out what is about the fields of a program: the command has said it of its
-// flags.
+// OfProgram returns a logger for the crawl of a verb. It drops messages about fields of crawl.Options, because the
+// command has already reported the same of its flags.
 func OfProgram(log *slog.Logger) *slog.Logger { return slog.New(ofProgram{log.Handler()}) }
 
 type ofProgram struct{ slog.Handler }
@@ -28,9 +28,10 @@ func (h ofProgram) Handle(ctx context.Context, r slog.Record) error {
 	return h.Handler.Handle(ctx, r)
 }
 
-// Supervise runs the crawl of a verb that uses the package crawl, with what a person may want beside it: signals stop
-// it in order, give up what is under way, and end the process, as those of a crawl do, and a status line shows how it
-// goes, or a log line at every interval; zero: none. The error is that of run, or [ErrForced].
+// Supervise runs the crawl of a verb that uses the package crawl. Signals act as they do on the command crawl: the
+// first interrupt stops in order, the second gives up what is in flight, a third ends the process. A status line shows
+// the progress, or, where there is no terminal, a log line at every interval; zero means no progress. The error is that
+// of run, or [ErrForced].
 func Supervise(ctx context.Context, term *cli.Terminal, log *slog.Logger, every time.Duration, c *crawl.Crawler, run func(context.Context) error) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
