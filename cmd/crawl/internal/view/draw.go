@@ -19,12 +19,12 @@ import (
 	"github.com/treadlight/crawl/internal/ratelimit/outcome"
 )
 
-// picture is what the live view shows at an instant: the last snapshot, what was before it, and what whoever looks
-// has chosen. Drawing it changes nothing.
+// picture is what the live view shows at one time: the last snapshot, the history before it, and what the user has
+// chosen to see. Drawing does not change it.
 type picture struct {
-	snap     *pipeline.Snapshot // nil before the first
+	snap     *pipeline.Snapshot // nil before the first snapshot
 	history  *history
-	names    map[string]string // what to call hosts; nil = by their names
+	names    map[string]string // display names of hosts by their names; nil means none
 	title    string            // what is crawled
 	paused   bool
 	stopping bool
@@ -36,17 +36,17 @@ type picture struct {
 	help     bool
 }
 
-// page is what of the crawl is shown below the totals.
+// page is the part of the view below the totals.
 type page uint8
 
 const (
-	pageHosts page = iota // the busiest hosts, and below them those in trouble
+	pageHosts page = iota // the busiest hosts, and below them the hosts in trouble
 	pageTrouble
 	pageMessages
 	numPages
 )
 
-// hostOrder is by what the busiest hosts are sorted.
+// hostOrder is the order of the busiest hosts.
 type hostOrder uint8
 
 const (
@@ -62,20 +62,19 @@ func (o hostOrder) String() string {
 }
 
 const (
-	rowsForTrouble  = 30 // of a screen, from which on it has room for another table
-	rowsForMessages = 14
-	shownMessages   = 4 // below the tables
-	shownTrouble    = 5
-	leastName       = 14  // how narrow the names of hosts may be cut
-	narrow          = 100 // a screen on which reasons are cut, so that figures stand beside them
+	rowsForTrouble  = 30  // rows of a screen that has room for a second table
+	rowsForMessages = 14  // rows of a screen that has room for messages
+	shownMessages   = 4   // most messages below the tables
+	shownTrouble    = 5   // most hosts in trouble below the busiest
+	leastName       = 14  // columns that the name of a host has at least
+	narrow          = 100 // columns; on a narrower screen reasons are cut, to leave room for the figures
 )
 
-// draw lays the picture out for a screen: lines that are no longer than it is wide, and no more of them than it has
-// rows.
+// draw draws the picture for a screen: at most rows lines of at most columns columns. Both count as at least one.
 func (p *picture) draw(columns, rows int) string {
 	columns, rows = max(columns, 1), max(rows, 1)
 	lines := []string{p.head(columns)}
-	room := rows - 2 // for what stands between head and foot
+	room := rows - 2 // between the head and the foot
 	switch {
 	case room < 1:
 		return lines[0]
@@ -92,7 +91,7 @@ func (p *picture) draw(columns, rows int) string {
 	return strings.Join(append(lines[:rows-1], p.foot(columns)), "\n")
 }
 
-// style is how a line is shown where that can be done.
+// style is how a line looks on a terminal that has styles.
 type style uint8
 
 const (
@@ -110,7 +109,7 @@ var styles = [...]ansi.Style{
 	styleGood: ansi.Style{}.ForegroundColor(ansi.Green),
 }
 
-// show is text in a style. Without colours only what needs none is left of it.
+// show returns text in a style. Without colors it applies bold and faint only.
 func (p *picture) show(s style, text string) string {
 	if text == "" || s == styleNone || s >= styleBad && !p.colours {
 		return text
@@ -141,7 +140,7 @@ func (p *picture) head(columns int) string {
 
 func (p *picture) body(columns, rows int) []string {
 	facts := p.facts(columns)
-	// Half of a small screen, so that at least some hosts are seen.
+	// At most half of a small screen, so that some hosts are seen.
 	lines := facts[:min(len(facts), max(rows/2, 1))]
 	room := rows - len(lines)
 	switch p.page {
@@ -161,7 +160,7 @@ func (p *picture) body(columns, rows int) []string {
 	return append(append(lines, hosts...), below...)
 }
 
-// facts are the totals, the most telling first.
+// facts returns a line for each total, the most important first.
 func (p *picture) facts(columns int) []string {
 	s := p.snap
 	perSecond, bytes := p.history.pace()
@@ -172,7 +171,7 @@ func (p *picture) facts(columns int) []string {
 		text := cli.Fit(slices.DeleteFunc(parts, func(s string) bool { return s == "" }), columns-margin)
 		lines = append(lines, p.show(styleDim, cli.Cut(fmt.Sprintf("%-*s", margin, name), columns))+p.show(how, text))
 	}
-	room := min(max(columns-40, 8), 60) // of the trend
+	room := min(max(columns-40, 8), 60) // columns of the trend
 	add(styleNone, "pages", cli.Count(s.Pages), fmt.Sprintf("%.1f/s", perSecond), sparkline(p.history.throughput(room), room))
 	queue := []string{cli.Count(s.Frontier.Queued) + " queued", fmt.Sprintf("%d in flight", s.Frontier.Leased)}
 	if left, ok := p.history.remaining(s, p.paused || p.stopping); ok {
@@ -198,7 +197,7 @@ func (p *picture) facts(columns int) []string {
 	return lines
 }
 
-// failedAs are the requests that went wrong, refusals apart, by their class.
+// failedAs returns the number of failed requests by class, without refusals.
 func failedAs(s *pipeline.Snapshot) map[string]int64 {
 	return tallies(s, func(c outcome.Class) bool {
 		return !c.Success() && !isRefusal(c) && c != outcome.Filtered && c != outcome.Unknown && c != outcome.Canceled
@@ -209,7 +208,7 @@ func isRefusal(c outcome.Class) bool { return c == outcome.Throttled || c == out
 
 func tallies(s *pipeline.Snapshot, wanted func(outcome.Class) bool) map[string]int64 {
 	n := maps.Clone(s.Outcomes)
-	if n[outcome.ClientError.String()] > 0 { // that there is no sitemap, or no robots.txt, is nothing wrong
+	if n[outcome.ClientError.String()] > 0 { // a missing sitemap or robots.txt is not an error
 		n[outcome.ClientError.String()] -= s.Helpers[outcome.ClientError.String()]
 	}
 	maps.DeleteFunc(n, func(name string, n int64) bool {
@@ -249,7 +248,7 @@ func (p *picture) foot(columns int) string {
 		parts = []string{"Ctrl-C stop"}
 	case p.help:
 		parts = []string{"? back", "q stop"}
-	case p.stopping:
+	case p.stopping: // the view exists as long as something is in flight
 		parts = []string{"q give up what is under way", "tab next", "? help", "s sort"}
 	case p.paused:
 		parts[1] = "p resume"
@@ -275,18 +274,18 @@ rate/s     what the host may be asked now, as learned
 max/s      what it may be asked at most: settings, operator, Crawl-delay
 trend      the rate of the last seconds, one each`, "\n")
 
-// hostRow is what frontier and limiter know of a host.
+// hostRow is what frontier and limiter know about a host.
 type hostRow struct {
-	name    string // what to call it
+	name    string // the name to show
 	host    frontier.HostState
-	limiter *ratelimit.DomainSnapshot // nil if it is not among those used last
-	rate    float64                   // of the limiter
+	limiter *ratelimit.DomainSnapshot // nil if the snapshot of the limiter does not list the host
+	rate    float64                   // the limiter's rate, in requests per second; zero if unknown
 	state   dashboard.State
-	partial bool // the frontier was not asked: pages and queue are not known
+	partial bool // the frontier did not list the host: pages and queue are unknown
 }
 
-// rows are the hosts of the snapshot: those with the longest queues, and those that were used last, which may have
-// none any more.
+// rows returns the hosts of the snapshot: those with the longest queues, and those used last, whose queues may be
+// empty.
 func (p *picture) rows() []hostRow {
 	s := p.snap
 	rows := make([]hostRow, 0, len(s.Hosts)+len(s.Limiter.Top))
@@ -312,7 +311,7 @@ func (p *picture) rows() []hostRow {
 	return rows
 }
 
-// busiest are the hosts in the order that was chosen.
+// busiest returns the hosts in the order that the user has chosen.
 func (p *picture) busiest() []hostRow {
 	rows := p.rows()
 	slices.SortStableFunc(rows, func(x, y hostRow) int {
@@ -330,7 +329,7 @@ func (p *picture) busiest() []hostRow {
 	return rows
 }
 
-// inTrouble are the hosts that refuse, fail, or did of late, the worst first.
+// inTrouble returns the hosts that refuse or fail, or did recently, the worst first.
 func (p *picture) inTrouble() []hostRow {
 	rank := func(r *hostRow) int {
 		n := r.host.Failures
@@ -347,13 +346,14 @@ func (p *picture) inTrouble() []hostRow {
 	return rows
 }
 
-// table is a title and a line for each of the first rows.
+// table returns a title, the titles of the columns and a line for each of the first rows, in at most room lines.
+// Without rows it returns none, the text for that.
 func (p *picture) table(columns, room int, title string, rows []hostRow, none string) []string {
 	if room < 2 {
 		return nil
 	}
 	lines := []string{}
-	if room > 4 { // a small screen has no line for air, nor for a title
+	if room > 4 { // a small screen has no lines for a gap and a title
 		lines = append(lines, "", p.show(styleHead, cli.Cut(title, columns)))
 	}
 	if len(rows) == 0 {
@@ -363,7 +363,7 @@ func (p *picture) table(columns, room int, title string, rows []hostRow, none st
 	var b strings.Builder
 	cli.Layout(&b, p.columns(shown, columns), columns)
 	for i, line := range strings.Split(strings.TrimRight(b.String(), "\n"), "\n") {
-		how := styleDim // the titles of the columns
+		how := styleDim // for the titles of the columns
 		if i > 0 {
 			how = map[dashboard.State]style{
 				dashboard.Failing: styleBad, dashboard.Refusing: styleWarn, dashboard.Blocked: styleWarn, dashboard.Idle: styleDim,
@@ -374,8 +374,8 @@ func (p *picture) table(columns, room int, title string, rows []hostRow, none st
 	return lines
 }
 
-// columns are those of a table of hosts. As in the report, what a host is known by and what limits it are left out
-// last.
+// columns returns the columns of a table of hosts. As in the report, the name of a host and what limits it stay when
+// columns are dropped for lack of width.
 func (p *picture) columns(rows []hostRow, screen int) cli.Rows {
 	t := cli.Columns("<host", "<state~5", "URLs~2", "queued~6", "active~1", "rate/s~7", "max/s~3", "<trend~4", "<limited by")
 	longest, trendRoom := min(max(screen/5, leastName), 40), min(screen/8, 16)
@@ -405,7 +405,7 @@ func (p *picture) columns(rows []hostRow, screen int) cli.Rows {
 	return t
 }
 
-// rateCell is a rate with as many digits as say something.
+// rateCell returns a rate in requests per second with a fitting number of digits; a dash if it is not positive.
 func rateCell(rate float64) string {
 	switch {
 	case rate <= 0:

@@ -14,39 +14,39 @@ import (
 )
 
 const (
-	historyTime = 2 * time.Minute // how far back the crawl is remembered: what a trend is made of
-	maxMoments  = 256             // bounds it where clocks or snapshots are odd: two a second
-	trailRoom   = 32              // rates of a host that are kept
+	historyTime = 2 * time.Minute // how far back the history of the crawl reaches; trends show it
+	maxMoments  = 256             // more than two a second, in case clocks or snapshots are odd
+	trailRoom   = 32              // rates kept per host
 	trailEvery  = time.Second     // the least time between two of them
-	maxTrails   = 256             // hosts: a snapshot has fifty by their queues, and fifty by use
-	paceTime    = 5 * time.Second // what a rate is taken over: at a page a second, half a second has one or none
-	stretch     = 0.9             // seconds that a column of a trend is taken over: two looks, which may come late
+	maxTrails   = 256             // hosts; a snapshot has fifty by queue and fifty by use
+	paceTime    = 5 * time.Second // the window of a rate: half a second at a page per second has one page or none
+	stretch     = 0.9             // seconds of a column of a trend: two snapshots, which may be late
 )
 
-// history is what a crawl and the hosts of its snapshots were like of late. Its zero value is ready. It is not safe
-// for concurrent use.
+// history keeps recent figures of a crawl and of the hosts in its snapshots. Its zero value is ready to use. It is not
+// safe for concurrent use.
 type history struct {
 	moments []instant // the oldest first
 	trails  map[string]*trail
 }
 
-// instant is the crawl at an instant. Counts are from its beginning on.
+// instant is the figures of the crawl at one time. Counts start at the beginning of the crawl.
 type instant struct {
 	at           time.Time
 	elapsed      float64 // seconds
 	pages, bytes int64
-	left         int64 // URLs that are queued or under way
+	left         int64 // URLs that are queued or in flight
 }
 
 type trail struct {
-	rates []float64 // allowed per second, the oldest first
-	asked []int     // URLs in all, as many as rates; -1 where that is not known
-	at    time.Time // of the last
+	rates []float64 // allowed requests per second, the oldest first
+	asked []int     // URLs requested since the start, one value per rate; -1 means unknown
+	at    time.Time // the time of the last rate
 }
 
 func last[T any](list []T, n int) []T { return slices.Delete(list, 0, max(len(list)-n, 0)) }
 
-// note adds a snapshot. Hosts that snapshots have not had for as long as a trail reaches are forgotten.
+// note adds a snapshot. It forgets hosts that no snapshot has listed for as long as a trail reaches back.
 func (p *history) note(s *pipeline.Snapshot) {
 	old := slices.IndexFunc(p.moments, func(m instant) bool { return s.Time.Sub(m.at) <= historyTime })
 	if old < 0 {
@@ -65,7 +65,7 @@ func (p *history) note(s *pipeline.Snapshot) {
 		d := &s.Limiter.Top[i]
 		n, ok := asked[d.Domain]
 		if !ok && int(s.Frontier.Hosts) > len(s.Hosts) {
-			n = -1 // it is not among those that the snapshot has
+			n = -1 // the snapshot does not list all hosts, and not this one
 		}
 		t := p.trails[d.Domain]
 		if t == nil && len(p.trails) < maxTrails {
@@ -83,13 +83,13 @@ func (p *history) note(s *pipeline.Snapshot) {
 	}
 }
 
-// pace is the pages and bytes per second over the last seconds.
+// pace returns the pages and bytes per second over the last paceTime.
 func (p *history) pace() (pages, bytes float64) {
 	if len(p.moments) == 0 {
 		return 0, 0
 	}
 	now := &p.moments[len(p.moments)-1]
-	var from instant // the beginning of the crawl
+	var from instant // zero is the beginning of the crawl
 	for i := range p.moments {
 		if m := &p.moments[i]; now.elapsed-m.elapsed >= paceTime.Seconds() {
 			from = *m
@@ -101,7 +101,7 @@ func (p *history) pace() (pages, bytes float64) {
 	return 0, 0
 }
 
-// throughput is the pages per second in each of the last n stretches.
+// throughput returns the pages per second in each of the last n stretches, the oldest first.
 func (p *history) throughput(n int) []float64 {
 	var rates []float64
 	for i := len(p.moments) - 1; i > 0 && len(rates) < n; {
@@ -119,7 +119,7 @@ func (p *history) throughput(n int) []float64 {
 	return rates
 }
 
-// busy is how many URLs a host was asked for of late; -1 if that is not known.
+// busy returns how many URLs of a host were requested in the last paceTime, or -1 if that is unknown.
 func (p *history) busy(host string) int {
 	t := p.trails[host]
 	if t == nil || len(t.asked) == 0 {
@@ -133,14 +133,14 @@ func (p *history) busy(host string) int {
 	return last - first
 }
 
-// sparkline draws the last n values to a scale that begins at zero, so that a rate that hardly moves is drawn as a
-// line. Where there are fewer, what is missing is left blank in front.
+// sparkline draws the last n values on a scale that begins at zero, so that a steady rate looks like a flat line. If
+// there are fewer than n, it pads them with spaces in front.
 func sparkline(values []float64, n int) string {
 	sparks := []rune("▁▂▃▄▅▆▇█")
 	values = values[max(len(values)-n, 0):]
 	top := 0.0
 	for _, v := range values {
-		if v > top { // never what is no number
+		if v > top { // false for NaN
 			top = v
 		}
 	}
@@ -157,15 +157,15 @@ func sparkline(values []float64, n int) string {
 }
 
 const (
-	drainTime  = 20 * time.Second   // for how long a queue must have become shorter before its end is foretold
-	drainLeast = 0.02               // the share of it that must have gone in that time: at less, its end is hours off
-	farthest   = 7 * 24 * time.Hour // the latest end that is told
+	drainTime  = 20 * time.Second   // how long the queue must have become shorter before an end is predicted
+	drainLeast = 0.02               // share of the queue that must have gone; with less the end is hours away
+	farthest   = 7 * 24 * time.Hour // the farthest end that is predicted
 )
 
-// remaining foretells the end of a crawl, if that can be done: the queue has become shorter over the first and the
-// second half of what is remembered, no host keeps its URLs waiting by a refusal, and nobody has paused the crawl.
-// Then it is the queue by the rate at which it became shorter; or, if that is later, the queue of the host that takes
-// longest by the rate at which that host may be asked.
+// remaining predicts how long the crawl still takes. It does so only if the queue has become shorter over both halves
+// of the history, no host with queued URLs is blocked or excluded, and nobody has paused the crawl. The prediction is
+// the queue divided by the rate at which it became shorter, or, if that is longer, the queue of the slowest host
+// divided by the rate at which that host may be requested.
 func (p *history) remaining(s *pipeline.Snapshot, paused bool) (left time.Duration, known bool) {
 	n := len(p.moments)
 	if paused || s.State != pipeline.EndNone || n < 3 {
@@ -205,7 +205,7 @@ func (p *history) remaining(s *pipeline.Snapshot, paused bool) (left time.Durati
 	return time.Duration(seconds * float64(time.Second)), true
 }
 
-// Progress shows the crawl in a status line, or in lines of a log, every so often.
+// Progress shows the crawl until ctx ends: in a status line if t has one, or else in a log line at every interval.
 func Progress(ctx context.Context, t *cli.Terminal, log *slog.Logger, c Crawl, every time.Duration) {
 	clk := clock.System()
 	var p history
@@ -227,7 +227,8 @@ func Progress(ctx context.Context, t *cli.Terminal, log *slog.Logger, c Crawl, e
 	}
 }
 
-// statusParts are the parts of the status line, the most telling first: a narrow terminal shows only those.
+// statusParts returns the parts of the status line, the most important first, since a narrow terminal shows only the
+// first ones.
 func statusParts(s *pipeline.Snapshot, perSecond float64) []string {
 	parts := []string{
 		cli.Seconds(s.ElapsedSeconds), cli.Plural(s.Pages, "page"), fmt.Sprintf("%.1f/s", perSecond),
@@ -245,8 +246,8 @@ func statusParts(s *pipeline.Snapshot, perSecond float64) []string {
 	return parts
 }
 
-// logProgress has the same as the live view, in fields that can be searched. They are always all there, in this
-// order.
+// logProgress logs the figures of the live view as attributes that can be searched. Every line has all of them, in the
+// same order.
 func logProgress(log *slog.Logger, c Crawl, p *history, s *pipeline.Snapshot) {
 	perSecond, bytes := p.pace()
 	state := "running"

@@ -18,24 +18,25 @@ import (
 )
 
 const (
-	repaints  = 4                      // of the screen in a second, at most
-	repeated  = 700 * time.Millisecond // how soon a terminal may send a key again that is held down
-	keptShown = 200                    // of the last messages a screen may show
-	// snapshotShare: a snapshot looks at every host, and the crawl waits meanwhile. With a million hosts it is taken
-	// so much more seldom that it costs a twentieth of the time.
+	repaints  = 4                      // of the screen per second, at most
+	repeated  = 700 * time.Millisecond // longest time after which a terminal repeats a key that is held down
+	keptShown = 200                    // messages that a screen may show
+	// snapshotShare is how many times as long as a snapshot takes the view waits before the next. A snapshot looks at
+	// every host, and the crawl waits meanwhile: with a million hosts it must not cost more than a twentieth of the
+	// time.
 	snapshotShare = 20
 )
 
-// Crawl is a crawl as the live view sees and steers it.
+// Crawl is how the live view reads and controls a crawl.
 type Crawl struct {
 	Snapshot      func() pipeline.Snapshot
 	Paused        func() bool
 	Pause, Resume func() error
-	Halted        <-chan struct{} // closed once it stops
-	Interrupt     func()          // as Ctrl-C does
+	Halted        <-chan struct{} // closed once the crawl stops
+	Interrupt     func()          // does what Ctrl-C does
 }
 
-// stopping reports whether nothing new is begun.
+// stopping reports whether the crawl starts nothing new.
 func (c *Crawl) stopping() bool {
 	select {
 	case <-c.Halted:
@@ -45,28 +46,29 @@ func (c *Crawl) stopping() bool {
 	}
 }
 
-// Live shows a crawl on the alternate screen of a terminal, so that nothing is left of it: what was logged meanwhile
-// is printed when it goes, as it does when the crawl ends, when the process is suspended, and when the terminal is
-// another job's. A crawl in the background is not shown until it is back in the foreground.
+// Live shows a crawl on the alternate screen of a terminal, which leaves no trace of it. Messages logged meanwhile are
+// printed when the view goes: when the crawl ends, when the process is suspended, or when another job takes the
+// terminal. A crawl in the background is not shown until it is in the foreground again.
 type Live struct {
 	Term  *cli.Terminal
 	Log   *slog.Logger
 	Crawl Crawl
 	Env   []string
-	In    io.Reader // the keyboard; nil = there is none
+	In    io.Reader // the keyboard; nil means none
 	Out   *os.File  // the terminal
 	Names func() map[string]string
 	Title string
 
-	history history // of the model
+	history history // used by the model
 
 	mu      sync.Mutex // guards what follows
 	program *tea.Program
 }
 
-// Run shows the crawl until ctx ends. It reports whether it could be: if not, there is a terminal, and no view on it.
+// Run shows the crawl until ctx ends. It reports whether that worked; if it returns false, the terminal is free again,
+// and the caller may show progress in another way.
 func (l *Live) Run(ctx context.Context) bool {
-	// One that is over at once needs no screen, which would only flicker.
+	// A crawl that is over at once gets no screen, which would only flicker.
 	for clock.Sleep(ctx, clock.System(), cli.StatusEvery) == nil {
 		if !foreground(l.Out) {
 			continue
@@ -83,7 +85,8 @@ func (l *Live) Run(ctx context.Context) bool {
 	return true
 }
 
-// session shows the crawl until ctx ends or the view is to go.
+// session shows the crawl until ctx ends or the view must leave the terminal. It reports whether the user wants to
+// suspend the process.
 func (l *Live) session(ctx context.Context) (suspended bool, err error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -96,7 +99,7 @@ func (l *Live) session(ctx context.Context) (suspended bool, err error) {
 	if l.Names != nil {
 		m.view.names = l.Names()
 	}
-	// The library knows NO_COLOR with some values only, and asks other programs for the rest.
+	// The library knows only some values of NO_COLOR and runs other programs to learn more.
 	profile := colorprofile.ANSI
 	if !m.view.colours {
 		profile = colorprofile.ASCII
@@ -109,7 +112,7 @@ func (l *Live) session(ctx context.Context) (suspended bool, err error) {
 	waiting.Go(func() {
 		select {
 		case <-ctx.Done():
-		case <-signals: // then the view is away until it is seen whose the terminal is
+		case <-signals: // the view leaves until Run sees who has the terminal
 		}
 		p.Quit()
 	})
@@ -121,15 +124,15 @@ func (l *Live) session(ctx context.Context) (suspended bool, err error) {
 	return m.suspended, err
 }
 
-// hold notes the program that has the terminal; nil: none has.
+// hold records the program that uses the terminal; nil means none.
 func (l *Live) hold(p *tea.Program) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.program = p
 }
 
-// Abort gives the terminal back at once, for a process that is about to end. A terminal that does not take what is
-// written to it keeps nobody for long.
+// Abort gives the terminal back at once, for a process that is about to end. It waits at most a second for a terminal
+// that does not accept output. Abort on a nil Live does nothing.
 func (l *Live) Abort() {
 	if l == nil {
 		return
@@ -141,7 +144,7 @@ func (l *Live) Abort() {
 		return
 	}
 	done := make(chan struct{})
-	go func() { // the process ends before it might leak
+	go func() { // the process ends before it could leak
 		defer close(done)
 		p.Kill()
 		l.Term.Back()
@@ -152,7 +155,7 @@ func (l *Live) Abort() {
 	}
 }
 
-// pause carries out the order of the API, and is logged as that is.
+// pause pauses or resumes the crawl, as the API of the console does, and logs it in the same words.
 func (l *Live) pause() {
 	name, order := "pause", l.Crawl.Pause
 	if l.Crawl.Paused() {
@@ -165,7 +168,7 @@ func (l *Live) pause() {
 	l.Log.Info("an order was carried out", slog.String("order", name), slog.String("who", "keyboard"))
 }
 
-// colourful reports whether the terminal shows colours and whoever sits there wants them: see no-color.org, and
+// colourful reports whether the terminal has colors and the user wants them; see no-color.org and
 // bixense.com/clicolors.
 func colourful(env []string) bool {
 	if cli.LookupEnv(env, "NO_COLOR") != "" || cli.LookupEnv(env, "CLICOLOR") == "0" {
@@ -174,17 +177,17 @@ func colourful(env []string) bool {
 	return colorprofile.Env(env) >= colorprofile.ANSI
 }
 
-// model is the live view as bubbletea has it: a picture, the size of the screen, and what keys do.
+// model is the live view for bubbletea: a picture, the size of the screen, and the state of the keys.
 type model struct {
 	live          *Live
 	view          picture
 	columns, rows int
-	stopped       time.Time // when a key last asked for it
-	suspended     bool      // the process is to be
+	stopped       time.Time // when a key last requested a stop
+	suspended     bool      // the user wants to suspend the process
 }
 
 type look struct {
-	snap *pipeline.Snapshot // nil: that of before is still good
+	snap *pipeline.Snapshot // nil means that the last snapshot is still valid
 	took time.Duration
 }
 
@@ -216,13 +219,13 @@ func (m *model) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 	return m, nil
 }
 
-// press does what a key says. What may take its time is done beside the model.
+// press acts on a key. What may take time runs as a command, outside the model.
 func (m *model) press(key string) tea.Cmd {
 	v := &m.view
 	switch key {
 	case "q", "Q", "ctrl+c":
 		now := clock.System().Now()
-		if now.Sub(m.stopped) >= repeated { // a key that is held down is one wish
+		if now.Sub(m.stopped) >= repeated { // a key that is held down counts once
 			m.live.Crawl.Interrupt()
 		}
 		m.stopped = now

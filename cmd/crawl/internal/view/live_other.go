@@ -7,9 +7,9 @@ import (
 	"os"
 )
 
-// Where there are no jobs every terminal is ours, and nothing is suspended.
+// Without job control the process always has the terminal, and nothing suspends it.
 
-func viewSignals() []os.Signal { return []os.Signal{os.Kill} } // which never comes
+func viewSignals() []os.Signal { return []os.Signal{os.Kill} } // a signal that is never received
 
 func foreground(*os.File) bool { return true }
 

@@ -14,20 +14,20 @@ import (
 	"github.com/treadlight/crawl/cmd/crawl/internal/cli"
 )
 
-// viewSignals are those at which the live view gives the terminal back. SIGTSTP is not among them: a program in Go
-// that has ever caught it does not stop at it any more. Who was stopped from elsewhere draws the screen anew when it
-// goes on.
+// viewSignals returns the signals at which the live view gives the terminal back. SIGTSTP is not among them, because a
+// Go program that has ever caught it no longer stops at it. A process that someone else has stopped draws the screen
+// again when it continues.
 func viewSignals() []os.Signal { return []os.Signal{syscall.SIGCONT} }
 
-// foreground reports whether the terminal is ours to draw on and to read from: to a job in the background the system
-// would say that by stopping it. A terminal that has no jobs is.
+// foreground reports whether this process may draw on the terminal and read from it. The system stops a job in the
+// background that does so. On a terminal without job control the result is true.
 func foreground(f *os.File) bool {
 	group, err := unix.IoctlGetInt(int(f.Fd()), unix.TIOCGPGRP)
 	return err != nil || group == unix.Getpgrp()
 }
 
-// suspend stops the process as the terminal does on Ctrl-Z, until a shell has it go on. Where there is no shell to do
-// so the system takes no notice of it, and nor do we.
+// suspend stops the process as the terminal does on Ctrl-Z, until a shell continues it. Without a shell that could do
+// so, the system ignores the signal, and suspend returns after a moment.
 func suspend(ctx context.Context) {
 	goOn := make(chan os.Signal, 1)
 	signal.Notify(goOn, syscall.SIGCONT)
@@ -38,6 +38,6 @@ func suspend(ctx context.Context) {
 	select {
 	case <-goOn:
 	case <-ctx.Done():
-	case <-time.After(cli.StatusEvery): // of which nothing passes while the process stands
+	case <-time.After(cli.StatusEvery): // this time does not pass while the process is stopped
 	}
 }

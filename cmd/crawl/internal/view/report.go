@@ -1,5 +1,5 @@
-// Package view shows people a crawl: while it runs, on the whole of a terminal, in a status line or in log lines; at
-// its end, by its state; and afterwards, by its records.
+// Package view shows a crawl to people: while it runs, on the whole terminal, in a status line or in log lines; at its
+// end, from its state; and afterwards, from its records.
 package view
 
 import (
@@ -24,35 +24,36 @@ import (
 )
 
 const (
-	reportHosts    = 20 // rows of the table
-	reportClusters = 3  // pages told of that were repeated
-	incidentHosts  = 3  // hosts that are told about at length
-	incidentEvents = 4  // events of each: the last pause, what brought it and what ended it
-	longestFact    = 20 // the longest name of a fact that others are moved to the right for
+	reportHosts    = 20 // rows of the table of hosts
+	reportClusters = 3  // pages listed as most often repeated
+	incidentHosts  = 3  // hosts whose incidents are listed
+	incidentEvents = 4  // events of each: the last pause, its cause and its end
+	longestFact    = 20 // bytes; longer names of facts do not widen the margin of the others
 )
 
-// longestHost is where the name of a host is cut, so that one does not push every column off a screen.
+// longestHost returns the length at which names of hosts are cut, so that a long one does not push the other columns
+// off the screen.
 func longestHost(columns int) int { return min(max(columns/3, 24), 40) }
 
-// Report is what a person is told of a crawl, at its end or while it goes. Empty fields are not told.
+// Report is what a person is told about a crawl, at its end or while it runs. Empty fields are left out.
 type Report struct {
 	Snap    *pipeline.Snapshot
-	Columns int               // of the screen
+	Columns int               // the width of the screen
 	Records string            // where the records are
 	Archive string            // where the archives are
-	Items   string            // how many there are, and what they lack
-	Events  string            // how many events are where
-	Names   map[string]string // what to call hosts; nil = by their names
-	Over    string            // how it ended, if not in the words of the crawl
-	InAll   int64             // records in that file; zero = not known
+	Items   string            // how many items there are, and what they lack
+	Events  string            // how many events there are, and where
+	Names   map[string]string // display names of hosts by their names; nil means none
+	Over    string            // how the crawl ended; empty means the words of its state
+	InAll   int64             // records in that file, with those of earlier runs; zero means unknown
 	Before  int64             // pages of earlier runs
-	GoOn    string            // the command that goes on with the crawl
-	Closer  string            // the command that tells more of it
-	Kept    string            // where its state is, if that is not said otherwise
+	GoOn    string            // the command that resumes the crawl
+	Closer  string            // the command that shows more details
+	Kept    string            // where the state is, if no command above names it
 }
 
-// Write tells totals, what went wrong, for each host what limits it and why it is idle, and of those that gave
-// trouble what happened.
+// Write writes the totals, what went wrong, what limits each host and why it is idle, and the incidents of the hosts
+// that had most of them. The text is safe for a terminal.
 func (r *Report) Write(w io.Writer) error {
 	var b strings.Builder
 	r.wrap(&b, r.headline())
@@ -89,29 +90,29 @@ func (r *Report) Write(w io.Writer) error {
 	return err
 }
 
-// wrap breaks a line that is too long, and shows where it goes on.
+// wrap writes a line, wrapped if it is too long, with its further lines indented.
 func (r *Report) wrap(b *strings.Builder, line string) {
 	const further = "    "
 	indent := line[:len(line)-len(strings.TrimLeft(line, " "))]
-	// Narrower than half a usual screen, a break in every line helps nobody.
+	// On a screen narrower than half the usual one, a break in every line would not help.
 	for _, part := range cli.Wrap(line, max(r.Columns, cli.UsualWidth/2)-len(further)) {
 		b.WriteString(indent + part + "\n")
 		indent = further
 	}
 }
 
-// headline says how the crawl ended, why if that is not plain, and how much it got.
+// headline returns how the crawl ended, why if the state does not say it, and how much it obtained.
 func (r *Report) headline() string {
 	s := r.Snap
 	state, rate, retries := s.State.String(), "", ""
 	switch s.State {
-	case pipeline.EndNone, pipeline.EndDone, pipeline.EndBlocked, pipeline.EndFailed: // an error is told by itself
+	case pipeline.EndNone, pipeline.EndDone, pipeline.EndBlocked, pipeline.EndFailed: // errors are reported elsewhere
 	case pipeline.EndUnruled:
 		state = pipeline.EndBlocked.String()
 	default:
 		state += " (" + s.Reason + ")"
 	}
-	if s.ElapsedSeconds >= 1 { // of a blink of time it says nothing
+	if s.ElapsedSeconds >= 1 { // the rate of a shorter crawl means nothing
 		rate = fmt.Sprintf(" (%.1f/s)", float64(s.Pages)/s.ElapsedSeconds)
 	}
 	if s.Retries > 0 {
@@ -121,7 +122,7 @@ func (r *Report) headline() string {
 		cli.Seconds(s.ElapsedSeconds), rate, cli.Size(s.Bytes), failed(s.Errors), retries)
 }
 
-// failed is how many URLs failed, here and in 'crawl report'; nothing if none did.
+// failed returns ", " and how many URLs failed, for this report and 'crawl report'; "" if none did.
 func failed(n int64) string {
 	if n == 0 {
 		return ""
@@ -129,7 +130,7 @@ func failed(n int64) string {
 	return ", " + cli.Plural(n, "error")
 }
 
-// Retries is their number in words.
+// Retries returns a number of retries in words.
 func Retries(n int64) string {
 	if n == 1 {
 		return "1 retry"
@@ -138,9 +139,9 @@ func Retries(n int64) string {
 }
 
 type fact struct {
-	name    string // empty: it belongs to the one before
+	name    string // empty means that it belongs to the fact before it
 	text    string
-	command bool // it is to be copied, and stays whole
+	command bool // it is to be copied, so it is not wrapped
 }
 
 type facts []fact
@@ -151,16 +152,16 @@ func (l *facts) add(worth bool, name, format string, args ...any) {
 	}
 }
 
-// counts adds a total and what it is made of, the most first.
+// counts adds a total and its parts, the largest first. Without counts it adds nothing.
 func (l *facts) counts(name string, counts map[string]int64) {
 	total, of := tallied(counts)
 	l.add(len(counts) > 0, name, "%s (%s)", cli.Count(total), strings.Join(of, ", "))
 }
 
-// facts are what there is to say of the whole crawl. What is zero is not said.
+// facts returns what there is to say about the whole crawl. It leaves out what is zero.
 func (r *Report) facts() (l facts) {
 	s := r.Snap
-	// What is in flight at the end was given up, and waits for the resume as the others do.
+	// URLs in flight at the end were given up, and wait for the resume like those in the queue.
 	left := s.Frontier.Queued + s.Frontier.Leased
 	l.add(left > 0 && s.State != pipeline.EndNone, "left in the queue", "%s", cli.Plural(left, "URL"))
 	for _, f := range []fact{{"resume with", r.GoOn, true}, {"see details with", r.Closer, true}} {
@@ -182,7 +183,7 @@ func (r *Report) facts() (l facts) {
 	l.requests(s)
 	l.counts("links not followed", s.OutOfScope)
 	l.counts("links dropped", s.Dropped)
-	l.counts("links to probable traps", s.Suspected) // which were followed
+	l.counts("links to probable traps", s.Suspected) // these were followed
 	l.add(s.Trapped > 0, "probable traps", "%s skipped (to fetch them: --no-traps)", cli.Plural(s.Trapped, "URL"))
 	l.duplicates(s.Duplicates)
 	l.add(s.Unruled > 0, "given up", "%s, as robots.txt could not be fetched", cli.Plural(s.Unruled, "URL"))
@@ -190,7 +191,7 @@ func (r *Report) facts() (l facts) {
 	l.add(s.Refused > 0, "disallowed", "%s, by robots.txt", cli.Plural(s.Refused, "URL"))
 	l.add(s.Unindexed > 0, "not recorded", "%s, by noindex", cli.Plural(s.Unindexed, "page"))
 	l.add(s.Rendered > 0, "rendered", "%s", cli.Plural(s.Rendered, "page"))
-	if s.Scripted > 0 && 20*s.Scripted >= s.Pages { // of a page in a hundred nobody wants to hear
+	if s.Scripted > 0 && 20*s.Scripted >= s.Pages { // fewer than one page in twenty are not worth a line
 		l.add(true, "empty without scripts", "%s, as it seems", cli.Plural(s.Scripted, "page"))
 		l = append(l, fact{"to render them", "crawl --render auto " + cli.ShellWord(s.ScriptedURL), true})
 	}
@@ -198,7 +199,7 @@ func (r *Report) facts() (l facts) {
 	return l
 }
 
-// round says how the pages of a later round differ from those before.
+// round adds how the pages of a later round differ from those of the round before.
 func (l *facts) round(s *pipeline.Snapshot) {
 	var parts []string
 	for _, change := range []frontier.Change{frontier.Appeared, frontier.Changed, frontier.Gone, frontier.Unchanged} {
@@ -210,7 +211,7 @@ func (l *facts) round(s *pipeline.Snapshot) {
 	l.add(s.Round != 0, fmt.Sprintf("round %d", s.Round), "%s", text)
 }
 
-// duplicates tells how many pages repeat others, and of those most often repeated.
+// duplicates adds how many pages repeat others, and the pages that are repeated most often.
 func (l *facts) duplicates(t *neardup.Totals) {
 	if t == nil {
 		return
@@ -225,8 +226,8 @@ func (l *facts) duplicates(t *neardup.Totals) {
 	}
 }
 
-// requests is how many there were and what became of them. Those for what is no page are apart: most hosts have no
-// sitemap where one is looked for, and a client_error there is nothing wrong.
+// requests adds the number of requests and their outcomes. Requests for robots.txt and sitemaps are counted separately:
+// most hosts have no sitemap, so a client_error there is not an error of the site.
 func (l *facts) requests(s *pipeline.Snapshot) {
 	if len(s.Helpers) == 0 {
 		l.counts("requests", s.Outcomes)
@@ -248,7 +249,7 @@ func (l *facts) requests(s *pipeline.Snapshot) {
 	l.add(true, title, "%s for robots.txt and sitemaps (%s)", cli.Count(helpers), strings.Join(ofHelpers, ", "))
 }
 
-// tallied is the sum of counts, and what it is made of in words, the most first.
+// tallied returns the sum of counts and its parts in words, the largest first.
 func tallied(counts map[string]int64) (total int64, of []string) {
 	names := slices.SortedFunc(maps.Keys(counts), func(x, y string) int {
 		return cmp.Or(cmp.Compare(counts[y], counts[x]), cmp.Compare(x, y))
@@ -260,7 +261,8 @@ func tallied(counts map[string]int64) (total int64, of []string) {
 	return total, names
 }
 
-// circuits is how many hosts are in trouble, which the table of a large crawl would not show.
+// circuits returns how many hosts have an open or half-open circuit, which the table of a large crawl may not show; ""
+// if none has.
 func circuits(l *ratelimit.LimiterSnapshot) string {
 	var parts []string
 	if l.Open > 0 {
@@ -275,10 +277,10 @@ func circuits(l *ratelimit.LimiterSnapshot) string {
 	return " (" + strings.Join(parts, ", ") + ")"
 }
 
-// hostColumns joins what the frontier and the limiter know of each host. What a host is known by, how much of it
-// there is and what limits it are never left out.
+// hostColumns joins what the frontier and the limiter know about each host. The columns host, URLs, queued and "limited
+// by" are not dropped for lack of width.
 func (r *Report) hostColumns() cli.Rows {
-	// URLs are those asked for so far, pages or not.
+	// URLs counts all that were requested, whether or not they are pages.
 	t := cli.Columns("<host", "URLs", "queued=0", "active=0~2", "rate/s=-~6", "avg ms=-~3", "p95 ms=-~1", "errors=0%~5",
 		"<circuit=closed~4", "<limited by=-")
 	s := r.Snap
@@ -296,7 +298,8 @@ func (r *Report) hostColumns() cli.Rows {
 	return t
 }
 
-// limitOf is what the limiter knows of a host; nil if it is not among those used last.
+// limitOf returns what the limiter knows about a host, or nil if the snapshot does not list it among the hosts used
+// last.
 func limitOf(s *pipeline.Snapshot, host string) *ratelimit.DomainSnapshot {
 	i := slices.IndexFunc(s.Limiter.Top, func(d ratelimit.DomainSnapshot) bool { return d.Domain == host })
 	if i < 0 {
@@ -305,17 +308,17 @@ func limitOf(s *pipeline.Snapshot, host string) *ratelimit.DomainSnapshot {
 	return &s.Limiter.Top[i]
 }
 
-// waiting is what limits a host, and how long it is idle for that. d may be nil.
+// waiting returns what limits a host and how long it is idle because of that. d may be nil.
 func waiting(s *pipeline.Snapshot, h *frontier.HostState, d *ratelimit.DomainSnapshot) string {
 	limit := ""
 	if d != nil {
 		limit = d.Reason
-		// The rate has a column.
+		// The rate has a column of its own.
 		if before, rest, ok := strings.Cut(limit, "/s: "); ok && d.LimitedBy == ratelimit.LimitLearned && !strings.Contains(before, " ") {
 			limit = rest
 		}
 	}
-	// The frontier knows sentences about robots.txt. Of the rest it has only the names.
+	// The frontier has sentences about robots.txt. For everything else it has only one-word names.
 	reason := limit
 	if strings.Contains(h.Reason, " ") || limit == "" {
 		reason = cmp.Or(h.Reason, limit, cli.Unknown)
@@ -324,8 +327,8 @@ func waiting(s *pipeline.Snapshot, h *frontier.HostState, d *ratelimit.DomainSna
 	if h.Queued == 0 || wait < time.Second {
 		return reason
 	}
-	// How long stands in front, as the reason is what is cut. The limiter's own sentences about these would say it
-	// again.
+	// The duration comes first, since long reasons are cut at their end. The limiter's sentences for these reasons
+	// would repeat it.
 	switch {
 	case reason != limit:
 	case d.LimitedBy == ratelimit.LimitRetryAfter:
@@ -338,7 +341,7 @@ func waiting(s *pipeline.Snapshot, h *frontier.HostState, d *ratelimit.DomainSna
 	return "idle for " + cli.Seconds(wait.Seconds()) + ": " + reason
 }
 
-// writeIncidents tells of the hosts that gave the most trouble why their rate is what it is, and what happened last.
+// writeIncidents writes, for the hosts with the most incidents, why their rate is what it is and what happened last.
 func (r *Report) writeIncidents(b *strings.Builder) {
 	s := r.Snap
 	ago := func(e *ratelimit.Event) string { return cli.Seconds(s.Time.Sub(e.Time).Seconds()) + " ago: " + e.Text }
@@ -358,8 +361,8 @@ func (r *Report) writeIncidents(b *strings.Builder) {
 	}
 }
 
-// worthTelling are the last events without those that the next one says as well: that a trial may go out, and the
-// order to wait that came with a refusal.
+// worthTelling returns the last events without those that the next event implies: that a circuit is half-open, and the
+// Retry-After of a refusal at the same time.
 func worthTelling(events []ratelimit.Event) []ratelimit.Event {
 	var told []ratelimit.Event
 	for i, e := range events {
@@ -371,7 +374,7 @@ func worthTelling(events []ratelimit.Event) []ratelimit.Event {
 	return told[max(len(told)-incidentEvents, 0):]
 }
 
-// worstHosts are the hosts with the most trouble, the worst first.
+// worstHosts returns the hosts with the most incidents, the worst first.
 func worstHosts(s *pipeline.Snapshot) []*ratelimit.DomainSnapshot {
 	var hosts []*ratelimit.DomainSnapshot
 	for i := range s.Limiter.Top {
@@ -385,8 +388,8 @@ func worstHosts(s *pipeline.Snapshot) []*ratelimit.DomainSnapshot {
 	return hosts[:min(len(hosts), incidentHosts)]
 }
 
-// incidents is how many of the last events were bad ones. A shut circuit, or a quota that is used up, is worse than
-// any number of them. Retry-After counts by the refusal it came with.
+// incidents returns how many of a host's last events were bad ones. A circuit that is not closed, or a quota that is
+// used up, outweighs all events. Retry-After is not counted, because the refusal that brought it is.
 func incidents(d *ratelimit.DomainSnapshot) int {
 	n := 0
 	if d.State != breaker.Closed && len(d.Events) > 0 || d.LimitedBy == ratelimit.LimitQuota {
@@ -401,14 +404,14 @@ func incidents(d *ratelimit.DomainSnapshot) int {
 	return n
 }
 
-// StatsTail is how much of the end of a stats file is read, in bytes: a snapshot is well below 100 KiB.
+// StatsTail is how many bytes at the end of a stats file are read. A snapshot is well below 100 KiB.
 const StatsTail = 1 << 20
 
-// LastSnapshot reads the last line of a stats file. A line cut off by a crash is passed over when there is a whole
-// one before it.
+// LastSnapshot reads the last snapshot of a stats file. If a crash has cut off the last line, it returns the line
+// before. It is an error if the file has no snapshot.
 func LastSnapshot(r io.Reader) (*pipeline.Snapshot, error) {
 	if seeker, ok := r.(io.Seeker); ok {
-		// What cannot seek, a pipe, and what is shorter than the tail, is read from its beginning.
+		// A pipe, which cannot seek, and a file shorter than the tail are read from their beginning.
 		_, _ = seeker.Seek(-StatsTail, io.SeekEnd)
 	}
 	data, err := io.ReadAll(r)
@@ -422,7 +425,7 @@ func LastSnapshot(r io.Reader) (*pipeline.Snapshot, error) {
 		}
 		var saved struct {
 			pipeline.Snapshot
-			State *pipeline.End `json:"state"` // nil: the line is something else
+			State *pipeline.End `json:"state"` // nil means that the line is something else
 		}
 		err := json.Unmarshal(line, &saved)
 		if err == nil && saved.State == nil {

@@ -11,7 +11,7 @@ import (
 	"github.com/treadlight/crawl/internal/records/summary"
 )
 
-// Text is a summary for people: what is wrong before what is only large.
+// Text is a summary for people. It lists what is wrong before what is only large or slow.
 type Text struct {
 	Sum     *summary.Summary
 	Columns int
@@ -20,11 +20,11 @@ type Text struct {
 }
 
 const (
-	fewNames   = 3   // referrers of a broken page, and pages of a group, that the text names
-	leastSpent = 0.1 // of the time that is worth a word, in seconds
+	fewNames   = 3   // referrers of a broken page, or pages of a group, that the text lists
+	leastSpent = 0.1 // seconds; shorter times are left out
 )
 
-// String is the whole text. It is not yet harmless: the caller cleans it.
+// String returns the whole text; call it once. It is not safe for a terminal until the caller cleans it.
 func (t *Text) String() string {
 	s := t.Sum
 	t.head()
@@ -71,12 +71,12 @@ func (t *Text) line(format string, args ...any) {
 	}
 }
 
-// url adds one line with a URL, which stays whole: it is to be copied.
+// url adds a line with a URL, which is not wrapped, so that it can be copied.
 func (t *Text) url(before, u string) { t.b.WriteString(before + cli.OneLine(u) + "\n") }
 
 func (t *Text) title(format string, args ...any) { fmt.Fprintf(&t.b, "\n"+format+"\n", args...) }
 
-// table adds a table under a title, if it has rows.
+// table adds a table under a title, if the table has rows.
 func (t *Text) table(title string, g cli.Rows) {
 	if len(g[0].Cells) == 0 {
 		return
@@ -85,14 +85,14 @@ func (t *Text) table(title string, g cli.Rows) {
 	cli.Layout(&t.b, g, t.Columns)
 }
 
-// more says how much a list does not show.
+// more adds how many entries a list leaves out, if any.
 func (t *Text) more(n int64) {
 	if n > 0 {
 		t.line("  and %s more; --top has longer lists", cli.Count(n))
 	}
 }
 
-// list is a plain list, if there is something in it.
+// list adds a list of URLs under a title, if the list has any.
 func (t *Text) list(title string, l summary.List) {
 	if l.Total == 0 {
 		return
@@ -108,10 +108,10 @@ func (t *Text) percent(n int64) string {
 	return fmt.Sprintf("%.0f%%", 100*float64(n)/float64(max(t.Sum.URLs, 1)))
 }
 
-// name is a first cell, cut as that of a host is.
+// name returns the first cell of a row, cut to the length of host names.
 func (t *Text) name(s string) string { return "  " + cli.Cut(s, longestHost(t.Columns)) }
 
-// head is what was read, and the figures that everybody asks for first.
+// head adds what was read and the main figures.
 func (t *Text) head() {
 	s := t.Sum
 	round := ""
@@ -230,7 +230,7 @@ func (t *Text) hosts() {
 		}
 		limits = limits || h.Reason != ""
 	}
-	if limits { // known from --stats alone
+	if limits { // only --stats has them
 		g = append(g, cli.Column{Title: "limited by", Left: true})
 	}
 	ms := func(v float64) string { return cli.Count(int64(v)) }
@@ -273,7 +273,7 @@ func (t *Text) pages(title string, list []summary.Page, value func(float64) stri
 func (t *Text) types() {
 	types := t.Sum.Types
 	g := cli.Columns("<  type", "URLs", "", "size")
-	for _, x := range types[:min(len(types), 2*fewNames)] { // the rest is a page here and there
+	for _, x := range types[:min(len(types), 2*fewNames)] { // further types have few pages
 		g.Row(t.name(x.Name), cli.Count(x.Pages), t.percent(x.Pages), cli.Size(x.Bytes))
 	}
 	t.table("Content types", g)
