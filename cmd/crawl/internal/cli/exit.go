@@ -1,5 +1,5 @@
-// Package cli has what all commands use: the streams of the process and its terminal, the exit codes and the errors
-// that carry them, and numbers, lists and tables in words for people.
+// Package cli has what all commands use: the standard streams and the terminal, the exit codes and the errors that
+// carry them, and numbers, lists and tables as text for people.
 package cli
 
 import (
@@ -30,28 +30,28 @@ const (
 	CodeFindings    = 20
 )
 
-// Service is what the systemd unit makes of the end of a crawl.
+// Service is how the systemd unit treats an exit code.
 type Service uint8
 
-// What the unit may make of it; a row of [Codes] without one fails a test.
+// How the unit may treat a code. The zero value is none of them: a row of [Codes] without one fails a test.
 const (
 	_       Service = iota
-	Success         // the end of a start that went well
-	Restart         // a failure that another start may mend
+	Success         // a start that ended well
+	Restart         // a failure that another start may not have
 	Failure         // a failure that another start would repeat
 )
 
-// Code is an exit code and all that depends on it.
+// Code is an exit code and everything that depends on it.
 type Code struct {
 	Code    int
 	Service Service
 	Round   bool    // the next start of the service begins a round
-	Errors  []error // those that end with it, beside those of a type
+	Errors  []error // errors that end with this code, besides those that CodeOf knows by their type
 	Meaning string
 }
 
-// Codes is the list of the exit codes. The full help, the manual page and docs/reference/exit-codes.md are made from
-// it; a test compares the systemd unit with it.
+// Codes lists the exit codes. The full help, the manual page and docs/reference/exit-codes.md are made from it; a test
+// compares the systemd unit with it.
 var Codes = []Code{
 	{CodeDone, Success, true, nil, "done: everything in scope was visited, or as many pages as --max-pages asks for"},
 	{CodeInternal, Restart, false, nil, "an internal error: please report it"},
@@ -65,13 +65,13 @@ var Codes = []Code{
 	{CodeFindings, Restart, false, nil, "findings: an audit has found what --fail-on names"},
 }
 
-// ErrNothing is the end of a crawl that came to its end without a page.
+// ErrNothing is the error of a crawl that ended without a single page.
 var ErrNothing = errors.New("nothing was obtained: no URL was answered with a page")
 
-// Error carries the code with which the program ends.
+// Error is an error with the exit code of the program.
 type Error struct {
 	Code int
-	Err  error // nil if everything has been said
+	Err  error // nil if everything has been reported already
 }
 
 func (e *Error) Error() string {
@@ -83,22 +83,22 @@ func (e *Error) Error() string {
 
 func (e *Error) Unwrap() error { return e.Err }
 
-// Usage is an error of whoever typed the command.
+// Usage wraps an error in the command line or the settings.
 func Usage(err error) error { return &Error{CodeUsage, err} }
 
-// Usagef is Usage of a text.
+// Usagef is Usage of a formatted error.
 func Usagef(format string, args ...any) error { return Usage(fmt.Errorf(format, args...)) }
 
-// IO is a failure of a file, a stream or a socket of this machine.
+// IO wraps a failure of a file, a stream or a socket of this machine.
 func IO(err error) error { return &Error{CodeIO, err} }
 
-// IOf is IO of a text.
+// IOf is IO of a formatted error.
 func IOf(format string, args ...any) error { return IO(fmt.Errorf(format, args...)) }
 
-// Open is a failure to open what a person has named, and what helps.
+// Open wraps a failure to open what, as the user knows it, and adds how to fix it if that is known.
 func Open(what string, err error) error { return withFix("open", what, err) }
 
-// Write is a failure to write what a person has named, and what helps.
+// Write wraps a failure to write what, as the user knows it, and adds how to fix it if that is known.
 func Write(what string, err error) error { return withFix("write", what, err) }
 
 func withFix(verb, what string, err error) error {
@@ -112,12 +112,12 @@ func withFix(verb, what string, err error) error {
 	return IOf("%s %s: %w%s", verb, what, err, fix)
 }
 
-// DiskFull reports whether a disk is full, or as full as this user may make it.
+// DiskFull reports whether err means that the disk, or the user's quota on it, is full.
 func DiskFull(err error) bool {
 	return errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT)
 }
 
-// Output marks a failed write to standard output; nil stays nil.
+// Output wraps a failed write to standard output. It returns nil if err is nil.
 func Output(err error) error {
 	if err == nil {
 		return nil
@@ -125,7 +125,8 @@ func Output(err error) error {
 	return Write("standard output", Cause(err))
 }
 
-// Cause takes away a path that the message has already, or that is none of the user's.
+// Cause returns the cause of a path error without its path, for a message that names the path already or should not
+// name it. Other errors it returns as they are.
 func Cause(err error) error {
 	if e, ok := errors.AsType[*fs.PathError](err); ok {
 		return e.Err
@@ -133,13 +134,13 @@ func Cause(err error) error {
 	return err
 }
 
-// Has reports whether there is an E among the errors that err wraps.
+// Has reports whether err is or wraps an error of type E.
 func Has[E error](err error) bool {
 	_, ok := errors.AsType[E](err)
 	return ok
 }
 
-// CodeOf is the exit code of a command that ended with err.
+// CodeOf returns the exit code of a command that ended with err.
 func CodeOf(err error) int {
 	if err == nil {
 		return CodeDone
@@ -155,13 +156,13 @@ func CodeOf(err error) int {
 			return c.Code
 		}
 	}
-	if errors.Is(err, context.Canceled) { // whatever else it is goes first
+	if errors.Is(err, context.Canceled) { // last, since errors with a code of their own may wrap it
 		return CodeForced
 	}
 	return CodeInternal
 }
 
-// Message is an error in words for people.
+// Message returns an error in words for people.
 func Message(err error) string {
 	e, ok := errors.AsType[*sink.WriteError](err)
 	if !ok {
@@ -178,7 +179,8 @@ func Message(err error) string {
 	return fmt.Sprintf("write %s: %v; it has %s (%s)", name, reason, Plural(e.Records, "whole record"), Size(e.Bytes))
 }
 
-// Complain tells a person what went wrong: one line per problem, and where to look.
+// Complain prints an error for a person: one line per problem and, if the command line or the settings are wrong, where
+// to look.
 func Complain(w io.Writer, err error) {
 	for line := range strings.SplitSeq(strings.TrimRight(Message(err), "\n"), "\n") {
 		Say(w, "crawl: %s\n", Clean(line))

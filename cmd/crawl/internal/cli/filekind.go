@@ -10,13 +10,14 @@ import (
 	"github.com/treadlight/crawl/internal/records/sink"
 )
 
-// Kinds of files whose readers know more than that.
+// The kinds of files that callers of FileKind compare with.
 const (
 	SeedsKind = "it is a list of URLs, for --input-file"
 	HostsKind = "it is a memory of hosts"
 )
 
-// kinds are what files are that this program reads or writes, by how they begin: the first that matches counts.
+// kinds lists the kinds of files that this program reads or writes, by a pattern of how they begin. The first one that
+// matches counts.
 var kinds = [][2]string{
 	{`WARC/`, "it is an archive (WARC), as --warc and --output NAME.warc.gz write it"},
 	{"SQLite format 3\x00", "it is a database"},
@@ -30,8 +31,8 @@ var kinds = [][2]string{
 	{`https?://\S+\s`, SeedsKind},
 }
 
-// FileKind says in words what a file is that was given where another was wanted, and what may be done with it; empty
-// if that cannot be told.
+// FileKind says in words what kind of file path is, for the message that another kind was wanted, and how to use it. It
+// returns "" if the beginning of the file does not tell.
 func FileKind(path string) string {
 	f, err := os.Open(path)
 	if err != nil {

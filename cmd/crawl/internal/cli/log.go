@@ -12,7 +12,7 @@ import (
 	"github.com/treadlight/crawl/internal/config"
 )
 
-// LevelOf reads the word of a level, which the configuration has checked.
+// LevelOf returns the log level of a word. The configuration has checked the word; any other means info.
 func LevelOf(word string) (level slog.Level) {
 	if err := level.UnmarshalText([]byte(word)); err != nil {
 		level = slog.LevelInfo
@@ -20,12 +20,12 @@ func LevelOf(word string) (level slog.Level) {
 	return level
 }
 
-// NewLogger writes what people may want to know to standard error: lines for people, or JSON for machines.
+// NewLogger returns a logger to t, which is standard error: lines for people, or JSON for machines.
 func NewLogger(t *Terminal, cfg *config.Log, level slog.Leveler) *slog.Logger {
 	if cfg.Format == "json" {
 		return slog.New(slog.NewJSONHandler(t, &slog.HandlerOptions{Level: level}))
 	}
-	layout := time.RFC3339 // a file is read on another day
+	layout := time.RFC3339 // with the date, since a log file is read on other days
 	if t.Live() {
 		layout = time.TimeOnly
 	}
@@ -33,34 +33,35 @@ func NewLogger(t *Terminal, cfg *config.Log, level slog.Leveler) *slog.Logger {
 }
 
 // lineHandler writes one line per message: time, level unless it is info, message, and the attributes as key=value.
-// While debug messages are off it tells a warning about one subject once a minute.
+// While debug messages are off, it writes a warning about the same subject at most once a minute.
 type lineHandler struct {
 	*lineOutput
 	attrs slog.Handler // writes the attributes into lineOutput.buf
 }
 
-// lineOutput is what a handler shares with those derived from it by With.
+// lineOutput is what a handler shares with the handlers derived from it by With.
 type lineOutput struct {
 	w      io.Writer
 	layout string
 
 	mu   sync.Mutex // guards what follows
 	buf  bytes.Buffer
-	told map[string]time.Time // when a warning was last told
+	told map[string]time.Time // when each warning was last written
 }
 
 const (
 	repeatAfter = time.Minute
-	// maxTold bounds the memory of warnings: when it is full all are forgotten, and some told again.
+	// maxTold bounds told: when it is full, all warnings are forgotten, and some may be written again early.
 	maxTold = 1024
 )
 
-// NewLineHandler writes a line for each message to w; layout is that of the time.
+// NewLineHandler returns a handler that writes a line for each message to w. The time has the given layout, see
+// [time.Time.Format].
 func NewLineHandler(w io.Writer, level slog.Leveler, layout string) slog.Handler {
 	out := &lineOutput{w: w, layout: layout, told: make(map[string]time.Time)}
 	onlyAttrs := func(groups []string, a slog.Attr) slog.Attr {
 		if len(groups) == 0 && (a.Key == slog.TimeKey || a.Key == slog.LevelKey || a.Key == slog.MessageKey) {
-			return slog.Attr{} // the line begins with them, in a form of its own
+			return slog.Attr{} // Handle has written these in front
 		}
 		return a
 	}
@@ -88,8 +89,8 @@ func (h *lineHandler) Handle(ctx context.Context, r slog.Record) error {
 	return err
 }
 
-// repeatedLocked reports whether a warning with the same first attribute, which names its subject, was told less than
-// a minute ago.
+// repeatedLocked reports whether a warning with the same text and the same first attribute, which names its subject,
+// was written less than a minute ago.
 func (h *lineHandler) repeatedLocked(r *slog.Record) bool {
 	if r.Level != slog.LevelWarn || r.NumAttrs() == 0 {
 		return false

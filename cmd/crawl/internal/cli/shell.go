@@ -5,10 +5,10 @@ import (
 	"strings"
 )
 
-// plainWord is one that a shell takes as it is.
+// plainWord matches a word that needs no quotes in a shell.
 var plainWord = regexp.MustCompile("^[a-zA-Z0-9/._+,:@%=][a-zA-Z0-9/._+,:@%=-]*$")
 
-// ShellWord is a word as a shell takes it.
+// ShellWord returns s as one word of a shell command, in quotes if it needs them.
 func ShellWord(s string) string {
 	if plainWord.MatchString(s) {
 		return s

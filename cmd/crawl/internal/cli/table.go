@@ -9,17 +9,17 @@ import (
 // Column is one column of a table for people.
 type Column struct {
 	Title string
-	Left  bool   // text; numbers stand to the right, so that they compare
-	Dull  string // a column of nothing else is left out; empty = it never is
-	Keep  int    // when the table is too wide, columns of the lowest go first; 0 = never
+	Left  bool   // aligned to the left, for text; numbers are aligned to the right
+	Dull  string // the column is left out if all cells are this; empty means never
+	Keep  int    // a table that is too wide loses its columns with the lowest Keep first; zero means that the column stays
 	Cells []string
 }
 
 // Rows is a table that is filled row by row.
 type Rows []Column
 
-// Columns is a table without rows. A word for each column has its title, after a < if it is one of text; and may
-// end with =DULL, with ~KEEP, or with both, in this order.
+// Columns returns a table without rows. Each word describes a column: its title, with < in front if the column is text,
+// and then =DULL, ~KEEP, or both in this order; see [Column].
 func Columns(words ...string) Rows {
 	t := make(Rows, len(words))
 	for i, word := range words {
@@ -31,7 +31,7 @@ func Columns(words ...string) Rows {
 	return t
 }
 
-// Row adds a row of one line each: foreign text may hold line ends.
+// Row adds a row. Line feeds in cells, which foreign text may have, become spaces.
 func (t Rows) Row(cells ...string) {
 	for i, cell := range cells {
 		t[i].Cells = append(t[i].Cells, OneLine(cell))
@@ -39,14 +39,14 @@ func (t Rows) Row(cells ...string) {
 }
 
 const (
-	tableGap = 2 // columns between two of a table
-	// comfortable is the width that a last column of prose should have before columns beside it give way.
+	tableGap = 2 // spaces between columns
+	// comfortable is the width that a last column of text keeps while other columns are dropped.
 	comfortable = 28
-	// LeastProse is the narrowest that prose is cut to: less than this of a reason is none.
+	// LeastProse is the least width of a last column of text: if less is left for it, it is dropped.
 	LeastProse = 12
 )
 
-// Layout renders a table of at most so many screen columns, if it has as many for what is always kept.
+// Layout writes a table that is at most screen columns wide, unless the columns that stay are wider.
 func Layout(b *strings.Builder, columns []Column, screen int) {
 	columns = slices.DeleteFunc(slices.Clone(columns), func(c Column) bool {
 		return c.Dull != "" && !slices.ContainsFunc(c.Cells, func(s string) bool { return s != c.Dull })
@@ -66,7 +66,7 @@ func Layout(b *strings.Builder, columns []Column, screen int) {
 	}
 }
 
-// dropColumns takes away those of the lowest Keep, one after another, until the rest fits.
+// dropColumns removes the columns with the lowest Keep, one after another, until the rest fits.
 func dropColumns(columns []Column, screen int) []Column {
 	for {
 		last := &columns[len(columns)-1]

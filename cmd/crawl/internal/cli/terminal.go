@@ -17,14 +17,15 @@ import (
 	"golang.org/x/term"
 )
 
-// Streams is what a command may touch of the process.
+// Streams is what a command may use of its process: the standard streams and the environment.
 type Streams struct {
 	In       io.Reader
 	Out, Err io.Writer
 	Env      []string
 }
 
-// LookupEnv is the last value of a variable, as for a process; empty if there is none.
+// LookupEnv returns the value of a variable in env; the last one counts, as for a process. It returns "" if there is
+// none.
 func LookupEnv(env []string, name string) string {
 	for _, kv := range slices.Backward(env) {
 		if v, ok := strings.CutPrefix(kv, name+"="); ok {
@@ -34,10 +35,10 @@ func LookupEnv(env []string, name string) string {
 	return ""
 }
 
-// Say writes to standard error, of whose failure there is nobody to tell.
+// Say writes to standard error and ignores a failure, which could be reported to nobody.
 func Say(w io.Writer, format string, args ...any) { _, _ = fmt.Fprintf(w, format, args...) }
 
-// WriteJSON writes one indented document.
+// WriteJSON writes v as one indented JSON document.
 func WriteJSON(w io.Writer, v any) error {
 	enc := json.NewEncoder(w)
 	enc.SetIndent("", "  ")
@@ -45,13 +46,13 @@ func WriteJSON(w io.Writer, v any) error {
 	return enc.Encode(v)
 }
 
-// VersionText is what a bug report needs.
+// VersionText returns what a bug report needs: the versions of the program and of Go, and the platform.
 func VersionText() string {
 	return fmt.Sprintf("crawl %s %s %s/%s", Version(), runtime.Version(), runtime.GOOS, runtime.GOARCH)
 }
 
-// Version is the module's version as the build recorded it; a build from a checkout says which commit, and one that
-// was not told says "devel".
+// Version returns the module's version as the build recorded it. A build from a checkout has "devel-" and the commit; a
+// build that recorded neither has "devel".
 func Version() string {
 	info, ok := debug.ReadBuildInfo()
 	if !ok {
@@ -69,35 +70,35 @@ func Version() string {
 }
 
 // Terminal is standard error, shared by log lines and one status line at the bottom. Writes are whole lines; each one
-// first clears the status line and then draws it anew. What is written is cleaned: this is the one place that
-// everything for people passes. It is safe for concurrent use.
+// first clears the status line and then draws it again. Everything for people is written through a Terminal, which
+// cleans it (see [Clean]). It is safe for concurrent use.
 type Terminal struct {
 	w     io.Writer
-	width func() int // columns; nil when there is nobody to draw a status line for
+	width func() int // returns the columns; nil means that there is no status line
 	tty   bool       // w is a terminal
 
 	mu     sync.Mutex // guards what follows
 	status string
 	lent   bool     // the live view has the screen
-	kept   []string // lines meanwhile, at most MaxKept
-	lost   int64    // lines before them
+	kept   []string // lines written meanwhile, at most MaxKept
+	lost   int64    // older lines that were dropped from kept
 }
 
 const (
 	// ClearLine returns to the left margin and erases to the right (ECMA-48 CR and EL).
 	ClearLine = "\r\x1b[K"
-	// UsualWidth is what a terminal has that does not say, and what a report in a file is laid out for.
+	// UsualWidth is the width assumed of a terminal that does not report its own, and of a report in a file.
 	UsualWidth = 80
-	// StatusEvery is how often the status line changes: more often only flickers.
+	// StatusEvery is how often the status line changes. More often would flicker.
 	StatusEvery = 500 * time.Millisecond
 	// MaxKept is how many lines are kept while the live view has the screen.
 	MaxKept = 2000
-	// leastStatusProse is what the last part of a status line is cut to at most.
+	// leastStatusProse is the least width to which the last part of a status line is cut.
 	leastStatusProse = 28
 )
 
-// NewTerminal wraps w. The display is a word of --progress: tty draws a status line even when w is no terminal, plain
-// not even if it is one.
+// NewTerminal returns a Terminal that writes to w. display is the value of --progress: with tty it draws a status line
+// even if w is no terminal, with plain it never draws one.
 func NewTerminal(w io.Writer, env []string, display string) *Terminal {
 	t := &Terminal{w: w, tty: IsTerminal(w)}
 	// A dumb terminal would print the erase sequence instead of obeying it.
@@ -107,13 +108,13 @@ func NewTerminal(w io.Writer, env []string, display string) *Terminal {
 	return t
 }
 
-// IsTerminal reports whether a person is likely to sit at the other end of w.
+// IsTerminal reports whether w is a terminal, at which a person may sit.
 func IsTerminal(w any) bool {
 	f, ok := w.(*os.File)
 	return ok && term.IsTerminal(int(f.Fd()))
 }
 
-// WidthOf is the number of columns of w.
+// WidthOf returns the number of columns of w, or UsualWidth if w is no terminal.
 func WidthOf(w any) int {
 	if f, ok := w.(*os.File); ok {
 		if width, _, err := term.GetSize(int(f.Fd())); err == nil && width > 0 {
@@ -126,10 +127,10 @@ func WidthOf(w any) int {
 // Gone reports whether a write has failed because the terminal was closed (EIO).
 func (t *Terminal) Gone(err error) bool { return t.tty && errors.Is(err, syscall.EIO) }
 
-// Live reports whether there is a status line.
+// Live reports whether the terminal has a status line.
 func (t *Terminal) Live() bool { return t.width != nil }
 
-// Columns is how wide a report may be.
+// Columns returns how many columns wide a report may be.
 func (t *Terminal) Columns() int {
 	if t.Live() {
 		return t.width()
@@ -137,7 +138,7 @@ func (t *Terminal) Columns() int {
 	return WidthOf(t.w)
 }
 
-// Write prints whole lines above the status line, or keeps them for the live view.
+// Write prints whole lines above the status line, or keeps them if the live view has the screen.
 func (t *Terminal) Write(p []byte) (int, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -156,7 +157,7 @@ func (t *Terminal) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// Lend has lines kept until Back, for a view that has the whole screen.
+// Lend begins to keep lines instead of printing them, until Back. It is for a view that uses the whole screen.
 func (t *Terminal) Lend() {
 	t.Clear()
 	t.mu.Lock()
@@ -164,14 +165,14 @@ func (t *Terminal) Lend() {
 	t.lent = true
 }
 
-// Kept are the last n lines since Lend, the oldest first.
+// Kept returns the last n lines kept since Lend, the oldest first.
 func (t *Terminal) Kept(n int) []string {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return slices.Clone(t.kept[max(len(t.kept)-n, 0):])
 }
 
-// Back ends Lend, and prints what was kept meanwhile.
+// Back ends Lend and prints the lines kept since then. It says how many older ones were lost.
 func (t *Terminal) Back() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -200,8 +201,8 @@ func (t *Terminal) above(w io.Writer, p []byte) error {
 	return err
 }
 
-// Beside is w, which shows on the same screen, so that records on standard output and the status line do not tear
-// each other. What is written must be whole lines.
+// Beside returns a writer to w, which shows on the same screen, so that records on standard output and the status line
+// do not tear each other. Each write must be whole lines.
 func (t *Terminal) Beside(w io.Writer) io.Writer {
 	if !t.Live() || !IsTerminal(w) {
 		return w
@@ -214,17 +215,17 @@ type neighbour struct {
 	w io.Writer
 }
 
-// Write passes p on unchanged: records come escaped from the sink.
+// Write passes p on unchanged: the sink has already escaped the records.
 func (n neighbour) Write(p []byte) (int, error) {
 	n.t.mu.Lock()
 	defer n.t.mu.Unlock()
 	if err := n.t.above(n.w, p); err != nil {
-		return 0, err // all or nothing: how much was shown does not matter on a screen
+		return 0, err // how much a screen shows does not matter
 	}
 	return len(p), nil
 }
 
-// Show replaces the status line by parts that fit, see [Fit].
+// Show replaces the status line with the parts that fit, see [Fit]. It does nothing without a status line.
 func (t *Terminal) Show(parts ...string) {
 	if !t.Live() {
 		return
@@ -236,7 +237,8 @@ func (t *Terminal) Show(parts ...string) {
 	Say(t.w, "%s", ClearLine+t.status)
 }
 
-// Fit joins as many parts as the columns hold; the last one that begins to fit is cut.
+// Fit joins parts as long as they fit into columns. A first part that is too long is cut, and so is the last one if
+// enough room is left.
 func Fit(parts []string, columns int) string {
 	const gap = "  "
 	var b strings.Builder
@@ -246,7 +248,7 @@ func Fit(parts []string, columns int) string {
 			part = gap + part
 		}
 		if free := columns - Cells(b.String()); Cells(part) > free {
-			// A number cut in half would be another number: only prose is cut.
+			// A number cut in half would be another number, so only text is cut.
 			if i == 0 || i == len(parts)-1 && free >= leastStatusProse {
 				b.WriteString(Cut(part, free))
 			}
@@ -257,7 +259,7 @@ func Fit(parts []string, columns int) string {
 	return b.String()
 }
 
-// Clear removes the status line for good.
+// Clear removes the status line until the next Show.
 func (t *Terminal) Clear() {
 	t.mu.Lock()
 	defer t.mu.Unlock()

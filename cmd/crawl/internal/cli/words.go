@@ -14,8 +14,8 @@ import (
 	"github.com/treadlight/crawl/internal/records/summary"
 )
 
-// Clean makes text of strangers safe for a terminal: escape sequences and changes of the writing direction are taken
-// out. Line feeds stay.
+// Clean makes foreign text safe for a terminal: it replaces every character that is not printable, such as those that
+// begin an escape sequence or change the direction of writing, by U+FFFD. Line feeds stay.
 func Clean(s string) string {
 	return strings.Map(func(r rune) rune {
 		if r == '\n' || strconv.IsPrint(r) {
@@ -25,9 +25,9 @@ func Clean(s string) string {
 	}, s)
 }
 
-// Tame is Clean for a place where columns must stay where they are: what terminals give different widths to, or move
-// to the other side of the line, goes as well. Marks join the letter before, emoji join each other, and Hebrew or
-// Arabic turns the cells around it.
+// Tame is Clean for text in columns. It also replaces characters to which terminals give different widths, or which
+// they move: marks, which join the letter before; emoji, which join each other; and Hebrew or Arabic, which turns the
+// cells around it.
 func Tame(s string) string {
 	return strings.Map(func(r rune) rune {
 		switch {
@@ -46,10 +46,10 @@ func Tame(s string) string {
 	}, s)
 }
 
-// Cells is how many columns a terminal gives to s once it is clean.
+// Cells returns how many columns of a terminal s takes once it is clean.
 func Cells(s string) int { return ansi.StringWidthWc(Clean(s)) }
 
-// Cut is s, cleaned and shortened to at most n columns; it shows that it was.
+// Cut returns s, cleaned and shortened to at most n columns. Text that is shortened ends with an ellipsis.
 func Cut(s string, n int) string {
 	switch s = Clean(s); {
 	case Cells(s) <= n:
@@ -60,13 +60,13 @@ func Cut(s string, n int) string {
 	return strings.TrimRight(ansi.TruncateWc(s, n-1, ""), " ") + "…"
 }
 
-// Seconds is a duration as people say it: 0.4s, 9s, 4m07s, 2h05m.
+// Seconds returns a duration in seconds as people write it: 0.4s, 9s, 4m07s, 2h05m. A negative one counts as zero.
 func Seconds(s float64) string {
 	d := time.Duration(s * float64(time.Second))
 	if d < time.Second {
 		return fmt.Sprintf("%.1fs", max(d, 0).Seconds())
 	}
-	switch d = d.Truncate(time.Second); { // as a clock does: it is not 2s yet
+	switch d = d.Truncate(time.Second); { // 1.9 seconds are 1s, as on a clock
 	case d < time.Minute:
 		return fmt.Sprintf("%ds", d/time.Second)
 	case d < time.Hour:
@@ -75,10 +75,10 @@ func Seconds(s float64) string {
 	return fmt.Sprintf("%dh%02dm", d/time.Hour, d%time.Hour/time.Minute)
 }
 
-// Count is a number with its thousands apart.
+// Count returns a number with separators between its thousands.
 func Count[N int | int64 | uint64](n N) string { return summary.Thousands(fmt.Sprint(n)) }
 
-// Plural is a count with its noun: 1 page, 2 pages.
+// Plural returns a count and its noun: 1 page, 2 pages.
 func Plural[N int | int64 | uint64](n N, noun string) string {
 	if n == 1 {
 		return "1 " + noun
@@ -86,10 +86,10 @@ func Plural[N int | int64 | uint64](n N, noun string) string {
 	return Count(n) + " " + noun + "s"
 }
 
-// Size is a number of bytes in the unit that makes it readable.
+// Size returns a number of bytes with a unit that keeps the number short.
 func Size(n int64) string { return summary.Size(n) }
 
-// Wrap breaks text into lines of at most so many bytes; a longer word stays whole.
+// Wrap breaks text into lines of at most columns bytes. A longer word stays whole.
 func Wrap(text string, columns int) []string {
 	var lines []string
 	line := ""
@@ -107,10 +107,10 @@ func Wrap(text string, columns int) []string {
 	return append(lines, line)
 }
 
-// OneOf lists what to choose from: a, b or c.
+// OneOf lists alternatives: a, b or c.
 func OneOf(words []string) string { return sink.ListOf(words, " or ") }
 
-// Meant is the end of an error that has a guess; an empty one has none.
+// Meant returns the end of an error message that suggests guess; "" if guess is empty.
 func Meant(guess string) string {
 	if guess == "" {
 		return ""
@@ -118,10 +118,10 @@ func Meant(guess string) string {
 	return fmt.Sprintf("; did you mean %q?", guess)
 }
 
-// Unknown is the cell of what is not known.
+// Unknown is the cell of a value that is not known.
 const Unknown = "-"
 
-// OrUnknown is a cell, or a dash if there is nothing to tell.
+// OrUnknown returns cell, or Unknown if known is false.
 func OrUnknown(known bool, cell string) string {
 	if known {
 		return cell
@@ -129,11 +129,12 @@ func OrUnknown(known bool, cell string) string {
 	return Unknown
 }
 
-// OneLine is s with its line ends as spaces.
+// OneLine returns s with its line feeds replaced by spaces.
 func OneLine(s string) string { return strings.ReplaceAll(s, "\n", " ") }
 
-// Hanging writes a name and a text that begins in the column margin, in as many lines as it takes.
+// Hanging writes a name and a text that starts in column margin, wrapped to columns. Its further lines start in the
+// same column.
 func Hanging(b *strings.Builder, name, text string, margin, columns int) {
-	lines := Wrap(text, max(columns-margin, 24)) // narrower than that, words stand alone
+	lines := Wrap(text, max(columns-margin, 24)) // narrower lines would hold single words
 	fmt.Fprintf(b, "%-*s%s\n", margin, name, strings.Join(lines, "\n"+strings.Repeat(" ", margin)))
 }
