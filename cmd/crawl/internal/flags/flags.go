@@ -1,4 +1,4 @@
-// Package flags declares the flags of the settings, which several commands have, loads the settings from file,
+// Package flags declares the flags of the settings, which several commands have; it loads the settings from file,
 // environment and flags, and writes the help and the manual pages of all commands.
 package flags
 
@@ -18,14 +18,14 @@ import (
 	"github.com/treadlight/crawl/internal/config"
 )
 
-// Settings are the flags of the configuration's table, and the file that --config names.
+// Settings collects the flags of the settings that a command line gives, and the file that --config names.
 type Settings struct {
 	File  string
 	Given []config.FlagValue // in the order of the command line
 }
 
-// Add declares a flag for every field of the configuration that has one and that keep lets in. They are the command's
-// own and not its children's: a flag that does nothing for a verb is an error there.
+// Add declares the flags of all settings that have one and for which keep returns true. They belong to cmd alone and
+// not to its subcommands, so that a flag without effect on a subcommand is an error there.
 func Add(cmd *cobra.Command, keep func(config.Flag) bool) *Settings {
 	s := &Settings{}
 	flags := cmd.Flags()
@@ -45,7 +45,8 @@ func Add(cmd *cobra.Command, keep func(config.Flag) bool) *Settings {
 	return s
 }
 
-// AddAll declares all of them and --config. In a verb's help they are hidden: that of crawl has them.
+// AddAll declares the flags of all settings and --config. With hide, the help of cmd does not list the former, which
+// the help of crawl lists.
 func AddAll(cmd *cobra.Command, hide bool) *Settings {
 	s := Add(cmd, func(config.Flag) bool { return true })
 	cmd.Flags().VisitAll(func(f *pflag.Flag) {
@@ -57,7 +58,8 @@ func AddAll(cmd *cobra.Command, hide bool) *Settings {
 	return s
 }
 
-// complete lets a shell offer the words of a choice, file names for what is a file, and nothing for the rest.
+// complete has a shell complete the words of a choice, or the names of files or directories if the flag takes one;
+// otherwise nothing.
 func complete(cmd *cobra.Command, f config.Flag) {
 	words, directive := []string(nil), cobra.ShellCompDirectiveNoFileComp
 	switch {
@@ -68,18 +70,19 @@ func complete(cmd *cobra.Command, f config.Flag) {
 	case f.Arg == "dir":
 		directive = cobra.ShellCompDirectiveFilterDirs
 	}
-	// The only error is a flag that does not exist or has its words already.
+	// The only error is a flag that does not exist or has a completion already.
 	_ = cmd.RegisterFlagCompletionFunc(f.Name, cobra.FixedCompletions(words, directive))
 }
 
-// Load lays file, environment and flags over the defaults.
+// Load loads the settings: the defaults, then the file, the environment and the flags, of which the later take
+// precedence.
 func (s *Settings) Load(env []string) (*config.Loaded, error) {
 	return Load(config.Sources{File: s.FileIn(env), Env: env, Flags: s.Given})
 }
 
-// Again loads for a process that has loaded before; nil if there is no file. A pipe has been read to its end, and a
-// file of no bytes is one that an editor is about to write: both would lift what the user has laid down, in the middle
-// of a crawl.
+// Again returns a function that calls load again during a crawl; nil if file is empty, which means that the
+// configuration has no file. The function returns an error for a pipe, which has been read to its end, and for an empty
+// file, which an editor may be about to write: both would reset the user's settings in the middle of a crawl.
 func Again(file string, load func() (*config.Loaded, error)) func() (*config.Loaded, error) {
 	if file == "" {
 		return nil
@@ -87,7 +90,7 @@ func Again(file string, load func() (*config.Loaded, error)) func() (*config.Loa
 	return func() (*config.Loaded, error) {
 		info, err := os.Stat(file)
 		switch {
-		case err != nil: // load tells what is wrong
+		case err != nil: // load reports it
 		case !info.Mode().IsRegular():
 			return nil, fmt.Errorf("%s is no regular file and can be read only once: give --config a file to change settings later", file)
 		case info.Size() == 0:
@@ -97,7 +100,7 @@ func Again(file string, load func() (*config.Loaded, error)) func() (*config.Loa
 	}
 }
 
-// FileIn is the file of the configuration; empty for none.
+// FileIn returns the file of the configuration, from --config or else CRAWL_CONFIG in env; "" means none.
 func (s *Settings) FileIn(env []string) string {
 	if s.File != "" {
 		return s.File
@@ -105,7 +108,7 @@ func (s *Settings) FileIn(env []string) string {
 	return cli.LookupEnv(env, "CRAWL_CONFIG")
 }
 
-// Load tells a file that cannot be read from one that is wrong: another exit code.
+// Load loads the settings from the given sources. Its errors have the exit codes that [Wrong] gives them.
 func Load(from config.Sources) (*config.Loaded, error) {
 	loaded, err := config.Load(from)
 	if err != nil {
@@ -114,7 +117,7 @@ func Load(from config.Sources) (*config.Loaded, error) {
 	return loaded, nil
 }
 
-// Wrong is the end of a command whose settings are wrong, or name a file that cannot be read.
+// Wrong returns err with its exit code: that of input and output if a file cannot be read, or else that of usage.
 func Wrong(err error) error {
 	if cli.Has[*fs.PathError](err) {
 		return cli.IO(err)
@@ -122,7 +125,7 @@ func Wrong(err error) error {
 	return cli.Usage(err)
 }
 
-// flagValue notes each use of a flag as text; the configuration parses them all together, so that one error can list
+// flagValue records each use of a flag as text. The configuration parses them all together, so that one error can list
 // everything that is wrong.
 type flagValue struct {
 	flag config.Flag
@@ -134,7 +137,7 @@ func (v *flagValue) Set(s string) error {
 	return nil
 }
 
-// String is the default, for the help. A switch that is shown is off by default.
+// String returns the default, for the help. A switch has none, as all switches that the help lists are off by default.
 func (v *flagValue) String() string {
 	if v.flag.Switch {
 		return ""
@@ -149,8 +152,7 @@ func (v *flagValue) Type() string {
 	return v.flag.Arg
 }
 
-// The groups of flags, in the order of the help: first what a crawl is about, then how it goes about it. A verb's own
-// come before all.
+// The groups of flags in the help.
 const (
 	GroupOwn      = "Flags"
 	GroupSeeds    = "Seeds and scope"
@@ -162,12 +164,13 @@ const (
 	GroupMessages = "Messages and settings"
 )
 
-// Groups is their order.
+// Groups lists the groups in the order of the help: first a command's own flags, then what a crawl is about, then how
+// it works.
 var Groups = []string{GroupOwn, GroupSeeds, GroupPolite, GroupFetch, GroupAccess, groupOutput, groupFleet, GroupMessages}
 
 const groupKey = "treadlight_group"
 
-// GroupOfSetting is where the flag of a setting belongs, by its section.
+// GroupOfSetting returns the group of the flag of a setting, by the section of its path.
 func GroupOfSetting(path string) string {
 	section, _, _ := strings.Cut(path, ".")
 	switch section {
@@ -181,7 +184,7 @@ func GroupOfSetting(path string) string {
 		return groupOutput
 	case "fleet":
 		return groupFleet
-	case "log", "": // --set
+	case "log", "": // an empty path: --set
 		return GroupMessages
 	}
 	return GroupSeeds
@@ -192,7 +195,7 @@ func SetGroup(f *pflag.Flag, group string) {
 	f.Annotations = map[string][]string{groupKey: {group}}
 }
 
-// GroupOf is the group a flag was put into; a verb's own flags are in none.
+// GroupOf returns the group that a flag was put into, or GroupOwn for the flags of a verb, which are in none.
 func GroupOf(f *pflag.Flag) string {
 	if g := f.Annotations[groupKey]; len(g) == 1 {
 		return g[0]
@@ -200,7 +203,7 @@ func GroupOf(f *pflag.Flag) string {
 	return GroupOwn
 }
 
-// NoArgs is for verbs that take none.
+// NoArgs is the check of commands that take no arguments.
 func NoArgs(cmd *cobra.Command, args []string) error {
 	if len(args) > 0 {
 		return cli.Usagef("%q takes no arguments, and was given %q", cmd.CommandPath(), args[0])
@@ -208,7 +211,7 @@ func NoArgs(cmd *cobra.Command, args []string) error {
 	return nil
 }
 
-// SomeArgs wants at least one; need says what.
+// SomeArgs returns a check for at least one argument, whose error is need.
 func SomeArgs(need string) cobra.PositionalArgs {
 	return func(_ *cobra.Command, args []string) error {
 		if len(args) == 0 {
@@ -218,7 +221,7 @@ func SomeArgs(need string) cobra.PositionalArgs {
 	}
 }
 
-// OneArg wants one argument that is not empty; need says which.
+// OneArg returns a check for exactly one argument that is not empty; need is the beginning of its error.
 func OneArg(need string) cobra.PositionalArgs {
 	return func(_ *cobra.Command, args []string) error {
 		n := 0
@@ -234,17 +237,17 @@ func OneArg(need string) cobra.PositionalArgs {
 	}
 }
 
-// OneDir wants the directory of a crawl that is kept.
+// OneDir returns a check for one argument, the directory of a crawl that has a state.
 func OneDir(verb string) cobra.PositionalArgs {
 	return OneArg(verb + " needs one DIR, as 'crawl --state DIR' or 'crawl --output DIR/' made it")
 }
 
-// CompleteDirs completes names of directories.
+// CompleteDirs has a shell complete the names of directories.
 func CompleteDirs(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
 	return nil, cobra.ShellCompDirectiveFilterDirs
 }
 
-// Interruptible runs a command under a context that an interrupt or SIGTERM ends.
+// Interruptible returns a RunE of cobra that calls run with a context that an interrupt or SIGTERM cancels.
 func Interruptible(run func(ctx context.Context, args []string) error) func(*cobra.Command, []string) error {
 	return func(cmd *cobra.Command, args []string) error {
 		ctx, stop := signal.NotifyContext(cmd.Context(), os.Interrupt, syscall.SIGTERM)

@@ -17,7 +17,7 @@ import (
 	"github.com/treadlight/crawl/internal/records/sink"
 )
 
-// briefIntro is the top of `crawl --help`, which fits one screen.
+// briefIntro is the beginning of `crawl --help`, which fits one screen.
 const briefIntro = `Crawl visits sites as fast as each host tolerates and no faster. It learns the
 rate, obeys robots.txt and every Retry-After, and writes one record per URL.
 
@@ -37,17 +37,17 @@ the crawl goes, and puts its state on the disk; SIGHUP has it read the file of
 --config again. Every setting, those without a flag too, can stand in a file or
 in a CRAWL_* variable: see 'crawl config --reference'.`
 
-// jobs are the commands that people come for, and what for.
+// jobs says in the short help what the less obvious commands are for.
 var jobs = map[string]string{
 	"audit": "(what is wrong with a site)", "mirror": "(a copy to read offline)", "plan": "(look first)", "read": "(pages as Markdown)",
 	"watch": "(what changes)",
 }
 
-// briefFlag is a flag of the short help and its text, which is shorter than that of the full help. One without a text
-// begins a group of that name.
+// briefFlag is a flag in the short help with its text, which is shorter than that of the full help. If the text is
+// empty, the name is the title of a group.
 type briefFlag struct{ Name, Text string }
 
-// BriefFlags are the flags that most people use, under the titles of their groups.
+// BriefFlags returns the flags that most people use, in groups with titles.
 func BriefFlags() []briefFlag {
 	return []briefFlag{
 		{"What to crawl", ""},
@@ -77,16 +77,16 @@ func BriefFlags() []briefFlag {
 	}
 }
 
-// Show prints the help of a command, in lines that w has room for.
+// Show prints the help of a command at the width that suits w. Its error is that of a failed write to standard output.
 func Show(w io.Writer, cmd *cobra.Command) error {
 	return cli.Output(Write(w, cmd, Columns(w)))
 }
 
-// Columns is the width to write help for: that of the terminal, within what is pleasant to read.
+// Columns returns the width of help for w: that of the terminal, but at least 40 and at most 100.
 func Columns(w io.Writer) int { return min(max(cli.WidthOf(w), 40), 100) }
 
-// Write writes the help of a command to w, lines no longer than columns: of the program itself one screen, of a verb
-// all there is.
+// Write writes the help of a command to w, in lines of at most columns: one screen for the program itself, the full
+// help for its commands.
 func Write(w io.Writer, cmd *cobra.Command, columns int) error {
 	if cmd.HasParent() {
 		return WriteFull(w, cmd, columns)
@@ -110,15 +110,15 @@ func Write(w io.Writer, cmd *cobra.Command, columns int) error {
 	return err
 }
 
-// shown are the verbs that help lists.
+// shown returns the commands that the help lists.
 func shown(cmd *cobra.Command) []*cobra.Command {
 	return slices.DeleteFunc(slices.Clone(cmd.Commands()), func(c *cobra.Command) bool {
 		return !c.IsAvailableCommand() && c.Name() != "help"
 	})
 }
 
-// WriteFull is all that the program says about a command: of itself each flag, what signals do, and the table of the
-// exit codes.
+// WriteFull writes the full help of a command. For the program itself that is every flag, the table of the exit codes,
+// and what signals do.
 func WriteFull(w io.Writer, cmd *cobra.Command, columns int) error {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s\n\nUsage:\n  %s\n", About(cmd), cmd.UseLine())
@@ -159,7 +159,7 @@ func WriteFull(w io.Writer, cmd *cobra.Command, columns int) error {
 	return err
 }
 
-// About is the text of a command.
+// About returns the description of a command, or a sentence of its title if it has none.
 func About(cmd *cobra.Command) string {
 	if cmd.Long == "" {
 		return cmd.Short + "."
@@ -167,8 +167,8 @@ func About(cmd *cobra.Command) string {
 	return cmd.Long
 }
 
-// grouped are the flags of a command that are shown, by their groups. --help is among the messages where there is no
-// group for a verb's own.
+// grouped returns the flags of a command that are not hidden, by group. It puts --help among the messages if the
+// command has other flags and none of its own.
 func grouped(cmd *cobra.Command) map[string][]*pflag.Flag {
 	set, groups := cmd.LocalFlags(), make(map[string][]*pflag.Flag)
 	set.SortFlags = false
@@ -185,7 +185,7 @@ func grouped(cmd *cobra.Command) map[string][]*pflag.Flag {
 	return groups
 }
 
-// FlagSpelling is how a flag is written.
+// FlagSpelling returns a flag as the help lists it: its short and long form and the name of its value.
 func FlagSpelling(f *pflag.Flag) string {
 	s := "      --" + f.Name
 	if f.Shorthand != "" {
@@ -208,7 +208,7 @@ func valueName(f *pflag.Flag) string {
 	return strings.ToUpper(name)
 }
 
-// Describe is the sentence about a flag and its default, if it is not nothing.
+// Describe returns the text of a flag and its default, unless the default is empty, zero or false.
 func Describe(f *pflag.Flag) string {
 	_, text := pflag.UnquoteUsage(f)
 	if f.Name == "help" {
@@ -220,13 +220,14 @@ func Describe(f *pflag.Flag) string {
 	return fmt.Sprintf("%s (default %s)", text, f.DefValue)
 }
 
-// wanted is what a value of a type of pflag's looks like. The flags of the configuration explain themselves.
+// wanted says how a value of each of pflag's types looks. The flags of the settings describe their own values.
 var wanted = map[string]string{
 	"bool": "true or false", "duration": "a duration with its unit, such as 1m30s", "float64": "a number",
 	"int": "a whole number", "uint64": "a whole number from 0 up",
 }
 
-// FlagError says in our words what is wrong with a flag, and what was probably meant.
+// FlagError turns an error of pflag about a flag into one in the words of this program, with a guess at a mistyped
+// flag.
 func FlagError(cmd *cobra.Command, err error) error {
 	if e, ok := errors.AsType[*pflag.NotExistError](err); ok {
 		name, dashes := e.GetSpecifiedName(), "--"
@@ -236,7 +237,7 @@ func FlagError(cmd *cobra.Command, err error) error {
 		if says := config.RetiredFlag(name); says != "" {
 			return cli.Usagef("%s%s %s", dashes, name, says)
 		}
-		var names []string // hidden ones too: they work
+		var names []string // hidden flags too, since they work
 		if dashes == "--" {
 			cmd.Flags().VisitAll(func(f *pflag.Flag) { names = append(names, f.Name) })
 		}
@@ -260,7 +261,8 @@ func FlagError(cmd *cobra.Command, err error) error {
 	return cli.Usage(err)
 }
 
-// CheckSeeds catches a mistyped command before it is taken for a host name.
+// CheckSeeds returns an error for an argument that looks like a mistyped command, before it is taken for the name of a
+// host.
 func CheckSeeds(cmd *cobra.Command, args []string) error {
 	for _, a := range args {
 		if !strings.ContainsAny(a, ".:/") && a != "localhost" {
@@ -270,7 +272,7 @@ func CheckSeeds(cmd *cobra.Command, args []string) error {
 	return nil
 }
 
-// NearestCommand guesses a verb; empty if none is near.
+// NearestCommand returns the command with the name most like name, or "" if none is similar.
 func NearestCommand(root *cobra.Command, name string) string {
 	var names []string
 	for _, c := range root.Commands() {

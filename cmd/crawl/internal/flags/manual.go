@@ -9,18 +9,18 @@ import (
 	"github.com/treadlight/crawl/cmd/crawl/internal/cli"
 )
 
-// Manual is the manual page of a command, in the macros of man(7): its help, and for the program itself its variables
-// and exit codes. It has no date, so that the same version is the same file.
+// Manual returns the manual page of a command, in the macros of man(7): its help and, for the program itself, its
+// variables, exit codes and signals. The page has no date, so that one version always makes the same file.
 func Manual(cmd *cobra.Command) string {
 	var b strings.Builder
-	line := func(format string, args ...string) { // a request of man(7), whose texts are escaped
+	line := func(format string, args ...string) { // writes a request of man(7) with its arguments escaped
 		escaped := make([]any, len(args))
 		for i, s := range args {
 			escaped[i] = EscapeRoff(s)
 		}
 		fmt.Fprintf(&b, format+"\n", escaped...)
 	}
-	prose := func(text string) { // its lines are filled anew; what is indented stays as it is
+	prose := func(text string) { // paragraphs are filled, except indented ones
 		for block := range strings.SplitSeq(text, "\n\n") {
 			if strings.HasPrefix(block, " ") || strings.Contains(block, "\n ") {
 				line(".PP\n.nf\n%s\n.fi", block)
@@ -82,8 +82,8 @@ func Manual(cmd *cobra.Command) string {
 	return b.String()
 }
 
-// EscapeRoff makes text of what may hold a request, an escape or a hyphen that must stay one: who copies --flag from
-// a manual wants two minus signs.
+// EscapeRoff escapes text for roff: backslashes, hyphens, and lines that would be requests. A plain hyphen would become
+// another character, and who copies --flag from a manual needs two minus signs.
 func EscapeRoff(s string) string {
 	lines := strings.Split(strings.NewReplacer(`\`, `\e`, "-", `\-`).Replace(s), "\n")
 	for i, l := range lines {
