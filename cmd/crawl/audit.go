@@ -14,7 +14,7 @@ import (
 	"github.com/treadlight/crawl/internal/config"
 )
 
-// auditCommand says what is wrong with a site.
+// auditCommand returns the command that reports what is wrong with a site.
 func auditCommand(s cli.Streams) *cobra.Command {
 	cfg := audit.Config{Out: s.Out}
 	var list, overwrite bool
@@ -42,7 +42,7 @@ func auditCommand(s cli.Streams) *cobra.Command {
 		if err := assembly.Check(args...); err != nil {
 			return cli.Usage(err)
 		}
-		// What pages are made of belongs to an audit, and links are broken also for who is not to follow them.
+		// An audit visits the resources of pages too, and it follows nofollow links, since these can be broken as well.
 		settings.Given = slices.Insert(settings.Given, 0, config.FlagValue{Name: "resources", Value: "true"},
 			config.FlagValue{Name: "set", Value: "robots.follow_nofollow=true"})
 		loaded, err := settings.Load(s.Env)
@@ -65,7 +65,7 @@ func auditCommand(s cli.Streams) *cobra.Command {
 	return cmd
 }
 
-// auditTakes reports whether the flag of a setting is about how a site is visited.
+// auditTakes reports whether the audit takes the flag of a setting: those about how a site is visited.
 func auditTakes(f config.Flag) bool {
 	switch flags.GroupOfSetting(f.Path) {
 	case flags.GroupSeeds:

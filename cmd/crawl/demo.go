@@ -20,13 +20,13 @@ import (
 	"github.com/treadlight/crawl/internal/lab/testsite"
 )
 
-// demoCommand shows the crawler at work where there is no network: the hosts it meets are made up, the sockets and
-// the engine are not.
+// demoCommand returns the command that shows the crawler at work without a network. Only its hosts are made up; sockets
+// and engine are real.
 func demoCommand(s cli.Streams) *cobra.Command {
-	length := 20 * time.Second // in which the outage is over and most hosts are done
+	length := 20 * time.Second // by then the outage is over and most hosts are done
 	cmd := verb("demo")
 	cmd.Flags().DurationVar(&length, "for", length, "end after that long")
-	// What the demo crawls, and as whom, is its own business.
+	// The demo decides itself what it crawls and as whom.
 	settings := flags.Add(cmd, func(f config.Flag) bool {
 		g := flags.GroupOfSetting(f.Path)
 		return g != flags.GroupSeeds && g != flags.GroupFetch && g != flags.GroupAccess && f.Path != "state.dir"
@@ -41,8 +41,8 @@ func demoCommand(s cli.Streams) *cobra.Command {
 			return cli.Usagef("--for %v: give at least 1s", length)
 		}
 		loaded, err := flags.Load(config.Sources{
-			// Twenty seconds stand for an hour: an outage lasts five of them, and what has to be learned is learned
-			// in steps as much larger.
+			// Twenty seconds stand for an hour: the outage lasts five of them, and a host's rate is learned in larger
+			// steps.
 			Env:   []string{"CRAWL_RATELIMIT_OPEN_STATE_DURATION=4s", "CRAWL_RATELIMIT_AIMD_INCREASE=0.3"},
 			Flags: append(demoFlags(length), settings.Given...),
 		})
@@ -63,7 +63,7 @@ func demoFlags(length time.Duration) []config.FlagValue {
 	}
 }
 
-// demo crawls the hosts and prints how crawler and hosts saw each other.
+// demo crawls the hosts and prints what the crawler and the hosts saw of each other.
 func demo(ctx context.Context, s cli.Streams, loaded *config.Loaded) error {
 	site, err := testsite.New(testsite.Mixed())
 	if err != nil {
@@ -75,7 +75,7 @@ func demo(ctx context.Context, s cli.Streams, loaded *config.Loaded) error {
 	serving, stop := context.WithCancel(ctx)
 	defer stop()
 	served := make(chan error, 1)
-	// The hosts outlive the crawl, also one that is interrupted: signals go to the job, and only stop ends the hosts.
+	// The hosts outlive the crawl, even an interrupted one: the job handles signals, and only stop ends the hosts.
 	go func() { served <- site.Run(serving) }()
 
 	if !loaded.Config.Log.Quiet() {
@@ -83,14 +83,14 @@ func demo(ctx context.Context, s cli.Streams, loaded *config.Loaded) error {
 	}
 	j := &job.Job{Options: job.Options{
 		Streams: s, Settings: &loaded.Config, Seeds: site.URLs(),
-		Names: func() map[string]string { // their roles say more than their addresses
+		Names: func() map[string]string { // roles say more than addresses
 			report, names := site.Report(), make(map[string]string)
 			for _, h := range report.Hosts {
 				names[strings.TrimPrefix(h.URL, "http://")] = h.Name
 			}
 			return names
 		},
-		Fleeting: true, // its hosts end with it
+		Fleeting: true, // a later run would not find its hosts
 		Over:     "the demo is over; --for lets it go on for longer",
 	}}
 
@@ -100,12 +100,12 @@ func demo(ctx context.Context, s cli.Streams, loaded *config.Loaded) error {
 		return cli.IO(err)
 	}
 	if e, ok := errors.AsType[*cli.Error](crawlErr); ok && (e.Code == cli.CodeLimit || e.Code == cli.CodeInterrupted) {
-		crawlErr = nil // the end of the time, or of the patience, is how a demo ends
+		crawlErr = nil // a demo ends by its time or by an interrupt
 	}
 	if crawlErr != nil {
 		return crawlErr
 	}
-	// Written last and to standard output: it is the result, as the crawler's own report is not.
+	// Written last, and to standard output, because this is the result of the demo; the crawler's own report is not.
 	report := site.Report()
 	var b strings.Builder
 	b.WriteString("\nWhat the hosts saw:\n")

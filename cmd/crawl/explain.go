@@ -25,7 +25,7 @@ import (
 	"github.com/treadlight/crawl/internal/observe/endpoint"
 )
 
-// explainCommand answers "what would it do with this URL, and why".
+// explainCommand returns the command that answers "what would a crawl do with this URL, and why".
 func explainCommand(s cli.Streams) *cobra.Command {
 	x := explaining{Streams: s}
 	cmd := verb("explain")
@@ -52,16 +52,17 @@ type explaining struct {
 	seeds              []string
 	robots, control    string
 	offline, all, json bool
-	kept               *assembly.StateView // nil: none is asked
+	kept               *assembly.StateView // of --state; nil without the flag
 }
 
 type explained struct {
 	assembly.Explanation
-	Crawl *console.Host `json:"crawl,omitempty"` // nil: no crawl was asked, or it knows nothing
-	State *disk.Page    `json:"state,omitempty"` // nil: no state was asked
+	Crawl *console.Host `json:"crawl,omitempty"` // nil if no crawl was asked, or if it does not know the host
+	State *disk.Page    `json:"state,omitempty"` // nil without --state
 }
 
-// run explains each URL of args; with kept, by the state that --state names.
+// run explains each URL of args. If kept is true, it does so with the settings and seeds of the state that --state
+// names.
 func (x *explaining) run(ctx context.Context, settings *flags.Settings, kept bool, args []string) (err error) {
 	loaded, err := settings.Load(x.Env)
 	if err != nil {
@@ -89,7 +90,8 @@ func (x *explaining) run(ctx context.Context, settings *flags.Settings, kept boo
 	return x.print(ctx, all, loaded.Config.Listen.Token)
 }
 
-// openState has a crawl that was kept say by what to explain. What is given now is stronger.
+// openState opens the state in dir and returns its settings, over which the file and the flags given now take
+// precedence. It takes the seeds of the state unless --seed gives others.
 func (x *explaining) openState(dir string, settings *flags.Settings) (_ *config.Loaded, err error) {
 	if x.kept, err = assembly.ViewState(dir); err != nil {
 		return nil, cli.IO(err)
@@ -108,7 +110,8 @@ func (x *explaining) openState(dir string, settings *flags.Settings) (_ *config.
 	return loaded, nil
 }
 
-// print asks the crawl that runs, if there is one, and writes.
+// print adds what the running crawl and the state know of each URL, if they are to be asked, and writes the
+// explanations. It is an error if some URLs cannot be crawled.
 func (x *explaining) print(ctx context.Context, all []assembly.Explanation, token string) error {
 	bad := 0
 	for _, e := range all {
@@ -156,7 +159,7 @@ func (x *explaining) write(p *explained) error {
 	return err
 }
 
-// writeVerdicts writes what is made of a URL that is one.
+// writeVerdicts writes the decisions about a URL that can be crawled.
 func (p *explained) writeVerdicts(b *strings.Builder) {
 	line := func(name, format string, args ...any) {
 		fmt.Fprintf(b, "  %-16s%s\n", name, cli.Clean(fmt.Sprintf(format, args...)))
@@ -182,7 +185,7 @@ func (p *explained) writeVerdicts(b *strings.Builder) {
 	p.writeCrawl(line)
 }
 
-// writePace writes what the settings say of the host.
+// writePace writes the settings for the host's rate.
 func (p *explained) writePace(line func(name, format string, args ...any)) {
 	line("host", "%s: %s", p.Host, cmp.Or(p.Pace.Rule, "no rule of hosts matches"))
 	delay := ""
@@ -198,7 +201,7 @@ func (p *explained) writePace(line func(name, format string, args ...any)) {
 	}
 }
 
-// writeState writes what became of the URL in a crawl that was kept.
+// writeState writes what became of the URL in the crawl whose state was opened, if one was.
 func (p *explained) writeState(line func(name, format string, args ...any)) {
 	k := p.State
 	if k == nil {
@@ -228,7 +231,7 @@ func (p *explained) writeState(line func(name, format string, args ...any)) {
 
 func inUTC(t time.Time) string { return t.UTC().Format(time.DateTime) + " UTC" }
 
-// writeCrawl writes how a crawl that runs stands with the host.
+// writeCrawl writes what the running crawl knows of the host, if a crawl was asked.
 func (p *explained) writeCrawl(line func(name, format string, args ...any)) {
 	if p.Crawl == nil {
 		return
@@ -245,10 +248,10 @@ func inMilliseconds(ms float64) time.Duration {
 	return time.Duration(ms * float64(time.Millisecond)).Round(time.Millisecond)
 }
 
-// askTimeout is for a crawl on this computer or near it, which answers in milliseconds.
+// askTimeout bounds a request to a running crawl, which is on this computer or near it and answers in milliseconds.
 const askTimeout = 5 * time.Second
 
-// askCrawl asks a crawl that listens at addr about a host. Nil means that it knows none such.
+// askCrawl asks a crawl that listens at addr about a host. It returns nil if the crawl does not know the host.
 func askCrawl(ctx context.Context, addr, token, host string) (*console.Host, error) {
 	a, err := endpoint.ParseAddress(addr)
 	if err != nil {

@@ -23,7 +23,7 @@ import (
 	"github.com/treadlight/crawl/internal/frontier/redis"
 )
 
-// fleetCommand is for operators of a crawl that several processes share.
+// fleetCommand returns the command for operators of a crawl that several processes share.
 func fleetCommand(s cli.Streams) *cobra.Command {
 	o := fleetOptions{Streams: s}
 	words := []string{"status", "pause", "resume", "drain", "set", "purge"}
@@ -59,22 +59,22 @@ type fleetOptions struct {
 	Yes, AsJSON bool
 	Job         string
 	client      rueidis.ClientOption
-	bounds      redis.Bounds // of those that were given
+	bounds      redis.Bounds // those that flags of fleet set gave
 }
 
-// fleetSettings are the flags that are settings of a crawl too, which checks them.
+// fleetSettings maps flags that are also settings of a crawl to their paths. Loading them as settings checks them.
 var fleetSettings = map[string]string{
 	"job": "fleet.job", "redis": "fleet.redis", "redis-ca-file": "fleet.ca_file", "redis-passfile": "fleet.password_file",
 	"max-pages": "max_pages", "max-time": "max_time",
 }
 
-// fleetActions are what can be done, and what is said when it is.
+// fleetActions maps actions to the control that they set, which is printed when that is done.
 var fleetActions = map[string]redis.Control{"pause": redis.Paused, "resume": redis.Running, "drain": redis.Draining}
 
-// fleetPatience is how long an operator waits for a Redis that does not answer.
+// fleetPatience is how long a command waits for a Redis that does not answer.
 const fleetPatience = 30 * time.Second
 
-// check takes the flags and variables, and refuses what would have no effect.
+// check loads flags and variables, and returns an error for flags that would have no effect.
 func (o *fleetOptions) check(set *pflag.FlagSet, action string) error {
 	from := config.Sources{Env: slices.DeleteFunc(slices.Clone(o.Env), func(kv string) bool { return !strings.HasPrefix(kv, "CRAWL_FLEET_") })}
 	set.Visit(func(f *pflag.Flag) {
@@ -115,7 +115,7 @@ func (o *fleetOptions) check(set *pflag.FlagSet, action string) error {
 	return err
 }
 
-// run does what the command asks of the fleet.
+// run carries out the action.
 func (o *fleetOptions) run(ctx context.Context, action string) error {
 	whole := ctx
 	ctx, cancel := context.WithTimeout(ctx, fleetPatience)
@@ -146,7 +146,7 @@ func (o *fleetOptions) run(ctx context.Context, action string) error {
 	case "set":
 		return o.set(ctx, fleet)
 	case "purge":
-		keys, err := fleet.Purge(whole) // of a large job it takes minutes
+		keys, err := fleet.Purge(whole) // a large job takes minutes
 		if err != nil {
 			return fail(err)
 		}
@@ -160,7 +160,7 @@ func (o *fleetOptions) run(ctx context.Context, action string) error {
 	return cli.Output(err)
 }
 
-// set changes bounds of the job, and says what follows of it.
+// set changes bounds of the job, and prints the changes and what they mean for its processes.
 func (o *fleetOptions) set(ctx context.Context, fleet *redis.Fleet) error {
 	before, err := fleet.Set(ctx, o.bounds)
 	if err != nil {
@@ -191,7 +191,7 @@ func bound(value string) string {
 	return value
 }
 
-// writeStatus is a status for people.
+// writeStatus writes a status for people.
 func writeStatus(w io.Writer, s *redis.Status, columns int) error {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s: %s, begun %s ago\n", s.Job, standing(s), cli.Seconds(s.Now.Sub(s.Created).Seconds()))
@@ -225,7 +225,7 @@ func writeStatus(w io.Writer, s *redis.Status, columns int) error {
 	return err
 }
 
-// whoIsAway says which masters of a cluster are.
+// whoIsAway says which masters of a cluster do not answer.
 func whoIsAway(masters []string) string {
 	switch len(masters) {
 	case 0:
@@ -256,7 +256,8 @@ func standing(s *redis.Status) string {
 	return cmp.Or(standings[s.Ended][0], string(s.Control))
 }
 
-// advice is what to do about a job that has come to an end before all was visited; empty: nothing.
+// advice returns what an operator can do about a job that ended before all was visited, or why nothing was; "" if there
+// is nothing to say.
 func advice(s *redis.Status) string {
 	then := standings[s.Ended][1]
 	switch {

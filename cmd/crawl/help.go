@@ -15,16 +15,17 @@ import (
 	"github.com/treadlight/crawl/internal/config"
 )
 
-// helpTexts has a file for each command: how it is used, and what it is in a line; at length; and examples.
+// helpTexts has a file for each command: its usage, a short and a long description, and examples.
 //
 //go:embed help
 var helpTexts embed.FS
 
-// verb is a command with the texts of its file. It takes no arguments unless its maker says otherwise.
+// verb returns the command name with the texts of its file. The command takes no arguments unless its maker changes
+// that.
 func verb(name string) *cobra.Command {
 	text, err := helpTexts.ReadFile("help/" + name + ".txt")
 	if err != nil {
-		panic(err) // a part of the program
+		panic(err) // the file is part of the program
 	}
 	about, examples, _ := strings.Cut(string(text), "\nExamples:\n")
 	use, about, _ := strings.Cut(about, "\n")
@@ -35,8 +36,8 @@ func verb(name string) *cobra.Command {
 	}
 }
 
-// configCommand answers "what would it do, and who said so": it loads the layers exactly as a crawl does and prints
-// the result instead.
+// configCommand returns the command that shows the settings and where each comes from. It loads them exactly as a crawl
+// does and prints them instead of crawling.
 func configCommand(s cli.Streams) *cobra.Command {
 	var asJSON, reference bool
 	cmd := verb("config")
@@ -51,7 +52,7 @@ func configCommand(s cli.Streams) *cobra.Command {
 		if err != nil {
 			return err
 		}
-		for _, w := range loaded.Warnings { // comments of the YAML would be lost in a pipe
+		for _, w := range loaded.Warnings { // comments in the YAML would be lost in a pipe
 			_, _ = fmt.Fprintln(s.Err, "crawl: warning:", w)
 		}
 		if asJSON {
@@ -62,7 +63,7 @@ func configCommand(s cli.Streams) *cobra.Command {
 	return cmd
 }
 
-// helpCommand is `crawl help [COMMAND]`. Unlike cobra's own it knows a wrong command for a mistake.
+// helpCommand returns `crawl help [COMMAND]`. Unlike cobra's own, it reports a wrong command as an error.
 func helpCommand(s cli.Streams) *cobra.Command {
 	cmd := verb("help")
 	cmd.Args, cmd.DisableFlagsInUseLine = cobra.ArbitraryArgs, true
@@ -85,12 +86,13 @@ func helpCommand(s cli.Streams) *cobra.Command {
 	return cmd
 }
 
-// manCommand writes manual pages, for those who package the program. It is not in the help, which says the same.
+// manCommand returns the command that writes manual pages, for those who package the program. The help does not list
+// it; the pages say the same as the help.
 func manCommand(s cli.Streams) *cobra.Command {
 	cmd := verb("man")
 	cmd.Hidden, cmd.Args, cmd.ValidArgsFunction = true, flags.OneDir("man"), flags.CompleteDirs
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		if err := os.MkdirAll(args[0], 0o777); err != nil { // less what the user's mask forbids
+		if err := os.MkdirAll(args[0], 0o777); err != nil { // the umask of the user takes bits away
 			return cli.IO(err)
 		}
 		root := cmd.Root()
@@ -111,7 +113,8 @@ func manCommand(s cli.Streams) *cobra.Command {
 	return cmd
 }
 
-// completionCommand writes what makes a shell complete commands, flags and words.
+// completionCommand returns the command that writes a script with which a shell completes commands, flags and their
+// words.
 func completionCommand(s cli.Streams) *cobra.Command {
 	cmd, shells := verb("completion"), []string{"bash", "zsh", "fish", "powershell"}
 	cmd.Args, cmd.ValidArgs, cmd.ValidArgsFunction = cobra.ArbitraryArgs, shells, nil
@@ -135,7 +138,7 @@ func completionCommand(s cli.Streams) *cobra.Command {
 	return cmd
 }
 
-// versionCommand is --version for those who look for a verb.
+// versionCommand returns the command that does what --version does, for those who look for a command.
 func versionCommand(s cli.Streams) *cobra.Command {
 	cmd := verb("version")
 	cmd.RunE = func(*cobra.Command, []string) error { return showVersion(s.Out) }

@@ -1,30 +1,30 @@
-// Command crawl is Treadlight on the command line: a crawler that learns how fast each host may be asked. `crawl
+// Command crawl is Treadlight on the command line: a crawler that learns how fast each host may be requested. `crawl
 // --help` has the flags, `crawl demo` shows it at work without a network.
 //
 // # Files
 //
-// Commands are here with their flags and texts, those about one matter in one file: resume.go has those about a crawl
-// that is kept (resume, again, check), report.go those that tell of one (report, stats, hosts), help.go those about
-// the program itself. All of them use:
+// The commands are here, with their flags and texts. Related commands share a file: resume.go has those about a crawl
+// that is kept (resume, again, check), report.go those that show what a crawl did (report, stats, hosts), help.go those
+// about the program itself. All of them use:
 //
 //   - job: one crawl from the command line, for crawl, resume, again and demo
 //   - flags: the flags of the settings, the help and the manual pages
-//   - view: a crawl while it runs, at its end and by its records, for people
+//   - view: a crawl as people see it: while it runs, at its end, and by its records
 //   - cli: streams, the terminal, exit codes, and numbers and tables in words
 //
 // # Output
 //
-// Records go to standard output or a file, and snapshots of --stats likewise; never both to the same place. Events
-// (output.events) go to a file or to standard error, and some may be dropped. Everything for people goes to standard
-// error, through one [cli.Terminal], which keeps log lines, reports and the status line apart and removes control
-// characters from foreign text. With log.format json all of it is log lines, for machines.
+// Records go to standard output or a file, and so do snapshots of --stats, but never both to the same place. Events
+// (output.events) go to a file or to standard error; some may be dropped. Everything for people goes to standard error
+// through one [cli.Terminal], which keeps log lines, reports and the status line apart and removes control characters
+// from foreign text. With log.format json, all of it is log lines for machines.
 //
 // # What is held stable
 //
-// Scripts may rely on the exit codes (internal/cli), the names of flags and variables, the records and the stats
-// file. Reports and messages are for people and may change; the sessions in testdata/script show them as they are.
+// Scripts may rely on the exit codes (internal/cli), the names of flags and variables, the records and the stats file.
+// Reports and messages are for people and may change; the sessions in testdata/script show them as they are.
 //
-// There is no logic of crawling here: what the command can do, a program that imports the module can do too.
+// This package has no logic of crawling: a program that imports the module can do what the command does.
 package main
 
 import (
@@ -53,37 +53,37 @@ import (
 )
 
 func main() {
-	// Package net/http remarks there on servers that send more than they announced, and has no other place for it;
-	// the records say what became of the pages.
+	// Package net/http writes to this logger about servers that send more than they announced, and has no other place
+	// for it. The records say what became of the pages.
 	log.SetOutput(io.Discard)
 	giveRoom(os.LookupEnv)
 	os.Exit(run(context.Background(), os.Args[1:], cli.Streams{In: os.Stdin, Out: os.Stdout, Err: os.Stderr, Env: os.Environ()}))
 }
 
-// run is the whole program but for the process around it.
+// run is the whole program, apart from the process around it. It returns the exit code.
 func run(ctx context.Context, args []string, s cli.Streams) int {
 	cmd := rootCommand(s)
 	cmd.SetArgs(args)
 	cmd.SetIn(s.In)
 	cmd.SetOut(s.Out)
 	cmd.SetErr(s.Err)
-	var unshown error // of the help that a flag asks for, which cobra has no error for
+	var unshown error // of help that a flag requests; cobra has no error for it
 	cmd.SetHelpFunc(func(cmd *cobra.Command, _ []string) { unshown = flags.Show(s.Out, cmd) })
 	err := cmp.Or(cmd.ExecuteContext(ctx), unshown)
 	if e, ok := errors.AsType[*cli.Error](err); err != nil && (!ok || e.Err != nil) {
-		cli.Complain(s.Err, err) // an end that is no failure carries only a code
+		cli.Complain(s.Err, err) // an error with a code alone has nothing to print
 	}
 	return cli.CodeOf(err)
 }
 
-// rootCommand is the tree of commands. It is built anew for every run and holds all state of it, so that two runs in
-// one process share nothing.
+// rootCommand returns the tree of commands. It is built for every run and holds all state of the run, so that two runs
+// in one process share nothing.
 func rootCommand(s cli.Streams) *cobra.Command {
 	root := verb("crawl")
 	root.Args = cobra.ArbitraryArgs
-	root.SilenceErrors, root.SilenceUsage = true, true // errors are told in one place, in our own words
+	root.SilenceErrors, root.SilenceUsage = true, true // run prints errors, in this program's words
 	settings := flags.AddAll(root, false)
-	var asVersion, helpAll bool // a flag of our own, as cobra's has another exit code for a full disk
+	var asVersion, helpAll bool // not cobra's --version, which has another exit code for a full disk
 	root.RunE = func(cmd *cobra.Command, args []string) error {
 		switch {
 		case asVersion:
@@ -102,7 +102,7 @@ func rootCommand(s cli.Streams) *cobra.Command {
 		simulateCommand(s), mirrorCommand(s), planCommand(s), tryCommand(s), readCommand(s), watchCommand(s), completionCommand(s), manCommand(s), versionCommand(s),
 	)
 	for _, cmd := range append(root.Commands(), root) {
-		cmd.DisableFlagsInUseLine = true // the usage says it
+		cmd.DisableFlagsInUseLine = true // the usage names the flags already
 	}
 	root.Flags().BoolP("help", "h", false, "show this help")
 	root.Flags().BoolVar(&helpAll, "help-all", false, "show every flag, what signals do and the exit codes")
@@ -113,7 +113,7 @@ func rootCommand(s cli.Streams) *cobra.Command {
 	return root
 }
 
-// crawlFrom crawls what the command line asks for. Without anything to do, help is what is wanted.
+// crawlFrom crawls what the command line names. Without flags, arguments and seeds it prints the help.
 func crawlFrom(cmd *cobra.Command, s cli.Streams, settings *flags.Settings, args []string) error {
 	if err := flags.CheckSeeds(cmd, args); err != nil {
 		return err
@@ -136,16 +136,16 @@ func crawlFrom(cmd *cobra.Command, s cli.Streams, settings *flags.Settings, args
 	return j.Run(cmd.Context())
 }
 
-// heapRoom is how much garbage there may be at least before it is collected. Go lets a heap double, which is right
-// for a large one; the ten megabytes of a small crawl are gone through several times a second. A heap that is larger
-// than this doubles as always.
+// heapRoom is how many bytes of garbage there may be, at least, before the garbage collector runs. By default Go lets a
+// heap double, which suits a large heap; but a small crawl fills its ten megabytes several times a second. A heap
+// larger than heapRoom doubles as by default.
 const heapRoom = 32 << 20
 
-// leastHeap is what Go lets grow by its percentage where less is in use.
+// leastHeap is the least heap, in bytes, to which Go applies its percentage: it counts a smaller one as this.
 const leastHeap = 4 << 20
 
-// giveRoom has the garbage collector wait for heapRoom, and reports whether it does: what the user says of the heap
-// in GOGC stands. GOMEMLIMIT bounds this too, as it bounds everything.
+// giveRoom lets heapRoom of garbage collect before the collector runs, and reports whether it does. It does not if the
+// user has set GOGC. GOMEMLIMIT stays the upper bound.
 func giveRoom(lookup func(string) (string, bool)) bool {
 	if _, set := lookup("GOGC"); set {
 		return false
@@ -155,9 +155,10 @@ func giveRoom(lookup func(string) (string, bool)) bool {
 	return true
 }
 
-// onceCollected adapts the percentage to what the next collection leaves, and so on for ever.
+// onceCollected adapts the percentage to the heap that the next collection leaves, and then waits for the collection
+// after that one.
 func onceCollected() {
-	type unheld struct{ _ *unheld } // a pointer: what has none may share its memory with what lives
+	type unheld struct{ _ *unheld } // with a pointer, since an object without may share memory with one that lives
 	runtime.AddCleanup(new(unheld), func(struct{}) {
 		live := []metrics.Sample{{Name: "/gc/heap/live:bytes"}}
 		metrics.Read(live)
@@ -166,7 +167,7 @@ func onceCollected() {
 	}, struct{}{})
 }
 
-// gcPercent is by how many hundredths of it a heap may grow of which so many bytes are in use.
+// gcPercent returns the percentage, as in GOGC, by which a heap with that many bytes in use may grow.
 func gcPercent(live uint64) int {
 	return int(max(100, 100*heapRoom/max(live, leastHeap)))
 }

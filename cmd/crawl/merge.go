@@ -34,7 +34,7 @@ type merging struct {
 	cfg               merge.Config
 }
 
-// mergeCommand makes one file of those that the processes of a fleet have written.
+// mergeCommand returns the command that merges the files that the processes of a fleet have written into one.
 func mergeCommand(s cli.Streams) *cobra.Command {
 	o := merging{Streams: s}
 	cmd := verb("merge")
@@ -92,7 +92,7 @@ func (o *merging) run(ctx context.Context) error {
 	return o.tell(m.Report())
 }
 
-// checkOutput refuses what is there, before hours of reading.
+// checkOutput returns an error if the output file cannot be used, before hours of reading.
 func (o *merging) checkOutput() error {
 	if o.out == sink.Stdout {
 		return nil
@@ -116,7 +116,7 @@ func (o *merging) checkOutput() error {
 	return nil
 }
 
-// replace writes the whole file or nothing, so that it may be one of those that are read.
+// replace writes the whole output file or leaves it as it was. So the output may be one of the files that are read.
 func (o *merging) replace(ctx context.Context, m *merge.Merged) error {
 	err := atomicfile.Replace(o.out, 0o666, func(w io.Writer) (err error) {
 		end := func() error { return nil }
@@ -139,7 +139,7 @@ func (o *merging) replace(ctx context.Context, m *merge.Merged) error {
 	return nil
 }
 
-// mergeProgress shows how far the reading is, now and then.
+// mergeProgress returns a function that shows how far the reading is, as often as a status line changes.
 func mergeProgress(t *cli.Terminal) func(done, total int64) {
 	clk := clock.System()
 	var last time.Time
@@ -151,7 +151,7 @@ func mergeProgress(t *cli.Terminal) func(done, total int64) {
 	}
 }
 
-// mergeError is an error in the words of the command line.
+// mergeError returns an error of package merge in the words of the command line, with its exit code.
 func mergeError(ctx context.Context, err error) error {
 	if errors.Is(err, context.Canceled) && ctx.Err() != nil {
 		return &cli.Error{Code: cli.CodeInterrupted, Err: errors.New("interrupted: the output was not written")}

@@ -32,7 +32,7 @@ type mirrorRun struct {
 	keep                       []string
 }
 
-// mirrorCommand makes a copy of a site.
+// mirrorCommand returns the command that makes a copy of a site.
 func mirrorCommand(s cli.Streams) *cobra.Command {
 	r := &mirrorRun{Streams: s}
 	cmd := verb("mirror")
@@ -142,7 +142,7 @@ func (r *mirrorRun) mirror(ctx context.Context, dir string, term *cli.Terminal, 
 	return err
 }
 
-// mirrorEnd is the exit code of a run that ended without an error.
+// mirrorEnd returns the error that carries the exit code of a run that ended without an error; nil if all is well.
 func mirrorEnd(m *mirror.Mirror, report *mirror.Report) error {
 	state, reason := "done", ""
 	if c := m.Crawler(); c != nil {

@@ -15,10 +15,10 @@ import (
 	"github.com/treadlight/crawl/internal/config"
 )
 
-// mostSeeds bounds the lines that a plan reads of files of seeds: it looks at few hosts.
+// mostSeeds is how many seeds a plan reads of seed files at most, since it looks at few hosts.
 const mostSeeds = 100
 
-// planCommand looks at sites before they are crawled.
+// planCommand returns the command that looks at sites before they are crawled.
 func planCommand(s cli.Streams) *cobra.Command {
 	cfg := plan.Config{}
 	var asJSON bool
@@ -60,7 +60,7 @@ func planCommand(s cli.Streams) *cobra.Command {
 	return cmd
 }
 
-// showPlan makes the plan and prints it, also what there is of one that has failed.
+// showPlan makes the plan and prints it. If the plan fails, it prints the part that there is.
 func showPlan(ctx context.Context, s cli.Streams, cfg *plan.Config, asJSON bool) error {
 	report, err := plan.Run(ctx, *cfg)
 	var shown error

@@ -13,7 +13,7 @@ import (
 	"github.com/treadlight/crawl/internal/config"
 )
 
-// readCommand prints the main text of single pages.
+// readCommand returns the command that prints the main text of single pages.
 func readCommand(s cli.Streams) *cobra.Command {
 	cfg := read.Config{Out: s.Out}
 	cmd := verb("read")

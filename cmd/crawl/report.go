@@ -30,7 +30,7 @@ type reporting struct {
 	round, top  int
 }
 
-// reportCommand says how a crawl went by what it has written.
+// reportCommand returns the command that reports on a crawl from what it has written.
 func reportCommand(s cli.Streams) *cobra.Command {
 	o := reporting{Streams: s}
 	cmd := verb("report")
@@ -49,10 +49,10 @@ func reportCommand(s cli.Streams) *cobra.Command {
 	return cmd
 }
 
-// longestReport bounds --top: as many lines of a list nobody reads, and programs have the records.
+// longestReport bounds --top. Nobody reads longer lists, and programs can read the records.
 const longestReport = 10_000
 
-// run reads, and writes in the form that is wanted.
+// run reads the records or the state and writes the report in the requested form.
 func (o *reporting) run(ctx context.Context) error {
 	switch {
 	case o.html != "" && o.asJSON:
@@ -72,7 +72,7 @@ func (o *reporting) run(ctx context.Context) error {
 		return &cli.Error{Code: cli.CodeInterrupted, Err: errors.New("interrupted: the report needs the whole file")}
 	case err != nil:
 		if e, ok := errors.AsType[*summary.NoRecordsError](err); ok && e.Err != nil && cli.FileKind(o.path) != "" {
-			err = fmt.Errorf("%w: %s", err, cli.FileKind(o.path)) // it is something else
+			err = fmt.Errorf("%w: %s", err, cli.FileKind(o.path)) // the file is of another kind
 		}
 		return cli.IO(err)
 	}
@@ -92,7 +92,7 @@ func (o *reporting) run(ctx context.Context) error {
 	return cli.Output(err)
 }
 
-// writePage writes the whole page or nothing, and not over what the report is about.
+// writePage writes the whole page or nothing. It does not overwrite the file that the report is about.
 func (o *reporting) writePage(sum *summary.Summary) error {
 	from, errFrom := os.Stat(o.path)
 	to, errTo := os.Stat(o.html)
@@ -105,7 +105,7 @@ func (o *reporting) writePage(sum *summary.Summary) error {
 	return nil
 }
 
-// addLimits says what held hosts back, by the newest snapshot of --stats.
+// addLimits adds what limited each host, from the last snapshot in the file of --stats.
 func (o *reporting) addLimits(sum *summary.Summary) error {
 	if o.stats == "" {
 		return nil
@@ -130,7 +130,8 @@ func (o *reporting) addLimits(sum *summary.Summary) error {
 	return nil
 }
 
-// statsCommand makes a stats file readable, also of a crawl on another machine or one that is no more.
+// statsCommand returns the command that prints a stats file for people. The crawl may run, have ended, or be on another
+// machine.
 func statsCommand(s cli.Streams) *cobra.Command {
 	cmd := verb("stats")
 	cmd.Args, cmd.ValidArgsFunction = flags.OneArg("stats needs one FILE, as 'crawl --stats FILE' writes it"), nil
@@ -154,7 +155,7 @@ func statsCommand(s cli.Streams) *cobra.Command {
 	return cmd
 }
 
-// hostsCommand makes the file of --remember readable.
+// hostsCommand returns the command that prints the file of --remember for people.
 func hostsCommand(s cli.Streams) *cobra.Command {
 	cmd := verb("hosts")
 	cmd.Args, cmd.ValidArgsFunction = flags.OneArg("hosts needs one FILE, as 'crawl --remember FILE' writes it"), nil
@@ -178,7 +179,7 @@ func hostsCommand(s cli.Streams) *cobra.Command {
 	return cmd
 }
 
-// loadHosts reads a file, which unlike for a crawl must exist.
+// loadHosts reads a file of --remember. Unlike for a crawl, it is an error if the file does not exist.
 func loadHosts(path string) ([]ratelimit.HostMemory, memory.Damage, error) {
 	if _, err := os.Stat(path); err != nil {
 		return nil, memory.Damage{}, err
@@ -190,8 +191,8 @@ func loadHosts(path string) ([]ratelimit.HostMemory, memory.Damage, error) {
 	return file.Load()
 }
 
-// noHosts says of a file that is something else what it is, and what to give instead: the advice of the crawl, to
-// name a file that does not exist yet, is none for who wants to read.
+// noHosts adds to the error of a file of another kind what it is, and which file to give. The error for a crawl advises
+// to name a file that does not exist yet, which does not help here.
 func noHosts(path string, err error) error {
 	kind := cmp.Or(cli.FileKind(path), "it is none of this program's files")
 	if format, ok := errors.AsType[*memory.FormatError](err); !ok || format.Version != 0 || kind == cli.HostsKind {
@@ -200,12 +201,12 @@ func noHosts(path string, err error) error {
 	return fmt.Errorf("%s has nothing that was learned of hosts: %s; give one that 'crawl --remember FILE' has written", path, kind)
 }
 
-// longestWait is the largest ratelimit.max_retry_after, since the file does not tell which it was written under.
+// longestWait is the largest value of ratelimit.max_retry_after. The file does not say which value the crawl had.
 const longestWait = 168 * time.Hour
 
-// knownColumns is the table, a column each.
+// knownColumns returns the table of hosts.
 func knownColumns(known []ratelimit.HostMemory, now time.Time) cli.Rows {
-	// How long ago it was asked, and in what time what is waited for is over.
+	// "asked" is how long ago the last request was, "Retry-After" and "held for" how long the wait still lasts.
 	t := cli.Columns("<host", "rate/s=-", "asked~1", "refused for=-~2", "Retry-After=-", "held for=-")
 	for i := range known {
 		m := &known[i]
@@ -217,7 +218,8 @@ func knownColumns(known []ratelimit.HostMemory, now time.Time) cli.Rows {
 	return t
 }
 
-// left is how long it is until t, which may have passed: a trial is due then.
+// left returns how long it is until t, or a dash if t is zero. It is 0.0s if t has passed: a trial request to the host
+// is due then.
 func left(t, now time.Time) string {
 	return cli.OrUnknown(!t.IsZero(), cli.Seconds(t.Sub(now).Seconds()))
 }

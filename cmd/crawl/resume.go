@@ -13,7 +13,7 @@ import (
 	"github.com/treadlight/crawl/internal/frontier/disk"
 )
 
-// resumeCommand goes on with a crawl that was kept.
+// resumeCommand returns the command that resumes a crawl from its state.
 func resumeCommand(s cli.Streams) *cobra.Command {
 	cmd := verb("resume")
 	cmd.Args, cmd.ValidArgsFunction = flags.OneDir("resume"), flags.CompleteDirs
@@ -25,7 +25,7 @@ func resumeCommand(s cli.Streams) *cobra.Command {
 	return cmd
 }
 
-// againCommand visits anew what a crawl has visited.
+// againCommand returns the command that begins a new round of a crawl.
 func againCommand(s cli.Streams) *cobra.Command {
 	var again assembly.Again
 	cmd := verb("again")
@@ -45,7 +45,7 @@ func againCommand(s cli.Streams) *cobra.Command {
 	return cmd
 }
 
-// checkCommand looks for damage in a crawl that is kept.
+// checkCommand returns the command that looks for damage in the state of a crawl and its records.
 func checkCommand(s cli.Streams) *cobra.Command {
 	cmd := verb("check")
 	cmd.Args, cmd.ValidArgsFunction = flags.OneDir("check"), flags.CompleteDirs

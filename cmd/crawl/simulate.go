@@ -10,13 +10,13 @@ import (
 	"github.com/treadlight/crawl/internal/lab/simulate/fleet"
 )
 
-// simulateCommand runs strategies against model servers.
+// simulateCommand returns the command that runs strategies against model servers.
 func simulateCommand(s cli.Streams) *cobra.Command {
 	o := simulate.Options{Streams: s}
 	cmd := verb("simulate")
-	cmd.Args = cobra.ArbitraryArgs // names of scenarios, beside the command below it
+	cmd.Args = cobra.ArbitraryArgs // names of scenarios, although the command has a subcommand
 	cmd.ValidArgsFunction = func(*cobra.Command, []string, string) ([]cobra.Completion, cobra.ShellCompDirective) {
-		return lab.Names(lab.Scenarios()), cobra.ShellCompDirectiveNoFileComp // read when asked for: every command comes by here
+		return lab.Names(lab.Scenarios()), cobra.ShellCompDirectiveNoFileComp // read on completion alone
 	}
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		o.Patterns, o.Given = args, cmd.Flags().Changed
@@ -25,8 +25,8 @@ func simulateCommand(s cli.Streams) *cobra.Command {
 	cmd.AddCommand(simulateFleetCommand(s))
 	f := cmd.Flags()
 	f.SortFlags = false // the order is by importance
-	// The defaults are those under which the strategies are compared, not those of a crawl: a ceiling of 10 per
-	// second would hide most of what there is to see.
+	// The defaults are those under which the strategies are compared, not those of a crawl: its ceiling of 10 requests
+	// per second would hide most differences.
 	f.StringVar(&o.Strategies, "strategy", "steer,aimd,"+lab.Oracle, "`words` with commas between: "+cli.OneOf(simulate.Strategies()))
 	f.IntVar(&o.Seeds, "seeds", 1, "runs of each, with one seed after another")
 	f.Uint64Var(&o.Seed, "seed", 1, "the first seed")
@@ -40,12 +40,12 @@ func simulateCommand(s cli.Streams) *cobra.Command {
 	f.BoolVar(&o.List, "list", false, "list the scenarios and run nothing")
 	f.StringVar(&o.Format, "format", "table", "form of the output, a `word`: table or json")
 	for name, words := range map[string][]string{"strategy": simulate.Strategies(), "format": {"table", "json"}} {
-		_ = cmd.RegisterFlagCompletionFunc(name, cobra.FixedCompletions(words, cobra.ShellCompDirectiveNoFileComp)) // both exist
+		_ = cmd.RegisterFlagCompletionFunc(name, cobra.FixedCompletions(words, cobra.ShellCompDirectiveNoFileComp)) // both flags exist
 	}
 	return cmd
 }
 
-// simulateFleetCommand plays a crawl of a web by many processes.
+// simulateFleetCommand returns the command that simulates how many processes crawl a large web together.
 func simulateFleetCommand(s cli.Streams) *cobra.Command {
 	o := simulate.FleetOptions{Streams: s, Cfg: fleet.Default()}
 	cmd := verb("simulate-fleet")

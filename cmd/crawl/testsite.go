@@ -21,7 +21,7 @@ import (
 	"github.com/treadlight/crawl/internal/store/atomicfile"
 )
 
-// testsiteCommand serves hosts to test any crawler on, ours included.
+// testsiteCommand returns the command that serves hosts for tests of any crawler.
 func testsiteCommand(s cli.Streams) *cobra.Command {
 	var o siteOptions
 	cmd := verb("testsite")
@@ -34,7 +34,7 @@ func testsiteCommand(s cli.Streams) *cobra.Command {
 	})
 	f.SortFlags = false
 	f.SetNormalizeFunc(func(_ *pflag.FlagSet, name string) pflag.NormalizedName {
-		return pflag.NormalizedName(cmp.Or(map[string]string{"file": "scenario"}[name], name)) // what it was called
+		return pflag.NormalizedName(cmp.Or(map[string]string{"file": "scenario"}[name], name)) // --file is the former name
 	})
 	f.IntVar(&o.Hosts, "hosts", 1, "hosts, each on its own address")
 	f.IntVar(&o.Pages, "pages", 100, "pages per host")
@@ -65,7 +65,7 @@ type siteOptions struct {
 	AsJSON, Print bool
 }
 
-// check refuses what would be ignored, and zeros that the site takes for a default.
+// check returns an error for flags that would have no effect, and for zeros that the site would take for its defaults.
 func (o *siteOptions) check(changed func(flag string) bool) error {
 	switch {
 	case o.Hosts < 1:
@@ -114,7 +114,7 @@ func (o *siteOptions) config() (testsite.Config, error) {
 	return cfg, nil
 }
 
-// uniform is the site of the flags: hosts that are all the same.
+// uniform returns the site that the flags describe, whose hosts are all the same.
 func (o *siteOptions) uniform() testsite.Config {
 	cfg := testsite.Uniform(o.Hosts, o.Pages, o.Latency)
 	cfg.Seed = o.Seed
@@ -127,7 +127,7 @@ func (o *siteOptions) uniform() testsite.Config {
 	return cfg
 }
 
-// serve runs the site until it is interrupted or its time is over, and reports.
+// serve runs the site until it is interrupted or its time is over, and then prints the report.
 func (o *siteOptions) serve(ctx context.Context, s cli.Streams) error {
 	cfg, err := o.config()
 	if err != nil {
@@ -143,9 +143,9 @@ func (o *siteOptions) serve(ctx context.Context, s cli.Streams) error {
 	if err := site.Listen(); err != nil {
 		return cli.IO(err)
 	}
-	// Before the message: who waits for that has the addresses.
+	// Before the message: a program that waits for the message has read the addresses.
 	addresses := s.Out
-	if o.AsJSON { // then standard output is one JSON document, which has the addresses too
+	if o.AsJSON { // standard output is then one JSON document, which has the addresses too
 		addresses = s.Err
 	}
 	if _, err := fmt.Fprintln(addresses, strings.Join(site.URLs(), "\n")); err != nil {
@@ -166,7 +166,7 @@ func (o *siteOptions) serve(ctx context.Context, s cli.Streams) error {
 	if o.AsJSON {
 		told = asJSON
 	}
-	// The one for people first: if the file fails, the figures are not lost.
+	// Standard output comes first: if the file fails, the figures are not lost.
 	err = cli.Output(told(s.Out))
 	if o.ReportTo == "" {
 		return err
@@ -177,8 +177,8 @@ func (o *siteOptions) serve(ctx context.Context, s cli.Streams) error {
 	return err
 }
 
-// checkFiles is about --scenario and --report. What is wrong with the report's place is better said before an
-// hour of measuring than after it.
+// checkFiles checks --scenario and --report. A report that cannot be written is an error before the measurement, which
+// may take an hour.
 func (o *siteOptions) checkFiles(changed func(string) bool) error {
 	switch {
 	case changed("scenario") && o.File == "":
@@ -200,7 +200,7 @@ func (o *siteOptions) checkFiles(changed func(string) bool) error {
 	return nil
 }
 
-// readScenario reads the site's file. It may have many things wrong with it, each a line.
+// readScenario reads the file of the site. Its error has a line for everything that is wrong with the file.
 func (o *siteOptions) readScenario() (testsite.Config, error) {
 	data, err := os.ReadFile(o.File)
 	if err != nil {
@@ -217,13 +217,13 @@ func (o *siteOptions) readScenario() (testsite.Config, error) {
 	return cfg, cli.Usage(errors.Join(lines...))
 }
 
-// writeHosts writes the report for people: a line per host, a line of sums, and what the columns mean. On a screen
-// that is narrower than the table some columns are left out.
+// writeHosts writes the report for people: a line per host, a line of totals, and what the columns mean. It leaves out
+// some columns if the table is wider than columns.
 func writeHosts(b *strings.Builder, r *testsite.Report, columns int) {
 	t := cli.Columns("<host", "requests", "ok~9", "refused", "too early~12", "in flight~1", "5xx/lost~8", "avg/s~3", "peak/s~10",
 		"limit/s~11", "min gap~7", "open~2", "pages", "twice~6", "robots~4", "violations~13", "KiB~5")
 	for _, h := range append(slices.Clip(r.Hosts), r.Total) {
-		ok, failed := int64(0), h.Resets+h.Hangs+h.Left-h.Unavailable // without being refusals; a 404 is an answer
+		ok, failed := int64(0), h.Resets+h.Hangs+h.Left-h.Unavailable // refusals do not count as failed; neither does a 404
 		for status, n := range h.Statuses {
 			if status < 400 {
 				ok += n
@@ -232,7 +232,7 @@ func writeHosts(b *strings.Builder, r *testsite.Report, columns int) {
 			}
 		}
 		rate, peak, limit, gap, open := "", "", "", "", ""
-		if h.URL != "" { // not the line of sums
+		if h.URL != "" { // not the line of totals
 			rate, peak, open = fmt.Sprintf("%.1f", h.Rate), fmt.Sprint(h.Peak), fmt.Sprint(h.MaxOpen)
 			limit = cli.OrUnknown(h.Allowed > 0, fmt.Sprintf("%.3g", h.Allowed))
 			gap = cli.OrUnknown(h.Requests > 1, h.MinGap.Round(100*time.Microsecond).String())
@@ -249,7 +249,7 @@ func writeHosts(b *strings.Builder, r *testsite.Report, columns int) {
 	}
 }
 
-// writeReport is all that a site has seen, for people: a file has room for every column.
+// writeReport writes everything that a site has seen, for people. It is as wide as its columns need.
 func writeReport(w io.Writer, r *testsite.Report) error {
 	const wide = 1000
 	var b strings.Builder
@@ -260,7 +260,7 @@ func writeReport(w io.Writer, r *testsite.Report) error {
 		if h.Limits == "" && h.URL != "" {
 			continue
 		}
-		reached, converged := "", "" // of the line of sums
+		reached, converged := "", "" // for the line of totals
 		if h.URL != "" {
 			reached, converged = orNever(h.Reached), orNever(h.Converged)
 		}

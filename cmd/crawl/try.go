@@ -12,7 +12,7 @@ import (
 	"github.com/treadlight/crawl/internal/config"
 )
 
-// tryCommand shows what rules find on a page.
+// tryCommand returns the command that shows what rules for items find on a page.
 func tryCommand(s cli.Streams) *cobra.Command {
 	var asJSON bool
 	cmd := verb("try")

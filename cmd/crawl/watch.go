@@ -27,7 +27,7 @@ import (
 	"github.com/treadlight/crawl/internal/records/sink"
 )
 
-// watchRun is what a command line asks for.
+// watchRun is one run of the command watch with its flags.
 type watchRun struct {
 	cli.Streams
 	loaded    *config.Loaded
@@ -36,17 +36,17 @@ type watchRun struct {
 	once, all bool
 
 	output, webhook, rss, secretFile string
-	secret                           []byte // that signs what the webhook gets
+	secret                           []byte // signs what the webhook receives
 	ignore                           []string
 }
 
-// secretVariable may have what signs the changes that a webhook gets. It is kept nowhere.
+// secretVariable is a variable that may hold the secret that signs changes for a webhook. The secret is not stored.
 const secretVariable = "CRAWL_WEBHOOK_SECRET"
 
-// keptFlags are those of the verb that a watch has the next time too.
+// keptFlags are the flags of the command that a watch keeps for its next run.
 var keptFlags = []string{"every", "budget", "output", "webhook", "webhook-secret", "rss", "select", "ignore"}
 
-// watchCommand visits pages again and again, and tells what has changed.
+// watchCommand returns the command that visits pages again and again, and reports what has changed.
 func watchCommand(s cli.Streams) *cobra.Command {
 	r := &watchRun{Streams: s}
 	cmd := verb("watch")
@@ -80,7 +80,7 @@ func watchCommand(s cli.Streams) *cobra.Command {
 		if err := r.keep(text, set); err != nil {
 			return err
 		}
-		env := slices.DeleteFunc(slices.Clone(s.Env), func(kv string) bool { return strings.HasPrefix(kv, secretVariable+"=") }) // which is no setting
+		env := slices.DeleteFunc(slices.Clone(s.Env), func(kv string) bool { return strings.HasPrefix(kv, secretVariable+"=") }) // the secret is not a setting
 		from := config.Sources{File: settings.FileIn(s.Env), Env: env, Flags: settings.Given}
 		if saved != nil {
 			from.Saved, from.SavedIn, from.Env = saved, args[0], nil
@@ -93,7 +93,8 @@ func watchCommand(s cli.Streams) *cobra.Command {
 	return cmd
 }
 
-// keep has flags that were not given be as the last time, and looks at all.
+// keep sets flags that were not given to their values in text, which the last run kept. Then it checks all flags and
+// puts their values into the options, to be kept for the next run.
 func (r *watchRun) keep(text string, set *pflag.FlagSet) error {
 	kept, now := make(map[string][]string), make(map[string][]string)
 	if text != "" {
@@ -153,7 +154,7 @@ func (r *watchRun) run(ctx context.Context) (err error) {
 	cfg := &r.loaded.Config
 	term := cli.NewTerminal(r.Err, r.Env, cfg.Log.Progress)
 	log := cli.NewLogger(term, &cfg.Log, cli.LevelOf(cfg.Log.Level))
-	signal.Ignore(syscall.SIGPIPE) // a reader that goes away is an error to tell
+	signal.Ignore(syscall.SIGPIPE) // a closed pipe is then a write error, reported like any other
 	defer signal.Reset(syscall.SIGPIPE)
 	for _, warning := range r.loaded.Warnings {
 		log.Warn(warning) //nolint:sloglint // the configuration's warnings are sentences with their fix
@@ -186,7 +187,7 @@ func (r *watchRun) run(ctx context.Context) (err error) {
 	return err
 }
 
-// outputs opens what changes are told to.
+// outputs opens the outputs that changes are written to.
 func (r *watchRun) outputs(w *watch.Watch, term *cli.Terminal) (*watch.Outputs, error) {
 	out := w.NewOutputs()
 	var err error
@@ -204,7 +205,7 @@ func (r *watchRun) outputs(w *watch.Watch, term *cli.Terminal) (*watch.Outputs, 
 	return out, err
 }
 
-// rounds runs one round, or one after the other until a signal comes.
+// rounds runs one round with --once, or one after another until a signal comes.
 func (r *watchRun) rounds(ctx context.Context, w *watch.Watch, out *watch.Outputs, term *cli.Terminal, log *slog.Logger) error {
 	told := &r.loaded.Config.Log
 	var every time.Duration
@@ -245,7 +246,7 @@ func (r *watchRun) rounds(ctx context.Context, w *watch.Watch, out *watch.Output
 			return &cli.Error{Code: cli.CodeInterrupted}
 		case <-w.Failed():
 			timer.Stop()
-			return nil // the output says why
+			return nil // the error comes from the output
 		}
 	}
 }
