@@ -11,29 +11,29 @@ import (
 	"github.com/treadlight/crawl/internal/web/canonical"
 )
 
-// kind is what a URL is watched for.
+// kind says why a URL is watched.
 type kind uint8
 
 const (
 	page   kind = iota
-	rules       // robots.txt, for the sitemaps that it names
+	rules       // robots.txt, which names sitemaps
 	source      // a sitemap or a feed
 )
 
-// state is what is known of a URL.
+// state is the state of a URL.
 type state uint8
 
 const (
-	found state = iota // it was not visited, or is looked for again
+	found state = iota // not visited yet, or to be visited again after it was gone
 	live
 	gone
-	quiet // as found, and it is not told when it is visited
+	quiet // like found, but the next visit is not reported
 )
 
-// seedDepth is the depth of a seed, by which scope knows it.
+// seedDepth is the depth at which the scope expects a seed.
 const seedDepth = 0
 
-// entry is what is known of a URL. Times are seconds since 1970; zero is never.
+// entry is a watched URL and what is known of it. Times are in seconds since 1970; zero means never.
 type entry struct {
 	id       int64
 	url      string
@@ -41,50 +41,52 @@ type entry struct {
 	history  plan.History
 	etag     string
 	modified string
-	digest   uint64 // of its text
-	visited  int64  // last, with an answer that says something
-	tried    int64  // last, without
-	fresh    int64  // until when its host wants it to be left alone
+	digest   uint64 // of the text
+	visited  int64  // the last visit that was answered with a page, 304, 404 or 410
+	tried    int64  // the last visit that failed
+	fresh    int64  // until when the host says that the page is fresh
 	word     int64  // the latest date of a change that a source gave
-	told     int64  // what that was at the last visit
-	failures int32  // tries in a row
+	told     int64  // the value of word at the last visit
+	failures int32  // consecutive failures
 	visits   int32
 	depth    int32
 	kind     kind
 	state    state
-	round    int     // in which it was asked for
-	rate     float64 // of changes a day, as of the last plan
+	round    int     // the last round that requested it
+	rate     float64 // changes a day, as of the last plan
 }
 
-// announced reports whether a source has said that the page has changed since it was visited. Many say the day alone.
+// announced reports whether a source has said that the page has changed since its last visit. Many sources give the day
+// of a change without its time.
 func (e *entry) announced() bool { return e.word > e.told && e.word > e.visited-24*3600 }
 
-// conditional reports whether it is asked for only if it has changed. The crawl asks for robots.txt too, and needs it whole.
+// conditional reports whether the next request is conditional. That of robots.txt is not, because the crawl needs its
+// body.
 func (e *entry) conditional() bool {
 	return e.state == live && e.kind != rules && e.visits%unconditional != unconditional-1 && e.etag+e.modified != ""
 }
 
-// host is what is known of a host.
+// host is a host and what is known of it.
 type host struct {
 	Prior   plan.Prior  `json:"prior"`
 	Trust   plan.Trust  `json:"trust"`
 	Factor  float64     `json:"factor"`  // of the price; see plan.Correct
-	Planned int64       `json:"planned"` // when that was corrected last, in seconds since 1970
-	Spent   [25]int32   `json:"spent"`   // requests by hour, of a day and what is left of one more hour
-	Hour    int64       `json:"hour"`    // of the last of them, since 1970
+	Planned int64       `json:"planned"` // when Factor was corrected last, in seconds since 1970
+	Spent   [25]int32   `json:"spent"`   // requests per hour: those of a day and of a part of one more hour
+	Hour    int64       `json:"hour"`    // the latest hour in Spent, in hours since 1970
 	Places  []seenPlace `json:"places,omitempty"`
 	entries []*entry
-	pending int  // URLs that the crawl under way has not asked for
-	asked   bool // since it was saved
+	pending int  // URLs of the current crawl that are not yet requested
+	asked   bool // requested since it was last saved
 }
 
-// spend counts requests.
+// spend counts n requests.
 func (h *host) spend(now time.Time, n int32) {
 	h.forget(now)
 	h.Spent[h.Hour%25] += n
 }
 
-// forget removes what is older than a day.
+// forget drops the counts of hours older than a day.
 func (h *host) forget(now time.Time) {
 	hour := now.Unix() / 3600
 	for range min(hour-h.Hour, 25) {
@@ -97,7 +99,7 @@ func (h *host) forget(now time.Time) {
 	}
 }
 
-// budget is how many requests a day there may be.
+// budget returns the requests allowed per day; given is Options.Budget.
 func (h *host) budget(given int) int {
 	if given > 0 {
 		return given
@@ -105,7 +107,7 @@ func (h *host) budget(given int) int {
 	return min(max(len(h.entries), leastBudget), mostBudget)
 }
 
-// left is how many requests may still be made.
+// left returns how many requests the budget of the day still allows. It may be negative.
 func (h *host) left(given int, now time.Time) int {
 	h.forget(now)
 	left := h.budget(given)
@@ -115,7 +117,7 @@ func (h *host) left(given int, now time.Time) int {
 	return left
 }
 
-// hostOf is what is known of a host, by its canonical name.
+// hostOf returns the host with this canonical name, and adds it if it is new.
 func (w *Watch) hostOf(name string) *host {
 	h := w.hosts[name]
 	if h == nil {
@@ -125,7 +127,8 @@ func (w *Watch) hostOf(name string) *host {
 	return h
 }
 
-// add adds a URL to what is watched, if it is new and there is room; nil if not.
+// add adds a URL to the watch and returns its entry. It returns nil if the URL is known, if its host has enough pages,
+// or if there is no room. A page that has been gone for a while counts as new.
 func (w *Watch) add(u canonical.URL, k kind, depth int32) (*entry, error) {
 	url := u.String()
 	if e := w.urls[url]; e != nil {
@@ -163,7 +166,7 @@ func (w *Watch) add(u canonical.URL, k kind, depth int32) (*entry, error) {
 	return e, w.store.put(e)
 }
 
-// room is how many URLs may be watched.
+// room returns how many URLs may be watched.
 func (w *Watch) room() int {
 	room := min(maxURLs, w.o.Settings.Frontier.MaxURLs)
 	if pages := w.o.Settings.MaxPages; pages > 0 {
@@ -172,7 +175,7 @@ func (w *Watch) room() int {
 	return room
 }
 
-// adopt adds the pages of the crawl that is kept in the directory, if there is one.
+// adopt adds the pages of the crawl in the directory, if there is one.
 func (w *Watch) adopt() error {
 	view, err := disk.Look(w.o.Dir)
 	if err != nil {
@@ -196,22 +199,23 @@ func (w *Watch) adopt() error {
 	return nil
 }
 
-// wait is for how long a URL that failed so often is left alone.
+// wait returns how long a URL is not requested after that many consecutive failures.
 func wait(failures int32) time.Duration {
 	return min(time.Hour<<min(failures-1, 10), 7*24*time.Hour)
 }
 
-// sourcePrior has sources, of which nothing is known, change twice a day.
+// sourcePrior assumes that a source changes twice a day until more is known.
 var sourcePrior = plan.Prior{Mean: math.Log(2), Variance: 4}
 
 // candidate is a URL that is due.
 type candidate struct {
 	e     *entry
-	class int     // what goes first: sources, new pages, pages
-	value float64 // of visits, in terms of what is due
+	class int     // the first key of the order: sources, then new pages, then known pages
+	value float64 // see entry.value
 }
 
-// value is what there is to gain by a visit of a URL; below one it is not due. With all, whatever is watched is.
+// value returns what a visit of a URL would gain. The URL is due from one on. With all, every watched URL is due,
+// unless it is gone or has just failed.
 func (e *entry) value(h *plan.Host, now time.Time, all bool) (class int, value float64) {
 	at := now.Unix()
 	if e.failures > 0 && at < e.tried+int64(wait(e.failures)/time.Second) {
@@ -233,7 +237,7 @@ func (e *entry) value(h *plan.Host, now time.Time, all bool) (class int, value f
 		return 0, plan.Days(elapsed)
 	case e.kind == source:
 		rate, _ := sourcePrior.Rate(&e.history)
-		interval := min(max(time.Duration(12/rate*float64(time.Hour)), time.Hour), 7*24*time.Hour) // half of what passes between changes
+		interval := min(max(time.Duration(12/rate*float64(time.Hour)), time.Hour), 7*24*time.Hour) // half the time between two changes
 		if e.announced() {
 			interval = time.Hour
 		}
@@ -246,7 +250,7 @@ func (e *entry) value(h *plan.Host, now time.Time, all bool) (class int, value f
 	return 2, h.Value(&p, now)
 }
 
-// due are the URLs to ask for next: of each host as many as its budget has left.
+// due returns the URLs to request next: for each host as many as its budget allows.
 func (w *Watch) due(now time.Time, all bool) (urls []string, err error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -254,11 +258,11 @@ func (w *Watch) due(now time.Time, all bool) (urls []string, err error) {
 	for _, h := range w.hosts {
 		list := w.dueOf(h, now, all)
 		h.pending = 0
-		left := h.left(w.o.Budget, now) - 1 // robots.txt is asked for
+		left := h.left(w.o.Budget, now) - 1 // one for robots.txt
 		part := max(1, left/5)
 		taken := [3]int{}
 		for i, c := range list {
-			// Sources have a fifth at most, and what is new leaves a fifth to what is known.
+			// Sources get at most a fifth. New pages leave a fifth to known pages.
 			if c.class == 0 && taken[0] >= part || c.class == 1 && taken[1] >= max(1, left-taken[0]-part) && list[len(list)-1].class == 2 {
 				w.counts.Waiting++
 				continue
@@ -277,7 +281,7 @@ func (w *Watch) due(now time.Time, all bool) (urls []string, err error) {
 	return urls, nil
 }
 
-// dueOf are the URLs of a host that are due, the best first, without those that were asked for in this round.
+// dueOf returns the URLs of a host that are due, the best first, without those that this round has requested.
 func (w *Watch) dueOf(h *host, now time.Time, all bool) (list []candidate) {
 	p := h.plan(w.o.Budget, now)
 	for _, e := range h.entries {
@@ -294,7 +298,7 @@ func (w *Watch) dueOf(h *host, now time.Time, all bool) (list []candidate) {
 	return list
 }
 
-// plan fits what is known of a host to what visits of its pages have told.
+// plan estimates how often the pages of a host change, from their visits, and returns what decides when each is due.
 func (h *host) plan(budget int, now time.Time) plan.Host {
 	var pages []*entry
 	var histories []*plan.History

@@ -24,44 +24,45 @@ import (
 )
 
 const (
-	inFeed     = 100         // changes that an RSS file has
-	maxTail    = 1 << 20     // bytes of a file in which the last change is looked for; one has some 60 KB at most
-	tellEvery  = time.Second // changes are told so often
-	firstRetry = time.Second // after which a webhook is asked again in the end, and twice that time the next time
+	inFeed     = 100         // changes in an RSS file
+	maxTail    = 1 << 20     // bytes at the end of a file that hold its last change, of 60 KB at most
+	tellEvery  = time.Second // how often outputs look for new changes
+	firstRetry = time.Second // pause before the second of the final tries; it doubles each time
 	lastRetry  = 10 * time.Minute
-	finalTries = 3 // before the watch ends with changes that were not told
+	finalTries = 3 // tries of a webhook before the watch ends and leaves changes for the next run
 
-	hurriedTimeout = 10 * time.Second // of the one try when the user has interrupted it
+	hurriedTimeout = 10 * time.Second // of the only try after an interrupt
 )
 
-// output is where changes go. It has its place in the list of all changes, and gets each in order.
+// output is a destination of changes. It has a position in the list of all changes, and receives them in order.
 type output struct {
-	name string // by which the state knows it
-	at   int64  // the number of the last change that it has
-	wait int64  // of a webhook: it is left alone until then, in seconds since 1970
+	name string // its key in the database
+	at   int64  // the number of the last change that it has received
+	wait int64  // of a webhook: nothing is sent before this time, in seconds since 1970
 
-	// send takes changes, and returns how many of them it has.
+	// send sends changes, and returns how many of them were received.
 	send func(ctx context.Context, list []numbered) (int, error)
-	// patient says that an error is no end: it is tried again.
+	// patient says that changes are sent again after an error, which otherwise ends the watch.
 	patient bool
 }
 
-// Outputs are all of them.
+// Outputs are all outputs of a watch.
 type Outputs struct {
 	w       *Watch
 	outputs []*output
 	files   []*os.File
-	retry   time.Duration // the first one
+	retry   time.Duration // the pause before the second of the final tries
 }
 
-// Lines adds changes as lines of JSON to a file, or to a stream if that is not nil.
+// Lines adds an output that writes changes as lines of JSON: to stream if that is not nil, or else to the end of a
+// file.
 func (o *Outputs) Lines(path string, stream io.Writer) error {
 	if stream != nil {
 		return o.add(&output{name: "stdout", send: func(_ context.Context, list []numbered) (int, error) {
 			return write(stream, "standard output", jsonLines(list), len(list))
 		}})
 	}
-	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|os.O_APPEND, 0o644) // others may append to it too
+	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|os.O_APPEND, 0o644) // others may append to the file too
 	if err != nil {
 		return cli.Open("--output", err)
 	}
@@ -95,12 +96,12 @@ func (o *Outputs) Lines(path string, stream io.Writer) error {
 	if err != nil {
 		return cli.Write("--output", err)
 	}
-	to.at = at // not by commit, which would remove what outputs lack that are not open yet
+	to.at = at // not by commit alone, which would remove changes that outputs yet to be opened have not received
 	return o.commit(to, at)
 }
 
-// lastIn is the number of the last change in a file, or of the last that is known to be there if that is more. It removes a part of a change at its end;
-// other lines, which others have added, stay.
+// lastIn returns the number of the last change in a file, or at, the last one known to be there, if that is greater. If
+// the file ends with a part of a change, it cuts the part off. Lines that others have appended stay.
 func (o *Outputs) lastIn(f *os.File, at int64) (int64, error) {
 	info, err := f.Stat()
 	if err != nil {
@@ -133,7 +134,7 @@ func (o *Outputs) lastIn(f *os.File, at int64) (int64, error) {
 	return max(at, n), err
 }
 
-// write writes whole lines, of so many changes.
+// write writes whole lines, which hold that many changes.
 func write(w io.Writer, name string, text []byte, changes int) (int, error) {
 	if _, err := w.Write(text); err != nil {
 		return 0, cli.Write(name, err)
@@ -150,7 +151,7 @@ func jsonLines(list []numbered) []byte {
 	return b.Bytes()
 }
 
-// Feed writes the last changes as an RSS file.
+// Feed adds an output that keeps the last changes in an RSS file.
 func (o *Outputs) Feed(path string) error {
 	absolute, err := filepath.Abs(path)
 	if err != nil {
@@ -182,7 +183,7 @@ func (o *Outputs) Feed(path string) error {
 	return nil
 }
 
-// feedText is RSS 2.0 of changes.
+// feedText is the template of an RSS 2.0 file.
 var feedText = template.Must(template.New("").Funcs(template.FuncMap{"xml": html.EscapeString}).Parse(`<?xml version="1.0" encoding="UTF-8"?>
 <rss version="2.0">
 <channel>
@@ -204,7 +205,7 @@ var feedText = template.Must(template.New("").Funcs(template.FuncMap{"xml": html
 </rss>
 `))
 
-// writeFeed writes changes, the last first.
+// writeFeed writes changes as RSS, the last one first.
 func writeFeed(w io.Writer, name string, list []numbered) error {
 	feed := struct {
 		Title, Link string
@@ -221,7 +222,7 @@ func writeFeed(w io.Writer, name string, list []numbered) error {
 	return feedText.Execute(w, feed)
 }
 
-// noControls leaves out what XML cannot have.
+// noControls removes characters that XML does not allow.
 func noControls(s string) string {
 	return strings.Map(func(r rune) rune {
 		if r < ' ' && r != '\n' && r != '\t' || r == 0xFFFE || r == 0xFFFF {
@@ -231,12 +232,12 @@ func noControls(s string) string {
 	}, strings.ToValidUTF8(s, "\uFFFD"))
 }
 
-// NewOutputs are none yet.
+// NewOutputs returns an empty Outputs of the watch.
 func (w *Watch) NewOutputs() *Outputs {
 	return &Outputs{w: w, retry: firstRetry}
 }
 
-// add finds the place of an output. One that is new gets what comes from now on.
+// add adds an output and loads its position. A new output receives the changes from now on.
 func (o *Outputs) add(to *output) error {
 	o.w.mu.Lock()
 	defer o.w.mu.Unlock()
@@ -254,11 +255,12 @@ func (o *Outputs) add(to *output) error {
 	return nil
 }
 
-// commit notes how far an output is, and removes changes that all have, but for those of a feed.
+// commit records the position of an output. It removes the changes that all outputs have received, except the last
+// ones, which a feed needs.
 func (o *Outputs) commit(to *output, at int64) error {
 	o.w.mu.Lock()
 	defer o.w.mu.Unlock()
-	moved := to.at != at // else it is being opened, and maybe not all are
+	moved := to.at != at // if not, it is being opened, and others may not be open yet
 	to.at = at
 	for _, other := range o.outputs {
 		at = min(at, other.at)
@@ -273,7 +275,7 @@ func (o *Outputs) commit(to *output, at int64) error {
 	return nil
 }
 
-// drain gives an output all that it does not have.
+// drain sends an output all changes that it has not received.
 func (o *Outputs) drain(ctx context.Context, to *output) error {
 	for {
 		o.w.mu.Lock()
@@ -297,7 +299,7 @@ func (o *Outputs) drain(ctx context.Context, to *output) error {
 	}
 }
 
-// Waiting is how many changes an output does not have yet.
+// Waiting returns how many changes the slowest output has not received yet.
 func (o *Outputs) Waiting() int64 { return o.waiting(o.outputs...) }
 
 func (o *Outputs) waiting(outputs ...*output) int64 {
@@ -314,8 +316,9 @@ func (o *Outputs) waiting(outputs ...*output) int64 {
 	return waiting
 }
 
-// Run gives changes to all outputs as they come, until ctx ends, and then what is left, with some patience: little if the cause
-// is that the user interrupts, and none if that was forced. The error is that an output does not have all.
+// Run sends changes to all outputs as they come, until ctx ends, and then those that are left. A webhook that fails
+// then gets a few more tries; only one, with a short timeout, if the cause of the end is an interrupt; and none if that
+// was forced. It returns an error if an output has not received all changes.
 func (o *Outputs) Run(ctx context.Context, log *slog.Logger) error {
 	errs := make([]error, len(o.outputs))
 	var all sync.WaitGroup
@@ -326,7 +329,7 @@ func (o *Outputs) Run(ctx context.Context, log *slog.Logger) error {
 	return errors.Join(errs...)
 }
 
-// serve is Run for one output.
+// serve does for one output what Run does for all.
 func (o *Outputs) serve(ctx context.Context, to *output, log *slog.Logger) error {
 	for pause := tellEvery; clock.Sleep(ctx, clock.System(), pause) == nil; {
 		err := o.drain(ctx, to)
@@ -348,7 +351,7 @@ func (o *Outputs) serve(ctx context.Context, to *output, log *slog.Logger) error
 	return o.last(context.Cause(ctx), to, log)
 }
 
-// last gives an output what is left when the watch ends for that cause.
+// last sends an output the changes that are left when the watch ends because of cause.
 func (o *Outputs) last(cause error, to *output, log *slog.Logger) (err error) {
 	tries, timeout := finalTries, finalTries*hookTimeout
 	switch n, code := o.waiting(to), cli.CodeOf(cause); {

@@ -8,10 +8,11 @@ import (
 	"github.com/treadlight/crawl/internal/web/fields"
 )
 
-// MaxWaiting is how many changes may wait for an output; then nothing is to be visited until it takes them.
+// MaxWaiting is how many changes may wait for an output. With more, nothing is visited until the output takes them.
 const MaxWaiting = 100_000
 
-// Write tells of a round: as a report, or as a log line of one of many, unless it has visited nothing.
+// Write prints the counts of a round: with report as text for people, otherwise as a log line, if the round has visited
+// anything.
 func (c *Counts) Write(term *cli.Terminal, log *slog.Logger, report bool) {
 	if !report {
 		if c.Visits > 0 {
@@ -40,7 +41,7 @@ func (c *Counts) Write(term *cli.Terminal, log *slog.Logger, report bool) {
 	cli.Say(term, "%s", text)
 }
 
-// CheckSelect says what is wrong with a selector; empty is none.
+// CheckSelect returns an error if text is not a valid selector. Empty means no selector, which is valid.
 func CheckSelect(text string) error {
 	if text == "" {
 		return nil

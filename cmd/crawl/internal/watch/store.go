@@ -15,8 +15,8 @@ import (
 	"github.com/treadlight/crawl/internal/store/sqlitedb"
 )
 
-// store is the database of a watch: what is known of URLs and hosts, texts to compare with, and changes that are to be told.
-// What belongs together is written in one transaction. It is not safe for concurrent use.
+// store is the database of a watch: what is known of URLs and hosts, texts to compare with, and changes to report. What
+// belongs together is written in one transaction. It is not safe for concurrent use.
 type store struct {
 	db      *sqlitedb.DB
 	deflate *flate.Writer
@@ -24,7 +24,7 @@ type store struct {
 	putHeld, delHeld, getHeld, putURL, delText, putText, getText, putHost, putChange, after, putSink *sqlitedb.Stmt
 }
 
-// schema is that of version 1. Times are seconds since 1970; zero is never.
+// schema is that of version 1. Times are in seconds since 1970; zero means never.
 const schema = `
 CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
 CREATE TABLE urls (id INTEGER PRIMARY KEY, kind INTEGER NOT NULL, state INTEGER NOT NULL, depth INTEGER NOT NULL, visited INTEGER NOT NULL,
@@ -38,14 +38,14 @@ PRAGMA user_version = 1;`
 
 const schemaVersion = 1
 
-// openStore opens a database, or makes it.
+// openStore opens a database, or creates it.
 func openStore(path string) (*store, error) {
 	db, err := sqlitedb.Open(path, sqlitedb.Config{})
 	if err != nil {
 		return nil, err
 	}
 	s := &store{db: db}
-	s.deflate, _ = flate.NewWriter(nil, flate.BestCompression) // a level there is
+	s.deflate, _ = flate.NewWriter(nil, flate.BestCompression) // the level is valid
 	if err := s.prepare(); err != nil {
 		return nil, errors.Join(err, db.Close())
 	}
@@ -59,7 +59,7 @@ func (s *store) prepare() error {
 	} else if err == nil && version != schemaVersion {
 		err = fmt.Errorf("%s is of another version of the program (%d): go on with that one, or begin anew in another directory", s.db.Path(), version)
 	}
-	if err == nil { // states of before did not have it
+	if err == nil { // older databases do not have it
 		err = s.db.Exec(`CREATE TABLE IF NOT EXISTS held (url INTEGER PRIMARY KEY, known TEXT NOT NULL, text BLOB NOT NULL)`)
 	}
 	for _, one := range []struct {
@@ -85,7 +85,7 @@ func (s *store) prepare() error {
 	return err
 }
 
-// meta is a value; empty if there is none.
+// meta returns a value, or "" if there is none.
 func (s *store) meta(key string) (value string, err error) {
 	err = s.db.Each(`SELECT value FROM meta WHERE key = ?`, func(q *sqlitedb.Stmt) error {
 		value = q.ColumnText(0)
@@ -98,7 +98,7 @@ func (s *store) setMeta(key, value string) error {
 	return s.db.Each(`INSERT OR REPLACE INTO meta VALUES (?, ?)`, func(*sqlitedb.Stmt) error { return nil }, key, value)
 }
 
-// load reads all hosts, and then all URLs.
+// load reads all hosts and then all URLs.
 func (s *store) load(url func(*entry) error, add func(name string, h *host)) error {
 	err := s.db.Each(`SELECT name, known FROM hosts`, func(q *sqlitedb.Stmt) error {
 		h := new(host)
@@ -124,7 +124,7 @@ func (s *store) load(url func(*entry) error, add func(name string, h *host)) err
 	})
 }
 
-// put writes what is known of a URL.
+// put writes an entry.
 func (s *store) put(e *entry) error {
 	q := s.putURL
 	for i, v := range []int64{
@@ -139,9 +139,9 @@ func (s *store) put(e *entry) error {
 	return q.Run()
 }
 
-// packHistory is a history in at most 80 bytes: what is zero at its end is left out.
+// packHistory encodes a history in at most 80 bytes, without the zeros at its end.
 func packHistory(h *plan.History) string {
-	b, _ := binary.Append(nil, binary.LittleEndian, h) // of a type of fixed size
+	b, _ := binary.Append(nil, binary.LittleEndian, h) // the type has a fixed size
 	return string(bytes.TrimRight(b, "\x00"))
 }
 
@@ -151,25 +151,25 @@ func unpackHistory(b []byte, h *plan.History) error {
 		return errors.New("its history is too long")
 	}
 	copy(whole, b)
-	_, _ = binary.Decode(whole, binary.LittleEndian, h) // it is as long as it has to be
+	_, _ = binary.Decode(whole, binary.LittleEndian, h) // whole has the right length
 	if !h.Valid() {
 		return errors.New("its history is none")
 	}
 	return nil
 }
 
-// putLines keeps the text of a page.
+// putLines writes the text of a page, compressed.
 func (s *store) putLines(id int64, lines []string) error {
 	var b strings.Builder
 	s.deflate.Reset(&b)
 	_, _ = io.WriteString(s.deflate, strings.Join(lines, "\n"))
-	_ = s.deflate.Close() // a Builder takes everything
+	_ = s.deflate.Close() // a Builder never fails
 	s.putText.Int(1, id)
 	s.putText.Text(2, b.String())
 	return s.putText.Run()
 }
 
-// lines are those that were kept of a page; nil: none.
+// lines returns the text of a page, or nil if there is none.
 func (s *store) lines(id int64) ([]string, error) { return s.text(s.getText, id) }
 
 func (s *store) text(q *sqlitedb.Stmt, id int64) ([]string, error) {
@@ -186,17 +186,17 @@ func (s *store) text(q *sqlitedb.Stmt, id int64) ([]string, error) {
 	return strings.Split(string(text), "\n"), nil
 }
 
-// held is a page that has another text than before, until the round is over.
+// held is a change of a page's text that waits for the end of its round.
 type held struct {
 	Change
-	Ago    time.Duration `json:"ago,omitempty"`    // when it has changed, if it says so; see modifiedAgo
-	Listed bool          `json:"listed,omitempty"` // a source has dates of it
-	Word   bool          `json:"word,omitempty"`   // and had word of a change
+	Ago    time.Duration `json:"ago,omitempty"`    // see modifiedAgo
+	Listed bool          `json:"listed,omitempty"` // a source has dates of changes of the page
+	Word   bool          `json:"word,omitempty"`   // the source had announced a change
 
 	e *entry
 }
 
-// hold keeps the text that a page had before, unless it is kept already.
+// hold keeps a change together with the text that the page had before. It does nothing if the page is already held.
 func (s *store) hold(id int64, h *held) error {
 	text, err := json.Marshal(h)
 	if err != nil {
@@ -207,7 +207,7 @@ func (s *store) hold(id int64, h *held) error {
 	return s.putHeld.Run()
 }
 
-// allHeld are the pages that are held, in their order, without texts.
+// allHeld returns the changes that are held, in the order of their pages and without texts.
 func (s *store) allHeld() (list []*held, err error) {
 	err = s.db.Each(`SELECT known FROM held ORDER BY url`, func(q *sqlitedb.Stmt) error {
 		h := new(held)
@@ -240,7 +240,8 @@ func (s *store) saveHost(name string, h *host) error {
 	return s.putHost.Run()
 }
 
-// saveHosts keeps what requests have cost, those too of which nothing came.
+// saveHosts writes the hosts that were requested since they were last written. These include hosts whose requests
+// brought nothing.
 func (s *store) saveHosts(hosts map[string]*host) error {
 	for name, h := range hosts {
 		if !h.asked {
@@ -264,13 +265,13 @@ func (s *store) addChange(c *Change) error {
 	return s.putChange.Run()
 }
 
-// numbered is a change with its place in the order of all.
+// numbered is a change and its number in the list of all changes.
 type numbered struct {
 	n    int64
 	text string // JSON
 }
 
-// changesAfter are the next changes after a number.
+// changesAfter returns the next changes after number n, at most limit.
 func (s *store) changesAfter(n int64, limit int) (list []numbered, err error) {
 	s.after.Int(1, n)
 	s.after.Int(2, int64(limit))
@@ -283,12 +284,12 @@ func (s *store) changesAfter(n int64, limit int) (list []numbered, err error) {
 	}
 }
 
-// newest is the number of the last change.
+// newest returns the number of the last change.
 func (s *store) newest() (int64, error) {
 	return s.db.QueryInt(`SELECT seq FROM sqlite_sequence WHERE name = 'changes'`)
 }
 
-// sink is how far an output is; known is false if it is a new one.
+// sink returns the position of an output, and the second value that setSink wrote. known is false if the output is new.
 func (s *store) sink(name string) (change, size int64, known bool, err error) {
 	err = s.db.Each(`SELECT change, bytes FROM sinks WHERE name = ?`, func(q *sqlitedb.Stmt) error {
 		change, size, known = q.ColumnInt(0), q.ColumnInt(1), true
@@ -304,7 +305,7 @@ func (s *store) setSink(name string, change, size int64) error {
 	return s.putSink.Run()
 }
 
-// prune removes changes up to a number.
+// prune removes the changes up to a number.
 func (s *store) prune(upTo int64) error {
 	return s.db.Exec(fmt.Sprintf(`DELETE FROM changes WHERE id <= %d`, upTo))
 }

@@ -14,29 +14,31 @@ import (
 	"github.com/treadlight/crawl/internal/web/canonical"
 )
 
-// A changed line is the template's, such as a counter, a list of the latest posts or the number of a build, if most pages that have its
-// place, or a line that differs from it in numbers alone, have changed there.
+// A changed line belongs to the template, such as a counter, a list of the latest posts or the number of a build, if
+// most pages that have its place, or a line that differs from it in numbers alone, have changed there.
 const (
-	manyPages   = 5   // must have changed there
-	mostOfPages = 0.6 // of those that were visited and have the place
-	maxPlaces   = 128 // that are remembered of a host
-	maxWeight   = 16  // pages that what is remembered of a place counts for
+	manyPages   = 5   // pages that must have changed at the place
+	mostOfPages = 0.6 // share of the visited pages with the place that must have changed there
+	maxPlaces   = 128 // places kept per host
+	maxWeight   = 16  // pages for which the past of a place counts at most
 	maxKeys     = 1 << 16
-	deepest     = 32 // lines from the one that has not changed
+	deepest     = 32 // lines from the unchanged line
 	maxExamples = 100
-	leastWords  = 2 // of a line that is known by its words
+	leastWords  = 2 // words in a line that has a shape
 )
 
-// place is what a changed line has in common with those of other pages: it is so many lines after another line, or, if negative, before
-// it; zero: it is that line. The other has not changed, or is the next changed line, but for its numbers.
+// place is what a changed line has in common with changed lines of other pages: another line, and how many lines behind
+// it the changed line is. From is negative if the changed line is before the other, and zero if it is that line itself.
+// The other line is one that has not changed, or the shape of a changed line here or next to it.
 type place struct {
-	Context uint64 `json:"context"` // hash of the other
+	Context uint64 `json:"context"` // hash of the other line
 	From    int8   `json:"from"`
 }
 
 var withDigit = regexp.MustCompile(`[\pL]*\pN[\pL\pN]*`)
 
-// shape is a hash of a line without its numbers. False: it has no words to tell it from others.
+// shape returns a hash of a line without its numbers. It returns false if the line has too few words to tell it from
+// others.
 func shape(line string) (uint64, bool) {
 	line = withDigit.ReplaceAllString(line, "#")
 	words := 0
@@ -48,40 +50,40 @@ func shape(line string) (uint64, bool) {
 	return xxhash.Sum64String("\n" + line), words >= leastWords
 }
 
-// seenPlace is what is known of a place.
+// seenPlace is a place and what visits have found there.
 type seenPlace struct {
 	place
-	Changed float32 `json:"changed"` // visits of pages
+	Changed float32 `json:"changed"` // visits of pages that have changed there
 	Same    float32 `json:"same"`
-	Pages   []int64 `json:"pages"`          // manyPages of those that have changed there, at most
-	Told    bool    `json:"told,omitempty"` // as the template's
+	Pages   []int64 `json:"pages"`          // the first manyPages of the pages that have changed there
+	Told    bool    `json:"told,omitempty"` // it was reported as part of the template
 }
 
-// template reports whether the place is the template's.
+// template reports whether the place belongs to the template.
 func (p *seenPlace) template() bool {
 	return len(p.Pages) >= manyPages && p.Changed >= mostOfPages*(p.Changed+p.Same)
 }
 
-// edit is a line that has changed: one that is removed, or one that is new.
+// edit is a changed line: a removed one or a new one.
 type edit struct {
 	removed bool
 	text    string // without noise
 	places  []place
 }
 
-// comparison is of two texts of a page.
+// comparison is a comparison of two texts of a page: their lines, the keys of these, and the edits.
 type comparison struct {
 	old, now, was, is []string
 	edits             []edit
 }
 
-// compare finds the lines by which a text differs from an earlier one. There are none if what differs has no meaning: the order of
-// lines, and what follows the time of the visit (see noise).
+// compare returns the lines by which a text differs from an earlier one. It finds no edits if the difference has no
+// meaning: another order of the lines, or what follows from the time of the visit (see noise).
 func compare(old, now []string, oldAt, nowAt time.Time) *comparison {
 	c := &comparison{old: old, now: now, was: keys(old, now, oldAt), is: keys(now, old, nowAt)}
 	inOld, inNow := setOf(c.was), setOf(c.is)
 	_, text, _ := strings.Cut(string(diff.Diff("before", joined(c.was), "now", joined(c.is))), "+++ now\n")
-	before, begin := "", 0 // the last line that has not changed, and where the edits behind it begin
+	before, begin := "", 0 // the last unchanged line, and the first edit after it
 	close := func(after string) {
 		c.locate(c.edits[begin:], before, after)
 		before, begin = after, len(c.edits)
@@ -102,7 +104,8 @@ func compare(old, now []string, oldAt, nowAt time.Time) *comparison {
 	return c
 }
 
-// locate gives edits their places between two lines that have not changed; an empty one is the beginning or the end of the text.
+// locate adds the places of edits that are between two unchanged lines. An empty line stands for the beginning or the
+// end of the text.
 func (c *comparison) locate(edits []edit, before, after string) {
 	of := map[bool]int{}
 	for i := range edits {
@@ -125,14 +128,14 @@ func (c *comparison) locate(edits []edit, before, after string) {
 }
 
 func (e *edit) add(context string, from int) {
-	if from <= deepest && from >= -deepest && !strings.Contains(context, "\x00") { // where noise is, nobody knows which pages have it
+	if from <= deepest && from >= -deepest && !strings.Contains(context, "\x00") { // not if it has noise
 		e.places = append(e.places, place{xxhash.Sum64String(context), int8(from)})
 	}
 }
 
-// diff shows some of the edits, as a diff of which both numbers are the lines with + and -.
+// diff returns a diff of the edits for which told is true, and how many lines it adds and removes.
 func (c *comparison) diff(told func(*edit) bool) (text string, added, removed int) {
-	shown := make(map[string]bool, len(c.edits)) // by their texts: whether they are told
+	shown := make(map[string]bool, len(c.edits)) // by the texts of edits: whether they are shown
 	for i := range c.edits {
 		e := &c.edits[i]
 		known := shown[e.text]
@@ -159,7 +162,7 @@ func (c *comparison) diff(told func(*edit) bool) (text string, added, removed in
 	}
 	for i, key := range c.is {
 		if its, edited := shown[key]; its || !edited {
-			now = append(now, cmp.Or(first[key], c.now[i])) // what differs by noise alone is as it was
+			now = append(now, cmp.Or(first[key], c.now[i])) // a line that differs in noise alone stays as it was
 		}
 	}
 	text = string(diff.Diff("before", joined(old), "now", joined(now)))
@@ -180,15 +183,15 @@ func setOf(lines []string) map[string]bool {
 	return set
 }
 
-// tell tells of the pages that are held, but for lines that are the template's of their host: a place where those of most pages
-// change is told once, as a change of the host.
+// tell reports the changes that are held, without lines that belong to the template of their host. A place where most
+// pages have changed is reported once, as a change of the host with Change "template".
 func (w *Watch) tell(since time.Time) error {
 	list, err := w.store.allHeld()
 	if err != nil {
 		return err
 	}
 	of := make(map[*host][]*held)
-	var hosts []*host // in the order of what they have
+	var hosts []*host // in the order of their changes
 	for _, one := range list {
 		if one.e = w.urls[one.URL]; one.e == nil {
 			continue
@@ -211,7 +214,7 @@ func (w *Watch) tell(since time.Time) error {
 	return nil
 }
 
-// tellOf is tell for a host.
+// tellOf does for one host what tell does for all.
 func (w *Watch) tellOf(h *host, list []*held, since time.Time) error {
 	changed := make(map[place][]int64)
 	for _, one := range list {
@@ -232,7 +235,7 @@ func (w *Watch) tellOf(h *host, list []*held, since time.Time) error {
 			}
 		}
 	}
-	var places map[place]*seenPlace // none with selectors: all that they select is to be told
+	var places map[place]*seenPlace // nil with selectors: every line that they select is reported
 	if w.reader.selectors == "" {
 		var err error
 		if places, err = w.store.places(h, changed, since); err != nil {
@@ -258,7 +261,8 @@ func (w *Watch) tellOf(h *host, list []*held, since time.Time) error {
 	return err
 }
 
-// compared compares what is held with what is now there. There are no lines if the page is gone by now.
+// compared compares the text of a held page before its change with its text now. It has no edits if the page is gone by
+// now.
 func (s *store) compared(one *held) (*comparison, error) {
 	old, err := s.text(s.getHeld, one.e.id)
 	if err != nil {
@@ -271,10 +275,10 @@ func (s *store) compared(one *held) (*comparison, error) {
 	return compare(old, now, one.Previous, one.Time), nil
 }
 
-// places adds what a round has found to what is known of the places of a host.
+// places returns what is known of the places of a host, with what the round since that time has found.
 func (s *store) places(h *host, changed map[place][]int64, since time.Time) (map[place]*seenPlace, error) {
 	places := make(map[place]*seenPlace, len(changed)+len(h.Places))
-	pages := make(map[uint64]int, len(changed)) // that have a line that has not changed
+	pages := make(map[uint64]int, len(changed)) // how many pages have the line, by its hash
 	for _, p := range h.Places {
 		places[p.place] = &p
 		pages[p.Context] = 0
@@ -288,7 +292,7 @@ func (s *store) places(h *host, changed map[place][]int64, since time.Time) (map
 	if len(places) == 0 {
 		return places, nil
 	}
-	for _, e := range h.entries { // those that were visited; of them the list has those with another text
+	for _, e := range h.entries { // pages visited more than once, with and without another text
 		if e.kind == page && e.state == live && e.visits > 1 && e.visited >= since.Unix() {
 			if err := s.countLines(e, pages); err != nil {
 				return nil, err
@@ -308,7 +312,7 @@ func (s *store) places(h *host, changed map[place][]int64, since time.Time) (map
 	return places, nil
 }
 
-// countLines counts a page for each of its lines that is asked for.
+// countLines adds one to the counts in pages of the lines that a page has.
 func (s *store) countLines(e *entry, pages map[uint64]int) error {
 	lines, err := s.lines(e.id)
 	seen := make(map[uint64]bool, len(lines))
@@ -327,7 +331,7 @@ func (s *store) countLines(e *entry, pages map[uint64]int) error {
 	return err
 }
 
-// tellPage tells of one page, or adds it to what is told of the template.
+// tellPage reports the change of one page, or adds the page to news, the change of the template.
 func (w *Watch) tellPage(one *held, places map[place]*seenPlace, news *Change) error {
 	c, err := w.store.compared(one)
 	if err != nil {
@@ -378,7 +382,7 @@ func (w *Watch) tellPage(one *held, places map[place]*seenPlace, news *Change) e
 	return err
 }
 
-// remember keeps the places that matter most.
+// remember keeps the most important places of a host for later rounds.
 func (h *host) remember(places map[place]*seenPlace) {
 	list := make([]seenPlace, 0, len(places))
 	for _, p := range places {

@@ -16,17 +16,18 @@ import (
 )
 
 const (
-	maxText = 64 << 10 // bytes of text that are kept of a page, to compare with
+	maxText = 64 << 10 // bytes of text kept of a page
 	maxDiff = 8 << 10  // bytes of a diff
 )
 
 // reader finds the text of a page that is compared.
 type reader struct {
-	selectors string           // whose elements are the text; empty: what a person came to the page for
-	ignore    []*regexp.Regexp // what of a line does not count
+	selectors string           // of the elements with the text; empty means the title and the main text
+	ignore    []*regexp.Regexp // matches are left out of each line
 }
 
-// lines is the text of a page, and where it redirects to. That of what is no text is its digest.
+// lines returns the text of a page. For a redirect it is a line with the target, and for a body that is no text a line
+// with its digest.
 func (r *reader) lines(p *crawl.Page) []string {
 	if p.RedirectTo != "" {
 		return []string{"redirects to " + p.RedirectTo}
@@ -60,7 +61,7 @@ func (r *reader) html(p *crawl.Page) string {
 		b.WriteByte('\n')
 	}
 	text, err := p.MainText()
-	if err != nil || text == "" { // one line, which is no good to compare
+	if err != nil || text == "" { // the plain text is one line: split it for the comparison
 		text = sentenceEnd().ReplaceAllString(p.Text(), "$1\n")
 	}
 	b.WriteString(text)
@@ -69,7 +70,8 @@ func (r *reader) html(p *crawl.Page) string {
 
 var sentenceEnd = lazy.Regexp(`([.!?;:]) `)
 
-// clean cuts a text into lines without space around them, without empty ones and what is to be ignored.
+// clean splits a text into lines. It normalizes their space, and drops empty lines and matches of ignore. It ends after
+// maxText bytes.
 func (r *reader) clean(text string) []string {
 	var lines []string
 	room := maxText
@@ -81,7 +83,7 @@ func (r *reader) clean(text string) []string {
 		if line == "" {
 			continue
 		}
-		if len(line) >= maxText { // as of minified text; it fits nowhere
+		if len(line) >= maxText { // for example minified text: the part that fits
 			line = strings.ToValidUTF8(line[:max(0, room-1)], "")
 		}
 		if room -= len(line) + 1; room < 0 || line == "" {
@@ -92,10 +94,11 @@ func (r *reader) clean(text string) []string {
 	return lines
 }
 
-// digest is a hash of a text.
+// digest returns a hash of a text.
 func digest(lines []string) uint64 { return xxhash.Sum64String(strings.Join(lines, "\n")) }
 
-// keys are what the lines of a text are compared by: those that the other text has not, without their noise.
+// keys returns the strings by which the lines of a text are compared: a line that the other text has too is its own
+// key, and any other line is without its noise.
 func keys(lines, other []string, at time.Time) []string {
 	there := make(map[string]bool, len(other))
 	for _, line := range other {
@@ -110,7 +113,7 @@ func keys(lines, other []string, at time.Time) []string {
 	return keys
 }
 
-// What is no change when it follows the time of a visit, or comes anew with each.
+// Patterns of what does not count as a change if it follows from the time of a visit, or if it is new at every visit.
 var (
 	ages   = lazy.Regexp(`(?i)\b(?:just now|(?:\d+|an?|one|a few) (?:sec(?:ond)?|min(?:ute)?|hour|day|week|month|year)s? ago)\b`)
 	clocks = lazy.Regexp(`\b(\d{1,2}):(\d{2})(?::(\d{2})(?:[.,]\d+)?)?(?: ?[AaPp]\.?[Mm]\b\.?)?(?: ?(?:UTC|GMT|Z|CES?T|[ECMP][SD]T)\b|[+-]\d{2}:?\d{2}\b)?`)
@@ -120,11 +123,11 @@ var (
 	number = lazy.Regexp(`\d+|[A-Za-z]+`)
 )
 
-// noise is a line without what a visit at that time brings by itself: dates within two days of it, times of its minute, how
-// long ago something was, and identifiers that nobody reads.
+// noise returns a line without what the time of its visit alone explains: dates within two days of it, times with its
+// minute, ages ("5 minutes ago"), and random identifiers. It puts a NUL in their place.
 func noise(line string, at time.Time) string {
 	line = ages().ReplaceAllString(line, "\x00")
-	step := 60 // minutes by which zones differ; those of half an hour count beside a date
+	step := 60 // minutes by which time zones differ; next to a date, half hours count too
 	line = dates().ReplaceAllStringFunc(line, func(s string) string {
 		if near(s, at) {
 			step = 30
@@ -147,7 +150,7 @@ func noise(line string, at time.Time) string {
 		}
 		return s
 	})
-	if strings.Contains(line, " sha256:") { // see lines
+	if strings.Contains(line, " sha256:") { // a digest, see lines
 		return line
 	}
 	return nonces().ReplaceAllStringFunc(line, func(s string) string {
@@ -158,7 +161,7 @@ func noise(line string, at time.Time) string {
 	})
 }
 
-// near reports whether a date is within two days of a time, whichever of day and month comes first.
+// near reports whether a date is within two days of a time. The day may come before or after the month.
 func near(date string, at time.Time) bool {
 	var numbers []int
 	name := ""
@@ -185,8 +188,8 @@ func near(date string, at time.Time) bool {
 
 var weekdays = map[string]bool{"mon": true, "tue": true, "wed": true, "thu": true, "fri": true, "sat": true, "sun": true}
 
-// random reports whether a word is an identifier that a program made: hexadecimal, or digits among letters of both cases
-// without a hyphen, as names of products have many.
+// random reports whether a word is an identifier made by a program: hexadecimal, or with digits among letters of both
+// cases in a long run without hyphens. Names of products often have hyphens.
 func random(s string) bool {
 	for run := range strings.SplitSeq(s, "-") {
 		if digits, upper, lower := characters(run); len(run) >= 20 && digits >= 3 && upper >= 3 && lower >= 3 {
@@ -199,7 +202,7 @@ func random(s string) bool {
 	return err == nil && digits >= 3 && digits < len(plain)
 }
 
-// characters counts those of ASCII.
+// characters counts digits and letters of ASCII.
 func characters(s string) (digits, upper, lower int) {
 	for _, c := range []byte(s) {
 		switch {

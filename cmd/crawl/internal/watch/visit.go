@@ -19,27 +19,27 @@ import (
 	"github.com/treadlight/crawl/internal/web/sitemap"
 )
 
-// Change is what is told of a page.
+// Change is a change of a page as it is reported.
 type Change struct {
-	ID       string    `json:"id"` // the same whenever it is told
+	ID       string    `json:"id"` // the same in every report of the change
 	Time     time.Time `json:"time"`
-	Change   string    `json:"change"` // added, changed or gone; template: see tell
+	Change   string    `json:"change"` // added, changed, gone or template; see tell
 	URL      string    `json:"url"`
 	Status   int       `json:"status"`
 	Title    string    `json:"title,omitempty"`
-	Previous time.Time `json:"previous,omitzero"` // visit
+	Previous time.Time `json:"previous,omitzero"` // the last visit before
 	Added    int       `json:"lines_added,omitempty"`
 	Removed  int       `json:"lines_removed,omitempty"`
 	Diff     string    `json:"diff,omitempty"`
-	Pages    int       `json:"pages,omitempty"` // of a template, that have changed with it
+	Pages    int       `json:"pages,omitempty"` // of a template: how many have changed with it
 	Examples []string  `json:"examples,omitempty"`
 }
 
-// visit is what came of a request.
+// visit is the response to a request.
 type visit struct {
 	status int
 	title  string
-	lines  []string // nil: it was not read, as after 304
+	lines  []string // the text; nil if it was not read, for example after 304
 	digest uint64
 	header http.Header
 	at     time.Time
@@ -47,7 +47,7 @@ type visit struct {
 
 const robotsPath = "/robots.txt"
 
-// take takes in what came of a URL. It is the handler of all pages.
+// take is the handler of all pages: it records a visit and what the page leads to.
 func (w *Watch) take(_ context.Context, p *crawl.Page) error {
 	u, err := canonical.Parse(p.URL.String())
 	if err != nil {
@@ -56,7 +56,7 @@ func (w *Watch) take(_ context.Context, p *crawl.Page) error {
 	v := &visit{status: p.Status, header: p.Header, at: w.now()}
 	missing := p.Status == http.StatusNotFound || p.Status == http.StatusGone
 	whole := p.Err == nil && (p.Status/100 == 2 || p.RedirectTo != "" || missing && u.Path() == robotsPath)
-	if whole { // what takes long is not done under the lock
+	if whole { // slow work is done without the lock
 		v.title, v.lines = p.Title(), w.reader.lines(p)
 		v.digest = digest(v.lines)
 	}
@@ -65,12 +65,13 @@ func (w *Watch) take(_ context.Context, p *crawl.Page) error {
 	return w.fail(w.store.db.Transact(func() error { return w.settle(u, p, v, whole) }))
 }
 
-// settle notes a visit, with what it has found.
+// settle records a visit in the entry of its URL, and adds the URLs that the page leads to. With whole the response has
+// a body that counts.
 func (w *Watch) settle(u canonical.URL, p *crawl.Page, v *visit, whole bool) error {
 	e := w.urls[u.String()]
-	if e == nil { // a redirect leads there
+	if e == nil { // the target of a redirect
 		from := w.urls[p.Referrer]
-		if from == nil || p.Status == 0 { // as a seed of the next crawl it would open a private address that was refused now
+		if from == nil || p.Status == 0 { // not a private address that the guard has refused
 			return nil
 		}
 		if from.depth == seedDepth && from.kind == page {
@@ -83,7 +84,7 @@ func (w *Watch) settle(u canonical.URL, p *crawl.Page, v *visit, whole bool) err
 			return err
 		}
 	}
-	if e, ok := errors.AsType[*crawl.PageError](p.Err); ok && p.Status == 0 && e.Class == "handler" { // the budget is spent
+	if e, ok := errors.AsType[*crawl.PageError](p.Err); ok && p.Status == 0 && e.Class == "handler" { // by ask
 		return nil
 	}
 	e.round = w.round
@@ -93,7 +94,7 @@ func (w *Watch) settle(u canonical.URL, p *crawl.Page, v *visit, whole bool) err
 		err = w.seen(e, v)
 	case whole:
 		if p.RedirectTo == "" {
-			v.digest = xxhash.Sum64(p.Body) // all of it, as it may be a single line
+			v.digest = xxhash.Sum64(p.Body) // of the whole body, which may be a single line
 		}
 		if e.state == live {
 			e.observe(v.at, e.digest != v.digest, modifiedAgo(v))
@@ -102,7 +103,7 @@ func (w *Watch) settle(u canonical.URL, p *crawl.Page, v *visit, whole bool) err
 		err = w.store.put(e)
 	case p.Status == http.StatusNotFound || p.Status == http.StatusGone:
 		err = w.lost(e, v)
-	case p.Status == http.StatusNotModified && e.conditional(): // which the crawl does not know
+	case p.Status == http.StatusNotModified && e.conditional(): // ask made it conditional, not the crawl
 		w.count(e, &w.counts.Unchanged)
 		e.observe(v.at, false, modifiedAgo(v))
 		e.answered(v)
@@ -127,18 +128,19 @@ func (w *Watch) settle(u canonical.URL, p *crawl.Page, v *visit, whole bool) err
 	return err
 }
 
-// moved has ask refuse the target of a redirect that is not in scope. Any other is added once it has answered.
+// moved marks the target of a redirect that is not in scope, so that ask refuses to request it. A target in scope is
+// added once it has answered.
 func (w *Watch) moved(from *entry, p *crawl.Page) {
 	u, err := canonical.Parse(p.RedirectTo)
 	switch {
-	case err != nil || from.kind == rules: // the crawl itself follows those of robots.txt, to any host
+	case err != nil || from.kind == rules: // the crawl follows redirects of robots.txt to any host
 	case from.depth == seedDepth && from.kind == page || w.scope.Check(u, int(from.depth), 0, false).In:
 	default:
 		w.outside[u.String()], w.outside[u.Host()] = true, true
 	}
 }
 
-// count counts a visit of a page, by what it has found.
+// count counts a visit of a page in Visits and in one more field, as. It does not count robots.txt and sources.
 func (w *Watch) count(e *entry, as *int) {
 	if e.kind == page {
 		w.counts.Visits++
@@ -146,7 +148,7 @@ func (w *Watch) count(e *entry, as *int) {
 	}
 }
 
-// missed notes that a visit has told nothing.
+// missed records a visit that failed, and why.
 func (w *Watch) missed(e *entry, at time.Time, why string) error {
 	w.count(e, &w.counts.Failed)
 	if e.kind == page {
@@ -157,7 +159,7 @@ func (w *Watch) missed(e *entry, at time.Time, why string) error {
 	return w.store.put(e)
 }
 
-// lost notes that a URL is gone, which is told of one that was there.
+// lost records that a URL answered 404 or 410. It reports a page that was there before.
 func (w *Watch) lost(e *entry, v *visit) error {
 	var err error
 	if (e.state == live || e.state == quiet && e.visited > 0) && e.kind == page {
@@ -174,7 +176,8 @@ func (w *Watch) lost(e *entry, v *visit) error {
 	return err
 }
 
-// seen takes in a page. One with another text is held until the round is over: see tell.
+// seen records a visit of a page that was read. If it has another text than before, the page is held until the round is
+// over, see tell.
 func (w *Watch) seen(e *entry, v *visit) error {
 	other := e.state == live && e.digest != v.digest
 	var err error
@@ -206,12 +209,13 @@ func (w *Watch) seen(e *entry, v *visit) error {
 	return w.store.put(e)
 }
 
-// observe learns from a visit that has told whether a URL has changed since the one before.
+// observe learns from a visit whether the URL has changed since the visit before.
 func (e *entry) observe(at time.Time, changed bool, ago time.Duration) {
 	e.learn(at.Unix()-e.visited, changed, ago, e.word > 0, e.announced())
 }
 
-// learn is observe some time later: so many seconds were between the visits; whether a source has dates for it, and had word of a change.
+// learn does what observe does, at a later time. seconds is the time between the two visits, listed whether a source
+// has dates of changes for the URL, and word whether the source announced this change.
 func (e *entry) learn(seconds int64, changed bool, ago time.Duration, listed, word bool) {
 	if seconds <= 0 {
 		return
@@ -222,7 +226,7 @@ func (e *entry) learn(seconds int64, changed bool, ago time.Duration, listed, wo
 	}
 }
 
-// answered notes an answer that says something.
+// answered records a visit that was answered with a page or with 304.
 func (e *entry) answered(v *visit) {
 	at := v.at.Unix()
 	if v.status != http.StatusNotModified {
@@ -232,8 +236,8 @@ func (e *entry) answered(v *visit) {
 	e.visits++
 }
 
-// modifiedAgo is how long ago a host says that a page has changed. Zero: it does not say, or says the time of its answer, as
-// programs do that make pages.
+// modifiedAgo returns how long before the visit the page has changed, by Last-Modified. Zero means that the host does
+// not say so, or that it gives the time of its response, as programs do that generate pages.
 func modifiedAgo(v *visit) time.Duration {
 	t, err := http.ParseTime(v.header.Get("Last-Modified"))
 	if err != nil {
@@ -249,7 +253,7 @@ func modifiedAgo(v *visit) time.Duration {
 	return ago
 }
 
-// tag is a validator of a length that is worth keeping.
+// tag returns a validator, or "" if it is too long to keep.
 func tag(s string) string {
 	if len(s) > 256 {
 		return ""
@@ -257,7 +261,8 @@ func tag(s string) string {
 	return s
 }
 
-// freshUntil is until when a host wants an answer to be taken for fresh (RFC 9111), a day at most; zero: it does not say.
+// freshUntil returns until when a response is fresh (RFC 9111), in seconds since 1970 and at most maxFresh after the
+// visit. Zero means that the host does not say so.
 func freshUntil(h http.Header, at time.Time) int64 {
 	lifetime := time.Duration(-1)
 	for directive := range strings.SplitSeq(strings.ToLower(h.Get("Cache-Control")), ",") {
@@ -279,14 +284,14 @@ func freshUntil(h http.Header, at time.Time) int64 {
 		}
 		lifetime = min(expires.Sub(date), maxFresh)
 	}
-	age, _ := strconv.ParseInt(h.Get("Age"), 10, 64) // zero if it does not say
+	age, _ := strconv.ParseInt(h.Get("Age"), 10, 64) // zero without a valid Age
 	if lifetime -= time.Duration(min(max(age, 0), int64(maxFresh/time.Second))) * time.Second; lifetime <= 0 {
 		return 0
 	}
 	return at.Add(lifetime).Unix()
 }
 
-// lead adds what a page, sitemap, feed or robots.txt leads to.
+// lead adds the URLs that a page, sitemap, feed or robots.txt leads to.
 func (w *Watch) lead(u canonical.URL, e *entry, p *crawl.Page) error {
 	if e.kind == rules {
 		return w.sitemaps(u, e, p)
@@ -309,7 +314,7 @@ func (w *Watch) lead(u canonical.URL, e *entry, p *crawl.Page) error {
 	for _, kind := range []string{"application/rss+xml", "application/atom+xml"} {
 		for feed := range p.Find(fmt.Sprintf(`link[rel~=alternate][type=%q][href]`, kind)) {
 			u, err := canonical.Parse(feed.URL("href"))
-			if err != nil || !w.scope.Reaches(u) { // a sitemap may be anywhere, as robots.txt of the host says where
+			if err != nil || !w.scope.Reaches(u) { // unlike a sitemap, which may be on any host that robots.txt names
 				continue
 			}
 			if err := w.source(p, e, u); err != nil {
@@ -320,7 +325,7 @@ func (w *Watch) lead(u canonical.URL, e *entry, p *crawl.Page) error {
 	return nil
 }
 
-// link adds a page that is in scope, and asks for it while there is budget.
+// link adds a page if it is in scope, and requests it if the budget allows.
 func (w *Watch) link(p *crawl.Page, from *entry, u canonical.URL) error {
 	if u = w.rules.Apply(u); !w.scope.Check(u, int(from.depth)+1, 0, false).In {
 		return nil
@@ -332,7 +337,7 @@ func (w *Watch) link(p *crawl.Page, from *entry, u canonical.URL) error {
 	return w.follow(p, e)
 }
 
-// follow asks for what was added, in the crawl that is under way, while there is budget for it and what waits.
+// follow requests a new URL in the current crawl, if the budget covers it besides the URLs that wait.
 func (w *Watch) follow(p *crawl.Page, e *entry) error {
 	if e.host.left(w.o.Budget, w.now())-e.host.pending <= 1 {
 		return nil
@@ -344,7 +349,7 @@ func (w *Watch) follow(p *crawl.Page, e *entry) error {
 	return nil
 }
 
-// source adds a sitemap or a feed.
+// source adds a sitemap or a feed, and requests it if the budget allows.
 func (w *Watch) source(p *crawl.Page, from *entry, u canonical.URL) error {
 	if !w.scope.CheckSitemap(u, int(from.depth), 0).In {
 		return nil
@@ -356,7 +361,7 @@ func (w *Watch) source(p *crawl.Page, from *entry, u canonical.URL) error {
 	return w.follow(p, e)
 }
 
-// sitemaps adds those that robots.txt names, or else the one that may be there.
+// sitemaps adds the sitemaps that robots.txt names, or else /sitemap.xml, which may exist.
 func (w *Watch) sitemaps(u canonical.URL, e *entry, p *crawl.Page) error {
 	urls := robots.Parse(p.Body).Sitemaps()
 	if len(urls) == 0 {
@@ -372,7 +377,7 @@ func (w *Watch) sitemaps(u canonical.URL, e *entry, p *crawl.Page) error {
 	return nil
 }
 
-// list takes in a sitemap or feed: pages that are new, and dates of changes.
+// list reads a sitemap or a feed: it adds new URLs, and records the dates of changes.
 func (w *Watch) list(u canonical.URL, e *entry, p *crawl.Page) error {
 	var failed error
 	sitemap.Read(sitemap.Document{Body: p.Body, Base: u, Charset: p.Charset, List: true, Rules: w.rules}, func(one sitemap.Entry) bool {
@@ -396,7 +401,7 @@ func (w *Watch) list(u canonical.URL, e *entry, p *crawl.Page) error {
 	return failed
 }
 
-// report queues a change.
+// report queues a change for the outputs and gives it its id.
 func (w *Watch) report(c *Change) error {
 	n, err := w.store.newest()
 	if err != nil {
@@ -406,7 +411,7 @@ func (w *Watch) report(c *Change) error {
 	return w.store.addChange(c)
 }
 
-// since1970 is a time; zero is none.
+// since1970 returns the time so many seconds after 1970; zero seconds give the zero time.
 func since1970(seconds int64) (t time.Time) {
 	if seconds > 0 {
 		t = time.Unix(seconds, 0).UTC()

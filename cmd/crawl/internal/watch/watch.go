@@ -1,31 +1,34 @@
-// Package watch visits the pages of a site again and again, and tells what has changed.
+// Package watch visits the pages of a site again and again, and reports what has changed.
 //
 // # Rounds
 //
-// A round asks for what is due: package plan says of each page what a visit would gain, and each host has a budget of
-// requests a day, of which robots.txt, redirects and other tries are a part. The first round visits all, and tells nothing. A round is a crawl of the
-// public package that is given the URLs; links that it finds are added to the watch if they are in scope, and followed while the
-// budget lasts. So pace, robots.txt and the guard of addresses are those of a crawl.
+// A round requests what is due: package plan says for each page what a visit would gain, and each host has a budget of
+// requests a day, which includes robots.txt, redirects and retries. The first round visits everything and reports
+// nothing. A round is a crawl of the public package that gets the URLs as seeds. Links that it finds are added to the
+// watch if they are in scope, and followed while the budget lasts. So the pace, robots.txt and the guard of addresses
+// are those of a crawl.
 //
 // # Evidence
 //
-// robots.txt, the sitemaps that it names, and the feeds that pages name are sources: visited on their own, between once an hour and once a
-// week, for new URLs and for dates of changes. ETag and Last-Modified are sent back, except for every tenth visit, as some hosts answer 304 to
-// everything. Until Cache-Control or Expires has run out, a day at most, a page is left alone unless a source says that it has changed.
+// robots.txt, the sitemaps that it names, and the feeds that pages name are sources. They have visits of their own, at
+// intervals between an hour and a week, and bring new URLs and dates of changes. Requests are conditional (ETag and
+// Last-Modified), except for every tenth visit, as some hosts answer 304 to everything. Until Cache-Control or Expires
+// has run out, for a day at most, a page is not requested unless a source says that it has changed.
 //
 // # What is a change
 //
-// The main text of a page, or what selectors select, is compared by lines, and a change is told with a diff. See compare for
-// what does not count. A page with another text is held until its round is over, with the text it had: then it is known which lines have
-// changed on most pages, and so are the template's. 404 and 410 are told once, and the page is visited no more until it is found again,
-// but for seeds.
+// The main text of a page, or what selectors select, is compared line by line, and a change is reported with a diff.
+// See compare for what does not count. A page with another text is held until its round is over, together with its
+// former text. By then it is known which lines have changed on most pages, and so belong to the template. A page that
+// answers 404 or 410 is reported once. It is visited again only if it is found again, or if it is a seed.
 //
 // # What is kept
 //
-// watch.db in the directory has what is known of URLs, their texts, and the changes that are not told yet. What comes of a visit is one
-// transaction, the change to be told among it: so after kill -9 a visit has either not happened or is known with its
-// change. Each output has its place in the list of changes: of a file, the last one in it is looked for, so that it has each change
-// once; a webhook may get one twice, with the same id, and signed.
+// watch.db in the directory has what is known of URLs, their texts, and the changes that are not yet reported. All that
+// comes of a visit, including the change to report, is one transaction. So after kill -9 a visit has either not
+// happened, or is known with its change. Each output has a position in the list of changes. For a file, the watch looks
+// for the last change in it, so that the file has each change once. A webhook may get a change twice, with the same id;
+// its requests can be signed.
 package watch
 
 import (
@@ -51,20 +54,22 @@ import (
 	"github.com/treadlight/crawl/internal/web/scope"
 )
 
-// Options say what is watched, and who is told.
+// Options say what a watch visits, and how.
 type Options struct {
-	// Dir has the state: of a watch, or of a crawl whose pages are to be watched. It is made if there are seeds.
+	// Dir is the directory of the state: of a watch, or of a crawl whose pages are to be watched. It is created if
+	// there are seeds.
 	Dir string
-	// Seeds are where it begins, or what is added.
+	// Seeds are the URLs to begin at. An existing watch adds them.
 	Seeds []string
-	// Settings are those of the crawl.
+	// Settings are those of the crawls.
 	Settings config.Config
-	// Budget is requests a day and host. Zero: as many as it has URLs, but 100 at least and 10,000 at most.
+	// Budget is requests a day to each host. Zero means one per URL of the host, but at least 100 and at most 10,000.
 	Budget int
-	// Select has the text of pages be that of the elements that it selects. Ignore is left out of each line.
+	// Select is a CSS selector: the text that is compared is that of the elements it selects. Empty means the main
+	// text. Matches of Ignore are left out of each line.
 	Select string
 	Ignore []*regexp.Regexp
-	// Flags are kept for the next time: see Saved. Not empty.
+	// Flags is kept for the next run, see Saved. It must not be empty.
 	Flags string
 	Log   *slog.Logger
 }
@@ -73,17 +78,17 @@ const (
 	databaseFile = "watch.db"
 	lockFile     = "watch.lock"
 
-	leastBudget, mostBudget = 100, 10_000 // requests a day and host, if nobody says
+	leastBudget, mostBudget = 100, 10_000 // requests a day and host, if Budget is zero
 
 	shortestInterval = 15 * time.Minute
-	maxFresh         = 24 * time.Hour     // how long the host may want a page to be left alone
-	recheckGone      = 7 * 24 * time.Hour // after which a page that is gone is looked for if something leads to it
-	recheckSeed      = 24 * time.Hour     // and a seed in any case
-	unconditional    = 10                 // one visit of so many is made without a condition
-	maxURLs          = 1_000_000          // about 400 bytes each in memory
+	maxFresh         = 24 * time.Hour     // longest freshness of a page that is respected
+	recheckGone      = 7 * 24 * time.Hour // after that time a link leads to a visit of a page that was gone
+	recheckSeed      = 24 * time.Hour     // after that time a seed that was gone is visited in any case
+	unconditional    = 10                 // one visit of so many is unconditional
+	maxURLs          = 1_000_000          // about 400 bytes of memory each
 )
 
-// Watch is what is known of the pages. It is safe for concurrent use.
+// Watch is the watched URLs and what is known of them. It is safe for concurrent use.
 type Watch struct {
 	o      Options
 	reader reader
@@ -91,42 +96,43 @@ type Watch struct {
 	rules  *canonical.Rules
 	unlock func() error
 	clock  clock.Clock
-	named  map[string]bool // hosts of seeds, which may have private addresses; not written to once it is open
+	named  map[string]bool // hosts of seeds, which may have private addresses; constant once open
 
 	mu      sync.Mutex // guards what follows
 	store   *store
 	urls    map[string]*entry
 	hosts   map[string]*host
 	nextID  int64
-	id      string          // of the watch, for those of changes
-	first   bool            // it is the first round
-	round   int             // of this process
-	counts  Counts          // of the round
-	failed  error           // of the disk or an output; the watch ends with it
-	ended   chan struct{}   // closed by that
-	outside map[string]bool // targets of redirects, and their hosts, that the crawl under way is not to ask
-	crawler *crawl.Crawler  // under way
-	full    bool            // there is no room for more URLs, which was said
+	id      string          // of the watch; the ids of changes begin with it
+	first   bool            // the first round is not over
+	round   int             // counts the rounds of this process
+	counts  Counts          // of the current round
+	failed  error           // of the disk or of an output; it ends the watch
+	ended   chan struct{}   // closed when failed is set
+	outside map[string]bool // redirect targets, and their hosts, that the current crawl must not request
+	crawler *crawl.Crawler  // the current crawl
+	full    bool            // a warning has said that no more URLs fit
 }
 
-// Counts are what a round has found.
+// Counts is what a round has found. It counts pages unless a field says otherwise.
 type Counts struct {
-	Visits    int `json:"visits"` // of pages
-	First     int `json:"first"`  // the first ones, of which nothing is told
+	Visits    int `json:"visits"` // all visits of pages
+	First     int `json:"first"`  // first visits, which are not reported
 	Unchanged int `json:"unchanged"`
-	Template  int `json:"template"` // of these: in the template alone
+	Template  int `json:"template"` // how many of Unchanged have changed in the template alone
 	Added     int `json:"added"`
 	Changed   int `json:"changed"`
 	Gone      int `json:"gone"`
 	Failed    int `json:"failed"`
 	Requests  int `json:"requests"`
-	URLs      int `json:"urls"`    // that are watched
-	Waiting   int `json:"waiting"` // that are due, and for which there is no budget
+	URLs      int `json:"urls"`    // pages that are watched
+	Waiting   int `json:"waiting"` // URLs that are due and exceed the budget
 
-	Failure string `json:"failure,omitempty"` // one of Failed, and why
+	Failure string `json:"failure,omitempty"` // the URL of one failed visit, and why it failed
 }
 
-// Open takes hold of a directory.
+// Open opens the watch in a directory and locks it, or creates it there. It is an error if there is neither a watch nor
+// a crawl and no seed.
 func Open(o Options) (*Watch, error) {
 	w := &Watch{
 		o: o, reader: reader{selectors: o.Select, ignore: o.Ignore}, clock: clock.System(), named: make(map[string]bool), urls: make(map[string]*entry), hosts: make(map[string]*host),
@@ -176,13 +182,13 @@ func (w *Watch) open() error {
 	return err
 }
 
-// name notes a URL that the user named.
+// name records a URL that the user gave: a seed.
 func (w *Watch) name(u canonical.URL) {
 	w.scope.AddSeed(u)
 	w.named[u.Host()] = true
 }
 
-// know takes in a URL of the database.
+// know adds a URL that the database has.
 func (w *Watch) know(e *entry) error {
 	u, err := canonical.Parse(e.url)
 	if err != nil {
@@ -197,7 +203,7 @@ func (w *Watch) know(e *entry) error {
 	return nil
 }
 
-// begin adds the seeds: those given, and of a new watch the pages of the crawl that is there.
+// begin adds the given seeds and, if the watch is new, the pages of the crawl in the directory.
 func (w *Watch) begin() error {
 	var err error
 	if w.id, err = w.store.meta("id"); err != nil {
@@ -246,7 +252,8 @@ func (w *Watch) begin() error {
 	return err
 }
 
-// reread has all pages visited anew, in silence, if their text is another one by what is selected or ignored now.
+// reread has the next visits of all pages go unreported, if another part of their text is compared than in the last
+// run.
 func (w *Watch) reread() error {
 	now := fmt.Sprintf("%q %q", w.o.Select, w.o.Ignore)
 	was, err := w.store.meta("reader")
@@ -264,8 +271,8 @@ func (w *Watch) reread() error {
 	return w.store.setMeta("reader", now)
 }
 
-// Saved is what a watch was given the last time, or the crawl whose pages it is to watch: settings, or nil if there is none of
-// either, and Options.Flags.
+// Saved returns the settings of the last run and its Options.Flags. If the directory has no watch, it returns the
+// settings of the crawl there and no flags; nil if there is no crawl either.
 func Saved(dir string) (settings *config.Config, flags string, err error) {
 	path, text := filepath.Join(dir, databaseFile), ""
 	if _, err := os.Stat(path); err == nil {
@@ -288,7 +295,7 @@ func Saved(dir string) (settings *config.Config, flags string, err error) {
 			}
 		}
 	}
-	if text == "" {
+	if text == "" { // also if a watch was killed before it saved anything
 		return nil, "", nil
 	}
 	saved, err := config.LoadSaved(dir, text)
@@ -298,7 +305,7 @@ func Saved(dir string) (settings *config.Config, flags string, err error) {
 	return &saved, flags, nil
 }
 
-// Close gives up the directory.
+// Close closes the database and unlocks the directory.
 func (w *Watch) Close() error {
 	var errs []error
 	if w.store != nil {
@@ -310,13 +317,13 @@ func (w *Watch) Close() error {
 	return errors.Join(errs...)
 }
 
-// Round visits what is due, or all that is watched. Supervise runs each crawl that it takes. It returns when nothing more is due, or
-// the budget is spent; interrupted says that it was stopped.
+// Round visits what is due, or all that is watched, until nothing more is due or the budget is spent. It runs each of
+// its crawls by supervise. It returns what the round has found; interrupted reports whether it was stopped.
 func (w *Watch) Round(ctx context.Context, all bool, supervise func(context.Context, *crawl.Crawler, func(context.Context) error) error) (counts Counts, interrupted bool, err error) {
 	w.mu.Lock()
 	w.round++
 	began := w.now()
-	w.counts, err = Counts{}, w.failed // of an output
+	w.counts, err = Counts{}, w.failed // possibly of an output
 	w.mu.Unlock()
 	for err == nil && !interrupted {
 		var urls []string
@@ -333,11 +340,11 @@ func (w *Watch) Round(ctx context.Context, all bool, supervise func(context.Cont
 		err = supervise(ctx, c, func(ctx context.Context) error { return c.Run(ctx, urls...) })
 		state := c.Snapshot().State
 		interrupted = state == "interrupted"
-		if state == "limit" { // of time
+		if state == "limit" { // the time limit
 			break
 		}
 		if errors.Is(err, crawl.ErrUnreachable) || errors.Is(err, crawl.ErrBlocked) {
-			err = nil // which the next round sees for itself
+			err = nil // the next round sees these hosts again
 		}
 	}
 	w.mu.Lock()
@@ -360,13 +367,14 @@ func (w *Watch) Round(ctx context.Context, all bool, supervise func(context.Cont
 	return w.counts, interrupted, err
 }
 
-// hasBegun notes that the first round is over.
+// hasBegun records that the first round is over.
 func (w *Watch) hasBegun() error {
 	w.first = false
 	return w.store.setMeta("begun", w.now().UTC().Format(time.RFC3339))
 }
 
-// complete reports whether the first round has asked for all, although it may have been killed before it could say so.
+// complete reports whether the first round has requested everything. The watch may have been killed before it recorded
+// that.
 func (w *Watch) complete() bool {
 	visited := false
 	for _, e := range w.urls {
@@ -378,11 +386,11 @@ func (w *Watch) complete() bool {
 	return visited
 }
 
-// options are those of a crawl of a round.
+// options returns the options of the crawls of a round.
 func (w *Watch) options() crawl.Options {
 	o := crawl.Options{Version: cli.Version(), Log: w.o.Log}
 	config.ToProgram(&w.o.Settings, &o)
-	if o.Scope.Mode == "prefix" { // the seeds of a round are not those of the watch, which has a scope of its own
+	if o.Scope.Mode == "prefix" { // the seeds of a round are not those of the watch, whose own scope decides
 		o.Scope.Mode = ""
 	}
 	o.Depth, o.MaxPages, o.MaxPagesPerHost, o.StateDir, o.HandlersFollow = 0, 0, 0, "", true
@@ -395,12 +403,13 @@ func (w *Watch) options() crawl.Options {
 	return o
 }
 
-// ask counts a request, and asks for a page only if it has changed.
+// ask counts a request and makes it conditional where that is right. It returns an error for a request beyond the
+// budget, and for a redirect target that is not watched.
 func (w *Watch) ask(r *http.Request) error {
 	now := w.now()
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	e := w.urls[r.URL.String()] // which is canonical
+	e := w.urls[r.URL.String()] // the crawl requests canonical URLs
 	if known := w.hosts[r.URL.Host]; e == nil && (w.outside[r.URL.String()] || w.outside[r.URL.Host] && (known == nil || len(known.entries) == 0)) {
 		return errOutside
 	}
@@ -429,10 +438,10 @@ var (
 	errOutside = errors.New("a redirect leads there, and it is not watched")
 )
 
-// Failed is closed when the watch can go no further, because of a disk or an output.
+// Failed returns a channel that is closed when the watch cannot go on, because of the disk or an output.
 func (w *Watch) Failed() <-chan struct{} { return w.ended }
 
-// skipped notes a URL that was not asked for.
+// skipped records a URL that the crawl did not request.
 func (w *Watch) skipped(s crawl.Skipped) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -441,13 +450,14 @@ func (w *Watch) skipped(s crawl.Skipped) {
 	case e == nil || s.Reason == "seen" || e.round != w.round || e.state == live:
 	case s.Reason == "trap":
 		e.state, e.visited = gone, w.now().Unix()
-		_ = w.fail(w.store.put(e)) // the watch ends with it
+		_ = w.fail(w.store.put(e)) // an error ends the watch
 	case e.tried == 0:
 		_ = w.fail(w.missed(e, w.now(), cmp.Or(s.Detail, s.Reason)))
 	}
 }
 
-// fail ends the watch because of a disk.
+// fail ends the watch if err is not nil: it keeps the first error and stops the current crawl. It returns err. The
+// caller holds the lock.
 func (w *Watch) fail(err error) error {
 	if err != nil && w.failed == nil {
 		w.failed = err

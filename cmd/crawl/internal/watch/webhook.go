@@ -22,12 +22,12 @@ import (
 
 const (
 	hookTimeout   = 30 * time.Second // of a request to a webhook
-	maxRetryAfter = 24 * time.Hour   // that is obeyed
+	maxRetryAfter = 24 * time.Hour   // longest Retry-After that is obeyed
 
-	leastSecret, mostSecret = 24, 64 // bytes, as Standard Webhooks wants it
+	leastSecret, mostSecret = 24, 64 // bytes, as Standard Webhooks requires
 )
 
-// CheckWebhook says what is wrong with the URL of a webhook; empty is none.
+// CheckWebhook returns an error if text is not a usable URL of a webhook. Empty means no webhook, which is valid.
 func CheckWebhook(text string) error {
 	if text == "" {
 		return nil
@@ -39,8 +39,8 @@ func CheckWebhook(text string) error {
 	return nil
 }
 
-// Secret is the key that signs what a webhook gets: that in a file, or else the text itself. Both empty: none, and nothing is signed. Errors
-// do not have it.
+// Secret decodes the key that signs requests to a webhook, from a file, or else from text. If both are empty it returns
+// nil, and nothing is signed. Its errors do not contain the secret.
 func Secret(text, file string) ([]byte, error) {
 	from := "CRAWL_WEBHOOK_SECRET"
 	if file != "" {
@@ -62,21 +62,22 @@ func Secret(text, file string) ([]byte, error) {
 	return key, nil
 }
 
-// hook is where changes are posted.
+// hook is a webhook.
 type hook struct {
 	client http.Client
 	url    string
-	secret []byte // nil: nothing is signed
+	secret []byte // nil means that nothing is signed
 }
 
-// Webhook posts each change to a URL until it is answered with 2xx, signed if there is a secret.
+// Webhook adds an output that posts each change to a URL until the response is 2xx. The requests are signed if secret
+// is not nil.
 func (o *Outputs) Webhook(to string, secret []byte) error {
 	h := &hook{url: to, secret: secret}
 	h.client.Timeout = hookTimeout
 	h.client.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
 	out := &output{name: fmt.Sprintf("webhook:%x", sha256.Sum256([]byte(to))), patient: true}
 	out.send = func(ctx context.Context, list []numbered) (int, error) {
-		if now := clock.System().Now(); now.Unix() < out.wait { // said to this process or one before
+		if now := clock.System().Now(); now.Unix() < out.wait { // by a Retry-After, perhaps to an earlier process
 			return 0, &refusal{status: "it has asked to be left alone", after: time.Unix(out.wait, 0).Sub(now)}
 		}
 		for i, c := range list {
@@ -94,10 +95,10 @@ func (o *Outputs) Webhook(to string, secret []byte) error {
 	return o.add(out)
 }
 
-// refusal is an answer without 2xx.
+// refusal is a response other than 2xx.
 type refusal struct {
 	status string
-	after  time.Duration // of Retry-After; zero: none
+	after  time.Duration // of Retry-After; zero means none
 }
 
 func (r *refusal) Error() string {
@@ -107,7 +108,8 @@ func (r *refusal) Error() string {
 	return r.status
 }
 
-// post sends a change. Sent again it has the same Webhook-Id and body, and another time and signature.
+// post sends a change. If it is sent again, the request has the same Webhook-Id and body, but another time and
+// signature.
 func (h *hook) post(ctx context.Context, c numbered) error {
 	r, err := http.NewRequestWithContext(ctx, http.MethodPost, h.url, strings.NewReader(c.text))
 	if err != nil {
@@ -131,7 +133,7 @@ func (h *hook) post(ctx context.Context, c numbered) error {
 	if err != nil {
 		return withoutURL(err)
 	}
-	_, _ = io.CopyN(io.Discard, res.Body, 64<<10) // for the connection to be used again
+	_, _ = io.CopyN(io.Discard, res.Body, 64<<10) // so that the connection can be used again
 	_ = res.Body.Close()                          // it was only read
 	if res.StatusCode/100 != 2 {
 		after, _ := header.RetryAfterOf(res.Header, clock.System().Now(), maxRetryAfter) // zero if there is none
@@ -140,14 +142,14 @@ func (h *hook) post(ctx context.Context, c numbered) error {
 	return nil
 }
 
-// sign is a signature of Standard Webhooks: https://www.standardwebhooks.com.
+// sign returns a signature by Standard Webhooks: https://www.standardwebhooks.com.
 func sign(secret []byte, id, at, body string) string {
 	mac := hmac.New(sha256.New, secret)
-	_, _ = io.WriteString(mac, id+"."+at+"."+body) // a hash takes everything
+	_, _ = io.WriteString(mac, id+"."+at+"."+body) // a hash never fails
 	return "v1," + base64.StdEncoding.EncodeToString(mac.Sum(nil))
 }
 
-// withoutURL is the error of a request without its URL, which may be a secret.
+// withoutURL returns the error of a request without its URL, which may be a secret.
 func withoutURL(err error) error {
 	if e, ok := errors.AsType[*url.Error](err); ok {
 		return e.Err

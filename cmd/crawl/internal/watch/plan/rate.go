@@ -1,25 +1,27 @@
-// Package plan decides when to visit which page again, so that as many pages as possible are as they were seen last, with
-// a budget of requests. It reads no clock and does nothing by itself.
+// Package plan decides when to visit which page again, so that, within a budget of requests, as many pages as possible
+// are still as they were last seen. It reads no clock and does nothing by itself.
 //
 // # How often a page changes
 //
-// Changes are taken for a Poisson process whose rate is estimated from visits. A visit tells whether the page has changed
-// since the one before, and not how often: so the estimate is that of Cho and Garcia-Molina for incomplete observation
-// ("Estimating frequency of change", 2003), in the form of maximum likelihood, as intervals are irregular. A [History] has what it
-// needs, in a fixed number of bytes. A page of which little is known is taken to be like the others of its host: their rates
-// are a log-normal [Prior], which is fitted to them.
+// Changes are modeled as a Poisson process whose rate is estimated from visits. A visit shows whether the page has
+// changed since the visit before, but not how often. So the estimate is that of Cho and Garcia-Molina for incomplete
+// observation ("Estimating frequency of change", 2003), in its maximum-likelihood form, because the intervals are
+// irregular. A [History] has what the estimate needs, in a fixed number of bytes. A page with little history is assumed
+// to be like the other pages of its host: their rates follow a log-normal [Prior], which is fitted to them.
 //
 // # When to visit
 //
-// With visits every t days, a page with changes at the rate r is fresh for (1−exp(−rt))/(rt) of the time. The best division of a budget
-// ("Effective page refresh policies", 2003) makes one more visit gain the same everywhere: (1−(1+rt)exp(−rt))/r is equal to
-// some price for all pages that are visited. It is at most 1/r, so pages that change too fast for the price are given
-// up. That gain is the [Host.Value] of a page, which grows from visit to visit; a page is due when it has reached the price.
+// With a visit every t days, a page that changes at the rate r is fresh for the share (1−exp(−rt))/(rt) of the time. In
+// the best division of a budget ("Effective page refresh policies", 2003) one more visit gains the same at every page:
+// (1−(1+rt)exp(−rt))/r has the same value, the price, for all pages that are visited. It is at most 1/r, so pages that
+// change too fast for the price are given up. What a visit gains, divided by the price, is the [Host.Value] of a page.
+// It grows with the time since the last visit, and the page is due when it has reached one.
 //
 // # Evidence
 //
-// A sitemap or feed may say that a page has changed. How often it does with a change and without one is counted for each host
-// ([Trust]); by Bayes' rule a word makes a change more likely, and its absence less, as far as the host was right before.
+// A sitemap or feed may announce that a page has changed. [Trust] counts for each host how often it did so with a
+// change and without one. By Bayes' rule an announcement makes a change more likely, and its absence makes it less
+// likely, as far as the host was right before.
 package plan
 
 import (
@@ -27,28 +29,31 @@ import (
 	"time"
 )
 
-// bins are the classes of intervals after which a change was seen: each is four times as long as the one before.
+// bins is the number of classes of intervals before visits that found a change. Each class reaches four times as far as
+// the one before.
 const bins = 8
 
 // shortest is the end of the first class.
 const shortest = 15 * time.Minute
 
-// maxEvents is how many changes a History remembers in full. Beyond it all it knows counts half, so that a page may become
-// another one.
+// maxEvents is how many changes a History counts in full. Beyond that everything in it is halved, so that a page may
+// change its habits.
 const maxEvents = 48
 
-// History is what visits of a page have told of its changes. The zero History is that of a page that was not visited again.
+// History is what visits of a page have shown of its changes. The zero History is that of a page that was not visited a
+// second time.
 type History struct {
-	// Clean is for how many days the page is known not to have changed.
+	// Clean is the number of days over which the page is known not to have changed.
 	Clean float64
-	// Dated are changes of which the page says when the last was.
+	// Dated is the number of changes for which the page gave the time of its last one.
 	Dated float64
-	// Changed are visits that found a change, by the length of the interval before, and Days these intervals together.
+	// Changed counts the other visits that found a change, by class of the interval before them. Days is the sum of
+	// these intervals in days.
 	Changed, Days [bins]float32
 }
 
-// Observe takes in a visit, so long after the one before. If the page has changed and says how long ago, that is ago; else
-// ago is zero.
+// Observe adds a visit, made interval after the one before. If the page has changed and gives the time of its last
+// change, ago is how long that was before the visit. Otherwise ago is zero.
 func (h *History) Observe(interval time.Duration, changed bool, ago time.Duration) {
 	days := Days(max(interval, time.Minute))
 	switch {
@@ -73,7 +78,7 @@ func (h *History) Observe(interval time.Duration, changed bool, ago time.Duratio
 	}
 }
 
-// Valid reports whether visits can have told so.
+// Valid reports whether a history has values that visits can produce.
 func (h *History) Valid() bool {
 	const most = 1e6
 	ok := h.Clean >= 0 && h.Clean <= most && h.Dated >= 0 && h.Dated <= most
@@ -83,7 +88,7 @@ func (h *History) Valid() bool {
 	return ok
 }
 
-// Events is how many changes it remembers.
+// Events returns how many changes the history counts.
 func (h *History) Events() float64 {
 	n := h.Dated
 	for _, c := range h.Changed {
@@ -92,22 +97,23 @@ func (h *History) Events() float64 {
 	return n
 }
 
-// Days is a duration in days.
+// Days converts a duration to days.
 func Days(d time.Duration) float64 { return d.Hours() / 24 }
 
-// Prior is how the rates of the pages of a host are distributed: their logarithms are normal. Rates are changes per day.
+// Prior is the distribution of the rates of a host's pages: the logarithms of the rates are normal. Rates are in
+// changes per day.
 type Prior struct{ Mean, Variance float64 }
 
-// DefaultPrior is that of a host of which nothing is known: half of its pages change within a month.
+// DefaultPrior is the prior of a host of which nothing is known. With it half of the pages change within a month.
 var DefaultPrior = Prior{Mean: math.Log(1.0 / 40), Variance: 4}
 
-// Rates are at least and at most these, in changes per day.
+// The bounds of rates, in changes per day.
 const (
 	minRate = 1e-5
 	maxRate = 1e4
 )
 
-// Rate is the most likely rate of a page. The second value is the variance of its logarithm.
+// Rate returns the most likely rate of a page, and the variance of the logarithm of that rate.
 func (p Prior) Rate(h *History) (rate, variance float64) {
 	low, high := math.Log(minRate), math.Log(maxRate)
 	x := min(max(p.Mean, low), high)
@@ -132,7 +138,8 @@ func (p Prior) Rate(h *History) (rate, variance float64) {
 	return math.Exp(x), 1 / info
 }
 
-// score is how the logarithm of the likelihood grows with x, the logarithm of the rate, and how that declines.
+// score returns the derivative of the logarithm of the likelihood by x, the logarithm of the rate, and the negative
+// second derivative.
 func (p Prior) score(h *History, x float64) (score, info float64) {
 	rate := math.Exp(x)
 	score = h.Dated - rate*h.Clean - (x-p.Mean)/p.Variance
@@ -142,7 +149,7 @@ func (p Prior) score(h *History, x float64) (score, info float64) {
 			continue
 		}
 		u := rate * float64(h.Days[i]/n)
-		if u > 500 { // nothing is left of it
+		if u > 500 { // its share is zero
 			continue
 		}
 		e := math.Expm1(u)
@@ -153,15 +160,15 @@ func (p Prior) score(h *History, x float64) (score, info float64) {
 	return score, info
 }
 
-// minVariance keeps a host of equal pages from taking the next one for equal too.
+// minVariance keeps the prior of a host with equal pages from assuming that the next page must be equal too.
 const minVariance = 0.25
 
-// Fit is a prior fitted to pages, beginning at this one, by two steps of expectation and maximisation. Of many pages it looks
-// at a thousand or two.
+// Fit returns a prior fitted to pages, starting at p, by two steps of expectation and maximization. Of many pages it
+// uses a sample of one or two thousand.
 func (p Prior) Fit(pages []*History) Prior {
 	stride := max(1, len(pages)/1000)
 	for range 2 {
-		// What the default is worth: a few pages do not say much.
+		// The default counts as five pages, because a few pages do not say much.
 		n, sum, squares := 5.0, 5*DefaultPrior.Mean, 5*(DefaultPrior.Variance+DefaultPrior.Mean*DefaultPrior.Mean)
 		for i := 0; i < len(pages); i += stride {
 			h := pages[i]

@@ -6,19 +6,20 @@ import (
 	"time"
 )
 
-// LongestInterval is after how long a page is due whatever it is worth: one that was given up may have become another.
+// LongestInterval is the time after which a page is due in any case: a page that was given up may have changed its
+// habits.
 const LongestInterval = 30 * 24 * time.Hour
 
-// Trust is what visits have found of a host's word on changes of its pages: whether there was word of a change since the visit
-// before, and whether there was a change. The zero Trust takes the host for one that is mostly right and not complete.
+// Trust counts visits by whether the host had announced a change since the visit before, and whether there was one. The
+// zero Trust assumes that announcements are mostly right, and not complete.
 type Trust struct {
-	True   float64 `json:"true"`   // word, and a change
-	False  float64 `json:"false"`  // word, and none
-	Missed float64 `json:"missed"` // a change without word
+	True   float64 `json:"true"`   // announced, and changed
+	False  float64 `json:"false"`  // announced, and not changed
+	Missed float64 `json:"missed"` // changed, and not announced
 	Silent float64 `json:"silent"` // neither
 }
 
-// Observe takes in a visit of a page on which the host gives word.
+// Observe adds a visit of a page for which the host announces changes.
 func (t *Trust) Observe(word, changed bool) {
 	switch {
 	case word && changed:
@@ -30,12 +31,12 @@ func (t *Trust) Observe(word, changed bool) {
 	default:
 		t.Silent++
 	}
-	if t.True+t.False+t.Missed+t.Silent > 1000 { // it may change its ways
+	if t.True+t.False+t.Missed+t.Silent > 1000 { // the host may change its habits
 		t.True, t.False, t.Missed, t.Silent = t.True/2, t.False/2, t.Missed/2, t.Silent/2
 	}
 }
 
-// ratio is how much more likely word, or its absence, is if there was a change than if there was none.
+// ratio returns how much more likely an announcement, or with false its absence, is with a change than without one.
 func (t *Trust) ratio(word bool) float64 {
 	ofChanges := (t.True + 2) / (t.True + t.Missed + 4)
 	ofOthers := (t.False + 1) / (t.False + t.Silent + 8)
@@ -49,22 +50,23 @@ func (t *Trust) ratio(word bool) float64 {
 type Page struct {
 	// Rate is in changes per day; see [Prior.Rate].
 	Rate float64
-	// Last is when it was visited last.
+	// Last is the time of the last visit.
 	Last time.Time
-	// NotBefore is until when its host wants it to be taken for fresh. Zero: it does not say.
+	// NotBefore is until when the page is fresh, as its host says. Zero means that the host does not say so.
 	NotBefore time.Time
-	// Covered says that its host gives word of its changes, and Word that there was word of one.
+	// Covered says that the host announces changes of the page, and Word that it has announced one since the last
+	// visit.
 	Covered, Word bool
 }
 
-// Host is what pages of a host are measured by.
+// Host is what decides which pages of a host are due.
 type Host struct {
-	// Price is what a visit has to gain; see [Price].
+	// Price is the gain at which a visit is due; see [Price].
 	Price float64
 	Trust Trust
 }
 
-// Value is what a visit gains, as a multiple of the price. From one on the page is due.
+// Value returns what a visit at the time now gains, as a multiple of the price. The page is due from one on.
 func (h *Host) Value(p *Page, now time.Time) float64 {
 	elapsed := now.Sub(p.Last)
 	if elapsed <= 0 || now.Before(p.NotBefore) && !p.Word && elapsed < LongestInterval {
@@ -72,7 +74,7 @@ func (h *Host) Value(p *Page, now time.Time) float64 {
 	}
 	rate := min(max(p.Rate, minRate), maxRate)
 	changes := rate * Days(elapsed)
-	if p.Covered { // what is likely by now, as a number of changes to be expected
+	if p.Covered { // the changes expected now, by Bayes' rule
 		changes += math.Log1p(-math.Expm1(-changes) * (h.Trust.ratio(p.Word) - 1))
 	}
 	value := gained(changes) / rate / h.Price
@@ -82,8 +84,9 @@ func (h *Host) Value(p *Page, now time.Time) float64 {
 	return value
 }
 
-// Correct is a factor of prices after some time in which it was factor, and a day had so many visits of a budget: less where word of
-// changes has saved visits, so that these are made elsewhere.
+// Correct returns the factor of prices to use next. factor was used for elapsed, in which visits of a budget were made
+// per day. The result is lower if announcements have saved visits, so that these are made elsewhere; it is between 0.02
+// and 1.
 func Correct(factor, visits, budget float64, elapsed time.Duration) float64 {
 	if budget <= 0 {
 		return factor
@@ -91,13 +94,14 @@ func Correct(factor, visits, budget float64, elapsed time.Duration) float64 {
 	return min(max(factor*math.Exp(min(Days(elapsed), 1)*(visits/budget-1)), 0.02), 1)
 }
 
-// gained is the share of all there is to gain, when so many changes are to be expected since the last visit.
+// gained returns the share of the largest gain that a visit has when that many changes are expected since the last
+// visit.
 func gained(changes float64) float64 { return 1 - (1+changes)*math.Exp(-changes) }
 
-// maxChanges is the end of inverse: beyond it nothing more is gained.
+// maxChanges is where the table inverse ends: beyond it a visit gains nothing more.
 const maxChanges = 40.0
 
-// inverse has, for steps of its square root, gained.
+// inverse is a table of gained, in equal steps of the square root of its argument.
 var inverse = func() (table [4096]float64) {
 	for i := range table {
 		x := float64(i) / float64(len(table)-1)
@@ -106,7 +110,7 @@ var inverse = func() (table [4096]float64) {
 	return table
 }()
 
-// changesFor is after how many expected changes so much is gained; false: never.
+// changesFor returns after how many expected changes a visit gains that much. It returns false if it never does.
 func changesFor(gain float64) (float64, bool) {
 	if gain >= inverse[len(inverse)-1] {
 		return 0, false
@@ -120,7 +124,8 @@ func changesFor(gain float64) (float64, bool) {
 	return maxChanges * x * x, true
 }
 
-// Interval is the time between two visits of a page that no one gives word of. Never more than [LongestInterval].
+// Interval returns the time between two visits of a page whose changes are not announced: at least shortest, and at
+// most [LongestInterval].
 func (h *Host) Interval(rate float64, shortest time.Duration) time.Duration {
 	x, ok := changesFor(h.Price * rate)
 	if !ok || x/rate >= Days(LongestInterval) {
@@ -129,8 +134,8 @@ func (h *Host) Interval(rate float64, shortest time.Duration) time.Duration {
 	return max(shortest, time.Duration(x/rate*24*float64(time.Hour)))
 }
 
-// Price is the one at which pages with these rates have so many visits a day together, none of them more often than the shortest
-// interval. Of many pages it looks at a thousand or two.
+// Price returns the price at which pages with these rates need perDay visits a day together, none of them more often
+// than every shortest. Of many pages it uses a sample of one or two thousand.
 func Price(rates []float64, perDay float64, shortest time.Duration) float64 {
 	if len(rates) == 0 || perDay <= 0 {
 		return 1
