@@ -15,7 +15,7 @@ import (
 const metaRender = "render"
 
 // openRenderer makes what renders pages, if the settings want it; else nil.
-func (c *Crawler) openRenderer(pc *pipeline.Config) (pipeline.Renderer, error) {
+func openRenderer(c *Crawler, pc *pipeline.Config) (pipeline.Renderer, error) {
 	cfg := &c.cfg
 	s := &cfg.Render
 	if s.Mode == "never" {

@@ -118,7 +118,7 @@ func (c *Crawler) pipelineConfig() (pipeline.Config, error) {
 		pc.Session = c.session
 	}
 	var err error
-	if c.renderer, err = c.openRenderer(&pc); err != nil {
+	if c.renderer, err = openRenderer(c, &pc); err != nil {
 		return pc, err
 	}
 	c.policies.bound(&pc)

@@ -161,7 +161,7 @@ func TestMaze(t *testing.T) {
 	for uri := range want {
 		require.Equal(t, 1, m.asked[uri], uri)
 	}
-	for _, named := range strings.Fields("comment script-string json onclick ping template data-x text-absolute form-post form-password") {
+	for named := range strings.FieldsSeq("comment script-string json onclick ping template data-x text-absolute form-post form-password") {
 		require.Equal(t, 1, m.asked["/decoy/"+named], named)
 	}
 	for uri := range m.asked {

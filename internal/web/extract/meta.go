@@ -51,7 +51,7 @@ func (e *Extractor) openMeta() {
 		}
 		return
 	} else if e.opts.Named && is(equiv, "content-security-policy") {
-		e.reports(content)
+		reports(e, content)
 	} else if is(equiv, "content-language") && e.metaLang == "" && bytes.IndexByte(content, ',') < 0 {
 		e.metaLang = field(content)
 	}

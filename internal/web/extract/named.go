@@ -150,7 +150,7 @@ func (e *Extractor) namedByHeader(h http.Header) {
 	}
 	for _, name := range [...]string{"Content-Security-Policy", "Content-Security-Policy-Report-Only"} {
 		for _, policy := range h[name] {
-			e.reports([]byte(policy))
+			reports(e, []byte(policy))
 		}
 	}
 	for _, name := range [...]string{"Reporting-Endpoints", "Report-To"} {
@@ -161,7 +161,7 @@ func (e *Extractor) namedByHeader(h http.Header) {
 }
 
 // reports takes where a policy has violations reported to.
-func (e *Extractor) reports(policy []byte) {
+func reports(e *Extractor, policy []byte) {
 	for directive := range bytes.SplitSeq(policy, []byte(";")) {
 		words := bytes.Fields(directive)
 		if len(words) == 0 || !is(words[0], "report-uri") {

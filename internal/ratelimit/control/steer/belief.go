@@ -200,7 +200,7 @@ func (s *Steer) settle() bool {
 	if w.spells[0].from < s.sentAt.Add(-time.Second) || e.Confidence < .9 || e.Most > 1.2*e.Rate {
 		return false
 	}
-	if s.above() && e.Most < .9*s.lo { // more was borne for long enough
+	if s.above(s.failRate) && e.Most < .9*s.lo { // more was borne for long enough
 		return false
 	}
 	s.interval = interval{lo: e.Rate, hi: max(s.hi, e.Most*(1+s.tune.Near/2)), run: float32(w.rest.n)}

@@ -118,7 +118,7 @@ func (q *hint) renewed(x *Sample, turned bool) {
 		q.slide(x)
 	case x.Quota.Remaining >= whole-whole/10 && (q.pace == 0 || 2*int64(q.answers) >= x.Quota.Limit):
 		q.pace, q.missed = 0, 0
-	case q.missed == slides, turned && x.Quota.Remaining < whole/2:
+	case q.missed == slides, q.missed == slides-1 && turned && x.Quota.Remaining < whole/2:
 		q.slide(x)
 	}
 	q.answers, q.top = 0, x.Quota.Remaining

@@ -208,6 +208,7 @@ func (s *Steer) resume(now clock.Instant) {
 	took, cause := now.Sub(s.at), control.CauseRecovered
 	s.last, s.endAt, s.out = took.Seconds(), now, 0
 	from := s.sentAt // of the next cycle
+	bold := s.class == outcome.Throttled && s.above(s.failRate) // no outage: it was to be expected
 	switch {
 	case s.cause == control.CauseNone:
 		s.back(now, s.failRate)
@@ -218,7 +219,7 @@ func (s *Steer) resume(now clock.Instant) {
 		}
 		s.on(now, Settled)
 		s.decide(now)
-	case !s.blocked() && (s.class != outcome.Throttled || !s.above()) && s.outage(now, took, float64(s.refill.n)):
+	case !s.blocked() && !bold && s.outage(now, took, float64(s.refill.n)):
 		s.last = 0
 		s.health.reset()
 		s.back(now, s.failRate)
@@ -322,7 +323,7 @@ func (p *pause) outage(now clock.Instant, took time.Duration, admitted float64) 
 const wellAbove = 1.1
 
 // above reports a refusal of a rate well above what is proven, which says nothing against that.
-func (s *Steer) above() bool { return !s.unbounded() && s.failRate > wellAbove*s.lo }
+func (i *interval) above(refused float64) bool { return !i.unbounded() && refused > wellAbove*i.lo }
 
 // back goes back to a rate after a pause that taught nothing.
 func (s *Steer) back(now clock.Instant, rate float64) {
