@@ -22,37 +22,38 @@ import (
 	"github.com/treadlight/crawl/internal/web/canonical"
 )
 
-// entry is what the copy knows of a URL. One that is in the index is not changed: another one takes its place.
+// entry is what the copy knows of a URL. An entry in the index is not changed but replaced by another one.
 type entry struct {
 	URL string `json:"u"`
-	// File is where its copy is, by slashes; empty: there is none. It stays when a later request fails.
+	// File is the file of the copy, with slashes. Empty means none. It stays when a later request fails.
 	File     string       `json:"f,omitempty"`
 	Kind     rewrite.Kind `json:"k,omitempty"`
 	Type     string       `json:"t,omitempty"`
-	Charset  string       `json:"c,omitempty"`  // of the header
-	Size     int64        `json:"n,omitempty"`  // of what came
-	Sum      uint64       `json:"h,omitempty"`  // of what came
-	At       int64        `json:"at,omitempty"` // where the pack has it, if it is a page
-	Written  uint64       `json:"w,omitempty"`  // of what was written of it; zero: nothing
+	Charset  string       `json:"c,omitempty"`  // of the response header
+	Size     int64        `json:"n,omitempty"`  // of the received bytes
+	Sum      uint64       `json:"h,omitempty"`  // hash of the received bytes
+	At       int64        `json:"at,omitempty"` // offset in the pack, if packed
+	Written  uint64       `json:"w,omitempty"`  // hash of the written file, if packed; zero means not written
 	ETag     string       `json:"etag,omitempty"`
 	Modified string       `json:"modified,omitempty"`
-	// Redirect is where it leads, with a fragment, or the URL of the same directory that has the same bytes.
+	// Redirect is where the URL redirects to, with a fragment. Or it is a URL of the same directory that has the same
+	// bytes.
 	Redirect string `json:"to,omitempty"`
-	// Round is the last in which it was answered, or failed; Status and Err are of that.
+	// Round is the last round in which the URL was answered or failed. Status and Err are those of that round.
 	Round  int    `json:"r"`
 	Status int    `json:"s,omitempty"`
 	Err    string `json:"err,omitempty"`
-	From   string `json:"from,omitempty"` // who has a link to it, if it failed
-	Change string `json:"ch,omitempty"`   // how it differs from the round before
+	From   string `json:"from,omitempty"` // a page that links to it, if it failed
+	Change string `json:"ch,omitempty"`   // the change since the round before
 
 	u      canonical.URL
-	places int // how many bytes behind it in the pack have its places, in this run
+	places int // bytes in the pack behind the document that hold its places; zero: none from this run
 }
 
-// packed reports whether what came is in the pack, and its file is made of that.
+// packed reports whether the received bytes are in the pack, and the file is made from them.
 func (e *entry) packed() bool { return e.Kind != rewrite.Opaque }
 
-// forget leaves nothing of what came.
+// forget resets what the entry knows of received bytes and their file.
 func (e *entry) forget() {
 	*e = entry{URL: e.URL, Redirect: e.Redirect, Round: e.Round, Status: e.Status, Err: e.Err, From: e.From, Change: e.Change, u: e.u}
 }
@@ -61,14 +62,14 @@ func (e *entry) forget() {
 type head struct {
 	Format int      `json:"format"`
 	Round  int      `json:"round"`
-	Pack   int      `json:"pack"` // the number of the file
+	Pack   int      `json:"pack"` // the number of the pack's file
 	Seeds  []string `json:"seeds"`
 	Open   bool     `json:"open,omitempty"`  // the round is not settled
-	Full   bool     `json:"full,omitempty"`  // but it has seen all there is
-	Stale  []string `json:"stale,omitempty"` // files that nothing has any more, to be removed when nothing leads to them
+	Full   bool     `json:"full,omitempty"`  // but it has seen everything
+	Stale  []string `json:"stale,omitempty"` // files without a URL, to be removed once no link leads to them
 }
 
-// index is what is known of all URLs: in memory, and in a journal to which each change is added. It is safe for
+// index is what is known of all URLs: in memory, and in a journal to which each change is appended. It is safe for
 // concurrent use.
 type index struct {
 	dir string // of the copy
@@ -76,19 +77,19 @@ type index struct {
 	mu      sync.Mutex
 	head    head
 	entries map[string]*entry
-	claims  map[string]string // folded names of files, with their URLs, and of directories, with ""
+	claims  map[string]string // folded names: of files, with their URLs, and of directories, with ""
 	stale   map[string]bool
 	journal *os.File
 	lines   *bufio.Writer // to the journal
 }
 
 const (
-	stateDir    = ".crawl" // in the copy, for what is not to be opened
+	stateDir    = ".crawl" // in the copy, for files that nobody opens
 	journalFile = "map.jsonl"
 	format      = 1
 )
 
-// openIndex reads the journal of a copy, if there is one. A last line that a kill has cut off is left out.
+// openIndex reads the journal of a copy, if there is one. It ignores a last line that a kill has cut off.
 func openIndex(dir string) (*index, error) {
 	x := &index{dir: dir, entries: make(map[string]*entry), claims: make(map[string]string), stale: make(map[string]bool)}
 	name := filepath.Join(dir, stateDir, journalFile)
@@ -115,11 +116,11 @@ func openIndex(dir string) (*index, error) {
 	}
 }
 
-// read takes in a line.
+// read adds what a line of the journal says.
 func (x *index) read(line []byte) (err error) {
 	var e struct {
 		entry
-		Shared bool `json:"shared"` // by earlier versions of the program: it is fetched again
+		Shared bool `json:"shared"` // of earlier versions: such a URL is fetched again
 	}
 	var h head
 	if bytes.HasPrefix(line, []byte(`{"format"`)) {
@@ -149,7 +150,7 @@ func (x *index) read(line []byte) (err error) {
 	return err
 }
 
-// set has an entry be that of its URL.
+// set makes e the entry of its URL.
 func (x *index) set(e *entry) {
 	if old := x.entries[e.URL]; old != nil && old.File != e.File {
 		x.drop(old)
@@ -160,7 +161,7 @@ func (x *index) set(e *entry) {
 	}
 }
 
-// drop leaves nothing of a URL; its file is removed at the end.
+// drop removes a URL; settle removes its file.
 func (x *index) drop(e *entry) {
 	if delete(x.entries, e.URL); e.File != "" {
 		delete(x.claims, folded(e.File))
@@ -168,7 +169,7 @@ func (x *index) drop(e *entry) {
 	}
 }
 
-// claim takes a name for a URL, and those of its directories.
+// claim reserves a name for a URL, and the names of its directories.
 func (x *index) claim(file, url string) {
 	x.claims[folded(file)] = url
 	for d := path.Dir(file); d != "."; d = path.Dir(d) {
@@ -180,7 +181,7 @@ func (x *index) claim(file, url string) {
 	}
 }
 
-// compact writes the journal anew, and opens it for changes.
+// compact writes a new journal without outdated lines, and opens it for changes.
 func (x *index) compact() error {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -206,7 +207,7 @@ func (x *index) compact() error {
 	return err
 }
 
-// close closes the journal.
+// close flushes and closes the journal.
 func (x *index) close() error {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -222,7 +223,7 @@ func (x *index) end() error {
 	return err
 }
 
-// put changes what is known of a URL; flush keeps it.
+// put makes e the entry of its URL. The journal has it after flush.
 func (x *index) put(e *entry) error {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -230,7 +231,7 @@ func (x *index) put(e *entry) error {
 	return x.add(e)
 }
 
-// mark notes that the round has seen all there is, and keeps it.
+// mark records in the journal that the round has seen everything.
 func (x *index) mark() error {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -238,7 +239,7 @@ func (x *index) mark() error {
 	return cmp.Or(x.add(x.head), x.lines.Flush())
 }
 
-// add adds a line to the journal.
+// add appends a line to the journal.
 func (x *index) add(what any) error {
 	line, err := json.Marshal(what)
 	if err == nil {
@@ -247,14 +248,14 @@ func (x *index) add(what any) error {
 	return err
 }
 
-// flush writes what was put to the journal. After an error nothing is written any more: half a line may be there.
+// flush writes pending lines to the journal. After an error nothing more is written, since half a line may be there.
 func (x *index) flush() error {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	return x.lines.Flush()
 }
 
-// get is what is known of a URL; the zero entry: nothing.
+// get returns the entry of a URL, or the zero entry if it is unknown.
 func (x *index) get(url string) entry {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -264,7 +265,7 @@ func (x *index) get(url string) entry {
 	return entry{}
 }
 
-// all are the entries, in the order of their URLs.
+// all returns the entries in the order of their URLs.
 func (x *index) all() []*entry {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -274,8 +275,9 @@ func (x *index) all() []*entry {
 // maxHops bounds chains of redirects.
 const maxHops = 20
 
-// target is the entry with the file that a link to a URL leads to, nil if there is none, and the fragment that a redirect
-// adds. A URL that redirects to what the copy does not have leads to the copy that was made of it before, if any.
+// target returns the entry with the file to which a link to url leads, and the fragment that a redirect adds. It
+// returns nil if there is no such file. If url redirects to what the copy does not have, its own earlier copy counts,
+// if there is one.
 func (x *index) target(url string) (had *entry, fragment string) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -301,9 +303,9 @@ func (x *index) target(url string) (had *entry, fragment string) {
 	return had, ""
 }
 
-// assign finds the file for what came of a URL. It is the one it had, unless its type has changed; else that of nameOf,
-// with a hash of the URL if another URL has it, or if a directory does. If that URL is of the same directory and had the same
-// bytes, it is returned instead.
+// assign chooses the file for a received body. It is the file that the URL had, unless the type has changed; otherwise
+// that of nameOf, with a hash of the URL if the name belongs to another URL or a directory. If that other URL is in the
+// same directory and has the same bytes, assign returns the other URL instead of a file.
 func (x *index) assign(e *entry) (file, same string) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -311,7 +313,7 @@ func (x *index) assign(e *entry) (file, same string) {
 		return old.File, ""
 	}
 	parts := strings.Split(nameOf(e.u, e.Type), "/")
-	for i := range parts[1:] { // a directory may be a file
+	for i := range parts[1:] { // a directory may have the name of a file
 		if x.claims[folded(strings.Join(parts[:i+1], "/"))] != "" {
 			parts[i] += "~d"
 		}

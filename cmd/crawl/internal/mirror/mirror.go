@@ -1,29 +1,30 @@
-// Package mirror makes a copy of a site that can be opened where there is no network, and keeps it up to date.
+// Package mirror makes a copy of a site that can be opened without a network, and keeps it up to date.
 //
 // # What is where
 //
-// A URL with its media type has one file, see nameOf; a clash of two, also on a file system that knows no case, is
-// settled by a hash in the name of the later one. What came is kept byte by byte in a pack in .crawl if it has links
-// that can be rewritten, and in its place in the copy otherwise. An index, in memory and as a journal, has for each URL its
-// file, by what the host calls this version, and where it redirects to.
+// A URL with its media type has one file, see nameOf. If two URLs would have the same file, also on a file system that
+// ignores case, the later one has a hash in its name. A document whose links can be rewritten is kept byte by byte in a
+// pack in .crawl; any other file is in its place in the copy as it was received. An index, in memory and as a journal,
+// has for each URL its file, the validators (ETag, Last-Modified) of this version, and where it redirects to.
 //
 // # When links are rewritten
 //
-// A link leads to a file only if the file is there, which is known when the crawl has ended. So each page is written
-// from the bytes that came when the crawl ends (settle), and each that is new now and then before that, with links to
-// what is not there yet as absolute URLs. Every file is written whole, by a rename. So whatever ends the process, what
-// is in the copy is the former version or the new one, never half of it, and the same command goes on.
+// A link leads to a file only if the file exists, which is known when the crawl has ended. So at that time settle
+// writes each page from its received bytes. A new page is also written now and then during the crawl, with absolute
+// URLs as the links to what the copy does not have yet. Every file is written whole, by a rename. So whatever ends the
+// process, a file in the copy is the former version or the new one, never half of it, and the same command continues.
 //
 // # Again
 //
-// A round begins when the last one has ended. It walks the site from the seeds anew, and asks for what the copy has by
-// If-None-Match and If-Modified-Since; the links of what has not changed are those of the bytes that were kept. What
-// fails leaves the good copy alone. Only a round that has seen all, and was asked to, deletes what is gone.
+// A round begins when the last one has ended. It walks the site from the seeds again, and requests what the copy has
+// with If-None-Match and If-Modified-Since. For a page that has not changed, it takes the links from the bytes that
+// were kept. A failed request leaves the copy of its URL as it is. Only a round that has seen everything, with
+// --delete, deletes what is gone.
 //
 // # What is a link
 //
-// Package rewrite finds the links of pages, style sheets, SVG, manifests and modules, and their places. Pages are followed
-// within the scope, what they are made of wherever it is.
+// Package rewrite finds the links of pages, style sheets, SVG, manifests and modules, and their places. Pages are
+// followed within the scope; their parts, such as pictures and style sheets, are followed to any host.
 package mirror
 
 import (
@@ -47,16 +48,16 @@ import (
 	"github.com/treadlight/crawl/record"
 )
 
-// Options say what is mirrored, and where to.
+// Options say what is mirrored, and where.
 type Options struct {
-	Dir      string   // the copy
-	Seeds    []string // where it begins; empty: those of the last round
-	SameHost bool     // leave out what pages are made of that is on other hosts
-	Delete   bool     // what is gone, or nothing leads to any more, after a round that has seen all
-	// Keep are the media types of the files that the copy is to have, such as "application/pdf" or "image/*". Nil: all.
-	// Pages are read for their links in any case.
+	Dir      string   // the directory of the copy
+	Seeds    []string // where to begin; empty means the seeds of the last round
+	SameHost bool     // leave out parts of pages that are on other hosts
+	Delete   bool     // after a complete round, delete what is gone or no longer linked
+	// Keep has the media types of the files to keep, such as "application/pdf" or "image/*". Nil means all. Pages are
+	// read for their links in any case.
 	Keep []string
-	// Crawl has all else: scope, politeness, headers.
+	// Crawl has everything else, such as scope, politeness and headers.
 	Crawl crawl.Options
 	Log   *slog.Logger
 }
@@ -67,18 +68,18 @@ type Mirror struct {
 	index   *index
 	pack    *pack
 	lock    *os.File
-	crawler *crawl.Crawler // nil: there is nothing to ask for
+	crawler *crawl.Crawler // nil if everything has been fetched
 	temp    atomic.Int64
 	round   int
 	seen    seen
 	scratch sync.Pool             // of *scratch
-	unsure  atomic.Bool           // what a copy leads to was not asked for
-	failed  atomic.Pointer[error] // of the disk; the crawl ends with it
-	full    bool                  // the crawl has seen all there is
-	start   string                // the file to open
+	unsure  atomic.Bool           // a page of the copy was skipped, so its links are unknown
+	failed  atomic.Pointer[error] // of the disk; it ends the crawl
+	full    bool                  // the crawl has seen everything
+	start   string                // the file to open first
 }
 
-// Open takes hold of a copy and finds out what is to be done.
+// Open locks a copy, or creates it, and finds out what is to be done.
 func Open(o Options) (*Mirror, error) {
 	if err := checkKept(o.Keep); err != nil {
 		return nil, err
@@ -101,7 +102,7 @@ func Open(o Options) (*Mirror, error) {
 	return m, nil
 }
 
-// claim makes the directories and has this process be alone with them.
+// claim creates the directories and locks them for this process.
 func (m *Mirror) claim() error {
 	if _, err := os.Stat(m.path(stateDir, journalFile)); errors.Is(err, fs.ErrNotExist) {
 		if there, _ := os.ReadDir(m.o.Dir); len(there) > 1 || len(there) == 1 && there[0].Name() != stateDir {
@@ -111,7 +112,7 @@ func (m *Mirror) claim() error {
 			return cli.Usagef("%s is no mirror yet: name the URL to begin at", m.o.Dir)
 		}
 	}
-	err := os.MkdirAll(m.o.Dir, 0o777) // less what the user's mask forbids
+	err := os.MkdirAll(m.o.Dir, 0o777) // the umask of the user takes bits away
 	if err == nil {
 		err = os.MkdirAll(m.path(stateDir), 0o700)
 	}
@@ -131,7 +132,7 @@ func (m *Mirror) path(parts ...string) string {
 	return filepath.Join(append([]string{m.o.Dir}, parts...)...)
 }
 
-// begin makes the crawler: of a round that was interrupted, or of a new one.
+// begin creates the crawler: that of a round that was interrupted, or that of a new one.
 func (m *Mirror) begin() error {
 	h := &m.index.head
 	lost := m.verify()
@@ -144,7 +145,7 @@ func (m *Mirror) begin() error {
 		return cli.Usagef("--delete would remove what was mirrored of %s: give the same URLs, or another directory", strings.Join(h.Seeds, " "))
 	}
 	options := m.options()
-	if m.full = h.Open && h.Full && !lost; m.full { // what came is not settled
+	if m.full = h.Open && h.Full && !lost; m.full { // everything is fetched, and not settled
 		m.round = h.Round
 		return written(m.o.Dir, m.index.compact())
 	}
@@ -157,7 +158,7 @@ func (m *Mirror) begin() error {
 		err = os.RemoveAll(options.StateDir)
 	case err != nil:
 		return err
-	case options.State.Done(): // it ended with an error: it is walked again
+	case options.State.Done(): // it ended with an error: walk the site again
 		err = errors.Join(options.State.Close(), os.RemoveAll(options.StateDir))
 		options.State = nil
 	default:
@@ -177,7 +178,7 @@ func (m *Mirror) begin() error {
 	return err
 }
 
-// written tells of an error that the disk does not take what is to be written.
+// written returns the error of a failed write for the user; nil if err is nil.
 func written(dir string, err error) error {
 	if err == nil {
 		return nil
@@ -185,7 +186,7 @@ func written(dir string, err error) error {
 	return cli.Write(dir, err)
 }
 
-// options are those of the crawl.
+// options returns the options of the crawl.
 func (m *Mirror) options() crawl.Options {
 	o := m.o.Crawl
 	o.StateDir, o.HandlersFollow, o.Log = m.path(stateDir, "state"), true, m.o.Log
@@ -197,7 +198,8 @@ func (m *Mirror) options() crawl.Options {
 	return o
 }
 
-// verify forgets what is not there, or not whole, as after a power cut, and reports whether there is such.
+// verify forgets the files that are missing or not whole, as after a power failure. It reports whether some must be
+// fetched again.
 func (m *Mirror) verify() (lost bool) {
 	for _, e := range m.index.all() {
 		if e.File == "" {
@@ -219,7 +221,7 @@ func (m *Mirror) verify() (lost bool) {
 	return lost
 }
 
-// condition asks for what the copy has only if it has changed.
+// condition makes the request for a file of the copy conditional.
 func (m *Mirror) condition(r *http.Request) error {
 	if e := m.index.get(r.URL.String()); e.File != "" && e.Redirect == "" {
 		for name, value := range map[string]string{"If-None-Match": e.ETag, "If-Modified-Since": e.Modified} {
@@ -231,10 +233,10 @@ func (m *Mirror) condition(r *http.Request) error {
 	return nil
 }
 
-// settleEvery is how often new pages are written while the crawl goes.
+// settleEvery is how often new pages are written during the crawl.
 const settleEvery = 30 * time.Second
 
-// Run crawls, and settles what has come.
+// Run crawls and then settles the copy. The report is nil if the copy was not settled.
 func (m *Mirror) Run(ctx context.Context) (*Report, error) {
 	var err error
 	if m.crawler != nil {
@@ -243,7 +245,7 @@ func (m *Mirror) Run(ctx context.Context) (*Report, error) {
 	switch failed := m.failure(); {
 	case failed != nil:
 		return nil, written(m.o.Dir, failed)
-	case ctx.Err() != nil: // forced: what was written stays
+	case ctx.Err() != nil: // forced: written files stay
 		return nil, cmp.Or(err, ctx.Err())
 	}
 	report := m.report()
@@ -268,7 +270,7 @@ func (m *Mirror) crawl(ctx context.Context) error {
 			case <-beside.Done():
 			case <-tick.C:
 				if err := m.rewriteAll(beside, true); beside.Err() == nil {
-					m.fail(err) // which is told at the end
+					m.fail(err) // Run reports it
 				}
 			}
 		}
@@ -282,7 +284,7 @@ func (m *Mirror) crawl(ctx context.Context) error {
 	return err
 }
 
-// fail ends the crawl because the disk does not take what came; nil: it does.
+// fail ends the crawl if err, from a write to the disk, is not nil.
 func (m *Mirror) fail(err error) {
 	if err != nil {
 		m.failed.CompareAndSwap(nil, &err)
@@ -296,8 +298,8 @@ func (m *Mirror) failure() error {
 	return nil
 }
 
-// kept is the sink of the crawl: a URL is done when the journal has it. After a failure none is, so that the next run
-// asks for it again.
+// kept is the sink of the crawl: a URL is done when the journal has it. After a failure no URL is, so that the next run
+// requests it again.
 type kept struct{ m *Mirror }
 
 // Write implements [record.Sink].
@@ -312,10 +314,10 @@ func (k kept) Flush() error {
 // Close implements [record.Sink].
 func (kept) Close() error { return nil }
 
-// Crawler is the crawl; nil if all was fetched before.
+// Crawler returns the crawler, or nil if everything had been fetched before.
 func (m *Mirror) Crawler() *crawl.Crawler { return m.crawler }
 
-// Close gives up the copy.
+// Close closes the files and unlocks the copy.
 func (m *Mirror) Close() (err error) {
 	if m.crawler != nil {
 		err = m.crawler.Close()

@@ -17,17 +17,17 @@ import (
 	"github.com/treadlight/crawl/internal/web/canonical"
 )
 
-// The bounds of names, in bytes: file systems take 255 for a component, some 143; Windows takes 260 for a path, with
-// that of the directory.
+// The bounds of names in bytes. File systems allow 255 in a component, some only 143; Windows allows 260 in a path,
+// including its directory.
 const (
 	maxComponent = 100
 	maxPath      = 200
 	maxQuery     = 60
 )
 
-// nameOf is the file of a URL with that media type, by slashes and relative to the copy. It depends on nothing else. It
-// is a name on every file system: no component is empty, reserved on Windows, begins or ends with a dot or a blank, or
-// has a byte that is not UTF-8.
+// nameOf returns the file of a URL with that media type, relative to the copy and with slashes. It depends on nothing
+// else. The name is valid on every file system: no component is empty, is reserved on Windows, begins or ends with a
+// dot or a blank, or has a byte that is not UTF-8.
 func nameOf(u canonical.URL, mediaType string) string {
 	p, query, hasQuery := strings.Cut(u.Path(), "?")
 	parts := []string{hostName(u.Host())}
@@ -59,10 +59,10 @@ func nameOf(u canonical.URL, mediaType string) string {
 
 var extension = regexp.MustCompile(`\.[0-9A-Za-z]{1,11}$`)
 
-// shortHash tells texts apart that a name has no room for.
+// shortHash returns a hash that tells apart texts for which a name has no room.
 func shortHash(s string) string { return fmt.Sprintf("%016x", xxhash.Sum64String(s))[:12] }
 
-// hostName is the directory of a host. A port is told by a plus, as a colon cannot be.
+// hostName returns the directory of a host. A plus stands for the colon before a port, which a name cannot have.
 func hostName(host string) string {
 	if i := strings.LastIndexByte(host, ':'); i >= 0 && !strings.HasSuffix(host, "]") {
 		host = host[:i] + "+" + host[i+1:]
@@ -70,11 +70,12 @@ func hostName(host string) string {
 	return component(strings.Trim(strings.ReplaceAll(host, "]+", "+"), "[]"), "")
 }
 
-// device matches names that Windows takes for devices, whatever their extension is.
+// device matches names that Windows takes for devices, with any extension.
 var device = regexp.MustCompile(`(?i)^(con|prn|aux|nul|conin\$|conout\$|(com|lpt)[0-9¹²³]) *(\.|$)`)
 
-// component is a part of a URL's path, with the extension, as a part of a file's. What cannot be in a name stays
-// percent-escaped, and so does a percent sign, so that no two parts have one name but for their length.
+// component returns a component of a file's path for one of a URL's path, with the extension appended. Characters that
+// a name cannot have stay percent-escaped, and so does a percent sign. So two components have different names, unless
+// they are too long.
 func component(s, ext string) string {
 	var b strings.Builder
 	text := unescape(s)
@@ -110,25 +111,25 @@ func component(s, ext string) string {
 
 var escapes = regexp.MustCompile(`%[0-9A-Fa-f]{2}`)
 
-// unescape undoes percent-escapes.
+// unescape resolves percent-escapes.
 func unescape(s string) string {
 	return escapes.ReplaceAllStringFunc(s, func(e string) string {
-		b, _ := hex.DecodeString(e[1:]) // it matches
+		b, _ := hex.DecodeString(e[1:]) // the pattern has matched
 		return string(b)
 	})
 }
 
-// folded is what a file system that knows no case, or one form of accents, makes of a name.
+// folded returns a name as a file system sees it that ignores case and forms of accents.
 func folded(name string) string { return norm.NFC.String(strings.ToLower(strings.ToUpper(name))) }
 
-// relative is the reference from one file of the copy to another, escaped.
+// relative returns the escaped reference from one file of the copy to another.
 func relative(from, to string) string {
 	ref, err := filepath.Rel(filepath.FromSlash(path.Dir(from)), filepath.FromSlash(to))
-	if err != nil { // both are relative, and in the copy
+	if err != nil { // impossible: both are relative
 		return to
 	}
 	return escaped.Replace((&url.URL{Path: filepath.ToSlash(ref)}).EscapedPath())
 }
 
-// escaped has characters that end a reference in a style sheet or a srcset, or begin one in HTML.
+// escaped escapes characters that end a reference in a style sheet or a srcset, or begin one in HTML.
 var escaped = strings.NewReplacer("&", "%26", ",", "%2C", "(", "%28", ")", "%29", "'", "%27", ";", "%3B", "!", "%21", "*", "%2A", "$", "%24")

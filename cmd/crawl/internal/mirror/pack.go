@@ -11,9 +11,9 @@ import (
 	"github.com/cespare/xxhash/v2"
 )
 
-// pack is the file with the bytes of pages as they came, one behind the other. What is written there is not changed:
-// a page that has changed is added, and repack leaves out what no entry has. Behind a page that came in this run are its
-// places. It is safe for concurrent use.
+// pack is the file with the received bytes of documents, one after another. Bytes in it are never changed: a new
+// version of a document is appended, and repack leaves out what no entry uses. A document received in this run is
+// followed by its places. It is safe for concurrent use.
 type pack struct {
 	f *os.File
 
@@ -33,7 +33,7 @@ func openPack(dir string, n int) (*pack, error) {
 	return &pack{f: f, end: info.Size()}, nil
 }
 
-// add writes a page, and returns where it is.
+// add appends a document and returns its offset.
 func (p *pack) add(body []byte) (at int64, err error) {
 	p.mu.Lock()
 	at = p.end
@@ -43,11 +43,11 @@ func (p *pack) add(body []byte) (at int64, err error) {
 	return at, err
 }
 
-// errLost means that the bytes of a page are not those that came, as after a power cut.
+// errLost means that the bytes of a document are not those that were received, as after a power failure.
 var errLost = errors.New("the page as it came is damaged: it is fetched again by the next run")
 
-// read is the page of an entry, as it came, and its places, if they are there, in the memory of into if that is large
-// enough.
+// read returns the received bytes of an entry, and its places if the pack has them. Both are in the memory of into, if
+// that is large enough.
 func (p *pack) read(e *entry, into []byte) (body, places []byte, err error) {
 	size := int(e.Size) + e.places
 	all := slices.Grow(into[:0], size)[:size]
@@ -57,8 +57,8 @@ func (p *pack) read(e *entry, into []byte) (body, places []byte, err error) {
 	return all[:e.Size], all[e.Size:], nil
 }
 
-// repack moves the pages to a file without gaps if half of this one is not needed. The journal that has the new places
-// is written after it, and before the old file goes.
+// repack moves the documents to a file without gaps if less than half of this one is in use. It writes the journal with
+// the new offsets after the new file, and removes the old file last.
 func (m *Mirror) repack() error {
 	x := m.index
 	pages := slices.DeleteFunc(x.all(), func(e *entry) bool { return e.File == "" || !e.packed() })
@@ -71,7 +71,7 @@ func (m *Mirror) repack() error {
 	}
 	to, err := openPack(m.o.Dir, x.head.Pack+1)
 	if err == nil {
-		to.end, err = 0, to.f.Truncate(0) // of a run that was killed here
+		to.end, err = 0, to.f.Truncate(0) // a killed run may have left it
 	}
 	for _, e := range pages {
 		moved := *e

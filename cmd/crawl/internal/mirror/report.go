@@ -13,35 +13,35 @@ import (
 	"github.com/treadlight/crawl/cmd/crawl/internal/mirror/rewrite"
 )
 
-// What became of a URL in a round; empty: nothing new.
+// What a round has found out about a URL. Empty means nothing new.
 const (
 	changeNew     = "new"
 	changeChanged = "changed"
 	changeGone    = "gone"
 )
 
-// Report is what a round has brought.
+// Report is what a round has done.
 type Report struct {
 	Dir      string `json:"dir"`
-	Entry    string `json:"entry,omitempty"` // the file to open, by slashes
+	Entry    string `json:"entry,omitempty"` // the file to open first, with slashes
 	Round    int    `json:"round"`
-	Complete bool   `json:"complete"` // all that there is was seen
+	Complete bool   `json:"complete"` // the round has seen everything
 
 	Pages int   `json:"pages"`
-	Files int   `json:"files"` // that are no pages
-	Bytes int64 `json:"bytes"` // of both, as they came
+	Files int   `json:"files"` // other than pages
+	Bytes int64 `json:"bytes"` // of pages and files, as received
 
 	New       int  `json:"new"`
 	Changed   int  `json:"changed"`
 	Unchanged int  `json:"unchanged"`
-	Gone      int  `json:"gone"`     // the host no longer has them
-	Unlinked  int  `json:"unlinked"` // nothing leads to them any more; known only of a round that is complete
-	Deleted   bool `json:"deleted"`  // and both were deleted
+	Gone      int  `json:"gone"`     // the host answered 404 or 410
+	Unlinked  int  `json:"unlinked"` // no link leads there any more; known only if Complete
+	Deleted   bool `json:"deleted"`  // those of Gone and Unlinked were deleted
 
 	Failures []Failure `json:"failures,omitempty"`
 }
 
-// Failure is a URL that could not be had. Kept says that the copy of before is still there.
+// Failure is a URL that could not be fetched. Kept says that the copy still has its earlier version.
 type Failure struct {
 	URL    string `json:"url"`
 	Status int    `json:"status,omitempty"`
@@ -50,7 +50,7 @@ type Failure struct {
 	Kept   bool   `json:"kept,omitempty"`
 }
 
-// report counts before anything is deleted.
+// report counts what the round has done, before anything is deleted.
 func (m *Mirror) report() *Report {
 	r := &Report{Dir: m.o.Dir, Round: m.round, Complete: m.full, Deleted: m.full && m.o.Delete && !m.unsure.Load()}
 	for _, e := range m.index.all() {
@@ -83,10 +83,10 @@ func (m *Mirror) report() *Report {
 	return r
 }
 
-// shownFailures is how many a person is told of.
+// shownFailures is how many failures Write lists.
 const shownFailures = 10
 
-// Write tells a person.
+// Write writes the report for people.
 func (r *Report) Write(w io.Writer) {
 	var b strings.Builder
 	say := func(when bool, format string, args ...any) {

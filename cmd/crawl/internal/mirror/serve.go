@@ -15,11 +15,11 @@ import (
 	"github.com/treadlight/crawl/cmd/crawl/internal/cli"
 )
 
-// policy has a page load nothing but what is in the copy. Links lead out all the same.
+// policy lets a page load only what is in the copy. Its links may lead elsewhere.
 const policy = "default-src 'self' data: blob: 'unsafe-inline' 'unsafe-eval'; form-action 'none'"
 
-// Serve shows a copy on an address of this machine until ctx ends; listening is told the URL. Pages with modules, or
-// with pictures out of one SVG file, need it: browsers do not load these from files.
+// Serve serves a copy at an address of this machine until ctx ends. It calls listening with the URL. Pages that use
+// modules, or pictures from one SVG file, need a server: browsers do not load these from files.
 func Serve(ctx context.Context, dir, addr string, listening func(url string)) error {
 	if !isHere(addr) || !strings.Contains(addr, ":") {
 		return cli.Usagef("--serve %q: give an address of this machine, such as 127.0.0.1:8080", addr)
@@ -43,7 +43,7 @@ func Serve(ctx context.Context, dir, addr string, listening func(url string)) er
 	return nil
 }
 
-// isHere reports whether an address, with or without a port, is one of this machine.
+// isHere reports whether an address, with or without a port, belongs to this machine.
 func isHere(addr string) bool {
 	host, _, err := net.SplitHostPort(addr)
 	if err != nil {
@@ -53,8 +53,8 @@ func isHere(addr string) bool {
 	return host == "localhost" || ip != nil && ip.IsLoopback()
 }
 
-// handler serves the files of a copy, and nothing of its state. Names of hosts other than this machine's are refused, or
-// any site could read the copy by a name of its own that leads here.
+// handler serves the files of a copy, but not its state. It refuses names of other hosts. Otherwise any site could read
+// the copy through a name of its own that resolves to this machine.
 func handler(root *os.Root) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if !isHere(r.Host) {

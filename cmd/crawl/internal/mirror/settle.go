@@ -21,7 +21,8 @@ import (
 	"github.com/treadlight/crawl/internal/web/canonical"
 )
 
-// settle brings the copy to what has come: links, what is gone, the start page. If the round has seen all, it is over.
+// settle brings the copy up to date with what was fetched: the links, deleted files, and the start page. If the round
+// has seen everything, it ends.
 func (m *Mirror) settle(ctx context.Context) error {
 	x := m.index
 	if m.full && m.o.Delete && !m.unsure.Load() {
@@ -40,14 +41,15 @@ func (m *Mirror) settle(ctx context.Context) error {
 		return err
 	}
 	x.head.Open, x.head.Full = !m.full, false
-	err := m.repack() // the journal must not name a pack that is not whole
+	err := m.repack() // before the journal, which must not name an incomplete pack
 	if err = cmp.Or(err, x.compact()); err != nil || !m.full {
 		return err
 	}
 	return os.RemoveAll(m.path(stateDir, "state"))
 }
 
-// dropGone forgets what the hosts no longer have, or nothing leads to. Of a redirect the copy of what was there before goes.
+// dropGone drops what the hosts no longer have and what no link leads to. For a URL that redirects now it drops the
+// earlier copy.
 func (m *Mirror) dropGone() {
 	x := m.index
 	x.mu.Lock()
@@ -64,7 +66,7 @@ func (m *Mirror) dropGone() {
 	}
 }
 
-// remove removes a file that no URL has, and directories that are empty then.
+// remove removes a file that belongs to no URL, and its directories if they are then empty.
 func (m *Mirror) remove(file string) error {
 	if m.index.claims[folded(file)] != "" {
 		return nil
@@ -72,16 +74,16 @@ func (m *Mirror) remove(file string) error {
 	if err := os.Remove(m.path(filepath.FromSlash(file))); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
-	for d := path.Dir(file); d != "." && os.Remove(m.path(filepath.FromSlash(d))) == nil; { // it is empty
+	for d := path.Dir(file); d != "." && os.Remove(m.path(filepath.FromSlash(d))) == nil; { // fails unless empty
 		d = path.Dir(d)
 	}
 	return nil
 }
 
-// together is how many pages of a directory are written one after the other: they have most links in common.
+// together is how many pages of a directory one goroutine writes in sequence. They have most links in common.
 const together = 64
 
-// rewriteAll writes each page whose file would be another now; with fresh only those that have none yet.
+// rewriteAll writes each page whose file would now differ. With fresh it writes only pages that have no file yet.
 func (m *Mirror) rewriteAll(ctx context.Context, fresh bool) error {
 	g, going := errgroup.WithContext(ctx)
 	g.SetLimit(runtime.GOMAXPROCS(0))
@@ -118,7 +120,7 @@ func (m *Mirror) rewritePages(ctx context.Context, pages []*entry) error {
 	return nil
 }
 
-// rewrite writes a page with its links as they are now, if that is not what is there.
+// rewrite writes a page with its current links, unless its file has them already.
 func (m *Mirror) rewrite(e *entry, s *scratch) error {
 	if err := m.load(e, s); err != nil {
 		return m.lose(e, err)
@@ -141,8 +143,8 @@ func (m *Mirror) rewrite(e *entry, s *scratch) error {
 	return nil
 }
 
-// written notes what was written of an entry, unless it is another one by now. The journal has it when the round is
-// over: a run that was killed before writes the same once more.
+// written records the hash of the file that was written for an entry, unless the entry was replaced meanwhile. The
+// journal gets it when the round is over: if the process is killed earlier, the next run writes the same file again.
 func (x *index) written(e *entry, sum uint64) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -153,8 +155,8 @@ func (x *index) written(e *entry, sum uint64) {
 	}
 }
 
-// startPage writes the page that leads to what was asked for, and notes the file of the first seed that has one. A copy of
-// some types alone may have no page to lead to.
+// startPage writes the page that leads to the seeds, and records the file of the first seed that has one. With --keep
+// it writes none, as the copy may have no page to lead to.
 func (m *Mirror) startPage() error {
 	var first, list strings.Builder
 	for _, seed := range m.o.Seeds {
@@ -168,7 +170,7 @@ func (m *Mirror) startPage() error {
 			m.start = to.File
 			fmt.Fprintf(&first, "<meta http-equiv=\"refresh\" content=\"0; url=%s\">\n", ref)
 		} else {
-			first.Reset() // there is more than one to choose
+			first.Reset() // with several seeds the user chooses
 		}
 		fmt.Fprintf(&list, "<p><a href=\"%s\">%s</a></p>\n", ref, html.EscapeString(seed))
 	}

@@ -25,19 +25,19 @@ import (
 )
 
 const (
-	maxDocument = 32 << 20 // what is rewritten; larger files are kept as they came
-	inMemory    = 1 << 20  // of a file of another kind, and of memory that is used again
-	maxChain    = 8        // how many times a part may lead to a part: a frame to a frame, a style sheet to another
+	maxDocument = 32 << 20 // bytes of a document that is rewritten; a larger one stays as received
+	inMemory    = 1 << 20  // bytes of another file in memory, and of memory that is kept for reuse
+	maxChain    = 8        // how many parts may lead to a part, as a frame to a frame
 )
 
-// The keys of what a part was asked for by.
+// Keys of the metadata with which a part was requested.
 const (
 	metaAs    = "as"
 	metaChain = "chain"
-	metaGuess = "guess" // that it is not there is no failure
+	metaGuess = "guess" // its absence is not a failure
 )
 
-// scratch is the memory that a page or file needs while it is taken, or written.
+// scratch is the memory for receiving or writing a document or file.
 type scratch struct {
 	came   bytes.Buffer
 	body   []byte
@@ -51,7 +51,7 @@ func (m *Mirror) free(s *scratch) {
 	}
 }
 
-// take writes what came of a URL. It is the handler of all bodies.
+// take is the handler of all bodies: it writes a received body to the copy, or to the pack.
 func (m *Mirror) take(_ context.Context, p *crawl.Page, body io.Reader) error {
 	if m.failure() != nil {
 		return nil
@@ -74,7 +74,7 @@ func (m *Mirror) take(_ context.Context, p *crawl.Page, body io.Reader) error {
 	case err != nil && !errors.Is(err, io.EOF):
 		return err
 	case !e.packed() && !m.keeps(e.Type):
-		return nil // the rest of it is left with the host
+		return nil // the rest is not read
 	case !e.packed():
 		return m.takeFile(e, &s.came, body)
 	}
@@ -82,7 +82,7 @@ func (m *Mirror) take(_ context.Context, p *crawl.Page, body io.Reader) error {
 	s.read(e, s.came.Bytes())
 	m.fail(m.keep(e, func(string) (err error) {
 		s.body = s.places.Append(s.body[:0])
-		e.places, _ = s.came.Write(s.body) // it cannot fail
+		e.places, _ = s.came.Write(s.body) // a Buffer never fails
 		e.At, err = m.pack.add(s.came.Bytes())
 		return err
 	}))
@@ -90,21 +90,21 @@ func (m *Mirror) take(_ context.Context, p *crawl.Page, body io.Reader) error {
 	return nil
 }
 
-// takeFile writes a file as it comes.
+// takeFile writes a file as it is received.
 func (m *Mirror) takeFile(e *entry, b *bytes.Buffer, body io.Reader) error {
 	temp := m.tempName()
-	f, err := os.OpenFile(temp, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o666) // less what the user's mask forbids
+	f, err := os.OpenFile(temp, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o666) // the umask of the user takes bits away
 	if err != nil {
 		m.fail(err)
 		return nil
 	}
-	defer func() { _ = os.Remove(temp) }() // it is gone if it was renamed
-	var lost error                         // with the host
+	defer func() { _ = os.Remove(temp) }() // it may have been renamed
+	var lost error                         // of the connection
 	hash := xxhash.New()
 	for err == nil && lost == nil {
 		_, lost = io.CopyN(b, body, inMemory/4)
 		e.Size += int64(b.Len())
-		_, _ = hash.Write(b.Bytes()) // it cannot fail
+		_, _ = hash.Write(b.Bytes()) // a hash never fails
 		_, err = f.Write(b.Bytes())
 		b.Reset()
 	}
@@ -118,14 +118,14 @@ func (m *Mirror) takeFile(e *entry, b *bytes.Buffer, body io.Reader) error {
 	return nil
 }
 
-// keep has an entry be that of its URL, with its file written by write unless the bytes are those that are there.
+// keep makes e the entry of its URL. It calls write to write the file, unless the copy has the same bytes already.
 func (m *Mirror) keep(e *entry, write func(file string) error) error {
 	old := m.index.get(e.URL)
 	if e.File, e.Redirect = m.index.assign(e); e.Redirect != "" {
 		return m.index.put(&entry{URL: e.URL, Redirect: e.Redirect, Round: e.Round, Status: e.Status, u: e.u})
 	}
 	switch {
-	case old.Round == m.round && old.Change != "": // asked for twice, as after a kill
+	case old.Round == m.round && old.Change != "": // requested twice, as after a kill
 		e.Change = old.Change
 	case old.File == "":
 		e.Change = changeNew
@@ -144,10 +144,10 @@ func (m *Mirror) tempName() string {
 	return m.path(stateDir, "tmp", strconv.FormatInt(m.temp.Add(1), 36))
 }
 
-// write puts a whole file in its place.
+// write writes a whole file and moves it to its place.
 func (m *Mirror) write(file string, content []byte) error {
 	temp := m.tempName()
-	err := os.WriteFile(temp, content, 0o666) // less what the user's mask forbids
+	err := os.WriteFile(temp, content, 0o666) // the umask of the user takes bits away
 	if err == nil {
 		err = rename(temp, file)
 	}
@@ -157,7 +157,7 @@ func (m *Mirror) write(file string, content []byte) error {
 	return err
 }
 
-// rename puts a temporary file in its place, in a directory that may have to be made.
+// rename moves a temporary file to its place. It creates the directory if it does not exist.
 func rename(temp, file string) error {
 	err := os.Rename(temp, file)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -168,7 +168,7 @@ func rename(temp, file string) error {
 	return err
 }
 
-// done notes what became of a URL that brought no body to keep.
+// done records the outcome of a URL without a body to keep.
 func (m *Mirror) done(_ context.Context, p *crawl.Page) error {
 	if m.failure() != nil {
 		return nil
@@ -184,7 +184,7 @@ func (m *Mirror) done(_ context.Context, p *crawl.Page) error {
 	switch {
 	case same:
 	case p.Status/100 == 2 && p.Err == nil:
-		if old.Round == m.round && old.Status == p.Status || len(m.o.Keep) > 0 { // take had it
+		if old.Round == m.round && old.Status == p.Status || len(m.o.Keep) > 0 { // take has handled it
 			return nil
 		}
 		return m.take(context.Background(), p, bytes.NewReader(p.Body))
@@ -200,7 +200,7 @@ func (m *Mirror) done(_ context.Context, p *crawl.Page) error {
 		if _, fragment, _ := strings.Cut(p.Header.Get("Location"), "#"); fragment != "" {
 			e.Redirect += rewrite.Fragment("#" + fragment)
 		}
-		if p.Meta(metaChain) != "" { // a part, to where the scope does not lead
+		if p.Meta(metaChain) != "" { // a part: its target may be outside the scope
 			m.part(p, canonical.Restore(p.RedirectTo), p.Meta(metaAs), p.Meta(metaGuess) != "")
 		}
 	case p.Err != nil:
@@ -211,13 +211,13 @@ func (m *Mirror) done(_ context.Context, p *crawl.Page) error {
 		}
 	}
 	m.fail(m.index.put(&e))
-	if e.File != "" && e.Redirect == "" && e.packed() && (!m.o.Delete || e.Change != changeGone) { // what stays needs what it is made of
+	if e.File != "" && e.Redirect == "" && e.packed() && (!m.o.Delete || e.Change != changeGone) { // it needs its parts
 		m.followKept(p, &e)
 	}
 	return nil
 }
 
-// skip notes a URL that is in scope and was not asked for, as robots.txt refuses it.
+// skip records a URL in scope that was not requested, for example because robots.txt disallows it.
 func (m *Mirror) skip(s crawl.Skipped) {
 	u, err := canonical.Parse(s.URL)
 	if err != nil || slices.Contains([]string{
@@ -227,7 +227,7 @@ func (m *Mirror) skip(s crawl.Skipped) {
 		return
 	}
 	e := m.index.get(s.URL)
-	if e.File != "" { // and what it leads to is not known to be there
+	if e.File != "" { // its links may lead to what no other page does
 		m.unsure.Store(true)
 	}
 	e.URL, e.u, e.Round, e.Status, e.Err, e.From, e.Change = s.URL, u, m.round, 0, s.Reason+": "+s.Detail, s.Referrer, ""
@@ -245,7 +245,7 @@ func (m *Mirror) followKept(p *crawl.Page, e *entry) {
 	m.follow(p, e, s)
 }
 
-// load has the places of a page that is in the pack.
+// load reads a document from the pack and finds its places.
 func (m *Mirror) load(e *entry, s *scratch) error {
 	body, places, err := m.pack.read(e, s.body)
 	if err != nil {
@@ -261,7 +261,7 @@ func (s *scratch) read(e *entry, body []byte) {
 	s.places.Read(&rewrite.Document{URL: e.u, Kind: e.Kind, Charset: e.Charset, Body: body})
 }
 
-// lose forgets a page whose bytes are damaged, which an error says. Others it returns.
+// lose forgets a document if err says that its bytes are damaged. It returns other errors.
 func (m *Mirror) lose(e *entry, err error) error {
 	if !errors.Is(err, errLost) {
 		return err
@@ -272,10 +272,10 @@ func (m *Mirror) lose(e *entry, err error) error {
 	return m.index.put(&now)
 }
 
-// agent is our name in X-Robots-Tag.
+// agent is the name of this crawler in X-Robots-Tag.
 var agent = strings.ToLower(config.Product)
 
-// follow has the crawl ask for what a page leads to and is made of.
+// follow has the crawl request the pages that a document leads to, and its parts.
 func (m *Mirror) follow(p *crawl.Page, e *entry, s *scratch) {
 	polite := !m.o.Crawl.Scope.FollowNofollow
 	nofollow := false
@@ -286,7 +286,7 @@ func (m *Mirror) follow(p *crawl.Page, e *entry, s *scratch) {
 	}
 	dir := xxhash.Sum64String(e.u.Dir())
 	for l := range s.places.Links {
-		known := canonical.Portable(l.Ref) && p.Meta(metaChain) == "" // which says the same on every page of the directory
+		known := canonical.Portable(l.Ref) && p.Meta(metaChain) == "" // it means the same on every page of the directory
 		if l.Role == rewrite.Outside || l.Role == rewrite.Page && polite && (l.NoFollow || nofollow) || known && !m.seen.first(dir, l.Ref, l.Role) {
 			continue
 		}
@@ -311,7 +311,7 @@ func as(kind rewrite.Kind) string {
 	return strconv.Itoa(int(kind))
 }
 
-// part asks for what a page is made of.
+// part has the crawl request a part of a page.
 func (m *Mirror) part(p *crawl.Page, u canonical.URL, as string, guess bool) {
 	chain, _ := strconv.Atoi(p.Meta(metaChain))
 	if chain >= maxChain || m.o.SameHost && u.Host() != p.URL.Host || m.spares(u) || !m.seen.first(0, []byte(u.String()), rewrite.Part) {
@@ -327,26 +327,26 @@ func (m *Mirror) part(p *crawl.Page, u canonical.URL, as string, guess bool) {
 	m.ask(p, u, options...)
 }
 
-// ask has the crawl ask for a URL. What it does not take another page may have again.
+// ask has the crawl request a URL. If the page has too many links, another page may request the URL again.
 func (m *Mirror) ask(p *crawl.Page, u canonical.URL, options ...crawl.FollowOption) {
 	if p.Follow(u.String(), options...).Reason == "page_links" {
 		m.seen.forget()
 	}
 }
 
-// maxSeen bounds what is remembered of links: the crawl knows itself what it was asked for, but it takes longer to say so.
+// maxSeen bounds the memory of requested links. The crawl itself knows what was requested, but asking it takes longer.
 const maxSeen = 1 << 20
 
-// seen is what this run has asked the crawl for. It is safe for concurrent use.
+// seen is what this run has requested of the crawl. It is safe for concurrent use.
 type seen struct {
-	none bool // nothing is: what was followed may have to be again, from nearer to a seed
+	none bool // remember nothing: with a depth limit a URL may be found again nearer to a seed
 
 	mu     sync.Mutex
 	hashes map[uint64]struct{}
 }
 
-// first reports whether a reference was not followed from a page of the same directory, and notes it. Directory 0 is that of
-// URLs.
+// first reports whether a reference was not yet followed from a page of the same directory, and records it. The
+// directory 0 is for absolute URLs.
 func (m *seen) first(dir uint64, ref []byte, r rewrite.Role) bool {
 	h := dir ^ xxhash.Sum64(ref)*(0x9e3779b97f4a7c15+2*uint64(r))
 	m.mu.Lock()

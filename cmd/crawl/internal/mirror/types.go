@@ -11,13 +11,14 @@ import (
 	"github.com/treadlight/crawl/internal/web/canonical"
 )
 
-// fileType is a media type, with its other names, and the extensions by which a browser that opens a file knows it, the usual
-// one first.
+// fileType is a media type with its other names and the extensions by which a browser recognizes its files. The usual
+// name and extension come first.
 type fileType struct {
 	names, extensions []string
 }
 
-// The types by their names, and by their extensions: of two with the same extension the first.
+// byName and byExtension have the types by their names and their extensions. If two types share an extension, the first
+// one counts.
 var byName, byExtension = func() (names, extensions map[string]*fileType) {
 	names, extensions = map[string]*fileType{}, map[string]*fileType{}
 	for line := range strings.SplitSeq(`text/html .html .htm
@@ -61,7 +62,7 @@ application/octet-stream .bin`, "\n") {
 	return names, extensions
 }()
 
-// typeNamed is the usual name of a media type.
+// typeNamed returns the usual name of a media type.
 func typeNamed(mediaType string) string {
 	if t := byName[mediaType]; t != nil {
 		return t.names[0]
@@ -69,7 +70,7 @@ func typeNamed(mediaType string) string {
 	return mediaType
 }
 
-// typeByExtension is the media type of a file with that extension; otherwise: it is none that is known.
+// typeByExtension returns the media type of files with that extension, or otherwise if the extension is not known.
 func typeByExtension(ext, otherwise string) string {
 	if t := byExtension[strings.ToLower(ext)]; t != nil {
 		return t.names[0]
@@ -77,8 +78,8 @@ func typeByExtension(ext, otherwise string) string {
 	return otherwise
 }
 
-// extensionOf is what a name with that extension needs behind it for a file of that type; empty: nothing. A type of
-// which nothing is known is told by the extension that there is.
+// extensionOf returns the extension to append to a name with extension ext, so that the file opens as its media type.
+// It returns "" if ext is right already, or if the type is not known.
 func extensionOf(mediaType, ext string) string {
 	t, lower := byName[mediaType], strings.ToLower(ext)
 	switch {
@@ -88,14 +89,14 @@ func extensionOf(mediaType, ext string) string {
 		return ""
 	case ext != "" && (t.names[0] == "text/plain" || t.names[0] == "application/octet-stream"):
 		if shown := kindOf(typeByExtension(ext, ""), rewrite.Opaque); shown != rewrite.HTML && shown != rewrite.XML {
-			return "" // and the others are to be shown as text
+			return "" // but HTML and XML must open as text
 		}
 	}
 	return t.extensions[0]
 }
 
-// typeOf is the media type of what came. Servers that say none, or one that says nothing, are not believed, nor those
-// that call a picture or the like a page.
+// typeOf returns the media type of a body. It does not trust a server that gives no type or a vague one, nor one that
+// calls a picture or the like a page.
 func typeOf(said, ext string, first []byte) string {
 	sniffed, _, _ := strings.Cut(http.DetectContentType(first), ";")
 	kind, _, _ := strings.Cut(sniffed, "/")
@@ -118,7 +119,8 @@ func typeOf(said, ext string, first []byte) string {
 	return said
 }
 
-// kinds is what types are read as, and knownByPage what only a page can know of a file of these types.
+// kinds has how a type is read. knownByPage has types that are read so only if the page says that it uses the file in
+// that way.
 var (
 	kinds = map[string]rewrite.Kind{
 		"text/html": rewrite.HTML, "application/xhtml+xml": rewrite.XML, "image/svg+xml": rewrite.XML, "text/css": rewrite.CSS,
@@ -129,7 +131,7 @@ var (
 	}
 )
 
-// kindOf is what a file of that type is read as, asked for by a page as something or other.
+// kindOf returns how a file of that type is read, if a page uses it as that.
 func kindOf(mediaType string, as rewrite.Kind) rewrite.Kind {
 	mediaType = typeNamed(mediaType)
 	if as != rewrite.Opaque && knownByPage[mediaType] == as {
@@ -138,7 +140,7 @@ func kindOf(mediaType string, as rewrite.Kind) rewrite.Kind {
 	return kinds[mediaType]
 }
 
-// checkKept reports what is no media type.
+// checkKept returns an error if an element is not a media type or a pattern of some.
 func checkKept(types []string) error {
 	for _, t := range types {
 		if _, err := path.Match(t, ""); err != nil || strings.Count(t, "/") != 1 || strings.HasPrefix(t, "/") || strings.HasSuffix(t, "/") {
@@ -148,17 +150,17 @@ func checkKept(types []string) error {
 	return nil
 }
 
-// keeps reports whether the copy is to have files of a media type.
+// keeps reports whether the copy keeps files of a media type.
 func (m *Mirror) keeps(mediaType string) bool {
 	return len(m.o.Keep) == 0 || slices.ContainsFunc(m.o.Keep, func(t string) bool {
-		ok, _ := path.Match(strings.ToLower(t), mediaType) // checkKept has seen the error
+		ok, _ := path.Match(strings.ToLower(t), mediaType) // checkKept has checked the pattern
 		return ok
 	})
 }
 
-// spares reports whether a part of a page need not be asked for: it is named like a picture, a font and the like, which
-// have no links, or like a style sheet, which leads to pictures and fonts alone, and nothing of that is kept. A page may
-// have any name.
+// spares reports whether a part of a page need not be requested because --keep excludes it and all that it may lead to.
+// By its extension it is a picture, a font and the like, which have no links, or a style sheet, which leads to pictures
+// and fonts alone. A page may have any name.
 func (m *Mirror) spares(u canonical.URL) bool {
 	name, _, _ := strings.Cut(u.Path(), "?")
 	t := byExtension[strings.ToLower(path.Ext(name))]

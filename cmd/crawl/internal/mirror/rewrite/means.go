@@ -9,14 +9,15 @@ import (
 	"github.com/treadlight/crawl/internal/web/extract"
 )
 
-// maxName is the length of the longest name of an element or attribute that means something.
+// maxName is the length of the longest name of an element or attribute in the table.
 const maxName = 24
 
-// rawText are elements with text in which there is no markup. Of noscript, noframes and noembed the content is markup for
-// those browsers that show it.
+// rawText has the elements whose text has no markup. The content of noscript, noframes and noembed is markup for
+// browsers that show it, so they are not among them.
 var rawText = map[string]bool{"script": true, "style": true, "textarea": true, "title": true, "xmp": true, "iframe": true, "plaintext": true}
 
-// table says what attributes mean, by the elements that have them; "*" is any. Each line is the meaning, attributes, elements.
+// table says what attributes mean on the elements that have them; "*" is any element. Each line has a meaning,
+// attributes, and elements.
 const table = `
 page|href xlink:href|a area
 page|longdesc|*
@@ -47,19 +48,19 @@ policy|http-equiv|meta
 // meaning handles an attribute that has a value.
 type meaning func(*walker, *tag, *attribute)
 
-// attr is what is known of an attribute.
+// attr is an attribute that has a meaning.
 type attr struct {
 	name  string
-	means map[string]meaning // by the element that has it; "*" is any other
+	means map[string]meaning // by element; "*" is any other
 }
 
 var (
 	attrs                 = map[string]*attr{}
-	elements              = map[string]string{} // the names that mean something
+	elements              = map[string]string{} // the names that have a meaning
 	tagShapes, attrShapes shapes
 )
 
-// shapes rule most names out: for each length there are bits of first letters.
+// shapes rule out most names without a look-up: for each length they have a bit for each first letter.
 type shapes [maxName + 1]uint32
 
 func (x *shapes) add(name string) { x[len(name)] |= 1 << (name[0] & 31) }
@@ -68,7 +69,7 @@ func (x *shapes) has(name []byte) bool {
 	return len(name) > 0 && len(name) <= maxName && x[len(name)]&(1<<(name[0]&31)) != 0
 }
 
-// init reads the table. The meanings walk themselves, so that it cannot be in variables.
+// init reads the table. It cannot be the value of variables, because the meanings refer to them.
 func init() {
 	meanings := meanings()
 	for line := range strings.SplitSeq(table[1:], "\n") {
@@ -97,7 +98,7 @@ func (a *attribute) handle(w *walker, t *tag) {
 	}
 }
 
-// meanings are those of the table.
+// meanings returns the functions for the meanings in the table.
 func meanings() map[string]meaning {
 	one := func(l Link) meaning { return func(w *walker, t *tag, a *attribute) { w.url(t, a, l) } }
 	set := func(r Role) meaning {
@@ -128,7 +129,7 @@ func meanings() map[string]meaning {
 	}
 }
 
-// maxNested bounds documents in attributes of documents in attributes.
+// maxNested bounds how deep documents in attributes may be nested.
 const maxNested = 4
 
 func (w *walker) value(t *tag, a *attribute, walk func(s []byte)) {
@@ -139,7 +140,7 @@ func (w *walker) url(t *tag, a *attribute, l Link) {
 	w.value(t, a, func(s []byte) { w.link(s, 0, len(s), l, plain) })
 }
 
-// srcdoc is a page in an attribute.
+// srcdoc walks through a page in an attribute.
 func (w *walker) srcdoc(t *tag, a *attribute) {
 	if len(w.frames) >= maxNested {
 		return
@@ -154,7 +155,7 @@ func (w *walker) page(t *tag, a *attribute) {
 	w.url(t, a, Link{Role: Page, NoFollow: t.has("rel", "nofollow")})
 }
 
-// baseElement takes the first base with an href, and empties it.
+// baseElement takes the first base with a valid href as the base of the page. It empties the href in the copy.
 func (w *walker) baseElement(t *tag, a *attribute) {
 	w.value(t, a, func(s []byte) {
 		if u, err := w.doc.URL.ResolveBytes(w.utf8(extract.Trim(s))); err == nil && w.base.IsZero() {
@@ -171,8 +172,8 @@ func (w *walker) baseElement(t *tag, a *attribute) {
 
 const icons = "icon mask-icon fluid-icon apple-touch-icon apple-touch-icon-precomposed apple-touch-startup-image"
 
-// rels is what a link element is for, the first that it has. What names the page itself, as canonical does, stays with the
-// network; so does what only prepares a connection.
+// rels says what a link element is for, by its rel; the first match counts. Links that name the page itself, such as
+// canonical, stay absolute, and so do those that only prepare a connection.
 var rels = []struct {
 	words string
 	Link
@@ -200,13 +201,13 @@ func (w *walker) rel(t *tag, a *attribute) {
 	w.url(t, a, l)
 }
 
-// The meta elements that name files of the page, and others.
+// The names of meta elements that name files of the page (tiles), and others (outside).
 var (
 	tiles   = regexp.MustCompile(`^msapplication-(tileimage|\w+logo)$`)
 	outside = regexp.MustCompile(`^(og:(image|url|video|audio)(:(secure_)?url)?|twitter:(image(:src)?|player)|image|thumbnailurl)$`)
 )
 
-// content is that of a meta element.
+// content handles the content of a meta element.
 func (w *walker) content(t *tag, a *attribute) {
 	w.value(t, a, func(s []byte) {
 		equiv, name := t.get("http-equiv"), t.get("name")+t.get("property")+t.get("itemprop")

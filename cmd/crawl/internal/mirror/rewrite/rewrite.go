@@ -1,15 +1,15 @@
-// Package rewrite finds what is to be written anew in a document whose copy is to be opened elsewhere, and writes it. A
-// document is walked once, by [Read]; [Page.Write] needs only its places and what the copy has.
+// Package rewrite finds the places of a document that must differ in a copy of it, and writes the copy. [Places.Read]
+// walks through a document once; [Writer.Write] needs only its places, and which files the copy has.
 //
-// A place is replaced within the bytes of the document; all other bytes stay as they are, whatever the charset. What is
-// inserted is ASCII: percent-escaped references, and the few repairs that a copy needs to work where it is:
+// A place is replaced within the bytes of the document. All other bytes stay as they are, whatever the charset.
+// Inserted text is ASCII: percent-escaped references, and the few repairs that a copy needs:
 //
-//   - base: its href is emptied, as all links have been resolved
-//   - integrity and crossorigin: removed from elements whose file is in the copy, which a browser would refuse
-//   - a policy in a meta element (CSP, upgrade-insecure-requests): named so that no browser heeds it
-//   - a charset that only the HTTP header told: declared in the file
+//   - base: its href is emptied, since all links are resolved
+//   - integrity and crossorigin: removed from elements whose file is in the copy, because a browser would refuse the file
+//   - a policy in a meta element (CSP, upgrade-insecure-requests): renamed, so that browsers ignore it
+//   - a charset that only the HTTP header gave: declared in the file
 //
-// Comments, and scripts but for what modules and workers import, are left alone.
+// Comments stay as they are, and so do scripts, except what modules and workers import.
 package rewrite
 
 import (
@@ -23,7 +23,7 @@ import (
 	"github.com/treadlight/crawl/internal/web/canonical"
 )
 
-// Kind is what a document is read as.
+// Kind is how a document is read.
 type Kind uint8
 
 // The kinds. Opaque has no links that can be rewritten.
@@ -34,7 +34,7 @@ const (
 	CSS           //
 	Manifest      // of a web application
 	Module        // a script with imports, or a worker
-	Script        // another script, whose bytes stay
+	Script        // any other script; it is not changed
 )
 
 // Role is what a link is for.
@@ -43,66 +43,67 @@ type Role uint8
 // The roles.
 const (
 	Page    Role = iota // leads to another page
-	Part                // what the page is made of
-	Frame               // a part that is a page
-	Guess               // a part by the custom of scripts, such as data-src; left as it is if there is none
-	Outside             // meant for the network: the copy has it absolute, and nobody asks for it
+	Part                // a part of the page, such as a picture or a style sheet
+	Frame               // a part that is a page itself
+	Guess               // a part by a convention of scripts, such as data-src; unchanged if the copy does not have it
+	Outside             // meant for the network: absolute in the copy, and never requested
 
-	literal // no link: a text that stands there in every copy
-	dropped // no link: what goes if the copy has what its element loads
+	literal // no link: text to insert in every copy
+	dropped // no link: to remove if the copy has a file that the element loads
 )
 
-// Document is what is read.
+// Document is a document to read.
 type Document struct {
 	URL  canonical.URL
 	Kind Kind
-	// Charset is what the HTTP header said. Empty: nothing.
+	// Charset is that of the HTTP header. Empty means that the header has none.
 	Charset string
 	Body    []byte
 }
 
-// Link is a reference of a document.
+// Link is a reference in a document.
 type Link struct {
-	// Ref is the reference in UTF-8, in the memory of the document.
+	// Ref is the reference in UTF-8. It may share the memory of the document.
 	Ref  []byte
 	Role Role
-	// As says what the target is read as where its own media type does not tell, as for a script. Opaque: by its type.
+	// As is how the target is read if its own media type does not decide, as for a script. Opaque means by its type.
 	As Kind
-	// NoFollow says that the page asks crawlers to leave it alone.
+	// NoFollow says that the page tells crawlers not to follow the link.
 	NoFollow bool
 }
 
-// Places are where a document is written anew, and memory that is used again. The zero value is ready.
+// Places are the places of a document that must differ in a copy. They reuse their memory for the next document. The
+// zero value is ready to use.
 type Places struct {
-	// Icon says that the page names an icon.
+	// Icon reports whether the page names an icon.
 	Icon bool
 
-	body []byte              // whose bytes the places count
-	back func([]byte) []byte // from its charset; nil: it is that of the document
+	body []byte              // the text to which from and to of places refer
+	back func([]byte) []byte // encodes body in the document's charset; nil if body is the document
 	list []place
 }
 
-// place is a part of a document.
+// place is one place of a document.
 type place struct {
 	Link
 	from, to int
 	in       quoting
-	depth    int // of attributes that it is in: how many times "&" is escaped
-	of       int // of dropped: how many places before it are of its element
+	depth    int // how many attributes it is nested in, and "&" escaped as often
+	of       int // of dropped: how many places before it belong to its element
 }
 
-// quoting is what surrounds a reference, which says how it is written.
+// quoting is the context of a reference, which decides how it is written.
 type quoting uint8
 
 const (
 	plain     quoting = iota
-	inSet             // a srcset, in which commas end a reference
-	specifier         // of a module: a relative reference begins with a dot
-	absolute          // in the document: it stays if the copy does not have it
-	asked             // it is only asked for
+	inSet             // in a srcset, where commas end a reference
+	specifier         // in a module, where a relative reference begins with a dot
+	absolute          // absolute in the document: unchanged if the copy does not have it
+	asked             // only requested, never written
 )
 
-// Read finds the places of d, whose body must not change while they are used.
+// Read finds the places of d. The body of d must not change while the places are used.
 func (p *Places) Read(d *Document) {
 	w := walker{doc: d, places: p}
 	p.list, p.Icon, p.back = p.list[:0], false, nil
@@ -121,7 +122,7 @@ func (p *Places) Read(d *Document) {
 	w.declare()
 }
 
-// Links yields the links, in their order.
+// Links yields the links in their order.
 func (p *Places) Links(yield func(Link) bool) {
 	for i := range p.list {
 		if l := &p.list[i].Link; l.Role < literal && !yield(*l) {
@@ -130,18 +131,19 @@ func (p *Places) Links(yield func(Link) bool) {
 	}
 }
 
-// A Writer writes the documents of one directory. The zero Writer is ready; it is for one goroutine.
+// A Writer writes the copies of documents of one directory. The zero Writer is ready to use. It is not safe for
+// concurrent use.
 type Writer struct {
 	known map[string]outcome
-	had   []bool // for each place: the copy has what the element loads
+	had   []bool // by place: the copy has the file that it names
 	edits []edit
 	out   []byte
 }
 
-// outcome is what becomes of a reference.
+// outcome is what a reference is replaced with.
 type outcome struct {
-	local    string // the file of the copy; empty: there is none
-	absolute string // empty: it is no reference
+	local    string // reference to the file in the copy; empty if there is none
+	absolute string // empty if the reference is invalid
 }
 
 type edit struct {
@@ -149,15 +151,15 @@ type edit struct {
 	text     string
 }
 
-// maxKnown bounds what a Writer remembers.
+// maxKnown bounds the references that a Writer remembers.
 const maxKnown = 1 << 14
 
-// Forget has the next document be in another directory, or what the copy has be other files.
+// Forget prepares the Writer for documents of another directory, or for other files in the copy.
 func (w *Writer) Forget() { clear(w.known) }
 
-// Write is the document with links as local says: a reference from it to the file that a URL has, escaped, with the
-// fragment or another one; or false for what the copy does not have, which is left, or made, absolute. The result is valid
-// until the next call.
+// Write returns the document of URL of, with its links rewritten by local. For a URL and a fragment, local returns an
+// escaped reference from the document to the file that the copy has of the URL, with that fragment or another one. It
+// returns false if the copy has no such file; then the link becomes absolute. The result is valid until the next call.
 func (w *Writer) Write(of canonical.URL, p *Places, local func(url, fragment string) (string, bool)) []byte {
 	w.edits, w.had = w.edits[:0], slices.Grow(w.had[:0], len(p.list))[:len(p.list)]
 	for i := range p.list {
@@ -216,7 +218,7 @@ func (w *Writer) outcome(of canonical.URL, at *place, local func(url, fragment s
 	return o
 }
 
-// apply is s with the edits.
+// apply returns s with the edits.
 func (w *Writer) apply(s []byte) []byte {
 	byPlace := func(a, b edit) int { return a.from - b.from }
 	if !slices.IsSortedFunc(w.edits, byPlace) {
@@ -225,7 +227,7 @@ func (w *Writer) apply(s []byte) []byte {
 	w.out = w.out[:0]
 	at := 0
 	for _, e := range w.edits {
-		if e.from < at { // two edits of one place, which no document asks for
+		if e.from < at { // two edits of one place, which walks do not make
 			continue
 		}
 		w.out = append(append(w.out, s[at:e.from]...), e.text...)
@@ -235,7 +237,7 @@ func (w *Writer) apply(s []byte) []byte {
 	return w.out
 }
 
-// written is a reference, which has no quotes, blanks or brackets, as its place wants it.
+// written returns a reference, which has no quotes, blanks or brackets, as its place requires it.
 func (at *place) written(ref string) string {
 	switch {
 	case at.in == inSet:
@@ -249,15 +251,16 @@ func (at *place) written(ref string) string {
 	return ref
 }
 
-// hard are the characters that end a reference somewhere, as they are escaped.
+// hard escapes the characters that end a reference in some context.
 var hard = strings.NewReplacer("'", "%27", `"`, "%22", "(", "%28", ")", "%29", "<", "%3C", ">", "%3E", " ", "%20", `\`, "%5C", "`", "%60")
 
 var odd = regexp.MustCompile(`[^!-~]+`)
 
-// Fragment is a fragment, with its "#", in ASCII.
+// Fragment returns a fragment, with its "#", in ASCII.
 func Fragment(f string) string { return odd.ReplaceAllStringFunc(f, url.PathEscape) }
 
-// Append appends the places to dst, for [Places.Load]. Nothing is appended of what has to be read again, as UTF-16.
+// Append appends an encoding of the places to dst, for [Places.Load]. It appends nothing if the document has to be read
+// again, as for UTF-16.
 func (p *Places) Append(dst []byte) []byte {
 	if p.back != nil {
 		return dst
@@ -276,10 +279,11 @@ func (p *Places) Append(dst []byte) []byte {
 	return dst
 }
 
-// appended begins what Append has made.
+// appended is the first byte of what Append appends.
 const appended = 1
 
-// Load has what Append has made of a document with that body. It is false of what Append has not made.
+// Load decodes what Append has appended for a document with that body. It returns false if Append has appended nothing,
+// or if the encoding is invalid.
 func (p *Places) Load(body, from []byte) bool {
 	p.list, p.body, p.back = p.list[:0], body, nil
 	if len(from) == 0 || from[0] != appended {

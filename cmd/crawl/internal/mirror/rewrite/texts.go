@@ -8,7 +8,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// other walks through what is no markup.
+// other walks through a document without markup.
 func (w *walker) other(s []byte) {
 	switch w.doc.Kind {
 	case CSS:
@@ -23,10 +23,10 @@ func (w *walker) other(s []byte) {
 	}
 }
 
-// numbers are the indexes of arrays in a JSON pointer.
+// numbers matches the indexes of arrays in a JSON pointer.
 var numbers = regexp.MustCompile(`/\d+(/|$)`)
 
-// manifestRole says what the string at a pointer of a manifest is.
+// manifestRole returns what the string at a JSON pointer of a manifest is, and whether it is a link.
 func manifestRole(at string) (Link, quoting, bool) {
 	switch numbers.ReplaceAllString(at, "$1") {
 	case "/icons/src", "/screenshots/src", "/shortcuts/icons/src":
@@ -39,7 +39,7 @@ func manifestRole(at string) (Link, quoting, bool) {
 	return Link{}, plain, false
 }
 
-// importMapRole is that of an import map. Values that end in a slash are places and no files.
+// importMapRole does the same for an import map. Values that end in a slash name directories, not files.
 func importMapRole(at string) (Link, quoting, bool) {
 	return Link{Role: Part, As: Module}, specifier, strings.HasPrefix(at, "/imports/") || strings.HasPrefix(at, "/scopes/")
 }
@@ -54,7 +54,7 @@ func (w *walker) json(s []byte, role func(at string) (Link, quoting, bool)) {
 			return
 		}
 		kind, n := d.StackIndex(d.StackDepth())
-		if token.Kind() != '"' || kind == '{' && n%2 != 0 { // it is none, or a name
+		if token.Kind() != '"' || kind == '{' && n%2 != 0 { // no string, or the name of a member
 			continue
 		}
 		ref := []byte(token.String())
@@ -65,38 +65,38 @@ func (w *walker) json(s []byte, role func(at string) (Link, quoting, bool)) {
 	}
 }
 
-// relative reports whether a specifier of a module is a reference to a file, and no name.
+// relative reports whether a specifier of a module is a reference to a file, not a bare name.
 func relative(s []byte) bool {
 	return !bytes.HasSuffix(s, []byte("/")) && (begins.Match(s) || hasScheme(s))
 }
 
 var begins = regexp.MustCompile(`^(\.\.?)?/`)
 
-// imports finds what modules import with a constant name, where a statement can begin. What stands in a comment or a
-// string may be found too: then a file is asked for in vain, and a name is changed that nobody reads.
+// imports matches what modules import by a constant name, where a statement can begin. It may also match in a comment
+// or a string. Then a file is requested in vain, and a text is changed that nobody uses.
 var imports = regexp.MustCompile(`(?:^|[;\n}])[ \t]*(?:import|export)(?:[ \t\n]*[\w*{},$ \t\n]*?[ \t\n}*]from)?[ \t\n]*["']([^"'\n\\]+)["']|\bimport\([ \t\n]*["']([^"'\n\\]+)["'][ \t\n]*\)`)
 
-// scripts are other files that a module or a worker names by references to itself, and workers those that a page does.
-// Source maps are left alone: no page loads them.
+// scripts matches other files that a module or a worker names relative to itself, and workers the workers that a page
+// starts. Source maps are not matched, since no page loads them.
 var (
 	scripts = regexp.MustCompile(`\bnew URL\(\s*["']([^"'\n\\]+)["']\s*,\s*import\.meta\.url\s*\)|\bimportScripts\(\s*["']([^"'\n\\]+)["']\s*\)`)
 	workers = regexp.MustCompile(`\bnew (?:Shared)?Worker\(\s*(?:["']([^"'\n\\]+)["'])`)
 )
 
-// maxGuesses bounds what is tried of a script, and maxGuess the length of each.
+// maxGuesses bounds the guesses per script, and maxGuess the length of each.
 const (
 	maxGuesses = 32
 	maxGuess   = 64
 )
 
-// shown are the ends of files that scripts show, and aName what is before them.
+// shown are the extensions of files that scripts show, and aName matches the name that ends with one.
 var (
 	shown = [...]string{".svg", ".png", ".gif", ".jpg", ".jpeg", ".webp", ".avif", ".css", ".woff", ".woff2"}
 	aName = regexp.MustCompile("[\"'`}]([\\w.-]+)$")
 )
 
-// guesses finds names of files that a script may put behind the path of its own directory: what it shows is often there.
-// Nothing of it is rewritten: it works as it is if the copy has the file.
+// guesses finds names of files that a script may append to the path of its own directory, where such files often are.
+// The script is not rewritten: it works if the copy has the file.
 func (w *walker) guesses(s []byte) {
 	for _, ext := range shown {
 		for at := 0; len(w.places.list) < maxGuesses; {
@@ -115,7 +115,7 @@ func (w *walker) guesses(s []byte) {
 	}
 }
 
-// module walks through the imports of a script, and what else it says it loads.
+// module walks through the imports of a script and the other scripts that it names.
 func (w *walker) module(s []byte) {
 	if bytes.Contains(s, []byte("import")) || bytes.Contains(s, []byte("export")) {
 		w.named(s, imports, specifier)
@@ -126,7 +126,7 @@ func (w *walker) module(s []byte) {
 	}
 }
 
-// named handles what is in the groups of a pattern.
+// named adds links for the groups of a pattern.
 func (w *walker) named(s []byte, pattern *regexp.Regexp, in quoting) {
 	for _, m := range pattern.FindAllSubmatchIndex(s, -1) {
 		for i := 2; i < len(m); i += 2 {

@@ -19,29 +19,29 @@ import (
 type walker struct {
 	doc    *Document
 	places *Places
-	frames []frame // what it is in
-	depth  int     // of attributes
+	frames []frame // the texts around the current one, the outermost first
+	depth  int     // how many attributes the current text is nested in
 
-	base     canonical.URL // zero: the page has none of its own, or none yet
+	base     canonical.URL // zero if the page has no base, or none so far
 	late     bool          // there were references before the base
-	again    bool          // which was found
+	again    bool          // the page has a base after references: walk again with it
 	enc      encoding.Encoding
-	noFollow bool   // for all links of the page
+	noFollow bool   // a meta element says so for all links of the page
 	charset  string // of the header
-	declared bool   // the page has a declaration
-	head     int    // where one goes
-	foreign  int    // svg and math elements that are open
+	declared bool   // the page declares a charset
+	head     int    // where a declaration of the charset can be inserted
+	foreign  int    // open svg and math elements
 	tag      tag
 }
 
-// frame is a text in the document, such as the value of an attribute.
+// frame is a text within the document, such as the value of an attribute.
 type frame struct {
-	from  int   // in the text around it
-	at    []int // where each of its bytes is, from there; nil: one behind the other
-	value bool  // of an attribute
+	from  int   // its beginning in the text around it
+	at    []int // offsets of its bytes from there; nil means that they are contiguous
+	value bool  // it is the value of an attribute
 }
 
-// within walks through a text in another one: the value of an attribute, or what is in an element.
+// within walks through a text within another one: the value of an attribute, or the content of an element.
 func (w *walker) within(s []byte, from, to int, value bool, walk func(s []byte)) {
 	f, inner := frame{from: from, value: value}, s[from:to]
 	if value {
@@ -56,7 +56,7 @@ func (w *walker) within(s []byte, from, to int, value bool, walk func(s []byte))
 	}
 }
 
-// place is where in the document a place of the current text is.
+// place converts an offset in the current text to one in the document.
 func (w *walker) place(i int) int {
 	for n := len(w.frames) - 1; n >= 0; n-- {
 		f := &w.frames[n]
@@ -68,7 +68,7 @@ func (w *walker) place(i int) int {
 	return i
 }
 
-// maxPlaces bounds the places of a document: those of a page that somebody wrote are some thousand.
+// maxPlaces bounds the places of a document. A page written by a person has some thousands.
 const maxPlaces = 1 << 20
 
 func (w *walker) add(p place) {
@@ -78,12 +78,12 @@ func (w *walker) add(p place) {
 	}
 }
 
-// set has a text of ASCII, without quotes, stand somewhere in every copy.
+// set replaces a range in every copy by a text, which is ASCII without quotes.
 func (w *walker) set(from, to int, text string) {
 	w.add(place{Link: Link{Role: literal, Ref: []byte(text)}, from: from, to: to})
 }
 
-// link is a reference that the text has from one place to another.
+// link adds a reference that the text has between two offsets.
 func (w *walker) link(ref []byte, from, to int, l Link, in quoting) {
 	l.Ref = extract.Trim(ref)
 	if elsewhere(l.Ref) {
@@ -96,7 +96,7 @@ func (w *walker) link(ref []byte, from, to int, l Link, in quoting) {
 		in = absolute
 	}
 	if !w.base.IsZero() || w.enc != nil && !extract.IsASCII(l.Ref) {
-		if len(l.Ref) == 0 && l.Role != Page { // of a base: it is the page itself
+		if len(l.Ref) == 0 && l.Role != Page { // an empty reference names no part
 			return
 		}
 		if l.Ref = w.portable(l.Ref); len(l.Ref) == 0 {
@@ -107,7 +107,8 @@ func (w *walker) link(ref []byte, from, to int, l Link, in quoting) {
 	w.add(place{Link: l, from: from, to: to, in: in})
 }
 
-// portable is a reference that means the same without the base and the charset of the page. Empty: it is none.
+// portable returns a reference that means the same without the base and the charset of the page. It returns nil if ref
+// is invalid.
 func (w *walker) portable(ref []byte) []byte {
 	ref = w.utf8(ref)
 	path, fragment, cut := bytes.Cut(ref, []byte("#"))
@@ -115,7 +116,7 @@ func (w *walker) portable(ref []byte) []byte {
 	if base.IsZero() {
 		base = w.doc.URL
 	}
-	u, err := base.ResolveBytes(extract.EncodeQuery(w.enc, path)) // as browsers send it
+	u, err := base.ResolveBytes(extract.EncodeQuery(w.enc, path)) // as browsers do
 	if err != nil {
 		return nil
 	}
@@ -125,7 +126,7 @@ func (w *walker) portable(ref []byte) []byte {
 	return ref
 }
 
-// utf8 is a text of the document in UTF-8.
+// utf8 returns a text of the document in UTF-8.
 func (w *walker) utf8(s []byte) []byte {
 	if w.enc != nil && !extract.IsASCII(s) {
 		if text, err := w.enc.NewDecoder().Bytes(s); err == nil {
@@ -135,38 +136,39 @@ func (w *walker) utf8(s []byte) []byte {
 	return s
 }
 
-// hasScheme reports whether a reference is absolute. "http:x" is not.
+// hasScheme reports whether a reference is an absolute http or https URL. "http:x" is not.
 func hasScheme(ref []byte) bool { return bytes.IndexByte(ref, ':') > 0 && webURL.Match(ref) }
 
-// A reference with a scheme, and one of a place on the network.
+// scheme matches a reference with any scheme, webURL an absolute http or https URL, and web a reference with one of
+// these schemes.
 var (
 	scheme = regexp.MustCompile(`^[^/?#:]*:`)
 	webURL = regexp.MustCompile(`^(?i:https?)://`)
 	web    = regexp.MustCompile(`^(?i:https?):`)
 )
 
-// elsewhere reports whether a reference has a scheme that is no place on the network.
+// elsewhere reports whether a reference has a scheme other than http and https.
 func elsewhere(ref []byte) bool {
 	return bytes.IndexByte(ref, ':') >= 0 && scheme.Match(ref) && !web.Match(ref)
 }
 
-// attribute is one of the current tag that may mean something.
+// attribute is an attribute of the current tag that may have a meaning.
 type attribute struct {
 	*attr
-	from, to int // all of it
-	v0, v1   int // the value, without quotes; none if v0 is zero
+	from, to int // the range of the whole attribute
+	v0, v1   int // the range of the value without quotes; no value if v0 is zero
 	quoted   bool
 }
 
 // tag is the current start tag.
 type tag struct {
-	name string // in lower case; empty: it means nothing
-	end  int    // after its ">"
+	name string // in lower case; empty if it has no meaning
+	end  int    // the offset after its ">"
 	s    []byte
 	attr []attribute
 }
 
-// get is the value of an attribute, references resolved, trimmed, in lower case.
+// get returns the value of an attribute, unescaped, trimmed and in lower case.
 func (t *tag) get(name string) string {
 	for i := range t.attr {
 		if a := &t.attr[i]; a.name == name {
@@ -176,7 +178,7 @@ func (t *tag) get(name string) string {
 	return ""
 }
 
-// has reports whether a list of words in an attribute has one of these.
+// has reports whether an attribute, a list of words, has one of the given words.
 func (t *tag) has(name string, words ...string) bool {
 	for word := range strings.FieldsSeq(t.get(name)) {
 		if slices.Contains(words, word) {
@@ -204,7 +206,7 @@ func (w *walker) markup(s []byte) {
 				w.foreign--
 			}
 		case isLetter(c):
-			if !w.startTag(s, i+1, extract.TagNameEnd(s, i+1)) { // the page ends in it
+			if !w.startTag(s, i+1, extract.TagNameEnd(s, i+1)) { // the page ends within the tag
 				return
 			}
 			i = w.element(&w.tag)
@@ -220,7 +222,7 @@ func isForeign(name []byte) bool {
 	return bytes.EqualFold(name, []byte("svg")) || bytes.EqualFold(name, []byte("math"))
 }
 
-// declaration skips what begins with "<!".
+// declaration skips what begins with "<!", and returns where it ends.
 func (w *walker) declaration(s []byte, i int) int {
 	switch rest := s[i+2:]; {
 	case bytes.HasPrefix(rest, []byte("--")):
@@ -234,15 +236,15 @@ func (w *walker) declaration(s []byte, i int) int {
 	}
 	end := extract.Through(s, i, ">")
 	if len(w.frames) == 0 && i < declaredWithin && len(bytes.TrimSpace(s[w.head:i])) == 0 {
-		w.head = end // after the document type, or a declaration would be before it
+		w.head = end // before a document type, the declaration would not be valid
 	}
 	return end
 }
 
-// declaredWithin is where browsers look for the charset.
+// declaredWithin is how many bytes at the beginning of a page browsers search for the charset.
 const declaredWithin = 1 << 10
 
-// instruction reads what begins with "<?": a style sheet of XML may be in it.
+// instruction reads what begins with "<?", which may name a style sheet of XML. It returns where that ends.
 func (w *walker) instruction(s []byte, i int) int {
 	const name = "?xml-stylesheet"
 	if end := i + 1 + len(name); w.doc.Kind == XML && bytes.HasPrefix(s[i+1:], []byte(name)) {
@@ -253,7 +255,7 @@ func (w *walker) instruction(s []byte, i int) int {
 	return extract.Through(s, i, ">")
 }
 
-// startTag reads the tag whose name is from i to end. It is false if the page ends in it.
+// startTag reads the tag whose name is from i to end. It returns false if the page ends within the tag.
 func (w *walker) startTag(s []byte, i, end int) bool {
 	t := &w.tag
 	t.name, t.s, t.attr = "", s, t.attr[:0]
@@ -271,7 +273,8 @@ func (w *walker) startTag(s []byte, i, end int) bool {
 	return false
 }
 
-// attribute reads the one at that place and returns what is behind it. Of two of one name the first counts.
+// attribute reads the attribute at an offset, and returns the offset after it. Of two attributes with the same name the
+// first counts.
 func (w *walker) attribute(s []byte, at int) (next int) {
 	key, val, next := extract.NextAttr(s, at)
 	if !attrShapes.has(key) {
@@ -294,7 +297,7 @@ func (w *walker) attribute(s []byte, at int) (next int) {
 	return next
 }
 
-// element handles a start tag and, if it is one of raw text, what is in it. It returns where the walk goes on.
+// element handles a start tag and, if its element has raw text, that text. It returns where the walk goes on.
 func (w *walker) element(t *tag) int {
 	closed := t.s[t.end-2] == '/'
 	switch t.name {
@@ -342,16 +345,16 @@ func (w *walker) element(t *tag) int {
 	return end
 }
 
-// decode is the document as text whose markup is ASCII. Most charsets have that as they are: their bytes stay, and only
-// references are decoded. UTF-16 and ISO-2022-JP become UTF-8, if they can be had back byte by byte; a document that cannot is
-// not touched.
+// decode returns the document as text whose markup is ASCII. In most charsets it is so already: the bytes stay, and
+// only references are decoded. UTF-16 and ISO-2022-JP become UTF-8 if that can be undone byte by byte. Otherwise the
+// document is not changed.
 func (w *walker) decode() []byte {
 	d := w.doc
 	switch {
 	case bytes.HasPrefix(d.Body, []byte("\xef\xbb\xbf")):
 		w.head = len("\ufeff")
 		return d.Body
-	case !bytes.HasPrefix(d.Body, []byte("\xff\xfe")) && !bytes.HasPrefix(d.Body, []byte("\xfe\xff")): // no byte order mark says it
+	case !bytes.HasPrefix(d.Body, []byte("\xff\xfe")) && !bytes.HasPrefix(d.Body, []byte("\xfe\xff")): // no byte order mark
 		_, w.charset = charset.Lookup(d.Charset)
 		if w.charset == "utf-8" || w.charset == "" && d.Kind != HTML && d.Kind != XML {
 			return d.Body
@@ -385,24 +388,25 @@ func (w *walker) decode() []byte {
 	return text
 }
 
-// declare puts the charset of the header into a document that has no declaration. In a style sheet it matters only beyond
-// ASCII.
+// declare inserts the charset of the header into a document that does not declare one. A style sheet needs that only if
+// it is not ASCII.
 func (w *walker) declare() {
 	switch kind := w.doc.Kind; {
 	case w.charset == "" || w.declared:
 	case kind == CSS && w.charset != "utf-8" && !bytes.HasPrefix(w.places.body, []byte("@charset")) && !extract.IsASCII(w.places.body):
 		w.set(0, 0, `@charset "`+w.charset+`";`)
 	case kind == HTML && strings.HasPrefix(w.charset, "utf-16"):
-		w.set(0, 0, "\ufeff") // nothing else says so
+		w.set(0, 0, "\ufeff") // a byte order mark declares UTF-16
 	case kind == HTML:
 		w.set(w.head, w.head, `<meta charset="`+w.charset+`">`)
 	}
 }
 
-// charsetLabel finds the label in the content of a meta element.
+// charsetLabel matches the label in the content of a meta element.
 var charsetLabel = regexp.MustCompile(`(?i)charset\s*=\s*["']?([\w:.-]+)`)
 
-// label is the name of a charset in a declaration, which comes to say what the header said: that was stronger.
+// label handles the name of a charset in a declaration. The charset of the header replaces it, because the header took
+// precedence.
 func (w *walker) label(s []byte, from, to int) {
 	_, name := charset.Lookup(string(extract.Trim(s[from:to])))
 	if w.declared || name == "" || len(w.frames) > 1 {
