@@ -6,54 +6,58 @@ import (
 	"github.com/treadlight/crawl/internal/ratelimit"
 )
 
-// Update is what a shared store tells without having been asked.
+// Update is what a shared store reports without a request.
 type Update struct {
-	Ready  bool       // hosts may be there to be activated
-	Grown  []HostLeft // hosts of ours that got so many more URLs; zero: some
-	Lost   []HostLeft // hosts that are not ours any more by that Lease, all their URLs with them
-	Wanted []string   // hosts of ours that others would take
-	// Poorest is the fewest hosts that a process has which wants some of Wanted.
+	Ready  bool       // there may be hosts to activate
+	Grown  []HostLeft // hosts of this process that got Queued more URLs; zero means an unknown number
+	Lost   []HostLeft // hosts that this process no longer holds by that Lease, with all their URLs
+	Wanted []string   // hosts of this process that other processes would take
+	// Poorest is the smallest number of hosts that any process has which would take some of Wanted.
 	Poorest int
 }
 
 const (
-	// sweepFirst and sweepMost bound the pause, doubling, between requests to the store for hosts while it has none.
+	// sweepFirst and sweepMost bound the pause between two requests for hosts while the store has none; the pause
+	// doubles each time.
 	sweepFirst, sweepMost = 50 * time.Millisecond, 2 * time.Second
-	// jammedFor is how long no hosts are asked for after a request found no place.
+	// jammedFor is how long no hosts are requested after a request found no place in our own queue.
 	jammedFor = 30 * time.Second
 	lingerFor = 2 * time.Second
-	// yieldEvery is how often hosts are given to others; by then those given before are being worked on.
+	// yieldEvery is how often hosts are given to other processes; by the next time those given before are being worked
+	// on.
 	yieldEvery = time.Second
-	// evenEvery is how often hosts are given away only to even out; it outlasts the news of before the last time.
+	// evenEvery is how often hosts are given away only to even out their number. It is long enough for the counts of
+	// other processes to reflect the last time.
 	evenEvery = 10 * time.Second
-	// evenFrom is the factor by which one must have more hosts than another to give some: each costs a robots.txt
-	// more.
+	// evenFrom is how many times as many hosts as another process a process must have to give some away: each host
+	// given away costs one more robots.txt request.
 	evenFrom = 3
-	// evenLeast is how many URLs a host must have left to be given away, to be worth learning its pace again.
+	// evenLeast is how many URLs a host must have left to be given away; with fewer it is not worth learning its pace
+	// again.
 	evenLeast = 16
-	// sharedMax bounds the URLs of a host in memory: what is here has to be given back with the host.
+	// sharedMax bounds the URLs of a host in memory, since all of them have to be given back with the host.
 	sharedMax = 256
 	leaseOver = "lease: to be renewed"
 )
 
 type fleet struct {
 	backlog
-	askAt     time.Time // no question for hosts before
+	askAt     time.Time // hosts are not requested before this instant
 	pause     time.Duration
-	spent     bool      // nothing was left here when hosts were last to be asked for
-	found     bool      // a URL was put since hosts were asked for last
-	complete  bool      // no process had any URL left when that was asked last, and none was put since; alone: always
-	none      bool      // no host was to be had when that was asked last, and no URL was put since; alone: always
-	elsewhere time.Time // when a host comes up that no process had then; zero: none was known
+	spent     bool      // this process had nothing left to do the last time that it could request hosts
+	found     bool      // a URL was put since hosts were requested last
+	complete  bool      // at the last request for hosts no process had a URL, and none was put since; true if alone
+	none      bool      // the last request for hosts got none, and no URL was put since; true if alone
+	elsewhere time.Time // when a host comes up that no process held at the last request; zero means that none was known
 	leaving   []*host   // hosts to be given back when the last of their leases has ended
-	surplus   int       // hosts that may be given to others yet, as they wait for a slot here
+	surplus   int       // how many more hosts may be given away because they wait for a slot here
 	yielded   time.Time
-	excess    int // hosts that may be given to others yet, as those have fewer
+	excess    int // how many more hosts may be given away because other processes have fewer
 	evened    time.Time
-	spared    time.Time // no host is asked for before: those that were given are for others
+	spared    time.Time // hosts are not requested before this instant: those given away are for others
 }
 
-// put tells the store of a URL, which decides whether it is new and whose its host is.
+// put adds a URL to the store. The store decides whether it is new and which process holds its host.
 func (f *fleet) put(now time.Time, it *Item, fp uint64) Added {
 	it.Queued = now
 	f.complete, f.none, f.found = false, false, true
@@ -62,38 +66,39 @@ func (f *fleet) put(now time.Time, it *Item, fp uint64) Added {
 	return Queued
 }
 
-// Over reports whether nothing is left to do: for this process, or with a shared store for all of them.
+// Over reports whether nothing is left to do: for this process or, with a shared store, for all processes.
 func (f *fleet) Over() bool { return f.drained() && f.complete }
 
-// drained reports whether nothing is left to do for this process.
+// drained reports whether this process has nothing left to do.
 func (f *fleet) drained() bool {
 	c := f.counts.load()
 	return c.Queued+c.Leased == 0
 }
 
-// sweep asks for hosts, as nothing that this process has can be leased now, and returns when to look again.
+// sweep requests hosts if this process may take more; it is called when no URL that this process has can be leased now.
+// It returns when to look again.
 func (f *fleet) sweep(now, wake time.Time) time.Time {
 	f.partIdle(now, lingerFor)
 	if len(f.hosts) >= f.cfg.MaxHosts {
-		f.partIdle(now, 0) // others may have something to do
+		f.partIdle(now, 0) // other hosts may have something to do
 		if !now.Before(f.resting.next) {
 			for _, h := range f.refusing(now, f.cfg.Slots, false) {
-				f.part(h, now) // nor have those anything to do for long
+				f.part(h, now) // these have nothing to do for long either
 			}
 		}
 	}
 	spent := f.drained()
-	if spent && !f.spent { // it may be the end
+	if spent && !f.spent { // this may be the end of the job
 		f.askAt, f.pause, f.spared = now, 0, time.Time{}
 	}
 	f.spent = spent
-	room := min(f.cfg.MaxHosts-len(f.hosts), f.cfg.Slots) // few at a time, as others want some
+	room := min(f.cfg.MaxHosts-len(f.hosts), f.cfg.Slots) // few at a time, as other processes want some too
 	if f.othersAhead(classNew) {
-		room = 0 // hosts wait for a slot here, and so would those that come: others may have them
+		room = 0 // hosts wait for a slot here, as new ones would: leave them to other processes
 	}
 	next := maxTime(f.askAt, f.spared)
 	if !f.jammed.IsZero() {
-		room, next = min(room, 1), maxTime(next, f.jammed) // with one it is seen whether there is place again
+		room, next = min(room, 1), maxTime(next, f.jammed) // one host shows whether there is place again
 	}
 	if !f.activating && room > 0 && !now.Before(next) {
 		f.activating, f.found = true, false
@@ -113,10 +118,10 @@ func (f *fleet) swept(now time.Time, a *Answer) {
 	f.activating = false
 	for _, left := range a.Hosts {
 		if left.Tenure.Ended() {
-			continue // that it was lost was told before, perhaps
+			continue // an Update may have reported the loss already
 		}
 		if h := f.hosts[left.Name]; h != nil && !h.foreign {
-			f.leave(h, now) // it was by another lease, and was lost
+			f.leave(h, now) // it was held by another lease, which was lost
 		}
 		if h := f.enter(&left); h != nil {
 			f.expect(h, left.Queued)
@@ -130,7 +135,7 @@ func (f *fleet) swept(now time.Time, a *Answer) {
 		}
 		return
 	}
-	f.complete, f.none = a.Complete && !f.found, !f.found // the answer may not know of it
+	f.complete, f.none = a.Complete && !f.found, !f.found // the answer may not include a URL found since the request
 	f.elsewhere = time.Time{}
 	if a.Due > 0 {
 		f.elsewhere = now.Add(a.Due)
@@ -159,11 +164,11 @@ func (f *fleet) expect(h *host, n int) {
 	}
 }
 
-// arrived takes the URLs of an answer into memory. They are this process's from then on.
+// arrived takes the URLs of an answer into memory. From then on this process has them.
 func (f *fleet) arrived(now time.Time, a *Answer) {
 	h := f.hosts[a.Host]
 	if h == nil || h.lease != a.Lease || h.foreign {
-		return // it was lost meanwhile
+		return // the host was lost meanwhile
 	}
 	if h.over != nil {
 		h.over.loading = false
@@ -192,7 +197,7 @@ func (f *fleet) updated(now time.Time, n Update) {
 		}
 		more := left.Queued
 		if more == 0 && h.fresh() == 0 {
-			more = 1 // the next answer tells how many
+			more = 1 // the next answer says how many there are
 		}
 		if h.over != nil {
 			more += h.over.urls
@@ -205,8 +210,8 @@ func (f *fleet) updated(now time.Time, n Update) {
 	f.yield(now, n.Wanted, n.Poorest)
 }
 
-// yield gives half of the waiting hosts to others, if more wait for a slot or a place here than have one. Seldom, it
-// also gives half of its surplus to an idle process with far fewer hosts.
+// yield marks hosts to be given to other processes: half of the waiting ones, if hosts wait here for a slot or for a
+// place in our own queue. Every evenEvery it also gives half of its surplus to a process with far fewer hosts.
 func (f *fleet) yield(now time.Time, names []string, poorest int) {
 	if len(names) == 0 || f.held.After(now) {
 		return
@@ -229,10 +234,10 @@ func (f *fleet) yield(now time.Time, names []string, poorest int) {
 		case f.surplus > 0:
 			f.surplus--
 		case h.queued() < evenLeast || h.index >= 0 && h.blocked() && h.at.After(now.Add(evenEvery)):
-			continue // the next has hardly found its pace when it is done, or nothing to ask of it
+			continue // its next holder would be done before it knows the pace, or could send it nothing
 		default:
 			f.excess--
-			f.spared = now.Add(2 * sweepMost) // others ask by then
+			f.spared = now.Add(2 * sweepMost) // other processes request hosts by then
 		}
 		h.leaving = true
 		f.leaving = append(f.leaving, h)
@@ -280,8 +285,8 @@ func (f *fleet) partLeaving(now time.Time) {
 	f.leaving = stay
 }
 
-// partIdle gives back the hosts that have had no URL for a while. Those that have work again, which may be for ever,
-// are not counted as idle any longer.
+// partIdle gives back the hosts that have had no URL for a while. Hosts that have work again are only removed from the
+// list of idle hosts, since they may be busy for ever.
 func (f *fleet) partIdle(now time.Time, while time.Duration) {
 	for len(f.idle) > 0 && (f.idle[0].busy() || !f.idleFrom(while).After(now)) {
 		switch h := f.unidle(); {
@@ -305,7 +310,8 @@ func (f *fleet) part(h *host, now time.Time) {
 	f.store.Deactivate(h.name, at)
 }
 
-// leave moves a host out of memory with all its URLs. Leases that are out are void: the next owner asks again.
+// leave drops a host from memory with all its URLs. Leases of the host that are still open become void: its next holder
+// requests their URLs again.
 func (f *fleet) leave(h *host, now time.Time) {
 	f.counts.queued.Add(-int64(h.queued()))
 	away := f.unload(h)
@@ -315,11 +321,11 @@ func (f *fleet) leave(h *host, now time.Time) {
 	}
 }
 
-// outOfLease reports whether a host must not be asked, as it is to be given back or its lease is about to end, and
-// schedules another look.
+// outOfLease reports whether no request may be sent to a host, because it is to be given back or because its lease must
+// be renewed first. In the second case it schedules the host again.
 func (f *fleet) outOfLease(h *host, now time.Time) bool {
 	if h.leaving {
-		return true // it is given back when the last of its leases has ended
+		return true // partLeaving gives it back when the last of its leases has ended
 	}
 	if !h.tenure.Over(now) {
 		return false

@@ -8,48 +8,50 @@ import (
 	"github.com/treadlight/crawl/internal/ratelimit"
 )
 
-// Memory holds the first URLs of each active host; the store has all of them as queued, and is not told which are in
-// memory.
+// Memory holds the first URLs of each active host. The store holds all of them as queued, and does not know which are
+// in memory.
 
 const (
-	// headMin and headMax bound the URLs of one host in memory: a load takes a commit, some milliseconds.
+	// headMin and headMax bound the URLs of one host in memory. A load takes as long as a commit, some milliseconds.
 	headMin, headMax = 4, 4096
-	// maxLoads is how many hosts wait for the store at a time.
+	// maxLoads is how many loads may be outstanding at a time, each for another host.
 	maxLoads = 256
 	// activateMost is how many hosts are activated at a time.
 	activateMost = 1024
-	// maxAway is how many URLs of one host may wait for another try before no more are loaded, as in an outage.
+	// maxAway is how many URLs of one host may wait for another try, as in an outage, before no more of its URLs are
+	// loaded.
 	maxAway = 1024
 )
 
 type overflow struct {
 	urls    int
-	bound   Place              // they are behind it, and all others of the host are not
-	loading bool               // the store was asked for the first of them, or is to be
-	missed  Place              // the first that the store did not have when it was asked; zero for none
-	done    map[int64]struct{} // since it was asked, of those behind bound that were away
+	bound   Place              // URLs behind it are in the store alone; all others of the host are in memory
+	loading bool               // a load of the first of them is outstanding, or is in toRefill
+	missed  Place              // the first URL put behind bound since the load was requested; zero means none
+	done    map[int64]struct{} // IDs of URLs behind bound that were away and are done since the load was requested
 }
 
 type backlog struct {
 	timetable
-	seen       seen.Set // of what is known, if it is in memory
+	seen       seen.Set // the known URLs, if whole
 	store      Storage
-	whole      bool                // all that is known is in memory
-	shared     bool                // see Left
-	headMost   int                 // URLs of a host in memory
-	last       int64               // the largest ID given
-	away       map[int64]struct{}  // URLs in memory that are leased or wait for another try
-	loads      int                 // questions for URLs that are out
-	toRefill   []*host             // hosts for which there is a question to ask
-	inactive   int64               // URLs of inactive hosts
-	activating bool                // the question for hosts is out
-	interim    map[string]HostLeft // of hosts, URLs that were put as inactive since
-	forgot     bool                // hosts were forgotten of which the store knows more
-	resting    resting             // of the inactive hosts
+	whole      bool                // all known URLs are in memory: there is no Store
+	shared     bool                // see Left.Shared
+	headMost   int                 // the most URLs of a host in memory
+	last       int64               // largest ID assigned
+	away       map[int64]struct{}  // IDs of URLs in memory that are leased or wait for another try
+	loads      int                 // outstanding loads
+	toRefill   []*host             // hosts whose load waits until fewer loads are outstanding
+	inactive   int64               // number of URLs of inactive hosts
+	activating bool                // a request for hosts is outstanding
+	interim    map[string]HostLeft // per host, the URLs put as inactive since that request
+	forgot     bool                // hosts were dropped from memory of which the store has more
+	resting    resting             // what is known of inactive hosts that refuse requests
 }
 
-// host finds or makes a host. It is nil without room: when all MaxHosts have work or a page budget to keep, or when
-// there are inactive hosts, of which it may be one. A forgotten host begins again as a new one, which is more careful.
+// host finds or makes a host. It returns nil if there is no room: if all MaxHosts have work or a page budget to keep,
+// or if there are inactive hosts, since the host may be one of them. A host that was dropped from memory begins again
+// as a new one, for which more caution applies.
 func (b *backlog) host(name string) *host {
 	h := b.hosts[name]
 	if h != nil && !h.foreign {
@@ -59,7 +61,7 @@ func (b *backlog) host(name string) *host {
 		return nil
 	}
 	if h != nil {
-		h.foreign = false // nothing is inactive
+		h.foreign = false // no URL of the host is inactive
 		return h
 	}
 	if len(b.hosts) >= b.cfg.MaxHosts && !b.forget() {
@@ -68,13 +70,14 @@ func (b *backlog) host(name string) *host {
 	return b.adopt(name)
 }
 
-// robotsHost finds or makes the host of a moved robots.txt, even without room, as hosts in memory wait for the file.
+// robotsHost finds or makes the host of a redirected robots.txt. It makes one even if there is no room, because hosts
+// in memory wait for the file.
 func (b *backlog) robotsHost(name string) *host {
 	if h := b.hosts[name]; h != nil {
 		return h
 	}
 	var h *host
-	if !b.shared { // or it may be another process's
+	if !b.shared { // of a shared store another process may hold the host
 		h = b.host(name)
 	}
 	if h == nil && !b.whole {
@@ -84,10 +87,10 @@ func (b *backlog) robotsHost(name string) *host {
 	return h
 }
 
-// forget drops the host that has been without work the longest.
+// forget drops the host that has been without work the longest, and reports whether there was one.
 func (b *backlog) forget() bool {
 	if b.whole && b.cfg.MaxPagesPerHost > 0 || b.activating {
-		return false // the store's answer may tell of it
+		return false // the answer of the store may include the host
 	}
 	for len(b.idle) > 0 {
 		if h := b.unidle(); h != nil {
@@ -99,7 +102,7 @@ func (b *backlog) forget() bool {
 	return false
 }
 
-// head is how many URLs of a host are in memory at most.
+// head returns how many URLs of a host may be in memory.
 func (b *backlog) head() int {
 	return min(max(b.cfg.Resident/max(1, len(b.hosts)), headMin), b.headMost)
 }
@@ -117,7 +120,7 @@ func (b *backlog) admit(h *host, it *Item) {
 	if h.queue.len() <= b.head() {
 		return
 	}
-	// The last one goes, which was the new one but for ranks.
+	// The last item leaves memory. That is the new one, unless its rank is lower than that of others.
 	worst := h.queue.popBack()
 	b.bytes -= len(worst.URL.String())
 	if h.over == nil {
@@ -145,7 +148,7 @@ func (b *backlog) ask(h *host) {
 	b.store.Load(h.name, h.over.bound, b.head())
 }
 
-// gone notes that a loaded URL is done. An answer under way may still have it.
+// gone records that a loaded URL is done, since the answer to an outstanding load may still contain it.
 func (h *host) gone(it *Item) {
 	o := h.over
 	if o == nil || !o.loading || !o.bound.Before(it.Place()) {
@@ -157,7 +160,8 @@ func (h *host) gone(it *Item) {
 	o.done[it.ID] = struct{}{}
 }
 
-// loaded takes in the URLs of an answer that are still next: since the question a better one may have been put.
+// loaded takes in the URLs of an answer, up to the first one that is no longer next: a URL that goes before it may have
+// been put since the request.
 func (b *backlog) loaded(h *host, a *Answer) error {
 	o := h.over
 	o.loading = false
@@ -185,18 +189,18 @@ func (b *backlog) accept(h *host, it *Item) {
 	o.bound = it.Place()
 	_, away := b.away[it.ID]
 	if _, done := o.done[it.ID]; away || done {
-		return // it was in memory all the time
+		return // the URL was in memory all the time
 	}
 	o.urls--
 	if it.Kind == Page && !it.None() {
-		h.pages++ // it was asked for by an earlier process
+		h.pages++ // an earlier process has requested the page
 	}
-	it.Since = 0 // that counts from what the host served since it is known
+	it.Since = 0 // Since counts pages served since the host entered memory
 	h.queue.push(*it)
 	b.bytes += it.size()
 }
 
-// lodge puts a URL of a host that has no room in memory.
+// lodge puts a URL whose host has no room in memory.
 func (b *backlog) lodge(name string, it *Item, fp uint64) {
 	b.store.Put(name, it, fp, true)
 	b.inactive++
@@ -211,7 +215,7 @@ func (b *backlog) lodge(name string, it *Item, fp uint64) {
 	}
 }
 
-// activate asks for inactive hosts if there is room, or can be made.
+// activate requests inactive hosts if there is room for them or if room can be made.
 func (b *backlog) activate(now time.Time) {
 	if b.inactive == 0 || b.activating {
 		return
@@ -230,7 +234,7 @@ func (b *backlog) activate(now time.Time) {
 	}
 }
 
-// enter takes a host into memory that was inactive. It is nil if it is there already.
+// enter takes a host that was inactive into memory. It returns nil if the host is there already.
 func (b *backlog) enter(left *HostLeft) *host {
 	h := b.hosts[left.Name]
 	switch {
@@ -244,7 +248,8 @@ func (b *backlog) enter(left *HostLeft) *host {
 	return h
 }
 
-// activated takes in hosts that were inactive. A host may come twice, if URLs were put while it was being activated.
+// activated takes in hosts that were inactive. The store may return a host twice, if URLs were put while the host was
+// being activated.
 func (b *backlog) activated(now time.Time, a *Answer) error {
 	b.activating = false
 	for _, left := range a.Hosts {
@@ -268,31 +273,32 @@ func (b *backlog) activated(now time.Time, a *Answer) error {
 	return nil
 }
 
-// A host that refuses to be asked for long gives its place in memory to an inactive one. All its URLs are in the
-// store, and the pacer knows its demand. Until when it refuses is noted here, so that it is not activated in vain.
+// A host that refuses requests for long gives up its place in memory to an inactive one. All its URLs are in the store,
+// and the pacer knows its demand. The frontier notes until when the host refuses, so that it is not activated in vain.
 
 const (
-	// deactivateFrom is the shortest wait for which a host is exchanged, at the cost of some commits.
+	// deactivateFrom is the shortest wait for which a host is exchanged, since an exchange costs some commits.
 	deactivateFrom = time.Minute
-	// deactivateEvery is how often hosts are searched for an exchange: a tenth of a second for a million.
+	// deactivateEvery is how often hosts are searched for an exchange: a search takes a tenth of a second for a million
+	// hosts.
 	deactivateEvery = 10 * time.Second
-	// maxResting bounds the notes of inactive hosts, at some 30 MB; beyond it there are no exchanges.
+	// maxResting bounds the entries of inactive hosts, at some 30 MB; at the bound there are no further exchanges.
 	maxResting = 1 << 18
 )
 
 type rest struct {
 	until   time.Time
 	queued  int64
-	ordered bool // see Blockage
+	ordered bool // as in Blockage
 }
 
 type resting struct {
 	hosts     map[string]rest
-	queued    int64     // URLs of them
-	unordered int       // hosts that are not ordered
-	first     time.Time // none of them may be asked before; zero if there are none
-	next      time.Time // no exchange before
-	stuck     bool      // all hosts in memory refuse, and so any of them may give way
+	queued    int64     // number of URLs of these hosts
+	unordered int       // number of hosts that are not ordered
+	first     time.Time // no request may be sent to any of these hosts before; zero means that there is none
+	next      time.Time // no exchange takes place before
+	stuck     bool      // all hosts in memory refuse requests, so any of them may give up its place
 }
 
 func newResting() resting { return resting{hosts: make(map[string]rest)} }
@@ -330,14 +336,14 @@ func (r *resting) over(now time.Time) bool {
 	if r.first.IsZero() || now.Before(r.first) {
 		return false
 	}
-	r.first = time.Time{} // it may have been of one that was activated since
+	r.first = time.Time{} // the host that it stems from may have been activated since
 	for _, host := range r.hosts {
 		r.first = earlier(r.first, host.until)
 	}
 	return !r.first.IsZero() && !now.Before(r.first)
 }
 
-// exchange deactivates hosts that refuse to be asked for long.
+// exchange deactivates hosts that refuse requests for long.
 func (b *backlog) exchange(now time.Time) {
 	r := &b.resting
 	if now.Before(r.next) || b.inactive == r.queued && !r.over(now) || len(r.hosts) >= maxResting {
@@ -357,14 +363,14 @@ func (b *backlog) exchange(now time.Time) {
 	}
 }
 
-// refusing lists hosts that may give up their places, and has none be looked for again for a while.
+// refusing lists up to most hosts that may give up their places, and defers the next search for a while.
 func (b *backlog) refusing(now time.Time, most int, stuck bool) (going []*host) {
 	b.resting.next = now.Add(deactivateEvery)
 	least := now.Add(deactivateFrom)
 	if stuck {
 		least = now.Add(1)
 	}
-	for i := len(b.due) - 1; i >= 0 && len(going) < most; i-- { // the later ones are at the end
+	for i := len(b.due) - 1; i >= 0 && len(going) < most; i-- { // the later hosts are near the end of the heap
 		h := b.due[i]
 		if h != b.nextUp && !h.at.Before(least) && h.mayDeactivate(stuck) && (!b.shared || !h.excluded) {
 			going = append(going, h)
@@ -373,15 +379,15 @@ func (b *backlog) refusing(now time.Time, most int, stuck bool) (going []*host) 
 	return going
 }
 
-// mayDeactivate reports whether a scheduled host refuses to be asked and has nothing that the store lacks, such as the
-// not-before time of a retry, unless many hosts refuse.
+// mayDeactivate reports whether a scheduled host refuses requests, has no work under way, and loses nothing by leaving
+// memory. What the store lacks, such as the not-before time of a retry, forbids it unless stuck is set.
 func (h *host) mayDeactivate(stuck bool) bool {
-	byOrder := h.why != ratelimit.LimitNone || h.reason != "" && h.reason != retrying // of the pacer or the gate
+	byOrder := h.why != ratelimit.LimitNone || h.reason != "" && h.reason != retrying // from the pacer or the gate
 	return h.blocked() && (stuck || byOrder) && h.open == 0 && len(h.out) == 0 && !h.foreign &&
 		(h.over == nil || !h.over.loading) && !h.retries.robots()
 }
 
-// sooner is the instant to look again for room, if there is one before wake.
+// sooner returns the instant at which to look for room again, if that is before wake; otherwise wake.
 func (b *backlog) sooner(wake time.Time) time.Time {
 	if b.inactive == 0 || b.activating || len(b.resting.hosts) >= maxResting {
 		return wake
@@ -396,8 +402,8 @@ func (b *backlog) sooner(wake time.Time) time.Time {
 	return earlier(wake, at)
 }
 
-// Revise has all hosts that wait for the pacer looked at again, piece by piece in Next, as a hundred thousand take a
-// second.
+// Revise makes the frontier ask the pacer again about all hosts that wait for it. Next does so piece by piece, as a
+// hundred thousand hosts take a second.
 func (b *backlog) Revise(now time.Time) {
 	b.held = time.Time{}
 	b.resting = newResting()
@@ -405,7 +411,7 @@ func (b *backlog) Revise(now time.Time) {
 	b.reviseSome(now)
 }
 
-// Include has a host asked again that was excluded. It reports whether it was.
+// Include allows leases of a host again after Exclude. It reports whether the host was excluded.
 func (b *backlog) Include(now time.Time, name string) bool {
 	name = ratelimit.Domain(name)
 	if _, ok := b.excluded[name]; !ok {

@@ -13,20 +13,21 @@ import (
 	"github.com/treadlight/crawl/internal/web/canonical"
 )
 
-// nameOf is the name under which the limiter paces a URL's host: http://a.test:443 is https://a.test.
+// nameOf returns the name under which the limiter paces a URL's host; http://a.test:443 and https://a.test have the
+// same.
 func nameOf(u canonical.URL) string { return ratelimit.Domain(u.Host()) }
 
 type roster struct {
 	cfg      Config
 	hosts    map[string]*host    // at most MaxHosts
-	excluded map[string]struct{} // hosts of which nothing is to be asked: at most maxExcluded
+	excluded map[string]struct{} // names of hosts to which no request is sent: at most maxExcluded
 	idle     []*host             // hosts without work, oldest first; entries may be out of date
-	since    time.Time           // of the first lease; zero before
+	since    time.Time           // time of the first lease; zero before it
 	counts   counts
 	bytes    int // of the URLs queued in memory
 
-	// The hosts once more, in no order, in one piece of memory with the work and time taken of each, so that finding
-	// the busiest of a hundred thousand takes 0.1 ms.
+	// roll lists the hosts again, in no order; work holds for each the URLs queued and the time taken, in one piece of
+	// memory, so that finding the busiest of a hundred thousand hosts takes 0.1 ms.
 	roll []*host
 	work []uint64
 }
@@ -56,7 +57,7 @@ func (r *roster) drop(h *host) {
 	r.counts.hosts.Store(int64(len(r.hosts)))
 }
 
-// note takes in that the work or the time of a host has changed.
+// note records that the work or the time of a host has changed.
 func (r *roster) note(h *host) {
 	r.work[h.place] = workOf(h)
 	if !h.busy() && !h.idle {
@@ -65,8 +66,8 @@ func (r *roster) note(h *host) {
 	}
 }
 
-// idleFrom is from when on the host that has been without work the longest has been so for a while; zero: there is
-// none.
+// idleFrom returns the instant at which the host that has been without work the longest will have been so for a while.
+// Zero means that there is no such host.
 func (r *roster) idleFrom(while time.Duration) time.Time {
 	if len(r.idle) == 0 {
 		return time.Time{}
@@ -74,7 +75,8 @@ func (r *roster) idleFrom(while time.Duration) time.Time {
 	return r.since.Add(time.Duration(r.idle[0].latest) * tenth).Add(while)
 }
 
-// unidle takes that host out of idle. Nil: it has work again, or is not here any more.
+// unidle removes the host that has been without work the longest from idle and returns it. It returns nil if the host
+// has work again or is no longer in memory.
 func (r *roster) unidle() *host {
 	h := r.idle[0]
 	r.idle[0] = nil
@@ -86,7 +88,7 @@ func (r *roster) unidle() *host {
 	return h
 }
 
-// queue counts an item that joins (1) or leaves (-1) a queue in memory.
+// queue counts an item that joins (n = 1) or leaves (n = -1) a queue in memory.
 func (r *roster) queue(it *Item, n int) {
 	r.counts.queued.Add(int64(n))
 	r.bytes += n * it.size()
@@ -94,7 +96,7 @@ func (r *roster) queue(it *Item, n int) {
 
 const tenth = 100 * time.Millisecond
 
-// tenths is the time since the first lease, in tenths of a second; it has room for thirteen years.
+// tenths returns the time since the first lease in tenths of a second; a uint32 has room for thirteen years.
 func (r *roster) tenths(now time.Time) uint32 {
 	if r.since.IsZero() {
 		r.since = now
@@ -102,10 +104,10 @@ func (r *roster) tenths(now time.Time) uint32 {
 	return uint32(min(max(0, now.Sub(r.since)/tenth), math.MaxUint32))
 }
 
-// workOf is the URLs queued of a host, and in the lower half the time taken.
+// workOf returns the number of queued URLs of a host in the upper half and the time taken in the lower half.
 func workOf(h *host) uint64 { return uint64(uint32(h.queued()))<<32 | uint64(h.taken()) }
 
-// taken is how long a host took, from its first request to the end of its latest, in tenths of a second.
+// taken returns the time from the host's first request to the end of its latest, in tenths of a second.
 func (h *host) taken() uint32 { return max(h.latest, h.first) - h.first }
 
 type ranked struct {
@@ -113,7 +115,7 @@ type ranked struct {
 	place int
 }
 
-// top lists the hosts with the most work, the most first.
+// top lists the limit hosts with the most work, in descending order.
 func (r *roster) top(limit int) []ranked {
 	if limit <= 0 {
 		return nil
@@ -132,7 +134,7 @@ func (r *roster) top(limit int) []ranked {
 	return top
 }
 
-// host is the queue of one host and its place in the schedule. Fields that scheduling reads come first, for the CPU
+// host is the queue of one host and its place in the schedule. The fields that scheduling reads come first, for the CPU
 // cache.
 type host struct {
 	name string
@@ -141,60 +143,60 @@ type host struct {
 	slotUse
 
 	queue   priorityQueue
-	over    *overflow // nil for a host all of whose URLs are in memory
-	retries *retries  // nil for a host that never had any
+	over    *overflow // nil if all URLs of the host are in memory
+	retries *retries  // nil if the host never had any
 	history attribution.Host
-	out     []*Lease // its leases that hold a slot, oldest first
-	lease   int64    // by which it is this process's, of a shared store
-	tenure  *Tenure  // likewise, and until when
-	open    int32    // its leases not yet acknowledged
-	place   int32    // on the roll
+	out     []*Lease // leases whose requests are not over, oldest first
+	lease   int64    // of a shared store: the lease by which this process holds the host
+	tenure  *Tenure  // of a shared store: how long this process holds the host
+	open    int32    // leases that have not ended
+	place   int32    // index in roll and work
 	pageCounts
-	idle     bool // is in Frontier.idle
-	excluded bool // nothing is to be asked of it
-	leaving  bool // it is to be given back
-	parted   bool // it was given back, or lost: it is another process's
-	manyTold bool // the pacer knows that there are at least manyQueued
-	foreign  bool // URLs of it may be inactive in the store: it is here for a robots.txt alone
+	idle     bool // is in roster.idle
+	excluded bool // the operator has stopped requests to it
+	leaving  bool // is to be given back
+	parted   bool // was given back or lost: another process may hold it
+	manyTold bool // the pacer knows that at least manyQueued URLs wait
+	foreign  bool // is in memory for a robots.txt alone: URLs of it may be inactive in the store
 }
 
 type turn struct {
-	at      time.Time // its key in the schedule; the true instant is asked for when it comes up
+	at      time.Time // the host's key in the schedule; the exact instant is computed when the host comes up
 	order   uint64    // breaks ties: first come, first served
-	index   int32     // in the schedule; -1 when not there
+	index   int32     // index in the schedule; -1 when not in it
 	why     ratelimit.Limit
-	kept    uint8     // rests since the last request that was made, as there was no place for one
-	reason  string    // a gate's reason, when that is what the host waits for
-	keptTil time.Time // it rests until then
+	kept    uint8     // number of pauses since the last request that was made, because there was no place for one
+	reason  string    // the gate's reason, if the host waits for the gate
+	keptTil time.Time // the pause ends then
 }
 
 type slotTimes struct {
-	service  time.Duration // smoothed
-	first    uint32        // when its first slot was taken, by Frontier.tenths
-	latest   uint32        // and when the latest was freed
-	answered bool          // has freed a slot at least once
-	proven   bool          // has answered a request that was not for robots.txt
-	late     bool          // the latest request, or one under way, waited for longer than SlowAfter
+	service  time.Duration // smoothed time that a lease holds its slot
+	first    uint32        // when its first slot was taken, as roster.tenths
+	latest   uint32        // when its latest slot was freed, likewise
+	answered bool          // has freed a slot after a request at least once
+	proven   bool          // has answered a request other than for robots.txt
+	late     bool          // the latest request, or one in flight, waited for its first byte for longer than SlowAfter
 }
 
 type slotUse struct {
-	handed  atomic.Int32 // leases whose holder has not asked for its permit
-	slots   int32        // how many leases it may have out, once it is proven
+	handed  atomic.Int32 // leases whose holder has not requested its permit yet
+	slots   int32        // how many leases it may have in flight, once it is proven
 	holding int32        // leases that hold one of Config.Slots
-	class   hostClass    // the one its leases are counted in
-	quick   bool         // counted in Frontier.quick
-	inLine  bool
+	class   hostClass    // the class in which its slots are counted
+	quick   bool         // is counted in sharing.quick
+	inLine  bool         // waits in sharing.lines for a slot
 }
 
 type pageCounts struct {
-	known int32 // ever accepted, for MaxPagesPerHost
-	pages int32 // of them, those that are visited or were leased
-	asked int32 // leased, retries not counted
+	known int32 // pages ever accepted, for MaxPagesPerHost
+	pages int32 // those of them that are visited or were leased
+	asked int32 // URLs leased, retries not counted
 }
 
 func (h *host) queued() int { return h.fresh() + h.retries.len() }
 
-// fresh is how many of them have not been asked for yet.
+// fresh returns how many of the queued URLs have not been requested yet.
 func (h *host) fresh() int {
 	if h.over == nil {
 		return h.queue.len()
@@ -202,7 +204,7 @@ func (h *host) fresh() int {
 	return h.queue.len() + h.over.urls
 }
 
-// busy reports whether the host may not be forgotten. A slot may be freed after its URL is done.
+// busy reports whether the host must stay in memory. A slot may be freed after its URL is done.
 func (h *host) busy() bool { return h.queued() > 0 || h.open > 0 || len(h.out) > 0 }
 
 func (h *host) free(l *Lease) {
@@ -211,12 +213,12 @@ func (h *host) free(l *Lease) {
 	}
 }
 
-// full reports whether the host has as many leases out as it may: one until it has answered.
+// full reports whether the host has as many requests in flight as it may. Until it is proven it may have one.
 func (h *host) full() bool {
 	return len(h.out) >= int(h.slots) || len(h.out) > 0 && !h.proven
 }
 
-// held takes in how long a lease held its slot, as a moving average of weight 0.3.
+// held records how long a lease held its slot, in a moving average of weight 0.3.
 func (h *host) held(d time.Duration) {
 	if !h.answered {
 		h.answered, h.service = true, d
@@ -225,8 +227,9 @@ func (h *host) held(d time.Duration) {
 	h.service += (d - h.service) * 3 / 10
 }
 
-// due is the heap of the retry to lease next, or nil. A retry goes when the host has answered another URL since, or
-// has no others.
+// due returns the heap that has the retry to lease next, or nil if no retry is to go now. If fresh URLs are in memory,
+// a failed URL goes only once the host has answered another URL since, and other retries only while the host is not
+// failing.
 func (h *host) due(now time.Time) *laterHeap {
 	r, fresh := h.retries, h.queue.len() > 0
 	switch {
@@ -240,7 +243,7 @@ func (h *host) due(now time.Time) *laterHeap {
 	return nil
 }
 
-// peek is the item to be leased next; nil when nothing is due at now.
+// peek returns the item to lease next, or nil if nothing is due at now.
 func (h *host) peek(now time.Time) *Item {
 	if due := h.due(now); due != nil {
 		return &(*due)[0].Item
@@ -258,7 +261,7 @@ func (h *host) pop(now time.Time) Item {
 	return h.queue.pop()
 }
 
-// schedule is a [heap.Interface] of hosts by the instant at which they come up.
+// schedule is a [heap.Interface] of hosts, ordered by the instant at which they come up.
 type schedule []*host
 
 func (s schedule) Len() int { return len(s) }

@@ -2,12 +2,12 @@ package frontier
 
 import "sync"
 
-// Inbox is the calls that a store was told of and its writer has not taken yet, counted by a [Progress]. Make it with
-// NewInbox. It is safe for concurrent use.
+// Inbox holds the calls that a store has received and its writer has not taken yet; a [Progress] counts them as
+// pending. Make it with NewInbox. It is safe for concurrent use.
 type Inbox[T any] struct {
-	Wake  chan struct{} // receives when there is a call, which may wait for more
-	Hurry chan struct{} // receives when what there is must not wait
-	// Enough is how many calls do not wait for more.
+	Wake  chan struct{} // receives when there is a call; the writer may wait for more calls before it takes them
+	Hurry chan struct{} // receives when the writer must take the calls at once
+	// Enough is the number of calls from which on the writer does not wait for more.
 	Enough int
 
 	progress *Progress
@@ -16,12 +16,13 @@ type Inbox[T any] struct {
 	closed   bool
 }
 
-// NewInbox returns an empty inbox.
+// NewInbox returns an empty inbox. Its writer does not wait for more calls once there are enough of them.
 func NewInbox[T any](p *Progress, enough int) *Inbox[T] {
 	return &Inbox[T]{Wake: make(chan struct{}, 1), Hurry: make(chan struct{}, 1), Enough: enough, progress: p}
 }
 
-// Add takes calls in, all or none: none once it is closed or the store has failed.
+// Add appends calls, all of them or none, and reports whether it did. It appends none if the inbox is closed or the
+// store has failed. With hurry set, the writer takes them at once.
 func (in *Inbox[T]) Add(hurry bool, calls ...T) (taken bool) {
 	if in.progress.Err() != nil {
 		return false
@@ -41,10 +42,11 @@ func (in *Inbox[T]) Add(hurry bool, calls ...T) (taken bool) {
 	return true
 }
 
-// mostSpare bounds the memory that stays for calls, in batches of usual size.
+// mostSpare bounds the capacity that is kept for later calls, as a multiple of Enough.
 const mostSpare = 4
 
-// Take hands over all calls. Those taken before give their memory back, and may be nil.
+// Take returns all calls and whether the inbox is closed. The memory of before, calls taken earlier and not used any
+// more, is used again; before may be nil.
 func (in *Inbox[T]) Take(before []T) (calls []T, closed bool) {
 	before = in.Spare(before)
 	in.mu.Lock()
@@ -53,7 +55,7 @@ func (in *Inbox[T]) Take(before []T) (calls []T, closed bool) {
 	return calls, in.closed
 }
 
-// Spare is the memory of calls for others, if it is not too much.
+// Spare returns the memory of calls as an empty slice for other calls, or nil if it is too large to keep.
 func (in *Inbox[T]) Spare(calls []T) []T {
 	clear(calls)
 	if cap(calls) > mostSpare*in.Enough {
@@ -62,7 +64,7 @@ func (in *Inbox[T]) Spare(calls []T) []T {
 	return calls[:0]
 }
 
-// Close has no further calls taken in.
+// Close makes later calls of Add append nothing, and wakes the writer.
 func (in *Inbox[T]) Close() {
 	in.mu.Lock()
 	defer in.mu.Unlock()
@@ -70,7 +72,8 @@ func (in *Inbox[T]) Close() {
 	Signal(in.Hurry)
 }
 
-// Signal lets who waits for a channel that holds one know that there is something; often is as good as once.
+// Signal sends on a channel of capacity one without blocking, so that its receiver knows that there is something to do.
+// Several signals may arrive as one.
 func Signal(c chan struct{}) {
 	select {
 	case c <- struct{}{}:

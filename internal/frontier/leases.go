@@ -13,7 +13,7 @@ import (
 // Disposition is how a lease ends. Make it with Done, RetryAt, GiveUp or WaitHost.
 type Disposition struct {
 	how      how
-	full     bool // for waitHost
+	full     bool // for waitHost: our own queue had no place for the request
 	visit    *Visit
 	at       time.Time
 	decision attribution.Decision
@@ -28,30 +28,32 @@ const (
 	waitHost
 )
 
-// Done ends a URL that was visited or refused, after its record was written. Without a store v may be nil.
+// Done is the disposition of a URL that was visited or refused; its record must be written before. Without a store v
+// may be nil.
 func Done(v *Visit) Disposition { return Disposition{how: done, visit: v} }
 
-// GiveUp is the end of a URL of the frontier's own asking: nobody asks for it again, and nothing is stored.
+// GiveUp is the disposition of the frontier's own requests (robots.txt, control): the URL is not queued again, and
+// nothing is stored.
 func GiveUp() Disposition { return Disposition{} }
 
-// RetryAt queues the URL again after a failure, not before an instant.
+// RetryAt queues the URL again after a failure, not to be leased before an instant.
 func RetryAt(at time.Time, d attribution.Decision) Disposition {
 	return Disposition{how: retryAt, at: at, decision: d}
 }
 
-// WaitHost queues the URL again without a request made, at no charge to host or URL. With full, our own queue had no
-// place, and the host pauses, as no spent permit slows it down.
+// WaitHost queues the URL again when no request was made; neither the host nor the URL is charged. With full set, our
+// own queue had no place for the request. Then the host pauses, since no spent permit slows it down.
 func WaitHost(full bool) Disposition { return Disposition{how: waitHost, full: full} }
 
-// Release frees the slot of a lease after its request, which took so long and had an outcome; zero took: none was
-// made.
+// Release frees the slot of a lease when its request is over. It gives how long the request took and its outcome; took
+// is zero if no request was made.
 func (f *Frontier) Release(now time.Time, l *Lease, took time.Duration, o attribution.Outcome) {
 	if l.freed {
 		return
 	}
 	l.freed = true
 	l.Started()
-	f.held = time.Time{} // there may be room again
+	f.held = time.Time{} // a limit of all hosts may have room again
 	h := l.host
 	h.free(l)
 	if l.extra {
@@ -71,18 +73,19 @@ func (f *Frontier) Release(now time.Time, l *Lease, took time.Duration, o attrib
 	f.offer(h, now, now)
 }
 
-// Overdue says that a lease has waited for its first byte for SlowAfter. It reports whether the lease holds an extra
-// slot in place of a normal one, and may be called again.
+// Overdue records that a lease has waited for its first byte for SlowAfter. It reports whether the lease now holds an
+// extra slot instead of a normal one; if not, it may be called again.
 func (f *Frontier) Overdue(now time.Time, l *Lease) (extra bool) {
 	l.waited, l.host.late = true, true
 	if f.setAside(l) {
-		f.held = time.Time{} // for all that is known
+		f.held = time.Time{} // a limit on requests in flight may have room again
 	}
 	f.review(l.host, now)
 	return l.extra
 }
 
-// End acknowledges a lease, exactly once: a second End would make the count of what is left wrong.
+// End ends a lease. It must be called exactly once per lease, and panics at the second call, which would falsify the
+// count of what is left.
 func (f *Frontier) End(now time.Time, l *Lease, d Disposition) {
 	if l.finished {
 		panic("frontier: a lease of " + l.URL.String() + " ended twice")
@@ -105,7 +108,7 @@ func (f *Frontier) End(now time.Time, l *Lease, d Disposition) {
 			until = f.keep(h, now)
 		}
 		if l.Kind == Page && l.None() {
-			h.pages-- // it was not asked for
+			h.pages-- // the page was not requested
 		}
 		if l.Kind != Control {
 			f.enqueue(h, l.Item, now, until)
@@ -136,14 +139,14 @@ func (f *Frontier) retry(now time.Time, l *Lease, d Disposition) {
 	h.history.Retried(&l.Evidence, &decision, now)
 	it.Tries = decision.Tries
 	if it.ID != 0 && !h.parted && !f.whole {
-		spent := it // or each retry would have a copy that lives on
+		spent := it // a copy only for this case: taking the address of it would move each retry to the heap
 		f.store.Spent(h.name, &spent)
 	}
 	f.enqueue(h, it, now, d.at)
 }
 
-// Abandon leases about most URLs that wait for another try, at the end of a crawl that keeps no state. Such a lease
-// holds no slot and ends with Done. None are left when it returns none.
+// Abandon leases about most of the URLs that wait for another try, at the end of a crawl that keeps no state. Such a
+// lease holds no slot and ends with Done. If it returns none, no such URL is left.
 func (f *Frontier) Abandon(now time.Time, most int) (out []*Lease) {
 	lease := func(h *host, it *Item) {
 		f.queue(it, -1)
@@ -170,23 +173,23 @@ func (f *Frontier) Abandon(now time.Time, most int) (out []*Lease) {
 		h.retries.failed = nil
 	}
 	if len(out) == 0 {
-		f.abandoning = 0 // what has come back since is found the next time
+		f.abandoning = 0 // the next call finds URLs that were queued again since
 	}
 	return out
 }
 
-// retries are the URLs of a host with a not-before time; nil is empty, as for most hosts.
+// retries holds the URLs of a host that have a not-before time. Most hosts have none, and a nil pointer.
 type retries struct {
-	later  laterHeap // URLs that came back, or are to be asked for later
-	failed laterHeap // URLs that failed: others go first
-	// quietUntil is until when the host has its pause before an isolated retry; zero for none.
+	later  laterHeap // URLs that came back without a failure, or that are to be requested later
+	failed laterHeap // URLs that failed: other URLs go before them
+	// quietUntil is when the pause of the host before an isolated retry ends; zero means that there is no pause.
 	quietUntil time.Time
 }
 
 const (
-	// quiet is the pause of the host before an isolated retry: most limits count by the second.
+	// quiet is how long the host pauses before an isolated retry: most limits count by the second.
 	quiet = time.Second
-	// longestQuiet bounds that where the host's own pace asks for more.
+	// longestQuiet bounds that pause if the host's own pace demands a longer one.
 	longestQuiet = 30 * time.Second
 )
 
@@ -197,10 +200,10 @@ func (r *retries) len() int {
 	return len(r.later) + len(r.failed)
 }
 
-// robots reports whether one of them is a robots.txt, which goes first.
+// robots reports whether one of them is a robots.txt, which goes before all others.
 func (r *retries) robots() bool { return r != nil && len(r.later) > 0 && r.later[0].Kind == Robots }
 
-// due is the instant from which one of them may be leased; zero if there are none.
+// due returns the earliest not-before time. Zero means that there are no retries.
 func (r *retries) due() (at time.Time) {
 	if r == nil {
 		return at
@@ -241,14 +244,14 @@ type delayed struct {
 	notBefore time.Time
 }
 
-// laterHeap is a [heap.Interface] by notBefore.
+// laterHeap is a [heap.Interface], ordered by notBefore.
 type laterHeap []delayed
 
 func (h laterHeap) Len() int { return len(h) }
 
 func (h laterHeap) isDue(now time.Time) bool { return len(h) > 0 && !h[0].notBefore.After(now) }
 
-// Less puts robots.txt in front: all other URLs may be waiting for it.
+// Less puts robots.txt in front, since all other URLs may be waiting for it.
 func (h laterHeap) Less(i, j int) bool {
 	if a, b := h[i].Kind == Robots, h[j].Kind == Robots; a != b {
 		return a
@@ -266,7 +269,8 @@ func (h *laterHeap) Pop() any {
 	return last
 }
 
-// isolate keeps a URL to be retried alone back until nothing else is under way and the host had its pause.
+// isolate reports whether a URL is to be retried alone and must wait, until no other request of the host is in flight
+// and the host has paused. In that case it schedules the host, or Release does.
 func (f *Frontier) isolate(h *host, it *Item, now time.Time) bool {
 	if !h.history.Isolated(&it.Tries) {
 		return false
@@ -278,12 +282,12 @@ func (f *Frontier) isolate(h *host, it *Item, now time.Time) bool {
 	r := h.retries
 	if r.quietUntil.IsZero() {
 		at, why := f.cfg.Pacer.ReadyAt(h.name, int(h.handed.Load())+1, int(f.handed.Load())+1)
-		if why == ratelimit.LimitBreaker { // the one ahead would be a trial, with all the time that it has: there is none
+		if why == ratelimit.LimitBreaker { // it counts the one ahead as a trial with its whole timeout; there is none
 			at, _ = f.cfg.Pacer.ReadyAt(h.name, int(h.handed.Load()), int(f.handed.Load()))
 		}
 		r.quietUntil = maxTime(now.Add(quiet), at)
 		if longest := now.Add(longestQuiet); r.quietUntil.After(longest) {
-			r.quietUntil = longest // it is no pace but a quota that is about to be used up
+			r.quietUntil = longest // this is not a pace but a quota that is nearly used up
 		}
 	}
 	if r.quietUntil.After(now) {
@@ -293,7 +297,8 @@ func (f *Frontier) isolate(h *host, it *Item, now time.Time) bool {
 	return false
 }
 
-// control returns a URL that the host has answered before, for a control request, or nil.
+// control returns a page for a control request of the host: the referrer of the item, if that is of the same host, else
+// the host's root page. It returns nil if no control request is wanted or possible.
 func (f *Frontier) control(h *host, it *Item, now time.Time) *Item {
 	if it.Kind == Robots || !h.history.WantsControl(&it.Tries, h.fresh() > 0, f.cfg.NoRetries, now) {
 		return nil

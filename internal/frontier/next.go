@@ -11,16 +11,17 @@ import (
 	"github.com/treadlight/crawl/internal/ratelimit"
 )
 
-// Frontier is the URLs of a crawl that are not yet visited, and which is next. Make it with New. Each part of it uses
-// those below alone: the leases, here; what several processes agree on (fleet); what lies in the store (backlog); when
-// each host comes up (timetable), by the slots (sharing); and the hosts in memory (roster).
+// Frontier holds the URLs of a crawl that are not yet visited, and decides which is leased next. Make it with New. It
+// consists of layers, each of which uses only those below: leases (this type), coordination of several processes
+// (fleet), URLs in the store (backlog), when each host comes up (timetable), slots (sharing), and the hosts in memory
+// (roster).
 type Frontier struct {
 	fleet
-	demand     func(domain string, urls int) // tells the pacer how many URLs wait; nil if it does not listen
-	abandoning int                           // hosts, from the first on the roll, that Abandon has come to
+	demand     func(domain string, urls int) // reports to the pacer how many URLs of a host wait; nil without SetDemand
+	abandoning int                           // how many hosts of roll, from the first, Abandon has visited
 }
 
-// New returns an empty frontier. The error names the field of cfg that is wrong.
+// New returns a frontier without URLs in memory. An error names the field of cfg that is wrong.
 func New(cfg Config) (*Frontier, error) {
 	if cfg.Pacer == nil {
 		return nil, errors.New("frontier: Pacer is nil: give it the rate limiter")
@@ -39,7 +40,7 @@ func New(cfg Config) (*Frontier, error) {
 	case f.store == nil:
 		f.store, f.whole, f.headMost, f.cfg.Resident = memory{&f.seen}, true, math.MaxInt, math.MaxInt
 	case f.shared:
-		f.headMost, f.cfg.MaxPagesPerHost = sharedMax, 0 // which is the store's to keep
+		f.headMost, f.cfg.MaxPagesPerHost = sharedMax, 0 // the store enforces the page bound
 	default:
 		f.inactive, f.forgot = cfg.Left.Queued, cfg.Left.Known > 0
 		f.counts.queued.Store(cfg.Left.Queued)
@@ -47,10 +48,10 @@ func New(cfg Config) (*Frontier, error) {
 	return f, nil
 }
 
-// Counts is the number of URLs in each state. It may be called from any goroutine.
+// Counts returns the number of URLs in each state. It may be called from any goroutine.
 func (f *Frontier) Counts() Counts { return f.counts.load() }
 
-// Take takes in an answer of the store. An error says that the store has lost URLs, and the crawl cannot go on.
+// Take takes in an answer of the store. An error means that the store has lost URLs, and the crawl cannot continue.
 func (f *Frontier) Take(now time.Time, a Answer) (err error) {
 	switch {
 	case a.Update != nil:
@@ -80,9 +81,9 @@ func (f *Frontier) Take(now time.Time, a Answer) (err error) {
 	return err
 }
 
-// Next leases the URL of the host that comes up first. Without one it returns nil and the instant at which to ask
-// again; zero means that only Release, End, Add, Wake, Include or Revise can change the answer. The caller keeps the
-// leases with a slot within Config.Slots. It costs O(log hosts).
+// Next leases a URL of the host that comes up first. If there is none, it returns nil and the instant at which to call
+// again; zero means that only Release, End, Add, Take, Wake, Include or Revise can change the result. The caller must
+// keep the number of leases that hold a slot within Config.Slots. It costs O(log hosts).
 func (f *Frontier) Next(now time.Time) (*Lease, time.Time) {
 	if f.shared {
 		f.partLeaving(now)
@@ -104,7 +105,7 @@ func (f *Frontier) Next(now time.Time) (*Lease, time.Time) {
 	return l, wake
 }
 
-// next leases the URL of the host that comes up first of those in memory.
+// next leases a URL of the host in memory that comes up first.
 func (f *Frontier) next(now time.Time) (*Lease, time.Time) {
 	for {
 		h, wake := f.first(now)
@@ -117,7 +118,8 @@ func (f *Frontier) next(now time.Time) (*Lease, time.Time) {
 	}
 }
 
-// lease takes the next URL of a host that has come up, or schedules the host later or has it wait for a slot.
+// lease leases the next URL of a host that has come up. If none can be leased now, it schedules the host later or makes
+// it wait for a slot, and returns nil.
 func (f *Frontier) lease(h *host, now time.Time) *Lease {
 	called := h == f.nextUp
 	if called {
@@ -140,7 +142,7 @@ func (f *Frontier) lease(h *host, now time.Time) *Lease {
 	}
 	if n := len(h.out); h.history.Controlled() && n > 0 && h.out[n-1].Kind == Control {
 		h.why, h.reason = ratelimit.LimitNone, retrying
-		return nil // what is sent beside a control request would say that the host fails still; Release offers the host again
+		return nil // a failure beside a control request would count against the host; Release offers it again
 	}
 	v := f.check(it, now)
 	switch v.Pass {
@@ -193,12 +195,12 @@ func (f *Frontier) awaitRules(h *host, now time.Time, v *Verdict) {
 	if !v.Until.IsZero() {
 		f.offer(h, now, maxTime(v.Until, now.Add(time.Millisecond)))
 	} else if h.retries.robots() {
-		f.offer(h, now, h.retries.later[0].notBefore) // the rules have moved, and are asked for then
+		f.offer(h, now, h.retries.later[0].notBefore) // robots.txt was redirected, and is requested then
 	}
 }
 
-// upNext is the item to be leased next; nil when nothing is due at now. Pages beyond the bound of their host, which were
-// found while it was inactive, are dropped when their turn comes.
+// upNext returns the item to lease next, or nil if nothing is due at now. It drops pages beyond the page bound of their
+// host, which were found while the host was inactive, when their turn comes.
 func (f *Frontier) upNext(h *host, now time.Time) *Item {
 	for {
 		it := h.peek(now)
@@ -223,18 +225,18 @@ func (f *Frontier) pop(h *host, now time.Time) Item {
 	return it
 }
 
-// robotsItem asks for the rules under which it falls.
+// robotsItem returns the request for the robots.txt that applies to it.
 func robotsItem(it *Item, now time.Time) Item {
 	origin := it.URL.Origin()
 	u, err := it.URL.Resolve("/robots.txt")
 	if err != nil {
-		// A canonical URL always has a root to resolve against.
+		// This cannot happen: a canonical URL always has a root to resolve against.
 		panic("frontier: resolve /robots.txt against " + it.URL.String() + ": " + err.Error())
 	}
 	return Item{URL: u, Origin: origin, Kind: Robots, Queued: now, Found: Found{Depth: it.Depth}}
 }
 
-// refuse leases a URL that must not be fetched: it needs no slot and does not count against the page budget.
+// refuse leases a URL that must not be fetched. Such a lease needs no slot and does not count against the page budget.
 func (f *Frontier) refuse(h *host, now time.Time, why *Refusal) *Lease {
 	l := &Lease{Item: f.pop(h, now), Refused: why, host: h, at: now, started: true, freed: true}
 	h.open++
@@ -246,7 +248,7 @@ func (f *Frontier) refuse(h *host, now time.Time, why *Refusal) *Lease {
 	return l
 }
 
-// manyQueued is how many URLs of a host are so many that the pacer need not be told each time how many there are.
+// manyQueued is the number of queued URLs of a host from which on the pacer is told only once that there are so many.
 const manyQueued = 100
 
 func (f *Frontier) grant(l *Lease, now time.Time) {
@@ -276,19 +278,20 @@ func (f *Frontier) grant(l *Lease, now time.Time) {
 	f.offer(h, now, now)
 }
 
-// Fingerprint is the identity of a URL in this frontier.
+// Fingerprint returns the fingerprint of an item in this frontier.
 func (f *Frontier) Fingerprint(it *Item) uint64 { return it.Fingerprint(f.cfg.Key) }
 
-// Fingerprint is the identity of an item in a crawl of a key.
+// Fingerprint returns the fingerprint of the item in a crawl of that key.
 func (it *Item) Fingerprint(key uint64) uint64 {
 	return Identity(it.URL.Fingerprint(key), it.URL.String(), it.Request, it.Kind)
 }
 
-// asSitemap tells the fingerprint of a sitemap at the usual place from that of a page there.
+// asSitemap distinguishes the fingerprint of a sitemap at UsualSitemap from that of a page there.
 const asSitemap = 0x9e3779b97f4a7c15
 
-// Identity is the fingerprint of an item, by that of its URL. What is asked for besides the URL makes it another
-// resource. A sitemap is looked for at the usual place of every origin, so it is not the page there that others link to.
+// Identity returns the fingerprint of an item, given the fingerprint and the text of its URL. The first line of request
+// makes it another resource than the URL alone. A sitemap is looked for at the usual place of every origin, so such an
+// item differs from a page there that others link to.
 func Identity(url uint64, text, request string, kind Kind) uint64 {
 	identity, _, _ := strings.Cut(request, "\n")
 	if identity == "" {
@@ -299,11 +302,12 @@ func Identity(url uint64, text, request string, kind Kind) uint64 {
 	}
 	var d xxhash.Digest
 	d.ResetWithSeed(url)
-	_, _ = d.WriteString(identity) // a hash has nowhere to fail
+	_, _ = d.WriteString(identity) // a hash never returns an error
 	return d.Sum64()
 }
 
-// Add offers a URL. The caller has computed the fingerprint outside of the frontier's goroutine.
+// Add offers a URL, and returns what became of it. The caller computes the fingerprint, outside of the frontier's
+// goroutine.
 func (f *Frontier) Add(now time.Time, it Item, fp uint64) Added {
 	if f.Known(fp) {
 		return Seen
@@ -348,14 +352,15 @@ func (f *Frontier) Add(now time.Time, it Item, fp uint64) Added {
 	return Queued
 }
 
-// Expect announces a fingerprint that is about to be asked for or added, so that its lookup is quicker. It changes
+// Expect announces a fingerprint that is about to be looked up or added, which makes its lookup quicker. It changes
 // nothing else.
 func (f *Frontier) Expect(fp uint64) { f.seen.Expect(fp) }
 
 // Known reports whether a URL of that fingerprint has been accepted.
 func (f *Frontier) Known(fp uint64) bool { return f.store.Known(fp) }
 
-// AddRobots queues a robots.txt request ahead of all else of its host, seen before or not: a redirect of robots.txt.
+// AddRobots queues the request of a robots.txt after a redirect, ahead of all other URLs of its host and whether or not
+// it was requested before. It reports false if there is no room for the host.
 func (f *Frontier) AddRobots(now time.Time, it Item) bool {
 	h := f.robotsHost(nameOf(it.URL))
 	if h == nil {
@@ -366,10 +371,10 @@ func (f *Frontier) AddRobots(now time.Time, it Item) bool {
 	return true
 }
 
-// UsualSitemap is where a sitemap is looked for that nobody has told of.
+// UsualSitemap is the path where a sitemap is looked for if nothing names one.
 const UsualSitemap = "/sitemap.xml"
 
-// isUsual reports whether that is the place of the canonical URL of that text.
+// isUsual reports whether a canonical URL has the path UsualSitemap.
 func isUsual(url string) bool {
 	at := len(url) - len(UsualSitemap)
 	return at > 0 && strings.EqualFold(url[at:], UsualSitemap) && strings.Count(url, "/") == 3

@@ -8,9 +8,10 @@ import (
 	"github.com/treadlight/crawl/internal/web/canonical"
 )
 
-// priorityQueue has a level for each rank, in order, with the URLs in the order in which they were found.
+// priorityQueue has one level per rank, in ascending order of rank. Within a level URLs are in the order in which they
+// were found.
 type priorityQueue struct {
-	levels []level // none of them is empty
+	levels []level // in ascending order of rank; no level is empty
 	n      int
 }
 
@@ -21,11 +22,11 @@ type level struct {
 
 func (q *priorityQueue) len() int { return q.n }
 
-// push takes in an item that was found after all others of its rank.
+// push adds an item that was found after all others of its rank.
 func (q *priorityQueue) push(it Item) {
 	i := len(q.levels)
 	for i > 0 && q.levels[i-1].rank >= it.Rank {
-		i-- // the last is the likeliest, and there are few
+		i-- // the search begins with the last level, the likeliest one; there are few
 	}
 	if i == len(q.levels) || q.levels[i].rank != it.Rank {
 		q.levels = slices.Insert(q.levels, i, level{rank: it.Rank})
@@ -51,11 +52,11 @@ func (q *priorityQueue) take(i int, pop func(*fifo) Item) Item {
 	return it
 }
 
-// fifo is a queue over a slice, with amortized O(1) push and pop. The middle of a long one is packed in blocks.
+// fifo is a queue over a slice, with push and pop in amortized O(1). The middle of a long queue is packed in blocks.
 type fifo struct {
 	items []Item
 	head  int
-	more  *packed // nil for none: that of a queue that is not empty is behind some items
+	more  *packed // what follows items; nil if nothing does. If it is not nil, items has at least one item
 }
 
 func (q *fifo) len() int {
@@ -108,10 +109,10 @@ func (q *fifo) pop() Item {
 			q.more = nil
 		}
 	case q.head == len(q.items):
-		// A drained queue gives its memory back: most hosts are never busy again.
+		// An empty queue frees its memory: most hosts are never busy again.
 		q.items, q.head = nil, 0
 	case q.head > blockLen && 2*q.head > len(q.items):
-		q.items = append(make([]Item, 0, len(q.items)-q.head+blockLen), q.items[q.head:]...) // and not for those that are packed
+		q.items = append(make([]Item, 0, len(q.items)-q.head+blockLen), q.items[q.head:]...) // no room for packed ones
 		q.head = 0
 	}
 	return it
@@ -125,13 +126,13 @@ func popLast(items *[]Item) Item {
 	return it
 }
 
-// unpackedMost is how many items stay unpacked at each end: two blocks, so that one item does not pack and unpack a
-// block.
+// unpackedMost is how many items stay unpacked at each end: two blocks, so that pushing and popping one item in turn
+// does not pack and unpack a block each time.
 const unpackedMost = 2 * blockLen
 
-// packed is the most of a long queue, behind its front. It is never empty.
+// packed holds all of a long queue behind its front. It is never empty.
 type packed struct {
-	blocks []block // in their order, and before back
+	blocks []block // in queue order, before back
 	back   []Item
 }
 
@@ -148,7 +149,7 @@ func (p *packed) push(it Item) {
 	p.back = p.back[:n]
 }
 
-// first appends those that go first to items, which are none, and takes them out.
+// first removes the items that go first and returns them, appended to items, which must be empty.
 func (p *packed) first(items []Item) []Item {
 	if len(p.blocks) == 0 {
 		items, p.back = p.back, nil
@@ -175,22 +176,24 @@ func (p *packed) pop() Item {
 	return popLast(&p.back)
 }
 
-// blockLen is the number of items of a block: large enough for differences to pay, small enough to unpack in
+// blockLen is the number of items of a block: large enough for coding by differences to pay, small enough to unpack in
 // microseconds.
 const blockLen = 64
 
-// block is blockLen items without pointers, which spares the garbage collector. Each item is coded by its difference
-// from the one before (front coding, as in Witten, Moffat and Bell, Managing Gigabytes, 1999).
+// block is blockLen items without pointers, which saves work for the garbage collector. Each item is coded by its
+// difference from the one before (front coding, as in Witten, Moffat and Bell, Managing Gigabytes, 1999).
 type block struct {
 	data  []byte
-	since time.Time // Queued of the first; of each other it is coded by its distance from the one before
-	odd   []Item    // those that are no fresh links to pages, in their order; nil for none
+	since time.Time // Queued of the first item; that of each other is coded as the distance from the one before
+	odd   []Item    // the items that cannot be coded (see pack), in queue order; nil means none
 }
 
 // The first byte of a coded item says what follows. What does not is as in the item before.
 const (
-	flagOdd      = 1 << iota // nothing: it is the next of odd
-	flagSeed                 // it is one
+	// The first byte of a coded item is a set of flags that says which fields follow. Fields that do not follow are as
+	// in the item before.
+	flagOdd      = 1 << iota // no field follows: the item is the next of odd
+	flagSeed                 // the item is a seed
 	flagReferrer             // Referrer, FoundOn, Depth and Rank
 	flagQueued               // Queued
 	flagRequest              // Request
@@ -200,11 +203,11 @@ func pack(items []Item) block {
 	b := block{since: items[0].Queued}
 	data := make([]byte, 0, 1<<12)
 	var was Item
-	at := b.since // was.Queued as unpack has it
+	at := b.since // was.Queued as unpack will compute it
 	for i := range items {
 		it := &items[i]
-		later := it.Queued.Sub(at)                               // which ends at 292 years
-		tried := it.Hops|uint8(it.Kind) != 0 || !it.Tries.None() // few are
+		later := it.Queued.Sub(at)                               // saturates at 292 years
+		tried := it.Hops|uint8(it.Kind) != 0 || !it.Tries.None() // true of few items
 		if tried || it.URL.IsZero() || it.Origin != "" || it.Before != nil || !at.Add(later).Equal(it.Queued) {
 			data = append(data, flagOdd)
 			b.odd = append(b.odd, *it)
@@ -213,11 +216,11 @@ func pack(items []Item) block {
 		data = appendItem(data, it, &was, int64(later))
 		was, at = *it, at.Add(later)
 	}
-	b.data = append(make([]byte, 0, len(data)), data...) // and not one byte more
+	b.data = append(make([]byte, 0, len(data)), data...) // of exactly that capacity
 	return b
 }
 
-// appendItem codes an item that comes after was, queued so many nanoseconds later.
+// appendItem appends the coding of an item that comes after was and was queued that many nanoseconds later.
 func appendItem(b []byte, it, was *Item, queued int64) []byte {
 	flags := len(b)
 	b = append(b, 0)
@@ -244,7 +247,7 @@ func appendItem(b []byte, it, was *Item, queued int64) []byte {
 	return b
 }
 
-// appendText codes a string by how much of its beginning another has too, and the rest.
+// appendText appends the coding of s: how many bytes it shares with the beginning of was, and the rest.
 func appendText(b []byte, s, was string) []byte {
 	n := 0
 	for n < len(s) && n < len(was) && s[n] == was[n] {
@@ -255,7 +258,8 @@ func appendText(b []byte, s, was string) []byte {
 	return append(b, s[n:]...)
 }
 
-// unpack appends the items of a block. Of each the strings are its own: one that is kept for long keeps no other.
+// unpack appends the items of the block. The strings of each item are its own, so that an item which is kept for long
+// keeps no other's memory.
 func (b *block) unpack(items []Item) []Item {
 	r := unpacker{data: b.data}
 	odd := b.odd
@@ -288,7 +292,7 @@ func (b *block) unpack(items []Item) []Item {
 	return items
 }
 
-// unpacker reads what pack wrote, and nothing else.
+// unpacker reads what pack wrote. It does not check its input.
 type unpacker struct {
 	data []byte
 	buf  []byte

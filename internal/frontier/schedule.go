@@ -15,15 +15,16 @@ type timetable struct {
 	sharing
 	due      schedule
 	order    uint64
-	held     time.Time // no host may be asked before; in the past if that is not so
+	held     time.Time // no request may be sent to any host before; in the past if there is no such limit
 	heldBy   ratelimit.Limit
-	handed   atomic.Int32 // leases of all hosts whose holder has not asked for its permit
-	revising int          // hosts, from the first on the roll, that Revise has not come to
-	keeping  bool         // hosts may rest as there was no place for a request
-	jammed   time.Time    // until when none is to come, as there is no place for a request; zero: one was made since
+	handed   atomic.Int32 // leases of all hosts whose holder has not requested its permit yet
+	revising int          // how many hosts of roll, from the first, Revise has still to visit
+	keeping  bool         // some hosts may be pausing because our own queue had no place for a request
+	jammed   time.Time    // no host is to be acquired before, as a request had no place; zero: one has been made since
 }
 
-// offer schedules a host no later than at, unless the host is at its PerHost bound or waits for a slot.
+// offer schedules a host at an instant, or earlier if it is scheduled earlier already. It does nothing if the host has
+// no URL, has as many requests in flight as it may, or waits for a slot.
 func (t *timetable) offer(h *host, now, at time.Time) {
 	if h.parted {
 		return
@@ -53,8 +54,8 @@ func (t *timetable) move(h *host, at time.Time) {
 	heap.Fix(&t.due, int(h.index))
 }
 
-// settle updates the class of a host after a change of its work or time, and whether it may be forgotten. It reports
-// whether one that waited for its class no longer does.
+// settle updates the class of a host after a change of its work or time, and notes whether it is idle. It reports
+// whether the host was waiting for a slot of its class and no longer is.
 func (t *timetable) settle(h *host, now time.Time) (left bool) {
 	if h.parted {
 		return false
@@ -72,14 +73,15 @@ func (t *timetable) review(h *host, now time.Time) {
 func (t *timetable) enqueue(h *host, it Item, now, notBefore time.Time) {
 	if h.parted {
 		t.giveUpRobots(&it, now)
-		return // it is asked again by who has the host next
+		return // the next holder of the host requests the URL again
 	}
 	h.delay(it, notBefore)
 	t.queue(&it, 1)
 	t.offer(h, now, notBefore)
 }
 
-// giveUpRobots gives a robots.txt up that cannot be asked for any more, and has whoever waits for it ask anew.
+// giveUpRobots gives up a robots.txt that cannot be requested any more, and makes the hosts that wait for it request it
+// again.
 func (t *timetable) giveUpRobots(it *Item, now time.Time) {
 	if it.Kind != Robots || t.cfg.RobotsGivenUp == nil {
 		return
@@ -89,7 +91,7 @@ func (t *timetable) giveUpRobots(it *Item, now time.Time) {
 	t.Wake(now, host)
 }
 
-// unload takes a host out of memory with all its URLs, and returns those that wait for another try.
+// unload removes a host from memory with all its URLs, and returns those that wait for another try.
 func (t *timetable) unload(h *host) (away []*Item) {
 	if h.index >= 0 {
 		heap.Remove(&t.due, int(h.index))
@@ -112,14 +114,15 @@ func (t *timetable) unload(h *host) (away []*Item) {
 	return away
 }
 
-// first takes the host that comes up first, or returns nil and the instant at which to look again.
+// first removes the host that comes up first from the schedule and returns it. If none may be leased from now, it
+// returns nil and the instant at which to look again.
 func (t *timetable) first(now time.Time) (*host, time.Time) {
 	t.callNext(now)
 	switch {
 	case len(t.due) == 0:
 		return nil, time.Time{}
 	case t.due[0].at.After(now):
-		if t.due[0].excluded { // and so are all behind it
+		if t.due[0].excluded { // all hosts behind it are excluded too
 			return nil, time.Time{}
 		}
 		return nil, t.due[0].at
@@ -129,17 +132,17 @@ func (t *timetable) first(now time.Time) (*host, time.Time) {
 	return heap.Pop(&t.due).(*host), time.Time{}
 }
 
-// callNext schedules the first host that waits for a slot, if there is one, and reserves it. The classes take turns,
-// so that none starves.
+// callNext schedules the first host that waits for a slot, if its class may take one, and reserves the next slot for
+// it. The classes take turns, so that none starves.
 func (t *timetable) callNext(now time.Time) {
 	for i := range numClasses - classNew {
-		ln := classNew + (t.lastClass+i)%(numClasses-classNew) // from the one after the last
+		ln := classNew + (t.lastClass+i)%(numClasses-classNew) // begin with the class after the last one
 		for t.nextUp == nil && len(t.lines[ln]) > 0 && t.classOpen(ln) {
 			h := t.lines[ln][0]
 			t.lines[ln][0] = nil
 			t.lines[ln] = t.lines[ln][1:]
 			if !h.inLine || h.class != ln {
-				continue // it has left
+				continue // the host has left the line
 			}
 			t.leaveLine(h)
 			t.offer(h, now, now)
@@ -150,17 +153,18 @@ func (t *timetable) callNext(now time.Time) {
 	}
 }
 
-// Wake has a host looked at again, because what it waited for may have come.
+// Wake schedules a host at once, because what it waited for may have come.
 func (t *timetable) Wake(now time.Time, name string) {
 	if h := t.hosts[ratelimit.Domain(name)]; h != nil {
 		t.offer(h, now, now)
 	}
 }
 
-// revised is how many hosts are looked at again in one go: half a millisecond, with what the pacer takes for each.
+// revised is how many hosts Revise handles in one step: half a millisecond, with the time that the pacer takes for
+// each.
 const revised = 64
 
-// reviseSome goes from the end of the roll to its beginning, as a host that is removed is replaced by the last.
+// reviseSome goes from the end of roll to its beginning, because a removed host is replaced by the last one.
 func (t *timetable) reviseSome(now time.Time) {
 	t.revising = min(t.revising, len(t.roll))
 	for n := 0; n < revised && t.revising > 0; n++ {
@@ -171,9 +175,9 @@ func (t *timetable) reviseSome(now time.Time) {
 	}
 }
 
-// later has a host that was taken wait as the pacer wants. On a limit of all hosts it stays in its place until all may
-// be asked again, so that ten thousand due hosts do not each ask at every token; Release ends that, as the limit may be
-// on requests in flight.
+// later schedules a host, which was taken from the schedule, at the instant that the pacer gave. If the limit is one of
+// all hosts together, the host keeps its place and no host comes up until that instant, so that ten thousand due hosts
+// do not each ask the pacer at every token. Release ends this, since the limit may be on requests in flight.
 func (t *timetable) later(h *host, called bool, now, at time.Time, why ratelimit.Limit) {
 	h.why, h.reason = why, ""
 	switch why {
@@ -188,17 +192,17 @@ func (t *timetable) later(h *host, called bool, now, at time.Time, why ratelimit
 	}
 }
 
-// Bounds of the pause, doubling, of a host whose request had no place: the time of a page, up to where a thousand
-// waiting hosts cost three hundred looks a second.
+// keepFirst and keepDouble bound the pause of a host whose request found no place in our own queue. The pause doubles
+// each time, from the time of a page up to where a thousand waiting hosts cost three hundred looks a second.
 const (
 	keepFirst  = 100 * time.Millisecond
 	keepDouble = 5
 )
 
-// keep has a host pause for whose request there was no place, and returns until when.
+// keep makes a host pause whose request found no place in our own queue, and returns the end of the pause.
 func (t *timetable) keep(h *host, now time.Time) time.Time {
 	t.jammed = now.Add(jammedFor)
-	if !h.keptTil.After(now) { // several that were refused together are one
+	if !h.keptTil.After(now) { // several requests refused together count once
 		h.keptTil = now.Add(keepFirst << min(h.kept, keepDouble))
 		h.kept = min(h.kept, keepDouble) + 1
 		t.keeping = true
@@ -206,7 +210,7 @@ func (t *timetable) keep(h *host, now time.Time) time.Time {
 	return h.keptTil
 }
 
-// kept reports whether a host rests, and has it looked at again when it does not.
+// kept reports whether a host is in such a pause, and schedules it at the end of the pause.
 func (t *timetable) kept(h *host, now time.Time) bool {
 	if !h.keptTil.After(now) {
 		return false
@@ -219,17 +223,17 @@ func (t *timetable) kept(h *host, now time.Time) bool {
 // An excluded host counts as one that refuses to be asked for a hundred years, so it gives up its place in memory.
 
 const (
-	// maxExcluded bounds the hosts that are excluded, some 100 bytes each. More are a matter of the scope.
+	// maxExcluded bounds the number of excluded hosts, some 100 bytes each. To exclude more is a task of the scope.
 	maxExcluded = 1 << 12
 	excludedFor = 100 * 365 * 24 * time.Hour
 	byOperator  = "blocked by the operator"
 )
 
-// ErrTooManyExcluded is what [Frontier.Exclude] returns when as many hosts are excluded as may.
+// ErrTooManyExcluded is the error of [Frontier.Exclude] when as many hosts are excluded as may be.
 var ErrTooManyExcluded = fmt.Errorf("%d hosts are blocked already: unblock one of them, or exclude them by the scope", maxExcluded)
 
-// Exclude stops leases of a host, known or not, until Include. Leases that are out go on. Its URLs stay queued, and do
-// not keep a crawl alive: see [Blockage].
+// Exclude stops leases of a host, known or unknown, until Include. Leases that exist go on. The URLs of the host stay
+// queued, but do not keep a crawl alive: see [Blockage].
 func (t *timetable) Exclude(now time.Time, name string) error {
 	name = ratelimit.Domain(name)
 	if _, ok := t.excluded[name]; ok {

@@ -2,32 +2,32 @@ package frontier
 
 import "time"
 
-// hostClass is the hosts with which a host shares slots.
+// hostClass is a class of hosts that share slots.
 type hostClass uint8
 
 const (
-	classFast    hostClass = iota // known to free its slot soon: every slot is open to it
+	classFast    hostClass = iota // known to free its slots soon: every slot is open to it
 	classNew                      // has not answered yet
 	classSlow                     // holds a slot for longer than SlowAfter
-	classStalled                  // lets a request wait for longer than that
+	classStalled                  // lets a request wait for its first byte for longer than SlowAfter
 	numClasses
 )
 
 type sharing struct {
 	total, extra int // Config.Slots and Config.ExtraSlots
 
-	lines       [numClasses][]*host // hosts that wait for a slot of their class, first come first; some have left
-	waiting     [numClasses]int     // how many of them still wait
-	nextUp      *host               // the waiting host whose turn it is, until it comes up; nil for none
-	lastClass   hostClass           // of the last one called
+	lines       [numClasses][]*host // hosts that wait for a slot of their class, first come first; some have left since
+	waiting     [numClasses]int     // how many hosts of each line still wait
+	nextUp      *host               // the waiting host that has the next slot reserved, until it comes up; nil: none
+	lastClass   hostClass           // class of the last host called by callNext
 	out         int                 // slots held
-	slowOut     int                 // of them, those of hosts of the other classes than the quick one
+	slowOut     int                 // slots held by hosts of classes other than classFast
 	extraOut    int                 // leases that hold an extra slot
-	lastOverdue bool                // the last place went to a lease that had held a slot
-	quick       int                 // quick hosts that have work queued or out
+	lastOverdue bool                // the last extra slot went to a lease that had held a normal slot
+	quick       int                 // fast hosts that have work queued or in flight
 }
 
-// classAt is the class of a host. A request that has been out for long counts before it ends.
+// classAt returns the class of a host. A request that has been in flight for long counts before it ends.
 func (h *host) classAt(now time.Time) hostClass {
 	switch {
 	case !h.answered:
@@ -42,13 +42,13 @@ func (h *host) classAt(now time.Time) hostClass {
 			if now.Sub(l.at) > SlowAfter {
 				return classSlow
 			}
-			break // the others are younger
+			break // the other leases are younger
 		}
 	}
 	return classFast
 }
 
-// hold counts a slot that a host takes (1) or gives back (-1).
+// hold counts a slot that a host takes (n = 1) or gives back (n = -1).
 func (s *sharing) hold(h *host, n int) {
 	s.out += n
 	h.holding += int32(n)
@@ -57,7 +57,8 @@ func (s *sharing) hold(h *host, n int) {
 	}
 }
 
-// setAside has a lease hold an extra slot in place of its own, if there is one and nobody's turn comes before.
+// setAside gives a lease an extra slot in place of its normal one, and reports whether it did. It does not if no extra
+// slot is free or if it is the turn of a waiting host.
 func (s *sharing) setAside(l *Lease) bool {
 	if l.extra || !s.roomExtra() || s.waiting[classStalled] > 0 && s.lastOverdue {
 		return false
@@ -68,8 +69,8 @@ func (s *sharing) setAside(l *Lease) bool {
 	return true
 }
 
-// reclass updates the class in which a host's slots count. It reports whether one that waited for its class no longer
-// does.
+// reclass updates the class in which a host's slots count. It reports whether the host was waiting for a slot of its
+// former class, which it no longer does.
 func (s *sharing) reclass(h *host, now time.Time) (left bool) {
 	if ln := h.classAt(now); ln != h.class {
 		switch {
@@ -79,7 +80,7 @@ func (s *sharing) reclass(h *host, now time.Time) (left bool) {
 			s.slowOut -= int(h.holding)
 		}
 		left = h.inLine
-		s.leaveLine(h) // whichever class it waited for, it is another now
+		s.leaveLine(h) // its class is another one now
 		h.class = ln
 	}
 	working := h.queued() > 0 || len(h.out) > 0
@@ -109,10 +110,11 @@ func (s *sharing) classOpen(ln hostClass) bool {
 	return true
 }
 
-// roomExtra reports whether one more lease may be out that holds no slot.
+// roomExtra reports whether an extra slot is free.
 func (s *sharing) roomExtra() bool { return s.extraOut < s.extra }
 
-// mustWait reports whether a host has to wait for a slot, and puts it into the line if so. One that was called goes.
+// mustWait reports whether a host has to wait for a slot, and appends it to the line of its class if so. A host that
+// was called does not wait if its class may take a slot.
 func (s *sharing) mustWait(h *host, called bool) bool {
 	if s.classOpen(h.class) && (h.class == classFast || called || !s.othersAhead(h.class)) {
 		return false
@@ -123,7 +125,7 @@ func (s *sharing) mustWait(h *host, called bool) bool {
 	return true
 }
 
-// leaveLine has a host wait for its class no longer; its entry is skipped when it comes up.
+// leaveLine ends a host's wait for a slot of its class. Its entry in the line is skipped later.
 func (s *sharing) leaveLine(h *host) {
 	if h.inLine {
 		h.inLine = false
@@ -131,7 +133,7 @@ func (s *sharing) leaveLine(h *host) {
 	}
 }
 
-// forgetPlace has a host wait for no slot, and have none reserved.
+// forgetPlace ends a host's wait for a slot, and drops its reservation.
 func (s *sharing) forgetPlace(h *host) {
 	s.leaveLine(h)
 	if s.nextUp == h {
@@ -139,7 +141,7 @@ func (s *sharing) forgetPlace(h *host) {
 	}
 }
 
-// othersAhead reports whether hosts have waited for a slot longer than one of this class that comes up by itself.
+// othersAhead reports whether waiting hosts go before a host of the class that comes up by itself.
 func (s *sharing) othersAhead(ln hostClass) bool {
 	if ln == classStalled && s.roomExtra() {
 		return s.waiting[ln] > 0 || s.nextUp != nil && s.nextUp.class == ln

@@ -10,63 +10,65 @@ import (
 	"github.com/treadlight/crawl/internal/ratelimit"
 )
 
-// HostState is one host of the frontier and why it is not being asked.
+// HostState describes one host of the frontier and why no request is sent to it.
 type HostState struct {
 	Host      string  `json:"host"`
 	Queued    int     `json:"queued"`
 	InFlight  int     `json:"in_flight"`
 	Pages     int     `json:"pages"`      // pages leased so far
-	ServiceMS float64 `json:"service_ms"` // smoothed time a request holds its slot
-	// TakenSeconds is the time from the first request to the end of the latest, in tenths, since the host is in
-	// memory.
+	ServiceMS float64 `json:"service_ms"` // smoothed time for which a request holds its slot
+	// TakenSeconds is the time from the first request to the end of the latest one since the host is in memory, in
+	// steps of a tenth of a second.
 	TakenSeconds float64   `json:"taken_seconds"`
-	Reason       string    `json:"reason,omitempty"`   // what it waits for; empty when it waits for nothing
-	Until        time.Time `json:"until,omitzero"`     // when it is looked at again; zero when that depends on an event
-	Failures     int       `json:"failures,omitempty"` // requests in a row that failed
-	Trouble      string    `json:"trouble,omitempty"`  // the class of the last of them; empty when there is none
-	Blocked      bool      `json:"blocked"`            // the host itself said "not now", or is down
-	Excluded     bool      `json:"barred,omitempty"`   // nothing is asked of it, as the operator wants
+	Reason       string    `json:"reason,omitempty"`   // what the host waits for; empty means nothing
+	Until        time.Time `json:"until,omitzero"`     // when the host is scheduled next; zero means on an event
+	Failures     int       `json:"failures,omitempty"` // consecutive failures
+	Trouble      string    `json:"trouble,omitempty"`  // outcome class of the last of them; empty means no failure
+	Blocked      bool      `json:"blocked"`            // the host refuses requests for now, or is down
+	Excluded     bool      `json:"barred,omitempty"`   // the operator has stopped requests to it
 }
 
-// Blocking reports whether a limit is a refusal of the host or a used-up quota, not its pace.
+// Blocking reports whether a limit is a refusal of the host or a used-up quota, and not just its pace.
 func Blocking(l ratelimit.Limit) bool {
 	return l == ratelimit.LimitRetryAfter || l == ratelimit.LimitBreaker || l == ratelimit.LimitQuota
 }
 
-// Blockage is how far the hosts of a frontier refuse to be asked.
+// Blockage says how far the hosts of a frontier refuse requests.
 type Blockage struct {
-	// Whole is whether every host with work refuses.
+	// Whole is whether every host with work refuses requests.
 	Whole bool
-	// Until is when the first of them may be asked again.
+	// Until is when the first of them may be requested from again.
 	Until time.Time
-	// Ordered says that the host demands Until, as by Retry-After or an open breaker.
+	// Ordered is whether the hosts demand the wait until Until, as by Retry-After or an open breaker.
 	Ordered bool
-	// Excluded is whether all of them are excluded, so that none of them refuses anything. Until has no meaning then.
+	// Excluded is whether all of them are excluded by the operator, so that none of them refuses anything. Until has no
+	// meaning then.
 	Excluded bool
 
-	// Of several processes alone:
+	// The following fields are set only when several processes share the store:
 
-	Idle   bool // no host of this process has work, and there was none to be had
-	Unsure bool // hosts or URLs may be on their way, so that nothing else is known
+	Idle   bool // no host of this process has work, and it could acquire no other
+	Unsure bool // hosts or URLs may still come from the store, so that nothing else is known
 }
 
-// Idleness is how far a process has nothing to do, for several to agree on the end of a job. Zero: it has work.
+// Idleness says how far a process has nothing to do, so that several processes can agree on the end of a job. The zero
+// Idleness means that the process has work.
 type Idleness struct {
 	Blockage               // Whole or Idle, and never Unsure
-	Since    time.Time     // when it was served a page last, or came to have nothing to do after that
-	Patience time.Duration // for how long hosts may refuse before they are given up
-	Reason   string        // which hosts refuse, for people; of one that is Whole
+	Since    time.Time     // when a page was served to it last, or when it ran out of work if that was later
+	Patience time.Duration // how long hosts may refuse before they are given up
+	Reason   string        // which hosts refuse, for people; set if Whole
 }
 
 // Still reports whether the process has nothing to do.
 func (i *Idleness) Still() bool { return i.Whole || i.Idle }
 
-// Blocked reports whether every host with work refuses to be asked. Valid only while nothing is leased; O(hosts with
-// work).
+// Blocked reports whether every host with work refuses requests. The result is valid only while nothing is leased. It
+// costs O(hosts with work).
 func (f *Frontier) Blocked(now time.Time) Blockage {
 	unsure := Blockage{Unsure: f.shared}
 	if f.loads > 0 || f.activating && !f.shared || f.revising > 0 {
-		return unsure // others are about to come up, or what they wait for may be over
+		return unsure // other hosts are about to come up, or what they wait for may be over
 	}
 	b := Blockage{Whole: len(f.due) > 0, Ordered: true}
 	for _, h := range f.due {
@@ -76,7 +78,7 @@ func (f *Frontier) Blocked(now time.Time) Blockage {
 		b.Ordered = b.Ordered && h.ordered()
 	}
 	if len(f.hosts) < f.cfg.MaxHosts && (!f.none || !f.elsewhere.IsZero() && !f.elsewhere.After(now)) {
-		return unsure // hosts may be there that this process has not asked for yet
+		return unsure // there may be hosts that this process has not requested yet
 	}
 	if !b.Whole {
 		b.Idle = f.drained()
@@ -85,7 +87,7 @@ func (f *Frontier) Blocked(now time.Time) Blockage {
 	b.Until = earlier(f.due[0].at, f.elsewhere)
 	if r := &f.resting; f.inactive > 0 {
 		if f.inactive > r.queued && len(r.hosts) < maxResting {
-			r.stuck = true // let others be asked
+			r.stuck = true // let any host in memory make room for the others
 			return Blockage{}
 		}
 		b.Until = earlier(b.Until, r.first)
@@ -95,18 +97,20 @@ func (f *Frontier) Blocked(now time.Time) Blockage {
 	return b
 }
 
-// ordered reports whether what a host waits for is an order, or rules it cannot give.
+// ordered reports whether the host waits for something that it demands itself (such as Retry-After or an open breaker)
+// or for robots rules that it does not deliver.
 func (h *host) ordered() bool {
 	return Blocking(h.why) || h.reason != "" && h.reason != retrying && h.reason != loading
 }
 
-// blocked reports whether a host that waits does so because it refuses to be asked, and not just to keep its pace.
+// blocked reports whether a waiting host waits because it refuses requests, and not just to keep its pace.
 func (h *host) blocked() bool { return h.history.Refuses() || h.ordered() }
 
-// retrying is the reason of a host that has only URLs waiting for another try; other reasons are a gate's.
+// retrying is the reason of a host that has only URLs waiting for another try. Reasons other than retrying and loading
+// come from a gate.
 const retrying = "retry"
 
-// loading is the reason of a host whose URLs are on their way from the store.
+// loading is the reason of a host whose URLs are being loaded from the store.
 const loading = "loading"
 
 func (f *Frontier) describe(h *host, now time.Time) HostState {
@@ -145,7 +149,7 @@ func (f *Frontier) describe(h *host, now time.Time) HostState {
 	return w
 }
 
-// Host describes one host, if it is in memory or excluded.
+// Host describes one host. It reports false if the host is neither in memory nor excluded.
 func (f *Frontier) Host(now time.Time, name string) (HostState, bool) {
 	h, ok := f.hosts[name]
 	if _, excluded := f.excluded[name]; !ok && excluded {
@@ -156,8 +160,8 @@ func (f *Frontier) Host(now time.Time, name string) (HostState, bool) {
 	return f.describe(h, now), true
 }
 
-// Hosts lists up to limit hosts: those with the most queued first, then those that took the longest. It costs a number
-// for each of the others.
+// Hosts lists up to limit hosts: first those with the most URLs queued, among equals those that took the longest. Each
+// of the other hosts costs one comparison.
 func (f *Frontier) Hosts(now time.Time, limit int) []HostState {
 	top := f.top(limit)
 	states := make([]HostState, len(top))
@@ -170,21 +174,22 @@ func (f *Frontier) Hosts(now time.Time, limit int) []HostState {
 	return states
 }
 
-// Walk visits the hosts in memory a few at a time, to keep the frontier's owner free. A host that comes or goes
-// meanwhile may be missed; none is seen twice. Every call must come from the frontier's owner, and end with Stop.
+// Walk visits the hosts in memory a few at a time, so that the frontier's owner is not blocked for long. A host that is
+// added or removed meanwhile may be missed; none is visited twice. Every method must be called by the frontier's owner,
+// and the walk must end with Stop.
 type Walk struct {
 	f    *Frontier
 	next func() (string, *host, bool)
 	stop func()
 }
 
-// Walk begins a walk, in no order.
+// Walk begins a walk over the hosts in memory, in no particular order.
 func (f *Frontier) Walk() *Walk {
 	next, stop := iter.Pull2(maps.All(f.hosts))
 	return &Walk{f, next, stop}
 }
 
-// Next describes up to n further hosts. Fewer mean that there are no more.
+// Next describes up to n further hosts. Fewer than n mean that the walk is complete.
 func (w *Walk) Next(now time.Time, n int) []HostState {
 	list := make([]HostState, 0, n)
 	for len(list) < n {
@@ -197,5 +202,5 @@ func (w *Walk) Next(now time.Time, n int) []HostState {
 	return list
 }
 
-// Stop ends a walk, which may have ended by itself.
+// Stop ends a walk. It must be called even after a walk that is complete.
 func (w *Walk) Stop() { w.stop() }

@@ -11,7 +11,8 @@ import (
 	"github.com/treadlight/crawl/internal/frontier/seen"
 )
 
-// Place orders the URLs of a host: by rank, then by the order of finding. The zero Place is before all of rank zero.
+// Place orders the URLs of a host: by rank, then in the order in which they were found. The zero Place is before every
+// URL of rank zero.
 type Place struct {
 	Rank int32
 	ID   int64
@@ -24,66 +25,69 @@ func (p Place) Before(q Place) bool {
 
 var firstPlace = Place{Rank: math.MinInt32}
 
-// Place is where the item stands in the queue of its host.
+// Place returns where the item stands in the queue of its host.
 func (it *Item) Place() Place { return Place{it.Rank, it.ID} }
 
-// Visit is what became of a URL: what a store keeps of its record.
+// Visit is the result of visiting a URL: the part of its record that a store keeps.
 type Visit struct {
-	At     time.Time // when the last request was sent; of a URL that was refused, when that was
+	At     time.Time // when the last request was sent; for a refused URL, when it was refused
 	Status int       // zero when no host answered
-	Class  string    // of the error; empty when there was none
-	Bytes  int64     // of the decoded body
-	// Refused says that the URL was not fetched, and does not count as a page visited. The frontier sets it.
+	Class  string    // class of the error; empty means no error
+	Bytes  int64     // size of the decoded body
+	// Refused says that the URL was not fetched, and so does not count as a visited page. The frontier sets it.
 	Refused bool
-	// ETag and LastModified are the server's validators of the page, for a later round. Zero: none.
+	// ETag and LastModified are the server's validators of the page, kept for a later round. Empty or zero means that
+	// there is none.
 	ETag         string
 	LastModified time.Time
-	// Digest is the SHA-256 of the body, or of where a redirect leads. Zero: unknown.
+	// Digest is the SHA-256 of the body or, for a redirect, of its target. Zero means unknown.
 	Digest [sha256.Size]byte
-	// Change is how this differs from what the round before found.
+	// Change says how the page differs from what the round before found.
 	Change Change
 }
 
-// Change is how a page differs from that of the round before. Empty: nothing to compare it with.
+// Change says how a page differs from that of the round before. Empty means that there is nothing to compare it with.
 type Change string
 
 // The changes.
 const (
-	Appeared  Change = "new"       // a page where none was known, or none was any more
-	Changed   Change = "changed"   // another page than before
-	Unchanged Change = "unchanged" // the same, whether the server said so or sent it again
-	Gone      Change = "gone"      // no page any more
+	Appeared  Change = "new"       // a page at a URL where none was known, or where it was gone
+	Changed   Change = "changed"   // a page that differs from the one before
+	Unchanged Change = "unchanged" // the same page, whether the server said so or sent it again
+	Gone      Change = "gone"      // the page does not exist any more
 )
 
-// Storage keeps the URLs of a frontier outside of memory, and beyond the life of the process. A URL is queued or done
-// there; a leased one is queued, so that an interrupted crawl finds it again.
+// Storage keeps the URLs of a frontier outside of memory, and beyond the life of the process. In the storage a URL is
+// either queued or done; a leased URL is still queued there, so that a crawl which was interrupted finds it again.
 //
-// The frontier's goroutine calls it and does not wait: calls are stored in order, some time later, and answers come as
-// an [Answer], at the latest once a Commit has ended the batch of the question. Each answer reflects all calls before
-// the question. An error of the storage ends the crawl by [Progress.Failed].
+// The frontier's goroutine calls its methods and does not wait for them: calls are stored in order, some time later.
+// The result of Load or Activate comes as an [Answer], at the latest once a Commit has ended the batch of that call,
+// and reflects all calls before it. An error of the storage ends the crawl by [Progress.Failed].
 type Storage interface {
-	// Known reports whether a URL of that fingerprint was ever put. It may read a disk.
+	// Known reports whether a URL of that fingerprint was ever put. It may read from a disk.
 	Known(fp uint64) bool
-	// Put stores a new URL as queued; IDs ascend. An inactive one is of a host without room in the frontier, which the
-	// storage remembers until Activate.
+	// Put stores a new URL as queued. IDs ascend. If inactive is set, the frontier has no room for the host: the
+	// storage keeps the host as inactive until Activate.
 	Put(host string, it *Item, fp uint64, inactive bool)
-	// Spent stores the tries of a queued URL of a host that failed: Attempt, Returns and URLFailures.
+	// Spent stores the tries of a queued URL after a failure that the host is responsible for: Attempt, Returns and
+	// URLFailures.
 	Spent(host string, it *Item)
-	// Done stores that a URL of a host is not queued any more, and what became of it.
+	// Done stores that a URL of a host is no longer queued, and the result of its visit.
 	Done(host string, it *Item, v Visit)
-	// Load asks for up to n queued URLs of a host that stand behind a place, in order.
+	// Load requests up to n queued URLs of a host that stand behind a place, in the order of their places.
 	Load(host string, behind Place, n int)
-	// Activate asks for up to n inactive hosts, those that have waited longest first, and activates them.
+	// Activate activates up to n inactive hosts, those that have waited longest first, and requests them as an Answer.
 	Activate(n int)
-	// Deactivate makes a host inactive, behind all others, not to be activated before an instant. In a shared store
-	// any process may get it, with all its URLs.
+	// Deactivate makes a host inactive, behind all other inactive hosts, and not to be activated before an instant. In
+	// a shared store any process may then acquire it, with all its URLs.
 	Deactivate(host string, notBefore time.Time)
-	// Commit ends a batch: the calls since the last, and the positions of the sinks, become durable together or not at
-	// all.
+	// Commit ends a batch: the calls since the last Commit, and the positions of the sinks, become durable together or
+	// not at all.
 	Commit(positions []Position)
 }
 
-// memory is the storage of a crawl all of whose URLs are in the queues of its frontier: only what is known is here.
+// memory is the storage of a crawl whose URLs are all in the queues of its frontier. It keeps only the fingerprints of
+// the known URLs.
 type memory struct{ *seen.Set }
 
 func (m memory) Known(fp uint64) bool                     { return m.Has(fp) }
@@ -95,109 +99,115 @@ func (memory) Activate(int)                               {}
 func (memory) Deactivate(string, time.Time)               {}
 func (memory) Commit([]Position)                          {}
 
-// Tenure is for how long hosts are a process's, where several share a [Storage]. It is safe for concurrent use. Nil:
-// for ever.
+// Tenure is how long a process holds hosts, where several processes share a [Storage]. It is safe for concurrent use.
+// Nil means for ever.
 type Tenure struct {
-	context.Context // ends with it, and so does what is under way at the hosts
+	context.Context // ends with the tenure, and cancels what is in flight to the hosts
 	until           atomic.Pointer[time.Time]
 }
 
-// NewTenure returns a tenure that lasts until an instant, or the end of a context.
+// NewTenure returns a tenure that lasts until an instant or until ctx ends, whichever comes first.
 func NewTenure(ctx context.Context, until time.Time) *Tenure {
 	t := &Tenure{Context: ctx}
 	t.Extend(until)
 	return t
 }
 
-// Extend has it last until an instant.
+// Extend makes the tenure last until an instant, unless its context ends before.
 func (t *Tenure) Extend(until time.Time) { t.until.Store(&until) }
 
-// Over reports whether nothing is to be asked of the hosts, as it has ended or is to be extended first.
+// Over reports whether no request may be sent to the hosts at now, because the tenure has ended or must be extended
+// first.
 func (t *Tenure) Over(now time.Time) bool {
 	return t.Ended() || t != nil && !now.Before(*t.until.Load())
 }
 
-// Ended reports whether it is over for good: one that is only Over may be extended yet.
+// Ended reports whether the tenure has ended for good. A tenure that is Over but not Ended may still be extended.
 func (t *Tenure) Ended() bool { return t != nil && t.Err() != nil }
 
-// Answer is what a store has been asked for: the URLs of one host, or hosts.
+// Answer is the result of Load (the URLs of one host) or of Activate (hosts), or carries an Update.
 type Answer struct {
-	Host   string     // whose URLs they are; empty for an answer to Activate
-	Behind Place      // as it was asked
+	Host   string     // the host of Items; empty for an answer to Activate
+	Behind Place      // the place that Load was called with
 	Items  []Item     // in the order of their places
-	More   bool       // there are more: URLs behind the last of them, or inactive hosts
-	Hosts  []HostLeft // but for those that have none queued any more
+	More   bool       // whether there are more: URLs behind the last of Items, or inactive hosts
+	Hosts  []HostLeft // the activated hosts, without those that have no URL queued any more
 
-	// Of several processes alone:
+	// The following fields are set only when several processes share the store:
 
-	Lease    int64         // of the host, as Activate told it
-	Left     int           // URLs that the store has behind the last of Items, in place of More
-	Complete bool          // no process has a URL left; without Hosts
-	Next     time.Duration // until the next host is due that no process has; zero: none is known
-	Due      time.Duration // of Next, if no process had the host and was to be heard of; zero: none is known
-	// Update, if set, tells what is new by then, and this is no answer.
+	Lease    int64         // the lease of the host, as the answer to Activate had it
+	Left     int           // how many URLs the store has behind the last of Items; replaces More
+	Complete bool          // no process has a URL left; only without Hosts
+	Next     time.Duration // time until a host is due, or another process's lease ends; zero: none is known
+	Due      time.Duration // time until the first host is due that no process holds; zero: none is known
+	// Update, if set, returns what has changed by the time of the call. The rest of the Answer is not used then.
 	Update func() Update
 }
 
-// HostLeft is a host of a store with queued URLs.
+// HostLeft is a host of a store that has queued URLs.
 type HostLeft struct {
 	Name   string
 	Queued int // URLs
-	// Pages are those visited or queued, but for those that were refused; a later round queues these again.
+	// Pages is how many pages are visited or queued, without those that were refused. A later round queues the refused
+	// ones again.
 	Pages   int
-	Visited int // of Pages, those that are not queued
+	Visited int // the part of Pages that is not queued
 
-	// Of several processes alone:
+	// The following fields are set only when several processes share the store:
 
-	Lease  int64   // by which the host is ours
-	Tenure *Tenure // until when
+	Lease  int64   // the lease by which this process holds the host
+	Tenure *Tenure // how long this process holds the host
 }
 
-// Left is what a store has of an earlier crawl, and whose it is.
+// Left is what a store has left of an earlier crawl, and whether other processes share the store.
 type Left struct {
-	Queued int64 // URLs
-	Known  int64 // URLs, visited or queued
-	LastID int64 // the largest of them
-	// Shared says that several processes have the hosts by turns. A host is a process's from Activate to Deactivate, or
-	// to the end of its [Tenure]. URLs found go to the storage whosever their host is, and come by Load to its holder,
-	// so a URL may turn out to be known only there, and the storage assigns IDs. Others may ask for what lies there at
-	// any time, so loaded URLs go before those found later, whatever their ranks.
+	Queued int64 // queued URLs
+	Known  int64 // URLs visited or queued
+	LastID int64 // the largest ID of a known URL
+	// Shared says that several processes hold the hosts in turn. A process holds a host from Activate to Deactivate or
+	// to the end of its [Tenure]. URLs that are found go to the storage, whoever holds their host, and its holder gets
+	// them by Load. So only the storage can tell whether a URL is known already, and it assigns the IDs. Other
+	// processes may load what is in the storage at any time, so loaded URLs go before URLs found later, whatever their
+	// ranks.
 	Shared bool
 }
 
-// Position is how far a destination of records is, as a state keeps it.
+// Position is how far a destination of records has been written, as a state keeps it.
 type Position struct {
-	Path    string // as it was opened
+	Path    string // path under which it was opened
 	Format  string
-	Bytes   int64 // its size up to the last whole record
-	Records int64 // in it
+	Bytes   int64 // size up to the end of the last whole record
+	Records int64 // number of records within Bytes
 }
 
-// Progress is how far a store has come with its calls and questions, for stores to embed. Safe for concurrent use
-// after Begin.
+// Progress counts how far a store has come with its calls, and hands out its answers. Stores embed it. It is safe for
+// concurrent use after Begin.
 type Progress struct {
 	limit   int64
 	pending atomic.Int64
 	answers chan Answer
-	room    chan struct{} // holds one
+	room    chan struct{} // of capacity one
 	failed  chan struct{}
 	once    sync.Once
 	err     error // set before failed is closed
 }
 
-// answersRoom is more than a frontier has questions out (256 loads and one for hosts).
+// answersRoom is how many answers the channel holds: more than a frontier can have outstanding (256 loads and one
+// Activate).
 const answersRoom = 512
 
-// Begin makes it ready, for a store of which maxPending calls may wait before it asks for a pause.
+// Begin initializes p for a store that is Ready while fewer than maxPending calls wait to be stored.
 func (p *Progress) Begin(maxPending int) {
 	p.limit = int64(maxPending)
 	p.answers, p.room, p.failed = make(chan Answer, answersRoom), make(chan struct{}, 1), make(chan struct{})
 }
 
-// Answers delivers answers in the order of their questions; at 512 untaken the store waits.
+// Answers returns the channel of answers, in the order of the calls that requested them. While 512 answers are not
+// taken, the store blocks.
 func (p *Progress) Answers() <-chan Answer { return p.answers }
 
-// Answer hands an answer over, unless done ends before anybody takes it.
+// Answer delivers an answer, and waits for room in the channel. It reports false if done was closed before there was
+// room.
 func (p *Progress) Answer(done <-chan struct{}, a Answer) (taken bool) {
 	select {
 	case p.answers <- a:
@@ -207,7 +217,7 @@ func (p *Progress) Answer(done <-chan struct{}, a Answer) (taken bool) {
 	}
 }
 
-// Offer hands an answer over if there is room for it.
+// Offer delivers an answer if the channel has room for it, and reports whether it had.
 func (p *Progress) Offer(a Answer) (taken bool) {
 	select {
 	case p.answers <- a:
@@ -217,7 +227,7 @@ func (p *Progress) Offer(a Answer) (taken bool) {
 	}
 }
 
-// Stored counts calls of an [Inbox] that do not wait any more.
+// Stored records that n calls of an [Inbox] are stored and no longer pending.
 func (p *Progress) Stored(n int) {
 	if p.pending.Add(-int64(n)) < p.limit {
 		select {
@@ -227,10 +237,11 @@ func (p *Progress) Stored(n int) {
 	}
 }
 
-// Ready reports whether the store takes more in. It is advice, and no call is refused.
+// Ready reports whether the store can keep up with further calls. It is advice: calls are accepted even if it is false.
 func (p *Progress) Ready() bool { return p.pending.Load() < p.limit }
 
-// Room is nil while the store is Ready; otherwise it receives when it may be so again.
+// Room returns nil while the store is Ready; otherwise it returns a channel that receives when the store may be Ready
+// again.
 func (p *Progress) Room() <-chan struct{} {
 	if p.Ready() {
 		return nil
@@ -238,10 +249,11 @@ func (p *Progress) Room() <-chan struct{} {
 	return p.room
 }
 
-// Pending is how many calls are not stored yet, and from how many on the store is not Ready.
+// Pending returns how many calls are not stored yet, and the number of pending calls from which on the store is not
+// Ready.
 func (p *Progress) Pending() (n, limit int64) { return p.pending.Load(), p.limit }
 
-// Fail ends the work of the store for good. Only the first reason counts; it reports whether this is.
+// Fail ends the work of the store for good. Only the first error counts; Fail reports whether this was the first.
 func (p *Progress) Fail(err error) (first bool) {
 	p.once.Do(func() {
 		p.err, first = err, true
@@ -250,10 +262,10 @@ func (p *Progress) Fail(err error) (first bool) {
 	return first
 }
 
-// Failed is closed when the store has failed for good: nothing more is stored or answered.
+// Failed returns a channel that is closed when the store has failed for good: nothing more is stored or answered.
 func (p *Progress) Failed() <-chan struct{} { return p.failed }
 
-// Err is why the store has failed; nil if it has not.
+// Err returns the error with which the store has failed, or nil if it has not failed.
 func (p *Progress) Err() error {
 	select {
 	case <-p.failed:

@@ -7,39 +7,41 @@ import (
 )
 
 const (
-	// ManyOfURLs is how many URLs that fail on their own show that a host has such URLs, and how many consecutive
-	// failures are the host's again all the same: then a control request shows which it is.
+	// ManyOfURLs is how many URLs that fail on their own show that a host has such URLs. It is also how many
+	// consecutive failures at such a host count as the host's again; then a control request shows whose they are.
 	ManyOfURLs = 4
-	// manyInRow is how many consecutive failures bring a control request to a host with a limit or in an outage.
+	// manyInRow is how many consecutive failures cause a control request to a host with a limit or in an outage.
 	manyInRow = 6
-	// longOutage and longRefusal are how long a host must fail or refuse before the first control request, unless it
-	// is known to have URLs that fail on their own: a control request costs a page that it served before.
+	// longOutage and longRefusal are how long a host must fail or refuse before the first control request, unless it is
+	// known to have URLs that fail on their own. A control request costs the fetch of a page that the host served
+	// before.
 	longOutage  = time.Minute
 	longRefusal = 15 * time.Second
 )
 
-// Host is what the outcomes of a host's requests have shown so far. The zero Host has none.
+// Host is what the outcomes of a host's requests have shown so far. The zero Host has no history. It is not safe for
+// concurrent use.
 type Host struct {
-	failures *failures // nil for a host that never failed
-	served   int32     // pages answered willingly, whatever they were
+	failures *failures // nil if the host never failed
+	served   int32     // pages that the host served willingly (see Outcome.Served)
 	requests uint32    // so far
-	servedAt uint32    // the number of the latest of them that was served
-	failedAt uint32    // and of the latest that failed
-	answered bool      // there was a response with a status
-	refuses  bool      // its last failure was the host's, and nothing that came later was served
+	servedAt uint32    // number of the latest request that was served
+	failedAt uint32    // number of the latest request that failed
+	answered bool      // whether there was a response with a status
+	refuses  bool      // whether its last failure was the host's, and no later request was served
 	// Visited says that pages of the host were visited before this process had it.
 	Visited bool
 }
 
-// failures is the history of a host that has failed, kept apart because most hosts never do.
+// failures is the history of a host that has failed. It is kept apart because most hosts never fail.
 type failures struct {
-	since    time.Time     // when the host failed first since it answered last; zero: it answers
+	since    time.Time     // time of the first failure since the host answered last; zero means that it answers
 	inRow    int32         // consecutive failures of the host
-	class    outcome.Class // of the last of them
-	urls     uint8         // URLs that failed on their own; ManyOfURLs at most
-	row      uint8         // consecutive failures, those of URLs on their own included; manyInRow at most
-	limits   bool          // a URL that the host had refused was answered later
-	controls bool          // the last request was a control request
+	class    outcome.Class // class of the last failure that was the host's
+	urls     uint8         // number of URLs that failed on their own, up to ManyOfURLs
+	row      uint8         // consecutive failures, including those of URLs on their own; up to manyInRow
+	limits   bool          // whether a URL that the host had refused was answered later
+	controls bool          // whether the last request was a control request
 }
 
 func (h *Host) record() *failures {
@@ -49,7 +51,7 @@ func (h *Host) record() *failures {
 	return h.failures
 }
 
-// Begin counts a request that is about to be made for a URL.
+// Begin counts a request that is about to be made for a URL, and returns the evidence for it.
 func (h *Host) Begin(s Subject, t *Tries) Evidence {
 	h.requests++
 	e := Evidence{Served: h.served > 0 || h.Visited, FirstContact: !h.answered, subject: s, number: h.requests}
@@ -63,7 +65,7 @@ func (h *Host) Begin(s Subject, t *Tries) Evidence {
 	return e
 }
 
-// Ended takes in the outcome of a request. Only willing responses and overload count, and no failures of the URL's
+// Ended records the outcome of a request. Only willing responses and overload count, and no failures that are the URL's
 // own.
 func (h *Host) Ended(e *Evidence, t *Tries, o *Outcome) {
 	h.answered = h.answered || o.Answered()
@@ -91,7 +93,7 @@ func (h *Host) Ended(e *Evidence, t *Tries, o *Outcome) {
 	}
 }
 
-// Retried takes in that a URL is to be asked for again after a failure, and completes the decision about it.
+// Retried records that a URL is to be requested again after a failure, and completes the decision about it.
 func (h *Host) Retried(e *Evidence, d *Decision, now time.Time) {
 	switch d.Whose {
 	case Nobody:
@@ -113,7 +115,7 @@ func (h *Host) Retried(e *Evidence, d *Decision, now time.Time) {
 	}
 }
 
-// count takes in what a request says of its host, once.
+// count records what a request shows about its host. Each request counts once.
 func (h *Host) count(e *Evidence, served bool) {
 	if e.counted {
 		return
@@ -136,13 +138,13 @@ func (h *Host) count(e *Evidence, served bool) {
 	}
 }
 
-// Failing reports whether the latest request that counts was a failure, in the order in which they were sent.
+// Failing reports whether the latest request that counts was a failure, in the order in which requests were sent.
 func (h *Host) Failing() bool { return h.failedAt > h.servedAt }
 
-// Refuses reports whether the last failure was the host's, and nothing that came later was served.
+// Refuses reports whether the last failure was the host's and no later request was served.
 func (h *Host) Refuses() bool { return h.refuses }
 
-// InRow is how many consecutive failures of the host there were, and the class of the last.
+// InRow returns the number of consecutive failures of the host and the class of the last of them.
 func (h *Host) InRow() (n int, class outcome.Class) {
 	if h.failures == nil {
 		return 0, outcome.Unknown
@@ -150,13 +152,13 @@ func (h *Host) InRow() (n int, class outcome.Class) {
 	return int(h.failures.inRow), h.failures.class
 }
 
-// answersOthers reports whether the host has answered since a URL failed, and answered last.
+// answersOthers reports whether the host has served a page since a URL failed and is not failing now.
 func (h *Host) answersOthers(t *Tries) bool {
 	return t.Since > 0 && h.served >= t.Since && !h.Failing()
 }
 
-// RetryNow reports whether a failed URL goes before fresh ones: the host has answered another since, without a failure
-// after.
+// RetryNow reports whether a failed URL goes before fresh ones: the host has served another page since, and no failure
+// came after that.
 func (h *Host) RetryNow(t *Tries) bool {
 	return h.answersOthers(t) && (h.failures == nil || h.failures.row == 0)
 }
@@ -167,7 +169,7 @@ func (h *Host) Selective() bool {
 	return f != nil && f.urls >= ManyOfURLs && !f.limits && f.row < ManyOfURLs
 }
 
-// OfURL reports whether a failure of the URL would be its own, if it is leased now.
+// OfURL reports whether a failure of the URL would be attributed to the URL itself if it were leased now.
 func (h *Host) OfURL(t *Tries) bool {
 	f := h.failures
 	switch {
@@ -179,8 +181,8 @@ func (h *Host) OfURL(t *Tries) bool {
 	return h.RetryNow(t) && (!f.limits || t.Returns > 2)
 }
 
-// Isolated reports whether a retry waits for the requests under way and a pause, as for failures that a limit may
-// give.
+// Isolated reports whether a retry of the URL must wait for the requests in flight and for a pause, because a rate
+// limit may have caused its failures.
 func (h *Host) Isolated(t *Tries) bool {
 	return t.Since > 0 && t.Returns > 0 && !h.Selective() && h.OfURL(t)
 }
@@ -188,9 +190,9 @@ func (h *Host) Isolated(t *Tries) bool {
 // Controlled reports whether the last request was a control request.
 func (h *Host) Controlled() bool { return h.failures != nil && h.failures.controls }
 
-// WantsControl reports whether a control request takes the place of a URL that could not show whose the last failures
-// were. Fresh URLs are the better trials, unless many have failed in a row. With noRetries a failing URL has no retry,
-// so where no other URL is left, the control request goes before the second.
+// WantsControl reports whether a control request should take the place of a URL whose failure would not show whose the
+// last failures were. Fresh URLs are better trials, unless many have failed in a row. With noRetries set a failing URL
+// has no retry; then, if no other URL is left, the control request goes before the URL's second request.
 func (h *Host) WantsControl(t *Tries, fresh, noRetries bool, now time.Time) bool {
 	f := h.failures
 	if f == nil || h.served == 0 || f.controls || t.URLFailures > 0 && !h.Failing() {

@@ -1,2 +1,2 @@
-// Package frontiertest holds a frontier, and whatever it keeps its URLs in, to the law of frontiers: see [Law].
+// Package frontiertest checks that a frontier, with or without a store, keeps the rules of frontiers: see [Law].
 package frontiertest

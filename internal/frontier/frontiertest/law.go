@@ -19,21 +19,21 @@ import (
 // Backend is a store under test.
 type Backend interface {
 	frontier.Storage
-	// Answer is the oldest answer not yet given, if there is one or one is to come.
+	// Answer returns the oldest answer not yet returned. It reports false if there is none and none is to come.
 	Answer() (a frontier.Answer, ok bool)
-	// Reopen closes the store and opens it again, as a later process does; nothing is lost by it but the questions.
-	// It is called before the first use, too.
+	// Reopen closes the store and opens it again, as a later process does. Nothing is lost by it but the outstanding
+	// requests. It is also called before the first use.
 	Reopen() frontier.Left
 }
 
-// Key is that of the fingerprints of [Law].
+// Key is the key of the fingerprints of [Law].
 const Key = 7
 
-// Law checks by random steps: every URL added is leased until it is done, exactly once more than it was given back;
-// queued + leased is zero then and only then; and of a host's URLs that were not asked for yet the one goes first
-// whose place is. It holds with a store, however late it answers and however often the crawl is begun anew; backend
-// makes one for each check, and is nil for a frontier in memory. Of one that is shared, a URL that is known may be
-// taken for new, and the order holds among URLs of one rank.
+// Law checks by random steps that every added URL is leased until it is done, exactly once more often than it was given
+// back; that queued + leased is zero if and only if all are done; and that of the URLs of a host that were not
+// requested yet, the one with the first place goes first. This holds with a store too, however late the store answers
+// and however often the crawl is begun anew. backend makes a store for each check, and is nil for a frontier in memory.
+// With a shared store a known URL may be taken for a new one, and the order holds only among URLs of one rank.
 func Law(t *testing.T, backend func(t *rapid.T) Backend) {
 	t.Helper()
 	rapid.Check(t, func(t *rapid.T) {
@@ -128,7 +128,7 @@ func (l *law) parse(format string, args ...any) canonical.URL {
 	return u
 }
 
-// add adds what a page might link to: URLs of one host and one rank.
+// add adds URLs as a page might link to them: of one host and one rank.
 func (l *law) add() {
 	host, rank := l.host(), int32(rapid.IntRange(-1, 2).Draw(l.T, "rank"))
 	l.pacer.interval[host] = time.Duration(rapid.IntRange(0, 3).Draw(l.T, "interval")) * time.Second
@@ -149,8 +149,8 @@ func (l *law) link(it frontier.Item) {
 	}
 }
 
-// leased takes a lease in hand. The first time it must be of the URL that goes first of those of its host that were
-// not asked for yet, wherever they are.
+// leased records a lease. The first lease of a URL must be of the one that goes first among those of its host that were
+// not requested yet, wherever they are.
 func (l *law) leased(lease *frontier.Lease) {
 	if !l.shared {
 		require.EqualValues(l, len(l.added), l.f.Counts().Known)
@@ -174,7 +174,7 @@ func (l *law) leased(lease *frontier.Lease) {
 	a.asked = true
 	for u, other := range l.added {
 		if l.shared && other.place.Rank != a.place.Rank {
-			continue // it may have been found when others had been loaded
+			continue // the URL may have been found after others were loaded
 		}
 		if other.host == a.host && other.done == 0 && !other.asked && other.place.Before(a.place) {
 			l.Fatalf("%s was leased before %s", lease.URL, u)
@@ -206,7 +206,7 @@ func (l *law) fail() {
 
 var begin = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 
-// pacer lets a host be asked every interval, counted in permits taken, but for those that are closed.
+// pacer allows a request to a host every interval, counted in permits taken. Closed hosts allow none.
 type pacer struct {
 	interval     map[string]time.Duration
 	free, closed map[string]time.Time
@@ -224,18 +224,18 @@ func (p *pacer) ReadyAt(host string, ahead, _ int) (time.Time, ratelimit.Limit) 
 	return at, ratelimit.LimitLearned
 }
 
-// take is the permit that the holder of a lease gets.
+// take takes the permit for a lease, as its holder would.
 func (p *pacer) take(l *frontier.Lease, now time.Time) {
 	p.free[l.Host()] = now.Add(p.interval[l.Host()])
 	l.Started()
 }
 
-// Bound checks by random steps what a bound of the pages of a host means, wherever they are kept: never are more
-// visited, and neither what is refused when its turn comes nor what is no page counts. So when all links are found
-// again and again, each host has come in the end to as many as it may have, if there are so many. The last is not so
-// of a store that hosts are inactive in, or that is opened anew, unless it is shared: of such a host the pages beyond
-// the bound are dropped for good. backend makes a store of that bound for each check, and is nil for a frontier in
-// memory.
+// Bound checks by random steps what a bound on the pages of a host means, wherever its URLs are kept: never are more
+// pages visited, and URLs that are refused when their turn comes or that are not pages do not count. So if all links
+// are found again and again, in the end as many pages of each host are visited as the bound allows, if the host has so
+// many. This last rule does not hold for a store in which hosts become inactive or that is opened anew, unless it is
+// shared: there the pages of such a host beyond the bound are dropped for good. backend makes a store with that bound
+// for each check, and is nil for a frontier in memory.
 func Bound(t *testing.T, backend func(t *rapid.T, most int) Backend) {
 	t.Helper()
 	rapid.Check(t, func(t *rapid.T) {
@@ -271,7 +271,7 @@ func Bound(t *testing.T, backend func(t *rapid.T, most int) Backend) {
 	})
 }
 
-// The web has pages, some more that are refused, and sitemaps, of each host.
+// Each host of the web has boundPages pages that may be visited, and boundOther each of refused pages and sitemaps.
 const (
 	boundHosts = 3
 	boundPages = 5
@@ -293,10 +293,10 @@ type bound struct {
 	run
 	most    int
 	done    map[string]bool
-	visited map[string]int // pages, by their hosts
+	visited map[string]int // visited pages per host
 }
 
-// web is all that there is to find, in an order of its own each time.
+// web returns all URLs that there are to find, in a new order each time.
 func (b *bound) web() []string {
 	var all []string
 	for h := range boundHosts {
@@ -346,7 +346,7 @@ func (b *bound) leased(l *frontier.Lease) {
 	b.out = append(b.out, l)
 }
 
-// visit ends a lease. No URL is done twice.
+// visit ends a lease, and checks that no URL is done twice.
 func (b *bound) visit(i int) {
 	l := b.out[i]
 	b.out = append(b.out[:i], b.out[i+1:]...)
@@ -372,7 +372,7 @@ type run struct {
 	out    []*frontier.Lease
 }
 
-// begin makes the frontier, or makes it anew of what the store has.
+// begin makes the frontier, or makes it anew from what the store has.
 func (r *run) begin() {
 	if r.store != nil {
 		r.cfg.Left = r.store.Reopen()
@@ -394,10 +394,10 @@ func (r *run) answer() bool {
 	return ok
 }
 
-// mostTurns is more than it takes to visit all that is queued.
+// mostTurns is more turns than it takes to visit all queued URLs.
 const mostTurns = 3000
 
-// drain visits all that is queued: end ends one of the leases that are out, and leased takes one in hand.
+// drain visits all queued URLs: end ends one of the open leases, and leased receives each new one.
 func (r *run) drain(end func(), leased func(*frontier.Lease)) {
 	for i := 0; ; i++ {
 		for len(r.out) > 0 {

@@ -8,22 +8,22 @@ import (
 	"github.com/treadlight/crawl/internal/frontier"
 )
 
-// Naive is a [Backend] in maps and slices, for others to be held against. It answers when Answer is called, and an
-// answer knows of nothing that came after its question. It is not safe for concurrent use.
+// Naive is a [Backend] in maps and slices, for comparison with others. It answers when Answer is called, and an answer
+// reflects nothing that came after its request. It is not safe for concurrent use.
 type Naive struct {
 	URLs     map[int64]*NaiveURL
 	seen     map[uint64]bool
-	inactive []string // hosts, as they came
+	inactive []string // inactive hosts, in the order in which they became inactive
 	answers  []frontier.Answer
 }
 
-// NaiveURL is what a [Naive] has of a URL.
+// NaiveURL is what a [Naive] keeps of a URL.
 type NaiveURL struct {
 	frontier.Item
 	Host    string
 	Done    bool
 	Refused bool
-	Visit   frontier.Visit // zero until it is done
+	Visit   frontier.Visit // zero until the URL is done
 }
 
 var _ Backend = (*Naive)(nil)
@@ -48,7 +48,7 @@ func (s *Naive) Put(host string, it *frontier.Item, fp uint64, inactive bool) {
 // Spent implements [frontier.Storage].
 func (s *Naive) Spent(_ string, it *frontier.Item) { s.URLs[it.ID].Item = *it }
 
-// Done implements [frontier.Storage]. It panics if that was said before.
+// Done implements [frontier.Storage]. It panics if the URL is done already.
 func (s *Naive) Done(_ string, it *frontier.Item, v frontier.Visit) {
 	u := s.URLs[it.ID]
 	if u.Done {
@@ -57,8 +57,8 @@ func (s *Naive) Done(_ string, it *frontier.Item, v frontier.Visit) {
 	u.Done, u.Refused, u.Visit = true, v.Refused, v
 }
 
-// Again begins a new round: all URLs are queued again, with what is known of them. Unlike a store on disk it knows
-// only the last visit, whether or not that says anything.
+// Again begins a new round: all URLs are queued again, with what is known of them. Unlike a store on disk it keeps only
+// the last visit, whether or not that says anything.
 func (s *Naive) Again() frontier.Left {
 	for _, u := range s.URLs {
 		before := u.Visit
@@ -123,7 +123,7 @@ func (s *Naive) Deactivate(host string, _ time.Time) {
 	}
 }
 
-// Commit implements [frontier.Storage]: all is stored as it comes.
+// Commit implements [frontier.Storage]. It does nothing: every call is stored as it comes.
 func (s *Naive) Commit([]frontier.Position) {}
 
 // Answer implements [Backend].

@@ -12,65 +12,67 @@ import (
 )
 
 var (
-	// ErrDamaged is what Has returns, from then on, when a run is not what was written. Close removes the index then.
+	// ErrDamaged is the error of Has when a run is not what was written, then and ever after. Close removes the run in
+	// that case.
 	ErrDamaged = errors.New("the index of fingerprints is damaged: resume the crawl, and it is made anew")
-	// ErrClosed is what an index returns after Close.
+	// ErrClosed is the error of Has and Add after Close.
 	ErrClosed = errors.New("seen: the index is closed")
 )
 
 const (
 	defaultMemtable = 1 << 19 // 8 MB
-	// A memtable holds a memtableShare of what the run has, so that a fingerprint is written some nine times on the way to
-	// 30 million, and memtableMost times Config.MemtableFPs at most.
+	// A memtable holds 1/memtableShare as many fingerprints as the run, so that a fingerprint is written some nine
+	// times while the set grows to 30 million, but at most memtableMost times Config.MemtableFPs.
 	memtableShare, memtableMost = 8, 8
-	// minRecent is 256 KB: the links that a site repeats on every page, of some hundred sites at a time. maxRecent is
-	// 8 MB.
+	// minRecent slots take 256 KB: enough for the links that a site repeats on every page, of some hundred sites at a
+	// time. maxRecent slots take 8 MB.
 	minRecent, maxRecent = 1 << 15, 1 << 20
 )
 
-// Config says whose index it is, and how much memory it may take.
+// Config says which fingerprints an index holds and how much memory it may take.
 type Config struct {
-	Key         uint64 // of the fingerprints; an index made with another is dropped; zero is a key
-	MemtableFPs int    // fingerprints in memory, at least, before they are written; zero means 524288
+	Key         uint64 // key of the fingerprints; an index made with another key is dropped. Zero is a valid key
+	MemtableFPs int    // least number of fingerprints in memory before they are written; zero means 524288
 }
 
-// memtable is a set of the rows up to an ID. One that is sealed does not change any more.
+// memtable is the set of the fingerprints of rows up to an ID. A sealed memtable does not change any more.
 type memtable struct {
 	Set
 	last int64
 }
 
-// view is what there is beside the active memtable. It is replaced, never changed.
+// view is everything beside the active memtable. A view is never changed, only replaced.
 type view struct {
-	run    *run      // nil for none
-	sealed *memtable // with the rows behind it; nil for none
+	run    *run      // nil means none
+	sealed *memtable // the rows behind those of the run; nil means none
 }
 
-// Index is a set of fingerprints on disk. It is made by [Open].
+// Index is a set of fingerprints on disk. Make it with [Open].
 type Index struct {
 	cfg    Config
 	dir    string
-	life   context.Context // ends with Close
+	life   context.Context // ends at Close
 	stop   context.CancelFunc
-	worker sync.WaitGroup // one that writes, or none
+	worker sync.WaitGroup // the goroutine that writes a run, if any
 
-	// The owner's goroutine alone uses these.
+	// Only the owner's goroutine uses these.
 	active *memtable
-	recent []uint64 // found in the run not long ago, by its lower bits; a power of two
+	recent []uint64 // fingerprints found in the run lately, each at the index of its low bits; a power of two
 	block  [blockSize]byte
 
-	fail   atomic.Pointer[error] // why no answer is right any more; nil: they are
-	memory atomic.Int64          // bytes of the active memtable
-	now    atomic.Pointer[view]  // changed with mu held; the present run is open for who holds it for reading
+	fail   atomic.Pointer[error] // why the index does not work any more; nil means that it works
+	memory atomic.Int64          // size of the active memtable in bytes
+	now    atomic.Pointer[view]  // changed with mu held; who holds mu for reading may read the present run's file
 
 	mu        sync.RWMutex // guards what follows
 	committed int64
-	writing   bool // the worker has the sealed memtable
+	writing   bool // the worker is writing the sealed memtable
 }
 
-// Open opens the index of a database whose largest committed ID is last in a directory, making both if need be. A run
-// that is damaged or of another key is dropped without an error, as is one of a database that had more rows, and Mark
-// says what is left. It reads all of the run: a tenth of a second for ten million. An error names the path at fault.
+// Open opens the index in a directory, and makes both if they do not exist. last is the largest committed ID of the
+// database. Open drops without an error a run that is damaged, of another key, or of a database that had more rows;
+// Mark says what is left. It reads the whole run, which takes a tenth of a second for ten million fingerprints. An
+// error names the path at fault.
 func Open(dir string, last int64, cfg Config) (*Index, error) {
 	cfg.MemtableFPs = cmp.Or(cfg.MemtableFPs, defaultMemtable)
 	if err := os.MkdirAll(dir, 0o700); err != nil {
@@ -85,14 +87,14 @@ func Open(dir string, last int64, cfg Config) (*Index, error) {
 	}
 	x := &Index{cfg: cfg, dir: dir}
 	x.now.Store(&view{run: r})
-	x.committed = x.Mark() // nothing uncommitted was ever written
+	x.committed = x.Mark() // no uncommitted row was ever written
 	x.active = &memtable{last: x.committed}
 	x.recent = make([]uint64, recentFor(x.count()))
 	x.life, x.stop = context.WithCancel(context.Background())
 	return x, nil
 }
 
-// recentFor is how many slots are worth their memory among n fingerprints: one for each, as long as that is not much.
+// recentFor returns how many slots of recent are worth their memory among n fingerprints: one for each, within bounds.
 // A slot saves a read of 4 KiB each time that its fingerprint comes again.
 func recentFor(n int64) int {
 	slots := minRecent
@@ -102,14 +104,14 @@ func recentFor(n int64) int {
 	return slots
 }
 
-// Has reports whether fp was added. It may read a block of 4 KiB. The error is ErrDamaged, that of writing the run, or
-// ErrClosed, and stays.
+// Has reports whether fp was added. It may read a block of 4 KiB. The error is ErrDamaged, the error of writing the
+// run, or ErrClosed, and every later call returns it again.
 func (x *Index) Has(fp uint64) (found bool, err error) {
 	if fail := x.fail.Load(); fail != nil {
 		return false, *fail
 	}
 	slot := &x.recent[fp&uint64(len(x.recent)-1)]
-	if fp != 0 && *slot == fp || x.active.Has(fp) { // nothing ever leaves the set
+	if fp != 0 && *slot == fp || x.active.Has(fp) { // no fingerprint ever leaves the set
 		return true, nil
 	}
 	found, err = x.lookup(fp)
@@ -130,7 +132,7 @@ func (x *Index) lookup(fp uint64) (found bool, err error) {
 		return false, nil
 	}
 	x.mu.RLock()
-	if x.now.Load() != v { // its file may be closed by now
+	if x.now.Load() != v { // the file of its run may be closed by now
 		x.mu.RUnlock()
 		return x.lookup(fp)
 	}
@@ -138,8 +140,8 @@ func (x *Index) lookup(fp uint64) (found bool, err error) {
 	return v.run.has(fp, &x.block)
 }
 
-// Add adds a fingerprint that Has did not find, under the ID of its row. An ID not above Mark and all before is an
-// error. Its other errors are those of Has.
+// Add adds a fingerprint that Has did not find, under the ID of its row. IDs must ascend and be above Mark; otherwise
+// Add returns an error. Its other errors are those of Has.
 func (x *Index) Add(fp uint64, id int64) error {
 	if fail := x.fail.Load(); fail != nil {
 		return *fail
@@ -152,14 +154,14 @@ func (x *Index) Add(fp uint64, id int64) error {
 	}
 	x.active.Set.Add(fp)
 	x.active.last = id
-	if b := x.active.bytes(); b != x.memory.Load() { // which is cheaper than to store it
+	if b := x.active.bytes(); b != x.memory.Load() { // comparing is cheaper than storing
 		x.memory.Store(b)
 	}
 	return nil
 }
 
-// seal has the active memtable written and begins another, unless it is to grow yet: for the size of the run, or while
-// the one before it has not been written.
+// seal lets the worker write the active memtable and begins another. It does nothing if the memtable is still small for
+// the size of the run, or while the previous one is not written.
 func (x *Index) seal() {
 	v := x.now.Load()
 	if v.sealed != nil || v.run != nil && int64(x.active.Len()) < min(v.run.count/memtableShare, int64(memtableMost*x.cfg.MemtableFPs)) {
@@ -171,12 +173,12 @@ func (x *Index) seal() {
 	x.active = &memtable{Set: Set{slots: make([]uint64, len(x.active.slots))}, last: x.active.last}
 	x.writeLocked()
 	if n := recentFor(x.count()); n > len(x.recent) {
-		x.recent = make([]uint64, n) // what it knew is found again
+		x.recent = make([]uint64, n) // its entries come back as they are found again
 	}
 }
 
-// Committed tells that the rows up to an ID are committed in the database, so that they may count as seen after a
-// crash as well. A lower ID than before changes nothing. It does not wait for anything.
+// Committed says that the rows up to an ID are committed in the database, so that they may count as seen even after a
+// crash. A lower ID than before changes nothing. It does not block.
 func (x *Index) Committed(id int64) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -184,7 +186,7 @@ func (x *Index) Committed(id int64) {
 	x.writeLocked()
 }
 
-// writeLocked has the sealed memtable written, if there is one of committed rows.
+// writeLocked starts writing the sealed memtable, if there is one and all its rows are committed. mu must be held.
 func (x *Index) writeLocked() {
 	v := x.now.Load()
 	if x.fail.Load() == nil && !x.writing && v.sealed != nil && v.sealed.last <= x.committed {
@@ -193,7 +195,7 @@ func (x *Index) writeLocked() {
 	}
 }
 
-// write puts a run with the sealed memtable in the place of the present one.
+// write merges the sealed memtable and the present run into a new run, which replaces them.
 func (x *Index) write(v *view) {
 	fps := v.sealed.sorted()
 	h := header{keyCheck(x.cfg.Key), v.sealed.last, int64(len(fps))}
@@ -202,7 +204,7 @@ func (x *Index) write(v *view) {
 	}
 	r, err := writeRun(x.life, x.dir, h, v.run, fps)
 	if err != nil {
-		if x.life.Err() == nil { // or that was us
+		if x.life.Err() == nil { // otherwise Close has ended the write
 			x.end(fmt.Errorf("seen: write a run: %w", err))
 		}
 		return
@@ -216,8 +218,8 @@ func (x *Index) write(v *view) {
 	}
 }
 
-// Mark is the ID up to which all fingerprints are in the run on disk: those above it have to be added again after Open.
-// It is zero if there is none, and never above what is committed.
+// Mark returns the ID up to which all fingerprints are in the run on disk; those above it have to be added again after
+// Open. It is zero if there is no run, and never above the largest committed ID.
 func (x *Index) Mark() int64 {
 	if r := x.now.Load().run; r != nil {
 		return r.last
@@ -237,8 +239,8 @@ func (x *Index) count() int64 {
 	return n
 }
 
-// Bytes is what the index holds in memory, beside at most 8 MB for what was found lately and what a write takes for its
-// time, and on disk, beside what is being written.
+// Bytes returns what the index takes in memory and on disk. It leaves out at most 8 MB of memory for fingerprints found
+// lately, and what a write takes, in memory and on disk, while it lasts.
 func (x *Index) Bytes() (ram, disk int64) {
 	ram = x.memory.Load()
 	v := x.now.Load()
@@ -251,8 +253,8 @@ func (x *Index) Bytes() (ram, disk int64) {
 	return ram, disk
 }
 
-// Close has the worker give up, and closes the file. What is in memory only is not written: it is above Mark. A damaged
-// index is removed, and made anew after the next Open. A second Close does nothing.
+// Close stops the worker and closes the file. What is in memory alone is not written: it is above Mark. A damaged run
+// is removed, and made anew after the next Open. A second Close does nothing.
 func (x *Index) Close() (err error) {
 	closed := ErrClosed
 	x.mu.Lock() // so that no further worker starts
@@ -264,7 +266,7 @@ func (x *Index) Close() (err error) {
 	x.stop()
 	x.worker.Wait()
 	if r := x.now.Swap(&view{}).run; r != nil {
-		_ = r.f.Close() // it is synced, or was only read
+		_ = r.f.Close() // the file is synced, or was only read
 	}
 	if fail != nil && errors.Is(*fail, ErrDamaged) {
 		_, err = load(x.dir, 0, 0)

@@ -29,25 +29,25 @@ import (
 // The checksums of blocks start from that of the header and the number of the block, so that a block of another run or
 // place is as wrong as one with a flipped bit.
 const (
-	magic   = "TLseen\r\n" // of which a transfer as text would spoil the end
+	magic   = "TLseen\r\n" // its end would be changed by a transfer as text
 	version = 2
 
 	blockSize = 4096 // the page of nearly every file system and of the page cache
 	sumSize   = 4
 	perBlock  = (blockSize - sumSize) / 8
-	chunkSize = 256 << 10 // of what is written at a time
+	chunkSize = 256 << 10 // how much is written at a time
 
 	runSuffix = ".run"
-	tmpSuffix = ".tmp" // of package atomicfile
+	tmpSuffix = ".tmp" // as package atomicfile uses it
 )
 
 type header struct {
 	check uint64 // stands for the fingerprint key
 	last  int64  // the run covers the rows up to this ID
-	count int64  // fingerprints
+	count int64  // number of fingerprints
 }
 
-// keyCheck tells one fingerprint key from another without telling the key.
+// keyCheck returns a number that distinguishes one fingerprint key from another without revealing the key.
 func keyCheck(key uint64) uint64 {
 	sum := sha256.Sum256(binary.LittleEndian.AppendUint64([]byte("treadlight seen index "), key))
 	return binary.LittleEndian.Uint64(sum[:])
@@ -72,8 +72,8 @@ func (h header) encode() []byte {
 	return binary.LittleEndian.AppendUint32(b, checksum(0, b))
 }
 
-// decodeHeader reads the block of a header from a file of a given length. Whatever it accepts has a sensible count,
-// so that nobody reserves memory for a lie.
+// decodeHeader decodes the header of a file of the given length. It accepts only a count that fits the length, so that
+// no memory is reserved for a false one.
 func decodeHeader(b []byte, size int64) (header, error) {
 	if !bytes.HasPrefix(b, []byte(magic)) || binary.LittleEndian.Uint32(b[blockSize-sumSize:]) != checksum(0, b[:blockSize-sumSize]) {
 		return header{}, fmt.Errorf("%w: no run", ErrDamaged)
@@ -94,7 +94,7 @@ type run struct {
 	header
 	path   string
 	f      *os.File
-	seed   uint32 // of the checksums of blocks
+	seed   uint32 // initial value of the checksums of blocks
 	firsts []uint64
 	filter bloom
 }
@@ -108,7 +108,8 @@ func newRun(dir string, h header) *run {
 
 func (r *run) ram() int64 { return 8 * int64(cap(r.firsts)+len(r.filter)) }
 
-// note takes in a fingerprint of a block, after those before it.
+// note adds a fingerprint to what is in memory; fingerprints must come in the order of the file. first says that it
+// begins a block.
 func (r *run) note(fp uint64, first bool) {
 	if first {
 		r.firsts = append(r.firsts, fp)
@@ -116,12 +117,12 @@ func (r *run) note(fp uint64, first bool) {
 	r.filter.add(fp)
 }
 
-// runWriter writes the blocks of a run, whose fingerprints come ascending.
+// runWriter writes the blocks of a run. Fingerprints must be added in ascending order.
 type runWriter struct {
 	*run
 	out io.Writer
 	buf [blockSize]byte
-	n   int // fingerprints in it
+	n   int // number of fingerprints in buf
 }
 
 func (w *runWriter) add(fp uint64) error {
@@ -145,8 +146,8 @@ func (w *runWriter) flush() error {
 	return err
 }
 
-// writeRun makes a run of another one, which may be nil, and of sorted fingerprints that are not in it. When it returns
-// the run is there for good, or there is nothing. It ends early with the error of ctx.
+// writeRun makes a run of an old one, which may be nil, and of sorted fingerprints that are not in it. When it returns,
+// the run is durable on disk, or there is none. It ends early with the error of ctx.
 func writeRun(ctx context.Context, dir string, h header, old *run, fps []uint64) (*run, error) {
 	r := newRun(dir, h)
 	err := atomicfile.Replace(r.path, 0o600, func(f io.Writer) error {
@@ -197,7 +198,8 @@ func (r *run) merge(ctx context.Context, out io.Writer, old *run, fps []uint64) 
 
 func (r *run) blockSum(i int64, body []byte) uint32 { return checksum(r.seed^uint32(i), body) }
 
-// openRun opens a file and reads all of it. The error is ErrDamaged if it is not what it should be.
+// openRun opens a run and reads all of it. The error is ErrDamaged if the file is not an undamaged run of that key and
+// place.
 func openRun(path string, check uint64) (*run, error) {
 	f, err := os.Open(path)
 	if err != nil {
@@ -205,7 +207,7 @@ func openRun(path string, check uint64) (*run, error) {
 	}
 	r, err := readRun(f, check)
 	if err != nil {
-		_ = f.Close() // it was only read
+		_ = f.Close() // the file was only read
 		return nil, fmt.Errorf("open %s: %w", path, err)
 	}
 	return r, nil
@@ -241,7 +243,7 @@ func readRun(f *os.File, check uint64) (*run, error) {
 	return r, nil
 }
 
-// unreadable makes ErrDamaged of an error of reading: what cannot be read has to be made anew like what is wrong.
+// unreadable marks an error of reading as ErrDamaged: a run that cannot be read has to be made anew, like a wrong one.
 func unreadable(err error) error { return fmt.Errorf("%w: %w", ErrDamaged, err) }
 
 func (r *run) read(i int64, buf *[blockSize]byte) ([]byte, error) {
@@ -254,7 +256,7 @@ func (r *run) read(i int64, buf *[blockSize]byte) ([]byte, error) {
 	return buf[:8*r.inBlock(i)], nil
 }
 
-// has looks for a fingerprint that the filter lets pass. It reads one block at most, into buf.
+// has looks up a fingerprint that the filter lets pass. It reads one block at most, into buf.
 func (r *run) has(fp uint64, buf *[blockSize]byte) (bool, error) {
 	i := sort.Search(len(r.firsts), func(i int) bool { return r.firsts[i] > fp }) - 1
 	if i < 0 {
@@ -268,14 +270,15 @@ func (r *run) has(fp uint64, buf *[blockSize]byte) (bool, error) {
 	return found, nil
 }
 
-// remove closes a run that nobody reads any more, and deletes it, or the next load does.
+// remove closes a run that nobody reads any more, and deletes its file. If that fails, the next load deletes it.
 func (r *run) remove() { _, _ = r.f.Close(), os.Remove(r.path) }
 
-// load opens the run with the most rows, but none beyond last, and removes all other files that are ours by their names:
-// those that a kill has left, that are damaged or of another version. It is nil if none is left.
+// load opens the run with the most rows among those without rows beyond last. It removes all other files that are ours
+// by their names: those left by a killed process, damaged ones and those of another version. It returns nil if no run
+// is left.
 func load(dir string, check uint64, last int64) (found *run, err error) {
 	entries, err := os.ReadDir(dir)
-	slices.Reverse(entries) // names in order are rows in order
+	slices.Reverse(entries) // the order of names is that of the last rows
 	removed := false
 	for _, e := range entries {
 		name := e.Name()
@@ -292,7 +295,7 @@ func load(dir string, check uint64, last int64) (found *run, err error) {
 				continue
 			}
 			if err == nil {
-				_ = r.f.Close() // it has rows that are not there, as after a power cut
+				_ = r.f.Close() // the run has rows that the database lacks, as after a power cut
 			} else if !errors.Is(err, ErrDamaged) {
 				return nil, err
 			}
@@ -305,7 +308,7 @@ func load(dir string, check uint64, last int64) (found *run, err error) {
 			return nil, err
 		}
 	}
-	if removed { // or a run could come back, and vouch for rows whose IDs were given again
+	if removed { // otherwise a removed run could reappear, and count rows as seen whose IDs were assigned again
 		atomicfile.SyncDir(dir)
 	}
 	return found, err

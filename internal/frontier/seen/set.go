@@ -5,20 +5,20 @@ import (
 	"slices"
 )
 
-// Set is a set of fingerprints in memory by open addressing: 8 bytes a slot, at most three quarters of the slots
-// used, no pointers for the garbage collector to follow. The zero Set is empty.
+// Set is a set of fingerprints in memory, by open addressing: 8 bytes a slot, at most three quarters of the slots used,
+// and no pointers for the garbage collector to follow. The zero Set is empty. It is not safe for concurrent use.
 type Set struct {
 	slots []uint64 // a power of two of them; zero marks an empty one
 	n     int
 	zero  bool   // whether the fingerprint zero is in the set
-	read  uint64 // by Expect, for it to be no idle reading
+	read  uint64 // written by Expect, so that the compiler cannot drop its read
 }
 
-// firstSlots is where a set starts, so that a small crawl holds a small one.
+// firstSlots is the number of slots of the smallest set, so that a small crawl holds a small one.
 const firstSlots = 64
 
-// Expect brings the slot of fp near. A large set is in no cache, and a processor waits for many slots at a time if
-// nothing is to be done between them.
+// Expect brings the slot of fp into the CPU cache, for a lookup soon. The slots of a large set are in no cache, but a
+// processor can wait for many of them at a time if no other work lies between the reads.
 func (s *Set) Expect(fp uint64) {
 	if len(s.slots) > 0 {
 		s.read ^= s.slots[fp&uint64(len(s.slots)-1)]
@@ -52,7 +52,7 @@ func (s *Set) Has(fp uint64) bool {
 	return len(s.slots) > 0 && s.slots[s.find(fp)] == fp
 }
 
-// Len is the number of fingerprints.
+// Len returns the number of fingerprints.
 func (s *Set) Len() int {
 	if s.zero {
 		return s.n + 1
@@ -60,8 +60,8 @@ func (s *Set) Len() int {
 	return s.n
 }
 
-// find is the slot of fp, or the empty one where it belongs. Fingerprints are uniform, so their low bits are as good
-// a start as any.
+// find returns the index of the slot that holds fp, or of the empty slot where it belongs. Fingerprints are uniformly
+// distributed, so their low bits are as good a start as any.
 func (s *Set) find(fp uint64) int {
 	mask := uint64(len(s.slots) - 1)
 	i := fp & mask
@@ -98,11 +98,11 @@ func (s *Set) sorted() []uint64 {
 func (s *Set) bytes() int64 { return 8 * int64(len(s.slots)) }
 
 const (
-	// bitsPerFP makes a filter wrong for one in 240: fewer reads in vain than that do not show beside the reads for
-	// what is in the run.
+	// bitsPerFP gives a filter a false positive rate of one in 240. A lower rate would not show: the reads for
+	// fingerprints that are in the run prevail.
 	bitsPerFP = 12
-	// lineWords makes the part of a filter that one fingerprint touches a cache line (Putze, Sanders, Singler 2007).
-	// One bit is set in each of its words: 8 is next to the best, 12·ln 2.
+	// lineWords is the number of words of the part of a filter that one fingerprint touches, which is one cache line
+	// (Putze, Sanders, Singler 2007). One bit is set in each word; these 8 bits come next to the best number, 12·ln 2.
 	lineWords = 8
 	// golden is 2⁶⁴ divided by the golden ratio (Knuth, TAOCP 3, 6.4).
 	golden = 0x9e3779b97f4a7c15
@@ -110,11 +110,11 @@ const (
 
 type bloom []uint64
 
-// bloomWords is the length of the filter of n fingerprints.
+// bloomWords returns the number of words of the filter for n fingerprints.
 func bloomWords(n int64) int64 { return lineWords * (n*bitsPerFP/(64*lineWords) + 1) }
 
-// line is the cache line for fp, and in its lower 48 bits which bit of each word. Lines are in the order of the
-// fingerprints, so that a sorted run fills them one after the other.
+// line returns the cache line for fp, and a number whose lower 48 bits select one bit of each word. Lines are in the
+// order of the fingerprints, so that a sorted run fills them one after the other.
 func (b bloom) line(fp uint64) (*[lineWords]uint64, uint64) {
 	i, _ := bits.Mul64(fp, uint64(len(b)/lineWords))
 	return (*[lineWords]uint64)(b[i*lineWords:]), fp * golden >> 16
@@ -128,8 +128,8 @@ func (b bloom) add(fp uint64) {
 	}
 }
 
-// has reports whether fp may be in the run; if not it is not. It looks at all eight words, since a branch after each
-// would be mispredicted every other time.
+// has reports whether fp may be in the run; if it returns false, fp is not. It looks at all eight words, since a branch
+// after each would be mispredicted every other time.
 func (b bloom) has(fp uint64) bool {
 	line, h := b.line(fp)
 	all := uint64(1)
