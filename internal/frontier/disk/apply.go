@@ -23,7 +23,7 @@ func (w *writer) apply(o *op) error {
 	return o.do(w)
 }
 
-// put adds a row to urls, which never changes, and leaves that of places for later.
+// put adds a row to urls, which never changes, and defers the row of places.
 func (w *writer) put(o *op) error {
 	h, err := w.hosts.named(o.host)
 	if err != nil {
@@ -40,7 +40,7 @@ func (w *writer) put(o *op) error {
 	w.counts.Known++
 	w.counts.Queued++
 	it := &o.item
-	// IDs ascend within a process; this holds should they ever not.
+	// IDs ascend within a process; max is for the case that they ever do not.
 	w.lastPut = max(w.lastPut, it.ID)
 	u := w.f.putURL
 	ints(u, it.ID, h.id, int64(it.Rank), int64(it.Depth), int64(it.Hops), integer(it.Seed), it.FoundOn, it.Queued.UnixMilli())
@@ -80,7 +80,8 @@ func integer(b bool) int64 {
 	return 0
 }
 
-// finish takes a URL out of the queue and stores its visit. One that is not queued was finished before.
+// finish removes a URL from the queue and stores its visit. It ignores a URL that is not queued, which was finished
+// before.
 func (w *writer) finish(o *op) error {
 	h, err := w.hosts.find(o.host)
 	if h == nil {
@@ -118,10 +119,10 @@ func (w *writer) spend(o *op) error {
 	return w.f.spent.Run()
 }
 
-// usualHead is how many URLs of a host are asked for at a time in a crawl of many.
+// usualHead is how many URLs of a host are requested at a time in a crawl of many hosts.
 const usualHead = 64
 
-// load answers with URLs of a host. Of a host that was never put there are none.
+// load answers with URLs of a host; a host of which none was ever put has none.
 func (w *writer) load(host string, behind frontier.Place, n int) error {
 	a := frontier.Answer{Host: host, Behind: behind}
 	h, err := w.hosts.find(host)
@@ -161,13 +162,13 @@ func (w *writer) head(h *host, behind frontier.Place, n int) (items []frontier.I
 	return items, more, err
 }
 
-// rowError is of a row that a person is to mend, or to delete from places.
+// rowError is an error about a row that a person has to repair, or to delete from places.
 type rowError struct{ error }
 
 func (e *rowError) Unwrap() error { return e.error }
 
-// item is a row of the load query. A row that nobody here can have written is an error that names it: skipped, its URL
-// would be lost and stay in the queue.
+// item reads a row of the load query. A row that this program cannot have written is an error that names it. Skipping
+// the row would lose its URL and leave it in the queue.
 func (w *writer) item(q *sqlitedb.Stmt) (it frontier.Item, err error) {
 	defer func() {
 		if err != nil {
@@ -210,7 +211,8 @@ func (w *writer) item(q *sqlitedb.Stmt) (it frontier.Item, err error) {
 	return it, err
 }
 
-// referrers fills in the URLs of the pages that linked to items. Neighbours were mostly found on the same page.
+// referrers fills in the URLs of the pages that linked to items. Neighbors in the list were mostly found on the same
+// page.
 func (w *writer) referrers(items []frontier.Item) error {
 	var id int64
 	var url string
@@ -237,9 +239,10 @@ func (w *writer) referrers(items []frontier.Item) error {
 	return nil
 }
 
-// activate answers with dormant hosts, and counts their URLs, once per host and process.
+// activate answers with inactive hosts and makes them active. It counts the URLs of each, which happens once per host
+// and process unless the host becomes inactive again.
 func (w *writer) activate(n int) error {
-	if err := w.hosts.write(); err != nil { // so that the query finds them
+	if err := w.hosts.write(); err != nil { // so that the query sees the changes
 		return err
 	}
 	var names []string
@@ -286,7 +289,7 @@ func (w *writer) left(h *host) (frontier.HostLeft, error) {
 	return left, err
 }
 
-// putVisit adds a row to visits, of the round under way. What is not known is NULL there, and takes no room.
+// putVisit adds a row of the current round to visits. Unknown values are NULL, and take no room.
 func (w *writer) putVisit(url int64, v *frontier.Visit, retries int64) error {
 	q := w.f.visit
 	ints(q, url, millis(v.At), int64(v.Status), 0, v.Bytes, retries, w.round)
@@ -320,8 +323,8 @@ func millis(t time.Time) int64 {
 	return t.UnixMilli()
 }
 
-// scanVisit reads a visit from a column on: at, status, bytes, etag, modified and digest. A digest of another length
-// counts as unknown.
+// scanVisit reads a visit from the columns from column on: at, status, bytes, etag, modified and digest. A digest of
+// another length counts as unknown.
 func scanVisit(q *sqlitedb.Stmt, column int) *frontier.Visit {
 	v := &frontier.Visit{Status: int(q.ColumnInt(column + 1)), Bytes: q.ColumnInt(column + 2), ETag: q.ColumnText(column + 3)}
 	if at := q.ColumnInt(column); at != 0 {

@@ -13,7 +13,7 @@ import (
 
 type file struct {
 	db  *sqlitedb.DB
-	ids []identity // of the files it consists of, and of the lock
+	ids []identity // of the database files and of the lock
 
 	begin, commit, rollback                     *sqlitedb.Stmt
 	putURL, putPlace, putPlaced, unqueue, spent *sqlitedb.Stmt
@@ -37,7 +37,8 @@ func openFile(path string, cfg *Config) (*file, error) {
 	return f, nil
 }
 
-// setUp prepares the file. Its row, written each time, shows whether the file is writable, and creates the log.
+// setUp prepares the file. It writes a row of meta each time, which shows whether the file is writable, and creates the
+// log.
 func (f *file) setUp(cfg *Config) error {
 	if err := f.checkMode(cfg.Mode); err != nil {
 		return err
@@ -48,28 +49,29 @@ func (f *file) setUp(cfg *Config) error {
 	if err := f.prepare(); err != nil {
 		return err
 	}
-	// The writer moves the log by Config.walBytes; SQLite would at each commit beyond 4 MB, rewriting hot pages.
+	// The writer runs checkpoints by Config.walBytes. SQLite would run one at each commit beyond 4 MB and rewrite hot pages.
 	if err := f.db.Exec("PRAGMA wal_autocheckpoint = 0"); err != nil {
 		return err
 	}
 	if err := f.db.Transact(func() error { return f.putMetaRow(metaProgram, cfg.Program) }); err != nil {
-		return err // it cannot be written
+		return err // the file cannot be written
 	}
-	for _, suffix := range []string{"", "-wal"} { // which is there now
+	for _, suffix := range []string{"", "-wal"} { // the log exists now
 		id, err := identify(f.db.Path() + suffix)
 		if err != nil {
 			return err
 		}
 		f.ids = append(f.ids, id)
 	}
-	// Some systems have no locks, and no such file.
+	// Systems without locks have no lock file.
 	if id, err := identify(filepath.Join(filepath.Dir(f.db.Path()), lockName)); err == nil {
 		f.ids = append(f.ids, id)
 	}
 	return nil
 }
 
-// checkMode finds out whether there is a state: a kill during its creation leaves a file without content.
+// checkMode checks whether there is a state, as mode demands. A file without tables, as a kill during its creation
+// leaves it, is none.
 func (f *file) checkMode(mode Mode) error {
 	tables, err := f.db.QueryInt(`SELECT count(*) FROM sqlite_schema`)
 	switch {
@@ -83,7 +85,7 @@ func (f *file) checkMode(mode Mode) error {
 	return nil
 }
 
-// prepare comes after migrate, as statements need their tables.
+// prepare prepares the statements. It must run after migrate, as statements need their tables.
 func (f *file) prepare() (err error) {
 	for _, q := range f.queries() {
 		if *q.stmt, err = f.db.Prepare(q.sql); err != nil {
@@ -100,7 +102,7 @@ func (f *file) putMetaRow(key, value string) error {
 	return f.putMeta.Run()
 }
 
-// identity is a file under its name.
+// identity is a file and the name that it had when it was opened.
 type identity struct {
 	path string
 	info fs.FileInfo
@@ -111,8 +113,8 @@ func identify(path string) (identity, error) {
 	return identity{path, info}, err
 }
 
-// present checks that the files still have their names: writes to one that was deleted or replaced would be lost.
-// Without the lock another process may have begun to write, and the first one ends.
+// present checks that the files still have their names. Writes to a file that was deleted or replaced would be lost;
+// and if the lock is gone, another process may have begun to write, so this one must end.
 func present(ids []identity) error {
 	for _, id := range ids {
 		info, err := os.Stat(id.path)
@@ -135,7 +137,7 @@ type query struct {
 	sql  string
 }
 
-// queries are all of them. The tests look at how SQLite carries them out.
+// queries lists all statements. The tests examine how SQLite executes them.
 func (f *file) queries() []query {
 	return []query{
 		{&f.begin, `BEGIN IMMEDIATE`},
@@ -149,14 +151,14 @@ func (f *file) queries() []query {
 		{&f.visit, `INSERT INTO visits (url, at, status, class, bytes, retries, round, change, etag, modified, digest, refused)
 			VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, CAST(? AS BLOB), ?)`},
 		{&f.spent, `UPDATE places SET attempts = ?, returns = ?, strikes = ? WHERE host = ? AND rank = ? AND url = ?`},
-		// LEFT, so that a row that is missing is not passed over.
+		// LEFT JOIN, so that a row of places is found even if its URL is missing.
 		{&f.load, `SELECT q.rank, q.url, q.attempts, q.returns, q.strikes, u.depth, u.hops, u.seed, u.referrer, u.queued_at, u.url, u.kind,
 			q.visit, v.at, v.status, v.bytes, v.etag, v.modified, v.digest, r.request
 			FROM places q LEFT JOIN urls u ON u.id = q.url LEFT JOIN visits v ON v.id = q.visit LEFT JOIN requests r ON r.url = q.url
 			WHERE q.host = ? AND (q.rank, q.url) > (?, ?) ORDER BY q.rank, q.url LIMIT ?`},
 		{&f.urlOf, `SELECT url FROM urls WHERE id = ?`},
 		{&f.hostByName, `SELECT ` + hostColumns + ` FROM hosts WHERE name = ?`},
-		// The URLs queued, and those ever and queued that are no pages, of which a host has few; pages are not looked at.
+		// Selects the number of URLs queued, and of those that are no pages (a host has few) the known and the queued.
 		{&f.countHost, `SELECT (SELECT count(*) FROM places WHERE host = ?1), count(*), count(q.url)
 			FROM urls u LEFT JOIN places q ON q.host = u.host AND q.rank = u.rank AND q.url = u.id
 			WHERE u.host = ?1 AND u.kind IS NOT NULL`},

@@ -2,25 +2,26 @@ package disk
 
 import "github.com/treadlight/crawl/internal/store/sqlitedb"
 
-// cachedHosts is how many hosts the writer caches, about 200 bytes each. Beyond that all are read again as needed.
+// cachedHosts is how many hosts the writer caches, about 200 bytes each. When they are so many, it drops all and reads
+// them again as needed.
 const cachedHosts = 1 << 16
 
 type host struct {
 	id      int64
 	name    string
 	known   int64
-	dormant int64 // its place among those that are; zero for one that is not
-	refused int64 // pages in this round
-	dirty   bool  // it is to be written
+	dormant int64 // position among the inactive hosts; zero means that the host is active
+	refused int64 // pages refused in this round
+	dirty   bool  // has changes to be written
 }
 
-// hosts are those of recent batches. Each is written once per transaction.
+// hosts caches the hosts of recent batches. Each changed host is written once per transaction.
 type hosts struct {
 	f       *file
 	byName  map[string]*host
 	dirty   []*host
 	last    int64 // the largest ID
-	dormant int64 // the last place
+	dormant int64 // the last position
 }
 
 func newHosts(f *file) hosts {
@@ -61,7 +62,7 @@ func scanHost(q *sqlitedb.Stmt) *host {
 	}
 }
 
-// keep makes room for a host by forgetting all others.
+// keep adds a host to the cache. If the cache is full, it drops all others first.
 func (hs *hosts) keep(h *host) error {
 	if len(hs.byName) >= cachedHosts {
 		if err := hs.write(); err != nil {
@@ -73,7 +74,7 @@ func (hs *hosts) keep(h *host) error {
 	return nil
 }
 
-// touch says that a host has changed.
+// touch marks a host as changed.
 func (hs *hosts) touch(h *host) {
 	if !h.dirty {
 		h.dirty = true
@@ -81,7 +82,7 @@ func (hs *hosts) touch(h *host) {
 	}
 }
 
-// layDown gives a host a place behind all that are dormant, if it is not.
+// layDown makes a host inactive, behind all others that are, unless it is inactive already.
 func (hs *hosts) layDown(h *host) {
 	if h.dormant == 0 {
 		hs.dormant++
@@ -104,8 +105,8 @@ func (hs *hosts) write() error {
 	return nil
 }
 
-// All hosts with work are dormant at first. Those in memory at the last end come first: their places are below zero,
-// in the order of finding; zero is none.
+// layDownQuery makes all hosts with queued URLs inactive when a state is opened. Hosts that were active at the last end
+// come first: they get positions below zero, in the order in which they were found. Zero means no position.
 const layDownQuery = `UPDATE hosts SET dormant = id +
 	(SELECT min(0, coalesce(min(dormant), 0)) FROM hosts) - (SELECT max(id) FROM hosts) - 1
 	WHERE dormant IS NULL AND EXISTS (SELECT 1 FROM places WHERE host = hosts.id)`

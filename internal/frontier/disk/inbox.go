@@ -9,17 +9,18 @@ const (
 	opDone
 	opSpent
 	opNote  // do stores something else
-	opAsk   // do answers a question
-	opOrder // somebody waits for what was told before to be committed, and do done; without do, to be on the disk
+	opAsk   // do answers a Load or Activate
+	opOrder // waits until all calls before it are committed and do has run; without do, until they are on disk
 )
 
-// op is one call, until it is written: a value and not a closure where there is one for each link that is found.
+// op is one call that waits to be written. It is a value and not a closure, as there is one for each link that is
+// found.
 type op struct {
 	kind    kind
-	dormant bool // opPut
+	dormant bool // for opPut
 	host    string
 	item    frontier.Item
-	visit   *frontier.Visit // opDone
+	visit   *frontier.Visit // for opDone
 	do      func(*writer) error
-	done    chan struct{} // opOrder: closed
+	done    chan struct{} // for opOrder: closed when it is carried out
 }

@@ -30,7 +30,8 @@ const (
 
 // Keys of meta that are the store's own.
 const (
-	// MetaEmbedded is "yes" if a program that embeds the crawler has the sinks: what their positions mean it alone knows.
+	// MetaEmbedded is "yes" if a program that embeds the crawler has the sinks; then only that program knows what their
+	// positions mean.
 	MetaEmbedded = "embedded"
 
 	metaKey     = "fingerprint_key"
@@ -38,13 +39,14 @@ const (
 	metaCreated = "created"
 )
 
-// Open opens or makes the state in a directory, as cfg.Mode says, and starts the writer. It reads what the fingerprint
-// index has lost: a second or so after a kill, twenty for ten million URLs without an index.
+// Open opens or makes the state in a directory, according to cfg.Mode, and starts the writer. It rebuilds what the
+// fingerprint index lacks: that takes a second or so after a kill, and twenty seconds for ten million URLs without an
+// index.
 //
 // The error is [ErrExists], [ErrMissing] or an [*sqlitedb.InUseError], with the path in front, or says what is wrong
 // with the database and what helps. Errors about cfg name the field and the fix.
 func Open(dir string, cfg Config) (_ *Store, err error) {
-	if err := sqlitedb.Linked(); err != nil { // before anything is made
+	if err := sqlitedb.Linked(); err != nil { // before any file is made
 		return nil, err
 	}
 	cfg.settle()
@@ -52,7 +54,7 @@ func Open(dir string, cfg Config) (_ *Store, err error) {
 	if cfg.Mode == Resume && !exists(path) {
 		return nil, fmt.Errorf("%s: %w", dir, ErrMissing)
 	}
-	if err := os.MkdirAll(dir, 0o777); err != nil { // less what the user's mask forbids
+	if err := os.MkdirAll(dir, 0o777); err != nil { // without the bits of the user's umask
 		return nil, fmt.Errorf("%w: name a directory that can be made", err)
 	}
 	unlock, giveUp, err := lock(dir)
@@ -72,13 +74,15 @@ func Open(dir string, cfg Config) (_ *Store, err error) {
 	return s, nil
 }
 
-// exists reports whether there is anything at path. An empty file is one that a process had made when it was killed.
+// exists reports whether there is a file with content at path. An empty file was left by a process that was killed
+// while it made the state. An unknown error counts as existing.
 func exists(path string) bool {
 	info, err := os.Stat(path)
 	return err == nil && info.Size() > 0 || err != nil && !errors.Is(err, os.ErrNotExist) && !errors.Is(err, syscall.ENOTDIR)
 }
 
-// start opens the database, then the index that may be made from it, and starts the writer. On failure all is closed.
+// start opens the database, then the index, which may be rebuilt from it, and starts the writer. On failure everything
+// is closed.
 func (s *Store) start(dir string) error {
 	f, err := openFile(s.path, &s.cfg)
 	if err != nil {
@@ -87,7 +91,7 @@ func (s *Store) start(dir string) error {
 	w := &writer{s: s, f: f, positions: make(map[string]frontier.Position)}
 	err = s.restore(w)
 	if err == nil {
-		// What fingerprints are made of may change with the version: the index of another is made anew.
+		// How fingerprints are made may change with the version, so the index of another version is made anew.
 		s.index, err = seen.Open(filepath.Join(dir, seenName), w.lastPut, seen.Config{Key: s.key ^ version, MemtableFPs: s.cfg.memtableFPs})
 	}
 	if err == nil {
@@ -124,7 +128,7 @@ func (s *Store) restore(w *writer) (err error) {
 	return nil
 }
 
-// settleKey reads or chooses the key of the fingerprints, which must be unpredictable to the crawled sites.
+// settleKey reads or chooses the key of the fingerprints, which the crawled sites must not be able to predict.
 func (s *Store) settleKey(f *file) (err error) {
 	if text, ok := s.meta[metaKey]; ok {
 		if s.key, err = strconv.ParseUint(text, 10, 64); err != nil {
@@ -160,11 +164,11 @@ func readPositions(db *sqlitedb.DB) (map[string]frontier.Position, error) {
 	})
 }
 
-// Remove removes a state that nobody uses, and nothing else from its directory; the database first, so that an
-// interrupted removal leaves no state. The error is [*sqlitedb.InUseError] if a process has it. A database of another
-// program is an error.
+// Remove removes a state that nobody uses, and nothing else from its directory. It removes the database first, so that
+// an interrupted removal leaves no state. The error is [*sqlitedb.InUseError] if a process has the state. A database of
+// another program is an error, and stays.
 func Remove(dir string) error {
-	if err := sqlitedb.Linked(); err != nil { // by which databases of other programs are told from ours
+	if err := sqlitedb.Linked(); err != nil { // SQLite is needed to recognize the databases of other programs
 		return err
 	}
 	path := filepath.Join(dir, databaseName)
@@ -175,7 +179,7 @@ func Remove(dir string) error {
 	if err != nil {
 		return err
 	}
-	// Unreadable files pass.
+	// A file that cannot be read is removed like a readable one.
 	if err := (View{path}).read(func(*sqlitedb.DB) error { return nil }); errors.Is(err, errForeign) {
 		return errors.Join(err, giveUp())
 	}
@@ -189,7 +193,7 @@ func Remove(dir string) error {
 	return errors.Join(errs...)
 }
 
-// lock locks a directory. giveUp unlocks it and removes a lock file that was not there before.
+// lock locks a directory. giveUp unlocks it, and removes the lock file if there was none before.
 func lock(dir string) (unlock, giveUp func() error, err error) {
 	path := filepath.Join(dir, lockName)
 	_, none := os.Lstat(path)
@@ -199,21 +203,21 @@ func lock(dir string) (unlock, giveUp func() error, err error) {
 	}
 	return unlock, func() error {
 		err := os.Remove(path)
-		if errors.Is(err, fs.ErrNotExist) { // where there are no locks
+		if errors.Is(err, fs.ErrNotExist) { // on systems without locks
 			err = nil
 		}
 		return errors.Join(err, unlock())
 	}, nil
 }
 
-// Mode says whether there may or must be a state already.
+// Mode says whether a state must exist, must not exist, or may exist already.
 type Mode uint8
 
 // The modes.
 const (
-	CreateOrResume Mode = iota // whatever is there
-	Create                     // there must be none: [ErrExists]
-	Resume                     // there must be one: [ErrMissing]
+	CreateOrResume Mode = iota // opens a state if there is one, else makes one
+	Create                     // there must be no state, or the error is [ErrExists]
+	Resume                     // there must be a state, or the error is [ErrMissing]
 )
 
 // Errors of Open that callers tell apart.
@@ -222,23 +226,23 @@ var (
 	ErrMissing = errors.New("there is no state of a crawl: name the directory of one")
 )
 
-// Config says what a state is opened for.
+// Config configures how a state is opened.
 type Config struct {
 	Mode    Mode   // zero means CreateOrResume
-	Program string // name and version of this program, for people and for error messages; zero means "unknown"
-	// Sync, if set, syncs the sinks before positions in them are committed, on the writer's goroutine; its error is
-	// the store's. If nil, a sink may be shorter than its position after a power cut.
+	Program string // name and version of this program, for people and for error messages; empty means "unknown"
+	// Sync, if set, is called on the writer's goroutine before positions of the sinks are committed, and must sync the
+	// sinks. Its error fails the store. If it is nil, a sink may be shorter than its position after a power cut.
 	Sync func() error
-	// Log is told of what takes long and of what was repaired. Zero means nobody is.
+	// Log receives messages about what takes long and what was repaired. Nil discards them.
 	Log *slog.Logger
 
 	// What only tests set; zero means what settle says.
 
-	key         uint64 // of the fingerprints, for a state that is made
+	key         uint64 // key of the fingerprints, for a new state
 	linger      time.Duration
-	maxPending  int // calls that wait before the store is not Ready; half as many are written at once
+	maxPending  int // number of pending calls from which on the store is not Ready; half as many are written at once
 	walBytes    int64
-	memtableFPs int // of package seen
+	memtableFPs int // see seen.Config
 	unplaced    int
 	maxRates    int
 	maxWait     time.Duration
@@ -246,21 +250,21 @@ type Config struct {
 }
 
 // cacheBytes bounds the page cache, which takes twice as much memory. It holds the ends of the queues of ten thousand
-// hosts. Half of it made 4 million URLs of 20,000 hosts 14 % slower; twice as much sped up nothing.
+// hosts. With half of it, 4 million URLs of 20,000 hosts took 14 % longer; twice as much did not speed up anything.
 const cacheBytes = 32 << 20
 
 func (c *Config) settle() {
 	c.Program = cmp.Or(c.Program, "unknown")
-	// How much work a kill may cost. Ten commits a second cost little beside their rows.
+	// The work that a kill may cost. Ten commits a second cost little beside their rows.
 	c.linger = cmp.Or(c.linger, 100*time.Millisecond)
 	// About 4 MB of URLs of usual length.
 	c.maxPending = cmp.Or(c.maxPending, 20_000)
 	// Half a million URLs. From 16 to 256 MiB the cost is the same; a longer log is slower to read after a kill.
 	c.walBytes = cmp.Or(c.walBytes, 64<<20)
-	// 13 URLs of each of 20,000 hosts, which share a page of the database then; it costs 8 MB, twice that while they
+	// 13 URLs of each of 20,000 hosts, which then share a page of the database. They take 8 MB, twice that while they
 	// are written.
 	c.unplaced = cmp.Or(c.unplaced, 1<<18)
-	// Like memory.Config.
+	// As in memory.Config.
 	c.maxRates, c.maxWait = cmp.Or(c.maxRates, 100_000), cmp.Or(c.maxWait, time.Hour)
 	c.Log = cmp.Or(c.Log, slog.New(slog.DiscardHandler))
 	c.clock = cmp.Or(c.clock, clock.System())

@@ -7,15 +7,16 @@ import (
 	"github.com/treadlight/crawl/internal/store/sqlitedb"
 )
 
-// applicationID marks our files: "TrLt".
+// applicationID marks our database files: "TrLt".
 const applicationID = 0x54724c74
 
-// version is that of the schema, and oldest the oldest that can be brought there.
+// version is the version of the schema, and oldest the oldest version that can be migrated to it.
 const version, oldest = 8, 5
 
-// Rows of urls and visits are only appended, so that writes go to the ends. Only places, the smallest, is written all
-// over. An index on visits (url) would cost a page written per visit. A column of zeros, or of NULL, takes a byte per
-// row. URLs that were never asked for need no row in places: see unplaced.go. The view queue has all queued ones.
+// Rows of urls and visits are only appended, so that writes go to the ends of these tables. Only places, the smallest
+// table, is written at all positions. An index on visits (url) would cost one written page per visit. A column of zeros
+// or of NULL takes a byte per row. URLs that were never requested need no row in places: see unplaced.go. The view
+// queue lists all queued URLs.
 const schema = `
 CREATE TABLE meta (
 	key   TEXT PRIMARY KEY,
@@ -130,7 +131,7 @@ LEFT JOIN urls r ON r.id = u.referrer
 WHERE v.change IS NOT NULL;
 ` + memory.TableSchema
 
-// requestsTable has what is asked for besides the URL, of the few that have that.
+// requestsTable holds [frontier.Item.Request] of the few URLs that have one.
 const requestsTable = `
 CREATE TABLE requests (
 	url     INTEGER PRIMARY KEY,
@@ -138,7 +139,7 @@ CREATE TABLE requests (
 ) STRICT;
 `
 
-// migrate makes the tables, or brings those of an older version to the newest.
+// migrate makes the tables, or migrates those of an older version to the newest.
 func migrate(db *sqlitedb.DB, program string) error {
 	found, err := checkVersion(db, program)
 	if err != nil || found == version {
@@ -158,8 +159,8 @@ func migrate(db *sqlitedb.DB, program string) error {
 	})
 }
 
-// checkVersion is the version of the file, 0 if there is nothing in it. One that the program cannot go on with is an
-// error.
+// checkVersion returns the schema version of the file, or 0 if the file has no tables. A version that the program
+// cannot use is an error.
 func checkVersion(db *sqlitedb.DB, program string) (int64, error) {
 	found, err := db.QueryInt("PRAGMA user_version")
 	if err != nil || found == 0 || found >= oldest && found <= version {
@@ -170,7 +171,7 @@ func checkVersion(db *sqlitedb.DB, program string) (int64, error) {
 		db.Path(), found, by, program, oldest, version)
 }
 
-// checkOwner refuses the database of another program.
+// checkOwner returns an error for the database of another program.
 func checkOwner(db *sqlitedb.DB) error {
 	id, err := db.QueryInt("PRAGMA application_id")
 	if err != nil || id == applicationID {

@@ -21,62 +21,62 @@ import (
 	"github.com/treadlight/crawl/internal/store/sqlitedb"
 )
 
-// ErrClosed is what calls return that come after Close.
+// ErrClosed is the error of calls after Close.
 var ErrClosed = errors.New("the state of the crawl is closed")
 
 // Counts are the figures of a state as of its last commit.
 type Counts struct {
-	Queued int64 `json:"queued"` // URLs
-	Done   int64 `json:"done"`   // URLs
+	Queued int64 `json:"queued"` // queued URLs
+	Done   int64 `json:"done"`   // URLs no longer queued
 	Known  int64 `json:"known"`  // URLs ever put
 	Hosts  int64 `json:"hosts"`
 }
 
-// Store is the state of a crawl on disk. It is made by [Open] and must be closed.
+// Store is the state of a crawl on disk. Make it with [Open]; it must be closed.
 type Store struct {
-	View   // of its database
+	View   // reads the database
 	cfg    Config
 	key    uint64
-	ids    []identity // of its files and its lock
+	ids    []identity // of the database files and the lock
 	unlock func() error
 
 	frontier.Progress
 	in     *frontier.Inbox[op]
-	quit   chan struct{} // closed: nobody takes answers any more
-	ended  chan struct{} // closed: the writer has ended
+	quit   chan struct{} // closed when nobody takes answers any more
+	ended  chan struct{} // closed when the writer has ended
 	endErr error         // set before ended is closed
 	close  func() error
 
-	committed atomic.Int64 // the largest ID that is
+	committed atomic.Int64 // largest ID that is committed
 	counts    atomic.Pointer[Counts]
 
 	mu        sync.Mutex // guards what follows
 	meta      map[string]string
-	noted     []op // of meta, for the batch
+	noted     []op // changes of meta that go into the batch
 	positions map[string]frontier.Position
 	left      frontier.Left
 	round     int
 
-	// The goroutine of the frontier alone uses these.
-	batch []op // under way
-	asked bool // there is a question in it
+	// Only the goroutine of the frontier uses these.
+	batch []op // the calls since the last Commit
+	asked bool // whether batch contains a Load or Activate
 	index *seen.Index
 }
 
 var _ frontier.Storage = (*Store)(nil)
 
-// Key is the key of the fingerprints of this crawl.
+// Key returns the key of the fingerprints of this crawl.
 func (s *Store) Key() uint64 { return s.key }
 
-// Left is what was left when the state was opened, or what there is to do since Again, with all hosts with work
-// dormant, those first that were not before. Safe for concurrent use.
+// Left returns what was left when the state was opened, or after Again what the new round has to do. All hosts with
+// queued URLs are inactive; those that were active before come first. It is safe for concurrent use.
 func (s *Store) Left() frontier.Left {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.left
 }
 
-// Round is the number of the round that is under way or was the last, from 1. It is safe to call from any goroutine.
+// Round returns the number of the current or last round, from 1. It is safe for concurrent use.
 func (s *Store) Round() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -105,31 +105,31 @@ func (s *Store) Put(host string, it *frontier.Item, fp uint64, dormant bool) {
 	s.tell(op{kind: opPut, dormant: dormant, host: host, item: *it})
 }
 
-// Spent stores the tries of a queued URL. Of robots.txt, which is not stored, it stores nothing, and nor does Done.
+// Spent stores the tries of a queued URL. Spent and Done ignore robots.txt, which is not stored.
 func (s *Store) Spent(host string, it *frontier.Item) {
 	if it.ID != 0 {
 		s.tell(op{kind: opSpent, host: host, item: *it})
 	}
 }
 
-// Done stores that a URL is no longer queued, and its visit. It changes nothing of a URL that is not queued.
+// Done stores that a URL is no longer queued, and its visit. It changes nothing if the URL is not queued.
 func (s *Store) Done(host string, it *frontier.Item, v frontier.Visit) {
 	if it.ID != 0 {
 		s.tell(op{kind: opDone, host: host, item: *it, visit: &v})
 	}
 }
 
-// Load asks for queued URLs of a host, which come by Answers.
+// Load requests queued URLs of a host; Answers delivers them.
 func (s *Store) Load(host string, behind frontier.Place, n int) {
 	s.ask(func(w *writer) error { return w.load(host, behind, n) })
 }
 
-// Activate asks for dormant hosts, which come by Answers.
+// Activate requests inactive hosts; Answers delivers them.
 func (s *Store) Activate(n int) {
 	s.ask(func(w *writer) error { return w.activate(n) })
 }
 
-// Deactivate makes a host dormant, behind all others.
+// Deactivate makes a host inactive, behind all other inactive hosts. It ignores the instant.
 func (s *Store) Deactivate(host string, _ time.Time) {
 	s.tell(op{kind: opNote, do: func(w *writer) error {
 		h, err := w.hosts.find(host)
@@ -140,8 +140,9 @@ func (s *Store) Deactivate(host string, _ time.Time) {
 	}})
 }
 
-// Commit ends a batch: all since the last Commit, and these positions, become durable together or not at all, within
-// 100 ms and the time of writing. What the positions speak of must be in the files. Questions since are answered then.
+// Commit ends a batch: all calls since the last Commit, and these positions, become durable together or not at all,
+// within 100 ms and the time of writing. Before the call, the files must contain what the positions say. Load and
+// Activate calls of the batch are answered then.
 func (s *Store) Commit(positions []frontier.Position) {
 	s.mu.Lock()
 	for _, p := range positions {
@@ -165,21 +166,22 @@ func (s *Store) Commit(positions []frontier.Position) {
 	s.batch, s.asked = s.in.Spare(s.batch), false
 }
 
-// Positions are those that were committed last, and those that are about to be.
+// Positions returns the positions that were committed last or are about to be committed. It is safe for concurrent use.
 func (s *Store) Positions() []frontier.Position {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return slices.Collect(maps.Values(s.positions))
 }
 
-// Meta is a stored value, or empty. Safe for concurrent use.
+// Meta returns a stored value, or an empty string if there is none. It is safe for concurrent use.
 func (s *Store) Meta(key string) string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.meta[key]
 }
 
-// MetaBelow is the values whose keys begin with prefix, by the rest of the key; those that are empty are left out.
+// MetaBelow returns the values whose keys begin with prefix, by the rest of the key, without empty values. It is safe
+// for concurrent use.
 func (s *Store) MetaBelow(prefix string) map[string]string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -192,8 +194,8 @@ func (s *Store) MetaBelow(prefix string) map[string]string {
 	return below
 }
 
-// SetMeta sets a value, as part of the batch that ends next. The keys fingerprint_key, program and created are the
-// store's own. Safe for concurrent use.
+// SetMeta sets a value, as part of the batch that ends next. The keys fingerprint_key, program and created belong to
+// the store itself. It is safe for concurrent use.
 func (s *Store) SetMeta(key, value string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -208,9 +210,9 @@ func (s *Store) ask(do func(*writer) error) {
 	s.tell(op{kind: opAsk, do: do})
 }
 
-// Owned is nil while the state is this process's alone. If its files or lock have lost their names, another process
-// may write to them: the store fails then, with the error of Err. It takes microseconds and is safe for concurrent
-// use.
+// Owned returns nil while this process alone has the state. If the database files or the lock no longer have their
+// names, another process may be writing to the state; then the store fails, and Owned returns the error of Err. It
+// takes microseconds and is safe for concurrent use.
 func (s *Store) Owned() error {
 	if err := s.Err(); err != nil {
 		return err
@@ -221,11 +223,11 @@ func (s *Store) Owned() error {
 	return s.Err()
 }
 
-// fail ends the work of the store. Only the first reason counts.
+// fail ends the work of the store. Only the first error counts.
 func (s *Store) fail(err error) { s.Fail(fmt.Errorf("%w; what was committed before is kept", err)) }
 
-// Flush waits until all ended batches are committed and on disk; calls since the last Commit are not. Safe for
-// concurrent use. If ctx ends first its error is returned, and the work goes on.
+// Flush waits until all ended batches are committed and on disk; calls since the last Commit are not part of them. If
+// ctx ends first, Flush returns its error, and the writer continues. It is safe for concurrent use.
 func (s *Store) Flush(ctx context.Context) error { return s.await(ctx, nil) }
 
 func (s *Store) await(ctx context.Context, do func(*writer) error) error {
@@ -243,18 +245,19 @@ func (s *Store) await(ctx context.Context, do func(*writer) error) error {
 	}
 }
 
-// Again is what a new round is about.
+// Again configures a new round.
 type Again struct {
-	// Since: URLs last answered then or later are not visited again; those refused or unanswered are. Zero: all are.
+	// Since excludes URLs whose last answer came then or later from the round; URLs that were refused or not answered
+	// are still visited. Zero excludes none.
 	Since time.Time
-	// Meta is set together with it, as by SetMeta. Nil sets nothing.
+	// Meta holds values to set in the same transaction, as SetMeta does. Nil sets nothing.
 	Meta map[string]string
 }
 
-// Again begins a new round: visited URLs are queued again, each with its last visit that says what was there. It is
-// durable on return, or not begun, and Left and Round speak of the new round. Call it before a frontier is made;
-// earlier calls belong to the round before. Queued URLs stay so. If ctx ends first its error is returned, and the
-// round begins nevertheless.
+// Again begins a new round: visited URLs are queued again, each with its last visit that says what was there. When it
+// returns nil, the round is durable, and Left and Round describe it. Otherwise the round has not begun, with one
+// exception: if ctx ends first, Again returns its error and the round begins nevertheless. Call it before a frontier is
+// made; earlier calls belong to the round before. Queued URLs stay queued.
 //
 // It takes one pass over all visits, sorted by URL.
 func (s *Store) Again(ctx context.Context, a Again) error {
@@ -273,14 +276,15 @@ func (s *Store) Again(ctx context.Context, a Again) error {
 	})
 }
 
-// Counts are as of the last commit. It is safe to call from any goroutine.
+// Counts returns the figures as of the last commit. It is safe for concurrent use.
 func (s *Store) Counts() Counts { return *s.counts.Load() }
 
-// SeenBytes is what the fingerprint index takes in memory and on disk. It is safe to call from any goroutine.
+// SeenBytes returns what the fingerprint index takes in memory and on disk. It is safe for concurrent use.
 func (s *Store) SeenBytes() (memory, disk int64) { return s.index.Bytes() }
 
-// Close commits the ended batches, drops calls since the last Commit, moves the log into the database and releases
-// all. The frontier must not call any more. The error is that of Err or of closing, the same in further calls.
+// Close commits the ended batches, drops the calls since the last Commit, moves the log into the database and releases
+// the files and the lock. The frontier must not call the store any more. The error is that of Err or of closing;
+// further calls return the same.
 func (s *Store) Close() error { return s.close() }
 
 func (s *Store) shut() error {
@@ -290,17 +294,18 @@ func (s *Store) shut() error {
 	return errors.Join(s.Err(), s.endErr, s.index.Close(), s.unlock())
 }
 
-// Rates is the memory of hosts in the state: what their limiter learned, with the same promises as [memory.Database].
+// Rates is the host memory in the state: what the limiters learned of hosts. It makes the same promises as
+// [memory.Database].
 type Rates struct{ s *Store }
 
-// Rates is the memory of hosts in this state. It is safe for concurrent use.
+// Rates returns the host memory in this state. It is safe for concurrent use.
 func (s *Store) Rates() Rates { return Rates{s} }
 
-// Path is the name of the database.
+// Path returns the path of the database.
 func (r Rates) Path() string { return r.s.path }
 
-// Save merges hosts in, the newer entry of each, and returns when that is committed. If ctx ends first it returns its
-// error, and saves nevertheless.
+// Save merges hosts into the memory, of each host the newer entry, and returns when that is committed. If ctx ends
+// first, it returns its error, and the hosts are saved nevertheless.
 func (r Rates) Save(ctx context.Context, hosts iter.Seq[ratelimit.HostMemory]) error {
 	cfg := &r.s.cfg
 	list := memory.Kept(hosts, cfg.clock.Now(), cfg.maxWait)
@@ -313,8 +318,8 @@ func (r Rates) Save(ctx context.Context, hosts iter.Seq[ratelimit.HostMemory]) e
 	return nil
 }
 
-// Load reads what is left, the latest used host first. Invalid rows are skipped and reported, by their numbers in that
-// order.
+// Load reads the stored hosts that are still valid, the latest used first. Invalid rows are skipped and reported, by
+// their numbers in that order.
 func (r Rates) Load() (hosts []ratelimit.HostMemory, damage memory.Damage, err error) {
 	err = r.s.read(func(db *sqlitedb.DB) (err error) {
 		hosts, damage, err = memory.ReadTable(db, r.s.cfg.clock.Now(), r.s.cfg.maxWait)

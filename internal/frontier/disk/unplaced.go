@@ -8,38 +8,41 @@ import (
 	"github.com/treadlight/crawl/internal/frontier"
 )
 
-// Rows of places stand by host, and the links of a page are of many hosts: writing each at once would write a page for
-// each, twice. A row of urls says the same of a URL that was never asked for. So rows of places are written when a
-// host is asked for, or by the hundred thousand, sorted, and not at all if the URL is visited before. The one row of
-// placed says which URLs may lack theirs, for the next process (placeQuery) and the view queue.
+// Rows of places are ordered by host, and the links of a page lead to many hosts, so writing each row at once would
+// write a page of the database per link, twice. Of a URL that was never requested, its row of urls says the same. So a
+// row of places is written when its host is loaded, or together with a hundred thousand others, sorted, and not at all
+// if the URL is visited before. The one row of placed says which URLs may lack a row, for the next process (placeQuery)
+// and the view queue.
 
 const (
-	// A commit writes one in placesShare of Config.unplaced beside those asked for, about 50 ms of work.
+	// A commit writes a placesShare-th of Config.unplaced rows, about 50 ms of work, in addition to the rows of hosts
+	// that were loaded.
 	placesShare = 16
-	// mostUnplaced times Config.unplaced is how many there are at most: then all are written, whatever that takes.
+	// mostUnplaced times Config.unplaced is how many unplaced URLs there may be. At that number all are written,
+	// however long that takes.
 	mostUnplaced = 2
 )
 
-// unplaced are the queued URLs without a row in places.
+// unplaced holds the queued URLs that have no row in places.
 type unplaced struct {
-	rows []unplacedRow   // in the order of their IDs
-	last map[int64]int32 // the index of the newest of each host, by the host's ID
+	rows []unplacedRow   // in ascending order of IDs
+	last map[int64]int32 // by host ID: the index of the host's newest row
 
-	// Of those that are being written, which are the first of rows:
-	upTo  int     // of rows; zero: none are
-	order []int64 // hosts, the first at the end
-	visit int64   // the last visit there was when that began
+	// About the rows that are being written, the first ones of rows:
+	upTo  int     // how many; zero means that none are being written
+	order []int64 // IDs of the hosts, the first at the end
+	visit int64   // ID of the last visit when the writing began
 }
 
 type unplacedRow struct {
 	id     int64
 	host   int64
 	rank   int32
-	before int32 // the index of the one of the same host before it; -1 for none
-	gone   bool  // it has its row, or needs none any more
+	before int32 // index of the previous row of the same host; -1 means none
+	gone   bool  // has a row in places now, or needs none any more
 }
 
-// add takes a URL in, whose ID is larger than all before: the fingerprint index sees to that.
+// add appends a URL. Its ID must be larger than all before, which the fingerprint index ensures.
 func (u *unplaced) add(r unplacedRow) {
 	r.before = -1
 	if i, found := u.last[r.host]; found {
@@ -57,7 +60,8 @@ func (u *unplaced) find(id int64) *unplacedRow {
 	return &u.rows[i]
 }
 
-// take is what a host has, in the order of its queue; of more than most the newest. None of it is here any more.
+// take removes the rows of a host and returns them in the order of its queue. If there are more than most, it takes the
+// newest.
 func (u *unplaced) take(host int64, most int) (rows []unplacedRow) {
 	i, found := u.last[host]
 	if !found {
@@ -76,19 +80,19 @@ func (u *unplaced) take(host int64, most int) (rows []unplacedRow) {
 	return rows
 }
 
-// end forgets those that were written, and keeps what came since.
+// end drops the rows that were written, and keeps those added since.
 func (u *unplaced) end() {
 	since := u.rows[u.upTo:]
 	u.rows, u.upTo = u.rows[:0], 0
 	clear(u.last)
-	for _, r := range since { // each moves towards the beginning
+	for _, r := range since { // each row moves towards the beginning
 		if !r.gone {
 			u.add(r)
 		}
 	}
 }
 
-// placeRows writes up to most rows of a host, and returns how many.
+// placeRows writes up to most unplaced URLs of a host to places, and returns how many.
 func (w *writer) placeRows(host int64, most int) (int, error) {
 	rows := w.unplaced.take(host, most)
 	for _, r := range rows {
@@ -104,7 +108,8 @@ func (w *writer) putPlace(host int64, it *frontier.Item) error {
 	return w.f.putPlace.Run()
 }
 
-// placeSurplus writes all rows once there are so many that they were put faster than commits came.
+// placeSurplus writes all unplaced URLs if there are mostUnplaced times as many as usual, because URLs were put faster
+// than commits wrote them.
 func (w *writer) placeSurplus() error {
 	if len(w.unplaced.rows) < mostUnplaced*w.s.cfg.unplaced {
 		return nil
@@ -117,7 +122,7 @@ func (w *writer) placeSurplus() error {
 	return nil
 }
 
-// placeNext writes up to n rows of those that are being written, and begins with those there are if none is.
+// placeNext writes about n of the rows that are being written. If none are, it begins with all rows that there are.
 func (w *writer) placeNext(n int) error {
 	u := &w.unplaced
 	if u.upTo == 0 {
@@ -148,8 +153,8 @@ func (w *writer) placeNext(n int) error {
 	return w.f.putPlaced.Run()
 }
 
-// placeQuery writes the rows that earlier processes, and this one, left unwritten: see the view queue. Of the visits
-// behind the mark only those of URLs behind the other are kept.
+// placeQuery writes the rows that earlier processes and this one have left unwritten; compare the view queue. Among the
+// visits behind placed.visit only those of URLs behind placed.url are considered, which keeps the set small.
 const placeQuery = `INSERT OR IGNORE INTO places SELECT host, rank, id, 0, 0, 0, NULL FROM urls
 	WHERE id > (SELECT url FROM placed)
 	AND id NOT IN (SELECT url FROM visits WHERE id > (SELECT visit FROM placed) AND url > (SELECT url FROM placed))

@@ -15,25 +15,26 @@ import (
 	"github.com/treadlight/crawl/internal/web/canonical"
 )
 
-// View reads the committed state, also during a crawl, without a lock. It is safe for concurrent use.
+// View reads the committed state without a lock, also during a crawl. It is safe for concurrent use.
 type View struct{ path string }
 
-// Page is what a state has of a URL, at least that it is unknown.
+// Page is what a state knows about a URL, or that it does not know it.
 type Page struct {
-	State    string    `json:"state"` // queued, in this round; visited; or unknown
+	State    string    `json:"state"` // "queued" in this round, "visited" or "unknown"
 	Depth    int       `json:"depth,omitempty"`
 	Seed     bool      `json:"seed,omitempty"`
 	Referrer string    `json:"referrer,omitempty"` // empty for a seed
 	QueuedAt time.Time `json:"queued_at,omitzero"`
-	// Of the latest visit; zero if there was none.
+	// The fields below are those of the latest visit. Zero means that there was none.
 	VisitedAt time.Time `json:"visited_at,omitzero"`
 	Round     int       `json:"round,omitempty"`
 	Status    int       `json:"status,omitempty"`
-	Class     string    `json:"class,omitempty"` // of its error
+	Class     string    `json:"class,omitempty"` // class of its error
 	Change    string    `json:"change,omitempty"`
 }
 
-// Look finds the state in a directory. The error is [ErrMissing] if there is none, or that the program cannot read it.
+// Look finds the state in a directory. The error is [ErrMissing] if there is none; any other says why the program
+// cannot read it.
 func Look(dir string) (View, error) {
 	v := View{filepath.Join(dir, databaseName)}
 	if !exists(v.path) {
@@ -63,7 +64,7 @@ func (v View) each(query string, row func(*sqlitedb.Stmt) error, params ...any) 
 
 var errStop = errors.New("no more rows are wanted")
 
-// stream reads rows as the caller goes on; a slow caller lets the log grow. An error is the last.
+// stream yields rows as the caller consumes them; a slow caller lets the log grow. An error is yielded last.
 func stream[T any](v View, query string, row func(*sqlitedb.Stmt) (T, error)) iter.Seq2[T, error] {
 	return func(yield func(T, error) bool) {
 		err := v.each(query, func(q *sqlitedb.Stmt) error {
@@ -80,7 +81,7 @@ func stream[T any](v View, query string, row func(*sqlitedb.Stmt) (T, error)) it
 	}
 }
 
-// Meta is a value that was set; empty if none was.
+// Meta returns a value that was set, or an empty string if none was.
 func (v View) Meta(key string) (value string, err error) {
 	err = v.each(`SELECT value FROM meta WHERE key = ?`, func(q *sqlitedb.Stmt) error {
 		value = q.ColumnText(0)
@@ -89,7 +90,7 @@ func (v View) Meta(key string) (value string, err error) {
 	return value, err
 }
 
-// Seeds are those that were put, in their order: URL, ID, hops, and when each was queued.
+// Seeds yields the seeds in the order in which they were put: URL, ID, hops, and when each was queued.
 func (v View) Seeds() iter.Seq2[frontier.Item, error] {
 	return stream(v, `SELECT id, hops, queued_at, url FROM urls WHERE seed = 1 ORDER BY id`, func(q *sqlitedb.Stmt) (it frontier.Item, err error) {
 		it = frontier.Item{ID: q.ColumnInt(0), Found: frontier.Found{Seed: true, Hops: uint8(q.ColumnInt(1))}, Queued: time.UnixMilli(q.ColumnInt(2))}
@@ -100,19 +101,21 @@ func (v View) Seeds() iter.Seq2[frontier.Item, error] {
 	})
 }
 
-// URLs are all URLs in the order of IDs, as [canonical.URL.String] has them: half a second a million.
+// URLs yields all URLs in the order of their IDs, as [canonical.URL.String] returns them. It takes half a second per
+// million.
 func (v View) URLs() iter.Seq2[string, error] {
 	return stream(v, `SELECT url FROM urls ORDER BY id`, func(q *sqlitedb.Stmt) (string, error) { return q.ColumnText(0), nil })
 }
 
-// Visited is a page that was answered.
+// Visited is a page that a host answered.
 type Visited struct {
-	URL   string // as [canonical.URL.String] has it
+	URL   string // as [canonical.URL.String] returns it
 	Depth int
 	Seed  bool
 }
 
-// Answered are the pages that a host gave at their latest visit, in the order of IDs.
+// Answered yields the pages that were answered with a status of 200 to 399 at their latest visit, in the order of their
+// IDs.
 func (v View) Answered() iter.Seq2[Visited, error] {
 	return stream(v, `SELECT u.url, u.depth, u.seed FROM urls u JOIN latest v ON v.url = u.id
 		WHERE u.kind IS NULL AND (v.status BETWEEN 200 AND 399) ORDER BY u.id`, func(q *sqlitedb.Stmt) (Visited, error) {
@@ -120,8 +123,8 @@ func (v View) Answered() iter.Seq2[Visited, error] {
 	})
 }
 
-// CountVisits counts the pages visited in this round, and those that the host gave, now or unchanged since. Refused
-// URLs are none. It reads all visits.
+// CountVisits counts the pages visited in this round, and those of them that the host served, as new content or as
+// unchanged. Refused URLs do not count. It reads all visits.
 func (v View) CountVisits() (visited, given int64, err error) {
 	err = v.each(`SELECT count(*), coalesce(sum(status BETWEEN 200 AND 299 OR status = 304), 0) FROM visits
 		WHERE refused IS NULL AND round = (SELECT max(round) FROM rounds)
@@ -132,8 +135,8 @@ func (v View) CountVisits() (visited, given int64, err error) {
 	return visited, given, err
 }
 
-// Page is what is known of a URL, as [canonical.URL.String] has it. It reads all URLs and visits: seconds for ten
-// million.
+// Page returns what is known about a URL, which must be as [canonical.URL.String] returns it. It reads all URLs and
+// visits, which takes seconds for ten million.
 func (v View) Page(url string) (Page, error) {
 	var id int64
 	p := Page{State: "unknown"}
@@ -155,13 +158,13 @@ func (v View) Page(url string) (Page, error) {
 	}, id)
 }
 
-// Checked is what [View.Check] has looked at.
+// Checked counts what [View.Check] has examined.
 type Checked struct {
-	Rows  int64 // of URLs and visits
-	Files int   // of records
+	Rows  int64 // URLs and visits
+	Files int   // files of records
 }
 
-// problems are queries for rows that contradict each other. They hold at any time, as commits are atomic.
+// problems lists queries for rows that contradict each other. They hold at any time, as commits are atomic.
 var problems = []struct{ what, query string }{
 	{"a URL is of a host that is not there", `SELECT u.id FROM urls u LEFT JOIN hosts h ON h.id = u.host WHERE h.id IS NULL`},
 	{"a URL was found on a page that is not there, or later than it", `SELECT u.id FROM urls u LEFT JOIN urls r ON r.id = u.referrer
@@ -175,13 +178,13 @@ var problems = []struct{ what, query string }{
 		WHERE u.id IS NULL OR u.host <> p.host OR u.rank <> p.rank`},
 }
 
-// Check tells problem of each kind of damage that it finds: of SQLite's structure, of contradicting rows, of URLs not
-// of their host, and of record files shorter than the state says. It reads everything, as of one instant, and changes
-// nothing: some seconds for a million URLs. A flipped bit that leaves a valid number or path goes unseen. If ctx ends
-// first it returns its error.
+// Check calls problem for each kind of damage that it finds: in SQLite's structure, between rows that contradict each
+// other, URLs that are not of their host, and files of records that are shorter than the state says. It reads
+// everything, as of one instant, and changes nothing; it takes some seconds for a million URLs. It does not see a
+// flipped bit that leaves a valid number or path. If ctx ends first, Check returns its error.
 func (v View) Check(ctx context.Context, problem func(string)) (c Checked, err error) {
 	err = v.read(func(db *sqlitedb.DB) (err error) {
-		if err := db.Exec("BEGIN"); err != nil { // of reading: a crawl goes on meanwhile
+		if err := db.Exec("BEGIN"); err != nil { // a read transaction: a crawl can write meanwhile
 			return err
 		}
 		defer func() { err = errors.Join(err, db.Exec("ROLLBACK")) }()
@@ -192,7 +195,7 @@ func (v View) Check(ctx context.Context, problem func(string)) (c Checked, err e
 		})
 		defer func() {
 			if !stop() {
-				<-ended // or it might come upon a connection that is closed
+				<-ended // otherwise Interrupt could meet a closed connection
 				err = ctx.Err()
 			}
 		}()
@@ -215,7 +218,7 @@ func (v View) Check(ctx context.Context, problem func(string)) (c Checked, err e
 
 func checkStructure(db *sqlitedb.DB, problem func(string)) error {
 	return db.Each(`PRAGMA integrity_check(20)`, func(q *sqlitedb.Stmt) error {
-		for text := range strings.Lines(q.ColumnText(0)) { // of a damaged tree several, below a heading
+		for text := range strings.Lines(q.ColumnText(0)) { // a damaged tree gives several lines, below a heading
 			if text = strings.TrimSpace(text); text != "ok" && !strings.HasPrefix(text, "*** in database") {
 				problem(text)
 			}
@@ -261,13 +264,13 @@ func checkURLs(db *sqlitedb.DB, problem func(string)) error {
 	return err
 }
 
-// What the names of the records' formats and destinations say of their files.
+// A format and a destination of records that stand for no single file.
 const (
-	archiveFormat  = "warc" // a directory of them
-	standardOutput = "-"    // there is none
+	archiveFormat  = "warc" // its destination is a directory of files
+	standardOutput = "-"    // no file
 )
 
-// checkFiles looks at the files of records that are beside the state, or where they are named.
+// checkFiles checks the files of records. A relative path is looked up in the directory of the state.
 func (v View) checkFiles(db *sqlitedb.DB, problem func(string)) (files int, err error) {
 	embedded := false
 	if err := db.Each(`SELECT value FROM meta WHERE key = ?`, func(q *sqlitedb.Stmt) error {

@@ -16,18 +16,18 @@ type writer struct {
 	hosts    hosts
 	unplaced unplaced
 
-	round     int64 // under way
-	within    bool  // a transaction has begun
-	ops       int   // in the transaction
-	lastPut   int64 // the largest ID in it, or before
+	round     int64 // the current round
+	within    bool  // whether a transaction has begun
+	ops       int   // number of calls in the transaction
+	lastPut   int64 // the largest ID in the transaction or before
 	counts    Counts
-	positions map[string]frontier.Position // to be committed
+	positions map[string]frontier.Position // positions to be committed
 
-	timer clock.Timer      // nil until it is needed
-	due   <-chan time.Time // nil while nothing waits
+	timer clock.Timer      // nil until the first use
+	due   <-chan time.Time // nil while no call waits for the timer
 }
 
-// restore reads the figures kept in memory, as counting rows reads the whole table.
+// restore reads the figures that are kept in memory because counting rows reads the whole table.
 func (w *writer) restore() (err error) {
 	if err := w.f.db.Transact(func() error { return w.f.db.Exec(placeQuery + ";" + layDownQuery) }); err != nil {
 		return err
@@ -36,7 +36,7 @@ func (w *writer) restore() (err error) {
 	if w.counts, err = w.hosts.restore(); err != nil {
 		return err
 	}
-	// IDs go on from the last one. That of an uncommitted URL is reused: nothing durable knows it.
+	// IDs continue from the last one. The ID of an uncommitted URL is reused, since nothing durable refers to it.
 	var err1, err2 error
 	w.round, err1 = w.f.db.QueryInt(`SELECT max(round) FROM rounds`)
 	w.lastPut, err2 = w.f.db.QueryInt(`SELECT max(id) FROM urls`)
@@ -86,10 +86,10 @@ func (w *writer) run() {
 	w.s.endErr = w.end()
 }
 
-// setTimer has run wake up when what waits has waited for long.
+// setTimer makes run wake up when the waiting calls have waited for linger.
 func (w *writer) setTimer(linger time.Duration) {
 	switch {
-	case w.due != nil: // it runs
+	case w.due != nil: // it is running
 		return
 	case w.timer == nil:
 		w.timer = w.s.cfg.clock.NewTimer(linger)
@@ -99,8 +99,8 @@ func (w *writer) setTimer(linger time.Duration) {
 	w.due = w.timer.C()
 }
 
-// applyAll writes calls, in a transaction that it begins if need be: an immediate one, so that what it reads stays
-// true.
+// applyAll writes calls in a transaction, which it begins if there is none. The transaction is an immediate one, so
+// that what it reads cannot change meanwhile.
 func (w *writer) applyAll(ops []op) error {
 	for i := range ops {
 		o := &ops[i]
@@ -125,7 +125,7 @@ func (w *writer) applyAll(ops []op) error {
 	return nil
 }
 
-// obey commits what was told before an order, and carries it out.
+// obey commits all calls before an order, and carries the order out.
 func (w *writer) obey(o *op) error {
 	err := w.commit()
 	if err == nil && o.do != nil {
@@ -140,7 +140,7 @@ func (w *writer) obey(o *op) error {
 	return err
 }
 
-// settle commits and keeps the log short; whole leaves nothing in it.
+// settle commits, and moves the log into the database if it is long or, with whole set, in any case.
 func (w *writer) settle(whole bool) error {
 	if err := w.commit(); err != nil {
 		return err
@@ -152,7 +152,7 @@ func (w *writer) settle(whole bool) error {
 	return w.checkpoint(limit)
 }
 
-// commit ends the transaction, if there is one or is to be one.
+// commit ends the transaction if one has begun.
 func (w *writer) commit() error {
 	if !w.within {
 		return nil
@@ -160,7 +160,7 @@ func (w *writer) commit() error {
 	if err := w.placeSurplus(); err != nil {
 		return err
 	}
-	if u := &w.unplaced; u.upTo > 0 || len(u.rows) >= w.s.cfg.unplaced { // as many as a commit may take time for
+	if u := &w.unplaced; u.upTo > 0 || len(u.rows) >= w.s.cfg.unplaced { // as many rows as one commit has time for
 		if err := w.placeNext(max(1, w.s.cfg.unplaced/placesShare)); err != nil {
 			return err
 		}
@@ -184,7 +184,7 @@ func (w *writer) commit() error {
 	return nil
 }
 
-// writePositions writes how far the sinks are, after the disk has taken what that says.
+// writePositions writes the positions of the sinks, after their files are synced.
 func (w *writer) writePositions() error {
 	if len(w.positions) == 0 {
 		return nil
@@ -209,13 +209,14 @@ func (w *writer) writePositions() error {
 }
 
 const (
-	// checkpointWait is how long a checkpoint, and the crawl, wait for readers; the next commit tries again.
+	// checkpointWait is how long a checkpoint, and with it the crawl, waits for readers; if that is not enough, the
+	// next commit tries again.
 	checkpointWait = 20 * time.Millisecond
-	// writeWait is how long a transaction waits for another process that writes, which a person with a shell may do.
+	// writeWait is how long a transaction waits for another process that writes, such as a person with an SQLite shell.
 	writeWait = 5 * time.Second
 )
 
-// checkpoint moves the log into the database when it is longer than limit.
+// checkpoint moves the log into the database if it is longer than limit.
 func (w *writer) checkpoint(limit int64) error {
 	info, err := os.Stat(w.f.db.Path() + "-wal")
 	if err != nil || info.Size() <= limit {
@@ -227,17 +228,17 @@ func (w *writer) checkpoint(limit int64) error {
 	return err
 }
 
-// end gives the file back. Of a store that has failed nothing is committed.
+// end closes the database. If the store has failed, it does not commit the open transaction.
 func (w *writer) end() error {
 	if w.timer != nil {
 		w.timer.Stop()
 	}
 	if w.within {
-		_ = w.f.rollback.Run() // of many failures SQLite has done that itself, and says so
+		_ = w.f.rollback.Run() // after many failures SQLite has rolled back itself, and returns an error here
 	}
 	failed := w.s.Err()
-	if bad := (*rowError)(nil); errors.As(failed, &bad) { // whoever looks for it in places finds it there
-		_ = w.f.db.Transact(func() error { return w.f.db.Exec(placeQuery) }) // else the next process does
+	if bad := (*rowError)(nil); errors.As(failed, &bad) { // so that a person finds the row in places
+		_ = w.f.db.Transact(func() error { return w.f.db.Exec(placeQuery) }) // if this fails, the next process does it
 	}
 	return w.f.db.Close()
 }
